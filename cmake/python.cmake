@@ -1,0 +1,27 @@
+# The Python module trine._core: every bind_<x>.cpp in src/api/python defines bind_<x>(module);
+# the table of them is generated from the file list, so a new file needs no other edit.
+find_package(Python 3.11 REQUIRED COMPONENTS Interpreter Development.Module)
+execute_process(COMMAND ${Python_EXECUTABLE} -m nanobind --cmake_dir OUTPUT_VARIABLE nanobind_ROOT
+                OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+find_package(nanobind CONFIG REQUIRED)
+
+file(GLOB binds CONFIGURE_DEPENDS src/api/python/bind_*.cpp)
+set(table "// Generated from the list of bind_*.cpp files.\n#include <nanobind/nanobind.h>\n\n")
+set(calls "")
+foreach(bind ${binds})
+  get_filename_component(name ${bind} NAME_WE)
+  string(APPEND table "void ${name}(nanobind::module_& m);\n")
+  string(APPEND calls "  ${name}(m);\n")
+endforeach()
+string(APPEND table "\nvoid bind_all([[maybe_unused]] nanobind::module_& m) {\n${calls}}\n")
+file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/python/bind_all.cpp CONTENT "${table}" @ONLY)
+
+nanobind_add_module(_core NB_STATIC NOMINSIZE src/api/python/module.cpp ${binds} ${CMAKE_BINARY_DIR}/python/bind_all.cpp)
+target_link_libraries(_core PRIVATE ${trine_folders})
+target_compile_definitions(_core PRIVATE TRINE_VERSION="${PROJECT_VERSION}")
+if(SKBUILD)
+  install(TARGETS _core DESTINATION trine)
+else()
+  # Beside the package's sources, where an editable install or PYTHONPATH=python finds it.
+  set_target_properties(_core PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_SOURCE_DIR}/python/trine)
+endif()

@@ -1,0 +1,10 @@
+// The Python module trine._core. It holds no bindings itself: each bind_<x>.cpp beside it defines
+// `void bind_<x>(nanobind::module_& m)`, and the build writes bind_all() from the list of those files.
+#include <nanobind/nanobind.h>
+
+void bind_all(nanobind::module_& m);
+
+NB_MODULE(_core, m) {
+  m.attr("version") = TRINE_VERSION;
+  bind_all(m);
+}
