@@ -1,0 +1,55 @@
+"""pytest for the whole tree: options, the .test collector, golden files, seeded hypothesis."""
+
+import difflib
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parent
+sys.path.insert(0, str(TESTS))  # the workers of xdist need it too
+
+from hypothesis import settings  # noqa: E402
+from text_runner import TextFile  # noqa: E402
+
+# The same examples every time; a failure prints the line that reproduces it.
+settings.register_profile("trine", derandomize=True, deadline=None, print_blob=True)
+settings.load_profile("trine")
+
+
+def pytest_addoption(parser):
+    parser.addoption("--update", action="store_true", help="rewrite golden files and expected blocks with what came out")
+    parser.addoption("--trine", default=str(TESTS.parent / "build/trine"), help="the trine command under test")
+
+
+def pytest_configure(config):
+    config.trine = Path(config.getoption("trine")).resolve()
+    os.environ["PATH"] = f"{config.trine.parent}:{os.environ['PATH']}"
+
+
+def pytest_collect_file(file_path, parent):
+    if file_path.suffix == ".test":
+        return TextFile.from_parent(parent, path=file_path)
+
+
+@pytest.fixture
+def golden(request):
+    """golden(path, text): text must equal the file, named from the test's folder; --update writes it."""
+
+    def check(path: str, text: str):
+        file = request.path.parent / path
+        if request.config.getoption("update"):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+            return
+        want = file.read_text() if file.exists() else ""
+        diff = difflib.unified_diff(want.splitlines(), text.splitlines(), path, "got", lineterm="", n=2)
+        assert text == want, "\n".join(diff) + "\n(--update accepts it)"
+
+    return check
+
+
+@pytest.fixture
+def trine(request) -> Path:
+    return request.config.trine
