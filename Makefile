@@ -1,0 +1,87 @@
+# What people type. `make build` sets up whatever is missing and is quick when nothing changed;
+# everything it makes lies in .venv and build*/. CMakeLists.txt knows how to compile.
+SHELL := /bin/bash
+.DEFAULT_GOAL := build
+.PHONY: build demo test test-fast test-build bench accuracy docs fuzz sanitize format check clean
+
+JOBS ?= $(shell nproc)
+PYTHON := .venv/bin/python
+PYTEST := $(PYTHON) -m pytest
+CXX_FILES = $(shell git ls-files --cached --others --exclude-standard -- '*.cpp' '*.h')
+configure = cmake -S . -G Ninja -DPython_EXECUTABLE=$(CURDIR)/$(PYTHON)
+# $(call with,OPTION) turns a CMake option on in build/, once.
+with = grep -q '^$(1):BOOL=ON' build/CMakeCache.txt || $(configure) -B build -D$(1)=ON >/dev/null
+
+build: .venv/.ready build/.apt build/build.ninja
+	@cmake --build build -j $(JOBS)
+	@ln -sf ../../build/trine ../../build/neuron-ls .venv/bin/
+
+build/.apt: setup/apt.txt
+	@setup/apt.sh $< && mkdir -p build && touch $@
+
+.venv/.ready: requirements.txt pyproject.toml | build/.apt
+	python3 -m venv .venv
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+build/build.ninja: | .venv/.ready
+	@$(configure) -B build -DTRINE_PYTHON=ON
+
+demo: build
+	@$(PYTHON) examples/demo.py
+
+test-build: build
+	@$(call with,TRINE_TESTS)
+	@cmake --build build -j $(JOBS)
+
+test: test-build
+	@ctest --test-dir build --output-on-failure --no-tests=error -j $(JOBS)
+	@$(PYTEST) -n $(JOBS)
+
+# Without the cases marked slow: for between two edits.
+test-fast: test-build
+	@ctest --test-dir build --output-on-failure --no-tests=error -j $(JOBS) -LE slow
+	@$(PYTEST) -n $(JOBS) -m 'not slow'
+
+# Each bench/*.cpp and bench/*.py is a program that prints its rows.
+bench: build
+	@$(call with,TRINE_BENCH)
+	@cmake --build build -j $(JOBS)
+	@for b in $(patsubst bench/%.cpp,build/bench_%,$(wildcard bench/*.cpp)); do echo "== $$b"; $$b || exit 1; done
+	@for b in $(wildcard bench/*.py); do echo "== $$b"; $(PYTHON) $$b || exit 1; done
+
+# docs/generated.txt lists each generated page and the command that prints it.
+docs: build
+	@$(PYTHON) tests/check_docs.py --update
+
+accuracy: build
+	@$(PYTHON) tests/check_docs.py --update docs/accuracy.md
+	@cat docs/accuracy.md
+
+fuzz: build/.apt
+	@setup/apt.sh setup/apt-fuzz.txt
+	@cmake -S . -B build-fuzz -G Ninja -DCMAKE_CXX_COMPILER=clang++-19 -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+	  -DTRINE_FUZZ=ON -DTRINE_SANITIZE=address,undefined >/dev/null
+	@cmake --build build-fuzz -j $(JOBS)
+	@tests/fuzz/run.sh build-fuzz "$(FUZZ_TARGET)" $(or $(FUZZ_SECONDS),60)
+
+# C++ tests, corpus replay and the text tests of the command, under ASan and UBSan.
+sanitize: build
+	@cmake -S . -B build-asan -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DTRINE_TESTS=ON -DTRINE_SANITIZE=address,undefined >/dev/null
+	@cmake --build build-asan -j $(JOBS)
+	@ctest --test-dir build-asan --output-on-failure --no-tests=error -j $(JOBS)
+	@$(PYTEST) -n $(JOBS) --trine build-asan/trine tests/cli
+
+format: .venv/.ready
+	@.venv/bin/clang-format -i $(CXX_FILES)
+
+check: test-build
+	@.venv/bin/clang-format --dry-run -Werror $(CXX_FILES)
+	@$(PYTHON) tests/check_layers.py
+	@$(PYTHON) tests/check_size.py
+	@$(PYTHON) tests/check_docs.py
+	@cmake --build build -j $(JOBS) --target all_verify_interface_header_sets
+
+clean:
+	rm -rf build build-asan build-fuzz python/trine/_core.*.so
