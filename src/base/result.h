@@ -74,18 +74,18 @@ inline Error fail(Code code, std::string message, std::string where = {}) {
 }  // namespace trine
 
 // Unwraps a Result or returns its error upward.
-#define TRY(expr)                                       \
-  __extension__({                                       \
-    auto try_result_ = (expr);                          \
+#define TRY(expr)                                                 \
+  __extension__({                                                 \
+    auto try_result_ = (expr);                                    \
     if (!try_result_) return ::trine::Error(try_result_.error()); \
-    *std::move(try_result_);                            \
+    *std::move(try_result_);                                      \
   })
 
 // Our own bug: on in release. No input may reach a CHECK.
-#define CHECK(cond, why)                                                                     \
-  do {                                                                                       \
-    if (!(cond)) {                                                                           \
-      std::fprintf(stderr, "%s:%d: trine bug: %s (%s)\n", __FILE__, __LINE__, why, #cond);   \
-      std::abort();                                                                          \
-    }                                                                                        \
+#define CHECK(cond, why)                                                                   \
+  do {                                                                                     \
+    if (!(cond)) {                                                                         \
+      std::fprintf(stderr, "%s:%d: trine bug: %s (%s)\n", __FILE__, __LINE__, why, #cond); \
+      std::abort();                                                                        \
+    }                                                                                      \
   } while (false)

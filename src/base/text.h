@@ -42,13 +42,14 @@ std::string join(std::span<const std::string> parts, std::string_view between);
 // The up-to-three names closest to `name` by edit distance, best first.
 std::vector<std::string> nearest(std::string_view name, std::span<const std::string> names);
 
-std::string fixed(double v, int digits);           // 3.142
-std::string with_unit_ns(double ns);               // 28.1 ms
-std::string with_unit_bytes(double bytes);         // 671 MB (decimal), as the profiler prints
-std::string with_commas(int64_t v);                // 12,345
+std::string fixed(double v, int digits);    // 3.142
+std::string with_unit_ns(double ns);        // 28.1 ms
+std::string with_unit_bytes(double bytes);  // 671 MB (decimal), as the profiler prints
+std::string with_commas(int64_t v);         // 12,345
 
 // Columns: 0 left, 1 right; widths count code points, so µ and × line up.
-std::string columns(const std::vector<std::vector<std::string>>& rows, std::string_view align, std::string_view gap = "  ");
+std::string columns(const std::vector<std::vector<std::string>>& rows, std::string_view align,
+                    std::string_view gap = "  ");
 int display_width(std::string_view utf8);
 
 }  // namespace trine
