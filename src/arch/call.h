@@ -1,0 +1,76 @@
+// Call: one execution of one instruction, its operands resolved. What a row's exec, cycles and check look at.
+// A view: it owns nothing and is cheap to make.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "arch/program.h"
+
+namespace trine::arch {
+
+struct Chip;
+struct RowInfo;
+
+// An operand in memory, placed for one execution.
+struct Tile {
+  Space space = Space::sbuf;
+  Dtype dtype = Dtype::f32;
+  uint8_t core = 0;
+  int partition = 0;   // first, absolute (on chip)
+  int partitions = 1;  // rows
+  int64_t row_elements = 1;
+  int64_t offset = 0;      // bytes: inside the partition on chip, inside the tensor in HBM
+  int64_t row_stride = 0;  // bytes between rows, HBM only
+  uint32_t tensor = 0;
+  const Pattern* pattern = nullptr;
+  const Dynamic* dynamic = nullptr;  // rows and free only; register offsets are already in `offset`
+  int64_t index_offset = 0;          // of the dynamic's index tile, like `offset`
+
+  int element_bytes() const { return bits(dtype) / 8; }
+  int64_t elements() const { return row_elements * partitions; }
+  bool on_chip() const { return space != Space::hbm; }
+  bool contiguous() const;  // one run of neighbouring elements per row
+};
+
+class Call {
+ public:
+  const Program& program;
+  const Chip& chip;
+  const Insn& insn;
+  const RowInfo& info;
+  Engine engine;
+  uint8_t core = 0;
+  const int64_t* loops = nullptr;       // index of each enclosing loop; null: all zero
+  const uint32_t* registers = nullptr;  // of this engine; null: all zero
+
+  bool has(std::string_view slot) const;  // present and not `none`
+  const Operand& operand(std::string_view slot) const;
+  const Operand& operand(int slot) const { return program.operands[insn.operand + static_cast<size_t>(slot)]; }
+
+  Tile tile(std::string_view slot) const { return place(operand(slot)); }
+  Tile tile(int slot) const { return place(operand(slot)); }
+  bool is_tile(std::string_view slot) const { return operand(slot).kind == OperandKind::tile; }
+  Tile place(const Operand& o) const;  // also for a Dynamic's index operand
+
+  int64_t attr(std::string_view name) const;
+  double real(std::string_view name) const { return std::bit_cast<double>(attr(name)); }
+  template <class E>
+  E as(std::string_view name) const {
+    return static_cast<E>(attr(name));
+  }
+  std::span<const int64_t> list(std::string_view name) const;  // empty when absent
+  std::string_view string(std::string_view name) const;
+};
+
+// The operand with its loop and register terms left out: shape, dtype, space and first partition are right.
+Tile unplaced(const Program& p, const Operand& o);
+
+// "dst=a[0:128, 0, 512@1]" style text of one operand or instruction, for messages; asm.cpp prints the same.
+std::string describe(const Program& p, const Operand& o);
+
+}  // namespace trine::arch

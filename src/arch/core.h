@@ -1,0 +1,139 @@
+// The state that instructions change: HBM, and per core SBUF, PSUM, registers, semaphores, accumulators.
+// Every read and write of an instruction goes through the row accessors here, so that bounds, formats, rounding and
+// "nobody wrote this" are handled once. Knows nothing of time or of other engines' order (run/drivers/exact does).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "arch/call.h"
+#include "arch/program.h"
+#include "base/number.h"
+
+namespace trine::arch {
+
+// One bit per byte of memory: has anybody written it?
+class WrittenBits {
+ public:
+  explicit WrittenBits(size_t bytes = 0) : words_((bytes + 63) / 64) {}
+  void set(size_t begin, size_t n);
+  void clear(size_t begin, size_t n);
+  bool all(size_t begin, size_t n) const;
+  bool any(size_t begin, size_t n) const;
+
+ private:
+  std::vector<uint64_t> words_;
+};
+
+struct Memory {
+  std::byte* bytes = nullptr;
+  size_t size = 0;
+  size_t pitch = 0;  // bytes per partition; 0 in HBM
+  WrittenBits written;
+  std::vector<std::byte> owned;
+
+  static Memory make(size_t size, size_t pitch);
+};
+
+// What the simulated machine did wrong or found wrong in the user's program. Data, never a host error.
+enum class FaultKind : uint8_t {
+  uninitialized_read,
+  out_of_bounds,
+  accumulate_uninitialized,
+  nan,
+  out_of_range_input,
+  bad_register,
+  race,
+  deadlock,
+  over_capacity,
+  collective_mismatch,
+};
+std::string_view name(FaultKind k);
+struct Fault {
+  FaultKind kind = FaultKind::uninitialized_read;
+  std::string operand;  // slot name
+  std::string detail;   // found … expected …
+};
+
+struct CoreShape {
+  int partitions = 128;
+  int64_t sbuf_bytes = 0;  // per partition
+  int64_t psum_bytes = 0;  // per partition
+  int psum_bank_bytes = 2048;
+  int semaphores = 256;
+};
+
+class Machine;
+
+class Core {
+ public:
+  Core(Machine& machine, const CoreShape& shape);
+
+  // --- rows of a tile: elements in pattern order, through f32 with the dtype's meaning ---
+  void read(const Tile& t, int row, float* out);
+  void write(const Tile& t, int row, const float* in);  // rounds as `rounding` says
+  // Raw element bits, zero-extended; formats of up to 32 bits.
+  void read_bits(const Tile& t, int row, uint32_t* out);
+  void write_bits(const Tile& t, int row, const uint32_t* in);
+  // Integers keep every bit; floats are rounded to nearest even.
+  void read_int(const Tile& t, int row, int64_t* out);
+  void write_int(const Tile& t, int row, const int64_t* in);  // saturates integer formats
+  // Whole elements as bytes, any width; used by same-dtype copies. `out` holds row_elements·element_bytes.
+  void read_bytes(const Tile& t, int row, std::byte* out);
+  void write_bytes(const Tile& t, int row, const std::byte* in);
+  // Without a copy where the row is contiguous f32, else through `scratch`. store() finishes what target() began.
+  const float* view(const Tile& t, int row, float* scratch);
+  float* target(const Tile& t, int row, float* scratch);
+  void store(const Tile& t, int row, const float* values);
+
+  // True when the row's dynamic index points outside its tensor and the instruction says skip.
+  bool row_skipped(const Tile& t, int row);
+  void fault(FaultKind kind, std::string_view operand, std::string detail);
+  // Marks which slot the accessors are working on, so that a fault names its operand.
+  void working_on(std::string_view slot) { slot_ = slot; }
+
+  Memory& memory(const Tile& t);
+  const CoreShape& shape() const { return shape_; }
+  Machine& machine() { return machine_; }
+
+  Memory sbuf, psum;
+  WrittenBits psum_matmul;  // last written by a matmul, so it may be accumulated on
+  WrittenBits psum_open;    // written by a matmul and not touched by another engine since
+  std::vector<int64_t> semaphores;
+  std::array<std::array<uint32_t, kRegisterCount>, kEngineCount> registers{};
+  std::array<float, 128> vector_acc{}, scalar_acc{};
+  std::array<std::array<uint32_t, 24>, 128> vector_rng{}, gpsimd_rng{};
+  Rounding rounding;
+  Oob oob = Oob::error;  // of the instruction in hand
+  bool trap_nan = false;
+  std::vector<Fault> faults;  // the driver takes them after each instruction
+
+ private:
+  std::byte* place_row(const Tile& t, int row, bool writing, bool& ok);
+  void close_groups(const Tile& t, int64_t begin, int64_t n, bool writing);
+  void gather_free(const Tile& t, int row, std::byte* out);
+  std::byte* row_scratch(const Tile& t);
+  const std::byte* row_in_place(const Tile& t, int row);  // the row's bytes, in memory or in scratch
+  Machine& machine_;
+  CoreShape shape_;
+  std::string_view slot_;
+  std::vector<std::byte> row_bytes_;
+};
+
+// The cores that run one program together and the HBM they share.
+class Machine {
+ public:
+  Machine(const Program& program, const CoreShape& shape);
+  const Program& program() const { return program_; }
+
+  std::vector<Memory> hbm;  // one per tensor; empty for on-chip tensors
+  std::vector<Core> cores;
+
+ private:
+  const Program& program_;
+};
+
+}  // namespace trine::arch

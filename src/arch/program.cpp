@@ -1,0 +1,32 @@
+// Small questions about a Program; see program.h.
+#include "arch/program.h"
+
+namespace trine::arch {
+
+int Program::find_tensor(std::string_view wanted) const {
+  for (size_t i = 0; i < tensors.size(); ++i)
+    if (tensors[i].name == wanted) return static_cast<int>(i);
+  return -1;
+}
+
+int64_t Program::instruction_count() const {
+  int64_t n = 0;
+  for (const auto& s : streams) n += static_cast<int64_t>(s.insns.size());
+  return n;
+}
+
+int64_t element_count(const Tensor& t) {
+  int64_t n = 1;
+  for (int64_t d : t.shape) n *= d;
+  return n;
+}
+
+int64_t tensor_bytes(const Tensor& t) { return (element_count(t) * bits(t.dtype) + 7) / 8; }
+
+int64_t bytes_per_partition(const Tensor& t) {
+  int64_t n = 1;
+  for (size_t i = 1; i < t.shape.size(); ++i) n *= t.shape[i];
+  return (n * bits(t.dtype) + 7) / 8;
+}
+
+}  // namespace trine::arch
