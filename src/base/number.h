@@ -51,7 +51,7 @@ enum class RoundingMode : uint8_t { nearest_even, stochastic };
 struct Rounding {
   RoundingMode mode = RoundingMode::nearest_even;
   uint64_t seed = 0;
-  uint64_t index = 0;  // of the next element rounded
+  uint64_t index = 0;  // of the next element; every element rounded, in either mode, advances it
 
   uint32_t next();  // the random word of element `index`, which advances
 };
@@ -82,8 +82,9 @@ struct DtypeRow {
 
 template <FloatFormat F>
 uint64_t round_one(float value, Rounding& rounding) {
-  if (rounding.mode == RoundingMode::nearest_even) return round_float<F>(value);
-  return round_float<F, true>(value, rounding.next());
+  if (rounding.mode == RoundingMode::stochastic) return round_float<F, true>(value, rounding.next());
+  ++rounding.index;
+  return round_float<F>(value);
 }
 
 template <FloatFormat F, int kBits>
@@ -116,7 +117,8 @@ constexpr DtypeRow int_row(Dtype dtype, std::string_view name, NamesAbroad abroa
           .max_finite = top - 1,  // of 64-bit types, the nearest double
           .min_finite = std::is_signed_v<T> ? -top : 0,
           .element = dtype,
-          .round = [](float v, Rounding&) -> uint64_t {
+          .round = [](float v, Rounding& r) -> uint64_t {
+            ++r.index;
             return uint64_t(round_int<T, kBits>(v)) & (~uint64_t{0} >> (64 - kBits));
           },
           .widen = [](uint64_t v) { return float(int_from_bits<T, kBits>(v)); }};
@@ -167,7 +169,7 @@ inline constexpr std::array<DtypeRow, size_t(Dtype::count)> kDtypes = {{
      .abroad = {"bool", "bool_", "i1", "bool", "BOOL"},
      .max_finite = 1,
      .element = Dtype::boolean,
-     .round = [](float v, Rounding&) { return uint64_t{v != 0}; },
+     .round = [](float v, Rounding& r) -> uint64_t { return ++r.index, v != 0; },
      .widen = [](uint64_t v) { return float((v & 0xff) != 0); }},
     int_row<int8_t, 4>(Dtype::s4, "s4", {"int4", "", "i4", "int4", ""}),
     int_row<uint8_t, 4>(Dtype::u4, "u4", {"uint4", "", "ui4", "uint4", ""}),

@@ -4,9 +4,7 @@
 #pragma once
 
 #include <bit>
-#include <cmath>
 #include <cstdint>
-#include <limits>
 #include <type_traits>
 
 namespace trine {
@@ -119,16 +117,22 @@ constexpr float widen_float(uint32_t stored) {
   return std::bit_cast<float>(widen_bits<F>(stored));
 }
 
+// To a whole number, ties to even: adding 2^23 leaves no bits below one. Past it, floats are whole already.
+constexpr float round_even(float value) {
+  float big = value < 0 ? -0x1p23f : 0x1p23f;
+  return value > -0x1p23f && value < 0x1p23f ? (value + big) - big : value;
+}
+
 // Nearest even, saturating, NaN to 0: casts to integers as the engines do them (NaN is an estimate).
 // kBits below the width of T gives the sub-byte types, sign-extended in T.
 template <class T, int kBits = int(sizeof(T) * 8)>
-inline T round_int(float value) {
+constexpr T round_int(float value) {
   constexpr int kValueBits = kBits - std::is_signed_v<T>;
   constexpr float kTop = float(uint64_t{1} << (kValueBits - 1)) * 2;  // one past the largest
   constexpr T kMax = T(((uint64_t{1} << (kValueBits - 1)) - 1) * 2 + 1);
   constexpr T kMin = std::is_signed_v<T> ? T(-kMax - 1) : T(0);
-  if (std::isnan(value)) return 0;
-  float whole = std::nearbyint(value);
+  if (value != value) return 0;
+  float whole = round_even(value);
   if (whole >= kTop) return kMax;
   if (whole <= float(kMin)) return kMin;
   return T(whole);

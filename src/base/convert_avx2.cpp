@@ -1,0 +1,461 @@
+// Row kernels in AVX2 with F16C. Called only where simd_best() says avx2.
+// Everything lives in an unnamed namespace, so no function compiled for AVX2 can stand in for a portable one at link.
+// Invariant: bit-equal to the portable kernels, tails included; tests/base/convert.cpp holds them together.
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#include <cstring>
+
+#include "base/convert.h"
+
+#pragma GCC target("avx2,fma,f16c")
+
+namespace trine {
+namespace {
+
+using Bytes = const uint8_t*;
+
+__m128i load16(Bytes p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); }
+__m128i load8(Bytes p) { return _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)); }
+__m256i load32(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
+void store32(void* p, __m256i v) { _mm256_storeu_si256(static_cast<__m256i*>(p), v); }
+void store16(void* p, __m128i v) { _mm_storeu_si128(static_cast<__m128i*>(p), v); }
+__m256i splat(uint32_t v) { return _mm256_set1_epi32(int(v)); }
+
+// Widening steps: kStep elements of kBits from `in` to `out`.
+
+struct WidenBf16 {
+  static constexpr int kStep = 16, kBits = 16;
+  static void step(Bytes in, float* out) {
+    for (int h = 0; h < 2; ++h) {
+      store32(out + 8 * h, _mm256_slli_epi32(_mm256_cvtepu16_epi32(load16(in + 16 * h)), 16));
+    }
+  }
+};
+
+struct WidenTf32 {
+  static constexpr int kStep = 8, kBits = 32;
+  static void step(Bytes in, float* out) { store32(out, _mm256_and_si256(load32(in), splat(0xffffe000))); }
+};
+
+struct WidenF16 {
+  static constexpr int kStep = 16, kBits = 16;
+  static void step(Bytes in, float* out) {
+    for (int h = 0; h < 2; ++h) _mm256_storeu_ps(out + 8 * h, _mm256_cvtph_ps(load16(in + 16 * h)));
+  }
+};
+
+// 8-bit floats by way of f16: the mantissa moves to f16's place, and a power of two makes up for the bias.
+template <FloatFormat F>
+struct WidenF8 {
+  static constexpr int kStep = 16, kBits = 8;
+  static void step(Bytes in, float* out) {
+    __m256i x = _mm256_cvtepi8_epi16(load16(in));
+    __m256i magnitude = _mm256_and_si256(x, _mm256_set1_epi16(0x7f));
+    __m256i half = _mm256_slli_epi16(magnitude, 10 - F.mantissa_bits);
+    if constexpr (F.has_inf) {
+      __m256i inf = _mm256_cmpeq_epi16(magnitude, _mm256_set1_epi16(short(F.max_bits + 1)));
+      half = _mm256_blendv_epi8(half, _mm256_set1_epi16(0x7c00), inf);
+    }
+    __m256i nan = _mm256_cmpgt_epi16(magnitude, _mm256_set1_epi16(short(F.max_bits + F.has_inf)));
+    half = _mm256_blendv_epi8(half, _mm256_set1_epi16(0x7e00), nan);
+    half = _mm256_or_si256(half, _mm256_and_si256(x, _mm256_set1_epi16(short(0x8000))));
+    const __m256 scale = _mm256_set1_ps(float(1 << (15 - F.bias)));
+    __m256 low = _mm256_cvtph_ps(_mm256_castsi256_si128(half));
+    __m256 high = _mm256_cvtph_ps(_mm256_extracti128_si256(half, 1));
+    _mm256_storeu_ps(out, _mm256_mul_ps(low, scale));
+    _mm256_storeu_ps(out + 8, _mm256_mul_ps(high, scale));
+  }
+};
+
+__m128i unpack_nibbles(Bytes in) {
+  __m128i x = load8(in);
+  __m128i low = _mm_and_si128(x, _mm_set1_epi8(15));
+  __m128i high = _mm_and_si128(_mm_srli_epi16(x, 4), _mm_set1_epi8(15));
+  return _mm_unpacklo_epi8(low, high);
+}
+
+struct WidenF4 {
+  static constexpr int kStep = 16, kBits = 4;
+  static void step(Bytes in, float* out) {
+    // The high byte of each value as f16; the low byte is always zero.
+    const __m128i table = _mm_setr_epi8(0, 0x38, 0x3c, 0x3e, 0x40, 0x42, 0x44, 0x46, char(0x80), char(0xb8), char(0xbc),
+                                        char(0xbe), char(0xc0), char(0xc2), char(0xc4), char(0xc6));
+    __m128i high = _mm_shuffle_epi8(table, unpack_nibbles(in));
+    __m128i zero = _mm_setzero_si128();
+    _mm256_storeu_ps(out, _mm256_cvtph_ps(_mm_unpacklo_epi8(zero, high)));
+    _mm256_storeu_ps(out + 8, _mm256_cvtph_ps(_mm_unpackhi_epi8(zero, high)));
+  }
+};
+
+template <bool kSigned>
+struct WidenInt4 {
+  static constexpr int kStep = 16, kBits = 4;
+  static void step(Bytes in, float* out) {
+    __m128i x = unpack_nibbles(in);
+    if (kSigned) x = _mm_sub_epi8(_mm_xor_si128(x, _mm_set1_epi8(8)), _mm_set1_epi8(8));
+    _mm256_storeu_ps(out, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(x)));
+    _mm256_storeu_ps(out + 8, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_unpackhi_epi64(x, x))));
+  }
+};
+
+template <bool kSigned>
+struct WidenInt8 {
+  static constexpr int kStep = 16, kBits = 8;
+  static void step(Bytes in, float* out) {
+    for (int h = 0; h < 2; ++h) {
+      __m128i x = load8(in + 8 * h);
+      __m256i wide = kSigned ? _mm256_cvtepi8_epi32(x) : _mm256_cvtepu8_epi32(x);
+      _mm256_storeu_ps(out + 8 * h, _mm256_cvtepi32_ps(wide));
+    }
+  }
+};
+
+template <bool kSigned>
+struct WidenInt16 {
+  static constexpr int kStep = 16, kBits = 16;
+  static void step(Bytes in, float* out) {
+    for (int h = 0; h < 2; ++h) {
+      __m128i x = load16(in + 16 * h);
+      __m256i wide = kSigned ? _mm256_cvtepi16_epi32(x) : _mm256_cvtepu16_epi32(x);
+      _mm256_storeu_ps(out + 8 * h, _mm256_cvtepi32_ps(wide));
+    }
+  }
+};
+
+struct WidenS32 {
+  static constexpr int kStep = 8, kBits = 32;
+  static void step(Bytes in, float* out) { _mm256_storeu_ps(out, _mm256_cvtepi32_ps(load32(in))); }
+};
+
+struct WidenU32 {
+  static constexpr int kStep = 8, kBits = 32;
+  static void step(Bytes in, float* out) {
+    // Both halves are exact in f32, so only the sum rounds.
+    __m256i x = load32(in);
+    __m256 high = _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_srli_epi32(x, 16)), _mm256_set1_ps(65536));
+    __m256 low = _mm256_cvtepi32_ps(_mm256_and_si256(x, splat(0xffff)));
+    _mm256_storeu_ps(out, _mm256_add_ps(high, low));
+  }
+};
+
+struct WidenBool {
+  static constexpr int kStep = 8, kBits = 8;
+  static void step(Bytes in, float* out) {
+    __m256i zero = _mm256_cmpeq_epi32(_mm256_cvtepu8_epi32(load8(in)), _mm256_setzero_si256());
+    _mm256_storeu_ps(out, _mm256_andnot_ps(_mm256_castsi256_ps(zero), _mm256_set1_ps(1)));
+  }
+};
+
+// Rounding: eight f32 to eight codes in 32-bit lanes, sign included.
+
+__m256i magnitude_of(__m256i x) { return _mm256_and_si256(x, splat(0x7fffffff)); }
+
+__m256i with_sign(__m256i code, __m256i x, int sign_at) {
+  return _mm256_or_si256(code, _mm256_slli_epi32(_mm256_srli_epi32(x, 31), sign_at));
+}
+
+// Unsigned a < b in each lane.
+__m256i below(__m256i a, __m256i b) {
+  return _mm256_cmpgt_epi32(_mm256_xor_si256(b, splat(0x80000000)), _mm256_xor_si256(a, splat(0x80000000)));
+}
+
+// bf16 and tf32 have f32's exponent: one add rounds, and an overflow carries into infinity by itself.
+template <FloatFormat F, bool kStochastic>
+__m256i round_same_exponent(__m256i x, __m256i random) {
+  constexpr int kShift = 23 - F.mantissa_bits;
+  __m256i magnitude = magnitude_of(x);
+  __m256i code = _mm256_srli_epi32(magnitude, kShift);
+  if constexpr (kStochastic) {
+    __m256i finite = _mm256_cmpgt_epi32(splat(0x7f800000), magnitude);
+    __m256i up = below(random, _mm256_slli_epi32(magnitude, 32 - kShift));
+    code = _mm256_sub_epi32(code, _mm256_and_si256(up, finite));
+  } else {
+    __m256i odd = _mm256_and_si256(code, splat(1));
+    __m256i half = _mm256_add_epi32(odd, splat((1u << (kShift - 1)) - 1));
+    code = _mm256_srli_epi32(_mm256_add_epi32(magnitude, half), kShift);
+  }
+  __m256i nan = _mm256_cmpgt_epi32(magnitude, splat(0x7f800000));
+  return with_sign(_mm256_blendv_epi8(code, splat(F.nan_bits), nan), x, F.sign_at());
+}
+
+// Formats whose code after the largest finite is what overflow becomes, or that saturate (f4): clamping the
+// magnitude to that code's value leaves no compare for overflow. Nearest even.
+template <FloatFormat F>
+__m256i round_nearest(__m256i x) {
+  constexpr int kShift = 23 - F.mantissa_bits;
+  constexpr uint32_t kOffset = uint32_t(127 - F.bias) << 23;
+  constexpr uint32_t kTop = ((F.max_bits + (F.overflow != Overflow::saturate)) << kShift) + kOffset;
+  constexpr uint32_t kMinNormal = kOffset + (1u << 23);
+  // Adding this float leaves the subnormal's code in the low bits, rounded by the adder.
+  constexpr uint32_t kMagic = uint32_t(127 + 23 + 1 - F.bias - F.mantissa_bits) << 23;
+  __m256i magnitude = magnitude_of(x);
+  __m256i clamped = _mm256_min_epu32(magnitude, splat(kTop));
+  __m256i odd = _mm256_and_si256(_mm256_srli_epi32(clamped, kShift), splat(1));
+  __m256i sum = _mm256_add_epi32(clamped, _mm256_add_epi32(odd, splat((1u << (kShift - 1)) - 1 - kOffset)));
+  __m256i normal = _mm256_srli_epi32(sum, kShift);
+  __m256 lifted = _mm256_add_ps(_mm256_castsi256_ps(clamped), _mm256_castsi256_ps(splat(kMagic)));
+  __m256i subnormal = _mm256_sub_epi32(_mm256_castps_si256(lifted), splat(kMagic));
+  __m256i code = _mm256_blendv_epi8(normal, subnormal, _mm256_cmpgt_epi32(splat(kMinNormal), clamped));
+  __m256i nan = _mm256_cmpgt_epi32(magnitude, splat(0x7f800000));
+  if constexpr (F.has_inf) code = _mm256_or_si256(code, _mm256_and_si256(nan, splat(F.nan_bits)));
+  if constexpr (!F.has_nan) {
+    code = _mm256_andnot_si256(nan, code);
+    x = _mm256_xor_si256(x, nan);
+  }
+  return with_sign(code, x, F.sign_at());
+}
+
+template <FloatFormat F>
+__m256i round_stochastic(__m256i x, __m256i random) {
+  constexpr uint32_t kBeyond = F.max_bits + (F.overflow != Overflow::saturate);
+  const __m256i one = splat(1);
+  __m256i magnitude = magnitude_of(x);
+  __m256i exponent = _mm256_srli_epi32(magnitude, 23);
+  __m256i leading = _mm256_andnot_si256(_mm256_cmpeq_epi32(exponent, _mm256_setzero_si256()), splat(0x800000));
+  __m256i significand = _mm256_or_si256(_mm256_and_si256(magnitude, splat(0x7fffff)), leading);
+  __m256i field = _mm256_add_epi32(_mm256_max_epi32(exponent, one), splat(uint32_t(F.bias - 127)));
+  __m256i floor = _mm256_max_epi32(field, one);
+  __m256i shift = _mm256_add_epi32(_mm256_sub_epi32(floor, field), splat(23 - F.mantissa_bits));
+  // The dropped fraction in 32 bits. Variable shifts by 32 or more, and so by negative counts, give zero.
+  __m256i fraction = _mm256_or_si256(_mm256_sllv_epi32(significand, _mm256_sub_epi32(splat(32), shift)),
+                                     _mm256_srlv_epi32(significand, _mm256_sub_epi32(shift, splat(32))));
+  __m256i base = _mm256_slli_epi32(_mm256_sub_epi32(floor, one), F.mantissa_bits);
+  __m256i code = _mm256_add_epi32(base, _mm256_srlv_epi32(significand, shift));
+  code = _mm256_min_epi32(_mm256_sub_epi32(code, below(random, fraction)), splat(kBeyond));
+  __m256i nan = _mm256_cmpgt_epi32(magnitude, splat(0x7f800000));
+  code = _mm256_blendv_epi8(code, splat(F.nan_bits), nan);
+  if constexpr (!F.has_nan) x = _mm256_xor_si256(x, nan);
+  return with_sign(code, x, F.sign_at());
+}
+
+template <FloatFormat F>
+__m256i round_codes(const float* in, const uint32_t* random) {
+  __m256i x = load32(in);
+  if constexpr (F.exponent_bits == 8) {
+    if (random) return round_same_exponent<F, true>(x, load32(random));
+    return round_same_exponent<F, false>(x, x);
+  } else {
+    return random ? round_stochastic<F>(x, load32(random)) : round_nearest<F>(x);
+  }
+}
+
+// Clamps before it converts, so it saturates; NaN becomes 0.
+__m256i round_ints(const float* in, float low, float high) {
+  __m256 x = _mm256_loadu_ps(in);
+  x = _mm256_and_ps(x, _mm256_cmp_ps(x, x, _CMP_ORD_Q));
+  x = _mm256_min_ps(_mm256_max_ps(x, _mm256_set1_ps(low)), _mm256_set1_ps(high));
+  return _mm256_cvtps_epi32(x);
+}
+
+__m256i pack16(__m256i a, __m256i b) { return _mm256_permute4x64_epi64(_mm256_packus_epi32(a, b), 0xd8); }
+
+// Codes of four vectors, each below 256 (or all of them signed bytes), as 32 bytes.
+__m256i pack8(__m256i a, __m256i b, __m256i c, __m256i d) {
+  __m256i bytes = _mm256_packus_epi16(_mm256_packus_epi32(a, b), _mm256_packus_epi32(c, d));
+  return _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+}
+
+// 32 nibbles in bytes to 16 bytes, the first of each pair in the low half.
+__m128i pack_nibbles(__m256i bytes) {
+  __m256i pairs = _mm256_maddubs_epi16(bytes, _mm256_set1_epi16(0x1001));
+  __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi16(pairs, pairs), 0x08);
+  return _mm256_castsi256_si128(packed);
+}
+
+template <FloatFormat F>
+struct RoundTo32 {
+  static constexpr int kStep = 8, kBits = 32;
+  static void step(const float* in, uint8_t* out, const uint32_t* random) {
+    store32(out, _mm256_slli_epi32(round_codes<F>(in, random), F.low_zeros));
+  }
+};
+
+template <FloatFormat F>
+struct RoundTo16 {
+  static constexpr int kStep = 16, kBits = 16;
+  static void step(const float* in, uint8_t* out, const uint32_t* random) {
+    __m256i a = round_codes<F>(in, random);
+    __m256i b = round_codes<F>(in + 8, random ? random + 8 : nullptr);
+    store32(out, pack16(a, b));
+  }
+};
+
+struct RoundF16 {
+  static constexpr int kStep = 16, kBits = 16;
+  static void step(const float* in, uint8_t* out, const uint32_t* random) {
+    if (random) return RoundTo16<formats::kF16>::step(in, out, random);
+    for (int h = 0; h < 2; ++h) {
+      __m256 x = _mm256_loadu_ps(in + 8 * h);
+      __m256 sign = _mm256_and_ps(x, _mm256_set1_ps(-0.0f));
+      __m256 quiet = _mm256_or_ps(sign, _mm256_castsi256_ps(splat(0x7fc00000)));
+      x = _mm256_blendv_ps(x, quiet, _mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+      store16(out + 16 * h, _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
+    }
+  }
+};
+
+template <FloatFormat F>
+__m256i round_bytes(const float* in, const uint32_t* random) {
+  __m256i codes[4];
+  for (int q = 0; q < 4; ++q) codes[q] = round_codes<F>(in + 8 * q, random ? random + 8 * q : nullptr);
+  return pack8(codes[0], codes[1], codes[2], codes[3]);
+}
+
+template <FloatFormat F>
+struct RoundTo8 {
+  static constexpr int kStep = 32, kBits = 8;
+  static void step(const float* in, uint8_t* out, const uint32_t* random) { store32(out, round_bytes<F>(in, random)); }
+};
+
+struct RoundF4 {
+  static constexpr int kStep = 32, kBits = 4;
+  static void step(const float* in, uint8_t* out, const uint32_t* random) {
+    store16(out, pack_nibbles(round_bytes<formats::kF4e2m1>(in, random)));
+  }
+};
+
+template <int kLow, int kHigh>
+__m256i int_bytes(const float* in) {
+  __m256i codes[4];
+  for (int q = 0; q < 4; ++q) {
+    codes[q] = _mm256_and_si256(round_ints(in + 8 * q, kLow, kHigh), splat(uint32_t(kHigh - kLow)));
+  }
+  return pack8(codes[0], codes[1], codes[2], codes[3]);
+}
+
+template <int kLow, int kHigh>
+struct RoundInt8 {
+  static constexpr int kStep = 32, kBits = 8;
+  static void step(const float* in, uint8_t* out, const uint32_t*) { store32(out, int_bytes<kLow, kHigh>(in)); }
+};
+
+template <int kLow, int kHigh>
+struct RoundInt4 {
+  static constexpr int kStep = 32, kBits = 4;
+  static void step(const float* in, uint8_t* out, const uint32_t*) {
+    store16(out, pack_nibbles(int_bytes<kLow, kHigh>(in)));
+  }
+};
+
+template <int kLow, int kHigh>
+struct RoundInt16 {
+  static constexpr int kStep = 16, kBits = 16;
+  static void step(const float* in, uint8_t* out, const uint32_t*) {
+    const __m256i mask = splat(0xffff);
+    store32(out, pack16(_mm256_and_si256(round_ints(in, kLow, kHigh), mask),
+                        _mm256_and_si256(round_ints(in + 8, kLow, kHigh), mask)));
+  }
+};
+
+struct RoundS32 {
+  static constexpr int kStep = 8, kBits = 32;
+  static void step(const float* in, uint8_t* out, const uint32_t*) {
+    __m256 x = _mm256_loadu_ps(in);
+    x = _mm256_and_ps(x, _mm256_cmp_ps(x, x, _CMP_ORD_Q));
+    __m256 over = _mm256_cmp_ps(x, _mm256_set1_ps(0x1p31f), _CMP_GE_OQ);  // out of range converts to 0x80000000
+    store32(out, _mm256_xor_si256(_mm256_cvtps_epi32(x), _mm256_castps_si256(over)));
+  }
+};
+
+struct RoundU32 {
+  static constexpr int kStep = 8, kBits = 32;
+  static void step(const float* in, uint8_t* out, const uint32_t*) {
+    const __m256 half = _mm256_set1_ps(0x1p31f);
+    __m256 x = _mm256_max_ps(_mm256_loadu_ps(in), _mm256_setzero_ps());  // NaN takes the second: zero
+    __m256 high = _mm256_cmp_ps(x, half, _CMP_GE_OQ);
+    __m256 over = _mm256_cmp_ps(x, _mm256_set1_ps(0x1p32f), _CMP_GE_OQ);
+    __m256i code = _mm256_cvtps_epi32(_mm256_sub_ps(x, _mm256_and_ps(high, half)));
+    code = _mm256_xor_si256(code, _mm256_slli_epi32(_mm256_castps_si256(high), 31));
+    store32(out, _mm256_or_si256(code, _mm256_castps_si256(over)));
+  }
+};
+
+struct RoundBool {
+  static constexpr int kStep = 32, kBits = 8;
+  static void step(const float* in, uint8_t* out, const uint32_t*) {
+    __m256i codes[4];
+    for (int q = 0; q < 4; ++q) {
+      __m256 nonzero = _mm256_cmp_ps(_mm256_loadu_ps(in + 8 * q), _mm256_setzero_ps(), _CMP_NEQ_UQ);
+      codes[q] = _mm256_srli_epi32(_mm256_castps_si256(nonzero), 31);
+    }
+    store32(out, pack8(codes[0], codes[1], codes[2], codes[3]));
+  }
+};
+
+// The loops. A tail goes through a zero-filled step of its own.
+
+template <class K>
+void widen_loop(const void* from, float* to, size_t n) {
+  Bytes p = static_cast<Bytes>(from);
+  size_t i = 0;
+  for (; i + K::kStep <= n; i += K::kStep) K::step(p + i * K::kBits / 8, to + i);
+  if (i == n) return;
+  uint8_t in[K::kStep * K::kBits / 8] = {};
+  float out[K::kStep];
+  std::memcpy(in, p + i * K::kBits / 8, ((n - i) * K::kBits + 7) / 8);
+  K::step(in, out);
+  std::memcpy(to + i, out, (n - i) * sizeof(float));
+}
+
+template <class K>
+void round_loop(const float* from, void* to, size_t n, const uint32_t* random) {
+  uint8_t* p = static_cast<uint8_t*>(to);
+  size_t i = 0;
+  if (random) {
+    for (; i + K::kStep <= n; i += K::kStep) K::step(from + i, p + i * K::kBits / 8, random + i);
+  } else {
+    for (; i + K::kStep <= n; i += K::kStep) K::step(from + i, p + i * K::kBits / 8, nullptr);
+  }
+  if (i == n) return;
+  float in[K::kStep] = {};
+  uint32_t words[K::kStep] = {};
+  uint8_t out[K::kStep * K::kBits / 8];
+  std::memcpy(in, from + i, (n - i) * sizeof(float));
+  if (random) std::memcpy(words, random + i, (n - i) * sizeof(uint32_t));
+  K::step(in, out, random ? words : nullptr);
+  std::memcpy(p + i * K::kBits / 8, out, ((n - i) * K::kBits + 7) / 8);
+}
+
+template <class Widen, class Round>
+constexpr RowKernels kernels() {
+  return {widen_loop<Widen>, round_loop<Round>};
+}
+
+struct KernelRow {
+  Dtype dtype;
+  RowKernels kernels;
+};
+
+// f32 and the 64-bit integers, and f8e8m0 (a scale a block), stay with the portable loops.
+constexpr KernelRow kKernels[] = {
+    {Dtype::tf32, kernels<WidenTf32, RoundTo32<formats::kTf32>>()},
+    {Dtype::bf16, kernels<WidenBf16, RoundTo16<formats::kBf16>>()},
+    {Dtype::f16, kernels<WidenF16, RoundF16>()},
+    {Dtype::f8e4m3, kernels<WidenF8<formats::kF8e4m3>, RoundTo8<formats::kF8e4m3>>()},
+    {Dtype::f8e4m3fn, kernels<WidenF8<formats::kF8e4m3fn>, RoundTo8<formats::kF8e4m3fn>>()},
+    {Dtype::f8e5m2, kernels<WidenF8<formats::kF8e5m2>, RoundTo8<formats::kF8e5m2>>()},
+    {Dtype::f8e3m4, kernels<WidenF8<formats::kF8e3m4>, RoundTo8<formats::kF8e3m4>>()},
+    {Dtype::f4e2m1, kernels<WidenF4, RoundF4>()},
+    {Dtype::boolean, kernels<WidenBool, RoundBool>()},
+    {Dtype::s4, kernels<WidenInt4<true>, RoundInt4<-8, 7>>()},
+    {Dtype::u4, kernels<WidenInt4<false>, RoundInt4<0, 15>>()},
+    {Dtype::s8, kernels<WidenInt8<true>, RoundInt8<-128, 127>>()},
+    {Dtype::u8, kernels<WidenInt8<false>, RoundInt8<0, 255>>()},
+    {Dtype::s16, kernels<WidenInt16<true>, RoundInt16<-32768, 32767>>()},
+    {Dtype::u16, kernels<WidenInt16<false>, RoundInt16<0, 65535>>()},
+    {Dtype::s32, kernels<WidenS32, RoundS32>()},
+    {Dtype::u32, kernels<WidenU32, RoundU32>()},
+};
+
+}  // namespace
+
+RowKernels avx2_kernels(Dtype dtype) {
+  for (const KernelRow& r : kKernels) {
+    if (r.dtype == dtype) return r.kernels;
+  }
+  return {};
+}
+
+}  // namespace trine
+#endif
