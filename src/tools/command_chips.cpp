@@ -1,0 +1,150 @@
+// trine chips: the generations side by side, every number with its source on request.
+#include "arch/chip.h"
+#include "arch/peaks.h"
+#include "base/text.h"
+#include "tools/cli.h"
+
+namespace trine::tools {
+
+namespace {
+
+using arch::Chip;
+using arch::NumberRow;
+
+Result<std::vector<const Chip*>> chosen(const Args& args) {
+  std::vector<const Chip*> chips;
+  for (const std::string& name : args.words) chips.push_back(TRY(arch::find_chip(name)));
+  if (chips.empty())
+    for (const Chip& chip : arch::all_chips()) chips.push_back(&chip);
+  return chips;
+}
+
+// Bytes as people say them; the JSON has them plain.
+std::string shown(const NumberRow& row, double v) {
+  if (row.unit != "bytes") return shortest(v);
+  constexpr std::pair<double, std::string_view> units[] = {{0x1p30, " GiB"}, {0x1p20, " MiB"}, {0x1p10, " KiB"}};
+  for (const auto& [size, name] : units)
+    if (v >= size && v / size * 16 == static_cast<double>(static_cast<int64_t>(v / size * 16)))
+      return cat(v / size, name);
+  return cat(v, " B");
+}
+
+// ? for an estimate, * for a projection: what to trust less is seen at a glance.
+std::string_view mark(const Chip& chip, std::string_view path) {
+  const std::string& from = chip.sources.find(path)->second;
+  if (from.starts_with("projected")) return "*";
+  return from.find("estimate") != std::string::npos ? "?" : "";
+}
+
+std::string numbers_table(const std::vector<const Chip*>& chips) {
+  std::vector<std::vector<std::string>> rows(1, {"", "unit"});
+  for (const Chip* c : chips) rows[0].push_back(c->name);
+  for (const NumberRow& row : arch::number_rows()) {
+    rows.push_back({std::string(row.path), std::string(row.unit)});
+    for (const Chip* c : chips)
+      rows.back().push_back(shown(row, arch::read_number(*c, row)) + std::string(mark(*c, row.path)));
+  }
+  return columns(rows, "0" + std::string("0") + std::string(chips.size(), '1'));
+}
+
+std::string features_table(const std::vector<const Chip*>& chips) {
+  std::vector<std::vector<std::string>> rows(1, {"feature"});
+  for (const Chip* c : chips) rows[0].push_back(c->name);
+  for (const arch::FeatureRow& f : arch::kFeatureRows) {
+    if (f.feature == arch::Feature::base) continue;
+    rows.push_back({std::string(f.name)});
+    for (const Chip* c : chips) rows.back().push_back(c->has(f.feature) ? "yes" : "-");
+    rows.back().emplace_back(f.meaning);
+  }
+  return columns(rows, "0" + std::string(chips.size(), '1'));
+}
+
+std::string peaks_table(const std::vector<const Chip*>& chips) {
+  std::vector<std::vector<std::string>> rows(1, {"chip", "figure", "published", "from the parts", "off", ""});
+  for (const Chip* c : chips)
+    for (const arch::PeakRow& p : arch::peak_rows()) {
+      const auto found = c->published.find(p.name);
+      if (found == c->published.end()) continue;
+      const double published = found->second.is, ours = p.from_parts ? p.from_parts(*c) : 0;
+      rows.push_back({c->name, std::string(p.name), shortest(published),
+                      p.from_parts ? fixed(ours, ours < 100 ? 2 : 0) : "-",
+                      p.from_parts ? cat(fixed(100 * (ours / published - 1), 1), " %") : "-", std::string(p.meaning)});
+    }
+  return columns(rows, "001110");
+}
+
+std::string sources_text(const std::vector<const Chip*>& chips) {
+  std::string out;
+  for (const Chip* c : chips) {
+    out += cat(bold(c->title), " (", c->name, ")\n");
+    std::vector<std::vector<std::string>> rows;
+    for (const NumberRow& row : arch::number_rows())
+      rows.push_back({cat("  ", row.path), shown(row, arch::read_number(*c, row)), c->sources.find(row.path)->second});
+    for (const auto& [path, from] : c->sources)
+      if (path.starts_with("features.")) rows.push_back({cat("  ", path), "yes", from});
+    for (const auto& [name, peak] : c->published)
+      rows.push_back({cat("  published.", name), shortest(peak.is), peak.from});
+    out += columns(rows, "010") + "\n";
+  }
+  return out;
+}
+
+Json chip_json(const Chip& chip) {
+  Json numbers = Json::object(), features = Json::object(), published = Json::object();
+  for (const NumberRow& row : arch::number_rows()) {
+    const double v = arch::read_number(chip, row);
+    Json entry = Json::object();
+    entry.set("is", row.whole ? Json(static_cast<int64_t>(v)) : Json(v)).set("unit", row.unit);
+    numbers.set(row.path, entry.set("from", chip.sources.find(row.path)->second));
+  }
+  for (const arch::FeatureRow& f : arch::kFeatureRows)
+    if (f.feature != arch::Feature::base) features.set(f.name, chip.has(f.feature));
+  for (const auto& [name, peak] : chip.published) {
+    const arch::PeakRow* row = arch::find_peak(name);
+    Json entry = Json::object();
+    entry.set("is", peak.is).set("from", peak.from);
+    published.set(name, entry.set("from_parts", row->from_parts ? Json(row->from_parts(chip)) : Json()));
+  }
+  return Json::object()
+      .set("name", chip.name)
+      .set("title", chip.title)
+      .set("numbers", std::move(numbers))
+      .set("features", std::move(features))
+      .set("published", std::move(published));
+}
+
+Result<Exit> run(const Args& args) {
+  const auto chips = TRY(chosen(args));
+  if (args.has("--json")) {
+    Json list = Json::array();
+    for (const Chip* c : chips) list.push(chip_json(*c));
+    print(report("chips").set("chips", std::move(list)).text(2) + "\n");
+    return Exit::ok;
+  }
+  if (args.has("--sources")) {
+    print(sources_text(chips));
+    return Exit::ok;
+  }
+  print(numbers_table(chips) + "\n" + features_table(chips) + "\n" + peaks_table(chips));
+  print("\n? estimate   * projected   (--sources says where each number comes from)\n");
+  return Exit::ok;
+}
+
+constexpr Option kOptions[] = {kJson, {"--sources", "", "", "where each number comes from"}};
+
+}  // namespace
+
+extern const Command command_chips{
+    .name = "chips",
+    .summary = "the chip generations side by side, and what each number rests on",
+    .words = "[CHIP...]",
+    .words_max = 64,
+    .details =
+        "The second table recomputes the maker's peaks from the parts. Trine times programs by the parts.\n\n"
+        "  trine chips trn2 trn3\n"
+        "  trine chips --sources trn2",
+    .options = kOptions,
+    .run = run,
+};
+
+}  // namespace trine::tools
