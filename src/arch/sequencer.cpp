@@ -23,7 +23,7 @@ bool Sequencer::at_control() const {
 }
 
 int64_t Sequencer::value(const Operand& o) const {
-  return o.kind == OperandKind::reg ? static_cast<int32_t>(registers_[o.reg]) : static_cast<int64_t>(o.immediate);
+  return o.kind == OperandKind::reg ? static_cast<int32_t>(at_.registers[o.reg]) : static_cast<int64_t>(o.immediate);
 }
 
 void Sequencer::step_control() {
@@ -35,12 +35,12 @@ void Sequencer::step_control() {
     case kOpBranch:
       return branch();
     case kOpJump:
-      pc_ = static_cast<uint32_t>(program_->attrs[insn().attr]);
+      at_.pc = static_cast<uint32_t>(program_->attrs[insn().attr]);
       return;
     case kOpRegisterMove: {
       const Operand* o = &program_->operands[insn().operand];
-      registers_[o[0].reg] = static_cast<uint32_t>(value(o[1]));
-      ++pc_;
+      at_.registers[o[0].reg] = static_cast<uint32_t>(value(o[1]));
+      ++at_.pc;
       return;
     }
     default:
@@ -52,24 +52,24 @@ void Sequencer::step_control() {
 void Sequencer::enter_loop() {
   const int64_t count = value(program_->operands[insn().operand]);
   if (count <= 0) {
-    pc_ = match_[pc_] + 1;
+    at_.pc = match_[at_.pc] + 1;
     return;
   }
-  ++pc_;
-  frames_[static_cast<size_t>(depth_)] = {pc_, count};
-  loops_[static_cast<size_t>(depth_)] = 0;
-  ++depth_;
+  ++at_.pc;
+  at_.frames[static_cast<size_t>(at_.depth)] = {at_.pc, count};
+  at_.loops[static_cast<size_t>(at_.depth)] = 0;
+  ++at_.depth;
 }
 
 void Sequencer::end_iteration() {
-  const size_t d = static_cast<size_t>(depth_ - 1);
-  if (++loops_[d] < frames_[d].count) {
-    pc_ = frames_[d].begin;
+  const size_t d = static_cast<size_t>(at_.depth - 1);
+  if (++at_.loops[d] < at_.frames[d].count) {
+    at_.pc = at_.frames[d].begin;
     return;
   }
-  loops_[d] = 0;
-  --depth_;
-  ++pc_;
+  at_.loops[d] = 0;
+  --at_.depth;
+  ++at_.pc;
 }
 
 // branch a:r:reg b:r:imm|reg  cmp:compare to:label
@@ -97,7 +97,7 @@ void Sequencer::branch() {
       taken = a < b;
       break;
   }
-  pc_ = taken ? static_cast<uint32_t>(program_->attrs[insn().attr + 1]) : pc_ + 1;
+  at_.pc = taken ? static_cast<uint32_t>(program_->attrs[insn().attr + 1]) : at_.pc + 1;
 }
 
 // register_alu dst:w:reg a:r:reg b:r:imm|reg  op:alu, 32-bit integers that wrap
@@ -140,8 +140,8 @@ void Sequencer::alu() {
       r = a;
       break;
   }
-  registers_[o[0].reg] = r;
-  ++pc_;
+  at_.registers[o[0].reg] = r;
+  ++at_.pc;
 }
 
 }  // namespace trine::arch

@@ -4,12 +4,10 @@
 
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "arch/call.h"
 #include "arch/program.h"
-#include "base/result.h"
 
 namespace trine::arch {
 
@@ -19,39 +17,48 @@ inline constexpr uint16_t kOpLoop = 0x01, kOpEndLoop = 0x02, kOpBranch = 0x03, k
 
 class Sequencer {
  public:
+  // Where the walk stands; copying it is how a timer remembers and jumps.
+  struct Frame {
+    uint32_t begin = 0;  // first instruction of the body
+    int64_t count = 0;
+    bool operator==(const Frame&) const = default;
+  };
+  struct Position {
+    uint32_t pc = 0;
+    int depth = 0;
+    std::array<int64_t, kLoopDepthMax> loops{};
+    std::array<Frame, kLoopDepthMax> frames{};
+    std::array<uint32_t, kRegisterCount> registers{};
+  };
+
   Sequencer(const Program& program, const Stream& stream);
 
-  bool done() const { return pc_ >= stream_->insns.size(); }
-  uint32_t pc() const { return pc_; }
-  const Insn& insn() const { return stream_->insns[pc_]; }
+  bool done() const { return at_.pc >= stream_->insns.size(); }
+  uint32_t pc() const { return at_.pc; }
+  const Insn& insn() const { return stream_->insns[at_.pc]; }
   const Stream& stream() const { return *stream_; }
-  bool at_control() const;  // loop, end, branch, jump, register move or alu
-  void step_control();      // carries out the control instruction at pc
-  void step() { ++pc_; }    // past any other
+  bool at_control() const;   // loop, end, branch, jump, register move or alu
+  void step_control();       // carries out the control instruction at pc
+  void step() { ++at_.pc; }  // past any other
+  void set_register(int index, uint32_t value) { at_.registers[static_cast<size_t>(index)] = value; }
 
-  int depth() const { return depth_; }
-  const int64_t* loops() const { return loops_.data(); }
-  int64_t trip_count(int depth) const { return frames_[static_cast<size_t>(depth)].count; }
-  uint32_t loop_begin(int depth) const { return frames_[static_cast<size_t>(depth)].begin; }
-  // Jumping ahead: pretends `more` further iterations of the innermost open loop have run.
-  void skip_iterations(int depth, int64_t more) { loops_[static_cast<size_t>(depth)] += more; }
-  std::array<uint32_t, kRegisterCount>& registers() { return registers_; }
-  const std::array<uint32_t, kRegisterCount>& registers() const { return registers_; }
+  int depth() const { return at_.depth; }
+  const int64_t* loops() const { return at_.loops.data(); }
+  const uint32_t* registers() const { return at_.registers.data(); }
+  const Position& position() const { return at_; }
+  void move_to(const Position& p) { at_ = p; }
+  uint32_t end_of_loop(uint32_t loop_pc) const { return match_[loop_pc]; }
 
   int64_t wait_value(const Wait& w) const {
     int64_t v = w.value;
     if (w.steps) {
       const auto& step = program_->steps[w.steps];
-      for (int d = 0; d < depth_; ++d) v += step[static_cast<size_t>(d)] * loops_[static_cast<size_t>(d)];
+      for (size_t d = 0; d < static_cast<size_t>(at_.depth); ++d) v += step[d] * at_.loops[d];
     }
     return v;
   }
 
  private:
-  struct Frame {
-    uint32_t begin = 0;  // first instruction of the body
-    int64_t count = 0;
-  };
   int64_t value(const Operand& o) const;
   void enter_loop();
   void end_iteration();
@@ -60,11 +67,7 @@ class Sequencer {
 
   const Program* program_;
   const Stream* stream_;
-  uint32_t pc_ = 0;
-  int depth_ = 0;
-  std::array<int64_t, kLoopDepthMax> loops_{};
-  std::array<Frame, kLoopDepthMax> frames_{};
-  std::array<uint32_t, kRegisterCount> registers_{};
+  Position at_;
   std::vector<uint32_t> match_;  // of each loop: its end
 };
 
