@@ -1,4 +1,4 @@
-"""The package as a user gets it: importable, versioned, and a wheel that carries the module."""
+"""The package as a user gets it: importable, versioned, and a wheel that carries module and command."""
 
 import re
 import subprocess
@@ -17,9 +17,9 @@ def test_version_is_the_one_of_the_build():
 
 
 @pytest.mark.slow
-def test_the_wheel_carries_the_module(tmp_path):
+def test_the_wheel_carries_module_and_command(tmp_path):
     command = ["pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(tmp_path), str(ROOT)]
     subprocess.run([sys.executable, "-m", *command], check=True)
     names = zipfile.ZipFile(next(tmp_path.glob("trine-*.whl"))).namelist()
-    for wanted in (r"trine/__init__\.py", r"trine/py\.typed", r"trine/_core\..*\.so"):
+    for wanted in (r"trine/__init__\.py", r"trine/py\.typed", r"trine/_core\..*\.so", r".*/scripts/trine", r".*/scripts/neuron-ls"):
         assert any(re.fullmatch(wanted, name) for name in names), wanted
