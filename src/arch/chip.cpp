@@ -3,8 +3,6 @@
 #include "arch/chip.h"
 
 #include <algorithm>
-#include <cmath>
-#include <set>
 
 #include "arch/peaks.h"
 #include "base/embedded.h"
@@ -25,6 +23,15 @@ const EmbeddedFile* find_embedded(std::string_view chip_name) {
   return nullptr;
 }
 
+constexpr std::string_view kWords[] = {"name",      "title",    "aliases",   "like",
+                                       "like_from", "features", "published", "note"};
+
+std::vector<std::string> paths() {
+  std::vector<std::string> out;
+  for (const NumberRow& row : number_rows()) out.emplace_back(row.path);
+  return out;
+}
+
 class Reader {
  public:
   explicit Reader(std::string_view file_name) : file_(file_name) {}
@@ -35,12 +42,11 @@ class Reader {
     Chip chip;
     const Json* like = root.find("like");
     if (like) chip = TRY(base(*like, root.find("like_from"), may_inherit));
-    complete_ = like == nullptr;
     TRY(words(root, chip));
-    TRY(numbers(root, chip));
+    TRY(read_facts(number_rows(), root, file_, like == nullptr, chip, chip.sources));
     TRY(features(root, chip));
     TRY(published(root, chip));
-    TRY(unknown(root, ""));
+    TRY(check_unknown(root, paths(), kWords, file_));
     TRY(consistent(chip));
     return chip;
   }
@@ -69,41 +75,6 @@ class Reader {
     }
     if (const Json* aliases = root.find("aliases"))
       for (const Json& a : aliases->items()) chip.aliases.push_back(a.string());
-    return {};
-  }
-
-  // The value of {"is": 2.4, "from": "doc: …"}; its source goes to `from`.
-  Result<double> entry(const Json& v, const std::string& path, std::string& from) {
-    if (v.is_number())
-      return wrong(path, "a bare number; write {\"is\": …, \"from\": \"doc | measured | estimate: …\"}");
-    const Json *is = v.find("is"), *source = v.find("from");
-    if (!is || !is->is_number()) return wrong(path, "no number under \"is\"");
-    if (!source || trim(source->string()).empty()) return wrong(path, "no source under \"from\"");
-    for (const auto& [key, other] : v.members())
-      if (key != "is" && key != "from") return wrong(path, cat("unknown key \"", key, "\"; expected is and from"));
-    from = source->string();
-    return is->number();
-  }
-
-  Result<void> numbers(const Json& root, Chip& chip) {
-    for (const NumberRow& row : number_rows()) {
-      const Json* at = &root;
-      for (const auto part : split(row.path, '.')) at = at ? at->find(part) : nullptr;
-      if (!at) {
-        if (complete_) return wrong(row.path, cat("missing; expected ", row.meaning, " (", row.unit, ")"));
-        continue;
-      }
-      std::string from;
-      const double v = TRY(entry(*at, std::string(row.path), from));
-      if (!(v >= row.min && v <= row.max))
-        return wrong(row.path, cat("found ", v, ", expected ", row.min, " to ", row.max, " (", row.unit, ")"));
-      if (row.whole && v != std::floor(v)) return wrong(row.path, cat("found ", v, ", expected a whole number"));
-      if (row.real)
-        row.real(chip) = v;
-      else
-        row.whole(chip) = static_cast<int64_t>(v);
-      chip.sources.insert_or_assign(std::string(row.path), from);
-    }
     return {};
   }
 
@@ -138,31 +109,9 @@ class Reader {
       const std::string path = cat("published.", name);
       if (!find_peak(name)) return wrong(path, "no such peak; see arch/peaks.cpp");
       Chip::Peak peak;
-      peak.is = TRY(entry(v, path, peak.from));
+      peak.is = TRY(read_entry(v, file_, path, peak.from));
       if (!(peak.is > 0)) return wrong(path, cat("found ", peak.is, ", expected more than 0"));
       chip.published.emplace(name, peak);
-    }
-    return {};
-  }
-
-  // Whatever no table asked for is a mistake: a misspelt number, or one without its unit.
-  Result<void> unknown(const Json& v, const std::string& lead) {
-    static const std::set<std::string_view> words = {"name",      "title",    "aliases",   "like",
-                                                     "like_from", "features", "published", "note"};
-    for (const auto& [key, child] : v.members()) {
-      const std::string path = lead + key;
-      if (lead.empty() && words.contains(key)) continue;
-      bool number = false, group = false;
-      std::vector<std::string> names;
-      for (const NumberRow& row : number_rows()) {
-        number = number || row.path == path;
-        group = group || row.path.starts_with(path + ".");
-        names.emplace_back(row.path);
-      }
-      if (number) continue;
-      if (!group) return wrong(path, cat("no such number; nearest: ", join(nearest(path, names), ", ")));
-      if (!child.is_object()) return wrong(path, cat("found ", child.kind(), ", expected an object"));
-      TRY(unknown(child, path + "."));
     }
     return {};
   }
@@ -189,12 +138,9 @@ class Reader {
     return {};
   }
 
-  Error wrong(std::string_view path, std::string message) const {
-    return fail(Code::invalid, std::move(message), cat(file_, path.empty() ? "" : ": ", path));
-  }
+  Error wrong(std::string_view path, std::string message) const { return fact_error(file_, path, std::move(message)); }
 
   std::string_view file_;
-  bool complete_ = true;
 };
 
 std::string lower(std::string_view s) {

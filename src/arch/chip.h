@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "arch/facts.h"
 #include "arch/feature.h"
 #include "base/result.h"
 
@@ -108,8 +109,8 @@ struct Chip {
     double is = 0;
     std::string from;
   };
-  std::map<std::string, Peak, std::less<>> published;       // the maker's own figures, by the names of arch/peaks.h
-  std::map<std::string, std::string, std::less<>> sources;  // of each number (by path) and "features.<name>"
+  std::map<std::string, Peak, std::less<>> published;  // the maker's own figures, by the names of arch/peaks.h
+  Sources sources;                                     // of each number (by path) and "features.<name>"
 
   bool has(Feature f) const { return features.has(f); }
   int64_t sbuf_bytes() const { return sbuf.bytes_per_partition * partitions; }
@@ -122,13 +123,7 @@ struct Chip {
   }
 };
 
-// One number of a chip: where it stands in the file, its unit, its field. Exactly one of real and whole is set.
-struct NumberRow {
-  std::string_view path, unit, meaning;
-  double min = 0, max = 0;
-  double& (*real)(Chip&) = nullptr;
-  int64_t& (*whole)(Chip&) = nullptr;
-};
+using NumberRow = Fact<Chip>;
 std::span<const NumberRow> number_rows();
 double read_number(const Chip& chip, const NumberRow& row);
 

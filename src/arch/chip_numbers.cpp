@@ -1,42 +1,15 @@
 // The table of a chip's numbers: path in the file, unit, field, meaning. The parser, `trine chips` and docs/chips.md
-// are derived from it. A unit sets the limits a number must keep, so no user's chip file can divide by zero.
-#include <limits>
-#include <type_traits>
-
+// are derived from it.
 #include "arch/chip.h"
 
 namespace trine::arch {
 
 namespace {
 
-struct Unit {
-  std::string_view name;  // every path holds its unit's name, except for plain counts
-  double min, max;
-};
-
-constexpr Unit kUnits[] = {
-    {"count", 1, 65536},  {"ghz", 0.01, 100},          {"cycles", 0, 1e6},    {"ns", 0, 1e9},
-    {"bytes", 1, 0x1p50}, {"bytes_per_ns", 1e-3, 1e6}, {"fraction", 1e-3, 1}, {"factor", 1, 64},
-    {"passes", 1, 64},    {"watts", 0, 1e5},           {"pj", 0, 1e6},        {"flops_per_cycle", 1, 1024},
-};
-
-constexpr Unit find_unit(std::string_view name) {
-  for (const Unit& u : kUnits)
-    if (u.name == name) return u;
-  return {"", 1, 0};
-}
-
 template <class Field>
 constexpr NumberRow row(std::string_view path, std::string_view unit, Field field, std::string_view meaning,
                         double max = 0) {
-  const Unit u = find_unit(unit);
-  NumberRow r{.path = path, .unit = unit, .meaning = meaning, .min = u.min, .max = max > 0 ? max : u.max};
-  if constexpr (std::is_same_v<std::invoke_result_t<Field, Chip&>, double&>) {
-    r.real = field;
-  } else {
-    r.whole = field;
-  }
-  return r;
+  return fact<Chip>(path, unit, field, meaning, max);
 }
 
 constexpr NumberRow kNumberRows[] = {
@@ -312,23 +285,12 @@ constexpr NumberRow kNumberRows[] = {
         "power.link_byte_pj", "pj", [](Chip& c) -> auto& { return c.power.link_byte_pj; }, "one byte over a link"),
 };
 
-constexpr bool well_formed(std::span<const NumberRow> rows) {
-  for (const NumberRow& r : rows) {
-    if (r.min > r.max || (r.unit != "count" && r.path.find(r.unit) == std::string_view::npos)) return false;
-    for (const NumberRow& other : rows)
-      if (&other != &r && other.path == r.path) return false;
-  }
-  return true;
-}
-static_assert(well_formed(kNumberRows), "known unit, unit in the path, no path twice");
+static_assert(facts_well_formed<Chip>(kNumberRows), "known unit, unit in the path, no path twice");
 
 }  // namespace
 
 std::span<const NumberRow> number_rows() { return kNumberRows; }
 
-double read_number(const Chip& chip, const NumberRow& row) {
-  Chip& c = const_cast<Chip&>(chip);  // the row only forms a reference to the field
-  return row.real ? row.real(c) : static_cast<double>(row.whole(c));
-}
+double read_number(const Chip& chip, const NumberRow& row) { return read_fact(chip, row); }
 
 }  // namespace trine::arch
