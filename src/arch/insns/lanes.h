@@ -1,10 +1,13 @@
-// What most rows share: walking the rows of their tiles, and the published interval rules.
-// Every partition is one lane; a lane sees its own row of each operand.
+// What most rows share: reading operands lane by lane, rules about shapes, and the published interval rules.
+// Every partition is one lane; a lane sees its own row of each operand. See lanes.cpp for the longer ones.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
+#include <initializer_list>
+#include <string_view>
 #include <vector>
 
 #include "arch/call.h"
@@ -14,23 +17,83 @@
 
 namespace trine::arch {
 
-// dst[p] = f(a[p], n) for every row, through f32: f(const float* a, float* d, int64_t n).
+// --- values ---
+
+// Whether writing `dst` row by row could change a row of `src` that is still to be read. The engines read ahead of what
+// they write, so such an operand is copied first. The very same elements in the same order are safe.
+bool clobbers(const Tile& dst, const Tile& src);
+
+// A tile that an instruction reads, as f32 rows. Without a copy where it is contiguous f32 and the result spares it.
+class Source {
+ public:
+  Source(Core& core, const Call& call, std::string_view slot, const Tile& dst);
+  const float* row(int p);
+  const Tile tile;
+
+ private:
+  Core& core_;
+  std::string_view slot_;
+  bool copied_ = false;
+  std::vector<float> values_;
+};
+
+// The same, as raw bits and as exact integers; always read first, so nothing can clobber them.
+std::vector<uint32_t> read_all_bits(Core& c, const Call& i, std::string_view slot);
+std::vector<int64_t> read_all_int(Core& c, const Call& i, std::string_view slot);
+
+// One number per lane from an immediate or a [partitions, 1] tile; `absent` when the operand is left out.
+using Scalars = std::array<float, 128>;
+Scalars read_scalars(Core& c, const Call& i, std::string_view slot, float absent = 0);
+std::array<uint32_t, 128> read_scalar_bits(Core& c, const Call& i, std::string_view slot);
+
+// dst[p] = f(p, out) for every lane, through f32: f(int p, float* out).
 template <class F>
-void map_rows(Core& c, const Call& i, std::string_view dst, std::string_view a, F f) {
-  const Tile d = i.tile(dst), x = i.tile(a);
-  std::vector<float> from(static_cast<size_t>(x.row_elements)), to(static_cast<size_t>(d.row_elements));
-  for (int p = 0; p < d.partitions; ++p) {
-    c.working_on(a);
-    const float* in = c.view(x, p, from.data());
-    c.working_on(dst);
-    f(in, to.data(), x.row_elements);
-    c.store(d, p, to.data());
+void write_rows(Core& c, const Tile& dst, F f, std::string_view slot = "dst") {
+  std::vector<float> scratch(static_cast<size_t>(dst.row_elements));
+  for (int p = 0; p < dst.partitions; ++p) {
+    float* const out = c.target(dst, p, scratch.data());
+    f(p, out);
+    c.working_on(slot);
+    c.store(dst, p, out);
   }
 }
 
-// The published rule for most instructions: one element per lane and cycle, never under the engine's floor.
+// dst[p] = f(a[p], n) for every row, through f32: f(const float* a, float* d, int64_t n).
+template <class F>
+void map_rows(Core& c, const Call& i, std::string_view dst, std::string_view a, F f) {
+  const Tile d = i.tile(dst);
+  Source source(c, i, a, d);
+  write_rows(c, d, [&](int p, float* out) { f(source.row(p), out, source.tile.row_elements); }, dst);
+}
+
+// --- rules ---
+
+// Each named tile (absent ones are passed over) has as many partitions as the first; with `elements`, as many
+// elements per partition too.
+Result<void> same_lanes(const Call& i, std::initializer_list<std::string_view> slots);
+Result<void> same_shape(const Call& i, std::initializer_list<std::string_view> slots);
+// An operand that is one value per lane: an immediate, or a tile of [partitions of `like`, 1].
+Result<void> one_per_lane(const Call& i, std::string_view slot, std::string_view like);
+Result<void> not_both_psum(const Call& i, std::string_view a, std::string_view b);
+// Every tile holds numbers the engines compute with: 8 to 32 bits, no MX carrier.
+Result<void> computable(const Call& i);
+Result<void> chip_has(const Chip& k, const Call& i, Feature f, std::string_view what);
+
+// --- time ---
+
+double interval_min(const Chip& k, Engine e);
+
+// The published rule for most instructions: `elements` steps per lane, never under the engine's floor. Operands whose
+// innermost stride is too wide take stride_factor as long; an address from a register has a floor of its own.
+Cost interval(const Chip& k, const Call& i, double elements, bool fast = false);
 inline Cost elementwise(double floor_cycles, double elements) {
   return {.cycles = static_cast<int64_t>(std::ceil(std::max(floor_cycles, elements)))};
 }
+
+// The factor of the vector fast modes for a copy-like instruction from `src` to `dst`; 1 when it does not qualify.
+double copy_speedup(const Chip& k, const Call& i, const Tile& dst, const Tile& src);
+bool half_width(const Chip& k, Dtype d);   // a format that the fast modes take
+bool innermost_contiguous(const Tile& t);  // neighbouring elements are neighbours in memory
+int64_t innermost_stride_bytes(const Tile& t);
 
 }  // namespace trine::arch

@@ -1,0 +1,147 @@
+// One row per operator; each loop is stamped out from the operator's one line. See alu.h.
+#include "arch/insns/alu.h"
+
+#include <cmath>
+#include <iterator>
+#include <limits>
+
+#include "base/result.h"
+
+namespace trine::arch {
+
+namespace {
+
+template <class T, auto kOp>
+constexpr AluRow<T> loops() {
+  return {.one = [](T a, T b) -> T { return kOp(a, b); },
+          .tiles =
+              [](const T* a, const T* b, T* out, int64_t n) {
+                for (int64_t i = 0; i < n; ++i) out[i] = kOp(a[i], b[i]);
+              },
+          .scalar =
+              [](const T* a, T b, T* out, int64_t n) {
+                for (int64_t i = 0; i < n; ++i) out[i] = kOp(a[i], b);
+              },
+          .reversed =
+              [](const T* a, T b, T* out, int64_t n) {
+                for (int64_t i = 0; i < n; ++i) out[i] = kOp(b, a[i]);
+              },
+          .fold =
+              [](T start, const T* a, int64_t n) {
+                for (int64_t i = 0; i < n; ++i) start = kOp(start, a[i]);
+                return start;
+              }};
+}
+
+// One operand: the data, whichever side it stands on. A fold takes the newest element.
+template <class T, auto kOp>
+constexpr AluRow<T> unary() {
+  AluRow<T> row = loops<T, [](T a, T) -> T { return kOp(a); }>();
+  row.reversed = row.scalar;
+  return row;
+}
+
+// estimate: max and min pass a NaN on from either side, as NumPy's maximum does; of two zeros they take b.
+constexpr auto kMax = [](auto a, auto b) { return a > b || a != a ? a : b; };
+constexpr auto kMin = [](auto a, auto b) { return a < b || a != a ? a : b; };
+constexpr auto kAbs = [](float a) { return __builtin_fabsf(a); };
+
+constexpr AluRow<float> kF32[] = {
+    unary<float, [](float a) { return a; }>(),
+    loops<float, [](float a, float b) { return a + b; }>(),
+    loops<float, [](float a, float b) { return a - b; }>(),
+    loops<float, [](float a, float b) { return a * b; }>(),
+    loops<float, kMax>(),
+    loops<float, kMin>(),
+    loops<float, [](float a, float b) { return float(a == b); }>(),
+    loops<float, [](float a, float b) { return float(a != b); }>(),
+    loops<float, [](float a, float b) { return float(a >= b); }>(),
+    loops<float, [](float a, float b) { return float(a > b); }>(),
+    loops<float, [](float a, float b) { return float(a <= b); }>(),
+    loops<float, [](float a, float b) { return float(a < b); }>(),
+    loops<float, [](float a, float b) { return float((a != 0) & (b != 0)); }>(),
+    loops<float, [](float a, float b) { return float((a != 0) | (b != 0)); }>(),
+    loops<float, [](float a, float b) { return float((a != 0) ^ (b != 0)); }>(),
+    loops<float, [](float a, float b) { return std::pow(a, b); }>(),
+    loops<float, [](float a, float b) { return kMax(kAbs(a), kAbs(b)); }>(),
+    loops<float, [](float a, float b) { return kMin(kAbs(a), kAbs(b)); }>(),
+    unary<float, kAbs>(),
+    unary<float, [](float a) { return a * a; }>(),
+    unary<float, [](float a) { return (a > 0 || a != a) ? a : 0.0f; }>(),
+    unary<float, [](float a) { return static_cast<float>(1.0 / std::sqrt(static_cast<double>(a))); }>(),
+    unary<float, [](float a) { return 1.0f / a; }>(),
+    loops<float, [](float a, float b) { return a + b; }>(),  // average: the caller divides at the end
+};
+static_assert(std::size(kF32) == static_cast<size_t>(Alu::bitwise_invert));
+
+// estimate: a shift by 32 or more leaves zero.
+constexpr AluRow<uint32_t> kBits[] = {
+    unary<uint32_t, [](uint32_t a) { return ~a; }>(),
+    loops<uint32_t, [](uint32_t a, uint32_t b) { return a & b; }>(),
+    loops<uint32_t, [](uint32_t a, uint32_t b) { return a | b; }>(),
+    loops<uint32_t, [](uint32_t a, uint32_t b) { return a ^ b; }>(),
+    loops<uint32_t, [](uint32_t a, uint32_t b) { return b < 32 ? a << b : 0; }>(),
+    loops<uint32_t, [](uint32_t a, uint32_t b) { return b < 32 ? (a >> b) : 0; }>(),
+};
+constexpr AluRow<uint32_t> kBitsBypass = unary<uint32_t, [](uint32_t a) { return a; }>();
+
+// Through uint64_t, where wrapping is defined.
+constexpr AluRow<int64_t> kInt[] = {
+    unary<int64_t, [](int64_t a) { return a; }>(),
+    loops<int64_t, [](int64_t a, int64_t b) { return int64_t(uint64_t(a) + uint64_t(b)); }>(),
+    loops<int64_t, [](int64_t a, int64_t b) { return int64_t(uint64_t(a) - uint64_t(b)); }>(),
+    loops<int64_t, [](int64_t a, int64_t b) { return int64_t(uint64_t(a) * uint64_t(b)); }>(),
+    loops<int64_t, [](int64_t a, int64_t b) { return (a > b) ? a : b; }>(),
+    loops<int64_t, [](int64_t a, int64_t b) { return (a < b) ? a : b; }>(),
+    loops<int64_t, [](int64_t a, int64_t b) { return int64_t(a == b); }>(),
+    loops<int64_t, [](int64_t a, int64_t b) { return int64_t(a != b); }>(),
+    loops<int64_t, [](int64_t a, int64_t b) { return int64_t(a >= b); }>(),
+    loops<int64_t, [](int64_t a, int64_t b) { return int64_t(a > b); }>(),
+    loops<int64_t, [](int64_t a, int64_t b) { return int64_t(a <= b); }>(),
+    loops<int64_t, [](int64_t a, int64_t b) { return int64_t(a < b); }>(),
+    loops<int64_t, [](int64_t a, int64_t b) { return int64_t((a != 0) & (b != 0)); }>(),
+    loops<int64_t, [](int64_t a, int64_t b) { return int64_t((a != 0) | (b != 0)); }>(),
+    loops<int64_t, [](int64_t a, int64_t b) { return int64_t((a != 0) ^ (b != 0)); }>(),
+};
+static_assert(std::size(kInt) == static_cast<size_t>(Alu::logical_xor) + 1);
+
+}  // namespace
+
+const AluRow<float>& alu_f32(Alu op) {
+  CHECK(!is_bitvec(op), "arithmetic where the row's check saw arithmetic");
+  return kF32[static_cast<size_t>(op)];
+}
+
+const AluRow<uint32_t>& alu_bits(Alu op) {
+  if (op == Alu::bypass) return kBitsBypass;
+  CHECK(is_bitvec(op), "a bitwise operator where the row's check saw one");
+  return kBits[static_cast<size_t>(op) - static_cast<size_t>(Alu::bitwise_invert)];
+}
+
+const AluRow<int64_t>& alu_int(Alu op) {
+  CHECK(alu_has_int(op), "an operator that integers have");
+  return kInt[static_cast<size_t>(op)];
+}
+
+bool alu_has_int(Alu op) { return op <= Alu::logical_xor; }
+
+bool alu_is_unary(Alu op) {
+  return op == Alu::bypass || (op >= Alu::abs && op <= Alu::reciprocal) || op == Alu::bitwise_invert;
+}
+
+static bool is_logical(Alu op) { return op >= Alu::logical_and && op <= Alu::logical_xor; }
+
+bool alu_can_reduce(Alu op) {
+  return (op >= Alu::add && op <= Alu::min) || is_logical(op) || (op >= Alu::bitwise_and && op <= Alu::bitwise_xor);
+}
+
+float alu_identity(Alu op) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  if (op == Alu::max) return -kInfinity;
+  if (op == Alu::min || op == Alu::abs_min) return kInfinity;
+  return op == Alu::multiply || op == Alu::logical_and ? 1 : 0;
+}
+
+float alu_fold_first(Alu op, float first) { return is_logical(op) ? float(first != 0) : first; }
+
+}  // namespace trine::arch
