@@ -4,7 +4,10 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
+
+#include <sys/mman.h>
 
 #include "base/convert.h"
 #include "base/result.h"
@@ -75,6 +78,27 @@ uint64_t load_element(const std::byte* from, int bytes) {
 
 }  // namespace
 
+// Large pieces are mapped without a reservation, so that a program may place more HBM than the host has.
+static constexpr size_t kMappedFrom = 1 << 20;
+
+LazyBytes::LazyBytes(size_t n) : size_(n) {
+  if (!n) return;
+  if (n < kMappedFrom) {
+    data_ = static_cast<std::byte*>(std::calloc(n, 1));
+    return;
+  }
+  void* const at = mmap(nullptr, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (at != MAP_FAILED) data_ = static_cast<std::byte*>(at);
+}
+
+LazyBytes::~LazyBytes() {
+  if (!data_) return;
+  if (size_ < kMappedFrom)
+    std::free(data_);
+  else
+    munmap(data_, size_);
+}
+
 void WrittenBits::set(size_t begin, size_t n) {
   over_words(begin, n, [&](size_t w, uint64_t m) { return words_[w] |= m, true; });
 }
@@ -94,11 +118,19 @@ bool WrittenBits::any(size_t begin, size_t n) const {
 
 Memory Memory::make(size_t size, size_t pitch) {
   Memory m;
-  m.owned.resize(size);
+  m.owned = LazyBytes(size);
   m.bytes = m.owned.data();
   m.size = size;
   m.pitch = pitch;
   m.written = WrittenBits(size);
+  return m;
+}
+
+Memory Memory::borrow(const std::byte* bytes, size_t size) {
+  Memory m;
+  m.bytes = const_cast<std::byte*>(bytes);
+  m.size = size;
+  m.complete = true;
   return m;
 }
 
@@ -128,7 +160,7 @@ Core::Core(Machine& machine, const CoreShape& shape)
       shape_(shape) {}
 
 Memory& Core::memory(const Tile& t) {
-  if (t.space == Space::hbm) return machine_.hbm[t.tensor];
+  if (t.space == Space::hbm) return machine_.hbm_of(t.tensor);
   Core& owner = machine_.cores[t.core];
   return t.space == Space::sbuf ? owner.sbuf : owner.psum;
 }
@@ -175,6 +207,7 @@ std::byte* Core::place_row(const Tile& t, int row, bool writing, bool& ok) {
   const int64_t base = t.space == Space::hbm ? 0 : (t.partition + row) * static_cast<int64_t>(m.pitch);
   std::byte* const at = m.bytes + base + offset;
   if (t.space == Space::psum) close_groups(t, base + offset + low, high - low, writing);
+  if (m.complete) return at;
   if (writing) {
     over_runs(*t.pattern, t.element_bytes(), [&](int64_t o, int64_t n, int64_t stride) {
       if (stride == t.element_bytes())
@@ -240,7 +273,7 @@ void Core::gather_free(const Tile& t, int row, std::byte* out) {
       std::memset(to, 0, static_cast<size_t>(group_bytes));
       continue;
     }
-    if (!m.written.all(static_cast<size_t>(base + offset), static_cast<size_t>(group_bytes)))
+    if (!m.complete && !m.written.all(static_cast<size_t>(base + offset), static_cast<size_t>(group_bytes)))
       fault(FaultKind::uninitialized_read, slot_, cat("index ", at, " of ", tensor.name, " was never written"));
     std::memcpy(to, m.bytes + base + offset, static_cast<size_t>(group_bytes));
   }
@@ -402,7 +435,7 @@ Machine::Machine(const Program& program, const CoreShape& shape) : hbm(program.t
   cores.reserve(program.cores);
   for (int i = 0; i < program.cores; ++i) cores.emplace_back(*this, shape);
   for (size_t i = 0; i < program.tensors.size(); ++i)
-    if (program.tensors[i].space == Space::hbm)
+    if (program.tensors[i].space == Space::hbm && storage(static_cast<uint32_t>(i)) == i)
       hbm[i] = Memory::make(static_cast<size_t>(tensor_bytes(program.tensors[i])), 0);
 }
 

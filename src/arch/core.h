@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "arch/call.h"
@@ -15,27 +16,52 @@
 
 namespace trine::arch {
 
+// Zeroed bytes that take host memory only where they are touched. Empty when the host refuses.
+class LazyBytes {
+ public:
+  explicit LazyBytes(size_t n = 0);
+  ~LazyBytes();
+  LazyBytes(LazyBytes&& other) noexcept : data_(other.data_), size_(other.size_) { other.data_ = nullptr; }
+  LazyBytes& operator=(LazyBytes&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
+  std::byte* data() const { return data_; }
+  size_t size() const { return size_; }
+
+ private:
+  std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
+
 // One bit per byte of memory: has anybody written it?
 class WrittenBits {
  public:
-  explicit WrittenBits(size_t bytes = 0) : words_((bytes + 63) / 64) {}
+  explicit WrittenBits(size_t bytes = 0)
+      : bits_((bytes + 63) / 64 * 8), words_(reinterpret_cast<uint64_t*>(bits_.data())) {}
   void set(size_t begin, size_t n);
   void clear(size_t begin, size_t n);
   bool all(size_t begin, size_t n) const;
   bool any(size_t begin, size_t n) const;
+  bool none_held() const { return !words_; }  // of no bytes, or the host refused
 
  private:
-  std::vector<uint64_t> words_;
+  LazyBytes bits_;
+  uint64_t* words_;
 };
 
 struct Memory {
   std::byte* bytes = nullptr;
   size_t size = 0;
-  size_t pitch = 0;  // bytes per partition; 0 in HBM
+  size_t pitch = 0;       // bytes per partition; 0 in HBM
+  bool complete = false;  // all of it is written; `written` is not looked at
   WrittenBits written;
-  std::vector<std::byte> owned;
+  LazyBytes owned;
 
   static Memory make(size_t size, size_t pitch);
+  // Bytes of the caller's that nobody will write.
+  static Memory borrow(const std::byte* bytes, size_t size);
 };
 
 // What the simulated machine did wrong or found wrong in the user's program. Data, never a host error.
@@ -129,7 +155,14 @@ class Machine {
   Machine(const Program& program, const CoreShape& shape);
   const Program& program() const { return program_; }
 
-  std::vector<Memory> hbm;  // one per tensor; empty for on-chip tensors
+  // The memory of an HBM tensor; an output that is an input's storage shares that input's.
+  Memory& hbm_of(uint32_t tensor) { return hbm[storage(tensor)]; }
+  uint32_t storage(uint32_t tensor) const {
+    const int32_t alias = program_.tensors[tensor].alias;
+    return alias < 0 ? tensor : static_cast<uint32_t>(alias);
+  }
+
+  std::vector<Memory> hbm;  // one per tensor; empty for on-chip tensors and aliases
   std::vector<Core> cores;
 
  private:
