@@ -1,0 +1,182 @@
+// The engines' turns; see engines.h.
+#include "run/drivers/exact/engines.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/text.h"
+
+namespace trine::run {
+
+using arch::FaultKind;
+
+namespace {
+
+// An engine that never waits must not keep the others from their turn; large, so that producers run well ahead.
+constexpr int64_t kTurnMax = 65536;
+
+// Only rows of the control set write registers.
+constexpr uint16_t kControlOpcodes = 0x10;
+
+int64_t saturating_add(int64_t a, int64_t b) {
+  int64_t r = 0;
+  if (__builtin_add_overflow(a, b, &r))
+    return b < 0 ? std::numeric_limits<int64_t>::min() : std::numeric_limits<int64_t>::max();
+  return r;
+}
+
+std::string wait_text(const arch::Wait& w, int64_t value) {
+  return cat("s", w.semaphore, w.op == arch::WaitOp::ge ? ">=" : "==", value);
+}
+
+}  // namespace
+
+Engines::Engines(arch::Machine& machine, const arch::Chip& chip, const ExactOptions& options, Findings& findings)
+    : machine_(machine), program_(machine.program()), chip_(chip), options_(options), findings_(findings) {
+  for (size_t i = 0; i < program_.streams.size(); ++i) {
+    const arch::Stream& s = program_.streams[i];
+    Lane lane{arch::Sequencer(program_, s), static_cast<int>(i), {}, {}, false};
+    for (const arch::Insn& insn : s.insns) lane.infos.push_back(arch::row_by_opcode(insn.opcode));
+    lane.rounding.mode = options.stochastic ? RoundingMode::stochastic : RoundingMode::nearest_even;
+    lane.rounding.seed = options.seed + i;  // every stream has its own sequence, so its turns do not matter
+    lanes_.push_back(std::move(lane));
+  }
+  for (arch::Core& core : machine_.cores) core.trap_nan = options.trap_nan;
+}
+
+void Engines::run(RunResult& result) {
+  const int64_t budget = options_.steps_max ? options_.steps_max : std::numeric_limits<int64_t>::max();
+  for (;;) {
+    bool moved = false;
+    for (Lane& lane : lanes_) moved |= advance(lane);
+    if (counts_.instructions >= budget) {
+      report_endless();
+      break;
+    }
+    if (pass_waits() || moved) continue;
+    result.finished = true;
+    for (const Lane& lane : lanes_) result.finished &= lane.at.done();
+    if (!result.finished) report_deadlock();
+    break;
+  }
+  result.counts = counts_;
+}
+
+bool Engines::advance(Lane& lane) {
+  const int64_t before = counts_.instructions;
+  const int64_t budget = options_.steps_max ? options_.steps_max : std::numeric_limits<int64_t>::max();
+  const int64_t end = std::min(saturating_add(before, kTurnMax), budget);
+  while (!lane.at.done() && counts_.instructions < end && !waits(lane)) {
+    ++counts_.instructions;
+    if (lane.at.at_control()) {
+      if (lane.at.insn().updates) update(lane);
+      lane.at.step_control();
+    } else {
+      execute(lane);
+      lane.at.step();
+    }
+    lane.passed = false;
+  }
+  return counts_.instructions != before;
+}
+
+void Engines::execute(Lane& lane) {
+  const arch::Stream& stream = lane.at.stream();
+  const arch::RowInfo& info = *lane.infos[lane.at.pc()];
+  arch::Core& core = machine_.cores[stream.core];
+  auto& registers = core.registers[static_cast<size_t>(stream.engine)];
+  const bool writes_register = lane.at.insn().opcode < kControlOpcodes;
+  std::copy_n(lane.at.registers(), registers.size(), registers.begin());
+  const arch::Call call{program_,      chip_,       lane.at.insn(),  info,
+                        stream.engine, stream.core, lane.at.loops(), registers.data()};
+  core.rounding = lane.rounding;
+  info.row->exec(core, call);
+  lane.rounding = core.rounding;
+  if (writes_register)
+    for (int r = 0; r < arch::kRegisterCount; ++r) lane.at.set_register(r, registers[static_cast<size_t>(r)]);
+  if (info.row->unit == arch::Unit::queue) ++counts_.transfers;
+  if (!core.faults.empty()) take_faults(lane);
+  if (lane.at.insn().updates) update(lane);
+}
+
+void Engines::update(Lane& lane) {
+  const arch::Insn& insn = lane.at.insn();
+  auto& semaphores = machine_.cores[lane.at.stream().core].semaphores;
+  for (uint32_t i = 0; i < insn.updates; ++i) {
+    const arch::Update& u = program_.updates[insn.update + i];
+    int64_t& value = semaphores[u.semaphore];
+    if (u.op == arch::UpdateOp::set)
+      value = u.value;
+    else
+      value = saturating_add(value, u.op == arch::UpdateOp::add ? u.value : -u.value);
+  }
+}
+
+bool Engines::satisfied(const Lane& lane) const {
+  const arch::Insn& insn = lane.at.insn();
+  const auto& semaphores = machine_.cores[lane.at.stream().core].semaphores;
+  for (uint32_t i = 0; i < insn.waits; ++i) {
+    const arch::Wait& w = program_.waits[insn.wait + i];
+    const int64_t wanted = lane.at.wait_value(w), value = semaphores[w.semaphore];
+    if (w.op == arch::WaitOp::ge ? value < wanted : value != wanted) return false;
+  }
+  return true;
+}
+
+bool Engines::pass_waits() {
+  bool any = false;
+  for (Lane& lane : lanes_)
+    if (!lane.at.done() && waits(lane) && satisfied(lane)) any = lane.passed = true;
+  return any;
+}
+
+void Engines::take_faults(Lane& lane) {
+  arch::Core& core = machine_.cores[lane.at.stream().core];
+  for (arch::Fault& fault : core.faults) {
+    Finding f;
+    f.kind = fault.kind;
+    f.place = place_of(program_, lane.stream, lane.at);
+    f.operand = std::move(fault.operand);
+    f.found = std::move(fault.detail);
+    findings_.add(std::move(f));
+  }
+  core.faults.clear();
+}
+
+std::string Engines::waiting_for(const Lane& lane) const {
+  std::string out;
+  const arch::Insn& insn = lane.at.insn();
+  const auto& semaphores = machine_.cores[lane.at.stream().core].semaphores;
+  for (uint32_t i = 0; i < insn.waits; ++i) {
+    const arch::Wait& w = program_.waits[insn.wait + i];
+    out += cat(i ? " and " : "", wait_text(w, lane.at.wait_value(w)), " (is ", semaphores[w.semaphore], ")");
+  }
+  return out;
+}
+
+void Engines::report_deadlock() {
+  for (const Lane& lane : lanes_) {
+    if (lane.at.done()) continue;
+    Finding f;
+    f.kind = FaultKind::deadlock;
+    f.place = place_of(program_, lane.stream, lane.at);
+    f.found = cat(stream_name(lane.at.stream()), " waits for ", waiting_for(lane), " and nothing can run");
+    f.expected = "an instruction that can still run to bring the semaphore there";
+    findings_.add(std::move(f));
+  }
+}
+
+void Engines::report_endless() {
+  for (const Lane& lane : lanes_) {
+    if (lane.at.done() || waits(lane)) continue;
+    Finding f;
+    f.kind = FaultKind::deadlock;
+    f.place = place_of(program_, lane.stream, lane.at);
+    f.found = cat("the program has not ended after ", counts_.instructions, " instructions");
+    f.expected = "an end within the step limit";
+    f.fix = "look for a branch or jump that is always taken, or raise the step limit";
+    findings_.add(std::move(f));
+  }
+}
+
+}  // namespace trine::run

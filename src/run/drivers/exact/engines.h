@@ -1,0 +1,48 @@
+// Engines: steps every stream of every core, in an order that does not depend on the host. An engine runs until it
+// must wait; waits are looked at only when no engine can go on, so that everything which may come before a wait has.
+// A DMA is carried out when it is triggered, with its updates.
+#pragma once
+
+#include <vector>
+
+#include "arch/core.h"
+#include "arch/row.h"
+#include "arch/sequencer.h"
+#include "run/drivers/exact/exact.h"
+
+namespace trine::run {
+
+class Engines {
+ public:
+  Engines(arch::Machine& machine, const arch::Chip& chip, const ExactOptions& options, Findings& findings);
+  void run(RunResult& result);
+
+ private:
+  struct Lane {
+    arch::Sequencer at;
+    int stream = 0;
+    std::vector<const arch::RowInfo*> infos;  // of each instruction
+    Rounding rounding;
+    bool passed = false;  // the waits of the instruction at hand have been met
+  };
+  bool waits(const Lane& lane) const { return lane.at.insn().waits && !lane.passed; }
+  bool satisfied(const Lane& lane) const;
+  bool advance(Lane& lane);  // until it waits, ends or has run for a while; false when it did nothing
+  void execute(Lane& lane);
+  void update(Lane& lane);
+  void take_faults(Lane& lane);
+  bool pass_waits();  // lets on whoever may go on
+  void report_deadlock();
+  void report_endless();
+  std::string waiting_for(const Lane& lane) const;
+
+  arch::Machine& machine_;
+  const arch::Program& program_;
+  const arch::Chip& chip_;
+  const ExactOptions& options_;
+  Findings& findings_;
+  std::vector<Lane> lanes_;
+  Counts counts_;
+};
+
+}  // namespace trine::run

@@ -1,0 +1,157 @@
+// Sets the machine up, lets the engines run, collects outputs and findings; see exact.h.
+#include "run/drivers/exact/exact.h"
+
+#include <cstring>
+
+#include "arch/row.h"
+#include "base/text.h"
+#include "run/drivers/exact/engines.h"
+
+namespace trine::run {
+
+using arch::Memory;
+using arch::Program;
+using arch::Space;
+using arch::Tensor;
+using arch::TensorKind;
+
+namespace {
+
+arch::CoreShape shape_of(const arch::Chip& chip) {
+  arch::CoreShape s;
+  s.partitions = static_cast<int>(chip.partitions);
+  s.sbuf_bytes = chip.sbuf.bytes_per_partition;
+  s.psum_bytes = chip.psum.banks * chip.psum.bank_bytes;
+  s.psum_bank_bytes = static_cast<int>(chip.psum.bank_bytes);
+  s.semaphores = static_cast<int>(chip.semaphore.count);
+  return s;
+}
+
+Result<void> check_inputs(const Program& program, const Inputs& inputs) {
+  std::vector<std::string> names;
+  for (const Tensor& t : program.tensors) {
+    if (t.kind != TensorKind::input) continue;
+    names.push_back(t.name);
+    const auto it = inputs.find(t.name);
+    if (it == inputs.end()) return fail(Code::invalid, cat("input ", t.name, " is missing"), program.name);
+    if (static_cast<int64_t>(it->second.size()) != tensor_bytes(t))
+      return fail(Code::invalid,
+                  cat("input ", t.name, " has ", it->second.size(), " bytes; expected ", tensor_bytes(t)),
+                  program.name);
+  }
+  for (const auto& [name, bytes] : inputs) {
+    bool known = false;
+    for (const std::string& n : names) known |= n == name;
+    if (!known)
+      return fail(Code::invalid, cat("no input is called ", name, "; the program's inputs are ", join(names, ", ")),
+                  program.name);
+  }
+  return {};
+}
+
+// Which tensors an instruction may write.
+std::vector<bool> written_tensors(const Program& program) {
+  std::vector<bool> written(program.tensors.size());
+  for (const arch::Stream& s : program.streams)
+    for (const arch::Insn& insn : s.insns) {
+      const arch::RowInfo* info = arch::row_by_opcode(insn.opcode);
+      for (size_t i = 0; i < info->slots.size(); ++i) {
+        const arch::Operand& o = program.operands[insn.operand + i];
+        if (o.kind != arch::OperandKind::tile || !info->slots[i].writes()) continue;
+        written[o.tensor] = true;
+        if (program.tensors[o.tensor].alias >= 0) written[static_cast<size_t>(program.tensors[o.tensor].alias)] = true;
+      }
+    }
+  return written;
+}
+
+// On-chip constants and inputs are there when the program starts, partition by partition.
+void place_on_chip(arch::Machine& machine, const Tensor& t, const std::byte* from) {
+  arch::Core& core = machine.cores[t.core];
+  Memory& m = t.space == Space::sbuf ? core.sbuf : core.psum;
+  const size_t row = static_cast<size_t>(bytes_per_partition(t));
+  for (int64_t p = 0; p < (t.shape.empty() ? 1 : t.shape[0]); ++p, from += row) {
+    const size_t at = static_cast<size_t>(t.partition + p) * m.pitch + static_cast<size_t>(t.address);
+    std::memcpy(m.bytes + at, from, row);
+    m.written.set(at, row);
+  }
+}
+
+void place_tensors(arch::Machine& machine, const Inputs& inputs) {
+  const Program& program = machine.program();
+  const std::vector<bool> written = written_tensors(program);
+  for (size_t i = 0; i < program.tensors.size(); ++i) {
+    const Tensor& t = program.tensors[i];
+    std::span<const std::byte> from;
+    if (t.kind == TensorKind::input) from = inputs.find(t.name)->second;
+    if (t.kind == TensorKind::constant) from = std::span(program.data).subspan(t.data_offset, t.data_bytes);
+    if (from.empty()) continue;
+    if (t.space != Space::hbm) {
+      place_on_chip(machine, t, from.data());
+    } else if (written[i]) {
+      machine.hbm[i] = Memory::make(from.size(), 0);
+      std::memcpy(machine.hbm[i].bytes, from.data(), from.size());
+      machine.hbm[i].complete = true;
+    } else {
+      machine.hbm[i] = Memory::borrow(from.data(), from.size());
+    }
+  }
+}
+
+std::vector<std::byte> read_back(arch::Machine& machine, uint32_t index, bool& complete) {
+  const Tensor& t = machine.program().tensors[index];
+  std::vector<std::byte> out(static_cast<size_t>(tensor_bytes(t)));
+  if (out.empty()) return out;
+  if (t.space == Space::hbm) {
+    const Memory& m = machine.hbm_of(index);
+    complete = m.complete || m.written.all(0, m.size);
+    std::memcpy(out.data(), m.bytes, out.size());
+    return out;
+  }
+  const arch::Core& core = machine.cores[t.core];
+  const Memory& m = t.space == Space::sbuf ? core.sbuf : core.psum;
+  const size_t row = static_cast<size_t>(bytes_per_partition(t));
+  for (size_t p = 0; p * row < out.size(); ++p) {
+    const size_t at = (static_cast<size_t>(t.partition) + p) * m.pitch + static_cast<size_t>(t.address);
+    complete &= m.written.all(at, row);
+    std::memcpy(out.data() + p * row, m.bytes + at, row);
+  }
+  return out;
+}
+
+void collect_outputs(arch::Machine& machine, Findings& findings, RunResult& result) {
+  const Program& program = machine.program();
+  for (uint32_t i = 0; i < program.tensors.size(); ++i) {
+    const Tensor& t = program.tensors[i];
+    if (t.kind != TensorKind::output) continue;
+    bool complete = true;
+    result.outputs.push_back({t.name, t.dtype, t.shape, read_back(machine, i, complete)});
+    if (complete || !result.finished) continue;
+    Finding f;
+    f.kind = arch::FaultKind::uninitialized_read;
+    f.operand = t.name;
+    f.found = "part of this output was never written";
+    f.expected = "every element of an output to be written by the program's end";
+    f.fix = "store the missing rows, or make the output smaller";
+    findings.add(std::move(f), i);
+  }
+}
+
+}  // namespace
+
+Result<RunResult> run_exact(const Program& program, const arch::Chip& chip, const Inputs& inputs,
+                            const ExactOptions& options) {
+  TRY(check_inputs(program, inputs));
+  arch::Machine machine(program, shape_of(chip));
+  place_tensors(machine, inputs);
+  Findings findings(program, options.findings_max);
+  RunResult result;
+  Engines engines(machine, chip, options, findings);
+  engines.run(result);
+  collect_outputs(machine, findings, result);
+  result.findings_dropped = findings.dropped();
+  result.findings = findings.take();
+  return result;
+}
+
+}  // namespace trine::run
