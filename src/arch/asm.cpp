@@ -1,0 +1,532 @@
+// The assembler: text to Program, line by line; see asm.h. A first pass finds the labels of each stream, so that a jump
+// knows its target when it is written. Rules of the machine are verify.cpp's; here only names and text are judged.
+#include "arch/asm.h"
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <limits>
+#include <map>
+#include <set>
+
+#include "arch/asm_operand.h"
+#include "arch/builder.h"
+#include "arch/row.h"
+#include "arch/sequencer.h"
+#include "base/text.h"
+
+namespace trine::arch {
+
+namespace {
+
+template <class Range, class F>
+std::vector<std::string> names_of(const Range& range, F name) {
+  std::vector<std::string> out;
+  for (const auto& one : range) out.emplace_back(name(one));
+  return out;
+}
+
+class Assembler {
+ public:
+  Assembler(std::string_view text, std::string_view file) : file_(file), lines_(split(text, '\n')) {}
+
+  Result<Program> run() {
+    TRY(find_labels());
+    for (size_t i = 0; i < lines_.size(); ++i) {
+      Cursor c(lines_[i], file_, static_cast<uint32_t>(i + 1));
+      if (c.at_end()) continue;
+      TRY(line(c));
+      if (!c.at_end()) return c.found_instead("the end of the line");
+    }
+    TRY(resolve_aliases());
+    return b_.take();
+  }
+
+ private:
+  using Directive = Result<void> (Assembler::*)(Cursor&);
+  static Directive directive(std::string_view word);
+  static bool is_label(Cursor c);
+
+  Result<void> find_labels();
+  Result<void> line(Cursor& c);
+  Result<void> program_line(Cursor& c);
+  Result<void> chip_line(Cursor& c);
+  Result<void> producer_line(Cursor& c);
+  Result<void> cores_line(Cursor& c);
+  Result<void> tensor_line(Cursor& c);
+  Result<void> const_line(Cursor& c);
+  Result<void> stream_line(Cursor& c);
+
+  Result<Tensor> tensor_head(Cursor& c);
+  Result<void> tensor_shape(Cursor& c, Tensor& t);
+  Result<void> tensor_place(Cursor& c, Tensor& t);
+  Result<std::vector<std::byte>> constant_bytes(Cursor& c, const Tensor& t);
+  Result<void> resolve_aliases();
+
+  Result<void> instruction(Cursor& c);
+  Result<void> arguments(Cursor& c, Draft& d);
+  Result<void> argument(Cursor& c, Draft& d, std::set<std::string_view>& given);
+  Result<int64_t> attr_value(Cursor& c, const AttrSlot& slot);
+  Result<int64_t> enum_value(Cursor& c, const AttrSlot& slot);
+  Result<int64_t> list_value(Cursor& c);
+  Result<int64_t> label_value(Cursor& c);
+  Result<void> waits(Cursor& c, Draft& d);
+  Result<void> updates(Cursor& c, Draft& d);
+  Result<uint16_t> semaphore(Cursor& c);
+  Result<void> source_line(Cursor& c, Draft& d);
+
+  struct Label {
+    uint32_t pc = 0, line = 0;
+  };
+  std::string_view file_;
+  std::vector<std::string_view> lines_;
+  Builder b_;
+  std::vector<std::map<std::string, Label, std::less<>>> labels_;  // of each `stream` line, in order
+  size_t stream_lines_ = 0;
+  bool in_stream_ = false;
+  size_t stream_ = 0;
+  int depth_ = 0;
+  struct Alias {
+    uint32_t tensor = 0;
+    std::string name;
+    Cursor at;
+    size_t place = 0;
+  };
+  std::vector<Alias> aliases_;
+};
+
+Assembler::Directive Assembler::directive(std::string_view word) {
+  if (word == "program") return &Assembler::program_line;
+  if (word == "chip") return &Assembler::chip_line;
+  if (word == "producer") return &Assembler::producer_line;
+  if (word == "cores") return &Assembler::cores_line;
+  if (word == "tensor") return &Assembler::tensor_line;
+  if (word == "const") return &Assembler::const_line;
+  if (word == "stream") return &Assembler::stream_line;
+  return nullptr;
+}
+
+bool Assembler::is_label(Cursor c) { return !c.word().empty() && c.take(":") && c.at_end(); }
+
+Result<void> Assembler::find_labels() {
+  uint32_t pc = 0;
+  for (size_t i = 0; i < lines_.size(); ++i) {
+    Cursor c(lines_[i], file_, static_cast<uint32_t>(i + 1));
+    if (c.at_end()) continue;
+    const auto word = c.peek_word();
+    if (is_label(c)) {
+      if (labels_.empty())
+        return c.error_at(c.place(), Code::invalid, cat("label `", word, "` stands outside a stream"));
+      const auto [it, fresh] = labels_.back().try_emplace(std::string(word), Label{pc, c.number()});
+      if (!fresh)
+        return c.error_at(c.place(), Code::invalid,
+                          cat("label `", word, "` is already on line ", it->second.line, " of this stream"));
+    } else if (word == "stream") {
+      labels_.emplace_back();
+      pc = 0;
+    } else if (!directive(word)) {
+      ++pc;
+    }
+  }
+  return {};
+}
+
+Result<void> Assembler::line(Cursor& c) {
+  if (is_label(c)) {
+    c.word();
+    c.take(":");
+    return {};
+  }
+  if (const Directive d = directive(c.peek_word())) {
+    c.word();
+    return (this->*d)(c);
+  }
+  return instruction(c);
+}
+
+Result<void> Assembler::program_line(Cursor& c) {
+  b_.program().name = TRY(c.text("the program's name"));
+  return {};
+}
+
+Result<void> Assembler::chip_line(Cursor& c) {
+  b_.program().chip = TRY(c.text("a chip's name"));
+  return {};
+}
+
+Result<void> Assembler::producer_line(Cursor& c) {
+  b_.program().producer = TRY(c.text("the producer's name"));
+  return {};
+}
+
+Result<void> Assembler::cores_line(Cursor& c) {
+  const size_t at = c.place();
+  const int64_t n = TRY(c.integer("the number of cores"));
+  if (n < 1 || n > 255) return c.error_at(at, Code::out_of_range, cat("found ", n, " cores, expected 1 to 255"));
+  b_.program().cores = static_cast<uint8_t>(n);
+  return {};
+}
+
+Result<void> Assembler::stream_line(Cursor& c) {
+  const size_t at = c.place();
+  int64_t core = 0;
+  if (c.next_is_number()) {
+    core = TRY(c.integer("a core"));
+    TRY(c.expect(".", "between core and engine"));
+    if (core < 0 || core > 255)
+      return c.error_at(at, Code::out_of_range, cat("found core ", core, ", expected 0 to 255"));
+  }
+  const auto word = c.word();
+  const auto engine = engine_by_name(word);
+  if (!engine) {
+    std::vector<std::string> names;
+    for (int e = 0; e < kEngineCount; ++e) names.emplace_back(name(static_cast<Engine>(e)));
+    return c.error_at(at, Code::not_found, cat("no engine is named `", word, "`; expected one of ", join(names, ", ")));
+  }
+  const size_t before = b_.program().streams.size();
+  stream_ = b_.stream(static_cast<int>(core), *engine);
+  if (stream_ < before)
+    return c.error_at(at, Code::invalid, cat("core ", core, " already has a ", word, " stream above"));
+  in_stream_ = true;
+  depth_ = 0;
+  ++stream_lines_;
+  return {};
+}
+
+// NAME SPACE DTYPE[dims]
+Result<Tensor> Assembler::tensor_head(Cursor& c) {
+  Tensor t;
+  const size_t at = c.place();
+  t.name = TRY(c.text("the tensor's name"));
+  if (b_.find_tensor(t.name) >= 0)
+    return c.error_at(at, Code::invalid, cat("a tensor named `", t.name, "` is already there"));
+  const size_t space_at = c.place();
+  const auto word = c.word();
+  const auto spaces = enum_by_name("space")->members;
+  const auto it = std::find(spaces.begin(), spaces.end(), word);
+  if (it == spaces.end())
+    return c.error_at(space_at, Code::not_found, cat("found `", word, "`, expected a memory: hbm, sbuf or psum"));
+  t.space = static_cast<Space>(it - spaces.begin());
+  t.dtype = TRY(parse_dtype(c));
+  TRY(tensor_shape(c, t));
+  return t;
+}
+
+Result<void> Assembler::tensor_shape(Cursor& c, Tensor& t) {
+  const size_t at = c.place();
+  TRY(c.expect("[", "and the shape"));
+  while (!c.take("]")) {
+    if (!t.shape.empty()) TRY(c.expect(",", "or `]`"));
+    t.shape.push_back(TRY(c.integer("a dimension")));
+  }
+  if (!size_fits(t))
+    return c.error_at(at, Code::out_of_range, "the shape has a negative dimension or more than 2^46 bytes");
+  if (t.space != Space::hbm && t.shape.empty())
+    return c.error_at(at, Code::invalid, "found no dimension, expected [partitions, …] for a tensor on chip");
+  return {};
+}
+
+// at [core.]partition:byte on chip, at byte in HBM; without it, after the last tensor of that memory.
+Result<void> Assembler::tensor_place(Cursor& c, Tensor& t) {
+  if (c.peek_word() != "at") {
+    t.address = b_.placer.next(t.space, t.core);
+    return {};
+  }
+  c.word();
+  const size_t at = c.place();
+  int64_t first = TRY(c.integer("an address"));
+  if (t.space == Space::hbm) {
+    t.address = first;
+    return {};
+  }
+  if (c.take(".")) {
+    if (first < 0 || first > 255)
+      return c.error_at(at, Code::out_of_range, cat("found core ", first, ", expected 0 to 255"));
+    t.core = static_cast<uint8_t>(first);
+    first = TRY(c.integer("a partition"));
+  }
+  TRY(c.expect(":", "between partition and byte"));
+  t.address = TRY(c.integer("a byte offset"));
+  if (first < 0 || first > 255)
+    return c.error_at(at, Code::out_of_range, cat("found partition ", first, ", expected 0 to 255"));
+  t.partition = static_cast<int32_t>(first);
+  return {};
+}
+
+Result<void> Assembler::tensor_line(Cursor& c) {
+  Tensor t = TRY(tensor_head(c));
+  const auto word = c.peek_word();
+  if (word == "input" || word == "output") {
+    c.word();
+    t.kind = word == "input" ? TensorKind::input : TensorKind::output;
+  }
+  if (c.peek_word() == "alias") {
+    c.word();
+    const size_t place = c.place();
+    std::string name = TRY(c.text("the aliased input's name"));
+    aliases_.push_back({static_cast<uint32_t>(b_.program().tensors.size()), std::move(name), c, place});
+  }
+  TRY(tensor_place(c, t));
+  b_.add_tensor(std::move(t));
+  return {};
+}
+
+Result<void> Assembler::const_line(Cursor& c) {
+  Tensor t = TRY(tensor_head(c));
+  TRY(tensor_place(c, t));
+  std::vector<std::byte> bytes;
+  if (!c.at_end()) bytes = TRY(constant_bytes(c, t));
+  b_.add_constant(std::move(t), bytes);
+  return {};
+}
+
+// `= 0x…`, two digits a byte in memory order, or `fill` and a number.
+Result<std::vector<std::byte>> Assembler::constant_bytes(Cursor& c, const Tensor& t) {
+  constexpr int64_t kFillMax = int64_t{1} << 28;  // bytes, all constants of the program together
+  std::vector<std::byte> bytes;
+  const size_t at = c.place();
+  if (c.take("=")) {
+    TRY(c.expect("0x", "and the bytes"));
+    const auto digit = [](char h) { return h >= '0' && h <= '9' ? h - '0' : h >= 'a' && h <= 'f' ? h - 'a' + 10 : -1; };
+    const auto rest = c.rest();
+    size_t n = 0;
+    while (n + 1 < rest.size() && digit(rest[n]) >= 0 && digit(rest[n + 1]) >= 0) {
+      bytes.push_back(static_cast<std::byte>(digit(rest[n]) * 16 + digit(rest[n + 1])));
+      n += 2;
+    }
+    c.go_to(c.place() + n);
+    if (static_cast<int64_t>(bytes.size()) != tensor_bytes(t))
+      return c.error_at(at, Code::invalid,
+                        cat("found ", bytes.size(), " bytes, expected ", tensor_bytes(t), " for this shape"));
+    return bytes;
+  }
+  if (c.word() != "fill") return c.error_at(at, Code::invalid, "expected `= 0x…`, `fill` or nothing");
+  const double v = TRY(c.number("a number"));
+  if (is_packed(t.dtype) || bits(t.dtype) % 8 ||
+      tensor_bytes(t) + static_cast<int64_t>(b_.program().data.size()) > kFillMax)
+    return c.error_at(at, Code::unsupported,
+                      cat("fill takes whole-byte dtypes and 2^28 bytes in all, found ", row(t.dtype).name, " and ",
+                          tensor_bytes(t), " bytes"));
+  Rounding rounding;
+  const uint64_t one = row(t.dtype).round(static_cast<float>(v), rounding);
+  const size_t size = static_cast<size_t>(bits(t.dtype) / 8);
+  bytes.resize(static_cast<size_t>(tensor_bytes(t)));
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(one >> (8 * (i % size)));
+  return bytes;
+}
+
+Result<void> Assembler::resolve_aliases() {
+  for (const Alias& a : aliases_) {
+    const int index = b_.find_tensor(a.name);
+    if (index < 0) {
+      const auto names = names_of(b_.program().tensors, [](const Tensor& t) { return t.name; });
+      return a.at.error_at(a.place, Code::not_found,
+                           cat("no tensor is named `", a.name, "`", did_you_mean(a.name, names)));
+    }
+    b_.program().tensors[a.tensor].alias = index;
+  }
+  return {};
+}
+
+Result<void> Assembler::instruction(Cursor& c) {
+  const size_t at = c.place();
+  const auto word = c.word();
+  if (word.empty()) return c.found_instead("an instruction, a label, `tensor`, `const` or `stream`");
+  const RowInfo* info = row_by_name(word);
+  if (!info) {
+    const auto names = names_of(rows(), [](const RowInfo& r) { return r.row->name; });
+    return c.error_at(at, Code::not_found, cat("no instruction is named `", word, "`", did_you_mean(word, names)));
+  }
+  if (!in_stream_)
+    return c.error_at(at, Code::invalid, cat("`", word, "` stands outside a stream; write `stream ENGINE` first"));
+  const uint16_t opcode = info->row->opcode;
+  if (opcode == kOpEndLoop && --depth_ < 0)
+    return c.error_at(at, Code::invalid, "`end_loop` without a `loop` above it");
+  Draft d(*info);
+  TRY(arguments(c, d));
+  if (opcode == kOpLoop && ++depth_ > kLoopDepthMax)
+    return c.error_at(at, Code::out_of_range,
+                      cat("found a loop at depth ", depth_, ", expected at most ", kLoopDepthMax));
+  b_.emit(stream_, d);
+  return {};
+}
+
+// slot=operand attr=value … wait … then … at file:line; the three in any order, each once.
+Result<void> Assembler::arguments(Cursor& c, Draft& d) {
+  const size_t begin = c.place();
+  std::set<std::string_view> given;
+  while (!c.at_end()) {
+    const size_t at = c.place();
+    const auto word = c.word();
+    const bool keyword = (word == "wait" || word == "then" || word == "at") && c.peek() != '=';
+    if (!keyword) {
+      c.go_to(at);
+      TRY(argument(c, d, given));
+      continue;
+    }
+    if (!given.insert(word).second) return c.error_at(at, Code::invalid, cat("found a second `", word, "`"));
+    if (word == "wait")
+      TRY(waits(c, d));
+    else if (word == "then")
+      TRY(updates(c, d));
+    else
+      TRY(source_line(c, d));
+  }
+  for (const Slot& s : d.info->slots)
+    if (!s.optional && !given.contains(s.name))
+      return c.error_at(begin, Code::invalid, cat("operand `", s.name, "` of ", d.info->row->name, " is missing"));
+  for (const AttrSlot& a : d.info->attrs)
+    if (a.required && !given.contains(a.name))
+      return c.error_at(begin, Code::invalid, cat("attribute `", a.name, "` of ", d.info->row->name, " is missing"));
+  return {};
+}
+
+// name=value, or the next operand in order without its name.
+Result<void> Assembler::argument(Cursor& c, Draft& d, std::set<std::string_view>& given) {
+  const size_t at = c.place();
+  const auto word = c.word();
+  int slot = -1;
+  if (!word.empty() && c.take("=")) {
+    slot = d.info->slot(word);
+    const int attr = d.info->attr(word);
+    if (slot < 0 && attr < 0) {
+      auto names = names_of(d.info->slots, [](const Slot& s) { return s.name; });
+      for (const AttrSlot& a : d.info->attrs) names.emplace_back(a.name);
+      return c.error_at(at, Code::not_found,
+                        cat(d.info->row->name, " has no operand or attribute `", word, "`", did_you_mean(word, names)));
+    }
+    if (!given.insert(word).second) return c.error_at(at, Code::invalid, cat("found a second `", word, "`"));
+    if (slot < 0) {
+      d.attrs[static_cast<size_t>(attr)] = TRY(attr_value(c, d.info->attrs[static_cast<size_t>(attr)]));
+      return {};
+    }
+  } else {
+    c.go_to(at);
+    for (size_t i = 0; i < d.info->slots.size() && slot < 0; ++i)
+      if (given.insert(d.info->slots[i].name).second) slot = static_cast<int>(i);
+    if (slot < 0) return c.found_instead("an attribute, `wait`, `then`, `at` or the end of the line");
+  }
+  d.operands[static_cast<size_t>(slot)] = TRY(parse_operand(c, b_, depth_));
+  return {};
+}
+
+Result<int64_t> Assembler::attr_value(Cursor& c, const AttrSlot& slot) {
+  switch (slot.type) {
+    case AttrType::integer:
+      return c.integer(cat("an integer for `", slot.name, "`"));
+    case AttrType::real:
+      return std::bit_cast<int64_t>(immediate_operand(TRY(c.number(cat("a number for `", slot.name, "`")))).immediate);
+    case AttrType::boolean: {
+      const auto word = c.peek_word();
+      if (word != "true" && word != "false") return c.found_instead(cat("true or false for `", slot.name, "`"));
+      c.word();
+      return int64_t{word == "true"};
+    }
+    case AttrType::enumeration:
+      return enum_value(c, slot);
+    case AttrType::ints:
+      return list_value(c);
+    case AttrType::string:
+      return b_.string(TRY(c.text(cat("a string for `", slot.name, "`"))));
+    case AttrType::label:
+      return label_value(c);
+  }
+  return c.found_instead("an attribute of a known type");
+}
+
+Result<int64_t> Assembler::enum_value(Cursor& c, const AttrSlot& slot) {
+  const size_t at = c.place();
+  const auto word = c.word();
+  if (word.empty()) return c.found_instead(cat("one of the ", slot.set->name, " names for `", slot.name, "`"));
+  const auto& members = slot.set->members;
+  for (size_t i = 0; i < members.size(); ++i)
+    if (members[i] == word) return static_cast<int64_t>(i);
+  const auto names = names_of(members, [](std::string_view m) { return m; });
+  return c.error_at(at, Code::not_found,
+                    cat("`", word, "` is no ", slot.set->name, " for `", slot.name, "`", did_you_mean(word, names)));
+}
+
+Result<int64_t> Assembler::list_value(Cursor& c) {
+  TRY(c.expect("[", "and integers"));
+  std::vector<int64_t> values;
+  while (!c.take("]")) {
+    if (!values.empty()) TRY(c.expect(",", "or `]`"));
+    values.push_back(TRY(c.integer("an integer")));
+  }
+  return b_.list(values);
+}
+
+Result<int64_t> Assembler::label_value(Cursor& c) {
+  const size_t at = c.place();
+  const auto word = c.word();
+  if (word.empty()) return c.found_instead("a label");
+  const auto& labels = labels_[stream_lines_ - 1];
+  if (const auto it = labels.find(word); it != labels.end()) return int64_t{it->second.pc};
+  const auto names = names_of(labels, [](const auto& l) { return l.first; });
+  return c.error_at(at, Code::not_found, cat("no label `", word, "` in this stream", did_you_mean(word, names)));
+}
+
+Result<uint16_t> Assembler::semaphore(Cursor& c) {
+  const size_t at = c.place();
+  const auto word = c.word();
+  uint16_t n = 0;
+  if (!is_register_name(word, 's')) return c.go_to(at), c.found_instead("a semaphore (s0…)");
+  if (std::from_chars(word.data() + 1, word.data() + word.size(), n).ec != std::errc{})
+    return c.error_at(at, Code::out_of_range, cat("found semaphore `", word, "`, expected at most s65535"));
+  return n;
+}
+
+Result<void> Assembler::waits(Cursor& c, Draft& d) {
+  do {
+    Wait w;
+    w.semaphore = TRY(semaphore(c));
+    if (c.take("=="))
+      w.op = WaitOp::eq;
+    else if (!c.take(">="))
+      return c.found_instead("`>=` or `==`");
+    const size_t at = c.place();
+    const Affine a = TRY(parse_affine(c, depth_));
+    if (a.reg >= 0) return c.error_at(at, Code::unsupported, "a wait's value cannot hold a register");
+    w.value = a.constant;
+    w.steps = b_.steps(a.steps);
+    if (d.waits.size() == 255) return c.error_at(at, Code::out_of_range, "found more than 255 waits");
+    d.waits.push_back(w);
+  } while (is_register_name(c.peek_word(), 's'));
+  return {};
+}
+
+Result<void> Assembler::updates(Cursor& c, Draft& d) {
+  do {
+    Update u;
+    u.semaphore = TRY(semaphore(c));
+    if (c.take("+="))
+      u.op = UpdateOp::add;
+    else if (c.take("-="))
+      u.op = UpdateOp::subtract;
+    else if (c.take("="))
+      u.op = UpdateOp::set;
+    else
+      return c.found_instead("`+=`, `-=` or `=`");
+    u.value = TRY(c.integer("an integer"));
+    if (d.updates.size() == 255) return c.found_instead("at most 255 updates");
+    d.updates.push_back(u);
+  } while (is_register_name(c.peek_word(), 's'));
+  return {};
+}
+
+Result<void> Assembler::source_line(Cursor& c, Draft& d) {
+  const std::string file = TRY(c.text("a file name"));
+  TRY(c.expect(":", "between file and line"));
+  const size_t at = c.place();
+  const int64_t n = TRY(c.integer("a line number"));
+  if (file.empty() || n < 0 || n > std::numeric_limits<uint32_t>::max())
+    return c.error_at(at, Code::out_of_range, "expected a file name and a line number below 2^32");
+  d.line = b_.line(file, static_cast<uint32_t>(n));
+  return {};
+}
+
+}  // namespace
+
+Result<Program> assemble(std::string_view text, std::string_view file_name) { return Assembler(text, file_name).run(); }
+
+}  // namespace trine::arch
