@@ -143,13 +143,6 @@ class Reader {
   std::string_view file_;
 };
 
-std::string lower(std::string_view s) {
-  std::string out(s);
-  for (char& c : out)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return out;
-}
-
 std::vector<Chip> read_all() {
   std::vector<Chip> chips;
   for (const EmbeddedFile& f : embedded_chips()) {

@@ -34,6 +34,13 @@ std::string_view trim(std::string_view s) {
   return s.substr(first, s.find_last_not_of(" \t\r\n") - first + 1);
 }
 
+std::string lower(std::string_view s) {
+  std::string out(s);
+  for (char& c : out)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return out;
+}
+
 std::string join(std::span<const std::string> parts, std::string_view between) {
   std::string out;
   for (size_t i = 0; i < parts.size(); ++i) {
@@ -61,7 +68,7 @@ static int edit_distance(std::string_view a, std::string_view b) {
 std::vector<std::string> nearest(std::string_view name, std::span<const std::string> names) {
   name = name.substr(0, 256);
   std::vector<std::pair<int, std::string>> scored;
-  for (const auto& n : names) scored.emplace_back(edit_distance(name, n), n);
+  for (const auto& n : names) scored.emplace_back(!name.empty() && n.starts_with(name) ? 0 : edit_distance(name, n), n);
   std::stable_sort(scored.begin(), scored.end(), [](auto& a, auto& b) { return a.first < b.first; });
   std::vector<std::string> out;
   for (size_t i = 0; i < scored.size() && i < 3; ++i) out.push_back(scored[i].second);

@@ -37,9 +37,10 @@ std::string cat(const A&... parts) {
 
 std::vector<std::string_view> split(std::string_view s, char at);
 std::string_view trim(std::string_view s);
+std::string lower(std::string_view s);  // ASCII only
 std::string join(std::span<const std::string> parts, std::string_view between);
 
-// The up-to-three names closest to `name` by edit distance, best first.
+// The up-to-three names closest to `name`, best first: those it begins, then by edit distance.
 std::vector<std::string> nearest(std::string_view name, std::span<const std::string> names);
 
 std::string fixed(double v, int digits);    // 3.142
