@@ -30,6 +30,7 @@ struct Cost {
 enum class Unit : uint8_t {
   engine,   // runs on the engine whose stream holds it
   queue,    // is triggered from the stream and runs on a DMA queue (attribute `queue`); updates at completion
+  meeting,  // the program's cores meet here: barriers, exchanges, collectives
   control,  // sequencer only: semaphores, registers, loops, branches
 };
 

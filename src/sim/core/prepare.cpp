@@ -1,0 +1,225 @@
+// From static instructions to durations: the row's own cost, the chip's clocks, the shares of a DMA transfer.
+#include "sim/core/prepare.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "arch/sequencer.h"
+
+namespace trine::sim {
+
+using arch::Call;
+using arch::Chip;
+using arch::Engine;
+using arch::Program;
+using arch::Space;
+using arch::Tile;
+
+namespace {
+
+Fs ns_to_fs(double ns) { return std::llround(ns * kFsPerNs); }
+
+double latency_cycles(const Chip& k, Engine e) {
+  switch (e) {
+    case Engine::tensor:
+      return k.tensor.latency_cycles;
+    case Engine::vector:
+      return k.vector.latency_cycles;
+    case Engine::scalar:
+      return k.scalar.latency_cycles;
+    case Engine::gpsimd:
+      return k.gpsimd.latency_cycles;
+    case Engine::sync:
+      return 0;
+  }
+  return 0;
+}
+
+// What the sequencer does when the program leaves the choice open.
+arch::Dge choose_dge(const Chip& k, Engine e, arch::Dge asked) {
+  if (asked != arch::Dge::unknown) return asked;
+  if (e == Engine::gpsimd) return arch::Dge::swdge;
+  const bool drives_hwdge = e == Engine::scalar || e == Engine::sync;
+  return k.has(arch::Feature::hwdge) && drives_hwdge ? arch::Dge::hwdge : arch::Dge::none;
+}
+
+void add_traffic(Traffic& to, const Tile& t, bool reads, bool writes) {
+  const int64_t bytes = t.elements() * t.element_bytes();
+  auto& read = t.space == Space::hbm ? to.hbm_read : t.space == Space::sbuf ? to.sbuf_read : to.psum_read;
+  auto& write = t.space == Space::hbm ? to.hbm_write : t.space == Space::sbuf ? to.sbuf_write : to.psum_write;
+  if (reads) read += bytes;
+  if (writes) write += bytes;
+}
+
+class Preparer {
+ public:
+  Preparer(const Program& program, const Chip& chip, const TimeOptions& options)
+      : program_(program), chip_(chip), options_(options) {}
+
+  Plan run() {
+    plan_.semaphore_latency = ns_to_fs(chip_.semaphore.latency_ns);
+    plan_.completion = ns_to_fs(chip_.dma.completion_ns);
+    plan_.turnaround = ns_to_fs(chip_.dma.ring_turnaround_ns);
+    plan_.table_load = ns_to_fs(chip_.scalar.table_load_ns);
+    for (const auto& stream : program_.streams) {
+      auto& out = plan_.streams.emplace_back();
+      out.reserve(stream.insns.size());
+      for (const auto& insn : stream.insns) out.push_back(one(stream, insn));
+    }
+    return std::move(plan_);
+  }
+
+ private:
+  Prepared one(const arch::Stream& stream, const arch::Insn& insn) {
+    const arch::RowInfo& info = *arch::row_by_opcode(insn.opcode);
+    const Call call{program_, chip_, insn, info, stream.engine, stream.core};
+    const arch::Cost cost = info.row->cycles(chip_, call);
+    const double ghz = clock_ghz(chip_, stream.engine);
+    Prepared p;
+    p.waits = insn.waits;
+    p.updates = insn.updates;
+    p.wait = insn.wait;
+    p.update = insn.update;
+    p.interval = cycles_to_fs(static_cast<double>(cost.cycles), ghz);
+    p.load = cycles_to_fs(static_cast<double>(cost.load), ghz);
+    p.latency = cycles_to_fs(latency_cycles(chip_, stream.engine), ghz);
+    p.flops = cost.flops;
+    p.table = static_cast<int16_t>(cost.table);
+    p.fast = cost.fast;
+    p.kind = kind_of(info, stream.engine, insn.opcode);
+    if (p.kind == Kind::control || p.kind == Kind::semaphore) return p;
+    add_operands(p, call, info);
+    if (p.kind == Kind::queue) add_transfer(p, call, stream.engine);
+    if (p.kind == Kind::meeting) p.interval += meeting_time(p);
+    return p;
+  }
+
+  static Kind kind_of(const arch::RowInfo& info, Engine engine, uint16_t opcode) {
+    if (opcode == arch::kOpRegisterLoad) return Kind::register_load;
+    switch (info.row->unit) {
+      case arch::Unit::control:
+        return opcode <= arch::kOpRegisterAlu ? Kind::control : Kind::semaphore;
+      case arch::Unit::queue:
+        return Kind::queue;
+      case arch::Unit::meeting:
+        return Kind::meeting;
+      case arch::Unit::engine:
+        break;
+    }
+    return engine == Engine::tensor ? Kind::matmul : Kind::engine;
+  }
+
+  void add_operands(Prepared& p, const Call& call, const arch::RowInfo& info) {
+    p.footprint = static_cast<uint32_t>(plan_.footprints.size());
+    for (size_t s = 0; s < info.slots.size(); ++s) {
+      const arch::Operand& o = call.operand(static_cast<int>(s));
+      if (o.kind != arch::OperandKind::tile) continue;
+      const Tile t = call.place(o);
+      add_traffic(p.traffic, t, info.slots[s].reads(), info.slots[s].writes());
+      p.touches_sbuf |= t.space == Space::sbuf;
+      p.touches_psum |= t.space == Space::psum;
+      if (t.on_chip() && p.kind == Kind::engine) plan_.footprints.push_back(footprint(t, o, info.slots[s].writes()));
+    }
+    p.footprints = static_cast<uint32_t>(plan_.footprints.size()) - p.footprint;
+  }
+
+  Footprint footprint(const Tile& t, const arch::Operand& o, bool writes) {
+    int64_t low = 0, high = 0;
+    for (int d = 0; d < t.pattern->rank; ++d) {
+      const arch::Dim& dim = t.pattern->dims[static_cast<size_t>(d)];
+      const int64_t reach = dim.stride * (static_cast<int64_t>(dim.count) - 1);
+      (reach < 0 ? low : high) += reach;
+    }
+    const int size = t.element_bytes();
+    return {t.space,
+            writes,
+            t.core,
+            static_cast<int16_t>(t.partition),
+            static_cast<int16_t>(t.partitions),
+            t.offset + low * size,
+            t.offset + (high + 1) * size,
+            o.tensor,
+            o.pattern,
+            size};
+  }
+
+  void add_transfer(Prepared& p, const Call& call, Engine engine) {
+    const arch::Transfer t = arch::describe_transfer(chip_, call);
+    const auto& d = chip_.dma;
+    p.queue = static_cast<uint16_t>(call.attr("queue"));
+    p.dge = choose_dge(chip_, engine, call.info.attr("dge") < 0 ? arch::Dge::none : call.as<arch::Dge>("dge"));
+    p.transfer = static_cast<uint32_t>(plan_.transfers.size());
+    QueueWork w;
+    w.engine.resize(static_cast<size_t>(d.engines_per_core));
+    for (const auto& share : t.shares) {
+      const double ns = static_cast<double>(share.bytes) / (d.rate_bytes_per_ns * t.rate_fraction) +
+                        static_cast<double>(share.descriptors - share.strided_descriptors) * d.descriptor_ns +
+                        static_cast<double>(share.strided_descriptors) * d.descriptor_strided_ns;
+      const Fs work = ns_to_fs(ns);
+      w.engine[static_cast<size_t>(share.engine)] += work;
+      w.packets += work;
+    }
+    const int sharing = std::max(1, options_.cores_on_stack);
+    w.stack = ns_to_fs(static_cast<double>((t.hbm_read + t.hbm_write) * sharing) / chip_.stack_bytes_per_ns());
+    const bool software = p.dge == arch::Dge::swdge;
+    w.start = ns_to_fs(software ? d.start_gpsimd_ns : d.start_sync_ns);
+    if (software) w.issue = ns_to_fs(d.swdge_issue_ns + static_cast<double>(t.descriptors()) * d.swdge_descriptor_ns);
+    if (p.dge == arch::Dge::hwdge) w.issue = ns_to_fs(d.hwdge_issue_ns);
+    p.traffic = {t.hbm_read, t.hbm_write, t.sbuf_read, t.sbuf_write, 0, 0, 0, 0};
+    note_spill(p, call);
+    plan_.transfers.push_back(std::move(w));
+  }
+
+  // A transfer between SBUF and an HBM tensor that is neither input, output nor constant is a spill.
+  void note_spill(Prepared& p, const Call& call) {
+    for (size_t s = 0; s < call.info.slots.size(); ++s) {
+      const arch::Operand& o = call.operand(static_cast<int>(s));
+      if (o.kind != arch::OperandKind::tile) continue;
+      const arch::Tensor& tensor = program_.tensors[o.tensor];
+      if (tensor.space != Space::hbm || tensor.kind != arch::TensorKind::scratch) continue;
+      if (call.info.slots[s].writes())
+        p.traffic.spill_save += p.traffic.hbm_write;
+      else
+        p.traffic.spill_reload += p.traffic.hbm_read;
+    }
+  }
+
+  // Cores that meet exchange their operands over the core's DMA engines; a bare barrier has none.
+  Fs meeting_time(const Prepared& p) const {
+    const int64_t bytes = p.traffic.hbm_read + p.traffic.sbuf_read;
+    if (!bytes) return 0;
+    const double rate = chip_.dma.rate_bytes_per_ns * static_cast<double>(chip_.dma.engines_per_core);
+    return ns_to_fs(chip_.dma.start_sync_ns + chip_.dma.completion_ns + static_cast<double>(bytes) / rate);
+  }
+
+  const Program& program_;
+  const Chip& chip_;
+  const TimeOptions& options_;
+  Plan plan_;
+};
+
+}  // namespace
+
+Fs cycles_to_fs(double cycles, double ghz) { return ghz > 0 ? std::llround(cycles * kFsPerNs / ghz) : 0; }
+
+double clock_ghz(const Chip& k, Engine e) {
+  switch (e) {
+    case Engine::tensor:
+      return k.tensor.clock_ghz;
+    case Engine::vector:
+      return k.vector.clock_ghz;
+    case Engine::scalar:
+      return k.scalar.clock_ghz;
+    case Engine::gpsimd:
+      return k.gpsimd.clock_ghz;
+    case Engine::sync:
+      return k.sync.clock_ghz;
+  }
+  return 0;
+}
+
+Plan prepare(const Program& program, const Chip& chip, const TimeOptions& options) {
+  return Preparer(program, chip, options).run();
+}
+
+}  // namespace trine::sim

@@ -1,0 +1,64 @@
+// Timer: walks all streams of a program in the order of time. Engines are in order; what they share (semaphores,
+// ports, DMA engines, HBM stacks) is decided by who comes first, ties by engine number.
+#pragma once
+
+#include <vector>
+
+#include "arch/sequencer.h"
+#include "sim/core/jump.h"
+#include "sim/core/prepare.h"
+#include "sim/core/state.h"
+#include "sim/core/timing.h"
+
+namespace trine::sim {
+
+class Timer {
+ public:
+  Timer(const arch::Program& program, const arch::Chip& chip, const TimeOptions& options);
+  Result<Timing> run();
+
+ private:
+  friend class Jumper;
+
+  bool advance();  // one step; false when nothing can move
+  Result<void> issue(size_t engine);
+  void control(size_t engine, const Prepared& p);
+  bool waits_hold(size_t engine, const Prepared& p);
+  void run_on_engine(size_t engine, const Prepared& p);
+  void multiply(size_t engine, const Prepared& p);
+  void trigger(size_t engine, const Prepared& p);
+  void meet(size_t engine, const Prepared& p);
+  Result<void> load_register(size_t engine, const Prepared& p);
+  void arrive(const Pending& e);
+  void update_semaphores(const Pending& e);
+
+  int64_t shift_of(size_t engine, const Footprint& print) const;  // bytes, by the loops it stands in
+  Fs dependency(size_t engine, const Prepared& p);
+  void remember_result(size_t engine, const Prepared& p, Fs done);
+  Fs port_free(size_t engine, const Prepared& p) const;
+  void take_port(size_t engine, const Prepared& p, Fs until);
+  Fs throttled(uint8_t core, Fs start, Fs interval);
+  void finish(size_t engine, const Prepared& p, Fs start, Fs end, Stamp done, Part part, Fs busy);
+  void push(Pending e);
+  bool in_window(Fs t) const;
+  Timing result();
+
+  const arch::Program& program_;
+  const arch::Chip& chip_;
+  TimeOptions options_;
+  Plan plan_;
+  std::vector<arch::Sequencer> sequencers_;  // one per stream
+  std::vector<int> semaphore_index_;         // of each hardware semaphore, -1 unused
+  std::vector<uint16_t> semaphore_used_;
+  std::vector<int> queue_index_;
+  State state_;
+  Timing timing_;
+  Jumper jumper_;
+  uint64_t sequence_ = 0;
+  int64_t steps_ = 0;
+  Fs window_begin_ = 0, window_end_ = 0;
+  Error error_;
+  bool failed_ = false;
+};
+
+}  // namespace trine::sim

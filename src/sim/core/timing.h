@@ -1,0 +1,114 @@
+// Timing: when every instruction of a program starts and ends on a chip, and where the time went.
+// Deterministic: whole femtoseconds, no floating-point time. Needs no data unless an address or a loop bound does.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "arch/chip.h"
+#include "arch/program.h"
+#include "base/result.h"
+
+namespace trine::sim {
+
+using Fs = int64_t;  // femtoseconds
+inline constexpr double kFsPerNs = 1e6;
+constexpr double to_ns(Fs t) { return static_cast<double>(t) / kFsPerNs; }
+
+// What time is spent on or waited for. The first five are arch::Engine's values.
+enum class Part : uint8_t {
+  tensor,
+  vector,
+  scalar,
+  gpsimd,
+  sync,
+  dma,        // transfers
+  semaphore,  // the way of a signal between engines
+  issue,      // descriptor generation busy
+  port,       // a memory port another engine holds
+  result,     // an earlier result of the same engine still in its pipeline
+  launch,     // preamble and teardown
+  count,
+};
+inline constexpr size_t kParts = static_cast<size_t>(Part::count);
+std::string_view name(Part p);
+using Parts = std::array<Fs, kParts>;
+
+struct TimeOptions {
+  bool jump = true;              // skip over loop iterations once they repeat exactly
+  int64_t events_max = 1 << 20;  // recorded instructions; the rest is in the summaries
+  // A window in ns, counted from the launch: what starts in it is recorded in full and never jumped over.
+  double window_begin_ns = 0, window_end_ns = 0;
+  int cores_on_stack = 0;  // busy cores that share an HBM stack; 0: the program's own
+  int64_t steps_max = int64_t{1} << 40;
+  // Values that register_load got in an exact run, per stream in order; needed only when control flow depends on data.
+  std::vector<std::vector<uint32_t>> loaded;
+};
+
+// One executed instruction.
+struct Event {
+  uint32_t stream = 0, insn = 0;
+  Part part = Part::tensor;  // the engine, or dma
+  uint8_t core = 0;
+  uint16_t queue = 0;     // dma
+  Fs start = 0, end = 0;  // of its interval on the unit, without the latency
+  Fs done = 0;            // its result and its semaphore updates
+  Fs waited = 0;          // since the unit was free
+  Part waited_for = Part::count;
+  int64_t cause = -1;  // the event whose update let it start, or -1
+};
+
+// One static instruction, over all its executions.
+struct InsnTotal {
+  int64_t count = 0;
+  Fs busy = 0, waited = 0;
+};
+
+struct EngineTotal {
+  int64_t instructions = 0;
+  Fs busy = 0;     // initiation intervals: the share of time the profiler calls active
+  Parts waited{};  // by what it waited for
+};
+
+struct Traffic {
+  int64_t hbm_read = 0, hbm_write = 0, sbuf_read = 0, sbuf_write = 0, psum_read = 0, psum_write = 0;
+  int64_t spill_save = 0, spill_reload = 0;  // DMA between SBUF and HBM scratch tensors
+
+  Traffic& operator+=(const Traffic& o) {
+    hbm_read += o.hbm_read, hbm_write += o.hbm_write, sbuf_read += o.sbuf_read, sbuf_write += o.sbuf_write;
+    psum_read += o.psum_read, psum_write += o.psum_write, spill_save += o.spill_save, spill_reload += o.spill_reload;
+    return *this;
+  }
+};
+
+struct Timing {
+  Fs end = 0;  // of the last result, preamble and teardown included
+  Fs preamble = 0, teardown = 0;
+  int64_t instructions = 0;                               // executed
+  int64_t jumped = 0;                                     // of these, jumped over and not walked
+  std::array<EngineTotal, arch::kEngineCount> engines{};  // summed over the program's cores
+  int64_t transfers = 0;
+  Fs dma_active = 0;   // time in which some DMA engine of the core moves data, summed over cores
+  Fs dma_packets = 0;  // the same, summed over DMA engines
+  int64_t flops = 0;
+  Traffic traffic;
+  Parts critical{};  // what `end` is made of, along the critical path; sums to it
+  Fs throttled = 0;  // extra tensor time because of the current limiter
+  int64_t table_loads = 0;
+  std::vector<std::vector<InsnTotal>> totals;  // [stream][instruction]
+  std::vector<Event> events;
+  bool events_complete = true;
+
+  struct Stuck {  // an engine that still waits when nothing can move any more
+    uint32_t stream = 0, insn = 0;
+    uint16_t semaphore = 0;
+    int64_t value = 0, wanted = 0;
+  };
+  std::vector<Stuck> stuck;  // not empty: the program deadlocks
+};
+
+Result<Timing> time_program(const arch::Program& program, const arch::Chip& chip, const TimeOptions& options = {});
+
+}  // namespace trine::sim
