@@ -48,23 +48,36 @@ struct WidenF16 {
 // 8-bit floats by way of f16: the mantissa moves to f16's place, and a power of two makes up for the bias.
 template <FloatFormat F>
 struct WidenF8 {
-  static constexpr int kStep = 16, kBits = 8;
+  static constexpr int kStep = 32, kBits = 8;
   static void step(Bytes in, float* out) {
-    __m256i x = _mm256_cvtepi8_epi16(load16(in));
-    __m256i magnitude = _mm256_and_si256(x, _mm256_set1_epi16(0x7f));
-    __m256i half = _mm256_slli_epi16(magnitude, 10 - F.mantissa_bits);
-    if constexpr (F.has_inf) {
-      __m256i inf = _mm256_cmpeq_epi16(magnitude, _mm256_set1_epi16(short(F.max_bits + 1)));
-      half = _mm256_blendv_epi8(half, _mm256_set1_epi16(0x7c00), inf);
+    __m256i x = load32(in);
+    __m256i magnitude = _mm256_and_si256(x, _mm256_set1_epi8(0x7f));
+    __m256i special = _mm256_cmpgt_epi8(magnitude, _mm256_set1_epi8(char(F.max_bits)));
+    bool plain = _mm256_testz_si256(special, special);
+    for (int h = 0; h < 2; ++h) {
+      __m256i wide = _mm256_cvtepi8_epi16(load16(in + 16 * h));
+      __m256i half = _mm256_slli_epi16(wide, 10 - F.mantissa_bits);
+      // Copies of the sign fell between it and the exponent.
+      if constexpr (F.exponent_bits < 5) half = _mm256_and_si256(half, _mm256_set1_epi16(kKeep));
+      store(plain ? half : with_specials(half, wide), out + 16 * h);
     }
+  }
+
+ private:
+  static constexpr short kKeep = short(0x8000 | ((1 << (10 + F.exponent_bits)) - 1));
+
+  static __m256i with_specials(__m256i half, __m256i wide) {
+    __m256i magnitude = _mm256_and_si256(wide, _mm256_set1_epi16(0x7f));
+    __m256i sign = _mm256_and_si256(wide, _mm256_set1_epi16(short(0x8000)));
+    __m256i special = _mm256_cmpgt_epi16(magnitude, _mm256_set1_epi16(short(F.max_bits)));
     __m256i nan = _mm256_cmpgt_epi16(magnitude, _mm256_set1_epi16(short(F.max_bits + F.has_inf)));
-    half = _mm256_blendv_epi8(half, _mm256_set1_epi16(0x7e00), nan);
-    half = _mm256_or_si256(half, _mm256_and_si256(x, _mm256_set1_epi16(short(0x8000))));
+    half = _mm256_blendv_epi8(half, _mm256_or_si256(sign, _mm256_set1_epi16(0x7c00)), special);
+    return _mm256_blendv_epi8(half, _mm256_or_si256(sign, _mm256_set1_epi16(0x7e00)), nan);
+  }
+  static void store(__m256i half, float* out) {
     const __m256 scale = _mm256_set1_ps(float(1 << (15 - F.bias)));
-    __m256 low = _mm256_cvtph_ps(_mm256_castsi256_si128(half));
-    __m256 high = _mm256_cvtph_ps(_mm256_extracti128_si256(half, 1));
-    _mm256_storeu_ps(out, _mm256_mul_ps(low, scale));
-    _mm256_storeu_ps(out + 8, _mm256_mul_ps(high, scale));
+    _mm256_storeu_ps(out, _mm256_mul_ps(_mm256_cvtph_ps(_mm256_castsi256_si128(half)), scale));
+    _mm256_storeu_ps(out + 8, _mm256_mul_ps(_mm256_cvtph_ps(_mm256_extracti128_si256(half, 1)), scale));
   }
 };
 
@@ -147,7 +160,7 @@ struct WidenBool {
   }
 };
 
-// Rounding: eight f32 to eight codes in 32-bit lanes, sign included.
+// Rounding: eight f32 to eight codes in 32-bit lanes. Steps test for NaN once and take the slower form if there is one.
 
 __m256i magnitude_of(__m256i x) { return _mm256_and_si256(x, splat(0x7fffffff)); }
 
@@ -160,50 +173,51 @@ __m256i below(__m256i a, __m256i b) {
   return _mm256_cmpgt_epi32(_mm256_xor_si256(b, splat(0x80000000)), _mm256_xor_si256(a, splat(0x80000000)));
 }
 
-// bf16 and tf32 have f32's exponent: one add rounds, and an overflow carries into infinity by itself.
-template <FloatFormat F, bool kStochastic>
-__m256i round_same_exponent(__m256i x, __m256i random) {
-  constexpr int kShift = 23 - F.mantissa_bits;
-  __m256i magnitude = magnitude_of(x);
-  __m256i code = _mm256_srli_epi32(magnitude, kShift);
-  if constexpr (kStochastic) {
-    __m256i finite = _mm256_cmpgt_epi32(splat(0x7f800000), magnitude);
-    __m256i up = below(random, _mm256_slli_epi32(magnitude, 32 - kShift));
-    code = _mm256_sub_epi32(code, _mm256_and_si256(up, finite));
-  } else {
-    __m256i odd = _mm256_and_si256(code, splat(1));
-    __m256i half = _mm256_add_epi32(odd, splat((1u << (kShift - 1)) - 1));
-    code = _mm256_srli_epi32(_mm256_add_epi32(magnitude, half), kShift);
+template <int kVectors>
+bool any_nan(const float* in) {
+  __m256 found = _mm256_setzero_ps();
+  for (int v = 0; v < kVectors; v += 2) {
+    __m256 pair = _mm256_cmp_ps(_mm256_loadu_ps(in + 8 * v), _mm256_loadu_ps(in + 8 * v + 8), _CMP_UNORD_Q);
+    found = v == 0 ? pair : _mm256_or_ps(found, pair);
   }
-  __m256i nan = _mm256_cmpgt_epi32(magnitude, splat(0x7f800000));
-  return with_sign(_mm256_blendv_epi8(code, splat(F.nan_bits), nan), x, F.sign_at());
+  return !_mm256_testz_si256(_mm256_castps_si256(found), _mm256_castps_si256(found));
 }
 
-// Formats whose code after the largest finite is what overflow becomes, or that saturate (f4): clamping the
-// magnitude to that code's value leaves no compare for overflow. Nearest even.
+// Replaces the codes of NaNs, signed ones in and out.
 template <FloatFormat F>
-__m256i round_nearest(__m256i x) {
+__m256i with_nan(__m256i code, __m256i x) {
+  __m256i nan = _mm256_cmpgt_epi32(magnitude_of(x), splat(0x7f800000));
+  if constexpr (!F.has_nan) x = _mm256_xor_si256(x, nan);
+  return _mm256_blendv_epi8(code, with_sign(splat(F.nan_bits), x, F.sign_at()), nan);
+}
+
+// bf16 and tf32 have f32's exponent: one add rounds, and an overflow carries into infinity by itself.
+template <FloatFormat F>
+__m256i round_same_exponent(__m256i x) {
+  constexpr int kShift = 23 - F.mantissa_bits;
+  __m256i odd = _mm256_and_si256(_mm256_srli_epi32(x, kShift), splat(1));
+  __m256i half = _mm256_add_epi32(odd, splat((1u << (kShift - 1)) - 1));
+  return _mm256_srli_epi32(_mm256_add_epi32(x, half), kShift);
+}
+
+// The code without its sign. Clamping to the value after the largest finite, or to the largest where the format
+// saturates, leaves no compare for overflow: the code after the largest is what overflow becomes.
+template <FloatFormat F>
+__m256i round_magnitude(__m256i x) {
+  static_assert(F.overflow != Overflow::nan || F.nan_bits == F.max_bits + 1);
   constexpr int kShift = 23 - F.mantissa_bits;
   constexpr uint32_t kOffset = uint32_t(127 - F.bias) << 23;
   constexpr uint32_t kTop = ((F.max_bits + (F.overflow != Overflow::saturate)) << kShift) + kOffset;
   constexpr uint32_t kMinNormal = kOffset + (1u << 23);
   // Adding this float leaves the subnormal's code in the low bits, rounded by the adder.
   constexpr uint32_t kMagic = uint32_t(127 + 23 + 1 - F.bias - F.mantissa_bits) << 23;
-  __m256i magnitude = magnitude_of(x);
-  __m256i clamped = _mm256_min_epu32(magnitude, splat(kTop));
+  __m256i clamped = _mm256_min_epu32(magnitude_of(x), splat(kTop));
   __m256i odd = _mm256_and_si256(_mm256_srli_epi32(clamped, kShift), splat(1));
   __m256i sum = _mm256_add_epi32(clamped, _mm256_add_epi32(odd, splat((1u << (kShift - 1)) - 1 - kOffset)));
   __m256i normal = _mm256_srli_epi32(sum, kShift);
   __m256 lifted = _mm256_add_ps(_mm256_castsi256_ps(clamped), _mm256_castsi256_ps(splat(kMagic)));
   __m256i subnormal = _mm256_sub_epi32(_mm256_castps_si256(lifted), splat(kMagic));
-  __m256i code = _mm256_blendv_epi8(normal, subnormal, _mm256_cmpgt_epi32(splat(kMinNormal), clamped));
-  __m256i nan = _mm256_cmpgt_epi32(magnitude, splat(0x7f800000));
-  if constexpr (F.has_inf) code = _mm256_or_si256(code, _mm256_and_si256(nan, splat(F.nan_bits)));
-  if constexpr (!F.has_nan) {
-    code = _mm256_andnot_si256(nan, code);
-    x = _mm256_xor_si256(x, nan);
-  }
-  return with_sign(code, x, F.sign_at());
+  return _mm256_blendv_epi8(normal, subnormal, _mm256_cmpgt_epi32(splat(kMinNormal), clamped));
 }
 
 template <FloatFormat F>
@@ -223,21 +237,27 @@ __m256i round_stochastic(__m256i x, __m256i random) {
   __m256i base = _mm256_slli_epi32(_mm256_sub_epi32(floor, one), F.mantissa_bits);
   __m256i code = _mm256_add_epi32(base, _mm256_srlv_epi32(significand, shift));
   code = _mm256_min_epi32(_mm256_sub_epi32(code, below(random, fraction)), splat(kBeyond));
-  __m256i nan = _mm256_cmpgt_epi32(magnitude, splat(0x7f800000));
-  code = _mm256_blendv_epi8(code, splat(F.nan_bits), nan);
-  if constexpr (!F.has_nan) x = _mm256_xor_si256(x, nan);
   return with_sign(code, x, F.sign_at());
 }
 
-template <FloatFormat F>
+// Words travel only with stochastic rounding; a null pointer must not move.
+template <bool kStochastic>
+const uint32_t* words_at(const uint32_t* random, size_t i) {
+  return kStochastic ? random + i : nullptr;
+}
+
+// Signed codes, NaNs included.
+template <FloatFormat F, bool kStochastic>
 __m256i round_codes(const float* in, const uint32_t* random) {
-  __m256i x = load32(in);
-  if constexpr (F.exponent_bits == 8) {
-    if (random) return round_same_exponent<F, true>(x, load32(random));
-    return round_same_exponent<F, false>(x, x);
+  __m256i x = load32(in), code;
+  if constexpr (kStochastic) {
+    code = round_stochastic<F>(x, load32(random));
+  } else if constexpr (F.exponent_bits == 8) {
+    code = round_same_exponent<F>(x);
   } else {
-    return random ? round_stochastic<F>(x, load32(random)) : round_nearest<F>(x);
+    code = with_sign(round_magnitude<F>(x), x, F.sign_at());
   }
+  return with_nan<F>(code, x);
 }
 
 // Clamps before it converts, so it saturates; NaN becomes 0.
@@ -250,10 +270,14 @@ __m256i round_ints(const float* in, float low, float high) {
 
 __m256i pack16(__m256i a, __m256i b) { return _mm256_permute4x64_epi64(_mm256_packus_epi32(a, b), 0xd8); }
 
-// Codes of four vectors, each below 256 (or all of them signed bytes), as 32 bytes.
-__m256i pack8(__m256i a, __m256i b, __m256i c, __m256i d) {
-  __m256i bytes = _mm256_packus_epi16(_mm256_packus_epi32(a, b), _mm256_packus_epi32(c, d));
+// Two rounds of packing leave groups of four bytes out of order.
+__m256i in_order(__m256i bytes) {
   return _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+}
+
+// Codes of four vectors, each below 256, as 32 bytes.
+__m256i pack8(__m256i a, __m256i b, __m256i c, __m256i d) {
+  return in_order(_mm256_packus_epi16(_mm256_packus_epi32(a, b), _mm256_packus_epi32(c, d)));
 }
 
 // 32 nibbles in bytes to 16 bytes, the first of each pair in the low half.
@@ -266,25 +290,39 @@ __m128i pack_nibbles(__m256i bytes) {
 template <FloatFormat F>
 struct RoundTo32 {
   static constexpr int kStep = 8, kBits = 32;
+  template <bool kStochastic>
   static void step(const float* in, uint8_t* out, const uint32_t* random) {
-    store32(out, _mm256_slli_epi32(round_codes<F>(in, random), F.low_zeros));
+    store32(out, _mm256_slli_epi32(round_codes<F, kStochastic>(in, random), F.low_zeros));
   }
 };
 
+template <FloatFormat F, bool kStochastic>
+__m256i round_words(const float* in, const uint32_t* random) {
+  return pack16(round_codes<F, kStochastic>(in, random),
+                round_codes<F, kStochastic>(in + 8, words_at<kStochastic>(random, 8)));
+}
+
 template <FloatFormat F>
-struct RoundTo16 {
+[[gnu::noinline, gnu::cold]] __m256i round_words_with_nan(const float* in) {
+  return round_words<F, false>(in, nullptr);
+}
+
+struct RoundBf16 {
   static constexpr int kStep = 16, kBits = 16;
+  template <bool kStochastic>
   static void step(const float* in, uint8_t* out, const uint32_t* random) {
-    __m256i a = round_codes<F>(in, random);
-    __m256i b = round_codes<F>(in + 8, random ? random + 8 : nullptr);
-    store32(out, pack16(a, b));
+    constexpr FloatFormat F = formats::kBf16;
+    if constexpr (kStochastic) return store32(out, round_words<F, true>(in, random));
+    if (any_nan<2>(in)) return store32(out, round_words_with_nan<F>(in));
+    store32(out, pack16(round_same_exponent<F>(load32(in)), round_same_exponent<F>(load32(in + 8))));
   }
 };
 
 struct RoundF16 {
   static constexpr int kStep = 16, kBits = 16;
+  template <bool kStochastic>
   static void step(const float* in, uint8_t* out, const uint32_t* random) {
-    if (random) return RoundTo16<formats::kF16>::step(in, out, random);
+    if constexpr (kStochastic) return store32(out, round_words<formats::kF16, true>(in, random));
     for (int h = 0; h < 2; ++h) {
       __m256 x = _mm256_loadu_ps(in + 8 * h);
       __m256 sign = _mm256_and_ps(x, _mm256_set1_ps(-0.0f));
@@ -295,23 +333,50 @@ struct RoundF16 {
   }
 };
 
-template <FloatFormat F>
-__m256i round_bytes(const float* in, const uint32_t* random) {
+// 32 codes in bytes; the sign at bit 7, or bit 3 of f4.
+template <FloatFormat F, bool kStochastic>
+__m256i round_each_byte(const float* in, const uint32_t* random) {
   __m256i codes[4];
-  for (int q = 0; q < 4; ++q) codes[q] = round_codes<F>(in + 8 * q, random ? random + 8 * q : nullptr);
+  for (int q = 0; q < 4; ++q)
+    codes[q] = round_codes<F, kStochastic>(in + 8 * q, words_at<kStochastic>(random, size_t(8 * q)));
   return pack8(codes[0], codes[1], codes[2], codes[3]);
+}
+
+template <FloatFormat F>
+[[gnu::noinline, gnu::cold]] __m256i round_bytes_with_nan(const float* in) {
+  return round_each_byte<F, false>(in, nullptr);
+}
+
+template <FloatFormat F, bool kStochastic>
+__m256i round_bytes(const float* in, const uint32_t* random) {
+  if constexpr (kStochastic) return round_each_byte<F, true>(in, random);
+  // Where NaN is the code after the largest, clamping has made it already.
+  if (F.nan_bits != F.max_bits + 1 && any_nan<4>(in)) return round_bytes_with_nan<F>(in);
+  __m256i codes[4];
+  for (int q = 0; q < 4; ++q) codes[q] = round_magnitude<F>(load32(in + 8 * q));
+  __m256i code = _mm256_packus_epi16(_mm256_packus_epi32(codes[0], codes[1]), _mm256_packus_epi32(codes[2], codes[3]));
+  // Packing with signed saturation keeps every sign.
+  __m256i sign = _mm256_packs_epi16(_mm256_packs_epi32(load32(in), load32(in + 8)),
+                                    _mm256_packs_epi32(load32(in + 16), load32(in + 24)));
+  sign = _mm256_and_si256(sign, _mm256_set1_epi8(char(0x80)));
+  if constexpr (F.sign_at() < 7) sign = _mm256_srli_epi16(sign, 7 - F.sign_at());
+  return in_order(_mm256_or_si256(code, sign));
 }
 
 template <FloatFormat F>
 struct RoundTo8 {
   static constexpr int kStep = 32, kBits = 8;
-  static void step(const float* in, uint8_t* out, const uint32_t* random) { store32(out, round_bytes<F>(in, random)); }
+  template <bool kStochastic>
+  static void step(const float* in, uint8_t* out, const uint32_t* random) {
+    store32(out, round_bytes<F, kStochastic>(in, random));
+  }
 };
 
 struct RoundF4 {
   static constexpr int kStep = 32, kBits = 4;
+  template <bool kStochastic>
   static void step(const float* in, uint8_t* out, const uint32_t* random) {
-    store16(out, pack_nibbles(round_bytes<formats::kF4e2m1>(in, random)));
+    store16(out, pack_nibbles(round_bytes<formats::kF4e2m1, kStochastic>(in, random)));
   }
 };
 
@@ -327,12 +392,16 @@ __m256i int_bytes(const float* in) {
 template <int kLow, int kHigh>
 struct RoundInt8 {
   static constexpr int kStep = 32, kBits = 8;
-  static void step(const float* in, uint8_t* out, const uint32_t*) { store32(out, int_bytes<kLow, kHigh>(in)); }
+  template <bool kStochastic>
+  static void step(const float* in, uint8_t* out, const uint32_t*) {
+    store32(out, int_bytes<kLow, kHigh>(in));
+  }
 };
 
 template <int kLow, int kHigh>
 struct RoundInt4 {
   static constexpr int kStep = 32, kBits = 4;
+  template <bool kStochastic>
   static void step(const float* in, uint8_t* out, const uint32_t*) {
     store16(out, pack_nibbles(int_bytes<kLow, kHigh>(in)));
   }
@@ -341,6 +410,7 @@ struct RoundInt4 {
 template <int kLow, int kHigh>
 struct RoundInt16 {
   static constexpr int kStep = 16, kBits = 16;
+  template <bool kStochastic>
   static void step(const float* in, uint8_t* out, const uint32_t*) {
     const __m256i mask = splat(0xffff);
     store32(out, pack16(_mm256_and_si256(round_ints(in, kLow, kHigh), mask),
@@ -350,6 +420,7 @@ struct RoundInt16 {
 
 struct RoundS32 {
   static constexpr int kStep = 8, kBits = 32;
+  template <bool kStochastic>
   static void step(const float* in, uint8_t* out, const uint32_t*) {
     __m256 x = _mm256_loadu_ps(in);
     x = _mm256_and_ps(x, _mm256_cmp_ps(x, x, _CMP_ORD_Q));
@@ -360,6 +431,7 @@ struct RoundS32 {
 
 struct RoundU32 {
   static constexpr int kStep = 8, kBits = 32;
+  template <bool kStochastic>
   static void step(const float* in, uint8_t* out, const uint32_t*) {
     const __m256 half = _mm256_set1_ps(0x1p31f);
     __m256 x = _mm256_max_ps(_mm256_loadu_ps(in), _mm256_setzero_ps());  // NaN takes the second: zero
@@ -373,6 +445,7 @@ struct RoundU32 {
 
 struct RoundBool {
   static constexpr int kStep = 32, kBits = 8;
+  template <bool kStochastic>
   static void step(const float* in, uint8_t* out, const uint32_t*) {
     __m256i codes[4];
     for (int q = 0; q < 4; ++q) {
@@ -383,7 +456,7 @@ struct RoundBool {
   }
 };
 
-// The loops. A tail goes through a zero-filled step of its own.
+// The loops. A tail goes through a zero-filled step of its own. Steps are inlined so that constants stay in registers.
 
 template <class K>
 void widen_loop(const void* from, float* to, size_t n) {
@@ -394,32 +467,36 @@ void widen_loop(const void* from, float* to, size_t n) {
   uint8_t in[K::kStep * K::kBits / 8] = {};
   float out[K::kStep];
   std::memcpy(in, p + i * K::kBits / 8, ((n - i) * K::kBits + 7) / 8);
-  K::step(in, out);
+  widen_loop<K>(in, out, K::kStep);
   std::memcpy(to + i, out, (n - i) * sizeof(float));
 }
 
-template <class K>
+template <class K, bool kStochastic>
 void round_loop(const float* from, void* to, size_t n, const uint32_t* random) {
   uint8_t* p = static_cast<uint8_t*>(to);
   size_t i = 0;
-  if (random) {
-    for (; i + K::kStep <= n; i += K::kStep) K::step(from + i, p + i * K::kBits / 8, random + i);
-  } else {
-    for (; i + K::kStep <= n; i += K::kStep) K::step(from + i, p + i * K::kBits / 8, nullptr);
+  for (; i + K::kStep <= n; i += K::kStep) {
+    K::template step<kStochastic>(from + i, p + i * K::kBits / 8, words_at<kStochastic>(random, i));
   }
   if (i == n) return;
   float in[K::kStep] = {};
   uint32_t words[K::kStep] = {};
   uint8_t out[K::kStep * K::kBits / 8];
   std::memcpy(in, from + i, (n - i) * sizeof(float));
-  if (random) std::memcpy(words, random + i, (n - i) * sizeof(uint32_t));
-  K::step(in, out, random ? words : nullptr);
+  if (kStochastic) std::memcpy(words, random + i, (n - i) * sizeof(uint32_t));
+  round_loop<K, kStochastic>(in, out, K::kStep, words);
   std::memcpy(p + i * K::kBits / 8, out, ((n - i) * K::kBits + 7) / 8);
+}
+
+template <class K>
+void round_either(const float* from, void* to, size_t n, const uint32_t* random) {
+  if (random) return round_loop<K, true>(from, to, n, random);
+  round_loop<K, false>(from, to, n, nullptr);
 }
 
 template <class Widen, class Round>
 constexpr RowKernels kernels() {
-  return {widen_loop<Widen>, round_loop<Round>};
+  return {widen_loop<Widen>, round_either<Round>};
 }
 
 struct KernelRow {
@@ -430,7 +507,7 @@ struct KernelRow {
 // f32 and the 64-bit integers, and f8e8m0 (a scale a block), stay with the portable loops.
 constexpr KernelRow kKernels[] = {
     {Dtype::tf32, kernels<WidenTf32, RoundTo32<formats::kTf32>>()},
-    {Dtype::bf16, kernels<WidenBf16, RoundTo16<formats::kBf16>>()},
+    {Dtype::bf16, kernels<WidenBf16, RoundBf16>()},
     {Dtype::f16, kernels<WidenF16, RoundF16>()},
     {Dtype::f8e4m3, kernels<WidenF8<formats::kF8e4m3>, RoundTo8<formats::kF8e4m3>>()},
     {Dtype::f8e4m3fn, kernels<WidenF8<formats::kF8e4m3fn>, RoundTo8<formats::kF8e4m3fn>>()},
