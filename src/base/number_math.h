@@ -69,8 +69,11 @@ template <bool kStochastic>
 constexpr uint32_t round_e8m0(uint32_t x, uint32_t random) {
   if (x == 0 || x >= 0x7f800000) return 0xff;
   uint32_t exponent = x >> 23;
-  // The fraction of the way to the next power of two, in 32 bits. f32 is subnormal below 2^-126 = 0x800000.
-  uint32_t fraction = exponent ? x << 9 : (x < 0x400000 ? 0 : (x - 0x400000) << 10);
+  if (exponent == 0) {  // f32 is subnormal: 2^-127 is 0x400000
+    if (x <= 0x400000) return 0;
+    return kStochastic ? random < (x - 0x400000) << 10 : 1;  // all that is above 2^-127 goes up, as in ml_dtypes
+  }
+  uint32_t fraction = x << 9;  // of the way to the next power of two, in 32 bits
   return exponent + (kStochastic ? random < fraction : fraction >= 0x80000000u);
 }
 
