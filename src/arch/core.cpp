@@ -9,6 +9,7 @@
 
 #include <sys/mman.h>
 
+#include "arch/runs.h"
 #include "base/convert.h"
 #include "base/result.h"
 #include "base/text.h"
@@ -27,47 +28,6 @@ void over_words(size_t begin, size_t n, F f) {
     if (!f(word, mask)) return;
     begin += take;
   }
-}
-
-// Calls f(byte offset from the row's start, elements, stride in bytes) for each innermost run, in pattern order.
-template <class F>
-void over_runs(const Pattern& p, int element_bytes, F f) {
-  int inner = p.rank;
-  int64_t run = 1;
-  while (inner > 0 &&
-         (p.dims[static_cast<size_t>(inner - 1)].stride == run || p.dims[static_cast<size_t>(inner - 1)].count == 1)) {
-    run *= p.dims[static_cast<size_t>(inner - 1)].count;
-    --inner;
-  }
-  int64_t stride = element_bytes;
-  if (run == 1 && inner > 0) {  // the innermost dim is strided: make it the run
-    --inner;
-    run = p.dims[static_cast<size_t>(inner)].count;
-    stride = p.dims[static_cast<size_t>(inner)].stride * element_bytes;
-  }
-  std::array<uint32_t, kFreeDimsMax> at{};
-  for (;;) {
-    int64_t offset = 0;
-    for (int d = 0; d < inner; ++d) offset += p.dims[static_cast<size_t>(d)].stride * at[static_cast<size_t>(d)];
-    f(offset * element_bytes, run, stride);
-    int d = inner - 1;
-    for (; d >= 0; --d) {
-      if (++at[static_cast<size_t>(d)] < p.dims[static_cast<size_t>(d)].count) break;
-      at[static_cast<size_t>(d)] = 0;
-    }
-    if (d < 0) return;
-  }
-}
-
-// Lowest and one-past-highest byte of a row, from its start.
-std::pair<int64_t, int64_t> row_extent(const Pattern& p, int element_bytes) {
-  int64_t low = 0, high = 0;
-  for (int i = 0; i < p.rank; ++i) {
-    const Dim& d = p.dims[static_cast<size_t>(i)];
-    const int64_t reach = d.stride * (static_cast<int64_t>(d.count) - 1);
-    (reach < 0 ? low : high) += reach;
-  }
-  return {low * element_bytes, (high + 1) * element_bytes};
 }
 
 uint64_t load_element(const std::byte* from, int bytes) {
@@ -206,7 +166,7 @@ std::byte* Core::place_row(const Tile& t, int row, bool writing, bool& ok) {
   }
   const int64_t base = t.space == Space::hbm ? 0 : (t.partition + row) * static_cast<int64_t>(m.pitch);
   std::byte* const at = m.bytes + base + offset;
-  if (t.space == Space::psum) close_groups(t, base + offset + low, high - low, writing);
+  if (t.space == Space::psum) close_groups(t, base + offset, writing);
   if (m.complete) return at;
   if (writing) {
     over_runs(*t.pattern, t.element_bytes(), [&](int64_t o, int64_t n, int64_t stride) {
@@ -236,10 +196,12 @@ std::byte* Core::place_row(const Tile& t, int row, bool writing, bool& ok) {
 
 // A PSUM location that another engine reads or writes ends its accumulation group there; once overwritten it is no
 // longer the sum of a matmul. nc_matmul opens the group again after its own store.
-void Core::close_groups(const Tile& t, int64_t begin, int64_t n, bool writing) {
+void Core::close_groups(const Tile& t, int64_t at, bool writing) {
   Core& owner = machine_.cores[t.core];
-  owner.psum_open.clear(static_cast<size_t>(begin), static_cast<size_t>(n));
-  if (writing) owner.psum_matmul.clear(static_cast<size_t>(begin), static_cast<size_t>(n));
+  over_pieces(*t.pattern, t.element_bytes(), [&](int64_t o, int64_t bytes) {
+    owner.psum_open.clear(static_cast<size_t>(at + o), static_cast<size_t>(bytes));
+    if (writing) owner.psum_matmul.clear(static_cast<size_t>(at + o), static_cast<size_t>(bytes));
+  });
 }
 
 bool Core::row_skipped(const Tile& t, int row) {

@@ -139,7 +139,7 @@ class Core {
 
  private:
   std::byte* place_row(const Tile& t, int row, bool writing, bool& ok);
-  void close_groups(const Tile& t, int64_t begin, int64_t n, bool writing);
+  void close_groups(const Tile& t, int64_t at, bool writing);
   void gather_free(const Tile& t, int row, std::byte* out);
   std::byte* row_scratch(const Tile& t);
   const std::byte* row_in_place(const Tile& t, int row);  // the row's bytes, in memory or in scratch
