@@ -1,5 +1,5 @@
 // The tensor engine's arithmetic on plain floats: c[m][n] = Σ_k a[k][m]·b[k][n], summed in k order with one fused
-// rounding per step, so that the portable and the AVX2 forms give the same bits.
+// rounding per step, so that the portable and the AVX2 forms give the same bits (NaN payloads aside).
 #pragma once
 
 #include <cstdint>
