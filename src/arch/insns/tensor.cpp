@@ -1,71 +1,237 @@
-// The tensor engine's rows. K lies on the partitions of both operands; results go to PSUM.
+// The tensor engine's rows. K lies on the partitions of both operands, results go to PSUM. Sums run over K in order,
+// fused, in f32; how the array really orders and rounds them is not published (estimate). Costs and rules: tensor.h.
+#include <cstring>
 #include <vector>
 
 #include "arch/insns/lanes.h"
 #include "arch/insns/outer.h"
+#include "arch/insns/tensor.h"
+#include "arch/runs.h"
+#include "base/convert.h"
+#include "base/mx.h"
 #include "base/text.h"
 
 namespace trine::arch {
 
 namespace {
 
-// All rows of a tile, one after the other, as f32.
-std::vector<float> read_all(Core& c, const Call& i, std::string_view slot) {
-  const Tile t = i.tile(slot);
-  std::vector<float> out(static_cast<size_t>(t.elements()));
-  c.working_on(slot);
-  for (int p = 0; p < t.partitions; ++p) c.read(t, p, out.data() + p * t.row_elements);
-  return out;
+// Room that calls of one host thread reuse.
+struct Scratch {
+  std::vector<float> a, b, product, sum;
+  std::vector<uint32_t> bits, moved;
+};
+Scratch& scratch() {
+  thread_local Scratch s;
+  return s;
 }
 
-// Adds each product row to PSUM, or overwrites it, and opens the accumulation group there.
-void accumulate_rows(Core& c, const Tile& d, Accumulate how, const float* product) {
-  Core& owner = c.machine().cores[d.core];
-  std::vector<float> sum(static_cast<size_t>(d.row_elements));
-  c.working_on("dst");
-  for (int p = 0; p < d.partitions; ++p, product += d.row_elements) {
-    const size_t begin = static_cast<size_t>(d.partition + p) * c.psum.pitch + static_cast<size_t>(d.offset);
-    const size_t size = static_cast<size_t>(d.element_bytes());
-    const float* result = product;
-    if (how != Accumulate::overwrite) {
-      const bool all = d.contiguous() && owner.psum_matmul.all(begin, static_cast<size_t>(d.row_elements) * size);
-      if (how == Accumulate::add && !all && d.contiguous())
-        c.fault(FaultKind::accumulate_uninitialized, "dst",
-                cat("partition ", d.partition + p,
-                    " holds no matmul result to add to; start the group with accumulate=overwrite"));
-      std::vector<char> open(static_cast<size_t>(d.row_elements), 1);
-      if (how == Accumulate::first)
-        for (size_t e = 0; e < open.size(); ++e) open[e] = owner.psum_open.all(begin + e * size, size);
-      if (how == Accumulate::add || owner.psum_open.any(begin, open.size() * size)) {
-        c.read(d, p, sum.data());
-        for (size_t e = 0; e < open.size(); ++e) sum[e] = open[e] ? sum[e] + product[e] : product[e];
-        result = sum.data();
+// All rows of a tile, one after the other, as f32.
+const float* read_all(Core& c, const Call& i, std::string_view slot, std::vector<float>& room) {
+  const Tile t = i.tile(slot);
+  room.resize(static_cast<size_t>(t.elements()));
+  c.working_on(slot);
+  for (int p = 0; p < t.partitions; ++p) c.read(t, p, room.data() + p * t.row_elements);
+  return room.data();
+}
+
+// --- PSUM: what a product does to it, element by element ---
+
+class Accumulator {
+ public:
+  Accumulator(Core& c, const Call& i)
+      : core_(c),
+        owner_(c.machine().cores[i.tile("dst").core]),
+        dst_(i.tile("dst")),
+        how_(i.as<Accumulate>("accumulate")),
+        any_start_(i.chip.has(Feature::accumulate_any)) {}
+
+  void run(const float* product) {
+    core_.working_on("dst");
+    for (int p = 0; p < dst_.partitions; ++p, product += dst_.row_elements) row(p, product);
+  }
+
+ private:
+  void row(int p, const float* product) {
+    const Tensor& tensor = core_.machine().program().tensors[dst_.tensor];
+    const auto [low, high] = row_extent(*dst_.pattern, dst_.element_bytes());
+    if (dst_.dynamic || dst_.offset + low < tensor.address ||
+        dst_.offset + high > tensor.address + bytes_per_partition(tensor))
+      return core_.store(dst_, p, product);  // which reports it
+    const int64_t at = (dst_.partition + p) * static_cast<int64_t>(owner_.psum.pitch) + dst_.offset;
+    bool started = true;
+    over_pieces(*dst_.pattern, dst_.element_bytes(), [&](int64_t o, int64_t bytes) {
+      const int64_t n = bytes / dst_.element_bytes();
+      started &= piece(static_cast<size_t>(at + o), static_cast<size_t>(n), product);
+      product += n;
+    });
+    if (!started)
+      core_.fault(FaultKind::accumulate_uninitialized, "dst",
+                  cat("partition ", dst_.partition + p,
+                      " holds no matmul result to add to; start the group with accumulate=overwrite"));
+  }
+
+  // n neighbouring elements. False when it added to what this chip cannot add to.
+  bool piece(size_t begin, size_t n, const float* product) {
+    const size_t size = static_cast<size_t>(dst_.element_bytes()), bytes = n * size;
+    bool adds = how_ == Accumulate::add, started = true;
+    if (how_ == Accumulate::first) {
+      adds = owner_.psum_open.all(begin, bytes);
+      if (!adds && n > 1 && owner_.psum_open.any(begin, bytes)) {
+        for (size_t e = 0; e < n; ++e) started &= piece(begin + e * size, 1, product + e);
+        return started;
       }
     }
-    c.store(d, p, result);
-    owner.psum_matmul.set(begin, static_cast<size_t>(d.row_elements) * size);
-    owner.psum_open.set(begin, static_cast<size_t>(d.row_elements) * size);
+    if (adds) started = (any_start_ ? owner_.psum.written : owner_.psum_matmul).all(begin, bytes);
+    put(begin, n, product, adds);
+    owner_.psum.written.set(begin, bytes);
+    owner_.psum_matmul.set(begin, bytes);
+    owner_.psum_open.set(begin, bytes);
+    return started;
+  }
+
+  // bf16 sums are widened, added in f32 and rounded again.
+  void put(size_t begin, size_t n, const float* product, bool adds) {
+    std::byte* const at = owner_.psum.bytes + begin;
+    const float* result = product;
+    if (adds) {
+      std::vector<float>& sum = scratch().sum;
+      sum.resize(n);
+      widen_row(at, dst_.dtype, sum.data(), n);
+      for (size_t e = 0; e < n; ++e) sum[e] += product[e];
+      result = sum.data();
+    }
+    if (core_.trap_nan && std::any_of(result, result + n, [](float v) { return std::isnan(v); }))
+      core_.fault(FaultKind::nan, "dst", "the result holds NaN");
+    round_row(result, at, dst_.dtype, n, core_.rounding);
+  }
+
+  Core& core_;
+  Core& owner_;
+  const Tile dst_;
+  const Accumulate how_;
+  const bool any_start_;
+};
+
+// --- values ---
+
+// Writes bits[p][f] of [rows, columns] as dst[f][p]. 8-bit elements become 16-bit ones with a zero upper byte, which
+// an 8-bit dst shows as every other byte.
+void write_transposed(Core& c, const Tile& d, const std::vector<uint32_t>& bits, int64_t rows, int64_t columns,
+                      bool to_16_bits) {
+  std::vector<uint32_t>& row = scratch().moved;
+  row.resize(static_cast<size_t>(rows));
+  c.working_on("dst");
+  Tile upper = d;
+  upper.offset += 1;
+  for (int64_t f = 0; f < columns; ++f) {
+    for (int64_t p = 0; p < rows; ++p) row[static_cast<size_t>(p)] = bits[static_cast<size_t>(p * columns + f)];
+    c.write_bits(d, static_cast<int>(f), row.data());
+    if (!to_16_bits || d.element_bytes() != 1) continue;
+    std::fill(row.begin(), row.end(), 0u);
+    c.write_bits(upper, static_cast<int>(f), row.data());
   }
 }
 
-void matmul(Core& c, const Call& i) {
-  const Tile s = i.tile("stationary"), m = i.tile("moving"), d = i.tile("dst");
-  const std::vector<float> a = read_all(c, i, "stationary"), b = read_all(c, i, "moving");
-  std::vector<float> product(static_cast<size_t>(s.row_elements * m.row_elements));
-  outer_product_sum(a.data(), b.data(), product.data(), s.partitions, static_cast<int>(s.row_elements),
-                    static_cast<int>(m.row_elements));
-  accumulate_rows(c, d, i.as<Accumulate>("accumulate"), product.data());
+std::vector<uint32_t>& read_bits_of(Core& c, const Tile& t, std::string_view slot) {
+  std::vector<uint32_t>& bits = scratch().bits;
+  bits.resize(static_cast<size_t>(t.elements()));
+  c.working_on(slot);
+  for (int p = 0; p < t.partitions; ++p) c.read_bits(t, p, bits.data() + p * t.row_elements);
+  return bits;
 }
 
-Cost matmul_cycles(const Chip& k, const Call& i) {
+// Transpose mode moves bits: each column of `moving` picks one row of `stationary`, so it is a permutation.
+void matmul_moving_bits(Core& c, const Call& i) {
   const Tile s = i.tile("stationary"), m = i.tile("moving");
-  const double passes = m.dtype == Dtype::f32 ? k.tensor.fp32_passes : 1;
-  const double load = passes > 1 ? passes * static_cast<double>(s.row_elements)
-                                 : static_cast<double>(s.row_elements) / k.tensor.load_fast_factor;
-  return {.cycles = static_cast<int64_t>(passes *
-                                         std::max(k.tensor.interval_min_cycles, static_cast<double>(m.row_elements))),
-          .load = static_cast<int64_t>(std::ceil(load)),
-          .flops = 2 * s.partitions * s.row_elements * m.row_elements};
+  const float* const pick = read_all(c, i, "moving", scratch().b);
+  const std::vector<uint32_t>& from = read_bits_of(c, s, "stationary");
+  std::vector<uint32_t> picked(static_cast<size_t>(m.row_elements * s.row_elements));
+  for (int64_t n = 0; n < m.row_elements; ++n) {
+    int64_t source = -1;
+    for (int64_t k = 0; k < m.partitions; ++k) {
+      const float v = pick[k * m.row_elements + n];
+      if (v == 0) continue;
+      if (v != 1 || source >= 0)
+        return c.fault(FaultKind::out_of_range_input, "moving",
+                       cat("column ", n, " holds more than a single 1; transpose mode needs an identity matrix"));
+      source = k;
+    }
+    if (source < 0) continue;  // nothing picked: zeros
+    std::copy_n(from.begin() + source * s.row_elements, s.row_elements, picked.begin() + n * s.row_elements);
+  }
+  write_transposed(c, i.tile("dst"), picked, m.row_elements, s.row_elements, s.element_bytes() == 1);
+}
+
+void matmul(Core& c, const Call& i) {
+  if (in_transpose_mode(i.chip, i)) return matmul_moving_bits(c, i);
+  const Tile s = i.tile("stationary"), m = i.tile("moving");
+  Scratch& room = scratch();
+  const float* const a = read_all(c, i, "stationary", room.a);
+  const float* const b = read_all(c, i, "moving", room.b);
+  const int64_t deep = rows_per_partition(i), rows = s.row_elements / deep, columns = m.row_elements / deep;
+  room.product.resize(static_cast<size_t>(rows * columns));
+  outer_product_sum(a, b, room.product.data(), static_cast<int>(s.partitions * deep), static_cast<int>(rows),
+                    static_cast<int>(columns));
+  Accumulator(c, i).run(room.product.data());
+}
+
+// An MX operand as f32 [4·partitions, columns]: four codes a carrier, one scale for 8 partitions × 4 codes. The scales
+// of each 32 data partitions lie in 4 neighbouring partitions of the scale tile, 32 apart.
+const float* read_mx(Core& c, const Call& i, std::string_view slot, std::string_view scale_slot,
+                     std::vector<float>& room) {
+  const Tile t = i.tile(slot), scale = i.tile(scale_slot);
+  const Dtype element = mx_element(t.dtype);
+  const int64_t columns = t.row_elements;
+  room.resize(static_cast<size_t>(4 * t.elements()));
+  std::vector<uint32_t> carriers(static_cast<size_t>(columns)), exponents(static_cast<size_t>(scale.row_elements));
+  for (int p = 0; p < t.partitions; ++p) {
+    if (p % 8 == 0) {
+      c.working_on(scale_slot);
+      c.read_bits(scale, p / 32 * 32 + p % 32 / 8, exponents.data());
+    }
+    c.working_on(slot);
+    c.read_bits(t, p, carriers.data());
+    for (int64_t f = 0; f < columns; ++f) {
+      const auto codes = mx_unpack(carriers[static_cast<size_t>(f)], element);
+      const float by = row(Dtype::f8e8m0).widen(exponents[static_cast<size_t>(f)]);
+      for (size_t l = 0; l < 4; ++l)
+        room[(static_cast<size_t>(p) * 4 + l) * static_cast<size_t>(columns) + static_cast<size_t>(f)] =
+            row(element).widen(codes[l]) * by;
+    }
+  }
+  return room.data();
+}
+
+void matmul_mx(Core& c, const Call& i) {
+  const Tile s = i.tile("stationary"), m = i.tile("moving");
+  Scratch& room = scratch();
+  const float* const a = read_mx(c, i, "stationary", "stationary_scale", room.a);
+  const float* const b = read_mx(c, i, "moving", "moving_scale", room.b);
+  room.product.resize(static_cast<size_t>(s.row_elements * m.row_elements));
+  outer_product_sum(a, b, room.product.data(), 4 * s.partitions, static_cast<int>(s.row_elements),
+                    static_cast<int>(m.row_elements));
+  Accumulator(c, i).run(room.product.data());
+}
+
+// Without a transpose mode the tensor engine multiplies by an identity: a NaN or infinity reaches every element that
+// is summed with it, 0·Inf being NaN.
+void transpose_by_matmul(Core& c, const Call& i, const Tile& t, const Tile& d) {
+  Scratch& room = scratch();
+  const float* const a = read_all(c, i, "data", room.a);
+  room.b.assign(static_cast<size_t>(t.partitions * t.partitions), 0.0f);
+  for (int p = 0; p < t.partitions; ++p) room.b[static_cast<size_t>(p * t.partitions + p)] = 1;
+  room.product.resize(static_cast<size_t>(t.elements()));
+  outer_product_sum(a, room.b.data(), room.product.data(), t.partitions, static_cast<int>(t.row_elements),
+                    t.partitions);
+  c.working_on("dst");
+  for (int p = 0; p < d.partitions; ++p) c.store(d, p, room.product.data() + p * t.partitions);
+}
+
+void transpose(Core& c, const Call& i) {
+  const Tile t = i.tile("data"), d = i.tile("dst");
+  const bool array = i.engine == Engine::tensor;
+  if (array && !i.chip.has(Feature::transpose_mode)) return transpose_by_matmul(c, i, t, d);
+  write_transposed(c, d, read_bits_of(c, t, "data"), t.partitions, t.row_elements, array && t.element_bytes() == 1);
 }
 
 constexpr Row kRows[] = {
@@ -73,12 +239,36 @@ constexpr Row kRows[] = {
      .opcode = 0x10,
      .engines = kTensor,
      .operands = "dst:rw:psum stationary:r:sbuf moving:r:sbuf",
-     .attrs = "accumulate:accumulate=overwrite",
+     .attrs = "accumulate:accumulate=overwrite is_stationary_onezero:bool=false is_moving_onezero:bool=false "
+              "is_transpose:bool=false tile_position:ints tile_size:ints perf_mode:perf_mode=none",
      .exec = matmul,
      .cycles = matmul_cycles,
+     .check = matmul_check,
      .says = "dst (+)= stationaryᵀ · moving, summed over partitions in f32",
      .source = "doc: architecture guide, MM max(64, N) cycles, fp32 in four passes",
      .label = "MATMUL"},
+    {.name = "nc_matmul_mx",
+     .opcode = 0x11,
+     .engines = kTensor,
+     .needs = Feature::mx,
+     .operands = "dst:rw:psum stationary:r:sbuf moving:r:sbuf stationary_scale:r:sbuf moving_scale:r:sbuf",
+     .attrs = "accumulate:accumulate=overwrite tile_position:ints tile_size:ints",
+     .exec = matmul_mx,
+     .cycles = matmul_mx_cycles,
+     .check = matmul_mx_check,
+     .says = "dst (+)= stationaryᵀ · moving of MX blocks, four rows of K a partition, scales applied",
+     .source = "doc: architecture guide, as a bf16 matmul with four times the K",
+     .label = "MATMUL"},
+    {.name = "nc_transpose",
+     .opcode = 0x12,
+     .engines = kTensor | kVector,
+     .operands = "dst:w:sbuf|psum data:r:sbuf|psum",
+     .exec = transpose,
+     .cycles = transpose_cycles,
+     .check = transpose_check,
+     .says = "dst = dataᵀ, partitions and free elements exchanged",
+     .source = "doc: nki.isa 2.26.1, Tensor max(P, min(64, F)), Vector max(64, F); fp32 passes by the matmul rule",
+     .label = "TRANSPOSE"},
 };
 static_assert(well_formed(kRows));
 
