@@ -167,17 +167,25 @@ int64_t innermost_stride_bytes(const Tile& t) {
 
 bool innermost_contiguous(const Tile& t) { return innermost_stride_bytes(t) == t.element_bytes(); }
 
-Cost interval(const Chip& k, const Call& i, double elements, bool fast) {
-  double least = interval_min(k, i.engine), factor = 1;
+double stride_slowdown(const Chip& k, const Call& i) {
   for (size_t s = 0; s < i.info.slots.size(); ++s) {
     const Operand& o = i.operand(static_cast<int>(s));
     if (o.kind != OperandKind::tile) continue;
     const Tile t = i.place(o);
-    if (t.space == Space::sbuf && innermost_stride_bytes(t) > k.sbuf.stride_full_bytes) factor = k.sbuf.stride_factor;
+    if (t.space == Space::sbuf && innermost_stride_bytes(t) > k.sbuf.stride_full_bytes) return k.sbuf.stride_factor;
+  }
+  return 1;
+}
+
+Cost interval(const Chip& k, const Call& i, double elements, bool fast) {
+  double least = interval_min(k, i.engine);
+  for (size_t s = 0; s < i.info.slots.size(); ++s) {
+    const Operand& o = i.operand(static_cast<int>(s));
     if (o.dynamic && i.program.dynamics[o.dynamic - 1].kind == DynamicKind::reg)
       least = std::max(least, k.sequencer.dynamic_address_min_cycles);
   }
-  return {.cycles = static_cast<int64_t>(std::ceil(std::max(least, elements * factor))), .fast = fast};
+  const double cycles = std::max(least, elements * stride_slowdown(k, i));
+  return {.cycles = static_cast<int64_t>(std::ceil(cycles)), .fast = fast};
 }
 
 bool half_width(const Chip& k, Dtype d) {

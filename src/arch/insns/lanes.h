@@ -86,6 +86,7 @@ double interval_min(const Chip& k, Engine e);
 // The published rule for most instructions: `elements` steps per lane, never under the engine's floor. Operands whose
 // innermost stride is too wide take stride_factor as long; an address from a register has a floor of its own.
 Cost interval(const Chip& k, const Call& i, double elements, bool fast = false);
+double stride_slowdown(const Chip& k, const Call& i);  // 1, or stride_factor
 inline Cost elementwise(double floor_cycles, double elements) {
   return {.cycles = static_cast<int64_t>(std::ceil(std::max(floor_cycles, elements)))};
 }
