@@ -21,6 +21,7 @@ struct ActRow {
   float (*outside)(float) = nullptr;  // what we return there, see activation.cpp
   int table = -1;                     // index in activation_table_sets(), -1: in every set
   std::string_view says = {};
+  std::string_view range = {};  // min and max for people
 
   bool ranged() const { return outside != nullptr; }
   bool takes(float x) const;  // inside the range; NaN is
