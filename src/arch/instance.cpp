@@ -13,7 +13,8 @@ std::span<const EmbeddedFile> embedded_instances();  // written by the build
 namespace {
 
 constexpr std::string_view kWiringNames[] = {"line", "ring", "torus", "all_to_all"};
-constexpr std::string_view kWords[] = {"name", "title", "aliases", "note", "chip", "like", "like_from", "topology"};
+constexpr std::string_view kWords[] = {"name", "title",     "aliases",  "note",   "chip",
+                                       "like", "like_from", "topology", "devices"};
 constexpr int64_t kChipsMax = 1 << 20;
 
 template <class Field>
@@ -78,6 +79,7 @@ class Reader {
     TRY(words(root, instance, like != nullptr));
     TRY(read_facts(instance_rows(), root, file_, like == nullptr, instance, instance.sources));
     if (const Json* levels = root.find("topology")) TRY(topology(*levels, instance));
+    if (const Json* list = root.find("devices")) TRY(devices(*list, instance));
     std::vector<std::string> paths;
     for (const InstanceRow& r : kRows) paths.emplace_back(r.path);
     TRY(check_unknown(root, paths, kWords, file_));
@@ -131,6 +133,19 @@ class Reader {
     return {};
   }
 
+  // {"bdf": […], "numa_node": […], "from": …}: one entry per chip of a host.
+  Result<void> devices(const Json& v, Instance& instance) {
+    const Json *bdf = v.find("bdf"), *numa = v.find("numa_node"), *from = v.find("from");
+    if (!bdf || !numa || !from || trim(from->string()).empty())
+      return wrong("devices", "expected bdf, numa_node and a source under \"from\"");
+    instance.bdf.clear();
+    instance.numa_node.clear();
+    for (const Json& b : bdf->items()) instance.bdf.push_back(b.string());
+    for (const Json& n : numa->items()) instance.numa_node.push_back(n.integer());
+    instance.sources.insert_or_assign("devices", from->string());
+    return {};
+  }
+
   Result<Level> read_level(const Json& v, const std::string& path) {
     Level level;
     for (const auto& [key, child] : v.members())
@@ -177,6 +192,12 @@ class Reader {
     if (chips != i.chips) return wrong("chips", cat("found ", i.chips, ", but the topology has ", chips));
     if (i.chips % i.hosts != 0)
       return wrong("hosts", cat("found ", i.hosts, ", expected a divisor of ", i.chips, " chips"));
+    const auto per_host = static_cast<size_t>(i.chips_per_host());
+    if (!i.bdf.empty() && (i.bdf.size() != per_host || i.numa_node.size() != per_host))
+      return wrong("devices", cat("expected ", per_host, " entries each, one per chip of a host"));
+    for (const int64_t n : i.numa_node)
+      if (n < 0 || n >= i.host.numa_nodes)
+        return wrong("devices.numa_node", cat("found ", n, ", expected less than host.numa_nodes"));
     return {};
   }
 

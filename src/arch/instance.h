@@ -54,6 +54,8 @@ struct Instance {
   struct {
     double host_watts = 0, pue_factor = 0;  // host_watts: everything that is not a chip, all hosts
   } power;
+  std::vector<std::string> bdf;    // PCI address of each chip of a host; empty: not known
+  std::vector<int64_t> numa_node;  // of each chip of a host; empty: in order
   Sources sources;
 
   bool knows(std::string_view path) const { return sources.contains(path); }  // for optional numbers

@@ -70,8 +70,7 @@ std::vector<int64_t> route_in_level(const Level& level, int64_t a, int64_t b) {
       break;
     }
     case Wiring::all_to_all:
-      if (a != b) out.push_back(b);
-      break;
+      break;  // route() jumps
   }
   return out;
 }
@@ -108,9 +107,14 @@ std::vector<Neighbour> neighbours(const Instance& instance, int64_t chip) {
   int64_t inner = 1;
   for (size_t l = 0; l < instance.levels.size(); ++l) {
     const Level& level = instance.levels[l];
-    const int64_t place = chip / inner % level.size();
-    for (const int64_t p : places_beside(level, place))
-      out.push_back({chip + (p - place) * inner, static_cast<int>(l)});
+    const int64_t place = chip / inner % level.size(), first = chip - chip % (inner * level.size());
+    for (const int64_t p : places_beside(level, place)) {
+      if (level.wiring != Wiring::all_to_all) {
+        out.push_back({chip + (p - place) * inner, static_cast<int>(l)});
+        continue;
+      }
+      for (int64_t k = 0; k < inner; ++k) out.push_back({first + p * inner + k, static_cast<int>(l)});
+    }
     inner *= level.size();
   }
   return out;
@@ -121,7 +125,13 @@ std::vector<int64_t> route(const Instance& instance, int64_t from, int64_t to) {
   int64_t inner = 1, at = from;
   for (const Level& level : instance.levels) {
     const int64_t a = at / inner % level.size(), b = to / inner % level.size(), rest = at - a * inner;
-    for (const int64_t place : route_in_level(level, a, b)) out.push_back(at = rest + place * inner);
+    if (level.wiring == Wiring::all_to_all && a != b) {  // a switch reaches any place within the other group
+      const int64_t group = inner * level.size();
+      at = from - from % group + to % group;
+      out.assign(1, at);
+    } else {
+      for (const int64_t place : route_in_level(level, a, b)) out.push_back(at = rest + place * inner);
+    }
     inner *= level.size();
   }
   return out;

@@ -20,7 +20,8 @@ struct Neighbour {
 // after. Through a switch every chip of the same group is a neighbour.
 std::vector<Neighbour> neighbours(const arch::Instance& instance, int64_t chip);
 
-// Chips after `from` up to and including `to`, innermost level first, the shorter way round; empty when they are equal.
+// Chips after `from` up to and including `to`: one hop through a switch, else innermost level first and the shorter way
+// round; empty when they are equal.
 std::vector<int64_t> route(const arch::Instance& instance, int64_t from, int64_t to);
 int64_t hops(const arch::Instance& instance, int64_t from, int64_t to);
 

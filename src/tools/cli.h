@@ -50,11 +50,11 @@ class Args {
 };
 
 struct Command {
-  std::string_view name, summary;  // summary: one line for the list of commands
-  std::string_view words;          // "[NAME...]" in the usage line; empty: takes none
+  std::string_view name = {}, summary = {};  // summary: one line for the list of commands
+  std::string_view words = {};               // "[NAME...]" in the usage line; empty: takes none
   int words_min = 0, words_max = 0;
-  std::string_view details;  // more help, with an example
-  std::span<const Option> options;
+  std::string_view details = {};  // more help, with an example
+  std::span<const Option> options = {};
   Result<Exit> (*run)(const Args& args) = nullptr;
 };
 std::span<const Command* const> commands();  // by name; written by the build

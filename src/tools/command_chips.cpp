@@ -44,7 +44,7 @@ std::string numbers_table(const std::vector<const Chip*>& chips) {
     for (const Chip* c : chips)
       rows.back().push_back(shown(row, arch::read_number(*c, row)) + std::string(mark(*c, row.path)));
   }
-  return columns(rows, "0" + std::string("0") + std::string(chips.size(), '1'));
+  return columns(rows, "00" + std::string(chips.size(), '1'));
 }
 
 std::string features_table(const std::vector<const Chip*>& chips) {
@@ -113,24 +113,78 @@ Json chip_json(const Chip& chip) {
       .set("published", std::move(published));
 }
 
+// What one compares first. A figure of the maker that differs from what the parts give stands in brackets.
+std::string peak_text(const Chip& chip, std::string_view name) {
+  const arch::PeakRow* row = arch::find_peak(name);
+  const double ours = row->from_parts(chip);
+  const auto published = chip.published.find(name);
+  if (published == chip.published.end()) return "-";
+  const std::string text = fixed(ours, ours < 100 ? 1 : 0), maker = fixed(published->second.is, ours < 100 ? 1 : 0);
+  return text == maker ? text : cat(text, " (", maker, ")");
+}
+
+struct Headline {
+  std::string_view label;
+  std::string (*text)(const Chip&);
+};
+
+constexpr Headline kHeadlines[] = {
+    {"core generation", [](const Chip& c) { return cat("v", c.generation); }},
+    {"cores", [](const Chip& c) { return cat(c.cores); }},
+    {"logical core (LNC)", [](const Chip& c) { return c.lnc_max == 1 ? "1" : cat("1 to ", c.lnc_max); }},
+    {"fp32 TFLOP/s", [](const Chip& c) { return peak_text(c, "fp32_tflops"); }},
+    {"bf16 TFLOP/s", [](const Chip& c) { return peak_text(c, "bf16_tflops"); }},
+    {"fp8 TFLOP/s", [](const Chip& c) { return peak_text(c, "fp8_tflops"); }},
+    {"sparse TFLOP/s", [](const Chip& c) { return peak_text(c, "sparse_tflops"); }},
+    {"device memory GiB", [](const Chip& c) { return cat(c.hbm.bytes >> 30); }},
+    {"  stacks", [](const Chip& c) { return cat(c.hbm.stacks); }},
+    {"  GB/s", [](const Chip& c) { return peak_text(c, "memory_bytes_per_ns"); }},
+    {"SBUF MiB a core", [](const Chip& c) { return cat(static_cast<double>(c.sbuf_bytes()) / 0x1p20); }},
+    {"PSUM MiB a core", [](const Chip& c) { return cat(static_cast<double>(c.psum_bytes()) / 0x1p20); }},
+    {"GHz tensor", [](const Chip& c) { return cat(c.tensor.clock_ghz); }},
+    {"  vector", [](const Chip& c) { return cat(c.vector.clock_ghz); }},
+    {"  scalar, gpsimd", [](const Chip& c) { return cat(c.scalar.clock_ghz); }},
+    {"DMA engines", [](const Chip& c) { return cat(c.cores * c.dma.engines_per_core); }},
+    {"  GB/s each", [](const Chip& c) { return cat(c.dma.rate_bytes_per_ns); }},
+    {"link GB/s", [](const Chip& c) { return fixed(c.link.bandwidth_bytes_per_ns, 0); }},
+    {"watts", [](const Chip& c) { return cat(c.power.chip_watts, mark(c, "power.chip_watts")); }},
+};
+
+std::string headlines_table(const std::vector<const Chip*>& chips) {
+  std::vector<std::vector<std::string>> rows(1, {""});
+  for (const Chip* c : chips) rows[0].push_back(c->name);
+  for (const Headline& h : kHeadlines) {
+    rows.push_back({std::string(h.label)});
+    for (const Chip* c : chips) rows.back().push_back(h.text(*c));
+  }
+  return columns(rows, "0" + std::string(chips.size(), '1'));
+}
+
 Result<Exit> run(const Args& args) {
   const auto chips = TRY(chosen(args));
   if (args.has("--json")) {
     Json list = Json::array();
     for (const Chip* c : chips) list.push(chip_json(*c));
     print(report("chips").set("chips", std::move(list)).text(2) + "\n");
-    return Exit::ok;
-  }
-  if (args.has("--sources")) {
+  } else if (args.has("--sources")) {
     print(sources_text(chips));
-    return Exit::ok;
+  } else if (args.has("--all")) {
+    print(numbers_table(chips) + "\n" + features_table(chips) + "\n" + peaks_table(chips));
+    print("\n? estimate   * projected   (--sources says where each number comes from)\n");
+  } else {
+    print(headlines_table(chips));
+    print(
+        "\n(…) the maker's figure where the parts, which Trine times by, give another   ? estimate   * projected\n"
+        "--all shows every number, --sources where it comes from\n");
   }
-  print(numbers_table(chips) + "\n" + features_table(chips) + "\n" + peaks_table(chips));
-  print("\n? estimate   * projected   (--sources says where each number comes from)\n");
   return Exit::ok;
 }
 
-constexpr Option kOptions[] = {kJson, {"--sources", "", "", "where each number comes from"}};
+constexpr Option kOptions[] = {
+    kJson,
+    {"--all", "", "", "every number and feature, and the maker's peaks recomputed from the parts"},
+    {"--sources", "", "", "where each number comes from"},
+};
 
 }  // namespace
 
@@ -140,7 +194,6 @@ extern const Command command_chips{
     .words = "[CHIP...]",
     .words_max = 64,
     .details =
-        "The second table recomputes the maker's peaks from the parts. Trine times programs by the parts.\n\n"
         "  trine chips trn2 trn3\n"
         "  trine chips --sources trn2",
     .options = kOptions,

@@ -1,0 +1,221 @@
+// trine ls: the chips of the virtual machine, with the columns and JSON keys of neuron-ls.
+// No process holds a virtual chip across commands, so only --show-all-procs lists one: this command itself.
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "comm/topology.h"
+#include "tools/choose.h"
+#include "tools/cli.h"
+#include "tools/draw_topology.h"
+
+namespace trine::tools {
+
+namespace {
+
+using arch::Instance;
+
+struct Device {
+  int64_t number = 0, first_core = 0, cores = 0, memory_bytes = 0, numa_node = 0;
+  std::vector<int64_t> connected;
+  std::string bdf, affinity;
+};
+
+// The vCPUs of a NUMA node: its share of the first threads, then of their siblings.
+std::string affinity(const Instance& i, int64_t node) {
+  const int64_t vcpus = i.host.vcpus / i.hosts, nodes = i.host.numa_nodes;
+  if (nodes == 1 || vcpus < 2 * nodes) return cat("0-", vcpus - 1);
+  const int64_t half = vcpus / 2, first = node * half / nodes, last = (node + 1) * half / nodes - 1;
+  return cat(first, "-", last, ",", half + first, "-", half + last);
+}
+
+// A made-up address in the documented style where the real one is not known: one bus per chip.
+std::string made_up_bdf(int64_t place) {
+  constexpr std::string_view hex = "0123456789abcdef";
+  const int64_t bus = 0x10 + place;
+  return cat(hex[static_cast<size_t>(bus / 16 % 16)], hex[static_cast<size_t>(bus % 16)], ":00.0");
+}
+
+std::vector<Device> list_devices(const Machine& machine) {
+  const Instance& i = machine.instance;
+  std::vector<Device> out;
+  for (int64_t chip = 0; chip < i.chips; ++chip) {
+    const auto place = static_cast<size_t>(chip % i.chips_per_host());
+    Device d;
+    d.number = chip;
+    d.cores = machine.cores_per_chip();
+    d.first_core = chip * d.cores;
+    d.memory_bytes = machine.chip().hbm.bytes;
+    d.numa_node =
+        i.numa_node.empty() ? static_cast<int64_t>(place) * i.host.numa_nodes / i.chips_per_host() : i.numa_node[place];
+    for (const comm::Neighbour& n : comm::neighbours(i, chip)) d.connected.push_back(n.chip);
+    d.bdf = i.bdf.empty() ? made_up_bdf(static_cast<int64_t>(place)) : i.bdf[place];
+    d.affinity = affinity(i, d.numa_node);
+    out.push_back(std::move(d));
+  }
+  return out;
+}
+
+// "12, 3, 4, 1" as the driver orders them; many, as behind a switch, in ranges: "0-4, 6-63".
+std::string connected_text(std::vector<int64_t> chips) {
+  std::vector<std::string> parts;
+  if (chips.size() <= 8) {
+    for (const int64_t c : chips) parts.push_back(cat(c));
+    return join(parts, ", ");
+  }
+  std::sort(chips.begin(), chips.end());
+  for (size_t i = 0; i < chips.size();) {
+    size_t end = i + 1;
+    while (end < chips.size() && chips[end] == chips[end - 1] + 1) ++end;
+    parts.push_back(end - i == 1 ? cat(chips[i]) : cat(chips[i], "-", chips[end - 1]));
+    i = end;
+  }
+  return join(parts, ", ");
+}
+
+std::string core_ids(const Device& d) {
+  return d.cores == 1 ? cat(d.first_core) : cat(d.first_core, "-", d.first_core + d.cores - 1);
+}
+
+struct Column {
+  std::string_view above, below;  // the two lines of the heading
+  std::vector<std::string> cells;
+};
+
+std::string centred(std::string_view text, size_t width) {
+  const size_t left = (width - text.size()) / 2;
+  return std::string(left, ' ') + std::string(text) + std::string(width - text.size() - left, ' ');
+}
+
+// neuron-ls's grid: headings centred, cells left. A row with several lines (processes) is ruled off.
+std::string grid(const std::vector<Column>& list, bool rule_rows) {
+  std::vector<size_t> width;
+  std::string rule = "+";
+  for (const Column& c : list) {
+    size_t w = std::max(c.above.size(), c.below.size());
+    for (const auto& cell : c.cells) w = std::max(w, cell.size());
+    width.push_back(w);
+    rule += std::string(w + 2, '-') + "+";
+  }
+  std::string above = "|", below = "|", rows;
+  for (size_t k = 0; k < list.size(); ++k) {
+    above += cat(" ", centred(list[k].above, width[k]), " |");
+    below += cat(" ", centred(list[k].below, width[k]), " |");
+  }
+  for (size_t r = 0; r < list[0].cells.size(); ++r) {
+    rows += "|";
+    for (size_t k = 0; k < list.size(); ++k) {
+      const std::string& cell = list[k].cells[r];
+      rows += cat(" ", cell, std::string(width[k] - cell.size(), ' '), " |");
+    }
+    rows += rule_rows ? cat("\n", rule, "\n") : "\n";
+  }
+  return cat(rule, "\n", above, "\n", below, "\n", rule, "\n", rows, rule_rows ? "" : cat(rule, "\n"));
+}
+
+enum class View { plain, processes, topology };
+
+std::string table(const std::vector<Device>& devices, View view, const std::string& self) {
+  Column device{"NEURON", "DEVICE", {}}, cores{"NEURON", "CORES", {}}, ids{"NEURON", "CORE IDS", {}},
+      memory{"NEURON", "MEMORY", {}}, connected{"CONNECTED", "DEVICES", {}}, bdf{"PCI", "BDF", {}},
+      cpus{"CPU", "AFFINITY", {}}, numa{"NUMA", "NODE", {}}, pid{"PID", "", {}}, command{"COMMAND", "", {}},
+      version{"RUNTIME", "VERSION", {}};
+  bool linked = false;
+  for (const Device& d : devices) {
+    linked = linked || !d.connected.empty();
+    device.cells.push_back(cat(d.number));
+    cores.cells.push_back(cat(d.cores));
+    ids.cells.push_back(core_ids(d));
+    memory.cells.push_back(cat(d.memory_bytes >> 30, " GB"));
+    connected.cells.push_back(connected_text(d.connected));
+    bdf.cells.push_back(view == View::plain ? cat("0000:", d.bdf) : d.bdf);
+    cpus.cells.push_back(d.affinity);
+    numa.cells.push_back(cat(d.numa_node));
+    pid.cells.push_back(self.empty() ? "" : cat(static_cast<int64_t>(::getpid())));
+    command.cells.push_back(self);
+    version.cells.push_back(self.empty() ? "" : "NA");
+  }
+  std::vector<Column> list = {device, cores};
+  if (view == View::plain) list.push_back(ids);
+  list.push_back(memory);
+  if (linked) list.push_back(connected);
+  list.push_back(bdf);
+  if (view == View::plain) list.insert(list.end(), {cpus, numa});
+  if (view == View::processes) list.insert(list.end(), {pid, command, version});
+  return grid(list, !self.empty());
+}
+
+Json device_json(const Device& d, const Machine& machine) {
+  Json connected = Json::array(), ids = Json::array();
+  for (const int64_t c : d.connected) connected.push(c);
+  for (int64_t k = 0; k < d.cores; ++k) ids.push(d.first_core + k);
+  return Json::object()
+      .set("neuron_device", d.number)
+      .set("bdf", d.bdf)
+      .set("cpu_affinity", d.affinity)
+      .set("numa_node", cat(d.numa_node))
+      .set("connected_to", std::move(connected))
+      .set("nc_count", d.cores)
+      .set("logical_neuroncore_config", machine.lnc)
+      .set("memory_size", d.memory_bytes)
+      .set("neuroncore_ids", std::move(ids))
+      .set("neuron_processes", Json::array());
+}
+
+std::string heading(const Machine& machine) {
+  std::string out = cat("instance-type: ", machine.instance.name, " (virtual)\ninstance-id: i-virtual\n");
+  if (machine.chip().lnc_max > 1) out += cat("logical-neuroncore-config: ", machine.lnc, "\n");
+  if (machine.instance.hosts > 1) out += cat("hosts: ", machine.instance.hosts, "\n");
+  return out;
+}
+
+Result<Exit> run(const Args& args) {
+  const Machine machine = TRY(choose_machine(args));
+  const std::vector<Device> devices = list_devices(machine);
+  if (args.has("--json-output") || args.has("--json")) {
+    Json list = Json::array();
+    for (const Device& d : devices) list.push(device_json(d, machine));
+    if (args.has("--json-output")) {
+      print(list.text(4) + "\n");
+      return Exit::ok;
+    }
+    print(report("ls")
+              .set("instance", machine.instance.name)
+              .set("chosen_by", machine.chosen_by)
+              .set("chip", machine.chip().name)
+              .set("hosts", machine.instance.hosts)
+              .set("devices", std::move(list))
+              .text(2) +
+          "\n");
+    return Exit::ok;
+  }
+  const bool all = args.has("--show-all-procs"), topology = args.has("--topology");
+  const View view = topology ? View::topology : all || args.has("--wide") ? View::processes : View::plain;
+  print(heading(machine) + table(devices, view, all && !topology ? "trine ls --show-all-procs" : ""));
+  if (topology) print(cat("\n\nNeuron Device Topology\n", draw_topology(machine.instance)));
+  return Exit::ok;
+}
+
+constexpr Option kOptions[] = {
+    {"--wide", "-w", "", "the table with processes"},
+    {"--show-all-procs", "-a", "", "with tools among the processes, such as this one"},
+    {"--topology", "-t", "", "draw how the chips are wired"},
+    {"--json-output", "-j", "", "a bare JSON array, with the keys of neuron-ls"},
+    kJson,
+    kInstance,
+    kLnc,
+    kChipFile,
+};
+
+}  // namespace
+
+extern const Command command_ls{
+    .name = "ls",
+    .summary = "list the chips of the virtual machine, as neuron-ls does",
+    .details = "  trine ls --instance trn2.48xlarge --topology",
+    .options = kOptions,
+    .run = run,
+};
+
+}  // namespace trine::tools
