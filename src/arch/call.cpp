@@ -1,16 +1,19 @@
 // Resolving a Call's operands and attributes; see call.h. Asking for a slot the row does not declare is our bug.
 #include "arch/call.h"
 
+#include <tuple>
+
 #include "arch/row.h"
+#include "arch/runs.h"
 #include "base/result.h"
 
 namespace trine::arch {
 
-bool Tile::contiguous() const {
-  if (dynamic && dynamic->kind == DynamicKind::free) return false;
+// Neighbouring elements one after the other, whatever the dims.
+static bool is_dense(const Pattern& pattern) {
   int64_t expected = 1;
-  for (int i = pattern->rank - 1; i >= 0; --i) {
-    const Dim& d = pattern->dims[static_cast<size_t>(i)];
+  for (size_t i = pattern.rank; i-- > 0;) {
+    const Dim& d = pattern.dims[i];
     if (d.count == 1) continue;
     if (d.stride != expected) return false;
     expected *= d.count;
@@ -41,6 +44,10 @@ Tile unplaced(const Program& program, const Operand& o) {
   t.row_elements = pattern.row_elements();
   t.offset = o.offset * t.element_bytes() + (tensor.space == Space::hbm ? 0 : tensor.address);
   t.row_stride = pattern.partition_stride * t.element_bytes();
+  std::tie(t.low, t.high) = row_extent(pattern, t.element_bytes());
+  t.begin = t.on_chip() ? tensor.address : 0;
+  t.end = t.on_chip() ? t.begin + bytes_per_partition(tensor) : tensor_bytes(tensor);
+  t.dense = is_dense(pattern);
   return t;
 }
 

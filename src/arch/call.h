@@ -24,8 +24,11 @@ struct Tile {
   int partition = 0;   // first, absolute (on chip)
   int partitions = 1;  // rows
   int64_t row_elements = 1;
-  int64_t offset = 0;      // bytes: inside the partition on chip, inside the tensor in HBM
-  int64_t row_stride = 0;  // bytes between rows, HBM only
+  int64_t offset = 0;          // bytes: inside the partition on chip, inside the tensor in HBM
+  int64_t row_stride = 0;      // bytes between rows, HBM only
+  int64_t low = 0, high = 0;   // bytes that a row covers, from its offset
+  int64_t begin = 0, end = 0;  // where the tensor lies, in the terms of `offset`
+  bool dense = false;          // a row is one run of neighbouring elements
   uint32_t tensor = 0;
   const Pattern* pattern = nullptr;
   const Dynamic* dynamic = nullptr;  // rows and free only; register offsets are already in `offset`
@@ -34,7 +37,7 @@ struct Tile {
   int element_bytes() const { return bits(dtype) / 8; }
   int64_t elements() const { return row_elements * partitions; }
   bool on_chip() const { return space != Space::hbm; }
-  bool contiguous() const;  // one run of neighbouring elements per row
+  bool contiguous() const { return dense && !(dynamic && dynamic->kind == DynamicKind::free); }
 };
 
 class Call {

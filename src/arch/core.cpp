@@ -30,10 +30,30 @@ void over_words(size_t begin, size_t n, F f) {
   }
 }
 
+// Calls f(begin, n) for each piece without gaps of a row that starts at `at`.
+template <class F>
+void over_stretches(const Tile& t, size_t at, F f) {
+  if (t.dense) return f(at, static_cast<size_t>(t.high));
+  over_pieces(*t.pattern, t.element_bytes(),
+              [&](int64_t o, int64_t bytes) { f(at + static_cast<size_t>(o), static_cast<size_t>(bytes)); });
+}
+
 uint64_t load_element(const std::byte* from, int bytes) {
   uint64_t v = 0;
   std::memcpy(&v, from, static_cast<size_t>(bytes));
   return v;
+}
+
+int64_t load_int(const std::byte* from, Dtype dtype) {
+  const DtypeRow& format = trine::row(dtype);
+  const uint64_t stored = load_element(from, format.bits / 8);
+  if (format.kind == DtypeKind::floating) {
+    const float v = format.widen(stored);
+    return std::isnan(v) ? 0 : std::llrint(std::clamp(v, -9.2e18f, 9.2e18f));
+  }
+  const int unused = 64 - format.bits;
+  return format.kind == DtypeKind::signed_int ? static_cast<int64_t>(stored << unused) >> unused
+                                              : static_cast<int64_t>(stored);
 }
 
 }  // namespace
@@ -126,6 +146,8 @@ Memory& Core::memory(const Tile& t) {
 }
 
 void Core::fault(FaultKind kind, std::string_view operand, std::string detail) {
+  for (const Fault& f : faults)
+    if (f.kind == kind && f.operand == operand) return;  // the first row that is wrong speaks for the others
   faults.push_back({kind, std::string(operand), std::move(detail)});
 }
 
@@ -137,107 +159,127 @@ static Tile index_tile(Core& core, const Tile& t) {
   return index;
 }
 
-static int64_t row_index(Core& core, const Tile& t, int row) {
-  const Tile index = index_tile(core, t);
-  std::vector<int64_t> values(static_cast<size_t>(index.row_elements));
-  core.read_int(index, static_cast<int>(row / index.row_elements), values.data());
-  return values[static_cast<size_t>(row % index.row_elements)];
+// One entry of an index tile, without the scratch that a row in hand may be using.
+int64_t Core::index_at(const Tile& index, int64_t row, int64_t element) {
+  const Pattern& p = *index.pattern;
+  int64_t offset = index.offset + (index.on_chip() ? 0 : row * index.row_stride);
+  for (size_t d = p.rank; d-- > 0; element /= p.dims[d].count)
+    offset += element % p.dims[d].count * p.dims[d].stride * index.element_bytes();
+  Memory& m = memory(index);
+  const size_t size = static_cast<size_t>(index.element_bytes());
+  if (offset < index.begin || offset + index.element_bytes() > index.end) {
+    fault(FaultKind::out_of_bounds, slot_, cat("its index tile reaches byte ", offset, " of ", index.end));
+    return 0;
+  }
+  const size_t at = static_cast<size_t>(offset) +
+                    (index.on_chip() ? static_cast<size_t>(index.partition + row) * m.pitch : size_t{0});
+  if (!m.complete && !m.written.all(at, size))
+    fault(FaultKind::uninitialized_read, slot_, cat("its index tile is read and nobody wrote entry ", row));
+  return load_int(m.bytes + at, index.dtype);
 }
 
-std::byte* Core::place_row(const Tile& t, int row, bool writing, bool& ok) {
-  Memory& m = memory(t);
-  int64_t offset = t.offset;
+std::vector<int64_t> Core::indices(const Tile& t) {
+  const Tile index = index_tile(*this, t);
+  const bool by_column = t.dynamic->kind == DynamicKind::free;  // index[i mod G, i div G]
+  const int64_t across = index.row_elements, down = index.partitions;
+  const int64_t n = by_column ? across * down : std::min<int64_t>(across * down, t.partitions);
+  std::vector<int64_t> all(static_cast<size_t>(n));
+  const size_t before = faults.size();
+  for (int64_t i = 0; i < n; ++i)
+    all[static_cast<size_t>(i)] =
+        by_column ? index_at(index, i % down, i / down) : index_at(index, i / across, i % across);
+  faults.resize(before);
+  return all;
+}
+
+// Where a row starts. False when it reaches outside its tensor.
+bool Core::row_offset(const Tile& t, int row, int64_t& offset) {
+  offset = t.offset;
   if (t.dynamic && t.dynamic->kind == DynamicKind::rows) {
-    offset += row_index(*this, t, row) * t.dynamic->scale * t.element_bytes();
+    const Tile index = index_tile(*this, t);
+    if (row >= index.elements()) return false;
+    const int64_t i = index_at(index, row / index.row_elements, row % index.row_elements);
+    int64_t reach = 0;
+    if (__builtin_mul_overflow(i, t.dynamic->scale * t.element_bytes(), &reach) ||
+        __builtin_add_overflow(offset, reach, &offset))
+      return false;
   } else if (t.space == Space::hbm) {
     offset += row * t.row_stride;
   }
-  const auto [low, high] = row_extent(*t.pattern, t.element_bytes());
-  const Tensor& tensor = machine_.program().tensors[t.tensor];
-  const int64_t begin = t.space == Space::hbm ? 0 : tensor.address;
-  const int64_t end = t.space == Space::hbm ? static_cast<int64_t>(m.size) : begin + bytes_per_partition(tensor);
-  ok = offset + low >= begin && offset + high <= end;
+  return offset >= t.begin - t.low && offset <= t.end - t.high;
+}
+
+std::byte* Core::place_row(const Tile& t, int row, bool writing, bool& ok) {
+  int64_t offset = 0;
+  ok = row_offset(t, row, offset);
   if (!ok) {
-    if (oob == Oob::error)
-      fault(FaultKind::out_of_bounds, slot_,
-            cat("row ", row, " covers bytes ", offset + low - begin, " to ", offset + high - begin, " of ", tensor.name,
-                ", which has ", end - begin));
+    if (oob == Oob::error) fault_outside(t, row, offset);
     return nullptr;
   }
-  const int64_t base = t.space == Space::hbm ? 0 : (t.partition + row) * static_cast<int64_t>(m.pitch);
-  std::byte* const at = m.bytes + base + offset;
-  if (t.space == Space::psum) close_groups(t, base + offset, writing);
-  if (m.complete) return at;
-  if (writing) {
-    over_runs(*t.pattern, t.element_bytes(), [&](int64_t o, int64_t n, int64_t stride) {
-      if (stride == t.element_bytes())
-        m.written.set(static_cast<size_t>(base + offset + o), static_cast<size_t>(n * stride));
-      else
-        for (int64_t i = 0; i < n; ++i)
-          m.written.set(static_cast<size_t>(base + offset + o + i * stride), static_cast<size_t>(t.element_bytes()));
-    });
-    return at;
-  }
+  Memory& m = memory(t);
+  const size_t at =
+      static_cast<size_t>(offset) + (t.on_chip() ? static_cast<size_t>(t.partition + row) * m.pitch : size_t{0});
+  if (t.space == Space::psum) close_groups(t, at, writing);
+  if (m.complete) return m.bytes + at;
   bool all = true;
-  over_runs(*t.pattern, t.element_bytes(), [&](int64_t o, int64_t n, int64_t stride) {
-    if (stride == t.element_bytes())
-      all &= m.written.all(static_cast<size_t>(base + offset + o), static_cast<size_t>(n * stride));
-    else
-      for (int64_t i = 0; i < n; ++i)
-        all &=
-            m.written.all(static_cast<size_t>(base + offset + o + i * stride), static_cast<size_t>(t.element_bytes()));
-  });
-  if (!all)
-    fault(
-        FaultKind::uninitialized_read, slot_,
-        cat("row ", row, " of ", tensor.name, " (partition ", t.partition + row, ") was read before anybody wrote it"));
-  return at;
+  if (writing)
+    over_stretches(t, at, [&](size_t begin, size_t n) { m.written.set(begin, n); });
+  else
+    over_stretches(t, at, [&](size_t begin, size_t n) { all &= m.written.all(begin, n); });
+  if (!all) {
+    const Tensor& tensor = machine_.program().tensors[t.tensor];
+    fault(FaultKind::uninitialized_read, slot_,
+          t.on_chip() ? cat("partition ", t.partition + row, " of ", tensor.name, " is read and nobody wrote it")
+                      : cat("row ", row, " of ", tensor.name, ", at byte ", offset, ", is read and nobody wrote it"));
+  }
+  return m.bytes + at;
+}
+
+void Core::fault_outside(const Tile& t, int row, int64_t offset) {
+  const Tensor& tensor = machine_.program().tensors[t.tensor];
+  fault(FaultKind::out_of_bounds, slot_,
+        cat("row ", row, " covers bytes ", offset + t.low - t.begin, " to ", offset + t.high - t.begin, " of ",
+            tensor.name, ", which has ", t.end - t.begin));
 }
 
 // A PSUM location that another engine reads or writes ends its accumulation group there; once overwritten it is no
 // longer the sum of a matmul. nc_matmul opens the group again after its own store.
-void Core::close_groups(const Tile& t, int64_t at, bool writing) {
+void Core::close_groups(const Tile& t, size_t at, bool writing) {
   Core& owner = machine_.cores[t.core];
-  over_pieces(*t.pattern, t.element_bytes(), [&](int64_t o, int64_t bytes) {
-    owner.psum_open.clear(static_cast<size_t>(at + o), static_cast<size_t>(bytes));
-    if (writing) owner.psum_matmul.clear(static_cast<size_t>(at + o), static_cast<size_t>(bytes));
+  over_stretches(t, at, [&](size_t begin, size_t n) {
+    owner.psum_open.clear(begin, n);
+    if (writing) owner.psum_matmul.clear(begin, n);
   });
 }
 
 bool Core::row_skipped(const Tile& t, int row) {
-  bool ok = true;
-  const Oob saved = oob;
-  oob = Oob::skip;
-  const size_t before = faults.size();
-  place_row(t, row, false, ok);
-  faults.resize(before);
-  oob = saved;
-  return !ok;
+  int64_t offset = 0;
+  return !row_offset(t, row, offset);
 }
 
 // v4 gather along the free dim: group i of the row starts at index[i mod G, i div G]·scale, with the index tile's
 // partitions as G (16 for vector, scalar and gpsimd operands, 32 for the tensor engine's).
 void Core::gather_free(const Tile& t, int row, std::byte* out) {
-  const Tile index = index_tile(*this, t);
-  const int64_t groups = index.elements(), size = t.element_bytes(), group_bytes = t.row_elements / groups * size;
+  const std::vector<int64_t> index = indices(t);
+  const int64_t size = t.element_bytes(), groups = static_cast<int64_t>(index.size());
+  const int64_t group_bytes = t.row_elements / groups * size;
   const Tensor& tensor = machine_.program().tensors[t.tensor];
   Memory& m = memory(t);
-  const int64_t base = (t.partition + row) * static_cast<int64_t>(m.pitch),
-                end = tensor.address + bytes_per_partition(tensor);
-  std::vector<int64_t> column(static_cast<size_t>(index.row_elements));
+  const size_t base = static_cast<size_t>(t.partition + row) * m.pitch;
+  std::memset(out, 0, static_cast<size_t>(t.row_elements * size));
   for (int64_t g = 0; g < groups; ++g) {
-    read_int(index, static_cast<int>(g % index.partitions), column.data());
-    const int64_t at = column[static_cast<size_t>(g / index.partitions)];
-    const int64_t offset = t.offset + at * t.dynamic->scale * size;
-    std::byte* const to = out + g * group_bytes;
-    if (offset < tensor.address || offset + group_bytes > end) {
-      if (oob == Oob::error) fault(FaultKind::out_of_bounds, slot_, cat("index ", at, " points outside ", tensor.name));
-      std::memset(to, 0, static_cast<size_t>(group_bytes));
+    const int64_t i = index[static_cast<size_t>(g)];
+    int64_t offset = 0;
+    if (__builtin_mul_overflow(i, t.dynamic->scale * size, &offset) ||
+        __builtin_add_overflow(offset, t.offset, &offset) || offset < t.begin || offset > t.end - group_bytes) {
+      if (oob == Oob::error) fault(FaultKind::out_of_bounds, slot_, cat("index ", i, " points outside ", tensor.name));
       continue;
     }
-    if (!m.complete && !m.written.all(static_cast<size_t>(base + offset), static_cast<size_t>(group_bytes)))
-      fault(FaultKind::uninitialized_read, slot_, cat("index ", at, " of ", tensor.name, " was never written"));
-    std::memcpy(to, m.bytes + base + offset, static_cast<size_t>(group_bytes));
+    const size_t at = base + static_cast<size_t>(offset);
+    if (!m.complete && !m.written.all(at, static_cast<size_t>(group_bytes)))
+      fault(FaultKind::uninitialized_read, slot_,
+            cat("index ", i, " of ", tensor.name, " is read and nobody wrote it"));
+    std::memcpy(out + g * group_bytes, m.bytes + at, static_cast<size_t>(group_bytes));
   }
 }
 
@@ -329,16 +371,8 @@ void Core::write_bits(const Tile& t, int row, const uint32_t* in) {
 
 void Core::read_int(const Tile& t, int row, int64_t* out) {
   const std::byte* from = row_in_place(t, row);
-  const int size = t.element_bytes(), unused = 64 - 8 * size;
-  const bool is_signed = trine::row(t.dtype).kind == DtypeKind::signed_int;
-  const bool floating = is_floating(t.dtype);
-  for (int64_t i = 0; i < t.row_elements; ++i) {
-    const uint64_t bits = load_element(from + i * size, size);
-    if (floating)
-      out[i] = std::llrint(std::clamp(trine::row(t.dtype).widen(bits), -9.2e18f, 9.2e18f));
-    else
-      out[i] = is_signed ? static_cast<int64_t>(bits << unused) >> unused : static_cast<int64_t>(bits);
-  }
+  const int size = t.element_bytes();
+  for (int64_t i = 0; i < t.row_elements; ++i) out[i] = load_int(from + i * size, t.dtype);
 }
 
 void Core::write_int(const Tile& t, int row, const int64_t* in) {
@@ -373,13 +407,12 @@ const float* Core::view(const Tile& t, int row, float* scratch) {
 }
 
 float* Core::target(const Tile& t, int row, float* scratch) {
-  if (t.dtype != Dtype::f32 || !t.contiguous() || trap_nan || (t.dynamic && t.dynamic->kind == DynamicKind::rows))
-    return scratch;
+  if (t.dtype != Dtype::f32 || !t.contiguous() || trap_nan || t.dynamic) return scratch;
+  int64_t offset = 0;
+  if (!row_offset(t, row, offset)) return scratch;
   Memory& m = memory(t);
-  const int64_t base = t.space == Space::hbm ? row * t.row_stride : (t.partition + row) * static_cast<int64_t>(m.pitch);
-  std::byte* const at = m.bytes + base + t.offset;
-  const bool inside = base + t.offset >= 0 && base + t.offset + t.row_elements * 4 <= static_cast<int64_t>(m.size);
-  return inside && reinterpret_cast<uintptr_t>(at) % alignof(float) == 0 ? reinterpret_cast<float*>(at) : scratch;
+  std::byte* const at = m.bytes + offset + (t.on_chip() ? static_cast<size_t>(t.partition + row) * m.pitch : 0);
+  return reinterpret_cast<uintptr_t>(at) % alignof(float) == 0 ? reinterpret_cast<float*>(at) : scratch;
 }
 
 void Core::store(const Tile& t, int row, const float* values) {

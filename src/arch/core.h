@@ -115,6 +115,8 @@ class Core {
   float* target(const Tile& t, int row, float* scratch);
   void store(const Tile& t, int row, const float* values);
 
+  // What the tile's index tile holds now, in the order of the rows or groups it places. Never a fault.
+  std::vector<int64_t> indices(const Tile& t);
   // True when the row's dynamic index points outside its tensor and the instruction says skip.
   bool row_skipped(const Tile& t, int row);
   void fault(FaultKind kind, std::string_view operand, std::string detail);
@@ -138,8 +140,11 @@ class Core {
   std::vector<Fault> faults;  // the driver takes them after each instruction
 
  private:
+  int64_t index_at(const Tile& index, int64_t row, int64_t element);
+  bool row_offset(const Tile& t, int row, int64_t& offset);
   std::byte* place_row(const Tile& t, int row, bool writing, bool& ok);
-  void close_groups(const Tile& t, int64_t at, bool writing);
+  void fault_outside(const Tile& t, int row, int64_t offset);
+  void close_groups(const Tile& t, size_t at, bool writing);
   void gather_free(const Tile& t, int row, std::byte* out);
   std::byte* row_scratch(const Tile& t);
   const std::byte* row_in_place(const Tile& t, int row);  // the row's bytes, in memory or in scratch
