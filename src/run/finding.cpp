@@ -69,8 +69,7 @@ std::string stream_name(const arch::Stream& s) {
   return s.core ? cat(static_cast<int>(s.core), ".", name(s.engine)) : std::string(name(s.engine));
 }
 
-Place place_of(const arch::Program& program, int stream, const arch::Sequencer& at) {
-  (void)program;
+Place place_of(int stream, const arch::Sequencer& at) {
   Place p;
   p.stream = stream;
   p.index = at.pc();

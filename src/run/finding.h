@@ -36,7 +36,7 @@ struct Finding {
 };
 
 std::string stream_name(const arch::Stream& s);
-Place place_of(const arch::Program& program, int stream, const arch::Sequencer& at);
+Place place_of(int stream, const arch::Sequencer& at);
 
 // Keeps the first findings, each kind once per static instruction.
 class Findings {

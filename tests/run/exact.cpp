@@ -80,3 +80,15 @@ TEST_CASE("inputs are checked by name and size") {
   CHECK(!run::run_exact(program, trn2(), {{"in", std::span(in).subspan(1)}}));
   CHECK(!run::run_exact(program, trn2(), {{"in", in}, {"bias", in}}));
 }
+
+TEST_CASE("without the wait the two transfers race, and the finding names both") {
+  const auto in = numbers(32);
+  const auto r = run::run_exact(copy_program(false), trn2(), {{"in", in}});
+  REQUIRE(r);
+  CHECK(r->finished);
+  REQUIRE(r->findings.size() == 1);
+  CHECK(r->findings[0].kind == FaultKind::race);
+  CHECK(r->findings[0].stream == "scalar");
+  CHECK(r->findings[0].operand == "src");
+  CHECK(r->findings[0].found.find("sync's dma_copy #0 may still be writing it") != std::string::npos);
+}

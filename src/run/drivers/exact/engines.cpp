@@ -15,6 +15,9 @@ namespace {
 // An engine that never waits must not keep the others from their turn; large, so that producers run well ahead.
 constexpr int64_t kTurnMax = 65536;
 
+// How often engines at other waits go first before one at an ambiguous wait; so that polling loops cannot starve it.
+constexpr int64_t kHeldMax = 4096;
+
 // Only rows of the control set write registers.
 constexpr uint16_t kControlOpcodes = 0x10;
 
@@ -23,6 +26,10 @@ int64_t saturating_add(int64_t a, int64_t b) {
   if (__builtin_add_overflow(a, b, &r))
     return b < 0 ? std::numeric_limits<int64_t>::min() : std::numeric_limits<int64_t>::max();
   return r;
+}
+
+int64_t saturating_negate(int64_t v) {
+  return v == std::numeric_limits<int64_t>::min() ? std::numeric_limits<int64_t>::max() : -v;
 }
 
 std::string wait_text(const arch::Wait& w, int64_t value) {
@@ -42,6 +49,7 @@ Engines::Engines(arch::Machine& machine, const arch::Chip& chip, const ExactOpti
     lanes_.push_back(std::move(lane));
   }
   for (arch::Core& core : machine_.cores) core.trap_nan = options.trap_nan;
+  if (options.check_races && program_.streams.size() > 0) races_.emplace(machine_, findings_);
 }
 
 void Engines::run(RunResult& result) {
@@ -77,6 +85,7 @@ bool Engines::advance(Lane& lane) {
     }
     lane.passed = false;
   }
+  if (races_ && lane.at.done() && counts_.instructions != before) races_->end(lane.stream);
   return counts_.instructions != before;
 }
 
@@ -89,6 +98,7 @@ void Engines::execute(Lane& lane) {
   std::copy_n(lane.at.registers(), registers.size(), registers.begin());
   const arch::Call call{program_,      chip_,       lane.at.insn(),  info,
                         stream.engine, stream.core, lane.at.loops(), registers.data()};
+  if (races_) races_->access(lane.stream, lane.at, call);
   core.rounding = lane.rounding;
   info.row->exec(core, call);
   lane.rounding = core.rounding;
@@ -96,7 +106,7 @@ void Engines::execute(Lane& lane) {
     for (int r = 0; r < arch::kRegisterCount; ++r) lane.at.set_register(r, registers[static_cast<size_t>(r)]);
   if (info.row->unit == arch::Unit::queue) ++counts_.transfers;
   if (!core.faults.empty()) take_faults(lane);
-  if (lane.at.insn().updates) update(lane);
+  if (lane.at.insn().updates || info.row->unit == arch::Unit::queue) update(lane);
 }
 
 void Engines::update(Lane& lane) {
@@ -108,8 +118,9 @@ void Engines::update(Lane& lane) {
     if (u.op == arch::UpdateOp::set)
       value = u.value;
     else
-      value = saturating_add(value, u.op == arch::UpdateOp::add ? u.value : -u.value);
+      value = saturating_add(value, u.op == arch::UpdateOp::add ? u.value : saturating_negate(u.value));
   }
+  if (races_) races_->update(lane.stream, lane.at, *lane.infos[lane.at.pc()]);
 }
 
 bool Engines::satisfied(const Lane& lane) const {
@@ -123,11 +134,21 @@ bool Engines::satisfied(const Lane& lane) const {
   return true;
 }
 
+// Waits on a semaphore that several raise are let on last: by then all that could have raised it before has.
 bool Engines::pass_waits() {
-  bool any = false;
+  std::vector<Lane*> clear, ambiguous;
   for (Lane& lane : lanes_)
-    if (!lane.at.done() && waits(lane) && satisfied(lane)) any = lane.passed = true;
-  return any;
+    if (!lane.at.done() && waits(lane) && satisfied(lane))
+      (races_ && races_->ambiguous(lane.at) ? ambiguous : clear).push_back(&lane);
+  const bool held = !clear.empty() && ++held_ % kHeldMax;
+  for (const auto* lanes : {&clear, &ambiguous}) {
+    if (lanes == &ambiguous && held) break;
+    for (Lane* lane : *lanes) {
+      if (races_) races_->wait(lane->stream, lane->at);
+      lane->passed = true;
+    }
+  }
+  return !clear.empty() || !ambiguous.empty();
 }
 
 void Engines::take_faults(Lane& lane) {
@@ -135,7 +156,7 @@ void Engines::take_faults(Lane& lane) {
   for (arch::Fault& fault : core.faults) {
     Finding f;
     f.kind = fault.kind;
-    f.place = place_of(program_, lane.stream, lane.at);
+    f.place = place_of(lane.stream, lane.at);
     f.operand = std::move(fault.operand);
     f.found = std::move(fault.detail);
     findings_.add(std::move(f));
@@ -159,7 +180,7 @@ void Engines::report_deadlock() {
     if (lane.at.done()) continue;
     Finding f;
     f.kind = FaultKind::deadlock;
-    f.place = place_of(program_, lane.stream, lane.at);
+    f.place = place_of(lane.stream, lane.at);
     f.found = cat(stream_name(lane.at.stream()), " waits for ", waiting_for(lane), " and nothing can run");
     f.expected = "an instruction that can still run to bring the semaphore there";
     findings_.add(std::move(f));
@@ -171,7 +192,7 @@ void Engines::report_endless() {
     if (lane.at.done() || waits(lane)) continue;
     Finding f;
     f.kind = FaultKind::deadlock;
-    f.place = place_of(program_, lane.stream, lane.at);
+    f.place = place_of(lane.stream, lane.at);
     f.found = cat("the program has not ended after ", counts_.instructions, " instructions");
     f.expected = "an end within the step limit";
     f.fix = "look for a branch or jump that is always taken, or raise the step limit";

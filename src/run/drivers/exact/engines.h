@@ -3,12 +3,14 @@
 // A DMA is carried out when it is triggered, with its updates.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "arch/core.h"
 #include "arch/row.h"
 #include "arch/sequencer.h"
 #include "run/drivers/exact/exact.h"
+#include "run/drivers/exact/races.h"
 
 namespace trine::run {
 
@@ -42,7 +44,9 @@ class Engines {
   const ExactOptions& options_;
   Findings& findings_;
   std::vector<Lane> lanes_;
+  std::optional<Races> races_;
   Counts counts_;
+  int64_t held_ = 0;
 };
 
 }  // namespace trine::run

@@ -1,0 +1,83 @@
+// Order: which accesses of a run must come before which, on any machine that keeps the program's semaphores. Vector
+// clocks over threads: one per stream, and one per DMA queue of a stream (in order within itself).
+// A wait learns only what must have happened for its semaphore to get there, whoever else could have raised it.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <vector>
+
+#include "arch/program.h"
+
+namespace trine::run {
+
+// clock[t]: how many periods of thread t are known to be over. A thread's own entry is the period it is in.
+using Clock = std::vector<uint64_t>;
+
+// What was added to a semaphore, or what was taken from it, by whom and knowing what.
+class Tally {
+ public:
+  void add(int thread, const Clock& clock, int64_t value);
+  // Raises `known` to all that must have happened for the sum to reach `wanted`: entry by entry, the point in each
+  // thread without which the rest of the sum would fall short.
+  void learn(int64_t wanted, Clock& known) const;
+  int64_t known_to(const Clock& clock) const;  // the sum of what is in this clock's past
+  bool all_known_to(const Clock& clock) const;
+  void settle(const std::vector<const Clock*>& waiters);  // folds what every waiter knows
+  void clear();
+
+ private:
+  struct List {  // of one thread, so each entry knows all that the ones before it knew
+    int thread = 0;
+    std::deque<int64_t> values;
+    std::deque<Clock> clocks;
+  };
+  int64_t settled_ = 0;
+  std::vector<List> lists_;
+};
+
+class Order {
+ public:
+  explicit Order(const arch::Program& program);
+
+  int queue_thread(int stream, int64_t queue) const;
+  const Clock& clock(int thread) const { return clocks_[static_cast<size_t>(thread)]; }
+  uint64_t period(int thread) const { return clock(thread)[static_cast<size_t>(thread)]; }
+  // The threads of a thread's stream: a queue belongs to the stream that triggers it.
+  int stream_of(int thread) const { return stream_of_[static_cast<size_t>(thread)]; }
+
+  void trigger(int stream, int queue_thread);  // a transfer starts, knowing what its engine knows
+  void finish_transfer(int queue_thread);
+  // False when a `set` may come before or after another update, so that the semaphore's value is anyone's guess.
+  bool update(int thread, int core, const arch::Update& u);
+  void wait(int stream, int core, const arch::Wait& w, int64_t value);
+  void meet(const std::vector<int>& streams);  // all of them reach a point together
+  void end(int stream);                        // will not wait any more
+  // More than one thread raises it, so what a wait learns depends on who may already have.
+  bool ambiguous(int core, uint16_t semaphore) const;
+
+ private:
+  struct Semaphore {
+    Tally added, taken;
+    std::vector<int> waiters;   // streams
+    std::vector<int> updaters;  // threads
+  };
+  struct Past {  // of a queue that several streams use: what had been triggered when, and what its transfer knew
+    std::deque<uint64_t> triggered;
+    std::deque<Clock> clocks;
+  };
+  Semaphore* find(int core, uint16_t semaphore);
+  void note_stream(const arch::Program& program, int stream);
+  void next_period(int thread) { ++clocks_[static_cast<size_t>(thread)][static_cast<size_t>(thread)]; }
+
+  std::vector<Clock> clocks_;
+  std::vector<int> stream_of_;
+  std::vector<bool> ended_;
+  std::map<std::pair<int, int64_t>, int> queues_;             // (stream, queue) -> thread
+  std::map<int, std::vector<int>> rivals_;                    // queue thread -> same queue, other streams
+  std::map<int, Past> past_;                                  // of queue threads with rivals
+  std::map<std::pair<int, uint16_t>, Semaphore> semaphores_;  // that somebody waits for
+};
+
+}  // namespace trine::run

@@ -1,0 +1,124 @@
+// Feeding Order and Shadow from the instructions that run; see races.h.
+#include "run/drivers/exact/races.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+
+namespace trine::run {
+
+Races::Races(arch::Machine& machine, Findings& findings)
+    : machine_(machine),
+      program_(machine.program()),
+      findings_(findings),
+      order_(program_),
+      shadow_(machine, [this](const Clash& c) { report(c); }) {
+  uint32_t next = 0;
+  for (const arch::Stream& s : program_.streams) {
+    first_site_.push_back(next);
+    next += static_cast<uint32_t>(s.insns.size());
+  }
+}
+
+int Races::thread_of(int stream, const arch::Insn& insn, const arch::RowInfo& info) const {
+  if (info.row->unit != arch::Unit::queue) return stream;
+  return order_.queue_thread(stream, program_.attrs[insn.attr + static_cast<size_t>(info.attr("queue"))]);
+}
+
+void Races::access(int stream, const arch::Sequencer& at, const arch::Call& call) {
+  const int thread = thread_of(stream, call.insn, call.info);
+  if (thread != stream) order_.trigger(stream, thread);
+  place_ = place_of(stream, at);
+  Access a{order_.period(thread), site(stream, at.pc()), static_cast<uint16_t>(thread), false};
+  for (size_t i = 0; i < call.info.slots.size(); ++i) {
+    const arch::Operand& o = program_.operands[call.insn.operand + i];
+    if (o.kind != arch::OperandKind::tile) continue;
+    slot_ = call.info.slots[i].name;
+    if (o.dynamic && program_.dynamics[o.dynamic - 1].kind != arch::DynamicKind::reg) {
+      a.write = false;
+      touch(call, program_.operands[program_.dynamics[o.dynamic - 1].index], a);
+    }
+    a.write = call.info.slots[i].writes();
+    touch(call, o, a);
+  }
+}
+
+void Races::touch(const arch::Call& call, const arch::Operand& o, const Access& a) {
+  tensor_ = o.tensor;
+  shadow_.touch(machine_.cores[call.core], call.place(o), a, order_.clock(a.thread));
+}
+
+void Races::update(int stream, const arch::Sequencer& at, const arch::RowInfo& info) {
+  const arch::Insn& insn = at.insn();
+  const int thread = thread_of(stream, insn, info);
+  for (uint32_t i = 0; i < insn.updates; ++i) {
+    const arch::Update& u = program_.updates[insn.update + i];
+    if (order_.update(thread, at.stream().core, u)) continue;
+    Finding f;
+    f.kind = arch::FaultKind::race;
+    f.place = place_of(stream, at);
+    f.found = cat("s", u.semaphore, " is set here while another update of it may come before or after");
+    f.expected = "updates of a semaphore to be ordered with the one that sets it";
+    f.fix = "set it before anybody else can update it, or add and subtract only";
+    findings_.add(std::move(f));
+  }
+  if (thread != stream) order_.finish_transfer(thread);
+}
+
+void Races::wait(int stream, const arch::Sequencer& at) {
+  const arch::Insn& insn = at.insn();
+  for (uint32_t i = 0; i < insn.waits; ++i) {
+    const arch::Wait& w = program_.waits[insn.wait + i];
+    order_.wait(stream, at.stream().core, w, at.wait_value(w));
+  }
+}
+
+bool Races::ambiguous(const arch::Sequencer& at) const {
+  const arch::Insn& insn = at.insn();
+  for (uint32_t i = 0; i < insn.waits; ++i)
+    if (order_.ambiguous(at.stream().core, program_.waits[insn.wait + i].semaphore)) return true;
+  return false;
+}
+
+Place Races::place_of_site(uint32_t site) const {
+  const auto it = std::upper_bound(first_site_.begin(), first_site_.end(), site) - 1;
+  Place p;
+  p.stream = static_cast<int>(it - first_site_.begin());
+  p.index = site - *it;
+  return p;
+}
+
+std::string Races::say(uint32_t site) const {
+  const Place p = place_of_site(site);
+  const arch::Stream& s = program_.streams[static_cast<size_t>(p.stream)];
+  const arch::Insn& insn = s.insns[p.index];
+  std::string out = cat(stream_name(s), "'s ", arch::row_by_opcode(insn.opcode)->row->name, " #", p.index);
+  if (insn.line) {
+    const arch::SourceLine& line = program_.lines[insn.line - 1];
+    out += cat(" (", program_.strings[line.file], ":", line.line, ")");
+  }
+  return out;
+}
+
+void Races::report(const Clash& c) {
+  if (!known_.insert(static_cast<uint64_t>(c.earlier.site) << 32 | c.later.site).second) return;
+  const arch::Tensor& t = program_.tensors[tensor_];
+  Finding f;
+  f.kind = arch::FaultKind::race;
+  f.place = place_;
+  f.operand = slot_;
+  f.found = cat(c.later.write ? "writes " : "reads ", t.name, " while ", say(c.earlier.site), " may still be ",
+                c.earlier.write ? "writing" : "reading", " it, ");
+  f.found += t.space == arch::Space::hbm ? cat("at byte ", c.byte)
+                                         : cat("in partition ", c.row, " at byte ", c.byte - t.address);
+  f.expected = "a semaphore that the one updates when it is done and the other waits for";
+  const Place earlier = place_of_site(c.earlier.site);
+  const arch::Stream& s = program_.streams[static_cast<size_t>(earlier.stream)];
+  f.fix = s.insns[earlier.index].updates
+              ? "make the wait here ask for the value that update brings; if several queues or engines update the "
+                "semaphore, give each its own"
+              : cat("add `then sN+=1` to ", say(c.earlier.site), " and `wait sN>=1` here");
+  findings_.add(std::move(f), c.earlier.site + uint64_t{1});
+}
+
+}  // namespace trine::run

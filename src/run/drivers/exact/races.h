@@ -1,0 +1,51 @@
+// Races: notes every operand access of every instruction and reports two that touch the same bytes, one of them
+// writing, with no semaphore between them. Order says what is ordered, Shadow what overlaps.
+#pragma once
+
+#include <cstdint>
+#include <unordered_set>
+#include <vector>
+
+#include "arch/core.h"
+#include "arch/row.h"
+#include "run/drivers/exact/order.h"
+#include "run/drivers/exact/shadow.h"
+#include "run/finding.h"
+
+namespace trine::run {
+
+class Races {
+ public:
+  Races(arch::Machine& machine, Findings& findings);
+
+  // One instruction of a stream is about to run, with `call`'s operands; `at` is where.
+  void access(int stream, const arch::Sequencer& at, const arch::Call& call);
+  // It has run: its semaphore updates become visible.
+  void update(int stream, const arch::Sequencer& at, const arch::RowInfo& info);
+  void wait(int stream, const arch::Sequencer& at);  // its waits have been met
+  void end(int stream) { order_.end(stream); }
+  void meet(const std::vector<int>& streams) { order_.meet(streams); }
+  bool ambiguous(const arch::Sequencer& at) const;  // what its waits tell depends on who else has run
+
+ private:
+  int thread_of(int stream, const arch::Insn& insn, const arch::RowInfo& info) const;
+  void touch(const arch::Call& call, const arch::Operand& o, const Access& a);
+  void report(const Clash& c);
+  uint32_t site(int stream, uint32_t index) const { return first_site_[static_cast<size_t>(stream)] + index; }
+  Place place_of_site(uint32_t site) const;
+  std::string say(uint32_t site) const;  // "sync's dma_copy #3 (kernel.py:12)"
+
+  arch::Machine& machine_;
+  const arch::Program& program_;
+  Findings& findings_;
+  Order order_;
+  Shadow shadow_;
+  std::vector<uint32_t> first_site_;    // of each stream
+  std::unordered_set<uint64_t> known_;  // pairs of sites
+  // What is being touched, for the report.
+  Place place_;
+  std::string_view slot_;
+  uint32_t tensor_ = 0;
+};
+
+}  // namespace trine::run

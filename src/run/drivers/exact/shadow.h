@@ -1,0 +1,73 @@
+// Shadow: who touched which bytes last, and when. Memory is cut into cells of 64 rows × 64 bytes (on chip a row is a
+// partition, in HBM 64 neighbouring bytes); within a cell a footprint is a set of rows times a set of bytes, so
+// overlap is exact. An access that is ordered after an older one and covers it takes its place; lists stay short.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "arch/core.h"
+#include "run/drivers/exact/order.h"
+
+namespace trine::run {
+
+// One access of one instruction, by one thread in one of its periods.
+struct Access {
+  uint64_t period = 0;
+  uint32_t site = 0;  // the instruction, numbered through all streams
+  uint16_t thread = 0;
+  bool write = false;
+  bool operator==(const Access&) const = default;
+};
+
+// Two accesses that no semaphore orders, and the first byte they share.
+struct Clash {
+  Access earlier, later;
+  int64_t row = 0;   // partition; 0 in HBM
+  int64_t byte = 0;  // in the partition, or in the tensor
+};
+
+class Shadow {
+ public:
+  using OnClash = std::function<void(const Clash&)>;
+
+  Shadow(const arch::Machine& machine, OnClash on_clash);
+  // Every placed row of the tile, and the index tile it is placed by. Rows outside the tensor are left out.
+  void touch(arch::Core& core, const arch::Tile& t, const Access& a, const Clock& clock);
+
+ private:
+  struct Entry {
+    uint64_t bytes = 0, rows = 0;
+    Access access;
+    uint32_t next = 0;  // 0 at the end
+  };
+  struct Area {                // one memory
+    arch::LazyBytes heads;     // uint32_t per cell: its first entry, 0 for none
+    int64_t cells_across = 0;  // on chip: cells side by side; 0 in HBM
+  };
+  struct Piece {  // the same bytes of neighbouring 64-byte blocks
+    int64_t block = 0, count = 0;
+    uint64_t bytes = 0;
+  };
+
+  size_t area_of(const arch::Tile& t) const;
+  void add_row(const arch::Tile& t, int64_t offset);
+  void add_bytes(int64_t begin, int64_t n);
+  void add_piece(int64_t block, int64_t count, uint64_t bytes);
+  void flush_chip(size_t area, int first, int count);
+  void flush_hbm(size_t area);
+  void visit(size_t area, int64_t cell, uint64_t rows, uint64_t bytes);
+  void report(size_t area, int64_t cell, const Entry& e, uint64_t rows, uint64_t bytes);
+
+  const arch::Machine& machine_;
+  OnClash on_clash_;
+  std::vector<Area> areas_;        // per core SBUF and PSUM, then each tensor
+  std::vector<Entry> entries_{1};  // 0 is nobody
+  uint32_t free_ = 0;
+  std::vector<Piece> pieces_;  // of the access at hand
+  const Access* access_ = nullptr;
+  const Clock* clock_ = nullptr;
+};
+
+}  // namespace trine::run
