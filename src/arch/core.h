@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -169,6 +170,9 @@ class Machine {
 
   std::vector<Memory> hbm;  // one per tensor; empty for on-chip tensors and aliases
   std::vector<Core> cores;
+  // While a meeting row runs: the calls that meet, one per core in core order. The row's exec runs once for all of
+  // them.
+  std::span<const Call> meeting;
 
  private:
   const Program& program_;

@@ -1,9 +1,10 @@
-// The rows that move no tensor data: control flow, registers and semaphores. Loops, branches and register arithmetic
-// are carried out by the Sequencer, so their exec does nothing here; semaphores are the driver's, from the
-// instruction's own wait and then clauses.
+// Control flow, registers, semaphores, and where cores meet. Loops, branches and register arithmetic are carried out by
+// the Sequencer, so their exec does nothing here; semaphores are the driver's, from the instruction's own wait and
+// then clauses. What meeting cores do to memory is in meeting.cpp.
 #include <algorithm>
 
 #include "arch/insns/lanes.h"
+#include "arch/insns/meeting.h"
 #include "base/text.h"
 
 namespace trine::arch {
@@ -91,6 +92,12 @@ constexpr Row control(Row row) {
   return row;
 }
 
+constexpr Row meeting(Row row) {
+  row = control(row);
+  row.unit = Unit::meeting;
+  return row;
+}
+
 constexpr Row kRows[] = {
     control({.name = "loop",
              .opcode = 0x01,
@@ -153,6 +160,30 @@ constexpr Row kRows[] = {
              .check = increment_check,
              .says = "increments the semaphores of its then clause",
              .label = "EVENT_SEMAPHORE"}),
+    meeting({.name = "core_barrier",
+             .opcode = 0x90,
+             .needs = Feature::core_pair,
+             .attrs = "cores:ints",
+             .check = barrier_check,
+             .says = "waits until this engine of every core has come here",
+             .label = "PSEUDO_CORE_BARRIER"}),
+    meeting({.name = "sendrecv",
+             .opcode = 0x91,
+             .needs = Feature::core_pair,
+             .operands = "dst:w:sbuf src:r:sbuf",
+             .attrs = "send_to_rank:int recv_from_rank:int pipe_id:int=0 gpsimd_dma:bool=false",
+             .exec = exchange,
+             .check = exchange_check,
+             .says = "dst = the src of core recv_from_rank; this core's src goes to core send_to_rank",
+             .label = "PSEUDO_CORE_BARRIER"}),
+    meeting({.name = "collective",
+             .opcode = 0x92,
+             .operands = "dst:w:hbm|sbuf src:r:hbm|sbuf",
+             .attrs = "kind:collective op:alu=add groups:ints dim:int=0 pairs:ints root:int=0",
+             .exec = collective,
+             .check = collective_check,
+             .says = "dst = what the collective makes of the group's src tiles, ranks being cores in order",
+             .label = "PSEUDO_TRIGGER_COLLECTIVE_2"}),
 };
 static_assert(well_formed(kRows));
 

@@ -1,0 +1,286 @@
+// What meeting cores do to each other's memory; see meeting.h. Every source is read before any result is written, so
+// that a core may use one tile for both. Sums run over ranks in order, in f32.
+#include "arch/insns/meeting.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "arch/core.h"
+#include "base/text.h"
+
+namespace trine::arch {
+
+namespace {
+
+std::span<const Call> calls_of(Core& c, const Call& i) {
+  const auto all = c.machine().meeting;
+  return all.empty() ? std::span<const Call>(&i, 1) : all;
+}
+
+using Bytes = std::vector<std::byte>;
+using Floats = std::vector<float>;
+
+Bytes read_tile(Core& c, const Tile& t) {
+  Bytes out(static_cast<size_t>(t.elements() * t.element_bytes()));
+  c.working_on("src");
+  for (int p = 0; p < t.partitions; ++p) c.read_bytes(t, p, out.data() + p * t.row_elements * t.element_bytes());
+  return out;
+}
+
+void write_tile(Core& c, const Tile& t, const std::byte* from) {
+  c.working_on("dst");
+  for (int p = 0; p < t.partitions; ++p) c.write_bytes(t, p, from + p * t.row_elements * t.element_bytes());
+}
+
+// Cores that gave different instructions, or the same one with different shapes.
+bool agree(Core& c, std::span<const Call> calls) {
+  const Call& first = calls.front();
+  for (const Call& other : calls) {
+    std::string what;
+    if (other.insn.opcode != first.insn.opcode)
+      what = cat(other.info.row->name, " where core ", first.core, " has ", first.info.row->name);
+    else if (other.tile("src").elements() != first.tile("src").elements() ||
+             other.tile("src").dtype != first.tile("src").dtype)
+      what = cat("a src of ", other.tile("src").elements(), " ", row(other.tile("src").dtype).name, " where core ",
+                 first.core, " has ", first.tile("src").elements(), " ", row(first.tile("src").dtype).name);
+    if (what.empty()) continue;
+    c.fault(FaultKind::collective_mismatch, "src", cat("core ", other.core, " has ", what));
+    return false;
+  }
+  return true;
+}
+
+// --- collectives: dst of each rank from the sources of all ---
+
+struct Group {
+  std::vector<const Call*> calls;  // by rank
+  std::vector<Bytes> sources;
+  size_t ranks() const { return calls.size(); }
+};
+
+float combine(Alu op, float a, float b) {
+  if (op == Alu::max) return std::max(a, b);
+  return op == Alu::min ? std::min(a, b) : a + b;
+}
+
+// The op over every rank's source, as f32.
+Floats reduced(Core& c, const Group& g) {
+  const Alu op = g.calls[0]->as<Alu>("op");
+  Floats sum, one;
+  for (size_t r = 0; r < g.ranks(); ++r) {
+    const Tile t = g.calls[r]->tile("src");
+    one.resize(static_cast<size_t>(t.elements()));
+    c.working_on("src");
+    for (int p = 0; p < t.partitions; ++p) c.read(t, p, one.data() + p * t.row_elements);
+    if (r == 0)
+      sum = one;
+    else
+      for (size_t e = 0; e < sum.size(); ++e) sum[e] = combine(op, sum[e], one[e]);
+  }
+  return sum;
+}
+
+// Rank r writes elements [r·each, …) of `values`; each = 0 writes all of them everywhere.
+void write_parts(Core& c, const Group& g, const Floats& values, int64_t each) {
+  for (size_t r = 0; r < g.ranks(); ++r) {
+    const Tile d = g.calls[r]->tile("dst");
+    const float* const from = values.data() + static_cast<int64_t>(r) * each;
+    c.working_on("dst");
+    for (int p = 0; p < d.partitions; ++p) c.write(d, p, from + p * d.row_elements);
+  }
+}
+
+void all_reduce(Core& c, const Group& g) { write_parts(c, g, reduced(c, g), 0); }
+void reduce_scatter(Core& c, const Group& g) {
+  write_parts(c, g, reduced(c, g), g.calls[0]->tile("src").elements() / static_cast<int64_t>(g.ranks()));
+}
+
+// dim 0 puts one source after the other; dim 1 does so within each row.
+void all_gather(Core& c, const Group& g) {
+  const Tile s = g.calls[0]->tile("src");
+  const size_t rows = g.calls[0]->attr("dim") == 1 ? static_cast<size_t>(s.partitions) : 1;
+  const size_t piece = g.sources[0].size() / rows;
+  Bytes all;
+  for (size_t p = 0; p < rows; ++p)
+    for (const Bytes& source : g.sources)
+      all.insert(all.end(), source.begin() + static_cast<ptrdiff_t>(p * piece),
+                 source.begin() + static_cast<ptrdiff_t>((p + 1) * piece));
+  for (const Call* call : g.calls) write_tile(c, call->tile("dst"), all.data());
+}
+
+void all_to_all(Core& c, const Group& g) {
+  const size_t piece = g.sources[0].size() / g.ranks();
+  Bytes mine(g.sources[0].size());
+  for (size_t r = 0; r < g.ranks(); ++r) {
+    for (size_t from = 0; from < g.ranks(); ++from)
+      std::memcpy(mine.data() + from * piece, g.sources[from].data() + r * piece, piece);
+    write_tile(c, g.calls[r]->tile("dst"), mine.data());
+  }
+}
+
+void permute(Core& c, const Group& g) {
+  const auto pairs = g.calls[0]->list("pairs");
+  for (size_t i = 0; i + 1 < pairs.size(); i += 2)
+    write_tile(c, g.calls[static_cast<size_t>(pairs[i + 1])]->tile("dst"),
+               g.sources[static_cast<size_t>(pairs[i])].data());
+}
+
+void broadcast(Core& c, const Group& g) {
+  const size_t root = static_cast<size_t>(g.calls[0]->attr("root"));
+  for (const Call* call : g.calls) write_tile(c, call->tile("dst"), g.sources[root].data());
+}
+
+using Kind = void (*)(Core&, const Group&);
+constexpr Kind kKinds[] = {all_reduce, all_gather, reduce_scatter, all_to_all, permute, broadcast};
+
+// groups[core] is the group of each core; without it all are in one.
+int64_t group_of(const Call& i, int core) {
+  const auto groups = i.list("groups");
+  return groups.empty() ? 0 : groups[static_cast<size_t>(core)];
+}
+int64_t ranks_of(const Call& i) {
+  const auto groups = i.list("groups");
+  return groups.empty() ? i.program.cores : std::ranges::count(groups, group_of(i, i.core));
+}
+
+bool same_collective(Core& c, std::span<const Call* const> calls) {
+  const Call& first = *calls[0];
+  for (const Call* other : calls) {
+    const bool same = other->attr("kind") == first.attr("kind") && other->attr("op") == first.attr("op") &&
+                      other->attr("root") == first.attr("root") && other->attr("dim") == first.attr("dim") &&
+                      std::ranges::equal(other->list("groups"), first.list("groups")) &&
+                      std::ranges::equal(other->list("pairs"), first.list("pairs"));
+    if (same) continue;
+    c.fault(FaultKind::collective_mismatch, "src",
+            cat("core ", other->core, " asks for another collective than core ", first.core));
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+void exchange(Core& c, const Call& i) {
+  const auto calls = calls_of(c, i);
+  if (!agree(c, calls)) return;
+  const auto by_core = [&](int64_t core) -> const Call* {
+    for (const Call& call : calls)
+      if (call.core == core) return &call;
+    return nullptr;
+  };
+  std::vector<Bytes> received;
+  for (const Call& call : calls) {
+    const int64_t from = call.attr("recv_from_rank");
+    const Call* const sender = by_core(from);
+    if (!sender || sender->attr("send_to_rank") != call.core || sender->attr("pipe_id") != call.attr("pipe_id"))
+      return c.fault(FaultKind::collective_mismatch, "src",
+                     cat("core ", call.core, " receives from core ", from, ", which sends elsewhere"));
+    received.push_back(read_tile(c, sender->tile("src")));
+  }
+  for (size_t r = 0; r < calls.size(); ++r) write_tile(c, calls[r].tile("dst"), received[r].data());
+}
+
+void collective(Core& c, const Call& i) {
+  const auto calls = calls_of(c, i);
+  if (!agree(c, calls)) return;
+  std::vector<const Call*> all;
+  for (const Call& call : calls) all.push_back(&call);
+  if (!same_collective(c, all)) return;
+  const Collective kind = i.as<Collective>("kind");
+  std::vector<int64_t> done;
+  for (const Call& leader : calls) {
+    const int64_t id = group_of(leader, leader.core);
+    if (std::ranges::find(done, id) != done.end()) continue;
+    done.push_back(id);
+    Group g;
+    for (const Call& call : calls)
+      if (group_of(call, call.core) == id) g.calls.push_back(&call);
+    if (static_cast<int64_t>(g.ranks()) != ranks_of(leader))
+      return c.fault(FaultKind::collective_mismatch, "src",
+                     cat(g.ranks(), " cores came to a group of ", ranks_of(leader)));
+    const bool reduces = kind == Collective::all_reduce || kind == Collective::reduce_scatter;
+    if (!reduces)
+      for (const Call* call : g.calls) g.sources.push_back(read_tile(c, call->tile("src")));
+    kKinds[static_cast<size_t>(kind)](c, g);
+  }
+}
+
+Result<void> barrier_check(const Chip&, const Call& i) {
+  if (i.program.cores < 2)
+    return fail(Code::invalid, cat(i.info.row->name, " joins the cores of a program; this one runs on one core"));
+  if (i.info.attr("cores") < 0) return {};
+  const auto cores = i.list("cores");
+  for (int64_t core = 0; core < static_cast<int64_t>(cores.size()); ++core)
+    if (cores[static_cast<size_t>(core)] != core || static_cast<int64_t>(cores.size()) != i.program.cores)
+      return fail(Code::invalid,
+                  cat("cores does not list 0 to ", i.program.cores - 1, "; every core of the program meets"));
+  return {};
+}
+
+Result<void> exchange_check(const Chip& k, const Call& i) {
+  TRY(barrier_check(k, i));
+  const Tile s = i.tile("src"), d = i.tile("dst");
+  for (const char* name : {"send_to_rank", "recv_from_rank"})
+    if (i.attr(name) < 0 || i.attr(name) >= i.program.cores)
+      return fail(Code::out_of_range,
+                  cat(name, "=", i.attr(name), "; the program has cores 0 to ", i.program.cores - 1));
+  if (s.dtype != d.dtype || s.partitions != d.partitions || s.row_elements != d.row_elements)
+    return fail(Code::invalid,
+                cat("src is ", s.partitions, " by ", s.row_elements, " ", row(s.dtype).name, " and dst ", d.partitions,
+                    " by ", d.row_elements, " ", row(d.dtype).name, "; they must be alike"));
+  if (!i.attr("gpsimd_dma")) return {};
+  if (i.engine != Engine::gpsimd) return fail(Code::invalid, "gpsimd_dma is triggered from gpsimd");
+  const int64_t bytes = s.row_elements * s.element_bytes(), most = 256 * s.element_bytes();
+  if (bytes > most)
+    return fail(Code::invalid,
+                cat("src has ", bytes, " bytes a partition; GpSimd's own DMA takes ", most, " of ", row(s.dtype).name));
+  return {};
+}
+
+Result<void> collective_check(const Chip&, const Call& i) {
+  const Tile s = i.tile("src"), d = i.tile("dst");
+  const Collective kind = i.as<Collective>("kind");
+  const auto groups = i.list("groups");
+  if (!groups.empty() && static_cast<int64_t>(groups.size()) != i.program.cores)
+    return fail(Code::invalid,
+                cat("groups has ", groups.size(), " entries; it names the group of each of the program's ",
+                    i.program.cores, " cores"));
+  const int64_t ranks = ranks_of(i);
+  const Alu op = i.as<Alu>("op");
+  if (op != Alu::add && op != Alu::max && op != Alu::min)
+    return fail(Code::invalid, cat("op=", name(op), "; collectives combine by add, max or min"));
+  if (s.dtype != d.dtype ||
+      (is_packed(s.dtype) && (kind == Collective::all_reduce || kind == Collective::reduce_scatter)))
+    return fail(Code::invalid, cat("src is ", row(s.dtype).name, " and dst ", row(d.dtype).name,
+                                   "; a collective keeps one dtype, and MX carriers cannot be summed"));
+  const bool on_chip = s.on_chip() || d.on_chip();
+  if (on_chip && (s.space != d.space || kind == Collective::all_to_all || kind == Collective::permute))
+    return fail(Code::invalid, cat("src lies in ", name(s.space), " and dst in ", name(d.space),
+                                   "; both lie in hbm, or both in sbuf for all_reduce, all_gather, reduce_scatter and "
+                                   "broadcast"));
+  const int64_t dim = i.attr("dim");
+  if (dim != 0 && !(dim == 1 && kind == Collective::all_gather && on_chip))
+    return fail(Code::invalid, cat("dim=", dim, "; it is 0, or 1 for an all_gather in sbuf"));
+  int64_t wanted = s.elements();
+  if (kind == Collective::all_gather) wanted *= ranks;
+  if (kind == Collective::reduce_scatter || kind == Collective::all_to_all) {
+    if (s.elements() % ranks)
+      return fail(Code::invalid,
+                  cat("src has ", s.elements(), " elements, which ", ranks, " ranks cannot share evenly"));
+    if (kind == Collective::reduce_scatter) wanted /= ranks;
+  }
+  if (d.elements() != wanted)
+    return fail(Code::invalid, cat("dst has ", d.elements(), " elements; with ", ranks, " ranks it needs ", wanted));
+  if (kind == Collective::broadcast && (i.attr("root") < 0 || i.attr("root") >= ranks))
+    return fail(Code::out_of_range, cat("root=", i.attr("root"), "; ranks are 0 to ", ranks - 1));
+  const auto pairs = i.list("pairs");
+  if (kind == Collective::permute && (pairs.size() % 2 || pairs.empty()))
+    return fail(Code::invalid, "pairs lists source and target ranks in turn");
+  for (int64_t rank : pairs)
+    if (rank < 0 || rank >= ranks)
+      return fail(Code::out_of_range, cat("pairs names rank ", rank, "; ranks are 0 to ", ranks - 1));
+  return {};
+}
+
+}  // namespace trine::arch

@@ -1,0 +1,17 @@
+// Rows at which the program's cores meet: exchanges and collectives. The driver runs exec once, when every core has
+// come to it, and gives all their calls in Machine::meeting; a core alone is a group of one.
+#pragma once
+
+#include "arch/call.h"
+#include "arch/chip.h"
+#include "arch/row.h"
+
+namespace trine::arch {
+
+void exchange(Core& c, const Call& i);
+void collective(Core& c, const Call& i);
+Result<void> barrier_check(const Chip& k, const Call& i);
+Result<void> exchange_check(const Chip& k, const Call& i);
+Result<void> collective_check(const Chip& k, const Call& i);
+
+}  // namespace trine::arch
