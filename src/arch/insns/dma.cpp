@@ -1,8 +1,13 @@
 // The DMA rows: what a transfer does to memory. They sit in the issuing engine's stream and run on a queue; how long
-// they take follows from arch/transfer.h and the queues (sim/core), so `cycles` is only the trigger.
+// they take follows from arch/transfer.h and the queues (sim/core), so `cycles` is only the trigger. Rules: dma.h.
+#include "arch/insns/dma.h"
+
+#include <algorithm>
+#include <unordered_set>
 #include <vector>
 
 #include "arch/insns/lanes.h"
+#include "arch/transfer.h"
 #include "base/text.h"
 
 namespace trine::arch {
@@ -22,81 +27,227 @@ class OobScope {
   Oob before_;
 };
 
-bool is_indirect(const Tile& t) { return t.dynamic && t.dynamic->kind == DynamicKind::rows; }
+// A side of a transfer, as rows of bytes or of f32.
+struct Side {
+  Core& core;
+  const Tile tile;
+  std::string_view slot;
+  bool moves = false;  // its address depends on data, so a row may lie outside its tensor
 
-// One row whose index is out of bounds leaves its destination as it is, whichever side it is on.
-bool row_missing(Core& c, const Tile& s, int row) {
-  if (!is_indirect(s) || !c.row_skipped(s, row)) return false;
-  if (c.oob == Oob::error) {
-    std::vector<std::byte> unused(static_cast<size_t>(s.row_elements * s.element_bytes()));
-    c.read_bytes(s, row, unused.data());  // for its fault
+  Side(Core& c, const Call& i, std::string_view name)
+      : core(c), tile(i.tile(name)), slot(name), moves(i.operand(name).dynamic != 0) {}
+
+  // A row outside its tensor is not transferred: neither side is touched. Reports it where that is an error.
+  bool missing(int row) const {
+    core.working_on(slot);
+    if (!moves || !core.row_skipped(tile, row)) return false;
+    std::vector<std::byte> unused(static_cast<size_t>(tile.row_elements * tile.element_bytes()));
+    if (core.oob == Oob::error) core.read_bytes(tile, row, unused.data());
+    return true;
   }
-  return true;
-}
+  void read(int row, std::byte* to) const {
+    core.working_on(slot);
+    core.read_bytes(tile, row, to);
+  }
+  void read(int row, float* to) const {
+    core.working_on(slot);
+    core.read(tile, row, to);
+  }
+  void write(int row, const std::byte* from) const {
+    core.working_on(slot);
+    core.write_bytes(tile, row, from);
+  }
+  void write(int row, const float* from) const {
+    core.working_on(slot);
+    core.write(tile, row, from);
+  }
+};
 
-// Elements go over in pattern order, so the two sides may be cut into rows differently.
-template <class T, class Read, class Write>
-void copy_rows(Core& c, const Tile& d, const Tile& s, size_t source_width, Read read, Write write, size_t width) {
-  if (d.partitions == s.partitions) {
-    std::vector<T> row(static_cast<size_t>(s.row_elements) * source_width);
-    for (int p = 0; p < s.partitions; ++p) {
-      c.working_on("src");
-      if (row_missing(c, s, p)) continue;
-      read(s, p, row.data());
-      c.working_on("dst");
-      write(d, p, row.data());
+// Elements go over in pattern order, so the two sides may be cut into rows differently. `width` is of one element in T.
+template <class T>
+void copy_elements(const Side& d, const Side& s, size_t width) {
+  const size_t row = static_cast<size_t>(s.tile.row_elements) * width;
+  if (d.tile.partitions == s.tile.partitions) {
+    std::vector<T> values(row);
+    for (int p = 0; p < s.tile.partitions; ++p) {
+      if (s.missing(p) || d.missing(p)) continue;
+      s.read(p, values.data());
+      d.write(p, values.data());
     }
     return;
   }
-  std::vector<T> all(static_cast<size_t>(s.elements()) * source_width);
-  c.working_on("src");
-  for (int p = 0; p < s.partitions; ++p)
-    read(s, p, all.data() + static_cast<size_t>(p * s.row_elements) * source_width);
-  c.working_on("dst");
-  for (int p = 0; p < d.partitions; ++p) write(d, p, all.data() + static_cast<size_t>(p * d.row_elements) * width);
+  std::vector<T> all(row * static_cast<size_t>(s.tile.partitions));
+  for (int p = 0; p < s.tile.partitions; ++p) {
+    if (s.missing(p)) return;
+    s.read(p, all.data() + static_cast<size_t>(p) * row);
+  }
+  const size_t to = static_cast<size_t>(d.tile.row_elements) * width;
+  for (int p = 0; p < d.tile.partitions; ++p) d.write(p, all.data() + static_cast<size_t>(p) * to);
 }
 
 // Same dtype: bits as they are, any width. Otherwise through f32.
+void copy_tiles(Core& c, const Call& i) {
+  const Side d(c, i, "dst"), s(c, i, "src");
+  if (d.tile.dtype == s.tile.dtype)
+    copy_elements<std::byte>(d, s, static_cast<size_t>(s.tile.element_bytes()));
+  else
+    copy_elements<float>(d, s, 1);
+}
+
 void copy(Core& c, const Call& i) {
   const OobScope scope(c, i.as<Oob>("oob"));
-  const Tile d = i.tile("dst"), s = i.tile("src");
-  if (d.dtype == s.dtype) {
-    const size_t width = static_cast<size_t>(s.element_bytes());
-    copy_rows<std::byte>(
-        c, d, s, width, [&](const Tile& t, int p, std::byte* to) { c.read_bytes(t, p, to); },
-        [&](const Tile& t, int p, const std::byte* from) { c.write_bytes(t, p, from); }, width);
-  } else {
-    copy_rows<float>(
-        c, d, s, 1, [&](const Tile& t, int p, float* to) { c.read(t, p, to); },
-        [&](const Tile& t, int p, const float* from) { c.write(t, p, from); }, 1);
+  copy_tiles(c, i);
+}
+
+void trigger(Core& c, const Call& i) {
+  const OobScope scope(c, Oob::error);
+  copy_tiles(c, i);
+}
+
+// Row r of a gathered source, by the index tile read column by column.
+Tile gathered_row(Core& c, const Call& i, const Tile& s, int r) {
+  Tile index = unplaced(i.program, i.program.operands[s.dynamic->index]);
+  index.offset = s.index_offset;
+  std::vector<int64_t> line(static_cast<size_t>(index.row_elements));
+  c.read_int(index, r % index.partitions, line.data());
+  Tile one = s;
+  one.dynamic = nullptr;
+  one.partitions = 1;
+  one.offset += line[static_cast<size_t>(r / index.partitions)] * s.dynamic->scale * s.element_bytes();
+  return one;
+}
+
+// [first, …middle, last] becomes [last, …middle, first]; a missing row leaves its elements of dst as they are.
+void transpose(Core& c, const Call& i) {
+  const OobScope scope(c, i.as<Oob>("oob"));
+  const Tile s = i.tile("src"), d = i.tile("dst");
+  const bool moves = i.operand("src").dynamic != 0;
+  const size_t width = static_cast<size_t>(s.element_bytes());
+  const int64_t first = s.partitions, last = d.partitions, middle = s.row_elements / last;
+  std::vector<std::byte> from(static_cast<size_t>(s.elements()) * width);
+  std::vector<char> present(static_cast<size_t>(first), 1);
+  c.working_on("src");
+  for (int a = 0; a < first; ++a) {
+    const bool gathers = s.dynamic != nullptr;
+    const Tile row = gathers ? gathered_row(c, i, s, a) : s;
+    const int at = gathers ? 0 : a;
+    present[static_cast<size_t>(a)] = !moves || !c.row_skipped(row, at);
+    if (present[static_cast<size_t>(a)] || c.oob == Oob::error)
+      c.read_bytes(row, at, from.data() + static_cast<size_t>(a * s.row_elements) * width);
+  }
+  const bool partial = std::find(present.begin(), present.end(), 0) != present.end();
+  std::vector<std::byte> to(static_cast<size_t>(d.row_elements) * width);
+  c.working_on("dst");
+  for (int z = 0; z < last; ++z) {
+    if (partial) {
+      const size_t before = c.faults.size();
+      c.read_bytes(d, z, to.data());
+      c.faults.resize(before);  // what stays as it is may be unwritten
+    }
+    for (int64_t m = 0; m < middle; ++m)
+      for (int64_t a = 0; a < first; ++a)
+        if (present[static_cast<size_t>(a)])
+          std::copy_n(from.begin() +
+                          static_cast<ptrdiff_t>((a * s.row_elements + m * last + z)) * static_cast<ptrdiff_t>(width),
+                      width, to.begin() + static_cast<ptrdiff_t>((m * first + a)) * static_cast<ptrdiff_t>(width));
+    c.write_bytes(d, z, to.data());
   }
 }
 
-Cost trigger_cycles(const Chip& k, const Call&) { return {.cycles = static_cast<int64_t>(k.sequencer.control_cycles)}; }
-
-Result<void> same_elements(const Call& i) {
-  const Tile d = i.tile("dst"), s = i.tile("src");
-  if (d.elements() != s.elements())
-    return fail(Code::invalid,
-                cat("dst has ", d.elements(), " elements and src ", s.elements(), "; a copy needs as many"));
-  return {};
+float combine(Alu op, float a, float b) {
+  if (op == Alu::max) return std::max(a, b);
+  return op == Alu::min ? std::min(a, b) : a + b;
 }
 
-Result<void> copy_check(const Chip&, const Call& i) { return same_elements(i); }
+// Rows that two sources both change would be lost; hardware asks for distinct ones.
+void report_twice(Core& c, const Call& i, const Tile& d) {
+  if (!d.dynamic) return;
+  Tile index = unplaced(i.program, i.program.operands[d.dynamic->index]);
+  index.offset = d.index_offset;
+  std::vector<int64_t> line(static_cast<size_t>(index.row_elements));
+  std::unordered_set<int64_t> seen;
+  for (int p = 0, r = 0; p < index.partitions && r < d.partitions; ++p) {
+    c.read_int(index, p, line.data());
+    for (size_t e = 0; e < line.size() && r < d.partitions; ++e, ++r)
+      if (!seen.insert(line[e]).second)
+        return c.fault(FaultKind::race, "dst",
+                       cat("row ", line[e], " is named twice; dma_compute needs unique indices"));
+  }
+}
+
+void compute(Core& c, const Call& i) {
+  const OobScope scope(c, i.as<Oob>("oob"));
+  const Side d(c, i, "dst");
+  const Alu op = i.as<Alu>("op");
+  c.working_on("dst");
+  report_twice(c, i, d.tile);
+  std::vector<Side> sources;
+  std::vector<float> scales;
+  for (int s = 0; s < kComputeSources; ++s) {
+    if (!i.has(kSourceNames[s])) continue;
+    sources.emplace_back(c, i, kSourceNames[s]);
+    scales.push_back(static_cast<float>(i.real(kScaleNames[s])));
+  }
+  std::vector<float> sum(static_cast<size_t>(d.tile.row_elements)), one(sum.size());
+  for (int p = 0; p < d.tile.partitions; ++p) {
+    bool missing = d.missing(p);
+    for (const Side& s : sources) missing = missing || s.missing(p);
+    if (missing) continue;
+    for (size_t s = 0; s < sources.size(); ++s) {
+      sources[s].read(p, one.data());
+      for (size_t e = 0; e < sum.size(); ++e) {
+        const float v = one[e] * scales[s];
+        sum[e] = s ? combine(op, sum[e], v) : v;
+      }
+    }
+    d.write(p, sum.data());
+  }
+}
+
+constexpr std::string_view kTrigger =
+    "estimate: the trigger is one control instruction; the transfer's own time is sim/core's";
+
+constexpr Row transfer_row(Row row) {
+  row.engines = kAnyEngine;
+  row.unit = Unit::queue;
+  row.cycles = trigger_cycles;
+  row.source = kTrigger;
+  return row;
+}
 
 constexpr Row kRows[] = {
-    {.name = "dma_copy",
-     .opcode = 0x80,
-     .engines = kAnyEngine,
-     .unit = Unit::queue,
-     .operands = "dst:w:hbm|sbuf src:r:hbm|sbuf",
-     .attrs = "queue:int=0 dge:dge=unknown oob:oob=error priority:int=0",
-     .exec = copy,
-     .cycles = trigger_cycles,
-     .check = copy_check,
-     .says = "dst = src, element by element in pattern order; a change of dtype goes through f32",
-     .source = "estimate: the trigger is one control instruction; the transfer's own time is sim/core's",
-     .label = "DMA_DIRECT2D"},
+    transfer_row({.name = "dma_copy",
+                  .opcode = 0x80,
+                  .operands = "dst:w:hbm|sbuf src:r:hbm|sbuf",
+                  .attrs = "queue:int=0 dge:dge=unknown oob:oob=error priority:int=0",
+                  .exec = copy,
+                  .check = copy_check,
+                  .says = "dst = src, element by element in pattern order; a change of dtype goes through f32",
+                  .label = "DMA_DIRECT2D"}),
+    transfer_row({.name = "dma_transpose",
+                  .opcode = kOpDmaTranspose,
+                  .operands = "dst:w:sbuf src:r:hbm|sbuf",
+                  .attrs = "axes:ints queue:int=0 dge:dge=unknown oob:oob=error priority:int=0",
+                  .exec = transpose,
+                  .check = transpose_transfer_check,
+                  .says = "dst = src with its first and last dimension exchanged, bits as they are",
+                  .label = "DMA_TRANSPOSE"}),
+    transfer_row({.name = "dma_compute",
+                  .opcode = kOpDmaCompute,
+                  .operands = kComputeOperands,
+                  .attrs = kComputeAttrs,
+                  .exec = compute,
+                  .check = compute_check,
+                  .says = "dst = the sum, max or min of the sources, each times its scale, in f32",
+                  .label = "DMA_COMPUTE"}),
+    transfer_row({.name = "dma_trigger",
+                  .opcode = 0x83,
+                  .operands = "dst:w:hbm|sbuf src:r:hbm|sbuf",
+                  .attrs = "queue:int=0",
+                  .exec = trigger,
+                  .check = trigger_check,
+                  .says = "starts a ring of prebuilt descriptors: dst = src, bits as they are",
+                  .label = "PSEUDO_DMA_TRIGGER"}),
 };
 static_assert(well_formed(kRows));
 
