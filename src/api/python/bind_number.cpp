@@ -4,6 +4,7 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 
+#include "api/python/raise.h"
 #include "base/convert.h"
 #include "base/mx.h"
 #include "base/random.h"
@@ -11,6 +12,7 @@
 
 namespace nb = nanobind;
 using namespace trine;
+using trine::api::or_raise;
 
 namespace {
 
@@ -18,12 +20,6 @@ using BytesIn = nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig, nb::device
 using BytesOut = nb::ndarray<nb::numpy, uint8_t, nb::ndim<1>>;
 using FloatsIn = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using FloatsOut = nb::ndarray<nb::numpy, float, nb::ndim<1>>;
-
-template <class T>
-T or_raise(Result<T> result) {
-  if (!result) throw nb::value_error(result.error().text().c_str());
-  if constexpr (!std::is_void_v<T>) return *std::move(result);
-}
 
 template <class Array, class T>
 Array owned(size_t n, T*& data) {
