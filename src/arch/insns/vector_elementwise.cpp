@@ -83,37 +83,6 @@ Result<void> memset_check(const Chip&, const Call& i) {
               cat("value ", value, " is no ", row(d).name, ", which dst holds; give a value of that type"));
 }
 
-// --- operators ---
-
-// Which engines and chips have an operator; `two_tiles` where it must combine two operands.
-Result<void> operator_check(const Chip& k, const Call& i, std::string_view attr) {
-  const Alu op = i.as<Alu>(attr);
-  const auto wrong = [&](std::string_view why) { return fail(Code::invalid, cat(attr, "=", name(op), ": ", why)); };
-  if (op == Alu::average) return wrong("only tensor_partition_reduce averages; use add and multiply");
-  if (op == Alu::abs_max || op == Alu::abs_min || op == Alu::square || op == Alu::relu)
-    TRY(chip_has(k, i, Feature::abs_ops, cat(attr, "=", name(op))));
-  if (i.engine == Engine::vector && (op == Alu::power || op == Alu::rsqrt))
-    return wrong("the Vector engine has it not; run the instruction on gpsimd");
-  if (i.engine != Engine::vector && is_bitvec(op)) return wrong("bitwise operators are Vector's; run it on vector");
-  return {};
-}
-
-// Bitvec operators see patterns of bits, so nothing is cast: integers of one width.
-Result<void> bits_check(const Call& i, std::initializer_list<std::string_view> slots) {
-  const Dtype first = i.tile("dst").dtype;
-  for (const auto slot : slots) {
-    if (!i.has(slot) || !i.is_tile(slot)) continue;
-    const Dtype d = i.tile(slot).dtype;
-    if (!is_integer(d))
-      return fail(Code::invalid,
-                  cat(slot, " is ", row(d).name, "; bitwise operators take integers, so view it as one"));
-    if (bits(d) != bits(first))
-      return fail(Code::invalid, cat(slot, " is ", row(d).name, " and dst is ", row(first).name,
-                                     "; bitwise operators cast nothing, so give both the same width"));
-  }
-  return {};
-}
-
 // --- tensor_tensor ---
 
 bool is_int32(Dtype d) { return d == Dtype::s32 || d == Dtype::u32; }
@@ -189,12 +158,6 @@ Result<void> tensor_tensor_check(const Chip& k, const Call& i) {
 
 // --- tensor_scalar ---
 
-// out = a op s, or s op a when reversed.
-template <class T>
-void apply(const AluRow<T>& op, bool reverse, const T* a, T s, T* out, int64_t n) {
-  (reverse ? op.reversed : op.scalar)(a, s, out, n);
-}
-
 void tensor_scalar_bits(Core& c, const Call& i) {
   const Tile d = i.tile("dst");
   const auto s0 = read_scalar_bits(c, i, "operand0"), s1 = read_scalar_bits(c, i, "operand1");
@@ -235,18 +198,6 @@ Cost tensor_scalar_cycles(const Chip& k, const Call& i) {
   if (i.engine == Engine::gpsimd) return interval(k, i, 4 * std::max(k.scalar.interval_min_cycles, n));
   const double speedup = copy_speedup(k, i, d, a);
   return interval(k, i, n / speedup, speedup > 1 && i.engine == Engine::vector);
-}
-
-Result<void> operand_check(const Call& i, std::string_view op_attr, std::string_view slot) {
-  const Alu op = i.as<Alu>(op_attr);
-  if (!alu_is_unary(op) && !i.has(slot))
-    return fail(Code::invalid, cat(op_attr, "=", name(op), " needs ", slot, ", which is missing"));
-  if (!i.has(slot) || !i.is_tile(slot)) return {};
-  TRY(one_per_lane(i, slot, "data"));
-  const Dtype d = i.tile(slot).dtype;
-  if (!is_bitvec(op) && d != Dtype::f32)
-    return fail(Code::invalid, cat(slot, " is ", row(d).name, "; arithmetic operands are f32, so cast it first"));
-  return {};
 }
 
 Result<void> tensor_scalar_engine_check(const Chip& k, const Call& i) {
