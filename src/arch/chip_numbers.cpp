@@ -196,9 +196,6 @@ constexpr NumberRow kNumberRows[] = {
         "dma.descriptor_strided_ns", "ns", [](Chip& c) -> auto& { return c.dma.descriptor_strided_ns; },
         "per descriptor, rows apart in HBM"),
     row(
-        "dma.transfer_gap_ns", "ns", [](Chip& c) -> auto& { return c.dma.transfer_gap_ns; },
-        "between two transfers on one engine"),
-    row(
         "dma.ring_turnaround_ns", "ns", [](Chip& c) -> auto& { return c.dma.ring_turnaround_ns; },
         "least time from one transfer of a ring to its next"),
     row(
@@ -216,9 +213,6 @@ constexpr NumberRow kNumberRows[] = {
     row(
         "dma.swdge_issue_ns", "ns", [](Chip& c) -> auto& { return c.dma.swdge_issue_ns; },
         "GpSimd time of a DMA with software descriptors"),
-    row(
-        "dma.swdge_descriptor_ns", "ns", [](Chip& c) -> auto& { return c.dma.swdge_descriptor_ns; },
-        "and for each of its descriptors"),
     row(
         "dma.transpose_load_fraction", "fraction", [](Chip& c) -> auto& { return c.dma.transpose_load_fraction; },
         "of the copy rate when transposing HBM to SBUF"),

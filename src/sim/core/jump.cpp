@@ -114,17 +114,21 @@ bool Jumper::progressed(const Snapshot& then, const Snapshot& here, std::vector<
   return true;
 }
 
-bool Jumper::same_engine(const EngineState& a, Fs then, const EngineState& b, Fs now, bool standing) const {
-  if (a.blocked != b.blocked || a.meeting != b.meeting || a.wait != b.wait || a.table != b.table) return false;
-  if (ahead(a.issue_free, then) != ahead(b.issue_free, now)) return false;
-  if (!same_inflight(a, then, b, now)) return false;
+bool Jumper::same_engine(size_t engine, const Snapshot& then, const Snapshot& here, bool standing) const {
+  const EngineState &a = then.state.engines[engine], &b = here.state.engines[engine];
+  if (a.blocked != b.blocked || a.meeting != b.meeting || a.table != b.table) return false;
+  if (b.blocked && a.wait != b.wait) return false;
+  if (ahead(a.issue_free, then.now) != ahead(b.issue_free, here.now) || !same_inflight(a, then.now, b, here.now))
+    return false;
+  // A blocked engine that stands goes on from the update that frees it, whenever it came to wait.
+  if (!(standing && b.blocked) && a.time.time - then.now != b.time.time - here.now) return false;
+  if (timer_.program_.streams[engine].engine != arch::Engine::tensor) return true;
   if (!standing)
-    return a.time.time - then == b.time.time - now && a.multiply_start - then == b.multiply_start - now &&
-           a.multiply_free - then == b.multiply_free - now;
-  if (!b.blocked && a.time.time - then != b.time.time - now) return false;
+    return a.multiply_start - then.now == b.multiply_start - here.now &&
+           a.multiply_free - then.now == b.multiply_free - here.now;
   // A standing tensor engine matters through the idle gap it will end: older than the window is all the same.
   const Fs window = std::llround(timer_.chip_.throttle.window_ns * kFsPerNs);
-  return std::max(a.multiply_free - then, -window) == std::max(b.multiply_free - now, -window);
+  return std::max(a.multiply_free - then.now, -window) == std::max(b.multiply_free - here.now, -window);
 }
 
 bool Jumper::same_shared(const Snapshot& then, const Snapshot& here) const {
@@ -333,8 +337,7 @@ void Jumper::finished_iteration(size_t engine) {
   for (auto then = seen.snapshots.rbegin(); then != seen.snapshots.rend(); ++then) {
     if (then->hash != here.hash || !progressed(*then, here, progress) || !same_shared(*then, here)) continue;
     bool same = true;
-    for (size_t e = 0; same && e < progress.size(); ++e)
-      same = same_engine(then->state.engines[e], then->now, here.state.engines[e], here.now, progress[e].depth < 0);
+    for (size_t e = 0; same && e < progress.size(); ++e) same = same_engine(e, *then, here, progress[e].depth < 0);
     if (!same) continue;
     const int64_t times = periods(*then, here, progress);
     if (times <= 0) continue;

@@ -50,7 +50,7 @@ class Jumper {
   Snapshot take(Fs now) const;
   uint64_t hash(const State& s, Fs now) const;
   bool progressed(const Snapshot& then, const Snapshot& here, std::vector<Progress>& out) const;
-  bool same_engine(const EngineState& a, Fs then, const EngineState& b, Fs now, bool standing) const;
+  bool same_engine(size_t engine, const Snapshot& then, const Snapshot& here, bool standing) const;
   bool same_shared(const Snapshot& then, const Snapshot& here) const;
   int64_t periods(const Snapshot& then, const Snapshot& here, const std::vector<Progress>& progress);
   int64_t periods_standing(size_t engine, const Deltas& delta) const;

@@ -163,7 +163,7 @@ class Preparer {
     w.stack = ns_to_fs(static_cast<double>((t.hbm_read + t.hbm_write) * sharing) / chip_.stack_bytes_per_ns());
     const bool software = p.dge == arch::Dge::swdge;
     w.start = ns_to_fs(software ? d.start_gpsimd_ns : d.start_sync_ns);
-    if (software) w.issue = ns_to_fs(d.swdge_issue_ns + static_cast<double>(t.descriptors()) * d.swdge_descriptor_ns);
+    if (software) w.issue = ns_to_fs(d.swdge_issue_ns);
     if (p.dge == arch::Dge::hwdge) w.issue = ns_to_fs(d.hwdge_issue_ns);
     p.traffic = {t.hbm_read, t.hbm_write, t.sbuf_read, t.sbuf_write, 0, 0, 0, 0};
     note_spill(p, call);

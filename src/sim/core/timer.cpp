@@ -410,8 +410,10 @@ void Timer::arrive(const Pending& a) {
   Tally& tally = state_.tally;
   ++tally.transfers;
   tally.dma_packets += w.packets;
-  tally.dma_active += std::max<Fs>(0, end - std::max(first, dma.active_until));
-  dma.active_until = std::max(dma.active_until, end);
+  // A queue is active from when its descriptors stand in the ring to the completion's write.
+  const Fs active_from = std::max(a.at.time - (w.start - std::min(w.issue, w.start)), dma.active_until);
+  tally.dma_active += std::max<Fs>(0, end + plan_.completion - active_from);
+  dma.active_until = std::max(dma.active_until, end + plan_.completion);
   Stamp done = a.at;
   done.reach(Part::dma, end);
   done.spend(Part::dma, plan_.completion);
