@@ -46,7 +46,7 @@ struct Row {
   Feature needs = Feature::base;  // of the chip; finer rules go in `check`
   // "dst:w:sbuf|psum data:r:sbuf|psum bias?:r:sbuf|imm"; modes r, w, rw, m (may write); kinds hbm sbuf psum imm reg
   std::string_view operands = {};
-  // "op0:alu op1:alu=bypass scale:float=1 negate:bool=false mask:ints"; an enum's name, or int float bool ints string
+  // "op0:alu op1:alu=bypass negate:bool=false mask:ints tile:ints="; an enum's name, or int float bool ints string
   // label
   std::string_view attrs = {};
   Exec exec = nullptr;

@@ -240,7 +240,7 @@ constexpr Row kRows[] = {
      .engines = kTensor,
      .operands = "dst:rw:psum stationary:r:sbuf moving:r:sbuf",
      .attrs = "accumulate:accumulate=overwrite is_stationary_onezero:bool=false is_moving_onezero:bool=false "
-              "is_transpose:bool=false tile_position:ints tile_size:ints perf_mode:perf_mode=none",
+              "is_transpose:bool=false tile_position:ints= tile_size:ints= perf_mode:perf_mode=none",
      .exec = matmul,
      .cycles = matmul_cycles,
      .check = matmul_check,
@@ -252,7 +252,7 @@ constexpr Row kRows[] = {
      .engines = kTensor,
      .needs = Feature::mx,
      .operands = "dst:rw:psum stationary:r:sbuf moving:r:sbuf stationary_scale:r:sbuf moving_scale:r:sbuf",
-     .attrs = "accumulate:accumulate=overwrite tile_position:ints tile_size:ints",
+     .attrs = "accumulate:accumulate=overwrite tile_position:ints= tile_size:ints=",
      .exec = matmul_mx,
      .cycles = matmul_mx_cycles,
      .check = matmul_mx_check,
