@@ -180,6 +180,20 @@ bool colour() {
 
 std::string bold(std::string_view text) { return colour() ? cat("\033[1m", text, "\033[0m") : std::string(text); }
 
+std::string markdown(const std::vector<std::vector<std::string>>& rows) {
+  std::string out;
+  for (size_t r = 0; r < rows.size(); ++r) {
+    out += "|";
+    for (const std::string& cell : rows[r]) out += cat(cell.empty() ? "" : " ", cell, " |");
+    out += "\n";
+    if (r > 0) continue;
+    out += "|";
+    for (size_t k = 0; k < rows[0].size(); ++k) out += "---|";
+    out += "\n";
+  }
+  return out;
+}
+
 Json report(std::string_view kind) { return Json::object().set("version", 1).set("report", kind); }
 
 int run_command_line(std::string_view program, std::span<const std::string> typed) {

@@ -69,6 +69,7 @@ void print(std::string_view text);  // to stdout
 void note(std::string_view text);   // to stderr, a line
 bool colour();                      // stdout is a terminal and NO_COLOR is not set
 std::string bold(std::string_view text);
+std::string markdown(const std::vector<std::vector<std::string>>& rows);  // a table; the first row is the heading
 Json report(std::string_view kind);  // {"version": 1, "report": kind}; add the rest
 
 Result<Args> parse_args(const Command& command, std::span<const std::string> typed);

@@ -10,6 +10,7 @@ namespace {
 
 using arch::Chip;
 using arch::NumberRow;
+using Rows = std::vector<std::vector<std::string>>;
 
 Result<std::vector<const Chip*>> chosen(const Args& args) {
   std::vector<const Chip*> chips;
@@ -36,31 +37,32 @@ std::string_view mark(const Chip& chip, std::string_view path) {
   return from.find("estimate") != std::string::npos ? "?" : "";
 }
 
-std::string numbers_table(const std::vector<const Chip*>& chips) {
-  std::vector<std::vector<std::string>> rows(1, {"", "unit"});
+Rows numbers_table(const std::vector<const Chip*>& chips) {
+  Rows rows(1, {"number", "unit"});
   for (const Chip* c : chips) rows[0].push_back(c->name);
   for (const NumberRow& row : arch::number_rows()) {
     rows.push_back({std::string(row.path), std::string(row.unit)});
     for (const Chip* c : chips)
       rows.back().push_back(shown(row, arch::read_number(*c, row)) + std::string(mark(*c, row.path)));
   }
-  return columns(rows, "00" + std::string(chips.size(), '1'));
+  return rows;
 }
 
-std::string features_table(const std::vector<const Chip*>& chips) {
-  std::vector<std::vector<std::string>> rows(1, {"feature"});
+Rows features_table(const std::vector<const Chip*>& chips) {
+  Rows rows(1, {"feature"});
   for (const Chip* c : chips) rows[0].push_back(c->name);
+  rows[0].emplace_back("meaning");
   for (const arch::FeatureRow& f : arch::kFeatureRows) {
     if (f.feature == arch::Feature::base) continue;
     rows.push_back({std::string(f.name)});
     for (const Chip* c : chips) rows.back().push_back(c->has(f.feature) ? "yes" : "-");
     rows.back().emplace_back(f.meaning);
   }
-  return columns(rows, "0" + std::string(chips.size(), '1'));
+  return rows;
 }
 
-std::string peaks_table(const std::vector<const Chip*>& chips) {
-  std::vector<std::vector<std::string>> rows(1, {"chip", "figure", "published", "from the parts", "off", ""});
+Rows peaks_table(const std::vector<const Chip*>& chips) {
+  Rows rows(1, {"chip", "figure", "published", "from the parts", "off", "meaning"});
   for (const Chip* c : chips)
     for (const arch::PeakRow& p : arch::peak_rows()) {
       const auto found = c->published.find(p.name);
@@ -70,14 +72,14 @@ std::string peaks_table(const std::vector<const Chip*>& chips) {
                       p.from_parts ? fixed(ours, ours < 100 ? 2 : 0) : "-",
                       p.from_parts ? cat(fixed(100 * (ours / published - 1), 1), " %") : "-", std::string(p.meaning)});
     }
-  return columns(rows, "001110");
+  return rows;
 }
 
 std::string sources_text(const std::vector<const Chip*>& chips) {
   std::string out;
   for (const Chip* c : chips) {
     out += cat(bold(c->title), " (", c->name, ")\n");
-    std::vector<std::vector<std::string>> rows;
+    Rows rows;
     for (const NumberRow& row : arch::number_rows())
       rows.push_back({cat("  ", row.path), shown(row, arch::read_number(*c, row)), c->sources.find(row.path)->second});
     for (const auto& [path, from] : c->sources)
@@ -150,14 +152,31 @@ constexpr Headline kHeadlines[] = {
     {"watts", [](const Chip& c) { return cat(c.power.chip_watts, mark(c, "power.chip_watts")); }},
 };
 
-std::string headlines_table(const std::vector<const Chip*>& chips) {
-  std::vector<std::vector<std::string>> rows(1, {""});
-  for (const Chip* c : chips) rows[0].push_back(c->name);
+Rows headlines_table(const std::vector<const Chip*>& chips) {
+  Rows rows(1, {""});
+  for (const Chip* c : chips) rows[0].push_back(cat(c->name, mark(*c, "generation")));
   for (const Headline& h : kHeadlines) {
     rows.push_back({std::string(h.label)});
     for (const Chip* c : chips) rows.back().push_back(h.text(*c));
   }
-  return columns(rows, "0" + std::string(chips.size(), '1'));
+  return rows;
+}
+
+std::string aligned(const Rows& rows, size_t left, size_t chips) {
+  return columns(rows, std::string(left, '0') + std::string(chips, '1'));
+}
+
+std::string page(const std::vector<const Chip*>& chips) {
+  return cat(
+      "# Chips\n\nWritten by `trine chips --markdown`; the numbers are in `src/arch/chips/`. `?` marks an estimate, "
+      "`*` a "
+      "projection;\n`trine chips --sources` says where each number comes from.\n\n",
+      markdown(headlines_table(chips)), "\nIn brackets: the maker's figure, where the parts give another.\n",
+      "\n## Peaks\n\nThe maker's figures recomputed from the parts. Chip headlines lie above what the clocks of the "
+      "NKI "
+      "guides give;\nthe guides' figures for one core agree with them. Trine times programs by the parts.\n\n",
+      markdown(peaks_table(chips)), "\n## Features\n\n", markdown(features_table(chips)), "\n## Numbers\n\n",
+      markdown(numbers_table(chips)));
 }
 
 Result<Exit> run(const Args& args) {
@@ -166,13 +185,16 @@ Result<Exit> run(const Args& args) {
     Json list = Json::array();
     for (const Chip* c : chips) list.push(chip_json(*c));
     print(report("chips").set("chips", std::move(list)).text(2) + "\n");
+  } else if (args.has("--markdown")) {
+    print(page(chips));
   } else if (args.has("--sources")) {
     print(sources_text(chips));
   } else if (args.has("--all")) {
-    print(numbers_table(chips) + "\n" + features_table(chips) + "\n" + peaks_table(chips));
+    print(aligned(numbers_table(chips), 2, chips.size()) + "\n" + aligned(features_table(chips), 1, chips.size()) +
+          "\n" + columns(peaks_table(chips), "001110"));
     print("\n? estimate   * projected   (--sources says where each number comes from)\n");
   } else {
-    print(headlines_table(chips));
+    print(aligned(headlines_table(chips), 1, chips.size()));
     print(
         "\n(…) the maker's figure where the parts, which Trine times by, give another   ? estimate   * projected\n"
         "--all shows every number, --sources where it comes from\n");
@@ -184,6 +206,7 @@ constexpr Option kOptions[] = {
     kJson,
     {"--all", "", "", "every number and feature, and the maker's peaks recomputed from the parts"},
     {"--sources", "", "", "where each number comes from"},
+    {"--markdown", "", "", "everything as a page"},
 };
 
 }  // namespace

@@ -19,7 +19,7 @@ constexpr std::pair<std::string_view, std::string_view> kPrices[] = {
 
 std::string memory(int64_t bytes) { return cat(bytes >> 30, " GiB"); }
 
-std::string machines_table(const std::string& current) {
+std::vector<std::vector<std::string>> machines_table(const std::string& current) {
   std::vector<std::vector<std::string>> rows(1, {"", "instance", "chip", "chips", "cores", "device", "host"});
   for (const auto& [title, path] : kPrices) rows[0].emplace_back(title);
   rows[0].emplace_back("kW");
@@ -32,7 +32,7 @@ std::string machines_table(const std::string& current) {
     }
     rows.back().push_back(fixed(i.watts() / 1e3, 1));
   }
-  return columns(rows, "000111111111");
+  return rows;
 }
 
 Json machine_json(const Instance& i) {
@@ -85,12 +85,26 @@ Result<Exit> run(const Args& args) {
     print(report("instances").set("current", current).set("instances", std::move(list)).text(2) + "\n");
     return Exit::ok;
   }
-  print(machines_table(current));
+  if (args.has("--markdown")) {
+    print(
+        "# Instances\n\nWritten by `trine use --markdown`; the numbers are in `src/arch/instances/`, each with its "
+        "source. Prices "
+        "are USD an hour,\nas of January 2026; empty: not published. kW: chips and host at full load, without PUE. "
+        "UltraServers "
+        "and Trn3 have no\nEC2 size name; theirs are Trine's. Trn4 is projected.\n\n" +
+        markdown(machines_table("")));
+    return Exit::ok;
+  }
+  print(columns(machines_table(current), "000111111111"));
   print("\n* in use   prices in USD an hour, as of January 2026 (trine use --json has each number's source)\n");
   return Exit::ok;
 }
 
-constexpr Option kOptions[] = {kJson, {"--clear", "", "", "forget the choice"}};
+constexpr Option kOptions[] = {
+    kJson,
+    {"--clear", "", "", "forget the choice"},
+    {"--markdown", "", "", "the machines as a page"},
+};
 
 }  // namespace
 
