@@ -1,22 +1,12 @@
 // Collecting and printing findings; see finding.h.
 #include "run/finding.h"
 
-#include "arch/row.h"
+#include "arch/asm.h"
 #include "base/text.h"
 
 namespace trine::run {
 
 using arch::FaultKind;
-
-namespace {
-
-std::string instruction_text(const arch::Program& program, const arch::Stream& s, uint32_t index) {
-  const arch::RowInfo* info = arch::row_by_opcode(s.insns[index].opcode);
-  (void)program;
-  return info ? std::string(info->row->name) : cat("opcode ", s.insns[index].opcode);
-}
-
-}  // namespace
 
 std::string_view fix_for(FaultKind k) {
   switch (k) {
@@ -87,7 +77,7 @@ bool Findings::add(Finding f, uint64_t other) {
   if (f.place.stream >= 0) {
     const arch::Stream& s = program_->streams[static_cast<size_t>(f.place.stream)];
     f.stream = stream_name(s);
-    f.instruction = instruction_text(*program_, s, f.place.index);
+    f.instruction = describe_insn(*program_, s, f.place.index);
     if (const uint32_t line = s.insns[f.place.index].line) {
       const arch::SourceLine& source = program_->lines[line - 1];
       f.file = program_->strings[source.file];

@@ -1,0 +1,235 @@
+// Programs for Python: assemble, look at, run. Arrays are NumPy's, with ml_dtypes for the formats NumPy lacks; formats
+// that neither has travel as raw bytes. The run itself holds no Python lock and copies no input.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstring>
+
+#include "arch/asm.h"
+#include "arch/chip.h"
+#include "base/text.h"
+#include "run/drivers/exact/exact.h"
+
+namespace nb = nanobind;
+using namespace trine;
+
+namespace {
+
+using BytesIn = nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using BytesOut = nb::ndarray<nb::numpy, uint8_t, nb::ndim<1>>;
+
+template <class T>
+T or_raise(Result<T> result) {
+  if (!result) throw nb::value_error(result.error().text().c_str());
+  if constexpr (!std::is_void_v<T>) return *std::move(result);
+}
+
+const arch::Chip& chip_named(const std::string& name) { return *or_raise(arch::find_chip(name)); }
+
+nb::str text(std::string_view s) { return nb::str(s.data(), s.size()); }
+
+// The NumPy dtype of ours, or None. Importing ml_dtypes makes its names known to NumPy.
+nb::object numpy_dtype(Dtype dtype) {
+  const std::string_view name = dtype == Dtype::tf32 ? "float32" : row(dtype).abroad.numpy;
+  if (name.empty()) return nb::none();
+  try {
+    nb::module_::import_("ml_dtypes");
+  } catch (const nb::python_error&) {
+    // without it only NumPy's own formats have a dtype
+  }
+  try {
+    return nb::module_::import_("numpy").attr("dtype")(text(name));
+  } catch (const nb::python_error&) {
+    return nb::none();
+  }
+}
+
+std::string shape_text(const std::vector<int64_t>& shape) {
+  std::string out = "[";
+  for (size_t i = 0; i < shape.size(); ++i) out += cat(i ? "," : "", shape[i]);
+  return out + "]";
+}
+
+nb::tuple shape_tuple(const std::vector<int64_t>& shape) {
+  nb::list list;
+  for (int64_t d : shape) list.append(d);
+  return nb::tuple(list);
+}
+
+BytesOut owned_bytes(std::vector<std::byte> bytes) {
+  auto* held = new std::vector<std::byte>(std::move(bytes));
+  nb::capsule owner(held, [](void* p) noexcept { delete static_cast<std::vector<std::byte>*>(p); });
+  return BytesOut(held->data(), {held->size()}, owner);
+}
+
+// NumPy keeps sub-byte elements one to a byte, a program two.
+std::vector<std::byte> packed(std::span<const std::byte> wide) {
+  std::vector<std::byte> out((wide.size() + 1) / 2);
+  for (size_t i = 0; i < wide.size(); ++i) out[i / 2] |= (wide[i] & std::byte{15}) << (i % 2 ? 4 : 0);
+  return out;
+}
+std::vector<std::byte> unpacked(std::span<const std::byte> narrow, Dtype dtype, size_t n) {
+  std::vector<std::byte> out(n);
+  for (size_t i = 0; i < n; ++i) {
+    out[i] = (narrow[i / 2] >> (i % 2 ? 4 : 0)) & std::byte{15};
+    if (dtype == Dtype::s4 && (out[i] & std::byte{8}) != std::byte{}) out[i] |= std::byte{0xf0};
+  }
+  return out;
+}
+
+// An argument as bytes: an array of the tensor's dtype and shape, or its raw bytes (bytes, or a uint8 array).
+struct Argument {
+  nb::object keep;  // the contiguous array
+  std::vector<std::byte> copy;
+  std::span<const std::byte> bytes;
+};
+
+Argument argument(const arch::Tensor& t, nb::handle given) {
+  nb::module_ numpy = nb::module_::import_("numpy");
+  Argument out;
+  nb::object array = nb::isinstance<nb::bytes>(given) ? numpy.attr("frombuffer")(given, "uint8")
+                                                      : numpy.attr("ascontiguousarray")(given);
+  const nb::object wanted = numpy_dtype(t.dtype);
+  const bool same = !wanted.is_none() && array.attr("dtype").equal(wanted);
+  const bool raw = nb::cast<std::string>(array.attr("dtype").attr("name")) == "uint8" &&
+                   nb::cast<int64_t>(array.attr("size")) == tensor_bytes(t);
+  const bool fits = nb::cast<int64_t>(array.attr("size")) == element_count(t);
+  if (!(same && fits) && !raw)
+    throw nb::value_error(cat("input ", t.name, " is ", nb::cast<std::string>(array.attr("dtype").attr("name")), " of ",
+                              nb::cast<int64_t>(array.attr("size")), " elements; expected ", row(t.dtype).name,
+                              shape_text(t.shape), wanted.is_none() ? " as raw uint8 bytes" : "")
+                              .c_str());
+  out.keep = array.attr("reshape")(-1).attr("view")("uint8");
+  const auto view = nb::cast<BytesIn>(out.keep);
+  out.bytes = std::as_bytes(std::span(view.data(), view.size()));
+  if (same && bits(t.dtype) < 8) {
+    out.copy = packed(out.bytes);
+    out.bytes = out.copy;
+  }
+  return out;
+}
+
+nb::object as_array(run::Output output) {
+  const nb::object dtype = numpy_dtype(output.dtype);
+  size_t n = 1;
+  for (int64_t d : output.shape) n *= static_cast<size_t>(d);
+  if (bits(output.dtype) < 8 && !dtype.is_none()) output.bytes = unpacked(output.bytes, output.dtype, n);
+  nb::object array = nb::cast(owned_bytes(std::move(output.bytes)));
+  if (dtype.is_none()) return array;
+  return array.attr("view")(dtype).attr("reshape")(shape_tuple(output.shape));
+}
+
+struct RunOutcome {
+  nb::dict outputs;
+  std::vector<run::Finding> findings;
+  int64_t findings_dropped = 0, instructions = 0, transfers = 0;
+  bool finished = false;
+};
+
+RunOutcome run_program(const arch::Program& program, nb::dict inputs, const std::string& chip_name,
+                       const run::ExactOptions& options) {
+  const arch::Chip& chip = chip_named(chip_name);
+  std::vector<Argument> arguments;
+  run::Inputs bytes;
+  for (auto [key, value] : inputs) {
+    const auto name = nb::cast<std::string>(key);
+    const int index = program.find_tensor(name);
+    if (index < 0 || program.tensors[static_cast<size_t>(index)].kind != arch::TensorKind::input) {
+      bytes[name] = {};  // the driver says which inputs there are
+      continue;
+    }
+    arguments.push_back(argument(program.tensors[static_cast<size_t>(index)], value));
+    bytes[name] = arguments.back().bytes;
+  }
+  Result<run::RunResult> result = [&] {
+    nb::gil_scoped_release unlocked;
+    return run::run_exact(program, chip, bytes, options);
+  }();
+  run::RunResult r = or_raise(std::move(result));
+  RunOutcome out;
+  for (run::Output& o : r.outputs) {
+    const nb::str name = text(o.name);
+    out.outputs[name] = as_array(std::move(o));
+  }
+  out.findings = std::move(r.findings);
+  out.findings_dropped = r.findings_dropped;
+  out.instructions = r.counts.instructions;
+  out.transfers = r.counts.transfers;
+  out.finished = r.finished;
+  return out;
+}
+
+nb::list tensor_list(const arch::Program& program) {
+  static constexpr std::string_view kKinds[] = {"scratch", "input", "output", "constant"};
+  nb::list out;
+  for (const arch::Tensor& t : program.tensors) {
+    nb::dict d;
+    d["name"] = t.name;
+    d["dtype"] = text(row(t.dtype).name);
+    d["shape"] = shape_tuple(t.shape);
+    d["kind"] = text(kKinds[static_cast<size_t>(t.kind)]);
+    d["space"] = text(name(t.space));
+    out.append(d);
+  }
+  return out;
+}
+
+void bind_findings(nb::module_& m) {
+  using run::Finding;
+  nb::class_<Finding>(m, "Finding", "What a run noticed about the program.")
+      .def_prop_ro("kind", [](const Finding& f) { return std::string(name(f.kind)); })
+      .def_prop_ro("message", &Finding::message)
+      .def_prop_ro("index", [](const Finding& f) { return f.place.index; })
+      .def_prop_ro("loops", [](const Finding& f) { return f.place.loops; })
+      .def_ro("stream", &Finding::stream)
+      .def_ro("operand", &Finding::operand)
+      .def_ro("instruction", &Finding::instruction)
+      .def_ro("found", &Finding::found)
+      .def_ro("expected", &Finding::expected)
+      .def_ro("fix", &Finding::fix)
+      .def_ro("file", &Finding::file)
+      .def_ro("line", &Finding::line)
+      .def("__str__", &Finding::text)
+      .def("__repr__", [](const Finding& f) { return cat("<Finding ", name(f.kind), ": ", f.message(), ">"); });
+  nb::class_<RunOutcome>(m, "RunResult", "Outputs and findings of one run.")
+      .def_ro("outputs", &RunOutcome::outputs)
+      .def_ro("findings", &RunOutcome::findings)
+      .def_ro("findings_dropped", &RunOutcome::findings_dropped)
+      .def_ro("instructions", &RunOutcome::instructions)
+      .def_ro("transfers", &RunOutcome::transfers)
+      .def_ro("finished", &RunOutcome::finished);
+}
+
+}  // namespace
+
+void bind_program(nb::module_& m) {
+  using namespace nb::literals;
+  bind_findings(m);
+  nb::class_<arch::Program>(m, "Program", "Instruction streams and the tensors they work on.")
+      .def_ro("name", &arch::Program::name)
+      .def_ro("chip", &arch::Program::chip)
+      .def_ro("cores", &arch::Program::cores)
+      .def_prop_ro("tensors", tensor_list)
+      .def("disassemble", [](const arch::Program& p) { return arch::disassemble(p); })
+      .def(
+          "run",
+          [](const arch::Program& p, nb::dict inputs, const std::string& chip, uint64_t seed, bool stochastic,
+             bool trap_nan, bool check_races, int findings_max, int64_t steps_max) {
+            return run_program(p, inputs, chip,
+                               {.seed = seed,
+                                .stochastic = stochastic,
+                                .trap_nan = trap_nan,
+                                .check_races = check_races,
+                                .findings_max = findings_max,
+                                .steps_max = steps_max});
+          },
+          "inputs"_a, "chip"_a = "trn2", "seed"_a = 0, "stochastic"_a = false, "trap_nan"_a = false,
+          "check_races"_a = true, "findings_max"_a = 20, "steps_max"_a = 0,
+          "Runs every instruction on a simulated machine and gives the values.");
+  m.def(
+      "assemble",
+      [](const std::string& source, const std::string& file) { return or_raise(arch::assemble(source, file)); },
+      "text"_a, "file"_a = "<text>", "Reads assembly text.");
+}
