@@ -10,25 +10,21 @@
 #include <set>
 
 #include "arch/asm_operand.h"
+#include "arch/asm_tensor.h"
 #include "arch/builder.h"
 #include "arch/row.h"
 #include "arch/sequencer.h"
+#include "arch/verify.h"
 #include "base/text.h"
 
 namespace trine::arch {
 
 namespace {
 
-template <class Range, class F>
-std::vector<std::string> names_of(const Range& range, F name) {
-  std::vector<std::string> out;
-  for (const auto& one : range) out.emplace_back(name(one));
-  return out;
-}
-
 class Assembler {
  public:
-  Assembler(std::string_view text, std::string_view file) : file_(file), lines_(split(text, '\n')) {}
+  Assembler(std::string_view text, std::string_view file, bool mark_lines)
+      : file_(file), lines_(split(text, '\n')), mark_lines_(mark_lines) {}
 
   Result<Program> run() {
     TRY(find_labels());
@@ -38,8 +34,10 @@ class Assembler {
       TRY(line(c));
       if (!c.at_end()) return c.found_instead("the end of the line");
     }
-    TRY(resolve_aliases());
-    return b_.take();
+    TRY(tensors_.resolve_aliases());
+    Program program = b_.take();
+    TRY(check(program));
+    return program;
   }
 
  private:
@@ -47,21 +45,16 @@ class Assembler {
   static Directive directive(std::string_view word);
   static bool is_label(Cursor c);
 
+  Result<void> check(const Program& program) const;
   Result<void> find_labels();
   Result<void> line(Cursor& c);
   Result<void> program_line(Cursor& c);
   Result<void> chip_line(Cursor& c);
   Result<void> producer_line(Cursor& c);
   Result<void> cores_line(Cursor& c);
-  Result<void> tensor_line(Cursor& c);
-  Result<void> const_line(Cursor& c);
+  Result<void> tensor_line(Cursor& c) { return tensors_.tensor_line(c); }
+  Result<void> const_line(Cursor& c) { return tensors_.const_line(c); }
   Result<void> stream_line(Cursor& c);
-
-  Result<Tensor> tensor_head(Cursor& c);
-  Result<void> tensor_shape(Cursor& c, Tensor& t);
-  Result<void> tensor_place(Cursor& c, Tensor& t);
-  Result<std::vector<std::byte>> constant_bytes(Cursor& c, const Tensor& t);
-  Result<void> resolve_aliases();
 
   Result<void> instruction(Cursor& c);
   Result<void> arguments(Cursor& c, Draft& d);
@@ -80,20 +73,30 @@ class Assembler {
   };
   std::string_view file_;
   std::vector<std::string_view> lines_;
+  bool mark_lines_;
   Builder b_;
-  std::vector<std::map<std::string, Label, std::less<>>> labels_;  // of each `stream` line, in order
+  TensorReader tensors_{b_};
+  std::vector<std::vector<std::pair<uint32_t, uint32_t>>> places_;  // line:column of each instruction of each stream
+  std::vector<std::map<std::string, Label, std::less<>>> labels_;   // of each `stream` line, in order
   size_t stream_lines_ = 0;
   bool in_stream_ = false;
   size_t stream_ = 0;
   int depth_ = 0;
-  struct Alias {
-    uint32_t tensor = 0;
-    std::string name;
-    Cursor at;
-    size_t place = 0;
-  };
-  std::vector<Alias> aliases_;
 };
+
+// What is wrong with the program is said at the line that holds it.
+Result<void> Assembler::check(const Program& program) const {
+  const auto findings = check_structure(program);
+  if (findings.empty()) return {};
+  const Finding& first = findings[0];
+  Error error = first.error;
+  error.where = file_;
+  if (first.stream >= 0) {
+    const auto [line, column] = places_[static_cast<size_t>(first.stream)][first.pc];
+    error.where = cat(file_, ":", line, ":", column);
+  }
+  return error;
+}
 
 Assembler::Directive Assembler::directive(std::string_view word) {
   if (word == "program") return &Assembler::program_line;
@@ -187,144 +190,10 @@ Result<void> Assembler::stream_line(Cursor& c) {
   stream_ = b_.stream(static_cast<int>(core), *engine);
   if (stream_ < before)
     return c.error_at(at, Code::invalid, cat("core ", core, " already has a ", word, " stream above"));
+  places_.emplace_back();
   in_stream_ = true;
   depth_ = 0;
   ++stream_lines_;
-  return {};
-}
-
-// NAME SPACE DTYPE[dims]
-Result<Tensor> Assembler::tensor_head(Cursor& c) {
-  Tensor t;
-  const size_t at = c.place();
-  t.name = TRY(c.text("the tensor's name"));
-  if (b_.find_tensor(t.name) >= 0)
-    return c.error_at(at, Code::invalid, cat("a tensor named `", t.name, "` is already there"));
-  const size_t space_at = c.place();
-  const auto word = c.word();
-  const auto spaces = enum_by_name("space")->members;
-  const auto it = std::find(spaces.begin(), spaces.end(), word);
-  if (it == spaces.end())
-    return c.error_at(space_at, Code::not_found, cat("found `", word, "`, expected a memory: hbm, sbuf or psum"));
-  t.space = static_cast<Space>(it - spaces.begin());
-  t.dtype = TRY(parse_dtype(c));
-  TRY(tensor_shape(c, t));
-  return t;
-}
-
-Result<void> Assembler::tensor_shape(Cursor& c, Tensor& t) {
-  const size_t at = c.place();
-  TRY(c.expect("[", "and the shape"));
-  while (!c.take("]")) {
-    if (!t.shape.empty()) TRY(c.expect(",", "or `]`"));
-    t.shape.push_back(TRY(c.integer("a dimension")));
-  }
-  if (!size_fits(t))
-    return c.error_at(at, Code::out_of_range, "the shape has a negative dimension or more than 2^46 bytes");
-  if (t.space != Space::hbm && t.shape.empty())
-    return c.error_at(at, Code::invalid, "found no dimension, expected [partitions, …] for a tensor on chip");
-  return {};
-}
-
-// at [core.]partition:byte on chip, at byte in HBM; without it, after the last tensor of that memory.
-Result<void> Assembler::tensor_place(Cursor& c, Tensor& t) {
-  if (c.peek_word() != "at") {
-    t.address = b_.placer.next(t.space, t.core);
-    return {};
-  }
-  c.word();
-  const size_t at = c.place();
-  int64_t first = TRY(c.integer("an address"));
-  if (t.space == Space::hbm) {
-    t.address = first;
-    return {};
-  }
-  if (c.take(".")) {
-    if (first < 0 || first > 255)
-      return c.error_at(at, Code::out_of_range, cat("found core ", first, ", expected 0 to 255"));
-    t.core = static_cast<uint8_t>(first);
-    first = TRY(c.integer("a partition"));
-  }
-  TRY(c.expect(":", "between partition and byte"));
-  t.address = TRY(c.integer("a byte offset"));
-  if (first < 0 || first > 255)
-    return c.error_at(at, Code::out_of_range, cat("found partition ", first, ", expected 0 to 255"));
-  t.partition = static_cast<int32_t>(first);
-  return {};
-}
-
-Result<void> Assembler::tensor_line(Cursor& c) {
-  Tensor t = TRY(tensor_head(c));
-  const auto word = c.peek_word();
-  if (word == "input" || word == "output") {
-    c.word();
-    t.kind = word == "input" ? TensorKind::input : TensorKind::output;
-  }
-  if (c.peek_word() == "alias") {
-    c.word();
-    const size_t place = c.place();
-    std::string name = TRY(c.text("the aliased input's name"));
-    aliases_.push_back({static_cast<uint32_t>(b_.program().tensors.size()), std::move(name), c, place});
-  }
-  TRY(tensor_place(c, t));
-  b_.add_tensor(std::move(t));
-  return {};
-}
-
-Result<void> Assembler::const_line(Cursor& c) {
-  Tensor t = TRY(tensor_head(c));
-  TRY(tensor_place(c, t));
-  std::vector<std::byte> bytes;
-  if (!c.at_end()) bytes = TRY(constant_bytes(c, t));
-  b_.add_constant(std::move(t), bytes);
-  return {};
-}
-
-// `= 0x…`, two digits a byte in memory order, or `fill` and a number.
-Result<std::vector<std::byte>> Assembler::constant_bytes(Cursor& c, const Tensor& t) {
-  constexpr int64_t kFillMax = int64_t{1} << 28;  // bytes, all constants of the program together
-  std::vector<std::byte> bytes;
-  const size_t at = c.place();
-  if (c.take("=")) {
-    TRY(c.expect("0x", "and the bytes"));
-    const auto digit = [](char h) { return h >= '0' && h <= '9' ? h - '0' : h >= 'a' && h <= 'f' ? h - 'a' + 10 : -1; };
-    const auto rest = c.rest();
-    size_t n = 0;
-    while (n + 1 < rest.size() && digit(rest[n]) >= 0 && digit(rest[n + 1]) >= 0) {
-      bytes.push_back(static_cast<std::byte>(digit(rest[n]) * 16 + digit(rest[n + 1])));
-      n += 2;
-    }
-    c.go_to(c.place() + n);
-    if (static_cast<int64_t>(bytes.size()) != tensor_bytes(t))
-      return c.error_at(at, Code::invalid,
-                        cat("found ", bytes.size(), " bytes, expected ", tensor_bytes(t), " for this shape"));
-    return bytes;
-  }
-  if (c.word() != "fill") return c.error_at(at, Code::invalid, "expected `= 0x…`, `fill` or nothing");
-  const double v = TRY(c.number("a number"));
-  if (is_packed(t.dtype) || bits(t.dtype) % 8 ||
-      tensor_bytes(t) + static_cast<int64_t>(b_.program().data.size()) > kFillMax)
-    return c.error_at(at, Code::unsupported,
-                      cat("fill takes whole-byte dtypes and 2^28 bytes in all, found ", row(t.dtype).name, " and ",
-                          tensor_bytes(t), " bytes"));
-  Rounding rounding;
-  const uint64_t one = row(t.dtype).round(static_cast<float>(v), rounding);
-  const size_t size = static_cast<size_t>(bits(t.dtype) / 8);
-  bytes.resize(static_cast<size_t>(tensor_bytes(t)));
-  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(one >> (8 * (i % size)));
-  return bytes;
-}
-
-Result<void> Assembler::resolve_aliases() {
-  for (const Alias& a : aliases_) {
-    const int index = b_.find_tensor(a.name);
-    if (index < 0) {
-      const auto names = names_of(b_.program().tensors, [](const Tensor& t) { return t.name; });
-      return a.at.error_at(a.place, Code::not_found,
-                           cat("no tensor is named `", a.name, "`", did_you_mean(a.name, names)));
-    }
-    b_.program().tensors[a.tensor].alias = index;
-  }
   return {};
 }
 
@@ -347,7 +216,9 @@ Result<void> Assembler::instruction(Cursor& c) {
   if (opcode == kOpLoop && ++depth_ > kLoopDepthMax)
     return c.error_at(at, Code::out_of_range,
                       cat("found a loop at depth ", depth_, ", expected at most ", kLoopDepthMax));
+  if (mark_lines_ && !d.line) d.line = b_.line(file_, c.number());
   b_.emit(stream_, d);
+  places_[stream_].push_back({c.number(), static_cast<uint32_t>(at + 1)});
   return {};
 }
 
@@ -527,6 +398,8 @@ Result<void> Assembler::source_line(Cursor& c, Draft& d) {
 
 }  // namespace
 
-Result<Program> assemble(std::string_view text, std::string_view file_name) { return Assembler(text, file_name).run(); }
+Result<Program> assemble(std::string_view text, std::string_view file_name, bool mark_lines) {
+  return Assembler(text, file_name, mark_lines).run();
+}
 
 }  // namespace trine::arch

@@ -11,7 +11,8 @@
 namespace trine::arch {
 
 // The error's where is file:line:column. What it returns has passed check_structure().
-Result<Program> assemble(std::string_view text, std::string_view file_name);
+// `mark_lines`: an instruction that names no source line of its own gets its line of this text.
+Result<Program> assemble(std::string_view text, std::string_view file_name, bool mark_lines = false);
 
 // For programs that have passed check_structure(), as do the two below.
 std::string disassemble(const Program& p);

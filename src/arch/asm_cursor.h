@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 
@@ -43,6 +44,13 @@ class Cursor {
 
 // "; did you mean `a`?", or nothing when no name is close.
 std::string did_you_mean(std::string_view word, std::span<const std::string> names);
+
+template <class Range, class F>
+std::vector<std::string> names_of(const Range& range, F name) {
+  std::vector<std::string> out;
+  for (const auto& one : range) out.emplace_back(name(one));
+  return out;
+}
 
 bool is_register_name(std::string_view word, char letter);  // letter and digits: r5, i0, s12
 void append_name(std::string& out, std::string_view name);  // as a word where it reads back as one, else quoted

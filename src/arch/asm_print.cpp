@@ -170,8 +170,10 @@ std::string disassemble(const Program& p) {
   if (!p.producer.empty()) append_name(out += "producer ", p.producer), out += '\n';
   if (p.cores != 1) append_text(out, cat("cores ", p.cores, "\n"));
   Placer placer;
-  for (const Tensor& t : p.tensors) {
-    append_tensor(out, p, t, placer.next(t.space, t.core));
+  for (size_t i = 0; i < p.tensors.size(); ++i) {
+    const Tensor& t = p.tensors[i];
+    const bool behind = t.alias >= 0 && static_cast<size_t>(t.alias) < i;  // so the assembler knows its place
+    append_tensor(out, p, t, behind ? p.tensors[static_cast<size_t>(t.alias)].address : placer.next(t.space, t.core));
     placer.taken(t);
     out += '\n';
   }

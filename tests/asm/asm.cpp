@@ -45,7 +45,7 @@ TEST_CASE("canonical text is its own canonical text") {
       "producer \"hand, 1\"\n"
       "cores 2\n"
       "tensor a hbm f32[128,512] input\n"
-      "tensor out hbm f32[128,512] output alias a at 0\n"
+      "tensor out hbm f32[128,512] output alias a\n"
       "tensor t sbuf f32[128,512] at 0:0\n"
       "tensor t1 sbuf bf16[64,512] at 1.32:128\n"
       "const w hbm f32[4] fill 1.5\n"
@@ -85,7 +85,7 @@ TEST_CASE("operands") {
   CHECK(dma("t", "a[r2*512, 128@0 512@1]") == "dma_copy dst=t src=a[512*r2, 128@0 512@1]");
   CHECK(dma("t", "a[0, 128@0 512@1, rows i*512]") == "dma_copy dst=t src=a[0, 128@0 512@1, rows i*512]");
   CHECK(dma("t:bf16", "a:bf16") == "dma_copy dst=t:bf16 src=a:bf16");
-  CHECK(last_line(in_stream("register_move dst=r1 src=-2.5e0")) == "register_move dst=r1 src=-2.5");
+  CHECK(last_line(in_stream("register_move dst=r1 src=-2.5e1")) == "register_move dst=r1 src=-25");
 }
 
 TEST_CASE("errors say where, what was found and what was meant") {
