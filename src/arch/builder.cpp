@@ -146,10 +146,8 @@ uint32_t Builder::add_tensor(Tensor t) {
 uint32_t Builder::add_constant(Tensor t, std::span<const std::byte> bytes) {
   t.kind = TensorKind::constant;
   if (!bytes.empty()) {
-    program_.data.resize((program_.data.size() + kDataAlign - 1) / kDataAlign * kDataAlign);
-    t.data_offset = program_.data.size();
+    t.data_offset = program_.data.append(bytes, kDataAlign);
     t.data_bytes = bytes.size();
-    program_.data.insert(program_.data.end(), bytes.begin(), bytes.end());
   }
   return add_tensor(std::move(t));
 }

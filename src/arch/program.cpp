@@ -3,6 +3,17 @@
 
 namespace trine::arch {
 
+size_t ConstantBytes::append(std::span<const std::byte> bytes, size_t align) {
+  if (file_) {
+    owned_.assign(part_.begin(), part_.end());
+    file_.reset();
+  }
+  const size_t begin = (owned_.size() + align - 1) / align * align;
+  owned_.resize(begin);
+  owned_.insert(owned_.end(), bytes.begin(), bytes.end());
+  return begin;
+}
+
 int Program::find_tensor(std::string_view wanted) const {
   for (size_t i = 0; i < tensors.size(); ++i)
     if (tensors[i].name == wanted) return static_cast<int>(i);

@@ -6,7 +6,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "arch/enums.h"
@@ -122,6 +125,27 @@ struct SourceLine {
   bool operator==(const SourceLine&) const = default;
 };
 
+// Constant bytes: owned while a program is built, or a part of the file it was read from. The file's map is shared by
+// the program's copies, since nobody writes it.
+class ConstantBytes {
+ public:
+  ConstantBytes() = default;
+  ConstantBytes(std::shared_ptr<const void> file, std::span<const std::byte> part)
+      : file_(std::move(file)), part_(part) {}
+
+  const std::byte* data() const { return file_ ? part_.data() : owned_.data(); }
+  size_t size() const { return file_ ? part_.size() : owned_.size(); }
+  const std::byte* begin() const { return data(); }
+  const std::byte* end() const { return data() + size(); }
+  // At the next multiple of `align`, where they begin is returned.
+  size_t append(std::span<const std::byte> bytes, size_t align);
+
+ private:
+  std::vector<std::byte> owned_;
+  std::shared_ptr<const void> file_;
+  std::span<const std::byte> part_;
+};
+
 struct Program {
   std::string name;
   std::string chip;      // chip file it was made for; may be empty
@@ -140,7 +164,7 @@ struct Program {
   std::vector<Update> updates;
   std::vector<std::array<int64_t, kLoopDepthMax>> steps{{}};
   std::vector<SourceLine> lines;
-  std::vector<std::byte> data;  // constants
+  ConstantBytes data;  // constants
 
   int find_tensor(std::string_view name) const;  // -1 when absent
   int64_t instruction_count() const;             // static
