@@ -15,7 +15,8 @@
 
 namespace trine {
 
-RowKernels avx2_kernels(Dtype dtype);  // null where the portable loop serves
+WidenLoop widen_avx2(Dtype dtype);  // null where the portable loop serves
+RoundLoop round_avx2(Dtype dtype);
 
 namespace {
 
@@ -78,9 +79,8 @@ KernelTable make_kernels(Simd simd) {
     });
 #if defined(__x86_64__)
     if (simd == Simd::avx2) {
-      RowKernels fast = avx2_kernels(r.dtype);
-      if (fast.widen) k.widen = fast.widen;
-      if (fast.round) k.round = fast.round;
+      if (WidenLoop fast = widen_avx2(r.dtype)) k.widen = fast;
+      if (RoundLoop fast = round_avx2(r.dtype)) k.round = fast;
     }
 #else
     (void)simd;

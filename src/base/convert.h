@@ -24,9 +24,11 @@ Result<void> convert(std::span<const std::byte> from, Dtype from_dtype, std::spa
                      Rounding rounding = {}, Simd simd = simd_best());
 
 // The loops behind a row. `random` holds a word per element, or is null for nearest even.
+using WidenLoop = void (*)(const void* from, float* to, size_t n);
+using RoundLoop = void (*)(const float* from, void* to, size_t n, const uint32_t* random);
 struct RowKernels {
-  void (*widen)(const void* from, float* to, size_t n) = nullptr;
-  void (*round)(const float* from, void* to, size_t n, const uint32_t* random) = nullptr;
+  WidenLoop widen = nullptr;
+  RoundLoop round = nullptr;
 };
 const RowKernels& row_kernels(Dtype dtype, Simd simd);  // both null for packed carriers
 
