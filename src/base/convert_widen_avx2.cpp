@@ -8,7 +8,11 @@
 
 #include "base/convert.h"
 
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx2,fma,f16c"))), apply_to = function)
+#else
 #pragma GCC target("avx2,fma,f16c")
+#endif
 
 namespace trine {
 namespace {
@@ -209,4 +213,7 @@ WidenLoop widen_avx2(Dtype dtype) {
 }
 
 }  // namespace trine
+#if defined(__clang__)
+#pragma clang attribute pop
+#endif
 #endif

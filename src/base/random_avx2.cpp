@@ -5,7 +5,11 @@
 #include <cstddef>
 #include <cstdint>
 
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx2"))), apply_to = function)
+#else
 #pragma GCC target("avx2")
+#endif
 
 namespace trine {
 namespace {
@@ -60,4 +64,7 @@ size_t random_fill_avx2(uint64_t seed, uint64_t block, uint32_t* to, size_t bloc
 }
 
 }  // namespace trine
+#if defined(__clang__)
+#pragma clang attribute pop
+#endif
 #endif
