@@ -54,8 +54,8 @@ void narrow(const float* in, float* out, size_t n) {
 using flat::at_least, flat::at_most;
 [[gnu::always_inline]] inline float copy(float x) { return x; }
 [[gnu::always_inline]] inline float absolute(float x) { return std::fabs(x); }
-[[gnu::always_inline]] inline float relu(float x) { return x < 0 ? 0 : x; }
-[[gnu::always_inline]] inline float sign(float x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
+[[gnu::always_inline]] inline float relu(float x) { return x <= 0 ? 0 : x; }
+[[gnu::always_inline]] inline float sign(float x) { return x > 0 ? 1 : x < 0 ? -1 : x + 0; }
 [[gnu::always_inline]] inline float square(float x) { return x * x; }
 [[gnu::always_inline]] inline float square_root(float x) { return std::sqrt(x); }
 [[gnu::always_inline]] inline float reciprocal(float x) { return 1 / x; }

@@ -13,6 +13,9 @@ Tile element_of(const Tile& t, int64_t at, Pattern& one) {
   Tile e = t;
   e.pattern = &one;
   e.row_elements = 1;
+  e.low = 0;
+  e.high = t.element_bytes();
+  e.dense = true;
   for (int d = t.pattern->rank - 1; d >= 0; --d) {
     const Dim& dim = t.pattern->dims[static_cast<size_t>(d)];
     e.offset += at % dim.count * dim.stride * t.element_bytes();
@@ -34,8 +37,9 @@ std::vector<uint32_t> read_elements(Core& c, const Tile& t, std::string_view slo
   const size_t before = c.faults.size();
   c.working_on(slot);
   c.read_bits(t, row, whole.data());
-  const bool holes = c.faults.size() > before;  // somewhere in the row; the elements wanted may still be fine
-  c.faults.resize(before);
+  // A hole somewhere in the row; the elements wanted may still be fine. What an index tile picked was wanted.
+  const bool holes = c.faults.size() > before && !t.dynamic;
+  if (holes) c.faults.resize(before);
   for (size_t i = 0; i < at.size(); ++i) {
     const bool first = c.faults.size() == before;  // one fault per row tells enough
     if (at[i] < 0 || at[i] >= t.row_elements) {
