@@ -33,20 +33,27 @@ void write_tile(Core& c, const Tile& t, const std::byte* from) {
   for (int p = 0; p < t.partitions; ++p) c.write_bytes(t, p, from + p * t.row_elements * t.element_bytes());
 }
 
-// Cores that gave different instructions, or the same one with different shapes.
-bool agree(Core& c, std::span<const Call> calls) {
-  const Call& first = calls.front();
+bool disagree(Core& c, const Call& a, const Call& b, std::string what_a, std::string what_b) {
+  c.fault(FaultKind::collective_mismatch, a.info.slots.empty() ? "" : "src",
+          cat("core ", b.core, " has ", what_b, " where core ", a.core, " has ", what_a));
+  return false;
+}
+
+bool same_instruction(Core& c, std::span<const Call> calls) {
+  for (const Call& other : calls)
+    if (other.insn.opcode != calls.front().insn.opcode)
+      return disagree(c, calls.front(), other, std::string(calls.front().info.row->name),
+                      std::string(other.info.row->name));
+  return true;
+}
+
+bool same_sources(Core& c, std::span<const Call> calls) {
+  const auto text = [](const Tile& t) { return cat("a src of ", t.elements(), " ", row(t.dtype).name); };
+  const Tile first = calls.front().tile("src");
   for (const Call& other : calls) {
-    std::string what;
-    if (other.insn.opcode != first.insn.opcode)
-      what = cat(other.info.row->name, " where core ", first.core, " has ", first.info.row->name);
-    else if (other.tile("src").elements() != first.tile("src").elements() ||
-             other.tile("src").dtype != first.tile("src").dtype)
-      what = cat("a src of ", other.tile("src").elements(), " ", row(other.tile("src").dtype).name, " where core ",
-                 first.core, " has ", first.tile("src").elements(), " ", row(first.tile("src").dtype).name);
-    if (what.empty()) continue;
-    c.fault(FaultKind::collective_mismatch, "src", cat("core ", other.core, " has ", what));
-    return false;
+    const Tile t = other.tile("src");
+    if (t.elements() != first.elements() || t.dtype != first.dtype)
+      return disagree(c, calls.front(), other, text(first), text(t));
   }
   return true;
 }
@@ -144,26 +151,25 @@ int64_t ranks_of(const Call& i) {
   return groups.empty() ? i.program.cores : std::ranges::count(groups, group_of(i, i.core));
 }
 
-bool same_collective(Core& c, std::span<const Call* const> calls) {
-  const Call& first = *calls[0];
-  for (const Call* other : calls) {
-    const bool same = other->attr("kind") == first.attr("kind") && other->attr("op") == first.attr("op") &&
-                      other->attr("root") == first.attr("root") && other->attr("dim") == first.attr("dim") &&
-                      std::ranges::equal(other->list("groups"), first.list("groups")) &&
-                      std::ranges::equal(other->list("pairs"), first.list("pairs"));
-    if (same) continue;
-    c.fault(FaultKind::collective_mismatch, "src",
-            cat("core ", other->core, " asks for another collective than core ", first.core));
-    return false;
+bool same_collective(Core& c, std::span<const Call> calls) {
+  const Call& a = calls.front();
+  for (const Call& b : calls) {
+    const bool same = std::ranges::all_of(b.info.attrs, [&](const AttrSlot& slot) {
+      return slot.type == AttrType::ints ? std::ranges::equal(a.list(slot.name), b.list(slot.name))
+                                         : a.attr(slot.name) == b.attr(slot.name);
+    });
+    if (!same) return disagree(c, a, b, "other attributes", "a collective");
   }
   return true;
 }
 
 }  // namespace
 
+void barrier(Core& c, const Call& i) { same_instruction(c, calls_of(c, i)); }
+
 void exchange(Core& c, const Call& i) {
   const auto calls = calls_of(c, i);
-  if (!agree(c, calls)) return;
+  if (!same_instruction(c, calls) || !same_sources(c, calls)) return;
   const auto by_core = [&](int64_t core) -> const Call* {
     for (const Call& call : calls)
       if (call.core == core) return &call;
@@ -183,10 +189,7 @@ void exchange(Core& c, const Call& i) {
 
 void collective(Core& c, const Call& i) {
   const auto calls = calls_of(c, i);
-  if (!agree(c, calls)) return;
-  std::vector<const Call*> all;
-  for (const Call& call : calls) all.push_back(&call);
-  if (!same_collective(c, all)) return;
+  if (!same_instruction(c, calls) || !same_sources(c, calls) || !same_collective(c, calls)) return;
   const Collective kind = i.as<Collective>("kind");
   std::vector<int64_t> done;
   for (const Call& leader : calls) {
@@ -238,48 +241,54 @@ Result<void> exchange_check(const Chip& k, const Call& i) {
   return {};
 }
 
-Result<void> collective_check(const Chip&, const Call& i) {
+static Result<void> collective_places(const Call& i, Collective kind) {
   const Tile s = i.tile("src"), d = i.tile("dst");
-  const Collective kind = i.as<Collective>("kind");
-  const auto groups = i.list("groups");
-  if (!groups.empty() && static_cast<int64_t>(groups.size()) != i.program.cores)
-    return fail(Code::invalid,
-                cat("groups has ", groups.size(), " entries; it names the group of each of the program's ",
-                    i.program.cores, " cores"));
-  const int64_t ranks = ranks_of(i);
-  const Alu op = i.as<Alu>("op");
-  if (op != Alu::add && op != Alu::max && op != Alu::min)
-    return fail(Code::invalid, cat("op=", name(op), "; collectives combine by add, max or min"));
-  if (s.dtype != d.dtype ||
-      (is_packed(s.dtype) && (kind == Collective::all_reduce || kind == Collective::reduce_scatter)))
+  const bool reduces = kind == Collective::all_reduce || kind == Collective::reduce_scatter;
+  if (s.dtype != d.dtype || (is_packed(s.dtype) && reduces))
     return fail(Code::invalid, cat("src is ", row(s.dtype).name, " and dst ", row(d.dtype).name,
-                                   "; a collective keeps one dtype, and MX carriers cannot be summed"));
+                                   "; a collective keeps one dtype, and MX carriers cannot be combined"));
   const bool on_chip = s.on_chip() || d.on_chip();
   if (on_chip && (s.space != d.space || kind == Collective::all_to_all || kind == Collective::permute))
     return fail(Code::invalid, cat("src lies in ", name(s.space), " and dst in ", name(d.space),
-                                   "; both lie in hbm, or both in sbuf for all_reduce, all_gather, reduce_scatter and "
-                                   "broadcast"));
+                                   "; both lie in hbm, or both in sbuf unless it is all_to_all or permute"));
   const int64_t dim = i.attr("dim");
   if (dim != 0 && !(dim == 1 && kind == Collective::all_gather && on_chip))
     return fail(Code::invalid, cat("dim=", dim, "; it is 0, or 1 for an all_gather in sbuf"));
-  int64_t wanted = s.elements();
+  return {};
+}
+
+static Result<void> collective_sizes(const Call& i, Collective kind, int64_t ranks) {
+  const int64_t from = i.tile("src").elements(), to = i.tile("dst").elements();
+  int64_t wanted = from;
   if (kind == Collective::all_gather) wanted *= ranks;
   if (kind == Collective::reduce_scatter || kind == Collective::all_to_all) {
-    if (s.elements() % ranks)
-      return fail(Code::invalid,
-                  cat("src has ", s.elements(), " elements, which ", ranks, " ranks cannot share evenly"));
+    if (from % ranks)
+      return fail(Code::invalid, cat("src has ", from, " elements, which ", ranks, " ranks cannot share evenly"));
     if (kind == Collective::reduce_scatter) wanted /= ranks;
   }
-  if (d.elements() != wanted)
-    return fail(Code::invalid, cat("dst has ", d.elements(), " elements; with ", ranks, " ranks it needs ", wanted));
-  if (kind == Collective::broadcast && (i.attr("root") < 0 || i.attr("root") >= ranks))
-    return fail(Code::out_of_range, cat("root=", i.attr("root"), "; ranks are 0 to ", ranks - 1));
-  const auto pairs = i.list("pairs");
+  if (to == wanted) return {};
+  return fail(Code::invalid, cat("dst has ", to, " elements; with ", ranks, " ranks it needs ", wanted));
+}
+
+Result<void> collective_check(const Chip&, const Call& i) {
+  const Collective kind = i.as<Collective>("kind");
+  const auto groups = i.list("groups"), pairs = i.list("pairs");
+  if (!groups.empty() && static_cast<int64_t>(groups.size()) != i.program.cores)
+    return fail(Code::invalid, cat("groups has ", groups.size(), " entries; it names the group of each of ",
+                                   i.program.cores, " cores"));
+  const Alu op = i.as<Alu>("op");
+  if (op != Alu::add && op != Alu::max && op != Alu::min)
+    return fail(Code::invalid, cat("op=", name(op), "; collectives combine by add, max or min"));
+  const int64_t ranks = ranks_of(i);
+  TRY(collective_places(i, kind));
+  TRY(collective_sizes(i, kind, ranks));
   if (kind == Collective::permute && (pairs.size() % 2 || pairs.empty()))
     return fail(Code::invalid, "pairs lists source and target ranks in turn");
   for (int64_t rank : pairs)
     if (rank < 0 || rank >= ranks)
       return fail(Code::out_of_range, cat("pairs names rank ", rank, "; ranks are 0 to ", ranks - 1));
+  if (kind == Collective::broadcast && (i.attr("root") < 0 || i.attr("root") >= ranks))
+    return fail(Code::out_of_range, cat("root=", i.attr("root"), "; ranks are 0 to ", ranks - 1));
   return {};
 }
 

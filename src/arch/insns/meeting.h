@@ -8,6 +8,7 @@
 
 namespace trine::arch {
 
+void barrier(Core& c, const Call& i);
 void exchange(Core& c, const Call& i);
 void collective(Core& c, const Call& i);
 Result<void> barrier_check(const Chip& k, const Call& i);

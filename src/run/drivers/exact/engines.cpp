@@ -57,6 +57,7 @@ void Engines::run(RunResult& result) {
   for (;;) {
     bool moved = false;
     for (Lane& lane : lanes_) moved |= advance(lane);
+    moved |= meet();
     if (counts_.instructions >= budget) {
       report_endless();
       break;
@@ -74,7 +75,7 @@ bool Engines::advance(Lane& lane) {
   const int64_t before = counts_.instructions;
   const int64_t budget = options_.steps_max ? options_.steps_max : std::numeric_limits<int64_t>::max();
   const int64_t end = std::min(saturating_add(before, kTurnMax), budget);
-  while (!lane.at.done() && counts_.instructions < end && !waits(lane)) {
+  while (!lane.at.done() && counts_.instructions < end && !waits(lane) && !meets(lane)) {
     ++counts_.instructions;
     if (lane.at.at_control()) {
       if (lane.at.insn().updates) update(lane);
@@ -89,15 +90,67 @@ bool Engines::advance(Lane& lane) {
   return counts_.instructions != before;
 }
 
+// The call at hand, with the lane's registers in its core.
+arch::Call Engines::call_of(const Lane& lane) {
+  const arch::Stream& stream = lane.at.stream();
+  auto& registers = machine_.cores[stream.core].registers[static_cast<size_t>(stream.engine)];
+  std::copy_n(lane.at.registers(), registers.size(), registers.begin());
+  return {program_,      chip_,       lane.at.insn(),  *lane.infos[lane.at.pc()],
+          stream.engine, stream.core, lane.at.loops(), registers.data()};
+}
+
+bool Engines::meet() {
+  bool any = false;
+  for (int e = 0; e < arch::kEngineCount && program_.cores > 1; ++e) {
+    std::vector<Lane*> group;
+    for (Lane& lane : lanes_)
+      if (static_cast<int>(lane.at.stream().engine) == e && !lane.at.done() && !waits(lane) && meets(lane))
+        group.push_back(&lane);
+    if (group.size() != program_.cores) continue;
+    std::ranges::stable_sort(group, {}, [](const Lane* lane) { return lane->at.stream().core; });
+    run_meeting(group);
+    any = true;
+  }
+  return any;
+}
+
+// All that came before on any of them comes before all that follows on any of them.
+void Engines::run_meeting(const std::vector<Lane*>& group) {
+  std::vector<arch::Call> calls;
+  std::vector<int> streams;
+  for (Lane* lane : group) {
+    calls.push_back(call_of(*lane));
+    streams.push_back(lane->stream);
+  }
+  if (races_) {
+    races_->meet(streams);
+    for (size_t i = 0; i < group.size(); ++i) races_->access(streams[i], group[i]->at, call_of(*group[i]));
+  }
+  Lane& first = *group.front();
+  arch::Core& core = machine_.cores[first.at.stream().core];
+  machine_.meeting = calls;
+  core.rounding = first.rounding;
+  calls.front().info.row->exec(core, calls.front());
+  first.rounding = core.rounding;
+  machine_.meeting = {};
+  if (!core.faults.empty()) take_faults(first);
+  if (races_) races_->meet(streams);
+  for (Lane* lane : group) {
+    ++counts_.instructions;
+    if (lane->at.insn().updates) update(*lane);
+    lane->at.step();
+    lane->passed = false;
+    if (races_ && lane->at.done()) races_->end(lane->stream);
+  }
+}
+
 void Engines::execute(Lane& lane) {
   const arch::Stream& stream = lane.at.stream();
   const arch::RowInfo& info = *lane.infos[lane.at.pc()];
   arch::Core& core = machine_.cores[stream.core];
   auto& registers = core.registers[static_cast<size_t>(stream.engine)];
   const bool writes_register = lane.at.insn().opcode < kControlOpcodes;
-  std::copy_n(lane.at.registers(), registers.size(), registers.begin());
-  const arch::Call call{program_,      chip_,       lane.at.insn(),  info,
-                        stream.engine, stream.core, lane.at.loops(), registers.data()};
+  const arch::Call call = call_of(lane);
   if (races_) races_->access(lane.stream, lane.at, call);
   core.rounding = lane.rounding;
   info.row->exec(core, call);
@@ -165,6 +218,7 @@ void Engines::take_faults(Lane& lane) {
 }
 
 std::string Engines::waiting_for(const Lane& lane) const {
+  if (!waits(lane)) return cat("the other cores at ", lane.infos[lane.at.pc()]->row->name);
   std::string out;
   const arch::Insn& insn = lane.at.insn();
   const auto& semaphores = machine_.cores[lane.at.stream().core].semaphores;

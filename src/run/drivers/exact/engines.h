@@ -28,9 +28,16 @@ class Engines {
     bool passed = false;  // the waits of the instruction at hand have been met
   };
   bool waits(const Lane& lane) const { return lane.at.insn().waits && !lane.passed; }
+  // Stands where the program's cores meet; a core alone has nobody to meet.
+  bool meets(const Lane& lane) const {
+    return program_.cores > 1 && lane.infos[lane.at.pc()]->row->unit == arch::Unit::meeting;
+  }
   bool satisfied(const Lane& lane) const;
   bool advance(Lane& lane);  // until it waits, ends or has run for a while; false when it did nothing
   void execute(Lane& lane);
+  arch::Call call_of(const Lane& lane);
+  bool meet();  // where one engine of every core has come to a meeting row, runs it for all of them
+  void run_meeting(const std::vector<Lane*>& group);
   void update(Lane& lane);
   void take_faults(Lane& lane);
   bool pass_waits();  // lets on whoever may go on
