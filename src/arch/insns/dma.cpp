@@ -227,7 +227,7 @@ constexpr Row kRows[] = {
     transfer_row({.name = "dma_transpose",
                   .opcode = kOpDmaTranspose,
                   .operands = "dst:w:sbuf src:r:hbm|sbuf",
-                  .attrs = "axes:ints queue:int=0 dge:dge=unknown oob:oob=error priority:int=0",
+                  .attrs = "axes:ints= queue:int=0 dge:dge=unknown oob:oob=error priority:int=0",
                   .exec = transpose,
                   .check = transpose_transfer_check,
                   .says = "dst = src with its first and last dimension exchanged, bits as they are",

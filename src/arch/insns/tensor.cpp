@@ -52,10 +52,7 @@ class Accumulator {
 
  private:
   void row(int p, const float* product) {
-    const Tensor& tensor = core_.machine().program().tensors[dst_.tensor];
-    const auto [low, high] = row_extent(*dst_.pattern, dst_.element_bytes());
-    if (dst_.dynamic || dst_.offset + low < tensor.address ||
-        dst_.offset + high > tensor.address + bytes_per_partition(tensor))
+    if (dst_.dynamic || dst_.offset + dst_.low < dst_.begin || dst_.offset + dst_.high > dst_.end)
       return core_.store(dst_, p, product);  // which reports it
     const int64_t at = (dst_.partition + p) * static_cast<int64_t>(owner_.psum.pitch) + dst_.offset;
     bool started = true;

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "arch/insns/lanes.h"
-#include "arch/runs.h"
 #include "base/text.h"
 
 namespace trine::arch {
@@ -108,8 +107,7 @@ static Result<void> array_shapes(const Chip& k, const Call& i, int64_t rows, int
 // Where one result may not exceed a bank of f32, it may not straddle two either.
 static Result<void> in_one_bank(const Chip& k, const Tile& d) {
   if (k.tensor.moving_max * 4 > k.psum.bank_bytes) return {};
-  const auto [low, high] = row_extent(*d.pattern, d.element_bytes());
-  const int64_t first = (d.offset + low) / k.psum.bank_bytes, last = (d.offset + high - 1) / k.psum.bank_bytes;
+  const int64_t first = (d.offset + d.low) / k.psum.bank_bytes, last = (d.offset + d.high - 1) / k.psum.bank_bytes;
   if (first != last)
     return fail(Code::invalid, cat("dst reaches from PSUM bank ", first, " into bank ", last, "; a result lies in one ",
                                    k.psum.bank_bytes, "-byte bank"));
