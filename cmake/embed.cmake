@@ -1,5 +1,5 @@
-# Writes OUT, a C++ file that defines FUNCTION() returning the FILES (a list joined by '|') as raw strings.
-# Run by the build: cmake -DOUT=… -DFUNCTION=… -DFILES=… -P embed.cmake
+# Writes OUT, a C++ file that defines trine::NAMESPACE::FUNCTION() returning the FILES (a list joined by '|') as raw strings.
+# Run by the build: cmake -DOUT=… -DNAMESPACE=… -DFUNCTION=… -DFILES=… -P embed.cmake
 string(REPLACE "|" ";" files "${FILES}")
 set(rows "")
 foreach(path IN LISTS files)
@@ -12,11 +12,11 @@ file(WRITE "${OUT}" "// Written by cmake/embed.cmake; edit the data files instea
 
 #include \"base/embedded.h\"
 
-namespace trine::arch {
+namespace trine::${NAMESPACE} {
 
 static const EmbeddedFile kFiles[] = {
 ${rows}};
 std::span<const EmbeddedFile> ${FUNCTION}() { return kFiles; }
 
-}  // namespace trine::arch
+}  // namespace trine::${NAMESPACE}
 ")

@@ -1,0 +1,17 @@
+// The band of a prediction: where 90 % of our residuals lie, by what bounds the program. From the accuracy table's
+// own residuals (accuracy/residuals.json, written by `trine accuracy --write`), never from taste.
+#pragma once
+
+#include "run/report.h"
+
+namespace trine::run {
+
+struct Band {
+  double low = 1, high = 1;  // measured over predicted
+  int rows = 0;              // residuals behind it
+};
+
+// With fewer than five rows of its own class, the residuals of all classes count.
+Band band_of(Bound bound);
+
+}  // namespace trine::run
