@@ -56,7 +56,7 @@ docs: build
 	@$(PYTHON) tests/check_docs.py --update
 
 accuracy: build
-	@$(PYTHON) tests/check_docs.py --update docs/accuracy.md
+	@$(PYTHON) tests/check_docs.py --update docs/accuracy.md src/run/accuracy/residuals.json
 	@cat docs/accuracy.md
 
 fuzz: build/.apt

@@ -1,5 +1,5 @@
 // The band of a prediction: where 90 % of our residuals lie, by what bounds the program. From the accuracy table's
-// own residuals (accuracy/residuals.json, written by `trine accuracy --write`), never from taste.
+// own residuals (accuracy/residuals.json, written by `make accuracy`), never from taste.
 #pragma once
 
 #include "run/report.h"

@@ -1,26 +1,24 @@
 // `trine accuracy`: predictions beside published measurements.
-#include "base/file.h"
 #include "base/text.h"
 #include "run/accuracy.h"
 #include "tools/cli.h"
 
 namespace trine::tools {
 
-static constexpr Option kWrite{"--write", "", "ROOT",
-                               "rewrite docs/accuracy.md and the residuals under this source tree"};
-static constexpr Option kOptions[] = {kJson, kWrite};
+static constexpr Option kMarkdown{"--markdown", "", "", "print docs/accuracy.md"};
+static constexpr Option kResiduals{"--residuals", "", "", "print the residuals that the bands are made of"};
+static constexpr Option kOptions[] = {kJson, kMarkdown, kResiduals};
 
 static Result<Exit> run_accuracy(const Args& args) {
   const auto rows = TRY(run::accuracy());
-  if (args.has("--write")) {
-    const std::string root = args.get("--write");
-    TRY(write_file(root + "/docs/accuracy.md", run::accuracy_markdown(rows)));
-    TRY(write_file(root + "/src/run/accuracy/residuals.json", run::residuals_json(rows)));
-  }
   if (args.has("--json")) {
     Json out = report("accuracy");
     out.set("rows", run::accuracy_json(rows));
     print(out.text(2) + "\n");
+  } else if (args.has("--markdown")) {
+    print(run::accuracy_markdown(rows));
+  } else if (args.has("--residuals")) {
+    print(run::residuals_json(rows));
   } else {
     print(run::accuracy_text(rows));
   }
