@@ -4,6 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := build
 .PHONY: build demo test test-fast test-build bench accuracy docs fuzz sanitize format check clean
 
+export CXX ?= g++
 JOBS ?= $(shell nproc)
 PYTHON := .venv/bin/python
 PYTEST := $(PYTHON) -m pytest
@@ -84,4 +85,4 @@ check: test-build
 	@cmake --build build -j $(JOBS) --target all_verify_interface_header_sets
 
 clean:
-	rm -rf build build-asan build-fuzz python/trine/_core.*.so
+	rm -rf build build-asan build-fuzz build-wheel python/trine/_core.*.so
