@@ -53,6 +53,11 @@ constexpr uint32_t round_signed(uint32_t x, uint32_t random) {
     // Without a NaN there is only a zero to write; ml_dtypes flips its sign, and so do we.
     return F.has_nan ? sign | F.nan_bits : sign ^ (1u << F.sign_at());
   }
+  if constexpr (F.exponent_bits == 8 && !kStochastic) {
+    // f32's exponent: one add rounds, and an overflow carries into infinity by itself.
+    constexpr int kShift = 23 - F.mantissa_bits;
+    return (x + ((1u << (kShift - 1)) - 1) + ((x >> kShift) & 1)) >> kShift;
+  }
   uint32_t beyond = F.overflow == Overflow::nan ? F.nan_bits : F.max_bits + (F.overflow == Overflow::infinity);
   if (magnitude == 0x7f800000) return sign | beyond;
   int exponent = magnitude >> 23;
