@@ -5,27 +5,6 @@
 
 namespace trine::arch {
 
-namespace {
-
-// One element of a tile's rows as a tile of its own; `one` has to outlive it.
-Tile element_of(const Tile& t, int64_t at, Pattern& one) {
-  one = {.dtype = t.dtype, .partitions = t.pattern->partitions};
-  Tile e = t;
-  e.pattern = &one;
-  e.row_elements = 1;
-  e.low = 0;
-  e.high = t.element_bytes();
-  e.dense = true;
-  for (int d = t.pattern->rank - 1; d >= 0; --d) {
-    const Dim& dim = t.pattern->dims[static_cast<size_t>(d)];
-    e.offset += at % dim.count * dim.stride * t.element_bytes();
-    at /= dim.count;
-  }
-  return e;
-}
-
-}  // namespace
-
 Cost gpsimd_cost(const Chip& k, const Call& i, double steps) {
   const double cycles = k.gpsimd.fixed_cycles + std::ceil(steps * stride_slowdown(k, i));
   return {.cycles = std::max(static_cast<int64_t>(cycles), interval(k, i, 0).cycles)};
@@ -56,11 +35,6 @@ std::vector<uint32_t> read_elements(Core& c, const Tile& t, std::string_view slo
     out[i] = whole[static_cast<size_t>(at[i])];
   }
   return out;
-}
-
-void write_element(Core& c, const Tile& t, int row, int64_t at, uint32_t bits) {
-  Pattern one;
-  c.write_bits(element_of(t, at, one), row, &bits);
 }
 
 Result<void> dtype_is(const Call& i, std::string_view slot, std::initializer_list<Dtype> allowed) {

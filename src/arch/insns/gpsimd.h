@@ -26,8 +26,6 @@ Cost gpsimd_cost(const Chip& k, const Call& i, double steps);
 // 0.
 std::vector<uint32_t> read_elements(Core& c, const Tile& t, std::string_view slot, int row,
                                     std::span<const int64_t> at);
-// Writes one element of a row.
-void write_element(Core& c, const Tile& t, int row, int64_t at, uint32_t bits);
 
 // The slot's dtype is one of those named.
 Result<void> dtype_is(const Call& i, std::string_view slot, std::initializer_list<Dtype> allowed);

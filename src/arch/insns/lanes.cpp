@@ -12,13 +12,7 @@ struct Extent {
 };
 Extent extent(const Tile& t) {
   if (t.dynamic) return {0, INT64_MAX};
-  Extent e{t.offset, t.offset + t.element_bytes()};
-  for (int d = 0; d < t.pattern->rank; ++d) {
-    const Dim& dim = t.pattern->dims[static_cast<size_t>(d)];
-    const int64_t reach = dim.stride * (static_cast<int64_t>(dim.count) - 1) * t.element_bytes();
-    (reach < 0 ? e.low : e.high) += reach;
-  }
-  return e;
+  return {t.offset + t.low, t.offset + t.high};
 }
 
 bool same_elements(const Tile& a, const Tile& b) {
@@ -87,6 +81,27 @@ std::array<uint32_t, 128> read_scalar_bits(Core& c, const Call& i, std::string_v
   c.working_on(slot);
   for (int p = 0; p < t.partitions; ++p) c.read_bits(t, p, &out[static_cast<size_t>(p)]);
   return out;
+}
+
+Tile element_of(const Tile& t, int64_t at, Pattern& one) {
+  one = {.dtype = t.dtype, .partitions = t.pattern->partitions};
+  Tile e = t;
+  e.pattern = &one;
+  e.row_elements = 1;
+  e.low = 0;
+  e.high = t.element_bytes();
+  e.dense = true;
+  for (int d = t.pattern->rank - 1; d >= 0; --d) {
+    const Dim& dim = t.pattern->dims[static_cast<size_t>(d)];
+    e.offset += at % dim.count * dim.stride * t.element_bytes();
+    at /= dim.count;
+  }
+  return e;
+}
+
+void write_element(Core& c, const Tile& t, int row, int64_t at, uint32_t bits) {
+  Pattern one;
+  c.write_bits(element_of(t, at, one), row, &bits);
 }
 
 static Result<void> same(const Call& i, std::initializer_list<std::string_view> slots, bool elements) {

@@ -46,6 +46,10 @@ using Scalars = std::array<float, 128>;
 Scalars read_scalars(Core& c, const Call& i, std::string_view slot, float absent = 0);
 std::array<uint32_t, 128> read_scalar_bits(Core& c, const Call& i, std::string_view slot);
 
+// One element of a tile's rows as a tile of its own; `one` has to outlive it.
+Tile element_of(const Tile& t, int64_t at, Pattern& one);
+void write_element(Core& c, const Tile& t, int row, int64_t at, uint32_t bits);
+
 // dst[p] = f(p, out) for every lane, through f32: f(int p, float* out).
 template <class F>
 void write_rows(Core& c, const Tile& dst, F f, std::string_view slot = "dst") {

@@ -83,7 +83,7 @@ Result<void> tensor_tensor_scan_check(const Chip& k, const Call& i) {
 
 // --- tensor_copy_predicated ---
 
-// Elements whose predicate is false keep their bits, written or not, so each true run is written on its own unless the
+// Elements whose predicate is false keep their bits, written or not; the true ones are written one by one unless the
 // whole row was written before.
 void write_where(Core& c, const Tile& d, int p, const uint32_t* values, const std::vector<char>& where) {
   std::vector<uint32_t> row(where.size());
@@ -94,22 +94,8 @@ void write_where(Core& c, const Tile& d, int p, const uint32_t* values, const st
   for (size_t e = 0; e < where.size(); ++e)
     if (where[e]) row[e] = values[e];
   if (all_written) return c.write_bits(d, p, row.data());
-  const Pattern& whole = *d.pattern;
-  for (int64_t e = 0; e < d.row_elements; ++e) {
-    if (!where[static_cast<size_t>(e)]) continue;
-    int64_t offset = 0, rest = e;
-    for (int k = whole.rank - 1; k >= 0; --k) {
-      const Dim& dim = whole.dims[static_cast<size_t>(k)];
-      offset += rest % dim.count * dim.stride;
-      rest /= dim.count;
-    }
-    const Pattern one{.dtype = d.dtype, .partitions = whole.partitions};
-    Tile t = d;
-    t.pattern = &one;
-    t.row_elements = 1;
-    t.offset += offset * d.element_bytes();
-    c.write_bits(t, p, &row[static_cast<size_t>(e)]);
-  }
+  for (size_t e = 0; e < where.size(); ++e)
+    if (where[e]) write_element(c, d, p, static_cast<int64_t>(e), row[e]);
 }
 
 void tensor_copy_predicated(Core& c, const Call& i) {

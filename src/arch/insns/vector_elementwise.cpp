@@ -1,5 +1,6 @@
 // Rows whose result element depends on the same element of the data: copies, fills, one- and two-tile arithmetic.
 // Arithmetic is f32 with casts on the way in and out; bitvec operators see raw bits; GpSimd has exact 32-bit integers.
+#include <cstring>
 #include <vector>
 
 #include "arch/insns/alu.h"
@@ -51,17 +52,18 @@ Result<void> tensor_copy_check(const Chip& k, const Call& i) {
 
 // --- memset ---
 
+// The constant is rounded once, to nearest even, as a compiler would have done.
 void memset(Core& c, const Call& i) {
   const Tile d = i.tile("dst");
   const double value = i.real("value");
+  Rounding nearest;
+  uint64_t bits = static_cast<uint64_t>(static_cast<int64_t>(value));
+  if (is_floating(d.dtype)) bits = row(d.dtype).round(static_cast<float>(value), nearest);
+  const size_t size = static_cast<size_t>(d.element_bytes());
+  std::vector<std::byte> bytes(static_cast<size_t>(d.row_elements) * size);
+  for (size_t e = 0; e < bytes.size(); e += size) std::memcpy(bytes.data() + e, &bits, size);
   c.working_on("dst");
-  if (is_floating(d.dtype)) {
-    const std::vector<float> row(static_cast<size_t>(d.row_elements), static_cast<float>(value));
-    for (int p = 0; p < d.partitions; ++p) c.write(d, p, row.data());
-    return;
-  }
-  const std::vector<int64_t> row(static_cast<size_t>(d.row_elements), static_cast<int64_t>(value));
-  for (int p = 0; p < d.partitions; ++p) c.write_int(d, p, row.data());
+  for (int p = 0; p < d.partitions; ++p) c.write_bytes(d, p, bytes.data());
 }
 
 Cost memset_cycles(const Chip& k, const Call& i) {

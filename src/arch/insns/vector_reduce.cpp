@@ -4,6 +4,7 @@
 #include <limits>
 #include <vector>
 
+#include "arch/activation.h"
 #include "arch/insns/alu.h"
 #include "arch/insns/lanes.h"
 #include "arch/insns/vector.h"
@@ -199,9 +200,8 @@ void exponential(Core& c, const Call& i) {
   Source a(c, i, "src", i.tile("dst"));
   const Scalars top = read_scalars(c, i, "max_value");
   reduce_rows(c, i, a.tile, Alu::add, [&](int p, float* out) {
-    const float* const x = a.row(p);
-    const float max = top[static_cast<size_t>(p)];
-    for (int64_t e = 0; e < a.tile.row_elements; ++e) out[e] = std::exp(x[e] - max);
+    alu_f32(Alu::subtract).scalar(a.row(p), top[static_cast<size_t>(p)], out, a.tile.row_elements);
+    activate(Act::exp, out, out, static_cast<size_t>(a.tile.row_elements));
   });
 }
 

@@ -6,6 +6,7 @@
 
 #include "arch/insns/lanes.h"
 #include "arch/insns/vector.h"
+#include "base/mx.h"
 #include "base/text.h"
 
 namespace trine::arch {
@@ -179,6 +180,61 @@ Result<void> nc_stream_shuffle_check(const Chip&, const Call& i) {
   return {};
 }
 
+// --- quantize_mx ---
+
+constexpr int kBlockPartitions = 8, kCarrier = 4;  // a block is 8 partitions by the 4 elements of one carrier
+
+// The scales of each quadrant's four groups of 8 partitions lie in its first four rows of dst_scale, as nc_matmul_mx
+// reads them.
+void quantize_mx(Core& c, const Call& i) {
+  const Tile d = i.tile("dst"), scale = i.tile("dst_scale");
+  const Dtype element = mx_element(d.dtype);
+  Source src(c, i, "src", d);
+  std::vector<std::array<float, kMxBlock>> blocks(static_cast<size_t>(d.row_elements));
+  std::vector<uint32_t> carriers(static_cast<size_t>(kBlockPartitions * d.row_elements)), scales(blocks.size());
+  for (int group = 0; group < d.partitions; group += kBlockPartitions) {
+    for (int p = 0; p < kBlockPartitions; ++p) {
+      const float* x = src.row(group + p);
+      for (auto& block : blocks)
+        for (int e = 0; e < kCarrier; ++e) block[static_cast<size_t>(p * kCarrier + e)] = *x++;
+    }
+    for (size_t b = 0; b < blocks.size(); ++b) {
+      const MxBlock out = mx_quantize_block(blocks[b].data(), element, MxRule::chip, c.rounding);
+      scales[b] = out.scale;
+      for (size_t p = 0; p < kBlockPartitions; ++p)
+        carriers[p * blocks.size() + b] = mx_pack(out.codes.data() + p * kCarrier, element);
+    }
+    c.working_on("dst");
+    for (int p = 0; p < kBlockPartitions; ++p) c.write_bits(d, group + p, carriers.data() + p * d.row_elements);
+    c.working_on("dst_scale");
+    c.write_bits(scale, group / kQuadrant * kQuadrant + group % kQuadrant / kBlockPartitions, scales.data());
+  }
+}
+
+Cost quantize_mx_cycles(const Chip& k, const Call& i) {
+  return interval(k, i, static_cast<double>(i.tile("src").row_elements) / k.vector.fast_factor);
+}
+
+Result<void> quantize_mx_check(const Chip&, const Call& i) {
+  const Tile s = i.tile("src"), d = i.tile("dst"), scale = i.tile("dst_scale");
+  if (s.dtype != Dtype::bf16 && s.dtype != Dtype::f16)
+    return fail(Code::invalid, cat("src is ", row(s.dtype).name, "; quantize_mx takes bf16 or f16"));
+  if (d.dtype != Dtype::f8e4m3fn_x4 && d.dtype != Dtype::f8e5m2_x4)
+    return fail(Code::invalid, cat("dst is ", row(d.dtype).name, "; quantize_mx writes f8e4m3fn_x4 or f8e5m2_x4"));
+  if (scale.dtype != Dtype::u8 && scale.dtype != Dtype::f8e8m0)
+    return fail(Code::invalid, cat("dst_scale is ", row(scale.dtype).name, "; scales are u8 or f8e8m0"));
+  if (s.partitions % kQuadrant)
+    return fail(Code::invalid, cat("src has ", s.partitions, " partitions; give a multiple of 32"));
+  TRY(same_lanes(i, {"src", "dst"}));
+  if (s.row_elements != d.row_elements * kCarrier || scale.row_elements != d.row_elements)
+    return fail(Code::invalid, cat("src has ", s.row_elements, " elements per partition, dst ", d.row_elements,
+                                   " and dst_scale ", scale.row_elements, "; both results have a quarter of src's"));
+  const int last = s.partitions - kQuadrant + kQuadrant / kBlockPartitions;
+  if (scale.partitions >= last) return {};
+  return fail(Code::invalid, cat("dst_scale has ", scale.partitions, " partitions; the scales of ", s.partitions,
+                                 " lie in the first four of each 32, so give at least ", last));
+}
+
 constexpr Row kRows[] = {
     {.name = "max8",
      .opcode = 0x30,
@@ -222,6 +278,17 @@ constexpr Row kRows[] = {
      .says = "in each quadrant dst[p] = src[shuffle_mask[p]]; 255 keeps dst[p]",
      .source = "doc: nki.isa 2.26.1, max(MIN_II, N)",
      .label = "STREAM_SHUFFLE"},
+    {.name = "quantize_mx",
+     .opcode = 0x34,
+     .engines = kVector,
+     .needs = Feature::mx,
+     .operands = "dst:w:sbuf src:r:sbuf dst_scale:m:sbuf",
+     .exec = quantize_mx,
+     .cycles = quantize_mx_cycles,
+     .check = quantize_mx_check,
+     .says = "dst, dst_scale = src in MX blocks of 8 partitions by 4 elements, one power-of-two scale each",
+     .source = "doc: guide v4, four elements a lane and cycle",
+     .label = "QUANTIZE_MX"},
 };
 static_assert(well_formed(kRows));
 
