@@ -668,6 +668,37 @@ def nc_stream_shuffle(case: Case):
     return {"dst": out}
 
 
+# --- quantize_mx ---
+
+
+def make_quantize_mx(make: Maker) -> Case:
+    p, n = make.pick(32, 64, 96, 128), int(make.rng.integers(1, 12))
+    src = make.tile(make.pick("bf16", "f16"), p, 4 * n, special=0, scale=float(make.pick(1e-3, 1.0, 100.0)), start=0)
+    spread = 2.0 ** make.rng.integers(-12, 8, (p // 8, 1, 1)).repeat(8, axis=0).reshape(p, 1)
+    zero = make.rng.random((p // 8, n)) < 0.1
+    values = np.where(zero.repeat(8, axis=0).repeat(4, axis=1), 0, src.f32 * f32(spread))
+    src = make.tile(src.dtype, p, 4 * n, writes=True, values=f32(values))
+    dst = make.tile(make.pick("f8e4m3fn_x4", "f8e5m2_x4"), p, n, writes=True)
+    scale = make.tile("u8", p, n, writes=True)
+    return Case("trn3", "vector", [Step("quantize_mx", {"dst": dst, "src": src, "dst_scale": scale})])
+
+
+def quantize_mx(case: Case):
+    src, dst = case["src"].f32, case["dst"]
+    element, top = ("f8e4m3fn", 8) if dst.dtype == "f8e4m3fn_x4" else ("f8e5m2", 15)
+    p, n = len(src), src.shape[1] // 4
+    blocks = src.reshape(p // 8, 8, n, 4).transpose(0, 2, 1, 3).astype(np.float64)  # [group, column, partition, element]
+    largest = np.abs(blocks).max(axis=(2, 3))
+    exponent = np.where(largest > 0, np.floor(np.log2(np.where(largest > 0, largest, 1))) - (top - 1), -127)
+    exponent = np.maximum(exponent, -127)
+    codes = cast(f32(blocks / 2.0 ** exponent[:, :, None, None]), element).view(np.uint8)
+    carriers = codes.transpose(0, 2, 1, 3).reshape(p, n * 4).copy().view(np.uint32)
+    scales = case["dst_scale"].values.copy()
+    for group in range(p // 8):
+        scales[group // 4 * 32 + group % 4] = (exponent[group] + 127).astype(np.uint8)
+    return {"dst": carriers, "dst_scale": scales}
+
+
 # --- random ---
 
 M32 = np.uint64(0xFFFFFFFF)
@@ -854,6 +885,7 @@ TABLE = {
     "nc_find_index8": Meaning(make_nc_find_index8, nc_find_index8),
     "nc_match_replace8": Meaning(make_nc_match_replace8, nc_match_replace8),
     "nc_stream_shuffle": Meaning(make_nc_stream_shuffle, nc_stream_shuffle),
+    "quantize_mx": Meaning(make_quantize_mx, quantize_mx),
     "rng": Meaning(make_rng, rng),
     "rand2": Meaning(make_rand2, rand2),
     "rand_set_state, rand_get_state": Meaning(make_rand_state, rand_state),
