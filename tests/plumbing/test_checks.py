@@ -1,5 +1,7 @@
 """The repository's own checks catch what they are for."""
 
+from pathlib import Path
+
 import check_docs
 import check_layers
 import check_size
@@ -44,3 +46,7 @@ def test_long_files_and_functions_are_caught_but_tables_are_not():
 
 def test_generated_pages_are_listed_with_their_commands():
     assert check_docs.pages("# note\ndocs/a.md: trine chips --x a:b\n") == {"docs/a.md": "trine chips --x a:b"}
+
+
+def test_this_repository_keeps_its_arrows():
+    assert check_layers.broken_arrows(Path(__file__).resolve().parent.parent.parent) == []
