@@ -434,4 +434,13 @@ Machine::Machine(const Program& program, const CoreShape& shape) : hbm(program.t
       hbm[i] = Memory::make(static_cast<size_t>(tensor_bytes(program.tensors[i])), 0);
 }
 
+std::string Machine::refused() const {
+  const auto missing = [](const Memory& m) { return m.size && (!m.bytes || !m.written.held()); };
+  for (size_t i = 0; i < hbm.size(); ++i)
+    if (missing(hbm[i])) return program_.tensors[i].name;
+  for (const Core& core : cores)
+    if (missing(core.sbuf) || missing(core.psum)) return "SBUF and PSUM";
+  return {};
+}
+
 }  // namespace trine::arch

@@ -45,7 +45,7 @@ class WrittenBits {
   void clear(size_t begin, size_t n);
   bool all(size_t begin, size_t n) const;
   bool any(size_t begin, size_t n) const;
-  bool none_held() const { return !words_; }  // of no bytes, or the host refused
+  bool held() const { return words_; }
 
  private:
   LazyBytes bits_;
@@ -161,6 +161,7 @@ class Machine {
   Machine(const Program& program, const CoreShape& shape);
   const Program& program() const { return program_; }
 
+  std::string refused() const;  // the first memory that the host had no room for, or empty
   // The memory of an HBM tensor; an output that is an input's storage shares that input's.
   Memory& hbm_of(uint32_t tensor) { return hbm[storage(tensor)]; }
   uint32_t storage(uint32_t tensor) const {

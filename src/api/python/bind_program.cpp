@@ -7,24 +7,22 @@
 
 #include <cstring>
 
+#include "api/python/raise.h"
 #include "arch/asm.h"
 #include "arch/chip.h"
+#include "arch/container.h"
+#include "arch/verify.h"
 #include "base/text.h"
 #include "run/drivers/exact/exact.h"
 
 namespace nb = nanobind;
 using namespace trine;
+using trine::api::or_raise;
 
 namespace {
 
 using BytesIn = nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using BytesOut = nb::ndarray<nb::numpy, uint8_t, nb::ndim<1>>;
-
-template <class T>
-T or_raise(Result<T> result) {
-  if (!result) throw nb::value_error(result.error().text().c_str());
-  if constexpr (!std::is_void_v<T>) return *std::move(result);
-}
 
 const arch::Chip& chip_named(const std::string& name) { return *or_raise(arch::find_chip(name)); }
 
@@ -212,6 +210,20 @@ void bind_program(nb::module_& m) {
       .def_ro("chip", &arch::Program::chip)
       .def_ro("cores", &arch::Program::cores)
       .def_prop_ro("tensors", tensor_list)
+      .def_static(
+          "load", [](const std::string& path) { return or_raise(arch::load_program(path)); }, "path"_a,
+          "Reads a program file or assembly text.")
+      .def(
+          "save", [](const arch::Program& p, const std::string& path) { or_raise(arch::write_program(p, path)); },
+          "path"_a)
+      .def(
+          "verify",
+          [](const arch::Program& p, const std::string& chip) {
+            std::vector<std::string> out;
+            for (const arch::Finding& f : arch::verify(p, chip_named(chip))) out.push_back(f.error.text());
+            return out;
+          },
+          "chip"_a = "trn2", "What keeps the program from running on a chip; empty when nothing does.")
       .def("disassemble", [](const arch::Program& p) { return arch::disassemble(p); })
       .def(
           "run",

@@ -42,7 +42,7 @@ Engines::Engines(arch::Machine& machine, const arch::Chip& chip, const ExactOpti
     : machine_(machine), program_(machine.program()), chip_(chip), options_(options), findings_(findings) {
   for (size_t i = 0; i < program_.streams.size(); ++i) {
     const arch::Stream& s = program_.streams[i];
-    Lane lane{arch::Sequencer(program_, s), static_cast<int>(i), {}, {}, false};
+    Lane lane{arch::Sequencer(program_, s), static_cast<int>(i), {}, {}, {}};
     for (const arch::Insn& insn : s.insns) lane.infos.push_back(arch::row_by_opcode(insn.opcode));
     lane.rounding.mode = options.stochastic ? RoundingMode::stochastic : RoundingMode::nearest_even;
     lane.rounding.seed = options.seed + i;  // every stream has its own sequence, so its turns do not matter
@@ -57,18 +57,19 @@ void Engines::run(RunResult& result) {
   for (;;) {
     bool moved = false;
     for (Lane& lane : lanes_) moved |= advance(lane);
-    moved |= meet();
     if (counts_.instructions >= budget) {
       report_endless();
       break;
     }
-    if (pass_waits() || moved) continue;
+    const bool met = hold_meetings();
+    if (pass_waits() || met || moved) continue;
     result.finished = true;
     for (const Lane& lane : lanes_) result.finished &= lane.at.done();
     if (!result.finished) report_deadlock();
     break;
   }
   result.counts = counts_;
+  for (Lane& lane : lanes_) result.loaded.push_back(std::move(lane.loaded));
 }
 
 bool Engines::advance(Lane& lane) {
@@ -90,8 +91,7 @@ bool Engines::advance(Lane& lane) {
   return counts_.instructions != before;
 }
 
-// The call at hand, with the lane's registers in its core.
-arch::Call Engines::call_of(const Lane& lane) {
+arch::Call Engines::call_of(Lane& lane) {
   const arch::Stream& stream = lane.at.stream();
   auto& registers = machine_.cores[stream.core].registers[static_cast<size_t>(stream.engine)];
   std::copy_n(lane.at.registers(), registers.size(), registers.begin());
@@ -99,67 +99,66 @@ arch::Call Engines::call_of(const Lane& lane) {
           stream.engine, stream.core, lane.at.loops(), registers.data()};
 }
 
-bool Engines::meet() {
+void Engines::execute(Lane& lane) {
+  const arch::Stream& stream = lane.at.stream();
+  arch::Core& core = machine_.cores[stream.core];
+  const arch::Call call = call_of(lane);
+  if (races_) races_->access(lane.stream, lane.at, call);
+  core.rounding = lane.rounding;
+  call.info.row->exec(core, call);
+  lane.rounding = core.rounding;
+  if (call.insn.opcode < kControlOpcodes) {
+    const auto& registers = core.registers[static_cast<size_t>(stream.engine)];
+    for (int r = 0; r < arch::kRegisterCount; ++r) lane.at.set_register(r, registers[static_cast<size_t>(r)]);
+    if (call.insn.opcode == arch::kOpRegisterLoad)
+      lane.loaded.push_back(registers[program_.operands[call.insn.operand].reg]);
+  }
+  if (call.info.row->unit == arch::Unit::queue) ++counts_.transfers;
+  if (!core.faults.empty()) take_faults(lane);
+  if (call.insn.updates || call.info.row->unit == arch::Unit::queue) update(lane);
+}
+
+// The same engine of every core has come to an instruction at which cores meet; it is carried out once for all.
+bool Engines::hold_meetings() {
   bool any = false;
-  for (int e = 0; e < arch::kEngineCount && program_.cores > 1; ++e) {
-    std::vector<Lane*> group;
+  for (int e = 0; e < arch::kEngineCount; ++e) {
+    std::vector<Lane*> come(program_.cores);
     for (Lane& lane : lanes_)
-      if (static_cast<int>(lane.at.stream().engine) == e && !lane.at.done() && !waits(lane) && meets(lane))
-        group.push_back(&lane);
-    if (group.size() != program_.cores) continue;
-    std::ranges::stable_sort(group, {}, [](const Lane* lane) { return lane->at.stream().core; });
-    run_meeting(group);
+      if (lane.at.stream().engine == static_cast<arch::Engine>(e) && !lane.at.done() && meets(lane) && !waits(lane))
+        come[lane.at.stream().core] = &lane;
+    if (std::find(come.begin(), come.end(), nullptr) != come.end()) continue;
+    hold_meeting(come);
     any = true;
   }
   return any;
 }
 
-// All that came before on any of them comes before all that follows on any of them.
-void Engines::run_meeting(const std::vector<Lane*>& group) {
+void Engines::hold_meeting(const std::vector<Lane*>& lanes) {
   std::vector<arch::Call> calls;
   std::vector<int> streams;
-  for (Lane* lane : group) {
+  for (Lane* lane : lanes) {
     calls.push_back(call_of(*lane));
     streams.push_back(lane->stream);
   }
+  arch::Core& core = machine_.cores[0];
   if (races_) {
     races_->meet(streams);
-    for (size_t i = 0; i < group.size(); ++i) races_->access(streams[i], group[i]->at, call_of(*group[i]));
+    for (size_t i = 0; i < calls.size(); ++i) races_->access(streams[i], lanes[i]->at, calls[i]);
   }
-  Lane& first = *group.front();
-  arch::Core& core = machine_.cores[first.at.stream().core];
+  core.rounding = lanes[0]->rounding;
   machine_.meeting = calls;
-  core.rounding = first.rounding;
-  calls.front().info.row->exec(core, calls.front());
-  first.rounding = core.rounding;
+  calls[0].info.row->exec(core, calls[0]);  // it sees to it that they agree
   machine_.meeting = {};
-  if (!core.faults.empty()) take_faults(first);
+  lanes[0]->rounding = core.rounding;
   if (races_) races_->meet(streams);
-  for (Lane* lane : group) {
+  if (!core.faults.empty()) take_faults(*lanes[0]);
+  for (Lane* lane : lanes) {
     ++counts_.instructions;
     if (lane->at.insn().updates) update(*lane);
     lane->at.step();
     lane->passed = false;
     if (races_ && lane->at.done()) races_->end(lane->stream);
   }
-}
-
-void Engines::execute(Lane& lane) {
-  const arch::Stream& stream = lane.at.stream();
-  const arch::RowInfo& info = *lane.infos[lane.at.pc()];
-  arch::Core& core = machine_.cores[stream.core];
-  auto& registers = core.registers[static_cast<size_t>(stream.engine)];
-  const bool writes_register = lane.at.insn().opcode < kControlOpcodes;
-  const arch::Call call = call_of(lane);
-  if (races_) races_->access(lane.stream, lane.at, call);
-  core.rounding = lane.rounding;
-  info.row->exec(core, call);
-  lane.rounding = core.rounding;
-  if (writes_register)
-    for (int r = 0; r < arch::kRegisterCount; ++r) lane.at.set_register(r, registers[static_cast<size_t>(r)]);
-  if (info.row->unit == arch::Unit::queue) ++counts_.transfers;
-  if (!core.faults.empty()) take_faults(lane);
-  if (lane.at.insn().updates || info.row->unit == arch::Unit::queue) update(lane);
 }
 
 void Engines::update(Lane& lane) {
@@ -218,7 +217,6 @@ void Engines::take_faults(Lane& lane) {
 }
 
 std::string Engines::waiting_for(const Lane& lane) const {
-  if (!waits(lane)) return cat("the other cores at ", lane.infos[lane.at.pc()]->row->name);
   std::string out;
   const arch::Insn& insn = lane.at.insn();
   const auto& semaphores = machine_.cores[lane.at.stream().core].semaphores;
@@ -235,10 +233,30 @@ void Engines::report_deadlock() {
     Finding f;
     f.kind = FaultKind::deadlock;
     f.place = place_of(lane.stream, lane.at);
-    f.found = cat(stream_name(lane.at.stream()), " waits for ", waiting_for(lane), " and nothing can run");
-    f.expected = "an instruction that can still run to bring the semaphore there";
+    if (waits(lane)) {
+      f.found = cat(stream_name(lane.at.stream()), " waits for ", waiting_for(lane), " and nothing can run");
+      f.expected = "an instruction that can still run to bring the semaphore there";
+    } else {
+      f.found = cat(stream_name(lane.at.stream()), " waits to meet ", missing_from(lane));
+      f.expected = "the same engine of every core to come to the same instruction";
+      f.fix = "give every core the same barriers, exchanges and collectives on this engine";
+    }
     findings_.add(std::move(f));
   }
+}
+
+std::string Engines::missing_from(const Lane& lane) const {
+  std::string out;
+  for (int core = 0; core < program_.cores; ++core) {
+    const auto it = std::find_if(lanes_.begin(), lanes_.end(), [&](const Lane& other) {
+      return other.at.stream().core == core && other.at.stream().engine == lane.at.stream().engine;
+    });
+    std::string_view state = it == lanes_.end() ? "has no such stream" : "";
+    if (it != lanes_.end() && it->at.done()) state = "has ended";
+    if (it != lanes_.end() && !it->at.done() && (waits(*it) || !meets(*it))) state = "is held up";
+    if (!state.empty()) out += cat(out.empty() ? "" : ", ", "core ", core, ", which ", state);
+  }
+  return out;
 }
 
 void Engines::report_endless() {

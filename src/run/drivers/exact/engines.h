@@ -25,25 +25,24 @@ class Engines {
     int stream = 0;
     std::vector<const arch::RowInfo*> infos;  // of each instruction
     Rounding rounding;
-    bool passed = false;  // the waits of the instruction at hand have been met
+    std::vector<uint32_t> loaded;  // what its register_loads gave, in order
+    bool passed = false;           // the waits of the instruction at hand have been met
   };
   bool waits(const Lane& lane) const { return lane.at.insn().waits && !lane.passed; }
-  // Stands where the program's cores meet; a core alone has nobody to meet.
-  bool meets(const Lane& lane) const {
-    return program_.cores > 1 && lane.infos[lane.at.pc()]->row->unit == arch::Unit::meeting;
-  }
+  bool meets(const Lane& lane) const { return lane.infos[lane.at.pc()]->row->unit == arch::Unit::meeting; }
   bool satisfied(const Lane& lane) const;
-  bool advance(Lane& lane);  // until it waits, ends or has run for a while; false when it did nothing
+  bool advance(Lane& lane);  // until it waits, meets, ends or has run for a while; false when it did nothing
+  arch::Call call_of(Lane& lane);
   void execute(Lane& lane);
-  arch::Call call_of(const Lane& lane);
-  bool meet();  // where one engine of every core has come to a meeting row, runs it for all of them
-  void run_meeting(const std::vector<Lane*>& group);
   void update(Lane& lane);
   void take_faults(Lane& lane);
-  bool pass_waits();  // lets on whoever may go on
+  bool pass_waits();     // lets on whoever may go on
+  bool hold_meetings();  // of engines whose every core has come
+  void hold_meeting(const std::vector<Lane*>& lanes);
   void report_deadlock();
   void report_endless();
   std::string waiting_for(const Lane& lane) const;
+  std::string missing_from(const Lane& lane) const;
 
   arch::Machine& machine_;
   const arch::Program& program_;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "arch/row.h"
+#include "arch/verify.h"
 #include "base/text.h"
 #include "run/drivers/exact/engines.h"
 
@@ -84,7 +85,8 @@ void place_tensors(arch::Machine& machine, const Inputs& inputs) {
     const Tensor& t = program.tensors[i];
     std::span<const std::byte> from;
     if (t.kind == TensorKind::input) from = inputs.find(t.name)->second;
-    if (t.kind == TensorKind::constant) from = std::span(program.data).subspan(t.data_offset, t.data_bytes);
+    if (t.kind == TensorKind::constant)
+      from = std::span(program.data.data(), program.data.size()).subspan(t.data_offset, t.data_bytes);
     if (from.empty()) continue;
     if (t.space != Space::hbm) {
       place_on_chip(machine, t, from.data());
@@ -119,6 +121,40 @@ std::vector<std::byte> read_back(arch::Machine& machine, uint32_t index, bool& c
   return out;
 }
 
+// The first instruction that touches a tensor which reaches past the end of its memory.
+Place first_use_past_end(const Program& program, const arch::CoreShape& shape, int64_t hbm_bytes) {
+  const auto past = [&](const Tensor& t) {
+    if (t.space == Space::hbm) return t.address + tensor_bytes(t) > hbm_bytes;
+    return t.address + bytes_per_partition(t) > (t.space == Space::sbuf ? shape.sbuf_bytes : shape.psum_bytes);
+  };
+  Place p;
+  for (size_t s = 0; s < program.streams.size(); ++s)
+    for (uint32_t pc = 0; pc < program.streams[s].insns.size(); ++pc) {
+      const arch::Insn& insn = program.streams[s].insns[pc];
+      for (size_t i = 0; i < arch::row_by_opcode(insn.opcode)->slots.size(); ++i) {
+        const arch::Operand& o = program.operands[insn.operand + i];
+        if (o.kind != arch::OperandKind::tile || !past(program.tensors[o.tensor])) continue;
+        p.stream = static_cast<int>(s);
+        p.index = pc;
+        return p;
+      }
+    }
+  return p;
+}
+
+// What does not fit is a finding about the program; everything else that the verifier says keeps it from running.
+Result<void> check_program(const Program& program, const arch::Chip& chip, Findings& findings) {
+  for (const arch::Finding& problem : arch::verify(program, chip)) {
+    if (problem.error.code != Code::out_of_memory) return problem.error;
+    Finding f;
+    f.kind = arch::FaultKind::over_capacity;
+    f.place = first_use_past_end(program, shape_of(chip), chip.hbm.bytes);
+    f.found = problem.error.message;
+    findings.add(std::move(f), findings.list().size());
+  }
+  return {};
+}
+
 void collect_outputs(arch::Machine& machine, Findings& findings, RunResult& result) {
   const Program& program = machine.program();
   for (uint32_t i = 0; i < program.tensors.size(); ++i) {
@@ -141,11 +177,18 @@ void collect_outputs(arch::Machine& machine, Findings& findings, RunResult& resu
 
 Result<RunResult> run_exact(const Program& program, const arch::Chip& chip, const Inputs& inputs,
                             const ExactOptions& options) {
-  TRY(check_inputs(program, inputs));
-  arch::Machine machine(program, shape_of(chip));
-  place_tensors(machine, inputs);
   Findings findings(program, options.findings_max);
+  TRY(check_program(program, chip, findings));
+  TRY(check_inputs(program, inputs));
   RunResult result;
+  if (!findings.list().empty()) {  // it does not fit, so there is nothing to run it on
+    result.findings = findings.take();
+    return result;
+  }
+  arch::Machine machine(program, shape_of(chip));
+  if (const std::string name = machine.refused(); !name.empty())
+    return fail(Code::out_of_memory, cat("the host has no memory for ", name), program.name);
+  place_tensors(machine, inputs);
   Engines engines(machine, chip, options, findings);
   engines.run(result);
   collect_outputs(machine, findings, result);

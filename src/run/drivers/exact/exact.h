@@ -48,9 +48,10 @@ struct RunResult {
   int64_t findings_dropped = 0;  // beyond findings_max
   bool finished = false;         // every stream reached its end
   Counts counts;
+  std::vector<std::vector<uint32_t>> loaded;  // of each stream: what its register_loads gave, for the timer
 };
 
-// `program` has passed arch::verify for `chip`. The error is about the inputs or the host, never about the run.
+// The error is what arch::verify says, or about the inputs or the host; never about how the run went.
 Result<RunResult> run_exact(const arch::Program& program, const arch::Chip& chip, const Inputs& inputs,
                             const ExactOptions& options = {});
 
