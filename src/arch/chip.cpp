@@ -16,7 +16,7 @@ std::span<const EmbeddedFile> embedded_chips();  // written by the build
 
 namespace {
 
-// Where a base chip's text is looked up, so that a test can read chips that are not built in.
+// The file that `like` names: built in, and called after its chip.
 const EmbeddedFile* find_embedded(std::string_view chip_name) {
   for (const EmbeddedFile& f : embedded_chips())
     if (f.name == cat(chip_name, ".json")) return &f;

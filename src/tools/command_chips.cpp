@@ -1,4 +1,6 @@
 // trine chips: the generations side by side, every number with its source on request.
+#include <memory>
+
 #include "arch/chip.h"
 #include "arch/peaks.h"
 #include "base/text.h"
@@ -12,12 +14,25 @@ using arch::Chip;
 using arch::NumberRow;
 using Rows = std::vector<std::vector<std::string>>;
 
-Result<std::vector<const Chip*>> chosen(const Args& args) {
+struct Chosen {
   std::vector<const Chip*> chips;
-  for (const std::string& name : args.words) chips.push_back(TRY(arch::find_chip(name)));
-  if (chips.empty())
-    for (const Chip& chip : arch::all_chips()) chips.push_back(&chip);
-  return chips;
+  std::vector<std::unique_ptr<Chip>> own;  // read from files
+};
+
+Result<Chosen> chosen(const Args& args) {
+  Chosen out;
+  for (const std::string& name : args.words) {
+    if (name.ends_with(".json")) {
+      Chip chip = TRY(arch::load_chip_file(name));
+      out.own.push_back(std::make_unique<Chip>(std::move(chip)));
+      out.chips.push_back(out.own.back().get());
+    } else {
+      out.chips.push_back(TRY(arch::find_chip(name)));
+    }
+  }
+  if (out.chips.empty())
+    for (const Chip& chip : arch::all_chips()) out.chips.push_back(&chip);
+  return out;
 }
 
 // Bytes as people say them; the JSON has them plain.
@@ -180,11 +195,12 @@ std::string page(const std::vector<const Chip*>& chips) {
 }
 
 Result<Exit> run(const Args& args) {
-  const auto chips = TRY(chosen(args));
+  const Chosen list = TRY(chosen(args));
+  const auto& chips = list.chips;
   if (args.has("--json")) {
-    Json list = Json::array();
-    for (const Chip* c : chips) list.push(chip_json(*c));
-    print(report("chips").set("chips", std::move(list)).text(2) + "\n");
+    Json rows = Json::array();
+    for (const Chip* c : chips) rows.push(chip_json(*c));
+    print(report("chips").set("chips", std::move(rows)).text(2) + "\n");
   } else if (args.has("--markdown")) {
     print(page(chips));
   } else if (args.has("--sources")) {
