@@ -334,6 +334,8 @@ class Maker:
 
 def program(case: Case) -> str:
     """Loads every tile, copies those of PSUM over, runs the steps in one engine's stream, brings all back."""
+    if hasattr(case, "program"):  # a case of more than one core writes its own
+        return case.program()
     tiles = case.tiles()
     head, load, to_psum, from_psum, store = ["program case", f"chip {case.chip}"], [], [], [], []
     for t in tiles:

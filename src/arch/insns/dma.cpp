@@ -6,6 +6,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "arch/insns/alu.h"
 #include "arch/insns/lanes.h"
 #include "arch/transfer.h"
 #include "base/text.h"
@@ -154,11 +155,6 @@ void transpose(Core& c, const Call& i) {
   }
 }
 
-float combine(Alu op, float a, float b) {
-  if (op == Alu::max) return std::max(a, b);
-  return op == Alu::min ? std::min(a, b) : a + b;
-}
-
 // Rows that two sources both change would be lost; hardware asks for distinct ones.
 void report_twice(Core& c, const Call& i, const Tile& d) {
   if (!d.dynamic) return;
@@ -178,7 +174,7 @@ void report_twice(Core& c, const Call& i, const Tile& d) {
 void compute(Core& c, const Call& i) {
   const OobScope scope(c, i.as<Oob>("oob"));
   const Side d(c, i, "dst");
-  const Alu op = i.as<Alu>("op");
+  const auto combine = alu_f32(i.as<Alu>("op")).tiles;
   c.working_on("dst");
   report_twice(c, i, d.tile);
   std::vector<Side> sources;
@@ -195,10 +191,11 @@ void compute(Core& c, const Call& i) {
     if (missing) continue;
     for (size_t s = 0; s < sources.size(); ++s) {
       sources[s].read(p, one.data());
-      for (size_t e = 0; e < sum.size(); ++e) {
-        const float v = one[e] * scales[s];
-        sum[e] = s ? combine(op, sum[e], v) : v;
-      }
+      for (float& v : one) v *= scales[s];
+      if (s)
+        combine(sum.data(), one.data(), sum.data(), d.tile.row_elements);
+      else
+        sum = one;
     }
     d.write(p, sum.data());
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "arch/core.h"
+#include "arch/insns/alu.h"
 #include "base/text.h"
 
 namespace trine::arch {
@@ -66,14 +67,9 @@ struct Group {
   size_t ranks() const { return calls.size(); }
 };
 
-float combine(Alu op, float a, float b) {
-  if (op == Alu::max) return std::max(a, b);
-  return op == Alu::min ? std::min(a, b) : a + b;
-}
-
 // The op over every rank's source, as f32.
 Floats reduced(Core& c, const Group& g) {
-  const Alu op = g.calls[0]->as<Alu>("op");
+  const auto combine = alu_f32(g.calls[0]->as<Alu>("op")).tiles;
   Floats sum, one;
   for (size_t r = 0; r < g.ranks(); ++r) {
     const Tile t = g.calls[r]->tile("src");
@@ -83,7 +79,7 @@ Floats reduced(Core& c, const Group& g) {
     if (r == 0)
       sum = one;
     else
-      for (size_t e = 0; e < sum.size(); ++e) sum[e] = combine(op, sum[e], one[e]);
+      combine(sum.data(), one.data(), sum.data(), t.elements());
   }
   return sum;
 }
@@ -151,15 +147,14 @@ int64_t ranks_of(const Call& i) {
   return groups.empty() ? i.program.cores : std::ranges::count(groups, group_of(i, i.core));
 }
 
-bool same_collective(Core& c, std::span<const Call> calls) {
+bool same_attributes(Core& c, std::span<const Call> calls) {
   const Call& a = calls.front();
-  for (const Call& b : calls) {
-    const bool same = std::ranges::all_of(b.info.attrs, [&](const AttrSlot& slot) {
-      return slot.type == AttrType::ints ? std::ranges::equal(a.list(slot.name), b.list(slot.name))
-                                         : a.attr(slot.name) == b.attr(slot.name);
-    });
-    if (!same) return disagree(c, a, b, "other attributes", "a collective");
-  }
+  for (const Call& b : calls)
+    for (const AttrSlot& slot : a.info.attrs) {
+      const bool same = slot.type == AttrType::ints ? std::ranges::equal(a.list(slot.name), b.list(slot.name))
+                                                    : a.attr(slot.name) == b.attr(slot.name);
+      if (!same) return disagree(c, a, b, cat("one ", slot.name), cat("another ", slot.name));
+    }
   return true;
 }
 
@@ -189,7 +184,7 @@ void exchange(Core& c, const Call& i) {
 
 void collective(Core& c, const Call& i) {
   const auto calls = calls_of(c, i);
-  if (!same_instruction(c, calls) || !same_sources(c, calls) || !same_collective(c, calls)) return;
+  if (!same_instruction(c, calls) || !same_sources(c, calls) || !same_attributes(c, calls)) return;
   const Collective kind = i.as<Collective>("kind");
   std::vector<int64_t> done;
   for (const Call& leader : calls) {
