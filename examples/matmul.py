@@ -169,7 +169,7 @@ def hoisted(m, n, k, dtype="f32", dge="unknown", buffers=16, group=1, block=1):
     t.loop(tiles_k // buffers)
     for j in range(buffers):
         free = "s2>=" + affine((j // group + 1) * group - buffers, (per_row, "i0"), (tiles_k, "i1"), (buffers, "i2"))
-        load(t, f"b{j}", "rhs", affine(P * n * j, (TN, "i1"), (P * n * buffers, "i2")), n, TN, 1 + 2 * (j % 2), free, "s1", dge)
+        load(t, f"b{j}", "rhs", affine(P * n * j, (TN, "i1"), (P * n * buffers, "i2")), n, TN, 1 + 2 * (j % 2), free, f"s{1 + 4 * (j % 2)}", dge)
     t.end(3)
     t.stream("tensor")
     t.loop(rows // 2)
@@ -181,10 +181,11 @@ def hoisted(m, n, k, dtype="f32", dge="unknown", buffers=16, group=1, block=1):
                 t.loop(tiles_k // buffers)
                 for j in range(buffers):
                     loaded = affine(16 * tiles_k * (row + 1), (32 * block * tiles_k, "i0"))
-                    streamed = affine(16 * (j + 1) + 16 * tiles_k * bank + 16 * per_row * row, (32 * block * per_row, "i0"), (32 * tiles_k, "i1"), (16 * buffers, "i2"))
+                    # even and odd tiles come by two queues, each with its own semaphore
+                    streamed = affine(16 * (j // 2 + 1) + 8 * tiles_k * bank + 8 * per_row * row, (16 * block * per_row, "i0"), (16 * tiles_k, "i1"), (8 * buffers, "i2"))
                     drained = affine(bank - 1 + tiles_n * row, (2 * block * tiles_n, "i0"), (2, "i1"))
                     stationary = f"a{half}_{b}[0:{P}, {affine(TM * j, (TM * buffers, 'i2'))}, {TM}@1]"
-                    t.add(f"nc_matmul dst=acc{bank} stationary={stationary} moving=b{j} accumulate=first wait s0>={loaded} s1>={streamed} s3>={drained} then s2+=1")
+                    t.add(f"nc_matmul dst=acc{bank} stationary={stationary} moving=b{j} accumulate=first wait s0>={loaded} s{1 + 4 * (j % 2)}>={streamed} s3>={drained} then s2+=1")
                 t.end()
             t.end()
     t.end()
@@ -272,9 +273,9 @@ def blocked_k(m, n, k, dtype="f32", dge="unknown", block_n=2, block_k=8):
     t.end(2)
     t.loop(tiles // block_n // 2)
     for j in range(2):
-        stored = affine(16 * (j - 1), (16 * tiles // block_n, "i0"), (32, "i1"))
+        stored = affine((8 * tiles // block_n, "i0"), (16, "i1"))
         place = affine(wide_n * j, (2 * wide_n, "i1"))
-        t.add(f"tensor_copy dst=packed{j} src=sums[0:{TM}, {place}, {wide_n}@1] wait s4>={stored} then s5+=1")
+        t.add(f"tensor_copy dst=packed{j} src=sums[0:{TM}, {place}, {wide_n}@1] wait s{4 + 2 * j}>={stored} then s5+=1")
     t.end(2)
 
     t.stream("gpsimd")  # results
@@ -283,7 +284,7 @@ def blocked_k(m, n, k, dtype="f32", dge="unknown", block_n=2, block_k=8):
     for j in range(2):
         ready = affine(j + 1, (tiles // block_n, "i0"), (2, "i1"))
         offset = affine(TM * n * j, (wide_n, "i0"), (2 * TM * n, "i1"))
-        t.add(f"dma_copy dst=out[{offset}, {TM}@{n} {wide_n}@1] src=packed{j} queue={2 + 2 * j} wait s5>={ready} then s4+=16")
+        t.add(f"dma_copy dst=out[{offset}, {TM}@{n} {wide_n}@1] src=packed{j} queue={2 + 2 * j} wait s5>={ready} then s{4 + 2 * j}+=16")
     t.end(2)
     return t.text()
 

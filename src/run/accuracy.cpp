@@ -179,14 +179,14 @@ std::string accuracy_markdown(const std::vector<AccuracyRow>& rows) {
   return out;
 }
 
-// Times and rates only: the errors of shares are points of the same runs.
+// What a user would ask for, times and rates; shares and packet times are inner quantities of the same runs.
 std::string residuals_json(const std::vector<AccuracyRow>& rows) {
   std::string out =
       "{\n  \"about\": \"Written by `make accuracy`: measured over predicted, by what bounds the program.\",\n  "
       "\"rows\": [\n";
   bool first = true;
   for (const auto& r : rows) {
-    if (r.is_share() || r.predicted == 0) continue;
+    if (r.is_share() || r.kind == "packets" || r.predicted == 0) continue;
     const double ratio =
         r.kind == "dma curve" ? r.predicted / r.measured : r.measured / r.predicted;  // a rate, not a time
     out += cat(first ? "" : ",\n", "    {\"id\": \"", r.id, "\", \"bound\": \"", name(r.bound),

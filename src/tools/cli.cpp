@@ -107,7 +107,12 @@ Exit exit_of(Code code) {
 
 std::string Args::get(std::string_view option, std::string_view otherwise) const {
   const auto found = values_.find(option);
-  return found == values_.end() ? std::string(otherwise) : found->second;
+  return found == values_.end() ? std::string(otherwise) : found->second.back();
+}
+
+std::vector<std::string> Args::all(std::string_view option) const {
+  const auto found = values_.find(option);
+  return found == values_.end() ? std::vector<std::string>{} : found->second;
 }
 
 Result<int64_t> Args::integer(std::string_view option, int64_t otherwise, int64_t min, int64_t max) const {

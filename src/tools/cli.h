@@ -40,13 +40,12 @@ class Args {
 
   bool has(std::string_view option) const { return values_.contains(option); }
   std::string get(std::string_view option, std::string_view otherwise = "") const;  // the last one given
+  std::vector<std::string> all(std::string_view option) const;                      // in order, for repeated ones
   Result<int64_t> integer(std::string_view option, int64_t otherwise, int64_t min, int64_t max) const;
-  void set(std::string_view option, std::string value) {
-    values_.insert_or_assign(std::string(option), std::move(value));
-  }
+  void set(std::string_view option, std::string value) { values_[std::string(option)].push_back(std::move(value)); }
 
  private:
-  std::map<std::string, std::string, std::less<>> values_;
+  std::map<std::string, std::vector<std::string>, std::less<>> values_;
 };
 
 struct Command {

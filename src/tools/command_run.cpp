@@ -1,0 +1,242 @@
+// `trine run`: a program's values, its time, or both.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "arch/container.h"
+#include "arch/verify.h"
+#include "base/convert.h"
+#include "base/file.h"
+#include "base/npy.h"
+#include "base/text.h"
+#include "run/drivers/exact/exact.h"
+#include "run/random_input.h"
+#include "run/report.h"
+#include "tools/choose.h"
+#include "tools/cli.h"
+
+namespace trine::tools {
+
+namespace {
+
+constexpr Option kOptions[] = {
+    kInstance,
+    kChipFile,
+    {"--values", "", "", "run every instruction and show the outputs"},
+    {"--time", "", "", "time it (the default when --values is not given)"},
+    {"--input", "", "NAME=FILE", "an input from a .npy file; the others are random"},
+    {"--output", "", "DIR", "write each output as DIR/NAME.npy"},
+    {"--seed", "", "N", "of random inputs and stochastic rounding (0)"},
+    {"--stochastic", "", "", "round results stochastically"},
+    {"--trap-nan", "", "", "report every instruction that writes a NaN"},
+    {"--no-jump", "", "", "walk every loop iteration, even when they repeat"},
+    {"--window", "", "A:B", "record every instruction that starts between A and B ns"},
+    kJson,
+};
+
+struct Values {
+  run::RunResult result;
+  bool random = false;  // some input was made up
+};
+
+Result<std::map<std::string, Array, std::less<>>> read_inputs(const Args& args, const arch::Program& program) {
+  std::map<std::string, Array, std::less<>> arrays;
+  for (const std::string& text : args.all("--input")) {
+    const size_t eq = text.find('=');
+    if (eq == std::string::npos) return fail(Code::invalid, cat("found --input ", text, ", expected NAME=FILE.npy"));
+    const std::string name = text.substr(0, eq), path = text.substr(eq + 1);
+    const int index = program.find_tensor(name);
+    if (index < 0 || program.tensors[static_cast<size_t>(index)].kind != arch::TensorKind::input)
+      return fail(Code::not_found, cat("no input is called ", name), program.name);
+    const arch::Tensor& t = program.tensors[static_cast<size_t>(index)];
+    Array a = TRY(parse_npy(TRY(read_file(path)), t.dtype, path));
+    if (a.shape != t.shape)
+      return fail(Code::invalid, cat("shape is ", shape_text(a.shape), "; input ", name, " has ", shape_text(t.shape)),
+                  path);
+    arrays.insert_or_assign(name, std::move(a));
+  }
+  return arrays;
+}
+
+Result<Values> run_values(const Args& args, const arch::Program& program, const arch::Chip& chip) {
+  Values v;
+  auto arrays = TRY(read_inputs(args, program));
+  const uint64_t seed = static_cast<uint64_t>(TRY(args.integer("--seed", 0, 0, INT64_MAX)));
+  run::Inputs inputs;
+  for (size_t i = 0; i < program.tensors.size(); ++i) {
+    const arch::Tensor& t = program.tensors[i];
+    if (t.kind != arch::TensorKind::input) continue;
+    if (!arrays.contains(t.name)) {
+      arrays[t.name] = {t.dtype, t.shape, run::random_bytes(t, seed + i)};
+      v.random = true;
+    }
+    inputs[t.name] = arrays[t.name].bytes;
+  }
+  run::ExactOptions options;
+  options.seed = seed;
+  options.stochastic = args.has("--stochastic");
+  options.trap_nan = args.has("--trap-nan");
+  v.result = TRY(run::run_exact(program, chip, inputs, options));
+  if (args.has("--output"))
+    for (const run::Output& o : v.result.outputs)
+      TRY(write_file(cat(args.get("--output"), "/", o.name, ".npy"), npy_text(o.dtype, o.shape, o.bytes)));
+  return v;
+}
+
+struct Summary {
+  double low = INFINITY, high = -INFINITY, sum = 0;
+  int64_t nans = 0, count = 0;
+};
+
+Summary summarize(const run::Output& o) {
+  Summary s;
+  const int64_t n = static_cast<int64_t>(o.bytes.size()) / std::max(1, bytes(o.dtype));
+  std::vector<float> row(4096);
+  for (int64_t at = 0; at < n; at += 4096) {
+    const size_t take = static_cast<size_t>(std::min<int64_t>(4096, n - at));
+    widen_row(o.bytes.data() + at * bytes(o.dtype), o.dtype, row.data(), take);
+    for (size_t i = 0; i < take; ++i) {
+      if (std::isnan(row[i])) {
+        ++s.nans;
+        continue;
+      }
+      s.low = std::min<double>(s.low, row[i]);
+      s.high = std::max<double>(s.high, row[i]);
+      s.sum += row[i];
+      ++s.count;
+    }
+  }
+  return s;
+}
+
+std::string short_number(double v) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.6g", v);
+  return text;
+}
+
+void print_values(const Values& v, const arch::Program& program) {
+  print(cat(program.name, ": ", with_commas(v.result.counts.instructions), " instructions, ",
+            with_commas(v.result.counts.transfers), " transfers", v.random ? ", random inputs" : "",
+            v.result.finished ? "\n" : ", did not finish\n"));
+  std::vector<std::vector<std::string>> rows;
+  for (const run::Output& o : v.result.outputs) {
+    const Summary s = summarize(o);
+    rows.push_back({cat("  ", o.name), cat(row(o.dtype).name, shape_text(o.shape)), cat("min ", short_number(s.low)),
+                    cat("max ", short_number(s.high)),
+                    cat("mean ", short_number(s.count ? s.sum / static_cast<double>(s.count) : 0)),
+                    s.nans ? cat(s.nans, " NaN") : ""});
+  }
+  print(columns(rows, "000000"));
+  for (const run::Finding& f : v.result.findings) print(cat("\n", f.text(), "\n"));
+  if (v.result.findings_dropped) print(cat("\n… and ", v.result.findings_dropped, " more findings\n"));
+}
+
+Json values_json(const Values& v) {
+  Json outputs = Json::array(), findings = Json::array();
+  for (const run::Output& o : v.result.outputs) {
+    const Summary s = summarize(o);
+    Json shape = Json::array(), x = Json::object();
+    for (int64_t d : o.shape) shape.push(d);
+    x.set("name", o.name).set("dtype", row(o.dtype).name).set("shape", shape);
+    if (s.count) x.set("min", s.low).set("max", s.high).set("mean", s.sum / static_cast<double>(s.count));
+    outputs.push(x.set("nan", s.nans));
+  }
+  for (const run::Finding& f : v.result.findings) {
+    Json x = Json::object();
+    x.set("kind", arch::name(f.kind))
+        .set("message", f.message())
+        .set("stream", f.stream)
+        .set("instruction", f.instruction);
+    x.set("file", f.file).set("line", f.line).set("fix", f.fix);
+    findings.push(std::move(x));
+  }
+  Json out = Json::object();
+  out.set("finished", v.result.finished)
+      .set("instructions", v.result.counts.instructions)
+      .set("random_inputs", v.random);
+  return out.set("outputs", outputs).set("findings", findings);
+}
+
+Result<void> read_window(const Args& args, sim::TimeOptions& options) {
+  if (!args.has("--window")) return {};
+  const std::string text = args.get("--window");
+  const auto parts = split(text, ':');
+  double ends[2] = {0, 0};
+  bool ok = parts.size() == 2;
+  for (size_t i = 0; ok && i < 2; ++i) {
+    const auto [end, ec] = std::from_chars(parts[i].data(), parts[i].data() + parts[i].size(), ends[i]);
+    ok = ec == std::errc{} && end == parts[i].data() + parts[i].size();
+  }
+  if (!ok || !(ends[0] >= 0) || !(ends[1] > ends[0]))
+    return fail(Code::invalid, cat("found --window ", text, ", expected two times in ns, for example 15000:20000"));
+  options.window_begin_ns = ends[0];
+  options.window_end_ns = ends[1];
+  return {};
+}
+
+std::string stuck_text(const arch::Program& program, const sim::Timing& timing) {
+  std::string out = "the program deadlocks: nothing can move any more\n";
+  for (const auto& s : timing.stuck)
+    out += cat("  ", arch::name(program.streams[s.stream].engine), " instruction ", s.insn, " waits for s", s.semaphore,
+               " >= ", s.wanted, "; it stands at ", s.value, "\n");
+  return out;
+}
+
+Result<Exit> run_run(const Args& args) {
+  const Machine machine = TRY(choose_machine(args));
+  const arch::Program program = TRY(arch::load_program(args.words[0]));
+  const auto wrong = arch::verify(program, machine.chip());
+  if (!wrong.empty()) {
+    for (size_t i = 1; i < wrong.size(); ++i) note(wrong[i].error.text());
+    return wrong[0].error;
+  }
+  const bool values = args.has("--values"), time = args.has("--time") || !values;
+  Json out = report("run");
+  Exit exit = Exit::ok;
+  sim::TimeOptions options;
+  options.jump = !args.has("--no-jump");
+  TRY(read_window(args, options));
+  if (values) {
+    Values v = TRY(run_values(args, program, machine.chip()));
+    if (!v.result.findings.empty()) exit = Exit::check_failed;
+    if (args.has("--json"))
+      out.set("values", values_json(v));
+    else
+      print_values(v, program);
+    options.loaded = std::move(v.result.loaded);
+  }
+  if (time) {
+    const sim::Timing timing = TRY(sim::time_program(program, machine.chip(), options));
+    if (!timing.stuck.empty()) {
+      note(stuck_text(program, timing));
+      return Exit::check_failed;
+    }
+    const run::Report r = run::make_report(program, machine.instance, timing);
+    if (args.has("--json"))
+      out.set("time", r.json());
+    else
+      print(cat(values ? "\n" : "", r.text()));
+  }
+  if (args.has("--json")) print(out.text(2) + "\n");
+  return exit;
+}
+
+}  // namespace
+
+extern const Command command_run;
+const Command command_run{
+    .name = "run",
+    .summary = "a program's values, its time, or both",
+    .words = "PROGRAM",
+    .words_min = 1,
+    .words_max = 1,
+    .details =
+        "PROGRAM is assembly text or a container (see `trine asm`).\n\n"
+        "  trine run matmul.tasm --instance trn2.3xlarge\n"
+        "  trine run matmul.tasm --values --input lhsT=a.npy --input rhs=b.npy --output out\n",
+    .options = kOptions,
+    .run = run_run,
+};
+
+}  // namespace trine::tools
