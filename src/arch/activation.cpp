@@ -5,11 +5,12 @@
 #include "arch/activation.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <iterator>
 
 #include "arch/activation_math.h"
-#include "base/simd.h"
 
 namespace trine::arch {
 
@@ -37,16 +38,16 @@ __attribute__((target("avx2"))) void over_row_avx2(const float* in, float* out, 
 
 // The same code twice; without fused multiply-add both give the same bits.
 template <double (*f)(double)>
-void wide(const float* in, float* out, size_t n) {
+void wide(const float* in, float* out, size_t n, [[maybe_unused]] Simd simd) {
 #if defined(__x86_64__)
-  if (simd_best() == Simd::avx2) return over_row_avx2<f>(in, out, n);
+  if (simd == Simd::avx2) return over_row_avx2<f>(in, out, n);
 #endif
   over_row<f>(in, out, n);
 }
 
 // For what one f32 operation rounds correctly.
 template <float (*f)(float)>
-void narrow(const float* in, float* out, size_t n) {
+void narrow(const float* in, float* out, size_t n, Simd) {
   for (size_t i = 0; i < n; ++i) out[i] = f(in[i]);
 }
 
@@ -67,15 +68,15 @@ using flat::at_least, flat::at_most;
 }
 [[gnu::always_inline]] inline double gelu_dx(double x) {
   x = at_most(15, at_least(-15, x));
-  return flat::normal_below(x) + x * flat::normal_density(x);
+  return flat::normal_below<flat::Sum::full>(x) + x * flat::normal_density(x);
 }
 [[gnu::always_inline]] inline double swish(double x, double beta) {
   x = at_least(-200, x);
   return x * flat::sigmoid(beta * x);
 }
 [[gnu::always_inline]] inline double swish_dx(double x, double beta) {
-  const double y = beta * at_most(200, at_least(-200, x)), s = flat::sigmoid(y);
-  return s + y * s * flat::sigmoid(-y);
+  const double y = beta * at_most(200, at_least(-200, x)), s = flat::sigmoid<flat::Sum::full>(y);
+  return s + y * s * flat::sigmoid<flat::Sum::full>(-y);
 }
 [[gnu::always_inline]] inline double gelu_apprx_sigmoid(double x) { return swish(x, 1.702); }
 [[gnu::always_inline]] inline double gelu_apprx_sigmoid_dx(double x) { return swish_dx(x, 1.702); }
@@ -128,7 +129,8 @@ constexpr std::string_view kTableSets[] = {"exp_and_others",  "gelu_and_others",
                                            "sqrt_and_others", "log_and_others",  "sin_and_others"};
 enum : int { kEvery = -1, kExp, kGelu, kSigmoid, kSqrt, kLog, kSin };
 
-constexpr ActRow everywhere(Act act, void (*run)(const float*, float*, size_t), int table, std::string_view says) {
+constexpr ActRow everywhere(Act act, void (*run)(const float*, float*, size_t, Simd), int table,
+                            std::string_view says) {
   return {.act = act, .run = run, .table = table, .says = says};
 }
 
@@ -146,7 +148,7 @@ constexpr ActRow kRows[] = {
     everywhere(Act::cos, wide<cosine>, kSin, "cos x"),
     everywhere(Act::erf, wide<flat::erf>, kGelu, "erf x"),
     everywhere(Act::erf_dx, wide<erf_dx>, kGelu, "2/√π · exp(−x²)"),
-    everywhere(Act::exp, wide<flat::exp>, kExp, "exp x"),
+    everywhere(Act::exp, wide<flat::exp<>>, kExp, "exp x"),
     everywhere(Act::gelu, wide<gelu>, kGelu, "x·Φ(x)"),
     everywhere(Act::gelu_dx, wide<gelu_dx>, kGelu, "Φ(x) + x·φ(x)"),
     everywhere(Act::gelu_apprx_sigmoid, wide<gelu_apprx_sigmoid>, kSigmoid, "x·sigmoid(1.702x)"),
@@ -180,7 +182,7 @@ constexpr ActRow kRows[] = {
      .table = kSqrt,
      .says = "1/√x",
      .range = "[2^-87, 2^97]"},
-    everywhere(Act::sigmoid, wide<flat::sigmoid>, kSigmoid, "1/(1 + exp(−x))"),
+    everywhere(Act::sigmoid, wide<flat::sigmoid<>>, kSigmoid, "1/(1 + exp(−x))"),
     everywhere(Act::sign, narrow<sign>, kEvery, "−1, 0 or 1"),
     everywhere(Act::silu, wide<silu>, kSigmoid, "x·sigmoid x"),
     everywhere(Act::silu_dx, wide<silu_dx>, kSigmoid, "sigmoid x·(1 + x·(1 − sigmoid x))"),
@@ -223,26 +225,37 @@ const ActRow& activation(Act act) { return kRows[static_cast<size_t>(act)]; }
 std::span<const ActRow> activations() { return kRows; }
 std::span<const std::string_view> activation_table_sets() { return kTableSets; }
 
+// ActRow::takes over a row, in a loop without branches.
+static size_t count_outside(const ActRow& row, const float* in, size_t n) {
+  if (!row.ranged()) return 0;
+  const float min = row.min, max = row.max;
+  const uint32_t keep = row.mirrored ? 0x7fffffff : 0xffffffff;  // drops the sign
+  uint32_t count = 0;
+  for (size_t i = 0; i < n; ++i) {
+    const float v = std::bit_cast<float>(std::bit_cast<uint32_t>(in[i]) & keep);
+    count += (v < min) | (v > max);
+  }
+  return count;
+}
+
 // Inputs outside are few or none: they go through the function with the rest, and are then put right one by one.
-OutsideRange activate(Act act, const float* in, float* out, size_t n, float slope) {
+OutsideRange activate(Act act, const float* in, float* out, size_t n, float slope, Simd simd) {
   const ActRow& row = activation(act);
   if (act == Act::prelu) {
     for (size_t i = 0; i < n; ++i) out[i] = in[i] < 0 ? slope * in[i] : in[i];
     return {};
   }
-  size_t inside = 0;
-  if (row.ranged())
-    for (size_t i = 0; i < n; ++i) inside += row.takes(in[i]);
-  if (!row.ranged() || inside == n) {
-    row.run(in, out, n);
+  const size_t outside = count_outside(row, in, n);
+  if (!outside) {
+    row.run(in, out, n, simd);
     return {};
   }
-  OutsideRange found{.count = n - inside};
+  OutsideRange found{.count = outside};
   bool first = true;
   for (size_t i = 0; i < n; ++i) {
     const float x = in[i];
     if (row.takes(x)) {
-      row.run(&x, out + i, 1);
+      row.run(&x, out + i, 1, simd);
       continue;
     }
     if (first) found.first = x;

@@ -9,12 +9,13 @@
 #include <string_view>
 
 #include "arch/enums.h"
+#include "base/simd.h"
 
 namespace trine::arch {
 
 struct ActRow {
   Act act = Act::copy;
-  void (*run)(const float* in, float* out, size_t n) = nullptr;  // in may be out
+  void (*run)(const float* in, float* out, size_t n, Simd simd) = nullptr;  // in may be out
   // Inputs the engine is documented for. Outside it gives invalid results.
   float min = 0, max = 0;             // both 0: every input
   bool mirrored = false;              // ±[min, max]
@@ -38,6 +39,6 @@ struct OutsideRange {
 };
 
 // out[i] = act(in[i]), out-of-range inputs included; `slope` is prelu's for negative inputs. in may be out.
-OutsideRange activate(Act act, const float* in, float* out, size_t n, float slope = 0);
+OutsideRange activate(Act act, const float* in, float* out, size_t n, float slope = 0, Simd simd = simd_best());
 
 }  // namespace trine::arch

@@ -136,6 +136,19 @@ TEST_CASE("rows of any length give the same bits as single elements") {
     }
 }
 
+TEST_CASE("portable and vector code give the same bits") {
+  const std::vector<float> in = sweep();
+  std::vector<float> portable(in.size()), best(in.size());
+  for (const ActRow& row : activations()) {
+    activate(row.act, in.data(), portable.data(), in.size(), 0.25f, Simd::portable);
+    activate(row.act, in.data(), best.data(), in.size(), 0.25f, simd_best());
+    size_t different = 0;
+    for (size_t i = 0; i < in.size(); ++i)
+      different += std::bit_cast<uint32_t>(portable[i]) != std::bit_cast<uint32_t>(best[i]) && !std::isnan(best[i]);
+    CHECK_MESSAGE(different == 0, name(row.act));
+  }
+}
+
 TEST_CASE("infinities and NaN") {
   const float inf = std::numeric_limits<float>::infinity();
   for (const ActRow& row : activations()) {
