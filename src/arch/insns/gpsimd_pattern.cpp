@@ -7,34 +7,38 @@ namespace trine::arch {
 
 namespace {
 
-// Fills one lane's values in pattern order.
-void affine_row(const Call& i, int lane, std::vector<int64_t>& out) {
+// The values of lane 0 in pattern order; other lanes add a multiple of channel_multiplier.
+std::vector<uint32_t> first_lane(const Call& i) {
   const auto pattern = i.list("pattern");
-  const uint32_t base = static_cast<uint32_t>(i.attr("offset")) +
-                        static_cast<uint32_t>(lane) * static_cast<uint32_t>(i.attr("channel_multiplier"));
-  out.assign(1, static_cast<int64_t>(base));
+  std::vector<uint32_t> out(1, static_cast<uint32_t>(i.attr("offset")));
   for (size_t d = 0; d + 1 < pattern.size(); d += 2) {
-    const auto step = static_cast<uint32_t>(pattern[d]);
-    const size_t count = static_cast<size_t>(pattern[d + 1]);
-    std::vector<int64_t> grown(out.size() * count);
-    for (size_t e = 0; e < grown.size(); ++e)
-      grown[e] = static_cast<uint32_t>(out[e / count]) + static_cast<uint32_t>(e % count) * step;
+    const auto step = static_cast<uint32_t>(pattern[d]), count = static_cast<uint32_t>(pattern[d + 1]);
+    std::vector<uint32_t> grown;
+    grown.reserve(out.size() * count);
+    for (const uint32_t base : out)
+      for (uint32_t e = 0; e < count; ++e) grown.push_back(base + e * step);
     out = std::move(grown);
   }
-  for (int64_t& v : out) v = static_cast<int32_t>(static_cast<uint32_t>(v));
+  return out;
+}
+
+uint32_t lane_term(const Call& i, int lane) {
+  return static_cast<uint32_t>(lane) * static_cast<uint32_t>(i.attr("channel_multiplier"));
 }
 
 void iota(Core& c, const Call& i) {
   const Tile d = i.tile("dst");
-  std::vector<int64_t> values;
+  const std::vector<uint32_t> first = first_lane(i);
+  std::vector<int64_t> values(first.size());
   c.working_on("dst");
   for (int p = 0; p < d.partitions; ++p) {
-    affine_row(i, p, values);
+    const uint32_t term = lane_term(i, p);
+    for (size_t e = 0; e < first.size(); ++e) values[e] = static_cast<int32_t>(first[e] + term);
     c.write_int(d, p, values.data());
   }
 }
 
-bool holds(Alu cmp, int64_t value) {
+bool holds(Alu cmp, int32_t value) {
   switch (cmp) {
     case Alu::equal:
       return value == 0;
@@ -53,28 +57,27 @@ bool holds(Alu cmp, int64_t value) {
 
 // Where the formats agree the chosen elements keep their bits; else they go through f32.
 void affine_select(Core& c, const Call& i) {
-  const Tile d = i.tile("dst"), t = i.tile("on_true_tile");
+  const Tile d = i.tile("dst");
   const Alu cmp = i.as<Alu>("cmp_op");
   const float on_false = static_cast<float>(i.real("on_false_value"));
-  std::vector<int64_t> values;
-  if (d.dtype == t.dtype) {
-    std::vector<uint32_t> chosen = read_all_bits(c, i, "on_true_tile");
+  const std::vector<uint32_t> first = first_lane(i);
+  const auto chosen = [&](int p, size_t e) { return holds(cmp, static_cast<int32_t>(first[e] + lane_term(i, p))); };
+  if (d.dtype == i.tile("on_true_tile").dtype) {
+    std::vector<uint32_t> all = read_all_bits(c, i, "on_true_tile");
     const auto other = static_cast<uint32_t>(row(d.dtype).round(on_false, c.rounding));
     c.working_on("dst");
     for (int p = 0; p < d.partitions; ++p) {
-      uint32_t* const lane = chosen.data() + p * d.row_elements;
-      affine_row(i, p, values);
-      for (size_t e = 0; e < values.size(); ++e)
-        if (!holds(cmp, values[e])) lane[e] = other;
+      uint32_t* const lane = all.data() + p * d.row_elements;
+      for (size_t e = 0; e < first.size(); ++e)
+        if (!chosen(p, e)) lane[e] = other;
       c.write_bits(d, p, lane);
     }
     return;
   }
   Source source(c, i, "on_true_tile", d);
   write_rows(c, d, [&](int p, float* out) {
-    const float* const chosen = source.row(p);
-    affine_row(i, p, values);
-    for (size_t e = 0; e < values.size(); ++e) out[e] = holds(cmp, values[e]) ? chosen[e] : on_false;
+    const float* const in = source.row(p);
+    for (size_t e = 0; e < first.size(); ++e) out[e] = chosen(p, e) ? in[e] : on_false;
   });
 }
 
