@@ -106,6 +106,7 @@ constexpr ErrorRow kErrors[] = {
      "use two instructions"},
     {"trn2", "vector", "a sbuf u8[8,8]; b sbuf u16[8,8]", "tensor_scalar dst=b data=a op0=bitwise_and operand0=1",
      "give both the same width"},
+    {"trn2", "vector", "a sbuf u8[8,8]", "tensor_scalar dst=a data=a op0=bitwise_and operand0=1.5", "whole numbers"},
     {"trn2", "scalar", kF32, "tensor_scalar dst=c data=a op0=subtract operand0=1", "multiply then add"},
     {"trn2", "gpsimd", kF32, "tensor_scalar dst=c data=a op0=add operand0=1", "op0=rsqrt alone"},
     {"trn2", "vector", kF32, "tensor_tensor_scan dst=c data0=a data1=b initial=s op0=add op1=add", "initial has 16"},

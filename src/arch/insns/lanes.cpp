@@ -74,8 +74,8 @@ Scalars read_scalars(Core& c, const Call& i, std::string_view slot, float absent
 std::array<uint32_t, 128> read_scalar_bits(Core& c, const Call& i, std::string_view slot) {
   std::array<uint32_t, 128> out;
   const Operand& o = i.operand(slot);
-  const double value = o.kind == OperandKind::immediate ? o.immediate : 0;
-  out.fill(static_cast<uint32_t>(static_cast<int64_t>(std::clamp(value, -0x1p32, 0x1p32))));
+  const bool whole = o.kind == OperandKind::immediate && std::abs(o.immediate) <= 0x1p32;
+  out.fill(whole ? static_cast<uint32_t>(static_cast<int64_t>(o.immediate)) : 0);
   if (o.kind != OperandKind::tile) return out;
   const Tile t = i.place(o);
   c.working_on(slot);

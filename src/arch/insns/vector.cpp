@@ -1,6 +1,7 @@
 // Joins the vector engine's tables and holds the rules its operators share. The rows stand in vector_*.cpp.
 #include "arch/insns/vector.h"
 
+#include <cmath>
 #include <vector>
 
 #include "arch/chip.h"
@@ -53,7 +54,12 @@ Result<void> operand_check(const Call& i, std::string_view op_attr, std::string_
   const Alu op = i.as<Alu>(op_attr);
   if (!alu_is_unary(op) && !i.has(slot))
     return fail(Code::invalid, cat(op_attr, "=", name(op), " needs ", slot, ", which is missing"));
-  if (!i.has(slot) || !i.is_tile(slot)) return {};
+  if (!i.has(slot)) return {};
+  if (!i.is_tile(slot)) {
+    const double v = i.operand(slot).immediate;
+    if (!is_bitvec(op) || (v == std::trunc(v) && std::abs(v) < 0x1p32)) return {};
+    return fail(Code::invalid, cat(slot, " is ", v, "; bitwise operators take whole numbers of at most 32 bits"));
+  }
   TRY(one_per_lane(i, slot, like));
   const Dtype d = i.tile(slot).dtype;
   if (!is_bitvec(op) && d != Dtype::f32)

@@ -57,8 +57,8 @@ void memset(Core& c, const Call& i) {
   const Tile d = i.tile("dst");
   const double value = i.real("value");
   Rounding nearest;
-  uint64_t bits = static_cast<uint64_t>(static_cast<int64_t>(value));
-  if (is_floating(d.dtype)) bits = row(d.dtype).round(static_cast<float>(value), nearest);
+  const uint64_t bits = is_floating(d.dtype) ? row(d.dtype).round(static_cast<float>(value), nearest)
+                                             : static_cast<uint64_t>(static_cast<int64_t>(value));
   const size_t size = static_cast<size_t>(d.element_bytes());
   std::vector<std::byte> bytes(static_cast<size_t>(d.row_elements) * size);
   for (size_t e = 0; e < bytes.size(); e += size) std::memcpy(bytes.data() + e, &bits, size);

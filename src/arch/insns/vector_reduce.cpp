@@ -252,10 +252,11 @@ Result<void> range_select_check(const Chip&, const Call& i) {
     if (i.tile(slot).dtype != Dtype::f32)
       return fail(Code::invalid, cat(slot, " is ", row(i.tile(slot).dtype).name, "; bounds are f32"));
   }
-  const int64_t last = i.attr("range_start") + a.row_elements - 1;
-  if (i.attr("range_start") < -0x1000000 || last > 0x1000000)
-    return fail(Code::out_of_range, cat("indices ", i.attr("range_start"), " to ", last,
-                                        " leave ±2^24, where f32 compares them exactly; lower range_start"));
+  constexpr int64_t kExact = 1 << 24;
+  const int64_t first = i.attr("range_start");
+  if (first < -kExact || first > kExact - a.row_elements)
+    return fail(Code::out_of_range, cat("range_start ", first, " and ", a.row_elements,
+                                        " elements leave ±2^24, where f32 compares indices exactly; lower it"));
   return reduce_check(i, "on_true_tile",
                       {ReduceCmd::idle, ReduceCmd::reset, ReduceCmd::reduce, ReduceCmd::reset_reduce});
 }
