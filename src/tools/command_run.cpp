@@ -10,8 +10,8 @@
 #include "base/npy.h"
 #include "base/text.h"
 #include "run/drivers/exact/exact.h"
+#include "run/drivers/timed/timed.h"
 #include "run/random_input.h"
-#include "run/report.h"
 #include "tools/choose.h"
 #include "tools/cli.h"
 
@@ -175,14 +175,6 @@ Result<void> read_window(const Args& args, sim::TimeOptions& options) {
   return {};
 }
 
-std::string stuck_text(const arch::Program& program, const sim::Timing& timing) {
-  std::string out = "the program deadlocks: nothing can move any more\n";
-  for (const auto& s : timing.stuck)
-    out += cat("  ", arch::name(program.streams[s.stream].engine), " instruction ", s.insn, " waits for s", s.semaphore,
-               " >= ", s.wanted, "; it stands at ", s.value, "\n");
-  return out;
-}
-
 Result<Exit> run_run(const Args& args) {
   const Machine machine = TRY(choose_machine(args));
   const arch::Program program = TRY(arch::load_program(args.words[0]));
@@ -207,16 +199,15 @@ Result<Exit> run_run(const Args& args) {
     options.loaded = std::move(v.result.loaded);
   }
   if (time) {
-    const sim::Timing timing = TRY(sim::time_program(program, machine.chip(), options));
-    if (!timing.stuck.empty()) {
-      note(stuck_text(program, timing));
+    const run::TimedResult t = TRY(run::run_timed(program, machine.instance, options));
+    if (!t.findings.empty()) {
+      for (const run::Finding& f : t.findings) note(f.text());
       return Exit::check_failed;
     }
-    const run::Report r = run::make_report(program, machine.instance, timing);
     if (args.has("--json"))
-      out.set("time", r.json());
+      out.set("time", t.report.json());
     else
-      print(cat(values ? "\n" : "", r.text()));
+      print(cat(values ? "\n" : "", t.report.text()));
   }
   if (args.has("--json")) print(out.text(2) + "\n");
   return exit;

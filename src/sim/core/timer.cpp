@@ -548,7 +548,7 @@ Timing Timer::result() {
     const EngineState& e = state_.engines[i];
     if (!e.blocked) continue;
     const Prepared& p = plan_.streams[i][sequencers_[i].pc()];
-    Timing::Stuck stuck{static_cast<uint32_t>(i), sequencers_[i].pc(), 0, 0, 0};
+    Timing::Stuck stuck{static_cast<uint32_t>(i), sequencers_[i].pc(), e.meeting, 0, 0, 0};
     if (!e.meeting) {
       const arch::Wait& w = program_.waits[p.wait + e.wait];
       stuck.semaphore = w.semaphore;

@@ -103,6 +103,7 @@ struct Timing {
 
   struct Stuck {  // an engine that still waits when nothing can move any more
     uint32_t stream = 0, insn = 0;
+    bool at_meeting = false;  // waits for other cores, not for a semaphore
     uint16_t semaphore = 0;
     int64_t value = 0, wanted = 0;
   };
