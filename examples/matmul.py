@@ -193,100 +193,124 @@ def hoisted(m, n, k, dtype="f32", dge="unknown", buffers=16, group=1, block=1):
     return t.text()
 
 
+class Blocks:
+    """The counts of blocked_k: a block is 4 x block_n output tiles, one PSUM bank each."""
+
+    def __init__(self, m, n, k, block_n, block_k):
+        self.m, self.n, self.block_n, self.block_k = m, n, block_n, min(block_k, k // (2 * P))
+        self.wide_m, self.wide_n = TM * 4, TN * block_n
+        self.count_m, self.count_n, self.count_k = m // self.wide_m, n // self.wide_n, k // (P * self.block_k)
+        self.banks = 4 * block_n
+        self.per_block = self.banks * self.block_k  # multiplies of one (n, k, m) block
+        self.per_k = self.per_block * self.count_m
+        self.per_n = self.per_k * self.count_k
+        self.tiles = self.count_m * self.banks  # output tiles of a block column
+        self.places_a = 2
+
+
 def blocked_k(m, n, k, dtype="f32", dge="unknown", block_n=2, block_k=8):
     """Blocks in all three dimensions; partial sums of a block column are added up in SBUF by Vector.
 
-    A block is 4 x block_n output tiles, one PSUM bank each. Its K tiles are the outer loop, so that every lhsT tile
-    is free again after 8 multiplies: two places suffice for lhsT, and rhs has two halves of block_k tiles.
+    A block's K tiles are the outer loop, so that every lhsT tile is free again after 8 multiplies: two places suffice
+    for lhsT, and rhs has two halves of block_k tiles.
     """
-    t = Text()
-    block_m, places_a = 4, 2
-    block_k = min(block_k, k // (2 * P))
-    blocks_m, blocks_n, blocks_k = m // (TM * block_m), n // (TN * block_n), k // (P * block_k)
-    wide_m, wide_n = TM * block_m, TN * block_n
-    banks = block_m * block_n
-    per_block = banks * block_k                       # multiplies of one (n, k, m) block
-    per_k, per_n = per_block * blocks_m, per_block * blocks_m * blocks_k
-    tiles = blocks_m * banks                          # output tiles of a block column
+    t, x = Text(), Blocks(m, n, k, block_n, block_k)
     head(t, "matmul_blocked_k", m, n, k, dtype)
     places = Places(t, dtype)
     for half in range(2):
-        for b in range(block_k):
-            places.sbuf(f"b{half}_{b}", wide_n)
-    for j in range(places_a):
-        places.sbuf(f"a{j}", wide_m)
-    places.sbuf("sums", TN * tiles, "f32")
+        for b in range(x.block_k):
+            places.sbuf(f"b{half}_{b}", x.wide_n)
+    for j in range(x.places_a):
+        places.sbuf(f"a{j}", x.wide_m)
+    places.sbuf("sums", TN * x.tiles, "f32")
     for j in range(2):
-        places.sbuf(f"packed{j}", wide_n, "f32")
-    for j in range(banks):
+        places.sbuf(f"packed{j}", x.wide_n, "f32")
+    for j in range(x.banks):
         t.add(f"tensor acc{j} psum f32[{TM},{TN}] at 0:{2048 * j}")
+    blocked_k_load(t, x, dge)
+    blocked_k_multiply(t, x)
+    blocked_k_add(t, x)
+    blocked_k_store(t, x)
+    return t.text()
 
+
+def blocked_k_load(t, x, dge):
     t.stream("scalar")  # rhs, half a column ahead
-    t.loop(blocks_n)
-    t.loop(blocks_k // 2)
+    t.loop(x.count_n)
+    t.loop(x.count_k // 2)
     for half in range(2):
-        free = "s2>=" + affine((half - 1) * per_k, (per_n, "i0"), (2 * per_k, "i1"))
-        for b in range(block_k):
-            load(t, f"b{half}_{b}", "rhs", affine(P * n * (block_k * half + b), (wide_n, "i0"), (2 * P * n * block_k, "i1")),
-                 n, wide_n, 1, free, "s1", dge)
+        free = "s2>=" + affine((half - 1) * x.per_k, (x.per_n, "i0"), (2 * x.per_k, "i1"))
+        for b in range(x.block_k):
+            rows = P * x.n * x.block_k
+            offset = affine(rows * half + P * x.n * b, (x.wide_n, "i0"), (2 * rows, "i1"))
+            load(t, f"b{half}_{b}", "rhs", offset, x.n, x.wide_n, 1, free, "s1", dge)
     t.end(2)
 
     t.stream("sync")  # lhsT, two tiles ahead
-    t.loop(blocks_n)
-    t.loop(blocks_k)
-    t.loop(blocks_m)
-    for b in range(block_k):
-        free = "s2>=" + affine(banks * (b + 1 - places_a), (per_n, "i0"), (per_k, "i1"), (per_block, "i2"))
-        load(t, f"a{b % places_a}", "lhsT", affine(P * m * b, (P * m * block_k, "i1"), (wide_m, "i2")), m, wide_m, 0, free, "s0", dge)
+    t.loop(x.count_n)
+    t.loop(x.count_k)
+    t.loop(x.count_m)
+    for b in range(x.block_k):
+        free = "s2>=" + affine(x.banks * (b + 1 - x.places_a), (x.per_n, "i0"), (x.per_k, "i1"), (x.per_block, "i2"))
+        offset = affine(P * x.m * b, (P * x.m * x.block_k, "i1"), (x.wide_m, "i2"))
+        load(t, f"a{b % x.places_a}", "lhsT", offset, x.m, x.wide_m, 0, free, "s0", dge)
     t.end(3)
 
+
+def blocked_k_multiply(t, x):
     t.stream("tensor")
-    t.loop(blocks_n)
-    t.loop(blocks_k // 2)
+    t.loop(x.count_n)
+    t.loop(x.count_k // 2)
+    column = 16 * x.block_k  # semaphore counts of the loads of one block of K
     for half in range(2):
-        t.loop(blocks_m)
-        for b in range(block_k):
-            rhs_in = affine(16 * (block_k * half + b + 1), (16 * block_k * blocks_k, "i0"), (32 * block_k, "i1"))
-            lhs_in = affine(16 * (b + 1) + 16 * block_k * blocks_m * half, (16 * block_k * blocks_m * blocks_k, "i0"),
-                            (32 * block_k * blocks_m, "i1"), (16 * block_k, "i2"))
-            for bank in range(banks):
-                bm, bn = bank // block_n, bank % block_n
-                drained = affine(bank + 1 - banks + half * tiles, (tiles * blocks_k, "i0"), (2 * tiles, "i1"), (banks, "i2"))
+        t.loop(x.count_m)
+        for b in range(x.block_k):
+            rhs_in = affine(column * half + 16 * (b + 1), (column * x.count_k, "i0"), (2 * column, "i1"))
+            lhs_in = affine(16 * (b + 1) + column * x.count_m * half, (column * x.count_m * x.count_k, "i0"),
+                            (2 * column * x.count_m, "i1"), (column, "i2"))
+            for bank in range(x.banks):
+                bm, bn = bank // x.block_n, bank % x.block_n
+                drained = affine(bank + 1 - x.banks + half * x.tiles, (x.tiles * x.count_k, "i0"), (2 * x.tiles, "i1"),
+                                 (x.banks, "i2"))
                 waits = f"s0>={lhs_in} s1>={rhs_in}" + (f" s3>={drained}" if b == 0 else "")
                 how = "overwrite" if b == 0 else "add"
-                t.add(f"nc_matmul dst=acc{bank} stationary=a{b % places_a}[0:{P}, {TM * bm}, {TM}@1] "
+                t.add(f"nc_matmul dst=acc{bank} stationary=a{b % x.places_a}[0:{P}, {TM * bm}, {TM}@1] "
                       f"moving=b{half}_{b}[0:{P}, {TN * bn}, {TN}@1] accumulate={how} wait {waits} then s2+=1")
         t.end()
     t.end(2)
 
+
+def blocked_k_add(t, x):
     t.stream("vector")
-    t.loop(blocks_n)
-    t.loop(blocks_m)
-    t.add(f"memset dst=sums[0:{P}, {TN * banks}*i1, {TN * banks}@1] value=0")
+    t.loop(x.count_n)
+    t.loop(x.count_m)
+    t.add(f"memset dst=sums[0:{P}, {TN * x.banks}*i1, {TN * x.banks}@1] value=0")
     t.end()
-    t.loop(blocks_k)
-    t.loop(blocks_m)
-    for bank in range(banks):
-        done = affine(per_block - banks + bank + 1, (per_n, "i0"), (per_k, "i1"), (per_block, "i2"))
-        tile = f"sums[0:{TM}, {affine(TN * bank, (TN * banks, 'i2'))}, {TN}@1]"
+    t.loop(x.count_k)
+    t.loop(x.count_m)
+    for bank in range(x.banks):
+        done = affine(x.per_block - x.banks + bank + 1, (x.per_n, "i0"), (x.per_k, "i1"), (x.per_block, "i2"))
+        tile = f"sums[0:{TM}, {affine(TN * bank, (TN * x.banks, 'i2'))}, {TN}@1]"
         t.add(f"tensor_tensor dst={tile} data1={tile} data2=acc{bank} op=add wait s2>={done} then s3+=1")
     t.end(2)
-    t.loop(tiles // block_n // 2)
+    t.loop(x.tiles // x.block_n // 2)
     for j in range(2):
-        stored = affine((8 * tiles // block_n, "i0"), (16, "i1"))
-        place = affine(wide_n * j, (2 * wide_n, "i1"))
-        t.add(f"tensor_copy dst=packed{j} src=sums[0:{TM}, {place}, {wide_n}@1] wait s{4 + 2 * j}>={stored} then s5+=1")
+        stored = affine((8 * x.tiles // x.block_n, "i0"), (16, "i1"))
+        place = affine(x.wide_n * j, (2 * x.wide_n, "i1"))
+        t.add(f"tensor_copy dst=packed{j} src=sums[0:{TM}, {place}, {x.wide_n}@1] wait s{4 + 2 * j}>={stored} then s5+=1")
     t.end(2)
 
-    t.stream("gpsimd")  # results
-    t.loop(blocks_n)
-    t.loop(tiles // block_n // 2)
+
+def blocked_k_store(t, x):
+    t.stream("gpsimd")
+    t.loop(x.count_n)
+    t.loop(x.tiles // x.block_n // 2)
     for j in range(2):
-        ready = affine(j + 1, (tiles // block_n, "i0"), (2, "i1"))
-        offset = affine(TM * n * j, (wide_n, "i0"), (2 * TM * n, "i1"))
-        t.add(f"dma_copy dst=out[{offset}, {TM}@{n} {wide_n}@1] src=packed{j} queue={2 + 2 * j} wait s5>={ready} then s{4 + 2 * j}+=16")
+        ready = affine(j + 1, (x.tiles // x.block_n, "i0"), (2, "i1"))
+        offset = affine(TM * x.n * j, (x.wide_n, "i0"), (2 * TM * x.n, "i1"))
+        t.add(f"dma_copy dst=out[{offset}, {TM}@{x.n} {x.wide_n}@1] src=packed{j} queue={2 + 2 * j} "
+              f"wait s5>={ready} then s{4 + 2 * j}+=16")
     t.end(2)
-    return t.text()
 
 
 def blocked(m, n, k, **options):
