@@ -176,3 +176,28 @@ TEST_CASE("inputs outside a function's range are one finding, and the run goes o
   CHECK(out[1] == doctest::Approx(27.65).epsilon(0.001));
   CHECK(run_on("activation dst=b data=a op=sin", {0.5f, 3.0f, -3.1f, 1.0f}, out).findings.empty());
 }
+
+// Gathers the same index twice from a row of four of which only two elements were written.
+static std::vector<run::Finding> gather_at(int index) {
+  auto program = assemble(cat("program one\nchip trn2\ntensor x hbm f32[1,2] input\ntensor y hbm f32[1,2] output\n"
+                              "tensor a sbuf f32[1,4]\ntensor i sbuf u32[1,2]\ntensor b sbuf f32[1,2]\nstream sync\n"
+                              "  dma_copy dst=a[0:1, 0, 2@1] src=x then s0+=16\n  dma_copy dst=y src=b wait s1>=1\n"
+                              "stream gpsimd\n  iota dst=i pattern=[0,2] offset=",
+                              index, "\n  nc_n_gather dst=b data=a indices=i wait s0>=16 then s1+=1\n"),
+                          "one");
+  REQUIRE_MESSAGE(program, (program ? "" : program.error().text()));
+  const std::vector<float> in = {1.5f, 2.5f};
+  auto result = run::run_exact(*program, **find_chip("trn2"), {{"x", std::as_bytes(std::span(in))}});
+  REQUIRE(result);
+  return result->findings;
+}
+
+TEST_CASE("a gather looks only at the elements it is asked for") {
+  CHECK(gather_at(1).empty());
+  const auto hole = gather_at(2), outside = gather_at(4);
+  REQUIRE(hole.size() == 1);
+  CHECK(hole[0].kind == FaultKind::uninitialized_read);
+  REQUIRE(outside.size() == 1);
+  CHECK(outside[0].kind == FaultKind::out_of_bounds);
+  CHECK(outside[0].text().find("index 4 lies outside the 4 elements of the row") != std::string::npos);
+}
