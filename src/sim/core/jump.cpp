@@ -122,6 +122,7 @@ bool Jumper::same_engine(size_t engine, const Snapshot& then, const Snapshot& he
     return false;
   // A blocked engine that stands goes on from the update that frees it, whenever it came to wait.
   if (!(standing && b.blocked) && a.time.time - then.now != b.time.time - here.now) return false;
+  if (!standing && (a.ready - then.now != b.ready - here.now || a.waited_for != b.waited_for)) return false;
   if (timer_.program_.streams[engine].engine != arch::Engine::tensor) return true;
   if (!standing)
     return a.multiply_start - then.now == b.multiply_start - here.now &&
@@ -145,7 +146,8 @@ bool Jumper::same_shared(const Snapshot& then, const Snapshot& here) const {
   for (size_t c = 0; c < a.dma.size(); ++c) {
     if (!same_times(a.dma[c].engine, then.now, b.dma[c].engine, here.now) ||
         !same_times(a.dma[c].ring, then.now, b.dma[c].ring, here.now) ||
-        ahead(a.dma[c].active_until, then.now) != ahead(b.dma[c].active_until, here.now))
+        ahead(a.dma[c].active_until, then.now - timer_.plan_.lookback) !=
+            ahead(b.dma[c].active_until, here.now - timer_.plan_.lookback))
       return false;
     for (size_t i = 0; i < 2; ++i)
       if (ahead(a.sbuf_port[c][i], then.now) != ahead(b.sbuf_port[c][i], here.now) ||
@@ -304,7 +306,7 @@ void Jumper::jump(const Snapshot& then, const Snapshot& here, const std::vector<
   for (size_t c = 0; c < s.dma.size(); ++c) {
     for (Fs& t : s.dma[c].engine) move_ahead(t, now, by);
     for (Fs& t : s.dma[c].ring) move_ahead(t, now, by);
-    move_ahead(s.dma[c].active_until, now, by);
+    move_ahead(s.dma[c].active_until, now - timer_.plan_.lookback, by);
     for (size_t i = 0; i < 2; ++i) {
       move_ahead(s.sbuf_port[c][i], now, by);
       move_ahead(s.psum_port[c][i], now, by);
@@ -326,6 +328,33 @@ void Jumper::jump(const Snapshot& then, const Snapshot& here, const std::vector<
   log_.push_back({.begin = then.log, .end = end, .times = times});
 }
 
+bool Jumper::same(const Snapshot& then, const Snapshot& here, std::vector<Progress>& progress) const {
+  if (then.hash != here.hash || !progressed(then, here, progress) || !same_shared(then, here)) return false;
+  for (size_t e = 0; e < progress.size(); ++e)
+    if (!same_engine(e, then, here, progress[e].depth < 0)) return false;
+  return true;
+}
+
+// The critical path remembers: what one period added to each stamp must be what the period before added. Which stamp
+// a later one follows is decided by time, the same in every period, so from then on it stays.
+bool Jumper::same_paths(const Snapshot& before, const Snapshot& then, const Snapshot& here,
+                        const std::vector<Progress>& progress) const {
+  const auto steady = [](const Stamp& a, const Stamp& b, const Stamp& c) {
+    for (size_t i = 0; i < kParts; ++i)
+      if (b.path[i] - a.path[i] != c.path[i] - b.path[i]) return false;
+    return true;
+  };
+  for (size_t e = 0; e < progress.size(); ++e) {
+    const EngineState& x = here.state.engines[e];
+    if (x.blocked || timer_.sequencers_[e].done()) continue;  // its next stamp is somebody else's
+    if (!steady(before.state.engines[e].time, then.state.engines[e].time, x.time)) return false;
+  }
+  for (size_t i = 0; i < here.state.pending.size(); ++i)
+    if (!steady(before.state.pending[i].at, then.state.pending[i].at, here.state.pending[i].at)) return false;
+  const bool last_moves = here.state.last - here.now == then.state.last - then.now;
+  return !last_moves || steady(before.state.last_stamp, then.state.last_stamp, here.state.last_stamp);
+}
+
 void Jumper::finished_iteration(size_t engine) {
   const int depth = timer_.sequencers_[engine].depth() - 1;
   Seen& seen = seen_[{engine, depth}];
@@ -333,15 +362,19 @@ void Jumper::finished_iteration(size_t engine) {
   if (n >= kEagerIterations && n % kEagerIterations >= static_cast<int64_t>(kSnapshotsMax)) return;
   if (n >= kEagerIterations && n % kEagerIterations == 0) seen.snapshots.clear();
   Snapshot here = take(timer_.state_.engines[engine].time.time);
-  std::vector<Progress> progress;
-  for (auto then = seen.snapshots.rbegin(); then != seen.snapshots.rend(); ++then) {
-    if (then->hash != here.hash || !progressed(*then, here, progress) || !same_shared(*then, here)) continue;
-    bool same = true;
-    for (size_t e = 0; same && e < progress.size(); ++e) same = same_engine(e, *then, here, progress[e].depth < 0);
-    if (!same) continue;
-    const int64_t times = periods(*then, here, progress);
+  here.iteration = n;
+  std::vector<Progress> progress, earlier;
+  for (size_t i = seen.snapshots.size(); i-- > 0;) {
+    const Snapshot& then = seen.snapshots[i];
+    const int64_t period = n - then.iteration;
+    if (static_cast<int64_t>(i) < period || !same(then, here, progress)) continue;
+    const Snapshot& before = seen.snapshots[i - static_cast<size_t>(period)];
+    if (before.iteration != then.iteration - period || !same(before, then, earlier) ||
+        !same_paths(before, then, here, progress))
+      continue;
+    const int64_t times = periods(then, here, progress);
     if (times <= 0) continue;
-    jump(*then, here, progress, times);
+    jump(then, here, progress, times);
     timer_.timing_.events_complete = false;
     seen.snapshots.clear();
     return;

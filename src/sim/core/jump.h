@@ -25,6 +25,7 @@ class Jumper {
  private:
   struct Snapshot {
     uint64_t hash = 0;
+    int64_t iteration = 0;
     Fs now = 0;
     size_t log = 0;
     std::vector<arch::Sequencer::Position> positions;
@@ -52,6 +53,9 @@ class Jumper {
   bool progressed(const Snapshot& then, const Snapshot& here, std::vector<Progress>& out) const;
   bool same_engine(size_t engine, const Snapshot& then, const Snapshot& here, bool standing) const;
   bool same_shared(const Snapshot& then, const Snapshot& here) const;
+  bool same(const Snapshot& then, const Snapshot& here, std::vector<Progress>& progress) const;
+  bool same_paths(const Snapshot& before, const Snapshot& then, const Snapshot& here,
+                  const std::vector<Progress>& progress) const;
   int64_t periods(const Snapshot& then, const Snapshot& here, const std::vector<Progress>& progress);
   int64_t periods_standing(size_t engine, const Deltas& delta) const;
   bool waits_in_step(size_t engine, const Progress& p, const Deltas& delta) const;

@@ -165,6 +165,7 @@ class Preparer {
     w.start = ns_to_fs(software ? d.start_gpsimd_ns : d.start_sync_ns);
     if (software) w.issue = ns_to_fs(d.swdge_issue_ns);
     if (p.dge == arch::Dge::hwdge) w.issue = ns_to_fs(d.hwdge_issue_ns);
+    plan_.lookback = std::max(plan_.lookback, w.start - std::min(w.issue, w.start));
     p.traffic = {t.hbm_read, t.hbm_write, t.sbuf_read, t.sbuf_write, 0, 0, 0, 0};
     note_spill(p, call);
     plan_.transfers.push_back(std::move(w));

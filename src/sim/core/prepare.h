@@ -53,6 +53,7 @@ struct Plan {
   std::vector<Footprint> footprints;
   std::vector<QueueWork> transfers;
   Fs semaphore_latency = 0, completion = 0, turnaround = 0, table_load = 0;
+  Fs lookback = 0;  // the longest from descriptors in the ring to first byte
 };
 
 Fs cycles_to_fs(double cycles, double ghz);
