@@ -50,7 +50,7 @@ Result<double> copy_rate(int64_t bytes, const arch::Instance& instance) {
 const sim::Event* last_event(const Timed& t, sim::Part part) {
   const sim::Event* found = nullptr;
   for (const auto& e : t.timing.events)
-    if (e.part == part) found = &e;
+    if (e.part == part && e.doing == sim::Doing::work) found = &e;
   return found;
 }
 
@@ -86,7 +86,9 @@ constexpr Metric kMetrics[] = {
     {"ns_per_insn",  // a chain of Scalar instructions
      [](const Timed& t) {
        const auto& e = t.timing.events;
-       const auto scalar = [](const sim::Event& x) { return x.part == sim::Part::scalar; };
+       const auto scalar = [](const sim::Event& x) {
+         return x.part == sim::Part::scalar && x.doing == sim::Doing::work;
+       };
        const auto first = std::find_if(e.begin(), e.end(), scalar);
        const auto last = std::find_if(e.rbegin(), e.rend(), scalar);
        const auto count = std::count_if(e.begin(), e.end(), scalar);

@@ -70,6 +70,17 @@ Timer::Timer(const arch::Program& program, const arch::Chip& chip, const TimeOpt
 
 bool Timer::in_window(Fs t) const { return window_end_ <= window_begin_ || (t >= window_begin_ && t < window_end_); }
 
+int64_t Timer::record(const Event& e) {
+  if (!in_window(e.start)) return -1;
+  if (options_.watcher) options_.watcher->saw(e);
+  if (static_cast<int64_t>(timing_.events.size()) >= options_.events_max) {
+    timing_.events_complete = false;
+    return -1;
+  }
+  timing_.events.push_back(e);
+  return static_cast<int64_t>(timing_.events.size()) - 1;
+}
+
 void Timer::push(Pending e) {
   e.sequence = sequence_++;
   state_.pending.push_back(std::move(e));
@@ -265,6 +276,26 @@ void Timer::take_port(size_t engine, const Prepared& p, Fs until) {
     state_.psum_port[s.core][self] = until;
 }
 
+void Timer::load_table(size_t engine, int16_t table) {
+  EngineState& e = state_.engines[engine];
+  const arch::Stream& s = program_.streams[engine];
+  const Part part = part_of(s.engine);
+  const Fs start = e.time.time;
+  e.table = table;
+  e.time.spend(part, plan_.table_load);
+  e.ready += plan_.table_load;  // what was waited is the instruction's, the load is work
+  ++state_.tally.table_loads;
+  state_.tally.engines[static_cast<size_t>(part)].busy += plan_.table_load;
+  record({.stream = static_cast<uint32_t>(engine),
+          .insn = sequencers_[engine].pc(),
+          .part = part,
+          .doing = Doing::table,
+          .core = s.core,
+          .start = start,
+          .end = e.time.time,
+          .done = e.time.time});
+}
+
 void Timer::run_on_engine(size_t engine, const Prepared& p) {
   EngineState& e = state_.engines[engine];
   const Part part = part_of(program_.streams[engine].engine);
@@ -276,12 +307,7 @@ void Timer::run_on_engine(size_t engine, const Prepared& p) {
     e.cause = -1;
     return;
   }
-  if (p.table >= 0 && p.table != e.table) {
-    e.table = p.table;
-    ++state_.tally.table_loads;
-    state_.tally.engines[static_cast<size_t>(part)].busy += plan_.table_load;
-    e.time.spend(part, plan_.table_load);
-  }
+  if (p.table >= 0 && p.table != e.table) load_table(engine, p.table);
   const Fs start = e.time.time;
   e.time.spend(part, p.interval);
   Stamp done = e.time;
@@ -374,14 +400,28 @@ void Timer::trigger(size_t engine, const Prepared& p) {
   if (p.dge == arch::Dge::swdge)
     e.time.reach(Part::issue, start + w.issue);  // descriptors are written by GpSimd itself
   auto& total = state_.tally.engines[static_cast<size_t>(part)];
-  total.busy += p.dge == arch::Dge::swdge ? w.issue : p.interval;
+  const Fs busy = p.dge == arch::Dge::swdge ? w.issue : p.interval;
+  const Fs waited = std::max<Fs>(0, start - e.ready);
+  total.busy += busy;
   ++total.instructions;
   ++state_.tally.instructions;
-  const Fs waited = start - e.ready;
-  if (waited > 0 && e.waited_for != Part::count) total.waited[static_cast<size_t>(e.waited_for)] += waited;
-  arrival.waited = std::max<Fs>(0, waited);
+  if (waited && e.waited_for != Part::count) total.waited[static_cast<size_t>(e.waited_for)] += waited;
+  arrival.waited = waited;
+  arrival.event = record({.stream = static_cast<uint32_t>(engine),
+                          .insn = sequencers_[engine].pc(),
+                          .part = part,
+                          .doing = Doing::issue,
+                          .core = program_.streams[engine].core,
+                          .queue = p.queue,
+                          .start = start,
+                          .end = start + busy,
+                          .done = arrival.at.time,
+                          .waited = waited,
+                          .waited_for = waited ? e.waited_for : Part::count,
+                          .cause = waited ? e.cause : -1});
   e.ready = e.time.time;
   e.waited_for = Part::count;
+  e.cause = -1;
   push(std::move(arrival));
   sequencers_[engine].step();
 }
@@ -427,16 +467,16 @@ void Timer::arrive(const Pending& a) {
   total.busy += end - first;
   total.waited += a.waited;
   if (options_.jump) jumper_.executed(a.engine, a.insn, end - first, a.waited);
-  int64_t index = -1;
-  if (in_window(first)) {
-    if (static_cast<int64_t>(timing_.events.size()) < options_.events_max) {
-      index = static_cast<int64_t>(timing_.events.size());
-      timing_.events.push_back(
-          {a.engine, a.insn, Part::dma, s.core, p.queue, first, end, done.time, a.waited, Part::count, -1});
-    } else {
-      timing_.events_complete = false;
-    }
-  }
+  const int64_t index = record({.stream = a.engine,
+                                .insn = a.insn,
+                                .part = Part::dma,
+                                .core = s.core,
+                                .queue = p.queue,
+                                .start = first,
+                                .end = end,
+                                .done = done.time,
+                                .waited = a.waited,
+                                .cause = a.event});
   if (p.updates) push({.at = done, .engine = a.engine, .from = Part::dma, .insn = a.insn, .event = index});
 }
 
@@ -505,16 +545,16 @@ void Timer::finish(size_t engine, const Prepared& p, Fs start, Fs end, Stamp don
   sum.busy += busy;
   sum.waited += waited;
   if (options_.jump) jumper_.executed(engine, insn, busy, waited);
-  int64_t index = -1;
-  if (in_window(start)) {
-    if (static_cast<int64_t>(timing_.events.size()) < options_.events_max) {
-      index = static_cast<int64_t>(timing_.events.size());
-      timing_.events.push_back({static_cast<uint32_t>(engine), insn, part, program_.streams[engine].core, 0, start, end,
-                                done.time, waited, waited ? e.waited_for : Part::count, waited ? e.cause : -1});
-    } else {
-      timing_.events_complete = false;
-    }
-  }
+  const int64_t index = record({.stream = static_cast<uint32_t>(engine),
+                                .insn = insn,
+                                .part = part,
+                                .core = program_.streams[engine].core,
+                                .start = start,
+                                .end = end,
+                                .done = done.time,
+                                .waited = waited,
+                                .waited_for = waited ? e.waited_for : Part::count,
+                                .cause = waited ? e.cause : -1});
   if (done.time > state_.last) {
     state_.last = done.time;
     state_.last_stamp = done;

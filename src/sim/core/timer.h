@@ -24,6 +24,7 @@ class Timer {
   Result<void> issue(size_t engine);
   void control(size_t engine, const Prepared& p);
   bool waits_hold(size_t engine, const Prepared& p);
+  void load_table(size_t engine, int16_t table);
   void run_on_engine(size_t engine, const Prepared& p);
   void multiply(size_t engine, const Prepared& p);
   void trigger(size_t engine, const Prepared& p);
@@ -39,6 +40,7 @@ class Timer {
   void take_port(size_t engine, const Prepared& p, Fs until);
   Fs throttled(uint8_t core, Fs start, Fs interval);
   void finish(size_t engine, const Prepared& p, Fs start, Fs end, Stamp done, Part part, Fs busy);
+  int64_t record(const Event& e);  // its index, or -1 when it is not kept
   void push(Pending e);
   bool in_window(Fs t) const;
   Timing result();

@@ -36,6 +36,8 @@ inline constexpr size_t kParts = static_cast<size_t>(Part::count);
 std::string_view name(Part p);
 using Parts = std::array<Fs, kParts>;
 
+struct Watcher;
+
 struct TimeOptions {
   bool jump = true;              // skip over loop iterations once they repeat exactly
   int64_t events_max = 1 << 20;  // recorded instructions; the rest is in the summaries
@@ -45,19 +47,30 @@ struct TimeOptions {
   int64_t steps_max = int64_t{1} << 40;
   // Values that register_load got in an exact run, per stream in order; needed only when control flow depends on data.
   std::vector<std::vector<uint32_t>> loaded;
+  Watcher* watcher = nullptr;  // is shown what is recorded, and what would be past events_max
 };
+
+// What an event is of its instruction. A DMA instruction makes two: `issue` on its engine, `work` on its queue.
+enum class Doing : uint8_t { work, issue, table };  // table: an activation table is loaded first
 
 // One executed instruction.
 struct Event {
   uint32_t stream = 0, insn = 0;
   Part part = Part::tensor;  // the engine, or dma
+  Doing doing = Doing::work;
   uint8_t core = 0;
   uint16_t queue = 0;     // dma
   Fs start = 0, end = 0;  // of its interval on the unit, without the latency
   Fs done = 0;            // its result and its semaphore updates
   Fs waited = 0;          // since the unit was free
   Part waited_for = Part::count;
-  int64_t cause = -1;  // the event whose update let it start, or -1
+  int64_t cause = -1;  // the event whose update let it start (of a transfer: its issue), or -1
+};
+
+// Sees events one by one, so that a long program need not be kept.
+struct Watcher {
+  virtual ~Watcher() = default;
+  virtual void saw(const Event& e) = 0;
 };
 
 // One static instruction, over all its executions.
