@@ -1,6 +1,8 @@
 // Small questions about a Program; see program.h.
 #include "arch/program.h"
 
+#include "base/text.h"
+
 namespace trine::arch {
 
 size_t ConstantBytes::append(std::span<const std::byte> bytes, size_t align) {
@@ -38,6 +40,12 @@ int64_t bytes_per_partition(const Tensor& t) {
   int64_t n = 1;
   for (size_t i = 1; i < t.shape.size(); ++i) n *= t.shape[i];
   return (n * bits(t.dtype) + 7) / 8;
+}
+
+std::string source_line(const Program& p, const Insn& insn) {
+  if (!insn.line) return {};
+  const SourceLine& at = p.lines[insn.line - 1];
+  return cat(p.strings[at.file], ":", at.line);
 }
 
 }  // namespace trine::arch

@@ -170,6 +170,8 @@ struct Program {
   int64_t instruction_count() const;             // static
 };
 
+std::string source_line(const Program& p, const Insn& insn);  // "kernel.py:12", empty when unknown
+
 int64_t element_count(const Tensor& t);
 int64_t tensor_bytes(const Tensor& t);         // whole tensor
 int64_t bytes_per_partition(const Tensor& t);  // on chip

@@ -12,6 +12,7 @@
 #include "run/drivers/exact/exact.h"
 #include "run/drivers/timed/timed.h"
 #include "run/random_input.h"
+#include "run/trace.h"
 #include "tools/choose.h"
 #include "tools/cli.h"
 
@@ -31,6 +32,7 @@ constexpr Option kOptions[] = {
     {"--trap-nan", "", "", "report every instruction that writes a NaN"},
     {"--no-jump", "", "", "walk every loop iteration, even when they repeat"},
     {"--window", "", "A:B", "record every instruction that starts between A and B ns"},
+    {"--trace", "", "FILE", "write every instruction's time as .json or .json.gz, which Perfetto opens"},
     kJson,
 };
 
@@ -175,6 +177,18 @@ Result<void> read_window(const Args& args, sim::TimeOptions& options) {
   return {};
 }
 
+Result<void> save_trace(const Args& args, const arch::Program& program, const Machine& machine,
+                        const sim::TimeOptions& options, const sim::Timing& timing) {
+  if (!args.has("--trace")) return {};
+  const std::string path = args.get("--trace");
+  const auto saved = TRY(run::save_trace(path, program, machine.instance, options, timing));
+  note(cat("trace → ", path, " (", with_commas(saved.slices), " slices; open it at ui.perfetto.dev)"));
+  if (!saved.whole)
+    note(cat("it shows ", with_unit_ns(saved.begin_ns), " to ", with_unit_ns(saved.end_ns), " of ",
+             with_unit_ns(sim::to_ns(timing.end)), "; --window A:B (in ns) chooses the part"));
+  return {};
+}
+
 Result<Exit> run_run(const Args& args) {
   const Machine machine = TRY(choose_machine(args));
   const arch::Program program = TRY(arch::load_program(args.words[0]));
@@ -183,7 +197,8 @@ Result<Exit> run_run(const Args& args) {
     for (size_t i = 1; i < wrong.size(); ++i) note(wrong[i].error.text());
     return wrong[0].error;
   }
-  const bool values = args.has("--values"), time = args.has("--time") || !values;
+  const bool values = args.has("--values");
+  const bool time = args.has("--time") || args.has("--trace") || !values;
   Json out = report("run");
   Exit exit = Exit::ok;
   sim::TimeOptions options;
@@ -200,6 +215,7 @@ Result<Exit> run_run(const Args& args) {
   }
   if (time) {
     const run::TimedResult t = TRY(run::run_timed(program, machine.instance, options));
+    TRY(save_trace(args, program, machine, options, t.timing));
     if (!t.findings.empty()) {
       for (const run::Finding& f : t.findings) note(f.text());
       return Exit::check_failed;
