@@ -60,16 +60,18 @@ accuracy: build
 	@$(PYTHON) tests/check_docs.py --update docs/accuracy.md src/run/accuracy/residuals.json
 	@cat docs/accuracy.md
 
+# clang 19 for both: libFuzzer, and g++ 12 loses constant expressions under UBSan.
+clang = setup/apt.sh setup/apt-clang.txt && cmake -S . -G Ninja -DCMAKE_CXX_COMPILER=clang++-19 \
+  -DCMAKE_BUILD_TYPE=RelWithDebInfo -DTRINE_SANITIZE=address,undefined
+
 fuzz: build/.apt
-	@setup/apt.sh setup/apt-fuzz.txt
-	@cmake -S . -B build-fuzz -G Ninja -DCMAKE_CXX_COMPILER=clang++-19 -DCMAKE_BUILD_TYPE=RelWithDebInfo \
-	  -DTRINE_FUZZ=ON -DTRINE_SANITIZE=address,undefined >/dev/null
+	@$(clang) -B build-fuzz -DTRINE_FUZZ=ON >/dev/null
 	@cmake --build build-fuzz -j $(JOBS)
 	@tests/fuzz/run.sh build-fuzz "$(FUZZ_TARGET)" $(or $(FUZZ_SECONDS),60)
 
 # C++ tests, corpus replay and the text tests of the command, under ASan and UBSan.
 sanitize: build
-	@cmake -S . -B build-asan -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DTRINE_TESTS=ON -DTRINE_SANITIZE=address,undefined >/dev/null
+	@$(clang) -B build-asan -DTRINE_TESTS=ON >/dev/null
 	@cmake --build build-asan -j $(JOBS)
 	@ctest --test-dir build-asan --output-on-failure --no-tests=error -j $(JOBS)
 	@$(PYTEST) -n $(JOBS) --trine build-asan/trine tests/cli
