@@ -1,5 +1,6 @@
 // Assembly text: docs/assembly.md is its grammar. Driven by the rows' specs alone, so a new row needs nothing here.
-// Invariant: disassemble(*assemble(disassemble(p))) == disassemble(p), and what a Builder made is read back equal.
+// Invariant: disassemble(*assemble(disassemble(p))) == disassemble(p), and a Program made in the order of its text is
+// read back equal, pools and all.
 #pragma once
 
 #include <string>

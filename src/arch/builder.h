@@ -1,6 +1,6 @@
 // Builder: makes a Program piece by piece and keeps its pools free of doubles. Used by the assembler and by compilers.
 // It places and interns, it does not judge: check_structure() and verify() (verify.h) do.
-// Invariant: the same calls give the same Program, and what assemble() reads back from its text is that Program.
+// Invariant: the same calls give the same Program.
 #pragma once
 
 #include <array>

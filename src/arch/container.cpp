@@ -274,12 +274,19 @@ void fields(IO& io, Same<Entry> auto& e) {
   io(e.kind, e.reserved, e.offset, e.size, e.sum);
 }
 
+template <class T>
+void put(std::span<std::byte> at, const T& record) {
+  Writer w;
+  w(record);
+  std::copy(w.out.begin(), w.out.end(), at.begin());
+}
+
 size_t aligned(size_t n) { return (n + kAlign - 1) / kAlign * kAlign; }
 
 uint64_t head_sum(std::span<const std::byte> file, size_t sections) {
   std::vector<std::byte> head(file.begin(),
                               file.begin() + static_cast<ptrdiff_t>(kHeaderBytes + sections * kEntryBytes));
-  std::fill_n(head.begin() + kHeaderBytes - 8, 8, std::byte{0});
+  std::fill_n(head.begin() + kHeaderBytes - 8, 8, std::byte{0});  // where the sum itself goes
   return checksum(head);
 }
 
@@ -405,28 +412,43 @@ Result<std::span<const std::byte>> map_file(const std::string& path, std::shared
 
 }  // namespace
 
+bool seal(std::span<std::byte> file) {
+  Header header;
+  if (file.size() < kHeaderBytes) return false;
+  Reader(file.first(kHeaderBytes))(header);
+  if (header.sections > kSectionsMax || kHeaderBytes + header.sections * kEntryBytes > file.size()) return false;
+  for (uint32_t i = 0; i < header.sections; ++i) {
+    const auto at = file.subspan(kHeaderBytes + i * kEntryBytes, kEntryBytes);
+    Entry e;
+    Reader{at}(e);
+    if (e.offset > file.size() || e.size > file.size() - e.offset) return false;
+    e.sum = checksum(file.subspan(e.offset, e.size));
+    put(at, e);
+  }
+  header.size = file.size();
+  put(file, header);
+  header.sum = head_sum(file, header.sections);
+  put(file, header);
+  return true;
+}
+
 std::vector<std::byte> program_bytes(const Program& p) {
   const std::vector<std::string> dtypes = dtype_names();
   const std::vector<Signature> signatures = dialect_of(p);
   std::vector<std::byte> file(kHeaderBytes + kLastWritten * kEntryBytes);
-  Writer table;
+  Header header{.version = kProgramVersion, .sections = kLastWritten};
+  std::copy(kProgramMagic.begin(), kProgramMagic.end(), header.magic.begin());
+  put(file, header);
   for (uint32_t k = 1; k <= kLastWritten; ++k) {
     Writer section;
     section_fields(static_cast<SectionKind>(k), section, p, dtypes, signatures);
     if (k == static_cast<uint32_t>(SectionKind::constants)) section.out.assign(p.data.begin(), p.data.end());
     file.resize(aligned(file.size()));
-    table(Entry{static_cast<SectionKind>(k), 0, file.size(), section.out.size(), checksum(section.out)});
+    const Entry entry{.kind = static_cast<SectionKind>(k), .offset = file.size(), .size = section.out.size()};
+    put(std::span(file).subspan(kHeaderBytes + (k - 1) * kEntryBytes), entry);
     file.insert(file.end(), section.out.begin(), section.out.end());
   }
-  Header header{{}, kProgramVersion, kLastWritten, file.size(), 0};
-  std::copy(kProgramMagic.begin(), kProgramMagic.end(), header.magic.begin());
-  std::copy(table.out.begin(), table.out.end(), file.begin() + kHeaderBytes);
-  for (bool summed : {false, true}) {
-    if (summed) header.sum = head_sum(file, kLastWritten);
-    Writer head;
-    head(header);
-    std::copy(head.out.begin(), head.out.end(), file.begin());
-  }
+  CHECK(seal(file), "a table that was just written");
   return file;
 }
 

@@ -33,6 +33,8 @@ enum class SectionKind : uint32_t {
 };
 
 std::vector<std::byte> program_bytes(const Program& p);
+// Writes size and checksums into a file whose header and table are in place; false when they are not.
+bool seal(std::span<std::byte> file);
 Result<void> write_program(const Program& p, const std::string& path);
 
 // Copies what it keeps, unless `owner` keeps the bytes alive: then constants stay where they are.

@@ -93,6 +93,7 @@ void Structure::check_pools() {
     double elements = a.partitions;
     for (size_t d = 0; d < kFreeDimsMax; ++d) {
       elements *= a.dims[d].count;
+      if (d >= a.rank && a.dims[d] != Dim{}) return bad("an access pattern has something in a dim it does not use");
       if (!a.dims[d].count || !within(a.dims[d].stride, kOffsetMax))
         return bad("an access pattern has a dim of count 0 or a stride outside ±2^46");
     }
@@ -188,8 +189,10 @@ void Structure::check_operands() {
       return bad("an operand's tensor, pattern or dynamic address is not there");
     if (!within(o.offset, kOffsetMax)) return bad("an operand's offset is outside ±2^46");
     if (p_.tensors[o.tensor].space == Space::hbm && o.partition) return bad("an HBM operand has a start partition");
-    if (p_.tensors[o.tensor].space != Space::hbm && p_.patterns[o.pattern].partition_stride)
-      return bad("an on-chip operand has a row stride");
+    if (p_.tensors[o.tensor].space == Space::hbm) continue;
+    if (p_.patterns[o.pattern].partition_stride) return bad("an on-chip operand has a row stride");
+    if (o.partition + p_.patterns[o.pattern].partitions > kPartitionsMax)
+      return bad(cat("an on-chip operand covers more than ", kPartitionsMax, " partitions"));
   }
 }
 
