@@ -85,6 +85,7 @@ Result<void> TensorReader::tensor_line(Cursor& c) {
     aliases_.push_back({static_cast<uint32_t>(b_.program().tensors.size()), std::move(name), c, place});
   }
   TRY(tensor_place(c, t, alias));
+  if (!c.at_end()) return c.found_instead("`input`, `output`, `alias`, `at` or the end of the line");
   b_.add_tensor(std::move(t));
   return {};
 }

@@ -106,13 +106,13 @@ void Access::check_tile(const Operand& o) {
     check_bank(o, t, a);
 }
 
-// A1 whole bytes, A2 a dtype the chip computes with; DMA carries any, as long as it need not convert it.
+// A1 whole bytes, A2 a dtype the chip computes with; DMA and collectives carry any, if they need not convert it.
 void Access::check_dtype(const Pattern& a) {
   if (bits(a.dtype) % 8)
     return bad(Code::unsupported, "has ", bits(a.dtype),
                "-bit elements, which no address can reach; view them as u8 or use a packed dtype");
   if (unit() == Unit::control) return;
-  bool same = unit() == Unit::queue;
+  bool same = unit() == Unit::queue || unit() == Unit::meeting;
   for (size_t i = 0; i < call_.info.slots.size() && same; ++i) {
     const Operand& other = call_.operand(static_cast<int>(i));
     same = other.kind != OperandKind::tile || p_.patterns[other.pattern].dtype == a.dtype;

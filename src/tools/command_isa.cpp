@@ -46,7 +46,8 @@ std::string_view mode_of(const Slot& slot) {
 }
 
 std::string_view unit_of(const Row& row) {
-  constexpr std::string_view kNames[] = {"engine", "DMA queue", "sequencer"};
+  constexpr std::string_view kNames[] = {"engine", "DMA queue", "all cores together", "sequencer"};
+  static_assert(std::size(kNames) == static_cast<size_t>(arch::Unit::control) + 1);
   return kNames[static_cast<int>(row.unit)];
 }
 
