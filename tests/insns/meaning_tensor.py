@@ -168,8 +168,11 @@ def generate_transpose_mode(make: Maker) -> Case:
     eight = dtype == "f8e5m2"
     stationary = make.tile(dtype, k, m, special=0.3)
     moving = make.tile(dtype, k, n, plain=True, values=selection(make, dtype, k, n))
-    out = make.pick("bf16", "u16") if eight else dtype
-    dst = make.tile(out, m, n, space="psum", writes=True)
+    out = make.pick("bf16", "u16", dtype) if eight else dtype
+    dst = make.tile(out, m, 2 * n if out == "f8e5m2" else n, space="psum", writes=True, plain=eight)
+    if out == "f8e5m2":  # every other byte; the ones between become zero
+        (start, rows, offset) = dst.region.start, dst.region.partitions, dst.region.offset
+        dst = Bank(dst.name, out, "psum", Region(start, rows, offset, [(n, 2)]), dst.data)
     attrs = {"is_transpose": True, "accumulate": make.pick("overwrite", "first")}
     return Case(chip, "tensor", [Step("nc_matmul", {"dst": dst, "stationary": stationary, "moving": moving}, attrs)])
 
@@ -184,7 +187,13 @@ def mean_transpose_mode(case: Case):
     out = np.zeros((data.shape[1], pick.shape[1]), data.dtype)
     for k, n in np.argwhere(pick == 1):
         out[:, n] = data[k]
-    return {"dst": moved_bits(out, case["dst"].dtype)}
+    dst = case["dst"]
+    if dst.dtype != "f8e5m2":
+        return {"dst": moved_bits(out, dst.dtype)}
+    after = dst.data.copy()
+    after[place(dst)] = out
+    after[place(replace(dst, region=replace(dst.region, offset=dst.region.offset + 1)))] = 0
+    return {"dst": after}
 
 
 # --- nc_matmul_mx ---
