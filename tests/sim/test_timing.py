@@ -59,3 +59,14 @@ def test_a_longer_loop_takes_longer():
     text = "program p\ntensor x sbuf f32[128,512] at 0:0\nstream vector\n  loop {}\n    memset dst=x value=0\n  end_loop\n"
     times = [_core.time(_core.assemble(text.format(n)), "trn2.3xlarge").time_fs for n in (1, 10, 1000, 100000)]
     assert times == sorted(times) and len(set(times)) == 4
+
+
+def test_times_have_not_moved(golden):
+    """Replay: a change that moves a time shows it here; `--update` accepts it."""
+    lines = []
+    for path in CORPUS:
+        program = _core.assemble(path.read_text(), str(path))
+        for instance, chip in CHIPS.items():
+            if not program.verify(chip):
+                lines.append(f"{path.stem} {instance} {_core.time(program, instance).time_fs}")
+    golden("times.txt", "\n".join(lines) + "\n")
