@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 
 import matmul
@@ -15,6 +16,7 @@ from trine import _core
 
 M, N, K = 1024, 2048, 2048
 INSTANCES = ["trn1.2xlarge", "trn2.3xlarge", "trn3-gen1-ultraserver"]
+DTYPES = {"f32": np.float32, "bf16": ml_dtypes.bfloat16}
 OUT = Path(__file__).resolve().parent.parent / "out"
 
 
@@ -29,7 +31,7 @@ def check_values(program, chip, lhsT, rhs, expected):
     return error
 
 
-def seconds(ns):
+def duration(ns):
     for unit, scale in (("ms", 1e6), ("µs", 1e3)):
         if ns >= scale:
             return f"{ns / scale:.3g} {unit}"
@@ -39,33 +41,35 @@ def seconds(ns):
 def table(rows):
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for row in rows:
-        print("  " + "  ".join(cell.ljust(w) if i < 2 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths))))
+        print("  " + "  ".join(cell.ljust(w) if i < 3 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths))))
 
 
 def main():
     rng = np.random.default_rng(0)
-    lhsT, rhs = (rng.standard_normal((K, n)).astype(np.float32) for n in (M, N))
-    expected = lhsT.astype(np.float64).T @ rhs.astype(np.float64)
-    text = matmul.blocked_k(M, N, K)
-    program = _core.assemble(text)
+    whole = [rng.standard_normal((K, n)) for n in (M, N)]
     OUT.mkdir(exist_ok=True)
-    (OUT / "demo.tasm").write_text(text)
-    print(f"matmul {M}×{N}×{K} f32, one core, the same program on each chip\n")
-    rows = [("instance", "bound by", "time", "90 % band", "MFU", "energy", "cost", "max error")]
-    for instance in INSTANCES:
-        timed = _core.time(program, instance).report()
-        error = check_values(program, timed["chip"], lhsT, rhs, expected)
-        low, high = timed["band_ns"]
-        cost = "not published" if timed["cost_usd"] is None else f"${timed['cost_usd'] * 1e6:.3f} per million"
-        rows.append((instance, timed["bound"]["by"], seconds(timed["time_ns"]), f"{seconds(low)} – {seconds(high)}",
-                     f"{timed['mfu_pct']:.1f} %", f"{timed['energy_j'] * 1e3:.1f} mJ", cost, f"{error:.1e}"))
+    print(f"matmul {M}×{N}×{K} on one core: one program per dtype, the same on each chip\n")
+    rows = [("instance", "dtype", "bound by", "time", "90 % band", "MFU", "energy", "cost", "max error")]
+    for dtype, kind in DTYPES.items():
+        lhsT, rhs = (a.astype(kind) for a in whole)
+        expected = lhsT.astype(np.float64).T @ rhs.astype(np.float64)
+        text = matmul.blocked_k(M, N, K, dtype=dtype)
+        (OUT / f"matmul_{dtype}.tasm").write_text(text)
+        program = _core.assemble(text)
+        for instance in INSTANCES:
+            timed = _core.time(program, instance).report()
+            error = check_values(program, timed["chip"], lhsT, rhs, expected)
+            low, high = timed["band_ns"]
+            cost = "no price yet" if timed["cost_usd"] is None else f"${timed['cost_usd'] * 1e6:.3f} a million"
+            rows.append((instance, dtype, timed["bound"]["by"], duration(timed["time_ns"]),
+                         f"{duration(low)} – {duration(high)}", f"{timed['mfu_pct']:.1f} %",
+                         f"{timed['energy_j'] * 1e3:.1f} mJ", cost, f"{error:.1e}"))
     table(rows)
-    print("\nvalues agree with NumPy on every chip (f32 sums in another order)")
-    for picture in ("demo.svg", "demo.png"):
-        subprocess.run(["trine", "run", OUT / "demo.tasm", "--instance", "trn2.3xlarge", "--picture", OUT / picture],
-                       check=True, stdout=subprocess.DEVNULL)
-    print("timeline on trn2 → out/demo.svg, out/demo.png")
-    print("next: trine explain out/demo.tasm --instance trn2.3xlarge")
+    print("\nvalues: every instruction executed, results agree with NumPy on every chip")
+    subprocess.run(["trine", "run", OUT / "matmul_bf16.tasm", "--instance", "trn2.3xlarge", "--picture", OUT / "demo.svg",
+                    "--trace", OUT / "demo.json.gz"], check=True, stdout=subprocess.DEVNULL)
+    print("timeline of the bf16 program on trn2 → out/demo.svg; in full → out/demo.json.gz (open in Perfetto)")
+    print("next: trine explain out/matmul_bf16.tasm --instance trn2.3xlarge")
 
 
 if __name__ == "__main__":
