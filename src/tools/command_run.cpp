@@ -3,8 +3,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "arch/container.h"
-#include "arch/verify.h"
 #include "base/convert.h"
 #include "base/file.h"
 #include "base/npy.h"
@@ -15,6 +13,7 @@
 #include "run/trace.h"
 #include "tools/choose.h"
 #include "tools/cli.h"
+#include "tools/program_file.h"
 
 namespace trine::tools {
 
@@ -191,19 +190,18 @@ Result<void> save_trace(const Args& args, const arch::Program& program, const Ma
 
 Result<Exit> run_run(const Args& args) {
   const Machine machine = TRY(choose_machine(args));
-  const arch::Program program = TRY(arch::load_program(args.words[0]));
-  const auto wrong = arch::verify(program, machine.chip());
-  if (!wrong.empty()) {
-    for (size_t i = 1; i < wrong.size(); ++i) note(wrong[i].error.text());
-    return wrong[0].error;
-  }
+  const arch::Program program = TRY(load_program(args.words[0]));
+  if (const Exit illegal = TRY(report_findings(program, machine.chip())); illegal != Exit::ok) return illegal;
   const bool values = args.has("--values");
   const bool time = args.has("--time") || args.has("--trace") || !values;
   Json out = report("run");
   Exit exit = Exit::ok;
   sim::TimeOptions options;
   options.jump = !args.has("--no-jump");
-  TRY(read_window(args, options));
+  if (const auto window = read_window(args, options); !window) {
+    note(cat("trine run: ", window.error().text()));
+    return Exit::usage;
+  }
   if (values) {
     Values v = TRY(run_values(args, program, machine.chip()));
     if (!v.result.findings.empty()) exit = Exit::check_failed;
@@ -239,7 +237,7 @@ const Command command_run{
     .words_min = 1,
     .words_max = 1,
     .details =
-        "PROGRAM is assembly text or a container (see `trine asm`).\n\n"
+        "PROGRAM is assembly text or a container (see `trine asm`), - for stdin.\n\n"
         "  trine run matmul.tasm --instance trn2.3xlarge\n"
         "  trine run matmul.tasm --values --input lhsT=a.npy --input rhs=b.npy --output out\n",
     .options = kOptions,

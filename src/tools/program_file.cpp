@@ -22,7 +22,7 @@ Result<Exit> report_findings(const arch::Program& program, const arch::Chip& chi
   for (const auto& f : findings) note(cat("error: ", f.error.text()));
   const bool more = findings.size() >= arch::kFindingsMax;
   note(cat("trine: ", findings.size(), more ? " or more" : "", findings.size() == 1 ? " finding" : " findings",
-           " against ", chip.name, ", nothing written"));
+           " against ", chip.name));
   return exit_of(findings[0].error.code);
 }
 
