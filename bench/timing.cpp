@@ -44,8 +44,8 @@ Turn least_of(int turns, const arch::Program& program, const arch::Chip& chip, b
 std::string endless(int64_t times) {
   std::string text = "program endless\ntensor w sbuf f32[128,128] at 0:0\ntensor acc psum f32[128,512] at 0:0\n";
   for (int i = 0; i < 4; ++i) text += cat("tensor t", i, " sbuf f32[128,512] at 0:", 512 + 2048 * i, "\n");
-  const std::string bodies[] = {"nc_matmul dst=acc stationary=w moving=t0", "tensor_copy dst=t1 src=t0", "activation dst=t2 data=t0 op=exp",
-                                "memset dst=t3 value=0"};
+  const std::string bodies[] = {"nc_matmul dst=acc stationary=w moving=t0", "tensor_copy dst=t1 src=t0",
+                                "activation dst=t2 data=t0 op=exp", "memset dst=t3 value=0"};
   const std::string engines[] = {"tensor", "vector", "scalar", "gpsimd"};
   for (int i = 0; i < 4; ++i) {
     text += cat("stream ", engines[i], "\n  loop ", times, "\n");
@@ -62,8 +62,8 @@ double peak_megabytes() {
 }
 
 void row(const std::string& name, const Turn& t) {
-  std::printf("%-34s %12s instructions  %9.4f s  %8.2f M/s\n", name.c_str(), with_commas(t.timing.instructions).c_str(), t.seconds,
-              static_cast<double>(t.timing.instructions) / t.seconds / 1e6);
+  std::printf("%-34s %12s instructions  %9.4f s  %8.2f M/s\n", name.c_str(), with_commas(t.timing.instructions).c_str(),
+              t.seconds, static_cast<double>(t.timing.instructions) / t.seconds / 1e6);
 }
 
 }  // namespace
