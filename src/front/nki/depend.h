@@ -1,0 +1,29 @@
+// Depend: which works must be over before which, from the bytes they touch once every tensor has its place: a read
+// after a write, a write after a read or a write, the engines' hidden values, registers, and what the user asked for.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "front/nki/kernel.h"
+
+namespace trine::front {
+
+// Of each work, earlier works of the same core; each named once.
+class Edges {
+ public:
+  std::span<const uint32_t> before(uint32_t work) const {
+    return {pool_.data() + begin_[work], pool_.data() + begin_[work + 1]};
+  }
+  void add(uint32_t earlier) { pool_.push_back(earlier); }
+  void close() { begin_.push_back(static_cast<uint32_t>(pool_.size())); }  // the work in hand is complete
+
+ private:
+  std::vector<uint32_t> pool_;
+  std::vector<uint32_t> begin_{0};
+};
+
+Edges find_edges(Kernel& kernel);
+
+}  // namespace trine::front

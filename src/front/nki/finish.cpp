@@ -1,0 +1,27 @@
+// From the recorded kernel to the Program: the passes in their order; see trace.h.
+#include "base/text.h"
+#include "front/nki/place.h"
+#include "front/nki/registers.h"
+#include "front/nki/trace.h"
+#include "front/nki/weave.h"
+
+namespace trine::front {
+
+Result<arch::Program> Trace::finish() {
+  file_ = {}, line_ = 0;
+  if (finished_) return wrong("finish", "a second finish()", "one; make a new trace");
+  for (const arch::LoopNest& nest : loops_)
+    if (nest.depth) return wrong("loops", "a loop without end_loop", "every loop closed");
+  finished_ = true;
+  settle_registers(kernel_);
+  if (auto problem = place(kernel_)) return complain(*std::move(problem));
+  const Edges edges = find_edges(kernel_);
+  auto woven = weave(kernel_, edges, schedule(kernel_, edges));
+  if (!woven) return complain(complaint_of(woven.error(), "semaphores"));
+  arch::Program out = kernel_.builder.take();
+  const auto findings = arch::verify(out, *kernel_.chip);
+  if (!findings.empty()) return complain(complaint_of(findings[0].error, "verifier"));
+  return out;
+}
+
+}  // namespace trine::front

@@ -1,0 +1,106 @@
+// Trace: records an NKI kernel call by call and turns it into a Program. Every call is checked where it is made, so
+// that an error carries the user's line; finish() places tensors, chooses engines and queues, orders the instructions
+// of each engine and puts semaphores between them (place.h, schedule.h, weave.h). Invariant: the same calls give the
+// same Program.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "arch/verify.h"
+#include "front/nki/complaint.h"
+#include "front/nki/kernel.h"
+
+namespace trine::front {
+
+struct TensorArgs {
+  std::string name;
+  arch::Space space = arch::Space::sbuf;
+  std::string dtype = "f32";
+  std::vector<int64_t> shape;  // on chip: partitions first
+  arch::TensorKind kind = arch::TensorKind::scratch;
+  std::optional<std::pair<int64_t, int64_t>> address;  // partition, byte; the scheduler's choice without it
+  std::span<const std::byte> data;                     // of a constant
+  int core = 0;
+  int64_t alias = -1;  // an output that is this input's storage
+  std::string file;
+  uint32_t line = 0;
+};
+
+// How an operand walks a tensor, in elements of its dtype; see arch::Pattern.
+struct TileArgs {
+  uint32_t tensor = 0;
+  std::string dtype;  // empty: the tensor's
+  int64_t partition = 0, partitions = 1, offset = 0, partition_stride = 0;
+  std::vector<std::pair<int64_t, int64_t>> dims;  // stride, count
+  std::vector<int64_t> steps;
+  // A register's number, or an operand of indices, and the scale.
+  std::optional<std::pair<int64_t, int64_t>> reg, rows, free;
+};
+
+using AttrValue = std::variant<int64_t, double, std::string, std::vector<int64_t>>;
+
+struct EmitArgs {
+  std::string_view row;
+  std::string_view engine;  // empty: the scheduler's choice
+  std::vector<std::pair<std::string_view, uint32_t>> operands;
+  std::vector<std::pair<std::string_view, AttrValue>> attrs;
+  int core = 0;
+  std::string_view file;
+  uint32_t line = 0;
+  std::vector<uint32_t> after;
+  bool fixed_order = false;
+};
+
+class Trace {
+ public:
+  static Result<Trace> make(std::string name, std::string_view chip, int cores = 1);
+  // On a chip of one's own, which must outlive the trace.
+  static Result<Trace> make(std::string name, const arch::Chip& chip, int cores = 1);
+
+  Result<uint32_t> tensor(const TensorArgs& args);
+  Result<uint32_t> tile(const TileArgs& args);
+  uint32_t immediate(double value);
+  Result<uint32_t> register_(int64_t number);
+  Result<uint32_t> emit(const EmitArgs& args);
+  // `trips` or `reg` is given.
+  Result<void> loop(std::optional<int64_t> trips, std::optional<int64_t> reg, int core = 0);
+  Result<void> end_loop(int core = 0);
+
+  // Once; the trace is empty after it.
+  Result<arch::Program> finish();
+
+  const std::vector<std::string>& messages() const { return kernel_.messages; }
+  const Complaint& complaint() const { return complaint_; }  // of the last error
+
+ private:
+  Trace() = default;
+  Error complain(Complaint c);
+  Error wrong(std::string_view rule, std::string found, std::string expected, std::string fix = {});
+  Result<Dtype> dtype_of(std::string_view name);
+  Result<void> check_core(int core);
+  Result<uint32_t> dynamic_of(const TileArgs& args);
+  Result<void> set_operands(const EmitArgs& args, arch::Draft& draft);
+  Result<void> set_attrs(const EmitArgs& args, arch::Draft& draft, Work& work);
+  Result<int64_t> encode(const arch::RowInfo& info, const arch::AttrSlot& slot, const AttrValue& value);
+  Result<void> choose_engines(const EmitArgs& args, Work& work);
+  Result<void> check_on(const Work& work, arch::Engine engine);
+  Result<void> add_control(uint16_t opcode, const arch::Operand* trips, int core);
+
+  Kernel kernel_;
+  std::vector<arch::Operand> handles_;
+  std::vector<arch::LoopNest> loops_;  // of each core
+  std::unordered_map<std::string, int> names_;
+  Complaint complaint_;
+  std::string_view file_;  // of the call in hand
+  uint32_t line_ = 0;
+  bool finished_ = false;
+};
+
+}  // namespace trine::front
