@@ -2,6 +2,7 @@
 #include "run/drivers/exact/engines.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include "base/text.h"
@@ -15,7 +16,7 @@ namespace {
 // An engine that never waits must not keep the others from their turn; large, so that producers run well ahead.
 constexpr int64_t kTurnMax = 65536;
 
-// How often engines at other waits go first before one at an ambiguous wait; so that polling loops cannot starve it.
+// After so many turns every wait that can be met is, so that polling loops starve nobody.
 constexpr int64_t kHeldMax = 4096;
 
 // Only rows of the control set write registers.
@@ -38,8 +39,9 @@ std::string wait_text(const arch::Wait& w, int64_t value) {
 
 }  // namespace
 
-Engines::Engines(arch::Machine& machine, const arch::Chip& chip, const ExactOptions& options, Findings& findings)
-    : machine_(machine), program_(machine.program()), chip_(chip), options_(options), findings_(findings) {
+Engines::Engines(arch::Machine& machine, const arch::Chip& chip, const ExactOptions& options, Findings& findings,
+                 Races::Known& known, int last)
+    : machine_(machine), program_(machine.program()), chip_(chip), options_(options), findings_(findings), last_(last) {
   for (size_t i = 0; i < program_.streams.size(); ++i) {
     const arch::Stream& s = program_.streams[i];
     Lane lane{arch::Sequencer(program_, s), static_cast<int>(i), {}, {}, {}};
@@ -49,7 +51,7 @@ Engines::Engines(arch::Machine& machine, const arch::Chip& chip, const ExactOpti
     lanes_.push_back(std::move(lane));
   }
   for (arch::Core& core : machine_.cores) core.trap_nan = options.trap_nan;
-  if (options.check_races && program_.streams.size() > 0) races_.emplace(machine_, findings_);
+  if (options.check_races) races_.emplace(machine_, findings_, known);
 }
 
 void Engines::run(RunResult& result) {
@@ -188,19 +190,22 @@ bool Engines::satisfied(const Lane& lane) const {
 
 // Waits on a semaphore that several raise are let on last: by then all that could have raised it before has.
 bool Engines::pass_waits() {
-  std::vector<Lane*> clear, ambiguous;
+  std::array<std::vector<Lane*>, 3> ranks;  // clear, ambiguous, and the one to be last
   for (Lane& lane : lanes_)
-    if (!lane.at.done() && waits(lane) && satisfied(lane))
-      (races_ && races_->ambiguous(lane.at) ? ambiguous : clear).push_back(&lane);
-  const bool held = !clear.empty() && ++held_ % kHeldMax;
-  for (const auto* lanes : {&clear, &ambiguous}) {
-    if (lanes == &ambiguous && held) break;
-    for (Lane* lane : *lanes) {
+    if (!lane.at.done() && waits(lane) && satisfied(lane)) {
+      const bool ambiguous = races_ && races_->ambiguous(lane.stream, lane.at);
+      ranks[ambiguous ? 1 + (lane.stream == last_) : 0].push_back(&lane);
+    }
+  const bool all = ++turns_ % kHeldMax == 0;
+  bool any = false;
+  for (const auto& rank : ranks) {
+    if (any && !all) break;
+    for (Lane* lane : rank) {
       if (races_) races_->wait(lane->stream, lane->at);
-      lane->passed = true;
+      any = lane->passed = true;
     }
   }
-  return !clear.empty() || !ambiguous.empty();
+  return any;
 }
 
 void Engines::take_faults(Lane& lane) {

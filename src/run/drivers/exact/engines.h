@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "arch/core.h"
@@ -16,8 +17,11 @@ namespace trine::run {
 
 class Engines {
  public:
-  Engines(arch::Machine& machine, const arch::Chip& chip, const ExactOptions& options, Findings& findings);
+  // `last`: a stream whose ambiguous waits are let on after everybody else's, or -1.
+  Engines(arch::Machine& machine, const arch::Chip& chip, const ExactOptions& options, Findings& findings,
+          Races::Known& known, int last = -1);
   void run(RunResult& result);
+  std::set<int> hasty() const { return races_ ? races_->hasty() : std::set<int>{}; }
 
  private:
   struct Lane {
@@ -51,8 +55,9 @@ class Engines {
   Findings& findings_;
   std::vector<Lane> lanes_;
   std::optional<Races> races_;
+  const int last_;
   Counts counts_;
-  int64_t held_ = 0;
+  int64_t turns_ = 0;
 };
 
 }  // namespace trine::run

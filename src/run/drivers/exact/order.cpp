@@ -27,38 +27,53 @@ void Tally::add(int thread, const Clock& clock, int64_t value) {
   it->clocks.push_back(clock);
 }
 
-// Entries are taken in the order of what they know of thread t; the one that completes the sum bounds what must have
-// happened there. Proof that this stays closed: an entry that knows (t, e) knows all that (t, e) knew.
-void Tally::learn(int64_t wanted, Clock& known) const {
-  if (settled_ >= wanted) return;
-  std::vector<size_t> at(lists_.size());
-  for (size_t t = 0; t < known.size(); ++t) {
-    std::fill(at.begin(), at.end(), 0);
-    int64_t sum = settled_;
-    uint64_t reached = 0;
-    while (sum < wanted) {
-      size_t next = lists_.size();
-      for (size_t l = 0; l < lists_.size(); ++l)
-        if (at[l] < lists_[l].values.size() &&
-            (next == lists_.size() || lists_[l].clocks[at[l]][t] < lists_[next].clocks[at[next]][t]))
-          next = l;
-      if (next == lists_.size()) break;
-      reached = lists_[next].clocks[at[next]][t];
-      sum = sum_of(sum, lists_[next].values[at[next]++]);
-    }
-    known[t] = std::max(known[t], reached);
-  }
+size_t Tally::List::known_to(const Clock& clock) const {
+  const size_t t = static_cast<size_t>(thread);
+  const auto past = [&](const Clock& c) { return c[t] <= clock[t]; };
+  return static_cast<size_t>(std::partition_point(clocks.begin(), clocks.end(), past) - clocks.begin());
 }
 
 int64_t Tally::known_to(const Clock& clock) const {
   int64_t sum = settled_;
   for (const List& l : lists_)
-    for (size_t i = 0; i < l.values.size(); ++i) {
-      const size_t t = static_cast<size_t>(l.thread);
-      if (l.clocks[i][t] > clock[t]) break;
-      sum = sum_of(sum, l.values[i]);
-    }
+    for (size_t i = 0, n = l.known_to(clock); i < n; ++i) sum = sum_of(sum, l.values[i]);
   return sum;
+}
+
+// Entries are let in by what they know of thread t, least first. Each list counts at its best so far, since its thread
+// may have stopped there. The entry that completes the sum bounds what must have happened in t. This stays closed:
+// an entry that knows (t, e) knows all that (t, e) knew.
+void Tally::learn(bool at_least, int64_t wanted, Clock& known) const {
+  const int64_t sign = at_least ? 1 : -1;
+  struct Walk {
+    size_t at = 0;
+    int64_t sum = 0, best = 0;
+  };
+  std::vector<Walk> start(lists_.size());
+  for (size_t l = 0; l < lists_.size(); ++l) start[l].at = lists_[l].known_to(known);
+  const int64_t base = sign * known_to(known);
+  if (base >= sign * wanted) return;
+  Clock learned = known;
+  for (size_t t = 0; t < known.size(); ++t) {
+    std::vector<Walk> walks = start;
+    int64_t total = base;
+    while (total < sign * wanted) {
+      size_t next = lists_.size();
+      for (size_t l = 0; l < lists_.size(); ++l)
+        if (walks[l].at < lists_[l].values.size() &&
+            (next == lists_.size() || lists_[l].clocks[walks[l].at][t] < lists_[next].clocks[walks[next].at][t]))
+          next = l;
+      if (next == lists_.size()) break;
+      Walk& w = walks[next];
+      learned[t] = std::max(learned[t], lists_[next].clocks[w.at][t]);
+      w.sum = sum_of(w.sum, sign * lists_[next].values[w.at++]);
+      if (w.sum > w.best) {
+        total = sum_of(total, w.sum - w.best);
+        w.best = w.sum;
+      }
+    }
+  }
+  known = learned;
 }
 
 bool Tally::all_known_to(const Clock& clock) const {
@@ -127,9 +142,11 @@ Order::Semaphore* Order::find(int core, uint16_t semaphore) {
   return it == semaphores_.end() || it->second.waiters.empty() ? nullptr : &it->second;
 }
 
-bool Order::ambiguous(int core, uint16_t semaphore) const {
-  const auto it = semaphores_.find({core, semaphore});
-  return it != semaphores_.end() && it->second.updaters.size() > 1;
+bool Order::ambiguous(int stream, int core, const arch::Wait& w, int64_t value) const {
+  const auto it = semaphores_.find({core, w.semaphore});
+  if (it == semaphores_.end() || it->second.updaters.size() < 2) return false;
+  const int64_t known = it->second.tally.known_to(clocks_[static_cast<size_t>(stream)]);
+  return w.op == arch::WaitOp::ge ? known < value : known != value;
 }
 
 // A queue is in order whoever triggers it, but only triggers that are themselves ordered say what the order is.
@@ -163,14 +180,13 @@ bool Order::update(int thread, int core, const arch::Update& u) {
   if (!s) return true;
   bool clean = true;
   const Clock& clock = clocks_[static_cast<size_t>(thread)];
-  const bool take = (u.op == arch::UpdateOp::subtract) != (u.value < 0);
-  const int64_t value = u.value == INT64_MIN ? INT64_MAX : std::abs(u.value);
+  for (const auto& [stream, period] : s->met)
+    if (stream_of(thread) != stream && clock[static_cast<size_t>(stream)] <= period) hasty_.insert(stream);
   if (u.op == arch::UpdateOp::set) {
-    clean = s->added.all_known_to(clock) && s->taken.all_known_to(clock);
-    s->added.clear();
-    s->taken.clear();
+    clean = s->tally.all_known_to(clock);
+    s->tally.clear();
   }
-  if (value) (take ? s->taken : s->added).add(thread, clock, value);
+  s->tally.add(thread, clock, u.op == arch::UpdateOp::subtract ? -u.value : u.value);
   if (thread < static_cast<int>(ended_.size())) next_period(thread);
   return clean;
 }
@@ -178,16 +194,16 @@ bool Order::update(int thread, int core, const arch::Update& u) {
 void Order::wait(int stream, int core, const arch::Wait& w, int64_t value) {
   Semaphore* const s = find(core, w.semaphore);
   Clock& clock = clocks_[static_cast<size_t>(stream)];
-  s->added.learn(sum_of(value, s->taken.known_to(clock)), clock);
-  if (w.op == arch::WaitOp::eq) {
-    const int64_t over = s->added.known_to(clock);
-    s->taken.learn(sum_of(over, value == INT64_MIN ? INT64_MAX : -value), clock);
+  if (ambiguous(stream, core, w, value)) {
+    s->met[stream] = period(stream);
+    next_period(stream);
   }
+  s->tally.learn(true, value, clock);
+  if (w.op == arch::WaitOp::eq) s->tally.learn(false, value, clock);
   std::vector<const Clock*> waiters;
   for (const int waiter : s->waiters)
     if (!ended_[static_cast<size_t>(waiter)]) waiters.push_back(&clocks_[static_cast<size_t>(waiter)]);
-  s->added.settle(waiters);
-  s->taken.settle(waiters);
+  s->tally.settle(waiters);
 }
 
 void Order::meet(const std::vector<int>& streams) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "arch/program.h"
@@ -15,13 +16,13 @@ namespace trine::run {
 // clock[t]: how many periods of thread t are known to be over. A thread's own entry is the period it is in.
 using Clock = std::vector<uint64_t>;
 
-// What was added to a semaphore, or what was taken from it, by whom and knowing what.
+// The updates of one semaphore: how much, by whom and knowing what.
 class Tally {
  public:
-  void add(int thread, const Clock& clock, int64_t value);
-  // Raises `known` to all that must have happened for the sum to reach `wanted`: entry by entry, the point in each
-  // thread without which the rest of the sum would fall short.
-  void learn(int64_t wanted, Clock& known) const;
+  void add(int thread, const Clock& clock, int64_t value);  // value may be negative
+  // Raises `known` to all that must have happened for the value to be at least (or at most) `wanted`: in each thread,
+  // the point without which the other updates could not bring it there.
+  void learn(bool at_least, int64_t wanted, Clock& known) const;
   int64_t known_to(const Clock& clock) const;  // the sum of what is in this clock's past
   bool all_known_to(const Clock& clock) const;
   void settle(const std::vector<const Clock*>& waiters);  // folds what every waiter knows
@@ -32,6 +33,7 @@ class Tally {
     int thread = 0;
     std::deque<int64_t> values;
     std::deque<Clock> clocks;
+    size_t known_to(const Clock& clock) const;  // how many
   };
   int64_t settled_ = 0;
   std::vector<List> lists_;
@@ -54,14 +56,19 @@ class Order {
   void wait(int stream, int core, const arch::Wait& w, int64_t value);
   void meet(const std::vector<int>& streams);  // all of them reach a point together
   void end(int stream);                        // will not wait any more
-  // More than one thread raises it, so what a wait learns depends on who may already have.
-  bool ambiguous(int core, uint16_t semaphore) const;
+  // Several threads raise it, and the wait is not met by what the stream knows already: what it learns depends on who
+  // else may have been first.
+  bool ambiguous(int stream, int core, const arch::Wait& w, int64_t value) const;
+  // Streams one of whose waits was met before an update that could as well have come first, and so may have learned too
+  // much. Their waits are right in a run that lets them on last.
+  const std::set<int>& hasty() const { return hasty_; }
 
  private:
   struct Semaphore {
-    Tally added, taken;
-    std::vector<int> waiters;   // streams
-    std::vector<int> updaters;  // threads
+    Tally tally;
+    std::vector<int> waiters;     // streams
+    std::vector<int> updaters;    // threads
+    std::map<int, uint64_t> met;  // of each stream: the period in which its last ambiguous wait was met
   };
   struct Past {  // of a queue that several streams use: what had been triggered when, and what its transfer knew
     std::deque<uint64_t> triggered;
@@ -71,6 +78,7 @@ class Order {
   void note_stream(const arch::Program& program, int stream);
   void next_period(int thread) { ++clocks_[static_cast<size_t>(thread)][static_cast<size_t>(thread)]; }
 
+  std::set<int> hasty_;
   std::vector<Clock> clocks_;
   std::vector<int> stream_of_;
   std::vector<bool> ended_;

@@ -7,10 +7,11 @@
 
 namespace trine::run {
 
-Races::Races(arch::Machine& machine, Findings& findings)
+Races::Races(arch::Machine& machine, Findings& findings, Known& known)
     : machine_(machine),
       program_(machine.program()),
       findings_(findings),
+      known_(known),
       order_(program_),
       shadow_(machine, [this](const Clash& c) { report(c); }) {
   uint32_t next = 0;
@@ -73,10 +74,12 @@ void Races::wait(int stream, const arch::Sequencer& at) {
   }
 }
 
-bool Races::ambiguous(const arch::Sequencer& at) const {
+bool Races::ambiguous(int stream, const arch::Sequencer& at) const {
   const arch::Insn& insn = at.insn();
-  for (uint32_t i = 0; i < insn.waits; ++i)
-    if (order_.ambiguous(at.stream().core, program_.waits[insn.wait + i].semaphore)) return true;
+  for (uint32_t i = 0; i < insn.waits; ++i) {
+    const arch::Wait& w = program_.waits[insn.wait + i];
+    if (order_.ambiguous(stream, at.stream().core, w, at.wait_value(w))) return true;
+  }
   return false;
 }
 
@@ -100,8 +103,27 @@ std::string Races::say(uint32_t site) const {
   return out;
 }
 
+// Names the semaphore that is there already, or the clause that is missing.
+std::string Races::fix(const Clash& c) const {
+  const Place a = place_of_site(c.earlier.site), b = place_of_site(c.later.site);
+  const arch::Stream &first = program_.streams[static_cast<size_t>(a.stream)],
+                     &second = program_.streams[static_cast<size_t>(b.stream)];
+  const arch::Insn &from = first.insns[a.index], &to = second.insns[b.index];
+  const bool queue = arch::row_by_opcode(from.opcode)->row->unit == arch::Unit::queue;
+  if (first.core != second.core) return "put a core_barrier between them, after a wait for the first";
+  if (!from.updates)
+    return cat("add `then sN+=", queue ? "16" : "1", "` to ", say(c.earlier.site),
+               " and `wait sN>=", queue ? "16" : "1", "` here");
+  const arch::Update& u = program_.updates[from.update];
+  for (uint32_t i = 0; i < to.waits; ++i)
+    if (program_.waits[to.wait + i].semaphore == u.semaphore)
+      return cat("wait for the value that s", u.semaphore, " has once ", say(c.earlier.site),
+                 " is done; if others raise it too, give each a semaphore of its own");
+  return cat("add `wait s", u.semaphore, ">=", u.value, "` here, or to what runs before it");
+}
+
 void Races::report(const Clash& c) {
-  if (!known_.insert(static_cast<uint64_t>(c.earlier.site) << 32 | c.later.site).second) return;
+  if (!known_.insert(std::minmax(c.earlier.site, c.later.site)).second) return;
   const arch::Tensor& t = program_.tensors[tensor_];
   Finding f;
   f.kind = arch::FaultKind::race;
@@ -112,12 +134,7 @@ void Races::report(const Clash& c) {
   f.found += t.space == arch::Space::hbm ? cat("at byte ", c.byte)
                                          : cat("in partition ", c.row, " at byte ", c.byte - t.address);
   f.expected = "a semaphore that the one updates when it is done and the other waits for";
-  const Place earlier = place_of_site(c.earlier.site);
-  const arch::Stream& s = program_.streams[static_cast<size_t>(earlier.stream)];
-  f.fix = s.insns[earlier.index].updates
-              ? "make the wait here ask for the value that update brings; if several queues or engines update the "
-                "semaphore, give each its own"
-              : cat("add `then sN+=1` to ", say(c.earlier.site), " and `wait sN>=1` here");
+  f.fix = fix(c);
   findings_.add(std::move(f), c.earlier.site + uint64_t{1});
 }
 

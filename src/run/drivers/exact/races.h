@@ -3,7 +3,8 @@
 #pragma once
 
 #include <cstdint>
-#include <unordered_set>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "arch/core.h"
@@ -16,7 +17,9 @@ namespace trine::run {
 
 class Races {
  public:
-  Races(arch::Machine& machine, Findings& findings);
+  // `known` holds the pairs of instructions that have been reported, over all runs of the program.
+  using Known = std::set<std::pair<uint32_t, uint32_t>>;
+  Races(arch::Machine& machine, Findings& findings, Known& known);
 
   // One instruction of a stream is about to run, with `call`'s operands; `at` is where.
   void access(int stream, const arch::Sequencer& at, const arch::Call& call);
@@ -24,13 +27,15 @@ class Races {
   void update(int stream, const arch::Sequencer& at, const arch::RowInfo& info);
   void wait(int stream, const arch::Sequencer& at);  // its waits have been met
   void end(int stream) { order_.end(stream); }
+  const std::set<int>& hasty() const { return order_.hasty(); }
   void meet(const std::vector<int>& streams) { order_.meet(streams); }
-  bool ambiguous(const arch::Sequencer& at) const;  // what its waits tell depends on who else has run
+  bool ambiguous(int stream, const arch::Sequencer& at) const;  // what its waits tell depends on who else has run
 
  private:
   int thread_of(int stream, const arch::Insn& insn, const arch::RowInfo& info) const;
   void touch(const arch::Call& call, const arch::Operand& o, const Access& a);
   void report(const Clash& c);
+  std::string fix(const Clash& c) const;
   uint32_t site(int stream, uint32_t index) const { return first_site_[static_cast<size_t>(stream)] + index; }
   Place place_of_site(uint32_t site) const;
   std::string say(uint32_t site) const;  // "sync's dma_copy #3 (kernel.py:12)"
@@ -38,10 +43,10 @@ class Races {
   arch::Machine& machine_;
   const arch::Program& program_;
   Findings& findings_;
+  Known& known_;
   Order order_;
   Shadow shadow_;
-  std::vector<uint32_t> first_site_;    // of each stream
-  std::unordered_set<uint64_t> known_;  // pairs of sites
+  std::vector<uint32_t> first_site_;  // of each stream
   // What is being touched, for the report.
   Place place_;
   std::string_view slot_;
