@@ -1,0 +1,11 @@
+"""NKI kernels on a virtual chip: values, time, and every illegal use with its line.
+
+  import trine.nki as nki, trine.nki.language as nl, trine.nki.isa as nisa
+"""
+
+from trine.nki import collectives, isa, language, typing
+from trine.nki.errors import NkiError
+from trine.nki.kernel import Kernel, jit, shape, simulate
+
+__version__ = "0.6.0"
+__all__ = ["Kernel", "NkiError", "collectives", "isa", "jit", "language", "shape", "simulate", "typing"]

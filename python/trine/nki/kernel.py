@@ -1,0 +1,325 @@
+"""@nki.jit: a Python function that is traced once per shape, dtype, target and plain argument, and then run.
+
+A Kernel holds no data. `compiled()` gives the program; calling it runs the program's values on the exact executor.
+"""
+
+import functools
+import inspect
+import itertools
+
+from trine.nki import arrays, machine
+from trine.nki.errors import NkiError
+from trine.nki.tensor import SHARED_HBM, NKIObject, NkiTensor, Storage, contiguous
+from trine.nki.trace import Program, Tracer, error, tracing
+
+_FINDINGS = {
+    "uninitialized_read": "NKI040", "out_of_bounds": "NKI041", "accumulate_uninitialized": "NKI042", "nan": "NKI043",
+    "out_of_range_input": "NKI044", "bad_register": "NKI045", "race": "NKI046", "deadlock": "NKI047",
+    "over_capacity": "NKI030", "collective_mismatch": "NKI026",
+}  # fmt: skip
+
+
+class Compiled:
+    """A traced kernel: the program, how arguments map to its inputs and its outputs to results."""
+
+    def __init__(self, program, inputs, results, written, prints, messages):
+        self.program = program
+        self.inputs = inputs  # [(tensor name, DType)] in the order of the array arguments
+        self.results = results  # tree of (output name, shape, DType), or None
+        self.written = written  # {array index: output name}: arguments the kernel changed in place
+        self.prints = prints  # [(prefix, output name, shape, DType)]
+        self.messages = messages
+
+
+class Kernel:
+    def __init__(self, fn, target=None, simulate=False, schedule=(), grid=(), dialect=None):
+        functools.update_wrapper(self, fn)
+        self.fn, self.target, self.simulated, self.schedule = fn, target, simulate, tuple(schedule)
+        self.grid, self.dialect = grid, dialect
+        self._signature = inspect.signature(fn)
+        self._cache = {}
+
+    def _but(self, **changes):
+        """A copy with something different; traced programs are shared with it where they fit."""
+        state = {"fn": self.fn, "target": self.target, "simulate": self.simulated, "schedule": self.schedule,
+                 "grid": self.grid, "dialect": self.dialect}  # fmt: skip
+        made = type(self)(**(state | changes))
+        made._cache = self._cache
+        return made
+
+    def __getitem__(self, grid):
+        grid = grid if isinstance(grid, tuple) else (grid,)
+        return self._but(grid=grid)
+
+    def with_schedule(self, edges):
+        return self._but(schedule=[(c, (p,) if isinstance(p, str) else tuple(p)) for c, p in edges])
+
+    def where(self):
+        code = self.fn.__code__
+        return code.co_filename, code.co_firstlineno
+
+    def __call__(self, *args, **kwargs):
+        if tracing():
+            return self.fn(*args, **kwargs)  # a kernel called from a kernel is inlined
+        chip = machine.target_chip(self.target, self.where(), self.simulated)
+        compiled, given = self.compiled(chip, args, kwargs)
+        return run(compiled, chip, given)
+
+    # --- tracing ---
+
+    def compiled(self, chip, args, kwargs):
+        """(Compiled, array arguments) for these arguments on a chip."""
+        try:
+            bound = self._signature.bind(*args, **kwargs)
+        except TypeError as e:
+            raise error("NKI003", str(e), f"{self.__name__}{self._signature}") from None
+        bound.apply_defaults()
+        found = []
+        tree = {name: _split(value, name, found) for name, value in bound.arguments.items()}
+        described = [(name, *arrays.describe(x, name)) for name, x in found]
+        key = _key((chip, self.grid, self.schedule, tree, [(s, d) for _, s, d in described]))
+        compiled = self._cache.get(key) if key is not None else None
+        if compiled is None:
+            compiled = self._trace(chip, bound, tree, described)
+            if key is not None:
+                self._cache[key] = compiled
+        return compiled, [x for _, x in found]
+
+    def _launch(self, chip):
+        """(grid, cores): the programs and how many cores share them."""
+        grid = tuple(_extent(n) for n in self.grid)
+        cores = max([_cores(n) for n in self.grid], default=1)
+        if len(grid) == 1 and self.dialect is None:
+            cores = grid[0]
+        most = machine.chip(chip)["lnc_max"]
+        if cores > most or any(n < 1 for n in grid):
+            raise error("NKI007", f"kernel{list(self.grid)} on {chip}", f"1 to {most} cores",
+                        "LNC=2 needs trn2 or newer" if most == 1 else "", where=self.where())
+        return grid, cores
+
+    def _trace(self, chip, bound, tree, described):
+        grid, cores = self._launch(chip)
+        tracer = Tracer(self.__name__, chip, grid, cores)
+        with tracer:
+            inputs = []
+            for name, shape, dtype in described:
+                full = tracer.unique(name)
+                id = tracer.tensor(full, "hbm", dtype, shape, "input", None, None, 0, self.where())
+                inputs.append(Storage(id, SHARED_HBM, dtype, shape, full, "input", 0, self.where()))
+            result = None
+            for index, ids in enumerate(itertools.product(*(range(n) for n in grid))):
+                tracer.program = Program(index, ids, index % cores)
+                filled = {name: _fill(part, inputs) for name, part in tree.items()}
+                result = self.fn(*_positional(bound, filled), **_keywords(bound, filled))
+            self._apply_schedule(tracer)
+            return self._finish(tracer, inputs, result)
+
+    def _apply_schedule(self, tracer):
+        for consumer, producers in self.schedule:
+            for name in (consumer, *producers):
+                if name not in tracer.instructions:
+                    raise error("NKI027", f"instruction \"{name}\" in with_schedule", "a name= given to an nki.isa call",
+                                where=self.where())
+            tracer.trace.depends(tracer.instructions[consumer], [tracer.instructions[p] for p in producers])
+
+    def _finish(self, tracer, inputs, result):
+        names = {}
+
+        def declare(storage):
+            if storage.id not in names:
+                names[storage.id] = tracer.trace.output(storage.id)
+            return names[storage.id]
+
+        results = _map(result, lambda view: self._result(view, declare))
+        prints = [(prefix, declare(s), s.shape, s.dtype) for prefix, s in tracer.prints]
+        program = tracer.finish()
+        written = {i: names[s.id] for i, s in enumerate(inputs) if s.id in names}
+        return Compiled(program, [(s.name, s.dtype) for s in inputs], results, written, prints,
+                        list(tracer.trace.messages))  # fmt: skip
+
+    def _result(self, view, declare):
+        storage = view.storage
+        if storage.buffer is not SHARED_HBM and self.dialect is None or storage.on_chip:
+            raise error("NKI005", f"{view!r} returned", "a tensor in shared_hbm",
+                        "allocate it with buffer=nl.shared_hbm and copy the result there", where=storage.where)
+        whole = contiguous(storage)
+        if view.offset or view.dynamic or not view.is_contiguous() or view.size != whole.size:
+            raise error("NKI005", f"a part of {storage.name} returned", "the whole tensor", where=self.where())
+        return declare(storage), view.shape, view.dtype
+
+
+def _extent(n):
+    return int(getattr(n, "size", n))
+
+
+def _cores(n):
+    return int(getattr(n, "cores", 1))
+
+
+class _Slot:
+    """Where an array argument stands in the tree of arguments."""
+
+    def __init__(self, index):
+        self.index = index
+
+    def __eq__(self, other):
+        return isinstance(other, _Slot) and self.index == other.index
+
+    def __hash__(self):
+        return hash(("slot", self.index))
+
+
+def _split(value, name, found):
+    """The argument with every array taken out into `found`."""
+    if arrays.is_array(value):
+        found.append((name, value))
+        return _Slot(len(found) - 1)
+    if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
+        return type(value)(_split(v, f"{name}_{i}", found) for i, v in enumerate(value))
+    if isinstance(value, dict):
+        return {k: _split(v, f"{name}_{k}", found) for k, v in value.items()}
+    return value
+
+
+def _fill(value, inputs):
+    if isinstance(value, _Slot):
+        return contiguous(inputs[value.index])
+    if type(value) in (list, tuple):
+        return type(value)(_fill(v, inputs) for v in value)
+    if type(value) is dict:
+        return {k: _fill(v, inputs) for k, v in value.items()}
+    return value
+
+
+def _key(value):
+    """A hashable stand-in for the arguments, or None when one of them has no value to compare by."""
+    try:
+        key = _frozen(value)
+        hash(key)
+        return key
+    except TypeError:
+        return None
+
+
+def _frozen(value):
+    if type(value) in (list, tuple):
+        return (type(value), tuple(_frozen(v) for v in value))
+    if type(value) is dict:
+        return (dict, tuple((k, _frozen(v)) for k, v in value.items()))
+    if isinstance(value, NKIObject) and hasattr(value, "__dict__"):
+        return (type(value), _frozen(vars(value)))
+    return (type(value), value)
+
+
+def _positional(bound, filled):
+    kinds = bound.signature.parameters
+    out = []
+    for name in bound.arguments:
+        kind = kinds[name].kind
+        if kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD):
+            out.append(filled[name])
+        elif kind is inspect.Parameter.VAR_POSITIONAL:
+            out.extend(filled[name])
+    return out
+
+
+def _keywords(bound, filled):
+    kinds = bound.signature.parameters
+    out = {}
+    for name in bound.arguments:
+        if kinds[name].kind is inspect.Parameter.KEYWORD_ONLY:
+            out[name] = filled[name]
+        elif kinds[name].kind is inspect.Parameter.VAR_KEYWORD:
+            out.update(filled[name])
+    return out
+
+
+def _map(result, f):
+    if result is None:
+        return None
+    if isinstance(result, NkiTensor):
+        return f(result)
+    if type(result) in (list, tuple):
+        return [_map(r, f) for r in result] if type(result) is list else tuple(_Tree(_map(r, f)) for r in result)
+    raise error("NKI005", f"{result!r} returned", "tensors in shared_hbm, or tuples and lists of them")
+
+
+class _Tree:
+    """Marks a member of a returned tuple, so that it is not taken for the (name, shape, dtype) of a tensor."""
+
+    def __init__(self, value):
+        self.value = value
+
+
+# --- running ---
+
+
+def run(compiled, chip, given):
+    """The kernel's results for these array arguments."""
+    inputs = {}
+    for x, (name, dtype) in zip(given, compiled.inputs):
+        data = arrays.to_numpy(x, dtype)
+        if data is None:
+            raise error("NKI006", f"argument {name} has a shape but no data", "an array",
+                        "trine.report(kernel, …) takes shapes alone")
+        inputs[name] = arrays.raw(data, dtype)
+    outcome = compiled.program.run(inputs, chip=chip)
+    raise_finding(outcome)
+    for prefix, name, shape, dtype in compiled.prints:
+        print(prefix, arrays.from_bytes(outcome.outputs[name], shape, dtype))
+    for i, name in compiled.written.items():
+        _write_back(given[i], outcome.outputs[name])
+    return _results(compiled.results, outcome, given)
+
+
+def raise_finding(outcome):
+    """The first thing the machine would have done wrong, as an NkiError."""
+    for f in outcome.findings:
+        raise NkiError(_FINDINGS.get(f.kind, "NKI049"), f.found or f.message, f.expected, f.fix, file=f.file, line=f.line)
+
+
+def _write_back(x, values):
+    if arrays.is_torch(x):
+        x.copy_(arrays.like_inputs(values.reshape(x.shape), [x]))
+    elif hasattr(x, "flags") and x.flags.writeable:
+        x[...] = values.reshape(x.shape)
+
+
+def _results(tree, outcome, given):
+    if tree is None:
+        return None
+    if isinstance(tree, list):
+        return [_results(t, outcome, given) for t in tree]
+    if isinstance(tree, tuple) and all(isinstance(t, _Tree) for t in tree):
+        return tuple(_results(t.value, outcome, given) for t in tree)
+    name, shape, dtype = tree
+    return arrays.like_inputs(arrays.from_bytes(outcome.outputs[name], shape, dtype), given)
+
+
+# --- the decorator ---
+
+
+def jit(fn=None, *, platform_target=None, **options):
+    """Decorates a kernel. Options of older versions (mode, debug_kernel, …) are accepted and have no effect."""
+    unknown = set(options) - {"mode", "debug_kernel", "show_compiler_tb", "experimental_flags", "schedule", "lnc"}
+    if unknown:
+        raise error("NKI003", f"nki.jit({', '.join(sorted(unknown))}=…)", "platform_target")
+    if fn is None:
+        return functools.partial(jit, platform_target=platform_target, **options)
+    if isinstance(fn, Kernel):
+        return fn
+    return Kernel(fn, target=platform_target)
+
+
+def simulate(kernel):
+    """The kernel, run on the simulator; a plain function is wrapped first."""
+    if not isinstance(kernel, Kernel):
+        kernel = Kernel(kernel)
+    return kernel._but(simulate=True)
+
+
+def shape(dims, dtype="float32"):
+    """An array without data, for trine.report."""
+    return arrays.ShapeDtype(dims, dtype)
+
+

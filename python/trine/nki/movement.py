@@ -1,0 +1,96 @@
+"""nki.language: loading, storing, transposing, multiplying matrices, and the shape functions."""
+
+from trine.nki import create, elementwise, isa_compute, isa_move
+from trine.nki.elementwise import F32, like, tile
+from trine.nki.tensor import PSUM, NkiTensor, as_dtype
+from trine.nki.trace import current, error
+
+
+def load(src, dtype=None):
+    """A new SBUF tile with what src holds; a single dimension becomes the partitions."""
+    if not isinstance(src, NkiTensor) or src.on_chip:
+        raise error("NKI016", f"nl.load of {src!r}", "a tensor in HBM", "it is on chip already: nl.copy")
+    shape = src.shape if src.ndim > 1 else src.shape + (1,)
+    out = create.ndarray(shape, as_dtype(dtype) if dtype is not None else src.dtype)
+    isa_move.dma_copy(out, src)
+    return out
+
+
+def store(dst, value):
+    """dst in HBM = an SBUF tile."""
+    if not isinstance(dst, NkiTensor) or dst.on_chip:
+        raise error("NKI016", f"nl.store into {dst!r}", "a tensor in HBM", "on chip use nisa.tensor_copy")
+    if value.storage.space == "psum":
+        raise error("NKI016", f"nl.store from {value!r}", "an SBUF tile; DMA cannot read PSUM",
+                    "copy it first: nisa.tensor_copy into SBUF")
+    isa_move.dma_copy(dst, value)
+
+
+def load_transpose2d(src, dtype=None):
+    """A new SBUF tile with src's two dimensions exchanged."""
+    if src.ndim != 2:
+        raise error("NKI015", f"nl.load_transpose2d of {src!r}", "two dimensions")
+    out = create.ndarray((src.shape[1], src.shape[0]), src.dtype)
+    isa_move.dma_transpose(out, src)
+    return out if dtype is None or as_dtype(dtype) is src.dtype else elementwise.copy(out, dtype)
+
+
+def transpose(x, dtype=None):
+    """Partitions and free elements exchanged, in PSUM (by the tensor engine)."""
+    if tile(x, "transpose").ndim != 2:
+        raise error("NKI015", f"nl.transpose of {x!r}", "two dimensions")
+    out = create.ndarray((x.shape[1], x.shape[0]), dtype or x.dtype, PSUM)
+    isa_move.nc_transpose(out, elementwise.to_sbuf(x))
+    return out
+
+
+def matmul(x, y, transpose_x=False):
+    """x @ y, or xᵀ @ y when transpose_x says that x is given transposed; in PSUM."""
+    tile(x, "matmul"), tile(y, "matmul")
+    if not transpose_x:
+        turned = transpose(x)
+        x = like(turned)
+        isa_compute.tensor_copy(x, turned)
+    if x.shape[0] != y.shape[0]:
+        raise error("NKI015", f"nl.matmul over {x.shape[0]} and {y.shape[0]}", "one contraction size")
+    out = create.ndarray((x.shape[1], y.shape[1]), F32, PSUM)
+    isa_move.nc_matmul(out, x, y)
+    return out
+
+
+def gather_flattened(data, indices, axis=0, dtype=None):
+    """data[p, indices[p, e]] in every partition."""
+    if indices.dtype.trine != "u32":
+        wide = like(indices, "uint32")
+        isa_compute.tensor_copy(wide, indices)
+        indices = wide
+    out = create.ndarray(indices.shape, data.dtype)
+    isa_move.nc_n_gather(out, data, indices)
+    return out if dtype is None or as_dtype(dtype) is data.dtype else elementwise.copy(out, dtype)
+
+
+def broadcast_to(x, shape, dtype=None):
+    """x with its free dimensions of size 1 repeated."""
+    shape = tuple(shape)
+    if x.shape == shape and (dtype is None or as_dtype(dtype) is x.dtype):
+        return x
+    out = create.ndarray(shape, dtype or x.dtype)
+    isa_compute.tensor_copy(out, elementwise._fit(x, shape, "broadcast_to"))
+    return out
+
+
+def expand_dims(x, axis):
+    """x with a dimension of size 1 at axis; free."""
+    return x.expand_dim(axis)
+
+
+def device_print(print_prefix, tensor):
+    """Prints the tensor when the kernel has run."""
+    tracer = current()
+    source = tensor
+    if tensor.storage.space == "psum":
+        source = elementwise.to_sbuf(tensor)
+    name = tracer.unique(f"print_{print_prefix}")
+    kept = create.ndarray(tensor.shape, tensor.dtype, "hbm", name)
+    isa_move.dma_copy(kept, source)
+    tracer.prints.append((print_prefix, kept.storage))

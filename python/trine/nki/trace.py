@@ -1,0 +1,164 @@
+"""The tracer: while a kernel's Python runs, every instruction it asks for is recorded here, in order.
+
+One Tracer fills one `_core.Trace`, for all programs of the launch. It knows nothing of any instruction's meaning.
+Invariant: `current()` is set exactly while a kernel is being traced.
+"""
+
+import json
+import os
+import sys
+
+from trine import _core
+from trine.nki import machine
+from trine.nki.errors import MissingName, NkiError
+
+_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_internal_roots = [_HERE]  # frames from these folders are ours, never the user's
+_internal_code = {}
+_current = None
+
+
+def add_internal_root(folder: str):
+    _internal_roots.append(os.path.abspath(folder) + os.sep)
+    _internal_code.clear()
+
+
+def user_frame():
+    """(file, line) of the innermost frame that is not ours."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        ours = _internal_code.get(code)
+        if ours is None:
+            ours = _internal_code[code] = code.co_filename.startswith(tuple(_internal_roots))
+        if not ours:
+            return code.co_filename, frame.f_lineno
+        frame = frame.f_back
+    return "", 0
+
+
+def error(code, found="", expected="", fix="", rule="", where=None) -> NkiError:
+    file, line = where or user_frame()
+    return NkiError(code, found, expected, fix, file=file, line=line, rule=rule)
+
+
+def missing(module: str, name: str) -> Exception:
+    """For a module's __getattr__: Python's own error for its own names, ours for the user's."""
+    if name.startswith("__"):
+        return AttributeError(name)
+    file, line = user_frame()
+    return MissingName("NKI001", f"{module}.{name}", "a name of NKI 0.6 that docs/nki.md lists", file=file, line=line)
+
+
+def from_core(exc: Exception) -> NkiError:
+    """The NkiError that a refusal by `_core.Trace` stands for: JSON with the same fields."""
+    try:
+        said = json.loads(str(exc))
+    except ValueError:
+        return error("NKI049", str(exc))
+    where = (said.get("file", ""), said.get("line", 0)) if said.get("file") else None
+    code = said.get("code") or "NKI049"
+    return error(code, said.get("found", ""), said.get("expected", ""), said.get("try", ""), said.get("rule", ""), where)
+
+
+def current():
+    if _current is None:
+        raise error("NKI002", "an NKI call while no kernel is being traced",
+                    "calls inside a function decorated with @nki.jit", "call the kernel, and make this call in it")
+    return _current
+
+
+def tracing() -> bool:
+    return _current is not None
+
+
+class Program:
+    """One instance of the launch grid while it is traced: its ids and the shared tensors it has met so far."""
+
+    def __init__(self, index, ids, core):
+        self.index, self.ids, self.core = index, ids, core
+        self.shared = 0  # shared_hbm tensors created so far: the n-th of every program are one
+
+
+class Tracer:
+    def __init__(self, name: str, chip: str, grid=(), cores=1):
+        self.name = name
+        self.chip_name = chip
+        self.chip = machine.chip(chip)
+        self.features = frozenset(self.chip["features"])
+        self.grid = grid
+        self.cores = cores
+        self.trace = _core.Trace(name, chip, cores)
+        self.program = Program(0, (), 0)
+        self.shared = []  # storages in shared_hbm, in order of creation
+        self.constants = {}  # (kind, …) -> storage made once per core
+        self.names = {}  # base name -> how often it was used
+        self.instructions = {}  # user's name -> instruction id
+        self.tiles = {}  # view -> operand handle
+        self.imms = {}
+        self.registers = 0
+        self.loops = []  # device loops around the call in hand
+        self.ordered = 0  # depth of no_reorder blocks
+        self.flush = None  # an instruction whose destination is still open (functional dialect)
+        self.prints = []  # device_print: (prefix, output name)
+
+    # --- context ---
+
+    def __enter__(self):
+        global _current
+        if _current is not None:
+            raise error("NKI002", "a kernel launched while another is traced", "one at a time")
+        _current = self
+        return self
+
+    def __exit__(self, *_):
+        global _current
+        _current = None
+
+    # --- names and memory ---
+
+    def unique(self, base: str) -> str:
+        n = self.names.get(base, 0)
+        self.names[base] = n + 1
+        return base if n == 0 else self.unique(f"{base}_{n}")
+
+    def tensor(self, name, space, dtype, shape, kind="scratch", address=None, data=None, core=0, where=("", 0)) -> int:
+        try:
+            return self.trace.tensor(name, space, dtype.trine, tuple(shape), kind, address, data, core,
+                                     file=where[0], line=where[1])  # fmt: skip
+        except (ValueError, IndexError, MemoryError) as e:
+            raise from_core(e) from None
+
+    def register(self) -> int:
+        self.registers += 1
+        return self.registers - 1
+
+    # --- operands and instructions ---
+
+    def imm(self, value) -> int:
+        handle = self.imms.get(value)
+        if handle is None:
+            handle = self.imms[value] = self.trace.imm(float(value))
+        return handle
+
+    def emit(self, row, engine, operands, attrs, name=None):
+        if self.flush is not None:
+            pending, self.flush = self.flush, None
+            pending()
+        file, line = user_frame()
+        try:
+            made = self.trace.emit(row, engine, operands, attrs, self.program.core, file, line, (), self.ordered > 0)
+        except (ValueError, IndexError, MemoryError) as e:
+            raise from_core(e) from None
+        if name is not None:
+            self.instructions[name] = made
+        return made
+
+    def finish(self):
+        if self.flush is not None:
+            pending, self.flush = self.flush, None
+            pending()
+        try:
+            return self.trace.finish()
+        except (ValueError, IndexError, MemoryError) as e:
+            raise from_core(e) from None
