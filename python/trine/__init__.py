@@ -4,6 +4,19 @@ One compiled program gives values, time and cost. The work is done in C++ (`trin
 is the thin face to it and holds no computation of its own.
 """
 
+import importlib
+
 from trine import _core
 
 __version__: str = _core.version
+
+# Loaded when first used, so that `import trine` stays quick.
+_LAZY = {"report": "trine.report", "Report": "trine.report", "NkiError": "trine.nki.errors"}
+
+
+def __getattr__(name):
+    if name in _LAZY:
+        value = getattr(importlib.import_module(_LAZY[name]), name)
+        globals()[name] = value  # over the module of the same name
+        return value
+    raise AttributeError(f"module 'trine' has no attribute '{name}'")

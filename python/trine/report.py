@@ -1,0 +1,85 @@
+"""trine.report: the time of a kernel on an instance and where it goes, from shapes alone or from arrays.
+
+The numbers and the text are C++'s (run/report.h); this object gives them names and ways to look at them.
+"""
+
+import dataclasses
+import json
+
+from trine import _core
+from trine.nki import arrays, machine
+from trine.nki.kernel import Kernel
+from trine.nki.trace import error
+
+
+@dataclasses.dataclass(frozen=True)
+class Engine:
+    """One engine over the whole run, in ns; `waits` by what it waited for, longest first."""
+
+    name: str
+    busy_ns: float
+    busy_share: float
+    instructions: int
+    waits: dict
+
+
+class Report:
+    """What a timed kernel means: time with its band, what bounds it, memory, energy, dollars."""
+
+    def __init__(self, timed, program, instance, messages=()):
+        self._timed, self.program, self.messages = timed, program, list(messages)
+        self._numbers = n = timed.report()
+        self.instance, self.chip = instance, n["chip"]
+        self.time_ns: float = n["time_ns"]
+        self.band: tuple = tuple(n["band_ns"])
+        self.bound: str = n["bound"]["by"]
+        self.engines = {
+            name: Engine(name, e["busy_ns"], e["busy_pct"] / 100, e["instructions"], e["waits_ns"])
+            for name, e in n["engines"].items()
+        }
+        self.flops: int = n["flops"]
+        self.hbm_read_bytes: int = n["hbm_read_bytes"]
+        self.hbm_write_bytes: int = n["hbm_write_bytes"]
+        self.sbuf_peak_bytes: int = n["sbuf_peak_bytes"]
+        chip = machine.chip(self.chip)
+        self.psum_peak_bytes: int = n["psum_banks_used"] * chip["psum.bank_bytes"] * chip["partitions"]
+        self.mfu, self.mbu = n["mfu_pct"] / 100, n["mbu_pct"] / 100
+        self.energy_j: float = n["energy_j"]
+        self.cost_usd: float | None = n.get("cost_usd")
+
+    def to_json(self) -> str:
+        return json.dumps({"version": 1, **self._numbers, "messages": self.messages})
+
+    def __str__(self):
+        notes = "".join(f"  note      {m}\n" for m in self.messages)
+        return str(self._timed).rstrip("\n") + ("\n" + notes.rstrip("\n") if notes else "")
+
+    def __repr__(self):
+        return f"<Report {self.program.name} on {self.instance}: {self.time_ns / 1000:.1f} µs, bound by {self.bound}>"
+
+
+def compile_for(kernel, args, kwargs, instance=None):
+    """(Compiled, array arguments, instance name) of a kernel for an instance, or for its own target."""
+    if not isinstance(kernel, Kernel):
+        raise error("NKI003", f"trine.report of {kernel!r}", "a function decorated with @nki.jit")
+    if instance is None:
+        chip = machine.target_chip(kernel.target, kernel.where())
+        instance = machine.instance_of_chip(chip)
+    chip = machine.instance(instance)["chip"]
+    args = [_abstract(a) for a in args]
+    compiled, given = kernel.compiled(chip, args, {k: _abstract(v) for k, v in kwargs.items()})
+    return compiled, given, instance
+
+
+def _abstract(argument):
+    """((128, 512), "bfloat16") stands for an array of that shape; anything else is itself."""
+    if isinstance(argument, tuple) and len(argument) == 2 and isinstance(argument[0], tuple) and isinstance(argument[1], str):
+        return arrays.ShapeDtype(*argument)
+    return argument
+
+
+def report(kernel, *args, instance=None, **kwargs) -> Report:
+    """Times a kernel on an instance. Arguments are arrays, trine.nki.shape(…), (shape, dtype) pairs or plain values."""
+    compiled, _, instance = compile_for(kernel, args, kwargs, instance)
+    timed = _core.time(compiled.program, instance)
+    return Report(timed, compiled.program, instance, compiled.messages)
