@@ -50,6 +50,11 @@ def _check_on_chip(tracer, shape, dtype, buffer):
 
 
 def ndarray(shape, dtype, buffer=SBUF, name="", address=None):
+    """A tensor that nobody has written yet. address: (first partition, byte inside each)."""
+    return allocate(shape, dtype, buffer, name, address)
+
+
+def allocate(shape, dtype, buffer=SBUF, name="", address=None, kind="scratch"):
     tracer = current()
     shape, dtype, buffer = as_shape(shape), as_dtype(dtype), as_buffer(buffer)
     where = user_frame()
@@ -64,8 +69,8 @@ def ndarray(shape, dtype, buffer=SBUF, name="", address=None):
         address = tuple(int(a) for a in address)
     full = tracer.unique(name or buffer.value)
     on_chip_shape = shape if len(shape) > 1 or buffer is PRIVATE_HBM else shape + (1,)
-    id = tracer.tensor(full, space_of(buffer), dtype, on_chip_shape, "scratch", address, None, core, where)
-    storage = Storage(id, buffer, dtype, shape, full, "scratch", core, where, address)
+    id = tracer.tensor(full, space_of(buffer), dtype, on_chip_shape, kind, address, None, core, where)
+    storage = Storage(id, buffer, dtype, shape, full, kind, core, where, address)
     storage.loops = len(tracer.loops)
     return contiguous(storage)
 
@@ -89,7 +94,7 @@ def _shared(tracer, shape, dtype, name, where):
         raise error("NKI026", f"a shared tensor that only program {tracer.program.index} creates",
                     "the same shared tensors in all programs")
     full = tracer.unique(name or "out")
-    id = tracer.tensor(full, "hbm", dtype, shape, "scratch", None, None, 0, where)
+    id = tracer.tensor(full, "hbm", dtype, shape, "output", None, None, 0, where)
     tracer.shared.append(Storage(id, SHARED_HBM, dtype, shape, full, "scratch", 0, where))
     return tracer.shared[-1]
 

@@ -55,6 +55,9 @@ def operand(tracer, value, slot):
 def emit(row, operands, attrs=_NO_ATTRS, engine=None, name=None):
     """Records one instruction. Operands that are None are left out; engine is a name or None."""
     tracer = current()
+    dst = operands.get("dst")
+    if dst is not None and not dst.storage.on_chip:
+        dst.storage.output = True  # an argument that is written in place becomes a result too
     handles = {slot: operand(tracer, v, slot) for slot, v in operands.items() if v is not None}
     return NkiInstruction(tracer.emit(row, engine, handles, attrs, name), tracer.loops[:] if tracer.loops else ())
 

@@ -123,21 +123,18 @@ class Kernel:
             tracer.trace.depends(tracer.instructions[consumer], [tracer.instructions[p] for p in producers])
 
     def _finish(self, tracer, inputs, result):
-        names = {}
-
-        def declare(storage):
-            if storage.id not in names:
-                names[storage.id] = tracer.trace.output(storage.id)
-            return names[storage.id]
-
-        results = _map(result, lambda view: self._result(view, declare))
-        prints = [(prefix, declare(s), s.shape, s.dtype) for prefix, s in tracer.prints]
+        results = _map(result, self._result)
+        prints = [(prefix, s.name, s.shape, s.dtype) for prefix, s in tracer.prints]
+        written = {}
+        for i, s in enumerate(inputs):
+            if s.output:
+                written[i] = output_name(s)
+                tracer.tensor(written[i], "hbm", s.dtype, s.shape, "output", alias=s.id, where=self.where())
         program = tracer.finish()
-        written = {i: names[s.id] for i, s in enumerate(inputs) if s.id in names}
         return Compiled(program, [(s.name, s.dtype) for s in inputs], results, written, prints,
                         list(tracer.trace.messages))  # fmt: skip
 
-    def _result(self, view, declare):
+    def _result(self, view):
         storage = view.storage
         if storage.buffer is not SHARED_HBM and self.dialect is None or storage.on_chip:
             raise error("NKI005", f"{view!r} returned", "a tensor in shared_hbm",
@@ -145,7 +142,13 @@ class Kernel:
         whole = contiguous(storage)
         if view.offset or view.dynamic or not view.is_contiguous() or view.size != whole.size:
             raise error("NKI005", f"a part of {storage.name} returned", "the whole tensor", where=self.where())
-        return declare(storage), view.shape, view.dtype
+        storage.output = True
+        return output_name(storage), view.shape, view.dtype
+
+
+def output_name(storage):
+    """An input that is an output as well is two tensors on one storage."""
+    return storage.name + ".out" if storage.kind == "input" else storage.name
 
 
 def _extent(n):

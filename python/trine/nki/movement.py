@@ -91,6 +91,6 @@ def device_print(print_prefix, tensor):
     if tensor.storage.space == "psum":
         source = elementwise.to_sbuf(tensor)
     name = tracer.unique(f"print_{print_prefix}")
-    kept = create.ndarray(tensor.shape, tensor.dtype, "hbm", name)
+    kept = create.allocate(tensor.shape, tensor.dtype, "hbm", name, kind="output")
     isa_move.dma_copy(kept, source)
     tracer.prints.append((print_prefix, kept.storage))

@@ -122,9 +122,10 @@ class Tracer:
         self.names[base] = n + 1
         return base if n == 0 else self.unique(f"{base}_{n}")
 
-    def tensor(self, name, space, dtype, shape, kind="scratch", address=None, data=None, core=0, where=("", 0)) -> int:
+    def tensor(self, name, space, dtype, shape, kind="scratch", address=None, data=None, core=0, where=("", 0),
+               alias=-1) -> int:  # fmt: skip
         try:
-            return self.trace.tensor(name, space, dtype.trine, tuple(shape), kind, address, data, core,
+            return self.trace.tensor(name, space, dtype.trine, tuple(shape), kind, address, data, core, alias,
                                      file=where[0], line=where[1])  # fmt: skip
         except (ValueError, IndexError, MemoryError) as e:
             raise from_core(e) from None
