@@ -66,7 +66,7 @@ def main():
                          f"{timed['energy_j'] * 1e3:.1f} mJ", cost, f"{error:.1e}"))
     table(rows)
     print("\nvalues: every instruction executed, results agree with NumPy on every chip")
-    subprocess.run(["trine", "run", OUT / "matmul_bf16.tasm", "--instance", "trn2.3xlarge", "--picture", OUT / "demo.svg",
+    subprocess.run([Path(sys.executable).parent / "trine", "run", OUT / "matmul_bf16.tasm", "--instance", "trn2.3xlarge", "--picture", OUT / "demo.svg",
                     "--trace", OUT / "demo.json.gz"], check=True, stdout=subprocess.DEVNULL)
     print("timeline of the bf16 program on trn2 → out/demo.svg; in full → out/demo.json.gz (open in Perfetto)")
     print("next: trine explain out/matmul_bf16.tasm --instance trn2.3xlarge")
