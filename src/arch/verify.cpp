@@ -22,6 +22,7 @@ std::string where_of(const Program& p, int stream, uint32_t pc) {
 }
 
 void Findings::add(Code code, std::string message) {
+  ++count_;
   if (full()) return;
   all_.push_back({fail(code, std::move(message), where_of(program_, stream_, pc_)), stream_, pc_});
 }
@@ -65,11 +66,11 @@ void check_numbers(const Call& call, Findings& found) {
 }
 
 void check_insn(const Call& call, const LoopNest& loops, Findings& found) {
-  const size_t before = found.size();
+  const size_t before = found.count();
   check_feature(call, found);
   check_numbers(call, found);
   check_access(call, loops, found);
-  if (found.size() != before || !call.info.row->check) return;
+  if (found.count() != before || !call.info.row->check) return;
   if (auto result = call.info.row->check(call.chip, call); !result)
     found.add(result.error().code, cat(call.info.row->name, ": ", result.error().message));
 }

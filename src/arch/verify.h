@@ -42,7 +42,7 @@ class Findings {
   explicit Findings(const Program& p) : program_(p) {}
   bool full() const { return all_.size() >= kFindingsMax; }
   bool empty() const { return all_.empty(); }
-  size_t size() const { return all_.size(); }
+  size_t count() const { return count_; }  // with those that were not kept
   void at(int stream, uint32_t pc) { stream_ = stream, pc_ = pc; }
   void whole_program() { stream_ = -1; }
   void add(Code code, std::string message);
@@ -51,6 +51,7 @@ class Findings {
  private:
   const Program& program_;
   std::vector<Finding> all_;
+  size_t count_ = 0;
   int stream_ = -1;
   uint32_t pc_ = 0;
 };

@@ -96,13 +96,13 @@ class Access {
 void Access::check_tile(const Operand& o) {
   const Tensor& t = p_.tensors[o.tensor];
   const Pattern& a = p_.patterns[o.pattern];
-  const size_t before = found_.size();
+  const size_t before = found_.count();
   check_dtype(a);
   check_ports(t);
   if (t.space != Space::hbm) check_partitions(o, t, a);
   if (t.space != Space::hbm && unit() == Unit::engine) check_pattern(t, a);
-  if (found_.size() == before) check_bounds(o, t, a);
-  if (found_.size() == before && t.space == Space::psum && call_.engine == Engine::tensor && slot_->writes())
+  if (found_.count() == before) check_bounds(o, t, a);
+  if (found_.count() == before && t.space == Space::psum && call_.engine == Engine::tensor && slot_->writes())
     check_bank(o, t, a);
 }
 
@@ -242,7 +242,7 @@ void Access::check_index(const Operand& o, const Dynamic& d, const Operand& inde
       return bad(Code::invalid, "has ", a.row_elements(), " elements per partition for ", i.elements(),
                  " indices; expected a multiple");
   }
-  const size_t before = found_.size();
+  const size_t before = found_.count();
   const Slot slot{.name = slot_->name, .mode = Mode::read, .kinds = kSbuf | kHbm};
   Access inner(call_, loops_, found_);
   inner.slot_ = &slot;
@@ -250,7 +250,7 @@ void Access::check_index(const Operand& o, const Dynamic& d, const Operand& inde
   const Tensor& t = p_.tensors[index.tensor];
   if (t.space == Space::psum) return bad(Code::invalid, "has its indices in PSUM, expected SBUF");
   if (t.space == Space::sbuf) inner.check_partitions(index, t, i);
-  if (found_.size() == before) inner.check_bounds(index, t, i);
+  if (found_.count() == before) inner.check_bounds(index, t, i);
 }
 
 }  // namespace
