@@ -24,7 +24,8 @@ using sim::Event;
 using sim::Fs;
 using sim::Part;
 
-constexpr int kLaunchTrack = 1, kFirstEngineTrack = 2, kFirstQueueTrack = 10;
+// Past any process number: Perfetto takes a thread numbered like its process for the main one.
+constexpr int kLaunchTrack = 20, kFirstEngineTrack = 21, kFirstQueueTrack = 30;
 constexpr size_t kCounterBins = 2000;
 constexpr size_t kPiece = 1 << 16;
 
@@ -63,7 +64,7 @@ class Writer {
     append_json_string(out_, instance_.name);
     append_text(out_, cat(",\"time_ns\":", sim::to_ns(timing_.end), "},\n\"traceEvents\":[\n"));
     name_tracks();
-    launch();
+    if (whole_) launch();  // a part is shown alone, without the ends it does not reach
     for (size_t i = 0; i < timing_.events.size(); ++i) event(i);
     counters();
     out_.resize(out_.size() - 2);  // the last comma
