@@ -36,12 +36,6 @@ std::string joules(double j) {
   return j >= 1e-3 ? cat(fixed(j * 1e3, 1), " mJ") : cat(fixed(j * 1e6, 1), " µJ");
 }
 
-std::string unit_name(Bound b) {
-  if (b == Bound::dma) return "data movement";
-  if (b == Bound::launch) return "latency";
-  return cat(name(b), " engine");
-}
-
 // Two times in one unit: (27.4 – 29.3 ms).
 std::string range(double low_ns, double high_ns) {
   std::string low = with_unit_ns(low_ns), high = with_unit_ns(high_ns);
@@ -58,13 +52,19 @@ Json pairs(const std::vector<std::pair<std::string, double>>& list) {
 
 }  // namespace
 
+std::string bound_text(Bound b) {
+  if (b == Bound::dma) return "data movement";
+  if (b == Bound::launch) return "latency";
+  return cat(name(b), " engine");
+}
+
 std::string Report::text() const {
   const double bound_busy = bound == Bound::launch ? bound_share
                             : bound == Bound::dma  ? engines.back().busy_share
                                                    : engines[static_cast<size_t>(bound)].busy_share;
   std::string out = cat(program, " on ", instance, cores == 1 ? ", one core\n" : cat(", ", cores, " cores\n"));
   out += cat("  time      ", with_unit_ns(time_ns), "   (", range(band_low_ns, band_high_ns),
-             ", 90 % band)      bound by  ", unit_name(bound), ", ", percent(bound_busy),
+             ", 90 % band)      bound by  ", bound_text(bound), ", ", percent(bound_busy),
              bound == Bound::launch ? " of the critical path\n" : " busy\n");
   out +=
       cat("  memory    SBUF ", mebibytes(sbuf_peak_bytes), " of ", mebibytes(sbuf_bytes), " MiB · PSUM ",

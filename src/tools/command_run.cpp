@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "run/drivers/exact/exact.h"
 #include "run/drivers/timed/timed.h"
+#include "run/picture.h"
 #include "run/random_input.h"
 #include "run/trace.h"
 #include "tools/choose.h"
@@ -32,6 +33,7 @@ constexpr Option kOptions[] = {
     {"--no-jump", "", "", "walk every loop iteration, even when they repeat"},
     {"--window", "", "A:B", "record every instruction that starts between A and B ns"},
     {"--trace", "", "FILE", "write every instruction's time as .json or .json.gz, which Perfetto opens"},
+    {"--picture", "", "FILE", "draw how busy each engine is over time, as .svg or .png"},
     kJson,
 };
 
@@ -176,15 +178,25 @@ Result<void> read_window(const Args& args, sim::TimeOptions& options) {
   return {};
 }
 
-Result<void> save_trace(const Args& args, const arch::Program& program, const Machine& machine,
-                        const sim::TimeOptions& options, const sim::Timing& timing) {
-  if (!args.has("--trace")) return {};
-  const std::string path = args.get("--trace");
-  const auto saved = TRY(run::save_trace(path, program, machine.instance, options, timing));
-  note(cat("trace → ", path, " (", with_commas(saved.slices), " slices; open it at ui.perfetto.dev)"));
-  if (!saved.whole)
-    note(cat("it shows ", with_unit_ns(saved.begin_ns), " to ", with_unit_ns(saved.end_ns), " of ",
-             with_unit_ns(sim::to_ns(timing.end)), "; --window A:B (in ns) chooses the part"));
+void note_part(double begin_ns, double end_ns, double time_ns) {
+  note(cat("it shows ", with_unit_ns(begin_ns), " to ", with_unit_ns(end_ns), " of ", with_unit_ns(time_ns),
+           "; --window A:B (in ns) chooses the part"));
+}
+
+Result<void> save_views(const Args& args, const arch::Program& program, const Machine& machine,
+                        const sim::TimeOptions& options, const run::TimedResult& t) {
+  if (args.has("--trace")) {
+    const std::string path = args.get("--trace");
+    const auto saved = TRY(run::save_trace(path, program, machine.instance, options, t.timing));
+    note(cat("trace → ", path, " (", with_commas(saved.slices), " slices; open it at ui.perfetto.dev)"));
+    if (!saved.whole) note_part(saved.begin_ns, saved.end_ns, t.report.time_ns);
+  }
+  if (args.has("--picture")) {
+    const std::string path = args.get("--picture");
+    const auto saved = TRY(run::save_picture(path, program, machine.instance, options, t.timing, t.report));
+    note(cat("picture → ", path));
+    if (!saved.whole) note_part(saved.begin_ns, saved.end_ns, t.report.time_ns);
+  }
   return {};
 }
 
@@ -193,7 +205,7 @@ Result<Exit> run_run(const Args& args) {
   const arch::Program program = TRY(load_program(args.words[0]));
   if (const Exit illegal = TRY(report_findings(program, machine.chip())); illegal != Exit::ok) return illegal;
   const bool values = args.has("--values");
-  const bool time = args.has("--time") || args.has("--trace") || !values;
+  const bool time = args.has("--time") || args.has("--trace") || args.has("--picture") || !values;
   Json out = report("run");
   Exit exit = Exit::ok;
   sim::TimeOptions options;
@@ -213,7 +225,7 @@ Result<Exit> run_run(const Args& args) {
   }
   if (time) {
     const run::TimedResult t = TRY(run::run_timed(program, machine.instance, options));
-    TRY(save_trace(args, program, machine, options, t.timing));
+    TRY(save_views(args, program, machine, options, t));
     if (!t.findings.empty()) {
       for (const run::Finding& f : t.findings) note(f.text());
       return Exit::check_failed;
