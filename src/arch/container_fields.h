@@ -1,6 +1,8 @@
 // The fields of each record of a container, written once for reading and writing alike. IO is a Writer, a Reader or a
-// Measure (container.cpp); a record is its fields in this order, integers little endian, sequences counted by a u64.
+// Measure (container_io.h); a record is its fields in this order, integers little endian, sequences counted by a u64.
 #pragma once
+
+#include <type_traits>
 
 #include "arch/program.h"
 

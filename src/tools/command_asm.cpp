@@ -42,7 +42,7 @@ extern const Command command_asm{
         "The chip is --instance's or --chip's, else the text's own `chip` line; without any only the structure is\n"
         "checked. FILE may be - for stdin, or a program file to check again. docs/assembly.md is the language.\n"
         "  trine asm matmul.tasm -o matmul.tprog\n"
-        "  trine asm matmul.tasm --instance trn3-gen1",
+        "  trine asm matmul.tasm --instance trn3-gen1-ultraserver",
     .options = kOptions,
     .run = run,
 };
