@@ -79,6 +79,16 @@ def test_an_exposed_weight_load_costs_its_columns():
     assert (many - few) / 100 == pytest.approx(4 * 128 / 2.8, rel=1e-6)
 
 
+def test_matmuls_on_parts_of_the_array_run_side_by_side():
+    def quarter(row, column):
+        return (f"nc_matmul dst=acc[{column}:32, 0, 512@1] stationary=wb[{row}:32, 0, 32@1] moving=e[{row}:32, 0, 512@1] "
+                f"tile_position=[{row},{column}] tile_size=[32,32]")
+    apart = "; ".join(quarter(32 * (i % 4), 32 * (i % 4)) for i in range(40))
+    same = "; ".join(quarter(0, 0) for _ in range(40))
+    idle = ns("trn2", "tensor: semaphore_increment then s0+=1")
+    assert (ns("trn2", "tensor:" + same) - idle) / (ns("trn2", "tensor:" + apart) - idle) > 3
+
+
 def test_the_limiter_slows_the_first_matmuls_of_chips_that_have_it():
     line = "nc_matmul dst=acc stationary=w moving=a accumulate=overwrite"
     for chip, slowed in (("trn1", False), ("trn2", True), ("trn3", True)):

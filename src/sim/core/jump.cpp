@@ -124,9 +124,9 @@ bool Jumper::same_engine(size_t engine, const Snapshot& then, const Snapshot& he
   if (!(standing && b.blocked) && a.time.time - then.now != b.time.time - here.now) return false;
   if (!standing && (a.ready - then.now != b.ready - here.now || a.waited_for != b.waited_for)) return false;
   if (timer_.program_.streams[engine].engine != arch::Engine::tensor) return true;
-  if (!standing)
-    return a.multiply_start - then.now == b.multiply_start - here.now &&
-           a.multiply_free - then.now == b.multiply_free - here.now;
+  for (size_t cell = 0; cell < a.cell_free.size(); ++cell)
+    if (ahead(a.cell_free[cell], then.now) != ahead(b.cell_free[cell], here.now)) return false;
+  if (!standing) return a.multiply_free - then.now == b.multiply_free - here.now;
   // A standing tensor engine matters through the idle gap it will end: older than the window is all the same.
   const Fs window = std::llround(timer_.chip_.throttle.window_ns * kFsPerNs);
   return std::max(a.multiply_free - then.now, -window) == std::max(b.multiply_free - here.now, -window);
@@ -285,6 +285,7 @@ void Jumper::jump(const Snapshot& then, const Snapshot& here, const std::vector<
   for (size_t e = 0; e < s.engines.size(); ++e) {
     EngineState& x = s.engines[e];
     move_ahead(x.issue_free, now, by);
+    for (Fs& t : x.cell_free) move_ahead(t, now, by);
     for (uint8_t i = 0; i < x.inflights; ++i) move_ahead(x.inflight[i].done, now, by);
     if (progress[e].depth < 0) {
       if (!x.blocked && !timer_.sequencers_[e].done()) repeat(x.time, then.state.engines[e].time, times);
@@ -295,7 +296,6 @@ void Jumper::jump(const Snapshot& then, const Snapshot& here, const std::vector<
     timer_.sequencers_[e].move_to(position);
     repeat(x.time, then.state.engines[e].time, times);
     x.ready += by;
-    x.multiply_start += by;
     x.multiply_free += by;
     if (timer_.program_.streams[e].engine == arch::Engine::tensor) {
       Throttle& t = s.throttle[timer_.program_.streams[e].core];

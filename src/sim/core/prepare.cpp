@@ -51,6 +51,21 @@ void add_traffic(Traffic& to, const Tile& t, bool reads, bool writes) {
   if (writes) write += bytes;
 }
 
+// The parts of the array that tile_position and tile_size name; without them, all.
+uint16_t array_cells(const Chip& k, const Call& call) {
+  if (call.info.attr("tile_position") < 0) return 0xffff;
+  const auto at = call.list("tile_position"), size = call.list("tile_size");
+  if (at.size() != 2 || size.size() != 2) return 0xffff;
+  const int64_t rows = k.tensor.rows / 4, columns = k.tensor.columns / 4;
+  uint16_t cells = 0;
+  for (int64_t r = 0; r < 4; ++r)
+    for (int64_t c = 0; c < 4; ++c)
+      if (r * rows < at[0] + size[0] && at[0] < (r + 1) * rows && c * columns < at[1] + size[1] &&
+          at[1] < (c + 1) * columns)
+        cells = static_cast<uint16_t>(cells | 1u << (r * 4 + c));
+  return cells ? cells : 0xffff;
+}
+
 class Preparer {
  public:
   Preparer(const Program& program, const Chip& chip, const TimeOptions& options)
@@ -89,6 +104,7 @@ class Preparer {
     p.kind = kind_of(info, stream.engine, insn.opcode);
     if (p.kind == Kind::control || p.kind == Kind::semaphore) return p;
     add_operands(p, call, info);
+    if (p.kind == Kind::matmul) p.cells = array_cells(chip_, call);
     if (p.kind == Kind::queue) add_transfer(p, call, stream.engine);
     if (p.kind == Kind::meeting) p.interval += meeting_time(p);
     return p;

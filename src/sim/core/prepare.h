@@ -30,6 +30,7 @@ struct Prepared {
   uint8_t waits = 0, updates = 0;
   bool touches_sbuf = false, touches_psum = false, fast = false;
   int16_t table = -1;
+  uint16_t cells = 0xffff;  // matmuls: parts of the array, row by row of a 4 by 4 grid
   uint16_t queue = 0;
   arch::Dge dge = arch::Dge::none;
   uint32_t wait = 0, update = 0;

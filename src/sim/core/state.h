@@ -45,10 +45,11 @@ struct Inflight {
 inline constexpr size_t kInflightMax = 8;
 
 struct EngineState {
-  Stamp time;                                // when the sequencer can issue its next instruction
-  Fs ready = 0;                              // since when the unit has been free for it
-  Fs multiply_start = 0, multiply_free = 0;  // tensor engine
-  Fs issue_free = 0;                         // descriptor generation of this engine
+  Stamp time;                      // when the sequencer can issue its next instruction
+  Fs ready = 0;                    // since when the unit has been free for it
+  Fs multiply_free = 0;            // tensor engine: the array, all of it
+  std::array<Fs, 16> cell_free{};  // and its 4 by 4 parts, which tiled matmuls occupy apart
+  Fs issue_free = 0;               // descriptor generation of this engine
   bool blocked = false, meeting = false;
   uint8_t wait = 0;  // which of the instruction's waits
   int16_t table = -1;

@@ -48,7 +48,8 @@ Timer::Timer(const arch::Program& program, const arch::Chip& chip, const TimeOpt
     sequencers_.emplace_back(program, program.streams[s]);
     EngineState e;
     e.time.spend(Part::launch, preamble);
-    e.ready = e.multiply_start = e.multiply_free = preamble;
+    e.ready = e.multiply_free = preamble;
+    e.cell_free.fill(preamble);
     state_.engines.push_back(e);
     timing_.totals.emplace_back(program.streams[s].insns.size());
     for (const auto& p : plan_.streams[s])
@@ -353,28 +354,30 @@ static void add_gap(Throttle& t, Fs begin, Fs end) {
   t.gap[t.gaps++] = {begin, end};
 }
 
-// A stationary load may run while the previous multiply does (one spare weight buffer); the multiply itself follows
-// both. The sequencer goes on to the next load as soon as the multiply has begun.
+// A stationary load may run while the previous multiply does (one spare weight buffer); the multiply itself follows its
+// load and whoever holds its part of the array. The sequencer goes on to the next load as soon as it has begun.
 void Timer::multiply(size_t engine, const Prepared& p) {
   EngineState& e = state_.engines[engine];
   const uint8_t core = program_.streams[engine].core;
   const Fs free = e.multiply_free;
   Stamp at = e.time;
-  at.reach(Part::tensor, e.multiply_start);
   const Fs load_start = at.time;
   at.spend(Part::tensor, p.load);
-  at.reach(Part::tensor, free);
+  for (size_t cell = 0; cell < e.cell_free.size(); ++cell)
+    if (p.cells >> cell & 1) at.reach(Part::tensor, e.cell_free[cell]);
   const Fs start = at.time;
   if (start > free) add_gap(state_.throttle[core], free, start);
-  const Fs interval = throttled(core, start, p.interval);
+  const Fs interval = throttled(core, start, p.interval), end = start + interval;
   state_.tally.throttled += interval - p.interval;
-  e.multiply_start = start;
-  e.multiply_free = start + interval;
+  for (size_t cell = 0; cell < e.cell_free.size(); ++cell)
+    if (p.cells >> cell & 1) e.cell_free[cell] = end;
+  e.multiply_free = std::max(free, end);
   e.time = at;
   Stamp done = at;
   done.spend(Part::tensor, interval + p.latency);
   const Fs exposed = std::max<Fs>(0, start - std::max(load_start, free));
-  finish(engine, p, start - exposed, start + interval, done, Part::tensor, interval + exposed);
+  const Fs busy = std::max<Fs>(0, end - std::max(free, start - exposed));  // what runs beside another counts once
+  finish(engine, p, start - exposed, end, done, Part::tensor, busy);
   sequencers_[engine].step();
 }
 
@@ -559,7 +562,7 @@ void Timer::finish(size_t engine, const Prepared& p, Fs start, Fs end, Stamp don
     state_.last = done.time;
     state_.last_stamp = done;
   }
-  e.ready = end;
+  e.ready = std::max(e.ready, end);
   e.waited_for = Part::count;
   e.cause = -1;
   if (!p.updates) return;
