@@ -18,16 +18,17 @@ namespace trine::arch {
 
 namespace {
 
-// Calls f(first word, mask) over the words of a bit range.
-template <class F>
-void over_words(size_t begin, size_t n, F f) {
-  const size_t end = begin + n;
-  while (begin < end) {
-    const size_t word = begin / 64, low = begin % 64, take = std::min(end - begin, 64 - low);
-    const uint64_t mask = (take == 64 ? ~0ull : ((1ull << take) - 1)) << low;
-    if (!f(word, mask)) return;
-    begin += take;
-  }
+// Calls part(word, mask) for the words that a bit range covers in part and whole(first, count) for those between.
+template <class Part, class Whole>
+void over_words(size_t begin, size_t n, Part part, Whole whole) {
+  if (!n) return;
+  const size_t end = begin + n, first = begin / 64, last = end / 64;
+  const uint64_t head = ~0ull << begin % 64, tail = (1ull << end % 64) - 1;
+  if (first == last) return part(first, head & tail);
+  size_t from = first;
+  if (begin % 64) part(from++, head);
+  whole(from, last - from);
+  if (tail) part(last, tail);
 }
 
 // Calls f(begin, n) for each piece without gaps of a row that starts at `at`.
@@ -80,19 +81,34 @@ LazyBytes::~LazyBytes() {
 }
 
 void WrittenBits::set(size_t begin, size_t n) {
-  over_words(begin, n, [&](size_t w, uint64_t m) { return words_[w] |= m, true; });
+  over_words(
+      begin, n, [&](size_t w, uint64_t m) { words_[w] |= m; },
+      [&](size_t w, size_t count) { std::memset(words_ + w, 0xff, count * sizeof(uint64_t)); });
 }
+
 void WrittenBits::clear(size_t begin, size_t n) {
-  over_words(begin, n, [&](size_t w, uint64_t m) { return words_[w] &= ~m, true; });
+  over_words(
+      begin, n, [&](size_t w, uint64_t m) { words_[w] &= ~m; },
+      [&](size_t w, size_t count) { std::memset(words_ + w, 0, count * sizeof(uint64_t)); });
 }
+
 bool WrittenBits::all(size_t begin, size_t n) const {
-  bool ok = true;
-  over_words(begin, n, [&](size_t w, uint64_t m) { return ok = (words_[w] & m) == m; });
-  return ok;
+  uint64_t missing = 0;
+  over_words(
+      begin, n, [&](size_t w, uint64_t m) { missing |= ~words_[w] & m; },
+      [&](size_t w, size_t count) {
+        for (size_t i = w; i < w + count; ++i) missing |= ~words_[i];
+      });
+  return !missing;
 }
+
 bool WrittenBits::any(size_t begin, size_t n) const {
-  bool found = false;
-  over_words(begin, n, [&](size_t w, uint64_t m) { return !(found = (words_[w] & m) != 0); });
+  uint64_t found = 0;
+  over_words(
+      begin, n, [&](size_t w, uint64_t m) { found |= words_[w] & m; },
+      [&](size_t w, size_t count) {
+        for (size_t i = w; i < w + count; ++i) found |= words_[i];
+      });
   return found;
 }
 

@@ -105,7 +105,11 @@ void Shadow::touch(arch::Core& core, const arch::Tile& t, const Access& a, const
     add_row(t, t.offset);
     return flush_chip(area, t.partition, t.partitions);
   }
-  for (int row = 0; row < t.partitions; ++row) add_row(t, t.offset + row * t.row_stride);
+  const bool one_piece = t.dense && t.row_stride == t.high;
+  if (one_piece && t.offset >= t.begin && t.offset + t.partitions * t.high <= t.end)
+    add_bytes(t.offset, t.partitions * t.high);
+  else
+    for (int row = 0; row < t.partitions; ++row) add_row(t, t.offset + row * t.row_stride);
   flush_hbm(area);
 }
 
