@@ -1,7 +1,9 @@
 // Sets the machine up, lets the engines run, collects outputs and findings; see exact.h.
 #include "run/drivers/exact/exact.h"
 
+#include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "arch/row.h"
 #include "arch/verify.h"
@@ -142,6 +144,30 @@ Place first_use_past_end(const Program& program, const arch::CoreShape& shape, i
   return p;
 }
 
+// A pattern may visit an element again (stride 0), but a result that does so without end is a mistake, and its work
+// has no bound. Reads are bounded by what they are written to.
+constexpr int64_t kRewrittenMax = 1 << 20;  // elements
+
+Result<void> check_results(const Program& program) {
+  for (size_t s = 0; s < program.streams.size(); ++s)
+    for (uint32_t pc = 0; pc < program.streams[s].insns.size(); ++pc) {
+      const arch::Insn& insn = program.streams[s].insns[pc];
+      const arch::RowInfo& info = *arch::row_by_opcode(insn.opcode);
+      for (size_t i = 0; i < info.slots.size(); ++i) {
+        const arch::Operand& o = program.operands[insn.operand + i];
+        if (o.kind != arch::OperandKind::tile || !info.slots[i].writes()) continue;
+        const arch::Pattern& pattern = program.patterns[o.pattern];
+        const int64_t held = tensor_bytes(program.tensors[o.tensor]) * 8 / bits(pattern.dtype);
+        if (pattern.elements() > std::max(held, kRewrittenMax))
+          return fail(Code::invalid,
+                      cat(info.row->name, ": operand ", info.slots[i].name, " writes ", pattern.elements(),
+                          " elements into a tensor of ", held, "; give its pattern no stride of 0"),
+                      arch::where_of(program, static_cast<int>(s), pc));
+      }
+    }
+  return {};
+}
+
 // What does not fit is a finding about the program; everything else that the verifier says keeps it from running.
 Result<void> check_program(const Program& program, const arch::Chip& chip, Findings& findings) {
   for (const arch::Finding& problem : arch::verify(program, chip)) {
@@ -152,7 +178,7 @@ Result<void> check_program(const Program& program, const arch::Chip& chip, Findi
     f.found = problem.error.message;
     findings.add(std::move(f), findings.list().size());
   }
-  return {};
+  return check_results(program);
 }
 
 void collect_outputs(arch::Machine& machine, Findings& findings, RunResult& result) {

@@ -1,0 +1,82 @@
+// Any text, or any bytes as choices (exact_text.h), as a program on a chip with small memories: refused with a message,
+// or run twice to the same bytes and the same findings within a step budget. Inputs hold small integers, so that
+// indices and registers reach into tensors.
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "arch/asm.h"
+#include "arch/chip.h"
+#include "arch/sequencer.h"
+#include "arch/verify.h"
+#include "run/drivers/exact/exact.h"
+#include "tests/fuzz/exact_text.h"
+
+namespace {
+
+using namespace trine;
+
+arch::Chip small_chip() {
+  arch::Chip chip = **arch::find_chip("trn4");  // with every feature
+  chip.sbuf.bytes_per_partition = 2048;
+  chip.psum.bank_bytes = 256;
+  chip.hbm.bytes = 1 << 18;
+  chip.lnc_max = 4;
+  return chip;
+}
+
+// Takes out the instructions that the verifier refuses, so that the others run.
+void drop_refused(arch::Program& program, const arch::Chip& chip) {
+  for (int turn = 0; turn < 3; ++turn) {
+    const auto refused = arch::verify(program, chip);
+    for (auto it = refused.rbegin(); it != refused.rend(); ++it) {
+      if (it->stream < 0) continue;
+      auto& insns = program.streams[static_cast<size_t>(it->stream)].insns;
+      if (it->pc < insns.size() && insns[it->pc].opcode > arch::kOpJump) insns.erase(insns.begin() + it->pc);
+    }
+  }
+}
+
+void check_same(const run::RunResult& a, const run::RunResult& b) {
+  CHECK(a.finished == b.finished && a.counts.instructions == b.counts.instructions, "a run is deterministic");
+  CHECK(a.findings.size() == b.findings.size() && a.outputs.size() == b.outputs.size(), "a run is deterministic");
+  for (size_t i = 0; i < a.outputs.size(); ++i)
+    CHECK(a.outputs[i].bytes == b.outputs[i].bytes, "outputs are the same every time");
+  for (size_t i = 0; i < a.findings.size(); ++i) {
+    CHECK(a.findings[i].text() == b.findings[i].text(), "findings are the same every time");
+    CHECK(!a.findings[i].found.empty(), "a finding says what was found");
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  static const arch::Chip chip = small_chip();
+  if (size == 0 || size > 4096) return 0;
+  // A first byte below a blank is no text: the rest are choices.
+  const bool choices = data[0] < ' ';
+  const std::string text =
+      choices ? ExactText(data + 1, size - 1).text() : std::string(reinterpret_cast<const char*>(data), size);
+  auto program = arch::assemble(text, "fuzz.tasm");
+  if (!program) return 0;
+  if (choices) drop_refused(*program, chip);
+  std::vector<std::vector<std::byte>> bytes(program->tensors.size());
+  run::Inputs inputs;
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    const arch::Tensor& t = program->tensors[i];
+    if (t.kind != arch::TensorKind::input || tensor_bytes(t) > chip.hbm.bytes) continue;
+    bytes[i].resize(static_cast<size_t>(tensor_bytes(t)));
+    for (size_t b = 0; b < bytes[i].size(); b += 4) bytes[i][b] = static_cast<std::byte>(b / 4 % 7);
+    inputs[t.name] = bytes[i];
+  }
+  const run::ExactOptions options{.stochastic = size % 2 == 1, .trap_nan = size % 4 > 1, .steps_max = 500};
+  const auto first = run::run_exact(*program, chip, inputs, options);
+  if (!first) {
+    CHECK(!first.error().message.empty(), "an error has text");
+    return 0;
+  }
+  const auto second = run::run_exact(*program, chip, inputs, options);
+  CHECK(second.has_value(), "what ran once runs again");
+  check_same(*first, *second);
+  return 0;
+}
