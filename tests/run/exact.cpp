@@ -71,9 +71,9 @@ stream scalar
 )"));
   CHECK(r.kinds() == "deadlock deadlock");
   CHECK(!r.result.finished);
-  CHECK(has(r.result.findings[0].found, "vector waits for s0>=17 (is 16)"));
+  CHECK(has(r.result.findings[0].found, "vector waits for s0>=17, which is 16 (raised by sync, which has ended)"));
   CHECK(r.result.findings[0].line == 7);
-  CHECK(has(r.result.findings[1].found, "scalar waits for s1>=1 (is 0)"));
+  CHECK(has(r.result.findings[1].found, "scalar waits for s1>=1, which is 0 (raised by vector, which waits too)"));
 }
 
 TEST_CASE("an endless program ends with a finding") {
@@ -199,6 +199,19 @@ stream sync
                           {.findings_max = 1});
   CHECK(r.result.findings.size() == 1);
   CHECK(r.result.findings_dropped == 1);
+}
+
+TEST_CASE("HBM takes host memory only where it is touched") {
+  const auto r = run_text(R"(program p
+tensor a   hbm  f32[4,8] input
+tensor big hbm  u8[64,1073741824]
+tensor out hbm  f32[4,8] output
+stream sync
+  dma_copy dst=big:f32[15032385536, 4@8 8@1] src=a then s0+=16
+  dma_copy dst=out src=big:f32[15032385536, 4@8 8@1] wait s0>=16
+)");
+  CHECK(r.kinds() == "");
+  CHECK(r.floats("out")[31] == 32);
 }
 
 TEST_CASE("inputs are checked by name and size") {

@@ -221,13 +221,30 @@ void Engines::take_faults(Lane& lane) {
   core.faults.clear();
 }
 
+bool Engines::raises(const Lane& lane, uint16_t semaphore) const {
+  for (const arch::Insn& insn : lane.at.stream().insns)
+    for (uint32_t i = 0; i < insn.updates; ++i)
+      if (program_.updates[insn.update + i].semaphore == semaphore) return true;
+  return false;
+}
+
+// "s0>=17, which is 16 (raised by sync, which has ended)"
 std::string Engines::waiting_for(const Lane& lane) const {
   std::string out;
   const arch::Insn& insn = lane.at.insn();
-  const auto& semaphores = machine_.cores[lane.at.stream().core].semaphores;
+  const int core = lane.at.stream().core;
+  const auto& semaphores = machine_.cores[static_cast<size_t>(core)].semaphores;
   for (uint32_t i = 0; i < insn.waits; ++i) {
     const arch::Wait& w = program_.waits[insn.wait + i];
-    out += cat(i ? " and " : "", wait_text(w, lane.at.wait_value(w)), " (is ", semaphores[w.semaphore], ")");
+    out += cat(i ? " and " : "", wait_text(w, lane.at.wait_value(w)), ", which is ", semaphores[w.semaphore]);
+    std::string raisers;
+    for (const Lane& other : lanes_)
+      if (other.at.stream().core == core && raises(other, w.semaphore))
+        raisers += cat(raisers.empty() ? "" : ", ", stream_name(other.at.stream()),
+                       other.at.done()   ? ", which has ended"
+                       : &other == &lane ? ", itself"
+                                         : ", which waits too");
+    out += raisers.empty() ? " (nobody raises it)" : cat(" (raised by ", raisers, ")");
   }
   return out;
 }
@@ -239,7 +256,7 @@ void Engines::report_deadlock() {
     f.kind = FaultKind::deadlock;
     f.place = place_of(lane.stream, lane.at);
     if (waits(lane)) {
-      f.found = cat(stream_name(lane.at.stream()), " waits for ", waiting_for(lane), " and nothing can run");
+      f.found = cat(stream_name(lane.at.stream()), " waits for ", waiting_for(lane));
       f.expected = "an instruction that can still run to bring the semaphore there";
     } else {
       f.found = cat(stream_name(lane.at.stream()), " waits to meet ", missing_from(lane));

@@ -45,6 +45,7 @@ class Engines {
   void hold_meeting(const std::vector<Lane*>& lanes);
   void report_deadlock();
   void report_endless();
+  bool raises(const Lane& lane, uint16_t semaphore) const;
   std::string waiting_for(const Lane& lane) const;
   std::string missing_from(const Lane& lane) const;
 

@@ -22,8 +22,8 @@ int64_t sum_of(int64_t a, int64_t b) {
 
 void Tally::add(int thread, const Clock& clock, int64_t value) {
   auto it = std::find_if(lists_.begin(), lists_.end(), [&](const List& l) { return l.thread == thread; });
-  if (it == lists_.end()) it = lists_.insert(it, List{thread, {}, {}});
-  it->values.push_back(value);
+  if (it == lists_.end()) it = lists_.insert(it, List{thread, {}, {}, 0});
+  it->totals.push_back(sum_of(it->total(it->totals.size()), value));
   it->clocks.push_back(clock);
 }
 
@@ -34,9 +34,8 @@ size_t Tally::List::known_to(const Clock& clock) const {
 }
 
 int64_t Tally::known_to(const Clock& clock) const {
-  int64_t sum = settled_;
-  for (const List& l : lists_)
-    for (size_t i = 0, n = l.known_to(clock); i < n; ++i) sum = sum_of(sum, l.values[i]);
+  int64_t sum = 0;
+  for (const List& l : lists_) sum = sum_of(sum, l.total(l.known_to(clock)));
   return sum;
 }
 
@@ -47,30 +46,33 @@ void Tally::learn(bool at_least, int64_t wanted, Clock& known) const {
   const int64_t sign = at_least ? 1 : -1;
   struct Walk {
     size_t at = 0;
-    int64_t sum = 0, best = 0;
+    int64_t best = 0;
   };
-  std::vector<Walk> start(lists_.size());
-  for (size_t l = 0; l < lists_.size(); ++l) start[l].at = lists_[l].known_to(known);
-  const int64_t base = sign * known_to(known);
+  std::vector<Walk> start;
+  int64_t base = 0;
+  for (const List& l : lists_) {
+    const size_t n = l.known_to(known);
+    start.push_back({n, sign * l.total(n)});
+    base = sum_of(base, start.back().best);
+  }
   if (base >= sign * wanted) return;
   Clock learned = known;
   for (size_t t = 0; t < known.size(); ++t) {
     std::vector<Walk> walks = start;
-    int64_t total = base;
-    while (total < sign * wanted) {
+    int64_t sum = base;
+    while (sum < sign * wanted) {
       size_t next = lists_.size();
       for (size_t l = 0; l < lists_.size(); ++l)
-        if (walks[l].at < lists_[l].values.size() &&
+        if (walks[l].at < lists_[l].totals.size() &&
             (next == lists_.size() || lists_[l].clocks[walks[l].at][t] < lists_[next].clocks[walks[next].at][t]))
           next = l;
       if (next == lists_.size()) break;
       Walk& w = walks[next];
       learned[t] = std::max(learned[t], lists_[next].clocks[w.at][t]);
-      w.sum = sum_of(w.sum, sign * lists_[next].values[w.at++]);
-      if (w.sum > w.best) {
-        total = sum_of(total, w.sum - w.best);
-        w.best = w.sum;
-      }
+      const int64_t total = sign * lists_[next].totals[w.at++];
+      if (total <= w.best) continue;
+      sum = sum_of(sum, total - w.best);
+      w.best = total;
     }
   }
   known = learned;
@@ -88,16 +90,11 @@ void Tally::settle(const std::vector<const Clock*>& waiters) {
     const size_t t = static_cast<size_t>(l.thread);
     while (!l.clocks.empty() && std::all_of(waiters.begin(), waiters.end(),
                                             [&](const Clock* c) { return l.clocks.front()[t] <= (*c)[t]; })) {
-      settled_ = sum_of(settled_, l.values.front());
-      l.values.pop_front();
+      l.folded = l.totals.front();
+      l.totals.pop_front();
       l.clocks.pop_front();
     }
   }
-}
-
-void Tally::clear() {
-  settled_ = 0;
-  lists_.clear();
 }
 
 Order::Order(const arch::Program& program) : ended_(program.streams.size()) {

@@ -26,16 +26,17 @@ class Tally {
   int64_t known_to(const Clock& clock) const;  // the sum of what is in this clock's past
   bool all_known_to(const Clock& clock) const;
   void settle(const std::vector<const Clock*>& waiters);  // folds what every waiter knows
-  void clear();
+  void clear() { lists_.clear(); }
 
  private:
   struct List {  // of one thread, so each entry knows all that the ones before it knew
     int thread = 0;
-    std::deque<int64_t> values;
+    std::deque<int64_t> totals;  // of its values up to each entry
     std::deque<Clock> clocks;
-    size_t known_to(const Clock& clock) const;  // how many
+    int64_t folded = 0;                                                   // the total up to the first entry kept
+    size_t known_to(const Clock& clock) const;                            // how many
+    int64_t total(size_t n) const { return n ? totals[n - 1] : folded; }  // of the first n
   };
-  int64_t settled_ = 0;
   std::vector<List> lists_;
 };
 
