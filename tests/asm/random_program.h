@@ -46,7 +46,8 @@ class RandomProgram {
       if (chance(0.1)) t.name = "r" + std::to_string(i);  // looks like a register, so it is quoted
       t.space = static_cast<Space>(i % 3);
       t.dtype = static_cast<Dtype>(up_to(0, static_cast<int>(Dtype::count) - 1));
-      for (int64_t d = t.space == Space::hbm ? up_to(0, 4) : up_to(1, 4); d > 0; --d) t.shape.push_back(up_to(1, t.shape.empty() ? 40 : 4));
+      for (int64_t d = t.space == Space::hbm ? up_to(0, 4) : up_to(1, 4); d > 0; --d)
+        t.shape.push_back(up_to(1, t.shape.empty() ? 40 : 4));
       if (t.space == Space::hbm) {
         t.address = chance(0.7) ? b_.placer.next(t.space, 0) : up_to(0, 1 << 20) * 256;
         if (chance(0.3)) t.kind = chance(0.5) ? TensorKind::input : TensorKind::output;
