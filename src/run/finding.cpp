@@ -88,4 +88,10 @@ bool Findings::add(Finding f, uint64_t other) {
   return true;
 }
 
+Finding* Findings::find(FaultKind kind, int stream, uint32_t index) {
+  for (Finding& f : list_)
+    if (f.kind == kind && f.place.stream == stream && f.place.index == index) return &f;
+  return nullptr;
+}
+
 }  // namespace trine::run

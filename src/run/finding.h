@@ -45,6 +45,7 @@ class Findings {
 
   // False when it was known already or there is no room. `other` tells apart findings of one instruction.
   bool add(Finding f, uint64_t other = 0);
+  Finding* find(arch::FaultKind kind, int stream, uint32_t index);  // the first of that instruction, or null
   bool full() const { return static_cast<int>(list_.size()) >= limit_; }
   int64_t dropped() const { return dropped_; }
   std::vector<Finding> take() { return std::move(list_); }

@@ -61,6 +61,16 @@ TEST_CASE("a store that does not wait for the computation") {
   CHECK(has(r.only().found, "vector's tensor_scalar #0"));
 }
 
+TEST_CASE("who reads too early is told, even when it ran first") {
+  const auto r = run_text(replaced(replaced(kPipeline, "wait s1>=1 ", ""), "stream scalar\n",
+                                   "stream scalar\n  activation dst=u data=u op=copy\n"));
+  CHECK(r.kinds() == "race race");
+  CHECK(r.result.findings[0].stream == "scalar");
+  CHECK(r.result.findings[0].operand == "data");
+  CHECK(has(r.result.findings[0].found, "reads u while vector's tensor_scalar #0 (k.py:2) may still be writing it"));
+  CHECK(has(r.result.findings[0].fix, "`wait s1>=1`"));
+}
+
 TEST_CASE("order is transitive through a third engine") {
   // scalar learns of the load through vector's update only.
   CHECK(run_text(replaced(kPipeline, "src=u queue=1", "src=t queue=1")).kinds() == "");

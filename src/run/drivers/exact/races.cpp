@@ -122,20 +122,39 @@ std::string Races::fix(const Clash& c) const {
   return cat("add `wait s", u.semaphore, ">=", u.value, "` here, or to what runs before it");
 }
 
+bool Races::is_about(const Finding& f, uint32_t tensor) const {
+  const arch::Insn& insn = program_.streams[static_cast<size_t>(f.place.stream)].insns[f.place.index];
+  const int slot = arch::row_by_opcode(insn.opcode)->slot(f.operand);
+  return slot >= 0 && program_.operands[insn.operand + static_cast<size_t>(slot)].tensor == tensor;
+}
+
 void Races::report(const Clash& c) {
   if (!known_.insert(std::minmax(c.earlier.site, c.later.site)).second) return;
-  const arch::Tensor& t = program_.tensors[tensor_];
+  const Place earlier = place_of_site(c.earlier.site);
+  // Read before it was written: the reader is the one that should have waited, and this is why it found nothing.
+  if (Finding* unwritten = findings_.find(arch::FaultKind::uninitialized_read, earlier.stream, earlier.index);
+      unwritten && is_about(*unwritten, tensor_)) {
+    Clash swapped{c.later, c.earlier, c.row, c.byte};
+    swapped.later.write = false;
+    describe(swapped, *unwritten);
+    return;
+  }
   Finding f;
-  f.kind = arch::FaultKind::race;
   f.place = place_;
   f.operand = slot_;
+  describe(c, f);
+  findings_.add(std::move(f), c.earlier.site + uint64_t{1});
+}
+
+void Races::describe(const Clash& c, Finding& f) const {
+  const arch::Tensor& t = program_.tensors[tensor_];
+  f.kind = arch::FaultKind::race;
   f.found = cat(c.later.write ? "writes " : "reads ", t.name, " while ", say(c.earlier.site), " may still be ",
                 c.earlier.write ? "writing" : "reading", " it, ");
   f.found += t.space == arch::Space::hbm ? cat("at byte ", c.byte)
                                          : cat("in partition ", c.row, " at byte ", c.byte - t.address);
   f.expected = "a semaphore that the one updates when it is done and the other waits for";
   f.fix = fix(c);
-  findings_.add(std::move(f), c.earlier.site + uint64_t{1});
 }
 
 }  // namespace trine::run

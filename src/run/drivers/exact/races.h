@@ -35,6 +35,8 @@ class Races {
   int thread_of(int stream, const arch::Insn& insn, const arch::RowInfo& info) const;
   void touch(const arch::Call& call, const arch::Operand& o, const Access& a);
   void report(const Clash& c);
+  bool is_about(const Finding& f, uint32_t tensor) const;
+  void describe(const Clash& c, Finding& f) const;
   std::string fix(const Clash& c) const;
   uint32_t site(int stream, uint32_t index) const { return first_site_[static_cast<size_t>(stream)] + index; }
   Place place_of_site(uint32_t site) const;
