@@ -72,7 +72,8 @@ def tensor(value, slot):
 def needs(feature, what):
     tracer = current()
     if feature not in tracer.features:
-        raise error("NKI004", f"{what} on {tracer.chip_name}", f"a chip with `{feature}`")
+        raise error("NKI004", f"{what} on {tracer.chip_name}", f"a chip with `{feature}`",
+                    "choose another: NEURON_PLATFORM_TARGET_OVERRIDE=trn3, TRINE_INSTANCE or instance=")
 
 
 def member(value, kind, slot):

@@ -27,7 +27,8 @@ def _in_sbuf(*tensors):
     return all(t.storage.space == "sbuf" for t in tensors)
 
 
-def tensor_copy(dst, src, engine=_unknown, name=None):
+def tensor_copy(dst, src, engine=_unknown, name=None, dtype=None):
+    """dtype is what kernels of NKI 0.2 still pass; dst decides."""
     tensor(dst, "dst"), tensor(src, "src")
     chosen = engine_name(engine, ("vector", "scalar", "gpsimd"), "tensor_copy")
     if chosen is None and dst.dtype.bits == 32 and not (dst.dtype.is_float and src.dtype.is_float):

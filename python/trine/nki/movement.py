@@ -70,12 +70,32 @@ def gather_flattened(data, indices, axis=0, dtype=None):
 
 
 def broadcast_to(x, shape, dtype=None):
-    """x with its free dimensions of size 1 repeated."""
+    """x with its dimensions of size 1 repeated, partitions too."""
     shape = tuple(shape)
     if x.shape == shape and (dtype is None or as_dtype(dtype) is x.dtype):
         return x
+    if x.shape[0] == 1 and shape[0] > 1:
+        x = on_partitions(x, shape[0])
+        if x.shape == shape and (dtype is None or as_dtype(dtype) is x.dtype):
+            return x
     out = create.ndarray(shape, dtype or x.dtype)
     isa_compute.tensor_copy(out, elementwise._fit(x, shape, "broadcast_to"))
+    return out
+
+
+QUADRANT = 32  # partitions that one shuffle reaches
+
+
+def on_partitions(x, count):
+    """The single row of x on `count` partitions: a shuffle for each quadrant, bit for bit."""
+    if x.offset // x.strides[0] % QUADRANT:
+        near = create.ndarray(x.shape, x.dtype)
+        isa_move.dma_copy(near, x)
+        x = near
+    out = create.ndarray((count,) + x.shape[1:], x.dtype)
+    for first in range(0, count, QUADRANT):
+        rows = min(QUADRANT, count - first)
+        isa_compute.nc_stream_shuffle(out[first : first + rows], x, [0] * rows + [255] * (QUADRANT - rows))
     return out
 
 
