@@ -9,7 +9,7 @@ import itertools
 
 from trine.nki import arrays, machine
 from trine.nki.errors import NkiError
-from trine.nki.tensor import SHARED_HBM, NKIObject, NkiTensor, Storage, contiguous
+from trine.nki.tensor import PRIVATE_HBM, SHARED_HBM, NKIObject, NkiTensor, Storage, contiguous
 from trine.nki.trace import Program, Tracer, error, tracing
 
 _FINDINGS = {
@@ -89,8 +89,10 @@ class Kernel:
         """(grid, cores): the programs and how many cores share them."""
         grid = tuple(_extent(n) for n in self.grid)
         cores = max([_cores(n) for n in self.grid], default=1)
-        if len(grid) == 1 and self.dialect is None:
-            cores = grid[0]
+        if self.dialect is None:
+            if len(grid) > 1:
+                raise error("NKI007", f"kernel{list(self.grid)}", "one number, the cores of a logical core", where=self.where())
+            cores = grid[0] if grid else 1
         most = machine.chip(chip)["lnc_max"]
         if cores > most or any(n < 1 for n in grid):
             raise error("NKI007", f"kernel{list(self.grid)} on {chip}", f"1 to {most} cores",
@@ -100,19 +102,28 @@ class Kernel:
     def _trace(self, chip, bound, tree, described):
         grid, cores = self._launch(chip)
         tracer = Tracer(self.__name__, chip, grid, cores)
+        tracer.dialect = self.dialect
+        buffer = SHARED_HBM if cores > 1 else PRIVATE_HBM
         with tracer:
             inputs = []
             for name, shape, dtype in described:
                 full = tracer.unique(name)
                 id = tracer.tensor(full, "hbm", dtype, shape, "input", None, None, 0, self.where())
-                inputs.append(Storage(id, SHARED_HBM, dtype, shape, full, "input", 0, self.where()))
+                inputs.append(Storage(id, buffer, dtype, shape, full, "input", 0, self.where()))
             result = None
             for index, ids in enumerate(itertools.product(*(range(n) for n in grid))):
-                tracer.program = Program(index, ids, index % cores)
-                filled = {name: _fill(part, inputs) for name, part in tree.items()}
+                tracer.program = Program(index, ids, self._core(ids))
+                filled = {name: _fill(part, inputs, self.dialect) for name, part in tree.items()}
                 result = self.fn(*_positional(bound, filled), **_keywords(bound, filled))
+                tracer.release()  # while this program's core is the current one
             self._apply_schedule(tracer)
             return self._finish(tracer, inputs, result)
+
+    def _core(self, ids):
+        """The core that runs one program of the grid."""
+        if self.dialect is None:
+            return ids[0] if ids else 0
+        return sum(n.core(i) for n, i in zip(self.grid, ids) if hasattr(n, "core"))
 
     def _apply_schedule(self, tracer):
         for consumer, producers in self.schedule:
@@ -123,26 +134,29 @@ class Kernel:
             tracer.trace.depends(tracer.instructions[consumer], [tracer.instructions[p] for p in producers])
 
     def _finish(self, tracer, inputs, result):
-        results = _map(result, self._result)
+        if self.dialect is not None:
+            result = self.dialect.results(result)
+        returned = set()
+        results = _map(result, lambda view: self._result(view, returned))
         prints = [(prefix, s.name, s.shape, s.dtype) for prefix, s in tracer.prints]
         written = {}
         for i, s in enumerate(inputs):
-            if s.output:
+            if s.writes or s in returned:
                 written[i] = output_name(s)
                 tracer.tensor(written[i], "hbm", s.dtype, s.shape, "output", alias=s.id, where=self.where())
         program = tracer.finish()
         return Compiled(program, [(s.name, s.dtype) for s in inputs], results, written, prints,
                         list(tracer.trace.messages))  # fmt: skip
 
-    def _result(self, view):
+    def _result(self, view, returned):
         storage = view.storage
-        if storage.buffer is not SHARED_HBM and self.dialect is None or storage.on_chip:
+        if storage.on_chip or (storage.buffer is not SHARED_HBM and storage.kind != "input" and self.dialect is None):
             raise error("NKI005", f"{view!r} returned", "a tensor in shared_hbm",
                         "allocate it with buffer=nl.shared_hbm and copy the result there", where=storage.where)
         whole = contiguous(storage)
         if view.offset or view.dynamic or not view.is_contiguous() or view.size != whole.size:
             raise error("NKI005", f"a part of {storage.name} returned", "the whole tensor", where=self.where())
-        storage.output = True
+        returned.add(storage)
         return output_name(storage), view.shape, view.dtype
 
 
@@ -184,13 +198,14 @@ def _split(value, name, found):
     return value
 
 
-def _fill(value, inputs):
+def _fill(value, inputs, dialect):
     if isinstance(value, _Slot):
-        return contiguous(inputs[value.index])
+        view = contiguous(inputs[value.index])
+        return view if dialect is None else dialect.wrap(view)
     if type(value) in (list, tuple):
-        return type(value)(_fill(v, inputs) for v in value)
+        return type(value)(_fill(v, inputs, dialect) for v in value)
     if type(value) is dict:
-        return {k: _fill(v, inputs) for k, v in value.items()}
+        return {k: _fill(v, inputs, dialect) for k, v in value.items()}
     return value
 
 
@@ -278,7 +293,7 @@ def run(compiled, chip, given):
 def raise_finding(outcome):
     """The first thing the machine would have done wrong, as an NkiError."""
     for f in outcome.findings:
-        raise NkiError(_FINDINGS.get(f.kind, "NKI049"), f.found or f.message, f.expected, f.fix, file=f.file, line=f.line)
+        raise NkiError(_FINDINGS.get(f.kind.replace("-", "_"), "NKI049"), f.found or f.message, f.expected, f.fix, file=f.file, line=f.line)
 
 
 def _write_back(x, values):

@@ -41,7 +41,7 @@ class Storage:
     """Memory that views share. `row` is elements per partition on chip (of its own dtype), all elements in HBM."""
 
     __slots__ = ("id", "buffer", "space", "on_chip", "dtype", "shape", "row", "name", "kind", "core", "where",
-                 "address", "written", "loops", "output", "zero")  # fmt: skip
+                 "address", "written", "loops", "writes", "zero")  # fmt: skip
 
     def __init__(self, id, buffer, dtype, shape, name, kind="scratch", core=0, where=("", 0), address=None):
         self.id, self.buffer, self.dtype, self.shape, self.name = id, buffer, dtype, shape, name
@@ -51,7 +51,7 @@ class Storage:
         self.kind, self.core, self.where, self.address = kind, core, where, address
         self.written = None  # PSUM: what matmuls wrote (psum.py)
         self.loops = 0  # device loops around its creation
-        self.output = False
+        self.writes = 0  # instructions that write it
         self.zero = None  # functional dialect: zeros that nobody has written yet
 
 
@@ -200,7 +200,7 @@ class NkiTensor(Views, NKIObject):
                 out_strides.append(1)
         elif not out_shape:
             out_shape, out_strides = [1], [1]
-        return NkiTensor(storage, tuple(out_shape), tuple(out_strides), offset, self.dtype, dynamic)
+        return self.__class__(storage, tuple(out_shape), tuple(out_strides), offset, self.dtype, dynamic)
 
     # --- to the machine ---
 

@@ -99,7 +99,8 @@ class Tracer:
         self.registers = 0
         self.loops = []  # device loops around the call in hand
         self.ordered = 0  # depth of no_reorder blocks
-        self.flush = None  # an instruction whose destination is still open (functional dialect)
+        self.dialect = None  # None: the current one
+        self.held = None  # the functional dialect's last call, not yet recorded: its destination may still change
         self.prints = []  # device_print: (prefix, output name)
 
     # --- context ---
@@ -142,13 +143,19 @@ class Tracer:
             handle = self.imms[value] = self.trace.imm(float(value))
         return handle
 
-    def emit(self, row, engine, operands, attrs, name=None):
-        if self.flush is not None:
-            pending, self.flush = self.flush, None
-            pending()
-        file, line = user_frame()
+    def release(self):
+        """Records the held call, if there is one."""
+        if self.held is not None:
+            held, self.held = self.held, None
+            held.record()
+
+    def emit(self, row, engine, operands, attrs, name=None, where=None):
+        self.release()
+        if where is None:
+            where = user_frame()
         try:
-            made = self.trace.emit(row, engine, operands, attrs, self.program.core, file, line, (), self.ordered > 0)
+            made = self.trace.emit(row, engine, operands, attrs, self.program.core, where[0], where[1], (),
+                                   self.ordered > 0)  # fmt: skip
         except (ValueError, IndexError, MemoryError) as e:
             raise from_core(e) from None
         if name is not None:
@@ -156,9 +163,7 @@ class Tracer:
         return made
 
     def finish(self):
-        if self.flush is not None:
-            pending, self.flush = self.flush, None
-            pending()
+        self.release()
         try:
             return self.trace.finish()
         except (ValueError, IndexError, MemoryError) as e:

@@ -12,10 +12,8 @@ class Views:
     __slots__ = ()
 
     def _view(self, shape, strides, offset=None, dtype=None, dynamic=None):
-        from trine.nki.tensor import NkiTensor
-
-        return NkiTensor(self.storage, tuple(shape), tuple(strides), self.offset if offset is None else offset,
-                         self.dtype if dtype is None else dtype, self.dynamic if dynamic is None else dynamic)  # fmt: skip
+        return self.__class__(self.storage, tuple(shape), tuple(strides), self.offset if offset is None else offset,
+                              self.dtype if dtype is None else dtype, self.dynamic if dynamic is None else dynamic)  # fmt: skip
 
     def _dim(self, dim):
         at = dim + self.ndim if dim < 0 else dim
