@@ -43,9 +43,16 @@ def memset(dst, value, engine=_unknown, name=None):
     return emit("memset", {"dst": dst}, {"value": float(value)}, engine_name(engine, ("vector", "gpsimd"), "memset"), name)
 
 
+def _bits(predicate):
+    """A predicate of bools as the bytes they are."""
+    if isinstance(predicate, NkiTensor) and predicate.dtype.trine == "bool":
+        return predicate.view("uint8")
+    return predicate
+
+
 def tensor_copy_predicated(dst, src, predicate, reverse_pred=False, name=None):
     _note_psum(dst)
-    operands = {"dst": dst, "src": src, "predicate": predicate}
+    operands = {"dst": dst, "src": src, "predicate": _bits(predicate)}
     return emit("tensor_copy_predicated", operands, {"reverse_pred": reverse_pred}, "vector", name)
 
 
@@ -153,9 +160,10 @@ def tensor_scalar_reduce(dst, data, op0, operand0, reduce_op, reduce_res=None, r
 
 
 def tensor_scalar_cumulative(dst, src, op0, op1, imm0, imm1=None, reduce_cmd=_cmd.reset_reduce, name=None):
-    first = ops.alu(op0, "op0")
-    operands = {"dst": dst, "src": src, "imm0": _unary_operand(first, imm0, "imm0"), "imm1": imm1}
-    attrs = {"op0": first, "op1": ops.alu(op1, "op1"), "reduce_cmd": member(reduce_cmd, _cmd, "reduce_cmd")}
+    first, cmd = ops.alu(op0, "op0"), member(reduce_cmd, _cmd, "reduce_cmd")
+    operands = {"dst": dst, "src": src, "imm0": _unary_operand(first, imm0, "imm0"),
+                "imm1": imm1 if cmd == "load_reduce" else None}  # fmt: skip
+    attrs = {"op0": first, "op1": ops.alu(op1, "op1"), "reduce_cmd": cmd}
     _note_psum(dst)
     return emit("tensor_scalar_cumulative", operands, attrs, "vector", name)
 
@@ -259,7 +267,7 @@ def select_reduce(dst, predicate, on_true, on_false, reduce_res=None, reduce_cmd
                   reverse_pred=False, name=None):  # fmt: skip
     if ops.alu(reduce_op, "reduce_op") != "max":
         raise error("NKI018", f"reduce_op={reduce_op!r}", "nl.maximum")
-    operands = {"dst": dst, "predicate": predicate, "on_true": on_true, "on_false": on_false, "reduce_res": reduce_res}
+    operands = {"dst": dst, "predicate": _bits(predicate), "on_true": on_true, "on_false": on_false, "reduce_res": reduce_res}
     attrs = {"reverse_pred": reverse_pred, "reduce_cmd": member(reduce_cmd, _cmd, "reduce_cmd")}
     return emit("select_reduce", operands, attrs, "vector", name)
 

@@ -174,6 +174,7 @@ def nc_matmul(stationary, moving, *, is_stationary_onezero=False, is_moving_onez
     if mask is not None:
         (stationary,) = masked(stationary.shape, mask, stationary) or (stationary,)
     rows, columns = stationary.size // stationary.shape[0], moving.size // moving.shape[0]
+    perf_mode = "double_row" if perf_mode in ("double_row_gen3", "double_row") else perf_mode
     deep = 2 if perf_mode else 1
     dst = new((rows // deep, columns // deep), None, F32, PSUM)
     rest = {"perf_mode": perf_mode} if perf_mode else {}

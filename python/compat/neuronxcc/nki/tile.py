@@ -5,7 +5,7 @@
 
 from neuronxcc.nki.affine import Index, Mask
 from trine.nki import create, elementwise, isa_compute, isa_move, machine, movement, psum
-from trine.nki.tensor import PSUM, SBUF, Dynamic, NkiTensor, as_dtype
+from trine.nki.tensor import PRIVATE_HBM, PSUM, SBUF, Dynamic, NkiTensor, as_dtype
 from trine.nki.trace import current, error
 
 
@@ -30,6 +30,9 @@ class Tile(NkiTensor):
 
     def __setitem__(self, key, value):
         assign(self[key], value)
+
+    def __bool__(self):
+        return True  # kernels ask whether an optional tensor was given
 
     def tile(self, keep_dims=False):
         for index, size in self.bounds:
@@ -293,7 +296,8 @@ def allocate(shape, dtype, buffer=None, name="", value=None):
     if at and region in (SBUF, PSUM):
         return Blocks(sizes[:at], sizes[at:], dtype, buffer or SBUF, value)
     address = buffer.place((), sizes, as_dtype(dtype)) if hasattr(buffer, "place") else None
-    made = Tile.of(create.ndarray(sizes, dtype, region, name, address))
+    kind = "output" if region is PRIVATE_HBM else "scratch"  # any tensor in HBM may be returned
+    made = Tile.of(create.allocate(sizes, dtype, region, name, address, kind))
     if value is not None:
         set_value(made, value)
     return made
