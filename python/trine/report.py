@@ -4,10 +4,14 @@ The numbers and the text are C++'s (run/report.h); this object gives them names 
 """
 
 import dataclasses
+import html
+import inspect
 import json
+import os
+import tempfile
 
 from trine import _core
-from trine.nki import arrays, machine
+from trine.nki import arrays, dtypes, machine
 from trine.nki.kernel import Kernel
 from trine.nki.trace import error
 
@@ -50,6 +54,24 @@ class Report:
     def to_json(self) -> str:
         return json.dumps({"version": 1, **self._numbers, "messages": self.messages})
 
+    def trace(self, path):
+        """Writes every instruction's time as .json or .json.gz, which ui.perfetto.dev opens."""
+        return _core.save_trace(self.program, self.instance, str(path))
+
+    def picture(self, path):
+        """Draws how busy each engine is over time, as .svg or .png."""
+        return _core.save_picture(self.program, self.instance, str(path))
+
+    def _repr_svg_(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "picture.svg")
+            self.picture(path)
+            with open(path, encoding="utf-8") as f:
+                return f.read()
+
+    def _repr_html_(self):
+        return f"<pre>{html.escape(str(self))}</pre>{self._repr_svg_()}"
+
     def __str__(self):
         notes = "".join(f"  note      {m}\n" for m in self.messages)
         return str(self._timed).rstrip("\n") + ("\n" + notes.rstrip("\n") if notes else "")
@@ -58,7 +80,7 @@ class Report:
         return f"<Report {self.program.name} on {self.instance}: {self.time_ns / 1000:.1f} µs, bound by {self.bound}>"
 
 
-def compile_for(kernel, args, kwargs, instance=None):
+def compile_for(kernel, args, kwargs, instance=None, dtype="float32"):
     """(Compiled, array arguments, instance name) of a kernel for an instance, or for its own target."""
     if not isinstance(kernel, Kernel):
         raise error("NKI003", f"trine.report of {kernel!r}", "a function decorated with @nki.jit")
@@ -66,20 +88,34 @@ def compile_for(kernel, args, kwargs, instance=None):
         chip = machine.target_chip(kernel.target, kernel.where())
         instance = machine.instance_of_chip(chip)
     chip = machine.instance(instance)["chip"]
-    args = [_abstract(a) for a in args]
-    compiled, given = kernel.compiled(chip, args, {k: _abstract(v) for k, v in kwargs.items()})
+    everything = [*args, *kwargs.values()]
+    bare = not any(arrays.is_array(a) or _is_pair(a) for a in everything)
+    args = [_abstract(a, bare, dtype) for a in args]
+    compiled, given = kernel.compiled(chip, args, {k: _abstract(v, bare, dtype) for k, v in kwargs.items()})
     return compiled, given, instance
 
 
-def _abstract(argument):
-    """((128, 512), "bfloat16") stands for an array of that shape; anything else is itself."""
-    if isinstance(argument, tuple) and len(argument) == 2 and isinstance(argument[0], tuple) and isinstance(argument[1], str):
+def _is_pair(a):
+    """((128, 512), "bfloat16")"""
+    return isinstance(a, tuple) and len(a) == 2 and isinstance(a[0], tuple) and dtypes.find(a[1]) is not None
+
+
+def _abstract(argument, bare, dtype):
+    """A (shape, dtype) pair stands for an array; so does a bare shape when no argument says its dtype."""
+    if _is_pair(argument):
         return arrays.ShapeDtype(*argument)
+    if bare and isinstance(argument, tuple) and argument and all(isinstance(n, int) for n in argument):
+        return arrays.ShapeDtype(argument, dtype)
     return argument
 
 
-def report(kernel, *args, instance=None, **kwargs) -> Report:
-    """Times a kernel on an instance. Arguments are arrays, trine.nki.shape(…), (shape, dtype) pairs or plain values."""
-    compiled, _, instance = compile_for(kernel, args, kwargs, instance)
+def report(kernel, *args, instance=None, dtype="float32", **kwargs) -> Report:
+    """Times a kernel on an instance; no data is needed.
+
+    Arguments are arrays, trine.nki.shape(…), (shape, dtype) pairs, bare shapes (of `dtype`, when all are) or plain values.
+    """
+    if "dtype" in inspect.signature(kernel).parameters:
+        kwargs["dtype"] = dtype
+    compiled, _, instance = compile_for(kernel, args, kwargs, instance, dtype)
     timed = _core.time(compiled.program, instance)
     return Report(timed, compiled.program, instance, compiled.messages)

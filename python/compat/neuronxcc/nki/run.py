@@ -110,12 +110,13 @@ class Benchmark:
         if self.save_neff_name:
             compiled.program.save(os.path.join(self.folder, self.save_neff_name))
         if self.save_trace_name:
-            save_trace(compiled.program, instance, os.path.join(self.folder, self.save_trace_name))
+            self._save_trace(compiled.program, instance)
 
-
-def save_trace(program, instance, path):
-    with open(path, "w") as f:
-        f.write(str(_core.time(program, instance)))
+    def _save_trace(self, program, instance):
+        """Under the name that was asked for, whatever its ending; the content is Chrome trace JSON."""
+        path = os.path.join(self.folder, self.save_trace_name)
+        _core.save_trace(program, instance, path + ".json")
+        os.replace(path + ".json", path)
 
 
 def benchmark(kernel=None, **kwargs):

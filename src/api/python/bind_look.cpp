@@ -1,0 +1,65 @@
+// Ways to look at a timed program from Python: the trace that Perfetto opens and the picture, each written to a file.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+
+#include "api/python/raise.h"
+#include "arch/verify.h"
+#include "run/drivers/timed/timed.h"
+#include "run/picture.h"
+#include "run/trace.h"
+
+namespace nb = nanobind;
+using namespace trine;
+using trine::api::or_raise;
+
+namespace {
+
+sim::TimeOptions no_events() {
+  sim::TimeOptions options;
+  options.events_max = 0;
+  return options;
+}
+
+// Times the program, then hands the timing to `save`; without the Python lock.
+template <class Save>
+auto timed(const arch::Program& program, const std::string& instance_name, Save save) {
+  const arch::Instance& instance = *or_raise(arch::find_instance(instance_name));
+  or_raise(arch::first_error(arch::verify(program, *instance.chip)));
+  auto result = [&]() -> decltype(save(instance, std::declval<const run::TimedResult&>())) {
+    nb::gil_scoped_release unlocked;
+    const run::TimedResult t = TRY(run::run_timed(program, instance, no_events()));
+    return save(instance, t);
+  }();
+  return or_raise(std::move(result));
+}
+
+nb::dict save_trace(const arch::Program& program, const std::string& instance, const std::string& path) {
+  const auto saved = timed(program, instance, [&](const arch::Instance& i, const run::TimedResult& t) {
+    return run::save_trace(path, program, i, no_events(), t.timing);
+  });
+  nb::dict out;
+  out["slices"] = saved.slices;
+  out["whole"] = saved.whole;
+  out["window_ns"] = nb::make_tuple(saved.begin_ns, saved.end_ns);
+  return out;
+}
+
+nb::dict save_picture(const arch::Program& program, const std::string& instance, const std::string& path) {
+  const auto saved = timed(program, instance, [&](const arch::Instance& i, const run::TimedResult& t) {
+    return run::save_picture(path, program, i, no_events(), t.timing, t.report);
+  });
+  nb::dict out;
+  out["whole"] = saved.whole;
+  out["window_ns"] = nb::make_tuple(saved.begin_ns, saved.end_ns);
+  return out;
+}
+
+}  // namespace
+
+void bind_look(nb::module_& m) {
+  using namespace nb::literals;
+  m.def("save_trace", save_trace, "program"_a, "instance"_a, "path"_a,
+        "Writes every instruction's time as .json or .json.gz; says how much of the program it shows.");
+  m.def("save_picture", save_picture, "program"_a, "instance"_a, "path"_a,
+        "Draws how busy each engine is over time, as .svg or .png.");
+}
