@@ -11,12 +11,10 @@ from trine import _core
 __version__: str = _core.version
 
 # Loaded when first used, so that `import trine` stays quick.
-_LAZY = {"report": "trine.report", "Report": "trine.report", "NkiError": "trine.nki.errors"}
+_LAZY = {"report": "trine.reports", "Report": "trine.reports", "NkiError": "trine.nki.errors"}
 
 
 def __getattr__(name):
     if name in _LAZY:
-        value = getattr(importlib.import_module(_LAZY[name]), name)
-        globals()[name] = value  # over the module of the same name
-        return value
+        return getattr(importlib.import_module(_LAZY[name]), name)
     raise AttributeError(f"module 'trine' has no attribute '{name}'")

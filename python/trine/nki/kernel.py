@@ -92,12 +92,12 @@ class Kernel:
         cores = max([_cores(n) for n in self.grid], default=1)
         if self.dialect is None:
             if len(grid) > 1:
-                raise error("NKI007", f"kernel{list(self.grid)}", "one number, the cores of a logical core", where=self.where())
+                raise error("NKI007", f"kernel{list(self.grid)}", "one number, the cores of a logical core")
             cores = grid[0] if grid else 1
         most = machine.chip(chip)["lnc_max"]
         if cores > most or any(n < 1 for n in grid):
-            raise error("NKI007", f"kernel{list(self.grid)} on {chip}", f"1 to {most} cores",
-                        "LNC=2 needs trn2 or newer" if most == 1 else "", where=self.where())
+            raise error("NKI007", f"kernel{list(self.grid)} on {chip}", "one core" if most == 1 else f"1 to {most} cores",
+                        "LNC=2 needs trn2 or newer" if most == 1 else "")
         return grid, cores
 
     def _trace(self, chip, bound, tree, described):

@@ -4,13 +4,13 @@ One Tracer fills one `_core.Trace`, for all programs of the launch. It knows not
 Invariant: `current()` is set exactly while a kernel is being traced.
 """
 
-import json
 import os
 import sys
 
 from trine import _core
 from trine.nki import machine
 from trine.nki.errors import MissingName, NkiError
+from trine.nki.refusals import refusal
 
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _internal_roots = [_HERE]  # frames from these folders are ours, never the user's
@@ -51,14 +51,8 @@ def missing(module: str, name: str) -> Exception:
 
 
 def from_core(exc: Exception) -> NkiError:
-    """The NkiError that a refusal by `_core.Trace` stands for: JSON with the same fields."""
-    try:
-        said = json.loads(str(exc))
-    except ValueError:
-        return error("NKI049", str(exc))
-    where = (said.get("file", ""), said.get("line", 0)) if said.get("file") else None
-    code = said.get("code") or "NKI049"
-    return error(code, said.get("found", ""), said.get("expected", ""), said.get("try", ""), said.get("rule", ""), where)
+    """The NkiError that a refusal by `_core.Trace` stands for."""
+    return refusal(exc, user_frame())
 
 
 def current():

@@ -11,7 +11,7 @@ from trine.nki import create
 from trine.nki.kernel import Kernel
 from trine.nki.tensor import SHARED_HBM, NkiTensor
 from trine.nki.trace import error
-from trine.report import compile_for
+from trine.reports import compile_for
 
 
 class Dialect:

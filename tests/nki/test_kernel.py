@@ -1,0 +1,284 @@
+"""@nki.jit itself: arguments, results, the cache, targets, launches on two cores, schedules, printing."""
+
+import numpy as np
+import pytest
+
+import trine
+import trine.nki as nki
+import trine.nki.isa as nisa
+import trine.nki.language as nl
+from trine import _core
+from trine.nki import NkiError, machine
+
+
+@nki.jit
+def add(a, b):
+    out = nl.ndarray(a.shape, a.dtype, buffer=nl.shared_hbm)
+    for r in range(0, a.shape[0], 128):
+        rows = slice(r, min(r + 128, a.shape[0]))
+        nl.store(out[rows, :], nl.add(nl.load(a[rows, :]), nl.load(b[rows, :])))
+    return out
+
+
+def ones(shape=(128, 64), dtype=np.float32):
+    return np.ones(shape, dtype)
+
+
+def test_a_kernel_is_traced_once_per_shape_dtype_target_and_plain_argument():
+    traced = []
+
+    @nki.jit
+    def kernel(a, scale, sizes=(1, 2)):
+        traced.append((a.shape, str(a.dtype), scale, sizes, nisa.get_nc_version().name))
+        return add.fn(a, a)
+
+    kernel(ones(), 2)
+    kernel(ones() * 3, 2)
+    assert len(traced) == 1
+    kernel(ones((128, 32)), 2)
+    kernel(ones(dtype=np.float16), 2)
+    kernel(ones(), 3)
+    kernel(ones(), 2, sizes=(1, 3))
+    nki.simulate(kernel)(ones(), 2)
+    assert len(traced) == 6 and len(set(traced)) == 6
+
+
+def test_arguments_in_containers_and_by_name():
+    @nki.jit
+    def kernel(pairs, *, names):
+        return [add.fn(a, b) for a, b in pairs] + [add.fn(names["x"], names["x"])]
+
+    got = kernel([(ones(), ones()), (ones((64, 8)), 2 * ones((64, 8)))], names={"x": ones((4, 4)) * 5})
+    assert [float(g[0, 0]) for g in got] == [2, 3, 10]
+
+
+def test_tuples_come_back_as_tuples():
+    @nki.jit
+    def kernel(a):
+        return add.fn(a, a), (add.fn(a, a), [add.fn(a, a)])
+
+    x, (y, [z]) = kernel(ones())
+    assert (x == 2).all() and (y == 2).all() and (z == 2).all()
+
+
+def test_a_kernel_may_write_its_argument():
+    @nki.jit
+    def kernel(a, out):
+        nl.store(out[0:64, :], nl.load(a[0:64, :]))
+
+    out = np.zeros((128, 64), np.float32)
+    assert kernel(ones(), out) is None
+    assert (out[:64] == 1).all() and (out[64:] == 0).all()
+
+    @nki.jit
+    def same(a):
+        nl.store(a, nl.multiply(nl.load(a), 2.0))
+        return a
+
+    x = ones()
+    assert (same(x) == 2).all() and (x == 2).all()
+
+
+def test_kernels_call_kernels():
+    @nki.jit
+    def twice(a):
+        return add(add(a, a), a)
+
+    assert (twice(ones()) == 3).all()
+
+
+class Foreign:
+    """An array of another library: all it has is __array__, a shape and a dtype."""
+
+    def __init__(self, values):
+        self.values, self.shape, self.dtype = values, values.shape, values.dtype
+
+    def __array__(self, dtype=None, copy=None):
+        return self.values
+
+
+def test_arrays_of_other_libraries():
+    assert (add(Foreign(ones()), ones()) == 2).all()
+
+
+def test_formats_numpy_lacks_come_as_their_bytes():
+    @nki.jit
+    def kernel(a):
+        view = a.view(nl.float8_e4m3fn_x4)
+        out = nl.ndarray(view.shape, nl.float8_e4m3fn_x4, buffer=nl.shared_hbm)
+        nl.store(out, nl.load(view))
+        return out
+
+    x = np.arange(128 * 16, dtype=np.uint32).reshape(128, 16)
+    assert (nki.simulate(kernel)(x) == x).all()
+
+
+@pytest.mark.parametrize("bad", [np.ones((4, 4)), np.ones((0, 4), np.float32), np.array(3, np.float32)])
+def test_arrays_the_chip_cannot_hold(bad):
+    with pytest.raises(NkiError) as e:
+        add(bad, bad)
+    assert e.value.code == "NKI006"
+
+
+def test_wrong_arguments_are_named():
+    with pytest.raises(NkiError) as e:
+        add(ones())
+    assert e.value.code == "NKI003" and "'b'" in str(e.value)
+
+
+def test_targets(monkeypatch, tmp_path):
+    for name in ("NEURON_PLATFORM_TARGET_OVERRIDE", "TRINE_INSTANCE", "NKI_SIMULATOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    assert machine.target_chip(None) == "trn1"
+    assert machine.target_chip(None, simulate=True) == "trn3"
+    monkeypatch.setenv("NKI_SIMULATOR", "1")
+    assert machine.target_chip(None) == "trn3"
+    monkeypatch.setenv("TRINE_INSTANCE", "trn2.3xlarge")
+    assert machine.target_chip(None, simulate=True) == "trn2"
+    monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", "gen2")
+    assert machine.target_chip(None) == "trn1"
+    assert machine.target_chip("trn3") == "trn3"
+    with pytest.raises(NkiError):
+        machine.target_chip("tpu")
+
+
+def test_tile_sizes_follow_the_target():
+    sizes = []
+
+    @nki.jit(platform_target="trn2")
+    def kernel(a):
+        sizes.append(nl.tile_size.sbuf_size_bytes)
+
+    kernel(ones())
+    assert sizes == [224 * 1024 * 128]
+    assert (nl.tile_size.pmax, nl.tile_size.gemm_moving_fmax, nl.tile_size.psum_bank_fmax) == (128, 512, 512)
+
+
+# --- two cores ---
+
+
+@pytest.fixture
+def trn2(monkeypatch):
+    monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", "trn2")
+
+
+def test_programs_share_the_work(trn2):
+    @nki.jit
+    def kernel(a):
+        out = nl.ndarray(a.shape, a.dtype, buffer=nl.shared_hbm)
+        i, n = nl.program_id(0), nl.num_programs(0)
+        rows = a.shape[0] // n
+        part = slice(i * rows, (i + 1) * rows)
+        nl.store(out[part, :], nl.multiply(nl.load(a[part, :]), float(i + 1)))
+        return out
+
+    x = ones()
+    assert (kernel(x) == 1).all()
+    both = kernel[2](x)
+    assert (both[:64] == 1).all() and (both[64:] == 2).all()
+
+
+def test_cores_exchange_tiles(trn2):
+    @nki.jit
+    def kernel(a):
+        out = nl.ndarray((2, 128, 64), a.dtype, buffer=nl.shared_hbm)
+        me = nl.program_id(0)
+        mine, theirs = nl.load(a[me]), nl.ndarray((128, 64), a.dtype)
+        nisa.sendrecv(src=mine, dst=theirs, send_to_rank=1 - me, recv_from_rank=1 - me, pipe_id=0)
+        nl.store(out[me], theirs)
+        return out
+
+    x = np.stack([ones(), 2 * ones()])
+    assert (kernel[2](x) == x[::-1]).all()
+
+
+def test_a_barrier_makes_writes_visible(trn2):
+    @nki.jit
+    def kernel(a):
+        middle = nl.ndarray((128, 64), a.dtype, buffer=nl.shared_hbm)
+        out = nl.ndarray((2, 128, 64), a.dtype, buffer=nl.shared_hbm)
+        me = nl.program_id(0)
+        half = slice(64 * me, 64 * me + 64)
+        nl.store(middle[half, :], nl.load(a[half, :]))
+        nisa.core_barrier(data=middle, cores=(0, 1))
+        nl.store(out[me], nl.load(middle))
+        return out
+
+    x = np.random.default_rng(1).standard_normal((128, 64)).astype(np.float32)
+    assert (kernel[2](x) == x).all()
+
+
+def test_collectives_over_two_cores(trn2):
+    import trine.nki.collectives as cc
+
+    @nki.jit
+    def kernel(a):
+        out = nl.ndarray((2, 128, 64), a.dtype, buffer=nl.shared_hbm)
+        me = nl.program_id(0)
+        mine, total = nl.load(a[me]), nl.ndarray((128, 64), a.dtype)
+        cc.all_reduce([mine], [total], cc.ReplicaGroup([[0, 1]]), nl.add)
+        nl.store(out[me], total)
+        return out
+
+    x = np.stack([ones(), 2 * ones()])
+    assert (kernel[2](x) == 3).all()
+
+
+# --- order, prints ---
+
+
+@pytest.mark.skipif(not hasattr(_core.Trace, "depends"), reason="the scheduler takes no extra edges yet")
+def test_schedules_and_dependencies():
+    @nki.jit
+    def kernel(a):
+        x = nl.load(a)
+        y, z = nl.ndarray(x.shape, x.dtype), nl.ndarray(x.shape, x.dtype)
+        first = nisa.reciprocal(dst=y, data=x, name="recip")
+        second = nisa.tensor_scalar(dst=z, data=x, op0=nl.add, operand0=1, name="plus1")
+        second.depends_on(first)
+        with nl.no_reorder():
+            nisa.tensor_tensor(dst=z, data1=y, data2=z, op=nl.add)
+        out = nl.ndarray(a.shape, a.dtype, buffer=nl.shared_hbm)
+        nl.store(out, z)
+        return out
+
+    assert (kernel(ones()) == 3).all()
+    assert (kernel.with_schedule([("plus1", ["recip"])])(ones()) == 3).all()
+
+
+def test_device_print(capsys):
+    @nki.jit
+    def kernel(a):
+        nl.device_print("seen", nl.load(a))
+        return add.fn(a, a)
+
+    kernel(ones((1, 3)))
+    assert capsys.readouterr().out == "seen [[1. 1. 1.]]\n"
+
+
+# --- reports ---
+
+
+def test_a_report_needs_no_data():
+    r = trine.report(add, nki.shape((256, 512)), nki.shape((256, 512)), instance="trn2.3xlarge")
+    assert r.chip == "trn2" and r.band[0] <= r.time_ns <= r.band[1]
+    assert r.hbm_read_bytes == 2 * 256 * 512 * 4 and r.hbm_write_bytes == 256 * 512 * 4
+    assert r.engines["vector"].instructions == 2 and r.engines["vector"].busy_ns > 0
+    assert 0 < r.mbu < 1 and r.mfu == 0 and r.energy_j > 0 and r.cost_usd > 0
+    assert r.sbuf_peak_bytes > 0 and r.psum_peak_bytes == 0
+    same = trine.report(add, (256, 512), (256, 512), instance="trn2.3xlarge")
+    assert same.time_ns == r.time_ns
+    assert trine.report(add, ((256, 512), "bfloat16"), ((256, 512), "bfloat16"), instance="trn2.3xlarge").time_ns < r.time_ns
+
+
+def test_a_report_shows_itself(tmp_path):
+    import json
+
+    r = trine.report(add, ones(), ones(), instance="trn1.2xlarge")
+    assert "add on trn1.2xlarge" in str(r) and "add on trn1.2xlarge" in repr(r)
+    assert json.loads(r.to_json())["time_ns"] == r.time_ns
+    r.trace(tmp_path / "t.json")
+    assert json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+    r.picture(tmp_path / "p.svg")
+    assert r._repr_svg_().startswith("<svg") and "<svg" in r._repr_html_()
