@@ -81,10 +81,23 @@ class Preparer {
       out.reserve(stream.insns.size());
       for (const auto& insn : stream.insns) out.push_back(one(stream, insn));
     }
+    for (const Scale& s : options_.scales) scale(plan_.streams[s.stream][s.insn], s);
     return std::move(plan_);
   }
 
  private:
+  void scale(Prepared& p, const Scale& by) {
+    const auto times = [](Fs& t, double factor) { t = std::llround(static_cast<double>(t) * factor); };
+    times(p.interval, by.work);
+    times(p.load, by.load);
+    if (p.kind != Kind::queue) return;
+    QueueWork& w = plan_.transfers[p.transfer];
+    for (Fs& t : w.engine) times(t, by.work);
+    times(w.stack, by.work);
+    times(w.packets, by.work);
+    times(w.issue, by.issue);
+  }
+
   Prepared one(const arch::Stream& stream, const arch::Insn& insn) {
     const arch::RowInfo& info = *arch::row_by_opcode(insn.opcode);
     const Call call{program_, chip_, insn, info, stream.engine, stream.core};

@@ -38,6 +38,12 @@ using Parts = std::array<Fs, kParts>;
 
 struct Watcher;
 
+// What if: every execution of an instruction takes this much of its own time.
+struct Scale {
+  uint32_t stream = 0, insn = 0;
+  double work = 1, load = 1, issue = 1;  // work: on its engine or the DMA engines; load: of weights
+};
+
 struct TimeOptions {
   bool jump = true;              // skip over loop iterations once they repeat exactly
   int64_t events_max = 1 << 20;  // recorded instructions; the rest is in the summaries
@@ -47,6 +53,7 @@ struct TimeOptions {
   int64_t steps_max = int64_t{1} << 40;
   // Values that register_load got in an exact run, per stream in order; needed only when control flow depends on data.
   std::vector<std::vector<uint32_t>> loaded;
+  std::vector<Scale> scales;
   Watcher* watcher = nullptr;  // is shown what is recorded, and what would be past events_max
 };
 
