@@ -209,20 +209,60 @@ def test_a_barrier_makes_writes_visible(trn2):
     assert (kernel[2](x) == x).all()
 
 
-def test_collectives_over_two_cores(trn2):
-    import trine.nki.collectives as cc
+RANKS = 2
+
+
+def over_ranks(f, shape, *arrays):
+    """f(src, dst) in HBM on every rank, each with its own arrays."""
 
     @nki.jit
     def kernel(a):
-        out = nl.ndarray((2, 128, 64), a.dtype, buffer=nl.shared_hbm)
-        me = nl.program_id(0)
-        mine, total = nl.load(a[me]), nl.ndarray((128, 64), a.dtype)
-        cc.all_reduce([mine], [total], cc.ReplicaGroup([[0, 1]]), nl.add)
-        nl.store(out[me], total)
-        return out
+        dst = nl.ndarray(shape, a.dtype, buffer=nl.shared_hbm)
+        f(a, dst)
+        return dst
 
-    x = np.stack([ones(), 2 * ones()])
-    assert (kernel[2](x) == 3).all()
+    return nki.simulate(kernel, ranks=RANKS)(list(arrays))
+
+
+def test_collectives():
+    import trine.nki.collectives as cc
+
+    x = [np.random.default_rng(r).standard_normal((RANKS * 4, 8)).astype(np.float32) for r in range(RANKS)]
+    everyone = cc.ReplicaGroup([list(range(RANKS))])
+    got = over_ranks(lambda s, d: cc.all_reduce([s], [d], everyone, nl.add), x[0].shape, *x)
+    for g in got:
+        np.testing.assert_allclose(g, sum(x), rtol=1e-5, atol=1e-6)
+    got = over_ranks(lambda s, d: cc.all_gather([s], [d], everyone, 0), (RANKS * RANKS * 4, 8), *x)
+    assert all((g == np.concatenate(x)).all() for g in got)
+    got = over_ranks(lambda s, d: cc.reduce_scatter([s], [d], everyone, 0, nl.add), (4, 8), *x)
+    for r, g in enumerate(got):
+        np.testing.assert_allclose(g, sum(x)[4 * r : 4 * r + 4], rtol=1e-5, atol=1e-6)
+    got = over_ranks(lambda s, d: cc.all_to_all([s], [d], everyone, 0), x[0].shape, *x)
+    for r, g in enumerate(got):
+        assert (g == np.concatenate([v[4 * r : 4 * r + 4] for v in x])).all()
+    alone = cc.ReplicaGroup([[0], [1]])
+    got = over_ranks(lambda s, d: cc.all_reduce([s], [d], alone, nl.maximum), x[0].shape, *x)
+    assert (got[0] == x[0]).all() and (got[1] == x[1]).all()
+
+
+def test_rings():
+    import trine.nki.collectives as cc
+
+    x = [np.full((4, 8), r, np.float32) for r in range(RANKS)]
+    everyone = cc.ReplicaGroup([list(range(RANKS))])
+    got = over_ranks(lambda s, d: cc.collective_permute_implicit([[s]], [[d]], everyone), (4, 8), *x)
+    assert [g[0, 0] for g in got] == [1, 0]
+    got = over_ranks(lambda s, d: cc.collective_permute([s], [d], [(0, 1), (1, 0)]), (4, 8), *x)
+    assert [g[0, 0] for g in got] == [1, 0]
+    got = over_ranks(lambda s, d: cc.collective_permute_implicit_reduce([[s]], [[s]], [[d]], everyone, nl.add), (4, 8), *x)
+    assert [g[0, 0] for g in got] == [2, 0]
+
+    def whose(s, d):
+        tile = nl.ndarray((1, 1), nl.int32)
+        nisa.register_store(tile, cc.collective_permute_implicit_current_processing_rank_id(1, everyone))
+        nl.store(d, nl.copy(tile, dtype=nl.float32))
+
+    assert [g[0, 0] for g in over_ranks(whose, (1, 1), *x)] == [1, 0]
 
 
 # --- order, prints ---

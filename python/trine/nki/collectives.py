@@ -1,6 +1,6 @@
 """nki.collectives over the program's virtual cores, in one process: each rank is a core of the launch."""
 
-from trine.nki import ops
+from trine.nki import create, isa_move, ops, registers
 from trine.nki.emit import emit
 from trine.nki.tensor import NKIObject
 from trine.nki.trace import current, error, missing
@@ -13,9 +13,19 @@ class ReplicaGroup(NKIObject):
         self.groups = [list(g) for g in groups]
 
 
-def rank_id():
+def rank_id(name=None):
     """The rank of the core that this program runs on."""
     return current().program.core
+
+
+def _ring(replica_group):
+    """The group of this rank, in the order of the ring, and where it stands in it."""
+    groups = replica_group.groups if isinstance(replica_group, ReplicaGroup) else [list(g) for g in replica_group]
+    me = rank_id()
+    for group in groups:
+        if me in group:
+            return group, group.index(me)
+    raise error("NKI026", f"rank {me} is in none of {groups}", "every rank in one group")
 
 
 def _groups(replica_group):
@@ -74,6 +84,44 @@ def all_to_all(srcs, dsts, replica_group, collective_dim=0, priority=None, name=
 def collective_permute(srcs, dsts, source_target_pairs, priority=None, name=None):
     flat = [int(r) for pair in source_target_pairs for r in pair]
     return _collective("permute", srcs, dsts, None, name, pairs=flat)
+
+
+def _ring_pairs(replica_group):
+    groups = replica_group.groups if isinstance(replica_group, ReplicaGroup) else replica_group
+    return [(g[i], g[(i + 1) % len(g)]) for g in groups for i in range(len(g))]
+
+
+def _channels(lists, what):
+    for tensors in lists:
+        if len(tensors) != 1:
+            raise error("NKI026", f"{len(tensors)} tensors in a channel of {what}", "one")
+        yield tensors[0]
+
+
+def collective_permute_implicit(srcs_by_channel, dsts_by_channel, replica_group, channel_ids=(0,), priority=None, name=None):
+    """Every rank sends to the next one of its ring and receives from the one before."""
+    what = "collective_permute_implicit"
+    for src, dst in zip(_channels(srcs_by_channel, what), _channels(dsts_by_channel, what)):
+        collective_permute([src], [dst], _ring_pairs(replica_group), name=name)
+
+
+def collective_permute_implicit_reduce(srcs0_by_channel, srcs1_by_channel, dsts_by_channel, replica_group, op,
+                                       channel_ids=(0,), priority=None, name=None):  # fmt: skip
+    """op(srcs0, srcs1) goes to the next rank of the ring; what the one before made comes into dsts."""
+    what = "collective_permute_implicit_reduce"
+    channels = (_channels(t, what) for t in (srcs0_by_channel, srcs1_by_channel, dsts_by_channel))
+    for a, b, dst in zip(*channels):
+        if _op(op) != "add":
+            raise error("NKI018", f"op={_op(op)}", "nl.add; DMA engines add")
+        sums = create.ndarray(a.shape, a.dtype, "hbm")
+        isa_move.dma_compute(sums, [a, b], "add")
+        collective_permute([sums], [dst], _ring_pairs(replica_group), name=name)
+
+
+def collective_permute_implicit_current_processing_rank_id(iteration_id, replica_group, channel_id=0, name=None):
+    """A register with the rank whose data arrives in that step of the ring."""
+    group, at = _ring(replica_group)
+    return registers.alloc(group[(at - int(iteration_id)) % len(group)])
 
 
 def __getattr__(name):

@@ -299,8 +299,10 @@ def set_rng_seed(src_seeds, name=None):
 
 
 def get_nc_version():
+    """The core version that the kernel is traced for."""
     return e.nc_version(current().chip["generation"])
 
 
 def get_nc_sub_version():
+    """Its silicon revision."""
     return 0

@@ -33,17 +33,18 @@ class Compiled:
 
 
 class Kernel:
-    def __init__(self, fn, target=None, simulate=False, schedule=(), grid=(), dialect=None):
+    def __init__(self, fn, target=None, simulate=False, schedule=(), grid=(), dialect=None, ranks=0):
         functools.update_wrapper(self, fn)
         self.fn, self.target, self.simulated, self.schedule = fn, target, simulate, tuple(schedule)
         self.grid, self.dialect = grid, dialect
+        self.ranks = ranks  # of a launch over several logical cores; 0: one
         self._signature = inspect.signature(fn)
         self._cache = {}
 
     def _but(self, **changes):
         """A copy with something different; traced programs are shared with it where they fit."""
         state = {"fn": self.fn, "target": self.target, "simulate": self.simulated, "schedule": self.schedule,
-                 "grid": self.grid, "dialect": self.dialect}  # fmt: skip
+                 "grid": self.grid, "dialect": self.dialect, "ranks": self.ranks}  # fmt: skip
         made = type(self)(**(state | changes))
         made._cache = self._cache
         return made
@@ -78,7 +79,7 @@ class Kernel:
         found = []
         tree = {name: _split(value, name, found) for name, value in bound.arguments.items()}
         described = [(name, *arrays.describe(x, name)) for name, x in found]
-        key = _key((chip, self.grid, self.schedule, tree, [(s, d) for _, s, d in described]))
+        key = _key((chip, self.grid, self.ranks, self.schedule, tree, [(s, d) for _, s, d in described]))
         compiled = self._cache.get(key) if key is not None else None
         if compiled is None:
             compiled = self._trace(chip, bound, tree, described)
@@ -94,11 +95,19 @@ class Kernel:
             if len(grid) > 1:
                 raise error("NKI007", f"kernel{list(self.grid)}", "one number, the cores of a logical core")
             cores = grid[0] if grid else 1
+        if self.ranks:
+            return grid, self._ranks(chip)
         most = machine.chip(chip)["lnc_max"]
         if cores > most or any(n < 1 for n in grid):
             raise error("NKI007", f"kernel{list(self.grid)} on {chip}", "one core" if most == 1 else f"1 to {most} cores",
                         "LNC=2 needs trn2 or newer" if most == 1 else "")
         return grid, cores
+
+    def _ranks(self, chip):
+        most = machine.chip(chip)["lnc_max"]  # a program runs on one logical core's physical ones
+        if self.grid or not 1 <= self.ranks <= most:
+            raise error("NKI007", f"{self.ranks} ranks, grid {list(self.grid)} on {chip}", f"1 to {most} ranks of one core each")
+        return self.ranks
 
     def _trace(self, chip, bound, tree, described):
         grid, cores = self._launch(chip)
@@ -111,14 +120,26 @@ class Kernel:
                 full = tracer.unique(name)
                 id = tracer.tensor(full, "hbm", dtype, shape, "input", None, None, 0, self.where())
                 inputs.append(Storage(id, buffer, dtype, shape, full, "input", 0, self.where()))
-            result = None
-            for index, ids in enumerate(itertools.product(*(range(n) for n in grid))):
-                tracer.program = Program(index, ids, self._core(ids))
-                filled = {name: _fill(part, inputs, self.dialect) for name, part in tree.items()}
+            result, results = None, []
+            for program in self._programs(grid):
+                tracer.program = program
+                if self.ranks:
+                    tracer.shared = []  # a rank shares its tensors with nobody
+                mine = {name: _of_rank(part, program.core, self.ranks) for name, part in tree.items()}
+                filled = {name: _fill(part, inputs, self.dialect) for name, part in mine.items()}
                 result = self.fn(*_positional(bound, filled), **_keywords(bound, filled))
                 tracer.release()  # while this program's core is the current one
+                results.append(result)
+            if self.ranks:
+                result = results
             self._apply_schedule(tracer)
             return self._finish(tracer, inputs, result)
+
+    def _programs(self, grid):
+        if self.ranks:
+            return [Program(0, (), rank) for rank in range(self.ranks)]
+        points = itertools.product(*(range(n) for n in grid))
+        return [Program(index, ids, self._core(ids)) for index, ids in enumerate(points)]
 
     def _core(self, ids):
         """The core that runs one program of the grid."""
@@ -196,6 +217,13 @@ def _split(value, name, found):
         return type(value)(_split(v, f"{name}_{i}", found) for i, v in enumerate(value))
     if isinstance(value, dict):
         return {k: _split(v, f"{name}_{k}", found) for k, v in value.items()}
+    return value
+
+
+def _of_rank(value, rank, ranks):
+    """A list of arrays, one per rank, stands for this rank's."""
+    if ranks and type(value) is list and len(value) == ranks and all(isinstance(v, _Slot) for v in value):
+        return value[rank]
     return value
 
 
@@ -333,11 +361,15 @@ def jit(fn=None, *, platform_target=None, **options):
     return Kernel(fn, target=platform_target)
 
 
-def simulate(kernel):
-    """The kernel, run on the simulator; a plain function is wrapped first."""
+def simulate(kernel, ranks=0):
+    """The kernel, run on the simulator; a plain function is wrapped first.
+
+    With ranks, as many cores run it together, for nki.collectives: an argument that is a list of that many
+    arrays gives one to each, and the result is the list of theirs.
+    """
     if not isinstance(kernel, Kernel):
         kernel = Kernel(kernel)
-    return kernel._but(simulate=True)
+    return kernel._but(simulate=True, ranks=ranks)
 
 
 def shape(dims, dtype="float32"):

@@ -3,6 +3,7 @@
 import contextlib
 
 from trine.nki import dtypes as _dtypes
+from trine.nki import machine as _machine
 from trine.nki.create import (
     empty_like,
     full,
@@ -15,8 +16,7 @@ from trine.nki.create import (
     zeros,
     zeros_like,
 )
-from trine.nki.elementwise import *  # noqa: F403
-from trine.nki.elementwise import abs, average, bypass, ceil, divide, floor, fmod, mod, prelu, tan, trunc, where
+from trine.nki.elementwise import ceil, divide, floor, fmod, mod, tan, trunc, where
 from trine.nki.movement import (
     broadcast_to,
     device_print,
@@ -28,24 +28,23 @@ from trine.nki.movement import (
     store,
     transpose,
 )
-from trine.nki.reduce import all, dropout, max, mean, min, prod, rms_norm, softmax, sum, var
+from trine.nki.ops import registry as _operators
+from trine.nki.reduce import all, dropout, mean, rms_norm, softmax, var
 from trine.nki.registers import dynamic_range, fori_loop, while_loop
 from trine.nki.tensor import PRIVATE_HBM, PSUM, SBUF, SHARED_HBM, DynamicSlice, MemoryRegion, NKIObject, NkiTensor
-from trine.nki.trace import current, error, missing
+from trine.nki.trace import current, error, missing, tracing
 
 sbuf, psum, hbm, private_hbm, shared_hbm = SBUF, PSUM, PRIVATE_HBM, PRIVATE_HBM, SHARED_HBM
 DType = _dtypes.DType
-for _name, _dtype in _dtypes.by_name.items():
-    globals()[_name] = _dtype
+globals().update(_dtypes.by_name)
+globals().update(_operators)  # add, exp, sum, …: functions that also serve as op=
 
 
 class _TileSize(NKIObject):
     """Limits of a tile, by the chip the kernel is traced for."""
 
     def _fact(self, path):
-        from trine.nki import machine, trace
-
-        chip = trace.current().chip if trace.tracing() else machine.chip(machine.target_chip(None))
+        chip = current().chip if tracing() else _machine.chip(_machine.target_chip(None))
         return chip[path]
 
     pmax = property(lambda self: self._fact("partitions"))

@@ -15,8 +15,7 @@ from trine.nki.tensor import NkiTensor, as_dtype
 from trine.nki.trace import current, error, missing
 
 par_dim = ParDim
-for _name, _dtype in dtypes.by_name.items():
-    globals()[_name] = _dtype
+globals().update(dtypes.by_name)
 U8 = dtypes.by_name["uint8"]
 
 

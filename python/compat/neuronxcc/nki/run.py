@@ -38,8 +38,8 @@ class Dialect:
 class FunctionalKernel(Kernel):
     """A kernel of the functional dialect."""
 
-    def __init__(self, fn, target=None, simulate=False, schedule=(), grid=(), dialect=Dialect):
-        super().__init__(fn, target, simulate, schedule, grid, Dialect)
+    def __init__(self, fn, target=None, simulate=False, schedule=(), grid=(), dialect=Dialect, ranks=0):
+        super().__init__(fn, target, simulate, schedule, grid, Dialect, ranks)
 
 
 def jit(func=None, mode="auto", platform_target=None, **kwargs):
