@@ -20,41 +20,41 @@
 namespace trine::front {
 
 struct TensorArgs {
-  std::string name;
+  std::string name = {};
   arch::Space space = arch::Space::sbuf;
   std::string dtype = "f32";
-  std::vector<int64_t> shape;  // on chip: partitions first
+  std::vector<int64_t> shape = {};  // on chip: partitions first
   arch::TensorKind kind = arch::TensorKind::scratch;
-  std::optional<std::pair<int64_t, int64_t>> address;  // partition, byte; the scheduler's choice without it
-  std::span<const std::byte> data;                     // of a constant
+  std::optional<std::pair<int64_t, int64_t>> address = {};  // partition, byte; the scheduler's choice without it
+  std::span<const std::byte> data = {};                     // of a constant
   int core = 0;
   int64_t alias = -1;  // an output that is this input's storage
-  std::string file;
+  std::string file = {};
   uint32_t line = 0;
 };
 
 // How an operand walks a tensor, in elements of its dtype; see arch::Pattern.
 struct TileArgs {
   uint32_t tensor = 0;
-  std::string dtype;  // empty: the tensor's
+  std::string dtype = {};  // empty: the tensor's
   int64_t partition = 0, partitions = 1, offset = 0, partition_stride = 0;
-  std::vector<std::pair<int64_t, int64_t>> dims;  // stride, count
-  std::vector<int64_t> steps;
+  std::vector<std::pair<int64_t, int64_t>> dims = {};  // stride, count
+  std::vector<int64_t> steps = {};
   // A register's number, or an operand of indices, and the scale.
-  std::optional<std::pair<int64_t, int64_t>> reg, rows, free;
+  std::optional<std::pair<int64_t, int64_t>> reg = {}, rows = {}, free = {};
 };
 
 using AttrValue = std::variant<int64_t, double, std::string, std::vector<int64_t>>;
 
 struct EmitArgs {
-  std::string_view row;
-  std::string_view engine;  // empty: the scheduler's choice
-  std::vector<std::pair<std::string_view, uint32_t>> operands;
-  std::vector<std::pair<std::string_view, AttrValue>> attrs;
+  std::string_view row = {};
+  std::string_view engine = {};  // empty: the scheduler's choice
+  std::vector<std::pair<std::string_view, uint32_t>> operands = {};
+  std::vector<std::pair<std::string_view, AttrValue>> attrs = {};
   int core = 0;
-  std::string_view file;
+  std::string_view file = {};
   uint32_t line = 0;
-  std::vector<uint32_t> after;
+  std::vector<uint32_t> after = {};
   bool fixed_order = false;
 };
 
