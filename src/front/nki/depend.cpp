@@ -62,11 +62,11 @@ class Finder {
     return alias < 0 ? tensor : static_cast<uint32_t>(alias);
   }
 
-  void after(uint32_t earlier) {
+  void after(uint32_t earlier, EdgeKind kind = EdgeKind::data) {
     if (earlier == work_ || last_seen_[earlier] == work_) return;
     if (kernel_.works[earlier].core != kernel_.works[work_].core) return;  // cores meet at barriers
     last_seen_[earlier] = work_;
-    edges_.add(earlier);
+    edges_.add(earlier, kind);
   }
 
   void one(const Work& w) {
@@ -122,7 +122,8 @@ class Finder {
       hbm_cells(*m, o, r);
     else
       m->cells_between(r.low, r.high, cells_);
-    m->touch(r, cells_, write, work_, [&](uint32_t who) { after(who); });
+    m->touch(r, cells_, write, work_,
+             [&](uint32_t who, bool read) { after(who, read ? EdgeKind::anti : EdgeKind::data); });
   }
 
   // Only the cells that the rows of a strided tile lie in.
@@ -149,7 +150,8 @@ class Finder {
     Region r;
     r.low = byte;
     r.high = byte + 1;
-    hidden_[w.core].touch(r, cells_, write, work_, [&](uint32_t who) { after(who); });
+    hidden_[w.core].touch(r, cells_, write, work_,
+                          [&](uint32_t who, bool read) { after(who, read ? EdgeKind::anti : EdgeKind::data); });
   }
 
   void hidden(const Work& w) {

@@ -10,17 +10,26 @@
 
 namespace trine::front {
 
+enum class EdgeKind : uint8_t {
+  data,  // reads or overwrites what the earlier one wrote
+  anti,  // overwrites what the earlier one read
+};
+struct Edge {
+  uint32_t work = 0;
+  EdgeKind kind = EdgeKind::data;
+};
+
 // Of each work, earlier works of the same core; each named once.
 class Edges {
  public:
-  std::span<const uint32_t> before(uint32_t work) const {
+  std::span<const Edge> before(uint32_t work) const {
     return {pool_.data() + begin_[work], pool_.data() + begin_[work + 1]};
   }
-  void add(uint32_t earlier) { pool_.push_back(earlier); }
+  void add(uint32_t earlier, EdgeKind kind) { pool_.push_back({earlier, kind}); }
   void close() { begin_.push_back(static_cast<uint32_t>(pool_.size())); }  // the work in hand is complete
 
  private:
-  std::vector<uint32_t> pool_;
+  std::vector<Edge> pool_;
   std::vector<uint32_t> begin_{0};
 };
 

@@ -33,19 +33,19 @@ class Touched {
  public:
   Touched(int64_t bytes, int cells_max);
 
-  // Calls f(who) for each earlier access that this one must come after; f may be called twice with the same.
+  // Calls f(who, it was a read) for each earlier access that this one must come after; the same may come twice.
   template <class F>
   void touch(const Region& r, const std::vector<int64_t>& cells, bool write, uint32_t who, F f) {
     const auto entry = static_cast<uint32_t>(entries_.size());
     entries_.push_back({r, who});
     for (const int64_t c : cells) {
       Cell& cell = cells_[static_cast<size_t>(c)];
-      visit(cell.writes, entry, c, write, f);
+      visit(cell.writes, entry, c, write, [&](uint32_t earlier) { f(earlier, false); });
       if (!write) {
         cell.reads.push_back(entry);
         continue;
       }
-      visit(cell.reads, entry, c, true, f);
+      visit(cell.reads, entry, c, true, [&](uint32_t earlier) { f(earlier, true); });
       cell.writes.push_back(entry);
     }
   }

@@ -188,8 +188,8 @@ void Weaver::add_step(int64_t step) {
   std::vector<Need> needs;
   const bool fence = is_fence(w);
   if (fence) everything(needs);
-  for (const uint32_t earlier : edges_.before(s.work))
-    if (line_of_[earlier] >= 0) require(needs, lines_[static_cast<size_t>(line_of_[earlier])]);
+  for (const Edge& e : edges_.before(s.work))
+    if (line_of_[e.work] >= 0) require(needs, lines_[static_cast<size_t>(line_of_[e.work])]);
   const int stream = static_cast<int>(s.engine);
   // The sequencer carries out register arithmetic without looking at waits, so they stand before it.
   if (w.unit() == arch::Unit::control && w.opcode() < arch::kOpRegisterLoad) {

@@ -1,0 +1,308 @@
+// The walk that moves tensors out and back in; see spill.h. Only what was written is moved: reading the rest would be
+// reading what nobody wrote.
+#include "front/nki/spill.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "front/nki/place.h"
+#include "front/nki/region.h"
+
+namespace trine::front {
+
+using arch::Operand;
+using arch::OperandKind;
+using arch::Space;
+
+namespace {
+
+constexpr int64_t kRowStep = 64;  // bytes between rows of a tensor in HBM are a multiple of this
+
+struct State {                 // of one tensor as it was recorded
+  std::vector<uint32_t> uses;  // works, in order; of a loop its beginning and its end
+  size_t next = 0;             // the first use not yet passed
+  uint32_t instance = 0;       // the tensor that stands for it now
+  int64_t address = -1;        // -1: not in SBUF
+  int64_t home = -1;           // its tensor in HBM
+  bool begun = false, changed = false;
+  std::vector<Operand> writes;  // the regions written so far
+  int moves = 0;
+};
+
+class Spiller {
+ public:
+  Spiller(Kernel& kernel, Shelf shelf, int core)
+      : kernel_(kernel),
+        program_(kernel.program()),
+        shelf_(std::move(shelf)),
+        core_(core),
+        copy_(*arch::row_by_name("dma_copy")) {
+    states_.resize(program_.tensors.size());
+    for (uint32_t t = 0; t < states_.size(); ++t) states_[t].instance = t;
+    lives_ = lives_of(kernel);
+    arch::Draft defaults(copy_);
+    copy_attr_ = kernel.attr_block(defaults.attrs);
+    find_uses();
+  }
+
+  std::optional<Complaint> run() {
+    const std::vector<Work> works = std::move(kernel_.works);
+    kernel_.works.clear();
+    std::vector<uint32_t> moved(works.size());
+    int depth = 0;
+    for (uint32_t w = 0; w < works.size(); ++w) {
+      const Work& work = works[w];
+      now_ = w;
+      if (work.core == core_ && begins_loop(work) && depth++ == 0) pin_loop(works, w);
+      if (work.core == core_ && depth == 0) pin_work(work);
+      for (const uint32_t t : pinned_)
+        if (states_[t].address < 0)
+          if (auto problem = bring(t)) return problem;
+      moved[w] = static_cast<uint32_t>(kernel_.works.size());
+      kernel_.works.push_back(work);
+      if (work.core != core_) continue;
+      rewrite(work);
+      if (ends_loop(work)) --depth;
+      if (depth == 0) unpin();
+    }
+    for (uint32_t& id : kernel_.afters) id = moved[id];
+    report();
+    return std::nullopt;
+  }
+
+ private:
+  bool ours(uint32_t t) const {
+    return t < lives_.size() && program_.tensors[t].space == Space::sbuf && program_.tensors[t].core == core_ &&
+           !kernel_.origins[t].placed;
+  }
+  void find_uses();
+  void pin_work(const Work& w);
+  void pin_loop(const std::vector<Work>& works, uint32_t begin);
+  void unpin();
+  uint32_t next_use(uint32_t t) const;
+  std::optional<Complaint> bring(uint32_t t);
+  bool make_room(const Life& life);
+  void send_away(uint32_t t);
+  void note_writes(const Work& w);
+  void rewrite(const Work& w);
+  void add_home(uint32_t t);
+  void add_copies(uint32_t t, bool out);
+  void report();
+
+  Kernel& kernel_;
+  arch::Program& program_;
+  Shelf shelf_;
+  const int core_;
+  const arch::RowInfo& copy_;
+  uint32_t copy_attr_ = 0;
+  std::vector<Life> lives_;
+  std::vector<State> states_;
+  std::vector<uint32_t> pinned_;  // tensors that the work or loop in hand uses
+  uint32_t now_ = 0;
+};
+
+void Spiller::find_uses() {
+  for (uint32_t w = 0; w < kernel_.works.size(); ++w)
+    over_tensors(program_, kernel_.works[w], [&](uint32_t t) {
+      if (ours(t) && (states_[t].uses.empty() || states_[t].uses.back() != w)) states_[t].uses.push_back(w);
+    });
+}
+
+void Spiller::pin_work(const Work& w) {
+  over_tensors(program_, w, [&](uint32_t t) {
+    if (ours(t) && std::find(pinned_.begin(), pinned_.end(), t) == pinned_.end()) pinned_.push_back(t);
+  });
+}
+
+void Spiller::pin_loop(const std::vector<Work>& works, uint32_t begin) {
+  int depth = 0;
+  for (uint32_t w = begin; w < works.size(); ++w) {
+    if (works[w].core != core_) continue;
+    pin_work(works[w]);
+    if (begins_loop(works[w])) ++depth;
+    if (ends_loop(works[w]) && --depth == 0) return;
+  }
+}
+
+void Spiller::unpin() {
+  for (const uint32_t t : pinned_) {
+    State& s = states_[t];
+    while (s.next < s.uses.size() && s.uses[s.next] <= now_) ++s.next;
+    if (s.next < s.uses.size() || s.address < 0) continue;
+    shelf_.free(s.address);
+    s.address = -1;
+  }
+  pinned_.clear();
+}
+
+uint32_t Spiller::next_use(uint32_t t) const {
+  const State& s = states_[t];
+  return s.next < s.uses.size() ? s.uses[s.next] : kNoWork;
+}
+
+std::optional<Complaint> Spiller::bring(uint32_t t) {
+  State& s = states_[t];
+  Life life = lives_[t];
+  life.first = now_;
+  int64_t at = shelf_.find_next(life);
+  if (at < 0 && make_room(life)) at = shelf_.find(life, 0);
+  if (at < 0) {
+    std::vector<Life> living = shelf_.fixed_at(now_);
+    for (const auto& [address, taken] : shelf_.taken()) living.push_back(lives_[taken.tensor]);
+    return does_not_fit(kernel_, lives_[t], std::move(living), shelf_.limit());
+  }
+  shelf_.put(life, at);
+  s.address = at;
+  if (s.begun) {  // it comes back, as a tensor of its own
+    arch::Tensor again = program_.tensors[t];
+    again.name += cat("_back", ++s.moves);
+    s.instance = kernel_.builder.add_tensor(std::move(again));
+    kernel_.origins.push_back(kernel_.origins[t]);
+  }
+  program_.tensors[s.instance].address = at;
+  if (s.begun && s.home >= 0) add_copies(t, false);
+  s.begun = true;
+  return std::nullopt;
+}
+
+// Of all places that are long enough, the one whose tensors are needed again last.
+bool Spiller::make_room(const Life& life) {
+  std::vector<int64_t> starts{0};
+  for (const auto& [low, taken] : shelf_.taken()) {
+    starts.push_back(shelf_.align(low, life.bytes));
+    starts.push_back(shelf_.align(taken.high, life.bytes));
+  }
+  int64_t best = -1;
+  uint32_t best_use = 0;
+  std::vector<uint32_t> best_out;
+  for (const int64_t at : starts) {
+    if (at + life.bytes > shelf_.limit() || shelf_.past_fixed(life, at) != at) continue;
+    uint32_t use = kNoWork;
+    std::vector<uint32_t> out;
+    for (const auto& [low, taken] : shelf_.taken()) {
+      if (low >= at + life.bytes || taken.high <= at) continue;
+      const bool held = std::find(pinned_.begin(), pinned_.end(), taken.tensor) != pinned_.end();
+      use = std::min(use, held ? 0 : next_use(taken.tensor));
+      out.push_back(taken.tensor);
+    }
+    if (use > best_use) best = at, best_use = use, best_out = std::move(out);
+  }
+  if (best < 0) return false;
+  for (const uint32_t t : best_out) send_away(t);
+  return true;
+}
+
+void Spiller::send_away(uint32_t t) {
+  State& s = states_[t];
+  if (s.changed) {
+    if (s.home < 0) add_home(t);
+    add_copies(t, true);
+    s.changed = false;
+  }
+  shelf_.free(s.address);
+  s.address = -1;
+}
+
+void Spiller::add_home(uint32_t t) {
+  arch::Tensor home;
+  home.name = program_.tensors[t].name + "_spill";
+  home.space = Space::hbm;
+  home.dtype = Dtype::u8;
+  home.shape = {program_.tensors[t].shape[0], (lives_[t].bytes + kRowStep - 1) / kRowStep * kRowStep};
+  home.address = kernel_.builder.placer.next(Space::hbm, 0);
+  states_[t].home = kernel_.builder.add_tensor(std::move(home));
+  kernel_.origins.push_back(kernel_.origins[t]);
+}
+
+// One transfer per region that was written.
+void Spiller::add_copies(uint32_t t, bool out) {
+  const State& s = states_[t];
+  const int64_t row_bytes = program_.tensors[static_cast<size_t>(s.home)].shape[1];
+  for (const Operand& region : s.writes) {
+    Operand here = region;
+    here.tensor = s.instance;
+    arch::Pattern a = program_.patterns[region.pattern];
+    const int64_t row = row_bytes / (bits(a.dtype) / 8);
+    a.partition_stride = row;
+    const Operand there =
+        kernel_.builder.tile(static_cast<uint32_t>(s.home), a, region.partition * row + region.offset);
+    Work copy;
+    copy.info = &copy_;
+    copy.core = static_cast<uint8_t>(core_);
+    copy.engines = arch::kSync | arch::kScalar;
+    copy.attr = copy_attr_;
+    copy.line = kernel_.origins[t].line;
+    copy.operand = static_cast<uint32_t>(program_.operands.size());
+    program_.operands.push_back(out ? there : here);
+    program_.operands.push_back(out ? here : there);
+    kernel_.works.push_back(copy);
+  }
+}
+
+void Spiller::note_writes(const Work& w) {
+  for (size_t i = 0; i < w.info->slots.size(); ++i) {
+    Operand o = program_.operands[w.operand + i];
+    if (o.kind != OperandKind::tile || !w.info->slots[i].writes() || !ours(o.tensor)) continue;
+    State& s = states_[o.tensor];
+    s.changed = true;
+    const arch::Pattern a = program_.patterns[o.pattern];
+    const arch::Tensor& t = program_.tensors[o.tensor];
+    if (o.dynamic || a.step != decltype(a.step){}) {  // anywhere in the tensor
+      arch::Pattern all;
+      all.dtype = a.dtype;
+      all.rank = 1;
+      all.partitions = static_cast<uint16_t>(t.shape[0]);
+      all.dims[0] = {1, static_cast<uint32_t>(lives_[o.tensor].bytes / (bits(a.dtype) / 8))};
+      o = kernel_.builder.tile(o.tensor, all);
+    }
+    const Region r = region_of(program_, o, {});
+    const auto region = [&](const Operand& other) { return region_of(program_, other, {}); };
+    if (std::any_of(s.writes.begin(), s.writes.end(), [&](const Operand& b) { return covers(region(b), r); })) continue;
+    std::erase_if(s.writes, [&](const Operand& b) { return covers(r, region(b)); });
+    s.writes.push_back(o);
+  }
+}
+
+void Spiller::rewrite(const Work& w) {
+  note_writes(w);
+  for (size_t i = 0; i < w.info->slots.size(); ++i) {
+    Operand& o = program_.operands[w.operand + i];
+    if (o.kind != OperandKind::tile) continue;
+    if (ours(o.tensor)) o.tensor = states_[o.tensor].instance;
+    if (!o.dynamic) continue;
+    const arch::Dynamic d = program_.dynamics[o.dynamic - 1];
+    if (d.kind == arch::DynamicKind::reg || !ours(program_.operands[d.index].tensor)) continue;
+    Operand index = program_.operands[d.index];
+    index.tensor = states_[index.tensor].instance;
+    const uint32_t dynamic = kernel_.builder.dynamic(d.kind, index, d.scale);
+    program_.operands[w.operand + i].dynamic = dynamic;  // the pool may have moved
+  }
+}
+
+void Spiller::report() {
+  std::string names;
+  int count = 0;
+  int64_t bytes = 0;
+  for (uint32_t t = 0; t < states_.size(); ++t) {
+    if (states_[t].home < 0) continue;
+    const uint32_t line = kernel_.origins[t].line;
+    if (count++ < 3) {
+      names += cat(count > 1 ? ", " : "", program_.tensors[t].name);
+      if (line)
+        names += cat(" (", program_.strings[program_.lines[line - 1].file], ":", program_.lines[line - 1].line, ")");
+    }
+    bytes += lives_[t].bytes;
+  }
+  if (count)
+    kernel_.messages.push_back(cat("sbuf: ", count, count == 1 ? " tensor was" : " tensors were", " spilled to hbm, ",
+                                   bytes, " bytes per partition in all: ", names, count > 3 ? ", …" : "",
+                                   "; smaller tiles or fewer at once would avoid it"));
+}
+
+}  // namespace
+
+std::optional<Complaint> spill(Kernel& kernel, Shelf shelf, int core) {
+  return Spiller(kernel, std::move(shelf), core).run();
+}
+
+}  // namespace trine::front

@@ -1,0 +1,15 @@
+// Spill: places the SBUF tensors of one core where they do not all fit. Works are walked in order; when a tensor finds
+// no room, the ones that are needed again last go to HBM and come back before they are used. Inserts the transfers.
+#pragma once
+
+#include <optional>
+
+#include "front/nki/complaint.h"
+#include "front/nki/shelf.h"
+
+namespace trine::front {
+
+// `shelf` holds only what the user placed. PSUM is never spilled: no DMA reaches it.
+std::optional<Complaint> spill(Kernel& kernel, Shelf shelf, int core);
+
+}  // namespace trine::front
