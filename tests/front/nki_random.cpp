@@ -29,6 +29,8 @@ class Random {
     return both_.agree();
   }
 
+  const std::vector<std::string>& messages() { return both_.trace().messages(); }
+
  private:
   static constexpr int64_t kRows = 256, kColumns = 512;
   struct Tile {
@@ -115,6 +117,11 @@ class Random {
                 .operands = {{"dst", part(d, pick(static_cast<uint32_t>(d.width)), 1, 1)}, {"data", whole(a)}},
                 .attrs = {{"op", "max"}}});
   }
+  // Whole tiles are filled again, so that versions begin.
+  void refill() {
+    const Tile t = any();
+    copy(whole(t), rows(scratch_[pick(2)], 128 * pick(2), 0, t.width));
+  }
   void fill() { both_.emit({.row = "memset", .operands = {{"dst", whole(any())}}, .attrs = {{"value", 0.25}}}); }
 
   void multiply() {
@@ -135,9 +142,9 @@ class Random {
 
   void step() {
     using Action = void (Random::*)();
-    static constexpr Action kActions[] = {&Random::fresh,      &Random::fresh,   &Random::store,  &Random::arithmetic,
-                                          &Random::arithmetic, &Random::scale,   &Random::squash, &Random::reduce,
-                                          &Random::fill,       &Random::multiply};
+    static constexpr Action kActions[] = {&Random::fresh,      &Random::fresh,  &Random::store,   &Random::arithmetic,
+                                          &Random::arithmetic, &Random::scale,  &Random::squash,  &Random::reduce,
+                                          &Random::fill,       &Random::refill, &Random::multiply};
     (this->*kActions[pick(std::size(kActions))])();
   }
 
@@ -156,6 +163,25 @@ TEST_CASE("random kernels compute what their instructions do one by one") {
       CAPTURE(seed);
       Random(**arch::find_chip(chip), seed).run(80);
     }
+}
+
+TEST_CASE("random kernels that do not fit are spilled and compute the same") {
+  arch::Chip small = **arch::find_chip("trn2");
+  small.sbuf.bytes_per_partition = small.sbuf.reserved_bytes_per_partition + 6 * 1024;
+  small.psum.banks = 1;
+  bool spilled = false;
+  for (uint32_t seed = 100; seed < 116; ++seed) {
+    CAPTURE(seed);
+    Random random(small, seed);
+    random.run(80);
+    for (const std::string& m : random.messages()) spilled |= m.find("spilled") != std::string::npos;
+  }
+  CHECK(spilled);
+}
+
+TEST_CASE("the same calls give the same program") {
+  const arch::Chip& chip = **arch::find_chip("trn2");
+  CHECK(arch::disassemble(Random(chip, 5).run(120)) == arch::disassemble(Random(chip, 5).run(120)));
 }
 
 }  // namespace trine::front

@@ -3,6 +3,7 @@
 #include "front/nki/place.h"
 #include "front/nki/registers.h"
 #include "front/nki/trace.h"
+#include "front/nki/versions.h"
 #include "front/nki/weave.h"
 
 namespace trine::front {
@@ -14,6 +15,7 @@ Result<arch::Program> Trace::finish() {
     if (nest.depth) return wrong("loops", "a loop without end_loop", "every loop closed");
   finished_ = true;
   settle_registers(kernel_);
+  split_versions(kernel_);
   if (auto problem = place(kernel_)) return complain(*std::move(problem));
   const Edges edges = find_edges(kernel_);
   auto woven = weave(kernel_, edges, schedule(kernel_, edges));

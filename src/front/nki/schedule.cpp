@@ -65,6 +65,10 @@ class Segment {
   const Work& work(uint32_t i) const { return kernel_.works[works_[i]]; }
   const Cost& cost(uint32_t i, Engine e) const { return costs_.of(works_[i], e); }
   bool transfers(uint32_t i) const { return work(i).unit() == arch::Unit::queue; }
+  bool stores(uint32_t i) const {
+    const auto& p = kernel_.program();
+    return p.tensors[p.operands[work(i).operand].tensor].space == arch::Space::hbm;
+  }
   Lane& lane(Engine e) { return lanes_[static_cast<size_t>(e)]; }
   const Lane& lane(Engine e) const { return lanes_[static_cast<size_t>(e)]; }
   uint32_t local(uint32_t work) const {
@@ -126,7 +130,8 @@ arch::EngineMask Segment::choices(uint32_t i) const {
   if (!(open & (open - 1))) return open;
   const arch::EngineMask first = arch::bit(preferred(i));
   if (work(i).fixed_order) return first;
-  if (transfers(i)) return chip_.has(arch::Feature::hwdge) ? open & (arch::kSync | arch::kScalar) : first;
+  // Loads have one issuer, as in the published profiles; stores may go around it.
+  if (transfers(i)) return chip_.has(arch::Feature::hwdge) && stores(i) ? open & (arch::kSync | arch::kScalar) : first;
   // Where Vector and GpSimd exclude each other nothing is gained.
   if (chip_.has(arch::Feature::shared_ports) && (open & arch::kVector)) return open & ~arch::kGpsimd;
   return open;

@@ -55,6 +55,7 @@ class Shelf {
   int64_t find_next(const Life& life) const;
   void put(const Life& life, int64_t address);
   void free(int64_t address) { taken_.erase(address); }
+  void rewind() { cursor_ = 0; }
 
   const std::map<int64_t, Taken>& taken() const { return taken_; }
   // `at`, or the end of a placed tensor that is in the way there.

@@ -55,9 +55,8 @@ class Spiller {
       now_ = w;
       if (work.core == core_ && begins_loop(work) && depth++ == 0) pin_loop(works, w);
       if (work.core == core_ && depth == 0) pin_work(work);
-      for (const uint32_t t : pinned_)
-        if (states_[t].address < 0)
-          if (auto problem = bring(t)) return problem;
+      if (!bring_all())
+        if (auto problem = repack()) return problem;
       moved[w] = static_cast<uint32_t>(kernel_.works.size());
       kernel_.works.push_back(work);
       if (work.core != core_) continue;
@@ -80,7 +79,9 @@ class Spiller {
   void pin_loop(const std::vector<Work>& works, uint32_t begin);
   void unpin();
   uint32_t next_use(uint32_t t) const;
-  std::optional<Complaint> bring(uint32_t t);
+  bool bring_all();
+  bool bring(uint32_t t);
+  std::optional<Complaint> repack();
   bool make_room(const Life& life);
   void send_away(uint32_t t);
   void note_writes(const Work& w);
@@ -140,17 +141,36 @@ uint32_t Spiller::next_use(uint32_t t) const {
   return s.next < s.uses.size() ? s.uses[s.next] : kNoWork;
 }
 
-std::optional<Complaint> Spiller::bring(uint32_t t) {
+bool Spiller::bring_all() {
+  for (const uint32_t t : pinned_)
+    if (states_[t].address < 0 && !bring(t)) return false;
+  return true;
+}
+
+// What is needed now lies so that nothing fits between: everything out, then the largest first.
+std::optional<Complaint> Spiller::repack() {
+  std::vector<uint32_t> all;
+  for (const auto& [address, taken] : shelf_.taken()) all.push_back(taken.tensor);
+  for (const uint32_t t : all) send_away(t);
+  std::stable_sort(pinned_.begin(), pinned_.end(),
+                   [&](uint32_t a, uint32_t b) { return lives_[a].bytes > lives_[b].bytes; });
+  shelf_.rewind();
+  for (const uint32_t t : pinned_) {
+    if (bring(t)) continue;
+    std::vector<Life> living = shelf_.fixed_at(now_);
+    for (const auto& [address, taken] : shelf_.taken()) living.push_back(lives_[taken.tensor]);
+    return does_not_fit(kernel_, lives_[t], std::move(living), shelf_.limit());
+  }
+  return std::nullopt;
+}
+
+bool Spiller::bring(uint32_t t) {
   State& s = states_[t];
   Life life = lives_[t];
   life.first = now_;
   int64_t at = shelf_.find_next(life);
   if (at < 0 && make_room(life)) at = shelf_.find(life, 0);
-  if (at < 0) {
-    std::vector<Life> living = shelf_.fixed_at(now_);
-    for (const auto& [address, taken] : shelf_.taken()) living.push_back(lives_[taken.tensor]);
-    return does_not_fit(kernel_, lives_[t], std::move(living), shelf_.limit());
-  }
+  if (at < 0) return false;
   shelf_.put(life, at);
   s.address = at;
   if (s.begun) {  // it comes back, as a tensor of its own
@@ -162,7 +182,7 @@ std::optional<Complaint> Spiller::bring(uint32_t t) {
   program_.tensors[s.instance].address = at;
   if (s.begun && s.home >= 0) add_copies(t, false);
   s.begun = true;
-  return std::nullopt;
+  return true;
 }
 
 // Of all places that are long enough, the one whose tensors are needed again last.
