@@ -211,6 +211,7 @@ std::vector<int64_t> Core::indices(const Tile& t) {
 // Where a row starts. False when it reaches outside its tensor.
 bool Core::row_offset(const Tile& t, int row, int64_t& offset) {
   offset = t.offset;
+  if (t.on_chip() && t.partition + row >= shape_.partitions) return false;
   if (t.dynamic && t.dynamic->kind == DynamicKind::rows) {
     const Tile index = index_tile(*this, t);
     if (row >= index.elements()) return false;

@@ -29,6 +29,7 @@ class Sequencer {
     std::array<int64_t, kLoopDepthMax> loops{};
     std::array<Frame, kLoopDepthMax> frames{};
     std::array<uint32_t, kRegisterCount> registers{};
+    bool operator==(const Position&) const = default;
   };
 
   Sequencer(const Program& program, const Stream& stream);

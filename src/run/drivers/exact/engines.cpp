@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <limits>
 
 #include "base/text.h"
@@ -33,6 +34,12 @@ int64_t saturating_negate(int64_t v) {
   return v == std::numeric_limits<int64_t>::min() ? std::numeric_limits<int64_t>::max() : -v;
 }
 
+bool may_write(const arch::RowInfo& info) {
+  constexpr uint8_t kMemories = arch::kHbm | arch::kSbuf | arch::kPsum;
+  return std::any_of(info.slots.begin(), info.slots.end(),
+                     [](const arch::Slot& s) { return s.writes() && (s.kinds & kMemories); });
+}
+
 std::string wait_text(const arch::Wait& w, int64_t value) {
   return cat("s", w.semaphore, w.op == arch::WaitOp::ge ? ">=" : "==", value);
 }
@@ -44,8 +51,12 @@ Engines::Engines(arch::Machine& machine, const arch::Chip& chip, const ExactOpti
     : machine_(machine), program_(machine.program()), chip_(chip), options_(options), findings_(findings), last_(last) {
   for (size_t i = 0; i < program_.streams.size(); ++i) {
     const arch::Stream& s = program_.streams[i];
-    Lane lane{arch::Sequencer(program_, s), static_cast<int>(i), {}, {}, {}};
-    for (const arch::Insn& insn : s.insns) lane.infos.push_back(arch::row_by_opcode(insn.opcode));
+    Lane lane(arch::Sequencer(program_, s), static_cast<int>(i));
+    for (const arch::Insn& insn : s.insns) {
+      const arch::RowInfo& info = *arch::row_by_opcode(insn.opcode);
+      lane.infos.push_back(&info);
+      lane.changes.push_back(insn.updates || may_write(info));
+    }
     lane.rounding.mode = options.stochastic ? RoundingMode::stochastic : RoundingMode::nearest_even;
     lane.rounding.seed = options.seed + i;  // every stream has its own sequence, so its turns do not matter
     lanes_.push_back(std::move(lane));
@@ -75,14 +86,18 @@ void Engines::run(RunResult& result) {
 }
 
 bool Engines::advance(Lane& lane) {
+  if (idles(lane)) return false;
+  lane.spins = false;
   const int64_t before = counts_.instructions;
   const int64_t budget = options_.steps_max ? options_.steps_max : std::numeric_limits<int64_t>::max();
   const int64_t end = std::min(saturating_add(before, kTurnMax), budget);
-  while (!lane.at.done() && counts_.instructions < end && !waits(lane) && !meets(lane)) {
+  while (!lane.at.done() && counts_.instructions < end && !lane.spins && !waits(lane) && !meets(lane)) {
     ++counts_.instructions;
+    changes_ += lane.changes[lane.at.pc()];
     if (lane.at.at_control()) {
       if (lane.at.insn().updates) update(lane);
       lane.at.step_control();
+      look_for_spin(lane);
     } else {
       execute(lane);
       lane.at.step();
@@ -91,6 +106,16 @@ bool Engines::advance(Lane& lane) {
   }
   if (races_ && lane.at.done() && counts_.instructions != before) races_->end(lane.stream);
   return counts_.instructions != before;
+}
+
+// Brent's way: the place is marked after 1, 2, 4, … steps, so any round is seen within twice its length.
+void Engines::look_for_spin(Lane& lane) {
+  if (lane.mark_changes == changes_ && lane.at.pc() == lane.mark.pc && lane.at.position() == lane.mark) {
+    lane.spins = true;
+  } else if (std::has_single_bit(static_cast<uint64_t>(++lane.steps)) || lane.mark_changes != changes_) {
+    lane.mark = lane.at.position();
+    lane.mark_changes = changes_;
+  }
 }
 
 arch::Call Engines::call_of(Lane& lane) {
@@ -192,7 +217,7 @@ bool Engines::satisfied(const Lane& lane) const {
 bool Engines::pass_waits() {
   std::array<std::vector<Lane*>, 3> ranks;  // clear, ambiguous, and the one to be last
   for (Lane& lane : lanes_)
-    if (!lane.at.done() && waits(lane) && satisfied(lane)) {
+    if (!lane.at.done() && !idles(lane) && waits(lane) && satisfied(lane)) {
       const bool ambiguous = races_ && races_->ambiguous(lane.stream, lane.at);
       ranks[ambiguous ? 1 + (lane.stream == last_) : 0].push_back(&lane);
     }
@@ -255,7 +280,11 @@ void Engines::report_deadlock() {
     Finding f;
     f.kind = FaultKind::deadlock;
     f.place = place_of(lane.stream, lane.at);
-    if (waits(lane)) {
+    if (idles(lane)) {
+      f.found = cat(stream_name(lane.at.stream()), " goes round for ever: nothing that it looks at changes any more");
+      f.expected = "a way out of the loop";
+      f.fix = "look for a branch or jump that is always taken, or for what should have changed";
+    } else if (waits(lane)) {
       f.found = cat(stream_name(lane.at.stream()), " waits for ", waiting_for(lane));
       f.expected = "an instruction that can still run to bring the semaphore there";
     } else {

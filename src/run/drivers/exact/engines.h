@@ -25,19 +25,27 @@ class Engines {
 
  private:
   struct Lane {
+    Lane(arch::Sequencer begin, int number) : at(std::move(begin)), stream(number) {}
     arch::Sequencer at;
     int stream = 0;
     std::vector<const arch::RowInfo*> infos;  // of each instruction
     Rounding rounding;
     std::vector<uint32_t> loaded;  // what its register_loads gave, in order
+    std::vector<bool> changes;     // of each instruction: it may write memory or a semaphore
     bool passed = false;           // the waits of the instruction at hand have been met
+    // It was here before, and nothing had changed since: it goes round for ever unless somebody changes something.
+    bool spins = false;
+    arch::Sequencer::Position mark;
+    int64_t mark_changes = -1, steps = 0;
   };
+  bool idles(const Lane& lane) const { return lane.spins && lane.mark_changes == changes_; }
   bool waits(const Lane& lane) const { return lane.at.insn().waits && !lane.passed; }
   bool meets(const Lane& lane) const { return lane.infos[lane.at.pc()]->row->unit == arch::Unit::meeting; }
   bool satisfied(const Lane& lane) const;
   bool advance(Lane& lane);  // until it waits, meets, ends or has run for a while; false when it did nothing
   arch::Call call_of(Lane& lane);
   void execute(Lane& lane);
+  void look_for_spin(Lane& lane);
   void update(Lane& lane);
   void take_faults(Lane& lane);
   bool pass_waits();     // lets on whoever may go on
@@ -59,6 +67,7 @@ class Engines {
   const int last_;
   Counts counts_;
   int64_t turns_ = 0;
+  int64_t changes_ = 0;  // instructions that may have changed memory or a semaphore
 };
 
 }  // namespace trine::run
