@@ -54,12 +54,11 @@ def tile_too_long_for_psum(a):
 @case("NKI030", "bytes per partition")
 def more_live_tiles_than_sbuf_holds(a):
     tiles = []
-    for _ in range(8):
-        t = nl.ndarray((128, 8192), dtype=nl.float32, buffer=nl.sbuf)
+    for _ in range(2):
+        t = nl.ndarray((128, 30000), dtype=nl.float32, buffer=nl.sbuf)
         nisa.memset(t, 0)
         tiles.append(t)
-    for t in tiles:
-        nisa.tensor_tensor(tiles[0], tiles[0], t, nl.add)
+    nisa.tensor_tensor(tiles[0], tiles[0], tiles[1], nl.add)
 
 
 @case("NKI023", "address")

@@ -52,7 +52,13 @@ class Splitter {
     return i < 0 ? -1 : program_.attrs[w.attr + static_cast<size_t>(i)];
   }
 
+  // GpSimd's own instructions write as many elements as they find, whatever dst names; these two write all.
+  static bool writes_all(const arch::Row& row) {
+    return row.engines != arch::kGpsimd || row.name == "iota" || row.name == "affine_select";
+  }
+
   bool overwrites(const Work& w, const arch::Slot& slot) const {
+    if (!writes_all(*w.info->row)) return false;
     if (slot.mode == arch::Mode::write) return attr(w, "oob") != static_cast<int64_t>(arch::Oob::skip);
     return slot.mode == arch::Mode::read_write &&
            attr(w, "accumulate") == static_cast<int64_t>(arch::Accumulate::overwrite);
