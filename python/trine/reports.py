@@ -80,6 +80,22 @@ class Report:
         return f"<Report {self.program.name} on {self.instance}: {self.time_ns / 1000:.1f} µs, bound by {self.bound}>"
 
 
+class Explanation:
+    """What bounds a kernel and what would help, with the kernel's own lines. Prints as text; the parts are in `parts`."""
+
+    def __init__(self, program, instance, every=False):
+        self.text, self.parts = _core.explain(program, instance, every)
+        self.advice = self.parts.get("advice", [])
+
+    def to_json(self) -> str:
+        return json.dumps({"version": 1, **self.parts})
+
+    def __str__(self):
+        return self.text.rstrip("\n")
+
+    __repr__ = __str__
+
+
 def compile_for(kernel, args, kwargs, instance=None, dtype="float32"):
     """(Compiled, array arguments, instance name) of a kernel for an instance, or for its own target."""
     if not isinstance(kernel, Kernel):
@@ -109,13 +125,22 @@ def _abstract(argument, bare, dtype):
     return argument
 
 
+def _with_dtype(kernel, dtype, kwargs):
+    """A kernel with a dtype of its own gets it."""
+    return {**kwargs, "dtype": dtype} if "dtype" in inspect.signature(kernel).parameters else kwargs
+
+
+def explain(kernel, *args, instance=None, dtype="float32", all=False, **kwargs) -> Explanation:
+    """Says in words what bounds a kernel on an instance and what would help; arguments as for trine.report."""
+    compiled, _, instance = compile_for(kernel, args, _with_dtype(kernel, dtype, kwargs), instance, dtype)
+    return Explanation(compiled.program, instance, all)
+
+
 def report(kernel, *args, instance=None, dtype="float32", **kwargs) -> Report:
     """Times a kernel on an instance; no data is needed.
 
     Arguments are arrays, trine.nki.shape(…), (shape, dtype) pairs, bare shapes (of `dtype`, when all are) or plain values.
     """
-    if "dtype" in inspect.signature(kernel).parameters:
-        kwargs["dtype"] = dtype
-    compiled, _, instance = compile_for(kernel, args, kwargs, instance, dtype)
+    compiled, _, instance = compile_for(kernel, args, _with_dtype(kernel, dtype, kwargs), instance, dtype)
     timed = _core.time(compiled.program, instance)
     return Report(timed, compiled.program, instance, compiled.messages)

@@ -322,3 +322,19 @@ def test_a_report_shows_itself(tmp_path):
     assert json.loads((tmp_path / "t.json").read_text())["traceEvents"]
     r.picture(tmp_path / "p.svg")
     assert r._repr_svg_().startswith("<svg") and "<svg" in r._repr_html_()
+
+
+def test_explain_names_the_kernels_lines():
+    """Many small transfers: the advice says so, at the line that makes them."""
+
+    @nki.jit
+    def kernel(a):
+        out = nl.ndarray(a.shape, a.dtype, buffer=nl.shared_hbm)
+        for c in range(0, a.shape[1], 64):
+            nl.store(out[:, c : c + 64], nl.load(a[:, c : c + 64]))  # narrow
+        return out
+
+    e = trine.explain(kernel, (128, 4096), instance="trn2.3xlarge")
+    first = kernel.where()[1]
+    assert f"test_kernel.py:{first + 4}" in str(e) and "128 transfers" in str(e), str(e)
+    assert e.advice[0]["rule"] == "dma-issue" and e.advice[0]["would_ns"] < trine.report(kernel, (128, 4096), instance="trn2.3xlarge").time_ns

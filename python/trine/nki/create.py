@@ -6,7 +6,7 @@ import numpy as np
 
 from trine.nki import dtypes, isa_compute, isa_move
 from trine.nki.tensor import PRIVATE_HBM, PSUM, SBUF, SHARED_HBM, MemoryRegion, Storage, as_dtype, contiguous
-from trine.nki.trace import current, error, user_frame
+from trine.nki.trace import current, error, user_frame, variable_at
 
 _BUFFERS = {"sbuf": SBUF, "psum": PSUM, "hbm": PRIVATE_HBM, "private_hbm": PRIVATE_HBM, "shared_hbm": SHARED_HBM}
 
@@ -67,7 +67,7 @@ def allocate(shape, dtype, buffer=SBUF, name="", address=None, kind="scratch"):
         raise error("NKI023", f"address={address} in HBM", "SBUF or PSUM; HBM is placed by the runtime")
     if address is not None:
         address = tuple(int(a) for a in address)
-    full = tracer.unique(name or buffer.value)
+    full = tracer.unique(name or variable_at(where) or buffer.value)
     on_chip_shape = shape if len(shape) > 1 or buffer is PRIVATE_HBM else shape + (1,)
     id = tracer.tensor(full, space_of(buffer), dtype, on_chip_shape, kind, address, None, core, where)
     storage = Storage(id, buffer, dtype, shape, full, kind, core, where, address)
@@ -93,7 +93,7 @@ def _shared(tracer, shape, dtype, name, where):
     if tracer.program.index:
         raise error("NKI026", f"a shared tensor that only program {tracer.program.index} creates",
                     "the same shared tensors in all programs")
-    full = tracer.unique(name or "out")
+    full = tracer.unique(name or variable_at(where) or "out")
     id = tracer.tensor(full, "hbm", dtype, shape, "output", None, None, 0, where)
     tracer.shared.append(Storage(id, SHARED_HBM, dtype, shape, full, "scratch", 0, where))
     return tracer.shared[-1]

@@ -23,13 +23,14 @@ _FINDINGS = {
 class Compiled:
     """A traced kernel: the program, how arguments map to its inputs and its outputs to results."""
 
-    def __init__(self, program, inputs, results, written, prints, messages):
+    def __init__(self, program, inputs, results, written, prints, messages, files):
         self.program = program
         self.inputs = inputs  # [(tensor name, DType)] in the order of the array arguments
         self.results = results  # tree of (output name, shape, DType), or None
         self.written = written  # {array index: output name}: arguments the kernel changed in place
         self.prints = prints  # [(prefix, output name, shape, DType)]
         self.messages = messages
+        self.files = files  # names of source files in the program -> paths
 
 
 class Kernel:
@@ -168,7 +169,7 @@ class Kernel:
                 tracer.tensor(written[i], "hbm", s.dtype, s.shape, "output", alias=s.id, where=self.where())
         program = tracer.finish()
         return Compiled(program, [(s.name, s.dtype) for s in inputs], results, written, prints,
-                        list(tracer.trace.messages))  # fmt: skip
+                        list(tracer.trace.messages), tracer.files)  # fmt: skip
 
     def _result(self, view, returned):
         storage = view.storage
@@ -311,7 +312,7 @@ def run(compiled, chip, given):
                         "trine.report(kernel, …) takes shapes alone")
         inputs[name] = arrays.raw(data, dtype)
     outcome = compiled.program.run(inputs, chip=chip)
-    raise_finding(outcome)
+    raise_finding(outcome, compiled.files)
     for prefix, name, shape, dtype in compiled.prints:
         print(prefix, arrays.from_bytes(outcome.outputs[name], shape, dtype))
     for i, name in compiled.written.items():
@@ -319,13 +320,14 @@ def run(compiled, chip, given):
     return _results(compiled.results, outcome, given)
 
 
-def raise_finding(outcome):
+def raise_finding(outcome, files):
     """The first thing the machine would have done wrong, as an NkiError; an output with holes is only warned of."""
     for f in outcome.findings:
         if not f.stream and f.kind == "uninitialized-read":
             warnings.warn(f"{f.operand}: {f.message}", stacklevel=3)
             continue
-        raise NkiError(_FINDINGS.get(f.kind.replace("-", "_"), "NKI049"), f.found or f.message, f.expected, f.fix, file=f.file, line=f.line)
+        raise NkiError(_FINDINGS.get(f.kind.replace("-", "_"), "NKI049"), f.found or f.message, f.expected, f.fix,
+                       file=files.get(f.file, f.file), line=f.line)  # fmt: skip
 
 
 def _write_back(x, values):

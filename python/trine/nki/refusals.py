@@ -45,8 +45,8 @@ def nki_names(text: str) -> str:
     return re.sub(r"\b(sbuf|psum|hbm)\b(?![_\d\[=`])", lambda m: m[1].upper(), text)
 
 
-def refusal(exc: Exception, where) -> NkiError:
-    """The NkiError that an exception of `_core.Trace` stands for; where is the call in hand."""
+def refusal(exc: Exception, where, files) -> NkiError:
+    """The NkiError that an exception of `_core.Trace` stands for; where is the call in hand, files its short names."""
     try:
         said = json.loads(str(exc))
     except ValueError:
@@ -56,7 +56,7 @@ def refusal(exc: Exception, where) -> NkiError:
     code = next((code for pattern, code in _COMPILED if pattern.search(whole)), _BY_CLASS.get(said.get("code"), "NKI049"))
     if fix and not expected:
         expected, fix = _apart(fix)
-    file, line = (said["file"], said["line"]) if said.get("file") else where
+    file, line = (files.get(said["file"], said["file"]), said["line"]) if said.get("file") else where
     return NkiError(code, nki_names(found), nki_names(expected), nki_names(fix), file=file, line=line)
 
 

@@ -4,7 +4,9 @@ One Tracer fills one `_core.Trace`, for all programs of the launch. It knows not
 Invariant: `current()` is set exactly while a kernel is being traced.
 """
 
+import linecache
 import os
+import re
 import sys
 
 from trine import _core
@@ -21,6 +23,18 @@ _current = None
 def add_internal_root(folder: str):
     _internal_roots.append(os.path.abspath(folder) + os.sep)
     _internal_code.clear()
+
+
+_ASSIGNED = re.compile(r"\s*([A-Za-z_]\w*)\s*(?::[^=]*)?=[^=]")
+_assigned_name = {}
+
+
+def variable_at(where):
+    """The variable that the source line assigns to, or None: a name for what the line makes."""
+    if where not in _assigned_name:
+        match = _ASSIGNED.match(linecache.getline(*where))
+        _assigned_name[where] = match[1] if match else None
+    return _assigned_name[where]
 
 
 def user_frame():
@@ -52,7 +66,7 @@ def missing(module: str, name: str) -> Exception:
 
 def from_core(exc: Exception) -> NkiError:
     """The NkiError that a refusal by `_core.Trace` stands for."""
-    return refusal(exc, user_frame())
+    return refusal(exc, user_frame(), _current.files if _current is not None else {})
 
 
 def current():
@@ -96,6 +110,7 @@ class Tracer:
         self.dialect = None  # None: the current one
         self.held = None  # the functional dialect's last call, not yet recorded: its destination may still change
         self.prints = []  # device_print: (prefix, output name)
+        self.files = {}  # path -> the name it has in the program, and back
 
     # --- context ---
 
@@ -112,6 +127,16 @@ class Tracer:
 
     # --- names and memory ---
 
+    def short(self, path: str) -> str:
+        """A source file's name in the program: its last part, or all of it where that is taken."""
+        name = self.files.get(path)
+        if name is None:
+            name = path.rsplit(os.sep, 1)[-1]
+            if name in self.files:
+                name = path
+            self.files[path], self.files[name] = name, path
+        return name
+
     def unique(self, base: str) -> str:
         n = self.names.get(base, 0)
         self.names[base] = n + 1
@@ -121,7 +146,7 @@ class Tracer:
                alias=-1) -> int:  # fmt: skip
         try:
             return self.trace.tensor(name, space, dtype.trine, tuple(shape), kind, address, data, core, alias,
-                                     file=where[0], line=where[1])  # fmt: skip
+                                     file=self.short(where[0]), line=where[1])  # fmt: skip
         except (ValueError, IndexError, MemoryError) as e:
             raise from_core(e) from None
 
@@ -148,7 +173,7 @@ class Tracer:
         if where is None:
             where = user_frame()
         try:
-            made = self.trace.emit(row, engine, operands, attrs, self.program.core, where[0], where[1], (),
+            made = self.trace.emit(row, engine, operands, attrs, self.program.core, self.short(where[0]), where[1], (),
                                    self.ordered > 0)  # fmt: skip
         except (ValueError, IndexError, MemoryError) as e:
             raise from_core(e) from None

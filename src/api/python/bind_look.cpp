@@ -1,10 +1,11 @@
-// Ways to look at a timed program from Python: the trace that Perfetto opens and the picture, each written to a file.
+// Ways to look at a timed program from Python: the trace that Perfetto opens, the picture, and in words what bounds it.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
 #include "api/python/raise.h"
 #include "arch/verify.h"
 #include "run/drivers/timed/timed.h"
+#include "run/explain.h"
 #include "run/picture.h"
 #include "run/trace.h"
 
@@ -54,6 +55,13 @@ nb::dict save_picture(const arch::Program& program, const std::string& instance,
   return out;
 }
 
+nb::tuple explain(const arch::Program& program, const std::string& instance, bool all) {
+  const auto e = timed(program, instance, [&](const arch::Instance& i, const run::TimedResult& t) {
+    return Result<run::Explanation>(run::explain(program, i, no_events(), t.timing));
+  });
+  return nb::make_tuple(e.text(all), nb::module_::import_("json").attr("loads")(e.json().text()));
+}
+
 }  // namespace
 
 void bind_look(nb::module_& m) {
@@ -62,4 +70,6 @@ void bind_look(nb::module_& m) {
         "Writes every instruction's time as .json or .json.gz; says how much of the program it shows.");
   m.def("save_picture", save_picture, "program"_a, "instance"_a, "path"_a,
         "Draws how busy each engine is over time, as .svg or .png.");
+  m.def("explain", explain, "program"_a, "instance"_a, "all"_a = false,
+        "(text, dict): what bounds the program and what to change first.");
 }
