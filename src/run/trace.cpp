@@ -349,6 +349,10 @@ Result<SavedTrace> save_trace(const std::string& path, const arch::Program& prog
     saved.begin_ns = options.window_begin_ns;
     saved.end_ns = std::min(options.window_end_ns, saved.end_ns);
   }
+  if (saved.slices == options.events_max) {  // cut where no more are kept
+    saved.whole = false;
+    saved.end_ns = sim::to_ns(timing.events.back().start);
+  }
   return saved;
 }
 

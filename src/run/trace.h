@@ -14,7 +14,7 @@
 
 namespace trine::run {
 
-inline constexpr int64_t kTraceEventsMax = int64_t{1} << 22;
+inline constexpr int64_t kTraceEventsMax = int64_t{1} << 20;  // half a GB of text; Perfetto's page opens that
 
 // Hands the JSON text over piece by piece.
 void write_trace(const arch::Program& program, const arch::Instance& instance, const sim::Timing& timing,
