@@ -2,7 +2,7 @@
 
 from trine.nki import isa_enums
 from trine.nki.tensor import NKIObject, NkiTensor, is_register
-from trine.nki.trace import current, error, user_frame
+from trine.nki.trace import current, error
 
 _ENGINES = {e: (None if e.name in ("unknown", "dma") else e.name) for e in isa_enums.engine}
 _NO_ATTRS = {}
@@ -59,26 +59,9 @@ def emit(row, operands, attrs=_NO_ATTRS, engine=None, name=None):
     if dst is not None:
         dst.storage.writes += 1
     if tracer.dialect is not None:
-        tracer.release()
-        tracer.held = Held(row, operands, attrs, engine, name, user_frame())
-        return tracer.held
+        return tracer.dialect.emit(row, operands, attrs, engine, name)
     handles = {slot: operand(tracer, v, slot) for slot, v in operands.items() if v is not None}
     return NkiInstruction(tracer.emit(row, engine, handles, attrs, name), tracer.loops[:] if tracer.loops else ())
-
-
-class Held:
-    """A call of the functional dialect before it is recorded: `x[i] = f(…)` writes straight into x[i]."""
-
-    __slots__ = ("row", "operands", "attrs", "engine", "name", "where")
-
-    def __init__(self, row, operands, attrs, engine, name, where):
-        self.row, self.operands, self.attrs = row, operands, attrs
-        self.engine, self.name, self.where = engine, name, where
-
-    def record(self):
-        tracer = current()
-        handles = {slot: operand(tracer, v, slot) for slot, v in self.operands.items() if v is not None}
-        return tracer.emit(self.row, self.engine, handles, self.attrs, self.name, self.where)
 
 
 def tensor(value, slot):

@@ -113,7 +113,7 @@ class Kernel:
     def _trace(self, chip, bound, tree, described):
         grid, cores = self._launch(chip)
         tracer = Tracer(self.__name__, chip, grid, cores)
-        tracer.dialect = self.dialect
+        tracer.dialect = self.dialect and self.dialect(tracer)
         buffer = SHARED_HBM if cores > 1 else PRIVATE_HBM
         with tracer:
             inputs = []
@@ -127,7 +127,7 @@ class Kernel:
                 if self.ranks:
                     tracer.shared = []  # a rank shares its tensors with nobody
                 mine = {name: _of_rank(part, program.core, self.ranks) for name, part in tree.items()}
-                filled = {name: _fill(part, inputs, self.dialect) for name, part in mine.items()}
+                filled = {name: _fill(part, inputs, tracer.dialect) for name, part in mine.items()}
                 result = self.fn(*_positional(bound, filled), **_keywords(bound, filled))
                 tracer.release()  # while this program's core is the current one
                 results.append(result)
@@ -158,7 +158,7 @@ class Kernel:
 
     def _finish(self, tracer, inputs, result):
         if self.dialect is not None:
-            result = self.dialect.results(result)
+            result = tracer.dialect.results(result)
         returned = set()
         results = _map(result, lambda view: self._result(view, returned))
         prints = [(prefix, s.name, s.shape, s.dtype) for prefix, s in tracer.prints]
@@ -317,7 +317,8 @@ def run(compiled, chip, given):
         print(prefix, arrays.from_bytes(outcome.outputs[name], shape, dtype))
     for i, name in compiled.written.items():
         _write_back(given[i], outcome.outputs[name])
-    return _results(compiled.results, outcome, given)
+    return map_results(compiled.results, lambda name, shape, dtype: arrays.like_inputs(
+        arrays.from_bytes(outcome.outputs[name], shape, dtype), given))  # fmt: skip
 
 
 def raise_finding(outcome, files):
@@ -337,15 +338,15 @@ def _write_back(x, values):
         x[...] = values.reshape(x.shape)
 
 
-def _results(tree, outcome, given):
+def map_results(tree, leaf):
+    """The kernel's results as it returned them, each made by leaf(name, shape, dtype)."""
     if tree is None:
         return None
     if isinstance(tree, list):
-        return [_results(t, outcome, given) for t in tree]
+        return [map_results(t, leaf) for t in tree]
     if isinstance(tree, tuple) and all(isinstance(t, _Tree) for t in tree):
-        return tuple(_results(t.value, outcome, given) for t in tree)
-    name, shape, dtype = tree
-    return arrays.like_inputs(arrays.from_bytes(outcome.outputs[name], shape, dtype), given)
+        return tuple(map_results(t.value, leaf) for t in tree)
+    return leaf(*tree)
 
 
 # --- the decorator ---

@@ -41,7 +41,7 @@ class Storage:
     """Memory that views share. `row` is elements per partition on chip (of its own dtype), all elements in HBM."""
 
     __slots__ = ("id", "buffer", "space", "on_chip", "dtype", "shape", "row", "name", "kind", "core", "where",
-                 "address", "written", "loops", "writes", "zero")  # fmt: skip
+                 "address", "written", "loops", "writes")  # fmt: skip
 
     def __init__(self, id, buffer, dtype, shape, name, kind="scratch", core=0, where=("", 0), address=None):
         self.id, self.buffer, self.dtype, self.shape, self.name = id, buffer, dtype, shape, name
@@ -52,7 +52,6 @@ class Storage:
         self.written = None  # PSUM: what matmuls wrote (psum.py)
         self.loops = 0  # device loops around its creation
         self.writes = 0  # instructions that write it
-        self.zero = None  # functional dialect: zeros that nobody has written yet
 
 
 class Dynamic:
@@ -302,8 +301,6 @@ def merge_dims(shape, strides):
 def make_tile(view, keep_dims):
     tracer = current()
     storage, shape, strides, dtype = view.storage, view.shape, view.strides, view.dtype
-    if storage.zero is not None:
-        storage.zero()
     key = None
     if view.dynamic is None and not keep_dims:
         key = (storage.id, view.offset, shape, strides, dtype)

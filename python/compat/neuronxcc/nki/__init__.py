@@ -1,15 +1,11 @@
-"""`neuronxcc.nki`, the functional dialect of NKI (SDK 2.26 and before), on Trine's tracer and instructions."""
+"""The name `neuronxcc.nki` that kernels up to SDK 2.26 import: it is trine.nki.old, with its parts."""
 
-import os
 import sys
 
-from neuronxcc.nki import compiler, isa, language, typing
-from neuronxcc.nki.run import baremetal, benchmark, jit, profile, simulate_kernel, trace
-from trine.nki.errors import NkiError
-from trine.nki.trace import add_internal_root
+import trine.nki.old
 
-add_internal_root(os.path.dirname(__file__))
-sys.modules["neuronxcc.nki.isa.constants"] = isa
-
-__all__ = ["NkiError", "baremetal", "benchmark", "compiler", "isa", "jit", "language", "profile", "simulate_kernel",
-           "trace", "typing"]  # fmt: skip
+for _part in ("compiler", "isa", "language", "typing"):
+    sys.modules[f"neuronxcc.nki.{_part}"] = getattr(trine.nki.old, _part)
+sys.modules["neuronxcc.nki.isa.constants"] = trine.nki.old.isa
+sys.modules["neuronxcc.nki.language.constants"] = trine.nki.old.language
+sys.modules["neuronxcc.nki"] = trine.nki.old

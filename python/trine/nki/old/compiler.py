@@ -18,7 +18,7 @@ class Placed:
         size = dtype.bits // 8
         for n in shape[1:]:
             size *= n
-        found = tuple(int(v) for v in self.function(index, shape[0], size))
+        found = tuple(int(v) for v in self.function(idx=index, pdim_size=shape[0], fdim_size=size))
         if self.region is PSUM:
             bank, partition, byte = found
             return partition, bank * BANK + byte
@@ -47,8 +47,8 @@ class sbuf:
 
     @staticmethod
     def mod_alloc(*, base_addr, base_partition=0, num_par_tiles=(), num_free_tiles=()):
-        return Placed(SBUF, lambda index, rows, size: (_modulo(base_partition, num_par_tiles, rows)(index),
-                                                       _modulo(base_addr, num_free_tiles, size)(index)))  # fmt: skip
+        return Placed(SBUF, lambda idx, pdim_size, fdim_size: (
+            _modulo(base_partition, num_par_tiles, pdim_size)(idx), _modulo(base_addr, num_free_tiles, fdim_size)(idx)))  # fmt: skip
 
     @staticmethod
     def auto_alloc():
@@ -66,9 +66,9 @@ class psum:
 
     @staticmethod
     def mod_alloc(*, base_bank, base_addr=0, base_partition=0, num_bank_tiles=(), num_par_tiles=(), num_free_tiles=()):
-        return Placed(PSUM, lambda index, rows, size: (_modulo(base_bank, num_bank_tiles, 1)(index),
-                                                       _modulo(base_partition, num_par_tiles, rows)(index),
-                                                       _modulo(base_addr, num_free_tiles, size)(index)))  # fmt: skip
+        return Placed(PSUM, lambda idx, pdim_size, fdim_size: (
+            _modulo(base_bank, num_bank_tiles, 1)(idx), _modulo(base_partition, num_par_tiles, pdim_size)(idx),
+            _modulo(base_addr, num_free_tiles, fdim_size)(idx)))  # fmt: skip
 
     @staticmethod
     def auto_alloc():

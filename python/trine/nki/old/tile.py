@@ -1,0 +1,429 @@
+"""Tensors of the functional dialect: views with operators, index expressions, assignment and block dimensions.
+
+`x[i] = f(…)` lets the call that made the value write into x[i]; only where that cannot be is there a copy.
+"""
+
+import contextlib
+
+from trine.nki import create, elementwise, isa_compute, isa_move, machine, movement, psum
+from trine.nki.old.index import Index, Mask, whole
+from trine.nki.old.record import cut
+from trine.nki.tensor import PRIVATE_HBM, PSUM, SBUF, Dynamic, NkiTensor, as_dtype
+from trine.nki.tensor import _fill as filled
+from trine.nki.trace import current, error
+
+
+class Tile(NkiTensor):
+    __slots__ = ("bounds",)
+
+    def __init__(self, storage, shape, strides, offset, dtype, dynamic=None):
+        super().__init__(storage, shape, strides, offset, dtype, dynamic)
+        self.bounds = ()  # (Index, size of the dimension it indexes) that go outside: a mask has to cut them
+
+    @classmethod
+    def of(cls, view):
+        if isinstance(view, Tile) or not isinstance(view, NkiTensor):
+            return view
+        return cls(view.storage, view.shape, view.strides, view.offset, view.dtype, view.dynamic)
+
+    def __getitem__(self, key):
+        keys = key if isinstance(key, tuple) else (key,)
+        self.check_bounds()
+        for k in keys:
+            if isinstance(k, (Index, Tile)):
+                return gathered(self, keys)
+            if isinstance(k, Mask):
+                return masked_operand(self, keys)
+        return super().__getitem__(key)
+
+    def __setitem__(self, key, value):
+        assign(self[key], value)
+
+    def __bool__(self):
+        return True  # kernels ask whether an optional tensor was given
+
+    def _view(self, *args, **kwargs):
+        self.check_bounds()
+        return super()._view(*args, **kwargs)
+
+    def tile(self, keep_dims=False):
+        self.check_bounds()
+        return super().tile(keep_dims)
+
+    def check_bounds(self):
+        for index, size in self.bounds:
+            low, high = index.limits()
+            if low < 0 or high >= size:
+                raise error("NKI010", f"indices {low} to {high} of {self!r}", f"0 to {size - 1}",
+                            "mask what is outside: mask=(i < n)")
+
+    def broadcast_to(self, shape):
+        return Tile.of(movement.broadcast_to(self, tuple(shape)))
+
+    def astype(self, dtype):
+        return Tile.of(elementwise.copy(self, dtype))
+
+    def expand_dims(self, axis):
+        return self.expand_dim(axis)
+
+    def assert_shape(self, shape):
+        if tuple(shape) != self.shape:
+            raise error("NKI015", f"shape {self.shape}", f"{tuple(shape)}")
+        return self
+
+
+# --- indexing ---
+
+
+def gathered(tensor, keys):
+    """tensor[keys] where keys are index expressions, integers, and at most one tile of row indices."""
+    keys = filled(keys, tensor) if len(keys) != tensor.ndim or any(k is Ellipsis for k in keys) else keys
+    ndim = max(k.ndim for k in keys if isinstance(k, (Index, Tile)))
+    shape, strides, offset, dynamic, bounds = [1] * ndim, [0] * ndim, tensor.offset, None, []
+    for d, k in enumerate(keys):
+        n, stride = tensor.shape[d], tensor.strides[d]
+        if isinstance(k, Tile):
+            dynamic, k = indirect(tensor, d, k, stride, ndim)
+        elif isinstance(k, slice):
+            k = _slice_index(k, d, n, ndim, len(keys))
+        elif not isinstance(k, Index):
+            k = Index((0,) * ndim, (1,) * ndim, whole(k))
+        k = k.padded(ndim)
+        if k.dynamic is not None:
+            if dynamic is not None:
+                raise error("NKI011", f"a second runtime index on {tensor!r}", "one")
+            dynamic = Dynamic("scalar", k.dynamic, stride, None)
+        elif not isinstance(keys[d], Tile):
+            low, high = k.limits()
+            if low < 0 or high >= n:
+                bounds.append((k, n))
+        offset += k.const * stride
+        for i, (c, extent) in enumerate(zip(k.coefs, k.shape)):
+            strides[i] += c * stride
+            if extent != 1 and shape[i] not in (1, extent):
+                raise error("NKI015", f"index expressions of {shape[i]} and {extent} elements", "shapes that agree")
+            shape[i] = max(shape[i], extent)
+    if tensor.on_chip:
+        _keep_partition(tensor, keys, shape, strides)
+    elif dynamic is not None and dynamic.kind == "rows" and strides[0]:
+        raise error("NKI025", f"{tensor!r} indexed by a tile and by another index along the same dimension",
+                    "the tile alone to vary along dimension 0 of the index")
+    made = Tile(tensor.storage, tuple(shape), tuple(strides), offset, tensor.dtype, dynamic)
+    made.bounds = tuple(bounds)
+    return made
+
+
+def _keep_partition(tensor, keys, shape, strides):
+    """On chip the first dimension of the result has to be the partition, alone."""
+    first = keys[0] if isinstance(keys[0], Index) else Index((), (), 0)
+    first = first.padded(len(shape))
+    own = first.coefs[0] * tensor.strides[0]
+    if any(first.coefs[1:]) or strides[0] != own:
+        if len(shape) == 1 and not any(first.coefs):  # a[0, arange]: one partition
+            shape.insert(0, 1)
+            strides.insert(0, tensor.strides[0])
+            return
+        raise error("NKI012", f"partitions of {tensor!r} in another dimension than the first of the index",
+                    "the index of dimension 0 to vary along dimension 0 only: nl.arange(n)[:, None]")
+    if shape[0] == 1:
+        strides[0] = tensor.strides[0]
+    if len(shape) == 1:
+        shape.append(1)
+        strides.append(1)
+
+
+def indirect(tensor, dim, tile, stride, ndim):
+    """(Dynamic, the index it stands for) of a tile as an index: one row for each partition, or one runtime offset."""
+    if tile.size == 1 and (tensor.on_chip or dim):
+        return Dynamic("scalar", tile, stride, None), Index((0,) * ndim, (1,) * ndim)
+    if tensor.on_chip:
+        raise error("NKI025", f"a tile of indices in dimension {dim} of {tensor!r}",
+                    "a tensor in HBM, or a tile of one element",
+                    "gather inside SBUF with nl.gather_flattened or nisa.local_gather")
+    if tile.size != tile.shape[0]:
+        raise error("NKI025", f"indices of {list(tile.shape)}", "one for each partition")
+    rows = (0,) * ndim, (tile.shape[0],) + (1,) * (ndim - 1)
+    return Dynamic("rows", tile, stride, 0), Index(*rows)
+
+
+def _slice_index(k, dim, size, ndim, keys):
+    if ndim != keys:
+        raise error("NKI011", "a slice among index expressions of another rank", "index expressions for every dimension")
+    start, stop, step = k.indices(size)
+    coefs, shape = [0] * ndim, [1] * ndim
+    coefs[dim], shape[dim] = step, len(range(start, stop, step))
+    return Index(coefs, shape, start)
+
+
+def masked_operand(tensor, keys):
+    """tensor[i < n]: the part of an operand of a matmul."""
+    mask = keys[0]
+    for k in keys[1:]:
+        mask = mask & k
+    region = mask.region(tensor.shape)
+    if region is None:
+        raise error("NKI010", f"a mask that leaves nothing of {tensor!r}", "at least one element")
+    return cut(tensor, region)
+
+
+# --- masks ---
+
+
+@contextlib.contextmanager
+def masking(mask, shape):
+    """The calls inside work on the mask's part of tiles of this shape. Yields False when there is none."""
+    if mask is None or mask is True:
+        yield True
+        return
+    if not isinstance(mask, Mask) and mask is not False:
+        raise error("NKI003", f"mask={mask!r}", "comparisons of index expressions, joined by &")
+    region = mask.region(shape) if mask is not False else None
+    if region is None:
+        yield False
+        return
+    recorder = current().dialect
+    before, recorder.region = recorder.region, (region, tuple(shape))
+    try:
+        yield True
+    finally:
+        recorder.region = before
+
+
+# --- assignment ---
+
+
+def same_view(a, b):
+    return (a.storage is b.storage and a.offset == b.offset and a.shape == b.shape and a.strides == b.strides
+            and a.dtype is b.dtype)  # fmt: skip
+
+
+def assign(target, value):
+    """target = value: by the held call itself, by a fill, a copy or a transfer."""
+    if not isinstance(value, NkiTensor):
+        if isinstance(value, Blocks):
+            raise error("NKI003", "a tensor with block dimensions assigned as a whole", "one block at a time")
+        return fill(target, value)
+    if same_view(target, value) or value.storage in current().dialect.skipped or retarget(target, value):
+        return None
+    if value.shape != target.shape:
+        value = conform(value, target.shape)
+    if not target.on_chip or not value.on_chip:
+        return isa_move.dma_copy(target, value if value.storage.space != "psum" else elementwise.to_sbuf(value))
+    if reachable(target) and reachable(value):
+        return isa_compute.tensor_copy(target, value)
+    if value.dtype is not target.dtype or value.storage.space == "psum":
+        value = elementwise.copy(value, target.dtype)
+    return isa_move.dma_copy(target, value)
+
+
+def conform(value, shape):
+    """value in another shape: with dimensions of size 1 added or dropped, or repeated."""
+    if value.size == _count(shape) and value.shape[0] == shape[0]:
+        return value.reshape(shape)
+    while value.ndim < len(shape):
+        value = value.expand_dim(1)
+    return Tile.of(movement.broadcast_to(value, shape))
+
+
+def _count(shape):
+    n = 1
+    for d in shape:
+        n *= d
+    return n
+
+
+def reachable(view):
+    """May an engine start at this partition? DMA goes where engines cannot."""
+    count = view.shape[0]
+    step = 128 if count > 64 else 64 if count > 32 else 32
+    return (view.offset // view.strides[0]) % step == 0 if view.strides[0] else True
+
+
+def fill(target, value):
+    if target.on_chip and not reachable(target):
+        spare = create.ndarray(target.shape, target.dtype)
+        isa_compute.memset(spare, value)
+        return isa_move.dma_copy(target, spare)
+    return create.fill(target, value)
+
+
+def _may_write(held, space):
+    row = machine.rows()[held.row]
+    kinds = next(o["kinds"] for o in row["operands"] if o["name"] == "dst")
+    if held.engine == "gpsimd" and space == "psum":
+        return False
+    if held.engine == "tensor" and space != "psum":
+        return False
+    return space in kinds
+
+
+_BITS = ("nc_transpose", "dma_transpose", "nc_stream_shuffle", "nc_n_gather", "local_gather")  # they change no dtype
+
+
+def _keeps_value(held, value, target):
+    """May the call write target's dtype at once? Not where the value was to be rounded to its own first."""
+    if target.dtype is value.dtype:
+        return True
+    if held.row == "nc_transpose" and held.engine == "tensor":
+        return target.dtype is elementwise.F32 and value.dtype.is_float
+    if held.row in _BITS:
+        return False
+    return value.dtype is elementwise.F32 or value.storage not in current().dialect.cast
+
+
+def _made_by(held, value):
+    """Is value what the held call makes, all of it and nothing else's?"""
+    made = held.whole if held is not None else None
+    return (made is not None and isinstance(value, NkiTensor) and value.storage is made.storage
+            and made.storage.writes == 1 and made.storage.kind == "scratch" and same_view(made, value))  # fmt: skip
+
+
+def retarget(target, value):
+    """Lets the held call write into target instead of its own fresh tile."""
+    held = current().held
+    if not _made_by(held, value) or not target.on_chip or target.dynamic is not None or target.bounds:
+        return False
+    fits = value.shape == target.shape or (held.box is None and value.size == target.size and value.shape[0] == target.shape[0])
+    if not fits or not _keeps_value(held, value, target):
+        return False
+    if not _may_write(held, target.storage.space) or not reachable(target):
+        return False
+    if held.row == "nc_transpose" and held.engine == "tensor" and target.dtype is not value.dtype:
+        multiply_by_identity(held)
+    held.aim(target)
+    if held.row == "nc_matmul":
+        held.attrs = held.attrs | {"accumulate": "overwrite"}
+        psum.mode(held.operands["dst"], False, 0)
+    elif target.storage.space == "psum":
+        psum.note_write(held.operands["dst"])
+    return True
+
+
+def multiply_by_identity(held):
+    """A transpose to f32, where transposing alone keeps the dtype."""
+    tracer = current()
+    if "transpose_mode" not in tracer.features:
+        return  # there a transpose is that multiplication
+    data = held.operands["data"]
+    tracer.held = None
+    identity = create.shared_identity_matrix(data.shape[0], data.dtype)
+    tracer.release()
+    held.row, held.attrs = "nc_matmul", {}
+    held.operands = {"dst": held.operands["dst"], "stationary": data, "moving": identity}
+    held.handles = {"stationary": held.handles["data"], "moving": identity.tile()}
+    tracer.held = held
+
+
+def add_into(target, value):
+    """target += value; a matmul adds in PSUM by itself."""
+    held = current().held
+    if isinstance(value, NkiTensor) and value.storage in current().dialect.skipped:
+        return target
+    if (_made_by(held, value) and held.row == "nc_matmul" and target.storage.space == "psum"
+            and value.shape == target.shape and not target.bounds):  # fmt: skip
+        held.aim(target)
+        held.attrs = held.attrs | {"accumulate": psum.mode(held.operands["dst"], None, 0)}
+        return target
+    from trine.nki.old import language
+
+    assign(target, language.add(target, value, dtype=target.dtype))
+    return target
+
+
+# --- block dimensions ---
+
+
+class ParDim:
+    """nl.par_dim(n): the dimension that lies on the partitions."""
+
+    def __init__(self, size):
+        self.size = int(size)
+
+    def __index__(self):
+        return self.size
+
+
+class Blocks:
+    """A tensor with dimensions before the partition: one tile of its own per block. `at` are the indices given so far."""
+
+    def __init__(self, blocks, shape, dtype, buffer, name="", value=None):
+        self.blocks, self.tile_shape, self.dtype, self.buffer = blocks, shape, as_dtype(dtype), buffer
+        self.name, self.value, self.made, self.owner, self.at = name, value, {}, {}, ()
+
+    shape = property(lambda self: self.blocks[len(self.at) :] + self.tile_shape)
+    ndim = property(lambda self: len(self.shape))
+    itemsize = property(lambda self: self.dtype.itemsize)
+
+    def __repr__(self):
+        return f"<{self.name or 'tensor'} {self.dtype}{list(self.shape)} with blocks of {list(self.tile_shape)}>"
+
+    def block(self, index):
+        for i, n in zip(index, self.blocks):
+            if not -n <= i < n:
+                raise error("NKI010", f"block {index}", f"inside {self.blocks}")
+        index = tuple(i % n for i, n in zip(index, self.blocks))
+        placed = hasattr(self.buffer, "place")
+        place = self.buffer.place(index, self.tile_shape, self.dtype) if placed else index
+        if place not in self.made:
+            self.made[place] = made = Tile.of(create.ndarray(self.tile_shape, self.dtype, space_of(self.buffer), self.name,
+                                                             place if placed else None))  # fmt: skip
+            if self.value is not None:
+                set_value(made, self.value)
+        if self.owner.setdefault(place, index) != index:
+            self.owner[place] = index  # another block moves in: its first matmul overwrites again
+            self.made[place].storage.written = None
+        return self.made[place]
+
+    def _find(self, key):
+        """(all block indices given with this key, the rest of it)."""
+        key = key if isinstance(key, tuple) else (key,)
+        left = len(self.blocks) - len(self.at)
+        index = []
+        for k in key[:left]:
+            if k is Ellipsis or whole(k) is None:
+                raise error("NKI011", f"index {k!r} of a block dimension of {self!r}", "an integer for each of them")
+            index.append(whole(k))
+        return self.at + tuple(index), key[left:]
+
+    def __getitem__(self, key):
+        index, rest = self._find(key)
+        if len(index) < len(self.blocks):
+            part = Blocks(self.blocks, self.tile_shape, self.dtype, self.buffer, self.name, self.value)
+            part.made, part.owner, part.at = self.made, self.owner, index
+            return part
+        tile = self.block(index)
+        return tile[rest] if rest else tile
+
+    def __setitem__(self, key, value):
+        target = self[key]
+        if isinstance(target, Blocks):
+            raise error("NKI011", f"an assignment to several blocks of {self!r}", "one block at a time")
+        assign(target, value)
+
+
+def space_of(buffer):
+    return getattr(buffer, "region", buffer) or SBUF
+
+
+def set_value(tile, value):
+    """Fills a new tile; zeros in PSUM wait, since a first matmul overwrites them anyway."""
+    if value == 0 and tile.storage.space == "psum":
+        current().dialect.zero_later(tile)
+    else:
+        create.fill(tile, value)
+
+
+def allocate(shape, dtype, buffer=None, name="", value=None):
+    """nl.ndarray and its kin: a Tile, or Blocks when dimensions come before par_dim."""
+    shape = (shape,) if whole(shape) is not None else tuple(shape)
+    at = next((i for i, n in enumerate(shape) if isinstance(n, ParDim)), 0)
+    sizes = create.as_shape(shape)
+    region = create.as_buffer(space_of(buffer))
+    if at and region in (SBUF, PSUM):
+        return Blocks(sizes[:at], sizes[at:], dtype, buffer or SBUF, name, value)
+    address = buffer.place((), sizes, as_dtype(dtype)) if hasattr(buffer, "place") else None
+    kind = "output" if region is PRIVATE_HBM else "scratch"  # any tensor in HBM may be returned
+    made = Tile.of(create.allocate(sizes, dtype, region, name, address, kind))
+    if value is not None:
+        set_value(made, value)
+    return made
