@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python/compat"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "python/compat"))
 
 import neuronxcc.nki as nki  # noqa: E402
 import neuronxcc.nki.compiler as ncc  # noqa: E402
