@@ -55,7 +55,7 @@ class Report:
         return json.dumps({"version": 1, **self._numbers, "messages": self.messages})
 
     def trace(self, path):
-        """Writes every instruction's time as .json or .json.gz, which ui.perfetto.dev opens."""
+        """Writes every instruction's time as .json or .json.gz, which Perfetto opens."""
         return _core.save_trace(self.program, self.instance, str(path))
 
     def picture(self, path):

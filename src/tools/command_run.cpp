@@ -188,7 +188,7 @@ Result<void> save_views(const Args& args, const arch::Program& program, const Ma
   if (args.has("--trace")) {
     const std::string path = args.get("--trace");
     const auto saved = TRY(run::save_trace(path, program, machine.instance, options, t.timing));
-    note(cat("trace → ", path, " (", with_commas(saved.slices), " slices; open it at ui.perfetto.dev)"));
+    note(cat("trace → ", path, " (", with_commas(saved.slices), " slices; open it in Perfetto)"));
     if (!saved.whole) note_part(saved.begin_ns, saved.end_ns, t.report.time_ns);
   }
   if (args.has("--picture")) {

@@ -129,7 +129,7 @@ class Benchmark:
 
 
 def trace_to(report, path):
-    """The trace under the name asked for; ui.perfetto.dev opens it as *.json."""
+    """The trace under the name asked for; Perfetto opens it as *.json."""
     report.trace(path + ".json")
     os.replace(path + ".json", path)
 
