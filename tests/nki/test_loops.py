@@ -33,7 +33,6 @@ def test_fori_loop_over_static_bounds_stays_a_loop():
     assert "loop 4" in program.disassemble()
 
 
-@pytest.mark.xfail(strict=False, reason="nested loops are not synchronised yet")
 def test_loops_inside_loops():
     @nki.jit
     def kernel(a):

@@ -142,12 +142,18 @@ void bind_trace(nb::module_& m) {
            "after"_a = std::vector<uint32_t>(), "fixed_order"_a = false, "Records one instruction; its number.")
       .def(
           "loop",
-          [](Trace& t, std::optional<int64_t> trips, std::optional<int64_t> reg, int core) {
-            value_of(t.loop(trips, reg, core), t.complaint());
+          [](Trace& t, std::optional<int64_t> trips, std::optional<int64_t> reg, int core, bool while_nonzero) {
+            value_of(t.loop(trips, reg, core, while_nonzero), t.complaint());
           },
-          "trips"_a = nb::none(), "register"_a = nb::none(), "core"_a = 0)
+          "trips"_a = nb::none(), "register"_a = nb::none(), "core"_a = 0, "while_nonzero"_a = false)
       .def(
           "end_loop", [](Trace& t, int core) { value_of(t.end_loop(core), t.complaint()); }, "core"_a = 0)
+      .def(
+          "depends",
+          [](Trace& t, uint32_t consumer, std::vector<uint32_t> producers) {
+            value_of(t.depends(consumer, producers), t.complaint());
+          },
+          "consumer"_a, "producers"_a, "The consumer begins when the producers are over.")
       .def("finish", finish, "The verified program; once.")
       .def_prop_ro("messages", [](const Trace& t) { return t.messages(); });
 }

@@ -81,8 +81,10 @@ class Finder {
     if (w.unit() == arch::Unit::meeting) meeting(w);
     if (begins_loop(w)) {
       const Operand& trips = program_.operands[w.operand];
-      nest.trips[static_cast<size_t>(nest.depth++)] =
-          trips.kind == OperandKind::immediate ? static_cast<int64_t>(trips.immediate) : -1;
+      nest.trips[static_cast<size_t>(nest.depth++)] = w.repeats ? 1
+                                                      : trips.kind == OperandKind::immediate
+                                                          ? static_cast<int64_t>(trips.immediate)
+                                                          : -1;
     }
     if (is_fence(w)) fence_[w.core] = work_;
   }

@@ -14,6 +14,7 @@ Result<arch::Program> Trace::finish() {
   for (const arch::LoopNest& nest : loops_)
     if (nest.depth) return wrong("loops", "a loop without end_loop", "every loop closed");
   finished_ = true;
+  join_depends();
   settle_registers(kernel_);
   split_versions(kernel_);
   if (auto problem = place(kernel_)) return complain(*std::move(problem));

@@ -24,6 +24,7 @@ struct Work {
   arch::EngineMask engines = 0;  // streams that may hold it; one bit once it is decided
   bool fixed_order = false;      // does not pass another such work on its engine
   bool queue_given = false;      // the DMA queue is the user's choice
+  bool repeats = false;          // a loop that goes on while its register is not zero
 
   uint16_t opcode() const { return info->row->opcode; }
   arch::Unit unit() const { return info->row->unit; }

@@ -11,7 +11,7 @@ using arch::OperandKind;
 
 namespace {
 
-constexpr Engine kPreferred[] = {Engine::tensor, Engine::vector, Engine::sync, Engine::gpsimd, Engine::scalar};
+constexpr Engine kPreferred[] = {Engine::sync, Engine::vector, Engine::tensor, Engine::scalar, Engine::gpsimd};
 
 bool reads_register(const arch::Program& p, const Work& w) {
   for (size_t s = 0; s < w.info->slots.size(); ++s) {
@@ -65,17 +65,15 @@ void settle_registers(Kernel& kernel) {
   for (size_t i = 0; i < kernel.works.size(); ++i) {
     Work w = kernel.works[i];
     if (makes_register(w)) {
-      const EngineMask open = w.engines;
-      const EngineMask on = users[w.core] ? users[w.core] : decided(open);
       for (int e = 0; e < kEngines; ++e)
-        if (on & (1 << e)) {
+        if (users[w.core] & (1 << e)) {
           w.engines = static_cast<EngineMask>(1 << e);
           out.push_back(w);
         }
     } else {
       out.push_back(w);
     }
-    moved[i] = static_cast<uint32_t>(out.size() - 1);
+    moved[i] = static_cast<uint32_t>(out.empty() ? 0 : out.size() - 1);
   }
   for (uint32_t& id : kernel.afters) id = moved[id];
   kernel.works = std::move(out);

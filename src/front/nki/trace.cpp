@@ -393,7 +393,7 @@ Result<uint32_t> Trace::emit(const EmitArgs& args) {
   return static_cast<uint32_t>(kernel_.works.size() - 1);
 }
 
-Result<void> Trace::add_control(uint16_t opcode, const Operand* trips, int core) {
+Work& Trace::add_control(uint16_t opcode, const Operand* trips, int core) {
   Work work;
   work.info = arch::row_by_opcode(opcode);
   work.core = static_cast<uint8_t>(core);
@@ -403,14 +403,15 @@ Result<void> Trace::add_control(uint16_t opcode, const Operand* trips, int core)
     kernel_.program().operands.push_back(*trips);
   }
   kernel_.works.push_back(work);
-  return {};
+  return kernel_.works.back();
 }
 
-Result<void> Trace::loop(std::optional<int64_t> trips, std::optional<int64_t> reg, int core) {
+Result<void> Trace::loop(std::optional<int64_t> trips, std::optional<int64_t> reg, int core, bool while_nonzero) {
   file_ = {}, line_ = 0;
   TRY(check_core(core));
   if (trips.has_value() == reg.has_value())
     return wrong("loops", "a loop with both or neither of trips and register", "one of them");
+  if (while_nonzero && !reg) return wrong("loops", "a loop that repeats without a register", "a register to look at");
   if (trips && (*trips < 0 || *trips > kTripsMax))
     return wrong("loops", cat("a loop of ", *trips, " iterations"), cat("0 to ", kTripsMax));
   if (reg && (*reg < 0 || *reg >= kernel_.chip->sequencer.registers))
@@ -420,8 +421,9 @@ Result<void> Trace::loop(std::optional<int64_t> trips, std::optional<int64_t> re
     return wrong("loops", "one more loop", cat("at most ", arch::kLoopDepthMax, " inside each other"));
   const Operand o =
       trips ? arch::immediate_operand(static_cast<double>(*trips)) : arch::register_operand(static_cast<int>(*reg));
-  nest.trips[static_cast<size_t>(nest.depth++)] = trips ? *trips : -1;
-  return add_control(arch::kOpLoop, &o, core);
+  nest.trips[static_cast<size_t>(nest.depth++)] = while_nonzero ? 1 : trips ? *trips : -1;
+  add_control(arch::kOpLoop, &o, core).repeats = while_nonzero;
+  return {};
 }
 
 Result<void> Trace::end_loop(int core) {
@@ -429,7 +431,40 @@ Result<void> Trace::end_loop(int core) {
   TRY(check_core(core));
   if (!loops_[static_cast<size_t>(core)].depth) return wrong("loops", "an end_loop", "a loop that is open");
   --loops_[static_cast<size_t>(core)].depth;
-  return add_control(arch::kOpEndLoop, nullptr, core);
+  add_control(arch::kOpEndLoop, nullptr, core);
+  return {};
+}
+
+Result<void> Trace::depends(uint32_t consumer, std::span<const uint32_t> producers) {
+  file_ = {}, line_ = 0;
+  const auto& works = kernel_.works;
+  if (consumer >= works.size()) return wrong("depends", cat("instruction ", consumer), "one that emit() returned");
+  for (const uint32_t p : producers) {
+    if (p >= consumer)
+      return wrong("depends", cat("instruction ", p, " as a producer of instruction ", consumer),
+                   "a producer that was recorded before", "move the producer's call up");
+    if (works[p].core != works[consumer].core)
+      return wrong("depends", "a dependency between two cores", "both on one", "use core_barrier");
+    depends_.emplace_back(consumer, p);
+  }
+  return {};
+}
+
+// Puts the orders that came later beside those given with each call.
+void Trace::join_depends() {
+  if (depends_.empty()) return;
+  std::stable_sort(depends_.begin(), depends_.end());
+  std::vector<uint32_t> afters;
+  size_t next = 0;
+  for (uint32_t w = 0; w < kernel_.works.size(); ++w) {
+    Work& work = kernel_.works[w];
+    const auto begin = static_cast<uint32_t>(afters.size());
+    afters.insert(afters.end(), kernel_.afters.begin() + work.after, kernel_.afters.begin() + work.after + work.afters);
+    for (; next < depends_.size() && depends_[next].first == w; ++next) afters.push_back(depends_[next].second);
+    work.after = begin;
+    work.afters = static_cast<uint32_t>(afters.size()) - begin;
+  }
+  kernel_.afters = std::move(afters);
 }
 
 }  // namespace trine::front

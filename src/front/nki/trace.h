@@ -69,9 +69,13 @@ class Trace {
   uint32_t immediate(double value);
   Result<uint32_t> register_(int64_t number);
   Result<uint32_t> emit(const EmitArgs& args);
-  // `trips` or `reg` is given.
-  Result<void> loop(std::optional<int64_t> trips, std::optional<int64_t> reg, int core = 0);
+  // `trips` or `reg` is given. With `while_nonzero` it goes on for as long as the register is not zero, and its index
+  // stays 0; else the register holds the trips.
+  Result<void> loop(std::optional<int64_t> trips, std::optional<int64_t> reg, int core = 0, bool while_nonzero = false);
   Result<void> end_loop(int core = 0);
+
+  // One more order: the consumer begins when the producers, recorded before it, are over.
+  Result<void> depends(uint32_t consumer, std::span<const uint32_t> producers);
 
   // Once; the trace is empty after it.
   Result<arch::Program> finish();
@@ -91,11 +95,13 @@ class Trace {
   Result<int64_t> encode(const arch::RowInfo& info, const arch::AttrSlot& slot, const AttrValue& value);
   Result<void> choose_engines(const EmitArgs& args, Work& work);
   Result<void> check_on(const Work& work, arch::Engine engine);
-  Result<void> add_control(uint16_t opcode, const arch::Operand* trips, int core);
+  Work& add_control(uint16_t opcode, const arch::Operand* trips, int core);
+  void join_depends();
 
   Kernel kernel_;
   std::vector<arch::Operand> handles_;
-  std::vector<arch::LoopNest> loops_;  // of each core
+  std::vector<std::pair<uint32_t, uint32_t>> depends_;  // consumer, producer
+  std::vector<arch::LoopNest> loops_;                   // of each core
   std::unordered_map<std::string, int> names_;
   Complaint complaint_;
   std::string_view file_;  // of the call in hand

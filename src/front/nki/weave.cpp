@@ -14,7 +14,8 @@ using arch::Engine;
 namespace {
 
 constexpr int kSyncUnit = static_cast<int>(Engine::sync);
-constexpr int64_t kQueueStep = 16;  // a transfer's semaphore counts its 16 DMA engines
+constexpr uint16_t kOpWait = 0x0a, kOpIncrement = 0x0c;  // semaphore_wait, semaphore_increment
+constexpr int64_t kQueueStep = 16;                       // a transfer's semaphore counts its 16 DMA engines
 
 using Clock = std::vector<uint32_t>;  // of each unit: how many of its works are over
 
@@ -41,6 +42,7 @@ struct Loop {
   uint8_t streams = 0;                         // that have something in it
   std::vector<uint32_t> first;                 // of each unit: works before the loop
   std::vector<int64_t> counts;                 // semaphores at its beginning
+  std::array<int64_t, kEngines> top{};         // of each stream: where a loop that repeats tests its register
   std::vector<std::pair<int, int64_t>> taken;  // what Sync takes back after an iteration
 };
 
@@ -80,6 +82,11 @@ class Weaver {
   void end_loop();
   void add_step(int64_t step);
   Line& add_line(int stream, int unit);
+  Line& add_semaphore_line(int stream, int unit) {
+    Line& line = add_line(stream, unit);
+    line.opcode = kOpWait;
+    return line;
+  }
   void require(std::vector<Need>& needs, const Line& earlier) const { needs.push_back({earlier.unit, earlier.index}); }
   void everything(std::vector<Need>& needs) const;
   void await(Line& line, std::vector<Need>& needs);
@@ -88,6 +95,7 @@ class Weaver {
   void number_signals();
   void write();
   void write_line(const Line& line, std::vector<arch::Insn>& out);
+  void write_loop(const Line& line, std::vector<arch::Insn>& out);
 
   Clock& known(int stream) { return clocks_[known_[static_cast<size_t>(stream)]]; }
   Clock& change_known(int stream) {
@@ -191,18 +199,14 @@ void Weaver::add_step(int64_t step) {
   for (const Edge& e : edges_.before(s.work))
     if (line_of_[e.work] >= 0) require(needs, lines_[static_cast<size_t>(line_of_[e.work])]);
   const int stream = static_cast<int>(s.engine);
-  // The sequencer carries out register arithmetic without looking at waits, so they stand before it.
-  if (w.unit() == arch::Unit::control && w.opcode() < arch::kOpRegisterLoad) {
-    Line& before = add_line(stream, -1);
-    before.opcode = arch::row_by_name("semaphore_wait")->row->opcode;
-    before.unit = static_cast<int16_t>(stream);  // its own engine's works need no wait
-    await(before, needs);
-    before.unit = -1;
-    needs.clear();
-  }
-  Line& line = add_line(stream, unit_of(s));
+  // The sequencer carries out register arithmetic itself, without waits and updates; they stand before it.
+  const bool silent = w.unit() == arch::Unit::control && w.opcode() < arch::kOpRegisterLoad;
+  if (silent) await(add_semaphore_line(stream, stream), needs);
+  if (silent) needs.clear();
+  Line& line = add_line(stream, silent ? -1 : unit_of(s));
   line.step = step;
   await(line, needs);
+  if (silent) return;
   line_of_[s.work] = static_cast<int64_t>(lines_.size() - 1);
   if (fence)
     for (int e = 0; e < kEngines; ++e)
@@ -213,9 +217,7 @@ void Weaver::add_step(int64_t step) {
 uint32_t Weaver::gather() {
   std::vector<Need> needs;
   everything(needs);
-  Line& line = add_line(kSyncUnit, kSyncUnit);
-  line.opcode = arch::row_by_name("semaphore_increment")->row->opcode;
-  await(line, needs);
+  await(add_semaphore_line(kSyncUnit, kSyncUnit), needs);
   return static_cast<uint32_t>(lines_.size() - 1);
 }
 
@@ -247,9 +249,7 @@ void Weaver::begin_loop(int64_t step) {
     pending_[static_cast<size_t>(e)].push_back(released);
     if (!(loop.streams & (1 << e))) continue;
     std::vector<Need> needs;
-    Line& line = add_line(e, -1);
-    line.opcode = arch::row_by_name("semaphore_wait")->row->opcode;
-    await(line, needs);
+    await(add_semaphore_line(e, e), needs);
   }
   for (size_t u = 0; u < units_; ++u) loops_.back().first.push_back(static_cast<uint32_t>(members_[u].size()));
   for (int e = 0; e < kEngines; ++e) {
@@ -269,11 +269,10 @@ void Weaver::end_loop() {
   for (size_t u = 0; u < units_; ++u)
     if (members_[u].size() > loop.first[u] && static_cast<int>(u) != kSyncUnit) {
       const Need n{static_cast<int>(u), static_cast<uint32_t>(members_[u].size() - 1)};
-      needs.push_back(n);
+      if (known(kSyncUnit)[u] <= n.index) needs.push_back(n);  // else it was in an inner loop
     }
   // Every last work is asked for by itself: Sync takes the counts back, so each must have been reached.
-  Line& over = add_line(kSyncUnit, -1);
-  over.opcode = arch::row_by_name("semaphore_wait")->row->opcode;
+  Line& over = add_semaphore_line(kSyncUnit, -1);
   over.loop = number;
   over.wait = static_cast<uint32_t>(waits_.size());
   over.waits = static_cast<uint32_t>(needs.size());
@@ -286,23 +285,22 @@ void Weaver::end_loop() {
     Clock& clock = change_known(e);
     for (size_t u = 0; u < units_; ++u) clock[u] = static_cast<uint32_t>(members_[u].size());
     if (e != kSyncUnit) {
-      Line& released = add_line(e, -1);
-      released.opcode = arch::row_by_name("semaphore_wait")->row->opcode;
+      Line& released = add_semaphore_line(e, -1);
       released.loop = number;
       released.clock = known_[static_cast<size_t>(e)];
     }
     Line& end = add_line(e, -1);
     end.opcode = arch::kOpEndLoop;
+    end.loop = number;
     end.clock = known_[static_cast<size_t>(e)];
   }
   std::vector<Need> none;
-  Line& after = add_line(kSyncUnit, kSyncUnit);  // for streams that were not in the loop
-  after.opcode = arch::row_by_name("semaphore_increment")->row->opcode;
-  await(after, none);
+  // For streams that were not in the loop; and for the loop around it, which this one may have left without a trip.
   for (int e = 0; e < kEngines; ++e)
-    if (!(loop.streams & (1 << e))) {
-      pending_[static_cast<size_t>(e)].push_back({kSyncUnit, after.index});
-    }
+    if (e == kSyncUnit || (!open_.empty() && (loop.streams & (1 << e)))) await(add_semaphore_line(e, e), none);
+  const auto last = static_cast<uint32_t>(members_[kSyncUnit].size() - 1);
+  for (int e = 0; e < kEngines; ++e)
+    if (!(loop.streams & (1 << e))) pending_[static_cast<size_t>(e)].push_back({kSyncUnit, last});
 }
 
 // Counts of each semaphore along the program; a loop's are taken back at its end.
@@ -321,7 +319,7 @@ void Weaver::number_signals() {
     Loop& loop = loops_[static_cast<size_t>(line.loop)];
     if (line.opcode == arch::kOpLoop) {
       loop.counts = at;
-    } else if (!ended[static_cast<size_t>(line.loop)]++) {
+    } else if (line.opcode == kOpWait && !ended[static_cast<size_t>(line.loop)]++) {
       for (size_t u = 0; u < units_; ++u)
         if (at[u] != loop.counts[u]) loop.taken.emplace_back(static_cast<int>(u), at[u] - loop.counts[u]);
       at = loop.counts;
@@ -355,7 +353,7 @@ void Weaver::write_line(const Line& line, std::vector<arch::Insn>& out) {
   const auto release = [&](int stream) { return static_cast<uint16_t>(units_ + static_cast<size_t>(stream)); };
   if (line.signals)
     p.updates.push_back({static_cast<uint16_t>(line.unit), arch::UpdateOp::add, line.unit < kEngines ? 1 : kQueueStep});
-  if (line.loop >= 0 && line.opcode != arch::kOpLoop) {
+  if (line.loop >= 0 && line.opcode == kOpWait) {
     const Loop& loop = loops_[static_cast<size_t>(line.loop)];
     if (line.stream == kSyncUnit) {
       for (const auto& [unit, count] : loop.taken)
@@ -376,13 +374,44 @@ void Weaver::write_line(const Line& line, std::vector<arch::Insn>& out) {
     insn.operand = w.operand;
     insn.attr = w.unit() == arch::Unit::queue ? kernel_.attrs_with(w, "queue", s.queue) : w.attr;
     insn.line = w.line;
-  } else if (line.opcode == arch::kOpLoop) {
-    insn.operand = kernel_.works[loops_[static_cast<size_t>(line.loop)].work].operand;
-  } else if (line.opcode != arch::kOpEndLoop && !insn.waits && !insn.updates) {
-    return;
-  } else if (line.opcode == arch::row_by_name("semaphore_increment")->row->opcode && !insn.updates) {
-    insn.opcode = arch::row_by_name("semaphore_wait")->row->opcode;
+  } else if (line.loop >= 0 && line.opcode != kOpWait) {
+    return write_loop(line, out);
+  } else if (line.opcode == kOpWait) {
+    if (!insn.waits && !insn.updates) return;
+    if (!insn.waits) insn.opcode = kOpIncrement;
   }
+  out.push_back(insn);
+}
+
+// A loop that goes on while a register is not zero is one trip of a loop with a branch and a jump inside.
+void Weaver::write_loop(const Line& line, std::vector<arch::Insn>& out) {
+  arch::Program& p = kernel_.program();
+  Loop& loop = loops_[static_cast<size_t>(line.loop)];
+  const Work& work = kernel_.works[loop.work];
+  const auto here = [&] { return static_cast<int64_t>(out.size()); };
+  arch::Insn insn;
+  insn.opcode = line.opcode;
+  insn.operand = work.operand;
+  if (!work.repeats) return out.push_back(insn);
+  int64_t& top = loop.top[line.stream];
+  if (line.opcode == arch::kOpLoop) {
+    insn.operand = static_cast<uint32_t>(p.operands.size());
+    p.operands.push_back(arch::immediate_operand(1));
+    out.push_back(insn);
+    top = here();
+    arch::Insn leave;
+    leave.opcode = arch::kOpBranch;
+    leave.operand = static_cast<uint32_t>(p.operands.size());
+    const arch::Operand condition = p.operands[work.operand];
+    p.operands.push_back(condition);
+    p.operands.push_back(arch::immediate_operand(0));
+    return out.push_back(leave);
+  }
+  arch::Insn again;
+  again.opcode = arch::kOpJump;
+  again.attr = kernel_.attr_block({top});
+  out.push_back(again);
+  out[static_cast<size_t>(top)].attr = kernel_.attr_block({static_cast<int64_t>(arch::Compare::eq), here()});
   out.push_back(insn);
 }
 
