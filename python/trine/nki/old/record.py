@@ -223,7 +223,8 @@ def _axes(view):
             out.append((None, 0, 1))
             continue
         dim = next((d for d, s in enumerate(strides) if s <= stride and stride % s == 0), None)
-        if dim is None or dim in used or starts[dim] + stride // strides[dim] * (n - 1) >= storage.shape[dim]:
+        past = dim is not None and starts[dim] + stride // strides[dim] * (n - 1) >= storage.shape[dim]
+        if dim is None or dim in used or (past and not getattr(view, "bounds", ())):
             return None
         used.add(dim)
         out.append((dim, starts[dim], stride // strides[dim]))

@@ -3,8 +3,6 @@
 `x[i] = f(…)` lets the call that made the value write into x[i]; only where that cannot be is there a copy.
 """
 
-import contextlib
-
 from trine.nki import create, elementwise, isa_compute, isa_move, machine, movement, psum
 from trine.nki.old.index import Index, Mask, whole
 from trine.nki.old.record import cut
@@ -169,24 +167,30 @@ def masked_operand(tensor, keys):
 # --- masks ---
 
 
-@contextlib.contextmanager
-def masking(mask, shape):
-    """The calls inside work on the mask's part of tiles of this shape. Yields False when there is none."""
-    if mask is None or mask is True:
-        yield True
-        return
-    if not isinstance(mask, Mask) and mask is not False:
-        raise error("NKI003", f"mask={mask!r}", "comparisons of index expressions, joined by &")
-    region = mask.region(shape) if mask is not False else None
-    if region is None:
-        yield False
-        return
-    recorder = current().dialect
-    before, recorder.region = recorder.region, (region, tuple(shape))
-    try:
-        yield True
-    finally:
-        recorder.region = before
+class masking:
+    """`with masking(mask, shape) as something`: calls inside work on the mask's part of tiles of this shape, if any."""
+
+    __slots__ = ("region", "something", "before")
+
+    def __init__(self, mask, shape):
+        self.region, self.something = None, True
+        if mask is None or mask is True:
+            return
+        if not isinstance(mask, Mask) and mask is not False:
+            raise error("NKI003", f"mask={mask!r}", "comparisons of index expressions, joined by &")
+        box = mask.region(shape) if mask is not False else None
+        self.something = box is not None
+        self.region = (box, tuple(shape)) if self.something else None
+
+    def __enter__(self):
+        recorder = current().dialect
+        self.before = recorder.region
+        if self.region is not None:
+            recorder.region = self.region
+        return self.something
+
+    def __exit__(self, *_):
+        current().dialect.region = self.before
 
 
 # --- assignment ---
