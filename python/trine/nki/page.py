@@ -5,12 +5,33 @@ import re
 
 from trine.nki import collectives, dtypes, isa, isa_compute, isa_move, language, machine, ops
 from trine.nki.errors import RULES
+from trine.nki.old import compiler as old_compiler
+from trine.nki.old import isa as old_isa
+from trine.nki.old import language as old_language
 
 # Names of NKI 0.6 that we have not; each says so when it is used.
 MISSING = {
     "nki.collectives.all_gather_v": "sizes that only the device knows",
     "nki.collectives.all_to_all_v": "sizes that only the device knows",
 }
+OLD_MISSING = {
+    "nki.language.all_reduce": "programs of a launch are recorded one after the other",
+    "nki.language.gemm_grid, gemm_stationary_grid": "use nl.mgrid",
+    "nki.isa.builtin_custom_op": "needs the GpSimd's own binaries",
+    "nki.kernels": "kernels of the SDK; run your own",
+    "nki.FrameworkKernel": "frameworks call kernels as they are",
+}
+OLD_LIMITS = [
+    "Every loop is unrolled while tracing, so loop indices are integers and a mask of them alone is a condition.",
+    "A mask is a box of the tile: bounds on one index each, joined by `&` (or `and`). A call on a tile that a masked load "
+    "filled in part works on that part; on the chip it computes the rest too, which nobody may use.",
+    "`nki.benchmark` and `nki.profile` time with the same timer as `trine.report`. It is deterministic: every percentile is "
+    "the same number. No values are computed; results have the right shape and hold NaN. Saved programs and traces are "
+    "Trine's own formats under the names asked for.",
+    "`nki.compiler` placement (`sbuf`, `psum`: `alloc`, `mod_alloc`) is obeyed unless `force_auto_alloc` says otherwise; its "
+    "other directives are accepted and have no effect, except `no_reorder`.",
+    "Indices that the machine reads (`data[tile, i]`) need trn2 or newer, as DMA gathers do.",
+]
 # What is there with a limit that NKI has not.
 LIMITS = [
     "`.indirect()` gathers; scattering through it is refused. The number of elements is a multiple of 16.",
@@ -72,6 +93,38 @@ def language_lists():
     yield "- dtypes: " + ", ".join(f"`{n}`" for n in dtypes.by_name)
 
 
+def old_section():
+    """The functional dialect: its names, what of it is missing and how it differs."""
+    yield "`neuronxcc.nki` up to SDK 2.26, by `python/compat`: results are returned, `mask=` on every call, `nl.arange` and"
+    yield "`nl.mgrid` index, `par_dim` with block dimensions. It records the same instructions."
+    yield ""
+    own = {n: v for n, v in vars(old_language).items() if not n.startswith("_") and not inspect.ismodule(v)}
+    made = [n for n, v in own.items() if inspect.isfunction(v) and v.__module__ == old_language.__name__]
+    calls = sorted(set(made + [n for n, v in own.items() if isinstance(v, ops.Op)]) - {"all_reduce"})
+    rest = ["arange", "mgrid", "ds", "par_dim", "tile_size", "affine_range", "sequential_range", "static_range",
+            "program_id", "num_programs", "program_ndim", "nc", "spmd_dim"]  # fmt: skip
+    yield "- `nki.language`: " + ", ".join(f"`{n}`" for n in calls)
+    yield "- indices, loops, the grid: " + ", ".join(f"`{n}`" for n in rest if n in own)
+    isa_names = [n for n, v in vars(old_isa).items() if inspect.isfunction(v) and v.__module__ == old_isa.__name__]
+    yield "- `nki.isa`: " + ", ".join(f"`{n}`" for n in sorted(isa_names) if not n.startswith("_"))
+    placed = ["sbuf.alloc", "sbuf.mod_alloc", "sbuf.auto_alloc", "psum.alloc", "psum.mod_alloc", "psum.auto_alloc"]
+    told = [n for n, v in vars(old_compiler).items() if n in _DIRECTIVES]
+    yield "- `nki.compiler`: " + ", ".join(f"`{n}`" for n in placed + sorted(told))
+    yield "- `nki`: `jit(mode=…, platform_target=…)`, `baremetal`, `benchmark`, `profile`, `simulate_kernel`, `trace`"
+    yield ""
+    yield "Not here:"
+    yield ""
+    yield from (f"- `{name}`: {why}" for name, why in OLD_MISSING.items())
+    yield ""
+    yield "How it differs:"
+    yield ""
+    yield from (f"- {text}" for text in OLD_LIMITS)
+
+
+_DIRECTIVES = ("allocation_scope", "enable_stack_allocator", "force_auto_alloc", "multi_buffer", "no_reorder",
+               "skip_middle_end_transformations")  # fmt: skip
+
+
 def page():
     yield "# NKI: what there is"
     yield ""
@@ -98,6 +151,10 @@ def page():
     yield "Here with a limit:"
     yield ""
     yield from (f"- {text}" for text in LIMITS)
+    yield ""
+    yield "## The functional dialect"
+    yield ""
+    yield from old_section()
     yield ""
     yield "## Errors"
     yield ""

@@ -10,6 +10,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "python/compat"))
 
 import neuronxcc.nki as nki  # noqa: E402
+import neuronxcc.nki.compiler as ncc  # noqa: E402
 import neuronxcc.nki.isa as nisa  # noqa: E402
 import neuronxcc.nki.language as nl  # noqa: E402
 from trine.nki.old.index import Index, Mask, arange, mgrid  # noqa: E402
@@ -284,3 +285,29 @@ def test_scatter_with_addition():
     want = table.copy()
     want[index[:, 0]] += values
     np.testing.assert_allclose(kernel(table, index, values), want, rtol=1e-6)
+
+
+def test_addresses_counted_up_in_a_loop_count_once():
+    def fn(a):
+        out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+        at = 0
+        for i in nl.affine_range(a.shape[0] // 128):
+            tile = nl.ndarray((128, 64), dtype=a.dtype, buffer=ncc.sbuf.mod_alloc(base_addr=at))
+            at += 256
+            parts = nl.ndarray((2, nl.par_dim(128), 64), dtype=a.dtype, buffer=ncc.sbuf.mod_alloc(base_addr=at, num_free_tiles=(2,)))
+            at += 512
+            tile[...] = nl.load(a[nl.ds(i * 128, 128), :])
+            for k in nl.static_range(2):
+                parts[k] = nl.multiply(tile, 2.0 + k)
+            tile[...] = nl.add(parts[0], parts[1])
+            nl.store(out[nl.ds(i * 128, 128), :], tile)
+        return out
+
+    a = numbers(1024, 64)
+    kernel = nki.jit(fn)
+    np.testing.assert_allclose(kernel(a), 5 * a, rtol=1e-6)
+    text = text_of(kernel, a)
+    assert {word.split()[0] for word in text.split(" at ")[1:] if word[0] == "0"} == {"0:0", "0:256", "0:512"}
+    free = ncc.force_auto_alloc(kernel)
+    np.testing.assert_allclose(free(a), 5 * a, rtol=1e-6)
+    assert free.compiled("trn2", (a,), {})[0] is not kernel.compiled("trn2", (a,), {})[0]

@@ -99,4 +99,14 @@ def _unchanged(func=None, **_):
     return (lambda f: f) if func is None else func
 
 
-enable_stack_allocator = force_auto_alloc = skip_middle_end_transformations = _unchanged
+enable_stack_allocator = skip_middle_end_transformations = _unchanged
+
+
+def force_auto_alloc(func=None):
+    """The kernel with every tensor placed by the scheduler, whatever it says itself."""
+    if func is None:
+        return force_auto_alloc
+    if hasattr(func, "placed_by_scheduler"):
+        return func.placed_by_scheduler()
+    func.force_auto_alloc = True
+    return func

@@ -7,18 +7,19 @@ from enum import IntEnum
 
 import numpy as np
 
-from trine.nki import create, dtypes, elementwise, isa_compute, isa_move
+from trine.nki import dtypes, elementwise, isa_compute, isa_move
 from trine.nki.isa_compute import FP32_MIN, get_nc_version
 from trine.nki.isa_enums import engine, nc_version, oob_mode, reduce_cmd
+from trine.nki.old.blocks import allocate
+from trine.nki.old.calls import F32, column, fit, multiplied, need, new, on_part, run, skip
 from trine.nki.old.index import Index, Mask
 from trine.nki.old.record import cut
-from trine.nki.old.tile import Blocks, Tile, allocate, masking
-from trine.nki.tensor import PSUM, SBUF, NkiTensor, as_dtype
+from trine.nki.old.tile import Tile
+from trine.nki.tensor import PSUM, SBUF, as_dtype
 from trine.nki.trace import current, error, missing
 
 tensor_engine, vector_engine, scalar_engine = engine.tensor, engine.vector, engine.scalar
 gpsimd_engine, unknown_engine, dma_engine = engine.gpsimd, engine.unknown, engine.dma
-F32 = elementwise.F32
 
 
 class dge_mode(IntEnum):
@@ -43,91 +44,6 @@ class fp32:
 
     min = FP32_MIN
     max = -FP32_MIN
-
-
-def need(x, what):
-    """x, which must be a tile."""
-    if isinstance(x, Blocks):
-        raise error("NKI003", f"{what}={x!r}", "a tile: index the block dimensions first")
-    if not isinstance(x, NkiTensor):
-        raise error("NKI003", f"{what}={x!r}", "a tile")
-    return Tile.of(x)
-
-
-def new(shape, dtype, otherwise, buffer=SBUF):
-    """A fresh result tile; dtype None is what the call has by default."""
-    made = Tile.of(create.ndarray(shape, as_dtype(dtype) if dtype is not None else otherwise, buffer))
-    recorder = current().dialect
-    if dtype is not None:
-        recorder.cast.add(made.storage)
-    if buffer is PSUM:
-        recorder.left_in_psum.add(made.storage)
-    return made
-
-
-def multiplied(x, what):
-    """An operand of a matmul. A result that a call left in PSUM is copied; a tile that the kernel put there is not."""
-    x = need(x, what)
-    return Tile.of(elementwise.to_sbuf(x)) if x.storage in current().dialect.left_in_psum else x
-
-
-def run(f, dst, mask, shape=None, **operands):
-    """f(dst=…, operands…) on what the mask leaves of tiles of this shape (dst's); returns all of dst."""
-    with masking(mask, dst.shape if shape is None else shape) as something:
-        if something:
-            f(dst=dst, **operands)
-        else:
-            skip(dst)
-    return dst
-
-
-def skip(dst):
-    """The result of a call that is not made."""
-    current().dialect.skipped.add(dst.storage)
-    return dst
-
-
-def on_part(f, dst, mask, data, turned=False, **operands):
-    """As run, for calls whose other arguments follow from the part: f(dst, data, box, …). turned: dst is transposed."""
-    recorder = current().dialect
-    with masking(mask, data.shape) as something:
-        region = recorder.region[0] if recorder.region is not None and mask is not None else None
-        saved, recorder.region = recorder.region, None
-        if something:
-            box = recorder.part(data, region)
-            if box is None:
-                f(dst, data, [(0, n) for n in data.shape], **operands)
-            else:
-                out = box[::-1] if turned else box
-                f(cut(dst, out), cut(data, box), box, **operands)
-                recorder.was_cut(dst, out)
-        else:
-            skip(dst)
-        recorder.region = saved
-    return dst
-
-
-def fit(*tiles):
-    """Tiles of one shape: what has 1 in a dimension is repeated there, partitions included."""
-    shape = tuple(max(sizes) for sizes in zip(*(t.shape for t in tiles)))
-    out = []
-    for t in tiles:
-        if t.shape[0] == 1 and shape[0] > 1:
-            t = t.broadcast_to((shape[0],) + t.shape[1:])
-        for d in range(1, t.ndim):
-            if t.shape[d] == 1 and shape[d] > 1:
-                t = t.broadcast(d, shape[d])
-        out.append(t)
-    return out
-
-
-def column(operand, data):
-    """A scalar operand as an engine takes it: a number, or one f32 value per partition."""
-    if not isinstance(operand, NkiTensor):
-        return operand
-    if operand.shape[0] == 1 and data.shape[0] > 1:
-        operand = Tile.of(operand).broadcast_to((data.shape[0],) + operand.shape[1:])
-    return operand if operand.dtype is F32 else Tile.of(elementwise.copy(operand, F32))
 
 
 # --- elementwise ---
@@ -227,7 +143,7 @@ def tensor_tensor_scan(data0, data1, initial, op0, op1, reverse0=False, reverse1
 # --- selection ---
 
 
-def affine_pattern(index, shape):
+def _affine_pattern(index, shape):
     """(pattern, offset, channel_multiplier) of an index expression over a tile."""
     index = index.padded(len(shape))
     pattern = [[c, n] for c, n in zip(index.coefs[1:], shape[1:])] or [[0, 1]]
@@ -241,7 +157,7 @@ def affine_select(pred, on_true_tile, on_false_value, *, mask=None, dtype=None, 
     compare = "equal" if len(pred.parts) == 2 else "greater_equal"
 
     def f(dst, data, box):
-        pattern, offset, channel = affine_pattern(pred.parts[0].padded(data.ndim).within(box), data.shape)
+        pattern, offset, channel = _affine_pattern(pred.parts[0].padded(data.ndim).within(box), data.shape)
         isa_move.affine_select(dst, pattern, channel, data, on_false_value, compare, offset)
 
     return on_part(f, new(source.shape, dtype, on_true_tile.dtype), mask, source)
@@ -254,7 +170,7 @@ def iota(expr, dtype, *, mask=None, **_):
     dst = new(shape, dtype, None)
     region = mask.region(shape) if isinstance(mask, Mask) else [(0, n) for n in shape]
     if region is not None and mask is not False:
-        pattern, offset, channel = affine_pattern(expr.padded(len(shape)).within(region), [b - a for a, b in region])
+        pattern, offset, channel = _affine_pattern(expr.padded(len(shape)).within(region), [b - a for a, b in region])
         isa_move.iota(cut(dst, region), pattern, offset, channel)
         current().dialect.was_cut(dst, region)
     return dst
@@ -292,7 +208,7 @@ def sequence_bounds(*, segment_ids, dtype=None, **_):
 # --- reductions and statistics ---
 
 
-def ordered_axes(axis, ndim):
+def _ordered_axes(axis, ndim):
     """(kept dimensions, reduced ones) of a reduction over free axes."""
     axes = sorted(a + ndim if a < 0 else a for a in ([axis] if isinstance(axis, int) else list(axis)))
     if not axes or axes[0] <= 0 or axes[-1] >= ndim:
@@ -303,7 +219,7 @@ def ordered_axes(axis, ndim):
 
 def tensor_reduce(op, data, axis, *, mask=None, dtype=None, negate=False, keepdims=False, **_):
     data = need(data, "data")
-    kept, axes = ordered_axes(axis, data.ndim)
+    kept, axes = _ordered_axes(axis, data.ndim)
     shape = [1 if d in axes else n for d, n in enumerate(data.shape)] if keepdims else [data.shape[d] for d in kept]
     dst = new(shape if len(shape) > 1 else shape + [1], dtype, data.dtype)
     region = mask.region(data.shape) if isinstance(mask, Mask) else None
@@ -393,6 +309,9 @@ def nc_matmul(stationary, moving, *, is_stationary_onezero=False, is_moving_onez
     parts = _matmul_parts(stationary, moving, mask)
     if parts is not None:
         k, m, n = parts
+        if (k, m, n) == ((0, stationary.shape[0]), (0, rows), (0, columns)):
+            isa_move.nc_matmul(dst, stationary, moving, **options)
+            return dst
         isa_move.nc_matmul(cut(dst, [m, n]), cut(stationary, [k, m]), cut(moving, [k, n]), **options)
         if (m, n) != ((0, rows), (0, columns)):
             current().dialect.was_cut(dst, [m, n])
@@ -426,7 +345,10 @@ def nc_transpose(data, *, mask=None, dtype=None, engine=engine.unknown, **_):
     columns, rows = data.shape
     small = rows <= 32 and columns <= 32
     on_vector = engine is vector_engine or (engine is not tensor_engine and (small or data.storage.space == "psum"))
-    dst = new((rows, columns), None, data.dtype, SBUF if on_vector else PSUM)
+    if on_vector or data.dtype.bits > 8:
+        dst = new((rows, columns), None, data.dtype, SBUF if on_vector else PSUM)
+    else:  # the array writes 8-bit elements two bytes apart
+        dst = new((rows, columns, 2), None, data.dtype, PSUM)[:, :, 0]
     chosen = vector_engine if on_vector else tensor_engine
     on_part(lambda d, s, _: isa_move.nc_transpose(d, s, engine=chosen), dst, mask, data, turned=True)
     return dst if dtype is None or as_dtype(dtype) is data.dtype else Tile.of(elementwise.copy(dst, dtype))

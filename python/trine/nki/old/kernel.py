@@ -7,9 +7,10 @@ import numpy as np
 
 from trine.nki import create
 from trine.nki.kernel import Kernel, map_results
+from trine.nki.old.blocks import Blocks
 from trine.nki.old.joined import join_masks
 from trine.nki.old.record import Recorder
-from trine.nki.old.tile import Blocks, Tile
+from trine.nki.old.tile import Tile
 from trine.nki.tensor import SHARED_HBM, NkiTensor
 from trine.nki.trace import error
 
@@ -31,15 +32,25 @@ def results(result):
     return result
 
 
-def dialect(tracer):
-    return Recorder(tracer, Tile.of, results)
+def dialect(tracer, placed=True):
+    return Recorder(tracer, Tile.of, results, placed)
+
+
+_unplaced = functools.partial(dialect, placed=False)
 
 
 class FunctionalKernel(Kernel):
     """A kernel of the functional dialect. `kernel[4, nl.nc(2)](…)` runs one program for each point of the grid."""
 
     def __init__(self, fn, target=None, simulate=False, schedule=(), grid=(), dialect=dialect, ranks=0):
+        if getattr(fn, "force_auto_alloc", False):
+            dialect = _unplaced
         super().__init__(join_masks(fn), target, simulate, schedule, grid, dialect, ranks)
+
+    def placed_by_scheduler(self):
+        made = self._but(dialect=_unplaced)
+        made._cache = {}
+        return made
 
 
 def _as_kernel(func, simulate=False, target=None):

@@ -8,11 +8,13 @@ from trine.nki import reduce as reductions
 from trine.nki.isa_compute import FP32_MIN
 from trine.nki.language import ds, hbm, num_programs, private_hbm, program_id, program_ndim, psum, sbuf, shared_hbm, tile_size
 from trine.nki.old import isa as nisa
+from trine.nki.old.blocks import Blocks, ParDim, allocate
+from trine.nki.old.calls import F32, need, new, run, skip
 from trine.nki.old.index import Index, Mask, arange, mgrid
-from trine.nki.old.isa import need, new, ordered_axes
+from trine.nki.old.isa import _ordered_axes as ordered_axes
 from trine.nki.old.loops import affine_range, dynamic_range, nc, reduction_place, sequential_range, spmd_dim, static_range
 from trine.nki.old.record import cut
-from trine.nki.old.tile import Blocks, ParDim, Tile, add_into, allocate, assign, conform, masking
+from trine.nki.old.tile import Tile, add_into, assign, conform, masking
 from trine.nki.tensor import NkiTensor, as_dtype
 from trine.nki.trace import current, error, missing
 
@@ -110,7 +112,7 @@ def load(src, *, mask=None, dtype=None, **_):
         raise error("NKI016", f"nl.load of {src!r}", "a tensor in HBM", "it is on chip already: nl.copy")
     if src.ndim == 1:
         src = src.expand_dim(1)
-    return nisa.run(isa_move.dma_copy, new(src.shape, dtype, src.dtype), mask, src=src)
+    return run(isa_move.dma_copy, new(src.shape, dtype, src.dtype), mask, src=src)
 
 
 def store(dst, value, *, mask=None, **_):
@@ -192,7 +194,7 @@ def atomic_rmw(dst, value, op, *, mask=None, **_):
 def _run(f, mask, dtype, x, *others):
     """A function of the current dialect on what the mask leaves of x; a tile of x's shape."""
     with masking(mask, x.shape) as something:
-        out = Tile.of(f(x, *others)) if something else nisa.skip(new(x.shape, dtype, x.dtype))
+        out = Tile.of(f(x, *others)) if something else skip(new(x.shape, dtype, x.dtype))
     if dtype is not None:
         current().dialect.cast.add(out.storage)
     return out
@@ -237,7 +239,7 @@ def _binary(name, default=None):
         dtype = dtype if dtype is not None else default
         dtype = U8 if dtype is bool else dtype
         if name == "divide" and dtype is None and not any(t.dtype.is_float for t in (x, y) if isinstance(t, NkiTensor)):
-            dtype = nisa.F32  # a quotient of whole numbers is none
+            dtype = F32  # a quotient of whole numbers is none
         if not isinstance(x, NkiTensor):
             return _run(lambda t: function(x, t, dtype), mask, dtype, need(y, "y"))
         big = x if not isinstance(y, NkiTensor) or x.size >= y.size else y
@@ -296,19 +298,19 @@ def mean(x, axis, *, dtype=None, mask=None, keepdims=False, **_):
     count = 1
     for d in ordered_axes(axis, x.ndim)[1]:
         count *= x.shape[d] if box is None else box[d][1] - box[d][0]
-    total = nisa.tensor_reduce("add", x, axis, mask=mask, dtype=nisa.F32, keepdims=keepdims)
+    total = nisa.tensor_reduce("add", x, axis, mask=mask, dtype=F32, keepdims=keepdims)
     return nisa.tensor_scalar(total, "multiply", 1.0 / count, dtype=x.dtype if dtype is None else dtype)
 
 
 def var(x, axis, *, dtype=None, mask=None, **_):
     """Variance over free axes."""
-    away = subtract(x, mean(x, axis, dtype=nisa.F32, mask=mask, keepdims=True), dtype=nisa.F32, mask=mask)
+    away = subtract(x, mean(x, axis, dtype=F32, mask=mask, keepdims=True), dtype=F32, mask=mask)
     return mean(square(away, mask=mask), axis, dtype=x.dtype if dtype is None else dtype, mask=mask)  # noqa: F821
 
 
 def all(x, axis, *, dtype=bool, mask=None, **_):
     """1 where no element along the axes is zero."""
-    nonzero = not_equal(x, 0.0, dtype=nisa.F32, mask=mask)  # noqa: F821
+    nonzero = not_equal(x, 0.0, dtype=F32, mask=mask)  # noqa: F821
     return nisa.tensor_reduce("min", nonzero, axis, mask=mask, dtype=U8 if dtype is bool else dtype)
 
 

@@ -1,6 +1,8 @@
 """Loops and the launch grid of the functional dialect. Every loop is unrolled while tracing."""
 
 import contextlib
+import functools
+import sys
 
 from trine.nki import language as current_language
 from trine.nki.old.index import whole
@@ -12,16 +14,16 @@ class LoopIndex(int):
 
 
 class _Loop:
-    """The running iteration of a loop."""
+    """A loop and its running iteration. static: AWS's tracer unrolls it too, the others it walks through once."""
 
-    def __init__(self):
-        self.at = None
+    def __init__(self, static):
+        self.at, self.static = None, static
 
 
-def _range(*args, directives=None, **_):
+def _range(*args, static=False, directives=None, **_):
     ordered = directives if hasattr(directives, "__enter__") else contextlib.nullcontext()
     loops = current().dialect.loops
-    loop = _Loop()
+    loop = _Loop(static)
     loops.append(loop)
     try:
         for n in range(*(whole(a) for a in args)):
@@ -33,18 +35,36 @@ def _range(*args, directives=None, **_):
         loops.remove(loop)
 
 
-affine_range = sequential_range = static_range = _range
+affine_range = sequential_range = _range
+static_range = functools.partial(_range, static=True)
 dynamic_range = current_language.dynamic_range
 
 
 def reduction_place(loop_indices):
     """A key that is the same for the iterations of the given loops, and for nothing else."""
     indices = loop_indices if isinstance(loop_indices, (list, tuple)) else [loop_indices]
-    over = {id(i.loop) for i in indices if isinstance(i, LoopIndex)}
+    over = {i.loop for i in indices if isinstance(i, LoopIndex)}
     loops = current().dialect.loops
     if not over:
         raise error("NKI028", f"loop_indices={loop_indices!r}", "indices of the nl.affine_range loops around the call")
-    return user_frame(), tuple((id(loop), loop.at) for loop in loops if id(loop) not in over)
+    return user_frame(), tuple((loop, loop.at) for loop in loops if loop not in over)
+
+
+def first_placement(buffer):
+    """Where the first iteration put this tensor: a kernel that counts addresses up in a loop does so once, not each time."""
+    recorder = current().dialect
+    now = tuple((loop, loop.at) for loop in recorder.loops if not loop.static)
+    if not now:
+        return buffer
+    here, frame = [], sys._getframe(1)
+    while frame is not None and frame.f_code.co_name != "_trace":
+        here.append((frame.f_code, frame.f_lineno))
+        frame = frame.f_back
+    here = tuple(here)
+    before, count = recorder.placings.get(here, (None, 0))
+    count = count + 1 if before == now else 0
+    recorder.placings[here] = now, count
+    return recorder.placements.setdefault((here, count), buffer)
 
 
 class SpmdDim:

@@ -55,8 +55,9 @@ class Held:
 class Recorder:
     """One per trace: what of every tile is written, zeros that wait, and the mask around the call in hand."""
 
-    def __init__(self, tracer, wrap, results):
+    def __init__(self, tracer, wrap, results, placed=True):
         self.tracer, self.wrap, self.results = tracer, wrap, results
+        self.placed = placed  # addresses that the kernel gives are obeyed
         self.hulls = {}  # storage -> WHOLE, or [first, end) of each dimension that is written
         self.zeros = {}  # PSUM storage -> boxes that are written, the rest being zeros nobody has made yet
         self.cast = set()  # storages whose dtype the kernel named
@@ -64,6 +65,7 @@ class Recorder:
         self.left_in_psum = set()  # storages that calls made in PSUM
         self.region = None  # (box, shape) of a mask
         self.loops = []  # Python loops around the call in hand, outermost first
+        self.placements, self.placings = {}, {}  # see loops.first_placement
         self.reductions = {}  # nl.loop_reduce: place and iteration -> its tile
 
     def emit(self, row, operands, attrs, engine, name):
@@ -151,7 +153,8 @@ class Recorder:
         if axes is None:
             self.hulls[storage] = WHOLE
             return
-        box = [(s, s + 1) for s in _starts(view)]
+        loose = any(dim is None and n > 1 for (dim, _, _), n in zip(axes, view.shape))
+        box = [(0, n) if loose and d else (s, s + 1) for d, (s, n) in enumerate(zip(_starts(view), storage.shape))]
         for (dim, start, step), n in zip(axes, view.shape):
             if dim is not None:
                 box[dim] = (start, start + step * (n - 1) + 1)
@@ -213,21 +216,22 @@ def _starts(view):
 
 
 def _axes(view):
-    """(storage's dimension or None, start, step) of each dimension of a view, or None where they do not correspond."""
+    """(storage's dimension or None, start, step) of each dimension of a view; None for all where nothing corresponds.
+
+    The first is the partition. Windows that overlap have no dimension of their own.
+    """
     storage = view.storage
     if view.dtype is not storage.dtype or view.dynamic is not None:
         return None
     strides, starts, out, used = row_strides(storage.shape), _starts(view), [], set()
+    beyond = bool(getattr(view, "bounds", ()))
     for n, stride in zip(view.shape, view.strides):
-        if n == 1 or stride == 0:
-            out.append((None, 0, 1))
-            continue
-        dim = next((d for d, s in enumerate(strides) if s <= stride and stride % s == 0), None)
-        past = dim is not None and starts[dim] + stride // strides[dim] * (n - 1) >= storage.shape[dim]
-        if dim is None or dim in used or (past and not getattr(view, "bounds", ())):
-            return None
+        dim = next((d for d, s in enumerate(strides) if 0 < s <= stride and stride % s == 0), None) if n > 1 else None
+        if dim is not None:
+            past = starts[dim] + stride // strides[dim] * (n - 1) >= storage.shape[dim]
+            dim = None if dim in used or (past and not beyond) else dim
         used.add(dim)
-        out.append((dim, starts[dim], stride // strides[dim]))
+        out.append((dim, starts[dim], stride // strides[dim]) if dim is not None else (None, 0, 1))
     return out
 
 
