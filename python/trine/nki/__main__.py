@@ -1,0 +1,282 @@
+"""`trine nki FILE.py::kernel`: a kernel's time from its shapes, on one instance or over all of them.
+
+The `trine` command starts this with the Python of the environment. Data goes to stdout, everything else to stderr.
+"""
+
+import argparse
+import ast
+import difflib
+import importlib.util
+import inspect
+import json
+import os
+import sys
+import traceback
+
+import numpy as np
+
+from trine import _core
+from trine.nki import arrays, dtypes, machine
+from trine.nki.errors import NkiError
+from trine.nki.kernel import Kernel, jit
+from trine.nki.kernel import run as run_kernel
+
+OK, CHECK_FAILED, USAGE, UNSUPPORTED, OUT_OF_MEMORY, OUTSIDE = 0, 1, 2, 3, 4, 5
+CAPACITY = ("NKI019", "NKI030")  # codes of what does not fit
+
+
+class Stop(Exception):
+    """What keeps the command from going on, with its exit code."""
+
+    def __init__(self, code, text):
+        super().__init__(text)
+        self.code = code
+
+
+# --- what was asked for ---
+
+
+def parser():
+    p = argparse.ArgumentParser(prog="trine nki", add_help=False)
+    p.add_argument("target")
+    for name in ("shapes", "dtype", "instance", "grid", "trace", "picture"):
+        p.add_argument(f"--{name}")
+    p.add_argument("--arg", action="append", default=[])
+    p.add_argument("--seed", type=int, default=0)
+    for name in ("sweep", "explain", "values", "json"):
+        p.add_argument(f"--{name}", action="store_true")
+    p.error = lambda text: (_ for _ in ()).throw(Stop(USAGE, text))
+    return p
+
+
+def load_kernel(target):
+    """The kernel that FILE.py::name means; the name may be left out where the file has one kernel."""
+    path, _, name = target.partition("::")
+    if not os.path.exists(path):
+        raise Stop(OUTSIDE, f"no file {path}; expected FILE.py::kernel")
+    sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
+    spec = importlib.util.spec_from_file_location(os.path.splitext(os.path.basename(path))[0], path)
+    if spec is None:
+        raise Stop(USAGE, f"{path} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception:
+        traceback.print_exc()
+        raise Stop(UNSUPPORTED, f"{path} could not be imported") from None
+    kernels = [n for n, v in vars(module).items() if isinstance(kernel_of(v), Kernel)]
+    if not name and len(kernels) != 1:
+        raise Stop(USAGE, f"{path} has {', '.join(kernels) or 'no kernel'}; name one: {path}::kernel")
+    found = getattr(module, name or kernels[0], None)
+    if isinstance(kernel_of(found), Kernel):
+        return kernel_of(found)
+    if inspect.isfunction(found):
+        return jit(found)
+    near = difflib.get_close_matches(name, kernels, 1, 0) or kernels
+    raise Stop(USAGE, f"no kernel {name} in {path}" + (f"; nearest: {near[0]}" if near else ""))
+
+
+def kernel_of(value):
+    """A kernel, also from a benchmark of it."""
+    return value if isinstance(value, Kernel) else getattr(value, "kernel", None)
+
+
+def read_dtype(text):
+    found = dtypes.find(text) or dtypes.by_trine.get(text)
+    if found is None:
+        raise Stop(USAGE, f"no dtype {text}; expected one of {', '.join(dtypes.by_name)}")
+    return found
+
+
+def read_shape(text, dtype):
+    """128x512 or 128x512:bfloat16."""
+    sizes, _, own = text.partition(":")
+    try:
+        shape = tuple(int(n) for n in sizes.split("x"))
+    except ValueError:
+        raise Stop(USAGE, f"found shape {sizes}, expected sizes joined by x, for example 128x512") from None
+    return arrays.ShapeDtype(shape, read_dtype(own) if own else dtype)
+
+
+def read_arguments(kernel, asked):
+    """Keyword arguments of the kernel, from --shapes and --arg."""
+    names = list(inspect.signature(kernel.fn).parameters)
+    dtype, given = read_dtype(asked.dtype or "float32"), {}
+    for at, part in enumerate(p for p in (asked.shapes or "").split(",") if p):
+        name, equals, text = part.partition("=")
+        if not equals:
+            if at >= len(names):
+                raise Stop(USAGE, f"{len(names)} parameters, {', '.join(names)}, and a shape more: {part}")
+            name, text = names[at], part
+        given[name] = read_shape(text, dtype)
+    for part in asked.arg:
+        name, equals, text = part.partition("=")
+        if not equals:
+            raise Stop(USAGE, f"found --arg {part}, expected NAME=VALUE")
+        try:
+            given[name] = ast.literal_eval(text)
+        except (ValueError, SyntaxError):
+            given[name] = text
+    for name in given:
+        if name not in names:
+            near = difflib.get_close_matches(name, names, 1, 0)
+            raise Stop(USAGE, f"{kernel.__name__} has no parameter {name}" + (f"; nearest: {near[0]}" if near else ""))
+    lacking = [n for n, p in inspect.signature(kernel.fn).parameters.items()
+               if n not in given and p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]  # fmt: skip
+    if lacking:
+        raise Stop(USAGE, f"{kernel.__name__} needs {', '.join(lacking)}: --shapes {lacking[0]}=128x512 for an array, "
+                          f"--arg {lacking[0]}=VALUE for the rest")  # fmt: skip
+    return given
+
+
+def read_grid(kernel, text):
+    try:
+        return kernel[tuple(int(n) for n in text.split(","))] if text else kernel
+    except ValueError:
+        raise Stop(USAGE, f"found --grid {text}, expected numbers, for example 4,2") from None
+
+
+def read_instance(kernel, name):
+    """--instance, or the one that the kernel's target and the environment mean."""
+    if name is None:
+        return machine.instance_of_chip(machine.target_chip(kernel.target, kernel.where()))
+    names = [i["name"] for i in _core.instances()]
+    if name not in names:
+        raise Stop(USAGE, f"no instance {name}; nearest: {difflib.get_close_matches(name, names, 1, 0)[0]}")
+    return name
+
+
+# --- what comes out ---
+
+
+def random_arrays(given, seed):
+    """The arguments with standard normal (whole, for integers) data for every shape."""
+    rng = np.random.default_rng(seed)
+    out = {}
+    for name, value in given.items():
+        if isinstance(value, arrays.ShapeDtype):
+            if value.dtype.numpy is None:
+                raise Stop(UNSUPPORTED, f"{name} is {value.dtype}, which NumPy cannot hold; --values needs arrays")
+            whole = not value.dtype.is_float
+            data = rng.integers(0, 2, value.shape) if whole else rng.standard_normal(value.shape)
+            value = data.astype(value.dtype.numpy)
+        out[name] = value
+    return out
+
+
+def show_values(kernel, given, asked, instance):
+    chip = machine.instance(instance)["chip"]
+    compiled, data = kernel.compiled(chip, (), random_arrays(given, asked.seed))
+    result = run_kernel(compiled, chip, data)
+    results = result if isinstance(result, (tuple, list)) else [result]
+    rows = []
+    for i, r in enumerate(r for r in results if r is not None):
+        wide = np.asarray(r).astype(np.float64)
+        rows.append({"result": i, "dtype": str(r.dtype), "shape": list(r.shape), "min": wide.min(), "max": wide.max(),
+                     "mean": wide.mean(), "nan": int(np.isnan(wide).sum())})  # fmt: skip
+    if asked.json:
+        return rows
+    print(f"{kernel.__name__} on {chip}: values on random inputs, seed {asked.seed}; nothing the machine would refuse")
+    for r in rows:
+        print(f"  result {r['result']}  {r['dtype']}{r['shape']}  min {r['min']:.6g}  max {r['max']:.6g}  mean {r['mean']:.6g}"
+              + (f"  {r['nan']} NaN" if r["nan"] else ""))  # fmt: skip
+    print()
+    return rows
+
+
+def duration(ns):
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
+        if ns >= size:
+            return f"{ns / size:.4g} {unit}"
+    return f"{ns:.0f} ns"
+
+
+def sweep(kernel, given):
+    """One row per instance that has NeuronCores for NKI; programs are compiled once per chip."""
+    from trine.reports import report
+
+    rows = []
+    for instance in _core.instances():
+        if machine.chip(instance["chip"])["generation"] < 2:
+            continue
+        row = {"instance": instance["name"], "chip": instance["chip"]}
+        try:
+            r = report(kernel, instance=instance["name"], **given)
+            row |= {"time_ns": r.time_ns, "band_ns": list(r.band), "bound": r.bound, "mfu_pct": 100 * r.mfu,
+                    "mbu_pct": 100 * r.mbu, "cost_usd": r.cost_usd, "energy_j": r.energy_j}  # fmt: skip
+        except NkiError as e:
+            row |= {"refused": e.code, "why": e.found or e.rule, "line": e.line}
+        rows.append(row)
+    return rows
+
+
+def sweep_table(kernel, rows):
+    table = [["instance", "time", "90 % band", "bound by", "MFU", "MBU", "$ for 1M runs", "J/run"]]
+    for r in rows:
+        if "refused" in r:
+            table.append([r["instance"], r["refused"], r["why"], "", "", "", "", ""])
+            continue
+        low, high = r["band_ns"]
+        cost = "–" if r["cost_usd"] is None else f"{1e6 * r['cost_usd']:.4g}"
+        table.append([r["instance"], duration(r["time_ns"]), f"{duration(low)} – {duration(high)}", r["bound"],
+                      f"{r['mfu_pct']:.1f} %", f"{r['mbu_pct']:.1f} %", cost, f"{r['energy_j']:.3g}"])  # fmt: skip
+    widths = [max(len(row[c]) for row in table) for c in range(len(table[0]))]
+    lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths)).rstrip() for row in table]
+    return f"{kernel.__name__} on one core of each\n\n" + "\n".join(lines)
+
+
+def run(asked):
+    kernel = read_grid(load_kernel(asked.target), asked.grid)
+    given = read_arguments(kernel, asked)
+    out = {"version": 1, "report": "nki", "kernel": kernel.__name__}
+    instance = read_instance(kernel, asked.instance)
+    if asked.values:
+        out["values"] = show_values(kernel, given, asked, instance)
+    if asked.sweep:
+        out["sweep"] = sweep(kernel, given)
+        text = sweep_table(kernel, out["sweep"])
+    else:
+        text = one(kernel, given, asked, instance, out)
+    print(json.dumps(out, indent=2) if asked.json else text)
+
+
+def one(kernel, given, asked, instance, out):
+    """The report (and what else was asked for) on one instance; fills `out`, returns the text."""
+    from trine.reports import explain, report
+
+    made = report(kernel, instance=instance, **given)
+    out["time"] = json.loads(made.to_json())
+    text = str(made)
+    if asked.explain:
+        why = explain(kernel, instance=made.instance, **given)
+        out["explain"] = json.loads(why.to_json())
+        text += f"\n\n{why}"
+    for path, draw in ((asked.trace, made.trace), (asked.picture, made.picture)):
+        if path:
+            draw(path)
+            print(f"→ {path}", file=sys.stderr)
+    return text
+
+
+def main(typed=None) -> int:
+    try:
+        run(parser().parse_args(typed))
+    except Stop as e:
+        print(f"trine nki: {e}", file=sys.stderr)
+        return e.code
+    except NkiError as e:
+        print(e, file=sys.stderr)
+        at_run_time = e.code >= "NKI040" and e.code != "NKI049"
+        return OUT_OF_MEMORY if e.code in CAPACITY else CHECK_FAILED if at_run_time else UNSUPPORTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads on; Python flushes at exit
+        return OUTSIDE
+    except Exception:  # the kernel's own: an assertion, a name that is not there
+        traceback.print_exc()
+        return UNSUPPORTED
+    return OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())
