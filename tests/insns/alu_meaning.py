@@ -21,9 +21,9 @@ ARITHMETIC = {
     "logical_or": lambda a, b: f32((a != 0) | (b != 0)),
     "logical_xor": lambda a, b: f32((a != 0) ^ (b != 0)),
 }
-ABSOLUTE = {  # abs_ops: NeuronCore-v4
-    "abs_max": lambda a, b: ARITHMETIC["max"](np.abs(a), np.abs(b)),
-    "abs_min": lambda a, b: ARITHMETIC["min"](np.abs(a), np.abs(b)),
+ABSOLUTE = {  # abs_ops: NeuronCore-v4; the operand itself, with its sign
+    "abs_max": lambda a, b: np.where(np.isnan(a) | (np.abs(a) > np.abs(b)), a, b),
+    "abs_min": lambda a, b: np.where(np.isnan(a) | (np.abs(a) < np.abs(b)), a, b),
 }
 UNARY = {"abs": np.abs, "reciprocal": lambda a: np.float32(1) / a}
 UNARY_V4 = {"square": lambda a: a * a, "relu": lambda a: np.where(np.isnan(a) | (a > 0), a, np.float32(0))}

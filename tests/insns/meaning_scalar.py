@@ -162,8 +162,8 @@ REDUCTIONS = {
     "add": (np.add, 0.0),
     "max": (np.maximum, -np.inf),
     "min": (np.minimum, np.inf),
-    "abs_max": (lambda a, b: np.maximum(np.abs(a), np.abs(b)), 0.0),
-    "abs_min": (lambda a, b: np.minimum(np.abs(a), np.abs(b)), np.inf),
+    "abs_max": (lambda a, b: np.where(np.abs(a) > np.abs(b), a, b), 0.0),
+    "abs_min": (lambda a, b: np.where(np.abs(a) < np.abs(b), a, b), np.inf),
 }
 
 

@@ -96,8 +96,9 @@ constexpr AluRow<float> kF32[] = {
     loops<float, [](float a, float b) { return float((a != 0) | (b != 0)); }>(),
     loops<float, [](float a, float b) { return float((a != 0) ^ (b != 0)); }>(),
     loops<float, [](float a, float b) { return std::pow(a, b); }>(),
-    loops<float, [](float a, float b) { return kMax(kAbs(a), kAbs(b)); }>(),
-    loops<float, [](float a, float b) { return kMin(kAbs(a), kAbs(b)); }>(),
+    // the operand of the larger or smaller magnitude, with its sign; b when they are equal (nki.language.abs_max)
+    loops<float, [](float a, float b) { return (kAbs(a) > kAbs(b)) || a != a ? a : b; }>(),
+    loops<float, [](float a, float b) { return (kAbs(a) < kAbs(b)) || a != a ? a : b; }>(),
     unary<float, kAbs>(),
     unary<float, [](float a) { return a * a; }>(),
     unary<float, [](float a) { return (a > 0 || a != a) ? a : 0.0f; }>(),
