@@ -207,6 +207,8 @@ def sweep(kernel, given):
                     "mbu_pct": 100 * r.mbu, "cost_usd": r.cost_usd, "energy_j": r.energy_j}  # fmt: skip
         except NkiError as e:
             row |= {"refused": e.code, "why": e.found or e.rule, "line": e.line}
+        except Exception as e:  # the kernel's own, which may be about this chip only
+            row |= {"refused": type(e).__name__, "why": str(e)}
         rows.append(row)
     return rows
 

@@ -299,8 +299,8 @@ def set_rng_seed(src_seeds, name=None):
 
 
 def get_nc_version():
-    """The core version that the kernel is traced for."""
-    return e.nc_version(current().chip["generation"])
+    """The core version that the kernel is traced for; NKI has no name for what comes after gen4."""
+    return e.nc_version(min(current().chip["generation"], e.nc_version.gen4.value))
 
 
 def get_nc_sub_version():
