@@ -361,6 +361,26 @@ def unknown_language_function(a):
     nl.fft(a)  # <--
 
 
+@case("NKI003", "source")
+def unknown_argument(a):
+    nisa.tensor_copy(dst=tile(), source=nl.load(a))  # <--
+
+
+@case("NKI003", "missing")
+def missing_argument(a):
+    nisa.tensor_tensor(tile(), nl.load(a), op=nl.add)  # <--
+
+
+@case("NKI001", "NkiTensor.transpose")
+def unknown_method(a):
+    nl.load(a).transpose()  # <--
+
+
+@case("NKI018", "nl.add")
+def operator_on_tiles(a):
+    nl.load(a) + nl.load(a)  # <--
+
+
 @case("NKI007", "kernel[2]")
 def barrier_on_one_core(a):
     nisa.core_barrier(nl.ndarray((128, 512), nl.float32, buffer=nl.shared_hbm), (0, 1))  # <--
@@ -398,6 +418,14 @@ def gather_outside_its_tensor(a):
     nisa.dma_copy(t, a.ap([[512, 128], [1, 512]], vector_offset=index))  # <--
     nl.store(out, t)
     return out
+
+
+@case("NKI048", "512 of 65536 elements are zero")
+def assert_that_does_not_hold(a):
+    x = nl.load(a)
+    assert nl.equal(x, nl.copy(x))
+    nisa.memset(x[:, 0:4], 5.0)
+    assert nl.equal(x, nl.load(a))  # <--
 
 
 @case("NKI046", "race", grid=(2,))

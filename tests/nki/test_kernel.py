@@ -79,6 +79,22 @@ def test_a_kernel_may_write_its_argument():
     assert (same(x) == 2).all() and (x == 2).all()
 
 
+def test_assignment_and_many_rows():
+    @nki.jit
+    def kernel(a):
+        out = nl.ndarray(a.shape, a.dtype, buffer=nl.shared_hbm)
+        out[...] = a  # 70,000 rows, HBM to HBM
+        tile = nl.ndarray((128, 2), a.dtype)
+        tile[:, 0:1] = nl.load(a[0:128, :])
+        tile[:, 1:2] = 7.0
+        out[0:64, :] = tile[0:64, 1:2]
+        return out
+
+    x = np.arange(70000, dtype=np.float32)[:, None]
+    got = kernel(x)
+    assert (got[:64] == 7).all() and (got[64:] == x[64:]).all()
+
+
 def test_kernels_call_kernels():
     @nki.jit
     def twice(a):

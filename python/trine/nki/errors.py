@@ -42,6 +42,7 @@ RULES = {
     "NKI045": "register holds what it must not",
     "NKI046": "data race",
     "NKI047": "deadlock",
+    "NKI048": "an assert on a tile does not hold",
     "NKI049": "instruction refused by the machine",
 }
 

@@ -6,9 +6,10 @@ A Kernel holds no data. `compiled()` gives the program; calling it runs the prog
 import functools
 import inspect
 import itertools
+import re
 import warnings
 
-from trine.nki import arrays, machine
+from trine.nki import arrays, isa, language, machine
 from trine.nki.errors import NkiError
 from trine.nki.tensor import PRIVATE_HBM, SHARED_HBM, NKIObject, NkiTensor, Storage, contiguous
 from trine.nki.trace import Program, Tracer, error, tracing
@@ -23,12 +24,13 @@ _FINDINGS = {
 class Compiled:
     """A traced kernel: the program, how arguments map to its inputs and its outputs to results."""
 
-    def __init__(self, program, inputs, results, written, prints, messages, files):
+    def __init__(self, program, inputs, results, written, prints, asserts, messages, files):
         self.program = program
         self.inputs = inputs  # [(tensor name, DType)] in the order of the array arguments
         self.results = results  # tree of (output name, shape, DType), or None
         self.written = written  # {array index: output name}: arguments the kernel changed in place
         self.prints = prints  # [(prefix, output name, shape, DType)]
+        self.asserts = asserts  # [(output name, where)]
         self.messages = messages
         self.files = files  # names of source files in the program -> paths
 
@@ -128,13 +130,27 @@ class Kernel:
                     tracer.shared = []  # a rank shares its tensors with nobody
                 mine = {name: _of_rank(part, program.core, self.ranks) for name, part in tree.items()}
                 filled = {name: _fill(part, inputs, tracer.dialect) for name, part in mine.items()}
-                result = self.fn(*_positional(bound, filled), **_keywords(bound, filled))
+                result = self._call(_positional(bound, filled), _keywords(bound, filled))
                 tracer.release()  # while this program's core is the current one
                 results.append(result)
             if self.ranks:
                 result = results
             self._apply_schedule(tracer)
             return self._finish(tracer, inputs, result)
+
+    def _call(self, args, kwargs):
+        """Runs the kernel's Python. A call of ours with the wrong arguments is the user's error, at their line."""
+        try:
+            return self.fn(*args, **kwargs)
+        except TypeError as e:
+            frame = e.__traceback__
+            while frame.tb_next is not None:
+                frame = frame.tb_next
+            call = re.match(r"(\w+)\(\) (got|missing|takes)", str(e))
+            if call is None or not (hasattr(isa, call[1]) or hasattr(language, call[1])):
+                raise
+            where = frame.tb_frame.f_code.co_filename, frame.tb_lineno
+            raise error("NKI003", str(e), "the arguments that NKI documents; see docs/nki.md", where=where) from None
 
     def _programs(self, grid):
         if self.ranks:
@@ -168,7 +184,8 @@ class Kernel:
                 written[i] = output_name(s)
                 tracer.tensor(written[i], "hbm", s.dtype, s.shape, "output", alias=s.id, where=self.where())
         program = tracer.finish()
-        return Compiled(program, [(s.name, s.dtype) for s in inputs], results, written, prints,
+        asserts = [(s.name, where) for s, where in tracer.asserts]
+        return Compiled(program, [(s.name, s.dtype) for s in inputs], results, written, prints, asserts,
                         list(tracer.trace.messages), tracer.files)  # fmt: skip
 
     def _result(self, view, returned):
@@ -315,6 +332,11 @@ def run(compiled, chip, given):
     raise_finding(outcome, compiled.files)
     for prefix, name, shape, dtype in compiled.prints:
         print(prefix, arrays.from_bytes(outcome.outputs[name], shape, dtype))
+    for name, where in compiled.asserts:
+        wrong = int((outcome.outputs[name] == 0).sum())
+        if wrong:
+            raise NkiError("NKI048", f"{wrong} of {outcome.outputs[name].size} elements are zero", "none",
+                           file=where[0], line=where[1])  # fmt: skip
     for i, name in compiled.written.items():
         _write_back(given[i], outcome.outputs[name])
     return map_results(compiled.results, lambda name, shape, dtype: arrays.like_inputs(

@@ -104,13 +104,24 @@ def expand_dims(x, axis):
     return x.expand_dim(axis)
 
 
-def device_print(print_prefix, tensor):
-    """Prints the tensor when the kernel has run."""
-    tracer = current()
-    source = tensor
-    if tensor.storage.space == "psum":
-        source = elementwise.to_sbuf(tensor)
-    name = tracer.unique(f"print_{print_prefix}")
+def assign(target, value):
+    """target[…] = value: a fill, a copy or a transfer."""
+    if not isinstance(value, NkiTensor):
+        create.fill(target, value)
+    elif target.on_chip and value.on_chip:
+        isa_compute.tensor_copy(target, value)
+    else:
+        isa_move.dma_copy(target, value)
+
+
+def keep_for_host(tensor, name):
+    """A copy of the tensor in HBM that the host can look at after the run."""
+    source = elementwise.to_sbuf(tensor) if tensor.storage.space == "psum" else tensor
     kept = create.allocate(tensor.shape, tensor.dtype, "hbm", name, kind="output")
     isa_move.dma_copy(kept, source)
-    tracer.prints.append((print_prefix, kept.storage))
+    return kept.storage
+
+
+def device_print(print_prefix, tensor):
+    """Prints the tensor when the kernel has run."""
+    current().prints.append((print_prefix, keep_for_host(tensor, f"print_{print_prefix}")))

@@ -8,7 +8,7 @@ from enum import Enum
 from math import prod
 
 from trine.nki import dtypes
-from trine.nki.trace import current, error, from_core
+from trine.nki.trace import current, error, from_core, in_assert, missing, user_frame
 from trine.nki.views import Views
 
 
@@ -118,10 +118,25 @@ class NkiTensor(Views, NKIObject):
     def __len__(self):
         return self.shape[0]
 
+    def __getattr__(self, name):
+        raise missing("NkiTensor", name)
+
+    def _no_operator(self, *_):
+        raise error("NKI018", f"a Python operator on {self!r}", "a call: tensors of a kernel have no operators",
+                    "nl.add(x, y), nl.multiply(x, y), … or an nki.isa instruction")
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _no_operator
+    __lt__ = __le__ = __gt__ = __ge__ = __neg__ = __matmul__ = __pow__ = __mod__ = _no_operator
+
     def __repr__(self):
         return f"<{self.name or 'tensor'} {self.dtype}{list(self.shape)} in {self.buffer.value}>"
 
     def __bool__(self):
+        if self.on_chip and in_assert():
+            from trine.nki.movement import keep_for_host
+
+            current().asserts.append((keep_for_host(self, "assert"), user_frame()))
+            return True  # looked at when the kernel has run
         raise error("NKI013", f"{self!r} used as a condition", "a value known while the kernel is traced",
                     "select on the chip (nl.where, affine_select), or loop with nl.while_loop")
 
@@ -200,6 +215,11 @@ class NkiTensor(Views, NKIObject):
         elif not out_shape:
             out_shape, out_strides = [1], [1]
         return self.__class__(storage, tuple(out_shape), tuple(out_strides), offset, self.dtype, dynamic)
+
+    def __setitem__(self, key, value):
+        from trine.nki.movement import assign
+
+        assign(self[key], value)
 
     # --- to the machine ---
 
@@ -298,6 +318,9 @@ def merge_dims(shape, strides):
     return dims
 
 
+ROWS_MAX = 65535  # of one HBM operand; more rows are walked as a free dimension
+
+
 def make_tile(view, keep_dims):
     tracer = current()
     storage, shape, strides, dtype = view.storage, view.shape, view.strides, view.dtype
@@ -315,7 +338,7 @@ def make_tile(view, keep_dims):
                         "move the rows by DMA, or change the layout")
         partition, offset = divmod(offset, row)
         partitions, shape, strides = shape[0], shape[1:], strides[1:]
-    elif len(shape) == 1:
+    elif len(shape) == 1 or shape[0] > ROWS_MAX:
         partitions = 1
     else:
         partitions, partition_stride, shape, strides = shape[0], strides[0], shape[1:], strides[1:]

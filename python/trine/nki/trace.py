@@ -37,6 +37,11 @@ def variable_at(where):
     return _assigned_name[where]
 
 
+def in_assert() -> bool:
+    """Is the user's line an assert statement?"""
+    return linecache.getline(*user_frame()).lstrip().startswith("assert ")
+
+
 def user_frame():
     """(file, line) of the innermost frame that is not ours."""
     frame = sys._getframe(1)
@@ -110,6 +115,7 @@ class Tracer:
         self.dialect = None  # None: the current one
         self.held = None  # the functional dialect's last call, not yet recorded: its destination may still change
         self.prints = []  # device_print: (prefix, output name)
+        self.asserts = []  # (storage, where): tiles that an assert wants to be true
         self.files = {}  # path -> the name it has in the program, and back
 
     # --- context ---
