@@ -22,8 +22,8 @@ constexpr Option kOptions[] = {
     {"--arg", "", "NAME=VALUE", "any other argument, as Python writes it"},
     {"--grid", "", "N,M", "launch grid: kernel[N, M](…)"},
     kInstance,
+    {"--all", "", "", "every piece of advice, not only the first three"},
     {"--sweep", "", "", "a table over all instances"},
-    {"--explain", "", "", "say what bounds it and what would help"},
     {"--values", "", "", "run it on random inputs too, which finds what only shows when it runs"},
     {"--seed", "", "N", "of the random inputs (0)"},
     {"--trace", "", "FILE", "write every instruction's time as .json or .json.gz, which Perfetto opens"},
@@ -71,7 +71,7 @@ Result<Exit> run_nki(const Args& args) {
 extern const Command command_nki;
 const Command command_nki{
     .name = "nki",
-    .summary = "an NKI kernel's time on an instance, from shapes alone",
+    .summary = "an NKI kernel's time on an instance, and what bounds it, from shapes alone",
     .words = "FILE.py::KERNEL",
     .words_min = 1,
     .words_max = 1,

@@ -21,7 +21,7 @@ from trine.nki.errors import NkiError
 from trine.nki.kernel import Kernel, jit
 from trine.nki.kernel import run as run_kernel
 
-OK, CHECK_FAILED, USAGE, UNSUPPORTED, OUT_OF_MEMORY, OUTSIDE = 0, 1, 2, 3, 4, 5
+OK, CHECK_FAILED, USAGE, UNSUPPORTED, OUT_OF_MEMORY, OUTSIDE, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
 CAPACITY = ("NKI019", "NKI030")  # codes of what does not fit
 
 
@@ -43,7 +43,7 @@ def parser():
         p.add_argument(f"--{name}")
     p.add_argument("--arg", action="append", default=[])
     p.add_argument("--seed", type=int, default=0)
-    for name in ("sweep", "explain", "values", "json"):
+    for name in ("sweep", "values", "all", "json"):
         p.add_argument(f"--{name}", action="store_true")
     p.error = lambda text: (_ for _ in ()).throw(Stop(USAGE, text))
     return p
@@ -52,7 +52,7 @@ def parser():
 def load_kernel(target):
     """The kernel that FILE.py::name means; the name may be left out where the file has one kernel."""
     path, _, name = target.partition("::")
-    if not os.path.exists(path):
+    if not os.path.isfile(path):
         raise Stop(OUTSIDE, f"no file {path}; expected FILE.py::kernel")
     sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
     spec = importlib.util.spec_from_file_location(os.path.splitext(os.path.basename(path))[0], path)
@@ -60,11 +60,7 @@ def load_kernel(target):
         raise Stop(USAGE, f"{path} is no Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
-    try:
-        spec.loader.exec_module(module)
-    except Exception:
-        traceback.print_exc()
-        raise Stop(UNSUPPORTED, f"{path} could not be imported") from None
+    spec.loader.exec_module(module)
     kernels = [n for n, v in vars(module).items() if isinstance(kernel_of(v), Kernel)]
     if not name and len(kernels) != 1:
         raise Stop(USAGE, f"{path} has {', '.join(kernels) or 'no kernel'}; name one: {path}::kernel")
@@ -92,10 +88,9 @@ def read_dtype(text):
 def read_shape(text, dtype):
     """128x512 or 128x512:bfloat16."""
     sizes, _, own = text.partition(":")
-    try:
-        shape = tuple(int(n) for n in sizes.split("x"))
-    except ValueError:
-        raise Stop(USAGE, f"found shape {sizes}, expected sizes joined by x, for example 128x512") from None
+    shape = tuple(int(n) if n.isdecimal() else 0 for n in sizes.split("x"))
+    if 0 in shape:
+        raise Stop(USAGE, f"found shape {sizes}, expected sizes from 1 joined by x, for example 128x512")
     return arrays.ShapeDtype(shape, read_dtype(own) if own else dtype)
 
 
@@ -107,8 +102,10 @@ def read_arguments(kernel, asked):
         name, equals, text = part.partition("=")
         if not equals:
             if at >= len(names):
-                raise Stop(USAGE, f"{len(names)} parameters, {', '.join(names)}, and a shape more: {part}")
+                raise Stop(USAGE, f"{kernel.__name__} takes {', '.join(names)}; found a shape more: {part}")
             name, text = names[at], part
+        if name in given:
+            raise Stop(USAGE, f"{name} has a shape already; found another: {part}")
         given[name] = read_shape(text, dtype)
     for part in asked.arg:
         name, equals, text = part.partition("=")
@@ -139,11 +136,12 @@ def read_grid(kernel, text):
 
 def read_instance(kernel, name):
     """--instance, or the one that the kernel's target and the environment mean."""
-    if name is None:
-        return machine.instance_of_chip(machine.target_chip(kernel.target, kernel.where()))
-    names = [i["name"] for i in _core.instances()]
-    if name not in names:
-        raise Stop(USAGE, f"no instance {name}; nearest: {difflib.get_close_matches(name, names, 1, 0)[0]}")
+    try:
+        if name is None:
+            return machine.instance_of_chip(machine.target_chip(kernel.target, kernel.where()))
+        machine.instance(name)
+    except ValueError as e:
+        raise Stop(USAGE, str(e)) from None
     return name
 
 
@@ -198,7 +196,7 @@ def sweep(kernel, given):
 
     rows = []
     for instance in _core.instances():
-        if machine.chip(instance["chip"])["generation"] < 2:
+        if machine.chip(instance["chip"])["generation"] < machine.FIRST_GENERATION:
             continue
         row = {"instance": instance["name"], "chip": instance["chip"]}
         try:
@@ -228,8 +226,24 @@ def sweep_table(kernel, rows):
     return f"{kernel.__name__} on one core of each\n\n" + "\n".join(lines)
 
 
-def run(asked):
-    kernel = read_grid(load_kernel(asked.target), asked.grid)
+def one(kernel, given, asked, instance, out):
+    """The report and what explains it on one instance; fills `out`, returns the text."""
+    from trine.reports import explain, report
+
+    made = report(kernel, instance=instance, **given)
+    why = explain(kernel, instance=instance, all=asked.all, **given)
+    out["time"], out["explain"] = json.loads(made.to_json()), json.loads(why.to_json())
+    for path, draw in ((asked.trace, made.trace), (asked.picture, made.picture)):
+        if path:
+            try:
+                draw(path)
+            except ValueError as e:  # a name that says no format, a place that cannot be written
+                raise Stop(OUTSIDE if "cannot create" in str(e) else USAGE, str(e)) from None
+            print(f"→ {path}", file=sys.stderr)
+    return f"{made}\n\n{why}"
+
+
+def run(kernel, asked) -> int:
     given = read_arguments(kernel, asked)
     out = {"version": 1, "report": "nki", "kernel": kernel.__name__}
     instance = read_instance(kernel, asked.instance)
@@ -241,43 +255,51 @@ def run(asked):
     else:
         text = one(kernel, given, asked, instance, out)
     print(json.dumps(out, indent=2) if asked.json else text)
+    return UNSUPPORTED if asked.sweep and all("refused" in row for row in out["sweep"]) else OK
 
 
-def one(kernel, given, asked, instance, out):
-    """The report (and what else was asked for) on one instance; fills `out`, returns the text."""
-    from trine.reports import explain, report
-
-    made = report(kernel, instance=instance, **given)
-    out["time"] = json.loads(made.to_json())
-    text = str(made)
-    if asked.explain:
-        why = explain(kernel, instance=made.instance, **given)
-        out["explain"] = json.loads(why.to_json())
-        text += f"\n\n{why}"
-    for path, draw in ((asked.trace, made.trace), (asked.picture, made.picture)):
-        if path:
-            draw(path)
-            print(f"→ {path}", file=sys.stderr)
-    return text
+def located(e, kernel):
+    """The error at the kernel, where only this command's call is at fault."""
+    if os.path.exists(e.file) or kernel is None:
+        return e
+    file, line = kernel.where()
+    return NkiError(e.code, e.found, e.expected, e.fix, file=file, line=line, rule=e.rule)
 
 
 def main(typed=None) -> int:
+    kernel = None
     try:
-        run(parser().parse_args(typed))
+        asked = parser().parse_args(typed)
+        if asked.sweep and (asked.trace or asked.picture or asked.instance):
+            raise Stop(USAGE, "--sweep is over all instances; --instance, --trace and --picture are for one")
+        kernel = load_kernel(asked.target)
+        kernel = read_grid(kernel, asked.grid)
+        return run(kernel, asked)
     except Stop as e:
         print(f"trine nki: {e}", file=sys.stderr)
         return e.code
     except NkiError as e:
-        print(e, file=sys.stderr)
+        print(located(e, kernel), file=sys.stderr)
         at_run_time = e.code >= "NKI040" and e.code != "NKI049"
         return OUT_OF_MEMORY if e.code in CAPACITY else CHECK_FAILED if at_run_time else UNSUPPORTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads on; Python flushes at exit
         return OUTSIDE
-    except Exception:  # the kernel's own: an assertion, a name that is not there
-        traceback.print_exc()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except Exception as e:  # the kernel's own: an assertion, a name that is not there
+        print_trace(e, kernel)
         return UNSUPPORTED
-    return OK
+
+
+def print_trace(e, kernel):
+    """The user's frames of an exception, without ours."""
+    here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    frames = [f for f in traceback.extract_tb(e.__traceback__)
+              if not f.filename.startswith((here, "<string>", "<frozen")) and f.line]  # fmt: skip
+    lines = traceback.format_list(frames) + traceback.format_exception_only(e)
+    what = f"{kernel.__name__} raised" if kernel else "the file raised"
+    print(f"trine nki: {what}\n{''.join(lines)}", end="", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -92,6 +92,9 @@ class Kernel:
 
     def _launch(self, chip):
         """(grid, cores): the programs and how many cores share them."""
+        if machine.chip(chip)["generation"] < machine.FIRST_GENERATION:
+            raise error("NKI004", f"{self.__name__} on {chip}", "NeuronCore-v2 or newer, which NKI is for",
+                        "choose inf2, trn1 or newer: trine use")
         grid = tuple(_extent(n) for n in self.grid)
         cores = max([_cores(n) for n in self.grid], default=1)
         if self.dialect is None:

@@ -9,6 +9,7 @@ from trine import _core
 from trine.nki.errors import NkiError
 
 DEFAULT_INSTANCE = "trn1.2xlarge"
+FIRST_GENERATION = 2  # NeuronCore-v2: NKI's first
 SIMULATOR_CHIP = "trn3"  # what nki.simulate assumes when nothing is chosen
 
 # NKI's target names -> our chip files

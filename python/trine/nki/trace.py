@@ -14,16 +14,9 @@ from trine.nki import machine
 from trine.nki.errors import MissingName, NkiError
 from trine.nki.refusals import refusal
 
-_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
-_internal_roots = [_HERE]  # frames from these folders are ours, never the user's
+_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep  # frames from here are never the user's
 _internal_code = {}
 _current = None
-
-
-def add_internal_root(folder: str):
-    _internal_roots.append(os.path.abspath(folder) + os.sep)
-    _internal_code.clear()
-
 
 _ASSIGNED = re.compile(r"\s*([A-Za-z_]\w*)\s*(?::[^=]*)?=[^=]")
 _assigned_name = {}
@@ -49,7 +42,7 @@ def user_frame():
         code = frame.f_code
         ours = _internal_code.get(code)
         if ours is None:
-            ours = _internal_code[code] = code.co_filename.startswith(tuple(_internal_roots))
+            ours = _internal_code[code] = code.co_filename.startswith(_OURS)
         if not ours:
             return code.co_filename, frame.f_lineno
         frame = frame.f_back
