@@ -169,14 +169,18 @@ TEST_CASE("random kernels that do not fit are spilled and compute the same") {
   arch::Chip small = **arch::find_chip("trn2");
   small.sbuf.bytes_per_partition = small.sbuf.reserved_bytes_per_partition + 6 * 1024;
   small.psum.banks = 1;
-  bool spilled = false;
+  bool spilled = false, loaded_again = false;
   for (uint32_t seed = 100; seed < 116; ++seed) {
     CAPTURE(seed);
     Random random(small, seed);
     random.run(80);
-    for (const std::string& m : random.messages()) spilled |= m.find("spilled") != std::string::npos;
+    for (const std::string& m : random.messages()) {
+      spilled |= m.find("spilled") != std::string::npos;
+      loaded_again |= m.find("loaded again") != std::string::npos;
+    }
   }
   CHECK(spilled);
+  CHECK(loaded_again);
 }
 
 TEST_CASE("the same calls give the same program") {

@@ -72,6 +72,27 @@ Costs::Costs(Kernel& kernel) : kernel_(kernel) {
   }
 }
 
+std::vector<double> Costs::elapsed(int core) const {
+  std::array<double, kEngines> busy{};
+  std::array<double, kDmaEnginesMax> dma{};
+  double most = 0;
+  std::vector<double> out;
+  out.reserve(shape_.size());
+  for (uint32_t w = 0; w < shape_.size(); ++w) {
+    out.push_back(most);
+    const Work& work = kernel_.works[w];
+    if (work.core != core || !work.engines) continue;
+    Engine best = only_engine(work.engines);
+    for (int e = 0; e < kEngines; ++e)
+      if (work.engines & (1 << e) && of(w, static_cast<Engine>(e)).interval < of(w, best).interval)
+        best = static_cast<Engine>(e);
+    const Cost& c = of(w, best);
+    most = std::max(most, busy[static_cast<size_t>(best)] += c.interval);
+    for (size_t k = 0; k < dma.size(); ++k) most = std::max(most, dma[k] += c.dma[k]);
+  }
+  return out;
+}
+
 // Everything a cost may look at: no cost looks at where in its memory a tile lies.
 std::string Costs::key_of(const Work& w) const {
   std::string key;

@@ -32,6 +32,9 @@ class Costs {
   const Cost& of(uint32_t work, arch::Engine e) const {
     return table_[shape_[work] * static_cast<size_t>(kEngines) + static_cast<size_t>(e)];
   }
+  // Of each work: how long the busiest engine of this core, or its busiest DMA engine, has worked when it is reached
+  // in program order. What the kernel takes is not less.
+  std::vector<double> elapsed(int core) const;
 
  private:
   Cost measure(const Work& w, arch::Engine e) const;

@@ -5,8 +5,10 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "front/nki/cost.h"
 #include "front/nki/place.h"
 #include "front/nki/region.h"
+#include "front/nki/reload.h"
 
 namespace trine::front {
 
@@ -18,15 +20,27 @@ namespace {
 
 constexpr int64_t kRowStep = 64;  // bytes between rows of a tensor in HBM are a multiple of this
 
-struct State {                 // of one tensor as it was recorded
-  std::vector<uint32_t> uses;  // works, in order; of a loop its beginning and its end
-  size_t next = 0;             // the first use not yet passed
-  uint32_t instance = 0;       // the tensor that stands for it now
-  int64_t address = -1;        // -1: not in SBUF
-  int64_t home = -1;           // its tensor in HBM
-  bool begun = false, changed = false;
+struct State {                  // of one tensor as it was recorded
+  std::vector<uint32_t> uses;   // works, in order; of a loop its beginning and its end
+  size_t next = 0;              // the first use not yet passed
+  uint32_t instance = 0;        // the tensor that stands for it now
+  int64_t address = -1;         // -1: not in SBUF
+  int64_t home = -1;            // its tensor in HBM
+  double used_ns = 0;           // when it was last used, see Costs::elapsed
+  bool begun = false;           // it has been in SBUF
+  bool changed = false;         // what it holds is nowhere else
+  bool loaded = true;           // nothing but `loads` has written it
   std::vector<Operand> writes;  // the regions written so far
+  std::vector<Work> loads;      // that may be repeated
   int moves = 0;
+};
+
+struct Place {
+  int64_t at = -1;
+  bool idle = false;
+  uint32_t use = 0;           // of what lies there, the next
+  std::vector<uint32_t> out;  // who must leave
+  bool operator>(const Place& o) const { return idle != o.idle ? idle : use > o.use; }
 };
 
 class Spiller {
@@ -40,6 +54,8 @@ class Spiller {
     states_.resize(program_.tensors.size());
     for (uint32_t t = 0; t < states_.size(); ++t) states_[t].instance = t;
     lives_ = lives_of(kernel);
+    repeatable_ = repeatable_loads(kernel, core, lives_);
+    elapsed_ = Costs(kernel).elapsed(core);
     arch::Draft defaults(copy_);
     copy_attr_ = kernel.attr_block(defaults.attrs);
     find_uses();
@@ -53,6 +69,7 @@ class Spiller {
     for (uint32_t w = 0; w < works.size(); ++w) {
       const Work& work = works[w];
       now_ = w;
+      if (put_off(work)) continue;
       if (work.core == core_ && begins_loop(work) && depth++ == 0) pin_loop(works, w);
       if (work.core == core_ && depth == 0) pin_work(work);
       if (!bring_all())
@@ -79,6 +96,8 @@ class Spiller {
   void pin_loop(const std::vector<Work>& works, uint32_t begin);
   void unpin();
   uint32_t next_use(uint32_t t) const;
+  bool put_off(const Work& w);
+  double lead_ns(uint32_t t) const;
   bool bring_all();
   bool bring(uint32_t t);
   std::optional<Complaint> repack();
@@ -88,7 +107,10 @@ class Spiller {
   void rewrite(const Work& w);
   void add_home(uint32_t t);
   void add_copies(uint32_t t, bool out);
+  void add_loads(uint32_t t);
   void report();
+  template <class F>
+  void report_those(F which, std::string_view fate);
 
   Kernel& kernel_;
   arch::Program& program_;
@@ -97,6 +119,8 @@ class Spiller {
   const arch::RowInfo& copy_;
   uint32_t copy_attr_ = 0;
   std::vector<Life> lives_;
+  std::vector<char> repeatable_;  // of each work as recorded
+  std::vector<double> elapsed_;
   std::vector<State> states_;
   std::vector<uint32_t> pinned_;  // tensors that the work or loop in hand uses
   uint32_t now_ = 0;
@@ -104,9 +128,29 @@ class Spiller {
 
 void Spiller::find_uses() {
   for (uint32_t w = 0; w < kernel_.works.size(); ++w)
-    over_tensors(program_, kernel_.works[w], [&](uint32_t t) {
-      if (ours(t) && (states_[t].uses.empty() || states_[t].uses.back() != w)) states_[t].uses.push_back(w);
-    });
+    if (!repeatable_[w])
+      over_tensors(program_, kernel_.works[w], [&](uint32_t t) {
+        if (ours(t) && (states_[t].uses.empty() || states_[t].uses.back() != w)) states_[t].uses.push_back(w);
+      });
+}
+
+// A load into what is not in SBUF waits until the tile is used.
+bool Spiller::put_off(const Work& w) {
+  if (!repeatable_[now_]) return false;
+  const uint32_t t = program_.operands[w.operand].tensor;
+  State& s = states_[t];
+  if (!ours(t) || !s.loaded || s.address >= 0 || next_use(t) == kNoWork) return false;
+  note_writes(w);
+  return true;
+}
+
+// How long a place should have lain idle for the transfer that fills it to be hidden: twice what one takes, so that
+// one is under way while the next is issued.
+double Spiller::lead_ns(uint32_t t) const {
+  const auto& d = kernel_.chip->dma;
+  const double bytes = static_cast<double>(lives_[t].bytes * program_.tensors[t].shape[0]);
+  return 2 *
+         (d.start_sync_ns + d.completion_ns + bytes / (d.rate_bytes_per_ns * static_cast<double>(d.engines_per_core)));
 }
 
 void Spiller::pin_work(const Work& w) {
@@ -129,6 +173,7 @@ void Spiller::unpin() {
   for (const uint32_t t : pinned_) {
     State& s = states_[t];
     while (s.next < s.uses.size() && s.uses[s.next] <= now_) ++s.next;
+    s.used_ns = elapsed_[now_];
     if (s.next < s.uses.size() || s.address < 0) continue;
     shelf_.free(s.address);
     s.address = -1;
@@ -180,35 +225,41 @@ bool Spiller::bring(uint32_t t) {
     kernel_.origins.push_back(kernel_.origins[t]);
   }
   program_.tensors[s.instance].address = at;
-  if (s.begun && s.home >= 0) add_copies(t, false);
+  if (s.home >= 0)
+    add_copies(t, false);
+  else if (s.loaded)
+    add_loads(t);
   s.begun = true;
   return true;
 }
 
-// Of all places that are long enough, the one whose tensors are needed again last.
+// Of all places that are long enough, the one whose tensors are needed again last; first among those that have not
+// been used for as long as a transfer takes.
 bool Spiller::make_room(const Life& life) {
+  const auto& taken = shelf_.taken();
   std::vector<int64_t> starts{0};
-  for (const auto& [low, taken] : shelf_.taken()) {
+  for (const auto& [low, t] : taken) {
     starts.push_back(shelf_.align(low, life.bytes));
-    starts.push_back(shelf_.align(taken.high, life.bytes));
+    starts.push_back(shelf_.align(t.high, life.bytes));
   }
-  int64_t best = -1;
-  uint32_t best_use = 0;
-  std::vector<uint32_t> best_out;
+  const double idle_since = elapsed_[now_] - lead_ns(life.tensor);
+  Place best;
   for (const int64_t at : starts) {
     if (at + life.bytes > shelf_.limit() || shelf_.past_fixed(life, at) != at) continue;
-    uint32_t use = kNoWork;
-    std::vector<uint32_t> out;
-    for (const auto& [low, taken] : shelf_.taken()) {
-      if (low >= at + life.bytes || taken.high <= at) continue;
-      const bool held = std::find(pinned_.begin(), pinned_.end(), taken.tensor) != pinned_.end();
-      use = std::min(use, held ? 0 : next_use(taken.tensor));
-      out.push_back(taken.tensor);
+    Place place{at, true, kNoWork, {}};
+    auto it = taken.upper_bound(at);
+    if (it != taken.begin() && std::prev(it)->second.high > at) --it;
+    for (; it != taken.end() && it->first < at + life.bytes; ++it) {
+      const uint32_t t = it->second.tensor;
+      const bool held = std::find(pinned_.begin(), pinned_.end(), t) != pinned_.end();
+      place.use = std::min(place.use, held ? 0 : next_use(t));
+      place.idle &= states_[t].used_ns <= idle_since;
+      place.out.push_back(t);
     }
-    if (use > best_use) best = at, best_use = use, best_out = std::move(out);
+    if (place.use && place > best) best = std::move(place);
   }
-  if (best < 0) return false;
-  for (const uint32_t t : best_out) send_away(t);
+  if (best.at < 0) return false;
+  for (const uint32_t t : best.out) send_away(t);
   return true;
 }
 
@@ -259,12 +310,28 @@ void Spiller::add_copies(uint32_t t, bool out) {
   }
 }
 
+void Spiller::add_loads(uint32_t t) {
+  const State& s = states_[t];
+  for (Work load : s.loads) {
+    Operand dst = program_.operands[load.operand];
+    const Operand src = program_.operands[load.operand + 1];
+    dst.tensor = s.instance;
+    load.operand = static_cast<uint32_t>(program_.operands.size());
+    program_.operands.push_back(dst);
+    program_.operands.push_back(src);
+    kernel_.works.push_back(load);
+  }
+}
+
 void Spiller::note_writes(const Work& w) {
   for (size_t i = 0; i < w.info->slots.size(); ++i) {
     Operand o = program_.operands[w.operand + i];
     if (o.kind != OperandKind::tile || !w.info->slots[i].writes() || !ours(o.tensor)) continue;
     State& s = states_[o.tensor];
-    s.changed = true;
+    if (s.loaded && repeatable_[now_])
+      s.loads.push_back(w);
+    else
+      s.loaded = false, s.changed = true;
     const arch::Pattern a = program_.patterns[o.pattern];
     const arch::Tensor& t = program_.tensors[o.tensor];
     if (o.dynamic || a.step != decltype(a.step){}) {  // anywhere in the tensor
@@ -300,11 +367,17 @@ void Spiller::rewrite(const Work& w) {
 }
 
 void Spiller::report() {
+  report_those([](const State& s) { return s.home >= 0; }, "spilled to hbm");
+  report_those([](const State& s) { return s.home < 0 && s.moves; }, "dropped and loaded again");
+}
+
+template <class F>
+void Spiller::report_those(F which, std::string_view fate) {
   std::string names;
   int count = 0;
   int64_t bytes = 0;
   for (uint32_t t = 0; t < states_.size(); ++t) {
-    if (states_[t].home < 0) continue;
+    if (!which(states_[t])) continue;
     const uint32_t line = kernel_.origins[t].line;
     if (count++ < 3) {
       names += cat(count > 1 ? ", " : "", program_.tensors[t].name);
@@ -314,8 +387,8 @@ void Spiller::report() {
     bytes += lives_[t].bytes;
   }
   if (count)
-    kernel_.messages.push_back(cat("sbuf: ", count, count == 1 ? " tensor was" : " tensors were", " spilled to hbm, ",
-                                   bytes, " bytes per partition in all: ", names, count > 3 ? ", …" : "",
+    kernel_.messages.push_back(cat("sbuf: ", count, count == 1 ? " tensor was " : " tensors were ", fate, ", ", bytes,
+                                   " bytes per partition in all: ", names, count > 3 ? ", …" : "",
                                    "; smaller tiles or fewer at once would avoid it"));
 }
 

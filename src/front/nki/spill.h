@@ -1,5 +1,6 @@
 // Spill: places the SBUF tensors of one core where they do not all fit. Works are walked in order; when a tensor finds
-// no room, the ones that are needed again last go to HBM and come back before they are used. Inserts the transfers.
+// no room, the ones that are needed again last leave and come back before they are used: loaded once more if a load is
+// all that wrote them, else saved to HBM and brought back. Inserts the transfers.
 #pragma once
 
 #include <optional>
