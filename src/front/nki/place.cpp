@@ -72,16 +72,13 @@ std::optional<Complaint> place_one(Kernel& kernel, const Demand& d, Space space,
   Shelf shelf = empty;
   Life stuck;
   if (in_turn(p, shelf, d, stuck)) return std::nullopt;
+  if (tightly(p, empty, d)) return std::nullopt;
   if (space == Space::psum) {
-    const Shelf packed = with_fixed(Shelf::packed_psum(*kernel.chip), d, p);
-    Shelf again = packed;
-    if (in_turn(p, again, d, stuck) || tightly(p, packed, d)) return std::nullopt;
-    std::vector<Life> living = again.fixed_at(stuck.first);
+    std::vector<Life> living = shelf.fixed_at(stuck.first);
     for (const Life& life : d.open)
       if (life.first < stuck.first && life.last >= stuck.first) living.push_back(life);
-    return does_not_fit(kernel, stuck, std::move(living), again.limit());
+    return does_not_fit(kernel, stuck, std::move(living), shelf.limit());
   }
-  if (tightly(p, empty, d)) return std::nullopt;
   return spill(kernel, empty, core);
 }
 

@@ -56,10 +56,6 @@ std::vector<Life> lives_of(Kernel& kernel) {
 
 Shelf Shelf::of(const arch::Chip& chip, Space space) {
   if (space == Space::sbuf) return Shelf(chip.sbuf.bytes_per_partition - chip.sbuf.reserved_bytes_per_partition, kStep);
-  return Shelf(chip.psum.banks * chip.psum.bank_bytes, chip.psum.bank_bytes, chip.psum.bank_bytes);
-}
-
-Shelf Shelf::packed_psum(const arch::Chip& chip) {
   return Shelf(chip.psum.banks * chip.psum.bank_bytes, kStep, chip.psum.bank_bytes);
 }
 

@@ -45,8 +45,7 @@ class Shelf {
 
   // Addresses are multiples of `step`; what fits into a bank stays inside one.
   Shelf(int64_t limit, int64_t step, int64_t bank = 0) : limit_(limit), step_(step), bank_(bank) {}
-  static Shelf of(const arch::Chip& chip, arch::Space space);
-  static Shelf packed_psum(const arch::Chip& chip);  // several tensors to a bank
+  static Shelf of(const arch::Chip& chip, arch::Space space);  // in PSUM several tensors may share a bank
 
   void fix(const Life& life, int64_t address) { fixed_.push_back({life, address}); }
   // The first free place from `from` on, or -1.
