@@ -193,10 +193,10 @@ Result<Dtype> parse_dtype(Cursor& c) {
   const size_t at = c.place();
   const auto word = c.word();
   if (word.empty()) return c.found_instead("a dtype");
-  for (const DtypeRow& row : kDtypes)
+  for (const DtypeRow& row : kChipDtypes)
     if (row.name == word) return row.dtype;
   std::vector<std::string> names;
-  for (const DtypeRow& row : kDtypes) names.emplace_back(row.name);
+  for (const DtypeRow& row : kChipDtypes) names.emplace_back(row.name);
   return c.error_at(at, Code::not_found, cat("no dtype is named `", word, "`", did_you_mean(word, names)));
 }
 

@@ -67,7 +67,7 @@ std::string signature_of(const RowInfo& info) {
 
 std::vector<std::string> dtype_names() {
   std::vector<std::string> names;
-  for (const DtypeRow& row : kDtypes) names.emplace_back(row.name);
+  for (const DtypeRow& row : kChipDtypes) names.emplace_back(row.name);
   return names;
 }
 

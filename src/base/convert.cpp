@@ -67,11 +67,11 @@ void round_portable(const float* from, void* to, size_t n, const uint32_t* rando
   }
 }
 
-using KernelTable = std::array<RowKernels, kDtypes.size()>;
+using KernelTable = std::array<RowKernels, kChipDtypes.size()>;
 
 KernelTable make_kernels(Simd simd) {
   KernelTable out;
-  for (const DtypeRow& r : kDtypes) {
+  for (const DtypeRow& r : kChipDtypes) {
     RowKernels& k = out[size_t(r.dtype)];
     dispatch(r.dtype, [&](auto number) {
       using N = decltype(number);

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -39,10 +40,19 @@ enum class Dtype : uint8_t {
   f8e4m3fn_x4,  // MX carriers: four elements as one, element 0 in the lowest bits
   f8e5m2_x4,
   f4e2m1fn_x4,
+  chip_count,
+  f64 = chip_count,  // from here on: formats that only the host computes in; no instruction has them
+  c64,
+  c128,
+  s2,
+  u2,
+  f8e4m3fnuz,
+  f8e4m3b11fnuz,
+  f8e5m2fnuz,
   count,
 };
 
-enum class DtypeKind : uint8_t { floating, signed_int, unsigned_int, boolean, packed };
+enum class DtypeKind : uint8_t { floating, signed_int, unsigned_int, boolean, packed, complex };
 
 enum class RoundingMode : uint8_t { nearest_even, stochastic };
 
@@ -75,9 +85,9 @@ struct DtypeRow {
   double max_finite = 0;                          // the largest value
   double min_finite = 0;                          // the most negative value, or the smallest of f8e8m0
   int lanes = 1;                                  // elements in one carrier
-  Dtype element = Dtype::count;                   // of a packed carrier
-  uint64_t (*round)(float, Rounding&) = nullptr;  // to storage bits; null for packed carriers
-  float (*widen)(uint64_t bits) = nullptr;        // high bits are ignored; null for packed carriers
+  Dtype element = Dtype::count;                   // of a packed carrier; a complex number's part
+  uint64_t (*round)(float, Rounding&) = nullptr;  // to storage bits; null for packed carriers, f64 and complex
+  float (*widen)(uint64_t bits) = nullptr;        // high bits are ignored; null likewise
 };
 
 template <FloatFormat F>
@@ -134,6 +144,15 @@ constexpr DtypeRow packed_row(Dtype dtype, std::string_view name, std::string_vi
           .element = element};
 }
 
+constexpr DtypeRow complex_row(Dtype dtype, std::string_view name, NamesAbroad abroad, Dtype part) {
+  return {.dtype = dtype,
+          .name = name,
+          .bits = part == Dtype::f32 ? 64 : 128,
+          .kind = DtypeKind::complex,
+          .abroad = abroad,
+          .element = part};
+}
+
 namespace formats {
 //                                      exp man bias  sign   inf   nan    overflow          max       nan   zeros
 inline constexpr FloatFormat kF32{8, 23, 127, true, true, true, Overflow::infinity, 0x7f7fffff, 0x7fc00000};
@@ -146,6 +165,9 @@ inline constexpr FloatFormat kF8e5m2{5, 2, 15, true, true, true, Overflow::infin
 inline constexpr FloatFormat kF8e3m4{3, 4, 3, true, true, true, Overflow::infinity, 0x6f, 0x78};
 inline constexpr FloatFormat kF8e8m0{8, 0, 127, false, false, true, Overflow::nan, 0xfe, 0xff};
 inline constexpr FloatFormat kF4e2m1{2, 1, 1, true, false, false, Overflow::saturate, 0x7, 0};
+inline constexpr FloatFormat kF8e4m3fnuz{4, 3, 8, true, false, false, Overflow::nan, 0x7f, 0x80, 0, true};
+inline constexpr FloatFormat kF8e4m3b11fnuz{4, 3, 11, true, false, false, Overflow::nan, 0x7f, 0x80, 0, true};
+inline constexpr FloatFormat kF8e5m2fnuz{5, 2, 16, true, false, false, Overflow::nan, 0x7f, 0x80, 0, true};
 }  // namespace formats
 
 inline constexpr std::array<DtypeRow, size_t(Dtype::count)> kDtypes = {{
@@ -184,6 +206,23 @@ inline constexpr std::array<DtypeRow, size_t(Dtype::count)> kDtypes = {{
     packed_row(Dtype::f8e4m3fn_x4, "f8e4m3fn_x4", "float8_e4m3fn_x4", 32, Dtype::f8e4m3fn),
     packed_row(Dtype::f8e5m2_x4, "f8e5m2_x4", "float8_e5m2_x4", 32, Dtype::f8e5m2),
     packed_row(Dtype::f4e2m1fn_x4, "f4e2m1fn_x4", "float4_e2m1fn_x4", 16, Dtype::f4e2m1),
+    {.dtype = Dtype::f64,
+     .name = "f64",
+     .bits = 64,
+     .abroad = {"float64", "", "f64", "float64", "F64"},
+     .max_finite = 0x1.fffffffffffffp1023,
+     .min_finite = -0x1.fffffffffffffp1023,
+     .element = Dtype::f64},
+    complex_row(Dtype::c64, "c64", {"complex64", "", "complex<f32>", "complex64", "C64"}, Dtype::f32),
+    complex_row(Dtype::c128, "c128", {"complex128", "", "complex<f64>", "complex128", ""}, Dtype::f64),
+    int_row<int8_t, 2>(Dtype::s2, "s2", {"int2", "", "i2", "", ""}),
+    int_row<uint8_t, 2>(Dtype::u2, "u2", {"uint2", "", "ui2", "", ""}),
+    float_row<formats::kF8e4m3fnuz, 8>(Dtype::f8e4m3fnuz, "f8e4m3fnuz",
+                                       {"float8_e4m3fnuz", "", "f8E4M3FNUZ", "float8_e4m3fnuz", ""}),
+    float_row<formats::kF8e4m3b11fnuz, 8>(Dtype::f8e4m3b11fnuz, "f8e4m3b11fnuz",
+                                          {"float8_e4m3b11fnuz", "", "f8E4M3B11FNUZ", "", ""}),
+    float_row<formats::kF8e5m2fnuz, 8>(Dtype::f8e5m2fnuz, "f8e5m2fnuz",
+                                       {"float8_e5m2fnuz", "", "f8E5M2FNUZ", "float8_e5m2fnuz", ""}),
 }};
 
 constexpr bool dtypes_in_order() {
@@ -193,6 +232,9 @@ constexpr bool dtypes_in_order() {
   return true;
 }
 static_assert(dtypes_in_order(), "kDtypes has one row per Dtype, in its order");
+
+// The formats an instruction may name.
+inline constexpr std::span<const DtypeRow> kChipDtypes = std::span(kDtypes).first<size_t(Dtype::chip_count)>();
 
 // `dtype` must be one of the enum's: readers of files check the byte they found before they cast it.
 constexpr const DtypeRow& row(Dtype dtype) { return kDtypes[size_t(dtype)]; }
@@ -207,6 +249,8 @@ constexpr bool is_integer(Dtype dtype) {
   return row(dtype).kind == DtypeKind::signed_int || row(dtype).kind == DtypeKind::unsigned_int;
 }
 constexpr bool is_packed(Dtype dtype) { return row(dtype).kind == DtypeKind::packed; }
+constexpr bool is_complex(Dtype dtype) { return row(dtype).kind == DtypeKind::complex; }
+constexpr bool is_on_chip(Dtype dtype) { return dtype < Dtype::chip_count; }
 
 template <int kBits, bool kSigned>
 struct StorageOf {
@@ -263,7 +307,7 @@ struct Number {
   }
 };
 
-// Calls f(Number<D>{}) for the D that `dtype` is. f returns the same type for every D.
+// Calls f(Number<D>{}) for the D that `dtype` is, one of the chip's. f returns the same type for every D.
 template <class F>
 auto dispatch(Dtype dtype, F&& f) {
   using R = decltype(f(Number<Dtype::f32>{}));
@@ -271,7 +315,7 @@ auto dispatch(Dtype dtype, F&& f) {
     using Call = R (*)(F&);
     static constexpr Call kCalls[] = {[](F& g) -> R { return g(Number<Dtype(I)>{}); }...};
     return kCalls[size_t(dtype)](f);
-  }(std::make_index_sequence<size_t(Dtype::count)>{});
+  }(std::make_index_sequence<size_t(Dtype::chip_count)>{});
 }
 
 }  // namespace trine

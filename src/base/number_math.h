@@ -20,9 +20,10 @@ struct FloatFormat {
   bool has_inf = false;
   bool has_nan = false;
   Overflow overflow = Overflow::infinity;
-  uint32_t max_bits = 0;  // the largest finite magnitude
-  uint32_t nan_bits = 0;  // the NaN that rounding writes, without its sign
-  int low_zeros = 0;      // storage bits below the mantissa, always zero (tf32)
+  uint32_t max_bits = 0;           // the largest finite magnitude
+  uint32_t nan_bits = 0;           // the NaN that rounding writes, without its sign
+  int low_zeros = 0;               // storage bits below the mantissa, always zero (tf32)
+  bool nan_is_minus_zero = false;  // the fnuz formats: one zero, and the code of the other is the NaN
 
   constexpr int sign_at() const { return exponent_bits + mantissa_bits; }
   constexpr bool operator==(const FloatFormat&) const = default;
@@ -49,6 +50,13 @@ template <FloatFormat F, bool kStochastic>
 constexpr uint32_t round_signed(uint32_t x, uint32_t random) {
   uint32_t sign = (x >> 31) << F.sign_at();
   uint32_t magnitude = x & 0x7fffffff;
+  if constexpr (F.nan_is_minus_zero) {
+    constexpr FloatFormat kPlain{F.exponent_bits, F.mantissa_bits, F.bias,           true, false, false,
+                                 F.overflow,      F.max_bits,      1u << F.sign_at()};
+    if (magnitude >= 0x7f800000) return 1u << F.sign_at();
+    uint32_t rounded = round_signed<kPlain, kStochastic>(magnitude, random);
+    return rounded == 0 || rounded == 1u << F.sign_at() ? rounded : sign | rounded;
+  }
   if (magnitude > 0x7f800000) {
     // Without a NaN there is only a zero to write; ml_dtypes flips its sign, and so do we.
     return F.has_nan ? sign | F.nan_bits : sign ^ (1u << F.sign_at());
@@ -99,6 +107,7 @@ template <FloatFormat F>
 constexpr uint32_t widen_bits(uint32_t stored) {
   if constexpr (F.mantissa_bits == 23) return stored;
   if constexpr (!F.has_sign) return stored == 0xff ? 0x7fc00000 : stored == 0 ? 0x400000 : stored << 23;
+  if (F.nan_is_minus_zero && stored == 1u << F.sign_at()) return 0x7fc00000;
   uint32_t x = stored >> F.low_zeros;
   uint32_t sign = (x >> F.sign_at()) << 31;
   uint32_t magnitude = x & ((1u << F.sign_at()) - 1);

@@ -45,7 +45,7 @@ class RandomProgram {
       t.name = std::string(1, static_cast<char>('a' + i)) + (chance(0.2) ? "1 \xc3\xa9#" : "");
       if (chance(0.1)) t.name = "r" + std::to_string(i);  // looks like a register, so it is quoted
       t.space = static_cast<Space>(i % 3);
-      t.dtype = static_cast<Dtype>(up_to(0, static_cast<int>(Dtype::count) - 1));
+      t.dtype = static_cast<Dtype>(up_to(0, static_cast<int>(Dtype::chip_count) - 1));
       for (int64_t d = t.space == Space::hbm ? up_to(0, 4) : up_to(1, 4); d > 0; --d)
         t.shape.push_back(up_to(1, t.shape.empty() ? 40 : 4));
       if (t.space == Space::hbm) {
@@ -148,7 +148,7 @@ class RandomProgram {
       dynamic = b_.dynamic(chance(0.5) ? DynamicKind::rows : DynamicKind::free, gathered, up_to(-900, 900));
     }
     Pattern p;
-    p.dtype = chance(0.8) ? t.dtype : static_cast<Dtype>(up_to(0, static_cast<int>(Dtype::count) - 1));
+    p.dtype = chance(0.8) ? t.dtype : static_cast<Dtype>(up_to(0, static_cast<int>(Dtype::chip_count) - 1));
     p.partitions = static_cast<uint16_t>(up_to(1, 128));
     if (t.space == Space::hbm && chance(0.8)) p.partition_stride = up_to(-5000, 5000);
     p.rank = static_cast<uint8_t>(up_to(0, kFreeDimsMax));

@@ -19,7 +19,7 @@ bool small_float(const DtypeRow& r) { return r.kind == DtypeKind::floating && r.
 }  // namespace
 
 TEST_CASE("every name finds its row, and no two rows share one") {
-  for (const DtypeRow& r : kDtypes) {
+  for (const DtypeRow& r : kChipDtypes) {
     CHECK(dtype_by_name(r.name) == r.dtype);
     for (std::string_view name :
          {r.abroad.numpy, r.abroad.nki, r.abroad.stablehlo, r.abroad.torch, r.abroad.safetensors}) {
@@ -38,7 +38,7 @@ TEST_CASE("sizes: sub-byte rows pack two a byte") {
 }
 
 TEST_CASE("dispatch reaches the type of each row") {
-  for (const DtypeRow& r : kDtypes) {
+  for (const DtypeRow& r : kChipDtypes) {
     CHECK(dispatch(r.dtype, [](auto n) { return decltype(n)::kDtype; }) == r.dtype);
     CHECK(dispatch(r.dtype, [](auto n) { return int(sizeof(typename decltype(n)::Storage)); }) == bytes(r.dtype));
   }
@@ -46,7 +46,7 @@ TEST_CASE("dispatch reaches the type of each row") {
 
 TEST_CASE("rounding a widened value gives its bits back") {
   Rounding nearest;
-  for (const DtypeRow& r : kDtypes) {
+  for (const DtypeRow& r : kChipDtypes) {
     if (r.kind == DtypeKind::packed || r.bits > 16) continue;
     for (uint64_t b = 0; b < uint64_t{1} << r.bits; ++b) {
       float wide = r.widen(b);
@@ -59,7 +59,7 @@ TEST_CASE("rounding a widened value gives its bits back") {
 
 // The definition, independently: the nearest of all finite values, ties to the even code.
 TEST_CASE("nearest even is the nearest of all values") {
-  for (const DtypeRow& r : kDtypes) {
+  for (const DtypeRow& r : kChipDtypes) {
     if (!small_float(r) || r.dtype == Dtype::f8e8m0) continue;
     std::vector<double> values;  // code is index
     for (uint64_t b = 0; b <= r.format.max_bits; ++b) values.push_back(double(r.widen(b)));
@@ -115,7 +115,7 @@ TEST_CASE("integers round to even, saturate, and take NaN as 0") {
 }
 
 TEST_CASE("stochastic rounding picks a neighbour, with the right mean") {
-  for (const DtypeRow& r : kDtypes) {
+  for (const DtypeRow& r : kChipDtypes) {
     if (r.kind != DtypeKind::floating || r.dtype == Dtype::f32) continue;
     for (float x : {1.0f + 0x1p-12f, 1.3f, 2.7f, 0.01171f, 3.0f}) {
       if (r.dtype == Dtype::f4e2m1 && x < 0.5f) x *= 10;

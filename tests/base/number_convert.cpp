@@ -15,7 +15,7 @@ namespace {
 // Random bit patterns, and the values around which formats change their minds.
 std::vector<float> interesting(size_t n) {
   std::vector<float> out = {0.0f, -0.0f, INFINITY, -INFINITY, NAN, -NAN, 1e-45f, -1e-45f, 0x1p-126f, 3.4028235e38f};
-  for (const DtypeRow& r : kDtypes) {
+  for (const DtypeRow& r : kChipDtypes) {
     if (r.kind == DtypeKind::packed) continue;
     for (double edge : {r.max_finite, r.min_finite, r.max_finite + 0.5, r.max_finite * (1 + 0x1p-5)}) {
       float f = float(edge);
@@ -52,7 +52,7 @@ bool same(const void* a, const void* b, size_t n) { return n == 0 || std::memcmp
 
 TEST_CASE("rounding rows: both paths equal the row's definition") {
   const auto values = interesting(60001);
-  for (const DtypeRow& r : kDtypes) {
+  for (const DtypeRow& r : kChipDtypes) {
     if (r.kind == DtypeKind::packed) continue;
     for (RoundingMode mode : {RoundingMode::nearest_even, RoundingMode::stochastic}) {
       const Rounding rounding{mode, 11, 5};
@@ -73,7 +73,7 @@ TEST_CASE("rounding rows: both paths equal the row's definition") {
 }
 
 TEST_CASE("widening rows: both paths equal the row's definition on every pattern") {
-  for (const DtypeRow& r : kDtypes) {
+  for (const DtypeRow& r : kChipDtypes) {
     if (r.kind == DtypeKind::packed) continue;
     size_t n = r.bits <= 16 ? size_t{1} << r.bits : 10007;
     std::vector<uint8_t> in(bytes(r.dtype, n));
@@ -97,7 +97,7 @@ TEST_CASE("widening rows: both paths equal the row's definition on every pattern
 
 TEST_CASE("every length and alignment: nothing past the row is touched") {
   const auto values = interesting(200);
-  for (const DtypeRow& r : kDtypes) {
+  for (const DtypeRow& r : kChipDtypes) {
     if (r.kind == DtypeKind::packed) continue;
     for (Simd simd : {Simd::portable, simd_best()}) {
       for (size_t n = 0; n < 70; ++n) {
@@ -148,7 +148,7 @@ TEST_CASE("stochastic results do not depend on how the row is cut") {
 TEST_CASE("integers among themselves saturate exactly") {
   const int64_t values[] = {0, 1, -1, 7, 8, -8, -9, 127, 128, 300, -300, 70000, int64_t{1} << 40, INT64_MAX, INT64_MIN};
   const size_t n = std::size(values);
-  for (const DtypeRow& r : kDtypes) {
+  for (const DtypeRow& r : kChipDtypes) {
     if (!is_integer(r.dtype)) continue;
     std::vector<std::byte> out(bytes(r.dtype, n));
     REQUIRE(convert(std::as_bytes(std::span(values)), Dtype::s64, out, r.dtype));

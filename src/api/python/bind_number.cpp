@@ -29,9 +29,9 @@ Array owned(size_t n, T*& data) {
 }
 
 Dtype dtype_named(const std::string& name) {
-  if (auto found = dtype_by_name(name)) return *found;
+  if (auto found = dtype_by_name(name); found && is_on_chip(*found)) return *found;
   std::vector<std::string> names;
-  for (const DtypeRow& r : kDtypes) names.emplace_back(r.name);
+  for (const DtypeRow& r : kChipDtypes) names.emplace_back(r.name);
   throw nb::value_error(cat("no dtype \"", name, "\"; near: ", join(nearest(name, names), ", ")).c_str());
 }
 
@@ -82,7 +82,7 @@ FloatsOut dequantize(BytesIn codes, BytesIn scales, const std::string& element) 
 
 nb::list dtypes() {
   nb::list out;
-  for (const DtypeRow& r : kDtypes) {
+  for (const DtypeRow& r : kChipDtypes) {
     nb::dict d;
     auto text = [](std::string_view s) { return nb::str(s.data(), s.size()); };
     d["name"] = text(r.name);

@@ -74,9 +74,9 @@ Error Trace::wrong(std::string_view rule, std::string found, std::string expecte
 }
 
 Result<Dtype> Trace::dtype_of(std::string_view name) {
-  if (const auto found = dtype_by_name(name)) return *found;
+  if (const auto found = dtype_by_name(name); found && is_on_chip(*found)) return *found;
   return wrong("dtype", cat("dtype \"", name, "\""),
-               cat("a number format; near: ", near(name, kDtypes, [](const DtypeRow& r) { return r.name; })));
+               cat("a number format; near: ", near(name, kChipDtypes, [](const DtypeRow& r) { return r.name; })));
 }
 
 Result<void> Trace::check_core(int core) {
