@@ -1,0 +1,29 @@
+// Text and hash of types.
+#include "ir/type.h"
+
+#include <functional>
+
+#include "base/text.h"
+
+namespace trine::ir {
+
+std::string text(const Type& type) {
+  if (type.is_token) return "token";
+  std::string out = shape_text(type.dtype, type.dims);
+  if (!type.layout.empty()) {
+    out += '{';
+    for (size_t i = 0; i < type.layout.size(); ++i) append_text(out, cat(i ? "," : "", type.layout[i]));
+    out += '}';
+  }
+  if (!type.sharding.empty()) append_text(out, cat("@\"", type.sharding, "\""));
+  return out;
+}
+
+size_t hash(const Type& type) {
+  size_t h = size_t(type.dtype) * 31 + type.is_token;
+  for (int64_t d : type.dims) h = h * 1000003 + size_t(d);
+  for (int64_t d : type.layout) h = h * 1000003 + size_t(d);
+  return h * 1000003 + std::hash<std::string>{}(type.sharding);
+}
+
+}  // namespace trine::ir
