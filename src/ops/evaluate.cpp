@@ -1,0 +1,83 @@
+// The reference interpreter: nodes in order, each by its op's meaning.
+#include "ops/evaluate.h"
+
+#include "base/text.h"
+
+namespace trine::ops {
+
+namespace {
+
+std::vector<Tensor> outputs_for(const ir::Node& node) {
+  std::vector<Tensor> out;
+  for (const ir::Type& t : node.types) out.push_back(t.is_token ? Tensor{} : Tensor::make(t.dtype, t.dims));
+  return out;
+}
+
+TensorView view_in(const Environment& env, const ir::Value& v) { return env.at(v.node)[v.index].view(); }
+
+Result<void> run_node(const ir::Node& node, Environment& env) {
+  if (const Tensor* value = node.op == "constant" ? node.attrs.tensor("value") : nullptr) {
+    env[&node] = {*value};
+    return {};
+  }
+  std::vector<TensorView> in, around, out;
+  for (const ir::Value& v : node.inputs) in.push_back(view_in(env, v));
+  for (const ir::Value& v : node.captures) around.push_back(view_in(env, v));
+  std::vector<Tensor> results = outputs_for(node);
+  for (const Tensor& t : results) out.push_back(t.view());
+  TRY(evaluate(node, in, around, out));
+  env[&node] = std::move(results);
+  return {};
+}
+
+// A tensor that borrows a view's memory, for as long as one evaluation.
+Tensor borrowed(const TensorView& v) {
+  return {v.dtype, v.dims, std::shared_ptr<std::byte>(std::shared_ptr<void>(), static_cast<std::byte*>(v.data))};
+}
+
+}  // namespace
+
+Result<std::vector<Tensor>> Evaluator::run(const ir::Region& region, std::span<const Tensor> args) {
+  CHECK(args.size() == region.params.size(), "a region is given its parameters");
+  Environment env = around_;
+  for (size_t i = 0; i < args.size(); ++i) env[region.params[i].node] = {args[i]};
+  for (const ir::Node* node : ir::body_of(region).nodes) TRY(run_node(*node, env));
+  std::vector<Tensor> results;
+  for (const ir::Value& v : region.results) results.push_back(env.at(v.node)[v.index]);
+  return results;
+}
+
+Result<void> evaluate(const ir::Node& node, std::span<const TensorView> inputs, std::span<const TensorView> captures,
+                      std::span<const TensorView> outputs) {
+  const Op* op = find_op(node.op);
+  if (!op || !op->eval) return fail(Code::unsupported, cat("no meaning is known for the op `", node.op, "`"));
+  Environment around;
+  for (size_t i = 0; i < captures.size(); ++i) {
+    const ir::Value& v = node.captures[i];
+    auto& results = around[v.node];
+    results.resize(v.node->types.size());
+    results[v.index] = borrowed(captures[i]);
+  }
+  Evaluator regions(around);
+  return op->eval({node, inputs, outputs, regions});
+}
+
+Result<std::vector<Tensor>> evaluate(const ir::Graph& graph, std::span<const Tensor> args) {
+  if (args.size() != graph.params.size())
+    return fail(Code::invalid, cat("the program takes ", graph.params.size(), " arguments; ", args.size(), " given"));
+  Environment env;
+  for (size_t i = 0; i < args.size(); ++i) {
+    const ir::Type& want = graph.params[i].type();
+    if (args[i].dtype != want.dtype || args[i].dims != want.dims)
+      return fail(Code::invalid,
+                  cat("argument ", i, " is ", shape_text(args[i].dtype, args[i].dims), "; expected ", ir::text(want)));
+    env[graph.params[i].node] = {args[i]};
+  }
+  for (const ir::Node* node : graph.order())
+    if (node->op != "parameter") TRY(run_node(*node, env));
+  std::vector<Tensor> results;
+  for (const ir::Value& v : graph.results) results.push_back(env.at(v.node)[v.index]);
+  return results;
+}
+
+}  // namespace trine::ops

@@ -1,0 +1,48 @@
+// Building checked nodes, and finding ops by name. The table itself is written by the build.
+#include <algorithm>
+
+#include "base/text.h"
+#include "ops/op.h"
+
+namespace trine::ops {
+
+const Op* find_op(std::string_view name) {
+  const auto all = all_ops();
+  auto at =
+      std::lower_bound(all.begin(), all.end(), name, [](const Op* op, std::string_view n) { return op->name < n; });
+  return at != all.end() && (*at)->name == name ? *at : nullptr;
+}
+
+static std::string call_text(const ir::Spec& spec) {
+  std::string out = cat(spec.op, "(");
+  for (size_t i = 0; i < spec.inputs.size(); ++i) append_text(out, cat(i ? ", " : "", ir::text(spec.inputs[i].type())));
+  return out + ")";
+}
+
+Result<const ir::Node*> make(ir::Graph& graph, ir::Spec spec) {
+  const std::string& place = graph.place(spec.where);
+  const Op* op = find_op(spec.op);
+  if (!op) {
+    std::vector<std::string> names;
+    for (const Op* o : all_ops()) names.emplace_back(o->name);
+    return fail(Code::unsupported, cat("there is no op `", spec.op, "`; near: ", join(nearest(spec.op, names), ", ")),
+                place);
+  }
+  if (op->arity >= 0 && spec.inputs.size() != size_t(op->arity))
+    return fail(Code::invalid, cat(spec.op, " takes ", op->arity, " inputs; ", spec.inputs.size(), " given"), place);
+  std::vector<ir::Type> inputs;
+  for (const ir::Value& v : spec.inputs) inputs.push_back(v.type());
+  auto types = op->infer({inputs, spec.attrs, spec.regions, spec.types});
+  if (!types) return fail(types.error().code, cat(call_text(spec), ": ", types.error().message), place);
+  if (!spec.types.empty() &&
+      !std::equal(types->begin(), types->end(), spec.types.begin(), spec.types.end(), ir::same_tensor))
+    return fail(Code::invalid,
+                cat(call_text(spec), " gives ", types->empty() ? "nothing" : ir::text(types->front()), "; ",
+                    ir::text(spec.types.front()), " was declared"),
+                place);
+  if (spec.types.empty()) spec.types = std::move(*types);
+  spec.is_unique |= op->has_effect;
+  return graph.add(std::move(spec));
+}
+
+}  // namespace trine::ops
