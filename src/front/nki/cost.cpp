@@ -58,6 +58,20 @@ void add_transfer(Cost& cost, const Chip& chip, const arch::Call& call) {
   cost.latency = d.completion_ns;
 }
 
+// NeuronCore-v2 lets Vector and GpSimd not touch SBUF together, nor Vector and Scalar PSUM; from v3 on only Vector's
+// fast modes borrow GpSimd's SBUF port.
+void add_ports(Cost& cost, const arch::Call& call, Engine e, bool fast) {
+  const bool shared = call.chip.has(arch::Feature::shared_ports);
+  const bool sbuf = e == Engine::gpsimd || (e == Engine::vector && (shared || fast));
+  const bool psum = shared && (e == Engine::vector || e == Engine::scalar);
+  for (size_t s = 0; s < call.info.slots.size(); ++s) {
+    const arch::Operand& o = call.program.operands[call.insn.operand + s];
+    if (o.kind != arch::OperandKind::tile) continue;
+    cost.sbuf |= sbuf && call.program.tensors[o.tensor].space == arch::Space::sbuf;
+    cost.psum |= psum && call.program.tensors[o.tensor].space == arch::Space::psum;
+  }
+}
+
 }  // namespace
 
 Costs::Costs(Kernel& kernel) : kernel_(kernel) {
@@ -128,7 +142,10 @@ Cost Costs::measure(const Work& w, Engine e) const {
   cost.latency = clock.latency_cycles / clock.ghz;
   cost.load = static_cast<double>(cycles.load) / clock.ghz;
   cost.table = cycles.table;
-  if (w.unit() == arch::Unit::queue) add_transfer(cost, chip, call);
+  if (w.unit() == arch::Unit::queue)
+    add_transfer(cost, chip, call);
+  else
+    add_ports(cost, call, e, cycles.fast);
   return cost;
 }
 

@@ -19,6 +19,7 @@ struct Cost {
   double latency = 0;                        // from then to the result
   double load = 0;                           // tensor engine: weights, hidden behind the multiply before
   int table = -1;                            // scalar engine: which activation table
+  bool sbuf = false, psum = false;           // what it touches through a port that engines share
   bool hardware = false;                     // transfers: descriptors by the issuer's own hardware, one after the other
   double issue = 0;                          // transfers: how long descriptors take
   double start = 0;                          // transfers: trigger to first byte

@@ -85,6 +85,7 @@ class Segment {
   double ready_on(uint32_t i, Engine e) const;
   double backlog_of(uint32_t i) const;
   double start_on(uint32_t i, Engine e, double ready) const;
+  double port_free(uint32_t i, Engine e) const;
   void release(uint32_t i);
   void run_in_order(std::vector<Step>& out);
   void run_by_rank(Rank rank, std::vector<Step>& out);
@@ -114,6 +115,7 @@ class Segment {
   std::vector<char> issued_;
   std::array<double, kDmaEnginesMax> dma_{};
   std::array<double, 256> ring_{};
+  std::array<double, 2> sbuf_port_{}, psum_port_{};  // until when Vector holds it, until when the other does
   double stack_ = 0, end_ = 0;
 };
 
@@ -178,6 +180,7 @@ void Segment::reset() {
   issued_.assign(works_.size(), 0);
   dma_.fill(0);
   ring_.fill(0);
+  sbuf_port_ = psum_port_ = {};
   stack_ = end_ = 0;
 }
 
@@ -209,7 +212,14 @@ double Segment::backlog_of(uint32_t i) const {
 
 double Segment::start_on(uint32_t i, Engine e, double ready) const {
   const Lane& l = lane(e);
-  return std::max({ready, l.free, transfers(i) && cost(i, e).hardware ? l.issue_free : 0});
+  return std::max({ready, l.free, transfers(i) && cost(i, e).hardware ? l.issue_free : 0, port_free(i, e)});
+}
+
+// Until when another engine holds a port that it needs; see Cost.
+double Segment::port_free(uint32_t i, Engine e) const {
+  const Cost& c = cost(i, e);
+  const size_t other = e == Engine::vector ? 1 : 0;
+  return std::max(c.sbuf ? sbuf_port_[other] : 0, c.psum ? psum_port_[other] : 0);
 }
 
 double Segment::multiply(uint32_t i, double start) {
@@ -266,6 +276,9 @@ void Segment::issue(uint32_t i, Engine e, double start, std::vector<Step>& out) 
     }
     l.free = start + c.interval;
     done_[i] = l.free + c.latency;
+    const size_t self = e == Engine::vector ? 0 : 1;
+    if (c.sbuf) sbuf_port_[self] = l.free;
+    if (c.psum) psum_port_[self] = l.free;
   }
   on_[i] = e;
   issued_[i] = 1;
@@ -373,6 +386,10 @@ bool Segment::pick(Engine e, double at, Candidate& out) {
   out = heap.top();
   heap.pop();
   if (move) return true;
+  if (const double port = port_free(out.work, e); port > at) {
+    l.later.push({port, out.work});
+    return false;
+  }
   if (put_off(out.work, e, at)) return false;
   if (e == Engine::scalar) out = keep_table(l, out);
   return true;
