@@ -44,50 +44,96 @@ def scores(q_tile, k_tile, row, column, scale, causal):
     return out
 
 
+def raw_scores(q_tile, k_tile, row, column, causal):
+    """qᵀk for up to one bank of keys, in PSUM; masked, in SBUF, where a key is later than its query."""
+    p, f = q_tile.shape[1], k_tile.shape[1]
+    sums = nl.ndarray((p, f), dtype=nl.float32, buffer=nl.psum)
+    nisa.nc_matmul(dst=sums, stationary=q_tile, moving=k_tile)
+    if not causal or column + f - 1 <= row:
+        return sums
+    tile, masked = nl.copy(sums), nl.ndarray((p, f), dtype=nl.float32)
+    nisa.affine_select(dst=masked, pattern=[[-1, f]], channel_multiplier=1, on_true_tile=tile, on_false_value=LOWEST,
+                       cmp_op=nl.greater_equal, offset=row - column)  # fmt: skip
+    return masked
+
+
+def lowest_negated(parts, before):
+    """-max over the rows of `parts` and what `before` holds, [p, 1]."""
+    p = parts[0].shape[0]
+    each, out = nl.ndarray((p, len(parts)), dtype=nl.float32), nl.ndarray((p, 1), dtype=nl.float32)
+    for i, part in enumerate(parts):
+        nisa.tensor_reduce(dst=each[:, i : i + 1], op=nl.max, data=part, axis=1, negate=True)
+    if len(parts) > 1:
+        nisa.tensor_reduce(dst=out, op=nl.minimum, data=each, axis=1)
+    else:
+        out = each
+    if before is not None:
+        nisa.tensor_tensor(dst=out, data1=out, data2=before, op=nl.minimum)
+    return out
+
+
+def times_values(raised, v_tiles):
+    """raised · v in PSUM; the transposes of up to four tiles share a bank and are copied together."""
+    p, keys = raised.shape
+    sums = nl.ndarray((p, v_tiles[0].shape[1]), dtype=nl.float32, buffer=nl.psum)
+    for c in range(0, keys, 4 * p):
+        width = min(4 * p, keys - c)
+        turned = nl.ndarray((p, width), dtype=raised.dtype, buffer=nl.psum)
+        for i in range(0, width, p):
+            nisa.nc_transpose(dst=turned[:, i : i + p], data=raised[:, c + i : c + i + p])
+        tile = nl.ndarray((p, width), dtype=raised.dtype)
+        nisa.tensor_copy(dst=tile, src=turned)
+        for i in range(0, width, p):
+            nisa.nc_matmul(dst=sums, stationary=tile[:, i : i + p], moving=v_tiles[(c + i) // p])
+    return sums
+
+
 @nki.jit
-def flash_attention(q, k, v, causal=False, block=512):
+def flash_attention(q, k, v, causal=False, block=1024):
     """softmax(qᵀk / √d) · v and the log of each row's sum, for the backward pass."""
-    d, queries = q.shape
-    keys = k.shape[1]
+    (d, queries), keys = q.shape, k.shape[1]
     p, block = nl.tile_size.pmax, min(block, keys)
+    bank = min(block, nl.tile_size.psum_bank_fmax)
     scale = d**-0.5
     out = nl.ndarray((queries, d), dtype=v.dtype, buffer=nl.shared_hbm)
     lse = nl.ndarray((queries, 1), dtype=nl.float32, buffer=nl.shared_hbm)
-    k_tiles = [nl.load(k[:, c : c + block]) for c in range(0, keys, block)]
+    k_tiles = [nl.load(k[:, c : c + bank]) for c in range(0, keys, bank)]
     v_tiles = [nl.load(v[c : c + p, :]) for c in range(0, keys, p)]
+    lows, totals = (nl.ndarray((p, queries // p), dtype=nl.float32) for _ in range(2))
     for row in range(0, queries, p):
         q_tile = nl.load(q[:, row : row + p])
-        top = nl.full((p, 1), -3.0e38, dtype=nl.float32)
-        total = nl.zeros((p, 1), dtype=nl.float32)
-        acc = nl.zeros((p, d), dtype=nl.float32)
-        for c, k_tile in enumerate(k_tiles):
-            if causal and c * block > row + p - 1:
-                break
-            s = scores(q_tile, k_tile, row, c * block, scale, causal)
-            higher, part = nl.ndarray((p, 1), dtype=nl.float32), nl.ndarray((p, 1), dtype=nl.float32)
-            nisa.tensor_reduce(dst=part, op=nl.max, data=s, axis=1)
-            nisa.tensor_tensor(dst=higher, data1=part, data2=top, op=nl.maximum)
-            below = nl.ndarray((p, 1), dtype=nl.float32)
-            nisa.tensor_scalar(dst=below, data=higher, op0=nl.multiply, operand0=-1.0)
-            raised = nl.ndarray((p, block), dtype=v.dtype)
-            nisa.activation_reduce(dst=raised, op=nl.exp, data=s, reduce_op=nl.add, reduce_res=part, bias=below)
-            shrink = nl.ndarray((p, 1), dtype=nl.float32)
-            nisa.activation(dst=shrink, op=nl.exp, data=top, bias=below)
-            nisa.scalar_tensor_tensor(dst=total, data=total, op0=nl.multiply, operand0=shrink, op1=nl.add, operand1=part)
-            sums = nl.ndarray((p, d), dtype=nl.float32, buffer=nl.psum)
-            for i in range(block // p):
-                turned = transposed(raised[:, i * p : (i + 1) * p], v.dtype)
-                nisa.nc_matmul(dst=sums, stationary=turned, moving=v_tiles[c * block // p + i])
-            nisa.scalar_tensor_tensor(dst=acc, data=acc, op0=nl.multiply, operand0=shrink, op1=nl.add, operand1=sums)
-            top = higher
-        inverse, logs = nl.ndarray((p, 1), dtype=nl.float32), nl.ndarray((p, 1), dtype=nl.float32)
+        low = total = acc = None  # -max, sum and product so far
+        for c in range(0, row + p if causal else keys, block):
+            banks = range(c, min(c + block, row + p) if causal else c + block, bank)
+            parts = [raw_scores(q_tile, k_tiles[b // bank], row, b, causal) for b in banks]
+            lower, bias = lowest_negated(parts, low), nl.ndarray((p, 1), dtype=nl.float32)
+            nisa.tensor_scalar(dst=bias, data=lower, op0=nl.multiply, operand0=scale)
+            raised, each = nl.ndarray((p, len(parts) * bank), dtype=v.dtype), nl.ndarray((p, len(parts)), dtype=nl.float32)
+            for i, part in enumerate(parts):
+                nisa.activation_reduce(dst=raised[:, i * bank : (i + 1) * bank], op=nl.exp, data=part, bias=bias, scale=scale,
+                                       reduce_op=nl.add, reduce_res=each[:, i : i + 1])  # fmt: skip
+            sums = times_values(raised, v_tiles[c // p :])
+            more = nl.ndarray((p, 1), dtype=nl.float32)
+            nisa.tensor_reduce(dst=more, op=nl.add, data=each, axis=1)
+            if low is None:
+                total, acc = more, nl.copy(sums)
+            else:
+                shrink = nl.ndarray((p, 1), dtype=nl.float32)
+                nisa.activation(dst=shrink, op=nl.exp, data=low, scale=-scale, bias=bias)
+                nisa.scalar_tensor_tensor(dst=total, data=total, op0=nl.multiply, operand0=shrink, op1=nl.add, operand1=more)
+                nisa.scalar_tensor_tensor(dst=acc, data=acc, op0=nl.multiply, operand0=shrink, op1=nl.add, operand1=sums)
+            low = lower
+        inverse, result = nl.ndarray((p, 1), dtype=nl.float32), nl.ndarray((p, d), dtype=v.dtype)
         nisa.reciprocal(dst=inverse, data=total)
-        result = nl.ndarray((p, d), dtype=v.dtype)
         nisa.tensor_scalar(dst=result, data=acc, op0=nl.multiply, operand0=inverse)
         nl.store(out[row : row + p, :], result)
-        nisa.activation(dst=logs, op=nl.log, data=total)
-        nisa.tensor_tensor(dst=logs, data1=logs, data2=top, op=nl.add)
-        nl.store(lse[row : row + p, :], logs)
+        at = slice(row // p, row // p + 1)
+        nisa.tensor_copy(dst=lows[:, at], src=low)
+        nisa.tensor_copy(dst=totals[:, at], src=total)
+    # All logarithms at once: between exp and log Scalar loads another table.
+    logs = nl.log(totals)
+    nisa.scalar_tensor_tensor(dst=logs, data=lows, op0=nl.multiply, operand0=-scale, op1=nl.add, operand1=logs)
+    nisa.dma_copy(dst=lse.ap([[1, p], [p, queries // p]]), src=logs)
     return out, lse
 
 

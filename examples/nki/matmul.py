@@ -71,20 +71,19 @@ def hoisted(lhs_t, rhs):
 
 @nki.jit
 def blocked(lhs_t, rhs, rows=2, columns=2):
-    """Blocks of rows x columns output tiles; a row of tiles is one load."""
+    """Blocks of rows x columns output tiles."""
     (k, m), n = lhs_t.shape, rhs.shape[1]
     width = nl.tile_size.gemm_moving_fmax
     out = result(lhs_t, rhs)
     for i in range(0, m, rows * M):
-        lefts = [fetch(lhs_t, c, i, K, rows * M) for c in range(0, k, K)]
+        lefts = [[fetch(lhs_t, c, i + r * M, K, M) for c in range(0, k, K)] for r in range(rows)]
         for j in range(0, n, columns * width):
-            rights = [fetch(rhs, c, j, K, columns * width) for c in range(0, k, K)]
+            rights = [[fetch(rhs, c, j + q * width, K, width) for c in range(0, k, K)] for q in range(columns)]
             for r in range(rows):
                 for q in range(columns):
                     sums = nl.ndarray((M, width), dtype=nl.float32, buffer=nl.psum)
-                    for left, right in zip(lefts, rights):
-                        nisa.nc_matmul(dst=sums, stationary=left[:, r * M : (r + 1) * M],
-                                       moving=right[:, q * width : (q + 1) * width])  # fmt: skip
+                    for left, right in zip(lefts[r], rights[q]):
+                        nisa.nc_matmul(dst=sums, stationary=left, moving=right)
                     put(out, i + r * M, j + q * width, sums)
     return out
 

@@ -152,3 +152,10 @@ def test_better_matmul_schedules_are_faster():
              for k in load("matmul").SCHEDULES]  # fmt: skip
     assert times == sorted(times, reverse=True)
     assert times[-1] < times[0] / 5
+
+
+def test_rmsnorm_qkv(chip, random):
+    x, w = random.standard_normal((2, 256, 384)).astype(BF16), random.standard_normal((384, 200)).astype(BF16)
+    f = x.astype(np.float64)
+    want = f / np.sqrt((f**2).mean(-1, keepdims=True) + 1e-6) @ w.astype(np.float64)
+    close(load("qkv").rmsnorm_qkv(x, w), want, BF16)
