@@ -13,14 +13,16 @@ namespace trine::run {
 
 struct AccuracyRow {
   std::string id, kind, instance, metric, unit, source,
-      role;  // role: "check", or "input" where a chip number came from it
+      role;  // "check", "input" where a chip number came from it, or "gate" where `measured` is an upper bound
   Bound bound = Bound::tensor;
   double predicted = 0, measured = 0;
   double error_pct() const { return measured != 0 ? 100 * (predicted / measured - 1) : 0; }
   bool is_share() const { return unit == "%"; }  // then points matter, not per cent
 };
 
-Result<std::vector<AccuracyRow>> accuracy();
+// `kernels`: a folder with the program of each kernel as NAME.trine (tests/accuracy.py traces them); without it the
+// rows that need one are left out.
+Result<std::vector<AccuracyRow>> accuracy(const std::string& kernels = {});
 
 Json accuracy_json(const std::vector<AccuracyRow>& rows);
 std::string accuracy_text(const std::vector<AccuracyRow>& rows);

@@ -7,10 +7,12 @@ namespace trine::tools {
 
 static constexpr Option kMarkdown{"--markdown", "", "", "print docs/accuracy.md"};
 static constexpr Option kResiduals{"--residuals", "", "", "print the residuals that the bands are made of"};
-static constexpr Option kOptions[] = {kJson, kMarkdown, kResiduals};
+static constexpr Option kKernels{"--kernels", "", "DIR",
+                                 "traced kernels, NAME.trine each; their rows are left out else"};
+static constexpr Option kOptions[] = {kJson, kMarkdown, kResiduals, kKernels};
 
 static Result<Exit> run_accuracy(const Args& args) {
-  const auto rows = TRY(run::accuracy());
+  const auto rows = TRY(run::accuracy(args.get("--kernels")));
   if (args.has("--json")) {
     Json out = report("accuracy");
     out.set("rows", run::accuracy_json(rows));

@@ -1,0 +1,35 @@
+"""docs/accuracy.md, which `make check` holds in step: how far predictions may be from what was published."""
+
+import pytest
+
+TIMES_PCT, SHARES_POINTS = 5, 5
+
+
+def rows(request):
+    lines = (request.config.rootpath / "docs/accuracy.md").read_text().splitlines()
+    cells = [[c.strip() for c in line.strip("|").split("|")] for line in lines if line.startswith("| ")]
+    names = cells[0]
+    return [dict(zip(names, row)) for row in cells[1:]]
+
+
+def test_published_times_are_met(request):
+    checked = [r for r in rows(request) if r["role"] == "check" and r["what"].startswith("time")]
+    assert len(checked) >= 8
+    for r in checked:
+        assert abs(float(r["error"].split()[0])) <= TIMES_PCT, r
+
+
+def test_gates_are_met(request):
+    gates = [r for r in rows(request) if r["role"] == "gate"]
+    assert len(gates) >= 2
+    for r in gates:
+        assert float(r["predicted"]) <= float(r["measured"].strip("≤ ")), r
+
+
+@pytest.mark.parametrize("variant", ["tiled", "hoisted", "blocked", "blocked-k"])
+def test_traced_and_written_matmuls_agree(request, variant):
+    predicted = {r["id"]: float(r["predicted"]) for r in rows(request)}
+    traced, written = predicted[f"nki-matmul-{variant}-f32"], predicted[f"matmul-{variant}-f32"]
+    assert traced == pytest.approx(written, rel=TIMES_PCT / 100)
+    share = f"matmul-{variant}-f32-tensor"
+    assert predicted[f"nki-{share}"] == pytest.approx(predicted[share], abs=SHARES_POINTS)
