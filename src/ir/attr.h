@@ -45,6 +45,6 @@ class Attrs {
 };
 
 size_t hash(const Attrs& attrs);
-std::string text(const Attr& attr);
+std::string text(const Attr& attr);  // long constants elided
 
 }  // namespace trine::ir

@@ -119,7 +119,8 @@ const Node* Graph::add(Spec spec) {
             .inputs = std::move(spec.inputs),
             .attrs = std::move(spec.attrs),
             .regions = std::move(spec.regions),
-            .types = std::move(spec.types)};
+            .types = std::move(spec.types),
+            .is_unique = spec.is_unique};
   for (const Region& region : node.regions)
     for (const Value& v : body_of(region).captures)
       if (std::find(node.captures.begin(), node.captures.end(), v) == node.captures.end()) node.captures.push_back(v);

@@ -46,6 +46,7 @@ struct Node {
   Attrs attrs = {};
   std::vector<Region> regions = {};
   std::vector<Type> types = {};      // of the results
+  bool is_unique = false;            // never merged with its equal
   std::vector<Value> captures = {};  // values around the node that its regions use; follows from regions
 
   Value result(uint32_t i = 0) const { return {this, i}; }

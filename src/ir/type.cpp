@@ -7,6 +7,22 @@
 
 namespace trine::ir {
 
+static constexpr char kHex[] = "0123456789abcdef";
+
+std::string quoted(std::string_view s) {
+  std::string out = "\"";
+  for (unsigned char c : s) {
+    if (c == '"' || c == '\\') {
+      append_text(out, cat('\\', char(c)));
+    } else if (c < 32 || c >= 127) {
+      append_text(out, cat("\\x", kHex[c >> 4], kHex[c & 15]));
+    } else {
+      out += char(c);
+    }
+  }
+  return out + "\"";
+}
+
 std::string text(const Type& type) {
   if (type.is_token) return "token";
   std::string out = shape_text(type.dtype, type.dims);
@@ -15,7 +31,7 @@ std::string text(const Type& type) {
     for (size_t i = 0; i < type.layout.size(); ++i) append_text(out, cat(i ? "," : "", type.layout[i]));
     out += '}';
   }
-  if (!type.sharding.empty()) append_text(out, cat("@\"", type.sharding, "\""));
+  if (!type.sharding.empty()) append_text(out, cat("@", quoted(type.sharding)));
   return out;
 }
 

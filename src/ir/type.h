@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "base/tensor.h"
 
@@ -27,7 +28,8 @@ inline bool same_tensor(const Type& a, const Type& b) {
   return a.dtype == b.dtype && a.dims == b.dims && a.is_token == b.is_token;
 }
 
-std::string text(const Type& type);  // "f32[2,3]", "f32[2,3]{0,1}", "token"
+std::string text(const Type& type);      // "f32[2,3]", "f32[2,3]{0,1}", "token"
+std::string quoted(std::string_view s);  // as the text form writes strings
 size_t hash(const Type& type);
 
 }  // namespace trine::ir

@@ -1,0 +1,100 @@
+// One walk in order of ids, nodes made anew in another graph, with rules applied to each new node.
+#include "ir/rewrite.h"
+
+#include <unordered_map>
+
+#include "base/result.h"
+
+namespace trine::ir {
+
+namespace {
+
+constexpr int kTurnsMax = 100;  // of rules on one node: a cycle of rules is a bug
+
+class Rewriter {
+ public:
+  Rewriter(const Graph& from, std::span<const Rule> rules) : from_(from), rules_(rules) {}
+
+  Rewritten all() {
+    Graph& g = out_.graph;
+    g.name = from_.name;
+    g.attrs = from_.attrs;
+    g.donations = from_.donations;
+    for (const Value& p : from_.params) g.params.push_back(parameter(p));
+    for (const Node* node : from_.order()) visit(*node);
+    g.results = mapped(from_.results);
+    g.effects = mapped(from_.effects);
+    return std::move(out_);
+  }
+
+ private:
+  Value parameter(const Value& old) {
+    Value fresh = out_.graph.parameter(old.type(), place(old.node->where));
+    map_[old.node] = {fresh};
+    return fresh;
+  }
+  uint32_t place(uint32_t where) { return where ? out_.graph.add_place(from_.place(where)) : 0; }
+  std::vector<Value> mapped(const std::vector<Value>& values) {
+    std::vector<Value> out;
+    for (const Value& v : values) out.push_back(map_.at(v.node)[v.index]);
+    return out;
+  }
+  void visit(const Node& node) {
+    if (map_.count(&node)) return;
+    CHECK(node.op != "parameter", "every parameter is of the program or of a region");
+    Spec spec{.op = node.op,
+              .inputs = mapped(node.inputs),
+              .attrs = node.attrs,
+              .types = node.types,
+              .where = place(node.where),
+              .is_unique = node.is_unique};
+    for (const Region& old : node.regions) {
+      Region region;
+      for (const Value& p : old.params) region.params.push_back(parameter(p));
+      for (const Node* inner : body_of(old).nodes) visit(*inner);
+      region.results = mapped(old.results);
+      region.effects = mapped(old.effects);
+      spec.regions.push_back(std::move(region));
+    }
+    map_[&node] = settled(out_.graph.add(std::move(spec)));
+  }
+  // Applies rules to a new node, then to what replaced it, until none applies.
+  std::vector<Value> settled(const Node* node) {
+    for (int turn = 0; turn < kTurnsMax; ++turn) {
+      Replacement next = once(*node);
+      if (next.empty()) break;
+      CHECK(next.size() == node->types.size(), "a rule replaces every result");
+      const Node* first = next[0].node;
+      bool whole = first->types.size() == next.size() && first != node;
+      for (size_t i = 0; i < next.size(); ++i) whole = whole && next[i] == first->result(uint32_t(i));
+      if (!whole) return next;
+      node = first;
+    }
+    std::vector<Value> results;
+    for (uint32_t i = 0; i < node->types.size(); ++i) results.push_back(node->result(i));
+    return results;
+  }
+  Replacement once(const Node& node) {
+    for (const Rule& rule : rules_) {
+      if (!rule.op.empty() && rule.op != node.op) continue;
+      Replacement found = rule.apply(out_.graph, node);
+      if (found.empty()) continue;
+      ++out_.applied[rule.name];
+      return found;
+    }
+    return {};
+  }
+
+  const Graph& from_;
+  std::span<const Rule> rules_;
+  Rewritten out_;
+  std::unordered_map<const Node*, std::vector<Value>> map_;
+};
+
+}  // namespace
+
+Rewritten rewrite(const Graph& graph, std::span<const Rule> rules) { return Rewriter(graph, rules).all(); }
+
+Graph copy(const Graph& graph) { return rewrite(graph, {}).graph; }
+
+}  // namespace trine::ir

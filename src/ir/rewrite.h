@@ -1,0 +1,32 @@
+// Rewriting: named rules in tables, applied to every node of a graph, regions included, until none applies.
+// A rule sees a node whose inputs are rewritten already and answers with values for its results, or with nothing.
+// Invariant: the new graph computes what the old one did; it holds only what results and effects need.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace trine::ir {
+
+using Replacement = std::vector<Value>;  // one per result; empty: the rule does not apply
+
+struct Rule {
+  std::string_view name = {};  // printed by --explain and counted
+  std::string_view op = {};    // of the nodes it looks at; empty: all
+  Replacement (*apply)(Graph& graph, const Node& node) = nullptr;
+};
+
+struct Rewritten {
+  Graph graph;
+  std::map<std::string_view, int64_t> applied = {};  // by rule
+};
+
+Rewritten rewrite(const Graph& graph, std::span<const Rule> rules);
+Graph copy(const Graph& graph);  // without what nothing needs
+
+}  // namespace trine::ir
