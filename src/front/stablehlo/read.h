@@ -1,0 +1,15 @@
+// A StableHLO module from bytes of either kind: MLIR bytecode by its magic number, else text.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "front/stablehlo/module.h"
+
+namespace trine::front::stablehlo {
+
+// The module keeps the bytes: its constants point into them. `name` begins the place of an error.
+Result<Module> read_module(std::string bytes, std::string_view name);
+
+}  // namespace trine::front::stablehlo
