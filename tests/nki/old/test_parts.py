@@ -253,6 +253,24 @@ def test_loop_reduce_puts_iterations_together():
     assert (kernel(a) == a.max(1)).all()
 
 
+def test_loop_reduce_over_an_outer_loop():
+    @nki.jit
+    def kernel(a):
+        out = nl.ndarray((3, 128, 8), dtype=a.dtype, buffer=nl.shared_hbm)
+        sums = nl.zeros((3, nl.par_dim(128), 8), dtype=a.dtype)
+        for k in nl.affine_range(3):
+            for q in nl.affine_range(3):
+                if q >= k:  # as tiles above a causal diagonal are left out
+                    sums[q] = nl.loop_reduce(nl.load(a[q, k]), op=np.add, loop_indices=(k,), dtype=nl.float32)
+        for q in nl.affine_range(3):
+            nl.store(out[q], sums[q])
+        return out
+
+    a = numbers(3, 3, 128, 8)
+    want = np.stack([sum(a[q, k] for k in range(q + 1)) for q in range(3)])
+    assert np.allclose(kernel(a), want, atol=1e-6)
+
+
 def test_offsets_that_the_machine_reads():
     @nki.jit(platform_target="trn2")
     def kernel(a, starts):
@@ -311,3 +329,19 @@ def test_addresses_counted_up_in_a_loop_count_once():
     free = ncc.force_auto_alloc(kernel)
     np.testing.assert_allclose(free(a), 5 * a, rtol=1e-6)
     assert free.compiled("trn2", (a,), {})[0] is not kernel.compiled("trn2", (a,), {})[0]
+
+
+def test_slices_past_the_end_are_cut_by_the_mask():
+    @nki.jit
+    def kernel(a):
+        out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+        rows = nl.arange(128)[:, None]
+        for t in nl.affine_range(2):
+            here = t * 128 + rows < 200
+            tile = nl.ndarray((128, 8), dtype=a.dtype)
+            nisa.dma_copy(dst=tile, src=a[t * 128 : t * 128 + 128, :], mask=here)
+            nl.store(out[t * 128 : t * 128 + 128, :], nl.multiply(tile, 2.0, mask=here), mask=here)
+        return out
+
+    x = np.arange(1600, dtype=np.float32).reshape(200, 8)
+    assert (kernel(x) == 2 * x).all()

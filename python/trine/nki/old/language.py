@@ -163,6 +163,8 @@ def transpose(x, *, dtype=None, mask=None, **_):
 
 def matmul(x, y, *, transpose_x=False, mask=None, **_):
     x, y = Tile.of(elementwise.to_sbuf(need(x, "x"))), Tile.of(elementwise.to_sbuf(need(y, "y")))
+    if F32 in (x.dtype, y.dtype) and x.dtype is not y.dtype:  # the array takes f32 with f32 only
+        x, y = (t if t.dtype is F32 else Tile.of(elementwise.copy(t, F32)) for t in (x, y))
     if not transpose_x:
         x = Tile.of(elementwise.to_sbuf(nisa.nc_transpose(x, engine=nisa.tensor_engine)))
     return nisa.nc_matmul(x, y, mask=mask)
@@ -329,6 +331,7 @@ def loop_reduce(x, op, loop_indices, *, dtype=None, mask=None, **_):
     x = need(x, "x")
     if key not in kept:
         kept[key] = copy(x, mask=mask, dtype=dtype)
+        current().release()  # the sum stays where it is, whatever the result is assigned to
     else:
         total = kept[key]
         assign(total, nisa.tensor_tensor(total, x, op, mask=mask, dtype=total.dtype))

@@ -6,7 +6,7 @@ import sys
 
 from trine.nki import language as current_language
 from trine.nki.old.index import whole
-from trine.nki.trace import current, error, user_frame
+from trine.nki.trace import current, error
 
 
 class LoopIndex(int):
@@ -17,7 +17,16 @@ class _Loop:
     """A loop and its running iteration. static: AWS's tracer unrolls it too, the others it walks through once."""
 
     def __init__(self, static):
-        self.at, self.static = None, static
+        self.at, self.static, self.place = None, static, _call_path()
+
+
+def _call_path():
+    """The lines that lead here from the kernel's launch."""
+    here, frame = [], sys._getframe(1)
+    while frame is not None and frame.f_code.co_name != "_trace":
+        here.append((frame.f_code, frame.f_lineno))
+        frame = frame.f_back
+    return tuple(here)
 
 
 def _range(*args, static=False, directives=None, **_):
@@ -45,9 +54,12 @@ def reduction_place(loop_indices):
     indices = loop_indices if isinstance(loop_indices, (list, tuple)) else [loop_indices]
     over = {i.loop for i in indices if isinstance(i, LoopIndex)}
     loops = current().dialect.loops
-    if not over:
+    if not over & set(loops):
         raise error("NKI028", f"loop_indices={loop_indices!r}", "indices of the nl.affine_range loops around the call")
-    return user_frame(), tuple((loop, loop.at) for loop in loops if loop not in over)
+    outermost = min(loops.index(loop) for loop in over if loop in loops)
+    # a loop inside those reduced over is made anew in each of their iterations: its place in the source stands for it
+    around = tuple((loop if n < outermost else loop.place, int(loop.at)) for n, loop in enumerate(loops) if loop not in over)
+    return _call_path(), around
 
 
 def first_placement(buffer):
@@ -56,11 +68,7 @@ def first_placement(buffer):
     now = tuple((loop, loop.at) for loop in recorder.loops if not loop.static)
     if not now:
         return buffer
-    here, frame = [], sys._getframe(1)
-    while frame is not None and frame.f_code.co_name != "_trace":
-        here.append((frame.f_code, frame.f_lineno))
-        frame = frame.f_back
-    here = tuple(here)
+    here = _call_path()
     before, count = recorder.placings.get(here, (None, 0))
     count = count + 1 if before == now else 0
     recorder.placings[here] = now, count

@@ -32,6 +32,8 @@ class Tile(NkiTensor):
                 return gathered(self, keys)
             if isinstance(k, Mask):
                 return masked_operand(self, keys)
+        if any(type(k) is slice and type(k.stop) is int and k.stop > n for k, n in zip(keys, self.shape)):
+            return past_the_end(self, keys)
         return super().__getitem__(key)
 
     def __setitem__(self, key, value):
@@ -107,6 +109,29 @@ def gathered(tensor, keys):
         raise error("NKI025", f"{tensor!r} indexed by a tile and by another index along the same dimension",
                     "the tile alone to vary along dimension 0 of the index")
     made = Tile(tensor.storage, tuple(shape), tuple(strides), offset, tensor.dtype, dynamic)
+    made.bounds = tuple(bounds)
+    return made
+
+
+def past_the_end(tensor, keys):
+    """tensor[a:b] with b beyond the dimension: a mask has to cut it."""
+    keys = filled(keys, tensor)
+    clipped = [slice(k.start, min(k.stop, n), k.step) if type(k) is slice and type(k.stop) is int else k
+               for k, n in zip(keys, tensor.shape)]  # fmt: skip
+    inside = NkiTensor.__getitem__(tensor, tuple(clipped))
+    shape, bounds, at = list(inside.shape), [], 0
+    for d, k in enumerate(keys):
+        if type(k) is slice:
+            if clipped[d] != k:
+                start = k.start or 0
+                step, coefs, extents = k.step or 1, [0] * len(shape), [1] * len(shape)
+                shape[at] = extents[at] = len(range(start, k.stop, step))
+                coefs[at] = step
+                bounds.append((Index(coefs, extents, start), tensor.shape[d]))
+            at += 1
+        elif tensor.on_chip and d == 0:
+            at += 1
+    made = Tile(tensor.storage, tuple(shape), inside.strides, inside.offset, tensor.dtype, inside.dynamic)
     made.bounds = tuple(bounds)
     return made
 
