@@ -156,7 +156,9 @@ void Access::check_partitions(const Operand& o, const Tensor& t, const Pattern& 
   if (unit() != Unit::engine) return;
   const int start = t.partition + o.partition;
   const int step = a.partitions > 64 ? 128 : a.partitions > 32 ? 64 : 32;
-  if (start % step)
+  // MX scales fill four rows of a quadrant, at 0, 4, 8 or 12 (doc: MXFP deep dive, packing scale values)
+  const bool packed = call_.info.row->needs == Feature::mx && slot_->name.ends_with("_scale");
+  if (start % step && !(packed && start % step <= 12 && start % 4 == 0))
     bad(Code::invalid, "starts at partition ", start, "; ", a.partitions, " partitions start at ",
         step == 128  ? "0"
         : step == 64 ? "0 or 64"
