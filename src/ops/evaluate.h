@@ -20,6 +20,7 @@ class Evaluator {
 
   // The region's results for these arguments.
   Result<std::vector<Tensor>> run(const ir::Region& region, std::span<const Tensor> args);
+  const Environment& around() const { return around_; }
 
  private:
   Environment around_;

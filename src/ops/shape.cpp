@@ -46,4 +46,10 @@ void copy_element(const TensorView& to, int64_t to_at, const TensorView& from, i
   std::memcpy(to.as<std::byte>() + size_t(to_at) * size, from.as<std::byte>() + size_t(from_at) * size, size);
 }
 
+void copy_run(const TensorView& to, int64_t to_at, const TensorView& from, int64_t from_at, int64_t count) {
+  const size_t size = size_t(bytes(to.dtype));
+  std::memcpy(to.as<std::byte>() + size_t(to_at) * size, from.as<std::byte>() + size_t(from_at) * size,
+              size_t(count) * size);
+}
+
 }  // namespace trine::ops

@@ -44,5 +44,7 @@ bool is_permutation(std::span<const int64_t> dims, int rank);
 
 // Copies one element between tensors of one dtype, of `size` bytes.
 void copy_element(const TensorView& to, int64_t to_at, const TensorView& from, int64_t from_at);
+// Copies `count` neighbours.
+void copy_run(const TensorView& to, int64_t to_at, const TensorView& from, int64_t from_at, int64_t count);
 
 }  // namespace trine::ops
