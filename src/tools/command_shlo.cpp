@@ -5,8 +5,11 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "front/stablehlo/graph.h"
 #include "front/stablehlo/print.h"
 #include "front/stablehlo/read.h"
+#include "ir/text.h"
+#include "ir/verify.h"
 #include "tools/cli.h"
 
 namespace trine::tools {
@@ -31,6 +34,12 @@ Result<Exit> run(const Args& args) {
     bytes = TRY(read_file(path));
   }
   const stablehlo::Module module = TRY(stablehlo::read_module(std::move(bytes), path));
+  if (args.has("--graph")) {
+    const ir::Graph graph = TRY(stablehlo::to_graph(module));
+    TRY(ir::verify(graph));
+    print(ir::text(graph, {.places = args.has("--locations")}));
+    return Exit::ok;
+  }
   if (!args.has("--ops") && !args.has("--json")) {
     print(TRY(stablehlo::print(module, {.locations = args.has("--locations")})));
     return Exit::ok;
@@ -54,6 +63,7 @@ Result<Exit> run(const Args& args) {
 
 constexpr Option kOptions[] = {
     {"--ops", "", "", "print how often each op occurs"},
+    {"--graph", "", "", "print the tensor graph made from it"},
     {"--locations", "", "", "print where in the source each op comes from"},
     kJson,
 };

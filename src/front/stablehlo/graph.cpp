@@ -1,0 +1,142 @@
+// The program around the ops: functions, parameters, results, meshes, and programs that are manual as a whole.
+#include "front/stablehlo/graph.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "front/stablehlo/graph_maker.h"
+#include "front/stablehlo/print.h"
+
+namespace trine::front::stablehlo {
+
+namespace {
+
+std::string_view name_of(const Module& module, const Op& op) {
+  const Attr* name = module.find(op, "sym_name");
+  return name != nullptr ? name->text : std::string_view{};
+}
+
+}  // namespace
+
+Result<ir::Graph> GraphMaker::make() {
+  TRY(find_functions());
+  const auto main = functions_.find("main");
+  const Op* function = main != functions_.end() ? main->second
+                       : functions_.size() == 1 ? functions_.begin()->second
+                                                : nullptr;
+  if (function == nullptr)
+    return fail(Code::invalid, cat("a module of ", functions_.size(), " functions without @main"));
+  effects_ = &graph_.effects;
+  open_.insert(function);
+  TRY(main_function(*function));
+  return std::move(graph_);
+}
+
+Result<void> GraphMaker::find_functions() {
+  if (module_.top.regions.size() != 1 || module_.top.regions[0].blocks.size() != 1)
+    return fail(Code::invalid, "a module without a body");
+  if (const std::string_view name = name_of(module_, module_.top); !name.empty()) graph_.name = name;
+  for (std::string_view count : {"mhlo.num_partitions", "mhlo.num_replicas"})
+    if (const Attr* n = module_.find(module_.top, count); n != nullptr && n->kind == AttrKind::integer)
+      graph_.attrs.set(count.substr(5), int64_t(n->bits));
+  partitions_ = graph_.attrs.integer("num_partitions", 1);
+  ir::Strings meshes;
+  for (const Op& op : module_.top.regions[0].blocks[0].ops) {
+    if (op.name == "func.func") {
+      if (!functions_.emplace(name_of(module_, op), &op).second)
+        return fail(Code::invalid, cat("two functions named @", name_of(module_, op)));
+    } else if (op.name == "sdy.mesh") {
+      for (const NamedAttr& a : op.attrs)
+        if (a.name == "mesh") meshes.push_back(cat(name_of(module_, op), " = ", attr_text(module_, a.value)));
+    } else {
+      return fail(Code::unsupported, cat("op ", op.name, " outside a function"));
+    }
+  }
+  if (!meshes.empty()) graph_.attrs.set("meshes", std::move(meshes));
+  return {};
+}
+
+// Entry `name` of the i-th dictionary in the op's attribute `list` (arg_attrs, res_attrs).
+AttrId GraphMaker::dictionary_entry(const Op& op, std::string_view list, size_t i, std::string_view name) const {
+  const Attr* all = module_.find(op, list);
+  if (all == nullptr || i >= all->elements.size()) return AttrId::none;
+  const Attr& one = module_.attr(all->elements[i]);
+  for (size_t k = 0; k < one.keys.size(); ++k)
+    if (one.keys[k] == name) return one.elements[k];
+  return AttrId::none;
+}
+
+Result<void> GraphMaker::add_parameter(const Op& function, uint32_t i, TypeId type) {
+  ir::Type t = TRY(graph_type(module_, type));
+  t.sharding = sharding_of(function, "arg_attrs", i);
+  const Block& body = function.regions[0].blocks[0];
+  const AttrId location = body.locations.empty() ? AttrId::none : body.locations[i];
+  graph_.params.push_back(graph_.parameter(std::move(t), graph_.add_place(place_text(module_, location))));
+  const AttrId alias = dictionary_entry(function, "arg_attrs", i, "tf.aliasing_output");
+  const bool donated = alias != AttrId::none && module_.attr(alias).kind == AttrKind::integer;
+  graph_.donations.push_back(donated ? int(module_.attr(alias).bits) : -1);
+  return {};
+}
+
+std::string GraphMaker::sharding_of(const Op& function, std::string_view list, size_t i) const {
+  for (std::string_view name : {"sdy.sharding", "mhlo.sharding"})
+    if (const AttrId id = dictionary_entry(function, list, i, name); id != AttrId::none)
+      return module_.attr(id).kind == AttrKind::string ? std::string(module_.attr(id).text) : attr_text(module_, id);
+  return {};
+}
+
+Result<void> GraphMaker::main_function(const Op& function) {
+  if (function.regions.size() != 1) return fail(Code::invalid, "a function without a body");
+  const Block& body = *TRY(only_block(function.regions[0]));
+  if (!TRY(peel_manual(function))) {
+    for (uint32_t i = 0; i < body.arguments; ++i) TRY(add_parameter(function, i, module_.type_of(body.argument(i))));
+    const Values params = graph_.params;
+    graph_.results = TRY(block(body, params));
+  }
+  ir::Strings shardings;
+  for (size_t i = 0; i < graph_.results.size(); ++i) shardings.push_back(sharding_of(function, "res_attrs", i));
+  if (std::any_of(shardings.begin(), shardings.end(), [](const std::string& s) { return !s.empty(); }))
+    graph_.attrs.set("result_shardings", std::move(shardings));
+  auto& donations = graph_.donations;
+  for (int& d : donations)
+    if (d >= int(graph_.results.size())) d = -1;
+  if (std::all_of(donations.begin(), donations.end(), [](int d) { return d < 0; })) donations.clear();
+  return {};
+}
+
+// main(args) = manual_computation(args), with the arguments sharded as the computation wants them: its body is what
+// each device runs.
+Result<bool> GraphMaker::peel_manual(const Op& function) {
+  const Block& body = function.regions[0].blocks[0];
+  if (body.ops.size() != 2 || body.ops[0].name != "sdy.manual_computation" || body.ops[0].regions.size() != 1)
+    return false;
+  const Op& manual = body.ops[0];
+  const Block& inner = *TRY(only_block(manual.regions[0]));
+  const bool in_order = manual.operands.size() == body.arguments && inner.arguments == body.arguments;
+  for (uint32_t i = 0; i < body.arguments; ++i)
+    if (!in_order || manual.operands[i] != body.argument(i)) return false;
+  if (body.ops[1].operands.size() != manual.results) return false;
+  for (uint32_t i = 0; i < manual.results; ++i)
+    if (body.ops[1].operands[i] != manual.result(i)) return false;
+  if (!same_shardings(function, "arg_attrs", manual, "in_shardings", body.arguments) ||
+      !same_shardings(function, "res_attrs", manual, "out_shardings", manual.results))
+    return false;
+  for (uint32_t i = 0; i < body.arguments; ++i) TRY(add_parameter(function, i, module_.type_of(inner.argument(i))));
+  const Values params = graph_.params;
+  graph_.results = TRY(block(inner, params));
+  return true;
+}
+
+bool GraphMaker::same_shardings(const Op& function, std::string_view list, const Op& manual, std::string_view wanted,
+                                size_t count) const {
+  const Attr* per_value = module_.find(manual, wanted);
+  const Attr* shardings = per_value != nullptr ? module_.field(*per_value, "shardings") : nullptr;
+  if (shardings == nullptr || shardings->elements.size() != count) return false;
+  for (size_t i = 0; i < count; ++i)
+    if (dictionary_entry(function, list, i, "sdy.sharding") != shardings->elements[i]) return false;
+  return true;
+}
+
+Result<ir::Graph> to_graph(const Module& module) { return GraphMaker(module).make(); }
+
+}  // namespace trine::front::stablehlo

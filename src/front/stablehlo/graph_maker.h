@@ -1,0 +1,101 @@
+// The conversion of graph.h while it runs, spread over graph*.cpp. Not an interface: graph.h is.
+// Invariant: values_ holds, for every value of the module defined so far on the current path, its value in the graph.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "front/stablehlo/module.h"
+#include "ir/graph.h"
+#include "ops/op.h"
+
+namespace trine::front::stablehlo {
+
+using Values = std::vector<ir::Value>;
+
+// "model.py:12 (jit(f)/dot_general)"; empty where nothing is known.
+std::string place_text(const Module& module, AttrId location);
+
+// graph_type.cpp
+Result<ir::Type> graph_type(const Module& module, TypeId id);
+Result<Tensor> graph_tensor(const Module& module, const Attr& dense);  // of a splat its one element, as a scalar
+
+// graph_attr.cpp: attributes as plain values; those with a dot in their name, and accuracies, are left out.
+Result<ir::Attrs> graph_attrs(const Module& module, const Op& op);
+
+class GraphMaker {
+ public:
+  explicit GraphMaker(const Module& module) : module_(module), values_(module.values.size()) {}
+
+  Result<ir::Graph> make();
+
+ private:
+  using Rule = Result<void> (GraphMaker::*)(const Op& op);
+  static Rule rule_for(std::string_view op);
+
+  // graph.cpp
+  Result<void> find_functions();
+  Result<void> main_function(const Op& function);
+  Result<bool> peel_manual(const Op& function);  // whether main is one manual computation, now taken as the program
+  Result<void> add_parameter(const Op& function, uint32_t i, TypeId type);
+  std::string sharding_of(const Op& function, std::string_view list, size_t i) const;
+  bool same_shardings(const Op& function, std::string_view list, const Op& manual, std::string_view wanted,
+                      size_t count) const;
+  AttrId dictionary_entry(const Op& op, std::string_view list, size_t i, std::string_view name) const;
+
+  // graph_op.cpp
+  Result<Values> block(const Block& block, std::span<const ir::Value> arguments);
+  Result<void> op(const Op& op);
+  Result<Values> operands(const Op& op) const;
+  Result<std::vector<ir::Type>> result_types(const Op& op) const;
+  Result<void> bind(const Op& op, std::span<const ir::Value> results);
+  Result<void> add(const Op& op, std::string_view name, ir::Attrs attrs, Values inputs,
+                   std::vector<ir::Region> regions = {});
+  Result<ir::Value> make1(std::string_view name, Values inputs, ir::Attrs attrs, std::vector<ir::Type> types = {});
+  Result<void> plain(const Op& op);
+  Result<void> identity(const Op& op);
+  Result<void> nothing(const Op&) { return {}; }
+  Error not_partitioned() const;
+  Result<void> whole_only(const Op& op);  // identity in a program of one partition
+  Result<void> constant(const Op& op);
+  Result<void> broadcast(const Op& op);
+  Result<void> dot(const Op& op);
+  Result<void> convolution(const Op& op);
+  Result<void> dimension_size(const Op& op);
+  Result<void> custom_call(const Op& op);
+  Result<void> cross_replica_sum(const Op& op);
+
+  // graph_region.cpp
+  Result<ir::Region> region(const Region& region, std::span<const ir::Value> outer = {});
+  Result<const Block*> only_block(const Region& region) const;
+  std::string_view combiner(const Op& op, size_t number) const;  // "add", ...; empty: none of the kinds
+  Result<void> combined(const Op& op);                           // reduce, reduce_window, scatter, all_reduce ...
+  Result<void> select_and_scatter(const Op& op);
+  Result<void> sort(const Op& op);
+  Result<void> with_regions(const Op& op);
+  Result<void> choice(const Op& op);  // if, case
+  Result<ir::Value> index_of(ir::Value predicate);
+  Result<void> call(const Op& op);
+  Result<void> composite(const Op& op);
+  Result<void> inline_body(const Op& op);  // sdy's computations
+  Result<void> call_function(const Op& op, std::string_view name);
+  const Op* single_op(const Op& op, size_t number) const;
+
+  const Module& module_;
+  ir::Graph graph_;
+  Values values_;
+  std::unordered_map<std::string_view, const Op*> functions_;
+  std::unordered_set<const Op*> open_;  // functions being inlined
+  std::unordered_map<AttrId, uint32_t> places_;
+  Values* effects_ = nullptr;  // of the region being converted
+  uint32_t where_ = 0;         // of the op being converted
+  int64_t partitions_ = 1;
+  int64_t ops_ = 0;
+  int depth_ = 0;
+};
+
+}  // namespace trine::front::stablehlo

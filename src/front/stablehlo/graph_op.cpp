@@ -1,0 +1,241 @@
+// One op of the module to nodes of the graph. Most keep their name and attributes; the table has those that do not.
+#include <algorithm>
+
+#include "base/text.h"
+#include "front/stablehlo/graph_maker.h"
+#include "front/stablehlo/print.h"
+
+namespace trine::front::stablehlo {
+
+namespace {
+
+constexpr int64_t kOpsMax = int64_t{1} << 23;  // after inlining: functions that call twice grow without end
+constexpr int kNestingMax = 300;               // regions and inlined calls
+
+bool is_return(std::string_view op) { return op == "func.return" || op == "stablehlo.return" || op == "sdy.return"; }
+
+// A list the module leaves out where all its entries are `value`.
+void set_default(ir::Attrs& attrs, std::string_view name, size_t count, int64_t value) {
+  if (attrs.find(name) == nullptr) attrs.set(name, ir::Ints(count, value));
+}
+
+}  // namespace
+
+GraphMaker::Rule GraphMaker::rule_for(std::string_view op) {
+  using M = GraphMaker;
+  static const std::unordered_map<std::string_view, Rule> kRules = {
+      {"builtin.unrealized_conversion_cast", &M::identity},
+      {"func.call", &M::call},
+      {"stablehlo.all_reduce", &M::combined},
+      {"stablehlo.broadcast", &M::broadcast},
+      {"stablehlo.case", &M::choice},
+      {"stablehlo.composite", &M::composite},
+      {"stablehlo.constant", &M::constant},
+      {"stablehlo.convolution", &M::convolution},
+      {"stablehlo.cross-replica-sum", &M::cross_replica_sum},
+      {"stablehlo.custom_call", &M::custom_call},
+      {"stablehlo.dot", &M::dot},
+      {"stablehlo.dot_general", &M::dot},
+      {"stablehlo.get_dimension_size", &M::dimension_size},
+      {"stablehlo.if", &M::choice},
+      {"stablehlo.map", &M::with_regions},
+      {"stablehlo.reduce", &M::combined},
+      {"stablehlo.reduce_scatter", &M::combined},
+      {"stablehlo.reduce_window", &M::combined},
+      {"stablehlo.scatter", &M::combined},
+      {"stablehlo.select_and_scatter", &M::select_and_scatter},
+      {"stablehlo.sort", &M::sort},
+      {"stablehlo.while", &M::with_regions},
+      {"chlo.constant", &M::constant},
+      {"sdy.constant", &M::constant},
+      {"sdy.data_flow_edge", &M::whole_only},
+      {"sdy.manual_computation", &M::inline_body},
+      {"sdy.named_computation", &M::inline_body},
+      {"sdy.propagation_barrier", &M::whole_only},
+      {"sdy.reshard", &M::whole_only},
+      {"sdy.sharding_constraint", &M::whole_only},
+      {"sdy.sharding_group", &M::nothing},
+  };
+  const auto found = kRules.find(op);
+  return found == kRules.end() ? &M::plain : found->second;
+}
+
+Result<Values> GraphMaker::block(const Block& block, std::span<const ir::Value> arguments) {
+  if (arguments.size() != block.arguments)
+    return fail(Code::invalid, cat("a body of ", block.arguments, " arguments is given ", arguments.size()));
+  if (depth_ >= kNestingMax)
+    return fail(Code::unsupported, cat("regions and calls nested more than ", kNestingMax, " deep"));
+  for (uint32_t i = 0; i < block.arguments; ++i) {
+    const ir::Type type = TRY(graph_type(module_, module_.type_of(block.argument(i))));
+    if (!ir::same_tensor(type, arguments[i].type()))
+      return fail(Code::invalid, cat("argument ", i, " of a body is ", ir::text(type), ", but ",
+                                     ir::text(arguments[i].type()), " is given"));
+    values_[size_t(block.argument(i))] = arguments[i];
+  }
+  if (block.ops.empty() || !is_return(block.ops.back().name)) return fail(Code::invalid, "a body that does not return");
+  ++depth_;
+  for (size_t i = 0; i + 1 < block.ops.size(); ++i) TRY(op(block.ops[i]));
+  --depth_;
+  return operands(block.ops.back());
+}
+
+Result<void> GraphMaker::op(const Op& op) {
+  auto [place, fresh] = places_.try_emplace(op.location, 0);
+  if (fresh) place->second = graph_.add_place(place_text(module_, op.location));
+  const uint32_t outer = where_;
+  where_ = place->second;
+  auto done = ++ops_ > kOpsMax ? Result<void>(fail(Code::out_of_range, cat("more than ", kOpsMax, " ops")))
+                               : (this->*rule_for(op.name))(op);
+  if (!done && done.error().where.empty()) {
+    const std::string& where = graph_.place(where_);
+    done = fail(done.error().code, cat(op.name, ": ", done.error().message), where.empty() ? "the program" : where);
+  }
+  where_ = outer;
+  return done;
+}
+
+Result<Values> GraphMaker::operands(const Op& op) const {
+  Values out;
+  for (ValueId id : op.operands) {
+    out.push_back(values_[size_t(id)]);
+    if (!out.back()) return fail(Code::invalid, cat("operand ", out.size() - 1, " has no value here"));
+  }
+  return out;
+}
+
+Result<std::vector<ir::Type>> GraphMaker::result_types(const Op& op) const {
+  std::vector<ir::Type> out;
+  for (uint32_t i = 0; i < op.results; ++i) out.push_back(TRY(graph_type(module_, module_.type_of(op.result(i)))));
+  return out;
+}
+
+Result<void> GraphMaker::bind(const Op& op, std::span<const ir::Value> results) {
+  if (results.size() != op.results)
+    return fail(Code::invalid, cat("has ", op.results, " results, but ", results.size(), " are given"));
+  const std::vector<ir::Type> types = TRY(result_types(op));
+  for (uint32_t i = 0; i < op.results; ++i) {
+    if (!ir::same_tensor(types[i], results[i].type()))
+      return fail(Code::invalid,
+                  cat("result ", i, " is ", ir::text(types[i]), ", but ", ir::text(results[i].type()), " is given"));
+    values_[size_t(op.result(i))] = results[i];
+  }
+  return {};
+}
+
+Result<void> GraphMaker::add(const Op& op, std::string_view name, ir::Attrs attrs, Values inputs,
+                             std::vector<ir::Region> regions) {
+  const ops::Op* row = ops::find_op(name);
+  bool effect = row != nullptr && row->has_effect;
+  if (attrs.find("has_side_effect") != nullptr) effect = attrs.flag("has_side_effect");
+  for (const ir::Region& r : regions) effect = effect || !r.effects.empty();
+  const ir::Node* node = TRY(ops::make(graph_, {.op = name,
+                                                .inputs = std::move(inputs),
+                                                .attrs = std::move(attrs),
+                                                .regions = std::move(regions),
+                                                .types = TRY(result_types(op)),
+                                                .where = where_,
+                                                .is_unique = effect}));
+  if (effect) effects_->push_back({node, 0});
+  for (uint32_t i = 0; i < op.results; ++i) values_[size_t(op.result(i))] = node->result(i);
+  return {};
+}
+
+Result<ir::Value> GraphMaker::make1(std::string_view name, Values inputs, ir::Attrs attrs,
+                                    std::vector<ir::Type> types) {
+  const ir::Node* node = TRY(ops::make(graph_, {.op = name,
+                                                .inputs = std::move(inputs),
+                                                .attrs = std::move(attrs),
+                                                .types = std::move(types),
+                                                .where = where_}));
+  return node->result();
+}
+
+Result<void> GraphMaker::plain(const Op& op) {
+  const size_t dot = op.name.find('.');
+  const std::string_view dialect = op.name.substr(0, dot);
+  if (dialect != "stablehlo" && dialect != "chlo") return fail(Code::unsupported, "an op of this dialect");
+  if (!op.regions.empty()) return fail(Code::unsupported, "an op with regions");
+  return add(op, op.name.substr(dot + 1), TRY(graph_attrs(module_, op)), TRY(operands(op)));
+}
+
+Result<void> GraphMaker::identity(const Op& op) { return bind(op, TRY(operands(op))); }
+
+Error GraphMaker::not_partitioned() const {
+  return fail(Code::unsupported, cat("a program of ", partitions_, " partitions that has not been partitioned yet"));
+}
+
+Result<void> GraphMaker::whole_only(const Op& op) {
+  return partitions_ > 1 ? Result<void>(not_partitioned()) : identity(op);
+}
+
+// Of equal elements only one is kept: a scalar, broadcast.
+Result<void> GraphMaker::constant(const Op& op) {
+  const Attr* value = module_.find(op, "value");
+  if (value == nullptr || op.results != 1) return fail(Code::invalid, "a constant without its value");
+  const ir::Type type = TRY(result_types(op))[0];
+  const ir::Value given = graph_.constant(TRY(graph_tensor(module_, *value)), where_);
+  if (given.type().dims == type.dims) return bind(op, {{given}});
+  ir::Attrs none = {{"broadcast_dimensions", ir::Ints{}}};
+  return bind(op, {{TRY(make1("broadcast_in_dim", {given}, std::move(none), {type}))}});
+}
+
+// New dims go before the operand's.
+Result<void> GraphMaker::broadcast(const Op& op) {
+  const Values inputs = TRY(operands(op));
+  if (inputs.size() != 1) return fail(Code::invalid, "takes one operand");
+  const int64_t added = int64_t(TRY(graph_attrs(module_, op)).ints("broadcast_sizes").size());
+  ir::Ints dims;
+  for (int64_t d = 0; d < inputs[0].type().rank(); ++d) dims.push_back(added + d);
+  return add(op, "broadcast_in_dim", {{"broadcast_dimensions", std::move(dims)}}, inputs);
+}
+
+Result<void> GraphMaker::dot(const Op& op) {
+  ir::Attrs attrs = TRY(graph_attrs(module_, op));
+  Values inputs = TRY(operands(op));
+  if (attrs.strings("precision").empty()) attrs.set("precision", ir::Strings(2, "DEFAULT"));
+  if (op.name == "stablehlo.dot") {
+    if (inputs.size() != 2 || inputs[0].type().rank() == 0) return fail(Code::invalid, "takes two operands with dims");
+    for (std::string_view batch : {"lhs_batch", "rhs_batch"}) attrs.set(batch, ir::Ints{});
+    attrs.set("lhs_contract", ir::Ints{inputs[0].type().rank() - 1});
+    attrs.set("rhs_contract", ir::Ints{0});
+  }
+  return add(op, "dot_general", std::move(attrs), std::move(inputs));
+}
+
+Result<void> GraphMaker::convolution(const Op& op) {
+  ir::Attrs attrs = TRY(graph_attrs(module_, op));
+  const size_t spatial = attrs.ints("input_spatial").size();
+  for (std::string_view name : {"window_strides", "lhs_dilation", "rhs_dilation"}) set_default(attrs, name, spatial, 1);
+  set_default(attrs, "window_reversal", spatial, 0);
+  set_default(attrs, "padding", 2 * spatial, 0);
+  if (attrs.strings("precision").empty()) attrs.set("precision", ir::Strings(2, "DEFAULT"));
+  return add(op, "convolution", std::move(attrs), TRY(operands(op)));
+}
+
+Result<void> GraphMaker::cross_replica_sum(const Op& op) {
+  ir::Attrs attrs = TRY(graph_attrs(module_, op));
+  attrs.set("kind", std::string("add"));
+  return add(op, "all_reduce", std::move(attrs), TRY(operands(op)));
+}
+
+Result<void> GraphMaker::dimension_size(const Op& op) {
+  const Values inputs = TRY(operands(op));
+  const int64_t dimension = TRY(graph_attrs(module_, op)).integer("dimension", -1);
+  if (inputs.size() != 1 || dimension < 0 || dimension >= inputs[0].type().rank())
+    return fail(Code::invalid, cat("dimension ", dimension, " is not one of its operand"));
+  Tensor size = Tensor::make(Dtype::s32, {});
+  *size.view().as<int32_t>() = int32_t(inputs[0].type().dims[size_t(dimension)]);
+  return bind(op, {{graph_.constant(std::move(size), where_)}});
+}
+
+Result<void> GraphMaker::custom_call(const Op& op) {
+  ir::Attrs attrs = TRY(graph_attrs(module_, op));
+  const std::string_view target = attrs.text("call_target_name");
+  for (std::string_view name : {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape"})
+    if (target == name) return whole_only(op);
+  for (const NamedAttr& a : op.attrs)
+    if (a.name == "mhlo.backend_config") attrs.set("backend_config", attr_text(module_, a.value));
+  return add(op, "custom_call", std::move(attrs), TRY(operands(op)));
+}
+
+}  // namespace trine::front::stablehlo
