@@ -57,10 +57,18 @@ int64_t load_int(const std::byte* from, Dtype dtype) {
                                               : static_cast<int64_t>(stored);
 }
 
+// Calls f with an unsigned integer of this many bytes, so that its loop is made for the width.
+template <class F>
+void over_width(int bytes, F f) {
+  if (bytes == 1) return f(uint8_t{});
+  if (bytes == 2) return f(uint16_t{});
+  f(uint32_t{});
+}
+
 }  // namespace
 
 // Large pieces are mapped without a reservation, so that a program may place more HBM than the host has.
-static constexpr size_t kMappedFrom = 1 << 20;
+static constexpr size_t kMappedFrom = 1 << 20, kHugeUpTo = 64 << 20;
 
 LazyBytes::LazyBytes(size_t n) : size_(n) {
   if (!n) return;
@@ -69,7 +77,10 @@ LazyBytes::LazyBytes(size_t n) : size_(n) {
     return;
   }
   void* const at = mmap(nullptr, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (at != MAP_FAILED) data_ = static_cast<std::byte*>(at);
+  if (at == MAP_FAILED) return;
+  data_ = static_cast<std::byte*>(at);
+  // A tile touches every partition of an on-chip memory, so small pages would be a fault for every few bytes.
+  if (n <= kHugeUpTo) madvise(at, n, MADV_HUGEPAGE);
 }
 
 LazyBytes::~LazyBytes() {
@@ -372,17 +383,22 @@ void Core::write(const Tile& t, int row, const float* in) {
 
 void Core::read_bits(const Tile& t, int row, uint32_t* out) {
   const std::byte* from = row_in_place(t, row);
-  const int size = t.element_bytes();
-  for (int64_t i = 0; i < t.row_elements; ++i) out[i] = static_cast<uint32_t>(load_element(from + i * size, size));
+  over_width(t.element_bytes(), [&](auto width) {
+    for (int64_t i = 0; i < t.row_elements; ++i) {
+      std::memcpy(&width, from + i * static_cast<int64_t>(sizeof width), sizeof width);
+      out[i] = width;
+    }
+  });
 }
 
 void Core::write_bits(const Tile& t, int row, const uint32_t* in) {
   std::byte* const copy = row_scratch(t);
-  const int size = t.element_bytes();
-  for (int64_t i = 0; i < t.row_elements; ++i) {
-    const uint64_t v = in[i];
-    std::memcpy(copy + i * size, &v, static_cast<size_t>(size));
-  }
+  over_width(t.element_bytes(), [&](auto width) {
+    for (int64_t i = 0; i < t.row_elements; ++i) {
+      width = static_cast<decltype(width)>(in[i]);
+      std::memcpy(copy + i * static_cast<int64_t>(sizeof width), &width, sizeof width);
+    }
+  });
   write_bytes(t, row, copy);
 }
 
