@@ -256,19 +256,20 @@ def test_loop_reduce_puts_iterations_together():
 def test_loop_reduce_over_an_outer_loop():
     @nki.jit
     def kernel(a):
-        out = nl.ndarray((3, 128, 8), dtype=a.dtype, buffer=nl.shared_hbm)
+        out = nl.ndarray((2, 3, 128, 8), dtype=a.dtype, buffer=nl.shared_hbm)
+        head = nl.program_id(0)
         sums = nl.zeros((3, nl.par_dim(128), 8), dtype=a.dtype)
         for k in nl.affine_range(3):
             for q in nl.affine_range(3):
                 if q >= k:  # as tiles above a causal diagonal are left out
-                    sums[q] = nl.loop_reduce(nl.load(a[q, k]), op=np.add, loop_indices=(k,), dtype=nl.float32)
+                    sums[q] = nl.loop_reduce(nl.load(a[head, q, k]), op=np.add, loop_indices=(k,), dtype=nl.float32)
         for q in nl.affine_range(3):
-            nl.store(out[q], sums[q])
+            nl.store(out[head, q], sums[q])
         return out
 
-    a = numbers(3, 3, 128, 8)
-    want = np.stack([sum(a[q, k] for k in range(q + 1)) for q in range(3)])
-    assert np.allclose(kernel(a), want, atol=1e-6)
+    a = numbers(2, 3, 3, 128, 8)
+    want = np.stack([a[:, q, : q + 1].sum(1) for q in range(3)], 1)
+    assert np.allclose(kernel[2](a), want, atol=1e-6)
 
 
 def test_offsets_that_the_machine_reads():

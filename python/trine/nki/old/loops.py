@@ -59,7 +59,7 @@ def reduction_place(loop_indices):
     outermost = min(loops.index(loop) for loop in over if loop in loops)
     # a loop inside those reduced over is made anew in each of their iterations: its place in the source stands for it
     around = tuple((loop if n < outermost else loop.place, int(loop.at)) for n, loop in enumerate(loops) if loop not in over)
-    return _call_path(), around
+    return _call_path(), loops[outermost], around
 
 
 def first_placement(buffer):
