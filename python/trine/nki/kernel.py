@@ -96,6 +96,8 @@ class Kernel:
             raise error("NKI004", f"{self.__name__} on {chip}", "NeuronCore-v2 or newer, which NKI is for",
                         "choose inf2, trn1 or newer: trine use")
         grid = tuple(_extent(n) for n in self.grid)
+        if self.dialect is not None:
+            grid = tuple(n or 1 for n in grid)  # kernel[0] of the functional dialect is one program
         cores = max([_cores(n) for n in self.grid], default=1)
         if self.dialect is None:
             if len(grid) > 1:

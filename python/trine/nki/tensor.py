@@ -318,6 +318,7 @@ def merge_dims(shape, strides):
     return dims
 
 
+FREE_DIMS_MAX = 4  # of an access pattern
 ROWS_MAX = 65535  # of one HBM operand; more rows are walked as a free dimension
 
 
@@ -343,8 +344,9 @@ def make_tile(view, keep_dims):
     else:
         partitions, partition_stride, shape, strides = shape[0], strides[0], shape[1:], strides[1:]
     dims = list(zip(strides, shape)) if keep_dims else merge_dims(shape, strides)
-    if len(dims) > 4:
-        raise error("NKI021", f"{len(dims)} free dimensions that do not merge in {view!r}", "at most 4 per instruction",
+    if len(dims) > FREE_DIMS_MAX:
+        raise error("NKI021", f"{len(dims)} free dimensions that do not merge in {view!r}",
+                    f"at most {FREE_DIMS_MAX} per instruction",
                     "split the instruction, or copy the view into a contiguous tile first")
     extra = {}
     if view.dynamic is not None:

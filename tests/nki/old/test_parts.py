@@ -346,3 +346,24 @@ def test_slices_past_the_end_are_cut_by_the_mask():
 
     x = np.arange(1600, dtype=np.float32).reshape(200, 8)
     assert (kernel(x) == 2 * x).all()
+
+
+def test_long_access_patterns_become_several_instructions():
+    """The eight shifted copies of a volume, as in trilinear upscaling: six free dimensions on both sides."""
+
+    @nki.jit
+    def kernel(a):
+        out = nl.ndarray((128, 4, 6, 10), dtype=a.dtype, buffer=nl.shared_hbm)
+        tile, wide = nl.load(a), nl.zeros((128, 4, 6, 10), dtype=a.dtype)
+        p, dx, hx, wx, d, h, w = nl.mgrid[0:128, 0:2, 0:2, 0:2, 0:2, 0:3, 0:5]
+        wide[p, 2 * d + dx, 2 * h + hx, 2 * w + wx] = 2 * tile[p, d + dx, h + hx, w + wx] + tile[p, d, h, w]
+        nl.store(out, wide)
+        return out
+
+    a = numbers(128, 3, 4, 6)
+    want = np.zeros((128, 4, 6, 10), np.float32)
+    for dx, hx, wx in np.ndindex(2, 2, 2):
+        here = a[:, dx : dx + 2, hx : hx + 3, wx : wx + 5]
+        want[:, dx::2, hx::2, wx::2] = 2 * here + a[:, :2, :3, :5]
+    assert np.allclose(kernel(a), want, atol=1e-6)
+    assert np.allclose(kernel[0](a), want, atol=1e-6)  # one program

@@ -7,13 +7,16 @@ a masked load, is worked on in part: what lies outside is nobody's, on the chip 
 from trine.nki import isa_compute
 from trine.nki.emit import operand
 from trine.nki.errors import NkiError
-from trine.nki.tensor import Dynamic, NkiTensor, merge_dims, row_strides
+from trine.nki.tensor import FREE_DIMS_MAX, Dynamic, NkiTensor, merge_dims, row_strides
 from trine.nki.trace import user_frame
 
 # Rows whose operands share their dimensions with dst, so that a part of a tile can be left out.
 _EACH = frozenset("""activation activation_reduce activate2 bn_aggr bn_stats dma_copy dropout exponential max8 range_select
   reciprocal scalar_tensor_tensor select_reduce tensor_copy tensor_copy_predicated tensor_reduce tensor_scalar
   tensor_scalar_cumulative tensor_scalar_reduce tensor_tensor tensor_tensor_scan""".split())
+# Rows that may be recorded as several, one for each index of a dimension, where an access pattern is too long.
+_SPLIT = frozenset("""activation dma_copy memset reciprocal scalar_tensor_tensor tensor_copy tensor_copy_predicated
+  tensor_scalar tensor_tensor""".split())
 _WRITTEN = ("dst", "reduce_res", "dst_idx")
 _READS_DST = frozenset(("tensor_copy_predicated", "nc_stream_shuffle"))
 WHOLE = "whole"
@@ -28,8 +31,9 @@ class Held:
         self.recorder, self.row, self.operands, self.attrs = recorder, row, operands, attrs
         self.engine, self.name, self.whole, self.box = engine, name, whole, box
         self.where = user_frame()
-        tracer = recorder.tracer
-        self.handles = {s: operand(tracer, v, s) for s, v in operands.items() if v is not None and s != "dst"}
+        sources = {s: v for s, v in operands.items() if v is not None and s != "dst"}
+        long = row in _SPLIT and any(map(_too_long, sources.values()))
+        self.handles = None if long else {s: operand(recorder.tracer, v, s) for s, v in sources.items()}
 
     def aim(self, target):
         """Writes into target, which has the shape of the whole destination."""
@@ -39,17 +43,43 @@ class Held:
         target.storage.writes += 1
 
     def record(self):
-        tracer, dst = self.recorder.tracer, self.operands.get("dst")
         try:
-            if dst is not None:
-                self.handles["dst"] = operand(tracer, dst, "dst")
-            tracer.emit(self.row, self.engine, self.handles, self.attrs, self.name, self.where)
+            if self.handles is None or (self.row in _SPLIT and _too_long(self.operands.get("dst"))):
+                for part in _parts(self.operands):
+                    self._emit({s: operand(self.recorder.tracer, v, s) for s, v in part.items() if v is not None})
+            else:
+                if self.operands.get("dst") is not None:
+                    self.handles["dst"] = operand(self.recorder.tracer, self.operands["dst"], "dst")
+                self._emit(self.handles)
         except NkiError as e:
             file, line = self.where
             raise NkiError(e.code, e.found, e.expected, e.fix, file=file, line=line, rule=e.rule) from None
         for slot in _WRITTEN:
             if isinstance(self.operands.get(slot), NkiTensor):
                 self.recorder.note_write(self.operands[slot])
+
+    def _emit(self, handles):
+        self.recorder.tracer.emit(self.row, self.engine, handles, self.attrs, self.name, self.where)
+
+
+def _too_long(v):
+    return isinstance(v, NkiTensor) and v.ndim > FREE_DIMS_MAX and len(merge_dims(v.shape[1:], v.strides[1:])) > FREE_DIMS_MAX
+
+
+def _parts(operands):
+    """The operands once for each index of the first free dimension, again and again until every pattern fits."""
+    dst = operands["dst"]
+    dim = next((d for d in range(1, dst.ndim) if dst.shape[d] > 1), None)
+    if dim is None or not any(map(_too_long, operands.values())):
+        yield operands
+        return
+    for i in range(dst.shape[dim]):
+        at = {}
+        for slot, v in operands.items():
+            if isinstance(v, NkiTensor) and v.ndim == dst.ndim and v.shape[dim] > 1:
+                v = cut(v, [(i, i + 1) if d == dim else (0, n) for d, n in enumerate(v.shape)])
+            at[slot] = v
+        yield from _parts(at)
 
 
 class Recorder:
