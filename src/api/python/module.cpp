@@ -5,6 +5,7 @@
 void bind_all(nanobind::module_& m);
 
 NB_MODULE(_core, m) {
+  nanobind::set_leak_warnings(false);  // Python keeps objects past its end when a script stops with an exception
   m.attr("version") = TRINE_VERSION;
   bind_all(m);
 }
