@@ -3,25 +3,14 @@
 
 namespace trine::ops {
 
-struct Add {
-  template <class T>
-    requires Floating<T> || Complex<T>
-  T operator()(T a, T b) const {
+extern const Op op_add = binary("add", []<class T>(T a, T b) -> T {
+  if constexpr (Logical<T>) {
+    return a || b;
+  } else if constexpr (Integer<T>) {
+    return T(uint64_t(a) + uint64_t(b));
+  } else {
     return a + b;
   }
-  template <Integer T>
-  T operator()(T a, T b) const {
-    return T(uint64_t(a) + uint64_t(b));
-  }
-  template <Logical T>
-  T operator()(T a, T b) const {
-    return a || b;
-  }
-};
-
-extern const Op op_add{
-    .name = "add", .kind = OpKind::elementwise, .arity = 2, .infer = same_as_all, .eval = [](const Eval& e) {
-      return each_binary(e, Add{});
-    }};
+});
 
 }  // namespace trine::ops

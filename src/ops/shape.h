@@ -9,11 +9,23 @@
 
 namespace trine::ops {
 
+using Inferred = Result<std::vector<ir::Type>>;
+inline Inferred one_type(Dtype dtype, Dims dims) {
+  return std::vector<ir::Type>{ir::tensor_type(dtype, std::move(dims))};
+}
+
 // Type rules used by many ops.
-Result<std::vector<ir::Type>> same_as_first(const Call& call);         // the first input's type
-Result<std::vector<ir::Type>> same_as_all(const Call& call);           // all inputs alike; their type
-Result<std::vector<ir::Type>> as_declared(const Call& call);           // whatever is declared
-Result<std::vector<ir::Type>> elements_as_declared(const Call& call);  // one result, the first input's dims
+Inferred same_as_first(const Call& call);         // the first input's type
+Inferred same_as_all(const Call& call);           // all inputs alike; their type
+Inferred as_declared(const Call& call);           // whatever is declared
+Inferred elements_as_declared(const Call& call);  // one result, the first input's dims
+
+// Attributes that must be there.
+Result<int64_t> need_dim(const Call& call, std::string_view name, int rank);  // an integer in 0..rank-1
+Result<Dims> need_ints(const Call& call, std::string_view name, int count);
+
+// Start indices: one integer scalar per dim, all of one dtype.
+Result<void> check_starts(std::span<const ir::Type> starts, int rank);
 
 // Steps `index` to the next of `dims` in row-major order; false after the last.
 inline bool next_index(Dims& index, const Dims& dims) {
@@ -46,5 +58,20 @@ bool is_permutation(std::span<const int64_t> dims, int rank);
 void copy_element(const TensorView& to, int64_t to_at, const TensorView& from, int64_t from_at);
 // Copies `count` neighbours.
 void copy_run(const TensorView& to, int64_t to_at, const TensorView& from, int64_t from_at, int64_t count);
+
+// A way through a tensor: the element it begins at and how many elements each dim of the walk steps; 0 repeats.
+struct Walk {
+  const TensorView& of;
+  int64_t base = 0;
+  Dims strides = {};
+};
+inline Walk whole(const TensorView& t) { return {t, 0, row_major_strides(t.dims)}; }
+// to[index] = from[index] for every index of dims; both are of one dtype and inside their tensors.
+void copy_walk(const Dims& dims, const Walk& to, const Walk& from);
+
+// The value of an integer scalar; unsigned ones past int64 are its largest.
+int64_t integer_at(const TensorView& t, int64_t at = 0);
+// The start of a window of `sizes` given by index scalars, moved to lie inside `dims`.
+Dims clamped_starts(std::span<const TensorView> scalars, const Dims& dims, const Dims& sizes);
 
 }  // namespace trine::ops

@@ -3,9 +3,6 @@
 
 namespace trine::ops {
 
-extern const Op op_tanh{
-    .name = "tanh", .kind = OpKind::elementwise, .arity = 1, .infer = same_as_first, .eval = [](const Eval& e) {
-      return each_unary(e, []<Inexact T>(T x) -> T { return std::tanh(x); });
-    }};
+extern const Op op_tanh = unary("tanh", []<Inexact T>(T x) -> T { return std::tanh(x); });
 
 }  // namespace trine::ops

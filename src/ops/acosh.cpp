@@ -1,0 +1,8 @@
+// acosh: the inverse hyperbolic cosine; NaN below 1.
+#include "ops/elementwise.h"
+
+namespace trine::ops {
+
+extern const Op op_acosh = unary("acosh", []<Inexact T>(T x) -> T { return std::acosh(x); });
+
+}  // namespace trine::ops

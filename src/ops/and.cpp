@@ -1,0 +1,8 @@
+// and: of bits, or of booleans.
+#include "ops/elementwise.h"
+
+namespace trine::ops {
+
+extern const Op op_and = binary("and", []<Bitwise T>(T a, T b) -> T { return a & b; });
+
+}  // namespace trine::ops

@@ -1,0 +1,8 @@
+// asin: the arc sine; NaN outside -1..1.
+#include "ops/elementwise.h"
+
+namespace trine::ops {
+
+extern const Op op_asin = unary("asin", []<Inexact T>(T x) -> T { return std::asin(x); });
+
+}  // namespace trine::ops

@@ -1,0 +1,8 @@
+// asinh: the inverse hyperbolic sine.
+#include "ops/elementwise.h"
+
+namespace trine::ops {
+
+extern const Op op_asinh = unary("asinh", []<Inexact T>(T x) -> T { return std::asinh(x); });
+
+}  // namespace trine::ops

@@ -1,0 +1,8 @@
+// atan: the arc tangent.
+#include "ops/elementwise.h"
+
+namespace trine::ops {
+
+extern const Op op_atan = unary("atan", []<Inexact T>(T x) -> T { return std::atan(x); });
+
+}  // namespace trine::ops

@@ -1,0 +1,8 @@
+// cosh: the hyperbolic cosine.
+#include "ops/elementwise.h"
+
+namespace trine::ops {
+
+extern const Op op_cosh = unary("cosh", []<Inexact T>(T x) -> T { return std::cosh(x); });
+
+}  // namespace trine::ops

@@ -1,0 +1,8 @@
+// cosine: the cosine of each element, in radians.
+#include "ops/elementwise.h"
+
+namespace trine::ops {
+
+extern const Op op_cosine = unary("cosine", []<Inexact T>(T x) -> T { return std::cos(x); });
+
+}  // namespace trine::ops

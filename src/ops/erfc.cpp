@@ -1,0 +1,8 @@
+// erfc: 1 - erf(x), exact where that is tiny.
+#include "ops/elementwise.h"
+
+namespace trine::ops {
+
+extern const Op op_erfc = unary("erfc", []<Floating T>(T x) -> T { return std::erfc(x); });
+
+}  // namespace trine::ops

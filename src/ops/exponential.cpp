@@ -1,0 +1,8 @@
+// exponential: e to the power of each element.
+#include "ops/elementwise.h"
+
+namespace trine::ops {
+
+extern const Op op_exponential = unary("exponential", []<Inexact T>(T x) -> T { return std::exp(x); });
+
+}  // namespace trine::ops

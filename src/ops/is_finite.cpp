@@ -1,0 +1,8 @@
+// is_finite: neither infinite nor NaN.
+#include "ops/elementwise.h"
+
+namespace trine::ops {
+
+extern const Op op_is_finite = unary("is_finite", []<Floating T>(T x) { return std::isfinite(x); });
+
+}  // namespace trine::ops

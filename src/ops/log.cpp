@@ -1,0 +1,8 @@
+// log: the natural logarithm; NaN for negative numbers.
+#include "ops/elementwise.h"
+
+namespace trine::ops {
+
+extern const Op op_log = unary("log", []<Inexact T>(T x) -> T { return std::log(x); });
+
+}  // namespace trine::ops

@@ -1,0 +1,14 @@
+// negate: -x; integers wrap.
+#include "ops/elementwise.h"
+
+namespace trine::ops {
+
+extern const Op op_negate = unary("negate", []<Numeric T>(T x) -> T {
+  if constexpr (Integer<T>) {
+    return T(0 - uint64_t(x));
+  } else {
+    return -x;
+  }
+});
+
+}  // namespace trine::ops

@@ -1,0 +1,14 @@
+// not: of bits, or of booleans.
+#include "ops/elementwise.h"
+
+namespace trine::ops {
+
+extern const Op op_not = unary("not", []<Bitwise T>(T x) -> T {
+  if constexpr (Logical<T>) {
+    return !x;
+  } else {
+    return ~x;
+  }
+});
+
+}  // namespace trine::ops

@@ -1,0 +1,8 @@
+// or: of bits, or of booleans.
+#include "ops/elementwise.h"
+
+namespace trine::ops {
+
+extern const Op op_or = binary("or", []<Bitwise T>(T a, T b) -> T { return a | b; });
+
+}  // namespace trine::ops

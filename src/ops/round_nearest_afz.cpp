@@ -1,0 +1,8 @@
+// round_nearest_afz: the nearest whole number, ties away from zero.
+#include "ops/elementwise.h"
+
+namespace trine::ops {
+
+extern const Op op_round_nearest_afz = unary("round_nearest_afz", []<Floating T>(T x) -> T { return std::round(x); });
+
+}  // namespace trine::ops

@@ -1,0 +1,9 @@
+// round_nearest_even: the nearest whole number, ties to even.
+#include "ops/elementwise.h"
+
+namespace trine::ops {
+
+extern const Op op_round_nearest_even =
+    unary("round_nearest_even", []<Floating T>(T x) -> T { return std::nearbyint(x); });
+
+}  // namespace trine::ops

@@ -1,0 +1,8 @@
+// rsqrt: 1 / sqrt(x).
+#include "ops/elementwise.h"
+
+namespace trine::ops {
+
+extern const Op op_rsqrt = unary("rsqrt", []<Inexact T>(T x) -> T { return 1.0 / std::sqrt(x); });
+
+}  // namespace trine::ops

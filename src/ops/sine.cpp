@@ -1,0 +1,8 @@
+// sine: the sine of each element, in radians.
+#include "ops/elementwise.h"
+
+namespace trine::ops {
+
+extern const Op op_sine = unary("sine", []<Inexact T>(T x) -> T { return std::sin(x); });
+
+}  // namespace trine::ops

@@ -1,0 +1,8 @@
+// sinh: the hyperbolic sine.
+#include "ops/elementwise.h"
+
+namespace trine::ops {
+
+extern const Op op_sinh = unary("sinh", []<Inexact T>(T x) -> T { return std::sinh(x); });
+
+}  // namespace trine::ops

@@ -1,0 +1,8 @@
+// sqrt: the square root; NaN for negative numbers, the principal root of complex ones.
+#include "ops/elementwise.h"
+
+namespace trine::ops {
+
+extern const Op op_sqrt = unary("sqrt", []<Inexact T>(T x) -> T { return std::sqrt(x); });
+
+}  // namespace trine::ops

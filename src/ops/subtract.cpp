@@ -1,0 +1,14 @@
+// subtract: x - y; integers wrap.
+#include "ops/elementwise.h"
+
+namespace trine::ops {
+
+extern const Op op_subtract = binary("subtract", []<Numeric T>(T a, T b) -> T {
+  if constexpr (Integer<T>) {
+    return T(uint64_t(a) - uint64_t(b));
+  } else {
+    return a - b;
+  }
+});
+
+}  // namespace trine::ops

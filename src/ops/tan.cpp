@@ -1,0 +1,8 @@
+// tan: the tangent of each element, in radians.
+#include "ops/elementwise.h"
+
+namespace trine::ops {
+
+extern const Op op_tan = unary("tan", []<Inexact T>(T x) -> T { return std::tan(x); });
+
+}  // namespace trine::ops
