@@ -1,0 +1,189 @@
+// Elementary functions of f32, written once without branches over an algebra L of lanes: floats in a loop that the
+// compiler makes vector code of, or values that the emitter of machine code records. Error: at most 4 ulp, see
+// tests/host/tile_math.cpp. Results below the least normal number may be 0, as XLA's are.
+// Invariant: every L that has a fused multiply-add gives the same bits.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+namespace trine::host {
+
+// L::F, L::I, L::M: float, int32 and truth lanes with + - * / and compares, & | ^ << >> on I, & | ! on M, and
+// fma, bits, value, select, root, magnitude, to_float, least, most as statics.
+template <class L>
+struct TileMath {
+  using F = typename L::F;
+  using I = typename L::I;
+  using M = typename L::M;
+
+  static constexpr float kInf = std::numeric_limits<float>::infinity();
+  static constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  static constexpr float kLog2e = 1.44269504f, kLn2 = 0.693147181f;
+  static constexpr float kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;  // their sum is ln 2 to 40 bits
+
+  static F fma(F a, F b, F c) { return L::fma(a, b, c); }
+  static F select(M m, F a, F b) { return L::select(m, a, b); }
+
+  // c[0] x^(n-1) + ... + c[n-1]
+  template <size_t N>
+  static F poly(F x, const std::array<float, N>& c) {
+    F r = F(c[0]);
+    for (size_t i = 1; i < N; ++i) r = fma(r, x, F(c[i]));
+    return r;
+  }
+
+  // x = n ln 2 + r. Adding 1.5 * 2^23 rounds, and leaves n in the low bits; x must be within +-2^21.
+  struct Reduced {
+    F n, r;
+    I low;  // n in its low bits
+  };
+  static Reduced reduce_ln2(F x) {
+    constexpr float kMagic = 0x1.8p23f;
+    F t = fma(x, F(kLog2e), F(kMagic));
+    F n = t - F(kMagic);
+    F r = fma(n, F(-kLn2Low), fma(n, F(-kLn2High), x));
+    return {n, r, L::bits(t)};
+  }
+
+  static F exp(F x) {
+    constexpr std::array<float, 6> c = {1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f,
+                                        4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f};
+    F in = L::most(L::least(x, F(88.7228394f)), F(-87.3365479f));
+    Reduced d = reduce_ln2(in);
+    F p = fma(poly(d.r, c), d.r * d.r, d.r) + F(1.0f);
+    F y = L::value(L::bits(p) + (d.low << 23));
+    y = select(x > F(88.7228394f), F(kInf), y);
+    return select(x < F(-87.3365479f), F(0.0f), y);
+  }
+
+  // 2 (2^(n-1) p + (2^(n-1) - 1/2)): the halves keep n = 128 finite.
+  static F expm1(F x) {
+    constexpr std::array<float, 6> c = {1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f,
+                                        4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f};
+    F in = L::most(L::least(x, F(88.73f)), F(-18.0f));
+    Reduced d = reduce_ln2(in);
+    F p = fma(poly(d.r, c), d.r * d.r, d.r);
+    F half = L::value((d.low << 23) + I(126 << 23));
+    F y = fma(half, p, half - F(0.5f));
+    return select(L::magnitude(x) < F(1e-7f), x, y + y);
+  }
+
+  // x = 2^e m, m in [sqrt(1/2), sqrt 2).
+  static F log(F x) {
+    constexpr int32_t kRootHalf = 0x3f3504f3;
+    constexpr std::array<float, 9> c = {7.0376836292e-2f,  -1.1514610310e-1f, 1.1676998740e-1f,
+                                        -1.2420140846e-1f, 1.4249322787e-1f,  -1.6668057665e-1f,
+                                        2.0000714765e-1f,  -2.4999993993e-1f, 3.3333331174e-1f};
+    M tiny = x < F(std::numeric_limits<float>::min());
+    I u = L::bits(select(tiny, x * F(0x1p23f), x)) - I(kRootHalf);
+    F e = L::to_float(u >> 23) - select(tiny, F(23.0f), F(0.0f));
+    F f = L::value((u & I(0x7fffff)) + I(kRootHalf)) - F(1.0f);
+    F f2 = f * f;
+    F y = fma(poly(f, c), f2 * f, e * F(kLn2Low));
+    y = fma(F(-0.5f), f2, y) + f;
+    y = fma(e, F(kLn2High), y);
+    y = select(x == F(kInf), x, y);
+    y = select(x == F(0.0f), F(-kInf), y);
+    return select(x >= F(0.0f), y, F(kNan));
+  }
+
+  // log(1+x) with the rounding error of the sum given back.
+  static F log1p(F x) {
+    F u = F(1.0f) + x;
+    F lost = (x - (u - F(1.0f))) / u;
+    F y = log(u);
+    return select((u == F(0.0f)) | (u == F(kInf)), y, select(u == F(1.0f), x, y + lost));
+  }
+
+  static F logistic(F x) { return F(1.0f) / (F(1.0f) + exp(F(0.0f) - x)); }
+
+  static F tanh(F x) {
+    constexpr std::array<float, 7> p = {-2.76076847742355e-16f, 2.00018790482477e-13f, -8.60467152213735e-11f,
+                                        5.12229709037114e-08f,  1.48572235717979e-05f, 6.37261928875436e-04f,
+                                        4.89352455891786e-03f};
+    constexpr std::array<float, 4> q = {1.19825839466702e-06f, 1.18534705686654e-04f, 2.26843463243900e-03f,
+                                        4.89352518554385e-03f};
+    F in = L::most(L::least(x, F(7.90531110763549805f)), F(-7.90531110763549805f));
+    F x2 = in * in;
+    F y = in * poly(x2, p) / poly(x2, q);
+    return select(L::magnitude(x) < F(4e-4f), x, y);
+  }
+
+  static F erf(F x) {
+    constexpr std::array<float, 7> p = {-2.72614225801306e-10f, 2.77068142495902e-08f,  -2.10102402082508e-06f,
+                                        -5.69250639462346e-05f, -7.34990630326855e-04f, -2.95459980854025e-03f,
+                                        -1.60960333262415e-02f};
+    constexpr std::array<float, 5> q = {-1.45660718464996e-05f, -2.13374055278905e-04f, -1.68282697438203e-03f,
+                                        -7.37332916720468e-03f, -1.42647390514189e-02f};
+    F in = L::most(L::least(x, F(3.832506856900711f)), F(-3.832506856900711f));
+    F x2 = in * in;
+    return in * (poly(x2, p) / poly(x2, q));
+  }
+
+  // Giles, "Approximating the erfinv function": two ranges of w = -log(1 - x^2).
+  static constexpr std::array<float, 9> kErfInvNear = {2.81022636e-08f,  3.43273939e-07f, -3.5233877e-06f,
+                                                       -4.39150654e-06f, 0.00021858087f,  -0.00125372503f,
+                                                       -0.00417768164f,  0.246640727f,    1.50140941f};
+  static constexpr std::array<float, 9> kErfInvFar = {-0.000200214257f, 0.000100950558f, 0.00134934322f,
+                                                      -0.00367342844f,  0.00573950773f,  -0.0076224613f,
+                                                      0.00943887047f,   1.00167406f,     2.83297682f};
+  static F erf_inv(F x) {
+    F w = F(0.0f) - log1p(F(0.0f) - x * x);
+    M is_near = w < F(5.0f);
+    F t = select(is_near, w - F(2.5f), L::root(w) - F(3.0f));
+    F r = select(is_near, F(kErfInvNear[0]), F(kErfInvFar[0]));
+    for (size_t i = 1; i < kErfInvNear.size(); ++i) r = fma(r, t, select(is_near, F(kErfInvNear[i]), F(kErfInvFar[i])));
+    return select(L::magnitude(x) == F(1.0f), x * F(kInf), r * x);
+  }
+
+  // x = k pi/2 + r for |x| up to kTrigMax; beyond, callers take the slow way.
+  static constexpr float kTrigMax = 8192.0f;
+  struct Quarter {
+    F r;
+    I k;
+  };
+  static Quarter reduce_quarter(F x) {
+    constexpr float kMagic = 0x1.8p23f;
+    F t = fma(x, F(0.636619772f), F(kMagic));
+    F n = t - F(kMagic);
+    F r = fma(n, F(-1.5703125f), x);  // the first two products are exact without a fused add too
+    r = fma(n, F(-4.837512969970703125e-4f), r);
+    r = fma(n, F(-7.549789948768648e-8f), r);
+    return {r, L::bits(t)};
+  }
+  static F sin_poly(F r, F r2) {
+    constexpr std::array<float, 3> c = {-1.9515295891e-4f, 8.3321608736e-3f, -1.6666654611e-1f};
+    return fma(poly(r2, c) * r2, r, r);
+  }
+  static F cos_poly(F r2) {
+    constexpr std::array<float, 3> c = {2.443315711809948e-5f, -1.388731625493765e-3f, 4.166664568298827e-2f};
+    return fma(poly(r2, c) * r2, r2, fma(F(-0.5f), r2, F(1.0f)));
+  }
+  // The sine of r + k pi/2.
+  static F sin_quarter(F r, I k) {
+    F r2 = r * r;
+    F y = select((k & I(1)) == I(0), sin_poly(r, r2), cos_poly(r2));
+    return L::value(L::bits(y) ^ ((k & I(2)) << 30));
+  }
+  static F sin(F x) {
+    Quarter q = reduce_quarter(x);
+    return select(x == F(0.0f), x, sin_quarter(q.r, q.k));
+  }
+  static F cos(F x) {
+    Quarter q = reduce_quarter(x);
+    return sin_quarter(q.r, q.k + I(1));
+  }
+  static F tan(F x) {
+    Quarter q = reduce_quarter(x);
+    F r2 = q.r * q.r;
+    F s = sin_poly(q.r, r2), c = cos_poly(r2);
+    M even = (q.k & I(1)) == I(0);
+    F y = select(even, s, F(0.0f) - c) / select(even, c, s);
+    return select(x == F(0.0f), x, y);
+  }
+};
+
+}  // namespace trine::host

@@ -1,0 +1,51 @@
+// A tile program made ready for any executor: dims dropped, merged and ordered, the vector dim chosen, values marked.
+// Not code yet: the interpreter (tile_interp.cpp) and the emitter of machine code read it.
+// Invariant: what the nest computes is what the program says; only the order of reductions is chosen here.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "arch/plan/tile.h"
+
+namespace trine::host {
+
+struct TileLoop {
+  int64_t size = 1;
+  std::vector<int64_t> steps = {};  // bytes, per operand
+};
+
+enum class LoopKind : uint8_t { none, row, inner, vector };
+struct LoopAt {
+  LoopKind kind = LoopKind::none;  // none: the dim has one index
+  uint32_t index = 0;
+};
+
+struct TileValueFacts {
+  bool uniform = false;  // one number along the vector
+  bool of_row = false;   // lives through the stages of a row
+  bool kept = false;     // of an element, and used in later stages: stays in the row's scratch
+};
+
+struct TileNest {
+  std::vector<arch::TileOperand> operands = {};
+  std::vector<arch::TileStage> stages = {};
+  std::vector<arch::TileInsn> insns = {};  // with values that later stages compute again written out
+  std::vector<TileValueFacts> facts = {};  // per instruction
+  std::vector<LoopAt> iota_loops = {};     // per dim of the program
+  std::vector<int64_t> offsets = {};       // bytes, per operand
+
+  std::vector<TileLoop> rows = {}, inner = {};  // outermost first, without the vector's loop
+  TileLoop vector = {};
+  bool vertical = true;  // the vector runs along a row dim: each lane is a row of its own
+
+  int64_t row_count = 1;    // product of rows
+  int64_t inner_count = 1;  // of inner
+  int64_t inner_cut = 1;    // reductions are cut here: so many indices of the outermost inner loop per partial result
+};
+
+TileNest make_nest(const arch::TileProgram& program);
+
+int cost(arch::TileOp op);  // of one element, in f32 additions, roughly
+
+}  // namespace trine::host

@@ -1,0 +1,55 @@
+// The interpreter's kernels: one instruction over a chunk of lanes. Two builds of the same templates exist, portable
+// and AVX2 (tile_ops_portable.cpp, tile_ops_avx2.cpp); this is what both offer. Chunks may share memory only exactly.
+#pragma once
+
+#include <cstdint>
+
+#include "arch/plan/tile.h"
+#include "base/simd.h"
+
+namespace trine::host {
+
+// How a value lies in a chunk. Integers below 32 bits are kept in range in 32-bit lanes; truth is 0 or all ones.
+enum class Lane : uint8_t { f32, f64, s32, u32, s64, u64, mask };
+Lane lane_of(Dtype value_type);
+constexpr int bytes(Lane lane) { return lane == Lane::f64 || lane == Lane::s64 || lane == Lane::u64 ? 8 : 4; }
+
+// Accumulators of a reduction along the vector: element i of a chunk goes to accumulator i modulo their number.
+inline constexpr int kAccumulatorBytes = 128;
+
+struct TileAux {
+  int64_t start = 0;      // iota: of the chunk
+  int64_t stride = 1;     // strided load and store, in elements
+  uint32_t bits = 32;     // of the type: shifts, counts, wraps
+  uint32_t exponent = 0;  // reduce_precision
+  uint32_t mantissa = 0;
+  Dtype dtype = Dtype::f32;  // memory side of loads and stores; round_to
+};
+
+using TileFn = void (*)(void* d, const void* a, const void* b, const void* c, int64_t n, const TileAux& aux);
+
+struct TileFnKey {
+  arch::TileOp op = arch::TileOp::count;
+  Lane lane = Lane::f32;                                         // of the (last) input
+  Lane to = Lane::f32;                                           // of the result
+  bool a_uniform = false, b_uniform = false, c_uniform = false;  // one number for the whole chunk
+};
+
+// One build's kernels. find() gives null where no kernel takes uniform inputs: they are spread first.
+struct TileKernels {
+  TileFn (*find)(const TileFnKey& key) = nullptr;
+  TileFn (*load)(Dtype dtype, bool strided) = nullptr;   // to lanes
+  TileFn (*store)(Dtype dtype, bool strided) = nullptr;  // from lanes
+  TileFn (*wrap)(Dtype type) = nullptr;                  // in place, to a narrow integer's range; null: none needed
+  TileFn (*spread)(Lane lane) = nullptr;                 // n copies of a[0]
+  TileFn (*accumulate)(arch::TileOp op, Lane lane) = nullptr;  // d: accumulators, a: a chunk
+  TileFn (*fold)(arch::TileOp op, Lane lane) = nullptr;        // d[0] from the accumulators a
+  TileFn (*identity)(arch::TileOp op, Lane lane) = nullptr;    // n times what the reduction starts from
+  TileFn (*pair)(arch::TileOp op, Lane lane) = nullptr;        // d = op(a, b), lane by lane
+};
+
+const TileKernels& tile_kernels_portable();
+const TileKernels& tile_kernels_avx2();
+const TileKernels& tile_kernels(Simd simd);
+
+}  // namespace trine::host

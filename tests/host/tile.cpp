@@ -1,0 +1,231 @@
+// Tile programs on both builds of the interpreter against the reference: views, stages, reductions, every op and type.
+#include "host/tile.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "base/pool.h"
+#include "base/text.h"
+#include "tests/host/tile_case.h"
+#include "tests/testing.h"
+
+using namespace trine;
+using namespace trine::arch;
+using test::check_program;
+
+namespace {
+
+const host::TileOptions kBuilds[] = {{Simd::portable}, {simd_best()}};
+
+TileProgram add_program(std::vector<int64_t> sizes, std::vector<int64_t> a, std::vector<int64_t> b,
+                        std::vector<int64_t> out, int64_t elements, int64_t offset = 0) {
+  TileBuilder t;
+  for (int64_t n : sizes) t.dim(n);
+  uint32_t x = t.input(Dtype::f32, elements, a, offset), y = t.input(Dtype::f32, elements, b),
+           z = t.output(Dtype::f32, elements, out);
+  t.store(z, t.binary(TileOp::add, t.load(x), t.load(y)));
+  return t.take();
+}
+
+// gelu(x * w + b), then layer norm with weights.
+TileProgram gelu_layer_norm(int64_t rows, int64_t columns, Dtype dtype = Dtype::f32) {
+  TileBuilder t;
+  t.dim(rows);
+  t.dim(columns, true);
+  uint32_t x = t.input(dtype, rows * columns, {columns, 1}), w = t.input(dtype, columns, {0, 1}),
+           b = t.input(dtype, columns, {0, 1}), out = t.output(dtype, rows * columns, {columns, 1});
+  auto k = [&](double v) { return t.constant(Dtype::f32, v); };
+  auto mul = [&](TileValue a, TileValue c) { return t.binary(TileOp::mul, a, c); };
+  auto add = [&](TileValue a, TileValue c) { return t.binary(TileOp::add, a, c); };
+  TileValue u = add(mul(t.load(x), t.load(w)), t.load(b));
+  TileValue cubic = add(u, mul(k(0.044715), mul(u, mul(u, u))));
+  TileValue h = mul(mul(k(0.5), u), add(k(1), t.unary(TileOp::tanh, mul(k(0.7978845608), cubic))));
+  TileValue sum = t.unary(TileOp::reduce_sum, h);
+  t.once();
+  TileValue mean = mul(sum, k(1.0 / double(columns)));
+  t.each();
+  TileValue off = t.binary(TileOp::sub, h, mean);
+  TileValue squares = t.unary(TileOp::reduce_sum, mul(off, off));
+  t.once();
+  TileValue scale = t.unary(TileOp::rsqrt, add(mul(squares, k(1.0 / double(columns))), k(1e-5)));
+  t.each();
+  t.store(out, add(mul(mul(off, scale), t.load(w)), t.load(b)));
+  return t.take();
+}
+
+TileProgram softmax(std::vector<TileDim> dims, std::vector<int64_t> strides, int64_t elements,
+                    Dtype dtype = Dtype::f32) {
+  TileBuilder t;
+  for (const TileDim& d : dims) t.dim(d.size, d.inner);
+  uint32_t x = t.input(dtype, elements, strides), out = t.output(dtype, elements, strides);
+  TileValue v = t.load(x), top = t.unary(TileOp::reduce_max, v);
+  t.each();
+  TileValue e = t.unary(TileOp::exp, t.binary(TileOp::sub, v, top)), sum = t.unary(TileOp::reduce_sum, e);
+  t.once();
+  TileValue inverse = t.binary(TileOp::div, t.constant(tile_value_type(dtype), 1), sum);
+  t.each();
+  t.store(out, t.binary(TileOp::mul, e, inverse));
+  return t.take();
+}
+
+TileProgram reduction(TileOp op, Dtype dtype, std::vector<TileDim> dims, std::vector<int64_t> strides,
+                      int64_t elements) {
+  TileBuilder t;
+  std::vector<int64_t> out_strides(dims.size(), 0);
+  int64_t rows = 1;
+  for (size_t d = dims.size(); d-- > 0;) {
+    if (dims[d].inner) continue;
+    out_strides[d] = rows;
+    rows *= dims[d].size;
+  }
+  for (const TileDim& d : dims) t.dim(d.size, d.inner);
+  uint32_t x = t.input(dtype, elements, strides), out = t.output(dtype, rows, out_strides);
+  TileValue r = t.unary(op, t.load(x));
+  t.once();
+  t.store(out, r);
+  return t.take();
+}
+
+}  // namespace
+
+TEST_CASE("views: broadcast, transpose, slice, reverse") {
+  for (const auto& build : kBuilds) {
+    CHECK(check_program(add_program({7, 33}, {33, 1}, {0, 1}, {33, 1}, 231), 1, build) == "");
+    CHECK(check_program(add_program({7, 33}, {1, 7}, {33, 1}, {33, 1}, 231), 2, build) == "");
+    CHECK(check_program(add_program({7, 33}, {33, 1}, {33, 1}, {1, 7}, 231), 3, build) == "");
+    CHECK(check_program(add_program({5, 300}, {600, 2}, {0, 0}, {300, 1}, 3000), 4, build) == "");
+    CHECK(check_program(add_program({5, 300}, {-300, -1}, {300, 1}, {300, 1}, 1500, 1499), 5, build) == "");
+    CHECK(check_program(add_program({3, 4, 5, 6}, {120, 30, 6, 1}, {1, 3, 12, 60}, {120, 30, 6, 1}, 360), 6, build) ==
+          "");
+    CHECK(check_program(add_program({5000}, {1}, {1}, {1}, 5000), 7, build) == "");
+    CHECK(check_program(add_program({}, {}, {}, {}, 1), 8, build) == "");
+    CHECK(check_program(add_program({4, 0}, {0, 1}, {0, 1}, {0, 1}, 0), 9, build) == "");
+  }
+}
+
+TEST_CASE("stages: layer norm and softmax in one program") {
+  for (const auto& build : kBuilds) {
+    for (int64_t columns : {1, 3, 8, 37, 64, 768, 20000}) {
+      CHECK(check_program(gelu_layer_norm(5, columns), 1, build, 20, 1e-5) == "");
+      CHECK(check_program(softmax({{6}, {columns, true}}, {columns, 1}, 6 * columns), 2, build, 20, 1e-6) == "");
+      CHECK(check_program(softmax({{columns, true}, {6}}, {6, 1}, 6 * columns), 3, build, 20, 1e-6) == "");
+    }
+    CHECK(check_program(gelu_layer_norm(3, 100, Dtype::bf16), 4, build, 70000, 1e-2) == "");
+    CHECK(check_program(softmax({{2}, {9, true}, {5}, {11, true}}, {495, 55, 11, 1}, 990), 5, build, 20, 1e-6) == "");
+    CHECK(check_program(softmax({{2}, {9, true}, {50}}, {450, 50, 1}, 900, Dtype::f64), 6, build, 20, 1e-14) == "");
+    CHECK(check_program(softmax({{300000, true}}, {1}, 300000), 7, build, 20, 1e-5) == "");
+  }
+}
+
+TEST_CASE("reductions of every kind and type, along rows, columns and everything") {
+  for (const auto& build : kBuilds) {
+    for (TileOp op = TileOp::reduce_sum; op < TileOp::count; op = TileOp(int(op) + 1)) {
+      for (Dtype d : {Dtype::f32, Dtype::f64, Dtype::bf16, Dtype::s8, Dtype::u8, Dtype::s16, Dtype::s32, Dtype::u32,
+                      Dtype::s64, Dtype::u64, Dtype::boolean, Dtype::s4, Dtype::u2}) {
+        bool bits_only = op >= TileOp::reduce_and;
+        if (bits_only ? is_floating(d) : d == Dtype::boolean && op <= TileOp::reduce_prod) continue;
+        INFO(std::string(row(op).name), " ", std::string(row(d).name));
+        double near = is_floating(d) && op <= TileOp::reduce_prod ? 1e-4 : 0, ulps = near ? 200 : 0;
+        CHECK(check_program(reduction(op, d, {{4}, {77, true}}, {77, 1}, 308), 1, build, ulps, near) == "");
+        CHECK(check_program(reduction(op, d, {{77, true}, {4}}, {4, 1}, 308), 2, build, ulps, near) == "");
+        CHECK(check_program(reduction(op, d, {{3}, {5, true}, {21}, {4, true}}, {420, 84, 4, 1}, 1260), 3, build, ulps,
+                            near) == "");
+        CHECK(check_program(reduction(op, d, {{3}, {0, true}}, {0, 1}, 0), 4, build) == "");
+      }
+    }
+  }
+}
+
+TEST_CASE("long reductions: any number of threads gives the same bits") {
+  ThreadPool one(1), three(3);
+  for (const auto& dims : {std::vector<TileDim>{{1000003, true}}, {{2}, {300001, true}}, {{40000, true}, {24}}}) {
+    int64_t elements = 1;
+    std::vector<int64_t> strides(dims.size());
+    for (size_t d = dims.size(); d-- > 0;) {
+      strides[d] = elements;
+      elements *= dims[d].size;
+    }
+    TileProgram p = reduction(TileOp::reduce_sum, Dtype::f32, dims, strides, elements);
+    for (const auto& build : kBuilds) {
+      auto kernel = host::prepare(p, build);
+      REQUIRE(kernel);
+      test::TileBuffers a = test::random_buffers(p, 1), b = a, c = a;
+      {
+        ThreadPool::Use use(one);
+        host::run(*kernel, a.pointers());
+      }
+      {
+        ThreadPool::Use use(three);
+        host::run(*kernel, b.pointers());
+      }
+      CHECK(a.data == b.data);
+      double sum = 0, magnitude = 0;
+      auto* x = reinterpret_cast<const float*>(a.data[0].data());
+      for (int64_t i = 0; i < elements; i += dims.size() == 1 ? 1 : elements) sum += x[i], magnitude += std::fabs(x[i]);
+      if (dims.size() > 1) continue;
+      float got = *reinterpret_cast<const float*>(a.data[1].data());
+      CHECK(std::fabs(got - sum) <= 1e-6 * magnitude);
+    }
+  }
+}
+
+TEST_CASE("in place: an output may be the input read at the same elements") {
+  for (const auto& build : kBuilds) {
+    TileProgram p = softmax({{6}, {300, true}}, {300, 1}, 1800);
+    auto kernel = host::prepare(p, build);
+    REQUIRE(kernel);
+    test::TileBuffers apart = test::random_buffers(p, 1), in_place = apart;
+    host::run(*kernel, apart.pointers());
+    std::vector<void*> same = {in_place.data[0].data(), in_place.data[0].data()};
+    host::run(*kernel, same);
+    CHECK(std::memcmp(in_place.data[0].data(), apart.data[1].data(), 1800 * 4) == 0);
+  }
+}
+
+TEST_CASE("iota of each kind of loop") {
+  for (const auto& build : kBuilds) {
+    for (Dtype d : {Dtype::s32, Dtype::f32, Dtype::u8, Dtype::s64, Dtype::f64}) {
+      TileBuilder t;
+      t.dim(3);
+      t.dim(300, true);
+      t.dim(2, true);
+      uint32_t all = t.output(d, 1800, {600, 2, 1}), rows = t.output(d, 3, {1, 0, 0});
+      TileValue i = t.iota(d, 0), j = t.iota(d, 1), k = t.iota(d, 2);
+      t.store(all, t.binary(TileOp::sub, t.binary(TileOp::add, i, j), k));
+      TileValue sum = t.unary(TileOp::reduce_max, j);
+      t.once();
+      t.store(rows, t.binary(TileOp::add, sum, t.iota(d, 0)));
+      CHECK(check_program(t.program(), 1, build) == "");
+    }
+  }
+}
+
+TEST_CASE("programs that are not legal are refused with a reason") {
+  auto refused = [](const TileProgram& p, std::string_view why) {
+    auto kernel = host::prepare(p);
+    REQUIRE(!kernel);
+    CHECK_MESSAGE(kernel.error().message.find(why) != std::string::npos, kernel.error().message);
+  };
+  refused(add_program({7, 33}, {33, 1}, {0, 1}, {33, 1}, 230), "reaches from element 0 to 230 of 230");
+  refused(add_program({7, 33}, {33, 1}, {0, 1}, {0, 1}, 231), "written twice");
+  refused(add_program({7, 33}, {33}, {0, 1}, {33, 1}, 231), "1 strides for 2 dims");
+  refused(add_program({int64_t{1} << 40, int64_t{1} << 40}, {0, 0}, {0, 0}, {1, 1}, 1), "2^48");
+  refused(add_program({-1}, {1}, {1}, {1}, 1), "size -1");
+  TileProgram p = softmax({{6}, {300, true}}, {300, 1}, 1800);
+  for (TileInsn& n : p.insns) {
+    if (row(n.op).kind == TileClass::reduce) n.stage = uint16_t(p.stages.size());
+  }
+  refused(p, "stage 4 of 4");
+  p = softmax({{6}, {300, true}}, {300, 1}, 1800);
+  p.insns[1].in[0] = 9;
+  refused(p, "not defined before");
+  p = softmax({{6}, {300, true}}, {300, 1}, 1800);
+  p.insns[0].type = Dtype::f64;
+  refused(p, "its operand f32");
+}
+
+TEST_CASE("text names everything") {
+  CHECK(text(reduction(TileOp::reduce_sum, Dtype::bf16, {{4}, {77, true}}, {77, 1}, 308)) ==
+        "dims row 4 inner 77\n@0 in bf16[308] 0 + 77 + 1\n@1 out bf16[4] 0 + 1 + 0\n"
+        "each\n  %0 = load f32 @0\n  %1 = reduce_sum f32 %0\nonce\n  store @1 %1\n");
+}

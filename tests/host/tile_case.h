@@ -1,0 +1,35 @@
+// Runs a tile program on random buffers, by the reference and by an executor, and compares all outputs.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "arch/plan/tile.h"
+#include "host/tile.h"
+
+namespace trine::test {
+
+struct TileBuffers {
+  std::vector<std::vector<std::byte>> data = {};
+  std::vector<void*> pointers() {
+    std::vector<void*> out;
+    for (auto& d : data) out.push_back(d.data());
+    return out;
+  }
+};
+
+// Inputs hold ordinary numbers and now and then a special one; outputs a pattern.
+TileBuffers random_buffers(const arch::TileProgram& program, uint64_t seed, bool special = false);
+
+// Empty, or what differs first. Floats may differ by `ulps` of f32 or f64, or by `relative` of the largest output.
+std::string difference(const arch::TileProgram& program, const TileBuffers& got, const TileBuffers& expected,
+                       double ulps = 0, double relative = 0);
+
+// Prepares, runs, and compares with the reference.
+std::string check_program(const arch::TileProgram& program, uint64_t seed, const host::TileOptions& options,
+                          double ulps = 0, double relative = 0, bool special = false);
+
+double ulps_between(double got, double expected, bool wide);
+
+}  // namespace trine::test

@@ -1,0 +1,145 @@
+// Every tile op on every type it takes, with special values, vectors and single numbers; conversions between all types.
+#include <cmath>
+
+#include "base/text.h"
+#include "tests/host/tile_case.h"
+#include "tests/testing.h"
+
+using namespace trine;
+using namespace trine::arch;
+using test::check_program;
+
+namespace {
+
+const host::TileOptions kBuilds[] = {{Simd::portable}, {simd_best()}};
+const Dtype kTypes[] = {Dtype::f32, Dtype::f64, Dtype::boolean, Dtype::s2,  Dtype::u2,
+                        Dtype::s4,  Dtype::u4,  Dtype::s8,      Dtype::u8,  Dtype::s16,
+                        Dtype::u16, Dtype::s32, Dtype::u32,     Dtype::s64, Dtype::u64};
+
+// `uniform` bit k: input k is one number.
+TileProgram one_op(TileOp op, Dtype type, int uniform, int64_t n) {
+  TileBuilder t;
+  t.dim(n);
+  const TileOpRow& r = row(op);
+  TileValue in[3] = {};
+  for (int k = 0; k < r.inputs; ++k) {
+    Dtype d = r.kind == TileClass::select && k == 0 ? Dtype::boolean : type;
+    in[k] = t.load(t.input(d, n, {uniform >> k & 1 ? 0 : 1}));
+  }
+  TileValue v = r.inputs == 1   ? t.unary(op, in[0])
+                : r.inputs == 2 ? t.binary(op, in[0], in[1])
+                                : t.ternary(op, in[0], in[1], in[2]);
+  t.store(t.output(t.type_of(v), n, {1}), v);
+  return t.take();
+}
+
+bool takes(const TileOpRow& r, Dtype d) {
+  int one = is_floating(d) ? 1 : is_integer(d) ? 2 : 4;
+  return (int(r.types) & one) != 0;
+}
+
+// In ulp; the ops not named are exact.
+double allowed(TileOp op, bool wide) {
+  if (op == TileOp::digamma) return wide ? 1e5 : 16;  // near its zeros
+  if (op == TileOp::erf_inv) return wide ? 1e6 : 64;  // near its zero XLA's approximation, too, loses some bits
+  if (op == TileOp::rsqrt || op == TileOp::logistic || op == TileOp::lgamma) return wide ? 64 : 4;
+  bool elementary = (op >= TileOp::cbrt && op <= TileOp::digamma) || op == TileOp::pow || op == TileOp::atan2;
+  return elementary ? 4 : 0;
+}
+
+}  // namespace
+
+TEST_CASE("every op on every type") {
+  for (const auto& build : kBuilds) {
+    for (int o = int(TileOp::add); o < int(TileOp::convert); ++o) {
+      const TileOpRow& r = row(TileOp(o));
+      for (Dtype d : kTypes) {
+        if (!takes(r, d)) continue;
+        for (int uniform = 0; uniform < 1 << r.inputs; ++uniform) {
+          INFO(std::string(r.name), " ", std::string(row(d).name), " ", uniform);
+          double ulps = is_floating(d) ? allowed(r.op, d == Dtype::f64) : 0;
+          CHECK(check_program(one_op(r.op, d, uniform, 403), 5, build, ulps, 0, true) == "");
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("conversions and bit casts between all types") {
+  for (const auto& build : kBuilds) {
+    for (Dtype from : kTypes) {
+      for (Dtype to : kTypes) {
+        for (bool cast : {false, true}) {
+          bool same = bits(from) == bits(to) && from != Dtype::boolean && to != Dtype::boolean;
+          if (cast && !same) continue;
+          TileBuilder t;
+          t.dim(301);
+          TileValue x = t.load(t.input(from, 301, {1}));
+          t.store(t.output(to, 301, {1}), cast ? t.bit_cast(x, to) : t.convert(x, to));
+          INFO(std::string(row(from).name), " to ", std::string(row(to).name), cast);
+          CHECK(check_program(t.program(), 3, build, 0, 0, true) == "");
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("floats saturate to integers, NaN gives 0") {
+  TileBuilder t;
+  t.dim(8);
+  TileValue x = t.load(t.input(Dtype::f32, 8, {1}));
+  t.store(t.output(Dtype::s8, 8, {1}), t.convert(x, Dtype::s8));
+  t.store(t.output(Dtype::u32, 8, {1}), t.convert(x, Dtype::u32));
+  for (const auto& build : kBuilds) {
+    auto kernel = host::prepare(t.program(), build);
+    REQUIRE(kernel);
+    float in[8] = {300, -300, NAN, 3e9f, -0.9f, 1.9f, INFINITY, -INFINITY};
+    int8_t narrow[8];
+    uint32_t wide[8];
+    void* operands[] = {in, narrow, wide};
+    host::run(*kernel, operands);
+    CHECK(std::vector<int>(narrow, narrow + 8) == std::vector<int>{127, -128, 0, 127, 0, 1, 127, -128});
+    CHECK(std::vector<uint32_t>(wide, wide + 8) == std::vector<uint32_t>{300, 0, 0, 3000000000u, 0, 1, UINT32_MAX, 0});
+  }
+}
+
+TEST_CASE("memory of every dtype, side by side and apart") {
+  for (const auto& build : kBuilds) {
+    for (const DtypeRow& r : kDtypes) {
+      if (!is_tile_dtype(r.dtype)) continue;
+      for (int64_t stride : {1, 2, -1}) {
+        TileBuilder t;
+        t.dim(301);
+        int64_t offset = stride < 0 ? 300 : 0;
+        TileValue x = t.load(t.input(r.dtype, 602, {stride}, offset));
+        t.store(t.output(r.dtype, 602, {-stride}, stride < 0 ? 0 : 300 * stride), x);
+        INFO(std::string(r.name), " ", stride);
+        CHECK(check_program(t.program(), 3, build, 0, 0, true) == "");
+      }
+    }
+  }
+}
+
+TEST_CASE("rounding inside a program") {
+  for (const auto& build : kBuilds) {
+    for (Dtype type : {Dtype::f32, Dtype::f64}) {
+      for (const DtypeRow& r : kDtypes) {
+        if (r.kind != DtypeKind::floating || r.bits > 32) continue;
+        TileBuilder t;
+        t.dim(301);
+        TileValue x = t.load(t.input(type, 301, {1}));
+        t.store(t.output(type, 301, {1}), t.round_to(x, r.dtype));
+        INFO(std::string(r.name));
+        CHECK(check_program(t.program(), 3, build, 0, 0, true) == "");
+      }
+      for (auto [e, m] : {std::pair{5, 10}, {8, 7}, {4, 3}, {8, 23}, {11, 52}, {2, 0}, {8, 0}}) {
+        TileBuilder t;
+        t.dim(301);
+        TileValue x = t.load(t.input(type, 301, {1}));
+        t.store(t.output(type, 301, {1}), t.reduce_precision(x, e, m));
+        INFO(e, " ", m);
+        CHECK(check_program(t.program(), 3, build, 0, 0, true) == "");
+      }
+    }
+  }
+}
