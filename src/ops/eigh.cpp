@@ -1,0 +1,104 @@
+// eigh: eigenvectors (columns) and real eigenvalues of each Hermitian matrix, of which one triangle is read (`lower`),
+// in ascending order unless `sort` is false. By Jacobi rotations, which are accurate for small eigenvalues too.
+// C1: the matrices are square.
+#include <algorithm>
+#include <numeric>
+
+#include "ops/matrix.h"
+
+namespace trine::ops {
+
+namespace {
+
+constexpr int kSweeps = 60;  // convergence is quadratic; a handful is usual
+
+Dtype real_dtype(Dtype dtype) { return is_complex(dtype) ? row(dtype).element : dtype; }
+
+Result<std::vector<ir::Type>> infer(const Call& call) {
+  const ir::Type& x = call.inputs[0];
+  TRY(check_square(x));
+  return std::vector<ir::Type>{ir::tensor_type(x.dtype, x.dims),
+                               ir::tensor_type(real_dtype(x.dtype), Dims(x.dims.begin(), x.dims.end() - 1))};
+}
+
+// Makes a(p, q) zero by a rotation of rows and columns p and q; v collects the rotations.
+template <class W>
+void rotate(Matrix<W> a, Matrix<W> v, int64_t p, int64_t q) {
+  const double size = std::abs(a(p, q));
+  const W phase = a(p, q) / size;
+  const double theta = (real_of(a(q, q)) - real_of(a(p, p))) / (2 * size);
+  const double t = std::copysign(1.0, theta) / (std::abs(theta) + std::hypot(theta, 1.0));
+  const double c = 1 / std::hypot(t, 1.0), s = t * c;
+  const W s_in = s * phase, s_out = s * conj_of(phase);
+  auto turn_columns = [&](Matrix<W> m) {
+    for (int64_t k = 0; k < m.rows; ++k) {
+      const W x = m(k, p), y = m(k, q);
+      m(k, p) = c * x - wide_multiply(s_out, y);
+      m(k, q) = wide_multiply(s_in, x) + c * y;
+    }
+  };
+  turn_columns(a);
+  for (int64_t k = 0; k < a.columns; ++k) {
+    const W x = a(p, k), y = a(q, k);
+    a(p, k) = c * x - wide_multiply(s_in, y);
+    a(q, k) = wide_multiply(s_out, x) + c * y;
+  }
+  a(p, q) = a(q, p) = W(0);
+  turn_columns(v);
+}
+
+template <class W>
+void diagonalise(Matrix<W> a, Matrix<W> v) {
+  for (int64_t i = 0; i < a.rows; ++i) v(i, i) = 1;
+  double norm = 0;
+  for (int64_t i = 0; i < a.rows * a.rows; ++i) norm += square_of(a.data[i]);
+  for (int sweep = 0; sweep < kSweeps; ++sweep) {
+    double rest = 0;
+    for (int64_t p = 0; p < a.rows; ++p)
+      for (int64_t q = p + 1; q < a.rows; ++q) rest += square_of(a(p, q));
+    if (!(rest > norm * 1e-34)) return;  // below what a double of the norm can show; also where there are NaNs
+    for (int64_t p = 0; p < a.rows; ++p)
+      for (int64_t q = p + 1; q < a.rows; ++q)
+        if (square_of(a(p, q)) > norm * 1e-38) rotate(a, v, p, q);
+  }
+}
+
+template <class W>
+void run(const Eval& e) {
+  const bool is_lower = e.node.attrs.flag("lower", true), is_sorted = e.node.attrs.flag("sort", true);
+  MatrixBatch<W> in(e.in[0]), vectors(e.out[0].dims), out(e.out[0].dims);
+  WideArray<double> values(e.out[1].elements());
+  const int64_t n = in.rows;
+  std::vector<int64_t> order(static_cast<size_t>(n));
+  for (int64_t i = 0; i < in.count; ++i) {
+    const Matrix<W> a = in.matrix(i), v = vectors.matrix(i), to = out.matrix(i);
+    for (int64_t r = 0; r < n; ++r) {
+      a(r, r) = real_of(a(r, r));
+      for (int64_t c = 0; c < r; ++c) is_lower ? a(c, r) = conj_of(a(r, c)) : a(r, c) = conj_of(a(c, r));
+    }
+    diagonalise(a, v);
+    std::iota(order.begin(), order.end(), 0);
+    if (is_sorted)
+      std::stable_sort(order.begin(), order.end(), [&](int64_t x, int64_t y) {
+        const double l = real_of(a(x, x)), r = real_of(a(y, y));
+        return l < r || (std::isnan(r) && !std::isnan(l));
+      });
+    for (int64_t c = 0; c < n; ++c) {
+      const int64_t from = order[size_t(c)];
+      values[i * n + c] = real_of(a(from, from));
+      for (int64_t r = 0; r < n; ++r) to(r, c) = v(r, from);
+    }
+  }
+  store_wide(out.values, e.out[0]);
+  store_wide(values, e.out[1]);
+}
+
+}  // namespace
+
+extern const Op op_eigh{
+    .name = "eigh", .kind = OpKind::other, .arity = 1, .infer = infer, .eval = [](const Eval& e) -> Result<void> {
+      dispatch_inexact(e.in[0].dtype, [&]<class W>() { run<W>(e); });
+      return {};
+    }};
+
+}  // namespace trine::ops

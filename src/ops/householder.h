@@ -1,0 +1,36 @@
+// Elementary reflectors I - tau v v^H with v[0] = 1, as LAPACK makes and stores them.
+#pragma once
+
+#include "ops/matrix.h"
+
+namespace trine::ops {
+
+// Makes the reflector that maps column `c` of `a`, from row `r` on, to (beta, 0, ...): beta and the rest of v take its
+// place. Returns tau; zero where nothing needs to be done.
+template <class W>
+W make_reflector(Matrix<W> a, int64_t r, int64_t c) {
+  double rest = 0;
+  for (int64_t i = r + 1; i < a.rows; ++i) rest = std::hypot(rest, std::abs(a(i, c)));
+  const W alpha = a(r, c);
+  if (rest == 0 && imag_of(alpha) == 0) return W(0);
+  const double beta = -std::copysign(std::hypot(std::abs(alpha), rest), real_of(alpha));
+  const W scale = alpha - beta;
+  for (int64_t i = r + 1; i < a.rows; ++i) a(i, c) /= scale;
+  a(r, c) = beta;
+  return (W(beta) - alpha) / beta;
+}
+
+// x := (I - tau v v^H) x on rows `r` and below, columns from `first`; v is stored in column `c` of `a`, below row r.
+template <class W>
+void reflect(Matrix<W> a, int64_t r, int64_t c, W tau, Matrix<W> x, int64_t first) {
+  if (tau == W(0)) return;
+  for (int64_t k = first; k < x.columns; ++k) {
+    W dot = x(r, k);
+    for (int64_t i = r + 1; i < a.rows; ++i) dot += wide_multiply(conj_of(a(i, c)), x(i, k));
+    dot = wide_multiply(tau, dot);
+    x(r, k) -= dot;
+    for (int64_t i = r + 1; i < a.rows; ++i) x(i, k) -= wide_multiply(a(i, c), dot);
+  }
+}
+
+}  // namespace trine::ops
