@@ -1,0 +1,23 @@
+// all_reduce: each device of a group gets the group's values combined, by `kind` or by a region.
+// C1: results are as the inputs. C2: the kind is defined for the dtype, or the region takes and gives its scalars.
+#include <array>
+
+#include "ops/collective.h"
+#include "ops/combine.h"
+
+namespace trine::ops {
+
+extern const Op op_all_reduce{.name = "all_reduce",
+                              .kind = OpKind::collective,
+                              .infer = [](const Call& call) -> Result<std::vector<ir::Type>> {
+                                for (const ir::Type& t : call.inputs) {
+                                  if (call.regions.empty())
+                                    TRY(check_kind(call.attrs.text("kind"), t.dtype));
+                                  else
+                                    TRY(check_combiner(call.regions[0], std::array{t.dtype}));
+                                }
+                                return same_as_inputs(call);
+                              },
+                              .eval = copy_alone};
+
+}  // namespace trine::ops

@@ -1,0 +1,24 @@
+// reduce_scatter: all_reduce, of which each device of a group keeps its part along scatter_dimension.
+// C1: that dim divides by the size of the group. C2: as all_reduce's.
+#include <array>
+
+#include "ops/collective.h"
+#include "ops/combine.h"
+
+namespace trine::ops {
+
+extern const Op op_reduce_scatter{.name = "reduce_scatter",
+                                  .kind = OpKind::collective,
+                                  .arity = 1,
+                                  .infer = [](const Call& call) -> Result<std::vector<ir::Type>> {
+                                    const Dtype dtype = call.inputs[0].dtype;
+                                    if (call.regions.empty())
+                                      TRY(check_kind(call.attrs.text("kind"), dtype));
+                                    else
+                                      TRY(check_combiner(call.regions[0], std::array{dtype}));
+                                    return collective_types(call, call.attrs.integer("scatter_dimension", -1), 1,
+                                                            group_size(call.attrs));
+                                  },
+                                  .eval = copy_alone};
+
+}  // namespace trine::ops
