@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 
+#include "base/random.h"
 #include "ops/shape.h"
 
 namespace trine::ops {
@@ -12,7 +13,6 @@ namespace trine::ops {
 namespace {
 
 using Pair = std::array<uint32_t, 2>;
-using Quad = std::array<uint32_t, 4>;
 
 Result<std::vector<ir::Type>> infer(const Call& call) {
   const ir::Type& state = call.inputs[0];
@@ -47,18 +47,6 @@ Pair threefry(uint64_t counter, uint64_t key) {
     }
     x[0] += keys[(round + 1) % 3];
     x[1] += keys[(round + 2) % 3] + round + 1;
-  }
-  return x;
-}
-
-Quad philox(uint64_t low, uint64_t high, uint64_t key) {
-  Quad x = {uint32_t(low), uint32_t(low >> 32), uint32_t(high), uint32_t(high >> 32)};
-  Pair k = halves(key);
-  for (int round = 0; round < 10; ++round) {
-    const uint64_t a = uint64_t(x[0]) * 0xD2511F53, b = uint64_t(x[2]) * 0xCD9E8D57;
-    x = {uint32_t(b >> 32) ^ x[1] ^ k[0], uint32_t(b), uint32_t(a >> 32) ^ x[3] ^ k[1], uint32_t(a)};
-    k[0] += 0x9E3779B9;
-    k[1] += 0xBB67AE85;
   }
   return x;
 }
@@ -119,7 +107,8 @@ uint64_t philox_bits(const TensorView& out, uint64_t key, uint64_t low, uint64_t
   const int64_t each = is_long ? 2 : 4, blocks = (out.elements() + each - 1) / each;
   for (int64_t b = 0; b < blocks; ++b) {
     const uint64_t at = low + uint64_t(b);
-    const Quad x = philox(at, high + (at < low), key);
+    const Pair l = halves(at), h = halves(high + (at < low));
+    const auto x = philox({l[0], l[1], h[0], h[1]}, halves(key));
     for (int64_t i = 0; i < each && b * each + i < out.elements(); ++i)
       put(out, b * each + i, is_long ? x[size_t(2 * i)] | uint64_t(x[size_t(2 * i + 1)]) << 32 : x[size_t(i)]);
   }
