@@ -4,6 +4,8 @@ A VirtualRegister is a number in the trace's own register file; which engines ho
 The index of a device loop is affine in the iteration, so addresses made from it need no register at all.
 """
 
+import itertools
+
 from trine.nki.tensor import NKIObject, NkiTensor, is_register
 from trine.nki.trace import current, error
 
@@ -36,6 +38,24 @@ class VirtualRegister(NKIObject):
         if is_register(first):
             return offset, {"reg": (first.number, scale), "steps": steps}
         return offset + first * scale, {"steps": steps}
+
+
+class IndexSum(NKIObject):
+    """Indices of device loops, each times its scale, in one address."""
+
+    is_virtual_register = True
+
+    def __init__(self, parts):
+        self.loop = self.parts = parts
+        self.registers = sum(p.registers if isinstance(p, IndexSum) else is_register(p.loop[1]) for p, _ in parts)
+
+    def address(self, tracer, offset, scale):
+        steps, registers = [], {}
+        for index, own in self.parts:
+            offset, found = index.address(tracer, offset, own * scale)
+            steps = [a + b for a, b in itertools.zip_longest(steps, found.pop("steps"), fillvalue=0)]
+            registers.update(found)
+        return offset, {**registers, "steps": steps}
 
 
 def as_register(tracer, index):

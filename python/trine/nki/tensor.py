@@ -293,12 +293,25 @@ def _other_index(tensor, dim, key, offset, dynamic, out_shape, out_strides):
         return offset + (number if number >= 0 else number + n) * stride, dynamic
     if not (is_register(start) or isinstance(start, NkiTensor)):
         raise error("NKI003", f"index {key!r} in dimension {dim}", "an integer, a slice, nl.ds or a register")
-    if dynamic is not None:
-        raise error("NKI011", f"a second runtime index on {tensor!r}", "one per view")
     if tensor.on_chip and dim == 0:
         raise error("NKI012", f"a runtime index in the partition dimension of {tensor!r}", "a static one",
                     "index a free dimension, or fetch the rows by DMA")
-    return offset, Dynamic("scalar", start, stride, None)
+    if dynamic is None:
+        return offset, Dynamic("scalar", start, stride, None)
+    both = _sum_of_indices(dynamic, start, stride)
+    if both is None:
+        raise error("NKI011", f"a second runtime index on {tensor!r}", "one per view, or the indices of device loops")
+    return offset, Dynamic("scalar", both, 1, None)
+
+
+def _sum_of_indices(dynamic, start, stride):
+    """Indices of device loops are affine in the iteration, so an address may hold several."""
+    if dynamic.kind != "scalar" or not all(is_register(r) and r.loop is not None for r in (dynamic.index, start)):
+        return None
+    from trine.nki.registers import IndexSum
+
+    both = IndexSum([(dynamic.index, dynamic.scale), (start, stride)])
+    return both if both.registers <= 1 else None
 
 
 def is_register(value):
