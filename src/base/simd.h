@@ -7,6 +7,6 @@ namespace trine {
 
 enum class Simd : uint8_t { portable, avx2 };  // avx2: with fma and f16c
 
-Simd simd_best();  // decided once
+Simd simd_best();  // decided once; TRINE_ISA=portable turns vector code off, for tests
 
 }  // namespace trine

@@ -1,0 +1,296 @@
+// Who packs what: with few rows, or many columns, a task takes some columns and packs its own part of B against all of
+// A, packed before; otherwise B is packed first and tasks are blocks of rows (which pack their own A) by columns.
+#include "host/blocked.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/pool.h"
+#include "host/gemv.h"
+
+namespace trine::host {
+
+namespace {
+
+constexpr int64_t kBlockGroups = 24;                     // 144 rows: with kDepthBlock 144 KiB of A, in L2
+constexpr int64_t kChunkPanels = 12;                     // 192 columns: 192 KiB of B, in L2
+constexpr int64_t kTasksPerThread = 4;                   // so that a thread that lost its core is not waited for
+constexpr int64_t kSharedBytes = int64_t{16} << 20;      // of packed A at a time
+constexpr int64_t kDepthLong = 8192, kDepthPart = 4096;  // steps: longer sums are packed in parts
+constexpr int64_t kSplitTiles = 384;                     // groups x panels; results this small split a long depth
+constexpr int64_t kInlineWork = int64_t{1} << 18;        // multiply-adds not worth a second thread
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// Part of the depth, and how its sums relate to the whole.
+struct Part {
+  int64_t begin = 0, end = 0;
+  bool first = true, last = true;
+};
+
+// One blocked multiply under way.
+struct Run {
+  explicit Run(const Blocked& work)
+      : w(work),
+        kernels(micro_kernels(format_of(work.family), work.simd)),
+        groups(work.m),
+        width(panel_width(work.family)),
+        unit(row(work.family).unit),
+        panels(ceil_div(work.n, width)) {}
+
+  const Blocked& w;
+  const MicroKernels& kernels;
+  const Groups groups;
+  const int64_t width, unit, panels;
+  Part part = {};
+  std::byte* sums = nullptr;  // m x n, kept between parts, or the result itself; null: tasks have their own
+  int64_t sums_ld = 0;
+  const std::byte* all_a = nullptr;  // groups from all_a_group on, each whole; null: tasks pack
+  int64_t all_a_group = 0;
+  const std::byte* all_b = nullptr;  // panels in the family's format; null: tasks pack or widen
+  int64_t all_b_depth = 0;           // steps of an all_b panel
+
+  int64_t depth() const { return part.end - part.begin; }
+  int64_t cols_of(int64_t panel) const { return std::min(width, w.n - panel * width); }
+  int64_t height_of(int64_t group) const { return groups.row(group + 1) - groups.row(group); }
+  void fill_a(int64_t group, int64_t d, int64_t steps, std::byte* to) const {
+    const int64_t height = height_of(group);
+    w.a.fill(w.a.ctx, groups.row(group), height, height, part.begin + d, steps, to);
+  }
+  void fill_b(int64_t panel, int64_t d, int64_t steps, std::byte* to) const {
+    w.b.fill(w.b.ctx, panel * width, cols_of(panel), width, part.begin + d, steps, to);
+  }
+};
+
+// Groups [g0, g1) by panels [p0, p1) of the result.
+struct Task {
+  Task(const Run& r, int64_t g0_, int64_t g1_, int64_t p0_, int64_t p1_)
+      : run(r),
+        g0(g0_),
+        g1(g1_),
+        p0(p0_),
+        p1(p1_),
+        row0(run.groups.row(g0)),
+        col0(p0 * run.width),
+        cols(std::min(p1 * run.width, run.w.n) - col0),
+        b_bytes(run.all_b ? 0 : (p1 - p0) * kDepthBlock * kStepBytes),
+        a_bytes(run.all_a ? 0 : kBlockGroups * kRowsMax * kDepthBlock * run.unit),
+        scratch(size_t(b_bytes + a_bytes + (run.sums ? 0 : (run.groups.row(g1) - row0) * cols * run.unit))),
+        tile(run.sums ? run.sums + (row0 * run.sums_ld + col0) * run.unit : scratch.as() + b_bytes + a_bytes),
+        ld(run.sums ? run.sums_ld : cols) {}
+
+  void execute() {
+    for (int64_t d = 0; d < run.depth(); d += kDepthBlock) {
+      const int64_t steps = std::min(kDepthBlock, run.depth() - d);
+      find_b(d, steps);
+      for (int64_t gb = g0; gb < g1; gb += kBlockGroups) {
+        const int64_t ge = std::min(gb + kBlockGroups, g1);
+        find_a(gb, ge, d, steps);
+        for (int64_t p = p0; p < p1; ++p) {
+          for (int64_t g = gb; g < ge; ++g) multiply_one(g, p, steps, d > 0 || !run.part.first);
+        }
+        if (d + steps == run.depth() && run.part.last) {
+          const int64_t row = run.groups.row(gb);
+          finish_tile(run.w.out, run.w.family, at(row, col0), ld, row, run.groups.row(ge) - row, col0, cols);
+        }
+      }
+    }
+  }
+
+ private:
+  std::byte* at(int64_t row, int64_t col) const { return tile + ((row - row0) * ld + col - col0) * run.unit; }
+
+  // The block of B: where it is, or copied.
+  void find_b(int64_t d, int64_t steps) {
+    if (run.all_b) {
+      b = run.all_b + (p0 * run.all_b_depth + d) * kStepBytes;
+      b_stride = run.all_b_depth * kStepBytes;
+      return;
+    }
+    b = scratch.as();
+    b_stride = kDepthBlock * kStepBytes;
+    for (int64_t p = p0; p < p1; ++p) {
+      std::byte* to = scratch.as() + (p - p0) * b_stride;
+      if (const PackedMatrix* packed = run.w.packed_b) {
+        const std::byte* from = packed->panel(run.w.packed_item, p) + (run.part.begin + d) * packed->step_bytes();
+        packed->widen(from, steps, to, run.w.simd);
+      } else {
+        run.fill_b(p, d, steps, to);
+      }
+    }
+  }
+
+  void find_a(int64_t gb, int64_t ge, int64_t d, int64_t steps) {
+    for (int64_t g = gb; g < ge; ++g) {
+      const int64_t row = run.groups.row(g);
+      if (run.all_a) {
+        const int64_t before = (row - run.groups.row(run.all_a_group)) * run.depth() + d * run.height_of(g);
+        a[g - gb] = run.all_a + before * run.unit;
+      } else {
+        std::byte* to = scratch.as() + b_bytes + (row - run.groups.row(gb)) * kDepthBlock * run.unit;
+        run.fill_a(g, d, steps, to);
+        a[g - gb] = to;
+      }
+    }
+  }
+
+  void multiply_one(int64_t g, int64_t p, int64_t steps, bool add) const {
+    multiply(run.kernels, run.w.family, a[(g - g0) % kBlockGroups], b + (p - p0) * b_stride, steps, run.height_of(g),
+             run.cols_of(p), at(run.groups.row(g), p * run.width), ld, add);
+  }
+
+  const Run& run;
+  const int64_t g0, g1, p0, p1;
+  const int64_t row0, col0, cols;
+  const int64_t b_bytes, a_bytes;
+  Scratch scratch;
+  std::byte* const tile;
+  const int64_t ld;
+  const std::byte* b = nullptr;  // this block of depth, and bytes from panel to panel
+  int64_t b_stride = 0;
+  const std::byte* a[kBlockGroups] = {};
+};
+
+// Cuts the result into tasks of `block` groups by `chunk` panels.
+void run_tasks(const Run& run, int64_t g0, int64_t g1, int64_t block, int64_t chunk) {
+  const int64_t chunks = ceil_div(run.panels, chunk);
+  const int64_t blocks = ceil_div(g1 - g0, block);
+  parallel_for(blocks * chunks, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; ++t) {
+      const int64_t g = g0 + t / chunks * block, p = t % chunks * chunk;
+      Task(run, g, std::min(g + block, g1), p, std::min(p + chunk, run.panels)).execute();
+    }
+  });
+}
+
+// All of A is packed before the tasks, kSharedBytes at a time.
+void run_sharing_a(Run& run, int64_t block, int64_t chunk) {
+  const int64_t group_bytes = run.depth() * kRowsMax * run.unit;
+  const int64_t step = std::min(run.groups.count, std::max(kSharedBytes / group_bytes, kBlockGroups));
+  Scratch memory(size_t(step * group_bytes));
+  run.all_a = memory.as();
+  for (int64_t g0 = 0; g0 < run.groups.count; g0 += step) {
+    const int64_t g1 = std::min(g0 + step, run.groups.count);
+    run.all_a_group = g0;
+    parallel_for(g1 - g0, 4, [&](int64_t begin, int64_t end) {
+      for (int64_t g = g0 + begin; g < g0 + end; ++g) {
+        const int64_t before = run.groups.row(g) - run.groups.row(g0);
+        run.fill_a(g, 0, run.depth(), memory.as() + before * run.depth() * run.unit);
+      }
+    });
+    run_tasks(run, g0, g1, std::min(block, g1 - g0), chunk);
+  }
+}
+
+void run_part(Run& run) {
+  const PackedMatrix* packed = run.w.packed_b;
+  const int64_t wanted = pool_threads() * kTasksPerThread;
+  const int64_t blocks = ceil_div(run.groups.count, kBlockGroups);
+  if (packed && packed->is_wide()) {
+    run.all_b = packed->panel(run.w.packed_item, 0) + run.part.begin * kStepBytes;
+    run.all_b_depth = depth_steps(run.w.family, packed->k());
+  }
+  if (!packed && (blocks == 1 || run.panels >= 2 * wanted)) {
+    return run_sharing_a(run, run.groups.count, std::clamp<int64_t>(run.panels / wanted, 1, kChunkPanels));
+  }
+  const int64_t panel_bytes = run.depth() * kStepBytes;
+  Scratch memory(packed ? 1 : size_t(run.panels * panel_bytes));
+  if (!packed) {
+    parallel_for(run.panels, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t p = begin; p < end; ++p) run.fill_b(p, 0, run.depth(), memory.as() + p * panel_bytes);
+    });
+    run.all_b = memory.as();
+    run.all_b_depth = run.depth();
+  }
+  if (run.panels <= kChunkPanels) {
+    const int64_t block = std::clamp<int64_t>(run.groups.count / wanted, 4, kBlockGroups);
+    return run_tasks(run, 0, run.groups.count, block, run.panels);
+  }
+  run_sharing_a(run, kBlockGroups, std::clamp<int64_t>(run.panels * blocks / wanted, 1, kChunkPanels));
+}
+
+void run_parts(const Blocked& w) {
+  Run run(w);
+  const bool direct = is_direct(w.out, w.family), parts = w.depth > kDepthLong;
+  Scratch sums(parts && !direct ? size_t(w.m * w.n * run.unit) : 1);
+  if (direct) {
+    run.sums = static_cast<std::byte*>(w.out.data);
+    run.sums_ld = w.out.row_stride;
+  } else if (parts) {
+    run.sums = sums.as();
+    run.sums_ld = w.n;
+  }
+  const int64_t step = parts ? kDepthPart : w.depth;
+  for (int64_t d = 0; d < w.depth; d += step) {
+    run.part = {w.begin + d, w.begin + std::min(d + step, w.depth), d == 0, d + step >= w.depth};
+    run.all_a = run.all_b = nullptr;
+    run_part(run);
+  }
+}
+
+template <class T>
+void add_up(std::byte* sums, int64_t size, int64_t count) {
+  auto* p = reinterpret_cast<T*>(sums);
+  for (int64_t i = 1; i < count; ++i) {
+    for (int64_t j = 0; j < size; ++j) p[j] += p[i * size + j];
+  }
+}
+
+// Small results of a long depth: parts of fixed length side by side, added in order.
+void run_split(const Blocked& w) {
+  const int64_t count = ceil_div(w.depth, kDepthPart), size = w.m * w.n, bytes = size * row(w.family).unit;
+  Scratch memory(size_t(count * bytes));
+  parallel_for(count, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      Blocked part = w;
+      part.begin = w.begin + i * kDepthPart;
+      part.depth = std::min(kDepthPart, w.depth - i * kDepthPart);
+      part.out = {.data = memory.as() + i * bytes, .dtype = row(w.family).sum, .row_stride = w.n};
+      run_parts(part);
+    }
+  });
+  switch (w.family) {
+    case Family::floats:
+      add_up<float>(memory.as(), size, count);
+      break;
+    case Family::c64:
+      add_up<float>(memory.as(), 2 * size, count);
+      break;
+    case Family::f64:
+      add_up<double>(memory.as(), size, count);
+      break;
+    case Family::c128:
+      add_up<double>(memory.as(), 2 * size, count);
+      break;
+    case Family::int64:
+      add_up<uint64_t>(memory.as(), size, count);
+      break;
+    case Family::pairs:
+    case Family::int32:
+      add_up<uint32_t>(memory.as(), size, count);
+      break;
+  }
+  finish_tile(w.out, w.family, memory.as(), w.n, 0, w.m, 0, w.n);
+}
+
+void run_empty(const Blocked& w) {
+  const size_t bytes = size_t(w.m * w.n * row(w.family).unit);
+  Scratch tile(bytes);
+  std::memset(tile.as(), 0, bytes);
+  finish_tile(w.out, w.family, tile.as(), w.n, 0, w.m, 0, w.n);
+}
+
+}  // namespace
+
+void run_blocked(const Blocked& w) {
+  if (w.m <= 0 || w.n <= 0) return;
+  if (w.depth <= 0) return run_empty(w);
+  static ThreadPool alone(1);
+  ThreadPool::Use use(w.m * w.n * w.depth <= kInlineWork ? alone : ThreadPool::current());
+  if (runs_as_gemv(w)) return run_gemv(w);
+  const int64_t tiles = Groups(w.m).count * ceil_div(w.n, panel_width(w.family));
+  if (w.depth > kDepthLong && tiles <= kSplitTiles) return run_split(w);
+  run_parts(w);
+}
+
+}  // namespace trine::host

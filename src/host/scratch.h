@@ -1,0 +1,49 @@
+// Aligned memory for panels and tiles, and a bounded store of buffers that calls take and give back.
+// Not tensor memory: device buffers belong to run/. Large blocks ask for huge pages, which panels read faster from.
+#pragma once
+
+#include <cstddef>
+#include <utility>
+
+namespace trine::host {
+
+// Owned, uninitialised, aligned to a cache line or, when large, to a huge page. Null data if the system has no more.
+class Memory {
+ public:
+  Memory() = default;
+  explicit Memory(size_t bytes);
+  ~Memory();
+  Memory(Memory&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+  Memory& operator=(Memory&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+
+  std::byte* data() const { return data_; }
+  size_t size() const { return bytes_; }
+
+ private:
+  std::byte* data_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+// A buffer for the length of a call, from the store or new; throws std::bad_alloc when memory is out.
+class Scratch {
+ public:
+  explicit Scratch(size_t bytes);
+  ~Scratch();
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  template <class T = std::byte>
+  T* as() const {
+    return reinterpret_cast<T*>(memory_.data());
+  }
+
+ private:
+  Memory memory_;
+};
+
+}  // namespace trine::host
