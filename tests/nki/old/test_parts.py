@@ -341,7 +341,7 @@ def test_slices_past_the_end_are_cut_by_the_mask():
             here = t * 128 + rows < 200
             tile = nl.ndarray((128, 8), dtype=a.dtype)
             nisa.dma_copy(dst=tile, src=a[t * 128 : t * 128 + 128, :], mask=here)
-            nl.store(out[t * 128 : t * 128 + 128, :], nl.multiply(tile, 2.0, mask=here), mask=here)
+            nl.store(out[nl.ds(t * 128, 128)], nl.multiply(tile, 2.0, mask=here), mask=here)
         return out
 
     x = np.arange(1600, dtype=np.float32).reshape(200, 8)
@@ -367,3 +367,24 @@ def test_long_access_patterns_become_several_instructions():
         want[:, dx::2, hx::2, wx::2] = 2 * here + a[:, :2, :3, :5]
     assert np.allclose(kernel(a), want, atol=1e-6)
     assert np.allclose(kernel[0](a), want, atol=1e-6)  # one program
+
+
+def test_a_transpose_inside_partitions_is_written_whole():
+    """Two index dimensions in one of the tile's; the last 22 of 150 images by a mask."""
+
+    @nki.jit
+    def kernel(a):
+        images, rows, columns = a.shape
+        out = nl.ndarray((images, columns, rows), dtype=a.dtype, buffer=nl.shared_hbm)
+        p, i, j = nl.mgrid[0:128, 0:rows, 0:columns]
+        for t in nl.affine_range(2):
+            here = t * 128 + p < images
+            tile = nl.load(a[nl.ds(t * 128, 128)], mask=here).reshape((128, rows * columns))
+            turned = nl.ndarray((128, rows * columns), dtype=a.dtype)
+            turned[p, j * rows + i] = nl.copy(tile[p, i * columns + j], mask=here)
+            q = nl.arange(128)[:, None, None]
+            nl.store(out[nl.ds(t * 128, 128)], turned.reshape((128, columns, rows)), mask=t * 128 + q < images)
+        return out
+
+    a = numbers(150, 7, 9)
+    assert (kernel(a) == a.transpose(0, 2, 1)).all()

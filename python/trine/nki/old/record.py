@@ -186,7 +186,7 @@ class Recorder:
         loose = any(dim is None and n > 1 for (dim, _, _), n in zip(axes, view.shape))
         box = [(0, n) if loose and d else (s, s + 1) for d, (s, n) in enumerate(zip(_starts(view), storage.shape))]
         for (dim, start, step), n in zip(axes, view.shape):
-            if dim is not None:
+            if dim is not None and not (loose and dim):  # windows and transposes fill their rows together
                 box[dim] = (start, start + step * (n - 1) + 1)
         if hull is not None:
             box = [(min(a, c), max(b, d)) for (a, b), (c, d) in zip(box, hull)]

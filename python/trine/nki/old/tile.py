@@ -6,7 +6,7 @@
 from trine.nki import create, elementwise, isa_compute, isa_move, machine, movement, psum
 from trine.nki.old.index import Index, Mask, whole
 from trine.nki.old.record import cut
-from trine.nki.tensor import Dynamic, NkiTensor
+from trine.nki.tensor import Dynamic, DynamicSlice, NkiTensor
 from trine.nki.tensor import _fill as filled
 from trine.nki.trace import current, error
 
@@ -32,9 +32,12 @@ class Tile(NkiTensor):
                 return gathered(self, keys)
             if isinstance(k, Mask):
                 return masked_operand(self, keys)
-        if any(type(k) is slice and type(k.stop) is int and k.stop > n for k, n in zip(keys, self.shape)):
-            return past_the_end(self, keys)
-        return super().__getitem__(key)
+        keys = [_plain(k) for k in keys]
+        if any(type(k) is slice and type(k.stop) is int for k in keys):
+            keys = filled(tuple(keys), self)
+            if any(type(k) is slice and type(k.stop) is int and k.stop > n for k, n in zip(keys, self.shape)):
+                return past_the_end(self, keys)
+        return super().__getitem__(tuple(keys))
 
     def __setitem__(self, key, value):
         assign(self[key], value)
@@ -113,9 +116,17 @@ def gathered(tensor, keys):
     return made
 
 
+def _plain(k):
+    """nl.ds and slices of numbers as a slice of ints."""
+    if isinstance(k, DynamicSlice) and whole(k.start) is not None:
+        return slice(whole(k.start), whole(k.start) + k.size)
+    if type(k) is slice and all(v is None or whole(v) is not None for v in (k.start, k.stop, k.step)):
+        return slice(*(None if v is None else whole(v) for v in (k.start, k.stop, k.step)))
+    return k
+
+
 def past_the_end(tensor, keys):
     """tensor[a:b] with b beyond the dimension: a mask has to cut it."""
-    keys = filled(keys, tensor)
     clipped = [slice(k.start, min(k.stop, n), k.step) if type(k) is slice and type(k.stop) is int else k
                for k, n in zip(keys, tensor.shape)]  # fmt: skip
     inside = NkiTensor.__getitem__(tensor, tuple(clipped))
