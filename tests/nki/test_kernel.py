@@ -95,6 +95,27 @@ def test_assignment_and_many_rows():
     assert (got[:64] == 7).all() and (got[64:] == x[64:]).all()
 
 
+def test_spellings_of_earlier_versions(monkeypatch):
+    monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", "trn2")
+
+    @nki.jit
+    def kernel(a):
+        out = nl.ndarray(a.shape, a.dtype, buffer=nl.shared_hbm)
+        ones = nl.ndarray((128, 8), a.dtype)
+        nisa.dma_copy(dst=ones, src=nl.shared_constant(np.ones((128, 8), np.int8), dtype=nl.float32))
+        tile = nl.ndarray((128, 8), a.dtype)
+        nisa.tensor_copy(dst=tile, src=nl.load(a), dtype=a.dtype)
+        start = nisa.register_alloc()
+        nisa.register_move(start, imm=4)
+        nisa.tensor_copy_dynamic_src(dst=tile[:, 0:4], src=tile[:, nl.ds(start, 4)])
+        nisa.dma_copy(dst=out, src=tile)
+        nisa.dma_copy(dst=out, src=ones, dst_rmw_op=nl.add)
+        return out
+
+    a = np.random.default_rng(1).standard_normal((128, 8)).astype(np.float32)
+    assert np.allclose(kernel(a), np.concatenate([a[:, 4:], a[:, 4:]], 1) + 1)
+
+
 def test_kernels_call_kernels():
     @nki.jit
     def twice(a):

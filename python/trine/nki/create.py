@@ -140,10 +140,12 @@ def empty_like(x, dtype=None, buffer=None, name=""):
     return ndarray(x.shape, dtype or x.dtype, buffer or x.buffer, name)
 
 
-def shared_constant(constant):
-    """A tensor in shared HBM with the given values, the same for all programs."""
+def shared_constant(constant, dtype=None):
+    """A tensor in shared HBM with the given values, the same for all programs; NKI 0.2 names a dtype as well."""
     tracer = current()
     values = np.ascontiguousarray(np.load(constant) if isinstance(constant, str) else constant)
+    if dtype is not None:
+        values = values.astype(as_dtype(dtype).numpy)
     dtype = dtypes.find(values.dtype)
     if dtype is None:
         raise error("NKI006", f"a constant of {values.dtype}", "a dtype of the chip", "convert it, for instance .astype(np.float32)")

@@ -20,6 +20,7 @@ from trine.nki.trace import missing
 
 tensor_engine, vector_engine, scalar_engine = engine.tensor, engine.vector, engine.scalar
 gpsimd_engine, unknown_engine = engine.gpsimd, engine.unknown
+tensor_copy_dynamic_src = tensor_copy_dynamic_dst = tensor_copy  # of NKI 0.2; a view says what is dynamic
 
 
 def __getattr__(name):

@@ -128,8 +128,12 @@ def _gathers(*tensors):
 _ISSUERS = {"swdge": "gpsimd"}
 
 
-def dma_copy(dst, src, priority=None, oob_mode=e.oob_mode.error, dge_mode=e.dge_mode.unknown, engine=_unknown, name=None):
+def dma_copy(dst, src, priority=None, oob_mode=e.oob_mode.error, dge_mode=e.dge_mode.unknown, engine=_unknown, name=None,
+             dst_rmw_op=None, unique_indices=True):  # fmt: skip
+    """dst_rmw_op and unique_indices are how NKI 0.2 spells dma_compute(dst, [src, dst], …)."""
     tensor(dst, "dst"), tensor(src, "src")
+    if dst_rmw_op is not None:
+        return dma_compute(dst, [src, dst], dst_rmw_op, unique_indices=unique_indices, oob_mode=oob_mode, name=name)
     attrs = _transfer(priority, oob_mode, dge_mode, _gathers(dst, src))
     chosen = engine_name(engine)
     if chosen is not None and attrs.get("dge") != "hwdge":

@@ -46,7 +46,7 @@ def isa_functions():
     rows = machine.rows()
     for module in (isa_compute, isa_move):
         for name, f in vars(module).items():
-            if not inspect.isfunction(f) or name.startswith("_") or getattr(isa, name, None) is not f:
+            if not inspect.isfunction(f) or name.startswith(("_", "register_")) or getattr(isa, name, None) is not f:
                 continue
             named = re.findall(r'emit\(\s*"(\w+)"', inspect.getsource(f))
             yield name, f, [rows[r] for r in named if r in rows]

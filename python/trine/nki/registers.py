@@ -84,8 +84,9 @@ def _writable(register):
     return register
 
 
-def move(dst, src):
-    tracer = current()
+def move(dst, src=None, imm=None):
+    """imm is how NKI 0.2 names src."""
+    tracer, src = current(), imm if src is None else src
     _writable(dst)
     source = src.operand(tracer) if is_register(src) else tracer.imm(src)
     return tracer.emit("register_move", None, {"dst": dst.operand(tracer), "src": source}, {})

@@ -88,8 +88,7 @@ def random_seed(seed, *, mask=None, **_):
 
 
 def shared_constant(constant, dtype=None, **_):
-    values = np.asarray(constant)
-    return Tile.of(create.shared_constant(values if dtype is None else values.astype(as_dtype(dtype).numpy)))
+    return Tile.of(create.shared_constant(constant, dtype))
 
 
 def shared_identity_matrix(n, dtype=np.uint8, **_):
