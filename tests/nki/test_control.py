@@ -337,6 +337,34 @@ def test_no_reorder_keeps_the_order_of_an_engine(trn2):
     assert order_of(text(late_and_early, a, False), names).index("tensor_scalar") < 3  # not last any more
 
 
+def test_loops_one_after_the_other_share_psum(chip):
+    """24 products of a bank each are written before the first is read, as loops that a compiler would fuse do."""
+
+    @nki.jit
+    def kernel(a, b):
+        rows, columns = a.shape[1] // 128, b.shape[1] // 512
+        each = [(i, j) for i in range(rows) for j in range(columns)]
+        left, right = nl.load(a), nl.load(b)
+        products = {at: nl.ndarray((128, 512), nl.float32, buffer=nl.psum) for at in each}
+        for i, j in each:
+            nisa.nc_matmul(dst=products[i, j], stationary=left[:, 128 * i : 128 * i + 128], moving=right[:, 512 * j : 512 * j + 512])
+        tops = [nl.ndarray((128, columns), nl.float32) for _ in range(rows)]
+        for i, j in each:
+            nisa.tensor_reduce(dst=tops[i][:, j : j + 1], op=nl.max, data=products[i, j], axis=1)
+        top = [nl.max(t, axis=1, keepdims=True) for t in tops]
+        out = result((a.shape[1], b.shape[1]))
+        for i, j in each:
+            tile = nl.ndarray((128, 512), nl.float32)
+            nisa.tensor_scalar(dst=tile, data=products[i, j], op0=nl.subtract, operand0=top[i])
+            nl.store(out[128 * i : 128 * i + 128, 512 * j : 512 * j + 512], tile)
+        return out
+
+    a, b = some(128, 768), some(128, 2048, seed=4)
+    want = a.T @ b
+    np.testing.assert_array_equal(kernel(a, b), want - want.max(1, keepdims=True))
+    assert any("psum" in m for m in kernel.compiled(chip, (a, b), {})[0].messages)
+
+
 def events(report, tmp_path):
     """(name, start, end) of every instruction, in ns."""
     path = tmp_path / "trace.json"

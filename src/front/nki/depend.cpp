@@ -25,15 +25,17 @@ constexpr int64_t kAccumulators = kEngines * arch::kRegisterCount, kRandom = kAc
 
 class Finder {
  public:
-  explicit Finder(Kernel& kernel) : kernel_(kernel), program_(kernel.program()) {
+  Finder(Kernel& kernel, int64_t sbuf_bytes, int64_t psum_bytes) : kernel_(kernel), program_(kernel.program()) {
     const auto& chip = *kernel.chip;
+    if (!sbuf_bytes) sbuf_bytes = chip.sbuf.bytes_per_partition;
+    if (!psum_bytes) psum_bytes = chip.psum.banks * chip.psum.bank_bytes;
     const size_t cores = program_.cores;
     loops_.resize(cores);
     fence_.assign(cores, -1);
     last_seen_.assign(kernel.works.size(), UINT32_MAX);
     for (size_t c = 0; c < cores; ++c) {
-      sbuf_.emplace_back(chip.sbuf.bytes_per_partition, kChipCells);
-      psum_.emplace_back(chip.psum.banks * chip.psum.bank_bytes, kChipCells);
+      sbuf_.emplace_back(sbuf_bytes, kChipCells);
+      psum_.emplace_back(psum_bytes, kChipCells);
       hidden_.emplace_back(kHidden, kChipCells);
     }
     note_writes();
@@ -191,6 +193,8 @@ class Finder {
 
 }  // namespace
 
-Edges find_edges(Kernel& kernel) { return Finder(kernel).run(); }
+Edges find_edges(Kernel& kernel, int64_t sbuf_bytes, int64_t psum_bytes) {
+  return Finder(kernel, sbuf_bytes, psum_bytes).run();
+}
 
 }  // namespace trine::front

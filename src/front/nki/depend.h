@@ -33,6 +33,7 @@ class Edges {
   std::vector<uint32_t> begin_{0};
 };
 
-Edges find_edges(Kernel& kernel);
+// Sizes of the on-chip memories in bytes per partition, where they are not the chip's.
+Edges find_edges(Kernel& kernel, int64_t sbuf_bytes = 0, int64_t psum_bytes = 0);
 
 }  // namespace trine::front

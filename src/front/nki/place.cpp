@@ -5,6 +5,7 @@
 #include <queue>
 
 #include "base/text.h"
+#include "front/nki/reorder.h"
 #include "front/nki/spill.h"
 
 namespace trine::front {
@@ -121,9 +122,17 @@ std::optional<Complaint> place(Kernel& kernel) {
     std::stable_sort(d.open.begin(), d.open.end(), [](const Life& a, const Life& b) { return a.first < b.first; });
     return d;
   };
-  for (int core = 0; core < kernel.program().cores; ++core)
-    for (const Space space : {Space::psum, Space::sbuf})
-      if (auto problem = place_one(kernel, demand(space, core), space, core)) return problem;
+  for (int core = 0; core < kernel.program().cores; ++core) {
+    auto problem = place_one(kernel, demand(Space::psum, core), Space::psum, core);
+    if (problem && reorder_for_psum(kernel, core, Shelf::of(*kernel.chip, Space::psum).limit())) {
+      problem = place_one(kernel, demand(Space::psum, core), Space::psum, core);
+      kernel.messages.push_back(
+          "psum: more tensors are written than there is room for before they are read; readers "
+          "were moved forward");
+    }
+    if (problem) return problem;
+    if ((problem = place_one(kernel, demand(Space::sbuf, core), Space::sbuf, core))) return problem;
+  }
   return std::nullopt;
 }
 
