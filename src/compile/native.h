@@ -9,7 +9,11 @@
 
 namespace trine::compile {
 
-// The plan keeps the graph: steps without a kernel of their own call the op's reference meaning on its nodes.
+// Simplified, fused, placed. The way from a front-end's graph to the native executor.
+Result<std::shared_ptr<const arch::HostPlan>> compile_native(const ir::Graph& graph);
+
+// Only planned, as it is. The plan keeps the graph: steps without a kernel of their own call the op's reference meaning
+// on its nodes.
 Result<std::shared_ptr<const arch::HostPlan>> plan_native(std::shared_ptr<const ir::Graph> graph);
 
 }  // namespace trine::compile

@@ -5,6 +5,7 @@
 
 #include "compile/collective.h"
 #include "compile/native.h"
+#include "compile/tile_emit.h"
 #include "ops/evaluate.h"
 
 namespace trine::compile {
@@ -44,6 +45,10 @@ SlotId PlanBuilder::slot_of(const ir::Value& value) {
   if (is_constant(value)) {
     id = add_slot(value, SlotKind::constant, uint32_t(plan_->constants.size()));
     plan_->constants.push_back(*value.node->attrs.tensor("value"));
+  } else if (is_alias(*value.node) && fusion_.views.count(value.node)) {
+    const SlotId base = slot_of(value.node->inputs[0]);
+    id = add_slot(value, SlotKind::temporary, 0);
+    plan_->slots[id].same_as = base;
   } else {
     id = add_slot(value, SlotKind::temporary, 0);
   }
@@ -59,32 +64,44 @@ std::vector<SlotId> PlanBuilder::slots_of(std::span<const ir::Value> values) {
 
 Result<std::shared_ptr<const HostPlan>> PlanBuilder::build(std::span<const ir::Value> inputs,
                                                            std::span<const ir::Node* const> nodes,
-                                                           std::span<const ir::Value> results) {
+                                                           std::span<const ir::Value> results,
+                                                           std::span<const int> donations) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     const SlotId id = add_slot(inputs[i], SlotKind::input, uint32_t(i));
     plan_->inputs.push_back(id);
     slot_by_value_.emplace(inputs[i], id);
   }
-  for (const ir::Node* node : nodes) {
-    if (node->op == "parameter" || node->op == "constant") continue;
-    Step step = TRY(step_for(*node));
-    for (uint32_t r = 0; r < node->types.size(); ++r) step.out.push_back(slot_of(node->result(r)));
-    step.where = node->where;
+  fusion_ = fuse(nodes, results);
+  for (const Unit& unit : fusion_.units) {
+    const ir::Node* first = unit.single ? unit.single : unit.roots.front();
+    Step step = TRY(step_for(unit));
+    step.where = first->where;
     plan_->steps.push_back(std::move(step));
   }
   place_outputs(results);
   place_temporaries(*plan_);
+  const std::vector<int> over = in_place_inputs(*plan_);
+  for (size_t i = 0; i < donations.size(); ++i) {
+    const int to = donations[i];
+    plan_->donations.push_back(to >= 0 && size_t(to) < over.size() && over[size_t(to)] == int(i) ? to : -1);
+  }
   add_places();
   return std::shared_ptr<const HostPlan>(plan_);
+}
+
+SlotId PlanBuilder::base_of(SlotId id) const {
+  while (plan_->slots[id].same_as != arch::kNoSlot) id = plan_->slots[id].same_as;
+  return id;
 }
 
 // A temporary that is a result becomes the caller's memory; what is not one, or is one already, is copied.
 void PlanBuilder::place_outputs(std::span<const ir::Value> results) {
   for (size_t i = 0; i < results.size(); ++i) {
     SlotId id = slot_of(results[i]);
-    if (plan_->slots[id].kind == SlotKind::temporary) {
-      plan_->slots[id].kind = SlotKind::output;
-      plan_->slots[id].index = uint32_t(i);
+    Slot& base = plan_->slots[base_of(id)];
+    if (base.kind == SlotKind::temporary) {
+      base.kind = SlotKind::output;
+      base.index = uint32_t(i);
     } else {
       const SlotId copy = add_slot(results[i], SlotKind::output, uint32_t(i));
       plan_->steps.push_back({.what = arch::CopyStep{}, .in = {id}, .out = {copy}});
@@ -104,13 +121,95 @@ void PlanBuilder::add_places() {
   }
 }
 
-Result<Step> PlanBuilder::step_for(const ir::Node& node) {
-  if (node.op == "while") return while_step(node);
+Result<Step> PlanBuilder::step_for(const Unit& unit) {
+  if (unit.is_loop()) return loop_step(unit);
+  if (unit.single->op == "while") return while_step(*unit.single);
+  Step step = TRY(node_step(*unit.single));
+  for (uint32_t r = 0; r < unit.single->types.size(); ++r) step.out.push_back(slot_of(unit.single->result(r)));
+  return step;
+}
+
+Result<Step> PlanBuilder::loop_step(const Unit& unit) {
+  LoopCode code = TRY(emit_loop(unit));
+  const std::vector<SlotId> all = slots_of(code.operands);
+  return Step{.what = arch::TileStep{std::move(code.program)},
+              .in = {all.begin(), all.begin() + ptrdiff_t(code.inputs)},
+              .out = {all.begin() + ptrdiff_t(code.inputs), all.end()}};
+}
+
+Result<Step> PlanBuilder::node_step(const ir::Node& node) {
   if (node.op == "case") return case_step(node);
-  if (is_collective(node)) {
-    return Step{.what = TRY(collective_step(node)), .in = slots_of(node.inputs)};
-  }
+  if (walks_operands(node)) return dot_step(node);
+  if (is_collective(node)) return Step{.what = TRY(collective_step(node)), .in = slots_of(node.inputs)};
+  if (node.op == "dynamic_slice") return move_step(node, arch::MoveKind::slice);
+  if (node.op == "dynamic_update_slice") return move_step(node, arch::MoveKind::update);
+  if (node.op == "concatenate") return move_step(node, arch::MoveKind::concatenate);
+  if (node.op == "pad") return move_step(node, arch::MoveKind::pad);
   return call_step(node);
+}
+
+Step PlanBuilder::move_step(const ir::Node& node, arch::MoveKind kind) {
+  arch::MoveStep move{.kind = kind, .dim = node.attrs.integer("dimension")};
+  if (kind == arch::MoveKind::pad) {
+    move.low = node.attrs.ints("edge_padding_low");
+    move.gaps = node.attrs.ints("interior_padding");
+  }
+  return {.what = std::move(move), .in = slots_of(node.inputs)};
+}
+
+// The memory behind a chain of views, and how the value's own dims walk it.
+DotOperand PlanBuilder::walked(const ir::Value& value) const {
+  const int rank = value.type().rank();
+  ir::Value at = value;
+  IndexMap map = identity_map(rank);
+  while (fusion_.views.count(at.node) && !is_alias(*at.node)) {
+    map = through_view(*at.node, map);
+    at = at.node->inputs[0];
+  }
+  return {at, walk_of(map, at.type().dims, size_t(rank))};
+}
+
+// A step before this one copies the operand to memory of its own, its dims in the given order.
+SlotId PlanBuilder::copy_dense(const DotOperand& operand, const Dims& dims, const std::vector<int64_t>& order) {
+  const ir::Type& from = operand.memory.type();
+  arch::TileBuilder b;
+  Dims moved;
+  std::vector<int64_t> strides;
+  for (int64_t d : order) {
+    moved.push_back(dims[size_t(d)]);
+    strides.push_back(operand.walk.strides[size_t(d)]);
+    b.dim(dims[size_t(d)]);
+  }
+  const uint32_t in = b.input(from.dtype, from.elements(), strides, operand.walk.offset);
+  const uint32_t out = b.output(from.dtype, element_count(moved), row_major_strides(moved));
+  b.store(out, b.load(in));
+  plan_->slots.push_back({.dtype = from.dtype, .dims = moved});
+  const SlotId to = SlotId(plan_->slots.size() - 1);
+  plan_->steps.push_back({.what = arch::TileStep{b.take()}, .in = {slot_of(operand.memory)}, .out = {to}});
+  return to;
+}
+
+Result<Step> PlanBuilder::dot_step(const ir::Node& node) {
+  DotOperand sides[2] = {walked(node.inputs[0]), walked(node.inputs[1])};
+  SlotId slots[2] = {slot_of(sides[0].memory), slot_of(sides[1].memory)};
+  // A weight is an input of the plan: packed once, it is multiplied many times.
+  auto is_input = [&](SlotId id) { return plan_->slots[base_of(id)].kind == SlotKind::input; };
+  const bool right_as_b = is_input(slots[1]) || !is_input(slots[0]);
+  DotStep dot = plan_dot(node, sides[0], sides[1], right_as_b);
+  for (int turn = 0; dot.copy >= 0; ++turn) {
+    CHECK(turn < 3, "a dense operand walks its depth with one stride");
+    DotOperand& side = sides[dot.copy];
+    const Dims& dims = node.inputs[size_t(dot.copy)].type().dims;
+    slots[dot.copy] = copy_dense(side, dims, dot.copy_order);
+    Dims moved;
+    for (int64_t d : dot.copy_order) moved.push_back(dims[size_t(d)]);
+    const Dims strides = row_major_strides(moved);
+    for (size_t i = 0; i < moved.size(); ++i) side.walk.strides[size_t(dot.copy_order[i])] = strides[i];
+    side.walk.offset = 0;
+    dot = plan_dot(node, sides[0], sides[1], right_as_b);
+  }
+  if (dot.swapped) std::swap(slots[0], slots[1]);
+  return Step{.what = std::move(dot.step), .in = {slots[0], slots[1]}};
 }
 
 Result<Step> PlanBuilder::call_step(const ir::Node& node) {
@@ -128,24 +227,40 @@ Result<Step> PlanBuilder::call_step(const ir::Node& node) {
 }
 
 Result<std::shared_ptr<const HostPlan>> PlanBuilder::region_plan(const ir::Region& region,
-                                                                 std::span<const ir::Value> inputs) {
+                                                                 std::span<const ir::Value> inputs,
+                                                                 std::span<const ir::Value> results) {
   PlanBuilder builder(graph_);
   const ir::RegionBody body = ir::body_of(region);
-  return builder.build(inputs, body.nodes, region.results);
+  return builder.build(inputs, body.nodes, results);
 }
 
+// Values that go round the loop unchanged are not carried: cond and body use them as they are.
 Result<Step> PlanBuilder::while_step(const ir::Node& node) {
+  const ir::Region &cond = node.regions[0], &body = node.regions[1];
+  std::vector<uint32_t> carried, fixed;
+  for (uint32_t i = 0; i < node.inputs.size(); ++i) (body.results[i] == body.params[i] ? fixed : carried).push_back(i);
   const std::vector<ir::Value> used = used_by(node);
-  auto inputs_of = [&](const ir::Region& region) {
-    std::vector<ir::Value> inputs = region.params;
+  auto inputs_of = [&](const std::vector<ir::Value>& values) {
+    std::vector<ir::Value> inputs;
+    for (uint32_t i : carried) inputs.push_back(values[i]);
     inputs.insert(inputs.end(), used.begin(), used.end());
+    for (uint32_t i : fixed) inputs.push_back(values[i]);
     return inputs;
   };
-  arch::WhileStep loop{.carried = uint32_t(node.inputs.size())};
-  loop.cond = TRY(region_plan(node.regions[0], inputs_of(node.regions[0])));
-  loop.body = TRY(region_plan(node.regions[1], inputs_of(node.regions[1])));
-  Step step{.what = std::move(loop), .in = slots_of(node.inputs)};
-  for (SlotId id : slots_of(used)) step.in.push_back(id);
+  std::vector<ir::Value> next;
+  for (uint32_t i : carried) next.push_back(body.results[i]);
+  arch::WhileStep loop;
+  loop.cond = TRY(region_plan(cond, inputs_of(cond.params), cond.results));
+  loop.body = TRY(region_plan(body, inputs_of(body.params), next));
+  const std::vector<int> over = in_place_inputs(*loop.body);
+  for (size_t i = 0; i < carried.size(); ++i) loop.in_place.push_back(over[i] == int(i));
+  Step step{.what = std::move(loop), .in = slots_of(inputs_of(node.inputs))};
+  for (uint32_t i : carried) step.out.push_back(slot_of(node.result(i)));
+  for (uint32_t i : fixed) {
+    const SlotId base = slot_of(node.inputs[i]), id = add_slot(node.result(i), SlotKind::temporary, 0);
+    plan_->slots[id].same_as = base;
+    slot_by_value_.emplace(node.result(i), id);
+  }
   return step;
 }
 
@@ -155,16 +270,11 @@ Result<Step> PlanBuilder::case_step(const ir::Node& node) {
   for (const ir::Region& region : node.regions) {
     std::vector<ir::Value> inputs = region.params;
     inputs.insert(inputs.end(), used.begin(), used.end());
-    branches.branches.push_back(TRY(region_plan(region, inputs)));
+    branches.branches.push_back(TRY(region_plan(region, inputs, region.results)));
   }
   Step step{.what = std::move(branches), .in = slots_of(node.inputs)};
   for (SlotId id : slots_of(used)) step.in.push_back(id);
   return step;
-}
-
-Result<std::shared_ptr<const HostPlan>> plan_native(std::shared_ptr<const ir::Graph> graph) {
-  PlanBuilder builder(graph);
-  return builder.build(graph->params, graph->order(), graph->results);
 }
 
 }  // namespace trine::compile

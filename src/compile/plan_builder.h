@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "arch/plan/plan.h"
+#include "compile/dot.h"
+#include "compile/fuse.h"
 #include "ir/graph.h"
 
 namespace trine::compile {
@@ -20,28 +22,42 @@ class PlanBuilder {
  public:
   explicit PlanBuilder(std::shared_ptr<const ir::Graph> graph) : graph_(std::move(graph)) {}
 
-  // inputs: what the plan is given, in order. nodes: what it computes, in order. results: what it gives.
+  // inputs: what the plan is given, in order. nodes: what it computes, in order. results: what it gives. donations:
+  // per input the result that may take its memory; the plan says of which that can be done.
   Result<std::shared_ptr<const arch::HostPlan>> build(std::span<const ir::Value> inputs,
                                                       std::span<const ir::Node* const> nodes,
-                                                      std::span<const ir::Value> results);
+                                                      std::span<const ir::Value> results,
+                                                      std::span<const int> donations = {});
 
  private:
   arch::SlotId add_slot(const ir::Value& value, arch::SlotKind kind, uint32_t index);
   arch::SlotId slot_of(const ir::Value& value);
   std::vector<arch::SlotId> slots_of(std::span<const ir::Value> values);
-  Result<arch::Step> step_for(const ir::Node& node);
+  Result<arch::Step> step_for(const Unit& unit);
+  Result<arch::Step> node_step(const ir::Node& node);
+  Result<arch::Step> loop_step(const Unit& unit);
+  Result<arch::Step> dot_step(const ir::Node& node);
+  DotOperand walked(const ir::Value& value) const;
+  arch::SlotId copy_dense(const DotOperand& operand, const Dims& dims, const std::vector<int64_t>& order);
+  arch::Step move_step(const ir::Node& node, arch::MoveKind kind);
   Result<arch::Step> call_step(const ir::Node& node);
   Result<arch::Step> while_step(const ir::Node& node);
   Result<arch::Step> case_step(const ir::Node& node);
-  Result<std::shared_ptr<const arch::HostPlan>> region_plan(const ir::Region& region,
-                                                            std::span<const ir::Value> inputs);
+  Result<std::shared_ptr<const arch::HostPlan>> region_plan(const ir::Region& region, std::span<const ir::Value> inputs,
+                                                            std::span<const ir::Value> results);
   void place_outputs(std::span<const ir::Value> results);
+  arch::SlotId base_of(arch::SlotId id) const;
   void add_places();
 
   std::shared_ptr<const ir::Graph> graph_;
   std::shared_ptr<arch::HostPlan> plan_ = std::make_shared<arch::HostPlan>();
   std::unordered_map<ir::Value, arch::SlotId, ValueHash> slot_by_value_;
+  Fusion fusion_;
 };
+
+// Per output: the input whose memory it may be written over, or -1: the step that writes it can work in place on that
+// input, and nothing reads the input afterwards.
+std::vector<int> in_place_inputs(const arch::HostPlan& plan);
 
 // Gives temporaries offsets in one arena so that only those share bytes whose lifetimes do not meet.
 void place_temporaries(arch::HostPlan& plan);

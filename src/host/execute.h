@@ -1,7 +1,8 @@
-// Runs a host plan: steps in order, each on memory the caller gave or in the plan's arena.
-// Not devices, queues or futures (run/). Many threads may run one plan at once, each with its own Frame.
+// Runs a host plan: prepared once, then steps in order, each on memory the caller gave or in the plan's arena.
+// Not devices, queues or futures (run/). Many threads may run one prepared plan at once, each with its own Frame.
 #pragma once
 
+#include <memory>
 #include <span>
 
 #include "arch/plan/plan.h"
@@ -22,8 +23,12 @@ struct Frame {
   Meeting* meeting = nullptr;  // null: alone on one device
 };
 
+// A plan with its kernels made ready. It never changes.
+class Prepared;
+Result<std::shared_ptr<const Prepared>> prepare(std::shared_ptr<const arch::HostPlan> plan);
+
 // Inputs and outputs are of the plan's types, dense; an output may be its donated input's memory only where the plan
 // says so. On an error outputs hold garbage.
-Result<void> execute(const arch::HostPlan& plan, const Frame& frame);
+Result<void> execute(const Prepared& prepared, const Frame& frame);
 
 }  // namespace trine::host

@@ -12,12 +12,14 @@
 #include <variant>
 #include <vector>
 
+#include "arch/plan/tile.h"
 #include "base/result.h"
 #include "base/tensor.h"
 
 namespace trine::arch {
 
 using SlotId = uint32_t;
+inline constexpr SlotId kNoSlot = UINT32_MAX;
 
 enum class SlotKind : uint8_t {
   input,      // the caller's memory, read only
@@ -30,8 +32,9 @@ struct Slot {
   SlotKind kind = SlotKind::temporary;
   Dtype dtype = Dtype::f32;
   Dims dims = {};
-  uint32_t index = 0;  // of input, output or constant
-  int64_t offset = 0;  // of a temporary, in bytes, a multiple of 64
+  uint32_t index = 0;        // of input, output or constant
+  int64_t offset = 0;        // of a temporary, in bytes, a multiple of 64
+  SlotId same_as = kNoSlot;  // another slot's bytes under other dims; kind, index and offset are that slot's
 
   size_t bytes() const { return size_t(element_count(dims)) * size_t(trine::bytes(dtype)); }
 };
@@ -44,13 +47,45 @@ struct CallStep {
   std::function<Result<void>(std::span<const TensorView> in, std::span<const TensorView> out)> run = {};
 };
 
+// A fused loop nest. The program's operands are the step's inputs, then its outputs.
+struct TileStep {
+  TileProgram program = {};
+};
+
+// C[m, n] = A[m, k] B[k, n] for every index of the batch dims; in[0] is A, in[1] B. Strides in elements, of any sign.
+struct GemmStep {
+  struct View {
+    int64_t offset = 0, row_stride = 0, col_stride = 0;
+  };
+  struct Batch {
+    int64_t size = 1, a = 0, b = 0, c = 0;
+  };
+  int64_t m = 1, n = 1, k = 1;
+  View a = {}, b = {}, c = {};
+  std::vector<Batch> batch = {};  // outermost first
+};
+
+enum class MoveKind : uint8_t {
+  slice,        // in: x, a start per dim; the box of out's dims at the starts, moved inside x
+  update,       // in: x, a box, a start per dim; x with the box at the starts. out may be x's memory
+  concatenate,  // in: parts along `dim`
+  pad,          // in: x, the value around and between its elements
+};
+
+// Boxes of elements from here to there; nothing is computed.
+struct MoveStep {
+  MoveKind kind = MoveKind::slice;
+  int64_t dim = 0;           // concatenate
+  Dims low = {}, gaps = {};  // pad: elements before the first (below 0: so many dropped), and between two
+};
+
 // Copies in[0] to out[0]; slots may be the same memory.
 struct CopyStep {};
 
 // Inputs: carried values, then what cond and body use besides. Outputs: carried values after the last turn.
 // Both plans take (carried ..., used ...); cond gives bool[], body the next carried values.
 struct WhileStep {
-  uint32_t carried = 0;
+  std::vector<bool> in_place = {};  // per carried value: body writes the next one over this one
   std::shared_ptr<const HostPlan> cond = {}, body = {};
 };
 
@@ -83,7 +118,7 @@ struct CollectiveStep {
 };
 
 struct Step {
-  std::variant<CallStep, CopyStep, WhileStep, CaseStep, CollectiveStep> what = CopyStep{};
+  std::variant<CallStep, TileStep, GemmStep, MoveStep, CopyStep, WhileStep, CaseStep, CollectiveStep> what = CopyStep{};
   std::vector<SlotId> in = {}, out = {};
   uint32_t where = 0;  // HostPlan::places
 };

@@ -1,0 +1,344 @@
+// From the last node to the first: a node joins the loop that uses it, or begins one of its own.
+#include "compile/fuse.h"
+
+#include <algorithm>
+#include <map>
+#include <queue>
+
+#include "compile/index_map.h"
+#include "compile/tile_rows.h"
+
+namespace trine::compile {
+
+namespace {
+
+constexpr size_t kMembersMax = 96;        // of one loop: programs stay small enough to prepare fast
+constexpr int kDuplicateCostMax = 2;      // computing again is cheaper than memory
+constexpr int64_t kRowsMin = 4;           // rows a loop with a reduction inside it should have, to share out
+constexpr int64_t kSmallSpace = 1 << 15;  // elements; below, rows do not matter
+constexpr int kRowDepth = 8;              // ops between a row's reduction and its use
+constexpr size_t kSearchMax = 4000;       // units looked at for a cycle; beyond, assume one
+
+using NodeSet = std::unordered_set<const ir::Node*>;
+
+bool is_loop_constant(const ir::Node& node) {
+  return node.op == "iota" && node.types[0].dtype != Dtype::boolean && arch::is_tile_dtype(node.types[0].dtype);
+}
+
+bool is_trailing(const ir::Ints& dims, size_t rank) {
+  for (size_t i = 0; i < dims.size(); ++i)
+    if (std::find(dims.begin(), dims.end(), int64_t(rank - 1 - i)) == dims.end()) return false;
+  return true;
+}
+
+class Fuser {
+ public:
+  Fuser(std::span<const ir::Node* const> nodes, std::span<const ir::Value> kept) : nodes_(nodes) {
+    for (const ir::Node* node : nodes) {
+      for (const auto* side : {&node->inputs, &node->captures})
+        for (const ir::Value& v : *side) {
+          auto& users = users_[v.node];
+          if (users.empty() || users.back() != node) users.push_back(node);
+        }
+    }
+    for (const ir::Value& v : kept) kept_.insert(v.node);
+  }
+
+  Fusion all() {
+    for (size_t i = nodes_.size(); i-- > 0;) {
+      const ir::Node& node = *nodes_[i];
+      if (node.op != "parameter" && node.op != "constant") place(node);
+    }
+    return in_order();
+  }
+
+ private:
+  enum class Class : uint8_t { other, map, reduce, view, alias };
+
+  static Class class_of(const ir::Node& node) {
+    if (is_tile_map(node) || is_loop_constant(node)) return Class::map;
+    if (is_tile_reduce(node)) return Class::reduce;
+    if (view_kind(node) != ViewKind::none && arch::is_tile_dtype(node.types[0].dtype)) return Class::view;
+    return is_alias(node) ? Class::alias : Class::other;
+  }
+
+  // What the users of a node ask of it: memory, and the loops it could be part of.
+  struct Wish {
+    bool memory = false;
+    bool walked = false;  // by users that need no memory of a view's own
+    std::vector<size_t> loops = {};
+  };
+  Wish wish_of(const ir::Node& node) {
+    Wish wish{.memory = kept_.count(&node) > 0};
+    std::unordered_set<size_t> loops;
+    const bool is_view = class_of(node) == Class::view;
+    for (const ir::Node* user : users_[&node]) {
+      if (is_view && (walks_operands(*user) || (views_.count(user) && !is_alias(*user)))) {
+        wish.walked = true;
+        continue;
+      }
+      auto found = loops_of_.find(user);
+      const bool part = !is_view && view_kind(*user) == ViewKind::part;
+      if (found == loops_of_.end() || part) {
+        wish.memory = true;
+        continue;
+      }
+      for (size_t loop : found->second)
+        if (loops.insert(loop).second) wish.loops.push_back(loop);
+    }
+    std::sort(wish.loops.begin(), wish.loops.end());
+    return wish;
+  }
+
+  void place(const ir::Node& node) {
+    const Class kind = class_of(node);
+    const Wish wish = wish_of(node);
+    switch (kind) {
+      case Class::other:
+        units_.push_back({.single = &node});
+        unit_of_[&node] = units_.size() - 1;
+        return;
+      case Class::alias:
+        views_.insert(&node);
+        return;
+      case Class::view:
+        return place_view(node, wish);
+      case Class::map:
+        return place_map(node, wish);
+      case Class::reduce:
+        return place_reduce(node, wish);
+    }
+  }
+
+  void join(const ir::Node& node, size_t loop) {
+    units_[loop].members.insert(&node);
+    loops_of_[&node].push_back(loop);
+  }
+  void add_root(const ir::Node& node, size_t loop) {
+    if (!units_[loop].members.count(&node)) join(node, loop);
+    units_[loop].roots.push_back(&node);
+    unit_of_[&node] = loop;
+  }
+  void begin_loop(const ir::Node& node, Dims space, std::vector<bool> inner) {
+    units_.push_back({.space = std::move(space), .inner = std::move(inner)});
+    add_root(node, units_.size() - 1);
+  }
+  bool has_room(const std::vector<size_t>& loops) const {
+    return std::all_of(loops.begin(), loops.end(), [&](size_t l) { return units_[l].members.size() < kMembersMax; });
+  }
+
+  // A view is read through by every loop that uses it; memory of its own only where someone needs it dense.
+  void place_view(const ir::Node& node, const Wish& wish) {
+    if (has_room(wish.loops))
+      for (size_t loop : wish.loops) join(node, loop);
+    else
+      return begin_loop(node, node.types[0].dims, std::vector<bool>(node.types[0].dims.size()));
+    if (wish.memory)
+      begin_loop(node, node.types[0].dims, std::vector<bool>(node.types[0].dims.size()));
+    else if (wish.walked)
+      views_.insert(&node);
+  }
+
+  bool fits(const ir::Node& node, const Unit& loop) const {
+    if (loop.members.size() >= kMembersMax) return false;
+    const int64_t here = node.types[0].elements(), all = element_count(loop.space);
+    if (here >= all || tile_cost(node) <= kDuplicateCostMax) return here <= all;
+    int64_t rows = 1;
+    for (size_t d = 0; d < loop.space.size(); ++d) rows *= loop.inner[d] ? 1 : loop.space[d];
+    if (loop.has_reduction()) return here <= rows;  // once per row
+    return comes_of_rows(node, loop.space, kRowDepth);
+  }
+  // Is the node made of a reduction that the loop will do row by row? Then it will be computed once per row.
+  static bool comes_of_rows(const ir::Node& node, const Dims& space, int depth) {
+    if (is_tile_reduce(node))
+      return node.inputs[0].type().dims == space && is_trailing(node.attrs.ints("dimensions"), space.size());
+    if (depth == 0 || (!is_tile_map(node) && view_kind(node) != ViewKind::whole)) return false;
+    return std::any_of(node.inputs.begin(), node.inputs.end(),
+                       [&](const ir::Value& v) { return comes_of_rows(*v.node, space, depth - 1); });
+  }
+
+  void place_map(const ir::Node& node, const Wish& wish) {
+    const bool all_fit =
+        std::all_of(wish.loops.begin(), wish.loops.end(), [&](size_t l) { return fits(node, units_[l]); });
+    if (!wish.memory && all_fit && !wish.loops.empty() &&
+        (wish.loops.size() == 1 || is_loop_constant(node) || is_cheap_chain(node))) {
+      for (size_t loop : wish.loops) join(node, loop);
+      return;
+    }
+    for (size_t loop : wish.loops) {
+      if (!can_add_root(node, loop)) continue;
+      return add_root(node, loop);
+    }
+    begin_loop(node, node.types[0].dims, std::vector<bool>(node.types[0].dims.size()));
+  }
+
+  // One cheap op on values that have memory anyway.
+  bool is_cheap_chain(const ir::Node& node) {
+    if (tile_cost(node) > 1) return false;
+    return std::all_of(node.inputs.begin(), node.inputs.end(), [&](const ir::Value& v) {
+      const Class kind = class_of(*v.node);
+      return kind == Class::other || v.node->op == "parameter" || v.node->op == "constant" ||
+             v.node->types[0].elements() == 1;
+    });
+  }
+
+  // May a loop that uses the node also write it to memory? Only where no other user of it must come before the loop.
+  bool can_add_root(const ir::Node& node, size_t loop) {
+    const Unit& unit = units_[loop];
+    if (node.types[0].dims != unit.space || unit.members.size() >= kMembersMax) return false;
+    for (const ir::Node* user : users_[&node])
+      if (unit.members.count(user) && view_kind(*user) != ViewKind::none) return false;
+    return !reaches(node, loop);
+  }
+
+  // The units that read a node's value from memory.
+  void readers(const ir::Node* node, std::vector<size_t>& out) {
+    for (const ir::Node* user : users_[node]) {
+      if (views_.count(user)) {
+        readers(user, out);
+      } else if (auto loops = loops_of_.find(user); loops != loops_of_.end()) {
+        for (size_t l : loops->second)
+          if (!units_[l].members.count(node)) out.push_back(l);
+      } else if (auto unit = unit_of_.find(user); unit != unit_of_.end()) {
+        out.push_back(unit->second);
+      }
+    }
+  }
+  // Would the loop, were it to write the node, wait for a unit that waits for the node?
+  bool reaches(const ir::Node& node, size_t loop) {
+    uint32_t last = 0;  // no value made after the loop's last member can come before it
+    for (const ir::Node* member : units_[loop].members) last = std::max(last, member->id);
+    std::unordered_set<size_t> seen = {loop};
+    std::vector<size_t> work, found;
+    readers(&node, found);
+    for (size_t u : found)
+      if (u != loop && seen.insert(u).second) work.push_back(u);
+    while (!work.empty()) {
+      if (seen.size() > kSearchMax) return true;
+      const Unit& unit = units_[work.back()];
+      work.pop_back();
+      found.clear();
+      if (unit.single && unit.single->id < last) readers(unit.single, found);
+      for (const ir::Node* root : unit.roots)
+        if (root->id < last) readers(root, found);
+      for (size_t u : found) {
+        if (u == loop) return true;
+        if (seen.insert(u).second) work.push_back(u);
+      }
+    }
+    return false;
+  }
+
+  void place_reduce(const ir::Node& node, const Wish& wish) {
+    const Dims& space = node.inputs[0].type().dims;
+    std::vector<bool> inner(space.size());
+    for (int64_t d : node.attrs.ints("dimensions")) inner[size_t(d)] = true;
+    if (wish.loops.size() == 1 && suits(node, space, inner, wish.loops[0]) &&
+        (!wish.memory || !reaches(node, wish.loops[0]))) {
+      units_[wish.loops[0]].inner = inner;
+      join(node, wish.loops[0]);
+      if (wish.memory) add_root(node, wish.loops[0]);
+      return;
+    }
+    begin_loop(node, space, std::move(inner));
+  }
+
+  // Can the loop compute the reduction on its way: the same space, rows that fit a cache, used row by row?
+  bool suits(const ir::Node& node, const Dims& space, const std::vector<bool>& inner, size_t loop) {
+    const Unit& unit = units_[loop];
+    if (unit.space != space || unit.members.size() >= kMembersMax) return false;
+    if (unit.has_reduction() && unit.inner != inner) return false;
+    if (!is_trailing(node.attrs.ints("dimensions"), space.size())) return false;
+    const int64_t all = element_count(space), rows = node.types[0].elements();
+    if (rows < kRowsMin && all > kSmallSpace) return false;
+    for (const ir::Node* user : users_[&node])
+      if (unit.members.count(user) && !used_by_row(*user, node.types[0].rank(), unit)) return false;
+    return true;
+  }
+  // The rows' dims come first: a user sees them in place, by itself or through broadcasts that keep them there.
+  bool used_by_row(const ir::Node& user, int rows, const Unit& unit) {
+    if (user.op == "broadcast_in_dim") {
+      const ir::Ints& to = user.attrs.ints("broadcast_dimensions");
+      for (int d = 0; d < rows; ++d)
+        if (to[size_t(d)] != d) return false;
+      if (user.types[0].dims == unit.space) return true;
+    } else if (view_kind(user) != ViewKind::none) {
+      return false;
+    } else if (class_of(user) == Class::reduce) {
+      return false;
+    }
+    for (const ir::Node* next : users_[&user])
+      if (unit.members.count(next) && !used_by_row(*next, rows, unit)) return false;
+    return true;
+  }
+
+  // Units by need; among those that are ready, the one whose first node is earliest.
+  Fusion in_order() {
+    std::vector<std::vector<size_t>> next(units_.size());
+    std::vector<size_t> waits(units_.size(), 0);
+    auto key = [&](size_t u) { return units_[u].single ? units_[u].single->id : units_[u].roots.back()->id; };
+    for (size_t u = 0; u < units_.size(); ++u) {
+      Unit& unit = units_[u];
+      std::sort(unit.roots.begin(), unit.roots.end(), [](auto* a, auto* b) { return a->id < b->id; });
+      std::unordered_set<size_t> needs;
+      auto need = [&](const ir::Value& v) { collect(v.node, u, needs); };
+      auto all = [&](const ir::Node* n) {
+        for (const ir::Value& v : n->inputs) need(v);
+        for (const ir::Value& v : n->captures) need(v);
+      };
+      if (unit.single) all(unit.single);
+      for (const ir::Node* member : unit.members) all(member);
+      for (size_t from : needs) next[from].push_back(u), ++waits[u];
+    }
+    using Item = std::pair<uint32_t, size_t>;
+    std::priority_queue<Item, std::vector<Item>, std::greater<>> ready;
+    for (size_t u = 0; u < units_.size(); ++u)
+      if (waits[u] == 0) ready.emplace(key(u), u);
+    Fusion out{.views = std::move(views_)};
+    while (!ready.empty()) {
+      const size_t u = ready.top().second;
+      ready.pop();
+      for (size_t v : next[u])
+        if (--waits[v] == 0) ready.emplace(key(v), v);
+      out.units.push_back(std::move(units_[u]));
+    }
+    CHECK(out.units.size() == units_.size(), "units have an order");
+    return out;
+  }
+  // The units that put in memory what `node` stands for.
+  void collect(const ir::Node* node, size_t asking, std::unordered_set<size_t>& out) {
+    if (units_[asking].members.count(node)) return;
+    auto unit = unit_of_.find(node);
+    if (unit != unit_of_.end()) {
+      if (unit->second != asking) out.insert(unit->second);
+      return;
+    }
+    if (views_.count(node)) collect(node->inputs[0].node, asking, out);
+  }
+
+  std::span<const ir::Node* const> nodes_;
+  std::unordered_map<const ir::Node*, std::vector<const ir::Node*>> users_;
+  NodeSet kept_, views_;
+  std::vector<Unit> units_;
+  std::unordered_map<const ir::Node*, std::vector<size_t>> loops_of_;  // loops a node is computed in
+  std::unordered_map<const ir::Node*, size_t> unit_of_;                // the unit that writes it to memory
+};
+
+}  // namespace
+
+bool Unit::has_reduction() const { return std::find(inner.begin(), inner.end(), true) != inner.end(); }
+
+bool is_alias(const ir::Node& node) { return node.op == "reshape"; }
+
+bool walks_operands(const ir::Node& node) {
+  if (node.op != "dot_general") return false;
+  auto is_plain = [](Dtype d) { return !is_packed(d) && bits(d) >= 8; };
+  return is_plain(node.inputs[0].type().dtype) && is_plain(node.types[0].dtype) &&
+         node.inputs[0].type().dtype == node.inputs[1].type().dtype;
+}
+
+Fusion fuse(std::span<const ir::Node* const> nodes, std::span<const ir::Value> kept) {
+  return Fuser(nodes, kept).all();
+}
+
+}  // namespace trine::compile

@@ -1,0 +1,38 @@
+// Which nodes are computed together: each unit becomes one step of a host plan.
+// A loop unit is one tile program; anything else is a unit of its own. Values inside a loop unit need no memory.
+// Invariant: units in the order given need only values that earlier units, or the plan's inputs, hold in memory.
+#pragma once
+
+#include <span>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace trine::compile {
+
+struct Unit {
+  const ir::Node* single = nullptr;         // not a loop: the one node
+  std::vector<const ir::Node*> roots = {};  // of a loop: what it writes to memory, by id
+  std::unordered_set<const ir::Node*> members = {};
+  Dims space = {};               // of a loop: its dims
+  std::vector<bool> inner = {};  // of a loop: the dims its reductions go over
+
+  bool is_loop() const { return single == nullptr; }
+  bool has_reduction() const;
+};
+
+struct Fusion {
+  std::vector<Unit> units = {};
+  // Values without memory of their own: reshapes, which are the same bytes, and views that their users walk.
+  std::unordered_set<const ir::Node*> views = {};
+};
+
+// nodes: a graph's or a region's, in order. kept: values that must be in memory at the end.
+Fusion fuse(std::span<const ir::Node* const> nodes, std::span<const ir::Value> kept);
+
+bool is_alias(const ir::Node& node);        // the same bytes under other dims: reshape
+bool walks_operands(const ir::Node& node);  // reads its operands at any strides: dot_general
+
+}  // namespace trine::compile

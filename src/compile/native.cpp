@@ -1,0 +1,19 @@
+// The passes of native compilation, in order.
+#include "compile/native.h"
+
+#include "compile/plan_builder.h"
+#include "compile/simplify.h"
+
+namespace trine::compile {
+
+Result<std::shared_ptr<const arch::HostPlan>> plan_native(std::shared_ptr<const ir::Graph> graph) {
+  PlanBuilder builder(graph);
+  return builder.build(graph->params, ir::Graph::order(graph->results, graph->effects), graph->results,
+                       graph->donations);
+}
+
+Result<std::shared_ptr<const arch::HostPlan>> compile_native(const ir::Graph& graph) {
+  return plan_native(std::make_shared<const ir::Graph>(simplify(graph).graph));
+}
+
+}  // namespace trine::compile

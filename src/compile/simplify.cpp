@@ -1,0 +1,201 @@
+// The rules. Floating ones keep every bit, signed zeros and NaNs included: x + 0 is not x when x is -0, so it stays.
+#include "compile/simplify.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "ops/evaluate.h"
+
+namespace trine::compile {
+
+using ir::Graph;
+using ir::Node;
+using ir::Replacement;
+using ir::Value;
+
+namespace {
+
+constexpr int64_t kFoldedMax = 4096;  // elements of a constant worth keeping instead of computing
+
+const Tensor* constant_of(const Value& v) { return v.node->op == "constant" ? v.node->attrs.tensor("value") : nullptr; }
+
+// The one value of every element of a constant, seen through broadcasts; null where there is none.
+const Tensor* splat_of(Value v) {
+  while (v.node->op == "broadcast_in_dim" || v.node->op == "reshape") v = v.node->inputs[0];
+  const Tensor* t = constant_of(v);
+  if (!t || t->bytes() == 0) return nullptr;
+  const size_t each = size_t(bytes(t->dtype));
+  const std::byte* p = t->data.get();
+  return std::memcmp(p, p + each, t->bytes() - each) == 0 ? t : nullptr;
+}
+
+bool is_splat(const Value& v, double want) {
+  const Tensor* t = splat_of(v);
+  if (!t) return false;
+  return dispatch_element(t->dtype, [&](auto element) {
+    using E = decltype(element);
+    if constexpr (E::kIsComplex) {
+      return false;
+    } else {
+      const auto x = E::load(*t->view().template as<const typename E::Storage>());
+      return double(x) == want && (!E::kIsFloating || !std::signbit(double(x)));
+    }
+  });
+}
+
+bool is_whole(const Value& v) { return is_integer(v.type().dtype) || v.type().dtype == Dtype::boolean; }
+
+Replacement the(const Value& v) { return {v}; }
+
+// Every input constant and the result small: computed now.
+Replacement fold(Graph& graph, const Node& node) {
+  if (node.op == "constant" || node.op == "parameter" || node.op == "iota" || node.is_unique || !node.regions.empty() ||
+      node.types.size() != 1 || node.types[0].is_token || node.types[0].elements() > kFoldedMax)
+    return {};
+  std::vector<TensorView> in;
+  for (const Value& v : node.inputs) {
+    const Tensor* t = constant_of(v);
+    if (!t) return {};
+    in.push_back(t->view());
+  }
+  const ops::Op* op = ops::find_op(node.op);
+  if (!op || !op->eval || op->has_effect || op->kind == ops::OpKind::collective || node.inputs.empty()) return {};
+  // A scalar repeated is cheaper kept as it is.
+  if (node.op == "broadcast_in_dim" && node.inputs[0].type().elements() == 1 && node.types[0].elements() > 1) return {};
+  Tensor out = Tensor::make(node.types[0].dtype, node.types[0].dims);
+  const TensorView to[] = {out.view()};
+  if (!ops::evaluate(node, in, {}, to)) return {};
+  return the(graph.constant(std::move(out), node.where));
+}
+
+Replacement same_dims(Graph&, const Node& n) {
+  return n.inputs[0].type().dims == n.types[0].dims ? the(n.inputs[0]) : Replacement{};
+}
+
+Replacement reshape_of_reshape(Graph& g, const Node& n) {
+  const Node& inner = *n.inputs[0].node;
+  if (inner.op != "reshape") return {};
+  return the(g.add1("reshape", inner.inputs, n.types[0], {}, n.where));
+}
+
+Replacement broadcast_of_broadcast(Graph& g, const Node& n) {
+  const Node& inner = *n.inputs[0].node;
+  if (inner.op != "broadcast_in_dim") return {};
+  ir::Ints to;
+  for (int64_t d : inner.attrs.ints("broadcast_dimensions"))
+    to.push_back(n.attrs.ints("broadcast_dimensions")[size_t(d)]);
+  return the(g.add1("broadcast_in_dim", inner.inputs, n.types[0], {{"broadcast_dimensions", to}}, n.where));
+}
+
+Replacement broadcast_in_place(Graph&, const Node& n) {
+  const ir::Ints& to = n.attrs.ints("broadcast_dimensions");
+  return n.inputs[0].type().dims == n.types[0].dims && std::is_sorted(to.begin(), to.end()) ? the(n.inputs[0])
+                                                                                            : Replacement{};
+}
+
+Replacement transpose_nothing(Graph&, const Node& n) {
+  const ir::Ints& p = n.attrs.ints("permutation");
+  return std::is_sorted(p.begin(), p.end()) ? the(n.inputs[0]) : Replacement{};
+}
+
+Replacement transpose_of_transpose(Graph& g, const Node& n) {
+  const Node& inner = *n.inputs[0].node;
+  if (inner.op != "transpose") return {};
+  ir::Ints both;
+  for (int64_t d : n.attrs.ints("permutation")) both.push_back(inner.attrs.ints("permutation")[size_t(d)]);
+  return the(g.add1("transpose", inner.inputs, n.types[0], {{"permutation", both}}, n.where));
+}
+
+Replacement convert_nothing(Graph&, const Node& n) {
+  return n.inputs[0].type().dtype == n.types[0].dtype ? the(n.inputs[0]) : Replacement{};
+}
+
+Replacement slice_all(Graph&, const Node& n) {
+  return n.inputs[0].type().dims == n.types[0].dims ? the(n.inputs[0]) : Replacement{};
+}
+
+Replacement select_known(Graph&, const Node& n) {
+  const Tensor* p = splat_of(n.inputs[0]);
+  if (!p) return {};
+  return the(*p->view().as<const uint8_t>() ? n.inputs[1] : n.inputs[2]);
+}
+
+Replacement select_same(Graph&, const Node& n) { return n.inputs[1] == n.inputs[2] ? the(n.inputs[1]) : Replacement{}; }
+
+Replacement whole_add_zero(Graph&, const Node& n) {
+  if (!is_whole(n.inputs[0])) return {};
+  if (is_splat(n.inputs[1], 0)) return the(n.inputs[0]);
+  return is_splat(n.inputs[0], 0) ? the(n.inputs[1]) : Replacement{};
+}
+
+Replacement times_one(Graph&, const Node& n) {
+  if (is_splat(n.inputs[1], 1)) return the(n.inputs[0]);
+  return is_splat(n.inputs[0], 1) ? the(n.inputs[1]) : Replacement{};
+}
+
+Replacement by_one(Graph&, const Node& n) { return is_splat(n.inputs[1], 1) ? the(n.inputs[0]) : Replacement{}; }
+
+Replacement minus_zero(Graph&, const Node& n) { return is_splat(n.inputs[1], 0) ? the(n.inputs[0]) : Replacement{}; }
+
+Replacement square(Graph& g, const Node& n) {
+  if (!is_splat(n.inputs[1], 2)) return {};
+  return the(g.add1("multiply", {n.inputs[0], n.inputs[0]}, n.types[0], {}, n.where));
+}
+
+Replacement barrier(Graph&, const Node& n) { return n.inputs; }
+
+// A slice whose place is known: clamped as dynamic_slice clamps.
+Replacement slice_known(Graph& g, const Node& n) {
+  ir::Ints start, limit;
+  const Dims &whole = n.inputs[0].type().dims, &part = n.types[0].dims;
+  for (size_t d = 0; d < whole.size(); ++d) {
+    const Tensor* t = constant_of(n.inputs[d + 1]);
+    if (!t) return {};
+    const int64_t at = dispatch_element(t->dtype, [&](auto element) -> int64_t {
+      using E = decltype(element);
+      if constexpr (E::kIsInteger) {
+        return int64_t(E::load(*t->view().template as<const typename E::Storage>()));
+      } else {
+        return 0;
+      }
+    });
+    start.push_back(std::clamp<int64_t>(at, 0, whole[d] - part[d]));
+    limit.push_back(start.back() + part[d]);
+  }
+  return the(g.add1("slice", {n.inputs[0]}, n.types[0],
+                    {{"start_indices", start}, {"limit_indices", limit}, {"strides", ir::Ints(whole.size(), 1)}},
+                    n.where));
+}
+
+Replacement one_part(Graph&, const Node& n) { return n.inputs.size() == 1 ? the(n.inputs[0]) : Replacement{}; }
+
+constexpr ir::Rule kRules[] = {
+    {"fold constants", "", fold},
+    {"reshape to the same dims", "reshape", same_dims},
+    {"reshape of reshape", "reshape", reshape_of_reshape},
+    {"broadcast to the same dims", "broadcast_in_dim", broadcast_in_place},
+    {"broadcast of broadcast", "broadcast_in_dim", broadcast_of_broadcast},
+    {"transpose of nothing", "transpose", transpose_nothing},
+    {"transpose of transpose", "transpose", transpose_of_transpose},
+    {"convert to the same dtype", "convert", convert_nothing},
+    {"slice of everything", "slice", slice_all},
+    {"slice at a known place", "dynamic_slice", slice_known},
+    {"select by a known value", "select", select_known},
+    {"select of equals", "select", select_same},
+    {"add zero to integers", "add", whole_add_zero},
+    {"subtract zero", "subtract", minus_zero},
+    {"multiply by one", "multiply", times_one},
+    {"divide by one", "divide", by_one},
+    {"power of two", "power", square},
+    {"concatenate one", "concatenate", one_part},
+    {"barrier", "optimization_barrier", barrier},
+};
+
+}  // namespace
+
+std::span<const ir::Rule> simplify_rules() { return kRules; }
+
+ir::Rewritten simplify(const Graph& graph) { return ir::rewrite(graph, kRules); }
+
+}  // namespace trine::compile

@@ -1,0 +1,280 @@
+// Pulls each root's value at the loop's own index; a value at an index is computed once per program.
+// What does not depend on the reduced dims is computed once per row; stages follow from what waits for which reduction.
+#include "compile/tile_emit.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <map>
+
+#include "base/text.h"
+#include "compile/index_map.h"
+#include "compile/tile_rows.h"
+
+namespace trine::compile {
+
+using arch::TileInsn;
+using arch::TileOp;
+using arch::TileStage;
+using arch::TileValue;
+
+namespace {
+
+// An instruction before its stage is known.
+struct Draft {
+  TileInsn insn;
+  bool by_row = false;  // once per row
+  bool reduces = false;
+  int stage = 0;  // even: per element, odd: per row
+};
+
+struct TermLess {
+  bool operator()(const IndexTerm& a, const IndexTerm& b) const {
+    return std::tie(a.dim, a.scale, a.offset) < std::tie(b.dim, b.scale, b.offset);
+  }
+};
+struct KeyLess {
+  bool operator()(const std::pair<const ir::Node*, IndexMap>& a, const std::pair<const ir::Node*, IndexMap>& b) const {
+    if (a.first != b.first) return a.first->id < b.first->id;
+    return std::lexicographical_compare(a.second.begin(), a.second.end(), b.second.begin(), b.second.end(), TermLess{});
+  }
+};
+
+class Emitter {
+ public:
+  explicit Emitter(const Unit& unit) : unit_(unit) {}
+
+  Result<LoopCode> all() {
+    arch::TileProgram& p = code_.program;
+    for (size_t d = 0; d < unit_.space.size(); ++d) p.dims.push_back({unit_.space[d], bool(unit_.inner[d])});
+    std::vector<std::pair<TileValue, const ir::Node*>> stores;
+    for (const ir::Node* root : unit_.roots) stores.emplace_back(TRY(value(root->result(), root_map(*root))), root);
+    code_.inputs = p.operands.size();
+    for (auto [v, root] : stores) {
+      const bool by_row = drafts_[v].by_row || drafts_[v].reduces;
+      const Walk walk = walk_of(root_map(*root), root->types[0].dims, unit_.space.size());
+      const uint32_t at = operand(root->result(), walk, true);
+      push({.op = TileOp::store, .type = type_of(v), .in = {v, arch::kNoValue, arch::kNoValue}, .at = at}, by_row);
+    }
+    finish();
+    return std::move(code_);
+  }
+
+ private:
+  // A root has the loop's dims, or, of a row, those that are not reduced.
+  IndexMap root_map(const ir::Node& root) const {
+    if (root.types[0].dims == unit_.space && !is_row(root)) return identity_map(int(unit_.space.size()));
+    IndexMap map;
+    for (size_t d = 0; d < unit_.space.size(); ++d)
+      if (!unit_.inner[d]) map.push_back({int(d), 1, 0});
+    return map;
+  }
+  bool is_row(const ir::Node& root) const { return root.op == "reduce" && unit_.has_reduction(); }
+
+  bool by_row(const IndexMap& map) const {
+    if (!unit_.has_reduction()) return false;
+    return std::all_of(map.begin(), map.end(),
+                       [&](const IndexTerm& t) { return t.dim < 0 || !unit_.inner[size_t(t.dim)]; });
+  }
+  Dtype type_of(TileValue v) const { return drafts_[v].insn.type; }
+
+  TileValue push(TileInsn insn, bool row) {
+    drafts_.push_back({insn, row});
+    return TileValue(drafts_.size() - 1);
+  }
+  TileValue push_op(TileOp op, Dtype type, std::initializer_list<TileValue> in, bool row, uint32_t at = 0,
+                    uint64_t bits = 0) {
+    TileInsn insn{.op = op, .type = type, .at = at, .bits = bits};
+    std::copy(in.begin(), in.end(), insn.in.begin());
+    return push(insn, row);
+  }
+  uint32_t operand(const ir::Value& v, const Walk& walk, bool output) {
+    const ir::Type& t = v.type();
+    arch::TileOperand o{t.dtype, output, t.elements(), walk.offset, walk.strides};
+    auto& all = code_.program.operands;
+    for (size_t i = 0; i < all.size(); ++i)
+      if (code_.operands[i] == v && all[i] == o) return uint32_t(i);
+    all.push_back(std::move(o));
+    code_.operands.push_back(v);
+    return uint32_t(all.size() - 1);
+  }
+
+  Result<TileValue> value(const ir::Value& v, const IndexMap& map) {
+    // Terms of dims with one element mean nothing: drop them, so that equal reads are one.
+    IndexMap tidy = map;
+    for (size_t d = 0; d < tidy.size(); ++d)
+      if (v.type().dims[d] == 1) tidy[d] = {};
+    const std::pair<const ir::Node*, IndexMap> key{v.node, std::move(tidy)};
+    if (auto found = memo_.find(key); found != memo_.end()) return found->second;
+    const TileValue made = TRY(make(v, key.second));
+    memo_.emplace(key, made);
+    return made;
+  }
+
+  Result<TileValue> make(const ir::Value& v, const IndexMap& map) {
+    const ir::Node& node = *v.node;
+    const bool row = by_row(map);
+    if (node.op == "constant") {
+      if (auto bits = splat_bits(*node.attrs.tensor("value"))) return constant(node.types[0].dtype, *bits, row);
+    }
+    if (!unit_.members.count(&node)) {
+      const uint32_t at = operand(v, walk_of(map, v.type().dims, unit_.space.size()), false);
+      return push_op(TileOp::load, arch::tile_value_type(v.type().dtype), {}, row, at);
+    }
+    if (view_kind(node) != ViewKind::none) return value(node.inputs[0], through_view(node, map));
+    if (node.op == "iota") return iota(node, map, row);
+    if (node.op == "reduce") return reduce(node, map);
+    return computed(node, map, row);
+  }
+
+  Result<TileValue> computed(const ir::Node& node, const IndexMap& map, bool row) {
+    std::vector<TileValue> in;
+    for (const ir::Value& v : node.inputs) {
+      // The scalar predicate of select and bounds of clamp are for every element.
+      const bool scalar = v.type().dims.empty() && !map.empty();
+      in.push_back(TRY(value(v, scalar ? IndexMap{} : map)));
+    }
+    const Dtype result = node.types[0].dtype, type = arch::tile_value_type(result);
+    if (node.op == "convert") return converted(in[0], result, row);
+    if (node.op == "compare")
+      return push_op(tile_compare(node.attrs.text("direction")), Dtype::boolean, {in[0], in[1]}, row);
+    if (node.op == "reduce_precision")
+      return push_op(
+          TileOp::reduce_precision, type, {in[0]}, row, 0,
+          uint64_t(node.attrs.integer("exponent_bits")) << 8 | uint64_t(node.attrs.integer("mantissa_bits")));
+    const TileRow& r = *tile_row(node.op);
+    const TileOp op = result == Dtype::boolean && r.logical != TileOp::count ? r.logical : r.tile;
+    TileInsn insn{.op = op, .type = type};
+    std::copy(in.begin(), in.end(), insn.in.begin());
+    return push(insn, row);
+  }
+
+  Result<TileValue> converted(TileValue from, Dtype to, bool row) {
+    const Dtype type = arch::tile_value_type(to);
+    TileValue v = from;
+    if (type_of(v) != type) v = push_op(TileOp::convert, type, {v}, row);
+    if (type != to) v = push_op(TileOp::round_to, type, {v}, row, uint32_t(to));
+    return v;
+  }
+
+  Result<TileValue> iota(const ir::Node& node, const IndexMap& map, bool row) {
+    const IndexTerm& term = map[size_t(node.attrs.integer("iota_dimension"))];
+    const Dtype dtype = node.types[0].dtype, type = arch::tile_value_type(dtype);
+    const Dtype whole = is_floating(type) ? Dtype::s64 : type;
+    TileValue v = constant_int(whole, term.offset, row);
+    if (term.dim >= 0) {
+      TileValue i = push_op(TileOp::iota, whole, {}, row, uint32_t(term.dim));
+      if (term.scale != 1) i = push_op(TileOp::mul, whole, {i, constant_int(whole, term.scale, row)}, row);
+      v = term.offset ? push_op(TileOp::add, whole, {i, v}, row) : i;
+    }
+    return converted(v, dtype, row);
+  }
+  TileValue constant_int(Dtype type, int64_t v, bool row) {
+    return push_op(TileOp::constant, type, {}, row, 0, uint64_t(v));
+  }
+
+  // The reduction itself reads every element of a row; what comes of it is a number per row.
+  Result<TileValue> reduce(const ir::Node& node, const IndexMap& map) {
+    IndexMap rows = root_map(node);
+    for (size_t d = 0; d < rows.size(); ++d)
+      if (node.types[0].dims[d] == 1) rows[d] = {};
+    if (map != rows) return fail(Code::internal, "a reduction in a loop is used otherwise than row by row");
+    const TileValue in = TRY(value(node.inputs[0], identity_map(int(unit_.space.size()))));
+    const Dtype type = arch::tile_value_type(node.types[0].dtype);
+    const std::string_view kind = node.attrs.text("kind");
+    const TileValue total = push_op(tile_reduce(kind), type, {in}, false);
+    drafts_[total].reduces = true;
+    if (is_neutral(node.inputs[1], kind)) return total;
+    const TileValue init = TRY(value(node.inputs[1], {}));
+    return push_op(tile_row(kind)->tile, type, {init, total}, true);
+  }
+
+  static std::optional<uint64_t> splat_bits(const Tensor& t) {
+    const size_t each = size_t(bytes(t.dtype)), n = t.bytes();
+    if (n == 0 || each > 8) return std::nullopt;
+    const std::byte* p = t.data.get();
+    if (std::memcmp(p, p + each, n - each) != 0) return std::nullopt;
+    uint64_t bits = 0;
+    std::memcpy(&bits, p, each);
+    return bits;
+  }
+  TileValue constant(Dtype dtype, uint64_t stored, bool row) {
+    const Dtype type = arch::tile_value_type(dtype);
+    uint64_t bits = stored;
+    dispatch_element(dtype, [&](auto element) {
+      using E = decltype(element);
+      if constexpr (E::kIsFloating && E::kDtype != Dtype::f32 && E::kDtype != Dtype::f64) {
+        bits = std::bit_cast<uint32_t>(float(E::load(typename E::Storage(stored))));
+      } else if constexpr (E::kIsInteger) {
+        bits = uint64_t(E::load(typename E::Storage(stored)));
+      }
+    });
+    return push_op(TileOp::constant, type, {}, row, 0, bits);
+  }
+  // Is the value the one that changes nothing? Then the reduction's own start will do.
+  static bool is_neutral(const ir::Value& v, std::string_view kind) {
+    const Tensor* t = v.node->op == "constant" ? v.node->attrs.tensor("value") : nullptr;
+    if (!t) return false;
+    return dispatch_element(t->dtype, [&](auto element) {
+      using E = decltype(element);
+      using W = typename E::Wide;
+      const W x = E::load(*t->view().template as<const typename E::Storage>());
+      if constexpr (E::kIsComplex) {
+        return false;
+      } else if constexpr (E::kIsFloating) {
+        if (kind == "add") return x == 0;
+        if (kind == "multiply") return x == 1;
+        if (kind == "maximum") return x == -std::numeric_limits<double>::infinity();
+        return kind == "minimum" && x == std::numeric_limits<double>::infinity();
+      } else {
+        if (kind == "multiply" || kind == "maximum" || kind == "minimum") return false;
+        if (kind == "and") return E::store(W(x)) == E::store(W(E::kIsBoolean ? 1 : ~uint64_t{0}));
+        return x == W(0);
+      }
+    });
+  }
+
+  // Stage of each draft: no earlier than what it uses; a reduction's result from the next stage on.
+  void set_stages() {
+    for (Draft& d : drafts_) {
+      int least = d.by_row ? -1 : 0;
+      for (TileValue v : d.insn.in) {
+        if (v == arch::kNoValue) continue;
+        const Draft& in = drafts_[v];
+        least = std::max(least, in.reduces || (in.by_row && !d.by_row) ? in.stage + 1 : in.stage);
+      }
+      d.stage = (least & 1) == int(d.by_row) ? least : least + 1;
+    }
+  }
+  void finish() {
+    set_stages();
+    std::vector<size_t> order(drafts_.size());
+    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return drafts_[a].stage < drafts_[b].stage; });
+    std::vector<TileValue> renamed(drafts_.size());
+    arch::TileProgram& p = code_.program;
+    int stage = INT32_MIN;
+    for (size_t i : order) {
+      Draft& d = drafts_[i];
+      if (d.stage != stage) p.stages.push_back(d.by_row ? TileStage::once : TileStage::each);
+      stage = d.stage;
+      d.insn.stage = uint16_t(p.stages.size() - 1);
+      for (TileValue& v : d.insn.in)
+        if (v != arch::kNoValue) v = renamed[v];
+      renamed[i] = TileValue(p.insns.size());
+      p.insns.push_back(d.insn);
+    }
+  }
+
+  const Unit& unit_;
+  LoopCode code_;
+  std::vector<Draft> drafts_;
+  std::map<std::pair<const ir::Node*, IndexMap>, TileValue, KeyLess> memo_;
+};
+
+}  // namespace
+
+Result<LoopCode> emit_loop(const Unit& unit) { return Emitter(unit).all(); }
+
+}  // namespace trine::compile

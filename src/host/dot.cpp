@@ -1,0 +1,108 @@
+// Through the packed kernels where they know the dtypes; what they do not, by a plain loop over wide values.
+#include "host/dot.h"
+
+#include <algorithm>
+#include <string>
+
+#include "base/pool.h"
+#include "host/gemm.h"
+
+namespace trine::host {
+
+using arch::GemmStep;
+
+namespace {
+
+// Calls f(item, offsets in elements) for every index of the batch dims but the last `inner`.
+template <class F>
+Result<void> for_each_item(std::span<const GemmStep::Batch> dims, int64_t a, int64_t b, int64_t c, F&& f) {
+  if (dims.empty()) return f(a, b, c);
+  for (int64_t i = 0; i < dims[0].size; ++i)
+    TRY(for_each_item(dims.subspan(1), a + i * dims[0].a, b + i * dims[0].b, c + i * dims[0].c, f));
+  return {};
+}
+
+template <class T>
+T* at(const TensorView& v, int64_t element) {
+  return v.as<T>() + element;
+}
+
+// Sums in the wide type of the result; integers wrap.
+template <class A, class C>
+void plain_rows(const GemmStep& g, const typename A::Storage* a, const typename A::Storage* b, typename C::Storage* c,
+                int64_t begin, int64_t end) {
+  using W = typename C::Wide;
+  for (int64_t i = begin; i < end; ++i) {
+    for (int64_t j = 0; j < g.n; ++j) {
+      W sum{};
+      const auto* x = a + i * g.a.row_stride;
+      const auto* y = b + j * g.b.col_stride;
+      for (int64_t k = 0; k < g.k; ++k) {
+        const auto l = A::load(x[k * g.a.col_stride]), r = A::load(y[k * g.b.row_stride]);
+        if constexpr (C::kIsInteger) {
+          sum = W(uint64_t(sum) + uint64_t(W(l)) * uint64_t(W(r)));
+        } else if constexpr (C::kIsBoolean) {
+          sum = sum || (bool(l) && bool(r));
+        } else {
+          sum += W(l) * W(r);
+        }
+      }
+      c[i * g.c.row_stride + j * g.c.col_stride] = C::store(sum);
+    }
+  }
+}
+
+template <class A, class C>
+constexpr bool kCanMultiply =
+    (A::kIsComplex == C::kIsComplex) && (A::kIsFloating == C::kIsFloating) && (A::kIsBoolean == C::kIsBoolean);
+
+Result<void> plain(const GemmStep& g, std::span<const TensorView> in, const TensorView& out) {
+  return dispatch_element(in[0].dtype, [&](auto left) -> Result<void> {
+    using A = decltype(left);
+    return dispatch_element(out.dtype, [&](auto result) -> Result<void> {
+      using C = decltype(result);
+      if constexpr (kCanMultiply<A, C>) {
+        return for_each_item(g.batch, g.a.offset, g.b.offset, g.c.offset, [&](int64_t a, int64_t b, int64_t c) {
+          const auto* x = at<const typename A::Storage>(in[0], a);
+          const auto* y = at<const typename A::Storage>(in[1], b);
+          auto* z = at<typename C::Storage>(out, c);
+          const int64_t grain = std::max<int64_t>(1, (1 << 16) / std::max<int64_t>(1, g.n * g.k));
+          parallel_for(g.m, grain, [&](int64_t begin, int64_t end) { plain_rows<A, C>(g, x, y, z, begin, end); });
+          return Result<void>();
+        });
+      } else {
+        return fail(
+            Code::unsupported,
+            std::string("no multiply of ").append(row(A::kDtype).name).append(" gives ").append(row(C::kDtype).name));
+      }
+    });
+  });
+}
+
+Result<void> packed(const GemmStep& g, std::span<const TensorView> in, const TensorView& out) {
+  GemmStep::Batch inner;
+  std::span<const GemmStep::Batch> outer = g.batch;
+  if (!outer.empty()) {
+    inner = outer.back();
+    outer = outer.first(outer.size() - 1);
+  }
+  return for_each_item(outer, g.a.offset, g.b.offset, g.c.offset, [&](int64_t a, int64_t b, int64_t c) {
+    auto from = [](const TensorView& v, int64_t element) { return v.as<std::byte>() + element * bytes(v.dtype); };
+    Gemm call{.m = g.m, .n = g.n, .k = g.k, .batch = inner.size};
+    call.a = {from(in[0], a), in[0].dtype, g.a.row_stride, g.a.col_stride, inner.a};
+    call.b = {from(in[1], b), in[1].dtype, g.b.row_stride, g.b.col_stride, inner.b};
+    call.c = {from(out, c), out.dtype, g.c.row_stride, g.c.col_stride, inner.c};
+    return gemm(call);
+  });
+}
+
+}  // namespace
+
+Result<void> run_dot(const GemmStep& step, std::span<const TensorView> in, std::span<const TensorView> out) {
+  if (out[0].elements() == 0) return {};
+  auto left = family_of(in[0].dtype), right = family_of(in[1].dtype);
+  if (left && right && *left == *right && can_store(*left, out[0].dtype)) return packed(step, in, out[0]);
+  return plain(step, in, out[0]);
+}
+
+}  // namespace trine::host

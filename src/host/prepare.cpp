@@ -1,0 +1,52 @@
+// Makes a plan ready: kernels for tile programs, places for operands, loops and branches likewise.
+#include "host/execute.h"
+#include "host/prepared.h"
+
+namespace trine::host {
+
+namespace {
+
+using What = decltype(PreparedStep::what);
+
+struct Ready {
+  Result<What> operator()(const arch::CallStep& step) const { return What(&step); }
+  Result<What> operator()(const arch::TileStep& step) const { return What(TRY(prepare(step.program))); }
+  Result<What> operator()(const arch::GemmStep& step) const { return What(&step); }
+  Result<What> operator()(const arch::MoveStep& step) const { return What(&step); }
+  Result<What> operator()(const arch::CopyStep& step) const { return What(step); }
+  Result<What> operator()(const arch::WhileStep& step) const {
+    return What(PreparedLoop{step.in_place, TRY(prepare(step.cond)), TRY(prepare(step.body))});
+  }
+  Result<What> operator()(const arch::CaseStep& step) const {
+    PreparedCase out;
+    for (const auto& branch : step.branches) out.branches.push_back(TRY(prepare(branch)));
+    return What(std::move(out));
+  }
+  Result<What> operator()(const arch::CollectiveStep& step) const { return What(&step); }
+};
+
+std::vector<Place> places(const arch::HostPlan& plan, const std::vector<arch::SlotId>& ids) {
+  std::vector<Place> out;
+  for (arch::SlotId id : ids) {
+    const arch::Slot& slot = plan.slots[id];
+    Place place{slot.kind, slot.index, slot.offset, nullptr, &slot};
+    if (slot.kind == arch::SlotKind::constant) place.constant = plan.constants[slot.index].data.get();
+    out.push_back(place);
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const Prepared>> prepare(std::shared_ptr<const arch::HostPlan> plan) {
+  auto out = std::make_shared<Prepared>();
+  for (const arch::Step& step : plan->steps) {
+    auto what = std::visit(Ready{}, step.what);
+    if (!what) return fail(what.error().code, what.error().message, plan->places[step.where]);
+    out->steps.push_back({*std::move(what), places(*plan, step.in), places(*plan, step.out), step.where});
+  }
+  out->plan = std::move(plan);
+  return std::shared_ptr<const Prepared>(std::move(out));
+}
+
+}  // namespace trine::host

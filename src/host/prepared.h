@@ -1,0 +1,46 @@
+// What prepare() makes of a plan: for each step its kernel, and where its operands are.
+#pragma once
+
+#include <memory>
+#include <variant>
+#include <vector>
+
+#include "arch/plan/plan.h"
+#include "host/tile.h"
+
+namespace trine::host {
+
+class Prepared;
+
+struct Place {
+  arch::SlotKind kind = arch::SlotKind::temporary;
+  uint32_t index = 0;
+  int64_t offset = 0;
+  void* constant = nullptr;
+  const arch::Slot* slot = nullptr;
+};
+
+struct PreparedLoop {
+  std::vector<bool> in_place = {};
+  std::shared_ptr<const Prepared> cond = {}, body = {};
+};
+
+struct PreparedCase {
+  std::vector<std::shared_ptr<const Prepared>> branches = {};
+};
+
+struct PreparedStep {
+  std::variant<const arch::CallStep*, TileKernel, const arch::GemmStep*, const arch::MoveStep*, arch::CopyStep,
+               PreparedLoop, PreparedCase, const arch::CollectiveStep*>
+      what;
+  std::vector<Place> in = {}, out = {};
+  uint32_t where = 0;
+};
+
+class Prepared {
+ public:
+  std::shared_ptr<const arch::HostPlan> plan;
+  std::vector<PreparedStep> steps;
+};
+
+}  // namespace trine::host

@@ -1,0 +1,56 @@
+// Each rule of simplify applies where it should and leaves alone what it must.
+#include "compile/simplify.h"
+
+#include <doctest/doctest.h>
+
+#include "ir/text.h"
+
+namespace trine::compile {
+
+struct Case {
+  const char *rule, *before, *after;
+};
+
+static const Case kCases[] = {
+    {"fold constants", "() { %0 = constant {value = s32[] x02000000} : s32[] %1 = add %0, %0 : s32[] return %1 }",
+     "() {\n  %0 = constant {value = s32[] x04000000} : s32[]\n  return %0\n}\n"},
+    {"reshape of reshape", "(%0: f32[6]) { %1 = reshape %0 : f32[2,3] %2 = reshape %1 : f32[6] return %2 }",
+     "(%0: f32[6]) {\n  return %0\n}\n"},
+    {"broadcast of broadcast",
+     "(%0: f32[3]) { %1 = broadcast_in_dim %0 {broadcast_dimensions = [1]} : f32[1,3] %2 = broadcast_in_dim %1 "
+     "{broadcast_dimensions = [0, 2]} : f32[4,2,3] return %2 }",
+     "(%0: f32[3]) {\n  %1 = broadcast_in_dim %0 {broadcast_dimensions = [2]} : f32[4,2,3]\n  return %1\n}\n"},
+    {"transpose of transpose",
+     "(%0: f32[2,3,4]) { %1 = transpose %0 {permutation = [2, 0, 1]} : f32[4,2,3] %2 = transpose %1 {permutation = "
+     "[1, 2, 0]} : f32[2,3,4] return %2 }",
+     "(%0: f32[2,3,4]) {\n  return %0\n}\n"},
+    {"slice at a known place",
+     "(%0: f32[9]) { %1 = constant {value = s32[] x08000000} : s32[] %2 = dynamic_slice %0, %1 {slice_sizes = [4]} : "
+     "f32[4] return %2 }",
+     "(%0: f32[9]) {\n  %1 = slice %0 {limit_indices = [9], start_indices = [5], strides = [1]} : f32[4]\n  return "
+     "%1\n}\n"},
+    {"multiply by one",
+     "(%0: f32[2]) { %1 = constant {value = f32[] x0000803f} : f32[] %2 = broadcast_in_dim %1 {broadcast_dimensions = "
+     "[]} : f32[2] %3 = multiply %2, %0 : f32[2] return %3 }",
+     "(%0: f32[2]) {\n  return %0\n}\n"},
+    {"",
+     "(%0: f32[2]) { %1 = constant {value = f32[2] x0000000000000000} : f32[2] %2 = add %0, %1 : f32[2] return %2 }",
+     "(%0: f32[2]) {\n  %1 = constant {value = f32[2] all x00000000} : f32[2]\n  %2 = add %0, %1 : f32[2]\n  return "
+     "%2\n}\n"},
+    {"power of two",
+     "(%0: f32[]) { %1 = constant {value = f32[] x00000040} : f32[] %2 = power %0, %1 : f32[] return %2 }",
+     "(%0: f32[]) {\n  %1 = multiply %0, %0 : f32[]\n  return %1\n}\n"},
+};
+
+TEST_CASE("rules of simplify") {
+  for (const Case& c : kCases) {
+    CAPTURE(std::string(c.rule));
+    auto graph = ir::parse_graph(std::string("graph \"g\" ") + c.before, "t");
+    REQUIRE_MESSAGE(graph, graph.error().text());
+    ir::Rewritten r = simplify(*graph);
+    CHECK(ir::text(r.graph) == std::string("graph \"g\" ") + c.after);
+    if (*c.rule) CHECK(r.applied[c.rule] > 0);
+  }
+}
+
+}  // namespace trine::compile

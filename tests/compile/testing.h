@@ -1,0 +1,69 @@
+// What tests of host plans share: random tensors, running a plan, and how far two tensors are apart.
+#pragma once
+
+#include <cmath>
+#include <memory>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "arch/plan/plan.h"
+#include "host/execute.h"
+#include "ir/graph.h"
+
+namespace trine::compile {
+
+inline Tensor random_tensor(const ir::Type& t, std::mt19937& random) {
+  Tensor out = Tensor::make(t.dtype, t.dims);
+  std::uniform_real_distribution<double> real(-2, 2);
+  std::uniform_int_distribution<int64_t> whole(0, 5);
+  dispatch_element(t.dtype, [&](auto element) {
+    using E = decltype(element);
+    for (int64_t i = 0; i < t.elements(); ++i) {
+      auto& to = out.view().as<typename E::Storage>()[i];
+      if constexpr (E::kIsComplex) {
+        to = E::store({real(random), real(random)});
+      } else if constexpr (E::kIsFloating) {
+        to = E::store(real(random));
+      } else {
+        to = E::store(typename E::Wide(whole(random)));
+      }
+    }
+  });
+  return out;
+}
+
+// The largest error in units of `eps`, relative to the larger of 1 and the value; 1e30 where one is not finite.
+inline double error_of(const Tensor& got, const Tensor& want, double eps) {
+  double worst = 0;
+  dispatch_element(want.dtype, [&](auto element) {
+    using E = decltype(element);
+    for (int64_t i = 0; i < want.view().elements(); ++i) {
+      const auto a = E::load(got.view().as<typename E::Storage>()[i]);
+      const auto b = E::load(want.view().as<typename E::Storage>()[i]);
+      if constexpr (E::kIsFloating) {
+        if ((std::isnan(a) && std::isnan(b)) || a == b) continue;
+        worst = std::max(worst, std::isfinite(a - b) ? std::abs(a - b) / std::max(1.0, std::abs(b)) / eps : 1e30);
+      } else if constexpr (E::kIsComplex) {
+        worst = std::max(worst, std::abs(a - b) / std::max(1.0, std::abs(b)) / eps);
+      } else {
+        if (a != b) worst = 1e30;
+      }
+    }
+  });
+  return worst;
+}
+
+inline Result<std::vector<Tensor>> run_plan(std::shared_ptr<const arch::HostPlan> plan, std::span<const Tensor> args) {
+  std::vector<Tensor> results;
+  std::vector<const void*> inputs;
+  std::vector<void*> outputs;
+  for (const Tensor& t : args) inputs.push_back(t.data.get());
+  for (arch::SlotId id : plan->outputs) results.push_back(Tensor::make(plan->slots[id].dtype, plan->slots[id].dims));
+  for (const Tensor& t : results) outputs.push_back(t.data.get());
+  auto ready = TRY(host::prepare(std::move(plan)));
+  TRY(host::execute(*ready, {inputs, outputs}));
+  return results;
+}
+
+}  // namespace trine::compile
