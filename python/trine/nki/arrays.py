@@ -4,7 +4,6 @@ Abstract arrays (anything with shape and dtype but no data) are accepted where o
 """
 
 import sys
-from math import prod
 
 import numpy as np
 
@@ -28,6 +27,11 @@ def is_torch(x):
 
 def is_jax(x):
     return type(x).__module__.partition(".")[0] in ("jax", "jaxlib") and hasattr(x, "shape")
+
+
+def is_jax_tracer(x):
+    """An array that stands for one, while jax.jit traces."""
+    return is_jax(x) and "Tracer" in type(x).__name__
 
 
 def is_array(x):
@@ -54,11 +58,12 @@ def to_numpy(x, dtype):
     if isinstance(x, np.ndarray):
         return x
     if is_torch(x):
+        if x.device.type == "meta":
+            return None
         torch = sys.modules["torch"]
         x = x.detach().cpu().contiguous()
-        if dtype.numpy is not None and dtype.numpy.kind == "V":  # formats NumPy lacks travel as bits
-            bits = {8: torch.uint8, 16: torch.int16}[dtype.bits]
-            return x.view(bits).numpy().view(dtype.numpy)
+        if dtype.numpy is not None and not _is_numpys(dtype.numpy):  # travels as bits
+            return x.view({8: torch.uint8, 16: torch.int16}[dtype.bits]).numpy().view(dtype.numpy)
         return x.numpy()
     if is_jax(x) and type(x).__name__ != "ShapeDtypeStruct":
         return np.asarray(x)
@@ -67,6 +72,11 @@ def to_numpy(x, dtype):
     if hasattr(x, "__dlpack__"):
         return np.from_dlpack(x)
     return None
+
+
+def _is_numpys(dtype):
+    """NumPy's own, not one that ml_dtypes adds."""
+    return dtype.isbuiltin == 1
 
 
 def raw(array, dtype):
@@ -88,11 +98,10 @@ def like_inputs(values, inputs):
     """The results in the framework the arguments came in."""
     if any(is_torch(x) for x in inputs):
         torch = sys.modules["torch"]
-        if values.dtype.kind == "V":
-            name = str(values.dtype)
-            bits = torch.uint8 if values.dtype.itemsize == 1 else torch.int16
-            return torch.from_numpy(values.view(f"uint{8 * values.dtype.itemsize}").view(
-                "uint8" if values.dtype.itemsize == 1 else "int16")).view(bits).view(getattr(torch, name))  # fmt: skip
+        if not _is_numpys(values.dtype):
+            bits = values.view("uint8" if values.dtype.itemsize == 1 else "int16")
+            kind = getattr(torch, str(values.dtype), None)
+            return torch.from_numpy(bits).view(kind) if kind is not None else torch.from_numpy(bits)
         return torch.from_numpy(values)
     if any(is_jax(x) for x in inputs):
         import jax.numpy as jnp
@@ -101,5 +110,14 @@ def like_inputs(values, inputs):
     return values
 
 
-def count(shape):
-    return prod(shape)
+def jax_callback(run, results, given):
+    """run(*given) as part of what jax.jit traces; results is a tree of jax.ShapeDtypeStruct."""
+    import jax
+
+    return jax.pure_callback(lambda *arrays: run([np.asarray(a) for a in arrays]), results, *given)
+
+
+def jax_struct(shape, dtype):
+    import jax
+
+    return jax.ShapeDtypeStruct(shape, dtype.numpy or np.dtype(f"uint{dtype.bits}"))

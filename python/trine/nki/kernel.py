@@ -68,6 +68,9 @@ class Kernel:
             return self.fn(*args, **kwargs)  # a kernel called from a kernel is inlined
         chip = machine.target_chip(self.target, self.where(), self.simulated)
         compiled, given = self.compiled(chip, args, kwargs)
+        if any(map(arrays.is_jax_tracer, given)):
+            results = map_results(compiled.results, lambda _, shape, dtype: arrays.jax_struct(shape, dtype))
+            return arrays.jax_callback(lambda data: run(compiled, chip, data), results, given)
         return run(compiled, chip, given)
 
     # --- tracing ---
