@@ -1,7 +1,8 @@
-"""The main job, start to end: one matrix multiply as a NeuronCore program on three generations of virtual chips.
+"""The main job, start to end: a matrix multiply as a NeuronCore program on three generations of virtual chips, then an
+NKI kernel.
 
 Values are computed instruction by instruction and checked against NumPy; time, energy and dollars come from timing
-the same program; a timeline picture is written to out/.
+the same programs; pictures of where the time goes are written to out/.
 """
 
 import subprocess
@@ -12,7 +13,11 @@ import ml_dtypes
 import numpy as np
 
 import matmul
+import trine
 from trine import _core
+
+sys.path.insert(0, str(Path(__file__).resolve().parent / "nki"))
+from attention import flash_attention  # noqa: E402
 
 M, N, K = 1024, 2048, 2048
 INSTANCES = ["trn1.2xlarge", "trn2.3xlarge", "trn3-gen1-ultraserver"]
@@ -44,6 +49,23 @@ def table(rows):
         print("  " + "  ".join(cell.ljust(w) if i < 3 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths))))
 
 
+def show_kernel(rng, length=2048, d=128):
+    """Flash attention from examples/nki: its values, its report, its picture."""
+    q, k, v = (rng.standard_normal(shape).astype(ml_dtypes.bfloat16) for shape in ((d, length), (d, length), (length, d)))
+    wide_q, wide_k, wide_v = (x.astype(np.float64) for x in (q, k, v))
+    weights = np.exp(wide_q.T @ wide_k / np.sqrt(d))
+    expected = weights / weights.sum(1, keepdims=True) @ wide_v
+    out, _ = flash_attention(q, k, v)
+    error = float(np.abs(out.astype(np.float64) - expected).max())
+    if error > 0.01:
+        sys.exit(f"demo: the kernel's values are off by {error:.1e}")
+    print(f"\nan NKI kernel: flash attention over {length} tokens in bf16, values within {error:.1e} of NumPy's\n")
+    report = trine.report(flash_attention, q, k, v, instance="trn2.3xlarge")
+    report.picture(OUT / "kernel.svg")
+    print(report)
+    print("picture → out/kernel.svg")
+
+
 def main():
     rng = np.random.default_rng(0)
     whole = [rng.standard_normal((K, n)) for n in (M, N)]
@@ -69,7 +91,9 @@ def main():
     subprocess.run([Path(sys.executable).parent / "trine", "run", OUT / "matmul_bf16.tasm", "--instance", "trn2.3xlarge", "--picture", OUT / "demo.svg",
                     "--trace", OUT / "demo.json.gz"], check=True, stdout=subprocess.DEVNULL)
     print("timeline of the bf16 program on trn2 → out/demo.svg; in full → out/demo.json.gz (open in Perfetto)")
-    print("next: trine explain out/matmul_bf16.tasm --instance trn2.3xlarge")
+    show_kernel(rng)
+    print("\nnext: trine explain out/matmul_bf16.tasm --instance trn2.3xlarge")
+    print("      trine nki examples/nki/matmul.py::blocked --shapes 2048x2048,2048x2048 --dtype bfloat16 --sweep")
 
 
 if __name__ == "__main__":

@@ -51,6 +51,16 @@ class Report:
         self.energy_j: float = n["energy_j"]
         self.cost_usd: float | None = n.get("cost_usd")
 
+    @property
+    def busy_ns(self) -> dict:
+        """How long each engine works."""
+        return {name: e.busy_ns for name, e in self.engines.items()}
+
+    @property
+    def waits(self) -> dict:
+        """What each engine waits for, in ns, longest first."""
+        return {name: e.waits for name, e in self.engines.items()}
+
     def to_json(self) -> str:
         return json.dumps({"version": 1, **self._numbers, "messages": self.messages})
 
@@ -62,12 +72,18 @@ class Report:
         """Draws how busy each engine is over time, as .svg or .png."""
         return _core.save_picture(self.program, self.instance, str(path))
 
-    def _repr_svg_(self):
+    def _drawn(self, kind) -> bytes:
         with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "picture.svg")
+            path = os.path.join(folder, f"picture.{kind}")
             self.picture(path)
-            with open(path, encoding="utf-8") as f:
+            with open(path, "rb") as f:
                 return f.read()
+
+    def _repr_svg_(self):
+        return self._drawn("svg").decode()
+
+    def _repr_png_(self):
+        return self._drawn("png")
 
     def _repr_html_(self):
         return f"<pre>{html.escape(str(self))}</pre>{self._repr_svg_()}"
@@ -89,6 +105,9 @@ class Explanation:
 
     def to_json(self) -> str:
         return json.dumps({"version": 1, **self.parts})
+
+    def _repr_html_(self):
+        return f"<pre>{html.escape(str(self))}</pre>"
 
     def __str__(self):
         return self.text.rstrip("\n")

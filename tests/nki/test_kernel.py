@@ -358,7 +358,9 @@ def test_a_report_shows_itself(tmp_path):
     r.trace(tmp_path / "t.json")
     assert json.loads((tmp_path / "t.json").read_text())["traceEvents"]
     r.picture(tmp_path / "p.svg")
-    assert r._repr_svg_().startswith("<svg") and "<svg" in r._repr_html_()
+    assert r._repr_svg_().startswith("<svg") and "<svg" in r._repr_html_() and r._repr_png_().startswith(b"\x89PNG")
+    assert r.busy_ns["vector"] == r.engines["vector"].busy_ns > 0 and r.waits["vector"]["dma"] > 0
+    assert "<pre>add on" in trine.explain(add, ones(), ones())._repr_html_()
 
 
 def test_explain_names_the_kernels_lines():
