@@ -79,7 +79,7 @@ Result<void> plain(const GemmStep& g, std::span<const TensorView> in, const Tens
   });
 }
 
-Result<void> packed(const GemmStep& g, std::span<const TensorView> in, const TensorView& out) {
+Result<void> packed(const GemmStep& g, std::span<const TensorView> in, const TensorView& out, Kept* kept) {
   GemmStep::Batch inner;
   std::span<const GemmStep::Batch> outer = g.batch;
   if (!outer.empty()) {
@@ -92,16 +92,21 @@ Result<void> packed(const GemmStep& g, std::span<const TensorView> in, const Ten
     call.a = {from(in[0], a), in[0].dtype, g.a.row_stride, g.a.col_stride, inner.a};
     call.b = {from(in[1], b), in[1].dtype, g.b.row_stride, g.b.col_stride, inner.b};
     call.c = {from(out, c), out.dtype, g.c.row_stride, g.c.col_stride, inner.c};
+    // One B for the whole batch: its packed form serves every item.
+    std::shared_ptr<const PackedMatrix> form;
+    if (kept && (inner.b == 0 || inner.size == 1)) form = kept->packed(call.b, b, g.k, g.n);
+    call.packed_b = form.get();
     return gemm(call);
   });
 }
 
 }  // namespace
 
-Result<void> run_dot(const GemmStep& step, std::span<const TensorView> in, std::span<const TensorView> out) {
+Result<void> run_dot(const GemmStep& step, std::span<const TensorView> in, std::span<const TensorView> out,
+                     Kept* kept) {
   if (out[0].elements() == 0) return {};
   auto left = family_of(in[0].dtype), right = family_of(in[1].dtype);
-  if (left && right && *left == *right && can_store(*left, out[0].dtype)) return packed(step, in, out[0]);
+  if (left && right && *left == *right && can_store(*left, out[0].dtype)) return packed(step, in, out[0], kept);
   return plain(step, in, out[0]);
 }
 

@@ -4,9 +4,12 @@
 #include <span>
 
 #include "arch/plan/plan.h"
+#include "host/kept.h"
 
 namespace trine::host {
 
-Result<void> run_dot(const arch::GemmStep& step, std::span<const TensorView> in, std::span<const TensorView> out);
+// kept: beside B's bytes, or null.
+Result<void> run_dot(const arch::GemmStep& step, std::span<const TensorView> in, std::span<const TensorView> out,
+                     Kept* kept);
 
 }  // namespace trine::host

@@ -3,13 +3,14 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <cstring>
+#include <new>
 
 #include "base/text.h"
 #include "host/dot.h"
 #include "host/move.h"
 #include "host/prepared.h"
+#include "host/scratch.h"
 
 namespace trine::host {
 
@@ -17,17 +18,6 @@ using arch::HostPlan;
 using arch::SlotKind;
 
 namespace {
-
-struct Memory {
-  std::unique_ptr<std::byte, decltype(&std::free)> bytes{nullptr, std::free};
-
-  Result<std::byte*> take(int64_t size) {
-    if (size <= 0) return static_cast<std::byte*>(nullptr);
-    bytes.reset(static_cast<std::byte*>(std::aligned_alloc(64, size_t(size + 63) / 64 * 64)));
-    if (!bytes) return fail(Code::out_of_memory, cat("this machine has no ", with_unit_bytes(double(size)), " left"));
-    return bytes.get();
-  }
-};
 
 class Run {
  public:
@@ -68,6 +58,10 @@ class Run {
     for (const Place& p : places) out.push_back(data(p));
     return out;
   }
+  Kept* kept(const Place& place) const {
+    const bool has = place.kind == SlotKind::input && place.index < frame_.kept.size();
+    return has ? frame_.kept[place.index] : place.kept.get();
+  }
   Error located(Error error, const PreparedStep& step) const {
     if (error.where.empty()) error.where = prepared_.plan->places[step.where];
     return error;
@@ -87,7 +81,7 @@ class Run {
     return {};
   }
   Result<void> run(const arch::GemmStep* gemm, const PreparedStep& step) {
-    return run_dot(*gemm, views(step.in), views(step.out));
+    return run_dot(*gemm, views(step.in), views(step.out), kept(step.in[1]));
   }
   Result<void> run(const arch::MoveStep* move, const PreparedStep& step) {
     run_move(*move, views(step.in), views(step.out));
@@ -105,7 +99,7 @@ class Run {
     const Prepared& branch = *choice.branches[index < 0 || size_t(index) > last ? last : size_t(index)];
     const std::vector<void*> inputs = pointers(std::span(step.in).subspan(1)), outputs = pointers(step.out);
     const std::vector<const void*> read(inputs.begin(), inputs.end());
-    return execute(branch, {read, outputs, frame_.meeting});
+    return execute(branch, {.inputs = read, .outputs = outputs, .meeting = frame_.meeting});
   }
   Result<void> run(const arch::CollectiveStep* what, const PreparedStep& step) {
     const std::vector<TensorView> in = views(step.in), out = views(step.out);
@@ -130,33 +124,39 @@ class Run {
 // Carried values live in the outputs and in a second set; turns go from one to the other. Those that the body writes
 // in place have one home, the output, from the start.
 Result<void> Run::run(const PreparedLoop& loop, const PreparedStep& step) {
-  Memory second, cond_arena, body_arena;
   int64_t size = 0;
   std::vector<int64_t> offsets;
   for (size_t i = 0; i < step.out.size(); ++i) {
     offsets.push_back(size);
     if (!loop.in_place[i]) size += int64_t(step.out[i].slot->bytes() + 63) / 64 * 64;
   }
-  std::byte* spare = TRY(second.take(size));
-  std::byte* cond_bytes = TRY(cond_arena.take(loop.cond->plan->arena_bytes));
-  std::byte* body_bytes = TRY(body_arena.take(loop.body->plan->arena_bytes));
+  const Scratch second{size_t(size)}, cond_arena{size_t(loop.cond->plan->arena_bytes)},
+      body_arena{size_t(loop.body->plan->arena_bytes)};
   const std::vector<void*> given = pointers(step.in);
   std::vector<const void*> inputs(given.begin(), given.end());
   std::vector<void*> sets[2] = {pointers(step.out), {}};
   for (size_t i = 0; i < step.out.size(); ++i) {
-    sets[1].push_back(loop.in_place[i] ? sets[0][i] : spare + offsets[i]);
+    sets[1].push_back(loop.in_place[i] ? sets[0][i] : second.as<>() + offsets[i]);
     if (!loop.in_place[i]) continue;
     if (inputs[i] != sets[0][i]) std::memcpy(sets[0][i], inputs[i], step.out[i].slot->bytes());
     inputs[i] = sets[0][i];
   }
+  // What does not change from turn to turn keeps its packed forms for the length of the loop, or longer.
+  std::vector<Kept> own(step.in.size() - step.out.size());
+  std::vector<Kept*> fixed(step.in.size(), nullptr);
+  for (size_t i = step.out.size(); i < step.in.size(); ++i) {
+    Kept* outer = kept(step.in[i]);
+    fixed[i] = outer ? outer : &own[i - step.out.size()];
+  }
   uint8_t go = 0;
   void* go_at[] = {&go};
   int turn = 0;
-  const Frame asking{inputs, go_at, frame_.meeting};
+  const Frame asking{.inputs = inputs, .outputs = go_at, .meeting = frame_.meeting};
   while (true) {
-    TRY(Run(*loop.cond, asking, cond_bytes).all());
+    TRY(Run(*loop.cond, asking, cond_arena.as<>()).all());
     if (!go) break;
-    TRY(Run(*loop.body, {inputs, sets[turn], frame_.meeting}, body_bytes).all());
+    const Frame turning{.inputs = inputs, .outputs = sets[turn], .kept = fixed, .meeting = frame_.meeting};
+    TRY(Run(*loop.body, turning, body_arena.as<>()).all());
     std::copy(sets[turn].begin(), sets[turn].end(), inputs.begin());
     turn ^= 1;
   }
@@ -167,9 +167,12 @@ Result<void> Run::run(const PreparedLoop& loop, const PreparedStep& step) {
 
 }  // namespace
 
-Result<void> execute(const Prepared& prepared, const Frame& frame) {
-  Memory arena;
-  return Run(prepared, frame, TRY(arena.take(prepared.plan->arena_bytes))).all();
+Result<void> execute(const Prepared& prepared, const Frame& frame) try {
+  const Scratch arena{size_t(prepared.plan->arena_bytes)};
+  return Run(prepared, frame, arena.as<>()).all();
+} catch (const std::bad_alloc&) {
+  return fail(Code::out_of_memory, cat("this machine has no memory left for a program's temporaries, ",
+                                       with_unit_bytes(double(prepared.plan->arena_bytes))));
 }
 
 }  // namespace trine::host

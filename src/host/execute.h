@@ -9,6 +9,8 @@
 
 namespace trine::host {
 
+class Kept;
+
 // Where this run's values meet those of other devices.
 class Meeting {
  public:
@@ -20,7 +22,8 @@ class Meeting {
 struct Frame {
   std::span<const void* const> inputs = {};
   std::span<void* const> outputs = {};
-  Meeting* meeting = nullptr;  // null: alone on one device
+  std::span<Kept* const> kept = {};  // beside each input that never changes, or null; may be empty
+  Meeting* meeting = nullptr;        // null: alone on one device
 };
 
 // A plan with its kernels made ready. It never changes.

@@ -30,7 +30,10 @@ std::vector<Place> places(const arch::HostPlan& plan, const std::vector<arch::Sl
   for (arch::SlotId id : ids) {
     const arch::Slot& slot = plan.slots[id];
     Place place{slot.kind, slot.index, slot.offset, nullptr, &slot};
-    if (slot.kind == arch::SlotKind::constant) place.constant = plan.constants[slot.index].data.get();
+    if (slot.kind == arch::SlotKind::constant) {
+      place.constant = plan.constants[slot.index].data.get();
+      place.kept = std::make_shared<Kept>();
+    }
     out.push_back(place);
   }
   return out;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "arch/plan/plan.h"
+#include "host/kept.h"
 #include "host/tile.h"
 
 namespace trine::host {
@@ -18,6 +19,7 @@ struct Place {
   int64_t offset = 0;
   void* constant = nullptr;
   const arch::Slot* slot = nullptr;
+  std::shared_ptr<Kept> kept = {};  // of a constant
 };
 
 struct PreparedLoop {

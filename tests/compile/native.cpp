@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include "host/kept.h"
 #include "ir/text.h"
 #include "ir/verify.h"
 #include "ops/evaluate.h"
@@ -165,6 +166,36 @@ TEST_CASE("a plan gives what the reference evaluator gives") {
     CHECK((*plan)->steps.size() == c.steps);
     for (size_t i = 0; i < want->size(); ++i) CHECK(error_of((*got)[i], (*want)[i], 0x1p-23) <= c.ulps);
   }
+}
+
+TEST_CASE("a weight is packed when it is multiplied again, and forgotten with its bytes") {
+  auto graph = ir::parse_graph(R"(graph "g" (%0: f32[5,64], %1: f32[64,48]) {
+  %2 = dot_general %0, %1 {lhs_batch = [], lhs_contract = [1], rhs_batch = [], rhs_contract = [0]} : f32[5,48]
+  return %2 })",
+                               "t");
+  REQUIRE(graph);
+  auto plan = compile_native(*graph);
+  REQUIRE(plan);
+  auto ready = host::prepare(*plan);
+  REQUIRE(ready);
+  std::mt19937 random(3);
+  const Tensor x = random_tensor(graph->params[0].type(), random), w = random_tensor(graph->params[1].type(), random);
+  const int64_t before = host::Kept::bytes_in_use();
+  {
+    host::Kept kept;
+    host::Kept* const beside[] = {nullptr, &kept};
+    const void* const inputs[] = {x.data.get(), w.data.get()};
+    Tensor results[3];
+    for (int run = 0; run < 3; ++run) {
+      results[run] = Tensor::make(Dtype::f32, {5, 48});
+      void* const outputs[] = {results[run].data.get()};
+      REQUIRE(host::execute(**ready, {.inputs = inputs, .outputs = outputs, .kept = beside}));
+      CHECK((host::Kept::bytes_in_use() > before) == (run > 0));
+      CHECK(error_of(results[run], results[0], 0x1p-23) <= 64);
+    }
+    CHECK(results[1] == results[2]);
+  }
+  CHECK(host::Kept::bytes_in_use() == before);
 }
 
 TEST_CASE("an op nobody knows is an error with its place") {
