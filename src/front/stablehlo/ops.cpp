@@ -186,7 +186,7 @@ constexpr OpRow kRows[] = {
     {"chlo.atan", "", kChloUnary},
     {"chlo.atanh", "", kChloUnary},
     {"chlo.bessel_i1e", "", kChloUnary},
-    {"chlo.broadcast_compare", "broadcast_dimensions?! compare_type?! comparison_direction!", ""},
+    {"chlo.broadcast_compare", "broadcast_dimensions?! compare_type?! comparison_direction!", kAll},
     {"chlo.conj", "", kChloUnary},
     {"chlo.constant", "value!", "<constant>"},
     {"chlo.constant_like", "value!", ""},

@@ -10,7 +10,7 @@ namespace trine::front::stablehlo {
 
 struct PrintOptions {
   bool locations = false;
-  size_t bytes_max = size_t{1} << 32;  // attributes are shared, so text can be far longer than its module
+  size_t bytes_max = size_t{1} << 30;  // attributes are shared, so text can be far longer than its module
 };
 
 Result<std::string> print(const Module& module, PrintOptions options = {});

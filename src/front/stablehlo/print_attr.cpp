@@ -122,8 +122,8 @@ void Printer::type(TypeId id) {
 }
 
 void Printer::quantized(const Quantization& q) {
-  out_ += q.flags != 0 ? "!quant.uniform<" : "!quant.uniform<u";
-  type(q.storage);
+  const std::string_view storage = row(module_.type(q.storage).scalar).name;  // i8, written u8 where unsigned
+  out_ += cat("!quant.uniform<", q.flags != 0 ? storage : cat("u", storage.substr(1)));
   out_ += cat("<", q.min, ":", q.max, ">:");
   type(q.expressed);
   if (q.axis >= 0) out_ += cat(":", q.axis);

@@ -152,7 +152,7 @@ Result<TypeId> TextParser::quantized_type() {
   const size_t begin = cursor_.at();
   const std::string_view word = cursor_.word();
   const bool is_unsigned = word.starts_with("u");
-  const auto storage = scalar_by_name(is_unsigned ? word.substr(1) : word);
+  const auto storage = scalar_by_name(is_unsigned ? cat("i", word.substr(1)) : std::string(word));
   if (!storage || row(*storage).kind != ScalarKind::signed_integer)
     return cursor_.error_at(begin, "expected the integer type a quantized type stores");
   q.flags = is_unsigned ? 0 : 1;
