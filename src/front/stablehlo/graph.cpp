@@ -16,6 +16,18 @@ std::string_view name_of(const Module& module, const Op& op) {
   return name != nullptr ? name->text : std::string_view{};
 }
 
+// The only op of a body that hands it all its arguments and returns all its results.
+const Op* only_step(const Block& body) {
+  if (body.ops.size() != 2) return nullptr;
+  const Op &step = body.ops[0], &end = body.ops[1];
+  if (step.operands.size() != body.arguments || end.operands.size() != step.results) return nullptr;
+  for (uint32_t i = 0; i < body.arguments; ++i)
+    if (step.operands[i] != body.argument(i)) return nullptr;
+  for (uint32_t i = 0; i < step.results; ++i)
+    if (end.operands[i] != step.result(i)) return nullptr;
+  return &step;
+}
+
 }  // namespace
 
 Result<ir::Graph> GraphMaker::make() {
@@ -66,9 +78,9 @@ AttrId GraphMaker::dictionary_entry(const Op& op, std::string_view list, size_t 
   return AttrId::none;
 }
 
-Result<void> GraphMaker::add_parameter(const Op& function, uint32_t i, TypeId type) {
+Result<void> GraphMaker::add_parameter(const Op& function, uint32_t i, TypeId type, std::string sharding) {
   ir::Type t = TRY(graph_type(module_, type));
-  t.sharding = sharding_of(function, "arg_attrs", i);
+  t.sharding = std::move(sharding);
   const Block& body = function.regions[0].blocks[0];
   const AttrId location = body.locations.empty() ? AttrId::none : body.locations[i];
   graph_.params.push_back(graph_.parameter(std::move(t), graph_.add_place(place_text(module_, location))));
@@ -89,14 +101,15 @@ Result<void> GraphMaker::main_function(const Op& function) {
   if (function.regions.size() != 1) return fail(Code::invalid, "a function without a body");
   const Block& body = *TRY(only_block(function.regions[0]));
   if (!TRY(peel_manual(function))) {
-    for (uint32_t i = 0; i < body.arguments; ++i) TRY(add_parameter(function, i, module_.type_of(body.argument(i))));
+    for (uint32_t i = 0; i < body.arguments; ++i)
+      TRY(add_parameter(function, i, module_.type_of(body.argument(i)), sharding_of(function, "arg_attrs", i)));
     const Values params = graph_.params;
     graph_.results = TRY(block(body, params));
+    ir::Strings shardings;
+    for (size_t i = 0; i < graph_.results.size(); ++i) shardings.push_back(sharding_of(function, "res_attrs", i));
+    if (std::any_of(shardings.begin(), shardings.end(), [](const std::string& s) { return !s.empty(); }))
+      graph_.attrs.set("result_shardings", std::move(shardings));
   }
-  ir::Strings shardings;
-  for (size_t i = 0; i < graph_.results.size(); ++i) shardings.push_back(sharding_of(function, "res_attrs", i));
-  if (std::any_of(shardings.begin(), shardings.end(), [](const std::string& s) { return !s.empty(); }))
-    graph_.attrs.set("result_shardings", std::move(shardings));
   auto& donations = graph_.donations;
   for (int& d : donations)
     if (d >= int(graph_.results.size())) d = -1;
@@ -104,36 +117,75 @@ Result<void> GraphMaker::main_function(const Op& function) {
   return {};
 }
 
-// main(args) = manual_computation(args), with the arguments sharded as the computation wants them: its body is what
-// each device runs.
-Result<bool> GraphMaker::peel_manual(const Op& function) {
-  const Block& body = function.regions[0].blocks[0];
-  if (body.ops.size() != 2 || body.ops[0].name != "sdy.manual_computation" || body.ops[0].regions.size() != 1)
-    return false;
-  const Op& manual = body.ops[0];
-  const Block& inner = *TRY(only_block(manual.regions[0]));
-  const bool in_order = manual.operands.size() == body.arguments && inner.arguments == body.arguments;
-  for (uint32_t i = 0; i < body.arguments; ++i)
-    if (!in_order || manual.operands[i] != body.argument(i)) return false;
-  if (body.ops[1].operands.size() != manual.results) return false;
-  for (uint32_t i = 0; i < manual.results; ++i)
-    if (body.ops[1].operands[i] != manual.result(i)) return false;
-  if (!same_shardings(function, "arg_attrs", manual, "in_shardings", body.arguments) ||
-      !same_shardings(function, "res_attrs", manual, "out_shardings", manual.results))
-    return false;
-  for (uint32_t i = 0; i < body.arguments; ++i) TRY(add_parameter(function, i, module_.type_of(inner.argument(i))));
-  const Values params = graph_.params;
-  graph_.results = TRY(block(inner, params));
-  return true;
+// The manual computation that main is, perhaps through calls; null where it is more than that.
+const Op* GraphMaker::find_manual(const Block& main) const {
+  const Block* body = &main;
+  for (size_t calls = 0; calls <= functions_.size(); ++calls) {
+    const Op* only = only_step(*body);
+    if (only == nullptr || only->name == "sdy.manual_computation") return only;
+    const Attr* callee = only->name == "func.call" ? module_.find(*only, "callee") : nullptr;
+    const auto found = callee != nullptr ? functions_.find(callee->text) : functions_.end();
+    if (found == functions_.end() || found->second->regions.size() != 1) return nullptr;
+    if (found->second->regions[0].blocks.size() != 1) return nullptr;
+    body = &found->second->regions[0].blocks[0];
+  }
+  return nullptr;
 }
 
-bool GraphMaker::same_shardings(const Op& function, std::string_view list, const Op& manual, std::string_view wanted,
-                                size_t count) const {
+// The shardings of a manual computation, where the function's own are the same or not given; none where they differ.
+std::vector<AttrId> GraphMaker::same_shardings(const Op& function, std::string_view list, const Op& manual,
+                                               std::string_view wanted) const {
   const Attr* per_value = module_.find(manual, wanted);
   const Attr* shardings = per_value != nullptr ? module_.field(*per_value, "shardings") : nullptr;
-  if (shardings == nullptr || shardings->elements.size() != count) return false;
-  for (size_t i = 0; i < count; ++i)
-    if (dictionary_entry(function, list, i, "sdy.sharding") != shardings->elements[i]) return false;
+  if (shardings == nullptr) return {};
+  for (size_t i = 0; i < shardings->elements.size(); ++i) {
+    const AttrId own = dictionary_entry(function, list, i, "sdy.sharding");
+    if (own != AttrId::none && own != shardings->elements[i]) return {};
+  }
+  return shardings->elements;
+}
+
+// Devices along the manual axes of the mesh that a sharding is of.
+int64_t GraphMaker::manual_devices(const Op& manual, AttrId sharding) const {
+  const Attr* mesh = module_.field(module_.attr(sharding), "mesh_or_ref");
+  for (const Op& op : module_.top.regions[0].blocks[0].ops)
+    if (mesh->kind == AttrKind::symbol && op.name == "sdy.mesh" && name_of(module_, op) == mesh->text)
+      if (const Attr* named = module_.find(op, "mesh")) mesh = named;
+  const Attr* axes = module_.find(manual, "manual_axes");
+  const Attr* names = axes != nullptr ? module_.field(*axes, "value") : nullptr;
+  const Attr* sizes = module_.field(*mesh, "axes");
+  if (names == nullptr || sizes == nullptr) return 0;
+  int64_t devices = 1;
+  for (AttrId name : names->elements)
+    for (AttrId axis : sizes->elements) {
+      const auto size = int64_t(module_.field(module_.attr(axis), "size")->bits);
+      if (module_.field(module_.attr(axis), "name")->text != module_.attr(name).text) continue;
+      if (size <= 0 || devices > partitions_) return 0;
+      devices *= size;
+    }
+  return devices;
+}
+
+// main(args) = manual_computation(args) over all devices, with arguments sharded as the computation wants them: its
+// body is what each device runs.
+Result<bool> GraphMaker::peel_manual(const Op& function) {
+  const Block& body = function.regions[0].blocks[0];
+  const Op* manual = find_manual(body);
+  if (manual == nullptr || manual->regions.size() != 1) return false;
+  const Block& inner = *TRY(only_block(manual->regions[0]));
+  const std::vector<AttrId> in = same_shardings(function, "arg_attrs", *manual, "in_shardings");
+  const std::vector<AttrId> out = same_shardings(function, "res_attrs", *manual, "out_shardings");
+  if (in.size() != body.arguments || out.size() != manual->results || inner.arguments != body.arguments) return false;
+  const AttrId any = !in.empty() ? in[0] : !out.empty() ? out[0] : AttrId::none;
+  if (any == AttrId::none || manual_devices(*manual, any) != partitions_) return false;
+  for (uint32_t i = 0; i < body.arguments; ++i)
+    TRY(add_parameter(function, i, module_.type_of(inner.argument(i)), attr_text(module_, in[i])));
+  is_local_ = true;
+  const Values params = graph_.params;
+  graph_.results = TRY(block(inner, params));
+  ir::Strings shardings;
+  for (AttrId id : out) shardings.push_back(attr_text(module_, id));
+  graph_.attrs.set("result_shardings", std::move(shardings));
   return true;
 }
 

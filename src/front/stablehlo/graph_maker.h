@@ -41,10 +41,12 @@ class GraphMaker {
   Result<void> find_functions();
   Result<void> main_function(const Op& function);
   Result<bool> peel_manual(const Op& function);  // whether main is one manual computation, now taken as the program
-  Result<void> add_parameter(const Op& function, uint32_t i, TypeId type);
+  Result<void> add_parameter(const Op& function, uint32_t i, TypeId type, std::string sharding);
   std::string sharding_of(const Op& function, std::string_view list, size_t i) const;
-  bool same_shardings(const Op& function, std::string_view list, const Op& manual, std::string_view wanted,
-                      size_t count) const;
+  std::vector<AttrId> same_shardings(const Op& function, std::string_view list, const Op& manual,
+                                     std::string_view wanted) const;
+  const Op* find_manual(const Block& main) const;
+  int64_t manual_devices(const Op& manual, AttrId sharding) const;
   AttrId dictionary_entry(const Op& op, std::string_view list, size_t i, std::string_view name) const;
 
   // graph_op.cpp
@@ -60,7 +62,7 @@ class GraphMaker {
   Result<void> identity(const Op& op);
   Result<void> nothing(const Op&) { return {}; }
   Error not_partitioned() const;
-  Result<void> whole_only(const Op& op);  // identity in a program of one partition
+  Result<void> whole_only(const Op& op);  // identity where nothing is left to partition
   Result<void> constant(const Op& op);
   Result<void> broadcast(const Op& op);
   Result<void> dot(const Op& op);
@@ -94,6 +96,7 @@ class GraphMaker {
   Values* effects_ = nullptr;  // of the region being converted
   uint32_t where_ = 0;         // of the op being converted
   int64_t partitions_ = 1;
+  bool is_local_ = false;  // shapes are those of one device already
   int64_t ops_ = 0;
   int depth_ = 0;
 };

@@ -9,7 +9,7 @@ namespace trine::front::stablehlo {
 
 namespace {
 
-constexpr int64_t kOpsMax = int64_t{1} << 23;  // after inlining: functions that call twice grow without end
+constexpr int64_t kOpsMax = int64_t{1} << 21;  // after inlining: functions that call twice grow without end
 constexpr int kNestingMax = 300;               // regions and inlined calls
 
 bool is_return(std::string_view op) { return op == "func.return" || op == "stablehlo.return" || op == "sdy.return"; }
@@ -165,7 +165,7 @@ Error GraphMaker::not_partitioned() const {
 }
 
 Result<void> GraphMaker::whole_only(const Op& op) {
-  return partitions_ > 1 ? Result<void>(not_partitioned()) : identity(op);
+  return partitions_ > 1 && !is_local_ ? Result<void>(not_partitioned()) : identity(op);
 }
 
 // Of equal elements only one is kept: a scalar, broadcast.
