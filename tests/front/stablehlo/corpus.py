@@ -1,6 +1,6 @@
 """Real JAX programs, one function each: name -> (function, arguments). Written for these tests; needs jax.
 
-Each is lowered, never run. Together they name nearly every op, dtype and attribute JAX 0.10 can hand to a plugin.
+Each is lowered; those whose values are stored are also run. Together they name nearly every op, dtype and attribute JAX 0.10 can hand to a plugin.
 """
 
 import functools
@@ -18,9 +18,14 @@ jax.config.update("jax_hlo_source_file_canonicalization_regex", ".*/tests/front/
 PROGRAMS = {}
 
 
-def program(*args, name=None, **options):
+PLATFORM = {}  # of the few that are not lowered for ours
+
+
+def program(*args, name=None, platform=None, **options):
     def add(f):
         PROGRAMS[name or f.__name__] = (jax.jit(f, **options), args)
+        if platform:
+            PLATFORM[name or f.__name__] = platform
         return f
 
     return add
@@ -189,6 +194,11 @@ def random(k):
     return jax.random.normal(a, (3,)), jax.random.permutation(b, 8), jax.random.uniform(c, (2, 2), jnp.bfloat16), jax.random.bernoulli(a, 0.3, (4,)), jax.random.gamma(b, 2.0, (2,))
 
 
+@program(s((2,), "uint32"))
+def threefry(k):
+    return jax.random.bits(jax.random.wrap_key_data(k), (5,))
+
+
 @program(s((4,), "uint32"))
 def random_bits(k):
     return lax.rng_bit_generator(k, (3, 4)), lax.rng_bit_generator(k, (2,), dtype=jnp.uint64, algorithm=lax.RandomAlgorithm.RNG_PHILOX), lax.rng_uniform(0.0, 1.0, (3,))
@@ -199,10 +209,114 @@ def fft(c, x):
     return jnp.fft.fft(c), jnp.fft.ifft2(c), jnp.fft.rfft(x), jnp.fft.irfft(c, 8)
 
 
-@program(s((4, 4)), s((4, 2)))
+@program(s((4, 4)), s((4, 2)), platform="cpu")
 def linalg(a, b):
     solve = lax.linalg.triangular_solve(a, b, left_side=True, lower=True, transpose_a=True)
     return jnp.linalg.cholesky(a), jnp.linalg.qr(a), jnp.linalg.svd(a), jnp.linalg.eigh(a), jnp.linalg.solve(a, b), jnp.linalg.det(a), solve
+
+
+@program(s((4, 4)), s((4, 2)), platform="tpu")
+def linalg_calls(a, b):
+    """As custom calls, the way platforms without LAPACK get them."""
+    lu = lax.linalg.lu(a)
+    solve = lax.linalg.triangular_solve(a, b, left_side=True, lower=True)
+    return jnp.linalg.cholesky(a), jnp.linalg.qr(a), jnp.linalg.svd(a), jnp.linalg.eigh(a), lu, solve, jnp.linalg.inv(a)
+
+
+@program(s((4, 6)), s((4, 6)), s((4, 6), "int32"))
+def numpy_functions(x, y, i):
+    unary = (
+        "abs angle around average cbrt ceil conj cos cosh cumprod cumsum deg2rad diag diff ediff1d exp exp2 expm1 fabs "
+        "flatnonzero floor frexp gradient i0 imag isfinite isinf isnan isneginf log log10 log1p log2 max mean "
+        "median min modf nan_to_num nanmax nanmean nanmin nanprod nanstd nansum nanvar negative positive prod ptp "
+        "rad2deg ravel real reciprocal rint round sign signbit sin sinc sinh sort sqrt square std sum tan tanh trace "
+        "transpose tril triu trunc var argmax argmin argsort count_nonzero all any nanargmax fliplr flipud rot90"
+    )
+    binary = (
+        "add allclose arctan2 array_equal copysign cross dot equal float_power floor_divide fmax fmin fmod greater "
+        "heaviside hypot inner isclose kron ldexp logaddexp logaddexp2 logical_and matmul maximum minimum multiply "
+        "nextafter outer polyval power remainder subtract tensordot true_divide vdot hstack"
+    )
+    out = [getattr(jnp, n)(x, size=3) if n == "flatnonzero" else getattr(jnp, n)(x) for n in unary.split()]
+    for n in binary.split():
+        a, b = x, y
+        if n in ("matmul", "dot"):
+            b = y.T
+        if n == "cross":
+            a, b = x[:, :3], y[:, :3]
+        if n == "ldexp":
+            b = i
+        if n == "polyval":
+            a, b = x[0], y[0]
+        out.append(jnp.hstack([a, b]) if n == "hstack" else getattr(jnp, n)(a, b))
+    integer = "bitwise_and bitwise_left_shift bitwise_xor gcd lcm left_shift right_shift mod divmod".split()
+    return out + [getattr(jnp, n)(i, i + 1) for n in integer]
+
+
+@program(s((4, 6)), s((4, 6)), s((6,)), s((3,), "int32"))
+def numpy_shapes(x, y, v, i):
+    where = jnp.where(x > y, x, y), jnp.select([x > 0, y > 0], [x, y], 0.5), jnp.clip(x, -1, 1), jnp.piecewise(v, [v < 0], [0.0, 1.0])
+    joined = jnp.stack([x, y], 1), jnp.vstack([x, y]), jnp.block([[x, y], [y, x]]), jnp.tile(x, (2, 3)), jnp.repeat(x, 2, 1)
+    parts = jnp.split(x, 2, 1), jnp.array_split(v, 4), jnp.roll(x, (1, 2), (0, 1)), jnp.pad(x, ((1, 2), (0, 3)), "reflect")
+    padded = jnp.pad(x, 1, "edge"), jnp.pad(x, 2, "wrap"), jnp.pad(x, 1, "linear_ramp"), jnp.pad(v, 2, "symmetric")
+    picked = jnp.take(x, i, 1), x.at[i[:2], i[1:]].get(mode="fill", fill_value=2.0), jnp.searchsorted(v, x), jnp.digitize(x, v), jnp.interp(x, v, v)
+    counted = jnp.histogram(x, 5), jnp.bincount(i, length=8), jnp.unique(x, size=5), jnp.nonzero(x, size=4), jnp.convolve(v, v[:3]), jnp.correlate(v, v[:2])
+    made = jnp.linspace(0, 1, 5), jnp.meshgrid(v, v), jnp.indices((2, 3)), jnp.tri(4), jnp.vander(v, 3), jnp.fft.fft2(x), jnp.cov(x), jnp.corrcoef(x)
+    ranked = jnp.quantile(x, jnp.array([0.1, 0.9]), 1), jnp.percentile(x, 30), jnp.lexsort((v, v)), jnp.partition(v, 2), jnp.apply_along_axis(jnp.cumsum, 1, x)
+    return where, joined, parts, padded, picked, counted, made, ranked
+
+
+@program(s((4, 6)))
+def special_functions(x):
+    sp = jax.scipy.special
+    one = [sp.bessel_jn, sp.digamma, sp.entr, sp.erf, sp.erfc, sp.erfinv, sp.expit, sp.gamma, sp.gammaln, sp.i0, sp.i0e, sp.i1, sp.i1e, sp.log_ndtr, sp.logit, sp.ndtr, sp.ndtri, sp.spence, sp.exp1, sp.expi]  # fmt: skip
+    two = [sp.betaln, sp.gammainc, sp.gammaincc, sp.xlog1py, sp.xlogy, sp.kl_div, sp.rel_entr, sp.poch, sp.zeta]
+    out = [f(x) for f in one[1:]] + [f(x, x + 1) for f in two] + [sp.betainc(x, x + 1, x), sp.logsumexp(x, 1), sp.polygamma(2, x)]
+    return out + [f(x) for f in (jax.nn.gelu, jax.nn.silu, jax.nn.softplus, jax.nn.elu, jax.nn.selu, jax.nn.swish, jax.nn.log_softmax, jax.nn.standardize, jax.nn.glu, jax.nn.relu6)]
+
+
+@program(s((2,), "uint32"))
+def distributions(k):
+    key = jax.random.wrap_key_data(k)
+    names = "cauchy exponential gumbel laplace logistic normal rademacher rayleigh truncated_normal maxwell"
+    out = []
+    for n in names.split():
+        f = getattr(jax.random, n)
+        args = {"rademacher": ((3,),), "rayleigh": (2.0, (3,)), "truncated_normal": (-1.0, 1.0, (3,))}.get(n, ((3,),))
+        out.append(f(key, *args))
+    out += [jax.random.beta(key, 1.0, 2.0, (3,)), jax.random.dirichlet(key, jnp.ones(3)), jax.random.poisson(key, 3.0, (3,)), jax.random.categorical(key, jnp.ones((2, 3))), jax.random.choice(key, 8, (3,), replace=False)]
+    return out, jax.random.randint(key, (4,), 0, 9), jax.random.bits(key, (2, 2)), jax.random.orthogonal(key, 2), jax.random.ball(key, 3)
+
+
+@program(s((4, 8)), s((8, 8)), s((5, 4, 8)))
+def transformed(h, w, xs):
+    """vmap, jvp, vjp, hessians and custom rules through scans, as training code has them."""
+
+    def cell(h, x):
+        new = jnp.tanh(h @ w + x)
+        return new, new.sum(-1)
+
+    def loss(w):
+        last, seen = lax.scan(lambda c, x: cell(c, x @ w), h, xs)
+        return (last**2).mean() + seen.mean()
+
+    small = w[:2, :2]
+    jacobians = jax.hessian(lambda v: jnp.sin(v @ small).prod())(h[0, :2]), jax.jacfwd(jnp.cumsum)(h[0]), jax.jacrev(jnp.sort)(h[0])
+    mapped = jax.vmap(jax.grad(lambda v: jnp.linalg.norm(v)))(h), jax.vmap(lambda a: lax.fori_loop(0, 3, lambda i, b: b * a, a))(h)
+    return jax.value_and_grad(loss)(w), jax.jvp(loss, (w,), (w,)), jacobians, mapped, lax.associative_scan(jnp.add, xs, axis=0)
+
+
+@program(s((2, 16, 16, 3)), s((3, 3, 3, 8)), s((8,)), s((4, 4, 8, 8)))
+def resnet_step(x, w, scale, deep):
+    def loss(w):
+        h = lax.conv_general_dilated(x, w, (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+        mean, var = h.mean((0, 1, 2)), h.var((0, 1, 2))
+        h = jax.nn.relu((h - mean) * lax.rsqrt(var + 1e-5) * scale)
+        h = lax.reduce_window(h, -jnp.inf, lax.max, (1, 3, 3, 1), (1, 2, 2, 1), "SAME")
+        h = lax.conv_transpose(h, deep, (2, 2), "SAME") + jax.image.resize(h, (2, 8, 8, 8), "bilinear")
+        return jax.nn.log_softmax(h.mean((1, 2))).sum()
+
+    return jax.value_and_grad(loss)(w)
 
 
 @program(s((3,)))
@@ -283,4 +397,4 @@ sharded()
 
 def lower(name):
     function, args = PROGRAMS[name]
-    return function.trace(*args).lower(lowering_platforms=("cpu",))
+    return function.trace(*args).lower(lowering_platforms=(PLATFORM.get(name, "neuron"),))
