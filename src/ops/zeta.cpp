@@ -1,0 +1,9 @@
+// zeta: the Hurwitz zeta function, the sum over k >= 0 of (q + k)^-s, inputs (s, q).
+#include "ops/elementwise.h"
+#include "ops/special.h"
+
+namespace trine::ops {
+
+extern const Op op_zeta = binary("zeta", []<Floating T>(T s, T q) -> T { return zeta(s, q); });
+
+}  // namespace trine::ops
