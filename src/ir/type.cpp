@@ -1,6 +1,7 @@
 // Text and hash of types.
 #include "ir/type.h"
 
+#include <algorithm>
 #include <functional>
 
 #include "base/text.h"
@@ -21,6 +22,16 @@ std::string quoted(std::string_view s) {
     }
   }
   return out + "\"";
+}
+
+bool is_countable(const Type& type) {
+  constexpr int64_t kBytesMax = int64_t{1} << 46;
+  int64_t n = bytes(type.dtype);
+  for (int64_t d : type.dims) {
+    if (d < 0 || (d > 0 && n > kBytesMax / d)) return false;
+    n *= std::max<int64_t>(d, 1);
+  }
+  return true;
 }
 
 std::string text(const Type& type) {

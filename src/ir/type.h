@@ -28,6 +28,9 @@ inline bool same_tensor(const Type& a, const Type& b) {
   return a.dtype == b.dtype && a.dims == b.dims && a.is_token == b.is_token;
 }
 
+// No dim is negative, and the bytes can be counted: below 64 TiB.
+bool is_countable(const Type& type);
+
 std::string text(const Type& type);      // "f32[2,3]", "f32[2,3]{0,1}", "token"
 std::string quoted(std::string_view s);  // as the text form writes strings
 size_t hash(const Type& type);

@@ -9,8 +9,6 @@ namespace trine::ir {
 
 namespace {
 
-constexpr int64_t kBytesMax = int64_t{1} << 46;
-
 class Verifier {
  public:
   Verifier(const Graph& graph, NodeRule rule) : graph_(graph), rule_(rule) {}
@@ -33,13 +31,8 @@ class Verifier {
     return {};
   }
   Result<void> type(const Node& node) {
-    for (const Type& t : node.types) {
-      int64_t n = bytes(t.dtype);
-      for (int64_t d : t.dims) {
-        if (d < 0 || (d > 0 && n > kBytesMax / d)) return wrong("V2", node, cat("a result of ", text(t)));
-        n *= std::max<int64_t>(d, 1);
-      }
-    }
+    for (const Type& t : node.types)
+      if (!is_countable(t)) return wrong("V2", node, cat("a result of ", text(t)));
     return {};
   }
   Result<void> body(const std::vector<const Node*>& nodes, const std::vector<Value>& results, const Node* around) {

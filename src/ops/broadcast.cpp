@@ -25,6 +25,7 @@ Result<void> eval(const Eval& e) {
 
 }  // namespace
 
-extern const Op op_broadcast{.name = "broadcast", .kind = OpKind::shape, .arity = 1, .infer = infer, .eval = eval};
+extern const Op op_broadcast{
+    .name = "broadcast", .kind = OpKind::shape, .arity = 1, .attrs = "broadcast_sizes", .infer = infer, .eval = eval};
 
 }  // namespace trine::ops

@@ -34,7 +34,11 @@ Result<void> eval(const Eval& e) {
 
 }  // namespace
 
-extern const Op op_broadcast_in_dim{
-    .name = "broadcast_in_dim", .kind = OpKind::shape, .arity = 1, .infer = infer, .eval = eval};
+extern const Op op_broadcast_in_dim{.name = "broadcast_in_dim",
+                                    .kind = OpKind::shape,
+                                    .arity = 1,
+                                    .attrs = "broadcast_dimensions",
+                                    .infer = infer,
+                                    .eval = eval};
 
 }  // namespace trine::ops

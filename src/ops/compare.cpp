@@ -64,6 +64,11 @@ Result<void> eval(const Eval& e) {
 
 }  // namespace
 
-extern const Op op_compare{.name = "compare", .kind = OpKind::elementwise, .arity = 2, .infer = infer, .eval = eval};
+extern const Op op_compare{.name = "compare",
+                           .kind = OpKind::elementwise,
+                           .arity = 2,
+                           .attrs = "direction compare_type",
+                           .infer = infer,
+                           .eval = eval};
 
 }  // namespace trine::ops

@@ -34,6 +34,7 @@ Result<void> eval(const Eval& e) {
 
 }  // namespace
 
-extern const Op op_concatenate{.name = "concatenate", .kind = OpKind::shape, .infer = infer, .eval = eval};
+extern const Op op_concatenate{
+    .name = "concatenate", .kind = OpKind::shape, .attrs = "dimension", .infer = infer, .eval = eval};
 
 }  // namespace trine::ops

@@ -8,6 +8,7 @@ namespace trine::ops {
 extern const Op op_constant{.name = "constant",
                             .kind = OpKind::shape,
                             .arity = 0,
+                            .attrs = "value",
                             .infer = [](const Call& call) -> Result<std::vector<ir::Type>> {
                               const Tensor* value = call.attrs.tensor("value");
                               if (!value) return fail(Code::invalid, "a constant has a tensor `value`");

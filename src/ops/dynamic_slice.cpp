@@ -26,6 +26,7 @@ Result<void> eval(const Eval& e) {
 
 }  // namespace
 
-extern const Op op_dynamic_slice{.name = "dynamic_slice", .kind = OpKind::shape, .infer = infer, .eval = eval};
+extern const Op op_dynamic_slice{
+    .name = "dynamic_slice", .kind = OpKind::shape, .attrs = "slice_sizes", .infer = infer, .eval = eval};
 
 }  // namespace trine::ops

@@ -6,6 +6,7 @@ namespace trine::ops {
 extern const Op op_get_dimension_size{.name = "get_dimension_size",
                                       .kind = OpKind::shape,
                                       .arity = 1,
+                                      .attrs = "dimension",
                                       .infer = [](const Call& call) -> Inferred {
                                         TRY(need_dim(call, "dimension", call.inputs[0].rank()));
                                         return one_type(Dtype::s32, {});

@@ -33,6 +33,7 @@ Result<void> eval(const Eval& e) {
 
 }  // namespace
 
-extern const Op op_iota{.name = "iota", .kind = OpKind::shape, .arity = 0, .infer = infer, .eval = eval};
+extern const Op op_iota{
+    .name = "iota", .kind = OpKind::shape, .arity = 0, .attrs = "iota_dimension", .infer = infer, .eval = eval};
 
 }  // namespace trine::ops

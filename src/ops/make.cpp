@@ -19,30 +19,52 @@ static std::string call_text(const ir::Spec& spec) {
   return out + ")";
 }
 
-Result<const ir::Node*> make(ir::Graph& graph, ir::Spec spec) {
-  const std::string& place = graph.place(spec.where);
+// The op and the result types of what would be a node.
+struct Judged {
+  const Op* op = nullptr;
+  std::vector<ir::Type> types = {};
+};
+
+static Result<void> countable(const ir::Spec& spec, std::span<const ir::Type> types) {
+  for (const ir::Type& t : types)
+    if (!ir::is_countable(t)) return fail(Code::out_of_range, cat(call_text(spec), ": a result of ", ir::text(t)));
+  return {};
+}
+
+static Result<Judged> judge(const ir::Spec& spec) {
   const Op* op = find_op(spec.op);
   if (!op) {
     std::vector<std::string> names;
     for (const Op* o : all_ops()) names.emplace_back(o->name);
-    return fail(Code::unsupported, cat("there is no op `", spec.op, "`; near: ", join(nearest(spec.op, names), ", ")),
-                place);
+    return fail(Code::unsupported, cat("there is no op `", spec.op, "`; near: ", join(nearest(spec.op, names), ", ")));
   }
   if (op->arity >= 0 && spec.inputs.size() != size_t(op->arity))
-    return fail(Code::invalid, cat(spec.op, " takes ", op->arity, " inputs; ", spec.inputs.size(), " given"), place);
+    return fail(Code::invalid, cat(spec.op, " takes ", op->arity, " inputs; ", spec.inputs.size(), " given"));
+  TRY(countable(spec, spec.types));
   std::vector<ir::Type> inputs;
   for (const ir::Value& v : spec.inputs) inputs.push_back(v.type());
   auto types = op->infer({inputs, spec.attrs, spec.regions, spec.types});
-  if (!types) return fail(types.error().code, cat(call_text(spec), ": ", types.error().message), place);
+  if (!types) return fail(types.error().code, cat(call_text(spec), ": ", types.error().message));
+  TRY(countable(spec, *types));
   if (!spec.types.empty() &&
       !std::equal(types->begin(), types->end(), spec.types.begin(), spec.types.end(), ir::same_tensor))
-    return fail(Code::invalid,
-                cat(call_text(spec), " gives ", types->empty() ? "nothing" : ir::text(types->front()), "; ",
-                    ir::text(spec.types.front()), " was declared"),
-                place);
-  if (spec.types.empty()) spec.types = std::move(*types);
-  spec.is_unique |= op->has_effect;
+    return fail(Code::invalid, cat(call_text(spec), " gives ", types->empty() ? "nothing" : ir::text(types->front()),
+                                   "; ", ir::text(spec.types.front()), " was declared"));
+  return Judged{op, std::move(*types)};
+}
+
+Result<const ir::Node*> make(ir::Graph& graph, ir::Spec spec) {
+  auto judged = judge(spec);
+  if (!judged) return fail(judged.error().code, judged.error().message, graph.place(spec.where));
+  if (spec.types.empty()) spec.types = std::move(judged->types);
+  spec.is_unique |= judged->op->has_effect;
   return graph.add(std::move(spec));
+}
+
+Result<void> check(const ir::Graph& graph, const ir::Node& node) {
+  auto judged = judge({node.op, node.inputs, node.attrs, node.regions, node.types});
+  if (!judged) return fail(judged.error().code, judged.error().message, graph.place(node.where));
+  return {};
 }
 
 }  // namespace trine::ops

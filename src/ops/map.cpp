@@ -37,6 +37,6 @@ Result<void> eval(const Eval& e) {
 
 }  // namespace
 
-extern const Op op_map{.name = "map", .kind = OpKind::control, .infer = infer, .eval = eval};
+extern const Op op_map{.name = "map", .kind = OpKind::control, .attrs = "dimensions", .infer = infer, .eval = eval};
 
 }  // namespace trine::ops

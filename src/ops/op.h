@@ -44,6 +44,7 @@ struct Op {
   std::string_view name = {};
   OpKind kind = OpKind::other;
   int arity = -1;                                                 // of inputs; -1: any number
+  std::string_view attrs = {};                                    // the names of its attributes, between spaces
   Result<std::vector<ir::Type>> (*infer)(const Call&) = nullptr;  // the result types, or why there are none
   Result<void> (*eval)(const Eval&) = nullptr;                    // reference: clear before fast, f64 inside
   std::vector<ir::Value> (*decompose)(ir::Graph&, const ir::Node&) = nullptr;  // (optional) simpler ops
@@ -52,8 +53,11 @@ struct Op {
 
 std::span<const Op* const> all_ops();      // by name
 const Op* find_op(std::string_view name);  // null where there is none
+std::string_view says(const Op& op);       // the comment that opens its file
 
 // Infers, makes the node, and says in an error which op refused what. The usual way to build a graph.
 Result<const ir::Node*> make(ir::Graph& graph, ir::Spec spec);
+// The same of a node that exists: the rule for ir::verify.
+Result<void> check(const ir::Graph& graph, const ir::Node& node);
 
 }  // namespace trine::ops

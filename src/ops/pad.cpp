@@ -54,6 +54,11 @@ Result<void> eval(const Eval& e) {
 
 }  // namespace
 
-extern const Op op_pad{.name = "pad", .kind = OpKind::shape, .arity = 2, .infer = infer, .eval = eval};
+extern const Op op_pad{.name = "pad",
+                       .kind = OpKind::shape,
+                       .arity = 2,
+                       .attrs = "edge_padding_low edge_padding_high interior_padding",
+                       .infer = infer,
+                       .eval = eval};
 
 }  // namespace trine::ops

@@ -62,7 +62,11 @@ Result<void> eval(const Eval& e) {
 
 }  // namespace
 
-extern const Op op_reduce_precision{
-    .name = "reduce_precision", .kind = OpKind::elementwise, .arity = 1, .infer = infer, .eval = eval};
+extern const Op op_reduce_precision{.name = "reduce_precision",
+                                    .kind = OpKind::elementwise,
+                                    .arity = 1,
+                                    .attrs = "exponent_bits mantissa_bits",
+                                    .infer = infer,
+                                    .eval = eval};
 
 }  // namespace trine::ops

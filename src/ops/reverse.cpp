@@ -30,6 +30,7 @@ Result<void> eval(const Eval& e) {
 
 }  // namespace
 
-extern const Op op_reverse{.name = "reverse", .kind = OpKind::shape, .arity = 1, .infer = infer, .eval = eval};
+extern const Op op_reverse{
+    .name = "reverse", .kind = OpKind::shape, .arity = 1, .attrs = "dimensions", .infer = infer, .eval = eval};
 
 }  // namespace trine::ops

@@ -33,6 +33,11 @@ Result<void> eval(const Eval& e) {
 
 }  // namespace
 
-extern const Op op_slice{.name = "slice", .kind = OpKind::shape, .arity = 1, .infer = infer, .eval = eval};
+extern const Op op_slice{.name = "slice",
+                         .kind = OpKind::shape,
+                         .arity = 1,
+                         .attrs = "start_indices limit_indices strides",
+                         .infer = infer,
+                         .eval = eval};
 
 }  // namespace trine::ops
