@@ -25,6 +25,7 @@ class Context:
     folder: Path
     variant: str = ""
     root: Path = ROOT
+    file: Path = ROOT  # the .test file
 
 
 class Mismatch(Exception):
@@ -70,7 +71,7 @@ class TextItem(pytest.Item):
 
     def runtest(self):
         folder = self.config._tmp_path_factory.mktemp("text")
-        result = self.run(self.line, Context(self.config.trine, folder, self.variant))
+        result = self.run(self.line, Context(self.config.trine, folder, self.variant, file=self.path))
         text, code = result if isinstance(result, tuple) else (result, self.line.exit)
         if self.line.error is not None:
             check_error(self.line.error, text)
