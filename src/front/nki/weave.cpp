@@ -29,7 +29,9 @@ struct Line {
   uint32_t clock = 0;            // in Weaver::clocks_: what is over once it is
   uint32_t wait = 0, waits = 0;  // in Weaver::waits_
   bool signals = false;
-  int loop = -1;  // of Weaver::loops_: the one this line begins or ends
+  int loop = -1;         // of Weaver::loops_: the one this line begins or ends
+  uint8_t releases = 0;  // streams that this line of Sync's lets go on after a loop they have no part in
+  bool held = false;     // such a stream's line, which waits for that
 };
 
 struct Need {
@@ -54,6 +56,7 @@ class Weaver {
     find_units();
     clocks_.emplace_back(units_);
     for (auto& k : known_) k = 0;
+    owed_.fill(-1);
     members_.resize(units_);
   }
 
@@ -82,6 +85,7 @@ class Weaver {
   void end_loop();
   void add_step(int64_t step);
   Line& add_line(int stream, int unit);
+  void wait_for_loop(int stream);
   Line& add_semaphore_line(int stream, int unit) {
     Line& line = add_line(stream, unit);
     line.opcode = kOpWait;
@@ -117,6 +121,7 @@ class Weaver {
   std::vector<Clock> clocks_;
   std::array<uint32_t, kEngines> known_{};           // of each stream, in clocks_
   std::array<std::vector<Need>, kEngines> pending_;  // of each stream: what its next line must wait for
+  std::array<int64_t, kEngines> owed_;               // of each stream: Sync's line after a loop it has no part in
   std::vector<Need> waits_;
   std::vector<Loop> loops_;
   std::vector<int> open_;
@@ -134,7 +139,27 @@ int Weaver::unit_of(const Step& s) const {
   return queues_.find({s.engine, s.queue})->second;
 }
 
+// What the loops before a line take back again must not let it on too soon, so it waits for a sign of its own.
+void Weaver::wait_for_loop(int stream) {
+  const int64_t from = owed_[static_cast<size_t>(stream)];
+  if (from < 0) return;
+  owed_[static_cast<size_t>(stream)] = -1;
+  Line& over = lines_[static_cast<size_t>(from)];
+  over.releases |= static_cast<uint8_t>(1 << stream);
+  const Clock learned = clocks_[over.clock];
+  const uint32_t index = over.index;
+  Clock& clock = change_known(stream);
+  for (size_t u = 0; u < units_; ++u) clock[u] = std::max(clock[u], learned[u]);
+  clock[kSyncUnit] = std::max(clock[kSyncUnit], index + 1);
+  Line& line = lines_.emplace_back();
+  line.stream = static_cast<uint8_t>(stream);
+  line.opcode = kOpWait;
+  line.held = true;
+  line.clock = known_[static_cast<size_t>(stream)];
+}
+
 Line& Weaver::add_line(int stream, int unit) {
+  wait_for_loop(stream);
   Line& line = lines_.emplace_back();
   line.stream = static_cast<uint8_t>(stream);
   line.unit = static_cast<int16_t>(unit);
@@ -298,9 +323,8 @@ void Weaver::end_loop() {
   // For streams that were not in the loop; and for the loop around it, which this one may have left without a trip.
   for (int e = 0; e < kEngines; ++e)
     if (e == kSyncUnit || (!open_.empty() && (loop.streams & (1 << e)))) await(add_semaphore_line(e, e), none);
-  const auto last = static_cast<uint32_t>(members_[kSyncUnit].size() - 1);
-  for (int e = 0; e < kEngines; ++e)
-    if (!(loop.streams & (1 << e))) pending_[static_cast<size_t>(e)].push_back({kSyncUnit, last});
+  const int64_t last = members_[kSyncUnit].back();
+  for (int e = 0; e < kEngines; ++e) owed_[static_cast<size_t>(e)] = loop.streams & (1 << e) ? -1 : last;
 }
 
 // Counts of each semaphore along the program; a loop's are taken back at its end.
@@ -364,6 +388,12 @@ void Weaver::write_line(const Line& line, std::vector<arch::Insn>& out) {
       p.waits.push_back({release(line.stream), arch::WaitOp::ge, 0, 1});
       p.updates.push_back({release(line.stream), arch::UpdateOp::subtract, 1});
     }
+  }
+  for (int e = 0; e < kEngines; ++e)
+    if (line.releases & (1 << e)) p.updates.push_back({release(e), arch::UpdateOp::add, 1});
+  if (line.held) {
+    p.waits.push_back({release(line.stream), arch::WaitOp::ge, 0, 1});
+    p.updates.push_back({release(line.stream), arch::UpdateOp::subtract, 1});
   }
   insn.waits = static_cast<uint8_t>(p.waits.size() - insn.wait);
   insn.updates = static_cast<uint8_t>(p.updates.size() - insn.update);
