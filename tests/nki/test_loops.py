@@ -30,7 +30,7 @@ def test_fori_loop_over_static_bounds_stays_a_loop():
     x = rows()
     assert (kernel(x) == 2 * x).all()
     program = kernel.compiled("trn1", (x,), {})[0].program
-    assert "loop 4" in program.disassemble()
+    assert "loop 2" in program.disassemble()  # of two iterations each, so that one loads while the other works
 
 
 def test_loops_inside_loops():

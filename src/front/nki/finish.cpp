@@ -1,12 +1,21 @@
 // From the recorded kernel to the Program: the passes in their order; see trace.h.
+#include <algorithm>
+
 #include "base/text.h"
 #include "front/nki/place.h"
 #include "front/nki/registers.h"
 #include "front/nki/trace.h"
+#include "front/nki/unroll.h"
 #include "front/nki/versions.h"
 #include "front/nki/weave.h"
 
 namespace trine::front {
+
+static std::optional<Complaint> settle(Kernel& kernel) {
+  settle_registers(kernel);
+  split_versions(kernel);
+  return place(kernel);
+}
 
 Result<arch::Program> Trace::finish() {
   file_ = {}, line_ = 0;
@@ -15,9 +24,15 @@ Result<arch::Program> Trace::finish() {
     if (nest.depth) return wrong("loops", "a loop without end_loop", "every loop closed");
   finished_ = true;
   join_depends();
-  settle_registers(kernel_);
-  split_versions(kernel_);
-  if (auto problem = place(kernel_)) return complain(*std::move(problem));
+  std::optional<Kernel> plain;
+  if (std::any_of(kernel_.works.begin(), kernel_.works.end(), begins_loop)) plain = kernel_;
+  const bool unrolled = plain && unroll_loops(kernel_);
+  auto problem = settle(kernel_);
+  if (problem && unrolled) {  // the repeats have no room
+    kernel_ = *std::move(plain);
+    problem = settle(kernel_);
+  }
+  if (problem) return complain(*std::move(problem));
   const Edges edges = find_edges(kernel_);
   auto woven = weave(kernel_, edges, schedule(kernel_, edges));
   if (!woven) return complain(complaint_of(woven.error(), "semaphores"));

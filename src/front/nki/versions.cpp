@@ -1,5 +1,5 @@
-// Finding the writes that begin a version, and renaming; see versions.h. Tensors that the user placed or that a device
-// loop uses keep their one place.
+// Finding the writes that begin a version, and renaming; see versions.h. Tensors that the user placed keep their one
+// place, and so do those that carry something from one iteration of a device loop to the next or out of it.
 #include "front/nki/versions.h"
 
 #include <algorithm>
@@ -28,22 +28,31 @@ class Splitter {
     for (const Work& w : kernel_.works) {
       for (size_t s = 0; s < w.info->slots.size(); ++s)
         if (begins_version(w, s)) start(program_.operands[w.operand + s].tensor);
+      over_tensors(program_, w, [&](uint32_t t) {
+        if (t < count_ && body_[t] && !versions_[t]) free_[t] = 0;  // an iteration begins with what was there
+      });
       rename(w);
     }
     report();
   }
 
  private:
-  // Tensors that may be renamed: ours to place, and in no loop.
+  // Tensors that may be renamed: ours to place, and used in one loop body only or in none.
   void find_free() {
     free_.assign(count_, 0);
-    for (uint32_t t = 0; t < count_; ++t)
-      free_[t] = program_.tensors[t].space != arch::Space::hbm && !kernel_.origins[t].placed;
-    std::vector<int> depth(program_.cores);
-    for (const Work& w : kernel_.works) {
-      if (begins_loop(w)) ++depth[w.core];
-      if (ends_loop(w)) --depth[w.core];
-      if (depth[w.core]) over_tensors(program_, w, [&](uint32_t t) { free_[t] = 0; });
+    body_.assign(count_, kNoWork);
+    std::vector<std::vector<uint32_t>> loops(program_.cores);  // that are open, by their first work
+    for (uint32_t w = 0; w < kernel_.works.size(); ++w) {
+      const Work& work = kernel_.works[w];
+      auto& open = loops[work.core];
+      if (begins_loop(work)) open.push_back(w + 1);
+      if (ends_loop(work)) open.pop_back();
+      const uint32_t body = open.empty() ? 0 : open.back();
+      over_tensors(program_, work, [&](uint32_t t) {
+        free_[t] = program_.tensors[t].space != arch::Space::hbm && !kernel_.origins[t].placed &&
+                   (body_[t] == kNoWork || (free_[t] && body_[t] == body));
+        body_[t] = body;
+      });
     }
   }
 
@@ -126,7 +135,8 @@ class Splitter {
   arch::Program& program_;
   const size_t count_;  // of tensors as recorded
   std::vector<char> free_;
-  std::vector<uint32_t> now_;  // the version that stands for each
+  std::vector<uint32_t> body_;  // of each tensor: 1 + the work that begins the loop around its uses, 0 outside loops
+  std::vector<uint32_t> now_;   // the version that stands for each
   std::vector<uint32_t> versions_;
 };
 
