@@ -5,6 +5,7 @@
 #include <map>
 #include <queue>
 
+#include "compile/conv.h"
 #include "compile/index_map.h"
 #include "compile/tile_rows.h"
 
@@ -331,6 +332,7 @@ bool Unit::has_reduction() const { return std::find(inner.begin(), inner.end(), 
 bool is_alias(const ir::Node& node) { return node.op == "reshape"; }
 
 bool walks_operands(const ir::Node& node) {
+  if (is_host_conv(node)) return true;
   if (node.op != "dot_general") return false;
   auto is_plain = [](Dtype d) { return !is_packed(d) && bits(d) >= 8; };
   return is_plain(node.inputs[0].type().dtype) && is_plain(node.types[0].dtype) &&

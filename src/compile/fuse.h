@@ -33,6 +33,6 @@ struct Fusion {
 Fusion fuse(std::span<const ir::Node* const> nodes, std::span<const ir::Value> kept);
 
 bool is_alias(const ir::Node& node);        // the same bytes under other dims: reshape
-bool walks_operands(const ir::Node& node);  // reads its operands at any strides: dot_general
+bool walks_operands(const ir::Node& node);  // reads its operands at any strides: dot_general, convolution
 
 }  // namespace trine::compile

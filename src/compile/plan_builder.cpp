@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "compile/collective.h"
+#include "compile/conv.h"
 #include "compile/native.h"
 #include "compile/tile_emit.h"
 #include "ops/evaluate.h"
@@ -80,11 +81,8 @@ Result<std::shared_ptr<const HostPlan>> PlanBuilder::build(std::span<const ir::V
   }
   place_outputs(results);
   place_temporaries(*plan_);
-  const std::vector<int> over = in_place_inputs(*plan_);
-  for (size_t i = 0; i < donations.size(); ++i) {
-    const int to = donations[i];
-    plan_->donations.push_back(to >= 0 && size_t(to) < over.size() && over[size_t(to)] == int(i) ? to : -1);
-  }
+  plan_->in_place = in_place_inputs(*plan_);
+  plan_->donations.assign(donations.begin(), donations.end());
   add_places();
   return std::shared_ptr<const HostPlan>(plan_);
 }
@@ -139,6 +137,7 @@ Result<Step> PlanBuilder::loop_step(const Unit& unit) {
 
 Result<Step> PlanBuilder::node_step(const ir::Node& node) {
   if (node.op == "case") return case_step(node);
+  if (is_host_conv(node)) return conv_step(node);
   if (walks_operands(node)) return dot_step(node);
   if (is_collective(node)) return Step{.what = TRY(collective_step(node)), .in = slots_of(node.inputs)};
   if (node.op == "dynamic_slice") return move_step(node, arch::MoveKind::slice);
@@ -187,6 +186,11 @@ SlotId PlanBuilder::copy_dense(const DotOperand& operand, const Dims& dims, cons
   const SlotId to = SlotId(plan_->slots.size() - 1);
   plan_->steps.push_back({.what = arch::TileStep{b.take()}, .in = {slot_of(operand.memory)}, .out = {to}});
   return to;
+}
+
+Step PlanBuilder::conv_step(const ir::Node& node) {
+  const DotOperand x = walked(node.inputs[0]), w = walked(node.inputs[1]);
+  return {.what = plan_conv(node, x.walk, w.walk), .in = {slot_of(x.memory), slot_of(w.memory)}};
 }
 
 Result<Step> PlanBuilder::dot_step(const ir::Node& node) {
@@ -252,8 +256,7 @@ Result<Step> PlanBuilder::while_step(const ir::Node& node) {
   arch::WhileStep loop;
   loop.cond = TRY(region_plan(cond, inputs_of(cond.params), cond.results));
   loop.body = TRY(region_plan(body, inputs_of(body.params), next));
-  const std::vector<int> over = in_place_inputs(*loop.body);
-  for (size_t i = 0; i < carried.size(); ++i) loop.in_place.push_back(over[i] == int(i));
+  for (size_t i = 0; i < carried.size(); ++i) loop.in_place.push_back(loop.body->in_place[i] == int(i));
   Step step{.what = std::move(loop), .in = slots_of(inputs_of(node.inputs))};
   for (uint32_t i : carried) step.out.push_back(slot_of(node.result(i)));
   for (uint32_t i : fixed) {

@@ -22,8 +22,7 @@ class PlanBuilder {
  public:
   explicit PlanBuilder(std::shared_ptr<const ir::Graph> graph) : graph_(std::move(graph)) {}
 
-  // inputs: what the plan is given, in order. nodes: what it computes, in order. results: what it gives. donations:
-  // per input the result that may take its memory; the plan says of which that can be done.
+  // inputs: what the plan is given, in order. nodes: what it computes, in order. results: what it gives.
   Result<std::shared_ptr<const arch::HostPlan>> build(std::span<const ir::Value> inputs,
                                                       std::span<const ir::Node* const> nodes,
                                                       std::span<const ir::Value> results,
@@ -36,6 +35,7 @@ class PlanBuilder {
   Result<arch::Step> step_for(const Unit& unit);
   Result<arch::Step> node_step(const ir::Node& node);
   Result<arch::Step> loop_step(const Unit& unit);
+  arch::Step conv_step(const ir::Node& node);
   Result<arch::Step> dot_step(const ir::Node& node);
   DotOperand walked(const ir::Value& value) const;
   arch::SlotId copy_dense(const DotOperand& operand, const Dims& dims, const std::vector<int64_t>& order);

@@ -22,31 +22,77 @@ SlotId base_of(const HostPlan& plan, SlotId id) {
   return id;
 }
 
-// The input a step may write its result over, or none.
-SlotId in_place_operand(const arch::Step& step) {
-  const auto* move = std::get_if<arch::MoveStep>(&step.what);
-  return move && move->kind == arch::MoveKind::update ? step.in[0] : arch::kNoSlot;
+struct Pair {
+  SlotId from = arch::kNoSlot, to = arch::kNoSlot;
+};
+
+// A loop may overwrite what it reads at the very elements it writes, if no later stage reads it again.
+void add_loop_pairs(const arch::Step& step, const arch::TileProgram& p, std::vector<Pair>& pairs) {
+  auto stages = [&](uint32_t operand, arch::TileOp op) {
+    std::pair<int, int> range{INT32_MAX, -1};
+    for (const arch::TileInsn& n : p.insns)
+      if (n.op == op && n.at == operand)
+        range = {std::min<int>(range.first, n.stage), std::max<int>(range.second, n.stage)};
+    return range;
+  };
+  for (size_t o = 0; o < step.out.size(); ++o) {
+    const uint32_t out = uint32_t(step.in.size() + o);
+    for (uint32_t i = 0; i < step.in.size(); ++i) {
+      arch::TileOperand same = p.operands[i];
+      same.output = true;
+      if (same != p.operands[out]) continue;
+      if (stages(i, arch::TileOp::load).second <= stages(out, arch::TileOp::store).first)
+        pairs.push_back({step.in[i], step.out[o]});
+    }
+  }
 }
 
-// Does nothing read the slot's bytes after step `at`, nor that step itself by another operand?
-bool is_last_use(const HostPlan& plan, SlotId base, size_t at) {
+// Inputs a step may write results over.
+std::vector<Pair> in_place_pairs(const arch::Step& step) {
+  std::vector<Pair> pairs;
+  if (const auto* move = std::get_if<arch::MoveStep>(&step.what); move && move->kind == arch::MoveKind::update)
+    pairs.push_back({step.in[0], step.out[0]});
+  if (const auto* loop = std::get_if<arch::TileStep>(&step.what)) add_loop_pairs(step, loop->program, pairs);
+  return pairs;
+}
+
+// Steps that first write and last read each memory, by base slot.
+struct Uses {
+  std::vector<size_t> first_write, last_read;
+
+  explicit Uses(const HostPlan& plan) : first_write(plan.slots.size(), SIZE_MAX), last_read(plan.slots.size(), 0) {
+    for (size_t i = 0; i < plan.steps.size(); ++i) {
+      for (SlotId id : plan.steps[i].in) last_read[base_of(plan, id)] = i;
+      for (SlotId id : plan.steps[i].out) {
+        size_t& first = first_write[base_of(plan, id)];
+        first = std::min(first, i);
+      }
+    }
+  }
+  void merge(SlotId from, SlotId to) {
+    first_write[to] = std::min(first_write[to], first_write[from]);
+    last_read[to] = std::max(last_read[to], last_read[from]);
+  }
+};
+
+// Does step `at` read the memory last, and by one operand alone?
+bool is_last_use(const HostPlan& plan, const Uses& uses, SlotId base, size_t at) {
   size_t here = 0;
   for (SlotId id : plan.steps[at].in) here += base_of(plan, id) == base;
-  if (here > 1) return false;
-  for (size_t i = at + 1; i < plan.steps.size(); ++i)
-    for (SlotId id : plan.steps[i].in)
-      if (base_of(plan, id) == base) return false;
-  return true;
+  return here == 1 && uses.last_read[base] == at;
 }
 
 // A temporary that its last reader can overwrite is the same memory as that step's result.
 void share_in_place(HostPlan& plan) {
+  Uses uses(plan);
   for (size_t i = 0; i < plan.steps.size(); ++i) {
-    const SlotId operand = in_place_operand(plan.steps[i]);
-    if (operand == arch::kNoSlot) continue;
-    const SlotId from = base_of(plan, operand), to = base_of(plan, plan.steps[i].out[0]);
-    if (plan.slots[from].kind != SlotKind::temporary || from == to || !is_last_use(plan, from, i)) continue;
-    plan.slots[from].same_as = to;
+    for (const Pair& pair : in_place_pairs(plan.steps[i])) {
+      const SlotId from = base_of(plan, pair.from), to = base_of(plan, pair.to);
+      if (plan.slots[from].kind != SlotKind::temporary || from == to || !is_last_use(plan, uses, from, i)) continue;
+      if (uses.first_write[to] < i) continue;  // another temporary has it
+      plan.slots[from].same_as = to;
+      uses.merge(from, to);
+    }
   }
 }
 
@@ -72,12 +118,17 @@ std::vector<Life> lives_of(const HostPlan& plan) {
 
 std::vector<int> in_place_inputs(const HostPlan& plan) {
   std::vector<int> over(plan.outputs.size(), -1);
+  const Uses uses(plan);
   for (size_t i = 0; i < plan.steps.size(); ++i) {
-    const SlotId operand = in_place_operand(plan.steps[i]);
-    if (operand == arch::kNoSlot) continue;
-    const arch::Slot &from = plan.slots[base_of(plan, operand)], &to = plan.slots[base_of(plan, plan.steps[i].out[0])];
-    if (from.kind == SlotKind::input && to.kind == SlotKind::output && is_last_use(plan, base_of(plan, operand), i))
-      over[to.index] = int(from.index);
+    for (const Pair& pair : in_place_pairs(plan.steps[i])) {
+      const SlotId base = base_of(plan, pair.from);
+      const arch::Slot &from = plan.slots[base], &to = plan.slots[base_of(plan, pair.to)];
+      const bool fits = from.kind == SlotKind::input && to.kind == SlotKind::output && from.bytes() == to.bytes() &&
+                        uses.first_write[base_of(plan, pair.to)] == i;
+      if (fits && over[to.index] < 0 && is_last_use(plan, uses, base, i) &&
+          std::find(over.begin(), over.end(), int(from.index)) == over.end())
+        over[to.index] = int(from.index);
+    }
   }
   return over;
 }

@@ -7,8 +7,8 @@
 #include <new>
 
 #include "base/text.h"
+#include "host/conv.h"
 #include "host/dot.h"
-#include "host/move.h"
 #include "host/prepared.h"
 #include "host/scratch.h"
 
@@ -83,8 +83,19 @@ class Run {
   Result<void> run(const arch::GemmStep* gemm, const PreparedStep& step) {
     return run_dot(*gemm, views(step.in), views(step.out), kept(step.in[1]));
   }
-  Result<void> run(const arch::MoveStep* move, const PreparedStep& step) {
-    run_move(*move, views(step.in), views(step.out));
+  Result<void> run(const arch::ConvStep* conv, const PreparedStep& step) {
+    return run_conv(*conv, views(step.in), views(step.out)[0]);
+  }
+  Result<void> run(const Move& move, const PreparedStep& step) {
+    std::array<void*, 16> few;
+    std::vector<void*> many;
+    std::span<void*> in = std::span(few).first(std::min(few.size(), step.in.size()));
+    if (step.in.size() > few.size()) {
+      many.resize(step.in.size());
+      in = many;
+    }
+    for (size_t i = 0; i < step.in.size(); ++i) in[i] = data(step.in[i]);
+    move.run(in, data(step.out[0]));
     return {};
   }
   Result<void> run(const arch::CopyStep&, const PreparedStep& step) {

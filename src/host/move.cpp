@@ -13,16 +13,12 @@ namespace {
 
 constexpr int64_t kParallelBytes = 1 << 20;  // below, sharing out costs more than copying
 
-struct Loop {
-  int64_t count = 0, to = 0, from = 0;  // strides in bytes
-};
-
-// Dims merged where both sides go on evenly, outermost first; the last is contiguous when both strides are one.
-std::vector<Loop> loops_of(const BoxSide& to, const BoxSide& from, const Dims& dims, int64_t size) {
-  std::vector<Loop> out;
+// Dims merged where both sides go on evenly, outermost first.
+std::vector<MoveLoop> loops_of(const Dims& to, const Dims& from, const Dims& dims, int64_t size) {
+  std::vector<MoveLoop> out;
   for (size_t d = 0; d < dims.size(); ++d) {
     if (dims[d] == 1) continue;
-    Loop next{dims[d], to.strides[d] * size, from.strides[d] * size};
+    MoveLoop next{dims[d], to[d] * size, from[d] * size};
     if (!out.empty() && out.back().to == next.to * next.count && out.back().from == next.from * next.count) {
       next.count *= out.back().count;
       out.back() = next;
@@ -34,11 +30,11 @@ std::vector<Loop> loops_of(const BoxSide& to, const BoxSide& from, const Dims& d
 }
 
 template <class T>
-void copy_units(std::byte* to, const std::byte* from, const Loop& loop) {
+void copy_units(std::byte* to, const std::byte* from, const MoveLoop& loop) {
   for (int64_t i = 0; i < loop.count; ++i) std::memcpy(to + i * loop.to, from + i * loop.from, sizeof(T));
 }
 
-void copy_row(std::byte* to, const std::byte* from, const Loop& loop, size_t size) {
+void copy_row(std::byte* to, const std::byte* from, const MoveLoop& loop, size_t size) {
   if (loop.to == int64_t(size) && loop.from == int64_t(size)) {
     std::memcpy(to, from, size_t(loop.count) * size);
     return;
@@ -57,7 +53,7 @@ void copy_row(std::byte* to, const std::byte* from, const Loop& loop, size_t siz
   }
 }
 
-void copy_loops(std::byte* to, const std::byte* from, std::span<const Loop> loops, size_t size) {
+void copy_loops(std::byte* to, const std::byte* from, std::span<const MoveLoop> loops, size_t size) {
   if (loops.empty()) {
     std::memcpy(to, from, size);
   } else if (loops.size() == 1) {
@@ -68,103 +64,105 @@ void copy_loops(std::byte* to, const std::byte* from, std::span<const Loop> loop
   }
 }
 
-BoxSide whole(const TensorView& v) { return {v.as<std::byte>(), row_major_strides(v.dims)}; }
+void copy_box(std::byte* to, const std::byte* from, std::span<const MoveLoop> loops, size_t size) {
+  int64_t bytes = int64_t(size);
+  for (const MoveLoop& l : loops) bytes *= l.count;
+  if (bytes < kParallelBytes || loops.size() < 2) return copy_loops(to, from, loops, size);
+  const int64_t each = std::max<int64_t>(1, bytes / loops[0].count);
+  parallel_for(loops[0].count, std::max<int64_t>(1, kParallelBytes / 4 / each), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      copy_loops(to + i * loops[0].to, from + i * loops[0].from, loops.subspan(1), size);
+  });
+}
 
-int64_t read_int(const TensorView& v) {
-  return dispatch_element(v.dtype, [&](auto element) -> int64_t {
+int64_t read_int(Dtype dtype, const void* data) {
+  if (dtype == Dtype::s32) return *static_cast<const int32_t*>(data);
+  return dispatch_element(dtype, [&](auto element) -> int64_t {
     using E = decltype(element);
     if constexpr (E::kIsInteger) {
-      return int64_t(E::load(*v.as<const typename E::Storage>()));
+      return int64_t(E::load(*static_cast<const typename E::Storage*>(data)));
     } else {
       return 0;
     }
   });
 }
 
-// Where the box begins, in bytes: each start moved so that the box lies inside.
-int64_t start_of(const TensorView& x, const Dims& box, std::span<const TensorView> starts) {
-  const Dims strides = row_major_strides(x.dims);
-  int64_t at = 0;
-  for (size_t d = 0; d < x.dims.size(); ++d)
-    at += std::clamp<int64_t>(read_int(starts[d]), 0, x.dims[d] - box[d]) * strides[d];
-  return at * bytes(x.dtype);
-}
-
-void concatenate(int64_t dim, std::span<const TensorView> in, const TensorView& out) {
-  BoxSide to = whole(out);
-  for (const TensorView& part : in) {
-    copy_box(to, whole(part), part.dims, size_t(bytes(out.dtype)));
-    to.data += part.dims[size_t(dim)] * to.strides[size_t(dim)] * bytes(out.dtype);
-  }
-}
-
-void fill(const TensorView& out, const TensorView& value) {
-  const size_t size = size_t(bytes(out.dtype)), all = out.bytes();
+void fill(std::byte* to, size_t all, const void* value, size_t size) {
   if (all == 0) return;
-  auto* p = out.as<std::byte>();
-  std::memcpy(p, value.data, size);
-  for (size_t done = size; done < all; done *= 2) std::memcpy(p + done, p, std::min(done, all - done));
-}
-
-// Elements of x that stay inside the result, as one box on either side.
-void pad(const arch::MoveStep& step, const TensorView& x, const TensorView& value, const TensorView& out) {
-  fill(out, value);
-  BoxSide to = whole(out), from = whole(x);
-  Dims box = x.dims;
-  const int64_t size = bytes(out.dtype);
-  for (size_t d = 0; d < box.size(); ++d) {
-    const int64_t step_by = step.gaps[d] + 1, low = step.low[d];
-    const int64_t first = low < 0 ? (-low + step_by - 1) / step_by : 0;  // the first element at index 0 or later
-    const int64_t room = out.dims[d] - 1 - low;                          // the last one's index, before division
-    const int64_t last = room < 0 ? -1 : std::min(x.dims[d] - 1, room / step_by);
-    box[d] = std::max<int64_t>(0, last - first + 1);
-    from.data += first * from.strides[d] * size;
-    to.data += (low + first * step_by) * to.strides[d] * size;
-    to.strides[d] *= step_by;
-  }
-  if (element_count(box) > 0) copy_box(to, from, box, size_t(size));
+  std::memcpy(to, value, size);
+  for (size_t done = size; done < all; done *= 2) std::memcpy(to + done, to, std::min(done, all - done));
 }
 
 }  // namespace
 
-void copy_box(const BoxSide& to, const BoxSide& from, const Dims& dims, size_t size) {
-  const int64_t elements = element_count(dims);
-  if (elements == 0) return;
-  const std::vector<Loop> loops = loops_of(to, from, dims, int64_t(size));
-  if (elements * int64_t(size) < kParallelBytes || loops.size() < 2) {
-    copy_loops(to.data, from.data, loops, size);
+Move::Move(const arch::MoveStep& step, std::span<const arch::Slot* const> in, const arch::Slot& out)
+    : kind_(step.kind), size_(size_t(bytes(out.dtype))), all_(out.bytes()), is_empty_(out.bytes() == 0) {
+  const Dims to = row_major_strides(out.dims);
+  const int64_t size = int64_t(size_);
+  if (kind_ == arch::MoveKind::concatenate) {
+    int64_t at = 0;
+    for (const arch::Slot* part : in) {
+      part_at_.push_back(at * to[size_t(step.dim)] * size);
+      parts_.push_back(loops_of(to, row_major_strides(part->dims), part->dims, size));
+      if (part->bytes() == 0) parts_.back() = {{0, 0, 0}};
+      at += part->dims[size_t(step.dim)];
+    }
     return;
   }
-  const int64_t each = elements / loops[0].count * int64_t(size);
-  parallel_for(loops[0].count, std::max<int64_t>(1, kParallelBytes / 4 / std::max<int64_t>(1, each)),
-               [&](int64_t begin, int64_t end) {
-                 Loop part = loops[0];
-                 part.count = end - begin;
-                 std::vector<Loop> here = loops;
-                 here[0] = part;
-                 copy_loops(to.data + begin * part.to, from.data + begin * part.from, here, size);
-               });
+  const Dims from = row_major_strides(in[0]->dims);
+  if (kind_ == arch::MoveKind::pad) {
+    // Elements of x that stay inside the result are one box on either side.
+    Dims box = in[0]->dims, wide = to;
+    for (size_t d = 0; d < box.size(); ++d) {
+      const int64_t by = step.gaps[d] + 1, low = step.low[d];
+      const int64_t first = low < 0 ? (-low + by - 1) / by : 0;  // the first element at index 0 or later
+      const int64_t room = out.dims[d] - 1 - low;
+      const int64_t last = room < 0 ? -1 : std::min(in[0]->dims[d] - 1, room / by);
+      box[d] = std::max<int64_t>(0, last - first + 1);
+      from_at_ += first * from[d] * size;
+      to_at_ += (low + first * by) * to[d] * size;
+      wide[d] = to[d] * by;
+    }
+    loops_ = loops_of(wide, from, box, size);
+    if (element_count(box) == 0) loops_ = {{0, 0, 0}};
+    return;
+  }
+  const bool is_slice = kind_ == arch::MoveKind::slice;
+  const arch::Slot& box = is_slice ? out : *in[1];
+  const Dims &whole = in[0]->dims, box_strides = row_major_strides(box.dims);
+  loops_ = is_slice ? loops_of(box_strides, from, box.dims, size) : loops_of(from, box_strides, box.dims, size);
+  if (box.bytes() == 0) loops_ = {{0, 0, 0}};
+  for (size_t d = 0; d < whole.size(); ++d)
+    starts_.push_back({in[d + (is_slice ? 1 : 2)]->dtype, whole[d] - box.dims[d], from[d] * size});
 }
 
-void run_move(const arch::MoveStep& step, std::span<const TensorView> in, std::span<const TensorView> out) {
-  const TensorView& to = out[0];
-  const size_t size = size_t(bytes(to.dtype));
-  switch (step.kind) {
-    case arch::MoveKind::slice: {
-      BoxSide from = whole(in[0]);
-      from.data += start_of(in[0], to.dims, in.subspan(1));
-      return copy_box(whole(to), from, to.dims, size);
-    }
+// Where the box begins, in bytes: each start moved so that the box lies inside.
+int64_t Move::start(std::span<void* const> in) const {
+  int64_t at = 0;
+  for (size_t d = 0; d < starts_.size(); ++d)
+    at += std::clamp<int64_t>(read_int(starts_[d].dtype, in[d]), 0, starts_[d].most) * starts_[d].stride;
+  return at;
+}
+
+void Move::run(std::span<void* const> in, void* out) const {
+  if (is_empty_) return;
+  auto* to = static_cast<std::byte*>(out);
+  const auto* from = static_cast<const std::byte*>(in[0]);
+  switch (kind_) {
+    case arch::MoveKind::slice:
+      return copy_box(to, from + start(in.subspan(1)), loops_, size_);
     case arch::MoveKind::update: {
-      if (to.data != in[0].data) copy_box(whole(to), whole(in[0]), to.dims, size);
-      BoxSide at = whole(to);
-      at.data += start_of(to, in[1].dims, in.subspan(2));
-      return copy_box(at, whole(in[1]), in[1].dims, size);
+      const MoveLoop rows{int64_t(all_ / size_), int64_t(size_), int64_t(size_)};
+      if (to != from) copy_box(to, from, {&rows, 1}, size_);
+      return copy_box(to + start(in.subspan(2)), static_cast<const std::byte*>(in[1]), loops_, size_);
     }
     case arch::MoveKind::concatenate:
-      return concatenate(step.dim, in, to);
+      for (size_t i = 0; i < parts_.size(); ++i)
+        copy_box(to + part_at_[i], static_cast<const std::byte*>(in[i]), parts_[i], size_);
+      return;
     case arch::MoveKind::pad:
-      return pad(step, in[0], in[1], to);
+      fill(to, all_, in[1], size_);
+      return copy_box(to + to_at_, from + from_at_, loops_, size_);
   }
 }
 

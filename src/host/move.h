@@ -1,19 +1,40 @@
 // Boxes of elements copied between dense tensors: dynamic slices and updates, concatenation, padding.
 #pragma once
 
+#include <cstddef>
 #include <span>
+#include <vector>
 
 #include "arch/plan/plan.h"
 
 namespace trine::host {
 
-void run_move(const arch::MoveStep& step, std::span<const TensorView> in, std::span<const TensorView> out);
-
-// One box: `dims` elements of `size` bytes each, strides in elements of either side.
-struct BoxSide {
-  std::byte* data = nullptr;
-  Dims strides = {};
+// One dim of a copy, or several that lie evenly on both sides; strides in bytes.
+struct MoveLoop {
+  int64_t count = 0, to = 0, from = 0;
 };
-void copy_box(const BoxSide& to, const BoxSide& from, const Dims& dims, size_t size);
+
+// A step with its loops worked out, for runs that only have pointers. Small boxes cost a few dozen nanoseconds.
+class Move {
+ public:
+  Move(const arch::MoveStep& step, std::span<const arch::Slot* const> in, const arch::Slot& out);
+  void run(std::span<void* const> in, void* out) const;
+
+ private:
+  struct Start {
+    Dtype dtype = Dtype::s32;
+    int64_t most = 0, stride = 0;  // of the box's place; stride in bytes
+  };
+  int64_t start(std::span<void* const> in) const;
+
+  arch::MoveKind kind_;
+  size_t size_ = 0, all_ = 0;  // bytes of an element, and of the whole result
+  std::vector<Start> starts_;
+  std::vector<MoveLoop> loops_;  // of the box
+  std::vector<std::vector<MoveLoop>> parts_;
+  std::vector<int64_t> part_at_;     // concatenate: bytes
+  int64_t to_at_ = 0, from_at_ = 0;  // pad: bytes
+  bool is_empty_ = false;
+};
 
 }  // namespace trine::host

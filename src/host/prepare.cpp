@@ -9,10 +9,18 @@ namespace {
 using What = decltype(PreparedStep::what);
 
 struct Ready {
+  const arch::HostPlan& plan;
+  const arch::Step& around;
+
   Result<What> operator()(const arch::CallStep& step) const { return What(&step); }
   Result<What> operator()(const arch::TileStep& step) const { return What(TRY(prepare(step.program))); }
   Result<What> operator()(const arch::GemmStep& step) const { return What(&step); }
-  Result<What> operator()(const arch::MoveStep& step) const { return What(&step); }
+  Result<What> operator()(const arch::ConvStep& step) const { return What(&step); }
+  Result<What> operator()(const arch::MoveStep& step) const {
+    std::vector<const arch::Slot*> in;
+    for (arch::SlotId id : around.in) in.push_back(&plan.slots[id]);
+    return What(Move(step, in, plan.slots[around.out[0]]));
+  }
   Result<What> operator()(const arch::CopyStep& step) const { return What(step); }
   Result<What> operator()(const arch::WhileStep& step) const {
     return What(PreparedLoop{step.in_place, TRY(prepare(step.cond)), TRY(prepare(step.body))});
@@ -44,7 +52,7 @@ std::vector<Place> places(const arch::HostPlan& plan, const std::vector<arch::Sl
 Result<std::shared_ptr<const Prepared>> prepare(std::shared_ptr<const arch::HostPlan> plan) {
   auto out = std::make_shared<Prepared>();
   for (const arch::Step& step : plan->steps) {
-    auto what = std::visit(Ready{}, step.what);
+    auto what = std::visit(Ready{*plan, step}, step.what);
     if (!what) return fail(what.error().code, what.error().message, plan->places[step.where]);
     out->steps.push_back({*std::move(what), places(*plan, step.in), places(*plan, step.out), step.where});
   }

@@ -7,6 +7,7 @@
 
 #include "arch/plan/plan.h"
 #include "host/kept.h"
+#include "host/move.h"
 #include "host/tile.h"
 
 namespace trine::host {
@@ -32,7 +33,7 @@ struct PreparedCase {
 };
 
 struct PreparedStep {
-  std::variant<const arch::CallStep*, TileKernel, const arch::GemmStep*, const arch::MoveStep*, arch::CopyStep,
+  std::variant<const arch::CallStep*, TileKernel, const arch::GemmStep*, const arch::ConvStep*, Move, arch::CopyStep,
                PreparedLoop, PreparedCase, const arch::CollectiveStep*>
       what;
   std::vector<Place> in = {}, out = {};

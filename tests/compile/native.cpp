@@ -140,6 +140,12 @@ static const Case kCases[] = {
   %2 = multiply %0, %1 : c64[4]
   %3 = add %2, %0 : c64[4]
   return %3 })"},
+    {"a convolution with everything", 1, 64, R"((%0: f32[2,4,9,7], %1: f32[3,2,2,6]) {
+  %2 = convolution %0, %1 {batch_group_count = 1, feature_group_count = 2, input_batch = 0, input_feature = 1, input_spatial = [2, 3], kernel_input_feature = 1, kernel_output_feature = 3, kernel_spatial = [0, 2], lhs_dilation = [2, 1], output_batch = 0, output_feature = 3, output_spatial = [1, 2], padding = [1, 2, 0, 3], rhs_dilation = [1, 2], window_reversal = [1, 0], window_strides = [1, 2]} : f32[2,18,4,6]
+  return %2 })"},
+    {"a convolution's gradient by batch groups", 1, 64, R"((%0: f32[4,5,5,3], %1: f32[2,2,3,4]) {
+  %2 = convolution %0, %1 {batch_group_count = 2, feature_group_count = 1, input_batch = 0, input_feature = 3, input_spatial = [1, 2], kernel_input_feature = 2, kernel_output_feature = 3, kernel_spatial = [0, 1], lhs_dilation = [1, 1], output_batch = 0, output_feature = 1, output_spatial = [2, 3], padding = [0, 0, 1, -1], rhs_dilation = [1, 1], window_reversal = [0, 0], window_strides = [1, 1]} : f32[2,4,4,4]
+  return %2 })"},
     {"nothing at all", 1, 0, R"((%0: f32[0,4]) {
   %1 = negate %0 : f32[0,4]
   %2 = constant {value = f32[] x00000000} : f32[]

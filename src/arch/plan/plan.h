@@ -65,6 +65,24 @@ struct GemmStep {
   std::vector<Batch> batch = {};  // outermost first
 };
 
+// A convolution: in[0] is x, in[1] the kernel w. Strides in elements. Groups are independent: channels of x (feature
+// groups) or items of the batch (batch groups), with their own part of w and y.
+struct ConvStep {
+  struct Spatial {
+    int64_t in = 1, kernel = 1, out = 1;  // sizes
+    int64_t step = 1, low = 0;            // of the window; elements of padding before the first
+    int64_t in_dilation = 1, kernel_dilation = 1;
+    bool reversed = false;
+    int64_t x = 0, w = 0, y = 0;  // strides
+  };
+  std::vector<Spatial> spatial = {};
+  int64_t batch = 1, in_channels = 1, out_channels = 1, groups = 1;  // channels and batch of one group
+  int64_t x_offset = 0, w_offset = 0;
+  int64_t x_batch = 0, x_channel = 0, x_group = 0;
+  int64_t w_in = 0, w_out = 0, w_group = 0;
+  int64_t y_batch = 0, y_channel = 0, y_group = 0;
+};
+
 enum class MoveKind : uint8_t {
   slice,        // in: x, a start per dim; the box of out's dims at the starts, moved inside x
   update,       // in: x, a box, a start per dim; x with the box at the starts. out may be x's memory
@@ -118,7 +136,8 @@ struct CollectiveStep {
 };
 
 struct Step {
-  std::variant<CallStep, TileStep, GemmStep, MoveStep, CopyStep, WhileStep, CaseStep, CollectiveStep> what = CopyStep{};
+  std::variant<CallStep, TileStep, GemmStep, ConvStep, MoveStep, CopyStep, WhileStep, CaseStep, CollectiveStep> what =
+      CopyStep{};
   std::vector<SlotId> in = {}, out = {};
   uint32_t where = 0;  // HostPlan::places
 };
@@ -128,7 +147,8 @@ struct HostPlan {
   std::vector<Step> steps = {};
   std::vector<SlotId> inputs = {}, outputs = {};
   std::vector<Tensor> constants = {};
-  std::vector<int> donations = {};  // per input: the output that may take its memory, or -1
+  std::vector<int> donations = {};  // per input: the output that is given its memory, or -1; may be shorter
+  std::vector<int> in_place = {};   // per output: the input over whose memory it may be written, or -1
   std::vector<std::string> places = {""};
   int64_t arena_bytes = 0;
   double flops = 0;        // a rough count, to decide whether to run inline
