@@ -18,7 +18,9 @@ constexpr int64_t kTasksPerThread = 4;                   // so that a thread tha
 constexpr int64_t kSharedBytes = int64_t{16} << 20;      // of packed A at a time
 constexpr int64_t kDepthLong = 8192, kDepthPart = 4096;  // steps: longer sums are packed in parts
 constexpr int64_t kSplitTiles = 384;                     // groups x panels; results this small split a long depth
-constexpr int64_t kInlineWork = int64_t{1} << 18;        // multiply-adds not worth a second thread
+constexpr int64_t kPanelBytes =
+    (kDepthBlock + 1) * kStepBytes;                // of a block; one step more keeps panels off one L1 set
+constexpr int64_t kInlineWork = int64_t{1} << 18;  // multiply-adds not worth a second thread
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -73,7 +75,7 @@ struct Task {
         row0(run.groups.row(g0)),
         col0(p0 * run.width),
         cols(std::min(p1 * run.width, run.w.n) - col0),
-        b_bytes(run.all_b ? 0 : (p1 - p0) * kDepthBlock * kStepBytes),
+        b_bytes(run.all_b ? 0 : (p1 - p0) * kPanelBytes),
         a_bytes(run.all_a ? 0 : kBlockGroups * kRowsMax * kDepthBlock * run.unit),
         scratch(size_t(b_bytes + a_bytes + (run.sums ? 0 : (run.groups.row(g1) - row0) * cols * run.unit))),
         tile(run.sums ? run.sums + (row0 * run.sums_ld + col0) * run.unit : scratch.as() + b_bytes + a_bytes),
@@ -86,9 +88,7 @@ struct Task {
       for (int64_t gb = g0; gb < g1; gb += kBlockGroups) {
         const int64_t ge = std::min(gb + kBlockGroups, g1);
         find_a(gb, ge, d, steps);
-        for (int64_t p = p0; p < p1; ++p) {
-          for (int64_t g = gb; g < ge; ++g) multiply_one(g, p, steps, d > 0 || !run.part.first);
-        }
+        for (int64_t p = p0; p < p1; ++p) multiply_panel(p, ge - gb, steps, d > 0 || !run.part.first);
         if (d + steps == run.depth() && run.part.last) {
           const int64_t row = run.groups.row(gb);
           finish_tile(run.w.out, run.w.family, at(row, col0), ld, row, run.groups.row(ge) - row, col0, cols);
@@ -108,36 +108,50 @@ struct Task {
       return;
     }
     b = scratch.as();
-    b_stride = kDepthBlock * kStepBytes;
-    for (int64_t p = p0; p < p1; ++p) {
-      std::byte* to = scratch.as() + (p - p0) * b_stride;
-      if (const PackedMatrix* packed = run.w.packed_b) {
+    b_stride = kPanelBytes;
+    if (const PackedMatrix* packed = run.w.packed_b) {
+      for (int64_t p = p0; p < p1; ++p) {
         const std::byte* from = packed->panel(run.w.packed_item, p) + (run.part.begin + d) * packed->step_bytes();
-        packed->widen(from, steps, to, run.w.simd);
-      } else {
-        run.fill_b(p, d, steps, to);
+        packed->widen(from, steps, scratch.as() + (p - p0) * b_stride, run.w.simd);
       }
+      return;
     }
+    if (run.w.b.fill_rows) {
+      return run.w.b.fill_rows(run.w.b.ctx, col0, cols, run.part.begin + d, steps, scratch.as(), kPanelBytes);
+    }
+    for (int64_t p = p0; p < p1; ++p) run.fill_b(p, d, steps, scratch.as() + (p - p0) * b_stride);
   }
 
   void find_a(int64_t gb, int64_t ge, int64_t d, int64_t steps) {
     for (int64_t g = gb; g < ge; ++g) {
-      const int64_t row = run.groups.row(g);
+      const int64_t row = run.groups.row(g), height = run.height_of(g);
+      const std::byte* data = nullptr;
       if (run.all_a) {
-        const int64_t before = (row - run.groups.row(run.all_a_group)) * run.depth() + d * run.height_of(g);
-        a[g - gb] = run.all_a + before * run.unit;
+        data = run.all_a + ((row - run.groups.row(run.all_a_group)) * run.depth() + d * height) * run.unit;
       } else {
         std::byte* to = scratch.as() + b_bytes + (row - run.groups.row(gb)) * kDepthBlock * run.unit;
         run.fill_a(g, d, steps, to);
-        a[g - gb] = to;
+        data = to;
       }
+      a[g - gb] = {data, row, height};
     }
   }
 
-  void multiply_one(int64_t g, int64_t p, int64_t steps, bool add) const {
-    multiply(run.kernels, run.w.family, a[(g - g0) % kBlockGroups], b + (p - p0) * b_stride, steps, run.height_of(g),
-             run.cols_of(p), at(run.groups.row(g), p * run.width), ld, add);
+  // All groups of the block; together they fetch the panel that comes next.
+  void multiply_panel(int64_t p, int64_t count, int64_t steps, bool add) const {
+    const std::byte* panel = b + (p - p0) * b_stride;
+    const int64_t cols_here = run.cols_of(p), stride = ceil_div(kStepBytes, count);
+    for (int64_t g = 0; g < count; ++g) {
+      const Ahead ahead{panel + b_stride + g * stride * steps, stride};
+      multiply(run.kernels, run.w.family, a[g].data, panel, steps, a[g].height, cols_here, at(a[g].row, p * run.width),
+               ld, add, ahead);
+    }
   }
+
+  struct Group {
+    const std::byte* data = nullptr;
+    int64_t row = 0, height = 0;
+  };
 
   const Run& run;
   const int64_t g0, g1, p0, p1;
@@ -148,7 +162,7 @@ struct Task {
   const int64_t ld;
   const std::byte* b = nullptr;  // this block of depth, and bytes from panel to panel
   int64_t b_stride = 0;
-  const std::byte* a[kBlockGroups] = {};
+  Group a[kBlockGroups] = {};
 };
 
 // Cuts the result into tasks of `block` groups by `chunk` panels.
@@ -182,6 +196,19 @@ void run_sharing_a(Run& run, int64_t block, int64_t chunk) {
   }
 }
 
+void pack_all_b(const Run& run, std::byte* to) {
+  const PanelSource& source = run.w.b;
+  const int64_t panel_bytes = run.depth() * kStepBytes;
+  parallel_for(run.panels, kChunkPanels, [&](int64_t begin, int64_t end) {
+    for (int64_t p = begin; p < end; ++p) {
+      if (!source.fill_rows) run.fill_b(p, 0, run.depth(), to + p * panel_bytes);
+    }
+    if (!source.fill_rows) return;
+    const int64_t lane = begin * run.width, lanes = std::min(end * run.width, run.w.n) - lane;
+    source.fill_rows(source.ctx, lane, lanes, run.part.begin, run.depth(), to + begin * panel_bytes, panel_bytes);
+  });
+}
+
 void run_part(Run& run) {
   const PackedMatrix* packed = run.w.packed_b;
   const int64_t wanted = pool_threads() * kTasksPerThread;
@@ -196,9 +223,7 @@ void run_part(Run& run) {
   const int64_t panel_bytes = run.depth() * kStepBytes;
   Scratch memory(packed ? 1 : size_t(run.panels * panel_bytes));
   if (!packed) {
-    parallel_for(run.panels, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t p = begin; p < end; ++p) run.fill_b(p, 0, run.depth(), memory.as() + p * panel_bytes);
-    });
+    pack_all_b(run, memory.as());
     run.all_b = memory.as();
     run.all_b_depth = run.depth();
   }

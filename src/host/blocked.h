@@ -53,6 +53,6 @@ void finish_tile(const TileOut& out, Family family, std::byte* tile, int64_t ld,
                  int64_t col0, int64_t cols);
 // One group of `rows` rows times one panel, of which `cols` columns are wanted.
 void multiply(const MicroKernels& kernels, Family family, const void* a, const void* b, int64_t depth, int64_t rows,
-              int64_t cols, std::byte* c, int64_t ld, bool add);
+              int64_t cols, std::byte* c, int64_t ld, bool add, Ahead ahead);
 
 }  // namespace trine::host

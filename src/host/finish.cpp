@@ -87,12 +87,12 @@ void finish_tile(const TileOut& out, Family family, std::byte* tile, int64_t ld,
 }
 
 void multiply(const MicroKernels& kernels, Family family, const void* a, const void* b, int64_t depth, int64_t rows,
-              int64_t cols, std::byte* c, int64_t ld, bool add) {
+              int64_t cols, std::byte* c, int64_t ld, bool add, Ahead ahead) {
   const int64_t width = panel_width(family), unit = row(family).unit;
-  if (cols == width) return kernels.rows[rows](a, b, depth, c, ld, add);
+  if (cols == width) return kernels.rows[rows](a, b, depth, c, ld, add, ahead);
   alignas(64) std::byte edge[kRowsMax * kStepBytes] = {};
   for (int64_t r = 0; add && r < rows; ++r) std::memcpy(edge + r * kStepBytes, c + r * ld * unit, size_t(cols * unit));
-  kernels.rows[rows](a, b, depth, edge, width, add);
+  kernels.rows[rows](a, b, depth, edge, width, add, ahead);
   for (int64_t r = 0; r < rows; ++r) std::memcpy(c + r * ld * unit, edge + r * kStepBytes, size_t(cols * unit));
 }
 

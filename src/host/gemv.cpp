@@ -9,8 +9,9 @@ namespace trine::host {
 
 namespace {
 
-constexpr int64_t kRows = 8;        // more rows are bound by arithmetic and take the blocked path
-constexpr int64_t kTaskPanels = 4;  // of f32 64 columns
+constexpr int64_t kRows = 8;          // more rows are bound by arithmetic and take the blocked path
+constexpr int64_t kTaskPanels = 4;    // of f32 64 columns
+constexpr int64_t kNearBytes = 1024;  // how far a lone group fetches ahead; several fetch the next block together
 
 // The kernel that reads the panels as they are; formats without one are widened into L1 first.
 struct Reader {
@@ -19,12 +20,10 @@ struct Reader {
 };
 Reader reader_of(const PackedMatrix& b) {
   switch (b.dtype()) {
-    case Dtype::f32:
-      return {PanelFormat::f32_stream, false};
     case Dtype::bf16:
-      return {PanelFormat::bf16_stream, false};
+      return {PanelFormat::bf16, false};
     case Dtype::f16:
-      return {PanelFormat::f16_stream, false};
+      return {PanelFormat::f16, false};
     default:
       return {format_of(b.family()), !b.is_wide()};
   }
@@ -49,14 +48,16 @@ struct Gemv {
   void panel(int64_t p, std::byte* tile, int64_t ld, std::byte* wide) const {
     const PackedMatrix& b = *w.packed_b;
     const std::byte* from = b.panel(w.packed_item, p) + w.begin * b.step_bytes();
-    const int64_t cols = std::min(width, w.n - p * width);
+    const int64_t cols = std::min(width, w.n - p * width), stride = b.step_bytes() / groups.count;
     for (int64_t d = 0; d < w.depth; d += kDepthBlock, from += kDepthBlock * b.step_bytes()) {
       const int64_t steps = std::min(kDepthBlock, w.depth - d);
       if (reader.widens) b.widen(from, steps, wide, w.simd);
       for (int64_t g = 0; g < groups.count; ++g) {
         const int64_t row = groups.row(g), rows = groups.row(g + 1) - row;
+        const int64_t far = groups.count == 1 ? kNearBytes : kDepthBlock * b.step_bytes();
+        const Ahead ahead{from + far + g * steps / groups.count * b.step_bytes(), stride};
         multiply(kernels, w.family, a.as() + (row * w.depth + d * rows) * unit, reader.widens ? wide : from, steps,
-                 rows, cols, tile + row * ld * unit, ld, d > 0);
+                 rows, cols, tile + row * ld * unit, ld, d > 0, ahead);
       }
     }
   }

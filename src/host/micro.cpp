@@ -72,7 +72,7 @@ struct Complex {
 };
 
 template <class T, int R>
-void kernel(const void* a_, const void* b_, int64_t depth, void* c_, int64_t ld, bool add) {
+void kernel(const void* a_, const void* b_, int64_t depth, void* c_, int64_t ld, bool add, Ahead) {
   auto* a = static_cast<const typename T::A*>(a_);
   auto* b = static_cast<const typename T::Stored*>(b_);
   auto* c = static_cast<typename T::Sum*>(c_);
@@ -90,11 +90,11 @@ constexpr MicroKernels kernels() {
   return {{nullptr, kernel<T, 1>, kernel<T, 2>, kernel<T, 3>, kernel<T, 4>, kernel<T, 5>, kernel<T, 6>}};
 }
 
-constexpr MicroKernels kPortable[] = {kernels<Floats<Dtype::f32>>(),  kernels<Pairs>(),
-                                      kernels<Same<double>>(),        kernels<Same<uint32_t>>(),
-                                      kernels<Same<uint64_t>>(),      kernels<Complex<float>>(),
-                                      kernels<Complex<double>>(),     kernels<Floats<Dtype::f32>>(),
-                                      kernels<Floats<Dtype::bf16>>(), kernels<Floats<Dtype::f16>>()};
+constexpr MicroKernels kPortable[] = {kernels<Floats<Dtype::f32>>(), kernels<Pairs>(),
+                                      kernels<Same<double>>(),       kernels<Same<uint32_t>>(),
+                                      kernels<Same<uint64_t>>(),     kernels<Complex<float>>(),
+                                      kernels<Complex<double>>(),    kernels<Floats<Dtype::bf16>>(),
+                                      kernels<Floats<Dtype::f16>>()};
 
 }  // namespace
 

@@ -45,14 +45,19 @@ constexpr int64_t depth_steps(Family family, int64_t k) {
   return (k + row(family).elements - 1) / row(family).elements;
 }
 
-// What the kernel reads B as: a family's own format or, prefetching because B comes from memory and is used once,
-// floats as they are stored.
-enum class PanelFormat : uint8_t { floats, pairs, f64, int32, int64, c64, c128, f32_stream, bf16_stream, f16_stream };
+// What the kernel reads B as: a family's own format, or floats as they are stored.
+enum class PanelFormat : uint8_t { floats, pairs, f64, int32, int64, c64, c128, bf16, f16 };
 constexpr PanelFormat format_of(Family family) { return PanelFormat(family); }
+
+// What the next calls will read: `stride` bytes a step are fetched into L2 on the way. Any address will do.
+struct Ahead {
+  const void* from = nullptr;
+  int64_t stride = 0;
+};
 
 // c[r][j] = sum over d of a[d][r] * b[d][j] for the columns j of a panel, or += with `add`; `ld` is c's row stride in
 // elements.
-using MicroKernel = void (*)(const void* a, const void* b, int64_t depth, void* c, int64_t ld, bool add);
+using MicroKernel = void (*)(const void* a, const void* b, int64_t depth, void* c, int64_t ld, bool add, Ahead ahead);
 struct MicroKernels {
   MicroKernel rows[kRowsMax + 1] = {};  // by number of rows; [0] is null
 };

@@ -14,13 +14,10 @@
 namespace trine::host {
 namespace {
 
-constexpr int64_t kAheadBytes = 1024;  // how far streaming kernels prefetch
-
 struct F32 {
   using Unit = float;
   using Vector = __m256;
   static constexpr int64_t kBytes = 64;  // of a step of B
-  static constexpr bool kStream = false;
   static Vector zero() { return _mm256_setzero_ps(); }
   static Vector load(const char* b, int half) { return _mm256_loadu_ps(reinterpret_cast<const float*>(b) + 8 * half); }
   static Vector splat(const float* a) { return _mm256_broadcast_ss(a); }
@@ -34,7 +31,6 @@ struct F64 {
   using Unit = double;
   using Vector = __m256d;
   static constexpr int64_t kBytes = 64;
-  static constexpr bool kStream = false;
   static Vector zero() { return _mm256_setzero_pd(); }
   static Vector load(const char* b, int half) { return _mm256_loadu_pd(reinterpret_cast<const double*>(b) + 4 * half); }
   static Vector splat(const double* a) { return _mm256_broadcast_sd(a); }
@@ -44,22 +40,16 @@ struct F64 {
   static void store_c(double* c, Vector v) { _mm256_storeu_pd(c, v); }
 };
 
-struct F32Stream : F32 {
-  static constexpr bool kStream = true;
-};
-
-struct Bf16Stream : F32 {
+struct Bf16 : F32 {
   static constexpr int64_t kBytes = 32;
-  static constexpr bool kStream = true;
   static Vector load(const char* b, int half) {
     __m128i x = _mm_loadu_si128(reinterpret_cast<const __m128i*>(b) + half);
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(x), 16));
   }
 };
 
-struct F16Stream : F32 {
+struct F16 : F32 {
   static constexpr int64_t kBytes = 32;
-  static constexpr bool kStream = true;
   static Vector load(const char* b, int half) {
     return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(b) + half));
   }
@@ -69,7 +59,6 @@ struct Pairs {
   using Unit = int32_t;
   using Vector = __m256i;
   static constexpr int64_t kBytes = 64;
-  static constexpr bool kStream = false;
   static Vector zero() { return _mm256_setzero_si256(); }
   static Vector load(const char* b, int half) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(b) + half); }
   static Vector splat(const int32_t* a) { return _mm256_set1_epi32(*a); }
@@ -80,9 +69,10 @@ struct Pairs {
 };
 
 template <class T, int R>
-void kernel(const void* a_, const void* b_, int64_t depth, void* c_, int64_t ld, bool add) {
+void kernel(const void* a_, const void* b_, int64_t depth, void* c_, int64_t ld, bool add, Ahead ahead) {
   auto* a = static_cast<const typename T::Unit*>(a_);
   auto* b = static_cast<const char*>(b_);
+  auto* next = static_cast<const char*>(ahead.from);
   auto* c = static_cast<typename T::Unit*>(c_);
   // Unrolled by hand everywhere: an index that is not a constant would put the sums into memory.
   typename T::Vector acc[R][2];
@@ -93,7 +83,8 @@ void kernel(const void* a_, const void* b_, int64_t depth, void* c_, int64_t ld,
   }
 #pragma GCC unroll 4
   for (int64_t d = 0; d < depth; ++d) {
-    if constexpr (T::kStream) _mm_prefetch(b + kAheadBytes, _MM_HINT_T0);
+    _mm_prefetch(next, _MM_HINT_T1);
+    next += ahead.stride;
     auto low = T::load(b, 0), high = T::load(b, 1);
 #pragma GCC unroll 6
     for (int r = 0; r < R; ++r) {
@@ -120,8 +111,7 @@ constexpr MicroKernels kernels() {
 }
 
 constexpr MicroKernels kFloats = kernels<F32>(), kPairs = kernels<Pairs>(), kF64 = kernels<F64>(),
-                       kF32Stream = kernels<F32Stream>(), kBf16Stream = kernels<Bf16Stream>(),
-                       kF16Stream = kernels<F16Stream>();
+                       kBf16 = kernels<Bf16>(), kF16 = kernels<F16>();
 
 }  // namespace
 
@@ -133,12 +123,10 @@ const MicroKernels* micro_kernels_avx2(PanelFormat format) {
       return &kPairs;
     case PanelFormat::f64:
       return &kF64;
-    case PanelFormat::f32_stream:
-      return &kF32Stream;
-    case PanelFormat::bf16_stream:
-      return &kBf16Stream;
-    case PanelFormat::f16_stream:
-      return &kF16Stream;
+    case PanelFormat::bf16:
+      return &kBf16;
+    case PanelFormat::f16:
+      return &kF16;
     default:
       return nullptr;
   }

@@ -12,6 +12,8 @@ namespace trine::host {
 
 namespace {
 
+constexpr int64_t kRowsAhead = 4;    // prefetched when packing row by row
+constexpr int64_t kRowLanes = 512;   // widened at a time
 constexpr int64_t kPackBlock = 256;  // steps rearranged before widening: 8 KiB of bf16 panel
 
 struct Units16 {
@@ -106,6 +108,34 @@ void fill_widened(const void* ctx, int64_t lane, int64_t lanes, int64_t width, i
   }
 }
 
+// One step of consecutive lanes, in the family's format, to their panels; the last is padded with zeros.
+void scatter_step(const std::byte* from, int64_t size, std::byte* to, int64_t panel_bytes) {
+  for (; size >= kStepBytes; size -= kStepBytes, from += kStepBytes, to += panel_bytes)
+    std::memcpy(to, from, kStepBytes);
+  if (size == 0) return;
+  std::memset(to, 0, kStepBytes);
+  std::memcpy(to, from, size_t(size));
+}
+
+void fill_rows(const void* ctx, int64_t lane, int64_t lanes, int64_t begin, int64_t depth, void* to,
+               int64_t panel_bytes) {
+  auto& p = *static_cast<const StridedPanels*>(ctx);
+  const int64_t unit = row(p.family).unit, width = panel_width(p.family);
+  const bool wide = is_wide(p.dtype, p.family);
+  alignas(64) std::byte staged[kRowLanes * 4];
+  for (int64_t d = 0; d < depth; ++d) {
+    for (int64_t l = 0; l < lanes; l += kRowLanes) {
+      const int64_t count = std::min(kRowLanes, lanes - l);
+      const std::byte* from = at(p, lane + l, begin + d);
+      const std::byte* ahead = at(p, lane + l, begin + d + kRowsAhead);
+      for (int64_t i = 0; i < count * bytes(p.dtype); i += 64) __builtin_prefetch(ahead + i);
+      if (!wide) widen_units(p.dtype, p.family, from, staged, count, p.simd);
+      std::byte* step = static_cast<std::byte*>(to) + l / width * panel_bytes + d * kStepBytes;
+      scatter_step(wide ? from : staged, count * unit, step, panel_bytes);
+    }
+  }
+}
+
 void fill_pairs(const void* ctx, int64_t lane, int64_t lanes, int64_t width, int64_t begin, int64_t depth, void* to) {
   auto& p = *static_cast<const StridedPanels*>(ctx);
   alignas(64) uint8_t staged[kPackBlock * 16], paired[kPackBlock * 16];
@@ -172,7 +202,8 @@ UnitPack unit_pack(int bytes, Simd simd) {
 
 PanelSource StridedPanels::source() const {
   if (family == Family::pairs) return {fill_pairs, this};
-  return {is_wide(dtype, family) ? fill_units : fill_widened, this};
+  const bool by_rows = lane_stride == 1 && depth_stride != 1;
+  return {is_wide(dtype, family) ? fill_units : fill_widened, this, by_rows ? fill_rows : nullptr};
 }
 
 void PackedMatrix::widen(const std::byte* from, int64_t depth, void* to, Simd simd) const {

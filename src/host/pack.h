@@ -28,6 +28,10 @@ struct PanelSource {
   void (*fill)(const void* ctx, int64_t lane, int64_t lanes, int64_t width, int64_t begin, int64_t depth,
                void* to) = nullptr;
   const void* ctx = nullptr;
+  // (optional) The same for many panels of kStepBytes at once, `panel_bytes` apart: for lanes that lie side by side,
+  // whose memory is better read row by row.
+  void (*fill_rows)(const void* ctx, int64_t lane, int64_t lanes, int64_t begin, int64_t depth, void* to,
+                    int64_t panel_bytes) = nullptr;
 };
 
 // A strided matrix as a source; `lane` and `depth` name its two directions.
