@@ -381,6 +381,32 @@ def operator_on_tiles(a):
     nl.load(a) + nl.load(a)  # <--
 
 
+@case("NKI018", "nl.exp")
+def numpy_function_on_a_tile(a):
+    np.exp(nl.load(a))  # <--
+
+
+@case("NKI018", "operator")
+def equality_of_a_tile(a):
+    if nl.load(a) == 0:  # <--
+        pass
+
+
+@case("NKI013", "number")
+def tile_as_a_number(a):
+    float(nl.load(a))  # <--
+
+
+@case("NKI003", "max8")
+def argument_of_another_kind(a):
+    nisa.max8(nl.exp, nl.load(a))  # <--
+
+
+@case("NKI003", "cannot be interpreted as an integer")
+def argument_that_numpy_refuses(a):
+    nl.shared_identity_matrix(nl.load(a))  # <--
+
+
 @case("NKI007", "kernel[2]")
 def barrier_on_one_core(a):
     nisa.core_barrier(nl.ndarray((128, 512), nl.float32, buffer=nl.shared_hbm), (0, 1))  # <--

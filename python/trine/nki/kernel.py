@@ -6,19 +6,24 @@ A Kernel holds no data. `compiled()` gives the program; calling it runs the prog
 import functools
 import inspect
 import itertools
+import os
 import re
+import traceback
 import warnings
+
+import numpy as np
 
 from trine.nki import arrays, isa, language, machine
 from trine.nki.errors import NkiError
 from trine.nki.tensor import PRIVATE_HBM, SHARED_HBM, NKIObject, NkiTensor, Storage, contiguous
-from trine.nki.trace import Program, Tracer, error, tracing
+from trine.nki.trace import Program, Tracer, error, is_ours, tracing
 
 _FINDINGS = {
     "uninitialized_read": "NKI040", "out_of_bounds": "NKI041", "accumulate_uninitialized": "NKI042", "nan": "NKI043",
     "out_of_range_input": "NKI044", "bad_register": "NKI045", "race": "NKI046", "deadlock": "NKI047",
     "over_capacity": "NKI030", "collective_mismatch": "NKI026",
 }  # fmt: skip
+_NUMPY = os.path.dirname(np.__file__)
 
 
 class Compiled:
@@ -147,18 +152,22 @@ class Kernel:
             return self._finish(tracer, inputs, result)
 
     def _call(self, args, kwargs):
-        """Runs the kernel's Python. A call of ours with the wrong arguments is the user's error, at their line."""
+        """Runs the kernel's Python. What a call of ours makes of wrong arguments is the user's error, at their line."""
         try:
             return self.fn(*args, **kwargs)
-        except TypeError as e:
-            frame = e.__traceback__
-            while frame.tb_next is not None:
-                frame = frame.tb_next
-            call = re.match(r"(\w+)\(\) (got|missing|takes)", str(e))
-            if call is None or not (hasattr(isa, call[1]) or hasattr(language, call[1])):
+        except NkiError:
+            raise
+        except Exception as e:
+            frames = traceback.extract_tb(e.__traceback__)[1:]  # ours, that called the kernel, is left out
+            users = [i for i, f in enumerate(frames) if not is_ours(f.filename) and not f.filename.startswith(_NUMPY)]
+            inside = frames[users[-1] + 1 :] if users else []
+            call = re.match(r"(?:\w+\.<locals>\.)?(\w+)\(\) (got|missing|takes)", str(e))
+            if not inside and not (call and (hasattr(isa, call[1]) or hasattr(language, call[1]))):
                 raise
-            where = frame.tb_frame.f_code.co_filename, frame.tb_lineno
-            raise error("NKI003", str(e), "the arguments that NKI documents; see docs/nki.md", where=where) from None
+            last = frames[users[-1]]
+            found = str(e) if not inside or call else f"{inside[0].name}: {type(e).__name__}: {e}"
+            raise error("NKI003", found, "the arguments that NKI documents; see docs/nki.md",
+                        where=(last.filename, last.lineno)) from e  # fmt: skip
 
     def _programs(self, grid):
         if self.ranks:

@@ -128,6 +128,26 @@ class NkiTensor(Views, NKIObject):
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _no_operator
     __lt__ = __le__ = __gt__ = __ge__ = __neg__ = __matmul__ = __pow__ = __mod__ = _no_operator
 
+    def __eq__(self, other):
+        if isinstance(other, (NkiTensor, int, float)):
+            return self._no_operator()
+        return NotImplemented
+
+    __hash__ = object.__hash__
+
+    def __array_ufunc__(self, function, *_, **__):
+        raise error("NKI018", f"NumPy's {function.__name__} on {self!r}", "a call of nki.language or nki.isa",
+                    f"nl.{function.__name__}(…)")
+
+    def _no_value(self, *_):
+        raise error("NKI013", f"{self!r} used as a number or an array of the host", "a value known while the kernel is traced",
+                    "values exist when the kernel has run: return the tensor, or look at it with nl.device_print")
+
+    __int__ = __float__ = __array__ = _no_value
+
+    def __iter__(self):
+        return (self[i] for i in range(self.shape[0]))
+
     def __repr__(self):
         return f"<{self.name or 'tensor'} {self.dtype}{list(self.shape)} in {self.buffer.value}>"
 

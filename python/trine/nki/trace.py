@@ -35,6 +35,10 @@ def in_assert() -> bool:
     return linecache.getline(*user_frame()).lstrip().startswith("assert ")
 
 
+def is_ours(file):
+    return file.startswith(_OURS)
+
+
 def user_frame():
     """(file, line) of the innermost frame that is not ours."""
     frame = sys._getframe(1)
@@ -42,7 +46,7 @@ def user_frame():
         code = frame.f_code
         ours = _internal_code.get(code)
         if ours is None:
-            ours = _internal_code[code] = code.co_filename.startswith(_OURS)
+            ours = _internal_code[code] = is_ours(code.co_filename)
         if not ours:
             return code.co_filename, frame.f_lineno
         frame = frame.f_back

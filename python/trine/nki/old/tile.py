@@ -13,6 +13,7 @@ from trine.nki.trace import current, error
 
 class Tile(NkiTensor):
     __slots__ = ("bounds",)
+    __array_ufunc__ = None  # np.float32(2) * tile is tile's
 
     def __init__(self, storage, shape, strides, offset, dtype, dynamic=None):
         super().__init__(storage, shape, strides, offset, dtype, dynamic)
