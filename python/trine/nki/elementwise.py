@@ -184,6 +184,8 @@ def _fit(x, shape, name):
 def _common(x, y, name):
     if x.ndim != y.ndim:
         raise error("NKI015", f"nl.{name} of {list(x.shape)} and {list(y.shape)}", "as many dimensions on both sides")
+    if any(a != b and 1 not in (a, b) for a, b in zip(x.shape, y.shape)):
+        raise error("NKI015", f"nl.{name} of {list(x.shape)} and {list(y.shape)}", "equal sizes, or 1 in a free dimension")
     return tuple(max(a, b) for a, b in zip(x.shape, y.shape))
 
 

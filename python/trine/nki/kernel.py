@@ -161,13 +161,16 @@ class Kernel:
             frames = traceback.extract_tb(e.__traceback__)[1:]  # ours, that called the kernel, is left out
             users = [i for i, f in enumerate(frames) if not is_ours(f.filename) and not f.filename.startswith(_NUMPY)]
             inside = frames[users[-1] + 1 :] if users else []
-            call = re.match(r"(?:\w+\.<locals>\.)?(\w+)\(\) (got|missing|takes)", str(e))
-            if not inside and not (call and (hasattr(isa, call[1]) or hasattr(language, call[1]))):
+            call = re.match(r"(\w+)\(\) (got|missing|takes)", str(e))
+            if not inside and not (call and self._documents(call[1])):
                 raise
             last = frames[users[-1]]
             found = str(e) if not inside or call else f"{inside[0].name}: {type(e).__name__}: {e}"
             raise error("NKI003", found, "the arguments that NKI documents; see docs/nki.md",
                         where=(last.filename, last.lineno)) from e  # fmt: skip
+
+    def _documents(self, name):
+        return hasattr(isa, name) or hasattr(language, name)
 
     def _programs(self, grid):
         if self.ranks:

@@ -3,6 +3,8 @@
 An Op is also the nki.language function of that name; language.py gives it its body.
 """
 
+import inspect
+
 from trine.nki.trace import error
 
 # NumPy and Python spellings that differ from NKI's
@@ -19,6 +21,9 @@ class Op:
         self.__name__ = self.__qualname__ = name
         self.alu, self.act, self.body = alu, act, body
         self.__doc__ = body.__doc__ if body else None
+        if body is not None:
+            body.__name__ = body.__qualname__ = name  # what Python's own messages call it
+            self.__signature__ = inspect.signature(body)
 
     def __call__(self, *args, **kwargs):
         if self.body is None:

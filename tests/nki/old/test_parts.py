@@ -154,6 +154,18 @@ def test_and_joins_masks_too():
     assert (got[:100, :5] == a[:100, :5]).all() and (got[100:] == 0).all() and (got[:, 5:] == 0).all()
 
 
+@nki.jit
+def mentions_itself(a):
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm, name=mentions_itself.__name__)
+    nl.store(out, nl.load(a) if a.shape[0] > 1 and a.shape[1] > 1 else a)
+    return out
+
+
+def test_and_in_a_kernel_that_mentions_itself():
+    a = numbers(128, 8)
+    assert (mentions_itself(a) == a).all()
+
+
 def test_a_partial_tile_stored_whole_leaves_holes_and_says_so():
     @nki.jit
     def kernel(a):
@@ -388,3 +400,14 @@ def test_a_transpose_inside_partitions_is_written_whole():
 
     a = numbers(150, 7, 9)
     assert (kernel(a) == a.transpose(0, 2, 1)).all()
+
+
+def test_operands_of_different_rank():
+    @nki.jit
+    def kernel(a, b):
+        out = nl.ndarray(b.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+        nl.store(out, nl.load(a) + nl.load(b))
+        return out
+
+    a, b = numbers(128, 6), numbers(128, 4, 6, seed=2)
+    assert (kernel(a, b) == a[:, None] + b).all()

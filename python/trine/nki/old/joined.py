@@ -10,7 +10,7 @@ import types
 
 from trine.nki.old.index import Mask
 
-_NAME = "_trine_both"
+_NAME, _INNER = "_trine_both", "_trine_kernel"
 
 
 def both(*parts):
@@ -57,14 +57,14 @@ def join_masks(fn):
     ands.visit(made)
     if not ands.found or not isinstance(made, ast.FunctionDef):
         return fn
-    made.decorator_list = []
+    made.decorator_list, made.name = [], _INNER  # not its own: the kernel may mention itself
     free = [*fn.__code__.co_freevars, _NAME]
     outer = ast.parse(f"def outer({', '.join(free)}):\n  pass").body[0]
     outer.body = [made]
     tree.body = [outer]
     ast.increment_lineno(tree, fn.__code__.co_firstlineno - 1)
     code = compile(tree, fn.__code__.co_filename, "exec")
-    body = _inner(_inner(code, "outer"), fn.__name__)
+    body = _inner(_inner(code, "outer"), _INNER).replace(co_name=fn.__name__, co_qualname=fn.__qualname__)
     cells = dict(zip(fn.__code__.co_freevars, fn.__closure__ or ()), **{_NAME: types.CellType(both)})
     new = types.FunctionType(body, fn.__globals__, fn.__name__, fn.__defaults__, tuple(cells[n] for n in body.co_freevars))
     new.__kwdefaults__ = fn.__kwdefaults__

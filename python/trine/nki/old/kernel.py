@@ -47,6 +47,11 @@ class FunctionalKernel(Kernel):
             dialect = _unplaced
         super().__init__(join_masks(fn), target, simulate, schedule, grid, dialect, ranks)
 
+    def _documents(self, name):
+        from trine.nki.old import isa, language
+
+        return hasattr(isa, name) or hasattr(language, name)
+
     def placed_by_scheduler(self):
         made = self._but(dialect=_unplaced)
         made._cache = {}

@@ -217,8 +217,7 @@ def _operands(x, y):
         raise error("NKI003", "arithmetic on a tensor with block dimensions", "one block at a time")
     if isinstance(x, NkiTensor) and isinstance(y, NkiTensor):
         x, y = Tile.of(x), Tile.of(y)
-        wide = max(x.ndim, y.ndim) if x.ndim != y.ndim else 0
-        x, y = (t if t.ndim >= wide else _raised(t, wide) for t in (x, y))
+        x, y = _raised(x, y.ndim), _raised(y, x.ndim)
         if x.shape[0] == 1 and y.shape[0] > 1:
             x = x.broadcast_to((y.shape[0],) + x.shape[1:])
         elif y.shape[0] == 1 and x.shape[0] > 1:
