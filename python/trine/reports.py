@@ -12,7 +12,7 @@ import tempfile
 
 from trine import _core
 from trine.nki import arrays, dtypes, machine
-from trine.nki.kernel import Kernel
+from trine.nki.kernel import Kernel, jit
 from trine.nki.trace import error
 
 
@@ -115,10 +115,19 @@ class Explanation:
     __repr__ = __str__
 
 
-def compile_for(kernel, args, kwargs, instance=None, dtype="float32"):
-    """(Compiled, array arguments, instance name) of a kernel for an instance, or for its own target."""
+def as_kernel(kernel) -> Kernel:
+    """The kernel itself, the one that a benchmark times, or a plain function as one."""
+    kernel = getattr(kernel, "kernel", kernel)
+    if inspect.isfunction(kernel):
+        kernel = jit(kernel)
     if not isinstance(kernel, Kernel):
         raise error("NKI003", f"trine.report of {kernel!r}", "a function decorated with @nki.jit")
+    return kernel
+
+
+def compile_for(kernel, args, kwargs, instance=None, dtype="float32"):
+    """(Compiled, array arguments, instance name) of a kernel for an instance, or for its own target."""
+    kernel = as_kernel(kernel)
     if instance is None:
         chip = machine.target_chip(kernel.target, kernel.where())
         instance = machine.instance_of_chip(chip)
@@ -146,7 +155,7 @@ def _abstract(argument, bare, dtype):
 
 def _with_dtype(kernel, dtype, kwargs):
     """A kernel with a dtype of its own gets it."""
-    return {**kwargs, "dtype": dtype} if "dtype" in inspect.signature(kernel).parameters else kwargs
+    return {**kwargs, "dtype": dtype} if "dtype" in inspect.signature(as_kernel(kernel)).parameters else kwargs
 
 
 def explain(kernel, *args, instance=None, dtype="float32", all=False, **kwargs) -> Explanation:

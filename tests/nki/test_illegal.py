@@ -13,6 +13,7 @@ import trine.nki as nki
 import trine.nki.isa as nisa
 import trine.nki.language as nl
 from trine.nki import NkiError
+from trine.nki.old import language as old_language
 
 CASES = {}
 
@@ -379,6 +380,11 @@ def unknown_method(a):
 @case("NKI018", "nl.add")
 def operator_on_tiles(a):
     nl.load(a) + nl.load(a)  # <--
+
+
+@case("NKI002", "load of neuronxcc.nki in a kernel of nki")
+def the_other_dialect(a):
+    old_language.load(a)  # <--
 
 
 @case("NKI018", "nl.exp")

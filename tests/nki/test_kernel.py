@@ -349,6 +349,12 @@ def test_a_report_needs_no_data():
     assert trine.report(add, ((256, 512), "bfloat16"), ((256, 512), "bfloat16"), instance="trn2.3xlarge").time_ns < r.time_ns
 
 
+def test_a_report_takes_a_plain_function():
+    assert trine.report(add.fn, ones(), ones()).time_ns == trine.report(add, ones(), ones()).time_ns
+    with pytest.raises(trine.NkiError, match="trine.report of 3"):
+        trine.report(3, ones())
+
+
 def test_a_report_shows_itself(tmp_path):
     import json
 

@@ -24,6 +24,7 @@ _FINDINGS = {
     "over_capacity": "NKI030", "collective_mismatch": "NKI026",
 }  # fmt: skip
 _NUMPY = os.path.dirname(np.__file__)
+_OLD = os.path.join("nki", "old", "")
 
 
 class Compiled:
@@ -165,6 +166,9 @@ class Kernel:
             if not inside and not (call and self._documents(call[1])):
                 raise
             last = frames[users[-1]]
+            if self.dialect is None and inside and _OLD in inside[0].filename:
+                raise error("NKI002", f"{inside[0].name} of neuronxcc.nki in a kernel of nki", "one dialect",
+                            "import nki.language and nki.isa", where=(last.filename, last.lineno)) from None  # fmt: skip
             found = str(e) if not inside or call else f"{inside[0].name}: {type(e).__name__}: {e}"
             raise error("NKI003", found, "the arguments that NKI documents; see docs/nki.md",
                         where=(last.filename, last.lineno)) from e  # fmt: skip

@@ -411,3 +411,18 @@ def test_operands_of_different_rank():
 
     a, b = numbers(128, 6), numbers(128, 4, 6, seed=2)
     assert (kernel(a, b) == a[:, None] + b).all()
+
+
+def test_where_of_a_whole_tile_and_a_part():
+    @nki.jit
+    def kernel(a):
+        out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+        p, f = nl.mgrid[0:128, 0:8]
+        here = p < 100
+        part, full = nl.load(a[p, f], mask=here), nl.ones((128, 8), dtype=a.dtype)
+        chosen = nl.where(nl.greater(part, 0), full, part)
+        nl.store(out[p, f], nl.copy(chosen) * 2, mask=here)
+        return out
+
+    a = numbers(100, 8)
+    assert (kernel(a) == 2 * np.where(a > 0, 1, a)).all()

@@ -134,7 +134,8 @@ class Recorder:
             return None
         box = None
         for slot, v in operands.items():
-            if slot == "dst" or not isinstance(v, NkiTensor) or self.hulls.get(v.storage, WHOLE) is WHOLE:
+            own = slot == "dst" and row not in _READS_DST
+            if own or not isinstance(v, NkiTensor) or self.hulls.get(v.storage, WHOLE) is WHOLE:
                 continue
             for d, (first, end) in enumerate(self.written(v) or ()):
                 if (first or end != v.shape[d]) and first < end and _shared(v, dst, d):
