@@ -1,0 +1,132 @@
+// The account of one device's HBM, and the message when it is full.
+#include "run/memory.h"
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include "base/text.h"
+
+namespace trine::run {
+
+namespace {
+
+constexpr std::string_view kClassNames[] = {"input", "output", "temporary"};
+constexpr size_t kListed = 8;  // holders named in an out-of-memory message
+
+// Elements times bytes; -1 past what can be counted.
+int64_t bytes_of(Dtype dtype, const Dims& dims) {
+  int64_t bytes = trine::bytes(dtype);
+  for (int64_t d : dims)
+    if (d < 0 || __builtin_mul_overflow(bytes, d, &bytes)) return -1;
+  return bytes;
+}
+
+}  // namespace
+
+std::string_view name(MemoryClass which) { return kClassNames[size_t(which)]; }
+
+Storage::~Storage() { memory_->release(*this); }
+
+std::shared_ptr<Memory> Memory::make(std::string name, int64_t limit_bytes, std::shared_ptr<BlockCache> blocks) {
+  return std::shared_ptr<Memory>(new Memory(std::move(name), limit_bytes, std::move(blocks)));
+}
+
+Memory::Memory(std::string name, int64_t limit_bytes, std::shared_ptr<BlockCache> blocks)
+    : name_(std::move(name)), blocks_(std::move(blocks)) {
+  stats_.limit_bytes = limit_bytes;
+}
+
+void Memory::add(MemoryClass which, int64_t bytes) {
+  stats_.class_bytes[size_t(which)] += bytes;
+  stats_.in_use_bytes += bytes;
+  stats_.peak_bytes = std::max(stats_.peak_bytes, stats_.in_use_bytes);
+}
+
+Result<std::shared_ptr<Storage>> Memory::allocate(Allocation wanted) {
+  const int64_t bytes = bytes_of(wanted.dtype, wanted.dims);
+  if (bytes < 0)
+    return fail(Code::invalid, cat("a tensor ", shape_text(wanted.dtype, wanted.dims), " has no countable size"));
+  std::shared_ptr<Storage> storage(new Storage);
+  storage->dtype_ = wanted.dtype;
+  storage->class_ = wanted.memory_class;
+  storage->owner_ = std::move(wanted.owner);
+  storage->dims_ = std::move(wanted.dims);
+  storage->memory_ = shared_from_this();
+  {
+    std::lock_guard lock(mutex_);
+    if (bytes > stats_.limit_bytes - stats_.in_use_bytes)
+      return out_of_memory(shape_text(storage->dtype_, storage->dims_), bytes);
+    add(storage->class_, bytes);
+    ++stats_.allocations;
+    stats_.largest_bytes = std::max(stats_.largest_bytes, bytes);
+    living_.insert(storage.get());
+    storage->bytes_ = size_t(bytes);
+  }
+  storage->data_ = TRY(blocks_->take(size_t(bytes)));
+  return storage;
+}
+
+void Memory::release(Storage& storage) {
+  if (storage.data_) blocks_->give(storage.data_, storage.bytes_);
+  std::lock_guard lock(mutex_);
+  if (living_.erase(&storage)) add(storage.class_, -int64_t(storage.bytes_));
+}
+
+Result<void> Memory::check_room(int64_t bytes, std::string_view for_what) const {
+  std::lock_guard lock(mutex_);
+  if (bytes > stats_.limit_bytes - stats_.in_use_bytes) return out_of_memory(for_what, bytes);
+  return {};
+}
+
+void Memory::begin_temporaries(int64_t bytes) {
+  std::lock_guard lock(mutex_);
+  add(MemoryClass::temporary, bytes);
+}
+
+void Memory::end_temporaries(int64_t bytes) {
+  std::lock_guard lock(mutex_);
+  add(MemoryClass::temporary, -bytes);
+}
+
+MemoryStats Memory::stats() const {
+  std::lock_guard lock(mutex_);
+  return stats_;
+}
+
+void Memory::reset_peak() {
+  std::lock_guard lock(mutex_);
+  stats_.peak_bytes = stats_.in_use_bytes;
+}
+
+// Equal tensors of one owner are one line: a model has many layers.
+Error Memory::out_of_memory(std::string_view wanted, int64_t bytes) const {
+  struct Group {
+    int64_t count = 0, bytes = 0;
+  };
+  std::map<std::string, Group> groups;
+  for (const Storage* s : living_) {
+    std::string what = cat(shape_text(s->dtype_, s->dims_), " ", name(s->class_));
+    if (s->owner_) what += cat(" of ", *s->owner_);
+    Group& group = groups[std::move(what)];
+    ++group.count;
+    group.bytes += int64_t(s->bytes_);
+  }
+  std::vector<std::pair<std::string, Group>> sorted(groups.begin(), groups.end());
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return a.second.bytes > b.second.bytes; });
+  const int64_t in_use = stats_.in_use_bytes;
+  std::string message = cat("out of memory on ", name_, ": ", wanted, " needs ", with_unit_bytes(double(bytes)), ", ",
+                            with_unit_bytes(double(stats_.limit_bytes - in_use)), " of ",
+                            with_unit_bytes(double(stats_.limit_bytes)), " are free");
+  if (!sorted.empty()) message += "; the largest in use:";
+  for (size_t i = 0; i < std::min(kListed, sorted.size()); ++i) {
+    const auto& [what, group] = sorted[i];
+    message += cat("\n  ", with_unit_bytes(double(group.bytes)), "  ",
+                   group.count > 1 ? cat(group.count, " x ") : std::string(), what);
+  }
+  if (sorted.size() > kListed) message += cat("\n  and ", sorted.size() - kListed, " more kinds");
+  return fail(Code::out_of_memory, std::move(message));
+}
+
+}  // namespace trine::run

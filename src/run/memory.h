@@ -1,0 +1,95 @@
+// A virtual device's share of HBM: an account of who holds how much. Storage is one tensor's bytes in it; the bytes
+// lie in this machine's memory, dense and row-major. Invariant: in_use is the sum over the living and never above the
+// limit; an allocation past it is an error that lists the largest holders.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_set>
+
+#include "base/result.h"
+#include "base/tensor.h"
+#include "run/block.h"
+
+namespace trine::run {
+
+enum class MemoryClass : uint8_t { input, output, temporary, count };  // input: made from host memory or by a copy
+std::string_view name(MemoryClass which);
+
+struct MemoryStats {
+  int64_t limit_bytes = 0, in_use_bytes = 0, peak_bytes = 0, largest_bytes = 0;
+  int64_t allocations = 0;                                           // ever
+  std::array<int64_t, size_t(MemoryClass::count)> class_bytes = {};  // in use
+};
+
+class Memory;
+
+class Storage {
+ public:
+  ~Storage();
+  Storage(const Storage&) = delete;
+  Storage& operator=(const Storage&) = delete;
+
+  std::byte* data() const { return data_; }
+  size_t bytes() const { return bytes_; }
+
+  // Uses that a later program on the same device does not wait for: another device's copy, a transfer to the host, a
+  // pointer somebody was given. While there are any, a donated tensor's bytes are not written.
+  void begin_foreign_use() { foreign_.fetch_add(1, std::memory_order_relaxed); }
+  void end_foreign_use() { foreign_.fetch_sub(1, std::memory_order_release); }
+  bool has_foreign_use() const { return foreign_.load(std::memory_order_acquire) != 0; }
+
+ private:
+  friend class Memory;
+  Storage() = default;
+
+  std::shared_ptr<Memory> memory_;
+  std::byte* data_ = nullptr;
+  size_t bytes_ = 0;
+  Dtype dtype_ = Dtype::f32;
+  Dims dims_;
+  MemoryClass class_ = MemoryClass::input;
+  std::shared_ptr<const std::string> owner_;  // a program's name, or null
+  std::atomic<int> foreign_ = 0;
+};
+
+struct Allocation {
+  Dtype dtype = Dtype::f32;
+  Dims dims = {};
+  MemoryClass memory_class = MemoryClass::input;
+  std::shared_ptr<const std::string> owner = {};
+};
+
+class Memory : public std::enable_shared_from_this<Memory> {
+ public:
+  static std::shared_ptr<Memory> make(std::string name, int64_t limit_bytes, std::shared_ptr<BlockCache> blocks);
+
+  Result<std::shared_ptr<Storage>> allocate(Allocation wanted);
+  // Temporaries of a running program. Before it starts: would they fit?
+  Result<void> check_room(int64_t bytes, std::string_view for_what) const;
+  void begin_temporaries(int64_t bytes);
+  void end_temporaries(int64_t bytes);
+
+  MemoryStats stats() const;
+  void reset_peak();
+
+ private:
+  friend class Storage;
+  Memory(std::string name, int64_t limit_bytes, std::shared_ptr<BlockCache> blocks);
+
+  void add(MemoryClass which, int64_t bytes);  // with mutex_ held
+  void release(Storage& storage);
+  Error out_of_memory(std::string_view wanted, int64_t bytes) const;  // with mutex_ held
+
+  const std::string name_;
+  const std::shared_ptr<BlockCache> blocks_;
+  mutable std::mutex mutex_;
+  MemoryStats stats_;
+  std::unordered_set<const Storage*> living_;
+};
+
+}  // namespace trine::run
