@@ -1,0 +1,41 @@
+// A Client: the devices of one virtual machine, as one process uses them. Several may live in a process.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "run/device.h"
+#include "run/turns.h"
+
+namespace trine::run {
+
+struct ClientOptions {
+  std::shared_ptr<const arch::Instance> instance = {};
+  int64_t lnc = 1;
+  std::vector<int> visible = {};  // ids of the devices to use; empty: all
+};
+
+class Client {
+ public:
+  static Result<std::unique_ptr<Client>> make(ClientOptions options);
+
+  const arch::Instance& instance() const { return *options_.instance; }
+  int64_t lnc() const { return options_.lnc; }
+  std::span<Device* const> devices() const { return pointers_; }
+  Result<Device*> find_device(int id) const;
+  Turns& turns() { return turns_; }
+  std::mutex& launch_order() { return launch_order_; }  // held while a program is queued on several devices
+
+ private:
+  explicit Client(ClientOptions options);
+
+  const ClientOptions options_;
+  Turns turns_;
+  std::mutex launch_order_;
+  std::vector<std::unique_ptr<Device>> devices_;
+  std::vector<Device*> pointers_;
+};
+
+}  // namespace trine::run
