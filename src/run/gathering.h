@@ -1,0 +1,69 @@
+// One run of a program on several devices, and where their values meet. The last to arrive at a collective does it for
+// all; the others give their turn back and wait. A device that fails, or leaves while others wait for it, ends the
+// whole run with an error; so does a state in which everyone waits: no program can hang.
+#pragma once
+
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "host/execute.h"
+#include "run/turns.h"
+
+namespace trine::run {
+
+struct Assignment {
+  int64_t replicas = 1, partitions = 1;  // participant = replica * partitions + partition
+
+  int64_t size() const { return replicas * partitions; }
+};
+
+// The participants that meet in `step`, this one among them, in the group's order, and the number each goes by there.
+struct Group {
+  std::vector<int64_t> participants = {}, ids = {};
+};
+Result<Group> group_of(const arch::CollectiveStep& step, const Assignment& assignment, int64_t participant);
+
+class Gathering {
+ public:
+  Gathering(Assignment assignment, Turns* turns) : assignment_(assignment), turns_(turns) {}
+
+  Result<void> meet(int64_t participant, const arch::CollectiveStep& step, std::span<const TensorView> in,
+                    std::span<const TensorView> out);
+  void leave(int64_t participant, const Result<void>& outcome);  // each participant once, at its end
+
+ private:
+  struct Spot;
+  using Key = std::pair<const arch::CollectiveStep*, int64_t>;  // a step, and the first participant of a group
+
+  void finish(Spot& spot, const Result<void>& outcome);  // with mutex_ held
+  void abort(const Error& error);                        // likewise
+  void look_for_deadlock();                              // likewise
+
+  const Assignment assignment_;
+  Turns* const turns_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<Key, std::shared_ptr<Spot>> spots_;
+  int64_t waiting_ = 0, left_ = 0;
+  std::optional<Error> error_;
+};
+
+// One participant's face of it, for the executor.
+class Seat : public host::Meeting {
+ public:
+  Seat(Gathering& gathering, int64_t participant) : gathering_(gathering), participant_(participant) {}
+  Result<void> meet(const arch::CollectiveStep& step, std::span<const TensorView> in,
+                    std::span<const TensorView> out) override {
+    return gathering_.meet(participant_, step, in, out);
+  }
+
+ private:
+  Gathering& gathering_;
+  const int64_t participant_;
+};
+
+}  // namespace trine::run
