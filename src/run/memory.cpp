@@ -26,7 +26,7 @@ int64_t bytes_of(Dtype dtype, const Dims& dims) {
 
 std::string_view name(MemoryClass which) { return kClassNames[size_t(which)]; }
 
-Storage::~Storage() { memory_->release(*this); }
+Block::~Block() { memory_->release(*this); }
 
 std::shared_ptr<Memory> Memory::make(std::string name, int64_t limit_bytes, std::shared_ptr<BlockCache> blocks) {
   return std::shared_ptr<Memory>(new Memory(std::move(name), limit_bytes, std::move(blocks)));
@@ -47,30 +47,30 @@ Result<std::shared_ptr<Storage>> Memory::allocate(Allocation wanted) {
   const int64_t bytes = bytes_of(wanted.dtype, wanted.dims);
   if (bytes < 0)
     return fail(Code::invalid, cat("a tensor ", shape_text(wanted.dtype, wanted.dims), " has no countable size"));
-  std::shared_ptr<Storage> storage(new Storage);
-  storage->dtype_ = wanted.dtype;
-  storage->class_ = wanted.memory_class;
-  storage->owner_ = std::move(wanted.owner);
-  storage->dims_ = std::move(wanted.dims);
-  storage->memory_ = shared_from_this();
+  std::shared_ptr<Block> block(new Block);
+  block->dtype_ = wanted.dtype;
+  block->class_ = wanted.memory_class;
+  block->owner_ = std::move(wanted.owner);
+  block->dims_ = std::move(wanted.dims);
+  block->memory_ = shared_from_this();
   {
     std::lock_guard lock(mutex_);
     if (bytes > stats_.limit_bytes - stats_.in_use_bytes)
-      return out_of_memory(shape_text(storage->dtype_, storage->dims_), bytes);
-    add(storage->class_, bytes);
+      return out_of_memory(shape_text(block->dtype_, block->dims_), bytes);
+    add(block->class_, bytes);
     ++stats_.allocations;
     stats_.largest_bytes = std::max(stats_.largest_bytes, bytes);
-    living_.insert(storage.get());
-    storage->bytes_ = size_t(bytes);
+    living_.insert(block.get());
+    block->bytes_ = size_t(bytes);
   }
-  storage->data_ = TRY(blocks_->take(size_t(bytes)));
-  return storage;
+  block->data_ = TRY(blocks_->take(size_t(bytes)));
+  return std::make_shared<Storage>(std::move(block));
 }
 
-void Memory::release(Storage& storage) {
-  if (storage.data_) blocks_->give(storage.data_, storage.bytes_);
+void Memory::release(Block& block) {
+  if (block.data_) blocks_->give(block.data_, block.bytes_);
   std::lock_guard lock(mutex_);
-  if (living_.erase(&storage)) add(storage.class_, -int64_t(storage.bytes_));
+  if (living_.erase(&block)) add(block.class_, -int64_t(block.bytes_));
 }
 
 Result<void> Memory::check_room(int64_t bytes, std::string_view for_what) const {
@@ -105,7 +105,7 @@ Error Memory::out_of_memory(std::string_view wanted, int64_t bytes) const {
     int64_t count = 0, bytes = 0;
   };
   std::map<std::string, Group> groups;
-  for (const Storage* s : living_) {
+  for (const Block* s : living_) {
     std::string what = cat(shape_text(s->dtype_, s->dims_), " ", name(s->class_));
     if (s->owner_) what += cat(" of ", *s->owner_);
     Group& group = groups[std::move(what)];

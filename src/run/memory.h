@@ -1,4 +1,4 @@
-// A virtual device's share of HBM: an account of who holds how much. Storage is one tensor's bytes in it; the bytes
+// A virtual device's share of HBM: an account of who holds how much. Storage is one tensor's values in it; the bytes
 // lie in this machine's memory, dense and row-major. Invariant: in_use is the sum over the living and never above the
 // limit; an allocation past it is an error that lists the largest holders.
 #pragma once
@@ -13,6 +13,7 @@
 
 #include "base/result.h"
 #include "base/tensor.h"
+#include "host/kept.h"
 #include "run/block.h"
 
 namespace trine::run {
@@ -28,24 +29,17 @@ struct MemoryStats {
 
 class Memory;
 
-class Storage {
+// The bytes themselves. Two storages share a block when a program writes its result over a donated input.
+class Block {
  public:
-  ~Storage();
-  Storage(const Storage&) = delete;
-  Storage& operator=(const Storage&) = delete;
-
-  std::byte* data() const { return data_; }
-  size_t bytes() const { return bytes_; }
-
-  // Uses that a later program on the same device does not wait for: another device's copy, a transfer to the host, a
-  // pointer somebody was given. While there are any, a donated tensor's bytes are not written.
-  void begin_foreign_use() { foreign_.fetch_add(1, std::memory_order_relaxed); }
-  void end_foreign_use() { foreign_.fetch_sub(1, std::memory_order_release); }
-  bool has_foreign_use() const { return foreign_.load(std::memory_order_acquire) != 0; }
+  ~Block();
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
 
  private:
   friend class Memory;
-  Storage() = default;
+  friend class Storage;
+  Block() = default;
 
   std::shared_ptr<Memory> memory_;
   std::byte* data_ = nullptr;
@@ -54,6 +48,28 @@ class Storage {
   Dims dims_;
   MemoryClass class_ = MemoryClass::input;
   std::shared_ptr<const std::string> owner_;  // a program's name, or null
+};
+
+class Storage {
+ public:
+  explicit Storage(std::shared_ptr<Block> block) : block_(std::move(block)) {}
+  Storage(const Storage&) = delete;
+  Storage& operator=(const Storage&) = delete;
+
+  std::byte* data() const { return block_->data_; }
+  size_t bytes() const { return block_->bytes_; }
+  host::Kept& kept() { return kept_; }                                                  // packed forms of these values
+  std::shared_ptr<Storage> reuse() const { return std::make_shared<Storage>(block_); }  // for the next values
+
+  // Uses that a later program on the same device does not wait for: another device's copy, a transfer to the host, a
+  // pointer somebody was given. While there are any, a donated tensor's bytes are not written.
+  void begin_foreign_use() { foreign_.fetch_add(1, std::memory_order_relaxed); }
+  void end_foreign_use() { foreign_.fetch_sub(1, std::memory_order_release); }
+  bool has_foreign_use() const { return foreign_.load(std::memory_order_acquire) != 0; }
+
+ private:
+  const std::shared_ptr<Block> block_;
+  host::Kept kept_;
   std::atomic<int> foreign_ = 0;
 };
 
@@ -78,18 +94,18 @@ class Memory : public std::enable_shared_from_this<Memory> {
   void reset_peak();
 
  private:
-  friend class Storage;
+  friend class Block;
   Memory(std::string name, int64_t limit_bytes, std::shared_ptr<BlockCache> blocks);
 
   void add(MemoryClass which, int64_t bytes);  // with mutex_ held
-  void release(Storage& storage);
+  void release(Block& block);
   Error out_of_memory(std::string_view wanted, int64_t bytes) const;  // with mutex_ held
 
   const std::string name_;
   const std::shared_ptr<BlockCache> blocks_;
   mutable std::mutex mutex_;
   MemoryStats stats_;
-  std::unordered_set<const Storage*> living_;
+  std::unordered_set<const Block*> living_;
 };
 
 }  // namespace trine::run

@@ -1,0 +1,219 @@
+// Launching a host plan: arguments checked, donated or held, outputs allocated, then queued or run at once.
+#include "run/drivers/native/native.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/pool.h"
+#include "base/text.h"
+#include "host/execute.h"
+
+namespace trine::run {
+
+namespace {
+
+constexpr int64_t kQuickNs = 40'000;  // shorter programs run in the caller's thread: a hand-over costs as much
+// Rough rates of one processor, for the first run only; later runs are measured.
+constexpr double kFlopsPerNs = 8, kBytesPerNs = 4, kStepNs = 500;
+
+int64_t estimate_ns(const arch::HostPlan& plan) {
+  double ns = plan.flops / kFlopsPerNs + plan.moved_bytes / kBytesPerNs + double(plan.steps.size()) * kStepNs;
+  for (arch::SlotId id : plan.outputs) ns += double(plan.slots[id].bytes()) / kBytesPerNs;
+  for (const arch::Step& step : plan.steps)
+    if (std::holds_alternative<arch::WhileStep>(step.what)) ns += double(kQuickNs);
+  return int64_t(std::min(ns, 1e15));
+}
+
+int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+ThreadPool& single_thread() {
+  static ThreadPool pool(1);
+  return pool;
+}
+
+}  // namespace
+
+// What one device needs to run: inputs and outputs are held until the end.
+struct NativeProgram::Task {
+  std::vector<std::shared_ptr<Storage>> inputs, outputs;
+  std::vector<bool> is_donated;  // of inputs
+  std::vector<Future> awaited;   // of inputs that were not ready
+
+  void take(const Future& ready) {
+    if (!ready.is_ready())
+      awaited.push_back(ready);
+    else if (ready.error())
+      awaited.insert(awaited.begin(), ready);  // the first error is the one that is passed on
+  }
+};
+
+NativeProgram::NativeProgram(Client& client, std::string name, std::shared_ptr<const arch::HostPlan> plan,
+                             std::shared_ptr<const host::Prepared> prepared, std::vector<Device*> devices,
+                             Assignment assignment)
+    : client_(client),
+      name_(std::make_shared<const std::string>(std::move(name))),
+      plan_(std::move(plan)),
+      prepared_(std::move(prepared)),
+      devices_(std::move(devices)),
+      assignment_(assignment),
+      mean_ns_(estimate_ns(*plan_)) {}
+
+Result<std::shared_ptr<NativeProgram>> NativeProgram::make(Client& client, std::string name,
+                                                           std::shared_ptr<const arch::HostPlan> plan,
+                                                           std::vector<Device*> devices, Assignment assignment) {
+  if (int64_t(devices.size()) != assignment.size())
+    return fail(Code::invalid, cat("a program of ", assignment.replicas, " replicas and ", assignment.partitions,
+                                   " partitions was given ", devices.size(), " devices"));
+  auto prepared = TRY(host::prepare(plan));
+  std::shared_ptr<NativeProgram> program(
+      new NativeProgram(client, std::move(name), std::move(plan), std::move(prepared), std::move(devices), assignment));
+  program->self_ = program;
+  return program;
+}
+
+Result<void> NativeProgram::check(std::span<Buffer* const> arguments, size_t participant) const {
+  if (arguments.size() != plan_->inputs.size())
+    return fail(Code::invalid,
+                cat(*name_, " takes ", plan_->inputs.size(), " arguments, ", arguments.size(), " were given"));
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const arch::Slot& slot = plan_->slots[plan_->inputs[i]];
+    const Buffer& given = *arguments[i];
+    if (given.dtype() != slot.dtype || given.dims() != slot.dims)
+      return fail(Code::invalid, cat("argument ", i, " of ", *name_, " is ", shape_text(given.dtype(), given.dims()),
+                                     ", expected ", shape_text(slot.dtype, slot.dims)));
+    if (&given.device() != devices_[participant])
+      return fail(Code::invalid, cat("argument ", i, " of ", *name_, " is on ", given.device().name(), ", expected on ",
+                                     devices_[participant]->name()));
+  }
+  return {};
+}
+
+// Outputs are allocated before anything is donated, so that running out of memory takes nothing away.
+Result<NativeProgram::Task> NativeProgram::prepare(std::span<Buffer* const> arguments, size_t participant,
+                                                   std::span<const int64_t> kept) const {
+  TRY(check(arguments, participant));
+  Memory& memory = devices_[participant]->memory();
+  Task task;
+  task.inputs.reserve(arguments.size());
+  task.outputs.resize(plan_->outputs.size());
+  task.is_donated.resize(arguments.size());
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    task.inputs.push_back(TRY(arguments[i]->use()));
+    task.take(arguments[i]->ready());
+    const int output = i < plan_->donations.size() ? plan_->donations[i] : -1;
+    if (output < 0 || std::find(kept.begin(), kept.end(), int64_t(i)) != kept.end()) continue;
+    task.is_donated[i] = true;
+    const bool is_free = !task.inputs[i]->has_foreign_use() &&
+                         task.inputs[i]->bytes() == plan_->slots[plan_->outputs[size_t(output)]].bytes();
+    if (is_free && !task.outputs[size_t(output)]) task.outputs[size_t(output)] = task.inputs[i]->reuse();
+  }
+  for (size_t o = 0; o < task.outputs.size(); ++o) {
+    if (task.outputs[o]) continue;
+    const arch::Slot& slot = plan_->slots[plan_->outputs[o]];
+    task.outputs[o] = TRY(
+        memory.allocate({.dtype = slot.dtype, .dims = slot.dims, .memory_class = MemoryClass::output, .owner = name_}));
+  }
+  if (plan_->arena_bytes > 0) TRY(memory.check_room(plan_->arena_bytes, cat("temporaries of ", *name_)));
+  for (size_t i = 0; i < arguments.size(); ++i)
+    if (task.is_donated[i]) TRY(arguments[i]->donate());
+  return task;
+}
+
+Result<void> NativeProgram::execute(const Task& task, host::Meeting* meeting) {
+  std::vector<const void*> inputs(task.inputs.size());
+  std::vector<void*> outputs(task.outputs.size());
+  std::vector<host::Kept*> kept(task.inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    inputs[i] = task.inputs[i]->data();
+    kept[i] = task.is_donated[i] ? nullptr : &task.inputs[i]->kept();
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) outputs[i] = task.outputs[i]->data();
+  const int64_t start = now_ns();
+  const Result<void> outcome = host::execute(*prepared_, {inputs, outputs, kept, meeting});
+  const int64_t took = now_ns() - start, mean = mean_ns_.load(std::memory_order_relaxed);
+  mean_ns_.store(mean + (took - mean) / 4, std::memory_order_relaxed);
+  return outcome;
+}
+
+bool NativeProgram::is_quick() const { return mean_ns_.load(std::memory_order_relaxed) < kQuickNs; }
+
+// Waits for the inputs, then for a turn to compute. Alone, a program has the whole thread pool.
+Result<void> NativeProgram::run_queued(const Task& task, Gathering* gathering, size_t participant) {
+  Device& device = *devices_[participant];
+  for (const Future& input : task.awaited) TRY(input.wait());
+  const bool is_alone = client_.turns().take() && !gathering;
+  const int64_t start = now_ns();
+  device.memory().begin_temporaries(plan_->arena_bytes);
+  Result<void> outcome;
+  {
+    const ThreadPool::Use pool(is_alone ? ThreadPool::process() : single_thread());
+    if (gathering) {
+      Seat seat(*gathering, int64_t(participant));
+      outcome = execute(task, &seat);
+    } else {
+      outcome = execute(task, nullptr);
+    }
+  }
+  device.memory().end_temporaries(plan_->arena_bytes);
+  device.counters().busy_ns += now_ns() - start;
+  client_.turns().give();
+  return outcome;
+}
+
+std::vector<std::unique_ptr<Buffer>> NativeProgram::buffers(const Task& task, size_t participant,
+                                                            const Future& ready) const {
+  std::vector<std::unique_ptr<Buffer>> out(task.outputs.size());
+  for (size_t o = 0; o < out.size(); ++o) {
+    const arch::Slot& slot = plan_->slots[plan_->outputs[o]];
+    out[o] = std::make_unique<Buffer>(*devices_[participant], slot.dtype, slot.dims, task.outputs[o], ready);
+  }
+  return out;
+}
+
+Result<NativeProgram::Launched> NativeProgram::launch(std::span<const std::span<Buffer* const>> arguments,
+                                                      std::span<const int64_t> kept) {
+  if (arguments.size() != devices_.size())
+    return fail(Code::invalid,
+                cat(*name_, " runs on ", devices_.size(), " devices, arguments of ", arguments.size(), " were given"));
+  Launched launched;
+  std::unique_lock<std::mutex> order;
+  if (devices_.size() > 1) order = std::unique_lock(client_.launch_order());
+  std::vector<Task> tasks;
+  for (size_t d = 0; d < devices_.size(); ++d) tasks.push_back(TRY(prepare(arguments[d], d, kept)));
+  Queue& first = devices_[0]->queue();
+  if (devices_.size() == 1 && is_quick() && tasks[0].awaited.empty() && first.begin_inline()) {
+    const Result<void> outcome = execute(tasks[0], nullptr);
+    first.end_inline();
+    Counters& counters = devices_[0]->counters();
+    counters.executions.fetch_add(1, std::memory_order_relaxed);
+    if (!outcome) {
+      ++counters.failures;
+      return Error(outcome.error());
+    }
+    launched.outputs.push_back(buffers(tasks[0], 0, Future()));
+    launched.done.emplace_back();
+    return launched;
+  }
+  auto gathering = devices_.size() > 1 ? std::make_shared<Gathering>(assignment_, &client_.turns()) : nullptr;
+  for (size_t d = 0; d < devices_.size(); ++d) {
+    Promise done;
+    launched.done.push_back(done.future());
+    launched.outputs.push_back(buffers(tasks[d], d, done.future()));
+    auto task = std::make_shared<Task>(std::move(tasks[d]));
+    devices_[d]->queue().add([self = self_.lock(), task, gathering, d, done] {
+      const Result<void> outcome = self->run_queued(*task, gathering.get(), d);
+      if (gathering) gathering->leave(int64_t(d), outcome);
+      *task = {};  // free what nobody holds before anyone is told
+      Counters& counters = self->devices_[d]->counters();
+      ++counters.executions;
+      if (!outcome) ++counters.failures;
+      done.set(outcome);
+    });
+  }
+  return launched;
+}
+
+}  // namespace trine::run

@@ -1,0 +1,58 @@
+// The native driver: runs a host plan on virtual devices, values at the speed of this machine.
+// A launch queues the program on its devices and returns; a small program whose inputs are there runs in the caller's
+// thread instead. An error of a run reaches every output of that run, and what is made from them.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "arch/plan/plan.h"
+#include "run/buffer.h"
+#include "run/client.h"
+#include "run/gathering.h"
+
+namespace trine::run {
+
+class NativeProgram {
+ public:
+  // `devices` in the order of participants: replica * partitions + partition.
+  static Result<std::shared_ptr<NativeProgram>> make(Client& client, std::string name,
+                                                     std::shared_ptr<const arch::HostPlan> plan,
+                                                     std::vector<Device*> devices, Assignment assignment);
+
+  const arch::HostPlan& plan() const { return *plan_; }
+  std::span<Device* const> devices() const { return devices_; }
+  const Assignment& assignment() const { return assignment_; }
+
+  struct Launched {
+    std::vector<std::vector<std::unique_ptr<Buffer>>> outputs;  // of each device
+    std::vector<Future> done;                                   // likewise
+  };
+  // One list of arguments for each device. `kept`: inputs that are not donated although the plan would.
+  Result<Launched> launch(std::span<const std::span<Buffer* const>> arguments, std::span<const int64_t> kept = {});
+
+ private:
+  NativeProgram(Client& client, std::string name, std::shared_ptr<const arch::HostPlan> plan,
+                std::shared_ptr<const host::Prepared> prepared, std::vector<Device*> devices, Assignment assignment);
+  struct Task;
+
+  Result<void> check(std::span<Buffer* const> arguments, size_t participant) const;
+  Result<Task> prepare(std::span<Buffer* const> arguments, size_t participant, std::span<const int64_t> kept) const;
+  Result<void> execute(const Task& task, host::Meeting* meeting);
+  Result<void> run_queued(const Task& task, Gathering* gathering, size_t participant);
+  bool is_quick() const;
+  std::vector<std::unique_ptr<Buffer>> buffers(const Task& task, size_t participant, const Future& ready) const;
+
+  Client& client_;
+  const std::shared_ptr<const std::string> name_;
+  const std::shared_ptr<const arch::HostPlan> plan_;
+  const std::shared_ptr<const host::Prepared> prepared_;
+  const std::vector<Device*> devices_;
+  const Assignment assignment_;
+  std::atomic<int64_t> mean_ns_;  // of a run, lately; at first an estimate
+  std::weak_ptr<NativeProgram> self_;
+};
+
+}  // namespace trine::run
