@@ -1,109 +1,11 @@
-// Picks the virtual machine and remembers it; see choose.h.
+// The command's options as a choice of machine.
 #include "tools/choose.h"
-
-#include <charconv>
-#include <cstdlib>
-#include <filesystem>
-
-#include "base/file.h"
-#include "base/json.h"
-#include "base/text.h"
 
 namespace trine::tools {
 
-namespace {
-
-constexpr std::string_view kDefaultInstance = "trn1.2xlarge";
-
-struct Choice {
-  std::string name, by;
-};
-
-Result<Choice> chosen_name(const Args& args) {
-  if (args.has("--instance")) return Choice{args.get("--instance"), "--instance"};
-  if (const std::string name = getenv_or("TRINE_INSTANCE"); !name.empty()) return Choice{name, "TRINE_INSTANCE"};
-  std::string saved = TRY(saved_instance());
-  if (!saved.empty()) return Choice{std::move(saved), "trine use"};
-  return Choice{std::string(kDefaultInstance), "default"};
-}
-
-struct LncChoice {
-  std::string text, by;
-};
-
-LncChoice chosen_lnc(const Args& args) {
-  if (args.has("--lnc")) return {args.get("--lnc"), "--lnc"};
-  for (const char* name : {"NEURON_LOGICAL_NC_CONFIG", "NEURON_RT_VIRTUAL_CORE_SIZE"})
-    if (std::string text = getenv_or(name); !text.empty()) return {std::move(text), name};
-  return {};
-}
-
-Result<int64_t> read_lnc(const LncChoice& choice, const arch::Chip& chip) {
-  if (choice.text.empty()) return chip.lnc_default;
-  int64_t n = 0;
-  const char* end = choice.text.data() + choice.text.size();
-  const auto read = std::from_chars(choice.text.data(), end, n);
-  if (read.ec != std::errc{} || read.ptr != end || n < 1 || n > chip.lnc_max || chip.cores % n != 0)
-    return fail(Code::invalid, cat(choice.by, ": found \"", choice.text, "\", expected ",
-                                   chip.lnc_max > 1 ? cat("1 to ", chip.lnc_max) : "1", " on ", chip.title));
-  return n;
-}
-
-}  // namespace
-
-std::string getenv_or(const char* name, std::string_view otherwise) {
-  const char* v = std::getenv(name);
-  return v ? v : std::string(otherwise);
-}
-
 Result<Machine> choose_machine(const Args& args) {
-  const Choice choice = TRY(chosen_name(args));
-  Machine machine;
-  machine.chosen_by = choice.by;
-  if (choice.name.ends_with(".json")) {
-    machine.instance = TRY(arch::load_instance_file(choice.name));
-  } else {
-    auto found = arch::find_instance(choice.name);
-    if (!found) return fail(found.error().code, found.error().message, choice.by == "--instance" ? "" : choice.by);
-    machine.instance = **found;
-  }
-  if (args.has("--chip")) {
-    arch::Chip chip = TRY(arch::load_chip_file(args.get("--chip")));
-    machine.own_chip = std::make_unique<arch::Chip>(std::move(chip));
-    machine.instance.chip = machine.own_chip.get();
-  }
-  machine.lnc = TRY(read_lnc(chosen_lnc(args), machine.chip()));
-  return machine;
-}
-
-Result<std::string> settings_path() {
-  if (const std::string config = getenv_or("XDG_CONFIG_HOME"); !config.empty()) return config + "/trine/settings.json";
-  const std::string home = getenv_or("HOME");
-  if (home.empty()) return fail(Code::io, "neither XDG_CONFIG_HOME nor HOME is set; nowhere to keep settings");
-  return home + "/.config/trine/settings.json";
-}
-
-Result<std::string> saved_instance() {
-  const auto path = settings_path();
-  if (!path) return std::string();  // nothing can have been saved
-  const auto text = read_file(*path);
-  if (!text) {
-    if (text.error().code == Code::not_found) return std::string();
-    return Error(text.error());
-  }
-  const Json settings = TRY(parse_json(*text, *path));
-  const Json* name = settings.find("instance");
-  return name ? name->string() : std::string();
-}
-
-Result<void> save_instance(std::string_view name) {
-  const std::string path = TRY(settings_path());
-  std::error_code error;
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
-  if (error) return fail(Code::io, cat("cannot create the folder of ", path, ": ", error.message()));
-  Json settings = Json::object().set("version", 1);
-  if (!name.empty()) settings.set("instance", name);
-  return write_file(path, settings.text(2) + "\n");
+  return api::choose_machine(
+      {.instance = args.get("--instance"), .lnc = args.get("--lnc"), .chip_file = args.get("--chip")});
 }
 
 }  // namespace trine::tools
