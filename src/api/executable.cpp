@@ -1,0 +1,94 @@
+// Front-end, compiler and plan in a row; and the saved form of the result.
+#include "api/executable.h"
+
+#include <charconv>
+
+#include "base/json.h"
+#include "base/text.h"
+#include "compile/native.h"
+#include "front/stablehlo/graph.h"
+#include "front/stablehlo/read.h"
+
+namespace trine::api {
+
+namespace {
+
+constexpr std::string_view kMagic = "trine executable\n";
+constexpr int64_t kVersion = 1;
+
+uint64_t hash_of(std::string_view bytes, uint64_t seed = 0xcbf29ce484222325) {  // FNV-1a
+  for (unsigned char c : bytes) seed = (seed ^ c) * 0x100000001b3;
+  return seed;
+}
+
+std::string hex(uint64_t value) {
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(value));
+  return text;
+}
+
+int64_t bytes_of(const Executable& e, const std::vector<arch::SlotId>& slots) {
+  int64_t sum = 0;
+  for (arch::SlotId id : slots) sum += int64_t(e.plan->slots[id].bytes());
+  return sum;
+}
+
+}  // namespace
+
+int64_t Executable::input_bytes() const { return bytes_of(*this, plan->inputs); }
+int64_t Executable::output_bytes() const { return bytes_of(*this, plan->outputs); }
+int64_t Executable::donated_bytes() const {
+  int64_t sum = 0;
+  for (size_t i = 0; i < plan->donations.size(); ++i)
+    if (plan->donations[i] >= 0) sum += int64_t(input(i).bytes());
+  return sum;
+}
+
+Result<ExecutablePtr> compile(std::string artifact, const CompileOptions& options) {
+  auto out = std::make_shared<Executable>();
+  out->options = options;
+  out->fingerprint = hex(hash_of(artifact, hash_of(cat(options.replicas, ",", options.partitions))));
+  out->artifact = artifact;
+  const auto module = TRY(front::stablehlo::read_module(std::move(artifact), "program"));
+  auto graph = TRY(front::stablehlo::to_graph(module));
+  out->name = graph.name;
+  out->plan = TRY(compile::plan_native(std::make_shared<decltype(graph)>(std::move(graph))));
+  return ExecutablePtr(std::move(out));
+}
+
+std::string save(const Executable& executable, std::string_view extra) {
+  std::string body = cat(extra, executable.artifact);
+  const Json header = Json::object()
+                          .set("version", kVersion)
+                          .set("replicas", executable.options.replicas)
+                          .set("partitions", executable.options.partitions)
+                          .set("extra_bytes", int64_t(extra.size()))
+                          .set("bytes", int64_t(body.size()))
+                          .set("checksum", hex(hash_of(body)));
+  return cat(kMagic, header.text(0), "\n", body);
+}
+
+Result<Loaded> load(std::string_view bytes) {
+  if (!bytes.starts_with(kMagic))
+    return fail(Code::invalid,
+                "these bytes are not a saved executable: expected \"trine executable\" at the beginning");
+  bytes.remove_prefix(kMagic.size());
+  const size_t end = bytes.find('\n');
+  if (end == std::string_view::npos) return fail(Code::invalid, "a saved executable ends within its header");
+  const Json header = TRY(parse_json(bytes.substr(0, end), "executable header"));
+  const std::string_view body = bytes.substr(end + 1);
+  const auto number = [&](const char* key) { return header.find(key) ? header.find(key)->integer() : -1; };
+  if (number("version") != kVersion)
+    return fail(Code::unsupported,
+                cat("a saved executable of version ", number("version"), "; this build reads ", kVersion));
+  const int64_t extra = number("extra_bytes");
+  if (number("bytes") != int64_t(body.size()) || extra < 0 || extra > int64_t(body.size()) ||
+      !header.find("checksum") || header.find("checksum")->string() != hex(hash_of(body)))
+    return fail(Code::invalid, cat("a saved executable is damaged: found ", body.size(), " bytes, expected ",
+                                   number("bytes"), " with another checksum"));
+  const CompileOptions options{.replicas = number("replicas"), .partitions = number("partitions")};
+  return Loaded{TRY(compile(std::string(body.substr(size_t(extra))), options)),
+                std::string(body.substr(0, size_t(extra)))};
+}
+
+}  // namespace trine::api

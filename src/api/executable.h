@@ -1,0 +1,48 @@
+// A compiled program, not yet on any device: what the PJRT plugin, the C API and Python make from StableHLO bytes.
+// Immutable; keeps the bytes it was made from, which are also its saved form.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "arch/plan/plan.h"
+#include "base/result.h"
+
+namespace trine::api {
+
+struct CompileOptions {
+  int64_t replicas = 1, partitions = 1;
+};
+
+struct Executable {
+  std::string name = {};      // "jit_f"
+  std::string artifact = {};  // StableHLO, portable artifact or text
+  CompileOptions options = {};
+  std::shared_ptr<const arch::HostPlan> plan = {};
+  std::string fingerprint = {};  // of everything that decides what is computed
+
+  size_t input_count() const { return plan->inputs.size(); }
+  size_t output_count() const { return plan->outputs.size(); }
+  const arch::Slot& input(size_t i) const { return plan->slots[plan->inputs[i]]; }
+  const arch::Slot& output(size_t i) const { return plan->slots[plan->outputs[i]]; }
+  int64_t input_bytes() const;
+  int64_t output_bytes() const;
+  int64_t donated_bytes() const;  // of outputs that take an input's memory
+};
+
+using ExecutablePtr = std::shared_ptr<const Executable>;
+
+Result<ExecutablePtr> compile(std::string artifact, const CompileOptions& options);
+
+// The saved form: a header with versions and a checksum, `extra` for the caller, the artifact.
+std::string save(const Executable& executable, std::string_view extra = {});
+struct Loaded {
+  ExecutablePtr executable;
+  std::string extra;
+};
+Result<Loaded> load(std::string_view bytes);
+
+}  // namespace trine::api
