@@ -87,4 +87,4 @@ check: test-build
 	@cmake --build build -j $(JOBS) --target all_verify_interface_header_sets
 
 clean:
-	rm -rf build build-asan build-fuzz build-wheel python/trine/_core.*.so
+	rm -rf build build-asan build-fuzz build-wheel python/trine/*.so

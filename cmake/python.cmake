@@ -19,9 +19,16 @@ file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/python/bind_all.cpp CONTENT "${table}"
 nanobind_add_module(_core NB_STATIC NOMINSIZE src/api/python/module.cpp ${binds} ${CMAKE_BINARY_DIR}/python/bind_all.cpp)
 target_link_libraries(_core PRIVATE ${trine_folders})
 target_compile_definitions(_core PRIVATE TRINE_VERSION="${PROJECT_VERSION}")
+
+# The PJRT plugin: a library of its own that shows one symbol.
+add_library(trine_pjrt MODULE src/api/pjrt/plugin.cpp)
+target_link_libraries(trine_pjrt PRIVATE ${trine_folders})
+target_link_options(trine_pjrt PRIVATE -Wl,--exclude-libs,ALL)
+set_target_properties(trine_pjrt PROPERTIES PREFIX "" CXX_VISIBILITY_PRESET hidden)
+
 if(SKBUILD)
-  install(TARGETS _core DESTINATION trine)
+  install(TARGETS _core trine_pjrt DESTINATION trine)
 else()
   # Beside the package's sources, where an editable install or PYTHONPATH=python finds it.
-  set_target_properties(_core PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_SOURCE_DIR}/python/trine)
+  set_target_properties(_core trine_pjrt PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_SOURCE_DIR}/python/trine)
 endif()

@@ -1,0 +1,59 @@
+// Running a loaded executable.
+#include "api/pjrt/calls.h"
+#include "base/text.h"
+
+namespace trine::api::pjrt {
+
+namespace {
+
+// The program as loaded, or for the one device the caller names.
+Result<std::shared_ptr<run::NativeProgram>> program_for(LoadedExecutable& loaded, Device* device) {
+  if (!device || (loaded.devices.size() == 1 && loaded.devices[0] == device)) return loaded.native;
+  std::lock_guard lock(loaded.mutex);
+  std::shared_ptr<run::NativeProgram>& found = loaded.elsewhere[device];
+  if (!found) {
+    const api::Executable& program = *loaded.executable->program;
+    found = TRY(run::NativeProgram::make(*loaded.client->client, program.name, program.plan, {device->device}, {}));
+  }
+  return found;
+}
+
+Result<run::NativeProgram::Launched> launch(const LoadedExecutableExecuteArgs& args, run::NativeProgram& program) {
+  std::vector<run::Buffer*> buffers(args.num_devices * args.num_args);
+  std::vector<std::span<run::Buffer* const>> arguments(args.num_devices);
+  for (size_t d = 0; d < args.num_devices; ++d) {
+    for (size_t i = 0; i < args.num_args; ++i) buffers[d * args.num_args + i] = args.argument_lists[d][i]->buffer.get();
+    arguments[d] = std::span(buffers).subspan(d * args.num_args, args.num_args);
+  }
+  return program.launch(arguments,
+                        {args.options->non_donatable_input_indices, args.options->num_non_donatable_input_indices});
+}
+
+}  // namespace
+
+ErrorHandle* loaded_execute(LoadedExecutableExecuteArgs* args) {
+  LoadedExecutable& loaded = *args->executable;
+  if (loaded.is_deleted) return make_error(fail(Code::invalid, "this executable has been deleted"));
+  auto program = program_for(loaded, args->execute_device);
+  if (!program) return make_error(program.error());
+  auto launched = launch(*args, **program);
+  if (!launched) return make_error(launched.error());
+  for (size_t d = 0; d < args->num_devices; ++d) {
+    Device* device = args->execute_device ? args->execute_device : loaded.devices[d];
+    auto& outputs = launched->outputs[d];
+    for (size_t o = 0; o < outputs.size(); ++o) args->output_lists[d][o] = new Buffer{device, std::move(outputs[o])};
+    if (args->device_complete_events) args->device_complete_events[d] = make_event(launched->done[d]);
+  }
+  return nullptr;
+}
+
+ErrorHandle* execute_context_create(ExecuteContextCreateArgs* args) {
+  args->context = new char;
+  return nullptr;
+}
+ErrorHandle* execute_context_destroy(ExecuteContextDestroyArgs* args) {
+  delete static_cast<char*>(args->context);
+  return nullptr;
+}
+
+}  // namespace trine::api::pjrt
