@@ -1,0 +1,107 @@
+"""Arrays to a device and back: every dtype, any strides, and what becomes of deleted ones."""
+
+import jax
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import pytest
+
+NAMES = [
+    *("bool", "int8", "int16", "int32", "uint8", "uint16", "uint32", "float16", "float32", "complex64"),
+    *("bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3", "float8_e3m4", "float8_e4m3b11fnuz"),
+    *("float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn", "int4", "uint4", "int2", "uint2"),
+]
+WIDE = ["int64", "uint64", "float64", "complex128"]
+
+
+def dtype_of(name: str) -> np.dtype:
+    return np.dtype(getattr(ml_dtypes, name, None) or name)
+
+
+def values(name: str, shape, seed=0) -> np.ndarray:
+    whole = np.random.default_rng(seed).integers(0, 2, shape)
+    return whole.astype(dtype_of(name)) if name != "bool" else whole.astype(bool)
+
+
+def same(a, b):
+    a, b = np.asarray(a), np.asarray(b)
+    assert a.dtype == b.dtype and a.shape == b.shape
+    assert a.tobytes() == b.tobytes()
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("shape", [(), (5,), (0,), (3, 0, 2), (4, 5), (2, 3, 4)])
+def test_round_trip(name, shape):
+    host = values(name, shape)
+    device = jax.device_put(host, jax.devices()[1])
+    assert device.devices() == {jax.devices()[1]}
+    same(device, host)
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_round_trip_wide(name):
+    with jax.enable_x64(True):
+        same(jax.device_put(values(name, (3, 5))), values(name, (3, 5)))
+
+
+@pytest.mark.parametrize("name", ["float32", "bfloat16", "complex64", "int4", "uint8"])
+def test_strided_host_arrays(name):
+    host = values(name, (6, 8, 10))
+    for view in (host.T, host[::2, 1::3], host[::-1, :, ::-2], host[:, 3], np.broadcast_to(host[:1], (4, 8, 10))):
+        same(jax.device_put(view), np.ascontiguousarray(view))
+
+
+def test_between_devices():
+    a, b = jax.devices()[:2]
+    x = jax.device_put(np.arange(1000.0, dtype=np.float32), a)
+    y = jax.device_put(x, b)
+    assert y.devices() == {b}
+    same(y, x)
+
+
+def test_a_deleted_array_says_so():
+    x = jax.device_put(np.ones(4, np.float32))
+    x.delete()
+    assert x.is_deleted()
+    with pytest.raises(RuntimeError, match="deleted"):
+        np.asarray(x)
+
+
+def test_memory_is_counted_and_given_back():
+    device = jax.devices()[0]
+    before = device.memory_stats()["bytes_in_use"]
+    x = jax.device_put(np.zeros((1024, 1024), np.float32), device)
+    assert device.memory_stats()["bytes_in_use"] == before + (4 << 20)
+    del x
+    assert device.memory_stats()["bytes_in_use"] == before
+
+
+def test_out_of_memory_lists_the_largest():
+    device = jax.devices()[0]
+    kept = jax.device_put(np.zeros((3, 1 << 20), np.float32), device)
+    too_large = np.broadcast_to(np.float32(0), (1 << 33,))
+    with pytest.raises(RuntimeError, match=r"(?s)out of memory on neuron:0.*f32\[8589934592\] needs.*f32\[3,1048576\] input"):
+        jax.device_put(too_large, device)
+    same(kept, np.zeros((3, 1 << 20), np.float32))
+
+
+def test_dlpack_and_numpy_share_the_bytes():
+    x = jax.device_put(np.arange(16, dtype=np.float32))
+    shown = np.asarray(x)
+    assert not shown.flags.writeable
+    assert x.unsafe_buffer_pointer() == shown.ctypes.data
+
+
+def test_many_threads():
+    from concurrent.futures import ThreadPoolExecutor
+
+    def turn(seed):
+        host = values("float32", (64, 64), seed)
+        same(jax.device_put(jax.device_put(host, jax.devices()[seed % 2]), jax.devices()[0]), host)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(turn, range(200)))
+
+
+def test_uncommitted_results_are_on_the_first_device():
+    assert jnp.zeros(3).devices() == {jax.devices()[0]}
