@@ -176,6 +176,27 @@ float alu_identity(Alu op) {
   return op == Alu::multiply || op == Alu::logical_and ? 1 : 0;
 }
 
+void RowFolds::add(float* result, const float* row) {
+  results_[held_] = result;
+  if (n_) std::memcpy(rows_.data() + held_ * static_cast<size_t>(n_), row, static_cast<size_t>(n_) * sizeof(float));
+  if (++held_ == kSideBySide) flush();
+}
+
+void RowFolds::flush() {
+  if (op_ == Alu::add && held_ == kSideBySide) {
+    const float* const a = rows_.data();
+    std::array<float, kSideBySide> sums;
+    for (size_t k = 0; k < kSideBySide; ++k) sums[k] = *results_[k];
+    for (int64_t i = 0; i < n_; ++i)
+      for (size_t k = 0; k < kSideBySide; ++k) sums[k] += a[static_cast<int64_t>(k) * n_ + i];
+    for (size_t k = 0; k < kSideBySide; ++k) *results_[k] = sums[k];
+  } else {
+    for (size_t k = 0; k < held_; ++k)
+      *results_[k] = alu_f32(op_).fold(*results_[k], rows_.data() + k * static_cast<size_t>(n_), n_);
+  }
+  held_ = 0;
+}
+
 float alu_fold_first(Alu op, float first) { return is_logical(op) ? float(first != 0) : first; }
 
 }  // namespace trine::arch

@@ -3,7 +3,9 @@
 // Invariant: out may be a itself or b itself; results do not depend on how the compiler vectorises the loop.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <vector>
 
 #include "arch/enums.h"
 
@@ -31,5 +33,22 @@ bool alu_can_reduce(Alu op);  // may fold a row: add, subtract, multiply, max, m
 float alu_identity(Alu op);   // what an accumulator is reset to
 // The first value of a fold over a row: logical operators make it 1 or 0.
 float alu_fold_first(Alu op, float first);
+
+// Folds of many lanes' rows, each from the left as AluRow::fold does: eight lanes go side by side, since a lane alone
+// waits for each of its additions. flush() before a result is read.
+class RowFolds {
+ public:
+  RowFolds(Alu op, int64_t n) : op_(op), n_(n), rows_(kSideBySide * static_cast<size_t>(n)) {}
+  void add(float* result, const float* row);  // *result is the start, later the fold; the row is copied
+  void flush();
+
+ private:
+  static constexpr size_t kSideBySide = 8;
+  Alu op_;
+  int64_t n_;
+  std::vector<float> rows_;
+  std::array<float*, kSideBySide> results_{};
+  size_t held_ = 0;
+};
 
 }  // namespace trine::arch

@@ -53,6 +53,7 @@ void run(Core& c, const Call& i, const Step (&steps)[2], const Scalars& slope, R
   prepare_accumulators(c, i, data.tile, cmd, reduce_op);
   const bool reduces = cmd == ReduceCmd::reduce || cmd == ReduceCmd::reset_reduce || cmd == ReduceCmd::load_reduce;
   OutsideRange outside;
+  RowFolds folds(reduce_op, reduces ? n : 0);
   write_rows(c, d, [&](int p, float* out) {
     const float* in = data.row(p);
     for (const Step& s : steps) {
@@ -64,8 +65,9 @@ void run(Core& c, const Call& i, const Step (&steps)[2], const Scalars& slope, R
     const OutsideRange here = activate(act, in, out, static_cast<size_t>(n), slope[static_cast<size_t>(p)]);
     if (!outside.count) outside.first = here.first;
     outside.count += here.count;
-    if (reduces) accumulator(c, data.tile, p) = alu_f32(reduce_op).fold(accumulator(c, data.tile, p), out, n);
+    if (reduces) folds.add(&accumulator(c, data.tile, p), out);
   });
+  folds.flush();
   read_out(c, i, data.tile);
   note_outside(c, act, outside, data.tile.elements());
 }

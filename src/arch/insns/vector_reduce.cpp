@@ -1,6 +1,7 @@
 // Rows that fold a lane's row: tensor_reduce, and those that work through the engine's 128 accumulators (one f32 per
 // lane, kept between instructions and shared by all of them).
 // estimate: folds go from the left, one f32 rounding a step; accumulators see results before they are cast to dst.
+#include <array>
 #include <limits>
 #include <vector>
 
@@ -33,10 +34,30 @@ void tensor_reduce_bits(Core& c, const Call& i) {
   }
 }
 
+// One sum per lane.
+void tensor_sum(Core& c, const Call& i) {
+  const Tile d = i.tile("dst");
+  Source a(c, i, "data", d);
+  std::array<float, 128> sums{};
+  RowFolds folds(Alu::add, a.tile.row_elements - 1);
+  for (int p = 0; p < d.partitions; ++p) {
+    const float* const from = a.row(p);
+    sums[static_cast<size_t>(p)] = from[0];
+    folds.add(&sums[static_cast<size_t>(p)], from + 1);
+  }
+  folds.flush();
+  const bool negate = i.attr("negate");
+  write_rows(c, d, [&](int p, float* out) {
+    const float sum = sums[static_cast<size_t>(p)];
+    out[0] = negate ? -sum : sum;
+  });
+}
+
 void tensor_reduce(Core& c, const Call& i) {
   const Alu op = i.as<Alu>("op");
   if (is_bitvec(op)) return tensor_reduce_bits(c, i);
   const Tile d = i.tile("dst");
+  if (op == Alu::add && d.row_elements == 1) return tensor_sum(c, i);
   Source a(c, i, "data", d);
   const AluRow<float>& alu = alu_f32(op);
   const bool negate = i.attr("negate");
