@@ -110,11 +110,25 @@ Result<void> GraphMaker::main_function(const Op& function) {
     if (std::any_of(shardings.begin(), shardings.end(), [](const std::string& s) { return !s.empty(); }))
       graph_.attrs.set("result_shardings", std::move(shardings));
   }
-  auto& donations = graph_.donations;
-  for (int& d : donations)
-    if (d >= int(graph_.results.size())) d = -1;
-  if (std::all_of(donations.begin(), donations.end(), [](int d) { return d < 0; })) donations.clear();
+  finish_donations(function);
   return {};
+}
+
+// An argument is given to the result it names, or, where it is only given away, to the first free one of its type.
+void GraphMaker::finish_donations(const Op& function) {
+  auto& donations = graph_.donations;
+  std::vector<bool> taken(graph_.results.size());
+  for (int& d : donations) {
+    if (d >= int(taken.size()) || (d >= 0 && taken[size_t(d)])) d = -1;
+    if (d >= 0) taken[size_t(d)] = true;
+  }
+  for (size_t i = 0; i < donations.size(); ++i) {
+    if (donations[i] >= 0 || dictionary_entry(function, "arg_attrs", i, "jax.buffer_donor") == AttrId::none) continue;
+    for (size_t r = 0; r < taken.size() && donations[i] < 0; ++r)
+      if (!taken[r] && ir::same_tensor(graph_.params[i].type(), graph_.results[r].type())) donations[i] = int(r);
+    if (donations[i] >= 0) taken[size_t(donations[i])] = true;
+  }
+  if (std::all_of(donations.begin(), donations.end(), [](int d) { return d < 0; })) donations.clear();
 }
 
 // The manual computation that main is, perhaps through calls; null where it is more than that.

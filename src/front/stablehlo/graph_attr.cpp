@@ -1,4 +1,4 @@
-// Attributes as plain values. Dimension numbers are spread over the op under shorter names, as docs/graph.md has them.
+// Attributes as plain values. Dimension numbers are spread over the op under shorter names.
 #include "base/text.h"
 #include "front/stablehlo/graph_maker.h"
 #include "front/stablehlo/print.h"

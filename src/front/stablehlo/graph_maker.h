@@ -42,6 +42,7 @@ class GraphMaker {
   Result<void> main_function(const Op& function);
   Result<bool> peel_manual(const Op& function);  // whether main is one manual computation, now taken as the program
   Result<void> add_parameter(const Op& function, uint32_t i, TypeId type, std::string sharding);
+  void finish_donations(const Op& function);
   std::string sharding_of(const Op& function, std::string_view list, size_t i) const;
   std::vector<AttrId> same_shardings(const Op& function, std::string_view list, const Op& manual,
                                      std::string_view wanted) const;
