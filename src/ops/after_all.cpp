@@ -10,6 +10,7 @@ extern const Op op_after_all{.name = "after_all",
                                    return fail(Code::invalid, cat("takes tokens; ", ir::text(t), " given"));
                                return std::vector<ir::Type>{ir::token_type()};
                              },
-                             .eval = [](const Eval&) -> Result<void> { return {}; }};
+                             .eval = [](const Eval&) -> Result<void> { return {}; },
+                             .takes_tokens = true};
 
 }  // namespace trine::ops

@@ -31,6 +31,6 @@ Result<void> eval(const Eval& e) {
 
 }  // namespace
 
-extern const Op op_case{.name = "case", .kind = OpKind::control, .infer = infer, .eval = eval};
+extern const Op op_case{.name = "case", .kind = OpKind::control, .infer = infer, .eval = eval, .takes_tokens = true};
 
 }  // namespace trine::ops

@@ -1,13 +1,22 @@
 // The reference interpreter: nodes in order, each by its op's meaning.
 #include "ops/evaluate.h"
 
+#include <unistd.h>
+
 #include "base/text.h"
 
 namespace trine::ops {
 
 namespace {
 
-std::vector<Tensor> outputs_for(const ir::Node& node) {
+// The machine's memory bounds what a program may ask for; past it the kernel would end the process.
+Result<std::vector<Tensor>> outputs_for(const ir::Node& node) {
+  static const double machine = double(sysconf(_SC_PHYS_PAGES)) * double(sysconf(_SC_PAGESIZE));
+  double wanted = 0;
+  for (const ir::Type& t : node.types) wanted += t.is_token ? 0 : double(t.elements()) * bytes(t.dtype);
+  if (wanted > machine)
+    return fail(Code::out_of_memory,
+                cat(node.op, " makes ", with_unit_bytes(wanted), "; the machine has ", with_unit_bytes(machine)));
   std::vector<Tensor> out;
   for (const ir::Type& t : node.types) out.push_back(t.is_token ? Tensor{} : Tensor::make(t.dtype, t.dims));
   return out;
@@ -23,7 +32,7 @@ Result<void> run_node(const ir::Node& node, Environment& env) {
   std::vector<TensorView> in, around, out;
   for (const ir::Value& v : node.inputs) in.push_back(view_in(env, v));
   for (const ir::Value& v : node.captures) around.push_back(view_in(env, v));
-  std::vector<Tensor> results = outputs_for(node);
+  std::vector<Tensor> results = TRY(outputs_for(node));
   for (const Tensor& t : results) out.push_back(t.view());
   TRY(evaluate(node, in, around, out));
   env[&node] = std::move(results);

@@ -43,6 +43,8 @@ static Result<Judged> judge(const ir::Spec& spec) {
   TRY(countable(spec, spec.types));
   std::vector<ir::Type> inputs;
   for (const ir::Value& v : spec.inputs) inputs.push_back(v.type());
+  if (!op->takes_tokens && std::any_of(inputs.begin(), inputs.end(), [](const ir::Type& t) { return t.is_token; }))
+    return fail(Code::invalid, cat(call_text(spec), ": takes tensors, no tokens"));
   auto types = op->infer({inputs, spec.attrs, spec.regions, spec.types});
   if (!types) return fail(types.error().code, cat(call_text(spec), ": ", types.error().message));
   TRY(countable(spec, *types));

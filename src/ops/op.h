@@ -49,6 +49,7 @@ struct Op {
   Result<void> (*eval)(const Eval&) = nullptr;                    // reference: clear before fast, f64 inside
   std::vector<ir::Value> (*decompose)(ir::Graph&, const ir::Node&) = nullptr;  // (optional) simpler ops
   bool has_effect = false;                                                     // kept, never merged with its equal
+  bool takes_tokens = false;                                                   // among its inputs
 };
 
 std::span<const Op* const> all_ops();      // by name

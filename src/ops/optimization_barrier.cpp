@@ -17,6 +17,7 @@ extern const Op op_optimization_barrier{
       for (size_t i = 0; i < e.out.size(); ++i)
         if (!e.node.types[i].is_token) std::memcpy(e.out[i].data, e.in[i].data, e.out[i].bytes());
       return {};
-    }};
+    },
+    .takes_tokens = true};
 
 }  // namespace trine::ops

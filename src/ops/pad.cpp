@@ -18,6 +18,9 @@ Inferred infer(const Call& call) {
   Dims dims;
   for (size_t d = 0; d < x.dims.size(); ++d) {
     if (interior[d] < 0) return fail(Code::invalid, cat("dim ", d, ": interior padding is ", interior[d]));
+    constexpr int64_t kFar = int64_t{1} << 60;  // sums of a few of them still fit
+    for (int64_t far : {low[d], high[d], interior[d]})
+      if (far > kFar || far < -kFar) return fail(Code::out_of_range, cat("dim ", d, ": padding by ", far));
     int64_t size = 0;
     const bool is_huge = __builtin_mul_overflow(std::max<int64_t>(x.dims[d] - 1, 0), interior[d], &size) ||
                          __builtin_add_overflow(size, x.dims[d], &size) ||

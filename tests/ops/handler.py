@@ -258,7 +258,7 @@ def error(line, context):
             to = line.keys.get("to", line.operands[0] if line.operands else None)
             types_out = [t if isinstance(t, str) else type_text(context.variant if t.dtype in CLASSES else t.dtype, t.shape) for t in (to if isinstance(to, list) else [to])]
             _core.evaluate(op_graph(context.file.stem, line, types_in, types_out), [to_bytes(x, n) for n, x in operands])
-    except (ValueError, IndexError) as problem:
+    except (ValueError, IndexError, MemoryError) as problem:
         return str(problem)
     return None
 
