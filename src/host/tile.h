@@ -13,6 +13,7 @@ namespace trine::host {
 
 struct TileOptions {
   Simd simd = simd_best();
+  bool machine_code = true;  // where there can be some
 };
 
 struct TilePlan;

@@ -281,7 +281,9 @@ struct Maker {
           bool writes = s.steps[j].kind == StepKind::compute || s.steps[j].kind == StepKind::iota_vector;
           if (writes && s.steps[j].d == store.a) def = j;
         }
-        if (def == k || reads_views(s, def + 1) || s.steps[def].uniform != store.uniform) continue;
+        bool twice = std::any_of(s.steps.begin(), s.steps.end(),
+                                 [&](const TileStep& t) { return t.kind == StepKind::store_view && t.d == store.a; });
+        if (def == k || twice || reads_views(s, def + 1) || s.steps[def].uniform != store.uniform) continue;
         s.steps.erase(s.steps.begin() + long(k));
         TileStep view{.kind = StepKind::store_view, .uniform = store.uniform, .d = store.a, .operand = store.operand};
         s.steps.insert(s.steps.begin() + long(def), view);

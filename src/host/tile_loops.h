@@ -247,14 +247,15 @@ struct Loops {
       auto* from = static_cast<const float*>(a);
       for (int64_t i = 0; i < n; i += kPart) {
         int64_t m = n - i < kPart ? n - i : kPart;
-        float kept[kPart], most = 0;
-        for (int64_t j = 0; j < m; ++j) kept[j] = from[i + j];
+        float kept[kPart];
+        int32_t most = 0;
+        std::memcpy(kept, from + i, size_t(m) * 4);
         for (int64_t j = 0; j < m; ++j) {
-          float x = __builtin_fabsf(kept[j]);
+          int32_t x = std::bit_cast<int32_t>(kept[j]) & 0x7fffffff;
           most = x > most ? x : most;
-          to[i + j] = F{}(kept[j]);
         }
-        if (most <= Math::kTrigMax) continue;
+        for (int64_t j = 0; j < m; ++j) to[i + j] = F{}(kept[j]);
+        if (most <= std::bit_cast<int32_t>(Math::kTrigMax)) continue;
         for (int64_t j = 0; j < m; ++j) {
           if (!(__builtin_fabsf(kept[j]) <= Math::kTrigMax)) to[i + j] = float(S{}(double(kept[j])));
         }

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <utility>
 
 namespace trine::host {
 
@@ -27,11 +28,11 @@ struct TileMath {
   static F fma(F a, F b, F c) { return L::fma(a, b, c); }
   static F select(M m, F a, F b) { return L::select(m, a, b); }
 
-  // c[0] x^(n-1) + ... + c[n-1]
-  template <size_t N>
-  static F poly(F x, const std::array<float, N>& c) {
-    F r = F(c[0]);
-    for (size_t i = 1; i < N; ++i) r = fma(r, x, F(c[i]));
+  // Highest power first. Written out, since compilers make vectors of loops that have no loop inside.
+  template <class... C>
+  static F poly(F x, float highest, C... rest) {
+    F r = F(highest);
+    ((r = fma(r, x, F(rest))), ...);
     return r;
   }
 
@@ -49,11 +50,12 @@ struct TileMath {
   }
 
   static F exp(F x) {
-    constexpr std::array<float, 6> c = {1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f,
-                                        4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f};
     F in = L::most(L::least(x, F(88.7228394f)), F(-87.3365479f));
     Reduced d = reduce_ln2(in);
-    F p = fma(poly(d.r, c), d.r * d.r, d.r) + F(1.0f);
+    F p = fma(poly(d.r, 1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f,
+                   5.0000001201e-1f),
+              d.r * d.r, d.r) +
+          F(1.0f);
     F y = L::value(L::bits(p) + (d.low << 23));
     y = select(x > F(88.7228394f), F(kInf), y);
     return select(x < F(-87.3365479f), F(0.0f), y);
@@ -61,11 +63,11 @@ struct TileMath {
 
   // 2 (2^(n-1) p + (2^(n-1) - 1/2)): the halves keep n = 128 finite.
   static F expm1(F x) {
-    constexpr std::array<float, 6> c = {1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f,
-                                        4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f};
     F in = L::most(L::least(x, F(88.73f)), F(-18.0f));
     Reduced d = reduce_ln2(in);
-    F p = fma(poly(d.r, c), d.r * d.r, d.r);
+    F p = fma(poly(d.r, 1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f,
+                   5.0000001201e-1f),
+              d.r * d.r, d.r);
     F half = L::value((d.low << 23) + I(126 << 23));
     F y = fma(half, p, half - F(0.5f));
     return select(L::magnitude(x) < F(1e-7f), x, y + y);
@@ -74,15 +76,14 @@ struct TileMath {
   // x = 2^e m, m in [sqrt(1/2), sqrt 2).
   static F log(F x) {
     constexpr int32_t kRootHalf = 0x3f3504f3;
-    constexpr std::array<float, 9> c = {7.0376836292e-2f,  -1.1514610310e-1f, 1.1676998740e-1f,
-                                        -1.2420140846e-1f, 1.4249322787e-1f,  -1.6668057665e-1f,
-                                        2.0000714765e-1f,  -2.4999993993e-1f, 3.3333331174e-1f};
     M tiny = x < F(std::numeric_limits<float>::min());
     I u = L::bits(select(tiny, x * F(0x1p23f), x)) - I(kRootHalf);
     F e = L::to_float(u >> 23) - select(tiny, F(23.0f), F(0.0f));
     F f = L::value((u & I(0x7fffff)) + I(kRootHalf)) - F(1.0f);
     F f2 = f * f;
-    F y = fma(poly(f, c), f2 * f, e * F(kLn2Low));
+    F y = fma(poly(f, 7.0376836292e-2f, -1.1514610310e-1f, 1.1676998740e-1f, -1.2420140846e-1f, 1.4249322787e-1f,
+                   -1.6668057665e-1f, 2.0000714765e-1f, -2.4999993993e-1f, 3.3333331174e-1f),
+              f2 * f, e * F(kLn2Low));
     y = fma(F(-0.5f), f2, y) + f;
     y = fma(e, F(kLn2High), y);
     y = select(x == F(kInf), x, y);
@@ -101,26 +102,22 @@ struct TileMath {
   static F logistic(F x) { return F(1.0f) / (F(1.0f) + exp(F(0.0f) - x)); }
 
   static F tanh(F x) {
-    constexpr std::array<float, 7> p = {-2.76076847742355e-16f, 2.00018790482477e-13f, -8.60467152213735e-11f,
-                                        5.12229709037114e-08f,  1.48572235717979e-05f, 6.37261928875436e-04f,
-                                        4.89352455891786e-03f};
-    constexpr std::array<float, 4> q = {1.19825839466702e-06f, 1.18534705686654e-04f, 2.26843463243900e-03f,
-                                        4.89352518554385e-03f};
     F in = L::most(L::least(x, F(7.90531110763549805f)), F(-7.90531110763549805f));
     F x2 = in * in;
-    F y = in * poly(x2, p) / poly(x2, q);
+    F y = in *
+          poly(x2, -2.76076847742355e-16f, 2.00018790482477e-13f, -8.60467152213735e-11f, 5.12229709037114e-08f,
+               1.48572235717979e-05f, 6.37261928875436e-04f, 4.89352455891786e-03f) /
+          poly(x2, 1.19825839466702e-06f, 1.18534705686654e-04f, 2.26843463243900e-03f, 4.89352518554385e-03f);
     return select(L::magnitude(x) < F(4e-4f), x, y);
   }
 
   static F erf(F x) {
-    constexpr std::array<float, 7> p = {-2.72614225801306e-10f, 2.77068142495902e-08f,  -2.10102402082508e-06f,
-                                        -5.69250639462346e-05f, -7.34990630326855e-04f, -2.95459980854025e-03f,
-                                        -1.60960333262415e-02f};
-    constexpr std::array<float, 5> q = {-1.45660718464996e-05f, -2.13374055278905e-04f, -1.68282697438203e-03f,
-                                        -7.37332916720468e-03f, -1.42647390514189e-02f};
     F in = L::most(L::least(x, F(3.832506856900711f)), F(-3.832506856900711f));
     F x2 = in * in;
-    return in * (poly(x2, p) / poly(x2, q));
+    return in * (poly(x2, -2.72614225801306e-10f, 2.77068142495902e-08f, -2.10102402082508e-06f, -5.69250639462346e-05f,
+                      -7.34990630326855e-04f, -2.95459980854025e-03f, -1.60960333262415e-02f) /
+                 poly(x2, -1.45660718464996e-05f, -2.13374055278905e-04f, -1.68282697438203e-03f,
+                      -7.37332916720468e-03f, -1.42647390514189e-02f));
   }
 
   // Giles, "Approximating the erfinv function": two ranges of w = -log(1 - x^2).
@@ -134,8 +131,10 @@ struct TileMath {
     F w = F(0.0f) - log1p(F(0.0f) - x * x);
     M is_near = w < F(5.0f);
     F t = select(is_near, w - F(2.5f), L::root(w) - F(3.0f));
-    F r = select(is_near, F(kErfInvNear[0]), F(kErfInvFar[0]));
-    for (size_t i = 1; i < kErfInvNear.size(); ++i) r = fma(r, t, select(is_near, F(kErfInvNear[i]), F(kErfInvFar[i])));
+    F r = F(0.0f);
+    [&]<size_t... K>(std::index_sequence<K...>) {
+      ((r = fma(r, t, select(is_near, F(kErfInvNear[K]), F(kErfInvFar[K])))), ...);
+    }(std::make_index_sequence<9>{});
     return select(L::magnitude(x) == F(1.0f), x * F(kInf), r * x);
   }
 
@@ -155,12 +154,11 @@ struct TileMath {
     return {r, L::bits(t)};
   }
   static F sin_poly(F r, F r2) {
-    constexpr std::array<float, 3> c = {-1.9515295891e-4f, 8.3321608736e-3f, -1.6666654611e-1f};
-    return fma(poly(r2, c) * r2, r, r);
+    return fma(poly(r2, -1.9515295891e-4f, 8.3321608736e-3f, -1.6666654611e-1f) * r2, r, r);
   }
   static F cos_poly(F r2) {
-    constexpr std::array<float, 3> c = {2.443315711809948e-5f, -1.388731625493765e-3f, 4.166664568298827e-2f};
-    return fma(poly(r2, c) * r2, r2, fma(F(-0.5f), r2, F(1.0f)));
+    return fma(poly(r2, 2.443315711809948e-5f, -1.388731625493765e-3f, 4.166664568298827e-2f) * r2, r2,
+               fma(F(-0.5f), r2, F(1.0f)));
   }
   // The sine of r + k pi/2.
   static F sin_quarter(F r, I k) {

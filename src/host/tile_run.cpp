@@ -245,7 +245,7 @@ std::byte* thread_scratch(size_t bytes) {
   return scratch.get(bytes);
 }
 
-void run_units(const TilePlan& plan, std::span<void* const> operands, int64_t begin, int64_t end) {
+void interpret_units(const TilePlan& plan, std::span<void* const> operands, int64_t begin, int64_t end) {
   Walker w{plan, operands};
   const size_t own = Walker::table_bytes(plan) + Walker::slots_bytes(plan);
   std::byte* memory = thread_scratch(own + Walker::unit_bytes(plan));
@@ -254,6 +254,42 @@ void run_units(const TilePlan& plan, std::span<void* const> operands, int64_t be
     w.go_to_unit(u);
     w.run_unit();
   }
+}
+
+// Units side by side in one call: rows of the innermost row loop, or blocks along a vertical vector.
+void run_units_in_code(const TilePlan& plan, std::span<void* const> operands, int64_t begin, int64_t end) {
+  const TileNest& nest = plan.nest;
+  const size_t tables = round_up((operands.size() + nest.rows.size()) * 8);
+  std::byte* memory = thread_scratch(tables + code_scratch_bytes(*plan.code));
+  auto* pointers = reinterpret_cast<std::byte**>(memory);
+  auto* index = reinterpret_cast<int64_t*>(pointers + operands.size());
+  const int64_t block = plan.interp.block, innermost = nest.rows.empty() ? 1 : nest.rows.back().size;
+  for (int64_t u = begin; u < end;) {
+    int64_t r = u / plan.blocks, b = u - r * plan.blocks, blocks = 1;
+    TileRange range{.row = r % innermost, .begin = 0, .end = nest.vector.size};
+    if (plan.blocks > 1) {
+      blocks = is_unblocked(*plan.code) ? std::min(plan.blocks - b, end - u) : 1;
+      range.begin = b * block;
+      range.end = std::min(range.begin + blocks * block, nest.vector.size);
+    } else {
+      blocks = range.rows = std::min(innermost - range.row, end - u);
+    }
+    for (size_t o = 0; o < operands.size(); ++o) pointers[o] = static_cast<std::byte*>(operands[o]) + nest.offsets[o];
+    r /= innermost;
+    for (size_t d = nest.rows.size(); d-- > 1;) {
+      const TileLoop& loop = nest.rows[d - 1];
+      index[d - 1] = r % loop.size;
+      r /= loop.size;
+      for (size_t o = 0; o < operands.size(); ++o) pointers[o] += index[d - 1] * loop.steps[o];
+    }
+    run_code(*plan.code, {pointers, operands.size()}, {index, nest.rows.size()}, range, memory + tables);
+    u += blocks;
+  }
+}
+
+void run_units(const TilePlan& plan, std::span<void* const> operands, int64_t begin, int64_t end) {
+  if (plan.code) return run_units_in_code(plan, operands, begin, end);
+  interpret_units(plan, operands, begin, end);
 }
 
 // Few units with long rows: threads share out the parts, stage by stage.
@@ -324,6 +360,9 @@ Result<TileKernel> prepare(const arch::TileProgram& program, const TileOptions& 
   int64_t cut = nest.inner.empty() ? nest.vertical ? 1 : nest.vector.size : nest.inner[0].size;
   plan->parts = nest.inner_count == 0 ? 0 : (cut + nest.inner_cut - 1) / nest.inner_cut;
   plan->unit_cost = unit_cost(*plan);
+  if (options.machine_code && options.simd == Simd::avx2 && !plan->empty) {
+    plan->code = make_code(nest, plan->interp.block);
+  }
   return TileKernel(std::move(plan));
 }
 

@@ -15,7 +15,7 @@ using test::check_program;
 
 namespace {
 
-const host::TileOptions kBuilds[] = {{Simd::portable}, {simd_best()}};
+const host::TileOptions kBuilds[] = {{Simd::portable}, {simd_best(), false}, {simd_best()}};
 
 TileProgram add_program(std::vector<int64_t> sizes, std::vector<int64_t> a, std::vector<int64_t> b,
                         std::vector<int64_t> out, int64_t elements, int64_t offset = 0) {

@@ -11,7 +11,7 @@ using test::check_program;
 
 namespace {
 
-const host::TileOptions kBuilds[] = {{Simd::portable}, {simd_best()}};
+const host::TileOptions kBuilds[] = {{Simd::portable}, {simd_best(), false}, {simd_best()}};
 const Dtype kTypes[] = {Dtype::f32, Dtype::f64, Dtype::boolean, Dtype::s2,  Dtype::u2,
                         Dtype::s4,  Dtype::u4,  Dtype::s8,      Dtype::u8,  Dtype::s16,
                         Dtype::u16, Dtype::s32, Dtype::u32,     Dtype::s64, Dtype::u64};

@@ -1,0 +1,383 @@
+// The emitter's upper half: rows, stages, parts and vector loops around straight lists; and the calls of the result.
+#include "host/tile_jit.h"
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+
+#include "host/tile_vector.h"
+
+#if defined(__x86_64__) && __has_include(<xbyak/xbyak.h>)
+#include "host/tile_jit_lines.h"
+
+namespace trine::host {
+
+using arch::TileStage;
+using namespace Xbyak;
+
+namespace {
+
+int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+class Emitter : public Lines {
+ public:
+  Emitter(const TileNest& nest, const VectorProgram& program, int64_t block) : Lines(nest, program) {
+    width_ = round_up(nest.vertical ? block : nest.vector.size, 8);
+    for (const VArray& a : program.arrays) {
+      array_offsets_.push_back(frame_bytes_);
+      frame_bytes_ += round_up(4 * (a.kept ? width_ * nest.inner_count : width_) + 32, 64);
+    }
+    if (frame_bytes_ > int64_t{1} << 30) throw std::length_error("frame");
+  }
+
+  int64_t frame_bytes() const { return frame_bytes_; }
+  const JitWords& words() const { return words_; }
+  using Entry = void (*)(int64_t* words);
+
+  Entry finish() {
+    Label row, end;
+    begin();
+    L(row);
+    for (const VStage& s : program_.stages) stage(s);
+    next_row();
+    dec(word(JitWords::kRows));
+    jnz(row, T_NEAR);
+    leave();
+    write_constants();
+    ready(PROTECT_RE);
+    return getCode<Entry>();
+  }
+
+ private:
+  // Words on the stack: 0 begin of the part, 1 its end, 2 the inner index, 3 what rsp was.
+  static constexpr int kPartBegin = 0, kPartEnd = 1, kInnerAt = 2, kOldStack = 3;
+
+  void begin() {
+    for (const Reg64& r : {rbx, rbp, r12, r13, r14, r15}) push(r);
+    mov(rax, rsp);
+    sub(rsp, stack_.size);
+    and_(rsp, -64);
+    mov(stack_word(kOldStack), rax);
+    // Arrays are addressed by the vector's index: those of a block begin at its first lane.
+    mov(rsi, word(JitWords::kFrame));
+    if (nest_.vertical) {
+      mov(rax, word(JitWords::kBegin));
+      shl(rax, 2);
+      sub(rsi, rax);
+    }
+  }
+  void leave() {
+    vzeroupper();
+    mov(rsp, stack_word(kOldStack));
+    for (const Reg64& r : {r15, r14, r13, r12, rbp, rbx}) pop(r);
+    ret();
+  }
+
+  void next_row() {
+    for (uint32_t o = 0; o < nest_.operands.size(); ++o) {
+      if (nest_.rows.empty() || nest_.rows.back().steps[o] == 0) continue;
+      mov(rax, word(words_.row_step(o)));
+      add(word(words_.current(o)), rax);
+    }
+    if (!nest_.rows.empty()) inc(word(JitWords::kIndex + int(nest_.rows.size()) - 1));
+  }
+
+  void stage(const VStage& s) {
+    if (s.kind == TileStage::once) return once(s);
+    totals_begin(s);
+    if (!nest_.inner.empty()) return with_inner(s);
+    if (nest_.vertical) {
+      parts_begin(s);
+      load_pointers(s, false);
+      mov(rdx, rsi);
+      mov(rbp, word(JitWords::kBegin));
+      mov(rbx, word(JitWords::kEnd));
+      vector_loop(s);
+      return parts_end(s);
+    }
+    along_vector(s);
+  }
+
+  void once(const VStage& s) {
+    load_pointers(s, false);
+    if (!s.before.insns.empty()) emit(s.before, s, {.uniform = true});
+    if (!nest_.vertical || s.each.insns.empty()) return;
+    mov(rbp, word(JitWords::kBegin));
+    mov(rbx, word(JitWords::kEnd));
+    vector_loop(s, false);
+  }
+
+  // A row's elements, in parts where the row is long.
+  void along_vector(const VStage& s) {
+    if (nest_.vector.size == 0) return;
+    Label part;
+    mov(rdx, rsi);
+    load_pointers(s, false);
+    const bool long_row = nest_.vector.size > nest_.inner_cut;
+    mov(rax, word(JitWords::kBegin));
+    mov(stack_word(kPartBegin), rax);
+    L(part);
+    parts_begin(s);
+    mov(rbp, stack_word(kPartBegin));
+    mov(rbx, word(JitWords::kEnd));
+    if (long_row) {
+      lea(rax, ptr[rbp + size_t(nest_.inner_cut)]);
+      cmp(rax, rbx);
+      cmovb(rbx, rax);
+    }
+    vector_loop(s);
+    parts_end(s);
+    if (!long_row) return;
+    mov(stack_word(kPartBegin), rbx);
+    cmp(rbx, word(JitWords::kEnd));
+    jb(part, T_NEAR);
+  }
+
+  void with_inner(const VStage& s) {
+    const TileLoop& loop = nest_.inner[0];
+    if (loop.size == 0 || nest_.vector.size == 0) return;
+    Label part, again;
+    for (uint32_t o : s.operands) {
+      mov(rax, word(words_.current(o)));
+      mov(word(words_.now(o)), rax);
+    }
+    xor_(eax, eax);
+    mov(stack_word(kInnerAt), rax);
+    mov(word(JitWords::kInner), rax);
+    mov(rdx, rsi);
+    L(part);
+    parts_begin(s);
+    mov(rax, stack_word(kInnerAt));
+    add(rax, int(std::min<int64_t>(nest_.inner_cut, INT32_MAX)));
+    mov(rcx, uint64_t(loop.size));
+    cmp(rax, rcx);
+    cmova(rax, rcx);
+    mov(stack_word(kPartEnd), rax);
+    L(again);
+    load_pointers(s, true);
+    mov(rbp, word(JitWords::kBegin));
+    mov(rbx, word(JitWords::kEnd));
+    mov(stack_word(kPartBegin), rbp);
+    vector_loop(s);
+    for (uint32_t o : s.operands) {
+      if (loop.steps[o] == 0) continue;
+      mov(rax, uint64_t(loop.steps[o]));
+      add(word(words_.now(o)), rax);
+    }
+    add(rdx, uint32_t(4 * width_));
+    mov(rax, stack_word(kInnerAt));
+    inc(rax);
+    mov(stack_word(kInnerAt), rax);
+    mov(word(JitWords::kInner), rax);
+    cmp(rax, stack_word(kPartEnd));
+    jb(again, T_NEAR);
+    parts_end(s);
+    mov(rax, uint64_t(loop.size));
+    cmp(stack_word(kInnerAt), rax);
+    jb(part, T_NEAR);
+  }
+
+  // --- reductions: totals, and the accumulators of a part
+
+  // f(address) over the lanes of an array, eight at a time.
+  template <class F>
+  void over_lanes(F f) {
+    Label again;
+    mov(rcx, word(JitWords::kEnd));
+    mov(rax, word(JitWords::kBegin));
+    L(again);
+    f();
+    add(rax, 8);
+    cmp(rax, rcx);
+    jb(again, T_NEAR);
+  }
+  Address lanes(uint32_t array) { return ptr[rsi + rax * 4 + size_t(array_offsets_[array])]; }
+
+  void totals_begin(const VStage& s) {
+    for (const VReduction& r : s.reductions) {
+      vmovaps(ymm0, constant(r.identity));
+      if (nest_.vertical) {
+        over_lanes([&] { vmovups(lanes(r.total), ymm0); });
+      } else {
+        vmovaps(yword[rsp + stack_.slots + 32 * int(r.total)], ymm0);
+      }
+    }
+  }
+
+  void parts_begin(const VStage& s) {
+    for (uint32_t k = 0; k < s.reductions.size(); ++k) {
+      const VReduction& r = s.reductions[k];
+      vmovaps(ymm0, constant(r.identity));
+      if (nest_.vertical) {
+        over_lanes([&] { vmovups(lanes(r.part), ymm0); });
+      } else {
+        for (int v = 0; v < 4; ++v) vmovaps(yword[rsp + reduction_base(k) + 32 * v], ymm0);
+      }
+    }
+  }
+
+  void parts_end(const VStage& s) {
+    for (uint32_t k = 0; k < s.reductions.size(); ++k) {
+      const VReduction& r = s.reductions[k];
+      if (nest_.vertical) {
+        over_lanes([&] {
+          vmovups(ymm1, lanes(r.total));
+          vmovups(ymm2, lanes(r.part));
+          pair(r, ymm0, ymm1, ymm2, ymm3);
+          wrap(r, ymm0);
+          vmovups(lanes(r.total), ymm0);
+        });
+      } else {
+        fold(r, k);
+      }
+    }
+  }
+
+  // Halves onto halves, as the interpreter does; the total is the same in all lanes.
+  void fold(const VReduction& r, uint32_t number) {
+    for (int v = 0; v < 4; ++v) vmovaps(Ymm(v), yword[rsp + reduction_base(number) + 32 * v]);
+    pair(r, ymm0, ymm0, ymm2, ymm4);
+    pair(r, ymm1, ymm1, ymm3, ymm4);
+    pair(r, ymm0, ymm0, ymm1, ymm4);
+    vextractf128(xmm1, ymm0, 1);
+    pair(r, ymm0, ymm0, ymm1, ymm4);
+    vpshufd(xmm1, xmm0, 0x0e);
+    pair(r, ymm0, ymm0, ymm1, ymm4);
+    vpshufd(xmm1, xmm0, 0x01);
+    pair(r, ymm0, ymm0, ymm1, ymm4);
+    vbroadcastss(ymm2, xmm0);
+    Address total = yword[rsp + stack_.slots + 32 * int(r.total)];
+    vmovaps(ymm1, total);
+    pair(r, ymm0, ymm1, ymm2, ymm4);
+    wrap(r, ymm0);
+    vmovaps(total, ymm0);
+  }
+
+  // --- the vector loop: rbp to rbx
+
+  void vector_loop(const VStage& s, bool with_before = true) {
+    if (with_before && !s.before.insns.empty()) emit(s.before, s, {.uniform = true});
+    if (s.each.insns.empty()) return;
+    const bool accumulates = !s.reductions.empty() && !nest_.vertical;
+    const int pinned = accumulates && s.reductions.size() <= 2 ? 4 * int(s.reductions.size()) : 0;
+    const int alive = std::max(pressure(s.each), 1), room = 16 - pinned;
+    const int copies = 4 * alive <= room ? 4 : 2 * alive <= room + 2 ? 2 : 1;
+    const int vectors = accumulates ? 4 : copies;
+    Label single, tail, done;
+    if (vectors > 1) main_loop(s, vectors, copies, pinned);
+    L(single);
+    lea(rax, ptr[rbp + 8]);
+    cmp(rax, rbx);
+    ja(tail, T_NEAR);
+    emit(s.each, s, {});
+    add(rbp, 8);
+    jmp(single, T_NEAR);
+    L(tail);
+    mov(rax, rbx);
+    sub(rax, rbp);
+    jz(done, T_NEAR);
+    neg(rax);
+    lea(rcx, ptr[rip + masks_]);
+    vmovups(ymm0, ptr[rcx + rax * 4 + 32]);
+    vmovaps(yword[rsp + stack_.mask], ymm0);
+    emit(s.each, s, {.masked = true});
+    L(done);
+  }
+
+  void main_loop(const VStage& s, int vectors, int copies, int pinned) {
+    Label again, end;
+    lea(rax, ptr[rbp + 8 * vectors]);
+    cmp(rax, rbx);
+    ja(end, T_NEAR);
+    move_accumulators(pinned, true);
+    align(32);
+    L(again);
+    for (int first = 0; first < vectors; first += copies) {
+      emit(s.each, s, {.copies = copies, .first = first, .pinned = pinned});
+    }
+    add(rbp, 8 * vectors);
+    lea(rax, ptr[rbp + 8 * vectors]);
+    cmp(rax, rbx);
+    jbe(again, T_NEAR);
+    move_accumulators(pinned, false);
+    L(end);
+  }
+
+  void move_accumulators(int pinned, bool in) {
+    for (int k = 0; k < pinned; ++k) {
+      Address at = yword[rsp + stack_.accumulators + 32 * k];
+      if (in) {
+        vmovaps(Ymm(15 - k), at);
+      } else {
+        vmovaps(at, Ymm(15 - k));
+      }
+    }
+  }
+
+  int64_t width_ = 0, frame_bytes_ = 0;
+};
+
+}  // namespace
+
+struct TileCode {
+  TileCode(const TileNest& nest_in, VectorProgram program_in, int64_t block)
+      : program(std::move(program_in)), emitter(nest_in, program, block), entry(emitter.finish()) {
+    if (!nest_in.rows.empty()) row_steps = nest_in.rows.back().steps;
+    outer_rows = nest_in.rows.empty() ? 0 : nest_in.rows.size() - 1;
+  }
+  VectorProgram program;  // calls point into it
+  Emitter emitter;
+  Emitter::Entry entry;
+  std::vector<int64_t> row_steps = {};
+  size_t outer_rows = 0;
+};
+
+std::shared_ptr<const TileCode> make_code(const TileNest& nest, int64_t block) {
+  auto program = make_vectors(nest);
+  if (!program) return nullptr;
+  try {
+    return std::make_shared<TileCode>(nest, std::move(*program), block);
+  } catch (const std::exception&) {  // too many values or too much code: the interpreter takes it
+    return nullptr;
+  }
+}
+
+bool is_unblocked(const TileCode& code) { return code.program.arrays.empty(); }
+
+size_t code_scratch_bytes(const TileCode& code) {
+  return size_t(round_up(int64_t(code.emitter.words().count()) * 8, 64) + code.emitter.frame_bytes());
+}
+
+void run_code(const TileCode& code, std::span<std::byte* const> pointers, std::span<const int64_t> index,
+              const TileRange& range, std::byte* scratch) {
+  const JitWords& w = code.emitter.words();
+  auto* words = reinterpret_cast<int64_t*>(scratch);
+  words[JitWords::kRows] = range.rows;
+  words[JitWords::kBegin] = range.begin;
+  words[JitWords::kEnd] = range.end;
+  words[JitWords::kFrame] = reinterpret_cast<int64_t>(scratch + round_up(int64_t(w.count()) * 8, 64));
+  for (size_t d = 0; d < code.outer_rows; ++d) words[size_t(JitWords::kIndex) + d] = index[d];
+  words[size_t(JitWords::kIndex) + code.outer_rows] = range.row;
+  for (uint32_t o = 0; o < pointers.size(); ++o) {
+    int64_t step = code.row_steps.empty() ? 0 : code.row_steps[o];
+    words[w.row_step(o)] = step;
+    words[w.current(o)] = reinterpret_cast<int64_t>(pointers[o] + range.row * step);
+  }
+  code.entry(words);
+}
+
+}  // namespace trine::host
+
+#else
+
+namespace trine::host {
+
+struct TileCode {};
+std::shared_ptr<const TileCode> make_code(const TileNest&, int64_t) { return nullptr; }
+bool is_unblocked(const TileCode&) { return false; }
+size_t code_scratch_bytes(const TileCode&) { return 0; }
+void run_code(const TileCode&, std::span<std::byte* const>, std::span<const int64_t>, const TileRange&, std::byte*) {}
+
+}  // namespace trine::host
+
+#endif

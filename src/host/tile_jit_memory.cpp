@@ -1,0 +1,204 @@
+// Loads and stores of the emitter: every format's vectors, single elements and tails.
+// Tails of words use masks; narrower ones pass through the stack, element by element, so nothing beyond is touched.
+#if defined(__x86_64__) && __has_include(<xbyak/xbyak.h>)
+#include "base/number.h"
+#include "host/tile_jit_lines.h"
+
+namespace trine::host {
+
+using namespace Xbyak;
+
+namespace {
+
+Xmm low(const Ymm& y) { return Xmm(y.getIdx()); }
+
+}  // namespace
+
+Address Lines::address(uint32_t operand, int vectors) {
+  const int size = trine::bytes(nest_.operands[operand].dtype);
+  return ptr[pointer(operand) + rbp * size + 8 * size * vectors];
+}
+
+Address Lines::array(uint32_t id, int vectors) {
+  const Reg64& base = program_.arrays[id].kept ? rdx : rsi;
+  return ptr[base + rbp * 4 + size_t(array_offsets_[id]) + size_t(32 * vectors)];
+}
+
+void Lines::load_vector(VMemory kind, const Ymm& d, const Address& from) {
+  switch (kind) {
+    case VMemory::bf16:
+      vpmovzxwd(d, from);
+      return vpslld(d, d, 16);
+    case VMemory::f16:
+      return vcvtph2ps(d, from);
+    case VMemory::s8:
+      return vpmovsxbd(d, from);
+    case VMemory::truth:
+    case VMemory::u8:
+      return vpmovzxbd(d, from);
+    case VMemory::s16:
+      return vpmovsxwd(d, from);
+    case VMemory::u16:
+      return vpmovzxwd(d, from);
+    default:
+      return vmovups(d, from);
+  }
+}
+
+void Lines::load(State& s) {
+  const VInsn& n = *s.item->insn;
+  const VMemory kind = memory_of(nest_.operands[n.at].dtype);
+  const int size = trine::bytes(nest_.operands[n.at].dtype), vectors = s.layout.first + s.item->copy;
+  if (kind == VMemory::call) {
+    for (auto [reg, slot] : s.registers.take_all()) vmovaps(spill(slot), Ymm(reg));
+    save_pinned(s, true);
+    lea(rax, ptr[rsp + stack_.call]);
+    if (s.layout.uniform) {
+      mov(rcx, pointer(n.at));
+    } else {
+      lea(rcx, address(n.at, vectors));
+    }
+    call_kernel(program_.calls[size_t(n.imm)], s.layout.uniform ? 1 : 8, s.layout.masked);
+    save_pinned(s, false);
+    Ymm d = result(s);
+    if (s.layout.uniform) return vbroadcastss(d, dword[rsp + stack_.call]);
+    return vmovaps(d, yword[rsp + stack_.call]);
+  }
+  Ymm d = result(s);
+  if (s.layout.uniform) return load_uniform(kind, d, pointer(n.at));
+  if (s.layout.masked && kind == VMemory::word) {
+    vmovaps(d, yword[rsp + stack_.mask]);
+    vmaskmovps(d, d, address(n.at, vectors));
+  } else if (s.layout.masked) {
+    copy_tail(pointer(n.at), size, false);
+    load_vector(kind, d, ptr[rsp + stack_.tail]);
+  } else {
+    load_vector(kind, d, address(n.at, vectors));
+  }
+  if (kind == VMemory::truth) {
+    Ymm zero = spare(s);
+    vpxor(zero, zero, zero);
+    vpcmpgtd(d, d, zero);
+  }
+}
+
+void Lines::load_uniform(VMemory kind, const Ymm& d, const Reg64& base) {
+  switch (kind) {
+    case VMemory::word:
+      return vbroadcastss(d, dword[base]);
+    case VMemory::bf16:
+      movzx(eax, Xbyak::util::word[base]);
+      shl(eax, 16);
+      break;
+    case VMemory::f16:
+      movzx(eax, Xbyak::util::word[base]);
+      vmovd(low(d), eax);
+      vcvtph2ps(low(d), low(d));
+      return vbroadcastss(d, low(d));
+    case VMemory::s8:
+      movsx(eax, byte[base]);
+      break;
+    case VMemory::u8:
+      movzx(eax, byte[base]);
+      break;
+    case VMemory::s16:
+      movsx(eax, Xbyak::util::word[base]);
+      break;
+    case VMemory::u16:
+      movzx(eax, Xbyak::util::word[base]);
+      break;
+    default:
+      xor_(eax, eax);
+      cmp(byte[base], 1);
+      cmc();
+      sbb(eax, eax);
+  }
+  vmovd(low(d), eax);
+  vpbroadcastd(d, low(d));
+}
+
+// The elements from the index to the end, between the operand and the stack.
+void Lines::copy_tail(const Reg64& base, int size, bool to_operand) {
+  Label again;
+  if (base.getIdx() != r8.getIdx()) mov(r8, base);
+  lea(r8, ptr[r8 + rbp * size]);
+  mov(rcx, rbx);
+  sub(rcx, rbp);
+  L(again);
+  Address operand = ptr[r8 + rcx * size - size], own = ptr[rsp + rcx * size + stack_.tail - size];
+  const Reg32 one = eax;
+  if (size == 1) {
+    mov(one.cvt8(), to_operand ? own : operand);
+    mov(to_operand ? operand : own, one.cvt8());
+  } else {
+    mov(one.cvt16(), to_operand ? own : operand);
+    mov(to_operand ? operand : own, one.cvt16());
+  }
+  dec(rcx);
+  jnz(again);
+}
+
+void Lines::store(State& s) {
+  const VInsn& n = *s.item->insn;
+  const VMemory kind = memory_of(nest_.operands[n.at].dtype);
+  Ymm v = reg_of(s, n.in[0]);
+  if (kind == VMemory::call) return store_call(s, v);
+  if (kind != VMemory::word) return store_narrow(s, kind, v, n.at);
+  if (s.layout.uniform) return vmovss(dword[pointer(n.at)], low(v));
+  Address to = address(n.at, s.layout.first + s.item->copy);
+  if (!s.layout.masked) return vmovups(to, v);
+  Ymm mask = spare(s);
+  vmovaps(mask, yword[rsp + stack_.mask]);
+  vmaskmovps(to, mask, v);
+}
+
+void Lines::store_call(State& s, const Ymm& v) {
+  const VInsn& n = *s.item->insn;
+  vmovaps(yword[rsp + stack_.call + 32], v);
+  s.registers.unlock_all();
+  for (auto [reg, slot] : s.registers.take_all()) vmovaps(spill(slot), Ymm(reg));
+  save_pinned(s, true);
+  if (s.layout.uniform) {
+    mov(rax, pointer(n.at));
+  } else {
+    lea(rax, address(n.at, s.layout.first + s.item->copy));
+  }
+  lea(rcx, ptr[rsp + stack_.call + 32]);
+  call_kernel(program_.calls[size_t(n.imm)], s.layout.uniform ? 1 : 8, s.layout.masked);
+  save_pinned(s, false);
+}
+
+// Eight lanes to eight halves or bytes in a register's low end, then out.
+void Lines::store_narrow(State& s, VMemory kind, const Ymm& v, uint32_t operand) {
+  const int size = trine::bytes(nest_.operands[operand].dtype);
+  Ymm t = spare(s), u = spare(s);
+  if (kind == VMemory::f16) {
+    vcvtps2ph(low(t), v, 0);
+  } else {
+    const uint32_t kept = kind == VMemory::truth ? 1 : size == 1 ? 0xff : 0xffff;
+    mov(eax, kept);
+    vmovd(low(t), eax);
+    vpbroadcastd(t, low(t));
+    vpand(t, t, v);
+    vextracti128(low(u), t, 1);
+    vpackusdw(low(t), low(t), low(u));
+    if (size == 1) vpackuswb(low(t), low(t), low(t));
+  }
+  if (s.layout.uniform) {
+    const Reg64 base = pointer(operand);
+    return size == 1 ? vpextrb(byte[base], low(t), 0) : vpextrw(Xbyak::util::word[base], low(t), 0);
+  }
+  if (s.layout.masked) {
+    vmovups(xword[rsp + stack_.tail], low(t));
+    return copy_tail(pointer(operand), size, true);
+  }
+  Address to = address(operand, s.layout.first + s.item->copy);
+  if (size == 1) {
+    vmovq(to, low(t));
+  } else {
+    vmovups(to, low(t));
+  }
+}
+
+}  // namespace trine::host
+#endif
