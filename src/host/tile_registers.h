@@ -2,7 +2,9 @@
 // Evicts what is used last; a value that was evicted stays in its spill slot, since values never change.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace trine::host {
