@@ -20,6 +20,7 @@ settings.load_profile("trine")
 
 def pytest_addoption(parser):
     parser.addoption("--update", action="store_true", help="rewrite golden files and expected blocks with what came out")
+    parser.addoption("--differential", type=int, default=6, help="cases per row of tests/jax/differential.py")
     parser.addoption("--trine", default=str(TESTS.parent / "build/trine"), help="the trine command under test")
 
 

@@ -3,6 +3,9 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
+#include <array>
+#include <bit>
 #include <cstdlib>
 #include <mutex>
 #include <new>
@@ -14,12 +17,21 @@ namespace {
 
 constexpr size_t kLine = 64;
 constexpr size_t kHugePage = size_t{2} << 20;
-constexpr size_t kKeepBytes = size_t{64} << 20;
+constexpr size_t kKeepBytes = size_t{512} << 20;
+constexpr size_t kLeast = 256;  // bytes of the smallest buffer
+
+// Four sizes to each power of two, so that a buffer serves every call of about its size and is found at once.
+size_t size_class(size_t bytes) {
+  const size_t n = std::max(bytes, kLeast);
+  const size_t power = size_t(std::bit_width(n - 1)) - 1;  // n is above 2^power and at most its double
+  return power * 4 + (n - 1 - (size_t{1} << power)) / (size_t{1} << (power - 2));
+}
+size_t class_bytes(size_t index) { return (size_t{1} << (index / 4)) / 4 * (5 + index % 4); }
 
 struct Store {
   std::mutex mutex;
-  std::vector<Memory> free;
-  size_t bytes = 0;  // of free
+  std::array<std::vector<Memory>, 64 * 4> free;  // by size class
+  size_t bytes = 0;                              // of free
 };
 
 // Never destroyed: pool threads may outlive static objects.
@@ -30,20 +42,13 @@ Store& store() {
 
 size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
-// The smallest buffer that holds `bytes` and is not far larger.
 Memory take(size_t bytes) {
   Store& s = store();
   std::lock_guard lock(s.mutex);
-  size_t best = s.free.size();
-  for (size_t i = 0; i < s.free.size(); ++i) {
-    size_t size = s.free[i].size();
-    if (size < bytes || size / 4 > bytes) continue;
-    if (best == s.free.size() || size < s.free[best].size()) best = i;
-  }
-  if (best == s.free.size()) return {};
-  Memory out = std::move(s.free[best]);
-  s.free[best] = std::move(s.free.back());
-  s.free.pop_back();
+  std::vector<Memory>& free = s.free[size_class(bytes)];
+  if (free.empty()) return {};
+  Memory out = std::move(free.back());
+  free.pop_back();
   s.bytes -= out.size();
   return out;
 }
@@ -65,7 +70,7 @@ Memory::~Memory() { std::free(data_); }
 
 Scratch::Scratch(size_t bytes) : memory_(take(bytes)) {
   if (memory_.data()) return;
-  memory_ = Memory(bytes);
+  memory_ = Memory(class_bytes(size_class(bytes)));
   if (!memory_.data()) throw std::bad_alloc();
 }
 
@@ -74,7 +79,7 @@ Scratch::~Scratch() {
   std::lock_guard lock(s.mutex);
   if (s.bytes + memory_.size() > kKeepBytes) return;
   s.bytes += memory_.size();
-  s.free.push_back(std::move(memory_));
+  s.free[size_class(memory_.size())].push_back(std::move(memory_));
 }
 
 }  // namespace trine::host

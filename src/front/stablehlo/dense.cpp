@@ -44,11 +44,12 @@ std::string_view canonical_bits(Module& module, std::string_view data, Scalar sc
 
 Result<AttrId> make_dense(Module& module, TypeId tensor, std::string_view data) {
   const Layout layout = TRY(layout_of(module, tensor));
-  const bool one = data.size() == layout.width && layout.elements > 0;
+  const bool one = data.size() == layout.width;
   const bool all = layout.elements <= data.size() && data.size() == layout.elements * layout.width;
   if (!one && !all)
     return fail(Code::invalid, cat("a dense constant of ", layout.elements, " elements of ", layout.width,
                                    " bytes has ", data.size(), " bytes"));
+  if (layout.elements == 0) data = {};  // MLIR writes the value that no element has
   data = canonical_bits(module, data, layout.scalar);
   const size_t width = layout.width;
   if (data.size() > width && std::memcmp(data.data(), data.data() + width, data.size() - width) == 0)
