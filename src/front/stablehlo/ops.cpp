@@ -296,12 +296,6 @@ const std::unordered_map<std::string_view, OpInfo>& infos() {
 
 }  // namespace
 
-const AttrRow* OpInfo::find(std::string_view name) const {
-  for (const AttrRow& a : attrs)
-    if (a.name == name) return &a;
-  return nullptr;
-}
-
 std::vector<std::string_view> OpInfo::vhlo_names(int version) const {
   std::vector<std::string_view> names;
   for (const AttrRow& a : attrs) {
@@ -321,8 +315,6 @@ std::vector<std::string_view> OpInfo::vhlo_names(int version) const {
   std::sort(names.begin(), names.end());
   return names;
 }
-
-std::span<const OpRow> op_rows() { return kRows; }
 
 const OpInfo* op_by_name(std::string_view name) {
   const auto found = infos().find(name);

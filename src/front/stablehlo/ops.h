@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string_view>
 #include <vector>
 
@@ -44,10 +43,8 @@ struct OpInfo {
 
   // Names in the order VHLO's bytecode stores their values for this version of the op.
   std::vector<std::string_view> vhlo_names(int version) const;
-  const AttrRow* find(std::string_view name) const;
 };
 
-std::span<const OpRow> op_rows();
 const OpInfo* op_by_name(std::string_view name);
 bool is_isolated(std::string_view op);                   // whether its regions see no value from outside
 std::string_view name_from_vhlo(std::string_view stem);  // "func" -> "func.func", "add" -> "stablehlo.add"; empty: none

@@ -161,7 +161,6 @@ std::string_view dialect_of(std::string_view name) { return name.substr(0, name.
 }  // namespace
 
 std::span<const RecordRow> records() { return kRecords; }
-std::span<const EnumRow> enums() { return kEnums; }
 
 const RecordRow* record_by_name(std::string_view name) {
   for (const RecordRow& r : kRecords)

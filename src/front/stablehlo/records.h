@@ -53,7 +53,6 @@ struct EnumRow {
 };
 
 std::span<const RecordRow> records();
-std::span<const EnumRow> enums();
 const RecordRow* record_by_name(std::string_view name);
 const EnumRow* enum_by_name(std::string_view name);
 const RecordRow* record_by_code(std::string_view dialect, uint64_t code);
