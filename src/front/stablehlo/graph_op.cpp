@@ -233,6 +233,7 @@ Result<void> GraphMaker::custom_call(const Op& op) {
   const std::string_view target = attrs.text("call_target_name");
   for (std::string_view name : {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape"})
     if (target == name) return whole_only(op);
+  if (target == "LayoutConstraint") return identity(op);  // host tensors have one layout
   for (const NamedAttr& a : op.attrs)
     if (a.name == "mhlo.backend_config") attrs.set("backend_config", attr_text(module_, a.value));
   return add(op, "custom_call", std::move(attrs), TRY(operands(op)));
