@@ -1,5 +1,5 @@
 """The main job, start to end: a matrix multiply as a NeuronCore program on three generations of virtual chips, then an
-NKI kernel.
+NKI kernel, then a small LLaMA trained for a minute through plain JAX on a virtual NeuronCore.
 
 Values are computed instruction by instruction and checked against NumPy; time, energy and dollars come from timing
 the same programs; pictures of where the time goes are written to out/.
@@ -92,6 +92,9 @@ def main():
                     "--trace", OUT / "demo.json.gz"], check=True, stdout=subprocess.DEVNULL)
     print("timeline of the bf16 program on trn2 → out/demo.svg; in full → out/demo.json.gz (open in Perfetto)")
     show_kernel(rng)
+    print("\na small LLaMA learns this repository's documentation, through plain JAX\n", flush=True)
+    subprocess.run([sys.executable, Path(__file__).parent / "jax/train_llama.py", "--seconds", "60", "--picture",
+                    OUT / "loss.svg"], check=True)
     print("\nnext: trine explain out/matmul_bf16.tasm --instance trn2.3xlarge")
     print("      trine nki examples/nki/matmul.py::blocked --shapes 2048x2048,2048x2048 --dtype bfloat16 --sweep")
 
