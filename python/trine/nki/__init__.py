@@ -6,6 +6,11 @@
 from trine.nki import collectives, isa, language, typing
 from trine.nki.errors import NkiError
 from trine.nki.kernel import Kernel, jit, shape, simulate
+from trine.nki.trace import missing as _missing
 
 __version__ = "0.6.0"
 __all__ = ["Kernel", "NkiError", "collectives", "isa", "jit", "language", "shape", "simulate", "typing"]
+
+
+def __getattr__(name):
+    raise _missing("nki", name)

@@ -121,7 +121,7 @@ class Kernel:
         return grid, cores
 
     def _ranks(self, chip):
-        most = machine.chip(chip)["lnc_max"]  # a program runs on one logical core's physical ones
+        most = machine.chip(chip)["cores"]  # a rank is a core of one chip
         if self.grid or not 1 <= self.ranks <= most:
             raise error("NKI007", f"{self.ranks} ranks, grid {list(self.grid)} on {chip}", f"1 to {most} ranks of one core each")
         return self.ranks

@@ -3,24 +3,12 @@
 import inspect
 import re
 
-from trine.nki import collectives, dtypes, isa, isa_compute, isa_move, language, machine, ops
+from trine.nki import collectives, dtypes, isa, isa_compute, isa_move, lacking, language, machine, ops
 from trine.nki.errors import RULES
 from trine.nki.old import compiler as old_compiler
 from trine.nki.old import isa as old_isa
 from trine.nki.old import language as old_language
 
-# Names of NKI 0.6 that we have not; each says so when it is used.
-MISSING = {
-    "nki.collectives.all_gather_v": "sizes that only the device knows",
-    "nki.collectives.all_to_all_v": "sizes that only the device knows",
-}
-OLD_MISSING = {
-    "nki.language.all_reduce": "programs of a launch are recorded one after the other",
-    "nki.language.gemm_grid, gemm_stationary_grid": "use nl.mgrid",
-    "nki.isa.builtin_custom_op": "needs the GpSimd's own binaries",
-    "nki.kernels": "kernels of the SDK; run your own",
-    "nki.FrameworkKernel": "frameworks call kernels as they are",
-}
 OLD_LIMITS = [
     "Every loop is unrolled while tracing, so loop indices are integers and a mask of them alone is a condition.",
     "A mask is a box of the tile: bounds on one index each, joined by `&` (or `and`). A call on a tile that a masked load "
@@ -35,7 +23,7 @@ OLD_LIMITS = [
 # What is there with a limit that NKI has not.
 LIMITS = [
     "`.indirect()` gathers; scattering through it is refused. The number of elements is a multiple of 16.",
-    "`nki.collectives` and `nki.simulate(kernel, ranks=n)` reach the physical cores of one logical core.",
+    "`nki.collectives` and `nki.simulate(kernel, ranks=n)` reach the cores of one chip.",
     "A device loop whose bounds are in registers steps by a power of two.",
     "`get_nc_sub_version()` is 0: the first revision of each chip.",
 ]
@@ -100,7 +88,7 @@ def old_section():
     yield ""
     own = {n: v for n, v in vars(old_language).items() if not n.startswith("_") and not inspect.ismodule(v)}
     made = [n for n, v in own.items() if inspect.isfunction(v) and v.__module__ == old_language.__name__]
-    calls = sorted(set(made + [n for n, v in own.items() if isinstance(v, ops.Op)]) - {"all_reduce"})
+    calls = sorted(set(made + [n for n, v in own.items() if isinstance(v, ops.Op)]))
     rest = ["arange", "mgrid", "ds", "par_dim", "tile_size", "affine_range", "sequential_range", "static_range",
             "program_id", "num_programs", "program_ndim", "nc", "spmd_dim"]  # fmt: skip
     yield "- `nki.language`: " + ", ".join(f"`{n}`" for n in calls)
@@ -114,7 +102,7 @@ def old_section():
     yield ""
     yield "Not here:"
     yield ""
-    yield from (f"- `{name}`: {why}" for name, why in OLD_MISSING.items())
+    yield from (f"- `{name}`: {why}" for name, why in lacking.OLD.items())
     yield ""
     yield "How it differs:"
     yield ""
@@ -146,7 +134,7 @@ def page():
     yield ""
     yield "## Not here"
     yield ""
-    yield from (f"- `{name}`: {why}" for name, why in MISSING.items())
+    yield from (f"- `{name}`: {why}" for name, why in lacking.CURRENT.items())
     yield ""
     yield "Here with a limit:"
     yield ""

@@ -10,7 +10,7 @@ import re
 import sys
 
 from trine import _core
-from trine.nki import machine
+from trine.nki import lacking, machine
 from trine.nki.errors import MissingName, NkiError
 from trine.nki.refusals import refusal
 
@@ -63,7 +63,10 @@ def missing(module: str, name: str) -> Exception:
     if name.startswith("__"):
         return AttributeError(name)
     file, line = user_frame()
-    return MissingName("NKI001", f"{module}.{name}", "a name of NKI 0.6 that docs/nki.md lists", file=file, line=line)
+    full = f"{module}.{name}"
+    why = lacking.CURRENT.get(full) or lacking.OLD.get(full)
+    return MissingName("NKI001", full, f"Trine lacks it: {why}" if why else "a name of NKI that docs/nki.md lists",
+                       lacking.INSTEAD.get(full, ""), file=file, line=line)  # fmt: skip
 
 
 def from_core(exc: Exception) -> NkiError:

@@ -146,7 +146,7 @@ def a_function_that_is_not_there(a):
     nl.convolution(a)  # here
 
 
-@illegal("NKI001", "one program")
+@illegal("NKI001", "recorded one after the other")
 def a_reduction_over_the_grid(a):
     nl.all_reduce(nl.load(a), np.add, program_axes=[0])  # here
 

@@ -4,6 +4,7 @@ import contextlib
 
 from trine.nki import language
 from trine.nki.tensor import PSUM, SBUF
+from trine.nki.trace import missing
 
 BANK = 2048  # bytes of a PSUM bank per partition
 
@@ -110,3 +111,7 @@ def force_auto_alloc(func=None):
         return func.placed_by_scheduler()
     func.force_auto_alloc = True
     return func
+
+
+def __getattr__(name):
+    raise missing("neuronxcc.nki.compiler", name)

@@ -336,10 +336,6 @@ def loop_reduce(x, op, loop_indices, *, dtype=None, mask=None, **_):
     return kept[key]
 
 
-def all_reduce(x, op, program_axes, **_):
-    raise error("NKI001", "nl.all_reduce over the launch grid", "one program that does the reduction")
-
-
 # --- operators of tiles ---
 
 
