@@ -143,13 +143,25 @@ void check_memory(const Program& p, const Chip& chip, Findings& found) {
   }
 }
 
+// Physical cores that may run a program together: a logical core's, or a chip's where they only meet in collectives.
+static int64_t cores_max(const Program& p, const Chip& chip) {
+  bool collective = false;
+  for (const Stream& s : p.streams)
+    for (const Insn& i : s.insns) {
+      const Row& row = *row_by_opcode(i.opcode)->row;
+      if (row.needs == Feature::core_pair) return chip.lnc_max;
+      collective |= row.name == "collective";
+    }
+  return collective ? chip.cores : chip.lnc_max;
+}
+
 std::vector<Finding> verify(const Program& p, const Chip& chip) {
   std::vector<Finding> broken = check_structure(p);
   if (!broken.empty()) return broken;
   Findings found(p);
-  if (p.cores > chip.lnc_max)
+  if (const int64_t most = cores_max(p, chip); p.cores > most)
     found.add(Code::unsupported,
-              cat("the program runs on ", p.cores, " cores together; ", chip.name, " joins at most ", chip.lnc_max));
+              cat("the program runs on ", p.cores, " cores together; ", chip.name, " joins at most ", most));
   check_memory(p, chip, found);
   if (!found.empty()) return found.take();
   for (size_t s = 0; s < p.streams.size(); ++s) {

@@ -246,7 +246,10 @@ def test_a_barrier_makes_writes_visible(trn2):
     assert (kernel[2](x) == x).all()
 
 
-RANKS = 2
+@pytest.fixture(params=[("trn1", 2), ("trn2", 2), ("trn3", 8)])
+def ranks(request, monkeypatch):
+    monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", request.param[0])
+    return request.param[1]
 
 
 def over_ranks(f, shape, *arrays):
@@ -258,48 +261,56 @@ def over_ranks(f, shape, *arrays):
         f(a, dst)
         return dst
 
-    return nki.simulate(kernel, ranks=RANKS)(list(arrays))
+    return nki.simulate(kernel, ranks=len(arrays))(list(arrays))
 
 
-def test_collectives():
+def test_collectives(ranks):
     import trine.nki.collectives as cc
 
-    x = [np.random.default_rng(r).standard_normal((RANKS * 4, 8)).astype(np.float32) for r in range(RANKS)]
-    everyone = cc.ReplicaGroup([list(range(RANKS))])
+    x = [np.random.default_rng(r).standard_normal((ranks * 4, 8)).astype(np.float32) for r in range(ranks)]
+    everyone = cc.ReplicaGroup([list(range(ranks))])
     got = over_ranks(lambda s, d: cc.all_reduce([s], [d], everyone, nl.add), x[0].shape, *x)
     for g in got:
-        np.testing.assert_allclose(g, sum(x), rtol=1e-5, atol=1e-6)
-    got = over_ranks(lambda s, d: cc.all_gather([s], [d], everyone, 0), (RANKS * RANKS * 4, 8), *x)
+        np.testing.assert_allclose(g, sum(x), rtol=1e-5, atol=1e-5)
+    got = over_ranks(lambda s, d: cc.all_gather([s], [d], everyone, 0), (ranks * ranks * 4, 8), *x)
     assert all((g == np.concatenate(x)).all() for g in got)
     got = over_ranks(lambda s, d: cc.reduce_scatter([s], [d], everyone, 0, nl.add), (4, 8), *x)
     for r, g in enumerate(got):
-        np.testing.assert_allclose(g, sum(x)[4 * r : 4 * r + 4], rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(g, sum(x)[4 * r : 4 * r + 4], rtol=1e-5, atol=1e-5)
     got = over_ranks(lambda s, d: cc.all_to_all([s], [d], everyone, 0), x[0].shape, *x)
     for r, g in enumerate(got):
         assert (g == np.concatenate([v[4 * r : 4 * r + 4] for v in x])).all()
-    alone = cc.ReplicaGroup([[0], [1]])
-    got = over_ranks(lambda s, d: cc.all_reduce([s], [d], alone, nl.maximum), x[0].shape, *x)
-    assert (got[0] == x[0]).all() and (got[1] == x[1]).all()
+    halves = cc.ReplicaGroup([list(range(0, ranks, 2)), list(range(1, ranks, 2))])
+    got = over_ranks(lambda s, d: cc.all_reduce([s], [d], halves, nl.maximum), x[0].shape, *x)
+    assert all((g == np.max(x[r % 2 :: 2], axis=0)).all() for r, g in enumerate(got))
 
 
-def test_rings():
+def test_rings(ranks):
     import trine.nki.collectives as cc
 
-    x = [np.full((4, 8), r, np.float32) for r in range(RANKS)]
-    everyone = cc.ReplicaGroup([list(range(RANKS))])
+    x = [np.full((4, 8), r, np.float32) for r in range(ranks)]
+    before = [(r - 1) % ranks for r in range(ranks)]
+    everyone = cc.ReplicaGroup([list(range(ranks))])
     got = over_ranks(lambda s, d: cc.collective_permute_implicit([[s]], [[d]], everyone), (4, 8), *x)
-    assert [g[0, 0] for g in got] == [1, 0]
-    got = over_ranks(lambda s, d: cc.collective_permute([s], [d], [(0, 1), (1, 0)]), (4, 8), *x)
-    assert [g[0, 0] for g in got] == [1, 0]
+    assert [g[0, 0] for g in got] == before
+    pairs = [(r, (r + 1) % ranks) for r in range(ranks)]
+    got = over_ranks(lambda s, d: cc.collective_permute([s], [d], pairs), (4, 8), *x)
+    assert [g[0, 0] for g in got] == before
     got = over_ranks(lambda s, d: cc.collective_permute_implicit_reduce([[s]], [[s]], [[d]], everyone, nl.add), (4, 8), *x)
-    assert [g[0, 0] for g in got] == [2, 0]
+    assert [g[0, 0] for g in got] == [2 * b for b in before]
 
     def whose(s, d):
         tile = nl.ndarray((1, 1), nl.int32)
         nisa.register_store(tile, cc.collective_permute_implicit_current_processing_rank_id(1, everyone))
+        cc.collective_permute([s], [nl.ndarray(s.shape, s.dtype, buffer=nl.hbm)], pairs)
         nl.store(d, nl.copy(tile, dtype=nl.float32))
 
-    assert [g[0, 0] for g in over_ranks(whose, (1, 1), *x)] == [1, 0]
+    assert [g[0, 0] for g in over_ranks(whose, (1, 1), *x)] == before
+
+
+def test_ranks_are_the_cores_of_a_chip(trn2):
+    with pytest.raises(NkiError, match="1 to 8 ranks"):
+        over_ranks(lambda s, d: None, (4, 8), *[ones((4, 8))] * 9)
 
 
 # --- order, prints ---

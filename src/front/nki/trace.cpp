@@ -48,9 +48,9 @@ Result<Trace> Trace::make(std::string name, std::string_view chip, int cores) {
 }
 
 Result<Trace> Trace::make(std::string name, const arch::Chip& chip, int cores) {
-  if (cores < 1 || cores > chip.lnc_max)
-    return fail(Code::unsupported, cat("the kernel runs on ", cores, " cores together; ", chip.name, " joins 1 to ",
-                                       chip.lnc_max, "; launch it with that many"));
+  if (cores < 1 || cores > chip.cores)
+    return fail(Code::unsupported, cat("the kernel runs on ", cores, " cores together; ", chip.name, " has ",
+                                       chip.cores, "; launch it with that many"));
   Trace t;
   t.kernel_.chip = &chip;
   t.kernel_.program().name = std::move(name);
