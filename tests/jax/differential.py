@@ -308,7 +308,7 @@ def rows():
     add("gradient of scan", lambda x: jax.grad(
         lambda y: lax.scan(lambda c, z: (jnp.tanh(c + z.sum()), c), jnp.float32(0), y)[1].sum())(x), one, 8)  # fmt: skip
     add("hessian", lambda x: jax.hessian(lambda y: (y**3).sum())(x.ravel()[:5]), one, 4)
-    add("gelu", jax.nn.gelu, arrays(1, FLOATS, 0, 4))
+    add("gelu", jax.nn.gelu, arrays(1, FLOATS, -4, 4))
     add("one_hot", lambda x: jax.nn.one_hot(jnp.abs(x) % 5, 5), arrays(1, ["int32"]))
     add("polyval", lambda x: jnp.polyval(jnp.float32([1, -2, 0.5]), x), one, 8)
     add("interp", lambda x: jnp.interp(x, jnp.linspace(-1, 1, 5), jnp.arange(5.0)), one, 4)
