@@ -88,7 +88,7 @@ def tokens(text: str) -> list[str]:
 def value(text: str):
     """int, float, true/false, quoted text, Operand, [list]; anything else stays text."""
     if match := OPERAND.fullmatch(text):
-        return Operand(match[1], tuple(int(n) for n in match[2].split(",") if n.strip()))
+        return Operand(match[1], tuple(int(n) for n in match[2].replace(",", " ").split()))
     if text[:1] == "[" and text[-1:] == "]":
         return [value(t) for t in tokens(text[1:-1].replace(",", " "))]
     if text[:1] in "'\"" and text[-1:] == text[:1] and len(text) > 1:

@@ -9,6 +9,7 @@ namespace trine::ops {
 
 extern const Op op_all_reduce{.name = "all_reduce",
                               .kind = OpKind::collective,
+                              .attrs = "kind replica_groups group_size channel_id use_global_device_ids",
                               .infer = [](const Call& call) -> Result<std::vector<ir::Type>> {
                                 for (const ir::Type& t : call.inputs) {
                                   if (call.regions.empty())

@@ -8,6 +8,7 @@ namespace trine::ops {
 extern const Op op_all_to_all{
     .name = "all_to_all",
     .kind = OpKind::collective,
+    .attrs = "split_dimension concat_dimension split_count replica_groups group_size channel_id",
     .infer = [](const Call& call) -> Result<std::vector<ir::Type>> {
       const int64_t parts = call.attrs.integer("split_count", 1);
       const auto split = TRY(collective_types(call, call.attrs.integer("split_dimension", -1), 1, parts));

@@ -52,6 +52,6 @@ Result<void> eval(const Eval& e) {
 }  // namespace
 
 extern const Op op_approx_top_k{
-    .name = "approx_top_k", .kind = OpKind::other, .arity = 4, .infer = infer, .eval = eval};
+    .name = "approx_top_k", .kind = OpKind::other, .arity = 4, .attrs = "dimension", .infer = infer, .eval = eval};
 
 }  // namespace trine::ops

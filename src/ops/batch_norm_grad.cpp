@@ -8,6 +8,7 @@ extern const Op op_batch_norm_grad{
     .name = "batch_norm_grad",
     .kind = OpKind::other,
     .arity = 5,
+    .attrs = "epsilon feature_index",
     .infer = [](const Call& call) -> Result<std::vector<ir::Type>> {
       const ir::Type vector = TRY(check_batch_norm(call, 1, 3));
       if (!ir::same_tensor(call.inputs[0], call.inputs[4]))

@@ -8,6 +8,7 @@ extern const Op op_batch_norm_inference{
     .name = "batch_norm_inference",
     .kind = OpKind::other,
     .arity = 5,
+    .attrs = "epsilon feature_index",
     .infer = [](const Call& call) -> Result<std::vector<ir::Type>> {
       TRY(check_batch_norm(call, 1, 4));
       return same_as_first(call);

@@ -9,6 +9,7 @@ extern const Op op_batch_norm_training{
     .name = "batch_norm_training",
     .kind = OpKind::other,
     .arity = 3,
+    .attrs = "epsilon feature_index",
     .infer = [](const Call& call) -> Result<std::vector<ir::Type>> {
       const ir::Type vector = TRY(check_batch_norm(call, 1, 2));
       return std::vector<ir::Type>{ir::tensor_type(call.inputs[0].dtype, call.inputs[0].dims), vector, vector};

@@ -50,6 +50,7 @@ void run(const Eval& e) {
 extern const Op op_cholesky{.name = "cholesky",
                             .kind = OpKind::other,
                             .arity = 1,
+                            .attrs = "lower",
                             .infer = [](const Call& call) -> Result<std::vector<ir::Type>> {
                               TRY(check_square(call.inputs[0]));
                               return same_as_first(call);

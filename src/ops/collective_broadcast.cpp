@@ -3,7 +3,10 @@
 
 namespace trine::ops {
 
-extern const Op op_collective_broadcast{
-    .name = "collective_broadcast", .kind = OpKind::collective, .infer = same_as_inputs, .eval = copy_alone};
+extern const Op op_collective_broadcast{.name = "collective_broadcast",
+                                        .kind = OpKind::collective,
+                                        .attrs = "replica_groups group_size channel_id",
+                                        .infer = same_as_inputs,
+                                        .eval = copy_alone};
 
 }  // namespace trine::ops

@@ -38,7 +38,10 @@ Result<void> eval(const Eval& e) {
 
 }  // namespace
 
-extern const Op op_collective_permute{
-    .name = "collective_permute", .kind = OpKind::collective, .infer = infer, .eval = eval};
+extern const Op op_collective_permute{.name = "collective_permute",
+                                      .kind = OpKind::collective,
+                                      .attrs = "source_target_pairs channel_id",
+                                      .infer = infer,
+                                      .eval = eval};
 
 }  // namespace trine::ops

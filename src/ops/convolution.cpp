@@ -97,7 +97,15 @@ Result<void> eval(const Eval& e) {
 
 }  // namespace
 
-extern const Op op_convolution{
-    .name = "convolution", .kind = OpKind::contraction, .arity = 2, .infer = infer, .eval = eval};
+extern const Op op_convolution{.name = "convolution",
+                               .kind = OpKind::contraction,
+                               .arity = 2,
+                               .attrs =
+                                   "input_batch input_feature input_spatial kernel_input_feature "
+                                   "kernel_output_feature kernel_spatial output_batch output_feature output_spatial "
+                                   "window_strides padding lhs_dilation rhs_dilation window_reversal "
+                                   "feature_group_count batch_group_count precision",
+                               .infer = infer,
+                               .eval = eval};
 
 }  // namespace trine::ops

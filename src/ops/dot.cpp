@@ -11,6 +11,7 @@ static ir::Attrs general(size_t lhs_rank) {
 extern const Op op_dot{.name = "dot",
                        .kind = OpKind::contraction,
                        .arity = 2,
+                       .attrs = "precision",
                        .infer = [](const Call& call) -> Result<std::vector<ir::Type>> {
                          for (const ir::Type& t : call.inputs)
                            if (t.rank() < 1 || t.rank() > 2)

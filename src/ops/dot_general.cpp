@@ -87,7 +87,11 @@ Result<void> eval(const Eval& e) {
 
 }  // namespace
 
-extern const Op op_dot_general{
-    .name = "dot_general", .kind = OpKind::contraction, .arity = 2, .infer = infer, .eval = eval};
+extern const Op op_dot_general{.name = "dot_general",
+                               .kind = OpKind::contraction,
+                               .arity = 2,
+                               .attrs = "lhs_batch rhs_batch lhs_contract rhs_contract precision algorithm",
+                               .infer = infer,
+                               .eval = eval};
 
 }  // namespace trine::ops

@@ -2,6 +2,7 @@
 // in ascending order unless `sort` is false. By Jacobi rotations, which are accurate for small eigenvalues too.
 // C1: the matrices are square.
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "ops/matrix.h"
@@ -52,11 +53,16 @@ void diagonalise(Matrix<W> a, Matrix<W> v) {
   for (int64_t i = 0; i < a.rows; ++i) v(i, i) = 1;
   double norm = 0;
   for (int64_t i = 0; i < a.rows * a.rows; ++i) norm += square_of(a.data[i]);
+  if (!std::isfinite(norm)) {
+    std::fill_n(a.data, a.rows * a.rows, W(std::numeric_limits<double>::quiet_NaN()));
+    std::fill_n(v.data, a.rows * a.rows, W(std::numeric_limits<double>::quiet_NaN()));
+    return;
+  }
   for (int sweep = 0; sweep < kSweeps; ++sweep) {
     double rest = 0;
     for (int64_t p = 0; p < a.rows; ++p)
       for (int64_t q = p + 1; q < a.rows; ++q) rest += square_of(a(p, q));
-    if (!(rest > norm * 1e-34)) return;  // below what a double of the norm can show; also where there are NaNs
+    if (rest <= norm * 1e-34) return;  // below what a double of the norm can show
     for (int64_t p = 0; p < a.rows; ++p)
       for (int64_t q = p + 1; q < a.rows; ++q)
         if (square_of(a(p, q)) > norm * 1e-38) rotate(a, v, p, q);
@@ -95,10 +101,14 @@ void run(const Eval& e) {
 
 }  // namespace
 
-extern const Op op_eigh{
-    .name = "eigh", .kind = OpKind::other, .arity = 1, .infer = infer, .eval = [](const Eval& e) -> Result<void> {
-      dispatch_inexact(e.in[0].dtype, [&]<class W>() { run<W>(e); });
-      return {};
-    }};
+extern const Op op_eigh{.name = "eigh",
+                        .kind = OpKind::other,
+                        .arity = 1,
+                        .attrs = "lower sort",
+                        .infer = infer,
+                        .eval = [](const Eval& e) -> Result<void> {
+                          dispatch_inexact(e.in[0].dtype, [&]<class W>() { run<W>(e); });
+                          return {};
+                        }};
 
 }  // namespace trine::ops

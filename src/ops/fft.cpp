@@ -94,6 +94,7 @@ Result<void> eval(const Eval& e) {
 
 }  // namespace
 
-extern const Op op_fft{.name = "fft", .kind = OpKind::other, .arity = 1, .infer = infer, .eval = eval};
+extern const Op op_fft{
+    .name = "fft", .kind = OpKind::other, .arity = 1, .attrs = "fft_type fft_length", .infer = infer, .eval = eval};
 
 }  // namespace trine::ops

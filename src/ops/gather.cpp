@@ -11,6 +11,10 @@ extern const Op op_gather{
     .name = "gather",
     .kind = OpKind::shape,
     .arity = 2,
+    .attrs =
+        "offset_dims collapsed_slice_dims operand_batching_dims "
+        "start_indices_batching_dims start_index_map index_vector_dim slice_sizes "
+        "indices_are_sorted",
     .infer = [](const Call& call) -> Result<std::vector<ir::Type>> {
       Dims dims =
           TRY(check_slices(gather_axes(call.attrs), call.inputs[0], call.inputs[1], call.attrs.ints("slice_sizes")));

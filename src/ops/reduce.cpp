@@ -153,6 +153,7 @@ Result<void> eval(const Eval& e) {
 
 }  // namespace
 
-extern const Op op_reduce{.name = "reduce", .kind = OpKind::reduction, .infer = infer, .eval = eval};
+extern const Op op_reduce{
+    .name = "reduce", .kind = OpKind::reduction, .attrs = "dimensions kind", .infer = infer, .eval = eval};
 
 }  // namespace trine::ops

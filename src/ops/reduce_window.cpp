@@ -225,6 +225,11 @@ Result<void> eval(const Eval& e) {
 
 }  // namespace
 
-extern const Op op_reduce_window{.name = "reduce_window", .kind = OpKind::reduction, .infer = infer, .eval = eval};
+extern const Op op_reduce_window{
+    .name = "reduce_window",
+    .kind = OpKind::reduction,
+    .attrs = "window_dimensions window_strides base_dilations window_dilations padding kind",
+    .infer = infer,
+    .eval = eval};
 
 }  // namespace trine::ops

@@ -75,6 +75,7 @@ void run(const Eval& e) {
 extern const Op op_rng{.name = "rng",
                        .kind = OpKind::other,
                        .arity = 3,
+                       .attrs = "distribution",
                        .infer = infer,
                        .eval = [](const Eval& e) -> Result<void> {
                          dispatch_wide(e.out[0].dtype, [&]<class W>() { run<W>(e); });

@@ -137,7 +137,11 @@ Result<void> eval(const Eval& e) {
 
 }  // namespace
 
-extern const Op op_rng_bit_generator{
-    .name = "rng_bit_generator", .kind = OpKind::other, .arity = 1, .infer = infer, .eval = eval};
+extern const Op op_rng_bit_generator{.name = "rng_bit_generator",
+                                     .kind = OpKind::other,
+                                     .arity = 1,
+                                     .attrs = "rng_algorithm",
+                                     .infer = infer,
+                                     .eval = eval};
 
 }  // namespace trine::ops

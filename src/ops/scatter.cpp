@@ -154,6 +154,13 @@ Result<void> eval(const Eval& e) {
 
 }  // namespace
 
-extern const Op op_scatter{.name = "scatter", .kind = OpKind::other, .infer = infer, .eval = eval};
+extern const Op op_scatter{.name = "scatter",
+                           .kind = OpKind::other,
+                           .attrs =
+                               "update_window_dims inserted_window_dims input_batching_dims "
+                               "scatter_indices_batching_dims scatter_dims_to_operand_dims index_vector_dim "
+                               "indices_are_sorted unique_indices kind",
+                           .infer = infer,
+                           .eval = eval};
 
 }  // namespace trine::ops

@@ -123,7 +123,11 @@ Result<void> eval(const Eval& e) {
 
 }  // namespace
 
-extern const Op op_select_and_scatter{
-    .name = "select_and_scatter", .kind = OpKind::reduction, .arity = 3, .infer = infer, .eval = eval};
+extern const Op op_select_and_scatter{.name = "select_and_scatter",
+                                      .kind = OpKind::reduction,
+                                      .arity = 3,
+                                      .attrs = "window_dimensions window_strides padding select_kind scatter_kind",
+                                      .infer = infer,
+                                      .eval = eval};
 
 }  // namespace trine::ops

@@ -122,6 +122,10 @@ Result<void> eval(const Eval& e) {
 
 }  // namespace
 
-extern const Op op_sort{.name = "sort", .kind = OpKind::other, .infer = infer, .eval = eval};
+extern const Op op_sort{.name = "sort",
+                        .kind = OpKind::other,
+                        .attrs = "dimension is_stable direction compare_type",
+                        .infer = infer,
+                        .eval = eval};
 
 }  // namespace trine::ops

@@ -79,6 +79,7 @@ void run(const Eval& e) {
 extern const Op op_triangular_solve{.name = "triangular_solve",
                                     .kind = OpKind::other,
                                     .arity = 2,
+                                    .attrs = "left_side lower unit_diagonal transpose_a",
                                     .infer = infer,
                                     .eval = [](const Eval& e) -> Result<void> {
                                       dispatch_inexact(e.in[1].dtype, [&]<class W>() { run<W>(e); });

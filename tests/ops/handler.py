@@ -16,6 +16,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from ops import oracles
 from trine import _core
 
 INTS = {f"{'s' if signed else 'u'}{bits}": (bits, signed) for bits in (2, 4, 8, 16, 32, 64) for signed in (True, False)}
@@ -214,6 +215,7 @@ def expected(line, operands, context):
     names = {"np": np, "sp": Special(), "ml": ml_dtypes, "T": context.variant, "each": functools.partial(np.vectorize, otypes=[object])}
     for letter, (name, array) in zip("abcdefgh", operands):
         names[letter], names[letter.upper()] = wide(array, name), array
+    names |= {"o": oracles, "k": {k: v for k, v in line.keys.items() if k not in RESERVED}, "narrow": narrow, "wide": wide}
     names["bits"] = INTS.get(operands[0][0], (0,))[0] if operands else 0
     with np.errstate(all="ignore"):
         value = eval(text, names)  # noqa: S307 - the test's own expression
