@@ -33,6 +33,10 @@ ir::Attrs eigh_attrs(const ir::Attrs& attrs) {
   return {{"lower", words.empty() || trim(words[0]) != "0"}, {"sort", words.size() < 2 || trim(words[1]) != "0"}};
 }
 
+ir::Attrs tridiagonal_attrs(const ir::Attrs& attrs) { return {{"lower", attrs.text("backend_config") != "0"}}; }
+
+ir::Attrs svd_attrs(const ir::Attrs& attrs) { return {{"full", attrs.text("backend_config") == "1"}}; }
+
 ir::Attrs approx_top_k_attrs(const ir::Attrs& attrs) {
   return {{"dimension", number_in(attrs.text("backend_config"), "reduction_dim").value_or(-1)}};
 }
@@ -44,10 +48,16 @@ struct Target {
 };
 constexpr Target kTargets[] = {
     {"ApproxTopK", "approx_top_k", approx_top_k_attrs},
+    {"Eig", "eig"},
     {"Eigh", "eigh", eigh_attrs},
+    {"Hessenberg", "hessenberg"},
     {"LuDecomposition", "lu"},
+    {"PivotedQr", "pivoted_qr"},
     {"ProductOfElementaryHouseholderReflectors", "householder_product"},
     {"Qr", "qr"},
+    {"Schur", "schur"},
+    {"Svd", "svd", svd_attrs},
+    {"Tridiagonal", "tridiagonal", tridiagonal_attrs},
     {"ragged_all_to_all", "ragged_all_to_all"},
 };
 
@@ -108,6 +118,10 @@ Result<void> eval(const Eval& e) {
 
 }  // namespace
 
-extern const Op op_custom_call{.name = "custom_call", .kind = OpKind::other, .infer = infer, .eval = eval};
+extern const Op op_custom_call{.name = "custom_call",
+                               .kind = OpKind::other,
+                               .attrs = "call_target_name backend_config has_side_effect api_version",
+                               .infer = infer,
+                               .eval = eval};
 
 }  // namespace trine::ops

@@ -33,4 +33,17 @@ void reflect(Matrix<W> a, int64_t r, int64_t c, W tau, Matrix<W> x, int64_t firs
   }
 }
 
+// x := x (I - tau v v^H) on columns `r` and beyond, rows from `first`; v as above.
+template <class W>
+void reflect_right(Matrix<W> a, int64_t r, int64_t c, W tau, Matrix<W> x, int64_t first) {
+  if (tau == W(0)) return;
+  for (int64_t k = first; k < x.rows; ++k) {
+    W dot = x(k, r);
+    for (int64_t i = r + 1; i < a.rows; ++i) dot += wide_multiply(x(k, i), a(i, c));
+    dot = wide_multiply(tau, dot);
+    x(k, r) -= dot;
+    for (int64_t i = r + 1; i < a.rows; ++i) x(k, i) -= wide_multiply(dot, conj_of(a(i, c)));
+  }
+}
+
 }  // namespace trine::ops
