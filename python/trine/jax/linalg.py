@@ -1,0 +1,82 @@
+"""Linear algebra that JAX lowers for CPU and GPU alone: here custom calls, which the virtual device knows by name.
+
+Matrices of these sizes are the host's business, as f64 and complex numbers are.
+"""
+
+from jax._src.interpreters import mlir
+from jax._src.lax import linalg
+from jax.core import ShapedArray
+
+
+def call(ctx, name, operands, avals, config=""):
+    types = [mlir.aval_to_ir_type(ctx.module_context, a) for a in avals]
+    return list(mlir.custom_call(name, result_types=types, operands=operands, backend_config=config, api_version=1).results)
+
+
+def eigh(ctx, x, *, lower, sort_eigenvalues, subset_by_index, algorithm):
+    del algorithm
+    if subset_by_index is not None and tuple(subset_by_index) != (0, ctx.avals_in[0].shape[-1]):
+        raise NotImplementedError("eigh: subset_by_index is not known to the virtual NeuronCore")
+    return call(ctx, "Eigh", [x], ctx.avals_out, f"{int(lower)},{int(sort_eigenvalues)}")
+
+
+def eig(ctx, x, *, compute_left_eigenvectors, compute_right_eigenvectors, **_):
+    values = ctx.avals_out[0]
+    vectors = ShapedArray((*values.shape, values.shape[-1]), values.dtype)
+    w, left, right = call(ctx, "Eig", [x], [values, vectors, vectors])
+    return [w] + [left] * compute_left_eigenvectors + [right] * compute_right_eigenvectors
+
+
+def svd(ctx, x, *, full_matrices, compute_uv, subset_by_index, algorithm=None):
+    del algorithm
+    (aval,) = ctx.avals_in
+    *batch, m, n = aval.shape
+    k = min(m, n)
+    if subset_by_index is not None and tuple(subset_by_index) != (0, k):
+        raise NotImplementedError("svd: subset_by_index is not known to the virtual NeuronCore")
+    is_full = full_matrices and compute_uv
+    u = ShapedArray((*batch, m, m if is_full else k), aval.dtype)
+    vh = ShapedArray((*batch, n if is_full else k, n), aval.dtype)
+    u, s, vh = call(ctx, "Svd", [x], [u, ctx.avals_out[0], vh], str(int(is_full)))
+    return [s, u, vh] if compute_uv else [s]
+
+
+def schur(ctx, x, *, compute_schur_vectors, sort_eig_vals, select_callable):
+    if sort_eig_vals or select_callable is not None:
+        raise NotImplementedError("schur: sorted eigenvalues are not known to the virtual NeuronCore")
+    (aval,) = ctx.avals_in
+    return call(ctx, "Schur", [x], [aval, aval])[: 1 + compute_schur_vectors]
+
+
+def lu(ctx, x):
+    return call(ctx, "LuDecomposition", [x], ctx.avals_out)
+
+
+def hessenberg(ctx, x):
+    return call(ctx, "Hessenberg", [x], ctx.avals_out)
+
+
+def tridiagonal(ctx, x, *, lower):
+    return call(ctx, "Tridiagonal", [x], ctx.avals_out, str(int(lower)))
+
+
+def pivoted_qr(ctx, x, order, **_):
+    return call(ctx, "PivotedQr", [x, order], ctx.avals_out)
+
+
+RULES = {
+    linalg.eigh_p: eigh,
+    linalg.eig_p: eig,
+    linalg.svd_p: svd,
+    linalg.schur_p: schur,
+    linalg.lu_p: lu,
+    linalg.hessenberg_p: hessenberg,
+    linalg.tridiagonal_p: tridiagonal,
+    linalg.geqp3_p: pivoted_qr,
+}
+
+
+def register(platform):
+    """After the platform: JAX takes rules for platforms it knows."""
+    for primitive, rule in RULES.items():
+        mlir.register_lowering(primitive, rule, platform=platform)
