@@ -33,4 +33,22 @@ Result<TileKernel> prepare(const arch::TileProgram& program, const TileOptions& 
 // `operands`: the first byte of each operand's buffer, in the program's order.
 void run(const TileKernel& kernel, std::span<void* const> operands);
 
+inline constexpr uint32_t kNoOperand = UINT32_MAX;
+
+// A program for the finished tiles of a multiply: two dims that are not inner, rows and columns of the result. Operand
+// `in` is the tile itself, and `out`, if any, is written back to it; the others are found by global row and column.
+struct TileEpilogue {
+  TileKernel kernel;
+  uint32_t in = 0, out = kNoOperand;
+};
+Result<TileEpilogue> prepare_epilogue(const arch::TileProgram& program, uint32_t in, uint32_t out = kNoOperand,
+                                      const TileOptions& options = {});
+
+// What an Epilogue of a multiply carries as `ctx`, with run_epilogue as its `run`.
+struct TileEpilogueCall {
+  const TileEpilogue* epilogue = nullptr;
+  std::span<void* const> operands = {};  // those of the tile are not looked at
+};
+void run_epilogue(void* ctx, float* tile, int64_t row0, int64_t rows, int64_t col0, int64_t cols, int64_t ld);
+
 }  // namespace trine::host

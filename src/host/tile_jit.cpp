@@ -322,13 +322,11 @@ class Emitter : public Lines {
 struct TileCode {
   TileCode(const TileNest& nest_in, VectorProgram program_in, int64_t block)
       : program(std::move(program_in)), emitter(nest_in, program, block), entry(emitter.finish()) {
-    if (!nest_in.rows.empty()) row_steps = nest_in.rows.back().steps;
     outer_rows = nest_in.rows.empty() ? 0 : nest_in.rows.size() - 1;
   }
   VectorProgram program;  // calls point into it
   Emitter emitter;
   Emitter::Entry entry;
-  std::vector<int64_t> row_steps = {};
   size_t outer_rows = 0;
 };
 
@@ -348,8 +346,8 @@ size_t code_scratch_bytes(const TileCode& code) {
   return size_t(round_up(int64_t(code.emitter.words().count()) * 8, 64) + code.emitter.frame_bytes());
 }
 
-void run_code(const TileCode& code, std::span<std::byte* const> pointers, std::span<const int64_t> index,
-              const TileRange& range, std::byte* scratch) {
+void run_code(const TileCode& code, std::span<std::byte* const> pointers, std::span<const int64_t> steps,
+              std::span<const int64_t> index, const TileRange& range, std::byte* scratch) {
   const JitWords& w = code.emitter.words();
   auto* words = reinterpret_cast<int64_t*>(scratch);
   words[JitWords::kRows] = range.rows;
@@ -359,7 +357,7 @@ void run_code(const TileCode& code, std::span<std::byte* const> pointers, std::s
   for (size_t d = 0; d < code.outer_rows; ++d) words[size_t(JitWords::kIndex) + d] = index[d];
   words[size_t(JitWords::kIndex) + code.outer_rows] = range.row;
   for (uint32_t o = 0; o < pointers.size(); ++o) {
-    int64_t step = code.row_steps.empty() ? 0 : code.row_steps[o];
+    int64_t step = steps.empty() ? 0 : steps[o];
     words[w.row_step(o)] = step;
     words[w.current(o)] = reinterpret_cast<int64_t>(pointers[o] + range.row * step);
   }
@@ -376,7 +374,8 @@ struct TileCode {};
 std::shared_ptr<const TileCode> make_code(const TileNest&, int64_t) { return nullptr; }
 bool is_unblocked(const TileCode&) { return false; }
 size_t code_scratch_bytes(const TileCode&) { return 0; }
-void run_code(const TileCode&, std::span<std::byte* const>, std::span<const int64_t>, const TileRange&, std::byte*) {}
+void run_code(const TileCode&, std::span<std::byte* const>, std::span<const int64_t>, std::span<const int64_t>,
+              const TileRange&, std::byte*) {}
 
 }  // namespace trine::host
 

@@ -24,8 +24,9 @@ struct TileRange {
 bool is_unblocked(const TileCode& code);
 size_t code_scratch_bytes(const TileCode& code);
 
-// `pointers`: operands at row 0 of the innermost row loop; `index`: of the other row loops.
-void run_code(const TileCode& code, std::span<std::byte* const> pointers, std::span<const int64_t> index,
-              const TileRange& range, std::byte* scratch);
+// `pointers`: operands at row 0 of the innermost row loop; `steps`: bytes from row to row; `index`: of the other row
+// loops.
+void run_code(const TileCode& code, std::span<std::byte* const> pointers, std::span<const int64_t> steps,
+              std::span<const int64_t> index, const TileRange& range, std::byte* scratch);
 
 }  // namespace trine::host

@@ -29,10 +29,10 @@ struct Dim {
   std::vector<uint32_t> sources = {};
 };
 
-std::vector<Dim> gather_dims(const TileProgram& p) {
+std::vector<Dim> gather_dims(const TileProgram& p, bool fixed) {
   std::vector<Dim> out;
   for (uint32_t d = 0; d < p.dims.size(); ++d) {
-    if (p.dims[d].size == 1) continue;
+    if (p.dims[d].size == 1 && !fixed) continue;
     Dim dim{p.dims[d].size, p.dims[d].inner, false, {}, {d}};
     for (const auto& o : p.operands) dim.strides.push_back(o.strides[d]);
     for (const TileInsn& n : p.insns) dim.has_iota |= n.op == TileOp::iota && n.at == d;
@@ -100,9 +100,9 @@ TileLoop to_loop(const TileProgram& p, const Dim& d) {
   return loop;
 }
 
-void place_loops(const TileProgram& p, TileNest& nest) {
-  std::vector<Dim> dims = gather_dims(p);
-  merge(dims);
+void place_loops(const TileProgram& p, TileNest& nest, bool fixed) {
+  std::vector<Dim> dims = gather_dims(p, fixed);
+  if (!fixed) merge(dims);
   nest.iota_loops.assign(p.dims.size(), {});
   auto placed = [&](const Dim& d, LoopKind kind, size_t index) {
     for (uint32_t s : d.sources) nest.iota_loops[s] = {kind, uint32_t(index)};
@@ -110,13 +110,13 @@ void place_loops(const TileProgram& p, TileNest& nest) {
   nest.vector = {1, std::vector<int64_t>(p.operands.size(), 0)};
   nest.vertical = true;
   if (!dims.empty()) {
-    size_t v = choose_vector(p, dims);
+    size_t v = fixed ? dims.size() - 1 : choose_vector(p, dims);
     nest.vector = to_loop(p, dims[v]);
     nest.vertical = !dims[v].inner;
     placed(dims[v], LoopKind::vector, 0);
     dims.erase(dims.begin() + long(v));
   }
-  order(dims);
+  if (!fixed) order(dims);
   for (const Dim& d : dims) {
     auto& loops = d.inner ? nest.inner : nest.rows;
     placed(d, d.inner ? LoopKind::inner : LoopKind::row, loops.size());
@@ -174,7 +174,8 @@ struct Stager {
     for (TileValue& v : n.in) {
       if (v != kNoValue) v = use(v);
     }
-    if (n.op == TileOp::iota && p.dims[n.at].size == 1) n = {.op = TileOp::constant, .type = n.type, .stage = stage};
+    if (n.op == TileOp::iota && nest.iota_loops[n.at].kind == LoopKind::none)
+      n = {.op = TileOp::constant, .type = n.type, .stage = stage};
     nest.insns.push_back(n);
     nest.facts.push_back({.of_row = is_row_value(p.stages, n)});
     return TileValue(nest.insns.size() - 1);
@@ -245,12 +246,12 @@ int cost(TileOp op) {
   return 1;
 }
 
-TileNest make_nest(const TileProgram& p) {
+TileNest make_nest(const TileProgram& p, bool fixed) {
   TileNest nest;
   nest.operands = p.operands;
   nest.stages = p.stages;
   for (const auto& o : p.operands) nest.offsets.push_back(o.offset * bytes(o.dtype));
-  place_loops(p, nest);
+  place_loops(p, nest, fixed);
   Stager{p, nest, true}.run();
   if (kept_bytes(nest) > kKeptBytesMax) {
     nest.insns.clear();

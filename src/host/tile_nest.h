@@ -44,7 +44,8 @@ struct TileNest {
   int64_t inner_cut = 1;    // reductions are cut here: so many indices of the outermost inner loop per partial result
 };
 
-TileNest make_nest(const arch::TileProgram& program);
+// `fixed`: the dims stay as they are, the last one is the vector.
+TileNest make_nest(const arch::TileProgram& program, bool fixed = false);
 
 int cost(arch::TileOp op);  // of one element, in f32 additions, roughly
 

@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "host/tile.h"
 #include "host/tile_interp.h"
 #include "host/tile_jit.h"
 #include "host/tile_nest.h"
@@ -20,5 +21,8 @@ struct TilePlan {
   int64_t parts = 1;                          // partial results of a reduction over a unit; 0: over nothing
   int64_t unit_cost = 0;                      // in f32 additions, roughly
 };
+
+// Of a verified program; `fixed` as in make_nest().
+std::shared_ptr<const TilePlan> make_plan(const arch::TileProgram& program, const TileOptions& options, bool fixed);
 
 }  // namespace trine::host

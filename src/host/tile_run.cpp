@@ -2,253 +2,35 @@
 // A unit is a row, or a block of rows where the vector runs across them. Long rows are cut into parts, which threads
 // share out when there are few units; the sums are the same either way.
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
 
 #include "base/pool.h"
+#include "host/scratch.h"
 #include "host/tile.h"
 #include "host/tile_plan.h"
+#include "host/tile_walk.h"
 
 namespace trine::host {
 
-using arch::TileStage;
+std::byte* thread_scratch(size_t bytes) {
+  static thread_local Memory memory;
+  if (bytes > memory.size()) {
+    memory = Memory();  // given back first
+    memory = Memory((bytes + 4095) / 4096 * 4096);
+    CHECK(memory.data(), "host memory is exhausted");
+  }
+  return memory.data();
+}
 
 namespace {
 
+using arch::TileStage;
+
 constexpr int64_t kTaskCost = 100'000;  // additions: some ten microseconds, so that handing out a task is cheap
 
-// Grows and never shrinks; one per thread.
-class Scratch {
- public:
-  Scratch() = default;
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  ~Scratch() { std::free(data_); }
-  std::byte* get(size_t bytes) {
-    if (bytes > size_) {
-      std::free(data_);
-      size_ = (bytes + 4095) / 4096 * 4096;
-      data_ = static_cast<std::byte*>(std::aligned_alloc(64, size_));
-      CHECK(data_, "host memory is exhausted");
-    }
-    return data_;
-  }
-
- private:
-  std::byte* data_ = nullptr;
-  size_t size_ = 0;
-};
-
-size_t round_up(size_t n) { return (n + 63) / 64 * 64; }
-
-// One thread's view of a plan: where every place and operand is now.
-struct Walker {
-  const TilePlan& plan;
-  std::span<void* const> operands;
-  std::byte** place = nullptr;  // per place
-  std::byte** row = nullptr;    // per operand, at the current row
-  std::byte** now = nullptr;    // per operand, at the current inner index
-  int64_t* index = nullptr;     // of rows, then of inner
-  std::byte* kept = nullptr;
-  int64_t lane0 = 0, lanes = 1;  // along a vertical vector
-
-  const TileNest& nest() const { return plan.nest; }
-  const TileInterp& interp() const { return plan.interp; }
-
-  static size_t table_bytes(const TilePlan& p) {
-    size_t entries = p.interp.places.size() + 2 * p.nest.operands.size() + p.nest.rows.size() + p.nest.inner.size();
-    return round_up(entries * 8);
-  }
-  static size_t slots_bytes(const TilePlan& p) { return size_t(p.interp.slots * p.interp.slot_bytes); }
-  static size_t unit_bytes(const TilePlan& p) {
-    return round_up(size_t(p.interp.row_bytes)) + size_t(p.interp.kept_bytes);
-  }
-
-  // `tables` holds the tables and slots of this thread, `unit` what belongs to a unit.
-  void place_all(std::byte* tables, std::byte* unit) {
-    const TileInterp& in = interp();
-    const size_t count = nest().operands.size();
-    place = reinterpret_cast<std::byte**>(tables);
-    row = place + in.places.size();
-    now = row + count;
-    index = reinterpret_cast<int64_t*>(now + count);
-    std::byte* slots = tables + table_bytes(plan);
-    for (size_t i = 0; i < in.places.size(); ++i) {
-      const TilePlace& p = in.places[i];
-      if (p.kind == PlaceKind::slot) place[i] = slots + p.at * in.slot_bytes;
-      if (p.kind == PlaceKind::constant) {
-        place[i] = reinterpret_cast<std::byte*>(const_cast<uint64_t*>(in.constants.data())) + p.at;
-      }
-    }
-    place_unit(unit);
-  }
-  void place_unit(std::byte* unit) {
-    const TileInterp& in = interp();
-    for (size_t i = 0; i < in.places.size(); ++i) {
-      if (in.places[i].kind == PlaceKind::row) place[i] = unit + in.places[i].at;
-    }
-    kept = unit + round_up(size_t(in.row_bytes));
-  }
-
-  void go_to_unit(int64_t unit) {
-    int64_t r = unit / plan.blocks;
-    lane0 = (unit - r * plan.blocks) * interp().block;
-    lanes = nest().vertical ? std::min(interp().block, nest().vector.size - lane0) : 1;
-    for (size_t o = 0; o < operands.size(); ++o) row[o] = static_cast<std::byte*>(operands[o]) + nest().offsets[o];
-    for (size_t d = nest().rows.size(); d-- > 0;) {
-      const TileLoop& loop = nest().rows[d];
-      int64_t next = r / loop.size;
-      index[d] = r - next * loop.size;
-      r = next;
-      for (size_t o = 0; o < operands.size(); ++o) row[o] += index[d] * loop.steps[o];
-    }
-  }
-
-  void run_unit() {
-    for (const TileStageSteps& s : interp().stages) {
-      if (s.kind == TileStage::once) {
-        run_once(s);
-        continue;
-      }
-      begin_totals(s);
-      for (int64_t part = 0; part < plan.parts; ++part) {
-        run_part(s, part);
-        for (const TileReduction& r : s.reductions) add_part(r, place[r.part]);
-      }
-    }
-  }
-
-  void run_once(const TileStageSteps& s) {
-    std::copy(row, row + operands.size(), now);
-    run_steps(s, lane0, lanes, 0);
-  }
-
-  void begin_totals(const TileStageSteps& s) {
-    for (const TileReduction& r : s.reductions) r.identity(place[r.value], nullptr, nullptr, nullptr, lanes, r.aux);
-  }
-  void add_part(const TileReduction& r, std::byte* part) {
-    r.pair(place[r.value], place[r.value], part, nullptr, lanes, r.aux);
-    if (r.wrap) r.wrap(place[r.value], place[r.value], nullptr, nullptr, lanes, r.aux);
-  }
-
-  // Leaves each reduction's partial result in the first lanes of its accumulators.
-  void run_part(const TileStageSteps& s, int64_t part) {
-    const int64_t count = nest().vertical ? lanes : 0;
-    for (const TileReduction& r : s.reductions) {
-      r.identity(place[r.part], nullptr, nullptr, nullptr, count ? count : kAccumulatorBytes / bytes(r.lane), r.aux);
-    }
-    const int64_t begin = part * nest().inner_cut;
-    if (nest().inner.empty()) {
-      std::copy(row, row + operands.size(), now);
-      if (nest().vertical) {
-        run_chunk(s, lane0, lanes, 0);
-      } else {
-        run_vector(s, begin, std::min(begin + nest().inner_cut, nest().vector.size), 0);
-      }
-    } else {
-      walk_inner(s, begin, std::min(begin + nest().inner_cut, nest().inner[0].size));
-    }
-    if (count) return;
-    for (const TileReduction& r : s.reductions) r.fold(place[r.part], place[r.part], nullptr, nullptr, 1, r.aux);
-  }
-
-  void walk_inner(const TileStageSteps& s, int64_t begin, int64_t end) {
-    const auto& loops = nest().inner;
-    int64_t* at = index + nest().rows.size();
-    const int64_t rest = nest().inner_count / loops[0].size;
-    for (size_t o = 0; o < operands.size(); ++o) now[o] = row[o] + begin * loops[0].steps[o];
-    std::fill(at, at + loops.size(), 0);
-    at[0] = begin;
-    for (int64_t position = begin * rest, last = end * rest; position < last; ++position) {
-      if (nest().vertical) {
-        run_chunk(s, lane0, lanes, position);
-      } else {
-        run_vector(s, 0, nest().vector.size, position);
-      }
-      for (size_t d = loops.size(); d-- > 0;) {
-        const TileLoop& loop = loops[d];
-        const bool wraps = ++at[d] == loop.size && d > 0;
-        const int64_t by = wraps ? 1 - loop.size : 1;
-        for (size_t o = 0; o < operands.size(); ++o) now[o] += by * loop.steps[o];
-        if (!wraps) break;
-        at[d] = 0;
-      }
-    }
-  }
-
-  void run_vector(const TileStageSteps& s, int64_t begin, int64_t end, int64_t position) {
-    const int64_t block = interp().block;
-    for (int64_t v = begin; v < end; v += block) run_chunk(s, v, std::min(block, end - v), position);
-  }
-
-  void run_chunk(const TileStageSteps& s, int64_t v, int64_t n, int64_t position) {
-    run_steps(s, v, n, position);
-    for (const TileReduction& r : s.reductions) {
-      if (nest().vertical) {
-        r.accumulate(place[r.part], place[r.part], place[r.input], nullptr, n, r.aux);
-      } else {
-        r.accumulate(place[r.part], place[r.input], nullptr, nullptr, n, r.aux);
-      }
-    }
-  }
-
-  void place_kept(int64_t v, int64_t position) {
-    const TileInterp& in = interp();
-    const int64_t width = nest().vertical ? in.block : nest().vector.size;
-    const int64_t first = nest().vertical ? lane0 : 0;
-    for (uint32_t k : in.kept) {
-      const TilePlace& p = in.places[k];
-      int64_t element = position * width + (p.uniform ? 0 : v - first);
-      place[k] = kept + p.at + element * p.lane_bytes;
-    }
-  }
-
-  void run_steps(const TileStageSteps& s, int64_t v, int64_t lanes_now, int64_t position) {
-    if (!interp().kept.empty()) place_kept(v, position);
-    for (const TileStep& t : s.steps) {
-      const int64_t n = t.uniform ? 1 : lanes_now;
-      switch (t.kind) {
-        case StepKind::compute:
-          t.fn(place[t.d], place[t.a], place[t.b], place[t.c], n, t.aux);
-          break;
-        case StepKind::load_view:
-        case StepKind::store_view:
-          place[t.d] = now[t.operand] + v * nest().vector.steps[t.operand];
-          break;
-        case StepKind::load:
-          t.fn(place[t.d], now[t.operand] + v * nest().vector.steps[t.operand], nullptr, nullptr, n, t.aux);
-          break;
-        case StepKind::store:
-          t.fn(now[t.operand] + v * nest().vector.steps[t.operand], place[t.a], nullptr, nullptr, n, t.aux);
-          break;
-        case StepKind::iota_vector:
-        case StepKind::iota_loop:
-          run_iota(t, v, n);
-          break;
-      }
-      if (t.wrap) t.wrap(place[t.d], place[t.d], nullptr, nullptr, n, t.aux);
-    }
-  }
-
-  void run_iota(const TileStep& t, int64_t v, int64_t n) {
-    TileAux aux = t.aux;
-    aux.start = t.loop.kind == LoopKind::vector  ? v
-                : t.loop.kind == LoopKind::row   ? index[t.loop.index]
-                : t.loop.kind == LoopKind::inner ? index[nest().rows.size() + t.loop.index]
-                                                 : 0;
-    t.fn(place[t.d], nullptr, nullptr, nullptr, n, aux);
-  }
-};
-
-std::byte* thread_scratch(size_t bytes) {
-  static thread_local Scratch scratch;
-  return scratch.get(bytes);
-}
-
 void interpret_units(const TilePlan& plan, std::span<void* const> operands, int64_t begin, int64_t end) {
-  Walker w{plan, operands};
-  const size_t own = Walker::table_bytes(plan) + Walker::slots_bytes(plan);
-  std::byte* memory = thread_scratch(own + Walker::unit_bytes(plan));
+  TileWalker w{plan, operands};
+  const size_t own = TileWalker::table_bytes(plan) + TileWalker::slots_bytes(plan);
+  std::byte* memory = thread_scratch(own + TileWalker::unit_bytes(plan));
   w.place_all(memory, memory + own);
   for (int64_t u = begin; u < end; ++u) {
     w.go_to_unit(u);
@@ -282,7 +64,9 @@ void run_units_in_code(const TilePlan& plan, std::span<void* const> operands, in
       r /= loop.size;
       for (size_t o = 0; o < operands.size(); ++o) pointers[o] += index[d - 1] * loop.steps[o];
     }
-    run_code(*plan.code, {pointers, operands.size()}, {index, nest.rows.size()}, range, memory + tables);
+    std::span<const int64_t> steps;
+    if (!nest.rows.empty()) steps = nest.rows.back().steps;
+    run_code(*plan.code, {pointers, operands.size()}, steps, {index, nest.rows.size()}, range, memory + tables);
     u += blocks;
   }
 }
@@ -294,13 +78,13 @@ void run_units(const TilePlan& plan, std::span<void* const> operands, int64_t be
 
 // Few units with long rows: threads share out the parts, stage by stage.
 void run_parts(const TilePlan& plan, std::span<void* const> operands) {
-  const size_t unit_bytes = round_up(Walker::unit_bytes(plan));
-  const size_t own = Walker::table_bytes(plan) + Walker::slots_bytes(plan) + Walker::unit_bytes(plan);
+  const size_t unit_bytes = round_up(TileWalker::unit_bytes(plan));
+  const size_t own = TileWalker::table_bytes(plan) + TileWalker::slots_bytes(plan) + TileWalker::unit_bytes(plan);
   const size_t part_bytes = round_up(size_t(plan.interp.row_bytes));
-  Scratch shared, partial;
-  std::byte* units = shared.get(unit_bytes * size_t(plan.units));
+  Scratch shared(unit_bytes * size_t(plan.units));
+  std::byte* units = shared.as();
   auto with_unit = [&](int64_t u, auto&& work) {
-    Walker w{plan, operands};
+    TileWalker w{plan, operands};
     std::byte* memory = thread_scratch(own);
     w.place_all(memory, units + size_t(u) * unit_bytes);
     w.go_to_unit(u);
@@ -308,13 +92,14 @@ void run_parts(const TilePlan& plan, std::span<void* const> operands) {
   };
   for (const TileStageSteps& s : plan.interp.stages) {
     if (s.kind == TileStage::once) {
-      for (int64_t u = 0; u < plan.units; ++u) with_unit(u, [&](Walker& w) { w.run_once(s); });
+      for (int64_t u = 0; u < plan.units; ++u) with_unit(u, [&](TileWalker& w) { w.run_once(s); });
       continue;
     }
-    std::byte* results = partial.get(part_bytes * size_t(plan.units * plan.parts));
+    Scratch partial(part_bytes * size_t(plan.units * plan.parts));
+    std::byte* results = partial.as();
     parallel_for(plan.units * plan.parts, 1, [&](int64_t begin, int64_t end) {
       for (int64_t k = begin; k < end; ++k) {
-        with_unit(k / plan.parts, [&](Walker& w) {
+        with_unit(k / plan.parts, [&](TileWalker& w) {
           for (const TileReduction& r : s.reductions) {
             w.place[r.part] = results + size_t(k) * part_bytes + plan.interp.places[r.part].at;
           }
@@ -323,7 +108,7 @@ void run_parts(const TilePlan& plan, std::span<void* const> operands) {
       }
     });
     for (int64_t u = 0; u < plan.units; ++u) {
-      with_unit(u, [&](Walker& w) {
+      with_unit(u, [&](TileWalker& w) {
         w.begin_totals(s);
         for (int64_t part = 0; part < plan.parts; ++part) {
           std::byte* from = results + size_t(u * plan.parts + part) * part_bytes;
@@ -347,23 +132,26 @@ int64_t unit_cost(const TilePlan& plan) {
 
 }  // namespace
 
-Result<TileKernel> prepare(const arch::TileProgram& program, const TileOptions& options) {
-  TRY(verify(program));
+std::shared_ptr<const TilePlan> make_plan(const arch::TileProgram& program, const TileOptions& options, bool fixed) {
   auto plan = std::make_shared<TilePlan>();
-  plan->nest = make_nest(program);
+  plan->nest = make_nest(program, fixed);
   const TileNest& nest = plan->nest;
   plan->interp = make_interp(nest, tile_kernels(options.simd));
-  plan->blocks =
-      nest.vertical ? (nest.vector.size + plan->interp.block - 1) / std::max<int64_t>(plan->interp.block, 1) : 1;
+  const int64_t block = std::max<int64_t>(plan->interp.block, 1);
+  plan->blocks = nest.vertical ? (nest.vector.size + block - 1) / block : 1;
   plan->units = nest.row_count * plan->blocks;
   plan->empty = plan->units == 0;
   int64_t cut = nest.inner.empty() ? nest.vertical ? 1 : nest.vector.size : nest.inner[0].size;
   plan->parts = nest.inner_count == 0 ? 0 : (cut + nest.inner_cut - 1) / nest.inner_cut;
   plan->unit_cost = unit_cost(*plan);
-  if (options.machine_code && options.simd == Simd::avx2 && !plan->empty) {
-    plan->code = make_code(nest, plan->interp.block);
-  }
-  return TileKernel(std::move(plan));
+  const bool codes = options.machine_code && options.simd == Simd::avx2 && !plan->empty;
+  if (codes) plan->code = make_code(nest, plan->interp.block);
+  return plan;
+}
+
+Result<TileKernel> prepare(const arch::TileProgram& program, const TileOptions& options) {
+  TRY(verify(program));
+  return TileKernel(make_plan(program, options, false));
 }
 
 void run(const TileKernel& kernel, std::span<void* const> operands) {
