@@ -82,6 +82,7 @@ Result<std::shared_ptr<const HostPlan>> PlanBuilder::build(std::span<const ir::V
   place_outputs(results);
   place_temporaries(*plan_);
   plan_->in_place = in_place_inputs(*plan_);
+  count_work(*plan_);
   plan_->donations.assign(donations.begin(), donations.end());
   add_places();
   return std::shared_ptr<const HostPlan>(plan_);

@@ -59,6 +59,9 @@ class PlanBuilder {
 // input, and nothing reads the input afterwards.
 std::vector<int> in_place_inputs(const arch::HostPlan& plan);
 
+// Sets the plan's rough count of operations and bytes.
+void count_work(arch::HostPlan& plan);
+
 // Gives temporaries offsets in one arena so that only those share bytes whose lifetimes do not meet.
 void place_temporaries(arch::HostPlan& plan);
 

@@ -182,6 +182,8 @@ TEST_CASE("a weight is packed when it is multiplied again, and forgotten with it
   REQUIRE(graph);
   auto plan = compile_native(*graph);
   REQUIRE(plan);
+  CHECK((*plan)->flops == 2.0 * 5 * 64 * 48);
+  CHECK((*plan)->moved_bytes == 4.0 * (5 * 64 + 64 * 48 + 5 * 48));
   auto ready = host::prepare(*plan);
   REQUIRE(ready);
   std::mt19937 random(3);

@@ -270,6 +270,8 @@ def rows():
     add("determinant", lambda a, b: jnp.linalg.slogdet(a), matrix, 16)
     add("triangular solve", lambda a, b: lax.linalg.triangular_solve(a, b, left_side=True, lower=True), matrix, 16)
     add("qr", lambda a, b: jnp.abs(jnp.linalg.qr(a)[1]), matrix, 32)
+    add("eigh", lambda a, b: jnp.linalg.eigvalsh(a + a.T), matrix, 32)
+    add("svd", lambda a, b: jnp.linalg.svd(a, compute_uv=False), matrix, 32)
     add("norm", lambda a, b: jnp.linalg.norm(a), matrix, 8)
 
     def signal(dtypes):
