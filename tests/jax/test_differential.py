@@ -1,9 +1,13 @@
 """JAX functions with random arguments give what XLA's CPU backend gives. `--differential N` sets the cases per row."""
 
+import sys
+from pathlib import Path
+
 import pytest
 
 jax = pytest.importorskip("jax")
 
+sys.path.insert(0, str(Path(__file__).parent))
 import differential  # noqa: E402
 
 
