@@ -227,7 +227,7 @@ void run_part(Run& run) {
     run.all_b = memory.as();
     run.all_b_depth = run.depth();
   }
-  if (run.panels <= kChunkPanels) {
+  if (run.panels <= kChunkPanels || blocks >= wanted) {
     const int64_t block = std::clamp<int64_t>(run.groups.count / wanted, 4, kBlockGroups);
     return run_tasks(run, 0, run.groups.count, block, run.panels);
   }
@@ -299,10 +299,13 @@ void run_split(const Blocked& w) {
 }
 
 void run_empty(const Blocked& w) {
-  const size_t bytes = size_t(w.m * w.n * row(w.family).unit);
-  Scratch tile(bytes);
-  std::memset(tile.as(), 0, bytes);
-  finish_tile(w.out, w.family, tile.as(), w.n, 0, w.m, 0, w.n);
+  const int64_t row_bytes = w.n * row(w.family).unit,
+                rows = std::clamp<int64_t>((int64_t{1} << 16) / row_bytes, 1, w.m);
+  Scratch tile(size_t(rows * row_bytes));
+  for (int64_t r = 0; r < w.m; r += rows) {
+    std::memset(tile.as(), 0, size_t(rows * row_bytes));
+    finish_tile(w.out, w.family, tile.as(), w.n, r, std::min(rows, w.m - r), 0, w.n);
+  }
 }
 
 }  // namespace

@@ -3,7 +3,9 @@
 // Not a public face: gemm.h and conv.h are. Invariant: no result bit depends on the number of threads.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <optional>
 
 #include "host/pack.h"
 
@@ -16,13 +18,21 @@ struct Epilogue {
   void* ctx = nullptr;
 };
 
+// Where rows lie that are not evenly apart: a row counts through the extents, the last fastest.
+struct RowMap {
+  std::array<int64_t, 7> extents = {1, 1, 1, 1, 1, 1, 1}, strides = {};
+  int64_t offset(int64_t row) const;
+  std::optional<int64_t> step() const;  // if they are evenly apart after all
+};
+
 // The result. With null data the tile is scratch, and the epilogue is what stores it.
 struct TileOut {
   void* data = nullptr;
   Dtype dtype = Dtype::f32;
   int64_t row_stride = 0, col_stride = 1;
   Epilogue epilogue = {};
-  int64_t row_base = 0;  // added to rows given to the epilogue
+  int64_t row_base = 0, col_base = 0;  // added to what the epilogue is given
+  const RowMap* rows = nullptr;        // instead of row_stride
 };
 
 // C[m, n] = A[m, depth] * B[depth, n], with depth in steps of the family.

@@ -7,7 +7,7 @@
 #include <new>
 
 #include "base/text.h"
-#include "host/conv.h"
+#include "host/conv_step.h"
 #include "host/dot.h"
 #include "host/prepared.h"
 #include "host/scratch.h"
@@ -84,7 +84,7 @@ class Run {
     return run_dot(*gemm, views(step.in), views(step.out), kept(step.in[1]));
   }
   Result<void> run(const arch::ConvStep* conv, const PreparedStep& step) {
-    return run_conv(*conv, views(step.in), views(step.out)[0]);
+    return run_conv(*conv, views(step.in), views(step.out)[0], kept(step.in[1]));
   }
   Result<void> run(const Move& move, const PreparedStep& step) {
     std::array<void*, 16> few;

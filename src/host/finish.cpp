@@ -10,7 +10,8 @@ namespace trine::host {
 namespace {
 
 std::byte* element(const TileOut& out, int64_t row, int64_t col) {
-  return static_cast<std::byte*>(out.data) + (row * out.row_stride + col * out.col_stride) * bytes(out.dtype);
+  const int64_t before = out.rows ? out.rows->offset(row) : row * out.row_stride;
+  return static_cast<std::byte*>(out.data) + (before + col * out.col_stride) * bytes(out.dtype);
 }
 
 // The value a sub-byte integer takes in its byte.
@@ -43,16 +44,40 @@ void store_dense(Dtype dtype, Family family, const std::byte* sums, std::byte* t
   }
 }
 
-void store_row(const TileOut& out, Family family, const std::byte* sums, int64_t row0, int64_t col, int64_t cols) {
-  constexpr int64_t kBlock = 64;
-  alignas(64) std::byte staged[kBlock * 16];
+template <class U>
+void scatter(const U* dense, int64_t rows, int64_t cols, std::byte* const* to, int64_t col_stride) {
+  for (int64_t c = 0; c < cols; ++c) {
+    for (int64_t r = 0; r < rows; ++r)
+      std::memcpy(to[r] + c * col_stride * int64_t(sizeof(U)), dense + r * cols + c, sizeof(U));
+  }
+}
+
+// A result whose columns lie apart: rounded first, then column by column, along which rows often lie side by side.
+void store_apart(const TileOut& out, Family family, const std::byte* tile, int64_t ld, int64_t row0, int64_t rows,
+                 int64_t col0, int64_t cols) {
   const int64_t size = bytes(out.dtype);
-  if (out.col_stride == 1) return store_dense(out.dtype, family, sums, element(out, row0, col), cols);
-  for (int64_t j = 0; j < cols; j += kBlock) {
-    const int64_t count = std::min(kBlock, cols - j);
-    store_dense(out.dtype, family, sums + j * row(family).unit, staged, count);
-    std::byte* to = element(out, row0, col + j);
-    for (int64_t i = 0; i < count; ++i) std::memcpy(to + i * out.col_stride * size, staged + i * size, size_t(size));
+  Scratch memory(size_t(rows * (cols * size + int64_t(sizeof(std::byte*)))));
+  auto** to = memory.as<std::byte*>();
+  auto* dense = reinterpret_cast<std::byte*>(to + rows);
+  for (int64_t r = 0; r < rows; ++r) {
+    to[r] = element(out, row0 + r, col0);
+    store_dense(out.dtype, family, tile + r * ld * row(family).unit, dense + r * cols * size, cols);
+  }
+  struct Units16 {
+    uint64_t low, high;
+  };
+  auto go = [&](auto unit) { scatter(reinterpret_cast<const decltype(unit)*>(dense), rows, cols, to, out.col_stride); };
+  switch (size) {
+    case 1:
+      return go(uint8_t{});
+    case 2:
+      return go(uint16_t{});
+    case 4:
+      return go(uint32_t{});
+    case 8:
+      return go(uint64_t{});
+    default:
+      return go(Units16{});
   }
 }
 
@@ -72,18 +97,42 @@ bool can_store(Family family, Dtype dtype) {
   }
 }
 
+int64_t RowMap::offset(int64_t row) const {
+  int64_t out = 0;
+  for (size_t i = extents.size(); i-- > 0;) {
+    out += row % extents[i] * strides[i];
+    row /= extents[i];
+  }
+  return out;
+}
+
+std::optional<int64_t> RowMap::step() const {
+  int64_t step = 0, next = 0;  // next: the stride that would go on evenly
+  for (size_t i = extents.size(); i-- > 0;) {
+    if (extents[i] == 1) continue;
+    if (next != 0 && strides[i] != next) return std::nullopt;
+    if (step == 0) step = strides[i];
+    next = strides[i] * extents[i];
+  }
+  return step;
+}
+
 bool is_direct(const TileOut& out, Family family) {
   const bool same = out.dtype == row(family).sum || (is_integer(row(family).sum) && is_integer(out.dtype));
-  return out.data && out.col_stride == 1 && same && bytes(out.dtype) == row(family).unit;
+  return out.data && !out.rows && out.col_stride == 1 && same && bytes(out.dtype) == row(family).unit;
 }
 
 void finish_tile(const TileOut& out, Family family, std::byte* tile, int64_t ld, int64_t row0, int64_t rows,
                  int64_t col0, int64_t cols) {
   if (out.epilogue.run) {
-    out.epilogue.run(out.epilogue.ctx, reinterpret_cast<float*>(tile), out.row_base + row0, rows, col0, cols, ld);
+    out.epilogue.run(out.epilogue.ctx, reinterpret_cast<float*>(tile), out.row_base + row0, rows, out.col_base + col0,
+                     cols, ld);
   }
   if (!out.data || tile == element(out, row0, col0)) return;
-  for (int64_t r = 0; r < rows; ++r) store_row(out, family, tile + r * ld * row(family).unit, row0 + r, col0, cols);
+  if (out.col_stride != 1 && cols > 1) return store_apart(out, family, tile, ld, row0, rows, col0, cols);
+  for (int64_t r = 0; r < rows; ++r) {
+    store_dense(out.dtype, family, tile + r * ld * row(family).unit, element(out, row0 + r, col0), cols);
+  }
 }
 
 void multiply(const MicroKernels& kernels, Family family, const void* a, const void* b, int64_t depth, int64_t rows,

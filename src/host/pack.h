@@ -44,6 +44,7 @@ struct StridedPanels {
   Simd simd = simd_best();
 
   PanelSource source() const;
+  void gather(int64_t lane, int64_t lanes, int64_t width, int64_t begin, int64_t count, void* to) const;
 };
 
 // B packed once and used by many calls, in its own precision.
@@ -58,15 +59,14 @@ class PackedMatrix {
   int64_t step_bytes() const { return step_bytes_; }
   bool is_wide() const { return wide_; }  // panels are in the family's format already
   size_t bytes() const { return memory_.size(); }
-  const std::byte* panel(int64_t item, int64_t index) const {
+  std::byte* panel(int64_t item, int64_t index) const {
     return memory_.data() + (item * panels() + index) * depth_steps(family_, k_) * step_bytes_;
   }
+  static Result<PackedMatrix> make(Dtype dtype, int64_t k, int64_t n, int64_t batch);  // panels not yet written
   // Steps of a panel in the family's format.
   void widen(const std::byte* from, int64_t depth, void* to, Simd simd) const;
 
  private:
-  friend Result<PackedMatrix> pack_b(const Matrix& b, int64_t k, int64_t n, int64_t batch, Simd simd);
-
   Dtype dtype_ = Dtype::f32;
   Family family_ = Family::floats;
   int64_t k_ = 0, n_ = 0, batch_ = 1;
@@ -84,5 +84,14 @@ using UnitPack = void (*)(const void* from, int64_t lane_stride, int64_t depth_s
                           int64_t depth, void* to);
 UnitPack unit_pack(int bytes, Simd simd);
 UnitPack unit_pack_avx2(int bytes);  // null where the portable loop serves
+
+// The same for lanes that lie anywhere: lane l has values for steps [lo, hi) and zeros before and after.
+struct LaneRun {
+  const void* from = nullptr;  // of step 0
+  int64_t lo = 0, hi = 0;
+};
+using LanePack = void (*)(const LaneRun* runs, int64_t depth_stride, int64_t width, int64_t depth, void* to);
+LanePack lane_pack(int bytes, Simd simd);
+LanePack lane_pack_avx2(int bytes);
 
 }  // namespace trine::host

@@ -54,11 +54,11 @@ void store_first(float* to, __m256 v) {
 // W lanes, at most 8, at `to` with `stride` words between steps. Stores of 8 words run over into the next steps, which
 // are written after; near the end of a block they are cut to W.
 template <int W>
-void pack_words(const float* from, int64_t lane_stride, int64_t depth, float* to, int64_t stride) {
+void pack_pointers(const float* const* from, int64_t depth, float* to, int64_t stride) {
   int64_t d = 0;
   for (; d + 8 <= depth; d += 8) {
     __m256 v[8];
-    for (int l = 0; l < 8; ++l) v[l] = l < W ? _mm256_loadu_ps(from + l * lane_stride + d) : _mm256_setzero_ps();
+    for (int l = 0; l < 8; ++l) v[l] = l < W ? _mm256_loadu_ps(from[l] + d) : _mm256_setzero_ps();
     transpose8(v);
     for (int i = 0; i < 8; ++i) {
       float* step = to + (d + i) * stride;
@@ -70,8 +70,15 @@ void pack_words(const float* from, int64_t lane_stride, int64_t depth, float* to
     }
   }
   for (; d < depth; ++d) {
-    for (int l = 0; l < W; ++l) to[d * stride + l] = from[l * lane_stride + d];
+    for (int l = 0; l < W; ++l) to[d * stride + l] = from[l][d];
   }
+}
+
+template <int W>
+void pack_words(const float* from, int64_t lane_stride, int64_t depth, float* to, int64_t stride) {
+  const float* lanes[W];
+  for (int l = 0; l < W; ++l) lanes[l] = from + l * lane_stride;
+  pack_pointers<W>(lanes, depth, to, stride);
 }
 
 void pack4(const void* from_, int64_t lane_stride, int64_t depth_stride, int64_t lanes, int64_t width, int64_t depth,
@@ -97,8 +104,26 @@ void pack4(const void* from_, int64_t lane_stride, int64_t depth_stride, int64_t
   }
 }
 
+// Lanes without values read from here.
+constexpr int64_t kZeros = 512;
+alignas(64) constexpr float zeros[kZeros] = {};
+
+void pack_lanes4(const LaneRun* runs, int64_t depth_stride, int64_t width, int64_t depth, void* to_) {
+  auto* to = static_cast<float*>(to_);
+  bool whole = depth_stride == 1 && width == 6;
+  for (int64_t l = 0; l < width; ++l) whole &= runs[l].lo == runs[l].hi || (runs[l].lo == 0 && runs[l].hi == depth);
+  if (!whole) return lane_pack(4, Simd::portable)(runs, depth_stride, width, depth, to);
+  for (int64_t d = 0; d < depth; d += kZeros) {
+    const float* lanes[6];
+    for (int l = 0; l < 6; ++l)
+      lanes[l] = runs[l].lo == runs[l].hi ? zeros : static_cast<const float*>(runs[l].from) + d;
+    pack_pointers<6>(lanes, depth - d < kZeros ? depth - d : kZeros, to + d * 6, 6);
+  }
+}
+
 }  // namespace
 
+LanePack lane_pack_avx2(int bytes) { return bytes == 4 ? pack_lanes4 : nullptr; }
 UnitPack unit_pack_avx2(int bytes) { return bytes == 4 ? pack4 : nullptr; }
 
 }  // namespace trine::host
