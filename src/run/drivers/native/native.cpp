@@ -134,7 +134,8 @@ Result<void> NativeProgram::execute(const Task& task, host::Meeting* meeting) {
   const int64_t start = now_ns();
   const Result<void> outcome = host::execute(*prepared_, {inputs, outputs, kept, meeting});
   const int64_t took = now_ns() - start, mean = mean_ns_.load(std::memory_order_relaxed);
-  mean_ns_.store(mean + (std::min(took, 2 * mean + 1000) - mean) / 8, std::memory_order_relaxed);  // outliers weigh little
+  mean_ns_.store(mean + (std::min(took, 2 * mean + 1000) - mean) / 8,
+                 std::memory_order_relaxed);  // outliers weigh little
   return outcome;
 }
 
