@@ -70,12 +70,16 @@ def arrays(count, dtypes, low=-3.0, high=3.0, least=0):
     return draw
 
 
-def rows():
-    out = []
+def reduced(dtypes, low=-3.0, high=3.0):
+    def draw(g, size):
+        dims = tuple(max(1, d) for d in shape(g, size, 1))
+        axes = tuple(sorted(int(a) for a in g.permutation(len(dims))[: int(g.integers(1, len(dims) + 1))]))
+        return [array(g, dims, pick(g, dtypes), low, high), axes]
 
-    def add(name, function, draw, scale=1.0):
-        out.append(Row(name, function, draw, scale))
+    return draw
 
+
+def unary_rows(add):
     for name, dtypes, low, high in [
         ("abs", NUMBERS + COMPLEX, -3, 3), ("neg", NUMBERS + COMPLEX, -3, 3), ("sign", NUMBERS, -3, 3),
         ("floor", FLOATS, -3, 3), ("ceil", FLOATS, -3, 3), ("exp", FLOATS + COMPLEX, -3, 3),
@@ -95,6 +99,8 @@ def rows():
     add("lax.round even", lambda x: lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN), arrays(1, FLOATS))
     add("lax.reduce_precision", lambda x: lax.reduce_precision(x, 5, 7), arrays(1, ["float32"]))
 
+
+def binary_rows(add):
     for name, dtypes in [
         ("add", NUMBERS + COMPLEX), ("sub", NUMBERS + COMPLEX), ("mul", NUMBERS + COMPLEX), ("max", NUMBERS),
         ("min", NUMBERS), ("div", FLOATS + ["int32", "uint8", "int16"]), ("rem", FLOATS + ["int32", "uint8"]),
@@ -118,7 +124,8 @@ def rows():
     add("bitcast", lambda x: lax.bitcast_convert_type(x, jnp.uint32), arrays(1, ["float32", "int32"]))
     add("bitcast wider", lambda x: lax.bitcast_convert_type(x, jnp.uint8), arrays(1, ["float32", "int16"]))
 
-    # Shapes.
+
+def shapes_rows(add):
     def with_axes(g, size):
         dims = shape(g, size, 1)
         return [array(g, dims, pick(g, NUMBERS)), tuple(int(a) for a in g.permutation(len(dims)))]
@@ -156,15 +163,8 @@ def rows():
     add("dynamic_update_slice",
         lambda x, starts, part: lax.dynamic_update_slice(x, jnp.ones(part, x.dtype), starts), dynamic)  # fmt: skip
 
-    # Reductions.
-    def reduced(dtypes, low=-3.0, high=3.0):
-        def draw(g, size):
-            dims = tuple(max(1, d) for d in shape(g, size, 1))
-            axes = tuple(sorted(int(a) for a in g.permutation(len(dims))[: int(g.integers(1, len(dims) + 1))]))
-            return [array(g, dims, pick(g, dtypes), low, high), axes]
 
-        return draw
-
+def reductions_rows(add):
     for name, dtypes in [
         ("sum", NUMBERS + COMPLEX), ("prod", ["float32", "int32"]), ("max", NUMBERS), ("min", NUMBERS),
         ("mean", FLOATS), ("var", ["float32"]), ("std", ["float32"]), ("any", BITS), ("all", BITS),
@@ -191,7 +191,8 @@ def rows():
     add("max pool gradient",
         lambda x, w, s, p: jax.grad(lambda x: lax.reduce_window(x, -jnp.inf, lax.max, w, s, p).sum())(x), windowed)  # fmt: skip
 
-    # Contractions.
+
+def contractions_rows(add):
     def contraction(g, size):
         b, m, n, k = (int(d) for d in g.integers(1, 3 + 2 * size, 4))
         spec = pick(g, ["bmk,bkn->bmn", "mk,kn->mn", "mk,nk->mn", "km,kn->nm", "bkm,bnk->bmn", "mkb,kbn->mn",
@@ -230,7 +231,8 @@ def rows():
     add("conv", conv, convolved, 8)
     add("conv gradients", lambda x, w, o: jax.grad(lambda x, w: (conv(x, w, o) ** 2).sum(), (0, 1))(x, w), convolved, 64)
 
-    # Indexing.
+
+def indexing_rows(add):
     def indexed(g, size):
         dims = tuple(max(1, d) for d in shape(g, size, 1, 3))
         index = g.integers(-dims[0] - 2, dims[0] + 2, shape(g, 3, 0, 2)).astype("int32")
@@ -246,7 +248,8 @@ def rows():
     add("x[:, i]", lambda x, i: x[:, i], lambda g, s: [array(g, (3, 5), "float32"), np.int32([4, 0, 2])])
     add("mask", lambda x, i: jnp.where(jnp.arange(x.shape[0]).reshape((-1,) + (1,) * (x.ndim - 1)) > 1, x, 0), indexed)
 
-    # Orders.
+
+def orders_rows(add):
     add("sort", lambda x, axes: jnp.sort(x, axis=axes[0]), reduced(NUMBERS))
     add("sort down", lambda x, axes: jnp.sort(x, axis=axes[0], descending=True), reduced(["float32", "int32"]))
     add("argsort", lambda x, axes: jnp.argsort(x, axis=axes[0], stable=True), reduced(["float32", "int32"]))
@@ -257,7 +260,8 @@ def rows():
     add("unique", lambda x: jnp.unique(x, size=5, fill_value=0), arrays(1, ["int32"]))
     add("bincount", lambda x: jnp.bincount(jnp.abs(x.ravel()) % 7, length=7), arrays(1, ["int32"]))
 
-    # Linear algebra and transforms.
+
+def algebra_rows(add):
     def matrix(g, size):
         n = int(g.integers(1, 3 + size))
         a = array(g, (n, n), "float32", -1, 1)
@@ -283,7 +287,8 @@ def rows():
     add("irfft", lambda x: jnp.fft.irfft(x, 2 * x.shape[-1]), signal(["complex64"]), 16)
     add("fft2", lambda x: jnp.fft.fft2(x), signal(["float32"]), 16)
 
-    # Random numbers: the same bits on every backend.
+
+def random_numbers_rows(add):
     def key(g, size):
         return [np.uint32(g.integers(0, 1 << 31)), tuple(int(d) for d in g.integers(1, 3 + size, 2))]
 
@@ -296,7 +301,8 @@ def rows():
     add("bernoulli", lambda k, d: jax.random.bernoulli(jax.random.key(k), 0.3, d), key)
     add("philox", lambda k, d: lax.rng_bit_generator(jnp.full((4,), k, jnp.uint32), d)[1], key)
 
-    # Control flow and transforms.
+
+def control_rows(add):
     one = arrays(1, ["float32"], -1, 1, least=1)
     add("scan", lambda x: lax.scan(lambda c, y: (c * 0.5 + y.sum(), c - y), jnp.float32(1), x), one, 8)
     add("fori_loop", lambda x: lax.fori_loop(0, 5, lambda i, y: jnp.sin(y) + i, x), one)
@@ -315,6 +321,17 @@ def rows():
     add("polyval", lambda x: jnp.polyval(jnp.float32([1, -2, 0.5]), x), one, 8)
     add("interp", lambda x: jnp.interp(x, jnp.linspace(-1, 1, 5), jnp.arange(5.0)), one, 4)
     add("histogram", lambda x: jnp.histogram(jnp.nan_to_num(x), 4, (-1, 1))[0], one)
+
+
+def rows():
+    out = []
+
+    def add(name, function, draw, scale=1.0):
+        out.append(Row(name, function, draw, scale))
+
+    for part in (unary_rows, binary_rows, shapes_rows, reductions_rows, contractions_rows,
+                 indexing_rows, orders_rows, algebra_rows, random_numbers_rows, control_rows):  # fmt: skip
+        part(add)
     return out
 
 
