@@ -34,6 +34,14 @@ def pytest_collect_file(file_path, parent):
         return TextFile.from_parent(parent, path=file_path)
 
 
+@pytest.fixture(autouse=True)
+def numbers_of_jax(request):
+    """32 bits, JAX's default, wherever a test runs after those of the StableHLO reader, which want 64."""
+    jax = sys.modules.get("jax")
+    if hasattr(jax, "config"):
+        jax.config.update("jax_enable_x64", "stablehlo" in request.path.parts)
+
+
 @pytest.fixture
 def golden(request):
     """golden(path, text): text must equal the file, named from the test's folder; --update writes it."""
