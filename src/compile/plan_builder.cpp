@@ -201,6 +201,7 @@ Result<Step> PlanBuilder::dot_step(const ir::Node& node) {
   auto is_input = [&](SlotId id) { return plan_->slots[base_of(id)].kind == SlotKind::input; };
   const bool right_as_b = is_input(slots[1]) || !is_input(slots[0]);
   DotStep dot = plan_dot(node, sides[0], sides[1], right_as_b);
+  if (dot.copy >= 0 && !arch::is_tile_dtype(sides[0].memory.type().dtype)) return call_step(node);
   for (int turn = 0; dot.copy >= 0; ++turn) {
     CHECK(turn < 3, "a dense operand walks its depth with one stride");
     DotOperand& side = sides[dot.copy];

@@ -34,8 +34,9 @@ struct TermLess {
   }
 };
 struct KeyLess {
-  bool operator()(const std::pair<const ir::Node*, IndexMap>& a, const std::pair<const ir::Node*, IndexMap>& b) const {
-    if (a.first != b.first) return a.first->id < b.first->id;
+  bool operator()(const std::pair<ir::Value, IndexMap>& a, const std::pair<ir::Value, IndexMap>& b) const {
+    if (a.first != b.first)
+      return std::tie(a.first.node->id, a.first.index) < std::tie(b.first.node->id, b.first.index);
     return std::lexicographical_compare(a.second.begin(), a.second.end(), b.second.begin(), b.second.end(), TermLess{});
   }
 };
@@ -104,7 +105,7 @@ class Emitter {
     IndexMap tidy = map;
     for (size_t d = 0; d < tidy.size(); ++d)
       if (v.type().dims[d] == 1) tidy[d] = {};
-    const std::pair<const ir::Node*, IndexMap> key{v.node, std::move(tidy)};
+    const std::pair<ir::Value, IndexMap> key{v, std::move(tidy)};
     if (auto found = memo_.find(key); found != memo_.end()) return found->second;
     const TileValue made = TRY(make(v, key.second));
     memo_.emplace(key, made);
@@ -270,7 +271,7 @@ class Emitter {
   const Unit& unit_;
   LoopCode code_;
   std::vector<Draft> drafts_;
-  std::map<std::pair<const ir::Node*, IndexMap>, TileValue, KeyLess> memo_;
+  std::map<std::pair<ir::Value, IndexMap>, TileValue, KeyLess> memo_;
 };
 
 }  // namespace

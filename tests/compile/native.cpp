@@ -75,6 +75,13 @@ static const Case kCases[] = {
     {"depth of two dims", 2, 64, R"((%0: f32[4,3,5], %1: f32[5,6,3]) {
   %2 = dot_general %0, %1 {lhs_batch = [], lhs_contract = [1, 2], rhs_batch = [], rhs_contract = [2, 0]} : f32[4,6]
   return %2 })"},
+    {"depth of two dims, complex", 1, 64, R"((%0: c64[4,3,5], %1: c64[5,6,3]) {
+  %2 = dot_general %0, %1 {lhs_batch = [], lhs_contract = [1, 2], rhs_batch = [], rhs_contract = [2, 0]} : c64[4,6]
+  return %2 })"},
+    {"two results of one node in one loop", 2, 0, R"((%0: f32[5,5]) {
+  %1 = lu %0 : f32[5,5], s32[5], s32[5]
+  %2 = subtract %1#1, %1#2 : s32[5]
+  return %2 })"},
     {"bf16 rounds at memory", 1, 70000, R"((%0: bf16[4,16], %1: bf16[16,8]) {
   %2 = dot_general %0, %1 {lhs_batch = [], lhs_contract = [1], rhs_batch = [], rhs_contract = [0]} : bf16[4,8]
   return %2 })"},
