@@ -172,6 +172,7 @@ TEST_CASE("a donated input gives its memory to the output, unless somebody outsi
   Device& device = *client->devices()[0];
   auto plan = plan_of(3, add_one, kSlow);
   plan->donations = {0};
+  plan->in_place = {0};
   auto program = program_of(*client, plan);
   auto x = put(device, {1, 2, 3});
   const void* bytes = (*x->use())->data();

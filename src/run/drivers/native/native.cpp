@@ -106,7 +106,8 @@ Result<NativeProgram::Task> NativeProgram::prepare(std::span<Buffer* const> argu
     const int output = i < plan_->donations.size() ? plan_->donations[i] : -1;
     if (output < 0 || std::find(kept.begin(), kept.end(), int64_t(i)) != kept.end()) continue;
     task.is_donated[i] = true;
-    const bool is_free = !task.inputs[i]->has_foreign_use() &&
+    const bool over = size_t(output) < plan_->in_place.size() && plan_->in_place[size_t(output)] == int(i);
+    const bool is_free = over && !task.inputs[i]->has_foreign_use() &&
                          task.inputs[i]->bytes() == plan_->slots[plan_->outputs[size_t(output)]].bytes();
     if (is_free && !task.outputs[size_t(output)]) task.outputs[size_t(output)] = task.inputs[i]->reuse();
   }
