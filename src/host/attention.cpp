@@ -1,12 +1,12 @@
-// Many rows: keys and values are packed into panels once a head, and blocks of rows run through the multiply's
-// microkernels. Few rows (decode): keys and values are read once where they lie.
+// Many rows: 16 queries side by side are the B panel of two multiplies whose A sides, keys and values, are packed once
+// a head. Scores come out as the panel that the second multiply reads, and softmax runs down its columns. Few rows
+// (decode): keys and values are read once where they lie.
 #include "host/attention.h"
 
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <type_traits>
 
@@ -21,10 +21,9 @@ namespace trine::host {
 
 namespace {
 
-constexpr int64_t kBlockRows = 48;   // 8 groups
-constexpr int64_t kBlockKeys = 128;  // 8 panels: scores of a block are 24 KiB
+constexpr int64_t kWide = 16;        // queries side by side
+constexpr int64_t kBlockKeys = 192;  // 32 groups of keys; their scores are 12 KiB
 constexpr int64_t kFewRows = 4;      // packing does not pay up to here
-constexpr int64_t kPanel = 16;
 constexpr float kLeast = -std::numeric_limits<float>::infinity();
 
 struct AttentionPortable {
@@ -47,19 +46,19 @@ const std::byte* place(const Attention::Tensor& t, int64_t batch, int64_t head, 
          (batch * t.batch_stride + head * t.head_stride + seq * t.seq_stride) * bytes(t.dtype);
 }
 
-// n values `stride` apart as f32.
-void widen_strided(const std::byte* from, Dtype dtype, int64_t stride, float* to, int64_t n, Simd simd) {
-  const StridedPanels p{from, dtype, Family::floats, 0, stride, n, simd};
-  if (stride == 1) return widen_values(dtype, from, to, size_t(n), simd);
+// lanes x depth values as f32 to to[depth][width], padded with zeros.
+void gather_wide(const void* from, Dtype dtype, int64_t lane_stride, int64_t depth_stride, int64_t lanes, int64_t width,
+                 int64_t depth, float* to, Simd simd) {
+  const StridedPanels p{from, dtype, Family::floats, lane_stride, depth_stride, depth, simd};
   const PanelSource source = p.source();
-  source.fill(source.ctx, 0, 1, 1, 0, n, to);
+  source.fill(source.ctx, 0, lanes, width, 0, depth, to);
 }
 
 // A head of keys and values, and the query rows that meet it: row r is query r % queries of its head r / queries.
 struct Head {
   Head(const Attention& attention, int64_t item)
       : a(attention),
-        rows_of(kernels_of(a.simd)),
+        kernels(kernels_of(a.simd)),
         batch(item / a.kv_heads),
         kv(item % a.kv_heads),
         shared(a.heads / a.kv_heads) {}
@@ -71,241 +70,257 @@ struct Head {
   int64_t visible(int64_t row) const {
     return a.causal ? std::clamp<int64_t>(query_of(row) + a.causal_offset + 1, 0, a.keys) : a.keys;
   }
-  // Scores of keys [first, first + n) become what softmax sees.
-  void mask(int64_t row, int64_t first, int64_t n, float* s) const;
-  void store(int64_t row, float* sums, float total) const;
+  const std::byte* query(int64_t row) const { return place(a.q, batch, head_of(row), query_of(row)); }
+  const std::byte* bias(int64_t row, int64_t key) const {
+    const Attention::Bias& b = a.bias;
+    const int64_t offset = batch * b.batch_stride + head_of(row) * b.head_stride + query_of(row) * b.query_stride;
+    return static_cast<const std::byte*>(b.data) + (offset + key * b.key_stride) * bytes(b.dtype);
+  }
+  void store(int64_t row, float* sums) const {
+    const Attention::Out& o = a.out;
+    const int64_t offset = batch * o.batch_stride + head_of(row) * o.head_stride + query_of(row) * o.seq_stride;
+    const TileOut out{static_cast<std::byte*>(o.data) + offset * bytes(o.dtype), o.dtype, 0, o.dim_stride};
+    finish_tile(out, Family::floats, reinterpret_cast<std::byte*>(sums), a.value_dim, 0, 1, 0, a.value_dim);
+  }
 
   const Attention& a;
-  const AttentionKernels& rows_of;
+  const AttentionKernels& kernels;
   const int64_t batch, kv, shared;
 };
 
-void Head::mask(int64_t row, int64_t first, int64_t n, float* s) const {
-  const Attention::Bias& b = a.bias;
-  if (!b.data) return;
-  const int64_t offset = batch * b.batch_stride + head_of(row) * b.head_stride + query_of(row) * b.query_stride;
-  const auto* from = static_cast<const std::byte*>(b.data) + (offset + first * b.key_stride) * bytes(b.dtype);
-  if (b.dtype == Dtype::boolean) {
-    for (int64_t i = 0; i < n; ++i) s[i] = from[i * b.key_stride] != std::byte{0} ? s[i] : a.masked;
-    return;
-  }
-  float wide[kBlockKeys];
-  for (int64_t i = 0; i < n; i += kBlockKeys) {
-    const int64_t count = std::min(kBlockKeys, n - i);
-    widen_strided(from + i * b.key_stride * bytes(b.dtype), b.dtype, b.key_stride, wide, count, a.simd);
-    rows_of.add_scaled(s + i, wide, 1, count);
-  }
-}
-
-void Head::store(int64_t row, float* sums, float total) const {
-  const Attention::Out& o = a.out;
-  rows_of.multiply(sums, 1 / total, a.value_dim);
-  const int64_t offset = batch * o.batch_stride + head_of(row) * o.head_stride + query_of(row) * o.seq_stride;
-  const TileOut out{static_cast<std::byte*>(o.data) + offset * bytes(o.dtype), o.dtype, 0, o.dim_stride};
-  finish_tile(out, Family::floats, reinterpret_cast<std::byte*>(sums), a.value_dim, 0, 1, 0, a.value_dim);
-}
-
-// Keys and values of one head in panels.
-struct Panels {
-  explicit Panels(const Head& head)
-      : a(head.a),
-        key_panels(ceil_div(a.keys, kPanel)),
-        value_panels(ceil_div(a.value_dim, kPanel)),
-        memory(size_t((key_panels * a.dim + value_panels * a.keys) * kStepBytes)) {
+// Keys and values of a head as A sides, block of keys by block: groups of keys over dim, groups of value_dim over keys.
+struct PackedHead {
+  explicit PackedHead(const Head& head)
+      : a(head.a), dims(a.value_dim), memory(size_t(a.keys * (a.dim + a.value_dim) * 4)) {
     const StridedPanels k{
         place(a.k, head.batch, head.kv, 0), a.k.dtype, Family::floats, a.k.seq_stride, a.k.dim_stride, a.dim, a.simd};
     const StridedPanels v{
         place(a.v, head.batch, head.kv, 0), a.v.dtype, Family::floats, a.v.dim_stride, a.v.seq_stride, a.keys, a.simd};
     const PanelSource from_k = k.source(), from_v = v.source();
-    parallel_for(key_panels, 8, [&](int64_t begin, int64_t end) {
-      for (int64_t p = begin; p < end; ++p) {
-        from_k.fill(from_k.ctx, p * kPanel, std::min(kPanel, a.keys - p * kPanel), kPanel, 0, a.dim, key_panel(p));
-      }
-    });
-    parallel_for(a.keys, kBlockKeys, [&](int64_t begin, int64_t end) {
-      std::byte* to = value_panel(0, begin);
-      if (from_v.fill_rows) {
-        return from_v.fill_rows(from_v.ctx, 0, a.value_dim, begin, end - begin, to, a.keys * kStepBytes);
-      }
-      for (int64_t p = 0; p < value_panels; ++p) {
-        const int64_t lanes = std::min(kPanel, a.value_dim - p * kPanel);
-        from_v.fill(from_v.ctx, p * kPanel, lanes, kPanel, begin, end - begin, value_panel(p, begin));
+    parallel_for(ceil_div(a.keys, kBlockKeys), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t block = begin; block < end; ++block) {
+        const int64_t first = block * kBlockKeys;
+        const Groups in = groups(first);
+        for (int64_t g = 0; g < in.count; ++g) {
+          const int64_t key = first + in.row(g), height = in.row(g + 1) - in.row(g);
+          from_k.fill(from_k.ctx, key, height, height, 0, a.dim, keys(key));
+        }
+        for (int64_t g = 0; g < dims.count; ++g) {
+          const int64_t dim = dims.row(g), height = dims.row(g + 1) - dim;
+          from_v.fill(from_v.ctx, dim, height, height, first, in.m, values(first, dim));
+        }
       }
     });
   }
-  std::byte* key_panel(int64_t p) const { return memory.as() + p * a.dim * kStepBytes; }
-  std::byte* value_panel(int64_t p, int64_t key) const {
-    return memory.as() + (key_panels * a.dim + p * a.keys + key) * kStepBytes;
+  Groups groups(int64_t first) const { return Groups(std::min(kBlockKeys, a.keys - first)); }  // of the block of keys
+  float* keys(int64_t key) const { return memory.as<float>() + key * a.dim; }
+  float* values(int64_t first, int64_t dim) const {
+    const int64_t count = std::min(kBlockKeys, a.keys - first);
+    return memory.as<float>() + a.keys * a.dim + first * a.value_dim + dim * count;
   }
 
   const Attention& a;
-  const int64_t key_panels, value_panels;
+  const Groups dims;
   const Scratch memory;
 };
 
-// Rows [row0, row0 + count) of a head, all of one query head or of one query each.
-struct RowBlock {
-  RowBlock(const Head& h, const Panels& p, int64_t first, int64_t rows)
+// Up to 16 rows of a head, all of one query head or of one query each.
+struct Column {
+  Column(const Head& h, const PackedHead& p, int64_t first_row, int64_t rows)
       : head(h),
         a(h.a),
-        panels(p),
-        row0(first),
+        packed(p),
+        row0(first_row),
         count(rows),
-        groups(rows),
-        width(p.value_panels * kPanel),
-        memory(size_t(rows * (a.dim + 2 * kBlockKeys + width) * 4)),
+        memory(size_t(((a.dim + 2 * kBlockKeys + a.value_dim) * kWide + a.value_dim) * 4)),
         q(memory.as<float>()),
-        scores(q + rows * a.dim),
-        weights(scores + rows * kBlockKeys),
-        sums(weights + rows * kBlockKeys),
-        micro(micro_kernels(PanelFormat::floats, a.simd)) {}
+        scores(q + a.dim * kWide),
+        bias(scores + kBlockKeys * kWide),
+        sums(bias + kBlockKeys * kWide),
+        row_out(sums + a.value_dim * kWide),
+        micro(micro_kernels(PanelFormat::floats, a.simd)) {
+    std::fill_n(top, kWide, kLeast);
+  }
 
   void execute() {
-    pack_queries();
-    std::fill_n(sums, count * width, 0.0f);
-    for (int64_t r = 0; r < count; ++r) most[r] = kLeast;
-    int64_t end = 0;
-    for (int64_t r = 0; r < count; ++r) end = std::max(end, head.visible(row0 + r));
+    const int64_t lane_stride = a.queries == 1 ? a.q.head_stride : a.q.seq_stride;  // rows are heads, or queries
+    gather_wide(head.query(row0), a.q.dtype, lane_stride, a.q.dim_stride, count, kWide, a.dim, q, a.simd);
+    std::array<float, kWide> scale;
+    scale.fill(a.scale);
+    head.kernels.scale(q, a.dim, scale.data());
+    std::fill_n(sums, a.value_dim * kWide, 0.0f);
+    const int64_t end = head.visible(row0 + count - 1);
     for (int64_t first = 0; first < end; first += kBlockKeys) {
-      const int64_t n = std::min(kBlockKeys, end - first);
-      score(first, n);
-      for (int64_t r = 0; r < count; ++r) soften(r, first, n);
+      const int64_t n = packed.groups(first).m;
+      score(first);
+      mask(first, n);
+      soften(n);
       add_values(first, n);
     }
-    for (int64_t r = 0; r < count; ++r) head.store(row0 + r, sums + r * width, total[r]);
+    for (int64_t l = 0; l < kWide; ++l) shrink[l] = 1 / total[l];
+    head.kernels.scale(sums, a.value_dim, shrink);
+    for (int64_t l = 0; l < count; ++l) {
+      for (int64_t d = 0; d < a.value_dim; ++d) row_out[d] = sums[d * kWide + l];
+      head.store(row0 + l, row_out);
+    }
   }
 
  private:
-  int64_t height(int64_t g) const { return groups.row(g + 1) - groups.row(g); }
-
-  void pack_queries() {
-    const bool across = a.queries == 1;  // rows are heads
-    const std::byte* data = place(a.q, head.batch, head.head_of(row0), head.query_of(row0));
-    const StridedPanels p{data,           a.q.dtype, Family::floats, across ? a.q.head_stride : a.q.seq_stride,
-                          a.q.dim_stride, a.dim,     a.simd};
-    const PanelSource source = p.source();
-    for (int64_t g = 0; g < groups.count; ++g) {
-      source.fill(source.ctx, groups.row(g), height(g), height(g), 0, a.dim, q + groups.row(g) * a.dim);
+  void score(int64_t first) {
+    const Groups in = packed.groups(first);
+    for (int64_t g = 0; g < in.count; ++g) {
+      const int64_t key = in.row(g), height = in.row(g + 1) - key;
+      micro.rows[height](packed.keys(first + key), q, a.dim, scores + key * kWide, kWide, false, {q, 0});
     }
-    head.rows_of.multiply(q, a.scale, count * a.dim);
   }
 
-  void score(int64_t first, int64_t n) {
-    for (int64_t p = 0; p < ceil_div(n, kPanel); ++p) {
-      const std::byte* panel = panels.key_panel(first / kPanel + p);
-      for (int64_t g = 0; g < groups.count; ++g) {
-        const int64_t row = groups.row(g);
-        micro.rows[height(g)](q + row * a.dim, panel, a.dim, scores + row * kBlockKeys + p * kPanel, kBlockKeys, false,
-                              {panel, 0});
+  // What softmax sees of n keys from `first`.
+  void mask(int64_t first, int64_t n) {
+    const Attention::Bias& b = a.bias;
+    const int64_t lane_stride = a.queries == 1 ? b.head_stride : b.query_stride;
+    if (b.data && b.dtype == Dtype::boolean) {
+      for (int64_t l = 0; l < count; ++l) {
+        const std::byte* from = head.bias(row0 + l, first);
+        for (int64_t i = 0; i < n; ++i) {
+          if (from[i * b.key_stride] == std::byte{0}) scores[i * kWide + l] = a.masked;
+        }
       }
+    } else if (b.data) {
+      gather_wide(head.bias(row0, first), b.dtype, lane_stride, b.key_stride, count, kWide, n, bias, a.simd);
+      head.kernels.add_scaled(scores, bias, 1, n * kWide);
+    }
+    if (!a.causal || head.visible(row0) >= first + n) return;
+    for (int64_t l = 0; l < count; ++l) {
+      for (int64_t i = std::max<int64_t>(head.visible(row0 + l) - first, 0); i < n; ++i) scores[i * kWide + l] = kLeast;
     }
   }
 
-  // Scores to weights relative to the row's maximum so far; what was summed before is corrected.
-  void soften(int64_t r, int64_t first, int64_t n) {
-    float* s = scores + r * kBlockKeys;
-    const int64_t seen = std::clamp<int64_t>(head.visible(row0 + r) - first, 0, n);
-    head.mask(row0 + r, first, seen, s);
-    const float peak = std::max(most[r], head.rows_of.most(s, seen));
-    std::fill(s + seen, s + n, 0.0f);
-    if (peak == kLeast) return std::fill(s, s + seen, 0.0f);
-    if (peak != most[r] && first > 0) {
-      const float shrink = std::exp(most[r] - peak);
-      total[r] *= shrink;
-      head.rows_of.multiply(sums + r * width, shrink, width);
+  // Scores to weights relative to the maximum so far; what was summed before is corrected.
+  void soften(int64_t n) {
+    float before[kWide], from[kWide];
+    std::copy_n(top, kWide, before);
+    head.kernels.most(scores, n, top);
+    bool moved = false;
+    for (int64_t l = 0; l < kWide; ++l) {
+      from[l] = top[l] == kLeast ? 0 : top[l];  // nothing seen yet: every weight is exp(-inf)
+      moved |= top[l] != before[l] && before[l] != kLeast;
+      shrink[l] = before[l] == top[l] ? 1 : std::exp(before[l] - from[l]);
+      total[l] *= shrink[l];
     }
-    most[r] = peak;
-    total[r] += head.rows_of.exps(s, seen, peak);
+    if (moved) head.kernels.scale(sums, a.value_dim, shrink);
+    head.kernels.exps(scores, n, from, total);
   }
 
   void add_values(int64_t first, int64_t n) {
-    const UnitPack pack = unit_pack(4, a.simd);
-    for (int64_t g = 0; g < groups.count; ++g) {
-      const int64_t row = groups.row(g);
-      float* packed = weights + row * kBlockKeys;
-      pack(scores + row * kBlockKeys, kBlockKeys, 1, height(g), height(g), n, packed);
-    }
-    for (int64_t p = 0; p < panels.value_panels; ++p) {
-      const std::byte* panel = panels.value_panel(p, first);
-      for (int64_t g = 0; g < groups.count; ++g) {
-        const int64_t row = groups.row(g);
-        micro.rows[height(g)](weights + row * kBlockKeys, panel, n, sums + row * width + p * kPanel, width, true,
-                              {panel, 0});
-      }
+    for (int64_t g = 0; g < packed.dims.count; ++g) {
+      const int64_t dim = packed.dims.row(g), height = packed.dims.row(g + 1) - dim;
+      micro.rows[height](packed.values(first, dim), scores, n, sums + dim * kWide, kWide, true, {scores, 0});
     }
   }
 
   const Head& head;
   const Attention& a;
-  const Panels& panels;
+  const PackedHead& packed;
   const int64_t row0, count;
-  const Groups groups;
-  const int64_t width;  // of sums: value_dim in whole panels
   const Scratch memory;
-  float *const q, *const scores, *const weights, *const sums;
+  float *const q, *const scores, *const bias, *const sums, *const row_out;
   const MicroKernels& micro;
-  float most[kBlockRows] = {}, total[kBlockRows] = {};
+  float top[kWide] = {}, total[kWide] = {}, shrink[kWide] = {};
 };
 
 void run_packed(const Head& head) {
-  const Attention& a = head.a;
-  const Panels panels(head);
-  // A block stays in one query head, unless each has one query.
-  const int64_t span = a.queries == 1 ? head.shared : a.queries, spans = head.row_count() / span;
-  const int64_t blocks = ceil_div(span, kBlockRows);
-  parallel_for(spans * blocks, 1, [&](int64_t begin, int64_t end) {
+  const PackedHead packed(head);
+  // A column stays in one query head, unless each has one query.
+  const int64_t span = head.a.queries == 1 ? head.shared : head.a.queries, spans = head.row_count() / span;
+  const int64_t columns = ceil_div(span, kWide);
+  parallel_for(spans * columns, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      const int64_t first = i % blocks * kBlockRows;
-      RowBlock(head, panels, i / blocks * span + first, std::min(kBlockRows, span - first)).execute();
+      const int64_t first = i % columns * kWide;
+      Column(head, packed, i / columns * span + first, std::min(kWide, span - first)).execute();
     }
   });
 }
 
-// Values as f32 side by side: where they lie, or in `to`.
-const float* wide_row(const Attention::Tensor& t, const std::byte* from, int64_t n, float* to, Simd simd) {
-  if (t.dtype == Dtype::f32 && t.dim_stride == 1) return reinterpret_cast<const float*>(from);
-  widen_strided(from, t.dtype, t.dim_stride, to, n, simd);
-  return to;
+// Rows of a tensor as f32 side by side: where they lie, or copied.
+struct WideRows {
+  WideRows(const Attention::Tensor& tensor, const Head& head, int64_t dim)
+      : t(tensor), n(dim), simd(head.a.simd), base(place(t, head.batch, head.kv, 0)), memory(size_t(dim) * 4) {}
+  const float* row(int64_t seq) const {
+    const std::byte* from = base + seq * t.seq_stride * bytes(t.dtype);
+    if (t.dtype == Dtype::f32 && t.dim_stride == 1) return reinterpret_cast<const float*>(from);
+    if (t.dim_stride == 1) {
+      widen_values(t.dtype, from, memory.as<float>(), size_t(n), simd);
+    } else {
+      gather_wide(from, t.dtype, 0, t.dim_stride, 1, 1, n, memory.as<float>(), simd);
+    }
+    return memory.as<float>();
+  }
+
+  const Attention::Tensor& t;
+  const int64_t n;
+  const Simd simd;
+  const std::byte* base;
+  const Scratch memory;
+};
+
+// One row's scores to weights; their sum.
+float soften_row(const Head& head, int64_t row, float* s) {
+  const Attention::Bias& b = head.a.bias;
+  const int64_t seen = head.visible(row);
+  float top = kLeast, total = 0;
+  for (int64_t j = 0; j < seen; ++j) {
+    if (b.data && b.dtype == Dtype::boolean) {
+      s[j] = *head.bias(row, j) == std::byte{0} ? head.a.masked : s[j];
+    } else if (b.data) {
+      float add = 0;
+      widen_values(b.dtype, head.bias(row, j), &add, 1, head.a.simd);
+      s[j] += add;
+    }
+    top = s[j] > top ? s[j] : top;
+  }
+  // In blocks of 16 as the other path, the last one padded.
+  float tops[kWide], totals[kWide] = {}, edge[kWide];
+  std::fill_n(tops, kWide, top == kLeast ? 0 : top);
+  head.kernels.exps(s, seen / kWide, tops, totals);
+  std::fill_n(edge, kWide, kLeast);
+  std::copy(s + seen / kWide * kWide, s + seen, edge);
+  head.kernels.exps(edge, 1, tops, totals);
+  std::copy_n(edge, seen % kWide, s + seen / kWide * kWide);
+  for (float t : totals) total += t;
+  return total;
 }
 
 void run_few(const Head& head) {
   const Attention& a = head.a;
   const int64_t rows = head.row_count();
-  Scratch memory(size_t(rows * (a.keys + a.dim + a.value_dim) + std::max(a.dim, a.value_dim)) * 4);
+  Scratch memory(size_t(rows * (a.keys + a.dim + a.value_dim)) * 4);
   float* scores = memory.as<float>();
   float* q = scores + rows * a.keys;
   float* sums = q + rows * a.dim;
-  float* wide = sums + rows * a.value_dim;
   for (int64_t r = 0; r < rows; ++r) {
-    const std::byte* from = place(a.q, head.batch, head.head_of(r), head.query_of(r));
-    widen_strided(from, a.q.dtype, a.q.dim_stride, q + r * a.dim, a.dim, a.simd);
+    gather_wide(head.query(r), a.q.dtype, 0, a.q.dim_stride, 1, 1, a.dim, q + r * a.dim, a.simd);
   }
-  head.rows_of.multiply(q, a.scale, rows * a.dim);
+  for (int64_t i = 0; i < rows * a.dim; ++i) q[i] *= a.scale;
+  const WideRows keys(a.k, head, a.dim), values(a.v, head, a.value_dim);
   for (int64_t j = 0; j < a.keys; ++j) {
-    const float* key = wide_row(a.k, place(a.k, head.batch, head.kv, j), a.dim, wide, a.simd);
-    for (int64_t r = 0; r < rows; ++r) scores[r * a.keys + j] = head.rows_of.dot(q + r * a.dim, key, a.dim);
+    const float* key = keys.row(j);
+    for (int64_t r = 0; r < rows; ++r) scores[r * a.keys + j] = head.kernels.dot(q + r * a.dim, key, a.dim);
   }
-  float total[kFewRows] = {};
-  for (int64_t r = 0; r < rows; ++r) {
-    float* s = scores + r * a.keys;
-    const int64_t seen = head.visible(r);
-    head.mask(r, 0, seen, s);
-    const float peak = head.rows_of.most(s, seen);
-    std::fill(s + seen, s + a.keys, 0.0f);
-    if (peak == kLeast) {
-      std::fill_n(s, seen, 0.0f);
-    } else {
-      total[r] = head.rows_of.exps(s, seen, peak);
-    }
-  }
+  float total[kFewRows];
+  for (int64_t r = 0; r < rows; ++r) total[r] = soften_row(head, r, scores + r * a.keys);
   std::fill_n(sums, rows * a.value_dim, 0.0f);
   for (int64_t j = 0; j < a.keys; ++j) {
-    const float* value = wide_row(a.v, place(a.v, head.batch, head.kv, j), a.value_dim, wide, a.simd);
+    const float* value = values.row(j);
     for (int64_t r = 0; r < rows; ++r) {
-      head.rows_of.add_scaled(sums + r * a.value_dim, value, scores[r * a.keys + j], a.value_dim);
+      if (j >= head.visible(r)) continue;
+      head.kernels.add_scaled(sums + r * a.value_dim, value, scores[r * a.keys + j], a.value_dim);
     }
   }
-  for (int64_t r = 0; r < rows; ++r) head.store(r, sums + r * a.value_dim, total[r]);
+  for (int64_t r = 0; r < rows; ++r) {
+    float* row = sums + r * a.value_dim;
+    for (int64_t d = 0; d < a.value_dim; ++d) row[d] /= total[r];
+    head.store(r, row);
+  }
 }
 
 Result<void> check(const Attention& a) {

@@ -1,4 +1,5 @@
-// The row loops of attention as one table of functions for each build.
+// The inner loops of attention as one table of functions for each build. Blocks of scores and sums lie with 16 queries
+// side by side: x[i][16], so that softmax runs down the columns.
 #pragma once
 
 #include <cstdint>
@@ -6,11 +7,11 @@
 namespace trine::host {
 
 struct AttentionKernels {
-  float (*most)(const float* s, int64_t n);
-  float (*exps)(float* s, int64_t n, float from);  // s = exp(s - from); their sum
+  void (*most)(const float* s, int64_t n, float* top);                // top[16] = max(top, each of n rows)
+  void (*exps)(float* s, int64_t n, const float* top, float* total);  // s = exp(s - top); total += s
+  void (*scale)(float* x, int64_t n, const float* by);                // x *= by[16]
   float (*dot)(const float* a, const float* b, int64_t n);
-  void (*add_scaled)(float* to, const float* x, float scale, int64_t n);
-  void (*multiply)(float* x, float scale, int64_t n);
+  void (*add_scaled)(float* to, const float* x, float by, int64_t n);  // to += x * by
 };
 const AttentionKernels& attention_kernels_avx2();  // only where simd_best() says avx2
 

@@ -1,10 +1,8 @@
-// What attention does to rows of scores and values, as templates over a build B (see tile_lanes.h).
-// Sums run in 8 lanes, added at the end in a fixed order.
+// The inner loops of attention as templates over a build B (see tile_lanes.h); loops over 16 queries become vector
+// code. Invariant: sums run in a fixed order.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
-#include <limits>
 
 #include "host/attention_kernels.h"
 #include "host/tile_lanes.h"
@@ -13,57 +11,53 @@ namespace trine::host {
 
 template <class B>
 struct AttentionRows {
-  static constexpr int64_t kLanes = 8;
-  using Math = TileMath<PlainLanes<B>>;
+  static constexpr int64_t kWide = 16;
+  using Lanes = PlainLanes<B>;
 
-  static float add_up(const float* lanes) {
-    return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
+  static void most(const float* s, int64_t n, float* top) {
+    float t[kWide];
+    for (int64_t j = 0; j < kWide; ++j) t[j] = top[j];
+    for (int64_t i = 0; i < n; ++i, s += kWide) {
+      for (int64_t j = 0; j < kWide; ++j) t[j] = s[j] > t[j] ? s[j] : t[j];
+    }
+    for (int64_t j = 0; j < kWide; ++j) top[j] = t[j];
   }
 
-  static float most(const float* s, int64_t n) {
-    float lanes[kLanes];
-    for (float& x : lanes) x = -std::numeric_limits<float>::infinity();
-    int64_t i = 0;
-    for (; i + kLanes <= n; i += kLanes) {
-      for (int64_t j = 0; j < kLanes; ++j) lanes[j] = s[i + j] > lanes[j] ? s[i + j] : lanes[j];
+  static void exps(float* s, int64_t n, const float* top, float* total) {
+    float t[kWide] = {};
+    for (int64_t i = 0; i < n; ++i, s += kWide) {
+      for (int64_t j = 0; j < kWide; ++j) {
+        s[j] = TileMath<Lanes>::exp(s[j] - top[j]);
+        t[j] += s[j];
+      }
     }
-    for (int64_t j = 0; i + j < n; ++j) lanes[j] = s[i + j] > lanes[j] ? s[i + j] : lanes[j];
-    float out = lanes[0];
-    for (float x : lanes) out = x > out ? x : out;
-    return out;
+    for (int64_t j = 0; j < kWide; ++j) total[j] += t[j];
   }
 
-  static float exps(float* s, int64_t n, float from) {
-    for (int64_t i = 0; i < n; ++i) s[i] = Math::exp(s[i] - from);
-    float lanes[kLanes] = {};
-    int64_t i = 0;
-    for (; i + kLanes <= n; i += kLanes) {
-      for (int64_t j = 0; j < kLanes; ++j) lanes[j] += s[i + j];
+  static void scale(float* x, int64_t n, const float* by) {
+    for (int64_t i = 0; i < n; ++i, x += kWide) {
+      for (int64_t j = 0; j < kWide; ++j) x[j] *= by[j];
     }
-    for (int64_t j = 0; i + j < n; ++j) lanes[j] += s[i + j];
-    return add_up(lanes);
   }
 
   static float dot(const float* a, const float* b, int64_t n) {
-    float lanes[2 * kLanes] = {};
+    float t[kWide] = {};
     int64_t i = 0;
-    for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
-      for (int64_t j = 0; j < 2 * kLanes; ++j) lanes[j] = PlainLanes<B>::fma(a[i + j], b[i + j], lanes[j]);
+    for (; i + kWide <= n; i += kWide) {
+      for (int64_t j = 0; j < kWide; ++j) t[j] = Lanes::fma(a[i + j], b[i + j], t[j]);
     }
-    for (int64_t j = 0; i + j < n; ++j) lanes[j] = PlainLanes<B>::fma(a[i + j], b[i + j], lanes[j]);
-    for (int64_t j = 0; j < kLanes; ++j) lanes[j] += lanes[j + kLanes];
-    return add_up(lanes);
+    for (int64_t j = 0; i + j < n; ++j) t[j] = Lanes::fma(a[i + j], b[i + j], t[j]);
+    for (int64_t half = kWide / 2; half > 0; half /= 2) {
+      for (int64_t j = 0; j < half; ++j) t[j] += t[j + half];
+    }
+    return t[0];
   }
 
-  static void add_scaled(float* to, const float* x, float scale, int64_t n) {
-    for (int64_t i = 0; i < n; ++i) to[i] = PlainLanes<B>::fma(x[i], scale, to[i]);
+  static void add_scaled(float* to, const float* x, float by, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) to[i] = Lanes::fma(x[i], by, to[i]);
   }
 
-  static void multiply(float* x, float scale, int64_t n) {
-    for (int64_t i = 0; i < n; ++i) x[i] *= scale;
-  }
-
-  static constexpr AttentionKernels kTable = {most, exps, dot, add_scaled, multiply};
+  static constexpr AttentionKernels kTable = {most, exps, scale, dot, add_scaled};
 };
 
 }  // namespace trine::host
