@@ -68,6 +68,64 @@ struct Pairs {
   static void store_c(int32_t* c, Vector v) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(c), v); }
 };
 
+struct Int32 : Pairs {
+  static Vector fma(Vector a, Vector b, Vector sum) { return _mm256_add_epi32(sum, _mm256_mullo_epi32(a, b)); }
+};
+
+// Real and imaginary parts side by side; `whole` adds the parts' products up.
+struct C64 : F32 {
+  static Vector whole(Vector by_real, Vector by_imaginary) {
+    return _mm256_addsub_ps(by_real, _mm256_permute_ps(by_imaginary, 0xb1));
+  }
+};
+struct C128 : F64 {
+  static Vector whole(Vector by_real, Vector by_imaginary) {
+    return _mm256_addsub_pd(by_real, _mm256_permute_pd(by_imaginary, 5));
+  }
+};
+
+// Rows [first, first + N) of R.
+template <class T, int R, int N>
+void complex_rows(const typename T::Unit* a, const char* b, int64_t depth, typename T::Unit* c, int64_t ld, bool add) {
+  constexpr int64_t kUnits = int64_t(sizeof(typename T::Vector) / sizeof(typename T::Unit));
+  typename T::Vector acc[N][2][2];
+#pragma GCC unroll 3
+  for (int r = 0; r < N; ++r) acc[r][0][0] = acc[r][0][1] = acc[r][1][0] = acc[r][1][1] = T::zero();
+  for (int64_t d = 0; d < depth; ++d) {
+    auto low = T::load(b, 0), high = T::load(b, 1);
+#pragma GCC unroll 3
+    for (int r = 0; r < N; ++r) {
+#pragma GCC unroll 2
+      for (int part = 0; part < 2; ++part) {
+        auto x = T::splat(a + 2 * r + part);
+        acc[r][part][0] = T::fma(x, low, acc[r][part][0]);
+        acc[r][part][1] = T::fma(x, high, acc[r][part][1]);
+      }
+    }
+    a += 2 * R;
+    b += T::kBytes;
+  }
+#pragma GCC unroll 3
+  for (int r = 0; r < N; ++r) {
+#pragma GCC unroll 2
+    for (int h = 0; h < 2; ++h) {
+      auto* to = c + r * ld * 2 + h * kUnits;
+      auto sum = T::whole(acc[r][0][h], acc[r][1][h]);
+      T::store_c(to, add ? T::sum(T::load_c(to), sum) : sum);
+    }
+  }
+}
+
+// Three rows at a time: each takes four registers.
+template <class T, int R>
+void complex_kernel(const void* a_, const void* b_, int64_t depth, void* c_, int64_t ld, bool add, Ahead) {
+  auto* a = static_cast<const typename T::Unit*>(a_);
+  auto* b = static_cast<const char*>(b_);
+  auto* c = static_cast<typename T::Unit*>(c_);
+  complex_rows<T, R, (R < 3 ? R : 3)>(a, b, depth, c, ld, add);
+  if constexpr (R > 3) complex_rows<T, R, R - 3>(a + 6, b, depth, c + 6 * ld, ld, add);
+}
+
 template <class T, int R>
 void kernel(const void* a_, const void* b_, int64_t depth, void* c_, int64_t ld, bool add, Ahead ahead) {
   auto* a = static_cast<const typename T::Unit*>(a_);
@@ -110,8 +168,15 @@ constexpr MicroKernels kernels() {
   return {{nullptr, kernel<T, 1>, kernel<T, 2>, kernel<T, 3>, kernel<T, 4>, kernel<T, 5>, kernel<T, 6>}};
 }
 
+template <class T>
+constexpr MicroKernels complex_kernels() {
+  return {{nullptr, complex_kernel<T, 1>, complex_kernel<T, 2>, complex_kernel<T, 3>, complex_kernel<T, 4>,
+           complex_kernel<T, 5>, complex_kernel<T, 6>}};
+}
+
 constexpr MicroKernels kFloats = kernels<F32>(), kPairs = kernels<Pairs>(), kF64 = kernels<F64>(),
-                       kBf16 = kernels<Bf16>(), kF16 = kernels<F16>();
+                       kBf16 = kernels<Bf16>(), kF16 = kernels<F16>(), kInt32 = kernels<Int32>(),
+                       kC64 = complex_kernels<C64>(), kC128 = complex_kernels<C128>();
 
 }  // namespace
 
@@ -123,6 +188,12 @@ const MicroKernels* micro_kernels_avx2(PanelFormat format) {
       return &kPairs;
     case PanelFormat::f64:
       return &kF64;
+    case PanelFormat::int32:
+      return &kInt32;
+    case PanelFormat::c64:
+      return &kC64;
+    case PanelFormat::c128:
+      return &kC128;
     case PanelFormat::bf16:
       return &kBf16;
     case PanelFormat::f16:

@@ -14,7 +14,7 @@
 namespace trine::host {
 namespace {
 
-void transpose8(__m256 v[8]) {
+[[gnu::always_inline]] inline void transpose8(__m256 v[8]) {
   __m256 t[8];
   for (int i = 0; i < 8; i += 2) {
     t[i] = _mm256_unpacklo_ps(v[i], v[i + 1]);

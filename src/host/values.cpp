@@ -2,6 +2,7 @@
 #include "host/values.h"
 
 #include <array>
+#include <cstring>
 
 #include "base/convert.h"
 #include "base/element.h"
@@ -11,6 +12,8 @@ namespace trine::host {
 namespace {
 
 bool has_loop(Dtype dtype) { return bits(dtype) >= 8 && row_kernels(dtype, Simd::portable).widen; }
+
+void copy(const void* from, void* to, size_t n) { std::memcpy(to, from, n * sizeof(float)); }
 
 using Table = std::array<float, 256>;
 const Table& table_of(Dtype dtype) {
@@ -33,6 +36,7 @@ const Table& table_of(Dtype dtype) {
 }  // namespace
 
 void widen_values(Dtype dtype, const void* from, float* to, size_t n, Simd simd) {
+  if (dtype == Dtype::f32) return copy(from, to, n);
   if (has_loop(dtype)) return row_kernels(dtype, simd).widen(from, to, n);
   const Table& table = table_of(dtype);
   auto* p = static_cast<const uint8_t*>(from);
@@ -40,6 +44,7 @@ void widen_values(Dtype dtype, const void* from, float* to, size_t n, Simd simd)
 }
 
 void round_values(Dtype dtype, const float* from, void* to, size_t n, Simd simd) {
+  if (dtype == Dtype::f32) return copy(from, to, n);
   if (has_loop(dtype)) return row_kernels(dtype, simd).round(from, to, n, nullptr);
   dispatch_element(dtype, [&](auto e) {
     using E = decltype(e);
