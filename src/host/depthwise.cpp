@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <vector>
 
 #include "base/pool.h"
 #include "host/values.h"
@@ -95,6 +96,12 @@ struct Image {
   Index strides = {};
 };
 
+// Where a tap reads, from where the first would without padding.
+struct Tap {
+  Index x = {};
+  int64_t offset = 0;
+};
+
 struct Depthwise {
   explicit Depthwise(const Conv& conv)
       : c(conv),
@@ -105,7 +112,10 @@ struct Depthwise {
     for (int64_t t = 0; t < taps; ++t) {
       int64_t offset = 0;
       const Index k = decode(c, &Conv::Dim::window, t);
+      Tap& tap = all_taps.emplace_back();
       for (size_t s = 0; s < size_t(c.rank); ++s) {
+        tap.x[s] = k[s] * c.space[s].window_dilation - c.space[s].pad_low;
+        tap.offset += tap.x[s] * image.strides[s];
         offset += (c.space[s].reversed ? c.space[s].window - 1 - k[s] : k[s]) * c.space[s].w_stride;
       }
       const auto* from = static_cast<const std::byte*>(c.weights.data) + offset * bytes(c.weights.dtype);
@@ -136,20 +146,18 @@ struct Depthwise {
     for (int64_t r = 0; r < count; ++r) {
       const Index y = decode(c, &Conv::Dim::out, (row0 + r) % places);
       const float* base = image.data + (row0 + r) / places * image.batch_stride;
+      for (size_t s = 0; s < size_t(c.rank); ++s) base += y[s] * c.space[s].stride * image.strides[s];
       int64_t met = 0;
       for (int64_t t = 0; t < taps; ++t) {
-        const Index k = decode(c, &Conv::Dim::window, t);
-        int64_t offset = 0;
+        const Tap& tap = all_taps[size_t(t)];
         bool inside = true;
         for (size_t s = 0; s < size_t(c.rank); ++s) {
-          const Conv::Dim& d = c.space[s];
-          const int64_t x = y[s] * d.stride + k[s] * d.window_dilation - d.pad_low;
-          inside &= x >= 0 && x < d.in;
-          offset += x * image.strides[s];
+          const int64_t x = y[s] * c.space[s].stride + tap.x[s];
+          inside &= x >= 0 && x < c.space[s].in;
         }
-        if (!inside) continue;
-        in[met] = base + offset;
-        w[met++] = weights.as<float>() + t * c.groups;
+        in[met] = base + tap.offset;
+        w[met] = weights.as<float>() + t * c.groups;
+        met += inside;
       }
       sum(in, w, met, c.groups, tile + r * ld);
     }
@@ -161,6 +169,7 @@ struct Depthwise {
   const Image image;
   const int64_t taps;
   const Scratch weights;  // [tap][feature]
+  std::vector<Tap> all_taps = {};
   RowMap rows = {};
   TileOut out = {};
 };

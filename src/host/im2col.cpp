@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <limits>
 #include <numeric>
 
@@ -146,12 +147,24 @@ struct Lanes {
       }
       step = l == 1 ? lane.offset - all[0].offset : step;
       affine &= lane.offset == all[0].offset + l * step;
+      interior &= is_interior(walk, lane);
     }
+  }
+  // Whether the whole window lies inside the input.
+  static bool is_interior(const Walk& walk, const Lane& lane) {
+    bool out = true;
+    for (int i = 0; i < walk.dims; ++i) {
+      const Walk::Dim& d = walk.depth[size_t(i)];
+      if (d.space < 0) continue;
+      const int64_t x = lane.x[size_t(d.space)];
+      out &= x >= 0 && x + (d.extent - 1) * d.x_step < walk.in_size[size_t(d.space)];
+    }
+    return out;
   }
 
   int64_t count;
   int64_t step = 0;  // from lane to lane
-  bool affine = true;
+  bool affine = true, interior = true;
   Lane all[kLanesMax] = {};
 };
 
@@ -209,7 +222,7 @@ void merge_taps(const Walk& walk, const Lanes& lanes, const Index& index, int64_
   Segment whole = s, end = s;
   end.x[size_t(outer.space)] += (taps - 1) * outer.x_step;
   whole.count = taps * inner.extent;
-  for (int64_t l = 0; l < lanes.count; ++l) {
+  for (int64_t l = 0; l < lanes.count && !lanes.interior; ++l) {
     if (inside(walk, lanes.all[l], s).hi == 0 || inside(walk, lanes.all[l], end).hi == 0) return;
   }
   s = whole;
@@ -228,16 +241,21 @@ void Im2col::gather(int64_t lane, int64_t count_lanes, int64_t width, int64_t be
   while (count > 0) {
     Segment s = segment_at(walk, index, count);
     merge_taps(walk, lanes, index, count, s);
+    const bool merged = s.count > walk.depth[size_t(walk.dims) - 1].extent;
     LaneRun runs[kLanesMax] = {};
-    bool whole = lanes.affine;
+    bool same = lanes.affine;  // one range of steps for all lanes
     for (int64_t l = 0; l < lanes.count; ++l) {
-      const Range r =
-          s.count > walk.depth[size_t(walk.dims) - 1].extent ? Range{0, s.count} : inside(walk, lanes.all[l], s);
+      const Range r = merged || lanes.interior ? Range{0, s.count} : inside(walk, lanes.all[l], s);
       runs[l] = {data + (lanes.all[l].offset + s.offset) * size, r.lo, r.hi};
-      whole &= r.lo == 0 && r.hi == s.count;
+      same &= r.lo == runs[0].lo && r.hi == runs[0].hi;
     }
-    if (whole) {
-      pack(runs[0].from, lanes.step, s.step, lanes.count, width, s.count, to);
+    if (same) {
+      const auto [from, lo, hi] = runs[0];
+      const int64_t step = width * size;
+      std::memset(to, 0, size_t(lo * step));
+      pack(static_cast<const std::byte*>(from) + lo * s.step * size, lanes.step, s.step, lanes.count, width, hi - lo,
+           to + lo * step);
+      std::memset(to + hi * step, 0, size_t((s.count - hi) * step));
     } else {
       pack_lanes(runs, s.step, width, s.count, to);
     }
