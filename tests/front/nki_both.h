@@ -10,6 +10,7 @@
 #include "arch/asm.h"
 #include "arch/builder.h"
 #include "arch/chip.h"
+#include "compile/stream/streams.h"
 #include "front/nki/trace.h"
 #include "run/drivers/exact/exact.h"
 #include "tests/testing.h"
@@ -87,7 +88,7 @@ class Both {
     arch::EngineMask open = d.info->row->engines;
     if (d.info->row->unit == arch::Unit::queue) open = arch::kGpsimd;
     if (d.info->row->unit == arch::Unit::meeting) open = arch::kSync;
-    const auto engine = args.engine.empty() ? only_engine(open) : *arch::engine_by_name(args.engine);
+    const auto engine = args.engine.empty() ? arch::only_engine(open) : *arch::engine_by_name(args.engine);
     d.waits.push_back({0, arch::WaitOp::ge, 0, emitted_[args.core]++});
     d.updates.push_back({0, arch::UpdateOp::add, 1});
     plain_.emit(plain_.stream(args.core, engine), d);
@@ -98,7 +99,8 @@ class Both {
 
   // Schedules, runs both, and wants the same outputs without any finding. Returns the scheduled program.
   arch::Program agree() {
-    arch::Program scheduled = must(trace_.finish());
+    Complaint why;
+    arch::Program scheduled = must(compile::make_streams(*must(trace_.close()), why));
     const auto a = run(scheduled, chip_, false), b = run(plain_.program(), big_, true);
     REQUIRE(a.outputs.size() == b.outputs.size());
     for (size_t i = 0; i < a.outputs.size(); ++i) CHECK(a.outputs[i].bytes == b.outputs[i].bytes);

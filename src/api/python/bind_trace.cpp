@@ -7,6 +7,7 @@
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
+#include "compile/stream/streams.h"
 #include "front/nki/trace.h"
 
 namespace nb = nanobind;
@@ -16,7 +17,7 @@ using front::Trace;
 namespace {
 
 template <class T>
-T value_of(Result<T> result, const front::Complaint& complaint) {
+T value_of(Result<T> result, const Complaint& complaint) {
   if (!result) throw nb::value_error(complaint.json().c_str());
   if constexpr (!std::is_void_v<T>) return *std::move(result);
 }
@@ -28,7 +29,7 @@ E member(const std::string& given, std::string_view what, const std::string_view
     if (names[i] == given) return static_cast<E>(i);
     all += (i ? ", " : "") + std::string(names[i]);
   }
-  front::Complaint c;
+  Complaint c;
   c.rule = what;
   c.found = std::string(what) + " \"" + given + "\"";
   c.expected = "one of " + all;
@@ -37,7 +38,7 @@ E member(const std::string& given, std::string_view what, const std::string_view
 
 Trace make_trace(const std::string& name, const std::string& chip, int cores) {
   auto made = Trace::make(name, chip, cores);
-  if (!made) throw nb::value_error(front::complaint_of(made.error(), "launch").json().c_str());
+  if (!made) throw nb::value_error(complaint_of(made.error(), "launch").json().c_str());
   return *std::move(made);
 }
 
@@ -116,11 +117,13 @@ uint32_t emit(Trace& t, std::string_view row, std::optional<std::string_view> en
 }
 
 arch::Program finish(Trace& t) {
+  arch::Kernel* const kernel = value_of(t.close(), t.complaint());
+  Complaint why;
   auto result = [&] {
     nb::gil_scoped_release unlocked;
-    return t.finish();
+    return compile::make_streams(*kernel, why);
   }();
-  return value_of(std::move(result), t.complaint());
+  return value_of(std::move(result), why);
 }
 
 }  // namespace

@@ -325,7 +325,7 @@ Result<void> Trace::choose_engines(const EmitArgs& args, Work& work) {
     const auto engine = arch::engine_by_name(args.engine);
     if (!engine || !(open & arch::bit(*engine))) {
       std::string legal;
-      for (int e = 0; e < kEngines; ++e)
+      for (int e = 0; e < arch::kEngines; ++e)
         if (open & (1 << e)) legal += cat(legal.empty() ? "" : ", ", name(static_cast<arch::Engine>(e)));
       return wrong("engine", cat(args.row, " on engine ", args.engine), cat("one of ", legal));
     }
@@ -336,7 +336,7 @@ Result<void> Trace::choose_engines(const EmitArgs& args, Work& work) {
     open = arch::kSync;
   }
   std::optional<Error> first;
-  for (int e = 0; e < kEngines; ++e) {
+  for (int e = 0; e < arch::kEngines; ++e) {
     if (!(open & (1 << e))) continue;
     auto ok = check_on(work, static_cast<arch::Engine>(e));
     if (ok) {
@@ -448,6 +448,16 @@ Result<void> Trace::depends(uint32_t consumer, std::span<const uint32_t> produce
     depends_.emplace_back(consumer, p);
   }
   return {};
+}
+
+Result<arch::Kernel*> Trace::close() {
+  file_ = {}, line_ = 0;
+  if (closed_) return wrong("finish", "a second finish()", "one; make a new trace");
+  for (const arch::LoopNest& nest : loops_)
+    if (nest.depth) return wrong("loops", "a loop without end_loop", "every loop closed");
+  closed_ = true;
+  join_depends();
+  return &kernel_;
 }
 
 // Puts the orders that came later beside those given with each call.

@@ -1,7 +1,5 @@
-// Trace: records an NKI kernel call by call and turns it into a Program. Every call is checked where it is made, so
-// that an error carries the user's line; finish() places tensors, chooses engines and queues, orders the instructions
-// of each engine and puts semaphores between them (place.h, schedule.h, weave.h). Invariant: the same calls give the
-// same Program.
+// Trace: records an NKI kernel call by call. Every call is checked where it is made, so that an error carries the
+// user's line. What was recorded becomes a Program in compile/stream. Invariant: the same calls give the same kernel.
 #pragma once
 
 #include <cstddef>
@@ -13,11 +11,14 @@
 #include <variant>
 #include <vector>
 
+#include "arch/kernel.h"
 #include "arch/verify.h"
-#include "front/nki/complaint.h"
-#include "front/nki/kernel.h"
+#include "base/complaint.h"
 
 namespace trine::front {
+
+using arch::Kernel;
+using arch::Work;
 
 struct TensorArgs {
   std::string name = {};
@@ -77,8 +78,8 @@ class Trace {
   // One more order: the consumer begins when the producers, recorded before it, are over.
   Result<void> depends(uint32_t consumer, std::span<const uint32_t> producers);
 
-  // Once; the trace is empty after it.
-  Result<arch::Program> finish();
+  // Ends the recording, once: what compile/stream makes a Program of. It stays the trace's.
+  Result<arch::Kernel*> close();
 
   const std::vector<std::string>& messages() const { return kernel_.messages; }
   const Complaint& complaint() const { return complaint_; }  // of the last error
@@ -106,7 +107,7 @@ class Trace {
   Complaint complaint_;
   std::string_view file_;  // of the call in hand
   uint32_t line_ = 0;
-  bool finished_ = false;
+  bool closed_ = false;
 };
 
 }  // namespace trine::front

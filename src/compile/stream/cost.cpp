@@ -1,0 +1,152 @@
+// Rows' costs in nanoseconds; see cost.h. The formulas are those of sim/core.
+#include "compile/stream/cost.h"
+
+#include <algorithm>
+
+#include "arch/transfer.h"
+
+namespace trine::compile {
+
+using arch::Chip;
+using arch::Engine;
+
+namespace {
+
+struct Clock {
+  double ghz = 1, latency_cycles = 0;
+};
+
+Clock clock_of(const Chip& k, Engine e) {
+  switch (e) {
+    case Engine::tensor:
+      return {k.tensor.clock_ghz, k.tensor.latency_cycles};
+    case Engine::vector:
+      return {k.vector.clock_ghz, k.vector.latency_cycles};
+    case Engine::scalar:
+      return {k.scalar.clock_ghz, k.scalar.latency_cycles};
+    case Engine::gpsimd:
+      return {k.gpsimd.clock_ghz, k.gpsimd.latency_cycles};
+    case Engine::sync:
+      break;
+  }
+  return {k.sync.clock_ghz, 0};
+}
+
+void add_transfer(Cost& cost, const Chip& chip, const arch::Call& call) {
+  const auto& d = chip.dma;
+  const arch::Transfer t = arch::describe_transfer(chip, call);
+  for (const auto& share : t.shares)
+    cost.dma[static_cast<size_t>(share.engine % kDmaEnginesMax)] +=
+        static_cast<double>(share.bytes) / (d.rate_bytes_per_ns * t.rate_fraction) +
+        static_cast<double>(share.descriptors - share.strided_descriptors) * d.descriptor_ns +
+        static_cast<double>(share.strided_descriptors) * d.descriptor_strided_ns;
+  cost.stack = static_cast<double>(t.hbm_read + t.hbm_write) / chip.stack_bytes_per_ns();
+  auto dge = call.info.attr("dge") < 0 ? arch::Dge::none : call.as<arch::Dge>("dge");
+  if (dge == arch::Dge::unknown) {
+    const bool drives = call.engine == Engine::scalar || call.engine == Engine::sync;
+    dge = call.engine == Engine::gpsimd              ? arch::Dge::swdge
+          : chip.has(arch::Feature::hwdge) && drives ? arch::Dge::hwdge
+                                                     : arch::Dge::none;
+  }
+  cost.hardware = dge == arch::Dge::hwdge;
+  if (cost.hardware) cost.issue = d.hwdge_issue_ns;
+  if (dge == arch::Dge::swdge) {
+    cost.issue = d.swdge_issue_ns;
+    cost.interval = std::max(cost.interval, cost.issue);  // GpSimd writes the descriptors itself
+  }
+  cost.start = dge == arch::Dge::swdge ? std::max(d.start_gpsimd_ns, d.swdge_issue_ns) : d.start_sync_ns;
+  cost.latency = d.completion_ns;
+}
+
+// NeuronCore-v2 lets Vector and GpSimd not touch SBUF together, nor Vector and Scalar PSUM; from v3 on only Vector's
+// fast modes borrow GpSimd's SBUF port.
+void add_ports(Cost& cost, const arch::Call& call, Engine e, bool fast) {
+  const bool shared = call.chip.has(arch::Feature::shared_ports);
+  const bool sbuf = e == Engine::gpsimd || (e == Engine::vector && (shared || fast));
+  const bool psum = shared && (e == Engine::vector || e == Engine::scalar);
+  for (size_t s = 0; s < call.info.slots.size(); ++s) {
+    const arch::Operand& o = call.program.operands[call.insn.operand + s];
+    if (o.kind != arch::OperandKind::tile) continue;
+    cost.sbuf |= sbuf && call.program.tensors[o.tensor].space == arch::Space::sbuf;
+    cost.psum |= psum && call.program.tensors[o.tensor].space == arch::Space::psum;
+  }
+}
+
+}  // namespace
+
+Costs::Costs(Kernel& kernel) : kernel_(kernel) {
+  std::unordered_map<std::string, uint32_t> known;
+  shape_.reserve(kernel.works.size());
+  for (const Work& w : kernel.works) {
+    const auto [it, fresh] = known.try_emplace(key_of(w), static_cast<uint32_t>(known.size()));
+    shape_.push_back(it->second);
+    if (!fresh) continue;
+    for (int e = 0; e < kEngines; ++e)
+      table_.push_back(w.engines & (1 << e) ? measure(w, static_cast<Engine>(e)) : Cost());
+  }
+}
+
+std::vector<double> Costs::elapsed(int core) const {
+  std::array<double, kEngines> busy{};
+  std::array<double, kDmaEnginesMax> dma{};
+  double most = 0;
+  std::vector<double> out;
+  out.reserve(shape_.size());
+  for (uint32_t w = 0; w < shape_.size(); ++w) {
+    out.push_back(most);
+    const Work& work = kernel_.works[w];
+    if (work.core != core || !work.engines) continue;
+    Engine best = only_engine(work.engines);
+    for (int e = 0; e < kEngines; ++e)
+      if (work.engines & (1 << e) && of(w, static_cast<Engine>(e)).interval < of(w, best).interval)
+        best = static_cast<Engine>(e);
+    const Cost& c = of(w, best);
+    most = std::max(most, busy[static_cast<size_t>(best)] += c.interval);
+    for (size_t k = 0; k < dma.size(); ++k) most = std::max(most, dma[k] += c.dma[k]);
+  }
+  return out;
+}
+
+// Everything a cost may look at: no cost looks at where in its memory a tile lies.
+std::string Costs::key_of(const Work& w) const {
+  std::string key;
+  const auto add = [&](auto v) { key.append(reinterpret_cast<const char*>(&v), sizeof v); };
+  add(w.opcode());
+  add(w.engines);
+  add(w.attr);
+  const arch::Program& p = kernel_.program();
+  for (size_t s = 0; s < w.info->slots.size(); ++s) {
+    const arch::Operand& o = p.operands[w.operand + s];
+    add(o.kind);
+    add(o.dynamic != 0);
+    if (o.kind != arch::OperandKind::tile) continue;
+    add(o.pattern);
+    add(p.tensors[o.tensor].space);
+    add(p.tensors[o.tensor].partition + o.partition);
+    if (o.dynamic) add(p.dynamics[o.dynamic - 1].kind);
+  }
+  return key;
+}
+
+Cost Costs::measure(const Work& w, Engine e) const {
+  const Chip& chip = *kernel_.chip;
+  arch::Insn insn;
+  insn.opcode = w.opcode();
+  insn.operand = w.operand;
+  insn.attr = w.attr;
+  const arch::Call call{kernel_.program(), chip, insn, *w.info, e, w.core};
+  const arch::Cost cycles = w.info->row->cycles(chip, call);
+  const Clock clock = clock_of(chip, e);
+  Cost cost;
+  cost.interval = static_cast<double>(cycles.cycles) / clock.ghz;
+  cost.latency = clock.latency_cycles / clock.ghz;
+  cost.load = static_cast<double>(cycles.load) / clock.ghz;
+  cost.table = cycles.table;
+  if (w.unit() == arch::Unit::queue)
+    add_transfer(cost, chip, call);
+  else
+    add_ports(cost, call, e, cycles.fast);
+  return cost;
+}
+
+}  // namespace trine::compile

@@ -1,0 +1,17 @@
+// The recorded kernel under the names its passes use; see arch/kernel.h.
+#pragma once
+
+#include "arch/kernel.h"
+
+namespace trine::compile {
+
+using arch::begins_loop;
+using arch::ends_loop;
+using arch::is_fence;
+using arch::kEngines;
+using arch::Kernel;
+using arch::only_engine;
+using arch::Origin;
+using arch::Work;
+
+}  // namespace trine::compile

@@ -1,0 +1,21 @@
+// Place: gives every tensor of SBUF and PSUM an address, from its first use to its last in program order. The next
+// tensor goes after the one before and wraps around at the end, so that an address is used again as late as possible:
+// loads then run ahead of the work by themselves. What does not fit that way is packed tightly, and what still does not
+// fit is kept in HBM between its uses (spill.h).
+#pragma once
+
+#include <optional>
+
+#include "base/complaint.h"
+#include "compile/stream/kernel.h"
+#include "compile/stream/shelf.h"
+
+namespace trine::compile {
+
+// What does not fit, or nothing.
+std::optional<Complaint> place(Kernel& kernel);
+
+// The complaint that `life` finds no room beside `living`.
+Complaint does_not_fit(Kernel& kernel, const Life& life, std::vector<Life> living, int64_t limit);
+
+}  // namespace trine::compile

@@ -1,0 +1,68 @@
+// Loads whose source stays as it is; see reload.h.
+#include "compile/stream/reload.h"
+
+#include <algorithm>
+
+namespace trine::compile {
+
+using arch::Operand;
+using arch::OperandKind;
+using arch::Space;
+
+namespace {
+
+constexpr uint32_t kOtherCore = kNoWork - 1;  // written at no known time
+
+uint32_t storage(const arch::Program& p, uint32_t tensor) {
+  const int32_t alias = p.tensors[tensor].alias;
+  return alias < 0 ? tensor : static_cast<uint32_t>(alias);
+}
+
+// Of each HBM tensor: the works that write it, in order.
+std::vector<std::vector<uint32_t>> writers_of(Kernel& kernel, int core) {
+  const arch::Program& p = kernel.program();
+  std::vector<std::vector<uint32_t>> out(p.tensors.size());
+  for (uint32_t w = 0; w < kernel.works.size(); ++w) {
+    const Work& work = kernel.works[w];
+    for (size_t s = 0; s < work.info->slots.size(); ++s) {
+      const Operand& o = p.operands[work.operand + s];
+      if (o.kind == OperandKind::tile && work.info->slots[s].writes() && p.tensors[o.tensor].space == Space::hbm)
+        out[storage(p, o.tensor)].push_back(work.core == core ? w : kOtherCore);
+    }
+  }
+  for (auto& works : out) std::sort(works.begin(), works.end());
+  return out;
+}
+
+// HBM to SBUF of its own core, bits as they are, at addresses that no data decides.
+bool is_load(const arch::Program& p, const Work& w) {
+  if (w.info->row->name != "dma_copy" && w.info->row->name != "dma_transpose") return false;
+  const Operand &dst = p.operands[w.operand], &src = p.operands[w.operand + 1];
+  return p.tensors[dst.tensor].space == Space::sbuf && p.tensors[dst.tensor].core == w.core && !dst.dynamic &&
+         p.tensors[src.tensor].space == Space::hbm && !src.dynamic &&
+         p.patterns[dst.pattern].dtype == p.patterns[src.pattern].dtype;
+}
+
+}  // namespace
+
+std::vector<char> repeatable_loads(Kernel& kernel, int core, const std::vector<Life>& lives) {
+  const arch::Program& p = kernel.program();
+  const auto writers = writers_of(kernel, core);
+  std::vector<char> out(kernel.works.size());
+  int depth = 0;
+  for (uint32_t w = 0; w < kernel.works.size(); ++w) {
+    const Work& work = kernel.works[w];
+    if (work.core != core) continue;
+    if (begins_loop(work)) ++depth;
+    if (ends_loop(work)) --depth;
+    if (depth || !is_load(p, work) || work.fixed_order || work.afters) continue;
+    const auto& written = writers[storage(p, p.operands[work.operand + 1].tensor)];
+    if (!written.empty() && written.back() == kOtherCore) continue;
+    const auto next = std::upper_bound(written.begin(), written.end(), w);
+    out[w] = next == written.end() || *next > lives[p.operands[work.operand].tensor].last;
+  }
+  for (const uint32_t w : kernel.afters) out[w] = 0;  // others wait for this one
+  return out;
+}
+
+}  // namespace trine::compile

@@ -1,0 +1,78 @@
+// Shelf: the free and taken bytes of one memory of one core, the same in every partition. Knows no time: who takes and
+// gives back in which order is place.cpp's and spill.cpp's. Tensors that the user placed are obstacles for as long as
+// they live.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "compile/stream/kernel.h"
+
+namespace trine::compile {
+
+inline constexpr uint32_t kNoWork = UINT32_MAX;
+
+// A tensor on chip, from the first work that uses it to the last. A loop counts as one work: what an iteration leaves,
+// the next may read.
+struct Life {
+  uint32_t tensor = 0;
+  uint32_t first = kNoWork, last = 0;
+  int64_t bytes = 0;  // per partition
+
+  bool used() const { return first != kNoWork; }
+  bool meets(const Life& o) const { return first <= o.last && o.first <= last; }
+};
+std::vector<Life> lives_of(Kernel& kernel);  // of every tensor
+// Calls f(tensor) for every tensor that a work names, index tiles included.
+template <class F>
+void over_tensors(const arch::Program& p, const Work& w, F f) {
+  for (size_t s = 0; s < w.info->slots.size(); ++s) {
+    const arch::Operand& o = p.operands[w.operand + s];
+    if (o.kind != arch::OperandKind::tile) continue;
+    f(o.tensor);
+    if (o.dynamic && p.dynamics[o.dynamic - 1].kind != arch::DynamicKind::reg)
+      f(p.operands[p.dynamics[o.dynamic - 1].index].tensor);
+  }
+}
+
+class Shelf {
+ public:
+  struct Taken {
+    int64_t high = 0;
+    uint32_t tensor = 0;
+  };
+
+  // Addresses are multiples of `step`; what fits into a bank stays inside one.
+  Shelf(int64_t limit, int64_t step, int64_t bank = 0) : limit_(limit), step_(step), bank_(bank) {}
+  static Shelf of(const arch::Chip& chip, arch::Space space);  // in PSUM several tensors may share a bank
+
+  void fix(const Life& life, int64_t address) { fixed_.push_back({life, address}); }
+  // The first free place from `from` on, or -1.
+  int64_t find(const Life& life, int64_t from) const;
+  // The same after what was put last, then from the beginning.
+  int64_t find_next(const Life& life) const;
+  void put(const Life& life, int64_t address);
+  void free(int64_t address) { taken_.erase(address); }
+  void rewind() { cursor_ = 0; }
+
+  const std::map<int64_t, Taken>& taken() const { return taken_; }
+  // `at`, or the end of a placed tensor that is in the way there.
+  int64_t past_fixed(const Life& life, int64_t at) const;
+  std::vector<Life> fixed_at(uint32_t work) const;
+  int64_t align(int64_t at, int64_t bytes) const;
+  int64_t limit() const { return limit_; }
+
+ private:
+  struct Fixed {
+    Life life;
+    int64_t address = 0;
+  };
+
+  int64_t limit_, step_, bank_;
+  int64_t cursor_ = 0;
+  std::map<int64_t, Taken> taken_;  // by address
+  std::vector<Fixed> fixed_;
+};
+
+}  // namespace trine::compile

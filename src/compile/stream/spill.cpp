@@ -1,0 +1,401 @@
+// The walk that moves tensors out and back in; see spill.h. Only what was written is moved: reading the rest would be
+// reading what nobody wrote.
+#include "compile/stream/spill.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "compile/stream/cost.h"
+#include "compile/stream/place.h"
+#include "compile/stream/region.h"
+#include "compile/stream/reload.h"
+
+namespace trine::compile {
+
+using arch::Operand;
+using arch::OperandKind;
+using arch::Space;
+
+namespace {
+
+constexpr int64_t kRowStep = 64;  // bytes between rows of a tensor in HBM are a multiple of this
+
+struct State {                  // of one tensor as it was recorded
+  std::vector<uint32_t> uses;   // works, in order; of a loop its beginning and its end
+  size_t next = 0;              // the first use not yet passed
+  uint32_t instance = 0;        // the tensor that stands for it now
+  int64_t address = -1;         // -1: not in SBUF
+  int64_t home = -1;            // its tensor in HBM
+  double used_ns = 0;           // when it was last used, see Costs::elapsed
+  bool begun = false;           // it has been in SBUF
+  bool changed = false;         // what it holds is nowhere else
+  bool loaded = true;           // nothing but `loads` has written it
+  std::vector<Operand> writes;  // the regions written so far
+  std::vector<Work> loads;      // that may be repeated
+  int moves = 0;
+};
+
+struct Place {
+  int64_t at = -1;
+  bool idle = false;
+  uint32_t use = 0;           // of what lies there, the next
+  std::vector<uint32_t> out;  // who must leave
+  bool operator>(const Place& o) const { return idle != o.idle ? idle : use > o.use; }
+};
+
+class Spiller {
+ public:
+  Spiller(Kernel& kernel, Shelf shelf, int core)
+      : kernel_(kernel),
+        program_(kernel.program()),
+        shelf_(std::move(shelf)),
+        core_(core),
+        copy_(*arch::row_by_name("dma_copy")) {
+    states_.resize(program_.tensors.size());
+    for (uint32_t t = 0; t < states_.size(); ++t) states_[t].instance = t;
+    lives_ = lives_of(kernel);
+    repeatable_ = repeatable_loads(kernel, core, lives_);
+    elapsed_ = Costs(kernel).elapsed(core);
+    arch::Draft defaults(copy_);
+    copy_attr_ = kernel.attr_block(defaults.attrs);
+    find_uses();
+  }
+
+  std::optional<Complaint> run() {
+    const std::vector<Work> works = std::move(kernel_.works);
+    kernel_.works.clear();
+    std::vector<uint32_t> moved(works.size());
+    int depth = 0;
+    for (uint32_t w = 0; w < works.size(); ++w) {
+      const Work& work = works[w];
+      now_ = w;
+      if (put_off(work)) continue;
+      if (work.core == core_ && begins_loop(work) && depth++ == 0) pin_loop(works, w);
+      if (work.core == core_ && depth == 0) pin_work(work);
+      if (!bring_all())
+        if (auto problem = repack()) return problem;
+      moved[w] = static_cast<uint32_t>(kernel_.works.size());
+      kernel_.works.push_back(work);
+      if (work.core != core_) continue;
+      rewrite(work);
+      if (ends_loop(work)) --depth;
+      if (depth == 0) unpin();
+    }
+    for (uint32_t& id : kernel_.afters) id = moved[id];
+    report();
+    return std::nullopt;
+  }
+
+ private:
+  bool ours(uint32_t t) const {
+    return t < lives_.size() && program_.tensors[t].space == Space::sbuf && program_.tensors[t].core == core_ &&
+           !kernel_.origins[t].placed;
+  }
+  void find_uses();
+  void pin_work(const Work& w);
+  void pin_loop(const std::vector<Work>& works, uint32_t begin);
+  void unpin();
+  uint32_t next_use(uint32_t t) const;
+  bool put_off(const Work& w);
+  double lead_ns(uint32_t t) const;
+  bool bring_all();
+  bool bring(uint32_t t);
+  std::optional<Complaint> repack();
+  bool make_room(const Life& life);
+  void send_away(uint32_t t);
+  void note_writes(const Work& w);
+  void rewrite(const Work& w);
+  void add_home(uint32_t t);
+  void add_copies(uint32_t t, bool out);
+  void add_loads(uint32_t t);
+  void report();
+  template <class F>
+  void report_those(F which, std::string_view fate);
+
+  Kernel& kernel_;
+  arch::Program& program_;
+  Shelf shelf_;
+  const int core_;
+  const arch::RowInfo& copy_;
+  uint32_t copy_attr_ = 0;
+  std::vector<Life> lives_;
+  std::vector<char> repeatable_;  // of each work as recorded
+  std::vector<double> elapsed_;
+  std::vector<State> states_;
+  std::vector<uint32_t> pinned_;  // tensors that the work or loop in hand uses
+  uint32_t now_ = 0;
+};
+
+void Spiller::find_uses() {
+  for (uint32_t w = 0; w < kernel_.works.size(); ++w)
+    if (!repeatable_[w])
+      over_tensors(program_, kernel_.works[w], [&](uint32_t t) {
+        if (ours(t) && (states_[t].uses.empty() || states_[t].uses.back() != w)) states_[t].uses.push_back(w);
+      });
+}
+
+// A load into what is not in SBUF waits until the tile is used.
+bool Spiller::put_off(const Work& w) {
+  if (!repeatable_[now_]) return false;
+  const uint32_t t = program_.operands[w.operand].tensor;
+  State& s = states_[t];
+  if (!ours(t) || !s.loaded || s.address >= 0 || next_use(t) == kNoWork) return false;
+  note_writes(w);
+  return true;
+}
+
+// How long a place should have lain idle for the transfer that fills it to be hidden: twice what one takes, so that
+// one is under way while the next is issued.
+double Spiller::lead_ns(uint32_t t) const {
+  const auto& d = kernel_.chip->dma;
+  const double bytes = static_cast<double>(lives_[t].bytes * program_.tensors[t].shape[0]);
+  return 2 *
+         (d.start_sync_ns + d.completion_ns + bytes / (d.rate_bytes_per_ns * static_cast<double>(d.engines_per_core)));
+}
+
+void Spiller::pin_work(const Work& w) {
+  over_tensors(program_, w, [&](uint32_t t) {
+    if (ours(t) && std::find(pinned_.begin(), pinned_.end(), t) == pinned_.end()) pinned_.push_back(t);
+  });
+}
+
+void Spiller::pin_loop(const std::vector<Work>& works, uint32_t begin) {
+  int depth = 0;
+  for (uint32_t w = begin; w < works.size(); ++w) {
+    if (works[w].core != core_) continue;
+    pin_work(works[w]);
+    if (begins_loop(works[w])) ++depth;
+    if (ends_loop(works[w]) && --depth == 0) return;
+  }
+}
+
+void Spiller::unpin() {
+  for (const uint32_t t : pinned_) {
+    State& s = states_[t];
+    while (s.next < s.uses.size() && s.uses[s.next] <= now_) ++s.next;
+    s.used_ns = elapsed_[now_];
+    if (s.next < s.uses.size() || s.address < 0) continue;
+    shelf_.free(s.address);
+    s.address = -1;
+  }
+  pinned_.clear();
+}
+
+uint32_t Spiller::next_use(uint32_t t) const {
+  const State& s = states_[t];
+  return s.next < s.uses.size() ? s.uses[s.next] : kNoWork;
+}
+
+bool Spiller::bring_all() {
+  for (const uint32_t t : pinned_)
+    if (states_[t].address < 0 && !bring(t)) return false;
+  return true;
+}
+
+// What is needed now lies so that nothing fits between: everything out, then the largest first.
+std::optional<Complaint> Spiller::repack() {
+  std::vector<uint32_t> all;
+  for (const auto& [address, taken] : shelf_.taken()) all.push_back(taken.tensor);
+  for (const uint32_t t : all) send_away(t);
+  std::stable_sort(pinned_.begin(), pinned_.end(),
+                   [&](uint32_t a, uint32_t b) { return lives_[a].bytes > lives_[b].bytes; });
+  shelf_.rewind();
+  for (const uint32_t t : pinned_) {
+    if (bring(t)) continue;
+    std::vector<Life> living = shelf_.fixed_at(now_);
+    for (const auto& [address, taken] : shelf_.taken()) living.push_back(lives_[taken.tensor]);
+    return does_not_fit(kernel_, lives_[t], std::move(living), shelf_.limit());
+  }
+  return std::nullopt;
+}
+
+bool Spiller::bring(uint32_t t) {
+  State& s = states_[t];
+  Life life = lives_[t];
+  life.first = now_;
+  int64_t at = shelf_.find_next(life);
+  if (at < 0 && make_room(life)) at = shelf_.find(life, 0);
+  if (at < 0) return false;
+  shelf_.put(life, at);
+  s.address = at;
+  if (s.begun) {  // it comes back, as a tensor of its own
+    arch::Tensor again = program_.tensors[t];
+    again.name += cat("_back", ++s.moves);
+    s.instance = kernel_.builder.add_tensor(std::move(again));
+    kernel_.origins.push_back(kernel_.origins[t]);
+  }
+  program_.tensors[s.instance].address = at;
+  if (s.home >= 0)
+    add_copies(t, false);
+  else if (s.loaded)
+    add_loads(t);
+  s.begun = true;
+  return true;
+}
+
+// Of all places that are long enough, the one whose tensors are needed again last; first among those that have not
+// been used for as long as a transfer takes.
+bool Spiller::make_room(const Life& life) {
+  const auto& taken = shelf_.taken();
+  std::vector<int64_t> starts{0};
+  for (const auto& [low, t] : taken) {
+    starts.push_back(shelf_.align(low, life.bytes));
+    starts.push_back(shelf_.align(t.high, life.bytes));
+  }
+  const double idle_since = elapsed_[now_] - lead_ns(life.tensor);
+  Place best;
+  for (const int64_t at : starts) {
+    if (at + life.bytes > shelf_.limit() || shelf_.past_fixed(life, at) != at) continue;
+    Place place{at, true, kNoWork, {}};
+    auto it = taken.upper_bound(at);
+    if (it != taken.begin() && std::prev(it)->second.high > at) --it;
+    for (; it != taken.end() && it->first < at + life.bytes; ++it) {
+      const uint32_t t = it->second.tensor;
+      const bool held = std::find(pinned_.begin(), pinned_.end(), t) != pinned_.end();
+      place.use = std::min(place.use, held ? 0 : next_use(t));
+      place.idle &= states_[t].used_ns <= idle_since;
+      place.out.push_back(t);
+    }
+    if (place.use && place > best) best = std::move(place);
+  }
+  if (best.at < 0) return false;
+  for (const uint32_t t : best.out) send_away(t);
+  return true;
+}
+
+void Spiller::send_away(uint32_t t) {
+  State& s = states_[t];
+  if (s.changed) {
+    if (s.home < 0) add_home(t);
+    add_copies(t, true);
+    s.changed = false;
+  }
+  shelf_.free(s.address);
+  s.address = -1;
+}
+
+void Spiller::add_home(uint32_t t) {
+  arch::Tensor home;
+  home.name = program_.tensors[t].name + "_spill";
+  home.space = Space::hbm;
+  home.dtype = Dtype::u8;
+  home.shape = {program_.tensors[t].shape[0], (lives_[t].bytes + kRowStep - 1) / kRowStep * kRowStep};
+  home.address = kernel_.builder.placer.next(Space::hbm, 0);
+  states_[t].home = kernel_.builder.add_tensor(std::move(home));
+  kernel_.origins.push_back(kernel_.origins[t]);
+}
+
+// One transfer per region that was written.
+void Spiller::add_copies(uint32_t t, bool out) {
+  const State& s = states_[t];
+  const int64_t row_bytes = program_.tensors[static_cast<size_t>(s.home)].shape[1];
+  for (const Operand& region : s.writes) {
+    Operand here = region;
+    here.tensor = s.instance;
+    arch::Pattern a = program_.patterns[region.pattern];
+    const int64_t row = row_bytes / (bits(a.dtype) / 8);
+    a.partition_stride = row;
+    const Operand there =
+        kernel_.builder.tile(static_cast<uint32_t>(s.home), a, region.partition * row + region.offset);
+    Work copy;
+    copy.info = &copy_;
+    copy.core = static_cast<uint8_t>(core_);
+    copy.engines = arch::kSync | arch::kScalar;
+    copy.attr = copy_attr_;
+    copy.line = kernel_.origins[t].line;
+    copy.operand = static_cast<uint32_t>(program_.operands.size());
+    program_.operands.push_back(out ? there : here);
+    program_.operands.push_back(out ? here : there);
+    kernel_.works.push_back(copy);
+  }
+}
+
+void Spiller::add_loads(uint32_t t) {
+  const State& s = states_[t];
+  for (Work load : s.loads) {
+    Operand dst = program_.operands[load.operand];
+    const Operand src = program_.operands[load.operand + 1];
+    dst.tensor = s.instance;
+    load.operand = static_cast<uint32_t>(program_.operands.size());
+    program_.operands.push_back(dst);
+    program_.operands.push_back(src);
+    kernel_.works.push_back(load);
+  }
+}
+
+void Spiller::note_writes(const Work& w) {
+  for (size_t i = 0; i < w.info->slots.size(); ++i) {
+    Operand o = program_.operands[w.operand + i];
+    if (o.kind != OperandKind::tile || !w.info->slots[i].writes() || !ours(o.tensor)) continue;
+    State& s = states_[o.tensor];
+    if (s.loaded && repeatable_[now_])
+      s.loads.push_back(w);
+    else
+      s.loaded = false, s.changed = true;
+    const arch::Pattern a = program_.patterns[o.pattern];
+    const arch::Tensor& t = program_.tensors[o.tensor];
+    if (o.dynamic || a.step != decltype(a.step){}) {  // anywhere in the tensor
+      arch::Pattern all;
+      all.dtype = a.dtype;
+      all.rank = 1;
+      all.partitions = static_cast<uint16_t>(t.shape[0]);
+      all.dims[0] = {1, static_cast<uint32_t>(lives_[o.tensor].bytes / (bits(a.dtype) / 8))};
+      o = kernel_.builder.tile(o.tensor, all);
+    }
+    const Region r = region_of(program_, o, {});
+    const auto region = [&](const Operand& other) { return region_of(program_, other, {}); };
+    if (std::any_of(s.writes.begin(), s.writes.end(), [&](const Operand& b) { return covers(region(b), r); })) continue;
+    std::erase_if(s.writes, [&](const Operand& b) { return covers(r, region(b)); });
+    s.writes.push_back(o);
+  }
+}
+
+void Spiller::rewrite(const Work& w) {
+  note_writes(w);
+  for (size_t i = 0; i < w.info->slots.size(); ++i) {
+    Operand& o = program_.operands[w.operand + i];
+    if (o.kind != OperandKind::tile) continue;
+    if (ours(o.tensor)) o.tensor = states_[o.tensor].instance;
+    if (!o.dynamic) continue;
+    const arch::Dynamic d = program_.dynamics[o.dynamic - 1];
+    if (d.kind == arch::DynamicKind::reg || !ours(program_.operands[d.index].tensor)) continue;
+    Operand index = program_.operands[d.index];
+    index.tensor = states_[index.tensor].instance;
+    const uint32_t dynamic = kernel_.builder.dynamic(d.kind, index, d.scale);
+    program_.operands[w.operand + i].dynamic = dynamic;  // the pool may have moved
+  }
+}
+
+void Spiller::report() {
+  report_those([](const State& s) { return s.home >= 0; }, "spilled to hbm");
+  report_those([](const State& s) { return s.home < 0 && s.moves; }, "dropped and loaded again");
+}
+
+template <class F>
+void Spiller::report_those(F which, std::string_view fate) {
+  std::string names;
+  int count = 0;
+  int64_t bytes = 0;
+  for (uint32_t t = 0; t < states_.size(); ++t) {
+    if (!which(states_[t])) continue;
+    const uint32_t line = kernel_.origins[t].line;
+    if (count++ < 3) {
+      names += cat(count > 1 ? ", " : "", program_.tensors[t].name);
+      if (line)
+        names += cat(" (", program_.strings[program_.lines[line - 1].file], ":", program_.lines[line - 1].line, ")");
+    }
+    bytes += lives_[t].bytes;
+  }
+  if (count)
+    kernel_.messages.push_back(cat("sbuf: ", count, count == 1 ? " tensor was " : " tensors were ", fate, ", ", bytes,
+                                   " bytes per partition in all: ", names, count > 3 ? ", …" : "",
+                                   "; smaller tiles or fewer at once would avoid it"));
+}
+
+}  // namespace
+
+std::optional<Complaint> spill(Kernel& kernel, Shelf shelf, int core) {
+  return Spiller(kernel, std::move(shelf), core).run();
+}
+
+}  // namespace trine::compile

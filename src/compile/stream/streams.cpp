@@ -1,0 +1,44 @@
+// From the recorded kernel to the Program: the passes in their order; see streams.h.
+#include "compile/stream/streams.h"
+
+#include <algorithm>
+
+#include "arch/verify.h"
+#include "compile/stream/place.h"
+#include "compile/stream/registers.h"
+#include "compile/stream/unroll.h"
+#include "compile/stream/versions.h"
+#include "compile/stream/weave.h"
+
+namespace trine::compile {
+
+static std::optional<Complaint> settle(Kernel& kernel) {
+  settle_registers(kernel);
+  split_versions(kernel);
+  return place(kernel);
+}
+
+Result<arch::Program> make_streams(Kernel& kernel, Complaint& why) {
+  const auto complain = [&](Complaint c) {
+    why = std::move(c);
+    return why.error();
+  };
+  std::optional<Kernel> plain;
+  if (std::any_of(kernel.works.begin(), kernel.works.end(), arch::begins_loop)) plain = kernel;
+  const bool unrolled = plain && unroll_loops(kernel);
+  auto problem = settle(kernel);
+  if (problem && unrolled) {  // the repeats have no room
+    kernel = *std::move(plain);
+    problem = settle(kernel);
+  }
+  if (problem) return complain(*std::move(problem));
+  const Edges edges = find_edges(kernel);
+  auto woven = weave(kernel, edges, schedule(kernel, edges));
+  if (!woven) return complain(complaint_of(woven.error(), "semaphores"));
+  arch::Program out = kernel.builder.take();
+  const auto findings = arch::verify(out, *kernel.chip);
+  if (!findings.empty()) return complain(complaint_of(findings[0].error, "verifier"));
+  return out;
+}
+
+}  // namespace trine::compile

@@ -1,0 +1,12 @@
+// Versions: a tensor that is overwritten as a whole starts anew, so from there on it may lie elsewhere. Each version
+// becomes a tensor of its own; with addresses given out in turn, a buffer that a kernel fills in a loop then is as many
+// buffers as there is room for, and loads need not wait for the work before.
+#pragma once
+
+#include "compile/stream/kernel.h"
+
+namespace trine::compile {
+
+void split_versions(Kernel& kernel);
+
+}  // namespace trine::compile
