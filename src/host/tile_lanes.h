@@ -84,8 +84,14 @@ struct IntLane {
 // f32 and f64 alike. max and min: NaN if either is.
 template <class B, class T>
 struct FloatLane {
-  static T max(T a, T b) { return (b > a) | (b != b) ? b : a; }
-  static T min(T a, T b) { return (b < a) | (b != b) ? b : a; }
+  static T max(T a, T b) {
+    T most = b > a ? b : a;
+    return b != b ? b : most;
+  }
+  static T min(T a, T b) {
+    T least = b < a ? b : a;
+    return b != b ? b : least;
+  }
   static T sign(T a) { return a > 0 ? T(1) : a < 0 ? T(-1) : a; }
   static T round_away(T a) {
     T whole = std::trunc(a);

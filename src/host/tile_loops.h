@@ -12,6 +12,12 @@
 
 namespace trine::host {
 
+#if defined(__AVX2__)
+constexpr int kVectorBytes = 32;
+#else
+constexpr int kVectorBytes = 16;  // SSE2, NEON
+#endif
+
 template <class B>
 struct Loops {
   using Op = arch::TileOp;
@@ -645,21 +651,27 @@ struct Loops {
     }
   }
 
-  // A whole set of accumulators at a time, so that the inner loop is vectors.
+  // A whole set of accumulators at a time, as vectors; the rest one by one.
   template <class T, class F>
   static void gather_up(void* d, const void* a, const void*, const void*, int64_t n, const TileAux&) {
-    constexpr int64_t kCount = kAccumulatorBytes / sizeof(T);
+    typedef T Vector __attribute__((vector_size(kVectorBytes)));
+    constexpr int kVectors = kAccumulatorBytes / kVectorBytes;
+    constexpr int64_t kLanes = kVectorBytes / sizeof(T), kCount = kVectors * kLanes;
     auto* to = static_cast<T*>(d);
     auto* from = static_cast<const T*>(a);
-    T acc[kCount];
-    for (int64_t k = 0; k < kCount; ++k) acc[k] = to[k];
+    Vector acc[kVectors];
+    std::memcpy(acc, to, sizeof acc);
     int64_t i = 0;
     for (; i + kCount <= n; i += kCount) {
-#pragma GCC unroll 32
-      for (int64_t k = 0; k < kCount; ++k) acc[k] = F{}(acc[k], from[i + k]);
+#pragma GCC unroll 8
+      for (int k = 0; k < kVectors; ++k) {
+        Vector x;
+        std::memcpy(&x, from + i + k * kLanes, sizeof x);
+        acc[k] = F{}(acc[k], x);
+      }
     }
-    for (int64_t k = 0; k < n - i; ++k) acc[k] = F{}(acc[k], from[i + k]);
-    for (int64_t k = 0; k < kCount; ++k) to[k] = acc[k];
+    std::memcpy(to, acc, sizeof acc);
+    for (int64_t k = 0; k < n - i; ++k) to[k] = F{}(to[k], from[i + k]);
   }
 
   // Halves onto halves; the order is part of the result.
@@ -678,37 +690,35 @@ struct Loops {
   static TileFn either(bool folds, F) {
     return folds ? fold_up<T, F> : gather_up<T, F>;
   }
+  // Over single numbers and vectors of them alike; sums of integers wrap, so their type is unsigned.
   template <class T>
   static TileFn reduction(Op op, bool folds) {
+    auto most = [](auto x, auto y) {
+      auto larger = y > x ? y : x;
+      return y != y ? y : larger;
+    };
+    auto least = [](auto x, auto y) {
+      auto smaller = y < x ? y : x;
+      return y != y ? y : smaller;
+    };
+    if (op == Op::reduce_max) return either<T>(folds, most);
+    if (op == Op::reduce_min) return either<T>(folds, least);
     if constexpr (std::is_floating_point_v<T>) {
-      using N = FloatLane<B, T>;
-      switch (op) {
-        case Op::reduce_sum:
-          return either<T>(folds, [](T a, T b) { return a + b; });
-        case Op::reduce_prod:
-          return either<T>(folds, [](T a, T b) { return a * b; });
-        case Op::reduce_max:
-          return either<T>(folds, [](T a, T b) { return N::max(a, b); });
-        default:
-          return either<T>(folds, [](T a, T b) { return N::min(a, b); });
-      }
+      if (op == Op::reduce_sum) return either<T>(folds, [](auto x, auto y) { return x + y; });
+      return either<T>(folds, [](auto x, auto y) { return x * y; });
     } else {
-      using N = IntLane<B, T>;
+      using U = std::make_unsigned_t<T>;
       switch (op) {
         case Op::reduce_sum:
-          return either<T>(folds, [](T a, T b) { return N::add(a, b); });
+          return either<U>(folds, [](auto x, auto y) { return x + y; });
         case Op::reduce_prod:
-          return either<T>(folds, [](T a, T b) { return N::mul(a, b); });
-        case Op::reduce_max:
-          return either<T>(folds, [](T a, T b) { return a > b ? a : b; });
-        case Op::reduce_min:
-          return either<T>(folds, [](T a, T b) { return a < b ? a : b; });
+          return either<U>(folds, [](auto x, auto y) { return x * y; });
         case Op::reduce_and:
-          return either<T>(folds, [](T a, T b) { return T(a & b); });
+          return either<U>(folds, [](auto x, auto y) { return x & y; });
         case Op::reduce_or:
-          return either<T>(folds, [](T a, T b) { return T(a | b); });
+          return either<U>(folds, [](auto x, auto y) { return x | y; });
         default:
-          return either<T>(folds, [](T a, T b) { return T(a ^ b); });
+          return either<U>(folds, [](auto x, auto y) { return x ^ y; });
       }
     }
   }

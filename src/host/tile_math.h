@@ -57,7 +57,8 @@ struct TileMath {
               d.r * d.r, d.r) +
           F(1.0f);
     F y = L::value(L::bits(p) + (d.low << 23));
-    y = select(x > F(88.7228394f), F(kInf), y);
+    // The sum is infinity, or NaN where x is: adding to the exponent may have made a number of it.
+    y = select(x <= F(88.7228394f), y, x + F(kInf));
     return select(x < F(-87.3365479f), F(0.0f), y);
   }
 
@@ -101,24 +102,21 @@ struct TileMath {
 
   static F logistic(F x) { return F(1.0f) / (F(1.0f) + exp(F(0.0f) - x)); }
 
+  // x P(x^2) / Q(x^2), fitted to the least relative error; 1 from the limits on.
   static F tanh(F x) {
-    F in = L::most(L::least(x, F(7.90531110763549805f)), F(-7.90531110763549805f));
+    F in = L::most(L::least(x, F(9.011f)), F(-9.011f));
     F x2 = in * in;
-    F y = in *
-          poly(x2, -2.76076847742355e-16f, 2.00018790482477e-13f, -8.60467152213735e-11f, 5.12229709037114e-08f,
-               1.48572235717979e-05f, 6.37261928875436e-04f, 4.89352455891786e-03f) /
-          poly(x2, 1.19825839466702e-06f, 1.18534705686654e-04f, 2.26843463243900e-03f, 4.89352518554385e-03f);
-    y = select(L::magnitude(x) > F(9.02f), select(x < F(0.0f), F(-1.0f), F(1.0f)), y);  // nearest there
-    return select(L::magnitude(x) < F(4e-4f), x, y);
+    F p = poly(x2, -1.9182881e-11f, 4.80443418e-08f, 4.39763317e-05f, 0.00607251283f, 0.214726284f, 1.5696007f);
+    F q = poly(x2, 2.02175647e-06f, 0.000618345861f, 0.0427679531f, 0.737926483f, 1.5696007f);
+    return in * (p / q);
   }
 
   static F erf(F x) {
-    F in = L::most(L::least(x, F(3.832506856900711f)), F(-3.832506856900711f));
+    F in = L::most(L::least(x, F(3.92f)), F(-3.92f));
     F x2 = in * in;
-    return in * (poly(x2, -2.72614225801306e-10f, 2.77068142495902e-08f, -2.10102402082508e-06f, -5.69250639462346e-05f,
-                      -7.34990630326855e-04f, -2.95459980854025e-03f, -1.60960333262415e-02f) /
-                 poly(x2, -1.45660718464996e-05f, -2.13374055278905e-04f, -1.68282697438203e-03f,
-                      -7.37332916720468e-03f, -1.42647390514189e-02f));
+    F p = poly(x2, 1.35311313e-06f, 0.000188020989f, 0.00248514139f, 0.0348150767f, 0.125668749f, 0.744770169f);
+    F q = poly(x2, 2.51410911e-05f, 0.000767232908f, 0.00987961516f, 0.0753133595f, 0.331382424f, 0.660035372f);
+    return in * (p / q);
   }
 
   // Giles, "Approximating the erfinv function": two ranges of w = -log(1 - x^2).
@@ -129,7 +127,7 @@ struct TileMath {
                                                       -0.00367342844f,  0.00573950773f,  -0.0076224613f,
                                                       0.00943887047f,   1.00167406f,     2.83297682f};
   static F erf_inv(F x) {
-    F w = F(0.0f) - log1p(F(0.0f) - x * x);
+    F w = F(0.0f) - log((F(1.0f) - x) * (F(1.0f) + x));
     M is_near = w < F(5.0f);
     F t = select(is_near, w - F(2.5f), L::root(w) - F(3.0f));
     F r = F(0.0f);

@@ -72,6 +72,9 @@ inline SymbolF operator*(const SymbolF& a, const SymbolF& b) { return SymbolF(sy
 inline SymbolF operator/(const SymbolF& a, const SymbolF& b) { return SymbolF(symbol_op(VOp::fdiv, a, b)); }
 inline SymbolM operator<(const SymbolF& a, const SymbolF& b) { return SymbolM(symbol_op(VOp::fcmp, a, b, kLess)); }
 inline SymbolM operator>(const SymbolF& a, const SymbolF& b) { return SymbolM(symbol_op(VOp::fcmp, a, b, kGreater)); }
+inline SymbolM operator<=(const SymbolF& a, const SymbolF& b) {
+  return SymbolM(symbol_op(VOp::fcmp, a, b, kLessEqual));
+}
 inline SymbolM operator>=(const SymbolF& a, const SymbolF& b) {
   return SymbolM(symbol_op(VOp::fcmp, a, b, kGreaterEqual));
 }
