@@ -94,6 +94,35 @@ void order(std::vector<Dim>& dims) {
   std::stable_sort(dims.begin(), dims.end(), [&](const Dim& a, const Dim& b) { return reach(a) > reach(b); });
 }
 
+bool is_used(const TileProgram& p, size_t operand) {
+  return std::any_of(p.insns.begin(), p.insns.end(), [&](const TileInsn& n) {
+    return (n.op == TileOp::load || n.op == TileOp::store) && n.at == operand;
+  });
+}
+
+// Operands with steps other than 0 and 1 along the vector, where all dims are rows. The row dim in which they are
+// densest goes innermost.
+std::vector<size_t> choose_staged(const TileProgram& p, std::vector<Dim>& rest, const Dim& vector) {
+  std::vector<size_t> out;
+  for (const auto& d : p.dims) {
+    if (d.inner) return out;
+  }
+  for (size_t o = 0; o < p.operands.size(); ++o) {
+    bool apart = vector.strides[o] != 0 && vector.strides[o] != 1;
+    if (apart && is_used(p, o)) out.push_back(o);
+  }
+  if (out.empty() || rest.empty()) return out;
+  auto reach = [&](const Dim& d) {
+    double sum = 0;
+    for (size_t o : out) sum += d.strides[o] == 0 ? 1e9 : std::abs(double(d.strides[o]));
+    return sum;
+  };
+  auto densest =
+      std::min_element(rest.begin(), rest.end(), [&](const Dim& a, const Dim& b) { return reach(a) < reach(b); });
+  std::rotate(densest, densest + 1, rest.end());
+  return out;
+}
+
 TileLoop to_loop(const TileProgram& p, const Dim& d) {
   TileLoop loop{d.size, {}};
   for (size_t o = 0; o < d.strides.size(); ++o) loop.steps.push_back(d.strides[o] * bytes(p.operands[o].dtype));
@@ -109,19 +138,27 @@ void place_loops(const TileProgram& p, TileNest& nest, bool fixed) {
   };
   nest.vector = {1, std::vector<int64_t>(p.operands.size(), 0)};
   nest.vertical = true;
+  std::vector<size_t> staged;
   if (!dims.empty()) {
     size_t v = fixed ? dims.size() - 1 : choose_vector(p, dims);
-    nest.vector = to_loop(p, dims[v]);
-    nest.vertical = !dims[v].inner;
-    placed(dims[v], LoopKind::vector, 0);
+    const Dim vector = dims[v];
+    nest.vector = to_loop(p, vector);
+    nest.vertical = !vector.inner;
+    placed(vector, LoopKind::vector, 0);
     dims.erase(dims.begin() + long(v));
+    if (!fixed) order(dims);
+    if (!fixed) staged = choose_staged(p, dims, vector);
   }
-  if (!fixed) order(dims);
   for (const Dim& d : dims) {
     auto& loops = d.inner ? nest.inner : nest.rows;
     placed(d, d.inner ? LoopKind::inner : LoopKind::row, loops.size());
     loops.push_back(to_loop(p, d));
     (d.inner ? nest.inner_count : nest.row_count) *= d.size;
+  }
+  for (size_t o : staged) {
+    int64_t row_step = nest.rows.empty() ? 0 : nest.rows.back().steps[o];
+    nest.staged.push_back({uint32_t(o), row_step, nest.vector.steps[o]});
+    nest.vector.steps[o] = bytes(p.operands[o].dtype);
   }
   int64_t outermost = nest.inner.empty() ? 1 : nest.inner[0].size;
   int64_t rest = outermost == 0 ? 1 : nest.inner_count / outermost;

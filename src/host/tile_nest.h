@@ -27,6 +27,12 @@ struct TileValueFacts {
   bool kept = false;     // of an element, and used in later stages: stays in the row's scratch
 };
 
+// An operand that does not lie along the vector: blocks of it are moved to or from scratch that does.
+struct StagedOperand {
+  uint32_t operand = 0;
+  int64_t row = 0, column = 0;  // bytes along the innermost row loop and the vector
+};
+
 struct TileNest {
   std::vector<arch::TileOperand> operands = {};
   std::vector<arch::TileStage> stages = {};
@@ -37,7 +43,8 @@ struct TileNest {
 
   std::vector<TileLoop> rows = {}, inner = {};  // outermost first, without the vector's loop
   TileLoop vector = {};
-  bool vertical = true;  // the vector runs along a row dim: each lane is a row of its own
+  std::vector<StagedOperand> staged = {};  // only where there are no inner dims
+  bool vertical = true;                    // the vector runs along a row dim: each lane is a row of its own
 
   int64_t row_count = 1;    // product of rows
   int64_t inner_count = 1;  // of inner

@@ -72,6 +72,7 @@ void run_units_in_code(const TilePlan& plan, std::span<void* const> operands, in
 }
 
 void run_units(const TilePlan& plan, std::span<void* const> operands, int64_t begin, int64_t end) {
+  if (!plan.nest.staged.empty()) return run_staged(plan, operands, begin, end);
   if (plan.code) return run_units_in_code(plan, operands, begin, end);
   interpret_units(plan, operands, begin, end);
 }
@@ -119,9 +120,15 @@ void run_parts(const TilePlan& plan, std::span<void* const> operands) {
   }
 }
 
+bool is_copy(const TileNest& nest) {
+  return nest.insns.size() == 2 && nest.insns[0].op == arch::TileOp::load && nest.insns[1].op == arch::TileOp::store &&
+         nest.operands[nest.insns[0].at].dtype == nest.operands[nest.insns[1].at].dtype;
+}
+
 int64_t unit_cost(const TilePlan& plan) {
   const TileNest& nest = plan.nest;
   int64_t lanes = nest.vertical ? plan.interp.block : nest.vector.size, sum = 20;
+  if (!nest.staged.empty()) lanes = 2 * kStageRows * kStageColumns;
   for (const auto& n : nest.insns) {
     bool each = nest.stages[n.stage] == TileStage::each;
     int64_t elements = each ? nest.inner_count * lanes : nest.vertical ? lanes : 1;
@@ -137,9 +144,17 @@ std::shared_ptr<const TilePlan> make_plan(const arch::TileProgram& program, cons
   plan->nest = make_nest(program, fixed);
   const TileNest& nest = plan->nest;
   plan->interp = make_interp(nest, tile_kernels(options.simd));
-  const int64_t block = std::max<int64_t>(plan->interp.block, 1);
+  const int64_t block = nest.staged.empty() ? std::max<int64_t>(plan->interp.block, 1) : kStageColumns;
+  if (!nest.staged.empty() && !nest.rows.empty()) {
+    plan->row_blocks = (nest.rows.back().size + kStageRows - 1) / kStageRows;
+  }
+  plan->is_copy = is_copy(nest);
   plan->blocks = nest.vertical ? (nest.vector.size + block - 1) / block : 1;
   plan->units = nest.row_count * plan->blocks;
+  if (plan->row_blocks > 1 || !nest.staged.empty()) {
+    const int64_t rows = nest.rows.empty() ? 1 : nest.rows.back().size;
+    plan->units = rows == 0 ? 0 : nest.row_count / rows * plan->row_blocks * plan->blocks;
+  }
   plan->empty = plan->units == 0;
   int64_t cut = nest.inner.empty() ? nest.vertical ? 1 : nest.vector.size : nest.inner[0].size;
   plan->parts = nest.inner_count == 0 ? 0 : (cut + nest.inner_cut - 1) / nest.inner_cut;
@@ -160,7 +175,8 @@ void run(const TileKernel& kernel, std::span<void* const> operands) {
   const int64_t total = plan.units * plan.unit_cost;
   if (total < 2 * kTaskCost) return run_units(plan, operands, 0, plan.units);
   const int64_t threads = pool_threads();
-  if (threads > 1 && plan.units < 4 * threads && plan.parts > 1) return run_parts(plan, operands);
+  const int64_t few = plan.code ? threads : 4 * threads;
+  if (threads > 1 && plan.units < few && plan.parts > 1) return run_parts(plan, operands);
   const int64_t grain = std::max<int64_t>(1, kTaskCost / plan.unit_cost);
   parallel_for(plan.units, grain, [&](int64_t begin, int64_t end) { run_units(plan, operands, begin, end); });
 }

@@ -21,6 +21,7 @@ struct TileWalker {
   int64_t* index = nullptr;     // of rows, then of inner
   std::byte* kept = nullptr;
   int64_t lane0 = 0, lanes = 1;  // along a vertical vector
+  size_t operand_count = operands.size();
 
   const TileNest& nest() const { return plan.nest; }
   const TileInterp& interp() const { return plan.interp; }
@@ -64,13 +65,13 @@ struct TileWalker {
     int64_t r = unit / plan.blocks;
     lane0 = (unit - r * plan.blocks) * interp().block;
     lanes = nest().vertical ? std::min(interp().block, nest().vector.size - lane0) : 1;
-    for (size_t o = 0; o < operands.size(); ++o) row[o] = static_cast<std::byte*>(operands[o]) + nest().offsets[o];
+    for (size_t o = 0; o < operand_count; ++o) row[o] = static_cast<std::byte*>(operands[o]) + nest().offsets[o];
     for (size_t d = nest().rows.size(); d-- > 0;) {
       const TileLoop& loop = nest().rows[d];
       int64_t next = r / loop.size;
       index[d] = r - next * loop.size;
       r = next;
-      for (size_t o = 0; o < operands.size(); ++o) row[o] += index[d] * loop.steps[o];
+      for (size_t o = 0; o < operand_count; ++o) row[o] += index[d] * loop.steps[o];
     }
   }
 
@@ -89,7 +90,7 @@ struct TileWalker {
   }
 
   void run_once(const TileStageSteps& s) {
-    std::copy(row, row + operands.size(), now);
+    std::copy(row, row + operand_count, now);
     run_steps(s, lane0, lanes, 0);
   }
 
@@ -109,7 +110,7 @@ struct TileWalker {
     }
     const int64_t begin = part * nest().inner_cut;
     if (nest().inner.empty()) {
-      std::copy(row, row + operands.size(), now);
+      std::copy(row, row + operand_count, now);
       if (nest().vertical) {
         run_chunk(s, lane0, lanes, 0);
       } else {
@@ -126,7 +127,7 @@ struct TileWalker {
     const auto& loops = nest().inner;
     int64_t* at = index + nest().rows.size();
     const int64_t rest = nest().inner_count / loops[0].size;
-    for (size_t o = 0; o < operands.size(); ++o) now[o] = row[o] + begin * loops[0].steps[o];
+    for (size_t o = 0; o < operand_count; ++o) now[o] = row[o] + begin * loops[0].steps[o];
     std::fill(at, at + loops.size(), 0);
     at[0] = begin;
     for (int64_t position = begin * rest, last = end * rest; position < last; ++position) {
@@ -139,7 +140,7 @@ struct TileWalker {
         const TileLoop& loop = loops[d];
         const bool wraps = ++at[d] == loop.size && d > 0;
         const int64_t by = wraps ? 1 - loop.size : 1;
-        for (size_t o = 0; o < operands.size(); ++o) now[o] += by * loop.steps[o];
+        for (size_t o = 0; o < operand_count; ++o) now[o] += by * loop.steps[o];
         if (!wraps) break;
         at[d] = 0;
       }

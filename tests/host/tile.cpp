@@ -103,6 +103,24 @@ TEST_CASE("views: broadcast, transpose, slice, reverse") {
   }
 }
 
+TEST_CASE("transposes: whole blocks, rests and planes, of every size of element") {
+  for (const auto& build : kBuilds) {
+    for (Dtype d : {Dtype::u8, Dtype::bf16, Dtype::f32, Dtype::s64}) {
+      for (bool computes : {false, true}) {
+        TileBuilder t;
+        t.dim(3);
+        t.dim(70);
+        t.dim(139);
+        const int64_t all = 3 * 70 * 139;
+        uint32_t x = t.input(d, all, {70 * 139, 1, 70}), y = t.output(d, all, {139, 3 * 139, 1});
+        TileValue v = t.load(x);
+        t.store(y, computes ? t.binary(TileOp::add, v, v) : v);
+        CHECK(check_program(t.program(), 1, build) == "");
+      }
+    }
+  }
+}
+
 TEST_CASE("stages: layer norm and softmax in one program") {
   for (const auto& build : kBuilds) {
     for (int64_t columns : {1, 3, 8, 37, 64, 768, 20000}) {
