@@ -3,9 +3,11 @@
 
 #include <charconv>
 
+#include "api/program_text.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "compile/native.h"
+#include "compile/partition.h"
 #include "front/stablehlo/graph.h"
 #include "front/stablehlo/read.h"
 
@@ -52,7 +54,15 @@ Result<ExecutablePtr> compile(std::string artifact, const CompileOptions& option
   const auto module = TRY(front::stablehlo::read_module(std::move(artifact), "program"));
   auto graph = TRY(front::stablehlo::to_graph(module));
   out->name = graph.name;
-  out->plan = TRY(compile::plan_native(std::make_shared<decltype(graph)>(std::move(graph))));
+  if (compile::needs_partition(graph)) {
+    auto parts = TRY(compile::partition(graph));
+    graph = std::move(parts.graph);
+    out->shardings = std::move(parts.shardings);
+  } else {
+    out->shardings = TRY(compile::sharding_texts(graph));
+  }
+  out->plan = TRY(compile::compile_native(graph));
+  out->text = program_text(*out);
   return ExecutablePtr(std::move(out));
 }
 

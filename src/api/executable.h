@@ -10,6 +10,7 @@
 
 #include "arch/plan/plan.h"
 #include "base/result.h"
+#include "compile/sharding.h"
 
 namespace trine::api {
 
@@ -22,6 +23,8 @@ struct Executable {
   std::string artifact = {};  // StableHLO, portable artifact or text
   CompileOptions options = {};
   std::shared_ptr<const arch::HostPlan> plan = {};
+  compile::ShardingTexts shardings = {};
+  std::string text = {};         // the plan as a StableHLO module of calls, for people and for JAX
   std::string fingerprint = {};  // of everything that decides what is computed
 
   size_t input_count() const { return plan->inputs.size(); }

@@ -167,14 +167,15 @@ ErrorHandle* executable_output_memory_kinds(ExecutableOutputMemoryKindsArgs* arg
   args->memory_kind_sizes = args->executable->memory_kind_sizes.data();
   return nullptr;
 }
-// Asked twice: for the size, then for the bytes.
+// Asked twice: for the size, then for the bytes. JAX turns it into HLO, several times for each program, and takes
+// shapes, layouts and shardings from it.
 ErrorHandle* executable_optimized_program(ExecutableOptimizedProgramArgs* args) {
   static constexpr std::string_view kFormat = "mlir";
-  const std::string& artifact = args->executable->program->artifact;
+  const std::string& text = args->executable->program->text;
   args->program->format = kFormat.data();
   args->program->format_size = kFormat.size();
-  if (args->program->code) std::memcpy(args->program->code, artifact.data(), artifact.size());
-  args->program->code_size = artifact.size();
+  if (args->program->code) std::memcpy(args->program->code, text.data(), text.size());
+  args->program->code_size = text.size();
   return nullptr;
 }
 ErrorHandle* executable_serialize(ExecutableSerializeArgs* args) {

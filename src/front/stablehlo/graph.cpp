@@ -195,6 +195,7 @@ Result<bool> GraphMaker::peel_manual(const Op& function) {
   for (uint32_t i = 0; i < body.arguments; ++i)
     TRY(add_parameter(function, i, module_.type_of(inner.argument(i)), attr_text(module_, in[i])));
   is_local_ = true;
+  graph_.attrs.set("is_local", true);
   const Values params = graph_.params;
   graph_.results = TRY(block(inner, params));
   ir::Strings shardings;

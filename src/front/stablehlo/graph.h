@@ -9,8 +9,8 @@
 
 namespace trine::front::stablehlo {
 
-// A program of more than one partition must be all manual (shard_map) or have been partitioned; its graph has the
-// shapes of one device.
+// A program of more than one partition has the shapes of one device where it is all manual (shard_map), and the
+// attribute is_local; else whole shapes, constraints, and to_local and to_global around what is manual.
 Result<ir::Graph> to_graph(const Module& module);
 
 }  // namespace trine::front::stablehlo

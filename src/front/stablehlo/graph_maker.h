@@ -62,8 +62,7 @@ class GraphMaker {
   Result<void> plain(const Op& op);
   Result<void> identity(const Op& op);
   Result<void> nothing(const Op&) { return {}; }
-  Error not_partitioned() const;
-  Result<void> whole_only(const Op& op);  // identity where nothing is left to partition
+  Result<void> constraint(const Op& op);
   Result<void> constant(const Op& op);
   Result<void> broadcast(const Op& op);
   Result<void> dot(const Op& op);
@@ -85,6 +84,7 @@ class GraphMaker {
   Result<void> call(const Op& op);
   Result<void> composite(const Op& op);
   Result<void> inline_body(const Op& op);  // sdy's computations
+  Result<void> manual(const Op& op);
   Result<void> call_function(const Op& op, std::string_view name);
   const Op* single_op(const Op& op, size_t number) const;
 

@@ -48,12 +48,12 @@ GraphMaker::Rule GraphMaker::rule_for(std::string_view op) {
       {"stablehlo.while", &M::with_regions},
       {"chlo.constant", &M::constant},
       {"sdy.constant", &M::constant},
-      {"sdy.data_flow_edge", &M::whole_only},
-      {"sdy.manual_computation", &M::inline_body},
+      {"sdy.data_flow_edge", &M::identity},
+      {"sdy.manual_computation", &M::manual},
       {"sdy.named_computation", &M::inline_body},
-      {"sdy.propagation_barrier", &M::whole_only},
-      {"sdy.reshard", &M::whole_only},
-      {"sdy.sharding_constraint", &M::whole_only},
+      {"sdy.propagation_barrier", &M::identity},
+      {"sdy.reshard", &M::constraint},
+      {"sdy.sharding_constraint", &M::constraint},
       {"sdy.sharding_group", &M::nothing},
   };
   const auto found = kRules.find(op);
@@ -160,12 +160,13 @@ Result<void> GraphMaker::plain(const Op& op) {
 
 Result<void> GraphMaker::identity(const Op& op) { return bind(op, TRY(operands(op))); }
 
-Error GraphMaker::not_partitioned() const {
-  return fail(Code::unsupported, cat("a program of ", partitions_, " partitions that has not been partitioned yet"));
-}
-
-Result<void> GraphMaker::whole_only(const Op& op) {
-  return partitions_ > 1 && !is_local_ ? Result<void>(not_partitioned()) : identity(op);
+// Where a value should lie; nothing to say once shapes are those of one device.
+Result<void> GraphMaker::constraint(const Op& op) {
+  if (partitions_ == 1 || is_local_) return identity(op);
+  for (const NamedAttr& a : op.attrs)
+    if (a.name == "sharding")
+      return add(op, "sharding_constraint", {{"sharding", attr_text(module_, a.value)}}, TRY(operands(op)));
+  return fail(Code::invalid, "names no sharding");
 }
 
 // Of equal elements only one is kept: a scalar, broadcast.
@@ -232,7 +233,10 @@ Result<void> GraphMaker::custom_call(const Op& op) {
   ir::Attrs attrs = TRY(graph_attrs(module_, op));
   const std::string_view target = attrs.text("call_target_name");
   for (std::string_view name : {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape"})
-    if (target == name) return whole_only(op);
+    if (target == name) {
+      if (partitions_ == 1 || is_local_) return identity(op);
+      return fail(Code::unsupported, cat("the annotation @", name, " of GSPMD; set JAX_USE_SHARDY_PARTITIONER=true"));
+    }
   if (target == "LayoutConstraint") return identity(op);  // host tensors have one layout
   for (const NamedAttr& a : op.attrs)
     if (a.name == "mhlo.backend_config") attrs.set("backend_config", attr_text(module_, a.value));

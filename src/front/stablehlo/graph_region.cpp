@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "front/stablehlo/graph_maker.h"
+#include "front/stablehlo/print.h"
 
 namespace trine::front::stablehlo {
 
@@ -49,9 +50,15 @@ Result<ir::Region> GraphMaker::region(const Region& from, std::span<const ir::Va
 const Op* GraphMaker::single_op(const Op& op, size_t number) const {
   if (number >= op.regions.size() || op.regions[number].blocks.size() != 1) return nullptr;
   const Block& body = op.regions[number].blocks[0];
-  if (body.ops.size() != 2 || body.ops[0].results != 1) return nullptr;
-  const std::vector<ValueId>& returned = body.ops[1].operands;
-  return returned.size() == 1 && returned[0] == body.ops[0].result(0) ? &body.ops[0] : nullptr;
+  if (body.ops.size() < 2 || body.ops[0].results != 1) return nullptr;
+  // JAX says of scalars too where they should lie, in a program that is partly manual.
+  ValueId last = body.ops[0].result(0);
+  for (size_t i = 1; i + 1 < body.ops.size(); ++i) {
+    const Op& next = body.ops[i];
+    if (next.name != "sdy.sharding_constraint" || next.operands != std::vector<ValueId>{last}) return nullptr;
+    last = next.result(0);
+  }
+  return body.ops.back().operands == std::vector<ValueId>{last} ? &body.ops[0] : nullptr;
 }
 
 std::string_view GraphMaker::combiner(const Op& op, size_t number) const {
@@ -223,9 +230,38 @@ Result<void> GraphMaker::composite(const Op& op) {
 Result<void> GraphMaker::inline_body(const Op& op) {
   if (op.regions.size() != 1) return fail(Code::invalid, cat("has ", op.regions.size(), " regions; expected one"));
   const Block& body = *TRY(only_block(op.regions[0]));
-  for (size_t i = 0; i < op.operands.size() && i < body.arguments; ++i)
-    if (module_.type_of(op.operands[i]) != module_.type_of(body.argument(uint32_t(i)))) return not_partitioned();
   return bind(op, TRY(block(body, TRY(operands(op)))));
+}
+
+// A part of the program that is written for one device: values go in by their parts and come out whole.
+Result<void> GraphMaker::manual(const Op& op) {
+  if (partitions_ == 1 || is_local_ || op.regions.size() != 1) return inline_body(op);
+  const Block& body = *TRY(only_block(op.regions[0]));
+  ir::Strings axes;
+  const Attr* manual_axes = module_.find(op, "manual_axes");
+  if (const Attr* names = manual_axes != nullptr ? module_.field(*manual_axes, "value") : nullptr)
+    for (AttrId id : names->elements) axes.emplace_back(module_.attr(id).text);
+  const auto attrs = [&](std::string_view list, size_t i) -> Result<ir::Attrs> {
+    const Attr* per_value = module_.find(op, list);
+    const Attr* all = per_value != nullptr ? module_.field(*per_value, "shardings") : nullptr;
+    if (all == nullptr || i >= all->elements.size()) return fail(Code::invalid, cat("lacks a sharding in ", list));
+    return ir::Attrs{{"sharding", attr_text(module_, all->elements[i])}, {"manual_axes", axes}};
+  };
+  Values parts;
+  for (const ir::Value& v : TRY(operands(op))) {
+    const size_t i = parts.size();
+    if (i >= body.arguments) return fail(Code::invalid, "more operands than its body takes");
+    const ir::Type type = TRY(graph_type(module_, module_.type_of(body.argument(uint32_t(i)))));
+    parts.push_back(TRY(make1("to_local", {v}, TRY(attrs("in_shardings", i)), {type})));
+  }
+  Values whole;
+  const std::vector<ir::Type> types = TRY(result_types(op));
+  for (const ir::Value& v : TRY(block(body, parts))) {
+    const size_t i = whole.size();
+    if (i >= types.size()) return fail(Code::invalid, "fewer results than its body gives");
+    whole.push_back(TRY(make1("to_global", {v}, TRY(attrs("out_shardings", i)), {types[i]})));
+  }
+  return bind(op, whole);
 }
 
 }  // namespace trine::front::stablehlo

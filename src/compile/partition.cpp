@@ -1,0 +1,382 @@
+// One walk over the graph in order; each node is made anew for parts of its inputs.
+#include "compile/partition.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "compile/partition_hints.h"
+#include "compile/reshard.h"
+#include "ops/op.h"
+
+namespace trine::compile {
+
+using ir::Node;
+using ir::Value;
+
+namespace {
+
+// A value's part on this device. A manual one is of a program written for one device: it has no whole to speak of.
+struct Local {
+  Value value = {};
+  Sharding sharding = {};
+  bool is_manual = false;
+};
+
+class Partitioner {
+ public:
+  Partitioner(const ir::Graph& from, const Meshes& meshes)
+      : from_(from), meshes_(meshes), hints_(meshes, from), reshard_(meshes, out_.graph) {}
+
+  Result<Partitioned> all();
+
+ private:
+  uint32_t place(const Node& node) { return node.where ? out_.graph.add_place(from_.place(node.where)) : 0; }
+  const Local& local(const Value& v) const { return locals_.at(v); }
+  Result<Value> as(const Value& v, const Sharding& sharding, uint32_t where);
+  Result<std::vector<Value>> whole_inputs(const Node& node);
+  void bind(const Value& value, Value made, Sharding sharding, bool is_manual = false) {
+    locals_[value] = {made, std::move(sharding), is_manual};
+  }
+  void bind_all(const Node& node, const Node* made, bool is_manual);
+
+  Result<void> visit(const Node& node);
+  Result<void> constant(const Node& node);
+  Result<void> iota(const Node& node);
+  Result<void> constraint(const Node& node);
+  Result<void> to_local(const Node& node);
+  Result<void> to_global(const Node& node);
+  Result<void> loop(const Node& node);
+  Result<void> choice(const Node& node);
+  Result<void> by_rule(const Node& node, const OpRule& rule);
+  Result<void> as_it_is(const Node& node);
+  Result<void> combine(const Node& node, const OpRule& rule, const FactorAtoms& atoms, const Node* made);
+  bool is_manual(const Node& node) const;
+  Value effect(const Value& v) const { return {made_.at(v.node), v.index}; }
+
+  Result<ir::Region> same_region(const ir::Region& region);
+  Result<void> visit_body(const ir::Region& region, ir::Region& made);
+  Value parameter(const Value& old, const Sharding& sharding, bool is_manual);
+  Sharding whole(const Value& v) const { return Sharding(v.type().dims.size()); }
+
+  const ir::Graph& from_;
+  const Meshes& meshes_;
+  Hints hints_;
+  Partitioned out_;
+  Resharder reshard_;
+  std::unordered_map<Value, Local, PlaceHash> locals_;
+  std::unordered_map<const Node*, const Node*> made_;  // of nodes that may be kept for their effect
+};
+
+Result<Value> Partitioner::as(const Value& v, const Sharding& sharding, uint32_t where) {
+  const Local& have = local(v);
+  if (have.is_manual || have.sharding == sharding) return have.value;
+  return reshard_.move(have.value, have.sharding, sharding, where);
+}
+
+Result<std::vector<Value>> Partitioner::whole_inputs(const Node& node) {
+  std::vector<Value> out;
+  for (const Value& v : node.inputs) out.push_back(TRY(as(v, whole(v), place(node))));
+  return out;
+}
+
+void Partitioner::bind_all(const Node& node, const Node* made, bool is_manual) {
+  for (uint32_t r = 0; r < node.types.size(); ++r)
+    bind(node.result(r), made->result(r), whole(node.result(r)), is_manual);
+}
+
+Value Partitioner::parameter(const Value& old, const Sharding& sharding, bool is_manual) {
+  ir::Type type = old.type();
+  type.sharding.clear();
+  if (!is_manual && !type.is_token) type.dims = meshes_.local(type.dims, sharding);
+  const Value made = out_.graph.parameter(std::move(type), place(*old.node));
+  bind(old, made, sharding, is_manual);
+  return made;
+}
+
+// What depends on a part, or on where it runs, is of the program for one device.
+bool Partitioner::is_manual(const Node& node) const {
+  if (node.op == "partition_id" || node.op == "replica_id") return true;
+  const auto is_one = [&](const Value& v) { return local(v).is_manual; };
+  return std::any_of(node.inputs.begin(), node.inputs.end(), is_one) ||
+         std::any_of(node.captures.begin(), node.captures.end(), is_one);
+}
+
+Result<void> Partitioner::visit(const Node& node) {
+  using Method = Result<void> (Partitioner::*)(const Node&);
+  static constexpr std::pair<std::string_view, Method> kSpecial[] = {{"constant", &Partitioner::constant},
+                                                                     {"iota", &Partitioner::iota},
+                                                                     {"sharding_constraint", &Partitioner::constraint},
+                                                                     {"to_local", &Partitioner::to_local},
+                                                                     {"to_global", &Partitioner::to_global},
+                                                                     {"while", &Partitioner::loop},
+                                                                     {"case", &Partitioner::choice}};
+  if (node.op == "parameter" || made_.contains(&node) || locals_.contains(node.result())) return {};
+  for (auto [op, method] : kSpecial)
+    if (op == node.op) return (this->*method)(node);
+  if (is_manual(node)) return as_it_is(node);
+  if (const auto rule = rule_of(node)) return by_rule(node, *rule);
+  return as_it_is(node);
+}
+
+// Equal elements are made in the size that is wanted; others are cut from the whole by who wants parts.
+Result<void> Partitioner::constant(const Node& node) {
+  const Tensor& value = *node.attrs.tensor("value");
+  const Sharding* wanted = hints_.find(node.result());
+  const size_t element = size_t(bytes(value.dtype));
+  const std::byte* data = value.data.get();
+  bool is_splat = value.bytes() > element;
+  for (size_t i = element; is_splat && i < value.bytes(); i += element)
+    is_splat = std::equal(data, data + element, data + i);
+  if (!wanted || !is_splat) {
+    bind(node.result(), out_.graph.constant(value, place(node)), whole(node.result()));
+    return {};
+  }
+  Tensor part = Tensor::make(value.dtype, meshes_.local(value.dims, *wanted));
+  std::copy(data, data + part.bytes(), part.data.get());
+  bind(node.result(), out_.graph.constant(std::move(part), place(node)), *wanted);
+  return {};
+}
+
+// A part along the counted dim begins where the device's part does.
+Result<void> Partitioner::iota(const Node& node) {
+  const Sharding* wanted = hints_.find(node.result());
+  const Sharding sharding = wanted ? *wanted : whole(node.result());
+  ir::Type type = node.types[0];
+  type.dims = meshes_.local(type.dims, sharding);
+  const uint32_t where = place(node);
+  const auto dim = size_t(node.attrs.integer("iota_dimension"));
+  Value made = TRY(reshard_.make("iota", {}, node.attrs, where, {type}));
+  if (!sharding[dim].empty()) {
+    const Value start = TRY(reshard_.part_start(sharding[dim], type.dims[dim], where));
+    const Value typed = TRY(reshard_.make("convert", {start}, {}, where, {ir::tensor_type(type.dtype, {})}));
+    const Value wide =
+        TRY(reshard_.make("broadcast_in_dim", {typed}, {{"broadcast_dimensions", ir::Ints{}}}, where, {type}));
+    made = TRY(reshard_.make("add", {made, wide}, {}, where));
+  }
+  bind(node.result(), made, sharding);
+  return {};
+}
+
+// Open dims stay as they are, as far as their atoms are free.
+Result<void> Partitioner::constraint(const Node& node) {
+  const Local& have = local(node.inputs[0]);
+  if (have.is_manual) {
+    bind(node.result(), have.value, have.sharding, true);
+    return {};
+  }
+  const auto wanted = TRY(meshes_.parse(node.attrs.text("sharding"), node.types[0].dims));
+  Sharding sharding = wanted.dims;
+  Atoms used;
+  for (const Atoms& dim : sharding) used.insert(used.end(), dim.begin(), dim.end());
+  for (size_t d = 0; d < sharding.size(); ++d) {
+    if (!wanted.is_open[d] || !sharding[d].empty()) continue;
+    const auto is_free = [&](int a) { return std::find(used.begin(), used.end(), a) == used.end(); };
+    if (std::all_of(have.sharding[d].begin(), have.sharding[d].end(), is_free)) sharding[d] = have.sharding[d];
+  }
+  bind(node.result(), TRY(as(node.inputs[0], sharding, place(node))), sharding);
+  return {};
+}
+
+// Only the manual axes cut; the others are left for the whole of the manual part.
+static Result<Sharding> manual_sharding(const Meshes& meshes, const Node& node, const Dims& dims) {
+  Sharding sharding = TRY(meshes.placed(node.attrs.text("sharding"), dims));
+  const Atoms manual = TRY(meshes.axes(node.attrs.strings("manual_axes")));
+  for (Atoms& dim : sharding)
+    std::erase_if(dim, [&](int a) { return std::find(manual.begin(), manual.end(), a) == manual.end(); });
+  return sharding;
+}
+
+Result<void> Partitioner::to_local(const Node& node) {
+  const Value& whole_value = node.inputs[0];
+  const Sharding sharding = TRY(manual_sharding(meshes_, node, whole_value.type().dims));
+  const Value part = TRY(as(whole_value, sharding, place(node)));
+  if (part.type().dims != node.types[0].dims)
+    return fail(
+        Code::unsupported,
+        cat("a part ", ir::text(node.types[0]), " of ", ir::text(whole_value.type()), " that is not cut evenly"),
+        from_.place(node.where));
+  bind(node.result(), part, whole(node.result()), true);
+  return {};
+}
+
+Result<void> Partitioner::to_global(const Node& node) {
+  bind(node.result(), local(node.inputs[0]).value, TRY(manual_sharding(meshes_, node, node.types[0].dims)));
+  return {};
+}
+
+Result<void> Partitioner::by_rule(const Node& node, const OpRule& rule) {
+  FactorAtoms atoms(meshes_, rule);
+  std::vector<const Sharding*> have, wanted;
+  for (const Value& v : node.inputs) have.push_back(&local(v).sharding);
+  for (uint32_t r = 0; r < node.types.size(); ++r) wanted.push_back(hints_.find(node.result(r)));
+  atoms.wish_all(have, wanted);
+  std::vector<int64_t> counts;
+  for (size_t f = 0; f < rule.factors.size(); ++f) counts.push_back(meshes_.count(atoms[f]));
+  LocalForm form = local_form(node, rule, counts);
+  ir::Spec spec{.op = node.op, .attrs = std::move(form.attrs), .types = std::move(form.types), .where = place(node)};
+  for (size_t i = 0; i < node.inputs.size(); ++i)
+    spec.inputs.push_back(TRY(as(node.inputs[i], atoms.of(rule.inputs[i]), spec.where)));
+  for (const ir::Region& region : node.regions) spec.regions.push_back(TRY(same_region(region)));
+  return combine(node, rule, atoms, TRY(ops::make(out_.graph, std::move(spec))));
+}
+
+// Partial results become results: by a sum in parts where the result is wanted in those parts, else by a whole one.
+Result<void> Partitioner::combine(const Node& node, const OpRule& rule, const FactorAtoms& atoms, const Node* made) {
+  Atoms reduced;
+  std::string kind;
+  for (size_t f = 0; f < rule.factors.size(); ++f) {
+    if (rule.factors[f].reduction.empty()) continue;
+    kind = rule.factors[f].reduction;
+    reduced.insert(reduced.end(), atoms[f].begin(), atoms[f].end());
+  }
+  for (uint32_t r = 0; r < node.types.size(); ++r) {
+    Sharding sharding = atoms.of(rule.results[r]);
+    Value value = made->result(r);
+    const Sharding* wanted = hints_.find(node.result(r));
+    for (size_t d = 0; wanted && !reduced.empty() && d < sharding.size(); ++d) {
+      Sharding scattered = sharding;
+      scattered[d].insert(scattered[d].end(), reduced.begin(), reduced.end());
+      if (scattered != *wanted || value.type().dims[d] % meshes_.count(reduced)) continue;
+      value = TRY(reshard_.reduce_scatter(value, reduced, kind, int64_t(d), place(node)));
+      bind(node.result(r), value, std::move(scattered));
+      break;
+    }
+    if (locals_.contains(node.result(r))) continue;
+    if (!reduced.empty()) value = TRY(reshard_.all_reduce(value, reduced, kind, place(node)));
+    bind(node.result(r), value, std::move(sharding));
+  }
+  return {};
+}
+
+// On whole inputs, or in a program for one device.
+Result<void> Partitioner::as_it_is(const Node& node) {
+  const bool manual = is_manual(node);
+  ir::Spec spec{.op = node.op,
+                .inputs = TRY(whole_inputs(node)),
+                .attrs = node.attrs,
+                .types = node.types,
+                .where = place(node),
+                .is_unique = node.is_unique};
+  for (const ir::Region& region : node.regions) spec.regions.push_back(TRY(same_region(region)));
+  const Node* made = out_.graph.add(std::move(spec));
+  made_[&node] = made;
+  bind_all(node, made, manual);
+  return {};
+}
+
+// A small region (a sum's, a sort's) is of scalars: nothing in it is cut.
+Result<ir::Region> Partitioner::same_region(const ir::Region& region) {
+  ir::Region made;
+  for (const Value& p : region.params) made.params.push_back(parameter(p, whole(p), false));
+  TRY(visit_body(region, made));
+  for (const Value& v : region.results) made.results.push_back(TRY(as(v, whole(v), 0)));
+  return made;
+}
+
+Result<void> Partitioner::visit_body(const ir::Region& region, ir::Region& made) {
+  for (const Node* inner : ir::body_of(region).nodes) TRY(visit(*inner));
+  for (const Value& v : region.effects) made.effects.push_back(effect(v));
+  return {};
+}
+
+// A carried value lies as it is wanted, or as it came; the body gives it back so.
+Result<void> Partitioner::loop(const Node& node) {
+  const bool manual = is_manual(node);
+  ir::Spec spec{.op = "while", .where = place(node), .is_unique = node.is_unique};
+  std::vector<Sharding> shardings;
+  for (uint32_t i = 0; i < node.inputs.size(); ++i) {
+    const Sharding* wanted = manual ? nullptr : hints_.find(node.result(i));
+    shardings.push_back(manual ? whole(node.inputs[i]) : wanted ? *wanted : local(node.inputs[i]).sharding);
+    spec.inputs.push_back(TRY(as(node.inputs[i], shardings[i], spec.where)));
+  }
+  for (const ir::Region& region : node.regions) {
+    const bool is_cond = &region == &node.regions[0];
+    ir::Region made;
+    for (size_t i = 0; i < region.params.size(); ++i)
+      made.params.push_back(parameter(region.params[i], shardings[i], manual));
+    TRY(visit_body(region, made));
+    for (size_t i = 0; i < region.results.size(); ++i) {
+      const Value& v = region.results[i];
+      made.results.push_back(TRY(as(v, is_cond ? whole(v) : shardings[i], spec.where)));
+    }
+    spec.regions.push_back(std::move(made));
+  }
+  const Node* made = made_[&node] = TRY(ops::make(out_.graph, std::move(spec)));
+  for (uint32_t i = 0; i < node.types.size(); ++i) bind(node.result(i), made->result(i), shardings[i], manual);
+  return {};
+}
+
+// Branches take what they use as parameters, the device's number with them.
+Result<void> Partitioner::choice(const Node& node) {
+  const bool manual = is_manual(node);
+  ir::Spec spec{.op = "case", .where = place(node), .is_unique = node.is_unique};
+  if (!reshard_.device) reshard_.device = TRY(reshard_.make("partition_id", {}, {}, spec.where));
+  const Value device = reshard_.device;
+  spec.inputs.push_back(TRY(as(node.inputs[0], whole(node.inputs[0]), spec.where)));
+  for (size_t i = 1; i < node.inputs.size(); ++i) spec.inputs.push_back(local(node.inputs[i]).value);
+  spec.inputs.push_back(device);
+  std::vector<Sharding> shardings;
+  for (uint32_t r = 0; r < node.types.size(); ++r) {
+    const Sharding* wanted = manual ? nullptr : hints_.find(node.result(r));
+    shardings.push_back(wanted ? *wanted : whole(node.result(r)));
+  }
+  for (const ir::Region& region : node.regions) {
+    ir::Region made;
+    for (size_t i = 0; i < region.params.size(); ++i)
+      made.params.push_back(
+          parameter(region.params[i], local(node.inputs[i + 1]).sharding, local(node.inputs[i + 1]).is_manual));
+    made.params.push_back(out_.graph.parameter(device.type()));
+    reshard_.device = made.params.back();
+    auto done = visit_body(region, made);
+    for (size_t r = 0; done && r < region.results.size(); ++r)
+      made.results.push_back(TRY(as(region.results[r], shardings[r], spec.where)));
+    reshard_.device = device;
+    TRY(std::move(done));
+    spec.regions.push_back(std::move(made));
+  }
+  const Node* made = made_[&node] = TRY(ops::make(out_.graph, std::move(spec)));
+  for (uint32_t r = 0; r < node.types.size(); ++r) bind(node.result(r), made->result(r), shardings[r], manual);
+  return {};
+}
+
+Result<Partitioned> Partitioner::all() {
+  TRY(hints_.compute());
+  ir::Graph& graph = out_.graph;
+  graph.name = from_.name;
+  graph.attrs = from_.attrs;
+  graph.attrs.remove("result_shardings");
+  graph.donations = from_.donations;
+  for (const Value& v : from_.params) {
+    const Sharding sharding = TRY(meshes_.placed(v.type().sharding, v.type().dims));
+    graph.params.push_back(parameter(v, sharding, false));
+    out_.shardings.inputs.push_back(meshes_.hlo_text(sharding));
+  }
+  for (const Node* node : from_.order()) TRY(visit(*node));
+  const ir::Strings& wanted = from_.attrs.strings("result_shardings");
+  for (size_t i = 0; i < from_.results.size(); ++i) {
+    const Value& v = from_.results[i];
+    Sharding sharding = local(v).sharding;
+    if (i < wanted.size() && !wanted[i].empty()) sharding = TRY(meshes_.placed(wanted[i], v.type().dims));
+    graph.results.push_back(TRY(as(v, sharding, 0)));
+    out_.shardings.results.push_back(meshes_.hlo_text(sharding));
+  }
+  for (const Value& v : from_.effects) graph.effects.push_back(effect(v));
+  for (size_t i = 0; i < graph.donations.size(); ++i) {
+    const int to = graph.donations[i];
+    if (to >= 0 && !ir::same_tensor(graph.params[i].type(), graph.results[size_t(to)].type())) graph.donations[i] = -1;
+  }
+  return std::move(out_);
+}
+
+}  // namespace
+
+bool needs_partition(const ir::Graph& graph) {
+  return graph.attrs.integer("num_partitions", 1) > 1 && !graph.attrs.flag("is_local");
+}
+
+Result<Partitioned> partition(const ir::Graph& graph) {
+  const Meshes meshes = TRY(Meshes::make(graph.attrs, graph.attrs.integer("num_partitions", 1)));
+  return Partitioner(graph, meshes).all();
+}
+
+}  // namespace trine::compile

@@ -1,0 +1,142 @@
+// A few sweeps over the graph, loops' bodies included.
+#include "compile/partition_hints.h"
+
+#include <algorithm>
+
+namespace trine::compile {
+
+using ir::Node;
+using ir::Value;
+
+bool is_whole(const Sharding& sharding) {
+  return std::all_of(sharding.begin(), sharding.end(), [](const Atoms& a) { return a.empty(); });
+}
+
+void FactorAtoms::wish(const std::vector<int>& factors, const Sharding& sharding) {
+  for (size_t d = 0; d < factors.size(); ++d) {
+    if (factors[d] == kWhole) continue;
+    Atoms& own = atoms_[size_t(factors[d])];
+    const Atoms& wanted = sharding[d];
+    if (wanted.size() <= own.size() || !std::equal(own.begin(), own.end(), wanted.begin())) continue;
+    for (size_t i = own.size(); i < wanted.size(); ++i) {
+      Atoms longer = own;
+      longer.push_back(wanted[i]);
+      const bool is_used = std::find(used_.begin(), used_.end(), wanted[i]) != used_.end();
+      if (is_used || rule_.factors[size_t(factors[d])].size % meshes_.count(longer) != 0) break;
+      own = std::move(longer);
+      used_.push_back(wanted[i]);
+    }
+  }
+}
+
+void FactorAtoms::wish_all(const std::vector<const Sharding*>& inputs, const std::vector<const Sharding*>& results) {
+  const auto wish_some = [&](const auto& factors, const auto& shardings) {
+    for (size_t i = 0; i < shardings.size(); ++i)
+      if (shardings[i]) wish(factors[i], *shardings[i]);
+  };
+  if (!rule_.inputs_first) wish_some(rule_.results, results);
+  wish_some(rule_.inputs, inputs);
+  if (rule_.inputs_first) wish_some(rule_.results, results);
+}
+
+Sharding FactorAtoms::of(const std::vector<int>& factors) const {
+  Sharding out(factors.size());
+  for (size_t d = 0; d < factors.size(); ++d)
+    if (factors[d] != kWhole) out[d] = atoms_[size_t(factors[d])];
+  return out;
+}
+
+const Sharding* Hints::find(const Value& value) const {
+  const auto found = hints_.find(value);
+  return found == hints_.end() ? nullptr : &found->second;
+}
+
+bool Hints::set(const Value& value, const Sharding& sharding) {
+  if (is_whole(sharding)) return false;
+  return hints_.emplace(value, sharding).second;
+}
+
+// What the program says itself.
+Result<void> Hints::fix(const Node& node) {
+  if (node.op == "sharding_constraint" || node.op == "to_global") {
+    const auto parsed = TRY(meshes_.parse(node.attrs.text("sharding"), node.types[0].dims));
+    set(node.result(), parsed.dims);
+  }
+  for (const ir::Region& region : node.regions)
+    for (const Node* inner : ir::body_of(region).nodes) TRY(fix(*inner));
+  return {};
+}
+
+static std::vector<const Sharding*> hints_of(const Hints& hints, const std::vector<Value>& values) {
+  std::vector<const Sharding*> out;
+  for (const Value& v : values) out.push_back(hints.find(v));
+  return out;
+}
+
+static std::vector<Value> results_of(const Node& node) {
+  std::vector<Value> out;
+  for (uint32_t r = 0; r < node.types.size(); ++r) out.push_back(node.result(r));
+  return out;
+}
+
+void Hints::forward(const Node& node) {
+  if (node.op == "while") return loop(node);
+  if (node.op == "sharding_constraint")
+    if (const Sharding* own = find(node.inputs[0])) set(node.result(), *own);
+  const auto rule = rule_of(node);
+  if (!rule) return;
+  FactorAtoms atoms(meshes_, *rule);
+  atoms.wish_all(hints_of(*this, node.inputs), hints_of(*this, results_of(node)));
+  for (uint32_t r = 0; r < node.types.size(); ++r) set(node.result(r), atoms.of(rule->results[r]));
+}
+
+void Hints::backward(const Node& node) {
+  if (node.op == "while") return loop(node);
+  if (node.op == "sharding_constraint")
+    if (const Sharding* own = find(node.result())) set(node.inputs[0], *own);
+  const auto rule = rule_of(node);
+  if (!rule) return;
+  FactorAtoms atoms(meshes_, *rule);
+  atoms.wish_all(hints_of(*this, node.inputs), hints_of(*this, results_of(node)));
+  for (size_t i = 0; i < node.inputs.size(); ++i) set(node.inputs[i], atoms.of(rule->inputs[i]));
+}
+
+// A carried value lies the same way before, in and after every turn.
+void Hints::loop(const Node& node) {
+  const ir::Region& body = node.regions[1];
+  const auto tie = [&] {
+    for (uint32_t i = 0; i < node.inputs.size(); ++i) {
+      const Value all[] = {node.inputs[i], node.regions[0].params[i], body.params[i], body.results[i], node.result(i)};
+      const Sharding* found = nullptr;
+      for (const Value& v : all)
+        if (!found) found = find(v);
+      if (!found) continue;
+      const Sharding sharding = *found;
+      for (const Value& v : all) set(v, sharding);
+    }
+  };
+  tie();
+  const auto nodes = ir::body_of(body).nodes;
+  for (const Node* inner : nodes) forward(*inner);
+  tie();
+  for (size_t i = nodes.size(); i-- > 0;) backward(*nodes[i]);
+  tie();
+}
+
+Result<void> Hints::compute() {
+  for (const Value& v : graph_.params) set(v, TRY(meshes_.parse(v.type().sharding, v.type().dims)).dims);
+  const std::vector<const Node*> nodes = graph_.order();
+  for (const Node* node : nodes) TRY(fix(*node));
+  const ir::Strings& results = graph_.attrs.strings("result_shardings");
+  for (size_t i = 0; i < graph_.results.size() && i < results.size(); ++i) {
+    const Value& v = graph_.results[i];
+    if (v.node->op != "parameter") set(v, TRY(meshes_.parse(results[i], v.type().dims)).dims);
+  }
+  for (int sweep = 0; sweep < 2; ++sweep) {
+    for (const Node* node : nodes) forward(*node);
+    for (size_t i = nodes.size(); i-- > 0;) backward(*nodes[i]);
+  }
+  return {};
+}
+
+}  // namespace trine::compile

@@ -1,0 +1,56 @@
+// Where values would best lie: shardings carried forward from parameters and backward from results and constraints,
+// over the factors of each op. Hints only: the partitioner is right without them, with more copies.
+#pragma once
+
+#include <unordered_map>
+
+#include "compile/partition_rules.h"
+#include "compile/sharding.h"
+
+namespace trine::compile {
+
+struct PlaceHash {
+  size_t operator()(const ir::Value& v) const { return std::hash<const void*>()(v.node) * 31 + v.index; }
+};
+
+// Which atoms cut each factor. An atom is used once; of two wishes the first one counts.
+class FactorAtoms {
+ public:
+  FactorAtoms(const Meshes& meshes, const OpRule& rule) : meshes_(meshes), rule_(rule), atoms_(rule.factors.size()) {}
+
+  void wish(const std::vector<int>& factors, const Sharding& sharding);
+  // In the rule's order: inputs, then what the results are wanted as, or the other way round.
+  void wish_all(const std::vector<const Sharding*>& inputs, const std::vector<const Sharding*>& results);
+
+  Sharding of(const std::vector<int>& factors) const;
+  const Atoms& operator[](size_t factor) const { return atoms_[factor]; }
+
+ private:
+  const Meshes& meshes_;
+  const OpRule& rule_;
+  std::vector<Atoms> atoms_;
+  Atoms used_;
+};
+
+class Hints {
+ public:
+  Hints(const Meshes& meshes, const ir::Graph& graph) : meshes_(meshes), graph_(graph) {}
+
+  Result<void> compute();
+  const Sharding* find(const ir::Value& value) const;  // null: none
+
+ private:
+  bool set(const ir::Value& value, const Sharding& sharding);  // where there is none yet
+  void forward(const ir::Node& node);
+  void backward(const ir::Node& node);
+  Result<void> fix(const ir::Node& node);
+  void loop(const ir::Node& node);
+
+  const Meshes& meshes_;
+  const ir::Graph& graph_;
+  std::unordered_map<ir::Value, Sharding, PlaceHash> hints_;
+};
+
+bool is_whole(const Sharding& sharding);
+
+}  // namespace trine::compile

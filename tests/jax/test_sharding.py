@@ -1,0 +1,75 @@
+"""Programs over many devices: partitioned by us and run on NeuronCores, held against JAX's CPU devices."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("jax")
+
+HERE = Path(__file__).parent
+NAMES = re.findall(r"^@case.*\ndef (\w+)", (HERE / "sharding_cases.py").read_text(), re.MULTILINE)
+
+
+def run(arguments, **env):
+    done = subprocess.run([sys.executable, *arguments], env=os.environ | env, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def outcomes():
+    """All programs in one process: the number of devices is fixed when it starts."""
+    flags = "--xla_force_host_platform_device_count=8"
+    return dict(run([str(HERE / "sharding_cases.py")], TRINE_INSTANCE="trn1.32xlarge", XLA_FLAGS=flags))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_as_on_the_cpu(outcomes, name):
+    assert outcomes[name] is None, outcomes[name]
+
+
+ALL_DEVICES = """
+import json, jax, jax.numpy as jnp, numpy as np
+from jax.sharding import NamedSharding, PartitionSpec as P
+mesh = jax.sharding.Mesh(np.array(jax.devices()).reshape(16, 8), ("x", "y"))
+a = np.arange(256 * 64, dtype=np.float32).reshape(256, 64) / 1000
+b = np.arange(64 * 32, dtype=np.float32).reshape(64, 32) / 1000
+f = jax.jit(lambda a, b: (jnp.tanh(a @ b), a.sum()), out_shardings=NamedSharding(mesh, P()))
+got, total = f(jax.device_put(a, NamedSharding(mesh, P("x", "y"))), jax.device_put(b, NamedSharding(mesh, P("y"))))
+np.testing.assert_allclose(got, np.tanh(a @ b), rtol=1e-4)
+np.testing.assert_allclose(total, a.sum(dtype=np.float64), rtol=1e-5)
+rows = jax.shard_map(lambda v: jax.lax.psum(v, ("x", "y")), mesh=mesh, in_specs=P(("x", "y")), out_specs=P())
+np.testing.assert_allclose(jax.jit(rows)(a), a.reshape(128, 2, 64).sum(0), rtol=1e-4)
+print(json.dumps([len(jax.devices()), len(got.sharding.device_set)]))
+"""
+
+
+def test_all_128_devices_of_an_instance():
+    made = run(["-c", ALL_DEVICES], TRINE_INSTANCE="trn2.48xlarge", NEURON_LOGICAL_NC_CONFIG="1")
+    assert made[-1] == [128, 128]
+
+
+# Must end in an error that says what it is about, and leave the process able to run the next program.
+REFUSED = """
+import json, jax, jax.numpy as jnp, numpy as np
+from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
+mesh = jax.sharding.Mesh(np.array(jax.devices()[:8]).reshape(4, 2), ("x", "y"), axis_types=(AxisType.Explicit,) * 2)
+a = jax.device_put(np.ones((16, 8), np.float32), NamedSharding(mesh, P("x", "y")))
+try:
+    with jax.set_mesh(mesh):
+        jax.jit(lambda a: jnp.einsum("ij,kj->ik", a, jax.sharding.reshard(a, P(None, "y")), out_sharding=P("x", None, unreduced={"y"})))(a)
+    said = "nothing"
+except Exception as e:
+    said = str(e)
+print(json.dumps([said, float(jax.jit(jnp.sum)(a))]))
+"""
+
+
+def test_what_cannot_be_partitioned_names_itself():
+    said, total = run(["-c", REFUSED], TRINE_INSTANCE="trn1.32xlarge")[-1]
+    assert 'unreduced={"y"}' in said and total == 128
