@@ -2,10 +2,11 @@
 #include "compile/fuse.h"
 
 #include <algorithm>
-#include <map>
+#include <numeric>
 #include <queue>
 
 #include "compile/conv.h"
+#include "compile/epilogue.h"
 #include "compile/index_map.h"
 #include "compile/tile_rows.h"
 
@@ -50,6 +51,7 @@ class Fuser {
       const ir::Node& node = *nodes_[i];
       if (node.op != "parameter" && node.op != "constant") place(node);
     }
+    for (size_t u = 0; u < units_.size(); ++u) take_product(u);
     return in_order();
   }
 
@@ -219,7 +221,8 @@ class Fuser {
       const Unit& unit = units_[work.back()];
       work.pop_back();
       found.clear();
-      if (unit.single && unit.single->id < last) readers(unit.single, found);
+      for (const ir::Node* node : {unit.single, unit.product})
+        if (node && node->id < last) readers(node, found);
       for (const ir::Node* root : unit.roots)
         if (root->id < last) readers(root, found);
       for (size_t u : found) {
@@ -273,12 +276,40 @@ class Fuser {
     return true;
   }
 
+  // The last multiply that a loop reads at its own elements becomes part of the loop's unit, where nothing must come
+  // between them.
+  void take_product(size_t loop) {
+    Unit& unit = units_[loop];
+    if (!unit.is_loop() || unit.has_reduction()) return;
+    const ir::Node* product = nullptr;
+    for (const ir::Node* member : unit.members) {
+      for (const ir::Value& v : member->inputs) {
+        if (unit.members.count(v.node)) continue;
+        const ir::Node* from = v.node;
+        while (views_.count(from) && is_alias(*from)) from = from->inputs[0].node;
+        const bool whole = makes_products(*from) && from->types[0].elements() == element_count(unit.space);
+        if (whole && unit_of_.count(from) && units_[unit_of_[from]].single && (!product || product->id < from->id))
+          product = from;
+      }
+    }
+    if (!product || reaches(*product, loop)) return;
+    std::vector<size_t> found;
+    readers(product, found);
+    unit.product = product;
+    unit.keeps_product =
+        kept_.count(product) || std::any_of(found.begin(), found.end(), [&](size_t u) { return u != loop; });
+    units_[unit_of_[product]] = {};
+    unit_of_[product] = loop;
+  }
+
   // Units by need; among those that are ready, the one whose first node is earliest.
   Fusion in_order() {
     std::vector<std::vector<size_t>> next(units_.size());
-    std::vector<size_t> waits(units_.size(), 0);
+    std::vector<size_t> waits(units_.size(), 0), order(units_.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::erase_if(order, [&](size_t u) { return !units_[u].single && units_[u].roots.empty(); });  // taken by a loop
     auto key = [&](size_t u) { return units_[u].single ? units_[u].single->id : units_[u].roots.back()->id; };
-    for (size_t u = 0; u < units_.size(); ++u) {
+    for (size_t u : order) {
       Unit& unit = units_[u];
       std::sort(unit.roots.begin(), unit.roots.end(), [](auto* a, auto* b) { return a->id < b->id; });
       std::unordered_set<size_t> needs;
@@ -287,13 +318,14 @@ class Fuser {
         for (const ir::Value& v : n->inputs) need(v);
         for (const ir::Value& v : n->captures) need(v);
       };
-      if (unit.single) all(unit.single);
+      for (const ir::Node* node : {unit.single, unit.product})
+        if (node) all(node);
       for (const ir::Node* member : unit.members) all(member);
       for (size_t from : needs) next[from].push_back(u), ++waits[u];
     }
     using Item = std::pair<uint32_t, size_t>;
     std::priority_queue<Item, std::vector<Item>, std::greater<>> ready;
-    for (size_t u = 0; u < units_.size(); ++u)
+    for (size_t u : order)
       if (waits[u] == 0) ready.emplace(key(u), u);
     Fusion out{.views = std::move(views_)};
     while (!ready.empty()) {
@@ -303,7 +335,7 @@ class Fuser {
         if (--waits[v] == 0) ready.emplace(key(v), v);
       out.units.push_back(std::move(units_[u]));
     }
-    CHECK(out.units.size() == units_.size(), "units have an order");
+    CHECK(out.units.size() == order.size(), "units have an order");
     return out;
   }
   // The units that put in memory what `node` stands for.

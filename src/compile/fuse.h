@@ -14,6 +14,8 @@ namespace trine::compile {
 
 struct Unit {
   const ir::Node* single = nullptr;         // not a loop: the one node
+  const ir::Node* product = nullptr;        // of a loop: a multiply done just before it, maybe tile by tile with it
+  bool keeps_product = false;               // others read it too
   std::vector<const ir::Node*> roots = {};  // of a loop: what it writes to memory, by id
   std::unordered_set<const ir::Node*> members = {};
   Dims space = {};               // of a loop: its dims

@@ -5,8 +5,8 @@
 
 #include "compile/collective.h"
 #include "compile/conv.h"
+#include "compile/epilogue.h"
 #include "compile/native.h"
-#include "compile/tile_emit.h"
 #include "ops/evaluate.h"
 
 namespace trine::compile {
@@ -121,19 +121,49 @@ void PlanBuilder::add_places() {
 }
 
 Result<Step> PlanBuilder::step_for(const Unit& unit) {
-  if (unit.is_loop()) return loop_step(unit);
+  if (unit.product) return product_step(unit);
+  if (unit.is_loop()) return loop_step(TRY(emit_loop(unit)));
   if (unit.single->op == "while") return while_step(*unit.single);
   Step step = TRY(node_step(*unit.single));
   for (uint32_t r = 0; r < unit.single->types.size(); ++r) step.out.push_back(slot_of(unit.single->result(r)));
   return step;
 }
 
-Result<Step> PlanBuilder::loop_step(const Unit& unit) {
-  LoopCode code = TRY(emit_loop(unit));
+Result<Step> PlanBuilder::loop_step(LoopCode code) {
   const std::vector<SlotId> all = slots_of(code.operands);
   return Step{.what = arch::TileStep{std::move(code.program)},
               .in = {all.begin(), all.begin() + ptrdiff_t(code.inputs)},
               .out = {all.begin() + ptrdiff_t(code.inputs), all.end()}};
+}
+
+// A multiply and the loop that reads it: one step if the loop goes along with the product's tiles, else two.
+Result<Step> PlanBuilder::product_step(const Unit& unit) {
+  Step multiply = TRY(node_step(*unit.product));
+  LoopCode code = TRY(emit_loop(unit));
+  std::vector<uint32_t> reads;
+  for (uint32_t i = 0; i < code.inputs; ++i) {
+    ir::Value from = code.operands[i];
+    while (is_alias(*from.node) && fusion_.views.count(from.node)) from = from.node->inputs[0];
+    if (from.node == unit.product) reads.push_back(i);
+  }
+  arch::StepEpilogue* epilogue = nullptr;
+  std::optional<Product> product;
+  if (auto* gemm = std::get_if<arch::GemmStep>(&multiply.what)) epilogue = &gemm->epilogue, product = product_of(*gemm);
+  if (auto* conv = std::get_if<arch::ConvStep>(&multiply.what)) epilogue = &conv->epilogue, product = product_of(*conv);
+  std::optional<arch::TileProgram> program;
+  if (reads.size() == 1 && product) program = as_epilogue(code.program, reads[0], *product);
+  if (!program || unit.keeps_product) multiply.out = {slot_of(unit.product->result())};
+  if (!program) {
+    multiply.where = unit.product->where;
+    plan_->steps.push_back(std::move(multiply));
+    return loop_step(std::move(code));
+  }
+  *epilogue = {std::make_shared<const arch::TileProgram>(*std::move(program)), unit.keeps_product};
+  for (uint32_t i = 0; i < code.operands.size(); ++i) {
+    if (i == reads[0]) continue;
+    (i < code.inputs ? multiply.in : multiply.out).push_back(slot_of(code.operands[i]));
+  }
+  return multiply;
 }
 
 Result<Step> PlanBuilder::node_step(const ir::Node& node) {

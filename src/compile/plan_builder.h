@@ -10,6 +10,7 @@
 #include "arch/plan/plan.h"
 #include "compile/dot.h"
 #include "compile/fuse.h"
+#include "compile/tile_emit.h"
 #include "ir/graph.h"
 
 namespace trine::compile {
@@ -34,7 +35,8 @@ class PlanBuilder {
   std::vector<arch::SlotId> slots_of(std::span<const ir::Value> values);
   Result<arch::Step> step_for(const Unit& unit);
   Result<arch::Step> node_step(const ir::Node& node);
-  Result<arch::Step> loop_step(const Unit& unit);
+  Result<arch::Step> loop_step(LoopCode code);
+  Result<arch::Step> product_step(const Unit& unit);
   arch::Step conv_step(const ir::Node& node);
   Result<arch::Step> dot_step(const ir::Node& node);
   DotOperand walked(const ir::Value& value) const;

@@ -26,8 +26,25 @@ struct Pair {
   SlotId from = arch::kNoSlot, to = arch::kNoSlot;
 };
 
+// The operands of a step's tile program from `first` on: what it reads, then what it writes.
+struct LoopOperands {
+  const arch::TileProgram& program;
+  uint32_t first = 0;
+  std::span<const SlotId> in = {}, out = {};
+};
+LoopOperands operands_of(const arch::Step& step) {
+  static const arch::TileProgram none;
+  if (const auto* loop = std::get_if<arch::TileStep>(&step.what)) return {loop->program, 0, step.in, step.out};
+  const arch::StepEpilogue* epilogue = nullptr;
+  if (const auto* gemm = std::get_if<arch::GemmStep>(&step.what)) epilogue = &gemm->epilogue;
+  if (const auto* conv = std::get_if<arch::ConvStep>(&step.what)) epilogue = &conv->epilogue;
+  if (!epilogue || !epilogue->program) return {none};
+  return {*epilogue->program, 1, std::span(step.in).subspan(2), std::span(step.out).subspan(epilogue->keeps_product)};
+}
+
 // A loop may overwrite what it reads at the very elements it writes, if no later stage reads it again.
-void add_loop_pairs(const arch::Step& step, const arch::TileProgram& p, std::vector<Pair>& pairs) {
+void add_loop_pairs(const LoopOperands& loop, std::vector<Pair>& pairs) {
+  const arch::TileProgram& p = loop.program;
   auto stages = [&](uint32_t operand, arch::TileOp op) {
     std::pair<int, int> range{INT32_MAX, -1};
     for (const arch::TileInsn& n : p.insns)
@@ -35,14 +52,15 @@ void add_loop_pairs(const arch::Step& step, const arch::TileProgram& p, std::vec
         range = {std::min<int>(range.first, n.stage), std::max<int>(range.second, n.stage)};
     return range;
   };
-  for (size_t o = 0; o < step.out.size(); ++o) {
-    const uint32_t out = uint32_t(step.in.size() + o);
-    for (uint32_t i = 0; i < step.in.size(); ++i) {
-      arch::TileOperand same = p.operands[i];
+  for (size_t o = 0; o < loop.out.size(); ++o) {
+    const uint32_t out = loop.first + uint32_t(loop.in.size() + o);
+    for (uint32_t i = 0; i < loop.in.size(); ++i) {
+      const uint32_t in = loop.first + i;
+      arch::TileOperand same = p.operands[in];
       same.output = true;
       if (same != p.operands[out]) continue;
-      if (stages(i, arch::TileOp::load).second <= stages(out, arch::TileOp::store).first)
-        pairs.push_back({step.in[i], step.out[o]});
+      if (stages(in, arch::TileOp::load).second <= stages(out, arch::TileOp::store).first)
+        pairs.push_back({loop.in[i], loop.out[o]});
     }
   }
 }
@@ -52,7 +70,7 @@ std::vector<Pair> in_place_pairs(const arch::Step& step) {
   std::vector<Pair> pairs;
   if (const auto* move = std::get_if<arch::MoveStep>(&step.what); move && move->kind == arch::MoveKind::update)
     pairs.push_back({step.in[0], step.out[0]});
-  if (const auto* loop = std::get_if<arch::TileStep>(&step.what)) add_loop_pairs(step, loop->program, pairs);
+  add_loop_pairs(operands_of(step), pairs);
   return pairs;
 }
 

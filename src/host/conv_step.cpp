@@ -6,7 +6,8 @@
 
 namespace trine::host {
 
-Result<void> run_conv(const arch::ConvStep& step, std::span<const TensorView> in, const TensorView& out, Kept* kept) {
+Result<void> run_conv(const arch::ConvStep& step, std::span<const TensorView> in, const TensorView& out, Kept* kept,
+                      const Epilogue& epilogue) {
   Conv c{
       .batch = step.batch, .in_features = step.in_channels, .out_features = step.out_channels, .groups = step.groups};
   for (const arch::ConvStep::Spatial& s : step.spatial) {
@@ -28,6 +29,7 @@ Result<void> run_conv(const arch::ConvStep& step, std::span<const TensorView> in
     form = kept->packed(*matrix, step.w_offset, k, c.out_features);
   }
   c.packed_weights = form.get();
+  c.epilogue = epilogue;
   return conv(c);
 }
 

@@ -4,10 +4,13 @@
 #include <span>
 
 #include "arch/plan/plan.h"
+#include "host/blocked.h"
 #include "host/kept.h"
 
 namespace trine::host {
 
-Result<void> run_conv(const arch::ConvStep& step, std::span<const TensorView> in, const TensorView& out, Kept* kept);
+// kept: beside the kernel's bytes, or null. With an epilogue, `out` may be without data.
+Result<void> run_conv(const arch::ConvStep& step, std::span<const TensorView> in, const TensorView& out, Kept* kept,
+                      const Epilogue& epilogue);
 
 }  // namespace trine::host

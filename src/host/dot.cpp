@@ -79,19 +79,24 @@ Result<void> plain(const GemmStep& g, std::span<const TensorView> in, const Tens
   });
 }
 
-Result<void> packed(const GemmStep& g, std::span<const TensorView> in, const TensorView& out, Kept* kept) {
+Result<void> packed(const GemmStep& g, std::span<const TensorView> in, const TensorView& out, Kept* kept,
+                    const Epilogue& epilogue) {
   GemmStep::Batch inner;
   std::span<const GemmStep::Batch> outer = g.batch;
   if (!outer.empty()) {
     inner = outer.back();
     outer = outer.first(outer.size() - 1);
   }
+  int64_t row_base = 0;
   return for_each_item(outer, g.a.offset, g.b.offset, g.c.offset, [&](int64_t a, int64_t b, int64_t c) {
     auto from = [](const TensorView& v, int64_t element) { return v.as<std::byte>() + element * bytes(v.dtype); };
     Gemm call{.m = g.m, .n = g.n, .k = g.k, .batch = inner.size};
     call.a = {from(in[0], a), in[0].dtype, g.a.row_stride, g.a.col_stride, inner.a};
     call.b = {from(in[1], b), in[1].dtype, g.b.row_stride, g.b.col_stride, inner.b};
-    call.c = {from(out, c), out.dtype, g.c.row_stride, g.c.col_stride, inner.c};
+    call.c = {out.data ? from(out, c) : nullptr, out.dtype, g.c.row_stride, g.c.col_stride, inner.c};
+    call.epilogue = epilogue;
+    call.row_base = row_base;
+    row_base += g.m * inner.size;
     // One B for the whole batch: its packed form serves every item.
     std::shared_ptr<const PackedMatrix> form;
     if (kept && (inner.b == 0 || inner.size == 1)) form = kept->packed(call.b, b, g.k, g.n);
@@ -102,12 +107,15 @@ Result<void> packed(const GemmStep& g, std::span<const TensorView> in, const Ten
 
 }  // namespace
 
-Result<void> run_dot(const GemmStep& step, std::span<const TensorView> in, std::span<const TensorView> out,
-                     Kept* kept) {
-  if (out[0].elements() == 0) return {};
+Result<void> run_dot(const GemmStep& step, std::span<const TensorView> in, const TensorView& out, Kept* kept,
+                     const Epilogue& epilogue) {
+  if (out.elements() == 0) return {};
   auto left = family_of(in[0].dtype), right = family_of(in[1].dtype);
-  if (left && right && *left == *right && can_store(*left, out[0].dtype)) return packed(step, in, out[0], kept);
-  return plain(step, in, out[0]);
+  if (left && right && *left == *right && (!out.data || can_store(*left, out.dtype))) {
+    return packed(step, in, out, kept, epilogue);
+  }
+  if (epilogue.run) return fail(Code::internal, "an epilogue on a multiply that has none");
+  return plain(step, in, out);
 }
 
 }  // namespace trine::host

@@ -4,12 +4,13 @@
 #include <span>
 
 #include "arch/plan/plan.h"
+#include "host/blocked.h"
 #include "host/kept.h"
 
 namespace trine::host {
 
-// kept: beside B's bytes, or null.
-Result<void> run_dot(const arch::GemmStep& step, std::span<const TensorView> in, std::span<const TensorView> out,
-                     Kept* kept);
+// kept: beside B's bytes, or null. With an epilogue, `out` may be without data.
+Result<void> run_dot(const arch::GemmStep& step, std::span<const TensorView> in, const TensorView& out, Kept* kept,
+                     const Epilogue& epilogue);
 
 }  // namespace trine::host

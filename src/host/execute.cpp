@@ -46,10 +46,11 @@ class Run {
     }
     return nullptr;
   }
+  TensorView view(const Place& p) const { return {p.slot->dtype, p.slot->dims, data(p)}; }
   std::vector<TensorView> views(const std::vector<Place>& places) const {
     std::vector<TensorView> out;
     out.reserve(places.size());
-    for (const Place& p : places) out.push_back({p.slot->dtype, p.slot->dims, data(p)});
+    for (const Place& p : places) out.push_back(view(p));
     return out;
   }
   std::vector<void*> pointers(std::span<const Place> places) const {
@@ -80,11 +81,24 @@ class Run {
     host::run(kernel, operands);
     return {};
   }
-  Result<void> run(const arch::GemmStep* gemm, const PreparedStep& step) {
-    return run_dot(*gemm, views(step.in), views(step.out), kept(step.in[1]));
+  Result<void> run(const PreparedProduct<arch::GemmStep>& gemm, const PreparedStep& step) {
+    return run_product(gemm, step, run_dot);
   }
-  Result<void> run(const arch::ConvStep* conv, const PreparedStep& step) {
-    return run_conv(*conv, views(step.in), views(step.out)[0], kept(step.in[1]));
+  Result<void> run(const PreparedProduct<arch::ConvStep>& conv, const PreparedStep& step) {
+    return run_product(conv, step, run_conv);
+  }
+  // The program's operands are the product, then the step's inputs and outputs that the multiply itself has no use for.
+  template <class Step, class Kernel>
+  Result<void> run_product(const PreparedProduct<Step>& product, const PreparedStep& step, Kernel kernel) {
+    const bool keeps = !product.epilogue || product.what->epilogue.keeps_product;
+    std::vector<void*> operands = {nullptr};
+    for (size_t i = 2; i < step.in.size(); ++i) operands.push_back(data(step.in[i]));
+    for (size_t i = keeps; i < step.out.size(); ++i) operands.push_back(data(step.out[i]));
+    TileEpilogueCall call{product.epilogue ? &*product.epilogue : nullptr, operands};
+    const Epilogue epilogue = product.epilogue ? Epilogue{run_epilogue, &call} : Epilogue{};
+    const TensorView in[] = {view(step.in[0]), view(step.in[1])};
+    return kernel(*product.what, std::span<const TensorView>(in), keeps ? view(step.out[0]) : TensorView{},
+                  kept(step.in[1]), epilogue);
   }
   Result<void> run(const Move& move, const PreparedStep& step) {
     std::array<void*, 16> few;

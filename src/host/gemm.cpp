@@ -50,7 +50,7 @@ void run_item(const Gemm& g, Family family, int64_t index) {
   w.simd = g.simd;
   auto* c = static_cast<std::byte*>(g.c.data);
   if (c) c += index * g.c.batch_stride * bytes(g.c.dtype);
-  w.out = {c, g.c.dtype, g.c.row_stride, g.c.col_stride, g.epilogue, index * g.m};
+  w.out = {c, g.c.dtype, g.c.row_stride, g.c.col_stride, g.epilogue, g.row_base + index * g.m};
   run_blocked(w);
 }
 

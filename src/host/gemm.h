@@ -23,6 +23,7 @@ struct Gemm {
   };
   Out c = {};
   Epilogue epilogue = {};
+  int64_t row_base = 0;  // what the epilogue is told is the first row
   Simd simd = simd_best();
 };
 Result<void> gemm(const Gemm& g);

@@ -14,8 +14,8 @@ struct Ready {
 
   Result<What> operator()(const arch::CallStep& step) const { return What(&step); }
   Result<What> operator()(const arch::TileStep& step) const { return What(TRY(prepare(step.program))); }
-  Result<What> operator()(const arch::GemmStep& step) const { return What(&step); }
-  Result<What> operator()(const arch::ConvStep& step) const { return What(&step); }
+  Result<What> operator()(const arch::GemmStep& step) const { return product(step); }
+  Result<What> operator()(const arch::ConvStep& step) const { return product(step); }
   Result<What> operator()(const arch::MoveStep& step) const {
     std::vector<const arch::Slot*> in;
     for (arch::SlotId id : around.in) in.push_back(&plan.slots[id]);
@@ -31,6 +31,12 @@ struct Ready {
     return What(std::move(out));
   }
   Result<What> operator()(const arch::CollectiveStep& step) const { return What(&step); }
+  template <class Step>
+  static Result<What> product(const Step& step) {
+    PreparedProduct<Step> out{&step};
+    if (step.epilogue.program) out.epilogue = TRY(prepare_epilogue(*step.epilogue.program, 0));
+    return What(std::move(out));
+  }
 };
 
 std::vector<Place> places(const arch::HostPlan& plan, const std::vector<arch::SlotId>& ids) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <variant>
 #include <vector>
 
@@ -32,9 +33,16 @@ struct PreparedCase {
   std::vector<std::shared_ptr<const Prepared>> branches = {};
 };
 
+// A multiply and what becomes of its tiles.
+template <class What>
+struct PreparedProduct {
+  const What* what = nullptr;
+  std::optional<TileEpilogue> epilogue = {};
+};
+
 struct PreparedStep {
-  std::variant<const arch::CallStep*, TileKernel, const arch::GemmStep*, const arch::ConvStep*, Move, arch::CopyStep,
-               PreparedLoop, PreparedCase, const arch::CollectiveStep*>
+  std::variant<const arch::CallStep*, TileKernel, PreparedProduct<arch::GemmStep>, PreparedProduct<arch::ConvStep>,
+               Move, arch::CopyStep, PreparedLoop, PreparedCase, const arch::CollectiveStep*>
       what;
   std::vector<Place> in = {}, out = {};
   uint32_t where = 0;

@@ -1,12 +1,7 @@
 // Host plans: the plan of a graph gives what the reference evaluator gives, within the dtype's rounding; loops fuse.
 #include "compile/native.h"
 
-#include <doctest/doctest.h>
-
 #include "host/kept.h"
-#include "ir/text.h"
-#include "ir/verify.h"
-#include "ops/evaluate.h"
 #include "tests/compile/testing.h"
 
 namespace trine::compile {
@@ -161,24 +156,7 @@ static const Case kCases[] = {
 };
 
 TEST_CASE("a plan gives what the reference evaluator gives") {
-  for (const Case& c : kCases) {
-    CAPTURE(std::string(c.name));
-    auto parsed = ir::parse_graph(std::string("graph \"g\" ") + c.text, c.name);
-    REQUIRE_MESSAGE(parsed, parsed.error().text());
-    auto graph = std::make_shared<ir::Graph>(*std::move(parsed));
-    REQUIRE(ir::verify(*graph));
-    std::mt19937 random(7);
-    std::vector<Tensor> args;
-    for (const ir::Value& p : graph->params) args.push_back(random_tensor(p.type(), random));
-    auto want = ops::evaluate(*graph, args);
-    REQUIRE_MESSAGE(want, want.error().text());
-    auto plan = plan_native(graph);
-    REQUIRE_MESSAGE(plan, plan.error().text());
-    auto got = run_plan(*plan, args);
-    REQUIRE_MESSAGE(got, got.error().text());
-    CHECK((*plan)->steps.size() == c.steps);
-    for (size_t i = 0; i < want->size(); ++i) CHECK(error_of((*got)[i], (*want)[i], 0x1p-23) <= c.ulps);
-  }
+  for (const Case& c : kCases) check_plan(c.name, c.text, c.steps, c.ulps);
 }
 
 TEST_CASE("a weight is packed when it is multiplied again, and forgotten with its bytes") {

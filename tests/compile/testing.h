@@ -1,6 +1,8 @@
 // What tests of host plans share: random tensors, running a plan, and how far two tensors are apart.
 #pragma once
 
+#include <doctest/doctest.h>
+
 #include <cmath>
 #include <memory>
 #include <random>
@@ -8,8 +10,12 @@
 #include <vector>
 
 #include "arch/plan/plan.h"
+#include "compile/native.h"
 #include "host/execute.h"
 #include "ir/graph.h"
+#include "ir/text.h"
+#include "ir/verify.h"
+#include "ops/evaluate.h"
 
 namespace trine::compile {
 
@@ -64,6 +70,29 @@ inline Result<std::vector<Tensor>> run_plan(std::shared_ptr<const arch::HostPlan
   auto ready = TRY(host::prepare(std::move(plan)));
   TRY(host::execute(*ready, {inputs, outputs}));
   return results;
+}
+
+// A graph in text form, compiled and run, gives what the reference evaluator gives, in so many steps.
+// `ulps` of f32. The plan, for further questions.
+inline std::shared_ptr<const arch::HostPlan> check_plan(const std::string& name, const std::string& text, size_t steps,
+                                                        double ulps) {
+  CAPTURE(name);
+  auto parsed = ir::parse_graph("graph \"g\" " + text, name);
+  REQUIRE_MESSAGE(parsed, parsed.error().text());
+  auto graph = std::make_shared<ir::Graph>(*std::move(parsed));
+  REQUIRE(ir::verify(*graph));
+  std::mt19937 random(7);
+  std::vector<Tensor> args;
+  for (const ir::Value& p : graph->params) args.push_back(random_tensor(p.type(), random));
+  auto want = ops::evaluate(*graph, args);
+  REQUIRE_MESSAGE(want, want.error().text());
+  auto plan = plan_native(graph);
+  REQUIRE_MESSAGE(plan, plan.error().text());
+  auto got = run_plan(*plan, args);
+  REQUIRE_MESSAGE(got, got.error().text());
+  CHECK((*plan)->steps.size() == steps);
+  for (size_t i = 0; i < want->size(); ++i) CHECK(error_of((*got)[i], (*want)[i], 0x1p-23) <= ulps);
+  return *plan;
 }
 
 }  // namespace trine::compile

@@ -52,6 +52,14 @@ struct TileStep {
   TileProgram program = {};
 };
 
+// What becomes of a product, tile by tile, while it is in cache: a program over its rows (counted through the batch)
+// and columns. Operand 0 is the product, in f32; the others are the step's inputs after the second, then its outputs.
+// Null: the product is the step's output.
+struct StepEpilogue {
+  std::shared_ptr<const TileProgram> program = {};
+  bool keeps_product = false;  // it is the step's first output besides, before the program's
+};
+
 // C[m, n] = A[m, k] B[k, n] for every index of the batch dims; in[0] is A, in[1] B. Strides in elements, of any sign.
 struct GemmStep {
   struct View {
@@ -63,6 +71,7 @@ struct GemmStep {
   int64_t m = 1, n = 1, k = 1;
   View a = {}, b = {}, c = {};
   std::vector<Batch> batch = {};  // outermost first
+  StepEpilogue epilogue = {};
 };
 
 // A convolution: in[0] is x, in[1] the kernel w. Strides in elements. Groups are independent: channels of x (feature
@@ -81,6 +90,7 @@ struct ConvStep {
   int64_t x_batch = 0, x_channel = 0, x_group = 0;
   int64_t w_in = 0, w_out = 0, w_group = 0;
   int64_t y_batch = 0, y_channel = 0, y_group = 0;
+  StepEpilogue epilogue = {};  // rows are batch and spatial, columns channels of all groups
 };
 
 enum class MoveKind : uint8_t {

@@ -1,0 +1,31 @@
+// A loop over a multiply's product as the multiply's own last act, tile by tile.
+#pragma once
+
+#include <optional>
+
+#include "arch/plan/plan.h"
+#include "ir/graph.h"
+
+namespace trine::compile {
+
+// One dim of the product: its size and its stride in the product's memory.
+struct ProductDim {
+  int64_t size = 1, stride = 0;
+};
+
+// The product as the executor makes it: rows in the order in which it counts them, outermost first, then columns.
+struct Product {
+  std::vector<ProductDim> rows = {};
+  ProductDim columns = {};
+};
+Product product_of(const arch::GemmStep& step);
+std::optional<Product> product_of(const arch::ConvStep& step);  // none where it makes rows otherwise
+
+// Multiplies of floats of up to 32 bits, whose sums are f32.
+bool makes_products(const ir::Node& node);
+
+// The loop's program over rows and columns of the product, operand 0, which was its operand `read`; nothing where the
+// loop walks otherwise.
+std::optional<arch::TileProgram> as_epilogue(const arch::TileProgram& loop, uint32_t read, const Product& product);
+
+}  // namespace trine::compile
