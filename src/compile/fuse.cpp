@@ -76,9 +76,13 @@ class Fuser {
     std::unordered_set<size_t> loops;
     const bool is_view = class_of(node) == Class::view;
     for (const ir::Node* user : users_[&node]) {
-      if (is_view && (walks_operands(*user) || (views_.count(user) && !is_alias(*user)))) {
+      if (is_view && walks_operands(*user)) {
         wish.walked = true;
         continue;
+      }
+      if (views_.count(user)) {  // its own users find it through this node, besides the loops it may be part of
+        (is_view && !is_alias(*user) ? wish.walked : wish.memory) = true;
+        if (!loops_of_.count(user)) continue;
       }
       auto found = loops_of_.find(user);
       const bool part = !is_view && view_kind(*user) == ViewKind::part;

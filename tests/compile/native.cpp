@@ -138,6 +138,25 @@ static const Case kCases[] = {
   %3 = transpose %2 {permutation = [1, 0]} : f32[12,2]
   %4 = negate %3 : f32[12,2]
   return %4, %2 })"},
+    {"a reshape that a multiply and a loop read", 4, 64, R"((%0: f32[2,8], %1: f32[8,4]) {
+  %2 = broadcast_in_dim %0 {broadcast_dimensions = [0, 2]} : f32[2,1,8]
+  %3 = reshape %2 : f32[2,8]
+  %4 = dot_general %3, %1 {lhs_batch = [], lhs_contract = [1], rhs_batch = [], rhs_contract = [0]} : f32[2,4]
+  %5 = constant {value = f32[] x00000000} : f32[]
+  %6 = reduce %4, %5 {dimensions = [0, 1], kind = "add"} : f32[]
+  %7 = broadcast_in_dim %6 {broadcast_dimensions = []} : f32[2,2,8]
+  %8 = broadcast_in_dim %3 {broadcast_dimensions = [0, 2]} : f32[2,2,8]
+  %9 = add %7, %8 : f32[2,2,8]
+  return %9 })"},
+    {"a view of a view that a multiply and a loop read", 3, 64, R"((%0: f32[8,2], %1: f32[8,4]) {
+  %2 = transpose %0 {permutation = [1, 0]} : f32[2,8]
+  %3 = slice %2 {limit_indices = [2, 8], start_indices = [0, 0], strides = [1, 2]} : f32[2,4]
+  %4 = dot_general %3, %1 {lhs_batch = [], lhs_contract = [1], rhs_batch = [], rhs_contract = [1]} : f32[2,8]
+  %5 = constant {value = f32[] x00000000} : f32[]
+  %6 = reduce %4, %5 {dimensions = [0, 1], kind = "add"} : f32[]
+  %7 = broadcast_in_dim %6 {broadcast_dimensions = []} : f32[2,4]
+  %8 = add %7, %3 : f32[2,4]
+  return %8 })"},
     {"complex numbers", 2, 64, R"((%0: c64[4], %1: c64[4]) {
   %2 = multiply %0, %1 : c64[4]
   %3 = add %2, %0 : c64[4]
