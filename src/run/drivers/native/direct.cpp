@@ -1,0 +1,42 @@
+// Checks counts, then runs the plan in the caller's thread with the process's thread pool.
+#include "run/drivers/native/direct.h"
+
+#include "base/text.h"
+#include "host/execute.h"
+
+namespace trine::run {
+
+namespace {
+
+// Only a tensor without bytes may have no address.
+Result<void> check_addresses(const arch::HostPlan& plan, std::span<const arch::SlotId> slots, const auto& addresses,
+                             std::string_view what) {
+  for (size_t i = 0; i < slots.size(); ++i)
+    if (!addresses[i] && plan.slots[slots[i]].bytes() > 0)
+      return fail(Code::invalid,
+                  cat(what, " ", i, " has no address; expected ", plan.slots[slots[i]].bytes(), " bytes"));
+  return {};
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const DirectProgram>> DirectProgram::make(std::shared_ptr<const arch::HostPlan> plan) {
+  auto prepared = TRY(host::prepare(plan));
+  return std::shared_ptr<const DirectProgram>(new DirectProgram(std::move(plan), std::move(prepared)));
+}
+
+Result<void> DirectProgram::run(std::span<const void* const> inputs, std::span<void* const> outputs,
+                                std::span<KeptForms* const> kept) const {
+  if (inputs.size() != plan_->inputs.size() || outputs.size() != plan_->outputs.size())
+    return fail(Code::invalid, cat("found ", inputs.size(), " inputs and ", outputs.size(), " outputs; expected ",
+                                   plan_->inputs.size(), " and ", plan_->outputs.size()));
+  TRY(check_addresses(*plan_, plan_->inputs, inputs, "input"));
+  TRY(check_addresses(*plan_, plan_->outputs, outputs, "output"));
+  if (!kept.empty() && kept.size() != inputs.size())
+    return fail(Code::invalid, cat("found ", kept.size(), " kept forms for ", inputs.size(), " inputs"));
+  std::vector<host::Kept*> forms(kept.size());
+  for (size_t i = 0; i < kept.size(); ++i) forms[i] = kept[i] ? &kept[i]->kept : nullptr;
+  return host::execute(*prepared_, {inputs, outputs, forms, nullptr});
+}
+
+}  // namespace trine::run

@@ -1,0 +1,40 @@
+// A host plan run on memory that the caller owns: no device, no queue, no copy; done when run() returns.
+// Not for programs that meet other devices. The plan and its kernels never change, so many threads may run one.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "arch/plan/plan.h"
+#include "host/kept.h"
+
+namespace trine::host {
+class Prepared;
+}
+
+namespace trine::run {
+
+// Packed forms of one tensor, which the owner of its bytes drops when they change.
+struct KeptForms {
+  host::Kept kept;
+};
+
+class DirectProgram {
+ public:
+  static Result<std::shared_ptr<const DirectProgram>> make(std::shared_ptr<const arch::HostPlan> plan);
+
+  const arch::HostPlan& plan() const { return *plan_; }
+  // Inputs and outputs are dense, of the plan's types and in its order. An output may be an input's memory only where
+  // the plan's in_place says so. `kept`: beside each input, or null; may be empty.
+  Result<void> run(std::span<const void* const> inputs, std::span<void* const> outputs,
+                   std::span<KeptForms* const> kept) const;
+
+ private:
+  DirectProgram(std::shared_ptr<const arch::HostPlan> plan, std::shared_ptr<const host::Prepared> prepared)
+      : plan_(std::move(plan)), prepared_(std::move(prepared)) {}
+
+  const std::shared_ptr<const arch::HostPlan> plan_;
+  const std::shared_ptr<const host::Prepared> prepared_;
+};
+
+}  // namespace trine::run
