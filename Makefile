@@ -2,7 +2,7 @@
 # everything it makes lies in .venv and build*/. CMakeLists.txt knows how to compile.
 SHELL := /bin/bash
 .DEFAULT_GOAL := build
-.PHONY: build demo test test-fast test-build bench accuracy docs fuzz sanitize format check clean
+.PHONY: build demo test test-fast test-torch test-build bench accuracy docs fuzz sanitize format check clean
 
 export CXX ?= g++
 JOBS ?= $(shell nproc)
@@ -44,6 +44,10 @@ test: test-build
 test-fast: test-build
 	@ctest --test-dir build --output-on-failure --no-tests=error -j $(JOBS) -LE slow
 	@$(PYTEST) -n $(JOBS) -m 'not slow'
+
+# All of torch's operator samples in all dtypes, about 10 minutes.
+test-torch: build
+	@$(PYTHON) tests/torch/sweep.py --dtypes f32,f64,bf16,f16,i64,i32,u8,bool,c64 --samples 100
 
 # Each bench/*.cpp and bench/*.py is a program that prints its rows.
 bench: build

@@ -1,0 +1,76 @@
+"""Prints docs/torch.md: `python -m trine.torch.page`."""
+
+import collections
+
+import torch
+
+from trine.torch import decompose
+from trine.torch.emit import SKIPPED, overload_name
+from trine.torch.rows import ROWS
+
+HEAD = """<!-- Written by `python -m trine.torch.page`; do not edit. -->
+# PyTorch on virtual NeuronCores
+
+With Trine and torch 2.13.0 installed (`pip install .[torch]`):
+
+```python
+model = torch.compile(model, backend="neuron")   # forward and backward, through AOTAutograd
+```
+
+| | |
+|---|---|
+| shapes | static: each new one is compiled, and kept |
+| mutation | functionalised; buffers written in the graph are written in place |
+| random numbers | from one seed per run, drawn from torch's generator: `torch.manual_seed` decides them. They are not torch's own CPU numbers |
+| weights | passed as they lie; multiplies keep packed forms beside them, dropped when torch's version counter, the address, or a sample of the bytes changes |
+| f32, bf16, f16 | sums and functions of narrow floats are computed in f32 and rounded once, as on torch's CPU |
+| ops without a row | run on torch's CPU between two programs; `trine.torch.pieces.FALLBACKS` counts them |
+| graph breaks | one warning per reason from the logger `trine.torch`; at level INFO it says what was compiled, in which time |
+
+One emitter (`python/trine/torch/`) serves every way in: a row per ATen overload writes StableHLO. Rows are compared with
+torch's CPU over torch's own OpInfo samples, forward and gradient: a part in `make test`, all in `make test-torch`.
+"""
+
+
+def core():
+    """The overloads torch tags as core."""
+    for full in torch._C._dispatch_get_all_op_names():
+        space, _, name = full.partition("::")
+        if space == "aten":
+            base, _, form = name.partition(".")
+            op = getattr(getattr(torch.ops.aten, base), form or "default", None)
+            if op is not None and torch.Tag.core in op.tags:
+                yield overload_name(op)
+
+
+def main():
+    all_core = sorted(set(core()))
+    lacking = [n for n in all_core if n not in ROWS and n not in SKIPPED]
+    taken_apart = {overload_name(op) for op in decompose.table() if isinstance(op, torch._ops.OpOverload)}
+    print(HEAD)
+    print(f"## Rows\n\n{len(ROWS)} overloads have a row; {len(taken_apart - set(ROWS))} more are taken apart by torch's own "
+          f"decompositions first. Of core ATen's {len(all_core)}, {len(all_core) - len(lacking)} have a row.\n")
+    files = collections.defaultdict(lambda: collections.defaultdict(list))
+    for name, function in ROWS.items():
+        base, form = name.split(".", 1)
+        files[_folder(name, function)][base].append(form)
+    for module in sorted(files):
+        print(f"**{module}**: {', '.join(_named(b, f) for b, f in sorted(files[module].items()))}\n")
+    print("## Core ATen without a row\n")
+    for name in lacking:
+        how = "taken apart first" if name in taken_apart else "runs on the CPU, counted"
+        print(f"- `{name}`: {how}")
+
+
+def _folder(name, function):
+    if name.startswith(("_foreach", "_fused_adam", "_fused_sgd")):
+        return "foreach"
+    return function.__module__.rsplit(".", 1)[1]
+
+
+def _named(base, forms):
+    return f"`{base}`" if forms == ["default"] else f"`{base}.{{{','.join(sorted(forms))}}}`"
+
+
+if __name__ == "__main__":
+    main()

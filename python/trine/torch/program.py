@@ -1,0 +1,80 @@
+"""A compiled program called with torch tensors: addresses in, addresses out, nothing copied that is dense.
+
+Weights keep packed forms beside them (`kept_beside`) as long as their bytes stay the same.
+"""
+
+import torch
+
+from trine import _core
+
+
+class Program:
+    """Text and signature of the emitter, compiled; call it with the caller's arguments."""
+
+    def __init__(self, text, signature, static=(), device="cpu"):
+        self.executable = _core.Executable.compile(text.encode())
+        self.signature, self.device = signature, device
+        self._inputs = [(i, order, i in static) for i, order in zip(signature.inputs, signature.orders)]
+        allowed = self.executable.in_place
+        self._over = {o: i for o, i in signature.donated.items() if o < len(allowed) and allowed[o] == i}
+
+    def __call__(self, args, seed=None):
+        """Tensors of the results, in the order of the program's outputs."""
+        held, inputs, kept = [], [], []
+        for index, order, is_static in self._inputs:
+            if index == "seed":
+                tensor = torch.tensor([new_seed() if seed is None else seed], dtype=torch.int64)
+            else:
+                tensor = dense_memory(args[index], order)
+            held.append(tensor)
+            inputs.append(tensor.data_ptr())
+            kept.append(kept_beside(tensor) if is_static else None)
+        results = []
+        for o, (dims, dtype) in enumerate(self.signature.outputs):
+            over = self._over.get(o)
+            results.append(torch.empty(dims, dtype=dtype, device=self.device) if over is None else held[over])
+        self.executable.launch(inputs, [r.data_ptr() for r in results], kept)
+        return results
+
+    def results(self, args, seed=None):
+        """As the graph's output lists them."""
+        found = self(args, seed)
+        return [found[w] if isinstance(w, int) else w[1] for w in self.signature.layout]
+
+
+def new_seed():
+    """From torch's own generator, so that torch.manual_seed decides what a program draws."""
+    return torch.randint(2**62, ()).item()
+
+
+def dense_memory(tensor, order):
+    """The tensor whose memory is the program's parameter: itself where it lies as compiled for, else a copy."""
+    if tensor.is_conj() or tensor.is_neg() or tensor._is_zerotensor():
+        tensor = tensor.clone()
+    if order is None:
+        return tensor if tensor.is_contiguous() else tensor.contiguous()
+    tensor = tensor.permute(order)
+    return tensor if tensor.is_contiguous() else tensor.contiguous()
+
+
+_SAMPLES = 64
+
+
+def _fingerprint(tensor):
+    """Cheap evidence that bytes changed where torch's own counter cannot tell (`.data` writes)."""
+    flat = tensor.detach().view(-1)
+    step = max(flat.numel() // _SAMPLES, 1)
+    return flat[::step].sum().item()
+
+
+def kept_beside(tensor):
+    """Packed forms of a tensor, dropped when it was written to."""
+    if tensor.dim() < 2 or not tensor.is_floating_point():
+        return None
+    state = (tensor.data_ptr(), tensor._version, _fingerprint(tensor))
+    old = tensor.__dict__.get("_trine_kept")
+    if old is not None and old[0] == state:
+        return old[1]
+    kept = _core.Kept()
+    tensor._trine_kept = (state, kept)
+    return kept

@@ -1,0 +1,148 @@
+"""torch.compile(backend="neuron"): values, gradients, mutation, new shapes, fallbacks, random numbers."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+
+from trine.torch import backend, pieces  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+
+
+def compiled(model, **options):
+    return torch.compile(model, backend="neuron", **options)
+
+
+def mlp():
+    return nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 4))
+
+
+def step(model, x):
+    loss = model(x).square().mean()
+    model.zero_grad()
+    loss.backward()
+    return loss.item(), [p.grad.clone() for p in model.parameters()]
+
+
+def test_values_and_gradients():
+    model, x = mlp(), torch.randn(5, 8)
+    want_loss, want = step(model, x)
+    loss, got = step(compiled(model), x)
+    assert loss == pytest.approx(want_loss, rel=1e-5)
+    for g, w in zip(got, want):
+        torch.testing.assert_close(g, w, rtol=1e-4, atol=1e-6)
+
+
+def test_training_sees_new_weights():
+    x, y = torch.randn(16, 8), torch.randn(16, 4)
+    losses = []
+    for wrap in (lambda m: m, compiled):
+        torch.manual_seed(3)
+        model = mlp()
+        run, optimizer = wrap(model), torch.optim.AdamW(model.parameters(), lr=0.01)
+        for _ in range(5):
+            loss = (run(x) - y).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        losses.append(loss.item())
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+
+
+def test_a_write_past_the_version_counter_is_seen():
+    model, x = nn.Linear(64, 64).eval(), torch.randn(64, 64)
+    run = compiled(model)
+    with torch.no_grad():
+        for _ in range(3):
+            run(x)
+        model.weight.data.mul_(2)
+        torch.testing.assert_close(run(x), model(x), rtol=1e-4, atol=1e-4)
+
+
+def test_buffers_are_written():
+    class Counting(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("cache", torch.zeros(4, 3))
+
+        def forward(self, x, at):
+            self.cache.index_copy_(0, at, x)
+            return self.cache.sum()
+
+    model, plain = Counting(), Counting()
+    run = compiled(model, fullgraph=True)
+    with torch.no_grad():
+        for i in range(3):
+            x, at = torch.randn(1, 3), torch.tensor([i])
+            torch.testing.assert_close(run(x, at), plain(x, at))
+    torch.testing.assert_close(model.cache, plain.cache)
+
+
+def test_batch_norm_statistics():
+    model = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU()).train()
+    other = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU()).train()
+    other.load_state_dict(model.state_dict())
+    run, x = compiled(model), torch.randn(2, 3, 8, 8)
+    torch.testing.assert_close(run(x), other(x), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(model[1].running_var, other[1].running_var, rtol=1e-4, atol=1e-5)
+
+
+def test_new_shapes_compile_again():
+    model = mlp().eval()
+    run = compiled(model)
+    with torch.no_grad():
+        for n in (2, 3, 5, 3):
+            x = torch.randn(n, 8)
+            torch.testing.assert_close(run(x), model(x), rtol=1e-4, atol=1e-5)
+
+
+def test_symbolic_shapes_are_specialised():
+    model = mlp().eval()
+    run = compiled(model, dynamic=True)
+    with torch.no_grad():
+        for n in (2, 3, 7):
+            x = torch.randn(n, 8)
+            torch.testing.assert_close(run(x), model(x), rtol=1e-4, atol=1e-5)
+
+
+def test_an_op_without_a_row_runs_on_the_cpu_and_is_counted():
+    def f(x):
+        return torch.linalg.svdvals(x * 2).sum() + 1
+
+    pieces.FALLBACKS.clear()
+    x = torch.randn(4, 4)
+    torch.testing.assert_close(compiled(f)(x), f(x))
+    assert sum(pieces.FALLBACKS.values()) == 1 and "svd" in next(iter(pieces.FALLBACKS))
+
+
+def test_dropout_follows_the_seed():
+    run, x = compiled(nn.Dropout(0.5)), torch.ones(1000)
+    drawn = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        drawn.append(run(x))
+    assert torch.equal(drawn[0], drawn[1]) and not torch.equal(drawn[0], drawn[2])
+    assert set(drawn[0].tolist()) == {0.0, 2.0}
+
+
+def test_inputs_in_other_orders_are_not_copied():
+    run = compiled(lambda a, b: a @ b)
+    a, b = torch.randn(6, 4).t(), torch.randn(5, 6).t()
+    torch.testing.assert_close(run(a, b), a @ b, rtol=1e-5, atol=1e-5)
+
+
+def test_an_unknown_option_is_refused():
+    with pytest.raises(Exception, match="has no option"):
+        compiled(lambda x: x + 1, options={"speed": 11})(torch.ones(2))
+
+
+def test_what_was_compiled_is_kept():
+    before = len(backend.COMPILED)
+    compiled(lambda x: x + 1)(torch.ones(2))
+    assert len(backend.COMPILED) == before + 1
