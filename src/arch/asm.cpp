@@ -243,7 +243,7 @@ Result<void> Assembler::arguments(Cursor& c, Draft& d) {
     else
       TRY(source_line(c, d));
   }
-  for (const Slot& s : d.info->slots)
+  for (const OperandSlot& s : d.info->slots)
     if (!s.optional && !given.contains(s.name))
       return c.error_at(begin, Code::invalid, cat("operand `", s.name, "` of ", d.info->row->name, " is missing"));
   for (const AttrSlot& a : d.info->attrs)
@@ -261,7 +261,7 @@ Result<void> Assembler::argument(Cursor& c, Draft& d, std::set<std::string_view>
     slot = d.info->slot(word);
     const int attr = d.info->attr(word);
     if (slot < 0 && attr < 0) {
-      auto names = names_of(d.info->slots, [](const Slot& s) { return s.name; });
+      auto names = names_of(d.info->slots, [](const OperandSlot& s) { return s.name; });
       for (const AttrSlot& a : d.info->attrs) names.emplace_back(a.name);
       return c.error_at(at, Code::not_found,
                         cat(d.info->row->name, " has no operand or attribute `", word, "`", did_you_mean(word, names)));

@@ -75,6 +75,7 @@ class Builder {
   uint32_t emit(size_t stream, const Draft& d);
 
   Program& program() { return program_; }
+  const Program& program() const { return program_; }
   Program take() { return std::move(program_); }
 
  private:

@@ -11,6 +11,7 @@
 #include "arch/chip.h"
 #include "arch/row.h"
 #include "arch/sequencer.h"
+#include "arch/verify.h"
 
 namespace trine::arch {
 
@@ -45,6 +46,7 @@ struct Kernel {
   std::vector<std::string> messages;
 
   Program& program() { return builder.program(); }
+  const Program& program() const { return builder.program(); }
 
   // The same attributes with one of them changed; blocks are shared.
   uint32_t attrs_with(const Work& w, std::string_view name, int64_t value);
@@ -58,6 +60,9 @@ inline bool begins_loop(const Work& w) { return w.opcode() == kOpLoop; }
 inline bool ends_loop(const Work& w) { return w.opcode() == kOpEndLoop; }
 // A point that everything before is over at, and that everything after waits for.
 inline bool is_fence(const Work& w) { return begins_loop(w) || ends_loop(w) || w.info->row->name == "core_barrier"; }
+
+// The general rules and the row's own, as if the work stood alone on this engine inside these loops.
+Result<void> check_on(const Kernel& kernel, const Work& work, Engine engine, const LoopNest& loops);
 
 inline constexpr int kEngines = kEngineCount;
 inline Engine only_engine(EngineMask mask) { return static_cast<Engine>(__builtin_ctz(mask)); }

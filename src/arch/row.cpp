@@ -28,10 +28,10 @@ Mode mode_by_name(std::string_view s) {
   return Mode::may_write;
 }
 
-Slot parse_slot(std::string_view text) {
+OperandSlot parse_slot(std::string_view text) {
   const auto parts = split(text, ':');
   CHECK(parts.size() == 3, "operand spec is name:mode:kinds");
-  Slot slot;
+  OperandSlot slot;
   slot.name = parts[0];
   if (slot.name.ends_with('?')) {
     slot.optional = true;

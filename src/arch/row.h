@@ -60,7 +60,7 @@ struct Row {
 enum class Mode : uint8_t { read, write, read_write, may_write };
 enum : uint8_t { kHbm = 1, kSbuf = 2, kPsum = 4, kImm = 8, kReg = 16 };
 
-struct Slot {
+struct OperandSlot {
   std::string_view name;
   Mode mode = Mode::read;
   uint8_t kinds = 0;  // kHbm…kReg
@@ -81,7 +81,7 @@ struct AttrSlot {
 // A row with its specs parsed.
 struct RowInfo {
   const Row* row = nullptr;
-  std::vector<Slot> slots;
+  std::vector<OperandSlot> slots;
   std::vector<AttrSlot> attrs;
   int slot(std::string_view name) const;  // -1 when absent
   int attr(std::string_view name) const;

@@ -57,7 +57,7 @@ class Access {
   Access(const Call& call, const LoopNest& loops, Findings& found)
       : call_(call), p_(call.program), loops_(loops), found_(found) {}
 
-  void check(const Slot& slot, const Operand& o) {
+  void check(const OperandSlot& slot, const Operand& o) {
     slot_ = &slot;
     operand_ = &o;
     check_tile(o);
@@ -89,7 +89,7 @@ class Access {
   const Program& p_;
   const LoopNest& loops_;
   Findings& found_;
-  const Slot* slot_ = nullptr;
+  const OperandSlot* slot_ = nullptr;
   const Operand* operand_ = nullptr;
 };
 
@@ -245,7 +245,7 @@ void Access::check_index(const Operand& o, const Dynamic& d, const Operand& inde
                  " indices; expected a multiple");
   }
   const size_t before = found_.count();
-  const Slot slot{.name = slot_->name, .mode = Mode::read, .kinds = kSbuf | kHbm};
+  const OperandSlot slot{.name = slot_->name, .mode = Mode::read, .kinds = kSbuf | kHbm};
   Access inner(call_, loops_, found_);
   inner.slot_ = &slot;
   inner.operand_ = &index;

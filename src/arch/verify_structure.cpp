@@ -69,7 +69,7 @@ class Structure {
   bool check_blocks(const Insn& insn, const RowInfo& info);
   void check_slots(const Insn& insn, const RowInfo& info);
   void check_tile(const Operand& o, std::string_view slot);
-  void check_immediate(const Operand& o, const RowInfo& info, const Slot& slot);
+  void check_immediate(const Operand& o, const RowInfo& info, const OperandSlot& slot);
   void check_attr(int64_t v, const RowInfo& info, const AttrSlot& slot);
   void check_waits(const Insn& insn);
 
@@ -266,7 +266,7 @@ std::string kinds_text(uint8_t kinds) {
 
 void Structure::check_slots(const Insn& insn, const RowInfo& info) {
   for (size_t i = 0; i < info.slots.size(); ++i) {
-    const Slot& slot = info.slots[i];
+    const OperandSlot& slot = info.slots[i];
     const Operand& o = p_.operands[insn.operand + i];
     if (o.kind == OperandKind::none) {
       if (!slot.optional)
@@ -305,7 +305,7 @@ void Structure::check_tile(const Operand& o, std::string_view slot) {
   if (dynamic && dynamic->kind != DynamicKind::reg) check_tile(p_.operands[dynamic->index], slot);
 }
 
-void Structure::check_immediate(const Operand& o, const RowInfo& info, const Slot& slot) {
+void Structure::check_immediate(const Operand& o, const RowInfo& info, const OperandSlot& slot) {
   if (info.row->unit != Unit::control) return;
   const double v = o.immediate, low = info.row->opcode == kOpLoop ? 0 : -0x1p31, high = 0x1p32 - 1;
   if (!(v >= low && v <= (info.row->opcode == kOpLoop ? kTripsMax - 1 : high)) || v != std::floor(v))

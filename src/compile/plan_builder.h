@@ -12,12 +12,9 @@
 #include "compile/fuse.h"
 #include "compile/tile_emit.h"
 #include "ir/graph.h"
+#include "ir/value_hash.h"
 
 namespace trine::compile {
-
-struct ValueHash {
-  size_t operator()(const ir::Value& v) const { return size_t(v.node->id) * 31 + v.index; }
-};
 
 class PlanBuilder {
  public:
@@ -53,7 +50,7 @@ class PlanBuilder {
 
   std::shared_ptr<const ir::Graph> graph_;
   std::shared_ptr<arch::HostPlan> plan_ = std::make_shared<arch::HostPlan>();
-  std::unordered_map<ir::Value, arch::SlotId, ValueHash> slot_by_value_;
+  std::unordered_map<ir::Value, arch::SlotId, ir::ValueHash> slot_by_value_;
   Fusion fusion_;
 };
 

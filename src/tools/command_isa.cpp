@@ -12,9 +12,9 @@ namespace {
 
 using arch::AttrSlot;
 using arch::AttrType;
+using arch::OperandSlot;
 using arch::Row;
 using arch::RowInfo;
-using arch::Slot;
 using Names = std::vector<std::string>;
 
 Names engines_of(const Row& row) {
@@ -32,7 +32,7 @@ Names chips_of(const Row& row) {
   return names;
 }
 
-Names kinds_of(const Slot& slot) {
+Names kinds_of(const OperandSlot& slot) {
   constexpr std::string_view kNames[] = {"hbm", "sbuf", "psum", "imm", "reg"};
   Names names;
   for (size_t i = 0; i < std::size(kNames); ++i)
@@ -40,7 +40,7 @@ Names kinds_of(const Slot& slot) {
   return names;
 }
 
-std::string_view mode_of(const Slot& slot) {
+std::string_view mode_of(const OperandSlot& slot) {
   constexpr std::string_view kNames[] = {"read", "write", "read, write", "may write"};
   return kNames[static_cast<int>(slot.mode)];
 }
@@ -87,7 +87,7 @@ Json names_json(const Names& names) {
 Json row_json(const RowInfo& info) {
   const Row& row = *info.row;
   Json operands = Json::array(), attrs = Json::array();
-  for (const Slot& s : info.slots)
+  for (const OperandSlot& s : info.slots)
     operands.push(Json::object()
                       .set("name", s.name)
                       .set("mode", mode_of(s))
@@ -126,7 +126,7 @@ std::string list_text(std::span<const RowInfo> rows) {
 std::string row_text(const RowInfo& info) {
   const Row& row = *info.row;
   std::vector<std::vector<std::string>> operands, attrs;
-  for (const Slot& s : info.slots)
+  for (const OperandSlot& s : info.slots)
     operands.push_back(
         {"  " + std::string(s.name), std::string(mode_of(s)), join(kinds_of(s), " or "), s.optional ? "optional" : ""});
   for (const AttrSlot& a : info.attrs) attrs.push_back({"  " + std::string(a.name), type_of(a), default_of(a)});

@@ -120,7 +120,7 @@ class RandomProgram {
     return out;
   }
 
-  Operand operand(const RowInfo& info, const Slot& slot) {
+  Operand operand(const RowInfo& info, const OperandSlot& slot) {
     std::vector<int> tensors;
     for (size_t t = 0; t < b_.program().tensors.size(); ++t)
       if (slot.kinds & (1u << static_cast<int>(b_.program().tensors[t].space))) tensors.push_back(static_cast<int>(t));

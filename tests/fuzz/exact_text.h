@@ -73,7 +73,7 @@ class ExactText {
     control_ = info.row->unit == arch::Unit::control;
     if (control_) partitions_ = count_ = 1;
     out_ += cat("  ", info.row->name);
-    for (const arch::Slot& slot : info.slots)
+    for (const arch::OperandSlot& slot : info.slots)
       if (!slot.optional || pick(2)) out_ += cat(" ", slot.name, "=", operand(slot));
     for (const arch::AttrSlot& slot : info.attrs)
       if (slot.required || pick(3) == 0) attribute(slot);
@@ -83,7 +83,7 @@ class ExactText {
     out_ += "\n";
   }
 
-  std::string operand(const arch::Slot& slot) {
+  std::string operand(const arch::OperandSlot& slot) {
     std::vector<uint8_t> kinds;
     for (const uint8_t kind : {arch::kSbuf, arch::kPsum, arch::kHbm, arch::kImm, arch::kReg})
       if (slot.kinds & kind) kinds.push_back(kind);

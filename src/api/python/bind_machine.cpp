@@ -32,7 +32,7 @@ nb::list names_of_kinds(uint8_t kinds) {
   return out;
 }
 
-nb::dict operand(const arch::Slot& s) {
+nb::dict operand(const arch::OperandSlot& s) {
   static constexpr std::string_view kModes[] = {"r", "w", "rw", "m"};
   nb::dict d;
   d["name"] = text(s.name);
@@ -65,7 +65,7 @@ nb::list rows() {
     d["unit"] = text(kUnits[static_cast<size_t>(r.row->unit)]);
     d["needs"] = text(arch::feature_name(r.row->needs));
     nb::list operands, attrs;
-    for (const arch::Slot& s : r.slots) operands.append(operand(s));
+    for (const arch::OperandSlot& s : r.slots) operands.append(operand(s));
     for (const arch::AttrSlot& a : r.attrs) attrs.append(attribute(a));
     d["operands"] = operands;
     d["attrs"] = attrs;

@@ -36,7 +36,7 @@ struct Slot {
   int64_t offset = 0;        // of a temporary, in bytes, a multiple of 64
   SlotId same_as = kNoSlot;  // another slot's bytes under other dims; kind, index and offset are that slot's
 
-  size_t bytes() const { return size_t(element_count(dims)) * size_t(trine::bytes(dtype)); }
+  size_t bytes() const { return size_t(trine::element_count(dims)) * size_t(trine::bytes(dtype)); }
 };
 
 struct HostPlan;
@@ -156,7 +156,7 @@ struct HostPlan {
   std::vector<Slot> slots = {};
   std::vector<Step> steps = {};
   std::vector<SlotId> inputs = {}, outputs = {};
-  std::vector<Tensor> constants = {};
+  std::vector<trine::Tensor> constants = {};
   std::vector<int> donations = {};  // per input: the output that is given its memory, or -1; may be shorter
   std::vector<int> in_place = {};   // per output: the input over whose memory it may be written, or -1
   std::vector<std::string> places = {""};

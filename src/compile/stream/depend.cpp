@@ -93,7 +93,7 @@ class Finder {
 
   void operand(const Work& w, size_t slot, bool write) {
     const Operand& o = program_.operands[w.operand + slot];
-    const arch::Slot& s = w.info->slots[slot];
+    const arch::OperandSlot& s = w.info->slots[slot];
     if (o.kind == OperandKind::reg && s.writes() == write) touch_hidden(w, register_byte(w, o.reg), write);
     if (o.kind != OperandKind::tile) return;
     if (s.writes() == write) touch(w, o, write);

@@ -66,7 +66,7 @@ class Splitter {
     return row.engines != arch::kGpsimd || row.name == "iota" || row.name == "affine_select";
   }
 
-  bool overwrites(const Work& w, const arch::Slot& slot) const {
+  bool overwrites(const Work& w, const arch::OperandSlot& slot) const {
     if (!writes_all(*w.info->row)) return false;
     if (slot.mode == arch::Mode::write) return attr(w, "oob") != static_cast<int64_t>(arch::Oob::skip);
     return slot.mode == arch::Mode::read_write &&

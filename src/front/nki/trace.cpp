@@ -215,10 +215,10 @@ Result<void> Trace::set_operands(const EmitArgs& args, arch::Draft& draft) {
     const int index = info.slot(slot_name);
     if (index < 0)
       return wrong("operand", cat(args.row, " has no operand `", slot_name, "`"),
-                   cat("one of ", near(slot_name, info.slots, [](const arch::Slot& s) { return s.name; })));
+                   cat("one of ", near(slot_name, info.slots, [](const arch::OperandSlot& s) { return s.name; })));
     if (handle >= handles_.size()) return wrong("operand", cat("operand number ", handle), "one that tile() returned");
     const Operand& o = handles_[handle];
-    const arch::Slot& slot = info.slots[static_cast<size_t>(index)];
+    const arch::OperandSlot& slot = info.slots[static_cast<size_t>(index)];
     constexpr uint8_t kSpaces[] = {arch::kHbm, arch::kSbuf, arch::kPsum}, kOthers[] = {0, 0, arch::kImm, arch::kReg};
     const uint8_t kind = o.kind == OperandKind::tile
                              ? kSpaces[static_cast<int>(kernel_.program().tensors[o.tensor].space)]
@@ -298,27 +298,6 @@ Result<void> Trace::set_attrs(const EmitArgs& args, arch::Draft& draft, Work& wo
   return {};
 }
 
-// The general rules and the row's own, as if the work stood alone on this engine.
-Result<void> Trace::check_on(const Work& work, arch::Engine engine) {
-  const arch::Row& row = *work.info->row;
-  if (!kernel_.chip->has(row.needs))
-    return fail(Code::unsupported, cat(row.name, " needs `", feature_name(row.needs), "`, which ", kernel_.chip->name,
-                                       " lacks; use another instruction or a later chip"));
-  arch::Insn insn;
-  insn.opcode = row.opcode;
-  insn.operand = work.operand;
-  insn.attr = work.attr;
-  const arch::Call call{kernel_.program(), *kernel_.chip, insn, *work.info, engine, work.core};
-  arch::Findings found(kernel_.program());
-  found.whole_program();
-  arch::check_access(call, loops_[work.core], found);
-  if (!found.empty()) return found.take()[0].error;
-  if (row.check && row.unit != arch::Unit::control)
-    if (auto r = row.check(*kernel_.chip, call); !r)
-      return fail(r.error().code, cat(row.name, ": ", r.error().message));
-  return {};
-}
-
 Result<void> Trace::choose_engines(const EmitArgs& args, Work& work) {
   arch::EngineMask open = work.info->row->engines;
   if (!args.engine.empty()) {
@@ -338,7 +317,7 @@ Result<void> Trace::choose_engines(const EmitArgs& args, Work& work) {
   std::optional<Error> first;
   for (int e = 0; e < arch::kEngines; ++e) {
     if (!(open & (1 << e))) continue;
-    auto ok = check_on(work, static_cast<arch::Engine>(e));
+    auto ok = arch::check_on(kernel_, work, static_cast<arch::Engine>(e), loops_[work.core]);
     if (ok) {
       work.engines |= static_cast<arch::EngineMask>(1 << e);
       if (keeps_state(*work.info)) break;

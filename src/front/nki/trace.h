@@ -95,7 +95,6 @@ class Trace {
   Result<void> set_attrs(const EmitArgs& args, arch::Draft& draft, Work& work);
   Result<int64_t> encode(const arch::RowInfo& info, const arch::AttrSlot& slot, const AttrValue& value);
   Result<void> choose_engines(const EmitArgs& args, Work& work);
-  Result<void> check_on(const Work& work, arch::Engine engine);
   Work& add_control(uint16_t opcode, const arch::Operand* trips, int core);
   void join_depends();
 

@@ -37,7 +37,7 @@ int64_t saturating_negate(int64_t v) {
 bool may_write(const arch::RowInfo& info) {
   constexpr uint8_t kMemories = arch::kHbm | arch::kSbuf | arch::kPsum;
   return std::any_of(info.slots.begin(), info.slots.end(),
-                     [](const arch::Slot& s) { return s.writes() && (s.kinds & kMemories); });
+                     [](const arch::OperandSlot& s) { return s.writes() && (s.kinds & kMemories); });
 }
 
 std::string wait_text(const arch::Wait& w, int64_t value) {

@@ -1,0 +1,181 @@
+// The passes of device compilation, in order; see device.h.
+#include "compile/device/device.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "compile/device/loop.h"
+#include "compile/fuse.h"
+#include "compile/index_map.h"
+#include "compile/simplify.h"
+#include "compile/stream/streams.h"
+
+namespace trine::compile {
+
+using namespace device;
+
+namespace {
+
+std::string node_obstacle(const ir::Node& node) {
+  if (node.op == "dot_general") return dot_obstacle(node);
+  return cat(node.op, " has no lowering yet");
+}
+
+std::string obstacle(const Unit& unit) {
+  if (unit.product)
+    if (std::string why = node_obstacle(*unit.product); !why.empty()) return why;
+  return unit.is_loop() ? loop_obstacle(unit) : node_obstacle(*unit.single);
+}
+
+// The units as the device runs them: an elementwise op that the host has no tile program for is a loop all the same.
+std::vector<Unit> units_of(const ir::Graph& graph) {
+  std::vector<Unit> units = fuse(graph.order(), graph.results).units;
+  for (Unit& unit : units)
+    if (unit.single && has_map(*unit.single)) {
+      const ir::Node* const node = unit.single;
+      const Dims& space = node->types[0].dims;
+      unit = Unit{.roots = {node}, .members = {node}, .space = space, .inner = std::vector<bool>(space.size())};
+    }
+  return units;
+}
+
+class Device {
+ public:
+  Device(const ir::Graph& graph, const arch::Chip& chip, const DeviceOptions& options)
+      : graph_(graph), options_(options), rec_(graph.name, chip), store_(rec_) {}
+
+  Result<arch::Program> all() {
+    const std::vector<const ir::Node*> nodes = graph_.order();
+    for (size_t i = 0; i < graph_.params.size(); ++i)
+      store_.keep_in_hbm(store_.of(graph_.params[i]), cat("arg", i), arch::TensorKind::input);
+    for (const ir::Node* node : nodes)
+      if (node->op == "constant") add_constant(*node);
+    for (const ir::Node* node : nodes)
+      for (const ir::Value& v : node->inputs) users_[v.node].push_back(node);
+    const std::vector<Unit> units = units_of(graph_);
+    find_transposed(units);
+    for (const Unit& unit : units) {
+      if (const std::string why = obstacle(unit); !why.empty()) return refuse(unit, why);
+      lower(unit);
+      if (rec_.error()) return *rec_.error();
+    }
+    place_results();
+    if (rec_.error()) return *rec_.error();
+    Complaint why;
+    return make_streams(rec_.kernel(), why);
+  }
+
+ private:
+  Error refuse(const Unit& unit, const std::string& why) const {
+    const ir::Node& node = unit.single ? *unit.single : *unit.roots.front();
+    return fail(Code::unsupported, cat(node.op, " ", ir::text(node.types[0]), " cannot run on the device: ", why),
+                graph_.place(node.where));
+  }
+
+  void add_constant(const ir::Node& node) {
+    const Tensor& t = *node.attrs.tensor("value");
+    if (!device_dtype(t.dtype)) return;
+    store_.keep_in_hbm(store_.of(node.result()), "", arch::TensorKind::constant, {t.data.get(), t.bytes()});
+  }
+
+  // A loop that does nothing but write the transpose of a product: the multiply writes it so itself.
+  void find_transposed(const std::vector<Unit>& units) {
+    for (const Unit& unit : units) {
+      if (!unit.is_loop() || unit.roots.size() != 1 || unit.members.size() != 1) continue;
+      const ir::Node& root = *unit.roots[0];
+      if (root.op != "transpose" || root.inputs[0].node->op != "dot_general") continue;
+      const ir::Node& dot = *root.inputs[0].node;
+      const bool kept = std::any_of(graph_.results.begin(), graph_.results.end(),
+                                    [&](const ir::Value& v) { return memory_root(v).node == &dot; });
+      if (users_[&dot].size() != 1 || kept) continue;
+      written_as_[&dot] = &root;
+      done_.insert(&root);
+    }
+  }
+
+  void lower_node(const ir::Node& dot) {
+    const auto as = written_as_.find(&dot);
+    const ir::Node& out = as == written_as_.end() ? dot : *as->second;
+    lower_dot(rec_, store_, dot, out, wants_turned(out), options_.dots);
+  }
+  void lower(const Unit& unit) {
+    if (unit.product) lower_node(*unit.product);
+    if (!unit.is_loop()) return lower_node(*unit.single);
+    if (unit.roots.size() == 1 && done_.count(unit.roots[0])) return;
+    lower_loop(rec_, store_, unit);
+  }
+
+  // Do those who use a product contract its minor dim, and nobody reduce over it?
+  bool wants_turned(const ir::Node& out) const {
+    int turned = 0, plain = 0;
+    vote(out, turned, plain, 0);
+    return turned > 0 && plain == 0;
+  }
+  void vote(const ir::Node& node, int& turned, int& plain, int depth) const {
+    auto found = users_.find(&node);
+    if (found == users_.end() || depth > 8) return;
+    for (const ir::Node* user : found->second) {
+      if (user->op == "dot_general") {
+        const bool left = user->inputs[0].node == &node;
+        const auto& dims = user->attrs.ints(left ? "lhs_contract" : "rhs_contract");
+        const auto minor = int64_t(node.types[0].dims.size()) - 1;
+        ++(std::find(dims.begin(), dims.end(), minor) != dims.end() ? turned : plain);
+      } else if (user->op == "reduce") {
+        ++plain;
+      } else if (user->op == "reshape" || user->types[0].dims == node.types[0].dims) {
+        vote(*user, turned, plain, depth + 1);
+      }
+    }
+  }
+
+  void place_results() {
+    arch::Program& p = rec_.kernel().program();
+    for (size_t i = 0; i < graph_.results.size(); ++i) {
+      Memory& m = store_.of(graph_.results[i]);
+      const std::string name = cat("out", i);
+      arch::Tensor& t = p.tensors[store_.hbm(m)];
+      if (t.kind == arch::TensorKind::scratch) {
+        t.name = name;
+        t.kind = arch::TensorKind::output;
+        t.shape = graph_.results[i].type().dims;
+        if (t.shape.empty()) t.shape = {1};
+        continue;
+      }
+      const uint32_t from = uint32_t(m.hbm);
+      const uint32_t to = rec_.hbm(name, m.dtype, graph_.results[i].type().dims, arch::TensorKind::output);
+      if (m.elements == 0) continue;
+      const Axes all = {{1, m.elements}};
+      View dst{.tensor = to, .dtype = m.dtype, .axes = all}, src{.tensor = from, .dtype = m.dtype, .axes = all};
+      rec_.transfer(dst, src);
+    }
+  }
+
+  const ir::Graph& graph_;
+  const DeviceOptions& options_;
+  Recorder rec_;
+  Store store_;
+  std::unordered_map<const ir::Node*, std::vector<const ir::Node*>> users_;
+  std::unordered_map<const ir::Node*, const ir::Node*> written_as_;
+  std::unordered_set<const ir::Node*> done_;
+};
+
+}  // namespace
+
+std::vector<HostPlaced> host_placed(const ir::Graph& graph) {
+  const ir::Graph simple = simplify(graph).graph;
+  std::vector<HostPlaced> out;
+  for (const Unit& unit : units_of(simple)) {
+    const std::string why = obstacle(unit);
+    if (why.empty()) continue;
+    const ir::Node& node = unit.single ? *unit.single : *unit.roots.front();
+    out.push_back({std::string(node.op), ir::text(node.types[0]), why, simple.place(node.where)});
+  }
+  return out;
+}
+
+Result<arch::Program> compile_device(const ir::Graph& graph, const arch::Chip& chip, const DeviceOptions& options) {
+  const ir::Graph simple = simplify(graph).graph;
+  return Device(simple, chip, options).all();
+}
+
+}  // namespace trine::compile

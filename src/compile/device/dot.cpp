@@ -1,0 +1,409 @@
+// Axes, panels and the order of multiplies; see dot.h.
+#include "compile/device/dot.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/text.h"
+#include "compile/device/map.h"
+#include "compile/index_map.h"
+
+namespace trine::compile::device {
+
+namespace {
+
+constexpr int64_t kPanelBytes = 48 << 10;  // of one operand's panel, per partition
+
+// One dim of the multiply: how far each side moves in its own memory. 0 where the side has it not.
+struct Shared {
+  int64_t count = 1, left = 0, right = 0, out = 0;
+};
+
+// Outermost first; neighbours that every side walks on are one.
+std::vector<Shared> merged(const std::vector<Shared>& dims) {
+  std::vector<Shared> out;
+  for (const Shared& d : dims) {
+    if (d.count == 1) continue;
+    if (!out.empty() && out.back().left == d.left * d.count && out.back().right == d.right * d.count &&
+        out.back().out == d.out * d.count) {
+      out.back() = {out.back().count * d.count, d.left, d.right, d.out};
+    } else {
+      out.push_back(d);
+    }
+  }
+  return out;
+}
+
+struct Side {
+  Memory* memory = nullptr;
+  Walk walk = {};
+};
+
+// The value that has memory, and the walk over the operand's dims in it.
+Side side_of(Store& store, ir::Value v) {
+  const size_t rank = v.type().dims.size();
+  IndexMap map = identity_map(int(rank));
+  while (!store.has(v) && view_kind(*v.node) != ViewKind::none) {
+    map = through_view(*v.node, map);
+    v = v.node->inputs[0];
+  }
+  return {&store.of(v), walk_of(map, v.type().dims, rank)};
+}
+
+class Dot {
+ public:
+  Dot(Recorder& rec, Store& store, const ir::Node& dot, const ir::Node& out, bool turned, const DotPolicy& policy)
+      : rec_(rec), store_(store), turned_(turned) {
+    left_ = side_of(store, dot.inputs[0]);
+    right_ = side_of(store, dot.inputs[1]);
+    out_ = &store.of(out.result());
+    dtype_ = policy.cast.value_or(left_.memory->dtype == right_.memory->dtype ? left_.memory->dtype : Dtype::f32);
+    find_axes(dot, out);
+  }
+
+  void run() {
+    place_output();
+    const int64_t lanes = rec_.chip().partitions, wide = rec_.chip().tensor.moving_max;
+    const int64_t block_m = panel_count(m_.count, turned_ ? wide : lanes);
+    const int64_t block_n = panel_count(n_.count, turned_ ? lanes : wide);
+    int64_t batches = 1;
+    for (const Shared& b : batch_) batches *= b.count;
+    for (int64_t b = 0; b < batches; ++b) {
+      int64_t rest = b, left = left_.walk.offset, right = right_.walk.offset, to = 0;
+      for (size_t d = batch_.size(); d-- > 0; rest /= batch_[d].count) {
+        const int64_t i = rest % batch_[d].count;
+        left += i * batch_[d].left, right += i * batch_[d].right, to += i * batch_[d].out;
+      }
+      for (int64_t m = 0; m < m_.count; m += block_m) {
+        const int64_t height = std::min(block_m, m_.count - m);
+        const Panel& a = panel(left_, true, left + m * m_.left, {m_.left, height});
+        for (int64_t n = 0; n < n_.count; n += block_n) {
+          const int64_t width = std::min(block_n, n_.count - n);
+          const Panel& c = panel(right_, false, right + n * n_.right, {n_.right, width});
+          multiply(a, c, height, width, to + m * m_.out + n * n_.out);
+        }
+      }
+    }
+  }
+
+ private:
+  // K chunks of one operand, each [k, columns].
+  using Panel = std::vector<View>;
+
+  void find_axes(const ir::Node& dot, const ir::Node& out) {
+    const auto& lb = dot.attrs.ints("lhs_batch");
+    const auto& rb = dot.attrs.ints("rhs_batch");
+    const auto& lc = dot.attrs.ints("lhs_contract");
+    const auto& rc = dot.attrs.ints("rhs_contract");
+    const Dims &ld = dot.inputs[0].type().dims, &rd = dot.inputs[1].type().dims;
+    // Strides of the dot's own dims in the output's memory.
+    Dims strides = row_major_strides(out.types[0].dims);
+    if (&out != &dot) {
+      const Dims turned = strides;
+      const ir::Ints& from = out.attrs.ints("permutation");
+      for (size_t d = 0; d < from.size(); ++d) strides[size_t(from[d])] = turned[d];
+    }
+    const auto has = [](const ir::Ints& list, size_t d) {
+      return std::find(list.begin(), list.end(), int64_t(d)) != list.end();
+    };
+    std::vector<Shared> batch, rows, columns, depth;
+    size_t at = 0;
+    for (size_t i = 0; i < lb.size(); ++i)
+      batch.push_back(
+          {ld[size_t(lb[i])], left_.walk.strides[size_t(lb[i])], right_.walk.strides[size_t(rb[i])], strides[at++]});
+    for (size_t d = 0; d < ld.size(); ++d)
+      if (!has(lb, d) && !has(lc, d)) rows.push_back({ld[d], left_.walk.strides[d], 0, strides[at++]});
+    for (size_t d = 0; d < rd.size(); ++d)
+      if (!has(rb, d) && !has(rc, d)) columns.push_back({rd[d], 0, right_.walk.strides[d], strides[at++]});
+    for (size_t i = 0; i < lc.size(); ++i)
+      depth.push_back({ld[size_t(lc[i])], left_.walk.strides[size_t(lc[i])], right_.walk.strides[size_t(rc[i])], 0});
+    batch_ = merged(batch);
+    take_inner(merged(rows), m_);
+    take_inner(merged(columns), n_);
+    depth_ = merged(depth);
+    if (depth_.empty()) depth_.push_back({1, 0, 0, 0});
+  }
+  // The minor dim is the multiply's own; those around it are walked as batches.
+  void take_inner(const std::vector<Shared>& dims, Shared& inner) {
+    if (dims.empty()) return;
+    inner = dims.back();
+    batch_.insert(batch_.end(), dims.begin(), dims.end() - 1);
+  }
+
+  int64_t chunks() const {
+    int64_t outer = 1;
+    for (size_t d = 0; d + 1 < depth_.size(); ++d) outer *= depth_[d].count;
+    return outer * ((depth_.back().count + rec_.chip().partitions - 1) / rec_.chip().partitions);
+  }
+  // As many columns of a panel as its share of SBUF holds, in steps of the engine's own size.
+  int64_t panel_count(int64_t extent, int64_t step) const {
+    const int64_t fit = kPanelBytes / (chunks() * bytes(dtype_));
+    return std::min(extent, std::max(step, fit / step * step));
+  }
+
+  // Runs f(chunk number, e0 shift, axis over k) for each chunk of the contracted dims.
+  template <class F>
+  void over_chunks(bool is_left, F f) const {
+    const int64_t lanes = rec_.chip().partitions;
+    int64_t outer = 1, chunk = 0;
+    for (size_t d = 0; d + 1 < depth_.size(); ++d) outer *= depth_[d].count;
+    const auto stride = [&](const Shared& s) { return is_left ? s.left : s.right; };
+    for (int64_t o = 0; o < outer; ++o) {
+      int64_t rest = o, shift = 0;
+      for (size_t d = depth_.size() - 1; d-- > 0; rest /= depth_[d].count)
+        shift += rest % depth_[d].count * stride(depth_[d]);
+      for (int64_t k = 0; k < depth_.back().count; k += lanes)
+        f(chunk++, shift + k * stride(depth_.back()),
+          Axis{stride(depth_.back()), std::min(lanes, depth_.back().count - k)});
+    }
+  }
+
+  const Panel& panel(const Side& side, bool is_left, int64_t e0, const Axis& columns) {
+    const std::array<int64_t, 4> key = {is_left, e0, columns.stride, columns.count};
+    auto& kept = panels_[is_left];
+    if (auto found = kept.find(key); found != kept.end()) return found->second;
+    if (kept.size() > 64) kept.clear();
+    Panel made;
+    if (!on_chip(side, is_left, e0, columns, made)) {
+      made.clear();
+      kept.clear();  // what is streamed is not kept
+      stream(side, is_left, e0, columns, made);
+    }
+    return kept[key] = std::move(made);
+  }
+
+  bool from_form(const Form& form, bool is_left, int64_t e0, const Axis& columns, Panel& out) const {
+    out.clear();
+    bool all = form.dtype == dtype_;
+    over_chunks(is_left, [&](int64_t, int64_t shift, const Axis& k) {
+      if (!all) return;
+      auto view = access(form, e0 + shift, {k}, {columns});
+      all = view && starts_well(*view);
+      if (all) out.push_back(*view);
+    });
+    return all;
+  }
+  // Engines read from partition 0, or 32 partitions from a multiple of 32, or 64 from one of 64.
+  static bool starts_well(const View& v) {
+    if (v.partition == 0) return true;
+    if (v.partitions <= 32) return v.partition % 32 == 0;
+    return v.partitions <= 64 && v.partition % 64 == 0;
+  }
+
+  // From tiles that hold the value, or that it may be brought into as a whole.
+  bool on_chip(const Side& side, bool is_left, int64_t e0, const Axis& columns, Panel& out) {
+    Memory& m = *side.memory;
+    for (const Form& f : m.forms)
+      if (from_form(f, is_left, e0, columns, out)) return true;
+    if (m.elements * bytes(dtype_) / rec_.chip().partitions > 2 * store_.keep_bytes()) return false;
+    if (depth_.size() != 1) return false;
+    const int64_t step = is_left ? depth_[0].left : depth_[0].right, k = depth_[0].count;
+    const bool minor = step == 1 && k > 1;
+    int64_t width = minor ? k : step;
+    if (k == 1) width = columns.count;
+    for (const Form& f : m.forms)
+      if (minor && f.columns % k == 0) width = f.columns;
+    if (width <= 0 || m.elements % width) return false;
+    const int64_t extent = minor ? width : m.elements / width, lanes = rec_.chip().partitions;
+    Tiling tiling = Tiling::plain(extent, lanes);
+    if (extent > k && lanes % k != 0 && k % lanes != 0) tiling = {extent, k, std::min(k, lanes)};
+    if (extent % tiling.period) return false;
+    // Rows that hold K are read again only where they were cut for it.
+    const Form& f = store_.form(m, dtype_, minor, width, tiling);
+    return from_form(f, is_left, e0, columns, out);
+  }
+
+  // Straight from HBM: [k, chunk, columns] in one go where K is not the minor dim, else by rows and turned.
+  void stream(const Side& side, bool is_left, int64_t e0, const Axis& columns, Panel& out) {
+    Memory& m = *side.memory;
+    const uint32_t hbm = store_.hbm(m);
+    const int64_t lanes = rec_.chip().partitions;
+    std::vector<std::pair<int64_t, Axis>> parts;
+    over_chunks(is_left, [&](int64_t, int64_t shift, const Axis& k) { parts.push_back({shift, k}); });
+    const View whole =
+        rec_.sbuf(dtype_, std::min(lanes, depth_.back().count), int64_t(parts.size()) * columns.count, "panel");
+    for (size_t i = 0; i < parts.size(); ++i) {
+      View v = whole;
+      v.partitions = int(parts[i].second.count);
+      v.offset = int64_t(i) * columns.count;
+      v.axes = {{1, columns.count}};
+      out.push_back(v);
+    }
+    const bool minor = parts[0].second.stride == 1 && parts[0].second.count > 1 && columns.stride != 1;
+    if (minor) return stream_turned(m, hbm, e0, columns, parts, out);
+    const bool cast = m.dtype != dtype_;
+    const View raw = cast ? rec_.sbuf(m.dtype, whole.partitions, whole.columns(), "raw") : whole;
+    load_chunks(m, hbm, e0, columns, parts, raw);
+    if (!cast) return;
+    for (const View& v : out) {
+      View from = v;
+      from.tensor = raw.tensor;
+      from.dtype = m.dtype;
+      emit_copy(rec_, v, Val::tile(from));
+    }
+  }
+  // Whole chunks that lie evenly go in one transfer.
+  void load_chunks(Memory& m, uint32_t hbm, int64_t e0, const Axis& columns,
+                   const std::vector<std::pair<int64_t, Axis>>& parts, const View& raw) {
+    const int64_t full = parts[0].second.count;
+    size_t even = 1;
+    const int64_t pitch = parts.size() > 1 ? parts[1].first - parts[0].first : 0;
+    while (even < parts.size() && parts[even].second.count == full && parts[even].first == int64_t(even) * pitch)
+      ++even;
+    View dst = raw;
+    dst.partitions = int(full);
+    dst.axes = {{1, int64_t(even) * columns.count}};
+    store_.load(dst, hbm, m.dtype, e0, {parts[0].second}, {{pitch, int64_t(even)}, columns});
+    for (size_t i = even; i < parts.size(); ++i) {
+      dst.offset = int64_t(i) * columns.count;
+      dst.partitions = int(parts[i].second.count);
+      dst.axes = {{1, columns.count}};
+      store_.load(dst, hbm, m.dtype, e0 + parts[i].first, {parts[i].second}, {columns});
+    }
+  }
+  void stream_turned(Memory& m, uint32_t hbm, int64_t e0, const Axis& columns,
+                     const std::vector<std::pair<int64_t, Axis>>& parts, const Panel& out) {
+    const int64_t lanes = rec_.chip().partitions;
+    const int64_t bank = std::min(rec_.chip().psum.bank_bytes / bytes(dtype_), 4 * lanes);
+    for (int64_t begin = 0; begin < columns.count; begin += lanes) {
+      const int64_t rows = std::min(lanes, columns.count - begin);
+      int64_t total = 0;
+      for (const auto& p : parts) total += p.second.count;
+      View raw = rec_.sbuf(m.dtype, rows, total, "rows"), cast = raw;
+      int64_t at = 0;
+      for (size_t i = 0; i < parts.size();) {  // runs of k that follow one another
+        size_t j = i + 1;
+        int64_t run = parts[i].second.count;
+        while (j < parts.size() && parts[j].first == parts[i].first + run) run += parts[j++].second.count;
+        View dst = raw;
+        dst.offset = at;
+        dst.axes = {{1, run}};
+        store_.load(dst, hbm, m.dtype, e0 + parts[i].first + begin * columns.stride, {{columns.stride, rows}},
+                    {{1, run}});
+        at += run;
+        i = j;
+      }
+      if (m.dtype != dtype_) {
+        cast = rec_.sbuf(dtype_, rows, total, "rows");
+        emit_copy(rec_, cast, Val::tile(raw));
+      }
+      at = 0;
+      for (size_t i = 0; i < parts.size(); ++i) {
+        const int64_t k = parts[i].second.count;
+        View data = cast, acc = rec_.psum(k, std::min(bank, rows), dtype_), dst = out[i];
+        data.offset = at;
+        data.axes = {{1, k}};
+        acc.axes = {{1, rows}};
+        rec_.emit("nc_transpose", {{"dst", acc}, {"data", data}}, {}, arch::kTensor);
+        dst.offset += begin;
+        dst.axes = {{1, rows}};
+        rec_.emit("tensor_copy", {{"dst", dst}, {"src", acc}}, {}, arch::kVector | arch::kScalar);
+        at += k;
+      }
+    }
+  }
+
+  // --- results ---
+
+  void place_output() {
+    const int64_t lanes = rec_.chip().partitions;
+    const int64_t columns = m_.count > 1 ? m_.out : n_.count;
+    const bool fits = out_->elements * bytes(out_->dtype) / lanes <= store_.keep_bytes();
+    if (fits && columns > 0 && out_->elements % columns == 0) {
+      for (bool turned : {turned_, !turned_}) {
+        const int64_t extent = turned ? columns : out_->elements / columns;
+        const int64_t own = turned ? n_.count : m_.count;
+        Tiling tiling = Tiling::plain(extent, lanes);
+        const bool aligned = own % lanes == 0 || extent == own || (lanes % own == 0 && own % 32 == 0);
+        if (!aligned) tiling = {extent, own, std::min(own, lanes)};
+        if (extent % tiling.period) continue;
+        Form probe{out_->dtype, turned, out_->elements / columns,
+                   columns,     tiling, std::vector<uint32_t>(size_t(tiling.tiles()))};
+        if (!reach(probe, turned)) continue;
+        turned_ = turned;
+        form_ = &store_.new_form(*out_, out_->dtype, turned, columns, tiling);
+        return;
+      }
+    }
+    turned_ = false;
+    store_.keep_in_hbm(*out_, "", arch::TensorKind::scratch);
+  }
+  // Does the form hold the first and the last block?
+  bool reach(const Form& form, bool turned) const {
+    const int64_t lanes = rec_.chip().partitions;
+    const Shared &p = turned ? n_ : m_, &f = turned ? m_ : n_;
+    int64_t last = 0;
+    for (const Shared& b : batch_) last += (b.count - 1) * b.out;
+    const int64_t tail = (p.count - 1) / lanes * lanes;
+    for (int64_t e0 : {int64_t{0}, last})
+      for (int64_t at : {int64_t{0}, tail}) {
+        const auto v = access(form, e0 + at * p.out, {{p.out, std::min(lanes, p.count - at)}}, {{f.out, f.count}});
+        if (!v || !starts_well(*v)) return false;
+      }
+    return true;
+  }
+
+  void multiply(const Panel& a, const Panel& c, int64_t height, int64_t width, int64_t to) {
+    const Panel &still = turned_ ? c : a, &moving = turned_ ? a : c;
+    const int64_t tall = turned_ ? width : height, wide = turned_ ? height : width;
+    const Shared &p = turned_ ? n_ : m_, &f = turned_ ? m_ : n_;
+    const int64_t lanes = rec_.chip().tensor.stationary_max, most = rec_.chip().tensor.moving_max;
+    for (int64_t i = 0; i < tall; i += lanes)
+      for (int64_t j = 0; j < wide; j += most) {
+        const int64_t rows = std::min(lanes, tall - i), columns = std::min(most, wide - j);
+        const View acc = rec_.psum(rows, columns);
+        for (size_t k = 0; k < still.size(); ++k)
+          rec_.emit("nc_matmul",
+                    {{"dst", acc}, {"stationary", part(still[k], i, rows)}, {"moving", part(moving[k], j, columns)}},
+                    {{"accumulate", std::string_view(k ? "add" : "overwrite")}});
+        put(acc, to + i * p.out + j * f.out, {p.out, rows}, {f.out, columns});
+      }
+  }
+  static View part(View v, int64_t begin, int64_t count) {
+    const int64_t stride = v.axes.empty() ? 1 : v.axes.back().stride;
+    v.offset += begin * stride;
+    v.axes = {{stride, count}};
+    return v;
+  }
+  void put(const View& acc, int64_t e0, const Axis& part, const Axis& free) {
+    if (form_) {
+      const auto dst = access(*form_, e0, {part}, {free});
+      CHECK(dst, "a product's own form holds its blocks");
+      return emit_copy(rec_, *dst, Val::tile(acc));
+    }
+    const View t = rec_.sbuf(out_->dtype, part.count, free.count, "product");
+    emit_copy(rec_, t, Val::tile(acc));
+    store_.store(uint32_t(out_->hbm), out_->dtype, e0, {part}, {free}, t);
+  }
+
+  Recorder& rec_;
+  Store& store_;
+  Side left_, right_;
+  Memory* out_ = nullptr;
+  Form* form_ = nullptr;
+  Dtype dtype_ = Dtype::f32;
+  bool turned_;
+  std::vector<Shared> batch_, depth_;
+  Shared m_, n_;
+  std::map<std::array<int64_t, 4>, Panel> panels_[2];
+};
+
+bool multiplies(Dtype d) {
+  return d == Dtype::f32 || d == Dtype::bf16 || d == Dtype::f16 || d == Dtype::f8e4m3 || d == Dtype::f8e5m2;
+}
+
+}  // namespace
+
+std::string dot_obstacle(const ir::Node& dot) {
+  for (const ir::Value& v : dot.inputs)
+    if (!multiplies(v.type().dtype)) return cat("the tensor engine does not multiply ", shape_text(v.type().dtype, {}));
+  if (!multiplies(dot.types[0].dtype)) return cat("a product of ", shape_text(dot.types[0].dtype, {}));
+  return {};
+}
+
+void lower_dot(Recorder& rec, Store& store, const ir::Node& dot, const ir::Node& out, bool turned,
+               const DotPolicy& policy) {
+  if (out.types[0].elements()) Dot(rec, store, dot, out, turned, policy).run();
+}
+
+}  // namespace trine::compile::device

@@ -1,0 +1,473 @@
+// Pulls each root's value tile by tile, as tile_emit.cpp does for the host; see loop.h.
+#include "compile/device/loop.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "base/text.h"
+#include "compile/index_map.h"
+#include "compile/tile_rows.h"
+
+namespace trine::compile::device {
+
+namespace {
+
+constexpr int64_t kColumnsMax = 4096;  // of a block; temporaries of a few members then fit many times over
+
+// A part of a list of dims: where it begins and how many of each.
+struct Block {
+  Dims begin = {}, count = {};
+};
+
+// Cuts dims into blocks of at most `limit` elements: whole items of the minor dims, a run of one, one of the major.
+std::vector<Block> cut(const Dims& dims, int64_t limit) {
+  if (element_count(dims) == 0) return {};
+  size_t at = dims.size();
+  int64_t inner = 1;
+  while (at > 0 && inner * dims[at - 1] <= limit) inner *= dims[--at];
+  Block whole{Dims(dims.size(), 0), dims};
+  if (at == 0) return {whole};
+  const int64_t run = std::max<int64_t>(1, limit / inner);
+  int64_t outer = 1;
+  for (size_t d = 0; d + 1 < at; ++d) outer *= dims[d];
+  std::vector<Block> out;
+  for (int64_t i = 0; i < outer; ++i) {
+    Block b = whole;
+    int64_t rest = i;
+    for (size_t d = at - 1; d-- > 0; rest /= dims[d]) b.begin[d] = rest % dims[d], b.count[d] = 1;
+    for (int64_t from = 0; from < dims[at - 1]; from += run) {
+      b.begin[at - 1] = from;
+      b.count[at - 1] = std::min(run, dims[at - 1] - from);
+      out.push_back(b);
+    }
+  }
+  return out;
+}
+
+struct KeyLess {
+  using Key = std::pair<ir::Value, IndexMap>;
+  bool operator()(const Key& a, const Key& b) const {
+    if (a.first != b.first)
+      return std::tie(a.first.node->id, a.first.index) < std::tie(b.first.node->id, b.first.index);
+    return std::lexicographical_compare(
+        a.second.begin(), a.second.end(), b.second.begin(), b.second.end(), [](const IndexTerm& x, const IndexTerm& y) {
+          return std::tie(x.dim, x.scale, x.offset) < std::tie(y.dim, y.scale, y.offset);
+        });
+  }
+};
+using Memo = std::map<std::pair<ir::Value, IndexMap>, Val, KeyLess>;
+
+const double* splat(const ir::Node& node, double& out) {
+  const Tensor* const t = node.op == "constant" ? node.attrs.tensor("value") : nullptr;
+  if (!t || t->view().elements() == 0) return nullptr;
+  const size_t size = size_t(bytes(t->dtype));
+  const std::byte* const data = t->data.get();
+  for (size_t i = 1; i < size_t(t->view().elements()); ++i)
+    if (!std::equal(data, data + size, data + i * size)) return nullptr;
+  out = dispatch_element(t->dtype, [&](auto element) -> double {
+    using E = decltype(element);
+    if constexpr (E::kIsComplex)
+      return std::nan("");
+    else
+      return double(E::load(*reinterpret_cast<const typename E::Storage*>(data)));
+  });
+  return &out;
+}
+
+class Loop {
+ public:
+  Loop(Recorder& rec, Store& store, const Unit& unit) : rec_(rec), store_(store), unit_(unit) { choose_fold(); }
+
+  void run() {
+    const Dims part = dims_of(parts_), free = dims_of(frees_);
+    if (element_count(unit_.space) == 0) return;
+    tiles_ = cut(part, rec_.chip().partitions);
+    blocks_ = cut(free, kColumnsMax);
+    make_results();
+    for (tile_ = 0; tile_ < tiles_.size(); ++tile_) {
+      rows_.clear();
+      partitions_ = int(element_count(tiles_[tile_].count));
+      for (const ir::Node* root : unit_.roots)
+        if (is_row(*root)) put(*root, 0);
+      for (size_t b = 0; b < blocks_.size(); ++b) {
+        enter(b);
+        for (const ir::Node* root : unit_.roots)
+          if (!is_row(*root)) put(*root, b);
+      }
+    }
+  }
+
+ private:
+  Dims dims_of(const std::vector<size_t>& which) const {
+    Dims out;
+    for (size_t d : which) out.push_back(unit_.space[d]);
+    return out;
+  }
+  bool is_row(const ir::Node& root) const {
+    return unit_.has_reduction() && (root.op == "reduce" || root.types[0].dims != unit_.space);
+  }
+  bool is_part(int dim) const { return std::find(parts_.begin(), parts_.end(), size_t(dim)) != parts_.end(); }
+
+  // --- which dims go to partitions ---
+
+  void choose_fold() {
+    const size_t rank = unit_.space.size();
+    if (unit_.has_reduction()) {
+      for (size_t d = 0; d < rank; ++d) (unit_.inner[d] ? frees_ : parts_).push_back(d);
+      return;
+    }
+    int64_t best = -1;
+    size_t best_split = rank ? rank - 1 : 0;
+    bool best_turned = false;
+    for (size_t split = 0; split <= rank; ++split)
+      for (bool turned : {false, true}) {
+        const int64_t score = score_of(split, turned);
+        if (score > best) best = score, best_split = split, best_turned = turned;
+      }
+    if (best <= 0) best_split = rank ? rank - 1 : 0, best_turned = false;
+    for (size_t d = 0; d < rank; ++d) ((d < best_split) != best_turned ? parts_ : frees_).push_back(d);
+  }
+  // Elements that would be read where they are on chip.
+  int64_t score_of(size_t split, bool turned) const {
+    Dims sides[2];
+    for (size_t d = 0; d < unit_.space.size(); ++d) sides[(d < split) != turned ? 0 : 1].push_back(unit_.space[d]);
+    const Tiling tiling = Tiling::of(sides[0], rec_.chip().partitions);
+    int64_t columns = 1;
+    for (size_t d = split; d < unit_.space.size(); ++d) columns *= unit_.space[d];
+    int64_t score = 0;
+    for (const ir::Node* node : unit_.members)
+      for (const ir::Value& v : node->inputs) {
+        if (unit_.members.count(v.node) || !store_.has(v) || v.type().elements() != element_count(unit_.space))
+          continue;
+        for (const Form& f : store_.of(v).forms)
+          if (f.turned == turned && f.columns == columns && f.tiling.same(tiling)) score += v.type().elements();
+      }
+    return score;
+  }
+
+  // --- results ---
+
+  // Where a root's elements go: a form on chip where it may stay, else HBM.
+  struct Result {
+    Memory* memory = nullptr;
+    Form* form = nullptr;
+  };
+  void make_results() {
+    bool leading = true, trailing = true;  // partitions are the major dims, or the minor ones
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      leading = leading && parts_[i] == i;
+      trailing = trailing && parts_[i] == unit_.space.size() - parts_.size() + i;
+    }
+    const Dims part = dims_of(parts_), free = dims_of(frees_);
+    const Tiling tiling = Tiling::of(part, rec_.chip().partitions);
+    for (const ir::Node* root : unit_.roots) {
+      Result r{&store_.of(root->result())};
+      const int64_t width = is_row(*root) ? 1 : element_count(free);
+      const bool fits = width * bytes(r.memory->dtype) * tiling.tiles() <= store_.keep_bytes();
+      if (fits && is_row(*root))
+        r.form = &store_.new_form(*r.memory, r.memory->dtype, false, 1, tiling);
+      else if (fits && leading)
+        r.form = &store_.new_form(*r.memory, r.memory->dtype, false, width, tiling);
+      else if (fits && trailing)
+        r.form = &store_.new_form(*r.memory, r.memory->dtype, true, element_count(part), tiling);
+      else
+        store_.keep_in_hbm(*r.memory, "", arch::TensorKind::scratch);
+      results_[root] = r;
+    }
+  }
+
+  IndexMap root_map(const ir::Node& root) const {
+    IndexMap map;
+    for (size_t d = 0; d < unit_.space.size(); ++d)
+      if (!is_row(root) || !unit_.inner[d]) map.push_back({int(d), 1, 0});
+    return map;
+  }
+
+  void put(const ir::Node& root, size_t block) {
+    const Result& r = results_[&root];
+    const IndexMap map = root_map(root);
+    const Place at = place(walk_of(map, root.types[0].dims, unit_.space.size()), !is_row(root), block);
+    if (r.form) {
+      const auto dst = access(*r.form, at.e0, at.part, at.free);
+      CHECK(dst, "a result's own form holds its tiles");
+      return into(root, map, *dst);
+    }
+    const View t = rec_.sbuf(r.memory->dtype, partitions_, count_of(at.free));
+    into(root, map, t);
+    store_.store(uint32_t(r.memory->hbm), r.memory->dtype, at.e0, at.part, at.free, t);
+  }
+  void into(const ir::Node& root, const IndexMap& map, const View& dst) {
+    Memo& memo = is_row(root) ? rows_ : block_;
+    if (auto found = memo.find({root.result(), map}); found != memo.end()) return emit_copy(rec_, dst, found->second);
+    if (has_map(root) && view_kind(root) == ViewKind::none && root.op != "reduce") {
+      std::vector<Val> inputs;
+      for (const ir::Value& v : root.inputs) inputs.push_back(value(v, operand_map(root, v, map)));
+      memo[{root.result(), map}] = emit_map(rec_, root, inputs, partitions_, dst.columns(), &dst);
+      return;
+    }
+    emit_copy(rec_, dst, value(root.result(), map));
+  }
+
+  // --- where a walk is at the tile and block in hand ---
+
+  struct Place {
+    int64_t e0 = 0;
+    Axes part = {}, free = {};
+  };
+  Place place(const Walk& walk, bool with_free, size_t block) const {
+    Place out{walk.offset};
+    const auto side = [&](const std::vector<size_t>& dims, const Block& b, Axes& axes) {
+      for (size_t i = 0; i < dims.size(); ++i) {
+        out.e0 += b.begin[i] * walk.strides[dims[i]];
+        axes.push_back({walk.strides[dims[i]], b.count[i]});
+      }
+    };
+    side(parts_, tiles_[tile_], out.part);
+    if (with_free && !blocks_.empty()) side(frees_, blocks_[block], out.free);
+    if (out.part.empty()) out.part.push_back({0, 1});
+    if (out.free.empty()) out.free.push_back({0, 1});
+    return out;
+  }
+
+  void enter(size_t block) {
+    if (at_block_ == block && at_tile_ == tile_) return;
+    at_block_ = block, at_tile_ = tile_;
+    block_.clear();
+    columns_ = element_count(blocks_[block].count);
+  }
+
+  // --- values ---
+
+  bool by_row(const IndexMap& map) const {
+    return std::all_of(map.begin(), map.end(), [&](const IndexTerm& t) {
+      return t.dim < 0 || t.scale == 0 || unit_.space[size_t(t.dim)] == 1 || is_part(t.dim);
+    });
+  }
+  // Inputs of an elementwise op have its dims, or are scalars.
+  static IndexMap operand_map(const ir::Node&, const ir::Value& v, const IndexMap& map) {
+    return v.type().dims.size() == map.size() ? map : IndexMap{};
+  }
+
+  Val value(const ir::Value& v, const IndexMap& map) {
+    double number = 0;
+    if (splat(*v.node, number)) return Val::of(number);
+    const bool row = by_row(map);
+    Memo& memo = row ? rows_ : block_;
+    if (auto found = memo.find({v, map}); found != memo.end()) return found->second;
+    const Val out = compute(v, map, row);
+    return (row ? rows_ : block_)[{v, map}] = out;
+  }
+
+  Val compute(const ir::Value& v, const IndexMap& map, bool row) {
+    const ir::Node& node = *v.node;
+    if (!unit_.members.count(&node)) return fetch(v, map);
+    if (view_kind(node) != ViewKind::none) return value(node.inputs[0], through_view(node, map));
+    if (node.op == "iota") return iota(node, map, row);
+    if (node.op == "reduce") return reduce(node);
+    std::vector<Val> inputs;
+    for (const ir::Value& in : node.inputs) inputs.push_back(value(in, operand_map(node, in, map)));
+    return emit_map(rec_, node, inputs, partitions_, row ? 1 : columns_, nullptr);
+  }
+
+  Val iota(const ir::Node& node, const IndexMap& map, bool row) {
+    const IndexTerm term = map[size_t(node.attrs.integer("iota_dimension"))];
+    if (term.dim < 0 || term.scale == 0) return Val::of(double(term.offset));
+    // As an affine value of the loop's dims: its walk is the iota itself.
+    Walk walk{term.offset, std::vector<int64_t>(unit_.space.size(), 0)};
+    walk.strides[size_t(term.dim)] = term.scale;
+    const Place at = place(walk, !row, at_block_);
+    const View whole = rec_.sbuf(Dtype::s32, partitions_, row ? 1 : columns_, "iota");
+    iota_rows(whole, at);
+    const Dtype dtype = *device_dtype(node.types[0].dtype);
+    if (dtype == Dtype::s32 || dtype == Dtype::u32) return row ? Val::row(whole) : Val::tile(whole);
+    const View cast = rec_.sbuf(dtype, partitions_, row ? 1 : columns_, "iota");
+    rec_.emit("tensor_copy", {{"dst", cast}, {"src", whole}}, {}, arch::kVector);
+    return row ? Val::row(cast) : Val::tile(cast);
+  }
+  // One instruction where partitions step evenly; else in runs of even ones, through memory where those are small.
+  void iota_rows(const View& dst, const Place& at) {
+    const Axes part = collapse(at.part), free = collapse(at.free);
+    std::vector<int64_t> pattern;
+    for (const Axis& a : free) pattern.insert(pattern.end(), {a.stride, a.count});
+    if (part.size() == 1) return rec_.emit_iota(dst, pattern, at.e0, part[0].count == 1 ? 0 : part[0].stride);
+    std::vector<int32_t> values;
+    for (int64_t p = 0; p < count_of(part); ++p) {
+      int64_t rest = p, at_row = at.e0;
+      for (size_t d = part.size(); d-- > 0; rest /= part[d].count) at_row += rest % part[d].count * part[d].stride;
+      values.push_back(int32_t(at_row));
+    }
+    const uint32_t starts = rec_.hbm("", Dtype::s32, {int64_t(values.size())}, arch::TensorKind::constant,
+                                     std::as_bytes(std::span(values)));
+    const View first = rec_.sbuf(Dtype::s32, partitions_, 1, "iota"),
+               steps = rec_.sbuf(Dtype::s32, partitions_, dst.columns());
+    store_.load(first, starts, Dtype::s32, 0, {{1, partitions_}}, {{0, 1}});
+    rec_.emit_iota(steps, pattern, 0, 0);
+    View wide = first;
+    wide.axes = {{0, dst.columns()}};
+    rec_.emit("tensor_tensor", {{"dst", dst}, {"data1", steps}, {"data2", wide}}, {{"op", std::string_view("add")}},
+              arch::kGpsimd);
+  }
+
+  static std::pair<std::string_view, double> alu_of(std::string_view kind) {
+    constexpr double kInf = std::numeric_limits<double>::infinity();
+    if (kind == "maximum" || kind == "or") return {"max", kind == "or" ? 0 : -kInf};
+    if (kind == "minimum" || kind == "and") return {"min", kind == "and" ? 1 : kInf};
+    return {kind == "multiply" ? "multiply" : "add", kind == "multiply" ? 1 : 0};
+  }
+
+  // Over every block of the tile in hand; one value per partition.
+  Val reduce(const ir::Node& node) {
+    const auto [alu, identity] = alu_of(node.attrs.text("kind"));
+    const IndexMap map = identity_map(int(unit_.space.size()));
+    const size_t here = at_block_;
+    View total{};
+    for (size_t b = 0; b < blocks_.size(); ++b) {
+      enter(b);
+      const Val v = value(node.inputs[0], map);
+      const View data = v.is_tile() ? v.view : spread(v);
+      const View part = rec_.sbuf(Dtype::f32, partitions_, 1, "sum");
+      if (columns_ == 1)
+        emit_copy(rec_, part, Val::tile(data));
+      else
+        rec_.emit("tensor_reduce", {{"dst", part}, {"data", data}}, {{"op", alu}});
+      if (b == 0) {
+        total = part;
+        continue;
+      }
+      const View sum = rec_.sbuf(Dtype::f32, partitions_, 1, "sum");
+      rec_.emit("tensor_tensor", {{"dst", sum}, {"data1", total}, {"data2", part}}, {{"op", alu}}, arch::kVector);
+      total = sum;
+    }
+    if (here != at_block_ && here < blocks_.size()) enter(here);
+    double init = identity;
+    if (!splat(*node.inputs[1].node, init) || init != identity) {
+      const Val start = value(node.inputs[1], {});
+      const View sum = rec_.sbuf(Dtype::f32, partitions_, 1, "sum");
+      if (start.is_number())
+        rec_.emit("tensor_scalar", {{"dst", sum}, {"data", total}, {"operand0", start.number}}, {{"op0", alu}});
+      else
+        rec_.emit("tensor_tensor", {{"dst", sum}, {"data1", total}, {"data2", start.view}}, {{"op", alu}},
+                  arch::kVector);
+      total = sum;
+    }
+    const Dtype dtype = *device_dtype(node.types[0].dtype);
+    if (dtype == Dtype::f32) return Val::row(total);
+    const View cast = rec_.sbuf(dtype, partitions_, 1, "sum");
+    emit_copy(rec_, cast, Val::row(total));
+    return Val::row(cast);
+  }
+  View spread(const Val& v) {
+    const View t = rec_.sbuf(Dtype::f32, partitions_, columns_);
+    emit_copy(rec_, t, v);
+    return t;
+  }
+
+  // --- operands from memory ---
+
+  Val fetch(const ir::Value& v, const IndexMap& map) {
+    Memory& m = store_.of(v);
+    const Walk walk = walk_of(map, v.type().dims, unit_.space.size());
+    const bool row = by_row(map);
+    const Place at = place(walk, !row, at_block_);
+    const bool on_parts =
+        std::any_of(at.part.begin(), at.part.end(), [](const Axis& a) { return a.count > 1 && a.stride; });
+    const auto val = [&](View view) { return row ? Val::row(std::move(view)) : Val::tile(std::move(view)); };
+    if (on_parts || partitions_ == 1)
+      for (const Form& f : m.forms)
+        if (auto view = access(f, at.e0, at.part, at.free)) return val(*view);
+    return val(on_parts ? loaded(m, at) : broadcast(m, at));
+  }
+
+  // The free axes that move, and a view of a tile that holds only those.
+  static View expand(View dense, const Axes& free) {
+    dense.axes.clear();
+    int64_t stride = 1;
+    for (size_t i = free.size(); i-- > 0;) {
+      const bool moves = free[i].stride != 0 && free[i].count > 1;
+      dense.axes.insert(dense.axes.begin(), {moves ? stride : 0, free[i].count});
+      if (moves) stride *= free[i].count;
+    }
+    return dense;
+  }
+  static Axes moving(const Axes& free) {
+    Axes out;
+    for (const Axis& a : free)
+      if (a.stride != 0 && a.count > 1) out.push_back(a);
+    if (out.empty()) out.push_back({1, 1});
+    return out;
+  }
+
+  View loaded(Memory& m, const Place& at) {
+    if (auto view = through_turn(m, at)) return *view;
+    const Axes axes = moving(at.free);
+    const View t = rec_.sbuf(m.dtype, partitions_, count_of(axes), "in");
+    store_.load(t, store_.hbm(m), m.dtype, at.e0, at.part, axes);
+    return expand(t, at.free);
+  }
+  // Neighbouring elements on neighbouring partitions: cheaper by rows first and turned on chip.
+  std::optional<View> through_turn(Memory& m, const Place& at) {
+    const Axes part = collapse(at.part);
+    int64_t columns = 1;
+    for (size_t d : parts_) columns *= unit_.space[d];
+    if (part.size() != 1 || part[0].stride != 1 || part[0].count < 2 || m.elements % columns) return std::nullopt;
+    if (m.elements / columns == 1 || m.elements / columns * bytes(m.dtype) > 2 * store_.keep_bytes())
+      return std::nullopt;
+    const Tiling tiling = Tiling::of(dims_of(parts_), rec_.chip().partitions);
+    return access(store_.form(m, m.dtype, true, columns, tiling), at.e0, at.part, at.free);
+  }
+  // The same for all partitions: loaded once for the unit, to every partition.
+  View broadcast(Memory& m, const Place& at) {
+    const Axes axes = moving(at.free);
+    std::vector<int64_t> key = {int64_t(reinterpret_cast<intptr_t>(&m)), at.e0};
+    for (const Axis& a : axes) key.insert(key.end(), {a.stride, a.count});
+    auto [found, fresh] = broadcasts_.try_emplace(key);
+    if (fresh) {
+      const int64_t lanes = std::min<int64_t>(rec_.chip().partitions, element_count(dims_of(parts_)));
+      found->second = rec_.sbuf(m.dtype, lanes, count_of(axes), "all");
+      store_.load(found->second, store_.hbm(m), m.dtype, at.e0, {{0, lanes}}, axes);
+    }
+    View view = expand(found->second, at.free);
+    view.partitions = partitions_;
+    return view;
+  }
+
+  Recorder& rec_;
+  Store& store_;
+  const Unit& unit_;
+  std::vector<size_t> parts_, frees_;  // dims of the space
+  std::vector<Block> tiles_, blocks_;
+  size_t tile_ = 0, at_block_ = 0, at_tile_ = SIZE_MAX;
+  int partitions_ = 1;
+  int64_t columns_ = 1;
+  Memo rows_, block_;
+  std::unordered_map<const ir::Node*, Result> results_;
+  std::map<std::vector<int64_t>, View> broadcasts_;
+};
+
+}  // namespace
+
+std::string loop_obstacle(const Unit& unit) {
+  for (const ir::Node* node : unit.members) {
+    std::string why;
+    if (view_kind(*node) != ViewKind::none) {
+      if (!device_dtype(node->types[0].dtype)) return cat("the chip has no ", shape_text(node->types[0].dtype, {}));
+      continue;
+    }
+    if (node->op == "iota") continue;
+    if (node->op == "reduce") {
+      const Dtype d = node->types[0].dtype;
+      const std::string_view kind = node->attrs.text("kind");
+      if (d != Dtype::boolean && is_integer(d)) return cat("reduce of ", shape_text(d, {}), " is inexact on the chip");
+      if (kind == "xor" || (kind == "multiply" && d == Dtype::boolean)) return cat("reduce by ", kind);
+      continue;
+    }
+    if (!has_map(*node, &why)) return why;
+  }
+  return {};
+}
+
+void lower_loop(Recorder& rec, Store& store, const Unit& unit) { Loop(rec, store, unit).run(); }
+
+}  // namespace trine::compile::device

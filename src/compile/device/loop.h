@@ -1,0 +1,16 @@
+// A loop unit (fuse.h) as instructions: its space is cut into tiles of partitions and blocks of columns; inside one,
+// every member is an instruction or a few on tiles that stay in SBUF.
+#pragma once
+
+#include "compile/device/map.h"
+#include "compile/device/store.h"
+#include "compile/fuse.h"
+
+namespace trine::compile::device {
+
+// Why the unit cannot run on the device; empty where it can.
+std::string loop_obstacle(const Unit& unit);
+
+void lower_loop(Recorder& rec, Store& store, const Unit& unit);
+
+}  // namespace trine::compile::device

@@ -1,0 +1,364 @@
+// The rows of map.h. What an engine lacks is composed of what it has; see each function.
+#include "compile/device/map.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include "base/text.h"
+#include "compile/device/store.h"
+
+namespace trine::compile::device {
+
+namespace {
+
+constexpr double kMaxFloat = std::numeric_limits<float>::max();
+
+// One op being emitted: inputs, shape, and where the result goes.
+class Op {
+ public:
+  Op(Recorder& rec, const ir::Node& node, const std::vector<Val>& in, int partitions, int64_t columns, const View* dst)
+      : rec_(rec), node(node), in(in), partitions_(partitions), columns_(columns), dst_(dst) {}
+
+  Dtype type() const { return *device_dtype(node.types[0].dtype); }
+  View temp(Dtype dtype = Dtype::f32) { return rec_.sbuf(dtype, partitions_, columns_); }
+  View out() { return dst_ ? *dst_ : temp(type()); }
+  bool is_int32() const { return type() == Dtype::s32 || type() == Dtype::u32; }
+
+  // A whole tile of the shape; rows and numbers are spread.
+  View spread(const Val& v, Dtype dtype) {
+    if (v.is_tile() && v.view.dtype == dtype) return v.view;
+    const View t = temp(dtype);
+    emit_copy(rec_, t, v);
+    return t;
+  }
+  View tile(const Val& v) { return v.is_tile() ? v.view : v.is_row() ? widened(v.view) : spread(v, Dtype::f32); }
+  // A row walked as if it were a tile.
+  View widened(View row) const {
+    row.axes = {{0, columns_}};
+    return row;
+  }
+  // One f32 per partition, or a number, as tensor_scalar and activation take them.
+  Source per_lane(const Val& v) {
+    if (v.is_number()) return v.number;
+    if (v.view.dtype == Dtype::f32) return v.view;
+    const View t = rec_.sbuf(Dtype::f32, partitions_, 1);
+    emit_copy(rec_, t, v);
+    return t;
+  }
+
+  void activation(const View& to, const View& from, std::string_view act, double scale = 1, double bias = 0) {
+    if (scale == 1 && bias == 0)
+      rec_.emit("activation", {{"dst", to}, {"data", from}}, {{"op", act}});
+    else
+      rec_.emit("activation", {{"dst", to}, {"data", from}, {"bias", bias}, {"scale", scale}}, {{"op", act}});
+  }
+  void scalar(const View& to, const View& from, std::string_view op, const Source& by, bool reverse = false) {
+    rec_.emit("tensor_scalar", {{"dst", to}, {"data", from}, {"operand0", by}},
+              {{"op0", op}, {"reverse0", int64_t(reverse)}});
+  }
+  void tensor(const View& to, const View& a, const View& b, std::string_view op, arch::EngineMask engines = 0) {
+    rec_.emit("tensor_tensor", {{"dst", to}, {"data1", a}, {"data2", b}}, {{"op", op}}, engines);
+  }
+
+  // to = a op b, whatever kinds they are.
+  void binary(const View& to, const Val& a, const Val& b, std::string_view op) {
+    if (is_int_math(to, a, b)) return tensor(to, spread(a, to.dtype), spread(b, to.dtype), op, arch::kGpsimd);
+    if (b.is_number() || (b.is_row() && !(a.is_row() && columns_ == 1))) return scalar(to, tile(a), op, per_lane(b));
+    if (a.is_number() || (a.is_row() && columns_ != 1)) return scalar(to, tile(b), op, per_lane(a), true);
+    tensor(to, tile(a), tile(b), op, arch::kVector);
+  }
+  static bool is_wide_int(const Val& v) {
+    return !v.is_number() && (v.view.dtype == Dtype::s32 || v.view.dtype == Dtype::u32);
+  }
+  bool is_int_math(const View& to, const Val& a, const Val& b) const {
+    return (to.dtype == Dtype::s32 || to.dtype == Dtype::u32) && (is_wide_int(a) || a.is_number()) &&
+           (is_wide_int(b) || b.is_number());
+  }
+
+  // Nearest whole number, ties to even, for any size: beyond 2^23 every float is whole.
+  View nearest(const View& x) {
+    const View i = temp(Dtype::s32), r = temp(), big = temp(Dtype::u8), a = temp();
+    rec_.emit("tensor_copy", {{"dst", i}, {"src", x}}, {}, arch::kVector);
+    rec_.emit("tensor_copy", {{"dst", r}, {"src", i}}, {}, arch::kVector);
+    activation(a, x, "abs");
+    scalar(big, a, "greater_equal", 0x1p23);
+    rec_.emit("tensor_copy_predicated", {{"dst", r}, {"src", x}, {"predicate", big}});
+    return r;
+  }
+  View f32(const Val& v) { return spread(v, Dtype::f32); }
+
+  Recorder& rec_;
+  const ir::Node& node;
+  const std::vector<Val>& in;
+
+ private:
+  int partitions_;
+  int64_t columns_;
+  const View* dst_;
+};
+
+using Emit = void (*)(Op&, const View& to);
+
+// --- one function per shape of op ---
+
+void absolute(Op& o, const View& to) { o.activation(to, o.tile(o.in[0]), "abs"); }
+void add(Op& o, const View& to) { o.binary(to, o.in[0], o.in[1], "add"); }
+void subtract(Op& o, const View& to) { o.binary(to, o.in[0], o.in[1], "subtract"); }
+void multiply(Op& o, const View& to) { o.binary(to, o.in[0], o.in[1], "multiply"); }
+void maximum(Op& o, const View& to) { o.binary(to, o.in[0], o.in[1], "max"); }
+void minimum(Op& o, const View& to) { o.binary(to, o.in[0], o.in[1], "min"); }
+void power(Op& o, const View& to) {
+  o.tensor(to, o.spread(o.in[0], Dtype::f32), o.spread(o.in[1], Dtype::f32), "power", arch::kGpsimd);
+}
+void negate(Op& o, const View& to) { o.binary(to, Val::of(0), o.in[0], "subtract"); }
+
+void divide(Op& o, const View& to) {
+  if (o.in[1].is_number()) return o.binary(to, o.in[0], Val::of(1 / o.in[1].number), "multiply");
+  if (o.in[1].is_row()) {
+    const View r = o.rec_.sbuf(Dtype::f32, o.in[1].view.partitions, 1);
+    o.rec_.emit("reciprocal", {{"dst", r}, {"data", o.in[1].view}});
+    return o.binary(to, o.in[0], Val::row(r), "multiply");
+  }
+  const View r = o.temp();
+  o.activation(r, o.in[1].view, "reciprocal");
+  o.binary(to, o.in[0], Val::tile(r), "multiply");
+}
+
+void bitwise(Op& o, const View& to, std::string_view op) {
+  o.tensor(to, o.spread(o.in[0], to.dtype), o.spread(o.in[1], to.dtype), op, arch::kVector);
+}
+void bit_and(Op& o, const View& to) { bitwise(o, to, "bitwise_and"); }
+void bit_or(Op& o, const View& to) { bitwise(o, to, "bitwise_or"); }
+void bit_xor(Op& o, const View& to) { bitwise(o, to, "bitwise_xor"); }
+void bit_not(Op& o, const View& to) {
+  const bool logical = o.node.types[0].dtype == Dtype::boolean;
+  const double ones = logical ? 1 : double((uint64_t{1} << (8 * bytes(to.dtype))) - 1);
+  o.scalar(to, o.spread(o.in[0], to.dtype), "bitwise_xor", ones);
+}
+
+void compare(Op& o, const View& to) {
+  static constexpr std::pair<std::string_view, std::string_view> kOps[] = {{"EQ", "equal"},         {"NE", "not_equal"},
+                                                                           {"GE", "greater_equal"}, {"GT", "greater"},
+                                                                           {"LE", "less_equal"},    {"LT", "less"}};
+  std::string_view op = "equal";
+  for (auto [name, alu] : kOps)
+    if (o.node.attrs.text("direction") == name) op = alu;
+  const bool wide = Op::is_wide_int(o.in[0]) || Op::is_wide_int(o.in[1]);
+  if (!wide) return o.binary(to, o.in[0], o.in[1], op);
+  const View exact = o.temp(Dtype::s32);  // Vector compares in f32
+  o.binary(exact, o.in[0], o.in[1], op);
+  emit_copy(o.rec_, to, o.in[0].is_row() && exact.columns() == 1 ? Val::row(exact) : Val::tile(exact));
+}
+
+void select(Op& o, const View& to) {
+  const Val& p = o.in[0];
+  if (p.is_number()) return emit_copy(o.rec_, to, o.in[p.number ? 1 : 2]);
+  emit_copy(o.rec_, to, o.in[2]);
+  const View predicate = o.tile(p);
+  if (o.in[1].is_number())
+    return o.rec_.emit("tensor_copy_predicated", {{"dst", to}, {"src", o.in[1].number}, {"predicate", predicate}});
+  o.rec_.emit("tensor_copy_predicated", {{"dst", to}, {"src", o.spread(o.in[1], to.dtype)}, {"predicate", predicate}});
+}
+
+void clamp(Op& o, const View& to) {
+  const View t = o.temp(to.dtype);
+  o.binary(t, o.in[1], o.in[0], "max");
+  o.binary(to, Val::tile(t), o.in[2], "min");
+}
+
+// Whole numbers towards zero: casts round to nearest, so what went too far comes back by one.
+void truncate_to(Op& o, const View& to, const View& x) {
+  const View r = o.nearest(x), ar = o.temp(), ax = o.temp(), far = o.temp(), s = o.temp();
+  o.activation(ar, r, "abs");
+  o.activation(ax, x, "abs");
+  o.tensor(far, ar, ax, "greater");
+  o.activation(s, x, "sign");
+  o.tensor(far, far, s, "multiply");
+  o.tensor(to, r, far, "subtract", arch::kVector);
+}
+
+void convert(Op& o, const View& to) {
+  const Dtype from = o.node.inputs[0].type().dtype, into = o.node.types[0].dtype;
+  if (into == Dtype::boolean) return o.binary(to, o.in[0], Val::of(0), "not_equal");
+  if (is_integer(into) && !is_integer(from) && from != Dtype::boolean) return truncate_to(o, to, o.f32(o.in[0]));
+  emit_copy(o.rec_, to, o.in[0]);
+}
+
+void floor(Op& o, const View& to) {
+  const View x = o.f32(o.in[0]), r = o.nearest(x), far = o.temp();
+  o.tensor(far, r, x, "greater");
+  o.tensor(to, r, far, "subtract");
+}
+void ceil(Op& o, const View& to) {
+  const View x = o.f32(o.in[0]), r = o.nearest(x), far = o.temp();
+  o.tensor(far, r, x, "less");
+  o.tensor(to, r, far, "add");
+}
+void round_even(Op& o, const View& to) { emit_copy(o.rec_, to, Val::tile(o.nearest(o.f32(o.in[0])))); }
+
+template <int which>
+void act(Op& o, const View& to) {
+  static constexpr std::string_view kActs[] = {"exp",  "log",   "tanh", "sigmoid", "erf",
+                                               "sqrt", "rsqrt", "sign", "square",  "relu"};
+  o.activation(to, o.tile(o.in[0]), kActs[which]);
+}
+void log_plus_one(Op& o, const View& to) { o.activation(to, o.tile(o.in[0]), "log", 1, 1); }
+void exp_minus_one(Op& o, const View& to) {
+  const View t = o.temp();
+  o.activation(t, o.tile(o.in[0]), "exp");
+  o.scalar(to, t, "subtract", 1.0);
+}
+void erfc(Op& o, const View& to) {
+  const View t = o.temp();
+  o.activation(t, o.tile(o.in[0]), "erf");
+  o.scalar(to, t, "subtract", 1.0, true);
+}
+void cbrt(Op& o, const View& to) {
+  const View x = o.f32(o.in[0]), a = o.temp(), s = o.temp();
+  o.activation(a, x, "abs");
+  o.scalar(a, a, "max", 1e-37);
+  o.activation(a, a, "log");
+  o.activation(a, a, "exp", 1.0 / 3);
+  o.activation(s, x, "sign");
+  o.tensor(to, a, s, "multiply");
+}
+void is_finite(Op& o, const View& to) {
+  const View a = o.temp();
+  o.activation(a, o.tile(o.in[0]), "abs");
+  o.scalar(to, a, "less_equal", kMaxFloat);
+}
+
+// sin and cos are defined on [-π, π]: whole turns are taken off first, 2π in two parts.
+void turned_sine(Op& o, const View& to, double shift) {
+  const View x = o.f32(o.in[0]), k = o.temp(), r = o.temp();
+  o.rec_.emit(
+      "tensor_scalar",
+      {{"dst", k}, {"data", x}, {"operand0", 0.5 / std::numbers::pi}, {"operand1", shift * 0.5 / std::numbers::pi}},
+      {{"op0", std::string_view("multiply")}, {"op1", std::string_view("add")}});
+  const View whole = o.nearest(k);
+  constexpr double kHigh = 6.28125;
+  o.scalar(k, whole, "multiply", -kHigh);
+  o.tensor(r, x, k, "add");
+  o.scalar(k, whole, "multiply", -(2 * std::numbers::pi - kHigh));
+  o.tensor(r, r, k, "add");
+  if (shift) o.scalar(r, r, "add", shift);
+  o.rec_.emit("tensor_scalar", {{"dst", r}, {"data", r}, {"operand0", 3.14159}, {"operand1", -3.14159}},
+              {{"op0", std::string_view("min")}, {"op1", std::string_view("max")}});
+  o.activation(to, r, "sin");
+}
+void sine(Op& o, const View& to) { turned_sine(o, to, 0); }
+void cosine(Op& o, const View& to) { turned_sine(o, to, std::numbers::pi / 2); }
+
+void shift(Op& o, const View& to, std::string_view op) {
+  if (o.in[1].is_number()) return o.scalar(to, o.spread(o.in[0], to.dtype), op, o.in[1].number);
+  o.tensor(to, o.spread(o.in[0], to.dtype), o.spread(o.in[1], to.dtype), op, arch::kVector);
+}
+void shift_left(Op& o, const View& to) { shift(o, to, "left_shift"); }
+void shift_right(Op& o, const View& to) { shift(o, to, "right_shift"); }
+
+void bit_cast(Op& o, const View& to) {
+  View from = o.spread(o.in[0], *device_dtype(o.node.inputs[0].type().dtype));
+  from.dtype = to.dtype;
+  o.rec_.emit("tensor_copy", {{"dst", to}, {"src", from}}, {}, arch::kVector);
+}
+void copy(Op& o, const View& to) { emit_copy(o.rec_, to, o.in[0]); }
+
+enum Takes : uint8_t { kFloat = 1, kInt = 2, kBool = 4, kAll = 7 };
+struct MapRow {
+  std::string_view op;
+  Emit emit;
+  uint8_t takes = kFloat;  // of its first input
+};
+
+constexpr MapRow kMaps[] = {
+    {"abs", absolute},
+    {"add", add, kFloat | kInt},
+    {"and", bit_and, kInt | kBool},
+    {"bitcast_convert", bit_cast, kFloat | kInt},
+    {"cbrt", cbrt},
+    {"ceil", ceil},
+    {"clamp", clamp},
+    {"compare", compare, kAll},
+    {"convert", convert, kAll},
+    {"cosine", cosine},
+    {"divide", divide},
+    {"erf", act<4>},
+    {"erfc", erfc},
+    {"exponential", act<0>},
+    {"exponential_minus_one", exp_minus_one},
+    {"floor", floor},
+    {"is_finite", is_finite},
+    {"log", act<1>},
+    {"log_plus_one", log_plus_one},
+    {"logistic", act<3>},
+    {"maximum", maximum, kAll},
+    {"minimum", minimum, kAll},
+    {"multiply", multiply, kFloat | kInt},
+    {"negate", negate, kFloat | kInt},
+    {"not", bit_not, kInt | kBool},
+    {"optimization_barrier", copy, kAll},
+    {"or", bit_or, kInt | kBool},
+    {"power", power},
+    {"round_nearest_even", round_even},
+    {"rsqrt", act<6>},
+    {"select", select, kAll},
+    {"shift_left", shift_left, kInt},
+    {"shift_right_logical", shift_right, kInt},
+    {"sign", act<7>},
+    {"sine", sine},
+    {"sqrt", act<5>},
+    {"square", act<8>},
+    {"subtract", subtract, kFloat | kInt},
+    {"tanh", act<2>},
+    {"xor", bit_xor, kInt | kBool},
+};
+static_assert(std::is_sorted(std::begin(kMaps), std::end(kMaps),
+                             [](const MapRow& a, const MapRow& b) { return a.op < b.op; }));
+
+const MapRow* map_row(std::string_view op) {
+  const auto* found = std::lower_bound(std::begin(kMaps), std::end(kMaps), op,
+                                       [](const MapRow& r, std::string_view o) { return r.op < o; });
+  return found != std::end(kMaps) && found->op == op ? found : nullptr;
+}
+
+}  // namespace
+
+bool has_map(const ir::Node& node, std::string* why) {
+  const auto no = [&](std::string reason) {
+    if (why) *why = std::move(reason);
+    return false;
+  };
+  const MapRow* const row = map_row(node.op);
+  if (!row) return no(cat("no engine computes ", node.op));
+  for (const ir::Type& t : node.types)
+    if (!device_dtype(t.dtype)) return no(cat("the chip has no ", shape_text(t.dtype, {})));
+  for (const ir::Value& v : node.inputs)
+    if (!device_dtype(v.type().dtype)) return no(cat("the chip has no ", shape_text(v.type().dtype, {})));
+  const Dtype d = node.inputs[node.op == "select" ? 1 : 0].type().dtype;
+  const uint8_t kind = d == Dtype::boolean ? kBool : is_integer(d) ? kInt : kFloat;
+  if (!(row->takes & kind)) return no(cat(node.op, " of ", shape_text(d, {}), " has no instruction"));
+  if (node.op == "compare" && node.attrs.text("compare_type") == "TOTALORDER") return no("compares in total order");
+  if (node.op == "bitcast_convert" && bytes(d) != bytes(node.types[0].dtype)) return no("changes the element size");
+  return true;
+}
+
+void emit_copy(Recorder& rec, const View& dst, const Val& value) {
+  if (value.is_number()) return rec.emit("memset", {{"dst", dst}}, {{"value", value.number}});
+  View src = value.view;
+  if (value.is_row() && dst.columns() != 1) src.axes = {{0, dst.columns()}};
+  // The Scalar engine copies through f32 on older cores, which whole numbers beyond 2^24 do not survive.
+  const bool exact = is_integer(src.dtype) || is_integer(dst.dtype);
+  rec.emit("tensor_copy", {{"dst", dst}, {"src", src}}, {}, exact ? arch::kVector : arch::kVector | arch::kScalar);
+}
+
+Val emit_map(Recorder& rec, const ir::Node& node, const std::vector<Val>& inputs, int partitions, int64_t columns,
+             const View* dst) {
+  Op op(rec, node, inputs, partitions, columns, dst);
+  const View to = op.out();
+  map_row(node.op)->emit(op, to);
+  return columns == 1 ? Val::row(to) : Val::tile(to);
+}
+
+}  // namespace trine::compile::device

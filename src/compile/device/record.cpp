@@ -1,0 +1,133 @@
+// Recording; see record.h.
+#include "compile/device/record.h"
+
+#include <bit>
+
+#include "base/text.h"
+
+namespace trine::compile::device {
+
+using arch::Operand;
+
+int64_t count_of(const Axes& axes) {
+  int64_t n = 1;
+  for (const Axis& a : axes) n *= a.count;
+  return n;
+}
+
+Axes collapse(const Axes& axes) {
+  Axes out;
+  for (const Axis& a : axes) {
+    if (a.count == 1) continue;
+    if (!out.empty() && out.back().stride == a.stride * a.count)
+      out.back() = {a.stride, out.back().count * a.count};
+    else
+      out.push_back(a);
+  }
+  if (out.empty()) out.push_back({1, 1});
+  return out;
+}
+
+Recorder::Recorder(std::string name, const arch::Chip& chip) {
+  kernel_.chip = &chip;
+  kernel_.program().name = std::move(name);
+  kernel_.program().chip = chip.name;
+  kernel_.program().cores = 1;
+}
+
+View Recorder::on_chip(arch::Space space, Dtype dtype, int64_t partitions, int64_t columns, std::string_view name) {
+  arch::Tensor t;
+  t.name = cat(name, ".", names_++);
+  t.space = space;
+  t.dtype = dtype;
+  t.shape = {partitions, columns};
+  const uint32_t tensor = kernel_.builder.add_tensor(std::move(t));
+  kernel_.origins.push_back({false, line_});
+  return {.tensor = tensor, .dtype = dtype, .partitions = int(partitions), .axes = {{1, columns}}};
+}
+
+uint32_t Recorder::hbm(std::string_view name, Dtype dtype, std::vector<int64_t> shape, arch::TensorKind kind,
+                       std::span<const std::byte> data) {
+  arch::Tensor t;
+  t.name = std::string(name);
+  if (t.name.empty()) t.name = cat("m.", names_++);
+  while (kernel_.builder.find_tensor(t.name) >= 0) t.name += "_";
+  t.space = arch::Space::hbm;
+  t.dtype = dtype;
+  t.kind = kind;
+  t.shape = shape.empty() ? std::vector<int64_t>{1} : std::move(shape);
+  t.address = kernel_.builder.placer.next(t.space, 0);
+  const uint32_t tensor = kind == arch::TensorKind::constant ? kernel_.builder.add_constant(std::move(t), data)
+                                                             : kernel_.builder.add_tensor(std::move(t));
+  kernel_.origins.push_back({false, line_});
+  return tensor;
+}
+
+Operand Recorder::operand(const Source& source) {
+  if (source.is_number()) return arch::immediate_operand(source.number);
+  const View& v = *source.view;
+  const Axes axes = collapse(v.axes);
+  arch::Pattern p;
+  p.dtype = v.dtype;
+  p.partitions = uint16_t(v.partitions);
+  p.partition_stride = v.row_stride;
+  if (axes.size() > arch::kFreeDimsMax)
+    fail_with(fail(Code::internal, cat("a view of ", axes.size(), " free dims; the chip walks ", arch::kFreeDimsMax)));
+  p.rank = uint8_t(std::min<size_t>(axes.size(), arch::kFreeDimsMax));
+  for (size_t d = 0; d < p.rank; ++d) p.dims[d] = {axes[d].stride, uint32_t(axes[d].count)};
+  return kernel_.builder.tile(v.tensor, p, v.offset, v.partition);
+}
+
+int64_t Recorder::encoded(const arch::RowInfo& info, const arch::AttrSlot& slot,
+                          const std::variant<int64_t, double, std::string_view>& value) {
+  if (const auto* real = std::get_if<double>(&value)) return std::bit_cast<int64_t>(*real);
+  if (const auto* integer = std::get_if<int64_t>(&value)) return *integer;
+  const std::string_view text = std::get<std::string_view>(value);
+  for (size_t i = 0; slot.set && i < slot.set->members.size(); ++i)
+    if (slot.set->members[i] == text) return int64_t(i);
+  fail_with(fail(Code::internal, cat(info.row->name, ": attribute ", slot.name, " cannot be `", text, "`")));
+  return 0;
+}
+
+void Recorder::emit(std::string_view row, Slots slots, Settings settings, arch::EngineMask engines) {
+  if (error_) return;
+  const arch::RowInfo* const info = arch::row_by_name(row);
+  CHECK(info, "a row of the machine");
+  arch::Work work;
+  work.info = info;
+  work.line = line_;
+  arch::Draft draft(*info);
+  for (const auto& [slot, source] : slots) draft.operands[size_t(info->slot(slot))] = operand(source);
+  for (const auto& [name, value] : settings) {
+    const size_t at = size_t(info->attr(name));
+    draft.attrs[at] = encoded(*info, info->attrs[at], value);
+  }
+  auto& pool = kernel_.program().operands;
+  work.operand = uint32_t(pool.size());
+  pool.insert(pool.end(), draft.operands.begin(), draft.operands.end());
+  work.attr = kernel_.attr_block(draft.attrs);
+  arch::EngineMask open = info->row->engines;
+  if (work.unit() == arch::Unit::queue) open = arch::kSync | arch::kScalar | arch::kGpsimd;
+  if (work.unit() == arch::Unit::meeting) open = arch::kSync;
+  if (engines) open &= engines;
+  std::optional<Error> first;
+  for (int e = 0; e < arch::kEngines; ++e) {
+    if (!(open & (1 << e))) continue;
+    if (auto ok = arch::check_on(kernel_, work, arch::Engine(e), {}); ok)
+      work.engines |= arch::EngineMask(1 << e);
+    else if (!first)
+      first = ok.error();
+  }
+  if (!work.engines) {
+    if (first) first->message = cat(row, ": ", first->message);
+    return fail_with(first ? *first : fail(Code::internal, cat(row, " has no engine here")));
+  }
+  kernel_.works.push_back(work);
+}
+
+void Recorder::emit_iota(const View& dst, const std::vector<int64_t>& pattern, int64_t offset, int64_t multiplier) {
+  emit("iota", {{"dst", dst}},
+       {{"pattern", kernel_.builder.list(pattern)}, {"offset", offset}, {"channel_multiplier", multiplier}});
+}
+
+}  // namespace trine::compile::device

@@ -1,0 +1,96 @@
+// Recorder: instructions of the device compiler, in program order, over tensors that compile/stream places later.
+// A View is memory as an instruction sees it; an Axis one of its dims. What the chip does not allow is our own bug and
+// ends in error() once, with the instruction's name.
+#pragma once
+
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "arch/kernel.h"
+#include "base/result.h"
+
+namespace trine::compile::device {
+
+struct Axis {
+  int64_t stride = 0, count = 1;  // elements
+  bool operator==(const Axis&) const = default;
+};
+using Axes = std::vector<Axis>;
+
+int64_t count_of(const Axes& axes);
+// Without dims of one element, neighbours that walk on merged; never empty.
+Axes collapse(const Axes& axes);
+
+// On chip: partitions from `partition` on, each walked by `axes` from `offset` on. In HBM the rows lie row_stride
+// apart.
+struct View {
+  uint32_t tensor = 0;
+  Dtype dtype = Dtype::f32;
+  int partition = 0, partitions = 1;
+  int64_t row_stride = 0, offset = 0;
+  Axes axes = {};
+
+  int64_t columns() const { return count_of(axes); }
+};
+
+// An operand of an instruction: a view or a number.
+struct Source {
+  std::optional<View> view = {};
+  double number = 0;
+
+  Source(View v) : view(std::move(v)) {}
+  Source(double v) : number(v) {}
+  bool is_number() const { return !view; }
+};
+
+using Slots = std::initializer_list<std::pair<std::string_view, Source>>;
+using Settings = std::initializer_list<std::pair<std::string_view, std::variant<int64_t, double, std::string_view>>>;
+
+class Recorder {
+ public:
+  Recorder(std::string name, const arch::Chip& chip);
+
+  const arch::Chip& chip() const { return *kernel_.chip; }
+  arch::Kernel& kernel() { return kernel_; }
+  size_t work_count() const { return kernel_.works.size(); }
+
+  View on_chip(arch::Space space, Dtype dtype, int64_t partitions, int64_t columns, std::string_view name);
+  View sbuf(Dtype dtype, int64_t partitions, int64_t columns, std::string_view name = "t") {
+    return on_chip(arch::Space::sbuf, dtype, partitions, columns, name);
+  }
+  View psum(int64_t partitions, int64_t columns, Dtype dtype = Dtype::f32) {
+    return on_chip(arch::Space::psum, dtype, partitions, columns, "acc");
+  }
+  uint32_t hbm(std::string_view name, Dtype dtype, std::vector<int64_t> shape, arch::TensorKind kind,
+               std::span<const std::byte> data = {});
+
+  // engines: those it may run on, of the row's; 0 all of them.
+  void emit(std::string_view row, Slots slots, Settings settings = {}, arch::EngineMask engines = 0);
+  // dst = src, element by element; both walked as they are.
+  void transfer(const View& dst, const View& src) { emit("dma_copy", {{"dst", dst}, {"src", src}}); }
+
+  // dst = offset + lane·multiplier + Σ step·index over pattern (step, count pairs), in 32-bit integers.
+  void emit_iota(const View& dst, const std::vector<int64_t>& pattern, int64_t offset, int64_t multiplier);
+
+  void at(uint32_t line) { line_ = line; }  // as Insn::line, of what follows
+  const std::optional<Error>& error() const { return error_; }
+  void fail_with(Error e) {
+    if (!error_) error_ = std::move(e);
+  }
+
+ private:
+  arch::Operand operand(const Source& source);
+  int64_t encoded(const arch::RowInfo& info, const arch::AttrSlot& slot,
+                  const std::variant<int64_t, double, std::string_view>& value);
+
+  arch::Kernel kernel_;
+  uint32_t names_ = 0;
+  uint32_t line_ = 0;
+  std::optional<Error> error_;
+};
+
+}  // namespace trine::compile::device

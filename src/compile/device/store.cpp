@@ -1,0 +1,197 @@
+// Movement between forms and HBM; see store.h.
+#include "compile/device/store.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+
+namespace trine::compile::device {
+
+std::optional<Dtype> device_dtype(Dtype dtype) {
+  if (dtype == Dtype::boolean) return Dtype::u8;
+  if (!is_on_chip(dtype)) return std::nullopt;
+  return dtype;
+}
+
+ir::Value memory_root(ir::Value value) {
+  while (value.node->op == "reshape") value = value.node->inputs[0];
+  return value;
+}
+
+Memory& Store::of(const ir::Value& value) {
+  const ir::Value root = memory_root(value);
+  auto& found = memories_[root];
+  if (!found) {
+    found = std::make_unique<Memory>();
+    found->dtype = device_dtype(root.type().dtype).value_or(Dtype::f32);
+    found->dims = root.type().dims;
+    found->elements = root.type().elements();
+  }
+  return *found;
+}
+
+bool Store::has(const ir::Value& value) const {
+  auto found = memories_.find(memory_root(value));
+  return found != memories_.end() && (found->second->hbm >= 0 || !found->second->forms.empty());
+}
+
+void Store::keep_in_hbm(Memory& m, std::string_view name, arch::TensorKind kind, std::span<const std::byte> data) {
+  m.hbm = rec_.hbm(name, m.dtype, m.dims, kind, data);
+}
+
+// Runs f(offset of dst columns, e0, inner part axes, inner free axes) so that one transfer can walk what is inside:
+// one axis of partitions and at most three free dims.
+template <class F>
+static void over_transfers(int64_t e0, const Axes& part, const Axes& free, F f) {
+  const Axes p = collapse(part), c = collapse(free);
+  const auto over_free = [&](int64_t at, int row) {
+    if (c.size() <= 3) return f(row, 0, at, p.back(), c);
+    const Axes inner(c.end() - 3, c.end());
+    int64_t outer = 1;
+    for (size_t d = 0; d + 3 < c.size(); ++d) outer *= c[d].count;
+    for (int64_t i = 0; i < outer; ++i) {
+      int64_t rest = i, shift = 0;
+      for (size_t d = c.size() - 3; d-- > 0; rest /= c[d].count) shift += rest % c[d].count * c[d].stride;
+      f(row, i * count_of(inner), at + shift, p.back(), inner);
+    }
+  };
+  int64_t outer = 1;
+  for (size_t d = 0; d + 1 < p.size(); ++d) outer *= p[d].count;
+  for (int64_t i = 0; i < outer; ++i) {
+    int64_t rest = i, shift = 0;
+    for (size_t d = p.size() - 1; d-- > 0; rest /= p[d].count) shift += rest % p[d].count * p[d].stride;
+    over_free(e0 + shift, int(i * p.back().count));
+  }
+}
+
+void Store::load(const View& dst, uint32_t hbm, Dtype dtype, int64_t e0, const Axes& part, const Axes& free) {
+  over_transfers(e0, part, free, [&](int row, int64_t column, int64_t at, const Axis& p, const Axes& c) {
+    View to = dst,
+         from{.tensor = hbm, .dtype = dtype, .partitions = int(p.count), .row_stride = p.stride, .offset = at};
+    to.partition += row;
+    to.partitions = int(p.count);
+    to.offset += column;
+    to.axes = {{1, count_of(c)}};
+    from.axes = c;
+    rec_.transfer(to, from);
+  });
+}
+
+void Store::store(uint32_t hbm, Dtype dtype, int64_t e0, const Axes& part, const Axes& free, const View& src) {
+  over_transfers(e0, part, free, [&](int row, int64_t column, int64_t at, const Axis& p, const Axes& c) {
+    View from = src,
+         to{.tensor = hbm, .dtype = dtype, .partitions = int(p.count), .row_stride = p.stride, .offset = at};
+    from.partition += row;
+    from.partitions = int(p.count);
+    from.offset += column;
+    from.axes = {{1, count_of(c)}};
+    to.axes = c;
+    rec_.transfer(to, from);
+  });
+}
+
+Form& Store::new_form(Memory& m, Dtype dtype, bool turned, int64_t columns, const Tiling& tiling) {
+  Form f{dtype, turned, m.elements / std::max<int64_t>(columns, 1), columns, tiling, {}};
+  for (int64_t t = 0; t < tiling.tiles(); ++t)
+    f.tensors.push_back(rec_.sbuf(dtype, tiling.size(t), f.free(), turned ? "turned" : "tile").tensor);
+  m.forms.push_back(std::move(f));
+  return m.forms.back();
+}
+
+uint32_t Store::hbm(Memory& m) {
+  if (m.hbm >= 0) return uint32_t(m.hbm);
+  CHECK(!m.forms.empty(), "a value is read that nobody made");
+  // Rows lie in HBM as they do on partitions; columns would go element by element.
+  const Form* from = &m.forms[0];
+  for (const Form& f : m.forms)
+    if (!f.turned && f.dtype == m.dtype) from = &f;
+  if (from->turned) from = &form(m, m.dtype, false, from->columns, Tiling::plain(from->rows, rec_.chip().partitions));
+  keep_in_hbm(m, "", arch::TensorKind::scratch);
+  for (int64_t t = 0; t < from->tiling.tiles(); ++t)
+    store(uint32_t(m.hbm), m.dtype, from->tiling.begin(t) * from->columns, {{from->columns, from->tiling.size(t)}},
+          {{1, from->columns}}, from->tile(t));
+  return uint32_t(m.hbm);
+}
+
+// Rows to partitions or back, by the tensor engine, blocks of 128 by 128, several in one bank of PSUM.
+void Store::turn(const Form& from, Form& to) {
+  const int64_t lanes = rec_.chip().partitions;
+  const int64_t bank = rec_.chip().psum.bank_bytes / std::max(bytes(from.dtype), 1);
+  for (int64_t t = 0; t < to.tiling.tiles(); ++t) {
+    const int64_t p0 = to.tiling.begin(t), height = to.tiling.size(t);
+    View acc{};
+    int64_t begin = 0, filled = 0;  // columns of `to` gathered in acc
+    const auto flush = [&] {
+      if (!filled) return;
+      View dst = to.tile(t), src = acc;
+      dst.offset = begin;
+      dst.axes = src.axes = {{1, filled}};
+      rec_.emit("tensor_copy", {{"dst", dst}, {"src", src}}, {}, arch::kVector | arch::kScalar);
+      begin += filled;
+      filled = 0;
+    };
+    for (int64_t s = 0; s < from.tiling.tiles(); ++s) {
+      const int64_t width = from.tiling.size(s);
+      if (filled && filled + width > std::min(bank, 4 * lanes)) flush();
+      if (!filled) acc = rec_.psum(height, std::min(bank, 4 * lanes), from.dtype);
+      View data = from.tile(s), dst = acc;
+      data.offset = p0;
+      data.axes = {{1, height}};
+      dst.offset = filled;
+      dst.axes = {{1, width}};
+      rec_.emit("nc_transpose", {{"dst", dst}, {"data", data}}, {}, arch::kTensor);
+      filled += width;
+    }
+    flush();
+  }
+}
+
+void Store::copy_form(const Form& from, Form& to) {
+  for (int64_t t = 0; t < to.tiling.tiles(); ++t)
+    rec_.emit("tensor_copy", {{"dst", to.tile(t)}, {"src", from.tile(t)}}, {}, arch::kVector | arch::kScalar);
+}
+
+void Store::fill_from_hbm(Memory& m, Form& to) {
+  for (int64_t t = 0; t < to.tiling.tiles(); ++t)
+    load(to.tile(t), uint32_t(m.hbm), m.dtype, to.tiling.begin(t) * to.columns, {{to.columns, to.tiling.size(t)}},
+         {{1, to.columns}});
+}
+
+const Form& Store::form(Memory& m, Dtype dtype, bool turned, int64_t columns, const Tiling& tiling) {
+  const int64_t extent = turned ? columns : m.elements / columns;
+  const Tiling wanted = tiling.period ? tiling : Tiling::plain(extent, rec_.chip().partitions);
+  const auto fits = [&](const Form& f, bool side) {
+    return f.turned == side && f.columns == columns && (tiling.period == 0 || side != turned || f.tiling.same(wanted));
+  };
+  for (const Form& f : m.forms)
+    if (fits(f, turned) && f.dtype == dtype) return f;
+  for (const Form& f : m.forms)
+    if (fits(f, turned)) {
+      const Form from = f;
+      Form& to = new_form(m, dtype, turned, columns, from.tiling);
+      copy_form(from, to);
+      return to;
+    }
+  for (const Form& f : m.forms)
+    if (fits(f, !turned)) {
+      Form from = f;
+      if (bytes(dtype) < bytes(from.dtype)) from = form(m, dtype, from.turned, columns, from.tiling);
+      Form& to = new_form(m, dtype, turned, columns, wanted);
+      turn(from, to);
+      return to;
+    }
+  hbm(m);
+  if (turned) {
+    form(m, dtype, false, columns, Tiling{0, 0, 0});
+    return form(m, dtype, true, columns, tiling);
+  }
+  if (dtype != m.dtype) {
+    form(m, m.dtype, false, columns, wanted);
+    return form(m, dtype, false, columns, wanted);
+  }
+  Form& to = new_form(m, dtype, false, columns, wanted);
+  fill_from_hbm(m, to);
+  return to;
+}
+
+}  // namespace trine::compile::device

@@ -1,0 +1,61 @@
+// Store: where each value is, on chip in one or more forms, in HBM, or both, and the instructions that bring it into
+// another. Values that are one another's bytes (reshapes) share one Memory.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "compile/device/form.h"
+#include "ir/graph.h"
+#include "ir/value_hash.h"
+
+namespace trine::compile::device {
+
+struct Memory {
+  Dtype dtype = Dtype::f32;  // on the device
+  Dims dims = {};
+  int64_t elements = 1;
+  int64_t hbm = -1;             // its tensor
+  std::deque<Form> forms = {};  // references stay good
+};
+
+// The format a value has on the device, or nothing where the chip has none for it.
+std::optional<Dtype> device_dtype(Dtype dtype);
+
+class Store {
+ public:
+  explicit Store(Recorder& rec) : rec_(rec) {}
+
+  Memory& of(const ir::Value& value);      // through reshapes; made where it is new
+  bool has(const ir::Value& value) const;  // was it computed, or given?
+  uint32_t hbm(Memory& m);                 // its tensor in HBM; stored there first where it is on chip alone
+  void keep_in_hbm(Memory& m, std::string_view name, arch::TensorKind kind, std::span<const std::byte> data = {});
+
+  // New tiles for a value, to be written.
+  Form& new_form(Memory& m, Dtype dtype, bool turned, int64_t columns, const Tiling& tiling);
+  // The value with these columns, rows (or, turned, columns) on partitions; made where there is none.
+  // A tiling of period 0: any.
+  const Form& form(Memory& m, Dtype dtype, bool turned, int64_t columns, const Tiling& tiling);
+
+  // dst (columns dense) = elements e0 + part × free of HBM, in as many transfers as it takes.
+  void load(const View& dst, uint32_t hbm, Dtype dtype, int64_t e0, const Axes& part, const Axes& free);
+  void store(uint32_t hbm, Dtype dtype, int64_t e0, const Axes& part, const Axes& free, const View& src);
+
+  // What a value on chip may take in all, bytes per partition.
+  int64_t keep_bytes() const { return rec_.chip().sbuf.bytes_per_partition / 8; }
+
+ private:
+  void turn(const Form& from, Form& to);
+  void copy_form(const Form& from, Form& to);
+  void fill_from_hbm(Memory& m, Form& to);
+
+  Recorder& rec_;
+  std::unordered_map<ir::Value, std::unique_ptr<Memory>, ir::ValueHash> memories_;
+};
+
+// The value whose bytes these are: through reshapes.
+ir::Value memory_root(ir::Value value);
+
+}  // namespace trine::compile::device
