@@ -45,9 +45,10 @@ test-fast: test-build
 	@ctest --test-dir build --output-on-failure --no-tests=error -j $(JOBS) -LE slow
 	@$(PYTEST) -n $(JOBS) -m 'not slow'
 
-# All of torch's operator samples in all dtypes, about 10 minutes.
+# All of torch's operator samples in all dtypes, and every model of the matrix: about 15 minutes.
 test-torch: build
 	@$(PYTHON) tests/torch/sweep.py --dtypes f32,f64,bf16,f16,i64,i32,u8,bool,c64 --samples 100
+	@$(PYTHON) tests/torch/models.py
 
 # Each bench/*.cpp and bench/*.py is a program that prints its rows.
 bench: build

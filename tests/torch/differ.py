@@ -12,7 +12,7 @@ from trine.torch.emit import SEEDED, Emitter, finish, full_arguments, overload_n
 from trine.torch.program import Program
 from trine.torch.rows import ROWS
 
-TOLERANCE = {torch.float64: 1e-7, torch.float32: 2e-5, torch.bfloat16: 2e-2, torch.float16: 2e-3,
+TOLERANCE = {torch.float64: 1e-7, torch.float32: 2e-5, torch.bfloat16: 2e-2, torch.float16: 4e-3,
              torch.complex64: 2e-5, torch.complex128: 1e-7}
 # cancel: their error goes by what is summed
 SUMS = {"sum", "mean", "cumsum", "mm", "bmm", "addmm", "native_layer_norm_backward", "native_group_norm_backward"}
@@ -51,7 +51,7 @@ def run_row(name, target, args, kwargs, result, seed=7):
 
 def differences(ours, theirs, scale=1.0):
     """Why the two differ, or None."""
-    if theirs is None or ours is None:
+    if theirs is None or ours is None or theirs._is_zerotensor():
         return None
     if tuple(ours.shape) != tuple(theirs.shape) or ours.dtype is not theirs.dtype:
         return f"{ours.dtype}{list(ours.shape)} for {theirs.dtype}{list(theirs.shape)}"
