@@ -88,7 +88,7 @@ struct Chip {
     double start_fraction = 0, ramp_ns = 0, window_ns = 0, threshold_fraction = 0;
   } throttle;
   struct {
-    double preamble_ns = 0, teardown_ns = 0;
+    double preamble_ns = 0, teardown_ns = 0, launch_ns = 0;
   } kernel;
 
   struct {
@@ -98,6 +98,7 @@ struct Chip {
   } link;
   struct {
     int64_t cores = 0, packet_bytes = 0;  // cores: chip
+    double start_ns = 0;
   } collective;
 
   struct {

@@ -244,6 +244,9 @@ constexpr NumberRow kNumberRows[] = {
         "before a kernel's first instruction"),
     row(
         "kernel.teardown_ns", "ns", [](Chip& c) -> auto& { return c.kernel.teardown_ns; }, "after its last"),
+    row(
+        "kernel.launch_ns", "ns", [](Chip& c) -> auto& { return c.kernel.launch_ns; },
+        "the host's part of one launch that it waits for, around both"),
 
     row(
         "link.count", "count", [](Chip& c) -> auto& { return c.link.count; }, "links to other chips of the instance",
@@ -259,6 +262,9 @@ constexpr NumberRow kNumberRows[] = {
     row(
         "collective.packet_bytes", "bytes", [](Chip& c) -> auto& { return c.collective.packet_bytes; },
         "DMA packet of a collective", 0x1p32),
+    row(
+        "collective.start_ns", "ns", [](Chip& c) -> auto& { return c.collective.start_ns; },
+        "a collective that moves nothing, beyond its hops"),
 
     row(
         "power.chip_watts", "watts", [](Chip& c) -> auto& { return c.power.chip_watts; }, "design power of the chip"),

@@ -49,8 +49,20 @@ Plan plan_of(const Party& party, std::span<const int64_t> sides) {
   return p;
 }
 
-// Whether two corners agree on every axis from `axis` on.
-bool agree_above(uint64_t a, uint64_t b, int axis) { return a >> axis == b >> axis; }
+// The axis that ranks of place `local` take as their turn-th; each place begins with another, so that all links of a
+// chip are in use at once. `done`: the axes they took before.
+struct Turn {
+  uint64_t axis = 0, done = 0;
+};
+Turn turn_of(const Plan& p, size_t local, size_t locals, int turn) {
+  const int shift = static_cast<int>(local) * std::max(1, p.axes / static_cast<int>(locals));
+  Turn out;
+  for (int t = 0; t <= turn; ++t) {
+    out.done |= out.axis;
+    out.axis = uint64_t{1} << (t + shift) % p.axes;
+  }
+  return out;
+}
 
 }  // namespace
 
@@ -90,17 +102,18 @@ Steps rdh_reduce_scatter(const Party& party, std::span<const int64_t> sides) {
           for (const OnChip& home : p.chips)
             if (x != l) w.send(chip.members[x], chip.members[l], home.members[l], true);
   }
-  for (int axis = p.axes; axis-- > 0;) {
+  for (int turn = 0; turn < p.axes; ++turn) {
     Step& step = steps.emplace_back();
-    step.fused = axis > 0;
+    step.fused = turn + 1 < p.axes;
     StepWriter w(party, step);
-    for (size_t c = 0; c < p.chips.size(); ++c) {
-      const uint64_t other = p.corner[c] ^ uint64_t { 1 } << axis;
-      for (size_t l = 0; l < local; ++l)
+    for (size_t c = 0; c < p.chips.size(); ++c)
+      for (size_t l = 0; l < local; ++l) {
+        const Turn t = turn_of(p, l, local, turn);
+        const uint64_t other = p.corner[c] ^ t.axis;
         for (size_t home = 0; home < p.chips.size(); ++home)
-          if (agree_above(p.corner[home], other, axis))
+          if (((p.corner[home] ^ other) & (t.done | t.axis)) == 0)
             w.send(p.chips[c].members[l], p.chips[p.chip_at[other]].members[l], p.chips[home].members[l], true);
-    }
+      }
   }
   return steps;
 }
@@ -109,15 +122,16 @@ Steps rdh_all_gather(const Party& party, std::span<const int64_t> sides) {
   const Plan p = plan_of(party, sides);
   const size_t local = p.chips[0].members.size();
   Steps steps;
-  for (int axis = 0; axis < p.axes; ++axis) {
+  for (int turn = p.axes; turn-- > 0;) {
     StepWriter w(party, steps.emplace_back());
-    for (size_t c = 0; c < p.chips.size(); ++c) {
-      const size_t other = p.chip_at[p.corner[c] ^ uint64_t{1} << axis];
-      for (size_t l = 0; l < local; ++l)
+    for (size_t c = 0; c < p.chips.size(); ++c)
+      for (size_t l = 0; l < local; ++l) {
+        const Turn t = turn_of(p, l, local, turn);
+        const size_t other = p.chip_at[p.corner[c] ^ t.axis];
         for (size_t home = 0; home < p.chips.size(); ++home)
-          if (agree_above(p.corner[home], p.corner[c], axis))
+          if (((p.corner[home] ^ p.corner[c]) & (t.done | t.axis)) == 0)
             w.send(p.chips[c].members[l], p.chips[other].members[l], p.chips[home].members[l], false);
-    }
+      }
   }
   if (local > 1) {
     StepWriter w(party, steps.emplace_back());

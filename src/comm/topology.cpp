@@ -141,6 +141,17 @@ int64_t hops(const Instance& instance, int64_t from, int64_t to) {
   return static_cast<int64_t>(route(instance, from, to).size());
 }
 
+int link_level(const Instance& instance, int64_t a, int64_t b) {
+  int out = -1;
+  for (size_t l = 0; l < instance.levels.size(); ++l) {
+    const int64_t size = instance.levels[l].size();
+    if (a % size != b % size) out = static_cast<int>(l);
+    a /= size;
+    b /= size;
+  }
+  return out;
+}
+
 int ring_count(const Level& level) {
   if (level.wiring != Wiring::torus) return 1;
   const int64_t rows = level.sides[0], columns = level.sides[1];

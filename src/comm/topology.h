@@ -24,6 +24,8 @@ std::vector<Neighbour> neighbours(const arch::Instance& instance, int64_t chip);
 // round; empty when they are equal.
 std::vector<int64_t> route(const arch::Instance& instance, int64_t from, int64_t to);
 int64_t hops(const arch::Instance& instance, int64_t from, int64_t to);
+// The outermost level at which two chips differ: that of the link between neighbours. -1 for a chip and itself.
+int link_level(const arch::Instance& instance, int64_t a, int64_t b);
 
 // A closed walk through all places of one level, each once, over its links. A square torus has two that share no link
 // (`which` 0 and 1). A line's walk is not closed; a torus with odd, unequal sides has none that we build: empty.

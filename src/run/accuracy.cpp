@@ -9,6 +9,8 @@
 #include "arch/container.h"
 #include "base/embedded.h"
 #include "base/text.h"
+#include "run/bands.h"
+#include "sim/cluster/collective.h"
 #include "sim/core/prepare.h"
 
 namespace trine::run {
@@ -103,6 +105,38 @@ constexpr Metric kMetrics[] = {
      }},
 };
 
+Result<double> collective_ns(const arch::Instance& instance, const Json& row, int64_t bytes,
+                             std::optional<comm::Algorithm> how = {}) {
+  const comm::Cluster cluster{&instance, 1, instance.chip->lnc_default};
+  const auto kind = comm::collective_by_name(row.find("collective")->string());
+  if (!kind) return fail(Code::invalid, "measurements.json names a collective that there is not");
+  const auto ranks = comm::first_ranks(cluster, row.find("ranks")->integer());
+  const comm::Request request{.kind = *kind, .bytes = bytes, .root = 0, .pairs = {}, .algorithm = how};
+  return TRY(sim::time_collective(cluster, ranks, request)).ns;
+}
+
+// The size in MB from which `after` is the faster of two algorithms.
+Result<double> crossover(const arch::Instance& instance, const Json& row) {
+  const auto before = comm::algorithm_by_name(row.find("before")->string()),
+             after = comm::algorithm_by_name(row.find("after")->string());
+  int64_t low = 1 << 10, high = int64_t{1} << 32;
+  while (high - low > low / 1000 + 1) {
+    const int64_t middle = low + (high - low) / 2;
+    const bool is_after =
+        TRY(collective_ns(instance, row, middle, after)) < TRY(collective_ns(instance, row, middle, before));
+    (is_after ? high : low) = middle;
+  }
+  return static_cast<double>(high) / 1e6;
+}
+
+Result<double> predict_collective(const Json& row, const arch::Instance& instance) {
+  const std::string& metric = row.find("metric")->string();
+  if (metric == "crossover_mb") return crossover(instance, row);
+  const auto& k = instance.chip->kernel;
+  const double host = metric == "launched_us" ? k.launch_ns + k.preamble_ns + k.teardown_ns : 0;
+  return (TRY(collective_ns(instance, row, row.find("bytes")->integer())) + host) / 1e3;
+}
+
 Result<double> predict(const Json& row, const Timed* timed, const arch::Instance& instance) {
   const std::string& metric = row.find("metric")->string();
   if (metric == "dma_throughput")
@@ -121,6 +155,41 @@ std::string number(double v) { return fixed(v, std::fabs(v) >= 100 ? 1 : std::fa
 
 std::string measured_text(const AccuracyRow& r) { return (r.role == "gate" ? "≤ " : "") + number(r.measured); }
 
+// Shares and sizes have no band: their residuals are in none.
+bool is_in_band(const AccuracyRow& r) {
+  return !r.is_share() && r.kind != "packets" && r.kind != "crossover" && r.role != "gate" && r.predicted != 0;
+}
+
+double ratio_of(const AccuracyRow& r) {
+  return r.kind == "dma curve" ? r.predicted / r.measured : r.measured / r.predicted;  // a rate, not a time
+}
+
+std::vector<Residual> residuals_of(const std::vector<AccuracyRow>& rows) {
+  std::vector<Residual> out;
+  for (const auto& r : rows)
+    if (is_in_band(r)) out.push_back({std::string(name(r.bound)), ratio_of(r)});
+  return out;
+}
+
+std::string band_text(const AccuracyRow& r, const std::vector<Residual>& residuals) {
+  if (!is_in_band(r)) return "";
+  const Band band = band_of(r.bound, residuals);
+  const bool is_rate = r.kind == "dma curve";
+  const double low = is_rate ? 1 / band.high : band.low, high = is_rate ? 1 / band.low : band.high;
+  return cat(number(r.predicted * low), " – ", number(r.predicted * high));
+}
+
+std::string where_off(const std::vector<AccuracyRow>& rows) {
+  std::string out;
+  std::vector<std::string> said;
+  for (const auto& r : rows) {
+    if (r.note.empty() || std::count(said.begin(), said.end(), r.note)) continue;
+    said.push_back(r.note);
+    out += cat("- ", r.note, "\n");
+  }
+  return out.empty() ? out : "\n## Where it is off\n\n" + out;
+}
+
 std::string error_text(const AccuracyRow& r) {
   const double e = r.is_share() ? r.predicted - r.measured : r.error_pct();
   return cat(e >= 0 ? "+" : "", fixed(e, 1), r.is_share() ? " points" : " %");
@@ -134,7 +203,7 @@ Result<std::vector<AccuracyRow>> accuracy(const std::string& kernels) {
   std::vector<AccuracyRow> rows;
   for (const Json& row : file.find("rows")->items()) {
     AccuracyRow r{text_of(row, "id"),   text_of(row, "kind"),   text_of(row, "instance"), text_of(row, "metric"),
-                  text_of(row, "unit"), text_of(row, "source"), text_of(row, "role")};
+                  text_of(row, "unit"), text_of(row, "source"), text_of(row, "role"),     text_of(row, "note")};
     const arch::Instance* instance = TRY(arch::find_instance(r.instance));
     const std::string program = text_of(row, "program"), key = r.instance + " " + program;
     const bool traced = program.starts_with(kTraced);
@@ -147,6 +216,12 @@ Result<std::vector<AccuracyRow>> accuracy(const std::string& kernels) {
       done.emplace(key, TRY(time_text(TRY(embedded_text(program)), program, *instance)));
     const auto timed = done.find(key);
     r.measured = row.find("measured")->number();
+    if (row.find("collective")) {
+      r.bound = Bound::collective;
+      r.predicted = TRY(predict_collective(row, *instance));
+      rows.push_back(std::move(r));
+      continue;
+    }
     r.predicted = TRY(predict(row, timed == done.end() ? nullptr : &timed->second, *instance));
     r.bound = timed == done.end() ? Bound::dma : timed->second.report.bound;
     rows.push_back(std::move(r));
@@ -160,6 +235,7 @@ Json accuracy_json(const std::vector<AccuracyRow>& rows) {
     Json x = Json::object();
     x.set("id", r.id).set("kind", r.kind).set("instance", r.instance).set("metric", r.metric);
     x.set("predicted", r.predicted).set("measured", r.measured).set("unit", r.unit).set("error_pct", r.error_pct());
+    if (!r.note.empty()) x.set("note", r.note);
     x.set("bound", name(r.bound)).set("role", r.role).set("source", r.source);
     list.push(std::move(x));
   }
@@ -176,15 +252,21 @@ std::string accuracy_text(const std::vector<AccuracyRow>& rows) {
 std::string accuracy_markdown(const std::vector<AccuracyRow>& rows) {
   std::string out =
       "# Accuracy\n\nWritten by `make accuracy`. Every published measurement we hold, what Trine predicts for the same "
-      "program, and the error. Ids that begin with `nki-` are kernels of `examples/nki`, traced and scheduled; the "
-      "others are written in assembly.\n\n`check`: no number of ours came from this row. `input`: a number in a chip "
+      "program, and the error. Ids that begin with `nki-` are kernels of `examples/nki`, traced and scheduled; "
+      "collectives are schedules of `src/comm`; the others are written in assembly.\n\n`check`: no number of ours came "
+      "from this row. `input`: a number in a chip "
       "file was read off it, so its error only shows that the model gives it back. `gate`: a published test asks for "
-      "no more than this, so only staying below is a check, and it is in no band.\n\n"
-      "| id | instance | what | predicted | measured | unit | error | role |\n|---|---|---|--:|--:|---|--:|---|\n";
+      "no more than this, so only staying below is a check, and it is in no band. The band is where 90 % of the rows "
+      "of "
+      "the same class lie.\n\n"
+      "| id | instance | what | predicted | band | measured | unit | error | role |\n"
+      "|---|---|---|--:|--:|--:|---|--:|---|\n";
+  const std::vector<Residual> residuals = residuals_of(rows);
   for (const auto& r : rows)
-    out += cat("| ", r.id, " | ", r.instance, " | ", r.metric, " | ", number(r.predicted), " | ", measured_text(r),
-               " | ", r.unit, " | ", error_text(r), " | ", r.role, " |\n");
-  out += "\n## Sources\n\n";
+    out +=
+        cat("| ", r.id, " | ", r.instance, " | ", r.metric, " | ", number(r.predicted), " | ", band_text(r, residuals),
+            " | ", measured_text(r), " | ", r.unit, " | ", error_text(r), " | ", r.role, " |\n");
+  out += where_off(rows) + "\n## Sources\n\n";
   std::vector<std::string> seen;
   for (const auto& r : rows)
     if (std::find(seen.begin(), seen.end(), r.source) == seen.end()) {
@@ -204,11 +286,9 @@ std::string residuals_json(const std::vector<AccuracyRow>& rows) {
       "\"rows\": [\n";
   bool first = true;
   for (const auto& r : rows) {
-    if (r.is_share() || r.kind == "packets" || r.role == "gate" || r.predicted == 0) continue;
-    const double ratio =
-        r.kind == "dma curve" ? r.predicted / r.measured : r.measured / r.predicted;  // a rate, not a time
+    if (!is_in_band(r)) continue;
     out += cat(first ? "" : ",\n", "    {\"id\": \"", r.id, "\", \"bound\": \"", name(r.bound),
-               "\", \"ratio\": ", fixed(ratio, 4), "}");
+               "\", \"ratio\": ", fixed(ratio_of(r), 4), "}");
     first = false;
   }
   return out + "\n  ]\n}\n";

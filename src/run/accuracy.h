@@ -14,6 +14,7 @@ namespace trine::run {
 struct AccuracyRow {
   std::string id, kind, instance, metric, unit, source,
       role;  // "check", "input" where a chip number came from it, or "gate" where `measured` is an upper bound
+  std::string note = {};  // why it is off, where it is
   Bound bound = Bound::tensor;
   double predicted = 0, measured = 0;
   double error_pct() const { return measured != 0 ? 100 * (predicted / measured - 1) : 0; }

@@ -15,11 +15,6 @@ namespace {
 
 constexpr size_t kRowsMin = 5;
 
-struct Residual {
-  std::string bound;
-  double ratio = 1;  // measured over predicted
-};
-
 std::vector<Residual> read_residuals() {
   std::vector<Residual> out;
   for (const EmbeddedFile& file : embedded_accuracy()) {
@@ -43,12 +38,17 @@ double quantile(const std::vector<double>& sorted, double q) {
 
 Band band_of(Bound bound) {
   static const std::vector<Residual> all = read_residuals();
+  return band_of(bound, all);
+}
+
+Band band_of(Bound bound, std::span<const Residual> all) {
   std::vector<double> ratios;
   for (const auto& r : all)
     if (r.bound == name(bound)) ratios.push_back(r.ratio);
   if (ratios.size() < kRowsMin) {
     ratios.clear();
-    for (const auto& r : all) ratios.push_back(r.ratio);
+    for (const auto& r : all)
+      if (r.bound != name(Bound::collective)) ratios.push_back(r.ratio);
   }
   if (ratios.empty()) return {};
   std::sort(ratios.begin(), ratios.end());

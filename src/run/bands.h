@@ -2,6 +2,9 @@
 // own residuals (accuracy/residuals.json, written by `make accuracy`), never from taste.
 #pragma once
 
+#include <span>
+#include <string>
+
 #include "run/report.h"
 
 namespace trine::run {
@@ -11,7 +14,13 @@ struct Band {
   int rows = 0;              // residuals behind it
 };
 
-// With fewer than five rows of its own class, the residuals of all classes count.
+struct Residual {
+  std::string bound = {};
+  double ratio = 1;  // measured over predicted
+};
+
+// With fewer than five rows of its own class, the residuals of all programs of one core count.
 Band band_of(Bound bound);
+Band band_of(Bound bound, std::span<const Residual> residuals);
 
 }  // namespace trine::run

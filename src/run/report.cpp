@@ -14,7 +14,7 @@ using sim::Part;
 using sim::to_ns;
 
 std::string_view name(Bound b) {
-  static constexpr std::string_view kNames[] = {"tensor", "vector", "scalar", "gpsimd", "dma", "launch"};
+  static constexpr std::string_view kNames[] = {"tensor", "vector", "scalar", "gpsimd", "dma", "launch", "collective"};
   return kNames[static_cast<size_t>(b)];
 }
 

@@ -14,7 +14,7 @@
 namespace trine::run {
 
 // What limits a program; bands are kept by these classes.
-enum class Bound : uint8_t { tensor, vector, scalar, gpsimd, dma, launch, count };
+enum class Bound : uint8_t { tensor, vector, scalar, gpsimd, dma, launch, collective, count };
 std::string_view name(Bound b);
 std::string bound_text(Bound b);  // "tensor engine", "data movement", "latency"
 

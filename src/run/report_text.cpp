@@ -55,6 +55,7 @@ Json pairs(const std::vector<std::pair<std::string, double>>& list) {
 std::string bound_text(Bound b) {
   if (b == Bound::dma) return "data movement";
   if (b == Bound::launch) return "latency";
+  if (b == Bound::collective) return "collectives";
   return cat(name(b), " engine");
 }
 

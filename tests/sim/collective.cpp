@@ -1,0 +1,118 @@
+// Times of collectives: by hand for small cases, above their lower bounds for all, and never faster on worse wires.
+#include "sim/cluster/collective.h"
+
+#include "tests/testing.h"
+
+using namespace trine;
+using namespace trine::sim;
+using comm::Algorithm;
+using comm::Cluster;
+using comm::Collective;
+
+static double ns_of(const Cluster& c, int64_t ranks, const comm::Request& request) {
+  const auto t = time_collective(c, comm::first_ranks(c, ranks), request);
+  REQUIRE(t.has_value());
+  CHECK(t->ns == doctest::Approx(t->start_ns + t->latency_ns + t->transfer_ns));
+  return t->ns;
+}
+
+TEST_CASE("by hand: start, hops, and the busiest resource of each step") {
+  const Cluster trn1{*arch::find_instance("trn1.32xlarge"), 1, 1};
+  const arch::Chip& k = *trn1.instance->chip;
+  const double start = k.collective.start_ns, on_chip = 1300, hop = 1500, link = 48, mib = 1 << 20;
+  const double stack = k.stack_bytes_per_ns();
+  struct Row {
+    const char* what;
+    int64_t ranks;
+    comm::Request request;
+    double expected_ns;
+  };
+  const Row rows[] = {
+      {"one rank does nothing", 1, {.bytes = 1 << 20}, 0},
+      // Copies in and out of each stack and a sum of two: five passes over HBM.
+      {"two ranks of a chip sum", 2, {.bytes = 1 << 20}, start + on_chip + 5 * mib / stack},
+      {"two ranks of a chip gather: half a buffer read, half written, on each stack",
+       2,
+       {.kind = Collective::all_gather, .bytes = 1 << 20},
+       start + on_chip + mib / stack},
+      // Four chips in a row: chunks of 1/8, two from each chip to three others; the two to the far side share links.
+      {"eight ranks gather by mesh",
+       8,
+       {.kind = Collective::all_gather, .bytes = 1 << 18},
+       start + hop + 6 * 0.25 * mib / 8 / link + on_chip + 8 * 0.25 * mib / 8 / stack},
+      {"a ring of four ranks on two chips gathers: three steps, a chunk a link each",
+       4,
+       {.kind = Collective::all_gather, .bytes = 1 << 20, .algorithm = Algorithm::ring},
+       start + 3 * (hop + mib / 4 / link)},
+  };
+  for (const Row& row : rows) {
+    INFO(row.what);
+    CHECK(ns_of(trn1, row.ranks, row.request) == doctest::Approx(row.expected_ns).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("no schedule beats what its ranks must send") {
+  for (const char* name :
+       {"trn1.32xlarge", "inf2.48xlarge", "trn2.48xlarge", "trn2-ultraserver", "trn3-gen1-ultraserver"}) {
+    const arch::Instance& i = **arch::find_instance(name);
+    const Cluster c{&i, 1, i.chip->lnc_default};
+    const double egress = i.levels[0].link_bytes_per_ns * (i.levels[0].wiring == arch::Wiring::torus ? 4 : 2) +
+                          (i.levels.size() > 1 ? 2 * i.levels[1].link_bytes_per_ns : 0);
+    const double others = static_cast<double>(i.chips - 1) / static_cast<double>(i.chips);
+    for (const int64_t bytes : {int64_t{1} << 12, int64_t{1} << 22, int64_t{1} << 30}) {
+      INFO(name << " " << bytes);
+      const double least = others * static_cast<double>(bytes) / egress;
+      CHECK(ns_of(c, c.ranks(), {.kind = Collective::all_gather, .bytes = bytes}) >= least);
+      CHECK(ns_of(c, c.ranks(), {.kind = Collective::reduce_scatter, .bytes = bytes}) >= least);
+      CHECK(ns_of(c, c.ranks(), {.kind = Collective::all_reduce, .bytes = bytes}) >= least);
+    }
+  }
+}
+
+TEST_CASE("worse links, more ranks' traffic, more bytes: never faster") {
+  const Cluster c{*arch::find_instance("trn1.32xlarge"), 1, 1};
+  arch::Instance slow = *c.instance;
+  slow.levels[0].link_bytes_per_ns /= 2;
+  const Cluster worse{&slow, 1, 1};
+  for (int kind = 0; kind < 6; ++kind)
+    for (const int64_t bytes : {int64_t{1} << 14, int64_t{1} << 22, int64_t{1} << 28}) {
+      comm::Request request{.kind = static_cast<Collective>(kind), .bytes = bytes};
+      request.pairs = {{0, 4}, {4, 0}};
+      if (kind < 3) request.algorithm = Algorithm::rdh;
+      const double alone = ns_of(c, 8, request);
+      CHECK(ns_of(worse, 8, request) >= alone);
+      CHECK(time_collective(c, comm::groups_of(c, 8, 4), request)->ns >=
+            time_collective(c, comm::groups_of(c, 8, 4)[0], request)->ns);
+      request.bytes *= 2;
+      CHECK(ns_of(c, 8, request) > alone);
+    }
+}
+
+TEST_CASE("each algorithm is the fastest in its published band") {
+  const Cluster c{*arch::find_instance("trn2.48xlarge"), 1, 2};
+  const auto fastest = [&](int64_t bytes) {
+    std::pair<double, Algorithm> best{1e18, Algorithm::none};
+    for (const Algorithm a : {Algorithm::mesh, Algorithm::rdh, Algorithm::ring, Algorithm::kangaring})
+      best = std::min(best, std::pair{ns_of(c, 64, {.bytes = bytes, .algorithm = a}), a});
+    return best.second;
+  };
+  CHECK(fastest(100'000) == Algorithm::mesh);
+  CHECK(fastest(500'000) == Algorithm::mesh);
+  CHECK(fastest(2'000'000) == Algorithm::rdh);
+  CHECK(fastest(30'000'000) == Algorithm::rdh);
+  CHECK(fastest(100'000'000) == Algorithm::kangaring);
+  CHECK(fastest(1'000'000'000) == Algorithm::kangaring);
+}
+
+TEST_CASE("between instances the network counts, where there is one") {
+  const Cluster two{*arch::find_instance("trn1.32xlarge"), 2, 1};
+  const auto t = time_collective(two, comm::first_ranks(two, 64), {.bytes = 1 << 30});
+  CHECK(t->bound == Limit::network);
+  // Each instance sends half of the sums of the other, twice, at 800 Gbit/s.
+  CHECK(t->network_bytes == doctest::Approx(2.0 * (1 << 30)));
+  CHECK(t->transfer_ns >= (1 << 30) / 100.0);
+  const Cluster inf2{*arch::find_instance("inf2.48xlarge"), 2, 1};
+  CHECK(
+      time_collective(inf2, comm::first_ranks(inf2, 48), {.bytes = 64}).error().message.find("no published network") !=
+      std::string::npos);
+}
