@@ -61,7 +61,7 @@ Result<ExecutablePtr> compile(std::string artifact, const CompileOptions& option
   } else {
     out->shardings = TRY(compile::sharding_texts(graph));
   }
-  out->plan = TRY(compile::compile_native(graph));
+  out->plan = TRY(compile::compile_native(graph, {.host_functions = options.host_functions}));
   out->text = program_text(*out);
   return ExecutablePtr(std::move(out));
 }

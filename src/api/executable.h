@@ -10,12 +10,14 @@
 
 #include "arch/plan/plan.h"
 #include "base/result.h"
+#include "compile/native.h"
 #include "compile/sharding.h"
 
 namespace trine::api {
 
 struct CompileOptions {
   int64_t replicas = 1, partitions = 1;
+  compile::FindHostFunction host_functions = {};  // empty: programs that call any are refused
 };
 
 struct Executable {

@@ -6,14 +6,15 @@
 
 namespace trine::compile {
 
-Result<std::shared_ptr<const arch::HostPlan>> plan_native(std::shared_ptr<const ir::Graph> graph) {
-  PlanBuilder builder(graph);
+Result<std::shared_ptr<const arch::HostPlan>> plan_native(std::shared_ptr<const ir::Graph> graph,
+                                                          const NativeOptions& options) {
+  PlanBuilder builder(graph, options);
   return builder.build(graph->params, ir::Graph::order(graph->results, graph->effects), graph->results,
                        graph->donations);
 }
 
-Result<std::shared_ptr<const arch::HostPlan>> compile_native(const ir::Graph& graph) {
-  return plan_native(std::make_shared<const ir::Graph>(simplify(graph).graph));
+Result<std::shared_ptr<const arch::HostPlan>> compile_native(const ir::Graph& graph, const NativeOptions& options) {
+  return plan_native(std::make_shared<const ir::Graph>(simplify(graph).graph), options);
 }
 
 }  // namespace trine::compile

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "compile/native.h"
 #include "compile/partition_hints.h"
 #include "compile/reshard.h"
 #include "ops/op.h"
@@ -47,6 +48,7 @@ class Partitioner {
   Result<void> to_global(const Node& node);
   Result<void> loop(const Node& node);
   Result<void> choice(const Node& node);
+  Result<void> host_call(const Node& node);
   Result<void> by_rule(const Node& node, const OpRule& rule);
   Result<void> as_it_is(const Node& node);
   Result<void> combine(const Node& node, const OpRule& rule, const FactorAtoms& atoms, const Node* made);
@@ -114,6 +116,7 @@ Result<void> Partitioner::visit(const Node& node) {
   for (auto [op, method] : kSpecial)
     if (op == node.op) return (this->*method)(node);
   if (is_manual(node)) return as_it_is(node);
+  if (node.op == "custom_call" && node.attrs.text("call_target_name") == kHostCall) return host_call(node);
   if (const auto rule = rule_of(node)) return by_rule(node, *rule);
   return as_it_is(node);
 }
@@ -261,6 +264,35 @@ Result<void> Partitioner::as_it_is(const Node& node) {
   const Node* made = out_.graph.add(std::move(spec));
   made_[&node] = made;
   bind_all(node, made, manual);
+  return {};
+}
+
+// A function of the host is called once, by the first device, on whole tensors; the others get its results.
+Result<void> Partitioner::host_call(const Node& node) {
+  const uint32_t where = place(node);
+  ir::Spec spec{.op = "case", .inputs = TRY(whole_inputs(node)), .where = where, .is_unique = node.is_unique};
+  spec.inputs.insert(spec.inputs.begin(), TRY(reshard_.is_not_first(where)));
+  spec.regions.resize(2);
+  for (ir::Region& region : spec.regions)
+    for (const Value& v : node.inputs) region.params.push_back(out_.graph.parameter(v.type(), where));
+  const Node* call = out_.graph.add({.op = node.op,
+                                     .inputs = spec.regions[0].params,
+                                     .attrs = node.attrs,
+                                     .types = node.types,
+                                     .where = where,
+                                     .is_unique = true});
+  spec.regions[0].effects.push_back(call->result());
+  for (uint32_t r = 0; r < node.types.size(); ++r) {
+    const ir::Type& type = node.types[r];
+    spec.regions[0].results.push_back(call->result(r));
+    spec.regions[1].results.push_back(type.is_token ? TRY(reshard_.make("create_token", {}, {}, where))
+                                                    : out_.graph.constant(Tensor::make(type.dtype, type.dims)));
+  }
+  const Node* made = made_[&node] = TRY(ops::make(out_.graph, std::move(spec)));
+  for (uint32_t r = 0; r < node.types.size(); ++r) {
+    const Value own = made->result(r);
+    bind(node.result(r), node.types[r].is_token ? own : TRY(reshard_.of_first(own, where)), whole(node.result(r)));
+  }
   return {};
 }
 

@@ -34,7 +34,7 @@ std::vector<ir::Value> used_by(const ir::Node& node) {
 SlotId PlanBuilder::add_slot(const ir::Value& value, SlotKind kind, uint32_t index) {
   const ir::Type& t = value.type();
   Slot slot{.kind = kind, .dtype = t.dtype, .dims = t.dims, .index = index};
-  if (t.is_token) slot.dtype = Dtype::u8, slot.dims = {0};
+  if (t.is_token) slot.dtype = Dtype::boolean, slot.dims = {0};  // as JAX passes them
   plan_->slots.push_back(std::move(slot));
   return SlotId(plan_->slots.size() - 1);
 }
@@ -248,7 +248,16 @@ Result<Step> PlanBuilder::dot_step(const ir::Node& node) {
   return Step{.what = std::move(dot.step), .in = {slots[0], slots[1]}};
 }
 
+Result<Step> PlanBuilder::host_call_step(const ir::Node& node) {
+  if (!options_.host_functions)
+    return fail(Code::unsupported, "a call of a host function, where nobody answers it", graph_->place(node.where));
+  arch::CallStep call{.op = std::string(kHostCall),
+                      .run = TRY(options_.host_functions(node.attrs.text("backend_config")))};
+  return Step{.what = std::move(call), .in = slots_of(node.inputs)};
+}
+
 Result<Step> PlanBuilder::call_step(const ir::Node& node) {
+  if (node.op == "custom_call" && node.attrs.text("call_target_name") == kHostCall) return host_call_step(node);
   const ops::Op* op = ops::find_op(node.op);
   if (!op || !op->eval)
     return fail(Code::unsupported, std::string("nothing can run the op `").append(node.op).append("`"),
@@ -265,7 +274,7 @@ Result<Step> PlanBuilder::call_step(const ir::Node& node) {
 Result<std::shared_ptr<const HostPlan>> PlanBuilder::region_plan(const ir::Region& region,
                                                                  std::span<const ir::Value> inputs,
                                                                  std::span<const ir::Value> results) {
-  PlanBuilder builder(graph_);
+  PlanBuilder builder(graph_, options_);
   const ir::RegionBody body = ir::body_of(region);
   return builder.build(inputs, body.nodes, results);
 }

@@ -11,6 +11,7 @@
 #include "compile/dot.h"
 #include "compile/fuse.h"
 #include "compile/tile_emit.h"
+#include "compile/native.h"
 #include "ir/graph.h"
 #include "ir/value_hash.h"
 
@@ -18,7 +19,8 @@ namespace trine::compile {
 
 class PlanBuilder {
  public:
-  explicit PlanBuilder(std::shared_ptr<const ir::Graph> graph) : graph_(std::move(graph)) {}
+  PlanBuilder(std::shared_ptr<const ir::Graph> graph, NativeOptions options)
+      : graph_(std::move(graph)), options_(std::move(options)) {}
 
   // inputs: what the plan is given, in order. nodes: what it computes, in order. results: what it gives.
   Result<std::shared_ptr<const arch::HostPlan>> build(std::span<const ir::Value> inputs,
@@ -40,6 +42,7 @@ class PlanBuilder {
   arch::SlotId copy_dense(const DotOperand& operand, const Dims& dims, const std::vector<int64_t>& order);
   arch::Step move_step(const ir::Node& node, arch::MoveKind kind);
   Result<arch::Step> call_step(const ir::Node& node);
+  Result<arch::Step> host_call_step(const ir::Node& node);
   Result<arch::Step> while_step(const ir::Node& node);
   Result<arch::Step> case_step(const ir::Node& node);
   Result<std::shared_ptr<const arch::HostPlan>> region_plan(const ir::Region& region, std::span<const ir::Value> inputs,
@@ -49,6 +52,7 @@ class PlanBuilder {
   void add_places();
 
   std::shared_ptr<const ir::Graph> graph_;
+  NativeOptions options_;
   std::shared_ptr<arch::HostPlan> plan_ = std::make_shared<arch::HostPlan>();
   std::unordered_map<ir::Value, arch::SlotId, ir::ValueHash> slot_by_value_;
   Fusion fusion_;

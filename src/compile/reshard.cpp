@@ -56,14 +56,37 @@ Result<Value> Resharder::reduce_scatter(Value value, const Atoms& atoms, const s
   return make("reduce_scatter", {value}, std::move(attrs), where);
 }
 
-Result<Value> Resharder::part_start(const Atoms& atoms, int64_t step, uint32_t where) {
-  Tensor table = Tensor::make(Dtype::s32, {meshes_.devices()});
-  for (int64_t d = 0; d < meshes_.devices(); ++d)
-    table.view().as<int32_t>()[d] = int32_t(meshes_.index(atoms, d) * step);
+Result<Value> Resharder::at_device(Tensor table, uint32_t where) {
   if (!device) device = TRY(make("partition_id", {}, {}, where));
   const Value one =
       TRY(make("dynamic_slice", {graph_.constant(std::move(table)), device}, {{"slice_sizes", ir::Ints{1}}}, where));
   return make("reshape", {one}, {}, where, {ir::tensor_type(Dtype::s32, {})});
+}
+
+Result<Value> Resharder::part_start(const Atoms& atoms, int64_t step, uint32_t where) {
+  Tensor table = Tensor::make(Dtype::s32, {meshes_.devices()});
+  for (int64_t d = 0; d < meshes_.devices(); ++d)
+    table.view().as<int32_t>()[d] = int32_t(meshes_.index(atoms, d) * step);
+  return at_device(std::move(table), where);
+}
+
+Result<Value> Resharder::is_not_first(uint32_t where) {
+  Tensor table = Tensor::make(Dtype::s32, {meshes_.devices()});
+  for (int64_t d = 0; d < meshes_.devices(); ++d) table.view().as<int32_t>()[d] = d != 0;
+  return at_device(std::move(table), where);
+}
+
+Result<Value> Resharder::of_first(Value value, uint32_t where) {
+  const ir::Type type = value.type();
+  Dims row = type.dims;
+  row.insert(row.begin(), 1);
+  Atoms all;
+  for (int a = 0; a < int(meshes_.atoms().size()); ++a) all.push_back(a);
+  const Value mine = TRY(make("reshape", {value}, {}, where, {ir::tensor_type(type.dtype, row)}));
+  const Value rows = TRY(gather(mine, all, 0, where));
+  const ir::Attrs first = {
+      {"start_indices", ir::Ints(row.size())}, {"limit_indices", row}, {"strides", ir::Ints(row.size(), 1)}};
+  return make("reshape", {TRY(make("slice", {rows}, first, where))}, {}, where, {type});
 }
 
 Result<Value> Resharder::cut(Value value, const Atoms& atoms, int64_t dim, uint32_t where) {

@@ -20,10 +20,13 @@ class Resharder {
                                    uint32_t where);
   // Which of its dim's parts this device has, times `step`: s32[].
   Result<ir::Value> part_start(const Atoms& atoms, int64_t step, uint32_t where);
+  Result<ir::Value> is_not_first(uint32_t where);               // s32[]: 0 on the first device, 1 on others
+  Result<ir::Value> of_first(ir::Value value, uint32_t where);  // the first device's, for all
   Result<ir::Value> make(std::string_view op, std::vector<ir::Value> inputs, ir::Attrs attrs, uint32_t where,
                          std::vector<ir::Type> types = {});
 
  private:
+  Result<ir::Value> at_device(Tensor table, uint32_t where);  // a row of s32[devices]
   ir::Attrs group_attrs(const Atoms& atoms) const;
   Result<ir::Value> gather(ir::Value value, const Atoms& atoms, int64_t dim, uint32_t where);
   Result<ir::Value> cut(ir::Value value, const Atoms& atoms, int64_t dim, uint32_t where);

@@ -80,7 +80,7 @@ Result<void> Meshes::add_mesh(std::string_view text) {
     if (total > devices_) break;
     c.eat(",");
   }
-  if (axes.empty() && c.eat(", device_ids=[")) return {};  // one device of all
+  if (axes.empty()) return {};  // one device of all, or said of what runs on each device by itself
   if (c.eat(", device_ids=["))
     return fail(Code::unsupported, cat("a mesh whose devices are in an order of their own: ", text));
   if (total != devices_)

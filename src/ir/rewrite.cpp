@@ -23,7 +23,7 @@ class Rewriter {
     for (const Value& p : from_.params) g.params.push_back(parameter(p));
     for (const Node* node : from_.order()) visit(*node);
     g.results = mapped(from_.results);
-    g.effects = mapped(from_.effects);
+    g.effects = kept(from_.effects);
     return std::move(out_);
   }
 
@@ -37,6 +37,15 @@ class Rewriter {
   std::vector<Value> mapped(const std::vector<Value>& values) {
     std::vector<Value> out;
     for (const Value& v : values) out.push_back(map_.at(v.node)[v.index]);
+    return out;
+  }
+  // An effect may have no results: then its node stands for it.
+  std::vector<Value> kept(const std::vector<Value>& effects) {
+    std::vector<Value> out;
+    for (const Value& v : effects) {
+      const std::vector<Value>& results = map_.at(v.node);
+      out.push_back(results.empty() ? Value{bare_.at(v.node), 0} : results[v.index]);
+    }
     return out;
   }
   void visit(const Node& node) {
@@ -53,10 +62,12 @@ class Rewriter {
       for (const Value& p : old.params) region.params.push_back(parameter(p));
       for (const Node* inner : body_of(old).nodes) visit(*inner);
       region.results = mapped(old.results);
-      region.effects = mapped(old.effects);
+      region.effects = kept(old.effects);
       spec.regions.push_back(std::move(region));
     }
-    map_[&node] = settled(out_.graph.add(std::move(spec)));
+    const Node* made = out_.graph.add(std::move(spec));
+    if (made->types.empty()) bare_[&node] = made;
+    map_[&node] = settled(made);
   }
   // Applies rules to a new node, then to what replaced it, until none applies.
   std::vector<Value> settled(const Node* node) {
@@ -89,6 +100,7 @@ class Rewriter {
   std::span<const Rule> rules_;
   Rewritten out_;
   std::unordered_map<const Node*, std::vector<Value>> map_;
+  std::unordered_map<const Node*, const Node*> bare_;  // of nodes without results
 };
 
 }  // namespace

@@ -61,7 +61,7 @@ class Printer {
  private:
   std::string name(const Value& v) {
     const std::string base = cat("%", numbers_.at(v.node));
-    return v.node->types.size() == 1 ? base : cat(base, "#", v.index);
+    return v.node->types.size() <= 1 ? base : cat(base, "#", v.index);
   }
   uint32_t number(const Node* node) { return numbers_.emplace(node, uint32_t(numbers_.size())).first->second; }
   std::string params(const std::vector<Value>& values) {

@@ -220,7 +220,7 @@ class Reader {
     TRY(expect('%'));
     return number<uint32_t>();
   }
-  Result<Value> value() {
+  Result<Value> value(bool is_kept = false) {
     const uint32_t n = TRY(percent());
     auto found = nodes_.find(n);
     if (found == nodes_.end()) return wrong(cat("a value defined above, not %", n));
@@ -229,13 +229,15 @@ class Reader {
       ++at_;
       index = TRY(number<uint32_t>());
     }
-    if (index >= found->second->types.size()) return wrong(cat("a result that %", n, " has"));
-    return found->second->result(index);
+    const size_t count = found->second->types.size();
+    if (index >= count && !(is_kept && count == 0 && index == 0)) return wrong(cat("a result that %", n, " has"));
+    return Value{found->second, index};
   }
-  Result<std::vector<Value>> values() {
+  // What is kept for its effect may have no results.
+  Result<std::vector<Value>> values(bool is_kept = false) {
     std::vector<Value> out;
     while (next_is('%')) {
-      out.push_back(TRY(value()));
+      out.push_back(TRY(value(is_kept)));
       if (!take(',')) break;
     }
     return out;
@@ -261,7 +263,7 @@ class Reader {
     TRY(expect('{'));
     while (!take_word("return")) {
       if (take_word("keep")) {
-        effects = TRY(values());
+        effects = TRY(values(true));
       } else {
         TRY(line(depth));
       }

@@ -22,6 +22,8 @@ static const char* const kLoop = R"(graph "main" (%0: f32[2,3], %1: s32[]) {num_
     return %9, %10
   } : f32[2,3], s32[] at "model.py:7"
   %13 = reverse %3 {a = (), b = ("x"), c = [], d = [-1, 2], e = real 0.5, f = real inf, g = dtype bf16, h = true} : f32[64]{0}@"[{\"x\"}]"
+  %14 = custom_call! %0 {call_target_name = "no results"} : ()
+  keep %14
   return %12#0, %13
 }
 )";

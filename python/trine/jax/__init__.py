@@ -4,6 +4,7 @@ Installed with JAX, `jax.devices()` lists the NeuronCores of the chosen instance
 else trn1.2xlarge); JAX's own CPU stays there as `jax.devices("cpu")`.
 """
 
+import ctypes
 from pathlib import Path
 
 PLATFORM = "neuron"
@@ -27,6 +28,7 @@ def initialize() -> None:
     # JAX warns once for platforms outside this private set; where it is gone, so is our entry.
     getattr(xla_bridge, "_nonexperimental_plugins", set()).add(PLATFORM)
     xla_bridge.register_plugin(PLATFORM, priority=PRIORITY, library_path=str(library_path()))
-    from trine.jax import linalg
+    from trine.jax import callbacks, linalg
 
     linalg.register(PLATFORM)
+    callbacks.register(PLATFORM, ctypes.CDLL(str(library_path())))

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "api/pjrt/calls.h"
+#include "api/pjrt/host_call.h"
 #include "base/text.h"
 
 namespace trine::api::pjrt {
@@ -42,7 +43,8 @@ Result<std::shared_ptr<Executable>> compile_program(const Program& program, std:
   const std::string_view format(program.format, program.format_size);
   if (format != "mlir")
     return fail(Code::unsupported, cat("a program in the format \"", format, "\"; StableHLO (\"mlir\") is read"));
-  const ParsedOptions parsed = TRY(parse_compile_options(options));
+  ParsedOptions parsed = TRY(parse_compile_options(options));
+  parsed.compile.host_functions = host_function;
   auto compiled = TRY(compile({program.code, program.code_size}, parsed.compile));
   return std::make_shared<Executable>(std::move(compiled), std::string(options));
 }

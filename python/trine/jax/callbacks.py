@@ -1,0 +1,148 @@
+"""Host functions inside a program: jax.pure_callback, io_callback, debug.callback, debug.print.
+
+JAX emits them only for the platforms it knows. Here each becomes a custom call `trine_host_call` that carries a number;
+the plugin asks `_answer` for the function of that number when the program comes to it. Numbers are random: a program
+taken from a persistent cache never finds another process's function under its own.
+"""
+
+import atexit
+import ctypes
+import secrets
+import threading
+import weakref
+
+import numpy as np
+from jax._src import callback as jax_callback
+from jax._src import core, debugging, dispatch, dtypes
+from jax._src.interpreters import mlir
+
+TARGET = "trine_host_call"
+
+
+class Lowered:
+    """Lives as long as JAX may still compile the program that was lowered with it."""
+
+
+class Functions:
+    """Those that a program may call: it is being lowered, or a plan of the plugin's holds the number."""
+
+    def __init__(self):
+        self.lock, self.library, self.by_number = threading.Lock(), None, {}
+
+    def add(self, function, lowered):
+        number = secrets.randbits(63)
+        with self.lock:
+            gone = [n for n, (_, alive) in self.by_number.items()
+                    if alive() is None and not self.library.trine_pjrt_is_held(n)]  # fmt: skip
+            for n in gone:
+                del self.by_number[n]
+            self.by_number[number] = function, weakref.ref(lowered)
+        return number
+
+    def find(self, number):
+        function, _ = self.by_number.get(number, (None, None))
+        if function is None:
+            raise LookupError("the program calls a function of another process; it came from a cache")
+        return function
+
+
+functions = Functions()
+
+
+class HostTensor(ctypes.Structure):
+    _fields_ = [
+        ("dtype", ctypes.c_char_p),
+        ("dims", ctypes.POINTER(ctypes.c_int64)),
+        ("rank", ctypes.c_size_t),
+        ("data", ctypes.c_void_p),
+    ]
+
+    def array(self) -> np.ndarray:
+        """The tensor's own memory; it is ours only during the call."""
+        shape = tuple(self.dims[i] for i in range(self.rank))
+        dtype = np.dtype(getattr(dtypes, self.dtype.decode(), None) or self.dtype.decode())
+        size = int(np.prod(shape)) * dtype.itemsize
+        memory = (ctypes.c_char * size).from_address(self.data) if size else b""
+        return np.frombuffer(memory, dtype).reshape(shape)
+
+
+HostFunction = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_uint64, ctypes.POINTER(HostTensor), ctypes.c_size_t,
+    ctypes.POINTER(HostTensor), ctypes.c_size_t, ctypes.c_void_p, ctypes.c_size_t)  # fmt: skip
+
+
+class Function:
+    """A Python function, with what its results must be. A token, where there is one, comes first on both sides."""
+
+    def __init__(self, call, avals, has_token):
+        self.call, self.avals, self.has_token = call, avals, has_token
+
+    def __call__(self, inputs, outputs):
+        results = self.call(*[t.array().copy() for t in inputs[self.has_token :]])
+        if len(results) != len(self.avals):
+            raise RuntimeError(f"the callback gave {len(results)} results; expected {len(self.avals)}")
+        for i, (got, aval) in enumerate(zip(results, self.avals, strict=True)):
+            got = np.asarray(dtypes.canonicalize_value(np.asarray(got)))
+            if (got.shape, got.dtype) != (aval.shape, aval.dtype):
+                raise RuntimeError(f"result {i} of the callback is {got.dtype}{list(got.shape)}; "
+                                   f"expected {aval.dtype}{list(aval.shape)}")  # fmt: skip
+            if got.size:
+                ctypes.memmove(outputs[self.has_token + i].data, np.ascontiguousarray(got).ctypes.data, got.nbytes)
+
+
+@HostFunction
+def _answer(number, inputs, input_count, outputs, output_count, message, message_bytes):
+    try:
+        functions.find(number)(inputs[:input_count], outputs[:output_count])
+        return 0
+    except BaseException as e:  # must not pass through C
+        text = f"{type(e).__name__}: {e}".encode()[: message_bytes - 1] + b"\0"
+        ctypes.memmove(message, text, len(text))
+        return 1
+
+
+def emit(ctx, call, token, operands, operand_avals, result_avals, *, has_side_effect, sharding=None):
+    """The custom call; gives its results and the token after it."""
+    lowered = Lowered()
+    number = functions.add(Function(call, list(result_avals), token is not None), lowered)
+    ctx.module_context.add_keepalive(lowered)
+    avals = list(result_avals)
+    if token is not None:
+        operands, avals = [token, *operands], [core.abstract_token, *avals]
+    if not avals:
+        avals = [core.abstract_token]  # an effect is kept by its result
+    types = [mlir.aval_to_ir_type(ctx.module_context, a) for a in avals]
+    op = mlir.custom_call(TARGET, result_types=types, operands=operands, backend_config=str(number),
+                          has_side_effect=has_side_effect, api_version=1)  # fmt: skip
+    if sharding is not None:
+        mlir.set_sharding(ctx.module_context, op, sharding)
+    results = list(op.results)
+    return results[len(results) - len(result_avals) :], results[0] if token is not None else None, call
+
+
+def register(platform: str, library) -> None:
+    library.trine_pjrt_is_held.argtypes = [ctypes.c_uint64]
+    library.trine_pjrt_set_answer(_answer)
+    functions.library = library
+
+    @atexit.register
+    def stop():
+        dispatch.wait_for_tokens()  # JAX does so too, but later
+        library.trine_pjrt_set_answer(None)
+
+    known = jax_callback.emit_python_callback
+
+    def emit_python_callback(ctx, callback, token, operands, operand_avals, result_avals, *, has_side_effect,
+                             returns_token=True, partitioned=False, sharding=None):  # fmt: skip
+        if tuple(ctx.module_context.platforms) != (platform,):
+            return known(ctx, callback, token, operands, operand_avals, result_avals, has_side_effect=has_side_effect,
+                         returns_token=returns_token, partitioned=partitioned, sharding=sharding)  # fmt: skip
+        return emit(ctx, callback, token, operands, operand_avals, result_avals,
+                    has_side_effect=has_side_effect, sharding=sharding)  # fmt: skip
+
+    jax_callback.emit_python_callback = emit_python_callback
+    rules = {debugging.debug_callback_p: debugging.debug_callback_lowering,
+             debugging.debug_print_p: debugging.debug_print_lowering_rule}  # fmt: skip
+    for primitive, rule in rules.items():
+        # One number per call: a lowering must not be shared.
+        mlir.register_lowering(primitive, rule, platform=platform, cacheable=False)
