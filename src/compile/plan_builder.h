@@ -10,8 +10,8 @@
 #include "arch/plan/plan.h"
 #include "compile/dot.h"
 #include "compile/fuse.h"
-#include "compile/tile_emit.h"
 #include "compile/native.h"
+#include "compile/tile_emit.h"
 #include "ir/graph.h"
 #include "ir/value_hash.h"
 
