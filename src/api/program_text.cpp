@@ -35,12 +35,19 @@ std::string quoted(std::string_view text) {
 struct StepName {
   std::string operator()(const arch::CallStep& s) { return s.op; }
   std::string operator()(const arch::TileStep&) { return "fused_loop"; }
-  std::string operator()(const arch::GemmStep& s) { return cat("gemm ", s.m, "x", s.n, "x", s.k); }
+  std::string operator()(const arch::GemmStep& s) {
+    return cat("gemm ", s.m, "x", s.n, "x", s.k, s.epilogue.program ? " with a loop" : "");
+  }
   std::string operator()(const arch::MoveStep& s) {
     static constexpr std::string_view kKinds[] = {"slice", "update", "concatenate", "pad"};
     return std::string(kKinds[size_t(s.kind)]);
   }
-  std::string operator()(const arch::ConvStep&) { return "convolution"; }
+  std::string operator()(const arch::ConvStep& s) {
+    return cat("convolution", s.epilogue.program ? " with a loop" : "");
+  }
+  std::string operator()(const arch::AttentionStep& s) {
+    return cat("attention ", s.heads, "x", s.queries, "x", s.keys, s.causal ? " causal" : "");
+  }
   std::string operator()(const arch::CopyStep&) { return "copy"; }
   std::string operator()(const arch::WhileStep& s) { return cat("while of ", s.body->steps.size(), " steps"); }
   std::string operator()(const arch::CaseStep& s) { return cat("case of ", s.branches.size(), " branches"); }

@@ -47,6 +47,7 @@ class Fuser {
   }
 
   Fusion all() {
+    find_attentions();
     for (size_t i = nodes_.size(); i-- > 0;) {
       const ir::Node& node = *nodes_[i];
       if (node.op != "parameter" && node.op != "constant") place(node);
@@ -56,6 +57,25 @@ class Fuser {
   }
 
  private:
+  // Nodes inside are not placed; the root stands for all of them.
+  void find_attentions() {
+    for (size_t i = nodes_.size(); i-- > 0;) {
+      if (inside_.count(nodes_[i])) continue;
+      auto found = match_attention(*nodes_[i], users_, kept_);
+      if (!found) continue;
+      const AttentionMatch& match = attentions_.emplace_back(*std::move(found));
+      for (const ir::Node* node : match.inside) inside_[node] = &match;
+    }
+  }
+  // The attention inside which `user` reads `node`, if it needs the node's value.
+  const AttentionMatch* reading(const ir::Node* user, const ir::Node* node) const {
+    const AttentionMatch* match = inside_.at(user);
+    if (!match) return nullptr;
+    const std::vector<ir::Value> reads = match->reads();
+    return std::any_of(reads.begin(), reads.end(), [&](const ir::Value& v) { return v.node == node; }) ? match
+                                                                                                       : nullptr;
+  }
+
   enum class Class : uint8_t { other, map, reduce, view, alias };
 
   static Class class_of(const ir::Node& node) {
@@ -76,6 +96,10 @@ class Fuser {
     std::unordered_set<size_t> loops;
     const bool is_view = class_of(node) == Class::view;
     for (const ir::Node* user : users_[&node]) {
+      if (inside_.count(user)) {
+        if (reading(user, &node)) (is_view ? wish.walked : wish.memory) = true;
+        continue;
+      }
       if (is_view && walks_operands(*user)) {
         wish.walked = true;
         continue;
@@ -98,8 +122,19 @@ class Fuser {
   }
 
   void place(const ir::Node& node) {
+    if (auto found = inside_.find(&node); found != inside_.end()) {
+      if (!found->second || found->second->root != &node) return;
+      units_.push_back({.single = &node, .attention = found->second});
+      unit_of_[&node] = units_.size() - 1;
+      return;
+    }
     const Class kind = class_of(node);
     const Wish wish = wish_of(node);
+    // Read by attentions alone, and they know it without memory.
+    if (!wish.memory && !wish.walked && wish.loops.empty() && is_inside(users_[&node])) {
+      inside_[&node] = nullptr;
+      return;
+    }
     switch (kind) {
       case Class::other:
         units_.push_back({.single = &node});
@@ -115,6 +150,10 @@ class Fuser {
       case Class::reduce:
         return place_reduce(node, wish);
     }
+  }
+
+  bool is_inside(const std::vector<const ir::Node*>& users) const {
+    return !users.empty() && std::all_of(users.begin(), users.end(), [&](auto* u) { return inside_.count(u) > 0; });
   }
 
   void join(const ir::Node& node, size_t loop) {
@@ -201,7 +240,9 @@ class Fuser {
   // The units that read a node's value from memory.
   void readers(const ir::Node* node, std::vector<size_t>& out) {
     for (const ir::Node* user : users_[node]) {
-      if (views_.count(user)) {
+      if (inside_.count(user)) {
+        if (const AttentionMatch* match = reading(user, node)) out.push_back(unit_of_.at(match->root));
+      } else if (views_.count(user)) {
         readers(user, out);
       } else if (auto loops = loops_of_.find(user); loops != loops_of_.end()) {
         for (size_t l : loops->second)
@@ -280,6 +321,10 @@ class Fuser {
     return true;
   }
 
+  bool is_single(const ir::Node* node) const {
+    auto unit = unit_of_.find(node);
+    return unit != unit_of_.end() && units_[unit->second].single && !units_[unit->second].attention;
+  }
   // The last multiply that a loop reads at its own elements becomes part of the loop's unit, where nothing must come
   // between them.
   void take_product(size_t loop) {
@@ -292,8 +337,7 @@ class Fuser {
         const ir::Node* from = v.node;
         while (views_.count(from) && is_alias(*from)) from = from->inputs[0].node;
         const bool whole = makes_products(*from) && from->types[0].elements() == element_count(unit.space);
-        if (whole && unit_of_.count(from) && units_[unit_of_[from]].single && (!product || product->id < from->id))
-          product = from;
+        if (whole && is_single(from) && (!product || product->id < from->id)) product = from;
       }
     }
     if (!product || reaches(*product, loop)) return;
@@ -322,8 +366,12 @@ class Fuser {
         for (const ir::Value& v : n->inputs) need(v);
         for (const ir::Value& v : n->captures) need(v);
       };
-      for (const ir::Node* node : {unit.single, unit.product})
-        if (node) all(node);
+      if (unit.attention) {
+        for (const ir::Value& v : unit.attention->reads()) need(v);
+      } else if (unit.single) {
+        all(unit.single);
+      }
+      if (unit.product) all(unit.product);
       for (const ir::Node* member : unit.members) all(member);
       for (size_t from : needs) next[from].push_back(u), ++waits[u];
     }
@@ -331,7 +379,7 @@ class Fuser {
     std::priority_queue<Item, std::vector<Item>, std::greater<>> ready;
     for (size_t u : order)
       if (waits[u] == 0) ready.emplace(key(u), u);
-    Fusion out{.views = std::move(views_)};
+    Fusion out{.views = std::move(views_), .attentions = std::move(attentions_)};
     while (!ready.empty()) {
       const size_t u = ready.top().second;
       ready.pop();
@@ -354,8 +402,10 @@ class Fuser {
   }
 
   std::span<const ir::Node* const> nodes_;
-  std::unordered_map<const ir::Node*, std::vector<const ir::Node*>> users_;
+  NodeUsers users_;
   NodeSet kept_, views_;
+  std::deque<AttentionMatch> attentions_;
+  std::unordered_map<const ir::Node*, const AttentionMatch*> inside_;  // null: nothing needs the node
   std::vector<Unit> units_;
   std::unordered_map<const ir::Node*, std::vector<size_t>> loops_of_;  // loops a node is computed in
   std::unordered_map<const ir::Node*, size_t> unit_of_;                // the unit that writes it to memory

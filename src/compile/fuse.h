@@ -3,11 +3,13 @@
 // Invariant: units in the order given need only values that earlier units, or the plan's inputs, hold in memory.
 #pragma once
 
+#include <deque>
 #include <span>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
+#include "compile/attention.h"
 #include "ir/graph.h"
 
 namespace trine::compile {
@@ -18,8 +20,9 @@ struct Unit {
   bool keeps_product = false;               // others read it too
   std::vector<const ir::Node*> roots = {};  // of a loop: what it writes to memory, by id
   std::unordered_set<const ir::Node*> members = {};
-  Dims space = {};               // of a loop: its dims
-  std::vector<bool> inner = {};  // of a loop: the dims its reductions go over
+  const AttentionMatch* attention = nullptr;  // what `single`, its root, stands for
+  Dims space = {};                            // of a loop: its dims
+  std::vector<bool> inner = {};               // of a loop: the dims its reductions go over
 
   bool is_loop() const { return single == nullptr; }
   bool has_reduction() const;
@@ -29,6 +32,7 @@ struct Fusion {
   std::vector<Unit> units = {};
   // Values without memory of their own: reshapes, which are the same bytes, and views that their users walk.
   std::unordered_set<const ir::Node*> views = {};
+  std::deque<AttentionMatch> attentions = {};  // those of the units
 };
 
 // nodes: a graph's or a region's, in order. kept: values that must be in memory at the end.

@@ -123,6 +123,7 @@ void PlanBuilder::add_places() {
 Result<Step> PlanBuilder::step_for(const Unit& unit) {
   if (unit.product) return product_step(unit);
   if (unit.is_loop()) return loop_step(TRY(emit_loop(unit)));
+  if (unit.attention) return attention_step(*unit.attention);
   if (unit.single->op == "while") return while_step(*unit.single);
   Step step = TRY(node_step(*unit.single));
   for (uint32_t r = 0; r < unit.single->types.size(); ++r) step.out.push_back(slot_of(unit.single->result(r)));

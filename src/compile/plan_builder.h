@@ -40,6 +40,9 @@ class PlanBuilder {
   Result<arch::Step> dot_step(const ir::Node& node);
   DotOperand walked(const ir::Value& value) const;
   arch::SlotId copy_dense(const DotOperand& operand, const Dims& dims, const std::vector<int64_t>& order);
+  arch::Step attention_step(const AttentionMatch& match);
+  arch::SlotId attention_operand(const AttentionMatch& match, const AttentionOperand& operand, bool every_head,
+                                 arch::AttentionStep::View& view);
   arch::Step move_step(const ir::Node& node, arch::MoveKind kind);
   Result<arch::Step> call_step(const ir::Node& node);
   Result<arch::Step> host_call_step(const ir::Node& node);

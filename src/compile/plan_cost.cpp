@@ -39,6 +39,9 @@ struct Flops {
     for (const arch::ConvStep::Spatial& s : c.spatial) all *= double(s.kernel);
     return all;
   }
+  double operator()(const arch::AttentionStep& a) const {
+    return 2.0 * double(a.batch * a.heads * a.queries) * double(a.keys) * double(a.dim + a.value_dim);
+  }
   double operator()(const arch::WhileStep& w) const { return w.cond->flops + w.body->flops; }
   double operator()(const arch::CaseStep& c) const {
     double most = 0;

@@ -5,8 +5,9 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
-#include "base/number.h"
+#include "arch/plan/plan.h"
 #include "base/result.h"
 #include "base/simd.h"
 
@@ -46,5 +47,8 @@ struct Attention {
 };
 
 Result<void> attention(const Attention& a);
+
+// A host plan's attention.
+Result<void> run_attention(const arch::AttentionStep& step, std::span<const TensorView> in, const TensorView& out);
 
 }  // namespace trine::host

@@ -7,6 +7,7 @@
 #include <new>
 
 #include "base/text.h"
+#include "host/attention.h"
 #include "host/conv_step.h"
 #include "host/dot.h"
 #include "host/prepared.h"
@@ -99,6 +100,9 @@ class Run {
     const TensorView in[] = {view(step.in[0]), view(step.in[1])};
     return kernel(*product.what, std::span<const TensorView>(in), keeps ? view(step.out[0]) : TensorView{},
                   kept(step.in[1]), epilogue);
+  }
+  Result<void> run(const arch::AttentionStep* attention, const PreparedStep& step) {
+    return run_attention(*attention, views(step.in), view(step.out[0]));
   }
   Result<void> run(const Move& move, const PreparedStep& step) {
     std::array<void*, 16> few;

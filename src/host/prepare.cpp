@@ -16,6 +16,7 @@ struct Ready {
   Result<What> operator()(const arch::TileStep& step) const { return What(TRY(prepare(step.program))); }
   Result<What> operator()(const arch::GemmStep& step) const { return product(step); }
   Result<What> operator()(const arch::ConvStep& step) const { return product(step); }
+  Result<What> operator()(const arch::AttentionStep& step) const { return What(&step); }
   Result<What> operator()(const arch::MoveStep& step) const {
     std::vector<const arch::Slot*> in;
     for (arch::SlotId id : around.in) in.push_back(&plan.slots[id]);

@@ -42,7 +42,8 @@ struct PreparedProduct {
 
 struct PreparedStep {
   std::variant<const arch::CallStep*, TileKernel, PreparedProduct<arch::GemmStep>, PreparedProduct<arch::ConvStep>,
-               Move, arch::CopyStep, PreparedLoop, PreparedCase, const arch::CollectiveStep*>
+               const arch::AttentionStep*, Move, arch::CopyStep, PreparedLoop, PreparedCase,
+               const arch::CollectiveStep*>
       what;
   std::vector<Place> in = {}, out = {};
   uint32_t where = 0;

@@ -93,6 +93,23 @@ struct ConvStep {
   StepEpilogue epilogue = {};  // rows are batch and spatial, columns channels of all groups
 };
 
+// softmax(q k^T * scale + bias) v, scores never in memory; in: q, k, v and maybe the bias. Strides in elements, by
+// batch, head, place (of a query or key) and dim; of the bias by batch, head, query and key.
+struct AttentionStep {
+  struct View {
+    int64_t offset = 0, batch = 0, head = 0, place = 0, dim = 0;
+  };
+  int64_t batch = 1, heads = 1, kv_heads = 1;  // heads / kv_heads neighbours share keys and values
+  int64_t queries = 1, keys = 1, dim = 1, value_dim = 1;
+  float scale = 1;
+  bool causal = false;  // query i sees keys up to i + causal_offset
+  int64_t causal_offset = 0;
+  View q = {}, k = {}, v = {}, out = {};
+  bool has_bias = false;  // of dtype bool: where it is false, scores are `masked` instead
+  View bias = {};
+  float masked = 0;
+};
+
 enum class MoveKind : uint8_t {
   slice,        // in: x, a start per dim; the box of out's dims at the starts, moved inside x
   update,       // in: x, a box, a start per dim; x with the box at the starts. out may be x's memory
@@ -146,8 +163,9 @@ struct CollectiveStep {
 };
 
 struct Step {
-  std::variant<CallStep, TileStep, GemmStep, ConvStep, MoveStep, CopyStep, WhileStep, CaseStep, CollectiveStep> what =
-      CopyStep{};
+  std::variant<CallStep, TileStep, GemmStep, ConvStep, AttentionStep, MoveStep, CopyStep, WhileStep, CaseStep,
+               CollectiveStep>
+      what = CopyStep{};
   std::vector<SlotId> in = {}, out = {};
   uint32_t where = 0;  // HostPlan::places
 };

@@ -1,0 +1,48 @@
+// Attention in the graph: softmax(q k^T * scale, masked) v as front-ends write it, with its transposes, masks by
+// position, masks and biases in memory, and heads that share keys. What is found becomes one step.
+// Invariant: nothing outside reads what happens inside. Sums stay f32 where the graph rounds between its multiplies.
+#pragma once
+
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "arch/plan/plan.h"
+#include "compile/index_map.h"
+
+namespace trine::compile {
+
+// Dims of the weights that softmax gives, by what varies with them; -1: there is none of more than one element.
+struct AttentionDims {
+  int batch = -1, kv = -1;      // of queries, keys and values; kv is the head of keys
+  int shared = -1, query = -1;  // of queries alone: heads that share one of keys, and places
+  int key = -1;
+};
+
+// A value that attention reads or writes: for each dim of the weights the value's own dim or -1, and the dim that is
+// summed over, or that the result has of the values.
+struct AttentionOperand {
+  ir::Value value = {};
+  std::vector<int> dims = {};
+  int last = -1;
+};
+
+struct AttentionMatch {
+  const ir::Node* root = nullptr;            // whose result this is: the second multiply, or a transpose of it
+  std::vector<const ir::Node*> inside = {};  // done on the way, the root among them
+  Dims space = {};                           // of the weights
+  AttentionDims at = {};
+  AttentionOperand q = {}, k = {}, v = {}, out = {};
+  std::optional<AttentionOperand> bias = {};  // boolean: a mask
+  arch::AttentionStep step = {};              // all but strides and offsets
+
+  std::vector<ir::Value> reads() const;
+};
+
+using NodeUsers = std::unordered_map<const ir::Node*, std::vector<const ir::Node*>>;
+// The attention whose second multiply `dot` is, if it is one. `kept`: must be in memory, though maybe unread.
+std::optional<AttentionMatch> match_attention(const ir::Node& dot, const NodeUsers& users,
+                                              const std::unordered_set<const ir::Node*>& kept);
+
+}  // namespace trine::compile
