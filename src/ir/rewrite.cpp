@@ -103,7 +103,61 @@ class Rewriter {
   std::unordered_map<const Node*, const Node*> bare_;  // of nodes without results
 };
 
+class Inliner {
+ public:
+  explicit Inliner(Graph& graph) : graph_(graph) {}
+
+  void replace(const Value& param, const Value& by) { map_[param.node] = {by}; }
+  void visit_all(const Region& region) {
+    for (const Node* node : body_of(region).nodes) visit(*node);
+  }
+  std::vector<Value> mapped(const std::vector<Value>& values) const {
+    std::vector<Value> out;
+    for (const Value& v : values) {
+      auto found = map_.find(v.node);
+      out.push_back(found == map_.end() ? v : found->second[v.index]);
+    }
+    return out;
+  }
+
+ private:
+  void visit(const Node& node) {
+    Spec spec{.op = node.op,
+              .inputs = mapped(node.inputs),
+              .attrs = node.attrs,
+              .types = node.types,
+              .where = node.where,
+              .is_unique = node.is_unique};
+    for (const Region& old : node.regions) {
+      Region region;
+      for (const Value& p : old.params) {
+        region.params.push_back(graph_.parameter(p.type(), p.node->where));
+        replace(p, region.params.back());
+      }
+      visit_all(old);
+      region.results = mapped(old.results);
+      region.effects = mapped(old.effects);
+      spec.regions.push_back(std::move(region));
+    }
+    const Node* made = graph_.add(std::move(spec));
+    for (uint32_t i = 0; i < made->types.size(); ++i) map_[&node].push_back(made->result(i));
+  }
+
+  Graph& graph_;
+  std::unordered_map<const Node*, std::vector<Value>> map_;
+};
+
 }  // namespace
+
+std::vector<Value> inlined(Graph& graph, const Region& region, std::span<const Value> args) {
+  CHECK(args.size() == region.params.size(), "a region is given its parameters");
+  Inliner inliner(graph);
+  for (size_t i = 0; i < args.size(); ++i) inliner.replace(region.params[i], args[i]);
+  inliner.visit_all(region);
+  std::vector<Value> out = inliner.mapped(region.results), effects = inliner.mapped(region.effects);
+  out.insert(out.end(), effects.begin(), effects.end());
+  return out;
+}
 
 Rewritten rewrite(const Graph& graph, std::span<const Rule> rules) { return Rewriter(graph, rules).all(); }
 

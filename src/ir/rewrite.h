@@ -29,4 +29,7 @@ struct Rewritten {
 Rewritten rewrite(const Graph& graph, std::span<const Rule> rules);
 Graph copy(const Graph& graph);  // without what nothing needs
 
+// The region's results, then its effects, with `args` for its parameters: its nodes made anew in the same graph.
+std::vector<Value> inlined(Graph& graph, const Region& region, std::span<const Value> args);
+
 }  // namespace trine::ir
