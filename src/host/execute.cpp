@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 #include <new>
+#include <optional>
 
 #include "base/text.h"
 #include "host/attention.h"
@@ -22,15 +23,22 @@ namespace {
 
 class Run {
  public:
-  Run(const Prepared& prepared, const Frame& frame, std::byte* arena)
-      : prepared_(prepared), frame_(frame), arena_(arena) {}
+  Run(const Prepared& prepared, Frame frame, std::byte* arena) : prepared_(prepared), frame_(frame), arena_(arena) {}
 
   Result<void> all() {
-    for (const PreparedStep& step : prepared_.steps) {
-      auto done = std::visit([&](const auto& what) { return run(what, step); }, step.what);
-      if (!done) return located(done.error(), step);
-    }
+    for (const PreparedStep& step : prepared_.steps) TRY(one(step));
     return {};
+  }
+  Result<void> one(const PreparedStep& step) {
+    auto done = std::visit([&](const auto& what) { return run(what, step); }, step.what);
+    if (!done) return located(done.error(), step);
+    return {};
+  }
+  std::vector<void*> pointers(std::span<const Place> places) const {
+    std::vector<void*> out;
+    out.reserve(places.size());
+    for (const Place& p : places) out.push_back(data(p));
+    return out;
   }
 
  private:
@@ -52,12 +60,6 @@ class Run {
     std::vector<TensorView> out;
     out.reserve(places.size());
     for (const Place& p : places) out.push_back(view(p));
-    return out;
-  }
-  std::vector<void*> pointers(std::span<const Place> places) const {
-    std::vector<void*> out;
-    out.reserve(places.size());
-    for (const Place& p : places) out.push_back(data(p));
     return out;
   }
   Kept* kept(const Place& place) const {
@@ -146,8 +148,61 @@ class Run {
   }
 
   const Prepared& prepared_;
-  const Frame& frame_;
+  const Frame frame_;
   std::byte* arena_;
+};
+
+// A plan's steps on memory that stays where it is, for many runs: pointers are found once.
+class Wired {
+ public:
+  Wired(const Prepared& prepared, const Frame& frame, std::byte* arena)
+      : run_(prepared, frame, arena), scratch_(scratch_bytes(prepared)) {
+    std::byte* at = scratch_.as<>();
+    for (const PreparedStep& step : prepared.steps) {
+      std::vector<void*> in = run_.pointers(step.in), out = run_.pointers(step.out);
+      if (const auto* kernel = std::get_if<TileKernel>(&step.what)) {
+        in.insert(in.end(), out.begin(), out.end());
+        steps_.push_back({TileCall(*kernel, in, at)});
+        at += TileCall::scratch_bytes(*kernel);
+      } else if (const auto* move = std::get_if<Move>(&step.what)) {
+        steps_.push_back({WiredMove{move, std::move(in), out[0]}});
+      } else {
+        steps_.push_back({&step});
+      }
+    }
+  }
+
+  Result<void> all() {
+    for (const Step& step : steps_) {
+      if (const auto* call = std::get_if<TileCall>(&step)) {
+        call->run();
+      } else if (const auto* move = std::get_if<WiredMove>(&step)) {
+        move->what->run(move->in, move->out);
+      } else {
+        TRY(run_.one(*std::get<const PreparedStep*>(step)));
+      }
+    }
+    return {};
+  }
+
+ private:
+  struct WiredMove {
+    const Move* what;
+    std::vector<void*> in;
+    void* out;
+  };
+  using Step = std::variant<TileCall, WiredMove, const PreparedStep*>;
+
+  static size_t scratch_bytes(const Prepared& prepared) {
+    size_t sum = 0;
+    for (const PreparedStep& step : prepared.steps)
+      if (const auto* kernel = std::get_if<TileKernel>(&step.what)) sum += TileCall::scratch_bytes(*kernel);
+    return sum;
+  }
+
+  Run run_;
+  Scratch scratch_;
+  std::vector<Step> steps_;
 };
 
 // Carried values live in the outputs and in a second set; turns go from one to the other. Those that the body writes
@@ -179,18 +234,33 @@ Result<void> Run::run(const PreparedLoop& loop, const PreparedStep& step) {
   }
   uint8_t go = 0;
   void* go_at[] = {&go};
-  int turn = 0;
-  const Frame asking{.inputs = inputs, .outputs = go_at, .meeting = frame_.meeting};
-  while (true) {
-    TRY(Run(*loop.cond, asking, cond_arena.as<>()).all());
-    if (!go) break;
-    const Frame turning{.inputs = inputs, .outputs = sets[turn], .kept = fixed, .meeting = frame_.meeting};
-    TRY(Run(*loop.body, turning, body_arena.as<>()).all());
-    std::copy(sets[turn].begin(), sets[turn].end(), inputs.begin());
-    turn ^= 1;
+  TRY(Run(*loop.cond, {.inputs = inputs, .outputs = go_at, .meeting = frame_.meeting}, cond_arena.as<>()).all());
+  if (!go) {
+    for (size_t i = 0; i < step.out.size(); ++i)
+      if (inputs[i] != sets[0][i]) std::memcpy(sets[0][i], inputs[i], step.out[i].slot->bytes());
+    return {};
   }
-  for (size_t i = 0; i < step.out.size(); ++i)
-    if (inputs[i] != sets[0][i]) std::memcpy(sets[0][i], inputs[i], step.out[i].slot->bytes());
+  const bool alternates = size > 0;
+  std::vector<const void*> sources[2];  // of turns that write set 0 and set 1
+  for (int to = 0; to < 2; ++to) {
+    sources[to].assign(sets[1 - to].begin(), sets[1 - to].end());
+    sources[to].insert(sources[to].end(), inputs.begin() + ptrdiff_t(step.out.size()), inputs.end());
+  }
+  for (auto& set : sets) set.push_back(&go);
+  auto frame = [&](const std::vector<const void*>& from, int to) {
+    return Frame{.inputs = from, .outputs = sets[to], .kept = fixed, .meeting = frame_.meeting};
+  };
+  TRY(Run(*loop.body, frame(inputs, 0), body_arena.as<>()).all());
+  const Frame frames[2] = {frame(sources[0], 0), frame(sources[1], 1)};
+  std::optional<Wired> turns[2];
+  int last = 0;  // the set written last
+  while (go) {
+    last = alternates ? 1 - last : 0;
+    if (!turns[last]) turns[last].emplace(*loop.body, frames[last], body_arena.as<>());
+    TRY(turns[last]->all());
+  }
+  for (size_t i = 0; last == 1 && i < step.out.size(); ++i)
+    if (!loop.in_place[i]) std::memcpy(sets[0][i], sets[1][i], step.out[i].slot->bytes());
   return {};
 }
 

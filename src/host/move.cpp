@@ -64,10 +64,21 @@ void copy_loops(std::byte* to, const std::byte* from, std::span<const MoveLoop> 
   }
 }
 
+void copy_flat(std::byte* to, const std::byte* from, int64_t bytes) {
+  if (bytes < kParallelBytes) {
+    std::memcpy(to, from, size_t(bytes));
+    return;
+  }
+  parallel_for(bytes, kParallelBytes / 4,
+               [&](int64_t begin, int64_t end) { std::memcpy(to + begin, from + begin, size_t(end - begin)); });
+}
+
 void copy_box(std::byte* to, const std::byte* from, std::span<const MoveLoop> loops, size_t size) {
   int64_t bytes = int64_t(size);
   for (const MoveLoop& l : loops) bytes *= l.count;
-  if (bytes < kParallelBytes || loops.size() < 2) return copy_loops(to, from, loops, size);
+  const bool is_flat = loops.size() == 1 && loops[0].to == int64_t(size) && loops[0].from == int64_t(size);
+  if (is_flat) return copy_flat(to, from, bytes);
+  if (bytes < kParallelBytes || loops.empty()) return copy_loops(to, from, loops, size);
   const int64_t each = std::max<int64_t>(1, bytes / loops[0].count);
   parallel_for(loops[0].count, std::max<int64_t>(1, kParallelBytes / 4 / each), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i)
@@ -132,16 +143,29 @@ Move::Move(const arch::MoveStep& step, std::span<const arch::Slot* const> in, co
   const Dims &whole = in[0]->dims, box_strides = row_major_strides(box.dims);
   loops_ = is_slice ? loops_of(box_strides, from, box.dims, size) : loops_of(from, box_strides, box.dims, size);
   if (box.bytes() == 0) loops_ = {{0, 0, 0}};
-  for (size_t d = 0; d < whole.size(); ++d)
-    starts_.push_back({in[d + (is_slice ? 1 : 2)]->dtype, whole[d] - box.dims[d], from[d] * size});
+  const bool is_flat = loops_.empty() || (loops_.size() == 1 && loops_[0].to == size && loops_[0].from == size);
+  if (is_flat && int64_t(box.bytes()) < kParallelBytes) flat_ = int64_t(box.bytes());
+  for (size_t d = 0; d < whole.size(); ++d) {
+    const size_t at = d + (is_slice ? 1 : 2);
+    if (whole[d] > box.dims[d]) starts_.push_back({in[at]->dtype, at, whole[d] - box.dims[d], from[d] * size});
+  }
 }
 
 // Where the box begins, in bytes: each start moved so that the box lies inside.
 int64_t Move::start(std::span<void* const> in) const {
   int64_t at = 0;
-  for (size_t d = 0; d < starts_.size(); ++d)
-    at += std::clamp<int64_t>(read_int(starts_[d].dtype, in[d]), 0, starts_[d].most) * starts_[d].stride;
+  for (const Start& s : starts_) at += std::clamp<int64_t>(read_int(s.dtype, in[s.input]), 0, s.most) * s.stride;
   return at;
+}
+
+void Move::box(std::byte* to, const std::byte* from) const {
+  if (flat_ == 4) {
+    std::memcpy(to, from, 4);
+  } else if (flat_ >= 0) {
+    std::memcpy(to, from, size_t(flat_));
+  } else {
+    copy_box(to, from, loops_, size_);
+  }
 }
 
 void Move::run(std::span<void* const> in, void* out) const {
@@ -150,12 +174,10 @@ void Move::run(std::span<void* const> in, void* out) const {
   const auto* from = static_cast<const std::byte*>(in[0]);
   switch (kind_) {
     case arch::MoveKind::slice:
-      return copy_box(to, from + start(in.subspan(1)), loops_, size_);
-    case arch::MoveKind::update: {
-      const MoveLoop rows{int64_t(all_ / size_), int64_t(size_), int64_t(size_)};
-      if (to != from) copy_box(to, from, {&rows, 1}, size_);
-      return copy_box(to + start(in.subspan(2)), static_cast<const std::byte*>(in[1]), loops_, size_);
-    }
+      return box(to, from + start(in));
+    case arch::MoveKind::update:
+      if (to != from) copy_flat(to, from, int64_t(all_));
+      return box(to + start(in), static_cast<const std::byte*>(in[1]));
     case arch::MoveKind::concatenate:
       for (size_t i = 0; i < parts_.size(); ++i)
         copy_box(to + part_at_[i], static_cast<const std::byte*>(in[i]), parts_[i], size_);

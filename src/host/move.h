@@ -23,18 +23,21 @@ class Move {
  private:
   struct Start {
     Dtype dtype = Dtype::s32;
+    size_t input = 0;
     int64_t most = 0, stride = 0;  // of the box's place; stride in bytes
   };
+  void box(std::byte* to, const std::byte* from) const;
   int64_t start(std::span<void* const> in) const;
 
   arch::MoveKind kind_;
-  size_t size_ = 0, all_ = 0;  // bytes of an element, and of the whole result
-  std::vector<Start> starts_;
+  size_t size_ = 0, all_ = 0;    // bytes of an element, and of the whole result
+  std::vector<Start> starts_;    // of dims in which the box can move
   std::vector<MoveLoop> loops_;  // of the box
   std::vector<std::vector<MoveLoop>> parts_;
   std::vector<int64_t> part_at_;     // concatenate: bytes
   int64_t to_at_ = 0, from_at_ = 0;  // pad: bytes
   bool is_empty_ = false;
+  int64_t flat_ = -1;  // bytes of the box where they lie side by side on both sides and are few
 };
 
 }  // namespace trine::host

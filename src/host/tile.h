@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "arch/plan/tile.h"
 #include "base/simd.h"
@@ -17,6 +18,7 @@ struct TileOptions {
 };
 
 struct TilePlan;
+struct TileCode;
 
 // A prepared program. Shared, because plans and the cache of kernels hold the same one; it never changes.
 class TileKernel {
@@ -32,6 +34,21 @@ Result<TileKernel> prepare(const arch::TileProgram& program, const TileOptions& 
 
 // `operands`: the first byte of each operand's buffer, in the program's order.
 void run(const TileKernel& kernel, std::span<void* const> operands);
+
+// A kernel on memory that stays where it is, for many runs: of a small one, a run is little more than its machine code.
+class TileCall {
+ public:
+  // `scratch`: scratch_bytes(), aligned to 64, for as long as the call lives.
+  TileCall(const TileKernel& kernel, std::span<void* const> operands, std::byte* scratch);
+  static size_t scratch_bytes(const TileKernel& kernel);
+  void run() const;
+
+ private:
+  const TileKernel* kernel_;
+  std::vector<void*> operands_;
+  const TileCode* code_ = nullptr;  // of one row in one range
+  std::byte* scratch_ = nullptr;
+};
 
 inline constexpr uint32_t kNoOperand = UINT32_MAX;
 

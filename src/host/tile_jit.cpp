@@ -346,7 +346,7 @@ size_t code_scratch_bytes(const TileCode& code) {
   return size_t(round_up(int64_t(code.emitter.words().count()) * 8, 64) + code.emitter.frame_bytes());
 }
 
-void run_code(const TileCode& code, std::span<std::byte* const> pointers, std::span<const int64_t> steps,
+void set_call(const TileCode& code, std::span<std::byte* const> pointers, std::span<const int64_t> steps,
               std::span<const int64_t> index, const TileRange& range, std::byte* scratch) {
   const JitWords& w = code.emitter.words();
   auto* words = reinterpret_cast<int64_t*>(scratch);
@@ -361,7 +361,13 @@ void run_code(const TileCode& code, std::span<std::byte* const> pointers, std::s
     words[w.row_step(o)] = step;
     words[w.current(o)] = reinterpret_cast<int64_t>(pointers[o] + range.row * step);
   }
-  code.entry(words);
+}
+
+void enter(const TileCode& code, std::byte* scratch) { code.entry(reinterpret_cast<int64_t*>(scratch)); }
+
+void enter_again(const TileCode& code, std::byte* scratch) {
+  reinterpret_cast<int64_t*>(scratch)[JitWords::kRows] = 1;
+  enter(code, scratch);
 }
 
 }  // namespace trine::host
@@ -374,9 +380,21 @@ struct TileCode {};
 std::shared_ptr<const TileCode> make_code(const TileNest&, int64_t) { return nullptr; }
 bool is_unblocked(const TileCode&) { return false; }
 size_t code_scratch_bytes(const TileCode&) { return 0; }
-void run_code(const TileCode&, std::span<std::byte* const>, std::span<const int64_t>, std::span<const int64_t>,
+void set_call(const TileCode&, std::span<std::byte* const>, std::span<const int64_t>, std::span<const int64_t>,
               const TileRange&, std::byte*) {}
+void enter(const TileCode&, std::byte*) {}
+void enter_again(const TileCode&, std::byte*) {}
 
 }  // namespace trine::host
 
 #endif
+
+namespace trine::host {
+
+void run_code(const TileCode& code, std::span<std::byte* const> pointers, std::span<const int64_t> steps,
+              std::span<const int64_t> index, const TileRange& range, std::byte* scratch) {
+  set_call(code, pointers, steps, index, range, scratch);
+  enter(code, scratch);
+}
+
+}  // namespace trine::host

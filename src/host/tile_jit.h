@@ -26,6 +26,11 @@ size_t code_scratch_bytes(const TileCode& code);
 
 // `pointers`: operands at row 0 of the innermost row loop; `steps`: bytes from row to row; `index`: of the other row
 // loops.
+void set_call(const TileCode& code, std::span<std::byte* const> pointers, std::span<const int64_t> steps,
+              std::span<const int64_t> index, const TileRange& range, std::byte* scratch);
+// A call that was set; a single row may be entered again and again.
+void enter(const TileCode& code, std::byte* scratch);
+void enter_again(const TileCode& code, std::byte* scratch);
 void run_code(const TileCode& code, std::span<std::byte* const> pointers, std::span<const int64_t> steps,
               std::span<const int64_t> index, const TileRange& range, std::byte* scratch);
 

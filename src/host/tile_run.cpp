@@ -137,7 +137,34 @@ int64_t unit_cost(const TilePlan& plan) {
   return sum;
 }
 
+// One row, in one range, too little to share out: its words never change.
+bool is_one_range(const TilePlan& plan) {
+  const bool whole = plan.blocks == 1 || (plan.code && is_unblocked(*plan.code));
+  return plan.code && !plan.empty && plan.nest.staged.empty() && plan.nest.rows.empty() && whole &&
+         plan.units * plan.unit_cost < 2 * kTaskCost;
+}
+
 }  // namespace
+
+size_t TileCall::scratch_bytes(const TileKernel& kernel) {
+  return is_one_range(kernel.plan()) ? round_up(code_scratch_bytes(*kernel.plan().code)) : 0;
+}
+
+TileCall::TileCall(const TileKernel& kernel, std::span<void* const> operands, std::byte* scratch)
+    : kernel_(&kernel), operands_(operands.begin(), operands.end()), scratch_(scratch) {
+  const TilePlan& plan = kernel.plan();
+  if (!is_one_range(plan)) return;
+  code_ = plan.code.get();
+  std::vector<std::byte*> at;
+  for (size_t o = 0; o < operands.size(); ++o)
+    at.push_back(static_cast<std::byte*>(operands[o]) + plan.nest.offsets[o]);
+  set_call(*code_, at, {}, {}, {.begin = 0, .end = plan.nest.vector.size}, scratch);
+}
+
+void TileCall::run() const {
+  if (code_) return enter_again(*code_, scratch_);
+  host::run(*kernel_, operands_);
+}
 
 std::shared_ptr<const TilePlan> make_plan(const arch::TileProgram& program, const TileOptions& options, bool fixed) {
   auto plan = std::make_shared<TilePlan>();

@@ -327,11 +327,11 @@ struct Translator {
   static constexpr uint32_t kNone = UINT32_MAX;
 
   bool supported() const {
-    if (nest.vector.size == 1 || nest.inner.size() > 1 || nest.operands.size() > 64 || nest.insns.size() > 4000)
-      return false;
+    if (nest.inner.size() > 1 || nest.operands.size() > 64 || nest.insns.size() > 4000) return false;
+    if (nest.vector.size == 1 && !nest.inner.empty()) return false;
     for (size_t i = 0; i < nest.insns.size(); ++i) {
       const TileInsn& n = nest.insns[i];
-      if (bytes(lane_of(n.type)) == 8) return false;
+      if (bytes(lane_of(n.type)) == 8 || (nest.vector.size == 1 && row(n.op).kind == TileClass::reduce)) return false;
       if (nest.facts[i].kept && nest.facts[i].uniform && !nest.inner.empty()) return false;
       if (n.op == TileOp::load || n.op == TileOp::store) {
         int64_t step = nest.vector.steps[n.at] / trine::bytes(nest.operands[n.at].dtype);
@@ -445,7 +445,7 @@ struct Translator {
     const TileInsn& n = nest.insns[v];
     if (n.op == TileOp::constant) return;
     if (row(n.op).kind == TileClass::reduce) return reduction(v, n);
-    const bool one_lane = n.op == TileOp::store && now().kind == TileStage::once && !nest.vertical;
+    const bool one_lane = nest.vector.size == 1 || (now().kind == TileStage::once && !nest.vertical);
     const bool loops = n.op == TileOp::store ? !one_lane : !uniform(v);
     VList& list = loops ? now().each : now().before;
     VWriter w(out, list);

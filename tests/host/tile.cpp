@@ -200,6 +200,28 @@ TEST_CASE("in place: an output may be the input read at the same elements") {
   }
 }
 
+TEST_CASE("a call on memory that stays gives the same at every run") {
+  for (const auto& build : kBuilds) {
+    for (const TileProgram& p :
+         {add_program({}, {}, {}, {}, 1), add_program({13}, {1}, {1}, {1}, 13), softmax({{40, true}}, {1}, 40),
+          softmax({{6}, {300, true}}, {300, 1}, 1800), add_program({70, 90}, {1, 70}, {90, 1}, {90, 1}, 6300)}) {
+      auto kernel = host::prepare(p, build);
+      REQUIRE(kernel);
+      test::TileBuffers want = test::random_buffers(p, 1), got = want;
+      const std::vector<std::byte> before = want.data.back();
+      host::run(*kernel, want.pointers());
+      std::vector<std::byte> memory(host::TileCall::scratch_bytes(*kernel) + 64);
+      const host::TileCall call(*kernel, got.pointers(),
+                                memory.data() + 64 - reinterpret_cast<size_t>(memory.data()) % 64);
+      for (int turn = 0; turn < 3; ++turn) {
+        std::copy(before.begin(), before.end(), got.data.back().begin());
+        call.run();
+        CHECK(got.data == want.data);
+      }
+    }
+  }
+}
+
 TEST_CASE("iota of each kind of loop") {
   for (const auto& build : kBuilds) {
     for (Dtype d : {Dtype::s32, Dtype::f32, Dtype::u8, Dtype::s64, Dtype::f64}) {
