@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <queue>
 
 #include "compile/conv.h"
@@ -19,6 +20,8 @@ constexpr int kDuplicateCostMax = 2;      // computing again is cheaper than mem
 constexpr int64_t kRowsMin = 4;           // rows a loop with a reduction inside it should have, to share out
 constexpr int64_t kSmallSpace = 1 << 15;  // elements; below, rows do not matter
 constexpr int kRowDepth = 8;              // ops between a row's reduction and its use
+constexpr int64_t kTinySpace = 256;       // elements; starting such a loop costs more than running it
+constexpr size_t kSmallPlan = 64;         // units; in larger plans no one looks for tiny loops
 constexpr size_t kSearchMax = 4000;       // units looked at for a cycle; beyond, assume one
 
 using NodeSet = std::unordered_set<const ir::Node*>;
@@ -37,11 +40,9 @@ class Fuser {
  public:
   Fuser(std::span<const ir::Node* const> nodes, std::span<const ir::Value> kept) : nodes_(nodes) {
     for (const ir::Node* node : nodes) {
-      for (const auto* side : {&node->inputs, &node->captures})
-        for (const ir::Value& v : *side) {
-          auto& users = users_[v.node];
-          if (users.empty() || users.back() != node) users.push_back(node);
-        }
+      for (const ir::Value& v : node->inputs) add_user(v, *node);
+      for (const ir::Value& v : node->captures)
+        if (!has_plans(*node) || !is_made_anew(*v.node)) add_user(v, *node);
     }
     for (const ir::Value& v : kept) kept_.insert(v.node);
   }
@@ -50,8 +51,11 @@ class Fuser {
     find_attentions();
     for (size_t i = nodes_.size(); i-- > 0;) {
       const ir::Node& node = *nodes_[i];
-      if (node.op != "parameter" && node.op != "constant") place(node);
+      if (node.op == "parameter" || node.op == "constant") continue;
+      if (is_made_anew(node) && !users_.count(&node) && !kept_.count(&node)) continue;
+      place(node);
     }
+    if (units_.size() <= kSmallPlan) merge_small();
     for (size_t u = 0; u < units_.size(); ++u) take_product(u);
     return in_order();
   }
@@ -74,6 +78,10 @@ class Fuser {
     const std::vector<ir::Value> reads = match->reads();
     return std::any_of(reads.begin(), reads.end(), [&](const ir::Value& v) { return v.node == node; }) ? match
                                                                                                        : nullptr;
+  }
+  void add_user(const ir::Value& v, const ir::Node& node) {
+    auto& users = users_[v.node];
+    if (users.empty() || users.back() != &node) users.push_back(&node);
   }
 
   enum class Class : uint8_t { other, map, reduce, view, alias };
@@ -175,11 +183,12 @@ class Fuser {
 
   // A view is read through by every loop that uses it; memory of its own only where someone needs it dense.
   void place_view(const ir::Node& node, const Wish& wish) {
-    if (has_room(wish.loops))
+    const bool fits = has_room(wish.loops);
+    if (fits)
       for (size_t loop : wish.loops) join(node, loop);
-    else
-      return begin_loop(node, node.types[0].dims, std::vector<bool>(node.types[0].dims.size()));
-    if (wish.memory)
+    if (is_alias(node) && (wish.memory || wish.walked || !fits))
+      views_.insert(&node);
+    else if (wish.memory || !fits)
       begin_loop(node, node.types[0].dims, std::vector<bool>(node.types[0].dims.size()));
     else if (wish.walked)
       views_.insert(&node);
@@ -350,6 +359,82 @@ class Fuser {
     unit_of_[product] = loop;
   }
 
+  // What each unit waits for.
+  std::vector<std::unordered_set<size_t>> needs() {
+    std::vector<std::unordered_set<size_t>> out(units_.size());
+    for (size_t u = 0; u < units_.size(); ++u) {
+      auto all = [&](const ir::Node* n) {
+        for (const ir::Value& v : n->inputs) collect(v.node, u, out[u]);
+        for (const ir::Value& v : n->captures) collect(v.node, u, out[u]);
+      };
+      if (units_[u].attention) {
+        for (const ir::Value& v : units_[u].attention->reads()) collect(v.node, u, out[u]);
+      } else if (units_[u].single) {
+        all(units_[u].single);
+      }
+      if (units_[u].product) all(units_[u].product);
+      for (const ir::Node* member : units_[u].members) all(member);
+    }
+    return out;
+  }
+
+  // Small loops that do not wait for each other become one: of those, starting costs more than computing.
+  void merge_small() {
+    for (size_t a = 0; a < units_.size(); ++a) {
+      for (size_t b = a + 1; b < units_.size(); ++b) {
+        const std::optional<Unit> both = merged(units_[a], units_[b]);
+        if (!both || waits(a, b) || waits(b, a)) continue;
+        replace(b, a);
+        units_[a] = *both;
+        b = a;
+      }
+    }
+  }
+  static std::optional<Unit> merged(const Unit& a, const Unit& b) {
+    auto is_small = [](const Unit& u) { return u.is_loop() && element_count(u.space) <= kTinySpace; };
+    if (!is_small(a) || !is_small(b) || a.members.size() + b.members.size() > kMembersMax) return std::nullopt;
+    const Unit &wide = a.space.size() < b.space.size() ? b : a, &other = &wide == &a ? b : a;
+    Unit out = wide;
+    if (wide.space == other.space) {
+      if (wide.has_reduction() && other.has_reduction() && wide.inner != other.inner) return std::nullopt;
+      if (!wide.has_reduction()) out.inner = other.inner;
+    } else {
+      // Single numbers are computed once per row, where there is one row.
+      const bool one_row = std::find(wide.inner.begin(), wide.inner.end(), false) == wide.inner.end();
+      if (!other.space.empty() || (wide.has_reduction() && !one_row)) return std::nullopt;
+      out.inner.assign(wide.space.size(), true);
+    }
+    out.roots.insert(out.roots.end(), other.roots.begin(), other.roots.end());
+    out.members.insert(other.members.begin(), other.members.end());
+    return out;
+  }
+  // Does `from` wait for `to`, if through others?
+  bool waits(size_t from, size_t to) {
+    const auto all = needs();
+    std::vector<bool> seen(units_.size());
+    std::vector<size_t> work = {from};
+    while (!work.empty()) {
+      const size_t u = work.back();
+      work.pop_back();
+      if (u == to) return true;
+      for (size_t next : all[u])
+        if (!seen[next]) seen[next] = true, work.push_back(next);
+    }
+    return false;
+  }
+  // Unit `old`, the work of which `by` does, goes; the last unit takes its number.
+  void replace(size_t old, size_t by) {
+    auto renamed = [&, last = units_.size() - 1](size_t u) { return u == old ? by : u == last ? old : u; };
+    for (auto& [node, loops] : loops_of_) {
+      for (size_t& l : loops) l = renamed(l);
+      std::sort(loops.begin(), loops.end());
+      loops.erase(std::unique(loops.begin(), loops.end()), loops.end());
+    }
+    for (auto& [node, unit] : unit_of_) unit = renamed(unit);
+    std::swap(units_[old], units_.back());
+    units_.pop_back();
+  }
+
   // Units by need; among those that are ready, the one whose first node is earliest.
   Fusion in_order() {
     std::vector<std::vector<size_t>> next(units_.size());
@@ -357,23 +442,10 @@ class Fuser {
     std::iota(order.begin(), order.end(), size_t{0});
     std::erase_if(order, [&](size_t u) { return !units_[u].single && units_[u].roots.empty(); });  // taken by a loop
     auto key = [&](size_t u) { return units_[u].single ? units_[u].single->id : units_[u].roots.back()->id; };
+    const auto all = needs();
     for (size_t u : order) {
-      Unit& unit = units_[u];
-      std::sort(unit.roots.begin(), unit.roots.end(), [](auto* a, auto* b) { return a->id < b->id; });
-      std::unordered_set<size_t> needs;
-      auto need = [&](const ir::Value& v) { collect(v.node, u, needs); };
-      auto all = [&](const ir::Node* n) {
-        for (const ir::Value& v : n->inputs) need(v);
-        for (const ir::Value& v : n->captures) need(v);
-      };
-      if (unit.attention) {
-        for (const ir::Value& v : unit.attention->reads()) need(v);
-      } else if (unit.single) {
-        all(unit.single);
-      }
-      if (unit.product) all(unit.product);
-      for (const ir::Node* member : unit.members) all(member);
-      for (size_t from : needs) next[from].push_back(u), ++waits[u];
+      std::sort(units_[u].roots.begin(), units_[u].roots.end(), [](auto* a, auto* b) { return a->id < b->id; });
+      for (size_t from : all[u]) next[from].push_back(u), ++waits[u];
     }
     using Item = std::pair<uint32_t, size_t>;
     std::priority_queue<Item, std::vector<Item>, std::greater<>> ready;
@@ -415,7 +487,19 @@ class Fuser {
 
 bool Unit::has_reduction() const { return std::find(inner.begin(), inner.end(), true) != inner.end(); }
 
-bool is_alias(const ir::Node& node) { return node.op == "reshape"; }
+bool is_alias(const ir::Node& node) {
+  if (node.op == "reshape") return true;
+  if (node.op != "broadcast_in_dim" || node.inputs[0].type().elements() != node.types[0].elements()) return false;
+  const ir::Ints& to = node.attrs.ints("broadcast_dimensions");
+  return std::is_sorted(to.begin(), to.end());
+}
+
+bool has_plans(const ir::Node& node) { return node.op == "while" || node.op == "case"; }
+
+bool is_made_anew(const ir::Node& node) {
+  return node.op == "constant" || is_loop_constant(node) ||
+         (node.op == "broadcast_in_dim" && node.inputs[0].node->op == "constant");
+}
 
 bool walks_operands(const ir::Node& node) {
   if (is_host_conv(node)) return true;

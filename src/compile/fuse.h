@@ -38,7 +38,9 @@ struct Fusion {
 // nodes: a graph's or a region's, in order. kept: values that must be in memory at the end.
 Fusion fuse(std::span<const ir::Node* const> nodes, std::span<const ir::Value> kept);
 
-bool is_alias(const ir::Node& node);        // the same bytes under other dims: reshape
+bool is_alias(const ir::Node& node);        // the same bytes under other dims: reshape, broadcast of as many
+bool has_plans(const ir::Node& node);       // its regions become plans: while, case
+bool is_made_anew(const ir::Node& node);    // constants, counts: every plan that uses them makes them itself
 bool walks_operands(const ir::Node& node);  // reads its operands at any strides: dot_general, convolution
 
 }  // namespace trine::compile

@@ -6,7 +6,7 @@
 
 namespace trine::compile {
 
-Result<std::shared_ptr<const arch::HostPlan>> plan_native(std::shared_ptr<const ir::Graph> graph,
+Result<std::shared_ptr<const arch::HostPlan>> plan_native(std::shared_ptr<ir::Graph> graph,
                                                           const NativeOptions& options) {
   PlanBuilder builder(graph, options);
   return builder.build(graph->params, ir::Graph::order(graph->results, graph->effects), graph->results,
@@ -14,7 +14,7 @@ Result<std::shared_ptr<const arch::HostPlan>> plan_native(std::shared_ptr<const 
 }
 
 Result<std::shared_ptr<const arch::HostPlan>> compile_native(const ir::Graph& graph, const NativeOptions& options) {
-  return plan_native(std::make_shared<const ir::Graph>(simplify(graph).graph), options);
+  return plan_native(std::make_shared<ir::Graph>(simplify(graph).graph), options);
 }
 
 }  // namespace trine::compile

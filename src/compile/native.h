@@ -26,8 +26,8 @@ struct NativeOptions {
 Result<std::shared_ptr<const arch::HostPlan>> compile_native(const ir::Graph& graph, const NativeOptions& options = {});
 
 // Only planned, as it is. The plan keeps the graph: steps without a kernel of their own call the op's reference meaning
-// on its nodes.
-Result<std::shared_ptr<const arch::HostPlan>> plan_native(std::shared_ptr<const ir::Graph> graph,
+// on its nodes. Planning may add nodes, for it alone.
+Result<std::shared_ptr<const arch::HostPlan>> plan_native(std::shared_ptr<ir::Graph> graph,
                                                           const NativeOptions& options = {});
 
 }  // namespace trine::compile

@@ -7,6 +7,7 @@
 #include "compile/conv.h"
 #include "compile/epilogue.h"
 #include "compile/native.h"
+#include "ir/rewrite.h"
 #include "ops/evaluate.h"
 
 namespace trine::compile {
@@ -21,11 +22,11 @@ namespace {
 
 bool is_constant(const ir::Value& v) { return v.node->op == "constant"; }
 
-// What a region uses of the graph around it, less constants: those it carries itself.
+// What a region uses of the graph around it, less what it makes anew.
 std::vector<ir::Value> used_by(const ir::Node& node) {
   std::vector<ir::Value> used;
   for (const ir::Value& v : node.captures)
-    if (!is_constant(v)) used.push_back(v);
+    if (!is_made_anew(*v.node)) used.push_back(v);
   return used;
 }
 
@@ -277,7 +278,11 @@ Result<std::shared_ptr<const HostPlan>> PlanBuilder::region_plan(const ir::Regio
                                                                  std::span<const ir::Value> results) {
   PlanBuilder builder(graph_, options_);
   const ir::RegionBody body = ir::body_of(region);
-  return builder.build(inputs, body.nodes, results);
+  std::vector<const ir::Node*> nodes;
+  for (const ir::Value& v : body.captures)
+    if (is_made_anew(*v.node)) nodes.push_back(v.node);
+  nodes.insert(nodes.end(), body.nodes.begin(), body.nodes.end());
+  return builder.build(inputs, nodes, results);
 }
 
 // Values that go round the loop unchanged are not carried: cond and body use them as they are.
@@ -293,11 +298,15 @@ Result<Step> PlanBuilder::while_step(const ir::Node& node) {
     for (uint32_t i : fixed) inputs.push_back(values[i]);
     return inputs;
   };
-  std::vector<ir::Value> next;
-  for (uint32_t i : carried) next.push_back(body.results[i]);
+  // A turn ends by asking whether there is another: one plan, in which both are fused.
+  ir::Region turn{.params = body.params, .effects = body.effects};
+  for (uint32_t i : carried) turn.results.push_back(body.results[i]);
+  const std::vector<ir::Value> asked = ir::inlined(*graph_, cond, body.results);
+  turn.results.push_back(asked[0]);
+  turn.effects.insert(turn.effects.end(), asked.begin() + 1, asked.end());
   arch::WhileStep loop;
   loop.cond = TRY(region_plan(cond, inputs_of(cond.params), cond.results));
-  loop.body = TRY(region_plan(body, inputs_of(body.params), next));
+  loop.body = TRY(region_plan(turn, inputs_of(body.params), turn.results));
   for (size_t i = 0; i < carried.size(); ++i) loop.in_place.push_back(loop.body->in_place[i] == int(i));
   Step step{.what = std::move(loop), .in = slots_of(inputs_of(node.inputs))};
   for (uint32_t i : carried) step.out.push_back(slot_of(node.result(i)));

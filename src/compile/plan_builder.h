@@ -19,7 +19,7 @@ namespace trine::compile {
 
 class PlanBuilder {
  public:
-  PlanBuilder(std::shared_ptr<const ir::Graph> graph, NativeOptions options)
+  PlanBuilder(std::shared_ptr<ir::Graph> graph, NativeOptions options)
       : graph_(std::move(graph)), options_(std::move(options)) {}
 
   // inputs: what the plan is given, in order. nodes: what it computes, in order. results: what it gives.
@@ -54,7 +54,7 @@ class PlanBuilder {
   arch::SlotId base_of(arch::SlotId id) const;
   void add_places();
 
-  std::shared_ptr<const ir::Graph> graph_;
+  std::shared_ptr<ir::Graph> graph_;
   NativeOptions options_;
   std::shared_ptr<arch::HostPlan> plan_ = std::make_shared<arch::HostPlan>();
   std::unordered_map<ir::Value, arch::SlotId, ir::ValueHash> slot_by_value_;

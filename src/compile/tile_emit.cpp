@@ -52,7 +52,7 @@ class Emitter {
     for (const ir::Node* root : unit_.roots) stores.emplace_back(TRY(value(root->result(), root_map(*root))), root);
     code_.inputs = p.operands.size();
     for (auto [v, root] : stores) {
-      const bool by_row = drafts_[v].by_row || drafts_[v].reduces;
+      const bool by_row = (drafts_[v].by_row || drafts_[v].reduces) && this->by_row(root_map(*root));
       const Walk walk = walk_of(root_map(*root), root->types[0].dims, unit_.space.size());
       const uint32_t at = operand(root->result(), walk, true);
       push({.op = TileOp::store, .type = type_of(v), .in = {v, arch::kNoValue, arch::kNoValue}, .at = at}, by_row);
@@ -161,7 +161,8 @@ class Emitter {
   Result<TileValue> iota(const ir::Node& node, const IndexMap& map, bool row) {
     const IndexTerm& term = map[size_t(node.attrs.integer("iota_dimension"))];
     const Dtype dtype = node.types[0].dtype, type = arch::tile_value_type(dtype);
-    const Dtype whole = is_floating(type) ? Dtype::s64 : type;
+    const double most = double(std::abs(term.offset)) + double(std::abs(term.scale)) * double(largest_dim());
+    const Dtype whole = !is_floating(type) ? type : most < double(INT32_MAX) ? Dtype::s32 : Dtype::s64;
     TileValue v = constant_int(whole, term.offset, row);
     if (term.dim >= 0) {
       TileValue i = push_op(TileOp::iota, whole, {}, row, uint32_t(term.dim));
@@ -169,6 +170,9 @@ class Emitter {
       v = term.offset ? push_op(TileOp::add, whole, {i, v}, row) : i;
     }
     return converted(v, dtype, row);
+  }
+  int64_t largest_dim() const {
+    return unit_.space.empty() ? 1 : *std::max_element(unit_.space.begin(), unit_.space.end());
   }
   TileValue constant_int(Dtype type, int64_t v, bool row) {
     return push_op(TileOp::constant, type, {}, row, 0, uint64_t(v));

@@ -77,6 +77,23 @@ static const Case kCases[] = {
   %1 = lu %0 : f32[5,5], s32[5], s32[5]
   %2 = subtract %1#1, %1#2 : s32[5]
   return %2 })"},
+    {"views both multiplied and computed with", 5, 64, R"((%0: f32[6,9], %1: f32[6,3]) {
+  %2 = exponential %0 : f32[6,9]
+  %3 = transpose %2 {permutation = [1, 0]} : f32[9,6]
+  %4 = dot_general %3, %1 {lhs_batch = [], lhs_contract = [1], rhs_batch = [], rhs_contract = [0]} : f32[9,3]
+  %5 = negate %3 : f32[9,6]
+  %6 = slice %0 {limit_indices = [6, 7], start_indices = [0, 1], strides = [1, 2]} : f32[6,3]
+  %7 = transpose %6 {permutation = [1, 0]} : f32[3,6]
+  %8 = dot_general %7, %1 {lhs_batch = [], lhs_contract = [1], rhs_batch = [], rhs_contract = [0]} : f32[3,3]
+  %9 = exponential %7 : f32[3,6]
+  return %4, %5, %8, %9 })"},
+    {"small loops beside each other", 1, 64, R"((%0: f32[8], %1: s32[]) {
+  %2 = constant {value = f32[] x00000000} : f32[]
+  %3 = reduce %0, %2 {dimensions = [0], kind = "add"} : f32[]
+  %4 = tanh %0 : f32[8]
+  %5 = negate %1 : s32[]
+  %6 = broadcast_in_dim %1 {broadcast_dimensions = []} : s32[8]
+  return %3, %4, %5, %6 })"},
     {"bf16 rounds at memory", 1, 70000, R"((%0: bf16[4,16], %1: bf16[16,8]) {
   %2 = dot_general %0, %1 {lhs_batch = [], lhs_contract = [1], rhs_batch = [], rhs_contract = [0]} : bf16[4,8]
   return %2 })"},
@@ -95,6 +112,33 @@ static const Case kCases[] = {
     return %11, %13, %10
   } : s32[], f32[3], f32[3]
   return %12#0, %12#1, %12#2 })"},
+    {"a turn of everything: swapped values, one used as it is, a slice, an update, a choice, a sort", 1, 64,
+     R"((%0: f32[4], %1: f32[4], %2: f32[7,4], %3: f32[4]) {
+  %4 = constant {value = s32[] x00000000} : s32[]
+  %5 = constant {value = s32[] x07000000} : s32[]
+  %6 = constant {value = s32[] x01000000} : s32[]
+  %30 = while %4, %0, %1, %2 (%7: s32[], %8: f32[4], %9: f32[4], %10: f32[7,4]) {
+    %11 = compare %7, %5 {direction = "LT"} : bool[]
+    return %11
+  } (%12: s32[], %13: f32[4], %14: f32[4], %15: f32[7,4]) {
+    %16 = dynamic_slice %15, %12, %4 {slice_sizes = [1, 4]} : f32[1,4]
+    %17 = reshape %16 : f32[4]
+    %18 = multiply %13, %3 : f32[4]
+    %19 = add %18, %17 : f32[4]
+    %20 = sort %14 {comparator = "", dimension = 0, direction = "LT", is_stable = false} : f32[4]
+    %21 = reshape %20 : f32[1,4]
+    %22 = dynamic_update_slice %15, %21, %12, %4 : f32[7,4]
+    %26 = case %12, %19 (%23: f32[4]) {
+      %24 = negate %23 : f32[4]
+      return %24
+    } (%25: f32[4]) {
+      %27 = add %25, %25 : f32[4]
+      return %27
+    } : f32[4]
+    %28 = add %12, %6 : s32[]
+    return %28, %14, %26, %22
+  } : s32[], f32[4], f32[4], f32[7,4]
+  return %30#0, %30#1, %30#2, %30#3 })"},
     {"a loop that fills an array", 1, 0, R"((%0: s32[], %1: s32[6,2]) {
   %2 = constant {value = s32[] x06000000} : s32[]
   %3 = constant {value = s32[] x01000000} : s32[]
@@ -176,6 +220,34 @@ static const Case kCases[] = {
 
 TEST_CASE("a plan gives what the reference evaluator gives") {
   for (const Case& c : kCases) check_plan(c.name, c.text, c.steps, c.ulps);
+}
+
+TEST_CASE("a turn of a loop asks for the next, makes constants itself and has few steps") {
+  auto graph = ir::parse_graph(R"(graph "g" (%0: s32[], %1: f32[4]) {
+  %2 = constant {value = s32[] x0a000000} : s32[]
+  %3 = constant {value = s32[] x01000000} : s32[]
+  %4 = constant {value = f32[] x0000003f} : f32[]
+  %5 = broadcast_in_dim %4 {broadcast_dimensions = []} : f32[4]
+  %13 = while %0, %1 (%6: s32[], %7: f32[4]) {
+    %8 = compare %6, %2 {direction = "LT"} : bool[]
+    return %8
+  } (%9: s32[], %10: f32[4]) {
+    %11 = add %9, %3 : s32[]
+    %12 = multiply %10, %5 : f32[4]
+    return %11, %12
+  } : s32[], f32[4]
+  return %13#1 })",
+                               "t");
+  REQUIRE(graph);
+  auto plan = plan_native(std::make_shared<ir::Graph>(*std::move(graph)));
+  REQUIRE(plan);
+  REQUIRE((*plan)->steps.size() == 1);
+  const auto* loop = std::get_if<arch::WhileStep>(&(*plan)->steps[0].what);
+  REQUIRE(loop);
+  CHECK(loop->body->steps.size() == 1);
+  CHECK(loop->body->inputs.size() == 2);
+  CHECK(loop->body->outputs.size() == 3);
+  CHECK(loop->in_place == std::vector<bool>{true, true});
 }
 
 TEST_CASE("a weight is packed when it is multiplied again, and forgotten with its bytes") {

@@ -128,7 +128,8 @@ struct MoveStep {
 struct CopyStep {};
 
 // Inputs: carried values, then what cond and body use besides. Outputs: carried values after the last turn.
-// Both plans take (carried ..., used ...); cond gives bool[], body the next carried values.
+// Both plans take (carried ..., used ...). cond gives bool[], asked before the first turn; body gives the next carried
+// values, then bool[]: is there another turn?
 struct WhileStep {
   std::vector<bool> in_place = {};  // per carried value: body writes the next one over this one
   std::shared_ptr<const HostPlan> cond = {}, body = {};
