@@ -182,7 +182,7 @@ static const Case kCases[] = {
   %3 = transpose %2 {permutation = [1, 0]} : f32[12,2]
   %4 = negate %3 : f32[12,2]
   return %4, %2 })"},
-    {"a reshape that a multiply and a loop read", 4, 64, R"((%0: f32[2,8], %1: f32[8,4]) {
+    {"a reshape that a multiply and a loop read", 3, 64, R"((%0: f32[2,8], %1: f32[8,4]) {
   %2 = broadcast_in_dim %0 {broadcast_dimensions = [0, 2]} : f32[2,1,8]
   %3 = reshape %2 : f32[2,8]
   %4 = dot_general %3, %1 {lhs_batch = [], lhs_contract = [1], rhs_batch = [], rhs_contract = [0]} : f32[2,4]
