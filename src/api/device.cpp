@@ -10,6 +10,12 @@ namespace trine::api {
 
 static Result<compile::DeviceOptions> options_of(const DeviceChoice& choice) {
   compile::DeviceOptions out;
+  for (int64_t i : choice.weights) {
+    if (i < 0 || i >= (int64_t{1} << 20))
+      return fail(Code::invalid, cat("weights name input ", i, "; expected 0 or more"));
+    if (size_t(i) >= out.weights.size()) out.weights.resize(size_t(i) + 1);
+    out.weights[size_t(i)] = true;
+  }
   if (choice.auto_cast == "none") return out;
   if (choice.auto_cast != "matmult" && choice.auto_cast != "all")
     return fail(Code::invalid, cat("auto-cast \"", choice.auto_cast, "\"; expected none, matmult or all"));
@@ -23,10 +29,20 @@ static Result<compile::DeviceOptions> options_of(const DeviceChoice& choice) {
   return fail(Code::invalid, cat("auto-cast type \"", choice.auto_cast_type, "\"; expected bf16, f16, tf32 or f8"));
 }
 
-Result<arch::Program> compile_for_device(std::string artifact, const arch::Chip& chip, const DeviceChoice& choice) {
+const arch::Program& Compiled::program() const { return program_->program; }
+size_t Compiled::input_count() const { return program_->inputs.size(); }
+
+Result<Tensor> Compiled::prepare(size_t input, const TensorView& given) const {
+  if (input >= program_->inputs.size())
+    return fail(Code::invalid, cat("input ", input, "; the program has ", program_->inputs.size()));
+  return compile::prepare_input(program_->inputs[input], given);
+}
+
+Result<Compiled> compile_for_device(std::string artifact, const arch::Chip& chip, const DeviceChoice& choice) {
   const auto options = TRY(options_of(choice));
   const auto module = TRY(front::stablehlo::read_module(std::move(artifact), "program"));
-  return compile::compile_device(TRY(front::stablehlo::to_graph(module)), chip, options);
+  auto made = TRY(compile::compile_device(TRY(front::stablehlo::to_graph(module)), chip, options));
+  return Compiled(std::make_shared<compile::DeviceProgram>(std::move(made)));
 }
 
 }  // namespace trine::api

@@ -1,6 +1,7 @@
 // A StableHLO program as instructions of a chip: front-end and device compiler in a row.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -8,15 +9,34 @@
 #include "arch/chip.h"
 #include "arch/program.h"
 #include "base/result.h"
+#include "base/tensor.h"
+
+namespace trine::compile {
+struct DeviceProgram;
+}
 
 namespace trine::api {
 
 struct DeviceChoice {
   std::string auto_cast = "none";       // none, matmult or all
   std::string auto_cast_type = "bf16";  // bf16, f16, tf32, f8
+  std::vector<int64_t> weights = {};    // inputs that stay the same from call to call
+};
+
+// A program for one core, and how its inputs are prepared.
+class Compiled {
+ public:
+  explicit Compiled(std::shared_ptr<compile::DeviceProgram> program) : program_(std::move(program)) {}
+  const arch::Program& program() const;
+  size_t input_count() const;
+  // The input's bytes as the program's tensor holds them; weights are cast and laid out.
+  Result<Tensor> prepare(size_t input, const TensorView& given) const;
+
+ private:
+  std::shared_ptr<compile::DeviceProgram> program_;
 };
 
 // artifact: StableHLO, portable artifact or text.
-Result<arch::Program> compile_for_device(std::string artifact, const arch::Chip& chip, const DeviceChoice& choice);
+Result<Compiled> compile_for_device(std::string artifact, const arch::Chip& chip, const DeviceChoice& choice);
 
 }  // namespace trine::api

@@ -44,14 +44,13 @@ class Device {
   Device(const ir::Graph& graph, const arch::Chip& chip, const DeviceOptions& options)
       : graph_(graph), options_(options), rec_(graph.name, chip), store_(rec_) {}
 
-  Result<arch::Program> all() {
+  Result<DeviceProgram> all() {
     const std::vector<const ir::Node*> nodes = graph_.order();
-    for (size_t i = 0; i < graph_.params.size(); ++i)
-      store_.keep_in_hbm(store_.of(graph_.params[i]), cat("arg", i), arch::TensorKind::input);
-    for (const ir::Node* node : nodes)
-      if (node->op == "constant") add_constant(*node);
     for (const ir::Node* node : nodes)
       for (const ir::Value& v : node->inputs) users_[v.node].push_back(node);
+    for (size_t i = 0; i < graph_.params.size(); ++i) add_input(i);
+    for (const ir::Node* node : nodes)
+      if (node->op == "constant") add_constant(*node);
     const std::vector<Unit> units = units_of(graph_);
     find_transposed(units);
     for (const Unit& unit : units) {
@@ -61,8 +60,15 @@ class Device {
     }
     place_results();
     if (rec_.error()) return *rec_.error();
+    DeviceProgram out;
+    for (size_t i = 0; i < graph_.params.size(); ++i) {
+      const Memory& m = store_.of(graph_.params[i]);
+      if (m.input >= 0 && m.hbm < 0) store_.hbm(store_.of(graph_.params[i]));
+      out.inputs.push_back({m.dtype, m.panels});
+    }
     Complaint why;
-    return make_streams(rec_.kernel(), why);
+    out.program = TRY(make_streams(rec_.kernel(), why));
+    return out;
   }
 
  private:
@@ -70,6 +76,31 @@ class Device {
     const ir::Node& node = unit.single ? *unit.single : *unit.roots.front();
     return fail(Code::unsupported, cat(node.op, " ", ir::text(node.types[0]), " cannot run on the device: ", why),
                 graph_.place(node.where));
+  }
+
+  void add_input(size_t i) {
+    Memory& m = store_.of(graph_.params[i]);
+    const bool weight = i < options_.weights.size() && options_.weights[i];
+    if (weight && only_multiplied(*graph_.params[i].node)) {
+      if (options_.dots.cast && m.dtype == Dtype::f32) m.dtype = *options_.dots.cast;
+      if (multiplies_of(*graph_.params[i].node) == 1) {
+        m.input = int(i);
+        return;
+      }
+    }
+    store_.keep_in_hbm(m, cat("arg", i), arch::TensorKind::input);
+  }
+  int multiplies_of(const ir::Node& node) const {
+    int n = 0;
+    for (const ir::Node* user : users_.at(&node)) n += user->op == "dot_general" ? 1 : multiplies_of(*user);
+    return n;
+  }
+  bool only_multiplied(const ir::Node& node) const {
+    auto found = users_.find(&node);
+    return found != users_.end() && std::all_of(found->second.begin(), found->second.end(), [&](const ir::Node* user) {
+             return user->op == "dot_general" ||
+                    ((user->op == "reshape" || view_kind(*user) != ViewKind::none) && only_multiplied(*user));
+           });
   }
 
   void add_constant(const ir::Node& node) {
@@ -173,9 +204,46 @@ std::vector<HostPlaced> host_placed(const ir::Graph& graph) {
   return out;
 }
 
-Result<arch::Program> compile_device(const ir::Graph& graph, const arch::Chip& chip, const DeviceOptions& options) {
+Result<DeviceProgram> compile_device(const ir::Graph& graph, const arch::Chip& chip, const DeviceOptions& options) {
   const ir::Graph simple = simplify(graph).graph;
   return Device(simple, chip, options).all();
+}
+
+Result<Tensor> prepare_input(const DeviceInput& input, const TensorView& given) {
+  Tensor cast = Tensor::make(input.dtype, given.dims);
+  dispatch_element(given.dtype, [&](auto from) {
+    using From = decltype(from);
+    dispatch_element(input.dtype, [&](auto to) {
+      using To = decltype(to);
+      if constexpr (!From::kIsComplex && !To::kIsComplex) {
+        const auto* const x = given.as<const typename From::Storage>();
+        auto* const y = cast.view().template as<typename To::Storage>();
+        for (int64_t i = 0; i < given.elements(); ++i) y[i] = To::store(typename To::Wide(From::load(x[i])));
+      }
+    });
+  });
+  if (!input.panels) return cast;
+  const PanelLayout& p = *input.panels;
+  const size_t size = size_t(bytes(input.dtype));
+  Tensor out = Tensor::make(input.dtype, {p.batches() * p.lanes, p.chunks * p.column.count});
+  const auto offset_of = [](const Axes& axes, int64_t i) {
+    int64_t at = 0;
+    for (size_t d = axes.size(); d-- > 0; i /= axes[d].count) at += i % axes[d].count * axes[d].stride;
+    return at;
+  };
+  const int64_t per_outer = (p.depth.back().count + p.lanes - 1) / p.lanes;
+  for (int64_t b = 0; b < p.batches(); ++b)
+    for (int64_t lane = 0; lane < p.lanes; ++lane)
+      for (int64_t c = 0; c < p.chunks; ++c) {
+        const int64_t k = c % per_outer * p.lanes + lane;
+        if (k >= p.depth.back().count) continue;
+        const int64_t from = offset_of(p.batch, b) + offset_of(p.depth, c / per_outer * p.depth.back().count + k);
+        const int64_t to = ((b * p.lanes + lane) * p.chunks + c) * p.column.count;
+        for (int64_t o = 0; o < p.column.count; ++o)
+          std::copy_n(cast.data.get() + size_t(from + o * p.column.stride) * size, size,
+                      out.data.get() + size_t(to + o) * size);
+      }
+  return out;
 }
 
 }  // namespace trine::compile

@@ -37,6 +37,7 @@ std::vector<Shared> merged(const std::vector<Shared>& dims) {
 struct Side {
   Memory* memory = nullptr;
   Walk walk = {};
+  int64_t batch = 0;  // which of the side's own batches is in hand
 };
 
 // The value that has memory, and the walk over the operand's dims in it.
@@ -64,15 +65,19 @@ class Dot {
   void run() {
     place_output();
     const int64_t lanes = rec_.chip().partitions, wide = rec_.chip().tensor.moving_max;
-    const int64_t block_m = panel_count(m_.count, turned_ ? wide : lanes);
-    const int64_t block_n = panel_count(n_.count, turned_ ? lanes : wide);
+    const int64_t block_m = panel_count(m_.count, by_columns_ ? wide : lanes);
+    const int64_t block_n = panel_count(n_.count, by_columns_ ? lanes : wide);
     int64_t batches = 1;
     for (const Shared& b : batch_) batches *= b.count;
     for (int64_t b = 0; b < batches; ++b) {
-      int64_t rest = b, left = left_.walk.offset, right = right_.walk.offset, to = 0;
+      int64_t rest = b, left = left_.walk.offset, right = right_.walk.offset, to = 0, lefts = 1, rights = 1;
+      left_.batch = right_.batch = 0;
       for (size_t d = batch_.size(); d-- > 0; rest /= batch_[d].count) {
-        const int64_t i = rest % batch_[d].count;
-        left += i * batch_[d].left, right += i * batch_[d].right, to += i * batch_[d].out;
+        const Shared& s = batch_[d];
+        const int64_t i = rest % s.count;
+        left += i * s.left, right += i * s.right, to += i * s.out;
+        if (s.left) left_.batch += i * lefts, lefts *= s.count;
+        if (s.right) right_.batch += i * rights, rights *= s.count;
       }
       for (int64_t m = 0; m < m_.count; m += block_m) {
         const int64_t height = std::min(block_m, m_.count - m);
@@ -164,12 +169,52 @@ class Dot {
     if (auto found = kept.find(key); found != kept.end()) return found->second;
     if (kept.size() > 64) kept.clear();
     Panel made;
-    if (!on_chip(side, is_left, e0, columns, made)) {
+    if (lay_out(side, is_left, columns)) {
+      kept.clear();
+      load_panel(side, (e0 - side.walk.offset) % (columns.stride * column_count(is_left)) / columns.stride, columns,
+                 made);
+    } else if (!on_chip(side, is_left, e0, columns, made)) {
       made.clear();
       kept.clear();  // what is streamed is not kept
       stream(side, is_left, e0, columns, made);
     }
     return kept[key] = std::move(made);
+  }
+
+  int64_t column_count(bool is_left) const { return is_left ? m_.count : n_.count; }
+
+  // A weight that nobody has placed is laid out for this multiply.
+  bool lay_out(const Side& side, bool is_left, const Axis& columns) {
+    Memory& m = *side.memory;
+    if (m.panels) return m.panel_owner == this;
+    if (m.input < 0 || m.hbm >= 0 || side.walk.offset || columns.stride <= 0) return false;
+    const auto stride = [&](const Shared& s) { return is_left ? s.left : s.right; };
+    PanelLayout p{.column = {columns.stride, column_count(is_left)}, .chunks = chunks()};
+    for (const Shared& b : batch_)
+      if (stride(b)) p.batch.push_back({stride(b), b.count});
+    for (const Shared& d : depth_) p.depth.push_back({stride(d), d.count});
+    p.lanes = std::min(rec_.chip().partitions, depth_.back().count);
+    if (count_of(p.batch) * count_of(p.depth) * p.column.count != m.elements) return false;
+    m.dtype = dtype_;
+    m.hbm = rec_.hbm(cat("arg", m.input), dtype_, {p.batches() * p.lanes, p.chunks * p.column.count},
+                     arch::TensorKind::input);
+    m.panels = std::move(p);
+    m.panel_owner = this;
+    return true;
+  }
+  void load_panel(const Side& side, int64_t begin, const Axis& columns, Panel& out) {
+    const PanelLayout& p = *side.memory->panels;
+    const int64_t row = p.chunks * p.column.count;
+    const View whole = rec_.sbuf(dtype_, p.lanes, p.chunks * columns.count, "panel");
+    store_.load(whole, uint32_t(side.memory->hbm), dtype_, side.batch * p.lanes * row + begin, {{row, p.lanes}},
+                {{p.column.count, p.chunks}, {1, columns.count}});
+    over_chunks(true, [&](int64_t i, int64_t, const Axis& k) {
+      View v = whole;
+      v.partitions = int(k.count);
+      v.offset = i * columns.count;
+      v.axes = {{1, columns.count}};
+      out.push_back(v);
+    });
   }
 
   bool from_form(const Form& form, bool is_left, int64_t e0, const Axis& columns, Panel& out) const {
@@ -305,33 +350,46 @@ class Dot {
 
   // --- results ---
 
+  // The side of the product that goes to partitions, and the other.
+  const Shared& across() const { return by_columns_ ? n_ : m_; }
+  const Shared& along() const { return by_columns_ ? m_ : n_; }
+
   void place_output() {
     const int64_t lanes = rec_.chip().partitions;
-    const int64_t columns = m_.count > 1 ? m_.out : n_.count;
     const bool fits = out_->elements * bytes(out_->dtype) / lanes <= store_.keep_bytes();
-    if (fits && columns > 0 && out_->elements % columns == 0) {
-      for (bool turned : {turned_, !turned_}) {
-        const int64_t extent = turned ? columns : out_->elements / columns;
-        const int64_t own = turned ? n_.count : m_.count;
-        Tiling tiling = Tiling::plain(extent, lanes);
-        const bool aligned = own % lanes == 0 || extent == own || (lanes % own == 0 && own % 32 == 0);
-        if (!aligned) tiling = {extent, own, std::min(own, lanes)};
-        if (extent % tiling.period) continue;
-        Form probe{out_->dtype, turned, out_->elements / columns,
-                   columns,     tiling, std::vector<uint32_t>(size_t(tiling.tiles()))};
-        if (!reach(probe, turned)) continue;
-        turned_ = turned;
-        form_ = &store_.new_form(*out_, out_->dtype, turned, columns, tiling);
-        return;
-      }
-    }
-    turned_ = false;
+    const int64_t columns = columns_of_output();
+    if (fits && columns > 0 && out_->elements % columns == 0)
+      for (bool turned : {turned_, !turned_})
+        if (place_output(turned, columns)) return;
+    by_columns_ = m_.count > 1 && m_.out == 1 && n_.count > 1;
     store_.keep_in_hbm(*out_, "", arch::TensorKind::scratch);
   }
-  // Does the form hold the first and the last block?
-  bool reach(const Form& form, bool turned) const {
+  // One side's elements are neighbours, the other's a row apart.
+  int64_t columns_of_output() const {
+    if (m_.count > 1 && n_.count > 1) return std::min(m_.out, n_.out) == 1 ? std::max(m_.out, n_.out) : -1;
+    const Shared& one = m_.count > 1 ? m_ : n_;
+    return one.out == 1 || one.count == 1 ? one.count : one.out;
+  }
+  bool place_output(bool turned, int64_t columns) {
     const int64_t lanes = rec_.chip().partitions;
-    const Shared &p = turned ? n_ : m_, &f = turned ? m_ : n_;
+    const auto moves_columns = [&](const Shared& s) { return s.count > 1 && s.out == 1; };
+    by_columns_ = turned ? !moves_columns(m_) : moves_columns(m_);
+    if (m_.count == 1 && n_.count > 1) by_columns_ = turned == moves_columns(n_);
+    const int64_t extent = turned ? columns : out_->elements / columns, own = across().count;
+    Tiling tiling = Tiling::plain(extent, lanes);
+    const bool aligned = own % lanes == 0 || extent == own || (lanes % own == 0 && own % 32 == 0);
+    if (!aligned) tiling = {extent, own, std::min(own, lanes)};
+    if (extent % tiling.period) return false;
+    const Form probe{out_->dtype, turned, out_->elements / columns,
+                     columns,     tiling, std::vector<uint32_t>(size_t(tiling.tiles()))};
+    if (!reach(probe)) return false;
+    form_ = &store_.new_form(*out_, out_->dtype, turned, columns, tiling);
+    return true;
+  }
+  // Does the form hold the first and the last block?
+  bool reach(const Form& form) const {
+    const int64_t lanes = rec_.chip().partitions;
+    const Shared &p = across(), &f = along();
     int64_t last = 0;
     for (const Shared& b : batch_) last += (b.count - 1) * b.out;
     const int64_t tail = (p.count - 1) / lanes * lanes;
@@ -344,9 +402,9 @@ class Dot {
   }
 
   void multiply(const Panel& a, const Panel& c, int64_t height, int64_t width, int64_t to) {
-    const Panel &still = turned_ ? c : a, &moving = turned_ ? a : c;
-    const int64_t tall = turned_ ? width : height, wide = turned_ ? height : width;
-    const Shared &p = turned_ ? n_ : m_, &f = turned_ ? m_ : n_;
+    const Panel &still = by_columns_ ? c : a, &moving = by_columns_ ? a : c;
+    const int64_t tall = by_columns_ ? width : height, wide = by_columns_ ? height : width;
+    const Shared &p = across(), &f = along();
     const int64_t lanes = rec_.chip().tensor.stationary_max, most = rec_.chip().tensor.moving_max;
     for (int64_t i = 0; i < tall; i += lanes)
       for (int64_t j = 0; j < wide; j += most) {
@@ -382,7 +440,8 @@ class Dot {
   Memory* out_ = nullptr;
   Form* form_ = nullptr;
   Dtype dtype_ = Dtype::f32;
-  bool turned_;
+  bool turned_;              // how the output is wanted
+  bool by_columns_ = false;  // columns of the product go to partitions
   std::vector<Shared> batch_, depth_;
   Shared m_, n_;
   std::map<std::array<int64_t, 4>, Panel> panels_[2];

@@ -7,6 +7,8 @@
 #include <map>
 
 #include "base/text.h"
+#include "compile/device/pattern.h"
+#include "compile/device/splat.h"
 #include "compile/index_map.h"
 #include "compile/tile_rows.h"
 
@@ -58,23 +60,6 @@ struct KeyLess {
   }
 };
 using Memo = std::map<std::pair<ir::Value, IndexMap>, Val, KeyLess>;
-
-const double* splat(const ir::Node& node, double& out) {
-  const Tensor* const t = node.op == "constant" ? node.attrs.tensor("value") : nullptr;
-  if (!t || t->view().elements() == 0) return nullptr;
-  const size_t size = size_t(bytes(t->dtype));
-  const std::byte* const data = t->data.get();
-  for (size_t i = 1; i < size_t(t->view().elements()); ++i)
-    if (!std::equal(data, data + size, data + i * size)) return nullptr;
-  out = dispatch_element(t->dtype, [&](auto element) -> double {
-    using E = decltype(element);
-    if constexpr (E::kIsComplex)
-      return std::nan("");
-    else
-      return double(E::load(*reinterpret_cast<const typename E::Storage*>(data)));
-  });
-  return &out;
-}
 
 class Loop {
  public:
@@ -201,6 +186,12 @@ class Loop {
   void into(const ir::Node& root, const IndexMap& map, const View& dst) {
     Memo& memo = is_row(root) ? rows_ : block_;
     if (auto found = memo.find({root.result(), map}); found != memo.end()) return emit_copy(rec_, dst, found->second);
+    if (const auto fused = match_activation(root, unit_.members)) {
+      const Val x = value(fused->input, map);
+      rec_.emit("activation", {{"dst", dst}, {"data", tile_of(x, dst.columns())}}, {{"op", fused->act}});
+      memo[{root.result(), map}] = dst.columns() == 1 ? Val::row(dst) : Val::tile(dst);
+      return;
+    }
     if (has_map(root) && view_kind(root) == ViewKind::none && root.op != "reduce") {
       std::vector<Val> inputs;
       for (const ir::Value& v : root.inputs) inputs.push_back(value(v, operand_map(root, v, map)));
@@ -266,6 +257,12 @@ class Loop {
     if (view_kind(node) != ViewKind::none) return value(node.inputs[0], through_view(node, map));
     if (node.op == "iota") return iota(node, map, row);
     if (node.op == "reduce") return reduce(node);
+    if (const auto fused = match_activation(node, unit_.members)) {
+      const View x = tile_of(value(fused->input, map), row ? 1 : columns_);
+      const View to = rec_.sbuf(*device_dtype(node.types[0].dtype), partitions_, row ? 1 : columns_);
+      rec_.emit("activation", {{"dst", to}, {"data", x}}, {{"op", fused->act}});
+      return row ? Val::row(to) : Val::tile(to);
+    }
     std::vector<Val> inputs;
     for (const ir::Value& in : node.inputs) inputs.push_back(value(in, operand_map(node, in, map)));
     return emit_map(rec_, node, inputs, partitions_, row ? 1 : columns_, nullptr);
@@ -358,6 +355,11 @@ class Loop {
     emit_copy(rec_, cast, Val::row(total));
     return Val::row(cast);
   }
+  View tile_of(const Val& v, int64_t columns) {
+    View view = v.is_number() ? spread(v) : v.view;
+    if (v.is_row()) view.axes = {{0, columns}};
+    return view;
+  }
   View spread(const Val& v) {
     const View t = rec_.sbuf(Dtype::f32, partitions_, columns_);
     emit_copy(rec_, t, v);
@@ -401,10 +403,28 @@ class Loop {
 
   View loaded(Memory& m, const Place& at) {
     if (auto view = through_turn(m, at)) return *view;
+    if (auto view = one_column_each(m, at)) return *view;
     const Axes axes = moving(at.free);
     const View t = rec_.sbuf(m.dtype, partitions_, count_of(axes), "in");
     store_.load(t, store_.hbm(m), m.dtype, at.e0, at.part, axes);
     return expand(t, at.free);
+  }
+  // One value per partition, the tiles' values one after the other in memory: all of them in one transfer, a column for
+  // each tile.
+  std::optional<View> one_column_each(Memory& m, const Place& at) {
+    const Axes part = collapse(at.part);
+    const int64_t lanes = tiles_.empty() ? 0 : element_count(tiles_[0].count);
+    if (count_of(at.free) != 1 || tiles_.size() < 2 || part.size() != 1 || part[0].stride != 1) return std::nullopt;
+    if (m.elements != lanes * int64_t(tiles_.size()) || at.e0 != int64_t(tile_) * lanes) return std::nullopt;
+    auto [found, fresh] = broadcasts_.try_emplace({int64_t(reinterpret_cast<intptr_t>(&m)), -1});
+    if (fresh) {
+      found->second = rec_.sbuf(m.dtype, lanes, int64_t(tiles_.size()), "column");
+      store_.load(found->second, store_.hbm(m), m.dtype, 0, {{1, lanes}}, {{lanes, int64_t(tiles_.size())}});
+    }
+    View view = found->second;
+    view.offset = int64_t(tile_);
+    view.axes = {{1, 1}};
+    return view;
   }
   // Neighbouring elements on neighbouring partitions: cheaper by rows first and turned on chip.
   std::optional<View> through_turn(Memory& m, const Place& at) {

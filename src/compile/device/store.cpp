@@ -32,7 +32,8 @@ Memory& Store::of(const ir::Value& value) {
 
 bool Store::has(const ir::Value& value) const {
   auto found = memories_.find(memory_root(value));
-  return found != memories_.end() && (found->second->hbm >= 0 || !found->second->forms.empty());
+  return found != memories_.end() &&
+         (found->second->hbm >= 0 || found->second->input >= 0 || !found->second->forms.empty());
 }
 
 void Store::keep_in_hbm(Memory& m, std::string_view name, arch::TensorKind kind, std::span<const std::byte> data) {
@@ -100,6 +101,10 @@ Form& Store::new_form(Memory& m, Dtype dtype, bool turned, int64_t columns, cons
 
 uint32_t Store::hbm(Memory& m) {
   if (m.hbm >= 0) return uint32_t(m.hbm);
+  if (m.input >= 0) {  // a weight whose order stays as it is
+    keep_in_hbm(m, cat("arg", m.input), arch::TensorKind::input);
+    return uint32_t(m.hbm);
+  }
   CHECK(!m.forms.empty(), "a value is read that nobody made");
   // Rows lie in HBM as they do on partitions; columns would go element by element.
   const Form* from = &m.forms[0];

@@ -13,12 +13,26 @@
 
 namespace trine::compile::device {
 
+// A weight as a multiply wants it in HBM: [batch, k within a chunk, chunk, column], so that a panel is one long row per
+// partition. Brought into this order once, at load.
+struct PanelLayout {
+  Axes batch = {}, depth = {};  // over the weight's own dense elements; depth's last is cut into chunks of `lanes`
+  Axis column = {};
+  int64_t lanes = 1, chunks = 1;
+
+  int64_t batches() const { return count_of(batch); }
+  int64_t elements() const { return batches() * lanes * chunks * column.count; }
+};
+
 struct Memory {
   Dtype dtype = Dtype::f32;  // on the device
   Dims dims = {};
   int64_t elements = 1;
-  int64_t hbm = -1;             // its tensor
-  std::deque<Form> forms = {};  // references stay good
+  int64_t hbm = -1;  // its tensor
+  int input = -1;    // a weight that no one has placed yet: its number
+  std::optional<PanelLayout> panels = {};
+  const void* panel_owner = nullptr;  // the multiply they were made for
+  std::deque<Form> forms = {};        // references stay good
 };
 
 // The format a value has on the device, or nothing where the chip has none for it.

@@ -1,0 +1,20 @@
+// Forms of elementwise arithmetic that one activation computes: gelu (by erf or tanh), silu.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <unordered_set>
+
+#include "ir/graph.h"
+
+namespace trine::compile::device {
+
+struct Activated {
+  std::string_view act = {};  // the activation's name
+  ir::Value input = {};
+};
+
+// The node as one activation of one value; every node between them is of `members`.
+std::optional<Activated> match_activation(const ir::Node& node, const std::unordered_set<const ir::Node*>& members);
+
+}  // namespace trine::compile::device
