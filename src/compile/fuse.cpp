@@ -38,7 +38,8 @@ bool is_trailing(const ir::Ints& dims, size_t rank) {
 
 class Fuser {
  public:
-  Fuser(std::span<const ir::Node* const> nodes, std::span<const ir::Value> kept) : nodes_(nodes) {
+  Fuser(std::span<const ir::Node* const> nodes, std::span<const ir::Value> kept, const FuseOptions& options)
+      : nodes_(nodes), options_(options) {
     for (const ir::Node* node : nodes) {
       for (const ir::Value& v : node->inputs) add_user(v, *node);
       for (const ir::Value& v : node->captures)
@@ -48,7 +49,7 @@ class Fuser {
   }
 
   Fusion all() {
-    find_attentions();
+    if (options_.attention) find_attentions();
     for (size_t i = nodes_.size(); i-- > 0;) {
       const ir::Node& node = *nodes_[i];
       if (node.op == "parameter" || node.op == "constant") continue;
@@ -474,6 +475,7 @@ class Fuser {
   }
 
   std::span<const ir::Node* const> nodes_;
+  FuseOptions options_;
   NodeUsers users_;
   NodeSet kept_, views_;
   std::deque<AttentionMatch> attentions_;
@@ -509,8 +511,8 @@ bool walks_operands(const ir::Node& node) {
          node.inputs[0].type().dtype == node.inputs[1].type().dtype;
 }
 
-Fusion fuse(std::span<const ir::Node* const> nodes, std::span<const ir::Value> kept) {
-  return Fuser(nodes, kept).all();
+Fusion fuse(std::span<const ir::Node* const> nodes, std::span<const ir::Value> kept, const FuseOptions& options) {
+  return Fuser(nodes, kept, options).all();
 }
 
 }  // namespace trine::compile

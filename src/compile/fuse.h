@@ -35,8 +35,12 @@ struct Fusion {
   std::deque<AttentionMatch> attentions = {};  // those of the units
 };
 
+struct FuseOptions {
+  bool attention = true;  // units of whole attentions
+};
+
 // nodes: a graph's or a region's, in order. kept: values that must be in memory at the end.
-Fusion fuse(std::span<const ir::Node* const> nodes, std::span<const ir::Value> kept);
+Fusion fuse(std::span<const ir::Node* const> nodes, std::span<const ir::Value> kept, const FuseOptions& options = {});
 
 bool is_alias(const ir::Node& node);        // the same bytes under other dims: reshape, broadcast of as many
 bool has_plans(const ir::Node& node);       // its regions become plans: while, case

@@ -29,7 +29,7 @@ std::string obstacle(const Unit& unit) {
 
 // The units as the device runs them: an elementwise op that the host has no tile program for is a loop all the same.
 std::vector<Unit> units_of(const ir::Graph& graph) {
-  std::vector<Unit> units = fuse(graph.order(), graph.results).units;
+  std::vector<Unit> units = fuse(graph.order(), graph.results, {.attention = false}).units;
   for (Unit& unit : units)
     if (unit.single && has_map(*unit.single)) {
       const ir::Node* const node = unit.single;

@@ -342,7 +342,7 @@ class Dot {
         rec_.emit("nc_transpose", {{"dst", acc}, {"data", data}}, {}, arch::kTensor);
         dst.offset += begin;
         dst.axes = {{1, rows}};
-        rec_.emit("tensor_copy", {{"dst", dst}, {"src", acc}}, {}, arch::kVector | arch::kScalar);
+        emit_copy(rec_, dst, Val::tile(acc));
         at += k;
       }
     }

@@ -186,17 +186,12 @@ class Loop {
   void into(const ir::Node& root, const IndexMap& map, const View& dst) {
     Memo& memo = is_row(root) ? rows_ : block_;
     if (auto found = memo.find({root.result(), map}); found != memo.end()) return emit_copy(rec_, dst, found->second);
-    if (const auto fused = match_activation(root, unit_.members)) {
-      const Val x = value(fused->input, map);
-      rec_.emit("activation", {{"dst", dst}, {"data", tile_of(x, dst.columns())}}, {{"op", fused->act}});
-      memo[{root.result(), map}] = dst.columns() == 1 ? Val::row(dst) : Val::tile(dst);
-      return;
-    }
-    if (has_map(root) && view_kind(root) == ViewKind::none && root.op != "reduce") {
-      std::vector<Val> inputs;
-      for (const ir::Value& v : root.inputs) inputs.push_back(value(v, operand_map(root, v, map)));
-      memo[{root.result(), map}] = emit_map(rec_, root, inputs, partitions_, dst.columns(), &dst);
-      return;
+    const auto done = [&] { memo[{root.result(), map}] = dst.columns() == 1 ? Val::row(dst) : Val::tile(dst); };
+    if (view_kind(root) == ViewKind::none && root.op != "reduce" && root.op != "iota" && unit_.members.count(&root)) {
+      const Val v = elementwise(root, map, &dst);
+      if (!v.is_pending() && !v.is_number() && v.view.tensor == dst.tensor) return done();
+      emit_copy(rec_, dst, v);
+      return done();
     }
     emit_copy(rec_, dst, value(root.result(), map));
   }
@@ -257,15 +252,42 @@ class Loop {
     if (view_kind(node) != ViewKind::none) return value(node.inputs[0], through_view(node, map));
     if (node.op == "iota") return iota(node, map, row);
     if (node.op == "reduce") return reduce(node);
-    if (const auto fused = match_activation(node, unit_.members)) {
-      const View x = tile_of(value(fused->input, map), row ? 1 : columns_);
-      const View to = rec_.sbuf(*device_dtype(node.types[0].dtype), partitions_, row ? 1 : columns_);
-      rec_.emit("activation", {{"dst", to}, {"data", x}}, {{"op", fused->act}});
+    return elementwise(node, map, nullptr);
+  }
+
+  // dst: where the result should go where it is computed at all, and not only noted.
+  Val elementwise(const ir::Node& node, const IndexMap& map, const View* dst) {
+    const bool row = by_row(map);
+    const int64_t columns = row ? 1 : columns_;
+    const auto target = [&] {
+      return dst ? *dst : rec_.sbuf(*device_dtype(node.types[0].dtype), partitions_, columns);
+    };
+    const auto activated = [&](const Val& x, std::string_view act) {
+      const View to = target();
+      emit_activation(rec_, to, as_tile(x, columns), act);
       return row ? Val::row(to) : Val::tile(to);
-    }
+    };
+    if (const auto fused = match_activation(node, unit_.members))
+      return activated(value(fused->input, map), fused->act);
     std::vector<Val> inputs;
     for (const ir::Value& in : node.inputs) inputs.push_back(value(in, operand_map(node, in, map)));
-    return emit_map(rec_, node, inputs, partitions_, row ? 1 : columns_, nullptr);
+    if (const std::string_view act = activation_of(node); !act.empty() && !inputs[0].is_number())
+      return activated(inputs[0], act);
+    if (node.op == "convert" && widens(node)) return inputs[0];
+    if (!row)
+      if (auto later = pend(rec_, node, inputs)) return *later;
+    return emit_map(rec_, node, inputs, partitions_, columns, dst);
+  }
+  // Engines widen floats as they read.
+  static bool widens(const ir::Node& node) {
+    const Dtype from = node.inputs[0].type().dtype, to = node.types[0].dtype;
+    return !is_integer(from) && from != Dtype::boolean && !is_integer(to) && to != Dtype::boolean &&
+           bytes(from) <= bytes(to) && to == Dtype::f32;
+  }
+  Val as_tile(Val v, int64_t columns) {
+    if (v.is_number()) return Val::tile(spread(v));
+    if (v.is_row() && columns != 1) v.view.axes = {{0, columns}};
+    return v;
   }
 
   Val iota(const ir::Node& node, const IndexMap& map, bool row) {
@@ -314,6 +336,33 @@ class Loop {
     return {kind == "multiply" ? "multiply" : "add", kind == "multiply" ? 1 : 0};
   }
 
+  // part = the value's elements of the block in hand, reduced.
+  void reduce_block(const ir::Value& v, const IndexMap& map, std::string_view alu, const View& part) {
+    const ir::Node& node = *v.node;
+    const std::string_view act = unit_.members.count(&node) ? activation_of(node) : std::string_view();
+    if (alu == "add" && !act.empty() && columns_ > 1 && !by_row(map) && !block_.count({v, map})) {
+      const Val x = as_tile(value(node.inputs[0], map), columns_);  // the sum comes with the activation
+      const View to = rec_.sbuf(*device_dtype(node.types[0].dtype), partitions_, columns_);
+      emit_activation(rec_, to, x, act, &part);
+      block_[{v, map}] = Val::tile(to);
+      return;
+    }
+    Val x = value(v, map);
+    if (!x.is_tile()) x = Val::tile(spread(x));
+    const bool flips = x.scaled && (!x.scale.is_number() || x.scale.number < 0);
+    if (x.is_pending() && (alu == "multiply" || (alu != "add" && flips))) x = settle(rec_, x);
+    const Val plain = Val::tile(x.view);
+    if (columns_ == 1)
+      emit_copy(rec_, part, plain);
+    else
+      rec_.emit("tensor_reduce", {{"dst", part}, {"data", x.view}}, {{"op", alu}});
+    if (!x.is_pending()) return;
+    Source out = x.scaled ? row_math(rec_, part, x.scale, "multiply") : Source(part);
+    if (x.shifted)
+      out = row_math(rec_, out, alu == "add" ? row_math(rec_, x.bias, double(columns_), "multiply") : x.bias, "add");
+    rec_.emit("tensor_copy", {{"dst", part}, {"src", out.view}}, {}, arch::kVector);
+  }
+
   // Over every block of the tile in hand; one value per partition.
   Val reduce(const ir::Node& node) {
     const auto [alu, identity] = alu_of(node.attrs.text("kind"));
@@ -322,13 +371,8 @@ class Loop {
     View total{};
     for (size_t b = 0; b < blocks_.size(); ++b) {
       enter(b);
-      const Val v = value(node.inputs[0], map);
-      const View data = v.is_tile() ? v.view : spread(v);
       const View part = rec_.sbuf(Dtype::f32, partitions_, 1, "sum");
-      if (columns_ == 1)
-        emit_copy(rec_, part, Val::tile(data));
-      else
-        rec_.emit("tensor_reduce", {{"dst", part}, {"data", data}}, {{"op", alu}});
+      reduce_block(node.inputs[0], map, alu, part);
       if (b == 0) {
         total = part;
         continue;
@@ -354,11 +398,6 @@ class Loop {
     const View cast = rec_.sbuf(dtype, partitions_, 1, "sum");
     emit_copy(rec_, cast, Val::row(total));
     return Val::row(cast);
-  }
-  View tile_of(const Val& v, int64_t columns) {
-    View view = v.is_number() ? spread(v) : v.view;
-    if (v.is_row()) view.axes = {{0, columns}};
-    return view;
   }
   View spread(const Val& v) {
     const View t = rec_.sbuf(Dtype::f32, partitions_, columns_);

@@ -49,10 +49,9 @@ class Op {
   }
 
   void activation(const View& to, const View& from, std::string_view act, double scale = 1, double bias = 0) {
-    if (scale == 1 && bias == 0)
-      rec_.emit("activation", {{"dst", to}, {"data", from}}, {{"op", act}});
-    else
-      rec_.emit("activation", {{"dst", to}, {"data", from}, {"bias", bias}, {"scale", scale}}, {{"op", act}});
+    Val v = Val::tile(from);
+    v.scale = scale, v.bias = bias;
+    emit_activation(rec_, to, v, act);
   }
   void scalar(const View& to, const View& from, std::string_view op, const Source& by, bool reverse = false) {
     rec_.emit("tensor_scalar", {{"dst", to}, {"data", from}, {"operand0", by}},
@@ -344,18 +343,133 @@ bool has_map(const ir::Node& node, std::string* why) {
   return true;
 }
 
+static Source f32_row(Recorder& rec, const View& v) {
+  if (v.dtype == Dtype::f32) return v;
+  const View t = rec.sbuf(Dtype::f32, v.partitions, 1);
+  rec.emit("tensor_copy", {{"dst", t}, {"src", v}}, {}, arch::kVector);
+  return t;
+}
+
+Source row_math(Recorder& rec, const Source& a, const Source& b, std::string_view op) {
+  if (a.is_number() && b.is_number())
+    return op == "multiply" ? a.number * b.number : op == "add" ? a.number + b.number : a.number - b.number;
+  const View& shape = a.is_number() ? b.view : a.view;
+  const View t = rec.sbuf(Dtype::f32, shape.partitions, 1, "row");
+  if (b.is_number() || a.is_number())
+    rec.emit("tensor_scalar", {{"dst", t}, {"data", shape}, {"operand0", a.is_number() ? a : b}},
+             {{"op0", op}, {"reverse0", int64_t(a.is_number())}}, arch::kVector);
+  else
+    rec.emit("tensor_tensor", {{"dst", t}, {"data1", a.view}, {"data2", b.view}}, {{"op", op}}, arch::kVector);
+  return t;
+}
+
+std::optional<Val> pend(Recorder& rec, const ir::Node& node, const std::vector<Val>& in) {
+  const bool real = !is_integer(node.types[0].dtype) && node.types[0].dtype != Dtype::boolean;
+  if (!real || in.empty() || in.size() > 2) return std::nullopt;
+  const auto is_float = [](const Val& v) { return v.is_number() || !is_integer(v.view.dtype); };
+  if (node.op == "negate" && in[0].is_tile() && is_float(in[0])) {
+    Val v = in[0];
+    v.set_scale(row_math(rec, v.scale, -1.0, "multiply"));
+    if (v.shifted) v.bias = row_math(rec, v.bias, -1.0, "multiply");
+    return v;
+  }
+  if (in.size() != 2 || !is_float(in[0]) || !is_float(in[1]) || in[0].is_tile() == in[1].is_tile()) return std::nullopt;
+  const bool left = in[0].is_tile();  // where the tile is
+  const Val &tile = in[left ? 0 : 1], &other = in[left ? 1 : 0];
+  Source by = other.is_number() ? Source(other.number) : f32_row(rec, other.view);
+  Val v = tile;
+  if (node.op == "divide" && left) {
+    if (by.is_number()) {
+      by = 1 / by.number;
+    } else {
+      const View r = rec.sbuf(Dtype::f32, by.view.partitions, 1, "row");
+      rec.emit("reciprocal", {{"dst", r}, {"data", by.view}});
+      by = r;
+    }
+  }
+  if (node.op == "multiply" || (node.op == "divide" && left)) {
+    v.set_scale(row_math(rec, v.scale, by, "multiply"));
+    if (v.shifted) v.bias = row_math(rec, v.bias, by, "multiply");
+    return v;
+  }
+  if (node.op == "add" || (node.op == "subtract" && left)) {
+    v.set_bias(row_math(rec, v.bias, by, node.op));
+    return v;
+  }
+  if (node.op == "subtract") {  // by - tile
+    v.set_scale(row_math(rec, v.scale, -1.0, "multiply"));
+    v.set_bias(v.shifted ? row_math(rec, by, v.bias, "subtract") : by);
+    return v;
+  }
+  return std::nullopt;
+}
+
+std::string_view activation_of(const ir::Node& node) {
+  static constexpr std::pair<std::string_view, std::string_view> kActs[] = {
+      {"exponential", "exp"}, {"log", "log"},   {"logistic", "sigmoid"}, {"erf", "erf"},
+      {"rsqrt", "rsqrt"},     {"sqrt", "sqrt"}, {"tanh", "tanh"},        {"square", "square"}};
+  for (const auto& [op, act] : kActs)
+    if (node.op == op) return act;
+  if (node.op == "multiply" && node.inputs[0] == node.inputs[1] && !is_integer(node.types[0].dtype)) return "square";
+  return {};
+}
+
+void emit_activation(Recorder& rec, const View& dst, const Val& value, std::string_view act, const View* sum) {
+  Source bias = value.bias;
+  if (bias.is_number() && bias.number != 0) {  // older cores take no constant here
+    bias = rec.constant_row(bias.number);
+    bias.view.partitions = value.view.partitions;
+  }
+  if (sum && bias.is_number())
+    return rec.emit("activation_reduce",
+                    {{"dst", dst}, {"data", value.view}, {"scale", value.scale}, {"reduce_res", *sum}}, {{"op", act}});
+  if (sum)
+    return rec.emit("activation_reduce",
+                    {{"dst", dst}, {"data", value.view}, {"bias", bias}, {"scale", value.scale}, {"reduce_res", *sum}},
+                    {{"op", act}});
+  if (bias.is_number())
+    return rec.emit("activation", {{"dst", dst}, {"data", value.view}, {"scale", value.scale}}, {{"op", act}});
+  rec.emit("activation", {{"dst", dst}, {"data", value.view}, {"bias", bias}, {"scale", value.scale}}, {{"op", act}});
+}
+
+Val settle(Recorder& rec, const Val& value, const View* dst) {
+  if (!value.is_pending() && !dst) return value;
+  Val out = value;
+  out.scaled = out.shifted = false;
+  out.scale = 1.0, out.bias = 0.0;
+  out.view = dst ? *dst : rec.sbuf(value.view.dtype, value.view.partitions, value.view.columns());
+  emit_copy(rec, out.view, value);
+  return out;
+}
+
 void emit_copy(Recorder& rec, const View& dst, const Val& value) {
+  if (value.is_pending()) {
+    if (rec.scalar_is_free()) return emit_activation(rec, dst, value, "copy");
+    if (!value.shifted)
+      return rec.emit("tensor_scalar", {{"dst", dst}, {"data", value.view}, {"operand0", value.scale}},
+                      {{"op0", std::string_view("multiply")}}, arch::kVector);
+    if (!value.scaled)
+      return rec.emit("tensor_scalar", {{"dst", dst}, {"data", value.view}, {"operand0", value.bias}},
+                      {{"op0", std::string_view("add")}}, arch::kVector);
+    return rec.emit("tensor_scalar",
+                    {{"dst", dst}, {"data", value.view}, {"operand0", value.scale}, {"operand1", value.bias}},
+                    {{"op0", std::string_view("multiply")}, {"op1", std::string_view("add")}}, arch::kVector);
+  }
   if (value.is_number()) return rec.emit("memset", {{"dst", dst}}, {{"value", value.number}});
   View src = value.view;
   if (value.is_row() && dst.columns() != 1) src.axes = {{0, dst.columns()}};
   // The Scalar engine copies through f32 on older cores, which whole numbers beyond 2^24 do not survive.
   const bool exact = is_integer(src.dtype) || is_integer(dst.dtype);
-  rec.emit("tensor_copy", {{"dst", dst}, {"src", src}}, {}, exact ? arch::kVector : arch::kVector | arch::kScalar);
+  if (!exact && rec.scalar_is_free())
+    return rec.emit("activation", {{"dst", dst}, {"data", src}}, {{"op", std::string_view("copy")}});
+  rec.emit("tensor_copy", {{"dst", dst}, {"src", src}}, {}, arch::kVector);
 }
 
 Val emit_map(Recorder& rec, const ir::Node& node, const std::vector<Val>& inputs, int partitions, int64_t columns,
              const View* dst) {
-  Op op(rec, node, inputs, partitions, columns, dst);
+  std::vector<Val> settled;
+  for (const Val& v : inputs) settled.push_back(settle(rec, v));
+  Op op(rec, node, settled, partitions, columns, dst);
   const View to = op.out();
   map_row(node.op)->emit(op, to);
   return columns == 1 ? Val::row(to) : Val::tile(to);

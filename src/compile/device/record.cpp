@@ -65,7 +65,7 @@ uint32_t Recorder::hbm(std::string_view name, Dtype dtype, std::vector<int64_t> 
 
 Operand Recorder::operand(const Source& source) {
   if (source.is_number()) return arch::immediate_operand(source.number);
-  const View& v = *source.view;
+  const View& v = source.view;
   const Axes axes = collapse(v.axes);
   arch::Pattern p;
   p.dtype = v.dtype;
@@ -123,6 +123,21 @@ void Recorder::emit(std::string_view row, Slots slots, Settings settings, arch::
     return fail_with(first ? *first : fail(Code::internal, cat(row, " has no engine here")));
   }
   kernel_.works.push_back(work);
+  const arch::Chip& k = chip();
+  const double columns = double(slots.size() > 1 ? (slots.begin() + 1)->second.view.columns() : 1);
+  const bool fast = k.vector.fast_factor > 1 && bytes(slots.begin()->second.view.dtype) == 2;
+  if (work.engines == arch::kVector)
+    busy_vector_ += (k.vector.interval_min_cycles + columns / (fast ? 2 : 1)) / k.vector.clock_ghz;
+  if (work.engines == arch::kScalar) busy_scalar_ += (k.scalar.interval_min_cycles + columns) / k.scalar.clock_ghz;
+}
+
+View Recorder::constant_row(double number) {
+  auto [found, fresh] = constant_rows_.try_emplace(number);
+  if (fresh) {
+    found->second = sbuf(Dtype::f32, chip().partitions, 1, "number");
+    emit("memset", {{"dst", found->second}}, {{"value", number}});
+  }
+  return found->second;
 }
 
 void Recorder::emit_iota(const View& dst, const std::vector<int64_t>& pattern, int64_t offset, int64_t multiplier) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -39,12 +40,13 @@ struct View {
 
 // An operand of an instruction: a view or a number.
 struct Source {
-  std::optional<View> view = {};
+  bool is_view = false;
+  View view = {};
   double number = 0;
 
-  Source(View v) : view(std::move(v)) {}
+  Source(View v) : is_view(true), view(std::move(v)) {}
   Source(double v) : number(v) {}
-  bool is_number() const { return !view; }
+  bool is_number() const { return !is_view; }
 };
 
 using Slots = std::initializer_list<std::pair<std::string_view, Source>>;
@@ -76,6 +78,12 @@ class Recorder {
   // dst = offset + lane·multiplier + Σ step·index over pattern (step, count pairs), in 32-bit integers.
   void emit_iota(const View& dst, const std::vector<int64_t>& pattern, int64_t offset, int64_t multiplier);
 
+  // One f32 per partition, all this number; the same tile each time.
+  View constant_row(double number);
+
+  // Which of Vector and Scalar has less to do so far: for work that either can take.
+  bool scalar_is_free() const { return busy_scalar_ < busy_vector_; }
+
   void at(uint32_t line) { line_ = line; }  // as Insn::line, of what follows
   const std::optional<Error>& error() const { return error_; }
   void fail_with(Error e) {
@@ -88,6 +96,8 @@ class Recorder {
                   const std::variant<int64_t, double, std::string_view>& value);
 
   arch::Kernel kernel_;
+  std::unordered_map<double, View> constant_rows_;
+  double busy_vector_ = 0, busy_scalar_ = 0;  // ns, roughly
   uint32_t names_ = 0;
   uint32_t line_ = 0;
   std::optional<Error> error_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "compile/device/map.h"
 
 namespace trine::compile::device {
 
@@ -131,7 +132,7 @@ void Store::turn(const Form& from, Form& to) {
       View dst = to.tile(t), src = acc;
       dst.offset = begin;
       dst.axes = src.axes = {{1, filled}};
-      rec_.emit("tensor_copy", {{"dst", dst}, {"src", src}}, {}, arch::kVector | arch::kScalar);
+      emit_copy(rec_, dst, Val::tile(src));
       begin += filled;
       filled = 0;
     };
@@ -152,8 +153,7 @@ void Store::turn(const Form& from, Form& to) {
 }
 
 void Store::copy_form(const Form& from, Form& to) {
-  for (int64_t t = 0; t < to.tiling.tiles(); ++t)
-    rec_.emit("tensor_copy", {{"dst", to.tile(t)}, {"src", from.tile(t)}}, {}, arch::kVector | arch::kScalar);
+  for (int64_t t = 0; t < to.tiling.tiles(); ++t) emit_copy(rec_, to.tile(t), Val::tile(from.tile(t)));
 }
 
 void Store::fill_from_hbm(Memory& m, Form& to) {
