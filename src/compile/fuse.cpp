@@ -70,15 +70,8 @@ class Fuser {
       if (!found) continue;
       const AttentionMatch& match = attentions_.emplace_back(*std::move(found));
       for (const ir::Node* node : match.inside) inside_[node] = &match;
+      for (const ir::Value& v : match.reads()) read_by_[v.node].push_back(&match);
     }
-  }
-  // The attention inside which `user` reads `node`, if it needs the node's value.
-  const AttentionMatch* reading(const ir::Node* user, const ir::Node* node) const {
-    const AttentionMatch* match = inside_.at(user);
-    if (!match) return nullptr;
-    const std::vector<ir::Value> reads = match->reads();
-    return std::any_of(reads.begin(), reads.end(), [&](const ir::Value& v) { return v.node == node; }) ? match
-                                                                                                       : nullptr;
   }
   void add_user(const ir::Value& v, const ir::Node& node) {
     auto& users = users_[v.node];
@@ -104,11 +97,9 @@ class Fuser {
     Wish wish{.memory = kept_.count(&node) > 0};
     std::unordered_set<size_t> loops;
     const bool is_view = class_of(node) == Class::view;
+    if (read_by_.count(&node)) (is_view ? wish.walked : wish.memory) = true;
     for (const ir::Node* user : users_[&node]) {
-      if (inside_.count(user)) {
-        if (reading(user, &node)) (is_view ? wish.walked : wish.memory) = true;
-        continue;
-      }
+      if (inside_.count(user)) continue;
       if (is_view && walks_operands(*user)) {
         wish.walked = true;
         continue;
@@ -249,10 +240,11 @@ class Fuser {
 
   // The units that read a node's value from memory.
   void readers(const ir::Node* node, std::vector<size_t>& out) {
+    if (auto found = read_by_.find(node); found != read_by_.end())
+      for (const AttentionMatch* match : found->second) out.push_back(unit_of_.at(match->root));
     for (const ir::Node* user : users_[node]) {
-      if (inside_.count(user)) {
-        if (const AttentionMatch* match = reading(user, node)) out.push_back(unit_of_.at(match->root));
-      } else if (views_.count(user)) {
+      if (inside_.count(user)) continue;
+      if (views_.count(user)) {
         readers(user, out);
       } else if (auto loops = loops_of_.find(user); loops != loops_of_.end()) {
         for (size_t l : loops->second)
@@ -480,6 +472,7 @@ class Fuser {
   NodeSet kept_, views_;
   std::deque<AttentionMatch> attentions_;
   std::unordered_map<const ir::Node*, const AttentionMatch*> inside_;  // null: nothing needs the node
+  std::unordered_map<const ir::Node*, std::vector<const AttentionMatch*>> read_by_;
   std::vector<Unit> units_;
   std::unordered_map<const ir::Node*, std::vector<size_t>> loops_of_;  // loops a node is computed in
   std::unordered_map<const ir::Node*, size_t> unit_of_;                // the unit that writes it to memory

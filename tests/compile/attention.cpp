@@ -175,6 +175,16 @@ TEST_CASE("attention: masks and biases in memory") {
   REQUIRE(attention_of(*plan));
   CHECK(attention_of(*plan)->causal);
   CHECK(attention_of(*plan)->has_bias);
+  // A window: the other half of the mask is a value that nothing but the attention needs.
+  std::string window = causal(0);
+  window = replaced(window, "%mask = select %seen,",
+                    "%not = not %m : bool[{b},{k}]\n  %other = broadcast_in_dim %not {broadcast_dimensions = [0, 4]} : "
+                    "bool[{b},{g},{h},{q},{k}]\n  %all = and %seen, %other : "
+                    "bool[{b},{g},{h},{q},{k}]\n  %view = reshape %all : bool[{b},{g},{h},{q},{k}]\n"
+                    "  %mask = select %view,");
+  const auto seen = check_plan("window", text_of({.mask = window, .params = ", %m: bool[{b},{k}]"}), 2, 1e9);
+  REQUIRE(attention_of(*seen));
+  CHECK(attention_of(*seen)->causal);
 }
 
 TEST_CASE("attention: what is not one, or is looked into") {
