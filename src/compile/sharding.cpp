@@ -83,7 +83,7 @@ Result<void> Meshes::add_mesh(std::string_view text) {
   if (axes.empty()) return {};  // one device of all, or said of what runs on each device by itself
   if (c.eat(", device_ids=["))
     return fail(Code::unsupported, cat("a mesh whose devices are in an order of their own: ", text));
-  if (total != devices_)
+  if (!axes.empty() && total != devices_)  // a mesh without axes is where JAX has scalars: everywhere
     return fail(Code::unsupported, cat("a mesh of other than the program's ", devices_, " devices: ", text));
   Mesh mesh;
   int64_t stride = 1;
