@@ -1,0 +1,183 @@
+"""Reads GGUF files: metadata, from which the configuration and the tokenizer come, and tensors as f32.
+
+Everything in the file is checked against its length before it is used.
+"""
+
+import mmap
+import struct
+from pathlib import Path
+
+import numpy as np
+
+from trine.models.quantised import FORMATS
+from trine.models.safetensors import FileError
+
+SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+TEXT, LIST = 8, 9
+COUNT_LIMIT = 1 << 24  # entries of a list or tensors of a file
+
+# Their architecture: our family.
+FAMILIES = {"llama": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "gemma": "gemma", "phi3": "phi3", "phi2": "phi",
+            "gpt2": "gpt2", "gptneox": "gpt_neox", "falcon": "falcon", "starcoder2": "starcoder2", "olmo2": "olmo2"}  # fmt: skip
+# Their key: ours, several where families spell it differently.
+KEYS = {
+    "embedding_length": ["hidden_size"], "block_count": ["num_hidden_layers"], "feed_forward_length": ["intermediate_size"],
+    "attention.head_count": ["num_attention_heads"], "attention.head_count_kv": ["num_key_value_heads", "num_kv_heads"],
+    "context_length": ["max_position_embeddings", "n_positions"], "attention.layer_norm_rms_epsilon": ["rms_norm_eps"],
+    "attention.layer_norm_epsilon": ["layer_norm_eps", "layer_norm_epsilon", "norm_epsilon"], "rope.freq_base": ["rope_theta"],
+    "attention.key_length": ["head_dim"], "expert_count": ["num_local_experts"], "expert_used_count": ["num_experts_per_tok"],
+    "attention.sliding_window": ["sliding_window"], "vocab_size": ["vocab_size"],
+}  # fmt: skip
+NAMES = {
+    "tokens": "token_embd", "positions": "position_embd", "norm": "output_norm", "head": "output",
+    "layers.norm1": "blk.{}.attn_norm", "layers.norm2": "blk.{}.ffn_norm", "layers.o": "blk.{}.attn_output",
+    "layers.q": "blk.{}.attn_q|blk.{}.attn_qkv#q", "layers.k": "blk.{}.attn_k|blk.{}.attn_qkv#k",
+    "layers.v": "blk.{}.attn_v|blk.{}.attn_qkv#v", "layers.q_norm": "blk.{}.attn_q_norm", "layers.k_norm": "blk.{}.attn_k_norm",
+    "layers.gate": "blk.{}.ffn_gate", "layers.up": "blk.{}.ffn_up", "layers.down": "blk.{}.ffn_down",
+}  # fmt: skip
+OTHER_NAMES = {
+    "mixtral": {"layers.router": "blk.{}.ffn_gate_inp", "layers.gate": "blk.{}.ffn_gate_exps", "layers.up": "blk.{}.ffn_up_exps",
+                "layers.down": "blk.{}.ffn_down_exps"},
+    "phi3": {"layers.gate": "blk.{}.ffn_up#gate", "layers.up": "blk.{}.ffn_up#up"},
+    "olmo2": {"layers.norm1": "blk.{}.post_attention_norm", "layers.norm2": "blk.{}.post_ffw_norm"},
+    "falcon": {"layers.norm2": "blk.{}.attn_norm_2"},
+}  # fmt: skip
+
+
+class Cursor:
+    """Reads forward through a file's bytes; what is not there is an error that says where."""
+
+    def __init__(self, path, data):
+        self.path, self.data, self.at = path, data, 0
+
+    def take(self, size):
+        if size < 0 or self.at + size > len(self.data):
+            raise FileError(f"{self.path}: {size} bytes are needed at {self.at}, the file has {len(self.data)}")
+        self.at += size
+        return self.data[self.at - size : self.at]
+
+    def number(self, code):
+        return struct.unpack("<" + code, self.take(struct.calcsize("<" + code)))[0]
+
+    def text(self):
+        return self.take(self.number("Q")).decode("utf-8", "replace")
+
+    def count(self, what):
+        number = self.number("Q")
+        if number > COUNT_LIMIT:
+            raise FileError(f"{self.path}: {number} {what}, at most {COUNT_LIMIT} are read")
+        return number
+
+    def value(self, kind, depth=0):
+        if kind in SCALARS:
+            return self.number(SCALARS[kind])
+        if kind == TEXT:
+            return self.text()
+        if kind != LIST or depth > 4:
+            raise FileError(f"{self.path}: a value of kind {kind} at byte {self.at}")
+        inner, count = self.number("I"), self.count("entries of a list")
+        if inner in SCALARS:
+            size = struct.calcsize("<" + SCALARS[inner])
+            return np.frombuffer(self.take(size * count), "<" + SCALARS[inner]).tolist()
+        return [self.value(inner, depth + 1) for _ in range(count)]
+
+
+class Gguf:
+    """`metadata`, and tensors by name."""
+
+    def __init__(self, path):
+        self.path = Path(path)
+        with open(path, "rb") as file:
+            self._data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        c = Cursor(self.path, self._data)
+        if c.take(4) != b"GGUF" or (version := c.number("I")) not in (2, 3):
+            raise FileError(f"{path}: not a GGUF file of version 2 or 3, little-endian")
+        tensors, entries = c.count("tensors"), c.count("entries")
+        self.metadata = {c.text(): c.value(c.number("I")) for _ in range(entries)}
+        self._at = {}
+        for _ in range(tensors):
+            name, rank = c.text(), c.number("I")
+            if rank > 8:
+                raise FileError(f"{path}: {name} has {rank} dims")
+            dims = [c.number("Q") for _ in range(rank)]
+            self._at[name] = (tuple(reversed(dims)), c.number("I"), c.number("Q"))
+        align = self.metadata.get("general.alignment", 32) or 32
+        self._base = -(-c.at // align) * align
+        self.family = FAMILIES.get(self.metadata.get("general.architecture"))
+        if self.family == "llama" and self._of("expert_count"):
+            self.family = "mixtral"
+
+    def __contains__(self, name):
+        return name in self._at
+
+    def keys(self):
+        return self._at.keys()
+
+    def __getitem__(self, name):
+        shape, kind, offset = self._at[name]
+        if kind not in FORMATS:
+            known = ", ".join(row[0] for row in FORMATS.values())
+            raise FileError(f"{self.path}: {name} is of format {kind}; readable are {known}")
+        label, elements, size, read = FORMATS[kind]
+        count = int(np.prod(shape, dtype=object)) if shape else 1
+        if count % elements or (shape and shape[-1] % elements):
+            raise FileError(f"{self.path}: {name} of shape {list(shape)} is no whole number of {label} blocks")
+        first, length = self._base + offset, count // elements * size
+        if first + length > len(self._data):
+            raise FileError(f"{self.path}: {name} ends at byte {first + length}, the file at {len(self._data)}")
+        blocks = np.frombuffer(self._data, np.uint8, length, first).reshape(-1, size)
+        return read(blocks).reshape(shape)
+
+    def _of(self, key):
+        return self.metadata.get(f"{self.metadata.get('general.architecture')}.{key}")
+
+    def config(self):
+        """A configuration as config.json would have it."""
+        if not self.family:
+            raise FileError(f"{self.path}: architecture {self.metadata.get('general.architecture')}; known are {', '.join(FAMILIES)}")
+        config = {"model_type": self.family, "tie_word_embeddings": "output.weight" not in self}
+        for theirs, ours in KEYS.items():
+            if self._of(theirs) is not None:
+                config |= dict.fromkeys(ours, self._of(theirs))
+        if "token_embd.weight" in self:
+            config["vocab_size"] = self._at["token_embd.weight"][0][0]
+        heads, width = self._of("attention.head_count"), self._of("embedding_length")
+        if turning := self._of("rope.dimension_count"):
+            config["partial_rotary_factor"] = turning / (self._of("attention.key_length") or width // heads)
+        config |= self._rope(config)
+        if self.family == "falcon":
+            config |= {"new_decoder_architecture": "blk.0.attn_norm_2.weight" in self, "ffn_hidden_size": self._of("feed_forward_length")}
+        return config
+
+    def _rope(self, config):
+        """Stretched rotary positions: given as a kind and a factor, or as a factor for each frequency."""
+        if "rope_freqs.weight" in self:
+            factors = [float(f) for f in self["rope_freqs.weight"]]
+            return {"rope_scaling": {"rope_type": "longrope", "short_factor": factors, "long_factor": factors, "attention_factor": 1.0}}
+        if (kind := self._of("rope.scaling.type")) in ("linear", "yarn"):
+            original = self._of("rope.scaling.original_context_length") or config.get("max_position_embeddings")
+            factor = self._of("rope.scaling.factor") or 1.0
+            return {"rope_scaling": {"rope_type": kind, "factor": factor, "original_max_position_embeddings": original}}
+        return {}
+
+    def names(self):
+        return NAMES | OTHER_NAMES.get(self.family, {})
+
+    def fixed(self, path, value, settings):
+        """Undoes what the converter did: pairs of rotary dims side by side, one added to Gemma's norms."""
+        if self.metadata["general.architecture"] == "llama" and path[-2] in ("q", "k"):
+            split = value.reshape(*value.shape[:-1], -1, settings.head_dim // 2, 2)
+            return split.swapaxes(-1, -2).reshape(value.shape)
+        return value - 1 if self.family == "gemma" and path[-1] == "scale" else value
+
+    def tokenizer(self):
+        from trine.models.tokenizer import Tokenizer
+
+        kind = self.metadata.get("tokenizer.ggml.model")
+        if kind != "gpt2":
+            raise FileError(f'{self.path}: a tokenizer of kind "{kind}"; byte-pair encoding ("gpt2") is what can be read')
+        return Tokenizer(
+            self.metadata["tokenizer.ggml.tokens"], self.metadata["tokenizer.ggml.merges"],
+            self.metadata.get("tokenizer.ggml.token_type", ()), self.metadata.get("tokenizer.ggml.pre", "gpt-2"),
+            self.metadata.get("tokenizer.ggml.eos_token_id"),
+        )  # fmt: skip
