@@ -6,47 +6,50 @@ Prints the fastest of each and the ratio (above 1: ours is faster). Rows by name
 import argparse
 import json
 import time
-from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
 
-from trine.models import decoder, encoder, resnet, training
+from trine import models
 
 KEY = jax.random.key(0)
 
 
+def _model(name):
+    model = models.build(name)
+    return model, model.init(KEY)
+
+
 def _bert(batch):
-    c = encoder.bert_base()
-    return lambda p, t: encoder.forward(p, c, t), (encoder.init(c, KEY), jnp.ones((batch, 128), jnp.int32))
+    model, params = _model("bert-base")
+    return model.forward, (params, {"tokens": jnp.ones((batch, 128), jnp.int32)})
 
 
 def _prefill():
-    c = decoder.gpt2_small()
-    return (lambda p, t: decoder.forward(p, c, t)[:, -1]), (decoder.init(c, KEY), jnp.ones((1, 512), jnp.int32))
+    model, params = _model("gpt2")
+    return model.prefill, (params, {"tokens": jnp.ones((1, 512), jnp.int32)}, model.empty_cache(1, 512))
 
 
 def _decode(batch):
-    c = replace(decoder.gpt2_small())
-    cache = decoder.empty_cache(c, batch, 513)
-    return (lambda p, t, cache: decoder.forward(p, c, t, cache, 512)[0]), (
-        decoder.init(c, KEY), jnp.ones((batch, 1), jnp.int32), cache)  # fmt: skip
+    model, params = _model("gpt2")
+    inputs = {"tokens": jnp.ones((batch, 1), jnp.int32), "at": jnp.int32(512)}
+    return lambda p, i, c: model.decode(p, i, c)[0], (params, inputs, model.empty_cache(batch, 513))
 
 
 def _train():
-    c = decoder.gpt2_small()
+    model, params = _model("gpt2")
     tokens = jnp.ones((4, 128), jnp.int32)
 
-    def step(p, t):
-        loss, grads = jax.value_and_grad(lambda p: training.cross_entropy(decoder.forward(p, c, t), t))(p)
+    def step(p, inputs):
+        loss, grads = jax.value_and_grad(model.loss)(p, inputs)
         return loss, jax.tree.map(lambda p, g: p - 0.01 * g, p, grads)
 
-    return step, (decoder.init(c, KEY), tokens)
+    return step, (params, {"tokens": tokens, "labels": tokens})
 
 
 def _resnet(batch):
-    c = resnet.ResNetConfig()
-    return lambda p, x: resnet.forward(p, c, x), (resnet.init(c, KEY), jnp.ones((batch, 224, 224, 3)))
+    model, params = _model("resnet-50")
+    return model.forward, (params, {"images": jnp.ones((batch, 224, 224, 3))})
 
 
 def _norm_gelu():

@@ -5,14 +5,15 @@ import argparse
 import jax
 from checking import compare, report
 
-from trine.models import resnet
+from trine import models
 
 
 def main(config, batch, size, limit=5e-5):
-    params = resnet.init(config, jax.random.key(0))
+    model = models.build(config)
+    params = model.init(jax.random.key(0))
     images = jax.random.normal(jax.random.key(1), (batch, size, size, 3))
-    logits, error, seconds = compare(lambda p, x: resnet.forward(p, config, x), params, images, repeats=2)
-    report(f"ResNet of {3 * sum(config.depths) + 2} layers, {batch} x {size}x{size}", error, seconds, limit)
+    logits, error, seconds = compare(model.forward, params, {"images": images}, repeats=2)
+    report(f"ResNet of {3 * sum(model.settings.depths) + 2} layers, {batch} x {size}x{size}", error, seconds, limit)
     return logits
 
 
@@ -22,5 +23,5 @@ if __name__ == "__main__":
     options.add_argument("--size", type=int, default=224)
     options.add_argument("--tiny", action="store_true", help="fourteen narrow layers")
     given = options.parse_args()
-    config = resnet.ResNetConfig(depths=(1, 1, 1, 1), width=8, classes=10) if given.tiny else resnet.ResNetConfig()
-    main(config, given.batch, given.size)
+    tiny = dict(depths=[1, 1, 1, 1], embedding_size=8, hidden_sizes=[32, 64, 128, 256], num_labels=10)
+    main(models.load_config("resnet-50") | (tiny if given.tiny else {}), given.batch, given.size)

@@ -9,8 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from trine.models import decoder, training
+from trine import models
+from trine.models.training import adamw_init
 
+# About two million parameters: learns a page of text in a minute on two cores.
+SMALL = dict(model_type="llama", vocab_size=256, num_hidden_layers=4, hidden_size=192, intermediate_size=512,
+             num_attention_heads=6, num_key_value_heads=2, tie_word_embeddings=True)  # fmt: skip
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
@@ -29,24 +33,19 @@ def batches(data, batch, seq, seed=0):
 
 
 @functools.partial(jax.jit, static_argnums=0, donate_argnums=(1, 2))
-def step(config, params, state, tokens, targets):
-    def loss_of(params):
-        return training.cross_entropy(decoder.forward(params, config, tokens), targets)
-
-    loss, grads = jax.value_and_grad(loss_of)(params)
-    params, state = training.adamw(grads, state, params, 2e-3)
-    return params, state, loss
+def step(model, params, state, tokens, targets):
+    return model.train_step(params, state, {"tokens": tokens, "labels": targets}, 2e-3)
 
 
-def train(device, config, batch, seq, steps=None, seconds=None, say=None):
+def train(device, model, batch, seq, steps=None, seconds=None, say=None):
     """Losses, and the seconds each step took, on a device."""
     with jax.default_device(device):
-        params = decoder.init(config, jax.random.key(0))
-        state = training.adamw_init(params)
+        params = model.init(jax.random.key(0))
+        state = adamw_init(params)
         losses, times = [], []
         start = last = time.perf_counter()
         for tokens, targets in batches(text(), batch, seq):
-            params, state, loss = step(config, params, state, jnp.asarray(tokens), jnp.asarray(targets))
+            params, state, loss = step(model, params, state, jnp.asarray(tokens), jnp.asarray(targets))
             losses.append(float(loss))
             now = time.perf_counter()
             times.append(now - last)
@@ -81,16 +80,16 @@ def draw(path, curves):
 
 def main(given):
     device, cpu = jax.devices()[0], jax.devices("cpu")[0]
-    config = decoder.llama_small()
+    model = models.build(SMALL)
     print(f"training on {device.device_kind} ({device.platform}:{device.id}), batch {given.batch} of {given.seq} bytes")
-    losses, times = train(device, config, given.batch, given.seq, given.steps, given.seconds, print)
+    losses, times = train(device, model, given.batch, given.seq, given.steps, given.seconds, print)
     stats = device.memory_stats() or {}
     rate = given.batch * given.seq / float(np.median(times))
     print(f"loss {losses[0]:.3f} -> {losses[-1]:.3f} in {len(losses)} steps, {rate:,.0f} tokens/s, device memory "
           f"{stats.get('peak_bytes_in_use', 0) / 1e6:.0f} MB at the peak of "
           f"{stats.get('bytes_limit', 0) / 1e9:.1f} GB")  # fmt: skip
     same = min(given.compare, len(losses))
-    want, _ = train(cpu, config, given.batch, given.seq, steps=max(1, same))
+    want, _ = train(cpu, model, given.batch, given.seq, steps=max(1, same))
     worst = float(np.abs(np.subtract(losses[: len(want)], want)).max())  # NaN where one is
     print(f"the CPU backend's losses over the first {same} steps differ by at most {worst:.4f}")
     if given.picture:

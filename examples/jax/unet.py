@@ -1,4 +1,4 @@
-"""A diffusion UNet takes the noise out of images, a few steps of it."""
+"""The UNet of Stable Diffusion, narrower and with random weights, takes the noise out of images, a few steps of it."""
 
 import argparse
 
@@ -6,21 +6,24 @@ import jax
 import jax.numpy as jnp
 from checking import compare, report
 
-from trine.models import unet
+from trine import models
 
 
-def denoise(params, config, images, steps):
+def denoise(model, params, images, text, steps):
     def step(images, t):
-        noise = unet.forward(params, config, images, jnp.full((images.shape[0],), t, jnp.float32))
+        times = jnp.full((images.shape[0],), t, jnp.float32)
+        noise = model.forward(params, {"images": images, "times": times, "text": text})
         return images - noise / steps, None
 
     return jax.lax.scan(step, images, jnp.linspace(1000.0, 1.0, steps))[0]
 
 
 def main(config, batch, size, steps, limit=1e-4):
-    params = unet.init(config, jax.random.key(0))
-    images = jax.random.normal(jax.random.key(1), (batch, size, size, config.channels))
-    clean, error, seconds = compare(lambda p, x: denoise(p, config, x, steps), params, images, repeats=1)
+    model = models.build(config)
+    params = model.init(jax.random.key(0))
+    images = jax.random.normal(jax.random.key(1), (batch, size, size, model.settings.channels))
+    text = jax.random.normal(jax.random.key(2), (batch, 77, model.settings.text))
+    clean, error, seconds = compare(lambda p, x, t: denoise(model, p, x, t, steps), params, images, text, repeats=1)
     report(f"UNet, {steps} steps of {batch} x {size}x{size}", error, seconds, limit)
     return clean
 
@@ -28,8 +31,10 @@ def main(config, batch, size, steps, limit=1e-4):
 if __name__ == "__main__":
     options = argparse.ArgumentParser(description=__doc__, epilog="example: unet.py --steps 4")
     options.add_argument("--batch", type=int, default=1)
-    options.add_argument("--size", type=int, default=64)
+    options.add_argument("--size", type=int, default=32)
     options.add_argument("--steps", type=int, default=4)
-    options.add_argument("--width", type=int, default=64)
+    options.add_argument("--width", type=int, default=64, help="of the first level; Stable Diffusion has 320")
     given = options.parse_args()
-    main(unet.UNetConfig(width=given.width), given.batch, given.size, given.steps)
+    widths = [given.width * n for n in (1, 2, 4, 4)]
+    config = models.load_config("sd-1.5-unet") | dict(block_out_channels=widths, cross_attention_dim=2 * given.width)
+    main(config, given.batch, given.size, given.steps)

@@ -1,5 +1,55 @@
-"""Models written once as JAX functions of their configuration: parameters are plain dictionaries of arrays.
+"""Models by their configuration, written once as JAX functions: `build(load_config(path))`.
 
-`decoder` (LLaMA and GPT-2 kinds), `encoder` (BERT kinds), `resnet`, `unet`; `training` has the loss and AdamW.
-Importing this package needs JAX; the rest of Trine does not.
+`families.py` has one row per family and docs/models.md shows them. Parameters are plain trees of arrays. Importing this
+needs no JAX; building a model does.
 """
+
+import json
+from pathlib import Path
+
+from trine.models.families import FAMILIES, ConfigError
+from trine.models.files import is_gguf
+from trine.models.gguf import Gguf
+
+__all__ = ["FAMILIES", "ConfigError", "build", "configurations", "load_config", "phase"]
+
+CONFIGS = Path(__file__).parent / "configs"
+
+
+def configurations():
+    """Names of the configurations that come with the package."""
+    return sorted(file.stem for file in CONFIGS.glob("*.json"))
+
+
+def load_config(path):
+    """The configuration of a config.json, of a folder that has one, of a GGUF file, or of one of `configurations()`."""
+    path = Path(path)
+    if path.is_dir():
+        path = path / "config.json"
+    elif not path.exists() and (CONFIGS / f"{path}.json").exists():
+        path = CONFIGS / f"{path}.json"
+    if not path.exists():
+        raise ConfigError(f"{path}: no such file, and none of {', '.join(configurations())}")
+    if is_gguf(path):
+        return Gguf(path).config()
+    try:
+        config = json.loads(path.read_text())
+    except ValueError as e:
+        raise ConfigError(f"{path}: not JSON: {e}") from None
+    if not isinstance(config, dict):
+        raise ConfigError(f"{path}: a configuration is an object, this is {type(config).__name__}")
+    return config
+
+
+def build(config, dtype="float32"):
+    """The model of a configuration, given as a dictionary or as what `load_config` takes."""
+    from trine.models.model import Model
+
+    return Model(config if isinstance(config, dict) else load_config(config), dtype)
+
+
+def phase(model, phase, batch, seq, tp=1):
+    """(function, argument shapes) of prefill, decode, train or forward; see `trine.models.phases`."""
+    from trine.models import phases
+
+    return phases.phase(model, phase, batch, seq, tp)

@@ -1,41 +1,47 @@
-"""Convolutions in NHWC with the layers that go with them."""
+"""Convolutions in NHWC with the layers that go with them. Padding is half the kernel on each side, as in PyTorch."""
 
 import jax
 import jax.numpy as jnp
 
 
-def conv_init(key, size, inputs, outputs, bias=False, dtype=jnp.float32):
-    scale = (2 / (size * size * inputs)) ** 0.5
-    params = {"w": (jax.random.normal(key, (size, size, inputs, outputs)) * scale).astype(dtype)}
-    if bias:
-        params["b"] = jnp.zeros((outputs,), dtype)
-    return params
-
-
 def conv(params, x, stride=1):
-    y = jax.lax.conv_general_dilated(x, params["w"], (stride, stride), "SAME",
+    half = params["w"].shape[0] // 2
+    y = jax.lax.conv_general_dilated(x, params["w"], (stride, stride), ((half, half), (half, half)),
                                      dimension_numbers=("NHWC", "HWIO", "NHWC"))  # fmt: skip
     return y + params["b"] if "b" in params else y
 
 
-def batch_norm_init(width, dtype=jnp.float32):
-    return {"scale": jnp.ones((width,), dtype), "bias": jnp.zeros((width,), dtype),
-            "mean": jnp.zeros((width,), dtype), "var": jnp.ones((width,), dtype)}  # fmt: skip
-
-
-def batch_norm(params, x, eps=1e-5):
-    """With the running statistics, as at inference."""
-    factor = params["scale"] * jax.lax.rsqrt(params["var"] + eps)
-    return x * factor + (params["bias"] - params["mean"] * factor)
+def batch_norm(params, x, eps=1e-5, training=False, momentum=0.1):
+    """(y, running mean and variance): by the running ones, or in training by the batch's, which move the running ones."""
+    kept = {"mean": params["mean"], "var": params["var"]}
+    if training:
+        mean, var = x.mean((0, 1, 2)), x.var((0, 1, 2))
+        count = x.shape[0] * x.shape[1] * x.shape[2]
+        unbiased = var * (count / max(1, count - 1))
+        new = {"mean": mean, "var": unbiased}
+        kept = {name: (1 - momentum) * kept[name] + momentum * jax.lax.stop_gradient(new[name]) for name in kept}
+    else:
+        mean, var = params["mean"], params["var"]
+    factor = params["scale"] * jax.lax.rsqrt(var + eps)
+    return x * factor + (params["bias"] - mean * factor), kept
 
 
 def group_norm(params, x, groups, eps=1e-5):
     batch, height, width, channels = x.shape
-    y = x.reshape(batch, height, width, groups, channels // groups)
+    y = x.reshape(batch, height, width, groups, channels // groups).astype(jnp.float32)
     y = y - y.mean((1, 2, 4), keepdims=True)
     y = y * jax.lax.rsqrt((y * y).mean((1, 2, 4), keepdims=True) + eps)
-    return y.reshape(x.shape) * params["scale"] + params["bias"]
+    return y.reshape(x.shape).astype(x.dtype) * params["scale"] + params["bias"]
 
 
 def max_pool(x, size, stride):
-    return jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, size, size, 1), (1, stride, stride, 1), "SAME")
+    half = size // 2
+    return jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, size, size, 1), (1, stride, stride, 1),
+                                 ((0, 0), (half, half), (half, half), (0, 0)))  # fmt: skip
+
+
+def doubled(x):
+    """Each pixel four times."""
+    batch, height, width, channels = x.shape
+    x = jnp.broadcast_to(x[:, :, None, :, None], (batch, height, 2, width, 2, channels))
+    return x.reshape(batch, 2 * height, 2 * width, channels)

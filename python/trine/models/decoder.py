@@ -1,135 +1,109 @@
-"""Decoders: LLaMA kinds (RMS norm, rotary positions, SwiGLU) and GPT-2 kinds (layer norm, learned positions, GELU)."""
-
-from dataclasses import dataclass
+"""Decoders: tokens in, logits of the next one out, with a cache of keys and values."""
 
 import jax
 import jax.numpy as jnp
 
-from trine.models.layers import attend, dense, dense_init, norm, norm_init, rope
+from trine.models import parameters as p
+from trine.models.block import block, block_parameters, cache_shape, causal_mask, normed
+from trine.models.layers import alibi_slopes, copied, dense, embed, rope_angles
+from trine.models.training import cross_entropy
 
 
-@dataclass(frozen=True)
-class DecoderConfig:
-    vocab: int
-    layers: int
-    width: int
-    heads: int
-    ffn: int
-    kv_heads: int = 0  # 0: as many as heads
-    norm: str = "rms"  # or "layer"
-    eps: float = 1e-5
-    positions: str = "rope"  # or "learned"
-    theta: float = 10000.0
-    mlp: str = "swiglu"  # or "gelu"
-    bias: bool = False
-    tied: bool = True
-    context: int = 2048
-
-    @property
-    def head_dim(self):
-        return self.width // self.heads
-
-    @property
-    def groups(self):
-        return self.kv_heads or self.heads
-
-
-def llama_small(vocab=256):
-    """About two million parameters: learns a page of text in a minute on two cores."""
-    return DecoderConfig(vocab=vocab, layers=4, width=192, heads=6, kv_heads=2, ffn=512, context=256)
-
-
-def gpt2_small():
-    return DecoderConfig(vocab=50257, layers=12, width=768, heads=12, ffn=3072, norm="layer", positions="learned",
-                         mlp="gelu", bias=True, context=1024)  # fmt: skip
-
-
-def init(config, key, dtype=jnp.float32):
-    keys = iter(jax.random.split(key, 8 * config.layers + 3))
-    c = config
-
-    def linear(inputs, outputs):
-        return dense_init(next(keys), inputs, outputs, c.bias, dtype=dtype)
-
-    params = {"tokens": jax.random.normal(next(keys), (c.vocab, c.width)).astype(dtype) * 0.02, "layers": []}
+def parameters(c):
+    tree = {"tokens": p.table(c.vocab, c.embed, split=0), "layers": [block_parameters(c) for _ in range(c.layers)]}
     if c.positions == "learned":
-        params["positions"] = jax.random.normal(next(keys), (c.context, c.width)).astype(dtype) * 0.02
-    for _ in range(c.layers):
-        layer = {
-            "norm1": norm_init(c.width, c.norm, dtype),
-            "norm2": norm_init(c.width, c.norm, dtype),
-            "q": linear(c.width, c.heads * c.head_dim),
-            "k": linear(c.width, c.groups * c.head_dim),
-            "v": linear(c.width, c.groups * c.head_dim),
-            "o": linear(c.heads * c.head_dim, c.width),
-            "up": linear(c.width, c.ffn),
-            "down": linear(c.ffn, c.width),
-        }
-        if c.mlp == "swiglu":
-            layer["gate"] = linear(c.width, c.ffn)
-        params["layers"].append(layer)
-    params["norm"] = norm_init(c.width, c.norm, dtype)
+        tree["positions"] = p.table(c.context + c.position_offset, c.width)
+    if c.embed != c.width:
+        tree |= {"embed_in": p.dense(c.embed, c.width, False), "embed_out": p.dense(c.width, c.embed, False)}
+    if c.final_norm:
+        tree["norm"] = p.norm(c.width, c.norm)
     if not c.tied:
-        params["head"] = dense_init(next(keys), c.width, c.vocab, False, dtype=dtype)
-    return params
+        tree["head"] = p.dense(c.embed, c.vocab, c.head_bias, "columns")
+    return tree
 
 
-def _mlp(layer, x, kind):
-    if kind == "swiglu":
-        return dense(layer["down"], jax.nn.silu(dense(layer["gate"], x)) * dense(layer["up"], x))
-    return dense(layer["down"], jax.nn.gelu(dense(layer["up"], x), approximate=True))
-
-
-def _block(layer, c, x, positions, mask, cache, at):
-    batch, seq, _ = x.shape
-    h = norm(layer["norm1"], x, c.eps)
-    q = dense(layer["q"], h).reshape(batch, seq, c.heads, c.head_dim)
-    k = dense(layer["k"], h).reshape(batch, seq, c.groups, c.head_dim)
-    v = dense(layer["v"], h).reshape(batch, seq, c.groups, c.head_dim)
-    if c.positions == "rope":
-        q, k = rope(q, positions, c.theta), rope(k, positions, c.theta)
-    if cache is not None:
-        k = jax.lax.dynamic_update_slice(cache["k"], k, (0, at, 0, 0))
-        v = jax.lax.dynamic_update_slice(cache["v"], v, (0, at, 0, 0))
-        cache = {"k": k, "v": v}
-    x = x + dense(layer["o"], attend(q, k, v, mask))
-    return x + _mlp(layer, norm(layer["norm2"], x, c.eps), c.mlp), cache
-
-
-def empty_cache(config, batch, length, dtype=jnp.float32):
-    shape = (batch, length, config.groups, config.head_dim)
-    return [{"k": jnp.zeros(shape, dtype), "v": jnp.zeros(shape, dtype)} for _ in range(config.layers)]
-
-
-def forward(params, config, tokens, cache=None, at=0):
-    """Logits of tokens[batch, seq]; with a cache, of tokens that stand at position `at` on, and the new cache."""
-    c, (batch, seq) = config, tokens.shape
-    positions = at + jnp.arange(seq)[None]
-    x = params["tokens"][tokens]
+def embedded(params, c, tokens, positions, axis):
+    x = embed(params["tokens"], tokens, axis)
+    if c.embed_scale != 1.0:
+        x = x * jnp.asarray(c.embed_scale, x.dtype)
+    if "embed_in" in params:
+        x = dense(params["embed_in"], x)
     if c.positions == "learned":
-        x = x + params["positions"][positions[0]]
+        x = x + params["positions"]["table"][positions + c.position_offset]
+    return x
+
+
+def alibi(c, keys, heads, axis):
+    """Falcon's bias [heads, 1, keys], rounded to bf16 as its training was."""
+    slopes = alibi_slopes(c.heads)
+    if axis is not None:
+        padded = jnp.pad(slopes, (0, heads * jax.lax.axis_size(axis) - c.heads))
+        slopes = jax.lax.dynamic_slice(padded, (jax.lax.axis_index(axis) * heads,), (heads,))
+    bias = jnp.asarray(slopes, jnp.bfloat16)[:, None, None] * jnp.arange(keys).astype(jnp.bfloat16)
+    return bias.astype(jnp.float32) * c.head_dim**-0.5
+
+
+def states(params, c, tokens, cache=None, at=0, axis=None):
+    """(hidden states after the last norm, cache) of tokens[batch, seq] that stand at position `at` on."""
+    seq = tokens.shape[1]
+    positions = at + jnp.arange(seq)
+    x = embedded(params, c, tokens, positions, axis)
     keys = seq if cache is None else cache[0]["k"].shape[1]
-    mask = (jnp.arange(keys)[None] <= positions[0][:, None])[None, None]
-    new = []
+    angles = rope_angles(c.rope, c.head_dim, positions, keys) if c.positions == "rope" else None
+    masks = {window: causal_mask(positions, keys, window) for window in {0, c.window}}
+    bias = None
+    if c.positions == "alibi":
+        bias = alibi(c, keys, params["layers"][0]["q"]["w"].shape[1] // c.head_dim, axis)
+    kept = []
     for i, layer in enumerate(params["layers"]):
-        x, kept = _block(layer, c, x, positions, mask, cache[i] if cache is not None else None, at)
-        new.append(kept)
-    x = norm(params["norm"], x, c.eps)
-    logits = x @ params["tokens"].T if c.tied else dense(params["head"], x)
-    return logits if cache is None else (logits, new)
+        mask = masks[c.window if i >= c.window_from else 0]
+        x, new = block(layer, c, x, angles, mask, bias, None if cache is None else cache[i], at, axis=axis)
+        kept.append(new)
+    x = normed(params["norm"], c, x) if c.final_norm else x
+    return x, None if cache is None else kept
 
 
-def generate(params, config, prompt, count):
-    """`count` tokens after prompt[batch, seq], the most likely each time. One compiled loop, cache in place."""
-    batch, seq = prompt.shape
-    cache = empty_cache(config, batch, seq + count, params["tokens"].dtype)
-    logits, cache = forward(params, config, prompt, cache, 0)
-    first = logits[:, -1].argmax(-1)
+def scores(params, c, x, axis=None):
+    """Logits of the part of the vocabulary this core has."""
+    if "embed_out" in params:
+        x = dense(params["embed_out"], x)
+    x = copied(x, axis)
+    return x @ params["tokens"]["table"].T if c.tied else dense(params["head"], x)
 
-    def step(carry, i):
-        token, cache = carry
-        logits, cache = forward(params, config, token[:, None], cache, seq + i)
-        return (logits[:, -1].argmax(-1), cache), token
 
-    _, tokens = jax.lax.scan(step, (first, cache), jnp.arange(count))
-    return tokens.T
+def logits(params, c, x, axis=None):
+    y = scores(params, c, x, axis)
+    return y if axis is None else jax.lax.all_gather(y, axis, axis=y.ndim - 1, tiled=True)[..., : c.vocab]
+
+
+def forward(params, c, inputs, axis=None):
+    """Logits of every position of inputs["tokens"][batch, seq]."""
+    return logits(params, c, states(params, c, inputs["tokens"], axis=axis)[0], axis)
+
+
+def prefill(params, c, inputs, cache, axis=None):
+    """(logits of the last position, cache); the tokens stand at the beginning."""
+    x, cache = states(params, c, inputs["tokens"], cache, 0, axis)
+    return logits(params, c, x[:, -1:], axis)[:, 0], cache
+
+
+def decode(params, c, inputs, cache, axis=None):
+    """(logits, cache) of one more token per row, inputs["tokens"][batch, 1], at position inputs["at"]."""
+    x, cache = states(params, c, inputs["tokens"], cache, inputs["at"], axis)
+    return logits(params, c, x[:, -1:], axis)[:, 0], cache
+
+
+def loss(params, c, inputs, axis=None):
+    """Cross-entropy of inputs["labels"][batch, seq] given the tokens; a label below zero is not counted."""
+    x, _ = states(params, c, inputs["tokens"], axis=axis)
+    return cross_entropy(scores(params, c, x, axis), inputs["labels"], axis, c.vocab)
+
+
+def cache_shapes(c, batch, length, cores=1):
+    shape = cache_shape(c, batch, length, cores)
+    return [{"k": shape, "v": shape} for _ in range(c.layers)]
+
+
+def input_shapes(c, phase, batch, seq):
+    tokens = {"tokens": ((batch, 1 if phase == "decode" else seq), "int32")}
+    return tokens | {"decode": {"at": ((), "int32")}, "train": {"labels": ((batch, seq), "int32")}}.get(phase, {})

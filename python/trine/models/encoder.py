@@ -1,77 +1,81 @@
-"""Encoders of the BERT kind: post-norm blocks, learned positions, erf GELU."""
-
-from dataclasses import dataclass
+"""Encoders of the BERT kind: hidden states of all tokens, and a head where the configuration names one."""
 
 import jax
-import jax.numpy as jnp
 
-from trine.models.layers import attend, dense, dense_init, norm, norm_init
-
-
-@dataclass(frozen=True)
-class EncoderConfig:
-    vocab: int
-    layers: int
-    width: int
-    heads: int
-    ffn: int
-    eps: float = 1e-12
-    context: int = 512
-    types: int = 2  # kinds of token
+from trine.models import parameters as p
+from trine.models.block import block, block_parameters, normed
+from trine.models.layers import ACTIVATIONS, copied, dense, embed
+from trine.models.training import cross_entropy
 
 
-def bert_base():
-    return EncoderConfig(vocab=30522, layers=12, width=768, heads=12, ffn=3072)
-
-
-def bert_tiny():
-    return EncoderConfig(vocab=1000, layers=2, width=128, heads=2, ffn=512, context=128)
-
-
-def init(config, key, dtype=jnp.float32):
-    c = config
-    keys = iter(jax.random.split(key, 6 * c.layers + 3))
-
-    def table(rows):
-        return jax.random.normal(next(keys), (rows, c.width)).astype(dtype) * 0.02
-
-    def linear(inputs, outputs):
-        return dense_init(next(keys), inputs, outputs, dtype=dtype)
-
-    return {
-        "tokens": table(c.vocab),
-        "positions": table(c.context),
-        "types": table(c.types),
-        "norm": norm_init(c.width, "layer", dtype),
-        "layers": [
-            {
-                "q": linear(c.width, c.width),
-                "k": linear(c.width, c.width),
-                "v": linear(c.width, c.width),
-                "o": linear(c.width, c.width),
-                "up": linear(c.width, c.ffn),
-                "down": linear(c.ffn, c.width),
-                "norm1": norm_init(c.width, "layer", dtype),
-                "norm2": norm_init(c.width, "layer", dtype),
-            }
-            for _ in range(c.layers)
-        ],
+def parameters(c):
+    layers = 1 if c.shared else c.layers
+    tree = {
+        "tokens": p.table(c.vocab, c.embed, split=0),
+        "positions": p.table(c.context, c.embed),
+        "embed_norm": p.norm(c.embed, c.norm),
+        "layers": [block_parameters(c) for _ in range(layers)],
     }
+    if c.types:
+        tree["types"] = p.table(c.types, c.embed)
+    if c.embed != c.width:
+        tree["embed_in"] = p.dense(c.embed, c.width)
+    if c.head == "masked":
+        bias = p.Parameter((c.vocab,), "zeros", split=0)
+        tree["masked"] = {"dense": p.dense(c.width, c.embed), "norm": p.norm(c.embed, c.norm), "bias": bias}
+    if c.head == "classes":
+        tree |= {"pooler": p.dense(c.width, c.width), "classifier": p.dense(c.width, c.classes)}
+    return tree
 
 
-def forward(params, config, tokens, mask=None, types=None):
-    """Hidden states of tokens[batch, seq]; mask[batch, seq] is True where there is a token."""
-    c, (batch, seq) = config, tokens.shape
-    x = params["tokens"][tokens] + params["positions"][:seq] + params["types"][0 if types is None else types]
-    x = norm(params["norm"], x, c.eps)
-    seen = None if mask is None else mask[:, None, None, :]
-
-    def heads(y):
-        return y.reshape(batch, seq, c.heads, c.width // c.heads)
-
-    for layer in params["layers"]:
-        q, k, v = (heads(dense(layer[n], x)) for n in ("q", "k", "v"))
-        x = norm(layer["norm1"], x + dense(layer["o"], attend(q, k, v, seen)), c.eps)
-        h = jax.nn.gelu(dense(layer["up"], x), approximate=False)
-        x = norm(layer["norm2"], x + dense(layer["down"], h), c.eps)
+def states(params, c, inputs, axis=None):
+    """Hidden states of inputs["tokens"][batch, seq]; inputs["mask"] is True where there is a token."""
+    tokens = inputs["tokens"]
+    x = embed(params["tokens"], tokens, axis)
+    x = x + params["positions"]["table"][c.position_offset : c.position_offset + tokens.shape[1]]
+    if c.types:
+        x = x + params["types"]["table"][inputs.get("types", 0)]
+    x = normed(params["embed_norm"], c, x)
+    if "embed_in" in params:
+        x = dense(params["embed_in"], x)
+    mask = inputs["mask"][:, None, None, :] if "mask" in inputs else None
+    for i in range(c.layers):
+        x, _ = block(params["layers"][0 if c.shared else i], c, x, mask=mask, axis=axis)
     return x
+
+
+def masked_scores(params, c, x, axis):
+    """Logits over the part of the vocabulary this core has."""
+    h = ACTIVATIONS[c.activation](dense(params["masked"]["dense"], x))
+    return copied(normed(params["masked"]["norm"], c, h), axis) @ params["tokens"]["table"].T + params["masked"]["bias"]
+
+
+def classified(params, c, x):
+    """Logits of the classes, from the state of the first token."""
+    return dense(params["classifier"], ACTIVATIONS[c.pooler](dense(params["pooler"], x[:, 0])))
+
+
+def forward(params, c, inputs, axis=None):
+    """Hidden states, or what the head makes of them: logits of every token, or of the classes."""
+    x = states(params, c, inputs, axis)
+    if c.head == "masked":
+        y = masked_scores(params, c, x, axis)
+        return y if axis is None else jax.lax.all_gather(y, axis, axis=2, tiled=True)[..., : c.vocab]
+    if c.head == "classes":
+        return classified(params, c, x)
+    return x
+
+
+def loss(params, c, inputs, axis=None):
+    """Cross-entropy of inputs["labels"]: per token, below zero not counted, or per row for classes."""
+    x = states(params, c, inputs, axis)
+    if c.head == "classes":
+        return cross_entropy(classified(params, c, x), inputs["labels"])
+    return cross_entropy(masked_scores(params, c, x, axis), inputs["labels"], axis, c.vocab)
+
+
+def input_shapes(c, phase, batch, seq):
+    inputs = {"tokens": ((batch, seq), "int32"), "mask": ((batch, seq), "bool")}
+    if phase == "train":
+        inputs["labels"] = ((batch,) if c.head == "classes" else (batch, seq), "int32")
+    return inputs

@@ -1,55 +1,79 @@
-"""ResNet with bottleneck blocks, NHWC: 50 layers by default."""
+"""ResNet with basic or bottleneck blocks, NHWC. Tensor parallelism does not cut it."""
 
-from dataclasses import dataclass
-
-import jax
 import jax.numpy as jnp
 
-from trine.models.convolution import batch_norm, batch_norm_init, conv, conv_init, max_pool
-from trine.models.layers import dense, dense_init
+from trine.models import parameters as p
+from trine.models.convolution import batch_norm, conv, max_pool
+from trine.models.layers import ACTIVATIONS, dense
+from trine.models.training import cross_entropy
 
 
-@dataclass(frozen=True)
-class ResNetConfig:
-    depths: tuple = (3, 4, 6, 3)
-    width: int = 64
-    classes: int = 1000
+def blocks(c):
+    """(stage, block, inputs, outputs, stride) of each block in order."""
+    have = c.stem
+    for stage, (width, depth) in enumerate(zip(c.widths, c.depths, strict=True)):
+        for i in range(depth):
+            stride = 2 if i == 0 and (stage > 0 or c.shrink_first) else 1
+            yield stage, i, have, width, stride
+            have = width
 
 
-def init(config, key):
-    keys = iter(jax.random.split(key, 4 * sum(config.depths) + len(config.depths) + 2))
-
+def parameters(c):
     def unit(size, inputs, outputs):
-        return {"conv": conv_init(next(keys), size, inputs, outputs), "norm": batch_norm_init(outputs)}
+        return {"conv": p.conv(size, inputs, outputs), "norm": p.batch_norm(outputs)}
 
-    params = {"stem": unit(7, 3, config.width), "stages": []}
-    channels = config.width
-    for i, depth in enumerate(config.depths):
-        inner, outer = config.width << i, config.width << (i + 2)
-        blocks = []
-        for b in range(depth):
-            block = {"a": unit(1, channels, inner), "b": unit(3, inner, inner), "c": unit(1, inner, outer)}
-            if b == 0:
-                block["skip"] = unit(1, channels, outer)
-            blocks.append(block)
-            channels = outer
-        params["stages"].append(blocks)
-    params["head"] = dense_init(next(keys), channels, config.classes)
-    return params
+    stages = [[] for _ in c.depths]
+    for stage, _, inputs, outputs, stride in blocks(c):
+        inner = outputs // 4
+        if c.bottleneck:
+            units = [unit(1, inputs, inner), unit(3, inner, inner), unit(1, inner, outputs)]
+        else:
+            units = [unit(3, inputs, outputs), unit(3, outputs, outputs)]
+        skip = {"skip": unit(1, inputs, outputs)} if inputs != outputs or stride != 1 else {}
+        stages[stage].append({"units": units} | skip)
+    return {"stem": unit(7, c.channels, c.stem), "stages": stages, "classifier": p.dense(c.widths[-1], c.classes)}
 
 
-def _unit(params, x, stride=1):
-    return batch_norm(params["norm"], conv(params["conv"], x, stride))
+def run(params, c, images, training):
+    """(logits, running statistics in a tree like the parameters')."""
+    kept = {"stages": [[] for _ in c.depths]}
+    relu, last = ACTIVATIONS["relu"], ACTIVATIONS[c.activation]
+
+    def unit(u, x, stride=1):
+        y, statistics = batch_norm(u["norm"], conv(u["conv"], x, stride), c.eps, training)
+        return y, {"norm": statistics}
+
+    x, kept["stem"] = unit(params["stem"], images, 2)
+    x = max_pool(last(x), 3, 2)
+    for stage, i, _, _, stride in blocks(c):
+        layer, new = params["stages"][stage][i], {"units": []}
+        shrinks = (0 if c.shrink_early else 1) if c.bottleneck else 0
+        y = x
+        for n, u in enumerate(layer["units"]):
+            y, statistics = unit(u, y if n == 0 else relu(y), stride if n == shrinks else 1)
+            new["units"].append(statistics)
+        if "skip" in layer:
+            x, new["skip"] = unit(layer["skip"], x, stride)
+        x = last(y + x)
+        kept["stages"][stage].append(new)
+    return dense(params["classifier"], jnp.mean(x, (1, 2))), kept
 
 
-def forward(params, config, images):
-    """Logits of images[batch, height, width, 3]."""
-    x = max_pool(jax.nn.relu(_unit(params["stem"], images, 2)), 3, 2)
-    for i, blocks in enumerate(params["stages"]):
-        for b, block in enumerate(blocks):
-            stride = 2 if b == 0 and i > 0 else 1
-            y = jax.nn.relu(_unit(block["a"], x))
-            y = jax.nn.relu(_unit(block["b"], y, stride))
-            y = _unit(block["c"], y)
-            x = jax.nn.relu(y + (_unit(block["skip"], x, stride) if "skip" in block else x))
-    return dense(params["head"], jnp.mean(x, (1, 2)))
+def forward(params, c, inputs, axis=None):
+    """Logits of inputs["images"][batch, height, width, channels]."""
+    return run(params, c, inputs["images"], False)[0]
+
+
+def loss(params, c, inputs, axis=None):
+    return loss_and_statistics(params, c, inputs)[0]
+
+
+def loss_and_statistics(params, c, inputs):
+    """The loss by the batch's statistics, and the running ones moved by them."""
+    logits, kept = run(params, c, inputs["images"], True)
+    return cross_entropy(logits, inputs["labels"]), kept
+
+
+def input_shapes(c, phase, batch, seq):
+    images = {"images": ((batch, seq or 224, seq or 224, c.channels), "float")}
+    return images | ({"labels": ((batch,), "int32")} if phase == "train" else {})

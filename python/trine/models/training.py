@@ -3,28 +3,49 @@
 import jax
 import jax.numpy as jnp
 
+from trine.models.layers import total
 
-def cross_entropy(logits, targets):
-    """Mean over all positions, in f32."""
+
+def cross_entropy(logits, targets, axis=None, classes=None):
+    """Mean over all positions whose target is not below zero, in f32.
+
+    With an axis each core has some of the classes, the last one perhaps more than there are.
+    """
     logits = logits.astype(jnp.float32)
-    chosen = jnp.take_along_axis(logits, targets[..., None], -1)[..., 0]
-    return (jax.nn.logsumexp(logits, -1) - chosen).mean()
+    counted = targets >= 0
+    at = jnp.where(counted, targets, 0)
+    if axis is None:
+        chosen = jnp.take_along_axis(logits, at[..., None], -1)[..., 0]
+        lost = jax.nn.logsumexp(logits, -1) - chosen
+    else:
+        mine = logits.shape[-1]
+        first = jax.lax.axis_index(axis) * mine
+        logits = jnp.where(first + jnp.arange(mine) < classes, logits, -1e30)
+        highest = jax.lax.pmax(jax.lax.stop_gradient(logits.max(-1)), axis)
+        summed = total(jnp.exp(logits - highest[..., None]).sum(-1), axis)
+        here = (at >= first) & (at < first + mine)
+        found = jnp.take_along_axis(logits, jnp.where(here, at - first, 0)[..., None], -1)[..., 0]
+        lost = jnp.log(summed) + highest - total(jnp.where(here, found, 0.0), axis)
+    return jnp.where(counted, lost, 0.0).sum() / jnp.maximum(counted.sum(), 1)
 
 
 def adamw_init(params):
     def zeros():
-        return jax.tree.map(jnp.zeros_like, params)
+        return jax.tree.map(lambda x: jnp.zeros(x.shape, jnp.float32), params)
 
     return {"mean": zeros(), "square": zeros(), "count": jnp.zeros((), jnp.int32)}
 
 
 def adamw(grads, state, params, rate, beta1=0.9, beta2=0.95, eps=1e-8, decay=0.1):
+    """(parameters, state) after one step; the moments are f32, the parameters stay what they are."""
     count = state["count"] + 1
+    grads = jax.tree.map(lambda g: g.astype(jnp.float32), grads)
     mean = jax.tree.map(lambda m, g: beta1 * m + (1 - beta1) * g, state["mean"], grads)
     square = jax.tree.map(lambda s, g: beta2 * s + (1 - beta2) * g * g, state["square"], grads)
     fix1, fix2 = 1 - beta1**count, 1 - beta2**count
 
     def step(p, m, s):
-        return p - rate * (m / fix1 / (jnp.sqrt(s / fix2) + eps) + decay * p)
+        wide = p.astype(jnp.float32)
+        return (wide - rate * (m / fix1 / (jnp.sqrt(s / fix2) + eps) + decay * wide)).astype(p.dtype)
 
     return jax.tree.map(step, params, mean, square), {"mean": mean, "square": square, "count": count}

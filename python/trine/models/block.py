@@ -1,0 +1,132 @@
+"""The transformer block of every family: attention and MLP around norms, as the settings say.
+
+`parameters` and `block` are two views of one thing; the tree of the first is what the second takes. Each layer of a
+model calls the same traced function, so that a program of eighty layers holds one of them.
+"""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+
+from trine.models import parameters as p
+from trine.models.experts import mixture
+from trine.models.layers import ACTIVATIONS, attend, copied, dense, dense_rows, norm, norm_split, rotate
+
+
+def attention_parameters(c):
+    queries, keys = c.heads * c.head_dim, c.kv_heads * c.head_dim
+    shared = dict(split="columns", parts=c.kv_heads, repeated=c.kv_heads < c.heads)
+    tree = {
+        "q": p.dense(c.width, queries, c.qkv_bias, "columns", c.heads),
+        "k": p.dense(c.width, keys, c.qkv_bias, **shared),
+        "v": p.dense(c.width, keys, c.qkv_bias, **shared),
+        "o": p.dense(queries, c.width, c.o_bias, "rows", c.heads),
+    }
+    if c.qk_norm == "head":
+        tree |= {"q_norm": p.norm(c.head_dim, c.norm), "k_norm": p.norm(c.head_dim, c.norm)}
+    if c.qk_norm == "whole":
+        tree["q_norm"] = p.norm(queries, c.norm, 0, c.heads)
+        tree["k_norm"] = p.norm(keys, c.norm, 0, c.kv_heads, shared["repeated"])
+    return tree
+
+
+def block_parameters(c):
+    count = c.experts or None
+    tree = attention_parameters(c) | {
+        "norm1": p.norm(c.width, c.norm),
+        "up": p.dense(c.width, c.ffn, c.mlp_bias, "columns", count=count),
+        "down": p.dense(c.ffn, c.width, c.mlp_bias, "rows", count=count),
+    }
+    if c.norms == 2:
+        tree["norm2"] = p.norm(c.width, c.norm)
+    if c.gated:
+        tree["gate"] = p.dense(c.width, c.ffn, c.mlp_bias, "columns", count=count)
+    if c.experts:
+        tree["router"] = p.dense(c.width, c.experts, False)
+    return tree
+
+
+def normed(params, c, x):
+    return norm(params, x, c.eps, c.norm == "rms1")
+
+
+def heads_of(x, c):
+    return x.reshape(*x.shape[:2], -1, c.head_dim)
+
+
+def normed_heads(layer, name, c, x, axis):
+    """A projection of x as heads, with the norm some families have on it."""
+    y = dense(layer[name], x)
+    if c.qk_norm == "whole":
+        # Keys that several cores share are counted by each, so the sum over cores has as many copies of them.
+        width = (c.heads if name == "q" else c.kv_heads) * c.head_dim
+        copies = 1 if axis is None or name == "q" else max(1, jax.lax.axis_size(axis) * y.shape[-1] // width)
+        y = norm_split(layer[name + "_norm"], y, c.eps, width * copies, axis)
+    y = heads_of(y, c)
+    return normed(copied(layer[name + "_norm"], axis), c, y) if c.qk_norm == "head" else y
+
+
+def attention(layer, c, x, angles, mask, bias, cache, at, axis):
+    x = copied(x, axis)
+    q, k = (normed_heads(layer, name, c, x, axis) for name in "qk")
+    v = heads_of(dense(layer["v"], x), c)
+    if angles is not None:
+        q, k = rotate(q, angles), rotate(k, angles)
+    if cache is not None:
+        k = jax.lax.dynamic_update_slice(cache["k"], k.astype(cache["k"].dtype), (0, at, 0, 0))
+        v = jax.lax.dynamic_update_slice(cache["v"], v.astype(cache["v"].dtype), (0, at, 0, 0))
+        cache = {"k": k, "v": v}
+    return dense_rows(layer["o"], attend(q, k, v, mask, c.score_scale or None, bias), axis), cache
+
+
+def cross_attention(layer, c, x, keys, mask, axis):
+    """Looks at keys computed once from the other stack."""
+    q = heads_of(dense(layer["q"], copied(x, axis)), c)
+    return dense_rows(layer["o"], attend(q, keys["k"], keys["v"], mask, c.score_scale or None), axis)
+
+
+def mlp(layer, c, x, axis):
+    if c.experts:
+        return mixture(layer, c, x, axis)
+    act, x = ACTIVATIONS[c.activation], copied(x, axis)
+    h = act(dense(layer["gate"], x)) * dense(layer["up"], x) if c.gated else act(dense(layer["up"], x))
+    return dense_rows(layer["down"], h, axis)
+
+
+@functools.partial(jax.jit, static_argnames=("c", "axis"))
+def block(layer, c, x, angles=None, mask=None, bias=None, cache=None, at=0, cross=None, cross_mask=None, axis=None):
+    """(x after one layer, its cache with the new keys and values)."""
+    def attended(h):
+        return attention(layer, c, h, angles, mask, bias, cache, at, axis)
+
+    if c.block == "parallel":
+        h = normed(layer["norm1"], c, x)
+        y, cache = attended(h)
+        return x + y + mlp(layer, c, normed(layer["norm2"], c, x) if c.norms == 2 else h, axis), cache
+    if c.block == "post":
+        y, cache = attended(x)
+        x = normed(layer["norm1"], c, x + y)
+        return normed(layer["norm2"], c, x + mlp(layer, c, x, axis)), cache
+    if c.block == "normed":
+        y, cache = attended(x)
+        x = x + normed(layer["norm1"], c, y)
+        return x + normed(layer["norm2"], c, mlp(layer, c, x, axis)), cache
+    y, cache = attended(normed(layer["norm1"], c, x))
+    x = x + y
+    if cross is not None:
+        x = x + cross_attention(layer["cross"], c, normed(layer["norm_cross"], c, x), cross, cross_mask, axis)
+    return x + mlp(layer, c, normed(layer["norm2"], c, x), axis), cache
+
+
+def cache_shape(c, batch, length, cores=1):
+    """Of the keys, or the values, of one layer on one core."""
+    each = c.kv_heads // cores if c.kv_heads % cores == 0 else -(-c.kv_heads // cores)
+    return (batch, length, each, c.head_dim)
+
+
+def causal_mask(positions, keys, window):
+    """[1, 1, queries, keys]: what a query at each position may see."""
+    at = jnp.arange(keys)[None]
+    seen = at <= positions[:, None]
+    return (seen & (at > positions[:, None] - window) if window else seen)[None, None]

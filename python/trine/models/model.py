@@ -1,0 +1,165 @@
+"""A model of one configuration: its parameters and its pure functions of (parameters, inputs).
+
+Inputs are dictionaries of arrays. Nothing here holds weights: they are what the functions are given.
+"""
+
+import functools
+import importlib
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from trine.models import parameters as p
+from trine.models import training
+from trine.models.families import ConfigError, family_of
+
+MODULES = {"decoder": "decoder", "encoder": "encoder", "seq2seq": "seq2seq", "vit": "vision", "clip": "clip",
+           "resnet": "resnet", "unet": "unet"}  # fmt: skip
+
+
+class Model:
+    def __init__(self, config, dtype="float32", settings=None):
+        self.config = config
+        self.family = family_of(config)
+        self.settings = settings or self.family.settings(config)
+        self.dtype = jnp.dtype(dtype)
+        self.functions = importlib.import_module(f"trine.models.{MODULES[self.family.kind]}")
+        self.tree = self.functions.parameters(self.settings)
+
+    def __repr__(self):
+        return f"<{self.family.name}, {self.parameters_count():,} parameters>"
+
+    def parameters_count(self):
+        return sum(int(np.prod(leaf.shape, dtype=np.int64)) for _, leaf in p.leaves(self.tree))
+
+    def with_head(self, head):
+        """The same encoder with another head: "masked", "classes" or "" for none."""
+        return Model(self.config, self.dtype, replace(self.settings, head=head))
+
+    # ---- parameters
+
+    def parameters_shapes(self, tp=1, per_core=True):
+        """jax.ShapeDtypeStruct of every parameter: of one core of `tp`, or of all cores' side by side."""
+        return p.shapes(self.tree, self.dtype, tp, per_core)
+
+    def init(self, key):
+        return p.initial(self.tree, key, self.dtype)
+
+    def load(self, path):
+        """Parameters from a safetensors file, a folder of them, or a GGUF file; NumPy arrays."""
+        from trine.models.files import load
+
+        return load(self, path)
+
+    def shardings(self, axis="tp"):
+        """A PartitionSpec for every parameter, as `spread` lays it out."""
+        return p.specs(self.tree, axis)
+
+    def spread(self, params, tp):
+        """The parameters as `shardings` cuts them for `tp` cores: key heads repeated, odd sizes filled up with zeros."""
+        self.check_cores(tp)
+        return jax.tree.map(lambda leaf, value: leaf.spread(value, tp), self.tree, params,
+                            is_leaf=lambda x: isinstance(x, p.Parameter))  # fmt: skip
+
+    def check_cores(self, tp):
+        """Heads that share keys must be dealt out evenly."""
+        stacks = [self.settings] + [getattr(self.settings, n) for n in ("encoder", "decoder", "text", "vision")
+                                    if hasattr(self.settings, n)]  # fmt: skip
+        for s in stacks:
+            heads, keys = getattr(s, "heads", 0), getattr(s, "kv_heads", 0)
+            if keys and 1 < keys < heads and (heads % tp or (keys % tp and tp % keys)):
+                raise ConfigError(f"{heads} heads that share {keys} keys cannot be dealt to {tp} cores; "
+                                  f"try {', '.join(str(n) for n in range(1, heads + 1) if not heads % n and not (keys % n and n % keys))}")  # fmt: skip
+
+    # ---- functions
+
+    def forward(self, params, inputs, axis=None):
+        return self.functions.forward(params, self.settings, inputs, axis=axis)
+
+    def loss(self, params, inputs, axis=None):
+        return self.functions.loss(params, self.settings, inputs, axis=axis)
+
+    def prefill(self, params, inputs, cache, axis=None):
+        return self._cached("prefill")(params, self.settings, inputs, cache, axis=axis)
+
+    def decode(self, params, inputs, cache, axis=None):
+        return self._cached("decode")(params, self.settings, inputs, cache, axis=axis)
+
+    def _cached(self, name):
+        if not hasattr(self.functions, name):
+            raise ConfigError(f"{self.family.name} writes no text: it has no {name}; forward and train are there")
+        return getattr(self.functions, name)
+
+    def train_step(self, params, state, inputs, rate=1e-4, axis=None):
+        """(parameters, optimiser state, loss) after one step of AdamW."""
+        (loss, kept), grads = self.value_and_grad(params, inputs, axis)
+        new, state = training.adamw(grads, state, params, rate)
+        return self.still(new, params, kept), state, loss
+
+    def value_and_grad(self, params, inputs, axis=None):
+        """((loss, running statistics or None), gradients)"""
+        def loss_of(params):
+            if hasattr(self.functions, "loss_and_statistics"):
+                return self.functions.loss_and_statistics(params, self.settings, inputs)
+            return self.loss(params, inputs, axis), None
+
+        value, grads = jax.value_and_grad(loss_of, has_aux=True)(params)
+        return value, grads if axis is None else self._shared(grads, axis)
+
+    def _shared(self, grads, axis):
+        """Key heads that several cores have copies of get the sum of their gradients; what is filled up gets none."""
+        cores, core = jax.lax.axis_size(axis), jax.lax.axis_index(axis)
+
+        def value(leaf, g):
+            if leaf.split is None:
+                return g
+            if leaf.repeated and leaf.parts < cores:
+                mine = core * leaf.parts // cores
+                all_parts = jnp.zeros((leaf.parts, *g.shape), g.dtype)
+                every = jax.lax.psum(jax.lax.dynamic_update_index_in_dim(all_parts, g, mine, 0), axis)
+                return jax.lax.dynamic_index_in_dim(every, mine, 0, False)
+            if leaf.over(cores) == leaf.shape:
+                return g
+            at = jax.lax.broadcasted_iota(jnp.int32, g.shape, leaf.split) + core * g.shape[leaf.split]
+            return jnp.where(at < leaf.shape[leaf.split], g, jnp.zeros_like(g))
+
+        return jax.tree.map(value, self.tree, grads, is_leaf=lambda x: isinstance(x, p.Parameter))
+
+    def still(self, new, old, kept):
+        """The new parameters, but for those that are not trained: they are the batch's, where it moved them."""
+        def part(path, leaf):
+            return functools.reduce(lambda tree, key: tree[key], path, new if leaf.trained else kept or old)
+
+        return p.mapped(self.tree, part)
+
+    # ---- shapes
+
+    def input_shapes(self, phase, batch, seq):
+        def struct(shape, dtype):
+            return jax.ShapeDtypeStruct(shape, self.dtype if dtype == "float" else jnp.dtype(dtype))
+
+        return {name: struct(*given) for name, given in self.functions.input_shapes(self.settings, phase, batch, seq).items()}
+
+    def cache_shapes(self, batch, length, tp=1):
+        self._cached("decode")
+        shapes = self.functions.cache_shapes(self.settings, batch, length, tp)
+        return jax.tree.map(lambda s: jax.ShapeDtypeStruct(s, self.dtype), shapes, is_leaf=lambda s: isinstance(s, tuple))
+
+    def empty_cache(self, batch, length):
+        return jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), self.cache_shapes(batch, length))
+
+    def generate(self, params, prompt, count):
+        """`count` tokens after prompt[batch, seq], the most likely each time: one compiled loop, cache in place."""
+        batch, seq = prompt.shape
+        start = 1 if self.family.kind == "seq2seq" else seq
+        logits, cache = self.prefill(params, {"tokens": prompt}, self.empty_cache(batch, seq + count))
+
+        def step(carry, i):
+            token, cache = carry
+            logits, cache = self.decode(params, {"tokens": token[:, None], "at": start + i}, cache)
+            return (logits.argmax(-1), cache), token
+
+        _, tokens = jax.lax.scan(step, (logits.argmax(-1), cache), jnp.arange(count))
+        return tokens.T

@@ -1,0 +1,141 @@
+"""What a model's parameters are before there are any: shape, first value, and how tensor parallelism cuts each.
+
+From one tree of `Parameter` come the shapes, the random start, the loading of files and the sharding. No JAX at import.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True)
+class Parameter:
+    shape: tuple
+    first: str = "normal"  # zeros, ones
+    scale: float = 0.02
+    split: int | None = None  # the axis that is cut over cores; None: every core has all of it
+    parts: int = 0  # what that axis is made of and may not be cut inside (heads); 0: single elements
+    repeated: bool = False  # fewer parts than cores: cores share one, rather than get zeros
+    trained: bool = True
+
+    def on_core(self, cores):
+        """The shape one of `cores` holds; past the last part there are zeros."""
+        if self.split is None or cores == 1:
+            return self.shape
+        dim = self.shape[self.split]
+        parts = self.parts or dim
+        each = 1 if self.repeated and parts < cores else math.ceil(parts / cores)
+        return (*self.shape[: self.split], each * (dim // parts), *self.shape[self.split + 1 :])
+
+    def over(self, cores):
+        """The shape of all cores' pieces side by side."""
+        local = self.on_core(cores)
+        return tuple(d * cores if i == self.split and cores > 1 else d for i, d in enumerate(local))
+
+    def spread(self, value, cores):
+        """The value as `over` has it: heads repeated, the rest filled up with zeros. Works on NumPy and JAX arrays."""
+        import numpy as np
+
+        if self.split is None or cores == 1:
+            return value
+        xp = np
+        if not isinstance(value, np.ndarray):
+            import jax.numpy as xp
+        dim = self.shape[self.split]
+        parts = self.parts or dim
+        if self.repeated and parts < cores:
+            split = value.reshape(*self.shape[: self.split], parts, dim // parts, *self.shape[self.split + 1 :])
+            return xp.repeat(split, cores // parts, self.split).reshape(self.over(cores))
+        missing = self.over(cores)[self.split] - dim
+        widths = [(0, missing if i == self.split else 0) for i in range(len(self.shape))]
+        return xp.pad(value, widths) if missing else value
+
+
+def dense(inputs, outputs, bias=True, split=None, parts=0, repeated=False, count=None):
+    """A dense layer cut by "columns" (outputs) or "rows" (inputs), or whole; `count` of them stacked."""
+    lead = () if count is None else (count,)
+    axis = {"columns": len(lead) + 1, "rows": len(lead)}.get(split)
+    layer = {"w": Parameter((*lead, inputs, outputs), split=axis, parts=parts, repeated=repeated)}
+    if bias:
+        cut = len(lead) if split == "columns" else None
+        layer["b"] = Parameter((*lead, outputs), "zeros", split=cut, parts=parts, repeated=repeated)
+    return layer
+
+
+def norm(width, kind, split=None, parts=0, repeated=False):
+    scale = Parameter((width,), "zeros" if kind == "rms1" else "ones", split=split, parts=parts, repeated=repeated)
+    return {"scale": scale} | ({"bias": Parameter((width,), "zeros", split=split)} if kind == "layer" else {})
+
+
+def table(rows, width, split=None):
+    return {"table": Parameter((rows, width), split=split)}
+
+
+def conv(size, inputs, outputs, bias=False):
+    scale = (2 / (size * size * inputs)) ** 0.5
+    layer = {"w": Parameter((size, size, inputs, outputs), scale=scale)}
+    return layer | ({"b": Parameter((outputs,), "zeros")} if bias else {})
+
+
+def batch_norm(width):
+    still = {"mean": Parameter((width,), "zeros", trained=False), "var": Parameter((width,), "ones", trained=False)}
+    return norm(width, "layer") | still
+
+
+def leaves(tree, path=()):
+    """(path, leaf) in the order JAX has them: dictionaries by sorted key."""
+    if isinstance(tree, dict):
+        for name in sorted(tree):
+            yield from leaves(tree[name], (*path, name))
+    elif isinstance(tree, list):
+        for i, part in enumerate(tree):
+            yield from leaves(part, (*path, i))
+    else:
+        yield path, tree
+
+
+def mapped(tree, function, path=()):
+    """The tree with function(path, leaf) at its leaves."""
+    if isinstance(tree, dict):
+        return {name: mapped(part, function, (*path, name)) for name, part in tree.items()}
+    if isinstance(tree, list):
+        return [mapped(part, function, (*path, i)) for i, part in enumerate(tree)]
+    return function(path, tree)
+
+
+def whole(tree):
+    """The same parameters, none of them cut: for parts of a model that every core computes in full."""
+    return mapped(tree, lambda _, leaf: replace(leaf, split=None))
+
+
+def shapes(tree, dtype, cores=1, per_core=True):
+    import jax
+
+    def shape(_, leaf):
+        return jax.ShapeDtypeStruct(leaf.on_core(cores) if per_core else leaf.over(cores), dtype)
+
+    return mapped(tree, shape)
+
+
+def specs(tree, axis="tp"):
+    """A PartitionSpec for each parameter."""
+    from jax.sharding import PartitionSpec
+
+    def spec(_, leaf):
+        return PartitionSpec(*(axis if i == leaf.split else None for i in range(len(leaf.shape))))
+
+    return mapped(tree, spec)
+
+
+def initial(tree, key, dtype):
+    import jax
+    import jax.numpy as jnp
+
+    listed = dict(leaves(tree))
+    keys = dict(zip(listed, jax.random.split(key, len(listed)), strict=True))
+
+    def value(path, leaf):
+        if leaf.first == "normal":
+            return (jax.random.normal(keys[path], leaf.shape) * leaf.scale).astype(dtype)
+        return (jnp.zeros if leaf.first == "zeros" else jnp.ones)(leaf.shape, dtype)
+
+    return mapped(tree, value)

@@ -1,0 +1,110 @@
+"""T5: an encoder reads, a decoder writes and looks at what was read. Relative positions, no biases anywhere."""
+
+import jax
+import jax.numpy as jnp
+
+from trine.models import decoder as one_stack
+from trine.models import parameters as p
+from trine.models.block import attention_parameters, block, block_parameters, cache_shape, causal_mask, heads_of, normed
+from trine.models.layers import copied, dense, embed, relative_buckets
+from trine.models.training import cross_entropy
+
+
+def parameters(c):
+    def stack(s, cross):
+        layers = [block_parameters(s) for _ in range(s.layers)]
+        for layer in layers if cross else ():
+            layer |= {"cross": attention_parameters(s), "norm_cross": p.norm(s.width, s.norm)}
+        relative = {"table": p.Parameter((s.buckets, s.heads), split=1, parts=s.heads)}
+        return {"layers": layers, "norm": p.norm(s.width, s.norm), "relative": relative}
+
+    tree = {"tokens": p.table(c.encoder.vocab, c.encoder.embed, split=0), "encoder": stack(c.encoder, False),
+            "decoder": stack(c.decoder, True)}  # fmt: skip
+    if not c.decoder.tied:
+        tree["head"] = p.dense(c.decoder.width, c.decoder.vocab, False, "columns")
+    return tree
+
+
+def position_bias(stack, s, queries, keys):
+    """[heads, queries, keys], from the positions of both."""
+    buckets = relative_buckets(keys[None] - queries[:, None], s.buckets, s.distance, s.causal)
+    return stack["relative"]["table"][buckets].transpose(2, 0, 1).astype(jnp.float32)
+
+
+def encoded(params, c, inputs, axis=None):
+    s, stack = c.encoder, params["encoder"]
+    x = embed(params["tokens"], inputs["tokens"], axis)
+    at = jnp.arange(x.shape[1])
+    mask = inputs["mask"][:, None, None, :] if "mask" in inputs else None
+    bias = position_bias(stack, s, at, at)
+    for layer in stack["layers"]:
+        x, _ = block(layer, s, x, mask=mask, bias=bias, axis=axis)
+    return normed(stack["norm"], s, x)
+
+
+def cross_keys(params, c, read, axis):
+    """Keys and values of what was read, for each layer of the decoder."""
+    s, read = c.decoder, copied(read, axis)
+    return [{name: heads_of(dense(layer["cross"][name], read), s) for name in "kv"} for layer in params["decoder"]["layers"]]
+
+
+def decoded(params, c, tokens, cross, mask, cache=None, at=0, axis=None):
+    s, stack = c.decoder, params["decoder"]
+    x = embed(params["tokens"], tokens, axis)
+    positions = at + jnp.arange(x.shape[1])
+    keys = x.shape[1] if cache is None else cache[0]["k"].shape[1]
+    bias = position_bias(stack, s, positions, jnp.arange(keys))
+    seen, kept = causal_mask(positions, keys, 0), []
+    cross_mask = mask[:, None, None, :] if mask is not None else None
+    for i, layer in enumerate(stack["layers"]):
+        x, new = block(layer, s, x, None, seen, bias, None if cache is None else cache[i], at, cross[i], cross_mask, axis)
+        kept.append(new)
+    return normed(stack["norm"], s, x) * jnp.asarray(s.head_scale, x.dtype), kept
+
+
+def forward(params, c, inputs, axis=None):
+    """Logits of every position of inputs["decoder_tokens"], having read inputs["tokens"]."""
+    cross = cross_keys(params, c, encoded(params, c, inputs, axis), axis)
+    x, _ = decoded(params, c, inputs["decoder_tokens"], cross, inputs.get("mask"), axis=axis)
+    return one_stack.logits(params, c.decoder, x, axis)
+
+
+def prefill(params, c, inputs, cache, axis=None):
+    """(logits of the first token to write, cache); the cache holds what was read as keys too."""
+    cross = cross_keys(params, c, encoded(params, c, inputs, axis), axis)
+    start = jnp.full((inputs["tokens"].shape[0], 1), c.start, jnp.int32)
+    x, own = decoded(params, c, start, cross, inputs.get("mask"), cache["self"], 0, axis)
+    kept = {"self": own, "cross": jax.tree.map(lambda new, old: new.astype(old.dtype), cross, cache["cross"])}
+    return one_stack.logits(params, c.decoder, x, axis)[:, 0], kept
+
+
+def decode(params, c, inputs, cache, axis=None):
+    """(logits, cache) of one more token per row at position inputs["at"]; inputs["mask"] is that of what was read."""
+    x, own = decoded(params, c, inputs["tokens"], cache["cross"], inputs.get("mask"), cache["self"], inputs["at"], axis)
+    return one_stack.logits(params, c.decoder, x, axis)[:, 0], {"self": own, "cross": cache["cross"]}
+
+
+def loss(params, c, inputs, axis=None):
+    """Cross-entropy of inputs["labels"], which shifted by one are what the decoder is given."""
+    labels = inputs["labels"]
+    start = jnp.full((labels.shape[0], 1), c.start, labels.dtype)
+    given = jnp.concatenate([start, jnp.maximum(labels[:, :-1], 0)], 1)
+    cross = cross_keys(params, c, encoded(params, c, inputs, axis), axis)
+    x, _ = decoded(params, c, given, cross, inputs.get("mask"), axis=axis)
+    return cross_entropy(one_stack.scores(params, c.decoder, x, axis), labels, axis, c.decoder.vocab)
+
+
+def cache_shapes(c, batch, length, cores=1):
+    """As long for what is written as for what was read."""
+    shape = cache_shape(c.decoder, batch, length, cores)
+    return {part: [{"k": shape, "v": shape} for _ in range(c.decoder.layers)] for part in ("self", "cross")}
+
+
+def input_shapes(c, phase, batch, seq):
+    tokens = ((batch, seq), "int32")
+    return {
+        "prefill": {"tokens": tokens},
+        "decode": {"tokens": ((batch, 1), "int32"), "at": ((), "int32")},
+        "train": {"tokens": tokens, "labels": tokens},
+        "forward": {"tokens": tokens, "decoder_tokens": tokens},
+    }[phase]

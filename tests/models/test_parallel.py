@@ -1,0 +1,117 @@
+"""Tensor parallelism: the cores' parts together give what the whole model gives; shapes need no weights.
+
+The cores are emulated by vmap over the axis "tp"; two of them run as devices.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from trine import models
+from trine.models import parameters, training
+
+SIZES = dict(vocab_size=99, hidden_size=24, intermediate_size=42, num_hidden_layers=2, num_attention_heads=4,
+             max_position_embeddings=64, num_key_value_heads=2)  # fmt: skip
+CASES = {
+    "llama, a key head each": (dict(model_type="llama", **SIZES), 2),
+    "llama, key heads shared": (dict(model_type="llama", **SIZES), 4),
+    "gpt2, heads filled up": (dict(model_type="gpt2", vocab_size=99, n_embd=24, n_layer=2, n_head=3, n_positions=64), 2),
+    "qwen3": (dict(model_type="qwen3", head_dim=8, **SIZES), 4),
+    "olmo2": (dict(model_type="olmo2", **SIZES), 4),
+    "falcon": (dict(model_type="falcon", vocab_size=99, hidden_size=24, num_hidden_layers=2, num_attention_heads=3, alibi=True), 2),
+    "mixtral": (dict(model_type="mixtral", num_local_experts=4, **SIZES), 2),
+    "bert": (dict(model_type="bert", architectures=["BertForMaskedLM"], **SIZES), 4),
+    "t5": (dict(model_type="t5", vocab_size=99, d_model=24, d_kv=8, d_ff=42, num_layers=2, num_heads=4), 4),
+}
+
+
+def inputs_of(model, phase, batch=2, seq=8):
+    random = np.random.default_rng(0)
+
+    def value(name, s):
+        if s.dtype == np.bool_:
+            return np.ones(s.shape, bool)
+        return np.int32(seq - 1) if name == "at" else random.integers(0, 99, s.shape).astype(np.int32)
+
+    return {name: value(name, s) for name, s in model.input_shapes(phase, batch, seq).items()}
+
+
+def by_core(model, params, tp):
+    """[cores, ...] of every parameter, each core's part of it."""
+    def cut(leaf, value):
+        if leaf.split is None:
+            return jnp.broadcast_to(value, (tp, *value.shape))
+        return jnp.stack(jnp.split(value, tp, leaf.split))
+
+    spread = model.spread(params, tp)
+    return jax.tree.map(cut, model.tree, spread, is_leaf=lambda x: isinstance(x, parameters.Parameter))
+
+
+def near(got, want, limit=2e-5):
+    got, want = np.asarray(got), np.asarray(want)
+    assert np.abs(got - want).max() <= limit * np.abs(want).max()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_cores_together(case):
+    config, tp = CASES[case]
+    model = models.build(config)
+    params = jax.tree.map(lambda x: x * 5, model.init(jax.random.key(0)))
+    cores = by_core(model, params, tp)
+    for name in ("forward", "prefill") if hasattr(model.functions, "prefill") else ("forward",):
+        inputs = inputs_of(model, name)
+        cache = () if name == "forward" else (model.cache_shapes(2, 8, tp),)
+        phase = models.phase(model, name, 2, 8, tp)
+        assert jax.tree.map(lambda x: x.shape[1:], cores) == jax.tree.map(lambda s: s.shape, phase.shapes[0])
+        empty = jax.tree.map(lambda s: jnp.zeros((tp, *s.shape)), cache)
+        got = jax.jit(jax.vmap(phase.core, in_axes=(0, None, *[0] * len(cache)), axis_name="tp"))(cores, inputs, *empty)
+        want = jax.jit(models.phase(model, name, 2, 8).core)(params, inputs, *([model.empty_cache(2, 8)] if cache else []))
+        near((got[0] if cache else got)[0], want[0] if cache else want)
+
+    # A training step: the same loss, and each core's gradients are its part of the whole ones.
+    inputs = inputs_of(model, "train")
+    step = jax.vmap(lambda params, inputs: model.value_and_grad(params, inputs, "tp"), (0, None), axis_name="tp")
+    (loss, _), grads = jax.jit(step)(cores, inputs)
+    (want, _), whole = jax.jit(model.value_and_grad)(params, inputs)
+    near(loss[0], want)
+    largest = max(float(jnp.abs(g).max()) for g in jax.tree.leaves(whole))
+    for got, value in zip(jax.tree.leaves(grads), jax.tree.leaves(by_core(model, whole, tp)), strict=True):
+        assert np.abs(np.asarray(got) - np.asarray(value)).max() <= 1e-4 * largest
+
+
+def test_two_devices():
+    model = models.build(dict(model_type="llama", **SIZES))
+    params = model.init(jax.random.key(0))
+    phase = models.phase(model, "decode", 2, 8, 2)
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:2]), ("tp",))
+    inputs, cache = inputs_of(model, "decode"), model.empty_cache(2, 8)
+    got, _ = jax.jit(phase.over(mesh))(model.spread(params, 2), inputs, cache)
+    want, _ = jax.jit(model.decode)(params, inputs, cache)
+    near(got, want)
+
+
+@pytest.mark.parametrize("name", ["prefill", "decode", "train", "forward"])
+def test_a_large_model_is_lowered_without_weights(name):
+    model = models.build("llama-3-70b", "bfloat16")
+    assert model.parameters_count() == 70_553_706_496
+    function, shapes = models.phase(model, name, 1, 2048, 32)
+    text = jax.jit(function).lower(*shapes).as_text()
+    assert text.count("stablehlo.all_reduce") >= 3
+    assert "tensor<8192x256xbf16>" in text  # two of 64 heads of 128, and no weight of the whole model
+    assert "tensor<8192x28672xbf16>" not in text
+
+
+def test_heads_that_cannot_be_dealt_out():
+    model = models.build("llama-3-8b")
+    with pytest.raises(models.ConfigError, match="32 heads that share 8 keys cannot be dealt to 12 cores; try 1, 2, 4, 8, 16, 32"):
+        models.phase(model, "decode", 1, 128, 12)
+    with pytest.raises(models.ConfigError, match="not cut"):
+        models.phase(models.build("resnet-50"), "forward", 1, 224, 2)
+
+
+def test_training_state_is_cut_as_the_parameters_are():
+    model = models.build(dict(model_type="llama", **SIZES))
+    phase = models.phase(model, "train", 2, 8, 2)
+    assert jax.tree.structure(phase.shapes[1]["mean"]) == jax.tree.structure(phase.shapes[0])
+    assert training.adamw_init(model.init(jax.random.key(0)))["mean"].keys() == phase.shapes[1]["mean"].keys()
