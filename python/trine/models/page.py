@@ -1,0 +1,82 @@
+"""Prints docs/models.md: `python -m trine.models.page`. The table of families is made of their rows."""
+
+from trine import models
+from trine.models.families import FAMILIES, Key
+from trine.models.gguf import FAMILIES as GGUF_FAMILIES
+from trine.models.quantised import FORMATS
+
+TOP = """# Models
+
+Generated from the rows of `python/trine/models/families.py`; `make docs` rewrites it.
+
+`trine.models` has the architectures people deploy as JAX functions of a Hugging Face `config.json`, each checked against
+`transformers` (or diffusers) in f32: forward, prefill, decoding with a cache, loss and training step. Files only: nothing
+is downloaded.
+
+```python
+from trine import models
+
+model = models.build("llama-3-8b", "bfloat16")   # a name below, config.json, a folder, a GGUF file, or a dictionary
+model.parameters_shapes()                        # jax.ShapeDtypeStruct of every parameter: no weights
+params = model.load("folder or file.gguf")       # or model.init(jax.random.key(0))
+logits = model.forward(params, {"tokens": tokens})
+logits, cache = model.prefill(params, {"tokens": tokens}, model.empty_cache(batch, length))
+logits, cache = model.decode(params, {"tokens": token, "at": position}, cache)
+params, state, loss = model.train_step(params, state, {"tokens": tokens, "labels": labels})
+function, shapes = models.phase(model, "decode", batch=1, seq=2048, tp=8)   # of one core; jax.jit(function).lower(*shapes)
+```
+
+Parameters are plain trees of arrays, dense weights [inputs, outputs]; the functions are pure and take them first. With
+`tp` cores each has some of the heads, of the MLP's columns and of the vocabulary (`model.shardings()` says which axis),
+and sums go over the mesh axis `tp`. Key heads fewer than cores are repeated; sizes that do not divide are filled up with
+zeros (`model.spread`). ResNet and the UNet are not cut.
+
+Weights: safetensors (one file, or several with their index) and GGUF (%s). From GGUF also come the
+configuration (%s) and byte-pair tokenizers.
+
+## Families
+"""
+
+
+def _value(value):
+    """What a row says of one choice: a constant, or the key of the configuration it is read from."""
+    if isinstance(value, Key):
+        return f"`{value.names[0]}`"
+    return "by config" if callable(value) else str(value)
+
+
+COLUMNS = ("norm", "positions", "block", "activation", "gated", "kv_heads", "window", "experts", "qk_norm", "tied")
+PLAIN = dict(norm="layer", positions="rope", block="pre", activation="gelu", gated=False, kv_heads="all", window="–", experts="–",
+             qk_norm="–", tied=True)  # fmt: skip
+
+
+def families_table(rows):
+    yield "| model_type | what it is | " + " | ".join(c.replace("_", " ") for c in COLUMNS) + " |"
+    yield "|---" * (2 + len(COLUMNS)) + "|"
+    for row in rows:
+        cells = (_value(row.values.get(c, PLAIN[c])) for c in COLUMNS)
+        yield f"| {row.name} | {row.note} | " + " | ".join({"True": "yes", "False": "no"}.get(c, c) for c in cells) + " |"
+
+
+def configurations_table():
+    yield "| name | family | parameters |"
+    yield "|---|---|---:|"
+    for name in models.configurations():
+        model = models.build(name)
+        yield f"| {name} | {model.family.name} | {model.parameters_count() / 1e6:,.1f} M |"
+
+
+def main():
+    print(TOP % (", ".join(row[0] for row in FORMATS.values()), ", ".join(GGUF_FAMILIES.values())))
+    rows = list(FAMILIES.values())
+    stacks = [row for row in rows if row.kind in ("decoder", "encoder", "seq2seq", "vit")]
+    print("\n".join(families_table(stacks)))
+    print("\nA key in a cell is read from the configuration. The others are made of these or of convolutions:\n")
+    print("\n".join(f"- `{row.name}`: {row.note}" for row in rows if row not in stacks))
+    print("\n## Configurations in the package\n")
+    print("Facts of published models, for estimates; weights are not.\n")
+    print("\n".join(configurations_table()))
+
+
+if __name__ == "__main__":
+    main()
