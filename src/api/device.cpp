@@ -1,7 +1,9 @@
 // The device compiler behind its options; see device.h.
 #include "api/device.h"
 
+#include "base/json.h"
 #include "base/text.h"
+#include "compile/collectives_of.h"
 #include "compile/device/device.h"
 #include "front/stablehlo/graph.h"
 #include "front/stablehlo/read.h"
@@ -41,8 +43,15 @@ Result<Tensor> Compiled::prepare(size_t input, const TensorView& given) const {
 Result<Compiled> compile_for_device(std::string artifact, const arch::Chip& chip, const DeviceChoice& choice) {
   const auto options = TRY(options_of(choice));
   const auto module = TRY(front::stablehlo::read_module(std::move(artifact), "program"));
-  auto made = TRY(compile::compile_device(TRY(front::stablehlo::to_graph(module)), chip, options));
-  return Compiled(std::make_shared<compile::DeviceProgram>(std::move(made)));
+  const auto graph = TRY(front::stablehlo::to_graph(module));
+  auto made = TRY(compile::compile_device(graph, chip, options));
+  Compiled out(std::make_shared<compile::DeviceProgram>(std::move(made)));
+  Json uses = Json::array();
+  for (const auto& use : compile::collectives_of(graph))
+    uses.push(
+        Json::object().set("kind", use.kind).set("bytes", use.bytes).set("ranks", use.ranks).set("count", use.count));
+  out.set_collectives(uses.text());
+  return out;
 }
 
 }  // namespace trine::api

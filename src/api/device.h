@@ -31,9 +31,13 @@ class Compiled {
   size_t input_count() const;
   // The input's bytes as the program's tensor holds them; weights are cast and laid out.
   Result<Tensor> prepare(size_t input, const TensorView& given) const;
+  // What it asks of other cores, as a JSON list of kind, bytes, ranks, count.
+  const std::string& collectives() const { return collectives_; }
+  void set_collectives(std::string json) { collectives_ = std::move(json); }
 
  private:
   std::shared_ptr<compile::DeviceProgram> program_;
+  std::string collectives_ = "[]";
 };
 
 // artifact: StableHLO, portable artifact or text.

@@ -49,7 +49,7 @@ class Fuser {
   }
 
   Fusion all() {
-    if (options_.attention) find_attentions();
+    find_attentions();
     for (size_t i = nodes_.size(); i-- > 0;) {
       const ir::Node& node = *nodes_[i];
       if (node.op == "parameter" || node.op == "constant") continue;
@@ -67,7 +67,7 @@ class Fuser {
     for (size_t i = nodes_.size(); i-- > 0;) {
       if (inside_.count(nodes_[i])) continue;
       auto found = match_attention(*nodes_[i], users_, kept_);
-      if (!found) continue;
+      if (!found || (options_.attention && !options_.attention(*found))) continue;
       const AttentionMatch& match = attentions_.emplace_back(*std::move(found));
       for (const ir::Node* node : match.inside) inside_[node] = &match;
       for (const ir::Value& v : match.reads()) read_by_[v.node].push_back(&match);

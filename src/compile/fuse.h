@@ -36,7 +36,7 @@ struct Fusion {
 };
 
 struct FuseOptions {
-  bool attention = true;  // units of whole attentions
+  bool (*attention)(const AttentionMatch&) = nullptr;  // which attentions are units; null: all
 };
 
 // nodes: a graph's or a region's, in order. kept: values that must be in memory at the end.

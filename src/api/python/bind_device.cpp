@@ -33,6 +33,8 @@ void bind_device(nb::module_& m) {
   nb::class_<api::Compiled>(m, "Compiled", "A program for one core, and how its inputs are prepared.")
       .def_prop_ro("program", &api::Compiled::program, nb::rv_policy::reference_internal)
       .def_prop_ro("input_count", &api::Compiled::input_count)
+      .def_prop_ro("collectives",
+                   [](const api::Compiled& c) { return nb::module_::import_("json").attr("loads")(c.collectives()); })
       .def("prepare", prepare, "input"_a, "given"_a, "dtype"_a, "dims"_a);
   m.def(
       "compile_device",

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "compile/device/attention.h"
 #include "compile/device/loop.h"
 #include "compile/fuse.h"
 #include "compile/index_map.h"
@@ -24,19 +25,20 @@ std::string node_obstacle(const ir::Node& node) {
 std::string obstacle(const Unit& unit) {
   if (unit.product)
     if (std::string why = node_obstacle(*unit.product); !why.empty()) return why;
+  if (unit.attention) return {};
   return unit.is_loop() ? loop_obstacle(unit) : node_obstacle(*unit.single);
 }
 
 // The units as the device runs them: an elementwise op that the host has no tile program for is a loop all the same.
-std::vector<Unit> units_of(const ir::Graph& graph) {
-  std::vector<Unit> units = fuse(graph.order(), graph.results, {.attention = false}).units;
-  for (Unit& unit : units)
-    if (unit.single && has_map(*unit.single)) {
+Fusion units_of(const ir::Graph& graph) {
+  Fusion fusion = fuse(graph.order(), graph.results, {.attention = takes_attention});
+  for (Unit& unit : fusion.units)
+    if (unit.single && !unit.attention && has_map(*unit.single)) {
       const ir::Node* const node = unit.single;
       const Dims& space = node->types[0].dims;
       unit = Unit{.roots = {node}, .members = {node}, .space = space, .inner = std::vector<bool>(space.size())};
     }
-  return units;
+  return fusion;
 }
 
 class Device {
@@ -51,9 +53,10 @@ class Device {
     for (size_t i = 0; i < graph_.params.size(); ++i) add_input(i);
     for (const ir::Node* node : nodes)
       if (node->op == "constant") add_constant(*node);
-    const std::vector<Unit> units = units_of(graph_);
-    find_transposed(units);
-    for (const Unit& unit : units) {
+    const Fusion fusion = units_of(graph_);
+    find_transposed(fusion.units);
+    narrow(fusion.units);
+    for (const Unit& unit : fusion.units) {
       if (const std::string why = obstacle(unit); !why.empty()) return refuse(unit, why);
       lower(unit);
       if (rec_.error()) return *rec_.error();
@@ -76,6 +79,25 @@ class Device {
     const ir::Node& node = unit.single ? *unit.single : *unit.roots.front();
     return fail(Code::unsupported, cat(node.op, " ", ir::text(node.types[0]), " cannot run on the device: ", why),
                 graph_.place(node.where));
+  }
+
+  // What multiplies alone read is kept in their format from the start.
+  void narrow(const std::vector<Unit>& units) {
+    if (!options_.dots.cast) return;
+    const auto one = [&](const ir::Node& node) {
+      if (node.types[0].dtype == Dtype::f32 && only_multiplied(node) && !is_result(node))
+        store_.of(node.result()).dtype = *options_.dots.cast;
+    };
+    for (const Unit& unit : units) {
+      if (unit.product) one(*unit.product);
+      if (unit.single) one(*unit.single);
+      for (const ir::Node* root : unit.roots) one(*root);
+    }
+    for (const auto& [dot, as] : written_as_) one(*as);
+  }
+  bool is_result(const ir::Node& node) const {
+    return std::any_of(graph_.results.begin(), graph_.results.end(),
+                       [&](const ir::Value& v) { return memory_root(v).node == memory_root(node.result()).node; });
   }
 
   void add_input(size_t i) {
@@ -131,6 +153,7 @@ class Device {
   }
   void lower(const Unit& unit) {
     if (unit.product) lower_node(*unit.product);
+    if (unit.attention) return lower_attention(rec_, store_, *unit.attention, options_.dots);
     if (!unit.is_loop()) return lower_node(*unit.single);
     if (unit.roots.size() == 1 && done_.count(unit.roots[0])) return;
     lower_loop(rec_, store_, unit);
@@ -195,7 +218,8 @@ class Device {
 std::vector<HostPlaced> host_placed(const ir::Graph& graph) {
   const ir::Graph simple = simplify(graph).graph;
   std::vector<HostPlaced> out;
-  for (const Unit& unit : units_of(simple)) {
+  const Fusion fusion = units_of(simple);
+  for (const Unit& unit : fusion.units) {
     const std::string why = obstacle(unit);
     if (why.empty()) continue;
     const ir::Node& node = unit.single ? *unit.single : *unit.roots.front();

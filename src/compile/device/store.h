@@ -58,7 +58,7 @@ class Store {
   void store(uint32_t hbm, Dtype dtype, int64_t e0, const Axes& part, const Axes& free, const View& src);
 
   // What a value on chip may take in all, bytes per partition.
-  int64_t keep_bytes() const { return rec_.chip().sbuf.bytes_per_partition / 8; }
+  int64_t keep_bytes() const { return rec_.chip().sbuf.bytes_per_partition / 4; }
 
  private:
   void turn(const Form& from, Form& to);

@@ -1,0 +1,25 @@
+"""A JAX function and the shapes of its arguments as a StableHLO program, and which of its inputs are weights."""
+
+
+def stablehlo(function, *shapes):
+    """The program as text, lowered for no platform in particular."""
+    import jax
+
+    jitted = function if hasattr(function, "lower") else jax.jit(function)
+    lowered = jitted.trace(*shapes).lower(lowering_platforms=("cpu",))
+    return lowered.compiler_ir("stablehlo").operation.get_asm(enable_debug_info=False).encode()
+
+
+def leaf_range(arguments, which):
+    """The positions, among all leaves of the arguments, of the leaves of argument `which`."""
+    import jax
+
+    begin = sum(len(jax.tree.leaves(a)) for a in arguments[:which])
+    return list(range(begin, begin + len(jax.tree.leaves(arguments[which]))))
+
+
+def bytes_of(tree):
+    import jax
+    import numpy as np
+
+    return sum(int(np.prod(leaf.shape, dtype=np.int64)) * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
