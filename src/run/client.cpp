@@ -8,7 +8,10 @@
 
 namespace trine::run {
 
-Client::Client(ClientOptions options) : options_(std::move(options)), turns_(ThreadPool::process().threads()) {}
+Client::Client(ClientOptions options)
+    : options_(std::move(options)),
+      turns_(ThreadPool::process().threads()),
+      sum_orders_({options_.instance.get(), 1, options_.lnc}) {}
 
 Result<std::unique_ptr<Client>> Client::make(ClientOptions options) {
   const arch::Instance& instance = *options.instance;

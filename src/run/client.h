@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "run/device.h"
+#include "run/sum_order.h"
 #include "run/turns.h"
 
 namespace trine::run {
@@ -26,6 +27,7 @@ class Client {
   std::span<Device* const> devices() const { return pointers_; }
   Result<Device*> find_device(int id) const;
   Turns& turns() { return turns_; }
+  SumOrders& sum_orders() { return sum_orders_; }
   std::mutex& launch_order() { return launch_order_; }  // held while a program is queued on several devices
 
  private:
@@ -33,6 +35,7 @@ class Client {
 
   const ClientOptions options_;
   Turns turns_;
+  SumOrders sum_orders_;
   std::mutex launch_order_;
   std::vector<std::unique_ptr<Device>> devices_;
   std::vector<Device*> pointers_;

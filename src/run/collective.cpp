@@ -2,9 +2,9 @@
 #include "run/collective.h"
 
 #include <algorithm>
-#include <array>
 #include <complex>
 #include <cstring>
+#include <memory>
 #include <type_traits>
 
 #include "base/pool.h"
@@ -17,7 +17,7 @@ using arch::CollectiveStep;
 
 namespace {
 
-constexpr int64_t kChunk = 4096;  // elements summed at a time: the sums stay in L1
+constexpr int64_t kChunk = 4096, kScratch = 1 << 15;  // elements summed at a time, in all buffers: they stay in L2
 
 // A tensor seen as [outer, dim, inner] around one dimension; sizes of `inner` in bytes.
 struct Around {
@@ -82,81 +82,150 @@ T fold(Fold how, T a, T b) {
   return a;
 }
 
-// Elements [begin, end) of the members' i-th inputs, reduced into `sums`.
+// Combines elements of the members' i-th inputs by the sums of one piece.
 template <class E>
-struct Sums {
+class Summer {
+ public:
   using Stored = typename E::Storage;
   // f32 stays f32 (as the chip adds), narrower floats widen to it; all else is exact or f64.
   using Wide = std::conditional_t<E::kIsFloating && E::kDtype != Dtype::f64, float, typename E::Wide>;
 
-  static Wide load(Stored s) { return Wide(E::load(s)); }
-  static Stored store(Wide w) { return E::store(typename E::Wide(w)); }
+  Summer(Fold how, std::span<const Member> members, size_t input, const SumOrder& order)
+      : how_(how),
+        members_(members),
+        input_(input),
+        chunk_(std::clamp<int64_t>(kScratch / order.buffers, 64, kChunk)),
+        wide_(std::make_unique<Wide[]>(size_t(chunk_ * order.buffers))),
+        stored_(std::make_unique<Stored[]>(size_t(chunk_))) {}
 
-  static void run(Fold how, std::span<const Member> members, size_t i, int64_t begin, int64_t count, Wide* sums) {
-    const Stored* first = members[0].in[i].template as<const Stored>() + begin;
-    for (int64_t k = 0; k < count; ++k) sums[k] = load(first[k]);
-    for (const Member& m : members.subspan(1)) {
-      const Stored* from = m.in[i].template as<const Stored>() + begin;
-      for (int64_t k = 0; k < count; ++k) sums[k] = fold(how, sums[k], load(from[k]));
-    }
+  int64_t chunk() const { return chunk_; }
+
+  // Results of elements [begin, begin + count), count at most a chunk.
+  const std::byte* run(const SumOrder::Piece& piece, int64_t begin, int64_t count) {
+    for (const SumOrder::Sum& sum : piece.sums) add(sum, begin, count);
+    if (piece.result >= 0) return reinterpret_cast<const std::byte*>(from(piece.result) + begin);
+    const Wide* sums = buffer(piece.result);
+    for (int64_t k = 0; k < count; ++k) stored_[size_t(k)] = E::store(typename E::Wide(sums[k]));
+    return reinterpret_cast<const std::byte*>(stored_.get());
   }
+
+ private:
+  const Stored* from(int32_t member) const { return members_[size_t(member)].in[input_].template as<const Stored>(); }
+  Wide* buffer(int32_t term) { return wide_.get() + ~term * chunk_; }
+
+  void add(const SumOrder::Sum& sum, int64_t begin, int64_t count) {
+    Wide* const to = wide_.get() + sum.to * chunk_;
+    if (sum.terms.size() > 1 && ~sum.terms[1] == sum.to) {  // over its second term: the first is folded in front
+      with(sum.terms[0], begin, [&](auto value) {
+        for (int64_t k = 0; k < count; ++k) to[k] = fold(how_, value(k), to[k]);
+      });
+    } else {
+      with(sum.terms[0], begin, [&](auto value) {
+        for (int64_t k = 0; k < count; ++k) to[k] = value(k);
+      });
+      if (sum.terms.size() > 1) fold_in(sum.terms[1], to, begin, count);
+    }
+    for (size_t t = 2; t < sum.terms.size(); ++t) fold_in(sum.terms[t], to, begin, count);
+  }
+
+  void fold_in(int32_t term, Wide* to, int64_t begin, int64_t count) {
+    with(term, begin, [&](auto value) {
+      for (int64_t k = 0; k < count; ++k) to[k] = fold(how_, to[k], value(k));
+    });
+  }
+
+  // `body` with a function from an element's index to its value.
+  template <class Body>
+  void with(int32_t term, int64_t begin, Body body) {
+    if (term < 0) return body([at = buffer(term)](int64_t k) { return at[k]; });
+    body([at = from(term) + begin](int64_t k) { return Wide(E::load(at[k])); });
+  }
+
+  const Fold how_;
+  std::span<const Member> members_;
+  const size_t input_;
+  const int64_t chunk_;
+  std::unique_ptr<Wide[]> wide_;
+  std::unique_ptr<Stored[]> stored_;
 };
 
-// Reduces elements of input i and hands each finished run to `put(element, stored values, count)`.
-template <class Put>
-Result<void> reduce(const CollectiveStep& step, std::span<const Member> members, size_t i, Put put) {
+// The piece an element is in, and how many elements from it on still are.
+struct Run {
+  int64_t piece = 0, count = 0;
+};
+Run run_at(int64_t element, int64_t elements, int64_t parts) {
+  const int64_t piece = element * parts / elements;
+  return {piece, ((piece + 1) * elements + parts - 1) / parts - element};
+}
+
+// Reduces elements of input i and hands each finished run to `put(element, stored values, count)`; `where(element)` is
+// its Run.
+template <class Where, class Put>
+Result<void> reduce(const CollectiveStep& step, std::span<const Member> members, size_t i, const SumOrder& order,
+                    Where where, Put put) {
   const auto known = std::find(std::begin(kFolds), std::end(kFolds), step.reduction);
   if (known == std::end(kFolds))
     return fail(Code::unsupported, cat("a collective that reduces by \"", step.reduction, "\""));
   const Fold how = Fold(known - std::begin(kFolds));
   const TensorView& like = members[0].in[i];
   return dispatch_element(like.dtype, [&](auto element) -> Result<void> {
-    using E = decltype(element);
     parallel_for(like.elements(), kChunk, [&](int64_t begin, int64_t end) {
-      std::array<typename Sums<E>::Wide, kChunk> sums;
-      std::array<typename E::Storage, kChunk> stored;
-      for (int64_t at = begin; at < end; at += kChunk) {
-        const int64_t count = std::min(kChunk, end - at);
-        Sums<E>::run(how, members, i, at, count, sums.data());
-        for (int64_t k = 0; k < count; ++k) stored[size_t(k)] = Sums<E>::store(sums[size_t(k)]);
-        put(at, reinterpret_cast<const std::byte*>(stored.data()), count);
+      Summer<decltype(element)> summer(how, members, i, order);
+      while (begin < end) {
+        const Run run = where(begin);
+        const int64_t count = std::min({run.count, end - begin, summer.chunk()});
+        put(begin, summer.run(order.pieces[size_t(run.piece)], begin, count), count);
+        begin += count;
       }
     });
     return {};
   });
 }
 
-Result<void> all_reduce(const CollectiveStep& step, std::span<const Member> members) {
+std::shared_ptr<const SumOrder> order_of(const CollectiveStep& step, std::span<const Member> members, size_t i,
+                                         const Sums& sums) {
+  if (!sums.orders) return std::make_shared<const SumOrder>(members_in_order(int64_t(members.size())));
+  const auto kind =
+      step.kind == CollectiveKind::all_reduce ? comm::Collective::all_reduce : comm::Collective::reduce_scatter;
+  return sums.orders->find(kind, sums.places, int64_t(members[0].in[i].bytes()));
+}
+
+Result<void> all_reduce(const CollectiveStep& step, std::span<const Member> members, const Sums& sums) {
   for (size_t i = 0; i < members[0].in.size(); ++i) {
-    const int64_t size = trine::bytes(members[0].in[i].dtype);
-    TRY(reduce(step, members, i, [&](int64_t at, const std::byte* values, int64_t count) {
-      for (const Member& m : members) std::memcpy(m.out[i].as<std::byte>() + at * size, values, size_t(count * size));
+    const int64_t size = trine::bytes(members[0].in[i].dtype), elements = members[0].in[i].elements();
+    const auto order = order_of(step, members, i, sums);
+    const auto where = [&](int64_t at) { return run_at(at, elements, order->parts()); };
+    TRY(reduce(step, members, i, *order, where, [&](int64_t at, const std::byte* values, int64_t count) {
+      for (const Member& m : members) std::memmove(m.out[i].as<std::byte>() + at * size, values, size_t(count * size));
     }));
   }
   return {};
 }
 
 // Member j gets part j of the result, cut along `dim`.
-Result<void> reduce_scatter(const CollectiveStep& step, std::span<const Member> members) {
+Result<void> reduce_scatter(const CollectiveStep& step, std::span<const Member> members, const Sums& sums) {
+  const int64_t count_of_members = int64_t(members.size());
   for (size_t i = 0; i < members[0].in.size(); ++i) {
-    const int64_t size = trine::bytes(members[0].in[i].dtype);
+    const int64_t size = trine::bytes(members[0].in[i].dtype), elements = members[0].in[i].elements();
     const Around whole = around(members[0].in[i], step.dim);
-    const int64_t part = whole.dim / int64_t(members.size()) * whole.inner_bytes;  // bytes in a row of one member
-    const int64_t row = whole.dim * whole.inner_bytes;
-    TRY(reduce(step, members, i, [&](int64_t at, const std::byte* values, int64_t count) {
-      for (int64_t from = at * size, end = (at + count) * size; from < end;) {
-        const int64_t member = from % row / part, offset = from % row % part;
-        const int64_t run = std::min(end - from, part - offset);
-        std::memcpy(members[size_t(member)].out[i].as<std::byte>() + from / row * part + offset, values, size_t(run));
-        values += run;
-        from += run;
-      }
+    const int64_t row = whole.dim * whole.inner_bytes / size, part = row / count_of_members;  // elements
+    const auto order = order_of(step, members, i, sums);
+    const auto where = [&](int64_t at) {
+      const int64_t member = at % row / part, inside = at % row % part;
+      if (order->parts() < count_of_members) return Run{0, part - inside};
+      const int64_t subs = order->parts() / count_of_members;
+      Run run = run_at(at / row * part + inside, elements / count_of_members, subs);
+      return Run{member * subs + run.piece, std::min(run.count, part - inside)};
+    };
+    TRY(reduce(step, members, i, *order, where, [&](int64_t at, const std::byte* values, int64_t count) {
+      const int64_t member = at % row / part, to = at / row * part + at % row % part;
+      std::memcpy(members[size_t(member)].out[i].as<std::byte>() + to * size, values, size_t(count * size));
     }));
   }
   return {};
 }
 
-Result<void> all_gather(const CollectiveStep& step, std::span<const Member> members) {
+Result<void> all_gather(const CollectiveStep& step, std::span<const Member> members, const Sums&) {
   for (size_t i = 0; i < members[0].in.size(); ++i) {
     const Around part = around(members[0].in[i], step.dim);
     const int64_t run = part.dim * part.inner_bytes, row = run * int64_t(members.size());
@@ -197,7 +266,7 @@ void move_part(const TensorView& in, const TensorView& out, int64_t dim, int64_t
   }
 }
 
-Result<void> all_to_all(const CollectiveStep& step, std::span<const Member> members) {
+Result<void> all_to_all(const CollectiveStep& step, std::span<const Member> members, const Sums&) {
   const int64_t count = int64_t(members.size());
   for (size_t i = 0; i < members[0].in.size(); ++i)
     parallel_for(count * count, 1, [&](int64_t begin, int64_t end) {
@@ -213,7 +282,7 @@ void copy_values(const Member& from, const Member& to) {
 }
 
 // Nobody's target gets zeros.
-Result<void> permute(const CollectiveStep& step, std::span<const Member> members) {
+Result<void> permute(const CollectiveStep& step, std::span<const Member> members, const Sums&) {
   for (const Member& to : members) {
     const auto pair =
         std::find_if(step.pairs.begin(), step.pairs.end(), [&](const auto& p) { return p.second == to.id; });
@@ -229,7 +298,7 @@ Result<void> permute(const CollectiveStep& step, std::span<const Member> members
   return {};
 }
 
-Result<void> broadcast(const CollectiveStep&, std::span<const Member> members) {
+Result<void> broadcast(const CollectiveStep&, std::span<const Member> members, const Sums&) {
   for (const Member& to : members) copy_values(members[0], to);
   return {};
 }
@@ -259,9 +328,10 @@ Result<void> check_sizes(const CollectiveStep& step, std::span<const Member> mem
 
 }  // namespace
 
-Result<void> run_collective(const CollectiveStep& step, std::span<const Member> members) {
+Result<void> run_collective(const CollectiveStep& step, std::span<const Member> members, const Sums& sums) {
   TRY(check_sizes(step, members));
-  static constexpr std::pair<CollectiveKind, Result<void> (*)(const CollectiveStep&, std::span<const Member>)>
+  static constexpr std::pair<CollectiveKind,
+                             Result<void> (*)(const CollectiveStep&, std::span<const Member>, const Sums&)>
       kKinds[] = {{CollectiveKind::all_reduce, all_reduce},
                   {CollectiveKind::all_gather, all_gather},
                   {CollectiveKind::reduce_scatter, reduce_scatter},
@@ -269,7 +339,7 @@ Result<void> run_collective(const CollectiveStep& step, std::span<const Member> 
                   {CollectiveKind::permute, permute},
                   {CollectiveKind::broadcast, broadcast}};
   for (auto [kind, run] : kKinds)
-    if (kind == step.kind) return run(step, members);
+    if (kind == step.kind) return run(step, members, sums);
   return fail(Code::internal, "not a collective of several devices");
 }
 

@@ -112,7 +112,10 @@ Result<void> Gathering::meet(int64_t participant, const CollectiveStep& step, st
   waiting_ -= int64_t(all.size()) - 1;
   lock.unlock();
   const ThreadPool::Use whole_pool(ThreadPool::process());
-  const Result<void> outcome = run_collective(step, spot->members);
+  Sums sums{orders_, {}};
+  if (orders_)
+    for (const int64_t p : all) sums.places.push_back(places_[size_t(p)]);
+  const Result<void> outcome = run_collective(step, spot->members, sums);
   lock.lock();
   finish(*spot, outcome);
   return outcome;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "host/execute.h"
+#include "run/sum_order.h"
 #include "run/turns.h"
 
 namespace trine::run {
@@ -29,7 +30,9 @@ Result<Group> group_of(const arch::CollectiveStep& step, const Assignment& assig
 
 class Gathering {
  public:
-  Gathering(Assignment assignment, Turns* turns) : assignment_(assignment), turns_(turns) {}
+  // `orders` and the places of participants say in which order sums run; without them, in that of participants.
+  Gathering(Assignment assignment, Turns* turns, SumOrders* orders = nullptr, std::vector<comm::Place> places = {})
+      : assignment_(assignment), turns_(turns), orders_(orders), places_(std::move(places)) {}
 
   Result<void> meet(int64_t participant, const arch::CollectiveStep& step, std::span<const TensorView> in,
                     std::span<const TensorView> out);
@@ -45,6 +48,8 @@ class Gathering {
 
   const Assignment assignment_;
   Turns* const turns_;
+  SumOrders* const orders_;
+  const std::vector<comm::Place> places_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<Key, std::shared_ptr<Spot>> spots_;

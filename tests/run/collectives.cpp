@@ -1,4 +1,6 @@
 // Collectives: values of every kind against their definition, groups after StableHLO's rules, and no way to hang.
+#include <algorithm>
+#include <cmath>
 #include <thread>
 
 #include "run/collective.h"
@@ -51,6 +53,80 @@ TEST_CASE("sums of bf16 are rounded once") {
   for (size_t p = 0; p < 3; ++p) *party.in[p].view().as<uint16_t>() = p == 0 ? 0x4380 : 0x3f80;
   REQUIRE(run_collective({.kind = CollectiveKind::all_reduce, .reduction = "add"}, party.members));
   CHECK(*party.out[0].view().as<uint16_t>() == 0x4381);  // 258
+}
+
+// f32 sums whose order shows: what a schedule adds first differs from what members in order would.
+TEST_CASE("sums run in the order of the schedule, the same on every member") {
+  const arch::Instance& trn1 = **arch::find_instance("trn1.32xlarge");
+  const comm::Cluster cluster{&trn1, 1, 1};
+  SumOrders orders(cluster);
+  struct Row {
+    CollectiveKind kind;
+    int64_t members, elements, dim;
+  };
+  static constexpr Row kRows[] = {
+      {CollectiveKind::all_reduce, 2, 7, 0},           {CollectiveKind::all_reduce, 8, 1, 0},
+      {CollectiveKind::all_reduce, 8, 100'000, 0},     {CollectiveKind::all_reduce, 32, 300'001, 0},
+      {CollectiveKind::all_reduce, 6, 300'001, 0},     {CollectiveKind::reduce_scatter, 8, 4096, 0},
+      {CollectiveKind::reduce_scatter, 8, 4096, 1},    {CollectiveKind::reduce_scatter, 6, 600'000, 0},
+      {CollectiveKind::reduce_scatter, 6, 600'000, 1},
+  };
+  for (const Row& row : kRows) {
+    const bool scatter = row.kind == CollectiveKind::reduce_scatter;
+    const int64_t n = row.members, outer = scatter ? row.elements / n / n * n : row.elements, inner = scatter ? n : 1;
+    Dims in{outer, inner}, out = in;
+    if (scatter) out[size_t(row.dim)] /= n;
+    Party party(n, in, out);
+    for (int64_t p = 0; p < n; ++p)
+      for (int64_t e = 0; e < outer * inner; ++e)
+        party.in[size_t(p)].view().as<float>()[e] = float((p * 7919 + e * 104729) % 1000) * 0.1f + float(p == 3) * 1e6f;
+    const CollectiveStep step{.kind = row.kind, .reduction = "add", .dim = row.dim};
+    const Sums sums{&orders, comm::first_ranks(cluster, n)};
+    REQUIRE(run_collective(step, party.members, sums));
+    const auto first = party.result(0);
+    const auto order = orders.find(scatter ? comm::Collective::reduce_scatter : comm::Collective::all_reduce,
+                                   sums.places, outer * inner * 4);
+    INFO(n << " members, " << row.elements << " elements, " << order->parts() << " parts");
+    double worst = 0;
+    for (int64_t m = 0; m < n; ++m) {
+      const auto got = party.result(size_t(m));
+      if (!scatter) CHECK(got == first);
+      for (int64_t o = 0; o < int64_t(got.size()); o += 1 + int64_t(got.size()) / 50) {
+        const int64_t r = o / out[1], c = o % out[1];
+        const int64_t e =
+            (r + (scatter && row.dim == 0 ? m * out[0] : 0)) * inner + c + (scatter && row.dim == 1 ? m : 0);
+        double exact = 0;
+        for (int64_t p = 0; p < n; ++p) exact += double(party.in[size_t(p)].view().as<float>()[e]);
+        worst = std::max(worst, std::abs(double(got[size_t(o)]) - exact) / exact);
+      }
+    }
+    CHECK(worst < 1e-6);
+    REQUIRE(run_collective(step, party.members, sums));
+    CHECK(party.result(0) == first);  // and again
+  }
+}
+
+TEST_CASE("an order's sums are over few buffers and use every member once") {
+  const comm::Cluster cluster{*arch::find_instance("trn1.32xlarge"), 1, 1};
+  for (const comm::Algorithm how : {comm::Algorithm::single_step, comm::Algorithm::mesh, comm::Algorithm::rdh,
+                                    comm::Algorithm::ring, comm::Algorithm::kangaring}) {
+    const SumOrder order =
+        sum_order_of(*comm::make_schedule(cluster, comm::first_ranks(cluster, 32), {.bytes = 1024, .algorithm = how}));
+    CHECK(order.buffers <= 16);
+    for (const SumOrder::Piece& piece : order.pieces) {
+      std::vector<int64_t> buffers(size_t(order.buffers), 0);  // a bit for each member inside
+      const auto value = [&](int32_t t) { return t >= 0 ? int64_t{1} << t : buffers[size_t(~t)]; };
+      for (const SumOrder::Sum& sum : piece.sums) {
+        int64_t all = 0;
+        for (const int32_t t : sum.terms) {
+          CHECK((all & value(t)) == 0);
+          all |= value(t);
+        }
+        buffers[size_t(sum.to)] = all;
+      }
+      CHECK(value(piece.result) == 0xffffffff);
+    }
+  }
 }
 
 TEST_CASE("reduce_scatter, all_gather, all_to_all along inner and outer dimensions") {

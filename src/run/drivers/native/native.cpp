@@ -165,6 +165,12 @@ Result<void> NativeProgram::run_queued(const Task& task, Gathering* gathering, s
   return outcome;
 }
 
+std::shared_ptr<Gathering> NativeProgram::make_gathering() const {
+  std::vector<comm::Place> places;
+  for (const Device* d : devices_) places.push_back({0, d->place().chip, d->place().core});
+  return std::make_shared<Gathering>(assignment_, &client_.turns(), &client_.sum_orders(), std::move(places));
+}
+
 std::vector<std::unique_ptr<Buffer>> NativeProgram::buffers(const Task& task, size_t participant,
                                                             const Future& ready) const {
   std::vector<std::unique_ptr<Buffer>> out(task.outputs.size());
@@ -199,7 +205,7 @@ Result<NativeProgram::Launched> NativeProgram::launch(std::span<const std::span<
     launched.done.emplace_back();
     return launched;
   }
-  auto gathering = devices_.size() > 1 ? std::make_shared<Gathering>(assignment_, &client_.turns()) : nullptr;
+  auto gathering = devices_.size() > 1 ? make_gathering() : nullptr;
   for (size_t d = 0; d < devices_.size(); ++d) {
     Promise done;
     launched.done.push_back(done.future());

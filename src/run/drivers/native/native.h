@@ -43,6 +43,7 @@ class NativeProgram {
   Result<void> execute(const Task& task, host::Meeting* meeting);
   Result<void> run_queued(const Task& task, Gathering* gathering, size_t participant);
   bool is_quick() const;
+  std::shared_ptr<Gathering> make_gathering() const;
   std::vector<std::unique_ptr<Buffer>> buffers(const Task& task, size_t participant, const Future& ready) const;
 
   Client& client_;
