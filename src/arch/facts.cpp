@@ -34,9 +34,11 @@ Result<double> read_entry(const Json& entry, std::string_view file, std::string_
   const Json *is = entry.find("is"), *source = entry.find("from");
   if (!is || !is->is_number()) return fact_error(file, path, "no number under \"is\"");
   if (!source || trim(source->string()).empty()) return fact_error(file, path, "no source under \"from\"");
+  const bool is_price = path.ends_with("usd_per_hour");
   for (const auto& [key, other] : entry.members())
-    if (key != "is" && key != "from")
-      return fact_error(file, path, cat("unknown key \"", key, "\"; expected is and from"));
+    if (key != "is" && key != "from" && !(is_price && (key == "region" || key == "date")))
+      return fact_error(file, path,
+                        cat("unknown key \"", key, "\"; expected is and from", is_price ? ", region and date" : ""));
   from = source->string();
   return is->number();
 }

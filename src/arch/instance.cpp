@@ -78,6 +78,7 @@ class Reader {
     if (like) instance = TRY(base(*like, root, may_inherit));
     TRY(words(root, instance, like != nullptr));
     TRY(read_facts(instance_rows(), root, file_, like == nullptr, instance, instance.sources));
+    instance.prices = TRY(read_prices(root, file_));
     if (const Json* levels = root.find("topology")) TRY(topology(*levels, instance));
     if (const Json* list = root.find("devices")) TRY(devices(*list, instance));
     std::vector<std::string> paths;

@@ -11,6 +11,7 @@
 
 #include "arch/chip.h"
 #include "arch/facts.h"
+#include "arch/price.h"
 #include "base/result.h"
 
 namespace trine::arch {
@@ -54,6 +55,7 @@ struct Instance {
   struct {
     double host_watts = 0, pue_factor = 0;  // host_watts: everything that is not a chip, all hosts
   } power;
+  std::vector<Price> prices;       // the known ones again, with region and date; the usual way to rent first
   std::vector<std::string> bdf;    // PCI address of each chip of a host; empty: not known
   std::vector<int64_t> numa_node;  // of each chip of a host; empty: in order
   Sources sources;

@@ -85,19 +85,6 @@ double energy(const Report& r, const arch::Chip& k, const sim::Timing& t) {
   return pj * 1e-12;
 }
 
-void add_prices(Report& r, const arch::Instance& instance) {
-  static constexpr std::pair<std::string_view, std::string_view> kWays[] = {
-      {"on-demand", "price.on_demand_usd_per_hour"},
-      {"reserved", "price.reserved_usd_per_hour"},
-      {"reserved, 3 years", "price.reserved_3y_usd_per_hour"},
-      {"capacity block", "price.capacity_block_usd_per_hour"},
-  };
-  const double share = r.cores / static_cast<double>(instance.cores());
-  for (const auto& [way, path] : kWays)
-    if (const auto usd = arch::known_number(instance, path))
-      r.prices.push_back({std::string(way), *usd, *usd * share * r.time_ns / 3.6e12});
-}
-
 }  // namespace
 
 int64_t sbuf_peak(const arch::Program& program) {
@@ -150,9 +137,7 @@ Report make_report(const arch::Program& program, const arch::Instance& instance,
   for (const auto& tensor : program.tensors)
     if (tensor.space == arch::Space::hbm && tensor.alias < 0) r.hbm_used_bytes += arch::tensor_bytes(tensor);
   r.hbm_bytes = k.hbm.bytes;
-  r.energy_j = energy(r, k, t);
-  r.watts = r.time_ns > 0 ? r.energy_j / (r.time_ns * 1e-9) : 0;
-  add_prices(r, instance);
+  r.cost = cost_of(instance, {.ns = r.time_ns, .cores = double(r.cores), .chip_joules = energy(r, k, t)});
   return r;
 }
 

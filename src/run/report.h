@@ -9,6 +9,7 @@
 #include "arch/instance.h"
 #include "arch/program.h"
 #include "base/json.h"
+#include "run/cost.h"
 #include "sim/core/timing.h"
 
 namespace trine::run {
@@ -17,12 +18,6 @@ namespace trine::run {
 enum class Bound : uint8_t { tensor, vector, scalar, gpsimd, dma, launch, collective, count };
 std::string_view name(Bound b);
 std::string bound_text(Bound b);  // "tensor engine", "data movement", "latency"
-
-struct Price {
-  std::string name;         // "on-demand", "reserved", "capacity block"
-  double usd_per_hour = 0;  // of the whole instance
-  double usd = 0;           // of this run, by its share of the cores
-};
 
 struct Report {
   std::string program, instance, chip;
@@ -47,8 +42,7 @@ struct Report {
   double mfu = 0, mbu = 0;  // shares, as Neuron's profiler defines them
   double throttled_ns = 0;
   int64_t sbuf_peak_bytes = 0, sbuf_bytes = 0, psum_banks_used = 0, psum_banks = 0, hbm_used_bytes = 0, hbm_bytes = 0;
-  double energy_j = 0, watts = 0;  // of the cores in use
-  std::vector<Price> prices;       // known ones, the usual first
+  Cost cost;  // of the cores in use, for one run; energy by instruction and byte
 
   std::string text() const;
   Json json() const;

@@ -25,17 +25,6 @@ std::string bar(double share) {
 
 std::string mebibytes(int64_t bytes) { return fixed(static_cast<double>(bytes) / 1048576, 1); }
 
-std::string dollars(double usd) {
-  if (usd == 0) return "$0";
-  const int digits = std::clamp(2 - static_cast<int>(std::floor(std::log10(usd))), 2, 12);
-  return cat("$", fixed(usd, digits));
-}
-
-std::string joules(double j) {
-  if (j >= 1) return cat(fixed(j, 1), " J");
-  return j >= 1e-3 ? cat(fixed(j * 1e3, 1), " mJ") : cat(fixed(j * 1e6, 1), " µJ");
-}
-
 // Two times in one unit: (27.4 – 29.3 ms).
 std::string range(double low_ns, double high_ns) {
   std::string low = with_unit_ns(low_ns), high = with_unit_ns(high_ns);
@@ -74,8 +63,10 @@ std::string Report::text() const {
   out += cat("  MFU ", percent(mfu), " · MBU ", percent(mbu), " · ", with_commas(instructions),
              " instructions · launch ", with_unit_ns(launch_ns), "\n");
   out += "  cost      ";
-  if (!prices.empty()) out += cat(dollars(prices[0].usd), " (", prices[0].name, ") · ");
-  out += cat(joules(energy_j), " · ", fixed(watts, 0), " W\n\n");
+  if (!cost.rents.empty())
+    out += cat(dollars(cost.rents[0].usd_per_million), " a million (", cost.rents[0].name, ") · ");
+  out += cat(joules(cost.chip_joules), " and ", fixed(cost.chip_watts, 0), " W on chip, ", joules(cost.wall_joules),
+             " at the wall\n\n");
   std::vector<std::vector<std::string>> rows;
   for (const auto& e : engines) {
     std::string wait;
@@ -117,15 +108,9 @@ Json Report::json() const {
   j.set("psum_banks_used", psum_banks_used).set("psum_banks", psum_banks);
   j.set("hbm_used_bytes", hbm_used_bytes).set("hbm_bytes", hbm_bytes);
   j.set("table_loads", table_loads).set("throttled_ns", throttled_ns);
-  j.set("energy_j", energy_j).set("watts", watts);
-  Json cost = Json::array();
-  for (const auto& p : prices) {
-    Json x = Json::object();
-    x.set("way", p.name).set("usd_per_hour", p.usd_per_hour).set("usd", p.usd);
-    cost.push(x);
-  }
-  j.set("cost", cost);
-  j.set("cost_usd", prices.empty() ? Json(nullptr) : Json(prices[0].usd));
+  j.set("energy_j", cost.chip_joules).set("watts", cost.chip_watts);
+  j.set("cost", cost.json());
+  j.set("cost_usd", cost.rents.empty() ? Json(nullptr) : Json(cost.rents[0].usd));
   return j;
 }
 

@@ -2,8 +2,7 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "run/bands.h"
-#include "sim/cluster/collective.h"
+#include "run/collective_time.h"
 #include "tools/choose.h"
 #include "tools/cli.h"
 
@@ -12,11 +11,7 @@ namespace trine::tools {
 namespace {
 
 using comm::Collective;
-
-struct Row {
-  int64_t ranks = 0, bytes = 0;
-  sim::CollectiveTime time = {};
-};
+using Row = run::CollectiveAnswer;
 
 // "64", "1KiB", "3MiB", "1GiB".
 Result<int64_t> parse_bytes(std::string_view text) {
@@ -65,57 +60,29 @@ std::string size_text(int64_t bytes) {
   return cat(bytes, " B");
 }
 
-std::string band_text(double ns) {
-  const run::Band band = run::band_of(run::Bound::collective);
-  return cat(with_unit_ns(ns * band.low), " – ", with_unit_ns(ns * band.high));
-}
-
-std::string table(const std::vector<Row>& rows, Collective kind) {
+std::string table(const std::vector<Row>& rows) {
   std::vector<std::vector<std::string>> out = {
       {"ranks", "size", "time", "90 % band", "hops", "bytes", "GB/s", "bus GB/s", "steps", "bound by", "algorithm"}};
   for (const Row& r : rows)
-    out.push_back({cat(r.ranks), size_text(r.bytes), with_unit_ns(r.time.ns), band_text(r.time.ns),
-                   with_unit_ns(r.time.latency_ns), with_unit_ns(r.time.transfer_ns),
-                   fixed(r.time.algorithm_rate(r.bytes), 1), fixed(r.time.bus_rate(kind, r.bytes, r.ranks), 1),
-                   cat(r.time.steps), std::string(sim::name(r.time.bound)), r.time.how});
+    out.push_back({cat(r.ranks), size_text(r.bytes), with_unit_ns(r.time.ns),
+                   cat(with_unit_ns(r.time.ns * r.band.low), " – ", with_unit_ns(r.time.ns * r.band.high)),
+                   with_unit_ns(r.time.latency_ns), with_unit_ns(r.time.transfer_ns), fixed(r.rate(), 1),
+                   fixed(r.bus_rate(), 1), cat(r.time.steps), std::string(sim::name(r.time.bound)), r.time.how});
   return columns(out, "11111111100");
 }
 
 // Bus rate over size: a bar for each row, the widest the fastest.
-std::string bars(const std::vector<Row>& rows, Collective kind) {
+std::string bars(const std::vector<Row>& rows) {
   double most = 0;
-  for (const Row& r : rows) most = std::max(most, r.time.bus_rate(kind, r.bytes, r.ranks));
+  for (const Row& r : rows) most = std::max(most, r.bus_rate());
   std::vector<std::vector<std::string>> out;
   for (const Row& r : rows) {
-    const double rate = r.time.bus_rate(kind, r.bytes, r.ranks);
+    const double rate = r.bus_rate();
     std::string bar;
     for (int i = 0; i < static_cast<int>(48 * rate / std::max(most, 1e-9) + 0.5); ++i) bar += "█";
     out.push_back({cat(r.ranks), size_text(r.bytes), bar.empty() ? "▏" : bar, cat(fixed(rate, 1), " GB/s")});
   }
   return columns(out, "1100");
-}
-
-Json rows_json(const std::vector<Row>& rows, Collective kind) {
-  Json out = Json::array();
-  const run::Band band = run::band_of(run::Bound::collective);
-  for (const Row& r : rows)
-    out.push(Json::object()
-                 .set("ranks", r.ranks)
-                 .set("bytes", r.bytes)
-                 .set("ns", r.time.ns)
-                 .set("band_ns", Json::Array{r.time.ns * band.low, r.time.ns * band.high})
-                 .set("start_ns", r.time.start_ns)
-                 .set("latency_ns", r.time.latency_ns)
-                 .set("transfer_ns", r.time.transfer_ns)
-                 .set("algorithm_bytes_per_ns", r.time.algorithm_rate(r.bytes))
-                 .set("bus_bytes_per_ns", r.time.bus_rate(kind, r.bytes, r.ranks))
-                 .set("steps", r.time.steps)
-                 .set("bound", sim::name(r.time.bound))
-                 .set("algorithm", comm::name(r.time.algorithm))
-                 .set("how", r.time.how)
-                 .set("link_bytes", r.time.link_bytes)
-                 .set("network_bytes", r.time.network_bytes));
-  return out;
 }
 
 Result<comm::Request> parse_request(const Args& args) {
@@ -136,38 +103,32 @@ Result<comm::Request> parse_request(const Args& args) {
 
 Result<Exit> run_collectives(const Args& args) {
   const Machine machine = TRY(choose_machine(args));
-  const comm::Cluster cluster{&machine.instance, TRY(args.integer("--nodes", 1, 1, 4096)), machine.lnc};
-  comm::Request request = TRY(parse_request(args));
+  run::CollectiveQuery query;
+  query.cluster = {&machine.instance, TRY(args.integer("--nodes", 1, 1, 4096)), machine.lnc};
+  query.request = TRY(parse_request(args));
+  const int64_t all = query.cluster.ranks();
+  query.stride = TRY(args.integer("--stride", 1, 1, all));
+  query.all_groups = args.has("--all-groups");
   const auto sizes = TRY(parse_sizes(args.get("--bytes", "1KiB:1GiB")));
-  const auto counts =
-      TRY(parse_ranks(args.get("--ranks", cat(std::min<int64_t>(cluster.ranks(), 2048))), cluster.ranks()));
-  const int64_t stride = TRY(args.integer("--stride", 1, 1, cluster.ranks()));
   std::vector<Row> rows;
-  for (const int64_t ranks : counts) {
-    auto groups = comm::groups_of(cluster, ranks, stride);
-    if (groups.empty())
-      return fail(Code::invalid,
-                  cat(ranks, " ranks, every ", stride, "th, do not fit the machine's ", cluster.ranks()));
-    if (!args.has("--all-groups")) groups.resize(1);
+  for (const int64_t ranks : TRY(parse_ranks(args.get("--ranks", cat(all / query.stride)), all)))
     for (const int64_t bytes : sizes) {
-      request.bytes = bytes;
-      rows.push_back({ranks, bytes, TRY(sim::time_collective(cluster, groups, request))});
+      query.ranks = ranks;
+      query.request.bytes = bytes;
+      rows.push_back(TRY(run::answer(query)));
     }
-  }
+  const std::string_view kind = comm::name(query.request.kind);
   if (args.has("--json")) {
-    print(report("collectives")
-              .set("instance", machine.instance.name)
-              .set("nodes", cluster.nodes)
-              .set("lnc", cluster.lnc)
-              .set("kind", comm::name(request.kind))
-              .set("rows", rows_json(rows, request.kind))
-              .text(2) +
-          "\n");
+    Json list = Json::array();
+    for (const Row& r : rows) list.push(r.json());
+    Json out = report("collectives");
+    out.set("instance", machine.instance.name).set("nodes", query.cluster.nodes).set("lnc", query.cluster.lnc);
+    print(out.set("kind", kind).set("rows", std::move(list)).text(2) + "\n");
     return Exit::ok;
   }
-  print(cat(comm::name(request.kind), " on ", cluster.nodes > 1 ? cat(cluster.nodes, " x ") : "", machine.instance.name,
-            "\n", table(rows, request.kind)));
-  if (args.has("--picture")) print("\n" + bars(rows, request.kind));
+  const std::string nodes = query.cluster.nodes > 1 ? cat(query.cluster.nodes, " x ") : "";
+  print(cat(kind, " on ", nodes, machine.instance.name, "\n", table(rows)));
+  if (args.has("--picture")) print("\n" + bars(rows));
   return Exit::ok;
 }
 

@@ -36,7 +36,7 @@ std::vector<std::vector<std::string>> machines_table(const std::string& current)
 }
 
 Json machine_json(const Instance& i) {
-  Json numbers = Json::object(), levels = Json::array();
+  Json numbers = Json::object(), levels = Json::array(), prices = Json::array();
   for (const arch::InstanceRow& row : arch::instance_rows())
     if (i.knows(row.path)) {
       const double v = arch::read_fact(i, row);
@@ -45,6 +45,13 @@ Json machine_json(const Instance& i) {
                                 .set("unit", row.unit)
                                 .set("from", i.sources.find(row.path)->second));
     }
+  for (const arch::Price& p : i.prices)
+    prices.push(Json::object()
+                    .set("way", arch::rent_text(p.rent))
+                    .set("usd_per_hour", p.usd_per_hour)
+                    .set("region", p.region)
+                    .set("date", p.date)
+                    .set("from", p.from));
   for (const arch::Level& level : i.levels) {
     Json sides = Json::array();
     for (const int64_t side : level.sides) sides.push(side);
@@ -62,6 +69,7 @@ Json machine_json(const Instance& i) {
       .set("chip", i.chip->name)
       .set("cores", i.cores())
       .set("numbers", std::move(numbers))
+      .set("prices", std::move(prices))
       .set("topology", std::move(levels));
 }
 

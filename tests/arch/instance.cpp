@@ -1,6 +1,8 @@
 // Instance files: totals agree with the published tables and with the chip; a wrong file is told what and where.
 #include "arch/instance.h"
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "tests/testing.h"
 
@@ -57,9 +59,10 @@ TEST_CASE("links do not exceed what the chip has") {
 TEST_CASE("prices are dated, and dearer on demand than reserved") {
   for (const Instance& i : all_instances()) {
     INFO(i.name);
-    for (const auto& [path, from] : i.sources)
-      if (path.starts_with("price."))
-        CHECK((from.find("2026") != std::string::npos || path.find("3y") != std::string::npos));
+    for (const Price& p : i.prices) {
+      CHECK(known_number(i, rent_path(p.rent)) == p.usd_per_hour);
+      CHECK((p.date.starts_with("2026-") || p.rent == Rent::reserved_3y));
+    }
     const auto now = known_number(i, "price.on_demand_usd_per_hour"),
                year = known_number(i, "price.reserved_usd_per_hour"),
                three = known_number(i, "price.reserved_3y_usd_per_hour");
@@ -68,6 +71,59 @@ TEST_CASE("prices are dated, and dearer on demand than reserved") {
   }
   CHECK_FALSE(known_number(**find_instance("trn3-gen2-ultraserver"), "price.on_demand_usd_per_hour"));
   CHECK(known_number(**find_instance("trn2.48xlarge"), "price.capacity_block_usd_per_hour") == 35.7608);
+}
+
+TEST_CASE("prices as the price data has them") {
+  struct Row {
+    const char* name;
+    Rent rent;
+    double usd_per_hour;
+    const char *region, *date;
+  };
+  static constexpr Row kRows[] = {
+      {"trn1.2xlarge", Rent::on_demand, 1.34375, "us-east-1", "2026-01-21"},
+      {"trn1.32xlarge", Rent::capacity_block, 9.532, "not stated", "2026-01-31"},
+      {"trn1n.32xlarge", Rent::reserved, 15.247, "us-east-1", "2026-01-21"},
+      {"trn2.3xlarge", Rent::capacity_block, 2.235, "ap-southeast-4", "2026-01-31"},
+      {"trn2.48xlarge", Rent::capacity_block, 35.7608, "us-east-2", "2026-01-31"},
+      {"inf1.24xlarge", Rent::on_demand, 4.721, "us-east-1", "2026-01-21"},
+      {"inf2.xlarge", Rent::reserved_3y, 0.328, "not stated", "not stated"},
+      {"inf2.48xlarge", Rent::reserved, 8.178, "us-east-1", "2026-01-21"},
+      {"p5.48xlarge", Rent::on_demand, 55.04, "us-east-1", "2026-01-21"},
+      {"p6-b300.48xlarge", Rent::on_demand, 142.416, "us-west-2", "2026-01-21"},
+      {"g6e.48xlarge", Rent::reserved, 18.983, "us-east-1", "2026-01-21"},
+      {"u-p6e-gb200x72", Rent::capacity_block, 761.904, "not stated", "2026-01-31"},
+  };
+  for (const Row& row : kRows) {
+    INFO(row.name);
+    std::vector<Price> prices;
+    for (const Instance& i : all_instances())
+      if (i.name == row.name) prices = i.prices;
+    for (const OtherMachine& m : other_machines())
+      if (m.name == row.name) prices = m.prices;
+    const auto found = std::find_if(prices.begin(), prices.end(), [&](const Price& p) { return p.rent == row.rent; });
+    REQUIRE(found != prices.end());
+    CHECK(found->usd_per_hour == row.usd_per_hour);
+    CHECK_EQ(found->region, row.region);
+    CHECK_EQ(found->date, row.date);
+  }
+}
+
+TEST_CASE("a price without place or day is an error, and so is a machine without chips") {
+  const auto machine = [](const char* more) {
+    const auto read =
+        parse_machines(cat(R"({"machines": [{"name": "a", "chip": "b", "chips": 1)", more, "}]}"), "x.json");
+    return read ? std::string("no error") : read.error().text();
+  };
+  CHECK_EQ(machine(""), "no error");
+  CHECK(machine(R"(, "price": {"on_demand_usd_per_hour": {"is": 1, "from": "doc: x"}})").find("no region") !=
+        std::string::npos);
+  CHECK(machine(R"(, "price": {"on_demand_usd_per_hour": {"is": 1, "from": "doc: x", "region": "y", "date": "May"}})")
+            .find("write a day as 2026-01-21") != std::string::npos);
+  CHECK(machine(R"(, "chip_watts": 3)").find("a bare number") != std::string::npos);
+  CHECK(machine(R"(, "cost": 3)").find("no such key") != std::string::npos);
+  CHECK_FALSE(parse_machines(R"({"machines": [{"name": "a"}]})", "x.json").has_value());
+  CHECK_FALSE(parse_machines("{}", "x.json").has_value());
 }
 
 TEST_CASE("all of a projected instance says so") {

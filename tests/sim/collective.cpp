@@ -1,6 +1,9 @@
 // Times of collectives: by hand for small cases, above their lower bounds for all, and never faster on worse wires.
 #include "sim/cluster/collective.h"
 
+#include "arch/asm.h"
+#include "base/text.h"
+#include "sim/core/timing.h"
 #include "tests/testing.h"
 
 using namespace trine;
@@ -115,4 +118,37 @@ TEST_CASE("between instances the network counts, where there is one") {
   CHECK(
       time_collective(inf2, comm::first_ranks(inf2, 48), {.bytes = 64}).error().message.find("no published network") !=
       std::string::npos);
+}
+
+TEST_CASE("a collective between the cores of a program takes what its schedule does") {
+  const arch::Instance& trn1 = **arch::find_instance("trn1.2xlarge");
+  const Cluster c{&trn1, 1, 1};
+  struct Row {
+    const char* attrs;
+    int64_t in, out;  // KiB
+    comm::Request request;
+  };
+  const Row rows[] = {
+      {"kind=all_reduce", 64, 64, {.bytes = 64 << 10}},
+      {"kind=all_reduce", 1024, 1024, {.bytes = 1 << 20}},
+      {"kind=all_gather", 512, 1024, {.kind = Collective::all_gather, .bytes = 1 << 20}},
+      {"kind=reduce_scatter", 1024, 512, {.kind = Collective::reduce_scatter, .bytes = 1 << 20}},
+      {"kind=permute pairs=[0,1,1,0]",
+       512,
+       512,
+       {.kind = Collective::permute, .bytes = 1 << 19, .pairs = {{0, 1}, {1, 0}}}},
+  };
+  for (const Row& row : rows) {
+    INFO(row.attrs << " " << row.in);
+    std::string text = cat("program two\ncores 2\ntensor a hbm f32[", row.in * 256, "] input\ntensor b hbm f32[",
+                           row.out * 256, "] output\n");
+    const auto with = [&](std::string_view insn) {
+      const auto program = arch::assemble(cat(text, "stream sync\n  ", insn, "\nstream 1.sync\n  ", insn, "\n"), "two");
+      REQUIRE_MESSAGE(program.has_value(), (program ? "" : program.error().text()));
+      return to_ns(time_program(*program, *trn1.chip)->end);
+    };
+    const double alone = with("semaphore_increment then s0+=1");
+    const double took = with(cat("collective dst=b src=a ", row.attrs)) - alone;
+    CHECK(took == doctest::Approx(ns_of(c, 2, row.request)).epsilon(0.02));
+  }
 }

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "arch/sequencer.h"
+#include "sim/cluster/collective.h"
 
 namespace trine::sim {
 
@@ -119,7 +121,7 @@ class Preparer {
     add_operands(p, call, info);
     if (p.kind == Kind::matmul) p.cells = array_cells(chip_, call);
     if (p.kind == Kind::queue) add_transfer(p, call, stream.engine);
-    if (p.kind == Kind::meeting) p.interval += meeting_time(p);
+    if (p.kind == Kind::meeting) p.interval += meeting_time(p, call);
     return p;
   }
 
@@ -214,12 +216,35 @@ class Preparer {
     }
   }
 
-  // Cores that meet exchange their operands over the core's DMA engines; a bare barrier has none.
-  Fs meeting_time(const Prepared& p) const {
+  // A collective runs by its schedule; cores that only exchange their operands do so over the core's DMA engines; a
+  // bare barrier has none.
+  Fs meeting_time(const Prepared& p, const Call& call) const {
     const int64_t bytes = p.traffic.hbm_read + p.traffic.sbuf_read;
     if (!bytes) return 0;
+    if (call.info.attr("kind") >= 0)
+      if (const double ns = collective_ns(call, bytes); ns > 0) return ns_to_fs(ns);
     const double rate = chip_.dma.rate_bytes_per_ns * static_cast<double>(chip_.dma.engines_per_core);
     return ns_to_fs(chip_.dma.start_sync_ns + chip_.dma.completion_ns + static_cast<double>(bytes) / rate);
+  }
+
+  // Every group of the program's cores at once; 0 where a core is alone in its group.
+  double collective_ns(const Call& call, int64_t bytes) const {
+    const auto of_core = call.list("groups"), pairs = call.list("pairs");
+    std::map<int64_t, std::vector<comm::Place>> groups;
+    for (int64_t core = 0; core < program_.cores; ++core)
+      groups[of_core.empty() ? 0 : of_core[static_cast<size_t>(core)]].push_back({0, 0, core});
+    std::vector<std::vector<comm::Place>> all;
+    for (auto& [id, places] : groups) all.push_back(std::move(places));
+    arch::Instance machine;
+    machine.chip = &chip_;
+    machine.chips = machine.hosts = 1;
+    comm::Request request{.kind = call.as<arch::Collective>("kind"), .bytes = bytes};
+    if (request.kind == arch::Collective::all_gather) request.bytes *= static_cast<int64_t>(all[0].size());
+    request.root = static_cast<int32_t>(call.attr("root"));
+    for (size_t i = 0; i + 1 < pairs.size(); i += 2)
+      request.pairs.emplace_back(static_cast<int32_t>(pairs[i]), static_cast<int32_t>(pairs[i + 1]));
+    const auto time = time_collective({&machine, 1, 1}, all, request);
+    return time ? time->ns : 0;
   }
 
   const Program& program_;
