@@ -164,11 +164,25 @@ def explain(kernel, *args, instance=None, dtype="float32", all=False, **kwargs) 
     return Explanation(compiled.program, instance, all)
 
 
-def report(kernel, *args, instance=None, dtype="float32", **kwargs) -> Report:
-    """Times a kernel on an instance; no data is needed.
+def _report_jitted(function, args, kwargs, instance):
+    """The function's program for one core, from its shapes; every input is taken to change from call to call."""
+    from trine.estimate.lowering import stablehlo
 
-    Arguments are arrays, trine.nki.shape(…), (shape, dtype) pairs, bare shapes (of `dtype`, when all are) or plain values.
+    cast = kwargs.pop("auto_cast", "none")
+    instance = instance or machine.chosen_instance() or "trn1.2xlarge"
+    chip = machine.instance(instance)["chip"]
+    program = _core.compile_device(stablehlo(function, *args, **kwargs), chip, cast).program
+    return Report(_core.time(program, instance), program, instance)
+
+
+def report(kernel, *args, instance=None, dtype="float32", **kwargs) -> Report:
+    """Times a kernel, or a function that jax.jit returned, on one core of an instance; no data is needed.
+
+    A kernel's arguments are arrays, trine.nki.shape(…), (shape, dtype) pairs, bare shapes (of `dtype`, when all are) or
+    plain values; a jitted function's are arrays or jax.ShapeDtypeStruct. auto_cast: none, matmult or all, to bf16.
     """
+    if hasattr(kernel, "trace") and hasattr(kernel, "lower"):
+        return _report_jitted(kernel, args, kwargs, instance)
     compiled, _, instance = compile_for(kernel, args, _with_dtype(kernel, dtype, kwargs), instance, dtype)
     timed = _core.time(compiled.program, instance)
     return Report(timed, compiled.program, instance, compiled.messages)

@@ -1,15 +1,8 @@
 // `trine nki`: a kernel's time from its shapes. Kernels are Python, so the work is done by `trine.nki` in the Python of
-// the environment; this checks the options, finds that Python and becomes it.
-#include <unistd.h>
-
-#include <array>
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-
-#include "base/text.h"
+// the environment; this checks the options and becomes that Python.
 #include "tools/choose.h"
 #include "tools/cli.h"
+#include "tools/python.h"
 
 namespace trine::tools {
 
@@ -31,39 +24,8 @@ constexpr Option kOptions[] = {
     kJson,
 };
 
-// Says what is missing in our words, with our exit code.
-constexpr const char* kStart =
-    "import sys\n"
-    "try:\n"
-    "  from trine.nki.__main__ import main\n"
-    "except ModuleNotFoundError as e:\n"
-    "  print(f'trine nki: {sys.executable} has no {e.name}; install trine there', file=sys.stderr)\n"
-    "  sys.exit(5)\n"
-    "sys.exit(main())\n";
-
-// The virtual environment in use, the one beside this build, else what PATH has.
-std::string find_python() {
-  namespace fs = std::filesystem;
-  std::error_code none;
-  const fs::path self = fs::read_symlink("/proc/self/exe", none);
-  const std::string active = getenv_or("VIRTUAL_ENV");
-  const std::array<fs::path, 2> places = {active.empty() ? fs::path() : fs::path(active) / "bin/python",
-                                          self.parent_path().parent_path() / ".venv/bin/python"};
-  for (const fs::path& p : places)
-    if (!p.empty() && access(p.c_str(), X_OK) == 0) return p.string();
-  return "python3";
-}
-
 Result<Exit> run_nki(const Args& args) {
-  std::vector<std::string> line = {find_python(), "-c", kStart, args.words[0]};
-  for (const Option& o : kOptions)
-    for (const std::string& value : args.all(o.name))
-      line.push_back(o.value.empty() ? std::string(o.name) : cat(o.name, "=", value));
-  std::vector<char*> pointers;
-  for (std::string& word : line) pointers.push_back(word.data());
-  pointers.push_back(nullptr);
-  execvp(pointers[0], pointers.data());
-  return fail(Code::io, cat("could not start ", line[0], ": ", std::strerror(errno)));
+  return become_python("trine.nki.__main__", "nki", args, kOptions, {args.words[0]});
 }
 
 }  // namespace

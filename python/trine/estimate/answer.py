@@ -146,10 +146,10 @@ def estimate(config, *, phase="forward", batch=1, seq=128, instance="trn1.2xlarg
         for use in compiled.collectives
         if use["ranks"] > 1
     ]
-    cores = machine["chips"] * _core.chip(machine["chip"])["cores"]
     cache = bytes_of(work.shapes[2]) if phase in ("prefill", "decode") else 0
     narrowed = auto_cast != "none" and dtype == "float32"
-    launch = report["launch_ns"] / 1e6
+    chip = _core.chip(machine["chip"])
+    launch = (chip["kernel.preamble_ns"] + chip["kernel.teardown_ns"]) / 1e6
     return Answer(
         name=settings.get("_name_or_path") or settings.get("model_type", "model"),
         phase=phase,
@@ -169,5 +169,5 @@ def estimate(config, *, phase="forward", batch=1, seq=128, instance="trn1.2xlarg
         compile_s=compile_s,
         timer_s=timer_s,
         results={"prefill": batch * seq, "decode": batch, "train": batch, "forward": batch}[phase],
-        copies=max(1, cores // tp),
+        copies=max(1, machine["cores"] // tp),
     )

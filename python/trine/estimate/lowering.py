@@ -1,12 +1,12 @@
 """A JAX function and the shapes of its arguments as a StableHLO program, and which of its inputs are weights."""
 
 
-def stablehlo(function, *shapes):
+def stablehlo(function, *shapes, **named):
     """The program as text, lowered for no platform in particular."""
     import jax
 
     jitted = function if hasattr(function, "lower") else jax.jit(function)
-    lowered = jitted.trace(*shapes).lower(lowering_platforms=("cpu",))
+    lowered = jitted.trace(*shapes, **named).lower(lowering_platforms=("cpu",))
     return lowered.compiler_ir("stablehlo").operation.get_asm(enable_debug_info=False).encode()
 
 

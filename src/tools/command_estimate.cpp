@@ -1,0 +1,45 @@
+// `trine estimate`: a whole model's time and cost from its configuration. Models are JAX functions, so the work is
+// Python's (trine.estimate); this checks the options and becomes that Python.
+#include "tools/choose.h"
+#include "tools/cli.h"
+#include "tools/python.h"
+
+namespace trine::tools {
+
+namespace {
+
+constexpr Option kOptions[] = {
+    {"--config", "", "FILE", "a Hugging Face config.json, a GGUF file, or a name that comes with Trine: bert-base"},
+    {"--phase", "", "NAME", "prefill, decode, train or forward; the model's usual one without it"},
+    {"--batch", "", "N", "sequences or images at once (1)"},
+    {"--seq", "", "N", "tokens of each; for decode, those in the cache (128)"},
+    {"--tp", "", "N", "cores that share one copy of the model (1)"},
+    {"--auto-cast", "", "KIND", "none, matmult or all: what is computed in the cast type (none)"},
+    {"--auto-cast-type", "", "TYPE", "bf16, f16, tf32 or f8 (bf16)"},
+    {"--dtype", "", "TYPE", "of the parameters; the configuration's own without it"},
+    kInstance,
+    {"--compare", "", "A,B,…", "several instances in one table"},
+    {"--picture", "", "FILE", "draw the latencies beside one another, as .svg"},
+    kJson,
+};
+
+Result<Exit> run_estimate(const Args& args) {
+  return become_python("trine.estimate.__main__", "estimate", args, kOptions);
+}
+
+}  // namespace
+
+extern const Command command_estimate;
+const Command command_estimate{
+    .name = "estimate",
+    .summary = "a whole model's time, memory and cost on an instance, without weights",
+    .details =
+        "p50 is what Neuron's own compiler and runtime would likely take; our program's own time stands beside it.\n\n"
+        "  trine estimate --config bert-base --batch 8 --seq 128 --auto-cast matmult --compare "
+        "inf2.xlarge,trn1.2xlarge\n"
+        "  trine estimate --config llama-3-8b --phase decode --seq 4096 --tp 32 --instance trn1.32xlarge --json\n",
+    .options = kOptions,
+    .run = run_estimate,
+};
+
+}  // namespace trine::tools
