@@ -152,6 +152,11 @@ class Device {
     lower_dot(rec_, store_, dot, out, wants_turned(out), options_.dots);
   }
   void lower(const Unit& unit) {
+    if (unit.product && unit.product->op == "dot_general" && !written_as_.count(unit.product)) {
+      const bool turned = wants_turned(*unit.roots[0]) && store_.fits(store_.of(unit.roots[0]->result()));
+      const auto product = product_of(rec_, store_, *unit.product, turned, options_.dots);
+      if (lower_epilogue(rec_, store_, unit, *product)) return;
+    }
     if (unit.product) lower_node(*unit.product);
     if (unit.attention) return lower_attention(rec_, store_, *unit.attention, options_.dots);
     if (!unit.is_loop()) return lower_node(*unit.single);

@@ -51,7 +51,7 @@ Side side_of(Store& store, ir::Value v) {
   return {&store.of(v), walk_of(map, v.type().dims, rank)};
 }
 
-class Dot {
+class Dot : public Product {
  public:
   Dot(Recorder& rec, Store& store, const ir::Node& dot, const ir::Node& out, bool turned, const DotPolicy& policy)
       : rec_(rec), store_(store), turned_(turned) {
@@ -64,21 +64,11 @@ class Dot {
 
   void run() {
     place_output();
-    const int64_t lanes = rec_.chip().partitions, wide = rec_.chip().tensor.moving_max;
-    const int64_t block_m = panel_count(m_.count, by_columns_ ? wide : lanes);
-    const int64_t block_n = panel_count(n_.count, by_columns_ ? lanes : wide);
+    const int64_t block_m = panel_rows(), block_n = panel_columns();
     int64_t batches = 1;
     for (const Shared& b : batch_) batches *= b.count;
     for (int64_t b = 0; b < batches; ++b) {
-      int64_t rest = b, left = left_.walk.offset, right = right_.walk.offset, to = 0, lefts = 1, rights = 1;
-      left_.batch = right_.batch = 0;
-      for (size_t d = batch_.size(); d-- > 0; rest /= batch_[d].count) {
-        const Shared& s = batch_[d];
-        const int64_t i = rest % s.count;
-        left += i * s.left, right += i * s.right, to += i * s.out;
-        if (s.left) left_.batch += i * lefts, lefts *= s.count;
-        if (s.right) right_.batch += i * rights, rights *= s.count;
-      }
+      const auto [left, right, to] = enter(b);
       for (int64_t m = 0; m < m_.count; m += block_m) {
         const int64_t height = std::min(block_m, m_.count - m);
         const Panel& a = panel(left_, true, left + m * m_.left, {m_.left, height});
@@ -91,7 +81,58 @@ class Dot {
     }
   }
 
+  // --- as a product that is asked for block by block ---
+
+  void prefer(bool turned) { by_columns_ = turned; }
+  bool is_turned() const override { return by_columns_; }
+  int64_t panel_rows() const override {
+    return panel_count(m_.count, by_columns_ ? rec_.chip().tensor.moving_max : rec_.chip().partitions);
+  }
+  bool holds(int64_t part, int64_t free) const override {
+    // Every dim of the product lies densely after the next, rows before columns; tiles never reach over one.
+    const bool dense = n_.out == 1 && (m_.count == 1 || m_.out == n_.count);
+    const auto even = [](int64_t count, int64_t block) { return count % block == 0 || count <= block; };
+    return dense && even(across().count, part) && even(along().count, free) && across().count >= 32;
+  }
+  View block(int64_t e0, const Axes& part, const Axes& free) override {
+    int64_t b = 0;
+    for (const Shared& s : batch_) {
+      b = b * s.count + e0 / s.out % s.count;
+      e0 -= e0 / s.out % s.count * s.out;
+    }
+    const int64_t m = m_.count > 1 ? e0 / m_.out : 0, n = m_.count > 1 ? e0 % m_.out : e0;
+    const int64_t rows = count_of(by_columns_ ? free : part), columns = count_of(by_columns_ ? part : free);
+    const auto [left, right, to] = enter(b);
+    const int64_t pm = panel_rows(), pn = panel_columns(), m0 = m / pm * pm, n0 = n / pn * pn;
+    const Panel& a = panel(left_, true, left + m0 * m_.left, {m_.left, std::min(pm, m_.count - m0)});
+    const Panel& c = panel(right_, false, right + n0 * n_.right, {n_.right, std::min(pn, n_.count - n0)});
+    const Panel &still = by_columns_ ? c : a, &moving = by_columns_ ? a : c;
+    return accumulate(still, moving, by_columns_ ? n - n0 : m - m0, by_columns_ ? columns : rows,
+                      by_columns_ ? m - m0 : n - n0, by_columns_ ? rows : columns);
+  }
+
  private:
+  struct Offsets {
+    int64_t left = 0, right = 0, out = 0;
+  };
+  // Where a batch begins on each side.
+  Offsets enter(int64_t b) {
+    Offsets at{left_.walk.offset, right_.walk.offset, 0};
+    int64_t rest = b, lefts = 1, rights = 1;
+    left_.batch = right_.batch = 0;
+    for (size_t d = batch_.size(); d-- > 0; rest /= batch_[d].count) {
+      const Shared& s = batch_[d];
+      const int64_t i = rest % s.count;
+      at.left += i * s.left, at.right += i * s.right, at.out += i * s.out;
+      if (s.left) left_.batch += i * lefts, lefts *= s.count;
+      if (s.right) right_.batch += i * rights, rights *= s.count;
+    }
+    return at;
+  }
+  int64_t panel_columns() const {
+    return panel_count(n_.count, by_columns_ ? rec_.chip().partitions : rec_.chip().tensor.moving_max);
+  }
+
   // K chunks of one operand, each [k, columns].
   using Panel = std::vector<View>;
 
@@ -409,13 +450,17 @@ class Dot {
     for (int64_t i = 0; i < tall; i += lanes)
       for (int64_t j = 0; j < wide; j += most) {
         const int64_t rows = std::min(lanes, tall - i), columns = std::min(most, wide - j);
-        const View acc = rec_.psum(rows, columns);
-        for (size_t k = 0; k < still.size(); ++k)
-          rec_.emit("nc_matmul",
-                    {{"dst", acc}, {"stationary", part(still[k], i, rows)}, {"moving", part(moving[k], j, columns)}},
-                    {{"accumulate", std::string_view(k ? "add" : "overwrite")}});
+        const View acc = accumulate(still, moving, i, rows, j, columns);
         put(acc, to + i * p.out + j * f.out, {p.out, rows}, {f.out, columns});
       }
+  }
+  View accumulate(const Panel& still, const Panel& moving, int64_t i, int64_t rows, int64_t j, int64_t columns) {
+    const View acc = rec_.psum(rows, columns);
+    for (size_t k = 0; k < still.size(); ++k)
+      rec_.emit("nc_matmul",
+                {{"dst", acc}, {"stationary", part(still[k], i, rows)}, {"moving", part(moving[k], j, columns)}},
+                {{"accumulate", std::string_view(k ? "add" : "overwrite")}});
+    return acc;
   }
   static View part(View v, int64_t begin, int64_t count) {
     const int64_t stride = v.axes.empty() ? 1 : v.axes.back().stride;
@@ -458,6 +503,13 @@ std::string dot_obstacle(const ir::Node& dot) {
     if (!multiplies(v.type().dtype)) return cat("the tensor engine does not multiply ", shape_text(v.type().dtype, {}));
   if (!multiplies(dot.types[0].dtype)) return cat("a product of ", shape_text(dot.types[0].dtype, {}));
   return {};
+}
+
+std::unique_ptr<Product> product_of(Recorder& rec, Store& store, const ir::Node& dot, bool turned,
+                                    const DotPolicy& policy) {
+  auto out = std::make_unique<Dot>(rec, store, dot, dot, turned, policy);
+  out->prefer(turned);
+  return out;
 }
 
 void lower_dot(Recorder& rec, Store& store, const ir::Node& dot, const ir::Node& out, bool turned,

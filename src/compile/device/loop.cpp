@@ -65,6 +65,29 @@ class Loop {
  public:
   Loop(Recorder& rec, Store& store, const Unit& unit) : rec_(rec), store_(store), unit_(unit) { choose_fold(); }
 
+  // The same over a product: rows and columns as the multiply makes them.
+  bool run_over(Product& product) {
+    if (unit_.has_reduction() || !reads_directly()) return false;
+    const size_t rank = unit_.space.size();
+    parts_.clear(), frees_.clear();
+    for (size_t d = 0; d < rank; ++d) ((d + 1 < rank) != product.is_turned() ? parts_ : frees_).push_back(d);
+    tiles_ = cut(dims_of(parts_), rec_.chip().partitions);
+    blocks_ = cut(dims_of(frees_), rec_.chip().tensor.moving_max);
+    if (!product.holds(element_count(tiles_[0].count), element_count(blocks_[0].count))) return false;
+    product_ = &product;
+    make_results();
+    // Panel by panel of the left operand's rows; inside, each panel of the right one is used for all of them.
+    const bool turned = product.is_turned();
+    const size_t rows = turned ? blocks_.size() : tiles_.size(), others = turned ? tiles_.size() : blocks_.size();
+    const auto step = size_t(turned ? element_count(blocks_[0].count) : element_count(tiles_[0].count));
+    const size_t group = std::max<size_t>(1, size_t(product.panel_rows()) / std::max<size_t>(1, step));
+    for (size_t begin = 0; begin < rows; begin += group)
+      for (size_t other = 0; other < others; ++other)
+        for (size_t row = begin; row < std::min(rows, begin + group); ++row)
+          visit(turned ? other : row, turned ? row : other);
+    return true;
+  }
+
   void run() {
     const Dims part = dims_of(parts_), free = dims_of(frees_);
     if (element_count(unit_.space) == 0) return;
@@ -85,6 +108,24 @@ class Loop {
   }
 
  private:
+  void visit(size_t tile, size_t block) {
+    if (tile != tile_ || rows_tile_ != tile) rows_.clear();
+    tile_ = rows_tile_ = tile;
+    partitions_ = int(element_count(tiles_[tile].count));
+    at_tile_ = SIZE_MAX;
+    enter(block);
+    for (const ir::Node* root : unit_.roots) put(*root, block);
+  }
+  // Is the product read where the loop is, by ops and not through views?
+  bool reads_directly() const {
+    if (unit_.product->types[0].dims != unit_.space || unit_.space.size() < 2) return false;
+    for (const ir::Node* node : unit_.members)
+      for (const ir::Value& v : node->inputs) {
+        if (v.node == unit_.product && view_kind(*node) != ViewKind::none) return false;
+        if (v.node == unit_.product && node->op == "reshape") return false;
+      }
+    return !unit_.keeps_product;
+  }
   Dims dims_of(const std::vector<size_t>& which) const {
     Dims out;
     for (size_t d : which) out.push_back(unit_.space[d]);
@@ -408,10 +449,11 @@ class Loop {
   // --- operands from memory ---
 
   Val fetch(const ir::Value& v, const IndexMap& map) {
-    Memory& m = store_.of(v);
     const Walk walk = walk_of(map, v.type().dims, unit_.space.size());
     const bool row = by_row(map);
     const Place at = place(walk, !row, at_block_);
+    if (product_ && v.node == unit_.product) return Val::tile(product_->block(at.e0, at.part, at.free));
+    Memory& m = store_.of(v);
     const bool on_parts =
         std::any_of(at.part.begin(), at.part.end(), [](const Axis& a) { return a.count > 1 && a.stride; });
     const auto val = [&](View view) { return row ? Val::row(std::move(view)) : Val::tile(std::move(view)); };
@@ -495,6 +537,8 @@ class Loop {
   Recorder& rec_;
   Store& store_;
   const Unit& unit_;
+  Product* product_ = nullptr;
+  size_t rows_tile_ = SIZE_MAX;
   std::vector<size_t> parts_, frees_;  // dims of the space
   std::vector<Block> tiles_, blocks_;
   size_t tile_ = 0, at_block_ = 0, at_tile_ = SIZE_MAX;
@@ -528,5 +572,9 @@ std::string loop_obstacle(const Unit& unit) {
 }
 
 void lower_loop(Recorder& rec, Store& store, const Unit& unit) { Loop(rec, store, unit).run(); }
+
+bool lower_epilogue(Recorder& rec, Store& store, const Unit& unit, Product& product) {
+  return Loop(rec, store, unit).run_over(product);
+}
 
 }  // namespace trine::compile::device

@@ -2,6 +2,7 @@
 // every member is an instruction or a few on tiles that stay in SBUF.
 #pragma once
 
+#include "compile/device/dot.h"
 #include "compile/device/map.h"
 #include "compile/device/store.h"
 #include "compile/fuse.h"
@@ -12,5 +13,7 @@ namespace trine::compile::device {
 std::string loop_obstacle(const Unit& unit);
 
 void lower_loop(Recorder& rec, Store& store, const Unit& unit);
+// With the unit's product made block by block as the loop reads it; false, and nothing done, where it cannot be.
+bool lower_epilogue(Recorder& rec, Store& store, const Unit& unit, Product& product);
 
 }  // namespace trine::compile::device

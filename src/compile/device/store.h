@@ -57,6 +57,9 @@ class Store {
   void load(const View& dst, uint32_t hbm, Dtype dtype, int64_t e0, const Axes& part, const Axes& free);
   void store(uint32_t hbm, Dtype dtype, int64_t e0, const Axes& part, const Axes& free, const View& src);
 
+  bool fits(const Memory& m) const {
+    return m.elements * bytes(m.dtype) / rec_.chip().partitions <= keep_bytes();
+  }
   // What a value on chip may take in all, bytes per partition.
   int64_t keep_bytes() const { return rec_.chip().sbuf.bytes_per_partition / 4; }
 
