@@ -1,0 +1,294 @@
+// Small words of build.h, and the folding of what is known.
+#include "front/onnx/build.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "ops/evaluate.h"
+#include "ops/shape.h"
+
+namespace trine::front::onnx {
+
+namespace {
+
+constexpr int64_t kFoldElements = 4096;               // of a result folded at once
+constexpr int64_t kKnownElements = int64_t{1} << 22;  // computed in all to know one value
+constexpr std::string_view kNeverFolded[] = {"convolution", "reduce_window",     "while",      "case",
+                                             "custom_call", "rng_bit_generator", "dot_general"};
+
+int64_t elements_of(const ir::Node& node) {
+  int64_t n = 0;
+  for (const ir::Type& t : node.types) n += t.elements();
+  for (const Value& v : node.inputs) n += v.type().elements();
+  return n;
+}
+
+bool is_foldable(const ir::Node& node) {
+  if (node.op == "constant") return true;
+  if (node.op == "parameter" || node.is_unique || node.types.size() != 1) return false;
+  if (!node.regions.empty() && node.op != "reduce") return false;
+  return std::find(std::begin(kNeverFolded), std::end(kNeverFolded), node.op) == std::end(kNeverFolded);
+}
+
+}  // namespace
+
+Ints count_up(int64_t from, int64_t to) {
+  Ints out;
+  for (int64_t i = from; i < to; ++i) out.push_back(i);
+  return out;
+}
+
+double neutral(std::string_view kind, Dtype dtype) {
+  const DtypeRow& row = kDtypes[size_t(dtype)];
+  const bool endless = is_float(dtype) && row.bits >= 16;
+  if (kind == "multiply" || kind == "and") return 1;
+  if (kind == "maximum") return endless ? -std::numeric_limits<double>::infinity() : row.min_finite;
+  if (kind == "minimum") return endless ? std::numeric_limits<double>::infinity() : row.max_finite;
+  return 0;
+}
+
+Result<const ir::Node*> Build::node(ir::Spec spec) {
+  spec.where = where;
+  const ir::Node* made = TRY(ops::make(graph, std::move(spec)));
+  const auto is_fixed = [&](const Value& v) { return v.node->op == "constant" || fixed_.contains(v.node); };
+  if (is_foldable(*made) && std::all_of(made->inputs.begin(), made->inputs.end(), is_fixed) && made->captures.empty())
+    fixed_.insert(made);
+  return made;
+}
+
+Made Build::make(std::string_view op, Values inputs, Attrs attrs, std::vector<ir::Type> types) {
+  const ir::Node* made =
+      TRY(node({.op = op, .inputs = std::move(inputs), .attrs = std::move(attrs), .types = std::move(types)}));
+  if (made->op == "constant" || !fixed_.contains(made)) return made->result();
+  if (elements_of(*made) > kFoldElements) return made->result();
+  return fold(*made);
+}
+
+// All inputs are small and fixed: known() has them, or they are constants.
+Made Build::fold(const ir::Node& node) {
+  std::vector<TensorView> in;
+  for (const Value& v : node.inputs) {
+    const Tensor* t = known(v);
+    if (t == nullptr) return node.result();
+    in.push_back(t->view());
+  }
+  Tensor out = Tensor::make(node.types[0].dtype, node.types[0].dims);
+  const TensorView view = out.view();
+  if (!ops::evaluate(node, in, {}, {&view, 1})) return node.result();
+  return constant(std::move(out));
+}
+
+const Tensor* Build::known(const Value& value) {
+  if (value.node->op == "constant") return value.node->attrs.tensor("value");
+  if (auto at = known_.find(value.node); at != known_.end()) return &at->second;
+  if (!fixed_.contains(value.node)) return nullptr;
+  const auto order = ir::Graph::order({value});
+  int64_t work = 0;
+  for (const ir::Node* n : order)
+    if (work += n->op == "constant" || known_.contains(n) ? 0 : elements_of(*n); work > kKnownElements) return nullptr;
+  for (const ir::Node* n : order) {
+    if (n->op == "constant" || known_.contains(n)) continue;
+    std::vector<TensorView> in;
+    for (const Value& v : n->inputs) {
+      const auto* t = v.node->op == "constant" ? v.node->attrs.tensor("value") : &known_.at(v.node);
+      in.push_back(t->view());
+    }
+    Tensor out = Tensor::make(n->types[0].dtype, n->types[0].dims);
+    const TensorView view = out.view();
+    if (!ops::evaluate(*n, in, {}, {&view, 1})) return nullptr;
+    known_.emplace(n, std::move(out));
+  }
+  return &known_.at(value.node);
+}
+
+Result<Ints> Build::known_integers(const Value& value) {
+  const Tensor* t = known(value);
+  if (t == nullptr) return fail(Code::unsupported, "depends on the model's inputs; expected a constant");
+  if (!is_integer(t->dtype) && t->dtype != Dtype::boolean)
+    return fail(Code::invalid, cat("is ", shape_text(t->dtype, t->dims), "; expected integers"));
+  Ints out;
+  for (int64_t i = 0; i < element_count(t->dims); ++i) out.push_back(ops::integer_at(t->view(), i));
+  return out;
+}
+
+Made Build::number(Dtype dtype, double value) {
+  Tensor t = Tensor::make(dtype, {});
+  dispatch_element(dtype, [&](auto e) {
+    using E = decltype(e);
+    using W = typename E::Wide;
+    W wide{};
+    if constexpr (E::kIsInteger) {  // the ends of 64-bit integers are no doubles
+      const auto low = double(std::numeric_limits<W>::min()), high = double(std::numeric_limits<W>::max());
+      wide = value <= low ? std::numeric_limits<W>::min() : value >= high ? std::numeric_limits<W>::max() : W(value);
+    } else if constexpr (E::kIsBoolean) {
+      wide = value != 0;
+    } else {
+      wide = W(value);
+    }
+    *t.view().as<typename E::Storage>() = E::store(wide);
+    return 0;
+  });
+  return constant(std::move(t));
+}
+
+Value Build::integers(const Ints& values) {
+  Tensor t = Tensor::make(Dtype::s64, {int64_t(values.size())});
+  std::copy(values.begin(), values.end(), t.view().as<int64_t>());
+  return constant(std::move(t));
+}
+
+Value Build::integer(int64_t value) {
+  Tensor t = Tensor::make(Dtype::s64, {});
+  *t.view().as<int64_t>() = value;
+  return constant(std::move(t));
+}
+
+Result<Dims> Build::broadcast_dims(const Dims& a, const Dims& b) const {
+  Dims out(std::max(a.size(), b.size()));
+  for (size_t i = 0; i < out.size(); ++i) {
+    const int64_t x = i < a.size() ? a[a.size() - 1 - i] : 1, y = i < b.size() ? b[b.size() - 1 - i] : 1;
+    if (x != y && x != 1 && y != 1)
+      return fail(Code::invalid, cat("shapes ", shape_text(Dtype::f32, a).substr(3), " and ",
+                                     shape_text(Dtype::f32, b).substr(3), " do not broadcast"));
+    out[out.size() - 1 - i] = x == 1 ? y : x;
+  }
+  return out;
+}
+
+Made Build::broadcast(Value x, const Dims& to) {
+  if (dims(x) == to) return x;
+  if (dims(x).size() > to.size())
+    return fail(Code::invalid, cat(ir::text(x.type()), " does not broadcast to ", shape_text(dtype(x), to)));
+  return broadcast_at(x, to, count_up(int64_t(to.size()) - rank(x), int64_t(to.size())));
+}
+
+Made Build::broadcast_at(Value x, const Dims& to, const Ints& axes) {
+  return make("broadcast_in_dim", {x}, {{"broadcast_dimensions", axes}}, {ir::tensor_type(dtype(x), to)});
+}
+
+Made Build::binary(std::string_view op, Value a, Value b) {
+  if (dtype(a) != dtype(b))
+    return fail(Code::invalid,
+                cat("found ", ir::text(a.type()), " and ", ir::text(b.type()), "; expected one element type"));
+  const Dims to = TRY(broadcast_dims(dims(a), dims(b)));
+  return make(op, {TRY(broadcast(a, to)), TRY(broadcast(b, to))});
+}
+
+Made Build::with_number(std::string_view op, Value a, double b) { return binary(op, a, TRY(number(dtype(a), b))); }
+
+Made Build::compare(std::string_view direction, Value a, Value b) {
+  if (dtype(a) != dtype(b))
+    return fail(Code::invalid,
+                cat("found ", ir::text(a.type()), " and ", ir::text(b.type()), "; expected one element type"));
+  const Dims to = TRY(broadcast_dims(dims(a), dims(b)));
+  return make("compare", {TRY(broadcast(a, to)), TRY(broadcast(b, to))}, {{"direction", std::string(direction)}});
+}
+
+Made Build::compare_number(std::string_view direction, Value a, double b) {
+  return compare(direction, a, TRY(number(dtype(a), b)));
+}
+
+Made Build::select(Value pred, Value a, Value b) {
+  const Dims to = TRY(broadcast_dims(dims(pred), TRY(broadcast_dims(dims(a), dims(b)))));
+  return make("select", {TRY(broadcast(pred, to)), TRY(broadcast(a, to)), TRY(broadcast(b, to))});
+}
+
+Made Build::convert(Value x, Dtype to) {
+  if (dtype(x) == to) return x;
+  return make("convert", {x}, {}, {ir::tensor_type(to, dims(x))});
+}
+
+Made Build::clamp(Value x, double low, double high) {
+  return make("clamp", {TRY(number(dtype(x), low)), x, TRY(number(dtype(x), high))});
+}
+
+Made Build::reshape(Value x, Dims to) {
+  if (dims(x) == to) return x;
+  return make("reshape", {x}, {}, {ir::tensor_type(dtype(x), std::move(to))});
+}
+
+Made Build::transpose(Value x, Ints permutation) {
+  if (permutation == count_up(0, rank(x))) return x;
+  return make("transpose", {x}, {{"permutation", std::move(permutation)}});
+}
+
+Made Build::slice(Value x, int axis, int64_t start, int64_t limit, int64_t stride) {
+  Ints starts(size_t(rank(x)), 0), limits = dims(x), strides(size_t(rank(x)), 1);
+  starts[size_t(axis)] = start;
+  limits[size_t(axis)] = limit;
+  strides[size_t(axis)] = stride;
+  if (start == 0 && limit == dims(x)[size_t(axis)] && stride == 1) return x;
+  return make(
+      "slice", {x},
+      {{"start_indices", std::move(starts)}, {"limit_indices", std::move(limits)}, {"strides", std::move(strides)}});
+}
+
+Made Build::concat(const Values& parts, int axis) {
+  if (parts.size() == 1) return parts[0];
+  return make("concatenate", parts, {{"dimension", int64_t(axis)}});
+}
+
+Made Build::pad(Value x, double value, const Ints& low, const Ints& high) {
+  return make("pad", {x, TRY(number(dtype(x), value))},
+              {{"edge_padding_low", low}, {"edge_padding_high", high}, {"interior_padding", Ints(low.size(), 0)}});
+}
+
+Made Build::iota(Dtype type, Dims to, int axis) {
+  return make("iota", {}, {{"iota_dimension", int64_t(axis)}}, {ir::tensor_type(type, std::move(to))});
+}
+
+Made Build::fill(Dtype type, Dims to, double value) { return broadcast(TRY(number(type, value)), to); }
+
+Made Build::reduce(std::string_view kind, Value x, const Ints& axes, bool keep) {
+  if (dtype(x) == Dtype::boolean) kind = kind == "maximum" ? "or" : kind == "minimum" ? "and" : kind;
+  Value out = TRY(make("reduce", {x, TRY(number(dtype(x), neutral(kind, dtype(x))))},
+                       {{"dimensions", axes}, {"kind", std::string(kind)}}));
+  if (!keep) return out;
+  Dims kept = dims(x);
+  for (int64_t a : axes) kept[size_t(a)] = 1;
+  return reshape(out, std::move(kept));
+}
+
+Made Build::mean(Value x, const Ints& axes, bool keep) {
+  double count = 1;
+  for (int64_t a : axes) count *= double(dims(x)[size_t(a)]);
+  return with_number("divide", TRY(reduce("add", x, axes, keep)), count);
+}
+
+Made Build::take(Value x, int axis, Value indices) {
+  const int64_t q = rank(indices);
+  Ints offsets = count_up(0, axis), sizes = dims(x);
+  for (int64_t d = axis + 1; d < rank(x); ++d) offsets.push_back(d + q - 1);
+  sizes[size_t(axis)] = 1;
+  return make("gather", {x, indices},
+              {{"offset_dims", std::move(offsets)},
+               {"collapsed_slice_dims", Ints{axis}},
+               {"operand_batching_dims", Ints{}},
+               {"start_indices_batching_dims", Ints{}},
+               {"start_index_map", Ints{axis}},
+               {"index_vector_dim", q},
+               {"slice_sizes", std::move(sizes)},
+               {"indices_are_sorted", false}});
+}
+
+Made Build::dot(Value a, Value b, Ints a_batch, Ints b_batch, Ints a_contract, Ints b_contract, Dtype result) {
+  Dims out;
+  const auto has = [](const Ints& list, int64_t d) { return std::find(list.begin(), list.end(), d) != list.end(); };
+  for (int64_t d : a_batch) out.push_back(dims(a)[size_t(d)]);
+  for (int64_t d = 0; d < rank(a); ++d)
+    if (!has(a_batch, d) && !has(a_contract, d)) out.push_back(dims(a)[size_t(d)]);
+  for (int64_t d = 0; d < rank(b); ++d)
+    if (!has(b_batch, d) && !has(b_contract, d)) out.push_back(dims(b)[size_t(d)]);
+  return make("dot_general", {a, b},
+              {{"lhs_batch", std::move(a_batch)},
+               {"rhs_batch", std::move(b_batch)},
+               {"lhs_contract", std::move(a_contract)},
+               {"rhs_contract", std::move(b_contract)},
+               {"precision", ir::Strings{"DEFAULT", "DEFAULT"}}},
+              {ir::tensor_type(result, std::move(out))});
+}
+
+Made Build::widen(Value x) { return is_float(x) && row(dtype(x)).bits < 32 ? convert(x, Dtype::f32) : Made(x); }
+
+}  // namespace trine::front::onnx

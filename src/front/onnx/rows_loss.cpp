@@ -1,0 +1,66 @@
+// Losses that models carry when they are exported for training.
+#include "base/text.h"
+#include "front/onnx/call.h"
+
+namespace trine::front::onnx {
+
+namespace {
+
+Made log_softmax(Build& b, Value x) {
+  const Value shifted = TRY(b.binary("subtract", x, TRY(b.reduce("maximum", x, {1}, true))));
+  const Value sum = TRY(b.reduce("add", TRY(b.unary("exponential", shifted)), {1}, true));
+  return b.binary("subtract", shifted, TRY(b.unary("log", sum)));
+}
+
+// -weight[target] * x[target] of each place, zero where the target is to be ignored; then summed or averaged.
+Made likelihood_loss(Call& c, Value x, Value target, Value weight) {
+  Build& b = c.b;
+  Dims places = dims(x);
+  if (rank(x) < 2 || rank(target) != rank(x) - 1)
+    return fail(Code::invalid, cat("targets of ", ir::text(target.type()), " for ", ir::text(x.type())));
+  places.erase(places.begin() + 1);
+  if (dims(target) != places)
+    return fail(Code::invalid, cat("targets of ", ir::text(target.type()), " for ", ir::text(x.type())));
+  Ints at = count_up(0, rank(x));
+  at.erase(at.begin() + 1);
+  const Value classes = TRY(b.iota(dtype(target), dims(x), 1)), zero = TRY(b.number(dtype(x), 0));
+  Value hit = TRY(b.compare("EQ", classes, TRY(b.broadcast_at(target, dims(x), at))));
+  if (c.find("ignore_index") != nullptr) {
+    const Value counts =
+        TRY(b.compare("NE", target, TRY(b.convert(b.integer(c.integer("ignore_index", 0)), dtype(target)))));
+    hit = TRY(b.binary("and", hit, TRY(b.broadcast_at(counts, dims(x), at))));
+  }
+  const Value one_value = TRY(b.number(dtype(x), 1));
+  const Value scale = weight ? TRY(b.broadcast_at(TRY(b.convert(weight, dtype(x))), dims(x), {1})) : one_value;
+  const Value weights = TRY(b.select(hit, scale, zero));
+  const Value chosen = TRY(b.select(hit, TRY(b.binary("multiply", x, weights)), zero));
+  const Value loss = TRY(b.unary("negate", TRY(b.reduce("add", chosen, {1}, false))));
+  const std::string_view how = c.text("reduction", "mean");
+  if (how == "none") return loss;
+  const Value sum = TRY(b.reduce("add", loss, count_up(0, rank(loss)), false));
+  if (how == "sum") return sum;
+  if (how != "mean") return fail(Code::invalid, cat("reduction `", how, "`; expected none, sum or mean"));
+  return b.binary("divide", sum, TRY(b.reduce("add", weights, count_up(0, rank(weights)), false)));
+}
+
+Lowered negative_log_likelihood(Call& c) {
+  return one(likelihood_loss(c, c.in[0], c.in[1], c.has(2) ? c.in[2] : Value{}));
+}
+
+Lowered softmax_cross_entropy(Call& c) {
+  if (rank(c.in[0]) < 2)
+    return fail(Code::invalid, cat("of ", ir::text(c.in[0].type()), "; expected batch and classes"));
+  const Value logs = TRY(log_softmax(c.b, c.in[0]));
+  return Values{TRY(likelihood_loss(c, logs, c.in[1], c.has(2) ? c.in[2] : Value{})), logs};
+}
+
+const Row kRows[] = {
+    {"NegativeLogLikelihoodLoss", 12, 2, 3, negative_log_likelihood},
+    {"SoftmaxCrossEntropyLoss", 12, 2, 3, softmax_cross_entropy},
+};
+
+}  // namespace
+
+std::span<const Row> rows_loss() { return kRows; }
+
+}  // namespace trine::front::onnx

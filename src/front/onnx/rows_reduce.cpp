@@ -1,0 +1,119 @@
+// Reductions over axes, and the places of the largest and smallest elements.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/text.h"
+#include "front/onnx/call.h"
+
+namespace trine::front::onnx {
+
+namespace {
+
+struct Over {
+  Ints axes = {};
+  bool keep = true, nothing = false;  // nothing: no axes are given and none are meant
+};
+
+// Axes are an attribute up to opset 17 (ReduceSum: 12), then an input; none given means all, or none at all.
+Result<Over> over(Call& c, int since = 18) {
+  Over out{.keep = c.integer("keepdims", 1) != 0};
+  Ints axes = c.opset < since ? c.ints("axes") : c.has(1) ? TRY(c.need_ints(1, "axes")) : Ints{};
+  if (axes.empty() && c.integer("noop_with_empty_axes", 0) != 0) out.nothing = true;
+  if (axes.empty() && !out.nothing) axes = count_up(0, rank(c.in[0]));
+  out.axes = TRY(c.axes(axes, rank(c.in[0])));
+  return out;
+}
+
+// before: of each element; kind: of all; after: of each result.
+Lowered reduce(Call& c, const char* kind, int since = 18, const char* before = nullptr, const char* after = nullptr) {
+  const Over o = TRY(over(c, since));
+  Value x = TRY(c.b.widen(c.in[0]));
+  if (before != nullptr) x = TRY(c.b.unary(before, x));
+  if (!o.nothing) x = TRY(c.b.reduce(kind, x, o.axes, o.keep));
+  if (after != nullptr) {
+    if (!is_float(x)) x = TRY(c.b.convert(x, Dtype::f64));
+    x = TRY(c.b.unary(after, x));
+  }
+  return one(c.b.convert(x, dtype(c.in[0])));
+}
+
+Lowered reduce_sum(Call& c) { return reduce(c, "add", 13); }
+Lowered reduce_max(Call& c) { return reduce(c, "maximum"); }
+Lowered reduce_min(Call& c) { return reduce(c, "minimum"); }
+Lowered reduce_prod(Call& c) { return reduce(c, "multiply"); }
+Lowered reduce_l1(Call& c) { return reduce(c, "add", 18, "abs"); }
+Lowered reduce_l2(Call& c) { return reduce(c, "add", 18, "square", "sqrt"); }
+Lowered reduce_sum_square(Call& c) { return reduce(c, "add", 18, "square"); }
+Lowered reduce_log_sum(Call& c) { return reduce(c, "add", 18, nullptr, "log"); }
+
+Lowered reduce_mean(Call& c) {
+  const Over o = TRY(over(c));
+  if (o.nothing) return Values{c.in[0]};
+  const Value x = TRY(c.b.widen(c.in[0]));
+  return one(c.b.convert(TRY(c.b.mean(x, o.axes, o.keep)), dtype(c.in[0])));
+}
+
+// The largest is taken out first, where it is finite.
+Lowered reduce_log_sum_exp(Call& c) {
+  const Over o = TRY(over(c));
+  if (o.nothing) return Values{c.in[0]};
+  Value x = TRY(c.b.widen(c.in[0]));
+  if (!is_float(x)) x = TRY(c.b.convert(x, Dtype::f64));
+  const Value top = TRY(c.b.reduce("maximum", x, o.axes, true));
+  const Value base = TRY(c.b.select(TRY(c.b.unary("is_finite", top)), top, TRY(c.b.number(dtype(x), 0))));
+  const Value powers = TRY(c.b.unary("exponential", TRY(c.b.binary("subtract", x, base))));
+  Value out = TRY(c.b.unary("log", TRY(c.b.reduce("add", powers, o.axes, true))));
+  out = TRY(c.b.binary("add", out, base));
+  if (!o.keep) out = TRY(c.b.reshape(out, dims(TRY(c.b.reduce("add", x, o.axes, false)))));
+  return one(c.b.convert(out, dtype(c.in[0])));
+}
+
+// The first of the extreme elements, or the last; NaN is extreme.
+Lowered arg_extreme(Call& c, const char* direction, const char* kind) {
+  const Value x = c.in[0];
+  const int axis = TRY(c.axis(c.integer("axis", 0), rank(x)));
+  const bool keep = c.integer("keepdims", 1) != 0, last = c.integer("select_last_index", 0) != 0;
+  if (dims(x)[size_t(axis)] == 0) return fail(Code::invalid, cat("of an empty axis of ", ir::text(x.type())));
+  ir::Region region;
+  for (Dtype d : {dtype(x), Dtype::s64, dtype(x), Dtype::s64})
+    region.params.push_back(c.b.graph.parameter(ir::tensor_type(d, {})));
+  const Value a = region.params[0], i = region.params[1], b = region.params[2], k = region.params[3];
+  Value wins = TRY(c.b.compare(direction, a, b));
+  if (is_float(x)) wins = TRY(c.b.binary("or", wins, TRY(c.b.compare("NE", a, a))));
+  const Value tie = TRY(c.b.binary("and", TRY(c.b.compare("EQ", a, b)), TRY(c.b.compare(last ? "GT" : "LT", i, k))));
+  region.results = {TRY(c.b.select(wins, a, b)), TRY(c.b.select(TRY(c.b.binary("or", wins, tie)), i, k))};
+  const ir::Node* node = TRY(c.b.node({.op = "reduce",
+                                       .inputs = {x, TRY(c.b.iota(Dtype::s64, dims(x), axis)),
+                                                  TRY(c.b.number(dtype(x), neutral(kind, dtype(x)))), c.b.integer(0)},
+                                       .attrs = {{"dimensions", Ints{axis}}},
+                                       .regions = {std::move(region)}}));
+  Dims to = dims(x);
+  to[size_t(axis)] = 1;
+  if (!keep) to.erase(to.begin() + axis);
+  return one(c.b.reshape(node->result(1), to));
+}
+
+Lowered arg_max(Call& c) { return arg_extreme(c, "GT", "maximum"); }
+Lowered arg_min(Call& c) { return arg_extreme(c, "LT", "minimum"); }
+
+const Row kRows[] = {
+    {"ArgMax", 1, 1, 1, arg_max},
+    {"ArgMin", 1, 1, 1, arg_min},
+    {"ReduceL1", 1, 1, 2, reduce_l1},
+    {"ReduceL2", 1, 1, 2, reduce_l2},
+    {"ReduceLogSum", 1, 1, 2, reduce_log_sum},
+    {"ReduceLogSumExp", 1, 1, 2, reduce_log_sum_exp},
+    {"ReduceMax", 1, 1, 2, reduce_max},
+    {"ReduceMean", 1, 1, 2, reduce_mean},
+    {"ReduceMin", 1, 1, 2, reduce_min},
+    {"ReduceProd", 1, 1, 2, reduce_prod},
+    {"ReduceSum", 1, 1, 2, reduce_sum},
+    {"ReduceSumSquare", 1, 1, 2, reduce_sum_square},
+};
+
+}  // namespace
+
+std::span<const Row> rows_reduce() { return kRows; }
+
+}  // namespace trine::front::onnx
