@@ -34,6 +34,10 @@ class Matcher {
     if (!second_multiply() || !softmax() || !first_multiply() || !assign_dims()) return std::nullopt;
     take_transpose(users, kept);
     if (!assign_heads() || !place_mask()) return std::nullopt;
+    if (size(m_.at.shared) * size(m_.at.query) <= arch::AttentionStep::kFewRows) {
+      take_update(m_.k, users, kept);
+      take_update(m_.v, users, kept);
+    }
     const std::unordered_set<const ir::Node*> inside(m_.inside.begin(), m_.inside.end());
     for (const ir::Node* node : inside) {
       if (node == m_.root) continue;
@@ -250,6 +254,21 @@ class Matcher {
     m_.inside.push_back(&n);
   }
 
+  // A cache that is updated for this alone is read as it is, and the update besides.
+  void take_update(AttentionOperand& o, const NodeUsers& users, const std::unordered_set<const ir::Node*>& kept) {
+    const ir::Node& n = *o.value.node;
+    if (n.op != "dynamic_update_slice" || kept.count(&n) || users.at(&n).size() != 1) return;
+    const Dims &all = n.types[0].dims, &part = n.inputs[1].type().dims;
+    const size_t key = size_t(o.dims[size_t(m_.at.key)]);
+    for (size_t d = 0; d < all.size(); ++d)
+      if (d != key && part[d] != all[d]) return;
+    if (part[key] == 0) return;
+    m_.inside.push_back(&n);
+    o.patch = n.inputs[1];
+    o.start = n.inputs[2 + key];
+    o.value = n.inputs[0];
+  }
+
   int64_t out_stride(int d) const {
     return row_major_strides(m_.out.value.type().dims)[size_t(m_.out.dims[size_t(d)])];
   }
@@ -337,6 +356,8 @@ class Matcher {
 std::vector<ir::Value> AttentionMatch::reads() const {
   std::vector<ir::Value> out = {q.value, k.value, v.value};
   if (bias) out.push_back(bias->value);
+  for (const AttentionOperand* o : {&k, &v})
+    if (o->patch.node) out.insert(out.end(), {o->patch, o->start});
   return out;
 }
 

@@ -26,6 +26,7 @@ struct AttentionOperand {
   ir::Value value = {};
   std::vector<int> dims = {};
   int last = -1;
+  ir::Value patch = {}, start = {};  // of keys and values: read as if updated with this, from there on along the keys
 };
 
 struct AttentionMatch {

@@ -58,6 +58,18 @@ arch::Step PlanBuilder::attention_step(const AttentionMatch& match) {
     bias.dims[size_t(at.key)] = -1;
     out.in.push_back(attention_operand(match, bias, true, step.bias));
   }
+  auto patch = [&](const AttentionOperand& o, arch::AttentionStep::Patch& to, int64_t& places) {
+    if (!o.patch.node) return;
+    const size_t key = size_t(o.dims[size_t(at.key)]);
+    to.count = o.patch.type().dims[key];
+    places = o.value.type().dims[key];
+    AttentionOperand part = o;
+    part.value = o.patch;
+    out.in.push_back(attention_operand(match, part, false, to.view));
+    out.in.push_back(slot_of(o.start));
+  };
+  patch(match.k, step.k_patch, step.k_places);
+  patch(match.v, step.v_patch, step.v_places);
   const Dims strides = row_major_strides(match.out.value.type().dims);
   auto stride = [&](int d) { return d < 0 ? 0 : stride_at(strides, match.out.dims[size_t(d)]); };
   step.out = {0, stride(at.batch), at.shared >= 0 ? stride(at.shared) : stride(at.kv), stride(at.query),

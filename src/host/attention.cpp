@@ -21,13 +21,27 @@ namespace trine::host {
 
 namespace {
 
-constexpr int64_t kWide = 16;        // queries side by side
-constexpr int64_t kBlockKeys = 192;  // 32 groups of keys; their scores are 12 KiB
-constexpr int64_t kFewRows = 4;      // packing does not pay up to here
+constexpr int64_t kWide = 16;                                // queries side by side
+constexpr int64_t kBlockKeys = 192;                          // 32 groups of keys; their scores are 12 KiB
+constexpr int64_t kFewRows = arch::AttentionStep::kFewRows;  // packing does not pay up to here
+constexpr int64_t kFewKeys = 64;                             // met at a time by few rows
 constexpr float kLeast = -std::numeric_limits<float>::infinity();
 
 struct AttentionPortable {
   static constexpr bool kFma = false;
+  using V = std::array<float, 8>;
+  static V splat(float x) { return {x, x, x, x, x, x, x, x}; }
+  static V load(const float* p) {
+    V v;
+    std::copy_n(p, v.size(), v.begin());
+    return v;
+  }
+  static void store(const V& v, float* p) { std::copy(v.begin(), v.end(), p); }
+  static V fma(const V& a, const V& b, V c) {
+    for (size_t i = 0; i < c.size(); ++i) c[i] += a[i] * b[i];
+    return c;
+  }
+  static float sum(const V& v) { return ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7])); }
 };
 
 const AttentionKernels& kernels_of(Simd simd) {
@@ -241,51 +255,69 @@ void run_packed(const Head& head) {
   });
 }
 
-// Rows of a tensor as f32 side by side: where they lie, or copied.
+// Rows of a tensor as f32: where they lie, or copied, some at a time.
 struct WideRows {
   WideRows(const Attention::Tensor& tensor, const Head& head, int64_t dim)
-      : t(tensor), n(dim), simd(head.a.simd), base(place(t, head.batch, head.kv, 0)), memory(size_t(dim) * 4) {}
-  const float* row(int64_t seq) const {
-    const std::byte* from = base + seq * t.seq_stride * bytes(t.dtype);
-    if (t.dtype == Dtype::f32 && t.dim_stride == 1) return reinterpret_cast<const float*>(from);
-    if (t.dim_stride == 1) {
-      widen_values(t.dtype, from, memory.as<float>(), size_t(n), simd);
-    } else {
-      gather_wide(from, t.dtype, 0, t.dim_stride, 1, 1, n, memory.as<float>(), simd);
+      : t(tensor), n(dim), item(head), memory(size_t(kFewKeys * dim) * 4) {}
+
+  struct Rows {
+    const float* data = nullptr;
+    int64_t stride = 0;
+  };
+  Rows rows(int64_t first, int64_t count) const {
+    const Attention::Patch& p = t.patch;
+    const bool patched = p.data && first < p.first + p.count && p.first < first + count;
+    if (t.dtype == Dtype::f32 && t.dim_stride == 1 && !patched) {
+      return {reinterpret_cast<const float*>(place(t, item.batch, item.kv, first)), t.seq_stride};
     }
-    return memory.as<float>();
+    for (int64_t r = 0; r < count; ++r) widen(first + r, memory.as<float>() + r * n);
+    return {memory.as<float>(), n};
+  }
+
+ private:
+  void widen(int64_t seq, float* to) const {
+    const Attention::Patch& p = t.patch;
+    const std::byte* from = place(t, item.batch, item.kv, seq);
+    int64_t stride = t.dim_stride;
+    if (p.data && seq >= p.first && seq < p.first + p.count) {
+      from = static_cast<const std::byte*>(p.data) +
+             (item.batch * p.batch_stride + item.kv * p.head_stride + (seq - p.first) * p.seq_stride) * bytes(t.dtype);
+      stride = p.dim_stride;
+    }
+    if (stride == 1) return widen_values(t.dtype, from, to, size_t(n), item.a.simd);
+    gather_wide(from, t.dtype, 0, stride, 1, 1, n, to, item.a.simd);
   }
 
   const Attention::Tensor& t;
   const int64_t n;
-  const Simd simd;
-  const std::byte* base;
+  const Head& item;
   const Scratch memory;
 };
 
-// One row's scores to weights; their sum.
-float soften_row(const Head& head, int64_t row, float* s) {
+// One row's scores to weights; their sum. `room`: a row for the bias.
+float soften_row(const Head& head, int64_t row, float* s, float* room) {
   const Attention::Bias& b = head.a.bias;
-  const int64_t seen = head.visible(row);
-  float top = kLeast, total = 0;
-  for (int64_t j = 0; j < seen; ++j) {
-    if (b.data && b.dtype == Dtype::boolean) {
-      s[j] = *head.bias(row, j) == std::byte{0} ? head.a.masked : s[j];
-    } else if (b.data) {
-      float add = 0;
-      widen_values(b.dtype, head.bias(row, j), &add, 1, head.a.simd);
-      s[j] += add;
-    }
-    top = s[j] > top ? s[j] : top;
+  const int64_t seen = head.visible(row), blocks = seen / kWide;
+  if (b.data && b.dtype == Dtype::boolean) {
+    const std::byte* from = head.bias(row, 0);
+    for (int64_t j = 0; j < seen; ++j) s[j] = from[j * b.key_stride] == std::byte{0} ? head.a.masked : s[j];
+  } else if (b.data) {
+    gather_wide(head.bias(row, 0), b.dtype, 0, b.key_stride, 1, 1, seen, room, head.a.simd);
+    head.kernels.add_scaled(s, room, 1, seen);
   }
   // In blocks of 16 as the other path, the last one padded.
   float tops[kWide], totals[kWide] = {}, edge[kWide];
-  std::fill_n(tops, kWide, top == kLeast ? 0 : top);
-  head.kernels.exps(s, seen / kWide, tops, totals);
   std::fill_n(edge, kWide, kLeast);
-  std::copy(s + seen / kWide * kWide, s + seen, edge);
+  std::copy(s + blocks * kWide, s + seen, edge);
+  std::fill_n(tops, kWide, kLeast);
+  head.kernels.most(s, blocks, tops);
+  head.kernels.most(edge, 1, tops);
+  const float top = *std::max_element(tops, tops + kWide);
+  std::fill_n(tops, kWide, top == kLeast ? 0 : top);
+  head.kernels.exps(s, blocks, tops, totals);
   head.kernels.exps(edge, 1, tops, totals);
-  std::copy_n(edge, seen % kWide, s + seen / kWide * kWide);
+  std::copy_n(edge, seen % kWide, s + blocks * kWide);
+  float total = 0;
   for (float t : totals) total += t;
   return total;
 }
@@ -293,27 +325,32 @@ float soften_row(const Head& head, int64_t row, float* s) {
 void run_few(const Head& head) {
   const Attention& a = head.a;
   const int64_t rows = head.row_count();
-  Scratch memory(size_t(rows * (a.keys + a.dim + a.value_dim)) * 4);
+  Scratch memory(size_t(rows * (a.keys + a.dim + a.value_dim) + a.keys) * 4);
   float* scores = memory.as<float>();
   float* q = scores + rows * a.keys;
   float* sums = q + rows * a.dim;
+  float* room = sums + rows * a.value_dim;
   for (int64_t r = 0; r < rows; ++r) {
     gather_wide(head.query(r), a.q.dtype, 0, a.q.dim_stride, 1, 1, a.dim, q + r * a.dim, a.simd);
   }
   for (int64_t i = 0; i < rows * a.dim; ++i) q[i] *= a.scale;
   const WideRows keys(a.k, head, a.dim), values(a.v, head, a.value_dim);
-  for (int64_t j = 0; j < a.keys; ++j) {
-    const float* key = keys.row(j);
-    for (int64_t r = 0; r < rows; ++r) scores[r * a.keys + j] = head.kernels.dot(q + r * a.dim, key, a.dim);
+  for (int64_t j = 0; j < a.keys; j += kFewKeys) {
+    const int64_t n = std::min(kFewKeys, a.keys - j);
+    const auto [data, stride] = keys.rows(j, n);
+    for (int64_t r = 0; r < rows; ++r) {
+      head.kernels.dots(q + r * a.dim, data, stride, n, a.dim, scores + r * a.keys + j);
+    }
   }
   float total[kFewRows];
-  for (int64_t r = 0; r < rows; ++r) total[r] = soften_row(head, r, scores + r * a.keys);
+  for (int64_t r = 0; r < rows; ++r) total[r] = soften_row(head, r, scores + r * a.keys, room);
   std::fill_n(sums, rows * a.value_dim, 0.0f);
-  for (int64_t j = 0; j < a.keys; ++j) {
-    const float* value = values.row(j);
+  for (int64_t j = 0; j < a.keys; j += kFewKeys) {
+    const int64_t n = std::min(kFewKeys, a.keys - j);
+    const auto [data, stride] = values.rows(j, n);
     for (int64_t r = 0; r < rows; ++r) {
-      if (j >= head.visible(r)) continue;
-      head.kernels.add_scaled(sums + r * a.value_dim, value, scores[r * a.keys + j], a.value_dim);
+      const int64_t seen = std::clamp<int64_t>(head.visible(r) - j, 0, n);
+      head.kernels.weigh(scores + r * a.keys + j, data, stride, seen, a.value_dim, sums + r * a.value_dim);
     }
   }
   for (int64_t r = 0; r < rows; ++r) {
@@ -333,6 +370,9 @@ Result<void> check(const Attention& a) {
     if (!is_floating(d) || bits(d) > 32) {
       return fail(Code::unsupported, cat("attention in ", row(d).name, "; expected a float of up to 32 bits"));
     }
+  }
+  if ((a.k.patch.data || a.v.patch.data) && a.heads / a.kv_heads * a.queries > kFewRows) {
+    return fail(Code::unsupported, cat("patched keys for more than ", kFewRows, " rows"));
   }
   const Dtype bias = a.bias.dtype;
   if (a.bias.data && bias != Dtype::boolean && (!is_floating(bias) || bits(bias) > 32)) {

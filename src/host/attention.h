@@ -18,11 +18,18 @@ struct Attention {
   int64_t queries = 0, keys = 0, dim = 0, value_dim = 0;
   float scale = 1;
 
+  // Places [first, first + count) that lie elsewhere: what a cache is about to be updated with. Only for few rows.
+  struct Patch {
+    const void* data = nullptr;
+    int64_t first = 0, count = 0;
+    int64_t batch_stride = 0, head_stride = 0, seq_stride = 0, dim_stride = 1;
+  };
   // Strides in elements.
   struct Tensor {
     const void* data = nullptr;
     Dtype dtype = Dtype::f32;
     int64_t batch_stride = 0, head_stride = 0, seq_stride = 0, dim_stride = 1;
+    Patch patch = {};  // of keys and values
   };
   Tensor q = {}, k = {}, v = {};
   struct Out {

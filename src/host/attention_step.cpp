@@ -1,6 +1,8 @@
 // Fields to fields.
 #include "host/attention.h"
 
+#include <algorithm>
+
 namespace trine::host {
 
 Result<void> run_attention(const arch::AttentionStep& step, std::span<const TensorView> in, const TensorView& out) {
@@ -26,6 +28,23 @@ Result<void> run_attention(const arch::AttentionStep& step, std::span<const Tens
     a.bias = {at(in[3], b), in[3].dtype, b.batch, b.head, b.place, b.dim};
     a.masked = step.masked;
   }
+  size_t next = step.has_bias ? 4 : 3;
+  auto patch = [&](const arch::AttentionStep::Patch& p, int64_t places) {
+    if (p.count == 0) return Attention::Patch{};
+    const TensorView &data = in[next++], &start = in[next++];
+    const int64_t wanted = dispatch_element(start.dtype, [&](auto element) -> int64_t {
+      using E = decltype(element);
+      if constexpr (E::kIsInteger) {
+        return int64_t(E::load(*start.as<const typename E::Storage>()));
+      } else {
+        return 0;
+      }
+    });
+    const int64_t first = std::clamp<int64_t>(wanted, 0, places - p.count);
+    return Attention::Patch{at(data, p.view), first, p.count, p.view.batch, p.view.head, p.view.place, p.view.dim};
+  };
+  a.k.patch = patch(step.k_patch, step.k_places);
+  a.v.patch = patch(step.v_patch, step.v_places);
   return attention(a);
 }
 

@@ -187,6 +187,25 @@ TEST_CASE("attention: masks and biases in memory") {
   CHECK(attention_of(*seen)->causal);
 }
 
+TEST_CASE("attention: a cache that is updated for it alone is not copied") {
+  Written w{.queries = 1, .shared = 2, .params = ", %ck: f32[{b},{k},{g},{d}], %cv: f32[{b},{k},{g},{d}], %at: s32[]"};
+  for (bool given : {false, true}) {
+    std::string t = text_of(w);
+    // The keys and values given are one place, written into a cache at %at.
+    t = replaced(t, "%1: f32[2,7,3,8], %2: f32[2,7,3,8]", "%1: f32[2,1,3,8], %2: f32[2,1,3,8]");
+    t = replaced(t, "%6 = dot_general %1,", R"(%90 = constant {value = s32[] x00000000} : s32[]
+  %91 = dynamic_update_slice %3, %1, %90, %5, %90, %90 : f32[2,7,3,8]
+  %92 = dynamic_update_slice %4, %2, %90, %5, %90, %90 : f32[2,7,3,8]
+  %6 = dot_general %91,)");
+    t = replaced(t, "dot_general %2,", "dot_general %92,");
+    if (given) t = replaced(t, "return ", "return %91, ");
+    const auto plan = check_plan("cache", t, given ? 2 : 1, 64);
+    REQUIRE(attention_of(*plan));
+    CHECK(attention_of(*plan)->k_patch.count == (given ? 0 : 1));
+    CHECK(attention_of(*plan)->v_patch.count == 1);
+  }
+}
+
 TEST_CASE("attention: what is not one, or is looked into") {
   const char* const scale_last = R"(  %b5 = broadcast_in_dim %m {broadcast_dimensions = [0, 3, 4]} : {S}
   %sum5 = add %b5, %scaled : {S}

@@ -183,6 +183,48 @@ TEST_CASE("attention: rows that see nothing are NaN, as their softmax is") {
   CHECK(!std::isnan(m.out.at(0, 0, 2, 0)));
 }
 
+TEST_CASE("attention: keys and values as if updated") {
+  for (Dtype dtype : {Dtype::f32, Dtype::bf16}) {
+    for (int64_t first : {0, 63, 70}) {
+      Case t{
+          .batch = 2, .heads = 3, .kv_heads = 3, .queries = 2, .keys = 80, .dim = 24, .value_dim = 9, .dtype = dtype};
+      Made m = make(t), patch = make(Case{.batch = 2,
+                                          .heads = 3,
+                                          .kv_heads = 3,
+                                          .queries = 2,
+                                          .keys = 3,
+                                          .dim = 24,
+                                          .value_dim = 9,
+                                          .dtype = dtype});
+      auto give = [&](Tensor4& to, Tensor4& from, Attention::Tensor& tensor) {
+        tensor.patch = {from.held.bytes.data(), first,          3, from.batch_stride, from.head_stride,
+                        from.seq_stride,        from.dim_stride};
+        const int64_t row = to.seq_stride * bytes(dtype);
+        for (int64_t i = 0; i < 6; ++i)  // what it would be after the update
+          std::copy_n(from.held.bytes.begin() + i * 3 * row, 3 * row, to.held.bytes.begin() + (i * 80 + first) * row);
+      };
+      const std::vector<std::byte> k = m.k.held.bytes, v = m.v.held.bytes;
+      give(m.k, patch.k, m.a.k);
+      give(m.v, patch.v, m.a.v);
+      const Attention whole = m.a;
+      for (Simd simd : {Simd::portable, simd_best()}) {
+        m.a = whole;
+        m.a.simd = simd;
+        m.a.k.patch = m.a.v.patch = {};
+        REQUIRE(attention(m.a));
+        CHECK(wrong(t, m) == "");
+        const std::vector<std::byte> want = m.out.held.bytes;
+        m.a = whole;
+        m.a.simd = simd;
+        m.a.k.data = k.data();
+        m.a.v.data = v.data();
+        REQUIRE(attention(m.a));
+        CHECK(bool(m.out.held.bytes == want));
+      }
+    }
+  }
+}
+
 TEST_CASE("attention: what it refuses") {
   Case t{.heads = 6, .kv_heads = 4};
   Made m = make(t);

@@ -93,11 +93,18 @@ struct ConvStep {
   StepEpilogue epilogue = {};  // rows are batch and spatial, columns channels of all groups
 };
 
-// softmax(q k^T * scale + bias) v, scores never in memory; in: q, k, v and maybe the bias. Strides in elements, by
+// softmax(q k^T * scale + bias) v, scores never in memory; in: q, k, v, maybe the bias, maybe patches
+// and their starts. Strides in elements, by
 // batch, head, place (of a query or key) and dim; of the bias by batch, head, query and key.
 struct AttentionStep {
+  static constexpr int64_t kFewRows = 4;  // rows of queries to a head of keys that read keys where they lie
   struct View {
     int64_t offset = 0, batch = 0, head = 0, place = 0, dim = 0;
+  };
+  // Keys or values are as if `count` places had been written over from a start on, both further inputs; for few rows.
+  struct Patch {
+    View view = {};
+    int64_t count = 0;  // 0: there is none
   };
   int64_t batch = 1, heads = 1, kv_heads = 1;  // heads / kv_heads neighbours share keys and values
   int64_t queries = 1, keys = 1, dim = 1, value_dim = 1;
@@ -108,6 +115,8 @@ struct AttentionStep {
   bool has_bias = false;  // of dtype bool: where it is false, scores are `masked` instead
   View bias = {};
   float masked = 0;
+  Patch k_patch = {}, v_patch = {};
+  int64_t k_places = 0, v_places = 0;  // of the whole tensors: a start is moved so that the patch fits
 };
 
 enum class MoveKind : uint8_t {
