@@ -85,6 +85,49 @@ std::optional<Product> product_of(const arch::ConvStep& step) {
   return out;
 }
 
+bool narrow_to_read(arch::GemmStep& step, TileProgram& loop, uint32_t read) {
+  TileOperand& operand = loop.operands[read];
+  arch::GemmStep out = step;
+  int64_t rest = operand.offset;
+  // Of a dim of the product the elements that are read: one loop dim may take steps, several go through it one by one.
+  struct Part {
+    int64_t first = 0, step = 1;
+  };
+  auto narrow = [&](int64_t& size, int64_t& stride) -> std::optional<Part> {
+    if (size <= 1) return Part{};
+    Part part{.first = operand.offset / stride % size};
+    int64_t count = 1, dims = 0;
+    for (size_t d = 0; d < loop.dims.size(); ++d) {
+      const int64_t by = operand.strides[d];
+      if (loop.dims[d].size == 1 || by < stride || by >= stride * size) continue;
+      part.step = ++dims == 1 && by % stride == 0 ? by / stride : 1;
+      count *= loop.dims[d].size;
+    }
+    if (part.first + (count - 1) * part.step >= size) return std::nullopt;
+    rest -= part.first * stride;
+    size = count;
+    stride *= part.step;
+    return part;
+  };
+  for (arch::GemmStep::Batch& b : out.batch) {
+    const auto part = narrow(b.size, b.c);
+    if (!part) return false;
+    out.a.offset += part->first * b.a;
+    out.b.offset += part->first * b.b;
+    b.a *= part->step;
+    b.b *= part->step;
+  }
+  const auto rows = narrow(out.m, out.c.row_stride), columns = narrow(out.n, out.c.col_stride);
+  if (!rows || !columns || rest != 0) return false;
+  out.a.offset += rows->first * out.a.row_stride;
+  out.b.offset += columns->first * out.b.col_stride;
+  out.a.row_stride *= rows->step;
+  out.b.col_stride *= columns->step;
+  operand.offset = 0;
+  step = std::move(out);
+  return true;
+}
+
 bool makes_products(const ir::Node& node) {
   if (!walks_operands(node)) return false;
   auto narrow = [](Dtype d) { return is_floating(d) && bits(d) <= 32 && d != Dtype::tf32; };

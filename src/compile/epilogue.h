@@ -21,6 +21,10 @@ struct Product {
 Product product_of(const arch::GemmStep& step);
 std::optional<Product> product_of(const arch::ConvStep& step);  // none where it makes rows otherwise
 
+// Leaves of the multiply only what the loop's operand `read` reads of the product, which nobody else does; the loop
+// then reads all of it. False, and nothing is changed, where that is no part of rows and columns.
+bool narrow_to_read(arch::GemmStep& step, arch::TileProgram& loop, uint32_t read);
+
 // Multiplies of floats of up to 32 bits, whose sums are f32.
 bool makes_products(const ir::Node& node);
 

@@ -338,8 +338,8 @@ class Fuser {
         if (unit.members.count(v.node)) continue;
         const ir::Node* from = v.node;
         while (views_.count(from) && is_alias(*from)) from = from->inputs[0].node;
-        const bool whole = makes_products(*from) && from->types[0].elements() == element_count(unit.space);
-        if (whole && is_single(from) && (!product || product->id < from->id)) product = from;
+        const bool fits = makes_products(*from) && from->types[0].elements() >= element_count(unit.space);
+        if (fits && is_single(from) && (!product || product->id < from->id)) product = from;
       }
     }
     if (!product || reaches(*product, loop)) return;

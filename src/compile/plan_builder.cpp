@@ -150,12 +150,20 @@ Result<Step> PlanBuilder::product_step(const Unit& unit) {
   }
   arch::StepEpilogue* epilogue = nullptr;
   std::optional<Product> product;
-  if (auto* gemm = std::get_if<arch::GemmStep>(&multiply.what)) epilogue = &gemm->epilogue, product = product_of(*gemm);
+  arch::TileProgram loop = code.program;
+  arch::GemmStep whole;
+  if (auto* gemm = std::get_if<arch::GemmStep>(&multiply.what)) {
+    whole = *gemm;
+    if (!unit.keeps_product && reads.size() == 1) narrow_to_read(*gemm, loop, reads[0]);
+    epilogue = &gemm->epilogue;
+    product = product_of(*gemm);
+  }
   if (auto* conv = std::get_if<arch::ConvStep>(&multiply.what)) epilogue = &conv->epilogue, product = product_of(*conv);
   std::optional<arch::TileProgram> program;
-  if (reads.size() == 1 && product) program = as_epilogue(code.program, reads[0], *product);
+  if (reads.size() == 1 && product) program = as_epilogue(loop, reads[0], *product);
   if (!program || unit.keeps_product) multiply.out = {slot_of(unit.product->result())};
   if (!program) {
+    if (std::holds_alternative<arch::GemmStep>(multiply.what)) multiply.what = std::move(whole);
     multiply.where = unit.product->where;
     plan_->steps.push_back(std::move(multiply));
     return loop_step(std::move(code));

@@ -87,10 +87,25 @@ static const EpilogueCase kEpilogues[] = {
   %5 = broadcast_in_dim %2 {broadcast_dimensions = [0, 2]} : f32[4,6,20]
   %6 = add %4, %5 : f32[4,6,20]
   return %6 })"},
-    {"part of the product", 2, false, R"((%0: f32[24,33], %1: f32[33,20]) {
+    {"part of the product: the rest is not computed", 1, true, R"((%0: f32[24,33], %1: f32[33,20]) {
   %2 = dot_general %0, %1 DOT : f32[24,20]
   %3 = slice %2 {limit_indices = [20, 20], start_indices = [0, 0], strides = [1, 1]} : f32[20,20]
   %4 = negate %3 : f32[20,20]
+  return %4 })"},
+    {"one row of the last dims", 1, true, R"((%0: f32[3,24,33], %1: f32[33,20], %2: f32[3,20]) {
+  %3 = dot_general %0, %1 {lhs_batch = [], lhs_contract = [2], rhs_batch = [], rhs_contract = [0]} : f32[3,24,20]
+  %4 = slice %3 {limit_indices = [3, 24, 18], start_indices = [0, 23, 2], strides = [1, 1, 1]} : f32[3,1,16]
+  %5 = negate %4 : f32[3,1,16]
+  return %5 })"},
+    {"every other row", 1, true, R"((%0: f32[24,33], %1: f32[33,20]) {
+  %2 = dot_general %0, %1 DOT : f32[24,20]
+  %3 = slice %2 {limit_indices = [24, 20], start_indices = [1, 0], strides = [2, 1]} : f32[12,20]
+  %4 = negate %3 : f32[12,20]
+  return %4 })"},
+    {"rows backwards", 2, false, R"((%0: f32[24,33], %1: f32[33,20]) {
+  %2 = dot_general %0, %1 DOT : f32[24,20]
+  %3 = reverse %2 {dimensions = [0]} : f32[24,20]
+  %4 = negate %3 : f32[24,20]
   return %4 })"},
     {"a multiply that waits for the loop's other operand", 3, false, R"((%0: f32[20,33], %1: f32[33,20]) {
   %2 = dot_general %0, %1 DOT : f32[20,20]
@@ -136,6 +151,15 @@ TEST_CASE("loops become epilogues of multiplies") {
     const auto plan = check_plan(c.name, text, c.steps, c.ulps);
     CHECK(has_epilogue(plan->steps[0]) == c.fused);
   }
+}
+
+TEST_CASE("a part of a product costs as much as the part") {
+  const auto plan = check_plan("last row", R"((%0: f32[24,33], %1: f32[33,20]) {
+  %2 = dot_general %0, %1 {lhs_batch = [], lhs_contract = [1], rhs_batch = [], rhs_contract = [0]} : f32[24,20]
+  %3 = slice %2 {limit_indices = [24, 20], start_indices = [23, 0], strides = [1, 1]} : f32[1,20]
+  return %3 })",
+                               1, 256);
+  CHECK(plan->flops == 2.0 * 33 * 20);
 }
 
 TEST_CASE("an epilogue may write over what it reads at the same elements") {
