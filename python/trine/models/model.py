@@ -110,20 +110,25 @@ class Model:
 
     def _shared(self, grads, axis):
         """Key heads that several cores have copies of get the sum of their gradients; what is filled up gets none."""
-        cores, core = jax.lax.axis_size(axis), jax.lax.axis_index(axis)
+        cores = jax.lax.axis_size(axis)
+
+        @functools.partial(jax.jit, static_argnums=0)
+        def summed(leaf, g):
+            mine = jax.lax.axis_index(axis) * leaf.parts // cores
+            all_parts = jnp.zeros((leaf.parts, *g.shape), g.dtype)
+            every = jax.lax.psum(jax.lax.dynamic_update_index_in_dim(all_parts, g, mine, 0), axis)
+            return jax.lax.dynamic_index_in_dim(every, mine, 0, False)
+
+        @functools.partial(jax.jit, static_argnums=0)
+        def cleared(leaf, g):
+            first = jax.lax.axis_index(axis) * g.shape[leaf.split]
+            at = jax.lax.broadcasted_iota(jnp.int32, g.shape, leaf.split) + first
+            return jnp.where(at < leaf.shape[leaf.split], g, jnp.zeros_like(g))
 
         def value(leaf, g):
-            if leaf.split is None:
-                return g
-            if leaf.repeated and leaf.parts < cores:
-                mine = core * leaf.parts // cores
-                all_parts = jnp.zeros((leaf.parts, *g.shape), g.dtype)
-                every = jax.lax.psum(jax.lax.dynamic_update_index_in_dim(all_parts, g, mine, 0), axis)
-                return jax.lax.dynamic_index_in_dim(every, mine, 0, False)
-            if leaf.over(cores) == leaf.shape:
-                return g
-            at = jax.lax.broadcasted_iota(jnp.int32, g.shape, leaf.split) + core * g.shape[leaf.split]
-            return jnp.where(at < leaf.shape[leaf.split], g, jnp.zeros_like(g))
+            if leaf.split is not None and leaf.repeated and leaf.parts < cores:
+                return summed(leaf, g)
+            return g if leaf.over(cores) == leaf.shape else cleared(leaf, g)
 
         return jax.tree.map(value, self.tree, grads, is_leaf=lambda x: isinstance(x, p.Parameter))
 

@@ -1,5 +1,8 @@
 """ResNet with basic or bottleneck blocks, NHWC. Tensor parallelism does not cut it."""
 
+import functools
+
+import jax
 import jax.numpy as jnp
 
 from trine.models import parameters as p
@@ -19,43 +22,47 @@ def blocks(c):
 
 
 def parameters(c):
-    def unit(size, inputs, outputs):
+    def one(size, inputs, outputs):
         return {"conv": p.conv(size, inputs, outputs), "norm": p.batch_norm(outputs)}
 
     stages = [[] for _ in c.depths]
     for stage, _, inputs, outputs, stride in blocks(c):
         inner = outputs // 4
         if c.bottleneck:
-            units = [unit(1, inputs, inner), unit(3, inner, inner), unit(1, inner, outputs)]
+            units = [one(1, inputs, inner), one(3, inner, inner), one(1, inner, outputs)]
         else:
-            units = [unit(3, inputs, outputs), unit(3, outputs, outputs)]
-        skip = {"skip": unit(1, inputs, outputs)} if inputs != outputs or stride != 1 else {}
+            units = [one(3, inputs, outputs), one(3, outputs, outputs)]
+        skip = {"skip": one(1, inputs, outputs)} if inputs != outputs or stride != 1 else {}
         stages[stage].append({"units": units} | skip)
-    return {"stem": unit(7, c.channels, c.stem), "stages": stages, "classifier": p.dense(c.widths[-1], c.classes)}
+    return {"stem": one(7, c.channels, c.stem), "stages": stages, "classifier": p.dense(c.widths[-1], c.classes)}
+
+
+def unit(params, c, x, stride, training):
+    y, statistics = batch_norm(params["norm"], conv(params["conv"], x, stride), c.eps, training)
+    return y, {"norm": statistics}
+
+
+@functools.partial(jax.jit, static_argnames=("c", "stride", "training"))
+def block(params, c, x, stride, training):
+    """(x after a block, its running statistics)."""
+    shrinks = (0 if c.shrink_early else 1) if c.bottleneck else 0
+    y, kept = x, {"units": []}
+    for n, u in enumerate(params["units"]):
+        y, statistics = unit(u, c, y if n == 0 else ACTIVATIONS["relu"](y), stride if n == shrinks else 1, training)
+        kept["units"].append(statistics)
+    if "skip" in params:
+        x, kept["skip"] = unit(params["skip"], c, x, stride, training)
+    return ACTIVATIONS[c.activation](y + x), kept
 
 
 def run(params, c, images, training):
     """(logits, running statistics in a tree like the parameters')."""
     kept = {"stages": [[] for _ in c.depths]}
-    relu, last = ACTIVATIONS["relu"], ACTIVATIONS[c.activation]
-
-    def unit(u, x, stride=1):
-        y, statistics = batch_norm(u["norm"], conv(u["conv"], x, stride), c.eps, training)
-        return y, {"norm": statistics}
-
-    x, kept["stem"] = unit(params["stem"], images, 2)
-    x = max_pool(last(x), 3, 2)
+    x, kept["stem"] = unit(params["stem"], c, images, 2, training)
+    x = max_pool(ACTIVATIONS[c.activation](x), 3, 2)
     for stage, i, _, _, stride in blocks(c):
-        layer, new = params["stages"][stage][i], {"units": []}
-        shrinks = (0 if c.shrink_early else 1) if c.bottleneck else 0
-        y = x
-        for n, u in enumerate(layer["units"]):
-            y, statistics = unit(u, y if n == 0 else relu(y), stride if n == shrinks else 1)
-            new["units"].append(statistics)
-        if "skip" in layer:
-            x, new["skip"] = unit(layer["skip"], x, stride)
-        x = last(y + x)
-        kept["stages"][stage].append(new)
+        x, statistics = block(params["stages"][stage][i], c, x, stride, training)
+        kept["stages"][stage].append(statistics)
     return dense(params["classifier"], jnp.mean(x, (1, 2))), kept
 
 

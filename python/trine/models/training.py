@@ -39,13 +39,14 @@ def adamw_init(params):
 def adamw(grads, state, params, rate, beta1=0.9, beta2=0.95, eps=1e-8, decay=0.1):
     """(parameters, state) after one step; the moments are f32, the parameters stay what they are."""
     count = state["count"] + 1
-    grads = jax.tree.map(lambda g: g.astype(jnp.float32), grads)
-    mean = jax.tree.map(lambda m, g: beta1 * m + (1 - beta1) * g, state["mean"], grads)
-    square = jax.tree.map(lambda s, g: beta2 * s + (1 - beta2) * g * g, state["square"], grads)
     fix1, fix2 = 1 - beta1**count, 1 - beta2**count
 
-    def step(p, m, s):
-        wide = p.astype(jnp.float32)
-        return (wide - rate * (m / fix1 / (jnp.sqrt(s / fix2) + eps) + decay * wide)).astype(p.dtype)
+    @jax.jit  # traced once for every shape, so that a program of many layers holds few of them
+    def step(p, g, m, s, rate, fix1, fix2):
+        g, wide = g.astype(jnp.float32), p.astype(jnp.float32)
+        m, s = beta1 * m + (1 - beta1) * g, beta2 * s + (1 - beta2) * g * g
+        return (wide - rate * (m / fix1 / (jnp.sqrt(s / fix2) + eps) + decay * wide)).astype(p.dtype), m, s
 
-    return jax.tree.map(step, params, mean, square), {"mean": mean, "square": square, "count": count}
+    done = jax.tree.map(lambda *leaf: step(*leaf, rate, fix1, fix2), params, grads, state["mean"], state["square"])
+    params, mean, square = (jax.tree.map(lambda three, i=i: three[i], done, is_leaf=lambda x: isinstance(x, tuple)) for i in range(3))
+    return params, {"mean": mean, "square": square, "count": count}

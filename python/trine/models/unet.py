@@ -3,6 +3,9 @@
 The tree of parameters is spelled as diffusers spells its tensors. Tensor parallelism does not cut it.
 """
 
+import functools
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -78,6 +81,7 @@ def parameters(c):
     return tree
 
 
+@functools.partial(jax.jit, static_argnames="c")
 def residual(params, c, x, time):
     act = ACTIVATIONS[c.activation]
     y = conv(params["conv1"], act(group_norm(params["norm1"], x, c.groups, c.eps)))
@@ -94,6 +98,7 @@ def look(params, x, at, heads):
     return dense(params["to_out"][0], attend(q, k, v, None))
 
 
+@functools.partial(jax.jit, static_argnames=("c", "heads"))
 def attention(params, c, x, text, heads):
     batch, height, width, channels = x.shape
 
