@@ -48,6 +48,11 @@ struct StepName {
   std::string operator()(const arch::AttentionStep& s) {
     return cat("attention ", s.heads, "x", s.queries, "x", s.keys, s.causal ? " causal" : "");
   }
+  std::string operator()(const arch::WindowStep& s) {
+    static constexpr std::string_view kKinds[] = {"gather",           "scatter set",     "scatter add",
+                                                  "scatter multiply", "scatter maximum", "scatter minimum"};
+    return std::string(kKinds[size_t(s.kind)]);
+  }
   std::string operator()(const arch::CopyStep&) { return "copy"; }
   std::string operator()(const arch::WhileStep& s) { return cat("while of ", s.body->steps.size(), " steps"); }
   std::string operator()(const arch::CaseStep& s) { return cat("case of ", s.branches.size(), " branches"); }

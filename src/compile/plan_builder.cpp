@@ -7,6 +7,7 @@
 #include "compile/conv.h"
 #include "compile/epilogue.h"
 #include "compile/native.h"
+#include "compile/windows.h"
 #include "ir/rewrite.h"
 #include "ops/evaluate.h"
 
@@ -185,6 +186,7 @@ Result<Step> PlanBuilder::node_step(const ir::Node& node) {
   if (node.op == "dynamic_update_slice") return move_step(node, arch::MoveKind::update);
   if (node.op == "concatenate") return move_step(node, arch::MoveKind::concatenate);
   if (node.op == "pad") return move_step(node, arch::MoveKind::pad);
+  if (auto windows = plan_windows(node)) return Step{.what = *std::move(windows), .in = slots_of(node.inputs)};
   return call_step(node);
 }
 

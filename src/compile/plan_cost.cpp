@@ -20,6 +20,7 @@ struct Flops {
   }
   double operator()(const arch::CallStep&) const { return elements(); }
   double operator()(const arch::MoveStep&) const { return 0; }
+  double operator()(const arch::WindowStep&) const { return 0; }
   double operator()(const arch::CopyStep&) const { return 0; }
   double operator()(const arch::CollectiveStep&) const { return elements(); }
   double operator()(const arch::TileStep& step) const {

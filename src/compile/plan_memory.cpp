@@ -70,6 +70,9 @@ std::vector<Pair> in_place_pairs(const arch::Step& step) {
   std::vector<Pair> pairs;
   if (const auto* move = std::get_if<arch::MoveStep>(&step.what); move && move->kind == arch::MoveKind::update)
     pairs.push_back({step.in[0], step.out[0]});
+  if (const auto* windows = std::get_if<arch::WindowStep>(&step.what);
+      windows && windows->kind != arch::WindowKind::gather)
+    pairs.push_back({step.in[0], step.out[0]});
   add_loop_pairs(operands_of(step), pairs);
   return pairs;
 }

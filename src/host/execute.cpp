@@ -118,6 +118,12 @@ class Run {
     move.run(in, data(step.out[0]));
     return {};
   }
+  Result<void> run(const Windows& windows, const PreparedStep& step) {
+    std::array<void*, 3> in;
+    for (size_t i = 0; i < step.in.size(); ++i) in[i] = data(step.in[i]);
+    windows.run(std::span(in).first(step.in.size()), data(step.out[0]));
+    return {};
+  }
   Result<void> run(const arch::CopyStep&, const PreparedStep& step) {
     void *from = data(step.in[0]), *to = data(step.out[0]);
     if (from != to) std::memcpy(to, from, step.in[0].slot->bytes());

@@ -13,8 +13,9 @@ namespace {
 
 constexpr int64_t kParallelBytes = 1 << 20;  // below, sharing out costs more than copying
 
-// Dims merged where both sides go on evenly, outermost first.
-std::vector<MoveLoop> loops_of(const Dims& to, const Dims& from, const Dims& dims, int64_t size) {
+}  // namespace
+
+std::vector<MoveLoop> move_loops(const Dims& to, const Dims& from, const Dims& dims, int64_t size) {
   std::vector<MoveLoop> out;
   for (size_t d = 0; d < dims.size(); ++d) {
     if (dims[d] == 1) continue;
@@ -28,6 +29,8 @@ std::vector<MoveLoop> loops_of(const Dims& to, const Dims& from, const Dims& dim
   }
   return out;
 }
+
+namespace {
 
 template <class T>
 void copy_units(std::byte* to, const std::byte* from, const MoveLoop& loop) {
@@ -53,6 +56,8 @@ void copy_row(std::byte* to, const std::byte* from, const MoveLoop& loop, size_t
   }
 }
 
+}  // namespace
+
 void copy_loops(std::byte* to, const std::byte* from, std::span<const MoveLoop> loops, size_t size) {
   if (loops.empty()) {
     std::memcpy(to, from, size);
@@ -72,6 +77,8 @@ void copy_flat(std::byte* to, const std::byte* from, int64_t bytes) {
   parallel_for(bytes, kParallelBytes / 4,
                [&](int64_t begin, int64_t end) { std::memcpy(to + begin, from + begin, size_t(end - begin)); });
 }
+
+namespace {
 
 void copy_box(std::byte* to, const std::byte* from, std::span<const MoveLoop> loops, size_t size) {
   int64_t bytes = int64_t(size);
@@ -114,7 +121,7 @@ Move::Move(const arch::MoveStep& step, std::span<const arch::Slot* const> in, co
     int64_t at = 0;
     for (const arch::Slot* part : in) {
       part_at_.push_back(at * to[size_t(step.dim)] * size);
-      parts_.push_back(loops_of(to, row_major_strides(part->dims), part->dims, size));
+      parts_.push_back(move_loops(to, row_major_strides(part->dims), part->dims, size));
       if (part->bytes() == 0) parts_.back() = {{0, 0, 0}};
       at += part->dims[size_t(step.dim)];
     }
@@ -134,14 +141,14 @@ Move::Move(const arch::MoveStep& step, std::span<const arch::Slot* const> in, co
       to_at_ += (low + first * by) * to[d] * size;
       wide[d] = to[d] * by;
     }
-    loops_ = loops_of(wide, from, box, size);
+    loops_ = move_loops(wide, from, box, size);
     if (element_count(box) == 0) loops_ = {{0, 0, 0}};
     return;
   }
   const bool is_slice = kind_ == arch::MoveKind::slice;
   const arch::Slot& box = is_slice ? out : *in[1];
   const Dims &whole = in[0]->dims, box_strides = row_major_strides(box.dims);
-  loops_ = is_slice ? loops_of(box_strides, from, box.dims, size) : loops_of(from, box_strides, box.dims, size);
+  loops_ = is_slice ? move_loops(box_strides, from, box.dims, size) : move_loops(from, box_strides, box.dims, size);
   if (box.bytes() == 0) loops_ = {{0, 0, 0}};
   const bool is_flat = loops_.empty() || (loops_.size() == 1 && loops_[0].to == size && loops_[0].from == size);
   if (is_flat && int64_t(box.bytes()) < kParallelBytes) flat_ = int64_t(box.bytes());

@@ -14,6 +14,11 @@ struct MoveLoop {
   int64_t count = 0, to = 0, from = 0;
 };
 
+// The dims of a copy, merged where both sides go on evenly, outermost first. Strides in elements of `size` bytes.
+std::vector<MoveLoop> move_loops(const Dims& to, const Dims& from, const Dims& dims, int64_t size);
+void copy_loops(std::byte* to, const std::byte* from, std::span<const MoveLoop> loops, size_t size);
+void copy_flat(std::byte* to, const std::byte* from, int64_t bytes);  // by several threads where it is long
+
 // A step with its loops worked out, for runs that only have pointers. Small boxes cost a few dozen nanoseconds.
 class Move {
  public:

@@ -22,6 +22,9 @@ struct Ready {
     for (arch::SlotId id : around.in) in.push_back(&plan.slots[id]);
     return What(Move(step, in, plan.slots[around.out[0]]));
   }
+  Result<What> operator()(const arch::WindowStep& step) const {
+    return What(Windows(step, plan.slots[around.in[0]], plan.slots[around.in[1]]));
+  }
   Result<What> operator()(const arch::CopyStep& step) const { return What(step); }
   Result<What> operator()(const arch::WhileStep& step) const {
     return What(PreparedLoop{step.in_place, TRY(prepare(step.cond)), TRY(prepare(step.body))});

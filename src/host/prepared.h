@@ -10,6 +10,7 @@
 #include "host/kept.h"
 #include "host/move.h"
 #include "host/tile.h"
+#include "host/windows.h"
 
 namespace trine::host {
 
@@ -42,7 +43,7 @@ struct PreparedProduct {
 
 struct PreparedStep {
   std::variant<const arch::CallStep*, TileKernel, PreparedProduct<arch::GemmStep>, PreparedProduct<arch::ConvStep>,
-               const arch::AttentionStep*, Move, arch::CopyStep, PreparedLoop, PreparedCase,
+               const arch::AttentionStep*, Move, Windows, arch::CopyStep, PreparedLoop, PreparedCase,
                const arch::CollectiveStep*>
       what;
   std::vector<Place> in = {}, out = {};

@@ -133,6 +133,28 @@ struct MoveStep {
   Dims low = {}, gaps = {};  // pad: elements before the first (below 0: so many dropped), and between two
 };
 
+enum class WindowKind : uint8_t { gather, set, add, multiply, maximum, minimum };
+
+// Windows of an operand at computed places. gather: in x, indices; out the windows side by side, `many`; a start is
+// moved so that its window lies inside. Else: in x, indices, updates (`many`); out is x with the updates combined into
+// it, in the order of the indices; out may be x's memory; a window that leaves x is dropped. Strides in elements.
+struct WindowStep {
+  struct Loop {
+    int64_t size = 1, many = 0, operand = 0, indices = 0;
+  };
+  struct Start {
+    int64_t indices = 0, operand = 0, most = 0;  // its place in an index vector; what one index comes to; the largest
+  };
+  struct Side {
+    int64_t size = 1, many = 0, operand = 0;
+  };
+  WindowKind kind = WindowKind::gather;
+  std::vector<Loop> windows = {};  // over the index vectors, outermost first
+  std::vector<Start> starts = {};
+  std::vector<Side> window = {};  // over one window
+  bool is_disjoint = true;        // windows that begin at different places do not meet
+};
+
 // Copies in[0] to out[0]; slots may be the same memory.
 struct CopyStep {};
 
@@ -173,8 +195,8 @@ struct CollectiveStep {
 };
 
 struct Step {
-  std::variant<CallStep, TileStep, GemmStep, ConvStep, AttentionStep, MoveStep, CopyStep, WhileStep, CaseStep,
-               CollectiveStep>
+  std::variant<CallStep, TileStep, GemmStep, ConvStep, AttentionStep, MoveStep, WindowStep, CopyStep, WhileStep,
+               CaseStep, CollectiveStep>
       what = CopyStep{};
   std::vector<SlotId> in = {}, out = {};
   uint32_t where = 0;  // HostPlan::places

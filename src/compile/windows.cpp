@@ -1,0 +1,66 @@
+// Dimension numbers to strides.
+#include "compile/windows.h"
+
+#include <algorithm>
+
+#include "ops/slices.h"
+
+namespace trine::compile {
+
+namespace {
+
+bool holds(const ir::Ints& ints, int64_t d) { return std::find(ints.begin(), ints.end(), d) != ints.end(); }
+
+std::optional<arch::WindowKind> kind_of(const ir::Node& node) {
+  if (node.op == "gather") return arch::WindowKind::gather;
+  if (node.op != "scatter" || !node.regions.empty() || node.inputs.size() != 3) return std::nullopt;
+  const std::string_view kind = node.attrs.text("kind");
+  const Dtype dtype = node.types[0].dtype;
+  if (kind == "set") return arch::WindowKind::set;
+  if (!is_floating(dtype) && !is_integer(dtype)) return std::nullopt;
+  if (kind == "add") return arch::WindowKind::add;
+  if (kind == "multiply") return arch::WindowKind::multiply;
+  if (kind == "maximum") return arch::WindowKind::maximum;
+  if (kind == "minimum") return arch::WindowKind::minimum;
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<arch::WindowStep> plan_windows(const ir::Node& node) {
+  const std::optional<arch::WindowKind> kind = kind_of(node);
+  if (!kind) return std::nullopt;
+  const bool gathers = *kind == arch::WindowKind::gather;
+  const ops::SliceAxes axes = gathers ? ops::gather_axes(node.attrs) : ops::scatter_axes(node.attrs);
+  const Dims &operand = node.inputs[0].type().dims, &indices = node.inputs[1].type().dims;
+  const Dims& many = gathers ? node.types[0].dims : node.inputs[2].type().dims;
+  const Dims operand_strides = row_major_strides(operand), index_strides = row_major_strides(indices),
+             many_strides = row_major_strides(many);
+  arch::WindowStep step{.kind = *kind};
+  Dims sizes(operand.size(), 1);
+  for (size_t d = 0, w = 0; d < operand.size(); ++d) {
+    if (holds(axes.collapsed, int64_t(d)) || holds(axes.operand_batching, int64_t(d))) continue;
+    const size_t at = size_t(axes.window[w++]);
+    sizes[d] = many[at];
+    step.window.push_back({many[at], many_strides[at], operand_strides[d]});
+  }
+  for (size_t d = 0, i = 0; d < many.size(); ++d) {
+    if (holds(axes.window, int64_t(d))) continue;
+    i += i == size_t(axes.index_vector_dim);
+    arch::WindowStep::Loop loop{many[d], many_strides[d], 0, index_strides[i]};
+    for (size_t b = 0; b < axes.indices_batching.size(); ++b)
+      if (axes.indices_batching[b] == int64_t(i)) loop.operand = operand_strides[size_t(axes.operand_batching[b])];
+    step.windows.push_back(loop);
+    ++i;
+  }
+  const bool has_vectors = axes.index_vector_dim < int64_t(indices.size());
+  for (size_t k = 0; k < axes.index_map.size(); ++k) {
+    const size_t d = size_t(axes.index_map[k]);
+    const int64_t apart = has_vectors ? index_strides[size_t(axes.index_vector_dim)] : 0;
+    step.starts.push_back({int64_t(k) * apart, operand_strides[d], operand[d] - sizes[d]});
+    step.is_disjoint &= sizes[d] == 1;
+  }
+  return step;
+}
+
+}  // namespace trine::compile

@@ -1,0 +1,211 @@
+// Gathers share windows out; scatters share out the columns of a window, or ranges of the operand.
+#include "host/windows.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/element.h"
+#include "base/pool.h"
+
+namespace trine::host {
+
+using arch::WindowKind;
+
+namespace {
+
+constexpr int64_t kSharedBytes = 1 << 18;    // below, one thread is as quick
+constexpr int64_t kColumnsMin = 64;          // elements of a window that a thread takes
+constexpr int64_t kSharedWindows = 1 << 15;  // small windows, from which on threads look at all indices each
+
+// One row of a combination: T at its own width where the machine computes in it, else as the dtype's element.
+template <class E, class F>
+void combine_row(std::byte* to, const std::byte* from, const MoveLoop& loop) {
+  using S = typename E::Storage;
+  constexpr bool kNative = E::kDtype == Dtype::f32 || E::kDtype == Dtype::f64 || (E::kIsInteger && E::kBits >= 8);
+  auto one = [](S a, S b) -> S {
+    if constexpr (kNative) {
+      return S(F{}(a, b));
+    } else {
+      return E::store(typename E::Wide(F{}(E::load(a), E::load(b))));
+    }
+  };
+  if (loop.to == sizeof(S) && loop.from == sizeof(S)) {
+    auto* d = reinterpret_cast<S*>(to);
+    auto* s = reinterpret_cast<const S*>(from);
+    for (int64_t i = 0; i < loop.count; ++i) d[i] = one(d[i], s[i]);
+    return;
+  }
+  for (int64_t i = 0; i < loop.count; ++i) {
+    auto* d = reinterpret_cast<S*>(to + i * loop.to);
+    *d = one(*d, *reinterpret_cast<const S*>(from + i * loop.from));
+  }
+}
+
+// Integers wrap; of floats, NaN wins.
+struct Sum {
+  template <class T>
+  T operator()(T a, T b) const {
+    if constexpr (std::is_floating_point_v<T>) {
+      return a + b;
+    } else {
+      return T(uint64_t(a) + uint64_t(b));
+    }
+  }
+};
+struct Product {
+  template <class T>
+  T operator()(T a, T b) const {
+    if constexpr (std::is_floating_point_v<T>) {
+      return a * b;
+    } else {
+      return T(uint64_t(a) * uint64_t(b));
+    }
+  }
+};
+struct Most {
+  template <class T>
+  T operator()(T a, T b) const {
+    return b > a || b != b ? b : a;
+  }
+};
+struct Least {
+  template <class T>
+  T operator()(T a, T b) const {
+    return b < a || b != b ? b : a;
+  }
+};
+
+using Combine = void (*)(std::byte*, const std::byte*, const MoveLoop&);
+
+Combine combine_of(WindowKind kind, Dtype dtype) {
+  return dispatch_element(dtype, [&](auto element) -> Combine {
+    using E = decltype(element);
+    if constexpr (E::kIsFloating || E::kIsInteger) {
+      switch (kind) {
+        case WindowKind::add:
+          return combine_row<E, Sum>;
+        case WindowKind::multiply:
+          return combine_row<E, Product>;
+        case WindowKind::maximum:
+          return combine_row<E, Most>;
+        case WindowKind::minimum:
+          return combine_row<E, Least>;
+        default:
+          break;
+      }
+    }
+    return nullptr;
+  });
+}
+
+}  // namespace
+
+Windows::Windows(const arch::WindowStep& step, const arch::Slot& operand, const arch::Slot& indices)
+    : step_(step), index_(indices.dtype), size_(size_t(bytes(operand.dtype))), bytes_(operand.bytes()) {
+  const int64_t size = int64_t(size_);
+  Dims dims, many, own;
+  for (const arch::WindowStep::Side& side : step.window) {
+    dims.push_back(side.size);
+    many.push_back(side.many);
+    own.push_back(side.operand);
+  }
+  window_bytes_ = element_count(dims) * size;
+  const bool gathers = step.kind == WindowKind::gather;
+  loops_ = gathers ? move_loops(many, own, dims, size) : move_loops(own, many, dims, size);
+  if (!gathers && step.kind != WindowKind::set) combine_ = combine_of(step.kind, operand.dtype);
+  for (arch::WindowStep::Loop& loop : step_.windows) {
+    count_ *= loop.size;
+    loop.many *= size;
+    loop.operand *= size;
+  }
+  for (arch::WindowStep::Start& start : step_.starts) start.operand *= size;
+  if (window_bytes_ == 0) count_ = 0;
+}
+
+template <class Index, class F>
+void Windows::visit_by(const Index& index, int64_t begin, int64_t end, F&& f) const {
+  const bool clamps = step_.kind == WindowKind::gather;
+  for (int64_t w = begin; w < end; ++w) {
+    int64_t many = 0, operand = 0, at = 0, rest = w;
+    for (size_t d = step_.windows.size(); d-- > 0;) {
+      const arch::WindowStep::Loop& loop = step_.windows[d];
+      const int64_t i = d == 0 ? rest : rest % loop.size;
+      if (d > 0) rest /= loop.size;
+      many += i * loop.many;
+      operand += i * loop.operand;
+      at += i * loop.indices;
+    }
+    bool fits = true;
+    for (const arch::WindowStep::Start& start : step_.starts) {
+      int64_t value = index(at + start.indices);
+      if (clamps) value = std::clamp<int64_t>(value, 0, start.most);
+      fits &= value >= 0 && value <= start.most;
+      operand += fits ? value * start.operand : 0;
+    }
+    if (fits) f(many, operand);
+  }
+}
+
+template <class F>
+void Windows::visit(const void* indices, int64_t begin, int64_t end, F&& f) const {
+  if (index_ == Dtype::s32) {
+    auto* p = static_cast<const int32_t*>(indices);
+    return visit_by([p](int64_t i) -> int64_t { return p[i]; }, begin, end, f);
+  }
+  dispatch_element(index_, [&](auto element) {
+    using E = decltype(element);
+    if constexpr (E::kIsInteger) {
+      auto* p = static_cast<const typename E::Storage*>(indices);
+      // What is past all signed numbers is past every operand.
+      visit_by([p](int64_t i) { return int64_t(std::min<typename E::Wide>(E::load(p[i]), INT64_MAX)); }, begin, end, f);
+    }
+  });
+}
+
+void Windows::gather(std::span<void* const> in, std::byte* out) const {
+  const auto* operand = static_cast<const std::byte*>(in[0]);
+  auto some = [&](int64_t begin, int64_t end) {
+    visit(in[1], begin, end, [&](int64_t many, int64_t at) { copy_loops(out + many, operand + at, loops_, size_); });
+  };
+  if (count_ * window_bytes_ < kSharedBytes) return some(0, count_);
+  parallel_for(count_, std::max<int64_t>(1, kSharedBytes / 4 / window_bytes_), some);
+}
+
+void Windows::combine(std::byte* to, const std::byte* from, std::span<const MoveLoop> loops) const {
+  if (!combine_) return copy_loops(to, from, loops, size_);
+  if (loops.size() <= 1) return combine_(to, from, loops.empty() ? MoveLoop{1, 0, 0} : loops[0]);
+  for (int64_t i = 0; i < loops[0].count; ++i)
+    combine(to + i * loops[0].to, from + i * loops[0].from, loops.subspan(1));
+}
+
+void Windows::scatter(std::span<void* const> in, std::byte* out) const {
+  if (out != in[0]) copy_flat(out, static_cast<const std::byte*>(in[0]), int64_t(bytes_));
+  const auto* updates = static_cast<const std::byte*>(in[2]);
+  const int64_t total = count_ * window_bytes_;
+  const int64_t columns = loops_.empty() ? 1 : loops_.back().count;
+  if (total >= kSharedBytes && columns >= 2 * kColumnsMin) {
+    const int64_t grain = std::max(kColumnsMin, columns / (4 * pool_threads()));
+    return parallel_for(columns, grain, [&](int64_t begin, int64_t end) {
+      std::vector<MoveLoop> part = loops_;
+      const int64_t to = begin * part.back().to, from = begin * part.back().from;
+      part.back().count = end - begin;
+      visit(in[1], 0, count_, [&](int64_t many, int64_t at) { combine(out + at + to, updates + many + from, part); });
+    });
+  }
+  // Windows that begin elsewhere do not meet: each thread takes those that begin in its part of the operand.
+  const int64_t parts = step_.is_disjoint && count_ >= kSharedWindows ? pool_threads() : 1;
+  const int64_t each = int64_t(bytes_) / parts + 1;
+  parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
+    visit(in[1], 0, count_, [&](int64_t many, int64_t at) {
+      if (at >= begin * each && at < end * each) combine(out + at, updates + many, loops_);
+    });
+  });
+}
+
+void Windows::run(std::span<void* const> in, void* out) const {
+  auto* to = static_cast<std::byte*>(out);
+  if (step_.kind == WindowKind::gather) return gather(in, to);
+  scatter(in, to);
+}
+
+}  // namespace trine::host

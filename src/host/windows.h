@@ -1,0 +1,41 @@
+// Windows of a tensor at computed places: gather, and scatter by set, add, multiply, maximum, minimum.
+// Invariant: windows that meet are combined in the order of their indices, whatever the number of threads.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "arch/plan/plan.h"
+#include "host/move.h"
+
+namespace trine::host {
+
+class Windows {
+ public:
+  Windows(const arch::WindowStep& step, const arch::Slot& operand, const arch::Slot& indices);
+  // in: operand, indices, and of a scatter updates; out may be the operand's memory in a scatter.
+  void run(std::span<void* const> in, void* out) const;
+
+ private:
+  using Combine = void (*)(std::byte* to, const std::byte* from, const MoveLoop& loop);
+
+  // f(bytes of the window's first element in `many` and in the operand) for windows [begin, end) that are in bounds.
+  template <class Index, class F>
+  void visit_by(const Index& index, int64_t begin, int64_t end, F&& f) const;
+  template <class F>
+  void visit(const void* indices, int64_t begin, int64_t end, F&& f) const;
+  void gather(std::span<void* const> in, std::byte* out) const;
+  void scatter(std::span<void* const> in, std::byte* out) const;
+  void combine(std::byte* to, const std::byte* from, std::span<const MoveLoop> loops) const;
+
+  arch::WindowStep step_;  // strides of `many` and of the operand in bytes
+  Dtype index_;
+  size_t size_, bytes_;  // of an element, of the operand
+  int64_t count_ = 1;    // windows
+  int64_t window_bytes_ = 0;
+  std::vector<MoveLoop> loops_;  // over a window, from `many` or to it; empty: one element
+  Combine combine_ = nullptr;
+};
+
+}  // namespace trine::host
