@@ -13,9 +13,9 @@ using arch::WindowKind;
 
 namespace {
 
-constexpr int64_t kSharedBytes = 1 << 18;    // below, one thread is as quick
-constexpr int64_t kColumnsMin = 64;          // elements of a window that a thread takes
-constexpr int64_t kSharedWindows = 1 << 15;  // small windows, from which on threads look at all indices each
+constexpr int64_t kSharedBytes = 1 << 18;  // below, one thread is as quick
+constexpr int64_t kColumnsMin = 256;       // elements of a window that a thread takes
+constexpr int64_t kLongWindow = 256;       // bytes; of shorter ones, looking at the indices is the work
 
 // One row of a combination: T at its own width where the machine computes in it, else as the dtype's element.
 template <class E, class F>
@@ -181,20 +181,20 @@ void Windows::combine(std::byte* to, const std::byte* from, std::span<const Move
 void Windows::scatter(std::span<void* const> in, std::byte* out) const {
   if (out != in[0]) copy_flat(out, static_cast<const std::byte*>(in[0]), int64_t(bytes_));
   const auto* updates = static_cast<const std::byte*>(in[2]);
-  const int64_t total = count_ * window_bytes_;
-  const int64_t columns = loops_.empty() ? 1 : loops_.back().count;
-  if (total >= kSharedBytes && columns >= 2 * kColumnsMin) {
-    const int64_t grain = std::max(kColumnsMin, columns / (4 * pool_threads()));
-    return parallel_for(columns, grain, [&](int64_t begin, int64_t end) {
+  if (count_ * window_bytes_ < kSharedBytes) {
+    return visit(in[1], 0, count_, [&](int64_t many, int64_t at) { combine(out + at, updates + many, loops_); });
+  }
+  const int64_t threads = pool_threads(), columns = loops_.empty() ? 1 : loops_.back().count;
+  if (!step_.is_disjoint) {
+    return parallel_for(columns, std::max(kColumnsMin, columns / (2 * threads)), [&](int64_t begin, int64_t end) {
       std::vector<MoveLoop> part = loops_;
-      const int64_t to = begin * part.back().to, from = begin * part.back().from;
-      part.back().count = end - begin;
+      const int64_t to = part.empty() ? 0 : begin * part.back().to, from = part.empty() ? 0 : begin * part.back().from;
+      if (!part.empty()) part.back().count = end - begin;
       visit(in[1], 0, count_, [&](int64_t many, int64_t at) { combine(out + at + to, updates + many + from, part); });
     });
   }
-  // Windows that begin elsewhere do not meet: each thread takes those that begin in its part of the operand.
-  const int64_t parts = step_.is_disjoint && count_ >= kSharedWindows ? pool_threads() : 1;
-  const int64_t each = int64_t(bytes_) / parts + 1;
+  // Windows that begin elsewhere do not meet: a part takes those that begin in its range of the operand.
+  const int64_t parts = window_bytes_ < kLongWindow ? threads : 4 * threads, each = int64_t(bytes_) / parts + 1;
   parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
     visit(in[1], 0, count_, [&](int64_t many, int64_t at) {
       if (at >= begin * each && at < end * each) combine(out + at, updates + many, loops_);
