@@ -63,6 +63,11 @@ Timer::Timer(const arch::Program& program, const arch::Chip& chip, const TimeOpt
   state_.psum_port.resize(cores);
   state_.throttle.resize(cores);
   state_.loaded.assign(program.streams.size(), 0);
+  for (const arch::Stream& stream : program.streams)
+    steers_.push_back(std::any_of(stream.insns.begin(), stream.insns.end(), [&](const arch::Insn& i) {
+      return i.opcode == arch::kOpBranch ||
+             (i.opcode == arch::kOpLoop && program.operands[i.operand].kind == arch::OperandKind::reg);
+    }));
   state_.last = preamble;
   state_.last_stamp.spend(Part::launch, preamble);
   window_begin_ = std::llround(std::min(options.window_begin_ns, 9e12) * kFsPerNs);
@@ -516,13 +521,15 @@ void Timer::meet(size_t engine, const Prepared& p) {
 Result<void> Timer::load_register(size_t engine, const Prepared& p) {
   EngineState& e = state_.engines[engine];
   size_t& next = state_.loaded[engine];
-  if (engine >= options_.loaded.size() || next >= options_.loaded[engine].size())
+  const bool known = engine < options_.loaded.size() && next < options_.loaded[engine].size();
+  if (!known && steers_[engine])
     return fail(Code::unsupported,
                 cat("register_load in the ", arch::name(program_.streams[engine].engine),
                     " stream needs data to be timed; run it with values, so that the loaded numbers are known"));
   const Part part = part_of(program_.streams[engine].engine);
   const arch::Operand& dst = program_.operands[sequencers_[engine].insn().operand];
-  sequencers_[engine].set_register(dst.reg, options_.loaded[engine][next++]);
+  // Where registers only make addresses, time does not depend on them.
+  sequencers_[engine].set_register(dst.reg, known ? options_.loaded[engine][next++] : 0);
   const Fs start = e.time.time;
   e.time.spend(part, p.interval);
   finish(engine, p, start, e.time.time, e.time, part, p.interval);
