@@ -4,31 +4,21 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "compile/collectives_of.h"
-#include "compile/device/device.h"
+#include "compile/device/options.h"
 #include "front/stablehlo/graph.h"
 #include "front/stablehlo/read.h"
 
 namespace trine::api {
 
 static Result<compile::DeviceOptions> options_of(const DeviceChoice& choice) {
-  compile::DeviceOptions out;
+  auto out = TRY(compile::device_options(choice.auto_cast, choice.auto_cast_type));
   for (int64_t i : choice.weights) {
     if (i < 0 || i >= (int64_t{1} << 20))
       return fail(Code::invalid, cat("weights name input ", i, "; expected 0 or more"));
     if (size_t(i) >= out.weights.size()) out.weights.resize(size_t(i) + 1);
     out.weights[size_t(i)] = true;
   }
-  if (choice.auto_cast == "none") return out;
-  if (choice.auto_cast != "matmult" && choice.auto_cast != "all")
-    return fail(Code::invalid, cat("auto-cast \"", choice.auto_cast, "\"; expected none, matmult or all"));
-  constexpr std::pair<std::string_view, Dtype> kTypes[] = {
-      {"bf16", Dtype::bf16}, {"f16", Dtype::f16}, {"fp16", Dtype::f16}, {"tf32", Dtype::tf32}, {"f8", Dtype::f8e4m3}};
-  for (const auto& [name, dtype] : kTypes)
-    if (choice.auto_cast_type == name) {
-      out.dots.cast = dtype;
-      return out;
-    }
-  return fail(Code::invalid, cat("auto-cast type \"", choice.auto_cast_type, "\"; expected bf16, f16, tf32 or f8"));
+  return out;
 }
 
 const arch::Program& Compiled::program() const { return program_->program; }

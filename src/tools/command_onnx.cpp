@@ -14,32 +14,13 @@
 #include "ir/verify.h"
 #include "ops/op.h"
 #include "tools/cli.h"
+#include "tools/model_file.h"
 
 namespace trine::tools {
 
 namespace {
 
 namespace fs = std::filesystem;
-
-// name=1x128, or dim=4
-Result<void> add_shape(std::string_view text, front::OnnxOptions& options) {
-  const size_t at = text.rfind('=');
-  const auto wrong = [&] {
-    return fail(Code::invalid,
-                cat("--shape ", text, ": expected NAME=1x128, the name of an input or of a symbolic dim"));
-  };
-  if (at == std::string_view::npos || at == 0) return wrong();
-  Dims dims;
-  for (std::string_view part : split(text.substr(at + 1), 'x')) {
-    if (part.empty() && text.size() == at + 1) continue;  // a scalar
-    int64_t d = 0;
-    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), d);
-    if (error != std::errc{} || end != part.data() + part.size() || d < 0) return wrong();
-    dims.push_back(d);
-  }
-  options.shapes[std::string(text.substr(0, at))] = std::move(dims);
-  return {};
-}
 
 struct Checked {
   double worst = 0;  // of all outputs: |found - expected| less what the tolerance gives
