@@ -162,7 +162,7 @@ def estimate(config, *, phase="forward", batch=1, seq=128, instance="trn1.2xlarg
         launch_ms=launch,
         collectives_ms=sum(u["ns"] * u["count"] for u in uses) / 1e6,
         host_ms=calibration.host_ms(phase),
-        band=tuple(b / report["time_ns"] for b in report["band_ns"]),
+        band=calibration.band(calibration.kind_of(model.family.kind, phase)),
         report=report,
         collectives=uses,
         memory=_memory(machine, bytes_of(work.shapes[0]) // (2 if narrowed else 1), cache, compiled.program, tp),

@@ -27,6 +27,12 @@ def factor(kind):
     return table()["classes"][kind]
 
 
+def band(kind):
+    """Factors around the likely time: how far the class's own rows lie from it."""
+    spread = factor(kind)["spread"]
+    return 1 / spread, spread
+
+
 def host_ms(phase):
     """What the host adds to one call: queueing and the copies of inputs and outputs."""
     return table()["host_ms"].get(phase, table()["host_ms"]["default"])
