@@ -3,6 +3,7 @@
 
 #include <charconv>
 
+#include "api/numerics.h"
 #include "api/program_text.h"
 #include "base/json.h"
 #include "base/text.h"
@@ -49,7 +50,8 @@ int64_t Executable::donated_bytes() const {
 Result<ExecutablePtr> compile(std::string artifact, const CompileOptions& options) {
   auto out = std::make_shared<Executable>();
   out->options = options;
-  out->fingerprint = hex(hash_of(artifact, hash_of(cat(options.replicas, ",", options.partitions))));
+  out->fingerprint = hex(
+      hash_of(artifact, hash_of(cat(options.replicas, ",", options.partitions, ",", numerics_text(options.numerics)))));
   out->artifact = artifact;
   const auto module = TRY(front::stablehlo::read_module(std::move(artifact), "program"));
   auto graph = TRY(front::stablehlo::to_graph(module));
@@ -61,7 +63,8 @@ Result<ExecutablePtr> compile(std::string artifact, const CompileOptions& option
   } else {
     out->shardings = TRY(compile::sharding_texts(graph));
   }
-  out->plan = TRY(compile::compile_native(graph, {.host_functions = options.host_functions}));
+  out->plan =
+      TRY(compile::compile_native(graph, {.host_functions = options.host_functions, .numerics = options.numerics}));
   out->text = program_text(*out);
   return ExecutablePtr(std::move(out));
 }
@@ -72,6 +75,7 @@ std::string save(const Executable& executable, std::string_view extra) {
                           .set("version", kVersion)
                           .set("replicas", executable.options.replicas)
                           .set("partitions", executable.options.partitions)
+                          .set("numerics", numerics_text(executable.options.numerics))
                           .set("extra_bytes", int64_t(extra.size()))
                           .set("bytes", int64_t(body.size()))
                           .set("checksum", hex(hash_of(body)));
@@ -96,7 +100,8 @@ Result<Loaded> load(std::string_view bytes) {
       !header.find("checksum") || header.find("checksum")->string() != hex(hash_of(body)))
     return fail(Code::invalid, cat("a saved executable is damaged: found ", body.size(), " bytes, expected ",
                                    number("bytes"), " with another checksum"));
-  const CompileOptions options{.replicas = number("replicas"), .partitions = number("partitions")};
+  CompileOptions options{.replicas = number("replicas"), .partitions = number("partitions")};
+  if (const Json* numerics = header.find("numerics")) TRY(set_numerics_by_flags(options.numerics, numerics->string()));
   return Loaded{TRY(compile(std::string(body.substr(size_t(extra))), options)),
                 std::string(body.substr(0, size_t(extra)))};
 }

@@ -17,6 +17,7 @@ namespace trine::api {
 
 struct CompileOptions {
   int64_t replicas = 1, partitions = 1;
+  compile::Numerics numerics = {};
   compile::FindHostFunction host_functions = {};  // empty: programs that call any are refused
 };
 

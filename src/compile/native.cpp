@@ -14,7 +14,11 @@ Result<std::shared_ptr<const arch::HostPlan>> plan_native(std::shared_ptr<ir::Gr
 }
 
 Result<std::shared_ptr<const arch::HostPlan>> compile_native(const ir::Graph& graph, const NativeOptions& options) {
-  return plan_native(std::make_shared<ir::Graph>(simplify(graph).graph), options);
+  const Numerics& numerics = options.numerics;
+  const bool casts = numerics.cast != AutoCast::none;
+  ir::Graph simple = casts ? simplify(auto_cast(graph, numerics)).graph : simplify(graph).graph;
+  if (numerics.is_stochastic) simple = round_stochastically(simple, numerics);
+  return plan_native(std::make_shared<ir::Graph>(std::move(simple)), options);
 }
 
 }  // namespace trine::compile

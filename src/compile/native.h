@@ -8,6 +8,7 @@
 
 #include "arch/plan/plan.h"
 #include "base/result.h"
+#include "compile/numerics.h"
 #include "ir/graph.h"
 
 namespace trine::compile {
@@ -20,6 +21,7 @@ inline constexpr std::string_view kHostCall = "trine_host_call";
 
 struct NativeOptions {
   FindHostFunction host_functions = {};
+  Numerics numerics = {};
 };
 
 // Simplified, fused, placed. The way from a front-end's graph to the native executor.

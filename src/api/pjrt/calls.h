@@ -28,7 +28,8 @@ void free_text(Text* text);
 // The parts of a CompileOptionsProto that matter here.
 struct ParsedOptions {
   CompileOptions compile;
-  std::vector<int64_t> devices;  // replica-major; empty: not said
+  std::vector<int64_t> devices;                          // replica-major; empty: not said
+  std::vector<std::pair<std::string, std::string>> own;  // the program's own compiler options, by name
 };
 Result<ParsedOptions> parse_compile_options(std::string_view bytes);
 std::string device_assignment_bytes(const run::Assignment& assignment, std::span<Device* const> devices);

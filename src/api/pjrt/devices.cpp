@@ -1,4 +1,5 @@
 // Devices, their descriptions and memories, and topologies: what a machine is, without anything running.
+#include "api/numerics.h"
 #include "api/pjrt/calls.h"
 #include "base/text.h"
 
@@ -32,6 +33,9 @@ TopologyDescription::TopologyDescription(Machine chosen) : machine(std::move(cho
     pointers.push_back(descriptions.back().get());
   }
   version = cat("trine ", TRINE_VERSION, ", ", machine.instance.name);
+  // JAX's persistent cache tells programs apart by this text. What is wrong with it is said when a program is compiled.
+  if (const auto numerics = numerics_from_environment(); numerics && !numerics_text(*numerics).empty())
+    version += cat(", ", numerics_text(*numerics));
   attributes.add("instance", machine.instance.name);
   attributes.add("logical_nc_config", machine.lnc);
 }

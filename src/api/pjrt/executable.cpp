@@ -1,6 +1,7 @@
 // Executables: what a compiled program says about itself, and its saved form.
 #include <cstring>
 
+#include "api/numerics.h"
 #include "api/pjrt/calls.h"
 #include "api/pjrt/host_call.h"
 #include "base/text.h"
@@ -45,6 +46,8 @@ Result<std::shared_ptr<Executable>> compile_program(const Program& program, std:
     return fail(Code::unsupported, cat("a program in the format \"", format, "\"; StableHLO (\"mlir\") is read"));
   ParsedOptions parsed = TRY(parse_compile_options(options));
   parsed.compile.host_functions = host_function;
+  parsed.compile.numerics = TRY(numerics_from_environment());
+  for (const auto& [name, value] : parsed.own) TRY(set_numerics(parsed.compile.numerics, name, value));
   auto compiled = TRY(compile({program.code, program.code_size}, parsed.compile));
   return std::make_shared<Executable>(std::move(compiled), std::string(options));
 }

@@ -86,6 +86,20 @@ Result<std::vector<int64_t>> parse_assignment(std::string_view bytes) {
   return out;
 }
 
+// An entry of a map: 1 name, 2 OptionOverrideProto {1: text, 2: bool, 3: integer}.
+Result<std::pair<std::string, std::string>> parse_override(std::string_view bytes) {
+  std::pair<std::string, std::string> out;
+  TRY(walk(bytes, [&](const Field& entry) -> Result<void> {
+    if (entry.number == 1) out.first = entry.bytes;
+    if (entry.number != 2) return {};
+    return walk(entry.bytes, [&](const Field& value) -> Result<void> {
+      out.second = value.number == 1 ? std::string(value.bytes) : cat(value.value);
+      return {};
+    });
+  }));
+  return out;
+}
+
 void write_varint(std::string& to, uint64_t value) {
   for (; value >= 0x80; value >>= 7) to += char(value | 0x80);
   to += char(value);
@@ -94,10 +108,11 @@ void write_varint(std::string& to, uint64_t value) {
 }  // namespace
 
 Result<ParsedOptions> parse_compile_options(std::string_view bytes) {
-  constexpr uint64_t kBuildOptions = 3, kReplicas = 4, kPartitions = 5, kAssignment = 9;
+  constexpr uint64_t kOverrides = 7, kBuildOptions = 3, kReplicas = 4, kPartitions = 5, kAssignment = 9;
   constexpr int64_t kCountMax = 1 << 20;
   ParsedOptions out;
   TRY(walk(bytes, [&](const Field& top) -> Result<void> {
+    if (top.number == kOverrides) out.own.push_back(TRY(parse_override(top.bytes)));
     if (top.number != kBuildOptions) return {};
     return walk(top.bytes, [&](const Field& field) -> Result<void> {
       if (field.number == kReplicas) out.compile.replicas = std::max<int64_t>(1, int64_t(field.value));
