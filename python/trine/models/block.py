@@ -67,6 +67,11 @@ def normed_heads(layer, name, c, x, axis):
     return normed(copied(layer[name + "_norm"], axis), c, y) if c.qk_norm == "head" else y
 
 
+def put(cache, new, at):
+    """The cache with new keys or values from position `at` on."""
+    return jax.lax.dynamic_update_slice(cache, new.astype(cache.dtype), (0, at, 0, 0), allow_negative_indices=False)
+
+
 def attention(layer, c, x, angles, mask, bias, cache, at, axis):
     x = copied(x, axis)
     q, k = (normed_heads(layer, name, c, x, axis) for name in "qk")
@@ -74,9 +79,8 @@ def attention(layer, c, x, angles, mask, bias, cache, at, axis):
     if angles is not None:
         q, k = rotate(q, angles), rotate(k, angles)
     if cache is not None:
-        k = jax.lax.dynamic_update_slice(cache["k"], k.astype(cache["k"].dtype), (0, at, 0, 0))
-        v = jax.lax.dynamic_update_slice(cache["v"], v.astype(cache["v"].dtype), (0, at, 0, 0))
-        cache = {"k": k, "v": v}
+        cache = {"k": put(cache["k"], k, at), "v": put(cache["v"], v, at)}
+        k, v = cache["k"], cache["v"]
     return dense_rows(layer["o"], attend(q, k, v, mask, c.score_scale or None, bias), axis), cache
 
 

@@ -29,7 +29,7 @@ def text_features(params, c, tokens, axis=None):
         x, _ = block(layer, s, x, mask=mask, axis=axis)
     x = normed(params["norm"], s, x)
     end = tokens.argmax(-1) if c.end == 2 else (tokens == c.end).argmax(-1)
-    return dense(params["projection"], jnp.take_along_axis(x, end[:, None, None], 1)[:, 0])
+    return dense(params["projection"], jnp.take_along_axis(x, end[:, None, None], 1, mode="promise_in_bounds", wrap_negative_indices=False)[:, 0])
 
 
 def image_features(params, c, images, axis=None):

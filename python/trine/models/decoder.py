@@ -5,7 +5,7 @@ import jax.numpy as jnp
 
 from trine.models import parameters as p
 from trine.models.block import block, block_parameters, cache_shape, causal_mask, normed
-from trine.models.layers import alibi_slopes, copied, dense, embed, rope_angles
+from trine.models.layers import alibi_slopes, copied, dense, embed, rope_angles, rows
 from trine.models.training import cross_entropy
 
 
@@ -29,7 +29,7 @@ def embedded(params, c, tokens, positions, axis):
     if "embed_in" in params:
         x = dense(params["embed_in"], x)
     if c.positions == "learned":
-        x = x + params["positions"]["table"][positions + c.position_offset]
+        x = x + rows(params["positions"]["table"], positions + c.position_offset)
     return x
 
 

@@ -4,7 +4,7 @@ import jax
 
 from trine.models import parameters as p
 from trine.models.block import block, block_parameters, normed
-from trine.models.layers import ACTIVATIONS, copied, dense, embed
+from trine.models.layers import ACTIVATIONS, copied, dense, embed, rows
 from trine.models.training import cross_entropy
 
 
@@ -34,7 +34,7 @@ def states(params, c, inputs, axis=None):
     x = embed(params["tokens"], tokens, axis)
     x = x + params["positions"]["table"][c.position_offset : c.position_offset + tokens.shape[1]]
     if c.types:
-        x = x + params["types"]["table"][inputs.get("types", 0)]
+        x = x + (rows(params["types"]["table"], inputs["types"]) if "types" in inputs else params["types"]["table"][0])
     x = normed(params["embed_norm"], c, x)
     if "embed_in" in params:
         x = dense(params["embed_in"], x)

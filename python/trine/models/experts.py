@@ -7,7 +7,7 @@ after block, so that the work follows the tokens, not the number of experts. Sha
 import jax
 import jax.numpy as jnp
 
-from trine.models.layers import ACTIVATIONS, copied, dense, total
+from trine.models.layers import ACTIVATIONS, copied, dense, rows, total
 
 
 def routed(layer, c, x):
@@ -24,9 +24,9 @@ def expert(w, c, x):
 
 def fetched(w, c, x, experts):
     """[tokens, chosen, width]: every token with its own experts' weights."""
-    mine = {name: value[experts.reshape(-1)] for name, value in w.items()}
-    rows = jnp.repeat(x, c.chosen, 0)[:, None]
-    return jax.vmap(lambda w, x: expert(w, c, x))(mine, rows).reshape(*experts.shape, -1)
+    mine = {name: rows(value, experts.reshape(-1)) for name, value in w.items()}
+    each = jnp.repeat(x, c.chosen, 0)[:, None]
+    return jax.vmap(lambda w, x: expert(w, c, x))(mine, each).reshape(*experts.shape, -1)
 
 
 def block_size(pairs, experts):
@@ -44,23 +44,24 @@ def blocked(w, c, x, experts):
     used = (count + size - 1) // size
     first_block = jnp.cumsum(used) - used
     first_pair = jnp.cumsum(count) - count
-    of = chosen[order]
-    slot = first_block[of] * size + jnp.arange(pairs) - first_pair[of]
-    rows = jnp.zeros((blocks * size, x.shape[-1]), x.dtype).at[slot].set(x[order // c.chosen])
+    of = rows(chosen, order)
+    slot = rows(first_block, of) * size + jnp.arange(pairs) - rows(first_pair, of)
+    placed = jnp.zeros((blocks * size, x.shape[-1]), x.dtype).at[slot].set(rows(x, order // c.chosen))
     owner = jnp.minimum(jnp.searchsorted(jnp.cumsum(used), jnp.arange(blocks), side="right"), c.experts - 1)
 
     def step(_, part):
-        rows, owner = part
-        return None, expert({name: value[owner] for name, value in w.items()}, c, rows)
+        given, owner = part
+        mine = {n: jax.lax.dynamic_index_in_dim(value, owner, 0, False, allow_negative_indices=False) for n, value in w.items()}
+        return None, expert(mine, c, given)
 
-    _, done = jax.lax.scan(step, None, (rows.reshape(blocks, size, -1), owner))
+    _, done = jax.lax.scan(step, None, (placed.reshape(blocks, size, -1), owner))
     back = jnp.zeros((pairs,), jnp.int32).at[order].set(slot)
-    return done.reshape(blocks * size, -1)[back].reshape(*experts.shape, -1)
+    return rows(done.reshape(blocks * size, -1), back).reshape(*experts.shape, -1)
 
 
 def mixture(layer, c, x, axis):
-    rows = x.reshape(-1, x.shape[-1])
-    weights, experts = routed(layer, c, rows)
+    tokens = x.reshape(-1, x.shape[-1])
+    weights, experts = routed(layer, c, tokens)
     w = {name: layer[name]["w"] for name in ("gate", "up", "down")}
-    done = (fetched if experts.size <= c.experts else blocked)(w, c, copied(rows, axis), experts)
+    done = (fetched if experts.size <= c.experts else blocked)(w, c, copied(tokens, axis), experts)
     return total(jnp.einsum("tcw,tc->tw", done, copied(weights, axis)), axis).reshape(x.shape)

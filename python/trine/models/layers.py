@@ -75,14 +75,19 @@ def norm_split(params, x, eps, width, axis):
     return (wide * jax.lax.rsqrt(square + eps)).astype(x.dtype) * params["scale"]
 
 
+def rows(table, index):
+    """Rows of a table by numbers that are in it: from zero on, nothing is counted from the end."""
+    return table.at[index].get(mode="promise_in_bounds", wrap_negative_indices=False)
+
+
 def embed(params, tokens, axis):
     """Rows of a table; with an axis each core has some of the rows and the others' tokens give zeros."""
     if axis is None:
-        return params["table"][tokens]
-    rows = params["table"].shape[0]
-    at = tokens - jax.lax.axis_index(axis) * rows
-    mine = (at >= 0) & (at < rows)
-    found = params["table"][jnp.where(mine, at, 0)]
+        return rows(params["table"], tokens)
+    count = params["table"].shape[0]
+    at = tokens - jax.lax.axis_index(axis) * count
+    mine = (at >= 0) & (at < count)
+    found = rows(params["table"], jnp.where(mine, at, 0))
     return total(jnp.where(mine[..., None], found, jnp.zeros_like(found)), axis)
 
 

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from trine.models import decoder as one_stack
 from trine.models import parameters as p
 from trine.models.block import attention_parameters, block, block_parameters, cache_shape, causal_mask, heads_of, normed
-from trine.models.layers import copied, dense, embed, relative_buckets
+from trine.models.layers import copied, dense, embed, relative_buckets, rows
 from trine.models.training import cross_entropy
 
 
@@ -28,7 +28,7 @@ def parameters(c):
 def position_bias(stack, s, queries, keys):
     """[heads, queries, keys], from the positions of both."""
     buckets = relative_buckets(keys[None] - queries[:, None], s.buckets, s.distance, s.causal)
-    return stack["relative"]["table"][buckets].transpose(2, 0, 1).astype(jnp.float32)
+    return rows(stack["relative"]["table"], buckets).transpose(2, 0, 1).astype(jnp.float32)
 
 
 def encoded(params, c, inputs, axis=None):

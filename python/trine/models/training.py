@@ -6,6 +6,11 @@ import jax.numpy as jnp
 from trine.models.layers import total
 
 
+def picked(values, at):
+    """One of the last dim's values at every position."""
+    return jnp.take_along_axis(values, at[..., None], -1, mode="promise_in_bounds", wrap_negative_indices=False)[..., 0]
+
+
 def cross_entropy(logits, targets, axis=None, classes=None):
     """Mean over all positions whose target is not below zero, in f32.
 
@@ -15,7 +20,7 @@ def cross_entropy(logits, targets, axis=None, classes=None):
     counted = targets >= 0
     at = jnp.where(counted, targets, 0)
     if axis is None:
-        chosen = jnp.take_along_axis(logits, at[..., None], -1)[..., 0]
+        chosen = picked(logits, at)
         lost = jax.nn.logsumexp(logits, -1) - chosen
     else:
         mine = logits.shape[-1]
@@ -24,7 +29,7 @@ def cross_entropy(logits, targets, axis=None, classes=None):
         highest = jax.lax.pmax(jax.lax.stop_gradient(logits.max(-1)), axis)
         summed = total(jnp.exp(logits - highest[..., None]).sum(-1), axis)
         here = (at >= first) & (at < first + mine)
-        found = jnp.take_along_axis(logits, jnp.where(here, at - first, 0)[..., None], -1)[..., 0]
+        found = picked(logits, jnp.where(here, at - first, 0))
         lost = jnp.log(summed) + highest - total(jnp.where(here, found, 0.0), axis)
     return jnp.where(counted, lost, 0.0).sum() / jnp.maximum(counted.sum(), 1)
 
