@@ -21,7 +21,7 @@ FAMILIES = {"llama": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "gemma": "gemm
             "gpt2": "gpt2", "gptneox": "gpt_neox", "falcon": "falcon", "starcoder2": "starcoder2", "olmo2": "olmo2"}  # fmt: skip
 # Their key: ours, several where families spell it differently.
 KEYS = {
-    "embedding_length": ["hidden_size"], "block_count": ["num_hidden_layers"], "feed_forward_length": ["intermediate_size"],
+    "embedding_length": ["hidden_size"], "block_count": ["num_hidden_layers"], "feed_forward_length": ["intermediate_size", "n_inner", "ffn_hidden_size"],
     "attention.head_count": ["num_attention_heads"], "attention.head_count_kv": ["num_key_value_heads", "num_kv_heads"],
     "context_length": ["max_position_embeddings", "n_positions"], "attention.layer_norm_rms_epsilon": ["rms_norm_eps"],
     "attention.layer_norm_epsilon": ["layer_norm_eps", "layer_norm_epsilon", "norm_epsilon"], "rope.freq_base": ["rope_theta"],
@@ -40,7 +40,7 @@ OTHER_NAMES = {
                 "layers.down": "blk.{}.ffn_down_exps"},
     "phi3": {"layers.gate": "blk.{}.ffn_up#gate", "layers.up": "blk.{}.ffn_up#up"},
     "olmo2": {"layers.norm1": "blk.{}.post_attention_norm", "layers.norm2": "blk.{}.post_ffw_norm"},
-    "falcon": {"layers.norm2": "blk.{}.attn_norm_2"},
+    "falcon": {"layers.norm1": "blk.{}.attn_norm_2|blk.{}.attn_norm", "layers.norm2": "blk.{}.attn_norm"},
 }  # fmt: skip
 
 
@@ -146,7 +146,7 @@ class Gguf:
             config["partial_rotary_factor"] = turning / (self._of("attention.key_length") or width // heads)
         config |= self._rope(config)
         if self.family == "falcon":
-            config |= {"new_decoder_architecture": "blk.0.attn_norm_2.weight" in self, "ffn_hidden_size": self._of("feed_forward_length")}
+            config["new_decoder_architecture"] = "blk.0.attn_norm_2.weight" in self
         return config
 
     def _rope(self, config):
