@@ -25,6 +25,7 @@ constexpr int64_t kWide = 16;                                // queries side by 
 constexpr int64_t kBlockKeys = 192;                          // 32 groups of keys; their scores are 12 KiB
 constexpr int64_t kFewRows = arch::AttentionStep::kFewRows;  // packing does not pay up to here
 constexpr int64_t kFewKeys = 64;                             // met at a time by few rows
+constexpr int64_t kRowsAhead = 16;                           // fetched while others are widened
 constexpr float kLeast = -std::numeric_limits<float>::infinity();
 
 struct AttentionPortable {
@@ -270,7 +271,11 @@ struct WideRows {
     if (t.dtype == Dtype::f32 && t.dim_stride == 1 && !patched) {
       return {reinterpret_cast<const float*>(place(t, item.batch, item.kv, first)), t.seq_stride};
     }
-    for (int64_t r = 0; r < count; ++r) widen(first + r, memory.as<float>() + r * n);
+    for (int64_t r = 0; r < count; ++r) {
+      const std::byte* ahead = place(t, item.batch, item.kv, first + r + kRowsAhead);
+      for (int64_t i = 0; i < n * t.dim_stride * bytes(t.dtype); i += 64) __builtin_prefetch(ahead + i);
+      widen(first + r, memory.as<float>() + r * n);
+    }
     return {memory.as<float>(), n};
   }
 

@@ -88,7 +88,7 @@ struct Task {
       for (int64_t gb = g0; gb < g1; gb += kBlockGroups) {
         const int64_t ge = std::min(gb + kBlockGroups, g1);
         find_a(gb, ge, d, steps);
-        for (int64_t p = p0; p < p1; ++p) multiply_panel(p, ge - gb, steps, d > 0 || !run.part.first);
+        for (int64_t p = p0; p < p1; ++p) multiply_panel(p, ge - gb, d, steps);
         if (d + steps == run.depth() && run.part.last) {
           const int64_t row = run.groups.row(gb);
           finish_tile(run.w.out, run.w.family, at(row, col0), ld, row, run.groups.row(ge) - row, col0, cols);
@@ -137,15 +137,28 @@ struct Task {
     }
   }
 
-  // All groups of the block; together they fetch the panel that comes next.
-  void multiply_panel(int64_t p, int64_t count, int64_t steps, bool add) const {
+  // All groups of the block; together they fetch what comes next.
+  void multiply_panel(int64_t p, int64_t count, int64_t d, int64_t steps) const {
     const std::byte* panel = b + (p - p0) * b_stride;
-    const int64_t cols_here = run.cols_of(p), stride = ceil_div(kStepBytes, count);
+    const Next next = next_after(p, d, steps);
+    const int64_t cols_here = run.cols_of(p), stride = ceil_div(next.step_bytes, count);
     for (int64_t g = 0; g < count; ++g) {
-      const Ahead ahead{panel + b_stride + g * stride * steps, stride};
       multiply(run.kernels, run.w.family, a[g].data, panel, steps, a[g].height, cols_here, at(a[g].row, p * run.width),
-               ld, add, ahead);
+               ld, d > 0 || !run.part.first, {next.data + g * stride * steps, stride});
     }
+  }
+  // The next panel, or, of panels that are widened first, the same one a block deeper, or the next task's.
+  struct Next {
+    const std::byte* data = nullptr;
+    int64_t step_bytes = 0;
+  };
+  Next next_after(int64_t p, int64_t d, int64_t steps) const {
+    const PackedMatrix* packed = run.w.packed_b;
+    if (run.all_b || !packed) return {b + (p + 1 - p0) * b_stride, kStepBytes};
+    const bool deeper = d + steps < run.depth();
+    const int64_t there = deeper ? p : std::min(p + p1 - p0, run.panels - 1), step = deeper ? d + steps : 0;
+    return {packed->panel(run.w.packed_item, there) + (run.part.begin + step) * packed->step_bytes(),
+            packed->step_bytes()};
   }
 
   struct Group {
