@@ -1,18 +1,22 @@
 """Models and kernels through JAX: on virtual NeuronCores and on XLA's CPU backend, in one process, turn by turn.
 
-Prints the fastest of each and the ratio (above 1: ours is faster). Rows by name: `jax_peers.py bert_b1 sort`.
+Prints the fastest of each and the ratio (above 1: ours is faster). Rows by name: `jax_peers.py bert_b1 sort`. With
+`--engines`, transformer rows are run by other engines too (bench/requirements.txt), with `--bf16` by ours in bf16.
 """
 
 import argparse
 import json
 import time
 
+import engines
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from trine import models
 
 KEY = jax.random.key(0)
+TRANSFORMERS = ("bert", "gpt2_prefill", "gpt2_decode")
 
 
 def _model(name):
@@ -92,35 +96,74 @@ def _rows():
     }
 
 
+def _twin(name, args):
+    """The row's model and arguments for torch."""
+    import torch
+    from engines import models as twins
+
+    tokens = torch.from_numpy(np.array(args[1]["tokens"])).long()
+    if name.startswith("bert"):
+        return twins.Bert(args[0]), (tokens,)
+    past = torch.zeros(twins.LAYERS, 2, len(tokens), twins.HEADS, 512, twins.WIDTH // twins.HEADS)
+    return twins.Gpt2(args[0]), (tokens, past) if "decode" in name else (tokens,)
+
+
 def _compiled(function, args, device):
     args = jax.device_put(args, device)
     start = time.perf_counter()
     compiled = jax.jit(function).lower(*args).compile()
-    return compiled, args, time.perf_counter() - start
+    return lambda: jax.block_until_ready(compiled(*args)), time.perf_counter() - start
 
 
-def _once(compiled, args, many):
+def _many(run, many):
     start = time.perf_counter()
     for _ in range(many):
-        out = compiled(*args)
-    jax.block_until_ready(out)
+        run()
     return (time.perf_counter() - start) / many
 
 
-def measure(name, make, seconds):
+def _narrow(args):
+    return jax.tree.map(lambda x: x.astype(jnp.bfloat16) if x.dtype == jnp.float32 else x, args)
+
+
+def _sides(name, make, given):
+    """What is run in turns, by name, and seconds to compile."""
     with jax.default_device(jax.devices("cpu")[0]):
         function, args = make()
-    sides = [_compiled(function, args, d) for d in (jax.devices()[0], jax.devices("cpu")[0])]
-    best = [float("inf")] * 2
-    for compiled, given, _ in sides:
-        _once(compiled, given, 2)
-    many = max(1, min(1000, int(0.05 / max(1e-6, _once(*sides[0][:2], 1)))))
+        narrow = _narrow(args)
+    sides, compile_s = {}, {}
+    for side, device in (("ours", jax.devices()[0]), ("XLA", jax.devices("cpu")[0])):
+        sides[side], compile_s[side] = _compiled(function, args, device)
+    if given.bf16:
+        sides["ours bf16"], _ = _compiled(function, narrow, jax.devices()[0])
+    if given.engines and name.startswith(TRANSFORMERS):
+        model, torch_args = _twin(name, args)
+        want = np.asarray(jax.tree.leaves(sides["ours"]())[0]).ravel()
+        for engine in given.engines:
+            sides[engine] = engines.engine(engine, model, torch_args)
+            np.testing.assert_allclose(np.asarray(sides[engine]()[0]).ravel(), want, rtol=1e-2, atol=1e-3)
+    return sides, compile_s
+
+
+def measure(name, make, given):
+    sides, compile_s = _sides(name, make, given)
+    best = dict.fromkeys(sides, float("inf"))
+    for run in sides.values():
+        _many(run, 2)
+    many = max(1, min(1000, int(0.05 / max(1e-6, _many(sides["ours"], 1)))))
     start = time.perf_counter()
-    while time.perf_counter() - start < seconds:
-        for i, (compiled, given, _) in enumerate(sides):
-            best[i] = min(best[i], _once(compiled, given, many))
-    return {"row": name, "ours_ms": best[0] * 1e3, "xla_ms": best[1] * 1e3, "ratio": best[1] / best[0],
-            "compile_s": sides[0][2], "xla_compile_s": sides[1][2]}  # fmt: skip
+    while time.perf_counter() - start < given.seconds or best["ours"] == float("inf"):
+        for side, run in sides.items():
+            best[side] = min(best[side], _many(run, many))
+    return {"row": name, "ms": {k: v * 1e3 for k, v in best.items()}, "ratio": best["XLA"] / best["ours"],
+            "compile_s": compile_s["ours"], "xla_compile_s": compile_s["XLA"]}  # fmt: skip
+
+
+def _print(r):
+    ms = r["ms"]
+    others = "".join(f"  {k} {v:.2f} ({v / ms['ours']:.2f})" for k, v in ms.items() if k not in ("ours", "XLA"))
+    print(f"{r['row']:20} {ms['ours']:10.3f} {ms['XLA']:10.3f} {r['ratio']:7.2f} {r['compile_s']:10.2f} "
+          f"{r['xla_compile_s']:7.2f}{others}", flush=True)  # fmt: skip
 
 
 def main():
@@ -128,6 +171,9 @@ def main():
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("rows", nargs="*", help=f"of {', '.join(rows)}")
     options.add_argument("--seconds", type=float, default=6, help="per row")
+    options.add_argument("--engines", nargs="*", default=(), choices=engines.NAMES, metavar="NAME",
+                         help=f"of {', '.join(engines.NAMES)}")  # fmt: skip
+    options.add_argument("--bf16", action="store_true", help="ours with weights and inputs in bf16, besides")
     options.add_argument("--json", action="store_true")
     given = options.parse_args()
     if unknown := set(given.rows) - set(rows):
@@ -136,11 +182,9 @@ def main():
     if not given.json:
         print(f"{'row':20} {'ours ms':>10} {'XLA ms':>10} {'ratio':>7} {'compile s':>10} {'XLA s':>7}", flush=True)
     for name in given.rows or rows:
-        r = measure(name, rows[name], given.seconds)
-        results.append(r)
+        results.append(measure(name, rows[name], given))
         if not given.json:
-            print(f"{name:20} {r['ours_ms']:10.3f} {r['xla_ms']:10.3f} {r['ratio']:7.2f} {r['compile_s']:10.2f} "
-                  f"{r['xla_compile_s']:7.2f}", flush=True)  # fmt: skip
+            _print(results[-1])
     if given.json:
         print(json.dumps(results, indent=1))
 
