@@ -17,6 +17,9 @@ namespace {
 
 constexpr size_t kMembersMax = 96;        // of one loop: programs stay small enough to prepare fast
 constexpr int kDuplicateCostMax = 2;      // computing again is cheaper than memory
+constexpr int kRebuiltCost = 32;          // likewise of a chain of ops on a tensor of
+constexpr int64_t kRebuiltMin = 1 << 16;  // so many elements
+constexpr int64_t kHugeSpace = 1 << 23;   // elements; past every cache
 constexpr int64_t kRowsMin = 4;           // rows a loop with a reduction inside it should have, to share out
 constexpr int64_t kSmallSpace = 1 << 15;  // elements; below, rows do not matter
 constexpr int kRowDepth = 8;              // ops between a row's reduction and its use
@@ -219,14 +222,44 @@ class Fuser {
     begin_loop(node, node.types[0].dims, std::vector<bool>(node.types[0].dims.size()));
   }
 
-  // One cheap op on values that have memory anyway.
+  // One cheap op on values that have memory anyway, or few ops on one large value.
   bool is_cheap_chain(const ir::Node& node) {
-    if (tile_cost(node) > 1) return false;
-    return std::all_of(node.inputs.begin(), node.inputs.end(), [&](const ir::Value& v) {
-      const Class kind = class_of(*v.node);
-      return kind == Class::other || v.node->op == "parameter" || v.node->op == "constant" ||
-             v.node->types[0].elements() == 1;
-    });
+    if (tile_cost(node) > 1) return is_rebuilt(node);
+    return is_rebuilt(node) || std::all_of(node.inputs.begin(), node.inputs.end(), [&](const ir::Value& v) {
+             const Class kind = class_of(*v.node);
+             return kind == Class::other || v.node->op == "parameter" || v.node->op == "constant" ||
+                    v.node->types[0].elements() == 1;
+           });
+  }
+
+  // Computed again by every loop: quicker than memory where the tensor is large and comes of one that has memory
+  // anyway.
+  bool is_rebuilt(const ir::Node& node) {
+    const int64_t all = node.types[0].elements();
+    if (all < kRebuiltMin) return false;
+    NodeSet seen = {&node};
+    std::vector<const ir::Node*> work = {&node};
+    int cost = 0, leaves = 0;
+    while (!work.empty()) {
+      const ir::Node& n = *work.back();
+      work.pop_back();
+      cost += tile_cost(n);
+      if (cost > kRebuiltCost || leaves > 1) return false;
+      for (const ir::Value& v : n.inputs) {
+        if (!seen.insert(v.node).second) continue;
+        const Class kind = class_of(*v.node);
+        if (v.type().elements() <= all / 16) {
+          if (kind == Class::reduce && all < kHugeSpace) return false;  // its own loop was to go along
+        } else if (kind == Class::other || v.node->op == "parameter" || kept_.count(v.node)) {
+          ++leaves;
+        } else if (kind == Class::map || (kind == Class::view && view_kind(*v.node) == ViewKind::whole)) {
+          work.push_back(v.node);
+        } else {
+          return false;
+        }
+      }
+    }
+    return leaves <= 1;
   }
 
   // May a loop that uses the node also write it to memory? Only where no other user of it must come before the loop.

@@ -1,4 +1,5 @@
-// The rules. Floating ones keep every bit, signed zeros and NaNs included: x + 0 is not x when x is -0, so it stays.
+// The rules. Floating ones keep every bit, NaNs included: x + 0 is not x when x is -0, so it stays. Sums alone, whose
+// order is free, may differ in rounding and in the sign of a zero.
 #include "compile/simplify.h"
 
 #include <algorithm>
@@ -168,6 +169,56 @@ Replacement slice_known(Graph& g, const Node& n) {
                     n.where));
 }
 
+// A sum or product over dims of one element is the element.
+Replacement reduce_nothing(Graph& g, const Node& n) {
+  const std::string_view kind = n.attrs.text("kind");
+  const bool starts_neutral = n.inputs.size() == 2 && ((kind == "add" && is_splat(n.inputs[1], 0)) ||
+                                                       (kind == "multiply" && is_splat(n.inputs[1], 1)));
+  if (!starts_neutral || n.inputs[0].type().elements() != n.types[0].elements()) return {};
+  return the(g.add1("reshape", {n.inputs[0]}, n.types[0], {}, n.where));
+}
+
+bool is_sum_into_zeros(const Node& n) {
+  return n.op == "scatter" && n.regions.empty() && n.inputs.size() == 3 && n.attrs.text("kind") == "add" &&
+         is_splat(n.inputs[0], 0);
+}
+
+// Sums of a scatter may begin anywhere: their order is nobody's.
+Replacement add_scattered(Graph& g, const Node& n) {
+  for (size_t i : {size_t{0}, size_t{1}}) {
+    const Node& scatter = *n.inputs[i].node;
+    if (!is_sum_into_zeros(scatter) || n.inputs[1 - i] == n.inputs[i]) continue;
+    return the(
+        g.add1("scatter", {n.inputs[1 - i], scatter.inputs[1], scatter.inputs[2]}, n.types[0], scatter.attrs, n.where));
+  }
+  return {};
+}
+
+// One element of each row of zeros: a comparison with the position, which goes along with other loops.
+Replacement scatter_one_each(Graph& g, const Node& n) {
+  if (!is_sum_into_zeros(n)) return {};
+  const Dims& dims = n.types[0].dims;
+  const ir::Type &index = n.inputs[1].type(), &update = n.inputs[2].type();
+  const ir::Ints &batch = n.attrs.ints("input_batching_dims"), &along = n.attrs.ints("scatter_dims_to_operand_dims"),
+                 &index_batch = n.attrs.ints("scatter_indices_batching_dims");
+  if (!n.attrs.ints("update_window_dims").empty() || along.size() != 1 || batch.size() + 1 != dims.size() ||
+      bits(index.dtype) < 32 || !std::is_sorted(batch.begin(), batch.end()) ||
+      !std::is_sorted(index_batch.begin(), index_batch.end()))
+    return {};
+  Dims rows;
+  for (int64_t d : batch) rows.push_back(dims[size_t(d)]);
+  if (index.elements() != element_count(rows) || update.elements() != element_count(rows)) return {};
+  auto spread = [&](const Value& v, const ir::Type& t) {
+    const Value flat = g.add1("reshape", {v}, ir::tensor_type(t.dtype, rows), {}, n.where);
+    return g.add1("broadcast_in_dim", {flat}, ir::tensor_type(t.dtype, dims), {{"broadcast_dimensions", batch}},
+                  n.where);
+  };
+  const Value at = g.add1("iota", {}, ir::tensor_type(index.dtype, dims), {{"iota_dimension", along[0]}}, n.where);
+  const Value here = g.add1("compare", {at, spread(n.inputs[1], index)}, ir::tensor_type(Dtype::boolean, dims),
+                            {{"direction", std::string("EQ")}}, n.where);
+  return the(g.add1("select", {here, spread(n.inputs[2], update), n.inputs[0]}, n.types[0], {}, n.where));
+}
+
 Replacement one_part(Graph&, const Node& n) { return n.inputs.size() == 1 ? the(n.inputs[0]) : Replacement{}; }
 
 constexpr ir::Rule kRules[] = {
@@ -184,6 +235,9 @@ constexpr ir::Rule kRules[] = {
     {"select by a known value", "select", select_known},
     {"select of equals", "select", select_same},
     {"add zero to integers", "add", whole_add_zero},
+    {"add what is scattered into zeros", "add", add_scattered},
+    {"scatter one element of each row", "scatter", scatter_one_each},
+    {"reduce dims of one element", "reduce", reduce_nothing},
     {"subtract zero", "subtract", minus_zero},
     {"multiply by one", "multiply", times_one},
     {"divide by one", "divide", by_one},

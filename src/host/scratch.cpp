@@ -1,7 +1,8 @@
-// The store keeps at most kKeepBytes; buffers beyond that go back to the system.
+// The store keeps at most an eighth of the machine's memory; buffers beyond that go back to the system.
 #include "host/scratch.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -17,7 +18,6 @@ namespace {
 
 constexpr size_t kLine = 64;
 constexpr size_t kHugePage = size_t{2} << 20;
-constexpr size_t kKeepBytes = size_t{512} << 20;
 constexpr size_t kLeast = 256;  // bytes of the smallest buffer
 
 // Four sizes to each power of two, so that a buffer serves every call of about its size and is found at once.
@@ -38,6 +38,12 @@ struct Store {
 Store& store() {
   static Store& s = *new Store;
   return s;
+}
+
+// An eighth of the machine's memory: a step of training asks for the same arena again and again.
+size_t keep_bytes() {
+  static const size_t bytes = size_t(sysconf(_SC_PHYS_PAGES)) * size_t(sysconf(_SC_PAGESIZE)) / 8;
+  return bytes;
 }
 
 size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
@@ -77,7 +83,7 @@ Scratch::Scratch(size_t bytes) : memory_(take(bytes)) {
 Scratch::~Scratch() {
   Store& s = store();
   std::lock_guard lock(s.mutex);
-  if (s.bytes + memory_.size() > kKeepBytes) return;
+  if (s.bytes + memory_.size() > keep_bytes()) return;
   s.bytes += memory_.size();
   s.free[size_class(memory_.size())].push_back(std::move(memory_));
 }

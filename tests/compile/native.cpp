@@ -250,6 +250,18 @@ TEST_CASE("a turn of a loop asks for the next, makes constants itself and has fe
   CHECK(loop->in_place == std::vector<bool>{true, true});
 }
 
+TEST_CASE("what is cheap to compute from a large value is computed again, not kept") {
+  auto plan = check_plan("tanh", R"((%0: f32[256,40], %1: f32[40,256], %2: f32[256,256]) {
+  %3 = dot_general %0, %1 {lhs_batch = [], lhs_contract = [1], rhs_batch = [], rhs_contract = [0]} : f32[256,256]
+  %4 = tanh %3 : f32[256,256]
+  %5 = constant {value = f32[] x00000000} : f32[]
+  %6 = reduce %4, %5 {dimensions = [0], kind = "add"} : f32[256]
+  %7 = multiply %4, %2 : f32[256,256]
+  return %6, %7 })",
+                         2, 1024);
+  CHECK(plan->arena_bytes == 256 * 256 * 4);
+}
+
 TEST_CASE("a weight is packed when it is multiplied again, and forgotten with its bytes") {
   auto graph = ir::parse_graph(R"(graph "g" (%0: f32[5,64], %1: f32[64,48]) {
   %2 = dot_general %0, %1 {lhs_batch = [], lhs_contract = [1], rhs_batch = [], rhs_contract = [0]} : f32[5,48]

@@ -1,9 +1,9 @@
 // Each rule of simplify applies where it should and leaves alone what it must.
 #include "compile/simplify.h"
 
-#include <doctest/doctest.h>
+#include <random>
 
-#include "ir/text.h"
+#include "tests/compile/testing.h"
 
 namespace trine::compile {
 
@@ -37,6 +37,10 @@ static const Case kCases[] = {
      "(%0: f32[2]) { %1 = constant {value = f32[2] x0000000000000000} : f32[2] %2 = add %0, %1 : f32[2] return %2 }",
      "(%0: f32[2]) {\n  %1 = constant {value = f32[2] all x00000000} : f32[2]\n  %2 = add %0, %1 : f32[2]\n  return "
      "%2\n}\n"},
+    {"reduce dims of one element",
+     "(%0: f32[1,3]) { %1 = constant {value = f32[] x00000000} : f32[] %2 = reduce %0, %1 {dimensions = [0], kind = "
+     "\"add\"} : f32[3] return %2 }",
+     "(%0: f32[1,3]) {\n  %1 = reshape %0 : f32[3]\n  return %1\n}\n"},
     {"power of two",
      "(%0: f32[]) { %1 = constant {value = f32[] x00000040} : f32[] %2 = power %0, %1 : f32[] return %2 }",
      "(%0: f32[]) {\n  %1 = multiply %0, %0 : f32[]\n  return %1\n}\n"},
@@ -50,6 +54,42 @@ TEST_CASE("rules of simplify") {
     ir::Rewritten r = simplify(*graph);
     CHECK(ir::text(r.graph) == std::string("graph \"g\" ") + c.after);
     if (*c.rule) CHECK(r.applied[c.rule] > 0);
+  }
+}
+
+// Random indices are 0 to 5: some are out of bounds.
+static const Case kScatters[] = {
+    {"scatter one element of each row", R"((%0: f32[2,3,5], %1: s32[2,3,1,1], %2: f32[2,3,1]) {
+  %3 = constant {value = f32[] x00000000} : f32[]
+  %4 = broadcast_in_dim %3 {broadcast_dimensions = []} : f32[2,3,5]
+  %5 = scatter %4, %1, %2 {update_window_dims = [], inserted_window_dims = [2], input_batching_dims = [0, 1], scatter_indices_batching_dims = [0, 1], scatter_dims_to_operand_dims = [2], index_vector_dim = 3, indices_are_sorted = false, unique_indices = false, kind = "add"} : f32[2,3,5]
+  %6 = multiply %5, %0 : f32[2,3,5]
+  return %6 })",
+     ""},
+    {"add what is scattered into zeros", R"((%0: f32[5,3], %1: s32[9,1], %2: f32[9,3]) {
+  %3 = constant {value = f32[] x00000000} : f32[]
+  %4 = broadcast_in_dim %3 {broadcast_dimensions = []} : f32[5,3]
+  %5 = scatter %4, %1, %2 {update_window_dims = [1], inserted_window_dims = [0], input_batching_dims = [], scatter_indices_batching_dims = [], scatter_dims_to_operand_dims = [0], index_vector_dim = 1, indices_are_sorted = false, unique_indices = false, kind = "add"} : f32[5,3]
+  %6 = add %5, %0 : f32[5,3]
+  return %6 })",
+     ""},
+};
+
+TEST_CASE("rules on scatters keep the values") {
+  for (const Case& c : kScatters) {
+    CAPTURE(std::string(c.rule));
+    auto graph = ir::parse_graph(std::string("graph \"g\" ") + c.before, "t");
+    REQUIRE_MESSAGE(graph, graph.error().text());
+    ir::Rewritten r = simplify(*graph);
+    CHECK(r.applied[c.rule] == 1);
+    CHECK(ir::verify(r.graph, ops::check));
+    std::mt19937 random(3);
+    std::vector<Tensor> args;
+    for (const ir::Value& p : graph->params) args.push_back(random_tensor(p.type(), random));
+    auto want = ops::evaluate(*graph, args), got = ops::evaluate(r.graph, args);
+    REQUIRE(want);
+    REQUIRE(got);
+    CHECK(error_of((*got)[0], (*want)[0], 0x1p-23) <= 8);
   }
 }
 
