@@ -50,6 +50,7 @@ class Report:
         self.mfu, self.mbu = n["mfu_pct"] / 100, n["mbu_pct"] / 100
         self.energy_j: float = n["energy_j"]
         self.cost_usd: float | None = n.get("cost_usd")
+        self.cost: dict = n["cost"]  # by way to rent; watts and joules of chip, host and building
 
     @property
     def busy_ns(self) -> dict:

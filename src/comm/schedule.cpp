@@ -87,12 +87,12 @@ class Builder {
     TRY(check());
     out_.algorithm = request_.algorithm ? *request_.algorithm : choose(cluster_, ranks_, request_);
     if (ranks_.size() < 2) out_.algorithm = Algorithm::none;
-    if (out_.algorithm == Algorithm::hierarchical) return hierarchical();
     Party party;
     for (int32_t r = 0; r < out_.ranks; ++r) party.ranks.push_back(r);
     party.places.assign(ranks_.begin(), ranks_.end());
     if (out_.algorithm == Algorithm::none) return pieces(1, 1);
     TRY(check_algorithm(party, request_, out_.algorithm));
+    if (out_.algorithm == Algorithm::hierarchical) return hierarchical();
     if (out_.algorithm == Algorithm::direct) return direct();
     const Algorithm how = out_.algorithm;
     const bool by_walks = how == Algorithm::ring || how == Algorithm::kangaring;

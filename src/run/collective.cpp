@@ -17,7 +17,7 @@ using arch::CollectiveStep;
 
 namespace {
 
-constexpr int64_t kChunk = 4096, kScratch = 1 << 15;  // elements summed at a time, in all buffers: they stay in L2
+constexpr int64_t kChunk = 4096;  // elements in all buffers of a sum: they stay in L1
 
 // A tensor seen as [outer, dim, inner] around one dimension; sizes of `inner` in bytes.
 struct Around {
@@ -94,7 +94,7 @@ class Summer {
       : how_(how),
         members_(members),
         input_(input),
-        chunk_(std::clamp<int64_t>(kScratch / order.buffers, 64, kChunk)),
+        chunk_(std::max<int64_t>(kChunk / order.buffers, 64)),
         wide_(std::make_unique<Wide[]>(size_t(chunk_ * order.buffers))),
         stored_(std::make_unique<Stored[]>(size_t(chunk_))) {}
 
@@ -113,25 +113,21 @@ class Summer {
   const Stored* from(int32_t member) const { return members_[size_t(member)].in[input_].template as<const Stored>(); }
   Wide* buffer(int32_t term) { return wide_.get() + ~term * chunk_; }
 
+  // The first two terms in one pass, then the others onto it; the sum may lie over either of the two.
   void add(const SumOrder::Sum& sum, int64_t begin, int64_t count) {
     Wide* const to = wide_.get() + sum.to * chunk_;
-    if (sum.terms.size() > 1 && ~sum.terms[1] == sum.to) {  // over its second term: the first is folded in front
-      with(sum.terms[0], begin, [&](auto value) {
-        for (int64_t k = 0; k < count; ++k) to[k] = fold(how_, value(k), to[k]);
-      });
-    } else {
-      with(sum.terms[0], begin, [&](auto value) {
-        for (int64_t k = 0; k < count; ++k) to[k] = value(k);
-      });
-      if (sum.terms.size() > 1) fold_in(sum.terms[1], to, begin, count);
-    }
-    for (size_t t = 2; t < sum.terms.size(); ++t) fold_in(sum.terms[t], to, begin, count);
+    with(sum.terms[0], begin, [&](auto a) { with(sum.terms[1], begin, [&](auto b) { combine(to, count, a, b); }); });
+    for (size_t t = 2; t < sum.terms.size(); ++t)
+      with(sum.terms[t], begin, [&](auto b) { combine(to, count, [to](int64_t k) { return to[k]; }, b); });
   }
 
-  void fold_in(int32_t term, Wide* to, int64_t begin, int64_t count) {
-    with(term, begin, [&](auto value) {
-      for (int64_t k = 0; k < count; ++k) to[k] = fold(how_, to[k], value(k));
-    });
+  template <class A, class B>
+  void combine(Wide* to, int64_t count, A a, B b) const {
+    const Fold how = how_;
+    if (how == Fold::add)
+      for (int64_t k = 0; k < count; ++k) to[k] = fold(Fold::add, a(k), b(k));
+    else
+      for (int64_t k = 0; k < count; ++k) to[k] = fold(how, a(k), b(k));
   }
 
   // `body` with a function from an element's index to its value.

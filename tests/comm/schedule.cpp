@@ -53,6 +53,38 @@ TEST_CASE("every schedule keeps its promise") {
   }
 }
 
+TEST_CASE("random groups, in any order, over any machine") {
+  uint64_t state = 20261115;
+  const auto random = [&](uint64_t below) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return static_cast<int64_t>((state >> 33) % below);
+  };
+  const auto all = arch::all_instances();
+  for (int i = 0; i < 400; ++i) {
+    const arch::Instance& instance = all[static_cast<size_t>(random(all.size()))];
+    const Cluster c{&instance, 1 + random(3), 1};
+    std::vector<int64_t> cores;
+    for (int64_t r = 0; r < c.ranks(); ++r) cores.push_back(r);
+    const size_t count = static_cast<size_t>(1 + random(std::min<uint64_t>(20, cores.size())));
+    std::vector<Place> ranks;
+    for (size_t r = 0; r < count; ++r) {
+      std::swap(cores[r], cores[r + static_cast<size_t>(random(cores.size() - r))]);
+      ranks.push_back(place_of(c, cores[r]));
+    }
+    Request request{.kind = static_cast<Collective>(random(6)), .bytes = int64_t{1} << random(30)};
+    request.root = static_cast<int32_t>(random(count));
+    if (random(2)) request.algorithm = static_cast<Algorithm>(1 + random(7));
+    const auto s = make_schedule(c, ranks, request);
+    INFO(instance.name << " " << c.nodes << " nodes, " << count << " ranks, " << name(request.kind));
+    if (!s) {
+      CHECK(request.algorithm.has_value());  // only what was asked for can be impossible
+      continue;
+    }
+    const auto kept = verify(*s, request);
+    CHECK_MESSAGE(kept.has_value(), (kept ? "" : kept.error().message));
+  }
+}
+
 TEST_CASE("each algorithm, asked for by name") {
   const Cluster c = cluster("trn1.32xlarge");
   for (const Algorithm how : {Algorithm::mesh, Algorithm::rdh, Algorithm::ring, Algorithm::kangaring})
