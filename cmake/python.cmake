@@ -26,9 +26,24 @@ target_link_libraries(trine_pjrt PRIVATE ${trine_folders})
 target_link_options(trine_pjrt PRIVATE -Wl,--exclude-libs,ALL)
 set_target_properties(trine_pjrt PROPERTIES PREFIX "" CXX_VISIBILITY_PRESET hidden)
 
+# PyTorch's device, where torch is installed: built against its headers, and good for that version alone.
+set(modules _core trine_pjrt)
+execute_process(COMMAND ${Python_EXECUTABLE} -c "import importlib.util as u; print(u.find_spec('torch').submodule_search_locations[0])"
+                OUTPUT_VARIABLE torch_folder OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE no_torch)
+if(NOT no_torch)
+  file(GLOB torch_sources CONFIGURE_DEPENDS src/api/torch/*.cpp)
+  Python_add_library(_torch MODULE WITH_SOABI ${torch_sources})
+  target_include_directories(_torch SYSTEM PRIVATE ${torch_folder}/include ${torch_folder}/include/torch/csrc/api/include)
+  target_link_directories(_torch PRIVATE ${torch_folder}/lib)
+  target_link_libraries(_torch PRIVATE ${trine_folders} torch torch_cpu torch_python c10)
+  target_link_options(_torch PRIVATE -Wl,--exclude-libs,ALL)
+  set_target_properties(_torch PROPERTIES CXX_VISIBILITY_PRESET hidden BUILD_RPATH ${torch_folder}/lib)
+  list(APPEND modules _torch)
+endif()
+
 if(SKBUILD)
-  install(TARGETS _core trine_pjrt DESTINATION trine)
+  install(TARGETS ${modules} DESTINATION trine)
 else()
   # Beside the package's sources, where an editable install or PYTHONPATH=python finds it.
-  set_target_properties(_core trine_pjrt PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_SOURCE_DIR}/python/trine)
+  set_target_properties(${modules} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_SOURCE_DIR}/python/trine)
 endif()

@@ -1,5 +1,5 @@
 """The main job, start to end: a matrix multiply as a NeuronCore program on three generations of virtual chips, then an
-NKI kernel, then a small LLaMA trained for a minute through plain JAX on a virtual NeuronCore.
+NKI kernel, then a small LLaMA trained for a minute through plain JAX on a virtual NeuronCore, then BERT through PyTorch.
 
 Values are computed instruction by instruction and checked against NumPy; time, energy and dollars come from timing
 the same programs; pictures of where the time goes are written to out/.
@@ -95,6 +95,8 @@ def main():
     print("\na small LLaMA learns this repository's documentation, through plain JAX\n", flush=True)
     subprocess.run([sys.executable, Path(__file__).parent / "jax/train_llama.py", "--seconds", "60", "--picture",
                     OUT / "loss.svg"], check=True)
+    print("\nPyTorch, one line changed: torch.compile(model, backend=\"neuron\")\n", flush=True)
+    subprocess.run([sys.executable, Path(__file__).parent / "torch/compile_bert.py", "--layers", "4"], check=True)
     print("\nnext: trine explain out/matmul_bf16.tasm --instance trn2.3xlarge")
     print("      trine nki examples/nki/matmul.py::blocked --shapes 2048x2048,2048x2048 --dtype bfloat16 --sweep")
 

@@ -1,4 +1,30 @@
-"""PyTorch on virtual NeuronCores: the emitter from ATen to StableHLO, and what runs its programs.
+"""PyTorch on virtual NeuronCores: the device `neuron`, torch.compile's backend, and the emitter below both.
 
-Needs torch; `import trine` does not. See docs/torch.md.
+torch calls `autoload` by itself when it is imported. Needs torch; `import trine` does not. See docs/torch.md.
 """
+
+
+def autoload():
+    """The entry point of the group `torch.backends`: makes the device known. Quick; rows load with the first op."""
+    import torch
+
+    if torch._C._get_privateuse1_backend_name() == "neuron" and hasattr(torch, "neuron"):
+        return
+    try:
+        from trine import _torch
+    except ImportError:  # built without torch, or for another version of it: the backend still works on CPU tensors
+        return
+    torch.utils.rename_privateuse1_backend("neuron")
+    from trine.torch import neuron
+
+    torch._register_device_module("neuron", neuron)
+    torch.utils.generate_methods_for_privateuse1_backend()
+    # .to("neuron") then keeps tied weights tied: parameters are swapped, not replaced
+    torch.__future__.set_swap_module_params_on_conversion(True)
+    _torch.set_handler(_prepare)
+
+
+def _prepare(name, overload, args, numbers):
+    from trine.torch import eager
+
+    return eager.prepare(name, overload, args, numbers)

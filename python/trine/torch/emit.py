@@ -171,14 +171,17 @@ def _check(name, out, val, b):
             _check(name, o, v, b)
 
 
-def finish(e, name, results, donated=()):
-    """Text and signature of what was emitted, with `results` (Values or plain things) as what it gives."""
+def finish(e, name, results, donated=(), merge=True):
+    """Text and signature of what was emitted, with `results` (Values or plain things) as what it gives.
+
+    `merge`: results that are the same Value are given once.
+    """
     sig, returned, where = e.signature, [], {}
     for r in results:
         if not isinstance(r, Value):
             sig.layout.append(("value", r))
             continue
-        if r.name not in where:
+        if r.name not in where or not merge:
             where[r.name] = len(returned)
             returned.append(r)
         sig.layout.append(where[r.name])

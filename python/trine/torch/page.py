@@ -17,6 +17,22 @@ With Trine and torch 2.13.0 installed (`pip install .[torch]`):
 model = torch.compile(model, backend="neuron")   # forward and backward, through AOTAutograd
 ```
 
+```python
+model.to("neuron"); x.to("neuron")               # eager: each op runs on a virtual NeuronCore
+```
+
+| | |
+|---|---|
+| device | `neuron`, found by torch itself; as many as the chosen instance has (`TRINE_INSTANCE`, `trine use`, `NEURON_RT_VISIBLE_CORES`). `xla` is the same device under its older name |
+| eager | an op is compiled once for its shapes, dtypes and strides, by the same rows; an op without a row runs on torch's CPU, on the same memory: `torch.neuron.fallbacks()` counts them, `fallback_reasons()` says why |
+| memory | each device holds what its share of HBM holds; past it `torch.OutOfMemoryError` lists the largest tensors. `torch.neuron.memory_allocated()`, `memory_summary()` and the like count |
+| generator | `torch.manual_seed` seeds it; `torch.neuron.get_rng_state()` |
+| autocast | `torch.autocast("neuron", dtype=torch.bfloat16)`, by torch's own lists of ops |
+| older scripts | `torch_xla` (`core.xla_model`, `amp`, `distributed.parallel_loader`, `debug.metrics`) and `torch_neuronx` (`trace`, `analyze`, `DataParallel`, `dynamic_batch_size`) from `python/compat`; a trace is a ScriptModule that `torch.jit` saves and loads |
+| not there yet | time and cost of a PyTorch program; lazy recording of whole steps; NKI kernels inside a model; processes that train together; streams that overlap |
+
+For compiled models:
+
 | | |
 |---|---|
 | shapes | static: each new one is compiled, and kept |

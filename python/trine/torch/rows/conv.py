@@ -51,7 +51,7 @@ def plain(n):
     return ((0, 1, space), (1, 0, space), (0, 1, space))
 
 
-@row("convolution", "_convolution")
+@row("convolution", "_convolution", "convolution_overrideable")
 def convolution(b, x, w, bias, stride, padding, dilation, transposed, output_padding, groups, *_):
     n = w.rank - 2
     single = x.rank == n + 1
@@ -110,6 +110,11 @@ def convolution_backward(b, grad, x, w, bias_sizes, stride, padding, dilation, t
     if mask[1]:
         out[1] = weight_gradient(b, x, grad, w.dims, stride, padding, dilation, groups)
     return out
+
+
+@row("convolution_backward_overrideable")
+def convolution_backward_overrideable(b, grad, x, w, *rest):
+    return convolution_backward(b, grad, x, w, None, *rest)
 
 
 def weight_gradient(b, x, grad, dims, stride, padding, dilation, groups):

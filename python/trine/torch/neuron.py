@@ -1,0 +1,250 @@
+"""`torch.neuron`, in the shape of `torch.cuda`: devices, memory, random numbers, counters.
+
+Ops run when they are called, so there is nothing to wait for: streams and events exist for programs that use them.
+"""
+
+import contextlib
+
+import torch
+
+from trine import _torch
+
+OutOfMemoryError = torch.OutOfMemoryError
+
+
+def init():
+    pass
+
+
+def is_initialized():
+    return True
+
+
+def is_available():
+    return _torch.device_count() > 0
+
+
+def _is_in_bad_fork():
+    return False
+
+
+def device_count():
+    return _torch.device_count()
+
+
+def current_device():
+    return torch.accelerator.current_device_index()
+
+
+def set_device(device):
+    torch.accelerator.set_device_index(_index(device))
+
+
+def _index(device):
+    if device is None:
+        return current_device()
+    if isinstance(device, int):
+        return device
+    index = torch.device(device).index
+    return current_device() if index is None else index
+
+
+@contextlib.contextmanager
+def device(device):
+    """Makes a device the current one for a block."""
+    before = current_device()
+    set_device(device)
+    try:
+        yield
+    finally:
+        set_device(before)
+
+
+def get_device_name(device=None):
+    return _torch.device_name(_index(device))
+
+
+def get_device_properties(device=None):
+    """name and total_memory, as torch.cuda's."""
+    import types
+
+    return types.SimpleNamespace(name=get_device_name(device), total_memory=_stats(device)["limit_bytes"])
+
+
+def synchronize(device=None):
+    pass
+
+
+# memory
+
+
+def _stats(device):
+    return _torch.memory_stats(_index(device))
+
+
+def memory_allocated(device=None):
+    return _stats(device)["in_use_bytes"]
+
+
+def max_memory_allocated(device=None):
+    return _stats(device)["peak_bytes"]
+
+
+def memory_reserved(device=None):
+    return memory_allocated(device)
+
+
+def reset_peak_memory_stats(device=None):
+    _torch.reset_peak(_index(device))
+
+
+def memory_stats(device=None):
+    return dict(_stats(device))
+
+
+def mem_get_info(device=None):
+    stats = _stats(device)
+    return stats["limit_bytes"] - stats["in_use_bytes"], stats["limit_bytes"]
+
+
+def memory_summary(device=None, abbreviated=False):
+    stats = _stats(device)
+    mib = {k: v / 2**20 for k, v in stats.items()}
+    return (
+        f"{get_device_name(device)}\n  in use  {mib['in_use_bytes']:12,.1f} MiB\n  peak    {mib['peak_bytes']:12,.1f} MiB\n"
+        f"  limit   {mib['limit_bytes']:12,.1f} MiB\n  allocations ever  {stats['allocations']:,}"
+    )
+
+
+def empty_cache():
+    pass
+
+
+# random numbers
+
+
+def manual_seed(seed):
+    _torch.manual_seed(current_device(), seed % 2**64)
+
+
+def manual_seed_all(seed):
+    for i in range(device_count()):
+        _torch.manual_seed(i, seed % 2**64)
+
+
+def seed_all():
+    manual_seed_all(torch.seed())
+
+
+def initial_seed():
+    return _torch.get_state(current_device())[0]
+
+
+def get_rng_state(device="neuron"):
+    return torch.tensor(list(b"".join(w.to_bytes(8, "little") for w in _torch.get_state(_index(device)))), dtype=torch.uint8)
+
+
+def set_rng_state(state, device="neuron"):
+    data = bytes(state.tolist())
+    _torch.set_state(_index(device), int.from_bytes(data[:8], "little"), int.from_bytes(data[8:16], "little"))
+
+
+def get_rng_state_all():
+    return [get_rng_state(i) for i in range(device_count())]
+
+
+def set_rng_state_all(states):
+    for i, state in enumerate(states):
+        set_rng_state(state, i)
+
+
+# autocast
+
+
+def get_amp_supported_dtype():
+    return [torch.bfloat16, torch.float16]
+
+
+def is_bf16_supported(including_emulation=True):
+    return True
+
+
+# what ran where
+
+
+def fallbacks():
+    """Calls that torch's CPU ran because no row could, by op."""
+    return dict(_torch.fallbacks())
+
+
+def fallback_reasons():
+    from trine.torch import eager
+
+    return dict(eager.REASONS)
+
+
+def programs():
+    """How many programs eager ops have so far."""
+    return _torch.cache_size()
+
+
+class Stream:
+    """There is one, and it is always empty."""
+
+    def __init__(self, device=None, priority=0):
+        self.device = torch.device("neuron", _index(device))
+
+    def synchronize(self):
+        pass
+
+    def wait_stream(self, stream):
+        pass
+
+    def wait_event(self, event):
+        pass
+
+    def record_event(self, event=None):
+        event = event or Event()
+        event.record(self)
+        return event
+
+    def query(self):
+        return True
+
+
+class Event:
+    """A time; it has always happened."""
+
+    def __init__(self, enable_timing=False, blocking=False, interprocess=False):
+        self._at = None
+
+    def record(self, stream=None):
+        import time
+
+        self._at = time.perf_counter()
+
+    def wait(self, stream=None):
+        pass
+
+    def query(self):
+        return True
+
+    def synchronize(self):
+        pass
+
+    def elapsed_time(self, end):
+        """Milliseconds between two events."""
+        return (end._at - self._at) * 1e3
+
+
+def current_stream(device=None):
+    return Stream(device)
+
+
+def default_stream(device=None):
+    return Stream(device)
+
+
+@contextlib.contextmanager
+def stream(stream):
+    yield

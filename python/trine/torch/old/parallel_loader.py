@@ -1,0 +1,64 @@
+"""torch_xla.distributed.parallel_loader: batches moved to the device ahead of their use."""
+
+import queue
+import threading
+
+import torch
+from torch.utils._pytree import tree_map
+
+from trine.torch.old import xla_model
+
+_END = object()
+
+
+class MpDeviceLoader:
+    """A DataLoader whose batches are on the device; a thread moves the next ones meanwhile."""
+
+    def __init__(self, loader, device, loader_prefetch_size=16, device_prefetch_size=8, **_):
+        self._loader, self._device, self._ahead = loader, torch.device(device), device_prefetch_size
+
+    def __len__(self):
+        return len(self._loader)
+
+    def __iter__(self):
+        ready, stop = queue.Queue(self._ahead), threading.Event()
+
+        def work():
+            try:
+                for batch in self._loader:
+                    moved = tree_map(lambda v: v.to(self._device) if isinstance(v, torch.Tensor) else v, batch)
+                    while not stop.is_set():
+                        try:
+                            ready.put(moved, timeout=0.1)
+                            break
+                        except queue.Full:
+                            continue
+                    if stop.is_set():
+                        return
+                ready.put(_END)
+            except BaseException as e:  # raised where the batch is asked for
+                ready.put(e)
+
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        try:
+            while (batch := ready.get()) is not _END:
+                if isinstance(batch, BaseException):
+                    raise batch
+                yield batch
+                xla_model.mark_step()
+        finally:
+            stop.set()
+
+
+class ParallelLoader:
+    """The older form: per_device_loader(device) iterates."""
+
+    def __init__(self, loader, devices, **options):
+        self._loader, self._devices, self._options = loader, [torch.device(d) for d in devices], options
+
+    def per_device_loader(self, device):
+        return MpDeviceLoader(self._loader, device)
+
+    def close(self):
+        pass

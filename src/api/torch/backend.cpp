@@ -1,0 +1,148 @@
+// The device `neuron` as torch sees it: allocator, guard, hooks and generator. Programs run when they are called, so a
+// stream never has work in it and an event has always happened.
+
+#include "api/torch/aten.h"
+
+#include <chrono>
+
+#include "api/torch/backend.h"
+#include "api/torch/devices.h"
+
+namespace trine::api::neuron {
+
+namespace {
+
+void release(void* held) { delete static_cast<std::shared_ptr<run::Storage>*>(held); }
+
+template <c10::DeviceType kType>
+struct NeuronAllocator final : c10::Allocator {
+  c10::DataPtr allocate(size_t bytes) override {
+    const int index = current_device();
+    if (bytes == 0) return {nullptr, nullptr, &release, c10::Device(kType, c10::DeviceIndex(index))};
+    auto storage = api::neuron::allocate(index, bytes);
+    if (!storage) {
+      TORCH_CHECK_WITH(OutOfMemoryError, storage.error().code != Code::out_of_memory, storage.error().text());
+      TORCH_CHECK(false, storage.error().text());
+    }
+    auto* held = new std::shared_ptr<run::Storage>(*std::move(storage));
+    return {(*held)->data(), held, &release, c10::Device(kType, c10::DeviceIndex(index))};
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return &release; }
+  void copy_data(void* to, const void* from, size_t bytes) const override { std::memcpy(to, from, bytes); }
+};
+
+NeuronAllocator<c10::DeviceType::PrivateUse1> neuron_allocator;
+NeuronAllocator<c10::DeviceType::XLA> xla_allocator;
+const c10::AllocatorRegisterer<c10::DeviceType::PrivateUse1> neuron_registered(&neuron_allocator);
+const c10::AllocatorRegisterer<c10::DeviceType::XLA> xla_registered(&xla_allocator);
+
+int64_t now_ns() { return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1); }
+
+template <c10::DeviceType kType>
+struct Guard final : c10::impl::DeviceGuardImplInterface {
+  c10::DeviceType type() const override { return kType; }
+  c10::Device exchangeDevice(c10::Device d) const override {
+    const c10::Device old = getDevice();
+    setDevice(d);
+    return old;
+  }
+  c10::Device getDevice() const override { return {kType, c10::DeviceIndex(current_device())}; }
+  void setDevice(c10::Device d) const override {
+    if (!d.has_index()) return;
+    const auto found = device(d.index());
+    TORCH_CHECK(found, found ? "" : found.error().text());
+    set_current_device(d.index());
+  }
+  void uncheckedSetDevice(c10::Device d) const noexcept override {
+    if (d.has_index()) set_current_device(d.index());
+  }
+  c10::Stream getStream(c10::Device d) const override { return c10::Stream(c10::Stream::DEFAULT, d); }
+  c10::Stream getDefaultStream(c10::Device d) const override { return c10::Stream(c10::Stream::DEFAULT, d); }
+  c10::Stream getNewStream(c10::Device d, int) const override { return c10::Stream(c10::Stream::DEFAULT, d); }
+  c10::Stream getStreamFromGlobalPool(c10::Device d, bool) const override {
+    return c10::Stream(c10::Stream::DEFAULT, d);
+  }
+  c10::Stream exchangeStream(c10::Stream s) const override { return s; }
+  c10::DeviceIndex deviceCount() const noexcept override { return c10::DeviceIndex(device_count()); }
+
+  // An event is the time at which it was recorded.
+  void record(void** event, const c10::Stream&, const c10::DeviceIndex, const c10::EventFlag) const override {
+    if (!*event) *event = new int64_t(0);
+    *static_cast<int64_t*>(*event) = now_ns();
+  }
+  void destroyEvent(void* event, const c10::DeviceIndex) const noexcept override {
+    delete static_cast<int64_t*>(event);
+  }
+  void block(void*, const c10::Stream&) const override {}
+  bool queryEvent(void*) const override { return true; }
+  bool queryStream(const c10::Stream&) const override { return true; }
+  void synchronizeStream(const c10::Stream&) const override {}
+  void synchronizeEvent(void*) const override {}
+  void synchronizeDevice(const c10::DeviceIndex) const override {}
+  double elapsedTime(void* from, void* to, const c10::DeviceIndex) const override {
+    return double(*static_cast<int64_t*>(to) - *static_cast<int64_t*>(from)) * 1e-6;
+  }
+};
+using NeuronGuard = Guard<c10::DeviceType::PrivateUse1>;
+using XlaGuard = Guard<c10::DeviceType::XLA>;
+C10_REGISTER_GUARD_IMPL(PrivateUse1, NeuronGuard)
+C10_REGISTER_GUARD_IMPL(XLA, XlaGuard)
+
+const at::Generator& default_generator(c10::DeviceIndex index) {
+  static auto* made = new std::vector<at::Generator>([] {
+    std::vector<at::Generator> out;
+    for (int i = 0; i < device_count(); ++i) out.push_back(make_generator(c10::DeviceIndex(i)));
+    return out;
+  }());
+  const size_t at = size_t(index < 0 ? current_device() : index);
+  TORCH_CHECK(at < made->size(), "neuron:", at, " is not there: this machine has ", made->size());
+  return (*made)[at];
+}
+
+constexpr auto kNeuron = c10::DeviceType::PrivateUse1;
+
+struct Hooks final : at::PrivateUse1HooksInterface {
+  bool isBuilt() const override { return true; }
+  bool isAvailable() const override { return device_count() > 0; }
+  bool hasPrimaryContext(c10::DeviceIndex) const override { return true; }
+  c10::DeviceIndex deviceCount() const override { return c10::DeviceIndex(device_count()); }
+  void setCurrentDevice(c10::DeviceIndex index) const override { NeuronGuard().setDevice({kNeuron, index}); }
+  c10::DeviceIndex getCurrentDevice() const override { return c10::DeviceIndex(current_device()); }
+  c10::DeviceIndex exchangeDevice(c10::DeviceIndex index) const override {
+    return NeuronGuard().exchangeDevice({kNeuron, index}).index();
+  }
+  c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex index) const override {
+    return index < 0 ? getCurrentDevice() : exchangeDevice(index);
+  }
+  const at::Generator& getDefaultGenerator(c10::DeviceIndex index) const override { return default_generator(index); }
+  at::Generator getNewGenerator(c10::DeviceIndex index) const override {
+    return make_generator(index < 0 ? c10::DeviceIndex(current_device()) : index);
+  }
+  c10::Device getDeviceFromPtr(void*) const override { return {kNeuron, c10::DeviceIndex(current_device())}; }
+  c10::Allocator* getPinnedMemoryAllocator() const override { return c10::GetCPUAllocator(); }
+  void resizePrivateUse1Bytes(const c10::Storage& storage, size_t bytes) const override {
+    const c10::DeviceGuard guard(storage.device());
+    c10::DataPtr larger = neuron_allocator.allocate(bytes);
+    if (storage.data()) std::memcpy(larger.get(), storage.data(), std::min(bytes, storage.nbytes()));
+    storage.unsafeGetStorageImpl()->set_data_ptr_noswap(std::move(larger));
+    storage.unsafeGetStorageImpl()->set_nbytes(bytes);
+  }
+};
+
+}  // namespace
+
+at::Generator make_generator(c10::DeviceIndex index) { return at::make_generator<NeuronGenerator>(index); }
+NeuronGenerator& generator(int index) {
+  return *static_cast<NeuronGenerator*>(default_generator(c10::DeviceIndex(index)).unsafeGetGeneratorImpl());
+}
+uint64_t next_seed(c10::DeviceIndex index) {
+  NeuronGenerator& g = generator(index);
+  const std::lock_guard lock(g.mutex_);
+  return g.next();
+}
+void register_hooks() {
+  static Hooks hooks;
+  at::RegisterPrivateUse1HooksInterface(&hooks);
+}
+
+}  // namespace trine::api::neuron

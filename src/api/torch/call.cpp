@@ -1,0 +1,174 @@
+// Keys, the cache of entries, and the boxed fallback that every op without a registration of its own reaches.
+#include "api/torch/aten.h"
+
+#include "api/torch/call.h"
+
+#include "api/torch/backend.h"
+
+#include <bit>
+#include <mutex>
+#include <unordered_set>
+
+namespace trine::api::neuron {
+
+namespace {
+
+// Ops whose factors change from step to step in optimisers: these numbers are inputs, not part of the program.
+const std::unordered_set<std::string_view>& varying() {
+  static const std::unordered_set<std::string_view> names = {
+      "aten::add",      "aten::add_",    "aten::sub",      "aten::sub_", "aten::addcdiv",
+      "aten::addcdiv_", "aten::addcmul", "aten::addcmul_", "aten::lerp", "aten::lerp_"};
+  return names;
+}
+
+bool is_special(double v) { return v == 0 || v == 1 || v == -1; }
+
+struct Cache {
+  std::mutex mutex;
+  std::unordered_map<std::vector<int64_t>, std::shared_ptr<const Entry>, KeyHash> entries;
+  std::unordered_map<std::string, int64_t> fallbacks;
+};
+Cache& cache() {
+  static auto* made = new Cache;
+  return *made;
+}
+
+}  // namespace
+
+Call::Call(const c10::OperatorHandle& handle, const torch::jit::Stack& stack)
+    : op(handle), arguments(torch::jit::last(stack, handle.schema().arguments().size())) {
+  const auto& schema = op.schema();
+  key.reserve(64);
+  key.push_back(int64_t(std::bit_cast<uintptr_t>(&schema)));
+  const bool may_vary = varying().contains(std::string_view(schema.name()));
+  for (const c10::IValue& value : arguments) add(value, may_vary);
+}
+
+void Call::add(const at::Tensor& tensor) {
+  if (!tensor.defined()) {
+    key.push_back(-1);
+    return;
+  }
+  tensors.push_back(tensor);
+  const bool dense = tensor.is_contiguous();
+  key.push_back((int64_t(tensor.scalar_type()) << 8) | (tensor.dim() << 1) | int64_t(dense));
+  for (int64_t d : tensor.sizes()) key.push_back(d);
+  if (!dense)
+    for (int64_t s : tensor.strides()) key.push_back(s);
+  const void* data = is_ours(tensor) || tensor.is_cpu() ? tensor.const_data_ptr() : nullptr;
+  size_t first = tensors.size() - 1;
+  for (size_t i = 0; i < first && data; ++i)
+    if (tensors[i].defined() && tensors[i].const_data_ptr() == data) first = i;
+  key.push_back(int64_t(first));
+  if (tensor.is_conj() || tensor.is_neg() || tensor._is_zerotensor() || !(tensor.is_cpu() || is_ours(tensor)) ||
+      tensor.layout() != at::kStrided)
+    is_cacheable = false;
+}
+
+void Call::add(const c10::IValue& value, bool may_vary) {
+  if (value.isTensor()) return add(value.toTensor());
+  if (value.isDouble()) {
+    const double v = value.toDouble();
+    if (may_vary && !is_special(v)) {
+      numbers.push_back(v);
+      key.push_back(-9);
+    } else {
+      key.push_back(-2);
+      key.push_back(std::bit_cast<int64_t>(v));
+    }
+  } else if (value.isInt() || value.isBool()) {
+    key.push_back(value.isInt() ? -3 : -4);
+    key.push_back(value.isInt() ? value.toInt() : int64_t(value.toBool()));
+  } else if (value.isNone()) {
+    key.push_back(-5);
+  } else if (value.isList()) {
+    const auto list = value.toListRef();
+    key.push_back(-6);
+    key.push_back(int64_t(list.size()));
+    for (const c10::IValue& v : list) add(v, false);
+  } else if (value.isString()) {
+    key.push_back(-7);
+    key.push_back(int64_t(std::hash<std::string>()(value.toStringRef())));
+  } else if (value.isDevice()) {
+    key.push_back(-8);
+  } else {
+    is_cacheable = false;  // generators, complex numbers and the like
+  }
+}
+
+c10::Device Call::device() const {
+  for (const at::Tensor& t : tensors)
+    if (is_ours(t)) return t.device();
+  for (const c10::IValue& v : arguments)
+    if (v.isDevice() && is_ours(v.toDevice().type()) && v.toDevice().has_index()) return v.toDevice();
+  return c10::impl::VirtualGuardImpl(c10::DeviceType::PrivateUse1).getDevice();
+}
+
+void count_fallback(const std::string& op) {
+  const std::lock_guard lock(cache().mutex);
+  ++cache().fallbacks[op];
+}
+std::unordered_map<std::string, int64_t> fallbacks() {
+  const std::lock_guard lock(cache().mutex);
+  return cache().fallbacks;
+}
+void clear_cache() {
+  const std::lock_guard lock(cache().mutex);
+  cache().entries.clear();
+  cache().fallbacks.clear();
+}
+size_t cache_size() {
+  const std::lock_guard lock(cache().mutex);
+  return cache().entries.size();
+}
+
+namespace {
+
+// As other accelerators: a tensor with dims must be on the device, indices excepted.
+void check_devices(const Call& call) {
+  const std::string& name = call.op.schema().name();
+  if (name.find("index") != std::string::npos || name.find("copy") != std::string::npos) return;
+  for (const at::Tensor& t : call.tensors)
+    TORCH_CHECK(!t.defined() || !t.is_cpu() || t.dim() == 0, name, ": found a tensor on cpu of shape ", t.sizes(),
+                " among tensors on ", call.device(), "; expected all on one device (move it with .to(\"neuron\"))");
+}
+
+void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const Call call(op, *stack);
+  check_devices(call);
+  std::shared_ptr<const Entry> entry;
+  if (call.is_cacheable) {
+    {
+      const std::lock_guard lock(cache().mutex);
+      const auto found = cache().entries.find(call.key);
+      if (found != cache().entries.end()) entry = found->second;
+    }
+    if (!entry) {
+      entry = make_entry(call);
+      const std::lock_guard lock(cache().mutex);
+      cache().entries.emplace(call.key, entry);
+    }
+  }
+  if (entry && entry->program)
+    run_entry(*entry, call, *stack);
+  else
+    run_on_cpu(call, *stack);
+}
+
+// Ops that torch would take apart, or refuse, before they reach the fallback.
+constexpr const char* kWhole[] = {
+    "convolution_overrideable", "convolution_backward_overrideable", "native_layer_norm", "native_layer_norm_backward",
+    "native_group_norm",        "native_group_norm_backward",        "embedding",         "_fused_rms_norm"};
+
+void register_whole(torch::Library& m) {
+  for (const char* name : kWhole) m.impl(name, torch::CppFunction::makeFromBoxedFunction<&fallback>());
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>()); }
+TORCH_LIBRARY_IMPL(_, XLA, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>()); }
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { register_whole(m); }
+TORCH_LIBRARY_IMPL(aten, XLA, m) { register_whole(m); }
+
+}  // namespace trine::api::neuron

@@ -1,0 +1,73 @@
+// One call of an ATen op on `neuron`: its arguments flattened, and the key under which a program for it is kept.
+// The key holds everything that decides the program: the op, types, shapes, strides, numbers, which tensors share
+// memory.
+#pragma once
+
+#include "api/torch/aten.h"
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "run/drivers/native/direct.h"
+
+namespace trine::api::neuron {
+
+struct Call {
+  const c10::OperatorHandle& op;
+  c10::ArrayRef<c10::IValue> arguments;
+  std::vector<at::Tensor> tensors = {};  // all of them, lists opened, undefined ones left out
+  std::vector<double> numbers = {};      // those that a program takes as it runs
+  std::vector<int64_t> key = {};
+  bool is_cacheable = true;
+
+  Call(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
+  c10::Device device() const;  // of the results
+
+ private:
+  void add(const c10::IValue& value, bool may_vary);
+  void add(const at::Tensor& tensor);
+};
+
+// What is run for a key. Written once, when the key is first met.
+struct Entry {
+  struct Param {
+    enum Kind { tensor, seed, number } kind = tensor;
+    int index = 0;
+  };
+  struct Output {
+    std::vector<int64_t> dims = {};
+    at::ScalarType dtype = at::kFloat;
+    int write = -1;        // the tensor it is written to, or -1: a new one
+    bool is_over = false;  // and the program may write straight over an input that has the same memory
+  };
+  struct Return {
+    int argument = -1;  // the argument that is given back, or
+    bool is_list = false;
+    std::vector<int> outputs = {};  // one, or those of a list; empty: an undefined tensor
+  };
+  std::shared_ptr<const run::DirectProgram> program = {};  // null: torch's CPU runs it
+  std::vector<Param> params = {};
+  std::vector<Output> outputs = {};
+  std::vector<Return> returns = {};
+};
+
+struct KeyHash {
+  size_t operator()(const std::vector<int64_t>& key) const {
+    uint64_t h = 0xcbf29ce484222325;
+    for (int64_t word : key) h = (h ^ uint64_t(word)) * 0x9E3779B97F4A7C15, h ^= h >> 29;
+    return size_t(h);
+  }
+};
+
+std::shared_ptr<const Entry> make_entry(const Call& call);  // asks Python; in module.cpp
+void run_entry(const Entry& entry, const Call& call, torch::jit::Stack& stack);
+void run_on_cpu(const Call& call, torch::jit::Stack& stack);
+
+void count_fallback(const std::string& op);
+std::unordered_map<std::string, int64_t> fallbacks();
+void clear_cache();
+size_t cache_size();
+
+}  // namespace trine::api::neuron

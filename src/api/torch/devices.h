@@ -1,0 +1,21 @@
+// The virtual devices that PyTorch's `neuron` stands for: one client for the process, made when first asked for.
+// Knows nothing of torch. A thread has a current device, as torch wants it.
+#pragma once
+
+#include <memory>
+
+#include "base/result.h"
+#include "run/client.h"
+
+namespace trine::api::neuron {
+
+Result<run::Client*> client();
+int device_count() noexcept;  // 0 where there is no client
+int current_device() noexcept;
+void set_current_device(int index) noexcept;
+Result<run::Device*> device(int index);
+
+// Bytes in a device's HBM share, for as long as the pointer lives; an error where they do not fit.
+Result<std::shared_ptr<run::Storage>> allocate(int index, size_t bytes);
+
+}  // namespace trine::api::neuron

@@ -1,0 +1,185 @@
+// Running a call: by its program, on the tensors' own memory; or by torch's CPU kernels on the same memory.
+
+#include "api/torch/aten.h"
+
+#include "api/torch/backend.h"
+#include "api/torch/call.h"
+
+namespace trine::api::neuron {
+
+namespace {
+
+at::Tensor new_tensor(at::IntArrayRef dims, at::ScalarType dtype, c10::Device device) {
+  return at::empty(dims, at::TensorOptions().dtype(dtype).device(device));
+}
+
+bool shares_memory(const Call& call, const at::Tensor& target) {
+  if (!target.has_storage()) return false;
+  int seen = 0;
+  for (const at::Tensor& t : call.tensors)
+    seen += t.defined() && t.has_storage() && t.storage().is_alias_of(target.storage());
+  return seen > 1;
+}
+
+// Where an output is written: its target's own memory where that is safe, else a new tensor.
+at::Tensor place(const Entry::Output& output, const Call& call, c10::Device device) {
+  if (output.write < 0) return new_tensor(output.dims, output.dtype, device);
+  const at::Tensor& target = call.tensors[size_t(output.write)];
+  const bool fits = target.sizes() == output.dims && target.scalar_type() == output.dtype && target.is_contiguous() &&
+                    is_ours(target);
+  if (fits && (output.is_over || !shares_memory(call, target))) return target;
+  return new_tensor(output.dims, output.dtype, device);
+}
+
+}  // namespace
+
+void run_entry(const Entry& entry, const Call& call, torch::jit::Stack& stack) {
+  const c10::Device device = call.device();
+  std::vector<at::Tensor> held;
+  std::vector<const void*> inputs(entry.params.size());
+  uint64_t seed = 0;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Entry::Param& param = entry.params[i];
+    if (param.kind == Entry::Param::seed) {
+      seed = next_seed(device.index());
+      inputs[i] = &seed;
+    } else if (param.kind == Entry::Param::number) {
+      inputs[i] = &call.numbers[size_t(param.index)];
+    } else {
+      const at::Tensor& t = call.tensors[size_t(param.index)];
+      if (t.is_contiguous() || t.is_non_overlapping_and_dense()) {  // other orders are part of the program
+        inputs[i] = t.const_data_ptr();
+      } else {
+        held.push_back(as_cpu(t).contiguous());
+        inputs[i] = held.back().const_data_ptr();
+      }
+    }
+  }
+  std::vector<at::Tensor> results;
+  std::vector<void*> outputs;
+  for (const Entry::Output& output : entry.outputs) {
+    results.push_back(place(output, call, device));
+    outputs.push_back(results.back().data_ptr());
+  }
+  const auto outcome = entry.program->run(inputs, outputs, {});
+  TORCH_CHECK(outcome, call.op.schema().name(), ": ", outcome ? "" : outcome.error().text());
+  for (size_t o = 0; o < results.size(); ++o) {
+    const Entry::Output& output = entry.outputs[o];
+    if (output.write < 0) continue;
+    const at::Tensor& target = call.tensors[size_t(output.write)];
+    if (target.const_data_ptr() == results[o].const_data_ptr() && target.sizes() == results[o].sizes()) continue;
+    if (target.sizes() != results[o].sizes()) target.resize_(results[o].sizes());
+    as_cpu(target).copy_(as_cpu(results[o]));
+  }
+  std::vector<c10::IValue> returned;
+  for (const Entry::Return& r : entry.returns) {
+    if (r.argument >= 0) {
+      returned.push_back(call.arguments[size_t(r.argument)]);
+    } else if (r.is_list) {
+      c10::List<at::Tensor> list;
+      for (int o : r.outputs) list.push_back(results[size_t(o)]);
+      returned.emplace_back(std::move(list));
+    } else {
+      returned.emplace_back(r.outputs.empty() ? at::Tensor() : results[size_t(r.outputs[0])]);
+    }
+  }
+  torch::jit::drop(stack, call.arguments.size());
+  for (c10::IValue& value : returned) stack.push_back(std::move(value));
+}
+
+namespace {
+
+// A tensor for the CPU's kernel. An empty one that is written may have to grow: the kernel gets a fresh one.
+at::Tensor for_cpu(const at::Tensor& t, bool is_written) {
+  if (is_ours(t) && is_written && t.numel() == 0) {
+    return at::empty(t.sizes(), t.options().device(at::kCPU));
+  }
+  return as_cpu(t);
+}
+
+c10::IValue for_cpu(const c10::IValue& value, bool is_written) {
+  if (value.isTensor()) return for_cpu(value.toTensor(), is_written);
+  if (value.isTensorList()) {
+    c10::List<at::Tensor> out;
+    for (const at::Tensor& t : value.toTensorVector()) out.push_back(for_cpu(t, is_written));
+    return out;
+  }
+  if (value.isOptionalTensorList()) {
+    c10::List<std::optional<at::Tensor>> out;
+    for (const auto& t : value.toOptionalTensorVector())
+      out.push_back(t ? std::optional<at::Tensor>(for_cpu(*t, is_written)) : std::nullopt);
+    return out;
+  }
+  if (value.isDevice()) return c10::Device(at::kCPU);
+  if (value.isGenerator() && value.toGenerator().defined() && is_ours(value.toGenerator().device().type())) return {};
+  return value;
+}
+
+at::Tensor to_neuron(const at::Tensor& t, c10::Device device) {
+  if (!t.defined() || !t.is_cpu()) return t;
+  at::Tensor out = new_tensor(t.sizes(), t.scalar_type(), device);
+  as_cpu(out).copy_(t);
+  return out;
+}
+
+// The argument that a result is, where the schema says so; -1 otherwise.
+int written_argument(const c10::FunctionSchema& schema, const c10::Argument& result) {
+  if (!result.alias_info()) return -1;
+  for (size_t i = 0; i < schema.arguments().size(); ++i) {
+    const auto* info = schema.arguments()[i].alias_info();
+    if (info && info->isWrite() && info->beforeSets() == result.alias_info()->beforeSets()) return int(i);
+  }
+  return -1;
+}
+
+void write_back(const at::Tensor& target, const at::Tensor& done) {
+  if (!is_ours(target) || target.const_data_ptr() == done.const_data_ptr()) {
+    if (!target.defined() || target.numel() || !done.numel()) return;
+  }
+  target.resize_(done.sizes());
+  as_cpu(target).copy_(done);
+}
+
+}  // namespace
+
+void run_on_cpu(const Call& call, torch::jit::Stack& stack) {
+  const auto& schema = call.op.schema();
+  const std::string name =
+      schema.overload_name().empty() ? schema.name() : schema.name() + "." + schema.overload_name();
+  for (const c10::Argument& r : schema.returns())
+    TORCH_CHECK_NOT_IMPLEMENTED(!r.alias_info() || r.alias_info()->isWrite(), name,
+                                " is a view that the device neuron cannot make; move the tensor to the CPU first");
+  count_fallback(name);
+  torch::jit::Stack inner;
+  for (size_t i = 0; i < call.arguments.size(); ++i) {
+    const auto* info = schema.arguments()[i].alias_info();
+    inner.push_back(for_cpu(call.arguments[i], info && info->isWrite()));
+  }
+  const torch::jit::Stack given = inner;
+  call.op.callBoxed(&inner);
+  for (size_t i = 0; i < call.arguments.size(); ++i) {
+    const auto* info = schema.arguments()[i].alias_info();
+    if (info && info->isWrite() && call.arguments[i].isTensor())
+      write_back(call.arguments[i].toTensor(), given[i].toTensor());
+  }
+  const c10::Device device = call.device();
+  std::vector<c10::IValue> returned;
+  for (size_t r = 0; r < inner.size(); ++r) {
+    const int argument = written_argument(schema, schema.returns()[r]);
+    if (argument >= 0) {
+      returned.push_back(call.arguments[size_t(argument)]);
+    } else if (inner[r].isTensor()) {
+      returned.emplace_back(to_neuron(inner[r].toTensor(), device));
+    } else if (inner[r].isTensorList()) {
+      c10::List<at::Tensor> list;
+      for (const at::Tensor& t : inner[r].toTensorVector()) list.push_back(to_neuron(t, device));
+      returned.emplace_back(std::move(list));
+    } else {
+      returned.push_back(inner[r]);
+    }
+  }
+  torch::jit::drop(stack, call.arguments.size());
+  for (c10::IValue& value : returned) stack.push_back(std::move(value));
+}
+
+}  // namespace trine::api::neuron

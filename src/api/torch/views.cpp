@@ -1,0 +1,98 @@
+// Ops that torch must find registered: making, viewing, copying. Everything else reaches the fallback.
+
+#include "api/torch/aten.h"
+
+#include "api/torch/backend.h"
+
+namespace trine::api::neuron {
+
+at::Tensor as_cpu(const at::Tensor& tensor) {
+  if (!is_ours(tensor)) return tensor;
+  const auto options = tensor.options().device(at::kCPU).pinned_memory(false);
+  at::Tensor out = at::from_blob(tensor.data_ptr(), tensor.sizes(), tensor.strides(), options);
+  if (tensor.is_conj()) out._set_conj(true);
+  if (tensor.is_neg()) out._set_neg(true);
+  return out;
+}
+
+namespace {
+
+template <c10::DeviceType kType>
+constexpr c10::DispatchKeySet kKeys(kType == c10::DeviceType::XLA ? c10::DispatchKey::XLA
+                                                                  : c10::DispatchKey::PrivateUse1);
+
+template <c10::DeviceType kType>
+c10::Device device_or_current(std::optional<c10::Device> device) {
+  const c10::Device d = device.value_or(c10::Device(kType));
+  return d.has_index() ? d : c10::impl::VirtualGuardImpl(kType).getDevice();
+}
+
+template <c10::DeviceType kType>
+at::Tensor empty(at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout>,
+                 std::optional<at::Device> device, std::optional<bool>, std::optional<at::MemoryFormat> format) {
+  const c10::DeviceGuard guard(device_or_current<kType>(device));
+  auto* allocator = c10::GetAllocator(kType);
+  return at::detail::empty_generic(size, allocator, kKeys<kType>, c10::dtype_or_default(dtype), format);
+}
+
+template <c10::DeviceType kType>
+at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, std::optional<at::ScalarType> dtype,
+                         std::optional<at::Layout>, std::optional<at::Device> device, std::optional<bool>) {
+  const c10::DeviceGuard guard(device_or_current<kType>(device));
+  auto* allocator = c10::GetAllocator(kType);
+  return at::detail::empty_strided_generic(size, stride, allocator, kKeys<kType>, c10::dtype_or_default(dtype));
+}
+
+at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool) {
+  as_cpu(to).copy_(as_cpu(from));
+  return to;
+}
+
+at::Tensor copy_from_and_resize(const at::Tensor& from, const at::Tensor& to) {
+  to.resize_(from.sizes());
+  return copy_from(from, to, false);
+}
+
+at::Scalar local_scalar(const at::Tensor& tensor) { return at::native::_local_scalar_dense_cpu(as_cpu(tensor)); }
+
+at::Tensor& set_storage(at::Tensor& self, at::Storage source) {
+  const int64_t count = int64_t(source.nbytes() / self.dtype().itemsize());
+  return at::native::set_storage_cpu_(self, std::move(source), 0, count, {});
+}
+
+at::Tensor& set_tensor(at::Tensor& self, const at::Tensor& source) {
+  return at::native::set_storage_cpu_(self, source.storage(), source.storage_offset(), source.sizes(),
+                                      source.strides());
+}
+
+bool is_set_to(const at::Tensor& self, const at::Tensor& source) { return at::native::is_set_to(self, source); }
+
+template <c10::DeviceType kType>
+void register_views(torch::Library& m) {
+  m.impl("empty.memory_format", TORCH_FN(empty<kType>));
+  m.impl("empty_strided", TORCH_FN(empty_strided<kType>));
+  m.impl("as_strided", TORCH_FN(at::native::as_strided_tensorimpl));
+  m.impl("view", TORCH_FN(at::native::view));
+  m.impl("_reshape_alias", TORCH_FN(at::native::_reshape_alias));
+  m.impl("unfold", TORCH_FN(at::native::unfold));
+  m.impl("resize_", TORCH_FN(at::native::resize_));
+  m.impl("_copy_from", TORCH_FN(copy_from));
+  m.impl("_copy_from_and_resize", TORCH_FN(copy_from_and_resize));
+  m.impl("_local_scalar_dense", TORCH_FN(local_scalar));
+  m.impl("set_.source_Storage", TORCH_FN(set_storage));
+  m.impl("set_.source_Storage_storage_offset", TORCH_FN(at::native::set_storage_cpu_));
+  m.impl("set_.source_Tensor", TORCH_FN(set_tensor));
+  m.impl("is_set_to", TORCH_FN(is_set_to));
+  m.impl("view_as_real", TORCH_FN(at::native::view_as_real));
+  m.impl("view_as_complex", TORCH_FN(at::native::view_as_complex));
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { register_views<c10::DeviceType::PrivateUse1>(m); }
+TORCH_LIBRARY_IMPL(aten, XLA, m) { register_views<c10::DeviceType::XLA>(m); }
+// copy_from looks at these bits itself; torch would clone first, by way of copy_from again.
+TORCH_LIBRARY_IMPL(aten, Conjugate, m) { m.impl("_copy_from", torch::CppFunction::makeFallthrough()); }
+TORCH_LIBRARY_IMPL(aten, Negative, m) { m.impl("_copy_from", torch::CppFunction::makeFallthrough()); }
+
+}  // namespace trine::api::neuron
