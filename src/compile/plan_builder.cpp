@@ -186,8 +186,24 @@ Result<Step> PlanBuilder::node_step(const ir::Node& node) {
   if (node.op == "dynamic_update_slice") return move_step(node, arch::MoveKind::update);
   if (node.op == "concatenate") return move_step(node, arch::MoveKind::concatenate);
   if (node.op == "pad") return move_step(node, arch::MoveKind::pad);
+  if (auto pool = plan_pool(node)) return pool_step(node, *std::move(pool));
   if (auto windows = plan_windows(node)) return Step{.what = *std::move(windows), .in = slots_of(node.inputs)};
   return call_step(node);
+}
+
+Step PlanBuilder::pool_step(const ir::Node& node, Pool pool) {
+  SlotId x = slot_of(node.inputs[0]);
+  const SlotId start = slot_of(node.inputs[1]);
+  if (pool.pad) {
+    const Dtype dtype = node.types[0].dtype;
+    plan_->slots.push_back({.dtype = dtype, .dims = pool.padded});
+    const SlotId padded = SlotId(plan_->slots.size() - 1), neutral = padded + 1;
+    plan_->slots.push_back({.kind = SlotKind::constant, .dtype = dtype, .index = uint32_t(plan_->constants.size())});
+    plan_->constants.push_back(std::move(pool.neutral));
+    plan_->steps.push_back({.what = *std::move(pool.pad), .in = {x, neutral}, .out = {padded}});
+    x = padded;
+  }
+  return {.what = arch::TileStep{std::move(pool.program)}, .in = {x, start}};
 }
 
 Step PlanBuilder::move_step(const ir::Node& node, arch::MoveKind kind) {

@@ -11,6 +11,7 @@
 #include "compile/dot.h"
 #include "compile/fuse.h"
 #include "compile/native.h"
+#include "compile/pool.h"
 #include "compile/tile_emit.h"
 #include "ir/graph.h"
 #include "ir/value_hash.h"
@@ -43,6 +44,7 @@ class PlanBuilder {
   arch::Step attention_step(const AttentionMatch& match);
   arch::SlotId attention_operand(const AttentionMatch& match, const AttentionOperand& operand, bool every_head,
                                  arch::AttentionStep::View& view);
+  arch::Step pool_step(const ir::Node& node, Pool pool);
   arch::Step move_step(const ir::Node& node, arch::MoveKind kind);
   Result<arch::Step> call_step(const ir::Node& node);
   Result<arch::Step> host_call_step(const ir::Node& node);

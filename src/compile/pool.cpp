@@ -1,0 +1,90 @@
+// Strides of windows.
+#include "compile/pool.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/element.h"
+#include "compile/tile_rows.h"
+
+namespace trine::compile {
+
+namespace {
+
+constexpr int64_t kWindowMax = 4096;  // elements; running sums and the like have better ways
+
+bool is_pool(const ir::Node& node) {
+  if (node.op != "reduce_window" || node.inputs.size() != 2 || !node.regions.empty()) return false;
+  const Dtype dtype = node.types[0].dtype;
+  const std::string_view kind = node.attrs.text("kind");
+  const bool is_number = dtype == Dtype::f32 || dtype == Dtype::f64 || dtype == Dtype::bf16 || dtype == Dtype::f16 ||
+                         (is_integer(dtype) && bits(dtype) >= 8);
+  const bool is_known = kind == "add" || kind == "multiply" || kind == "maximum" || kind == "minimum";
+  auto all = [&](std::string_view name, int64_t value) {
+    const ir::Ints& ints = node.attrs.ints(name);
+    return std::all_of(ints.begin(), ints.end(), [&](int64_t i) { return i == value; });
+  };
+  return is_number && is_known && arch::is_tile_dtype(dtype) && all("base_dilations", 1) &&
+         !all("window_dimensions", 1) && element_count(node.attrs.ints("window_dimensions")) <= kWindowMax &&
+         element_count(node.types[0].dims) > 0;
+}
+
+// The value that changes nothing: padding holds none.
+Tensor neutral_of(std::string_view kind, Dtype dtype) {
+  Tensor out = Tensor::make(dtype, {});
+  dispatch_element(dtype, [&](auto element) {
+    using E = decltype(element);
+    if constexpr (E::kIsFloating || E::kIsInteger) {
+      using W = typename E::Wide;
+      using L = std::numeric_limits<std::conditional_t<E::kIsFloating, double, typename E::Storage>>;
+      const W most = E::kIsFloating ? W(L::infinity()) : W(L::max()), least = E::kIsFloating ? -most : W(L::lowest());
+      const W value = kind == "add" ? W(0) : kind == "multiply" ? W(1) : kind == "maximum" ? least : most;
+      *out.view().template as<typename E::Storage>() = E::store(value);
+    }
+  });
+  return out;
+}
+
+int64_t at(const ir::Ints& ints, size_t d) { return ints.empty() ? 1 : ints[d]; }
+
+}  // namespace
+
+std::optional<Pool> plan_pool(const ir::Node& node) {
+  if (!is_pool(node)) return std::nullopt;
+  const Dims &dims = node.inputs[0].type().dims, &out = node.types[0].dims;
+  const ir::Ints &window = node.attrs.ints("window_dimensions"), &steps = node.attrs.ints("window_strides"),
+                 &apart = node.attrs.ints("window_dilations"), &padding = node.attrs.ints("padding");
+  Pool pool{.padded = dims};
+  arch::MoveStep pad{.kind = arch::MoveKind::pad, .low = Dims(dims.size(), 0), .gaps = Dims(dims.size(), 0)};
+  for (size_t d = 0; d < dims.size() && !padding.empty(); ++d) {
+    pad.low[d] = padding[2 * d];
+    pool.padded[d] += padding[2 * d] + padding[2 * d + 1];
+  }
+  if (pool.padded != dims || pad.low != Dims(dims.size(), 0)) pool.pad = std::move(pad);
+  pool.neutral = neutral_of(node.attrs.text("kind"), node.types[0].dtype);
+  const Dims strides = row_major_strides(pool.padded), out_strides = row_major_strides(out);
+  arch::TileBuilder b;
+  std::vector<int64_t> in_walk, out_walk = {out_strides.begin(), out_strides.end()};
+  for (size_t d = 0; d < dims.size(); ++d) {
+    b.dim(out[d]);
+    in_walk.push_back(strides[d] * at(steps, d));
+  }
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (window[d] == 1) continue;
+    b.dim(window[d], true);
+    in_walk.push_back(strides[d] * at(apart, d));
+    out_walk.push_back(0);
+  }
+  const Dtype dtype = node.types[0].dtype;
+  const uint32_t x = b.input(dtype, element_count(pool.padded), in_walk),
+                 start = b.input(dtype, 1, std::vector<int64_t>(in_walk.size(), 0)),
+                 y = b.output(dtype, element_count(out), out_walk);
+  const std::string_view kind = node.attrs.text("kind");
+  const arch::TileValue total = b.unary(tile_reduce(kind), b.load(x));
+  b.once();
+  b.store(y, b.binary(tile_row(kind)->tile, b.load(start), total));
+  pool.program = b.take();
+  return pool;
+}
+
+}  // namespace trine::compile

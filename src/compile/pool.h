@@ -1,0 +1,21 @@
+// reduce_window as a fused loop: windows walked by strides, over a padded copy where they leave the operand.
+#pragma once
+
+#include <optional>
+
+#include "arch/plan/plan.h"
+#include "ir/graph.h"
+
+namespace trine::compile {
+
+struct Pool {
+  std::optional<arch::MoveStep> pad = {};  // of the operand, to these dims, by what changes nothing
+  Dims padded = {};
+  Tensor neutral = {};
+  arch::TileProgram program = {};  // operands: the padded operand, the start value, the result
+};
+
+// Nothing where the window is large, the reduction a region, or the dtype no tile program's.
+std::optional<Pool> plan_pool(const ir::Node& node);
+
+}  // namespace trine::compile
