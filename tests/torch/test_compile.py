@@ -142,6 +142,29 @@ def test_an_unknown_option_is_refused():
         compiled(lambda x: x + 1, options={"speed": 11})(torch.ones(2))
 
 
+def test_a_second_adapter_compiles_nothing():
+    class Adapted(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.base = nn.Linear(8, 8).requires_grad_(False)
+            self.down, self.up = nn.Linear(8, 2, bias=False), nn.Linear(2, 8, bias=False)
+
+        def forward(self, x):
+            return self.base(x) + self.up(self.down(x))
+
+    model, x = Adapted(), torch.randn(4, 8)
+    run = compiled(model)
+    run(x).sum().backward()
+    before = len(backend.COMPILED)
+    other = {k: torch.randn_like(v) for k, v in model.state_dict().items() if not k.startswith("base")}
+    model.load_state_dict(other, strict=False)
+    model.zero_grad()
+    out = run(x)
+    out.sum().backward()
+    torch.testing.assert_close(out, model(x), rtol=1e-4, atol=1e-5)
+    assert len(backend.COMPILED) == before and model.base.weight.grad is None
+
+
 def test_what_was_compiled_is_kept():
     before = len(backend.COMPILED)
     compiled(lambda x: x + 1)(torch.ones(2))
