@@ -34,7 +34,9 @@ if __name__ == "__main__":
     options.add_argument("--size", type=int, default=32)
     options.add_argument("--steps", type=int, default=4)
     options.add_argument("--width", type=int, default=64, help="of the first level; Stable Diffusion has 320")
+    options.add_argument("--depth", type=int, default=2, help="residual blocks per level")
     given = options.parse_args()
     widths = [given.width * n for n in (1, 2, 4, 4)]
-    config = models.load_config("sd-1.5-unet") | dict(block_out_channels=widths, cross_attention_dim=2 * given.width)
+    config = models.load_config("sd-1.5-unet") | dict(
+        block_out_channels=widths, cross_attention_dim=2 * given.width, layers_per_block=given.depth)  # fmt: skip
     main(config, given.batch, given.size, given.steps)

@@ -15,7 +15,7 @@ RUNS = [
     ("bert.py --tiny --batch 2 --seq 64", {}),
     ("gpt2_generate.py --tiny --prompt 8 --count 8", {}),
     ("resnet50.py --tiny --size 64", {}),
-    ("unet.py --size 8 --width 32 --steps 2", {}),
+    ("unet.py --size 8 --width 32 --steps 2 --depth 1", {}),
     ("sharded.py", {"TRINE_INSTANCE": "trn1.32xlarge"}),
     ("train_llama.py --steps 12 --batch 2 --seq 64 --compare 12 --picture {tmp}/loss.svg", {}),
 ]
