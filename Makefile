@@ -2,7 +2,7 @@
 # everything it makes lies in .venv and build*/. CMakeLists.txt knows how to compile.
 SHELL := /bin/bash
 .DEFAULT_GOAL := build
-.PHONY: build demo test test-fast test-torch test-build bench accuracy docs fuzz sanitize format check clean
+.PHONY: build demo test test-fast test-torch test-build bench accuracy docs fuzz sanitize tsan format check clean
 
 export CXX ?= g++
 JOBS ?= $(shell nproc)
@@ -67,21 +67,28 @@ accuracy: build
 	@$(PYTHON) tests/check_docs.py --update docs/accuracy.md src/run/accuracy/residuals.json
 	@cat docs/accuracy.md
 
-# clang 19 for both: libFuzzer, and g++ 12 loses constant expressions under UBSan.
+# clang 19 for all: libFuzzer, and g++ 12 loses constant expressions under UBSan.
 clang = setup/apt.sh setup/apt-clang.txt && cmake -S . -G Ninja -DCMAKE_CXX_COMPILER=clang++-19 \
-  -DCMAKE_BUILD_TYPE=RelWithDebInfo -DTRINE_SANITIZE=address,undefined
+  -DCMAKE_BUILD_TYPE=RelWithDebInfo -DTRINE_SANITIZE=$(or $(1),address$(comma)undefined)
+comma := ,
 
 fuzz: build/.apt
-	@$(clang) -B build-fuzz -DTRINE_FUZZ=ON >/dev/null
+	@$(call clang) -B build-fuzz -DTRINE_FUZZ=ON >/dev/null
 	@cmake --build build-fuzz -j $(JOBS)
 	@tests/fuzz/run.sh build-fuzz "$(FUZZ_TARGET)" $(or $(FUZZ_SECONDS),60)
 
 # C++ tests, corpus replay and the text tests of the command, under ASan and UBSan.
 sanitize: build
-	@$(clang) -B build-asan -DTRINE_TESTS=ON >/dev/null
+	@$(call clang) -B build-asan -DTRINE_TESTS=ON >/dev/null
 	@cmake --build build-asan -j $(JOBS)
 	@ctest --test-dir build-asan --output-on-failure --no-tests=error -j $(JOBS)
 	@$(PYTEST) -n $(JOBS) --trine build-asan/trine tests/cli
+
+# What runs on several threads: devices, queues, collectives, the plugin's calls.
+tsan: build/.apt
+	@$(call clang,thread) -B build-tsan -DTRINE_TESTS=ON >/dev/null
+	@cmake --build build-tsan -j $(JOBS) --target test_run test_api
+	@cd build-tsan && ./test_run && ./test_api
 
 format: .venv/.ready
 	@.venv/bin/clang-format -i $(CXX_FILES)
@@ -94,4 +101,4 @@ check: test-build
 	@cmake --build build -j $(JOBS) --target all_verify_interface_header_sets
 
 clean:
-	rm -rf build build-asan build-fuzz build-wheel python/trine/*.so
+	rm -rf build build-asan build-tsan build-fuzz build-wheel python/trine/*.so

@@ -1,6 +1,10 @@
 // The PJRT table called directly: no slot is null, what is not there names itself, options are read from any bytes.
+#include <atomic>
 #include <string>
+#include <thread>
+#include <vector>
 
+#include "api/numerics.h"
 #include "api/pjrt/calls.h"
 #include "tests/testing.h"
 
@@ -59,6 +63,37 @@ TEST_CASE("a saved executable that is damaged is refused") {
   std::string flipped = bytes;
   flipped[flipped.size() - 10] ^= 1;
   CHECK(!load(flipped));
+}
+
+TEST_CASE("programs are compiled, saved and loaded on many threads at once") {
+  std::atomic<int> good = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 64; ++i)
+    threads.emplace_back([&good, i] {
+      const std::string n = std::to_string(i + 1);
+      auto made = compile("module @f" + n + " { func.func public @main(%a: tensor<" + n + "xf32>) -> tensor<" + n +
+                              "xf32> {\n  %0 = stablehlo.add %a, %a : tensor<" + n +
+                              "xf32>\n  %1 = stablehlo.tanh %0 : tensor<" + n + "xf32>\n  return %1 : tensor<" + n +
+                              "xf32>\n} }",
+                          {});
+      auto loaded = made ? load(save(**made, n)) : Result<Loaded>(made.error());
+      good += loaded && loaded->executable->name == "f" + n && loaded->executable->input(0).dims[0] == i + 1;
+    });
+  for (std::thread& t : threads) t.join();
+  CHECK(good == 64);
+}
+
+TEST_CASE("numerics: flags as a command line has them") {
+  compile::Numerics n;
+  REQUIRE(set_numerics_by_flags(n, " --model-type transformer  --auto-cast=all --auto-cast-type fp16 -O2"));
+  CHECK(numerics_text(n) == "--auto-cast all --auto-cast-type fp16");
+  compile::Numerics again;
+  REQUIRE(set_numerics_by_flags(again, numerics_text(n)));
+  CHECK(again == n);
+  CHECK(set_numerics_by_flags(n, "--auto-cast").error().text() == "--auto-cast needs a value");
+  CHECK(!set_numerics_by_flags(n, "--auto-cast-type f33"));
+  CHECK(!set_numerics(n, "optlevel", "2"));
+  CHECK(numerics_text({}).empty());
 }
 
 }  // namespace trine::api::pjrt

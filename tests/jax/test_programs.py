@@ -1,0 +1,43 @@
+"""What a compiled program says of itself, and arrays and profiles that others read."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+X = np.arange(12, dtype=np.float32).reshape(3, 4)
+
+
+@pytest.fixture(scope="module")
+def compiled():
+    return jax.jit(lambda a: jnp.tanh(a @ a.T) + 1, donate_argnums=()).lower(X).compile()
+
+
+def test_memory_analysis(compiled):
+    stats = compiled.memory_analysis()
+    assert (stats.argument_size_in_bytes, stats.output_size_in_bytes) == (48, 36)
+
+
+def test_cost_analysis(compiled):
+    cost = compiled.cost_analysis()
+    assert cost["flops"] >= 2 * 3 * 3 * 4 and cost["bytes accessed"] >= 84
+
+
+def test_as_text(compiled):
+    text = compiled.as_text()
+    assert "f32[3,4]" in text and "f32[3,3]" in text
+
+
+def test_dlpack_gives_a_copy_on_the_host():
+    x = jnp.asarray(X)
+    np.testing.assert_array_equal(np.from_dlpack(x), X)
+    np.testing.assert_array_equal(jnp.from_dlpack(x), X)
+    with pytest.raises(BufferError, match="without a copy"):
+        x.__dlpack__(copy=False)
+    on_cpu = jax.device_put(X, jax.devices("cpu")[0])
+    np.testing.assert_array_equal(np.from_dlpack(on_cpu), X)
+
+
+def test_export():
+    exported = jax.export.export(jax.jit(lambda a: a * 2), platforms=["neuron"])(X)
+    np.testing.assert_array_equal(exported.call(X), X * 2)
