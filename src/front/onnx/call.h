@@ -92,6 +92,8 @@ std::span<const Row> rows_control();
 std::span<const Row> rows_recurrent();
 std::span<const Row> rows_list();
 std::span<const Row> rows_loss();
+std::span<const Row> rows_signal();
+std::span<const Row> rows_sample();
 
 // The one result of a lowering.
 inline Lowered one(Made made) {

@@ -7,9 +7,9 @@ namespace trine::front::onnx {
 
 std::vector<const Row*> all_rows() {
   std::vector<const Row*> out;
-  for (auto rows :
-       {rows_elementwise, rows_activation, rows_shape, rows_fill, rows_index, rows_reduce, rows_matmul, rows_conv,
-        rows_pool, rows_norm, rows_resize, rows_quantize, rows_control, rows_recurrent, rows_list, rows_loss})
+  for (auto rows : {rows_elementwise, rows_activation, rows_shape, rows_fill, rows_index, rows_reduce, rows_matmul,
+                    rows_conv, rows_pool, rows_norm, rows_resize, rows_quantize, rows_control, rows_recurrent,
+                    rows_list, rows_loss, rows_signal, rows_sample})
     for (const Row& row : rows()) out.push_back(&row);
   std::sort(out.begin(), out.end(),
             [](const Row* a, const Row* b) { return a->name != b->name ? a->name < b->name : a->since < b->since; });

@@ -151,10 +151,10 @@ Lowered hardmax(Call& c) {
   const Ints axes = TRY(softmax_axes(c));
   Value x = c.in[0];
   const Dims before = dims(x);
+  if (axes.empty()) return one(c.b.fill(dtype(x), before, 1));
   Dims flat = {1, 1};
   for (int64_t d = 0; d < rank(x); ++d) flat[d >= axes[0] && axes.size() > 1] *= before[size_t(d)];
-  int axis = axes.empty() ? -1 : int(axes[0]);
-  if (axis < 0) return one(c.b.fill(dtype(x), before, 1));
+  int axis = int(axes[0]);
   if (axes.size() > 1) {
     x = TRY(c.b.reshape(x, flat));
     axis = 1;

@@ -39,8 +39,11 @@ Result<Values> tensors(const std::vector<Item>& items) {
 Lowered choose(Call& c, Value cond, const GraphProto& yes, const GraphProto& no) {
   std::set<std::string_view> names;
   for (const GraphProto* g : {&yes, &no})
-    for (std::string_view name : c.maker.used_names(*g))
-      if (const Item item = c.maker.lookup(name); item.value && item.value.node->op != "constant") names.insert(name);
+    for (std::string_view name : c.maker.used_names(*g)) {
+      const Item item = c.maker.lookup(name);
+      if (!item.value) return fail(Code::unsupported, cat("its branches use `", name, "`, a list of tensors"));
+      if (item.value.node->op != "constant") names.insert(name);
+    }
   const std::vector<std::string_view> used(names.begin(), names.end());
   const Value zero = TRY(c.b.number(Dtype::s32, 0)), other = TRY(c.b.number(Dtype::s32, 1));
   Values inputs = {TRY(c.b.select(cond, zero, other))};

@@ -1,5 +1,6 @@
 // Ops that make tensors of nothing but numbers: constants, shapes, ranges, masks, random values.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -97,7 +98,7 @@ Lowered trilu(Call& c) {
 // Uniform in [0, 1): 24 bits of a counter-based generator that the seed and the place of the node start.
 Made uniform(Call& c, const Dims& to) {
   Tensor state = Tensor::make(Dtype::u64, {2});
-  state.view().as<uint64_t>()[0] = uint64_t(int64_t(c.real("seed", 0) * 65536));
+  state.view().as<uint64_t>()[0] = std::bit_cast<uint32_t>(float(c.real("seed", 0)));
   state.view().as<uint64_t>()[1] = c.b.where;
   const ir::Node* bits = TRY(c.b.node({.op = "rng_bit_generator",
                                        .inputs = {c.b.constant(std::move(state))},

@@ -141,7 +141,7 @@ Lowered scatter_nd(Call& c) {
 }
 
 Lowered one_hot(Call& c) {
-  const Ints depths = is_float(c.in[1]) ? Ints{int64_t(std::clamp(TRY(c.need_number(1, "depth")), 0.0, 0x1p40))}
+  const Ints depths = is_float(c.in[1]) ? Ints{int64_t(std::min(std::max(0.0, TRY(c.need_number(1, "depth"))), 0x1p40))}
                                         : TRY(c.need_ints(1, "depth"));
   if (depths.size() != 1 || depths[0] < 0) return fail(Code::invalid, cat("a depth of ", ir::text(ir::Attr(depths))));
   const int r = rank(c.in[0]), axis = TRY(c.axis(c.integer("axis", -1), r + 1));

@@ -17,10 +17,8 @@ Made matmul(Build& b, Value lhs, Value rhs, Dtype result) {
   if (dims(rhs)[size_t(depth_at)] != depth) return wrong();
   if (rank(rhs) <= 2) return b.dot(lhs, rhs, {}, {}, {rank(lhs) - 1}, {depth_at}, result);
   const Dims rhs_batch(dims(rhs).begin(), dims(rhs).end() - 2);
-  if (rank(lhs) == 1) {
-    Ints order = count_up(0, rank(rhs) - 2);  // [depth] x [batch, depth, n]: batch and n are all free
-    return b.dot(lhs, rhs, {}, {}, {0}, {depth_at}, result);
-  }
+  // [depth] x [batch, depth, n]: batch and n are all free.
+  if (rank(lhs) == 1) return b.dot(lhs, rhs, {}, {}, {0}, {depth_at}, result);
   const Dims lhs_batch(dims(lhs).begin(), dims(lhs).end() - 2);
   const Dims batch = TRY(b.broadcast_dims(lhs_batch, rhs_batch));
   const auto widen = [&](Value v) -> Made {

@@ -23,7 +23,7 @@ Made lined_up(Call& c, Value v, Value x, int64_t axis_given, int64_t block) {
                 cat("a scale or zero point of ", ir::text(v.type()), " along axis ", axis, " of ", ir::text(x.type())));
   }
   const auto k = size_t(axis);
-  if (block < 0 || rank(v) != rank(x) || dims(v)[k] * block < dims(x)[k] || block > (int64_t{1} << 40))
+  if (block < 0 || block > (int64_t{1} << 16) || rank(v) != rank(x) || dims(v)[k] * block < dims(x)[k])
     return fail(Code::invalid,
                 cat("blocks of ", block, " with scales of ", ir::text(v.type()), " in ", ir::text(x.type())));
   Dims apart = dims(v), joined = dims(v);

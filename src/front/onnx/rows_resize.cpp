@@ -140,7 +140,7 @@ void keep_proportions(std::vector<Axis>& axes, std::string_view policy) {
   for (const Axis& a : axes) scale = policy == "not_larger" ? std::min(scale, a.scale) : std::max(scale, a.scale);
   for (Axis& a : axes) {
     a.scale = scale;
-    a.out = int64_t(std::floor(scale * double(a.in) + 0.5));
+    a.out = int64_t(std::min(std::floor(scale * double(a.in) + 0.5), double(kWeightsMax + 1)));
   }
 }
 
@@ -161,7 +161,7 @@ Result<std::vector<Axis>> axes_of(Call& c, const Ints& which, size_t scales_at, 
       a.out = std::min(sizes[i], kWeightsMax + 1);
       a.scale = a.in == 0 ? 1 : double(a.out) / double(a.in);
     } else {
-      a.scale = double(scales[i]);
+      a.scale = std::isfinite(scales[i]) ? double(scales[i]) : 0;
       a.out = int64_t(std::clamp(std::floor(double(a.in) * a.scale), -1.0, double(kWeightsMax + 1)));
     }
     if (roi.size() == 2 * n) a.start = double(roi[i]), a.end = double(roi[i + n]);

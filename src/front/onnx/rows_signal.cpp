@@ -1,0 +1,128 @@
+// Fourier transforms and windows. Complex numbers are a last dim of two, as ONNX has them.
+#include <algorithm>
+#include <cmath>
+
+#include "base/text.h"
+#include "front/onnx/call.h"
+#include "front/onnx/tensor.h"
+
+namespace trine::front::onnx {
+
+namespace {
+
+constexpr int64_t kPointsMax = int64_t{1} << 24;
+
+// [..., 1] or [..., 2] as complex numbers of one dim less.
+Made to_complex(Build& b, Value x) {
+  const int last = rank(x) - 1;
+  const int64_t parts = rank(x) > 0 ? dims(x)[size_t(last)] : 0;
+  if (rank(x) < 2 || (parts != 1 && parts != 2) || (dtype(x) != Dtype::f32 && dtype(x) != Dtype::f64))
+    return fail(Code::invalid, cat("of ", ir::text(x.type()), "; expected f32 or f64 with one or two parts last"));
+  const Dims to(dims(x).begin(), dims(x).end() - 1);
+  const Value real = TRY(b.reshape(TRY(b.slice(x, last, 0, 1)), to));
+  const Value imaginary = parts == 2 ? TRY(b.reshape(TRY(b.slice(x, last, 1, 2)), to)) : TRY(b.fill(dtype(x), to, 0));
+  return b.make("complex", {real, imaginary});
+}
+
+Made from_complex(Build& b, Value z) {
+  Dims to = dims(z);
+  to.push_back(1);
+  return b.concat({TRY(b.reshape(TRY(b.unary("real", z)), to)), TRY(b.reshape(TRY(b.unary("imag", z)), to))}, rank(z));
+}
+
+// Cut, or filled with zeros, to n along the last dim.
+Made fitted(Build& b, Value x, int64_t n) {
+  const int last = rank(x) - 1;
+  const int64_t size = dims(x)[size_t(last)];
+  if (size >= n) return b.slice(x, last, 0, n);
+  Dims more = dims(x);
+  more[size_t(last)] = n - size;
+  const Value zero = TRY(b.fill(dtype(x) == Dtype::c64 ? Dtype::f32 : Dtype::f64, more, 0));
+  return b.concat({x, TRY(b.make("complex", {zero, zero}))}, last);
+}
+
+// Over the last dim of complex numbers; one-sided: the first half and its middle.
+Made transform(Build& b, Value z, int64_t n, bool inverse, bool half) {
+  z = TRY(fitted(b, z, n));
+  z = TRY(b.make("fft", {z}, {{"fft_type", std::string(inverse ? "IFFT" : "FFT")}, {"fft_length", Ints{n}}}));
+  return half ? b.slice(z, rank(z) - 1, 0, n / 2 + 1) : Made(z);
+}
+
+Result<int64_t> points(Call& c, size_t input, int64_t otherwise) {
+  int64_t n = otherwise;
+  if (c.has(input)) {
+    const Ints given = TRY(c.need_ints(input, "length"));
+    n = given.size() == 1 ? given[0] : -1;
+  }
+  if (n < 1 || n > kPointsMax) return fail(Code::invalid, cat("a transform of ", n, " points"));
+  return n;
+}
+
+// The axis is an attribute up to opset 19, then an input.
+Lowered dft(Call& c) {
+  const Value x = c.in[0];
+  int64_t given = c.opset < 20 ? c.integer("axis", 1) : -2;
+  if (c.opset >= 20 && c.has(2)) {
+    const Ints axes = TRY(c.need_ints(2, "axis"));
+    if (axes.size() != 1) return fail(Code::invalid, cat("found ", axes.size(), " axes; expected one"));
+    given = axes[0];
+  }
+  const int axis = TRY(c.axis(given, rank(x)));
+  Value z = TRY(to_complex(c.b, x));
+  if (axis >= rank(z)) return fail(Code::invalid, cat("axis ", given, " is that of the two parts"));
+  const bool inverse = c.integer("inverse", 0) != 0, half = c.integer("onesided", 0) != 0;
+  if (inverse && half) return fail(Code::unsupported, "an inverse transform of one side");
+  Ints order = count_up(0, rank(z));
+  std::swap(order[size_t(axis)], order.back());
+  const int64_t n = TRY(points(c, 1, dims(z)[size_t(axis)]));
+  z = TRY(transform(c.b, TRY(c.b.transpose(z, order)), n, inverse, half));
+  return one(from_complex(c.b, TRY(c.b.transpose(z, order))));
+}
+
+// Frames of the signal times the window, each transformed: [batch, frames, bins, 2].
+Lowered stft(Call& c) {
+  Value z = TRY(to_complex(c.b, c.in[0]));
+  if (rank(z) != 2)
+    return fail(Code::invalid, cat("of ", ir::text(c.in[0].type()), "; expected batch, time and parts"));
+  const int64_t size = dims(z)[1], step = TRY(points(c, 1, 0));
+  const int64_t length = TRY(points(c, 3, c.has(2) && rank(c.in[2]) == 1 ? dims(c.in[2])[0] : size));
+  if (length > size) return fail(Code::invalid, cat("frames of ", length, " in a signal of ", size));
+  const int64_t frames = (size - length) / step + 1;
+  if (frames > kPointsMax / length) return fail(Code::out_of_range, cat(frames, " frames of ", length));
+  Ints places;
+  for (int64_t f = 0; f < frames; ++f)
+    for (int64_t i = 0; i < length; ++i) places.push_back(f * step + i);
+  z = TRY(c.b.take(z, 1, TRY(c.b.reshape(c.b.integers(places), {frames, length}))));
+  if (c.has(2)) {
+    const Value zero = TRY(c.b.fill(dtype(c.in[2]), dims(c.in[2]), 0));
+    z = TRY(c.b.binary("multiply", z, TRY(c.b.make("complex", {c.in[2], zero}))));
+  }
+  return one(from_complex(c.b, TRY(transform(c.b, z, length, false, c.integer("onesided", 1) != 0))));
+}
+
+// a - b cos(2 pi i / n) + c cos(4 pi i / n)
+Lowered window(Call& c, double first, double second, double third) {
+  const int64_t size = TRY(points(c, 0, 0));
+  const double n = c.integer("periodic", 1) != 0 ? double(size) : double(size - 1);
+  const Dtype type = TRY(dtype_of(c.integer("output_datatype", 1)));
+  const Value turn = TRY(c.b.with_number("multiply", TRY(c.b.iota(Dtype::f64, {size}, 0)), n > 0 ? 2 * M_PI / n : 0));
+  const Value once = TRY(c.b.with_number("multiply", TRY(c.b.unary("cosine", turn)), -second));
+  const Value twice = TRY(c.b.unary("cosine", TRY(c.b.with_number("multiply", turn, 2))));
+  const Value sum = TRY(c.b.binary("add", once, TRY(c.b.with_number("multiply", twice, third))));
+  return one(c.b.convert(TRY(c.b.with_number("add", sum, first)), type));
+}
+
+Lowered hann(Call& c) { return window(c, 0.5, 0.5, 0); }
+Lowered hamming(Call& c) { return window(c, 25.0 / 46, 21.0 / 46, 0); }
+Lowered blackman(Call& c) { return window(c, 0.42, 0.5, 0.08); }
+
+const Row kRows[] = {
+    {"BlackmanWindow", 17, 1, 1, blackman}, {"DFT", 17, 1, 3, dft},   {"HammingWindow", 17, 1, 1, hamming},
+    {"HannWindow", 17, 1, 1, hann},         {"STFT", 17, 2, 4, stft},
+};
+
+}  // namespace
+
+std::span<const Row> rows_signal() { return kRows; }
+
+}  // namespace trine::front::onnx
