@@ -106,12 +106,12 @@ def size(n):
 
 
 def table(found):
-    rows = [("instance", "p50 latency", f"{found[0].as_dict()['result']}/s", "bound by", "MFU", "MBU", "$/1M on-demand", f"J/{found[0].as_dict()['result']}")]  # fmt: skip
+    rows = [("instance", "p50 latency", f"{found[0].as_dict()['result']}/s", "bound by", "MFU", "MBU", "$/1M", f"J/{found[0].as_dict()['result']}")]  # fmt: skip
     for answer in found:
         d = answer.as_dict()
         t, cost = d["latency_ms"], d["cost"]
-        rents = {r["name"]: r for r in cost["rents"]}
-        dollars = rents["on-demand"]["usd_per_million"] if "on-demand" in rents else None
+        rents = {r["way"]: r for r in cost["rents"]}
+        dollars = next(iter(rents.values()), {}).get("usd_per_million")
         rows.append(
             (
                 d["instance"],
@@ -140,7 +140,7 @@ def detail(d):
         f" {size(m['activations'])}, scratch {size(m['scratch'])}, of {size(m['room'])} per core",
         f"  {d['copies']} cop{'y' if d['copies'] == 1 else 'ies'} on the instance · compiled in {d['compile_s']:.2f} s",
     ]
-    rents = ", ".join(f"{r['name']} {r['usd_per_million']:.3g}" for r in d["cost"]["rents"])
+    rents = ", ".join(f"{r['way']} {r['usd_per_million']:.3g}" for r in d["cost"]["rents"])
     lines.append(f"  $ per million {d['result']}s: {rents or 'no price known'}")
     return "\n".join(lines)
 

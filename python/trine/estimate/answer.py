@@ -126,23 +126,34 @@ def estimate_program(artifact, instance, *, auto_cast="none", auto_cast_type="bf
     return compiled, report, middle - begin, time.perf_counter() - middle
 
 
+def usual_dtype(settings):
+    """What the configuration says of its parameters, else how such models are served: decoders in bf16."""
+    from trine.models.families import family_of
+
+    told = str(settings.get("torch_dtype") or settings.get("dtype") or "")
+    return DTYPES.get(told) or ("bfloat16" if family_of(settings).kind == "decoder" else "float32")
+
+
 def estimate(config, *, phase="forward", batch=1, seq=128, instance="trn1.2xlarge", tp=1, auto_cast="none",
              auto_cast_type="bf16", dtype=None):  # fmt: skip
     """One phase of a model on an instance. `config` as `trine.models.load_config` takes it."""
     from trine import models
 
     settings = models.load_config(config) if not isinstance(config, dict) else config
-    dtype = dtype or DTYPES.get(str(settings.get("torch_dtype")), "float32")
+    dtype = dtype or usual_dtype(settings)
+    places = settings.get("max_position_embeddings") or settings.get("n_positions")
+    if places and seq > places:
+        raise models.ConfigError(f"{seq} tokens; the configuration has {places} positions")
     model = models.build(settings, dtype)
     work = models.phase(model, phase, batch, seq, tp)
-    artifact = stablehlo(work.function, *work.shapes)
+    artifact = stablehlo(work.function, *work.shapes, donated=work.donated)
     weights = leaf_range(work.shapes, 0)
     compiled, report, compile_s, timer_s = estimate_program(
         artifact, instance, auto_cast=auto_cast, auto_cast_type=auto_cast_type, weights=weights
     )
     machine = instance_of(instance)
     uses = [
-        use | {"ns": _core.time_collective(instance, use["kind"], use["bytes"], use["ranks"])["time_ns"]}
+        use | {"ns": _core.time_collective(instance, use["kind"], use["bytes"], use["ranks"])["ns"]}
         for use in compiled.collectives
         if use["ranks"] > 1
     ]
