@@ -66,6 +66,14 @@ def show_kernel(rng, length=2048, d=128):
     print("picture → out/kernel.svg")
 
 
+def show_models():
+    """Whole models from their configurations alone, on four generations: time with band, bound, dollars, energy."""
+    for name, options in (("bert-base", ["--batch", "8", "--auto-cast", "matmult"]), ("llama-3.2-1b", ["--phase", "prefill", "--seq", "512"])):
+        picture = OUT / f"{name}.svg"
+        where = "inf2.xlarge,trn1.2xlarge,trn2.3xlarge,trn3-gen1-ultraserver"
+        subprocess.run(["trine", "estimate", "--config", name, *options, "--compare", where, "--picture", str(picture)], check=True)
+
+
 def main():
     rng = np.random.default_rng(0)
     whole = [rng.standard_normal((K, n)) for n in (M, N)]
