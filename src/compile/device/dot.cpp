@@ -14,11 +14,6 @@ namespace {
 
 constexpr int64_t kPanelBytes = 48 << 10;  // of one operand's panel, per partition
 
-// One dim of the multiply: how far each side moves in its own memory. 0 where the side has it not.
-struct Shared {
-  int64_t count = 1, left = 0, right = 0, out = 0;
-};
-
 // Outermost first; neighbours that every side walks on are one.
 std::vector<Shared> merged(const std::vector<Shared>& dims) {
   std::vector<Shared> out;
@@ -34,23 +29,6 @@ std::vector<Shared> merged(const std::vector<Shared>& dims) {
   return out;
 }
 
-struct Side {
-  Memory* memory = nullptr;
-  Walk walk = {};
-  int64_t batch = 0;  // which of the side's own batches is in hand
-};
-
-// The value that has memory, and the walk over the operand's dims in it.
-Side side_of(Store& store, ir::Value v) {
-  const size_t rank = v.type().dims.size();
-  IndexMap map = identity_map(int(rank));
-  while (!store.has(v) && view_kind(*v.node) != ViewKind::none) {
-    map = through_view(*v.node, map);
-    v = v.node->inputs[0];
-  }
-  return {&store.of(v), walk_of(map, v.type().dims, rank)};
-}
-
 class Dot : public Product {
  public:
   Dot(Recorder& rec, Store& store, const ir::Node& dot, const ir::Node& out, bool turned, const DotPolicy& policy)
@@ -60,6 +38,14 @@ class Dot : public Product {
     out_ = &store.of(out.result());
     dtype_ = policy.cast.value_or(left_.memory->dtype == right_.memory->dtype ? left_.memory->dtype : Dtype::f32);
     find_axes(dot, out);
+  }
+  Dot(Recorder& rec, Store& store, const Strides& s, const DotPolicy& policy)
+      : rec_(rec), store_(store), turned_(false) {
+    left_ = s.left;
+    right_ = s.right;
+    out_ = &store.of(s.out);
+    dtype_ = policy.cast.value_or(left_.memory->dtype == right_.memory->dtype ? left_.memory->dtype : Dtype::f32);
+    take_axes(s.batch, s.rows, s.columns, s.depth);
   }
 
   void run() {
@@ -163,6 +149,10 @@ class Dot : public Product {
       if (!has(rb, d) && !has(rc, d)) columns.push_back({rd[d], 0, right_.walk.strides[d], strides[at++]});
     for (size_t i = 0; i < lc.size(); ++i)
       depth.push_back({ld[size_t(lc[i])], left_.walk.strides[size_t(lc[i])], right_.walk.strides[size_t(rc[i])], 0});
+    take_axes(batch, rows, columns, depth);
+  }
+  void take_axes(const std::vector<Shared>& batch, const std::vector<Shared>& rows, const std::vector<Shared>& columns,
+                 const std::vector<Shared>& depth) {
     batch_ = merged(batch);
     take_inner(merged(rows), m_);
     take_inner(merged(columns), n_);
@@ -492,11 +482,21 @@ class Dot : public Product {
   std::map<std::array<int64_t, 4>, Panel> panels_[2];
 };
 
+}  // namespace
+
+Side side_of(Store& store, ir::Value v) {
+  const size_t rank = v.type().dims.size();
+  IndexMap map = identity_map(int(rank));
+  while (!store.has(v) && view_kind(*v.node) != ViewKind::none) {
+    map = through_view(*v.node, map);
+    v = v.node->inputs[0];
+  }
+  return {&store.of(v), walk_of(map, v.type().dims, rank)};
+}
+
 bool multiplies(Dtype d) {
   return d == Dtype::f32 || d == Dtype::bf16 || d == Dtype::f16 || d == Dtype::f8e4m3 || d == Dtype::f8e5m2;
 }
-
-}  // namespace
 
 std::string dot_obstacle(const ir::Node& dot) {
   for (const ir::Value& v : dot.inputs)
@@ -515,6 +515,10 @@ std::unique_ptr<Product> product_of(Recorder& rec, Store& store, const ir::Node&
 void lower_dot(Recorder& rec, Store& store, const ir::Node& dot, const ir::Node& out, bool turned,
                const DotPolicy& policy) {
   if (out.types[0].elements()) Dot(rec, store, dot, out, turned, policy).run();
+}
+
+void lower_strides(Recorder& rec, Store& store, const Strides& strides, const DotPolicy& policy) {
+  Dot(rec, store, strides, policy).run();
 }
 
 }  // namespace trine::compile::device

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "compile/device/store.h"
+#include "compile/index_map.h"
 
 namespace trine::compile::device {
 
@@ -14,6 +15,7 @@ struct DotPolicy {
   std::optional<Dtype> cast = {};
 };
 
+bool multiplies(Dtype d);
 std::string dot_obstacle(const ir::Node& dot);
 
 // A product that is never stored: its reader asks for blocks of it, which are then in PSUM.
@@ -34,5 +36,26 @@ std::unique_ptr<Product> product_of(Recorder& rec, Store& store, const ir::Node&
 // out: the value to make, the dot itself or a transpose of it. turned: its minor dim goes to partitions where it can.
 void lower_dot(Recorder& rec, Store& store, const ir::Node& dot, const ir::Node& out, bool turned,
                const DotPolicy& policy);
+
+// One dim of a multiply: how far each side moves in its own memory. 0 where the side has it not.
+struct Shared {
+  int64_t count = 1, left = 0, right = 0, out = 0;
+};
+
+// An operand: the value that has memory, and the walk over the operand's dims in it.
+struct Side {
+  Memory* memory = nullptr;
+  Walk walk = {};
+  int64_t batch = 0;  // which of the side's own batches is in hand
+};
+Side side_of(Store& store, ir::Value v);
+
+// A multiply as strides alone, each list outermost first.
+struct Strides {
+  Side left = {}, right = {};
+  ir::Value out = {};
+  std::vector<Shared> batch = {}, rows = {}, columns = {}, depth = {};
+};
+void lower_strides(Recorder& rec, Store& store, const Strides& strides, const DotPolicy& policy);
 
 }  // namespace trine::compile::device

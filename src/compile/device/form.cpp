@@ -42,6 +42,12 @@ std::optional<Move> move_of(int64_t stride, int64_t columns) {
 
 }  // namespace
 
+bool starts_well(const View& v) {
+  if (v.partition == 0) return true;
+  if (v.partitions <= 32) return v.partition % 32 == 0;
+  return v.partitions <= 64 && v.partition % 64 == 0;
+}
+
 std::optional<View> access(const Form& form, int64_t e0, const Axes& part, const Axes& free) {
   int64_t low = e0 % form.columns, high = low;  // columns met
   const auto reach = [&](const Move& m, int64_t count) { (m.column < 0 ? low : high) += m.column * (count - 1); };

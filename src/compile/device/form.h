@@ -40,6 +40,9 @@ struct Form {
   View tile(int64_t t) const;
 };
 
+// Engines read from partition 0, or 32 partitions from a multiple of 32, or 64 from one of 64.
+bool starts_well(const View& v);
+
 // The elements e0 + Σ strides, `part` running over partitions from major to minor, `free` along them; nothing where
 // the form does not hold them so.
 std::optional<View> access(const Form& form, int64_t e0, const Axes& part, const Axes& free);

@@ -459,7 +459,7 @@ class Loop {
     const auto val = [&](View view) { return row ? Val::row(std::move(view)) : Val::tile(std::move(view)); };
     if (on_parts || partitions_ == 1)
       for (const Form& f : m.forms)
-        if (auto view = access(f, at.e0, at.part, at.free)) return val(*view);
+        if (auto view = access(f, at.e0, at.part, at.free); view && starts_well(*view)) return val(*view);
     return val(on_parts ? loaded(m, at) : broadcast(m, at));
   }
 

@@ -278,7 +278,7 @@ constexpr MapRow kMaps[] = {
     {"bitcast_convert", bit_cast, kFloat | kInt},
     {"cbrt", cbrt},
     {"ceil", ceil},
-    {"clamp", clamp},
+    {"clamp", clamp, kFloat | kInt},
     {"compare", compare, kAll},
     {"convert", convert, kAll},
     {"cosine", cosine},

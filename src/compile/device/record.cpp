@@ -65,6 +65,7 @@ uint32_t Recorder::hbm(std::string_view name, Dtype dtype, std::vector<int64_t> 
 
 Operand Recorder::operand(const Source& source) {
   if (source.is_number()) return arch::immediate_operand(source.number);
+  if (source.reg) return arch::register_operand(source.reg->number);
   const View& v = source.view;
   const Axes axes = collapse(v.axes);
   arch::Pattern p;
@@ -75,7 +76,36 @@ Operand Recorder::operand(const Source& source) {
     fail_with(fail(Code::internal, cat("a view of ", axes.size(), " free dims; the chip walks ", arch::kFreeDimsMax)));
   p.rank = uint8_t(std::min<size_t>(axes.size(), arch::kFreeDimsMax));
   for (size_t d = 0; d < p.rank; ++d) p.dims[d] = {axes[d].stride, uint32_t(axes[d].count)};
-  return kernel_.builder.tile(v.tensor, p, v.offset, v.partition);
+  if (v.step) p.step[size_t(nest_.depth - 1)] = v.step;
+  return kernel_.builder.tile(v.tensor, p, v.offset, v.partition, v.dynamic);
+}
+
+uint32_t Recorder::by_register(Register r, int64_t scale) {
+  return kernel_.builder.dynamic({arch::DynamicKind::reg, uint8_t(r.number), 0, scale});
+}
+uint32_t Recorder::by_rows(const View& index, int64_t scale) {
+  return kernel_.builder.dynamic(arch::DynamicKind::rows, operand(index), scale);
+}
+
+void Recorder::loop(const Source& trips, bool repeats) {
+  if (nest_.depth >= arch::kLoopDepthMax)
+    return fail_with(fail(Code::unsupported, cat("more than ", arch::kLoopDepthMax, " loops inside each other")));
+  arch::Work work;
+  work.info = arch::row_by_opcode(arch::kOpLoop);
+  work.engines = arch::kAnyEngine;
+  work.repeats = repeats;
+  work.operand = uint32_t(kernel_.program().operands.size());
+  kernel_.program().operands.push_back(operand(trips));
+  kernel_.works.push_back(work);
+  nest_.trips[size_t(nest_.depth++)] = repeats ? 1 : trips.is_number() ? int64_t(trips.number) : -1;
+}
+void Recorder::end_loop() {
+  if (nest_.depth == 0) return;
+  arch::Work work;
+  work.info = arch::row_by_opcode(arch::kOpEndLoop);
+  work.engines = arch::kAnyEngine;
+  kernel_.works.push_back(work);
+  --nest_.depth;
 }
 
 int64_t Recorder::encoded(const arch::RowInfo& info, const arch::AttrSlot& slot,
@@ -113,7 +143,7 @@ void Recorder::emit(std::string_view row, Slots slots, Settings settings, arch::
   std::optional<Error> first;
   for (int e = 0; e < arch::kEngines; ++e) {
     if (!(open & (1 << e))) continue;
-    if (auto ok = arch::check_on(kernel_, work, arch::Engine(e), {}); ok)
+    if (auto ok = arch::check_on(kernel_, work, arch::Engine(e), nest_); ok)
       work.engines |= arch::EngineMask(1 << e);
     else if (!first)
       first = ok.error();

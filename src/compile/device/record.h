@@ -34,19 +34,27 @@ struct View {
   int partition = 0, partitions = 1;
   int64_t row_stride = 0, offset = 0;
   Axes axes = {};
+  int64_t step = 0;      // elements further in each trip of the innermost loop
+  uint32_t dynamic = 0;  // as Operand::dynamic
 
   int64_t columns() const { return count_of(axes); }
 };
 
-// An operand of an instruction: a view or a number.
+struct Register {
+  int number = 0;
+};
+
+// An operand of an instruction: a view, a number or a register.
 struct Source {
   bool is_view = false;
   View view = {};
+  std::optional<Register> reg = {};
   double number = 0;
 
   Source(View v) : is_view(true), view(std::move(v)) {}
   Source(double v) : number(v) {}
-  bool is_number() const { return !is_view; }
+  Source(Register r) : reg(r) {}
+  bool is_number() const { return !is_view && !reg; }
 };
 
 using Slots = std::initializer_list<std::pair<std::string_view, Source>>;
@@ -84,6 +92,17 @@ class Recorder {
   // Which of Vector and Scalar has less to do so far: for work that either can take.
   bool scalar_is_free() const { return busy_scalar_ < busy_vector_; }
 
+  // What follows, up to end_loop(), runs `trips` times; repeats: while the register is not zero.
+  void loop(const Source& trips, bool repeats = false);
+  void end_loop();
+  // Registers are taken in turn, so that what uses one after the other can overlap; those that loops look at are their
+  // own.
+  Register next_register() { return {register_++ % kTurns}; }
+  Register loop_register() const { return {kTurns + nest_.depth}; }
+  // The address of an operand: + register × scale elements, or row p at + index[p] × scale.
+  uint32_t by_register(Register r, int64_t scale);
+  uint32_t by_rows(const View& index, int64_t scale);
+
   void at(uint32_t line) { line_ = line; }  // as Insn::line, of what follows
   const std::optional<Error>& error() const { return error_; }
   void fail_with(Error e) {
@@ -95,9 +114,14 @@ class Recorder {
   int64_t encoded(const arch::RowInfo& info, const arch::AttrSlot& slot,
                   const std::variant<int64_t, double, std::string_view>& value);
 
+  static constexpr int kTurns = arch::kRegisterCount / 2;
+
   arch::Kernel kernel_;
   std::unordered_map<double, View> constant_rows_;
   double busy_vector_ = 0, busy_scalar_ = 0;  // ns, roughly
+
+  arch::LoopNest nest_;
+  int register_ = 0;
   uint32_t names_ = 0;
   uint32_t line_ = 0;
   std::optional<Error> error_;

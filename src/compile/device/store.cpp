@@ -106,17 +106,36 @@ uint32_t Store::hbm(Memory& m) {
     keep_in_hbm(m, cat("arg", m.input), arch::TensorKind::input);
     return uint32_t(m.hbm);
   }
+  keep_in_hbm(m, "", arch::TensorKind::scratch);
+  write(m, uint32_t(m.hbm));
+  return uint32_t(m.hbm);
+}
+
+void Store::write(Memory& m, uint32_t hbm) {
   CHECK(!m.forms.empty(), "a value is read that nobody made");
   // Rows lie in HBM as they do on partitions; columns would go element by element.
   const Form* from = &m.forms[0];
   for (const Form& f : m.forms)
     if (!f.turned && f.dtype == m.dtype) from = &f;
   if (from->turned) from = &form(m, m.dtype, false, from->columns, Tiling::plain(from->rows, rec_.chip().partitions));
-  keep_in_hbm(m, "", arch::TensorKind::scratch);
   for (int64_t t = 0; t < from->tiling.tiles(); ++t)
-    store(uint32_t(m.hbm), m.dtype, from->tiling.begin(t) * from->columns, {{from->columns, from->tiling.size(t)}},
+    store(hbm, m.dtype, from->tiling.begin(t) * from->columns, {{from->columns, from->tiling.size(t)}},
           {{1, from->columns}}, from->tile(t));
-  return uint32_t(m.hbm);
+}
+
+Store::Mark Store::mark() const {
+  Mark out;
+  for (const auto& [value, memory] : memories_) out[memory.get()] = {memory->forms.size(), memory->hbm};
+  return out;
+}
+
+void Store::back_to(const Mark& mark) {
+  for (auto& [value, memory] : memories_) {
+    const auto found = mark.find(memory.get());
+    const Place before = found == mark.end() ? Place{} : found->second;
+    memory->forms.resize(std::min(before.forms, memory->forms.size()));
+    memory->hbm = before.hbm;
+  }
 }
 
 // Rows to partitions or back, by the tensor engine, blocks of 128 by 128, several in one bank of PSUM.

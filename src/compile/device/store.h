@@ -45,6 +45,7 @@ class Store {
   Memory& of(const ir::Value& value);      // through reshapes; made where it is new
   bool has(const ir::Value& value) const;  // was it computed, or given?
   uint32_t hbm(Memory& m);                 // its tensor in HBM; stored there first where it is on chip alone
+  void write(Memory& m, uint32_t hbm);     // from its tiles to memory of its size
   void keep_in_hbm(Memory& m, std::string_view name, arch::TensorKind kind, std::span<const std::byte> data = {});
 
   // New tiles for a value, to be written.
@@ -57,9 +58,16 @@ class Store {
   void load(const View& dst, uint32_t hbm, Dtype dtype, int64_t e0, const Axes& part, const Axes& free);
   void store(uint32_t hbm, Dtype dtype, int64_t e0, const Axes& part, const Axes& free, const View& src);
 
-  bool fits(const Memory& m) const {
-    return m.elements * bytes(m.dtype) / rec_.chip().partitions <= keep_bytes();
-  }
+  // Where each value is, and back to that: what a loop's body moved is not there after it.
+  struct Place {
+    size_t forms = 0;
+    int64_t hbm = -1;
+  };
+  using Mark = std::unordered_map<const Memory*, Place>;
+  Mark mark() const;
+  void back_to(const Mark& mark);
+
+  bool fits(const Memory& m) const { return m.elements * bytes(m.dtype) / rec_.chip().partitions <= keep_bytes(); }
   // What a value on chip may take in all, bytes per partition.
   int64_t keep_bytes() const { return rec_.chip().sbuf.bytes_per_partition / 4; }
 

@@ -1,0 +1,45 @@
+// The table of decompositions; see decompose.h.
+#include "compile/device/decompose.h"
+
+#include "compile/simplify.h"
+#include "ops/op.h"
+
+namespace trine::compile::device {
+
+namespace {
+
+constexpr int kRounds = 8;  // what a rule makes may need another
+
+ir::Replacement by_the_op(ir::Graph& graph, const ir::Node& node) {
+  const ops::Op* const op = ops::find_op(node.op);
+  return op && op->decompose ? op->decompose(graph, node) : ir::Replacement{};
+}
+
+constexpr ir::Rule kRules[] = {
+    {"gather by windows", "gather", gather_by_windows},
+    {"slice by a window", "dynamic_slice", slice_by_window},
+    {"update by a window", "dynamic_update_slice", update_by_window},
+    {"scatter by windows", "scatter", scatter_by_windows},
+    {"pool by slices", "reduce_window", pool_by_slices},
+    {"unpool by slices", "select_and_scatter", unpool_by_slices},
+    {"negative padding by slices", "pad", pad_positive},
+    {"padding before convolution", "convolution", convolve_padded},
+    {"sort by rank", "sort", sort_by_rank},
+    {"largest by turns", "top_k", top_by_turns},
+    {"reduce by halves", "reduce", reduce_by_halves},
+    {"erf_inv by polynomials", "erf_inv", erf_inv_by_polynomials},
+    {"64-bit counting in words", "convert", count_in_words},
+    {"total order by bits", "compare", compare_total},
+    {"integers multiplied as floats", "dot_general", multiply_integers},
+    {"the op's own decomposition", "", by_the_op},
+};
+
+}  // namespace
+
+ir::Graph decompose(const ir::Graph& graph) {
+  ir::Rewritten out = ir::rewrite(graph, kRules);
+  for (int round = 1; round < kRounds && !out.applied.empty(); ++round) out = ir::rewrite(out.graph, kRules);
+  return simplify(out.graph).graph;
+}
+
+}  // namespace trine::compile::device

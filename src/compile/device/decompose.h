@@ -1,0 +1,35 @@
+// Ops without a lowering of their own, written as ops that have one: the graph computes the same values.
+// Two ops are the device compiler's own, and no front-end makes them:
+//   window_load(x, offsets s32[W]) {sizes, strides}: of each offset the window of x that begins at that element
+//   window_store(x, offsets s32[W], updates[W, ...]) {sizes, strides, kind}: x with the windows combined into it, in
+//     order; those at kNowhere are dropped
+#pragma once
+
+#include "ir/rewrite.h"
+
+namespace trine::compile::device {
+
+inline constexpr int64_t kNowhere = INT32_MAX;
+
+ir::Graph decompose(const ir::Graph& graph);
+
+// The rules, a file for each group.
+ir::Replacement gather_by_windows(ir::Graph& graph, const ir::Node& node);
+ir::Replacement slice_by_window(ir::Graph& graph, const ir::Node& node);
+ir::Replacement update_by_window(ir::Graph& graph, const ir::Node& node);
+ir::Replacement scatter_by_windows(ir::Graph& graph, const ir::Node& node);
+
+ir::Replacement pool_by_slices(ir::Graph& graph, const ir::Node& node);
+ir::Replacement unpool_by_slices(ir::Graph& graph, const ir::Node& node);
+ir::Replacement pad_positive(ir::Graph& graph, const ir::Node& node);
+ir::Replacement convolve_padded(ir::Graph& graph, const ir::Node& node);
+
+ir::Replacement sort_by_rank(ir::Graph& graph, const ir::Node& node);
+ir::Replacement top_by_turns(ir::Graph& graph, const ir::Node& node);
+ir::Replacement reduce_by_halves(ir::Graph& graph, const ir::Node& node);
+ir::Replacement erf_inv_by_polynomials(ir::Graph& graph, const ir::Node& node);
+ir::Replacement count_in_words(ir::Graph& graph, const ir::Node& node);
+ir::Replacement compare_total(ir::Graph& graph, const ir::Node& node);
+ir::Replacement multiply_integers(ir::Graph& graph, const ir::Node& node);
+
+}  // namespace trine::compile::device

@@ -1,0 +1,250 @@
+// gather, scatter, dynamic_slice and dynamic_update_slice: indices become element offsets, in 32-bit arithmetic, of
+// windows that DMA moves; see decompose.h. A scatter that adds rows where indices may meet is a multiply by ones.
+#include <algorithm>
+#include <limits>
+
+#include "compile/device/build.h"
+#include "compile/device/decompose.h"
+#include "compile/device/store.h"
+#include "ops/slices.h"
+
+namespace trine::compile::device {
+
+using ir::Value;
+
+namespace {
+
+constexpr int64_t kOnesMax = int64_t{1} << 33;  // multiplies of a scatter by ones
+
+bool is_index(Dtype d) { return is_integer(d) && device_dtype(d) && bytes(d) <= 4; }
+
+// As s32; what is beyond it is its largest.
+Value to_s32(Make& make, const Value& index) {
+  if (index.type().dtype != Dtype::u32) return make.cast(index, Dtype::s32);
+  const Value top = make.number(Dtype::u32, INT32_MAX, index.type().dims);
+  return make.bits(make.op("minimum", {index, top}), Dtype::s32);
+}
+
+// What gather and scatter have in common: the starts of each window.
+struct Starts {
+  Dims dims = {};              // of the indices without the vector's
+  std::vector<Value> at = {};  // per operand dim, s32 of those dims; null where always 0
+};
+
+Starts starts_of(Make& make, const ops::SliceAxes& axes, const Value& operand, const Value& indices) {
+  Starts out;
+  const Dims& all = indices.type().dims;
+  const auto vector = size_t(axes.index_vector_dim);
+  for (size_t d = 0; d < all.size(); ++d)
+    if (d != vector) out.dims.push_back(all[d]);
+  out.at.resize(operand.type().dims.size());
+  const Value index = to_s32(make, indices);
+  for (size_t k = 0; k < axes.index_map.size(); ++k) {
+    Value part = index;
+    if (vector < all.size()) part = make.slice_dim(index, vector, int64_t(k), int64_t(k) + 1);
+    out.at[size_t(axes.index_map[k])] = make.reshape(part, out.dims);
+  }
+  for (size_t k = 0; k < axes.operand_batching.size(); ++k) {
+    int64_t dim = axes.indices_batching[k];
+    if (dim > axes.index_vector_dim) --dim;
+    out.at[size_t(axes.operand_batching[k])] = make.iota(Dtype::s32, out.dims, dim);
+  }
+  return out;
+}
+
+Value plus(Make& make, const Value& a, const Value& b) { return a ? make.op("add", {a, b}) : b; }
+
+// Σ start × stride.
+Value offset_of(Make& make, const std::vector<Value>& starts, const Dims& strides, const Dims& dims) {
+  Value sum;
+  for (size_t d = 0; d < starts.size(); ++d) {
+    if (!starts[d]) continue;
+    Value term = starts[d];
+    if (strides[d] != 1) term = make.op("multiply", {term, make.number(Dtype::s32, double(strides[d]), dims)});
+    sum = plus(make, sum, term);
+  }
+  return sum ? sum : make.number(Dtype::s32, 0, dims);
+}
+
+Value clamped(Make& make, const Value& start, int64_t high) {
+  const Dims& dims = start.type().dims;
+  return make.op("minimum", {make.op("maximum", {start, make.number(Dtype::s32, 0, dims)}),
+                             make.number(Dtype::s32, double(high), dims)});
+}
+
+ir::Attrs window_attrs(const Dims& sizes, const Dims& strides) {
+  Dims s, t;
+  for (size_t d = 0; d < sizes.size(); ++d)
+    if (sizes[d] != 1) s.push_back(sizes[d]), t.push_back(strides[d]);
+  return {{"sizes", s}, {"strides", t}};
+}
+
+bool is_small(const ir::Type& t) { return t.elements() < kNowhere && t.elements() > 0; }
+
+// Dims of `many`: the indices' where they are not a window's. order: of [indices..., window...] in `many`.
+ir::Ints order_of_many(const ir::Ints& window, size_t rank) {
+  ir::Ints order(rank);
+  size_t index = 0, inside = rank - window.size();
+  for (size_t d = 0; d < rank; ++d)
+    order[d] =
+        std::find(window.begin(), window.end(), int64_t(d)) != window.end() ? int64_t(inside++) : int64_t(index++);
+  return order;
+}
+ir::Ints inverse(const ir::Ints& order) {
+  ir::Ints out(order.size());
+  for (size_t d = 0; d < order.size(); ++d) out[size_t(order[d])] = int64_t(d);
+  return out;
+}
+
+Dims window_of(const Dims& sizes, const ops::SliceAxes& axes) {
+  Dims out;
+  for (size_t d = 0; d < sizes.size(); ++d)
+    if (!ops::holds(axes.collapsed, int64_t(d)) && !ops::holds(axes.operand_batching, int64_t(d)))
+      out.push_back(sizes[d]);
+  return out;
+}
+
+Dims joined(Dims a, const Dims& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+}  // namespace
+
+ir::Replacement gather_by_windows(ir::Graph& graph, const ir::Node& node) {
+  const Value &x = node.inputs[0], &indices = node.inputs[1];
+  if (!is_index(indices.type().dtype) || !is_small(x.type()) || !is_small(node.types[0])) return {};
+  Make make(graph, node.where);
+  const ops::SliceAxes axes = ops::gather_axes(node.attrs);
+  const Dims &dims = x.type().dims, sizes = node.attrs.ints("slice_sizes"), strides = row_major_strides(dims);
+  Starts starts = starts_of(make, axes, x, indices);
+  for (size_t d = 0; d < dims.size(); ++d)
+    if (starts.at[d] && !ops::holds(axes.operand_batching, int64_t(d)))
+      starts.at[d] = clamped(make, starts.at[d], dims[d] - sizes[d]);
+  const int64_t count = element_count(starts.dims);
+  const Value offsets = make.reshape(offset_of(make, starts.at, strides, starts.dims), {count});
+  const Dims window = window_of(sizes, axes);
+  const Value rows = make.own("window_load", {x, offsets}, ir::tensor_type(x.type().dtype, joined({count}, window)),
+                              window_attrs(sizes, strides));
+  const Value many = make.reshape(rows, joined(starts.dims, window));
+  return {make.transpose(many, order_of_many(axes.window, node.types[0].dims.size()))};
+}
+
+static Value window_offset(Make& make, const ir::Node& node, size_t first, const Dims& dims, const Dims& sizes) {
+  std::vector<Value> starts;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    const int64_t high = dims[d] - sizes[d];
+    starts.push_back(high ? clamped(make, to_s32(make, node.inputs[first + d]), high) : Value{});
+  }
+  return make.reshape(offset_of(make, starts, row_major_strides(dims), {}), {1});
+}
+
+ir::Replacement slice_by_window(ir::Graph& graph, const ir::Node& node) {
+  const Value& x = node.inputs[0];
+  const Dims &dims = x.type().dims, &sizes = node.types[0].dims;
+  if (dims.empty()) return {x};
+  if (!is_index(node.inputs[1].type().dtype) || !is_small(x.type()) || !is_small(node.types[0])) return {};
+  Make make(graph, node.where);
+  const Value offset = window_offset(make, node, 1, dims, sizes);
+  const Value row = make.own("window_load", {x, offset}, ir::tensor_type(x.type().dtype, joined({1}, sizes)),
+                             window_attrs(sizes, row_major_strides(dims)));
+  return {make.reshape(row, sizes)};
+}
+
+ir::Replacement update_by_window(ir::Graph& graph, const ir::Node& node) {
+  const Value &x = node.inputs[0], &update = node.inputs[1];
+  const Dims &dims = x.type().dims, &sizes = update.type().dims;
+  if (dims.empty()) return {update};
+  if (update.type().elements() == 0) return {x};
+  if (!is_index(node.inputs[2].type().dtype) || !is_small(x.type())) return {};
+  Make make(graph, node.where);
+  const Value offset = window_offset(make, node, 2, dims, sizes);
+  ir::Attrs attrs = window_attrs(sizes, row_major_strides(dims));
+  attrs.set("kind", "set");
+  return {make.own("window_store", {x, offset, make.reshape(update, joined({1}, sizes))}, node.types[0], attrs)};
+}
+
+namespace {
+
+// A scatter of whole rows: leading batching dims, then indexed dims, then a window of all of the rest.
+struct RowScatter {
+  int64_t batch = 1, rows = 1, row = 1;
+};
+std::optional<RowScatter> row_scatter(const ops::SliceAxes& axes, const Dims& dims, const Dims& sizes) {
+  RowScatter out;
+  size_t d = 0;
+  for (; d < axes.operand_batching.size(); ++d) {
+    if (axes.operand_batching[d] != int64_t(d) || axes.indices_batching[d] != int64_t(d)) return std::nullopt;
+    out.batch *= dims[d];
+  }
+  for (; d < dims.size() && ops::holds(axes.index_map, int64_t(d)) && sizes[d] == 1; ++d) out.rows *= dims[d];
+  for (; d < dims.size(); ++d) {
+    if (ops::holds(axes.index_map, int64_t(d)) || sizes[d] != dims[d]) return std::nullopt;
+    out.row *= dims[d];
+  }
+  return out;
+}
+
+}  // namespace
+
+ir::Replacement scatter_by_windows(ir::Graph& graph, const ir::Node& node) {
+  if (!node.regions.empty() || node.inputs.size() != 3) return {};
+  const Value &x = node.inputs[0], &indices = node.inputs[1], &updates = node.inputs[2];
+  if (!is_small(updates.type())) return updates.type().elements() ? ir::Replacement{} : ir::Replacement{x};
+  if (!is_index(indices.type().dtype) || !is_small(x.type())) return {};
+  Make make(graph, node.where);
+  const ops::SliceAxes axes = ops::scatter_axes(node.attrs);
+  const Dims &dims = x.type().dims, strides = row_major_strides(dims);
+  Dims sizes(dims.size(), 1), window;
+  for (size_t d = 0, w = 0; d < dims.size(); ++d) {
+    if (ops::holds(axes.collapsed, int64_t(d)) || ops::holds(axes.operand_batching, int64_t(d))) continue;
+    sizes[d] = updates.type().dims[size_t(axes.window[w++])];
+    window.push_back(sizes[d]);
+  }
+  const Starts starts = starts_of(make, axes, x, indices);
+  const int64_t count = element_count(starts.dims);
+  Value inside;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (!starts.at[d] || ops::holds(axes.operand_batching, int64_t(d))) continue;
+    const Value fits = make.op(
+        "and", {make.compare(starts.at[d], make.number(Dtype::s32, 0, starts.dims), "GE"),
+                make.compare(starts.at[d], make.number(Dtype::s32, double(dims[d] - sizes[d]), starts.dims), "LE")});
+    inside = inside ? make.op("and", {inside, fits}) : fits;
+  }
+  const Value many = make.transpose(updates, inverse(order_of_many(axes.window, updates.type().dims.size())));
+  const std::string_view kind = node.attrs.text("kind");
+  const auto rows = row_scatter(axes, dims, sizes);
+  const bool is_float = !is_integer(x.type().dtype) && x.type().dtype != Dtype::boolean;
+  if (rows && kind == "add" && is_float && count > 1 && !node.attrs.flag("unique_indices") &&
+      rows->batch * rows->rows * (count / rows->batch) <= kOnesMax / rows->row) {
+    // ones[b, row, w] · updates[b, w, column]
+    const int64_t each = count / rows->batch;
+    std::vector<Value> parts = starts.at;
+    for (int64_t d : axes.operand_batching) parts[size_t(d)] = {};
+    Dims pitch = strides;
+    for (int64_t& s : pitch) s /= rows->row;
+    Value at = offset_of(make, parts, pitch, starts.dims);
+    if (inside) at = make.op("select", {inside, at, make.number(Dtype::s32, -1, starts.dims)});
+    const Dims cube = {rows->batch, rows->rows, each};
+    const Value ones = make.cast(make.compare(make.broadcast(make.reshape(at, {rows->batch, each}), cube, {0, 2}),
+                                              make.iota(Dtype::s32, cube, 1), "EQ"),
+                                 x.type().dtype);
+    const Value flat = make.reshape(many, {rows->batch, each, rows->row});
+    const Value sum = make.op("dot_general", {ones, flat},
+                              {{"lhs_batch", ir::Ints{0}},
+                               {"rhs_batch", ir::Ints{0}},
+                               {"lhs_contract", ir::Ints{2}},
+                               {"rhs_contract", ir::Ints{1}}},
+                              {ir::tensor_type(x.type().dtype, {rows->batch, rows->rows, rows->row})});
+    return {make.op("add", {x, make.reshape(sum, dims)})};
+  }
+  Value offsets = offset_of(make, starts.at, strides, starts.dims);
+  if (inside) offsets = make.op("select", {inside, offsets, make.number(Dtype::s32, kNowhere, starts.dims)});
+  ir::Attrs attrs = window_attrs(sizes, strides);
+  attrs.set("kind", std::string(kind));
+  attrs.set("unique", node.attrs.flag("unique_indices"));
+  return {make.own("window_store", {x, make.reshape(offsets, {count}), make.reshape(many, joined({count}, window))},
+                   node.types[0], attrs)};
+}
+
+}  // namespace trine::compile::device

@@ -1,0 +1,249 @@
+// Sliding windows: pooling and its gradient as slices combined element by element, padding of convolutions apart from
+// them, and convolutions of one channel each as sums of products; see decompose.h.
+#include <algorithm>
+
+#include "compile/device/build.h"
+#include "compile/device/decompose.h"
+#include "compile/device/store.h"
+#include "ops/axes.h"
+#include "ops/convolution_shape.h"
+
+namespace trine::compile::device {
+
+using ir::Value;
+
+namespace {
+
+constexpr int64_t kLinear = 4;    // taps combined one by one; above, by doubling
+constexpr int64_t kTapsMax = 64;  // of select_and_scatter
+
+// Padded and dilated, so that windows only slide.
+Value spread(Make& make, const Value& x, const Value& fill, const std::vector<ops::WindowDim>& windows) {
+  Dims low, high, inside;
+  for (const ops::WindowDim& w : windows) {
+    low.push_back(w.low);
+    high.push_back(w.high);
+    inside.push_back(w.base_dilation - 1);
+  }
+  return make.pad(x, fill, low, high, inside);
+}
+
+// One dim of a window over x, positions one apart: S(a + b)[i] = S(a)[i] + S(b)[i + a].
+Value slide(Make& make, const Value& x, size_t dim, int64_t size, int64_t dilation, std::string_view kind) {
+  const int64_t length = x.type().dims[dim] - (size - 1) * dilation;
+  const auto shifted = [&](const Value& v, int64_t by) { return make.slice_dim(v, dim, by, by + length); };
+  if (size <= kLinear) {
+    Value sum = shifted(x, 0);
+    for (int64_t t = 1; t < size; ++t) sum = make.op(kind, {sum, shifted(x, t * dilation)});
+    return sum;
+  }
+  Value power = x, sum;
+  int64_t done = 0;
+  for (int64_t reach = 1;; reach *= 2) {
+    if (size & reach) {
+      const Value part = make.slice_dim(power, dim, done * dilation, done * dilation + length);
+      sum = sum ? make.op(kind, {sum, part}) : part;
+      done += reach;
+    }
+    if (done == size) return sum;
+    const int64_t all = power.type().dims[dim], step = reach * dilation;
+    power = make.op(kind, {make.slice_dim(power, dim, 0, all - step), make.slice_dim(power, dim, step, all)});
+  }
+}
+
+}  // namespace
+
+ir::Replacement pool_by_slices(ir::Graph& graph, const ir::Node& node) {
+  if (!node.regions.empty() || node.inputs.size() != 2 || node.types[0].elements() == 0) return {};
+  const Value& x = node.inputs[0];
+  if (!device_dtype(x.type().dtype)) return {};
+  auto windows = ops::windows_from(node.attrs, x.type().dims.size());
+  if (!windows) return {};
+  Make make(graph, node.where);
+  const std::string_view kind = node.attrs.text("kind");
+  Value out = spread(make, x, make.identity(kind, x.type().dtype), *windows);
+  for (size_t d = 0; d < windows->size(); ++d) {
+    const ops::WindowDim& w = (*windows)[d];
+    if (w.size > 1) out = slide(make, out, d, w.size, w.window_dilation, kind);
+    if (w.stride == 1) continue;
+    Dims begin(windows->size(), 0), end = out.type().dims, step(windows->size(), 1);
+    step[d] = w.stride;
+    out = make.slice(out, begin, end, step);
+  }
+  return {make.op(kind, {make.broadcast(node.inputs[1], out.type().dims, {}), out})};
+}
+
+ir::Replacement unpool_by_slices(ir::Graph& graph, const ir::Node& node) {
+  const Value &x = node.inputs[0], &source = node.inputs[1];
+  if (!node.regions.empty() || x.type().elements() == 0 || source.type().elements() == 0) return {};
+  if (!device_dtype(x.type().dtype) || node.attrs.text("scatter_kind") != "add") return {};
+  auto windows = ops::windows_from(node.attrs, x.type().dims.size());
+  if (!windows) return {};
+  Dims sizes;
+  for (const ops::WindowDim& w : *windows) {
+    sizes.push_back(w.size);
+    if (w.base_dilation != 1 || w.window_dilation != 1) return {};
+  }
+  if (element_count(sizes) > kTapsMax) return {};
+  Make make(graph, node.where);
+  const Dtype dtype = x.type().dtype;
+  const Dims& positions = source.type().dims;
+  const std::string direction(node.attrs.text("select_kind"));
+  // Which tap each window selects, among those that are no padding.
+  const Value padded = spread(make, x, make.number(dtype, 0), *windows);
+  const bool has_padding = padded.type().dims != x.type().dims;
+  const Value real = has_padding ? spread(make, make.number(Dtype::boolean, 1, x.type().dims),
+                                          make.number(Dtype::boolean, 0), *windows)
+                                 : Value{};
+  const auto tap_of = [&](const Value& v, const Dims& tap) {
+    Dims end, step;
+    for (size_t d = 0; d < tap.size(); ++d) {
+      step.push_back((*windows)[d].stride);
+      end.push_back(tap[d] + (positions[d] - 1) * step[d] + 1);
+    }
+    return make.slice(v, tap, end, step);
+  };
+  Value best, chosen, any;
+  int64_t number = 0;
+  ops::for_each_index(sizes, [&](const Dims& tap, int64_t) {
+    const Value here = tap_of(padded, tap), name = make.number(Dtype::f32, double(number++), positions);
+    const Value is_real = real ? tap_of(real, tap) : Value{};
+    if (!best) {
+      best = here, any = is_real, chosen = name;
+      if (is_real) chosen = make.op("select", {is_real, name, make.number(Dtype::f32, -1, positions)});
+      return;
+    }
+    Value takes = make.op("not", {make.compare(best, here, direction)});
+    if (is_real) {
+      takes = make.op("and", {is_real, make.op("or", {takes, make.op("not", {any})})});
+      any = make.op("or", {any, is_real});
+    }
+    best = make.op("select", {takes, here, best});
+    chosen = make.op("select", {takes, name, chosen});
+  });
+  // Each tap's sources, spread back over the operand.
+  Value sum;
+  const Value zero = make.number(dtype, 0);
+  number = 0;
+  ops::for_each_index(sizes, [&](const Dims& tap, int64_t) {
+    const Value mine =
+        make.op("select", {make.compare(chosen, make.number(Dtype::f32, double(number++), positions), "EQ"), source,
+                           make.number(dtype, 0, positions)});
+    Dims low = tap, high, inside;
+    for (size_t d = 0; d < tap.size(); ++d) {
+      inside.push_back((*windows)[d].stride - 1);
+      high.push_back(padded.type().dims[d] - (tap[d] + (positions[d] - 1) * (*windows)[d].stride + 1));
+    }
+    const Value part = make.pad(mine, zero, low, high, inside);
+    sum = sum ? make.op("add", {sum, part}) : part;
+  });
+  Dims begin, end;
+  for (size_t d = 0; d < windows->size(); ++d) {
+    begin.push_back((*windows)[d].low);
+    end.push_back((*windows)[d].low + x.type().dims[d]);
+  }
+  const Value out = has_padding ? make.slice(sum, begin, end) : sum;
+  return {make.op("add", {out, make.broadcast(node.inputs[2], out.type().dims, {})})};
+}
+
+ir::Replacement pad_positive(ir::Graph& graph, const ir::Node& node) {
+  Dims low = node.attrs.ints("edge_padding_low"), high = node.attrs.ints("edge_padding_high");
+  const Dims inside = node.attrs.ints("interior_padding");
+  const auto negative = [](int64_t v) { return v < 0; };
+  if (std::none_of(low.begin(), low.end(), negative) && std::none_of(high.begin(), high.end(), negative)) return {};
+  if (node.types[0].elements() == 0) return {};
+  Make make(graph, node.where);
+  Dims begin(low.size(), 0), end = node.types[0].dims;
+  for (size_t d = 0; d < low.size(); ++d) {
+    begin[d] = std::max<int64_t>(0, -low[d]);
+    end[d] += begin[d];
+    low[d] = std::max<int64_t>(0, low[d]), high[d] = std::max<int64_t>(0, high[d]);
+  }
+  return {make.slice(make.pad(node.inputs[0], node.inputs[1], low, high, inside), begin, end)};
+}
+
+namespace {
+
+// One input channel for each group: each tap of the kernel times a slice, element by element.
+Value by_products(Make& make, const ir::Node& node, const ops::ConvolutionShape& shape, const Value& x) {
+  const Value& kernel = node.inputs[1];
+  const Dims &xd = x.type().dims, &kd = kernel.type().dims, &out = node.types[0].dims;
+  const size_t spatial = shape.windows.size();
+  const int64_t groups = shape.feature_groups, many = kd[size_t(shape.kernel_output_feature)] / groups;
+  // As [batch, spatial..., group, output of the group].
+  ir::Ints turn = {shape.input_batch};
+  turn.insert(turn.end(), shape.input_spatial.begin(), shape.input_spatial.end());
+  turn.push_back(shape.input_feature);
+  const Value input = make.cast(make.transpose(x, turn), Dtype::f32);
+  ir::Ints kernel_turn = shape.kernel_spatial;
+  kernel_turn.push_back(shape.kernel_input_feature);
+  kernel_turn.push_back(shape.kernel_output_feature);
+  const Value weights = make.cast(make.transpose(kernel, kernel_turn), Dtype::f32);
+  Dims taps, wide = {xd[size_t(shape.input_batch)]};
+  for (size_t s = 0; s < spatial; ++s) {
+    taps.push_back(shape.windows[s].size);
+    wide.push_back(out[size_t(shape.output_spatial[s])]);
+  }
+  Dims five = wide;
+  five.push_back(groups);
+  five.push_back(many);
+  Value sum;
+  ops::for_each_index(taps, [&](const Dims& tap, int64_t) {
+    Dims begin = {0}, end = {wide[0]}, step = {1}, k_begin, k_end;
+    for (size_t s = 0; s < spatial; ++s) {
+      const ops::WindowDim& w = shape.windows[s];
+      const int64_t at = (w.is_reversed ? w.size - 1 - tap[s] : tap[s]) * w.window_dilation;
+      begin.push_back(at);
+      end.push_back(at + (wide[s + 1] - 1) * w.stride + 1);
+      step.push_back(w.stride);
+      k_begin.push_back(tap[s]);
+      k_end.push_back(tap[s] + 1);
+    }
+    begin.push_back(0), end.push_back(groups), step.push_back(1);
+    k_begin.insert(k_begin.end(), {0, 0});
+    k_end.insert(k_end.end(), {1, groups * many});
+    const Value scale = make.reshape(make.slice(weights, k_begin, k_end), {groups, many});
+    ir::Ints to, scale_to = {int64_t(spatial) + 1, int64_t(spatial) + 2};
+    for (int64_t d = 0; d < int64_t(spatial) + 2; ++d) to.push_back(d);
+    const Value term = make.op("multiply", {make.broadcast(make.slice(input, begin, end, step), five, to),
+                                            make.broadcast(scale, five, scale_to)});
+    sum = sum ? make.op("add", {sum, term}) : term;
+  });
+  Dims flat = wide;
+  flat.push_back(groups * many);
+  ir::Ints back(out.size());
+  back[size_t(shape.output_batch)] = 0;
+  for (size_t s = 0; s < spatial; ++s) back[size_t(shape.output_spatial[s])] = int64_t(s) + 1;
+  back[size_t(shape.output_feature)] = int64_t(spatial) + 1;
+  return make.cast(make.transpose(make.reshape(sum, flat), back), node.types[0].dtype);
+}
+
+}  // namespace
+
+ir::Replacement convolve_padded(ir::Graph& graph, const ir::Node& node) {
+  const Value &x = node.inputs[0], &kernel = node.inputs[1];
+  if (x.type().elements() == 0 || kernel.type().elements() == 0 || node.types[0].elements() == 0) return {};
+  if (!is_floating(x.type().dtype) || !device_dtype(x.type().dtype)) return {};
+  auto shape = ops::ConvolutionShape::from(node.attrs, x.type().dims, kernel.type().dims);
+  if (!shape) return {};
+  Make make(graph, node.where);
+  const size_t rank = x.type().dims.size();
+  Dims low(rank, 0), high(rank, 0), inside(rank, 0);
+  bool spreads = false;
+  for (size_t s = 0; s < shape->windows.size(); ++s) {
+    const ops::WindowDim& w = shape->windows[s];
+    const auto d = size_t(shape->input_spatial[s]);
+    low[d] = w.low, high[d] = w.high, inside[d] = w.base_dilation - 1;
+    spreads = spreads || low[d] || high[d] || inside[d];
+  }
+  const Value padded = make.pad(x, make.number(x.type().dtype, 0), low, high, inside);
+  const bool one_channel = shape->feature_groups > 1 && kernel.type().dims[size_t(shape->kernel_input_feature)] == 1;
+  if (one_channel && shape->batch_groups == 1) return {by_products(make, node, *shape, padded)};
+  if (!spreads) return {};
+  ir::Attrs attrs = node.attrs;
+  attrs.set("padding", ir::Ints(2 * shape->windows.size(), 0));
+  attrs.set("lhs_dilation", ir::Ints(shape->windows.size(), 1));
+  return {make.op("convolution", {padded, kernel}, attrs, node.types)};
+}
+
+}  // namespace trine::compile::device

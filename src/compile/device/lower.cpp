@@ -1,0 +1,449 @@
+// Units one after the other, and the table of nodes that are no loops of elements; see lower.h.
+#include "compile/device/lower.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "compile/device/attention.h"
+#include "compile/device/conv.h"
+#include "compile/device/loop.h"
+#include "compile/device/windows.h"
+
+namespace trine::compile::device {
+
+namespace {
+
+std::string regions_obstacle(const ir::Node& node) {
+  for (const ir::Region& region : node.regions) {
+    const Fusion fusion = units_of(nodes_of(region), region.results);
+    for (const Unit& unit : fusion.units)
+      if (std::string why = unit_obstacle(unit); !why.empty()) {
+        const ir::Node& inner = unit.single ? *unit.single : *unit.roots.front();
+        return cat("in its body, ", inner.op, ": ", why);
+      }
+  }
+  return move_obstacle(node);
+}
+
+struct Row {
+  std::string_view op;
+  std::string (*obstacle)(const ir::Node&);
+  void (*lower)(Lowering&, const ir::Node&);
+};
+
+constexpr Row kRows[] = {
+    {"bitcast_convert", move_obstacle, [](Lowering& l, const ir::Node& n) { lower_bits(l.rec(), l.store(), n); }},
+    {"case", regions_obstacle, [](Lowering& l, const ir::Node& n) { l.branch(n); }},
+    {"concatenate", move_obstacle, [](Lowering& l, const ir::Node& n) { lower_concatenate(l.rec(), l.store(), n); }},
+    {"convolution", conv_obstacle,
+     [](Lowering& l, const ir::Node& n) { lower_conv(l.rec(), l.store(), n, l.policy()); }},
+    {"dot_general", dot_obstacle, [](Lowering& l, const ir::Node& n) { l.dot(n); }},
+    {"pad", move_obstacle, [](Lowering& l, const ir::Node& n) { lower_pad(l.rec(), l.store(), n); }},
+    {"while", regions_obstacle, [](Lowering& l, const ir::Node& n) { l.loop_while(n); }},
+    {"window_load", window_obstacle, [](Lowering& l, const ir::Node& n) { lower_window_load(l.rec(), l.store(), n); }},
+    {"window_store", window_obstacle, [](Lowering& l, const ir::Node& n) { l.window_store(n); }},
+};
+
+const Row* row_of(std::string_view op) {
+  for (const Row& row : kRows)
+    if (row.op == op) return &row;
+  return nullptr;
+}
+
+}  // namespace
+
+std::string node_obstacle(const ir::Node& node) {
+  const Row* const row = row_of(node.op);
+  return row ? row->obstacle(node) : cat("no engine computes ", node.op);
+}
+
+std::string unit_obstacle(const Unit& unit) {
+  if (unit.product)
+    if (std::string why = node_obstacle(*unit.product); !why.empty()) return why;
+  if (unit.attention) return {};
+  return unit.is_loop() ? loop_obstacle(unit) : node_obstacle(*unit.single);
+}
+
+Fusion units_of(std::span<const ir::Node* const> nodes, std::span<const ir::Value> kept) {
+  Fusion fusion = fuse(nodes, kept, {.attention = takes_attention});
+  for (Unit& unit : fusion.units)
+    if (unit.single && !unit.attention && has_map(*unit.single)) {
+      const ir::Node* const node = unit.single;
+      const Dims& space = node->types[0].dims;
+      unit = Unit{.roots = {node}, .members = {node}, .space = space, .inner = std::vector<bool>(space.size())};
+    }
+  return fusion;
+}
+
+Result<std::vector<DeviceInput>> Lowering::all() {
+  const std::vector<const ir::Node*> nodes = graph_.order();
+  note_users(nodes);
+  for (size_t i = 0; i < graph_.params.size(); ++i) add_input(i);
+  find_donations();
+  body(nodes, graph_.results);
+  place_results();
+  if (rec_.error()) return *rec_.error();
+  std::vector<DeviceInput> inputs;
+  for (const ir::Value& p : graph_.params) {
+    Memory& m = store_.of(p);
+    if (m.input >= 0 && m.hbm < 0) store_.hbm(m);
+    inputs.push_back({m.dtype, m.panels});
+  }
+  return inputs;
+}
+
+void Lowering::note_users(const std::vector<const ir::Node*>& nodes) {
+  for (const ir::Node* node : nodes)
+    for (const auto* list : {&node->inputs, &node->captures})
+      for (const ir::Value& v : *list) users_[v.node].push_back(node);
+}
+
+void Lowering::add_input(size_t i) {
+  Memory& m = store_.of(graph_.params[i]);
+  const bool weight = i < options_.weights.size() && options_.weights[i];
+  if (weight && only_multiplied(*graph_.params[i].node)) {
+    if (options_.dots.cast && m.dtype == Dtype::f32) m.dtype = *options_.dots.cast;
+    if (multiplies_of(*graph_.params[i].node) == 1) {
+      m.input = int(i);
+      return;
+    }
+  }
+  store_.keep_in_hbm(m, cat("arg", i), arch::TensorKind::input);
+}
+
+int Lowering::multiplies_of(const ir::Node& node) const {
+  int n = 0;
+  for (const ir::Node* user : users_.at(&node)) n += user->op == "dot_general" ? 1 : multiplies_of(*user);
+  return n;
+}
+
+bool Lowering::only_multiplied(const ir::Node& node) const {
+  auto found = users_.find(&node);
+  return found != users_.end() && std::all_of(found->second.begin(), found->second.end(), [&](const ir::Node* user) {
+           return user->op == "dot_general" ||
+                  ((user->op == "reshape" || view_kind(*user) != ViewKind::none) && only_multiplied(*user));
+         });
+}
+
+// What multiplies alone read is kept in their format from the start.
+void Lowering::narrow(const std::vector<Unit>& units, std::span<const ir::Value> kept) {
+  if (!options_.dots.cast) return;
+  const auto is_kept = [&](const ir::Node& node) {
+    return std::any_of(kept.begin(), kept.end(),
+                       [&](const ir::Value& v) { return memory_root(v).node == memory_root(node.result()).node; });
+  };
+  const auto one = [&](const ir::Node& node) {
+    if (!node.regions.empty() || node.op == "bitcast_convert") return;
+    if (node.types[0].dtype == Dtype::f32 && only_multiplied(node) && !is_kept(node))
+      store_.of(node.result()).dtype = *options_.dots.cast;
+  };
+  for (const Unit& unit : units) {
+    if (unit.product) one(*unit.product);
+    if (unit.single) one(*unit.single);
+    for (const ir::Node* root : unit.roots) one(*root);
+  }
+  for (const auto& [dot, as] : written_as_) one(*as);
+}
+
+void Lowering::body(const std::vector<const ir::Node*>& nodes, std::span<const ir::Value> kept) {
+  add_constants(nodes);
+  const Fusion fusion = units_of(nodes, kept);
+  const std::vector<Unit>& units = fusion.units;
+  find_transposed(units, kept);
+  narrow(units, kept);
+  const LastUse around = std::move(last_);
+  const auto inside_around = std::move(inside_);
+  inside_.clear();
+  for (const ir::Node* node : nodes)
+    if (node->op != "parameter" && node->op != "constant") inside_.insert(node);
+  const size_t unit_around = unit_;
+  last_ = last_uses(units, kept);
+  for (unit_ = 0; unit_ < units.size() && !rec_.error(); ++unit_) {
+    if (const std::string why = unit_obstacle(units[unit_]); !why.empty())
+      return rec_.fail_with(refuse(units[unit_], why));
+    lower(units[unit_]);
+  }
+  last_ = around;
+  inside_ = inside_around;
+  unit_ = unit_around;
+}
+
+Error Lowering::refuse(const Unit& unit, const std::string& why) const {
+  const ir::Node& node = unit.single ? *unit.single : *unit.roots.front();
+  return fail(Code::unsupported, cat(node.op, " ", ir::text(node.types[0]), " cannot run on the device: ", why),
+              graph_.place(node.where));
+}
+
+void Lowering::add_constants(const std::vector<const ir::Node*>& nodes) {
+  for (const ir::Node* node : nodes) {
+    if (node->op != "constant" || store_.has(node->result())) continue;
+    const Tensor& t = *node->attrs.tensor("value");
+    if (!device_dtype(t.dtype)) continue;
+    store_.keep_in_hbm(store_.of(node->result()), "", arch::TensorKind::constant, {t.data.get(), t.bytes()});
+  }
+}
+
+void Lowering::lower(const Unit& unit) {
+  if (unit.product && unit.product->op == "dot_general" && !written_as_.count(unit.product)) {
+    const bool turned = wants_turned(*unit.roots[0]) && store_.fits(store_.of(unit.roots[0]->result()));
+    const auto product = product_of(rec_, store_, *unit.product, turned, options_.dots);
+    if (lower_epilogue(rec_, store_, unit, *product)) return;
+  }
+  if (unit.product) row_of(unit.product->op)->lower(*this, *unit.product);
+  if (unit.attention) return lower_attention(rec_, store_, *unit.attention, options_.dots);
+  if (!unit.is_loop()) {
+    const ir::Node& node = *unit.single;
+    const bool empty = node.regions.empty() && node.types[0].elements() == 0;
+    if (empty) return store_.keep_in_hbm(store_.of(node.result()), "", arch::TensorKind::scratch);
+    return row_of(node.op)->lower(*this, node);
+  }
+  if (unit.roots.size() == 1 && done_.count(unit.roots[0])) return;
+  lower_loop(rec_, store_, unit);
+}
+
+// A loop that does nothing but write the transpose of a product: the multiply writes it so itself.
+void Lowering::find_transposed(const std::vector<Unit>& units, std::span<const ir::Value> kept) {
+  for (const Unit& unit : units) {
+    if (!unit.is_loop() || unit.roots.size() != 1 || unit.members.size() != 1) continue;
+    const ir::Node& root = *unit.roots[0];
+    if (root.op != "transpose" || root.inputs[0].node->op != "dot_general") continue;
+    const ir::Node& dot = *root.inputs[0].node;
+    const bool is_kept =
+        std::any_of(kept.begin(), kept.end(), [&](const ir::Value& v) { return memory_root(v).node == &dot; });
+    if (users_[&dot].size() != 1 || is_kept) continue;
+    written_as_[&dot] = &root;
+    done_.insert(&root);
+  }
+}
+
+void Lowering::dot(const ir::Node& node) {
+  const auto as = written_as_.find(&node);
+  const ir::Node& out = as == written_as_.end() ? node : *as->second;
+  lower_dot(rec_, store_, node, out, wants_turned(out), options_.dots);
+}
+
+// Do those who use a product contract its minor dim, and nobody reduce over it?
+bool Lowering::wants_turned(const ir::Node& out) const {
+  int turned = 0, plain = 0;
+  vote(out, turned, plain, 0);
+  return turned > 0 && plain == 0;
+}
+void Lowering::vote(const ir::Node& node, int& turned, int& plain, int depth) const {
+  auto found = users_.find(&node);
+  if (found == users_.end() || depth > 8) return;
+  for (const ir::Node* user : found->second) {
+    if (user->op == "dot_general") {
+      const bool left = user->inputs[0].node == &node;
+      const auto& dims = user->attrs.ints(left ? "lhs_contract" : "rhs_contract");
+      const auto minor = int64_t(node.types[0].dims.size()) - 1;
+      ++(std::find(dims.begin(), dims.end(), minor) != dims.end() ? turned : plain);
+    } else if (user->op == "reduce") {
+      ++plain;
+    } else if (user->op == "reshape" || user->types[0].dims == node.types[0].dims) {
+      vote(*user, turned, plain, depth + 1);
+    }
+  }
+}
+
+// A donated parameter and the result that takes its memory, where only updates and loops lie between them.
+void Lowering::find_donations() {
+  for (size_t i = 0; i < graph_.donations.size(); ++i) {
+    if (graph_.donations[i] < 0) continue;
+    const auto result = size_t(graph_.donations[i]);
+    std::vector<ir::Value> chain;
+    for (ir::Value v = memory_root(graph_.results[result]);;) {
+      if (v == graph_.params[i]) {
+        for (const ir::Value& link : chain) donated_[link] = {result, graph_.params[i]};
+        break;
+      }
+      if (v.node->op != "window_store" && v.node->op != "while") break;
+      chain.push_back(v);
+      v = memory_root(v.node->inputs[v.node->op == "while" ? v.index : 0]);
+    }
+  }
+}
+
+int64_t Lowering::taken_over(const ir::Node& node, uint32_t result, const ir::Value& input) {
+  const ir::Value root = memory_root(input);
+  const auto last = last_.find(root);
+  if (last == last_.end() || last->second != unit_) return -1;
+  for (size_t i = 0, seen = 0; i < node.inputs.size(); ++i)
+    if (memory_root(node.inputs[i]) == root && ++seen > 1) return -1;
+  Memory& m = store_.of(root);
+  if (m.dtype != store_.of(node.result(result)).dtype) return -1;
+  arch::Program& p = rec_.kernel().program();
+  if (own_.count(root) || inside_.count(root.node)) return store_.hbm(m);
+  if (const auto found = donated_.find({&node, result}); found != donated_.end() && found->second.second == root) {
+    const auto from = uint32_t(m.hbm);
+    const uint32_t out = rec_.hbm(cat("out", found->second.first), m.dtype, root.type().dims, arch::TensorKind::output);
+    p.tensors[out].alias = int32_t(from);
+    p.tensors[out].address = p.tensors[from].address;
+    return out;
+  }
+  return -1;
+}
+
+void Lowering::window_store(const ir::Node& node) {
+  const int64_t taken = taken_over(node, 0, node.inputs[0]);
+  lower_window_store(rec_, store_, node, taken);
+}
+
+// --- control flow: values that a region is given, and gives, lie in HBM ---
+
+// Memory of each result, with the input's value in it.
+std::vector<uint32_t> Lowering::carry(const ir::Node& node, size_t first_input) {
+  std::vector<uint32_t> tensors;
+  for (uint32_t i = 0; i < node.types.size(); ++i) {
+    Memory& out = store_.of(node.result(i));
+    const int64_t taken = first_input ? -1 : taken_over(node, i, node.inputs[i]);
+    if (taken >= 0)
+      out.hbm = taken;
+    else
+      store_.keep_in_hbm(out, "", arch::TensorKind::scratch);
+    tensors.push_back(uint32_t(out.hbm));
+    if (taken >= 0 || first_input) continue;
+    Memory& in = store_.of(node.inputs[i]);
+    copy_all(rec_, tensors[i], out.dtype, store_.hbm(in), in.dtype, in.elements);
+  }
+  return tensors;
+}
+
+void Lowering::hold(const std::vector<ir::Value>& params, const std::vector<uint32_t>& tensors) {
+  for (size_t i = 0; i < params.size(); ++i) {
+    Memory& m = store_.of(params[i]);
+    m.forms.clear();
+    m.hbm = tensors[i];
+  }
+}
+
+// Every result is computed before one is written; one that lies where another goes steps aside first.
+void Lowering::hand_over(const std::vector<ir::Value>& results, const std::vector<uint32_t>& tensors) {
+  std::vector<int64_t> from(results.size(), -1);
+  for (size_t i = 0; i < results.size(); ++i) {
+    Memory& m = store_.of(results[i]);
+    if (m.hbm < 0) continue;
+    from[i] = m.hbm;
+    const bool in_the_way = std::find(tensors.begin(), tensors.end(), uint32_t(m.hbm)) != tensors.end();
+    if (!in_the_way || uint32_t(m.hbm) == tensors[i]) continue;
+    from[i] = rec_.hbm("", m.dtype, m.dims, arch::TensorKind::scratch);
+    copy_all(rec_, uint32_t(from[i]), m.dtype, uint32_t(m.hbm), m.dtype, m.elements);
+  }
+  for (size_t i = 0; i < results.size(); ++i) {
+    Memory& m = store_.of(results[i]);
+    if (from[i] == tensors[i] || m.elements == 0) continue;
+    if (from[i] >= 0)
+      copy_all(rec_, tensors[i], m.dtype, uint32_t(from[i]), m.dtype, m.elements);
+    else
+      store_.write(m, tensors[i]);
+  }
+}
+
+void Lowering::region(const ir::Region& region, const std::vector<uint32_t>& tensors) {
+  const auto nodes = nodes_of(region);
+  note_users(nodes);
+  body(nodes, region.results);
+  add_constants([&] {
+    std::vector<const ir::Node*> nodes;
+    for (const ir::Value& v : region.results) nodes.push_back(v.node);
+    return nodes;
+  }());
+  if (!rec_.error()) hand_over(region.results, tensors);
+}
+
+void Lowering::load_condition(const ir::Region& condition, const std::vector<uint32_t>& tensors, Register into) {
+  const Store::Mark mark = store_.mark();
+  hold(condition.params, tensors);
+  const auto nodes = nodes_of(condition);
+  body(nodes, condition.results);
+  add_constants({condition.results[0].node});
+  if (rec_.error()) return;
+  Memory& m = store_.of(condition.results[0]);
+  rec_.emit("register_load",
+            {{"dst", into}, {"src", View{.tensor = store_.hbm(m), .dtype = m.dtype, .axes = {{1, 1}}}}});
+  store_.back_to(mark);
+}
+
+void Lowering::loop_while(const ir::Node& node) {
+  add_constants([&] {
+    std::vector<const ir::Node*> nodes;
+    for (const ir::Value& v : node.captures) nodes.push_back(v.node);
+    return nodes;
+  }());
+  for (const ir::Value& v : node.captures)
+    if (store_.has(v)) store_.hbm(store_.of(v));
+  const std::vector<uint32_t> tensors = carry(node, 0);
+  const auto trips = known_trips(node);
+  const Register going = rec_.loop_register();
+  if (!trips) load_condition(node.regions[0], tensors, going);
+  if (trips && *trips == 0) return;
+  const Store::Mark mark = store_.mark();
+  if (trips)
+    rec_.loop(double(*trips));
+  else
+    rec_.loop(going, true);
+  hold(node.regions[1].params, tensors);
+  for (const ir::Value& v : node.regions[1].params) own_.insert(v);
+  region(node.regions[1], tensors);
+  store_.back_to(mark);
+  if (!trips) load_condition(node.regions[0], tensors, going);
+  rec_.end_loop();
+}
+
+// Each branch is a loop of one trip or none.
+void Lowering::branch(const ir::Node& node) {
+  const std::vector<uint32_t> tensors = carry(node, 1);
+  std::vector<uint32_t> given;
+  for (size_t i = 1; i < node.inputs.size(); ++i) given.push_back(store_.hbm(store_.of(node.inputs[i])));
+  const auto last = int64_t(node.regions.size()) - 1;
+  Memory& index = store_.of(node.inputs[0]);
+  const View at{.tensor = store_.hbm(index), .dtype = index.dtype, .axes = {{1, 1}}};
+  for (int64_t b = 0; b <= last; ++b) {
+    const Register chosen = rec_.next_register(), taken = rec_.loop_register();
+    rec_.emit("register_load", {{"dst", chosen}, {"src", at}});
+    const auto alu = [&](Register to, Register a, const Source& by, std::string_view op) {
+      rec_.emit("register_alu", {{"dst", to}, {"a", a}, {"b", by}}, {{"op", op}});
+    };
+    if (b < last) {
+      alu(taken, chosen, double(b), "equal");
+    } else {  // anything out of range is the last
+      const Register low = rec_.next_register();
+      alu(low, chosen, 0.0, "less");
+      alu(chosen, chosen, double(last), "greater_equal");
+      alu(taken, low, chosen, "logical_or");
+    }
+    const Store::Mark mark = store_.mark();
+    rec_.loop(taken);
+    hold(node.regions[size_t(b)].params, given);
+    region(node.regions[size_t(b)], tensors);
+    rec_.end_loop();
+    store_.back_to(mark);
+  }
+}
+
+void Lowering::place_results() {
+  arch::Program& p = rec_.kernel().program();
+  add_constants([&] {
+    std::vector<const ir::Node*> nodes;
+    for (const ir::Value& v : graph_.results) nodes.push_back(v.node);
+    return nodes;
+  }());
+  for (size_t i = 0; i < graph_.results.size() && !rec_.error(); ++i) {
+    Memory& m = store_.of(graph_.results[i]);
+    const std::string name = cat("out", i);
+    if (m.elements == 0 && m.hbm < 0) store_.keep_in_hbm(m, "", arch::TensorKind::scratch);
+    arch::Tensor& t = p.tensors[store_.hbm(m)];
+    if (t.name == name) continue;
+    if (t.kind == arch::TensorKind::scratch) {
+      t.name = name;
+      t.kind = arch::TensorKind::output;
+      t.shape = graph_.results[i].type().dims;
+      if (t.shape.empty()) t.shape = {1};
+      continue;
+    }
+    const uint32_t from = uint32_t(m.hbm);
+    const uint32_t to = rec_.hbm(name, m.dtype, graph_.results[i].type().dims, arch::TensorKind::output);
+    copy_all(rec_, to, m.dtype, from, m.dtype, m.elements);
+  }
+}
+
+}  // namespace trine::compile::device

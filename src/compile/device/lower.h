@@ -1,0 +1,79 @@
+// Lowering: units of a graph, or of a region, as instructions on one recorder. Control flow is loops around the
+// lowering of its regions.
+#pragma once
+
+#include <unordered_set>
+
+#include "compile/device/control.h"
+#include "compile/device/device.h"
+#include "compile/device/store.h"
+
+namespace trine::compile::device {
+
+// The units as the device runs them: an elementwise op that the host has no tile program for is a loop all the same.
+Fusion units_of(std::span<const ir::Node* const> nodes, std::span<const ir::Value> kept);
+
+// Why the device does not compute it; empty where it does.
+std::string unit_obstacle(const Unit& unit);
+std::string node_obstacle(const ir::Node& node);
+
+class Lowering {
+ public:
+  Lowering(const ir::Graph& graph, const arch::Chip& chip, const DeviceOptions& options)
+      : graph_(graph), options_(options), rec_(graph.name, chip), store_(rec_) {}
+
+  // The program, and what it wants of its inputs.
+  Result<std::vector<DeviceInput>> all();
+  arch::Kernel& kernel() { return rec_.kernel(); }
+
+  // One node each; see kRows.
+  void dot(const ir::Node& node);
+  void window_store(const ir::Node& node);
+  void loop_while(const ir::Node& node);
+  void branch(const ir::Node& node);
+  Recorder& rec() { return rec_; }
+  Store& store() { return store_; }
+  const DotPolicy& policy() const { return options_.dots; }
+
+ private:
+  Error refuse(const Unit& unit, const std::string& why) const;
+  void note_users(const std::vector<const ir::Node*>& nodes);
+  void add_input(size_t i);
+  int multiplies_of(const ir::Node& node) const;
+  bool only_multiplied(const ir::Node& node) const;
+  void narrow(const std::vector<Unit>& units, std::span<const ir::Value> kept);
+  void add_constants(const std::vector<const ir::Node*>& nodes);
+  void body(const std::vector<const ir::Node*>& nodes, std::span<const ir::Value> kept);
+  void lower(const Unit& unit);
+  void find_transposed(const std::vector<Unit>& units, std::span<const ir::Value> kept);
+  bool wants_turned(const ir::Node& out) const;
+  void vote(const ir::Node& node, int& turned, int& plain, int depth) const;
+
+  // Memory that a node may write its result to in place of its input, or -1: nobody reads the input afterwards.
+  int64_t taken_over(const ir::Node& node, uint32_t result, const ir::Value& input);
+  void find_donations();
+
+  std::vector<uint32_t> carry(const ir::Node& node, size_t first_input);
+  void hold(const std::vector<ir::Value>& params, const std::vector<uint32_t>& tensors);
+  void hand_over(const std::vector<ir::Value>& results, const std::vector<uint32_t>& tensors);
+  void region(const ir::Region& region, const std::vector<uint32_t>& tensors);
+  void load_condition(const ir::Region& condition, const std::vector<uint32_t>& tensors, Register into);
+  void place_results();
+
+  const ir::Graph& graph_;
+  const DeviceOptions& options_;
+  Recorder rec_;
+  Store store_;
+  std::unordered_map<const ir::Node*, std::vector<const ir::Node*>> users_;
+  std::unordered_map<const ir::Node*, const ir::Node*> written_as_;
+  std::unordered_set<const ir::Node*> done_;
+
+  // Of the body in hand.
+  LastUse last_;
+  size_t unit_ = 0;
+  std::unordered_set<const ir::Node*> inside_;
+  std::unordered_set<ir::Value, ir::ValueHash> own_;  // what loops carry: nobody outside reads their memory
+  std::unordered_map<ir::Value, std::pair<size_t, ir::Value>, ir::ValueHash> donated_;  // its result and parameter
+};
+
+}  // namespace trine::compile::device

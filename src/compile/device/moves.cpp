@@ -1,0 +1,161 @@
+// Joint walks of two places in HBM, and the ops made of them; see moves.h.
+#include "compile/device/moves.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+
+namespace trine::compile::device {
+
+namespace {
+
+constexpr size_t kRank = 3;              // free dims of one transfer beside its rows
+constexpr int64_t kRowsMax = 16384;      // of one transfer
+constexpr int64_t kFillBytes = 8 << 10;  // of the tile that fills memory, per partition
+
+// Without dims of one, neighbours that both sides walk on merged.
+std::vector<Move> merged(const std::vector<Move>& dims) {
+  std::vector<Move> out;
+  for (const Move& d : dims) {
+    if (d.count == 1) continue;
+    if (!out.empty() && out.back().to == d.to * d.count && out.back().from == d.from * d.count)
+      out.back() = {d.to, d.from, out.back().count * d.count};
+    else
+      out.push_back(d);
+  }
+  return out;
+}
+
+}  // namespace
+
+void move(Recorder& rec, const View& to, const View& from, const std::vector<Move>& dims) {
+  std::vector<Move> all = merged(dims);
+  // The rows of a transfer: its outermost dim, where it has several.
+  const bool has_rows = all.size() > 1;
+  const size_t inner = std::min(all.size(), kRank + (has_rows ? 1 : 0));
+  const size_t outer = all.size() - inner;
+  int64_t count = 1;
+  for (size_t d = 0; d < outer; ++d) count *= all[d].count;
+  View dst = to, src = from;
+  dst.axes.clear(), src.axes.clear();
+  for (size_t d = outer + has_rows; d < all.size(); ++d) {
+    dst.axes.push_back({all[d].to, all[d].count});
+    src.axes.push_back({all[d].from, all[d].count});
+  }
+  for (View* v : {&dst, &src})
+    if (v->axes.empty()) v->axes.push_back({1, 1});
+  const Move rows = has_rows ? all[outer] : Move{};
+  dst.row_stride = rows.to, src.row_stride = rows.from;
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t rest = i, t = to.offset, f = from.offset;
+    for (size_t d = outer; d-- > 0; rest /= all[d].count) {
+      t += rest % all[d].count * all[d].to;
+      f += rest % all[d].count * all[d].from;
+    }
+    for (int64_t row = 0; row < rows.count; row += kRowsMax) {
+      dst.partitions = src.partitions = int(std::min(kRowsMax, rows.count - row));
+      dst.offset = t + row * rows.to;
+      src.offset = f + row * rows.from;
+      rec.transfer(dst, src);
+    }
+  }
+}
+
+void copy_all(Recorder& rec, uint32_t to, Dtype to_dtype, uint32_t from, Dtype from_dtype, int64_t elements) {
+  // Rows, so that the queues share the work.
+  int64_t rows = 1;
+  for (int64_t n : {128, 64, 32, 16, 8, 4, 2})
+    if (elements % n == 0 && rows == 1) rows = n;
+  const Axes row = {{1, elements / rows}};
+  const View dst{.tensor = to, .dtype = to_dtype, .partitions = int(rows), .row_stride = elements / rows, .axes = row};
+  View src = dst;
+  src.tensor = from;
+  src.dtype = from_dtype;
+  if (elements) rec.transfer(dst, src);
+}
+
+void fill(Recorder& rec, Store& store, Memory& m, const ir::Value& value) {
+  const int64_t lanes = rec.chip().partitions;
+  const int64_t width = std::clamp<int64_t>(m.elements / lanes, 1, kFillBytes / bytes(m.dtype));
+  const int64_t rows = std::min(lanes, m.elements / width);
+  const View tile = rec.sbuf(m.dtype, rows, width, "fill");
+  Memory& given = store.of(value);
+  const View one = rec.sbuf(given.dtype, rows, 1, "fill");
+  store.load(one, store.hbm(given), given.dtype, 0, {{0, rows}}, {{0, 1}});
+  emit_copy(rec, tile, Val::row(one));
+  for (int64_t at = 0; at < m.elements;) {
+    const int64_t left = m.elements - at;
+    View src = tile;
+    src.partitions = int(std::clamp<int64_t>(left / width, 1, rows));
+    const int64_t each = std::min(width, left);
+    src.axes = {{1, each}};
+    store.store(uint32_t(m.hbm), m.dtype, at, {{each, src.partitions}}, {{1, each}}, src);
+    at += each * src.partitions;
+  }
+}
+
+std::string move_obstacle(const ir::Node& node) {
+  for (const ir::Value& v : node.inputs)
+    if (!device_dtype(v.type().dtype)) return cat("the chip has no ", shape_text(v.type().dtype, {}));
+  if (!device_dtype(node.types[0].dtype)) return cat("the chip has no ", shape_text(node.types[0].dtype, {}));
+  return {};
+}
+
+// A part whose rows on chip are runs of the result goes there straight; else by way of its own memory.
+static bool put_rows(Store& store, Memory& part, const Memory& out, int64_t offset, int64_t run, int64_t pitch) {
+  for (const Form& f : part.forms) {
+    if (f.turned || (f.columns != run && run != part.elements)) continue;
+    const int64_t step = f.columns == run ? pitch : f.columns;
+    for (int64_t t = 0; t < f.tiling.tiles(); ++t)
+      store.store(uint32_t(out.hbm), out.dtype, offset + f.tiling.begin(t) * step, {{step, f.tiling.size(t)}},
+                  {{1, f.columns}}, f.tile(t));
+    return true;
+  }
+  return false;
+}
+
+void lower_concatenate(Recorder& rec, Store& store, const ir::Node& node) {
+  Memory& out = store.of(node.result());
+  store.keep_in_hbm(out, "", arch::TensorKind::scratch);
+  const auto dim = size_t(node.attrs.integer("dimension"));
+  const Dims& dims = node.types[0].dims;
+  int64_t pitch = 1, offset = 0;
+  for (size_t d = dim; d < dims.size(); ++d) pitch *= dims[d];
+  for (const ir::Value& v : node.inputs) {
+    Memory& part = store.of(v);
+    if (part.elements == 0) continue;
+    const int64_t run = pitch / dims[dim] * v.type().dims[dim];
+    if (part.hbm >= 0 || !put_rows(store, part, out, offset, run, pitch))
+      move(rec, {.tensor = uint32_t(out.hbm), .dtype = out.dtype, .offset = offset},
+           {.tensor = store.hbm(part), .dtype = part.dtype}, {{pitch, run, part.elements / run}, {1, 1, run}});
+    offset += run;
+  }
+}
+
+void lower_pad(Recorder& rec, Store& store, const ir::Node& node) {
+  Memory &out = store.of(node.result()), &in = store.of(node.inputs[0]);
+  store.keep_in_hbm(out, "", arch::TensorKind::scratch);
+  fill(rec, store, out, node.inputs[1]);
+  if (in.elements == 0) return;
+  const ir::Ints &low = node.attrs.ints("edge_padding_low"), &inside = node.attrs.ints("interior_padding");
+  const Dims &from = node.inputs[0].type().dims, from_strides = row_major_strides(from),
+             strides = row_major_strides(node.types[0].dims);
+  std::vector<Move> dims;
+  int64_t offset = 0;
+  for (size_t d = 0; d < from.size(); ++d) {
+    offset += low[d] * strides[d];
+    dims.push_back({strides[d] * (1 + (inside.empty() ? 0 : inside[d])), from_strides[d], from[d]});
+  }
+  move(rec, {.tensor = uint32_t(out.hbm), .dtype = out.dtype, .offset = offset},
+       {.tensor = store.hbm(in), .dtype = in.dtype}, dims);
+}
+
+void lower_bits(Recorder& rec, Store& store, const ir::Node& node) {
+  Memory &out = store.of(node.result()), &in = store.of(node.inputs[0]);
+  store.keep_in_hbm(out, "", arch::TensorKind::scratch);
+  const bool grows = bytes(out.dtype) > bytes(in.dtype);
+  const Dtype dtype = grows ? out.dtype : in.dtype;
+  copy_all(rec, uint32_t(out.hbm), dtype, store.hbm(in), dtype, grows ? out.elements : in.elements);
+}
+
+}  // namespace trine::compile::device
