@@ -28,6 +28,11 @@ class Attention {
     k_ = operand(match.k, match.at.key);
     v_ = operand(match.v, match.at.key);
     out_ = output();
+    if (match.bias) {
+      bias_ = operand(*match.bias, match.at.query);
+      AttentionOperand by_key = *match.bias;
+      bias_.dim = operand(by_key, match.at.key).place;
+    }
     dtype_ = policy.cast.value_or(q_.memory->dtype);
   }
 
@@ -42,6 +47,7 @@ class Attention {
           const int64_t head = b * q_.batch + g * q_.kv + s * q_.shared;
           for (int64_t i = 0; i < step_.queries; i += lanes) {
             const int64_t rows = std::min(lanes, step_.queries - i);
+            bias_at_ = b * bias_.batch + g * bias_.kv + s * bias_.shared;
             tile(head + i * q_.place, b * out_.batch + g * out_.kv + s * out_.shared, i, rows);
           }
         }
@@ -168,7 +174,7 @@ class Attention {
     const int64_t keys = seen(first, rows), open = std::min(seen_by_all(first), keys);
     // Scores, a bank at a time; the part that only some queries see is masked on its way to SBUF.
     std::vector<View> scores;
-    const int64_t wide = rec_.chip().tensor.moving_max;
+    const int64_t wide = rec_.columns_max();
     for (int64_t j = 0; j < keys; j += wide) {
       const int64_t columns = std::min(wide, keys - j);
       const View acc = rec_.psum(rows, columns);
@@ -176,10 +182,57 @@ class Attention {
       moving.offset += j * keys_.axes.back().stride;
       moving.axes = {{keys_.axes.back().stride, columns}};
       rec_.emit("nc_matmul", {{"dst", acc}, {"stationary", q}, {"moving", moving}});
+      if (match_.bias && bias_.place == 0) {
+        add_row(acc, rows, columns, j);
+        scores.push_back(acc);
+        continue;
+      }
+      if (match_.bias) {
+        scores.push_back(biased(acc, rows, columns, first, j));
+        continue;
+      }
       scores.push_back(j + columns <= open ? acc
                                            : masked(acc, rows, columns, std::max<int64_t>(0, open - j), first, j));
     }
     weigh(scores, rows, keys, to, first);
+  }
+  // The same for every query: one more multiply, of ones by the row, adds it where the scores are summed.
+  void add_row(const View& acc, int64_t rows, int64_t columns, int64_t key) {
+    if (!ones_.axes.size()) {
+      ones_ = rec_.sbuf(dtype_, 1, rec_.chip().partitions, "ones");
+      rec_.emit("memset", {{"dst", ones_}}, {{"value", 1.0}});
+    }
+    View still = ones_, moving = bias(1, step_.keys, 0, 0, dtype_);
+    still.axes = {{1, rows}};
+    moving.offset += key;
+    moving.axes = {{1, columns}};
+    rec_.emit("nc_matmul", {{"dst", acc}, {"stationary", still}, {"moving", moving}},
+              {{"accumulate", std::string_view("add")}});
+  }
+  // Scores are scaled later, so what is added to them is divided first.
+  View biased(const View& acc, int64_t rows, int64_t columns, int64_t first, int64_t key) {
+    const View t = rec_.sbuf(Dtype::f32, rows, columns, "scores");
+    rec_.emit("tensor_tensor", {{"dst", t}, {"data1", acc}, {"data2", bias(rows, columns, first, key, Dtype::f32)}},
+              {{"op", std::string_view("add")}}, arch::kVector);
+    return t;
+  }
+  View bias(int64_t rows, int64_t columns, int64_t first, int64_t key, Dtype dtype) {
+    const int64_t e0 = bias_.offset + bias_at_ + first * bias_.place + key * bias_.dim;
+    auto [found, fresh] = biases_.try_emplace({e0, rows, columns});
+    if (!fresh) return found->second;
+    Memory& m = *bias_.memory;
+    const View raw = rec_.sbuf(m.dtype, rows, columns, "bias");
+    store_.load(raw, store_.hbm(m), m.dtype, e0, {{bias_.place, rows}}, {{bias_.dim, columns}});
+    found->second = rec_.sbuf(dtype, rows, columns, "bias");
+    Val x = Val::tile(raw);
+    if (match_.bias->value.type().dtype == Dtype::boolean) {  // 1: seen, 0: not
+      x.set_scale(-kMasked / step_.scale);
+      x.set_bias(kMasked / step_.scale);
+    } else {
+      x.set_scale(1.0 / step_.scale);
+    }
+    emit_copy(rec_, found->second, x);
+    return found->second;
   }
   View masked(const View& acc, int64_t rows, int64_t columns, int64_t open, int64_t first, int64_t key) {
     const View t = rec_.sbuf(Dtype::f32, rows, columns, "scores");
@@ -279,7 +332,10 @@ class Attention {
   Store& store_;
   const AttentionMatch& match_;
   const arch::AttentionStep& step_;
-  Operand q_, k_, v_, out_;
+  Operand q_, k_, v_, out_, bias_;
+  int64_t bias_at_ = 0;
+  View ones_ = {};
+  std::map<std::array<int64_t, 3>, View> biases_;
   Dtype dtype_ = Dtype::bf16;
   View keys_ = {};
   std::vector<View> values_ = {};
@@ -292,7 +348,7 @@ class Attention {
 bool takes_attention(const AttentionMatch& match) {
   const arch::AttentionStep& s = match.step;
   // Fewer queries than that are rows of a multiply over all heads; scores of more keys do not stay in PSUM.
-  return !match.bias && s.dim <= 128 && s.value_dim <= 512 && s.queries >= 32 && s.keys <= 2048;
+  return !(match.bias && s.causal) && s.dim <= 128 && s.value_dim <= 512 && s.queries >= 32 && s.keys <= 2048;
 }
 
 void lower_attention(Recorder& rec, Store& store, const AttentionMatch& match, const DotPolicy& policy) {

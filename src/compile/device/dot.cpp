@@ -72,7 +72,7 @@ class Dot : public Product {
   void prefer(bool turned) { by_columns_ = turned; }
   bool is_turned() const override { return by_columns_; }
   int64_t panel_rows() const override {
-    return panel_count(m_.count, by_columns_ ? rec_.chip().tensor.moving_max : rec_.chip().partitions);
+    return panel_count(m_.count, by_columns_ ? rec_.columns_max() : rec_.chip().partitions);
   }
   bool holds(int64_t part, int64_t free) const override {
     // Every dim of the product lies densely after the next, rows before columns; tiles never reach over one.
@@ -116,7 +116,7 @@ class Dot : public Product {
     return at;
   }
   int64_t panel_columns() const {
-    return panel_count(n_.count, by_columns_ ? rec_.chip().partitions : rec_.chip().tensor.moving_max);
+    return panel_count(n_.count, by_columns_ ? rec_.chip().partitions : rec_.columns_max());
   }
 
   // K chunks of one operand, each [k, columns].
@@ -284,6 +284,8 @@ class Dot : public Product {
     Tiling tiling = Tiling::plain(extent, lanes);
     if (extent > k && lanes % k != 0 && k % lanes != 0) tiling = {extent, k, std::min(k, lanes)};
     if (extent % tiling.period) return false;
+    const int64_t free = minor ? m.elements / width : width;
+    if (free * bytes(dtype_) * tiling.tiles() > 2 * store_.keep_bytes()) return false;
     // Rows that hold K are read again only where they were cut for it.
     const Form& f = store_.form(m, dtype_, minor, width, tiling);
     return from_form(f, is_left, e0, columns, out);
@@ -411,6 +413,9 @@ class Dot : public Product {
     const bool aligned = own % lanes == 0 || extent == own || (lanes % own == 0 && own % 32 == 0);
     if (!aligned) tiling = {extent, own, std::min(own, lanes)};
     if (extent % tiling.period) return false;
+    const int64_t free = turned ? out_->elements / columns : columns;
+    if (turned && !turned_ && free < 32) return false;  // nobody asked for so many tiles of so few columns
+    if (free * bytes(out_->dtype) * tiling.tiles() > store_.keep_bytes()) return false;
     const Form probe{out_->dtype, turned, out_->elements / columns,
                      columns,     tiling, std::vector<uint32_t>(size_t(tiling.tiles()))};
     if (!reach(probe)) return false;
@@ -436,7 +441,7 @@ class Dot : public Product {
     const Panel &still = by_columns_ ? c : a, &moving = by_columns_ ? a : c;
     const int64_t tall = by_columns_ ? width : height, wide = by_columns_ ? height : width;
     const Shared &p = across(), &f = along();
-    const int64_t lanes = rec_.chip().tensor.stationary_max, most = rec_.chip().tensor.moving_max;
+    const int64_t lanes = rec_.chip().tensor.stationary_max, most = rec_.columns_max();
     for (int64_t i = 0; i < tall; i += lanes)
       for (int64_t j = 0; j < wide; j += most) {
         const int64_t rows = std::min(lanes, tall - i), columns = std::min(most, wide - j);

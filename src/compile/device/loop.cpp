@@ -72,7 +72,7 @@ class Loop {
     parts_.clear(), frees_.clear();
     for (size_t d = 0; d < rank; ++d) ((d + 1 < rank) != product.is_turned() ? parts_ : frees_).push_back(d);
     tiles_ = cut(dims_of(parts_), rec_.chip().partitions);
-    blocks_ = cut(dims_of(frees_), rec_.chip().tensor.moving_max);
+    blocks_ = cut(dims_of(frees_), rec_.columns_max());
     if (!product.holds(element_count(tiles_[0].count), element_count(blocks_[0].count))) return false;
     product_ = &product;
     make_results();

@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "compile/device/attention.h"
+#include "compile/device/collective.h"
 #include "compile/device/conv.h"
 #include "compile/device/loop.h"
 #include "compile/device/windows.h"
@@ -31,14 +32,25 @@ struct Row {
   void (*lower)(Lowering&, const ir::Node&);
 };
 
+constexpr auto kCollective = [](Lowering& l, const ir::Node& n) { lower_collective(l.rec(), l.store(), n); };
+constexpr auto kRank = [](Lowering& l, const ir::Node& n) { lower_rank(l.rec(), l.store(), n); };
+
 constexpr Row kRows[] = {
+    {"all_gather", collective_obstacle, kCollective},
+    {"all_reduce", collective_obstacle, kCollective},
+    {"all_to_all", collective_obstacle, kCollective},
     {"bitcast_convert", move_obstacle, [](Lowering& l, const ir::Node& n) { lower_bits(l.rec(), l.store(), n); }},
     {"case", regions_obstacle, [](Lowering& l, const ir::Node& n) { l.branch(n); }},
+    {"collective_broadcast", collective_obstacle, kCollective},
+    {"collective_permute", collective_obstacle, kCollective},
     {"concatenate", move_obstacle, [](Lowering& l, const ir::Node& n) { lower_concatenate(l.rec(), l.store(), n); }},
     {"convolution", conv_obstacle,
      [](Lowering& l, const ir::Node& n) { lower_conv(l.rec(), l.store(), n, l.policy()); }},
     {"dot_general", dot_obstacle, [](Lowering& l, const ir::Node& n) { l.dot(n); }},
     {"pad", move_obstacle, [](Lowering& l, const ir::Node& n) { lower_pad(l.rec(), l.store(), n); }},
+    {"partition_id", collective_obstacle, kRank},
+    {"reduce_scatter", collective_obstacle, kCollective},
+    {"replica_id", collective_obstacle, kRank},
     {"while", regions_obstacle, [](Lowering& l, const ir::Node& n) { l.loop_while(n); }},
     {"window_load", window_obstacle, [](Lowering& l, const ir::Node& n) { lower_window_load(l.rec(), l.store(), n); }},
     {"window_store", window_obstacle, [](Lowering& l, const ir::Node& n) { l.window_store(n); }},

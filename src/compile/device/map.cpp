@@ -7,6 +7,7 @@
 #include <numbers>
 
 #include "base/text.h"
+#include "compile/device/splat.h"
 #include "compile/device/store.h"
 
 namespace trine::compile::device {
@@ -113,7 +114,9 @@ void power(Op& o, const View& to) {
 }
 void negate(Op& o, const View& to) { o.binary(to, Val::of(0), o.in[0], "subtract"); }
 
+void divide_whole(Op& o, const View& to);
 void divide(Op& o, const View& to) {
+  if (is_integer(o.node.types[0].dtype)) return divide_whole(o, to);
   if (o.in[1].is_number()) return o.binary(to, o.in[0], Val::of(1 / o.in[1].number), "multiply");
   if (o.in[1].is_row()) {
     const View r = o.rec_.sbuf(Dtype::f32, o.in[1].view.partitions, 1);
@@ -123,6 +126,12 @@ void divide(Op& o, const View& to) {
   const View r = o.temp();
   o.activation(r, o.in[1].view, "reciprocal");
   o.binary(to, o.in[0], Val::tile(r), "multiply");
+}
+
+// Whole numbers by a power of two; has_map() lets no other through.
+void remainder(Op& o, const View& to) { o.scalar(to, o.spread(o.in[0], to.dtype), "bitwise_and", o.in[1].number - 1); }
+void divide_whole(Op& o, const View& to) {
+  o.scalar(to, o.spread(o.in[0], to.dtype), "right_shift", std::log2(o.in[1].number));
 }
 
 void bitwise(Op& o, const View& to, std::string_view op) {
@@ -282,7 +291,7 @@ constexpr MapRow kMaps[] = {
     {"compare", compare, kAll},
     {"convert", convert, kAll},
     {"cosine", cosine},
-    {"divide", divide},
+    {"divide", divide, kFloat | kInt},
     {"erf", act<4>},
     {"erfc", erfc},
     {"exponential", act<0>},
@@ -300,6 +309,7 @@ constexpr MapRow kMaps[] = {
     {"optimization_barrier", copy, kAll},
     {"or", bit_or, kInt | kBool},
     {"power", power},
+    {"remainder", remainder, kInt},
     {"round_nearest_even", round_even},
     {"rsqrt", act<6>},
     {"select", select, kAll},
@@ -338,6 +348,14 @@ bool has_map(const ir::Node& node, std::string* why) {
   const Dtype d = node.inputs[node.op == "select" ? 1 : 0].type().dtype;
   const uint8_t kind = d == Dtype::boolean ? kBool : is_integer(d) ? kInt : kFloat;
   if (!(row->takes & kind)) return no(cat(node.op, " of ", shape_text(d, {}), " has no instruction"));
+  if (kind == kInt && (node.op == "divide" || node.op == "remainder")) {
+    double by = 0;
+    ir::Value v = node.inputs[1];
+    while (v.node->op == "broadcast_in_dim") v = v.node->inputs[0];
+    const bool whole = splat(*v.node, by) && by >= 1 && std::exp2(std::round(std::log2(by))) == by;
+    if (!whole || d == Dtype::s32 || d == Dtype::s16 || d == Dtype::s8)
+      return no(cat(node.op, " of whole numbers is on the chip by powers of two of unsigned ones alone"));
+  }
   if (node.op == "compare" && node.attrs.text("compare_type") == "TOTALORDER") return no("compares in total order");
   if (node.op == "bitcast_convert" && bytes(d) != bytes(node.types[0].dtype)) return no("changes the element size");
   return true;

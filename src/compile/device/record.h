@@ -3,6 +3,7 @@
 // ends in error() once, with the instruction's name.
 #pragma once
 
+#include <algorithm>
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -66,6 +67,8 @@ class Recorder {
 
   const arch::Chip& chip() const { return *kernel_.chip; }
   arch::Kernel& kernel() { return kernel_; }
+  // Of one multiply: what fills a bank of PSUM in f32, although later cores take more.
+  int64_t columns_max() const { return std::min<int64_t>(chip().tensor.moving_max, 512); }
   size_t work_count() const { return kernel_.works.size(); }
 
   View on_chip(arch::Space space, Dtype dtype, int64_t partitions, int64_t columns, std::string_view name);

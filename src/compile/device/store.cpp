@@ -117,6 +117,7 @@ void Store::write(Memory& m, uint32_t hbm) {
   const Form* from = &m.forms[0];
   for (const Form& f : m.forms)
     if (!f.turned && f.dtype == m.dtype) from = &f;
+  if (from->turned && from->columns * bytes(m.dtype) > keep_bytes()) return store_turned(m, hbm, Form(*from));
   if (from->turned) from = &form(m, m.dtype, false, from->columns, Tiling::plain(from->rows, rec_.chip().partitions));
   for (int64_t t = 0; t < from->tiling.tiles(); ++t)
     store(hbm, m.dtype, from->tiling.begin(t) * from->columns, {{from->columns, from->tiling.size(t)}},
@@ -136,6 +137,22 @@ void Store::back_to(const Mark& mark) {
     memory->forms.resize(std::min(before.forms, memory->forms.size()));
     memory->hbm = before.hbm;
   }
+}
+
+// Rows too long for one partition: each tile of columns is turned and stored by itself.
+void Store::store_turned(Memory& m, uint32_t hbm, const Form& from) {
+  const int64_t lanes = rec_.chip().partitions;
+  for (int64_t t = 0; t < from.tiling.tiles(); ++t)
+    for (int64_t r = 0; r < from.rows; r += lanes) {
+      const int64_t rows = std::min(lanes, from.rows - r), width = from.tiling.size(t);
+      View data = from.tile(t);
+      data.offset = r;
+      data.axes = {{1, rows}};
+      const View acc = rec_.psum(rows, width, from.dtype), part = rec_.sbuf(m.dtype, rows, width, "rows");
+      rec_.emit("nc_transpose", {{"dst", acc}, {"data", data}}, {}, arch::kTensor);
+      emit_copy(rec_, part, Val::tile(acc));
+      store(hbm, m.dtype, r * from.columns + from.tiling.begin(t), {{from.columns, rows}}, {{1, width}}, part);
+    }
 }
 
 // Rows to partitions or back, by the tensor engine, blocks of 128 by 128, several in one bank of PSUM.

@@ -72,6 +72,7 @@ class Store {
   int64_t keep_bytes() const { return rec_.chip().sbuf.bytes_per_partition / 4; }
 
  private:
+  void store_turned(Memory& m, uint32_t hbm, const Form& from);
   void turn(const Form& from, Form& to);
   void copy_form(const Form& from, Form& to);
   void fill_from_hbm(Memory& m, Form& to);

@@ -10,7 +10,7 @@ namespace trine::compile::device {
 
 namespace {
 
-constexpr int64_t kUnrolled = 4;       // windows moved one by one without a loop
+constexpr int64_t kUnrolled = 16384;   // windows moved one by one without a loop
 constexpr int64_t kCombineMax = 8192;  // elements of a window combined on chip
 
 // sizes × strides, neighbours merged: the window as one operand walks it.
