@@ -2,6 +2,7 @@
 
 import copy
 import io
+import os
 import pickle
 import subprocess
 import sys
@@ -151,6 +152,19 @@ def test_compiled_on_the_device():
     torch.testing.assert_close(out.cpu(), model(x).cpu(), rtol=1e-5, atol=1e-5)
     out.sum().backward()
     assert model[0].weight.grad.device.type == "neuron"
+
+
+def test_a_second_process_finds_the_programs(tmp_path):
+    code = (
+        "import sys, torch; x = torch.randn(3, 5, device='neuron'); y = torch.softmax(x * 2, -1)\n"
+        "print('trine.torch.eager' in sys.modules, torch.allclose(y.cpu(), torch.softmax(x.cpu() * 2, -1)))"
+    )
+    env = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    said = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env).stdout.split() for _ in range(2)]
+    assert said == [["True", "True"], ["False", "True"]]
+    file = next((tmp_path / "trine").glob("torch-*.json"))
+    file.write_text(file.read_text()[:50])  # a damaged file counts as none
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env).stdout.split() == ["True", "True"]
 
 
 def test_torch_finds_the_device_by_itself():

@@ -25,6 +25,15 @@ def autoload():
 
 
 def _prepare(name, overload, args, numbers):
-    from trine.torch import eager
+    """A program for a call: from an earlier process, else from the rows."""
+    from trine.torch import disk
 
-    return eager.prepare(name, overload, args, numbers)
+    key = disk.key(name, overload, args, numbers)
+    said = disk.find(key)
+    if said is None:
+        from trine.torch import eager
+
+        said = eager.prepare(name, overload, args, numbers)
+        if said is not None:
+            disk.keep(key, said)
+    return said

@@ -24,7 +24,7 @@ model.to("neuron"); x.to("neuron")               # eager: each op runs on a virt
 | | |
 |---|---|
 | device | `neuron`, found by torch itself; as many as the chosen instance has (`TRINE_INSTANCE`, `trine use`, `NEURON_RT_VISIBLE_CORES`). `xla` is the same device under its older name |
-| eager | an op is compiled once for its shapes, dtypes and strides, by the same rows; an op without a row runs on torch's CPU, on the same memory: `torch.neuron.fallbacks()` counts them, `fallback_reasons()` says why |
+| eager | an op is compiled once for its shapes, dtypes and strides, by the same rows; an op without a row runs on torch's CPU, on the same memory: `torch.neuron.fallbacks()` counts them, `fallback_reasons()` says why. Programs are kept for the next process in `~/.cache/trine` |
 | memory | each device holds what its share of HBM holds; past it `torch.OutOfMemoryError` lists the largest tensors. `torch.neuron.memory_allocated()`, `memory_summary()` and the like count |
 | generator | `torch.manual_seed` seeds it; `torch.neuron.get_rng_state()` |
 | autocast | `torch.autocast("neuron", dtype=torch.bfloat16)`, by torch's own lists of ops |

@@ -1,0 +1,88 @@
+"""Eager programs kept from one process to the next: what `eager.prepare` said, as JSON in the user's cache folder.
+
+A file belongs to one torch and one state of the rows: its name is a hash of both. It holds StableHLO text and types, no
+code; a file that cannot be read counts as absent.
+"""
+
+import atexit
+import functools
+import hashlib
+import json
+import os
+import tempfile
+from pathlib import Path
+
+import torch
+
+_said = None  # key -> answer, those of the file included
+_fresh = False
+
+
+@functools.lru_cache(maxsize=None)
+def path():
+    """Where this state of the rows keeps its programs."""
+    digest = hashlib.sha256(torch.__version__.encode())
+    for source in sorted(Path(__file__).parent.rglob("*.py")):
+        digest.update(source.read_bytes())
+    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(root) / "trine" / f"torch-{digest.hexdigest()[:16]}.json"
+
+
+def key(name, overload, args, numbers):
+    """Everything that decides a program, as text."""
+    seen, left = [], list(numbers)
+
+    def one(a):
+        if isinstance(a, torch.Tensor):
+            first = next((i for i, t in enumerate(seen) if t.data_ptr() == a.data_ptr()), len(seen))
+            seen.append(a)
+            return [str(a.dtype), list(a.shape), list(a.stride()), a.device.type == "cpu", first]
+        if isinstance(a, (list, tuple)):
+            return ["list", *map(one, a)]
+        if left and type(a) is float and a == left[0]:
+            left.pop(0)
+            return "number"
+        return repr(a) if not isinstance(a, torch.device) else "device"
+
+    return json.dumps([name, overload, [one(a) for a in args]])
+
+
+def find(k):
+    """What was said for a key, or None."""
+    global _said
+    if _said is None:
+        _said = _read()
+        atexit.register(save)
+    said = _said.get(k)
+    if said is None:
+        return None
+    return {**said, "params": [tuple(p) for p in said["params"]], "returns": [tuple(r) for r in said["returns"]],
+            "outputs": [(d, getattr(torch, t), w, o) for d, t, w, o in said["outputs"]]}
+
+
+def keep(k, said):
+    global _fresh
+    _fresh = True
+    _said[k] = {**said, "outputs": [(d, str(t).removeprefix("torch."), w, o) for d, t, w, o in said["outputs"]]}
+
+
+def _read():
+    try:
+        found = json.loads(path().read_text())
+        return found if isinstance(found, dict) else {}
+    except (OSError, ValueError):
+        return {}
+
+
+def save():
+    """Writes the file whole and then names it, so that a reader never sees half of it."""
+    if not _fresh:
+        return
+    try:
+        path().parent.mkdir(parents=True, exist_ok=True)
+        merged = {**_read(), **_said}
+        with tempfile.NamedTemporaryFile("w", dir=path().parent, delete=False) as file:
+            json.dump(merged, file)
+        os.replace(file.name, path())
+    except OSError:
+        pass  # a cache that cannot be written is no reason to stop
