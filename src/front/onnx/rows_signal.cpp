@@ -48,6 +48,16 @@ Made transform(Build& b, Value z, int64_t n, bool inverse, bool half) {
   return half ? b.slice(z, rank(z) - 1, 0, n / 2 + 1) : Made(z);
 }
 
+// The real numbers whose transform has this first half, axes moved back, in one part.
+Made real_inverse(Build& b, Value z, int64_t n, const Ints& order) {
+  const Value half = TRY(fitted(b, z, n / 2 + 1));
+  const Value y = TRY(b.make("fft", {half}, {{"fft_type", std::string("IRFFT")}, {"fft_length", Ints{n}}}));
+  const Value moved = TRY(b.transpose(y, order));
+  Dims to = dims(moved);
+  to.push_back(1);
+  return b.reshape(moved, to);
+}
+
 Result<int64_t> points(Call& c, size_t input, int64_t otherwise) {
   int64_t n = otherwise;
   if (c.has(input)) {
@@ -71,11 +81,12 @@ Lowered dft(Call& c) {
   Value z = TRY(to_complex(c.b, x));
   if (axis >= rank(z)) return fail(Code::invalid, cat("axis ", given, " is that of the two parts"));
   const bool inverse = c.integer("inverse", 0) != 0, half = c.integer("onesided", 0) != 0;
-  if (inverse && half) return fail(Code::unsupported, "an inverse transform of one side");
   Ints order = count_up(0, rank(z));
   std::swap(order[size_t(axis)], order.back());
-  const int64_t n = TRY(points(c, 1, dims(z)[size_t(axis)]));
-  z = TRY(transform(c.b, TRY(c.b.transpose(z, order)), n, inverse, half));
+  const int64_t size = dims(z)[size_t(axis)], n = TRY(points(c, 1, inverse && half ? 2 * (size - 1) : size));
+  z = TRY(c.b.transpose(z, order));
+  if (inverse && half) return one(real_inverse(c.b, z, n, order));
+  z = TRY(transform(c.b, z, n, inverse, half));
   return one(from_complex(c.b, TRY(c.b.transpose(z, order))));
 }
 

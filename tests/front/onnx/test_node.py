@@ -34,7 +34,6 @@ REFUSED = {
     r"ai_onnx_ml|adagrad|adam|momentum|flexattention": "domain ai.onnx",
     r"string|strnorm|regex|label_encoder": "strings",
     r"test_attention|rotary|melweight|tensorscatter|image_decoder|tfidf|deform_conv|linear_attention|causal_conv|nonmaxsuppression|roialign|unique": "not supported",
-    r"dft_irfft": "an inverse transform of one side",
     r"training_dropout(_default)?(_mask)?$": "while training",
     r"test_not_|scan_sum$": "opset",
     r"optional_(get|has)_element_(optional_)?(tensor|sequence|input)": "sequences, maps and optionals",
