@@ -41,3 +41,19 @@ def test_dlpack_gives_a_copy_on_the_host():
 def test_export():
     exported = jax.export.export(jax.jit(lambda a: a * 2), platforms=["neuron"])(X)
     np.testing.assert_array_equal(exported.call(X), X * 2)
+
+
+def test_profiler_shows_when_devices_ran(tmp_path):
+    f = jax.jit(lambda a: jnp.tanh(a @ a.T).sum(), inline=False)
+    x = jnp.ones((300, 300))
+    f(x).block_until_ready()
+    with jax.profiler.trace(tmp_path):
+        for step in range(3):
+            with jax.profiler.StepTraceAnnotation("train", step_num=step):
+                f(x).block_until_ready()
+    (file,) = tmp_path.rglob("*.xplane.pb")
+    planes = {p.name: p for p in jax.profiler.ProfileData.from_file(str(file)).planes}
+    events = [e for line in planes["/device:CUSTOM:neuron:0"].lines for e in line.events]
+    assert len(events) == 3 and all(e.duration_ns > 0 and e.name.startswith("jit_") for e in events)
+    steps = [e for line in planes["/host:CPU"].lines for e in line.events if e.name == "train"]
+    assert len(steps) == 3 and steps[0].start_ns < events[0].start_ns < steps[2].start_ns + steps[2].duration_ns

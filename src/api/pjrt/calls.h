@@ -32,6 +32,7 @@ struct ParsedOptions {
   std::vector<std::pair<std::string, std::string>> own;  // the program's own compiler options, by name
 };
 Result<ParsedOptions> parse_compile_options(std::string_view bytes);
+void write_varint(std::string& to, uint64_t value);  // as protobuf does
 std::string device_assignment_bytes(const run::Assignment& assignment, std::span<Device* const> devices);
 
 ErrorHandle* error_destroy(ErrorDestroyArgs* args);

@@ -100,12 +100,12 @@ Result<std::pair<std::string, std::string>> parse_override(std::string_view byte
   return out;
 }
 
+}  // namespace
+
 void write_varint(std::string& to, uint64_t value) {
   for (; value >= 0x80; value >>= 7) to += char(value | 0x80);
   to += char(value);
 }
-
-}  // namespace
 
 Result<ParsedOptions> parse_compile_options(std::string_view bytes) {
   constexpr uint64_t kOverrides = 7, kBuildOptions = 3, kReplicas = 4, kPartitions = 5, kAssignment = 9;

@@ -7,6 +7,7 @@
 #include "base/pool.h"
 #include "base/text.h"
 #include "host/execute.h"
+#include "run/activity.h"
 
 namespace trine::run {
 
@@ -123,7 +124,7 @@ Result<NativeProgram::Task> NativeProgram::prepare(std::span<Buffer* const> argu
   return task;
 }
 
-Result<void> NativeProgram::execute(const Task& task, host::Meeting* meeting) {
+Result<void> NativeProgram::execute(const Task& task, size_t participant, host::Meeting* meeting) {
   std::vector<const void*> inputs(task.inputs.size());
   std::vector<void*> outputs(task.outputs.size());
   std::vector<host::Kept*> kept(task.inputs.size());
@@ -137,6 +138,8 @@ Result<void> NativeProgram::execute(const Task& task, host::Meeting* meeting) {
   const int64_t took = now_ns() - start, mean = mean_ns_.load(std::memory_order_relaxed);
   mean_ns_.store(mean + (std::min(took, 2 * mean + 1000) - mean) / 8,
                  std::memory_order_relaxed);  // outliers weigh little
+  if (ActivityRecord& record = ActivityRecord::process(); record.is_on())
+    record.add(name_, devices_[participant]->id(), took);
   return outcome;
 }
 
@@ -154,9 +157,9 @@ Result<void> NativeProgram::run_queued(const Task& task, Gathering* gathering, s
     const ThreadPool::Use pool(is_alone ? ThreadPool::process() : single_thread());
     if (gathering) {
       Seat seat(*gathering, int64_t(participant));
-      outcome = execute(task, &seat);
+      outcome = execute(task, participant, &seat);
     } else {
-      outcome = execute(task, nullptr);
+      outcome = execute(task, participant, nullptr);
     }
   }
   device.memory().end_temporaries(plan_->arena_bytes);
@@ -193,7 +196,7 @@ Result<NativeProgram::Launched> NativeProgram::launch(std::span<const std::span<
   for (size_t d = 0; d < devices_.size(); ++d) tasks.push_back(TRY(prepare(arguments[d], d, kept)));
   Queue& first = devices_[0]->queue();
   if (devices_.size() == 1 && is_quick() && tasks[0].awaited.empty() && first.begin_inline()) {
-    const Result<void> outcome = execute(tasks[0], nullptr);
+    const Result<void> outcome = execute(tasks[0], 0, nullptr);
     first.end_inline();
     Counters& counters = devices_[0]->counters();
     counters.executions.fetch_add(1, std::memory_order_relaxed);

@@ -40,7 +40,7 @@ class NativeProgram {
 
   Result<void> check(std::span<Buffer* const> arguments, size_t participant) const;
   Result<Task> prepare(std::span<Buffer* const> arguments, size_t participant, std::span<const int64_t> kept) const;
-  Result<void> execute(const Task& task, host::Meeting* meeting);
+  Result<void> execute(const Task& task, size_t participant, host::Meeting* meeting);
   Result<void> run_queued(const Task& task, Gathering* gathering, size_t participant);
   bool is_quick() const;
   std::shared_ptr<Gathering> make_gathering() const;
