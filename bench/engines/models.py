@@ -29,6 +29,14 @@ def _norm(p, eps):
     return layer
 
 
+def attend_past(q, k, v, past_k, past_v):
+    """Of one token, without copying what came before."""
+    scores = torch.cat([q @ past_k.transpose(-1, -2), q @ k.transpose(-1, -2)], -1)
+    weights = torch.softmax(scores * q.shape[-1] ** -0.5, -1)
+    before = past_k.shape[2]
+    return weights[..., :before] @ past_v + weights[..., before:] @ v
+
+
 class Block(nn.Module):
     def __init__(self, p, eps, gelu, before):
         super().__init__()
@@ -44,9 +52,10 @@ class Block(nn.Module):
             return y.reshape(batch, seq, self.heads, -1).transpose(1, 2)
 
         q, k, v = heads(self.q(x)), heads(self.k(x)), heads(self.v(x))
-        if past is not None:
-            k, v = torch.cat([past[0], k], 2), torch.cat([past[1], v], 2)
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+        if past is None:
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+        else:
+            y = attend_past(q, k, v, *past)
         return self.o(y.transpose(1, 2).reshape(batch, seq, width))
 
     def mlp(self, x):
@@ -75,7 +84,7 @@ class Bert(nn.Module):
 
 
 class Gpt2(nn.Module):
-    """The last token's logits; of one token with past keys and values [layers, 2, batch, heads, places, dim]."""
+    """The last token's logits; of one token with past keys and values, each [batch, heads, places, dim], by layer."""
 
     def __init__(self, p):
         super().__init__()
@@ -83,9 +92,9 @@ class Gpt2(nn.Module):
         self.blocks = nn.ModuleList(Block(b, 1e-5, "tanh", True) for b in p["layers"])
         self.norm = _norm(p["norm"], 1e-5)
 
-    def forward(self, tokens, past=None):
-        at = 0 if past is None else past.shape[-2]
+    def forward(self, tokens, *past):
+        at = past[0].shape[2] if past else 0
         x = self.tokens(tokens) + self.places[at : at + tokens.shape[1]]
         for i, block in enumerate(self.blocks):
-            x = block(x, None if past is None else past[i], past is None)
+            x = block(x, past[2 * i : 2 * i + 2] or None, not past)
         return F.linear(self.norm(x[:, -1]), self.tokens.weight)
