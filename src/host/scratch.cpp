@@ -1,8 +1,7 @@
-// The store keeps at most an eighth of the machine's memory; buffers beyond that go back to the system.
+// The store keeps kKeepBytes and one large buffer; what is beyond goes back to the system.
 #include "host/scratch.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -18,7 +17,9 @@ namespace {
 
 constexpr size_t kLine = 64;
 constexpr size_t kHugePage = size_t{2} << 20;
-constexpr size_t kLeast = 256;  // bytes of the smallest buffer
+constexpr size_t kKeepBytes = size_t{512} << 20;
+constexpr size_t kLargestKept = size_t{1} << 30;  // a step of training asks for such an arena again and again
+constexpr size_t kLeast = 256;                    // bytes of the smallest buffer
 
 // Four sizes to each power of two, so that a buffer serves every call of about its size and is found at once.
 size_t size_class(size_t bytes) {
@@ -32,18 +33,13 @@ struct Store {
   std::mutex mutex;
   std::array<std::vector<Memory>, 64 * 4> free;  // by size class
   size_t bytes = 0;                              // of free
+  size_t largest = 0;                            // buffer given back so far
 };
 
 // Never destroyed: pool threads may outlive static objects.
 Store& store() {
   static Store& s = *new Store;
   return s;
-}
-
-// An eighth of the machine's memory: a step of training asks for the same arena again and again.
-size_t keep_bytes() {
-  static const size_t bytes = size_t(sysconf(_SC_PHYS_PAGES)) * size_t(sysconf(_SC_PAGESIZE)) / 8;
-  return bytes;
 }
 
 size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
@@ -83,7 +79,8 @@ Scratch::Scratch(size_t bytes) : memory_(take(bytes)) {
 Scratch::~Scratch() {
   Store& s = store();
   std::lock_guard lock(s.mutex);
-  if (s.bytes + memory_.size() > keep_bytes()) return;
+  s.largest = std::min(std::max(s.largest, memory_.size()), kLargestKept);
+  if (s.bytes + memory_.size() > kKeepBytes + s.largest) return;
   s.bytes += memory_.size();
   s.free[size_class(memory_.size())].push_back(std::move(memory_));
 }
