@@ -415,14 +415,21 @@ void Lowering::branch(const ir::Node& node) {
     const auto alu = [&](Register to, Register a, const Source& by, std::string_view op) {
       rec_.emit("register_alu", {{"dst", to}, {"a", a}, {"b", by}}, {{"op", op}});
     };
+    // Registers do not compare: 1 - min(d², 1) is one where d is zero. What is out of range is the last.
+    alu(chosen, chosen, double(last), "min");
+    alu(chosen, chosen, -1.0, "max");
     if (b < last) {
-      alu(taken, chosen, double(b), "equal");
-    } else {  // anything out of range is the last
+      alu(taken, chosen, double(b), "subtract");
+    } else {
       const Register low = rec_.next_register();
-      alu(low, chosen, 0.0, "less");
-      alu(chosen, chosen, double(last), "greater_equal");
-      alu(taken, low, chosen, "logical_or");
+      alu(low, chosen, 1.0, "add");
+      alu(taken, chosen, double(last), "subtract");
+      alu(taken, taken, low, "multiply");
     }
+    alu(taken, taken, taken, "multiply");
+    alu(taken, taken, 1.0, "min");
+    alu(taken, taken, -1.0, "multiply");
+    alu(taken, taken, 1.0, "add");
     const Store::Mark mark = store_.mark();
     rec_.loop(taken);
     hold(node.regions[size_t(b)].params, given);

@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "compile/device/map.h"
+#include "compile/fuse.h"
 
 namespace trine::compile::device {
 
@@ -15,7 +16,7 @@ std::optional<Dtype> device_dtype(Dtype dtype) {
 }
 
 ir::Value memory_root(ir::Value value) {
-  while (value.node->op == "reshape") value = value.node->inputs[0];
+  while (is_alias(*value.node)) value = value.node->inputs[0];
   return value;
 }
 
@@ -117,6 +118,12 @@ void Store::write(Memory& m, uint32_t hbm) {
   const Form* from = &m.forms[0];
   for (const Form& f : m.forms)
     if (!f.turned && f.dtype == m.dtype) from = &f;
+  if (from->turned && !turns(m.dtype)) {
+    for (int64_t t = 0; t < from->tiling.tiles(); ++t)
+      store(hbm, m.dtype, from->tiling.begin(t), {{1, from->tiling.size(t)}}, {{from->columns, from->rows}},
+            from->tile(t));
+    return;
+  }
   if (from->turned && from->columns * bytes(m.dtype) > keep_bytes()) return store_turned(m, hbm, Form(*from));
   if (from->turned) from = &form(m, m.dtype, false, from->columns, Tiling::plain(from->rows, rec_.chip().partitions));
   for (int64_t t = 0; t < from->tiling.tiles(); ++t)
@@ -214,7 +221,7 @@ const Form& Store::form(Memory& m, Dtype dtype, bool turned, int64_t columns, co
       return to;
     }
   for (const Form& f : m.forms)
-    if (fits(f, !turned)) {
+    if (turns(m.dtype) && fits(f, !turned)) {
       Form from = f;
       if (bytes(dtype) < bytes(from.dtype)) from = form(m, dtype, from.turned, columns, from.tiling);
       Form& to = new_form(m, dtype, turned, columns, wanted);
@@ -222,6 +229,17 @@ const Form& Store::form(Memory& m, Dtype dtype, bool turned, int64_t columns, co
       return to;
     }
   hbm(m);
+  if (turned && !turns(m.dtype)) {
+    if (dtype != m.dtype) {
+      form(m, m.dtype, true, columns, wanted);
+      return form(m, dtype, true, columns, wanted);
+    }
+    Form& to = new_form(m, dtype, true, columns, wanted);
+    for (int64_t t = 0; t < wanted.tiles(); ++t)
+      load(to.tile(t), uint32_t(m.hbm), m.dtype, wanted.begin(t), {{1, wanted.size(t)}},
+           {{columns, m.elements / columns}});
+    return to;
+  }
   if (turned) {
     form(m, dtype, false, columns, Tiling{0, 0, 0});
     return form(m, dtype, true, columns, tiling);
