@@ -1,0 +1,116 @@
+"""The device compiler op by op: JAX on the CPU against the instructions, run one by one on simulated memory."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from trine import _core
+
+CHIPS = ["trn1", "trn2", "trn3"]
+RNG = np.random.default_rng(0)
+
+
+def floats(*shape):
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def ints(high, *shape, low=0, dtype=np.int32):
+    return RNG.integers(low, high, shape).astype(dtype)
+
+
+def pool(x, init, op, padding="SAME"):
+    return lax.reduce_window(x, init, op, (1, 3, 3, 1), (1, 2, 2, 1), padding)
+
+
+def conv(x, k, strides=(1, 1), padding="SAME", **how):
+    return lax.conv_general_dilated(x, k, strides, padding, **how)
+
+
+def squares(f, *argnums):
+    """The gradient of a sum of squares of what f gives."""
+    return jax.grad(lambda *args: (f(*args) ** 2).sum(), argnums=argnums or 0)
+
+
+def at_key(f):
+    return lambda key: f(jax.random.wrap_key_data(key))
+
+
+NHWC = {"dimension_numbers": ("NHWC", "HWIO", "NHWC")}
+KEY = np.array([1, 2], np.uint32)
+ROWS = np.array([4, 4, 2, 25, 4], np.int32)
+CASES = {
+    "rows of a table": (lambda t, i: t[i], floats(300, 24), ints(300, 3, 50)),
+    "rows out of bounds": (lambda t, i: jnp.take(t, i, axis=0, mode="clip"), floats(10, 8), np.array([-5, 3, 20], np.int32)),
+    "columns of a table": (lambda t, i: t[:, i], floats(6, 9), ints(9, 3)),
+    "one of each row": (lambda t, i: jnp.take_along_axis(t, i, axis=1), floats(6, 9), ints(9, 6, 2)),
+    "its gradient": (jax.grad(lambda t, i: (jnp.take_along_axis(t, i, axis=1) ** 2).sum()), floats(6, 9), ints(9, 6, 1)),
+    "gradient of rows": (jax.grad(lambda t, i: (t[i] ** 2).sum()), floats(50, 16), ints(50, 4, 10)),
+    "slice at a place": (lambda x, i, j: lax.dynamic_slice(x, (i, j), (3, 5)), floats(20, 8), np.int32(40), np.int32(2)),
+    "update at a place": (lambda x, u, i: lax.dynamic_update_slice(x * 2, u, (i, 1)) + 1, floats(20, 8), floats(2, 3), np.int32(19)),
+    "concatenate": (lambda a, b: jnp.concatenate([a * 2, b], 1) + 1, floats(4, 20, 8), floats(4, 3, 8)),
+    "pad, inside and negative": (lambda a: lax.pad(a, 1.5, ((1, 2, 1), (0, -2, 2))), floats(5, 6)),
+    "set rows": (lambda x, u, i: x.at[i].set(u), floats(20, 8), floats(3, 8), np.array([4, 30, 2], np.int32)),
+    "add rows that meet": (lambda x, u, i: x.at[i].add(u), floats(20, 8), floats(5, 8), ROWS),
+    "add columns that meet": (lambda x, u, i: x.at[:, i].add(u), floats(20, 8), floats(20, 3), np.array([4, 4, 2], np.int32)),
+    "maximum of rows that meet": (lambda x, u, i: x.at[i].max(u), floats(20, 8), floats(5, 8), ROWS),
+    "count": (lambda x, i: x.at[i].add(1), np.zeros(20, np.int32), ROWS),
+    "largest of windows": (lambda x: pool(x, -jnp.inf, lax.max), floats(2, 9, 9, 4)),
+    "gradient of pooling": (squares(lambda x: pool(x, -jnp.inf, lax.max)), floats(2, 9, 9, 4)),
+    "sums of windows": (lambda x: pool(x, 0.0, lax.add, "VALID"), floats(2, 9, 9, 4)),
+    "running sums": (lambda x: jnp.cumsum(x, axis=1), floats(5, 37)),
+    "convolution": (functools.partial(conv, **NHWC), floats(2, 10, 10, 8), floats(3, 3, 8, 16)),
+    "convolution, strides": (functools.partial(conv, strides=(2, 2)), floats(2, 8, 10, 10), floats(16, 8, 3, 3)),
+    "convolution, dilated": (functools.partial(conv, padding=((2, 2), (2, 2)), rhs_dilation=(2, 2)), floats(1, 8, 9, 9), floats(16, 8, 3, 3)),
+    "convolution in groups": (functools.partial(conv, feature_group_count=2), floats(2, 8, 6, 6), floats(16, 4, 3, 3)),
+    "convolution by channel": (functools.partial(conv, feature_group_count=8), floats(1, 8, 6, 6), floats(16, 1, 3, 3)),
+    "its gradients": (squares(functools.partial(conv, strides=(2, 2)), 0, 1), floats(2, 8, 10, 10), floats(16, 8, 3, 3)),
+    "gradients in groups": (squares(functools.partial(conv, feature_group_count=2), 0, 1), floats(2, 8, 6, 6), floats(16, 4, 3, 3)),
+    "sort": (lambda x: jnp.sort(x, axis=0), floats(17, 3)),
+    "order": (lambda x: jnp.argsort(x, axis=-1), ints(9, 4, 30).astype(np.float32)),
+    "the largest few": (lambda x: lax.top_k(x, 4), floats(4, 30)),
+    "the largest few of many": (lambda x: lax.top_k(x, 3), floats(4, 20000)),
+    "place of the smallest": (lambda x: jnp.argmin(x, axis=0), floats(31, 4)),
+    "sums of integers": (lambda x: x.sum(1), ints(2**28, 5, 11, low=-(2**28))),
+    "products of bytes": (lambda a, b: lax.dot(a, b, preferred_element_type=jnp.int32), ints(127, 5, 600, low=-128, dtype=np.int8), ints(127, 600, 7, low=-128, dtype=np.int8)),
+    "uniform numbers": (at_key(lambda key: jax.random.uniform(key, (5, 7))), KEY),
+    "normal numbers": (at_key(lambda key: jax.random.normal(key, (5, 7))), KEY),
+    "scan": (lambda x, w: lax.scan(lambda c, wi: (jnp.tanh(c @ wi), c.sum()), x, w), floats(4, 8), floats(5, 8, 8)),
+    "loop that swaps": (lambda x, y: lax.fori_loop(0, 3, lambda i, c: (c[1], c[0] + i), (x, y)), floats(4, 8), floats(4, 8)),
+    "loop until": (lambda x: lax.while_loop(lambda c: c[0].sum() < 1000, lambda c: (c[0] * 2, c[1] + 1), (jnp.abs(x), jnp.int32(0))), floats(4, 8)),
+    "branch": (lambda p, x: lax.cond(p > 0, lambda x: x * 2, lambda x: x - 1, x), np.float32(1), floats(4, 8)),
+    "branch out of range": (lambda p, x: lax.switch(p, [lambda x: x * 2, lambda x: x - 1, lambda x: x @ x.T @ x], x), np.int32(7), floats(4, 8)),
+}
+
+
+@pytest.fixture(scope="module")
+def expected():
+    """What JAX computes on the CPU, and the program it computes; once for all chips."""
+
+    @functools.cache
+    def of(name):
+        f, *args = CASES[name]
+        with jax.default_device(jax.devices("cpu")[0]):
+            lowered = jax.jit(f).lower(*args)
+            want = jax.tree.leaves(lowered.compile()(*args))
+        return str(lowered.compiler_ir("stablehlo")).encode(), args, [np.asarray(w) for w in want]
+
+    return of
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("name", CASES)
+def test_instructions_compute_what_jax_does(name, chip, expected):
+    artifact, args, want = expected(name)
+    program = _core.compile_device(artifact, chip).program
+    ran = program.run({f"arg{i}": np.asarray(a) for i, a in enumerate(args)}, chip)
+    assert not ran.findings
+    for i, w in enumerate(want):
+        got = np.asarray(ran.outputs[f"out{i}"]).reshape(w.shape)
+        if np.issubdtype(w.dtype, np.integer):
+            assert np.array_equal(got, w)
+        else:
+            assert np.allclose(got, w, rtol=1e-3, atol=1e-4)
