@@ -277,12 +277,12 @@ class Fuser {
       for (const AttentionMatch* match : found->second) out.push_back(unit_of_.at(match->root));
     for (const ir::Node* user : users_[node]) {
       if (inside_.count(user)) continue;
-      if (views_.count(user)) {
-        readers(user, out);
-      } else if (auto loops = loops_of_.find(user); loops != loops_of_.end()) {
+      const bool is_view = views_.count(user) > 0;  // which may be part of loops besides
+      if (is_view) readers(user, out);
+      if (auto loops = loops_of_.find(user); loops != loops_of_.end()) {
         for (size_t l : loops->second)
           if (!units_[l].members.count(node)) out.push_back(l);
-      } else if (auto unit = unit_of_.find(user); unit != unit_of_.end()) {
+      } else if (auto unit = unit_of_.find(user); !is_view && unit != unit_of_.end()) {
         out.push_back(unit->second);
       }
     }

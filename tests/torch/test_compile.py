@@ -93,6 +93,12 @@ def test_batch_norm_statistics():
     torch.testing.assert_close(model[1].running_var, other[1].running_var, rtol=1e-4, atol=1e-5)
 
 
+def test_group_norm_whose_deviations_are_kept_for_its_gradient():
+    model, x = nn.Sequential(nn.GroupNorm(4, 8), nn.SiLU()), torch.randn(2, 8, 8, 8, requires_grad=True)
+    want = torch.autograd.grad(model(x).square().sum(), x)[0]
+    torch.testing.assert_close(torch.autograd.grad(compiled(model)(x).square().sum(), x)[0], want, rtol=1e-4, atol=1e-5)
+
+
 def test_new_shapes_compile_again():
     model = mlp().eval()
     run = compiled(model)
