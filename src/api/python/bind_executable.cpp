@@ -54,8 +54,9 @@ nb::list types(const arch::HostPlan& plan, const std::vector<arch::SlotId>& slot
 
 // How often each kind of step is in the plan: an op's name for those that run by its reference meaning.
 nb::dict steps(const arch::HostPlan& plan) {
-  static constexpr const char* kKinds[] = {"call", "tile",  "gemm", "conv",      "move",
-                                           "copy", "while", "case", "collective"};
+  static constexpr const char* kKinds[] = {"call",   "tile", "gemm",  "conv", "attention", "move",
+                                           "window", "copy", "while", "case", "collective"};
+  static_assert(std::size(kKinds) == std::variant_size_v<decltype(arch::Step::what)>);
   nb::dict out;
   for (const arch::Step& step : plan.steps) {
     const auto* call = std::get_if<arch::CallStep>(&step.what);
