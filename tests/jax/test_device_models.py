@@ -1,0 +1,51 @@
+"""Tiny models as instructions: forward, training step and text, against JAX on the CPU, on three chips."""
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+
+from trine import _core, models
+
+SIZES = {"vocab_size": 99, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48, "max_position_embeddings": 64}
+CONFIGS = {
+    "bert": {"model_type": "bert", "type_vocab_size": 2, **SIZES},
+    "gpt2": {"model_type": "gpt2", "vocab_size": 99, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64},
+    "llama": {"model_type": "llama", "num_key_value_heads": 2, **SIZES},
+    "resnet": {"model_type": "resnet", "embedding_size": 8, "hidden_sizes": [16, 32], "depths": [1, 2], "num_labels": 5, "layer_type": "bottleneck"},
+    "unet": {**models.load_config("sd-1.5-unet"), "block_out_channels": [32, 64], "layers_per_block": 1, "cross_attention_dim": 16, "attention_head_dim": 2, "sample_size": 8, "down_block_types": ["CrossAttnDownBlock2D", "DownBlock2D"], "up_block_types": ["UpBlock2D", "CrossAttnUpBlock2D"]},
+}
+PHASES = [(name, phase) for name in CONFIGS for phase in (("forward", "train", "prefill", "decode") if name in ("gpt2", "llama") else ("forward", "train"))]
+
+
+@functools.cache
+def expected(name, phase):
+    """A program, its arguments, and what JAX makes of them on the CPU."""
+    rng = np.random.default_rng(0)
+
+    def filled(shape):
+        if shape.dtype == bool:
+            return np.ones(shape.shape, bool)
+        if np.issubdtype(shape.dtype, np.integer):
+            return rng.integers(0, 5, shape.shape).astype(shape.dtype)
+        return np.abs(0.1 * rng.standard_normal(shape.shape)).astype(shape.dtype)  # variances too
+
+    function, shapes = models.phase(models.build(CONFIGS[name]), phase, 1, 32 if name == "resnet" else 8)
+    args = jax.tree.map(filled, shapes)
+    with jax.default_device(jax.devices("cpu")[0]):
+        lowered = jax.jit(function).lower(*args)
+        want = jax.tree.leaves(lowered.compile()(*args))
+    return str(lowered.compiler_ir("stablehlo")).encode(), jax.tree.leaves(args), [np.asarray(w) for w in want]
+
+
+@pytest.mark.parametrize("chip", ["trn1", "trn2", "trn3"])
+@pytest.mark.parametrize(("name", "phase"), PHASES)
+def test_instructions_compute_what_jax_does(name, phase, chip):
+    artifact, args, want = expected(name, phase)
+    given = {f"arg{i}": np.asarray(a).view(np.uint8) if np.asarray(a).dtype == bool else np.asarray(a) for i, a in enumerate(args)}
+    ran = _core.compile_device(artifact, chip).program.run(given, chip)
+    assert not ran.findings
+    for i, w in enumerate(want):
+        got = np.asarray(ran.outputs[f"out{i}"]).reshape(w.shape)
+        assert np.allclose(got.astype(np.float64), w.astype(np.float64), rtol=1e-3, atol=1e-4 + 1e-4 * np.abs(w).max(initial=0)), i
