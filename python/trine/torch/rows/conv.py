@@ -363,7 +363,7 @@ def upsample_nearest_backward(b, grad, size, in_size, *factors):
     out = b.convert(grad, wide(grad.dtype))
     for i in (2, 3):
         small, big = b.dims[i], grad.dims[i]
-        if big % small or factors[i - 2]:
+        if big % small or factors[i - 2] not in (None, big // small):
             raise Unsupported("the gradient of resampling by a fraction")
         dims = (*out.dims[:i], small, big // small, *out.dims[i + 1 :])
         out = b.sum(b.reshape(out, dims), [i + 1])
