@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 
 #include "base/text.h"
 #include "compile/device/map.h"
@@ -174,7 +175,8 @@ class Dot : public Product {
   // As many columns of a panel as its share of SBUF holds, in steps of the engine's own size.
   int64_t panel_count(int64_t extent, int64_t step) const {
     const int64_t fit = kPanelBytes / (chunks() * bytes(dtype_));
-    return std::min(extent, std::max(step, fit / step * step));
+    const int64_t whole = fit >= step ? fit / step * step : std::max<int64_t>(64, fit / 64 * 64);
+    return std::min(extent, whole);
   }
 
   // Runs f(chunk number, e0 shift, axis over k) for each chunk of the contracted dims.
@@ -339,45 +341,52 @@ class Dot : public Product {
       store_.load(dst, hbm, m.dtype, e0 + parts[i].first, {parts[i].second}, {columns});
     }
   }
+  using Parts = std::span<const std::pair<int64_t, Axis>>;
+
   void stream_turned(Memory& m, uint32_t hbm, int64_t e0, const Axis& columns,
                      const std::vector<std::pair<int64_t, Axis>>& parts, const Panel& out) {
     const int64_t lanes = rec_.chip().partitions;
-    const int64_t bank = std::min(rec_.chip().psum.bank_bytes / bytes(dtype_), 4 * lanes);
-    for (int64_t begin = 0; begin < columns.count; begin += lanes) {
-      const int64_t rows = std::min(lanes, columns.count - begin);
-      int64_t total = 0;
-      for (const auto& p : parts) total += p.second.count;
-      View raw = rec_.sbuf(m.dtype, rows, total, "rows"), cast = raw;
-      int64_t at = 0;
-      for (size_t i = 0; i < parts.size();) {  // runs of k that follow one another
-        size_t j = i + 1;
-        int64_t run = parts[i].second.count;
-        while (j < parts.size() && parts[j].first == parts[i].first + run) run += parts[j++].second.count;
-        View dst = raw;
-        dst.offset = at;
-        dst.axes = {{1, run}};
-        store_.load(dst, hbm, m.dtype, e0 + parts[i].first + begin * columns.stride, {{columns.stride, rows}},
-                    {{1, run}});
-        at += run;
-        i = j;
+    constexpr size_t kTogether = 64;  // chunks of k whose rows are on chip at once
+    for (int64_t begin = 0; begin < columns.count; begin += lanes)
+      for (size_t first = 0; first < parts.size(); first += kTogether) {
+        const size_t count = std::min(kTogether, parts.size() - first);
+        turn_rows(m, hbm, e0, columns, begin, Parts(parts).subspan(first, count), std::span(out).subspan(first, count));
       }
-      if (m.dtype != dtype_) {
-        cast = rec_.sbuf(dtype_, rows, total, "rows");
-        emit_copy(rec_, cast, Val::tile(raw));
-      }
-      at = 0;
-      for (size_t i = 0; i < parts.size(); ++i) {
-        const int64_t k = parts[i].second.count;
-        View data = cast, acc = rec_.psum(k, std::min(bank, rows), dtype_), dst = out[i];
-        data.offset = at;
-        data.axes = {{1, k}};
-        acc.axes = {{1, rows}};
-        rec_.emit("nc_transpose", {{"dst", acc}, {"data", data}}, {}, arch::kTensor);
-        dst.offset += begin;
-        dst.axes = {{1, rows}};
-        emit_copy(rec_, dst, Val::tile(acc));
-        at += k;
-      }
+  }
+  // Rows of the operand from `begin` on, some chunks of k wide, into those chunks' columns.
+  void turn_rows(Memory& m, uint32_t hbm, int64_t e0, const Axis& columns, int64_t begin, Parts parts,
+                 std::span<const View> out) {
+    const int64_t rows = std::min(rec_.chip().partitions, columns.count - begin);
+    int64_t total = 0, at = 0;
+    for (const auto& p : parts) total += p.second.count;
+    View raw = rec_.sbuf(m.dtype, rows, total, "rows"), cast = raw;
+    for (size_t i = 0; i < parts.size();) {  // runs of k that follow one another
+      size_t j = i + 1;
+      int64_t run = parts[i].second.count;
+      while (j < parts.size() && parts[j].first == parts[i].first + run) run += parts[j++].second.count;
+      View dst = raw;
+      dst.offset = at;
+      dst.axes = {{1, run}};
+      store_.load(dst, hbm, m.dtype, e0 + parts[i].first + begin * columns.stride, {{columns.stride, rows}},
+                  {{1, run}});
+      at += run;
+      i = j;
+    }
+    if (m.dtype != dtype_) {
+      cast = rec_.sbuf(dtype_, rows, total, "rows");
+      emit_copy(rec_, cast, Val::tile(raw));
+    }
+    at = 0;
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const int64_t k = parts[i].second.count;
+      View data = cast, acc = rec_.psum(k, rows, dtype_), dst = out[i];
+      data.offset = at;
+      data.axes = {{1, k}};
+      rec_.emit("nc_transpose", {{"dst", acc}, {"data", data}}, {}, arch::kTensor);
+      dst.offset += begin;
+      dst.axes = {{1, rows}};
+      emit_copy(rec_, dst, Val::tile(acc));
+      at += k;
     }
   }
 

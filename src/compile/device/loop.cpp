@@ -448,7 +448,16 @@ class Loop {
 
   // --- operands from memory ---
 
-  Val fetch(const ir::Value& v, const IndexMap& map) {
+  // A view that nobody stored is read through.
+  Val fetch(ir::Value v, IndexMap map) {
+    while (!(product_ && v.node == unit_.product) && !store_.has(v) && view_kind(*v.node) != ViewKind::none) {
+      map = through_view(*v.node, map);
+      v = v.node->inputs[0];
+    }
+    if (!store_.has(v) && !(product_ && v.node == unit_.product)) {
+      rec_.fail_with(fail(Code::internal, cat(v.node->op, " ", ir::text(v.type()), " is read before it is made")));
+      return Val::of(0);
+    }
     const Walk walk = walk_of(map, v.type().dims, unit_.space.size());
     const bool row = by_row(map);
     const Place at = place(walk, !row, at_block_);

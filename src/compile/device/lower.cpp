@@ -207,6 +207,8 @@ void Lowering::lower(const Unit& unit) {
     const ir::Node& node = *unit.single;
     const bool empty = node.regions.empty() && node.types[0].elements() == 0;
     if (empty) return store_.keep_in_hbm(store_.of(node.result()), "", arch::TensorKind::scratch);
+    if (node.op != "dot_general")
+      for (const ir::Value& v : node.inputs) store_.made(v);
     return row_of(node.op)->lower(*this, node);
   }
   if (unit.roots.size() == 1 && done_.count(unit.roots[0])) return;

@@ -103,7 +103,19 @@ using Emit = void (*)(Op&, const View& to);
 
 // --- one function per shape of op ---
 
-void absolute(Op& o, const View& to) { o.activation(to, o.tile(o.in[0]), "abs"); }
+void absolute(Op& o, const View& to) {
+  if (!is_integer(to.dtype)) return o.activation(to, o.tile(o.in[0]), "abs");
+  const View minus = o.temp(to.dtype);
+  o.binary(minus, Val::of(0), o.in[0], "subtract");
+  o.binary(to, o.in[0], Val::tile(minus), "max");
+}
+void sign(Op& o, const View& to) {
+  if (!is_integer(to.dtype)) return o.activation(to, o.tile(o.in[0]), "sign");
+  const View above = o.temp(to.dtype), below = o.temp(to.dtype);
+  o.binary(above, o.in[0], Val::of(0), "greater");
+  o.binary(below, o.in[0], Val::of(0), "less");
+  o.binary(to, Val::tile(above), Val::tile(below), "subtract");
+}
 void add(Op& o, const View& to) { o.binary(to, o.in[0], o.in[1], "add"); }
 void subtract(Op& o, const View& to) { o.binary(to, o.in[0], o.in[1], "subtract"); }
 void multiply(Op& o, const View& to) { o.binary(to, o.in[0], o.in[1], "multiply"); }
@@ -281,7 +293,7 @@ struct MapRow {
 };
 
 constexpr MapRow kMaps[] = {
-    {"abs", absolute},
+    {"abs", absolute, kFloat | kInt},
     {"add", add, kFloat | kInt},
     {"and", bit_and, kInt | kBool},
     {"bitcast_convert", bit_cast, kFloat | kInt},
@@ -315,7 +327,7 @@ constexpr MapRow kMaps[] = {
     {"select", select, kAll},
     {"shift_left", shift_left, kInt},
     {"shift_right_logical", shift_right, kInt},
-    {"sign", act<7>},
+    {"sign", sign, kFloat | kInt},
     {"sine", sine},
     {"sqrt", act<5>},
     {"square", act<8>},

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "compile/device/map.h"
 #include "compile/fuse.h"
+#include "compile/index_map.h"
 
 namespace trine::compile::device {
 
@@ -32,16 +33,6 @@ Memory& Store::of(const ir::Value& value) {
   return *found;
 }
 
-bool Store::has(const ir::Value& value) const {
-  auto found = memories_.find(memory_root(value));
-  return found != memories_.end() &&
-         (found->second->hbm >= 0 || found->second->input >= 0 || !found->second->forms.empty());
-}
-
-void Store::keep_in_hbm(Memory& m, std::string_view name, arch::TensorKind kind, std::span<const std::byte> data) {
-  m.hbm = rec_.hbm(name, m.dtype, m.dims, kind, data);
-}
-
 // Runs f(offset of dst columns, e0, inner part axes, inner free axes) so that one transfer can walk what is inside:
 // one axis of partitions and at most three free dims.
 template <class F>
@@ -65,6 +56,43 @@ static void over_transfers(int64_t e0, const Axes& part, const Axes& free, F f) 
     for (size_t d = p.size() - 1; d-- > 0; rest /= p[d].count) shift += rest % p[d].count * p[d].stride;
     over_free(e0 + shift, int(i * p.back().count));
   }
+}
+
+Memory& Store::made(const ir::Value& value) {
+  Memory& m = of(value);
+  ir::Value v = memory_root(value);
+  if (has(v) || v.type().is_token || m.elements == 0) return m;
+  const size_t rank = v.type().dims.size();
+  IndexMap map = identity_map(int(rank));
+  while (!has(v) && view_kind(*v.node) != ViewKind::none) {
+    map = through_view(*v.node, map);
+    v = v.node->inputs[0];
+  }
+  if (!has(v)) {
+    rec_.fail_with(fail(Code::internal, cat(v.node->op, " ", ir::text(v.type()), " is read before it is made")));
+    return m;
+  }
+  Memory& base = of(v);
+  const Walk walk = walk_of(map, v.type().dims, rank);
+  Axes axes;
+  for (size_t d = 0; d < rank; ++d) axes.push_back({walk.strides[d], m.dims[d]});
+  const uint32_t from = hbm(base);
+  keep_in_hbm(m, "", arch::TensorKind::scratch);
+  over_transfers(walk.offset, {{0, 1}}, axes, [&](int, int64_t column, int64_t at, const Axis&, const Axes& c) {
+    rec_.transfer({.tensor = uint32_t(m.hbm), .dtype = m.dtype, .offset = column, .axes = {{1, count_of(c)}}},
+                  {.tensor = from, .dtype = base.dtype, .offset = at, .axes = c});
+  });
+  return m;
+}
+
+bool Store::has(const ir::Value& value) const {
+  auto found = memories_.find(memory_root(value));
+  return found != memories_.end() &&
+         (found->second->hbm >= 0 || found->second->input >= 0 || !found->second->forms.empty());
+}
+
+void Store::keep_in_hbm(Memory& m, std::string_view name, arch::TensorKind kind, std::span<const std::byte> data) {
+  m.hbm = rec_.hbm(name, m.dtype, m.dims, kind, data);
 }
 
 void Store::load(const View& dst, uint32_t hbm, Dtype dtype, int64_t e0, const Axes& part, const Axes& free) {
@@ -113,7 +141,9 @@ uint32_t Store::hbm(Memory& m) {
 }
 
 void Store::write(Memory& m, uint32_t hbm) {
-  CHECK(!m.forms.empty(), "a value is read that nobody made");
+  if (m.forms.empty())
+    return rec_.fail_with(
+        fail(Code::internal, cat("a value of ", shape_text(m.dtype, m.dims), " is read that nobody made")));
   // Rows lie in HBM as they do on partitions; columns would go element by element.
   const Form* from = &m.forms[0];
   for (const Form& f : m.forms)

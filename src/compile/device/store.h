@@ -43,6 +43,7 @@ class Store {
   explicit Store(Recorder& rec) : rec_(rec) {}
 
   Memory& of(const ir::Value& value);      // through reshapes; made where it is new
+  Memory& made(const ir::Value& value);    // the same; a view that nobody stored is now
   bool has(const ir::Value& value) const;  // was it computed, or given?
   uint32_t hbm(Memory& m);                 // its tensor in HBM; stored there first where it is on chip alone
   void write(Memory& m, uint32_t hbm);     // from its tiles to memory of its size
