@@ -22,6 +22,7 @@ from attention import flash_attention  # noqa: E402
 M, N, K = 1024, 2048, 2048
 INSTANCES = ["trn1.2xlarge", "trn2.3xlarge", "trn3-gen1-ultraserver"]
 DTYPES = {"f32": np.float32, "bf16": ml_dtypes.bfloat16}
+MODELS = {"bert-base": ["--batch", "8", "--auto-cast", "matmult"], "llama-3.2-1b": ["--phase", "prefill", "--seq", "512"]}
 OUT = Path(__file__).resolve().parent.parent / "out"
 
 
@@ -68,10 +69,12 @@ def show_kernel(rng, length=2048, d=128):
 
 def show_models():
     """Whole models from their configurations alone, on four generations: time with band, bound, dollars, energy."""
-    for name, options in (("bert-base", ["--batch", "8", "--auto-cast", "matmult"]), ("llama-3.2-1b", ["--phase", "prefill", "--seq", "512"])):
-        picture = OUT / f"{name}.svg"
-        where = "inf2.xlarge,trn1.2xlarge,trn2.3xlarge,trn3-gen1-ultraserver"
-        subprocess.run(["trine", "estimate", "--config", name, *options, "--compare", where, "--picture", str(picture)], check=True)
+    print("\nwhole models as instructions, from their configurations alone\n", flush=True)
+    where = "inf2.xlarge,trn1.2xlarge,trn2.3xlarge,trn3-gen1-ultraserver"
+    for name, options in MODELS.items():
+        subprocess.run([Path(sys.executable).parent / "trine", "estimate", "--config", name, *options, "--compare", where, "--picture",
+                        OUT / f"{name}.svg"], check=True)
+        print(f"picture → out/{name}.svg\n", flush=True)
 
 
 def main():
@@ -105,6 +108,7 @@ def main():
                     OUT / "loss.svg"], check=True)
     print("\nPyTorch, one line changed: torch.compile(model, backend=\"neuron\")\n", flush=True)
     subprocess.run([sys.executable, Path(__file__).parent / "torch/compile_bert.py", "--layers", "4"], check=True)
+    show_models()
     print("\nnext: trine explain out/matmul_bf16.tasm --instance trn2.3xlarge")
     print("      trine nki examples/nki/matmul.py::blocked --shapes 2048x2048,2048x2048 --dtype bfloat16 --sweep")
 

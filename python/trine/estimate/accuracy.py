@@ -1,4 +1,4 @@
-"""Published times of whole models beside ours, as docs/models-accuracy.md, and the calibration fitted on them.
+"""Published times of whole models beside ours, as docs/accuracy_models.md, and the calibration fitted on them.
 
 `python -m trine.estimate.accuracy` prints the page; `--update` writes calibration.json from the same numbers. A class's
 factor is the geometric mean of measured over our device time; its band the spread of what remains.
