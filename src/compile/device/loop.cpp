@@ -152,8 +152,32 @@ class Loop {
         const int64_t score = score_of(split, turned);
         if (score > best) best = score, best_split = split, best_turned = turned;
       }
-    if (best <= 0) best_split = rank ? rank - 1 : 0, best_turned = false;
+    if (best <= 0) best_split = plain_split(), best_turned = false;
     for (size_t d = 0; d < rank; ++d) ((d < best_split) != best_turned ? parts_ : frees_).push_back(d);
+  }
+  // Minor dims along the free side: the fewest for which what is spread over the loop still lies evenly over
+  // partitions.
+  size_t plain_split() const {
+    const size_t rank = unit_.space.size();
+    for (size_t split = rank ? rank - 1 : 0; split > 1; --split)
+      if (spreads_evenly(split)) return split;
+    return rank ? rank - 1 : 0;
+  }
+  bool spreads_evenly(size_t split) const {
+    for (const ir::Node* node : unit_.members) {
+      if (node->op != "broadcast_in_dim" || node->types[0].dims != unit_.space) continue;
+      const ir::Ints& to = node->attrs.ints("broadcast_dimensions");
+      bool moves = false;  // some dim so far: a dim within it that does not move would break the run
+      for (size_t d = 0; d < split; ++d) {
+        if (unit_.space[d] == 1) continue;
+        size_t at = 0;
+        while (at < to.size() && to[at] != int64_t(d)) ++at;
+        const bool here = at < to.size() && node->inputs[0].type().dims[at] != 1;
+        if (moves && !here) return false;
+        moves = moves || here;
+      }
+    }
+    return true;
   }
   // Elements that would be read where they are on chip.
   int64_t score_of(size_t split, bool turned) const {
