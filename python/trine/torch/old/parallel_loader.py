@@ -23,23 +23,27 @@ class MpDeviceLoader:
     def __iter__(self):
         ready, stop = queue.Queue(self._ahead), threading.Event()
 
+        def offer(item):
+            """Waits for room; False once nobody will take it: the loop was left, or the program is ending."""
+            while not stop.is_set() and threading.main_thread().is_alive():
+                try:
+                    ready.put(item, timeout=0.1)
+                    return True
+                except queue.Full:
+                    continue
+            return False
+
         def work():
             try:
                 for batch in self._loader:
                     moved = tree_map(lambda v: v.to(self._device) if isinstance(v, torch.Tensor) else v, batch)
-                    while not stop.is_set():
-                        try:
-                            ready.put(moved, timeout=0.1)
-                            break
-                        except queue.Full:
-                            continue
-                    if stop.is_set():
+                    if not offer(moved):
                         return
-                ready.put(_END)
+                offer(_END)
             except BaseException as e:  # raised where the batch is asked for
-                ready.put(e)
+                offer(e)
 
-        thread = threading.Thread(target=work, daemon=True)
+        thread = threading.Thread(target=work)
         thread.start()
         try:
             while (batch := ready.get()) is not _END:
@@ -49,6 +53,7 @@ class MpDeviceLoader:
                 xla_model.mark_step()
         finally:
             stop.set()
+            thread.join()
 
 
 class ParallelLoader:
