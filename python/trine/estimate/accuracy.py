@@ -1,7 +1,7 @@
 """Published times of whole models beside ours, as docs/accuracy_models.md, and the calibration fitted on them.
 
 `python -m trine.estimate.accuracy` prints the page; `--update` writes calibration.json from the same numbers. A class's
-factor is the geometric mean of measured over our device time; its band the spread of what remains.
+factor is the geometric mean of measured over our device time; the band is the widest distance of any row from it.
 """
 
 import json
@@ -10,8 +10,10 @@ import os
 import sys
 from pathlib import Path
 
+from trine.estimate import calibration
+
 FOLDER = Path(__file__).parent
-LEAST_SPREAD = 1.10  # of a class with too few rows to show its own
+ROWS_LEAST = 2  # of a class, for a factor
 
 
 def rows():
@@ -30,22 +32,23 @@ def run(row):
 
 
 def fitted(found):
-    """Factor and spread of every class that has rows."""
+    """Factor and spread of every class. One row says nothing of a class: its factor stays 1.
+
+    No class has rows enough for a spread of its own yet, so all have the widest distance that any row shows.
+    """
     classes = {}
     for row, answer in found:
         if isinstance(answer, str):
             continue
-        fixed = answer.collectives_ms + answer.launch_ms + answer.host_ms
-        ratio = max(row["measured_ms"] - fixed, 0.1 * row["measured_ms"]) / answer.device_ms
-        classes.setdefault(answer.kind, []).append((row["id"], ratio))
-    out = {}
-    for kind, ratios in classes.items():
-        logs = [math.log(r) for _, r in ratios]
-        mean = sum(logs) / len(logs)
-        apart = max(abs(x - mean) for x in logs)
-        spread = max(math.exp(apart), LEAST_SPREAD)
-        out[kind] = {"factor": round(math.exp(mean), 3), "spread": round(spread, 3), "rows": [i for i, _ in ratios]}
-    return out
+        rest = row["measured_ms"] - answer.collectives_ms - answer.launch_ms - answer.host_ms
+        if rest > 0:
+            classes.setdefault(answer.kind, []).append((row["id"], math.log(rest / answer.device_ms)))
+    means = {k: sum(x for _, x in r) / len(r) if len(r) >= ROWS_LEAST else 0.0 for k, r in classes.items()}
+    spread = math.exp(max(abs(x - means[k]) for k, r in classes.items() for _, x in r))
+    return {
+        k: {"factor": round(math.exp(means.get(k, 0.0)), 3), "spread": round(spread, 3), "rows": [i for i, _ in classes.get(k, [])]}
+        for k in calibration.table()["classes"]
+    }
 
 
 def update(found):
@@ -89,8 +92,6 @@ def main():
     found = [(row, run(row)) for row in rows()]
     if "--update" in sys.argv:
         update(found)
-        from trine.estimate import calibration
-
         calibration.table.cache_clear()
     print(page(found))
 
