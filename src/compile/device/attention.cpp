@@ -112,10 +112,6 @@ class Attention {
     if (!other) return std::nullopt;
     return access(store_.form(*o.memory, dtype_, other->turned, other->columns, other->tiling), e0, {part}, {free});
   }
-  static bool starts_well(const View& v) {
-    if (v.partition == 0) return true;
-    return v.partitions <= 32 ? v.partition % 32 == 0 : v.partitions <= 64 && v.partition % 64 == 0;
-  }
   // Rows of places by columns of dim, in the multiply's format.
   View block(const Operand& o, int64_t e0, const Axis& part, const Axis& free) {
     if (auto v = found(o, e0, part, free)) return *v;

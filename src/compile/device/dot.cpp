@@ -261,12 +261,6 @@ class Dot : public Product {
     });
     return all;
   }
-  // Engines read from partition 0, or 32 partitions from a multiple of 32, or 64 from one of 64.
-  static bool starts_well(const View& v) {
-    if (v.partition == 0) return true;
-    if (v.partitions <= 32) return v.partition % 32 == 0;
-    return v.partitions <= 64 && v.partition % 64 == 0;
-  }
 
   // From tiles that hold the value, or that it may be brought into as a whole.
   bool on_chip(const Side& side, bool is_left, int64_t e0, const Axis& columns, Panel& out) {
