@@ -35,6 +35,11 @@ def squares(f, *argnums):
     return jax.grad(lambda *args: (f(*args) ** 2).sum(), argnums=argnums or 0)
 
 
+def divided(a, b):
+    a, b = jnp.broadcast_arrays(a, b)
+    return lax.div(a, b), lax.rem(a, b)
+
+
 def at_key(f):
     return lambda key: f(jax.random.wrap_key_data(key))
 
@@ -42,6 +47,7 @@ def at_key(f):
 NHWC = {"dimension_numbers": ("NHWC", "HWIO", "NHWC")}
 KEY = np.array([1, 2], np.uint32)
 ROWS = np.array([4, 4, 2, 25, 4], np.int32)
+WHOLE = np.array([0, 1, 2, 3, 7, 24, 4097, 2**24 + 1, 2**31 - 1, 2**31, 2**31 + 1, 2**32 - 5, 2**32 - 1, 123456789, 3000000019], np.uint32)
 CASES = {
     "rows of a table": (lambda t, i: t[i], floats(300, 24), ints(300, 3, 50)),
     "rows out of bounds": (lambda t, i: jnp.take(t, i, axis=0, mode="clip"), floats(10, 8), np.array([-5, 3, 20], np.int32)),
@@ -75,6 +81,10 @@ CASES = {
     "the largest few of many": (lambda x: lax.top_k(x, 3), floats(4, 20000)),
     "place of the smallest": (lambda x: jnp.argmin(x, axis=0), floats(31, 4)),
     "sums of integers": (lambda x: x.sum(1), ints(2**28, 5, 11, low=-(2**28))),
+    "whole numbers divided": (divided, WHOLE[:, None].view(np.int32), WHOLE[None].view(np.int32)),
+    "the same without a sign": (divided, WHOLE[:, None], WHOLE[None]),
+    "by a number": (lambda a: (a // 24, a % 24, a // 8, a % -7), ints(2**31 - 1, 40, 9, low=-(2**31))),
+    "bytes divided": (divided, ints(128, 30, low=-128, dtype=np.int8), ints(128, 30, low=1, dtype=np.int8)),
     "products of bytes": (lambda a, b: lax.dot(a, b, preferred_element_type=jnp.int32), ints(127, 5, 600, low=-128, dtype=np.int8), ints(127, 600, 7, low=-128, dtype=np.int8)),
     "uniform numbers": (at_key(lambda key: jax.random.uniform(key, (5, 7))), KEY),
     "normal numbers": (at_key(lambda key: jax.random.normal(key, (5, 7))), KEY),

@@ -29,6 +29,8 @@ constexpr ir::Rule kRules[] = {
     {"reduce by halves", "reduce", reduce_by_halves},
     {"erf_inv by polynomials", "erf_inv", erf_inv_by_polynomials},
     {"64-bit counting in words", "convert", count_in_words},
+    {"whole numbers divided by guesses", "divide", divide_by_guesses},
+    {"remainder by guesses", "remainder", divide_by_guesses},
     {"total order by bits", "compare", compare_total},
     {"integers multiplied as floats", "dot_general", multiply_integers},
     {"the op's own decomposition", "", by_the_op},

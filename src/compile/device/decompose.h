@@ -30,6 +30,7 @@ ir::Replacement reduce_by_halves(ir::Graph& graph, const ir::Node& node);
 ir::Replacement erf_inv_by_polynomials(ir::Graph& graph, const ir::Node& node);
 ir::Replacement count_in_words(ir::Graph& graph, const ir::Node& node);
 ir::Replacement compare_total(ir::Graph& graph, const ir::Node& node);
+ir::Replacement divide_by_guesses(ir::Graph& graph, const ir::Node& node);
 ir::Replacement multiply_integers(ir::Graph& graph, const ir::Node& node);
 
 }  // namespace trine::compile::device

@@ -1,0 +1,84 @@
+// Whole numbers divided: no engine does it, so a quotient is guessed in f32 and mended by what is left of the dividend.
+// Exact for all 32-bit operands: the guess is off by 2^-22 of itself, a second one of the rest by less than two.
+#include <cmath>
+
+#include "compile/device/build.h"
+#include "compile/device/decompose.h"
+#include "compile/device/splat.h"
+#include "compile/device/store.h"
+
+namespace trine::compile::device {
+
+using ir::Value;
+
+namespace {
+
+struct Halves {
+  Value quotient, rest;
+};
+
+// The divisor where it is one number for all elements, else nothing.
+std::optional<double> number_of(Value v) {
+  while (v.node->op == "broadcast_in_dim" || v.node->op == "reshape") v = v.node->inputs[0];
+  double number = 0;
+  return splat(*v.node, number) ? std::optional(number) : std::nullopt;
+}
+
+// Words without a sign, held as s32; `small`: the divisor is known to be 1 … 2^31 - 1.
+Halves divide_words(Make& make, const Value& a, const Value& b, bool small) {
+  const Dims& dims = a.type().dims;
+  const auto s32 = [&](double v) { return make.number(Dtype::s32, v, dims); };
+  const auto two = [&](const char* op, const Value& x, const Value& y) { return make.op(op, {x, y}); };
+  const auto as_float = [&](const Value& x) { return make.cast(make.bits(x, Dtype::u32), Dtype::f32); };
+  const Value by = two("maximum", as_float(b), make.number(Dtype::f32, 1, dims));
+  const Value first = make.bits(make.cast(two("divide", as_float(a), by), Dtype::u32), Dtype::s32);
+  const Value left = two("subtract", a, two("multiply", first, b));
+  const Value second = make.cast(two("divide", make.cast(left, Dtype::f32), by), Dtype::s32);
+  Value q = two("add", first, second), r = two("subtract", left, two("multiply", second, b));
+  const Value under = make.compare(r, s32(0), "LT");
+  q = make.op("select", {under, two("subtract", q, s32(1)), q});
+  r = make.op("select", {under, two("add", r, b), r});
+  const Value over = make.compare(r, b, "GE");
+  q = make.op("select", {over, two("add", q, s32(1)), q});
+  r = make.op("select", {over, two("subtract", r, b), r});
+  if (small) return {q, r};
+  const Value huge = make.compare(b, s32(0), "LT");  // 2^31 and above: once or not at all
+  const Value once = two("and", make.compare(a, s32(0), "LT"), make.compare(a, b, "GE"));
+  q = make.op("select", {huge, make.cast(once, Dtype::s32), q});
+  r = make.op("select", {huge, make.op("select", {once, two("subtract", a, b), a}), r});
+  const Value none = make.compare(b, s32(0), "EQ");  // StableHLO leaves it open; XLA gives all ones and the dividend
+  return {make.op("select", {none, s32(-1), q}), make.op("select", {none, a, r})};
+}
+
+}  // namespace
+
+ir::Replacement divide_by_guesses(ir::Graph& graph, const ir::Node& node) {
+  const Dtype dtype = node.types[0].dtype;
+  if (!is_integer(dtype) || !device_dtype(dtype) || bytes(dtype) > 4) return {};
+  const bool has_sign = row(dtype).kind == DtypeKind::signed_int;
+  const auto number = number_of(node.inputs[1]);
+  if (!has_sign && number && *number >= 1 && std::exp2(std::round(std::log2(*number))) == *number) return {};
+  Make make(graph, node.where);
+  const Dtype wide = has_sign ? Dtype::s32 : Dtype::u32;
+  Value a = make.bits(make.cast(node.inputs[0], wide), Dtype::s32);
+  Value b = make.bits(make.cast(node.inputs[1], wide), Dtype::s32);
+  const Value zero = make.number(Dtype::s32, 0, a.type().dims);
+  const bool small = number && *number >= 1 && *number < 0x1p31;
+  const Value a_below = make.compare(a, zero, "LT"), b_below = make.compare(b, zero, "LT");
+  if (has_sign) a = make.op("abs", {a});
+  if (has_sign && !small) b = make.op("abs", {b});
+  Halves out = divide_words(make, a, b, small);
+  Value found = node.op == "divide" ? out.quotient : out.rest;
+  if (has_sign) {
+    Value negative = a_below;
+    if (node.op == "divide" && !small) {
+      negative = make.op("xor", {a_below, b_below});
+      const Value none = make.compare(b, zero, "EQ");  // minus one whatever the dividend's sign is
+      found = make.op("select", {make.op("and", {none, a_below}), make.number(Dtype::s32, 1, zero.type().dims), found});
+    }
+    found = make.op("select", {negative, make.op("negate", {found}), found});
+  }
+  return {make.cast(make.bits(found, wide), dtype)};
+}
+
+}  // namespace trine::compile::device
