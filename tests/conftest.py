@@ -27,6 +27,8 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     config.trine = Path(config.getoption("trine")).resolve()
     os.environ["PATH"] = f"{config.trine.parent}:{os.environ['PATH']}"
+    os.environ["NEURON_COMPILE_CACHE_URL"] = str(config.trine.parent / "test-cache")  # never the user's own
+    os.environ.setdefault("NEURON_CC_FLAGS", "--no_cache")
 
 
 def pytest_collect_file(file_path, parent):

@@ -1,12 +1,14 @@
 // The device compiler behind its options; see device.h.
 #include "api/device.h"
 
+#include <cstdlib>
+
+#include "api/graph_text.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "compile/aot/cached.h"
 #include "compile/collectives_of.h"
 #include "compile/device/options.h"
-#include "front/stablehlo/graph.h"
-#include "front/stablehlo/read.h"
 
 namespace trine::api {
 
@@ -32,10 +34,11 @@ Result<Tensor> Compiled::prepare(size_t input, const TensorView& given) const {
 
 Result<Compiled> compile_for_device(std::string artifact, const arch::Chip& chip, const DeviceChoice& choice) {
   const auto options = TRY(options_of(choice));
-  const auto module = TRY(front::stablehlo::read_module(std::move(artifact), "program"));
-  const auto graph = TRY(front::stablehlo::to_graph(module));
-  auto made = TRY(compile::compile_device(graph, chip, options));
-  Compiled out(std::make_shared<compile::DeviceProgram>(std::move(made)));
+  const auto graph = TRY(read_graph(std::move(artifact)));
+  const auto cache = TRY(compile::cache_options([](const char* name) -> const char* { return std::getenv(name); }));
+  auto made = TRY(compile::compile_cached(graph, chip, options, cache));
+  Compiled out(std::make_shared<compile::DeviceProgram>(std::move(made.made)));
+  out.set_kept({made.found, std::move(made.hash), std::move(made.trouble)});
   Json uses = Json::array();
   for (const auto& use : compile::collectives_of(graph))
     uses.push(

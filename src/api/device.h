@@ -34,13 +34,22 @@ class Compiled {
   // What it asks of other cores, as a JSON list of kind, bytes, ranks, count.
   const std::string& collectives() const { return collectives_; }
   void set_collectives(std::string json) { collectives_ = std::move(json); }
+  // Was it in the compile cache, under which hash, and why the cache could not be used.
+  struct Kept {
+    bool found = false;
+    std::string hash = {}, trouble = {};
+  };
+  const Kept& kept() const { return kept_; }
+  void set_kept(Kept kept) { kept_ = std::move(kept); }
 
  private:
   std::shared_ptr<compile::DeviceProgram> program_;
   std::string collectives_ = "[]";
+  Kept kept_;
 };
 
-// artifact: StableHLO, portable artifact or text.
+// artifact: StableHLO, portable artifact or text, or a graph's text. Goes through the compile cache that the
+// environment names (docs/cache.md).
 Result<Compiled> compile_for_device(std::string artifact, const arch::Chip& chip, const DeviceChoice& choice);
 
 }  // namespace trine::api

@@ -3,14 +3,13 @@
 
 #include <charconv>
 
+#include "api/graph_text.h"
 #include "api/numerics.h"
 #include "api/program_text.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "compile/native.h"
 #include "compile/partition.h"
-#include "front/stablehlo/graph.h"
-#include "front/stablehlo/read.h"
 
 namespace trine::api {
 
@@ -53,8 +52,7 @@ Result<ExecutablePtr> compile(std::string artifact, const CompileOptions& option
   out->fingerprint = hex(
       hash_of(artifact, hash_of(cat(options.replicas, ",", options.partitions, ",", numerics_text(options.numerics)))));
   out->artifact = artifact;
-  const auto module = TRY(front::stablehlo::read_module(std::move(artifact), "program"));
-  auto graph = TRY(front::stablehlo::to_graph(module));
+  auto graph = TRY(read_graph(std::move(artifact)));
   out->name = graph.name;
   if (compile::needs_partition(graph)) {
     auto parts = TRY(compile::partition(graph));

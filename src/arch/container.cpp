@@ -122,6 +122,9 @@ void section_fields(SectionKind kind, IO& io, P& p, D& dtypes, S& signatures) {
       return io(p.streams);
     case SectionKind::constants:
     case SectionKind::host_plan:
+    case SectionKind::loading:
+    case SectionKind::graph:
+    case SectionKind::weights:
       return;
   }
 }
@@ -164,8 +167,9 @@ uint64_t head_sum(std::span<const std::byte> file, size_t sections) {
 
 class Parser {
  public:
-  Parser(std::span<const std::byte> file, std::string_view name, std::shared_ptr<const void> owner)
-      : file_(file), name_(name), owner_(std::move(owner)) {}
+  Parser(std::span<const std::byte> file, std::string_view name, std::shared_ptr<const void> owner,
+         std::vector<Attachment>* attached)
+      : file_(file), name_(name), owner_(std::move(owner)), attached_(attached) {}
 
   Result<Program> run() {
     TRY(read_header());
@@ -189,6 +193,7 @@ class Parser {
   std::span<const std::byte> file_;
   std::string name_;
   std::shared_ptr<const void> owner_;
+  std::vector<Attachment>* attached_;
   Header header_;
   std::vector<Entry> entries_;
   std::set<uint32_t> seen_;
@@ -248,14 +253,16 @@ Result<void> Parser::read_section(const Entry& e) {
     return {};
   }
   const auto kind = static_cast<uint32_t>(e.kind);
-  if (kind == 0 || kind > kLastWritten) return {};  // a later build's: skipped
+  if (kind > kLastWritten && attached_) attached_->push_back({e.kind, bytes});
+  if (kind == 0 || kind > kLastWritten) return {};  // not the program's own
   Reader reader(bytes);
   section_fields(e.kind, reader, p_, dtypes_, signatures_);
   if (!reader.ok() || !reader.at_end()) return wrong(cat("section ", kind, " has the wrong length for its contents"));
   return {};
 }
 
-// A read-only map of a whole file; unmapped with its last user.
+}  // namespace
+
 Result<std::span<const std::byte>> map_file(const std::string& path, std::shared_ptr<const void>& owner) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   const auto failed = [&](std::string_view what) {
@@ -282,8 +289,6 @@ Result<std::span<const std::byte>> map_file(const std::string& path, std::shared
   return std::span(static_cast<const std::byte*>(at), size);
 }
 
-}  // namespace
-
 bool seal(std::span<std::byte> file) {
   Header header;
   if (file.size() < kHeaderBytes) return false;
@@ -304,22 +309,27 @@ bool seal(std::span<std::byte> file) {
   return true;
 }
 
-std::vector<std::byte> program_bytes(const Program& p) {
+std::vector<std::byte> program_bytes(const Program& p, std::span<const Attachment> attached) {
   const std::vector<std::string> dtypes = dtype_names();
   const std::vector<Signature> signatures = dialect_of(p);
-  std::vector<std::byte> file(kHeaderBytes + kLastWritten * kEntryBytes);
-  Header header{.version = kProgramVersion, .sections = kLastWritten};
+  const auto sections = uint32_t(kLastWritten + attached.size());
+  std::vector<std::byte> file(kHeaderBytes + sections * kEntryBytes);
+  Header header{.version = kProgramVersion, .sections = sections};
   std::copy(kProgramMagic.begin(), kProgramMagic.end(), header.magic.begin());
   put(file, header);
-  for (uint32_t k = 1; k <= kLastWritten; ++k) {
+  const auto add = [&](uint32_t at, SectionKind kind, std::span<const std::byte> bytes) {
+    file.resize(aligned(file.size()));
+    put(std::span(file).subspan(kHeaderBytes + at * kEntryBytes),
+        Entry{.kind = kind, .offset = file.size(), .size = bytes.size()});
+    file.insert(file.end(), bytes.begin(), bytes.end());
+  };
+  for (uint32_t k = 1; k < kLastWritten; ++k) {
     Writer section;
     section_fields(static_cast<SectionKind>(k), section, p, dtypes, signatures);
-    if (k == static_cast<uint32_t>(SectionKind::constants)) section.out.assign(p.data.begin(), p.data.end());
-    file.resize(aligned(file.size()));
-    const Entry entry{.kind = static_cast<SectionKind>(k), .offset = file.size(), .size = section.out.size()};
-    put(std::span(file).subspan(kHeaderBytes + (k - 1) * kEntryBytes), entry);
-    file.insert(file.end(), section.out.begin(), section.out.end());
+    add(k - 1, static_cast<SectionKind>(k), section.out);
   }
+  add(kLastWritten - 1, SectionKind::constants, {p.data.data(), p.data.size()});
+  for (size_t i = 0; i < attached.size(); ++i) add(uint32_t(kLastWritten + i), attached[i].kind, attached[i].bytes);
   CHECK(seal(file), "a table that was just written");
   return file;
 }
@@ -330,8 +340,8 @@ Result<void> write_program(const Program& p, const std::string& path) {
 }
 
 Result<Program> parse_program(std::span<const std::byte> bytes, std::string_view name,
-                              std::shared_ptr<const void> owner) {
-  return Parser(bytes, name, std::move(owner)).run();
+                              std::shared_ptr<const void> owner, std::vector<Attachment>* attached) {
+  return Parser(bytes, name, std::move(owner), attached).run();
 }
 
 Result<Program> read_program(const std::string& path) {

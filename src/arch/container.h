@@ -30,17 +30,29 @@ enum class SectionKind : uint32_t {
   streams,
   constants,  // raw bytes
   host_plan,  // reserved: the same computation for the host
+  loading,    // JSON: how inputs are prepared, flags, where weights lie
+  graph,      // the tensor graph's text, weights as parameters
+  weights,    // safetensors
 };
 
-std::vector<std::byte> program_bytes(const Program& p);
+// A section that the Program itself knows nothing of: kinds past host_plan.
+struct Attachment {
+  SectionKind kind = SectionKind::loading;
+  std::span<const std::byte> bytes = {};
+};
+
+std::vector<std::byte> program_bytes(const Program& p, std::span<const Attachment> attached = {});
 // Writes size and checksums into a file whose header and table are in place; false when they are not.
 bool seal(std::span<std::byte> file);
 Result<void> write_program(const Program& p, const std::string& path);
 
 // Copies what it keeps, unless `owner` keeps the bytes alive: then constants stay where they are.
+// attached: what else is in the file, as parts of `bytes`.
 Result<Program> parse_program(std::span<const std::byte> bytes, std::string_view name,
-                              std::shared_ptr<const void> owner = {});
+                              std::shared_ptr<const void> owner = {}, std::vector<Attachment>* attached = nullptr);
 Result<Program> read_program(const std::string& path);  // maps the file
+// A read-only map of a whole file; unmapped with `owner`.
+Result<std::span<const std::byte>> map_file(const std::string& path, std::shared_ptr<const void>& owner);
 
 // Container or assembly text, told apart by the magic. Instructions of a text get its lines as source lines.
 Result<Program> parse_any(std::span<const std::byte> bytes, const std::string& name);

@@ -4,9 +4,9 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "api/chips.h"
 #include "api/device.h"
 #include "api/python/raise.h"
-#include "arch/chip.h"
 
 namespace nb = nanobind;
 using namespace trine;
@@ -35,12 +35,18 @@ void bind_device(nb::module_& m) {
       .def_prop_ro("input_count", &api::Compiled::input_count)
       .def_prop_ro("collectives",
                    [](const api::Compiled& c) { return nb::module_::import_("json").attr("loads")(c.collectives()); })
+      .def_prop_ro(
+          "found", [](const api::Compiled& c) { return c.kept().found; }, "It was in the compile cache.")
+      .def_prop_ro(
+          "hash", [](const api::Compiled& c) { return c.kept().hash; }, "Of its entry in the compile cache.")
+      .def_prop_ro(
+          "trouble", [](const api::Compiled& c) { return c.kept().trouble; }, "Why the cache could not be used.")
       .def("prepare", prepare, "input"_a, "given"_a, "dtype"_a, "dims"_a);
   m.def(
       "compile_device",
       [](nb::bytes artifact, const std::string& chip, const std::string& auto_cast, const std::string& auto_cast_type,
          std::vector<int64_t> weights) {
-        const arch::Chip& c = *or_raise(arch::find_chip(chip));
+        const arch::Chip& c = *or_raise(api::find_chip(chip));
         std::string bytes(artifact.c_str(), artifact.size());
         auto result = [&] {
           nb::gil_scoped_release unlocked;
@@ -49,5 +55,7 @@ void bind_device(nb::module_& m) {
         return or_raise(std::move(result));
       },
       "artifact"_a, "chip"_a, "auto_cast"_a = "none", "auto_cast_type"_a = "bf16", "weights"_a = std::vector<int64_t>(),
-      "A StableHLO program, portable artifact or text, as a Program for one core.");
+      "A StableHLO program, portable artifact or text, or a graph's text, as a Program for one core. `chip` is a name, "
+      "a "
+      "chip file's path or its JSON.");
 }

@@ -7,6 +7,7 @@
 
 #include <cstring>
 
+#include "api/chips.h"
 #include "api/python/raise.h"
 #include "arch/asm.h"
 #include "arch/chip.h"
@@ -24,7 +25,7 @@ namespace {
 using BytesIn = nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using BytesOut = nb::ndarray<nb::numpy, uint8_t, nb::ndim<1>>;
 
-const arch::Chip& chip_named(const std::string& name) { return *or_raise(arch::find_chip(name)); }
+const arch::Chip& chip_named(const std::string& name) { return *or_raise(api::find_chip(name)); }
 
 nb::str text(std::string_view s) { return nb::str(s.data(), s.size()); }
 

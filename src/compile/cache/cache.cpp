@@ -45,11 +45,30 @@ S3Options s3_options(const Environment& environment) {
   return out;
 }
 
+// What NEURON_CC_FLAGS says of the cache: it wins over the variable.
+Result<void> read_flags(std::string_view flags, CacheOptions& out) {
+  constexpr std::string_view kFolder = "--cache_dir";
+  const auto words = split(flags, ' ');
+  for (size_t i = 0; i < words.size(); ++i) {
+    const std::string_view word = trim(words[i]);
+    if (word == "--no_cache") out.off = true;
+    if (!word.starts_with(kFolder)) continue;
+    if (word.size() > kFolder.size() && word[kFolder.size()] == '=')
+      out.url = word.substr(kFolder.size() + 1);
+    else if (word == kFolder && i + 1 < words.size())
+      out.url = trim(words[++i]);
+    if (out.url.empty())
+      return fail(Code::invalid, "NEURON_CC_FLAGS: --cache_dir needs a folder or s3://bucket/prefix");
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<CacheOptions> cache_options(const Environment& environment) {
   CacheOptions out{.s3 = s3_options(environment)};
-  out.url = text_of(environment, "NEURON_COMPILE_CACHE_URL");
+  TRY(read_flags(text_of(environment, "NEURON_CC_FLAGS"), out));
+  if (out.url.empty()) out.url = text_of(environment, "NEURON_COMPILE_CACHE_URL");
   if (out.url.starts_with("file://")) out.url.erase(0, 7);
   if (out.url.empty()) out.url = TRY(default_folder(environment));
   if (is_s3(out.url)) out.locks = TRY(default_folder(environment)) + "/v1/locks";

@@ -33,8 +33,10 @@ struct CacheOptions {
   std::string locks = {};                 // a directory of this machine; empty: inside the cache's own
   int64_t bytes_max = int64_t{10} << 30;  // kept; past it the least recently used go
   S3Options s3 = {};
+  bool off = false;  // nothing is read or kept
 };
-// From NEURON_COMPILE_CACHE_URL (else the user's cache directory), TRINE_CACHE_BYTES and AWS's variables.
+// From --cache_dir and --no_cache in NEURON_CC_FLAGS, NEURON_COMPILE_CACHE_URL (else the user's cache directory),
+// TRINE_CACHE_BYTES and AWS's variables.
 using Environment = std::function<const char*(const char* name)>;
 Result<CacheOptions> cache_options(const Environment& environment);
 

@@ -36,7 +36,22 @@ Result<DeviceProgram> compile_device(const ir::Graph& graph, const arch::Chip& c
   return out;
 }
 
+// Layouts come from files too: none may read past the weight.
+static Result<void> check_layout(const PanelLayout& p, int64_t elements) {
+  __int128 last = 0, count = p.chunks;
+  for (const Axes* axes : {&p.batch, &p.depth})
+    for (const Axis& a : *axes) last += __int128(a.count - 1) * a.stride;
+  last += __int128(p.column.count - 1) * p.column.stride;
+  for (int64_t n : {p.batches(), p.lanes, p.column.count}) count *= n;
+  const int64_t per_outer = (p.depth.back().count + p.lanes - 1) / p.lanes;
+  if (last < elements && count <= __int128(elements) * 256 + 65536 &&
+      p.chunks <= count_of(p.depth) / p.depth.back().count * per_outer)
+    return {};
+  return fail(Code::invalid, cat("the layout reads element ", int64_t(last), " of an input that has ", elements));
+}
+
 Result<Tensor> prepare_input(const DeviceInput& input, const TensorView& given) {
+  if (input.panels) TRY(check_layout(*input.panels, given.elements()));
   Tensor cast = Tensor::make(input.dtype, given.dims);
   dispatch_element(given.dtype, [&](auto from) {
     using From = decltype(from);

@@ -1,0 +1,64 @@
+// What decides a program, as a key, and the way through the cache; see cached.h.
+#include "compile/aot/cached.h"
+
+#include "base/text.h"
+#include "compile/aot/artifact.h"
+#include "ir/text.h"
+
+namespace trine::compile {
+
+namespace {
+
+std::string chip_text(const arch::Chip& chip) {
+  std::string out = chip.name;
+  char number[40];
+  for (const arch::NumberRow& row : arch::number_rows()) {
+    std::snprintf(number, sizeof number, " %.17g", arch::read_number(chip, row));
+    out += number;
+  }
+  for (const arch::FeatureRow& row : arch::kFeatureRows)
+    if (chip.has(row.feature)) append_text(out, cat(" ", row.name));
+  return out;
+}
+
+std::string options_text(const DeviceOptions& options) {
+  const auto& [dots, weights] = options;  // each field decides: a new one does not compile here until it is in the key
+  std::string out = dots.cast ? cat("cast ", row(*dots.cast).name, " weights ") : std::string("weights ");
+  for (bool weight : weights) out += weight ? '1' : '0';
+  return out;
+}
+
+}  // namespace
+
+CacheKey device_key(const ir::Graph& graph, const arch::Chip& chip, const DeviceOptions& options) {
+  return cache_key(ir::text(graph), chip_text(chip), options_text(options), compiler_id(),
+                   cat(graph.name, " for ", chip.name));
+}
+
+Result<CachedProgram> compile_cached(const ir::Graph& graph, const arch::Chip& chip, const DeviceOptions& options,
+                                     const CacheOptions& cache) {
+  CachedProgram out;
+  if (cache.off) {
+    out.made = TRY(compile_device(graph, chip, options));
+    return out;
+  }
+  auto opened = Cache::open(cache);
+  if (!opened) {
+    out.made = TRY(compile_device(graph, chip, options));
+    out.trouble = opened.error().text();
+    return out;
+  }
+  const CacheKey key = device_key(graph, chip, options);
+  out.found = true;
+  const auto bytes = std::make_shared<const std::string>(TRY(opened->get_or_make(key, [&]() -> Result<std::string> {
+    out.found = false;
+    out.made = TRY(compile_device(graph, chip, options));
+    return artifact_bytes(out.made);
+  })));
+  out.hash = key.hash;
+  out.trouble = opened->trouble();
+  if (out.found) out.made = TRY(parse_artifact(std::as_bytes(std::span(*bytes)), key.about, bytes));
+  return out;
+}
+
+}  // namespace trine::compile
