@@ -8,9 +8,10 @@ import html
 import inspect
 import json
 import os
+import sys
 import tempfile
 
-from trine import _core
+from trine import _core, progress
 from trine.nki import arrays, dtypes, machine
 from trine.nki.kernel import Kernel, jit
 from trine.nki.trace import error
@@ -165,25 +166,72 @@ def explain(kernel, *args, instance=None, dtype="float32", all=False, **kwargs) 
     return Explanation(compiled.program, instance, all)
 
 
+def _report_program(artifact, instance, auto_cast, weights, name):
+    """A StableHLO program compiled for one core and timed."""
+    instance = instance or machine.chosen_instance() or machine.DEFAULT_INSTANCE
+    chip = machine.instance(instance)["chip"]
+    with progress.stage(f"compiling {name} for {chip}"):
+        program = _core.compile_device(artifact, chip, auto_cast, "bf16", list(weights)).program
+    with progress.stage(f"timing {name} on {instance}"):
+        return Report(_core.time(program, instance), program, instance)
+
+
 def _report_jitted(function, args, kwargs, instance):
     """The function's program for one core, from its shapes; every input is taken to change from call to call."""
     from trine.estimate.lowering import stablehlo
 
     cast = kwargs.pop("auto_cast", "none")
-    instance = instance or machine.chosen_instance() or "trn1.2xlarge"
-    chip = machine.instance(instance)["chip"]
-    program = _core.compile_device(stablehlo(function, *args, **kwargs), chip, cast).program
-    return Report(_core.time(program, instance), program, instance)
+    return _report_program(stablehlo(function, *args, **kwargs), instance, cast, (), getattr(function, "__name__", "a program"))
+
+
+def _is_torch(model, args, kwargs):
+    torch = sys.modules.get("torch")
+    if torch is None or isinstance(model, Kernel) or isinstance(getattr(model, "kernel", None), Kernel):
+        return False
+    given = [x for a in [*args, *kwargs.values()] for x in (a if isinstance(a, (list, tuple)) else [a])]
+    given += [x for a in args if isinstance(a, dict) for x in a.values()]
+    return isinstance(model, torch.nn.Module) or (callable(model) and any(isinstance(x, torch.Tensor) for x in given))
+
+
+def _report_torch(model, args, kwargs, instance, auto_cast="none", train=False):
+    """The model's program for one core from the shapes of example inputs; parameters and buffers are weights."""
+    from trine.torch import export
+
+    args = _examples(args)
+    if len(args) == 1 and isinstance(args[0], dict) and not kwargs:
+        args, kwargs = (), args[0]
+    name = type(model).__name__ if hasattr(model, "parameters") else getattr(model, "__name__", "function")
+    module = export.as_module(model)
+    with progress.stage(f"capturing {name}"):
+        if train:
+            graph, sources = export.with_gradients(module, args, kwargs), {}  # what is trained is no weight: it changes
+        else:
+            made = export.exported(module, args, kwargs)
+            graph, sources = made.graph, export.sources_of(made.graph_signature)
+        export.refuse_others(graph, "trine.report", module, args, kwargs)
+        text, _, weights = export.emitted(graph, sources, name)
+    return _report_program(text.encode(), instance, auto_cast, range(len(weights)), name)
+
+
+def _examples(args):
+    """report(model, x, y) and report(model, (x, y)) are the same, as torch_neuronx.trace has it."""
+    if len(args) == 1 and isinstance(args[0], (tuple, list)):
+        return tuple(args[0])
+    return tuple(args)
 
 
 def report(kernel, *args, instance=None, dtype="float32", **kwargs) -> Report:
-    """Times a kernel, or a function that jax.jit returned, on one core of an instance; no data is needed.
+    """Times a kernel, a function that jax.jit returned, or a PyTorch model, on one core of an instance.
 
     A kernel's arguments are arrays, trine.nki.shape(…), (shape, dtype) pairs, bare shapes (of `dtype`, when all are) or
-    plain values; a jitted function's are arrays or jax.ShapeDtypeStruct. auto_cast: none, matmult or all, to bf16.
+    plain values; a jitted function's are arrays or jax.ShapeDtypeStruct; a model's are example tensors, of which only
+    shapes count (device="meta" will do). auto_cast: none, matmult or all, to bf16. train: with the gradients.
     """
     if hasattr(kernel, "trace") and hasattr(kernel, "lower"):
         return _report_jitted(kernel, args, kwargs, instance)
+    if _is_torch(kernel, args, kwargs):
+        chosen = {k: kwargs.pop(k) for k in ("auto_cast", "train") if k in kwargs}
+        return _report_torch(kernel, args, kwargs, instance, **chosen)
     compiled, _, instance = compile_for(kernel, args, _with_dtype(kernel, dtype, kwargs), instance, dtype)
     timed = _core.time(compiled.program, instance)
     return Report(timed, compiled.program, instance, compiled.messages)

@@ -9,6 +9,7 @@
 #include "compile/aot/cached.h"
 #include "compile/collectives_of.h"
 #include "compile/device/options.h"
+#include "compile/device/words.h"
 
 namespace trine::api {
 
@@ -34,7 +35,7 @@ Result<Tensor> Compiled::prepare(size_t input, const TensorView& given) const {
 
 Result<Compiled> compile_for_device(std::string artifact, const arch::Chip& chip, const DeviceChoice& choice) {
   const auto options = TRY(options_of(choice));
-  const auto graph = TRY(read_graph(std::move(artifact)));
+  const auto graph = compile::narrow_words(TRY(read_graph(std::move(artifact))));
   const auto cache = TRY(compile::cache_options([](const char* name) -> const char* { return std::getenv(name); }));
   auto made = TRY(compile::compile_cached(graph, chip, options, cache));
   Compiled out(std::make_shared<compile::DeviceProgram>(std::move(made.made)));

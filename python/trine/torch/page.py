@@ -29,7 +29,8 @@ model.to("neuron"); x.to("neuron")               # eager: each op runs on a virt
 | generator | `torch.manual_seed` seeds it; `torch.neuron.get_rng_state()` |
 | autocast | `torch.autocast("neuron", dtype=torch.bfloat16)`, by torch's own lists of ops |
 | older scripts | `torch_xla` (`core.xla_model`, `amp`, `distributed.parallel_loader`, `debug.metrics`) and `torch_neuronx` (`trace`, `analyze`, `DataParallel`, `dynamic_batch_size`) from `python/compat`; a trace is a ScriptModule that `torch.jit` saves and loads |
-| not there yet | time and cost of a PyTorch program; lazy recording of whole steps; NKI kernels inside a model; processes that train together; streams that overlap |
+| time and cost | `trine.report(model, inputs, instance="trn1.2xlarge")`: the model as instructions of one core, from shapes alone; `train=True` with the gradients, `auto_cast="matmult"` in bf16. 64-bit integers are 32 bits wide on the chip |
+| not there yet | lazy recording of whole steps; NKI kernels inside a model; processes that train together; streams that overlap |
 
 For compiled models:
 

@@ -6,9 +6,9 @@ The module holds the weights as buffers and one program; `inputs` must have the 
 import torch
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from trine.torch import decompose
+from trine.torch import export
 from trine.torch.build import Unsupported
-from trine.torch.emit import Emitter, finish, supports
+from trine.torch.emit import supports
 
 
 def _inputs(example_inputs):
@@ -16,23 +16,13 @@ def _inputs(example_inputs):
 
 
 def _exported(func, example_inputs):
-    module = func if isinstance(func, torch.nn.Module) else _Function(func)
+    module = export.as_module(func)
     was_training = module.training
     module.eval()
     try:
-        with torch.no_grad():
-            return torch.export.export(module, _inputs(example_inputs), strict=False).run_decompositions(decompose.table())
+        return export.exported(module, _inputs(example_inputs))
     finally:
         module.train(was_training)
-
-
-class _Function(torch.nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args):
-        return self.function(*args)
 
 
 def trace(func, example_inputs, compiler_workdir=None, compiler_args=None, **_):
@@ -50,30 +40,15 @@ def trace(func, example_inputs, compiler_workdir=None, compiler_args=None, **_):
 
 
 def _program(exported):
-    e, weights = Emitter(), []
-    held = {**dict(exported.named_parameters()), **dict(exported.named_buffers()), **exported.constants}
     names = exported.graph_signature
-    source = {**names.inputs_to_parameters, **names.inputs_to_buffers, **names.inputs_to_lifted_tensor_constants}
-    placeholders = [n for n in exported.graph.nodes if n.op == "placeholder"]
-    placeholders.sort(key=lambda n: n.name not in source)  # weights first; the order among them stays
-    for i, node in enumerate(placeholders):
-        val = node.meta["val"]
-        if not isinstance(val, torch.Tensor):
-            e.values[node] = val
-            continue
-        e.input(node, torch.empty(val.shape, dtype=val.dtype, device="meta"), i)
-        if node.name in source:
-            weights.append(held[source[node.name]].detach().cpu().contiguous())
     if names.buffers_to_mutate:
         raise Unsupported(f"trace: the model writes its buffers {sorted(names.buffers_to_mutate.values())}")
-    for node in exported.graph.nodes:
-        if node.op == "call_function":
-            e.node(node)
-    output = next(n for n in exported.graph.nodes if n.op == "output")
-    text, signature = finish(e, "trace", e.argument(output.args[0]), merge=False)
-    if signature.inputs and signature.inputs[-1] == "seed":
+    held = {**dict(exported.named_parameters()), **dict(exported.named_buffers()), **exported.constants}
+    sources = export.sources_of(names)
+    text, signature, weights = export.emitted(exported.graph, sources, "trace")
+    if "seed" in signature.inputs:
         raise Unsupported("trace: the model draws random numbers")
-    return text, weights, exported.call_spec.out_spec
+    return text, [held[sources[n.name]].detach().cpu().contiguous() for n in weights], exported.call_spec.out_spec
 
 
 class _Traced(torch.nn.Module):

@@ -109,7 +109,7 @@ def neg(b, x):
     return b.negate(x)
 
 
-@row("positive", "alias", "clone", "detach", "lift_fresh_copy", "lift", "lift_fresh", "contiguous", "alias_copy")
+@row("positive", "alias", "clone", "detach", "lift_fresh_copy", "lift", "lift_fresh", "contiguous", "alias_copy", "detach_copy")
 def same(b, x, *_):
     return b.convert(x, b.dtype)
 

@@ -1,0 +1,28 @@
+"""What a long job does, on stderr: a line for each stage that takes more than a second."""
+
+import contextlib
+import sys
+import threading
+import time
+
+
+@contextlib.contextmanager
+def stage(name):
+    """Says that the stage runs once it has run for a second, and how long it took."""
+    began = time.perf_counter()
+    is_terminal = sys.stderr.isatty()
+    said = threading.Event()
+
+    def say():
+        said.set()
+        print(f"  {name} …", end="" if is_terminal else "\n", file=sys.stderr, flush=True)
+
+    timer = threading.Timer(1.0, say)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        if said.is_set():
+            print(f"{chr(13) if is_terminal else ''}  {name}  {time.perf_counter() - began:.1f} s", file=sys.stderr, flush=True)
