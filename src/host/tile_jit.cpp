@@ -39,9 +39,11 @@ class Emitter : public Lines {
     begin();
     L(row);
     for (const VStage& s : program_.stages) stage(s);
-    next_row();
-    dec(word(JitWords::kRows));
-    jnz(row, T_NEAR);
+    if (!nest_.rows.empty()) {
+      next_row();
+      dec(word(JitWords::kRows));
+      jnz(row, T_NEAR);
+    }
     leave();
     write_constants();
     ready(PROTECT_RE);
@@ -49,15 +51,14 @@ class Emitter : public Lines {
   }
 
  private:
-  // Words on the stack: 0 begin of the part, 1 its end, 2 the inner index, 3 what rsp was.
-  static constexpr int kPartBegin = 0, kPartEnd = 1, kInnerAt = 2, kOldStack = 3;
+  // Words on the stack: 0 begin of the part, 1 its end, 2 the inner index.
+  static constexpr int kPartBegin = 0, kPartEnd = 1, kInnerAt = 2;
 
   void begin() {
     for (const Reg64& r : {rbx, rbp, r12, r13, r14, r15}) push(r);
-    mov(rax, rsp);
+    mov(r15, rsp);
     sub(rsp, stack_.size);
     and_(rsp, -64);
-    mov(stack_word(kOldStack), rax);
     // Arrays are addressed by the vector's index: those of a block begin at its first lane.
     mov(rsi, word(JitWords::kFrame));
     if (nest_.vertical) {
@@ -68,22 +69,23 @@ class Emitter : public Lines {
   }
   void leave() {
     vzeroupper();
-    mov(rsp, stack_word(kOldStack));
+    mov(rsp, r15);
     for (const Reg64& r : {r15, r14, r13, r12, rbp, rbx}) pop(r);
     ret();
   }
 
   void next_row() {
     for (uint32_t o = 0; o < nest_.operands.size(); ++o) {
-      if (nest_.rows.empty() || nest_.rows.back().steps[o] == 0) continue;
+      if (nest_.rows.back().steps[o] == 0) continue;
       mov(rax, word(words_.row_step(o)));
       add(word(words_.current(o)), rax);
     }
-    if (!nest_.rows.empty()) inc(word(JitWords::kIndex + int(nest_.rows.size()) - 1));
+    inc(word(JitWords::kIndex + int(nest_.rows.size()) - 1));
   }
 
   void stage(const VStage& s) {
     if (s.kind == TileStage::once) return once(s);
+    if (is_short(s)) return short_row(s);
     totals_begin(s);
     if (!nest_.inner.empty()) return with_inner(s);
     if (nest_.vertical) {
@@ -105,6 +107,39 @@ class Emitter : public Lines {
     mov(rbp, word(JitWords::kBegin));
     mov(rbx, word(JitWords::kEnd));
     vector_loop(s, false);
+  }
+
+  bool is_short(const VStage& s) const {
+    return !nest_.vertical && nest_.inner.empty() && nest_.vector.size > 0 && nest_.vector.size <= 32 &&
+           nest_.vector.size <= nest_.inner_cut && s.reductions.size() <= 2;
+  }
+
+  // So few elements that no accumulator is met twice: no loop, and reductions stay in registers.
+  void short_row(const VStage& s) {
+    const int full = int(nest_.vector.size / 8), rest = int(nest_.vector.size % 8), used = full + (rest > 0);
+    const int pinned = 4 * int(s.reductions.size()), room = 16 - pinned;
+    const int alive = std::max(pressure(s.each), 1), copies = full > 1 && 2 * alive <= room + 2 ? 2 : 1;
+    mov(rdx, rsi);
+    load_pointers(s, false);
+    if (!s.before.insns.empty()) emit(s.before, s, {.uniform = true});
+    for (uint32_t k = 0; k < s.reductions.size(); ++k)
+      for (int v = 0; v < used; ++v) vmovaps(Ymm(15 - int(4 * k) - v), constant(s.reductions[k].identity));
+    xor_(ebp, ebp);
+    for (int v = 0; v < full; v += copies)
+      emit(s.each, s, {.copies = std::min(copies, full - v), .first = v, .pinned = pinned});
+    if (rest > 0) {
+      mov(ebp, uint32_t(8 * full));
+      mov(ebx, uint32_t(nest_.vector.size));
+      vmovups(ymm0, ptr[rip + masks_ + 4 * (8 - rest)]);
+      vmovaps(yword[rsp + stack_.mask], ymm0);
+      emit(s.each, s, {.masked = true, .pinned = pinned, .before = full});
+    }
+    for (uint32_t k = 0; k < s.reductions.size(); ++k) {
+      for (int v = 0; v < used; ++v) vmovaps(Ymm(v), Ymm(15 - int(4 * k) - v));
+      fold(s.reductions[k], used);
+      vmovaps(ymm1, constant(s.reductions[k].identity));
+      add_to_total(s.reductions[k]);
+    }
   }
 
   // A row's elements, in parts where the row is long.
@@ -228,17 +263,21 @@ class Emitter : public Lines {
           vmovups(lanes(r.total), ymm0);
         });
       } else {
-        fold(r, k);
+        for (int v = 0; v < 4; ++v) vmovaps(Ymm(v), yword[rsp + reduction_base(k) + 32 * v]);
+        fold(r, 4);
+        vmovaps(ymm1, total(r));
+        add_to_total(r);
       }
     }
   }
 
-  // Halves onto halves, as the interpreter does; the total is the same in all lanes.
-  void fold(const VReduction& r, uint32_t number) {
-    for (int v = 0; v < 4; ++v) vmovaps(Ymm(v), yword[rsp + reduction_base(number) + 32 * v]);
-    pair(r, ymm0, ymm0, ymm2, ymm4);
-    pair(r, ymm1, ymm1, ymm3, ymm4);
-    pair(r, ymm0, ymm0, ymm1, ymm4);
+  Address total(const VReduction& r) { return yword[rsp + stack_.slots + 32 * int(r.total)]; }
+
+  // Halves onto halves, as the interpreter does, of accumulators in ymm0 to 3; those not used hold the identity.
+  void fold(const VReduction& r, int used) {
+    if (used > 2) pair(r, ymm0, ymm0, ymm2, ymm4);
+    if (used > 3) pair(r, ymm1, ymm1, ymm3, ymm4);
+    if (used > 1) pair(r, ymm0, ymm0, ymm1, ymm4);
     vextractf128(xmm1, ymm0, 1);
     pair(r, ymm0, ymm0, ymm1, ymm4);
     vpshufd(xmm1, xmm0, 0x0e);
@@ -246,11 +285,12 @@ class Emitter : public Lines {
     vpshufd(xmm1, xmm0, 0x01);
     pair(r, ymm0, ymm0, ymm1, ymm4);
     vbroadcastss(ymm2, xmm0);
-    Address total = yword[rsp + stack_.slots + 32 * int(r.total)];
-    vmovaps(ymm1, total);
+  }
+  // ymm1 and the folded ymm2; the total is the same in all lanes.
+  void add_to_total(const VReduction& r) {
     pair(r, ymm0, ymm1, ymm2, ymm4);
     wrap(r, ymm0);
-    vmovaps(total, ymm0);
+    vmovaps(total(r), ymm0);
   }
 
   // --- the vector loop: rbp to rbx
@@ -365,11 +405,6 @@ void set_call(const TileCode& code, std::span<std::byte* const> pointers, std::s
 
 void enter(const TileCode& code, std::byte* scratch) { code.entry(reinterpret_cast<int64_t*>(scratch)); }
 
-void enter_again(const TileCode& code, std::byte* scratch) {
-  reinterpret_cast<int64_t*>(scratch)[JitWords::kRows] = 1;
-  enter(code, scratch);
-}
-
 }  // namespace trine::host
 
 #else
@@ -383,7 +418,6 @@ size_t code_scratch_bytes(const TileCode&) { return 0; }
 void set_call(const TileCode&, std::span<std::byte* const>, std::span<const int64_t>, std::span<const int64_t>,
               const TileRange&, std::byte*) {}
 void enter(const TileCode&, std::byte*) {}
-void enter_again(const TileCode&, std::byte*) {}
 
 }  // namespace trine::host
 

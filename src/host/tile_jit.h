@@ -28,9 +28,8 @@ size_t code_scratch_bytes(const TileCode& code);
 // loops.
 void set_call(const TileCode& code, std::span<std::byte* const> pointers, std::span<const int64_t> steps,
               std::span<const int64_t> index, const TileRange& range, std::byte* scratch);
-// A call that was set; a single row may be entered again and again.
+// A call that was set; where the nest has no row loops, it may be entered again and again.
 void enter(const TileCode& code, std::byte* scratch);
-void enter_again(const TileCode& code, std::byte* scratch);
 void run_code(const TileCode& code, std::span<std::byte* const> pointers, std::span<const int64_t> steps,
               std::span<const int64_t> index, const TileRange& range, std::byte* scratch);
 

@@ -14,7 +14,7 @@ using namespace Xbyak;
 
 namespace {
 
-constexpr int kPointerRegisters = 7;  // r9 to r15
+constexpr int kPointerRegisters = 6;  // r9 to r14
 
 bool gives(VOp op) {
   return op != VOp::store && op != VOp::array_store && op != VOp::slot_store && op != VOp::accumulate;
@@ -445,7 +445,7 @@ void Lines::accumulate(State& s) {
     vblendvps(kept, kept, x, t);
     x = kept;
   }
-  const int vector = s.layout.first + s.item->copy;
+  const int vector = s.layout.before + s.layout.first + s.item->copy;
   if (s.layout.pinned > 0) {
     Ymm total(15 - int(4 * n.at) - vector);
     return pair(r, total, total, x, t);

@@ -1,6 +1,6 @@
 // The emitter's lower half: straight lists of vector code as AVX2 instructions, with registers and spills.
 // General registers: rdi words of the call, rsi arrays of lanes, rdx kept arrays, rbp index and rbx end along the
-// vector, r9 to r15 operands, rax rcx r8 free for anyone. On the stack: see Stack.
+// vector, r9 to r14 operands, r15 the caller's stack, rax rcx r8 free for anyone. On the stack: see Stack.
 #pragma once
 
 #if defined(__x86_64__) && __has_include(<xbyak/xbyak.h>)
@@ -42,6 +42,7 @@ struct Layout {
   bool masked = false;   // the last vector, of fewer than eight lanes
   bool uniform = false;  // a list that runs before the loop: loads and stores of one element
   int pinned = 0;        // accumulators in the highest registers: reduction r, vector u in 15 - (4 r + u)
+  int before = 0;        // vectors before the index, where each has an accumulator of its own
 };
 
 class Lines : public Xbyak::CodeGenerator {

@@ -162,7 +162,7 @@ TileCall::TileCall(const TileKernel& kernel, std::span<void* const> operands, st
 }
 
 void TileCall::run() const {
-  if (code_) return enter_again(*code_, scratch_);
+  if (code_) return enter(*code_, scratch_);
   host::run(*kernel_, operands_);
 }
 
