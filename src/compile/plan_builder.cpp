@@ -82,6 +82,7 @@ Result<std::shared_ptr<const HostPlan>> PlanBuilder::build(std::span<const ir::V
     plan_->steps.push_back(std::move(step));
   }
   place_outputs(results);
+  join_windows(*plan_);
   place_temporaries(*plan_);
   plan_->in_place = in_place_inputs(*plan_);
   count_work(*plan_);

@@ -63,4 +63,49 @@ std::optional<arch::WindowStep> plan_windows(const ir::Node& node) {
   return step;
 }
 
+namespace {
+
+// Shorter windows are no more than what is kept of each of them.
+constexpr int64_t kJoinedElements = 64;
+
+// Are the windows side by side in `many` the same, in the same order?
+bool are_alike(const arch::WindowStep& a, const arch::WindowStep& b) {
+  if (a.windows.size() != b.windows.size() || a.window.size() != b.window.size()) return false;
+  int64_t elements = 1;
+  for (size_t d = 0; d < a.window.size(); ++d) {
+    elements *= a.window[d].size;
+    if (a.window[d].size != b.window[d].size || a.window[d].many != b.window[d].many) return false;
+  }
+  for (size_t d = 0; d < a.windows.size(); ++d)
+    if (a.windows[d].size != b.windows[d].size || a.windows[d].many != b.windows[d].many) return false;
+  return elements >= kJoinedElements;
+}
+
+}  // namespace
+
+void join_windows(arch::HostPlan& plan) {
+  std::vector<size_t> reads(plan.slots.size(), 0), made_by(plan.slots.size(), SIZE_MAX);
+  for (size_t i = 0; i < plan.steps.size(); ++i) {
+    for (arch::SlotId id : plan.steps[i].in) ++reads[id];
+    for (arch::SlotId id : plan.steps[i].out) made_by[id] = i;
+  }
+  for (const arch::Slot& slot : plan.slots)
+    if (slot.same_as != arch::kNoSlot) ++reads[slot.same_as];
+  std::vector<bool> goes(plan.steps.size(), false);
+  for (arch::Step& step : plan.steps) {
+    auto* scatter = std::get_if<arch::WindowStep>(&step.what);
+    if (!scatter || scatter->kind == arch::WindowKind::gather) continue;
+    const arch::SlotId updates = step.in[2];
+    const size_t maker = made_by[updates];
+    if (maker == SIZE_MAX || reads[updates] != 1 || plan.slots[updates].kind != arch::SlotKind::temporary) continue;
+    const auto* gather = std::get_if<arch::WindowStep>(&plan.steps[maker].what);
+    if (!gather || gather->kind != arch::WindowKind::gather || !are_alike(*gather, *scatter)) continue;
+    scatter->updates = std::make_shared<const arch::WindowStep>(*gather);
+    step.in = {step.in[0], step.in[1], plan.steps[maker].in[0], plan.steps[maker].in[1]};
+    goes[maker] = true;
+  }
+  size_t i = 0;
+  std::erase_if(plan.steps, [&](const arch::Step&) { return goes[i++]; });
+}
+
 }  // namespace trine::compile

@@ -11,4 +11,8 @@ namespace trine::compile {
 // Nothing where the op's combiner has no kernel: a region, a kind the dtype's reference alone knows.
 std::optional<arch::WindowStep> plan_windows(const ir::Node& node);
 
+// A scatter of what a gather alone gives it reads the windows where they lie; the gather's step goes. `plan` has its
+// outputs, but no offsets yet.
+void join_windows(arch::HostPlan& plan);
+
 }  // namespace trine::compile

@@ -119,7 +119,7 @@ class Run {
     return {};
   }
   Result<void> run(const Windows& windows, const PreparedStep& step) {
-    std::array<void*, 3> in;
+    std::array<void*, 4> in;
     for (size_t i = 0; i < step.in.size(); ++i) in[i] = data(step.in[i]);
     windows.run(std::span(in).first(step.in.size()), data(step.out[0]));
     return {};

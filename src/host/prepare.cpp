@@ -23,7 +23,11 @@ struct Ready {
     return What(Move(step, in, plan.slots[around.out[0]]));
   }
   Result<What> operator()(const arch::WindowStep& step) const {
-    return What(Windows(step, plan.slots[around.in[0]], plan.slots[around.in[1]]));
+    auto windows = [&](const arch::WindowStep& s, size_t first, std::shared_ptr<const Windows> updates) {
+      return Windows(s, plan.slots[around.in[first]], plan.slots[around.in[first + 1]], std::move(updates));
+    };
+    if (!step.updates) return What(windows(step, 0, nullptr));
+    return What(windows(step, 0, std::make_shared<const Windows>(windows(*step.updates, 2, nullptr))));
   }
   Result<What> operator()(const arch::CopyStep& step) const { return What(step); }
   Result<What> operator()(const arch::WhileStep& step) const {

@@ -100,13 +100,19 @@ Combine combine_of(WindowKind kind, Dtype dtype) {
 
 }  // namespace
 
-Windows::Windows(const arch::WindowStep& step, const arch::Slot& operand, const arch::Slot& indices)
-    : step_(step), index_(indices.dtype), size_(size_t(bytes(operand.dtype))), bytes_(operand.bytes()) {
+Windows::Windows(const arch::WindowStep& step, const arch::Slot& operand, const arch::Slot& indices,
+                 std::shared_ptr<const Windows> updates)
+    : step_(step),
+      index_(indices.dtype),
+      size_(size_t(bytes(operand.dtype))),
+      bytes_(operand.bytes()),
+      updates_(std::move(updates)) {
   const int64_t size = int64_t(size_);
   Dims dims, many, own;
-  for (const arch::WindowStep::Side& side : step.window) {
+  for (size_t d = 0; d < step.window.size(); ++d) {
+    const arch::WindowStep::Side& side = step.window[d];
     dims.push_back(side.size);
-    many.push_back(side.many);
+    many.push_back(updates_ ? step.updates->window[d].operand : side.many);
     own.push_back(side.operand);
   }
   window_bytes_ = element_count(dims) * size;
@@ -142,7 +148,7 @@ void Windows::visit_by(const Index& index, int64_t begin, int64_t end, F&& f) co
       fits &= value >= 0 && value <= start.most;
       operand += fits ? value * start.operand : 0;
     }
-    if (fits) f(many, operand);
+    if (fits) f(w, many, operand);
   }
 }
 
@@ -165,7 +171,8 @@ void Windows::visit(const void* indices, int64_t begin, int64_t end, F&& f) cons
 void Windows::gather(std::span<void* const> in, std::byte* out) const {
   const auto* operand = static_cast<const std::byte*>(in[0]);
   auto some = [&](int64_t begin, int64_t end) {
-    visit(in[1], begin, end, [&](int64_t many, int64_t at) { copy_loops(out + many, operand + at, loops_, size_); });
+    visit(in[1], begin, end,
+          [&](int64_t, int64_t many, int64_t at) { copy_loops(out + many, operand + at, loops_, size_); });
   };
   if (count_ * window_bytes_ < kSharedBytes) return some(0, count_);
   parallel_for(count_, std::max<int64_t>(1, kSharedBytes / 4 / window_bytes_), some);
@@ -181,23 +188,28 @@ void Windows::combine(std::byte* to, const std::byte* from, std::span<const Move
 void Windows::scatter(std::span<void* const> in, std::byte* out) const {
   if (out != in[0]) copy_flat(out, static_cast<const std::byte*>(in[0]), int64_t(bytes_));
   const auto* updates = static_cast<const std::byte*>(in[2]);
+  std::vector<int64_t> places;  // of the updates, where a gather says
+  if (updates_) updates_->visit(in[3], 0, count_, [&](int64_t, int64_t, int64_t at) { places.push_back(at); });
+  auto from = [&](int64_t w, int64_t many) { return updates + (places.empty() ? many : places[size_t(w)]); };
   if (count_ * window_bytes_ < kSharedBytes) {
-    return visit(in[1], 0, count_, [&](int64_t many, int64_t at) { combine(out + at, updates + many, loops_); });
+    return visit(in[1], 0, count_,
+                 [&](int64_t w, int64_t many, int64_t at) { combine(out + at, from(w, many), loops_); });
   }
   const int64_t threads = pool_threads(), columns = loops_.empty() ? 1 : loops_.back().count;
   if (!step_.is_disjoint) {
     return parallel_for(columns, std::max(kColumnsMin, columns / (2 * threads)), [&](int64_t begin, int64_t end) {
       std::vector<MoveLoop> part = loops_;
-      const int64_t to = part.empty() ? 0 : begin * part.back().to, from = part.empty() ? 0 : begin * part.back().from;
+      const int64_t to = part.empty() ? 0 : begin * part.back().to, by = part.empty() ? 0 : begin * part.back().from;
       if (!part.empty()) part.back().count = end - begin;
-      visit(in[1], 0, count_, [&](int64_t many, int64_t at) { combine(out + at + to, updates + many + from, part); });
+      visit(in[1], 0, count_,
+            [&](int64_t w, int64_t many, int64_t at) { combine(out + at + to, from(w, many) + by, part); });
     });
   }
   // Windows that begin elsewhere do not meet: a part takes those that begin in its range of the operand.
   const int64_t parts = window_bytes_ < kLongWindow ? threads : 4 * threads, each = int64_t(bytes_) / parts + 1;
   parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
-    visit(in[1], 0, count_, [&](int64_t many, int64_t at) {
-      if (at >= begin * each && at < end * each) combine(out + at, updates + many, loops_);
+    visit(in[1], 0, count_, [&](int64_t w, int64_t many, int64_t at) {
+      if (at >= begin * each && at < end * each) combine(out + at, from(w, many), loops_);
     });
   });
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -13,14 +14,17 @@ namespace trine::host {
 
 class Windows {
  public:
-  Windows(const arch::WindowStep& step, const arch::Slot& operand, const arch::Slot& indices);
-  // in: operand, indices, and of a scatter updates; out may be the operand's memory in a scatter.
+  Windows(const arch::WindowStep& step, const arch::Slot& operand, const arch::Slot& indices,
+          std::shared_ptr<const Windows> updates = {});
+  // in: operand, indices, and of a scatter updates, or their gather's operand and indices; out may be the operand's
+  // memory in a scatter.
   void run(std::span<void* const> in, void* out) const;
 
  private:
   using Combine = void (*)(std::byte* to, const std::byte* from, const MoveLoop& loop);
 
-  // f(bytes of the window's first element in `many` and in the operand) for windows [begin, end) that are in bounds.
+  // f(number, bytes of the window's first element in `many` and in the operand) for windows [begin, end) that are in
+  // bounds.
   template <class Index, class F>
   void visit_by(const Index& index, int64_t begin, int64_t end, F&& f) const;
   template <class F>
@@ -36,6 +40,7 @@ class Windows {
   int64_t window_bytes_ = 0;
   std::vector<MoveLoop> loops_;  // over a window, from `many` or to it; empty: one element
   Combine combine_ = nullptr;
+  std::shared_ptr<const Windows> updates_;  // a scatter's
 };
 
 }  // namespace trine::host

@@ -73,6 +73,24 @@ TEST_CASE("windows of two dims, batching dims, and windows that meet") {
   return %2 })");
 }
 
+TEST_CASE("rows of one table combined into another are never written down") {
+  for (const char* kind : {"set", "add"}) {
+    for (const char* columns : {"64", "300"}) {
+      for (const char* second : {"%0", "%1"}) {  // the table itself, too
+        const std::string rows = with(kRows, "N", columns), into = with(kScatterRows, "KIND", kind);
+        auto plan = check_plan(
+            cat(kind, " ", columns, second),
+            with(cat("(%0: f32[5,N], %1: f32[5,N], %2: s32[700,1], %3: s32[700,1]) {\n  %4 = gather ", second, ", %2 ",
+                     rows, " : f32[700,N]\n  %5 = scatter %0, %3, %4 ", into, " : f32[5,N]\n  return %5 }"),
+                 "N", columns),
+            1, 0);
+        CHECK(std::get<arch::WindowStep>(plan->steps[0].what).updates);
+        CHECK(plan->arena_bytes == 0);
+      }
+    }
+  }
+}
+
 TEST_CASE("a table that nothing else reads is combined into in place") {
   auto plan = check_plan("in place",
                          cat("(%0: f32[5,40], %1: s32[9,1], %2: f32[9,40]) {\n  %4 = exponential %0 : f32[5,40]\n"

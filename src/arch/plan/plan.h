@@ -137,7 +137,8 @@ enum class WindowKind : uint8_t { gather, set, add, multiply, maximum, minimum }
 
 // Windows of an operand at computed places. gather: in x, indices; out the windows side by side, `many`; a start is
 // moved so that its window lies inside. Else: in x, indices, updates (`many`); out is x with the updates combined into
-// it, in the order of the indices; out may be x's memory; a window that leaves x is dropped. Strides in elements.
+// it, in the order of the indices; out may be x's memory; a window that leaves x is dropped. Strides in elements. The
+// updates may be a gather's windows that were never written: then in is x, indices, that gather's x and its indices.
 struct WindowStep {
   struct Loop {
     int64_t size = 1, many = 0, operand = 0, indices = 0;
@@ -151,8 +152,9 @@ struct WindowStep {
   WindowKind kind = WindowKind::gather;
   std::vector<Loop> windows = {};  // over the index vectors, outermost first
   std::vector<Start> starts = {};
-  std::vector<Side> window = {};  // over one window
-  bool is_disjoint = true;        // windows that begin at different places do not meet
+  std::vector<Side> window = {};                   // over one window
+  bool is_disjoint = true;                         // windows that begin at different places do not meet
+  std::shared_ptr<const WindowStep> updates = {};  // a gather of as many windows, in the same order
 };
 
 // Copies in[0] to out[0]; slots may be the same memory.
