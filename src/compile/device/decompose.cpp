@@ -16,6 +16,7 @@ ir::Replacement by_the_op(ir::Graph& graph, const ir::Node& node) {
 }
 
 constexpr ir::Rule kRules[] = {
+    {"sums of nothing", "", sum_of_nothing},
     {"gather by windows", "gather", gather_by_windows},
     {"slice by a window", "dynamic_slice", slice_by_window},
     {"update by a window", "dynamic_update_slice", update_by_window},
@@ -33,6 +34,7 @@ constexpr ir::Rule kRules[] = {
     {"remainder by guesses", "remainder", divide_by_guesses},
     {"total order by bits", "compare", compare_total},
     {"integers multiplied as floats", "dot_general", multiply_integers},
+    {"narrow numbers in words", "", narrow_in_words},
     {"the op's own decomposition", "", by_the_op},
 };
 

@@ -31,6 +31,8 @@ ir::Replacement erf_inv_by_polynomials(ir::Graph& graph, const ir::Node& node);
 ir::Replacement count_in_words(ir::Graph& graph, const ir::Node& node);
 ir::Replacement compare_total(ir::Graph& graph, const ir::Node& node);
 ir::Replacement divide_by_guesses(ir::Graph& graph, const ir::Node& node);
+ir::Replacement narrow_in_words(ir::Graph& graph, const ir::Node& node);
+ir::Replacement sum_of_nothing(ir::Graph& graph, const ir::Node& node);
 ir::Replacement multiply_integers(ir::Graph& graph, const ir::Node& node);
 
 }  // namespace trine::compile::device

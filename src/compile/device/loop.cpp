@@ -7,6 +7,7 @@
 #include <map>
 
 #include "base/text.h"
+#include "compile/device/moves.h"
 #include "compile/device/pattern.h"
 #include "compile/device/splat.h"
 #include "compile/index_map.h"
@@ -586,12 +587,9 @@ class Loop {
 
 std::string loop_obstacle(const Unit& unit) {
   for (const ir::Node* node : unit.members) {
-    std::string why;
-    if (view_kind(*node) != ViewKind::none) {
-      if (!device_dtype(node->types[0].dtype)) return cat("the chip has no ", shape_text(node->types[0].dtype, {}));
-      continue;
-    }
-    if (node->op == "iota") continue;
+    std::string why = move_obstacle(*node);  // formats alone
+    if (!why.empty()) return why;
+    if (view_kind(*node) != ViewKind::none || node->op == "iota") continue;
     if (node->op == "reduce") {
       const Dtype d = node->types[0].dtype;
       const std::string_view kind = node->attrs.text("kind");

@@ -111,6 +111,12 @@ void Lowering::note_users(const std::vector<const ir::Node*>& nodes) {
 }
 
 void Lowering::add_input(size_t i) {
+  const ir::Type& type = graph_.params[i].type();
+  if (!type.is_token && !device_dtype(type.dtype))
+    return rec_.fail_with(fail(Code::unsupported,
+                               cat("input ", i, ", ", ir::text(type), ", cannot run on the device: the chip has no ",
+                                   trine::row(type.dtype).name),
+                               graph_.place(graph_.params[i].node->where)));
   Memory& m = store_.of(graph_.params[i]);
   const bool weight = i < options_.weights.size() && options_.weights[i];
   if (weight && only_multiplied(*graph_.params[i].node)) {

@@ -105,6 +105,7 @@ using Emit = void (*)(Op&, const View& to);
 
 void absolute(Op& o, const View& to) {
   if (!is_integer(to.dtype)) return o.activation(to, o.tile(o.in[0]), "abs");
+  if (row(to.dtype).kind == DtypeKind::unsigned_int) return emit_copy(o.rec_, to, o.in[0]);
   const View minus = o.temp(to.dtype);
   o.binary(minus, Val::of(0), o.in[0], "subtract");
   o.binary(to, o.in[0], Val::tile(minus), "max");

@@ -12,7 +12,8 @@ namespace trine::compile::device {
 
 std::optional<Dtype> device_dtype(Dtype dtype) {
   if (dtype == Dtype::boolean) return Dtype::u8;
-  if (!is_on_chip(dtype)) return std::nullopt;
+  // No address reaches half a byte, and no engine works on more than a word.
+  if (!is_on_chip(dtype) || bits(dtype) < 8 || bits(dtype) > 32) return std::nullopt;
   return dtype;
 }
 

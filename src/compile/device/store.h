@@ -74,7 +74,9 @@ class Store {
 
  private:
   // Can the tensor engine turn it bit for bit? Else it goes through memory, element by element.
-  bool turns(Dtype dtype) const { return !is_integer(dtype) || rec_.chip().has(arch::Feature::transpose_mode); }
+  bool turns(Dtype dtype) const {
+    return bytes(dtype) > 1 && (!is_integer(dtype) || rec_.chip().has(arch::Feature::transpose_mode));
+  }
   void store_turned(Memory& m, uint32_t hbm, const Form& from);
   void turn(const Form& from, Form& to);
   void copy_form(const Form& from, Form& to);

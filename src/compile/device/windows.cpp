@@ -167,6 +167,9 @@ std::string window_obstacle(const ir::Node& node) {
   const std::string_view kind = node.attrs.text("kind");
   if (node.op == "window_load" || kind == "set") return {};
   if (alu_of(kind).empty()) return cat("scatter by ", kind);
+  const Dtype dtype = node.types[0].dtype;
+  if (is_integer(dtype) && bits(dtype) < 32 && (kind == "add" || kind == "multiply"))
+    return cat("scatter by ", kind, " of ", row(dtype).name, " would keep the nearest number that fits");
   if (count_of(axes) > kCombineMax) return cat("scatter by ", kind, " of windows of ", count_of(axes), " elements");
   return {};
 }

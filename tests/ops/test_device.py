@@ -1,0 +1,32 @@
+"""Every op's own cases, on the device and natively: they agree, or the op stays on the host and says why."""
+
+import re
+
+import pytest
+
+from ops import device
+from trine import _core
+
+# Formats that some chips lack are refused by the instruction that would make them.
+LACKS = re.compile("which needs `(fp8_ocp|mx)`")
+
+
+def failures(chip, every):
+    outcomes = [o for op in _core.op_names() for o in device.sweep(op, chip, every)]
+    agreed = sum(o.kind == "agrees" for o in outcomes)
+    return agreed, [o for o in outcomes if o.kind == "differs" or (o.kind == "refused" and not LACKS.search(o.why))]
+
+
+@pytest.mark.parametrize("chip", ["trn1", pytest.param("trn2", marks=pytest.mark.slow), pytest.param("trn3", marks=pytest.mark.slow), "small"])
+def test_ops_agree_or_stay_on_the_host(chip):
+    agreed, bad = failures(chip, False)
+    assert not bad
+    assert agreed >= 550
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chip", ["trn2", "small"])
+def test_ops_of_every_dtype_agree_or_stay_on_the_host(chip):
+    agreed, bad = failures(chip, True)
+    assert not bad
+    assert agreed >= 1200
