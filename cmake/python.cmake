@@ -16,7 +16,7 @@ endforeach()
 string(APPEND table "\nvoid bind_all([[maybe_unused]] nanobind::module_& m) {\n${calls}}\n")
 file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/python/bind_all.cpp CONTENT "${table}" @ONLY)
 
-nanobind_add_module(_core NB_STATIC NOMINSIZE src/api/python/module.cpp ${binds} ${CMAKE_BINARY_DIR}/python/bind_all.cpp)
+nanobind_add_module(_core NB_STATIC NOMINSIZE src/api/python/module.cpp src/api/python/arrays.cpp ${binds} ${CMAKE_BINARY_DIR}/python/bind_all.cpp)
 target_link_libraries(_core PRIVATE ${trine_folders})
 target_compile_definitions(_core PRIVATE TRINE_VERSION="${PROJECT_VERSION}")
 

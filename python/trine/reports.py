@@ -31,9 +31,11 @@ class Engine:
 class Report:
     """What a timed kernel means: time with its band, what bounds it, memory, energy, dollars."""
 
-    def __init__(self, timed, program, instance, messages=()):
+    def __init__(self, timed, program, instance, messages=(), whole=None):
+        """`timed`, `program`: the one, or the longest of several, of which `whole` are the numbers."""
         self._timed, self.program, self.messages = timed, program, list(messages)
-        self._numbers = n = timed.report()
+        self._numbers = n = whole or timed.report()
+        self._in_parts = whole is not None
         self.instance, self.chip = instance, n["chip"]
         self.time_ns: float = n["time_ns"]
         self.band: tuple = tuple(n["band_ns"])
@@ -92,6 +94,8 @@ class Report:
 
     def __str__(self):
         notes = "".join(f"  note      {m}\n" for m in self.messages)
+        if self._in_parts:
+            notes = f"  in all    {self.time_ns / 1000:,.1f} µs on the chip; above is the longest part\n" + notes
         return str(self._timed).rstrip("\n") + ("\n" + notes.rstrip("\n") if notes else "")
 
     def __repr__(self):
@@ -168,12 +172,18 @@ def explain(kernel, *args, instance=None, dtype="float32", all=False, **kwargs) 
 
 def _report_program(artifact, instance, auto_cast, weights, name):
     """A StableHLO program compiled for one core and timed."""
+    from trine.estimate.parts import notes_of, programs_of, report_of
+
     instance = instance or machine.chosen_instance() or machine.DEFAULT_INSTANCE
     chip = machine.instance(instance)["chip"]
     with progress.stage(f"compiling {name} for {chip}"):
-        program = _core.compile_device(artifact, chip, auto_cast, "bf16", list(weights)).program
+        compiled = _core.compile_device(artifact, chip, auto_cast, "bf16", list(weights))
     with progress.stage(f"timing {name} on {instance}"):
-        return Report(_core.time(program, instance), program, instance)
+        programs = programs_of(compiled)
+        timed = [_core.time(program, instance) for program in programs]
+        longest = max(range(len(timed)), key=lambda i: timed[i].time_fs)
+        whole = report_of(compiled, instance) if len(programs) > 1 else None
+        return Report(timed[longest], programs[longest], instance, notes_of(compiled), whole)
 
 
 def _report_jitted(function, args, kwargs, instance):
@@ -181,7 +191,7 @@ def _report_jitted(function, args, kwargs, instance):
     from trine.estimate.lowering import stablehlo
 
     cast = kwargs.pop("auto_cast", "none")
-    return _report_program(stablehlo(function, *args, **kwargs), instance, cast, (), getattr(function, "__name__", "a program"))
+    return _report_program(stablehlo(function, *args, lines=True, **kwargs), instance, cast, (), getattr(function, "__name__", "a program"))
 
 
 def _is_torch(model, args, kwargs):

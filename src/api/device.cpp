@@ -1,7 +1,10 @@
 // The device compiler behind its options; see device.h.
 #include "api/device.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <cstring>
+#include <map>
 
 #include "api/graph_text.h"
 #include "base/json.h"
@@ -10,6 +13,9 @@
 #include "compile/collectives_of.h"
 #include "compile/device/options.h"
 #include "compile/device/words.h"
+#include "compile/native.h"
+#include "run/drivers/exact/exact.h"
+#include "run/drivers/native/direct.h"
 
 namespace trine::api {
 
@@ -24,22 +30,101 @@ static Result<compile::DeviceOptions> options_of(const DeviceChoice& choice) {
   return out;
 }
 
-const arch::Program& Compiled::program() const { return program_->program; }
-size_t Compiled::input_count() const { return program_->inputs.size(); }
+Result<const arch::Program*> Compiled::program() const {
+  if (split_->parts.size() == 1 && !split_->parts[0].on_host) return &split_->parts[0].device.program;
+  if (split_->host.empty()) return fail(Code::unsupported, "a program that computes nothing");
+  const compile::HostPlaced& first = split_->host[0];
+  return fail(Code::unsupported, cat(first.op, " ", first.type, " cannot run on the device: ", first.reason),
+              first.where);
+}
+size_t Compiled::input_count() const { return split_->inputs; }
+
+static Tensor copied(const TensorView& v) {
+  Tensor out = Tensor::make(v.dtype, v.dims);
+  if (v.bytes()) std::memcpy(out.data.get(), v.data, v.bytes());
+  return out;
+}
+
+// The part that takes the program's input, and as which of its own.
+static std::pair<const compile::DevicePart*, size_t> reader_of(const compile::SplitProgram& split, size_t input) {
+  for (const compile::DevicePart& part : split.parts)
+    for (size_t i = 0; !part.on_host && i < part.reads.size(); ++i)
+      if (part.reads[i] == input) return {&part, i};
+  return {};
+}
 
 Result<Tensor> Compiled::prepare(size_t input, const TensorView& given) const {
-  if (input >= program_->inputs.size())
-    return fail(Code::invalid, cat("input ", input, "; the program has ", program_->inputs.size()));
-  return compile::prepare_input(program_->inputs[input], given);
+  if (input >= split_->inputs) return fail(Code::invalid, cat("input ", input, "; the program has ", split_->inputs));
+  const auto [part, i] = reader_of(*split_, input);
+  if (part) return compile::prepare_input(part->device.inputs[i], given);
+  return copied(given);
+}
+
+static Result<std::vector<Tensor>> run_on_host(const compile::DevicePart& part, const std::vector<TensorView>& in) {
+  const auto plan = TRY(compile::compile_native(*part.host));
+  const auto direct = TRY(run::DirectProgram::make(plan));
+  std::vector<const void*> from;
+  std::vector<void*> to;
+  std::vector<Tensor> out;
+  std::vector<Tensor> narrowed;  // as words.h has it
+  for (size_t i = 0; i < in.size(); ++i)
+    narrowed.push_back(TRY(compile::prepare_input({part.host->params[i].type().dtype}, in[i])));
+  for (const Tensor& t : narrowed) from.push_back(t.data.get());
+  for (const ir::Type& t : part.written) out.push_back(Tensor::make(t.dtype, t.dims));
+  for (Tensor& t : out) to.push_back(t.data.get());
+  TRY(direct->run(from, to, {}));
+  return out;
+}
+
+static Result<std::vector<Tensor>> run_on_device(const compile::DevicePart& part, const std::vector<TensorView>& in,
+                                                 const arch::Chip& chip, Ran& ran) {
+  std::vector<Tensor> prepared;
+  run::Inputs inputs;
+  for (size_t i = 0; i < in.size(); ++i) prepared.push_back(TRY(compile::prepare_input(part.device.inputs[i], in[i])));
+  for (size_t i = 0; i < in.size(); ++i) inputs[cat("arg", i)] = {prepared[i].data.get(), prepared[i].bytes()};
+  auto result = TRY(run::run_exact(part.device.program, chip, inputs));
+  std::vector<Tensor> out;
+  for (size_t i = 0; i < part.written.size(); ++i) {
+    const auto found = std::find_if(result.outputs.begin(), result.outputs.end(),
+                                    [&](const run::Output& o) { return o.name == cat("out", i); });
+    CHECK(found != result.outputs.end(), "every result is an output of the program");
+    out.push_back(Tensor::make(part.written[i].dtype, part.written[i].dims));
+    std::copy_n(found->bytes.begin(), std::min(out.back().bytes(), found->bytes.size()), out.back().data.get());
+  }
+  ran.instructions += result.counts.instructions;
+  std::move(result.findings.begin(), result.findings.end(), std::back_inserter(ran.findings));
+  return out;
+}
+
+Result<Ran> Compiled::run(std::vector<TensorView> inputs, const arch::Chip& chip) const {
+  if (inputs.size() != split_->inputs)
+    return fail(Code::invalid, cat(inputs.size(), " inputs; the program has ", split_->inputs));
+  Ran out;
+  std::map<size_t, Tensor> made;
+  const auto value = [&](size_t slot) { return slot < inputs.size() ? inputs[slot] : made.at(slot).view(); };
+  for (const compile::DevicePart& part : split_->parts) {
+    std::vector<TensorView> in;
+    for (size_t slot : part.reads) in.push_back(value(slot));
+    auto results = part.on_host ? TRY(run_on_host(part, in)) : TRY(run_on_device(part, in, chip, out));
+    for (size_t i = 0; i < results.size(); ++i) made.insert_or_assign(part.writes[i], std::move(results[i]));
+  }
+  for (size_t slot : split_->results) out.outputs.push_back(copied(value(slot)));
+  return out;
 }
 
 Result<Compiled> compile_for_device(std::string artifact, const arch::Chip& chip, const DeviceChoice& choice) {
   const auto options = TRY(options_of(choice));
   const auto graph = compile::narrow_words(TRY(read_graph(std::move(artifact))));
   const auto cache = TRY(compile::cache_options([](const char* name) -> const char* { return std::getenv(name); }));
-  auto made = TRY(compile::compile_cached(graph, chip, options, cache));
-  Compiled out(std::make_shared<compile::DeviceProgram>(std::move(made.made)));
-  out.set_kept({made.found, std::move(made.hash), std::move(made.trouble)});
+  Compiled::Kept kept{.found = true};
+  auto made = TRY(compile::compile_split(graph, options, [&](const ir::Graph& part, const compile::DeviceOptions& own) {
+    auto one = compile::compile_cached(part, chip, own, cache);
+    if (!one) return Result<compile::DeviceProgram>(one.error());
+    kept = {kept.found && one->found, std::move(one->hash), std::move(one->trouble)};
+    return Result<compile::DeviceProgram>(std::move(one->made));
+  }));
+  Compiled out(std::make_shared<const compile::SplitProgram>(std::move(made)));
+  out.set_kept(std::move(kept));
   Json uses = Json::array();
   for (const auto& use : compile::collectives_of(graph))
     uses.push(

@@ -10,9 +10,10 @@
 #include "arch/program.h"
 #include "base/result.h"
 #include "base/tensor.h"
+#include "run/finding.h"
 
 namespace trine::compile {
-struct DeviceProgram;
+struct SplitProgram;
 }
 
 namespace trine::api {
@@ -23,14 +24,26 @@ struct DeviceChoice {
   std::vector<int64_t> weights = {};    // inputs that stay the same from call to call
 };
 
-// A program for one core, and how its inputs are prepared.
+// What a run gives: values, and what real hardware would have left undefined.
+struct Ran {
+  std::vector<Tensor> outputs = {};
+  std::vector<run::Finding> findings = {};
+  int64_t instructions = 0;
+};
+
+// A program for one core, and how its inputs are prepared. Where the device does not compute all of it, parts: programs
+// with what the host runs between them.
 class Compiled {
  public:
-  explicit Compiled(std::shared_ptr<compile::DeviceProgram> program) : program_(std::move(program)) {}
-  const arch::Program& program() const;
+  explicit Compiled(std::shared_ptr<const compile::SplitProgram> split) : split_(std::move(split)) {}
+  const compile::SplitProgram& split() const { return *split_; }
+  // The one program; an error names what runs on the host where there are parts.
+  Result<const arch::Program*> program() const;
   size_t input_count() const;
   // The input's bytes as the program's tensor holds them; weights are cast and laid out.
   Result<Tensor> prepare(size_t input, const TensorView& given) const;
+  // Every instruction on a simulated machine; the host's parts natively.
+  Result<Ran> run(std::vector<TensorView> inputs, const arch::Chip& chip) const;
   // What it asks of other cores, as a JSON list of kind, bytes, ranks, count.
   const std::string& collectives() const { return collectives_; }
   void set_collectives(std::string json) { collectives_ = std::move(json); }
@@ -43,7 +56,7 @@ class Compiled {
   void set_kept(Kept kept) { kept_ = std::move(kept); }
 
  private:
-  std::shared_ptr<compile::DeviceProgram> program_;
+  std::shared_ptr<const compile::SplitProgram> split_;
   std::string collectives_ = "[]";
   Kept kept_;
 };

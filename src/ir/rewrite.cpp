@@ -27,6 +27,23 @@ class Rewriter {
     return std::move(out_);
   }
 
+  Graph part(const std::vector<Value>& params, std::span<const Node* const> nodes, const std::vector<Value>& results,
+             const std::vector<Value>& effects) {
+    Graph& g = out_.graph;
+    g.name = from_.name;
+    g.attrs = from_.attrs;
+    for (const Value& p : params) {
+      g.params.push_back(g.parameter(p.type(), place(p.node->where)));
+      std::vector<Value>& known = map_[p.node];
+      known.resize(p.node->types.size());
+      known[p.index] = g.params.back();
+    }
+    for (const Node* node : nodes) visit(*node);
+    g.results = mapped(results);
+    g.effects = kept(effects);
+    return std::move(g);
+  }
+
  private:
   Value parameter(const Value& old) {
     Value fresh = out_.graph.parameter(old.type(), place(old.node->where));
@@ -162,5 +179,10 @@ std::vector<Value> inlined(Graph& graph, const Region& region, std::span<const V
 Rewritten rewrite(const Graph& graph, std::span<const Rule> rules) { return Rewriter(graph, rules).all(); }
 
 Graph copy(const Graph& graph) { return rewrite(graph, {}).graph; }
+
+Graph extract(const Graph& graph, const std::vector<Value>& params, std::span<const Node* const> nodes,
+              const std::vector<Value>& results, const std::vector<Value>& effects) {
+  return Rewriter(graph, {}).part(params, nodes, results, effects);
+}
 
 }  // namespace trine::ir

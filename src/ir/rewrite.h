@@ -29,6 +29,10 @@ struct Rewritten {
 Rewritten rewrite(const Graph& graph, std::span<const Rule> rules);
 Graph copy(const Graph& graph);  // without what nothing needs
 
+// The nodes, in order of id, as a graph of their own: `params` are given to it, `results` and `effects` are its.
+Graph extract(const Graph& graph, const std::vector<Value>& params, std::span<const Node* const> nodes,
+              const std::vector<Value>& results, const std::vector<Value>& effects = {});
+
 // The region's results, then its effects, with `args` for its parameters: its nodes made anew in the same graph.
 std::vector<Value> inlined(Graph& graph, const Region& region, std::span<const Value> args);
 

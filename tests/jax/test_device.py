@@ -124,3 +124,44 @@ def test_instructions_compute_what_jax_does(name, chip, expected):
             assert np.array_equal(got, w)
         else:
             assert np.allclose(got, w, rtol=1e-3, atol=1e-4)
+
+
+# What the host does in the middle, and the parts that makes: D on the device, H on the host.
+SPLIT = {
+    "nothing": ("D", lambda x: x @ x + 1),
+    "a transform in the middle": ("DHD", lambda x: jnp.fft.fft(x @ x).real * 2),
+    "at the end": ("DH", lambda x: jnp.linalg.eigvalsh(x + x.T)),
+    "all of it": ("H", lambda x: jnp.linalg.svd(x)[1]),
+    "with constants and inputs given back": (
+        "DHD", lambda x: (jnp.linalg.cholesky(x @ x.T + 16 * jnp.eye(16)) @ x, jnp.arange(5), x)),
+    "integers divided": ("D", lambda x: x * (jnp.abs(x * 100).astype(jnp.int32) // (1 + jnp.arange(16)))),
+    "twice": ("DHDHDHD", lambda x: jnp.linalg.solve(x + 20 * jnp.eye(16), jnp.tanh(jnp.linalg.solve(x - 20 * jnp.eye(16), x))) + x),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SPLIT)
+def test_what_the_device_does_not_compute_the_host_does(name):
+    parts, f = SPLIT[name]
+    x = floats(16, 16)
+    with jax.default_device(jax.devices("cpu")[0]):
+        want = [np.asarray(w) for w in jax.tree.leaves(jax.jit(f)(x))]
+    lowered = jax.jit(f).trace(x).lower(lowering_platforms=("neuron",))
+    compiled = _core.compile_device(str(lowered.compiler_ir("stablehlo")).encode(), "trn2")
+    assert "".join("H" if p["on_host"] else "D" for p in compiled.parts) == parts
+    assert bool(compiled.host_placed) == ("H" in parts) and all(h["reason"] for h in compiled.host_placed)
+    got, findings, _ = compiled.run([x], "trn2")
+    assert not findings
+    for g, w in zip(got, want, strict=True):
+        assert g.dtype == w.dtype and np.allclose(g, w, rtol=1e-3, atol=1e-4)
+
+
+def test_a_report_adds_up_the_parts_and_names_what_the_host_does():
+    import trine
+
+    shape = jax.ShapeDtypeStruct((64, 64), jnp.float32)
+    whole = trine.report(jax.jit(lambda x: jnp.linalg.cholesky(x @ x.T) @ x), shape, instance="trn2.3xlarge")
+    half = trine.report(jax.jit(lambda x: x @ x.T), shape, instance="trn2.3xlarge")
+    assert whole.time_ns > 1.9 * half.time_ns
+    assert any("cholesky" in m and "host" in m for m in whole.messages) and not half.messages
+    with pytest.raises(ValueError, match="nothing of it runs on the device"):
+        trine.report(jax.jit(lambda x: jnp.linalg.svd(x)[1]), shape, instance="trn2.3xlarge")

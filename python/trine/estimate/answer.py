@@ -6,6 +6,7 @@ import time
 from trine import _core
 from trine.estimate import calibration
 from trine.estimate.lowering import bytes_of, leaf_range, stablehlo
+from trine.estimate.parts import programs_of, report_of
 
 DTYPES = {"float32": "float32", "bfloat16": "bfloat16", "float16": "float16"}
 PRODUCT = {"prefill": "token", "decode": "token", "train": "sequence", "forward": "inference"}
@@ -92,14 +93,18 @@ class Answer:
         }
 
 
-def _memory(instance, weights, cache, program, tp):
+def _memory(instance, weights, cache, programs, tp):
     chip = _core.chip(instance["chip"])
-    scratch = sum(_tensor_bytes(t) for t in program.tensors if t["space"] == "hbm" and t["kind"] == "scratch")
-    io = sum(_tensor_bytes(t) for t in program.tensors if t["space"] == "hbm" and t["kind"] in ("input", "output"))
+    scratch = max(_hbm_bytes(p, "scratch") for p in programs)
+    io = max(_hbm_bytes(p, "input", "output") for p in programs)
     room = chip["hbm.bytes"] // chip["cores"]
     used = weights + cache + scratch + max(0, io - weights - cache)
     return {"weights": weights, "cache": cache, "activations": max(0, io - weights - cache), "scratch": scratch,
             "used": used, "room": room, "fits": used <= room}  # fmt: skip
+
+
+def _hbm_bytes(program, *kinds):
+    return sum(_tensor_bytes(t) for t in program.tensors if t["space"] == "hbm" and t["kind"] in kinds)
 
 
 def _tensor_bytes(t):
@@ -122,7 +127,7 @@ def estimate_program(artifact, instance, *, auto_cast="none", auto_cast_type="bf
     begin = time.perf_counter()
     compiled = _core.compile_device(artifact, chip, auto_cast, auto_cast_type, list(weights))
     middle = time.perf_counter()
-    report = _core.time(compiled.program, instance).report()
+    report = report_of(compiled, instance)
     return compiled, report, middle - begin, time.perf_counter() - middle
 
 
@@ -176,7 +181,7 @@ def estimate(config, *, phase="forward", batch=1, seq=128, instance="trn1.2xlarg
         band=calibration.band(calibration.kind_of(model.family.kind, phase)),
         report=report,
         collectives=uses,
-        memory=_memory(machine, bytes_of(work.shapes[0]) // (2 if narrowed else 1), cache, compiled.program, tp),
+        memory=_memory(machine, bytes_of(work.shapes[0]) // (2 if narrowed else 1), cache, programs_of(compiled), tp),
         compile_s=compile_s,
         timer_s=timer_s,
         results={"prefill": batch * seq, "decode": batch, "train": batch, "forward": batch}[phase],

@@ -1,13 +1,13 @@
 """A JAX function and the shapes of its arguments as a StableHLO program, and which of its inputs are weights."""
 
 
-def stablehlo(function, *shapes, donated=(), **named):
-    """The program as text, lowered for no platform in particular; inputs that nothing reads are among its inputs."""
+def stablehlo(function, *shapes, donated=(), lines=False, **named):
+    """The program as text; inputs that nothing reads are among its inputs. `lines`: with the user's source lines."""
     import jax
 
     jitted = function if hasattr(function, "lower") else jax.jit(function, keep_unused=True, donate_argnums=donated)
-    lowered = jitted.trace(*shapes, **named).lower(lowering_platforms=("cpu",))
-    return lowered.compiler_ir("stablehlo").operation.get_asm(enable_debug_info=False).encode()
+    lowered = jitted.trace(*shapes, **named).lower(lowering_platforms=("neuron",))
+    return lowered.compiler_ir("stablehlo").operation.get_asm(enable_debug_info=lines).encode()
 
 
 def leaf_range(arguments, which):

@@ -6,7 +6,9 @@
 
 #include "api/chips.h"
 #include "api/device.h"
+#include "api/python/arrays.h"
 #include "api/python/raise.h"
+#include "compile/device/device.h"
 
 namespace nb = nanobind;
 using namespace trine;
@@ -26,12 +28,63 @@ nb::bytes prepare(const api::Compiled& c, size_t input, BytesIn given, const std
   return nb::bytes(reinterpret_cast<const char*>(out.data.get()), out.bytes());
 }
 
+nb::tuple run_exactly(const api::Compiled& c, const nb::list& arrays, const std::string& chip) {
+  const arch::Chip& on = *or_raise(api::find_chip(chip));
+  std::vector<api::ArrayView> held;
+  std::vector<TensorView> views;
+  for (nb::handle a : arrays) held.push_back(api::array_view(a));
+  for (const api::ArrayView& a : held) views.push_back(a.view);
+  auto result = [&] {
+    nb::gil_scoped_release unlocked;
+    return c.run(std::move(views), on);
+  }();
+  const api::Ran ran = or_raise(std::move(result));
+  nb::list outputs, findings;
+  for (const Tensor& t : ran.outputs) outputs.append(api::as_array(t.view()));
+  for (const run::Finding& f : ran.findings) findings.append(f.message().c_str());
+  return nb::make_tuple(outputs, findings, ran.instructions);
+}
+
+// A dict for each: on the host or not, its program, and the bytes that come and go.
+nb::list parts(nb::handle self) {
+  const auto& c = nb::cast<const api::Compiled&>(self);
+  nb::list out;
+  for (const compile::DevicePart& part : c.split().parts) {
+    nb::dict d;
+    d["on_host"] = part.on_host;
+    d["program"] = part.on_host ? nb::none() : nb::cast(&part.device.program, nb::rv_policy::reference_internal, self);
+    d["reads"] = part.reads;
+    d["writes"] = part.writes;
+    int64_t bytes = 0;
+    for (const ir::Type& t : part.written) bytes += t.elements() * trine::bytes(t.dtype);
+    d["bytes_written"] = bytes;
+    out.append(d);
+  }
+  return out;
+}
+
+nb::list host_placed(const api::Compiled& c) {
+  nb::list out;
+  for (const compile::HostPlaced& h : c.split().host) {
+    nb::dict d;
+    d["op"] = h.op, d["type"] = h.type, d["reason"] = h.reason, d["where"] = h.where;
+    out.append(d);
+  }
+  return out;
+}
+
 }  // namespace
 
 void bind_device(nb::module_& m) {
   using namespace nb::literals;
   nb::class_<api::Compiled>(m, "Compiled", "A program for one core, and how its inputs are prepared.")
-      .def_prop_ro("program", &api::Compiled::program, nb::rv_policy::reference_internal)
+      .def_prop_ro(
+          "program", [](const api::Compiled& c) { return or_raise(c.program()); }, nb::rv_policy::reference_internal,
+          "The one program; an error says what runs on the host where it is in parts.")
+      .def_prop_ro("parts", parts, "Programs, and what the host runs between them.")
+      .def_prop_ro("host_placed", host_placed, "The ops that run on the host, each with its reason and line.")
+      .def("run", run_exactly, "inputs"_a, "chip"_a,
+           "Arrays in; (arrays, findings, instructions): every instruction simulated, the host's parts natively.")
       .def_prop_ro("input_count", &api::Compiled::input_count)
       .def_prop_ro("collectives",
                    [](const api::Compiled& c) { return nb::module_::import_("json").attr("loads")(c.collectives()); })

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "api/chips.h"
+#include "api/python/arrays.h"
 #include "api/python/raise.h"
 #include "arch/asm.h"
 #include "arch/chip.h"
@@ -18,49 +19,22 @@
 
 namespace nb = nanobind;
 using namespace trine;
+using trine::api::numpy_dtype;
 using trine::api::or_raise;
+using trine::api::owned_bytes;
+using trine::api::shape_tuple;
+using trine::api::text;
 
 namespace {
 
 using BytesIn = nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using BytesOut = nb::ndarray<nb::numpy, uint8_t, nb::ndim<1>>;
 
 const arch::Chip& chip_named(const std::string& name) { return *or_raise(api::find_chip(name)); }
-
-nb::str text(std::string_view s) { return nb::str(s.data(), s.size()); }
-
-// The NumPy dtype of ours, or None. Importing ml_dtypes makes its names known to NumPy.
-nb::object numpy_dtype(Dtype dtype) {
-  const std::string_view name = dtype == Dtype::tf32 ? "float32" : row(dtype).abroad.numpy;
-  if (name.empty()) return nb::none();
-  try {
-    nb::module_::import_("ml_dtypes");
-  } catch (const nb::python_error&) {
-    // without it only NumPy's own formats have a dtype
-  }
-  try {
-    return nb::module_::import_("numpy").attr("dtype")(text(name));
-  } catch (const nb::python_error&) {
-    return nb::none();
-  }
-}
 
 std::string shape_text(const std::vector<int64_t>& shape) {
   std::string out = "[";
   for (size_t i = 0; i < shape.size(); ++i) out += cat(i ? "," : "", shape[i]);
   return out + "]";
-}
-
-nb::tuple shape_tuple(const std::vector<int64_t>& shape) {
-  nb::list list;
-  for (int64_t d : shape) list.append(d);
-  return nb::tuple(list);
-}
-
-BytesOut owned_bytes(std::vector<std::byte> bytes) {
-  auto* held = new std::vector<std::byte>(std::move(bytes));
-  nb::capsule owner(held, [](void* p) noexcept { delete static_cast<std::vector<std::byte>*>(p); });
-  return BytesOut(held->data(), {held->size()}, owner);
 }
 
 // NumPy keeps sub-byte elements one to a byte, a program two.

@@ -13,26 +13,55 @@ namespace trine::compile {
 
 using namespace device;
 
-std::vector<HostPlaced> host_placed(const ir::Graph& graph) {
-  const ir::Graph simple = decompose(simplify(graph).graph);
-  std::vector<HostPlaced> out;
-  const Fusion fusion = units_of(simple.order(), simple.results);
-  for (const Unit& unit : fusion.units) {
-    const std::string why = unit_obstacle(unit);
-    if (why.empty()) continue;
-    const ir::Node& node = unit.single ? *unit.single : *unit.roots.front();
-    out.push_back({std::string(node.op), ir::text(node.types[0]), why, simple.place(node.where)});
-  }
-  return out;
-}
+std::vector<HostPlaced> host_placed(const ir::Graph& graph) { return split(simplify(graph).graph).host; }
 
-Result<DeviceProgram> compile_device(const ir::Graph& graph, const arch::Chip& chip, const DeviceOptions& options) {
-  const ir::Graph simple = decompose(simplify(graph).graph);
+static Result<DeviceProgram> compile_simple(const ir::Graph& graph, const arch::Chip& chip,
+                                            const DeviceOptions& options) {
+  const ir::Graph simple = decompose(graph);
   Lowering lowering(simple, chip, options);
   DeviceProgram out;
   out.inputs = TRY(lowering.all());
   Complaint why;
   out.program = TRY(make_streams(lowering.kernel(), why));
+  return out;
+}
+
+Result<DeviceProgram> compile_device(const ir::Graph& graph, const arch::Chip& chip, const DeviceOptions& options) {
+  return compile_simple(simplify(graph).graph, chip, options);
+}
+
+static SplitProgram whole(DeviceProgram program, const ir::Graph& graph) {
+  SplitProgram out{.inputs = graph.params.size()};
+  DevicePart all{.device = std::move(program)};
+  for (size_t i = 0; i < out.inputs; ++i) all.reads.push_back(i);
+  for (const ir::Value& v : graph.results) {
+    all.writes.push_back(out.inputs + all.writes.size());
+    all.written.push_back(v.type());
+  }
+  out.results = all.writes;
+  out.parts.push_back(std::move(all));
+  return out;
+}
+
+Result<SplitProgram> compile_split(const ir::Graph& graph, const DeviceOptions& options, const CompilePart& compile) {
+  auto all = compile(graph, options);
+  if (all) return whole(std::move(*all), graph);
+  if (all.error().code != Code::unsupported) return all.error();
+  Split cut = split(simplify(graph).graph);
+  if (cut.host.empty()) return all.error();
+  SplitProgram out{.results = std::move(cut.results), .host = std::move(cut.host), .inputs = graph.params.size()};
+  for (Part& part : cut.parts) {
+    DevicePart made{.on_host = part.on_host, .reads = std::move(part.reads), .writes = std::move(part.writes)};
+    for (const ir::Value& v : part.graph.results) made.written.push_back(v.type());
+    if (part.on_host) {
+      made.host = std::make_shared<const ir::Graph>(std::move(part.graph));
+    } else {
+      DeviceOptions own{.dots = options.dots};
+      for (size_t i : made.reads) own.weights.push_back(i < options.weights.size() && options.weights[i]);
+      made.device = TRY(compile(part.graph, own));
+    }
+    out.parts.push_back(std::move(made));
+  }
   return out;
 }
 

@@ -2,12 +2,15 @@
 // then places, order and semaphores (compile/stream). What has no lowering is named, with the reason and the line.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "arch/chip.h"
 #include "arch/program.h"
 #include "compile/device/dot.h"
+#include "compile/device/split.h"
 #include "ir/graph.h"
 
 namespace trine::compile {
@@ -18,12 +21,7 @@ struct DeviceOptions {
   std::vector<bool> weights = {};
 };
 
-// A node that stays on the host.
-struct HostPlaced {
-  std::string op = {}, type = {}, reason = {}, where = {};
-};
-
-// Where each op would run, without compiling.
+// The ops that would run on the host, without compiling.
 std::vector<HostPlaced> host_placed(const ir::Graph& graph);
 
 // What the device wants of an input: its format, and its order where it is a weight.
@@ -37,10 +35,30 @@ struct DeviceProgram {
   std::vector<DeviceInput> inputs = {};
 };
 
+// One part of a split graph: a program, or what the host runs between two of them.
+struct DevicePart {
+  bool on_host = false;
+  DeviceProgram device = {};
+  std::shared_ptr<const ir::Graph> host = {};
+  std::vector<size_t> reads = {}, writes = {};  // as Part
+  std::vector<ir::Type> written = {};           // types of what it writes
+};
+
+struct SplitProgram {
+  std::vector<DevicePart> parts = {};
+  std::vector<size_t> results = {};
+  std::vector<HostPlaced> host = {};
+  size_t inputs = 0;
+};
+
 // The input as the program's tensor holds it.
 Result<Tensor> prepare_input(const DeviceInput& input, const TensorView& given);
 
 // Inputs are the tensors arg0, arg1, …; outputs out0, out1, …
 Result<DeviceProgram> compile_device(const ir::Graph& graph, const arch::Chip& chip, const DeviceOptions& options = {});
+
+// The same, with what the device does not compute left to the host. `compile`: compile_device, or a cache around it.
+using CompilePart = std::function<Result<DeviceProgram>(const ir::Graph& graph, const DeviceOptions& options)>;
+Result<SplitProgram> compile_split(const ir::Graph& graph, const DeviceOptions& options, const CompilePart& compile);
 
 }  // namespace trine::compile

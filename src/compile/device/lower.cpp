@@ -56,6 +56,8 @@ constexpr Row kRows[] = {
     {"window_store", window_obstacle, [](Lowering& l, const ir::Node& n) { l.window_store(n); }},
 };
 
+std::string_view name_of(Dtype dtype) { return trine::row(dtype).name; }
+
 const Row* row_of(std::string_view op) {
   for (const Row& row : kRows)
     if (row.op == op) return &row;
@@ -66,7 +68,14 @@ const Row* row_of(std::string_view op) {
 
 std::string node_obstacle(const ir::Node& node) {
   const Row* const row = row_of(node.op);
-  return row ? row->obstacle(node) : cat("no engine computes ", node.op);
+  if (row) return row->obstacle(node);
+  const auto foreign = [](const ir::Type& t) { return !t.is_token && !device_dtype(t.dtype); };
+  for (const ir::Value& v : node.inputs)
+    if (foreign(v.type())) return cat("the chip has no ", name_of(v.type().dtype));
+  for (const ir::Type& t : node.types)
+    if (foreign(t)) return cat("the chip has no ", name_of(t.dtype));
+  if (node.op == "custom_call") return cat("no engine computes the custom call ", node.attrs.text("call_target_name"));
+  return cat("no engine computes ", node.op);
 }
 
 std::string unit_obstacle(const Unit& unit) {
