@@ -133,7 +133,7 @@ def on(device):
     return lambda x: x.to(device)
 
 
-MODES = {"compiled": {}, "neuron": {"wrap": lambda m: m, "place": on("neuron")}, "xla": {"wrap": lambda m: m, "place": on("xla")}}
+MODES = {"compiled": {}, "eager": {"wrap": lambda m: m, "place": on("neuron")}, "lazy": {"wrap": lambda m: m, "place": on("xla")}}
 
 
 def main():

@@ -21,7 +21,21 @@ def autoload():
     torch.utils.generate_methods_for_privateuse1_backend()
     # .to("neuron") then keeps tied weights tied: parameters are swapped, not replaced
     torch.__future__.set_swap_module_params_on_conversion(True)
-    _torch.set_handler(_prepare)
+    _torch.set_handlers(_prepare, _describe, _step)
+
+
+def _describe(*call):
+    from trine.torch import lazy
+
+    return lazy.describe(*call)
+
+
+def _step(words, slots):
+    """A program for a recorded step."""
+    from trine.torch import lazy
+
+    said = lazy.step(words, slots)
+    return {**said, "params": [tuple(p) for p in said["params"]], "outputs": [tuple(o) for o in said["outputs"]]}
 
 
 def _prepare(name, overload, args, numbers):

@@ -19,13 +19,18 @@ _fresh = False
 
 
 @functools.lru_cache(maxsize=None)
-def path():
-    """Where this state of the rows keeps its programs."""
+def state():
+    """A hash of torch's version and of the rows: what is kept holds for these alone."""
     digest = hashlib.sha256(torch.__version__.encode())
     for source in sorted(Path(__file__).parent.rglob("*.py")):
         digest.update(source.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def path():
+    """Where this state of the rows keeps its programs."""
     root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(root) / "trine" / f"torch-{digest.hexdigest()[:16]}.json"
+    return Path(root) / "trine" / f"torch-{state()}.json"
 
 
 def key(name, overload, args, numbers):
@@ -57,13 +62,13 @@ def find(k):
     if said is None:
         return None
     return {**said, "params": [tuple(p) for p in said["params"]], "returns": [tuple(r) for r in said["returns"]],
-            "outputs": [(d, getattr(torch, t), w, o) for d, t, w, o in said["outputs"]]}
+            "outputs": [(d, getattr(torch, t), *rest) for d, t, *rest in said["outputs"]]}
 
 
 def keep(k, said):
     global _fresh
     _fresh = True
-    _said[k] = {**said, "outputs": [(d, str(t).removeprefix("torch."), w, o) for d, t, w, o in said["outputs"]]}
+    _said[k] = {**said, "outputs": [(d, str(t).removeprefix("torch."), *rest) for d, t, *rest in said["outputs"]]}
 
 
 def _read():

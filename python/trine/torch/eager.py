@@ -24,13 +24,13 @@ def prepare(name, overload, args, numbers):
     """The handler. `args` in the schema's order; `numbers`: those of them that a program takes as it runs."""
     full = f"{name}.{overload}" if overload else name
     try:
-        return _prepare(_overload(name, overload), args, numbers)
+        return _prepare(overload_of(name, overload), args, numbers)
     except Exception as e:  # whatever a row or torch's inference cannot do, the CPU can
         REASONS[full] = f"{type(e).__name__}: {str(e)[:200]}"
         return None
 
 
-def _overload(name, overload):
+def overload_of(name, overload):
     space, base = name.split("::")
     return getattr(getattr(getattr(torch.ops, space), base), overload or "default")
 
@@ -72,7 +72,8 @@ def _prepare(op, args, numbers):
     if targets:
         flat_val = [v.to(t.dtype) for v, t in zip(flat_val, targets)]
         val = flat_val[0] if isinstance(val, torch.Tensor) else type(val)(flat_val) if type(val) in (list, tuple) else flat_val
-    e, results = _emitted(target, inputs, val, numbers)
+    e = Emitter()
+    results = emitted(e, target, inputs, val, numbers, _taker(e), _number_of(e))
     writes = [place[id(t)] for t in targets] if targets else [-1] * len(results)
     params = e.signature.inputs
     donated = []
@@ -87,7 +88,7 @@ def _prepare(op, args, numbers):
         "text": text,
         "params": [_param(i) for i in signature.inputs],
         "outputs": [(list(d), t, w, over.get(o, -1)) for o, ((d, t), w) in enumerate(zip(signature.outputs, writes))],
-        "returns": _returns(op, args, targets, val),
+        "returns": returned(op, args, targets, val),
     }
 
 
@@ -99,7 +100,7 @@ def _same_memory(a, b):
     return a.data_ptr() == b.data_ptr() and a.shape == b.shape and a.is_contiguous() and b.is_contiguous() and a.dtype is b.dtype
 
 
-def _returns(op, args, targets, val):
+def returned(op, args, targets, val):
     out, at = [], 0
     position = {id(a): i for i, a in enumerate(args)}
     if targets:
@@ -144,42 +145,58 @@ def _split(target, arguments):
     return positional, {s.name: a for a, s in zip(arguments, names) if s.kwarg_only}
 
 
-def _emitted(target, inputs, val, numbers):
-    """An emitter with the op in it, and its results."""
-    e = Emitter()
-    count = 0
-    values = {}
+def _taker(e):
+    """Tensors of a call as parameters; one that comes twice is one parameter."""
+    count, values = 0, {}
 
-    def bring(a):
+    def take(a):
         nonlocal count
-        if not isinstance(a, torch.Tensor):
-            return a
         if id(a) not in values:
             e.input(count, a, count)
             values[id(a)] = e.values[count]
         count += 1
         return values[id(a)]
 
+    return take
+
+
+def _number_of(e):
+    """Numbers of a call as parameters."""
+    count = 0
+
+    def number(dtype):
+        nonlocal count
+        e.signature.inputs.append(("number", count))
+        e.signature.orders.append(None)
+        count += 1
+        return e.build.parameter((), dtype)
+
+    return number
+
+
+def emitted(e, target, inputs, val, numbers, take, number):
+    """The op's results, written into e. `take(tensor)` and `number(dtype)` give the Values of what it is given."""
     name = overload_name(target)
     if name not in ROWS:
-        return e, _traced(e, target, inputs, bring)
-    arguments = [tree_map(bring, a) for a in inputs]
+        if numbers:
+            raise Unsupported(f"{target} takes numbers that change and has no row")
+        return _traced(e, target, inputs, take)
+    arguments = [tree_map(lambda a: take(a) if isinstance(a, torch.Tensor) else a, a) for a in inputs]
     left = list(numbers)
     for i, a in enumerate(arguments):
         if left and type(a) is float and a == left[0]:
             left.pop(0)
-            number = e.build.parameter((), torch.float64)
-            e.signature.inputs.append(("number", len(numbers) - len(left) - 1))
-            e.signature.orders.append(None)
             dtype = (val if isinstance(val, torch.Tensor) else val[0]).dtype
-            arguments[i] = e.build.convert(number, wide(dtype))
+            arguments[i] = e.build.convert(number(torch.float64), wide(dtype))
+    if left:
+        raise Unsupported(f"{target}: numbers that are no arguments of its row")
     if name in SEEDED:
         e.need_seed()
     out = e.call(name, arguments, val)
-    return e, [v for v in tree_flatten(out, is_leaf=lambda v: isinstance(v, Value))[0] if v is not None]
+    return [v for v in tree_flatten(out, is_leaf=lambda v: isinstance(v, Value))[0] if v is not None]
 
 
-def _traced(e, target, inputs, bring):
+def _traced(e, target, inputs, take):
     """An op without a row, taken apart by torch's decompositions."""
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx.experimental.proxy_tensor import make_fx
@@ -199,7 +216,7 @@ def _traced(e, target, inputs, bring):
         traced = make_fx(call, decomposition_table=decompose.table())(*fakes)
     placeholders = [n for n in traced.graph.nodes if n.op == "placeholder"]
     for node, i in zip(placeholders, at):
-        e.values[node] = bring(flat[i])
+        e.values[node] = take(flat[i])
     results = None
     for node in traced.graph.nodes:
         if node.op == "call_function":

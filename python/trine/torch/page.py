@@ -23,14 +23,15 @@ model.to("neuron"); x.to("neuron")               # eager: each op runs on a virt
 
 | | |
 |---|---|
-| device | `neuron`, found by torch itself; as many as the chosen instance has (`TRINE_INSTANCE`, `trine use`, `NEURON_RT_VISIBLE_CORES`). `xla` is the same device under its older name |
+| device | `neuron`, found by torch itself; as many as the chosen instance has (`TRINE_INSTANCE`, `trine use`, `NEURON_RT_VISIBLE_CORES`). `xla` is the same device under its older name, and lazy |
 | eager | an op is compiled once for its shapes, dtypes and strides, by the same rows; an op without a row runs on torch's CPU, on the same memory: `torch.neuron.fallbacks()` counts them, `fallback_reasons()` says why. Programs are kept for the next process in `~/.cache/trine` |
+| lazy | ops on `xla` are recorded; `xm.mark_step()`, `xm.optimizer_step(…, barrier=True)` or reading a value (`item`, `print`, `cpu`) runs them as one program a step: forward, backward and optimizer. The trace is its key: the second step finds it in memory, a second process in the compile cache. What optimisers write keeps its memory; learning rates and seeds are inputs. `torch_xla.debug.metrics` counts |
 | memory | each device holds what its share of HBM holds; past it `torch.OutOfMemoryError` lists the largest tensors. `torch.neuron.memory_allocated()`, `memory_summary()` and the like count |
 | generator | `torch.manual_seed` seeds it; `torch.neuron.get_rng_state()` |
 | autocast | `torch.autocast("neuron", dtype=torch.bfloat16)`, by torch's own lists of ops |
 | older scripts | `torch_xla` (`core.xla_model`, `amp`, `distributed.parallel_loader`, `debug.metrics`) and `torch_neuronx` (`trace`, `analyze`, `DataParallel`, `dynamic_batch_size`) from `python/compat`; a trace is a ScriptModule that `torch.jit` saves and loads |
 | time and cost | `trine.report(model, inputs, instance="trn1.2xlarge")`: the model as instructions of one core, from shapes alone; `train=True` with the gradients, `auto_cast="matmult"` in bf16. 64-bit integers are 32 bits wide on the chip |
-| not there yet | lazy recording of whole steps; NKI kernels inside a model; processes that train together; streams that overlap |
+| not there yet | NKI kernels inside a model; processes that train together; streams that overlap |
 
 For compiled models:
 

@@ -47,8 +47,16 @@ def new_seed():
     return torch.randint(2**62, ()).item()
 
 
+def _torch():
+    from trine import _torch
+
+    return _torch
+
+
 def dense_memory(tensor, order):
     """The tensor whose memory is the program's parameter: itself where it lies as compiled for, else a copy."""
+    if tensor.device.type == "xla":
+        _torch().settle(tensor)
     if tensor.is_conj() or tensor.is_neg() or tensor._is_zerotensor():
         tensor = tensor.clone()
     if order is None:

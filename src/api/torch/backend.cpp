@@ -7,32 +7,41 @@
 
 #include "api/torch/backend.h"
 #include "api/torch/devices.h"
+#include "api/torch/lazy.h"
 
 namespace trine::api::neuron {
 
 namespace {
 
+constexpr auto kNeuron = c10::DeviceType::PrivateUse1;
+
 void release(void* held) { delete static_cast<std::shared_ptr<run::Storage>*>(held); }
 
-template <c10::DeviceType kType>
+// `xla` is lazy: its storages have memory when something was written.
+struct LazyAllocator final : c10::Allocator {
+  c10::DataPtr allocate(size_t bytes) override { return allocate_lazily(bytes); }
+  c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
+  void copy_data(void* to, const void* from, size_t bytes) const override { std::memcpy(to, from, bytes); }
+};
+
 struct NeuronAllocator final : c10::Allocator {
   c10::DataPtr allocate(size_t bytes) override {
     const int index = current_device();
-    if (bytes == 0) return {nullptr, nullptr, &release, c10::Device(kType, c10::DeviceIndex(index))};
+    if (bytes == 0) return {nullptr, nullptr, &release, c10::Device(kNeuron, c10::DeviceIndex(index))};
     auto storage = api::neuron::allocate(index, bytes);
     if (!storage) {
       TORCH_CHECK_WITH(OutOfMemoryError, storage.error().code != Code::out_of_memory, storage.error().text());
       TORCH_CHECK(false, storage.error().text());
     }
     auto* held = new std::shared_ptr<run::Storage>(*std::move(storage));
-    return {(*held)->data(), held, &release, c10::Device(kType, c10::DeviceIndex(index))};
+    return {(*held)->data(), held, &release, c10::Device(kNeuron, c10::DeviceIndex(index))};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &release; }
   void copy_data(void* to, const void* from, size_t bytes) const override { std::memcpy(to, from, bytes); }
 };
 
-NeuronAllocator<c10::DeviceType::PrivateUse1> neuron_allocator;
-NeuronAllocator<c10::DeviceType::XLA> xla_allocator;
+NeuronAllocator neuron_allocator;
+LazyAllocator xla_allocator;
 const c10::AllocatorRegisterer<c10::DeviceType::PrivateUse1> neuron_registered(&neuron_allocator);
 const c10::AllocatorRegisterer<c10::DeviceType::XLA> xla_registered(&xla_allocator);
 
@@ -98,8 +107,6 @@ const at::Generator& default_generator(c10::DeviceIndex index) {
   TORCH_CHECK(at < made->size(), "neuron:", at, " is not there: this machine has ", made->size());
   return (*made)[at];
 }
-
-constexpr auto kNeuron = c10::DeviceType::PrivateUse1;
 
 struct Hooks final : at::PrivateUse1HooksInterface {
   bool isBuilt() const override { return true; }

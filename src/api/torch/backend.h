@@ -59,6 +59,7 @@ inline bool is_ours(c10::DeviceType type) {
 inline bool is_ours(const at::Tensor& tensor) { return tensor.defined() && is_ours(tensor.device().type()); }
 
 // A neuron tensor's memory under a CPU tensor's name, and back: device memory is this machine's memory.
-at::Tensor as_cpu(const at::Tensor& tensor);
+enum class Use { read, write };
+at::Tensor as_cpu(const at::Tensor& tensor, Use use = Use::read);
 
 }  // namespace trine::api::neuron

@@ -4,6 +4,7 @@
 #include "api/torch/call.h"
 
 #include "api/torch/backend.h"
+#include "api/torch/lazy.h"
 
 #include <bit>
 #include <mutex>
@@ -22,6 +23,7 @@ const std::unordered_set<std::string_view>& varying() {
 }
 
 bool is_special(double v) { return v == 0 || v == 1 || v == -1; }
+bool is_common(double v) { return is_special(v) || v == 2 || v == 0.5; }
 
 struct Cache {
   std::mutex mutex;
@@ -35,8 +37,13 @@ Cache& cache() {
 
 }  // namespace
 
-Call::Call(const c10::OperatorHandle& handle, const torch::jit::Stack& stack)
-    : op(handle), arguments(torch::jit::last(stack, handle.schema().arguments().size())) {
+bool is_part_of_key(const at::Tensor& tensor) {
+  return tensor.is_cpu() && tensor.dim() == 0 && tensor.unsafeGetTensorImpl()->is_wrapped_number() &&
+         !tensor.is_complex() && is_common(at::native::_local_scalar_dense_cpu(tensor).toDouble());
+}
+
+Call::Call(const c10::OperatorHandle& handle, const torch::jit::Stack& stack, Keep keep)
+    : op(handle), arguments(torch::jit::last(stack, handle.schema().arguments().size())), keep_(keep) {
   const auto& schema = op.schema();
   key.reserve(64);
   key.push_back(int64_t(std::bit_cast<uintptr_t>(&schema)));
@@ -49,20 +56,29 @@ void Call::add(const at::Tensor& tensor) {
     key.push_back(-1);
     return;
   }
+  if (keep_ == Keep::recorded && is_part_of_key(tensor)) {
+    key.push_back(-10 - int64_t(tensor.scalar_type()));
+    key.push_back(int64_t(2 * at::native::_local_scalar_dense_cpu(tensor).toDouble()));
+    return;
+  }
   tensors.push_back(tensor);
   const bool dense = tensor.is_contiguous();
   key.push_back((int64_t(tensor.scalar_type()) << 8) | (tensor.dim() << 1) | int64_t(dense));
   for (int64_t d : tensor.sizes()) key.push_back(d);
   if (!dense)
     for (int64_t s : tensor.strides()) key.push_back(s);
+  if (keep_ == Keep::run) add_memory(tensor);
+  if (tensor.is_conj() || tensor.is_neg() || tensor._is_zerotensor() || !(tensor.is_cpu() || is_ours(tensor)) ||
+      tensor.layout() != at::kStrided)
+    is_cacheable = false;
+}
+
+void Call::add_memory(const at::Tensor& tensor) {
   const void* data = is_ours(tensor) || tensor.is_cpu() ? tensor.const_data_ptr() : nullptr;
   size_t first = tensors.size() - 1;
   for (size_t i = 0; i < first && data; ++i)
     if (tensors[i].defined() && tensors[i].const_data_ptr() == data) first = i;
   key.push_back(int64_t(first));
-  if (tensor.is_conj() || tensor.is_neg() || tensor._is_zerotensor() || !(tensor.is_cpu() || is_ours(tensor)) ||
-      tensor.layout() != at::kStrided)
-    is_cacheable = false;
 }
 
 void Call::add(const c10::IValue& value, bool may_vary) {
@@ -122,8 +138,6 @@ size_t cache_size() {
   return cache().entries.size();
 }
 
-namespace {
-
 // As other accelerators: a tensor with dims must be on the device, indices excepted.
 void check_devices(const Call& call) {
   const std::string& name = call.op.schema().name();
@@ -132,6 +146,8 @@ void check_devices(const Call& call) {
     TORCH_CHECK(!t.defined() || !t.is_cpu() || t.dim() == 0, name, ": found a tensor on cpu of shape ", t.sizes(),
                 " among tensors on ", call.device(), "; expected all on one device (move it with .to(\"neuron\"))");
 }
+
+namespace {
 
 void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const Call call(op, *stack);
@@ -160,15 +176,16 @@ constexpr const char* kWhole[] = {
     "convolution_overrideable", "convolution_backward_overrideable", "native_layer_norm", "native_layer_norm_backward",
     "native_group_norm",        "native_group_norm_backward",        "embedding",         "_fused_rms_norm"};
 
+template <void (*kRun)(const c10::OperatorHandle&, torch::jit::Stack*)>
 void register_whole(torch::Library& m) {
-  for (const char* name : kWhole) m.impl(name, torch::CppFunction::makeFromBoxedFunction<&fallback>());
+  for (const char* name : kWhole) m.impl(name, torch::CppFunction::makeFromBoxedFunction<kRun>());
 }
 
 }  // namespace
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>()); }
-TORCH_LIBRARY_IMPL(_, XLA, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>()); }
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { register_whole(m); }
-TORCH_LIBRARY_IMPL(aten, XLA, m) { register_whole(m); }
+TORCH_LIBRARY_IMPL(_, XLA, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&lazy_fallback>()); }
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { register_whole<&fallback>(m); }
+TORCH_LIBRARY_IMPL(aten, XLA, m) { register_whole<&lazy_fallback>(m); }
 
 }  // namespace trine::api::neuron

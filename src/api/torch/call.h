@@ -22,13 +22,18 @@ struct Call {
   std::vector<int64_t> key = {};
   bool is_cacheable = true;
 
-  Call(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
+  // Recorded calls: which tensors share memory is not part of the key, common numbers that came as tensors are.
+  enum class Keep { run, recorded };
+  Call(const c10::OperatorHandle& op, const torch::jit::Stack& stack, Keep keep = Keep::run);
   c10::Device device() const;  // of the results
 
  private:
   void add(const c10::IValue& value, bool may_vary);
   void add(const at::Tensor& tensor);
+  void add_memory(const at::Tensor& tensor);
+  const Keep keep_ = Keep::run;
 };
+bool is_part_of_key(const at::Tensor& tensor);  // of a recorded call: a number that programs have written in them
 
 // What is run for a key. Written once, when the key is first met.
 struct Entry {
@@ -51,6 +56,8 @@ struct Entry {
   std::vector<Param> params = {};
   std::vector<Output> outputs = {};
   std::vector<Return> returns = {};
+  int64_t number = -1;     // of a recorded call: what Python knows it by; -1: it cannot be recorded
+  bool is_seeded = false;  // of a recorded call: it draws random numbers
 };
 
 struct KeyHash {
@@ -64,6 +71,9 @@ struct KeyHash {
 std::shared_ptr<const Entry> make_entry(const Call& call);  // asks Python; in module.cpp
 void run_entry(const Entry& entry, const Call& call, torch::jit::Stack& stack);
 void run_on_cpu(const Call& call, torch::jit::Stack& stack);
+void give_results(const Entry& entry, const Call& call, const std::vector<at::Tensor>& results,
+                  torch::jit::Stack& stack);
+void check_devices(const Call& call);
 
 void count_fallback(const std::string& op);
 std::unordered_map<std::string, int64_t> fallbacks();

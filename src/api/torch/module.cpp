@@ -1,5 +1,6 @@
 // The Python module trine._torch: asks Python for a program the first time a call is met, and shows counters.
 #include <torch/csrc/Dtype.h>
+#include <torch/csrc/DynamicTypes.h>
 #include <torch/csrc/jit/python/pybind_utils.h>
 #include <torch/csrc/utils/pybind.h>
 
@@ -9,6 +10,7 @@
 #include "api/torch/backend.h"
 #include "api/torch/call.h"
 #include "api/torch/devices.h"
+#include "api/torch/lazy.h"
 
 namespace py = pybind11;
 
@@ -16,8 +18,11 @@ namespace trine::api::neuron {
 
 namespace {
 
-py::object& handler() {
-  static auto* made = new py::object;  // never dropped: Python may be gone first
+struct Handlers {
+  py::object eager, recorded, step;
+};
+Handlers& handlers() {
+  static auto* made = new Handlers;  // never dropped: Python may be gone first
   return *made;
 }
 
@@ -29,30 +34,40 @@ Entry::Param read_param(const py::tuple& t) {
           t[1].cast<int>()};
 }
 
-std::shared_ptr<const Entry> read_entry(const py::dict& said) {
-  auto entry = std::make_shared<Entry>();
-  const std::string text = said["text"].cast<std::string>();
+at::ScalarType read_dtype(const py::handle& dtype) { return reinterpret_cast<THPDtype*>(dtype.ptr())->scalar_type; }
+
+std::shared_ptr<const run::DirectProgram> compiled_text(const std::string& text) {
   auto compiled = api::compile(text, {});
   TORCH_CHECK(compiled, compiled ? "" : compiled.error().text());
   auto direct = run::DirectProgram::make((*compiled)->plan);
   TORCH_CHECK(direct, direct ? "" : direct.error().text());
-  entry->program = *direct;
+  return *direct;
+}
+
+std::vector<Entry::Return> read_returns(const py::dict& said) {
+  std::vector<Entry::Return> out;
+  for (const auto& r : said["returns"].cast<py::list>()) {
+    const auto t = r.cast<py::tuple>();
+    out.push_back({t[0].cast<int>(), t[1].cast<bool>(), t[2].cast<std::vector<int>>()});
+  }
+  return out;
+}
+
+std::shared_ptr<const Entry> read_entry(const py::dict& said) {
+  auto entry = std::make_shared<Entry>();
+  entry->program = compiled_text(said["text"].cast<std::string>());
   for (const auto& p : said["params"].cast<py::list>()) entry->params.push_back(read_param(p.cast<py::tuple>()));
   const auto& in_place = entry->program->plan().in_place;
   for (const auto& o : said["outputs"].cast<py::list>()) {
     const auto t = o.cast<py::tuple>();
-    Entry::Output output{.dims = t[0].cast<std::vector<int64_t>>(),
-                         .dtype = reinterpret_cast<THPDtype*>(t[1].cast<py::object>().ptr())->scalar_type,
-                         .write = t[2].cast<int>()};
+    Entry::Output output{
+        .dims = t[0].cast<std::vector<int64_t>>(), .dtype = read_dtype(t[1]), .write = t[2].cast<int>()};
     const int over = t[3].cast<int>();  // the parameter that shares the target's memory, or -1
     const size_t at = entry->outputs.size();
     output.is_over = over >= 0 && at < in_place.size() && in_place[at] == over;
     entry->outputs.push_back(std::move(output));
   }
-  for (const auto& r : said["returns"].cast<py::list>()) {
-    const auto t = r.cast<py::tuple>();
-    entry->returns.push_back({t[0].cast<int>(), t[1].cast<bool>(), t[2].cast<std::vector<int>>()});
-  }
+  entry->returns = read_returns(said);
   return entry;
 }
 
@@ -70,15 +85,67 @@ py::dict memory_stats(int index) {
 
 }  // namespace
 
+namespace {
+
+py::object ask(const py::object& handler, const Call& call, bool numbers_in_key) {
+  py::list arguments;
+  for (const c10::IValue& v : call.arguments) {  // toPyObject would make numbers of tensors that were numbers once
+    const bool is_tensor = v.isTensor() && v.toTensor().defined();
+    const bool is_number = is_tensor && numbers_in_key && is_part_of_key(v.toTensor());
+    arguments.append(is_tensor && !is_number ? py::cast(v.toTensor()) : torch::jit::toPyObject(v));
+  }
+  const auto& schema = call.op.schema();
+  return handler(schema.name(), schema.overload_name(), arguments, py::cast(call.numbers));
+}
+
+}  // namespace
+
 std::shared_ptr<const Entry> make_entry(const Call& call) {
   const py::gil_scoped_acquire locked;
-  if (!handler()) return std::make_shared<Entry>();
-  py::list arguments;
-  for (const c10::IValue& v : call.arguments)  // toPyObject would make numbers of tensors that were numbers once
-    arguments.append(v.isTensor() && v.toTensor().defined() ? py::cast(v.toTensor()) : torch::jit::toPyObject(v));
-  const auto& schema = call.op.schema();
-  const py::object said = handler()(schema.name(), schema.overload_name(), arguments, py::cast(call.numbers));
+  if (!handlers().eager) return std::make_shared<Entry>();
+  const py::object said = ask(handlers().eager, call, false);
   return said.is_none() ? std::make_shared<const Entry>() : read_entry(said.cast<py::dict>());
+}
+
+std::shared_ptr<const Entry> make_recorded(const Call& call) {
+  const py::gil_scoped_acquire locked;
+  auto entry = std::make_shared<Entry>();
+  const py::object answer = handlers().recorded ? ask(handlers().recorded, call, true) : py::none();
+  if (answer.is_none()) return entry;
+  const auto said = answer.cast<py::dict>();
+  entry->number = said["number"].cast<int64_t>();
+  entry->is_seeded = said["seeded"].cast<bool>();
+  for (const auto& o : said["outputs"].cast<py::list>()) {
+    const auto t = o.cast<py::tuple>();
+    entry->outputs.push_back(
+        {.dims = t[0].cast<std::vector<int64_t>>(), .dtype = read_dtype(t[1]), .write = t[2].cast<int>()});
+  }
+  entry->returns = read_returns(said);
+  return entry;
+}
+
+std::shared_ptr<const Step> make_step(const Trace& trace) {
+  const py::gil_scoped_acquire locked;
+  py::list slots;
+  for (const Trace::Slot& s : trace.slots)
+    slots.append(
+        py::make_tuple(py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(torch::getTHPDtype(s.dtype))),
+                       s.elements, s.has_memory, s.is_given));
+  const py::dict said = handlers().step(py::cast(trace.words), slots);
+  auto step = std::make_shared<Step>();
+  step->program = compiled_text(said["text"].cast<std::string>());
+  for (const auto& p : said["params"].cast<py::list>()) {
+    const auto t = p.cast<py::tuple>();
+    step->params.push_back({t[0].cast<std::string>() == "number", t[1].cast<int>()});
+  }
+  const auto& in_place = step->program->plan().in_place;
+  for (const auto& o : said["outputs"].cast<py::list>()) {
+    const auto t = o.cast<py::tuple>();
+    const int over = t[1].cast<int>();
+    const size_t at = step->outputs.size();
+    step->outputs.push_back({t[0].cast<int>(), over >= 0 && at < in_place.size() && in_place[at] == over ? over : -1});
+  }
+  return step;
 }
 
 }  // namespace trine::api::neuron
@@ -86,7 +153,22 @@ std::shared_ptr<const Entry> make_entry(const Call& call) {
 PYBIND11_MODULE(_torch, m) {
   using namespace trine::api::neuron;
   register_hooks();
-  m.def("set_handler", [](py::object f) { handler() = std::move(f); });
+  m.def("set_handlers", [](py::object eager, py::object recorded, py::object step) {
+    handlers() = {std::move(eager), std::move(recorded), std::move(step)};
+  });
+  m.def("end_step", &end_step, "Runs what is recorded.", py::call_guard<py::gil_scoped_release>());
+  m.def("recorded_words", &recorded_words, py::call_guard<py::gil_scoped_release>());
+  m.def(
+      "settle", [](const at::Tensor& t) { settle(t, Use::write); },
+      "The tensor's bytes in memory: after it data_ptr() is theirs.", py::call_guard<py::gil_scoped_release>());
+  m.def("counters", &counters);
+  m.def("metrics", [] {
+    py::dict out;
+    for (const auto& [name, m] : metrics()) out[py::str(name)] = py::make_tuple(m.count, m.total, m.last);
+    return out;
+  });
+  m.def("clear_metrics", &clear_metrics);
+  m.def("set_extracting", &set_extracting);
   m.def("device_count", &device_count);
   m.def("device_name", [](int index) {
     const auto found = device(index);

@@ -71,6 +71,11 @@ void run_entry(const Entry& entry, const Call& call, torch::jit::Stack& stack) {
     if (target.sizes() != results[o].sizes()) target.resize_(results[o].sizes());
     as_cpu(target).copy_(as_cpu(results[o]));
   }
+  give_results(entry, call, results, stack);
+}
+
+void give_results(const Entry& entry, const Call& call, const std::vector<at::Tensor>& results,
+                  torch::jit::Stack& stack) {
   std::vector<c10::IValue> returned;
   for (const Entry::Return& r : entry.returns) {
     if (r.argument >= 0) {
@@ -94,7 +99,7 @@ at::Tensor for_cpu(const at::Tensor& t, bool is_written) {
   if (is_ours(t) && is_written && t.numel() == 0) {
     return at::empty(t.sizes(), t.options().device(at::kCPU));
   }
-  return as_cpu(t);
+  return as_cpu(t, is_written ? Use::write : Use::read);
 }
 
 c10::IValue for_cpu(const c10::IValue& value, bool is_written) {
@@ -118,7 +123,7 @@ c10::IValue for_cpu(const c10::IValue& value, bool is_written) {
 at::Tensor to_neuron(const at::Tensor& t, c10::Device device) {
   if (!t.defined() || !t.is_cpu()) return t;
   at::Tensor out = new_tensor(t.sizes(), t.scalar_type(), device);
-  as_cpu(out).copy_(t);
+  as_cpu(out, Use::write).copy_(t);
   return out;
 }
 
@@ -137,7 +142,7 @@ void write_back(const at::Tensor& target, const at::Tensor& done) {
     if (!target.defined() || target.numel() || !done.numel()) return;
   }
   target.resize_(done.sizes());
-  as_cpu(target).copy_(done);
+  as_cpu(target, Use::write).copy_(done);
 }
 
 }  // namespace

@@ -3,11 +3,13 @@
 #include "api/torch/aten.h"
 
 #include "api/torch/backend.h"
+#include "api/torch/lazy.h"
 
 namespace trine::api::neuron {
 
-at::Tensor as_cpu(const at::Tensor& tensor) {
+at::Tensor as_cpu(const at::Tensor& tensor, Use use) {
   if (!is_ours(tensor)) return tensor;
+  settle(tensor, use);
   const auto options = tensor.options().device(at::kCPU).pinned_memory(false);
   at::Tensor out = at::from_blob(tensor.data_ptr(), tensor.sizes(), tensor.strides(), options);
   if (tensor.is_conj()) out._set_conj(true);
@@ -44,7 +46,10 @@ at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, std::opti
 }
 
 at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool) {
-  as_cpu(to).copy_(as_cpu(from));
+  if (to.device().type() == c10::DeviceType::XLA)
+    copy_to_lazy(from, to);
+  else
+    as_cpu(to, Use::write).copy_(as_cpu(from));
   return to;
 }
 
@@ -54,6 +59,13 @@ at::Tensor copy_from_and_resize(const at::Tensor& from, const at::Tensor& to) {
 }
 
 at::Scalar local_scalar(const at::Tensor& tensor) { return at::native::_local_scalar_dense_cpu(as_cpu(tensor)); }
+
+// Grown before torch resizes: a storage that is to be written has no bytes torch could carry over.
+const at::Tensor& resize_lazy(const at::Tensor& self, at::IntArrayRef size, std::optional<at::MemoryFormat> format) {
+  const size_t bytes = size_t(self.storage_offset() + c10::multiply_integers(size)) * self.dtype().itemsize();
+  if (bytes > self.storage().nbytes()) resize_lazily(self.storage(), bytes);
+  return at::native::resize_(self, size, format);
+}
 
 at::Tensor& set_storage(at::Tensor& self, at::Storage source) {
   const int64_t count = int64_t(source.nbytes() / self.dtype().itemsize());
@@ -75,7 +87,6 @@ void register_views(torch::Library& m) {
   m.impl("view", TORCH_FN(at::native::view));
   m.impl("_reshape_alias", TORCH_FN(at::native::_reshape_alias));
   m.impl("unfold", TORCH_FN(at::native::unfold));
-  m.impl("resize_", TORCH_FN(at::native::resize_));
   m.impl("_copy_from", TORCH_FN(copy_from));
   m.impl("_copy_from_and_resize", TORCH_FN(copy_from_and_resize));
   m.impl("_local_scalar_dense", TORCH_FN(local_scalar));
@@ -89,8 +100,14 @@ void register_views(torch::Library& m) {
 
 }  // namespace
 
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { register_views<c10::DeviceType::PrivateUse1>(m); }
-TORCH_LIBRARY_IMPL(aten, XLA, m) { register_views<c10::DeviceType::XLA>(m); }
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  register_views<c10::DeviceType::PrivateUse1>(m);
+  m.impl("resize_", TORCH_FN(at::native::resize_));
+}
+TORCH_LIBRARY_IMPL(aten, XLA, m) {
+  register_views<c10::DeviceType::XLA>(m);
+  m.impl("resize_", TORCH_FN(resize_lazy));
+}
 // copy_from looks at these bits itself; torch would clone first, by way of copy_from again.
 TORCH_LIBRARY_IMPL(aten, Conjugate, m) { m.impl("_copy_from", torch::CppFunction::makeFallthrough()); }
 TORCH_LIBRARY_IMPL(aten, Negative, m) { m.impl("_copy_from", torch::CppFunction::makeFallthrough()); }

@@ -2,6 +2,8 @@
 
 import torch
 
+from trine import _torch
+
 REDUCE_SUM, REDUCE_MUL, REDUCE_MIN, REDUCE_MAX, REDUCE_AND, REDUCE_OR = "sum", "mul", "min", "max", "and", "or"
 _closures = []
 
@@ -24,7 +26,8 @@ def xla_real_devices(devices):
 
 
 def mark_step(wait=False, reset_scope=True):
-    """Runs what add_step_closure left for the end of the step."""
+    """Runs what is recorded, as one program; then what add_step_closure left for the end of the step."""
+    _torch.end_step()
     closures = list(_closures)
     _closures.clear()
     for function, args in closures:

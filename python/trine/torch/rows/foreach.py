@@ -158,3 +158,30 @@ def sgd(b, params, grads, buffers, decay, momentum, lr, dampening, nesterov, max
             g = b.add(g, b.mul(held, momentum)) if nesterov else held
         outs[0][i] = b.convert(b.sub(p, b.mul(g, b.value(lr, dtype, ()) if isinstance(lr, Value) else lr)), p0.dtype)
     return outs
+
+
+# GradScaler
+
+
+@row("_amp_foreach_non_finite_check_and_unscale")
+def unscale(b, xs, found, scale):
+    """Each times the scale; `found` becomes one where any element is not finite."""
+    outs, is_bad = [], b.test("NE", found, 0.0)
+    for x in xs:
+        finite = b.reduce("and", b.op("is_finite", [x], x.dims, torch.bool), range(x.rank), True)
+        is_bad = b.binary("or", is_bad, b.broadcast(b.not_(finite), found.dims))
+        factor = b.broadcast(b.convert(b.reshape(scale, ()), wide(x.dtype)), x.dims)
+        outs.append(b.convert(b.mul(b.convert(x, wide(x.dtype)), factor), x.dtype))
+    return outs, b.convert(is_bad, found.dtype)
+
+
+@row("_amp_update_scale")
+def update_scale(b, scale, tracker, found, growth, backoff, interval):
+    is_bad = b.test("NE", b.reshape(found, scale.dims), 0.0)
+    good = b.add(tracker, 1)
+    is_due = b.test("EQ", good, interval)
+    larger = b.mul(scale, growth)
+    grows = b.binary("and", b.reshape(is_due, scale.dims), b.op("is_finite", [larger], scale.dims, torch.bool))
+    scale = b.where(is_bad, b.mul(scale, backoff), b.where(grows, larger, scale))
+    restarts = b.binary("or", is_due, b.reshape(is_bad, tracker.dims))
+    return scale, b.where(restarts, b.like(tracker, 0), good)

@@ -1,0 +1,111 @@
+"""Steps recorded on `xla`: what trine._torch asks when it meets a call, and a whole trace, for the first time.
+
+A trace is a list of calls on storages. Views are not in it: a tensor is a storage, an offset, sizes and strides. Here it
+becomes one program: each storage has a current value, read through `view` and written through `put`.
+"""
+
+import json
+
+import torch
+from torch.utils._pytree import tree_map
+
+from trine.torch import cache, disk
+
+RECORDED = []  # by the number C++ knows a call by
+
+
+class Call:
+    """A call as recorded: arguments with tensors replaced by Spec."""
+
+    __slots__ = ("key", "name", "overload", "args", "specs", "numbers", "outputs", "seeded", "emission")
+
+    def __init__(self, key, name, overload, args, numbers):
+        self.key, self.name, self.overload, self.numbers = key, name, overload, list(numbers)
+        self.specs = []
+        self.args = tree_map(self._spec, list(args))
+
+    def _spec(self, a):
+        if not isinstance(a, torch.Tensor):
+            return a
+        self.specs.append(Spec(a))
+        return self.specs[-1]
+
+
+class Spec:
+    """A tensor's type, sizes and strides; a number of the host keeps its value, for torch's promotion."""
+
+    __slots__ = ("dtype", "dims", "strides", "number")
+
+    def __init__(self, tensor):
+        self.dtype, self.dims, self.strides = tensor.dtype, tuple(tensor.shape), tuple(tensor.stride())
+        self.number = tensor.clone() if tensor.device.type == "cpu" and not tensor.dim() else None
+
+    def tensor(self):
+        return self.number if self.number is not None else torch.empty_strided(self.dims, self.strides, dtype=self.dtype, device="meta")
+
+
+def key_of(name, overload, args, numbers):
+    left = list(numbers)
+
+    def one(a):
+        if isinstance(a, torch.Tensor):
+            return [str(a.dtype), list(a.shape), list(a.stride()), a.device.type == "cpu" and not a.dim()]
+        if isinstance(a, (list, tuple)):
+            return ["list", *map(one, a)]
+        if left and type(a) is float and a == left[0]:
+            left.pop(0)
+            return "number"
+        return repr(a) if not isinstance(a, torch.device) else "device"
+
+    return "lazy" + json.dumps([name, overload, [one(a) for a in args]])
+
+
+def describe(name, overload, args, numbers):
+    """What a call gives and writes; None where no row can: torch's CPU then runs it."""
+    key = key_of(name, overload, args, numbers)
+    call = Call(key, name, overload, args, numbers)
+    said = disk.find(key)
+    if said is None:
+        from trine.torch import lazy_emit
+
+        said = lazy_emit.described(call)
+        if said is None:
+            return None
+        disk.keep(key, said)
+    call.outputs, call.seeded, call.emission = said["outputs"], said["seeded"], None
+    RECORDED.append(call)
+    return {**said, "number": len(RECORDED) - 1}
+
+
+def step(words, slots):
+    """A program for a trace: from an earlier process, else written now."""
+    calls, numbers = _listed(words)
+    text = json.dumps([[RECORDED[n].key for n in calls], numbers, [[str(d), *rest] for d, *rest in slots]])
+
+    def make():
+        from trine.torch import lazy_emit
+
+        return lazy_emit.step(words, slots)
+
+    return cache.get_or_make("step", text, len(numbers), make)
+
+
+def _listed(words):
+    """The distinct calls of a trace, and its nodes by their place among them."""
+    calls, nodes, at = {}, [], 0
+    while at < len(words):
+        call = RECORDED[words[at]]
+        node, at = [calls.setdefault(words[at], len(calls))], at + 1
+        for _ in call.specs:
+            node.append(words[at])
+            at += 1
+            if node[-1] >= 0:
+                node.append(words[at])
+                at += 1
+        for _, _, write, *_ in call.outputs:
+            if write < 0:
+                node.append(words[at])
+                at += 1
+        nodes.append(node)
+    return list(calls), nodes
+

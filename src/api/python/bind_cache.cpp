@@ -1,0 +1,47 @@
+// The compile cache for Python: get and put by a key of text. A cache that cannot be used is one that holds nothing.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+
+#include <cstdlib>
+
+#include "compile/cache/cache.h"
+
+namespace nb = nanobind;
+using namespace trine;
+
+namespace {
+
+Result<compile::Cache> open_cache() {
+  return compile::Cache::open(
+      TRY(compile::cache_options([](const char* name) -> const char* { return std::getenv(name); })));
+}
+
+compile::CacheKey key_of(const std::string& graph, const std::string& state, const std::string& about) {
+  return compile::cache_key(graph, "", "", state, about);
+}
+
+nb::object cache_get(const std::string& graph, const std::string& state) {
+  const Result<std::string> found = [&]() -> Result<std::string> {
+    nb::gil_scoped_release released;
+    auto cache = TRY(open_cache());
+    return cache.get(key_of(graph, state, ""));
+  }();
+  return found ? nb::object(nb::bytes(found->data(), found->size())) : nb::none();
+}
+
+bool cache_put(const std::string& graph, const std::string& state, const std::string& about, const nb::bytes& bytes) {
+  const std::string copy(bytes.c_str(), bytes.size());
+  nb::gil_scoped_release released;
+  auto cache = open_cache();
+  return cache && cache->put(key_of(graph, state, about), copy);
+}
+
+}  // namespace
+
+void bind_cache(nb::module_& m) {
+  using namespace nb::literals;
+  m.def("cache_get", cache_get, "graph"_a, "state"_a,
+        "What was kept for a graph's text and a state of its compiler, or None.");
+  m.def("cache_put", cache_put, "graph"_a, "state"_a, "about"_a, "bytes"_a, "Keeps it; False where the cache cannot.");
+  m.def("cache_hash", [](const std::string& graph, const std::string& state) { return key_of(graph, state, "").hash; });
+}

@@ -1,0 +1,80 @@
+// Ops on `xla` are recorded, one queue a device, and run as one program when a value is asked for or a step ends.
+// A Buffer is what a storage's bytes are: in memory, or still to be written by the queue. The queue names storages and
+// where in them a tensor lies; views are torch's own and are not recorded. Programs are kept by the whole trace.
+#pragma once
+
+#include "api/torch/aten.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/torch/backend.h"
+#include "api/torch/call.h"
+#include "run/memory.h"
+
+namespace trine::api::neuron {
+
+struct Buffer {
+  int device = 0;
+  size_t bytes = 0;                           // of the storage, when the queue met it
+  std::shared_ptr<run::Storage> memory = {};  // null: nothing was written yet
+  std::optional<c10::weak_intrusive_ptr<c10::StorageImpl>> storage = {};
+  int64_t slot = -1;  // its number in the queue
+  at::ScalarType dtype = at::kByte;
+  bool is_written = false;                    // by what is recorded
+  bool is_lost = false;                       // the program that was to write it failed
+  std::unique_ptr<run::KeptForms> kept = {};  // packed forms, once it was read twice unchanged
+  int reads = 0;
+};
+using BufferPtr = std::shared_ptr<Buffer>;
+
+// What Python is asked to make a program of.
+struct Trace {
+  struct Slot {
+    at::ScalarType dtype;
+    int64_t elements;
+    bool has_memory, is_given;  // given: somebody still holds it and it was written
+  };
+  std::vector<int64_t> words = {};  // per op: its number, slot and offset of each tensor (-1: a number), slots it makes
+  std::vector<Slot> slots = {};
+};
+
+struct Step {
+  struct Param {
+    bool is_number = false;
+    int index = 0;  // of a slot, or of the trace's numbers
+  };
+  struct Output {
+    int slot = 0;
+    int over = -1;  // the parameter whose memory it is written to
+  };
+  std::shared_ptr<const run::DirectProgram> program = {};
+  std::vector<Param> params = {};
+  std::vector<Output> outputs = {};
+};
+
+c10::DataPtr allocate_lazily(size_t bytes);
+void resize_lazily(const c10::Storage& storage, size_t bytes);
+
+void lazy_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+void settle(const at::Tensor& tensor, Use use);  // its bytes in memory, for the host to use
+void copy_to_lazy(const at::Tensor& from, const at::Tensor& to);
+void end_step();  // runs what is recorded, on every device
+int64_t recorded_words(int device);
+
+std::shared_ptr<const Entry> make_recorded(const Call& call);  // these two ask Python; in module.cpp
+std::shared_ptr<const Step> make_step(const Trace& trace);
+
+struct Metric {
+  int64_t count = 0;
+  double total = 0;                                  // seconds
+  std::vector<std::pair<double, double>> last = {};  // (when, seconds), as many as are kept
+};
+std::unordered_map<std::string, Metric> metrics();
+std::unordered_map<std::string, int64_t> counters();
+void clear_metrics();
+void set_extracting(bool extracting);  // programs are made and not run: results are zeros
+
+}  // namespace trine::api::neuron
