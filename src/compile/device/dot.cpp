@@ -37,7 +37,8 @@ class Dot : public Product {
     left_ = side_of(store, dot.inputs[0]);
     right_ = side_of(store, dot.inputs[1]);
     out_ = &store.of(out.result());
-    dtype_ = policy.cast.value_or(left_.memory->dtype == right_.memory->dtype ? left_.memory->dtype : Dtype::f32);
+    dtype_ = left_.memory->dtype == right_.memory->dtype ? left_.memory->dtype : Dtype::f32;
+    if (policy.cast && !dot.attrs.flag(kKeepsFormat)) dtype_ = *policy.cast;
     find_axes(dot, out);
   }
   Dot(Recorder& rec, Store& store, const Strides& s, const DotPolicy& policy)
@@ -79,7 +80,13 @@ class Dot : public Product {
     // Every dim of the product lies densely after the next, rows before columns; tiles never reach over one.
     const bool dense = n_.out == 1 && (m_.count == 1 || m_.out == n_.count);
     const auto even = [](int64_t count, int64_t block) { return count % block == 0 || count <= block; };
-    return dense && even(across().count, part) && even(along().count, free) && across().count >= 32;
+    const int64_t rows = by_columns_ ? free : part, columns = by_columns_ ? part : free;
+    const bool in_panels = (panel_rows() % rows == 0 || panel_rows() == m_.count) &&
+                           (panel_columns() % columns == 0 || panel_columns() == n_.count);
+    return dense && in_panels && even(across().count, part) && even(along().count, free) && across().count >= 32;
+  }
+  int64_t block_columns() const override {
+    return std::min(rec_.columns_max(), by_columns_ ? panel_rows() : panel_columns());
   }
   View block(int64_t e0, const Axes& part, const Axes& free) override {
     int64_t b = 0;

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "compile/device/store.h"
 #include "compile/index_map.h"
@@ -14,6 +15,9 @@ namespace trine::compile::device {
 struct DotPolicy {
   std::optional<Dtype> cast = {};
 };
+
+// Of a multiply that stands for a sum: operands are not cast.
+inline constexpr std::string_view kKeepsFormat = "keeps_format";
 
 bool multiplies(Dtype d);
 std::string dot_obstacle(const ir::Node& dot);
@@ -28,6 +32,8 @@ class Product {
   virtual int64_t panel_rows() const = 0;
   // Can blocks of this many rows be asked for, wherever they begin at a multiple of it?
   virtual bool holds(int64_t part, int64_t free) const = 0;
+  // The most columns of a block.
+  virtual int64_t block_columns() const = 0;
   virtual View block(int64_t e0, const Axes& part, const Axes& free) = 0;
 };
 std::unique_ptr<Product> product_of(Recorder& rec, Store& store, const ir::Node& dot, bool turned,

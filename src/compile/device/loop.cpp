@@ -73,7 +73,7 @@ class Loop {
     parts_.clear(), frees_.clear();
     for (size_t d = 0; d < rank; ++d) ((d + 1 < rank) != product.is_turned() ? parts_ : frees_).push_back(d);
     tiles_ = cut(dims_of(parts_), rec_.chip().partitions);
-    blocks_ = cut(dims_of(frees_), rec_.columns_max());
+    blocks_ = cut(dims_of(frees_), product.block_columns());
     if (!product.holds(element_count(tiles_[0].count), element_count(blocks_[0].count))) return false;
     product_ = &product;
     make_results();
@@ -547,9 +547,10 @@ class Loop {
     int64_t columns = 1;
     for (size_t d : parts_) columns *= unit_.space[d];
     if (part.size() != 1 || part[0].stride != 1 || part[0].count < 2 || m.elements % columns) return std::nullopt;
-    if (m.elements / columns == 1 || m.elements / columns * bytes(m.dtype) > 2 * store_.keep_bytes())
-      return std::nullopt;
     const Tiling tiling = Tiling::of(dims_of(parts_), rec_.chip().partitions);
+    const int64_t rows = m.elements / columns, most = 2 * store_.keep_bytes();
+    if (rows == 1 || rows * bytes(m.dtype) * tiling.tiles() > most || columns * bytes(m.dtype) > most)
+      return std::nullopt;
     return access(store_.form(m, m.dtype, true, columns, tiling), at.e0, at.part, at.free);
   }
   // The same for all partitions: loaded once for the unit, to every partition.

@@ -147,7 +147,7 @@ int Lowering::multiplies_of(const ir::Node& node) const {
 bool Lowering::only_multiplied(const ir::Node& node) const {
   auto found = users_.find(&node);
   return found != users_.end() && std::all_of(found->second.begin(), found->second.end(), [&](const ir::Node* user) {
-           return user->op == "dot_general" ||
+           return (user->op == "dot_general" && !user->attrs.flag(kKeepsFormat)) ||
                   ((user->op == "reshape" || view_kind(*user) != ViewKind::none) && only_multiplied(*user));
          });
 }
