@@ -1,5 +1,10 @@
 """torch.compile(backend="neuron"): values, gradients, mutation, new shapes, fallbacks, random numbers."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -7,6 +12,8 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from trine.torch import backend, pieces  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(autouse=True)
@@ -175,3 +182,47 @@ def test_what_was_compiled_is_kept():
     before = len(backend.COMPILED)
     compiled(lambda x: x + 1)(torch.ones(2))
     assert len(backend.COMPILED) == before + 1
+
+
+def test_buckets_fill_up_and_cut_back():
+    class Masked(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed, self.out = torch.nn.Embedding(50, 8), torch.nn.Linear(8, 5)
+
+        def forward(self, ids, mask):
+            x = self.embed(ids)
+            scores = (x @ x.transpose(1, 2)).masked_fill(mask[:, None, :] == 0, -1e9)
+            return self.out(scores.softmax(-1) @ x), ids.shape[1]
+
+    torch._dynamo.reset()
+    model = Masked().eval()
+    compiled = torch.compile(model, backend="neuron", dynamic=True, options={"buckets": {0: [2, 4], 1: [16, 32]}})
+    before = len(backend.COMPILED)
+    with torch.no_grad():
+        for batch, length in ((3, 5), (3, 12), (4, 16), (4, 9)):
+            ids = torch.randint(1, 50, (batch, length))
+            got, wanted = compiled(ids, torch.ones_like(ids)), model(ids, torch.ones_like(ids))
+            torch.testing.assert_close(got[0], wanted[0])
+            assert got[1] == wanted[1] == length
+    assert len(backend.COMPILED) - before == 1
+    with pytest.raises(Exception, match="expected a list of sizes"):
+        torch.compile(model, backend="neuron", options={"buckets": [0]})(ids, ids)
+
+
+SCRIPT = """
+import torch
+torch.manual_seed(0)
+m = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Dropout(0.5), torch.nn.Linear(8, 2))
+loss = torch.compile(m, backend="neuron")(torch.ones(3, 4)).square().sum()
+loss.backward()
+from trine.torch import cache
+print(loss.item(), m[0].weight.grad.sum().item(), cache.COUNTS["made"], cache.COUNTS["found"])
+"""
+
+
+def test_a_second_process_compiles_nothing(tmp_path):
+    env = {**os.environ, "NEURON_COMPILE_CACHE_URL": str(tmp_path), "PYTHONPATH": str(ROOT / "python")}
+    runs = [subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, env=env) for _ in range(2)]
+    first, second = [r.stdout.split() for r in runs]
+    assert first[:2] == second[:2] and first[2:] == ["2", "0"] and second[2:] == ["0", "2"], runs[0].stderr[-2000:]

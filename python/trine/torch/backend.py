@@ -19,26 +19,28 @@ def neuron(gm, example_inputs, **options):
     """The backend that Dynamo calls with each graph."""
     from torch._dynamo.backends.common import aot_autograd
 
-    unknown = set(options.get("options") or {}) - {"min_cut"}
+    given = options.get("options") or {}
+    unknown = set(given) - {"min_cut", "buckets"}
     if unknown:
-        raise ValueError(f"backend neuron has no option {sorted(unknown)}; it has min_cut")
+        raise ValueError(f"backend neuron has no option {sorted(unknown)}; it has min_cut and buckets")
     say_breaks()
     return aot_autograd(
         fw_compiler=compiler("forward"),
         bw_compiler=compiler("backward"),
-        inference_compiler=compiler("inference"),
+        inference_compiler=compiler("inference", Buckets(given["buckets"]) if "buckets" in given else None),
         decompositions=decompose.table(),
         keep_inference_input_mutations=True,
     )(gm, example_inputs)
 
 
-def compiler(kind):
+def compiler(kind, buckets=None):
     from functorch.compile import make_boxed_func
 
     def compile_graph(gm, example_inputs):
         static = static_inputs() if kind != "backward" else ()
         if is_symbolic(gm.graph):
-            return make_boxed_func(Specialised(gm, kind, static))
+            made = Specialised(gm, kind, static)
+            return make_boxed_func(Bucketed(made, buckets) if buckets else made)
         return make_boxed_func(runner(gm, kind, static))
 
     return compile_graph
@@ -90,6 +92,67 @@ class Specialised:
                 traced = make_fx(self.gm, tracing_mode="real")(*inputs)
             self.made[key] = runner(traced, self.kind, self.static)
         return self.made[key](*args)
+
+
+class Buckets:
+    """Sizes that are compiled: a list for every size that varies, or lists by the dim in which it varies."""
+
+    def __init__(self, given):
+        by_dim = given if isinstance(given, dict) else {None: given}
+        good = by_dim and all(s and all(type(n) is int and n > 0 for n in s) for s in by_dim.values())
+        if not good or not all(d is None or type(d) is int for d in by_dim):
+            raise ValueError(f"buckets: found {given!r}, expected a list of sizes or {{dim: list of sizes}}")
+        self.by_dim = {d: sorted(s) for d, s in by_dim.items()}
+
+    def size(self, size, dim):
+        """The smallest bucket that holds a size; past the largest, the size itself."""
+        sizes = self.by_dim.get(dim, self.by_dim.get(None, ()))
+        return next((b for b in sizes if b >= size), size)
+
+
+class Bucketed:
+    """A graph for inference, run at the sizes of buckets: inputs are filled up with zeros, results cut back."""
+
+    def __init__(self, specialised, buckets):
+        self.run, self.buckets = specialised, buckets
+        nodes = list(specialised.gm.graph.nodes)
+        self.inputs = [n.meta["val"] for n in nodes if n.op == "placeholder"]
+        self.outputs = [n.meta["val"] if isinstance(n, torch.fx.Node) else n for n in nodes[-1].args[0]]
+        self.dims = {}  # symbol -> the first dim of an input that it is the size of
+        for v in self.inputs:
+            for d, size in enumerate(v.shape if isinstance(v, torch.Tensor) else ()):
+                if isinstance(size, torch.SymInt):
+                    self.dims[size.node.expr] = min(d, self.dims.get(size.node.expr, d))
+
+    def __call__(self, *args):
+        actual = {v.node.expr: a for v, a in zip(self.inputs, args) if isinstance(v, torch.SymInt)}
+        wanted = {s: self.buckets.size(n, self.dims.get(s)) for s, n in actual.items()}
+        filled = []
+        for v, a in zip(self.inputs, args):
+            if isinstance(a, torch.Tensor):
+                a = grown(a, sizes(v.shape, wanted))
+            filled.append(sizes([v], wanted)[0] if isinstance(v, torch.SymInt) else a)
+        return [actual_part(v, r, actual) for v, r in zip(self.outputs, self.run(*filled))]
+
+
+def sizes(shape, values):
+    """A symbolic shape's numbers."""
+    return [int(s.node.expr.xreplace(values)) if isinstance(s, torch.SymInt) else int(s) for s in shape]
+
+
+def grown(tensor, shape):
+    room = [(0, n - d) for d, n in zip(tensor.shape, shape)]
+    return torch.nn.functional.pad(tensor, [n for pair in reversed(room) for n in pair]) if any(n for _, n in room) else tensor
+
+
+def actual_part(symbolic, result, values):
+    """Of a result at a bucket's sizes, what the caller's sizes have."""
+    if isinstance(symbolic, torch.SymInt):
+        return sizes([symbolic], values)[0]
+    if isinstance(result, torch.Tensor):
+        for d, n in enumerate(sizes(symbolic.shape, values)):
+            result = result.narrow(d, 0, n)
+    return result
 
 
 _SAID = set()

@@ -26,6 +26,19 @@ class Signature:
         self.layout = []  # the caller's results: index of a result, or ("value", x)
         self.donated = {}  # result -> the parameter that it may be written over
 
+    def as_data(self):
+        """What JSON can hold."""
+        outputs = [(dims, str(dtype).removeprefix("torch.")) for dims, dtype in self.outputs]
+        return [self.inputs, self.orders, outputs, self.layout, sorted(self.donated.items())]
+
+    @classmethod
+    def of_data(cls, data):
+        out = cls()
+        out.inputs, out.orders, outputs, out.layout, donated = data
+        out.outputs = [(tuple(dims), getattr(torch, dtype)) for dims, dtype in outputs]
+        out.donated = dict(map(tuple, donated))
+        return out
+
 
 def overload_name(target):
     """"add.Tensor" of torch.ops.aten.add.Tensor; None for what is no ATen op."""

@@ -70,7 +70,9 @@ class StepEmitter(Emitter):
 
     def need_seed(self):
         if self.build.seed is None:
-            self.build.seed = self.number(torch.uint64)
+            super().need_seed()
+            self.signature.inputs[-1] = ("number", self.numbers)
+            self.numbers += 1
 
     def begin(self):
         self.build.seed, self.build.seed_uses = None, 0
@@ -273,8 +275,6 @@ def _node(e, storages, words, at):
 
     e.begin()
     results = call.emission.results(e, call, read, e.number)
-    if call.seeded and e.build.seed is None:
-        e.number(torch.uint64)
     for value, (dims, dtype, write, *_) in zip(results, call.outputs):
         if write >= 0:
             slot, offset = where[write]

@@ -37,7 +37,8 @@ For compiled models:
 
 | | |
 |---|---|
-| shapes | static: each new one is compiled, and kept |
+| shapes | static: each new one is compiled, and kept. `torch.compile(model, backend="neuron", dynamic=True, options={"buckets": {0: [1, 8], 1: [64, 128]}})` compiles these sizes alone (by dim; a list stands for every dim that varies): inputs are filled up with zeros and results cut back, for inference whose rows are independent and whose padding is masked |
+| kept | programs are kept by their graph in the compile cache (`trine cache`): a second process compiles none of them. What took over a second says so on stderr, when it is made and when it is found |
 | mutation | functionalised; buffers written in the graph are written in place |
 | random numbers | from one seed per run, drawn from torch's generator: `torch.manual_seed` decides them. They are not torch's own CPU numbers |
 | weights | passed as they lie; multiplies keep packed forms beside them, dropped when torch's version counter, the address, or a sample of the bytes changes |

@@ -1,52 +1,109 @@
 """An FX graph as a callable: runs of nodes that have rows become programs, what lies between runs on torch's CPU.
 
-Every op left to the CPU is counted in `FALLBACKS` by name, so that nothing is slow or partial in silence.
+What is decided about a graph is plain data (`planned`), so that a later process takes it from the compile cache. Every op
+left to the CPU is counted in `FALLBACKS` by name, so that nothing is slow or partial in silence.
 """
 
 import collections
+import json
 import operator
 
 import torch
-from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
+from torch.utils._pytree import tree_flatten, tree_map
 
+from trine.torch import cache
 from trine.torch.build import Unsupported, Value
-from trine.torch.emit import Emitter, finish, overload_name, supports
+from trine.torch.emit import Emitter, Signature, finish, overload_name, supports
 from trine.torch.program import Program
 
 FALLBACKS = collections.Counter()  # "aten.nonzero.default" -> calls
 REASONS = {}  # the same names -> why
 
 
-class Compiled:
-    """A run of nodes as one program."""
+def _is_write(node):
+    return overload_name(node.target) == "copy_.default" and node.args[0].op == "placeholder"
 
-    def __init__(self, nodes, used_later, name, static, programs):
-        e = Emitter()
-        self.takes, self.gives, self.specs, self.writes = [], [], [], []
-        inside = set(nodes)
-        for node in nodes:
+
+# deciding: graph -> plain data, nodes by their place in the graph
+
+
+def planned(graph, name):
+    """Steps of a graph: programs, and nodes that torch runs."""
+    refused = {}
+    while True:
+        try:
+            return _plan(graph, name, refused)
+        except _Refused as r:
+            refused[r.node] = str(r.__cause__)
+
+
+def _plan(graph, name, refused):
+    place = {node: i for i, node in enumerate(graph.nodes)}
+    output = next(n for n in graph.nodes if n.op == "output").args[0]
+    runs, last, apart = [], None, set()
+    for node in (n for n in graph.nodes if n.op == "call_function"):
+        is_part = node.target is operator.getitem and node.args[0] in apart
+        good = node not in refused and not is_part and (supports(node) or _is_write(node))
+        if not good:
+            apart.add(node)
+        if good and last:
+            runs[-1].append(node)
+        else:
+            runs.append([node])
+        last = good
+    position = {node: i for i, run in enumerate(runs) for node in run}
+    used = {n for n in tree_flatten(output)[0] if isinstance(n, torch.fx.Node)}
+    steps = []
+    for i, run in enumerate(runs):
+        later = {n for n in run if n in used or any(position.get(u, i) != i for u in n.users)}
+        if run[0] in apart:
+            steps.append({"node": place[run[0]], "why": refused.get(run[0], "it has no row")})
+        else:
+            try:
+                steps.append(Run(run, later, place).written(name))
+            except Unsupported as e:
+                node = getattr(e, "node", None)
+                if node is None:
+                    raise
+                raise _Refused(node) from e
+    return steps
+
+
+class _Refused(Exception):
+    def __init__(self, node):
+        super().__init__(str(node))
+        self.node = node
+
+
+class Run:
+    """A run of nodes, written as one program."""
+
+    def __init__(self, nodes, used_later, place):
+        self.nodes, self.used_later, self.place = nodes, used_later, place
+        self.takes, self.writes = [], []
+
+    def written(self, name):
+        e, results, gives = Emitter(), [], []
+        inside = set(self.nodes)
+        for node in self.nodes:
             for source in node.all_input_nodes:
                 if source not in inside and source not in e.values:
                     self._take(e, source)
-        results = []
-        for node in nodes:
+        for node in self.nodes:
             if _is_write(node):
                 e.values[node] = e.values[node.args[1]]
                 self.writes.append((node.args[0], len(results)))
-                self.specs.append(None)
                 results.append(e.build.value(e.values[node], node.meta["val"].dtype, node.meta["val"].shape))
                 continue
             e.node(node)
-        for node in nodes:
-            if node in used_later and not _is_write(node):
-                flat, spec = tree_flatten(e.values[node], is_leaf=lambda v: isinstance(v, Value))
-                self.gives.append((node, len(results), len(flat), spec))
-                results += flat
-        donated = self._donations(e, results)
-        self.text, self.signature = finish(e, name, results, donated)
-        fixed = {i for i, node in enumerate(self.takes) if node in static}
-        self.program = Program(self.text, self.signature, fixed, device_of(self.takes, nodes))
-        programs.append(self.program)
+        for node in self.nodes:
+            if node in self.used_later and not _is_write(node):
+                gives.append((self.place[node], _numbered(e.values[node], results)))
+        text, signature = finish(e, name, results, self._donations(e, results))
+        return {
+            "text": text, "signature": signature.as_data(), "takes": [self.place[n] for n in self.takes],
+            "writes": [(self.place[n], r) for n, r in self.writes], "gives": gives,
+        }  # fmt: skip
 
     def _take(self, e, source):
         val = source.meta.get("val")
@@ -63,7 +120,8 @@ class Compiled:
         at = {node: i for i, node in enumerate(self.takes)}
         where = {}
         for r in results:
-            where.setdefault(r.name, len(where))
+            if isinstance(r, Value):
+                where.setdefault(r.name, len(where))
         out, used = [], set()
         for target, r in self.writes:
             i = at.get(target)
@@ -73,14 +131,66 @@ class Compiled:
             out.append((i, where[results[r].name]))
         return out
 
+
+def _numbered(value, results):
+    """A node's value with the places of its tensors among the results, which grow."""
+    if isinstance(value, (list, tuple)):
+        return [_numbered(v, results) for v in value]
+    if value is None:
+        return None
+    results.append(value)
+    return len(results) - 1
+
+
+def graph_text(graph):
+    """Everything that decides a graph's programs, the same in every process."""
+    place = {node: i for i, node in enumerate(graph.nodes)}
+
+    def one(a):
+        if isinstance(a, torch.fx.Node):
+            return f"%{place[a]}"
+        if isinstance(a, (list, tuple)):
+            return [one(v) for v in a]
+        if isinstance(a, torch.Tensor):
+            return [str(a.dtype), list(a.shape), list(a.stride()), a.storage_offset()]
+        if isinstance(a, torch.device):
+            return "device"
+        return repr(a)
+
+    lines = []
+    for n in graph.nodes:
+        kwargs = {k: one(v) for k, v in sorted(n.kwargs.items())}
+        lines.append([n.op, str(n.target) if n.op == "call_function" else "", one(n.args), kwargs, one(n.meta.get("val"))])
+    return json.dumps(lines)
+
+
+# running
+
+
+class Compiled:
+    """A program between nodes of a graph."""
+
+    def __init__(self, said, nodes, static):
+        self.takes = [nodes[i] for i in said["takes"]]
+        self.writes = [(nodes[i], r) for i, r in said["writes"]]
+        self.gives = [(nodes[i], value) for i, value in said["gives"]]
+        signature = Signature.of_data(said["signature"])
+        fixed = {i for i, node in enumerate(self.takes) if node in static}
+        self.program = Program(said["text"], signature, fixed, device_of([*self.takes, *(n for n, _ in self.gives)]))
+
     def __call__(self, env):
-        args = [env[node] for node in self.takes]
-        found = self.program.results(args)
+        found = self.program.results([env[node] for node in self.takes])
         for target, r in self.writes:
             if env[target].data_ptr() != found[r].data_ptr():
                 env[target].copy_(found[r])
-        for node, start, count, spec in self.gives:
-            env[node] = tree_unflatten(found[start : start + count], spec)
+        for node, value in self.gives:
+            env[node] = _taken(value, found)
+
+
+def _taken(value, found):
+    if isinstance(value, list):
+        return [_taken(v, found) for v in value]
+    return None if value is None else found[value]
 
 
 class Fallback:
@@ -97,67 +207,26 @@ class Fallback:
         env[self.node] = self.node.target(*args, **kwargs)
 
 
-def device_of(takes, nodes):
-    for node in [*takes, *nodes]:
+def device_of(nodes):
+    for node in nodes:
         for v in tree_flatten(node.meta.get("val"))[0]:
             if isinstance(v, torch.Tensor):
                 return v.device
     return torch.device("cpu")
 
 
-def _is_write(node):
-    return overload_name(node.target) == "copy_.default" and node.args[0].op == "placeholder"
-
-
 class Runner:
     """The graph, ready: call it with the graph's arguments."""
 
     def __init__(self, graph, name, static=()):
-        self.placeholders = [n for n in graph.nodes if n.op == "placeholder"]
+        nodes = list(graph.nodes)
+        self.placeholders = [n for n in nodes if n.op == "placeholder"]
         fixed = {self.placeholders[i] for i in static if i < len(self.placeholders)}
-        self.output = next(n for n in graph.nodes if n.op == "output").args[0]
-        self.constants = {n: n.meta["constant"] for n in graph.nodes if n.op == "get_attr"}
-        self.programs, refused = [], {}
-        while True:
-            try:
-                self.steps = self._steps(graph, name, fixed, refused)
-                break
-            except _Refused as r:
-                refused[r.node] = str(r.__cause__)
-
-    def _steps(self, graph, name, fixed, refused):
-        nodes = [n for n in graph.nodes if n.op == "call_function"]
-        self.programs.clear()
-        runs, last, apart = [], None, set()
-        for node in nodes:
-            is_part = node.target is operator.getitem and node.args[0] in apart
-            good = node not in refused and not is_part and (supports(node) or _is_write(node))
-            if not good:
-                apart.add(node)
-            if good and last:
-                runs[-1].append(node)
-            else:
-                runs.append([node])
-            last = good
-        position = {node: i for i, run in enumerate(runs) for node in run}
-        used = {n for n in tree_flatten(self.output)[0] if isinstance(n, torch.fx.Node)}
-        steps = []
-        for i, run in enumerate(runs):
-            later = {n for n in run if n in used or any(position.get(u, i) != i for u in n.users)}
-            if run[0] in apart:
-                steps.append(Fallback(run[0], refused.get(run[0], "it has no row")))
-            else:
-                steps.append(self._compiled(run, later, name, fixed))
-        return steps
-
-    def _compiled(self, run, later, name, fixed):
-        try:
-            return Compiled(run, later, name, fixed, self.programs)
-        except Unsupported as e:
-            node = getattr(e, "node", None)
-            if node is None:
-                raise
-            raise _Refused(node) from e
+        self.output = next(n for n in nodes if n.op == "output").args[0]
+        self.constants = {n: n.meta["constant"] for n in nodes if n.op == "get_attr"}
+        said = cache.get_or_make(f"{name} graph", graph_text(graph), len(nodes), lambda: planned(graph, name))
+        self.steps = [Fallback(nodes[s["node"]], s["why"]) if "node" in s else Compiled(s, nodes, fixed) for s in said]
+        self.programs = [s.program for s in self.steps if isinstance(s, Compiled)]
 
     def __call__(self, *args):
         env = dict(zip(self.placeholders, args))
@@ -165,9 +234,3 @@ class Runner:
         for step in self.steps:
             step(env)
         return [env[n] if isinstance(n, torch.fx.Node) else n for n in self.output]
-
-
-class _Refused(Exception):
-    def __init__(self, node):
-        super().__init__(str(node))
-        self.node = node
