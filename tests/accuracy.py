@@ -1,4 +1,5 @@
-"""`trine accuracy` with the kernels of examples/nki: traces those that a published measurement exists for.
+"""`trine accuracy` with the kernels of examples/nki: traces those that a published measurement exists for. As a page
+also whole models, by trine.estimate.
 
 Options are those of `trine accuracy`. The kernels, their shapes and dtypes are in src/run/accuracy/measurements.json.
 """
@@ -35,4 +36,8 @@ def trace_all(folder):
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         trace_all(folder)
-        sys.exit(subprocess.run(["trine", "accuracy", "--kernels", folder, *sys.argv[1:]], check=False).returncode)
+        code = subprocess.run(["trine", "accuracy", "--kernels", folder, *sys.argv[1:]], check=False).returncode
+    if code == 0 and "--markdown" in sys.argv:
+        print(flush=True)
+        code = subprocess.run([sys.executable, "-m", "trine.estimate.accuracy"], check=False).returncode
+    sys.exit(code)

@@ -43,6 +43,7 @@ def test_json_adds_up(config, content, phase, options, results):
     t = d["latency_ms"]
     assert t["achievable"] == pytest.approx(t["device"] + t["collectives"] + t["launch"])
     factor = d["calibration"]["factor"]
+    assert d["by_layer"] and sum(r["ms"] for r in d["by_layer"]) == pytest.approx(t["device"] + t["collectives"], rel=0.1, abs=0.02)
     assert t["p50"] == pytest.approx(t["device"] * factor + t["collectives"] + t["launch"] + t["host"])
     assert t["low"] < t["p50"] < t["high"]
     assert d["throughput_per_s"] == pytest.approx(d["copies"] * results / t["p50"] * 1e3)
@@ -51,6 +52,61 @@ def test_json_adds_up(config, content, phase, options, results):
     memory = d["memory_bytes_per_core"]
     assert memory["fits"] and memory["used"] >= memory["weights"] > 0
     assert (memory["cache"] > 0) == (phase != "forward")
+
+
+def test_logical_cores_are_two_physical_ones(config):
+    path, found = config(LLAMA), {}
+    for lnc in ("1", "2"):
+        code, out, err = run("--config", path, "--phase", "decode", "--seq", "64", "--json", "--instance", "trn2.3xlarge", "--lnc", lnc)
+        assert code == 0, err
+        found[lnc] = json.loads(out)
+    one, two = found["1"], found["2"]
+    assert (one["copies"], two["copies"]) == (8, 4)
+    assert two["memory_bytes_per_core"]["room"] == 2 * one["memory_bytes_per_core"]["room"]
+    assert two["latency_ms"]["collectives"] > 0 == one["latency_ms"]["collectives"]
+    assert two["hbm_read_bytes"] < one["hbm_read_bytes"]
+
+
+def test_generation_adds_up(config):
+    code, out, err = run("--config", config(LLAMA), "--seq", "16", "--new-tokens", "32", "--json")
+    assert code == 0, err
+    d = json.loads(out)
+    g = d["generation"]
+    assert g["first_token_ms"] == pytest.approx(d["latency_ms"]["p50"])
+    assert g["total_ms"] == pytest.approx(g["first_token_ms"] + 31 * g["token_ms"], rel=0.2)
+    assert g["tokens_per_s"] == pytest.approx(32 / g["total_ms"] * 1e3)
+
+
+def test_many_layers_are_as_few_ones_repeated(monkeypatch):
+    from trine.estimate import estimate, program
+
+    deep = LLAMA | {"num_hidden_layers": 16}
+    found = []
+    for long in (10**9, 0):  # all layers; three and five of them
+        monkeypatch.setattr(program, "LONG", long)
+        found.append(estimate(deep, phase="decode", seq=64, tp=2, instance="trn1.2xlarge", dtype="bfloat16"))
+    whole, few = found
+    assert few.device_ms == pytest.approx(whole.device_ms, rel=0.06)
+    assert few.collectives_ms == pytest.approx(whole.collectives_ms)
+    assert few.memory["weights"] == whole.memory["weights"] and few.memory["cache"] == whole.memory["cache"]
+    assert {r["layer"] for r in few.layers()} >= {f"layer {i}" for i in range(16)}
+
+
+def test_casting_all_is_more_than_casting_multiplies(config):
+    path, found = config(BERT), {}
+    for cast in ("none", "matmult", "all"):
+        code, out, err = run("--config", path, "--seq", "64", "--json", "--auto-cast", cast)
+        assert code == 0, err
+        found[cast] = json.loads(out)
+    assert found["all"]["dtype"] == "bfloat16" and found["matmult"]["dtype"] == "float32"
+    weights = [found[c]["memory_bytes_per_core"]["weights"] for c in ("none", "matmult", "all")]
+    assert weights[0] > weights[1] > weights[2]
+
+
+def test_what_does_not_fit_says_what_would(config):
+    big = LLAMA | {"hidden_size": 8192, "intermediate_size": 65536, "num_hidden_layers": 12, "num_attention_heads": 64, "num_key_value_heads": 64}
+    code, out, _ = run("--config", config(big), "--phase", "decode", "--seq", "16", "--instance", "trn1.32xlarge")
+    assert code == 4 and "does not fit" in out and "most of it weights; --tp 4 would" in out
 
 
 def test_more_work_takes_longer(config):
@@ -76,6 +132,11 @@ ERRORS = [
     (["--config", "bert-base", "--instance", "p5.48xlarge"], 2, "no instance"),
     (["--config", "bert-base", "--phase", "dream"], 3, "no phase"),
     (["--config", "bert-base", "--batch", "0"], 2, "--batch 0"),
+    (["--config", "bert-base", "--auto-cast", "some"], 2, 'auto-cast "some"'),
+    (["--config", "bert-base", "--dtype", "i8"], 2, 'dtype "i8"'),
+    (["--config", "bert-base", "--lnc", "2", "--instance", "trn1.2xlarge"], 2, "--lnc 2"),
+    (["--config", "bert-base", "--new-tokens", "5"], 2, "--new-tokens"),
+    (["--config", "bert-base", "--tp", "64"], 3, "2 cores"),
     (["--config", "bert-base", "--seq", "4096"], 3, "512 positions"),
     ([], 2, "--config is missing"),
 ]

@@ -4,7 +4,7 @@
 turns time into throughput, memory, dollars and joules. Needs JAX, which writes the model's program.
 """
 
-from trine.estimate.answer import Answer, estimate, estimate_program
+from trine.estimate.answer import Answer, estimate
 from trine.estimate.lowering import stablehlo
 
-__all__ = ["Answer", "estimate", "estimate_program", "stablehlo"]
+__all__ = ["Answer", "estimate", "stablehlo"]

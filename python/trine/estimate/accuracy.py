@@ -1,99 +1,140 @@
-"""Published times of whole models beside ours, as docs/accuracy_models.md, and the calibration fitted on them.
+"""Published times of whole models beside ours, as a part of docs/accuracy.md, and the calibration fitted on them.
 
-`python -m trine.estimate.accuracy` prints the page; `--update` writes calibration.json from the same numbers. A class's
-factor is the geometric mean of measured over our device time; the band is the widest distance of any row from it.
+`python -m trine.estimate.accuracy` prints the part; `--update` writes calibration.json from the same numbers first.
 """
 
 import json
 import math
 import os
+import statistics
 import sys
 from pathlib import Path
 
-from trine.estimate import calibration
+from trine.estimate import calibration, fit
 
 FOLDER = Path(__file__).parent
-ROWS_LEAST = 2  # of a class, for a factor
+ARGUMENTS = ("phase", "batch", "seq", "instance", "tp", "lnc", "auto_cast", "dtype", "new_tokens", "accumulate", "nodes")
+TIMES = {"p50_ms": lambda a: a.likely_ms, "device_ms": lambda a: a.on_device_ms}
+METRICS = TIMES | {
+    "results_per_s": lambda a: a.throughput,
+    "tokens_per_s": lambda a: a.generation["tokens_per_s"],
+    "hbm_read_gb": lambda a: a.report["hbm_read_bytes"] / 1e9,
+    "hbm_write_gb": lambda a: a.report["hbm_write_bytes"] / 1e9,
+    "mfu_pct": lambda a: a.mfu * a.likely_ms / a.on_device_ms,
+}
+FAR = 0.30  # from here on a row has a paragraph in explanations.json
 
 
-def rows():
-    return json.loads((FOLDER / "measurements.json").read_text())["rows"]
+def held():
+    return json.loads((FOLDER / "measurements.json").read_text())
 
 
 def run(row):
     """The Answer of a row, or why there is none."""
     from trine.estimate.answer import estimate
 
-    names = ("phase", "batch", "seq", "instance", "tp", "auto_cast", "dtype")
     try:
-        return estimate(row["config"], **{n: row[n] for n in names if n in row})
+        return estimate(row["config"], **{n: row[n] for n in ARGUMENTS if n in row})
     except ValueError as e:
         return str(e)
 
 
-def fitted(found):
-    """Factor and spread of every class. One row says nothing of a class: its factor stays 1.
-
-    No class has rows enough for a spread of its own yet, so all have the widest distance that any row shows.
-    """
-    classes = {}
-    for row, answer in found:
-        if isinstance(answer, str):
-            continue
-        rest = row["measured_ms"] - answer.collectives_ms - answer.launch_ms - answer.host_ms
-        if rest > 0:
-            classes.setdefault(answer.kind, []).append((row["id"], math.log(rest / answer.device_ms)))
-    means = {k: sum(x for _, x in r) / len(r) if len(r) >= ROWS_LEAST else 0.0 for k, r in classes.items()}
-    spread = math.exp(max(abs(x - means[k]) for k, r in classes.items() for _, x in r))
-    return {
-        k: {"factor": round(math.exp(means.get(k, 0.0)), 3), "spread": round(spread, 3), "rows": [i for i, _ in classes.get(k, [])]}
-        for k in calibration.table()["classes"]
-    }
+def point(row, answer):
+    """What the calibration sees of a row; None where it holds no time."""
+    measured = row["measured"]
+    if isinstance(answer, str) or not set(measured) & {*TIMES, "results_per_s"}:
+        return None
+    profile = "device_ms" in measured
+    time = measured.get("device_ms") or measured.get("p50_ms") or answer.copies * answer.results / measured["results_per_s"] * 1e3
+    moved = sum(run.host_bytes * count for run, count in answer.runs)
+    rest = answer.collectives_ms + (0.0 if profile else answer.launch_ms + calibration.host_ms("forward", moved))
+    return fit.Point(row["id"], answer.kind, time, answer.device_ms, rest, answer.phase == "prefill" and not profile)
 
 
 def update(found):
+    points = [p for p in (point(*f) for f in found) if p]
     path = FOLDER / "calibration.json"
     table = json.loads(path.read_text())
-    for kind, fit in fitted(found).items():
-        table["classes"][kind] = fit
+    best, errors = fit.fitted(points), fit.left_out(points)
+    for kind in fit.CLASSES:
+        rows = [p.id for p in points if p.kind == kind]
+        table["classes"][kind] = {"factor": round(best["factors"][kind], 3), "spread": round(fit.spread(errors.values()), 3), "rows": rows}
+    table["host"]["first_token_ms"]["is"] = round(best["first_token_ms"], 2)
     path.write_text(json.dumps(table, indent=2) + "\n")
+    calibration.table.cache_clear()
+
+
+def number(value):
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def lines_of(row, answer, left):
+    """One line of the table for each published number of a row, and the errors of its times."""
+    for name, measured in row["measured"].items():
+        if isinstance(answer, str):
+            yield f"| {row['id']} | {row['instance']} | {name} | – | – | – | {number(measured)} | {answer} | |", None
+            continue
+        value = METRICS[name](answer)
+        error = value / measured - 1
+        is_time = name in TIMES or name in ("results_per_s", "tokens_per_s")
+        low, high = (value * b for b in answer.band)
+        band = f"{number(low)} – {number(high)}" if is_time else ""
+        ours = {"p50_ms": answer.achievable_ms, "device_ms": answer.device_ms + answer.collectives_ms}.get(name)
+        out = f"{math.exp(left[row['id']]) - 1:+.0%}" if name in TIMES and row["id"] in left else ""
+        shown = f"{value - measured:+.1f} points" if name == "mfu_pct" else f"{error:+.1%}"
+        yield (f"| {row['id']} | {row['instance']} | {name} | {number(value)} | {band} | {number(ours) if ours else ''} |"
+               f" {number(measured)} | {shown} | {out} |"), (row["id"], name, error)  # fmt: skip
+
+
+def classes():
+    yield "| class | factor of our device time | rows |"
+    yield "|---|--:|--:|"
+    for kind, c in calibration.table()["classes"].items():
+        yield f"| {kind} | {c['factor']:.2f} | {len(c['rows'])} |"
+
+
+def summary(errors, left):
+    times = [(i, e) for i, name, e in errors if name in TIMES or name == "results_per_s"]
+    loo = [abs(math.exp(e) - 1) for e in left.values()]
+    far = sorted({i for i, e in times if abs(e) > FAR})
+    yield (f"{len(times)} times and rates: median error {statistics.median(abs(e) for _, e in times):.1%}, worst"
+           f" {max(abs(e) for _, e in times):.1%}, {len(times) - sum(abs(e) > FAR for _, e in times)} of {len(times)} within 30 %."
+           f" Left out of the fit: median {statistics.median(loo):.1%}, worst {max(loo):.1%}.")  # fmt: skip
+    why = json.loads((FOLDER / "explanations.json").read_text())
+    for i in [*far, *sorted({i for i, name, e in errors if abs(e) > FAR and i not in far and name not in ("mfu_pct",)})]:
+        yield f"\n- {i}: {why.get(i, 'not explained')}"
 
 
 def page(found):
-    lines = [
-        "# Accuracy on whole models",
-        "",
-        "Written by `python -m trine.estimate.accuracy`. Published times, what `trine estimate` says (p50, with the class's"
-        " calibration, which was fitted on these very rows), and what our own program takes.",
-        "",
-        "| id | instance | p50 ms | band | ours ms | measured ms | error |",
-        "|---|---|--:|--:|--:|--:|--:|",
-    ]
+    left = fit.left_out([p for p in (point(*f) for f in found) if p])
     errors = []
-    for row, a in found:
-        if isinstance(a, str):
-            lines.append(f"| {row['id']} | {row['instance']} | – | – | – | {row['measured_ms']:g} | {a} |")
-            continue
-        error = a.likely_ms / row["measured_ms"] - 1
-        errors.append(abs(error))
-        low, high = (a.likely_ms * b for b in a.band)
-        lines.append(
-            f"| {row['id']} | {row['instance']} | {a.likely_ms:.3g} | {low:.3g} – {high:.3g} | {a.achievable_ms:.3g} |"
-            f" {row['measured_ms']:g} | {error:+.1%} |"
-        )
-    errors.sort()
-    if errors:
-        lines += ["", f"{len(errors)} rows; median error {errors[len(errors) // 2]:.1%}, worst {errors[-1]:.1%}."]
-    return "\n".join(lines)
+    yield "## Whole models\n"
+    yield (
+        "What `trine estimate` says (p50 of a call, or what a device profile would show), what our own program takes, and"
+        " what was published. The factors below were fitted on the times of these rows; the last column is the error of"
+        " each when it is left out of the fit.\n"
+    )
+    yield from classes()
+    yield f"\nThe host's part of a first token: {calibration.table()['host']['first_token_ms']['is']:g} ms.\n"
+    yield "| id | instance | what | predicted | band | ours | measured | error | left out |"
+    yield "|---|---|---|--:|--:|--:|--:|--:|--:|"
+    for row, answer in found:
+        for text, error in lines_of(row, answer, left):
+            yield text
+            errors += [error] if error else []
+    yield ""
+    yield from summary(errors, left)
+    yield "\nSources:\n"
+    for name, source in held()["sources"].items():
+        yield f"- {source}: {', '.join(row['id'] for row, _ in found if row['from'] == name)}"
 
 
 def main():
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
-    found = [(row, run(row)) for row in rows()]
+    found = [(row, run(row)) for row in held()["rows"]]
     if "--update" in sys.argv:
         update(found)
-        calibration.table.cache_clear()
-    print(page(found))
+    print("\n".join(page(found)))
 
 
 if __name__ == "__main__":

@@ -1,134 +1,187 @@
 """The numbers of an estimate: device time, collectives, launch and host apart; then what follows from them."""
 
 import dataclasses
-import time
+import functools
 
 from trine import _core
-from trine.estimate import calibration
-from trine.estimate.lowering import bytes_of, leaf_range, stablehlo
-from trine.estimate.parts import programs_of, report_of
+from trine.estimate import calibration, cores, memory, where
+from trine.estimate.program import Run, timed
 
 DTYPES = {"float32": "float32", "bfloat16": "bfloat16", "float16": "float16"}
 PRODUCT = {"prefill": "token", "decode": "token", "train": "sequence", "forward": "inference"}
+NARROW = {"bf16": "bfloat16", "f16": "float16", "fp16": "float16"}  # what --auto-cast all makes of f32
 
 
 @dataclasses.dataclass
 class Answer:
-    """Times in ms; of one call of the phase's program, on `tp` cores."""
+    """Times in ms; of one call of the phase's program, or one training step."""
 
     name: str
     phase: str
-    instance: str
-    batch: int
+    batch: int  # of one copy and call
     seq: int
-    tp: int
+    dtype: str
     kind: str  # of program, for the calibration
-    device_ms: float
-    launch_ms: float
-    collectives_ms: float
-    host_ms: float
-    band: tuple  # factors around the likely time
-    report: dict  # of the program on one core
+    layout: cores.Layout
+    runs: list  # (Run, how often in a call)
     collectives: list
-    memory: dict  # bytes per core
-    compile_s: float
-    timer_s: float
-    results: float  # of one call: inferences, tokens or sequences
-    copies: int  # of the model that fill the instance
+    results: float  # of one call of one copy: inferences, tokens or sequences
+    copies: int
+    new_tokens: int = 0
+    generation: dict | None = None
+
+    @property
+    def main(self) -> Run:
+        return self.runs[0][0]
+
+    @property
+    def instance(self):
+        return self.layout.instance["name"]
+
+    @property
+    def tp(self):
+        return self.layout.tp
+
+    @property
+    def report(self):
+        return self.main.report
+
+    @property
+    def memory(self):
+        return self.main.memory
+
+    def _sum(self, of):
+        return sum(of(run) * count for run, count in self.runs)
+
+    @property
+    def device_ms(self):
+        return self._sum(lambda run: run.device_ms)
+
+    @property
+    def launch_ms(self):
+        return self._sum(lambda run: run.envelope_ms + calibration.launch_ms(self.layout.instance["chip"]))
+
+    @property
+    def collectives_ms(self):
+        return sum(u["ns"] * u["count"] for u in self.collectives) / 1e6
+
+    @property
+    def host_ms(self):
+        return self._sum(lambda run: calibration.host_ms(self.phase, run.host_bytes))
 
     @property
     def achievable_ms(self):
         return self.device_ms + self.collectives_ms + self.launch_ms
 
     @property
+    def on_device_ms(self):
+        """As a device profile shows it: nothing of the host's."""
+        return self.device_ms * self.factor + self.collectives_ms
+
+    @property
+    def factor(self):
+        return calibration.factor(self.kind)["factor"]
+
+    @property
     def likely_ms(self):
-        factor = calibration.factor(self.kind)["factor"]
-        return self.device_ms * factor + self.collectives_ms + self.launch_ms + self.host_ms
+        return self.on_device_ms + self.launch_ms + self.host_ms
+
+    @property
+    def band(self):
+        return calibration.band(self.kind)
 
     @property
     def throughput(self):
         """Results per second over all cores of the instance."""
         return self.copies * self.results / self.likely_ms * 1e3
 
+    @property
+    def mfu(self):
+        flops = self._sum(lambda run: run.report["mfu_pct"] * run.report["time_ns"]) / 1e6
+        return flops / self.likely_ms * (1 - self.layout.idle / self.layout.lnc)
+
+    @property
+    def mbu(self):
+        """Of the stack, by all cores that share it."""
+        moved = self._sum(lambda run: run.report["mbu_pct"] * run.report["time_ns"] * run.report["sharing"]) / 1e6
+        return moved / self.likely_ms * (1 - self.layout.idle / self.layout.lnc)
+
     def cost(self):
-        busy = min(1.0, max(self.report["mfu_pct"], self.report["mbu_pct"]) / 100)
+        busy = min(1.0, max(self.mfu, self.mbu) / 100)
         return _core.cost_of(self.instance, self.likely_ms * 1e6, 0.0, self.copies * self.results, busy)
 
-    def as_dict(self):
-        r, likely = self.report, self.likely_ms
+    def advice(self):
+        """Cores over which it would fit, where it does not; None where nothing here helps."""
+        return memory.advice(self.memory, self.tp, self.layout.instance["cores"] // self.layout.lnc)
+
+    def layers(self):
+        """Of our program and of what it asks of other cores; see where.by_layer."""
+        rows = list(self.main.layers)
+        for u in self.collectives:
+            rows.append({"layer": "collectives", "part": u["kind"].replace("_", "-"), "ms": u["ns"] * u["count"] / 1e6, "bound": "link", "busy_ms": {}})
+        return rows
+
+    def times(self):
+        likely = self.likely_ms
         return {
+            "p50": likely,
+            "low": likely * self.band[0],
+            "high": likely * self.band[1],
+            "achievable": self.achievable_ms,
+            "device": self.device_ms,
+            "collectives": self.collectives_ms,
+            "launch": self.launch_ms,
+            "host": self.host_ms,
+        }
+
+    def as_dict(self):
+        r = self.report
+        out = {
             "version": 1,
             "model": self.name,
             "phase": self.phase,
             "instance": self.instance,
             "batch": self.batch,
             "seq": self.seq,
+            "dtype": self.dtype,
             "tp": self.tp,
-            "latency_ms": {
-                "p50": likely,
-                "low": likely * self.band[0],
-                "high": likely * self.band[1],
-                "achievable": self.achievable_ms,
-                "device": self.device_ms,
-                "collectives": self.collectives_ms,
-                "launch": self.launch_ms,
-                "host": self.host_ms,
-            },
+            "lnc": self.layout.lnc,
+            "latency_ms": self.times(),
             "calibration": calibration.factor(self.kind) | {"class": self.kind},
             "throughput_per_s": self.throughput,
             "result": PRODUCT[self.phase],
             "copies": self.copies,
-            "mfu_pct": r["mfu_pct"],
-            "mbu_pct": r["mbu_pct"],
+            "mfu_pct": self.mfu,
+            "mbu_pct": self.mbu,
             "flops": r["flops"],
             "hbm_read_bytes": r["hbm_read_bytes"],
             "hbm_write_bytes": r["hbm_write_bytes"],
             "bound": r["bound"]["by"],
+            "by_layer": self.layers(),
             "memory_bytes_per_core": self.memory,
             "collectives": self.collectives,
+            "on_host": self.main.on_host,
             "cost": self.cost(),
             "instructions": r["instructions"],
-            "compile_s": self.compile_s,
-            "timer_s": self.timer_s,
+            "trace_s": self._sum(lambda run: run.trace_s),
+            "compile_s": self._sum(lambda run: run.compile_s),
+            "timer_s": self._sum(lambda run: run.timer_s),
         }
+        if not self.memory["fits"]:
+            out["fits_at_tp"] = self.advice()
+        if self.generation:
+            out["generation"] = self.generation
+        return out
 
-
-def _memory(instance, weights, cache, programs, tp):
-    chip = _core.chip(instance["chip"])
-    scratch = max(_hbm_bytes(p, "scratch") for p in programs)
-    io = max(_hbm_bytes(p, "input", "output") for p in programs)
-    room = chip["hbm.bytes"] // chip["cores"]
-    used = weights + cache + scratch + max(0, io - weights - cache)
-    return {"weights": weights, "cache": cache, "activations": max(0, io - weights - cache), "scratch": scratch,
-            "used": used, "room": room, "fits": used <= room}  # fmt: skip
-
-
-def _hbm_bytes(program, *kinds):
-    return sum(_tensor_bytes(t) for t in program.tensors if t["space"] == "hbm" and t["kind"] in kinds)
-
-
-def _tensor_bytes(t):
-    size = {"f32": 4, "s32": 4, "u32": 4, "bf16": 2, "f16": 2, "s16": 2, "u16": 2}.get(t["dtype"], 1)
-    for n in t["shape"]:
-        size *= n
-    return size
+    def by_kind(self):
+        return where.by_kind(self.layers())
 
 
 def instance_of(name):
-    for row in _core.instances():
-        if row["name"] == name:
-            return row
-    raise ValueError(f'no instance "{name}"; `trine ls --all` lists them')
-
-
-def estimate_program(artifact, instance, *, auto_cast="none", auto_cast_type="bf16", weights=()):
-    """Compiles a StableHLO program for a core of the instance and times it: (Compiled, report, seconds, seconds)."""
-    chip = instance_of(instance)["chip"]
-    begin = time.perf_counter()
-    compiled = _core.compile_device(artifact, chip, auto_cast, auto_cast_type, list(weights))
-    middle = time.perf_counter()
-    report = report_of(compiled, instance)
-    return compiled, report, middle - begin, time.perf_counter() - middle
+    try:
+        return _core.instance(name)
+    except (ValueError, RuntimeError):
+        raise ValueError(f'no instance "{name}"; `trine ls --all` lists them') from None
 
 
 def usual_dtype(settings):
@@ -139,51 +192,60 @@ def usual_dtype(settings):
     return DTYPES.get(told) or ("bfloat16" if family_of(settings).kind == "decoder" else "float32")
 
 
-def estimate(config, *, phase="forward", batch=1, seq=128, instance="trn1.2xlarge", tp=1, auto_cast="none",
-             auto_cast_type="bf16", dtype=None):  # fmt: skip
-    """One phase of a model on an instance. `config` as `trine.models.load_config` takes it."""
+def usual_seq(model, settings, seq, image):
+    """Tokens, or for images their size: ResNet is published at 224, a diffusion UNet reads texts of 77 tokens."""
+    kind = model.family.kind
+    if kind == "resnet":
+        return image or settings.get("image_size") or 224
+    return seq or (77 if kind == "unet" else 128)
+
+
+def estimate(config, *, phase="forward", batch=1, seq=None, instance="trn1.2xlarge", tp=1, lnc=None, auto_cast="none",
+             auto_cast_type="bf16", dtype=None, new_tokens=0, image=None, accumulate=1, nodes=1):  # fmt: skip
+    """One phase of a model on an instance. `config` as `trine.models.load_config` takes it.
+
+    new_tokens: prefill and decode as parts of writing that many tokens after the prompt; see generation.py.
+    accumulate, nodes: of training; see training.py.
+    """
     from trine import models
 
     settings = models.load_config(config) if not isinstance(config, dict) else config
     dtype = dtype or usual_dtype(settings)
-    places = settings.get("max_position_embeddings") or settings.get("n_positions")
-    if places and seq > places:
-        raise models.ConfigError(f"{seq} tokens; the configuration has {places} positions")
+    if auto_cast == "all" and dtype == "float32" and auto_cast_type in NARROW:
+        dtype, auto_cast = NARROW[auto_cast_type], "none"
     model = models.build(settings, dtype)
-    work = models.phase(model, phase, batch, seq, tp)
-    artifact = stablehlo(work.function, *work.shapes, donated=work.donated)
-    weights = leaf_range(work.shapes, 0)
-    compiled, report, compile_s, timer_s = estimate_program(
-        artifact, instance, auto_cast=auto_cast, auto_cast_type=auto_cast_type, weights=weights
-    )
-    machine = instance_of(instance)
-    uses = [
-        use | {"ns": _core.time_collective(instance, use["kind"], use["bytes"], use["ranks"])["ns"]}
-        for use in compiled.collectives
-        if use["ranks"] > 1
-    ]
-    cache = bytes_of(work.shapes[2]) if phase in ("prefill", "decode") else 0
-    narrowed = auto_cast != "none" and dtype == "float32"
-    chip = _core.chip(machine["chip"])
-    launch = (chip["kernel.preamble_ns"] + chip["kernel.teardown_ns"]) / 1e6
-    return Answer(
-        name=settings.get("_name_or_path") or settings.get("model_type", "model"),
+    seq = usual_seq(model, settings, seq, image)
+    check_length(settings, model, seq + new_tokens)
+    at, each = cores.layout(instance_of(instance), model.family.kind, batch, tp, lnc)
+    run = functools.partial(timed, model, at=at, cast=auto_cast, cast_type=auto_cast_type)
+    name = settings.get("_name_or_path") or settings.get("model_type", "model")
+    made = functools.partial(Answer, name=name, batch=batch, dtype=dtype, layout=at)
+    if phase == "train":
+        from trine.estimate.training import trained
+
+        return trained(run, made, batch=each, seq=seq, accumulate=accumulate, nodes=nodes)
+    length = seq + new_tokens if phase == "decode" else seq
+    found = run(phase, each, length)
+    answer = made(
         phase=phase,
-        instance=instance,
-        batch=batch,
-        seq=seq,
-        tp=tp,
+        seq=length,
         kind=calibration.kind_of(model.family.kind, phase),
-        device_ms=report["time_ns"] / 1e6 - launch,
-        launch_ms=launch,
-        collectives_ms=sum(u["ns"] * u["count"] for u in uses) / 1e6,
-        host_ms=calibration.host_ms(phase),
-        band=calibration.band(calibration.kind_of(model.family.kind, phase)),
-        report=report,
-        collectives=uses,
-        memory=_memory(machine, bytes_of(work.shapes[0]) // (2 if narrowed else 1), cache, programs_of(compiled), tp),
-        compile_s=compile_s,
-        timer_s=timer_s,
-        results={"prefill": batch * seq, "decode": batch, "train": batch, "forward": batch}[phase],
-        copies=max(1, machine["cores"] // tp),
+        runs=[(found, 1)],
+        collectives=cores.collectives(found.uses, at),
+        results={"prefill": batch * seq, "decode": batch, "forward": batch}[phase],
+        copies=at.copies,
+        new_tokens=new_tokens,
     )
+    if new_tokens:
+        from trine.estimate.generation import generated
+
+        answer.generation = generated(answer, run, each, seq, new_tokens)
+    return answer
+
+
+def check_length(settings, model, length):
+    from trine import models
+
+    places = settings.get("max_position_embeddings") or settings.get("n_positions")
+    if places and length > places and model.family.kind in ("decoder", "encoder"):
+        raise models.ConfigError(f"{length} tokens; the configuration has {places} positions")

@@ -1,8 +1,13 @@
-"""What Neuron's own compiler and runtime take beside our program, by class of program. See calibration.json."""
+"""What Neuron's own compiler and runtime take beside our program, by class of program, and what the host adds.
+
+See calibration.json, which `python -m trine.estimate.accuracy --update` writes, and docs/estimate.md.
+"""
 
 import functools
 import json
 from pathlib import Path
+
+from trine import _core
 
 KINDS = {
     ("encoder", "forward"): "encoder",
@@ -28,11 +33,18 @@ def factor(kind):
 
 
 def band(kind):
-    """Factors around the likely time: how far the class's own rows lie from it."""
+    """Factors around the likely time: how far published rows lie from it when they are not in the fit."""
     spread = factor(kind)["spread"]
     return 1 / spread, spread
 
 
-def host_ms(phase):
-    """What the host adds to one call: queueing and the copies of inputs and outputs."""
-    return table()["host_ms"].get(phase, table()["host_ms"]["default"])
+def launch_ms(chip):
+    """From the host's call to the program's first instruction and back."""
+    return _core.chip(chip)["kernel.launch_ns"] / 1e6
+
+
+def host_ms(phase, moved):
+    """Bytes that cross the bus, and in a prefill what a serving loop does before and after the first token."""
+    host = table()["host"]
+    first = host["first_token_ms"]["is"] if phase == "prefill" else 0.0
+    return moved / host["bus_bytes_per_ns"]["is"] / 1e6 + first

@@ -23,14 +23,30 @@ def notes_of(compiled):
         for h in compiled.host_placed
     ]
     if lines:
-        moved = sum(p["bytes_written"] for p in compiled.parts[:-1])
-        lines.append(f"{moved:,} bytes go between chip and host in {len(compiled.parts)} parts; that time is not counted")
+        lines.append(f"{moved_bytes(compiled):,} bytes go between chip and host in {len(compiled.parts)} parts; that time is not counted")
     return lines
 
 
 def report_of(compiled, instance):
     """The numbers of `_core.time(…).report()`, added up over the parts; what bounds the longest bounds all."""
-    reports = [_core.time(program, instance).report() for program in programs_of(compiled)]
+    return added([_core.time(program, instance).report() for program in programs_of(compiled)], instance)
+
+
+def lines_of(timed):
+    """`_core.time(…).lines` of parts that run one after the other."""
+    out, begin = [], 0.0
+    for part in timed:
+        out += [line | {"end_ns": line["end_ns"] + begin} for line in part.lines]
+        begin += part.time_fs / 1e6
+    return out
+
+
+def moved_bytes(compiled):
+    """What goes between chip and host from part to part."""
+    return sum(part["bytes_written"] for part in compiled.parts[:-1])
+
+
+def added(reports, instance):
     whole = dict(max(reports, key=lambda r: r["time_ns"]))
     if len(reports) == 1:
         return whole

@@ -47,6 +47,7 @@ def block_parameters(c):
     return tree
 
 
+@jax.named_scope("norm")
 def normed(params, c, x):
     return norm(params, x, c.eps, c.norm == "rms1")
 
@@ -72,6 +73,7 @@ def put(cache, new, at):
     return jax.lax.dynamic_update_slice(cache, new.astype(cache.dtype), (0, at, 0, 0), allow_negative_indices=False)
 
 
+@jax.named_scope("attention")
 def attention(layer, c, x, angles, mask, bias, cache, at, axis):
     x = copied(x, axis)
     q, k = (normed_heads(layer, name, c, x, axis) for name in "qk")
@@ -84,18 +86,25 @@ def attention(layer, c, x, angles, mask, bias, cache, at, axis):
     return dense_rows(layer["o"], attend(q, k, v, mask, c.score_scale or None, bias), axis), cache
 
 
+@jax.named_scope("cross attention")
 def cross_attention(layer, c, x, keys, mask, axis):
     """Looks at keys computed once from the other stack."""
     q = heads_of(dense(layer["q"], copied(x, axis)), c)
     return dense_rows(layer["o"], attend(q, keys["k"], keys["v"], mask, c.score_scale or None), axis)
 
 
+@jax.named_scope("mlp")
 def mlp(layer, c, x, axis):
     if c.experts:
         return mixture(layer, c, x, axis)
     act, x = ACTIVATIONS[c.activation], copied(x, axis)
     h = act(dense(layer["gate"], x)) * dense(layer["up"], x) if c.gated else act(dense(layer["up"], x))
     return dense_rows(layer["down"], h, axis)
+
+
+def layer_scope(i, stack=""):
+    """The name that everything in a layer has: where a program's time goes is told by these."""
+    return jax.named_scope(f"{stack} layer {i}".lstrip())
 
 
 @functools.partial(jax.jit, static_argnames=("c", "axis"))

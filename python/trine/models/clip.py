@@ -4,7 +4,7 @@ import jax.numpy as jnp
 
 from trine.models import parameters as p
 from trine.models import vision
-from trine.models.block import block, block_parameters, causal_mask, normed
+from trine.models.block import block, block_parameters, causal_mask, layer_scope, normed
 from trine.models.layers import dense, embed
 from trine.models.training import cross_entropy
 
@@ -25,8 +25,9 @@ def text_features(params, c, tokens, axis=None):
     s, seq = c.text, tokens.shape[1]
     x = embed(params["tokens"], tokens, axis) + params["positions"]["table"][:seq]
     mask = causal_mask(jnp.arange(seq), seq, 0)
-    for layer in params["layers"]:
-        x, _ = block(layer, s, x, mask=mask, axis=axis)
+    for i, layer in enumerate(params["layers"]):
+        with layer_scope(i, "text"):
+            x, _ = block(layer, s, x, mask=mask, axis=axis)
     x = normed(params["norm"], s, x)
     end = tokens.argmax(-1) if c.end == 2 else (tokens == c.end).argmax(-1)
     return dense(params["projection"], jnp.take_along_axis(x, end[:, None, None], 1, mode="promise_in_bounds", wrap_negative_indices=False)[:, 0])

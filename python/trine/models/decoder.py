@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from trine.models import parameters as p
-from trine.models.block import block, block_parameters, cache_shape, causal_mask, normed
+from trine.models.block import block, block_parameters, cache_shape, causal_mask, layer_scope, normed
 from trine.models.layers import alibi_slopes, copied, dense, embed, rope_angles, rows
 from trine.models.training import cross_entropy
 
@@ -22,6 +22,7 @@ def parameters(c):
     return tree
 
 
+@jax.named_scope("embedding")
 def embedded(params, c, tokens, positions, axis):
     x = embed(params["tokens"], tokens, axis)
     if c.embed_scale != 1.0:
@@ -57,12 +58,14 @@ def states(params, c, tokens, cache=None, at=0, axis=None):
     kept = []
     for i, layer in enumerate(params["layers"]):
         mask = masks[c.window if i >= c.window_from else 0]
-        x, new = block(layer, c, x, angles, mask, bias, None if cache is None else cache[i], at, axis=axis)
+        with layer_scope(i):
+            x, new = block(layer, c, x, angles, mask, bias, None if cache is None else cache[i], at, axis=axis)
         kept.append(new)
     x = normed(params["norm"], c, x) if c.final_norm else x
     return x, None if cache is None else kept
 
 
+@jax.named_scope("head")
 def scores(params, c, x, axis=None):
     """Logits of the part of the vocabulary this core has."""
     if "embed_out" in params:

@@ -3,7 +3,7 @@
 import jax
 
 from trine.models import parameters as p
-from trine.models.block import block, block_parameters, normed
+from trine.models.block import block, block_parameters, layer_scope, normed
 from trine.models.layers import ACTIVATIONS, copied, dense, embed, rows
 from trine.models.training import cross_entropy
 
@@ -28,8 +28,8 @@ def parameters(c):
     return tree
 
 
-def states(params, c, inputs, axis=None):
-    """Hidden states of inputs["tokens"][batch, seq]; inputs["mask"] is True where there is a token."""
+@jax.named_scope("embedding")
+def embedded(params, c, inputs, axis):
     tokens = inputs["tokens"]
     x = embed(params["tokens"], tokens, axis)
     x = x + params["positions"]["table"][c.position_offset : c.position_offset + tokens.shape[1]]
@@ -38,18 +38,27 @@ def states(params, c, inputs, axis=None):
     x = normed(params["embed_norm"], c, x)
     if "embed_in" in params:
         x = dense(params["embed_in"], x)
-    mask = inputs["mask"][:, None, None, :] if "mask" in inputs else None
-    for i in range(c.layers):
-        x, _ = block(params["layers"][0 if c.shared else i], c, x, mask=mask, axis=axis)
     return x
 
 
+def states(params, c, inputs, axis=None):
+    """Hidden states of inputs["tokens"][batch, seq]; inputs["mask"] is True where there is a token."""
+    x = embedded(params, c, inputs, axis)
+    mask = inputs["mask"][:, None, None, :] if "mask" in inputs else None
+    for i in range(c.layers):
+        with layer_scope(i):
+            x, _ = block(params["layers"][0 if c.shared else i], c, x, mask=mask, axis=axis)
+    return x
+
+
+@jax.named_scope("head")
 def masked_scores(params, c, x, axis):
     """Logits over the part of the vocabulary this core has."""
     h = ACTIVATIONS[c.activation](dense(params["masked"]["dense"], x))
     return copied(normed(params["masked"]["norm"], c, h), axis) @ params["tokens"]["table"].T + params["masked"]["bias"]
 
 
+@jax.named_scope("head")
 def classified(params, c, x):
     """Logits of the classes, from the state of the first token."""
     return dense(params["classifier"], ACTIVATIONS[c.pooler](dense(params["pooler"], x[:, 0])))

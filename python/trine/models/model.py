@@ -38,6 +38,10 @@ class Model:
         """The same encoder with another head: "masked", "classes" or "" for none."""
         return Model(self.config, self.dtype, replace(self.settings, head=head))
 
+    def with_layers(self, count):
+        """The same with another number of layers; for times, as all of them take the same."""
+        return Model(self.config, self.dtype, replace(self.settings, layers=count))
+
     # ---- parameters
 
     def parameters_shapes(self, tp=1, per_core=True):
@@ -97,6 +101,11 @@ class Model:
         (loss, kept), grads = self.value_and_grad(params, inputs, axis)
         new, state = training.adamw(grads, state, params, rate)
         return self.still(new, params, kept), state, loss
+
+    def gradients(self, params, before, inputs, axis=None):
+        """(sum of the gradients before and these, loss)"""
+        (loss, _), grads = self.value_and_grad(params, inputs, axis)
+        return jax.tree.map(lambda sum, g: sum + g.astype(sum.dtype), before, grads), loss
 
     def value_and_grad(self, params, inputs, axis=None):
         """((loss, running statistics or None), gradients)"""

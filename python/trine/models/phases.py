@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from trine.models.families import ConfigError
 from trine.models.training import adamw_init
 
-PHASES = ("prefill", "decode", "train", "forward")
+PHASES = ("prefill", "decode", "train", "gradients", "forward")
 AXIS = "tp"
 UNCUT = ("resnet", "unet")
 
@@ -34,11 +34,14 @@ class Phase:
         return jax.shard_map(self.core, mesh=mesh, in_specs=self.specs, out_specs=self.result_specs, check_vma=False)
 
 
-def phase(model, phase, batch, seq, tp=1):
+def phase(model, phase, batch, seq, tp=1, parts=1):
     """prefill: `seq` tokens into a cache of that length. decode: one more token after `seq` - 1, with the cache full.
 
     train: loss, gradients and AdamW in one step. forward: everything at once, without a cache. Arguments are
     (parameters, inputs[, cache]), for train (parameters, optimiser state, inputs).
+    gradients: loss and gradients, added to those of earlier batches: (parameters, their sum so far, inputs).
+    parts: each of the `tp` cores is itself that many, which split its work the same way; what cannot be dealt out any
+    finer (heads) each of them then does whole.
     """
     import jax
     from jax.sharding import AbstractMesh, PartitionSpec
@@ -50,6 +53,7 @@ def phase(model, phase, batch, seq, tp=1):
     if phase == "train" and model.family.kind == "encoder" and not model.settings.head:
         model = model.with_head("masked")
     model.check_cores(tp)
+    tp *= parts
     axis = AXIS if tp > 1 else None
     core = _functions(model, axis)[phase]
     weights, inputs = model.parameters_shapes(tp), model.input_shapes(phase, batch, seq)
@@ -59,6 +63,8 @@ def phase(model, phase, batch, seq, tp=1):
         state = jax.eval_shape(adamw_init, weights)
         states = {"mean": by_core, "square": by_core, "count": everywhere}
         shapes, specs, results, donated = (weights, state, inputs), (by_core, states, everywhere), (by_core, states, everywhere), (0, 1)
+    elif phase == "gradients":
+        shapes, specs, results, donated = (weights, weights, inputs), (by_core, by_core, everywhere), (by_core, everywhere), (1,)
     elif phase == "forward":
         shapes, specs, results, donated = (weights, inputs), (by_core, everywhere), everywhere, ()
     else:
@@ -77,6 +83,7 @@ def _functions(model, axis):
         "prefill": lambda params, inputs, cache: model.prefill(params, inputs, cache, axis),
         "decode": lambda params, inputs, cache: model.decode(params, inputs, cache, axis),
         "train": lambda params, state, inputs: model.train_step(params, state, inputs, axis=axis),
+        "gradients": lambda params, before, inputs: model.gradients(params, before, inputs, axis),
         "forward": lambda params, inputs: model.forward(params, inputs, axis),
     }
 

@@ -58,12 +58,15 @@ def block(params, c, x, stride, training):
 def run(params, c, images, training):
     """(logits, running statistics in a tree like the parameters')."""
     kept = {"stages": [[] for _ in c.depths]}
-    x, kept["stem"] = unit(params["stem"], c, images, 2, training)
-    x = max_pool(ACTIVATIONS[c.activation](x), 3, 2)
+    with jax.named_scope("stem"):
+        x, kept["stem"] = unit(params["stem"], c, images, 2, training)
+        x = max_pool(ACTIVATIONS[c.activation](x), 3, 2)
     for stage, i, _, _, stride in blocks(c):
-        x, statistics = block(params["stages"][stage][i], c, x, stride, training)
+        with jax.named_scope(f"stage {stage}/block {i}"):
+            x, statistics = block(params["stages"][stage][i], c, x, stride, training)
         kept["stages"][stage].append(statistics)
-    return dense(params["classifier"], jnp.mean(x, (1, 2))), kept
+    with jax.named_scope("head"):
+        return dense(params["classifier"], jnp.mean(x, (1, 2))), kept
 
 
 def forward(params, c, inputs, axis=None):

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 
 from trine.models import decoder as one_stack
 from trine.models import parameters as p
-from trine.models.block import attention_parameters, block, block_parameters, cache_shape, causal_mask, heads_of, normed
+from trine.models.block import attention_parameters, block, block_parameters, cache_shape, causal_mask, heads_of, layer_scope, normed
 from trine.models.layers import copied, dense, embed, relative_buckets, rows
 from trine.models.training import cross_entropy
 
@@ -25,6 +25,7 @@ def parameters(c):
     return tree
 
 
+@jax.named_scope("positions")
 def position_bias(stack, s, queries, keys):
     """[heads, queries, keys], from the positions of both."""
     buckets = relative_buckets(keys[None] - queries[:, None], s.buckets, s.distance, s.causal)
@@ -37,11 +38,13 @@ def encoded(params, c, inputs, axis=None):
     at = jnp.arange(x.shape[1])
     mask = inputs["mask"][:, None, None, :] if "mask" in inputs else None
     bias = position_bias(stack, s, at, at)
-    for layer in stack["layers"]:
-        x, _ = block(layer, s, x, mask=mask, bias=bias, axis=axis)
+    for i, layer in enumerate(stack["layers"]):
+        with layer_scope(i, "encoder"):
+            x, _ = block(layer, s, x, mask=mask, bias=bias, axis=axis)
     return normed(stack["norm"], s, x)
 
 
+@jax.named_scope("cross keys")
 def cross_keys(params, c, read, axis):
     """Keys and values of what was read, for each layer of the decoder."""
     s, read = c.decoder, copied(read, axis)
@@ -57,7 +60,8 @@ def decoded(params, c, tokens, cross, mask, cache=None, at=0, axis=None):
     seen, kept = causal_mask(positions, keys, 0), []
     cross_mask = mask[:, None, None, :] if mask is not None else None
     for i, layer in enumerate(stack["layers"]):
-        x, new = block(layer, s, x, None, seen, bias, None if cache is None else cache[i], at, cross[i], cross_mask, axis)
+        with layer_scope(i, "decoder"):
+            x, new = block(layer, s, x, None, seen, bias, None if cache is None else cache[i], at, cross[i], cross_mask, axis)
         kept.append(new)
     return normed(stack["norm"], s, x) * jnp.asarray(s.head_scale, x.dtype), kept
 

@@ -11,6 +11,7 @@ def picked(values, at):
     return jnp.take_along_axis(values, at[..., None], -1, mode="promise_in_bounds", wrap_negative_indices=False)[..., 0]
 
 
+@jax.named_scope("loss")
 def cross_entropy(logits, targets, axis=None, classes=None):
     """Mean over all positions whose target is not below zero, in f32.
 
@@ -41,6 +42,7 @@ def adamw_init(params):
     return {"mean": zeros(), "square": zeros(), "count": jnp.zeros((), jnp.int32)}
 
 
+@jax.named_scope("optimiser")
 def adamw(grads, state, params, rate, beta1=0.9, beta2=0.95, eps=1e-8, decay=0.1):
     """(parameters, state) after one step; the moments are f32, the parameters stay what they are."""
     count = state["count"] + 1

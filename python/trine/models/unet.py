@@ -82,6 +82,7 @@ def parameters(c):
 
 
 @functools.partial(jax.jit, static_argnames="c")
+@jax.named_scope("residual")
 def residual(params, c, x, time):
     act = ACTIVATIONS[c.activation]
     y = conv(params["conv1"], act(group_norm(params["norm1"], x, c.groups, c.eps)))
@@ -99,6 +100,7 @@ def look(params, x, at, heads):
 
 
 @functools.partial(jax.jit, static_argnames=("c", "heads"))
+@jax.named_scope("attention")
 def attention(params, c, x, text, heads):
     batch, height, width, channels = x.shape
 
@@ -123,6 +125,7 @@ def waves(c, values, width):
     return jnp.concatenate(parts, -1)
 
 
+@jax.named_scope("time")
 def time_embedding(params, c, inputs, dtype):
     def two(layer, x):
         return dense(layer["linear_2"], ACTIVATIONS[c.activation](dense(layer["linear_1"], x.astype(dtype))))
@@ -132,6 +135,27 @@ def time_embedding(params, c, inputs, dtype):
         numbers = waves(c, inputs["sizes"], c.added_time).reshape(time.shape[0], -1)
         time = time + two(params["add_embedding"], jnp.concatenate([inputs["pooled"], numbers.astype(dtype)], -1))
     return time
+
+
+def down(level, c, x, time, text, heads, kept):
+    """One level on the way down; what it leaves for the way up is added to `kept`."""
+    for n, r in enumerate(level["resnets"]):
+        x = residual(r, c, x, time)
+        if "attentions" in level:
+            x = attention(level["attentions"][n], c, x, text, heads)
+        kept.append(x)
+    if "downsamplers" in level:
+        x = conv(level["downsamplers"][0]["conv"], x, 2)
+        kept.append(x)
+    return x
+
+
+def up(level, c, x, time, text, heads, kept):
+    for n, r in enumerate(level["resnets"]):
+        x = residual(r, c, jnp.concatenate([x, kept.pop()], -1), time)
+        if "attentions" in level:
+            x = attention(level["attentions"][n], c, x, text, heads)
+    return conv(level["upsamplers"][0]["conv"], doubled(x)) if "upsamplers" in level else x
 
 
 def forward(params, c, inputs, axis=None):
@@ -144,25 +168,16 @@ def forward(params, c, inputs, axis=None):
     x = conv(params["conv_in"], x)
     kept = [x]
     for i, level in enumerate(params["down_blocks"]):
-        for n, r in enumerate(level["resnets"]):
-            x = residual(r, c, x, time)
-            if "attentions" in level:
-                x = attention(level["attentions"][n], c, x, text, c.heads[i])
-            kept.append(x)
-        if "downsamplers" in level:
-            x = conv(level["downsamplers"][0]["conv"], x, 2)
-            kept.append(x)
+        with jax.named_scope(f"down {i}"):
+            x = down(level, c, x, time, text, c.heads[i], kept)
     if c.middle:
         middle = params["mid_block"]
-        x = attention(middle["attentions"][0], c, residual(middle["resnets"][0], c, x, time), text, c.heads[-1])
-        x = residual(middle["resnets"][1], c, x, time)
+        with jax.named_scope("middle"):
+            x = attention(middle["attentions"][0], c, residual(middle["resnets"][0], c, x, time), text, c.heads[-1])
+            x = residual(middle["resnets"][1], c, x, time)
     for i, level in enumerate(params["up_blocks"]):
-        for n, r in enumerate(level["resnets"]):
-            x = residual(r, c, jnp.concatenate([x, kept.pop()], -1), time)
-            if "attentions" in level:
-                x = attention(level["attentions"][n], c, x, text, c.heads[-1 - i])
-        if "upsamplers" in level:
-            x = conv(level["upsamplers"][0]["conv"], doubled(x))
+        with jax.named_scope(f"up {i}"):
+            x = up(level, c, x, time, text, c.heads[-1 - i], kept)
     act = ACTIVATIONS[c.activation]
     return conv(params["conv_out"], act(group_norm(params["conv_norm_out"], x, c.groups, c.eps)))
 

@@ -1,9 +1,10 @@
 """Images by transformers: ViT, and CLIP with its text tower. Images are [batch, height, width, channels]."""
 
+import jax
 import jax.numpy as jnp
 
 from trine.models import parameters as p
-from trine.models.block import block, block_parameters, normed
+from trine.models.block import block, block_parameters, layer_scope, normed
 from trine.models.layers import dense
 from trine.models.training import cross_entropy
 
@@ -34,21 +35,29 @@ def patched(params, c, images):
     return y + params["b"] if "b" in params else y
 
 
-def states(params, c, images, axis=None):
+@jax.named_scope("embedding")
+def embedded(params, c, images):
     x = patched(params["patches"], c, images)
     first = jnp.broadcast_to(params["cls"]["table"], (x.shape[0], 1, c.width))
     x = jnp.concatenate([first, x], 1) + params["positions"]["table"]
     if "embed_norm" in params:
         x = normed(params["embed_norm"], c, x)
-    for layer in params["layers"]:
-        x, _ = block(layer, c, x, axis=axis)
+    return x
+
+
+def states(params, c, images, axis=None):
+    x = embedded(params, c, images)
+    for i, layer in enumerate(params["layers"]):
+        with layer_scope(i, "image" if c.embed_norm else ""):
+            x, _ = block(layer, c, x, axis=axis)
     return x
 
 
 def forward(params, c, inputs, axis=None):
     """Logits of the classes of inputs["images"], or the hidden states where there is no head."""
     x = normed(params["norm"], c, states(params, c, inputs["images"], axis))
-    return dense(params["classifier"], x[:, 0]) if "classifier" in params else x
+    with jax.named_scope("head"):
+        return dense(params["classifier"], x[:, 0]) if "classifier" in params else x
 
 
 def loss(params, c, inputs, axis=None):

@@ -144,6 +144,7 @@ nb::list tensor_list(const arch::Program& program) {
     d["shape"] = shape_tuple(t.shape);
     d["kind"] = text(kKinds[static_cast<size_t>(t.kind)]);
     d["space"] = text(name(t.space));
+    d["alias"] = t.alias;
     out.append(d);
   }
   return out;

@@ -6,6 +6,7 @@
 #include "arch/container.h"
 #include "arch/verify.h"
 #include "run/drivers/timed/timed.h"
+#include "run/line_times.h"
 
 namespace nb = nanobind;
 using namespace trine;
@@ -15,19 +16,25 @@ namespace {
 
 struct Timed {
   run::TimedResult result;
+  std::string lines = {};    // JSON; empty: not asked for
+  int64_t scratch_peak = 0;  // likewise
 };
 
-Timed time_program(const arch::Program& program, const std::string& instance_name, bool jump) {
+Timed time_program(const arch::Program& program, const std::string& instance_name, bool jump, int cores_on_stack,
+                   bool lines) {
   const arch::Instance& instance = *or_raise(arch::find_instance(instance_name));
   or_raise(arch::first_error(arch::verify(program, *instance.chip)));
   sim::TimeOptions options;
   options.jump = jump;
   options.events_max = 0;
+  options.cores_on_stack = cores_on_stack;
+  run::LineTimes by_line(program);
+  if (lines) options.watcher = &by_line;
   Result<run::TimedResult> r = [&] {
     nb::gil_scoped_release unlocked;
     return run::run_timed(program, instance, options);
   }();
-  return {or_raise(std::move(r))};
+  return {or_raise(std::move(r)), lines ? by_line.json().text() : std::string(), lines ? by_line.scratch_peak() : 0};
 }
 
 nb::object as_dict(const Timed& t) { return nb::module_::import_("json").attr("loads")(t.result.report.json().text()); }
@@ -48,8 +55,13 @@ void bind_time(nb::module_& m) {
       .def_prop_ro(
           "jumped", [](const Timed& t) { return t.result.timing.jumped; }, "instructions not walked one by one")
       .def_prop_ro("findings", findings)
+      .def_prop_ro(
+          "lines",
+          [](const Timed& t) { return nb::module_::import_("json").attr("loads")(t.lines.empty() ? "[]" : t.lines); },
+          "of each source line: when its last instruction ends and how busy it keeps the engines; where asked for")
+      .def_ro("scratch_peak_bytes", &Timed::scratch_peak, "of HBM, in use at once; with the lines")
       .def("report", as_dict, "the report's numbers, as `trine run --json` prints them under `time`")
       .def("__str__", [](const Timed& t) { return t.result.report.text(); });
   m.def("time", time_program, nb::arg("program"), nb::arg("instance") = "trn2.3xlarge", nb::arg("jump") = true,
-        "Times a verified program on one virtual instance.");
+        nb::arg("cores_on_stack") = 0, nb::arg("lines") = false, "Times a verified program on one virtual instance.");
 }

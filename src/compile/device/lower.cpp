@@ -2,6 +2,7 @@
 #include "compile/device/lower.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "base/text.h"
 #include "compile/device/attention.h"
@@ -188,11 +189,36 @@ void Lowering::body(const std::vector<const ir::Node*>& nodes, std::span<const i
   for (unit_ = 0; unit_ < units.size() && !rec_.error(); ++unit_) {
     if (const std::string why = unit_obstacle(units[unit_]); !why.empty())
       return rec_.fail_with(refuse(units[unit_], why));
-    lower(units[unit_]);
+    const Unit& unit = units[unit_];
+    rec_.at(line_of((unit.product ? unit.product : unit.single ? unit.single : unit.roots.front())->where));
+    lower(unit);
   }
   last_ = around;
   inside_ = inside_around;
   unit_ = unit_around;
+}
+
+// The user's line, after the names of the scopes it stands in: "layer 0/mlp: model.py", 12.
+uint32_t Lowering::line_of(uint32_t where) {
+  const auto [found, fresh] = lines_.try_emplace(where, 0);
+  const std::string& place = graph_.place(where);
+  if (!fresh || place.empty()) return found->second;
+  const size_t open = place.find(" (");
+  std::string_view file(place.data(), std::min(open, place.size())), scopes;
+  uint32_t number = 0;
+  if (const size_t colon = file.rfind(':'); colon != file.npos) {
+    std::from_chars(file.data() + colon + 1, file.data() + file.size(), number);
+    file = file.substr(0, colon);
+  }
+  if (open != place.npos) scopes = std::string_view(place).substr(open + 2, place.size() - open - 3);
+  std::string path;
+  for (size_t end; (end = scopes.find('/')) != scopes.npos; scopes.remove_prefix(end + 1)) {
+    const std::string_view scope = scopes.substr(0, end);
+    if (!scope.starts_with("jit(") && !scope.starts_with("jit:"))
+      path += path.empty() ? std::string(scope) : cat("/", scope);
+  }
+  found->second = rec_.kernel().builder.line(path.empty() ? std::string(file) : cat(path, ": ", file), number);
+  return found->second;
 }
 
 Error Lowering::refuse(const Unit& unit, const std::string& why) const {

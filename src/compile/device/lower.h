@@ -37,6 +37,7 @@ class Lowering {
 
  private:
   Error refuse(const Unit& unit, const std::string& why) const;
+  uint32_t line_of(uint32_t where);
   void note_users(const std::vector<const ir::Node*>& nodes);
   void add_input(size_t i);
   int multiplies_of(const ir::Node& node) const;
@@ -67,6 +68,7 @@ class Lowering {
   std::unordered_map<const ir::Node*, std::vector<const ir::Node*>> users_;
   std::unordered_map<const ir::Node*, const ir::Node*> written_as_;
   std::unordered_set<const ir::Node*> done_;
+  std::unordered_map<uint32_t, uint32_t> lines_;  // of each place, as Insn::line
 
   // Of the body in hand.
   LastUse last_;

@@ -73,8 +73,8 @@ std::optional<Complaint> place_one(Kernel& kernel, const Demand& d, Space space,
   Shelf shelf = empty;
   Life stuck;
   if (in_turn(p, shelf, d, stuck)) return std::nullopt;
-  if (tightly(p, empty, d)) return std::nullopt;
   if (space == Space::psum) {
+    if (tightly(p, empty, d)) return std::nullopt;
     std::vector<Life> living = shelf.fixed_at(stuck.first);
     for (const Life& life : d.open)
       if (life.first < stuck.first && life.last >= stuck.first) living.push_back(life);

@@ -17,8 +17,9 @@ namespace trine::front::stablehlo {
 
 using Values = std::vector<ir::Value>;
 
-// "model.py:12 (jit(f)/dot_general)"; empty where nothing is known.
-std::string place_text(const Module& module, AttrId location);
+// "model.py:12 (jit(f)/dot_general)"; empty where nothing is known. `around`: the name of the call it is inlined by.
+std::string place_text(const Module& module, AttrId location, std::string_view around = {});
+std::string_view place_name(const Module& module, AttrId location);  // what JAX calls it: "jit(f)/layer 0/jit(block)"
 
 // graph_type.cpp
 Result<ir::Type> graph_type(const Module& module, TypeId id);
@@ -92,10 +93,11 @@ class GraphMaker {
   ir::Graph graph_;
   Values values_;
   std::unordered_map<std::string_view, const Op*> functions_;
-  std::unordered_set<const Op*> open_;  // functions being inlined
-  std::unordered_map<AttrId, uint32_t> places_;
-  Values* effects_ = nullptr;  // of the region being converted
-  uint32_t where_ = 0;         // of the op being converted
+  std::unordered_set<const Op*> open_;           // functions being inlined
+  std::unordered_map<AttrId, uint32_t> places_;  // of the function being converted
+  std::string around_;                           // the names of the calls it is inlined by
+  Values* effects_ = nullptr;                    // of the region being converted
+  uint32_t where_ = 0;                           // of the op being converted
   int64_t partitions_ = 1;
   bool is_local_ = false;  // shapes are those of one device already
   int64_t ops_ = 0;

@@ -81,7 +81,7 @@ Result<Values> GraphMaker::block(const Block& block, std::span<const ir::Value> 
 
 Result<void> GraphMaker::op(const Op& op) {
   auto [place, fresh] = places_.try_emplace(op.location, 0);
-  if (fresh) place->second = graph_.add_place(place_text(module_, op.location));
+  if (fresh) place->second = graph_.add_place(place_text(module_, op.location, around_));
   const uint32_t outer = where_;
   where_ = place->second;
   auto done = ++ops_ > kOpsMax ? Result<void>(fail(Code::out_of_range, cat("more than ", kOpsMax, " ops")))

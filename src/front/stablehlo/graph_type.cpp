@@ -60,9 +60,8 @@ Result<Tensor> graph_tensor(const Module& module, const Attr& dense) {
 }
 
 // The outermost name is the op's path; the innermost call is the user's own line.
-std::string place_text(const Module& module, AttrId location) {
-  std::string_view name;
-  std::string file;
+// What a location is made of: its name, and the file it leads to.
+static void follow(const Module& module, AttrId location, std::string_view& name, std::string& file) {
   while (location != AttrId::none && file.empty()) {
     const Attr& a = module.attr(location);
     const auto inner = [&](size_t i) { location = a.elements[i]; };
@@ -79,8 +78,22 @@ std::string place_text(const Module& module, AttrId location) {
       break;
     }
   }
-  if (file.empty()) return std::string(name);
-  return name.empty() ? file : cat(file, " (", name, ")");
+}
+
+std::string_view place_name(const Module& module, AttrId location) {
+  std::string_view name;
+  std::string file;
+  follow(module, location, name, file);
+  return name;
+}
+
+std::string place_text(const Module& module, AttrId location, std::string_view around) {
+  std::string_view name;
+  std::string file;
+  follow(module, location, name, file);
+  const std::string path = name.empty() || around.empty() ? std::string(name) : cat(around, "/", name);
+  if (file.empty()) return path;
+  return path.empty() ? file : cat(file, " (", path, ")");
 }
 
 }  // namespace trine::front::stablehlo

@@ -1,0 +1,72 @@
+"""How one copy of a model lies on cores: tensor parallelism over logical cores, and a logical core's work on its own.
+
+A logical core of Trainium2 or 3 is two physical ones that share a stack of HBM. They split its work as tensor
+parallelism would; what they then owe each other they read from the HBM they share. What cannot be cut so, whole images,
+is dealt out by batch.
+"""
+
+import dataclasses
+
+from trine import _core
+from trine.models.families import ConfigError
+from trine.models.phases import UNCUT
+
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """Of one copy: `tp` logical cores of `lnc` physical ones each."""
+
+    instance: dict
+    tp: int = 1
+    lnc: int = 1
+    parts: int = 1  # into which the program of a logical core is cut; less than lnc where the batch is dealt out
+    idle: int = 0  # physical cores of each logical one that have nothing to do
+
+    @property
+    def cores(self):
+        return self.tp * self.lnc
+
+    @property
+    def copies(self):
+        """As many as the instance has cores for."""
+        return max(1, self.instance["cores"] // self.cores)
+
+    @property
+    def shards(self):
+        return self.tp * self.parts
+
+
+def layout(instance, family_kind, batch, tp, lnc=None):
+    """(Layout, the batch that one program works on)."""
+    chip = _core.chip(instance["chip"])
+    lnc = lnc or chip["lnc_default"]
+    if lnc > chip["lnc_max"]:
+        raise ValueError(f"--lnc {lnc}; {chip['title']} has logical cores of up to {chip['lnc_max']}")
+    if tp * lnc > instance["cores"]:
+        have = instance["cores"] // lnc
+        raise ConfigError(f"tp {tp} on {instance['name']}, which has {have} cores" + (f" at lnc {lnc}" if lnc > 1 else ""))
+    if family_kind not in UNCUT:
+        return Layout(instance, tp, lnc, lnc), batch
+    dealt = lnc if batch % lnc == 0 else 1
+    return Layout(instance, tp, lnc, 1, lnc - dealt), batch // dealt
+
+
+def pair_ns(chip, size):
+    """One core of a logical one reads what the other has left in the HBM they share."""
+    rate = chip["dma.rate_bytes_per_ns"] * chip["dma.engines_per_core"]
+    return chip["dma.start_sync_ns"] + chip["dma.completion_ns"] + size / rate
+
+
+def collectives(uses, where):
+    """What the program asks of other cores, with the time of one call of each."""
+    chip = _core.chip(where.instance["chip"])
+    out = []
+    for use in uses:
+        ranks = max(1, use["ranks"] // where.parts)
+        if use["ranks"] <= 1:
+            continue
+        ns = pair_ns(chip, use["bytes"]) if where.parts > 1 else 0.0
+        if ranks > 1:
+            ns += _core.time_collective(where.instance["name"], use["kind"], use["bytes"], ranks, lnc=where.lnc)["ns"]
+        out.append(use | {"ranks": ranks, "ns": ns})
+    return out

@@ -1,0 +1,116 @@
+"""An estimate on a screen: the answer first, then what it is made of. And as a picture."""
+
+
+def span(ms):
+    """A time with three digits and its unit."""
+    for unit, scale in (("s", 1e3), ("ms", 1.0), ("µs", 1e-3)):
+        if ms >= scale or unit == "µs":
+            value = ms / scale
+            return f"{value:.{max(0, 2 - (len(str(int(value))) - 1))}f} {unit}"
+
+
+def size(n):
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if n >= scale:
+            return f"{n / scale:.3g} {unit}"
+    return f"{n} B"
+
+
+def columns(rows, right=()):
+    """Rows of cells as lines; cells of the columns in `right` end together."""
+    widths = [max(len(r[i]) for r in rows) for i in range(len(rows[0]))]
+    return ["  ".join(c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(r, widths, strict=True))).rstrip() for r in rows]
+
+
+def table(found):
+    first = found[0].as_dict()
+    rows = [("instance", "p50 latency", f"{first['result']}/s", "bound by", "MFU", "MBU", "$/1M", f"J/{first['result']}")]
+    for answer in found:
+        d = answer.as_dict()
+        t, cost = d["latency_ms"], d["cost"]
+        dollars = next(iter(cost["rents"]), {}).get("usd_per_million")
+        rows.append(
+            (
+                d["instance"],
+                f"{span(t['p50'])} ({span(t['low'])}–{span(t['high'])})",
+                f"{d['throughput_per_s']:,.0f}",
+                d["bound"],
+                f"{d['mfu_pct']:.0f} %",
+                f"{d['mbu_pct']:.0f} %",
+                "–" if dollars is None else f"{dollars:.3g}",
+                f"{cost['wall_joules_per_result']:.3g}",
+            )
+        )
+    return "\n".join(columns(rows, right=(2, 4, 5, 6, 7)))
+
+
+def memory_line(d):
+    m = d["memory_bytes_per_core"]
+    named = ", ".join(f"{n} {size(m[n])}" for n in ("weights", "cache", "optimiser", "activations", "scratch") if m[n])
+    line = f"  {'fits' if m['fits'] else 'does not fit'}: {named}, of {size(m['room'])} per core"
+    if m["fits"]:
+        return line
+    most = max(("weights", "cache", "optimiser", "activations", "scratch"), key=m.get)
+    more = f"--tp {d['fits_at_tp']} would" if d.get("fits_at_tp") else f"no tp of {d['instance']} would; take a larger one"
+    return f"{line}\n  over by {size(m['used'] - m['room'])}, most of it {most}; {more}"
+
+
+def layer_lines(answer, most=12):
+    """Where the device's time goes, the longest first."""
+    rows = sorted(answer.by_kind(), key=lambda r: -r["ms"])
+    total = sum(r["ms"] for r in rows) or 1.0
+    shown = [(f"  {r['layer']}", r["part"], span(r["ms"]), f"{r['ms'] / total:.0%}", r["bound"]) for r in rows[:most] if r["ms"] > total / 200]
+    return columns([("  where", "", "time", "share", "bound by"), *shown], right=(2, 3))
+
+
+def detail(answer):
+    d = answer.as_dict()
+    t, lnc = d["latency_ms"], f", logical cores of {d['lnc']}" if d["lnc"] > 1 else ""
+    lines = [
+        f"\n{d['instance']}: our program {span(t['achievable'])}; Neuron's likely {span(t['p50'])}"
+        f" ({d['calibration']['class']} programs: ×{d['calibration']['factor']:.2f} of device time)",
+        f"  device {span(t['device'])} · collectives {span(t['collectives']) if t['collectives'] else 'none'}"
+        f" · launch {span(t['launch'])} · host {span(t['host'])}",
+        f"  HBM {size(d['hbm_read_bytes'])} read, {size(d['hbm_write_bytes'])} written by each core",
+        memory_line(d),
+        f"  {d['copies']} cop{'y' if d['copies'] == 1 else 'ies'} on the instance{lnc} · compiled in {d['compile_s']:.2f} s, timed in {d['timer_s']:.2f} s",
+    ]
+    if d["on_host"]:
+        lines.append(f"  the host runs {', '.join(sorted(set(d['on_host'])))}; its own time is not counted")
+    if answer.layout.idle:
+        lines.append(f"  a batch of {d['batch']} is not cut in two: one core of each logical one idles")
+    rents = ", ".join(f"{r['way']} {r['usd_per_million']:.3g}" for r in d["cost"]["rents"])
+    lines.append(f"  $ per million {d['result']}s: {rents or 'no price known'}")
+    lines.append(f"  {d['cost']['wall_watts']:.0f} W at the wall, PUE included; {d['cost']['wall_joules_per_result']:.3g} J per {d['result']}")
+    if g := d.get("generation"):
+        lines.append(
+            f"  {g['prompt']} tokens in, {g['new_tokens']} out: first after {span(g['first_token_ms'])}, then {span(g['token_ms'])} each;"
+            f" {span(g['total_ms'])} in all, {g['tokens_per_s']:,.1f} tokens/s"
+        )
+    return "\n".join(lines + layer_lines(answer))
+
+
+def text(found, cast=""):
+    first = found[0]
+    head = f"{first.name}, batch {first.batch}, seq {first.seq}, {first.phase}" + (f", tp {first.tp}" if first.tp > 1 else "") + cast
+    return "\n".join([head, "", table(found), *(detail(answer) for answer in found)])
+
+
+def picture(found, path):
+    """Latency of each instance as a bar with its band, an SVG."""
+    bar, left, wide = 26, 170, 520
+    most = max(f.likely_ms * f.band[1] for f in found)
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + wide + 130}" height="{bar * len(found) + 50}"'
+        ' font-family="sans-serif" font-size="13">',
+        f'<text x="8" y="20">{found[0].name}, batch {found[0].batch}, seq {found[0].seq}, {found[0].phase}</text>',
+    ]
+    for i, f in enumerate(found):
+        y, x = 34 + bar * i, left + wide * f.likely_ms / most
+        low, high = (left + wide * f.likely_ms * b / most for b in f.band)
+        parts.append(f'<text x="8" y="{y + 14}">{f.instance}</text>')
+        parts.append(f'<rect x="{left}" y="{y}" width="{x - left:.1f}" height="18" fill="#4477aa"/>')
+        parts.append(f'<path d="M{low:.1f} {y + 9}H{high:.1f}" stroke="#222" stroke-width="2"/>')
+        parts.append(f'<text x="{max(x, high) + 6:.1f}" y="{y + 14}">{span(f.likely_ms)}</text>')
+    with open(path, "w") as out:
+        out.write("\n".join([*parts, "</svg>\n"]))
