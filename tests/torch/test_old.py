@@ -1,6 +1,7 @@
 """The older spellings: torch_xla's device, steps, autocast and loader; torch_neuronx's traces."""
 
 import io
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -87,12 +88,88 @@ def test_trace_is_saved_and_loaded():
     any_batch = torch_neuronx.dynamic_batch_size(loaded)
     x = torch.randn(7, 8)
     torch.testing.assert_close(any_batch(x), m(x))
-    torch.testing.assert_close(torch_neuronx.DataParallel(loaded)(x), m(x))
+    file = io.BytesIO()
+    torch.jit.save(any_batch, file)
+    torch.testing.assert_close(torch.jit.load(io.BytesIO(file.getvalue()))(x), m(x))
+    with pytest.raises(RuntimeError, match="trace again for another shape"):
+        any_batch(torch.randn(7, 9))
 
 
-def test_a_damaged_trace_says_so():
-    with pytest.raises(RuntimeError, match="damaged"):
-        torch.classes.neuron.Program("module @trace {")
+def test_a_batch_over_cores():
+    class Two(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = model()
+
+        def forward(self, x, y):
+            return {"sum": self.inner(x) + self.inner(y), "x": x * 2}
+
+    m, x, y = Two().eval(), torch.randn(7, 8), torch.randn(7, 8)
+    before = torch.neuron.memory_allocated(1)
+    parallel = torch_neuronx.DataParallel(torch_neuronx.trace(m, (x[:2], y[:2])))
+    assert torch.neuron.memory_allocated(1) > before  # the weights are in each core's memory
+    torch.testing.assert_close(parallel(x, y), m(x, y))
+    parallel.disable_dynamic_batching()
+    torch.testing.assert_close(parallel(x[:4], y[:4]), m(x[:4], y[:4]))
+    with pytest.raises(ValueError, match="2 on each of 2 cores"):
+        parallel(x, y)
+    with pytest.raises(ValueError, match="cores 0 to 1"):
+        torch_neuronx.DataParallel(torch_neuronx.trace(m, (x, y)), device_ids=[5])
+
+
+def test_weights_are_replaced_without_compiling():
+    m, x = model().eval(), torch.randn(3, 8)
+    traced = torch_neuronx.trace(m, x, inline_weights_to_neff=False)
+    torch.testing.assert_close(traced(x), m(x))
+    torch.manual_seed(9)
+    other = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4)).eval()
+    torch_neuronx.replace_weights(traced, other)
+    torch.testing.assert_close(traced(x), other(x))
+    torch_neuronx.replace_weights(traced, {"2.bias": torch.zeros(4)})
+    torch.testing.assert_close(traced(x), other(x) - other[2].bias)
+    with pytest.raises(ValueError, match=r"it was traced as torch.float32\[4\]"):
+        torch_neuronx.replace_weights(traced, {"2.bias": torch.zeros(5)})
+    with pytest.raises(ValueError, match="none of"):
+        torch_neuronx.replace_weights(traced, {"bias": torch.zeros(4)})
+
+
+@pytest.mark.parametrize("damage", [
+    lambda b: b[: len(b) // 2], lambda b: b"", lambda b: b"no trace at all", lambda b: b.replace(b"stablehlo", b"stablehl0"),
+])  # fmt: skip
+def test_a_damaged_trace_says_so(tmp_path, damage):
+    path = tmp_path / "model.pt"
+    torch.jit.save(torch_neuronx.trace(model().eval(), torch.randn(3, 8)), path)
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(RuntimeError, match=r"model.pt' is damaged, or no saved trace(.|\n)*try"):
+        torch.jit.load(path)
+
+
+def test_graphs_are_collected_and_compiled_ahead(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(TRAIN)
+    env = {**os.environ, "NEURON_COMPILE_CACHE_URL": str(tmp_path / "cache"), "XDG_CACHE_HOME": str(tmp_path),
+           "NEURON_NUM_PARALLEL_COMPILE_WORKERS": "2", "PYTHONPATH": f"{ROOT}/python:{ROOT}/python/compat"}  # fmt: skip
+    run = [sys.executable, str(script)]
+    command = [sys.executable, "-m", "torch_neuronx.parallel_compile.neuron_parallel_compile", *run]
+    ahead = subprocess.run(command, capture_output=True, text=True, env=env)
+    assert ahead.returncode == 0 and "compiled 2 of 2 graphs" in ahead.stderr, ahead.stderr[-2000:]
+    assert "loss 0.0000" in ahead.stdout
+    done = subprocess.run(run, capture_output=True, text=True, env=env)
+    assert "loss 0.0000" not in done.stdout and "made None found 2" in done.stdout, done.stderr[-2000:]
+
+
+TRAIN = """
+import torch, torch_xla.core.xla_model as xm, torch_xla.debug.metrics as met
+torch.manual_seed(0)
+m = torch.nn.Linear(8, 4).to(xm.xla_device())
+o = torch.optim.AdamW(m.parameters())
+for _ in range(3):
+    o.zero_grad()
+    loss = m(torch.ones(2, 8, device=xm.xla_device())).square().mean()
+    loss.backward()
+    xm.optimizer_step(o, barrier=True)
+print(f"loss {loss.item():.4f} made {met.counter_value('CacheMade')} found {met.counter_value('CacheFound')}")
+"""
 
 
 def test_analyze_names_what_a_program_cannot_hold():
@@ -111,6 +188,6 @@ def test_the_tutorial(options):
     script = ROOT / "examples/torch/bert_training.py"
     assert "trine" not in script.read_text()
     run = [sys.executable, str(script), "--steps", "3", "--layers", "1", "--width", "32", *options]
-    done = subprocess.run(run, capture_output=True, text=True, env={**__import__("os").environ, "PYTHONPATH": f"{ROOT}/python:{ROOT}/python/compat"})
+    done = subprocess.run(run, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": f"{ROOT}/python:{ROOT}/python/compat"})
     assert done.returncode == 0, done.stderr[-2000:]
     assert "loss" in done.stdout

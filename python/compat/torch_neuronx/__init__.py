@@ -1,13 +1,19 @@
 """The name `torch_neuronx` of the older stack, served by trine.torch.old."""
 
+import torch
+
 from trine.torch.old.trace import (
     DataParallel,
     analyze,
     async_load,
     dynamic_batch_size,
     lazy_load,
+    load,
     move_trace_to_device,
+    replace_weights,
     trace,
 )
 
-__all__ = ["DataParallel", "analyze", "async_load", "dynamic_batch_size", "lazy_load", "move_trace_to_device", "trace"]
+torch.jit.load = load  # the same, but a damaged file is named and the error says what to do
+
+__all__ = ["DataParallel", "analyze", "async_load", "dynamic_batch_size", "lazy_load", "move_trace_to_device", "replace_weights", "trace"]

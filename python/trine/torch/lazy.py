@@ -9,8 +9,11 @@ import json
 import torch
 from torch.utils._pytree import tree_map
 
+from trine import _torch
 from trine.torch import cache, disk
+from trine.torch.old import parallel_compile
 
+_torch.set_extracting(parallel_compile.is_collecting())
 RECORDED = []  # by the number C++ knows a call by
 
 
@@ -23,6 +26,14 @@ class Call:
         self.key, self.name, self.overload, self.numbers = key, name, overload, list(numbers)
         self.specs = []
         self.args = tree_map(self._spec, list(args))
+
+    def bare(self):
+        """Without what is made from the rest, to be sent to another process."""
+        out = object.__new__(Call)
+        for name in self.__slots__:
+            setattr(out, name, getattr(self, name))
+        out.emission = None
+        return out
 
     def _spec(self, a):
         if not isinstance(a, torch.Tensor):
@@ -79,15 +90,17 @@ def describe(name, overload, args, numbers):
 
 def step(words, slots):
     """A program for a trace: from an earlier process, else written now."""
-    calls, numbers = _listed(words)
-    text = json.dumps([[RECORDED[n].key for n in calls], numbers, [[str(d), *rest] for d, *rest in slots]])
+    calls, nodes = _listed(words)
+    text = json.dumps([[RECORDED[n].key for n in calls], nodes, [[str(d), *rest] for d, *rest in slots]])
+    if parallel_compile.is_collecting():
+        return parallel_compile.collect("step", text, len(nodes), [RECORDED[n] for n in calls], nodes, slots)
 
     def make():
         from trine.torch import lazy_emit
 
-        return lazy_emit.step(words, slots)
+        return lazy_emit.step([RECORDED[n] for n in calls], nodes, slots)
 
-    return cache.get_or_make("step", text, len(numbers), make)
+    return cache.get_or_make("step", text, len(nodes), make)
 
 
 def _listed(words):

@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_flatten, tree_map
 from trine.torch import eager
 from trine.torch.build import Unsupported
 from trine.torch.emit import Emitter, finish
-from trine.torch.lazy import RECORDED, Spec
+from trine.torch.lazy import Spec
 from trine.torch.rows.shape import dense
 
 
@@ -236,12 +236,12 @@ def positions(b, dims, strides, offset):
     return b.reshape(at, (*dims, 1))
 
 
-def step(words, slots):
-    """Text, parameters and outputs of a trace."""
+def step(calls, nodes, slots):
+    """Text, parameters and outputs of a trace: `nodes` begin with the place of their call in `calls`."""
     e = StepEmitter()
-    storages, at = Storages(e, slots), 0
-    while at < len(words):
-        at = _node(e, storages, words, at)
+    storages = Storages(e, slots)
+    for node in nodes:
+        _node(e, storages, calls[node[0]], iter(node[1:]))
     given = [s for s, (_, _, _, is_given) in enumerate(slots) if is_given]
     results = [storages.in_memory(storages.states[s]) if s in storages.states else _empty(e, slots[s]) for s in given]
     donated = [(storages.params[s], o) for o, s in enumerate(given) if s in storages.params]
@@ -254,16 +254,11 @@ def _empty(e, slot):
     return e.build.constant(0, slot[0], (slot[1],))
 
 
-def _node(e, storages, words, at):
-    """Writes one call of the trace; where the next begins."""
-    call = RECORDED[words[at]]
-    at += 1
+def _node(e, storages, call, words):
+    """Writes one call of the trace."""
     if call.emission is None:
         call.emission = Emission(call)
-    where = []
-    for _ in call.specs:
-        where.append((words[at], words[at + 1] if words[at] >= 0 else 0))
-        at += 2 if words[at] >= 0 else 1
+    where = [(slot, next(words) if slot >= 0 else 0) for slot in (next(words) for _ in call.specs)]
     given = {id(s): e.number(s.dtype) for s, (slot, _) in zip(call.specs, where) if slot < 0}
     place = {id(s): w for s, w in zip(call.specs, where)}
 
@@ -282,7 +277,5 @@ def _node(e, storages, words, at):
             same = tuple(spec.dims) == tuple(dims)
             storages.write(slot, offset, dims, spec.strides if same else dense(dims), value)
         else:
-            storages.write(words[at], 0, dims, dense(dims), value)
-            at += 1
-    return at
+            storages.write(next(words), 0, dims, dense(dims), value)
 

@@ -133,12 +133,13 @@ std::shared_ptr<const Step> make_step(const Trace& trace) {
                        s.elements, s.has_memory, s.is_given));
   const py::dict said = handlers().step(py::cast(trace.words), slots);
   auto step = std::make_shared<Step>();
-  step->program = compiled_text(said["text"].cast<std::string>());
+  const auto text = said["text"].cast<std::string>();
+  if (!text.empty()) step->program = compiled_text(text);  // empty: graphs are only collected
   for (const auto& p : said["params"].cast<py::list>()) {
     const auto t = p.cast<py::tuple>();
     step->params.push_back({t[0].cast<std::string>() == "number", t[1].cast<int>()});
   }
-  const auto& in_place = step->program->plan().in_place;
+  const auto in_place = step->program ? step->program->plan().in_place : std::vector<int>();
   for (const auto& o : said["outputs"].cast<py::list>()) {
     const auto t = o.cast<py::tuple>();
     const int over = t[1].cast<int>();

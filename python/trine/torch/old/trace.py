@@ -1,7 +1,14 @@
-"""torch_neuronx: trace, analyze, DataParallel, dynamic_batch_size. A trace is a ScriptModule: torch.jit saves and loads it.
+"""torch_neuronx: trace, analyze, DataParallel, dynamic_batch_size, replace_weights. A trace is a ScriptModule: torch.jit
+saves and loads it.
 
 The module holds the weights as buffers and one program; `inputs` must have the shapes it was traced for.
 """
+
+import concurrent.futures
+import io
+import os
+import re
+import warnings
 
 import torch
 from torch.utils._pytree import tree_flatten, tree_unflatten
@@ -36,7 +43,8 @@ def trace(func, example_inputs, compiler_workdir=None, compiler_args=None, **_):
         )
     text, weights, spec = _program(exported)
     traced = _Traced(text, weights, spec)
-    return torch.jit.trace(traced, _inputs(example_inputs), check_trace=False, strict=False)
+    make = _quietly(lambda: torch.jit.trace(traced, _inputs(example_inputs), check_trace=False, strict=False))
+    return make()
 
 
 def _program(exported):
@@ -48,16 +56,17 @@ def _program(exported):
     text, signature, weights = export.emitted(exported.graph, sources, "trace")
     if "seed" in signature.inputs:
         raise Unsupported("trace: the model draws random numbers")
-    return text, [held[sources[n.name]].detach().cpu().contiguous() for n in weights], exported.call_spec.out_spec
+    named = [(sources[n.name], held[sources[n.name]].detach().cpu().contiguous().clone()) for n in weights]
+    return text, named, exported.call_spec.out_spec
 
 
 class _Traced(torch.nn.Module):
     def __init__(self, text, weights, spec):
         super().__init__()
         self.program = torch.classes.neuron.Program(text)
-        self.names = [f"weight_{i}" for i in range(len(weights))]
+        self.names = [f"weight_{i}__{_mangled(name)}" for i, (name, _) in enumerate(weights)]
         self.spec = spec
-        for name, w in zip(self.names, weights):
+        for name, (_, w) in zip(self.names, weights):
             self.register_buffer(name, w)
 
     def forward(self, *inputs):
@@ -89,55 +98,136 @@ def _counts(calls):
     return out
 
 
-class _AnyBatch(torch.nn.Module):
-    """A trace for any batch: pieces of the traced size, the last one filled up."""
-
-    def __init__(self, traced, size, dim=0):
-        super().__init__()
-        self.traced, self.size, self.dim = traced, size, dim
-
-    def forward(self, *inputs):
-        total = inputs[0].shape[self.dim]
-        pieces = []
-        for at in range(0, total, self.size):
-            part = [x.narrow(self.dim, at, min(self.size, total - at)) for x in inputs]
-            short = self.size - part[0].shape[self.dim]
-            if short:
-                part = [torch.cat([x, *[x.narrow(self.dim, 0, 1)] * short], self.dim) for x in part]
-            pieces.append(tree_flatten(self.traced(*part)))
-        spec = pieces[0][1]
-        joined = [torch.cat(ts, self.dim).narrow(self.dim, 0, total) for ts in zip(*[p[0] for p in pieces])]
-        return tree_unflatten(joined, spec)
+# what is done with a trace
 
 
-def _traced_batch(traced, dim=0):
-    """The batch a trace was made for, from the type of its program's first input."""
-    import re
+def _weights(traced):
+    """Name in the model -> buffer of the trace."""
+    return {n.split("__", 1)[1]: w for n, w in traced.named_buffers() if n.startswith("weight_")}
 
-    count = sum(1 for n, _ in traced.named_buffers() if n.startswith("weight_"))
-    kinds = re.findall(r"%arg\d+: tensor<([^>]*)>", traced.program.text().split("\n")[1])
-    return int(kinds[count].split("x")[dim])
+
+def _mangled(name):
+    return name.replace(".", "__")
+
+
+def _copied(traced, device="cpu"):
+    """Another module with the same program; its weights on a device."""
+    file = io.BytesIO()
+    _save(traced, file)
+    file.seek(0)
+    return _load(file).to(device)
+
+
+def _quietly(function):
+    """torch calls its own way of saving ScriptModules deprecated; here it is how a trace is kept."""
+
+    def call(*args):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            return function(*args)
+
+    return call
+
+
+_save, _load = _quietly(torch.jit.save), _quietly(torch.jit.load)
+
+
+def load(file, *args, _load=torch.jit.load, **kwargs):
+    """torch.jit.load; a file that is damaged or no trace is named, with what to do."""
+    try:
+        return _load(file, *args, **kwargs)
+    except FileNotFoundError:
+        raise
+    except (RuntimeError, ValueError, EOFError) as e:
+        name = f"{os.fspath(file)!r}" if isinstance(file, (str, os.PathLike)) else "the file"
+        reason = str(e).strip().splitlines()[0] if str(e).strip() else type(e).__name__
+        raise RuntimeError(
+            f"torch.jit.load: {name} is damaged, or no saved trace: {reason}\n"
+            "  expected  what torch.jit.save wrote of torch_neuronx.trace's result\n"
+            "  try       copying it again, or trace the model and save it again"
+        ) from e
+
+
+def replace_weights(traced, weights):
+    """Puts a module's or a state dict's weights into a trace, which is not compiled again."""
+    given = weights.state_dict() if isinstance(weights, torch.nn.Module) else dict(weights)
+    held, found = _weights(traced), {}
+    for name, new in given.items():
+        old = held.get(_mangled(name))
+        if old is None:
+            continue  # a tied name, or a buffer that the program does not read
+        if old.shape != new.shape or old.dtype is not new.dtype:
+            raise ValueError(f"replace_weights: found {name} as {new.dtype}{list(new.shape)}; it was traced as {old.dtype}{list(old.shape)}")
+        found[name] = (old, new)
+    if not found:
+        raise ValueError(f"replace_weights: none of {list(given)[:3]} is a weight of the trace; it has {list(held)[:3]}")
+    with torch.no_grad():
+        for old, new in found.values():
+            old.copy_(new)
 
 
 def dynamic_batch_size(traced):
-    """The same model for any batch size."""
-    return _AnyBatch(traced, _traced_batch(traced))
-
-
-class DataParallel(torch.nn.Module):
-    """A batch cut over cores; the pieces have the traced size."""
-
-    def __init__(self, model, device_ids=None, dim=0, set_dynamic_batching=True):
-        super().__init__()
-        self.model, self.device_ids = _AnyBatch(model, _traced_batch(model, dim), dim), device_ids
-        self.num_workers = 2
-
-    def forward(self, *inputs):
-        return self.model(*inputs)
+    """The same trace for any batch: it is saved and loaded as such."""
+    out = _copied(traced)
+    out.program.take_any_batch()
+    return out
 
 
 def move_trace_to_device(trace, device_id):
-    return trace
+    """The trace's weights in a core's memory."""
+    trace.to(f"neuron:{device_id}")
+
+
+def _traced_size(traced, dim):
+    """Of the first input, from the type of its program's parameter."""
+    kinds = re.findall(r"%arg\d+: tensor<([^>]*)>", traced.program.text().split("\n")[1])
+    return int(kinds[len(_weights(traced))].split("x")[dim])
+
+
+class DataParallel(torch.nn.Module):
+    """A batch cut over cores, each with the trace's weights in its own memory; they run at the same time.
+
+    With dynamic batching pieces have the traced size and the last is filled up; without, every core takes an equal part.
+    """
+
+    def __init__(self, model, device_ids=None, dim=0, set_dynamic_batching=True):
+        super().__init__()
+        ids = list(range(torch.neuron.device_count())) if device_ids is None else list(device_ids)
+        self.device_ids = [torch.device(d).index if isinstance(d, str) else int(d) for d in ids]
+        bad = [d for d in self.device_ids if not 0 <= d < torch.neuron.device_count()]
+        if bad or not ids:
+            raise ValueError(f"DataParallel: found device_ids={ids}; this machine has cores 0 to {torch.neuron.device_count() - 1}")
+        self.dim, self.dynamic, self.split_size = dim, set_dynamic_batching, _traced_size(model, dim)
+        self.num_workers = len(self.device_ids)
+        self.loaded = torch.nn.ModuleList(_copied(model, f"neuron:{d}") for d in self.device_ids)
+
+    def disable_dynamic_batching(self):
+        self.dynamic = False
+
+    def forward(self, *inputs):
+        total, size, cores = inputs[0].shape[self.dim], self.split_size, len(self.loaded)
+        if not self.dynamic and total != size * cores:
+            raise ValueError(f"DataParallel: found a batch of {total}; without dynamic batching it is {size} on each of {cores} cores, {size * cores}")
+        parts = [self._part(inputs, at, min(size, total - at)) for at in range(0, max(total, 1), size)]
+        with concurrent.futures.ThreadPoolExecutor(max(1, min(self.num_workers, cores))) as pool:
+            found = list(pool.map(self._core, range(cores), [parts[k::cores] for k in range(cores)]))
+        pieces = [found[i % cores][i // cores] for i in range(len(parts))]
+        joined = [torch.cat(ts, self.dim).narrow(self.dim, 0, total) for ts in zip(*[p[0] for p in pieces])]
+        return tree_unflatten(joined, pieces[0][1])
+
+    def _part(self, inputs, at, count):
+        part = [x.narrow(self.dim, at, count) for x in inputs]
+        short = self.split_size - count
+        return [torch.cat([x, torch.zeros_like(x.narrow(self.dim, 0, 1)).repeat_interleave(short, self.dim)], self.dim) for x in part] if short else part
+
+    def _core(self, k, parts):
+        """Pieces of one core, one after the other; results on the device the inputs were on."""
+        out = []
+        for part in parts:
+            moved = [x.to(f"neuron:{self.device_ids[k]}") for x in part]
+            flat, spec = tree_flatten(self.loaded[k](*moved))
+            out.append(([t.to(part[0].device) for t in flat], spec))
+        return out
 
 
 def async_load(trace, enable=True):
