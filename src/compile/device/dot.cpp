@@ -13,8 +13,6 @@ namespace trine::compile::device {
 
 namespace {
 
-constexpr int64_t kPanelBytes = 48 << 10;  // of one operand's panel, per partition
-
 // Outermost first; neighbours that every side walks on are one.
 std::vector<Shared> merged(const std::vector<Shared>& dims) {
   std::vector<Shared> out;
@@ -74,7 +72,7 @@ class Dot : public Product {
   void prefer(bool turned) { by_columns_ = turned; }
   bool is_turned() const override { return by_columns_; }
   int64_t panel_rows() const override {
-    return panel_count(m_.count, by_columns_ ? rec_.columns_max() : rec_.chip().partitions);
+    return panel_count(m_.count, by_columns_ ? rec_.columns_max() : rec_.chip().partitions, sbuf() * 3 / 8);
   }
   bool holds(int64_t part, int64_t free) const override {
     // Every dim of the product lies densely after the next, rows before columns; tiles never reach over one.
@@ -124,7 +122,8 @@ class Dot : public Product {
     return at;
   }
   int64_t panel_columns() const {
-    return panel_count(n_.count, by_columns_ ? rec_.chip().partitions : rec_.columns_max());
+    const bool alone = m_.count * chunks() * bytes(dtype_) <= sbuf() / 16;
+    return panel_count(n_.count, by_columns_ ? rec_.chip().partitions : rec_.columns_max(), sbuf() / (alone ? 4 : 8));
   }
 
   // K chunks of one operand, each [k, columns].
@@ -174,14 +173,16 @@ class Dot : public Product {
     batch_.insert(batch_.end(), dims.begin(), dims.end() - 1);
   }
 
+  int64_t sbuf() const { return rec_.chip().sbuf.bytes_per_partition; }
   int64_t chunks() const {
     int64_t outer = 1;
     for (size_t d = 0; d + 1 < depth_.size(); ++d) outer *= depth_[d].count;
     return outer * ((depth_.back().count + rec_.chip().partitions - 1) / rec_.chip().partitions);
   }
-  // As many columns of a panel as its share of SBUF holds, in steps of the engine's own size.
-  int64_t panel_count(int64_t extent, int64_t step) const {
-    const int64_t fit = kPanelBytes / (chunks() * bytes(dtype_));
+  // As many columns of a panel as its share of SBUF holds, in steps of the engine's own size. The left operand's panel
+  // stays while all of the right one passes by, panel after panel, the next loaded while one is used.
+  int64_t panel_count(int64_t extent, int64_t step, int64_t share) const {
+    const int64_t fit = share / (chunks() * bytes(dtype_));
     const int64_t whole = fit >= step ? fit / step * step : std::max<int64_t>(64, fit / 64 * 64);
     return std::min(extent, whole);
   }
@@ -312,29 +313,36 @@ class Dot : public Product {
     }
     const bool minor = parts[0].second.stride == 1 && parts[0].second.count > 1 && columns.stride != 1;
     if (minor) return stream_turned(m, hbm, e0, columns, parts, out);
-    const bool cast = m.dtype != dtype_;
-    const View raw = cast ? rec_.sbuf(m.dtype, whole.partitions, whole.columns(), "raw") : whole;
-    load_chunks(m, hbm, e0, columns, parts, raw);
-    if (!cast) return;
-    for (const View& v : out) {
-      View from = v;
-      from.tensor = raw.tensor;
-      from.dtype = m.dtype;
-      emit_copy(rec_, v, Val::tile(from));
+    if (m.dtype == dtype_) return load_chunks(m, hbm, e0, columns, parts, whole);
+    // Cast a few chunks at a time.
+    const auto together = size_t(std::max<int64_t>(1, sbuf() / 16 / (columns.count * bytes(m.dtype))));
+    for (size_t first = 0; first < parts.size(); first += together) {
+      const size_t count = std::min(together, parts.size() - first);
+      const View raw = rec_.sbuf(m.dtype, whole.partitions, int64_t(count) * columns.count, "raw");
+      load_chunks(m, hbm, e0, columns, Parts(parts).subspan(first, count), raw);
+      for (size_t i = 0; i < count; ++i) {
+        View from = out[first + i];
+        from.tensor = raw.tensor;
+        from.dtype = m.dtype;
+        from.offset = int64_t(i) * columns.count;
+        emit_copy(rec_, out[first + i], Val::tile(from));
+      }
     }
   }
+  using Parts = std::span<const std::pair<int64_t, Axis>>;
+
   // Whole chunks that lie evenly go in one transfer.
-  void load_chunks(Memory& m, uint32_t hbm, int64_t e0, const Axis& columns,
-                   const std::vector<std::pair<int64_t, Axis>>& parts, const View& raw) {
+  void load_chunks(Memory& m, uint32_t hbm, int64_t e0, const Axis& columns, Parts parts, const View& raw) {
     const int64_t full = parts[0].second.count;
     size_t even = 1;
-    const int64_t pitch = parts.size() > 1 ? parts[1].first - parts[0].first : 0;
-    while (even < parts.size() && parts[even].second.count == full && parts[even].first == int64_t(even) * pitch)
+    const int64_t begin = parts[0].first, pitch = parts.size() > 1 ? parts[1].first - begin : 0;
+    while (even < parts.size() && parts[even].second.count == full &&
+           parts[even].first == begin + int64_t(even) * pitch)
       ++even;
     View dst = raw;
     dst.partitions = int(full);
     dst.axes = {{1, int64_t(even) * columns.count}};
-    store_.load(dst, hbm, m.dtype, e0, {parts[0].second}, {{pitch, int64_t(even)}, columns});
+    store_.load(dst, hbm, m.dtype, e0 + begin, {parts[0].second}, {{pitch, int64_t(even)}, columns});
     for (size_t i = even; i < parts.size(); ++i) {
       dst.offset = int64_t(i) * columns.count;
       dst.partitions = int(parts[i].second.count);
@@ -342,7 +350,6 @@ class Dot : public Product {
       store_.load(dst, hbm, m.dtype, e0 + parts[i].first, {parts[i].second}, {columns});
     }
   }
-  using Parts = std::span<const std::pair<int64_t, Axis>>;
 
   void stream_turned(Memory& m, uint32_t hbm, int64_t e0, const Axis& columns,
                      const std::vector<std::pair<int64_t, Axis>>& parts, const Panel& out) {

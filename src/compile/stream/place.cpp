@@ -15,7 +15,7 @@ using arch::Tensor;
 
 namespace {
 
-constexpr size_t kPackMax = 8192;  // tensors; packing compares each with each
+constexpr size_t kPackMax = 2048;  // tensors: packing compares each with each, and leaves nothing to load ahead into
 
 std::string line_text(const arch::Program& p, uint32_t line) {
   return line ? cat(" (", p.strings[p.lines[line - 1].file], ":", p.lines[line - 1].line, ")") : std::string();
@@ -31,18 +31,34 @@ Shelf with_fixed(Shelf shelf, const Demand& d, const arch::Program& p) {
   return shelf;
 }
 
-// In the order of first use, round and round. False when one finds no room; `stuck` is then that one.
+// Those that live while so much is put that the round comes by again: they would be in its way.
+std::vector<bool> stayers(const Demand& d, int64_t limit) {
+  std::vector<int64_t> put(d.open.size() + 1, 0);  // bytes, before each
+  for (size_t i = 0; i < d.open.size(); ++i) put[i + 1] = put[i] + d.open[i].bytes;
+  std::vector<bool> out(d.open.size());
+  for (size_t i = 0; i < d.open.size(); ++i) {
+    const auto after = std::upper_bound(d.open.begin(), d.open.end(), d.open[i].last,
+                                        [](uint32_t last, const Life& l) { return last < l.first; });
+    out[i] = put[size_t(after - d.open.begin())] - put[i] >= limit;
+  }
+  return out;
+}
+
+// In the order of first use, round and round, what stays long at the end. False when one finds no room; `stuck` is then
+// that one.
 bool in_turn(arch::Program& p, Shelf& shelf, const Demand& d, Life& stuck) {
   using End = std::pair<uint32_t, int64_t>;  // last use, address
   std::priority_queue<End, std::vector<End>, std::greater<>> ends;
-  for (const Life& life : d.open) {
+  const std::vector<bool> stays = stayers(d, shelf.limit());
+  for (size_t i = 0; i < d.open.size(); ++i) {
+    const Life& life = d.open[i];
     for (; !ends.empty() && ends.top().first < life.first; ends.pop()) shelf.free(ends.top().second);
-    const int64_t at = shelf.find_next(life);
+    const int64_t at = stays[i] ? shelf.find_last(life) : shelf.find_next(life);
     if (at < 0) {
       stuck = life;
       return false;
     }
-    shelf.put(life, at);
+    stays[i] ? shelf.put_aside(life, at) : shelf.put(life, at);
     ends.push({life.last, at});
     p.tensors[life.tensor].address = at;
   }

@@ -86,13 +86,26 @@ int64_t Shelf::find(const Life& life, int64_t from) const {
   }
 }
 
+int64_t Shelf::find_last(const Life& life) const {
+  int64_t high = limit_;  // the end of the gap in hand
+  for (auto next = taken_.rbegin();; ++next) {
+    const int64_t low = next == taken_.rend() ? 0 : next->second.high;
+    for (int64_t at = (high - life.bytes) / step_ * step_; at >= low; at -= step_) {
+      if (bank_ && at % bank_ + life.bytes > bank_) continue;
+      if (past_fixed(life, at) == at) return at;
+    }
+    if (next == taken_.rend()) return -1;
+    high = std::min(high, next->first);
+  }
+}
+
 int64_t Shelf::find_next(const Life& life) const {
   const int64_t at = find(life, cursor_);
   return at >= 0 ? at : find(life, 0);
 }
 
 void Shelf::put(const Life& life, int64_t address) {
-  taken_[address] = {address + life.bytes, life.tensor};
+  put_aside(life, address);
   cursor_ = address + life.bytes;
 }
 

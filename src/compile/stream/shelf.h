@@ -50,9 +50,12 @@ class Shelf {
   void fix(const Life& life, int64_t address) { fixed_.push_back({life, address}); }
   // The first free place from `from` on, or -1.
   int64_t find(const Life& life, int64_t from) const;
-  // The same after what was put last, then from the beginning.
+  // The last free place, or -1.
+  int64_t find_last(const Life& life) const;
+  // The first after what was put last, then from the beginning.
   int64_t find_next(const Life& life) const;
   void put(const Life& life, int64_t address);
+  void put_aside(const Life& life, int64_t address) { taken_[address] = {address + life.bytes, life.tensor}; }
   void free(int64_t address) { taken_.erase(address); }
   void rewind() { cursor_ = 0; }
 
