@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "compile/device/conv_shift.h"
 #include "ops/convolution_shape.h"
 
 namespace trine::compile::device {
@@ -27,6 +28,7 @@ std::string conv_obstacle(const ir::Node& conv) {
 
 void lower_conv(Recorder& rec, Store& store, const ir::Node& conv, const DotPolicy& policy) {
   if (conv.types[0].elements() == 0) return;
+  if (can_shift(conv)) return lower_shifted(rec, store, conv, policy);
   const Dims &x = conv.inputs[0].type().dims, &k = conv.inputs[1].type().dims, &y = conv.types[0].dims;
   Strides p{.left = side_of(store, conv.inputs[0]), .right = side_of(store, conv.inputs[1]), .out = conv.result()};
   const Dims xs = p.left.walk.strides, ks = p.right.walk.strides, ys = row_major_strides(y);
@@ -51,8 +53,10 @@ void lower_conv(Recorder& rec, Store& store, const ir::Node& conv, const DotPoli
   }
   p.columns.push_back({out / groups, 0, k_out, y_out});
   p.depth.push_back({in, x_in, at(ks, shape->kernel_input_feature), 0});
-  // The longest of the contracted dims goes to partitions.
-  std::stable_sort(p.depth.begin(), p.depth.end(), [](const Shared& a, const Shared& b) { return a.count < b.count; });
+  // The longest of the contracted dims goes to partitions; channels that lie densely are one with the taps beside them.
+  if (x_in != 1)
+    std::stable_sort(p.depth.begin(), p.depth.end(),
+                     [](const Shared& a, const Shared& b) { return a.count < b.count; });
   if (y_out != 1) p = swapped(p);
   lower_strides(rec, store, p, policy);
 }

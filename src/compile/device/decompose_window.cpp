@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compile/device/build.h"
+#include "compile/device/conv_shift.h"
 #include "compile/device/decompose.h"
 #include "compile/device/store.h"
 #include "ops/axes.h"
@@ -223,7 +224,7 @@ Value by_products(Make& make, const ir::Node& node, const ops::ConvolutionShape&
 ir::Replacement convolve_padded(ir::Graph& graph, const ir::Node& node) {
   const Value &x = node.inputs[0], &kernel = node.inputs[1];
   if (x.type().elements() == 0 || kernel.type().elements() == 0 || node.types[0].elements() == 0) return {};
-  if (!is_floating(x.type().dtype) || !device_dtype(x.type().dtype)) return {};
+  if (!is_floating(x.type().dtype) || !device_dtype(x.type().dtype) || can_shift(node)) return {};
   auto shape = ops::ConvolutionShape::from(node.attrs, x.type().dims, kernel.type().dims);
   if (!shape) return {};
   Make make(graph, node.where);
