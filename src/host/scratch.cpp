@@ -70,13 +70,16 @@ Memory::Memory(size_t bytes) : bytes_(round_up(bytes ? bytes : 1, bytes >= kHuge
 
 Memory::~Memory() { std::free(data_); }
 
-Scratch::Scratch(size_t bytes) : memory_(take(bytes)) {
+Scratch::Scratch(size_t bytes) {
+  if (bytes == 0) return;
+  memory_ = take(bytes);
   if (memory_.data()) return;
   memory_ = Memory(class_bytes(size_class(bytes)));
   if (!memory_.data()) throw std::bad_alloc();
 }
 
 Scratch::~Scratch() {
+  if (!memory_.data()) return;
   Store& s = store();
   std::lock_guard lock(s.mutex);
   s.largest = std::min(std::max(s.largest, memory_.size()), kLargestKept);

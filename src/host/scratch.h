@@ -29,7 +29,8 @@ class Memory {
   size_t bytes_ = 0;
 };
 
-// A buffer for the length of a call, from the store or new; throws std::bad_alloc when memory is out.
+// A buffer for the length of a call, from the store or new, null for no bytes; throws std::bad_alloc when memory is
+// out.
 class Scratch {
  public:
   explicit Scratch(size_t bytes);

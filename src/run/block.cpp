@@ -1,4 +1,5 @@
-// Blocks of host memory. Small ones are malloc's business; only those of kCachedBytes and more are kept for reuse.
+// Blocks of host memory. Small ones and those of kCachedBytes and more are kept for reuse; the rest is malloc's
+// business.
 #include "run/block.h"
 
 #include <sys/mman.h>
@@ -38,7 +39,11 @@ Error no_memory(size_t bytes) {
 
 }  // namespace
 
-BlockCache::~BlockCache() { clear(); }
+BlockCache::~BlockCache() {
+  clear();
+  for (const auto& blocks : small_)
+    for (std::byte* block : blocks) std::free(block);
+}
 
 void BlockCache::clear() {
   std::lock_guard lock(mutex_);
@@ -58,7 +63,14 @@ void BlockCache::trim(size_t bytes_max) {
 Result<std::byte*> BlockCache::take(size_t bytes) {
   const size_t size = rounded(bytes);
   if (size < bytes) return no_memory(bytes);
-  if (size >= kCachedBytes) {
+  if (size <= kSmallLines * kAlignment) {
+    std::lock_guard lock(mutex_);
+    if (auto& blocks = small_[size / kAlignment - 1]; !blocks.empty()) {
+      std::byte* block = blocks.back();
+      blocks.pop_back();
+      return block;
+    }
+  } else if (size >= kCachedBytes) {
     std::lock_guard lock(mutex_);
     if (auto found = free_.find(size); found != free_.end()) {
       std::byte* block = found->second.block;
@@ -79,6 +91,12 @@ Result<std::byte*> BlockCache::take(size_t bytes) {
 
 void BlockCache::give(std::byte* block, size_t bytes) {
   const size_t size = rounded(bytes);
+  if (size <= kSmallLines * kAlignment) {
+    std::lock_guard lock(mutex_);
+    auto& blocks = small_[size / kAlignment - 1];
+    if (blocks.size() < kSmallKept) return blocks.push_back(block);
+    return std::free(block);
+  }
   if (size < kCachedBytes || size > bytes_max_) return std::free(block);
   std::lock_guard lock(mutex_);
   trim(bytes_max_ - size);

@@ -2,9 +2,11 @@
 // a training loop asks for the same sizes over and over, and fresh pages are slow. Knows nothing of virtual devices.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <map>
 #include <mutex>
+#include <vector>
 
 #include "base/result.h"
 
@@ -33,6 +35,10 @@ class BlockCache {
     uint64_t turn;  // when it was given back
   };
   std::multimap<size_t, Free> free_;  // by rounded size
+
+  // Of one to so many cache lines: aligned memory is slow to come from the system, and a few serve all small tensors.
+  static constexpr size_t kSmallLines = 64, kSmallKept = 64;
+  std::array<std::vector<std::byte*>, kSmallLines> small_;
 };
 
 }  // namespace trine::run

@@ -47,7 +47,7 @@ Result<std::shared_ptr<Storage>> Memory::allocate(Allocation wanted) {
   const int64_t bytes = bytes_of(wanted.dtype, wanted.dims);
   if (bytes < 0)
     return fail(Code::invalid, cat("a tensor ", shape_text(wanted.dtype, wanted.dims), " has no countable size"));
-  std::shared_ptr<Block> block(new Block);
+  auto block = std::make_shared<Block>(Block::Key());
   block->dtype_ = wanted.dtype;
   block->class_ = wanted.memory_class;
   block->owner_ = std::move(wanted.owner);
@@ -60,8 +60,11 @@ Result<std::shared_ptr<Storage>> Memory::allocate(Allocation wanted) {
     add(block->class_, bytes);
     ++stats_.allocations;
     stats_.largest_bytes = std::max(stats_.largest_bytes, bytes);
-    living_.insert(block.get());
     block->bytes_ = size_t(bytes);
+    block->is_counted_ = true;
+    block->after_ = living_;
+    if (living_) living_->before_ = block.get();
+    living_ = block.get();
   }
   block->data_ = TRY(blocks_->take(size_t(bytes)));
   return std::make_shared<Storage>(std::move(block));
@@ -70,7 +73,10 @@ Result<std::shared_ptr<Storage>> Memory::allocate(Allocation wanted) {
 void Memory::release(Block& block) {
   if (block.data_) blocks_->give(block.data_, block.bytes_);
   std::lock_guard lock(mutex_);
-  if (living_.erase(&block)) add(block.class_, -int64_t(block.bytes_));
+  if (!block.is_counted_) return;
+  (block.before_ ? block.before_->after_ : living_) = block.after_;
+  if (block.after_) block.after_->before_ = block.before_;
+  add(block.class_, -int64_t(block.bytes_));
 }
 
 Result<void> Memory::check_room(int64_t bytes, std::string_view for_what) const {
@@ -105,7 +111,7 @@ Error Memory::out_of_memory(std::string_view wanted, int64_t bytes) const {
     int64_t count = 0, bytes = 0;
   };
   std::map<std::string, Group> groups;
-  for (const Block* s : living_) {
+  for (const Block* s = living_; s; s = s->after_) {
     std::string what = cat(shape_text(s->dtype_, s->dims_), " ", name(s->class_));
     if (s->owner_) what += cat(" of ", *s->owner_);
     Group& group = groups[std::move(what)];

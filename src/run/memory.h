@@ -9,7 +9,6 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <unordered_set>
 
 #include "base/result.h"
 #include "base/tensor.h"
@@ -39,8 +38,12 @@ class Block {
  private:
   friend class Memory;
   friend class Storage;
-  Block() = default;
+  struct Key {};  // only Memory makes blocks
 
+ public:
+  explicit Block(Key) {}
+
+ private:
   std::shared_ptr<Memory> memory_;
   std::byte* data_ = nullptr;
   size_t bytes_ = 0;
@@ -48,6 +51,8 @@ class Block {
   Dims dims_;
   MemoryClass class_ = MemoryClass::input;
   std::shared_ptr<const std::string> owner_;  // a program's name, or null
+  bool is_counted_ = false;
+  Block *before_ = nullptr, *after_ = nullptr;  // among those that are counted
 };
 
 class Storage {
@@ -105,7 +110,7 @@ class Memory : public std::enable_shared_from_this<Memory> {
   const std::shared_ptr<BlockCache> blocks_;
   mutable std::mutex mutex_;
   MemoryStats stats_;
-  std::unordered_set<const Block*> living_;
+  Block* living_ = nullptr;  // the youngest; the others follow
 };
 
 }  // namespace trine::run

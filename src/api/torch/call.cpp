@@ -6,6 +6,7 @@
 #include "api/torch/backend.h"
 #include "api/torch/lazy.h"
 
+#include <algorithm>
 #include <bit>
 #include <mutex>
 #include <unordered_set>
@@ -27,7 +28,7 @@ bool is_common(double v) { return is_special(v) || v == 2 || v == 0.5; }
 
 struct Cache {
   std::mutex mutex;
-  std::unordered_map<std::vector<int64_t>, std::shared_ptr<const Entry>, KeyHash> entries;
+  ByKey<std::shared_ptr<const Entry>> entries;
   std::unordered_map<std::string, int64_t> fallbacks;
 };
 Cache& cache() {
@@ -45,7 +46,6 @@ bool is_part_of_key(const at::Tensor& tensor) {
 Call::Call(const c10::OperatorHandle& handle, const torch::jit::Stack& stack, Keep keep)
     : op(handle), arguments(torch::jit::last(stack, handle.schema().arguments().size())), keep_(keep) {
   const auto& schema = op.schema();
-  key.reserve(64);
   key.push_back(int64_t(std::bit_cast<uintptr_t>(&schema)));
   const bool may_vary = varying().contains(std::string_view(schema.name()));
   for (const c10::IValue& value : arguments) add(value, may_vary);
@@ -77,7 +77,7 @@ void Call::add_memory(const at::Tensor& tensor) {
   const void* data = is_ours(tensor) || tensor.is_cpu() ? tensor.const_data_ptr() : nullptr;
   size_t first = tensors.size() - 1;
   for (size_t i = 0; i < first && data; ++i)
-    if (tensors[i].defined() && tensors[i].const_data_ptr() == data) first = i;
+    if (tensors[i].const_data_ptr() == data) first = i;
   key.push_back(int64_t(first));
 }
 
@@ -140,11 +140,14 @@ size_t cache_size() {
 
 // As other accelerators: a tensor with dims must be on the device, indices excepted.
 void check_devices(const Call& call) {
+  if (std::none_of(call.tensors.begin(), call.tensors.end(),
+                   [](const at::Tensor& t) { return t.is_cpu() && t.dim() > 0; }))
+    return;
   const std::string& name = call.op.schema().name();
   if (name.find("index") != std::string::npos || name.find("copy") != std::string::npos) return;
   for (const at::Tensor& t : call.tensors)
-    TORCH_CHECK(!t.defined() || !t.is_cpu() || t.dim() == 0, name, ": found a tensor on cpu of shape ", t.sizes(),
-                " among tensors on ", call.device(), "; expected all on one device (move it with .to(\"neuron\"))");
+    TORCH_CHECK(!t.is_cpu() || t.dim() == 0, name, ": found a tensor on cpu of shape ", t.sizes(), " among tensors on ",
+                call.device(), "; expected all on one device (move it with .to(\"neuron\"))");
 }
 
 namespace {
@@ -156,13 +159,13 @@ void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   if (call.is_cacheable) {
     {
       const std::lock_guard lock(cache().mutex);
-      const auto found = cache().entries.find(call.key);
+      const auto found = cache().entries.find(c10::ArrayRef<int64_t>(call.key));
       if (found != cache().entries.end()) entry = found->second;
     }
     if (!entry) {
       entry = make_entry(call);
       const std::lock_guard lock(cache().mutex);
-      cache().entries.emplace(call.key, entry);
+      cache().entries.emplace(c10::ArrayRef<int64_t>(call.key).vec(), entry);
     }
   }
   if (entry && entry->program)

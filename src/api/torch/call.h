@@ -17,9 +17,9 @@ namespace trine::api::neuron {
 struct Call {
   const c10::OperatorHandle& op;
   c10::ArrayRef<c10::IValue> arguments;
-  std::vector<at::Tensor> tensors = {};  // all of them, lists opened, undefined ones left out
-  std::vector<double> numbers = {};      // those that a program takes as it runs
-  std::vector<int64_t> key = {};
+  c10::SmallVector<at::Tensor, 6> tensors = {};  // all of them, lists opened, undefined ones left out
+  std::vector<double> numbers = {};              // those that a program takes as it runs
+  c10::SmallVector<int64_t, 48> key = {};
   bool is_cacheable = true;
 
   // Recorded calls: which tensors share memory is not part of the key, common numbers that came as tensors are.
@@ -60,19 +60,26 @@ struct Entry {
   bool is_seeded = false;  // of a recorded call: it draws random numbers
 };
 
+// Of a key, kept or on the stack.
 struct KeyHash {
-  size_t operator()(const std::vector<int64_t>& key) const {
+  using is_transparent = void;
+  size_t operator()(c10::ArrayRef<int64_t> key) const {
     uint64_t h = 0xcbf29ce484222325;
     for (int64_t word : key) h = (h ^ uint64_t(word)) * 0x9E3779B97F4A7C15, h ^= h >> 29;
     return size_t(h);
   }
 };
+struct KeyEqual {
+  using is_transparent = void;
+  bool operator()(c10::ArrayRef<int64_t> a, c10::ArrayRef<int64_t> b) const { return a == b; }
+};
+template <class T>
+using ByKey = std::unordered_map<std::vector<int64_t>, T, KeyHash, KeyEqual>;
 
 std::shared_ptr<const Entry> make_entry(const Call& call);  // asks Python; in module.cpp
 void run_entry(const Entry& entry, const Call& call, torch::jit::Stack& stack);
 void run_on_cpu(const Call& call, torch::jit::Stack& stack);
-void give_results(const Entry& entry, const Call& call, const std::vector<at::Tensor>& results,
-                  torch::jit::Stack& stack);
+void give_results(const Entry& entry, const Call& call, c10::ArrayRef<at::Tensor> results, torch::jit::Stack& stack);
 void check_devices(const Call& call);
 
 void count_fallback(const std::string& op);

@@ -40,8 +40,8 @@ Queue& queue(int device) {
 
 struct Kept {
   std::mutex mutex;
-  std::unordered_map<std::vector<int64_t>, std::shared_ptr<const Entry>, KeyHash> entries;
-  std::unordered_map<std::vector<int64_t>, std::shared_ptr<const Step>, KeyHash> steps;
+  ByKey<std::shared_ptr<const Entry>> entries;
+  ByKey<std::shared_ptr<const Step>> steps;
   std::unordered_map<std::string, Metric> metrics;
   std::unordered_map<std::string, int64_t> counters;
   bool is_extracting = false;
@@ -192,12 +192,12 @@ bool mixes_dtypes(const Call& call) {
 std::shared_ptr<const Entry> entry_of(const Call& call) {
   {
     const std::lock_guard lock(kept().mutex);
-    const auto found = kept().entries.find(call.key);
+    const auto found = kept().entries.find(c10::ArrayRef<int64_t>(call.key));
     if (found != kept().entries.end()) return found->second;
   }
   auto entry = make_recorded(call);
   const std::lock_guard lock(kept().mutex);
-  return kept().entries.emplace(call.key, std::move(entry)).first->second;
+  return kept().entries.emplace(c10::ArrayRef<int64_t>(call.key).vec(), std::move(entry)).first->second;
 }
 
 // --- running

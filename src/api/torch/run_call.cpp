@@ -9,15 +9,18 @@ namespace trine::api::neuron {
 
 namespace {
 
+// As at::empty, without its way through the dispatcher, which is half of what a small op costs.
 at::Tensor new_tensor(at::IntArrayRef dims, at::ScalarType dtype, c10::Device device) {
-  return at::empty(dims, at::TensorOptions().dtype(dtype).device(device));
+  const c10::DeviceGuard guard(device);
+  const bool is_xla = device.type() == c10::DeviceType::XLA;
+  const c10::DispatchKeySet keys(is_xla ? c10::DispatchKey::XLA : c10::DispatchKey::PrivateUse1);
+  return at::detail::empty_generic(dims, c10::GetAllocator(device.type()), keys, dtype, std::nullopt);
 }
 
 bool shares_memory(const Call& call, const at::Tensor& target) {
   if (!target.has_storage()) return false;
   int seen = 0;
-  for (const at::Tensor& t : call.tensors)
-    seen += t.defined() && t.has_storage() && t.storage().is_alias_of(target.storage());
+  for (const at::Tensor& t : call.tensors) seen += t.has_storage() && t.storage().is_alias_of(target.storage());
   return seen > 1;
 }
 
@@ -36,7 +39,7 @@ at::Tensor place(const Entry::Output& output, const Call& call, c10::Device devi
 void run_entry(const Entry& entry, const Call& call, torch::jit::Stack& stack) {
   const c10::Device device = call.device();
   std::vector<at::Tensor> held;
-  std::vector<const void*> inputs(entry.params.size());
+  c10::SmallVector<const void*, 8> inputs(entry.params.size());
   uint64_t seed = 0;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Entry::Param& param = entry.params[i];
@@ -55,13 +58,14 @@ void run_entry(const Entry& entry, const Call& call, torch::jit::Stack& stack) {
       }
     }
   }
-  std::vector<at::Tensor> results;
-  std::vector<void*> outputs;
+  c10::SmallVector<at::Tensor, 4> results;
+  c10::SmallVector<void*, 4> outputs;
   for (const Entry::Output& output : entry.outputs) {
     results.push_back(place(output, call, device));
     outputs.push_back(results.back().data_ptr());
   }
-  const auto outcome = entry.program->run(inputs, outputs, {});
+  const auto outcome =
+      entry.program->run(std::span(inputs.data(), inputs.size()), std::span(outputs.data(), outputs.size()), {});
   TORCH_CHECK(outcome, call.op.schema().name(), ": ", outcome ? "" : outcome.error().text());
   for (size_t o = 0; o < results.size(); ++o) {
     const Entry::Output& output = entry.outputs[o];
@@ -74,9 +78,8 @@ void run_entry(const Entry& entry, const Call& call, torch::jit::Stack& stack) {
   give_results(entry, call, results, stack);
 }
 
-void give_results(const Entry& entry, const Call& call, const std::vector<at::Tensor>& results,
-                  torch::jit::Stack& stack) {
-  std::vector<c10::IValue> returned;
+void give_results(const Entry& entry, const Call& call, c10::ArrayRef<at::Tensor> results, torch::jit::Stack& stack) {
+  c10::SmallVector<c10::IValue, 4> returned;
   for (const Entry::Return& r : entry.returns) {
     if (r.argument >= 0) {
       returned.push_back(call.arguments[size_t(r.argument)]);
