@@ -16,6 +16,7 @@ constexpr int64_t kBlockGroups = 24;                     // 144 rows: with kDept
 constexpr int64_t kChunkPanels = 12;                     // 192 columns: 192 KiB of B, in L2
 constexpr int64_t kTasksPerThread = 4;                   // so that a thread that lost its core is not waited for
 constexpr int64_t kSharedBytes = int64_t{16} << 20;      // of packed A at a time
+constexpr int64_t kWidenedBytes = int64_t{64} << 20;     // of B, widened for all blocks of rows at once
 constexpr int64_t kDepthLong = 8192, kDepthPart = 4096;  // steps: longer sums are packed in parts
 constexpr int64_t kSplitTiles = 384;                     // groups x panels; results this small split a long depth
 constexpr int64_t kPanelBytes =
@@ -222,6 +223,17 @@ void pack_all_b(const Run& run, std::byte* to) {
   });
 }
 
+// Narrow panels, which every block of rows would widen again.
+void widen_all_b(const Run& run, std::byte* to) {
+  const PackedMatrix& packed = *run.w.packed_b;
+  parallel_for(run.panels, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t p = begin; p < end; ++p) {
+      const std::byte* from = packed.panel(run.w.packed_item, p) + run.part.begin * packed.step_bytes();
+      packed.widen(from, run.depth(), to + p * run.depth() * kStepBytes, run.w.simd);
+    }
+  });
+}
+
 void run_part(Run& run) {
   const PackedMatrix* packed = run.w.packed_b;
   const int64_t wanted = pool_threads() * kTasksPerThread;
@@ -233,10 +245,11 @@ void run_part(Run& run) {
   if (!packed && (blocks == 1 || run.panels >= 2 * wanted)) {
     return run_sharing_a(run, run.groups.count, std::clamp<int64_t>(run.panels / wanted, 1, kChunkPanels));
   }
-  const int64_t panel_bytes = run.depth() * kStepBytes;
-  Scratch memory(packed ? 1 : size_t(run.panels * panel_bytes));
-  if (!packed) {
-    pack_all_b(run, memory.as());
+  const int64_t b_bytes = run.panels * run.depth() * kStepBytes;
+  const bool widens = packed && !packed->is_wide() && blocks > 1 && b_bytes <= kWidenedBytes;
+  Scratch memory(packed && !widens ? 0 : size_t(b_bytes));
+  if (!packed || widens) {
+    (widens ? widen_all_b : pack_all_b)(run, memory.as());
     run.all_b = memory.as();
     run.all_b_depth = run.depth();
   }

@@ -97,6 +97,14 @@ void fill_rows(const void* ctx, int64_t lane, int64_t lanes, int64_t begin, int6
   }
 }
 
+#if defined(__x86_64__)
+void fill_bf16(const void* ctx, int64_t lane, int64_t lanes, int64_t width, int64_t begin, int64_t depth, void* to) {
+  auto& p = *static_cast<const StridedPanels*>(ctx);
+  if (pack_bf16_avx2(at(p, lane, begin), p.lane_stride, lanes, width, depth, to)) return;
+  fill_widened<StridedPanels>(ctx, lane, lanes, width, begin, depth, to);
+}
+#endif
+
 int64_t stored_step_bytes(Dtype dtype, Family family) {
   return panel_width(family) * bytes(dtype) * row(family).elements;
 }
@@ -195,6 +203,9 @@ void StridedPanels::gather(int64_t lane, int64_t lanes, int64_t width, int64_t b
 PanelSource StridedPanels::source() const {
   PanelSource out = panel_source(*this);
   if (family != Family::pairs && lane_stride == 1 && depth_stride != 1) out.fill_rows = fill_rows;
+#if defined(__x86_64__)
+  if (dtype == Dtype::bf16 && depth_stride == 1 && simd == Simd::avx2) out.fill = fill_bf16;
+#endif
   return out;
 }
 

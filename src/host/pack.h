@@ -84,6 +84,8 @@ using UnitPack = void (*)(const void* from, int64_t lane_stride, int64_t depth_s
                           int64_t depth, void* to);
 UnitPack unit_pack(int bytes, Simd simd);
 UnitPack unit_pack_avx2(int bytes);  // null where the portable loop serves
+// bf16 whose depth is contiguous, as f32; false where it has no loop for so many lanes.
+bool pack_bf16_avx2(const void* from, int64_t lane_stride, int64_t lanes, int64_t width, int64_t depth, void* to);
 
 // The same for lanes that lie anywhere: lane l has values for steps [lo, hi) and zeros before and after.
 struct LaneRun {

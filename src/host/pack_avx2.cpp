@@ -1,5 +1,6 @@
-// Packing of lanes whose depth is contiguous, by transposing blocks of 8 by 8 words. Only where simd_best() says avx2.
-// Everything lives in an unnamed namespace, so no function compiled for AVX2 can stand in for a portable one at link.
+// Packing of lanes whose depth is contiguous, by transposing blocks of 8 by 8 words, bf16 widened on the way. Only
+// where simd_best() says avx2. Everything lives in an unnamed namespace, so no function compiled for AVX2 can stand in
+// for a portable one at link.
 #if defined(__x86_64__)
 #include <immintrin.h>
 
@@ -51,14 +52,28 @@ void store_first(float* to, __m256 v) {
   if constexpr (W % 2 == 1) _mm_store_ss(to, part);
 }
 
+// Eight words, or eight bf16 widened to them.
+[[gnu::always_inline]] inline __m256 load_wide(const float* from) { return _mm256_loadu_ps(from); }
+[[gnu::always_inline]] inline __m256 load_wide(const uint16_t* from) {
+  const __m128i x = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(x), 16));
+}
+inline float wide(float x) { return x; }
+inline float wide(uint16_t x) {
+  const uint32_t bits = uint32_t{x} << 16;
+  float out;
+  __builtin_memcpy(&out, &bits, 4);
+  return out;
+}
+
 // W lanes, at most 8, at `to` with `stride` words between steps. Stores of 8 words run over into the next steps, which
 // are written after; near the end of a block they are cut to W.
-template <int W>
-void pack_pointers(const float* const* from, int64_t depth, float* to, int64_t stride) {
+template <int W, class T>
+void pack_pointers(const T* const* from, int64_t depth, float* to, int64_t stride) {
   int64_t d = 0;
   for (; d + 8 <= depth; d += 8) {
     __m256 v[8];
-    for (int l = 0; l < 8; ++l) v[l] = l < W ? _mm256_loadu_ps(from[l] + d) : _mm256_setzero_ps();
+    for (int l = 0; l < 8; ++l) v[l] = l < W ? load_wide(from[l] + d) : _mm256_setzero_ps();
     transpose8(v);
     for (int i = 0; i < 8; ++i) {
       float* step = to + (d + i) * stride;
@@ -70,24 +85,21 @@ void pack_pointers(const float* const* from, int64_t depth, float* to, int64_t s
     }
   }
   for (; d < depth; ++d) {
-    for (int l = 0; l < W; ++l) to[d * stride + l] = from[l][d];
+    for (int l = 0; l < W; ++l) to[d * stride + l] = wide(from[l][d]);
   }
 }
 
-template <int W>
-void pack_words(const float* from, int64_t lane_stride, int64_t depth, float* to, int64_t stride) {
-  const float* lanes[W];
+template <int W, class T>
+void pack_words(const T* from, int64_t lane_stride, int64_t depth, float* to, int64_t stride) {
+  const T* lanes[W];
   for (int l = 0; l < W; ++l) lanes[l] = from + l * lane_stride;
   pack_pointers<W>(lanes, depth, to, stride);
 }
 
-void pack4(const void* from_, int64_t lane_stride, int64_t depth_stride, int64_t lanes, int64_t width, int64_t depth,
-           void* to_) {
-  auto* from = static_cast<const float*>(from_);
-  auto* to = static_cast<float*>(to_);
-  if (depth_stride != 1 || lanes != width || width < 2 || (width > 6 && width != 16)) {
-    return unit_pack(4, Simd::portable)(from, lane_stride, depth_stride, lanes, width, depth, to);
-  }
+bool has_width(int64_t lanes, int64_t width) { return lanes == width && width >= 2 && (width <= 6 || width == 16); }
+
+template <class T>
+void pack_width(const T* from, int64_t lane_stride, int64_t width, int64_t depth, float* to) {
   switch (width) {
     case 2:
       return pack_words<2>(from, lane_stride, depth, to, 2);
@@ -102,6 +114,14 @@ void pack4(const void* from_, int64_t lane_stride, int64_t depth_stride, int64_t
     default:
       for (int64_t h = 0; h < 16; h += 8) pack_words<8>(from + h * lane_stride, lane_stride, depth, to + h, 16);
   }
+}
+
+void pack4(const void* from, int64_t lane_stride, int64_t depth_stride, int64_t lanes, int64_t width, int64_t depth,
+           void* to) {
+  if (depth_stride != 1 || !has_width(lanes, width)) {
+    return unit_pack(4, Simd::portable)(from, lane_stride, depth_stride, lanes, width, depth, to);
+  }
+  pack_width(static_cast<const float*>(from), lane_stride, width, depth, static_cast<float*>(to));
 }
 
 // Lanes without values read from here.
@@ -125,6 +145,12 @@ void pack_lanes4(const LaneRun* runs, int64_t depth_stride, int64_t width, int64
 
 LanePack lane_pack_avx2(int bytes) { return bytes == 4 ? pack_lanes4 : nullptr; }
 UnitPack unit_pack_avx2(int bytes) { return bytes == 4 ? pack4 : nullptr; }
+
+bool pack_bf16_avx2(const void* from, int64_t lane_stride, int64_t lanes, int64_t width, int64_t depth, void* to) {
+  if (!has_width(lanes, width)) return false;
+  pack_width(static_cast<const uint16_t*>(from), lane_stride, width, depth, static_cast<float*>(to));
+  return true;
+}
 
 }  // namespace trine::host
 

@@ -176,12 +176,16 @@ void Lines::store_narrow(State& s, VMemory kind, const Ymm& v, uint32_t operand)
     vcvtps2ph(low(t), v, 0);
   } else {
     const uint32_t kept = kind == VMemory::truth ? 1 : size == 1 ? 0xff : 0xffff;
-    mov(eax, kept);
-    vmovd(low(t), eax);
-    vpbroadcastd(t, low(t));
-    vpand(t, t, v);
-    vextracti128(low(u), t, 1);
-    vpackusdw(low(t), low(t), low(u));
+    const bool is_cut = kind == VMemory::bf16;  // its lanes hold nothing above
+    if (!is_cut) {
+      mov(eax, kept);
+      vmovd(low(t), eax);
+      vpbroadcastd(t, low(t));
+      vpand(t, t, v);
+    }
+    const Ymm& whole = is_cut ? v : t;
+    vextracti128(low(u), whole, 1);
+    vpackusdw(low(t), low(whole), low(u));
     if (size == 1) vpackuswb(low(t), low(t), low(t));
   }
   if (s.layout.uniform) {
