@@ -1,14 +1,23 @@
-// `trine compile`: a StableHLO or ONNX file as a Program for one core of a chip, ahead of time; `--dry-run` says where
-// each op would run.
+// `trine compile`: a model as a Program for one core of a chip, ahead of time, with its graph and weights in the file;
+// `--dry-run` says where each op would run. Functions of Python modules are lowered by Python (trine.aot) first.
 #include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
 
-#include "arch/container.h"
+#include "base/file.h"
 #include "base/text.h"
+#include "compile/aot/cached.h"
+#include "compile/aot/errors.h"
+#include "compile/aot/trn.h"
 #include "compile/device/options.h"
+#include "compile/device/words.h"
 #include "compile/simplify.h"
+#include "ir/text.h"
 #include "tools/choose.h"
 #include "tools/cli.h"
 #include "tools/model_file.h"
+#include "tools/python.h"
 
 namespace trine::tools {
 
@@ -18,72 +27,254 @@ constexpr Option kOptions[] = {
     kInstance,
     kChipFile,
     {"--output", "-o", "FILE", "where the program goes; MODEL.trn without it"},
-    {"--shape", "", "NAME=1x128", "of an ONNX input with symbolic dims; once for each"},
+    {"--shape", "", "NAME=1x128", "of an ONNX input with symbolic dims, or of a function's argument; once for each"},
+    {"--name", "", "NAME", "what messages call the model"},
+    {"--params", "", "FILE", "safetensors with values of inputs that are weights, named arg0, arg1, …"},
+    {"--weights", "", "FILE", "keep the weights in FILE (.safetensors), which other programs may share"},
     {"--auto-cast", "", "KIND", "none, matmult or all: what is computed in the cast type (none)"},
     {"--auto-cast-type", "", "TYPE", "bf16, f16, tf32 or f8 (bf16)"},
     {"--dry-run", "", "", "list every op with where it would run, without compiling"},
+    {"--print-after", "", "PASS", "print what a pass made: import, simplify, decompose, fuse, lower or schedule"},
+    {"--stop-after", "", "PASS", "compile no further than this pass"},
+    {"--memory-map", "", "FILE", "draw what lies in device memory over the program, as .svg"},
     kJson,
 };
 
+bool is_pass(std::string_view name) {
+  const auto& all = compile::kDevicePasses;
+  return name == "import" || std::find(std::begin(all), std::end(all), name) != std::end(all);
+}
+
+// Lines of progress: what each pass made, and how long it took.
 class Stages {
  public:
-  // A line of progress, with how long the stage took.
-  void done(std::string_view stage, std::string_view what) {
+  explicit Stages(const Args& args) : print_(args.get("--print-after")), stop_(args.get("--stop-after")) {}
+
+  bool done(std::string_view stage, std::string_view what, const std::function<std::string()>& text = {}) {
     const auto now = std::chrono::steady_clock::now();
-    note(cat("  ", pad(stage), what, "  ", fixed(std::chrono::duration<double>(now - begin_).count(), 2), " s"));
-    begin_ = now;
+    const std::string seconds = cat(fixed(std::chrono::duration<double>(now - begin_).count(), 2), " s");
+    note(cat("  ", padded(stage, 11), "████████████████████ ", padded(what, 24), seconds));
+    if (text && stage == print_) print(text());
+    begin_ = std::chrono::steady_clock::now();
+    return stage != stop_;
   }
 
  private:
-  static std::string pad(std::string_view s) { return cat(s, std::string(s.size() < 11 ? 11 - s.size() : 1, ' ')); }
+  static std::string padded(std::string_view s, size_t wide) {
+    return cat(s, std::string(s.size() < wide ? wide - s.size() : 1, ' '));
+  }
+  std::string print_, stop_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
-Result<Exit> dry_run(const Args& args, const ir::Graph& graph) {
+// A model as it was given: its graph with weights as parameters, and their values where they are known.
+struct Model {
+  ir::Graph graph = {};
+  compile::TrnWeights weights = {};
+  std::vector<front::OnnxTensor> tensors = {};  // which own those values
+  std::optional<compile::TrnFlags> flags = {};  // of a .trn
+};
+
+constexpr int64_t kWeightBytes = 128;  // initializers of this size are weights; smaller ones are part of the program
+
+Result<Model> read_onnx_model(const std::string& path, const Args& args) {
+  Model out;
+  const std::string bytes = TRY(read_file(path));
+  front::OnnxOptions options;
+  options.name = path;
+  options.folder = std::filesystem::path(path).parent_path().string();
+  options.weights_from = kWeightBytes;
+  for (const std::string& s : args.all("--shape")) TRY(add_shape(s, options));
+  out.graph = TRY(front::read_onnx(bytes, options));
+  out.tensors = TRY(front::read_onnx_weights(bytes, options));
+  const size_t first = out.graph.params.size() - out.tensors.size();
+  for (size_t i = 0; i < out.tensors.size(); ++i) out.weights.values[first + i] = out.tensors[i].tensor.view();
+  return out;
+}
+
+Result<Model> read_any_model(const std::string& path, const Args& args) {
+  if (path.ends_with(".onnx")) return read_onnx_model(path, args);
+  Model out;
+  if (compile::is_trn(path)) {
+    compile::Trn old = TRY(compile::read_trn(path));
+    out.graph = std::move(old.graph);
+    out.weights = std::move(old.weights);
+    out.flags = old.flags;
+    return out;
+  }
+  out.graph = TRY(read_model(path, args.all("--shape")));
+  if (args.has("--params")) out.weights = TRY(compile::read_weights(args.get("--params"), out.graph));
+  return out;
+}
+
+Result<Exit> dry_run(const Args& args, const ir::Graph& given) {
+  const ir::Graph graph = compile::narrow_words(given);
   const std::vector<compile::HostPlaced> host = compile::host_placed(graph);
-  const int64_t device_ops = int64_t(compile::simplify(graph).graph.order().size()) - int64_t(host.size());
+  struct Count {
+    int64_t all = 0, host = 0;
+  };
+  std::map<std::string, Count> ops;
+  int64_t total = 0;
+  const ir::Graph simple = std::move(compile::simplify(graph).graph);
+  for (const ir::Node* node : simple.order())
+    if (node->op != "parameter" && node->op != "constant") ++ops[std::string(node->op)].all, ++total;
+  for (const compile::HostPlaced& h : host) ++ops[h.op].host;
+  const auto fix = [](const compile::HostPlaced& h) {
+    return std::string(
+        compile::code_of(fail(Code::unsupported, cat(h.op, " cannot run on the device: ", h.reason))).fix);
+  };
   if (args.has("--json")) {
-    Json out = report("compile");
-    out.set("device_ops", device_ops);
-    Json list = Json::array();
-    for (const compile::HostPlaced& h : host)
-      list.push(Json::object().set("op", h.op).set("type", h.type).set("reason", h.reason).set("where", h.where));
-    out.set("host", std::move(list));
+    Json out = report("compile"), list = Json::array(), all = Json::array();
+    for (const auto& [op, n] : ops)
+      all.push(Json::object().set("op", op).set("device", n.all - n.host).set("host", n.host));
+    for (const auto& h : host)
+      list.push(Json::object()
+                    .set("op", h.op)
+                    .set("type", h.type)
+                    .set("reason", h.reason)
+                    .set("where", h.where)
+                    .set("try", fix(h)));
+    out.set("device_ops", total - int64_t(host.size())).set("ops", std::move(all)).set("host", std::move(list));
     print(out.text(2) + "\n");
     return Exit::ok;
   }
-  print(cat(graph.name, ": ", with_commas(device_ops), " ops run on the device, ", host.size(), " on the host\n"));
-  std::vector<std::vector<std::string>> rows = {{"on the host", "type", "why", "where"}};
-  for (const compile::HostPlaced& h : host) rows.push_back({h.op, h.type, h.reason, h.where});
-  if (rows.size() > 1) print("\n" + columns(rows, "0000"));
+  print(cat(graph.name, ": ", with_commas(total - int64_t(host.size())), " ops run on the device, ", host.size(),
+            " on the host\n\n"));
+  std::vector<std::vector<std::string>> rows = {{"op", "device", "host"}};
+  for (const auto& [op, n] : ops) rows.push_back({op, with_commas(n.all - n.host), n.host ? with_commas(n.host) : ""});
+  print(columns(rows, "011"));
+  for (const compile::HostPlaced& h : host)
+    print(cat("\n", h.op, " ", h.type, " runs on the host: ", h.reason, h.where.empty() ? "" : cat("\n  --> ", h.where),
+              "\n  try  ", fix(h), "\n"));
+  return Exit::ok;
+}
+
+Result<compile::DeviceOptions> options_of(const Args& args, const Model& model, compile::TrnFlags& flags) {
+  flags = model.flags.value_or(compile::TrnFlags{});
+  flags = {args.get("--auto-cast", flags.auto_cast), args.get("--auto-cast-type", flags.auto_cast_type)};
+  auto out = TRY(compile::device_options(flags.auto_cast, flags.auto_cast_type));
+  out.weights.resize(model.graph.params.size());
+  for (const auto& [i, view] : model.weights.values) out.weights[i] = true;
+  return out;
+}
+
+int64_t hbm_bytes(const arch::Program& program) {
+  int64_t sum = 0;
+  for (const arch::Tensor& t : program.tensors)
+    if (t.space == arch::Space::hbm && t.alias < 0) sum += arch::tensor_bytes(t);
+  return sum;
+}
+
+// Through the cache, unless someone wants to see the passes or what was found cannot be told to fit.
+Result<compile::CachedProgram> compile_model(const Args& args, const ir::Graph& graph, const arch::Chip& chip,
+                                             const compile::DeviceOptions& options, const compile::Watch& watch) {
+  auto cache = TRY(compile::cache_options([](const char* name) -> const char* { return std::getenv(name); }));
+  const bool looks = args.has("--print-after") || args.has("--stop-after") || args.has("--memory-map");
+  cache.off = cache.off || looks;
+  auto made = TRY(compile::compile_cached(graph, chip, options, cache, watch));
+  if (!made.found || hbm_bytes(made.made.program) <= watch.hbm_room) return made;
+  made.made = TRY(compile::compile_device(graph, chip, options, watch));
+  return made;
+}
+
+// Weights go into the file, or stay where they are, or go where they can be shared.
+Result<compile::WeightsIn> place_weights(const Args& args, compile::Trn& trn) {
+  if (!trn.weights.file.empty() && !args.has("--params") && !args.has("--weights")) return compile::WeightsIn::other;
+  if (!args.has("--weights") || trn.weights.values.empty()) return compile::WeightsIn::file;
+  const std::string path = args.get("--weights"), text = TRY(compile::weights_text(trn.weights, trn.graph));
+  const auto there = read_file(path);
+  if (there && *there != text) return fail(Code::invalid, "holds other weights; name another file, or remove it", path);
+  if (!there) TRY(write_file(path, text));
+  note(cat("weights ", there ? "shared with " : "→ ", path));
+  trn.weights.file = path;
+  return compile::WeightsIn::other;
+}
+
+Exit show(const Error& error) {
+  const Error full = compile::coded(error);
+  note(full.message.starts_with("error ") ? full.text() : cat("trine compile: ", full.text()));
+  return exit_of(full.code);
+}
+
+Result<void> save_map(const std::string& path, const compile::device::MemoryMap& map) {
+  TRY(write_file(path, map.svg()));
+  note(cat("memory map → ", path));
+  return {};
+}
+
+void say_done(const Args& args, const std::string& out, const compile::CachedProgram& made, double seconds) {
+  const int64_t count = made.made.program.instruction_count();
+  if (!made.hash.empty())
+    note(cat(made.found ? "found in the cache as " : "cached as ", made.hash.substr(0, 8), "…  (",
+             made.found ? cat(fixed(seconds * 1e3, 0), " ms)") : "second time: nothing is compiled)"));
+  if (!made.trouble.empty()) note(cat("the cache could not be used: ", made.trouble));
+  if (args.has("--json")) {
+    Json json = report("compile");
+    json.set("output", out).set("chip", made.made.program.chip).set("instructions", count);
+    json.set("cached", made.found).set("key", made.hash).set("seconds", seconds);
+    print(json.text(2) + "\n");
+    return;
+  }
+  print(cat(out, ": ", with_commas(count), " instructions for ", made.made.program.chip, "; trine run ", out,
+            " times it\n"));
+}
+
+Result<Exit> compile_file(const Args& args) {
+  const std::string& path = args.words[0];
+  Stages stages(args);
+  auto read = read_any_model(path, args);
+  if (!read) return show(read.error());
+  Model model = std::move(*read);
+  if (args.has("--dry-run")) return dry_run(args, model.graph);
+  const auto machine = TRY(choose_machine(args));
+  const arch::Chip& chip = machine.chip();
+  compile::Trn trn;
+  const auto options = options_of(args, model, trn.flags);
+  if (!options) return show(options.error());
+  note(cat("compiling ", args.get("--name", path), " for ", machine.instance.name, ", one ", chip.name, " core"));
+  if (!stages.done("import", cat(with_commas(int64_t(model.graph.order().size())), " ops"),
+                   [&] { return ir::text(model.graph); }))
+    return Exit::ok;
+  const auto begin = std::chrono::steady_clock::now();
+  compile::device::MemoryMap map;
+  compile::Watch watch{.memory = &map, .hbm_room = chip.hbm.bytes / chip.cores};
+  watch.after = [&](std::string_view pass, const std::string& what, const auto& text) {
+    return stages.done(pass, what, text);
+  };
+  auto made = compile_model(args, compile::narrow_words(model.graph), chip, *options, watch);
+  const std::string out = args.get("--output", cat(path.substr(0, path.rfind('.')), ".trn"));
+  if (args.has("--memory-map") && !map.rows.empty()) TRY(save_map(args.get("--memory-map"), map));
+  if (!made && made.error().code == Code::cancelled) return Exit::ok;
+  if (!made) {
+    if (made.error().code == Code::out_of_memory && !map.rows.empty() && !args.has("--memory-map"))
+      TRY(save_map(cat(out, ".memory.svg"), map));
+    return show(made.error());
+  }
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  trn.made = std::move(made->made);
+  trn.graph = std::move(model.graph);
+  trn.weights = std::move(model.weights);
+  TRY(compile::write_trn(trn, out, TRY(place_weights(args, trn))));
+  made->made = std::move(trn.made);
+  say_done(args, out, *made, seconds);
   return Exit::ok;
 }
 
 Result<Exit> run_compile(const Args& args) {
+  for (std::string_view option : {"--print-after", "--stop-after"})
+    if (args.has(option) && !is_pass(args.get(option)))
+      return fail(
+          Code::not_found,
+          cat(option, " ", args.get(option), "; the passes are import, ",
+              join(std::vector<std::string>(std::begin(compile::kDevicePasses), std::end(compile::kDevicePasses)),
+                   ", ")));
   const std::string& path = args.words[0];
-  Stages stages;
-  const ir::Graph graph = TRY(read_model(path, args.all("--shape")));
-  if (args.has("--dry-run")) return dry_run(args, graph);
-  const auto machine = TRY(choose_machine(args));
-  const arch::Chip& chip = machine.chip();
-  note(cat("compiling ", path, " for ", chip.name));
-  stages.done("read", cat(with_commas(int64_t(graph.order().size())), " ops"));
-  const auto options =
-      TRY(compile::device_options(args.get("--auto-cast", "none"), args.get("--auto-cast-type", "bf16")));
-  const auto made = TRY(compile::compile_device(graph, chip, options));
-  stages.done("compile", cat(with_commas(made.program.instruction_count()), " instructions"));
-  const std::string out = args.get("--output", cat(path.substr(0, path.rfind('.')), ".trn"));
-  TRY(arch::write_program(made.program, out));
-  stages.done("write", out);
-  if (args.has("--json")) {
-    Json json = report("compile");
-    json.set("output", out).set("chip", chip.name).set("instructions", made.program.instruction_count());
-    print(json.text(2) + "\n");
-  } else {
-    print(cat(out, ": ", with_commas(made.program.instruction_count()), " instructions for ", chip.name, "; trine run ",
-              out, " times it\n"));
+  if (path.find(':') != std::string::npos && !std::filesystem::exists(path)) {
+    std::error_code none;
+    return become_python("trine.aot", "compile", args, kOptions,
+                         {path, std::filesystem::read_symlink("/proc/self/exe", none).string()});
   }
-  return Exit::ok;
+  return compile_file(args);
 }
 
 }  // namespace
@@ -96,7 +287,12 @@ const Command command_compile{
     .words_min = 1,
     .words_max = 1,
     .details =
+        "MODEL is a StableHLO or ONNX file, a function of a Python module (module:function), or a .trn, which is "
+        "compiled\n"
+        "again from the graph in it, its weights shared. docs/compile.md explains.\n\n"
         "  trine compile model.onnx --shape input=1x3x224x224 --instance trn2.3xlarge -o model.trn\n"
+        "  trine compile model.trn --instance inf2.xlarge -o model-inf2.trn\n"
+        "  trine compile models.bert:forward --shape tokens=1x128:int32\n"
         "  trine compile model.stablehlo --dry-run\n",
     .options = kOptions,
     .run = run_compile,

@@ -15,6 +15,7 @@
 #include "tools/choose.h"
 #include "tools/cli.h"
 #include "tools/program_file.h"
+#include "tools/trn_file.h"
 
 namespace trine::tools {
 
@@ -24,6 +25,7 @@ constexpr Option kOptions[] = {
     kInstance,
     kChipFile,
     {"--values", "", "", "run every instruction and show the outputs"},
+    {"--native", "", "", "a compiled model's values at host speed; with --values, how far they are apart"},
     {"--time", "", "", "time it (the default when --values is not given)"},
     {"--input", "", "NAME=FILE", "an input from a .npy file; the others are random"},
     {"--output", "", "DIR", "write each output as DIR/NAME.npy"},
@@ -39,7 +41,8 @@ constexpr Option kOptions[] = {
 
 struct Values {
   run::RunResult result;
-  bool random = false;  // some input was made up
+  bool random = false;             // some input was made up
+  std::vector<double> apart = {};  // from native, of each output
 };
 
 Result<std::map<std::string, Array, std::less<>>> read_inputs(const Args& args, const arch::Program& program) {
@@ -86,6 +89,35 @@ Result<Values> run_values(const Args& args, const arch::Program& program, const 
   return v;
 }
 
+// A compiled model: exactly, natively, or both.
+Result<Values> run_model(const Args& args, const compile::Trn& trn, const arch::Chip& chip) {
+  Values v;
+  const auto seed = static_cast<uint64_t>(TRY(args.integer("--seed", 0, 0, INT64_MAX)));
+  const TrnInputs given = TRY(read_inputs(args, trn, seed));
+  v.random = given.random;
+  std::vector<run::Output> native;
+  if (args.has("--native")) native = TRY(run_native(trn, given));
+  if (args.has("--values")) {
+    const auto tensors = TRY(prepared(trn, given));
+    run::Inputs inputs;
+    for (const auto& [name, t] : tensors) inputs[name] = {t.data.get(), t.bytes()};
+    run::ExactOptions options;
+    options.seed = seed;
+    options.stochastic = args.has("--stochastic");
+    options.trap_nan = args.has("--trap-nan");
+    v.result = TRY(run::run_exact(trn.made.program, chip, inputs, options));
+    if (args.has("--native")) v.apart = differences(v.result.outputs, native);
+  } else {
+    v.result.outputs = std::move(native);
+    v.result.finished = true;
+  }
+  for (size_t i = 0; i < v.result.outputs.size(); ++i) v.result.outputs[i].name = compile::result_name(trn.graph, i);
+  if (args.has("--output"))
+    for (const run::Output& o : v.result.outputs)
+      TRY(write_file(cat(args.get("--output"), "/", o.name, ".npy"), npy_text(o.dtype, o.shape, o.bytes)));
+  return v;
+}
+
 struct Summary {
   double low = INFINITY, high = -INFINITY, sum = 0;
   int64_t nans = 0, count = 0;
@@ -119,18 +151,22 @@ std::string short_number(double v) {
 }
 
 void print_values(const Values& v, const arch::Program& program) {
-  print(cat(program.name, ": ", with_commas(v.result.counts.instructions), " instructions, ",
-            with_commas(v.result.counts.transfers), " transfers", v.random ? ", random inputs" : "",
-            v.result.finished ? "\n" : ", did not finish\n"));
+  const auto& counts = v.result.counts;
+  print(cat(program.name, ": ",
+            counts.instructions
+                ? cat(with_commas(counts.instructions), " instructions, ", with_commas(counts.transfers), " transfers")
+                : std::string("native"),
+            v.random ? ", random inputs" : "", v.result.finished ? "\n" : ", did not finish\n"));
   std::vector<std::vector<std::string>> rows;
   for (const run::Output& o : v.result.outputs) {
     const Summary s = summarize(o);
     rows.push_back({cat("  ", o.name), cat(row(o.dtype).name, shape_text(o.shape)), cat("min ", short_number(s.low)),
                     cat("max ", short_number(s.high)),
                     cat("mean ", short_number(s.count ? s.sum / static_cast<double>(s.count) : 0)),
-                    s.nans ? cat(s.nans, " NaN") : ""});
+                    s.nans ? cat(s.nans, " NaN") : "",
+                    v.apart.empty() ? "" : cat(short_number(v.apart[rows.size()]), " from native")});
   }
-  print(columns(rows, "000000"));
+  print(columns(rows, "0000000"));
   for (const run::Finding& f : v.result.findings) print(cat("\n", f.text(), "\n"));
   if (v.result.findings_dropped) print(cat("\n… and ", v.result.findings_dropped, " more findings\n"));
 }
@@ -143,6 +179,7 @@ Json values_json(const Values& v) {
     for (int64_t d : o.shape) shape.push(d);
     x.set("name", o.name).set("dtype", row(o.dtype).name).set("shape", shape);
     if (s.count) x.set("min", s.low).set("max", s.high).set("mean", s.sum / static_cast<double>(s.count));
+    if (!v.apart.empty()) x.set("from_native", v.apart[outputs.items().size()]);
     outputs.push(x.set("nan", s.nans));
   }
   for (const run::Finding& f : v.result.findings) {
@@ -201,10 +238,16 @@ Result<void> save_views(const Args& args, const arch::Program& program, const Ma
 }
 
 Result<Exit> run_run(const Args& args) {
-  const Machine machine = TRY(choose_machine(args));
-  const arch::Program program = TRY(load_program(args.words[0]));
+  const std::string& path = args.words[0];
+  std::optional<compile::Trn> trn;
+  if (path != "-" && compile::is_trn(path)) trn = TRY(compile::read_trn(path));
+  if (args.has("--native") && !trn)
+    return fail(Code::invalid, "has no graph, which --native runs; `trine compile` writes programs that have", path);
+  const arch::Program loaded = trn ? arch::Program{} : TRY(load_program(path));
+  const arch::Program& program = trn ? trn->made.program : loaded;
+  const Machine machine = TRY(trn ? machine_for(args, program, path) : choose_machine(args));
   if (const Exit illegal = TRY(report_findings(program, machine.chip())); illegal != Exit::ok) return illegal;
-  const bool values = args.has("--values");
+  const bool values = args.has("--values") || args.has("--native");
   const bool time = args.has("--time") || args.has("--trace") || args.has("--picture") || !values;
   Json out = report("run");
   Exit exit = Exit::ok;
@@ -215,7 +258,7 @@ Result<Exit> run_run(const Args& args) {
     return Exit::usage;
   }
   if (values) {
-    Values v = TRY(run_values(args, program, machine.chip()));
+    Values v = TRY(trn ? run_model(args, *trn, machine.chip()) : run_values(args, program, machine.chip()));
     if (!v.result.findings.empty()) exit = Exit::check_failed;
     if (args.has("--json"))
       out.set("values", values_json(v));
@@ -249,8 +292,9 @@ const Command command_run{
     .words_min = 1,
     .words_max = 1,
     .details =
-        "PROGRAM is assembly text or a container (see `trine asm`), - for stdin.\n\n"
+        "PROGRAM is a compiled model (`trine compile`), assembly text or a container (`trine asm`), - for stdin.\n\n"
         "  trine run matmul.tasm --instance trn2.3xlarge\n"
+        "  trine run model.trn --values --native --input tokens=tokens.npy\n"
         "  trine run matmul.tasm --values --input lhsT=a.npy --input rhs=b.npy --output out\n",
     .options = kOptions,
     .run = run_run,

@@ -23,6 +23,6 @@ struct CachedProgram {
 };
 // options.off: compiles, and keeps nothing.
 Result<CachedProgram> compile_cached(const ir::Graph& graph, const arch::Chip& chip, const DeviceOptions& options,
-                                     const CacheOptions& cache);
+                                     const CacheOptions& cache, const Watch& watch = {});
 
 }  // namespace trine::compile

@@ -2,12 +2,15 @@
 #include "compile/device/device.h"
 
 #include <algorithm>
+#include <map>
 
+#include "arch/asm.h"
 #include "base/text.h"
 #include "compile/device/decompose.h"
 #include "compile/device/lower.h"
 #include "compile/simplify.h"
 #include "compile/stream/streams.h"
+#include "ir/text.h"
 
 namespace trine::compile {
 
@@ -15,19 +18,90 @@ using namespace device;
 
 std::vector<HostPlaced> host_placed(const ir::Graph& graph) { return split(simplify(graph).graph).host; }
 
+// What the passes tell whoever looks on.
+class Teller {
+ public:
+  explicit Teller(const Watch& watch) : watch_(watch) {}
+
+  Result<void> graph(std::string_view pass, const ir::Graph& graph) const {
+    return tell(
+        pass, [&] { return cat(with_commas(int64_t(graph.order().size())), " ops"); }, [&] { return ir::text(graph); });
+  }
+  Result<void> fusion(const ir::Graph& graph) const {
+    if (!watch_.after) return {};
+    const Fusion fusion = units_of(graph.order(), graph.results);
+    return tell(
+        "fuse", [&] { return cat(with_commas(int64_t(fusion.units.size())), " regions"); },
+        [&] {
+          std::string out;
+          for (const Unit& unit : fusion.units) append_text(out, cat(unit_text(unit), "\n"));
+          return out;
+        });
+  }
+  Result<void> kernel(arch::Kernel& kernel) const {
+    return tell(
+        "lower", [&] { return cat(with_commas(int64_t(kernel.works.size())), " instructions"); },
+        [&] {
+          std::map<std::string_view, int64_t> counts;
+          for (const arch::Work& w : kernel.works) ++counts[w.info->row->name];
+          std::string out;
+          for (const auto& [name, count] : counts) append_text(out, cat(name, " ", count, "\n"));
+          return out;
+        });
+  }
+  Result<void> program(const arch::Program& program) const {
+    return tell(
+        "schedule",
+        [&] { return cat(program.streams.size(), " streams of ", with_commas(program.instruction_count())); },
+        [&] { return arch::disassemble(program); });
+  }
+
+ private:
+  template <class What>
+  Result<void> tell(std::string_view pass, What what, const Watch::Text& text) const {
+    if (watch_.after && !watch_.after(pass, what(), text)) return fail(Code::cancelled, cat("stopped after ", pass));
+    return {};
+  }
+  static std::string unit_text(const Unit& unit) {
+    const ir::Node& last = unit.single ? *unit.single : *unit.roots.front();
+    std::string out = cat(ir::text(last.types[0]), " =");
+    if (unit.product) append_text(out, cat(" ", unit.product->op));
+    if (unit.attention) append_text(out, " attention");
+    if (unit.single) append_text(out, cat(" ", unit.single->op));
+    for (const ir::Node* node : unit.members) append_text(out, cat(" ", node->op));
+    return out;
+  }
+
+  const Watch& watch_;
+};
+
 static Result<DeviceProgram> compile_simple(const ir::Graph& graph, const arch::Chip& chip,
-                                            const DeviceOptions& options) {
+                                            const DeviceOptions& options, const Watch& watch) {
+  const Teller teller(watch);
+  TRY(teller.graph("simplify", graph));
   const ir::Graph simple = decompose(graph);
+  TRY(teller.graph("decompose", simple));
+  TRY(teller.fusion(simple));
   Lowering lowering(simple, chip, options);
   DeviceProgram out;
   out.inputs = TRY(lowering.all());
+  TRY(teller.kernel(lowering.kernel()));
+  if (watch.memory || watch.hbm_room) {
+    MemoryMap map = memory_map(lowering.kernel(), options.weights, watch.hbm_room ? watch.hbm_room : chip.hbm.bytes);
+    const bool fits = map.bytes() <= map.room;
+    const std::string story = fits ? std::string() : map.text();
+    if (watch.memory) *watch.memory = std::move(map);
+    if (!fits) return fail(Code::out_of_memory, story);
+  }
   Complaint why;
   out.program = TRY(make_streams(lowering.kernel(), why));
+  TRY(teller.program(out.program));
   return out;
 }
 
-Result<DeviceProgram> compile_device(const ir::Graph& graph, const arch::Chip& chip, const DeviceOptions& options) {
-  return compile_simple(simplify(graph).graph, chip, options);
+Result<DeviceProgram> compile_device(const ir::Graph& graph, const arch::Chip& chip, const DeviceOptions& options,
+                                     const Watch& watch) {
+  return compile_simple(simplify(graph).graph, chip, options, watch);
 }
 
 static SplitProgram whole(DeviceProgram program, const ir::Graph& graph) {

@@ -10,6 +10,7 @@
 #include "arch/chip.h"
 #include "arch/program.h"
 #include "compile/device/dot.h"
+#include "compile/device/memory_map.h"
 #include "compile/device/split.h"
 #include "ir/graph.h"
 
@@ -54,8 +55,19 @@ struct SplitProgram {
 // The input as the program's tensor holds it.
 Result<Tensor> prepare_input(const DeviceInput& input, const TensorView& given);
 
+// Looks on: after each of kDevicePasses its name, what it made in a few words, and its text for who asks.
+struct Watch {
+  using Text = std::function<std::string()>;
+  // False: stop there, with Code::cancelled.
+  std::function<bool(std::string_view pass, const std::string& what, const Text& text)> after = {};
+  device::MemoryMap* memory = nullptr;  // filled once it is known
+  int64_t hbm_room = 0;                 // bytes; a program that wants more is an error. 0: the chip's own limit
+};
+inline constexpr std::string_view kDevicePasses[] = {"simplify", "decompose", "fuse", "lower", "schedule"};
+
 // Inputs are the tensors arg0, arg1, …; outputs out0, out1, …
-Result<DeviceProgram> compile_device(const ir::Graph& graph, const arch::Chip& chip, const DeviceOptions& options = {});
+Result<DeviceProgram> compile_device(const ir::Graph& graph, const arch::Chip& chip, const DeviceOptions& options = {},
+                                     const Watch& watch = {});
 
 // The same, with what the device does not compute left to the host. `compile`: compile_device, or a cache around it.
 using CompilePart = std::function<Result<DeviceProgram>(const ir::Graph& graph, const DeviceOptions& options)>;

@@ -83,7 +83,8 @@ Result<void> GraphMaker::op(const Op& op) {
   auto [place, fresh] = places_.try_emplace(op.location, 0);
   if (fresh) place->second = graph_.add_place(place_text(module_, op.location, around_));
   const uint32_t outer = where_;
-  where_ = place->second;
+  const bool has_line = graph_.place(place->second).find(':') != std::string::npos;
+  where_ = has_line || !outer ? place->second : outer;  // of a called function without lines: the call's
   auto done = ++ops_ > kOpsMax ? Result<void>(fail(Code::out_of_range, cat("more than ", kOpsMax, " ops")))
                                : (this->*rule_for(op.name))(op);
   if (!done && done.error().where.empty()) {

@@ -1,0 +1,47 @@
+// .trn: a model compiled ahead of time. One Program file with what loading it wants: how inputs are prepared, the graph
+// it was made from, and its weights, in the file itself or in another that several programs share.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "base/safetensors.h"
+#include "compile/device/device.h"
+
+namespace trine::compile {
+
+struct TrnFlags {
+  std::string auto_cast = "none", auto_cast_type = "bf16";
+};
+
+// Values of parameters, by their number. The bytes live as long as `owner`.
+struct TrnWeights {
+  std::map<size_t, TensorView> values = {};
+  std::shared_ptr<const void> owner = {};
+  std::string file = {};            // where they lie; empty: nowhere yet
+  std::vector<Tensor> copies = {};  // of those that lie where their numbers cannot be read
+};
+
+struct Trn {
+  DeviceProgram made = {};
+  ir::Graph graph = {};  // before anything was done to it; weights are parameters
+  TrnFlags flags = {};
+  TrnWeights weights = {};
+};
+
+// Name of a parameter: the model's own, else arg0, arg1, …
+std::string param_name(const ir::Graph& graph, size_t i);
+std::string result_name(const ir::Graph& graph, size_t i);
+
+// Where weights go: into the file; or they lie in `weights.file` already, which the new file then names.
+enum class WeightsIn : uint8_t { file, other };
+Result<void> write_trn(const Trn& trn, const std::string& path, WeightsIn where);
+Result<Trn> read_trn(const std::string& path);
+bool is_trn(const std::string& path);  // a Program file with a graph in it
+
+// Weights of a .safetensors or .trn file for the graph's parameters, by name; what does not fit is refused.
+Result<TrnWeights> read_weights(const std::string& path, const ir::Graph& graph);
+Result<std::string> weights_text(const TrnWeights& weights, const ir::Graph& graph);
+
+}  // namespace trine::compile
