@@ -11,7 +11,8 @@ from trine import _core
 __version__: str = _core.version
 
 # Loaded when first used, so that `import trine` stays quick.
-_LAZY = {"report": "trine.reports", "Report": "trine.reports", "explain": "trine.reports", "Exact": "trine.exact", "NkiError": "trine.nki.errors"}
+_LAZY = {"report": "trine.reports", "Report": "trine.reports", "explain": "trine.reports", "timed": "trine.timing",
+         "Exact": "trine.exact", "NkiError": "trine.nki.errors"}  # fmt: skip
 
 
 def __getattr__(name):

@@ -14,6 +14,7 @@
 #include "compile/device/options.h"
 #include "compile/device/words.h"
 #include "compile/native.h"
+#include "compile/partition.h"
 #include "run/drivers/exact/exact.h"
 #include "run/drivers/native/direct.h"
 
@@ -114,7 +115,8 @@ Result<Ran> Compiled::run(std::vector<TensorView> inputs, const arch::Chip& chip
 
 Result<Compiled> compile_for_device(std::string artifact, const arch::Chip& chip, const DeviceChoice& choice) {
   const auto options = TRY(options_of(choice));
-  const auto graph = compile::narrow_words(TRY(read_graph(std::move(artifact))));
+  auto graph = compile::narrow_words(TRY(read_graph(std::move(artifact))));
+  if (compile::needs_partition(graph)) graph = std::move(TRY(compile::partition(graph)).graph);
   const auto cache = TRY(compile::cache_options([](const char* name) -> const char* { return std::getenv(name); }));
   Compiled::Kept kept{.found = true};
   auto made = TRY(compile::compile_split(graph, options, [&](const ir::Graph& part, const compile::DeviceOptions& own) {

@@ -51,9 +51,10 @@ Result<ExecutablePtr> compile(std::string artifact, const CompileOptions& option
   out->options = options;
   out->fingerprint = hex(
       hash_of(artifact, hash_of(cat(options.replicas, ",", options.partitions, ",", numerics_text(options.numerics)))));
-  out->artifact = artifact;
+  auto source = std::make_shared<arch::PlanSource>();
+  source->artifact = artifact;
   auto graph = TRY(read_graph(std::move(artifact)));
-  out->name = graph.name;
+  source->name = graph.name;
   if (compile::needs_partition(graph)) {
     auto parts = TRY(compile::partition(graph));
     graph = std::move(parts.graph);
@@ -61,14 +62,14 @@ Result<ExecutablePtr> compile(std::string artifact, const CompileOptions& option
   } else {
     out->shardings = TRY(compile::sharding_texts(graph));
   }
-  out->plan =
-      TRY(compile::compile_native(graph, {.host_functions = options.host_functions, .numerics = options.numerics}));
+  out->plan = TRY(compile::compile_native(
+      graph, {.host_functions = options.host_functions, .numerics = options.numerics, .source = std::move(source)}));
   out->text = program_text(*out);
   return ExecutablePtr(std::move(out));
 }
 
 std::string save(const Executable& executable, std::string_view extra) {
-  std::string body = cat(extra, executable.artifact);
+  std::string body = cat(extra, executable.artifact());
   const Json header = Json::object()
                           .set("version", kVersion)
                           .set("replicas", executable.options.replicas)

@@ -22,14 +22,14 @@ struct CompileOptions {
 };
 
 struct Executable {
-  std::string name = {};      // "jit_f"
-  std::string artifact = {};  // StableHLO, portable artifact or text
   CompileOptions options = {};
   std::shared_ptr<const arch::HostPlan> plan = {};
   compile::ShardingTexts shardings = {};
   std::string text = {};         // the plan as a StableHLO module of calls, for people and for JAX
   std::string fingerprint = {};  // of everything that decides what is computed
 
+  const std::string& name() const { return plan->source->name; }
+  const std::string& artifact() const { return plan->source->artifact; }
   size_t input_count() const { return plan->inputs.size(); }
   size_t output_count() const { return plan->outputs.size(); }
   const arch::Slot& input(size_t i) const { return plan->slots[plan->inputs[i]]; }

@@ -104,8 +104,8 @@ class Body {
 }  // namespace
 
 std::string program_text(const Executable& executable) {
-  if (executable.options.partitions == 1 && executable.artifact.size() <= kArtifactShownBytes)
-    return executable.artifact;
+  if (executable.options.partitions == 1 && executable.artifact().size() <= kArtifactShownBytes)
+    return executable.artifact();
   const arch::HostPlan& plan = *executable.plan;
   Body body(plan);
   if (plan.steps.size() <= kStepsShown) {
@@ -127,7 +127,7 @@ std::string program_text(const Executable& executable) {
   std::string signature;
   for (size_t i = 0; i < plan.inputs.size(); ++i)
     signature += cat(i ? ", " : "", "%arg", i, ": ", type_text(executable.input(i)));
-  return cat("module @", quoted(executable.name), " attributes {", attributes, "} {\n  func.func public @main(",
+  return cat("module @", quoted(executable.name()), " attributes {", attributes, "} {\n  func.func public @main(",
              signature, ") -> ", types_text(plan, plan.outputs), " {\n", body.finish(), "  }\n}\n");
 }
 

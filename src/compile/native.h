@@ -22,6 +22,7 @@ inline constexpr std::string_view kHostCall = "trine_host_call";
 struct NativeOptions {
   FindHostFunction host_functions = {};
   Numerics numerics = {};
+  std::shared_ptr<const arch::PlanSource> source = {};  // the plan keeps it
 };
 
 // Simplified, fused, placed. The way from a front-end's graph to the native executor.

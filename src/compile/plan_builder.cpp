@@ -88,6 +88,7 @@ Result<std::shared_ptr<const HostPlan>> PlanBuilder::build(std::span<const ir::V
   count_work(*plan_);
   plan_->donations.assign(donations.begin(), donations.end());
   add_places();
+  plan_->source = options_.source;
   return std::shared_ptr<const HostPlan>(plan_);
 }
 

@@ -77,7 +77,7 @@ TEST_CASE("programs are compiled, saved and loaded on many threads at once") {
                               "xf32>\n} }",
                           {});
       auto loaded = made ? load(save(**made, n)) : Result<Loaded>(made.error());
-      good += loaded && loaded->executable->name == "f" + n && loaded->executable->input(0).dims[0] == i + 1;
+      good += loaded && loaded->executable->name() == "f" + n && loaded->executable->input(0).dims[0] == i + 1;
     });
   for (std::thread& t : threads) t.join();
   CHECK(good == 64);

@@ -82,7 +82,7 @@ def _prepare(op, args, numbers):
             if w >= 0 and isinstance(i, int) and _same_memory(tensors[w], tensors[i]):
                 donated.append((p, o))
                 break
-    text, signature = finish(e, "op", results, donated, merge=False)
+    text, signature = finish(e, op._schema.name.split("::")[1], results, donated, merge=False)
     over = {o: p for p, o in donated}
     return {
         "text": text,

@@ -117,7 +117,7 @@ class Emitter:
 
     def need_seed(self):
         if self.build.seed is None:
-            self.build.seed = self.build.parameter((), torch.uint64)
+            self.build.seed = self.build.parameter((2,), torch.uint32)  # the words of 64 bits
             self.signature.inputs.append("seed")
             self.signature.orders.append(None)
 

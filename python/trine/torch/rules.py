@@ -135,28 +135,39 @@ class Build(Text):
 
     # numbers at random: SplitMix64 of an index, so that neither threads nor order matter
 
-    def random_bits(self, dims):
-        """Uniform 64-bit numbers; each use of a program draws from another stretch of the sequence."""
-        u64 = torch.uint64
+    def random_words(self, dims):
+        """Uniform 32-bit numbers, each a mix of its index and the seed: engines have no wider words.
+
+        The mixer is C. Wellons' lowbias32, twice; each use of a program starts from another key.
+        """
+        u32 = torch.uint32
         if self.seed is None:
             raise Unsupported("random numbers in a program without a seed")
         count = 1
         for d in dims:
             count *= d
-        index = self.reshape(self.iota((count,), 0, u64), dims)
+        index = self.reshape(self.iota((count,), 0, u32), dims)
         self.seed_uses += 1
-        start = self.add(self.seed, self.constant(wrap64(self.seed_uses << 44), u64))
-        z = self.mul(self.add(index, start), 0x9E3779B97F4A7C15)
-        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-            z = self.mul(self.binary("xor", z, self.binary("shift_right_logical", *self._both(z, shift))), factor)
-        return self.binary("xor", z, self.binary("shift_right_logical", *self._both(z, 31)))
+        low, high = (self.reshape(self.slice(self.seed, [i], [i + 1]), ()) for i in (0, 1))
+        start = self.add(low, self.constant(wrap32(self.seed_uses * 0x85EBCA6B), u32))
+        z = self._mixed(self.add(self.mul(index, 0x9E3779B9), start))
+        return self._mixed(self.add(z, high))
+
+    def _mixed(self, z):
+        for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):
+            z = self.mul(self._shifted_in(z, shift), factor)
+        return self._shifted_in(z, 16)
+
+    def _shifted_in(self, z, shift):
+        return self.binary("xor", z, self.binary("shift_right_logical", *self._both(z, shift)))
 
     def uniform(self, dims, dtype):
         """In [0, 1), 24 bits fine (53 in f64)."""
-        wide = torch.float64 if dtype is torch.float64 else torch.float32
-        bits = 53 if wide is torch.float64 else 24
-        top = self.binary("shift_right_logical", *self._both(self.random_bits(dims), 64 - bits))
-        return self.convert(self.mul(self.convert(top, wide), 2.0**-bits), dtype)
+        if dtype is torch.float64:
+            high, low = (self.convert(self.binary("shift_right_logical", *self._both(self.random_words(dims), by)), dtype) for by in (5, 6))
+            return self.mul(self.add(self.mul(high, 2.0**26), low), 2.0**-53)
+        top = self.binary("shift_right_logical", *self._both(self.random_words(dims), 8))
+        return self.convert(self.mul(self.convert(top, torch.float32), 2.0**-24), dtype)
 
     def normal(self, dims, dtype):
         wide = torch.float64 if dtype is torch.float64 else torch.float32
@@ -166,8 +177,8 @@ class Build(Text):
         return self.convert(self.mul(self.op("chlo.erf_inv", [centred], dims, wide), 2.0**0.5), dtype)
 
 
-def wrap64(value):
-    return value & (1 << 64) - 1
+def wrap32(value):
+    return value & (1 << 32) - 1
 
 
 def wide(dtype):

@@ -95,13 +95,13 @@ trine_error* trine_compile(trine_machine* machine, size_t device, const void* by
   return guarded([&]() -> Result<void> {
     run::Device* on = TRY(device_of(machine, device));
     auto executable = TRY(api::compile(std::string(static_cast<const char*>(bytes), size), {}));
-    auto native = TRY(run::NativeProgram::make(*machine->client, executable->name, executable->plan, {on}, {}));
+    auto native = TRY(run::NativeProgram::make(*machine->client, executable->name(), executable->plan, {on}, {}));
     *program = new trine_program{std::move(executable), std::move(native)};
     return {};
   });
 }
 void trine_program_free(trine_program* program) { delete program; }
-const char* trine_program_name(const trine_program* program) { return program->executable->name.c_str(); }
+const char* trine_program_name(const trine_program* program) { return program->executable->name().c_str(); }
 size_t trine_program_inputs(const trine_program* program) { return program->executable->input_count(); }
 size_t trine_program_outputs(const trine_program* program) { return program->executable->output_count(); }
 trine_error* trine_program_input(const trine_program* program, size_t i, trine_type* type) {

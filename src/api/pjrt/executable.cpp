@@ -34,7 +34,7 @@ Result<std::unique_ptr<LoadedExecutable>> load_on(Client& client, std::shared_pt
     out->devices.push_back(client.find(*device));
   }
   out->client = &client;
-  out->native = TRY(run::NativeProgram::make(*client.client, executable->program->name, executable->program->plan,
+  out->native = TRY(run::NativeProgram::make(*client.client, executable->program->name(), executable->program->plan,
                                              std::move(devices), assignment));
   out->executable = std::move(executable);
   return out;
@@ -113,7 +113,7 @@ ErrorHandle* executable_destroy(ExecutableDestroyArgs* args) {
   return nullptr;
 }
 ErrorHandle* executable_name(ExecutableNameArgs* args) {
-  give(args->executable->program->name, args->executable_name, args->executable_name_size);
+  give(args->executable->program->name(), args->executable_name, args->executable_name_size);
   return nullptr;
 }
 ErrorHandle* executable_num_replicas(ExecutableNumReplicasArgs* args) {
@@ -129,7 +129,7 @@ ErrorHandle* executable_num_outputs(ExecutableNumOutputsArgs* args) {
   return nullptr;
 }
 ErrorHandle* executable_size_of_generated_code(ExecutableSizeOfGeneratedCodeInBytesArgs* args) {
-  args->size_in_bytes = int64_t(args->executable->program->artifact.size());
+  args->size_in_bytes = int64_t(args->executable->program->artifact().size());
   return nullptr;
 }
 ErrorHandle* executable_fingerprint(ExecutableFingerprintArgs* args) {

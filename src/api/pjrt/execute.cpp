@@ -13,7 +13,7 @@ Result<std::shared_ptr<run::NativeProgram>> program_for(LoadedExecutable& loaded
   std::shared_ptr<run::NativeProgram>& found = loaded.elsewhere[device];
   if (!found) {
     const api::Executable& program = *loaded.executable->program;
-    found = TRY(run::NativeProgram::make(*loaded.client->client, program.name, program.plan, {device->device}, {}));
+    found = TRY(run::NativeProgram::make(*loaded.client->client, program.name(), program.plan, {device->device}, {}));
   }
   return found;
 }

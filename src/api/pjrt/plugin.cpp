@@ -1,6 +1,7 @@
-// trine_pjrt.so: the symbol that frameworks look for, and two for the Python package beside it.
+// trine_pjrt.so: the symbol that frameworks look for, and some for the Python package beside it.
 #include "api/pjrt/calls.h"
 #include "api/pjrt/host_call.h"
+#include "run/ran.h"
 
 extern "C" {
 
@@ -12,6 +13,16 @@ __attribute__((visibility("default"))) void trine_pjrt_set_answer(trine::api::pj
 
 __attribute__((visibility("default"))) int trine_pjrt_is_held(uint64_t number) {
   return trine::api::pjrt::is_held(number);
+}
+
+__attribute__((visibility("default"))) void trine_pjrt_ran_start() { trine::run::RunRecord::process().start(); }
+__attribute__((visibility("default"))) void trine_pjrt_ran_stop() { trine::run::RunRecord::process().stop(); }
+
+// Gives each program that ran since ran_start: name, source, runs, devices.
+__attribute__((visibility("default"))) void trine_pjrt_ran(void (*give)(const char* name, const char* source,
+                                                                        size_t size, int64_t runs, int64_t devices)) {
+  for (const trine::run::Ran& r : trine::run::RunRecord::process().all())
+    give(r.source->name.c_str(), r.source->artifact.data(), r.source->artifact.size(), r.runs, r.devices);
 }
 
 }  // extern "C"

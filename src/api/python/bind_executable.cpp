@@ -9,6 +9,7 @@
 #include "api/python/raise.h"
 #include "base/text.h"
 #include "run/drivers/native/direct.h"
+#include "run/ran.h"
 
 namespace nb = nanobind;
 using namespace trine;
@@ -67,6 +68,15 @@ nb::dict steps(const arch::HostPlan& plan) {
   return out;
 }
 
+// (name, source, runs, devices, weights) of each program that ran while somebody asked.
+nb::list ran() {
+  nb::list out;
+  for (const run::Ran& r : run::RunRecord::process().all())
+    out.append(nb::make_tuple(r.source->name, nb::bytes(r.source->artifact.data(), r.source->artifact.size()), r.runs,
+                              r.devices, r.weights));
+  return out;
+}
+
 void launch(const Program& program, const std::vector<uintptr_t>& inputs, const std::vector<uintptr_t>& outputs,
             const nb::list& kept) {
   std::vector<const void*> in(inputs.size());
@@ -86,6 +96,9 @@ void launch(const Program& program, const std::vector<uintptr_t>& inputs, const 
 
 void bind_executable(nb::module_& m) {
   using namespace nb::literals;
+  m.def("ran_start", [] { run::RunRecord::process().start(); });
+  m.def("ran_stop", [] { run::RunRecord::process().stop(); });
+  m.def("ran", ran, "Programs that ran since ran_start, in the order in which they first did.");
   nb::class_<run::KeptForms>(m, "Kept", "Packed forms of one array that does not change, kept beside it.")
       .def(nb::init<>());
   nb::class_<Program>(m, "Executable", "A compiled StableHLO program.")
@@ -96,7 +109,7 @@ void bind_executable(nb::module_& m) {
              const std::string bytes = api::save(*p.executable);
              return nb::bytes(bytes.data(), bytes.size());
            })
-      .def_prop_ro("name", [](const Program& p) { return p.executable->name; })
+      .def_prop_ro("name", [](const Program& p) { return p.executable->name(); })
       .def_prop_ro("fingerprint", [](const Program& p) { return p.executable->fingerprint; })
       .def_prop_ro(
           "inputs", [](const Program& p) { return types(*p.executable->plan, p.executable->plan->inputs); },

@@ -11,6 +11,7 @@
 #include "api/torch/call.h"
 #include "api/torch/devices.h"
 #include "api/torch/lazy.h"
+#include "run/ran.h"
 
 namespace py = pybind11;
 
@@ -80,6 +81,14 @@ py::dict memory_stats(int index) {
   out["in_use_bytes"] = stats.in_use_bytes;
   out["peak_bytes"] = stats.peak_bytes;
   out["allocations"] = stats.allocations;
+  return out;
+}
+
+// As trine._core.ran: this module has a record of its own.
+py::list ran() {
+  py::list out;
+  for (const run::Ran& r : run::RunRecord::process().all())
+    out.append(py::make_tuple(r.source->name, py::bytes(r.source->artifact), r.runs, r.devices, r.weights));
   return out;
 }
 
@@ -176,6 +185,9 @@ PYBIND11_MODULE(_torch, m) {
     TORCH_CHECK(found, found ? "" : found.error().text());
     return (*found)->name();
   });
+  m.def("ran_start", [] { trine::run::RunRecord::process().start(); });
+  m.def("ran_stop", [] { trine::run::RunRecord::process().stop(); });
+  m.def("ran", &ran);
   m.def("memory_stats", &memory_stats);
   m.def("reset_peak", [](int index) {
     if (const auto found = device(index)) (*found)->memory().reset_peak();

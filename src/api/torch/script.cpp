@@ -156,7 +156,7 @@ std::vector<at::Tensor> run_program(const ProgramPtr& program, std::vector<at::T
 TORCH_LIBRARY(neuron, m) {
   m.class_<ScriptProgram>("Program")
       .def(::torch::init<std::string>())
-      .def("text", [](const ProgramPtr& p) { return p->executable->artifact; })
+      .def("text", [](const ProgramPtr& p) { return p->executable->artifact(); })
       .def("batch", [](const ProgramPtr& p, int64_t weights) { return traced_batch(p, size_t(weights)); })
       .def("take_any_batch", [](const ProgramPtr& p) { p->any_batch = true; })
       .def_pickle(

@@ -204,6 +204,12 @@ struct Step {
   uint32_t where = 0;  // HostPlan::places
 };
 
+// What a plan was compiled from.
+struct PlanSource {
+  std::string name = {};      // "jit_f"
+  std::string artifact = {};  // StableHLO, portable artifact or text
+};
+
 struct HostPlan {
   std::vector<Slot> slots = {};
   std::vector<Step> steps = {};
@@ -213,8 +219,9 @@ struct HostPlan {
   std::vector<int> in_place = {};   // per output: the input over whose memory it may be written, or -1
   std::vector<std::string> places = {""};
   int64_t arena_bytes = 0;
-  double flops = 0;        // a rough count, to decide whether to run inline
-  double moved_bytes = 0;  // likewise
+  double flops = 0;                               // a rough count, to decide whether to run inline
+  double moved_bytes = 0;                         // likewise
+  std::shared_ptr<const PlanSource> source = {};  // null: nobody said
 };
 
 }  // namespace trine::arch

@@ -1,4 +1,4 @@
-"""Ops that draw numbers. A program takes one seed per run; see rules.Build.random_bits for the sequence."""
+"""Ops that draw numbers. A program takes one seed per run; see rules.Build.random_words for the sequence."""
 
 import torch
 
@@ -51,8 +51,10 @@ def randint_like_low(b, x, low, high, *_):
 
 
 def _between(b, low, high):
-    u = b.convert(b.random_bits(b.dims), torch.uint64)
-    rest = b.binary("remainder", u, b.like(u, high - low))
+    u, span = b.random_words(b.dims), high - low
+    if span > 1 << 16:  # below, no number is likelier than another by more than 2⁻¹⁶
+        u = b.add(b.mul(b.convert(u, torch.uint64), 1 << 32), b.convert(b.random_words(b.dims), torch.uint64))
+    rest = u if span >= 1 << 64 else b.binary("remainder", u, b.like(u, span))
     return b.convert(b.add(b.convert(rest, torch.int64), low), b.dtype)
 
 
@@ -85,7 +87,7 @@ def exponential(b, x, rate, *_):
 
 @row("randperm")
 def randperm(b, n, *_):
-    keys = b.random_bits((n,))
+    keys = b.random_words((n,))
     order = b.sort([keys, b.iota((n,), 0)], 0, lambda p, q, *_: b.compare("LT", p, q))[1]
     return b.convert(order, b.dtype)
 

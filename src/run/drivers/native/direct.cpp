@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "host/execute.h"
+#include "run/ran.h"
 
 namespace trine::run {
 
@@ -36,6 +37,12 @@ Result<void> DirectProgram::run(std::span<const void* const> inputs, std::span<v
     return fail(Code::invalid, cat("found ", kept.size(), " kept forms for ", inputs.size(), " inputs"));
   std::vector<host::Kept*> forms(kept.size());
   for (size_t i = 0; i < kept.size(); ++i) forms[i] = kept[i] ? &kept[i]->kept : nullptr;
+  if (RunRecord::process().is_on()) {
+    std::vector<int64_t> weights;
+    for (size_t i = 0; i < kept.size(); ++i)
+      if (kept[i]) weights.push_back(int64_t(i));
+    RunRecord::process().add(*plan_, 1, std::move(weights));
+  }
   return host::execute(*prepared_, {inputs, outputs, forms, nullptr});
 }
 

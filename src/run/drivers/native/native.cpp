@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "host/execute.h"
 #include "run/activity.h"
+#include "run/ran.h"
 
 namespace trine::run {
 
@@ -189,6 +190,7 @@ Result<NativeProgram::Launched> NativeProgram::launch(std::span<const std::span<
   if (arguments.size() != devices_.size())
     return fail(Code::invalid,
                 cat(*name_, " runs on ", devices_.size(), " devices, arguments of ", arguments.size(), " were given"));
+  if (RunRecord::process().is_on()) RunRecord::process().add(*plan_, int64_t(devices_.size()), {});
   Launched launched;
   std::unique_lock<std::mutex> order;
   if (devices_.size() > 1) order = std::unique_lock(client_.launch_order());
