@@ -1,5 +1,6 @@
 """The older spellings: torch_xla's device, steps, autocast and loader; torch_neuronx's traces."""
 
+import importlib.util
 import io
 import os
 import subprocess
@@ -191,3 +192,27 @@ def test_the_tutorial(options):
     done = subprocess.run(run, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": f"{ROOT}/python:{ROOT}/python/compat"})
     assert done.returncode == 0, done.stderr[-2000:]
     assert "loss" in done.stdout
+
+
+def test_a_second_adapter_compiles_nothing(monkeypatch):
+    pytest.importorskip("transformers")
+    spec = importlib.util.spec_from_file_location("lora", ROOT / "examples/torch/lora.py")
+    lora = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(lora)
+    monkeypatch.setattr(sys, "argv", ["lora.py", "--steps", "3", "--layers", "1", "--width", "32"])
+    first, second = lora.main()
+    assert first >= 2 and second == 0
+
+
+@pytest.mark.slow
+def test_trained_on_trn1_deployed_on_inf2(tmp_path):
+    pytest.importorskip("transformers")
+    script = ROOT / "examples/torch/train_deploy.py"
+    assert "trine" not in script.read_text().lower()
+    said = []
+    for instance, arguments in (("trn1.2xlarge", ["train", "w.pt"]), ("inf2.xlarge", ["deploy", "w.pt", "out.pt"])):
+        env = {**os.environ, "TRINE_INSTANCE": instance, "PYTHONPATH": f"{ROOT}/python:{ROOT}/python/compat"}
+        done = subprocess.run([sys.executable, str(script), *arguments], capture_output=True, text=True, env=env, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr[-2000:]
+        said.append(done.stdout)
+    assert "trn1.2xlarge" in said[0] and "inf2.xlarge" in said[1] and "largest difference" in said[1]
