@@ -70,6 +70,42 @@ def test_amp_scales_and_steps():
     assert not torch.equal(before, m[0].weight.detach().cpu())
 
 
+def test_a_step_that_is_skipped_on_the_device():
+    from torch_xla.amp import syncfree
+
+    for kind, plain in ((syncfree.AdamW, torch.optim.AdamW), (syncfree.SGD, torch.optim.SGD)):
+        found = []
+        for optimizer_of, device in ((kind, "xla"), (plain, "cpu")):
+            m = model().to(device)
+            scaler = GradScaler(init_scale=4.0) if device == "xla" else torch.amp.GradScaler("cpu", init_scale=4.0)
+            optimizer = optimizer_of(m.parameters(), lr=0.1)
+            for factor in (1.0, float("inf"), 1.0):
+                optimizer.zero_grad()
+                loss = m(torch.ones(2, 8, device=device)).sum() * torch.tensor(factor).to(device)
+                xm.mark_step()
+                ran = metrics.metric_data("ExecuteTime")[0]
+                scaler.scale(loss).backward()
+                scaler.step(optimizer)
+                scaler.update()
+                xm.mark_step()
+                assert metrics.metric_data("ExecuteTime")[0] - ran == (1 if device == "xla" else 0)
+            found.append([p.detach().cpu() for p in m.parameters()] + [torch.tensor(scaler.get_scale())])
+        torch.testing.assert_close(*found, rtol=1e-4, atol=1e-5)
+
+
+def test_a_function_as_one_program():
+    import torch_xla
+
+    @torch_xla.compile
+    def f(x):
+        return (x * 2).sum() + 1
+
+    x = torch.ones(3, device="xla")
+    assert f(x).item() == 7
+    with pytest.raises(RuntimeError, match="reads a value inside"):
+        torch_xla.compile(lambda v: v + v.sum().item(), full_graph=True)(x)
+
+
 def test_the_loader_moves_batches():
     data = [torch.full((2,), i) for i in range(5)]
     seen = list(MpDeviceLoader(data, xm.xla_device()))

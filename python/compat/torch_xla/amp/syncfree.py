@@ -1,5 +1,5 @@
-"""torch_xla.amp.syncfree: the optimisers of torch, which need no synchronisation here."""
+"""torch_xla.amp.syncfree: optimisers that skip a step on the device, with nothing read by the host."""
 
-from torch.optim import SGD, Adam, AdamW
+from trine.torch.old.amp import SGD, Adam, AdamW
 
 __all__ = ["SGD", "Adam", "AdamW"]

@@ -33,13 +33,32 @@ def manual_seed(seed, device=None):
     torch.manual_seed(seed)
 
 
+@contextlib.contextmanager
+def _one_program(full_graph, name):
+    from trine import _torch
+
+    sync()
+    before = _torch.metrics().get("ExecuteTime", (0,))[0]
+    yield
+    if full_graph and _torch.metrics().get("ExecuteTime", (0,))[0] > before:
+        raise RuntimeError(f"torch_xla.compile: {name or 'the function'} reads a value inside, found with full_graph=True; "
+                           "read it after the function returns")
+    sync()
+
+
 def compile(f=None, full_graph=False, name=None, num_different_graphs_allowed=None):
-    """As a decorator or by call; torch.compile with the backend neuron."""
-    import torch
+    """What a function records is one program of its own. A decorator, or without a function a context."""
+    import functools
 
     if f is None:
-        return lambda g: compile(g, full_graph, name)
-    return torch.compile(f, backend="neuron", fullgraph=full_graph)
+        return _one_program(full_graph, name)
+
+    @functools.wraps(f)
+    def call(*args, **kwargs):
+        with _one_program(full_graph, name or getattr(f, "__name__", None)):
+            return f(*args, **kwargs)
+
+    return call
 
 
 def spawn(fn, args=(), nprocs=None, join=True, daemon=False, start_method="spawn"):
