@@ -28,6 +28,7 @@ constexpr ir::Rule kRules[] = {
     {"sort by rank", "sort", sort_by_rank},
     {"largest by turns", "top_k", top_by_turns},
     {"reduce over major dims", "reduce", reduce_major},
+    {"operands of a transposed product swapped", "transpose", transposed_product},
     {"reduce by halves", "reduce", reduce_by_halves},
     {"erf_inv by polynomials", "erf_inv", erf_inv_by_polynomials},
     {"64-bit counting in words", "convert", count_in_words},

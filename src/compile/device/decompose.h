@@ -24,9 +24,11 @@ ir::Replacement unpool_by_slices(ir::Graph& graph, const ir::Node& node);
 ir::Replacement pad_positive(ir::Graph& graph, const ir::Node& node);
 ir::Replacement convolve_padded(ir::Graph& graph, const ir::Node& node);
 
+ir::Replacement reduce_major(ir::Graph& graph, const ir::Node& node);
+ir::Replacement transposed_product(ir::Graph& graph, const ir::Node& node);
+
 ir::Replacement sort_by_rank(ir::Graph& graph, const ir::Node& node);
 ir::Replacement top_by_turns(ir::Graph& graph, const ir::Node& node);
-ir::Replacement reduce_major(ir::Graph& graph, const ir::Node& node);
 ir::Replacement reduce_by_halves(ir::Graph& graph, const ir::Node& node);
 ir::Replacement erf_inv_by_polynomials(ir::Graph& graph, const ir::Node& node);
 ir::Replacement count_in_words(ir::Graph& graph, const ir::Node& node);
