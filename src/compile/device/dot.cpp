@@ -13,6 +13,8 @@ namespace trine::compile::device {
 
 namespace {
 
+constexpr int64_t kStrip = 512;  // rows
+
 // Outermost first; neighbours that every side walks on are one.
 std::vector<Shared> merged(const std::vector<Shared>& dims) {
   std::vector<Shared> out;
@@ -50,20 +52,21 @@ class Dot : public Product {
 
   void run() {
     place_output();
-    const int64_t block_m = panel_rows(), block_n = panel_columns();
+    const int64_t block_m = panel_rows(), block_n = panel_columns(), strip = strip_rows();
     int64_t batches = 1;
     for (const Shared& b : batch_) batches *= b.count;
     for (int64_t b = 0; b < batches; ++b) {
       const auto [left, right, to] = enter(b);
-      for (int64_t m = 0; m < m_.count; m += block_m) {
-        const int64_t height = std::min(block_m, m_.count - m);
-        const Panel& a = panel(left_, true, left + m * m_.left, {m_.left, height});
+      for (int64_t begin = 0; begin < m_.count; begin += block_m)
         for (int64_t n = 0; n < n_.count; n += block_n) {
-          const int64_t width = std::min(block_n, n_.count - n);
-          const Panel& c = panel(right_, false, right + n * n_.right, {n_.right, width});
-          multiply(a, c, height, width, to + m * m_.out + n * n_.out);
+          const int64_t width = std::min(block_n, n_.count - n), end = std::min(begin + block_m, m_.count);
+          const Panel& c = panel(right_, false, right + n * n_.right, {n_.right, width}, n);
+          for (int64_t m = begin; m < end; m += strip) {
+            const int64_t height = std::min(strip, end - m);
+            const Panel& a = panel(left_, true, left + m * m_.left, {m_.left, height}, begin);
+            multiply(a, c, height, width, to + m * m_.out + n * n_.out);
+          }
         }
-      }
     }
   }
 
@@ -72,19 +75,21 @@ class Dot : public Product {
   void prefer(bool turned) { by_columns_ = turned; }
   bool is_turned() const override { return by_columns_; }
   int64_t panel_rows() const override {
-    return panel_count(m_.count, by_columns_ ? rec_.columns_max() : rec_.chip().partitions, sbuf() * 3 / 8);
+    const int64_t step = by_columns_ ? rec_.columns_max() : rec_.chip().partitions;
+    const int64_t rows = panel_count(m_.count, step, sbuf() * 3 / 8);
+    return rows > kStrip && rows < m_.count ? rows / kStrip * kStrip : rows;
   }
   bool holds(int64_t part, int64_t free) const override {
     // Every dim of the product lies densely after the next, rows before columns; tiles never reach over one.
     const bool dense = n_.out == 1 && (m_.count == 1 || m_.out == n_.count);
     const auto even = [](int64_t count, int64_t block) { return count % block == 0 || count <= block; };
     const int64_t rows = by_columns_ ? free : part, columns = by_columns_ ? part : free;
-    const bool in_panels = (panel_rows() % rows == 0 || panel_rows() == m_.count) &&
+    const bool in_panels = (strip_rows() % rows == 0 || strip_rows() == m_.count) &&
                            (panel_columns() % columns == 0 || panel_columns() == n_.count);
     return dense && in_panels && even(across().count, part) && even(along().count, free) && across().count >= 32;
   }
   int64_t block_columns() const override {
-    return std::min(rec_.columns_max(), by_columns_ ? panel_rows() : panel_columns());
+    return std::min(rec_.columns_max(), by_columns_ ? strip_rows() : panel_columns());
   }
   View block(int64_t e0, const Axes& part, const Axes& free) override {
     int64_t b = 0;
@@ -95,9 +100,9 @@ class Dot : public Product {
     const int64_t m = m_.count > 1 ? e0 / m_.out : 0, n = m_.count > 1 ? e0 % m_.out : e0;
     const int64_t rows = count_of(by_columns_ ? free : part), columns = count_of(by_columns_ ? part : free);
     const auto [left, right, to] = enter(b);
-    const int64_t pm = panel_rows(), pn = panel_columns(), m0 = m / pm * pm, n0 = n / pn * pn;
-    const Panel& a = panel(left_, true, left + m0 * m_.left, {m_.left, std::min(pm, m_.count - m0)});
-    const Panel& c = panel(right_, false, right + n0 * n_.right, {n_.right, std::min(pn, n_.count - n0)});
+    const int64_t pm = strip_rows(), pn = panel_columns(), m0 = m / pm * pm, n0 = n / pn * pn;
+    const Panel& c = panel(right_, false, right + n0 * n_.right, {n_.right, std::min(pn, n_.count - n0)}, n0);
+    const Panel& a = panel(left_, true, left + m0 * m_.left, {m_.left, std::min(pm, m_.count - m0)}, m / panel_rows());
     const Panel &still = by_columns_ ? c : a, &moving = by_columns_ ? a : c;
     return accumulate(still, moving, by_columns_ ? n - n0 : m - m0, by_columns_ ? columns : rows,
                       by_columns_ ? m - m0 : n - n0, by_columns_ ? rows : columns);
@@ -121,6 +126,8 @@ class Dot : public Product {
     }
     return at;
   }
+  // A panel of the left operand is loaded in strips, so that the first can be used before the last is there.
+  int64_t strip_rows() const { return std::min(panel_rows(), kStrip); }
   int64_t panel_columns() const {
     const bool alone = m_.count * chunks() * bytes(dtype_) <= sbuf() / 16;
     return panel_count(n_.count, by_columns_ ? rec_.chip().partitions : rec_.columns_max(), sbuf() / (alone ? 4 : 8));
@@ -204,19 +211,19 @@ class Dot : public Product {
     }
   }
 
-  const Panel& panel(const Side& side, bool is_left, int64_t e0, const Axis& columns) {
+  // What is streamed is kept as long as its group is in hand.
+  const Panel& panel(const Side& side, bool is_left, int64_t e0, const Axis& columns, int64_t group) {
     const std::array<int64_t, 4> key = {is_left, e0, columns.stride, columns.count};
     auto& kept = panels_[is_left];
     if (auto found = kept.find(key); found != kept.end()) return found->second;
-    if (kept.size() > 64) kept.clear();
+    if (kept.size() > 64 || group != groups_[is_left]) kept.clear();
+    groups_[is_left] = group;
     Panel made;
     if (lay_out(side, is_left, columns)) {
-      kept.clear();
       load_panel(side, (e0 - side.walk.offset) % (columns.stride * column_count(is_left)) / columns.stride, columns,
                  made);
     } else if (!on_chip(side, is_left, e0, columns, made)) {
       made.clear();
-      kept.clear();  // what is streamed is not kept
       stream(side, is_left, e0, columns, made);
     }
     return kept[key] = std::move(made);
@@ -258,6 +265,9 @@ class Dot : public Product {
     });
   }
 
+  bool is_given(const Memory& m) {
+    return m.hbm >= 0 && rec_.kernel().program().tensors[size_t(m.hbm)].kind == arch::TensorKind::input;
+  }
   bool from_form(const Form& form, bool is_left, int64_t e0, const Axis& columns, Panel& out) const {
     out.clear();
     bool all = form.dtype == dtype_;
@@ -275,8 +285,10 @@ class Dot : public Product {
     Memory& m = *side.memory;
     for (const Form& f : m.forms)
       if (from_form(f, is_left, e0, columns, out)) return true;
-    if (m.elements * bytes(dtype_) / rec_.chip().partitions > 2 * store_.keep_bytes()) return false;
-    if (depth_.size() != 1) return false;
+    const int64_t share = m.elements * bytes(dtype_) / rec_.chip().partitions;
+    if (share > 2 * store_.keep_bytes() || depth_.size() != 1) return false;
+    // What is given in HBM and passes by once need not be there as a whole before the first multiply.
+    if (m.forms.empty() && is_given(m) && share > sbuf() / 16 && (is_left || panel_rows() >= m_.count)) return false;
     const int64_t step = is_left ? depth_[0].left : depth_[0].right, k = depth_[0].count;
     const bool minor = step == 1 && k > 1;
     int64_t width = minor ? k : step;
@@ -502,6 +514,7 @@ class Dot : public Product {
   std::vector<Shared> batch_, depth_;
   Shared m_, n_;
   std::map<std::array<int64_t, 4>, Panel> panels_[2];
+  int64_t groups_[2] = {-1, -1};
 };
 
 }  // namespace
