@@ -42,25 +42,42 @@ LoopOperands operands_of(const arch::Step& step) {
   return {*epilogue->program, 1, std::span(step.in).subspan(2), std::span(step.out).subspan(epilogue->keeps_product)};
 }
 
-// A loop may overwrite what it reads at the very elements it writes, if no later stage reads it again.
+// Is a value made from what operand `in` holds? Within a stage only that says which of a load and a store comes first.
+bool reads(const arch::TileProgram& p, arch::TileValue value, uint32_t in) {
+  std::vector<bool> seen(p.insns.size());
+  std::vector<arch::TileValue> left = {value};
+  while (!left.empty()) {
+    const arch::TileValue v = left.back();
+    left.pop_back();
+    if (v == arch::kNoValue || seen[v]) continue;
+    seen[v] = true;
+    if (p.insns[v].op == arch::TileOp::load && p.insns[v].at == in) return true;
+    left.insert(left.end(), p.insns[v].in.begin(), p.insns[v].in.end());
+  }
+  return false;
+}
+
+// Does every store of `out` come after every load of `in`?
+bool stores_after(const arch::TileProgram& p, uint32_t in, uint32_t out) {
+  int last = -1;
+  for (const arch::TileInsn& n : p.insns)
+    if (n.op == arch::TileOp::load && n.at == in) last = std::max<int>(last, n.stage);
+  for (const arch::TileInsn& n : p.insns)
+    if (n.op == arch::TileOp::store && n.at == out && (n.stage < last || (n.stage == last && !reads(p, n.in[0], in))))
+      return false;
+  return true;
+}
+
+// A loop may overwrite what it reads at the very elements it writes, if nothing reads it again.
 void add_loop_pairs(const LoopOperands& loop, std::vector<Pair>& pairs) {
   const arch::TileProgram& p = loop.program;
-  auto stages = [&](uint32_t operand, arch::TileOp op) {
-    std::pair<int, int> range{INT32_MAX, -1};
-    for (const arch::TileInsn& n : p.insns)
-      if (n.op == op && n.at == operand)
-        range = {std::min<int>(range.first, n.stage), std::max<int>(range.second, n.stage)};
-    return range;
-  };
   for (size_t o = 0; o < loop.out.size(); ++o) {
     const uint32_t out = loop.first + uint32_t(loop.in.size() + o);
     for (uint32_t i = 0; i < loop.in.size(); ++i) {
       const uint32_t in = loop.first + i;
       arch::TileOperand same = p.operands[in];
       same.output = true;
-      if (same != p.operands[out]) continue;
-      if (stages(in, arch::TileOp::load).second <= stages(out, arch::TileOp::store).first)
-        pairs.push_back({loop.in[i], loop.out[o]});
+      if (same == p.operands[out] && stores_after(p, in, out)) pairs.push_back({loop.in[i], loop.out[o]});
     }
   }
 }

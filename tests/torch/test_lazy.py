@@ -117,6 +117,25 @@ def test_views_and_writes_as_on_the_cpu(plan):
         torch.testing.assert_close(a, b)
 
 
+def test_a_fill_takes_no_memory_that_is_still_read():
+    x = torch.arange(25.0).view(5, 5).to("xla").requires_grad_()
+    value = x.trace().detach()
+    (grad,) = torch.autograd.grad(x.trace(), [x])  # filled with ones at places, in the same program
+    assert value.item() == 60 and torch.equal(grad.cpu(), torch.eye(5))
+
+
+def test_results_have_the_shapes_their_programs_give():
+    i = torch.randn(3, 2, 4)
+    found = []
+    for device in ("cpu", "xla"):
+        x = i.clone().to(device).requires_grad_()
+        ones, zeros = torch.ones(2, device=device), torch.zeros(2, device=device)
+        out = torch.native_batch_norm(x, ones, zeros, zeros, ones, False, 0.1, 1e-5)[0]
+        out.square().sum().backward()
+        found.append((out.detach().cpu(), x.grad.cpu()))
+    torch.testing.assert_close(*found)
+
+
 def test_what_the_host_writes_and_what_it_reads():
     t = torch.zeros(4, device="xla")
     u = t + 1

@@ -50,7 +50,12 @@ class Emission:
 
     def results(self, e, call, read, number):
         """The Values the op gives; `read(spec)` gives a tensor's, `number(dtype)` the next number's."""
-        take = lambda t: read(self.specs[id(t)])  # noqa: E731
+
+        def take(t):
+            value, spec = read(self.specs[id(t)]), self.specs[id(t)]
+            e.build.strides[value.name] = (spec.strides, 0)  # torch's decompositions may ask
+            return value
+
         return eager.emitted(e, self.target, self.inputs, self.val, call.numbers, take, number)
 
 
@@ -84,14 +89,13 @@ def described(call):
     try:
         emission = Emission(call)
         e = StepEmitter()
-        emission.results(e, call, lambda s: e.build.parameter(s.dims, s.dtype), e.number)
+        results = emission.results(e, call, lambda s: e.build.parameter(s.dims, s.dtype), e.number)
     except Exception as error:  # whatever a row or torch's inference cannot do, the CPU can
         eager.REASONS[full] = f"{type(error).__name__}: {str(error)[:200]}"
         return None
-    flat = [v for v in tree_flatten(emission.val)[0] if v is not None]
-    writes = emission.writes or [-1] * len(flat)
+    writes = emission.writes or [-1] * len(results)
     return {
-        "outputs": [(list(v.shape), v.dtype, w) for v, w in zip(flat, writes)],
+        "outputs": [(list(r.dims), r.dtype, w) for r, w in zip(results, writes)],
         "returns": eager.returned(emission.op, call.args, emission.written, emission.val),
         "seeded": e.build.seed is not None,
         "params": [],
@@ -275,7 +279,7 @@ def _node(e, storages, call, words):
             slot, offset = where[write]
             spec = call.specs[write]
             same = tuple(spec.dims) == tuple(dims)
-            storages.write(slot, offset, dims, spec.strides if same else dense(dims), value)
+            storages.write(slot, offset, dims, spec.strides if same else dense(dims), e.build.convert(value, spec.dtype))
         else:
             storages.write(next(words), 0, dims, dense(dims), value)
 
