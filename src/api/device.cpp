@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "compile/aot/cached.h"
+#include "compile/aot/errors.h"
 #include "compile/collectives_of.h"
 #include "compile/device/options.h"
 #include "compile/device/words.h"
@@ -35,8 +36,8 @@ Result<const arch::Program*> Compiled::program() const {
   if (split_->parts.size() == 1 && !split_->parts[0].on_host) return &split_->parts[0].device.program;
   if (split_->host.empty()) return fail(Code::unsupported, "a program that computes nothing");
   const compile::HostPlaced& first = split_->host[0];
-  return fail(Code::unsupported, cat(first.op, " ", first.type, " cannot run on the device: ", first.reason),
-              first.where);
+  return compile::coded(fail(Code::unsupported,
+                             cat(first.op, " ", first.type, " cannot run on the device: ", first.reason), first.where));
 }
 size_t Compiled::input_count() const { return split_->inputs; }
 
@@ -83,6 +84,9 @@ static Result<std::vector<Tensor>> run_on_device(const compile::DevicePart& part
   run::Inputs inputs;
   for (size_t i = 0; i < in.size(); ++i) prepared.push_back(TRY(compile::prepare_input(part.device.inputs[i], in[i])));
   for (size_t i = 0; i < in.size(); ++i) inputs[cat("arg", i)] = {prepared[i].data.get(), prepared[i].bytes()};
+  const Tensor rank = Tensor::make(Dtype::u32, {1});  // of the one core: partition_id, replica_id
+  for (std::string_view name : {"partition_id", "replica_id"})
+    if (part.device.program.find_tensor(name) >= 0) inputs[std::string(name)] = {rank.data.get(), rank.bytes()};
   auto result = TRY(run::run_exact(part.device.program, chip, inputs));
   std::vector<Tensor> out;
   for (size_t i = 0; i < part.written.size(); ++i) {
@@ -113,7 +117,7 @@ Result<Ran> Compiled::run(std::vector<TensorView> inputs, const arch::Chip& chip
   return out;
 }
 
-Result<Compiled> compile_for_device(std::string artifact, const arch::Chip& chip, const DeviceChoice& choice) {
+static Result<Compiled> compile_any(std::string artifact, const arch::Chip& chip, const DeviceChoice& choice) {
   const auto options = TRY(options_of(choice));
   auto graph = compile::narrow_words(TRY(read_graph(std::move(artifact))));
   if (compile::needs_partition(graph)) graph = std::move(TRY(compile::partition(graph)).graph);
@@ -133,6 +137,11 @@ Result<Compiled> compile_for_device(std::string artifact, const arch::Chip& chip
         Json::object().set("kind", use.kind).set("bytes", use.bytes).set("ranks", use.ranks).set("count", use.count));
   out.set_collectives(uses.text());
   return out;
+}
+
+Result<Compiled> compile_for_device(std::string artifact, const arch::Chip& chip, const DeviceChoice& choice) {
+  auto made = compile_any(std::move(artifact), chip, choice);
+  return made ? std::move(made) : Result<Compiled>(compile::coded(made.error()));
 }
 
 }  // namespace trine::api

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from jax import lax
 
+import trine
 from trine import _core
 
 CHIPS = ["trn1", "trn2", "trn3"]
@@ -171,3 +172,23 @@ def test_a_report_adds_up_the_parts_and_names_what_the_host_does():
     assert any("cholesky" in m and "host" in m for m in whole.messages) and not half.messages
     with pytest.raises(ValueError, match="nothing of it runs on the device"):
         trine.report(jax.jit(lambda x: jnp.linalg.svd(x)[1]), shape, instance="trn2.3xlarge")
+
+
+def test_exact_gives_back_what_the_function_does():
+    def step(params, x):
+        return {"y": jnp.tanh(x @ params["w"]) + params["b"], "n": (x > 0).sum()}
+
+    params, x = {"w": floats(8, 16), "b": floats(16)}, floats(4, 8)
+    run = trine.Exact(step, params, x, chip="trn2", weights=[0])
+    got, want = run(params, x), step(params, x)
+    assert got["y"].shape == (4, 16) and np.allclose(got["y"], want["y"], rtol=1e-3, atol=1e-4) and int(got["n"]) == int(want["n"])
+    assert not run.findings and not run.host_placed
+
+
+def test_exact_leaves_to_the_host_what_the_device_has_not():
+    x = floats(16)
+    run = trine.Exact(lambda x: jnp.abs(jnp.fft.fft(x * 2)) + 1, x, chip="trn1")
+    assert np.allclose(run(x), np.abs(np.fft.fft(x * 2)) + 1, rtol=1e-3, atol=1e-3)
+    assert {h["op"] for h in run.host_placed} >= {"fft"}
+    with pytest.raises(ValueError, match="error NCC_EVRF004: complex numbers"):
+        _ = run.compiled.program

@@ -39,7 +39,11 @@ def expected(name, phase):
     return str(lowered.compiler_ir("stablehlo")).encode(), jax.tree.leaves(args), [np.asarray(w) for w in want]
 
 
-@pytest.mark.parametrize("chip", ["trn1", "trn2", "trn3"])
+# A twelfth of trn1's SBUF is left to programs, and half its PSUM.
+SMALL = '{"name": "small", "title": "a very small SBUF", "like": "trn1", "sbuf": {"bytes_per_partition": {"is": 32768, "from": "test"}}, "psum": {"banks": {"is": 4, "from": "test"}}}'
+
+
+@pytest.mark.parametrize("chip", ["trn1", "trn2", "trn3", SMALL], ids=["trn1", "trn2", "trn3", "small"])
 @pytest.mark.parametrize(("name", "phase"), PHASES)
 def test_instructions_compute_what_jax_does(name, phase, chip):
     artifact, args, want = expected(name, phase)

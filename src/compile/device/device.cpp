@@ -2,6 +2,7 @@
 #include "compile/device/device.h"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 
 #include "arch/asm.h"
@@ -156,6 +157,10 @@ static Result<void> check_layout(const PanelLayout& p, int64_t elements) {
 Result<Tensor> prepare_input(const DeviceInput& input, const TensorView& given) {
   if (input.panels) TRY(check_layout(*input.panels, given.elements()));
   Tensor cast = Tensor::make(input.dtype, given.dims);
+  if (input.dtype == given.dtype && !input.panels) {
+    if (given.bytes()) std::memcpy(cast.data.get(), given.data, given.bytes());
+    return cast;
+  }
   dispatch_element(given.dtype, [&](auto from) {
     using From = decltype(from);
     dispatch_element(input.dtype, [&](auto to) {

@@ -12,8 +12,8 @@ namespace trine::compile::device {
 
 std::optional<Dtype> device_dtype(Dtype dtype) {
   if (dtype == Dtype::boolean) return Dtype::u8;
-  // No address reaches half a byte, and no engine works on more than a word.
-  if (!is_on_chip(dtype) || bits(dtype) < 8 || bits(dtype) > 32) return std::nullopt;
+  // No address reaches half a byte, no engine works on more than a word, and exponents alone are scales of MX blocks.
+  if (!is_on_chip(dtype) || dtype == Dtype::f8e8m0 || bits(dtype) < 8 || bits(dtype) > 32) return std::nullopt;
   return dtype;
 }
 
