@@ -72,7 +72,7 @@ def _scan():
     return f, (jnp.ones((8,)),)
 
 
-def _rows():
+def rows():
     x = jax.random.normal(KEY, (1024, 1024))
     index = jax.random.randint(KEY, (4096,), 0, 1024)
     return {
@@ -171,22 +171,22 @@ def _print(r):
 
 
 def main():
-    rows = _rows()
+    makers = rows()
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("rows", nargs="*", help=f"of {', '.join(rows)}")
+    options.add_argument("rows", nargs="*", help=f"of {', '.join(makers)}")
     options.add_argument("--seconds", type=float, default=6, help="per row")
     options.add_argument("--engines", nargs="*", default=(), choices=engines.NAMES, metavar="NAME",
                          help=f"of {', '.join(engines.NAMES)}")  # fmt: skip
     options.add_argument("--bf16", action="store_true", help="ours with weights and inputs in bf16, besides")
     options.add_argument("--json", action="store_true")
     given = options.parse_args()
-    if unknown := set(given.rows) - set(rows):
-        raise SystemExit(f"no row is named {', '.join(unknown)}; there are {', '.join(rows)}")
+    if unknown := set(given.rows) - set(makers):
+        raise SystemExit(f"no row is named {', '.join(unknown)}; there are {', '.join(makers)}")
     results = []
     if not given.json:
         print(f"{'row':20} {'ours ms':>10} {'XLA ms':>10} {'ratio':>7} {'compile s':>10} {'XLA s':>7}", flush=True)
-    for name in given.rows or rows:
-        results.append(measure(name, rows[name], given))
+    for name in given.rows or makers:
+        results.append(measure(name, makers[name], given))
         if not given.json:
             _print(results[-1])
     if given.json:
