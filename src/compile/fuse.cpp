@@ -15,7 +15,7 @@ namespace trine::compile {
 
 namespace {
 
-constexpr size_t kMembersMax = 96;        // of one loop: programs stay small enough to prepare fast
+constexpr size_t kOpsMax = 96;            // of one loop: programs stay small enough to prepare fast
 constexpr int kDuplicateCostMax = 2;      // computing again is cheaper than memory
 constexpr int kRebuiltCost = 32;          // likewise of a chain of ops on a tensor of
 constexpr int64_t kRebuiltMin = 1 << 16;  // so many elements
@@ -161,6 +161,7 @@ class Fuser {
 
   void join(const ir::Node& node, size_t loop) {
     units_[loop].members.insert(&node);
+    units_[loop].op_count += class_of(node) != Class::view;
     loops_of_[&node].push_back(loop);
   }
   void add_root(const ir::Node& node, size_t loop) {
@@ -172,25 +173,21 @@ class Fuser {
     units_.push_back({.space = std::move(space), .inner = std::move(inner)});
     add_root(node, units_.size() - 1);
   }
-  bool has_room(const std::vector<size_t>& loops) const {
-    return std::all_of(loops.begin(), loops.end(), [&](size_t l) { return units_[l].members.size() < kMembersMax; });
-  }
 
   // A view is read through by every loop that uses it; memory of its own only where someone needs it dense.
   void place_view(const ir::Node& node, const Wish& wish) {
-    const bool fits = has_room(wish.loops);
-    if (fits)
-      for (size_t loop : wish.loops) join(node, loop);
-    if (is_alias(node) && (wish.memory || wish.walked || !fits))
+    for (size_t loop : wish.loops) join(node, loop);
+    if (is_alias(node) && (wish.memory || wish.walked))
       views_.insert(&node);
-    else if (wish.memory || !fits)
+    else if (wish.memory)
       begin_loop(node, node.types[0].dims, std::vector<bool>(node.types[0].dims.size()));
     else if (wish.walked)
       views_.insert(&node);
   }
 
+  static bool is_full(const Unit& loop) { return loop.op_count >= kOpsMax; }
   bool fits(const ir::Node& node, const Unit& loop) const {
-    if (loop.members.size() >= kMembersMax) return false;
+    if (is_full(loop)) return false;
     const int64_t here = node.types[0].elements(), all = element_count(loop.space);
     if (here >= all || tile_cost(node) <= kDuplicateCostMax) return here <= all;
     int64_t rows = 1;
@@ -219,7 +216,12 @@ class Fuser {
       if (!can_add_root(node, loop)) continue;
       return add_root(node, loop);
     }
+    for (size_t loop : wish.loops)
+      if (const auto next = overflow_.find(loop); next != overflow_.end() && can_add_root(node, next->second))
+        return add_root(node, next->second);
     begin_loop(node, node.types[0].dims, std::vector<bool>(node.types[0].dims.size()));
+    for (size_t loop : wish.loops)
+      if (is_full(units_[loop])) overflow_[loop] = units_.size() - 1;
   }
 
   // One cheap op on values that have memory anyway, or few ops on one large value.
@@ -265,7 +267,7 @@ class Fuser {
   // May a loop that uses the node also write it to memory? Only where no other user of it must come before the loop.
   bool can_add_root(const ir::Node& node, size_t loop) {
     const Unit& unit = units_[loop];
-    if (node.types[0].dims != unit.space || unit.members.size() >= kMembersMax) return false;
+    if (node.types[0].dims != unit.space || is_full(unit)) return false;
     for (const ir::Node* user : users_[&node])
       if (unit.members.count(user) && view_kind(*user) != ViewKind::none) return false;
     return !reaches(node, loop);
@@ -330,7 +332,7 @@ class Fuser {
   // Can the loop compute the reduction on its way: the same space, rows that fit a cache, used row by row?
   bool suits(const ir::Node& node, const Dims& space, const std::vector<bool>& inner, size_t loop) {
     const Unit& unit = units_[loop];
-    if (unit.space != space || unit.members.size() >= kMembersMax) return false;
+    if (unit.space != space || is_full(unit)) return false;
     if (unit.has_reduction() && unit.inner != inner) return false;
     if (!is_trailing(node.attrs.ints("dimensions"), space.size())) return false;
     const int64_t all = element_count(space), rows = node.types[0].elements();
@@ -418,7 +420,7 @@ class Fuser {
   }
   static std::optional<Unit> merged(const Unit& a, const Unit& b) {
     auto is_small = [](const Unit& u) { return u.is_loop() && element_count(u.space) <= kTinySpace; };
-    if (!is_small(a) || !is_small(b) || a.members.size() + b.members.size() > kMembersMax) return std::nullopt;
+    if (!is_small(a) || !is_small(b) || a.op_count + b.op_count > kOpsMax) return std::nullopt;
     const Unit &wide = a.space.size() < b.space.size() ? b : a, &other = &wide == &a ? b : a;
     Unit out = wide;
     if (wide.space == other.space) {
@@ -432,6 +434,7 @@ class Fuser {
     }
     out.roots.insert(out.roots.end(), other.roots.begin(), other.roots.end());
     out.members.insert(other.members.begin(), other.members.end());
+    out.op_count += other.op_count;  // those of both count twice
     return out;
   }
   // Does `from` wait for `to`, if through others?
@@ -509,6 +512,7 @@ class Fuser {
   std::vector<Unit> units_;
   std::unordered_map<const ir::Node*, std::vector<size_t>> loops_of_;  // loops a node is computed in
   std::unordered_map<const ir::Node*, size_t> unit_of_;                // the unit that writes it to memory
+  std::unordered_map<size_t, size_t> overflow_;  // of a full loop: the one for what it has no room for
 };
 
 }  // namespace

@@ -20,6 +20,7 @@ struct Unit {
   bool keeps_product = false;               // others read it too
   std::vector<const ir::Node*> roots = {};  // of a loop: what it writes to memory, by id
   std::unordered_set<const ir::Node*> members = {};
+  size_t op_count = 0;                        // members that are not views
   const AttentionMatch* attention = nullptr;  // what `single`, its root, stands for
   Dims space = {};                            // of a loop: its dims
   std::vector<bool> inner = {};               // of a loop: the dims its reductions go over

@@ -1,6 +1,7 @@
 // Host plans: the plan of a graph gives what the reference evaluator gives, within the dtype's rounding; loops fuse.
 #include "compile/native.h"
 
+#include "base/text.h"
 #include "host/kept.h"
 #include "tests/compile/testing.h"
 
@@ -260,6 +261,27 @@ TEST_CASE("what is cheap to compute from a large value is computed again, not ke
   return %6, %7 })",
                          2, 1024);
   CHECK(plan->arena_bytes == 256 * 256 * 4);
+}
+
+// Rounds of a random generator: each value is used by two later ones, and one loop has no room for all of them.
+TEST_CASE("a chain longer than a loop is cut where few values cross") {
+  constexpr int kRounds = 200;
+  std::string text = "(%0: u32[4096], %1: u32[4096], %2: u32[]) {\n";
+  text += "  %3 = broadcast_in_dim %2 {broadcast_dimensions = []} : u32[4096]\n";
+  int a = 0, b = 1, next = 4;
+  for (int i = 0; i < kRounds; ++i, next += 3) {
+    text += cat("  %", next, " = add %", a, ", %", b, " : u32[4096]\n");
+    text += cat("  %", next + 1, " = shift_left %", b, ", %3 : u32[4096]\n");
+    text += cat("  %", next + 2, " = xor %", next, ", %", next + 1, " : u32[4096]\n");
+    a = next, b = next + 2;
+  }
+  text += cat("  %", next, " = xor %", a, ", %", b, " : u32[4096]\n  return %", next, " }");
+  auto graph = ir::parse_graph("graph \"g\" " + text, "t");
+  REQUIRE(graph);
+  auto plan = plan_native(std::make_shared<ir::Graph>(*std::move(graph)));
+  REQUIRE(plan);
+  CHECK((*plan)->steps.size() <= 8);
+  CHECK((*plan)->arena_bytes <= 4 * 4096 * 4);
 }
 
 TEST_CASE("a weight is packed when it is multiplied again, and forgotten with its bytes") {
