@@ -1,4 +1,4 @@
-// The store keeps kKeepBytes and one large buffer; what is beyond goes back to the system.
+// Buffers by size class. Before the system is asked for more, what lies unused the longest goes back to it.
 #include "host/scratch.h"
 
 #include <sys/mman.h>
@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstdint>
 #include <cstdlib>
+#include <deque>
 #include <mutex>
 #include <new>
 #include <vector>
@@ -17,23 +19,112 @@ namespace {
 
 constexpr size_t kLine = 64;
 constexpr size_t kHugePage = size_t{2} << 20;
-constexpr size_t kKeepBytes = size_t{512} << 20;
+constexpr size_t kSlackBytes = size_t{32} << 20;  // for sizes that take turns
+constexpr size_t kKeepBytes = size_t{512} << 20;  // besides one buffer as large as any, up to
 constexpr size_t kLargestKept = size_t{1} << 30;  // a step of training asks for such an arena again and again
 constexpr size_t kLeast = 256;                    // bytes of the smallest buffer
+constexpr size_t kSteps = 8;                      // sizes to each power of two: at most an eighth lies idle
 
-// Four sizes to each power of two, so that a buffer serves every call of about its size and is found at once.
 size_t size_class(size_t bytes) {
   const size_t n = std::max(bytes, kLeast);
   const size_t power = size_t(std::bit_width(n - 1)) - 1;  // n is above 2^power and at most its double
-  return power * 4 + (n - 1 - (size_t{1} << power)) / (size_t{1} << (power - 2));
+  return power * kSteps + (n - 1 - (size_t{1} << power)) / ((size_t{1} << power) / kSteps);
 }
-size_t class_bytes(size_t index) { return (size_t{1} << (index / 4)) / 4 * (5 + index % 4); }
+size_t class_bytes(size_t index) { return (size_t{1} << (index / kSteps)) / kSteps * (kSteps + 1 + index % kSteps); }
 
-struct Store {
-  std::mutex mutex;
-  std::array<std::vector<Memory>, 64 * 4> free;  // by size class
-  size_t bytes = 0;                              // of free
-  size_t largest = 0;                            // buffer given back so far
+struct Buffer {
+  std::byte* data = nullptr;
+  size_t bytes = 0;
+  uint64_t turn = 0;  // when it was given back
+};
+
+// Large ones come from the system directly, and only their whole huge pages are asked to be such: a tail of a few pages
+// does not cost two megabytes.
+std::byte* allocate(size_t bytes, size_t wanted) {
+  if (bytes < kHugePage) return static_cast<std::byte*>(std::aligned_alloc(kLine, (bytes + kLine - 1) / kLine * kLine));
+  if (bytes > SIZE_MAX / 2) return nullptr;
+  void* got = mmap(nullptr, bytes + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (got == MAP_FAILED) return nullptr;
+  auto* from = static_cast<std::byte*>(got);
+  const size_t before = (kHugePage - reinterpret_cast<uintptr_t>(from) % kHugePage) % kHugePage;
+  if (before) munmap(from, before);
+  munmap(from + before + bytes, kHugePage - before);
+  madvise(from + before, wanted / kHugePage * kHugePage, MADV_HUGEPAGE);  // a hint: without it everything works
+  return from + before;
+}
+
+// What goes back to the system, after the store's lock is given up.
+struct Old {
+  std::vector<Buffer> buffers = {};
+
+  ~Old() {
+    for (const Buffer& b : buffers) b.bytes < kHugePage ? std::free(b.data) : void(munmap(b.data, b.bytes));
+  }
+};
+
+class Store {
+ public:
+  // One of the class, or of those above it up to bytes_max; where there is none, null data and the size to ask for.
+  Buffer take(size_t bytes, size_t bytes_max) {
+    const size_t first = size_class(bytes), last = size_class(bytes_max);
+    Old old;
+    std::lock_guard lock(mutex_);
+    for (size_t c = first; c <= last; ++c) {
+      if (free_[c].empty()) continue;
+      const Buffer out = free_[c].back();
+      free_[c].pop_back();
+      free_bytes_ -= out.bytes;
+      used_bytes_ += out.bytes;
+      return out;
+    }
+    trim(used_bytes_ + class_bytes(first), old);
+    return {.bytes = class_bytes(first)};
+  }
+  void add(size_t bytes) {  // from the system
+    std::lock_guard lock(mutex_);
+    used_bytes_ += bytes;
+    most_bytes_ = std::max(most_bytes_, used_bytes_);
+  }
+  void give(Buffer b) {
+    Old old;
+    std::lock_guard lock(mutex_);
+    used_bytes_ -= b.bytes;
+    largest_ = std::min(std::max(largest_, b.bytes), kLargestKept);
+    b.turn = ++turn_;
+    free_[size_class(b.bytes)].push_back(b);
+    free_bytes_ += b.bytes;
+    trim(used_bytes_, old);
+  }
+  size_t bytes() {
+    std::lock_guard lock(mutex_);
+    return free_bytes_;
+  }
+  void clear() {
+    Old old;
+    std::lock_guard lock(mutex_);
+    trim_to(0, old);
+  }
+
+ private:
+  // To what may lie unused while `used` are in use.
+  void trim(size_t used, Old& old) {
+    trim_to(std::min(kKeepBytes + largest_, std::max(most_bytes_, used) - used + kSlackBytes), old);
+  }
+  void trim_to(size_t bytes, Old& old) {
+    while (free_bytes_ > bytes) {
+      std::deque<Buffer>* oldest = nullptr;
+      for (std::deque<Buffer>& of_class : free_)
+        if (!of_class.empty() && (!oldest || of_class.front().turn < oldest->front().turn)) oldest = &of_class;
+      free_bytes_ -= oldest->front().bytes;
+      old.buffers.push_back(oldest->front());
+      oldest->pop_front();
+    }
+  }
+
+  std::mutex mutex_;
+  std::array<std::deque<Buffer>, 64 * kSteps> free_;  // by size class, the oldest first
+  size_t free_bytes_ = 0, used_bytes_ = 0, most_bytes_ = 0, largest_ = 0;
+  uint64_t turn_ = 0;
 };
 
 // Never destroyed: pool threads may outlive static objects.
@@ -42,50 +133,36 @@ Store& store() {
   return s;
 }
 
-size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
-
-Memory take(size_t bytes) {
-  Store& s = store();
-  std::lock_guard lock(s.mutex);
-  std::vector<Memory>& free = s.free[size_class(bytes)];
-  if (free.empty()) return {};
-  Memory out = std::move(free.back());
-  free.pop_back();
-  s.bytes -= out.size();
-  return out;
-}
-
 }  // namespace
 
-Memory::Memory(size_t bytes) : bytes_(round_up(bytes ? bytes : 1, bytes >= kHugePage ? 4096 : kLine)) {
-  bool large = bytes >= kHugePage;
-  data_ = static_cast<std::byte*>(
-      std::aligned_alloc(large ? kHugePage : kLine, round_up(bytes_, large ? kHugePage : kLine)));
-  if (!data_) {
-    bytes_ = 0;
-  } else if (large) {
-    madvise(data_, bytes_, MADV_HUGEPAGE);  // a hint: without it everything works
+Memory::Memory(size_t bytes) : Memory(bytes, bytes) {}
+
+Memory::Memory(size_t bytes, size_t bytes_max) {
+  if (bytes > SIZE_MAX / 4) return;
+  Buffer got = store().take(bytes, bytes_max);
+  if (!got.data) {
+    got.data = allocate(got.bytes, bytes);
+    if (!got.data) {
+      store().clear();
+      got.data = allocate(got.bytes, bytes);
+    }
+    if (!got.data) return;
+    store().add(got.bytes);
   }
+  data_ = got.data;
+  bytes_ = got.bytes;
 }
 
-Memory::~Memory() { std::free(data_); }
+Memory::~Memory() {
+  if (data_) store().give({data_, bytes_});
+}
+
+size_t Memory::stored_bytes() { return store().bytes(); }
+void Memory::clear_store() { store().clear(); }
 
 Scratch::Scratch(size_t bytes) {
   if (bytes == 0) return;
-  memory_ = take(bytes);
-  if (memory_.data()) return;
-  memory_ = Memory(class_bytes(size_class(bytes)));
+  memory_ = Memory(bytes, bytes * 2);
   if (!memory_.data()) throw std::bad_alloc();
 }
-
-Scratch::~Scratch() {
-  if (!memory_.data()) return;
-  Store& s = store();
-  std::lock_guard lock(s.mutex);
-  s.largest = std::min(std::max(s.largest, memory_.size()), kLargestKept);
-  if (s.bytes + memory_.size() > kKeepBytes + s.largest) return;
-  s.bytes += memory_.size();
-  s.free[size_class(memory_.size())].push_back(std::move(memory_));
-}
-
 }  // namespace trine::host

@@ -1,5 +1,6 @@
-// Aligned memory for panels and tiles, and a bounded store of buffers that calls take and give back.
-// Not tensor memory: device buffers belong to run/. Large blocks ask for huge pages, which panels read faster from.
+// Memory of this machine for tensors, panels and tiles, and the one store of what was given back: fresh pages are slow,
+// and a training loop asks for the same sizes over and over. Knows nothing of virtual devices.
+// Invariant: given out and stored together are at most kSlackBytes above the most that was ever given out at once.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +25,13 @@ class Memory {
   std::byte* data() const { return data_; }
   size_t size() const { return bytes_; }
 
+  static size_t stored_bytes();  // that nobody uses
+  static void clear_store();     // back to the system with them
+
  private:
+  friend class Scratch;
+  Memory(size_t bytes, size_t bytes_max);  // from the store up to bytes_max
+
   std::byte* data_ = nullptr;
   size_t bytes_ = 0;
 };
@@ -34,7 +41,6 @@ class Memory {
 class Scratch {
  public:
   explicit Scratch(size_t bytes);
-  ~Scratch();
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
 

@@ -22,10 +22,9 @@ Result<std::unique_ptr<Client>> Client::make(ClientOptions options) {
                   cat("core ", id, " is not there: ", instance.name, " has cores 0 to ", cores - 1));
   std::unique_ptr<Client> client(new Client(std::move(options)));
   const auto& visible = client->options_.visible;
-  auto blocks = std::make_shared<BlockCache>();
   for (DevicePlace& place : device_places(instance, client->lnc())) {
     if (!visible.empty() && std::find(visible.begin(), visible.end(), place.id) == visible.end()) continue;
-    client->devices_.push_back(std::make_unique<Device>(instance, client->lnc(), std::move(place), blocks));
+    client->devices_.push_back(std::make_unique<Device>(instance, client->lnc(), std::move(place)));
     client->pointers_.push_back(client->devices_.back().get());
   }
   return client;

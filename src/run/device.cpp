@@ -32,10 +32,10 @@ std::vector<DevicePlace> device_places(const arch::Instance& instance, int64_t l
   return out;
 }
 
-Device::Device(const arch::Instance& instance, int64_t lnc, DevicePlace place, std::shared_ptr<BlockCache> blocks)
+Device::Device(const arch::Instance& instance, int64_t lnc, DevicePlace place)
     : place_(std::move(place)),
       kind_(cat("NC_v", instance.chip->generation)),
       name_(cat("neuron:", place_.id, " (", instance.name, ", chip ", place_.chip, ", core ", place_.core, ")")),
-      memory_(Memory::make(name_, instance.chip->hbm.bytes / instance.chip->cores * lnc, std::move(blocks))) {}
+      memory_(Memory::make(name_, instance.chip->hbm.bytes / instance.chip->cores * lnc)) {}
 
 }  // namespace trine::run

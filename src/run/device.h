@@ -28,7 +28,7 @@ struct Counters {
 
 class Device {
  public:
-  Device(const arch::Instance& instance, int64_t lnc, DevicePlace place, std::shared_ptr<BlockCache> blocks);
+  Device(const arch::Instance& instance, int64_t lnc, DevicePlace place);
 
   const DevicePlace& place() const { return place_; }
   int id() const { return place_.id; }

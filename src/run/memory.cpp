@@ -2,9 +2,11 @@
 #include "run/memory.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <vector>
 
+#include "base/file.h"
 #include "base/text.h"
 
 namespace trine::run {
@@ -12,7 +14,8 @@ namespace trine::run {
 namespace {
 
 constexpr std::string_view kClassNames[] = {"input", "output", "temporary"};
-constexpr size_t kListed = 8;  // holders named in an out-of-memory message
+constexpr size_t kListed = 8;                       // holders named in an out-of-memory message
+constexpr size_t kCheckedBytes = size_t{64} << 20;  // from here on, ask the system first: it promises more than it has
 
 // Elements times bytes; -1 past what can be counted.
 int64_t bytes_of(Dtype dtype, const Dims& dims) {
@@ -22,20 +25,39 @@ int64_t bytes_of(Dtype dtype, const Dims& dims) {
   return bytes;
 }
 
+// What the system says it can still give; everything where it does not say.
+size_t available_bytes() {
+  const auto text = read_file("/proc/meminfo");
+  if (!text) return SIZE_MAX;
+  const size_t at = text->find("MemAvailable:");
+  return at == std::string::npos ? SIZE_MAX : size_t(std::atoll(text->c_str() + at + 13)) << 10;
+}
+
+Result<host::Memory> host_memory(size_t bytes) {
+  bool fits = bytes < kCheckedBytes || bytes <= available_bytes();
+  if (!fits) {
+    host::Memory::clear_store();
+    fits = bytes <= available_bytes();
+  }
+  host::Memory out;
+  if (fits) out = host::Memory(bytes);
+  if (!out.data())
+    return fail(Code::out_of_memory, cat("this machine has no ", with_unit_bytes(double(bytes)),
+                                         " of memory left to hold the virtual device's"));
+  return out;
+}
+
 }  // namespace
 
 std::string_view name(MemoryClass which) { return kClassNames[size_t(which)]; }
 
 Block::~Block() { memory_->release(*this); }
 
-std::shared_ptr<Memory> Memory::make(std::string name, int64_t limit_bytes, std::shared_ptr<BlockCache> blocks) {
-  return std::shared_ptr<Memory>(new Memory(std::move(name), limit_bytes, std::move(blocks)));
+std::shared_ptr<Memory> Memory::make(std::string name, int64_t limit_bytes) {
+  return std::shared_ptr<Memory>(new Memory(std::move(name), limit_bytes));
 }
 
-Memory::Memory(std::string name, int64_t limit_bytes, std::shared_ptr<BlockCache> blocks)
-    : name_(std::move(name)), blocks_(std::move(blocks)) {
-  stats_.limit_bytes = limit_bytes;
-}
+Memory::Memory(std::string name, int64_t limit_bytes) : name_(std::move(name)) { stats_.limit_bytes = limit_bytes; }
 
 void Memory::add(MemoryClass which, int64_t bytes) {
   stats_.class_bytes[size_t(which)] += bytes;
@@ -66,12 +88,11 @@ Result<std::shared_ptr<Storage>> Memory::allocate(Allocation wanted) {
     if (living_) living_->before_ = block.get();
     living_ = block.get();
   }
-  block->data_ = TRY(blocks_->take(size_t(bytes)));
+  block->data_ = TRY(host_memory(size_t(bytes)));
   return std::make_shared<Storage>(std::move(block));
 }
 
 void Memory::release(Block& block) {
-  if (block.data_) blocks_->give(block.data_, block.bytes_);
   std::lock_guard lock(mutex_);
   if (!block.is_counted_) return;
   (block.before_ ? block.before_->after_ : living_) = block.after_;

@@ -13,7 +13,7 @@
 #include "base/result.h"
 #include "base/tensor.h"
 #include "host/kept.h"
-#include "run/block.h"
+#include "host/scratch.h"
 
 namespace trine::run {
 
@@ -45,7 +45,7 @@ class Block {
 
  private:
   std::shared_ptr<Memory> memory_;
-  std::byte* data_ = nullptr;
+  host::Memory data_;
   size_t bytes_ = 0;
   Dtype dtype_ = Dtype::f32;
   Dims dims_;
@@ -61,7 +61,7 @@ class Storage {
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
 
-  std::byte* data() const { return block_->data_; }
+  std::byte* data() const { return block_->data_.data(); }
   size_t bytes() const { return block_->bytes_; }
   host::Kept& kept() { return kept_; }                                                  // packed forms of these values
   std::shared_ptr<Storage> reuse() const { return std::make_shared<Storage>(block_); }  // for the next values
@@ -87,7 +87,7 @@ struct Allocation {
 
 class Memory : public std::enable_shared_from_this<Memory> {
  public:
-  static std::shared_ptr<Memory> make(std::string name, int64_t limit_bytes, std::shared_ptr<BlockCache> blocks);
+  static std::shared_ptr<Memory> make(std::string name, int64_t limit_bytes);
 
   Result<std::shared_ptr<Storage>> allocate(Allocation wanted);
   // Temporaries of a running program. Before it starts: would they fit?
@@ -100,14 +100,13 @@ class Memory : public std::enable_shared_from_this<Memory> {
 
  private:
   friend class Block;
-  Memory(std::string name, int64_t limit_bytes, std::shared_ptr<BlockCache> blocks);
+  Memory(std::string name, int64_t limit_bytes);
 
   void add(MemoryClass which, int64_t bytes);  // with mutex_ held
   void release(Block& block);
   Error out_of_memory(std::string_view wanted, int64_t bytes) const;  // with mutex_ held
 
   const std::string name_;
-  const std::shared_ptr<BlockCache> blocks_;
   mutable std::mutex mutex_;
   MemoryStats stats_;
   Block* living_ = nullptr;  // the youngest; the others follow

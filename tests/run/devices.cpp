@@ -93,7 +93,7 @@ TEST_CASE("devices follow the instance and its logical cores") {
 }
 
 TEST_CASE("memory is counted, bounded and given back") {
-  auto memory = Memory::make("test", 1000, std::make_shared<BlockCache>());
+  auto memory = Memory::make("test", 1000);
   auto a = memory->allocate({.dtype = Dtype::f32, .dims = {100}});
   REQUIRE(a);
   CHECK(reinterpret_cast<uintptr_t>((*a)->data()) % 64 == 0);
@@ -108,17 +108,6 @@ TEST_CASE("memory is counted, bounded and given back") {
   CHECK(memory->stats().in_use_bytes == 0);
   CHECK(memory->stats().peak_bytes == 400);
   CHECK(!memory->allocate({.dtype = Dtype::f32, .dims = {int64_t{1} << 40, int64_t{1} << 40}}));
-}
-
-TEST_CASE("large blocks are used again") {
-  BlockCache blocks(size_t{8} << 20);
-  auto first = blocks.take(size_t{3} << 20);
-  REQUIRE(first);
-  blocks.give(*first, size_t{3} << 20);
-  auto second = blocks.take(size_t{3} << 20);
-  REQUIRE(second);
-  CHECK(*first == *second);
-  blocks.give(*second, size_t{3} << 20);
 }
 
 TEST_CASE("programs run in order, inline or queued") {
