@@ -32,6 +32,11 @@ Result<Machine> choose_machine(const MachineChoice& choice);
 // Logical cores a process may use, as NEURON_RT_VISIBLE_CORES ("0-3,6") or NEURON_RT_NUM_CORES say; empty: all.
 Result<std::vector<int>> visible_cores(const Machine& machine);
 
+// Those of one process of several: NEURON_PJRT_PROCESSES_NUM_DEVICES ("4,4") counts them for each process, in order;
+// else what it may use; where nothing is said, even shares. NEURON_PJRT_PROCESS_INDEX, where set, must be the same
+// process.
+Result<std::vector<int>> process_cores(const Machine& machine, int process, int processes);
+
 std::string getenv_or(const char* name, std::string_view otherwise = "");
 Result<std::string> settings_path();                // $XDG_CONFIG_HOME/trine/settings.json, or under ~/.config
 Result<std::string> saved_instance();               // empty when none was saved

@@ -22,9 +22,13 @@ Result<std::unique_ptr<Client>> Client::make(ClientOptions options) {
                   cat("core ", id, " is not there: ", instance.name, " has cores 0 to ", cores - 1));
   std::unique_ptr<Client> client(new Client(std::move(options)));
   const auto& visible = client->options_.visible;
+  const auto& owners = client->options_.owners;
   for (DevicePlace& place : device_places(instance, client->lnc())) {
-    if (!visible.empty() && std::find(visible.begin(), visible.end(), place.id) == visible.end()) continue;
-    client->devices_.push_back(std::make_unique<Device>(instance, client->lnc(), std::move(place)));
+    const auto found = std::find(visible.begin(), visible.end(), place.id);
+    if (!visible.empty() && found == visible.end()) continue;
+    if (!owners.empty()) place.process = owners[size_t(found - visible.begin())];
+    const bool is_here = place.process == client->process();
+    client->devices_.push_back(std::make_unique<Device>(instance, client->lnc(), std::move(place), is_here));
     client->pointers_.push_back(client->devices_.back().get());
   }
   return client;

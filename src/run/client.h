@@ -1,4 +1,5 @@
-// A Client: the devices of one virtual machine, as one process uses them. Several may live in a process.
+// A Client: the devices of one virtual machine, as one process uses them. Several may live in a process. Devices of
+// other processes are there to be named; nothing can be put on them.
 #pragma once
 
 #include <memory>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "run/device.h"
+#include "run/peers.h"
 #include "run/sum_order.h"
 #include "run/turns.h"
 
@@ -16,6 +18,9 @@ struct ClientOptions {
   std::shared_ptr<const arch::Instance> instance = {};
   int64_t lnc = 1;
   std::vector<int> visible = {};  // ids of the devices to use; empty: all
+  // Where other processes have devices of the machine: how to reach them, and the process of each visible device.
+  std::unique_ptr<Peers> peers = {};
+  std::vector<int> owners = {};
 };
 
 class Client {
@@ -24,8 +29,11 @@ class Client {
 
   const arch::Instance& instance() const { return *options_.instance; }
   int64_t lnc() const { return options_.lnc; }
-  std::span<Device* const> devices() const { return pointers_; }
+  std::span<Device* const> devices() const { return pointers_; }  // of all processes
   Result<Device*> find_device(int id) const;
+  int process() const { return options_.peers ? options_.peers->process() : 0; }
+  bool is_here(const Device& device) const { return device.place().process == process(); }
+  Peers* peers() const { return options_.peers.get(); }
   Turns& turns() { return turns_; }
   SumOrders& sum_orders() { return sum_orders_; }
   std::mutex& launch_order() { return launch_order_; }  // held while a program is queued on several devices

@@ -192,7 +192,8 @@ Result<void> all_reduce(const CollectiveStep& step, std::span<const Member> memb
     const auto order = order_of(step, members, i, sums);
     const auto where = [&](int64_t at) { return run_at(at, elements, order->parts()); };
     TRY(reduce(step, members, i, *order, where, [&](int64_t at, const std::byte* values, int64_t count) {
-      for (const Member& m : members) std::memmove(m.out[i].as<std::byte>() + at * size, values, size_t(count * size));
+      for (const Member& m : members)
+        if (!m.out.empty()) std::memmove(m.out[i].as<std::byte>() + at * size, values, size_t(count * size));
     }));
   }
   return {};
@@ -215,6 +216,7 @@ Result<void> reduce_scatter(const CollectiveStep& step, std::span<const Member> 
     };
     TRY(reduce(step, members, i, *order, where, [&](int64_t at, const std::byte* values, int64_t count) {
       const int64_t member = at % row / part, to = at / row * part + at % row % part;
+      if (members[size_t(member)].out.empty()) return;
       std::memcpy(members[size_t(member)].out[i].as<std::byte>() + to * size, values, size_t(count * size));
     }));
   }
@@ -227,6 +229,7 @@ Result<void> all_gather(const CollectiveStep& step, std::span<const Member> memb
     const int64_t run = part.dim * part.inner_bytes, row = run * int64_t(members.size());
     const auto copy_part = [&](int64_t which) {
       const size_t from = size_t(which) % members.size(), to = size_t(which) / members.size();
+      if (members[to].out.empty()) return;
       const std::byte* in = members[from].in[i].as<const std::byte>();
       std::byte* out = members[to].out[i].as<std::byte>() + int64_t(from) * run;
       for (int64_t o = 0; o < part.outer; ++o) std::memcpy(out + o * row, in + o * run, size_t(run));
@@ -266,9 +269,11 @@ Result<void> all_to_all(const CollectiveStep& step, std::span<const Member> memb
   const int64_t count = int64_t(members.size());
   for (size_t i = 0; i < members[0].in.size(); ++i)
     parallel_for(count * count, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t which = begin; which < end; ++which)
-        move_part(members[size_t(which / count)].in[i], members[size_t(which % count)].out[i], step.dim, step.other_dim,
-                  which / count, which % count, count);
+      for (int64_t which = begin; which < end; ++which) {
+        const Member &from = members[size_t(which / count)], &to = members[size_t(which % count)];
+        if (!to.out.empty())
+          move_part(from.in[i], to.out[i], step.dim, step.other_dim, which / count, which % count, count);
+      }
     });
   return {};
 }
@@ -303,7 +308,7 @@ Result<void> broadcast(const CollectiveStep&, std::span<const Member> members, c
 Result<void> check_sizes(const CollectiveStep& step, std::span<const Member> members) {
   const int64_t count = int64_t(members.size());
   for (const Member& m : members) {
-    for (size_t i = 0; i < m.in.size(); ++i) {
+    for (size_t i = 0; i < m.out.size(); ++i) {
       const int64_t in = int64_t(m.in[i].bytes()), out = int64_t(m.out[i].bytes());
       const bool has_dim = step.dim >= 0 && step.dim < int64_t(m.in[i].dims.size());
       const int64_t dim = has_dim ? m.in[i].dims[size_t(step.dim)] : 0;

@@ -11,8 +11,8 @@
 namespace trine::run {
 
 struct Member {
-  int64_t id = 0;  // as groups and pairs of the step name it
-  std::span<const TensorView> in = {}, out = {};
+  int64_t id = 0;                                 // as groups and pairs of the step name it
+  std::span<const TensorView> in = {}, out = {};  // no `out`: its results are another process's business
 };
 
 // Where the members are, and the orders of their machine; without it sums run over members in order.

@@ -32,10 +32,11 @@ std::vector<DevicePlace> device_places(const arch::Instance& instance, int64_t l
   return out;
 }
 
-Device::Device(const arch::Instance& instance, int64_t lnc, DevicePlace place)
+Device::Device(const arch::Instance& instance, int64_t lnc, DevicePlace place, bool is_here)
     : place_(std::move(place)),
       kind_(cat("NC_v", instance.chip->generation)),
-      name_(cat("neuron:", place_.id, " (", instance.name, ", chip ", place_.chip, ", core ", place_.core, ")")),
-      memory_(Memory::make(name_, instance.chip->hbm.bytes / instance.chip->cores * lnc)) {}
+      name_(cat("neuron:", place_.id, " (", instance.name, ", chip ", place_.chip, ", core ", place_.core,
+                is_here ? "" : cat(", of process ", place_.process), ")")),
+      memory_(Memory::make(name_, is_here ? instance.chip->hbm.bytes / instance.chip->cores * lnc : 0)) {}
 
 }  // namespace trine::run

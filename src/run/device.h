@@ -28,7 +28,7 @@ struct Counters {
 
 class Device {
  public:
-  Device(const arch::Instance& instance, int64_t lnc, DevicePlace place);
+  Device(const arch::Instance& instance, int64_t lnc, DevicePlace place, bool is_here = true);
 
   const DevicePlace& place() const { return place_; }
   int id() const { return place_.id; }

@@ -1,6 +1,7 @@
 // One run of a program on several devices, and where their values meet. The last to arrive at a collective does it for
 // all; the others give their turn back and wait. A device that fails, or leaves while others wait for it, ends the
-// whole run with an error; so does a state in which everyone waits: no program can hang.
+// whole run with an error; so does a state in which everyone waits: no program can hang. Where devices of other
+// processes take part, the processes of a group exchange what their devices bring, and each does the whole collective.
 #pragma once
 
 #include <condition_variable>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "host/execute.h"
+#include "run/peers.h"
 #include "run/sum_order.h"
 #include "run/turns.h"
 
@@ -28,11 +30,27 @@ struct Group {
 };
 Result<Group> group_of(const arch::CollectiveStep& step, const Assignment& assignment, int64_t participant);
 
+// Collectives of a program, numbered alike in every process.
+using StepNumbers = std::map<const arch::CollectiveStep*, uint64_t>;
+StepNumbers number_collectives(const arch::HostPlan& plan);
+
+// What ties this run to the same run in other processes.
+struct Abroad {
+  Peers* peers = nullptr;  // null: all participants are here
+  Launch launch = {};
+  uint64_t program = 0;             // a hash
+  std::vector<int> processes = {};  // of participants
+  const StepNumbers* numbers = nullptr;
+
+  bool is_here(int64_t participant) const { return !peers || processes[size_t(participant)] == peers->process(); }
+};
+
 class Gathering {
  public:
   // `orders` and the places of participants say in which order sums run; without them, in that of participants.
-  Gathering(Assignment assignment, Turns* turns, SumOrders* orders = nullptr, std::vector<comm::Place> places = {})
-      : assignment_(assignment), turns_(turns), orders_(orders), places_(std::move(places)) {}
+  Gathering(Assignment assignment, Turns* turns, SumOrders* orders = nullptr, std::vector<comm::Place> places = {},
+            Abroad abroad = {});
+  ~Gathering();
 
   Result<void> meet(int64_t participant, const arch::CollectiveStep& step, std::span<const TensorView> in,
                     std::span<const TensorView> out);
@@ -42,6 +60,8 @@ class Gathering {
   struct Spot;
   using Key = std::pair<const arch::CollectiveStep*, int64_t>;  // a step, and the first participant of a group
 
+  Result<void> run(const arch::CollectiveStep& step, Spot& spot);
+  Result<void> exchange(const arch::CollectiveStep& step, Spot& spot);
   void finish(Spot& spot, const Result<void>& outcome);  // with mutex_ held
   void abort(const Error& error);                        // likewise
   void look_for_deadlock();                              // likewise
@@ -50,11 +70,15 @@ class Gathering {
   Turns* const turns_;
   SumOrders* const orders_;
   const std::vector<comm::Place> places_;
+  const Abroad abroad_;
+  int64_t here_ = 0;  // participants of this process
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<Key, std::shared_ptr<Spot>> spots_;
+  std::map<Key, uint64_t> met_;  // how often
   int64_t waiting_ = 0, left_ = 0;
   std::optional<Error> error_;
+  bool has_told_ = false;  // other processes of it
 };
 
 // One participant's face of it, for the executor.

@@ -17,6 +17,7 @@ RUNS = [
     ("resnet50.py --tiny --size 64", {}),
     ("unet.py --size 8 --width 32 --steps 2 --depth 1", {}),
     ("sharded.py", {"TRINE_INSTANCE": "trn1.32xlarge"}),
+    ("distributed.py --processes 2", {}),
     ("train_llama.py --steps 12 --batch 2 --seq 64 --compare 12 --picture {tmp}/loss.svg", {}),
 ]
 

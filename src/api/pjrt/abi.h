@@ -134,12 +134,37 @@ struct EventSetArgs : Args {
   size_t error_message_size;
 };
 
+// A store of texts that the processes of a job share, as the caller has it.
+using CallbackError = ErrorHandle* (*)(ErrorCode code, const char* message, size_t message_size);
+
+struct KeyValueGetCallbackArgs : Args {
+  const char* key;
+  size_t key_size;
+  int timeout_in_ms;
+  CallbackError* callback_error;
+  void* user_arg;
+  char* value;
+  size_t value_size;
+  void (*value_deleter_callback)(char* value);
+};
+using KeyValueGet = ErrorHandle* (*)(KeyValueGetCallbackArgs* args);
+
+struct KeyValuePutCallbackArgs : Args {
+  const char* key;
+  size_t key_size;
+  const char* value;
+  size_t value_size;
+  CallbackError* callback_error;
+  void* user_arg;
+};
+using KeyValuePut = ErrorHandle* (*)(KeyValuePutCallbackArgs* args);
+
 struct ClientCreateArgs : Args {
   const NamedValue* create_options;
   size_t num_options;
-  void* kv_get_callback;
+  KeyValueGet kv_get_callback;
   void* kv_get_user_arg;
-  void* kv_put_callback;
+  KeyValuePut kv_put_callback;
   void* kv_put_user_arg;
   Client* client;
   void* kv_try_get_callback;
@@ -219,6 +244,12 @@ struct ClientDmaMapArgs : Args {
 struct ClientDmaUnmapArgs : Args {
   Client* client;
   void* data;
+};
+
+struct ClientUpdateGlobalProcessInfoArgs : Args {
+  Client* client;
+  void* process_infos;
+  size_t num_process_infos;
 };
 
 struct DeviceDescriptionIdArgs : Args {

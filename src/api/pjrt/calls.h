@@ -64,6 +64,7 @@ ErrorHandle* client_compile(ClientCompileArgs* args);
 ErrorHandle* client_default_device_assignment(ClientDefaultDeviceAssignmentArgs* args);
 ErrorHandle* client_dma_map(ClientDmaMapArgs* args);
 ErrorHandle* client_dma_unmap(ClientDmaUnmapArgs* args);
+ErrorHandle* client_update_global_process_info(ClientUpdateGlobalProcessInfoArgs* args);
 ErrorHandle* client_buffer_from_host_buffer(ClientBufferFromHostBufferArgs* args);
 ErrorHandle* client_create_uninitialized_buffer(ClientCreateUninitializedBufferArgs* args);
 ErrorHandle* client_create_error_buffer(ClientCreateErrorBufferArgs* args);

@@ -1,5 +1,7 @@
-// The client: the devices of the chosen machine. Options of JAX's: "instance", "lnc".
+// The client: the devices of the chosen machine. Options of JAX's: "instance", "lnc"; from jax.distributed "node_id"
+// and "num_nodes", with a store of texts in which processes find each other.
 #include <algorithm>
+#include <cstdlib>
 
 #include "api/pjrt/calls.h"
 #include "base/text.h"
@@ -8,8 +10,13 @@ namespace trine::api::pjrt {
 
 namespace {
 
-Result<MachineChoice> choice_of(const ClientCreateArgs& args) {
-  MachineChoice choice;
+struct ClientChoice {
+  MachineChoice machine = {};
+  int process = 0, processes = 1;
+};
+
+Result<ClientChoice> choice_of(const ClientCreateArgs& args) {
+  ClientChoice choice;
   for (size_t i = 0; i < args.num_options; ++i) {
     const NamedValue& option = args.create_options[i];
     const std::string_view name(option.name, option.name_size);
@@ -18,13 +25,89 @@ Result<MachineChoice> choice_of(const ClientCreateArgs& args) {
                               : option.type == NamedValueType::int64 ? std::to_string(option.int64_value)
                                                                      : std::string();
     if (name == "instance")
-      choice.instance = value;
+      choice.machine.instance = value;
     else if (name == "lnc")
-      choice.lnc = value;
+      choice.machine.lnc = value;
+    else if (name == "node_id")
+      choice.process = int(option.int64_value);
+    else if (name == "num_nodes")
+      choice.processes = int(option.int64_value);
     else
-      return fail(Code::invalid, cat("no client option \"", name, "\"; there are instance and lnc"));
+      return fail(Code::invalid,
+                  cat("no client option \"", name, "\"; there are instance, lnc, node_id and num_nodes"));
   }
   return choice;
+}
+
+// The caller's store of texts.
+class CallersBoard : public run::Board {
+ public:
+  explicit CallersBoard(const ClientCreateArgs& args) : args_(args) {}
+
+  Result<void> put(const std::string& key, const std::string& text) override {
+    KeyValuePutCallbackArgs put{};
+    put.struct_size = sizeof(put);
+    put.key = key.data();
+    put.key_size = key.size();
+    put.value = text.data();
+    put.value_size = text.size();
+    put.callback_error = &on_error_;
+    put.user_arg = args_.kv_put_user_arg;
+    return outcome(args_.kv_put_callback(&put));
+  }
+  Result<std::string> get(const std::string& key, int timeout_ms) override {
+    KeyValueGetCallbackArgs get{};
+    get.struct_size = sizeof(get);
+    get.key = key.data();
+    get.key_size = key.size();
+    get.timeout_in_ms = timeout_ms;
+    get.callback_error = &on_error_;
+    get.user_arg = args_.kv_get_user_arg;
+    TRY(outcome(args_.kv_get_callback(&get)));
+    std::string out(get.value, get.value_size);
+    if (get.value_deleter_callback) get.value_deleter_callback(get.value);
+    return out;
+  }
+
+ private:
+  static ErrorHandle* make(ErrorCode code, const char* message, size_t size) {
+    return make_error(fail(code_from(code), std::string(message, size)));
+  }
+  static Result<void> outcome(ErrorHandle* made) {
+    const std::unique_ptr<ErrorHandle> error(made);
+    if (error) return error->error;
+    return {};
+  }
+
+  const ClientCreateArgs& args_;
+  CallbackError on_error_ = make;
+};
+
+// The machine's devices, shared out among the processes of a job.
+Result<run::ClientOptions> share_out(const Machine& machine, const ClientChoice& choice, const ClientCreateArgs& args) {
+  run::ClientOptions out{.instance = std::make_shared<arch::Instance>(machine.instance),
+                         .lnc = machine.lnc,
+                         .visible = TRY(process_cores(machine, choice.process, choice.processes))};
+  if (choice.processes == 1) return out;
+  if (!args.kv_get_callback || !args.kv_put_callback)
+    return fail(Code::invalid, "several processes, but no store to meet in: call jax.distributed.initialize first");
+  CallersBoard board(args);
+  std::string mine;
+  for (const int id : out.visible) mine += cat(mine.empty() ? "" : " ", id);
+  out.peers = TRY(run::Peers::connect(board, choice.process, choice.processes, std::move(mine)));
+  out.visible.clear();
+  for (int p = 0; p < choice.processes; ++p) {
+    for (const std::string_view id : split(out.peers->about()[size_t(p)], ' ')) {
+      const int core = std::atoi(std::string(id).c_str());
+      const auto known = std::find(out.visible.begin(), out.visible.end(), core);
+      if (known != out.visible.end())
+        return fail(Code::invalid, cat("core ", core, " is used by process ",
+                                       out.owners[size_t(known - out.visible.begin())], " and by process ", p));
+      out.visible.push_back(core);
+      out.owners.push_back(p);
+    }
+  }
+  return out;
 }
 
 std::unique_ptr<Device> make_device(Client& client, run::Device& device) {
@@ -40,14 +123,16 @@ std::unique_ptr<Device> make_device(Client& client, run::Device& device) {
 
 Result<std::unique_ptr<Client>> make_client(const ClientCreateArgs& args) {
   auto client = std::make_unique<Client>();
-  client->machine = TRY(choose_machine(TRY(choice_of(args))));
-  client->client = TRY(run::Client::make({.instance = std::make_shared<arch::Instance>(client->machine.instance),
-                                          .lnc = client->machine.lnc,
-                                          .visible = TRY(visible_cores(client->machine))}));
+  const ClientChoice choice = TRY(choice_of(args));
+  client->machine = TRY(choose_machine(choice.machine));
+  client->client = TRY(run::Client::make(TRY(share_out(client->machine, choice, args))));
   for (run::Device* device : client->client->devices()) {
     client->devices.push_back(make_device(*client, *device));
-    client->device_pointers.push_back(client->devices.back().get());
-    client->memory_pointers.push_back(&client->devices.back()->memory);
+    Device* made = client->devices.back().get();
+    client->device_pointers.push_back(made);
+    if (!made->is_here()) continue;
+    client->here.push_back(made);
+    client->memory_pointers.push_back(&made->memory);
   }
   client->topology = std::make_unique<TopologyDescription>(client->machine);
   return client;
@@ -75,7 +160,7 @@ ErrorHandle* client_platform_name(ClientPlatformNameArgs* args) {
   return nullptr;
 }
 ErrorHandle* client_process_index(ClientProcessIndexArgs* args) {
-  args->process_index = 0;
+  args->process_index = args->client->client->process();
   return nullptr;
 }
 ErrorHandle* client_platform_version(ClientPlatformVersionArgs* args) {
@@ -93,8 +178,8 @@ ErrorHandle* client_devices(ClientDevicesArgs* args) {
   return nullptr;
 }
 ErrorHandle* client_addressable_devices(ClientAddressableDevicesArgs* args) {
-  args->addressable_devices = args->client->device_pointers.data();
-  args->num_addressable_devices = args->client->device_pointers.size();
+  args->addressable_devices = args->client->here.data();
+  args->num_addressable_devices = args->client->here.size();
   return nullptr;
 }
 
@@ -126,5 +211,7 @@ ErrorHandle* client_default_device_assignment(ClientDefaultDeviceAssignmentArgs*
 // Device memory is this machine's: there is nothing to pin.
 ErrorHandle* client_dma_map(ClientDmaMapArgs*) { return nullptr; }
 ErrorHandle* client_dma_unmap(ClientDmaUnmapArgs*) { return nullptr; }
+// Who is gone is seen sooner by the sockets between processes.
+ErrorHandle* client_update_global_process_info(ClientUpdateGlobalProcessInfoArgs*) { return nullptr; }
 
 }  // namespace trine::api::pjrt

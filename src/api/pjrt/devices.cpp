@@ -27,6 +27,8 @@ DeviceDescription::DeviceDescription(const Machine& machine, const run::DevicePl
   attributes.add("logical_nc_config", machine.lnc);
 }
 
+bool Device::is_here() const { return client->client->is_here(*device); }
+
 TopologyDescription::TopologyDescription(Machine chosen) : machine(std::move(chosen)) {
   for (const run::DevicePlace& place : run::device_places(machine.instance, machine.lnc)) {
     descriptions.push_back(std::make_unique<DeviceDescription>(machine, place));
@@ -71,7 +73,7 @@ ErrorHandle* device_get_description(DeviceGetDescriptionArgs* args) {
   return nullptr;
 }
 ErrorHandle* device_is_addressable(DeviceIsAddressableArgs* args) {
-  args->is_addressable = args->device->device != nullptr;
+  args->is_addressable = args->device->is_here();
   return nullptr;
 }
 ErrorHandle* device_local_hardware_id(DeviceLocalHardwareIdArgs* args) {

@@ -32,6 +32,7 @@ Result<std::unique_ptr<LoadedExecutable>> load_on(Client& client, std::shared_pt
         is_given ? TRY(client.client->find_device(int(options.devices[size_t(i)]))) : all[size_t(i)]->device;
     devices.push_back(device);
     out->devices.push_back(client.find(*device));
+    if (out->devices.back()->is_here()) out->here.push_back(out->devices.back());
   }
   out->client = &client;
   out->native = TRY(run::NativeProgram::make(*client.client, executable->program->name(), executable->program->plan,
@@ -212,8 +213,8 @@ ErrorHandle* loaded_get_device_assignment(LoadedExecutableGetDeviceAssignmentArg
   return nullptr;
 }
 ErrorHandle* loaded_addressable_devices(LoadedExecutableAddressableDevicesArgs* args) {
-  args->addressable_devices = args->executable->devices.data();
-  args->num_addressable_devices = args->executable->devices.size();
+  args->addressable_devices = args->executable->here.data();
+  args->num_addressable_devices = args->executable->here.size();
   return nullptr;
 }
 ErrorHandle* loaded_delete(LoadedExecutableDeleteArgs* args) {

@@ -39,7 +39,7 @@ ErrorHandle* loaded_execute(LoadedExecutableExecuteArgs* args) {
   auto launched = launch(*args, **program);
   if (!launched) return make_error(launched.error());
   for (size_t d = 0; d < args->num_devices; ++d) {
-    Device* device = args->execute_device ? args->execute_device : loaded.devices[d];
+    Device* device = args->execute_device ? args->execute_device : loaded.here[d];
     auto& outputs = launched->outputs[d];
     for (size_t o = 0; o < outputs.size(); ++o) args->output_lists[d][o] = new Buffer{device, std::move(outputs[o])};
     if (args->device_complete_events) args->device_complete_events[d] = make_event(launched->done[d]);

@@ -69,6 +69,8 @@ struct Device {
   Memory memory;
   Memory* memories[1] = {};
   Device* self[1] = {};
+
+  bool is_here() const;  // and not another process's
 };
 
 struct TopologyDescription {
@@ -85,7 +87,7 @@ struct Client {
   Machine machine;
   std::unique_ptr<run::Client> client;
   std::vector<std::unique_ptr<Device>> devices;
-  std::vector<Device*> device_pointers;
+  std::vector<Device*> device_pointers, here;  // of all processes, of this one
   std::vector<Memory*> memory_pointers;
   std::unique_ptr<TopologyDescription> topology;
 
@@ -109,7 +111,7 @@ struct LoadedExecutable {
   Client* client = nullptr;
   std::shared_ptr<Executable> executable;
   std::shared_ptr<run::NativeProgram> native;
-  std::vector<Device*> devices;
+  std::vector<Device*> devices, here;  // of all participants, of those in this process
   std::atomic<bool> is_deleted = false;
   std::mutex mutex;
   std::map<Device*, std::shared_ptr<run::NativeProgram>> elsewhere;  // runs on a device the caller names

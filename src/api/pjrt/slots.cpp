@@ -134,7 +134,7 @@ const std::array<Row, kSlots> kRows = {{
     {"PJRT_Client_DmaMap", slot(client_dma_map)},
     {"PJRT_Client_DmaUnmap", slot(client_dma_unmap)},
     {"PJRT_Client_CreateUninitializedBuffer", slot(client_create_uninitialized_buffer)},
-    {"PJRT_Client_UpdateGlobalProcessInfo"},
+    {"PJRT_Client_UpdateGlobalProcessInfo", slot(client_update_global_process_info)},
     {"PJRT_TopologyDescription_Deserialize", slot(topology_deserialize)},
     {"PJRT_Client_CreateAliasBuffer"},
     {"PJRT_Client_FulfillAliasBuffer"},

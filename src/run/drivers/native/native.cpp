@@ -31,6 +31,12 @@ int64_t now_ns() {
       .count();
 }
 
+uint64_t hash(std::string_view text) {  // FNV-1a: the same in every process
+  uint64_t out = 0xcbf29ce484222325;
+  for (const char c : text) out = (out ^ uint8_t(c)) * 0x100000001b3;
+  return out;
+}
+
 ThreadPool& single_thread() {
   static ThreadPool pool(1);
   return pool;
@@ -61,7 +67,16 @@ NativeProgram::NativeProgram(Client& client, std::string name, std::shared_ptr<c
       prepared_(std::move(prepared)),
       devices_(std::move(devices)),
       assignment_(assignment),
-      mean_ns_(estimate_ns(*plan_)) {}
+      mean_ns_(estimate_ns(*plan_)) {
+  for (size_t d = 0; d < devices_.size(); ++d)
+    if (client_.is_here(*devices_[d])) here_.push_back(d);
+  if (here_.size() == devices_.size()) return;
+  std::string ids;
+  for (const Device* d : devices_) ids += cat(d->id(), " ");
+  devices_hash_ = hash(ids);
+  program_hash_ = hash(*name_);
+  numbers_ = number_collectives(*plan_);
+}
 
 Result<std::shared_ptr<NativeProgram>> NativeProgram::make(Client& client, std::string name,
                                                            std::shared_ptr<const arch::HostPlan> plan,
@@ -169,10 +184,23 @@ Result<void> NativeProgram::run_queued(const Task& task, Gathering* gathering, s
   return outcome;
 }
 
-std::shared_ptr<Gathering> NativeProgram::make_gathering() const {
+// Every run counts, whatever becomes of it: the other processes count it too.
+Abroad NativeProgram::begin_abroad() const {
+  Abroad out;
+  if (here_.size() == devices_.size()) return out;
+  out.peers = client_.peers();
+  out.launch = {devices_hash_, out.peers->next_launch(devices_hash_)};
+  out.program = program_hash_;
+  for (const Device* d : devices_) out.processes.push_back(d->place().process);
+  out.numbers = &numbers_;
+  return out;
+}
+
+std::shared_ptr<Gathering> NativeProgram::make_gathering(Abroad abroad) const {
   std::vector<comm::Place> places;
   for (const Device* d : devices_) places.push_back({0, d->place().chip, d->place().core});
-  return std::make_shared<Gathering>(assignment_, &client_.turns(), &client_.sum_orders(), std::move(places));
+  return std::make_shared<Gathering>(assignment_, &client_.turns(), &client_.sum_orders(), std::move(places),
+                                     std::move(abroad));
 }
 
 std::vector<std::unique_ptr<Buffer>> NativeProgram::buffers(const Task& task, size_t participant,
@@ -185,19 +213,31 @@ std::vector<std::unique_ptr<Buffer>> NativeProgram::buffers(const Task& task, si
   return out;
 }
 
+Result<std::vector<NativeProgram::Task>> NativeProgram::prepare_all(std::span<const std::span<Buffer* const>> arguments,
+                                                                    std::span<const int64_t> kept) const {
+  if (arguments.size() != here_.size())
+    return fail(Code::invalid,
+                cat(*name_, " runs on ", here_.size(), " devices, arguments of ", arguments.size(), " were given"));
+  std::vector<Task> tasks;
+  for (size_t i = 0; i < here_.size(); ++i) tasks.push_back(TRY(prepare(arguments[i], here_[i], kept)));
+  return tasks;
+}
+
 Result<NativeProgram::Launched> NativeProgram::launch(std::span<const std::span<Buffer* const>> arguments,
                                                       std::span<const int64_t> kept) {
-  if (arguments.size() != devices_.size())
-    return fail(Code::invalid,
-                cat(*name_, " runs on ", devices_.size(), " devices, arguments of ", arguments.size(), " were given"));
   if (RunRecord::process().is_on()) RunRecord::process().add(*plan_, int64_t(devices_.size()), {});
   Launched launched;
   std::unique_lock<std::mutex> order;
   if (devices_.size() > 1) order = std::unique_lock(client_.launch_order());
-  std::vector<Task> tasks;
-  for (size_t d = 0; d < devices_.size(); ++d) tasks.push_back(TRY(prepare(arguments[d], d, kept)));
+  Abroad abroad = begin_abroad();
+  auto prepared = prepare_all(arguments, kept);
+  if (!prepared) {
+    if (abroad.peers) abroad.peers->give_up(abroad.launch, prepared.error().message);
+    return Error(prepared.error());
+  }
+  std::vector<Task>& tasks = *prepared;
   Queue& first = devices_[0]->queue();
-  if (devices_.size() == 1 && is_quick() && tasks[0].awaited.empty() && first.begin_inline()) {
+  if (devices_.size() == 1 && !tasks.empty() && is_quick() && tasks[0].awaited.empty() && first.begin_inline()) {
     const Result<void> outcome = execute(tasks[0], 0, nullptr);
     first.end_inline();
     Counters& counters = devices_[0]->counters();
@@ -210,12 +250,13 @@ Result<NativeProgram::Launched> NativeProgram::launch(std::span<const std::span<
     launched.done.emplace_back();
     return launched;
   }
-  auto gathering = devices_.size() > 1 ? make_gathering() : nullptr;
-  for (size_t d = 0; d < devices_.size(); ++d) {
+  auto gathering = devices_.size() > 1 ? make_gathering(std::move(abroad)) : nullptr;
+  for (size_t i = 0; i < here_.size(); ++i) {
+    const size_t d = here_[i];
     Promise done;
     launched.done.push_back(done.future());
-    launched.outputs.push_back(buffers(tasks[d], d, done.future()));
-    auto task = std::make_shared<Task>(std::move(tasks[d]));
+    launched.outputs.push_back(buffers(tasks[i], d, done.future()));
+    auto task = std::make_shared<Task>(std::move(tasks[i]));
     devices_[d]->queue().add([self = self_.lock(), task, gathering, d, done] {
       const Result<void> outcome = self->run_queued(*task, gathering.get(), d);
       if (gathering) gathering->leave(int64_t(d), outcome);

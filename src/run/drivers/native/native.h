@@ -17,7 +17,7 @@ namespace trine::run {
 
 class NativeProgram {
  public:
-  // `devices` in the order of participants: replica * partitions + partition.
+  // `devices` in the order of participants: replica * partitions + partition. Those of other processes run it there.
   static Result<std::shared_ptr<NativeProgram>> make(Client& client, std::string name,
                                                      std::shared_ptr<const arch::HostPlan> plan,
                                                      std::vector<Device*> devices, Assignment assignment);
@@ -25,12 +25,13 @@ class NativeProgram {
   const arch::HostPlan& plan() const { return *plan_; }
   std::span<Device* const> devices() const { return devices_; }
   const Assignment& assignment() const { return assignment_; }
+  std::span<const size_t> here() const { return here_; }  // participants of this process
 
   struct Launched {
-    std::vector<std::vector<std::unique_ptr<Buffer>>> outputs;  // of each device
+    std::vector<std::vector<std::unique_ptr<Buffer>>> outputs;  // of each device of this process
     std::vector<Future> done;                                   // likewise
   };
-  // One list of arguments for each device. `kept`: inputs that are not donated although the plan would.
+  // One list of arguments for each device of this process. `kept`: inputs that are not donated although the plan would.
   Result<Launched> launch(std::span<const std::span<Buffer* const>> arguments, std::span<const int64_t> kept = {});
 
  private:
@@ -43,7 +44,10 @@ class NativeProgram {
   Result<void> execute(const Task& task, size_t participant, host::Meeting* meeting);
   Result<void> run_queued(const Task& task, Gathering* gathering, size_t participant);
   bool is_quick() const;
-  std::shared_ptr<Gathering> make_gathering() const;
+  Result<std::vector<Task>> prepare_all(std::span<const std::span<Buffer* const>> arguments,
+                                        std::span<const int64_t> kept) const;
+  Abroad begin_abroad() const;
+  std::shared_ptr<Gathering> make_gathering(Abroad abroad) const;
   std::vector<std::unique_ptr<Buffer>> buffers(const Task& task, size_t participant, const Future& ready) const;
 
   Client& client_;
@@ -52,6 +56,9 @@ class NativeProgram {
   const std::shared_ptr<const host::Prepared> prepared_;
   const std::vector<Device*> devices_;
   const Assignment assignment_;
+  std::vector<size_t> here_;
+  uint64_t devices_hash_ = 0, program_hash_ = 0;  // the same in every process
+  StepNumbers numbers_;
   std::atomic<int64_t> mean_ns_;  // of a run, lately; at first an estimate
   std::weak_ptr<NativeProgram> self_;
 };
