@@ -45,6 +45,13 @@ def at_key(f):
     return lambda key: f(jax.random.wrap_key_data(key))
 
 
+def attended(q, k, v, causal=False):
+    scores = jnp.einsum("qd,kd->qk", q, k) * 0.3
+    if causal:
+        scores = jnp.where(jnp.arange(k.shape[0]) <= jnp.arange(q.shape[0])[:, None], scores, -1e9)
+    return jnp.einsum("qk,kd->qd", jax.nn.softmax(scores, -1), v)
+
+
 NHWC = {"dimension_numbers": ("NHWC", "HWIO", "NHWC")}
 KEY = np.array([1, 2], np.uint32)
 ROWS = np.array([4, 4, 2, 25, 4], np.int32)
@@ -82,6 +89,8 @@ CASES = {
     "shifted, its gradients": (squares(functools.partial(conv, **NHWC), 0, 1), floats(2, 8, 8, 16), floats(3, 3, 16, 20)),
     "its gradients": (squares(functools.partial(conv, strides=(2, 2)), 0, 1), floats(2, 8, 10, 10), floats(16, 8, 3, 3)),
     "gradients in groups": (squares(functools.partial(conv, feature_group_count=2), 0, 1), floats(2, 8, 6, 6), floats(16, 4, 3, 3)),
+    "attention over many keys": (attended, floats(130, 16), floats(4500, 16), floats(4500, 24)),
+    "attention to what came before": (functools.partial(attended, causal=True), floats(2200, 16), floats(2200, 16), floats(2200, 8)),
     "sort": (lambda x: jnp.sort(x, axis=0), floats(17, 3)),
     "order": (lambda x: jnp.argsort(x, axis=-1), ints(9, 4, 30).astype(np.float32)),
     "the largest few": (lambda x: lax.top_k(x, 4), floats(4, 30)),

@@ -1,5 +1,5 @@
-// Per head and tile of 128 queries: scores into PSUM, exp with its sum, weights turned, values summed; see attention.h.
-// Weights are divided by their sum at the end, when they are one row of values.
+// Per head and tile of 128 queries, and block of keys: scores into PSUM, exp with its sum, weights turned, values
+// summed; see attention.h. Weights are divided by their sum at the end, when they are one row of values.
 #include "compile/device/attention.h"
 
 #include <algorithm>
@@ -13,6 +13,9 @@ namespace trine::compile::device {
 namespace {
 
 constexpr double kMasked = -1e30;
+constexpr int64_t kBlockKeys = 2048;   // whose scores are in PSUM at once
+constexpr int64_t kKeysMax = 16384;    // that one head may have on chip
+constexpr int64_t kQueriesLeast = 32;  // fewer are rows of a multiply over all heads
 
 // An operand's memory and its strides by what varies.
 struct Operand {
@@ -168,11 +171,23 @@ class Attention {
       return turned(o, 0, rows);
     }();
     const int64_t keys = seen(first, rows), open = std::min(seen_by_all(first), keys);
-    // Scores, a bank at a time; the part that only some queries see is masked on its way to SBUF.
-    std::vector<View> scores;
+    Summed all;
+    for (int64_t j = 0; j < keys; j += kBlockKeys) {
+      const int64_t end = std::min(keys, j + kBlockKeys);
+      add_block(all, scores(q, first, rows, j, end, open), rows, j, end);
+    }
+    const View inverse = rec_.sbuf(Dtype::f32, rows, 1, "inverse");
+    rec_.emit("reciprocal", {{"dst", inverse}, {"data", all.sum.view}});
+    Val result = Val::tile(all.values);
+    result.set_scale(inverse);
+    put(result, to, first, rows);
+  }
+  // Scores of keys [begin, end), a bank at a time; the part that only some queries see is masked on its way to SBUF.
+  std::vector<View> scores(const View& q, int64_t first, int64_t rows, int64_t begin, int64_t end, int64_t open) {
+    std::vector<View> out;
     const int64_t wide = rec_.columns_max();
-    for (int64_t j = 0; j < keys; j += wide) {
-      const int64_t columns = std::min(wide, keys - j);
+    for (int64_t j = begin; j < end; j += wide) {
+      const int64_t columns = std::min(wide, end - j);
       const View acc = rec_.psum(rows, columns);
       View moving = keys_;
       moving.offset += j * keys_.axes.back().stride;
@@ -180,17 +195,15 @@ class Attention {
       rec_.emit("nc_matmul", {{"dst", acc}, {"stationary", q}, {"moving", moving}});
       if (match_.bias && bias_.place == 0) {
         add_row(acc, rows, columns, j);
-        scores.push_back(acc);
-        continue;
+        out.push_back(acc);
+      } else if (match_.bias) {
+        out.push_back(biased(acc, rows, columns, first, j));
+      } else {
+        const bool all = j + columns <= open;
+        out.push_back(all ? acc : masked(acc, rows, columns, std::max<int64_t>(0, open - j), first, j));
       }
-      if (match_.bias) {
-        scores.push_back(biased(acc, rows, columns, first, j));
-        continue;
-      }
-      scores.push_back(j + columns <= open ? acc
-                                           : masked(acc, rows, columns, std::max<int64_t>(0, open - j), first, j));
     }
-    weigh(scores, rows, keys, to, first);
+    return out;
   }
   // The same for every query: one more multiply, of ones by the row, adds it where the scores are summed.
   void add_row(const View& acc, int64_t rows, int64_t columns, int64_t key) {
@@ -245,56 +258,81 @@ class Attention {
     return t;
   }
 
-  void weigh(const std::vector<View>& scores, int64_t rows, int64_t keys, int64_t to, int64_t first) {
-    const auto row = [&](std::string_view name) { return rec_.sbuf(Dtype::f32, rows, 1, name); };
-    View top{};
+  // Of the keys so far: the highest score, the sum of the weights by it, and the values by the weights.
+  struct Summed {
+    View top = {}, values = {};
+    Source sum = 0.0;
+    bool begun = false;
+  };
+
+  View row_of(int64_t rows, std::string_view name) { return rec_.sbuf(Dtype::f32, rows, 1, name); }
+  View higher(const View& a, const View& b, int64_t rows) {
+    const View both = row_of(rows, "top");
+    rec_.emit("tensor_tensor", {{"dst", both}, {"data1", a}, {"data2", b}}, {{"op", std::string_view("max")}},
+              arch::kVector);
+    return both;
+  }
+
+  // One more block of keys. What was summed by a lower score is brought down to the new one.
+  void add_block(Summed& all, const std::vector<View>& scores, int64_t rows, int64_t begin, int64_t end) {
+    View top = all.top;
     for (size_t i = 0; i < scores.size(); ++i) {
-      const View part = row("top");
+      const View part = row_of(rows, "top");
       rec_.emit("tensor_reduce", {{"dst", part}, {"data", scores[i]}}, {{"op", std::string_view("max")}});
-      if (i) {
-        const View both = row("top");
-        rec_.emit("tensor_tensor", {{"dst", both}, {"data1", top}, {"data2", part}}, {{"op", std::string_view("max")}},
-                  arch::kVector);
-        top = both;
-      } else {
-        top = part;
-      }
+      top = i || all.begun ? higher(top, part, rows) : part;
     }
     const Source shift = row_math(rec_, top, -double(step_.scale), "multiply");
-    const View weights = rec_.sbuf(dtype_, rows, keys, "weights");
+    const View weights = rec_.sbuf(dtype_, rows, end - begin, "weights");
     Source sum = 0.0;
     int64_t at = 0;
     for (size_t i = 0; i < scores.size(); ++i) {
-      Val x = Val::tile(scores[i]);
-      x.set_scale(double(step_.scale));
-      x.set_bias(shift);
       View dst = weights;
       dst.offset = at;
       dst.axes = {{1, scores[i].columns()}};
-      const View part = row("sum");
-      emit_activation(rec_, dst, x, "exp", &part);
+      const View part = row_of(rows, "sum");
+      emit_activation(rec_, dst, shifted(scores[i], shift), "exp", &part);
       sum = i ? row_math(rec_, sum, part, "add") : Source(part);
       at += scores[i].columns();
     }
-    const View inverse = row("inverse");
-    rec_.emit("reciprocal", {{"dst", inverse}, {"data", sum.view}});
+    const View acc = weighted(weights, rows, begin, end);
+    if (all.begun) {
+      const View less = row_of(rows, "less"), values = rec_.sbuf(Dtype::f32, rows, step_.value_dim, "values");
+      emit_activation(rec_, less, shifted(all.top, shift), "exp");
+      sum = row_math(rec_, row_math(rec_, all.sum, less, "multiply"), sum, "add");
+      rec_.emit("scalar_tensor_tensor", {{"dst", values}, {"data", all.values}, {"operand0", less}, {"operand1", acc}},
+                {{"op0", std::string_view("multiply")}, {"op1", std::string_view("add")}});
+      all.values = values;
+    } else if (end < step_.keys) {  // more may follow, and PSUM is short
+      all.values = rec_.sbuf(Dtype::f32, rows, step_.value_dim, "values");
+      emit_copy(rec_, all.values, Val::tile(acc));
+    } else {
+      all.values = acc;
+    }
+    all.top = top, all.sum = sum, all.begun = true;
+  }
+  Val shifted(const View& v, const Source& shift) const {
+    Val x = Val::tile(v);
+    x.set_scale(double(step_.scale));
+    x.set_bias(shift);
+    return x;
+  }
+  // Σ weight · value over keys [begin, end), in PSUM.
+  View weighted(const View& weights, int64_t rows, int64_t begin, int64_t end) {
     const View acc = rec_.psum(rows, step_.value_dim);
     const int64_t lanes = rec_.chip().partitions;
-    for (int64_t j = 0, c = 0; j < keys; j += lanes, ++c) {
-      const int64_t count = std::min(lanes, keys - j);
-      View data = weights, v = values_[size_t(c)];
-      data.offset = j;
+    for (int64_t j = begin; j < end; j += lanes) {
+      const int64_t count = std::min(lanes, end - j);
+      View data = weights, v = values_[size_t(j / lanes)];
+      data.offset = j - begin;
       data.axes = {{1, count}};
       v.partitions = int(count);
       const View across = rec_.psum(count, rows, dtype_), still = rec_.sbuf(dtype_, count, rows, "across");
       rec_.emit("nc_transpose", {{"dst", across}, {"data", data}}, {}, arch::kTensor);
       emit_copy(rec_, still, Val::tile(across));
       rec_.emit("nc_matmul", {{"dst", acc}, {"stationary", still}, {"moving", v}},
-                {{"accumulate", std::string_view(j ? "add" : "overwrite")}});
+                {{"accumulate", std::string_view(j > begin ? "add" : "overwrite")}});
     }
-    Val result = Val::tile(acc);
-    result.set_scale(inverse);
-    put(result, to, first, rows);
+    return acc;
   }
 
   void make_output() {
@@ -343,8 +381,8 @@ class Attention {
 
 bool takes_attention(const AttentionMatch& match) {
   const arch::AttentionStep& s = match.step;
-  // Fewer queries than that are rows of a multiply over all heads; scores of more keys do not stay in PSUM.
-  return !(match.bias && s.causal) && s.dim <= 128 && s.value_dim <= 512 && s.queries >= 32 && s.keys <= 2048;
+  return !(match.bias && s.causal) && s.dim <= 128 && s.value_dim <= 512 && s.queries >= kQueriesLeast &&
+         s.keys <= kKeysMax;
 }
 
 void lower_attention(Recorder& rec, Store& store, const AttentionMatch& match, const DotPolicy& policy) {
