@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from trine import models
-from trine.models import parameters, training
+from trine.models import decoder, parameters, training
 
 SIZES = dict(vocab_size=99, hidden_size=24, intermediate_size=42, num_hidden_layers=1, num_attention_heads=4,
              max_position_embeddings=64, num_key_value_heads=2)  # fmt: skip
@@ -51,6 +51,19 @@ def by_core(model, params, tp):
 def near(got, want, limit=2e-5):
     got, want = np.asarray(got), np.asarray(want)
     assert np.abs(got - want).max() <= limit * np.abs(want).max()
+
+
+@pytest.mark.parametrize("case", ["llama, a key head each", "qwen3", "olmo2", "falcon"])
+def test_tokens_are_dealt_between_blocks(case, monkeypatch):
+    monkeypatch.setattr(decoder, "DEALT_LEAST", 8)
+    config, tp = CASES[case]
+    model = models.build(config)
+    params = jax.tree.map(lambda x: x * 5, model.init(jax.random.key(0)))
+    inputs, phase = inputs_of(model, "prefill"), models.phase(model, "prefill", 2, 8, tp)
+    assert "reduce_scatter" in str(jax.make_jaxpr(phase.function)(*phase.shapes))
+    empty = jax.tree.map(lambda s: jnp.zeros((tp, *s.shape)), model.cache_shapes(2, 8, tp))
+    got = jax.jit(jax.vmap(phase.core, in_axes=(0, None, 0), axis_name="tp"))(by_core(model, params, tp), inputs, empty)
+    near(got[0][0], model.prefill(params, inputs, model.empty_cache(2, 8))[0])
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -97,7 +110,7 @@ def test_a_large_model_is_lowered_without_weights(name):
     assert model.parameters_count() == 70_553_706_496
     function, shapes = models.phase(model, name, 1, 2048, 32)
     text = jax.jit(function).lower(*shapes).as_text()
-    assert text.count("stablehlo.all_reduce") >= 3
+    assert text.count("stablehlo.all_reduce") + text.count("stablehlo.reduce_scatter") >= 3
     assert "tensor<8192x256xbf16>" in text  # two of 64 heads of 128, and no weight of the whole model
     assert "tensor<8192x28672xbf16>" not in text
 

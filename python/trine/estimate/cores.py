@@ -51,10 +51,12 @@ def layout(instance, family_kind, batch, tp, lnc=None):
     return Layout(instance, tp, lnc, 1, lnc - dealt), batch // dealt
 
 
-def pair_ns(chip, size):
-    """One core of a logical one reads what the other has left in the HBM they share."""
+def within_ns(chip, kind, size, parts):
+    """What the cores of a logical one owe each other: of a sum each adds up its share from what the others have left in
+    the HBM they share; what is gathered there is there for all."""
     rate = chip["dma.rate_bytes_per_ns"] * chip["dma.engines_per_core"]
-    return chip["dma.start_sync_ns"] + chip["dma.completion_ns"] + size / rate
+    read = size * (parts - 1) / parts if "reduce" in kind else 0
+    return chip["dma.start_sync_ns"] + chip["dma.completion_ns"] + read / rate
 
 
 def collectives(uses, where):
@@ -65,7 +67,7 @@ def collectives(uses, where):
         ranks = max(1, use["ranks"] // where.parts)
         if use["ranks"] <= 1:
             continue
-        ns = pair_ns(chip, use["bytes"]) if where.parts > 1 else 0.0
+        ns = within_ns(chip, use["kind"], use["bytes"], where.parts) if where.parts > 1 else 0.0
         if ranks > 1:
             ns += _core.time_collective(where.instance["name"], use["kind"], use["bytes"], ranks, lnc=where.lnc)["ns"]
         out.append(use | {"ranks": ranks, "ns": ns})

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from trine.models import parameters as p
 from trine.models.experts import mixture
-from trine.models.layers import ACTIVATIONS, attend, copied, dense, dense_rows, norm, norm_split, rotate
+from trine.models.layers import ACTIVATIONS, attend, copied, dense, dense_rows, gathered, norm, norm_split, rotate
 
 
 def attention_parameters(c):
@@ -75,7 +75,7 @@ def put(cache, new, at):
 
 @jax.named_scope("attention")
 def attention(layer, c, x, angles, mask, bias, cache, at, axis):
-    x = copied(x, axis)
+    x = gathered(x, axis, c.dealt)
     q, k = (normed_heads(layer, name, c, x, axis) for name in "qk")
     v = heads_of(dense(layer["v"], x), c)
     if angles is not None:
@@ -83,7 +83,7 @@ def attention(layer, c, x, angles, mask, bias, cache, at, axis):
     if cache is not None:
         cache = {"k": put(cache["k"], k, at), "v": put(cache["v"], v, at)}
         k, v = cache["k"], cache["v"]
-    return dense_rows(layer["o"], attend(q, k, v, mask, c.score_scale or None, bias), axis), cache
+    return dense_rows(layer["o"], attend(q, k, v, mask, c.score_scale or None, bias), axis, c.dealt), cache
 
 
 @jax.named_scope("cross attention")
@@ -97,9 +97,9 @@ def cross_attention(layer, c, x, keys, mask, axis):
 def mlp(layer, c, x, axis):
     if c.experts:
         return mixture(layer, c, x, axis)
-    act, x = ACTIVATIONS[c.activation], copied(x, axis)
+    act, x = ACTIVATIONS[c.activation], gathered(x, axis, c.dealt)
     h = act(dense(layer["gate"], x)) * dense(layer["up"], x) if c.gated else act(dense(layer["up"], x))
-    return dense_rows(layer["down"], h, axis)
+    return dense_rows(layer["down"], h, axis, c.dealt)
 
 
 def layer_scope(i, stack=""):

@@ -1,5 +1,7 @@
 """Decoders: tokens in, logits of the next one out, with a cache of keys and values."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 
@@ -7,6 +9,9 @@ from trine.models import parameters as p
 from trine.models.block import block, block_parameters, cache_shape, causal_mask, layer_scope, normed
 from trine.models.layers import alibi_slopes, copied, dense, embed, rope_angles, rows
 from trine.models.training import cross_entropy
+
+
+DEALT_LEAST = 1024  # tokens; in shorter prompts there is less to save than further collectives cost
 
 
 def parameters(c):
@@ -24,7 +29,7 @@ def parameters(c):
 
 @jax.named_scope("embedding")
 def embedded(params, c, tokens, positions, axis):
-    x = embed(params["tokens"], tokens, axis)
+    x = embed(params["tokens"], tokens, axis, c.dealt)
     if c.embed_scale != 1.0:
         x = x * jnp.asarray(c.embed_scale, x.dtype)
     if "embed_in" in params:
@@ -85,9 +90,18 @@ def forward(params, c, inputs, axis=None):
 
 
 def prefill(params, c, inputs, cache, axis=None):
-    """(logits of the last position, cache); the tokens stand at the beginning."""
-    x, cache = states(params, c, inputs["tokens"], cache, 0, axis)
-    return logits(params, c, x[:, -1:], axis)[:, 0], cache
+    """(logits of the last position, cache); the tokens stand at the beginning.
+
+    Between the blocks of a long prompt each core has some of the tokens: norms and sums are then done once, not by all.
+    """
+    seq = inputs["tokens"].shape[1]
+    if axis is not None and seq >= DEALT_LEAST and seq % jax.lax.axis_size(axis) == 0 and c.positions != "learned" and not c.experts:
+        x, cache = states(params, replace(c, dealt=True), inputs["tokens"], cache, 0, axis)
+        last = jax.lax.all_gather(x[:, -1:], axis)[-1]
+    else:
+        x, cache = states(params, c, inputs["tokens"], cache, 0, axis)
+        last = x[:, -1:]
+    return logits(params, c, last, axis)[:, 0], cache
 
 
 def decode(params, c, inputs, cache, axis=None):

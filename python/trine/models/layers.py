@@ -47,14 +47,24 @@ def copied(x, axis):
     return x if axis is None else _copied(x, axis)
 
 
+def gathered(x, axis, dealt):
+    """All tokens of x[batch, tokens, ...] on every core, on the way into what each has a part of."""
+    return jax.lax.all_gather(x, axis, axis=1, tiled=True) if dealt else copied(x, axis)
+
+
+def summed(x, axis, dealt):
+    """The sum over the cores: each gets all tokens, or those dealt to it."""
+    return jax.lax.psum_scatter(x, axis, scatter_dimension=1, tiled=True) if dealt else total(x, axis)
+
+
 def dense(params, x):
     y = x @ params["w"]
     return y + params["b"] if "b" in params else y
 
 
-def dense_rows(params, x, axis):
+def dense_rows(params, x, axis, dealt=False):
     """A dense layer whose inputs lie on the cores: partial products are added up, then the bias once."""
-    y = total(x @ params["w"], axis)
+    y = summed(x @ params["w"], axis, dealt)
     return y + params["b"] if "b" in params else y
 
 
@@ -80,7 +90,7 @@ def rows(table, index):
     return table.at[index].get(mode="promise_in_bounds", wrap_negative_indices=False)
 
 
-def embed(params, tokens, axis):
+def embed(params, tokens, axis, dealt=False):
     """Rows of a table; with an axis each core has some of the rows and the others' tokens give zeros."""
     if axis is None:
         return rows(params["table"], tokens)
@@ -88,7 +98,7 @@ def embed(params, tokens, axis):
     at = tokens - jax.lax.axis_index(axis) * count
     mine = (at >= 0) & (at < count)
     found = rows(params["table"], jnp.where(mine, at, 0))
-    return total(jnp.where(mine[..., None], found, jnp.zeros_like(found)), axis)
+    return summed(jnp.where(mine[..., None], found, jnp.zeros_like(found)), axis, dealt)
 
 
 def rope_frequencies(rope, head_dim, length):

@@ -71,6 +71,7 @@ class Transformer:
     image: int = 0
     channels: int = 3
     patch_bias: bool = True
+    dealt: bool = False  # between blocks each core has some of the tokens; see decoder.prefill
 
     def __post_init__(self):
         for name, value in (("kv_heads", self.heads), ("head_dim", self.width // self.heads), ("embed", self.width)):
