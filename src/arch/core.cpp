@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 
 #include <sys/mman.h>
 
@@ -123,7 +124,47 @@ bool WrittenBits::any(size_t begin, size_t n) const {
   return found;
 }
 
+void WrittenBits::erase(std::byte* bytes, size_t size) {
+  for (size_t w = 0; w < (size + 63) / 64; ++w) {
+    if (!words_[w]) continue;
+    std::memset(bytes + w * 64, 0, std::min<size_t>(64, size - w * 64));
+    words_[w] = 0;
+  }
+}
+
+// On-chip memories that nobody has in hand, all zero.
+namespace {
+struct Spare {
+  std::mutex mutex;
+  std::vector<Memory> memories;
+  static constexpr size_t kMost = 8;
+};
+Spare& spare() {
+  static Spare all;
+  return all;
+}
+}  // namespace
+
+void Memory::give_back() {
+  if (!pitch || size < kMappedFrom || !owned.data() || !written.held()) return;
+  written.erase(bytes, size);
+  const std::lock_guard held(spare().mutex);
+  if (spare().memories.size() < Spare::kMost) spare().memories.push_back(std::move(*this));
+  bytes = nullptr;
+}
+
 Memory Memory::make(size_t size, size_t pitch) {
+  if (pitch) {
+    const std::lock_guard held(spare().mutex);
+    auto& all = spare().memories;
+    const auto found = std::find_if(all.begin(), all.end(), [&](const Memory& m) { return m.size == size; });
+    if (found != all.end()) {
+      Memory out = std::move(*found);
+      all.erase(found);
+      out.pitch = pitch;
+      return out;
+    }
+  }
   Memory m;
   m.owned = LazyBytes(size);
   m.bytes = m.owned.data();
@@ -465,6 +506,11 @@ Machine::Machine(const Program& program, const CoreShape& shape) : hbm(program.t
   for (size_t i = 0; i < program.tensors.size(); ++i)
     if (program.tensors[i].space == Space::hbm && storage(static_cast<uint32_t>(i)) == i)
       hbm[i] = Memory::make(static_cast<size_t>(tensor_bytes(program.tensors[i])), 0);
+}
+
+Machine::~Machine() {
+  for (Core& core : cores)
+    for (Memory* m : {&core.sbuf, &core.psum}) m->give_back();
 }
 
 std::string Machine::refused() const {

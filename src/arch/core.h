@@ -41,11 +41,21 @@ class WrittenBits {
  public:
   explicit WrittenBits(size_t bytes = 0)
       : bits_((bytes + 63) / 64 * 8), words_(reinterpret_cast<uint64_t*>(bits_.data())) {}
+  WrittenBits(WrittenBits&& other) noexcept : bits_(std::move(other.bits_)), words_(other.words_) {
+    other.words_ = nullptr;
+  }
+  WrittenBits& operator=(WrittenBits&& other) noexcept {
+    bits_ = std::move(other.bits_);
+    std::swap(words_, other.words_);
+    return *this;
+  }
   void set(size_t begin, size_t n);
   void clear(size_t begin, size_t n);
   bool all(size_t begin, size_t n) const;
   bool any(size_t begin, size_t n) const;
   bool held() const { return words_; }
+  // Clears every bit, and the 64 bytes of each word that had one.
+  void erase(std::byte* bytes, size_t size);
 
  private:
   LazyBytes bits_;
@@ -61,6 +71,8 @@ struct Memory {
   LazyBytes owned;
 
   static Memory make(size_t size, size_t pitch);
+  // On chip: zeroed where it was written, for the next make() of this size. Fresh pages cost more than a small program.
+  void give_back();
   // Bytes of the caller's that nobody will write.
   static Memory borrow(const std::byte* bytes, size_t size);
 };
@@ -159,6 +171,9 @@ class Core {
 class Machine {
  public:
   Machine(const Program& program, const CoreShape& shape);
+  Machine(const Machine&) = delete;
+  Machine& operator=(const Machine&) = delete;
+  ~Machine();
   const Program& program() const { return program_; }
 
   std::string refused() const;  // the first memory that the host had no room for, or empty

@@ -1,0 +1,79 @@
+"""Exact execution beside native: tiny models instruction by instruction on a chip, and BERT-base whole.
+
+    python bench/exact_models.py [--chip trn2] [--bert]
+"""
+
+import argparse
+import os
+import sys
+import time
+from pathlib import Path
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "jax"))
+
+import jax  # noqa: E402
+import numpy as np  # noqa: E402
+
+from trine import _core, models  # noqa: E402
+from trine.estimate import stablehlo  # noqa: E402
+
+
+def best(run, seconds=0.5):
+    """The least time of a call, of as many as half a second holds."""
+    times, end = [], time.perf_counter() + seconds
+    while not times or time.perf_counter() < end:
+        begin = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - begin)
+    return min(times)
+
+
+def filled(shape):
+    rng = np.random.default_rng(0)
+    if shape.dtype == bool:
+        return np.ones(shape.shape, bool)
+    if np.issubdtype(shape.dtype, np.integer):
+        return rng.integers(0, 5, shape.shape).astype(shape.dtype)
+    return np.abs(0.1 * rng.standard_normal(shape.shape)).astype(shape.dtype)
+
+
+def native(artifact, args):
+    program = _core.Executable.compile(artifact)
+    out = [np.zeros(shape, np.dtype({"f32": "f4", "s32": "i4"}[dtype])) for dtype, shape in program.outputs]
+    return lambda: program.launch([a.ctypes.data for a in args], [o.ctypes.data for o in out])
+
+
+def exact(artifact, args, chip, weights=()):
+    """Inputs laid out once, as a loaded model has them."""
+    compiled = _core.compile_device(artifact, chip, "none", "bf16", list(weights))
+    names = {"float32": "f32", "int32": "s32", "bool": "bool"}
+    given = {t["name"]: int(t["name"][3:]) for t in compiled.program.tensors if t["kind"] == "input"}
+    prepared = {n: np.frombuffer(compiled.prepare(i, args[i].reshape(-1).view(np.uint8), names[args[i].dtype.name], list(args[i].shape)), np.uint8) for n, i in given.items()}
+    return lambda: compiled.program.run(prepared, chip)
+
+
+def row(name, function, shapes, chip, weights=()):
+    args = [np.asarray(filled(s)) for s in jax.tree.leaves(shapes)]
+    artifact = stablehlo(function, *shapes)
+    a, b = best(native(artifact, args)), best(exact(artifact, args, chip, weights))
+    print(f"{name:16} native {a * 1e3:9.3f} ms   exact {b * 1e3:9.2f} ms   {b / a:6.1f}×", flush=True)
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--chip", default="trn2")
+    options.add_argument("--bert", action="store_true", help="BERT-base, batch 1, 128 tokens, too")
+    given = options.parse_args()
+    from test_device_models import CONFIGS, PHASES
+
+    for name, phase in PHASES:
+        work = models.phase(models.build(CONFIGS[name]), phase, 1, 32 if name == "resnet" else 8)
+        row(f"{name} {phase}", work.function, work.shapes, given.chip)
+    if given.bert:
+        work = models.phase(models.build(models.load_config("bert-base"), "float32"), "forward", 1, 128)
+        row("bert-base", work.function, work.shapes, given.chip, range(len(jax.tree.leaves(work.shapes[0]))))
+
+
+if __name__ == "__main__":
+    main()
