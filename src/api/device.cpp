@@ -123,12 +123,13 @@ static Result<Compiled> compile_any(std::string artifact, const arch::Chip& chip
   if (compile::needs_partition(graph)) graph = std::move(TRY(compile::partition(graph)).graph);
   const auto cache = TRY(compile::cache_options([](const char* name) -> const char* { return std::getenv(name); }));
   Compiled::Kept kept{.found = true};
-  auto made = TRY(compile::compile_split(graph, options, [&](const ir::Graph& part, const compile::DeviceOptions& own) {
-    auto one = compile::compile_cached(part, chip, own, cache);
-    if (!one) return Result<compile::DeviceProgram>(one.error());
-    kept = {kept.found && one->found, std::move(one->hash), std::move(one->trouble)};
-    return Result<compile::DeviceProgram>(std::move(one->made));
-  }));
+  auto made =
+      TRY(compile::compile_split(graph, chip, options, [&](const ir::Graph& part, const compile::DeviceOptions& own) {
+        auto one = compile::compile_cached(part, chip, own, cache);
+        if (!one) return Result<compile::DeviceProgram>(one.error());
+        kept = {kept.found && one->found, std::move(one->hash), std::move(one->trouble)};
+        return Result<compile::DeviceProgram>(std::move(one->made));
+      }));
   Compiled out(std::make_shared<const compile::SplitProgram>(std::move(made)));
   out.set_kept(std::move(kept));
   Json uses = Json::array();

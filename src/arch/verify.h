@@ -34,6 +34,9 @@ struct LoopNest {
   std::array<int64_t, kLoopDepthMax> trips{};  // -1: not known
 };
 
+// Do its engines compute with such numbers?
+bool computes_with(const Chip& chip, Dtype dtype);
+
 std::string where_of(const Program& p, int stream, uint32_t pc);
 
 // The parts of verify(), one file each.

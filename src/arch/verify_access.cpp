@@ -28,6 +28,16 @@ constexpr DtypeRule kDtypeRules[] = {
     {Dtype::u64, Feature::base, true},
 };
 
+}  // namespace
+
+bool computes_with(const Chip& chip, Dtype dtype) {
+  for (const DtypeRule& rule : kDtypeRules)
+    if (rule.dtype == dtype) return !rule.moved_only && chip.has(rule.needs);
+  return is_on_chip(dtype);
+}
+
+namespace {
+
 // Elements from the tensor's start (of the partition, on chip) that the operand covers over all iterations.
 struct Span {
   int64_t low = 0, high = 0;  // both inside

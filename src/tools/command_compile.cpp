@@ -107,9 +107,9 @@ Result<Model> read_any_model(const std::string& path, const Args& args) {
   return out;
 }
 
-Result<Exit> dry_run(const Args& args, const ir::Graph& given) {
+Result<Exit> dry_run(const Args& args, const ir::Graph& given, const arch::Chip& chip) {
   const ir::Graph graph = compile::narrow_words(given);
-  const std::vector<compile::HostPlaced> host = compile::host_placed(graph);
+  const std::vector<compile::HostPlaced> host = compile::host_placed(graph, chip);
   struct Count {
     int64_t all = 0, host = 0;
   };
@@ -225,9 +225,9 @@ Result<Exit> compile_file(const Args& args) {
   auto read = read_any_model(path, args);
   if (!read) return show(read.error());
   Model model = std::move(*read);
-  if (args.has("--dry-run")) return dry_run(args, model.graph);
   const auto machine = TRY(choose_machine(args));
   const arch::Chip& chip = machine.chip();
+  if (args.has("--dry-run")) return dry_run(args, model.graph, chip);
   compile::Trn trn;
   const auto options = options_of(args, model, trn.flags);
   if (!options) return show(options.error());

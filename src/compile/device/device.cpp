@@ -17,7 +17,9 @@ namespace trine::compile {
 
 using namespace device;
 
-std::vector<HostPlaced> host_placed(const ir::Graph& graph) { return split(simplify(graph).graph).host; }
+std::vector<HostPlaced> host_placed(const ir::Graph& graph, const arch::Chip& chip) {
+  return split(simplify(graph).graph, chip).host;
+}
 
 // What the passes tell whoever looks on.
 class Teller {
@@ -118,11 +120,12 @@ static SplitProgram whole(DeviceProgram program, const ir::Graph& graph) {
   return out;
 }
 
-Result<SplitProgram> compile_split(const ir::Graph& graph, const DeviceOptions& options, const CompilePart& compile) {
+Result<SplitProgram> compile_split(const ir::Graph& graph, const arch::Chip& chip, const DeviceOptions& options,
+                                   const CompilePart& compile) {
   auto all = compile(graph, options);
   if (all) return whole(std::move(*all), graph);
   if (all.error().code != Code::unsupported) return all.error();
-  Split cut = split(simplify(graph).graph);
+  Split cut = split(simplify(graph).graph, chip);
   if (cut.host.empty()) return all.error();
   SplitProgram out{.results = std::move(cut.results), .host = std::move(cut.host), .inputs = graph.params.size()};
   for (Part& part : cut.parts) {

@@ -23,7 +23,7 @@ struct DeviceOptions {
 };
 
 // The ops that would run on the host, without compiling.
-std::vector<HostPlaced> host_placed(const ir::Graph& graph);
+std::vector<HostPlaced> host_placed(const ir::Graph& graph, const arch::Chip& chip);
 
 // What the device wants of an input: its format, and its order where it is a weight.
 struct DeviceInput {
@@ -71,6 +71,7 @@ Result<DeviceProgram> compile_device(const ir::Graph& graph, const arch::Chip& c
 
 // The same, with what the device does not compute left to the host. `compile`: compile_device, or a cache around it.
 using CompilePart = std::function<Result<DeviceProgram>(const ir::Graph& graph, const DeviceOptions& options)>;
-Result<SplitProgram> compile_split(const ir::Graph& graph, const DeviceOptions& options, const CompilePart& compile);
+Result<SplitProgram> compile_split(const ir::Graph& graph, const arch::Chip& chip, const DeviceOptions& options,
+                                   const CompilePart& compile);
 
 }  // namespace trine::compile

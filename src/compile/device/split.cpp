@@ -6,6 +6,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "arch/verify.h"
+#include "base/text.h"
 #include "compile/device/decompose.h"
 #include "compile/device/lower.h"
 #include "compile/index_map.h"
@@ -19,9 +21,24 @@ namespace {
 
 using Nodes = std::vector<const ir::Node*>;
 
+// Numbers that the chip's engines do not compute with, or nothing.
+std::string foreign(const ir::Node& node, const arch::Chip& chip) {
+  const auto lacks = [&](const ir::Type& t) {
+    const auto on_device = t.is_token ? Dtype::u8 : device_dtype(t.dtype).value_or(t.dtype);
+    return !arch::computes_with(chip, on_device);
+  };
+  for (const ir::Value& v : node.inputs)
+    if (lacks(v.type())) return cat(chip.name, " has no ", row(v.type().dtype).name);
+  for (const ir::Type& t : node.types)
+    if (lacks(t)) return cat(chip.name, " has no ", row(t.dtype).name);
+  return {};
+}
+
 // Why the device does not compute the graph: the first reason, or nothing.
-std::string obstacle(const ir::Graph& graph) {
+std::string obstacle(const ir::Graph& graph, const arch::Chip& chip) {
   const ir::Graph simple = decompose(graph);
+  for (const ir::Node* node : simple.order())
+    if (std::string why = node->op == "parameter" ? std::string() : foreign(*node, chip); !why.empty()) return why;
   const Fusion fusion = units_of(simple.order(), simple.results);
   for (const Unit& unit : fusion.units)
     if (std::string why = unit_obstacle(unit); !why.empty()) return why;
@@ -30,7 +47,7 @@ std::string obstacle(const ir::Graph& graph) {
 
 class Splitter {
  public:
-  explicit Splitter(const ir::Graph& graph) : graph_(graph), order_(graph.order()) {}
+  Splitter(const ir::Graph& graph, const arch::Chip& chip) : graph_(graph), chip_(chip), order_(graph.order()) {}
 
   Split all() {
     for (const ir::Node* node : order_) place(*node);
@@ -72,13 +89,12 @@ class Splitter {
     std::vector<ir::Value> results, effects;
     for (uint32_t i = 0; i < node.types.size(); ++i) results.push_back(node.result(i));
     if (results.empty()) effects.push_back({&node, 0});
-    return obstacle(ir::extract(graph_, given, nodes, results, effects));
+    return obstacle(ir::extract(graph_, given, nodes, results, effects), chip_);
   }
 
   void place(const ir::Node& node) {
     if (is_source(node)) {
-      const bool foreign = !node.types[0].is_token && !device_dtype(node.types[0].dtype);
-      level_[&node] = node.op != "parameter" && foreign ? 1 : 0;
+      level_[&node] = node.op != "parameter" && !foreign(node, chip_).empty() ? 1 : 0;
       return;
     }
     int level = 0;
@@ -86,8 +102,9 @@ class Splitter {
       for (const ir::Value& v : *list)
         if (!is_source(*v.node)) level = std::max(level, level_.at(v.node));
     const bool views = view_kind(node) != ViewKind::none || node.op == "reshape";
-    if (!views || !device_dtype(node.types[0].dtype)) {
-      const std::string why = views ? "the chip has no such numbers" : reason(node);
+    std::string why = foreign(node, chip_);
+    if (!views || !why.empty()) {
+      if (why.empty()) why = reason(node);
       if ((level % 2 == 1) != !why.empty()) ++level;  // odd: on the host
       if (!why.empty())
         out_.host.push_back(
@@ -157,6 +174,7 @@ class Splitter {
   }
 
   const ir::Graph& graph_;
+  const arch::Chip& chip_;
   const Nodes order_;
   Split out_;
   std::unordered_map<const ir::Node*, int> level_;
@@ -168,8 +186,8 @@ class Splitter {
 
 }  // namespace
 
-Split split(const ir::Graph& graph) {
-  if (!obstacle(graph).empty()) return Splitter(graph).all();
+Split split(const ir::Graph& graph, const arch::Chip& chip) {
+  if (!obstacle(graph, chip).empty()) return Splitter(graph, chip).all();
   Split whole;
   Part all{.graph = ir::copy(graph)};
   for (size_t i = 0; i < graph.params.size(); ++i) all.reads.push_back(i);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "arch/chip.h"
 #include "ir/graph.h"
 
 namespace trine::compile {
@@ -28,6 +29,6 @@ struct Split {
 };
 
 // graph: simplified. One part where the device computes all of it.
-Split split(const ir::Graph& graph);
+Split split(const ir::Graph& graph, const arch::Chip& chip);
 
 }  // namespace trine::compile
