@@ -45,7 +45,7 @@ def test_parameters_are_cast_when_they_are_loaded():
 
 def test_gradients_take_longer():
     forward, both = trine.report(mlp(), X), trine.report(mlp(), X, train=True)
-    assert both.flops == 2.5 * forward.flops  # of both weights, and of what lies between them
+    assert both.flops == pytest.approx(2.5 * forward.flops, rel=0.02)  # of both weights, and of what lies between them
     assert both.time_ns > forward.time_ns
 
 
