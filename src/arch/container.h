@@ -33,6 +33,7 @@ enum class SectionKind : uint32_t {
   loading,    // JSON: how inputs are prepared, flags, where weights lie
   graph,      // the tensor graph's text, weights as parameters
   weights,    // safetensors
+  works,      // of a recording: engines, order and flags of each instruction
 };
 
 // A section that the Program itself knows nothing of: kinds past host_plan.
