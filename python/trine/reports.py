@@ -174,7 +174,6 @@ def _report_program(artifact, instance, auto_cast, weights, name):
     """A StableHLO program compiled for one core and timed."""
     from trine.estimate.parts import notes_of, programs_of, report_of
 
-    instance = instance or machine.chosen_instance() or machine.DEFAULT_INSTANCE
     chip = machine.instance(instance)["chip"]
     with progress.stage(f"compiling {name} for {chip}"):
         compiled = _core.compile_device(artifact, chip, auto_cast, "bf16", list(weights))
@@ -191,7 +190,10 @@ def _report_jitted(function, args, kwargs, instance):
     from trine.estimate.lowering import stablehlo
 
     cast = kwargs.pop("auto_cast", "none")
-    return _report_program(stablehlo(function, *args, lines=True, **kwargs), instance, cast, (), getattr(function, "__name__", "a program"))
+    instance = instance or machine.chosen_instance() or machine.DEFAULT_INSTANCE
+    with machine.asked_for(machine.instance(instance)["chip"]):
+        artifact = stablehlo(function, *args, lines=True, **kwargs)
+    return _report_program(artifact, instance, cast, (), getattr(function, "__name__", "a program"))
 
 
 def _is_torch(model, args, kwargs):
@@ -212,7 +214,8 @@ def _report_torch(model, args, kwargs, instance, auto_cast="none", train=False):
         args, kwargs = (), args[0]
     name = type(model).__name__ if hasattr(model, "parameters") else getattr(model, "__name__", "function")
     module = export.as_module(model)
-    with progress.stage(f"capturing {name}"):
+    instance = instance or machine.chosen_instance() or machine.DEFAULT_INSTANCE
+    with progress.stage(f"capturing {name}"), machine.asked_for(machine.instance(instance)["chip"]):
         if train:
             graph, sources = export.with_gradients(module, args, kwargs), {}  # what is trained is no weight: it changes
         else:

@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "api/graph_text.h"
+#include "api/kernel_call.h"
 #include "api/numerics.h"
 #include "api/program_text.h"
 #include "base/json.h"
@@ -62,8 +63,10 @@ Result<ExecutablePtr> compile(std::string artifact, const CompileOptions& option
   } else {
     out->shardings = TRY(compile::sharding_texts(graph));
   }
-  out->plan = TRY(compile::compile_native(
-      graph, {.host_functions = options.host_functions, .numerics = options.numerics, .source = std::move(source)}));
+  out->plan = TRY(compile::compile_native(graph, {.host_functions = options.host_functions,
+                                                  .kernels = kernel_function,
+                                                  .numerics = options.numerics,
+                                                  .source = std::move(source)}));
   out->text = program_text(*out);
   return ExecutablePtr(std::move(out));
 }

@@ -42,20 +42,31 @@ std::vector<uint32_t> words_of(const Kernel& kernel) {
   return out;
 }
 
+bool is_everywhere(uint16_t opcode) { return opcode == kOpLoop || opcode == kOpEndLoop; }
+
+// The next instruction in program order; `at`: how far each stream was read.
+Result<Insn> next_of(const Program& p, std::vector<size_t>& at, EngineMask engines) {
+  const auto first = size_t(only_engine(engines));
+  if (at[first] >= p.streams[first].insns.size())
+    return fail(Code::invalid, "a kernel's recording has fewer instructions than works");
+  const Insn insn = p.streams[first].insns[at[first]];
+  for (size_t e = 0; e < at.size(); ++e)
+    if (e == first || is_everywhere(insn.opcode)) ++at[e];
+  return insn;
+}
+
 class Appender {
  public:
   Appender(Kernel& to, const Recording& part, std::span<const uint32_t> tensors, int depth)
       : to_(to), part_(part), given_(tensors), depth_(size_t(depth)) {}
 
   Result<void> all() {
-    if (part_.program.cores != 1 || part_.program.streams.size() > 1)
+    if (part_.program.cores != 1)
       return fail(Code::unsupported, cat("the kernel ", part_.program.name, " runs on ", part_.program.cores,
                                          " cores together; one core runs the program it is part of"));
     for (size_t i = 0; i < part_.program.tensors.size(); ++i) TRY(tensor(i));
     const auto first = uint32_t(to_.works.size());
-    if (part_.program.streams.empty()) return {};
-    const std::vector<Insn>& insns = part_.program.streams[0].insns;
-    for (size_t i = 0; i < insns.size(); ++i) TRY(work(insns[i], part_.works[i], first));
+    for (const Recording::Beside& w : part_.works) TRY(work(w.insn, w, first));
     return {};
   }
 
@@ -70,8 +81,9 @@ class Appender {
     const std::span<const std::byte> bytes(data, t.data_bytes);
     t.name = cat(part_.program.name, ".", t.name);
     while (to_.builder.find_tensor(t.name) >= 0) t.name += "_";
-    if (t.space == Space::hbm) t.address = to_.builder.placer.next(t.space, 0);
     if (t.alias >= 0) t.alias = int32_t(tensors_[size_t(t.alias)]);
+    if (t.space == Space::hbm)
+      t.address = t.alias >= 0 ? to_.program().tensors[size_t(t.alias)].address : to_.builder.placer.next(t.space, 0);
     const bool is_constant = t.kind == TensorKind::constant;
     tensors_.push_back(is_constant ? to_.builder.add_constant(std::move(t), bytes)
                                    : to_.builder.add_tensor(std::move(t)));
@@ -156,16 +168,17 @@ Result<std::vector<std::byte>> recording_bytes(const Kernel& kernel) {
     return fail(Code::unsupported, cat("the kernel ", kernel.program().name, " runs on ", kernel.program().cores,
                                        " cores together; expected one"));
   Program program = kernel.program();
-  Stream stream;
+  program.streams.clear();
+  for (int e = 0; e < kEngines; ++e) program.streams.push_back({0, Engine(e), {}});
   for (const Work& w : kernel.works) {
     Insn insn;
     insn.opcode = w.opcode();
     insn.operand = w.operand;
     insn.attr = w.attr;
     insn.line = w.line;
-    stream.insns.push_back(insn);
+    for (size_t e = 0; e < size_t(kEngines); ++e)
+      if (is_everywhere(w.opcode()) || e == size_t(only_engine(w.engines))) program.streams[e].insns.push_back(insn);
   }
-  program.streams = {std::move(stream)};
   const std::vector<uint32_t> words = words_of(kernel);
   const Attachment beside{SectionKind::works, std::as_bytes(std::span(words))};
   return program_bytes(program, {&beside, 1});
@@ -185,10 +198,15 @@ Result<Recording> parse_recording(std::span<const std::byte> bytes) {
     if (out.program.tensors[i].alias >= int32_t(i))
       return fail(Code::invalid, "a kernel's output is the storage of a later tensor");
   }
-  const size_t count = out.program.streams.empty() ? 0 : out.program.streams[0].insns.size();
-  for (size_t i = 0; i < count; ++i) {
+  if (out.program.streams.size() != size_t(kEngines))
+    return fail(Code::invalid, cat("a kernel's recording has ", out.program.streams.size(), " streams"));
+  std::vector<size_t> at(size_t(kEngines), 0);
+  for (size_t i = 0; !words.is_over(); ++i) {
     Recording::Beside b;
     b.engines = EngineMask(TRY(words.next()));
+    if (!b.engines || (b.engines & ~kAnyEngine))
+      return fail(Code::invalid, cat("work ", i, " of a kernel has no engine"));
+    b.insn = TRY(next_of(out.program, at, b.engines));
     const uint32_t flags = TRY(words.next());
     b.fixed_order = flags & kFixed, b.queue_given = flags & kQueue, b.repeats = flags & kRepeats;
     const uint32_t afters = TRY(words.next());
@@ -196,11 +214,8 @@ Result<Recording> parse_recording(std::span<const std::byte> bytes) {
       b.after.push_back(TRY(words.next()));
       if (b.after.back() >= i) return fail(Code::invalid, cat("work ", i, " of a kernel waits for a later one"));
     }
-    if (!b.engines || (b.engines & ~kAnyEngine))
-      return fail(Code::invalid, cat("work ", i, " of a kernel has no engine"));
     out.works.push_back(std::move(b));
   }
-  if (!words.is_over()) return fail(Code::invalid, "a kernel's recording goes on after its works");
   return out;
 }
 

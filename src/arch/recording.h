@@ -1,6 +1,7 @@
 // Recording: a recorded kernel of one core as bytes, and its works put into another kernel: how an NKI kernel becomes
-// part of a larger program. The bytes are a Program whose only stream has the works in program order, with what a work
-// knows beside its instruction attached; whoever reads them need not trust them.
+// part of a larger program. The bytes are a Program: each work stands in the stream of the first engine that may run
+// it, loops in all; the program order, and what a work knows beside its instruction, is attached. Whoever reads them
+// need not trust them.
 #pragma once
 
 #include <cstddef>
@@ -12,15 +13,16 @@
 namespace trine::arch {
 
 struct Recording {
-  // A work beside its instruction.
+  // A work in program order.
   struct Beside {
+    Insn insn = {};
     EngineMask engines = 0;
     bool fixed_order = false, queue_given = false, repeats = false;
     std::vector<uint32_t> after = {};  // numbers of works
   };
   Program program = {};
-  std::vector<Beside> works = {};  // of each instruction of its stream
-  std::vector<bool> placed = {};   // of each tensor: the user chose the address
+  std::vector<Beside> works = {};
+  std::vector<bool> placed = {};  // of each tensor: the user chose the address
 
   // Tensors of a kind, in the order in which they were made.
   std::vector<uint32_t> tensors(TensorKind kind) const;

@@ -18,9 +18,11 @@ namespace trine::compile {
 using HostFunction = std::function<Result<void>(std::span<const TensorView> in, std::span<const TensorView> out)>;
 using FindHostFunction = std::function<Result<HostFunction>(std::string_view config)>;
 inline constexpr std::string_view kHostCall = "trine_host_call";
+// NKI kernels; their backend_config is arch::recording_bytes in base64.
+inline constexpr std::string_view kKernelCall = "AwsNeuronCustomNativeKernel";
 
 struct NativeOptions {
-  FindHostFunction host_functions = {};
+  FindHostFunction host_functions = {}, kernels = {};
   Numerics numerics = {};
   std::shared_ptr<const arch::PlanSource> source = {};  // the plan keeps it
 };

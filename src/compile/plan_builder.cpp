@@ -286,7 +286,15 @@ Result<Step> PlanBuilder::host_call_step(const ir::Node& node) {
   return Step{.what = std::move(call), .in = slots_of(node.inputs)};
 }
 
+Result<Step> PlanBuilder::kernel_step(const ir::Node& node) {
+  if (!options_.kernels)
+    return fail(Code::unsupported, "an NKI kernel, where nobody runs it", graph_->place(node.where));
+  arch::CallStep call{.op = std::string(kKernelCall), .run = TRY(options_.kernels(node.attrs.text("backend_config")))};
+  return Step{.what = std::move(call), .in = slots_of(node.inputs)};
+}
+
 Result<Step> PlanBuilder::call_step(const ir::Node& node) {
+  if (node.op == "custom_call" && node.attrs.text("call_target_name") == kKernelCall) return kernel_step(node);
   if (node.op == "custom_call" && node.attrs.text("call_target_name") == kHostCall) return host_call_step(node);
   const ops::Op* op = ops::find_op(node.op);
   if (!op || !op->eval)

@@ -67,6 +67,7 @@ constexpr std::string_view kPassing[] = {
     "SPMDFullToShardShape", "SPMDShardToFullShape", "Sharding",     "Unpin",      "annotate_device_placement"};
 // Functions of the user's own on the host: the executor's business, any types.
 constexpr std::string_view kHostCall = "trine_host_call";
+constexpr std::string_view kKernelCall = "AwsNeuronCustomNativeKernel";  // likewise
 // Targets that give memory with nothing in it yet.
 constexpr std::string_view kEmpty[] = {"AllocateBuffer", "CreateBuffer"};
 
@@ -90,7 +91,7 @@ Result<std::vector<ir::Type>> infer(const Call& call) {
     return op->infer({call.inputs, attrs, call.regions, call.declared});
   }
   std::vector<ir::Type> declared(call.declared.begin(), call.declared.end());
-  if (is_one_of(kEmpty, name) || name == kHostCall) return declared;
+  if (is_one_of(kEmpty, name) || name == kHostCall || name == kKernelCall) return declared;
   if (!is_one_of(kPassing, name)) return fail(Code::unsupported, cat("there is no custom call `", name, "`"));
   if (declared.size() > call.inputs.size())
     return fail(Code::invalid, cat(name, " gives ", declared.size(), " results of ", call.inputs.size(), " inputs"));
@@ -108,7 +109,7 @@ Result<void> eval(const Eval& e) {
     node.attrs = target->attrs(e.node.attrs);
     return find_op(target->op)->eval({node, e.in, e.out, e.regions});
   }
-  if (name == kHostCall) return fail(Code::unsupported, "a host function has no reference meaning");
+  if (name == kHostCall || name == kKernelCall) return fail(Code::unsupported, cat(name, " has no reference meaning"));
   for (size_t i = 0; i < e.out.size(); ++i) {
     if (e.node.types[i].is_token) continue;
     if (is_one_of(kEmpty, name))

@@ -2,6 +2,7 @@
 
 import torch
 
+from trine.torch.kernels import nki_op, wrap_nki
 from trine.torch.old.trace import (
     DataParallel,
     analyze,
@@ -16,4 +17,5 @@ from trine.torch.old.trace import (
 
 torch.jit.load = load  # the same, but a damaged file is named and the error says what to do
 
-__all__ = ["DataParallel", "analyze", "async_load", "dynamic_batch_size", "lazy_load", "move_trace_to_device", "replace_weights", "trace"]
+__all__ = ["DataParallel", "analyze", "async_load", "dynamic_batch_size", "lazy_load", "move_trace_to_device", "nki_op", "replace_weights",
+           "trace", "wrap_nki"]  # fmt: skip

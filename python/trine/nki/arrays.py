@@ -98,23 +98,17 @@ def like_inputs(values, inputs):
     """The results in the framework the arguments came in."""
     if any(is_torch(x) for x in inputs):
         torch = sys.modules["torch"]
+        device = next(x.device for x in inputs if is_torch(x))
         if not _is_numpys(values.dtype):
             bits = values.view("uint8" if values.dtype.itemsize == 1 else "int16")
             kind = getattr(torch, str(values.dtype), None)
-            return torch.from_numpy(bits).view(kind) if kind is not None else torch.from_numpy(bits)
-        return torch.from_numpy(values)
+            return (torch.from_numpy(bits).view(kind) if kind is not None else torch.from_numpy(bits)).to(device)
+        return torch.from_numpy(values).to(device)
     if any(is_jax(x) for x in inputs):
         import jax.numpy as jnp
 
         return jnp.asarray(values)
     return values
-
-
-def jax_callback(run, results, given):
-    """run(*given) as part of what jax.jit traces; results is a tree of jax.ShapeDtypeStruct."""
-    import jax
-
-    return jax.pure_callback(lambda *arrays: run([np.asarray(a) for a in arrays]), results, *given)
 
 
 def jax_struct(shape, dtype):

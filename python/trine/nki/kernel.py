@@ -8,12 +8,13 @@ import inspect
 import itertools
 import os
 import re
+import sys
 import traceback
 import warnings
 
 import numpy as np
 
-from trine.nki import arrays, isa, language, machine
+from trine.nki import arrays, dtypes, isa, language, machine
 from trine.nki.errors import NkiError
 from trine.nki.tensor import PRIVATE_HBM, SHARED_HBM, NKIObject, NkiTensor, Storage, contiguous
 from trine.nki.trace import Program, Tracer, error, is_ours, tracing
@@ -23,6 +24,7 @@ _FINDINGS = {
     "out_of_range_input": "NKI044", "bad_register": "NKI045", "race": "NKI046", "deadlock": "NKI047",
     "over_capacity": "NKI030", "collective_mismatch": "NKI026",
 }  # fmt: skip
+torch_call = None  # trine.torch.kernels, once it is loaded: Dynamo must find it without a search
 _NUMPY = os.path.dirname(np.__file__)
 _OLD = os.path.join("nki", "old", "")
 
@@ -30,7 +32,7 @@ _OLD = os.path.join("nki", "old", "")
 class Compiled:
     """A traced kernel: the program, how arguments map to its inputs and its outputs to results."""
 
-    def __init__(self, program, inputs, results, written, prints, asserts, messages, files):
+    def __init__(self, program, inputs, results, written, prints, asserts, messages, files, recording=None):
         self.program = program
         self.inputs = inputs  # [(tensor name, DType)] in the order of the array arguments
         self.results = results  # tree of (output name, shape, DType), or None
@@ -39,6 +41,18 @@ class Compiled:
         self.asserts = asserts  # [(output name, where)]
         self.messages = messages
         self.files = files  # names of source files in the program -> paths
+        self.recording = recording  # the kernel as text, for programs that call it; None unless asked for
+
+    @functools.cached_property
+    def outputs(self):
+        """[(name, shape, DType)] in the order of the program's output tensors."""
+        found = [t for t in self.program.tensors if t["kind"] == "output"]
+        return [(t["name"], tuple(t["shape"]), dtypes.by_trine[t["dtype"]]) for t in found]
+
+    @property
+    def is_callable(self):
+        """Can a program call it? One core runs it, and it says nothing beside its results."""
+        return self.recording is not None and not self.prints and not self.asserts
 
 
 class Kernel:
@@ -58,6 +72,11 @@ class Kernel:
         made._cache = self._cache
         return made
 
+    def __eq__(self, other):  # by identity; said, since torch asks for it
+        return self is other
+
+    __hash__ = object.__hash__
+
     def __getitem__(self, grid):
         grid = grid if isinstance(grid, tuple) else (grid,)
         return self._but(grid=grid)
@@ -70,19 +89,29 @@ class Kernel:
         return code.co_filename, code.co_firstlineno
 
     def __call__(self, *args, **kwargs):
+        if torch_call is not None and torch_call.is_compiling():
+            return torch_call.inside_dynamo(self, args, kwargs)
         if tracing():
             return self.fn(*args, **kwargs)  # a kernel called from a kernel is inlined
-        chip = machine.target_chip(self.target, self.where(), self.simulated)
+        if is_torch_traced(args, kwargs):
+            from trine.torch.kernels import call
+
+            return call(self, args, kwargs)
+        chip = self.chip()
         compiled, given = self.compiled(chip, args, kwargs)
         if any(map(arrays.is_jax_tracer, given)):
-            results = map_results(compiled.results, lambda _, shape, dtype: arrays.jax_struct(shape, dtype))
-            return arrays.jax_callback(lambda data: run(compiled, chip, data), results, given)
+            from trine.nki.jax_call import call
+
+            return call(self, args, kwargs, given, compiled)
         return run(compiled, chip, given)
+
+    def chip(self):
+        return machine.target_chip(self.target, self.where(), self.simulated)
 
     # --- tracing ---
 
-    def compiled(self, chip, args, kwargs):
-        """(Compiled, array arguments) for these arguments on a chip."""
+    def compiled(self, chip, args, kwargs, recorded=False):
+        """(Compiled, array arguments) for these arguments on a chip. `recorded`: also as text for programs that call it."""
         try:
             bound = self._signature.bind(*args, **kwargs)
         except TypeError as e:
@@ -91,10 +120,10 @@ class Kernel:
         found = []
         tree = {name: _split(value, name, found) for name, value in bound.arguments.items()}
         described = [(name, *arrays.describe(x, name)) for name, x in found]
-        key = _key((chip, self.grid, self.ranks, self.schedule, tree, [(s, d) for _, s, d in described]))
+        key = _key((chip, self.grid, self.ranks, self.schedule, tree, [(s, d) for _, s, d in described], recorded))
         compiled = self._cache.get(key) if key is not None else None
         if compiled is None:
-            compiled = self._trace(chip, bound, tree, described)
+            compiled = self._trace(chip, bound, tree, described, recorded)
             if key is not None:
                 self._cache[key] = compiled
         return compiled, [x for _, x in found]
@@ -126,7 +155,7 @@ class Kernel:
             raise error("NKI007", f"{self.ranks} ranks, grid {list(self.grid)} on {chip}", f"1 to {most} ranks of one core each")
         return self.ranks
 
-    def _trace(self, chip, bound, tree, described):
+    def _trace(self, chip, bound, tree, described, recorded):
         grid, cores = self._launch(chip)
         tracer = Tracer(self.__name__, chip, grid, cores)
         tracer.dialect = self.dialect and self.dialect(tracer)
@@ -150,7 +179,7 @@ class Kernel:
             if self.ranks:
                 result = results
             self._apply_schedule(tracer)
-            return self._finish(tracer, inputs, result)
+            return self._finish(tracer, inputs, result, recorded)
 
     def _call(self, args, kwargs):
         """Runs the kernel's Python. What a call of ours makes of wrong arguments is the user's error, at their line."""
@@ -196,7 +225,7 @@ class Kernel:
                                 where=self.where())
             tracer.trace.depends(tracer.instructions[consumer], [tracer.instructions[p] for p in producers])
 
-    def _finish(self, tracer, inputs, result):
+    def _finish(self, tracer, inputs, result, recorded):
         if self.dialect is not None:
             result = tracer.dialect.results(result)
         returned = set()
@@ -207,10 +236,10 @@ class Kernel:
             if s.writes or s in returned:
                 written[i] = output_name(s)
                 tracer.tensor(written[i], "hbm", s.dtype, s.shape, "output", alias=s.id, where=self.where())
-        program = tracer.finish()
+        program, recording = tracer.finish(recorded and tracer.cores == 1)
         asserts = [(s.name, where) for s, where in tracer.asserts]
         return Compiled(program, [(s.name, s.dtype) for s in inputs], results, written, prints, asserts,
-                        list(tracer.trace.messages), tracer.files)  # fmt: skip
+                        list(tracer.trace.messages), tracer.files, recording)  # fmt: skip
 
     def _result(self, view, returned):
         storage = view.storage
@@ -235,6 +264,15 @@ def _extent(n):
 
 def _cores(n):
     return int(getattr(n, "cores", 1))
+
+
+def is_torch_traced(args, kwargs):
+    """Is torch writing down a graph, or are these tensors that stand for others?"""
+    if "torch" not in sys.modules:
+        return False
+    from trine.torch import traced
+
+    return traced.is_traced([*args, *kwargs.values()])
 
 
 class _Slot:
@@ -343,8 +381,13 @@ class _Tree:
 # --- running ---
 
 
-def run(compiled, chip, given):
-    """The kernel's results for these array arguments."""
+def outputs_of(compiled, chip, given):
+    """Every output tensor's values, as NumPy arrays; arguments stay as they are."""
+    outcome = _outcome(compiled, chip, given)
+    return [arrays.from_bytes(outcome.outputs[name], shape, dtype) for name, shape, dtype in compiled.outputs]
+
+
+def _outcome(compiled, chip, given):
     inputs = {}
     for x, (name, dtype) in zip(given, compiled.inputs):
         data = arrays.to_numpy(x, dtype)
@@ -354,6 +397,12 @@ def run(compiled, chip, given):
         inputs[name] = arrays.raw(data, dtype)
     outcome = compiled.program.run(inputs, chip=chip)
     raise_finding(outcome, compiled.files)
+    return outcome
+
+
+def run(compiled, chip, given):
+    """The kernel's results for these array arguments."""
+    outcome = _outcome(compiled, chip, given)
     for prefix, name, shape, dtype in compiled.prints:
         print(prefix, arrays.from_bytes(outcome.outputs[name], shape, dtype))
     for name, where in compiled.asserts:

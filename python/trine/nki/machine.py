@@ -1,5 +1,7 @@
 """Which virtual chip a kernel is for, and its numbers: target names, tile sizes, core versions."""
 
+import contextlib
+import contextvars
 import functools
 import json
 import os
@@ -46,6 +48,19 @@ def chosen_instance() -> str | None:
         return None
 
 
+_asked = contextvars.ContextVar("asked", default=None)
+
+
+@contextlib.contextmanager
+def asked_for(chip: str):
+    """Kernels are traced for this chip inside, where nothing says another."""
+    before = _asked.set(chip)
+    try:
+        yield
+    finally:
+        _asked.reset(before)
+
+
 def target_chip(target: str | None, where=("", 0), simulate=False) -> str:
     """The chip for a platform_target argument, or by environment, chosen instance and default, in that order."""
     name = target or os.environ.get("NEURON_PLATFORM_TARGET_OVERRIDE")
@@ -53,6 +68,8 @@ def target_chip(target: str | None, where=("", 0), simulate=False) -> str:
         if name.lower() in TARGETS:
             return TARGETS[name.lower()]
         raise NkiError("NKI003", f"target \"{name}\"", "one of " + ", ".join(TARGETS), file=where[0], line=where[1])
+    if (asked := _asked.get()) is not None:
+        return asked
     chosen = chosen_instance()
     if chosen is None and (simulate or os.environ.get("NKI_SIMULATOR") == "1"):
         return SIMULATOR_CHIP

@@ -29,6 +29,26 @@ LIMITS = [
 ]
 
 
+INSIDE = """## Inside PyTorch and JAX
+
+A kernel called on tensors of torch or JAX runs by itself. Called while `jax.jit` or `torch.compile(backend="neuron")`
+traces, it becomes part of the program: its recorded instructions stand between the others, in values (run one by one)
+and in time (`trine.report`, `trine.timed`). Its gradient is the user's: `jax.custom_vjp`, and in torch as torch-neuronx
+spells it:
+
+```python
+from torch_neuronx import nki_op
+
+@nki_op("mine::rmsnorm", mutates_args={})
+def rmsnorm_op(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return rmsnorm(x, w)                     # an @nki.jit kernel; other torch ops may stand beside it
+
+rmsnorm_op.register_autograd(backward, setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs))
+```
+
+A kernel over several cores, or one that prints, is a call back to Python in JAX, and refused by name in torch.
+"""
+
 def isa_functions():
     """(name, function, the rows its body names) of every nki.isa function."""
     rows = machine.rows()
@@ -144,6 +164,7 @@ def page():
     yield ""
     yield from old_section()
     yield ""
+    yield INSIDE
     yield "## Errors"
     yield ""
     yield "Every illegal use is one exception, `trine.NkiError`, with `code`, `rule`, `file`, `line`, `found`, `expected`, `fix`."

@@ -187,9 +187,10 @@ class Tracer:
             self.instructions[name] = made
         return made
 
-    def finish(self):
+    def finish(self, recorded=False):
+        """(program, the kernel as text where that is asked for)"""
         self.release()
         try:
-            return self.trace.finish()
+            return self.trace.finish_recorded() if recorded else (self.trace.finish(), None)
         except (ValueError, IndexError, MemoryError) as e:
             raise from_core(e) from None

@@ -8,7 +8,7 @@ import time
 
 import torch
 
-from trine.torch import decompose
+from trine.torch import decompose, kernels  # noqa: F401 - kernels: Dynamo finds them by it
 from trine.torch.pieces import Runner
 
 log = logging.getLogger("trine.torch")

@@ -16,6 +16,9 @@ EXTRA = (
 ).split()
 
 
+TAKEN_APART = {}  # the user's own ops made of NKI kernels -> their functions; see kernels.nki_op
+
+
 @functools.lru_cache(maxsize=None)
 def table():
     """For AOTAutograd and make_fx: overload -> decomposition."""
@@ -29,4 +32,4 @@ def table():
         if isinstance(op, torch._ops.OpOverload) and op not in out and overload_name(op) not in ROWS:
             if f"{op._schema.name.replace('::', '.')}" in EXTRA:
                 out[op] = function
-    return out
+    return {**out, **TAKEN_APART}

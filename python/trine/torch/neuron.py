@@ -71,6 +71,31 @@ def get_device_properties(device=None):
     return types.SimpleNamespace(name=get_device_name(device), total_memory=_stats(device)["limit_bytes"])
 
 
+def get_device_capability(device=None):
+    """(generation of the NeuronCore, 0)"""
+    from trine.nki import machine
+
+    instance = machine.chosen_instance() or machine.DEFAULT_INSTANCE
+    return machine.chip(machine.instance(instance)["chip"])["generation"], 0
+
+
+def can_device_access_peer(device, peer_device):
+    return _index(device) != _index(peer_device)
+
+
+class device_of:  # noqa: N801 - torch.cuda's name
+    """Makes the device of a tensor the current one; others change nothing."""
+
+    def __init__(self, obj):
+        self._block = device(obj.device) if getattr(obj, "is_neuron", False) else contextlib.nullcontext()
+
+    def __enter__(self):
+        return self._block.__enter__()
+
+    def __exit__(self, *error):
+        return self._block.__exit__(*error)
+
+
 def synchronize(device=None):
     pass
 
@@ -116,7 +141,35 @@ def memory_summary(device=None, abbreviated=False):
     )
 
 
+def max_memory_reserved(device=None):
+    return max_memory_allocated(device)
+
+
+def reset_max_memory_allocated(device=None):
+    reset_peak_memory_stats(device)
+
+
+def reset_accumulated_memory_stats(device=None):
+    reset_peak_memory_stats(device)
+
+
+def memory_stats_as_nested_dict(device=None):
+    """The counts in torch.cuda's groups."""
+    stats = _stats(device)
+    return {"allocated_bytes": {"all": {"current": stats["in_use_bytes"], "peak": stats["peak_bytes"]}},
+            "allocation": {"all": {"allocated": stats["allocations"]}}}  # fmt: skip
+
+
+def memory_usage(device=None):
+    """Percent of the device's memory in use."""
+    return round(100 * memory_allocated(device) / _stats(device)["limit_bytes"])
+
+
 def empty_cache():
+    pass
+
+
+def ipc_collect():
     pass
 
 
@@ -130,6 +183,10 @@ def manual_seed(seed):
 def manual_seed_all(seed):
     for i in range(device_count()):
         _torch.manual_seed(i, seed % 2**64)
+
+
+def seed():
+    manual_seed(torch.seed())
 
 
 def seed_all():
@@ -166,6 +223,10 @@ def get_amp_supported_dtype():
 
 
 def is_bf16_supported(including_emulation=True):
+    return True
+
+
+def is_tf32_supported():
     return True
 
 
@@ -245,6 +306,26 @@ def default_stream(device=None):
     return Stream(device)
 
 
-@contextlib.contextmanager
+def set_stream(stream):
+    pass
+
+
+def is_current_stream_capturing():
+    return False
+
+
+class StreamContext:
+    """`with torch.neuron.stream(s):` - all streams are one."""
+
+    def __init__(self, stream):
+        self.stream = stream
+
+    def __enter__(self):
+        return self.stream
+
+    def __exit__(self, *_):
+        pass
+
+
 def stream(stream):
-    yield
+    return StreamContext(stream)

@@ -31,7 +31,8 @@ model.to("neuron"); x.to("neuron")               # eager: each op runs on a virt
 | autocast | `torch.autocast("neuron", dtype=torch.bfloat16)`, by torch's own lists of ops |
 | older scripts | `torch_xla` (`core.xla_model`, `amp`, `distributed.parallel_loader`, `debug.metrics`) and `torch_neuronx` (`trace`, `analyze`, `DataParallel` over cores, `dynamic_batch_size`, `replace_weights`) from `python/compat`; a trace is a ScriptModule that `torch.jit` saves and loads. `neuron_parallel_compile python train.py` runs the script without computing, compiles the graphs of its steps in parallel and fills the cache |
 | time and cost | `trine.report(model, inputs, instance="trn1.2xlarge")`: the model as instructions of one core, from shapes alone; `train=True` with the gradients, `auto_cast="matmult"` in bf16. `with trine.timed() as t:` around a training loop or anything else: every program that runs inside, compiled or eager, how often, its time on the chip, launches and dollars; `t.as_dict()`. 64-bit integers are 32 bits wide on the chip |
-| not there yet | NKI kernels inside a model; processes that train together; streams that overlap |
+| NKI kernels | called in a compiled model, or as an operator with a gradient (`torch_neuronx.nki_op`, `register_autograd`): part of the program, in values and in time ([nki.md](nki.md)) |
+| not there yet | processes that train together; streams that overlap |
 
 For compiled models:
 

@@ -7,6 +7,8 @@
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
+#include "arch/recording.h"
+#include "base/base64.h"
 #include "compile/stream/streams.h"
 #include "front/nki/trace.h"
 
@@ -116,14 +118,23 @@ uint32_t emit(Trace& t, std::string_view row, std::optional<std::string_view> en
   return value_of(t.emit(args), t.complaint());
 }
 
-arch::Program finish(Trace& t) {
-  arch::Kernel* const kernel = value_of(t.close(), t.complaint());
+arch::Program scheduled(arch::Kernel* kernel) {
   Complaint why;
   auto result = [&] {
     nb::gil_scoped_release unlocked;
     return compile::make_streams(*kernel, why);
   }();
   return value_of(std::move(result), why);
+}
+
+arch::Program finish(Trace& t) { return scheduled(value_of(t.close(), t.complaint())); }
+
+std::pair<arch::Program, std::string> finish_recorded(Trace& t) {
+  arch::Kernel* const kernel = value_of(t.close(), t.complaint());
+  auto bytes = arch::recording_bytes(*kernel);
+  if (!bytes) throw nb::value_error(complaint_of(bytes.error(), "kernel").json().c_str());
+  std::string text = to_base64(*bytes);
+  return {scheduled(kernel), std::move(text)};
 }
 
 }  // namespace
@@ -157,6 +168,7 @@ void bind_trace(nb::module_& m) {
             value_of(t.depends(consumer, producers), t.complaint());
           },
           "consumer"_a, "producers"_a, "The consumer begins when the producers are over.")
+      .def("finish_recorded", finish_recorded, "The same, and the kernel as text for programs that call it.")
       .def("finish", finish, "The verified program; once.")
       .def_prop_ro("messages", [](const Trace& t) { return t.messages(); });
 }

@@ -30,7 +30,9 @@ struct NeuronAllocator final : c10::Allocator {
     if (bytes == 0) return {nullptr, nullptr, &release, c10::Device(kNeuron, c10::DeviceIndex(index))};
     auto storage = api::neuron::allocate(index, bytes);
     if (!storage) {
-      TORCH_CHECK_WITH(OutOfMemoryError, storage.error().code != Code::out_of_memory, storage.error().text());
+      TORCH_CHECK_WITH(OutOfMemoryError, storage.error().code != Code::out_of_memory, storage.error().text(),
+                       "\ntry a smaller batch, bf16, torch.utils.checkpoint, or an instance with more memory a core "
+                       "(TRINE_INSTANCE, `trine ls --all`)");
       TORCH_CHECK(false, storage.error().text());
     }
     auto* held = new std::shared_ptr<run::Storage>(*std::move(storage));

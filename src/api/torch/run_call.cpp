@@ -123,8 +123,10 @@ c10::IValue for_cpu(const c10::IValue& value, bool is_written) {
   return value;
 }
 
-at::Tensor to_neuron(const at::Tensor& t, c10::Device device) {
+at::Tensor to_neuron(const at::Tensor& t, c10::Device device, const std::string& name) {
   if (!t.defined() || !t.is_cpu()) return t;
+  TORCH_CHECK_NOT_IMPLEMENTED(t.layout() == at::kStrided, name, " gives a tensor of layout ", t.layout(),
+                              ", which the device neuron does not hold; move its input to the CPU first: .cpu()");
   at::Tensor out = new_tensor(t.sizes(), t.scalar_type(), device);
   as_cpu(out, Use::write).copy_(t);
   return out;
@@ -177,10 +179,10 @@ void run_on_cpu(const Call& call, torch::jit::Stack& stack) {
     if (argument >= 0) {
       returned.push_back(call.arguments[size_t(argument)]);
     } else if (inner[r].isTensor()) {
-      returned.emplace_back(to_neuron(inner[r].toTensor(), device));
+      returned.emplace_back(to_neuron(inner[r].toTensor(), device, name));
     } else if (inner[r].isTensorList()) {
       c10::List<at::Tensor> list;
-      for (const at::Tensor& t : inner[r].toTensorVector()) list.push_back(to_neuron(t, device));
+      for (const at::Tensor& t : inner[r].toTensorVector()) list.push_back(to_neuron(t, device, name));
       returned.emplace_back(std::move(list));
     } else {
       returned.push_back(inner[r]);

@@ -8,6 +8,7 @@
 #include "compile/device/attention.h"
 #include "compile/device/collective.h"
 #include "compile/device/conv.h"
+#include "compile/device/kernel_call.h"
 #include "compile/device/loop.h"
 #include "compile/device/windows.h"
 
@@ -47,6 +48,7 @@ constexpr Row kRows[] = {
     {"concatenate", move_obstacle, [](Lowering& l, const ir::Node& n) { lower_concatenate(l.rec(), l.store(), n); }},
     {"convolution", conv_obstacle,
      [](Lowering& l, const ir::Node& n) { lower_conv(l.rec(), l.store(), n, l.policy()); }},
+    {"custom_call", kernel_obstacle, [](Lowering& l, const ir::Node& n) { lower_kernel(l.rec(), l.store(), n); }},
     {"dot_general", dot_obstacle, [](Lowering& l, const ir::Node& n) { l.dot(n); }},
     {"pad", move_obstacle, [](Lowering& l, const ir::Node& n) { lower_pad(l.rec(), l.store(), n); }},
     {"partition_id", collective_obstacle, kRank},

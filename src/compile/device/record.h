@@ -101,6 +101,7 @@ class Recorder {
   // Registers are taken in turn, so that what uses one after the other can overlap; those that loops look at are their
   // own.
   Register next_register() { return {register_++ % kTurns}; }
+  int depth() const { return nest_.depth; }  // loops around what is recorded
   Register loop_register() const { return {kTurns + nest_.depth}; }
   // The address of an operand: + register × scale elements, or row p at + index[p] × scale.
   uint32_t by_register(Register r, int64_t scale);
