@@ -67,6 +67,30 @@ def show_kernel(rng, length=2048, d=128):
     print("picture → out/kernel.svg")
 
 
+def show_torch():
+    """A PyTorch model as instructions, from shapes alone: time, what bounds it, dollars; then a training loop, timed."""
+    import torch
+    from transformers import BertConfig, BertModel
+
+    with torch.device("meta"):
+        model, ids = BertModel(BertConfig(num_hidden_layers=4)).eval(), torch.empty((8, 128), dtype=torch.int64)
+    print("\nthe same model on a chip: trine.report(model, ids, auto_cast=\"matmult\")\n", flush=True)
+    report = trine.report(model, ids, instance="trn2.3xlarge", auto_cast="matmult")
+    report.picture(OUT / "bert.svg")
+    print(f"{report}\npicture → out/bert.svg")
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(256, 1024), torch.nn.GELU(), torch.nn.Linear(1024, 256)).to("neuron")
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    x, y = torch.randn(128, 256, device="neuron"), torch.randn(128, 256, device="neuron")
+    with trine.timed("trn2.3xlarge") as t:
+        for _ in range(5):
+            optimizer.zero_grad()
+            loss = torch.nn.functional.mse_loss(model(x), y)
+            loss.backward()
+            optimizer.step()
+    print(f"\nfive steps of training on the device, op by op: with trine.timed() as t (loss {loss.item():.3f})\n\n{t}", flush=True)
+
+
 def show_models():
     """Whole models from their configurations alone, on four generations: time with band, bound, dollars, energy."""
     print("\nwhole models as instructions, from their configurations alone\n", flush=True)
@@ -108,6 +132,7 @@ def main():
                     OUT / "loss.svg"], check=True)
     print("\nPyTorch, one line changed: torch.compile(model, backend=\"neuron\")\n", flush=True)
     subprocess.run([sys.executable, Path(__file__).parent / "torch/compile_bert.py", "--layers", "4"], check=True)
+    show_torch()
     show_models()
     print("\nnext: trine explain out/matmul_bf16.tasm --instance trn2.3xlarge")
     print("      trine nki examples/nki/matmul.py::blocked --shapes 2048x2048,2048x2048 --dtype bfloat16 --sweep")

@@ -3,6 +3,8 @@
 torch calls `autoload` by itself when it is imported. Needs torch; `import trine` does not. See docs/torch.md.
 """
 
+import os
+
 
 def autoload():
     """The entry point of the group `torch.backends`: makes the device known. Quick; rows load with the first op."""
@@ -22,6 +24,29 @@ def autoload():
     # .to("neuron") then keeps tied weights tied: parameters are swapped, not replaced
     torch.__future__.set_swap_module_params_on_conversion(True)
     _torch.set_handlers(_prepare, _describe, _step)
+    _say_what_is_here_instead(torch)
+
+
+def _say_what_is_here_instead(torch):
+    """A call that only CUDA has ends in an error of torch's; ours says in which line, and what to write."""
+    known = torch.cuda._lazy_init
+
+    def _lazy_init():
+        try:
+            known()
+        except (AssertionError, RuntimeError) as e:
+            import traceback
+
+            ours = (os.path.dirname(torch.__file__), os.path.dirname(os.path.dirname(__file__)))
+            users = [f for f in traceback.extract_stack() if not f.filename.startswith(ours)]
+            where = f"\n  at {users[-1].filename}:{users[-1].lineno}  {users[-1].line}" if users else ""
+            raise type(e)(
+                f"{e}{where}\n  found     a call for CUDA\n  expected  the device neuron: this machine has "
+                f"{torch.neuron.device_count()} virtual NeuronCores and no GPU\n  try       \"neuron\" for \"cuda\", "
+                "torch.neuron for torch.cuda, or torch.accelerator, which finds whichever is there"
+            ) from None
+
+    torch.cuda._lazy_init = _lazy_init
 
 
 def _describe(*call):
