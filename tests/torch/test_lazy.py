@@ -166,6 +166,21 @@ def test_a_failed_step_is_no_silence():
     with pytest.raises(RuntimeError):
         (small + torch.zeros(5, device="xla")).cpu()
     assert (small + 1).tolist() == [1.0] * 4
+    large = torch.zeros(6, 1024**3, device="xla")
+    with pytest.raises(torch.OutOfMemoryError, match="largest in use"):
+        xm.mark_step()
+    with pytest.raises(RuntimeError, match="a step that failed"):
+        large.sum()
+    assert (small + 2).tolist() == [2.0] * 4
+
+
+def test_a_compiled_model_on_recorded_values():
+    m = nn.Linear(4, 3).to("xla")
+    x = (torch.arange(24.0, device="xla").view(6, 4) * 2).t().contiguous().t()
+    run = torch.compile(m, backend="neuron")
+    torch.testing.assert_close(run(x + 1).cpu(), m(x + 1).cpu())
+    run(x).sum().backward()
+    assert torch.equal(m.bias.grad.cpu(), torch.full((3,), 6.0))
 
 
 SCRIPT = """

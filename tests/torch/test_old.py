@@ -220,14 +220,20 @@ def test_analyze_names_what_a_program_cannot_hold():
 
 
 @pytest.mark.parametrize("options", [[], ["--amp"]])
-def test_the_tutorial(options):
+def test_the_tutorial(options, tmp_path):
     pytest.importorskip("transformers")
     script = ROOT / "examples/torch/bert_training.py"
     assert "trine" not in script.read_text()
     run = [sys.executable, str(script), "--steps", "3", "--layers", "1", "--width", "32", *options]
-    done = subprocess.run(run, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": f"{ROOT}/python:{ROOT}/python/compat"})
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert "loss" in done.stdout
+    env = {**os.environ, "NEURON_COMPILE_CACHE_URL": str(tmp_path), "PYTHONPATH": f"{ROOT}/python:{ROOT}/python/compat"}
+    said, kept = [], []
+    for _ in range(2):
+        done = subprocess.run(run, capture_output=True, text=True, env=env)
+        assert done.returncode == 0, done.stderr[-2000:]
+        said.append([line.split("  ")[1] for line in done.stdout.splitlines() if "loss" in line])
+        kept.append(sorted(p.name for p in tmp_path.rglob("*.entry")))
+    assert said[0] and said[0] == said[1]
+    assert len(kept[0]) >= 2 and kept[0] == kept[1]  # the second run found every program
 
 
 def test_a_second_adapter_compiles_nothing(monkeypatch):

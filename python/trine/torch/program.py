@@ -32,7 +32,7 @@ class Program:
         results = []
         for o, (dims, dtype) in enumerate(self.signature.outputs):
             over = self._over.get(o)
-            results.append(torch.empty(dims, dtype=dtype, device=self.device) if over is None else held[over])
+            results.append(in_memory(torch.empty(dims, dtype=dtype, device=self.device)) if over is None else held[over])
         self.executable.launch(inputs, [r.data_ptr() for r in results], kept)
         return results
 
@@ -47,22 +47,22 @@ def new_seed():
     return torch.randint(2**62, ()).item()
 
 
-def _torch():
-    from trine import _torch
+def in_memory(tensor):
+    """The same tensor; what is recorded for it on `xla` has run, and its address is its bytes'."""
+    if tensor.device.type == "xla":
+        from trine import _torch
 
-    return _torch
+        _torch.settle(tensor)
+    return tensor
 
 
 def dense_memory(tensor, order):
     """The tensor whose memory is the program's parameter: itself where it lies as compiled for, else a copy."""
-    if tensor.device.type == "xla":
-        _torch().settle(tensor)
     if tensor.is_conj() or tensor.is_neg() or tensor._is_zerotensor():
         tensor = tensor.clone()
-    if order is None:
-        return tensor if tensor.is_contiguous() else tensor.contiguous()
-    tensor = tensor.permute(order)
-    return tensor if tensor.is_contiguous() else tensor.contiguous()
+    if order is not None:
+        tensor = tensor.permute(order)
+    return in_memory(tensor if tensor.is_contiguous() else tensor.contiguous())
 
 
 _SAMPLES = 64
@@ -77,7 +77,7 @@ def _fingerprint(tensor):
 
 def kept_beside(tensor):
     """Packed forms of a tensor, dropped when it was written to."""
-    if tensor.dim() < 2 or not tensor.is_floating_point():
+    if tensor.dim() < 2 or not tensor.is_floating_point() or tensor.device.type == "xla":
         return None
     state = (tensor.data_ptr(), tensor._version, _fingerprint(tensor))
     old = tensor.__dict__.get("_trine_kept")

@@ -17,6 +17,7 @@ namespace {
 
 constexpr auto kXla = c10::DeviceType::XLA;
 constexpr size_t kKeptSamples = 1024;
+constexpr const char* kLost = ": a value of a step that failed; see the error of that step";
 
 void release(void* held) { delete static_cast<BufferPtr*>(held); }
 
@@ -101,7 +102,7 @@ std::shared_ptr<run::Storage> new_memory(int device, size_t bytes) {
 
 void need_memory(const c10::Storage& storage, Buffer& buffer) {
   if (buffer.memory) return;
-  TORCH_CHECK(!buffer.is_lost, "xla: a value of a step that failed; see the error of that step");
+  TORCH_CHECK(!buffer.is_lost, "xla", kLost);
   buffer.memory = new_memory(buffer.device, storage.nbytes());
   show(*storage.unsafeGetStorageImpl(), buffer);
 }
@@ -142,7 +143,19 @@ at::Tensor target(const Entry::Output& output, const Call& call, c10::Device dev
   return t;
 }
 
+// What a failed step was to write has no value; it can only be written anew.
+void check_not_lost(const Call& call) {
+  const std::string& name = call.op.schema().name();
+  const bool is_written_whole = name == "aten::fill_" || name == "aten::zero_";
+  for (const at::Tensor& t : call.tensors) {
+    if (t.device().type() != kXla) continue;
+    Buffer& b = *buffer_of(t.storage());
+    TORCH_CHECK(!b.is_lost || is_written_whole, name, kLost);
+  }
+}
+
 void record(Queue& q, const Entry& entry, const Call& call, torch::jit::Stack& stack) {
+  check_not_lost(call);
   const c10::Device device = call.device();
   std::vector<at::Tensor> results;
   for (const Entry::Output& output : entry.outputs) results.push_back(target(output, call, device));
@@ -250,7 +263,6 @@ void run_step(const Step& step, const Queue& q, const std::vector<c10::intrusive
       forms.push_back(nullptr);
     } else {
       Buffer& b = *q.slots[size_t(p.index)];
-      TORCH_CHECK(!b.is_lost, "xla: a value of a step that failed; see the error of that step");
       inputs.push_back(b.memory->data());
       forms.push_back(forms_of(b));
     }
