@@ -155,6 +155,18 @@ def test_an_unknown_option_is_refused():
         compiled(lambda x: x + 1, options={"speed": 11})(torch.ones(2))
 
 
+def test_a_graph_break_names_its_line(caplog):
+    def split(x):
+        y = x * 2
+        print("between")
+        return y + 1
+
+    with caplog.at_level("WARNING", logger="trine.torch"):
+        compiled(split)(torch.ones(2))
+    said = [r.getMessage() for r in caplog.records if r.name == "trine.torch"]
+    assert any("test_compile.py:" in m and 'print("between")' in m for m in said), said
+
+
 def test_a_second_adapter_compiles_nothing():
     class Adapted(nn.Module):
         def __init__(self):

@@ -258,3 +258,20 @@ def test_trained_on_trn1_deployed_on_inf2(tmp_path):
         assert done.returncode == 0, done.stderr[-2000:]
         said.append(done.stdout)
     assert "trn1.2xlarge" in said[0] and "inf2.xlarge" in said[1] and "largest difference" in said[1]
+
+
+def test_serialization_and_one_process(tmp_path):
+    import torch_xla.distributed.xla_backend  # noqa: F401
+    import torch_xla.utils.serialization as xser
+
+    w = torch.ones(3, device="xla") * 4
+    xser.save({"w": w}, tmp_path / "w.pt")
+    assert torch.equal(xser.load(tmp_path / "w.pt")["w"], torch.full((3,), 4.0))
+    torch.distributed.init_process_group("xla", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    try:
+        assert xm.xrt_world_size() == 1
+        assert xm.all_reduce(xm.REDUCE_SUM, w).tolist() == [4.0] * 3
+    finally:
+        torch.distributed.destroy_process_group()
+    with pytest.raises(NotImplementedError, match="found 2 processes"):
+        torch.distributed.init_process_group("xla", store=torch.distributed.HashStore(), rank=0, world_size=2)

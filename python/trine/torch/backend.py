@@ -159,10 +159,12 @@ _SAID = set()
 
 
 def say_breaks():
-    """A line for each new reason that Dynamo split the model."""
-    from torch._dynamo.utils import counters
+    """A line for each new place where Dynamo split the model, and why."""
+    from torch._dynamo.utils import graph_break_reasons
 
-    for reason in counters["graph_break"]:
-        if reason not in _SAID:
-            _SAID.add(reason)
-            log.warning("graph break: %s", str(reason).splitlines()[0])
+    for found in graph_break_reasons:
+        at = found.user_stack[-1] if found.user_stack else None
+        place = f" at {at.filename}:{at.lineno}  {at.line}" if at else ""
+        if (place, found.reason) not in _SAID:
+            _SAID.add((place, found.reason))
+            log.warning("graph break%s: %s", place, str(found.reason).splitlines()[0])

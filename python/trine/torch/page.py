@@ -45,7 +45,7 @@ For compiled models:
 | weights | passed as they lie; multiplies keep packed forms beside them, dropped when torch's version counter, the address, or a sample of the bytes changes |
 | f32, bf16, f16 | sums and functions of narrow floats are computed in f32 and rounded once, as on torch's CPU |
 | ops without a row | run on torch's CPU between two programs; `trine.torch.pieces.FALLBACKS` counts them |
-| graph breaks | one warning per reason from the logger `trine.torch`; at level INFO it says what was compiled, in which time |
+| graph breaks | one warning per place, with its line and the reason, from the logger `trine.torch`; at level INFO it says what was compiled, in which time |
 
 One emitter (`python/trine/torch/`) serves every way in: a row per ATen overload writes StableHLO. Rows are compared with
 torch's CPU over torch's own OpInfo samples, forward and gradient: a part in `make test`, all in `make test-torch`.
