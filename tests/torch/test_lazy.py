@@ -204,3 +204,25 @@ def test_a_second_process_makes_nothing(tmp_path):
     losses, made, found = lines[0].rsplit(" ", 2)
     assert int(made) >= 2 and found == "None"
     assert lines[1] == f"{losses} None {made}"
+
+
+OPS = ("addmm as_strided_scatter cumsum diagonal_scatter flip gather index_add index_fill index_put masked_fill "
+       "nn.functional.batch_norm nn.functional.conv2d nn.functional.layer_norm roll scatter_add select_scatter "
+       "slice_scatter softmax std trace tril unfold").split()  # fmt: skip
+
+
+def test_operators_and_their_gradients_as_on_the_cpu():
+    sys.path.insert(0, str(Path(__file__).parent))
+    from device_sweep import infos, on, run, samples, why_different
+
+    checked, bad = set(), []
+    for info in infos()[0]:
+        if info.name in OPS:
+            torch.manual_seed(0)
+            for sample, grad in samples(info, torch.float32, 2):
+                wanted = run(info, on("cpu", sample), grad)
+                found = run(info, on("xla", sample), grad)
+                xm.mark_step()
+                bad += [(info.name, why)] if (why := why_different(found, wanted)) else []
+                checked.add(info.name)
+    assert not bad and checked == set(OPS)

@@ -1,5 +1,5 @@
-// The device `neuron` as torch sees it: allocator, guard, hooks and generator. Programs run when they are called, so a
-// stream never has work in it and an event has always happened.
+// The device `neuron` as torch sees it: allocator, guard, hooks and generator. Programs run when they are called, or
+// recorded (lazy.h), never beside: a stream never has work in it and an event has always happened.
 
 #include "api/torch/aten.h"
 
