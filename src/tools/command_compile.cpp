@@ -1,6 +1,9 @@
 // `trine compile`: a model as a Program for one core of a chip, ahead of time, with its graph and weights in the file;
 // `--dry-run` says where each op would run. Functions of Python modules are lowered by Python (trine.aot) first.
+#include <unistd.h>
+
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
@@ -50,9 +53,25 @@ class Stages {
  public:
   explicit Stages(const Args& args) : print_(args.get("--print-after")), stop_(args.get("--stop-after")) {}
 
+  // A line that is written over, on a terminal, of what takes longer than a moment.
+  void going(std::string_view stage, size_t at, size_t all) {
+    const auto now = std::chrono::steady_clock::now();
+    const double seconds = std::chrono::duration<double>(now - begin_).count();
+    if (!terminal_ || seconds < 0.5 || now - shown_ < std::chrono::milliseconds(100)) return;
+    shown_ = now;
+    const size_t full = all ? at * 20 / all : 20;
+    std::string bar;
+    for (size_t i = 0; i < 20; ++i) bar += i < full ? "█" : " ";
+    std::fprintf(stderr, "\r  %s%s %s%.1f s   eta %.0f s ", padded(stage, 11).c_str(), bar.c_str(),
+                 padded(cat(with_commas(int64_t(at)), " of ", with_commas(int64_t(all))), 24).c_str(), seconds,
+                 at ? seconds * double(all - at) / double(at) : 0.0);
+  }
+
   bool done(std::string_view stage, std::string_view what, const std::function<std::string()>& text = {}) {
     const auto now = std::chrono::steady_clock::now();
     const std::string seconds = cat(fixed(std::chrono::duration<double>(now - begin_).count(), 2), " s");
+    if (shown_ != std::chrono::steady_clock::time_point{}) std::fprintf(stderr, "\r\x1b[K");
+    shown_ = {};
     note(cat("  ", padded(stage, 11), "████████████████████ ", padded(what, 24), seconds));
     if (text && stage == print_) print(text());
     begin_ = std::chrono::steady_clock::now();
@@ -64,6 +83,8 @@ class Stages {
     return cat(s, std::string(s.size() < wide ? wide - s.size() : 1, ' '));
   }
   std::string print_, stop_;
+  const bool terminal_ = ::isatty(STDERR_FILENO) == 1;
+  std::chrono::steady_clock::time_point shown_ = {};
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
@@ -241,6 +262,7 @@ Result<Exit> compile_file(const Args& args) {
   watch.after = [&](std::string_view pass, const std::string& what, const auto& text) {
     return stages.done(pass, what, text);
   };
+  watch.progress = [&](size_t at, size_t all) { stages.going("lower", at, all); };
   auto made = compile_model(args, compile::narrow_words(model.graph), chip, *options, watch);
   const std::string out = args.get("--output", cat(path.substr(0, path.rfind('.')), ".trn"));
   if (args.has("--memory-map") && !map.rows.empty()) TRY(save_map(args.get("--memory-map"), map));

@@ -86,6 +86,7 @@ static Result<DeviceProgram> compile_simple(const ir::Graph& graph, const arch::
   TRY(teller.graph("decompose", simple));
   TRY(teller.fusion(simple));
   Lowering lowering(simple, chip, options);
+  lowering.progress = watch.progress;
   DeviceProgram out;
   out.inputs = TRY(lowering.all());
   TRY(teller.kernel(lowering.kernel()));

@@ -60,8 +60,9 @@ struct Watch {
   using Text = std::function<std::string()>;
   // False: stop there, with Code::cancelled.
   std::function<bool(std::string_view pass, const std::string& what, const Text& text)> after = {};
-  device::MemoryMap* memory = nullptr;  // filled once it is known
-  int64_t hbm_room = 0;                 // bytes; a program that wants more is an error. 0: the chip's own limit
+  std::function<void(size_t done, size_t all)> progress = {};  // regions, while they are lowered
+  device::MemoryMap* memory = nullptr;                         // filled once it is known
+  int64_t hbm_room = 0;  // bytes; a program that wants more is an error. 0: the chip's own limit
 };
 inline constexpr std::string_view kDevicePasses[] = {"simplify", "decompose", "fuse", "lower", "schedule"};
 

@@ -188,13 +188,16 @@ void Lowering::body(const std::vector<const ir::Node*>& nodes, std::span<const i
     if (node->op != "parameter" && node->op != "constant") inside_.insert(node);
   const size_t unit_around = unit_;
   last_ = last_uses(units, kept);
+  ++bodies_;
   for (unit_ = 0; unit_ < units.size() && !rec_.error(); ++unit_) {
+    if (progress && bodies_ == 1) progress(unit_, units.size());
     if (const std::string why = unit_obstacle(units[unit_]); !why.empty())
       return rec_.fail_with(refuse(units[unit_], why));
     const Unit& unit = units[unit_];
     rec_.at(line_of((unit.product ? unit.product : unit.single ? unit.single : unit.roots.front())->where));
     lower(unit);
   }
+  --bodies_;
   last_ = around;
   inside_ = inside_around;
   unit_ = unit_around;

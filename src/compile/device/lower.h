@@ -2,6 +2,7 @@
 // lowering of its regions.
 #pragma once
 
+#include <functional>
 #include <unordered_set>
 
 #include "compile/device/control.h"
@@ -25,6 +26,7 @@ class Lowering {
   // The program, and what it wants of its inputs.
   Result<std::vector<DeviceInput>> all();
   arch::Kernel& kernel() { return rec_.kernel(); }
+  std::function<void(size_t done, size_t all)> progress = {};  // before each unit of the graph itself
 
   // One node each; see kRows.
   void dot(const ir::Node& node);
@@ -73,6 +75,7 @@ class Lowering {
   // Of the body in hand.
   LastUse last_;
   size_t unit_ = 0;
+  int bodies_ = 0;  // around the one in hand
   std::unordered_set<const ir::Node*> inside_;
   std::unordered_set<ir::Value, ir::ValueHash> own_;  // what loops carry: nobody outside reads their memory
   std::unordered_map<ir::Value, std::pair<size_t, ir::Value>, ir::ValueHash> donated_;  // its result and parameter

@@ -121,6 +121,8 @@ int64_t Recorder::encoded(const arch::RowInfo& info, const arch::AttrSlot& slot,
 
 void Recorder::emit(std::string_view row, Slots slots, Settings settings, arch::EngineMask engines) {
   if (error_) return;
+  if (kernel_.works.size() >= kWorksMax)
+    return fail_with(fail(Code::out_of_range, cat("more than ", kWorksMax, " instructions in one program")));
   const arch::RowInfo* const info = arch::row_by_name(row);
   CHECK(info, "a row of the machine");
   arch::Work work;

@@ -118,6 +118,8 @@ class Recorder {
   int64_t encoded(const arch::RowInfo& info, const arch::AttrSlot& slot,
                   const std::variant<int64_t, double, std::string_view>& value);
 
+  static constexpr size_t kWorksMax = size_t{1} << 24;  // some 3 GB of the host's memory
+
   static constexpr int kTurns = arch::kRegisterCount / 2;
 
   arch::Kernel kernel_;
