@@ -15,7 +15,7 @@ namespace trine::compile {
 
 namespace {
 
-constexpr size_t kOpsMax = 96;            // of one loop: programs stay small enough to prepare fast
+constexpr size_t kOpsMax = 256;           // of one loop: programs stay small enough to prepare fast
 constexpr int kDuplicateCostMax = 2;      // computing again is cheaper than memory
 constexpr int kRebuiltCost = 32;          // likewise of a chain of ops on a tensor of
 constexpr int64_t kRebuiltMin = 1 << 16;  // so many elements
