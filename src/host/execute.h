@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "arch/plan/plan.h"
 
@@ -29,6 +30,9 @@ struct Frame {
 // A plan with its kernels made ready. It never changes.
 class Prepared;
 Result<std::shared_ptr<const Prepared>> prepare(std::shared_ptr<const arch::HostPlan> plan);
+
+// Per input: is it read by multiplies alone, and by those through its packed form where there is one?
+const std::vector<bool>& by_forms_alone(const Prepared& prepared);
 
 // Inputs and outputs are of the plan's types, dense; an output may be its donated input's memory only where the plan
 // says so. On an error outputs hold garbage.

@@ -1,8 +1,11 @@
 // Packed forms of a tensor that never changes, kept beside its bytes from one run to the next.
 // A form is made when it is asked for a second time: what is multiplied once is packed on the way. All forms of the
 // process share one bound; past it a form is not kept, and the multiply packs again.
+// Where runs read a large tensor by a packed form alone, its own bytes go back to the system; whoever needs them later
+// has them written again, once: after that they stay. Invariant: in a use that counts, the bytes are there.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -15,12 +18,19 @@ namespace trine::host {
 class Kept {
  public:
   Kept() = default;
+  Kept(std::byte* own, size_t bytes) : own_(own), bytes_(bytes) {}  // memory from scratch.h, which may go
   Kept(const Kept&) = delete;
   Kept& operator=(const Kept&) = delete;
   ~Kept();
 
   // B of a multiply, packed; null the first time, past the bound, and for what no kernel packs.
   std::shared_ptr<const PackedMatrix> packed(const Matrix& b, int64_t offset, int64_t k, int64_t n);
+
+  // A use of the tensor's own bytes. One that reads packed forms alone does not count while the bytes are gone; what
+  // begin_use() says is given to end_use(). After a use by packed forms alone the bytes may go.
+  bool begin_use(bool by_forms_alone);
+  void end_use(bool counts, bool by_forms_alone);
+  void pin();  // the bytes stay from now on
 
   static int64_t bytes_in_use();
   static void set_bytes_max(int64_t bytes);  // of the process; a quarter of this machine's memory where not set
@@ -35,8 +45,16 @@ class Kept {
     }
   };
 
+  const Form* whole() const;  // a form of all values, or null; with mutex_ held, like the next two
+  void restore();
+  void drop();
+
+  std::byte* const own_ = nullptr;
+  const size_t bytes_ = 0;
   std::mutex mutex_;
   std::vector<Form> forms_;
+  int64_t uses_ = 0;
+  bool is_gone_ = false, is_pinned_ = false;
 };
 
 }  // namespace trine::host

@@ -250,4 +250,16 @@ Result<PackedMatrix> pack_b(const Matrix& b, int64_t k, int64_t n, int64_t batch
   return out;
 }
 
+void unpack_b(const PackedMatrix& from, float* to, int64_t row_stride, int64_t col_stride) {
+  const int64_t width = panel_width(from.family());
+  parallel_for(from.panels(), 4, [&](int64_t begin, int64_t end) {
+    for (int64_t p = begin; p < end; ++p) {
+      const auto* panel = reinterpret_cast<const float*>(from.panel(0, p));
+      const int64_t lanes = std::min(width, from.n() - p * width);
+      for (int64_t d = 0; d < from.k(); ++d)
+        for (int64_t l = 0; l < lanes; ++l) to[d * row_stride + (p * width + l) * col_stride] = panel[d * width + l];
+    }
+  });
+}
+
 }  // namespace trine::host

@@ -77,6 +77,7 @@ class PackedMatrix {
 
 // b is [k, n]. Fails for dtypes no kernel reads, and when memory is out.
 Result<PackedMatrix> pack_b(const Matrix& b, int64_t k, int64_t n, int64_t batch = 1, Simd simd = simd_best());
+void unpack_b(const PackedMatrix& from, float* to, int64_t row_stride, int64_t col_stride);  // of f32
 size_t packed_bytes(Dtype dtype, int64_t k, int64_t n, int64_t batch = 1);
 
 // The copying loops: units of 1, 2, 4, 8 or 16 bytes to to[d][lane], lanes padded with zeros to `width`.

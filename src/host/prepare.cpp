@@ -1,4 +1,6 @@
 // Makes a plan ready: kernels for tile programs, places for operands, loops and branches likewise.
+#include <algorithm>
+
 #include "host/execute.h"
 #include "host/prepared.h"
 
@@ -61,7 +63,28 @@ std::vector<Place> places(const arch::HostPlan& plan, const std::vector<arch::Sl
   return out;
 }
 
+// A multiply whose second operand is one matrix of f32 for the whole batch asks for its packed form, and reads no other
+// where there is one.
+bool asks_for_form(const PreparedStep& step, size_t operand) {
+  const auto* product = std::get_if<PreparedProduct<arch::GemmStep>>(&step.what);
+  if (!product || operand != 1) return false;
+  const auto is_f32 = [](const Place& place) { return place.slot->dtype == Dtype::f32; };
+  const auto& batch = product->what->batch;
+  return std::all_of(batch.begin(), batch.end(), [](const auto& b) { return b.b == 0; }) && is_f32(step.in[0]) &&
+         is_f32(step.in[1]) && std::all_of(step.out.begin(), step.out.end(), is_f32);
+}
+
+std::vector<bool> find_by_forms_alone(const Prepared& prepared) {
+  std::vector<bool> out(prepared.plan->inputs.size(), true);
+  for (const PreparedStep& step : prepared.steps)
+    for (size_t i = 0; i < step.in.size(); ++i)
+      if (step.in[i].kind == arch::SlotKind::input && !asks_for_form(step, i)) out[step.in[i].index] = false;
+  return out;
+}
+
 }  // namespace
+
+const std::vector<bool>& by_forms_alone(const Prepared& prepared) { return prepared.by_forms_alone; }
 
 Result<std::shared_ptr<const Prepared>> prepare(std::shared_ptr<const arch::HostPlan> plan) {
   auto out = std::make_shared<Prepared>();
@@ -71,6 +94,7 @@ Result<std::shared_ptr<const Prepared>> prepare(std::shared_ptr<const arch::Host
     out->steps.push_back({*std::move(what), places(*plan, step.in), places(*plan, step.out), step.where});
   }
   out->plan = std::move(plan);
+  out->by_forms_alone = find_by_forms_alone(*out);
   return std::shared_ptr<const Prepared>(std::move(out));
 }
 

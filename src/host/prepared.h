@@ -54,6 +54,7 @@ class Prepared {
  public:
   std::shared_ptr<const arch::HostPlan> plan;
   std::vector<PreparedStep> steps;
+  std::vector<bool> by_forms_alone;  // per input
 };
 
 }  // namespace trine::host

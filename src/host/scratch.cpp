@@ -20,7 +20,8 @@ namespace {
 constexpr size_t kLine = 64;
 constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kSlackBytes = size_t{32} << 20;  // for sizes that take turns
-constexpr size_t kKeepBytes = size_t{512} << 20;  // besides one buffer as large as any, up to
+constexpr size_t kUsedToKept = 4;                 // so many times what is kept must be in use,
+constexpr size_t kKeepBytes = size_t{512} << 20;  // up to this bound; besides one buffer as large as any, up to
 constexpr size_t kLargestKept = size_t{1} << 30;  // a step of training asks for such an arena again and again
 constexpr size_t kLeast = 256;                    // bytes of the smallest buffer
 constexpr size_t kSteps = 8;                      // sizes to each power of two: at most an eighth lies idle
@@ -108,7 +109,8 @@ class Store {
  private:
   // To what may lie unused while `used` are in use.
   void trim(size_t used, Old& old) {
-    trim_to(std::min(kKeepBytes + largest_, std::max(most_bytes_, used) - used + kSlackBytes), old);
+    const size_t kept = std::min(kKeepBytes, used / kUsedToKept + kSlackBytes) + largest_;
+    trim_to(std::min(kept, std::max(most_bytes_, used) - used + kSlackBytes), old);
   }
   void trim_to(size_t bytes, Old& old) {
     while (free_bytes_ > bytes) {

@@ -53,7 +53,7 @@ TEST_CASE("a saved executable that is damaged is refused") {
       "  %0 = stablehlo.add %a, %a : tensor<2xf32>\n  return %0 : tensor<2xf32>\n} }";
   auto made = compile(text, {});
   REQUIRE_MESSAGE(made, made.error().text());
-  CHECK((*made)->name == "jit_f");
+  CHECK((*made)->name() == "jit_f");
   const std::string bytes = save(**made, "extra");
   auto loaded = load(bytes);
   REQUIRE_MESSAGE(loaded, loaded.error().text());

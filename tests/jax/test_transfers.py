@@ -105,3 +105,26 @@ def test_many_threads():
 
 def test_uncommitted_results_are_on_the_first_device():
     assert jnp.zeros(3).devices() == {jax.devices()[0]}
+
+
+def test_a_weight_that_multiplies_alone_comes_back():
+    """Programs that read it by its packed form let its own bytes go; everyone else finds them as they were."""
+    rng = np.random.default_rng(0)
+    plain, x = rng.normal(size=(1024, 768)).astype(np.float32), rng.normal(size=(8, 1024)).astype(np.float32)
+    multiply, transposed = jax.jit(lambda x, w: jnp.tanh(x @ w)), jax.jit(lambda x, w: x @ w.T)
+
+    def used(value, program=multiply):
+        w = jax.device_put(value)
+        results = [np.asarray(program(x, w)) for _ in range(4)]
+        assert all((r == results[0]).all() for r in results)
+        np.testing.assert_allclose(results[0], np.asarray(program(x, jax.device_put(value))), rtol=1e-5, atol=1e-5)
+        return w
+
+    assert (np.asarray(used(plain)) == plain).all()
+    assert (np.asarray(used(plain.T.copy(), transposed)) == plain.T).all()
+    assert (np.asarray(used(plain) + 1) == plain + 1).all()
+    assert (np.asarray(jax.jit(lambda w: w + 1, donate_argnums=0)(used(plain))) == plain + 1).all()
+    assert (np.asarray(jax.device_put(used(plain), jax.devices()[1])) == plain).all()
+    w = used(plain)  # forms of one program and of another, at once
+    np.testing.assert_allclose(jax.jit(lambda x, w: (x @ w) @ w.T)(x, w), (x @ plain) @ plain.T, rtol=1e-3, atol=1e-2)
+    assert (np.asarray(w) == plain).all()

@@ -144,13 +144,19 @@ Result<void> NativeProgram::execute(const Task& task, size_t participant, host::
   std::vector<const void*> inputs(task.inputs.size());
   std::vector<void*> outputs(task.outputs.size());
   std::vector<host::Kept*> kept(task.inputs.size());
+  const std::vector<bool>& by_forms = host::by_forms_alone(*prepared_);
+  std::vector<bool> counts(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
+    host::Kept& beside = task.inputs[i]->kept();
+    counts[i] = beside.begin_use(by_forms[i] && !task.is_donated[i]);
     inputs[i] = task.inputs[i]->data();
-    kept[i] = task.is_donated[i] ? nullptr : &task.inputs[i]->kept();
+    kept[i] = task.is_donated[i] ? nullptr : &beside;
   }
   for (size_t i = 0; i < outputs.size(); ++i) outputs[i] = task.outputs[i]->data();
   const int64_t start = now_ns();
   const Result<void> outcome = host::execute(*prepared_, {inputs, outputs, kept, meeting});
+  for (size_t i = 0; i < inputs.size(); ++i)
+    task.inputs[i]->kept().end_use(counts[i], by_forms[i] && !task.is_donated[i]);
   const int64_t took = now_ns() - start, mean = mean_ns_.load(std::memory_order_relaxed);
   mean_ns_.store(mean + (std::min(took, 2 * mean + 1000) - mean) / 8,
                  std::memory_order_relaxed);  // outliers weigh little
