@@ -1,10 +1,11 @@
 """Other engines on the models of bench/jax_peers.py: the same weights, two threads, as each of them is used best."""
 
+import os
 import tempfile
 from pathlib import Path
 
 NAMES = ("eager", "inductor", "onnxruntime", "openvino")
-THREADS = 2
+THREADS = min(2, len(os.sched_getaffinity(0)))  # `taskset -c 0` makes it one
 
 
 def engine(name, model, args):
