@@ -219,7 +219,7 @@ def _report_torch(model, args, kwargs, instance, auto_cast="none", train=False):
         if train:
             graph, sources = export.with_gradients(module, args, kwargs), {}  # what is trained is no weight: it changes
         else:
-            made = export.exported(module, args, kwargs)
+            made = export.exported(export.OnlyTensors(module), args, kwargs)
             graph, sources = made.graph, export.sources_of(made.graph_signature)
         export.refuse_others(graph, "trine.report", module, args, kwargs)
         text, _, weights = export.emitted(graph, sources, name)

@@ -13,7 +13,7 @@ import sys
 import time
 
 from trine import _core, progress
-from trine.nki import machine
+from trine.nki import kernel, machine
 
 SHOWN = 12  # rows of the table; the rest is one line
 
@@ -56,6 +56,7 @@ class Timed:
             raise ValueError(f'auto_cast "{auto_cast}"; expected none, matmult or all')
         self.auto_cast, self.wall_s = auto_cast, 0.0
         self._found, self._cpu, self._began = [], collections.Counter(), None
+        self._kernels = {}  # id -> [Compiled, runs] of NKI kernels that ran by themselves
 
     def __enter__(self):
         if self._began is not None:
@@ -65,11 +66,16 @@ class Timed:
             r.start()
         self._before = [[row[2] for row in r.all()] for r in self._records]
         self._cpu_before = _on_cpu()
+        kernel.HEARD.append(self._hear)
         self._began = time.perf_counter()
         return self
 
+    def _hear(self, compiled):
+        self._kernels.setdefault(id(compiled), [compiled, 0])[1] += 1
+
     def __exit__(self, *_):
         self.wall_s = time.perf_counter() - self._began
+        kernel.HEARD.remove(self._hear)
         for r, before in zip(self._records, self._before):
             for i, (name, source, runs, devices, weights) in enumerate(r.all()):
                 runs -= before[i] if i < len(before) else 0
@@ -87,7 +93,16 @@ class Timed:
             merged[key] = (name, runs + merged.get(key, (name, 0))[1])
         with progress.stage(f"compiling and timing {len(merged)} programs for {self.chip}"):
             rows = [self._timed(Ran(name, runs, key[1]), key[0], key[2]) for key, (name, runs) in merged.items()]
+            rows += [self._timed_kernel(compiled, runs) for compiled, runs in self._kernels.values()]
         return sorted(rows, key=lambda r: -r.total_ns)
+
+    def _timed_kernel(self, compiled, runs):
+        row = Ran(compiled.program.name, runs, 1)
+        try:
+            return self._of_reports(row, [_core.time(compiled.program, self.instance).report()])
+        except (ValueError, RuntimeError) as e:
+            row.why_not = str(e)  # traced for a chip that is not this instance's
+            return row
 
     def _timed(self, row, source, weights):
         try:
@@ -100,16 +115,20 @@ class Timed:
         if not reports:
             row.why_not = row.host_ops[0] if row.host_ops else "it computes nothing"
             return row
-        longest = max(reports, key=lambda r: r["time_ns"])
-        row.bound, row.flops = longest["bound"]["by"], sum(r["flops"] for r in reports)
-        row.launch_ns = sum(r["launch_ns"] for r in reports)
-        row.device_ns = sum(r["time_ns"] for r in reports) - row.launch_ns
-        row.busy_ns = sum(r["time_ns"] * min(1.0, max(r["mfu_pct"], r["mbu_pct"]) / 100) for r in reports)
+        self._of_reports(row, reports)
         row.collectives_ns = sum(
             use["count"] * _core.time_collective(self.instance, use["kind"], use["bytes"], use["ranks"])["ns"]
             for use in compiled.collectives
             if use["ranks"] > 1
         )
+        return row
+
+    def _of_reports(self, row, reports):
+        longest = max(reports, key=lambda r: r["time_ns"])
+        row.bound, row.flops = longest["bound"]["by"], sum(r["flops"] for r in reports)
+        row.launch_ns = sum(r["launch_ns"] for r in reports)
+        row.device_ns = sum(r["time_ns"] for r in reports) - row.launch_ns
+        row.busy_ns = sum(r["time_ns"] * min(1.0, max(r["mfu_pct"], r["mbu_pct"]) / 100) for r in reports)
         return row
 
     @property
@@ -160,7 +179,7 @@ class Timed:
         return json.dumps(self.as_dict())
 
     def __str__(self):
-        if self._began is None or (not self._found and not self._cpu):
+        if self._began is None or not (self._found or self._cpu or self._kernels):
             return f"timed on {self.instance}: no program ran on a virtual NeuronCore"
         return "\n".join([*self._head(), "", *self._table(), *self._notes()])
 

@@ -114,6 +114,16 @@ def test_torch_a_kernel_called_as_it_is(torch, layer):
         torch.compile(layer("kernel"), backend="neuron")(x).sum().backward()
 
 
+def test_a_kernel_that_runs_by_itself_is_timed_too(torch, layer):
+    x = torch.randn(64, 128).to("neuron")
+    with torch.no_grad(), trine.timed("trn1.2xlarge") as t:
+        for _ in range(2):
+            out = layer("kernel").to("neuron")(x)
+    found = {r.name: r for r in t.programs}["rmsnorm"]
+    assert out.device.type == "neuron" and found.runs == 2 and found.device_ns > 0
+    assert found.each_ns == pytest.approx(trine.report(rmsnorm, x, torch.zeros(128), instance="trn1.2xlarge").time_ns)
+
+
 def test_torch_a_kernel_that_writes_its_argument(torch):
     torch._dynamo.reset()
     x = torch.ones(32, 8)
@@ -212,3 +222,14 @@ def test_a_payload_is_not_trusted():
         for make in (_core.Executable.compile, lambda text: _core.compile_device(text, "trn2")):
             with pytest.raises(Exception, match="kernel|program file|base64|payload"):
                 make(program_with(bad))
+
+
+def test_the_example_of_an_operator(torch):
+    import importlib.util
+
+    torch._dynamo.reset()
+    path = Path(__file__).resolve().parents[2] / "examples/torch/nki_norm.py"
+    spec = importlib.util.spec_from_file_location("nki_norm", path)
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    example.main()

@@ -49,6 +49,16 @@ def test_gradients_take_longer():
     assert both.time_ns > forward.time_ns
 
 
+def test_what_is_no_tensor_in_the_output_is_left_out():
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return {"states": [x + 1], "cache": object()}
+
+    assert trine.report(Model(), X).time_ns > 0
+    with pytest.raises(TypeError, match="no tensors"):
+        trine.report(lambda x: None, X)
+
+
 def test_tokens_of_64_bits():
     model = torch.nn.Sequential(torch.nn.Embedding(100, 32), torch.nn.Linear(32, 8))
     assert trine.report(model, torch.zeros(4, 16, dtype=torch.int64)).time_ns > 0

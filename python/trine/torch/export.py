@@ -46,6 +46,28 @@ def _is_filled(cell):
     return True
 
 
+class OnlyTensors(torch.nn.Module):
+    """The tensors of a model's output, without the caches and the like beside them."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, *args, **kwargs):
+        found = list(_tensors_of(self.model(*args, **kwargs)))
+        if not found:
+            raise TypeError(f"{type(self.model).__name__} gives no tensors, which is what is computed")
+        return found
+
+
+def _tensors_of(out):
+    if isinstance(out, torch.Tensor):
+        yield out
+    elif isinstance(out, (dict, list, tuple)):
+        for part in out.values() if isinstance(out, dict) else out:
+            yield from _tensors_of(part)
+
+
 def as_module(model):
     return model if isinstance(model, torch.nn.Module) else Function(model)
 

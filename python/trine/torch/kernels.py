@@ -14,6 +14,7 @@ import sys
 
 import torch
 
+from trine.nki import arrays
 from trine.nki import kernel as nki_kernel
 from trine.nki.kernel import Kernel, map_results, outputs_of
 from trine.torch import decompose
@@ -24,14 +25,7 @@ CALLS = {}  # hash of a kernel's recording -> (Compiled, chip)
 @torch.library.custom_op("nki::call", mutates_args=())
 def call_op(tensors: list[torch.Tensor], key: str) -> list[torch.Tensor]:
     compiled, chip = CALLS[key]
-    device = tensors[0].device
-    return [_tensor(values, dtype).to(device) for values, (_, _, dtype) in zip(outputs_of(compiled, chip, tensors), compiled.outputs)]
-
-
-def _tensor(values, dtype):
-    from trine.nki import arrays
-
-    return arrays.like_inputs(values, [torch.empty(0)])
+    return [arrays.like_inputs(values, tensors) for values in outputs_of(compiled, chip, tensors)]
 
 
 @call_op.register_fake

@@ -1,6 +1,8 @@
 """Prints docs/torch.md: `python -m trine.torch.page`."""
 
 import collections
+import json
+import pathlib
 
 import torch
 
@@ -80,6 +82,17 @@ def main():
     for name in lacking:
         how = "taken apart first" if name in taken_apart else "runs on the CPU, counted"
         print(f"- `{name}`: {how}")
+    print_sweep()
+
+
+def print_sweep():
+    """What tests/torch/device_sweep.py --save found."""
+    said = json.loads(pathlib.Path(__file__).with_name("opinfo.json").read_text())
+    print(f"\n## OpInfo on the device\n\nOf torch {said['torch']}'s own samples ({', '.join(said['dtypes'])}; up to {said['samples']} of each operator, "
+          f"forward and gradient) {said['agree']:,} of {said['total']:,} agree with the CPU, {said['agree'] / said['total']:.1%}. The others:\n")
+    for name, (count, why) in said["failed"].items():
+        print(f"- `{name}`, {count}: {why}")
+    print(f"\nAten ops that torch's CPU computed on the way, on the device's memory, counted: {', '.join(f'`{n}`' for n in said['on_the_cpu'])}.")
 
 
 def _folder(name, function):

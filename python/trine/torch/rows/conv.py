@@ -97,7 +97,7 @@ def convolution_backward(b, grad, x, w, bias_sizes, stride, padding, dilation, t
     if transposed:
         if mask[0]:
             window = {"strides": stride, "padding": [(p, p) for p in padding], "rhs": dilation}
-            out[0] = conv(b, grad, w, window, plain(n), groups)
+            out[0] = _cut(b, conv(b, grad, w, window, plain(n), groups), x.dims)  # output_padding may reach over a stride
         if mask[1]:
             out[1] = weight_gradient(b, grad, x, w.dims, stride, padding, dilation, groups)
         return out

@@ -217,6 +217,8 @@ def _rows(b, x, dim, index, source, combine):
 
 @row("take")
 def take_flat(b, x, index):
+    if not index.size:
+        return b.constant(0, x.dtype, index.dims)
     return take(b, b.reshape(x, (x.size,)), from_end(b, index, x.size), 0)
 
 
