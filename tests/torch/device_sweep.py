@@ -85,31 +85,34 @@ def sweep(dtypes, names, count):
 SAVED = pathlib.Path(__file__).resolve().parents[2] / "python/trine/torch/opinfo.json"
 
 
-# where the sample, not the device, is the reason
+# Differences that were looked into. Errors are told as they are, but for the last two.
+TIES = "equal elements in another order, where no stable one is asked for"
+NEARER = "nearer to the f32 result than torch's CPU, which rounds to bf16 on the way"
 KNOWN = {
+    "argsort": TIES,
+    "sort": TIES,
+    "topk": TIES,
+    "kthvalue": TIES,
     "as_strided": "the samples reach beyond the tensor into its storage, of which a copy on any device has no more than the tensor",
-    "as_strided_copy": "as as_strided",
-    "as_strided_scatter": "as as_strided",
-    "argsort": "equal elements in another order, where no stable one is asked for",
-    "sort": "as argsort",
-    "topk": "indices of equal elements",
-    "kthvalue": "indices of equal elements",
-    "div": "floor of a quotient that is a whole number once it is rounded to bf16, and a little less before",
+    "div": "the quotient is cut to a whole number before it is rounded to bf16; torch's CPU does it after",
     "native_layer_norm": "mean and rstd are f32, as on other accelerators; torch's CPU gives bf16",
-    "grid_sampler_2d": "coordinates in f32; torch's CPU rounds them to bf16 first",
-    "nn.functional.grid_sample": "as grid_sampler_2d",
-    "ldexp": "the power in f32; torch's CPU rounds it to bf16",
-    "nn.functional.normalize": "sums and quotients in f32; torch's CPU rounds between them to bf16",
-    "nn.functional.instance_norm": "as nn.functional.normalize",
+    "grid_sampler_2d": NEARER,
+    "nn.functional.grid_sample": NEARER,
+    "nn.functional.instance_norm": NEARER,
+    "nn.functional.normalize": "a gradient 0.06 from the f32 one, where torch's CPU is 0.03 away",
     "nn.functional.layer_norm": "another order of summation: 2.4e-05 where 2e-05 is allowed",
-    "special.zeta": "of whole numbers: infinite at 1 on the CPU",
+    "ldexp": "a gradient 1.4 of 29 from the f32 one, where torch's CPU is 0.2 away: not understood yet",
+    "special.zeta": "nan at poles where torch's CPU gives inf",
     "chalf": "torch's CPU does not compare complex numbers of 16-bit halves",
     "tensor_split": "torch wants the indices on the CPU, and the samples have them on the device",
 }
 
 
 def reason(name, why):
-    return KNOWN.get(name.split()[0]) or why.splitlines()[0][:110]
+    """What is known of it; an error of an op that only differed so far is new."""
+    op = name.split()[0]
+    told = op in KNOWN and ("Error" not in why or op in ("chalf", "tensor_split"))
+    return KNOWN[op] if told else why.splitlines()[0][:110]
 
 
 def save(options, good, total, bad):
