@@ -79,6 +79,8 @@ def answers(a):
         return [estimate(config, instance=name, **how) for name in names]
     except models.ConfigError as e:
         raise Stop(UNSUPPORTED, str(e)) from None
+    except MemoryError as e:  # of the virtual device: the compiler says which value has no room
+        raise Stop(OUT_OF_MEMORY, str(e)) from None
     except ValueError as e:
         usage = "no instance" in str(e) or str(e).startswith("--")
         raise Stop(USAGE if usage else UNSUPPORTED, str(e)) from None

@@ -35,8 +35,8 @@ def run(row):
 
     try:
         return estimate(row["config"], **{n: row[n] for n in ARGUMENTS if n in row})
-    except ValueError as e:
-        return str(e)
+    except (ValueError, MemoryError) as e:
+        return str(e).splitlines()[0]
 
 
 def point(row, answer):

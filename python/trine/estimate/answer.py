@@ -229,7 +229,7 @@ def estimate(config, *, phase="forward", batch=1, seq=None, instance="trn1.2xlar
     answer = made(
         phase=phase,
         seq=length,
-        kind=calibration.kind_of(model.family.kind, phase),
+        kind=calibration.kind_of(model.family.kind, phase, batch * seq, at.instance["chip"]),
         runs=[(found, 1)],
         collectives=cores.collectives(found.uses, at),
         results={"prefill": batch * seq, "decode": batch, "forward": batch}[phase],

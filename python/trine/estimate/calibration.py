@@ -23,9 +23,23 @@ def table():
     return json.loads((Path(__file__).parent / "calibration.json").read_text())
 
 
-def kind_of(family, phase):
-    """The class a model's phase belongs to."""
-    return KINDS.get((family, phase), phase if phase in ("prefill", "decode", "train") else "prefill")
+def kind_of(family, phase, tokens, chip):
+    """The class a model's phase belongs to. A prompt too short to keep the tensor engine busy while weights come in is
+    bound as decode is, by the DMA engines: two operations for each token and parameter of two bytes."""
+    if phase == "decode":
+        return "streaming"
+    if phase == "train":
+        return "train"
+    if phase == "prefill" and tokens < balance(chip):
+        return "streaming"
+    return KINDS.get((family, phase), "prefill")
+
+
+def balance(chip):
+    """bf16 operations that a core's tensor engine does in the time its DMA engines bring a byte."""
+    c = _core.chip(chip)
+    operations = 2 * c["tensor.rows"] * c["tensor.columns"] * c["tensor.clock_ghz"]
+    return operations / (c["dma.rate_bytes_per_ns"] * c["dma.engines_per_core"])
 
 
 def factor(kind):

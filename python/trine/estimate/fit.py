@@ -5,8 +5,9 @@ leave-one-out.
 
 import dataclasses
 import math
+import statistics
 
-CLASSES = ("encoder", "convolution", "prefill", "decode", "train")
+CLASSES = ("encoder", "convolution", "prefill", "streaming", "train")
 OFF = 3.0  # a program of ours that is off by more than this says nothing of Neuron's: it has no part in a fit
 PRIOR_ROWS = 1  # a class is drawn towards the mean of all classes as if by this many rows
 
@@ -35,27 +36,26 @@ class Point:
 
 
 def factors(points, first_token_ms):
-    """Geometric means by class, each drawn towards that of all rows."""
+    """Medians by class, each drawn towards that of all classes: some rows are off for reasons no factor covers."""
     ratios = {}
     for p in points:
         r = p.ratio(first_token_ms)
         if r is not None and abs(r) <= math.log(OFF):
             ratios.setdefault(p.kind, []).append(r)
-    means = [sum(r) / len(r) for r in ratios.values()]
-    everywhere = sum(means) / len(means) if means else 0.0
-    return {k: math.exp((sum(ratios.get(k, [])) + PRIOR_ROWS * everywhere) / (len(ratios.get(k, [])) + PRIOR_ROWS)) for k in CLASSES}
+    everywhere = statistics.median(statistics.median(r) for r in ratios.values()) if ratios else 0.0
+    return {k: math.exp(statistics.median([*ratios.get(k, []), *[everywhere] * PRIOR_ROWS])) for k in CLASSES}
 
 
 def fitted(points):
-    """The first token's host time that leaves the least squares of logarithms, and the factors that go with it."""
+    """The first token's host time that leaves the least errors, as logarithms, and the factors that go with it."""
     most = min((p.measured for p in points if p.first_token), default=0.0)
     best = None
     for step in range(100):
         first = most * step / 100
         fit = {"factors": factors(points, first), "first_token_ms": first}
-        squares = sum(min(abs(p.error(fit)), math.log(OFF)) ** 2 for p in points)
-        if best is None or squares < best[0]:
-            best = squares, fit
+        errors = sum(abs(p.error(fit)) for p in points)
+        if best is None or errors < best[0]:
+            best = errors, fit
     return best[1]
 
 

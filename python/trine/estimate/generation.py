@@ -7,7 +7,7 @@ length), and a step reads all of its bucket.
 
 import dataclasses
 
-from trine.estimate import cores
+from trine.estimate import calibration, cores
 
 BUCKET_LEAST = 128  # tokens; what serving stacks begin with
 
@@ -57,7 +57,7 @@ def _answer(like, run, phase, batch, length):
         like,
         phase=phase,
         seq=length,
-        kind=phase,
+        kind=calibration.kind_of("decoder", phase, batch * length, like.layout.instance["chip"]),
         runs=[(found, 1)],
         collectives=cores.collectives(found.uses, like.layout),
         results=like.batch * (length if phase == "prefill" else 1),

@@ -50,13 +50,14 @@ def phase(model, phase, batch, seq, tp=1, parts=1):
         raise ConfigError(f'no phase "{phase}"; there are {", ".join(PHASES)}')
     if tp > 1 and model.family.kind in UNCUT:
         raise ConfigError(f"{model.family.name} is not cut by tensor parallelism; run one copy on each core")
-    if phase == "train" and model.family.kind == "encoder" and not model.settings.head:
+    like = "train" if phase == "gradients" else phase
+    if like == "train" and model.family.kind == "encoder" and not model.settings.head:
         model = model.with_head("masked")
     model.check_cores(tp)
     tp *= parts
     axis = AXIS if tp > 1 else None
     core = _functions(model, axis)[phase]
-    weights, inputs = model.parameters_shapes(tp), model.input_shapes(phase, batch, seq)
+    weights, inputs = model.parameters_shapes(tp), model.input_shapes(like, batch, seq)
     everywhere = PartitionSpec()
     by_core = model.shardings(AXIS)
     if phase == "train":
