@@ -226,3 +226,18 @@ def test_operators_and_their_gradients_as_on_the_cpu():
                 bad += [(info.name, why)] if (why := why_different(found, wanted)) else []
                 checked.add(info.name)
     assert not bad and checked == set(OPS)
+
+
+def test_batch_norm_writes_its_statistics_in_the_program():
+    found, before = [], torch.neuron.fallbacks()
+    for device in ("cpu", "xla", "neuron"):
+        torch.manual_seed(0)
+        m = nn.BatchNorm1d(4).to(device)
+        x = torch.randn(6, 4).to(device).requires_grad_()
+        out = m(x)
+        out.square().sum().backward()
+        m.eval()
+        found.append([t.detach().cpu() for t in (out, m.running_mean, m.running_var, m.weight.grad, m(x))])
+    torch.testing.assert_close(found[1], found[0])
+    torch.testing.assert_close(found[2], found[0])
+    assert torch.neuron.fallbacks() == before

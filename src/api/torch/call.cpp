@@ -175,9 +175,16 @@ void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 }
 
 // Ops that torch would take apart, or refuse, before they reach the fallback.
-constexpr const char* kWhole[] = {
-    "convolution_overrideable", "convolution_backward_overrideable", "native_layer_norm", "native_layer_norm_backward",
-    "native_group_norm",        "native_group_norm_backward",        "embedding",         "_fused_rms_norm"};
+constexpr const char* kWhole[] = {"convolution_overrideable",
+                                  "convolution_backward_overrideable",
+                                  "native_layer_norm",
+                                  "native_layer_norm_backward",
+                                  "native_group_norm",
+                                  "native_group_norm_backward",
+                                  "embedding",
+                                  "_fused_rms_norm",
+                                  "_native_batch_norm_legit_functional",
+                                  "_native_batch_norm_legit_no_training"};
 
 template <void (*kRun)(const c10::OperatorHandle&, torch::jit::Stack*)>
 void register_whole(torch::Library& m) {
