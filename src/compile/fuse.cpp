@@ -347,7 +347,8 @@ class Fuser {
       const ir::Ints& to = user.attrs.ints("broadcast_dimensions");
       for (int d = 0; d < rows; ++d)
         if (to[size_t(d)] != d) return false;
-      if (user.types[0].dims == unit.space) return true;
+      std::unordered_set<const ir::Node*> seen;
+      if (user.types[0].dims == unit.space) return read_in_place(user, unit, seen);
     } else if (view_kind(user) != ViewKind::none) {
       return false;
     } else if (class_of(user) == Class::reduce) {
@@ -355,6 +356,24 @@ class Fuser {
     }
     for (const ir::Node* next : users_[&user])
       if (unit.members.count(next) && !used_by_row(*next, rows, unit)) return false;
+    return true;
+  }
+
+  // Not a view, or one that changes nothing but dims of one element.
+  static bool is_in_place(const ir::Node& node) {
+    if (view_kind(node) == ViewKind::none) return true;
+    const auto without_ones = [](Dims dims) {
+      std::erase(dims, 1);
+      return dims;
+    };
+    return is_alias(node) && without_ones(node.types[0].dims) == without_ones(node.inputs[0].type().dims);
+  }
+  // Do the loop's members read the node, and what they make of it, at their own elements alone?
+  bool read_in_place(const ir::Node& node, const Unit& unit, std::unordered_set<const ir::Node*>& seen) {
+    for (const ir::Node* user : users_[&node]) {
+      if (!unit.members.count(user) || !seen.insert(user).second || class_of(*user) == Class::reduce) continue;
+      if (!is_in_place(*user) || !read_in_place(*user, unit, seen)) return false;
+    }
     return true;
   }
 

@@ -78,6 +78,14 @@ static const Case kCases[] = {
   %1 = lu %0 : f32[5,5], s32[5], s32[5]
   %2 = subtract %1#1, %1#2 : s32[5]
   return %2 })"},
+    {"rows of a sum, read across too", 2, 64, R"((%0: f32[6,6]) {
+  %1 = constant {value = f32[] x00000000} : f32[]
+  %2 = reduce %0, %1 {dimensions = [1], kind = "add"} : f32[6]
+  %3 = broadcast_in_dim %2 {broadcast_dimensions = [0]} : f32[6,6]
+  %4 = subtract %0, %3 : f32[6,6]
+  %5 = transpose %4 {permutation = [1, 0]} : f32[6,6]
+  %6 = add %4, %5 : f32[6,6]
+  return %6 })"},
     {"views both multiplied and computed with", 5, 64, R"((%0: f32[6,9], %1: f32[6,3]) {
   %2 = exponential %0 : f32[6,9]
   %3 = transpose %2 {permutation = [1, 0]} : f32[9,6]

@@ -33,6 +33,8 @@ def test_samples_of_opinfo(shard):
 
 def test_every_row_is_an_op_of_torch():
     for name in ROWS:
+        if name == "_nki.call":  # our own
+            continue
         space, base, form = "aten", *name.split(".")
         if base == "_prims":
             space, base, form = "prims", form, "default"

@@ -216,7 +216,7 @@ def estimate(config, *, phase="forward", batch=1, seq=None, instance="trn1.2xlar
     model = models.build(settings, dtype)
     seq = usual_seq(model, settings, seq, image)
     check_length(settings, model, seq + new_tokens)
-    at, each = cores.layout(instance_of(instance), model.family.kind, batch, tp, lnc)
+    at, each = cores.layout(instance_of(instance), model, batch, tp, lnc)
     run = functools.partial(timed, model, at=at, cast=auto_cast, cast_type=auto_cast_type)
     name = settings.get("_name_or_path") or settings.get("model_type", "model")
     made = functools.partial(Answer, name=name, batch=batch, dtype=dtype, layout=at)
