@@ -37,7 +37,10 @@ class Layout:
 
 
 def can_cut(model, cores):
-    """Images are never cut, nor heads that share keys unevenly."""
+    """Images are never cut, nor heads that share keys unevenly; a head may be shared (program.with_shared_heads)."""
+    heads = getattr(model.settings, "heads", 0)
+    if isinstance(heads, int) and 0 < heads < cores:
+        return model.family.kind not in UNCUT
     try:
         model.check_cores(cores)
     except ConfigError:
