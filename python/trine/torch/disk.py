@@ -33,15 +33,13 @@ def path():
     return Path(root) / "trine" / f"torch-{state()}.json"
 
 
-def key(name, overload, args, numbers):
-    """Everything that decides a program, as text."""
-    seen, left = [], list(numbers)
+def call_text(name, overload, args, numbers, tensor):
+    """A call as text, `tensor(t)` standing for each tensor and "number" for those that are inputs."""
+    left = list(numbers)
 
     def one(a):
         if isinstance(a, torch.Tensor):
-            first = next((i for i, t in enumerate(seen) if t.data_ptr() == a.data_ptr()), len(seen))
-            seen.append(a)
-            return [str(a.dtype), list(a.shape), list(a.stride()), a.device.type == "cpu", first]
+            return tensor(a)
         if isinstance(a, (list, tuple)):
             return ["list", *map(one, a)]
         if left and type(a) is float and a == left[0]:
@@ -50,6 +48,18 @@ def key(name, overload, args, numbers):
         return repr(a) if not isinstance(a, torch.device) else "device"
 
     return json.dumps([name, overload, [one(a) for a in args]])
+
+
+def key(name, overload, args, numbers):
+    """Everything that decides a program, as text."""
+    seen = []
+
+    def tensor(a):
+        first = next((i for i, t in enumerate(seen) if t.data_ptr() == a.data_ptr()), len(seen))
+        seen.append(a)
+        return [str(a.dtype), list(a.shape), list(a.stride()), a.device.type == "cpu", first]
+
+    return call_text(name, overload, args, numbers, tensor)
 
 
 def find(k):

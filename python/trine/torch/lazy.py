@@ -56,19 +56,10 @@ class Spec:
 
 
 def key_of(name, overload, args, numbers):
-    left = list(numbers)
+    def tensor(a):
+        return [str(a.dtype), list(a.shape), list(a.stride()), a.device.type == "cpu" and not a.dim()]
 
-    def one(a):
-        if isinstance(a, torch.Tensor):
-            return [str(a.dtype), list(a.shape), list(a.stride()), a.device.type == "cpu" and not a.dim()]
-        if isinstance(a, (list, tuple)):
-            return ["list", *map(one, a)]
-        if left and type(a) is float and a == left[0]:
-            left.pop(0)
-            return "number"
-        return repr(a) if not isinstance(a, torch.device) else "device"
-
-    return "lazy" + json.dumps([name, overload, [one(a) for a in args]])
+    return "lazy" + disk.call_text(name, overload, args, numbers, tensor)
 
 
 def describe(name, overload, args, numbers):

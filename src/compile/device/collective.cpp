@@ -5,12 +5,6 @@
 
 namespace trine::compile::device {
 
-std::string collective_obstacle(const ir::Node& node) {
-  for (const ir::Value& v : node.inputs)
-    if (!device_dtype(v.type().dtype)) return cat("the chip has no ", shape_text(v.type().dtype, {}));
-  return {};
-}
-
 void lower_collective(Recorder& rec, Store& store, const ir::Node& node) {
   for (uint32_t i = 0; i < node.types.size() && i < node.inputs.size(); ++i) {
     Memory &from = store.of(node.inputs[i]), &to = store.of(node.result(i));

@@ -6,7 +6,6 @@
 
 namespace trine::compile::device {
 
-std::string collective_obstacle(const ir::Node& node);
 // The result stands where the input was stored: on a group of one core they are the same.
 void lower_collective(Recorder& rec, Store& store, const ir::Node& node);
 // partition_id and replica_id: an input of the program, of that name.

@@ -38,28 +38,26 @@ constexpr auto kCollective = [](Lowering& l, const ir::Node& n) { lower_collecti
 constexpr auto kRank = [](Lowering& l, const ir::Node& n) { lower_rank(l.rec(), l.store(), n); };
 
 constexpr Row kRows[] = {
-    {"all_gather", collective_obstacle, kCollective},
-    {"all_reduce", collective_obstacle, kCollective},
-    {"all_to_all", collective_obstacle, kCollective},
+    {"all_gather", move_obstacle, kCollective},
+    {"all_reduce", move_obstacle, kCollective},
+    {"all_to_all", move_obstacle, kCollective},
     {"bitcast_convert", move_obstacle, [](Lowering& l, const ir::Node& n) { lower_bits(l.rec(), l.store(), n); }},
     {"case", regions_obstacle, [](Lowering& l, const ir::Node& n) { l.branch(n); }},
-    {"collective_broadcast", collective_obstacle, kCollective},
-    {"collective_permute", collective_obstacle, kCollective},
+    {"collective_broadcast", move_obstacle, kCollective},
+    {"collective_permute", move_obstacle, kCollective},
     {"concatenate", move_obstacle, [](Lowering& l, const ir::Node& n) { lower_concatenate(l.rec(), l.store(), n); }},
     {"convolution", conv_obstacle,
      [](Lowering& l, const ir::Node& n) { lower_conv(l.rec(), l.store(), n, l.policy()); }},
     {"custom_call", kernel_obstacle, [](Lowering& l, const ir::Node& n) { lower_kernel(l.rec(), l.store(), n); }},
     {"dot_general", dot_obstacle, [](Lowering& l, const ir::Node& n) { l.dot(n); }},
     {"pad", move_obstacle, [](Lowering& l, const ir::Node& n) { lower_pad(l.rec(), l.store(), n); }},
-    {"partition_id", collective_obstacle, kRank},
-    {"reduce_scatter", collective_obstacle, kCollective},
-    {"replica_id", collective_obstacle, kRank},
+    {"partition_id", move_obstacle, kRank},
+    {"reduce_scatter", move_obstacle, kCollective},
+    {"replica_id", move_obstacle, kRank},
     {"while", regions_obstacle, [](Lowering& l, const ir::Node& n) { l.loop_while(n); }},
     {"window_load", window_obstacle, [](Lowering& l, const ir::Node& n) { lower_window_load(l.rec(), l.store(), n); }},
     {"window_store", window_obstacle, [](Lowering& l, const ir::Node& n) { l.window_store(n); }},
 };
-
-std::string_view name_of(Dtype dtype) { return trine::row(dtype).name; }
 
 const Row* row_of(std::string_view op) {
   for (const Row& row : kRows)
@@ -72,13 +70,8 @@ const Row* row_of(std::string_view op) {
 std::string node_obstacle(const ir::Node& node) {
   const Row* const row = row_of(node.op);
   if (row) return row->obstacle(node);
-  const auto foreign = [](const ir::Type& t) { return !t.is_token && !device_dtype(t.dtype); };
-  for (const ir::Value& v : node.inputs)
-    if (foreign(v.type())) return cat("the chip has no ", name_of(v.type().dtype));
-  for (const ir::Type& t : node.types)
-    if (foreign(t)) return cat("the chip has no ", name_of(t.dtype));
-  if (node.op == "custom_call") return cat("no engine computes the custom call ", node.attrs.text("call_target_name"));
-  return cat("no engine computes ", node.op);
+  const std::string why = move_obstacle(node);
+  return why.empty() ? cat("no engine computes ", node.op) : why;
 }
 
 std::string unit_obstacle(const Unit& unit) {

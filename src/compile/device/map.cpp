@@ -7,6 +7,7 @@
 #include <numbers>
 
 #include "base/text.h"
+#include "compile/device/moves.h"
 #include "compile/device/splat.h"
 #include "compile/device/store.h"
 
@@ -354,10 +355,7 @@ bool has_map(const ir::Node& node, std::string* why) {
   };
   const MapRow* const row = map_row(node.op);
   if (!row) return no(cat("no engine computes ", node.op));
-  for (const ir::Type& t : node.types)
-    if (!device_dtype(t.dtype)) return no(cat("the chip has no ", shape_text(t.dtype, {})));
-  for (const ir::Value& v : node.inputs)
-    if (!device_dtype(v.type().dtype)) return no(cat("the chip has no ", shape_text(v.type().dtype, {})));
+  if (std::string foreign = move_obstacle(node); !foreign.empty()) return no(std::move(foreign));
   const Dtype d = node.inputs[node.op == "select" ? 1 : 0].type().dtype;
   const uint8_t kind = d == Dtype::boolean ? kBool : is_integer(d) ? kInt : kFloat;
   if (!(row->takes & kind)) return no(cat(node.op, " of ", shape_text(d, {}), " has no instruction"));

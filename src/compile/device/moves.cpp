@@ -95,9 +95,11 @@ void fill(Recorder& rec, Store& store, Memory& m, const ir::Value& value) {
 }
 
 std::string move_obstacle(const ir::Node& node) {
+  const auto foreign = [](const ir::Type& t) { return !t.is_token && !device_dtype(t.dtype); };
   for (const ir::Value& v : node.inputs)
-    if (!device_dtype(v.type().dtype)) return cat("the chip has no ", shape_text(v.type().dtype, {}));
-  if (!device_dtype(node.types[0].dtype)) return cat("the chip has no ", shape_text(node.types[0].dtype, {}));
+    if (foreign(v.type())) return cat("the chip has no ", row(v.type().dtype).name);
+  for (const ir::Type& t : node.types)
+    if (foreign(t)) return cat("the chip has no ", row(t.dtype).name);
   return {};
 }
 

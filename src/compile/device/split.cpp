@@ -28,9 +28,9 @@ std::string foreign(const ir::Node& node, const arch::Chip& chip) {
     return !arch::computes_with(chip, on_device);
   };
   for (const ir::Value& v : node.inputs)
-    if (lacks(v.type())) return cat(chip.name, " has no ", row(v.type().dtype).name);
+    if (lacks(v.type())) return cat("the chip has no ", row(v.type().dtype).name);
   for (const ir::Type& t : node.types)
-    if (lacks(t)) return cat(chip.name, " has no ", row(t.dtype).name);
+    if (lacks(t)) return cat("the chip has no ", row(t.dtype).name);
   return {};
 }
 
