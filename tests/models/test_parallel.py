@@ -16,9 +16,12 @@ SIZES = dict(vocab_size=99, hidden_size=24, intermediate_size=42, num_hidden_lay
 CASES = {
     "llama, a key head each": (dict(model_type="llama", **SIZES), 2),
     "llama, key heads shared": (dict(model_type="llama", **SIZES), 4),
+    "llama, groups of heads filled up": (dict(model_type="llama", **(SIZES | dict(num_attention_heads=8, head_dim=6))), 6),
+    "llama, neither divides the other": (dict(model_type="llama", **(SIZES | dict(num_attention_heads=12, num_key_value_heads=3))), 2),
     "gpt2, heads filled up": (dict(model_type="gpt2", vocab_size=99, n_embd=24, n_layer=1, n_head=3, n_positions=64), 2),
     "qwen3": (dict(model_type="qwen3", head_dim=8, **SIZES), 4),
     "olmo2": (dict(model_type="olmo2", **SIZES), 4),
+    "olmo2, groups filled up": (dict(model_type="olmo2", **(SIZES | dict(num_attention_heads=6))), 4),
     "falcon": (dict(model_type="falcon", vocab_size=99, hidden_size=24, num_hidden_layers=1, num_attention_heads=3, alibi=True), 2),
     "mixtral": (dict(model_type="mixtral", num_local_experts=4, **SIZES), 2),
     "bert": (dict(model_type="bert", architectures=["BertForMaskedLM"], **SIZES), 4),
@@ -115,10 +118,16 @@ def test_a_large_model_is_lowered_without_weights(name):
     assert "tensor<8192x28672xbf16>" not in text
 
 
-def test_heads_that_cannot_be_dealt_out():
-    model = models.build("llama-3-8b")
-    with pytest.raises(models.ConfigError, match="32 heads that share 8 keys cannot be dealt to 12 cores; try 1, 2, 4, 8, 16, 32"):
-        models.phase(model, "decode", 1, 128, 12)
+@pytest.mark.parametrize("tp, heads, keys", [(8, 4, 1), (12, 4, 2), (24, 2, 1), (32, 1, 1)])
+def test_heads_of_a_core(tp, heads, keys):
+    """32 heads that share 8 keys: groups that do not come out even are filled up, keys are copied."""
+    phase = models.phase(models.build("llama-3-8b"), "decode", 1, 128, tp)
+    layer, cache = phase.shapes[0]["layers"][0], phase.shapes[2][0]
+    assert (layer["q"]["w"].shape[1] // 128, layer["k"]["w"].shape[1] // 128) == (heads, keys)
+    assert cache["k"].shape[2] == keys
+
+
+def test_an_image_is_not_cut():
     with pytest.raises(models.ConfigError, match="not cut"):
         models.phase(models.build("resnet-50"), "forward", 1, 224, 2)
 

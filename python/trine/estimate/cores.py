@@ -1,8 +1,8 @@
 """How one copy of a model lies on cores: tensor parallelism over logical cores, and a logical core's work on its own.
 
 A logical core of Trainium2 or 3 is two physical ones that share a stack of HBM. They split its work as tensor
-parallelism would; what they then owe each other they read from the HBM they share. What cannot be cut so (whole images,
-nine heads) is dealt out by batch, or by one of them alone.
+parallelism would; what they then owe each other they read from the HBM they share. What cannot be cut so (whole
+images) is dealt out by batch, or by one of them alone.
 """
 
 import dataclasses
@@ -36,18 +36,6 @@ class Layout:
         return self.tp * self.parts
 
 
-def can_cut(model, cores):
-    """Images are never cut, nor heads that share keys unevenly; a head may be shared (program.with_shared_heads)."""
-    heads = getattr(model.settings, "heads", 0)
-    if isinstance(heads, int) and 0 < heads < cores:
-        return model.family.kind not in UNCUT
-    try:
-        model.check_cores(cores)
-    except ConfigError:
-        return False
-    return model.family.kind not in UNCUT
-
-
 def layout(instance, model, batch, tp, lnc=None):
     """(Layout, the batch that one program works on)."""
     chip = _core.chip(instance["chip"])
@@ -57,7 +45,7 @@ def layout(instance, model, batch, tp, lnc=None):
     if tp * lnc > instance["cores"]:
         have = instance["cores"] // lnc
         raise ConfigError(f"tp {tp} on {instance['name']}, which has {have} cores" + (f" at lnc {lnc}" if lnc > 1 else ""))
-    if can_cut(model, tp * lnc):
+    if model.family.kind not in UNCUT:
         return Layout(instance, tp, lnc, lnc), batch
     dealt = lnc if batch % lnc == 0 else 1
     return Layout(instance, tp, lnc, 1, lnc - dealt), batch // dealt

@@ -16,18 +16,18 @@ from trine.models.layers import ACTIVATIONS, attend, copied, dense, dense_rows, 
 
 def attention_parameters(c):
     queries, keys = c.heads * c.head_dim, c.kv_heads * c.head_dim
-    shared = dict(split="columns", parts=c.kv_heads, repeated=c.kv_heads < c.heads)
+    shared = dict(split="columns", parts=c.kv_heads, groups=c.groups)
     tree = {
-        "q": p.dense(c.width, queries, c.qkv_bias, "columns", c.heads),
+        "q": p.dense(c.width, queries, c.qkv_bias, "columns", c.heads, c.groups),
         "k": p.dense(c.width, keys, c.qkv_bias, **shared),
         "v": p.dense(c.width, keys, c.qkv_bias, **shared),
-        "o": p.dense(queries, c.width, c.o_bias, "rows", c.heads),
+        "o": p.dense(queries, c.width, c.o_bias, "rows", c.heads, c.groups),
     }
     if c.qk_norm == "head":
         tree |= {"q_norm": p.norm(c.head_dim, c.norm), "k_norm": p.norm(c.head_dim, c.norm)}
     if c.qk_norm == "whole":
-        tree["q_norm"] = p.norm(queries, c.norm, 0, c.heads)
-        tree["k_norm"] = p.norm(keys, c.norm, 0, c.kv_heads, shared["repeated"])
+        tree["q_norm"] = p.norm(queries, c.norm, 0, c.heads, c.groups)
+        tree["k_norm"] = p.norm(keys, c.norm, 0, c.kv_heads, c.groups)
     return tree
 
 
@@ -134,8 +134,8 @@ def block(layer, c, x, angles=None, mask=None, bias=None, cache=None, at=0, cros
 
 def cache_shape(c, batch, length, cores=1):
     """Of the keys, or the values, of one layer on one core."""
-    each = c.kv_heads // cores if c.kv_heads % cores == 0 else -(-c.kv_heads // cores)
-    return (batch, length, each, c.head_dim)
+    keys = attention_parameters(c)["k"]["w"].on_core(cores)[-1]
+    return (batch, length, keys // c.head_dim, c.head_dim)
 
 
 def causal_mask(positions, keys, window):

@@ -43,8 +43,8 @@ def alibi(c, keys, heads, axis):
     """Falcon's bias [heads, 1, keys], rounded to bf16 as its training was."""
     slopes = alibi_slopes(c.heads)
     if axis is not None:
-        padded = jnp.pad(slopes, (0, heads * jax.lax.axis_size(axis) - c.heads))
-        slopes = jax.lax.dynamic_slice(padded, (jax.lax.axis_index(axis) * heads,), (heads,))
+        spread = p.Parameter((c.heads,), split=0, parts=c.heads, groups=c.groups).spread(slopes, jax.lax.axis_size(axis))
+        slopes = jax.lax.dynamic_slice(jnp.asarray(spread), (jax.lax.axis_index(axis) * heads,), (heads,))
     bias = jnp.asarray(slopes, jnp.bfloat16)[:, None, None] * jnp.arange(keys).astype(jnp.bfloat16)
     return bias.astype(jnp.float32) * c.head_dim**-0.5
 

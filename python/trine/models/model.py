@@ -63,19 +63,8 @@ class Model:
 
     def spread(self, params, tp):
         """The parameters as `shardings` cuts them for `tp` cores: key heads repeated, odd sizes filled up with zeros."""
-        self.check_cores(tp)
         return jax.tree.map(lambda leaf, value: leaf.spread(value, tp), self.tree, params,
                             is_leaf=lambda x: isinstance(x, p.Parameter))  # fmt: skip
-
-    def check_cores(self, tp):
-        """Heads that share keys must be dealt out evenly."""
-        stacks = [self.settings] + [getattr(self.settings, n) for n in ("encoder", "decoder", "text", "vision")
-                                    if hasattr(self.settings, n)]  # fmt: skip
-        for s in stacks:
-            heads, keys = getattr(s, "heads", 0), getattr(s, "kv_heads", 0)
-            if keys and 1 < keys < heads and (heads % tp or (keys % tp and tp % keys)):
-                raise ConfigError(f"{heads} heads that share {keys} keys cannot be dealt to {tp} cores; "
-                                  f"try {', '.join(str(n) for n in range(1, heads + 1) if not heads % n and not (keys % n and n % keys))}")  # fmt: skip
 
     # ---- functions
 
@@ -123,21 +112,23 @@ class Model:
 
         @functools.partial(jax.jit, static_argnums=0)
         def summed(leaf, g):
-            mine = jax.lax.axis_index(axis) * leaf.parts // cores
-            all_parts = jnp.zeros((leaf.parts, *g.shape), g.dtype)
-            every = jax.lax.psum(jax.lax.dynamic_update_index_in_dim(all_parts, g, mine, 0), axis)
-            return jax.lax.dynamic_index_in_dim(every, mine, 0, False)
+            slots, mine = leaf.slots(cores)[0], leaf.slots(cores)[0] // cores
+            own = g.reshape(*g.shape[: leaf.split], mine, -1, *g.shape[leaf.split + 1 :])
+            keys = (jax.lax.axis_index(axis) * mine + jnp.arange(mine)) * leaf.groups // slots
+            put = (slice(None),) * leaf.split + (keys,)
+            every = jnp.zeros((*own.shape[: leaf.split], leaf.groups, *own.shape[leaf.split + 1 :]), g.dtype)
+            return jax.lax.psum(every.at[put].add(own), axis)[put].reshape(g.shape)
 
         @functools.partial(jax.jit, static_argnums=0)
         def cleared(leaf, g):
-            first = jax.lax.axis_index(axis) * g.shape[leaf.split]
-            at = jax.lax.broadcasted_iota(jnp.int32, g.shape, leaf.split) + first
-            return jnp.where(at < leaf.shape[leaf.split], g, jnp.zeros_like(g))
+            count = g.shape[leaf.split]
+            real = jax.lax.dynamic_slice(jnp.asarray(leaf.filled(cores)), (jax.lax.axis_index(axis) * count,), (count,))
+            return jnp.where(jax.lax.broadcast_in_dim(real, g.shape, (leaf.split,)), g, jnp.zeros_like(g))
 
         def value(leaf, g):
-            if leaf.split is not None and leaf.repeated and leaf.parts < cores:
-                return summed(leaf, g)
-            return g if leaf.over(cores) == leaf.shape else cleared(leaf, g)
+            if leaf.split is None or leaf.over(cores) == leaf.shape:
+                return g
+            return summed(leaf, g) if leaf.repeated else cleared(leaf, g)
 
         return jax.tree.map(value, self.tree, grads, is_leaf=lambda x: isinstance(x, p.Parameter))
 

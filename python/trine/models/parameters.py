@@ -14,17 +14,30 @@ class Parameter:
     scale: float = 0.02
     split: int | None = None  # the axis that is cut over cores; None: every core has all of it
     parts: int = 0  # what that axis is made of and may not be cut inside (heads); 0: single elements
-    repeated: bool = False  # fewer parts than cores: cores share one, rather than get zeros
+    groups: int = 0  # key heads, where several of the parts share one: each core has whole keys and parts of their groups
     trained: bool = True
 
+    def slots(self, cores):
+        """(slots, parts in one): a slot has one group's key, or a copy of it, and as many of the group's parts; past the
+        last part there are zeros. Without groups a core is one slot."""
+        parts = self.parts or self.shape[self.split]
+        if not self.groups:
+            return cores, math.ceil(parts / cores)
+        slots = math.lcm(self.groups, cores)
+        return slots, math.ceil(parts / slots)
+
+    @property
+    def repeated(self):
+        """The keys themselves: slots have copies of one, rather than a share."""
+        return self.groups > 0 and self.groups == self.parts
+
     def on_core(self, cores):
-        """The shape one of `cores` holds; past the last part there are zeros."""
+        """The shape one of `cores` holds."""
         if self.split is None or cores == 1:
             return self.shape
+        slots, each = self.slots(cores)
         dim = self.shape[self.split]
-        parts = self.parts or dim
-        each = 1 if self.repeated and parts < cores else math.ceil(parts / cores)
-        return (*self.shape[: self.split], each * (dim // parts), *self.shape[self.split + 1 :])
+        return (*self.shape[: self.split], slots // cores * each * (dim // (self.parts or dim)), *self.shape[self.split + 1 :])
 
     def over(self, cores):
         """The shape of all cores' pieces side by side."""
@@ -32,37 +45,44 @@ class Parameter:
         return tuple(d * cores if i == self.split and cores > 1 else d for i, d in enumerate(local))
 
     def spread(self, value, cores):
-        """The value as `over` has it: heads repeated, the rest filled up with zeros. Works on NumPy and JAX arrays."""
+        """The value as `over` has it: keys repeated, the rest filled up with zeros. Works on NumPy and JAX arrays."""
         import numpy as np
 
-        if self.split is None or cores == 1:
+        if self.split is None or cores == 1 or self.over(cores) == self.shape:
             return value
         xp = np
         if not isinstance(value, np.ndarray):
             import jax.numpy as xp
-        dim = self.shape[self.split]
+        slots, each = self.slots(cores)
+        dim, groups = self.shape[self.split], self.groups or 1
         parts = self.parts or dim
-        if self.repeated and parts < cores:
-            split = value.reshape(*self.shape[: self.split], parts, dim // parts, *self.shape[self.split + 1 :])
-            return xp.repeat(split, cores // parts, self.split).reshape(self.over(cores))
-        missing = self.over(cores)[self.split] - dim
-        widths = [(0, missing if i == self.split else 0) for i in range(len(self.shape))]
-        return xp.pad(value, widths) if missing else value
+        cut = value.reshape(*self.shape[: self.split], groups, parts // groups, dim // parts, *self.shape[self.split + 1 :])
+        if self.repeated:
+            return xp.repeat(cut, slots // groups, self.split).reshape(self.over(cores))
+        missing = slots // groups * each - parts // groups
+        widths = [(0, missing if i == self.split + 1 else 0) for i in range(cut.ndim)]
+        return xp.pad(cut, widths).reshape(self.over(cores))
+
+    def filled(self, cores):
+        """Along the axis that is cut, of all cores: is it an element of the parameter, or of what was filled up?"""
+        import numpy as np
+
+        return replace(self, shape=(self.shape[self.split],), split=0).spread(np.ones(self.shape[self.split], bool), cores)
 
 
-def dense(inputs, outputs, bias=True, split=None, parts=0, repeated=False, count=None):
+def dense(inputs, outputs, bias=True, split=None, parts=0, groups=0, count=None):
     """A dense layer cut by "columns" (outputs) or "rows" (inputs), or whole; `count` of them stacked."""
     lead = () if count is None else (count,)
     axis = {"columns": len(lead) + 1, "rows": len(lead)}.get(split)
-    layer = {"w": Parameter((*lead, inputs, outputs), split=axis, parts=parts, repeated=repeated)}
+    layer = {"w": Parameter((*lead, inputs, outputs), split=axis, parts=parts, groups=groups)}
     if bias:
         cut = len(lead) if split == "columns" else None
-        layer["b"] = Parameter((*lead, outputs), "zeros", split=cut, parts=parts, repeated=repeated)
+        layer["b"] = Parameter((*lead, outputs), "zeros", split=cut, parts=parts, groups=groups)
     return layer
 
 
-def norm(width, kind, split=None, parts=0, repeated=False):
-    scale = Parameter((width,), "zeros" if kind == "rms1" else "ones", split=split, parts=parts, repeated=repeated)
+def norm(width, kind, split=None, parts=0, groups=0):
+    scale = Parameter((width,), "zeros" if kind == "rms1" else "ones", split=split, parts=parts, groups=groups)
     return {"scale": scale} | ({"bias": Parameter((width,), "zeros", split=split)} if kind == "layer" else {})
 
 

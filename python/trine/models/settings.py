@@ -79,6 +79,11 @@ class Transformer:
                 object.__setattr__(self, name, value)
 
     @property
+    def groups(self):
+        """Of heads that share a key; 0: every head has its own."""
+        return self.kv_heads if self.kv_heads < self.heads else 0
+
+    @property
     def patches(self):
         return (self.image // self.patch) ** 2
 
