@@ -21,8 +21,6 @@ def autoload():
 
     torch._register_device_module("neuron", neuron)
     torch.utils.generate_methods_for_privateuse1_backend()
-    # .to("neuron") then keeps tied weights tied: parameters are swapped, not replaced
-    torch.__future__.set_swap_module_params_on_conversion(True)
     _torch.set_handlers(_prepare, _describe, _step)
     _say_what_is_here_instead(torch)
 

@@ -4,6 +4,7 @@ import functools
 
 import torch
 
+from trine.torch import fused
 from trine.torch.emit import overload_name
 from trine.torch.rows import ROWS
 
@@ -32,4 +33,4 @@ def table():
         if isinstance(op, torch._ops.OpOverload) and op not in out and overload_name(op) not in ROWS:
             if f"{op._schema.name.replace('::', '.')}" in EXTRA:
                 out[op] = function
-    return {**out, **TAKEN_APART}
+    return {**out, **fused.TABLE, **TAKEN_APART}

@@ -10,6 +10,7 @@ import torch
 from trine import _torch
 
 OutOfMemoryError = torch.OutOfMemoryError
+_initialized = True  # torch.utils.checkpoint asks before it keeps the generator's state
 
 
 def init():

@@ -92,7 +92,7 @@ class Run:
         for node in self.nodes:
             if _is_write(node):
                 e.values[node] = e.values[node.args[1]]
-                self.writes.append((node.args[0], len(results)))
+                self.writes.append((node.args[0], len(results), node))
                 results.append(e.build.value(e.values[node], node.meta["val"].dtype, node.meta["val"].shape))
                 continue
             e.node(node)
@@ -102,7 +102,7 @@ class Run:
         text, signature = finish(e, name, results, self._donations(e, results))
         return {
             "text": text, "signature": signature.as_data(), "takes": [self.place[n] for n in self.takes],
-            "writes": [(self.place[n], r) for n, r in self.writes], "gives": gives,
+            "writes": [(self.place[n], r, self.place[done]) for n, r, done in self.writes], "gives": gives,
         }  # fmt: skip
 
     def _take(self, e, source):
@@ -123,7 +123,7 @@ class Run:
             if isinstance(r, Value):
                 where.setdefault(r.name, len(where))
         out, used = [], set()
-        for target, r in self.writes:
+        for target, r, _ in self.writes:
             i = at.get(target)
             if i is None or e.signature.orders[i] or where[results[r].name] in used:
                 continue
@@ -172,7 +172,7 @@ class Compiled:
 
     def __init__(self, said, nodes, static):
         self.takes = [nodes[i] for i in said["takes"]]
-        self.writes = [(nodes[i], r) for i, r in said["writes"]]
+        self.writes = [(nodes[i], r, nodes[done]) for i, r, done in said["writes"]]
         self.gives = [(nodes[i], value) for i, value in said["gives"]]
         signature = Signature.of_data(said["signature"])
         fixed = {i for i, node in enumerate(self.takes) if node in static}
@@ -180,9 +180,10 @@ class Compiled:
 
     def __call__(self, env):
         found = self.program.results([env[node] for node in self.takes])
-        for target, r in self.writes:
+        for target, r, node in self.writes:
             if env[target].data_ptr() != found[r].data_ptr():
                 env[target].copy_(found[r])
+            env[node] = env[target]
         for node, value in self.gives:
             env[node] = _taken(value, found)
 

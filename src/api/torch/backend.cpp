@@ -24,7 +24,35 @@ struct LazyAllocator final : c10::Allocator {
   void copy_data(void* to, const void* from, size_t bytes) const override { std::memcpy(to, from, bytes); }
 };
 
-struct NeuronAllocator final : c10::Allocator {
+// What torch.accelerator asks about memory besides; nothing is kept back for later, so reserved is in use.
+struct NeuronAllocator final : c10::DeviceAllocator {
+  bool initialized() override { return true; }
+  void emptyCache(c10::MempoolId_t) override {}
+  void recordStream(const c10::DataPtr&, c10::Stream) override {}
+  c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex index) override {
+    const run::MemoryStats found = stats(index);
+    c10::CachingDeviceAllocator::DeviceStats out;
+    for (auto* bytes : {&out.allocated_bytes, &out.reserved_bytes, &out.active_bytes, &out.requested_bytes}) {
+      auto& all = (*bytes)[size_t(c10::CachingAllocator::StatType::AGGREGATE)];
+      all.current = found.in_use_bytes, all.peak = found.peak_bytes;
+    }
+    out.allocation[size_t(c10::CachingAllocator::StatType::AGGREGATE)].allocated = found.allocations;
+    return out;
+  }
+  void resetAccumulatedStats(c10::DeviceIndex index) override { resetPeakStats(index); }
+  void resetPeakStats(c10::DeviceIndex index) override {
+    if (const auto found = device(index)) (*found)->memory().reset_peak();
+  }
+  std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex index) override {
+    const run::MemoryStats found = stats(index);
+    return {size_t(found.limit_bytes - found.in_use_bytes), size_t(found.limit_bytes)};
+  }
+  static run::MemoryStats stats(c10::DeviceIndex index) {
+    const auto found = device(index);
+    TORCH_CHECK(found, found ? "" : found.error().text());
+    return (*found)->memory().stats();
+  }
+
   c10::DataPtr allocate(size_t bytes) override {
     const int index = current_device();
     if (bytes == 0) return {nullptr, nullptr, &release, c10::Device(kNeuron, c10::DeviceIndex(index))};

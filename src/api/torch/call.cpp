@@ -107,8 +107,13 @@ void Call::add(const c10::IValue& value, bool may_vary) {
     key.push_back(int64_t(std::hash<std::string>()(value.toStringRef())));
   } else if (value.isDevice()) {
     key.push_back(-8);
+  } else if (value.isGenerator()) {
+    key.push_back(-5);  // as none: it is asked for a seed when the program runs
+    generator = value.toGenerator();
+    TORCH_CHECK(is_ours(generator.device().type()), op.schema().name(), ": found a generator of ", generator.device(),
+                ", expected one of the device: torch.Generator(\"neuron\")");
   } else {
-    is_cacheable = false;  // generators, complex numbers and the like
+    is_cacheable = false;  // complex numbers and the like
   }
 }
 
@@ -118,6 +123,13 @@ c10::Device Call::device() const {
   for (const c10::IValue& v : arguments)
     if (v.isDevice() && is_ours(v.toDevice().type()) && v.toDevice().has_index()) return v.toDevice();
   return c10::impl::VirtualGuardImpl(c10::DeviceType::PrivateUse1).getDevice();
+}
+
+uint64_t Call::next_seed() const {
+  if (!generator.defined()) return api::neuron::next_seed(device().index());
+  auto* g = static_cast<NeuronGenerator*>(generator.unsafeGetGeneratorImpl());
+  const std::lock_guard lock(g->mutex_);
+  return g->next();
 }
 
 void count_fallback(const std::string& op) {
@@ -154,6 +166,7 @@ namespace {
 
 void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const Call call(op, *stack);
+  if (call.generator.defined() && call.device().type() == c10::DeviceType::XLA) return lazy_fallback(op, stack);
   check_devices(call);
   std::shared_ptr<const Entry> entry;
   if (call.is_cacheable) {
@@ -192,6 +205,14 @@ void register_whole(torch::Library& m) {
 }
 
 }  // namespace
+
+void no_sparse(const c10::OperatorHandle& op, torch::jit::Stack*) {
+  TORCH_CHECK_NOT_IMPLEMENTED(false, op.schema().name(),
+                              ": found a sparse tensor, which the device neuron does not hold; expected a dense one "
+                              "(.to_dense(), nn.Embedding(sparse=False)) or a tensor on the CPU");
+}
+TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&no_sparse>()); }
+TORCH_LIBRARY_IMPL(_, SparseCsrPrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&no_sparse>()); }
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>()); }
 TORCH_LIBRARY_IMPL(_, XLA, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&lazy_fallback>()); }

@@ -19,6 +19,7 @@ struct Call {
   c10::ArrayRef<c10::IValue> arguments;
   c10::SmallVector<at::Tensor, 6> tensors = {};  // all of them, lists opened, undefined ones left out
   std::vector<double> numbers = {};              // those that a program takes as it runs
+  at::Generator generator = {};                  // the one it names, or undefined: the device's
   c10::SmallVector<int64_t, 48> key = {};
   bool is_cacheable = true;
 
@@ -26,6 +27,7 @@ struct Call {
   enum class Keep { run, recorded };
   Call(const c10::OperatorHandle& op, const torch::jit::Stack& stack, Keep keep = Keep::run);
   c10::Device device() const;  // of the results
+  uint64_t next_seed() const;  // from its generator
 
  private:
   void add(const c10::IValue& value, bool may_vary);

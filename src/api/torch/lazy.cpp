@@ -170,7 +170,7 @@ void record(Queue& q, const Entry& entry, const Call& call, torch::jit::Stack& s
     }
   }
   for (double v : call.numbers) q.numbers.push_back(std::bit_cast<uint64_t>(v));
-  if (entry.is_seeded) q.numbers.push_back(next_seed(device.index()));
+  if (entry.is_seeded) q.numbers.push_back(call.next_seed());
   for (size_t o = 0; o < results.size(); ++o) {
     if (entry.outputs[o].write < 0) q.words.push_back(slot_of(q, results[o]));
     buffer_of(results[o].storage())->is_written = true;

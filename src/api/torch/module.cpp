@@ -101,7 +101,10 @@ py::object ask(const py::object& handler, const Call& call, bool numbers_in_key)
   for (const c10::IValue& v : call.arguments) {  // toPyObject would make numbers of tensors that were numbers once
     const bool is_tensor = v.isTensor() && v.toTensor().defined();
     const bool is_number = is_tensor && numbers_in_key && is_part_of_key(v.toTensor());
-    arguments.append(is_tensor && !is_number ? py::cast(v.toTensor()) : torch::jit::toPyObject(v));
+    if (v.isGenerator())
+      arguments.append(py::none());
+    else
+      arguments.append(is_tensor && !is_number ? py::cast(v.toTensor()) : torch::jit::toPyObject(v));
   }
   const auto& schema = call.op.schema();
   return handler(schema.name(), schema.overload_name(), arguments, py::cast(call.numbers));

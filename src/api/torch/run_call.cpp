@@ -44,7 +44,7 @@ void run_entry(const Entry& entry, const Call& call, torch::jit::Stack& stack) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Entry::Param& param = entry.params[i];
     if (param.kind == Entry::Param::seed) {
-      seed = next_seed(device.index());
+      seed = call.next_seed();
       inputs[i] = &seed;
     } else if (param.kind == Entry::Param::number) {
       inputs[i] = &call.numbers[size_t(param.index)];
@@ -119,17 +119,22 @@ c10::IValue for_cpu(const c10::IValue& value, bool is_written) {
     return out;
   }
   if (value.isDevice()) return c10::Device(at::kCPU);
-  if (value.isGenerator() && value.toGenerator().defined() && is_ours(value.toGenerator().device().type())) return {};
   return value;
 }
 
 at::Tensor to_neuron(const at::Tensor& t, c10::Device device, const std::string& name) {
   if (!t.defined() || !t.is_cpu()) return t;
-  TORCH_CHECK_NOT_IMPLEMENTED(t.layout() == at::kStrided, name, " gives a tensor of layout ", t.layout(),
+  TORCH_CHECK_NOT_IMPLEMENTED(t.layout() == at::kStrided && !t.is_quantized(), name, " gives a ",
+                              t.is_quantized() ? "quantised tensor" : c10::str("tensor of layout ", t.layout()),
                               ", which the device neuron does not hold; move its input to the CPU first: .cpu()");
   at::Tensor out = new_tensor(t.sizes(), t.scalar_type(), device);
   as_cpu(out, Use::write).copy_(t);
   return out;
+}
+
+bool takes_generator(const c10::Argument& a) {
+  const auto* optional = a.type()->castRaw<c10::OptionalType>();
+  return (optional ? optional->getElementType() : a.type())->kind() == c10::TypeKind::GeneratorType;
 }
 
 // The argument that a result is, where the schema says so; -1 otherwise.
@@ -164,6 +169,7 @@ void run_on_cpu(const Call& call, torch::jit::Stack& stack) {
   for (size_t i = 0; i < call.arguments.size(); ++i) {
     const auto* info = schema.arguments()[i].alias_info();
     inner.push_back(for_cpu(call.arguments[i], info && info->isWrite()));
+    if (takes_generator(schema.arguments()[i])) inner.back() = at::detail::createCPUGenerator(call.next_seed());
   }
   const torch::jit::Stack given = inner;
   call.op.callBoxed(&inner);

@@ -77,6 +77,18 @@ at::Tensor& set_tensor(at::Tensor& self, const at::Tensor& source) {
                                       source.strides());
 }
 
+// As CUDA's and the CPU's: a parameter that is moved stays the object that it was, and what was tied stays tied.
+bool can_take_data(const at::Tensor& self, const at::Tensor& from) {
+  const auto is_dense = [](const at::Tensor& t) {
+    return t.layout() == at::kStrided && (t.is_cpu() || is_ours(t)) && !t.unsafeGetTensorImpl()->is_python_dispatch();
+  };
+  return (is_dense(self) && is_dense(from)) ||
+         self.unsafeGetTensorImpl()->has_compatible_shallow_copy_type(from.key_set());
+}
+
+// Nested tensors are not held: torch's transformer then takes the way of masks.
+bool is_left_aligned(const at::Tensor&, const at::Tensor&) { return false; }
+
 bool is_set_to(const at::Tensor& self, const at::Tensor& source) { return at::native::is_set_to(self, source); }
 
 template <c10::DeviceType kType>
@@ -94,6 +106,8 @@ void register_views(torch::Library& m) {
   m.impl("set_.source_Storage_storage_offset", TORCH_FN(at::native::set_storage_cpu_));
   m.impl("set_.source_Tensor", TORCH_FN(set_tensor));
   m.impl("is_set_to", TORCH_FN(is_set_to));
+  m.impl("_has_compatible_shallow_copy_type", TORCH_FN(can_take_data));
+  m.impl("_nested_tensor_from_mask_left_aligned", TORCH_FN(is_left_aligned));
   m.impl("view_as_real", TORCH_FN(at::native::view_as_real));
   m.impl("view_as_complex", TORCH_FN(at::native::view_as_complex));
 }
