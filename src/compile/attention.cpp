@@ -28,12 +28,17 @@ class Matcher {
  public:
   Matcher(const ir::Node& dot, size_t weights) : dot_(dot), weights_(weights) {}
 
-  std::optional<AttentionMatch> match(const NodeUsers& users, const std::unordered_set<const ir::Node*>& kept) {
+  std::optional<AttentionMatch> match_open(const NodeUsers& users, const std::unordered_set<const ir::Node*>& kept) {
     m_.root = &dot_;
     m_.inside = {&dot_};
     if (!second_multiply() || !softmax() || !first_multiply() || !assign_dims()) return std::nullopt;
     take_transpose(users, kept);
     if (!assign_heads() || !place_mask()) return std::nullopt;
+    m_.mask = {mask_.value, mask_.map};
+    return m_;
+  }
+  std::optional<AttentionMatch> match(const NodeUsers& users, const std::unordered_set<const ir::Node*>& kept) {
+    if (!match_open(users, kept)) return std::nullopt;
     if (size(m_.at.shared) * size(m_.at.query) <= arch::AttentionStep::kFewRows) {
       take_update(m_.k, users, kept);
       take_update(m_.v, users, kept);
@@ -42,8 +47,13 @@ class Matcher {
     for (const ir::Node* node : inside) {
       if (node == m_.root) continue;
       if (kept.count(node)) return std::nullopt;
-      for (const ir::Node* user : users.at(node))
-        if (!inside.count(user)) return std::nullopt;
+      const bool is_row = node == m_.top.value.node || node == m_.sum.value.node;
+      for (const ir::Node* user : users.at(node)) {
+        if (is_row && user->op == kAttentionGradient)
+          m_.keeps_rows = true;
+        else if (!inside.count(user))
+          return std::nullopt;
+      }
     }
     m_.inside.assign(inside.begin(), inside.end());
     return std::move(m_);
@@ -112,9 +122,11 @@ class Matcher {
     const Seen quotient = below({dot_.inputs[weights_], identity_map(int(m_.space.size()))});
     if (quotient.node().op != "divide") return false;
     m_.inside.push_back(&quotient.node());
+    m_.weights = {quotient.value, quotient.map};
     const Seen e = below(quotient.input(0));
     if (e.node().op != "exponential" || !is_rows(quotient.input(1), "add", e)) return false;
     m_.inside.push_back(&e.node());
+    m_.raised = {e.value, e.map};
     const Seen difference = below(e.input(0));
     if (difference.node().op != "subtract") return false;
     m_.inside.push_back(&difference.node());
@@ -139,6 +151,7 @@ class Matcher {
     const ir::Ints& axes = n.attrs.ints("dimensions");
     if (axes.size() != 1) return false;
     m_.inside.push_back(&n);
+    (kind == "add" ? m_.sum : m_.top) = {s.value, s.map};
     // The reduced value as it is seen from here: the rows' dims, and the keys'.
     Seen from{n.inputs[0], s.map};
     from.map.insert(from.map.begin() + axes[0], IndexTerm{m_.at.key, 1, 0});
@@ -366,6 +379,13 @@ std::optional<AttentionMatch> match_attention(const ir::Node& dot, const NodeUse
   if (dot.op != "dot_general") return std::nullopt;
   for (size_t weights : {0, 1})
     if (auto found = Matcher(dot, weights).match(users, kept)) return found;
+  return std::nullopt;
+}
+
+std::optional<AttentionMatch> match_open_attention(const ir::Node& dot, const NodeUsers& users) {
+  if (dot.op != "dot_general") return std::nullopt;
+  for (size_t weights : {0, 1})
+    if (auto found = Matcher(dot, weights).match_open(users, {})) return found;
   return std::nullopt;
 }
 

@@ -29,6 +29,15 @@ struct AttentionOperand {
   ir::Value patch = {}, start = {};  // of keys and values: read as if updated with this, from there on along the keys
 };
 
+// A value on the way: for each of its dims the weights' own, as a map.
+struct AttentionPart {
+  ir::Value value = {};
+  IndexMap map = {};
+};
+
+// The gradient of a whole attention, an op of the device compiler's own; see device/attention_gradient.h.
+inline constexpr std::string_view kAttentionGradient = "attention_gradient";
+
 struct AttentionMatch {
   const ir::Node* root = nullptr;            // whose result this is: the second multiply, or a transpose of it
   std::vector<const ir::Node*> inside = {};  // done on the way, the root among them
@@ -37,6 +46,9 @@ struct AttentionMatch {
   AttentionOperand q = {}, k = {}, v = {}, out = {};
   std::optional<AttentionOperand> bias = {};  // boolean: a mask
   arch::AttentionStep step = {};              // all but strides and offsets
+  // exp(s - max s) / sum, exp(s - max s), max s and the sum, and the mask where there is one.
+  AttentionPart weights = {}, raised = {}, top = {}, sum = {}, mask = {};
+  bool keeps_rows = false;  // top and sum are read by a gradient besides
 
   std::vector<ir::Value> reads() const;
 };
@@ -45,5 +57,8 @@ using NodeUsers = std::unordered_map<const ir::Node*, std::vector<const ir::Node
 // The attention whose second multiply `dot` is, if it is one. `kept`: must be in memory, though maybe unread.
 std::optional<AttentionMatch> match_attention(const ir::Node& dot, const NodeUsers& users,
                                               const std::unordered_set<const ir::Node*>& kept);
+
+// The same where others may read what happens inside: what a gradient is found by.
+std::optional<AttentionMatch> match_open_attention(const ir::Node& dot, const NodeUsers& users);
 
 }  // namespace trine::compile

@@ -14,6 +14,7 @@ constexpr int kTurnsMax = 100;  // of rules on one node: a cycle of rules is a b
 class Rewriter {
  public:
   Rewriter(const Graph& from, std::span<const Rule> rules) : from_(from), rules_(rules) {}
+  Rewriter(const Graph& from, const Instead& instead) : Rewriter(from, std::span<const Rule>()) { instead_ = &instead; }
 
   Rewritten all() {
     Graph& g = out_.graph;
@@ -68,6 +69,18 @@ class Rewriter {
   void visit(const Node& node) {
     if (map_.count(&node)) return;
     CHECK(node.op != "parameter", "every parameter is of the program or of a region");
+    if (instead_) {
+      const auto made = [&](const Value& old) {
+        visit(*old.node);
+        return map_.at(old.node)[old.index];
+      };
+      if (Replacement by = (*instead_)(out_.graph, node, made); !by.empty()) {
+        map_[&node] = std::move(by);
+        return;
+      }
+    }
+    if (instead_)
+      for (const Value& v : node.inputs) visit(*v.node);
     Spec spec{.op = node.op,
               .inputs = mapped(node.inputs),
               .attrs = node.attrs,
@@ -115,6 +128,7 @@ class Rewriter {
 
   const Graph& from_;
   std::span<const Rule> rules_;
+  const Instead* instead_ = nullptr;
   Rewritten out_;
   std::unordered_map<const Node*, std::vector<Value>> map_;
   std::unordered_map<const Node*, const Node*> bare_;  // of nodes without results
@@ -178,11 +192,13 @@ std::vector<Value> inlined(Graph& graph, const Region& region, std::span<const V
 
 Rewritten rewrite(const Graph& graph, std::span<const Rule> rules) { return Rewriter(graph, rules).all(); }
 
+Graph substituted(const Graph& graph, const Instead& instead) { return Rewriter(graph, instead).all().graph; }
+
 Graph copy(const Graph& graph) { return rewrite(graph, {}).graph; }
 
 Graph extract(const Graph& graph, const std::vector<Value>& params, std::span<const Node* const> nodes,
               const std::vector<Value>& results, const std::vector<Value>& effects) {
-  return Rewriter(graph, {}).part(params, nodes, results, effects);
+  return Rewriter(graph, std::span<const Rule>()).part(params, nodes, results, effects);
 }
 
 }  // namespace trine::ir

@@ -3,6 +3,7 @@
 // Invariant: the new graph computes what the old one did; it holds only what results and effects need.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -28,6 +29,12 @@ struct Rewritten {
 
 Rewritten rewrite(const Graph& graph, std::span<const Rule> rules);
 Graph copy(const Graph& graph);  // without what nothing needs
+
+// A copy in which some nodes' results are made otherwise: `instead` is given each old node and the way from old values
+// to new ones, and answers with new values for its results, or with nothing.
+using NewValue = std::function<Value(const Value& old)>;
+using Instead = std::function<Replacement(Graph& graph, const Node& old, const NewValue& made)>;
+Graph substituted(const Graph& graph, const Instead& instead);
 
 // The nodes, in order of id, as a graph of their own: `params` are given to it, `results` and `effects` are its.
 Graph extract(const Graph& graph, const std::vector<Value>& params, std::span<const Node* const> nodes,

@@ -7,6 +7,8 @@
 
 #include "arch/asm.h"
 #include "base/text.h"
+#include "compile/device/attention.h"
+#include "compile/device/attention_gradient.h"
 #include "compile/device/decompose.h"
 #include "compile/device/lower.h"
 #include "compile/simplify.h"
@@ -82,7 +84,7 @@ static Result<DeviceProgram> compile_simple(const ir::Graph& graph, const arch::
                                             const DeviceOptions& options, const Watch& watch) {
   const Teller teller(watch);
   TRY(teller.graph("simplify", graph));
-  const ir::Graph simple = decompose(graph);
+  const ir::Graph simple = decompose(with_attention_gradients(graph, takes_attention));
   TRY(teller.graph("decompose", simple));
   TRY(teller.fusion(simple));
   Lowering lowering(simple, chip, options);

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "compile/device/attention.h"
+#include "compile/device/attention_backward.h"
 #include "compile/device/collective.h"
 #include "compile/device/conv.h"
 #include "compile/device/kernel_call.h"
@@ -41,6 +42,8 @@ constexpr Row kRows[] = {
     {"all_gather", move_obstacle, kCollective},
     {"all_reduce", move_obstacle, kCollective},
     {"all_to_all", move_obstacle, kCollective},
+    {kAttentionGradient, [](const ir::Node&) { return std::string(); },
+     [](Lowering& l, const ir::Node& n) { lower_attention_gradient(l.rec(), l.store(), n, l.policy()); }},
     {"bitcast_convert", move_obstacle, [](Lowering& l, const ir::Node& n) { lower_bits(l.rec(), l.store(), n); }},
     {"case", regions_obstacle, [](Lowering& l, const ir::Node& n) { l.branch(n); }},
     {"collective_broadcast", move_obstacle, kCollective},
@@ -143,7 +146,7 @@ int Lowering::multiplies_of(const ir::Node& node) const {
 bool Lowering::only_multiplied(const ir::Node& node) const {
   auto found = users_.find(&node);
   return found != users_.end() && std::all_of(found->second.begin(), found->second.end(), [&](const ir::Node* user) {
-           return (user->op == "dot_general" && !user->attrs.flag(kKeepsFormat)) ||
+           return (user->op == "dot_general" && !user->attrs.flag(kKeepsFormat)) || user->op == kAttentionGradient ||
                   ((user->op == "reshape" || view_kind(*user) != ViewKind::none) && only_multiplied(*user));
          });
 }

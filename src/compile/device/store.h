@@ -69,6 +69,7 @@ class Store {
   void back_to(const Mark& mark);
 
   bool fits(const Memory& m) const { return m.elements * bytes(m.dtype) / rec_.chip().partitions <= keep_bytes(); }
+  int64_t lanes() const { return rec_.chip().partitions; }
   // What a value on chip may take in all, bytes per partition.
   int64_t keep_bytes() const { return rec_.chip().sbuf.bytes_per_partition / 4; }
 
