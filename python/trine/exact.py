@@ -26,6 +26,7 @@ class Exact:
         self._weights, self._kept, self.findings = frozenset(leaves), {}, []
         if not self.host_placed:
             self.program = self.compiled.program
+            self._ready = self.program.ready(chip)
             self._inputs = [t["name"] for t in self.program.tensors if t["kind"] == "input"]
 
     def _prepared(self, i, array):
@@ -46,7 +47,7 @@ class Exact:
         if self.host_placed:
             outputs, self.findings, _ = self.compiled.run([np.asarray(a) for a in leaves], self.chip)
             return jax.tree.unflatten(self._tree, outputs)
-        ran = self.program.run({n: self._prepared(int(n[3:]), leaves[int(n[3:])]) for n in self._inputs if n.startswith("arg")}, self.chip)
+        ran = self._ready.run({n: self._prepared(int(n[3:]), leaves[int(n[3:])]) for n in self._inputs if n.startswith("arg")})
         self.findings = ran.findings
         outputs = [np.asarray(ran.outputs[f"out{i}"]).reshape(s.shape) for i, s in enumerate(self._results)]
         return jax.tree.unflatten(self._tree, outputs)

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <mutex>
 
 #include "api/graph_text.h"
 #include "base/json.h"
@@ -62,9 +63,31 @@ Result<Tensor> Compiled::prepare(size_t input, const TensorView& given) const {
   return copied(given);
 }
 
-static Result<std::vector<Tensor>> run_on_host(const compile::DevicePart& part, const std::vector<TensorView>& in) {
-  const auto plan = TRY(compile::compile_native(*part.host));
-  const auto direct = TRY(run::DirectProgram::make(plan));
+struct Compiled::Ready {
+  std::mutex mutex = {};
+  std::map<std::pair<const compile::DevicePart*, const arch::Chip*>, std::shared_ptr<const run::ExactProgram>> exact =
+      {};
+  std::map<const compile::DevicePart*, std::shared_ptr<const run::DirectProgram>> host = {};
+
+  Result<std::shared_ptr<const run::ExactProgram>> on_device(const compile::DevicePart& part, const arch::Chip& chip) {
+    const std::lock_guard held(mutex);
+    auto& found = exact[{&part, &chip}];
+    if (!found) found = TRY(run::ExactProgram::make(part.device.program, chip));
+    return found;
+  }
+  Result<std::shared_ptr<const run::DirectProgram>> on_host(const compile::DevicePart& part) {
+    const std::lock_guard held(mutex);
+    auto& found = host[&part];
+    if (!found) found = TRY(run::DirectProgram::make(TRY(compile::compile_native(*part.host))));
+    return found;
+  }
+};
+
+Compiled::Compiled(std::shared_ptr<const compile::SplitProgram> split)
+    : split_(std::move(split)), ready_(std::make_shared<Ready>()) {}
+
+static Result<std::vector<Tensor>> run_on_host(const compile::DevicePart& part, const run::DirectProgram& program,
+                                               const std::vector<TensorView>& in) {
   std::vector<const void*> from;
   std::vector<void*> to;
   std::vector<Tensor> out;
@@ -74,12 +97,12 @@ static Result<std::vector<Tensor>> run_on_host(const compile::DevicePart& part, 
   for (const Tensor& t : narrowed) from.push_back(t.data.get());
   for (const ir::Type& t : part.written) out.push_back(Tensor::make(t.dtype, t.dims));
   for (Tensor& t : out) to.push_back(t.data.get());
-  TRY(direct->run(from, to, {}));
+  TRY(program.run(from, to, {}));
   return out;
 }
 
-static Result<std::vector<Tensor>> run_on_device(const compile::DevicePart& part, const std::vector<TensorView>& in,
-                                                 const arch::Chip& chip, Ran& ran) {
+static Result<std::vector<Tensor>> run_on_device(const compile::DevicePart& part, const run::ExactProgram& program,
+                                                 const std::vector<TensorView>& in, Ran& ran) {
   std::vector<Tensor> prepared;
   run::Inputs inputs;
   for (size_t i = 0; i < in.size(); ++i) prepared.push_back(TRY(compile::prepare_input(part.device.inputs[i], in[i])));
@@ -87,7 +110,7 @@ static Result<std::vector<Tensor>> run_on_device(const compile::DevicePart& part
   const Tensor rank = Tensor::make(Dtype::u32, {1});  // of the one core: partition_id, replica_id
   for (std::string_view name : {"partition_id", "replica_id"})
     if (part.device.program.find_tensor(name) >= 0) inputs[std::string(name)] = {rank.data.get(), rank.bytes()};
-  auto result = TRY(run::run_exact(part.device.program, chip, inputs));
+  auto result = TRY(program.run(inputs));
   std::vector<Tensor> out;
   for (size_t i = 0; i < part.written.size(); ++i) {
     const auto found = std::find_if(result.outputs.begin(), result.outputs.end(),
@@ -110,7 +133,8 @@ Result<Ran> Compiled::run(std::vector<TensorView> inputs, const arch::Chip& chip
   for (const compile::DevicePart& part : split_->parts) {
     std::vector<TensorView> in;
     for (size_t slot : part.reads) in.push_back(value(slot));
-    auto results = part.on_host ? TRY(run_on_host(part, in)) : TRY(run_on_device(part, in, chip, out));
+    auto results = part.on_host ? TRY(run_on_host(part, *TRY(ready_->on_host(part)), in))
+                                : TRY(run_on_device(part, *TRY(ready_->on_device(part, chip)), in, out));
     for (size_t i = 0; i < results.size(); ++i) made.insert_or_assign(part.writes[i], std::move(results[i]));
   }
   for (size_t slot : split_->results) out.outputs.push_back(copied(value(slot)));

@@ -35,7 +35,7 @@ struct Ran {
 // with what the host runs between them.
 class Compiled {
  public:
-  explicit Compiled(std::shared_ptr<const compile::SplitProgram> split) : split_(std::move(split)) {}
+  explicit Compiled(std::shared_ptr<const compile::SplitProgram> split);
   const compile::SplitProgram& split() const { return *split_; }
   // The one program; an error names what runs on the host where there are parts.
   Result<const arch::Program*> program() const;
@@ -56,7 +56,9 @@ class Compiled {
   void set_kept(Kept kept) { kept_ = std::move(kept); }
 
  private:
+  struct Ready;  // parts that have run, for the next time
   std::shared_ptr<const compile::SplitProgram> split_;
+  std::shared_ptr<Ready> ready_;
   std::string collectives_ = "[]";
   Kept kept_;
 };

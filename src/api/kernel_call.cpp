@@ -2,6 +2,7 @@
 #include "api/kernel_call.h"
 
 #include <cstring>
+#include <memory>
 
 #include "arch/recording.h"
 #include "base/base64.h"
@@ -15,7 +16,7 @@ namespace {
 
 struct Made {
   arch::Program program = {};
-  const arch::Chip* chip = nullptr;
+  std::shared_ptr<const run::ExactProgram> exact = {};
   std::vector<std::string> inputs = {}, outputs = {};
 };
 
@@ -32,7 +33,7 @@ Result<void> run(const Made& made, std::span<const TensorView> in, std::span<con
   run::Inputs inputs;
   for (size_t i = 0; i < in.size(); ++i)
     inputs.emplace(made.inputs[i], std::span(static_cast<const std::byte*>(in[i].data), in[i].bytes()));
-  const auto ran = TRY(run::run_exact(made.program, *made.chip, inputs));
+  const auto ran = TRY(made.exact->run(inputs));
   for (const run::Finding& f : ran.findings)
     if (!f.stream.empty()) return fail(Code::invalid, cat("the kernel ", made.program.name, ": ", f.text()));
   for (size_t o = 0; o < out.size(); ++o)
@@ -57,9 +58,9 @@ Result<compile::HostFunction> kernel_function(std::string_view payload) {
   kernel.program().chip = kernel.chip->name;
   TRY(arch::append(kernel, recording, {}));
   auto made = std::make_shared<Made>();
-  made->chip = kernel.chip;
   Complaint why;
   made->program = TRY(compile::make_streams(kernel, why));
+  made->exact = TRY(run::ExactProgram::make(made->program, *kernel.chip));
   made->inputs = names_of(made->program, arch::TensorKind::input);
   made->outputs = names_of(made->program, arch::TensorKind::output);
   return compile::HostFunction([made](auto in, auto out) { return run(*made, in, out); });

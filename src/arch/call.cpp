@@ -29,34 +29,52 @@ const Operand& Call::operand(std::string_view slot) const {
 
 bool Call::has(std::string_view slot) const { return operand(slot).kind != OperandKind::none; }
 
-Tile unplaced(const Program& program, const Operand& o) {
-  CHECK(o.kind == OperandKind::tile, "a tile where the verifier saw one");
-  const Tensor& tensor = program.tensors[o.tensor];
-  const Pattern& pattern = program.patterns[o.pattern];
+static Tile of_pattern(const Pattern& pattern) {
   Tile t;
-  t.space = tensor.space;
   t.dtype = pattern.dtype;
-  t.core = tensor.core;
-  t.tensor = o.tensor;
   t.pattern = &pattern;
-  t.partition = tensor.partition + o.partition;
   t.partitions = pattern.partitions;
   t.row_elements = pattern.row_elements();
-  t.offset = o.offset * t.element_bytes() + (tensor.space == Space::hbm ? 0 : tensor.address);
   t.row_stride = pattern.partition_stride * t.element_bytes();
   std::tie(t.low, t.high) = row_extent(pattern, t.element_bytes());
-  t.begin = t.on_chip() ? tensor.address : 0;
-  t.end = t.on_chip() ? t.begin + bytes_per_partition(tensor) : tensor_bytes(tensor);
   t.dense = is_dense(pattern);
   return t;
 }
 
+static Forms::Part of_tensor(const Tensor& t) {
+  if (t.space == Space::hbm) return {0, tensor_bytes(t)};
+  return {t.address, t.address + bytes_per_partition(t)};
+}
+
+Forms::Forms(const Program& p) {
+  for (const Pattern& pattern : p.patterns) patterns.push_back(of_pattern(pattern));
+  for (const Tensor& t : p.tensors) tensors.push_back(of_tensor(t));
+}
+
+static Tile unplaced(const Program& program, const Operand& o, const Forms* forms) {
+  CHECK(o.kind == OperandKind::tile, "a tile where the verifier saw one");
+  const Tensor& tensor = program.tensors[o.tensor];
+  Tile t = forms ? forms->patterns[o.pattern] : of_pattern(program.patterns[o.pattern]);
+  const Forms::Part lies = forms ? forms->tensors[o.tensor] : of_tensor(tensor);
+  t.space = tensor.space;
+  t.core = tensor.core;
+  t.tensor = o.tensor;
+  t.partition = tensor.partition + o.partition;
+  t.offset = o.offset * t.element_bytes() + (tensor.space == Space::hbm ? 0 : tensor.address);
+  t.begin = lies.begin;
+  t.end = lies.end;
+  return t;
+}
+
+Tile unplaced(const Program& program, const Operand& o) { return unplaced(program, o, nullptr); }
+
 Tile Call::place(const Operand& o) const {
-  Tile t = unplaced(program, o);
+  Tile t = unplaced(program, o, forms);
   int64_t elements = 0;
   if (loops)
     for (size_t d = 0; d < kLoopDepthMax; ++d) elements += t.pattern->step[d] * loops[d];
   if (o.dynamic) {
+    t.moves = true;
     const Dynamic& dynamic = program.dynamics[o.dynamic - 1];
     if (dynamic.kind == DynamicKind::reg) {
       if (registers) elements += static_cast<int32_t>(registers[dynamic.reg]) * dynamic.scale;

@@ -29,6 +29,7 @@ struct Tile {
   int64_t low = 0, high = 0;   // bytes that a row covers, from its offset
   int64_t begin = 0, end = 0;  // where the tensor lies, in the terms of `offset`
   bool dense = false;          // a row is one run of neighbouring elements
+  bool moves = false;          // its address depends on a register or an index tile
   uint32_t tensor = 0;
   const Pattern* pattern = nullptr;
   const Dynamic* dynamic = nullptr;  // rows and free only; register offsets are already in `offset`
@@ -38,6 +39,16 @@ struct Tile {
   int64_t elements() const { return row_elements * partitions; }
   bool on_chip() const { return space != Space::hbm; }
   bool contiguous() const { return dense && !(dynamic && dynamic->kind == DynamicKind::free); }
+};
+
+// What every placing of an operand asks of its pattern and its tensor, worked out once for a program.
+struct Forms {
+  explicit Forms(const Program& p);
+  struct Part {
+    int64_t begin = 0, end = 0;
+  };
+  std::vector<Tile> patterns;  // with what follows from the pattern alone
+  std::vector<Part> tensors;
 };
 
 class Call {
@@ -50,6 +61,7 @@ class Call {
   uint8_t core = 0;
   const int64_t* loops = nullptr;       // index of each enclosing loop; null: all zero
   const uint32_t* registers = nullptr;  // of this engine; null: all zero
+  const Forms* forms = nullptr;         // of the program, where somebody keeps them
 
   bool has(std::string_view slot) const;  // present and not `none`
   const Operand& operand(std::string_view slot) const;

@@ -4,11 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
-#include <mutex>
-
-#include <sys/mman.h>
 
 #include "arch/runs.h"
 #include "base/convert.h"
@@ -18,19 +14,6 @@
 namespace trine::arch {
 
 namespace {
-
-// Calls part(word, mask) for the words that a bit range covers in part and whole(first, count) for those between.
-template <class Part, class Whole>
-void over_words(size_t begin, size_t n, Part part, Whole whole) {
-  if (!n) return;
-  const size_t end = begin + n, first = begin / 64, last = end / 64;
-  const uint64_t head = ~0ull << begin % 64, tail = (1ull << end % 64) - 1;
-  if (first == last) return part(first, head & tail);
-  size_t from = first;
-  if (begin % 64) part(from++, head);
-  whole(from, last - from);
-  if (tail) part(last, tail);
-}
 
 // Calls f(begin, n) for each piece without gaps of a row that starts at `at`.
 template <class F>
@@ -63,124 +46,60 @@ template <class F>
 void over_width(int bytes, F f) {
   if (bytes == 1) return f(uint8_t{});
   if (bytes == 2) return f(uint16_t{});
+  if (bytes == 8) return f(uint64_t{});
   f(uint32_t{});
 }
 
-}  // namespace
+// The elements of a row, one after the other.
+void gather(const Walk& walk, const std::byte* from, std::byte* out, int size) {
+  over_width(size, [&](auto width) {
+    constexpr int64_t kSize = sizeof width;
+    walk.each([&](int64_t o, int64_t n, int64_t stride) {
+      if (stride == kSize)
+        std::memcpy(out, from + o, static_cast<size_t>(n * kSize));
+      else
+        for (int64_t i = 0; i < n; ++i) std::memcpy(out + i * kSize, from + o + i * stride, sizeof width);
+      out += n * kSize;
+    });
+  });
+}
 
-// Large pieces are mapped without a reservation, so that a program may place more HBM than the host has.
-static constexpr size_t kMappedFrom = 1 << 20, kHugeUpTo = 64 << 20;
+void scatter(const Walk& walk, const std::byte* in, std::byte* to, int size) {
+  over_width(size, [&](auto width) {
+    constexpr int64_t kSize = sizeof width;
+    walk.each([&](int64_t o, int64_t n, int64_t stride) {
+      if (stride == kSize)
+        std::memcpy(to + o, in, static_cast<size_t>(n * kSize));
+      else
+        for (int64_t i = 0; i < n; ++i) std::memcpy(to + o + i * stride, in + i * kSize, sizeof width);
+      in += n * kSize;
+    });
+  });
+}
 
-LazyBytes::LazyBytes(size_t n) : size_(n) {
-  if (!n) return;
-  if (n < kMappedFrom) {
-    data_ = static_cast<std::byte*>(std::calloc(n, 1));
+void widen_bits(const std::byte* from, uint32_t* out, int64_t n, int size) {
+  if (size == 4) {
+    std::memcpy(out, from, static_cast<size_t>(n) * 4);
     return;
   }
-  void* const at = mmap(nullptr, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (at == MAP_FAILED) return;
-  data_ = static_cast<std::byte*>(at);
-  // A tile touches every partition of an on-chip memory, so small pages would be a fault for every few bytes.
-  if (n <= kHugeUpTo) madvise(at, n, MADV_HUGEPAGE);
-}
-
-LazyBytes::~LazyBytes() {
-  if (!data_) return;
-  if (size_ < kMappedFrom)
-    std::free(data_);
-  else
-    munmap(data_, size_);
-}
-
-void WrittenBits::set(size_t begin, size_t n) {
-  over_words(
-      begin, n, [&](size_t w, uint64_t m) { words_[w] |= m; },
-      [&](size_t w, size_t count) { std::memset(words_ + w, 0xff, count * sizeof(uint64_t)); });
-}
-
-void WrittenBits::clear(size_t begin, size_t n) {
-  over_words(
-      begin, n, [&](size_t w, uint64_t m) { words_[w] &= ~m; },
-      [&](size_t w, size_t count) { std::memset(words_ + w, 0, count * sizeof(uint64_t)); });
-}
-
-bool WrittenBits::all(size_t begin, size_t n) const {
-  uint64_t missing = 0;
-  over_words(
-      begin, n, [&](size_t w, uint64_t m) { missing |= ~words_[w] & m; },
-      [&](size_t w, size_t count) {
-        for (size_t i = w; i < w + count; ++i) missing |= ~words_[i];
-      });
-  return !missing;
-}
-
-bool WrittenBits::any(size_t begin, size_t n) const {
-  uint64_t found = 0;
-  over_words(
-      begin, n, [&](size_t w, uint64_t m) { found |= words_[w] & m; },
-      [&](size_t w, size_t count) {
-        for (size_t i = w; i < w + count; ++i) found |= words_[i];
-      });
-  return found;
-}
-
-void WrittenBits::erase(std::byte* bytes, size_t size) {
-  for (size_t w = 0; w < (size + 63) / 64; ++w) {
-    if (!words_[w]) continue;
-    std::memset(bytes + w * 64, 0, std::min<size_t>(64, size - w * 64));
-    words_[w] = 0;
-  }
-}
-
-// On-chip memories that nobody has in hand, all zero.
-namespace {
-struct Spare {
-  std::mutex mutex;
-  std::vector<Memory> memories;
-  static constexpr size_t kMost = 8;
-};
-Spare& spare() {
-  static Spare all;
-  return all;
-}
-}  // namespace
-
-void Memory::give_back() {
-  if (!pitch || size < kMappedFrom || !owned.data() || !written.held()) return;
-  written.erase(bytes, size);
-  const std::lock_guard held(spare().mutex);
-  if (spare().memories.size() < Spare::kMost) spare().memories.push_back(std::move(*this));
-  bytes = nullptr;
-}
-
-Memory Memory::make(size_t size, size_t pitch) {
-  if (pitch) {
-    const std::lock_guard held(spare().mutex);
-    auto& all = spare().memories;
-    const auto found = std::find_if(all.begin(), all.end(), [&](const Memory& m) { return m.size == size; });
-    if (found != all.end()) {
-      Memory out = std::move(*found);
-      all.erase(found);
-      out.pitch = pitch;
-      return out;
+  over_width(size, [&](auto width) {
+    for (int64_t i = 0; i < n; ++i) {
+      std::memcpy(&width, from + i * static_cast<int64_t>(sizeof width), sizeof width);
+      out[i] = static_cast<uint32_t>(width);
     }
-  }
-  Memory m;
-  m.owned = LazyBytes(size);
-  m.bytes = m.owned.data();
-  m.size = size;
-  m.pitch = pitch;
-  m.written = WrittenBits(size);
-  return m;
+  });
 }
 
-Memory Memory::borrow(const std::byte* bytes, size_t size) {
-  Memory m;
-  m.bytes = const_cast<std::byte*>(bytes);
-  m.size = size;
-  m.complete = true;
-  return m;
+void narrow_bits(const uint32_t* in, std::byte* to, int64_t n, int size) {
+  over_width(size, [&](auto width) {
+    for (int64_t i = 0; i < n; ++i) {
+      width = static_cast<decltype(width)>(in[i]);
+      std::memcpy(to + i * static_cast<int64_t>(sizeof width), &width, sizeof width);
+    }
+  });
 }
+
+}  // namespace
 
 std::string_view name(FaultKind k) {
   static constexpr std::string_view kNames[] = {"uninitialized-read",
@@ -241,7 +160,7 @@ int64_t Core::index_at(const Tile& index, int64_t row, int64_t element) {
   }
   const size_t at = static_cast<size_t>(offset) +
                     (index.on_chip() ? static_cast<size_t>(index.partition + row) * m.pitch : size_t{0});
-  if (!m.complete && !m.written.all(at, size))
+  if (watched && !m.complete && !m.written.all(at, size))
     fault(FaultKind::uninitialized_read, slot_, cat("its index tile is read and nobody wrote entry ", row));
   return load_int(m.bytes + at, index.dtype);
 }
@@ -288,20 +207,49 @@ std::byte* Core::place_row(const Tile& t, int row, bool writing, bool& ok) {
   Memory& m = memory(t);
   const size_t at =
       static_cast<size_t>(offset) + (t.on_chip() ? static_cast<size_t>(t.partition + row) * m.pitch : size_t{0});
-  if (t.space == Space::psum) close_groups(t, at, writing);
-  if (m.complete) return m.bytes + at;
-  bool all = true;
-  if (writing)
-    over_stretches(t, at, [&](size_t begin, size_t n) { m.written.set(begin, n); });
-  else
-    over_stretches(t, at, [&](size_t begin, size_t n) { all &= m.written.all(begin, n); });
-  if (!all) {
-    const Tensor& tensor = machine_.program().tensors[t.tensor];
-    fault(FaultKind::uninitialized_read, slot_,
-          t.on_chip() ? cat("partition ", t.partition + row, " of ", tensor.name, " is read and nobody wrote it")
-                      : cat("row ", row, " of ", tensor.name, ", at byte ", offset, ", is read and nobody wrote it"));
-  }
+  if (watched) watch_row(t, row, at, m, writing);
   return m.bytes + at;
+}
+
+void Core::watch_row(const Tile& t, int row, size_t at, Memory& m, bool writing) {
+  if (t.space == Space::psum) close_groups(t, at, writing);
+  if (m.complete) return;
+  if (t.moves) note_moving(t, m);
+  if (writing) return over_stretches(t, at, [&](size_t begin, size_t n) { m.written.set(begin, n); });
+  bool all = true;
+  over_stretches(t, at, [&](size_t begin, size_t n) { all &= m.written.all(begin, n); });
+  if (all) return;
+  machine_.settled = false;
+  const Tensor& tensor = machine_.program().tensors[t.tensor];
+  fault(FaultKind::uninitialized_read, slot_,
+        t.on_chip() ? cat("partition ", t.partition + row, " of ", tensor.name, " is read and nobody wrote it")
+                    : cat("row ", row, " of ", tensor.name, ", at byte ", static_cast<int64_t>(at),
+                          ", is read and nobody wrote it"));
+}
+
+// Where the address depends on data, other data could name any row of the tensor.
+void Core::note_moving(const Tile& t, const Memory& m) {
+  if (machine_.settled && !m.complete && !machine_.all_written(t)) machine_.settled = false;
+}
+
+void Core::may_write(const Tile& t) {
+  if (watched) note_moving(t, memory(t));
+}
+
+Rows Core::rows(const Tile& t, bool writing) {
+  if (t.dynamic || t.partitions < 1) return {};
+  Memory& m = memory(t);
+  const ptrdiff_t apart = t.on_chip() ? static_cast<ptrdiff_t>(m.pitch) : t.row_stride;
+  const int64_t reach = t.on_chip() ? 0 : (t.partitions - 1) * t.row_stride;
+  if (t.on_chip() && t.partition + t.partitions > shape_.partitions) return {};
+  if (t.offset + std::min<int64_t>(reach, 0) < t.begin - t.low ||
+      t.offset + std::max<int64_t>(reach, 0) > t.end - t.high)
+    return {};
+  const size_t at =
+      static_cast<size_t>(t.offset) + (t.on_chip() ? static_cast<size_t>(t.partition) * m.pitch : size_t{0});
+  if (watched)
+    for (int row = 0; row < t.partitions; ++row) watch_row(t, row, at + static_cast<size_t>(row * apart), m, writing);
+  return {m.bytes + at, apart};
 }
 
 void Core::fault_outside(const Tile& t, int row, int64_t offset) {
@@ -334,6 +282,7 @@ void Core::gather_free(const Tile& t, int row, std::byte* out) {
   const int64_t group_bytes = t.row_elements / groups * size;
   const Tensor& tensor = machine_.program().tensors[t.tensor];
   Memory& m = memory(t);
+  if (watched) note_moving(t, m);
   const size_t base = static_cast<size_t>(t.partition + row) * m.pitch;
   std::memset(out, 0, static_cast<size_t>(t.row_elements * size));
   for (int64_t g = 0; g < groups; ++g) {
@@ -345,7 +294,7 @@ void Core::gather_free(const Tile& t, int row, std::byte* out) {
       continue;
     }
     const size_t at = base + static_cast<size_t>(offset);
-    if (!m.complete && !m.written.all(at, static_cast<size_t>(group_bytes)))
+    if (watched && !m.complete && !m.written.all(at, static_cast<size_t>(group_bytes)))
       fault(FaultKind::uninitialized_read, slot_,
             cat("index ", i, " of ", tensor.name, " is read and nobody wrote it"));
     std::memcpy(out + g * group_bytes, m.bytes + at, static_cast<size_t>(group_bytes));
@@ -361,28 +310,42 @@ void Core::read_bytes(const Tile& t, int row, std::byte* out) {
     std::memset(out, 0, static_cast<size_t>(t.row_elements * size));
     return;
   }
-  over_runs(*t.pattern, size, [&](int64_t o, int64_t n, int64_t stride) {
-    if (stride == size)
-      std::memcpy(out, from + o, static_cast<size_t>(n * size));
-    else
-      for (int64_t i = 0; i < n; ++i) std::memcpy(out + i * size, from + o + i * stride, static_cast<size_t>(size));
-    out += n * size;
-  });
+  gather(Walk(*t.pattern, size), from, out, size);
 }
 
 void Core::write_bytes(const Tile& t, int row, const std::byte* in) {
   bool ok = true;
   const int size = t.element_bytes();
   std::byte* to = place_row(t, row, true, ok);
-  if (!ok) return;
-  over_runs(*t.pattern, size, [&](int64_t o, int64_t n, int64_t stride) {
-    if (stride == size)
-      std::memcpy(to + o, in, static_cast<size_t>(n * size));
-    else
-      for (int64_t i = 0; i < n; ++i) std::memcpy(to + o + i * stride, in + i * size, static_cast<size_t>(size));
-    in += n * size;
-  });
+  if (ok) scatter(Walk(*t.pattern, size), in, to, size);
 }
+
+void Core::read_all_bytes(const Tile& t, std::byte* out) {
+  const int size = t.element_bytes();
+  const int64_t row = t.row_elements * size;
+  if (const Rows from = rows(t, false)) {
+    const Walk walk(*t.pattern, size);
+    for (int p = 0; p < t.partitions; ++p, out += row) gather(walk, from.at(p), out, size);
+    return;
+  }
+  for (int p = 0; p < t.partitions; ++p, out += row) read_bytes(t, p, out);
+}
+
+static void write_rows_of(Core& core, const Tile& t, const std::byte* in, int64_t apart) {
+  const int size = t.element_bytes();
+  if (const Rows to = core.rows(t, true)) {
+    const Walk walk(*t.pattern, size);
+    for (int p = 0; p < t.partitions; ++p, in += apart) scatter(walk, in, to.at(p), size);
+    return;
+  }
+  for (int p = 0; p < t.partitions; ++p, in += apart) core.write_bytes(t, p, in);
+}
+
+void Core::write_all_bytes(const Tile& t, const std::byte* in) {
+  write_rows_of(*this, t, in, t.row_elements * t.element_bytes());
+}
+
+void Core::fill_bytes(const Tile& t, const std::byte* in) { write_rows_of(*this, t, in, 0); }
 
 std::byte* Core::row_scratch(const Tile& t) {
   row_bytes_.resize(static_cast<size_t>(t.row_elements * t.element_bytes()));
@@ -422,25 +385,52 @@ void Core::write(const Tile& t, int row, const float* in) {
   write_bytes(t, row, copy);
 }
 
+void Core::take(const Tile& t, const std::byte* at, float* out) {
+  const size_t n = static_cast<size_t>(t.row_elements);
+  if (t.dense) return widen_row(at, t.dtype, out, n);
+  const int size = t.element_bytes();
+  const bool as_it_is = t.dtype == Dtype::f32;
+  std::byte* const copy = as_it_is ? reinterpret_cast<std::byte*>(out) : row_scratch(t);
+  gather(Walk(*t.pattern, size), at, copy, size);
+  if (!as_it_is) widen_row(copy, t.dtype, out, n);
+}
+
+void Core::put(const Tile& t, std::byte* at, const float* in) {
+  const size_t n = static_cast<size_t>(t.row_elements);
+  if (t.dense) return round_row(in, at, t.dtype, n, rounding);
+  const int size = t.element_bytes();
+  std::byte* const copy = row_scratch(t);
+  round_row(in, copy, t.dtype, n, rounding);
+  scatter(Walk(*t.pattern, size), copy, at, size);
+}
+
+void Core::read_all(const Tile& t, float* out) {
+  const Rows from = rows(t, false);
+  for (int p = 0; p < t.partitions; ++p, out += t.row_elements)
+    if (from)
+      take(t, from.at(p), out);
+    else
+      read(t, p, out);
+}
+
 void Core::read_bits(const Tile& t, int row, uint32_t* out) {
-  const std::byte* from = row_in_place(t, row);
-  over_width(t.element_bytes(), [&](auto width) {
-    for (int64_t i = 0; i < t.row_elements; ++i) {
-      std::memcpy(&width, from + i * static_cast<int64_t>(sizeof width), sizeof width);
-      out[i] = width;
-    }
-  });
+  widen_bits(row_in_place(t, row), out, t.row_elements, t.element_bytes());
 }
 
 void Core::write_bits(const Tile& t, int row, const uint32_t* in) {
   std::byte* const copy = row_scratch(t);
-  over_width(t.element_bytes(), [&](auto width) {
-    for (int64_t i = 0; i < t.row_elements; ++i) {
-      width = static_cast<decltype(width)>(in[i]);
-      std::memcpy(copy + i * static_cast<int64_t>(sizeof width), &width, sizeof width);
-    }
-  });
+  narrow_bits(in, copy, t.row_elements, t.element_bytes());
   write_bytes(t, row, copy);
+}
+
+void Core::read_all_bits(const Tile& t, uint32_t* out) {
+  if (t.element_bytes() == 4) return read_all_bytes(t, reinterpret_cast<std::byte*>(out));
+  for (int p = 0; p < t.partitions; ++p) read_bits(t, p, out + p * t.row_elements);
+}
+
+void Core::write_all_bits(const Tile& t, const uint32_t* in) {
+  if (t.element_bytes() == 4) return write_all_bytes(t, reinterpret_cast<const std::byte*>(in));
+  for (int p = 0; p < t.partitions; ++p) write_bits(t, p, in + p * t.row_elements);
 }
 
 void Core::read_int(const Tile& t, int row, int64_t* out) {
@@ -480,21 +470,11 @@ const float* Core::view(const Tile& t, int row, float* scratch) {
   return scratch;
 }
 
-float* Core::target(const Tile& t, int row, float* scratch) {
-  if (t.dtype != Dtype::f32 || !t.contiguous() || trap_nan || t.dynamic) return scratch;
-  int64_t offset = 0;
-  if (!row_offset(t, row, offset)) return scratch;
-  Memory& m = memory(t);
-  std::byte* const at = m.bytes + offset + (t.on_chip() ? static_cast<size_t>(t.partition + row) * m.pitch : 0);
-  return reinterpret_cast<uintptr_t>(at) % alignof(float) == 0 ? reinterpret_cast<float*>(at) : scratch;
-}
-
 void Core::store(const Tile& t, int row, const float* values) {
   bool ok = true;
   if (t.dtype == Dtype::f32 && t.contiguous() && !trap_nan) {
     std::byte* const at = place_row(t, row, true, ok);
-    if (ok && reinterpret_cast<const std::byte*>(values) != at)
-      std::memcpy(at, values, static_cast<size_t>(t.row_elements) * sizeof(float));
+    if (ok) std::memcpy(at, values, static_cast<size_t>(t.row_elements) * sizeof(float));
     return;
   }
   write(t, row, values);
@@ -506,6 +486,34 @@ Machine::Machine(const Program& program, const CoreShape& shape) : hbm(program.t
   for (size_t i = 0; i < program.tensors.size(); ++i)
     if (program.tensors[i].space == Space::hbm && storage(static_cast<uint32_t>(i)) == i)
       hbm[i] = Memory::make(static_cast<size_t>(tensor_bytes(program.tensors[i])), 0);
+}
+
+bool Machine::all_written(const Tile& t) {
+  complete_.resize(program_.tensors.size());
+  if (complete_[t.tensor]) return true;
+  const Tensor& tensor = program_.tensors[t.tensor];
+  if (!t.on_chip()) {
+    const Memory& m = hbm_of(t.tensor);
+    complete_[t.tensor] = m.complete || m.written.all(0, m.size);
+    return complete_[t.tensor];
+  }
+  const Core& owner = cores[t.core];
+  const Memory& m = t.space == Space::sbuf ? owner.sbuf : owner.psum;
+  bool all = true;
+  for (int64_t p = 0; p < (tensor.shape.empty() ? 1 : tensor.shape[0]); ++p)
+    all &= m.written.all(static_cast<size_t>(tensor.partition + p) * m.pitch + static_cast<size_t>(tensor.address),
+                         static_cast<size_t>(bytes_per_partition(tensor)));
+  return complete_[t.tensor] = all;
+}
+
+void Machine::restart() {
+  for (Core& core : cores) {
+    std::fill(core.semaphores.begin(), core.semaphores.end(), 0);
+    core.registers = {};
+    core.vector_acc = core.scalar_acc = {};
+    core.vector_rng = core.gpsimd_rng = {};
+    core.faults.clear();
+  }
 }
 
 Machine::~Machine() {

@@ -8,74 +8,14 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "arch/call.h"
+#include "arch/memory.h"
 #include "arch/program.h"
 #include "base/number.h"
 
 namespace trine::arch {
-
-// Zeroed bytes that take host memory only where they are touched. Empty when the host refuses.
-class LazyBytes {
- public:
-  explicit LazyBytes(size_t n = 0);
-  ~LazyBytes();
-  LazyBytes(LazyBytes&& other) noexcept : data_(other.data_), size_(other.size_) { other.data_ = nullptr; }
-  LazyBytes& operator=(LazyBytes&& other) noexcept {
-    std::swap(data_, other.data_);
-    std::swap(size_, other.size_);
-    return *this;
-  }
-  std::byte* data() const { return data_; }
-  size_t size() const { return size_; }
-
- private:
-  std::byte* data_ = nullptr;
-  size_t size_ = 0;
-};
-
-// One bit per byte of memory: has anybody written it?
-class WrittenBits {
- public:
-  explicit WrittenBits(size_t bytes = 0)
-      : bits_((bytes + 63) / 64 * 8), words_(reinterpret_cast<uint64_t*>(bits_.data())) {}
-  WrittenBits(WrittenBits&& other) noexcept : bits_(std::move(other.bits_)), words_(other.words_) {
-    other.words_ = nullptr;
-  }
-  WrittenBits& operator=(WrittenBits&& other) noexcept {
-    bits_ = std::move(other.bits_);
-    std::swap(words_, other.words_);
-    return *this;
-  }
-  void set(size_t begin, size_t n);
-  void clear(size_t begin, size_t n);
-  bool all(size_t begin, size_t n) const;
-  bool any(size_t begin, size_t n) const;
-  bool held() const { return words_; }
-  // Clears every bit, and the 64 bytes of each word that had one.
-  void erase(std::byte* bytes, size_t size);
-
- private:
-  LazyBytes bits_;
-  uint64_t* words_;
-};
-
-struct Memory {
-  std::byte* bytes = nullptr;
-  size_t size = 0;
-  size_t pitch = 0;       // bytes per partition; 0 in HBM
-  bool complete = false;  // all of it is written; `written` is not looked at
-  WrittenBits written;
-  LazyBytes owned;
-
-  static Memory make(size_t size, size_t pitch);
-  // On chip: zeroed where it was written, for the next make() of this size. Fresh pages cost more than a small program.
-  void give_back();
-  // Bytes of the caller's that nobody will write.
-  static Memory borrow(const std::byte* bytes, size_t size);
-};
 
 // What the simulated machine did wrong or found wrong in the user's program. Data, never a host error.
 enum class FaultKind : uint8_t {
@@ -107,6 +47,14 @@ struct CoreShape {
 
 class Machine;
 
+// Rows that lie evenly apart in memory, all of them inside their tensor.
+struct Rows {
+  std::byte* first = nullptr;  // null: each row has to be placed by itself
+  ptrdiff_t apart = 0;
+  std::byte* at(int row) const { return first + row * apart; }
+  explicit operator bool() const { return first; }
+};
+
 class Core {
  public:
   Core(Machine& machine, const CoreShape& shape);
@@ -123,13 +71,27 @@ class Core {
   // Whole elements as bytes, any width; used by same-dtype copies. `out` holds row_elements·element_bytes.
   void read_bytes(const Tile& t, int row, std::byte* out);
   void write_bytes(const Tile& t, int row, const std::byte* in);
-  // Without a copy where the row is contiguous f32, else through `scratch`. store() finishes what target() began.
+  // Every row of the tile at once, looked at (or marked as written) here; none where a row is not where it should be or
+  // depends on data, which the row accessors then see to.
+  Rows rows(const Tile& t, bool writing);
+  // One of those rows, where rows() found it.
+  void take(const Tile& t, const std::byte* at, float* out);
+  void put(const Tile& t, std::byte* at, const float* in);  // rounds; looks for no NaN
+  // All rows one after the other, without gaps.
+  void read_all(const Tile& t, float* out);
+  void read_all_bits(const Tile& t, uint32_t* out);
+  void read_all_bytes(const Tile& t, std::byte* out);
+  void write_all_bits(const Tile& t, const uint32_t* in);
+  void write_all_bytes(const Tile& t, const std::byte* in);
+  void fill_bytes(const Tile& t, const std::byte* in);  // the same in every row
+  // Without a copy where the row is contiguous f32, else through `scratch`.
   const float* view(const Tile& t, int row, float* scratch);
-  float* target(const Tile& t, int row, float* scratch);
   void store(const Tile& t, int row, const float* values);
 
   // What the tile's index tile holds now, in the order of the rows or groups it places. Never a fault.
   std::vector<int64_t> indices(const Tile& t);
+  // The instruction writes all, some or none of the tile, as its data says.
+  void may_write(const Tile& t);
   // True when the row's dynamic index points outside its tensor and the instruction says skip.
   bool row_skipped(const Tile& t, int row);
   void fault(FaultKind kind, std::string_view operand, std::string detail);
@@ -150,6 +112,8 @@ class Core {
   Rounding rounding;
   Oob oob = Oob::error;  // of the instruction in hand
   bool trap_nan = false;
+  // Off: the program is known to read only what it wrote and to keep its PSUM groups, whatever its data.
+  bool watched = true;
   std::vector<Fault> faults;  // the driver takes them after each instruction
 
  private:
@@ -158,6 +122,8 @@ class Core {
   std::byte* place_row(const Tile& t, int row, bool writing, bool& ok);
   void fault_outside(const Tile& t, int row, int64_t offset);
   void close_groups(const Tile& t, size_t at, bool writing);
+  void watch_row(const Tile& t, int row, size_t at, Memory& m, bool writing);
+  void note_moving(const Tile& t, const Memory& m);
   void gather_free(const Tile& t, int row, std::byte* out);
   std::byte* row_scratch(const Tile& t);
   const std::byte* row_in_place(const Tile& t, int row);  // the row's bytes, in memory or in scratch
@@ -176,7 +142,8 @@ class Machine {
   ~Machine();
   const Program& program() const { return program_; }
 
-  std::string refused() const;  // the first memory that the host had no room for, or empty
+  std::string refused() const;      // the first memory that the host had no room for, or empty
+  bool all_written(const Tile& t);  // of the whole tensor that the tile lies in
   // The memory of an HBM tensor; an output that is an input's storage shares that input's.
   Memory& hbm_of(uint32_t tensor) { return hbm[storage(tensor)]; }
   uint32_t storage(uint32_t tensor) const {
@@ -186,12 +153,16 @@ class Machine {
 
   std::vector<Memory> hbm;  // one per tensor; empty for on-chip tensors and aliases
   std::vector<Core> cores;
+  // Cleared when other data could have had the run read what nobody wrote.
+  bool settled = true;
+  void restart();  // registers, semaphores and accumulators as at the beginning; memory stays
   // While a meeting row runs: the calls that meet, one per core in core order. The row's exec runs once for all of
   // them.
   std::span<const Call> meeting;
 
  private:
   const Program& program_;
+  std::vector<bool> complete_;  // tensors that are known to be written whole
 };
 
 }  // namespace trine::arch

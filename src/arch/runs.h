@@ -10,34 +10,57 @@
 
 namespace trine::arch {
 
-// Calls f(byte offset from the row's start, elements, stride in bytes) for each innermost run, in pattern order.
+// A row's addresses as runs of evenly spaced elements: neighbouring dims that continue each other are one.
+class Walk {
+ public:
+  Walk(const Pattern& p, int element_bytes) : stride_(element_bytes) {
+    bool first = true;
+    for (int d = p.rank; d-- > 0;) {
+      const Dim& dim = p.dims[static_cast<size_t>(d)];
+      const int64_t step = dim.stride * element_bytes, count = dim.count;
+      if (count == 1) continue;
+      if (first) {
+        run_ = count;
+        stride_ = step;
+        first = false;
+      } else if (outer_ == 0 && step == stride_ * run_) {
+        run_ *= count;
+      } else if (outer_ > 0 && step == steps_[outer_ - 1] * counts_[outer_ - 1]) {
+        counts_[outer_ - 1] *= count;
+      } else {
+        steps_[outer_] = step;
+        counts_[outer_++] = count;
+      }
+    }
+  }
+
+  // Calls f(byte offset from the row's start, elements, stride in bytes) for each run, in pattern order.
+  template <class F>
+  void each(F f) const {
+    std::array<int64_t, kFreeDimsMax> at{};
+    int64_t offset = 0;
+    for (;;) {
+      f(offset, run_, stride_);
+      size_t d = 0;
+      for (; d < outer_; ++d) {
+        offset += steps_[d];
+        if (++at[d] < counts_[d]) break;
+        offset -= steps_[d] * counts_[d];
+        at[d] = 0;
+      }
+      if (d == outer_) return;
+    }
+  }
+
+ private:
+  int64_t run_ = 1, stride_;
+  size_t outer_ = 0;  // dims around the run, innermost first
+  std::array<int64_t, kFreeDimsMax> counts_{}, steps_{};
+};
+
 template <class F>
 void over_runs(const Pattern& p, int element_bytes, F f) {
-  int inner = p.rank;
-  int64_t run = 1;
-  while (inner > 0 &&
-         (p.dims[static_cast<size_t>(inner - 1)].stride == run || p.dims[static_cast<size_t>(inner - 1)].count == 1)) {
-    run *= p.dims[static_cast<size_t>(inner - 1)].count;
-    --inner;
-  }
-  int64_t stride = element_bytes;
-  if (run == 1 && inner > 0) {  // the innermost dim is strided: make it the run
-    --inner;
-    run = p.dims[static_cast<size_t>(inner)].count;
-    stride = p.dims[static_cast<size_t>(inner)].stride * element_bytes;
-  }
-  std::array<uint32_t, kFreeDimsMax> at{};
-  for (;;) {
-    int64_t offset = 0;
-    for (int d = 0; d < inner; ++d) offset += p.dims[static_cast<size_t>(d)].stride * at[static_cast<size_t>(d)];
-    f(offset * element_bytes, run, stride);
-    int d = inner - 1;
-    for (; d >= 0; --d) {
-      if (++at[static_cast<size_t>(d)] < p.dims[static_cast<size_t>(d)].count) break;
-      at[static_cast<size_t>(d)] = 0;
-    }
-    if (d < 0) return;
-  }
+  Walk(p, element_bytes).each(f);
 }
 
 // Lowest and one-past-highest byte of a row, from its start.

@@ -1,7 +1,9 @@
 // Any text, or any bytes as choices (exact_text.h), as a program on a chip with small memories: refused with a message,
-// or run twice to the same bytes and the same findings within a step budget. Inputs hold small integers, so that
-// indices and registers reach into tensors.
+// or run twice to the same bytes and the same findings within a step budget; and again with other inputs by a program
+// that may have settled. Inputs hold small integers, so that indices and registers reach into tensors.
 #include <cstdint>
+#include <map>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -48,6 +50,25 @@ void check_same(const run::RunResult& a, const run::RunResult& b) {
   }
 }
 
+using Bytes = std::map<std::string, std::vector<std::byte>>;
+
+Bytes inputs_of(const arch::Program& program, const arch::Chip& chip, size_t below) {
+  Bytes out;
+  for (const arch::Tensor& t : program.tensors) {
+    if (t.kind != arch::TensorKind::input || tensor_bytes(t) > chip.hbm.bytes) continue;
+    std::vector<std::byte>& bytes = out[t.name];
+    bytes.resize(static_cast<size_t>(tensor_bytes(t)));
+    for (size_t b = 0; b < bytes.size(); b += 4) bytes[b] = static_cast<std::byte>(b / 4 % below);
+  }
+  return out;
+}
+
+run::Inputs views(const Bytes& bytes) {
+  run::Inputs out;
+  for (const auto& [name, of] : bytes) out[name] = of;
+  return out;
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -60,23 +81,23 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   auto program = arch::assemble(text, "fuzz.tasm");
   if (!program) return 0;
   if (choices) drop_refused(*program, chip);
-  std::vector<std::vector<std::byte>> bytes(program->tensors.size());
-  run::Inputs inputs;
-  for (size_t i = 0; i < bytes.size(); ++i) {
-    const arch::Tensor& t = program->tensors[i];
-    if (t.kind != arch::TensorKind::input || tensor_bytes(t) > chip.hbm.bytes) continue;
-    bytes[i].resize(static_cast<size_t>(tensor_bytes(t)));
-    for (size_t b = 0; b < bytes[i].size(); b += 4) bytes[i][b] = static_cast<std::byte>(b / 4 % 7);
-    inputs[t.name] = bytes[i];
-  }
+  const auto given = inputs_of(*program, chip, 7), other = inputs_of(*program, chip, 5);
   const run::ExactOptions options{.stochastic = size % 2 == 1, .trap_nan = size % 4 > 1, .steps_max = 500};
-  const auto first = run::run_exact(*program, chip, inputs, options);
+  const auto first = run::run_exact(*program, chip, views(given), options);
   if (!first) {
     CHECK(!first.error().message.empty(), "an error has text");
     return 0;
   }
-  const auto second = run::run_exact(*program, chip, inputs, options);
-  CHECK(second.has_value(), "what ran once runs again");
-  check_same(*first, *second);
+  const auto ready = run::ExactProgram::make(*program, chip);
+  CHECK(ready.has_value(), "what ran once is made ready again");
+  for (int turn = 0; turn < 3; ++turn) {
+    const auto again = (*ready)->run(views(given), options);
+    CHECK(again.has_value(), "what ran once runs again");
+    check_same(*first, *again);
+  }
+  const auto fresh = run::run_exact(*program, chip, views(other), options);
+  const auto kept = (*ready)->run(views(other), options);
+  CHECK(fresh.has_value() && kept.has_value(), "what ran once runs with other data");
+  check_same(*fresh, *kept);
   return 0;
 }

@@ -32,6 +32,17 @@ def test_arrays_keep_dtype_and_shape(ours, numpy):
     assert r.outputs["out"].tobytes() == a.tobytes()
 
 
+def test_a_ready_program_runs_again_and_again():
+    a = np.arange(128 * 64, dtype=np.float32).reshape(128, 64)
+    ready = copy_program().ready("trn2")
+    for turn in range(3):
+        assert ready.run({"a": a + turn}).outputs["out"].tobytes() == (a + turn).tobytes()
+        assert ready.settled
+    racing = copy_program(wait="").ready("trn2")
+    for turn in range(3):
+        assert [f.kind for f in racing.run({"a": a}).findings] == [f.kind for f in copy_program(wait="").run({"a": a}).findings] != []
+
+
 def test_raw_bytes_pass_for_any_dtype():
     raw = np.arange(128 * 64 * 2, dtype=np.uint8)
     assert copy_program("bf16").run({"a": raw}).outputs["out"].tobytes() == raw.tobytes()

@@ -43,6 +43,13 @@ class Compiled:
         self.messages = messages
         self.files = files  # names of source files in the program -> paths
         self.recording = recording  # the kernel as text, for programs that call it; None unless asked for
+        self._ready = {}
+
+    def ready(self, chip):
+        """The program made ready for a chip, once."""
+        if chip not in self._ready:
+            self._ready[chip] = self.program.ready(chip)
+        return self._ready[chip]
 
     @functools.cached_property
     def outputs(self):
@@ -396,7 +403,7 @@ def _outcome(compiled, chip, given):
             raise error("NKI006", f"argument {name} has a shape but no data", "an array",
                         "trine.report(kernel, …) takes shapes alone")
         inputs[name] = arrays.raw(data, dtype)
-    outcome = compiled.program.run(inputs, chip=chip)
+    outcome = compiled.ready(chip).run(inputs)
     raise_finding(outcome, compiled.files)
     return outcome
 

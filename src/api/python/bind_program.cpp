@@ -101,9 +101,18 @@ struct RunOutcome {
   bool finished = false;
 };
 
-RunOutcome run_program(const arch::Program& program, nb::dict inputs, const std::string& chip_name,
-                       const run::ExactOptions& options) {
-  const arch::Chip& chip = chip_named(chip_name);
+// A program that was made ready; Python keeps the program itself.
+struct Ready {
+  const arch::Program* program = nullptr;
+  std::shared_ptr<const run::ExactProgram> exact;
+};
+
+Ready ready(const arch::Program& program, const std::string& chip) {
+  return {&program, or_raise(run::ExactProgram::make(program, chip_named(chip)))};
+}
+
+RunOutcome run_ready(const Ready& ready, nb::dict inputs, const run::ExactOptions& options) {
+  const arch::Program& program = *ready.program;
   std::vector<Argument> arguments;
   run::Inputs bytes;
   for (auto [key, value] : inputs) {
@@ -118,7 +127,7 @@ RunOutcome run_program(const arch::Program& program, nb::dict inputs, const std:
   }
   Result<run::RunResult> result = [&] {
     nb::gil_scoped_release unlocked;
-    return run::run_exact(program, chip, bytes, options);
+    return ready.exact->run(bytes, options);
   }();
   run::RunResult r = or_raise(std::move(result));
   RunOutcome out;
@@ -205,17 +214,26 @@ void bind_program(nb::module_& m) {
           "run",
           [](const arch::Program& p, nb::dict inputs, const std::string& chip, uint64_t seed, bool stochastic,
              bool trap_nan, bool check_races, int findings_max, int64_t steps_max) {
-            return run_program(p, inputs, chip,
-                               {.seed = seed,
-                                .stochastic = stochastic,
-                                .trap_nan = trap_nan,
-                                .check_races = check_races,
-                                .findings_max = findings_max,
-                                .steps_max = steps_max});
+            return run_ready(ready(p, chip), inputs,
+                             {seed, stochastic, trap_nan, check_races, findings_max, steps_max});
           },
           "inputs"_a, "chip"_a = "trn2", "seed"_a = 0, "stochastic"_a = false, "trap_nan"_a = false,
           "check_races"_a = true, "findings_max"_a = 20, "steps_max"_a = 0,
-          "Runs every instruction on a simulated machine and gives the values.");
+          "Runs every instruction on a simulated machine and gives the values.")
+      .def("ready", ready, "chip"_a = "trn2", nb::keep_alive<0, 1>(), "Made ready for a chip, to be run many times.");
+  nb::class_<Ready>(m, "ReadyProgram", "A program that was verified and worked out for one chip.")
+      .def(
+          "run",
+          [](const Ready& r, nb::dict inputs, uint64_t seed, bool stochastic, bool trap_nan, bool check_races,
+             int findings_max, int64_t steps_max) {
+            return run_ready(r, inputs, {seed, stochastic, trap_nan, check_races, findings_max, steps_max});
+          },
+          "inputs"_a, "seed"_a = 0, "stochastic"_a = false, "trap_nan"_a = false, "check_races"_a = true,
+          "findings_max"_a = 20, "steps_max"_a = 0,
+          "As Program.run. What no data can change is looked at until a run has shown it; the results are the same.")
+      .def_prop_ro(
+          "settled", [](const Ready& r) { return r.exact->settled(); },
+          "A run has shown that no data makes it race or read what nobody wrote.");
   m.def(
       "assemble",
       [](const std::string& source, const std::string& file) { return or_raise(arch::assemble(source, file)); },

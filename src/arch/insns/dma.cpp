@@ -64,11 +64,17 @@ struct Side {
   }
 };
 
+// What a missing row leaves as it was.
+void note_skips(const Side& d, const Side& s) {
+  if ((d.moves || s.moves) && d.core.oob == Oob::skip) d.core.may_write(d.tile);
+}
+
 // Elements go over in pattern order, so the two sides may be cut into rows differently. `width` is of one element in T.
 template <class T>
 void copy_elements(const Side& d, const Side& s, size_t width) {
+  note_skips(d, s);
   const size_t row = static_cast<size_t>(s.tile.row_elements) * width;
-  if (d.tile.partitions == s.tile.partitions) {
+  if (d.tile.partitions == s.tile.partitions && (s.moves || d.moves)) {
     std::vector<T> values(row);
     for (int p = 0; p < s.tile.partitions; ++p) {
       if (s.missing(p) || d.missing(p)) continue;
@@ -77,13 +83,23 @@ void copy_elements(const Side& d, const Side& s, size_t width) {
     }
     return;
   }
-  std::vector<T> all(row * static_cast<size_t>(s.tile.partitions));
-  for (int p = 0; p < s.tile.partitions; ++p) {
+  for (int p = 0; s.moves && p < s.tile.partitions; ++p)
     if (s.missing(p)) return;
-    s.read(p, all.data() + static_cast<size_t>(p) * row);
+  if constexpr (std::is_same_v<T, std::byte>) {
+    const bool apart = s.core.memory(s.tile).bytes != d.core.memory(d.tile).bytes;
+    return copy_bytes(d.core, d.tile, d.slot, s.tile, s.slot, apart);
   }
-  const size_t to = static_cast<size_t>(d.tile.row_elements) * width;
-  for (int p = 0; p < d.tile.partitions; ++p) d.write(p, all.data() + static_cast<size_t>(p) * to);
+  std::vector<float> all(static_cast<size_t>(s.tile.elements()));
+  s.core.working_on(s.slot);
+  s.core.read_all(s.tile, all.data());
+  d.core.working_on(d.slot);
+  const Rows to = d.core.trap_nan ? Rows{} : d.core.rows(d.tile, true);
+  const float* from = all.data();
+  for (int p = 0; p < d.tile.partitions; ++p, from += d.tile.row_elements)
+    if (to)
+      d.core.put(d.tile, to.at(p), from);
+    else
+      d.core.write(d.tile, p, from);
 }
 
 // Same dtype: bits as they are, any width. Otherwise through f32.
@@ -123,6 +139,7 @@ void transpose(Core& c, const Call& i) {
   const OobScope scope(c, i.as<Oob>("oob"));
   const Tile s = i.tile("src"), d = i.tile("dst");
   const bool moves = i.operand("src").dynamic != 0;
+  if (moves && c.oob == Oob::skip) c.may_write(d);
   const size_t width = static_cast<size_t>(s.element_bytes());
   const int64_t first = s.partitions, last = d.partitions, middle = s.row_elements / last;
   std::vector<std::byte> from(static_cast<size_t>(s.elements()) * width);
@@ -184,6 +201,7 @@ void compute(Core& c, const Call& i) {
     sources.emplace_back(c, i, kSourceNames[s]);
     scales.push_back(static_cast<float>(i.real(kScaleNames[s])));
   }
+  for (const Side& s : sources) note_skips(d, s);
   std::vector<float> sum(static_cast<size_t>(d.tile.row_elements)), one(sum.size());
   for (int p = 0; p < d.tile.partitions; ++p) {
     bool missing = d.missing(p);

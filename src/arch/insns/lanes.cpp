@@ -1,6 +1,8 @@
 // What the rows share; see lanes.h. Messages name the operand, the rule and the fix.
 #include "arch/insns/lanes.h"
 
+#include <cstring>
+
 #include "base/text.h"
 
 namespace trine::arch {
@@ -32,23 +34,56 @@ bool clobbers(const Tile& dst, const Tile& src) {
 
 Source::Source(Core& core, const Call& call, std::string_view slot, const Tile& dst)
     : tile(call.tile(slot)), core_(core), slot_(slot), copied_(clobbers(dst, tile)) {
-  values_.resize(static_cast<size_t>(copied_ ? tile.elements() : tile.row_elements));
-  if (!copied_) return;
   core_.working_on(slot_);
-  for (int p = 0; p < tile.partitions; ++p) core_.read(tile, p, values_.data() + p * tile.row_elements);
+  if (copied_) {
+    values_.resize(static_cast<size_t>(tile.elements()));
+    core_.read_all(tile, values_.data());
+    return;
+  }
+  rows_ = core_.rows(tile, false);
+  direct_ = lies_as_f32(tile, rows_);
+  if (!direct_) values_.resize(static_cast<size_t>(tile.row_elements));
 }
 
 const float* Source::row(int p) {
+  if (direct_) return reinterpret_cast<const float*>(rows_.at(p));
   if (copied_) return values_.data() + p * tile.row_elements;
+  if (rows_) {
+    core_.take(tile, rows_.at(p), values_.data());
+    return values_.data();
+  }
   core_.working_on(slot_);
   return core_.view(tile, p, values_.data());
+}
+
+void copy_bytes(Core& c, const Tile& dst, std::string_view dst_slot, const Tile& src, std::string_view src_slot,
+                bool apart) {
+  if (apart && dst.dense && src.dense && dst.partitions == src.partitions && !dst.dynamic && !src.dynamic) {
+    c.working_on(src_slot);
+    const Rows from = c.rows(src, false);
+    c.working_on(dst_slot);
+    const Rows to = from ? c.rows(dst, true) : Rows{};
+    for (int p = 0; to && p < dst.partitions; ++p) std::memmove(to.at(p), from.at(p), static_cast<size_t>(src.high));
+    if (to) return;
+  }
+  std::vector<std::byte>& bytes = byte_room(static_cast<size_t>(src.elements() * src.element_bytes()));
+  c.working_on(src_slot);
+  c.read_all_bytes(src, bytes.data());
+  c.working_on(dst_slot);
+  c.write_all_bytes(dst, bytes.data());
+}
+
+std::vector<std::byte>& byte_room(size_t bytes) {
+  thread_local std::vector<std::byte> room;
+  room.resize(bytes);
+  return room;
 }
 
 std::vector<uint32_t> read_all_bits(Core& c, const Call& i, std::string_view slot) {
   const Tile t = i.tile(slot);
   std::vector<uint32_t> out(static_cast<size_t>(t.elements()));
   c.working_on(slot);
-  for (int p = 0; p < t.partitions; ++p) c.read_bits(t, p, out.data() + p * t.row_elements);
+  c.read_all_bits(t, out.data());
   return out;
 }
 
@@ -63,11 +98,14 @@ std::vector<int64_t> read_all_int(Core& c, const Call& i, std::string_view slot)
 Scalars read_scalars(Core& c, const Call& i, std::string_view slot, float absent) {
   Scalars out;
   const Operand& o = i.operand(slot);
-  out.fill(o.kind == OperandKind::immediate ? static_cast<float>(o.immediate) : absent);
-  if (o.kind != OperandKind::tile) return out;
+  if (o.kind != OperandKind::tile) {
+    out.fill(o.kind == OperandKind::immediate ? static_cast<float>(o.immediate) : absent);
+    return out;
+  }
   const Tile t = i.place(o);
+  out.fill(absent);
   c.working_on(slot);
-  for (int p = 0; p < t.partitions; ++p) c.read(t, p, &out[static_cast<size_t>(p)]);
+  c.read_all(t, out.data());
   return out;
 }
 
@@ -79,7 +117,7 @@ std::array<uint32_t, 128> read_scalar_bits(Core& c, const Call& i, std::string_v
   if (o.kind != OperandKind::tile) return out;
   const Tile t = i.place(o);
   c.working_on(slot);
-  for (int p = 0; p < t.partitions; ++p) c.read_bits(t, p, &out[static_cast<size_t>(p)]);
+  c.read_all_bits(t, out.data());
   return out;
 }
 

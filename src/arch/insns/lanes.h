@@ -34,8 +34,18 @@ class Source {
   Core& core_;
   std::string_view slot_;
   bool copied_ = false;
+  Rows rows_;            // where they lie, looked at once for all
+  bool direct_ = false;  // as f32 that can be used where it is
   std::vector<float> values_;
 };
+
+// dst = src of the same format and as many elements, bit for bit. `apart`: no row of dst is one that is still to be
+// read.
+void copy_bytes(Core& c, const Tile& dst, std::string_view dst_slot, const Tile& src, std::string_view src_slot,
+                bool apart);
+
+// Room that the instructions of one host thread use in turn.
+std::vector<std::byte>& byte_room(size_t bytes);
 
 // The same, as raw bits and as exact integers; always read first, so nothing can clobber them.
 std::vector<uint32_t> read_all_bits(Core& c, const Call& i, std::string_view slot);
@@ -50,15 +60,29 @@ std::array<uint32_t, 128> read_scalar_bits(Core& c, const Call& i, std::string_v
 Tile element_of(const Tile& t, int64_t at, Pattern& one);
 void write_element(Core& c, const Tile& t, int row, int64_t at, uint32_t bits);
 
+// f32 rows that may be read and written where they lie.
+inline bool lies_as_f32(const Tile& t, const Rows& rows) {
+  return rows && t.dtype == Dtype::f32 && t.dense && reinterpret_cast<uintptr_t>(rows.first) % alignof(float) == 0 &&
+         rows.apart % static_cast<ptrdiff_t>(alignof(float)) == 0;
+}
+
 // dst[p] = f(p, out) for every lane, through f32: f(int p, float* out).
 template <class F>
 void write_rows(Core& c, const Tile& dst, F f, std::string_view slot = "dst") {
-  std::vector<float> scratch(static_cast<size_t>(dst.row_elements));
+  c.working_on(slot);
+  const Rows to = c.rows(dst, true);
+  if (!c.trap_nan && lies_as_f32(dst, to)) {
+    for (int p = 0; p < dst.partitions; ++p) f(p, reinterpret_cast<float*>(to.at(p)));
+    return;
+  }
+  std::vector<float> out(static_cast<size_t>(dst.row_elements));
   for (int p = 0; p < dst.partitions; ++p) {
-    float* const out = c.target(dst, p, scratch.data());
-    f(p, out);
+    f(p, out.data());
     c.working_on(slot);
-    c.store(dst, p, out);
+    if (to && !c.trap_nan)
+      c.put(dst, to.at(p), out.data());
+    else
+      c.store(dst, p, out.data());
   }
 }
 

@@ -39,9 +39,7 @@ void prepare_accumulators(Core& c, const Call& i, const Tile& data, ReduceCmd cm
 
 void read_out(Core& c, const Call& i, const Tile& data) {
   if (!i.has("reduce_res")) return;
-  const Tile result = i.tile("reduce_res");
-  c.working_on("reduce_res");
-  for (int p = 0; p < result.partitions; ++p) c.store(result, p, &accumulator(c, data, p));
+  write_rows(c, i.tile("reduce_res"), [&](int p, float* out) { *out = accumulator(c, data, p); }, "reduce_res");
 }
 
 // dst = act(steps(data)), reduced into the registers; `reduce_res` is written last, so it may lie in dst.

@@ -30,7 +30,7 @@ const float* read_all(Core& c, const Call& i, std::string_view slot, std::vector
   const Tile t = i.tile(slot);
   room.resize(static_cast<size_t>(t.elements()));
   c.working_on(slot);
-  for (int p = 0; p < t.partitions; ++p) c.read(t, p, room.data() + p * t.row_elements);
+  c.read_all(t, room.data());
   return room.data();
 }
 
@@ -47,6 +47,8 @@ class Accumulator {
 
   void run(const float* product) {
     core_.working_on("dst");
+    if (!core_.watched && how_ != Accumulate::first && !core_.trap_nan)
+      if (const Rows to = core_.rows(dst_, true); lies_as_f32(dst_, to)) return sum_in_place(to, product);
     for (int p = 0; p < dst_.partitions; ++p, product += dst_.row_elements) row(p, product);
   }
 
@@ -67,19 +69,33 @@ class Accumulator {
                       " holds no matmul result to add to; start the group with accumulate=overwrite"));
   }
 
+  void sum_in_place(const Rows& to, const float* product) {
+    const int64_t n = dst_.row_elements;
+    for (int p = 0; p < dst_.partitions; ++p, product += n) {
+      float* const sum = reinterpret_cast<float*>(to.at(p));
+      if (how_ == Accumulate::add)
+        for (int64_t e = 0; e < n; ++e) sum[e] += product[e];
+      else
+        std::copy_n(product, n, sum);
+    }
+    core_.rounding.index += static_cast<uint64_t>(n) * static_cast<uint64_t>(dst_.partitions);
+  }
+
   // n neighbouring elements. False when it added to what this chip cannot add to.
   bool piece(size_t begin, size_t n, const float* product) {
     const size_t size = static_cast<size_t>(dst_.element_bytes()), bytes = n * size;
     bool adds = how_ == Accumulate::add, started = true;
     if (how_ == Accumulate::first) {
+      core_.machine().settled = false;
       adds = owner_.psum_open.all(begin, bytes);
       if (!adds && n > 1 && owner_.psum_open.any(begin, bytes)) {
         for (size_t e = 0; e < n; ++e) started &= piece(begin + e * size, 1, product + e);
         return started;
       }
     }
-    if (adds) started = (any_start_ ? owner_.psum.written : owner_.psum_matmul).all(begin, bytes);
+    if (adds && core_.watched) started = (any_start_ ? owner_.psum.written : owner_.psum_matmul).all(begin, bytes);
     put(begin, n, product, adds);
+    if (!core_.watched) return true;
     owner_.psum.written.set(begin, bytes);
     owner_.psum_matmul.set(begin, bytes);
     owner_.psum_open.set(begin, bytes);
@@ -115,25 +131,25 @@ class Accumulator {
 // an 8-bit dst shows as every other byte.
 void write_transposed(Core& c, const Tile& d, const std::vector<uint32_t>& bits, int64_t rows, int64_t columns,
                       bool to_16_bits) {
-  std::vector<uint32_t>& row = scratch().moved;
-  row.resize(static_cast<size_t>(rows));
+  std::vector<uint32_t>& turned = scratch().moved;
+  turned.resize(static_cast<size_t>(rows * columns));
+  for (int64_t f = 0; f < columns; ++f)
+    for (int64_t p = 0; p < rows; ++p)
+      turned[static_cast<size_t>(f * rows + p)] = bits[static_cast<size_t>(p * columns + f)];
   c.working_on("dst");
+  c.write_all_bits(d, turned.data());
+  if (!to_16_bits || d.element_bytes() != 1) return;
   Tile upper = d;
   upper.offset += 1;
-  for (int64_t f = 0; f < columns; ++f) {
-    for (int64_t p = 0; p < rows; ++p) row[static_cast<size_t>(p)] = bits[static_cast<size_t>(p * columns + f)];
-    c.write_bits(d, static_cast<int>(f), row.data());
-    if (!to_16_bits || d.element_bytes() != 1) continue;
-    std::fill(row.begin(), row.end(), 0u);
-    c.write_bits(upper, static_cast<int>(f), row.data());
-  }
+  std::fill(turned.begin(), turned.end(), 0u);
+  c.write_all_bits(upper, turned.data());
 }
 
 std::vector<uint32_t>& read_bits_of(Core& c, const Tile& t, std::string_view slot) {
   std::vector<uint32_t>& bits = scratch().bits;
   bits.resize(static_cast<size_t>(t.elements()));
   c.working_on(slot);
-  for (int p = 0; p < t.partitions; ++p) c.read_bits(t, p, bits.data() + p * t.row_elements);
+  c.read_all_bits(t, bits.data());
   return bits;
 }
 
@@ -220,8 +236,7 @@ void transpose_by_matmul(Core& c, const Call& i, const Tile& t, const Tile& d) {
   room.product.resize(static_cast<size_t>(t.elements()));
   outer_product_sum(a, room.b.data(), room.product.data(), t.partitions, static_cast<int>(t.row_elements),
                     t.partitions);
-  c.working_on("dst");
-  for (int p = 0; p < d.partitions; ++p) c.store(d, p, room.product.data() + p * t.partitions);
+  write_rows(c, d, [&](int p, float* out) { std::copy_n(room.product.data() + p * t.partitions, t.partitions, out); });
 }
 
 void transpose(Core& c, const Call& i) {

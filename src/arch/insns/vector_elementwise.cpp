@@ -20,21 +20,7 @@ void tensor_copy(Core& c, const Call& i) {
     map_rows(c, i, "dst", "src", [](const float* a, float* out, int64_t n) { std::copy(a, a + n, out); });
     return;
   }
-  const int64_t row_bytes = s.row_elements * s.element_bytes();
-  const bool all_first = clobbers(d, s);
-  std::vector<std::byte> bytes(static_cast<size_t>(all_first ? row_bytes * s.partitions : row_bytes));
-  const auto at = [&](int p) { return bytes.data() + (all_first ? p * row_bytes : 0); };
-  const auto read = [&](int p) {
-    c.working_on("src");
-    c.read_bytes(s, p, at(p));
-  };
-  if (all_first)
-    for (int p = 0; p < s.partitions; ++p) read(p);
-  for (int p = 0; p < s.partitions; ++p) {
-    if (!all_first) read(p);
-    c.working_on("dst");
-    c.write_bytes(d, p, at(p));
-  }
+  copy_bytes(c, d, "dst", s, "src", !clobbers(d, s));
 }
 
 Cost tensor_copy_cycles(const Chip& k, const Call& i) {
@@ -60,10 +46,10 @@ void memset(Core& c, const Call& i) {
   const uint64_t bits = is_floating(d.dtype) ? row(d.dtype).round(static_cast<float>(value), nearest)
                                              : static_cast<uint64_t>(static_cast<int64_t>(value));
   const size_t size = static_cast<size_t>(d.element_bytes());
-  std::vector<std::byte> bytes(static_cast<size_t>(d.row_elements) * size);
+  std::vector<std::byte>& bytes = byte_room(static_cast<size_t>(d.row_elements) * size);
   for (size_t e = 0; e < bytes.size(); e += size) std::memcpy(bytes.data() + e, &bits, size);
   c.working_on("dst");
-  for (int p = 0; p < d.partitions; ++p) c.write_bytes(d, p, bytes.data());
+  c.fill_bytes(d, bytes.data());
 }
 
 Cost memset_cycles(const Chip& k, const Call& i) {
@@ -116,7 +102,7 @@ void tensor_tensor_bits(Core& c, const Call& i) {
   const std::vector<uint32_t> b = read_all_bits(c, i, "data2");
   alu_bits(i.as<Alu>("op")).tiles(a.data(), b.data(), a.data(), d.elements());
   c.working_on("dst");
-  for (int p = 0; p < d.partitions; ++p) c.write_bits(d, p, a.data() + p * d.row_elements);
+  c.write_all_bits(d, a.data());
 }
 
 void tensor_tensor(Core& c, const Call& i) {
@@ -175,8 +161,8 @@ void tensor_scalar_bits(Core& c, const Call& i) {
     apply(op0, reverse0, row, s0[lane] & mask, row, d.row_elements);
     for (int64_t e = 0; e < d.row_elements; ++e) row[e] &= mask;
     apply(op1, reverse1, row, s1[lane] & mask, row, d.row_elements);
-    c.write_bits(d, p, row);
   }
+  c.write_all_bits(d, a.data());
 }
 
 void tensor_scalar(Core& c, const Call& i) {

@@ -34,35 +34,27 @@ int64_t saturating_negate(int64_t v) {
   return v == std::numeric_limits<int64_t>::min() ? std::numeric_limits<int64_t>::max() : -v;
 }
 
-bool may_write(const arch::RowInfo& info) {
-  constexpr uint8_t kMemories = arch::kHbm | arch::kSbuf | arch::kPsum;
-  return std::any_of(info.slots.begin(), info.slots.end(),
-                     [](const arch::OperandSlot& s) { return s.writes() && (s.kinds & kMemories); });
-}
-
 std::string wait_text(const arch::Wait& w, int64_t value) {
   return cat("s", w.semaphore, w.op == arch::WaitOp::ge ? ">=" : "==", value);
 }
 
 }  // namespace
 
-Engines::Engines(arch::Machine& machine, const arch::Chip& chip, const ExactOptions& options, Findings& findings,
-                 Races::Known& known, int last)
-    : machine_(machine), program_(machine.program()), chip_(chip), options_(options), findings_(findings), last_(last) {
-  for (size_t i = 0; i < program_.streams.size(); ++i) {
-    const arch::Stream& s = program_.streams[i];
-    Lane lane(arch::Sequencer(program_, s), static_cast<int>(i));
-    for (const arch::Insn& insn : s.insns) {
-      const arch::RowInfo& info = *arch::row_by_opcode(insn.opcode);
-      lane.infos.push_back(&info);
-      lane.changes.push_back(insn.updates || may_write(info));
-    }
+Engines::Engines(arch::Machine& machine, const Prepared& prepared, const ExactOptions& options, Findings& findings,
+                 Races::Known& known, const Watch& watch)
+    : machine_(machine),
+      program_(machine.program()),
+      prepared_(prepared),
+      options_(options),
+      findings_(findings),
+      last_(watch.last) {
+  for (size_t i = 0; i < prepared.streams.size(); ++i) {
+    Lane& lane = lanes_.emplace_back(prepared.streams[i], static_cast<int>(i));
     lane.rounding.mode = options.stochastic ? RoundingMode::stochastic : RoundingMode::nearest_even;
     lane.rounding.seed = options.seed + i;  // every stream has its own sequence, so its turns do not matter
-    lanes_.push_back(std::move(lane));
   }
   for (arch::Core& core : machine_.cores) core.trap_nan = options.trap_nan;
-  if (options.check_races) races_.emplace(machine_, findings_, known);
+  if (watch.races) races_.emplace(machine_, findings_, known, watch.any_row);
 }
 
 void Engines::run(RunResult& result) {
@@ -93,7 +85,7 @@ bool Engines::advance(Lane& lane) {
   const int64_t end = std::min(saturating_add(before, kTurnMax), budget);
   while (!lane.at.done() && counts_.instructions < end && !lane.spins && !waits(lane) && !meets(lane)) {
     ++counts_.instructions;
-    changes_ += lane.changes[lane.at.pc()];
+    changes_ += lane.form->changes[lane.at.pc()];
     if (lane.at.at_control()) {
       if (lane.at.insn().updates) update(lane);
       lane.at.step_control();
@@ -122,8 +114,8 @@ arch::Call Engines::call_of(Lane& lane) {
   const arch::Stream& stream = lane.at.stream();
   auto& registers = machine_.cores[stream.core].registers[static_cast<size_t>(stream.engine)];
   std::copy_n(lane.at.registers(), registers.size(), registers.begin());
-  return {program_,      chip_,       lane.at.insn(),  *lane.infos[lane.at.pc()],
-          stream.engine, stream.core, lane.at.loops(), registers.data()};
+  return {program_,    prepared_.chip,  lane.at.insn(),   lane.info(),     stream.engine,
+          stream.core, lane.at.loops(), registers.data(), &prepared_.forms};
 }
 
 void Engines::execute(Lane& lane) {
@@ -199,7 +191,7 @@ void Engines::update(Lane& lane) {
     else
       value = saturating_add(value, u.op == arch::UpdateOp::add ? u.value : saturating_negate(u.value));
   }
-  if (races_) races_->update(lane.stream, lane.at, *lane.infos[lane.at.pc()]);
+  if (races_) races_->update(lane.stream, lane.at, lane.info());
 }
 
 bool Engines::satisfied(const Lane& lane) const {

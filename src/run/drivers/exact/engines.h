@@ -11,27 +11,32 @@
 #include "arch/row.h"
 #include "arch/sequencer.h"
 #include "run/drivers/exact/exact.h"
+#include "run/drivers/exact/prepared.h"
 #include "run/drivers/exact/races.h"
 
 namespace trine::run {
 
 class Engines {
  public:
-  // `last`: a stream whose ambiguous waits are let on after everybody else's, or -1.
-  Engines(arch::Machine& machine, const arch::Chip& chip, const ExactOptions& options, Findings& findings,
-          Races::Known& known, int last = -1);
+  struct Watch {
+    bool races = true;
+    bool any_row = false;  // an operand whose address depends on data counts as its whole tensor
+    int last = -1;         // a stream whose ambiguous waits are let on after everybody else's, or -1
+  };
+  Engines(arch::Machine& machine, const Prepared& prepared, const ExactOptions& options, Findings& findings,
+          Races::Known& known, const Watch& watch);
   void run(RunResult& result);
   std::set<int> hasty() const { return races_ ? races_->hasty() : std::set<int>{}; }
 
  private:
   struct Lane {
-    Lane(arch::Sequencer begin, int number) : at(std::move(begin)), stream(number) {}
+    Lane(const PreparedStream& prepared, int number) : at(prepared.begin), form(&prepared), stream(number) {}
+    const arch::RowInfo& info() const { return *form->infos[at.pc()]; }
     arch::Sequencer at;
+    const PreparedStream* form;
     int stream = 0;
-    std::vector<const arch::RowInfo*> infos;  // of each instruction
     Rounding rounding;
     std::vector<uint32_t> loaded;  // what its register_loads gave, in order
-    std::vector<bool> changes;     // of each instruction: it may write memory or a semaphore
     bool passed = false;           // the waits of the instruction at hand have been met
     // It was here before, and nothing had changed since: it goes round for ever unless somebody changes something.
     bool spins = false;
@@ -40,7 +45,7 @@ class Engines {
   };
   bool idles(const Lane& lane) const { return lane.spins && lane.mark_changes == changes_; }
   bool waits(const Lane& lane) const { return lane.at.insn().waits && !lane.passed; }
-  bool meets(const Lane& lane) const { return lane.infos[lane.at.pc()]->row->unit == arch::Unit::meeting; }
+  bool meets(const Lane& lane) const { return lane.info().row->unit == arch::Unit::meeting; }
   bool satisfied(const Lane& lane) const;
   bool advance(Lane& lane);  // until it waits, meets, ends or has run for a while; false when it did nothing
   arch::Call call_of(Lane& lane);
@@ -59,7 +64,7 @@ class Engines {
 
   arch::Machine& machine_;
   const arch::Program& program_;
-  const arch::Chip& chip_;
+  const Prepared& prepared_;
   const ExactOptions& options_;
   Findings& findings_;
   std::vector<Lane> lanes_;

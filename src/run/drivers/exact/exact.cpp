@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
+#include <mutex>
 #include <set>
 
 #include "arch/row.h"
@@ -52,22 +54,6 @@ Result<void> check_inputs(const Program& program, const Inputs& inputs) {
   return {};
 }
 
-// Which tensors an instruction may write.
-std::vector<bool> written_tensors(const Program& program) {
-  std::vector<bool> written(program.tensors.size());
-  for (const arch::Stream& s : program.streams)
-    for (const arch::Insn& insn : s.insns) {
-      const arch::RowInfo* info = arch::row_by_opcode(insn.opcode);
-      for (size_t i = 0; i < info->slots.size(); ++i) {
-        const arch::Operand& o = program.operands[insn.operand + i];
-        if (o.kind != arch::OperandKind::tile || !info->slots[i].writes()) continue;
-        written[o.tensor] = true;
-        if (program.tensors[o.tensor].alias >= 0) written[static_cast<size_t>(program.tensors[o.tensor].alias)] = true;
-      }
-    }
-  return written;
-}
-
 // On-chip constants and inputs are there when the program starts, partition by partition.
 void place_on_chip(arch::Machine& machine, const Tensor& t, const std::byte* from) {
   arch::Core& core = machine.cores[t.core];
@@ -80,9 +66,8 @@ void place_on_chip(arch::Machine& machine, const Tensor& t, const std::byte* fro
   }
 }
 
-void place_tensors(arch::Machine& machine, const Inputs& inputs) {
+void place_tensors(arch::Machine& machine, const std::vector<bool>& written, const Inputs& inputs) {
   const Program& program = machine.program();
-  const std::vector<bool> written = written_tensors(program);
   for (size_t i = 0; i < program.tensors.size(); ++i) {
     const Tensor& t = program.tensors[i];
     std::span<const std::byte> from;
@@ -93,7 +78,6 @@ void place_tensors(arch::Machine& machine, const Inputs& inputs) {
     if (t.space != Space::hbm) {
       place_on_chip(machine, t, from.data());
     } else if (written[i]) {
-      machine.hbm[i] = Memory::make(from.size(), 0);
       std::memcpy(machine.hbm[i].bytes, from.data(), from.size());
       machine.hbm[i].complete = true;
     } else {
@@ -188,6 +172,7 @@ void collect_outputs(arch::Machine& machine, Findings& findings, RunResult& resu
     if (t.kind != TensorKind::output) continue;
     bool complete = true;
     result.outputs.push_back({t.name, t.dtype, t.shape, read_back(machine, i, complete)});
+    if (!machine.cores[0].watched) continue;
     if (complete || !result.finished) continue;
     Finding f;
     f.kind = arch::FaultKind::uninitialized_read;
@@ -199,41 +184,148 @@ void collect_outputs(arch::Machine& machine, Findings& findings, RunResult& resu
   }
 }
 
-// One run with every finding; the streams whose waits were met too early to be sure of what they tell.
-Result<std::set<int>> run_once(const Program& program, const arch::Chip& chip, const Inputs& inputs,
-                               const ExactOptions& options, int last, Findings& findings, Races::Known& races,
-                               RunResult& result) {
-  arch::Machine machine(program, shape_of(chip));
-  if (const std::string name = machine.refused(); !name.empty())
-    return fail(Code::out_of_memory, cat("the host has no memory for ", name), program.name);
-  place_tensors(machine, inputs);
-  Engines engines(machine, chip, options, findings, races, last);
-  engines.run(result);
-  collect_outputs(machine, findings, result);
-  return engines.hasty();
+// Machines that have run a program, for its next run: fresh memory costs more than a small program. Few, since each
+// holds an SBUF.
+class Shelf {
+ public:
+  std::unique_ptr<arch::Machine> take(const ExactProgram* owner) {
+    const std::lock_guard held(mutex_);
+    for (auto& [who, machine] : kept_)
+      if (who == owner && machine) return std::move(machine);
+    return nullptr;
+  }
+  void put(const ExactProgram* owner, std::unique_ptr<arch::Machine> machine) {
+    const std::lock_guard held(mutex_);
+    kept_.emplace_back(owner, std::move(machine));
+    std::erase_if(kept_, [](const auto& k) { return !k.second; });
+    if (kept_.size() > kMost) kept_.erase(kept_.begin());
+  }
+  void drop(const ExactProgram* owner) {
+    const std::lock_guard held(mutex_);
+    std::erase_if(kept_, [&](const auto& k) { return k.first == owner; });
+  }
+  static Shelf& process() {
+    static Shelf all;
+    return all;
+  }
+
+ private:
+  static constexpr size_t kMost = 4;
+  std::mutex mutex_;
+  std::vector<std::pair<const ExactProgram*, std::unique_ptr<arch::Machine>>> kept_;
+};
+
+Result<std::unique_ptr<arch::Machine>> machine_for(const Prepared& p) {
+  auto machine = std::make_unique<arch::Machine>(p.program, shape_of(p.chip));
+  if (const std::string name = machine->refused(); !name.empty())
+    return fail(Code::out_of_memory, cat("the host has no memory for ", name), p.program.name);
+  return machine;
+}
+
+// What a value alone decides, on any run.
+bool by_value(const Finding& f) {
+  return f.kind == arch::FaultKind::nan || f.kind == arch::FaultKind::out_of_range_input;
 }
 
 }  // namespace
 
-Result<RunResult> run_exact(const Program& program, const arch::Chip& chip, const Inputs& inputs,
-                            const ExactOptions& options) {
-  Findings findings(program, options.findings_max);
+ExactProgram::ExactProgram(const Program& program, const arch::Chip& chip)
+    : prepared_(std::make_unique<const Prepared>(program, chip)) {}
+ExactProgram::~ExactProgram() { Shelf::process().drop(this); }
+
+Result<std::shared_ptr<const ExactProgram>> ExactProgram::make(const Program& program, const arch::Chip& chip) {
+  Findings findings(program, std::numeric_limits<int>::max());
   TRY(check_program(program, chip, findings));
-  TRY(check_inputs(program, inputs));
+  std::shared_ptr<ExactProgram> out(new ExactProgram(program, chip));
+  out->unfit_ = findings.take();
+  if (out->prepared_->wanders) out->state_ = State::never;
+  return std::shared_ptr<const ExactProgram>(std::move(out));
+}
+
+// Every finding; `settled`: other data could not have given others.
+Result<RunResult> ExactProgram::run_watched(const Inputs& inputs, const ExactOptions& options, bool any_row,
+                                            bool& settled) const {
+  const Prepared& p = *prepared_;
+  Findings findings(p.program, options.findings_max);
+  Races::Known known;
   RunResult result;
-  if (!findings.list().empty()) {  // it does not fit, so there is nothing to run it on
-    result.findings = findings.take();
-    return result;
-  }
-  Races::Known races;
-  const std::set<int> hasty = TRY(run_once(program, chip, inputs, options, -1, findings, races, result));
-  for (const int last : hasty) {  // findings come once, so these add only the races that the first run could not see
+  std::set<int> lasts = {-1};  // then the streams whose waits were met too early to be sure of what they tell
+  std::unique_ptr<arch::Machine> first;
+  settled = options.check_races;
+  while (!lasts.empty()) {  // findings come once, so later runs add only the races that the first could not see
+    const int last = lasts.extract(lasts.begin()).value();
+    auto machine = TRY(machine_for(p));
+    place_tensors(*machine, p.written, inputs);
+    Engines engines(*machine, p, options, findings, known, {options.check_races, any_row, last});
     RunResult again;
-    TRY(run_once(program, chip, inputs, options, last, findings, races, again));
+    RunResult& here = last < 0 ? result : again;
+    engines.run(here);
+    collect_outputs(*machine, findings, here);
+    settled = settled && machine->settled && here.finished;
+    if (last >= 0) continue;
+    lasts = engines.hasty();
+    first = std::move(machine);
   }
   result.findings_dropped = findings.dropped();
   result.findings = findings.take();
+  settled =
+      settled && !result.findings_dropped && std::all_of(result.findings.begin(), result.findings.end(), by_value);
+  if (settled) Shelf::process().put(this, std::move(first));
   return result;
+}
+
+// False where it met what only a watched run tells in full.
+Result<bool> ExactProgram::run_settled(const Inputs& inputs, const ExactOptions& options, RunResult& result) const {
+  const Prepared& p = *prepared_;
+  auto machine = Shelf::process().take(this);
+  const bool fresh = !machine;
+  if (fresh) machine = TRY(machine_for(p));
+  machine->restart();
+  // A machine's written bits say what has to be cleared before another program may have it, so its first run is
+  // watched.
+  for (arch::Core& core : machine->cores) core.watched = fresh;
+  place_tensors(*machine, p.written, inputs);
+  Findings findings(p.program, options.findings_max);
+  Races::Known known;
+  Engines engines(*machine, p, options, findings, known, {.races = false});
+  engines.run(result);
+  collect_outputs(*machine, findings, result);
+  result.findings_dropped = findings.dropped();
+  result.findings = findings.take();
+  if (result.findings_dropped || !std::all_of(result.findings.begin(), result.findings.end(), by_value)) return false;
+  Shelf::process().put(this, std::move(machine));
+  return true;
+}
+
+Result<RunResult> ExactProgram::run(const Inputs& inputs, const ExactOptions& options) const {
+  TRY(check_inputs(prepared_->program, inputs));
+  if (!unfit_.empty()) {  // so there is nothing to run it on
+    RunResult result;
+    const size_t kept = std::min(unfit_.size(), static_cast<size_t>(std::max(options.findings_max, 0)));
+    result.findings.assign(unfit_.begin(), unfit_.begin() + static_cast<ptrdiff_t>(kept));
+    result.findings_dropped = static_cast<int64_t>(unfit_.size() - kept);
+    return result;
+  }
+  if (state_ == State::settled) {
+    RunResult result;
+    if (TRY(run_settled(inputs, options, result))) return result;
+  }
+  bool settled = false;
+  // The stricter run is worth its time where there are more to come.
+  const bool settles = state_ == State::open && options.check_races && (!prepared_->moves || ran_.exchange(true));
+  if (settles && prepared_->moves) {
+    auto result = TRY(run_watched(inputs, options, true, settled));
+    state_ = settled ? State::settled : State::never;
+    if (settled) return result;
+  }
+  auto result = TRY(run_watched(inputs, options, false, settled));
+  if (settles && !prepared_->moves) state_ = settled ? State::settled : State::never;
+  return result;
+}
+
+Result<RunResult> run_exact(const Program& program, const arch::Chip& chip, const Inputs& inputs,
+                            const ExactOptions& options) {
+  return TRY(ExactProgram::make(program, chip))->run(inputs, options);
 }
 
 }  // namespace trine::run

@@ -2,10 +2,12 @@
 // No time here (drivers/timed). Deterministic: same program, chip, inputs and options, same bytes and findings.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -51,7 +53,34 @@ struct RunResult {
   std::vector<std::vector<uint32_t>> loaded;  // of each stream: what its register_loads gave, for the timer
 };
 
-// The error is what arch::verify says, or about the inputs or the host; never about how the run went.
+struct Prepared;
+
+// A program made ready for a chip, to be run many times. Whether it races, reads what nobody wrote or breaks a PSUM
+// group rarely depends on data: once a run has shown that no data can make it, later runs do not look again, and give
+// the same values and findings. Threads may share it. `program` and `chip` have to outlive it.
+class ExactProgram {
+ public:
+  // The error is what arch::verify says.
+  static Result<std::shared_ptr<const ExactProgram>> make(const arch::Program& program, const arch::Chip& chip);
+  ~ExactProgram();
+  // The error is about the inputs or the host; never about how the run went.
+  Result<RunResult> run(const Inputs& inputs, const ExactOptions& options = {}) const;
+  bool settled() const { return state_ == State::settled; }
+
+ private:
+  enum class State : uint8_t { open, settled, never };
+  ExactProgram(const arch::Program& program, const arch::Chip& chip);
+  Result<RunResult> run_watched(const Inputs& inputs, const ExactOptions& options, bool any_row, bool& settled) const;
+  Result<bool> run_settled(const Inputs& inputs, const ExactOptions& options, RunResult& result) const;
+
+  std::unique_ptr<const Prepared> prepared_;
+  std::vector<Finding> unfit_;  // what does not fit the chip
+  mutable std::atomic<State> state_ = State::open;
+  mutable std::atomic<bool> ran_ = false;
+};
+
+// Made ready and run once. The error is what arch::verify says, or about the inputs or the host; never about how the
+// run went.
 Result<RunResult> run_exact(const arch::Program& program, const arch::Chip& chip, const Inputs& inputs,
                             const ExactOptions& options = {});
 

@@ -7,13 +7,13 @@
 
 namespace trine::run {
 
-Races::Races(arch::Machine& machine, Findings& findings, Known& known)
+Races::Races(arch::Machine& machine, Findings& findings, Known& known, bool any_row)
     : machine_(machine),
       program_(machine.program()),
       findings_(findings),
       known_(known),
       order_(program_),
-      shadow_(machine, [this](const Clash& c) { report(c); }) {
+      shadow_(machine, [this](const Clash& c) { report(c); }, any_row) {
   uint32_t next = 0;
   for (const arch::Stream& s : program_.streams) {
     first_site_.push_back(next);

@@ -19,7 +19,8 @@ class Races {
  public:
   // `known` holds the pairs of instructions that have been reported, over all runs of the program.
   using Known = std::set<std::pair<uint32_t, uint32_t>>;
-  Races(arch::Machine& machine, Findings& findings, Known& known);
+  // any_row: see Shadow.
+  Races(arch::Machine& machine, Findings& findings, Known& known, bool any_row);
 
   // One instruction of a stream is about to run, with `call`'s operands; `at` is where.
   void access(int stream, const arch::Sequencer& at, const arch::Call& call);

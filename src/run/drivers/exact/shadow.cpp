@@ -21,7 +21,8 @@ int64_t blocks(int64_t bytes) { return (bytes + kSide - 1) / kSide; }
 
 }  // namespace
 
-Shadow::Shadow(const arch::Machine& machine, OnClash on_clash) : machine_(machine), on_clash_(std::move(on_clash)) {
+Shadow::Shadow(const arch::Machine& machine, OnClash on_clash, bool any_row)
+    : machine_(machine), on_clash_(std::move(on_clash)), any_row_(any_row) {
   const arch::Program& program = machine.program();
   for (const arch::Core& core : machine.cores)
     for (const arch::Memory* m : {&core.sbuf, &core.psum}) {
@@ -83,6 +84,7 @@ void Shadow::touch(arch::Core& core, const arch::Tile& t, const Access& a, const
   access_ = &a;
   clock_ = &clock;
   const size_t area = area_of(t);
+  if (t.moves && any_row_) return touch_tensor(area, t);
   if (t.dynamic) {
     const std::vector<int64_t> index = core.indices(t);
     const int64_t scale = t.dynamic->scale * t.element_bytes();
@@ -111,6 +113,13 @@ void Shadow::touch(arch::Core& core, const arch::Tile& t, const Access& a, const
   else
     for (int row = 0; row < t.partitions; ++row) add_row(t, t.offset + row * t.row_stride);
   flush_hbm(area);
+}
+
+void Shadow::touch_tensor(size_t area, const arch::Tile& t) {
+  const arch::Tensor& tensor = machine_.program().tensors[t.tensor];
+  if (t.end > t.begin) add_bytes(t.begin, t.end - t.begin);
+  if (!t.on_chip()) return flush_hbm(area);
+  flush_chip(area, tensor.partition, tensor.shape.empty() ? 1 : static_cast<int>(tensor.shape[0]));
 }
 
 void Shadow::flush_chip(size_t area, int first, int count) {

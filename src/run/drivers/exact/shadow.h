@@ -32,7 +32,8 @@ class Shadow {
  public:
   using OnClash = std::function<void(const Clash&)>;
 
-  Shadow(const arch::Machine& machine, OnClash on_clash);
+  // any_row: a tile whose address depends on data touches its whole tensor, as other data might have it.
+  Shadow(const arch::Machine& machine, OnClash on_clash, bool any_row);
   // Every placed row of the tile, and the index tile it is placed by. Rows outside the tensor are left out.
   void touch(arch::Core& core, const arch::Tile& t, const Access& a, const Clock& clock);
 
@@ -55,6 +56,7 @@ class Shadow {
   void add_row(const arch::Tile& t, int64_t offset);
   void add_bytes(int64_t begin, int64_t n);
   void add_piece(int64_t block, int64_t count, uint64_t bytes);
+  void touch_tensor(size_t area, const arch::Tile& t);
   void flush_chip(size_t area, int first, int count);
   void flush_hbm(size_t area);
   void visit(size_t area, int64_t cell, uint64_t rows, uint64_t bytes);
@@ -62,6 +64,7 @@ class Shadow {
 
   const arch::Machine& machine_;
   OnClash on_clash_;
+  const bool any_row_;
   std::vector<Area> areas_;        // per core SBUF and PSUM, then each tensor
   std::vector<Entry> entries_{1};  // 0 is nobody
   uint32_t free_ = 0;
