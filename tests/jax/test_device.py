@@ -56,6 +56,17 @@ NHWC = {"dimension_numbers": ("NHWC", "HWIO", "NHWC")}
 KEY = np.array([1, 2], np.uint32)
 ROWS = np.array([4, 4, 2, 25, 4], np.int32)
 WHOLE = np.array([0, 1, 2, 3, 7, 24, 4097, 2**24 + 1, 2**31 - 1, 2**31, 2**31 + 1, 2**32 - 5, 2**32 - 1, 123456789, 3000000019], np.uint32)
+def asked(q, k, v, seen):
+    """One more token: queries[batch, queries, key heads, shared, dim]."""
+    scores = jnp.where(seen, jnp.einsum("bqghd,bkgd->bghqk", q, k) * 0.3, -1e30)
+    return jnp.einsum("bghqk,bkgd->bqghd", jax.nn.softmax(scores, axis=-1), v)
+
+
+def asking(batch, queries, heads, shared, keys, dim, by_sequence=False):
+    seen = np.arange(keys) < keys - 7 - np.arange(batch if by_sequence else 1)[:, None]
+    return (asked, floats(batch, queries, heads, shared, dim), floats(batch, keys, heads, dim), floats(batch, keys, heads, dim), seen[:, None, None, None])
+
+
 CASES = {
     "rows of a table": (lambda t, i: t[i], floats(300, 24), ints(300, 3, 50)),
     "rows out of bounds": (lambda t, i: jnp.take(t, i, axis=0, mode="clip"), floats(10, 8), np.array([-5, 3, 20], np.int32)),
@@ -90,6 +101,10 @@ CASES = {
     "its gradients": (squares(functools.partial(conv, strides=(2, 2)), 0, 1), floats(2, 8, 10, 10), floats(16, 8, 3, 3)),
     "gradients in groups": (squares(functools.partial(conv, feature_group_count=2), 0, 1), floats(2, 8, 6, 6), floats(16, 4, 3, 3)),
     "attention over many keys": (attended, floats(130, 16), floats(4500, 16), floats(4500, 24)),
+    "a token asks heads that share keys": asking(16, 1, 1, 2, 256, 128),
+    "a token asks heads with keys of their own": asking(3, 1, 5, 1, 64, 64),
+    "keys that fill no partition evenly": asking(2, 1, 2, 2, 300, 24),
+    "a few tokens ask, each sequence its own keys": asking(3, 2, 2, 2, 384, 16, by_sequence=True),
     "attention to what came before": (functools.partial(attended, causal=True), floats(2200, 16), floats(2200, 16), floats(2200, 8)),
     "sort": (lambda x: jnp.sort(x, axis=0), floats(17, 3)),
     "order": (lambda x: jnp.argsort(x, axis=-1), ints(9, 4, 30).astype(np.float32)),

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "compile/device/attention_few.h"
 #include "compile/device/heads.h"
 #include "compile/device/map.h"
 
@@ -20,14 +21,14 @@ class Attention {
  public:
   Attention(Recorder& rec, Store& store, const AttentionMatch& match, const DotPolicy& policy)
       : rec_(rec), store_(store), match_(match), step_(match.step) {
-    q_ = operand(match.q, match.at.query);
-    k_ = operand(match.k, match.at.key);
-    v_ = operand(match.v, match.at.key);
-    out_ = output();
+    q_ = heads_of(store, match, match.q, match.at.query);
+    k_ = heads_of(store, match, match.k, match.at.key);
+    v_ = heads_of(store, match, match.v, match.at.key);
+    out_ = result_heads(store, match);
     tiles_.emplace(rec, store, policy.cast.value_or(q_.memory->dtype));
     if (match.bias) {
-      Heads bias = operand(*match.bias, match.at.query);
-      bias.dim = operand(*match.bias, match.at.key).place;
+      Heads bias = heads_of(store, match, *match.bias, match.at.query);
+      bias.dim = heads_of(store, match, *match.bias, match.at.key).place;
       const bool is_mask = match.bias->value.type().dtype == Dtype::boolean;
       bias_.emplace(rec, store, bias, is_mask, step_.scale, step_.keys, tiles_->dtype());
     }
@@ -55,33 +56,6 @@ class Attention {
   }
 
  private:
-  Heads operand(const AttentionOperand& from, int place) {
-    IndexMap map = identity_map(from.value.type().rank());
-    ir::Value v = from.value;
-    while (!store_.has(v) && view_kind(*v.node) != ViewKind::none) {
-      map = through_view(*v.node, map);
-      v = v.node->inputs[0];
-    }
-    return strided(store_.of(v), walk_of(map, v.type().dims, size_t(from.value.type().rank())), from, place);
-  }
-  Heads output() {
-    const ir::Value v = match_.out.value;
-    return strided(store_.of(v), {0, row_major_strides(v.type().dims)}, match_.out, match_.at.query);
-  }
-  Heads strided(Memory& memory, const Walk& walk, const AttentionOperand& from, int place) const {
-    const auto stride = [&](int d) {
-      if (d < 0 || from.dims[size_t(d)] < 0 || match_.space[size_t(d)] == 1) return int64_t{0};
-      return walk.strides[size_t(from.dims[size_t(d)])];
-    };
-    return {&memory,
-            walk.offset,
-            stride(match_.at.batch),
-            stride(match_.at.kv),
-            stride(match_.at.shared),
-            stride(place),
-            from.last < 0 ? 0 : walk.strides[size_t(from.last)]};
-  }
-
   // [places, value dim] of one head, 128 places at a time.
   std::vector<View> by_place(int64_t head) {
     std::vector<View> out;
@@ -273,13 +247,16 @@ class Attention {
 
 }  // namespace
 
-bool takes_attention(const AttentionMatch& match) {
+bool takes_tiles(const AttentionMatch& match) {
   const arch::AttentionStep& s = match.step;
-  return !(match.bias && s.causal) && s.dim <= 128 && s.value_dim <= 512 && s.queries >= kQueriesLeast &&
-         s.keys <= kKeysMax;
+  return !match.k.patch.node && !match.v.patch.node && !(match.bias && s.causal) && s.dim <= 128 &&
+         s.value_dim <= 512 && s.queries >= kQueriesLeast && s.keys <= kKeysMax;
 }
 
+bool takes_attention(const AttentionMatch& match) { return takes_few(match) || takes_tiles(match); }
+
 void lower_attention(Recorder& rec, Store& store, const AttentionMatch& match, const DotPolicy& policy) {
+  if (takes_few(match)) return lower_few(rec, store, match, policy);
   Attention(rec, store, match, policy).run();
 }
 

@@ -7,6 +7,40 @@
 
 namespace trine::compile::device {
 
+namespace {
+
+Heads strided(const AttentionMatch& match, Memory& memory, const Walk& walk, const AttentionOperand& from, int place) {
+  const auto stride = [&](int d) {
+    if (d < 0 || from.dims[size_t(d)] < 0 || match.space[size_t(d)] == 1) return int64_t{0};
+    return walk.strides[size_t(from.dims[size_t(d)])];
+  };
+  return {&memory,
+          walk.offset,
+          stride(match.at.batch),
+          stride(match.at.kv),
+          stride(match.at.shared),
+          stride(place),
+          from.last < 0 ? 0 : walk.strides[size_t(from.last)]};
+}
+
+}  // namespace
+
+Heads heads_of(Store& store, const AttentionMatch& match, const AttentionOperand& from, int place) {
+  IndexMap map = identity_map(from.value.type().rank());
+  ir::Value v = from.value;
+  while (!store.has(v) && view_kind(*v.node) != ViewKind::none) {
+    map = through_view(*v.node, map);
+    v = v.node->inputs[0];
+  }
+  const Walk walk = walk_of(map, v.type().dims, size_t(from.value.type().rank()));
+  return strided(match, store.of(v), walk, from, place);
+}
+
+Heads result_heads(Store& store, const AttentionMatch& match) {
+  const ir::Value v = match.out.value;
+  return strided(match, store.of(v), {0, row_major_strides(v.type().dims)}, match.out, match.at.query);
+}
+
 View HeadTiles::turned(const Heads& o, int64_t e0, int64_t places, int64_t dim) {
   if (auto v = found(o, e0, {o.dim, dim}, {o.place, places})) return *v;
   const int64_t lanes = rec_.chip().partitions;

@@ -19,6 +19,10 @@ struct Heads {
   int64_t at(int64_t b, int64_t g, int64_t s) const { return b * batch + g * kv + s * shared; }
 };
 
+// An operand of a match, `place` the dim of the weights that its places are: through views, to what has memory.
+Heads heads_of(Store& store, const AttentionMatch& match, const AttentionOperand& from, int place);
+Heads result_heads(Store& store, const AttentionMatch& match);
+
 class HeadTiles {
  public:
   HeadTiles(Recorder& rec, Store& store, Dtype dtype) : rec_(rec), store_(store), dtype_(dtype) {}
