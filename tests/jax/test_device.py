@@ -58,13 +58,13 @@ ROWS = np.array([4, 4, 2, 25, 4], np.int32)
 WHOLE = np.array([0, 1, 2, 3, 7, 24, 4097, 2**24 + 1, 2**31 - 1, 2**31, 2**31 + 1, 2**32 - 5, 2**32 - 1, 123456789, 3000000019], np.uint32)
 def asked(q, k, v, seen):
     """One more token: queries[batch, queries, key heads, shared, dim]."""
-    scores = jnp.where(seen, jnp.einsum("bqghd,bkgd->bghqk", q, k) * 0.3, -1e30)
+    scores = jnp.where(seen > 0, jnp.einsum("bqghd,bkgd->bghqk", q, k) * 0.3, -1e30)
     return jnp.einsum("bghqk,bkgd->bqghd", jax.nn.softmax(scores, axis=-1), v)
 
 
 def asking(batch, queries, heads, shared, keys, dim, by_sequence=False):
     seen = np.arange(keys) < keys - 7 - np.arange(batch if by_sequence else 1)[:, None]
-    return (asked, floats(batch, queries, heads, shared, dim), floats(batch, keys, heads, dim), floats(batch, keys, heads, dim), seen[:, None, None, None])
+    return (asked, floats(batch, queries, heads, shared, dim), floats(batch, keys, heads, dim), floats(batch, keys, heads, dim), seen[:, None, None, None].astype(np.int32))
 
 
 CASES = {
