@@ -89,7 +89,10 @@ struct Task {
       for (int64_t gb = g0; gb < g1; gb += kBlockGroups) {
         const int64_t ge = std::min(gb + kBlockGroups, g1);
         find_a(gb, ge, d, steps);
-        for (int64_t p = p0; p < p1; ++p) multiply_panel(p, ge - gb, d, steps);
+        for (int64_t p = p0, step = 1; p < p1; p += step) {
+          step = panels_at(p);
+          multiply_panels(p, step, ge - gb, d, steps);
+        }
         if (d + steps == run.depth() && run.part.last) {
           const int64_t row = run.groups.row(gb);
           finish_tile(run.w.out, run.w.family, at(row, col0), ld, row, run.groups.row(ge) - row, col0, cols);
@@ -138,14 +141,26 @@ struct Task {
     }
   }
 
+  // How many panels one kernel takes from here: several only where all their columns are wanted.
+  int64_t panels_at(int64_t p) const {
+    const bool whole = p + kPanelsWide <= p1 && (p + kPanelsWide) * run.width <= run.w.n;
+    return run.kernels.wide[1] && whole ? kPanelsWide : 1;
+  }
   // All groups of the block; together they fetch what comes next.
-  void multiply_panel(int64_t p, int64_t count, int64_t d, int64_t steps) const {
+  void multiply_panels(int64_t p, int64_t panels, int64_t count, int64_t d, int64_t steps) const {
     const std::byte* panel = b + (p - p0) * b_stride;
-    const Next next = next_after(p, d, steps);
-    const int64_t cols_here = run.cols_of(p), stride = ceil_div(next.step_bytes, count);
+    const int64_t cols_here = run.cols_of(p), share = ceil_div(count, panels);  // groups that fetch one panel
+    const bool add = d > 0 || !run.part.first;
     for (int64_t g = 0; g < count; ++g) {
-      multiply(run.kernels, run.w.family, a[g].data, panel, steps, a[g].height, cols_here, at(a[g].row, p * run.width),
-               ld, d > 0 || !run.part.first, {next.data + g * stride * steps, stride});
+      std::byte* c = at(a[g].row, p * run.width);
+      const Next next = next_after(p + panels - 1 + g / share, d, steps);
+      const int64_t stride = ceil_div(next.step_bytes, share);
+      const Ahead ahead{next.data + g % share * stride * steps, stride};
+      if (panels == 1) {
+        multiply(run.kernels, run.w.family, a[g].data, panel, steps, a[g].height, cols_here, c, ld, add, ahead);
+      } else {
+        run.kernels.wide[a[g].height](a[g].data, panel, b_stride, steps, c, ld, add, ahead);
+      }
     }
   }
   // The next panel, or, of panels that are widened first, the same one a block deeper, or the next task's.

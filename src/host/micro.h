@@ -38,6 +38,7 @@ constexpr const FamilyRow& row(Family family) { return kFamilies[size_t(family)]
 
 constexpr int64_t kStepBytes = 64;    // of a panel, in the kernel's format
 constexpr int64_t kRowsMax = 6;       // rows of a group
+constexpr int64_t kPanelsWide = 4;    // of a wide kernel: 24 sums of a whole step
 constexpr int64_t kDepthBlock = 256;  // steps; a panel block is 16 KiB, half of L1
 
 constexpr int64_t panel_width(Family family) { return kStepBytes / row(family).unit; }
@@ -58,12 +59,17 @@ struct Ahead {
 // c[r][j] = sum over d of a[d][r] * b[d][j] for the columns j of a panel, or += with `add`; `ld` is c's row stride in
 // elements.
 using MicroKernel = void (*)(const void* a, const void* b, int64_t depth, void* c, int64_t ld, bool add, Ahead ahead);
+// The same for kPanelsWide panels side by side, `b_stride` bytes apart.
+using WideKernel = void (*)(const void* a, const void* b, int64_t b_stride, int64_t depth, void* c, int64_t ld,
+                            bool add, Ahead ahead);
 struct MicroKernels {
   MicroKernel rows[kRowsMax + 1] = {};  // by number of rows; [0] is null
+  WideKernel wide[kRowsMax + 1] = {};   // all null where registers do not suffice
 };
 
 const MicroKernels& micro_kernels(PanelFormat format, Simd simd);
-// Only where simd_best() says avx2; null where the portable one serves.
+// Only where simd_best() says avx2, or the processor has AVX-512; null where the one before serves.
 const MicroKernels* micro_kernels_avx2(PanelFormat format);
+const MicroKernels* micro_kernels_avx512(PanelFormat format);
 
 }  // namespace trine::host

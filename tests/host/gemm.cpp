@@ -261,6 +261,35 @@ TEST_CASE("gemm: the epilogue sees every element once, in its tile") {
   }
 }
 
+#if defined(__x86_64__)
+TEST_CASE("gemm: AVX-512 gives the bits of AVX2, panel by panel and several at once") {
+  if (simd_best() != Simd::avx2 || !__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw")) return;
+  constexpr int64_t kDepth = 67, kWidth = 16, kLd = kPanelsWide * kWidth + 3;
+  for (PanelFormat format : {PanelFormat::floats, PanelFormat::bf16}) {
+    const MicroKernels &narrow = *micro_kernels_avx2(format), &wide = *micro_kernels_avx512(format);
+    const int64_t step = format == PanelFormat::bf16 ? 32 : 64;
+    std::vector<float> a(size_t(kDepth * kRowsMax)), start(size_t(kRowsMax * kLd));
+    std::vector<std::byte> b(size_t(kPanelsWide * kDepth * step));
+    for (size_t i = 0; i < a.size(); ++i) a[i] = float(i % 17) / 7 - 1;
+    for (size_t i = 0; i < start.size(); ++i) start[i] = float(i % 5) / 3;
+    for (size_t i = 0; i < b.size(); ++i) b[i] = std::byte(i % 2 == 0 ? i % 251 : 0x3e + i % 3);
+    for (int64_t rows = 1; rows <= kRowsMax; ++rows) {
+      for (bool add : {false, true}) {
+        std::vector<float> want = start, each = start, all = start;
+        for (int64_t p = 0; p < kPanelsWide; ++p) {
+          const std::byte* panel = b.data() + p * kDepth * step;
+          narrow.rows[rows](a.data(), panel, kDepth, want.data() + p * kWidth, kLd, add, {panel, 0});
+          wide.rows[rows](a.data(), panel, kDepth, each.data() + p * kWidth, kLd, add, {panel, 0});
+        }
+        wide.wide[rows](a.data(), b.data(), kDepth * step, kDepth, all.data(), kLd, add, {b.data(), 0});
+        CHECK(std::memcmp(want.data(), each.data(), want.size() * 4) == 0);
+        CHECK(std::memcmp(want.data(), all.data(), want.size() * 4) == 0);
+      }
+    }
+  }
+}
+#endif
+
 TEST_CASE("gemm: what it refuses") {
   Case t{4, 4, 4};
   Made x = make(t);
