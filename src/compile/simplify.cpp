@@ -1,11 +1,12 @@
 // The rules. Floating ones keep every bit, NaNs included: x + 0 is not x when x is -0, so it stays. Sums alone, whose
-// order is free, may differ in rounding and in the sign of a zero.
+// order is free, and approximations that are known, may differ in rounding and in the sign of a zero.
 #include "compile/simplify.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 
+#include "compile/known.h"
 #include "ops/evaluate.h"
 
 namespace trine::compile {
@@ -234,6 +235,7 @@ constexpr ir::Rule kRules[] = {
     {"slice at a known place", "dynamic_slice", slice_known},
     {"select by a known value", "select", select_known},
     {"select of equals", "select", select_same},
+    {"put erfc together", "select", put_together_erfc},
     {"add zero to integers", "add", whole_add_zero},
     {"add what is scattered into zeros", "add", add_scattered},
     {"scatter one element of each row", "scatter", scatter_one_each},

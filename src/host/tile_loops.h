@@ -228,6 +228,8 @@ struct Loops {
         return fast([](float x, const TileAux&) { return Math::tanh(x); });
       case Op::erf:
         return fast([](float x, const TileAux&) { return Math::erf(x); });
+      case Op::erfc:
+        return fast([](float x, const TileAux&) { return Math::erfc(x); });
       case Op::erf_inv:
         return fast([](float x, const TileAux&) { return Math::erf_inv(x); });
       case Op::rsqrt:

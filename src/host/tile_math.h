@@ -119,6 +119,18 @@ struct TileMath {
     return in * (p / q);
   }
 
+  // t P(t) exp(-x^2), t = 1 / (1 + |x| / 2), P fitted to the least relative error; exp gets back what x^2 rounds off.
+  static F erfc(F x) {
+    F a = L::least(L::magnitude(x), F(10.5f));
+    F t = F(1.0f) / fma(a, F(0.5f), F(1.0f));
+    F p = poly(t, -0.0588471703f, 0.283487946f, -0.484937519f, 0.27546367f, -0.0248200297f, 0.201916888f, 0.243300155f,
+               0.282348037f, 0.282087982f);
+    F a2 = a * a;
+    F e = exp(F(0.0f) - a2);
+    F y = fma(fma(a, a, F(0.0f) - a2), F(0.0f) - e, e) * (t * p);
+    return select(x < F(0.0f), F(2.0f) - y, y);
+  }
+
   // Giles, "Approximating the erfinv function": two ranges of w = -log(1 - x^2).
   static constexpr std::array<float, 9> kErfInvNear = {2.81022636e-08f,  3.43273939e-07f, -3.5233877e-06f,
                                                        -4.39150654e-06f, 0.00021858087f,  -0.00125372503f,

@@ -108,6 +108,8 @@ struct Meaning {
         return Math::tanh(x).ref;
       case TileOp::erf:
         return Math::erf(x).ref;
+      case TileOp::erfc:
+        return Math::erfc(x).ref;
       case TileOp::erf_inv:
         return Math::erf_inv(x).ref;
       case TileOp::sin:

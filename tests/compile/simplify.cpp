@@ -44,6 +44,18 @@ static const Case kCases[] = {
     {"power of two",
      "(%0: f32[]) { %1 = constant {value = f32[] x00000040} : f32[] %2 = power %0, %1 : f32[] return %2 }",
      "(%0: f32[]) {\n  %1 = multiply %0, %0 : f32[]\n  return %1\n}\n"},
+    {"put erfc together",
+     "(%0: f32[]) { %1 = abs %0 : f32[] %2 = constant {value = f32[] x0000803f} : f32[] %3 = compare %1, %2 {direction "
+     "= \"LT\"} : bool[] %4 = erf %0 : f32[] %5 = subtract %2, %4 : f32[] %6 = erfc %0 : f32[] %7 = select %3, %5, "
+     "%6 : f32[] return %7 }",
+     "(%0: f32[]) {\n  %1 = erfc %0 : f32[]\n  return %1\n}\n"},
+    {"",
+     "(%0: f32[], %1: f32[]) { %2 = abs %0 : f32[] %3 = constant {value = f32[] x0000803f} : f32[] %4 = compare %2, %3 "
+     "{direction = \"LT\"} : bool[] %5 = erfc %1 : f32[] %6 = erfc %0 : f32[] %7 = select %4, %5, %6 : f32[] return %7 "
+     "}",
+     "(%0: f32[], %1: f32[]) {\n  %2 = abs %0 : f32[]\n  %3 = constant {value = f32[] x0000803f} : f32[]\n  %4 = "
+     "compare %2, %3 {direction = \"LT\"} : bool[]\n  %5 = erfc %1 : f32[]\n  %6 = erfc %0 : f32[]\n  %7 = select %4, "
+     "%5, %6 : f32[]\n  return %7\n}\n"},
 };
 
 TEST_CASE("rules of simplify") {

@@ -42,6 +42,7 @@ bool takes(const TileOpRow& r, Dtype d) {
 double allowed(TileOp op, bool wide) {
   if (op == TileOp::digamma) return wide ? 1e5 : 16;  // near its zeros
   if (op == TileOp::erf_inv) return wide ? 1e6 : 64;  // near its zero XLA's approximation, too, loses some bits
+  if (op == TileOp::erfc) return wide ? 4 : 64;       // builds without a fused multiply-add round x^2
   if (op == TileOp::rsqrt || op == TileOp::logistic || op == TileOp::lgamma) return wide ? 64 : 4;
   bool elementary = (op >= TileOp::cbrt && op <= TileOp::digamma) || op == TileOp::pow || op == TileOp::atan2;
   return elementary ? 4 : 0;

@@ -1,0 +1,13 @@
+// Functions that arrive taken apart: JAX hands on erfc as some sixty additions and multiplications.
+// They are known by their values at chosen points, not by their coefficients, so another way to take them apart is
+// known too. Rules for simplify.h's table.
+#pragma once
+
+#include "ir/rewrite.h"
+
+namespace trine::compile {
+
+// select(|x| < 1, ..., ...) of f32 that is erfc(x) wherever it was tried.
+ir::Replacement put_together_erfc(ir::Graph& graph, const ir::Node& node);
+
+}  // namespace trine::compile
