@@ -322,8 +322,8 @@ class Matcher {
       } else if (by_place) {
         rest = {};
       }
-      if (by_place && !hide(*by_place)) rest = mask_;
-      if (!by_place) rest = mask_;
+      if (!by_place || !hide(*by_place)) rest = mask_;
+      if (m_.step.causal && rest.value.node && narrow(position_mask(rest))) rest = {};
     }
     if (rest.value.node && bias_.value.node) return false;
     const Seen& operand = rest.value.node ? rest : bias_;
@@ -354,6 +354,13 @@ class Matcher {
       return false;
     }
     return true;
+  }
+  // A window that keys further back are out of; is it so wide that none are?
+  bool narrow(const std::optional<PositionMask>& p) {
+    if (!p || p->key != m_.at.query || p->query != m_.at.key) return false;
+    if (p->offset >= m_.step.queries - 1) return true;
+    m_.back = p->offset;
+    return false;
   }
   static std::optional<PositionMask> position_mask(const Seen& s) { return compile::position_mask(s.value, s.map); }
 

@@ -45,6 +45,7 @@ struct AttentionMatch {
   AttentionDims at = {};
   AttentionOperand q = {}, k = {}, v = {}, out = {};
   std::optional<AttentionOperand> bias = {};  // boolean: a mask
+  std::optional<int64_t> back = {};           // the bias is this alone: query i sees keys from i - back on
   arch::AttentionStep step = {};              // all but strides and offsets
   // exp(s - max s) / sum, exp(s - max s), max s and the sum, and the mask where there is one.
   AttentionPart weights = {}, raised = {}, top = {}, sum = {}, mask = {};

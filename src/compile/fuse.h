@@ -37,7 +37,8 @@ struct Fusion {
 };
 
 struct FuseOptions {
-  bool (*attention)(const AttentionMatch&) = nullptr;  // which attentions are units; null: all
+  bool (*attention)(AttentionMatch&) =
+      nullptr;  // which attentions are units, brought into the form it wants; null: all
 };
 
 // nodes: a graph's or a region's, in order. kept: values that must be in memory at the end.

@@ -74,7 +74,25 @@ class Attention {
     return step_.causal ? std::clamp<int64_t>(query + 1 + step_.causal_offset, 0, step_.keys) : step_.keys;
   }
 
-  // 0 where a query sees the key and very negative elsewhere: row i sees columns up to i + first.
+  // The first key that some query of the tile sees, and that all of them do.
+  int64_t seen_from(int64_t query) const { return match_.back ? std::max<int64_t>(0, query - *match_.back) : 0; }
+
+  // 0 where a query sees the key and very negative elsewhere: row i sees columns from i + low to i + high.
+  View window(int64_t rows, int64_t columns, int64_t low, int64_t high) {
+    auto [found, fresh] = windows_.try_emplace({rows, columns, low, high});
+    if (fresh) {
+      found->second = rec_.sbuf(Dtype::f32, rows, columns, "mask");
+      const std::vector<int64_t> pattern = {1, columns};
+      rec_.emit("affine_select", {{"dst", found->second}, {"on_true_tile", mask(rows, columns, high)}},
+                {{"pattern", rec_.kernel().builder.list(pattern)},
+                 {"channel_multiplier", int64_t{-1}},
+                 {"offset", -low},
+                 {"on_false_value", kMasked / step_.scale},
+                 {"cmp_op", std::string_view("greater_equal")}});
+    }
+    return found->second;
+  }
+  // The same with no lower end.
   View mask(int64_t rows, int64_t columns, int64_t first) {
     auto [found, fresh] = masks_.try_emplace({rows, columns, first});
     if (fresh) {
@@ -103,7 +121,8 @@ class Attention {
     const View q = tiles_->turned(q_, q_.offset + query, rows, step_.dim);
     const int64_t keys = seen(first, rows), open = std::min(seen_by_all(first), keys);
     Summed all;
-    for (int64_t j = 0; j < keys; j += kBlockKeys) {
+    const int64_t lanes = rec_.chip().partitions;
+    for (int64_t j = seen_from(first) / lanes * lanes; j < keys; j += kBlockKeys) {
       const int64_t end = std::min(keys, j + kBlockKeys);
       add_block(all, scores(q, first, rows, j, end, open), rows, j, end);
     }
@@ -137,6 +156,12 @@ class Attention {
       rec_.emit("nc_matmul", {{"dst", acc}, {"stationary", q}, {"moving", moving}});
       if (bias_) {
         out.push_back(bias_->added(acc, first, j));
+      } else if (j < seen_from(first + rows - 1)) {
+        const View t = rec_.sbuf(Dtype::f32, rows, columns, "scores");
+        const View m = window(rows, columns, first - *match_.back - j, first + step_.causal_offset - j);
+        rec_.emit("tensor_tensor", {{"dst", t}, {"data1", acc}, {"data2", m}}, {{"op", std::string_view("add")}},
+                  arch::kVector);
+        out.push_back(t);
       } else {
         const bool all = j + columns <= open;
         out.push_back(all ? acc : masked(acc, rows, columns, std::max<int64_t>(0, open - j), first, j));
@@ -243,6 +268,7 @@ class Attention {
   const Form *top_ = nullptr, *sum_ = nullptr;
   int64_t head_ = 0;
   std::map<std::array<int64_t, 3>, View> masks_;
+  std::map<std::array<int64_t, 4>, View> windows_;
 };
 
 }  // namespace
@@ -253,7 +279,10 @@ bool takes_tiles(const AttentionMatch& match) {
          s.value_dim <= 512 && s.queries >= kQueriesLeast && s.keys <= kKeysMax;
 }
 
-bool takes_attention(const AttentionMatch& match) { return takes_few(match) || takes_tiles(match); }
+bool takes_attention(AttentionMatch& match) {
+  if (match.back) match.bias.reset();
+  return takes_few(match) || takes_tiles(match);
+}
 
 void lower_attention(Recorder& rec, Store& store, const AttentionMatch& match, const DotPolicy& policy) {
   if (takes_few(match)) return lower_few(rec, store, match, policy);

@@ -6,8 +6,8 @@
 
 namespace trine::compile::device {
 
-// Does the device compute this one as a whole? Others are done by their parts.
-bool takes_attention(const AttentionMatch& match);
+// Does the device compute this one as a whole? Others are done by their parts. A window is not read from memory.
+bool takes_attention(AttentionMatch& match);
 // In tiles of queries, which its gradient takes it back by?
 bool takes_tiles(const AttentionMatch& match);
 
