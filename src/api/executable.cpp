@@ -71,6 +71,13 @@ Result<ExecutablePtr> compile(std::string artifact, const CompileOptions& option
   return ExecutablePtr(std::move(out));
 }
 
+Result<ExecutablePtr> compile_as_told(std::string artifact, std::string_view flags) {
+  CompileOptions options;
+  options.numerics = TRY(numerics_from_environment());
+  TRY(set_numerics_by_flags(options.numerics, flags));
+  return compile(std::move(artifact), options);
+}
+
 std::string save(const Executable& executable, std::string_view extra) {
   std::string body = cat(extra, executable.artifact());
   const Json header = Json::object()

@@ -104,10 +104,23 @@ def test_the_device_of_a_tensor():
     assert torch.neuron.get_device_capability()[0] >= 2
 
 
-def test_a_loader_with_pinned_memory():
+class Rows(torch.utils.data.Dataset):
+    def __len__(self):
+        return 12
+
+    def __getitem__(self, i):
+        return torch.full((3,), float(i)).to("neuron") * 2  # made on the device, in a worker
+
+
+@pytest.mark.parametrize("workers", [{}, {"num_workers": 2, "persistent_workers": True}, pytest.param({"num_workers": 1, "multiprocessing_context": "spawn"}, marks=pytest.mark.slow)])
+def test_a_loader_with_pinned_memory_and_workers(workers):
+    held = torch.ones(2).pin_memory()
+    assert held.is_pinned() and held[1:].is_pinned() and not torch.ones(2).is_pinned()
     data = torch.utils.data.TensorDataset(torch.arange(12.0))
-    loader = torch.utils.data.DataLoader(data, batch_size=4, pin_memory=True)
+    loader = torch.utils.data.DataLoader(data, batch_size=4, pin_memory=True, **workers)
     assert [batch.to("neuron", non_blocking=True).sum().item() for (batch,) in loader] == [6.0, 22.0, 38.0]
+    batches = list(torch.utils.data.DataLoader(Rows(), batch_size=6, **workers))
+    assert [b.sum().item() for b in batches] == [90.0, 306.0] and batches[0].device == torch.device("neuron:0")
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

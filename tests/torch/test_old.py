@@ -19,8 +19,11 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "python/compat"))
 
 import torch_neuronx  # noqa: E402
+import torch_xla  # noqa: E402
 import torch_xla.core.xla_model as xm  # noqa: E402
 import torch_xla.debug.metrics as metrics  # noqa: E402
+import torch_xla.distributed.xla_multiprocessing as xmp  # noqa: E402
+import torch_xla.runtime as xr  # noqa: E402
 from torch import nn  # noqa: E402
 from torch_xla.amp import GradScaler, autocast  # noqa: E402
 from torch_xla.distributed.parallel_loader import MpDeviceLoader  # noqa: E402
@@ -273,5 +276,63 @@ def test_serialization_and_one_process(tmp_path):
         assert xm.all_reduce(xm.REDUCE_SUM, w).tolist() == [4.0] * 3
     finally:
         torch.distributed.destroy_process_group()
-    with pytest.raises(NotImplementedError, match="found 2 processes"):
-        torch.distributed.init_process_group("xla", store=torch.distributed.HashStore(), rank=0, world_size=2)
+    with pytest.raises(ValueError, match=r"nprocs=99, expected 1 to \d+"):
+        xmp.spawn(print, nprocs=99)
+
+
+@pytest.mark.parametrize("device", ["neuron", pytest.param("xla", marks=pytest.mark.slow)])
+def test_processes_that_train_together(device):
+    command = ["torch.distributed.run", "--nproc-per-node", "2", "--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0"]
+    script = str(ROOT / "tests/torch/ranks.py")
+    done = subprocess.run([sys.executable, "-m", *command, script, device], capture_output=True, text=True, timeout=240,
+                          env={**os.environ, "PYTHONPATH": f"{ROOT}/python:{ROOT}/python/compat"})  # fmt: skip
+    assert done.returncode == 0 and all(f"rank {i} agrees" in done.stdout for i in (0, 1)), done.stderr[-3000:]
+
+
+def spawned(rank, folder):
+    d = torch_xla.device()
+    x = torch.full((2,), rank + 1.0, device=d)
+    assert (xr.world_size(), xr.global_ordinal()) == (2, rank)
+    assert xm.all_reduce(xm.REDUCE_SUM, x).tolist() == [3, 3] and xm.all_gather(x).tolist() == [1, 1, 2, 2]
+    assert xm.reduce_scatter(xm.REDUCE_SUM, x, 1.0, 0, 2).tolist() == [3] and xm.all_to_all(x, 0, 0, 2).tolist() == [1, 2]
+    assert xm.collective_permute(x, [[0, 1], [1, 0]]).tolist() == [2 - rank] * 2
+    assert xm.all_reduce(xm.REDUCE_SUM, x, groups=[[0], [1]]).tolist() == [rank + 1] * 2
+    model = torch.nn.Linear(3, 1).to(d)
+    xm.broadcast_master_param(model)
+    model(torch.full((1, 3), float(rank), device=d)).sum().backward()
+    xm.optimizer_step(torch.optim.SGD(model.parameters(), 1.0), barrier=True)
+    w = xm.all_gather(model.weight.detach())
+    assert torch.equal(w[0], w[1]) and xm.mesh_reduce("sum", rank, sum) == 1
+    xm.do_on_ordinals((folder / "done").write_text, ("done",))
+
+
+@pytest.mark.slow
+def test_processes_of_spawn(tmp_path):
+    xmp.spawn(spawned, args=(tmp_path,))
+    assert (tmp_path / "done").read_text() == "done"
+
+
+def test_compiler_args_change_values(monkeypatch):
+    torch.manual_seed(0)
+    model, x = torch.nn.Linear(64, 8).eval(), torch.randn(4, 64)
+    plain, cast = torch_neuronx.trace(model, x), torch_neuronx.trace(model, x, compiler_args=["--auto-cast", "matmult", "-O1"])
+    want = model(x).detach()
+    assert (plain(x) - want).abs().max() < 1e-5 < (cast(x) - want).abs().max() < 3e-2
+    with pytest.raises(RuntimeError, match="--auto-cast: found \"most\"; expected none, matmult, all"):
+        torch_neuronx.trace(model, x, compiler_args="--auto-cast most")
+    monkeypatch.setenv("NEURON_CC_FLAGS", "--model-type=transformer --auto-cast=all")
+    torch._dynamo.reset()
+    assert 1e-5 < (torch.compile(model, backend="neuron")(x) - want).abs().max() < 3e-2
+
+
+def test_a_mesh_and_what_is_dealt_over_it():
+    import torch_xla.distributed.spmd as xs
+
+    n = xr.global_runtime_device_count()
+    mesh, x = xs.Mesh(range(n), (1, n), ("data", "model")), torch.ones(4, 4, device="xla")
+    assert mesh.shape() == {"data": 1, "model": n} and mesh.get_logical_mesh().shape == (1, n)
+    assert xs.mark_sharding(x, mesh, ("data", "model")).sum().item() == 16
+    with pytest.raises(ValueError, match="found axis 'rows', expected one of"):
+        xs.mark_sharding(x, mesh, ("rows", None))
+    with pytest.raises(ValueError, match="found 1 entries"):
+        xs.mark_sharding(x, mesh, ("data",))

@@ -2,6 +2,7 @@
 
 import torch
 
+from trine.nki import jit as nki_jit
 from trine.torch.kernels import nki_op, wrap_nki
 from trine.torch.old.trace import (
     DataParallel,
@@ -15,7 +16,8 @@ from trine.torch.old.trace import (
     trace,
 )
 
+__version__ = "2.9.0"
 torch.jit.load = load  # the same, but a damaged file is named and the error says what to do
 
-__all__ = ["DataParallel", "analyze", "async_load", "dynamic_batch_size", "lazy_load", "move_trace_to_device", "nki_op", "replace_weights",
+__all__ = ["DataParallel", "analyze", "async_load", "dynamic_batch_size", "lazy_load", "move_trace_to_device", "nki_jit", "nki_op", "replace_weights",
            "trace", "wrap_nki"]  # fmt: skip

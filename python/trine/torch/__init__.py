@@ -22,6 +22,13 @@ def autoload():
     torch._register_device_module("neuron", neuron)
     torch.utils.generate_methods_for_privateuse1_backend()
     _torch.set_handlers(_prepare, _describe, _step)
+    if torch.distributed.is_available():
+        from trine.torch import group
+
+        group.register()
+    from trine.torch import passing
+
+    passing.register()
     _say_what_is_here_instead(torch)
 
 

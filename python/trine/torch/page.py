@@ -29,12 +29,14 @@ model.to("neuron"); x.to("neuron")               # eager: each op runs on a virt
 | eager | an op is compiled once for its shapes, dtypes and strides, by the same rows; an op without a row runs on torch's CPU, on the same memory: `torch.neuron.fallbacks()` counts them, `fallback_reasons()` says why. Programs are kept for the next process in `~/.cache/trine` |
 | lazy | ops on `xla` are recorded; `xm.mark_step()`, `xm.optimizer_step(…, barrier=True)` or reading a value (`item`, `print`, `cpu`) runs them as one program a step: forward, backward and optimizer. The trace is its key: the second step finds it in memory, a second process in the compile cache. What optimisers write keeps its memory; learning rates and seeds are inputs. `torch_xla.debug.metrics` counts |
 | memory | each device holds what its share of HBM holds; past it `torch.OutOfMemoryError` lists the largest tensors. `torch.neuron.memory_allocated()`, `memory_summary()` and the like count |
-| generator | `torch.manual_seed` seeds it; `torch.neuron.get_rng_state()` |
+| generator | `torch.manual_seed` seeds it; `torch.Generator("neuron")`, `torch.neuron.get_rng_state()` |
 | autocast | `torch.autocast("neuron", dtype=torch.bfloat16)`, by torch's own lists of ops |
-| older scripts | `torch_xla` (`core.xla_model`, `amp`, `distributed.parallel_loader`, `debug.metrics`) and `torch_neuronx` (`trace`, `analyze`, `DataParallel` over cores, `dynamic_batch_size`, `replace_weights`) from `python/compat`; a trace is a ScriptModule that `torch.jit` saves and loads. `neuron_parallel_compile python train.py` runs the script without computing, compiles the graphs of its steps in parallel and fills the cache |
+| older scripts | `torch_xla` (`core.xla_model`, `runtime`, `amp`, `distributed`, `debug`) and `torch_neuronx` (`trace` with `compiler_args`, `analyze`, `DataParallel` over cores, `dynamic_batch_size`, `replace_weights`) from `python/compat`; a trace is a ScriptModule that `torch.jit` saves and loads. `neuron_parallel_compile python train.py` runs the script without computing, compiles the graphs of its steps in parallel and fills the cache |
 | time and cost | `trine.report(model, inputs, instance="trn1.2xlarge")`: the model as instructions of one core, from shapes alone; `train=True` with the gradients, `auto_cast="matmult"` in bf16. `with trine.timed() as t:` around a training loop or anything else: every program that runs inside, compiled or eager, how often, its time on the chip, launches and dollars; `t.as_dict()`. 64-bit integers are 32 bits wide on the chip |
 | NKI kernels | called in a compiled model, or as an operator with a gradient (`torch_neuronx.nki_op`, `register_autograd`): part of the program, in values and in time ([nki.md](nki.md)) |
-| not there yet | processes that train together; streams that overlap |
+| processes | `torchrun`, `xmp.spawn` and `torch_xla.launch`: `torch.distributed` with the backend `neuron` or `xla`, `DistributedDataParallel`, `xm.all_reduce` and the like; each process has the cores to itself, the bytes go through torch's gloo. Their time on the chip's links is `trine collectives`' |
+| loaders | workers by fork or spawn, `pin_memory`, prefetch; tensors of a device that a worker gives are copied |
+| not there yet | streams that overlap; `torch_xla.distributed.spmd` keeps and checks shardings but runs on one core |
 
 For compiled models:
 

@@ -32,7 +32,7 @@ Program compile_bytes(const nb::bytes& artifact) {
   Result<api::ExecutablePtr> compiled = [&] {
     std::string bytes(artifact.c_str(), artifact.size());
     nb::gil_scoped_release unlocked;
-    return api::compile(std::move(bytes), {});
+    return api::compile_as_told(std::move(bytes));
   }();
   return make(std::move(compiled));
 }

@@ -4,6 +4,8 @@
 #include "api/torch/aten.h"
 
 #include <chrono>
+#include <map>
+#include <mutex>
 
 #include "api/torch/backend.h"
 #include "api/torch/devices.h"
@@ -69,6 +71,39 @@ struct NeuronAllocator final : c10::DeviceAllocator {
   c10::DeleterFnPtr raw_deleter() const override { return &release; }
   void copy_data(void* to, const void* from, size_t bytes) const override { std::memcpy(to, from, bytes); }
 };
+
+// Memory of the host that copies to a device may start from: the CPU's, remembered so that is_pinned() knows it.
+struct PinnedAllocator final : c10::Allocator {
+  c10::DataPtr allocate(size_t bytes) override {
+    auto* held = new c10::DataPtr(c10::GetCPUAllocator()->allocate(bytes));
+    const std::lock_guard lock(mutex_);
+    if (bytes) ends_[held->get()] = static_cast<const char*>(held->get()) + bytes;
+    return {held->get(), held, &give_back, c10::Device(c10::DeviceType::CPU)};
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
+  void copy_data(void* to, const void* from, size_t bytes) const override { std::memcpy(to, from, bytes); }
+  bool holds(const void* address) {
+    const std::lock_guard lock(mutex_);
+    const auto after = ends_.upper_bound(address);
+    return after != ends_.begin() && address < std::prev(after)->second;
+  }
+
+ private:
+  static void give_back(void* held);
+  std::mutex mutex_;
+  std::map<const void*, const void*> ends_;
+};
+PinnedAllocator& pinned() {
+  static auto* made = new PinnedAllocator;  // tensors may outlive every static
+  return *made;
+}
+void PinnedAllocator::give_back(void* held) {
+  {
+    const std::lock_guard lock(pinned().mutex_);
+    pinned().ends_.erase(static_cast<c10::DataPtr*>(held)->get());
+  }
+  delete static_cast<c10::DataPtr*>(held);
+}
 
 NeuronAllocator neuron_allocator;
 LazyAllocator xla_allocator;
@@ -156,7 +191,8 @@ struct Hooks final : at::PrivateUse1HooksInterface {
     return make_generator(index < 0 ? c10::DeviceIndex(current_device()) : index);
   }
   c10::Device getDeviceFromPtr(void*) const override { return {kNeuron, c10::DeviceIndex(current_device())}; }
-  c10::Allocator* getPinnedMemoryAllocator() const override { return c10::GetCPUAllocator(); }
+  c10::Allocator* getPinnedMemoryAllocator() const override { return &pinned(); }
+  bool isPinnedPtr(const void* address) const override { return pinned().holds(address); }
   void resizePrivateUse1Bytes(const c10::Storage& storage, size_t bytes) const override {
     const c10::DeviceGuard guard(storage.device());
     c10::DataPtr larger = neuron_allocator.allocate(bytes);

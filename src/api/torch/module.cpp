@@ -38,7 +38,7 @@ Entry::Param read_param(const py::tuple& t) {
 at::ScalarType read_dtype(const py::handle& dtype) { return reinterpret_cast<THPDtype*>(dtype.ptr())->scalar_type; }
 
 std::shared_ptr<const run::DirectProgram> compiled_text(const std::string& text) {
-  auto compiled = api::compile(text, {});
+  auto compiled = api::compile_as_told(text);
   TORCH_CHECK(compiled, compiled ? "" : compiled.error().text());
   auto direct = run::DirectProgram::make((*compiled)->plan);
   TORCH_CHECK(direct, direct ? "" : direct.error().text());
@@ -82,6 +82,11 @@ py::dict memory_stats(int index) {
   out["peak_bytes"] = stats.peak_bytes;
   out["allocations"] = stats.allocations;
   return out;
+}
+
+at::Tensor cpu_alias(const at::Tensor& tensor) {
+  const at::Tensor alias = as_cpu(tensor, Use::write);
+  return at::from_blob(alias.data_ptr(), alias.sizes(), alias.strides(), [tensor](void*) {}, alias.options());
 }
 
 // As trine._core.ran: this module has a record of its own.
@@ -174,6 +179,8 @@ PYBIND11_MODULE(_torch, m) {
   m.def(
       "settle", [](const at::Tensor& t) { settle(t, Use::write); },
       "The tensor's bytes in memory: after it data_ptr() is theirs.", py::call_guard<py::gil_scoped_release>());
+  m.def("cpu_alias", &cpu_alias, "The tensor's memory as a tensor of the CPU, which keeps it.",
+        py::call_guard<py::gil_scoped_release>());
   m.def("counters", &counters);
   m.def("metrics", [] {
     py::dict out;

@@ -44,8 +44,8 @@ struct Weight {
 };
 
 struct ScriptProgram final : ::torch::CustomClassHolder {
-  explicit ScriptProgram(const std::string& text) {
-    auto compiled = api::compile(text, {});
+  ScriptProgram(const std::string& text, const std::string& flags) {
+    auto compiled = api::compile_as_told(text, flags);
     TORCH_CHECK(compiled, "trace: ", compiled ? "" : compiled.error().text());
     set(*compiled);
   }
@@ -155,7 +155,7 @@ std::vector<at::Tensor> run_program(const ProgramPtr& program, std::vector<at::T
 
 TORCH_LIBRARY(neuron, m) {
   m.class_<ScriptProgram>("Program")
-      .def(::torch::init<std::string>())
+      .def(::torch::init<std::string, std::string>())
       .def("text", [](const ProgramPtr& p) { return p->executable->artifact(); })
       .def("batch", [](const ProgramPtr& p, int64_t weights) { return traced_batch(p, size_t(weights)); })
       .def("take_any_batch", [](const ProgramPtr& p) { p->any_batch = true; })

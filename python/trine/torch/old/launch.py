@@ -1,6 +1,7 @@
 """torch_xla's ways to begin and end: spawn, launch, sync, step, device."""
 
 import contextlib
+import os
 
 from trine.torch.old import xla_model
 
@@ -61,12 +62,28 @@ def compile(f=None, full_graph=False, name=None, num_different_graphs_allowed=No
     return call
 
 
+def _rank(index, fn, args, count, port):
+    os.environ |= {"RANK": str(index), "LOCAL_RANK": str(index), "WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count),
+                   "MASTER_ADDR": "localhost", "MASTER_PORT": str(port)}  # fmt: skip
+    fn(index, *args)
+
+
 def spawn(fn, args=(), nprocs=None, join=True, daemon=False, start_method="spawn"):
-    """One process: this one. For more, start the script with torchrun."""
-    if nprocs not in (None, 1):
-        raise NotImplementedError(f"spawn: found nprocs={nprocs}; one process is what there is here, start several with torchrun")
-    return fn(0, *args)
+    """fn(rank, *args) in as many processes; without a number, in one for each core. One runs here."""
+    from torch import multiprocessing
+
+    from trine.torch.old.xla_backend import free_port
+
+    count = len(devices()) if nprocs is None else nprocs
+    if not 1 <= count <= max(len(devices()), 1):
+        raise ValueError(f"spawn: found nprocs={nprocs}, expected 1 to {len(devices())}, the cores of this machine, or None for all")
+    if count == 1:
+        return fn(0, *args)
+    return multiprocessing.start_processes(_rank, (fn, args, count, free_port()), count, join, daemon, start_method)
 
 
 def launch(fn, args=(), start_method="spawn", debug_single_process=False):
-    return spawn(fn, args)
+    """Under torchrun this process is one of them."""
+    if "WORLD_SIZE" in os.environ:
+        return fn(xla_model.get_local_ordinal(), *args)
+    return spawn(fn, args, 1 if debug_single_process else None, start_method=start_method)

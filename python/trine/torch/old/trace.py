@@ -33,7 +33,10 @@ def _exported(func, example_inputs):
 
 
 def trace(func, example_inputs, compiler_workdir=None, compiler_args=None, **_):
-    """Compiles a module or function for these inputs; the result is called, saved and loaded as a ScriptModule."""
+    """Compiles a module or function for these inputs; the result is called, saved and loaded as a ScriptModule.
+
+    compiler_args: neuronx-cc's, of which `--auto-cast` and `--auto-cast-type` change values.
+    """
     exported = _exported(func, example_inputs)
     refused = sorted({str(n.target) for n in exported.graph.nodes if not supports(n)})
     if refused:
@@ -42,7 +45,8 @@ def trace(func, example_inputs, compiler_workdir=None, compiler_args=None, **_):
             "torch.compile(backend=\"neuron\") runs them on the CPU between programs"
         )
     text, weights, spec = _program(exported)
-    traced = _Traced(text, weights, spec)
+    flags = compiler_args if isinstance(compiler_args, str) else " ".join(map(str, compiler_args or ()))
+    traced = _Traced(text, flags, weights, spec)
     make = _quietly(lambda: torch.jit.trace(traced, _inputs(example_inputs), check_trace=False, strict=False))
     return make()
 
@@ -61,16 +65,16 @@ def _program(exported):
 
 
 class _Traced(torch.nn.Module):
-    def __init__(self, text, weights, spec):
+    def __init__(self, text, flags, weights, spec):
         super().__init__()
-        self.program = torch.classes.neuron.Program(text)
+        self.program = torch.classes.neuron.Program(text, flags)
         self.names = [f"weight_{i}__{_mangled(name)}" for i, (name, _) in enumerate(weights)]
         self.spec = spec
         for name, (_, w) in zip(self.names, weights):
             self.register_buffer(name, w)
 
     def forward(self, *inputs):
-        results = torch.ops.neuron.run(self.program, [getattr(self, n) for n in self.names], list(inputs))
+        results = torch.ops.neuron.run(self.program, [getattr(self, n) for n in self.names], tree_flatten(inputs)[0])
         out = tree_unflatten(results, self.spec)
         return dict(out) if isinstance(out, dict) else tuple(out) if isinstance(out, (list, tuple)) else out
 
@@ -178,6 +182,13 @@ def move_trace_to_device(trace, device_id):
     trace.to(f"neuron:{device_id}")
 
 
+def set_neuron_cores(trace, start_nc=-1, nc_count=-1):
+    """The trace's weights in the memory of a core; several cores are DataParallel's."""
+    if nc_count not in (-1, 1):
+        raise ValueError(f"set_neuron_cores: found nc_count={nc_count}, expected 1; torch_neuronx.DataParallel uses several cores")
+    move_trace_to_device(trace, max(start_nc, 0))
+
+
 def _traced_size(traced, dim):
     """Of the first input, from the type of its program's parameter."""
     kinds = re.findall(r"%arg\d+: tensor<([^>]*)>", traced.program.text().split("\n")[1])
@@ -230,9 +241,9 @@ class DataParallel(torch.nn.Module):
         return out
 
 
-def async_load(trace, enable=True):
-    return trace
+def async_load(trace, enable_async_load=True):
+    return trace  # programs run when they are called: there is no queue
 
 
-def lazy_load(trace, enable=True):
-    return trace
+def lazy_load(trace, enable_lazy_load=True):
+    return trace  # weights are in the host's memory until the trace is moved

@@ -1,16 +1,29 @@
-"""The process group `xla` of torch.distributed: one process is what there is; more is refused with what to do."""
+"""torch_xla.distributed.xla_backend: the process group `xla`, and the address `xla://` where its processes meet."""
 
-import torch.distributed as dist
+import os
+import socket
 
+from torch.distributed.rendezvous import register_rendezvous_handler, rendezvous
 
-def _create(store, rank, size, timeout):
-    if size > 1:
-        raise NotImplementedError(
-            f"init_process_group('xla'): found {size} processes; one is what there is here. Run the script without torchrun; "
-            "torch_neuronx.DataParallel and JAX's shard_map use several cores in one process"
-        )
-    return dist.ProcessGroupGloo(store, rank, size, timeout=timeout)
+from trine.torch import group
+
+group.register()
 
 
-if hasattr(dist, "Backend") and "XLA" not in dist.Backend._plugins:
-    dist.Backend.register_backend("xla", _create, devices=["xla", "cpu"])
+def free_port():
+    with socket.socket() as s:
+        s.bind(("localhost", 0))
+        return s.getsockname()[1]
+
+
+def _meet(url, timeout=None, **options):
+    """By what torchrun or spawn put into the environment; without it, this process alone."""
+    if "WORLD_SIZE" not in os.environ:
+        os.environ |= {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "localhost", "MASTER_PORT": str(free_port())}
+    yield from rendezvous("env://", timeout=timeout, **options)
+
+
+try:
+    register_rendezvous_handler("xla", _meet)
+except RuntimeError:
+    pass  # known already

@@ -1,6 +1,10 @@
 """torch_xla.core.xla_model: devices, steps, saving, and the collectives of one process or of torch.distributed."""
 
+import os
+import sys
+
 import torch
+from torch.utils._pytree import tree_map
 
 from trine import _torch
 
@@ -10,7 +14,7 @@ _closures = []
 
 def xla_device(n=None, devkind=None):
     """The device of this process, or number n."""
-    return torch.device("xla", get_local_ordinal() if n is None else n)
+    return torch.device("xla", get_local_ordinal() % max(torch.neuron.device_count(), 1) if n is None else n)
 
 
 def get_xla_supported_devices(devkind=None, max_devices=None):
@@ -19,6 +23,16 @@ def get_xla_supported_devices(devkind=None, max_devices=None):
 
 def xla_device_hw(device):
     return "NEURON"
+
+
+def is_xla_tensor(tensor):
+    return tensor.device.type == "xla"
+
+
+def parse_xla_device(device):
+    """("XLA", 1) of "xla:1"; None of other devices."""
+    found = torch.device(device)
+    return ("XLA", found.index or 0) if found.type == "xla" else None
 
 
 def xla_real_devices(devices):
@@ -50,7 +64,12 @@ def unlazy(tensors):
 
 
 def _distributed():
-    return torch.distributed.is_available() and torch.distributed.is_initialized()
+    """Whether there are other processes; those that torchrun or spawn started meet when it is first asked for."""
+    if not torch.distributed.is_available():
+        return False
+    if not torch.distributed.is_initialized() and int(os.environ.get("WORLD_SIZE", 1)) > 1:
+        torch.distributed.init_process_group("xla")
+    return torch.distributed.is_initialized()
 
 
 def get_ordinal(defval=0):
@@ -58,8 +77,6 @@ def get_ordinal(defval=0):
 
 
 def get_local_ordinal(defval=0):
-    import os
-
     return int(os.environ.get("LOCAL_RANK", defval))
 
 
@@ -72,8 +89,6 @@ def is_master_ordinal(local=True):
 
 
 def master_print(*args, fd=None, local=False, flush=False):
-    import sys
-
     if is_master_ordinal(local):
         print(*args, file=fd or sys.stdout, flush=flush)
 
@@ -94,20 +109,90 @@ def all_reduce(reduce_type, inputs, scale=1.0, groups=None, cctx=None, pin_layou
     if reduce_type not in _OPS:
         raise ValueError(f"all_reduce: found {reduce_type!r}, expected one of {sorted(_OPS)}")
     tensors = [inputs.clone()] if isinstance(inputs, torch.Tensor) else list(inputs)
+    _, group = _mine(groups)
     for t in tensors:
         if _distributed():
-            torch.distributed.all_reduce(t, getattr(torch.distributed.ReduceOp, _OPS[reduce_type]))
+            torch.distributed.all_reduce(t, getattr(torch.distributed.ReduceOp, _OPS[reduce_type]), group=group)
         if scale != 1.0:
             t.mul_(scale)
     return tensors[0] if isinstance(inputs, torch.Tensor) else None
 
 
+def _mine(groups):
+    """The ranks that take part with this one, in order; and the group that torch knows them by."""
+    if not _distributed():
+        return [0], None
+    if not groups:
+        return list(range(xrt_world_size())), None
+    key = tuple(map(tuple, groups))
+    if key not in _groups:
+        _groups[key] = [torch.distributed.new_group(list(g)) for g in key]  # every process makes every group
+    at = next((i for i, g in enumerate(key) if get_ordinal() in g), None)
+    if at is None:
+        raise ValueError(f"groups: found {groups}, expected each rank in one of them; this is {get_ordinal()}")
+    return list(key[at]), _groups[key][at]
+
+
+_groups = {}
+
+
 def all_gather(value, dim=0, groups=None, output=None, pin_layout=True):
+    ranks, group = _mine(groups)
     parts = [value]
     if _distributed():
-        parts = [torch.empty_like(value) for _ in range(xrt_world_size())]
-        torch.distributed.all_gather(parts, value)
-    return torch.cat(parts, dim)
+        parts = [torch.empty_like(value, memory_format=torch.contiguous_format) for _ in ranks]
+        torch.distributed.all_gather(parts, value.contiguous(), group=group)
+    found = torch.cat(parts, dim)
+    return found if output is None else output.copy_(found)
+
+
+def reduce_scatter(reduce_type, input, scale, scatter_dim, shard_count, groups=None, output=None, cctx=None, pin_layout=True):
+    """This rank's part of the sum over the ranks, along a dim."""
+    ranks, _ = _mine(groups)
+    if shard_count != len(ranks):
+        raise ValueError(f"reduce_scatter: found shard_count={shard_count}, expected the number of ranks, {len(ranks)}")
+    whole = all_reduce(reduce_type, input, scale, groups)
+    found = whole.chunk(shard_count, scatter_dim)[ranks.index(get_ordinal())].contiguous()
+    return found if output is None else output.copy_(found)
+
+
+def all_to_all(value, split_dimension, concat_dimension, split_count, groups=None, pin_layout=True):
+    ranks, _ = _mine(groups)
+    if split_count != len(ranks):
+        raise ValueError(f"all_to_all: found split_count={split_count}, expected the number of ranks, {len(ranks)}")
+    every = all_gather(value[None], 0, groups)
+    mine = every.chunk(split_count, split_dimension % value.dim() + 1)[ranks.index(get_ordinal())]
+    return torch.cat(mine.unbind(0), concat_dimension)
+
+
+def collective_permute(value, pairs):
+    """What the rank that is paired with this one has; zeros where there is none."""
+    every = all_gather(value[None])
+    source = next((s for s, t in pairs if t == get_ordinal()), None)
+    return torch.zeros_like(value) if source is None else every[source].clone()
+
+
+def collective_broadcast(tensors, root_ordinal=0, groups=None, pin_layout=True):
+    for t in tensors:
+        if _distributed():
+            torch.distributed.broadcast(t.data, root_ordinal, group=_mine(groups)[1])
+
+
+def broadcast_master_param(model):
+    """Every rank's parameters and buffers are the first one's."""
+    collective_broadcast([*model.parameters(), *model.buffers()])
+    mark_step()
+
+
+def do_on_ordinals(target, data=(), ordinals=(0,)):
+    """target(*data) on the ranks named; the others wait."""
+    if get_ordinal() in ordinals:
+        target(*data)
+    rendezvous("torch_xla.core.xla_model.do_on_ordinals")
+
+
+def optimization_barrier_(tensors):
+    pass  # for a compiler that would move ops across it; programs here are made of steps, whose order is kept
 
 
 def mesh_reduce(tag, data, reduce_fn):
@@ -120,10 +205,28 @@ def _gathered(data):
     return out
 
 
+def _fetch_gradients(optimizer):
+    return [p.grad for g in optimizer.param_groups for p in g["params"] if p.grad is not None]
+
+
+def all_reduce_bucketized_gradients(gradients, scale=1.0, groups=None, pin_layout=True, bucket_cap_mb=0):
+    """In place, in runs of one dtype: one message for many gradients."""
+    by_dtype = {}
+    for g in gradients:
+        by_dtype.setdefault(g.dtype, []).append(g)
+    for same in by_dtype.values():
+        flat = torch.cat([g.reshape(-1) for g in same])
+        all_reduce(REDUCE_SUM, [flat], scale, groups)
+        for g, part in zip(same, flat.split([g.numel() for g in same])):
+            g.copy_(part.view_as(g))
+
+
 def reduce_gradients(optimizer, groups=None, pin_layout=True):
-    grads = [p.grad for g in optimizer.param_groups for p in g["params"] if p.grad is not None]
     if xrt_world_size() > 1:
-        all_reduce(REDUCE_SUM, grads, 1.0 / xrt_world_size())
+        all_reduce_bucketized_gradients(_fetch_gradients(optimizer), 1.0 / len(_mine(groups)[0]), groups)
+
+
+bucketized_reduce_gradients = reduce_gradients
 
 
 def optimizer_step(optimizer, barrier=False, optimizer_args=None, groups=None, pin_layout=True):
@@ -139,8 +242,6 @@ def optimizer_step(optimizer, barrier=False, optimizer_args=None, groups=None, p
 
 
 def _to_cpu(data):
-    from torch.utils._pytree import tree_map
-
     return tree_map(lambda v: v.cpu() if isinstance(v, torch.Tensor) else v, data)
 
 
@@ -152,8 +253,6 @@ def save(data, file_or_path, master_only=True, global_master=False):
 
 
 def send_cpu_data_to_device(data, device, input_sharding=None):
-    from torch.utils._pytree import tree_map
-
     return tree_map(lambda v: v.to(device) if isinstance(v, torch.Tensor) else v, data)
 
 
