@@ -1,6 +1,7 @@
 // One line per step; a slot's value is the last one written to it.
 #include "api/program_text.h"
 
+#include <algorithm>
 #include <map>
 
 #include "base/text.h"
@@ -64,6 +65,14 @@ struct StepName {
   std::string operator()(const auto&) { return "kernel"; }
 };
 
+// Ops of Shardy, which JAX cannot turn into HLO. Bytecode holds their names as they are, like text.
+bool names_shardy(std::string_view artifact) {
+  static constexpr std::string_view kOps[] = {"sharding_constraint", "manual_computation", "reshard",
+                                              "propagation_barrier", "sharding_group",     "data_flow_edge"};
+  return std::any_of(std::begin(kOps), std::end(kOps),
+                     [&](std::string_view op) { return artifact.find(op) != std::string_view::npos; });
+}
+
 class Body {
  public:
   explicit Body(const arch::HostPlan& plan) : plan_(plan) {
@@ -104,7 +113,8 @@ class Body {
 }  // namespace
 
 std::string program_text(const Executable& executable) {
-  if (executable.options.partitions == 1 && executable.artifact().size() <= kArtifactShownBytes)
+  const bool is_small = executable.artifact().size() <= kArtifactShownBytes;
+  if (executable.options.partitions == 1 && is_small && !names_shardy(executable.artifact()))
     return executable.artifact();
   const arch::HostPlan& plan = *executable.plan;
   Body body(plan);

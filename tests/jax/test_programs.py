@@ -28,6 +28,11 @@ def test_as_text(compiled):
     assert "f32[3,4]" in text and "f32[3,3]" in text
 
 
+def test_as_text_of_what_shardy_constrains():
+    text = jax.jit(lambda key: jax.random.normal(key, (3,))).lower(jax.random.key(0)).compile().as_text()
+    assert "u32[2]" in text and "f32[3]" in text
+
+
 def test_dlpack_gives_a_copy_on_the_host():
     x = jnp.asarray(X)
     np.testing.assert_array_equal(np.from_dlpack(x), X)
