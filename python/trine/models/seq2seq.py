@@ -26,18 +26,25 @@ def parameters(c):
 
 
 @jax.named_scope("positions")
-def position_bias(stack, s, queries, keys):
-    """[heads, queries, keys], from the positions of both."""
-    buckets = relative_buckets(keys[None] - queries[:, None], s.buckets, s.distance, s.causal)
-    return rows(stack["relative"]["table"], buckets).transpose(2, 0, 1).astype(jnp.float32)
+def position_bias(stack, s, at, queries, keys):
+    """[heads, queries, keys] for queries that stand at position `at` on. It depends on the distance alone: there are
+    queries + keys - 1 of them, and every query's row is the one before, moved on by one."""
+    count = queries + keys - 1
+    buckets = relative_buckets(jnp.arange(count) - (queries - 1) - at, s.buckets, s.distance, s.causal)
+    by_distance = rows(stack["relative"]["table"], buckets).T.astype(jnp.float32)
+    if queries == 1:
+        return by_distance[:, None]
+    heads = by_distance.shape[0]
+    repeated = jnp.broadcast_to(by_distance[:, None], (heads, queries, count)).reshape(heads, -1)
+    moved = jax.lax.slice_in_dim(repeated, queries - 1, queries * count - 1, axis=1)
+    return moved.reshape(heads, queries, count - 1)[:, :, :keys]
 
 
 def encoded(params, c, inputs, axis=None):
     s, stack = c.encoder, params["encoder"]
     x = embed(params["tokens"], inputs["tokens"], axis)
-    at = jnp.arange(x.shape[1])
     mask = inputs["mask"][:, None, None, :] if "mask" in inputs else None
-    bias = position_bias(stack, s, at, at)
+    bias = position_bias(stack, s, 0, x.shape[1], x.shape[1])
     for i, layer in enumerate(stack["layers"]):
         with layer_scope(i, "encoder"):
             x, _ = block(layer, s, x, mask=mask, bias=bias, axis=axis)
@@ -56,7 +63,7 @@ def decoded(params, c, tokens, cross, mask, cache=None, at=0, axis=None):
     x = embed(params["tokens"], tokens, axis)
     positions = at + jnp.arange(x.shape[1])
     keys = x.shape[1] if cache is None else cache[0]["k"].shape[1]
-    bias = position_bias(stack, s, positions, jnp.arange(keys))
+    bias = position_bias(stack, s, at, x.shape[1], keys)
     seen, kept = causal_mask(positions, keys, 0), []
     cross_mask = mask[:, None, None, :] if mask is not None else None
     for i, layer in enumerate(stack["layers"]):
