@@ -45,8 +45,8 @@ def at_key(f):
     return lambda key: f(jax.random.wrap_key_data(key))
 
 
-def attended(q, k, v, causal=False, window=0):
-    scores = jnp.einsum("qd,kd->qk", q, k) * 0.3
+def attended(q, k, v, bias=0, causal=False, window=0):
+    scores = jnp.einsum("qd,kd->qk", q, k) * 0.3 + bias
     query, key = jnp.arange(q.shape[0])[:, None], jnp.arange(k.shape[0])
     if causal:
         seen = (key <= query) & (key > query - window) if window else key <= query
@@ -107,6 +107,7 @@ CASES = {
     "a token asks heads with keys of their own": asking(3, 1, 5, 1, 64, 64),
     "keys that fill no partition evenly": asking(2, 1, 2, 2, 300, 24),
     "a few tokens ask, each sequence its own keys": asking(3, 2, 2, 2, 384, 16, by_sequence=True),
+    "attention to what came before, and a bias": (functools.partial(attended, causal=True), floats(200, 16), floats(200, 16), floats(200, 8), floats(200, 200)),
     "attention to a window": (functools.partial(attended, causal=True, window=150), floats(900, 16), floats(900, 16), floats(900, 8)),
     "attention to a window of one": (functools.partial(attended, causal=True, window=1), floats(200, 16), floats(200, 16), floats(200, 8)),
     "attention to all that came before": (functools.partial(attended, causal=True, window=200), floats(200, 16), floats(200, 16), floats(200, 8)),

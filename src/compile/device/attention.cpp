@@ -154,17 +154,16 @@ class Attention {
       moving.offset += j * keys_.axes.back().stride;
       moving.axes = {{keys_.axes.back().stride, columns}};
       rec_.emit("nc_matmul", {{"dst", acc}, {"stationary", q}, {"moving", moving}});
-      if (bias_) {
-        out.push_back(bias_->added(acc, first, j));
-      } else if (j < seen_from(first + rows - 1)) {
+      const View scores = bias_ ? bias_->added(acc, first, j) : acc;
+      if (j < seen_from(first + rows - 1)) {
         const View t = rec_.sbuf(Dtype::f32, rows, columns, "scores");
         const View m = window(rows, columns, first - *match_.back - j, first + step_.causal_offset - j);
-        rec_.emit("tensor_tensor", {{"dst", t}, {"data1", acc}, {"data2", m}}, {{"op", std::string_view("add")}},
+        rec_.emit("tensor_tensor", {{"dst", t}, {"data1", scores}, {"data2", m}}, {{"op", std::string_view("add")}},
                   arch::kVector);
         out.push_back(t);
       } else {
         const bool all = j + columns <= open;
-        out.push_back(all ? acc : masked(acc, rows, columns, std::max<int64_t>(0, open - j), first, j));
+        out.push_back(all ? scores : masked(scores, rows, columns, std::max<int64_t>(0, open - j), first, j));
       }
     }
     return out;
@@ -275,8 +274,8 @@ class Attention {
 
 bool takes_tiles(const AttentionMatch& match) {
   const arch::AttentionStep& s = match.step;
-  return !match.k.patch.node && !match.v.patch.node && !(match.bias && s.causal) && s.dim <= 128 &&
-         s.value_dim <= 512 && s.queries >= kQueriesLeast && s.keys <= kKeysMax;
+  return !match.k.patch.node && !match.v.patch.node && s.dim <= 128 && s.value_dim <= 512 &&
+         s.queries >= kQueriesLeast && s.keys <= kKeysMax;
 }
 
 bool takes_attention(AttentionMatch& match) {

@@ -430,7 +430,7 @@ ir::Graph with_attention_gradients(const ir::Graph& graph, bool (*takes)(const A
   std::unordered_map<const ir::Node*, std::pair<Made*, uint32_t>> by_result;
   for (const ir::Node* node : nodes) {
     const auto match = match_open_attention(*node, users);
-    if (!match || !takes(*match)) continue;
+    if (!match || !takes(*match) || (match->bias && match->step.causal)) continue;
     Finder found(*match, users, kept);
     if (!found.find()) continue;
     Made& made = all.emplace_back();
