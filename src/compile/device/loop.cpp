@@ -18,6 +18,8 @@ namespace trine::compile::device {
 namespace {
 
 constexpr int64_t kColumnsMax = 4096;  // of a block; temporaries of a few members then fit many times over
+constexpr int64_t kRowShort = 32,
+                  kRowLong = 256;  // elements: an instruction, and a transfer, is mostly overhead; hardly
 
 // A part of a list of dims: where it begins and how many of each.
 struct Block {
@@ -157,12 +159,27 @@ class Loop {
     for (size_t d = 0; d < rank; ++d) ((d < best_split) != best_turned ? parts_ : frees_).push_back(d);
   }
   // Minor dims along the free side: the fewest for which what is spread over the loop still lies evenly over
-  // partitions.
+  // partitions; more where rows would be a few elements, as the channels of an image are.
   size_t plain_split() const {
     const size_t rank = unit_.space.size();
-    for (size_t split = rank ? rank - 1 : 0; split > 1; --split)
-      if (spreads_evenly(split)) return split;
-    return rank ? rank - 1 : 0;
+    size_t at = rank ? rank - 1 : 0;
+    for (size_t split = at; split > 1; --split)
+      if (spreads_evenly(split)) {
+        at = split;
+        break;
+      }
+    if (columns_from(at) >= kRowShort) return at;
+    const int64_t all = element_count(unit_.space);
+    for (size_t split = at; split-- > 1 && columns_from(at) < kRowLong;) {
+      if (all < rec_.chip().partitions * columns_from(split)) break;
+      if (spreads_evenly(split)) at = split;
+    }
+    return at;
+  }
+  int64_t columns_from(size_t split) const {
+    int64_t columns = 1;
+    for (size_t d = split; d < unit_.space.size(); ++d) columns *= unit_.space[d];
+    return columns;
   }
   bool spreads_evenly(size_t split) const {
     for (const ir::Node* node : unit_.members) {
@@ -185,8 +202,7 @@ class Loop {
     Dims sides[2];
     for (size_t d = 0; d < unit_.space.size(); ++d) sides[(d < split) != turned ? 0 : 1].push_back(unit_.space[d]);
     const Tiling tiling = Tiling::of(sides[0], rec_.chip().partitions);
-    int64_t columns = 1;
-    for (size_t d = split; d < unit_.space.size(); ++d) columns *= unit_.space[d];
+    const int64_t columns = columns_from(split);
     int64_t score = 0;
     for (const ir::Node* node : unit_.members)
       for (const ir::Value& v : node->inputs) {
