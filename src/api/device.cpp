@@ -34,7 +34,7 @@ static Result<compile::DeviceOptions> options_of(const DeviceChoice& choice) {
 }
 
 Result<const arch::Program*> Compiled::program() const {
-  if (split_->parts.size() == 1 && !split_->parts[0].on_host) return &split_->parts[0].device.program;
+  if (const compile::DeviceProgram* const only = split_->only()) return &only->program;
   if (split_->host.empty()) return fail(Code::unsupported, "a program that computes nothing");
   const compile::HostPlaced& first = split_->host[0];
   return compile::coded(fail(Code::unsupported,
@@ -102,7 +102,8 @@ static Result<std::vector<Tensor>> run_on_host(const compile::DevicePart& part, 
 }
 
 static Result<std::vector<Tensor>> run_on_device(const compile::DevicePart& part, const run::ExactProgram& program,
-                                                 const std::vector<TensorView>& in, Ran& ran) {
+                                                 const std::vector<TensorView>& in, const run::ExactOptions& options,
+                                                 Ran& ran) {
   std::vector<Tensor> prepared;
   run::Inputs inputs;
   for (size_t i = 0; i < in.size(); ++i) prepared.push_back(TRY(compile::prepare_input(part.device.inputs[i], in[i])));
@@ -110,21 +111,26 @@ static Result<std::vector<Tensor>> run_on_device(const compile::DevicePart& part
   const Tensor rank = Tensor::make(Dtype::u32, {1});  // of the one core: partition_id, replica_id
   for (std::string_view name : {"partition_id", "replica_id"})
     if (part.device.program.find_tensor(name) >= 0) inputs[std::string(name)] = {rank.data.get(), rank.bytes()};
-  auto result = TRY(program.run(inputs));
+  auto result = TRY(program.run(inputs, options));
   std::vector<Tensor> out;
   for (size_t i = 0; i < part.written.size(); ++i) {
     const auto found = std::find_if(result.outputs.begin(), result.outputs.end(),
                                     [&](const run::Output& o) { return o.name == cat("out", i); });
-    CHECK(found != result.outputs.end(), "every result is an output of the program");
+    if (found == result.outputs.end())
+      return fail(Code::invalid, cat("has no output out", i), part.device.program.name);
     out.push_back(Tensor::make(part.written[i].dtype, part.written[i].dims));
     std::copy_n(found->bytes.begin(), std::min(out.back().bytes(), found->bytes.size()), out.back().data.get());
   }
   ran.instructions += result.counts.instructions;
+  ran.transfers += result.counts.transfers;
+  ran.finished = ran.finished && result.finished;
+  ran.loaded.back() = std::move(result.loaded);
   std::move(result.findings.begin(), result.findings.end(), std::back_inserter(ran.findings));
   return out;
 }
 
-Result<Ran> Compiled::run(std::vector<TensorView> inputs, const arch::Chip& chip) const {
+Result<Ran> Compiled::run(std::vector<TensorView> inputs, const arch::Chip& chip,
+                          const run::ExactOptions& options) const {
   if (inputs.size() != split_->inputs)
     return fail(Code::invalid, cat(inputs.size(), " inputs; the program has ", split_->inputs));
   Ran out;
@@ -133,8 +139,9 @@ Result<Ran> Compiled::run(std::vector<TensorView> inputs, const arch::Chip& chip
   for (const compile::DevicePart& part : split_->parts) {
     std::vector<TensorView> in;
     for (size_t slot : part.reads) in.push_back(value(slot));
+    out.loaded.emplace_back();
     auto results = part.on_host ? TRY(run_on_host(part, *TRY(ready_->on_host(part)), in))
-                                : TRY(run_on_device(part, *TRY(ready_->on_device(part, chip)), in, out));
+                                : TRY(run_on_device(part, *TRY(ready_->on_device(part, chip)), in, options, out));
     for (size_t i = 0; i < results.size(); ++i) made.insert_or_assign(part.writes[i], std::move(results[i]));
   }
   for (size_t slot : split_->results) out.outputs.push_back(copied(value(slot)));

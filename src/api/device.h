@@ -10,6 +10,7 @@
 #include "arch/program.h"
 #include "base/result.h"
 #include "base/tensor.h"
+#include "run/drivers/exact/exact.h"
 #include "run/finding.h"
 
 namespace trine::compile {
@@ -28,7 +29,9 @@ struct DeviceChoice {
 struct Ran {
   std::vector<Tensor> outputs = {};
   std::vector<run::Finding> findings = {};
-  int64_t instructions = 0;
+  int64_t instructions = 0, transfers = 0;
+  bool finished = true;                                         // every part did
+  std::vector<std::vector<std::vector<uint32_t>>> loaded = {};  // of each part: as run::RunResult
 };
 
 // A program for one core, and how its inputs are prepared. Where the device does not compute all of it, parts: programs
@@ -43,7 +46,7 @@ class Compiled {
   // The input's bytes as the program's tensor holds them; weights are cast and laid out.
   Result<Tensor> prepare(size_t input, const TensorView& given) const;
   // Every instruction on a simulated machine; the host's parts natively.
-  Result<Ran> run(std::vector<TensorView> inputs, const arch::Chip& chip) const;
+  Result<Ran> run(std::vector<TensorView> inputs, const arch::Chip& chip, const run::ExactOptions& options = {}) const;
   // What it asks of other cores, as a JSON list of kind, bytes, ranks, count.
   const std::string& collectives() const { return collectives_; }
   void set_collectives(std::string json) { collectives_ = std::move(json); }

@@ -126,6 +126,7 @@ void section_fields(SectionKind kind, IO& io, P& p, D& dtypes, S& signatures) {
     case SectionKind::graph:
     case SectionKind::weights:
     case SectionKind::works:
+    case SectionKind::parts:
       return;
   }
 }

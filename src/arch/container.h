@@ -34,6 +34,7 @@ enum class SectionKind : uint32_t {
   graph,      // the tensor graph's text, weights as parameters
   weights,    // safetensors
   works,      // of a recording: engines, order and flags of each instruction
+  parts,      // programs of a model that the host runs parts of, one after the other
 };
 
 // A section that the Program itself knows nothing of: kinds past host_plan.

@@ -186,16 +186,37 @@ int64_t hbm_bytes(const arch::Program& program) {
   return sum;
 }
 
+// A model in as many parts as it takes, and how the cache served.
+struct Made {
+  compile::SplitProgram split = {};
+  bool found = true;
+  std::string hash = {}, trouble = {};
+
+  int64_t instructions() const {
+    int64_t sum = 0;
+    for (const compile::DevicePart& part : split.parts)
+      if (!part.on_host) sum += part.device.program.instruction_count();
+    return sum;
+  }
+};
+
 // Through the cache, unless someone wants to see the passes or what was found cannot be told to fit.
-Result<compile::CachedProgram> compile_model(const Args& args, const ir::Graph& graph, const arch::Chip& chip,
-                                             const compile::DeviceOptions& options, const compile::Watch& watch) {
+Result<Made> compile_model(const Args& args, const ir::Graph& graph, const arch::Chip& chip,
+                           const compile::DeviceOptions& options, const compile::Watch& watch) {
   auto cache = TRY(compile::cache_options([](const char* name) -> const char* { return std::getenv(name); }));
   const bool looks = args.has("--print-after") || args.has("--stop-after") || args.has("--memory-map");
   cache.off = cache.off || looks;
-  auto made = TRY(compile::compile_cached(graph, chip, options, cache, watch));
-  if (!made.found || hbm_bytes(made.made.program) <= watch.hbm_room) return made;
-  made.made = TRY(compile::compile_device(graph, chip, options, watch));
-  return made;
+  Made out;
+  const auto one = [&](const ir::Graph& part, const compile::DeviceOptions& own) -> Result<compile::DeviceProgram> {
+    auto made = TRY(compile::compile_cached(part, chip, own, cache, watch));
+    out.found = out.found && made.found;
+    out.hash = std::move(made.hash);
+    out.trouble = std::move(made.trouble);
+    if (!made.found || hbm_bytes(made.made.program) <= watch.hbm_room) return std::move(made.made);
+    return compile::compile_device(part, chip, own, watch);
+  };
+  out.split = TRY(compile::compile_split(graph, chip, options, one));
+  return out;
 }
 
 // Weights go into the file, or stay where they are, or go where they can be shared.
@@ -223,21 +244,30 @@ Result<void> save_map(const std::string& path, const compile::device::MemoryMap&
   return {};
 }
 
-void say_done(const Args& args, const std::string& out, const compile::CachedProgram& made, double seconds) {
-  const int64_t count = made.made.program.instruction_count();
+// What the host runs, each op once.
+void say_host(const compile::SplitProgram& split) {
+  std::map<std::string, int64_t> ops;
+  for (const compile::HostPlaced& h : split.host) ++ops[cat(h.op, ": ", h.reason)];
+  if (!ops.empty()) note(cat("on the host, in ", split.parts.size(), " parts with the device's:"));
+  for (const auto& [op, n] : ops) note(cat("  ", n, " ", op));
+}
+
+void say_done(const Args& args, const std::string& out, const std::string& chip, const Made& made, double seconds) {
+  const int64_t count = made.instructions();
+  say_host(made.split);
   if (!made.hash.empty())
     note(cat(made.found ? "found in the cache as " : "cached as ", made.hash.substr(0, 8), "…  (",
              made.found ? cat(fixed(seconds * 1e3, 0), " ms)") : "second time: nothing is compiled)"));
   if (!made.trouble.empty()) note(cat("the cache could not be used: ", made.trouble));
   if (args.has("--json")) {
     Json json = report("compile");
-    json.set("output", out).set("chip", made.made.program.chip).set("instructions", count);
+    json.set("output", out).set("chip", chip).set("instructions", count);
+    json.set("parts", int64_t(made.split.parts.size())).set("host_ops", int64_t(made.split.host.size()));
     json.set("cached", made.found).set("key", made.hash).set("seconds", seconds);
     print(json.text(2) + "\n");
     return;
   }
-  print(cat(out, ": ", with_commas(count), " instructions for ", made.made.program.chip, "; trine run ", out,
-            " times it\n"));
+  print(cat(out, ": ", with_commas(count), " instructions for ", chip, "; trine run ", out, " times it\n"));
 }
 
 Result<Exit> compile_file(const Args& args) {
@@ -273,12 +303,13 @@ Result<Exit> compile_file(const Args& args) {
     return show(made.error());
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  trn.made = std::move(made->made);
+  trn.made = std::move(made->split);
+  trn.chip = chip.name;
   trn.graph = std::move(model.graph);
   trn.weights = std::move(model.weights);
   TRY(compile::write_trn(trn, out, TRY(place_weights(args, trn))));
-  made->made = std::move(trn.made);
-  say_done(args, out, *made, seconds);
+  made->split = std::move(trn.made);
+  say_done(args, out, chip.name, *made, seconds);
   return Exit::ok;
 }
 

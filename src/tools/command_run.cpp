@@ -41,8 +41,9 @@ constexpr Option kOptions[] = {
 
 struct Values {
   run::RunResult result;
-  bool random = false;             // some input was made up
-  std::vector<double> apart = {};  // from native, of each output
+  bool random = false;                                          // some input was made up
+  std::vector<double> apart = {};                               // from native, of each output
+  std::vector<std::vector<std::vector<uint32_t>>> loaded = {};  // of each program
 };
 
 Result<std::map<std::string, Array, std::less<>>> read_inputs(const Args& args, const arch::Program& program) {
@@ -83,6 +84,7 @@ Result<Values> run_values(const Args& args, const arch::Program& program, const 
   options.stochastic = args.has("--stochastic");
   options.trap_nan = args.has("--trap-nan");
   v.result = TRY(run::run_exact(program, chip, inputs, options));
+  v.loaded.push_back(v.result.loaded);
   if (args.has("--output"))
     for (const run::Output& o : v.result.outputs)
       TRY(write_file(cat(args.get("--output"), "/", o.name, ".npy"), npy_text(o.dtype, o.shape, o.bytes)));
@@ -98,14 +100,13 @@ Result<Values> run_model(const Args& args, const compile::Trn& trn, const arch::
   std::vector<run::Output> native;
   if (args.has("--native")) native = TRY(run_native(trn, given));
   if (args.has("--values")) {
-    const auto tensors = TRY(prepared(trn, given));
-    run::Inputs inputs;
-    for (const auto& [name, t] : tensors) inputs[name] = {t.data.get(), t.bytes()};
     run::ExactOptions options;
     options.seed = seed;
     options.stochastic = args.has("--stochastic");
     options.trap_nan = args.has("--trap-nan");
-    v.result = TRY(run::run_exact(trn.made.program, chip, inputs, options));
+    TrnRun ran = TRY(run_exactly(trn, given, chip, options));
+    v.result = std::move(ran.result);
+    v.loaded = std::move(ran.loaded);
     if (args.has("--native")) v.apart = differences(v.result.outputs, native);
   } else {
     v.result.outputs = std::move(native);
@@ -125,21 +126,15 @@ struct Summary {
 
 Summary summarize(const run::Output& o) {
   Summary s;
-  const int64_t n = static_cast<int64_t>(o.bytes.size()) / std::max(1, bytes(o.dtype));
-  std::vector<float> row(4096);
-  for (int64_t at = 0; at < n; at += 4096) {
-    const size_t take = static_cast<size_t>(std::min<int64_t>(4096, n - at));
-    widen_row(o.bytes.data() + at * bytes(o.dtype), o.dtype, row.data(), take);
-    for (size_t i = 0; i < take; ++i) {
-      if (std::isnan(row[i])) {
-        ++s.nans;
-        continue;
-      }
-      s.low = std::min<double>(s.low, row[i]);
-      s.high = std::max<double>(s.high, row[i]);
-      s.sum += row[i];
-      ++s.count;
+  for (const float v : floats(o)) {
+    if (std::isnan(v)) {
+      ++s.nans;
+      continue;
     }
+    s.low = std::min<double>(s.low, v);
+    s.high = std::max<double>(s.high, v);
+    s.sum += v;
+    ++s.count;
   }
   return s;
 }
@@ -150,9 +145,9 @@ std::string short_number(double v) {
   return text;
 }
 
-void print_values(const Values& v, const arch::Program& program) {
+void print_values(const Values& v, std::string_view name) {
   const auto& counts = v.result.counts;
-  print(cat(program.name, ": ",
+  print(cat(name, ": ",
             counts.instructions
                 ? cat(with_commas(counts.instructions), " instructions, ", with_commas(counts.transfers), " transfers")
                 : std::string("native"),
@@ -220,21 +215,73 @@ void note_part(double begin_ns, double end_ns, double time_ns) {
            "; --window A:B (in ns) chooses the part"));
 }
 
+// part: put before the file's ending, where each of several programs has a file.
+std::string numbered(const std::string& path, const std::string& part) {
+  const size_t dot = path.rfind('.'), at = dot == std::string::npos ? path.size() : dot;
+  return part.empty() ? path : cat(path.substr(0, at), ".", part, path.substr(at));
+}
+
 Result<void> save_views(const Args& args, const arch::Program& program, const Machine& machine,
-                        const sim::TimeOptions& options, const run::TimedResult& t) {
+                        const sim::TimeOptions& options, const run::TimedResult& t, const std::string& part) {
   if (args.has("--trace")) {
-    const std::string path = args.get("--trace");
+    const std::string path = numbered(args.get("--trace"), part);
     const auto saved = TRY(run::save_trace(path, program, machine.instance, options, t.timing));
     note(cat("trace → ", path, " (", with_commas(saved.slices), " slices; open it in Perfetto)"));
     if (!saved.whole) note_part(saved.begin_ns, saved.end_ns, t.report.time_ns);
   }
   if (args.has("--picture")) {
-    const std::string path = args.get("--picture");
+    const std::string path = numbered(args.get("--picture"), part);
     const auto saved = TRY(run::save_picture(path, program, machine.instance, options, t.timing, t.report));
     note(cat("picture → ", path));
     if (!saved.whole) note_part(saved.begin_ns, saved.end_ns, t.report.time_ns);
   }
   return {};
+}
+
+// What is run: a program, or the parts of a model one after the other.
+struct Piece {
+  const arch::Program* program = nullptr;  // null: the host's
+  size_t part = 0;
+};
+
+std::vector<Piece> pieces_of(const std::optional<compile::Trn>& trn, const arch::Program& loaded) {
+  if (!trn) return {{&loaded}};
+  std::vector<Piece> out;
+  for (const compile::DevicePart& part : trn->made.parts)
+    out.push_back({part.on_host ? nullptr : &part.device.program, out.size()});
+  return out;
+}
+
+// Time of each program. Of several, each under its number.
+Result<Exit> run_times(const Args& args, const std::vector<Piece>& pieces, const Machine& machine,
+                       sim::TimeOptions options, const Values& values, Json& out) {
+  Json parts = Json::array();
+  for (const Piece& piece : pieces) {
+    const std::string title = cat("part ", piece.part + 1, " of ", pieces.size());
+    if (!piece.program) {
+      parts.push(Json::object().set("on_host", true));
+      if (!args.has("--json")) print(cat("\n", title, ": on the host\n"));
+      continue;
+    }
+    options.loaded =
+        piece.part < values.loaded.size() ? values.loaded[piece.part] : std::vector<std::vector<uint32_t>>{};
+    const run::TimedResult t = TRY(run::run_timed(*piece.program, machine.instance, options));
+    TRY(save_views(args, *piece.program, machine, options, t, pieces.size() > 1 ? cat(piece.part + 1) : ""));
+    for (const run::Finding& f : t.findings) note(f.text());
+    if (!t.findings.empty()) return Exit::check_failed;
+    if (args.has("--json"))
+      parts.push(Json::object().set("on_host", false).set("time", t.report.json()));
+    else
+      print(cat(pieces.size() > 1      ? cat("\n", title, ": on the device\n")
+                : args.has("--values") ? "\n"
+                                       : "",
+                t.report.text()));
+  }
+  if (pieces.size() == 1 && pieces[0].program)
+    if (const Json* const time = parts.items().empty() ? nullptr : parts.items()[0].find("time"))
+      out.set("time", *time);
+  if (pieces.size() > 1 || !pieces[0].program) out.set("parts", std::move(parts));
+  return Exit::ok;
 }
 
 Result<Exit> run_run(const Args& args) {
@@ -244,9 +291,12 @@ Result<Exit> run_run(const Args& args) {
   if (args.has("--native") && !trn)
     return fail(Code::invalid, "has no graph, which --native runs; `trine compile` writes programs that have", path);
   const arch::Program loaded = trn ? arch::Program{} : TRY(load_program(path));
-  const arch::Program& program = trn ? trn->made.program : loaded;
-  const Machine machine = TRY(trn ? machine_for(args, program, path) : choose_machine(args));
-  if (const Exit illegal = TRY(report_findings(program, machine.chip())); illegal != Exit::ok) return illegal;
+  const std::vector<Piece> pieces = pieces_of(trn, loaded);
+  const Machine machine = TRY(trn ? machine_for(args, trn->chip, path) : choose_machine(args));
+  for (const Piece& piece : pieces) {
+    if (!piece.program) continue;
+    if (const Exit illegal = TRY(report_findings(*piece.program, machine.chip())); illegal != Exit::ok) return illegal;
+  }
   const bool values = args.has("--values") || args.has("--native");
   const bool time = args.has("--time") || args.has("--trace") || args.has("--picture") || !values;
   Json out = report("run");
@@ -257,27 +307,17 @@ Result<Exit> run_run(const Args& args) {
     note(cat("trine run: ", window.error().text()));
     return Exit::usage;
   }
+  Values v;
   if (values) {
-    Values v = TRY(trn ? run_model(args, *trn, machine.chip()) : run_values(args, program, machine.chip()));
+    v = TRY(trn ? run_model(args, *trn, machine.chip()) : run_values(args, loaded, machine.chip()));
     if (!v.result.findings.empty()) exit = Exit::check_failed;
     if (args.has("--json"))
       out.set("values", values_json(v));
     else
-      print_values(v, program);
-    options.loaded = std::move(v.result.loaded);
+      print_values(v, trn ? trn->graph.name : loaded.name);
   }
-  if (time) {
-    const run::TimedResult t = TRY(run::run_timed(program, machine.instance, options));
-    TRY(save_views(args, program, machine, options, t));
-    if (!t.findings.empty()) {
-      for (const run::Finding& f : t.findings) note(f.text());
-      return Exit::check_failed;
-    }
-    if (args.has("--json"))
-      out.set("time", t.report.json());
-    else
-      print(cat(values ? "\n" : "", t.report.text()));
-  }
+  if (time && !pieces.empty())
+    if (const Exit failed = TRY(run_times(args, pieces, machine, options, v, out)); failed != Exit::ok) return failed;
   if (args.has("--json")) print(out.text(2) + "\n");
   return exit;
 }

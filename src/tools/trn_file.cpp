@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
 
+#include "api/device.h"
 #include "base/convert.h"
 #include "base/file.h"
 #include "base/npy.h"
@@ -16,15 +18,15 @@
 
 namespace trine::tools {
 
-Result<api::Machine> machine_for(const Args& args, const arch::Program& program, const std::string& path) {
+Result<api::Machine> machine_for(const Args& args, const std::string& chip, const std::string& path) {
   api::Machine chosen = TRY(choose_machine(args));
-  if (chosen.chip().name == program.chip || program.chip.empty()) return chosen;
+  if (chosen.chip().name == chip || chip.empty()) return chosen;
   if (chosen.chosen_by == "default")
     for (const arch::Instance& i : arch::all_instances())
-      if (i.chip->name == program.chip && i.hosts <= 1)
+      if (i.chip->name == chip && i.hosts <= 1)
         return api::choose_machine({.instance = i.name, .lnc = args.get("--lnc")});
   return fail(Code::unsupported,
-              cat("was compiled for ", program.chip, "; ", chosen.instance.name, " has ", chosen.chip().name,
+              cat("was compiled for ", chip, "; ", chosen.instance.name, " has ", chosen.chip().name,
                   " chips. Compile it again from the graph in it: trine compile ", path, " --instance ",
                   chosen.instance.name, " -o NEW.trn"),
               path);
@@ -40,14 +42,23 @@ static Result<Tensor> read_array(const std::string& path, const ir::Type& type, 
   return out;
 }
 
+// A complex number is two of its parts' format.
+static std::pair<Dtype, int64_t> parts_of(Dtype dtype) {
+  if (dtype == Dtype::c64) return {Dtype::f32, 2};
+  return dtype == Dtype::c128 ? std::pair(Dtype::f64, int64_t{2}) : std::pair(dtype, int64_t{1});
+}
+
 static Tensor made_up(const ir::Type& type, uint64_t seed) {
+  const auto [dtype, parts] = parts_of(type.dtype);
   arch::Tensor like;
-  like.dtype = is_floating(type.dtype) ? Dtype::f32 : Dtype::u8;
-  like.shape = type.dims;
+  like.dtype = is_floating(dtype) ? Dtype::f32 : Dtype::u8;
+  like.shape = {type.elements() * parts};
   const auto bytes = run::random_bytes(like, seed);
-  const TensorView from{like.dtype, type.dims, const_cast<std::byte*>(bytes.data())};
-  auto cast = compile::prepare_input({.dtype = type.dtype}, from);
-  return cast ? std::move(*cast) : Tensor::make(type.dtype, type.dims);
+  const TensorView from{like.dtype, like.shape, const_cast<std::byte*>(bytes.data())};
+  Tensor out = Tensor::make(type.dtype, type.dims);
+  if (const auto cast = compile::prepare_input({.dtype = dtype}, from); cast && out.bytes())
+    std::memcpy(out.data.get(), cast->data.get(), std::min(out.bytes(), cast->bytes()));
+  return out;
 }
 
 Result<TrnInputs> read_inputs(const Args& args, const compile::Trn& trn, uint64_t seed) {
@@ -75,11 +86,20 @@ Result<TrnInputs> read_inputs(const Args& args, const compile::Trn& trn, uint64_
   return out;
 }
 
-Result<std::map<std::string, Tensor>> prepared(const compile::Trn& trn, const TrnInputs& inputs) {
-  std::map<std::string, Tensor> out;
-  for (size_t i = 0; i < inputs.given.size(); ++i)
-    if (const std::string name = cat("arg", i); trn.made.program.find_tensor(name) >= 0)
-      out[name] = TRY(compile::prepare_input(trn.made.inputs[i], inputs.given[i]));
+Result<TrnRun> run_exactly(const compile::Trn& trn, const TrnInputs& inputs, const arch::Chip& chip,
+                           const run::ExactOptions& options) {
+  const api::Compiled compiled(std::shared_ptr<const compile::SplitProgram>(std::shared_ptr<void>(), &trn.made));
+  api::Ran ran = TRY(compiled.run(inputs.given, chip, options));
+  TrnRun out;
+  out.result.finished = ran.finished;
+  out.result.findings = std::move(ran.findings);
+  out.result.counts = {ran.instructions, ran.transfers};
+  out.loaded = std::move(ran.loaded);
+  for (size_t i = 0; i < ran.outputs.size(); ++i) {
+    const TensorView v = ran.outputs[i].view();
+    const auto* const bytes = static_cast<const std::byte*>(v.data);
+    out.result.outputs.push_back({cat("out", i), v.dtype, v.dims, {bytes, bytes + v.bytes()}});
+  }
   return out;
 }
 
@@ -101,14 +121,14 @@ Result<std::vector<run::Output>> run_native(const compile::Trn& trn, const TrnIn
   return out;
 }
 
-static std::vector<float> floats(const run::Output& o) {
-  const size_t n = o.bytes.size() / size_t(std::max(1, bytes(o.dtype)));
-  arch::Tensor like;
-  Tensor from = Tensor::make(o.dtype, {int64_t(n)});
-  std::memcpy(from.data.get(), o.bytes.data(), o.bytes.size());
+std::vector<float> floats(const run::Output& o) {
+  const Dtype dtype = parts_of(o.dtype).first;
+  const size_t n = o.bytes.size() / size_t(std::max(1, bytes(dtype)));
+  Tensor from = Tensor::make(dtype, {int64_t(n)});
+  if (n) std::memcpy(from.data.get(), o.bytes.data(), o.bytes.size());
   const auto cast = compile::prepare_input({.dtype = Dtype::f32}, from.view());
   std::vector<float> out(n);
-  if (cast) std::memcpy(out.data(), cast->data.get(), n * sizeof(float));
+  if (cast && n) std::memcpy(out.data(), cast->data.get(), n * sizeof(float));
   return out;
 }
 

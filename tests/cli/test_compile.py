@@ -115,12 +115,24 @@ def test_a_function_of_a_module(trine):
 def test_what_the_device_does_not_compute_is_named_with_its_line(trine):
     pytest.importorskip("jax")
     line = TOY[: TOY.index("jnp.fft")].count("\n") + 1
-    error = trine("compile", "toy:bad", "--shape", "x=16", code=3).stderr
-    assert "error NCC_EVRF004" in error and f"toy.py:{line}" in error and "  try       " in error
     dry = trine("compile", "toy:bad", "--shape", "x=16", "--dry-run")
     assert f"toy.py:{line}" in dry.stdout and "fft c64[16] runs on the host" in dry.stdout
     ops = json.loads(trine("compile", "toy:bad", "--shape", "x=16", "--dry-run", "--json").stdout)
     assert {"op": "fft", "device": 0, "host": 1} in ops["ops"] and all(h["try"] for h in ops["host"])
+
+
+def test_the_host_runs_what_the_device_does_not(trine):
+    pytest.importorskip("jax")
+    made = trine("compile", "toy:bad", "--shape", "x=16")
+    assert "in 3 parts" in made.stderr and "1 fft: the chip has no c64" in made.stderr
+    x = np.random.default_rng(1).standard_normal(16).astype(np.float32)
+    np.save(trine.folder / "x.npy", x)
+    (y,) = outputs(trine("run", "bad.trn", "--values", "--native", "--input", "arg0=x.npy", "--output", trine.folder, "--json"))
+    assert y["from_native"] < 1e-6 and np.allclose(np.load(trine.folder / "out0.npy"), np.fft.fft(x * 2).real + 1, atol=1e-4)
+    parts = json.loads(trine("run", "bad.trn", "--json").stdout)["parts"]
+    assert [p["on_host"] for p in parts] == [False, True, False] and parts[0]["time"]["time_ns"] > 1000
+    trine("compile", "bad.trn", "--instance", "trn2.3xlarge", "-o", "other.trn")
+    assert outputs(trine("run", "other.trn", "--values", "--native", "--json"))[0]["from_native"] < 1e-6
 
 
 def test_out_of_memory_shows_the_map(trine):

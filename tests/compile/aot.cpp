@@ -6,6 +6,7 @@
 #include "base/safetensors.h"
 #include "compile/aot/artifact.h"
 #include "compile/aot/errors.h"
+#include "compile/aot/parts.h"
 #include "compile/aot/trn.h"
 #include "compile/device/device.h"
 #include "tests/testing.h"  // last
@@ -88,12 +89,59 @@ TEST_CASE("a layout never reads past its weight") {
   CHECK(!parse(R"([{"dtype":"f33"}])"));
 }
 
+TEST_CASE("parts read back, and none are believed that do not fit each other") {
+  constexpr std::string_view kSplit = R"(graph "g" (%0: f32[4,4]) {
+  %1 = tanh %0 : f32[4,4]
+  %2 = cholesky %1 : f32[4,4]
+  %3 = tanh %2 : f32[4,4]
+  return %3
+})";
+  const ir::Graph graph = *compile::read_graph(kSplit, "graph");
+  const arch::Chip& chip = **arch::find_chip("trn2");
+  const auto made = compile::compile_split(graph, chip, {}, [&](const ir::Graph& part, const auto& own) {
+    return compile::compile_device(part, chip, own);
+  });
+  REQUIRE_MESSAGE(made, made.error().text());
+  REQUIRE(made->parts.size() == 3);
+  std::string programs;
+  const std::string text = compile::parts_json(*made, programs).text();
+  const auto parse = [&](const std::string& json) {
+    return compile::parse_parts(*parse_json(json, "parts"), bytes_of(programs), graph, "file", nullptr);
+  };
+  const auto again = parse(text);
+  REQUIRE_MESSAGE(again, again.error().text());
+  CHECK(again->host[0].op == "cholesky");
+  CHECK(again->parts[1].on_host);
+  CHECK(again->parts[2].device.program.instruction_count() == made->parts[2].device.program.instruction_count());
+  const std::pair<std::string_view, std::string_view> hostile[] = {
+      {"\"reads\": [0]", "\"reads\": [7]"},
+      {"\"reads\": [0]", "\"reads\": [0,0]"},
+      {"\"writes\": [1]", "\"writes\": [0]"},
+      {"\"writes\": [1]", "\"writes\": [-1]"},
+      {"\"program\": [0, ", "\"program\": [99999,"},
+      {"\"program\": [0, ", "\"program\": [-1,"},
+      {"\"dims\": [4, 4]", "\"dims\": [4,400]"},
+      {"\"dims\": [4, 4]", "\"dims\": [4,-4]"},
+      {"\"results\": [3]", "\"results\": []"},
+      {"\"results\": [3]", "\"results\": [4]"},
+      {": f32[4,4])", ": f32[5,5])"},
+  };
+  for (const auto& [from, to] : hostile) {
+    CAPTURE(to);
+    std::string changed = text;
+    const size_t at = changed.find(from);
+    REQUIRE(at != std::string::npos);
+    CHECK(!parse(changed.replace(at, from.size(), to)));
+  }
+}
+
 TEST_CASE("a .trn reads back, and a damaged one is refused") {
   const std::string path = (std::filesystem::temp_directory_path() / "trine-test-aot.trn").string();
   const Tensor weight = counted({8, 16});
   compile::Trn trn;
   trn.graph = *compile::read_graph(kGraph, "graph");
-  trn.made = *compile::compile_device(trn.graph, **arch::find_chip("trn1"), {.weights = {false, true}});
+  trn.made = compile::whole(*compile::compile_device(trn.graph, **arch::find_chip("trn1"), {.weights = {false, true}}),
+                            trn.graph);
   trn.flags.auto_cast = "matmult";
   trn.weights.values[1] = weight.view();
   REQUIRE(compile::write_trn(trn, path, compile::WeightsIn::file));
@@ -101,7 +149,7 @@ TEST_CASE("a .trn reads back, and a damaged one is refused") {
   const auto again = compile::read_trn(path);
   REQUIRE_MESSAGE(again, again.error().text());
   CHECK(again->flags.auto_cast == "matmult");
-  CHECK(again->made.program.instruction_count() == trn.made.program.instruction_count());
+  CHECK(again->made.only()->program.instruction_count() == trn.made.only()->program.instruction_count());
   REQUIRE(again->weights.values.count(1));
   CHECK(std::memcmp(again->weights.values.at(1).data, weight.data.get(), weight.bytes()) == 0);
   std::string file = *read_file(path);

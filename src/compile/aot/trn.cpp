@@ -8,6 +8,8 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "compile/aot/artifact.h"
+#include "compile/aot/parts.h"
+#include "compile/device/words.h"
 #include "ir/text.h"
 
 namespace trine::compile {
@@ -16,6 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using Bytes = std::span<const std::byte>;
+
+constexpr int64_t kVersion = 2;  // 1: of one program
 
 std::string_view chars(Bytes b) { return {reinterpret_cast<const char*>(b.data()), b.size()}; }
 
@@ -79,7 +83,13 @@ Result<std::string> weights_text(const TrnWeights& weights, const ir::Graph& gra
 }
 
 Result<void> write_trn(const Trn& trn, const std::string& path, WeightsIn where) {
-  Json loading = Json::object().set("version", 1).set("inputs", inputs_json(trn.made.inputs));
+  const DeviceProgram* const only = trn.made.only();
+  std::string programs;
+  Json loading = Json::object().set("version", only ? 1 : kVersion);
+  if (only)
+    loading.set("inputs", inputs_json(only->inputs));
+  else
+    loading.set("split", parts_json(trn.made, programs));
   loading.set("flags",
               Json::object().set("auto_cast", trn.flags.auto_cast).set("auto_cast_type", trn.flags.auto_cast_type));
   std::string inside;
@@ -96,7 +106,11 @@ Result<void> write_trn(const Trn& trn, const std::string& path, WeightsIn where)
   std::vector<arch::Attachment> attached = {{arch::SectionKind::loading, std::as_bytes(std::span(head))},
                                             {arch::SectionKind::graph, std::as_bytes(std::span(graph))}};
   if (!inside.empty()) attached.push_back({arch::SectionKind::weights, std::as_bytes(std::span(inside))});
-  const auto bytes = arch::program_bytes(trn.made.program, attached);
+  if (!only) attached.push_back({arch::SectionKind::parts, std::as_bytes(std::span(programs))});
+  arch::Program none;
+  none.name = trn.graph.name;
+  none.chip = trn.chip;
+  const auto bytes = arch::program_bytes(only ? only->program : none, attached);
   return write_file(path, chars(bytes));
 }
 
@@ -106,12 +120,25 @@ bool is_trn(const std::string& path) {
   return path.ends_with(".trn") && file && chars(*file).starts_with(arch::kProgramMagic);
 }
 
-Result<Trn> read_trn(const std::string& path) {
-  std::shared_ptr<const void> owner;
-  const Bytes file = TRY(arch::map_file(path, owner));
+// What inputs and parts are in: the types that the program was made from.
+static Result<SplitProgram> read_made(const Json& loading, arch::Program program, Bytes programs, const Trn& trn,
+                                      const std::string& name, const std::shared_ptr<const void>& owner) {
+  const ir::Graph graph = narrow_words(trn.graph);
+  if (const Json* const split = loading.find("split")) return parse_parts(*split, programs, graph, name, owner);
+  DeviceProgram only{.program = std::move(program)};
+  if (const Json* const inputs = loading.find("inputs")) only.inputs = TRY(parse_inputs(*inputs));
+  if (only.inputs.size() != graph.params.size())
+    return fail(Code::invalid, cat("prepares ", only.inputs.size(), " inputs of ", graph.params.size()), name);
+  SplitProgram out = whole(std::move(only), graph);
+  TRY(check_results(out.parts[0]));
+  return out;
+}
+
+Result<Trn> parse_trn(Bytes file, const std::string& path, std::shared_ptr<const void> owner) {
   std::vector<arch::Attachment> attached;
   Trn out;
-  out.made.program = TRY(arch::parse_program(file, path, owner, &attached));
+  arch::Program program = TRY(arch::parse_program(file, path, owner, &attached));
+  out.chip = program.chip;
   const auto part = [&](arch::SectionKind kind) {
     for (const arch::Attachment& a : attached)
       if (a.kind == kind) return a.bytes;
@@ -122,9 +149,10 @@ Result<Trn> read_trn(const std::string& path) {
     return fail(Code::invalid, "holds a program but not what it was compiled from; `trine run` runs it as it is", path);
   out.graph = TRY(read_graph(chars(graph), path));
   const Json loading = TRY(parse_json(chars(head), path));
-  if (const Json* const inputs = loading.find("inputs")) out.made.inputs = TRY(parse_inputs(*inputs));
-  if (out.made.inputs.size() != out.graph.params.size())
-    return fail(Code::invalid, cat("prepares ", out.made.inputs.size(), " inputs of ", out.graph.params.size()), path);
+  if (const Json* const version = loading.find("version"); version && version->integer() > kVersion)
+    return fail(Code::unsupported, cat("is of version ", version->integer(), "; this build reads up to ", kVersion),
+                path);
+  out.made = TRY(read_made(loading, std::move(program), part(arch::SectionKind::parts), out, path, owner));
   if (const Json* const flags = loading.find("flags")) {
     const auto text = [&](const char* name, std::string_view otherwise) {
       const Json* const found = flags->find(name);
@@ -135,7 +163,16 @@ Result<Trn> read_trn(const std::string& path) {
   if (const Bytes inside = part(arch::SectionKind::weights); !inside.empty())
     out.weights = TRY(fitted(inside, path, owner, out.graph));
   else if (const Json* const other = loading.find("weights"))
-    out.weights = TRY(read_weights((fs::path(path).parent_path() / other->string()).string(), out.graph));
+    out.weights.file = other->string();
+  return out;
+}
+
+Result<Trn> read_trn(const std::string& path) {
+  std::shared_ptr<const void> owner;
+  const Bytes file = TRY(arch::map_file(path, owner));
+  Trn out = TRY(parse_trn(file, path, owner));
+  if (!out.weights.file.empty() && out.weights.values.empty())
+    out.weights = TRY(read_weights((fs::path(path).parent_path() / out.weights.file).string(), out.graph));
   return out;
 }
 

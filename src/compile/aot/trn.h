@@ -1,5 +1,6 @@
 // .trn: a model compiled ahead of time. One Program file with what loading it wants: how inputs are prepared, the graph
-// it was made from, and its weights, in the file itself or in another that several programs share.
+// it was made from, and its weights, in the file itself or in another that several programs share. Where the host runs
+// parts of the model, its program is empty and those of the parts lie in a section (parts.h).
 #pragma once
 
 #include <map>
@@ -24,7 +25,8 @@ struct TrnWeights {
 };
 
 struct Trn {
-  DeviceProgram made = {};
+  SplitProgram made = {};
+  std::string chip = {};
   ir::Graph graph = {};  // before anything was done to it; weights are parameters
   TrnFlags flags = {};
   TrnWeights weights = {};
@@ -38,6 +40,8 @@ std::string result_name(const ir::Graph& graph, size_t i);
 enum class WeightsIn : uint8_t { file, other };
 Result<void> write_trn(const Trn& trn, const std::string& path, WeightsIn where);
 Result<Trn> read_trn(const std::string& path);
+// The same of bytes that `owner` keeps alive; weights in another file are left there, by the name in `weights.file`.
+Result<Trn> parse_trn(std::span<const std::byte> bytes, const std::string& name, std::shared_ptr<const void> owner);
 bool is_trn(const std::string& path);  // a Program file with a graph in it
 
 // Weights of a .safetensors or .trn file for the graph's parameters, by name; what does not fit is refused.

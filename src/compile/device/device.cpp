@@ -110,7 +110,7 @@ Result<DeviceProgram> compile_device(const ir::Graph& graph, const arch::Chip& c
   return compile_simple(simplify(graph).graph, chip, options, watch);
 }
 
-static SplitProgram whole(DeviceProgram program, const ir::Graph& graph) {
+SplitProgram whole(DeviceProgram program, const ir::Graph& graph) {
   SplitProgram out{.inputs = graph.params.size()};
   DevicePart all{.device = std::move(program)};
   for (size_t i = 0; i < out.inputs; ++i) all.reads.push_back(i);
@@ -123,24 +123,38 @@ static SplitProgram whole(DeviceProgram program, const ir::Graph& graph) {
   return out;
 }
 
+// What the compiler says of a graph whose nodes, each by itself, it would compute.
+static HostPlaced refused(const ir::Graph& graph, const Error& why) {
+  constexpr std::string_view kSays = "cannot run on the device: ";
+  const size_t at = why.message.find(kSays);
+  const ir::Value* const last = graph.results.empty() ? nullptr : &graph.results[0];
+  return {.op = last ? std::string(last->node->op) : "program",
+          .type = last ? ir::text(last->type()) : "",
+          .reason = at == std::string::npos ? why.message : why.message.substr(at + kSays.size()),
+          .where = why.where};
+}
+
 Result<SplitProgram> compile_split(const ir::Graph& graph, const arch::Chip& chip, const DeviceOptions& options,
                                    const CompilePart& compile) {
   auto all = compile(graph, options);
   if (all) return whole(std::move(*all), graph);
   if (all.error().code != Code::unsupported) return all.error();
   Split cut = split(simplify(graph).graph, chip);
-  if (cut.host.empty()) return all.error();
   SplitProgram out{.results = std::move(cut.results), .host = std::move(cut.host), .inputs = graph.params.size()};
   for (Part& part : cut.parts) {
     DevicePart made{.on_host = part.on_host, .reads = std::move(part.reads), .writes = std::move(part.writes)};
     for (const ir::Value& v : part.graph.results) made.written.push_back(v.type());
-    if (part.on_host) {
-      made.host = std::make_shared<const ir::Graph>(std::move(part.graph));
-    } else {
+    if (!made.on_host) {
       DeviceOptions own{.dots = options.dots};
       for (size_t i : made.reads) own.weights.push_back(i < options.weights.size() && options.weights[i]);
-      made.device = TRY(compile(part.graph, own));
+      auto program = compile(part.graph, own);
+      made.on_host = !program && program.error().code == Code::unsupported;
+      if (made.on_host)
+        out.host.push_back(refused(part.graph, program.error()));
+      else
+        made.device = TRY(std::move(program));
     }
+    if (made.on_host) made.host = std::make_shared<const ir::Graph>(std::move(part.graph));
     out.parts.push_back(std::move(made));
   }
   return out;

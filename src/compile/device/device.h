@@ -50,7 +50,10 @@ struct SplitProgram {
   std::vector<size_t> results = {};
   std::vector<HostPlaced> host = {};
   size_t inputs = 0;
+  // The one program; null where the host runs parts of it.
+  const DeviceProgram* only() const { return parts.size() == 1 && !parts[0].on_host ? &parts[0].device : nullptr; }
 };
+SplitProgram whole(DeviceProgram program, const ir::Graph& graph);  // of all of the graph
 
 // The input as the program's tensor holds it.
 Result<Tensor> prepare_input(const DeviceInput& input, const TensorView& given);
