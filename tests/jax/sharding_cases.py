@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax, shard_map
+from jax.experimental.custom_partitioning import custom_partitioning
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
@@ -205,6 +206,20 @@ def complex_numbers(mesh, a):
 def constraint(mesh, a):
     b = lax.with_sharding_constraint(a * 2, NamedSharding(mesh, P("y", "x")))
     return b + a, lax.with_sharding_constraint(b, NamedSharding(mesh, P(("x", "y"), None)))
+
+
+@case(XY)
+def own_partitioning(mesh, a):
+    @custom_partitioning
+    def f(a):
+        return jnp.sin(a) * 2
+
+    f.def_partition(
+        partition=lambda mesh, args, result: (mesh, lambda a: jnp.sin(a) * 2, result.sharding, (args[0].sharding,)),
+        infer_sharding_from_operands=lambda mesh, args, result: args[0].sharding,
+        sharding_rule="i j -> i j",
+    )
+    return f(a) @ a.T
 
 
 @case(XY)

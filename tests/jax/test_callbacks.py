@@ -62,6 +62,22 @@ def test_ordered_effects_in_loops_and_branches():
     assert total == 14 and seen == [0, -1, 1, 2, -1, 3]
 
 
+def test_ordered_effects_with_results():
+    seen = []
+
+    def next_of(i):
+        seen.append(int(i))
+        return np.int32(i + 1), np.float32(i) / 2
+
+    kinds = jax.ShapeDtypeStruct((), np.int32), jax.ShapeDtypeStruct((), np.float32)
+
+    def twice(i):
+        i, _ = io_callback(next_of, kinds, i, ordered=True)
+        return io_callback(next_of, kinds, i, ordered=True)
+
+    assert jax.jit(twice)(3) == (5, 2) and seen == [3, 4]
+
+
 def test_unordered_effect_in_a_branch():
     seen = []
     f = jax.jit(lambda v: jax.lax.cond(v.sum() > 0, lambda: jax.debug.callback(lambda: seen.append(1)), lambda: None))

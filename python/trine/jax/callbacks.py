@@ -15,6 +15,7 @@ import numpy as np
 from jax._src import callback as jax_callback
 from jax._src import core, debugging, dispatch, dtypes
 from jax._src.interpreters import mlir
+from jax._src.sharding_impls import SdyArray, SdyArrayList
 
 TARGET = "trine_host_call"
 
@@ -101,6 +102,14 @@ def _answer(number, inputs, input_count, outputs, output_count, message, message
         return 1
 
 
+def _with_token(sharding, count):
+    """JAX counts the arrays alone; a token before them lies where they do."""
+    if not isinstance(sharding, SdyArrayList) or len(sharding.shardings) >= count:
+        return sharding
+    token = SdyArray(mesh_shape=(), dim_shardings=(), logical_device_ids=sharding.shardings[0].logical_device_ids)
+    return SdyArrayList((token, *sharding.shardings))
+
+
 def emit(ctx, call, token, operands, operand_avals, result_avals, *, has_side_effect, sharding=None):
     """The custom call; gives its results and the token after it."""
     lowered = Lowered()
@@ -115,7 +124,7 @@ def emit(ctx, call, token, operands, operand_avals, result_avals, *, has_side_ef
     op = mlir.custom_call(TARGET, result_types=types, operands=operands, backend_config=str(number),
                           has_side_effect=has_side_effect, api_version=1)  # fmt: skip
     if sharding is not None:
-        mlir.set_sharding(ctx.module_context, op, sharding)
+        mlir.set_sharding(ctx.module_context, op, _with_token(sharding, len(avals)))
     results = list(op.results)
     return results[len(results) - len(result_avals) :], results[0] if token is not None else None, call
 
