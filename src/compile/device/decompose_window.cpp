@@ -29,11 +29,19 @@ Value spread(Make& make, const Value& x, const Value& fill, const std::vector<op
   return make.pad(x, fill, low, high, inside);
 }
 
-// One dim of a window over x, positions one apart: S(a + b)[i] = S(a)[i] + S(b)[i + a].
-Value slide(Make& make, const Value& x, size_t dim, int64_t size, int64_t dilation, std::string_view kind) {
-  const int64_t length = x.type().dims[dim] - (size - 1) * dilation;
-  const auto shifted = [&](const Value& v, int64_t by) { return make.slice_dim(v, dim, by, by + length); };
-  if (size <= kLinear) {
+// v[begin, begin + length) of a dim, each `stride` apart.
+Value strided(Make& make, const Value& v, size_t dim, int64_t begin, int64_t length, int64_t stride) {
+  if (stride == 1) return make.slice_dim(v, dim, begin, begin + length);
+  Dims from(v.type().dims.size(), 0), to = v.type().dims, step(from.size(), 1);
+  from[dim] = begin, to[dim] = begin + length, step[dim] = stride;
+  return make.slice(v, from, to, step);
+}
+
+// One dim of a window over x: S(a + b)[i] = S(a)[i] + S(b)[i + a], positions one apart until the last.
+Value slide(Make& make, const Value& x, size_t dim, const ops::WindowDim& w, std::string_view kind) {
+  const int64_t size = w.size, dilation = w.window_dilation, length = x.type().dims[dim] - (size - 1) * dilation;
+  const auto shifted = [&](const Value& v, int64_t by) { return strided(make, v, dim, by, length, w.stride); };
+  if (size <= kLinear * w.stride) {
     Value sum = shifted(x, 0);
     for (int64_t t = 1; t < size; ++t) sum = make.op(kind, {sum, shifted(x, t * dilation)});
     return sum;
@@ -42,7 +50,7 @@ Value slide(Make& make, const Value& x, size_t dim, int64_t size, int64_t dilati
   int64_t done = 0;
   for (int64_t reach = 1;; reach *= 2) {
     if (size & reach) {
-      const Value part = make.slice_dim(power, dim, done * dilation, done * dilation + length);
+      const Value part = shifted(power, done * dilation);
       sum = sum ? make.op(kind, {sum, part}) : part;
       done += reach;
     }
@@ -65,11 +73,7 @@ ir::Replacement pool_by_slices(ir::Graph& graph, const ir::Node& node) {
   Value out = spread(make, x, make.identity(kind, x.type().dtype), *windows);
   for (size_t d = 0; d < windows->size(); ++d) {
     const ops::WindowDim& w = (*windows)[d];
-    if (w.size > 1) out = slide(make, out, d, w.size, w.window_dilation, kind);
-    if (w.stride == 1) continue;
-    Dims begin(windows->size(), 0), end = out.type().dims, step(windows->size(), 1);
-    step[d] = w.stride;
-    out = make.slice(out, begin, end, step);
+    if (w.size > 1 || w.stride > 1) out = slide(make, out, d, w, kind);
   }
   return {make.op(kind, {make.broadcast(node.inputs[1], out.type().dims, {}), out})};
 }

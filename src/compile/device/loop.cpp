@@ -18,8 +18,8 @@ namespace trine::compile::device {
 namespace {
 
 constexpr int64_t kColumnsMax = 4096;  // of a block; temporaries of a few members then fit many times over
-constexpr int64_t kRowShort = 32,
-                  kRowLong = 256;  // elements: an instruction, and a transfer, is mostly overhead; hardly
+// Elements that a partition moves at once: below the first a transfer is mostly overhead, from the second on hardly.
+constexpr int64_t kRowShort = 256, kRowLong = 1024;
 
 // A part of a list of dims: where it begins and how many of each.
 struct Block {
