@@ -280,13 +280,18 @@ class Dot : public Product {
     return all;
   }
 
+  int64_t share_of(const Side& side) const {
+    return side.memory->elements * bytes(dtype_) / rec_.chip().partitions;  // bytes per partition
+  }
   // From tiles that hold the value, or that it may be brought into as a whole.
   bool on_chip(const Side& side, bool is_left, int64_t e0, const Axis& columns, Panel& out) {
     Memory& m = *side.memory;
     for (const Form& f : m.forms)
       if (from_form(f, is_left, e0, columns, out)) return true;
-    const int64_t share = m.elements * bytes(dtype_) / rec_.chip().partitions;
+    const int64_t share = share_of(side), other = share_of(is_left ? right_ : left_);
     if (share > 2 * store_.keep_bytes() || depth_.size() != 1) return false;
+    // Of two that do not both fit, the larger passes by.
+    if (share + other > 2 * store_.keep_bytes() && (share > other || (share == other && !is_left))) return false;
     // What is given in HBM and passes by once need not be there as a whole before the first multiply.
     if (m.forms.empty() && is_given(m) && share > sbuf() / 16 && (is_left || panel_rows() >= m_.count)) return false;
     const int64_t step = is_left ? depth_[0].left : depth_[0].right, k = depth_[0].count;
