@@ -17,6 +17,7 @@ ir::Replacement by_the_op(ir::Graph& graph, const ir::Node& node) {
 
 constexpr ir::Rule kRules[] = {
     {"sums of nothing", "", sum_of_nothing},
+    {"gather before converting", "gather", gather_before_convert},
     {"gather by windows", "gather", gather_by_windows},
     {"slice by a window", "dynamic_slice", slice_by_window},
     {"update by a window", "dynamic_update_slice", update_by_window},

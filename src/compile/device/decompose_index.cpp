@@ -5,6 +5,7 @@
 
 #include "compile/device/build.h"
 #include "compile/device/decompose.h"
+#include "compile/device/dot.h"
 #include "compile/device/store.h"
 #include "ops/slices.h"
 
@@ -14,7 +15,8 @@ using ir::Value;
 
 namespace {
 
-constexpr int64_t kOnesMax = int64_t{1} << 33;  // multiplies of a scatter by ones
+// A row that is added by itself takes at least so long, and the tensor engine multiplies so many numbers in the time.
+constexpr double kRowNs = 3000, kRowElementNs = 1.6, kProductsPerNs = 128 * 128 * 2.8;
 
 bool is_index(Dtype d) { return is_integer(d) && device_dtype(d) && bytes(d) <= 4; }
 
@@ -111,6 +113,17 @@ Dims joined(Dims a, const Dims& b) {
 
 }  // namespace
 
+// What is read is widened, not what it is read from.
+ir::Replacement gather_before_convert(ir::Graph& graph, const ir::Node& node) {
+  const ir::Node& wide = *node.inputs[0].node;
+  if (wide.op != "convert" || node.types[0].elements() > wide.types[0].elements() / 4) return {};
+  Make make(graph, node.where);
+  const Value from = wide.inputs[0];
+  const Value read = graph.add1("gather", {from, node.inputs[1]},
+                                ir::tensor_type(from.type().dtype, node.types[0].dims), node.attrs, node.where);
+  return {make.cast(read, node.types[0].dtype)};
+}
+
 ir::Replacement gather_by_windows(ir::Graph& graph, const ir::Node& node) {
   const Value &x = node.inputs[0], &indices = node.inputs[1];
   if (!is_index(indices.type().dtype) || !is_small(x.type()) || !is_small(node.types[0])) return {};
@@ -184,6 +197,10 @@ std::optional<RowScatter> row_scatter(const ops::SliceAxes& axes, const Dims& di
   }
   return out;
 }
+bool suits_multiply(const RowScatter& r, Dtype dtype) {
+  const double products = double(r.rows) * double(r.row) * (bytes(dtype) > 2 ? 4 : 1);
+  return products / kProductsPerNs <= std::max(kRowNs, kRowElementNs * double(r.row));
+}
 
 }  // namespace
 
@@ -216,8 +233,8 @@ ir::Replacement scatter_by_windows(ir::Graph& graph, const ir::Node& node) {
   const auto rows = row_scatter(axes, dims, sizes);
   const bool is_float = !is_integer(x.type().dtype) && x.type().dtype != Dtype::boolean;
   if (rows && kind == "add" && is_float && count > 1 && !node.attrs.flag("unique_indices") &&
-      rows->batch * rows->rows * (count / rows->batch) <= kOnesMax / rows->row) {
-    // ones[b, row, w] · updates[b, w, column]
+      suits_multiply(*rows, x.type().dtype)) {
+    // ones[b, w, row] · updates[b, w, column], summed over w
     const int64_t each = count / rows->batch;
     std::vector<Value> parts = starts.at;
     for (int64_t d : axes.operand_batching) parts[size_t(d)] = {};
@@ -225,16 +242,17 @@ ir::Replacement scatter_by_windows(ir::Graph& graph, const ir::Node& node) {
     for (int64_t& s : pitch) s /= rows->row;
     Value at = offset_of(make, parts, pitch, starts.dims);
     if (inside) at = make.op("select", {inside, at, make.number(Dtype::s32, -1, starts.dims)});
-    const Dims cube = {rows->batch, rows->rows, each};
-    const Value ones = make.cast(make.compare(make.broadcast(make.reshape(at, {rows->batch, each}), cube, {0, 2}),
-                                              make.iota(Dtype::s32, cube, 1), "EQ"),
+    const Dims cube = {rows->batch, each, rows->rows};
+    const Value ones = make.cast(make.compare(make.broadcast(make.reshape(at, {rows->batch, each}), cube, {0, 1}),
+                                              make.iota(Dtype::s32, cube, 2), "EQ"),
                                  x.type().dtype);
     const Value flat = make.reshape(many, {rows->batch, each, rows->row});
     const Value sum = make.op("dot_general", {ones, flat},
                               {{"lhs_batch", ir::Ints{0}},
                                {"rhs_batch", ir::Ints{0}},
-                               {"lhs_contract", ir::Ints{2}},
-                               {"rhs_contract", ir::Ints{1}}},
+                               {"lhs_contract", ir::Ints{1}},
+                               {"rhs_contract", ir::Ints{1}},
+                               {std::string(kKeepsFormat), true}},
                               {ir::tensor_type(x.type().dtype, {rows->batch, rows->rows, rows->row})});
     return {make.op("add", {x, make.reshape(sum, dims)})};
   }

@@ -66,7 +66,12 @@ using Memo = std::map<std::pair<ir::Value, IndexMap>, Val, KeyLess>;
 
 class Loop {
  public:
-  Loop(Recorder& rec, Store& store, const Unit& unit) : rec_(rec), store_(store), unit_(unit) { choose_fold(); }
+  Loop(Recorder& rec, Store& store, const Unit& unit) : rec_(rec), store_(store), unit_(unit) {
+    choose_fold();
+    for (const ir::Node* node : unit.members)
+      for (const ir::Value& v : node->inputs) ++uses_[v.node];
+    for (const ir::Node* root : unit.roots) ++uses_[root];
+  }
 
   // The same over a product: rows and columns as the multiply makes them.
   bool run_over(Product& product) {
@@ -351,6 +356,15 @@ class Loop {
     };
     if (const auto fused = match_activation(node, unit_.members))
       return activated(value(fused->input, map), fused->act);
+    if (const ir::Node* const wide = narrowed(node, map)) {
+      const View to = target();
+      const Val v = elementwise(*wide, map, &to);
+      if (v.is_number() || v.is_pending() || v.view.tensor != to.tensor) emit_copy(rec_, to, v);
+      return row ? Val::row(to) : Val::tile(to);
+    }
+    if (!row)
+      if (const auto place = place_of(node))
+        if (auto v = chosen(*place, map, target())) return *v;
     std::vector<Val> inputs;
     for (const ir::Value& in : node.inputs) inputs.push_back(value(in, operand_map(node, in, map)));
     if (const std::string_view act = activation_of(node); !act.empty() && !inputs[0].is_number())
@@ -359,6 +373,67 @@ class Loop {
     if (!row)
       if (auto later = pend(rec_, node, inputs)) return *later;
     return emit_map(rec_, node, inputs, partitions_, columns, dst);
+  }
+  // A value that is only asked for in a narrower format is computed in it: engines round as they write.
+  const ir::Node* narrowed(const ir::Node& node, const IndexMap& map) const {
+    if (node.op != "convert") return nullptr;
+    const ir::Node& from = *node.inputs[0].node;
+    const Dtype wide = from.types[0].dtype, narrow = node.types[0].dtype;
+    const auto is_float = [](Dtype d) { return is_floating(d) && bytes(d) >= 2 && bytes(d) <= 4; };
+    if (wide != Dtype::f32 || !is_float(narrow) || from.op == "reduce" || from.op == "iota" || !has_map(from))
+      return nullptr;
+    const auto uses = uses_.find(&from);
+    if (!unit_.members.count(&from) || uses == uses_.end() || uses->second != 1 || block_.count({from.result(), map}))
+      return nullptr;
+    return &from;
+  }
+
+  // Where counting along the free dims meets a number of the row: 1 or `value` there, 0 elsewhere.
+  struct Chosen {
+    ir::Value count = {}, at = {}, value = {};
+  };
+  std::optional<Chosen> place_of(const ir::Node& node) const {
+    const ir::Node* compare = &node;
+    Chosen out;
+    double zero = 1;
+    if (node.op == "select" && splat(*node.inputs[2].node, zero) && zero == 0) {
+      compare = node.inputs[0].node;
+      out.value = node.inputs[1];
+      const Dtype d = node.types[0].dtype;
+      if (!is_floating(d) || bytes(d) > 4) return std::nullopt;
+    } else if (node.op == "convert" && is_floating(node.types[0].dtype)) {
+      compare = node.inputs[0].node;
+    }
+    if (compare->op != "compare" || compare->attrs.text("direction") != "EQ" || !unit_.members.count(compare))
+      return std::nullopt;
+    for (size_t i : {0, 1}) {
+      const ir::Node* counts = compare->inputs[i].node;
+      while (unit_.members.count(counts) && view_kind(*counts) == ViewKind::whole) counts = counts->inputs[0].node;
+      // In f32 no number beyond 2^24 is taken for one below.
+      const bool exact = counts->op == "iota" && counts->types[0].dtype == Dtype::s32 && unit_.members.count(counts) &&
+                         counts->types[0].dims[size_t(counts->attrs.integer("iota_dimension"))] <= 1 << 24;
+      if (!exact) continue;
+      out.count = compare->inputs[i], out.at = compare->inputs[1 - i];
+      return out;
+    }
+    return std::nullopt;
+  }
+  std::optional<Val> chosen(const Chosen& c, const IndexMap& map, const View& to) {
+    const Val at = value(c.at, operand_map(*c.at.node, c.at, map)), count = value(c.count, map);
+    const Val by = c.value ? value(c.value, operand_map(*c.value.node, c.value, map)) : Val::of(1);
+    if (!count.is_tile() || count.is_pending() || !(at.is_row() || at.is_number()) || by.is_tile()) return std::nullopt;
+    if (by.is_number() && !std::isfinite(by.number)) return std::nullopt;
+    const Source place = f32_of(at), factor = f32_of(by);
+    rec_.emit("tensor_scalar", {{"dst", to}, {"data", count.view}, {"operand0", place}, {"operand1", factor}},
+              {{"op0", std::string_view("equal")}, {"op1", std::string_view("multiply")}}, arch::kVector);
+    return Val::tile(to);
+  }
+  Source f32_of(const Val& v) {
+    if (v.is_number()) return v.number;
+    if (v.view.dtype == Dtype::f32) return v.view;
+    const View t = rec_.sbuf(Dtype::f32, partitions_, 1);
+    emit_copy(rec_, t, v);
+    return t;
   }
   // Engines widen floats as they read.
   static bool widens(const ir::Node& node) {
@@ -596,6 +671,7 @@ class Loop {
   int partitions_ = 1;
   int64_t columns_ = 1;
   Memo rows_, block_;
+  std::unordered_map<const ir::Node*, int> uses_;  // in the loop, and by those after it
   std::unordered_map<const ir::Node*, Result> results_;
   std::map<std::vector<int64_t>, View> broadcasts_;
 };

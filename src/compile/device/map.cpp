@@ -494,8 +494,39 @@ void emit_copy(Recorder& rec, const View& dst, const Val& value) {
   rec.emit("tensor_copy", {{"dst", dst}, {"src", src}}, {}, arch::kVector);
 }
 
+// (x · scale) op y or (x + bias) op y of two tiles in one go; false where it is not that, or no gain.
+static bool emit_both(Recorder& rec, const ir::Node& node, const std::vector<Val>& in, const View& to) {
+  if (in.size() != 2 || !in[0].is_tile() || !in[1].is_tile()) return false;
+  const std::string_view op = node.op;
+  if ((op != "add" && op != "subtract" && op != "multiply") || is_integer(node.types[0].dtype)) return false;
+  const auto in_psum = [&](const View& v) {
+    return rec.kernel().program().tensors[v.tensor].space == arch::Space::psum;
+  };
+  for (size_t i : {0, 1}) {
+    const Val &x = in[i], y = in[1 - i];
+    if (x.scaled == x.shifted || is_integer(x.view.dtype) || is_integer(y.view.dtype)) continue;
+    if (in_psum(x.view) && in_psum(y.view) && !y.is_pending()) continue;
+    // Later cores have modes for 16-bit values that make two instructions the shorter way.
+    const bool narrow = bytes(to.dtype) == 2 && bytes(x.view.dtype) == 2 && bytes(y.view.dtype) == 2;
+    if (narrow && rec.chip().vector.fast_factor > 1) continue;
+    const Val other = settle(rec, y);
+    rec.emit("scalar_tensor_tensor",
+             {{"dst", to}, {"data", x.view}, {"operand0", x.scaled ? x.scale : x.bias}, {"operand1", other.view}},
+             {{"op0", x.scaled ? std::string_view("multiply") : std::string_view("add")},
+              {"op1", op},
+              {"reverse1", int64_t(op == "subtract" && i == 1)}});
+    return true;
+  }
+  return false;
+}
+
 Val emit_map(Recorder& rec, const ir::Node& node, const std::vector<Val>& inputs, int partitions, int64_t columns,
              const View* dst) {
+  if (columns > 1 && dst && emit_both(rec, node, inputs, *dst)) return Val::tile(*dst);
+  if (columns > 1 && !dst && inputs.size() == 2 && (inputs[0].is_pending() || inputs[1].is_pending())) {
+    const View to = rec.sbuf(*device_dtype(node.types[0].dtype), partitions, columns);
+    if (emit_both(rec, node, inputs, to)) return Val::tile(to);
+  }
   std::vector<Val> settled;
   for (const Val& v : inputs) settled.push_back(settle(rec, v));
   Op op(rec, node, settled, partitions, columns, dst);
