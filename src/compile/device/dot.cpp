@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <span>
+#include <utility>
 
 #include "base/text.h"
 #include "compile/device/map.h"
@@ -55,6 +56,11 @@ class Dot : public Product {
     const int64_t block_m = panel_rows(), block_n = panel_columns(), strip = strip_rows();
     int64_t batches = 1;
     for (const Shared& b : batch_) batches *= b.count;
+    if (const int64_t rows = deep_rows()) {
+      for (int64_t b = 0; b < batches; ++b)
+        for (int64_t m = 0; m < m_.count; m += rows) run_deep(enter(b), m, std::min(rows, m_.count - m));
+      return;
+    }
     for (int64_t b = 0; b < batches; ++b) {
       const auto [left, right, to] = enter(b);
       for (int64_t begin = 0; begin < m_.count; begin += block_m)
@@ -79,14 +85,15 @@ class Dot : public Product {
     const int64_t rows = panel_count(m_.count, step, sbuf() * 3 / 8);
     return rows > kStrip && rows < m_.count ? rows / kStrip * kStrip : rows;
   }
-  bool holds(int64_t part, int64_t free) const override {
+  bool holds(int64_t part, int64_t free, int64_t minor) const override {
     // Every dim of the product lies densely after the next, rows before columns; tiles never reach over one.
     const bool dense = n_.out == 1 && (m_.count == 1 || m_.out == n_.count);
     const auto even = [](int64_t count, int64_t block) { return count % block == 0 || count <= block; };
     const int64_t rows = by_columns_ ? free : part, columns = by_columns_ ? part : free;
+    const bool free_fits = even(along().count, free) || (!by_columns_ && n_.count == minor);  // but the last
     const bool in_panels = (strip_rows() % rows == 0 || strip_rows() == m_.count) &&
                            (panel_columns() % columns == 0 || panel_columns() == n_.count);
-    return dense && in_panels && even(across().count, part) && even(along().count, free) && across().count >= 32;
+    return dense && in_panels && !deep_rows() && even(across().count, part) && free_fits && across().count >= 32;
   }
   int64_t block_columns() const override {
     return std::min(rec_.columns_max(), by_columns_ ? strip_rows() : panel_columns());
@@ -109,6 +116,9 @@ class Dot : public Product {
   }
 
  private:
+  // K chunks of one operand, each [k, columns].
+  using Panel = std::vector<View>;
+
   struct Offsets {
     int64_t left = 0, right = 0, out = 0;
   };
@@ -126,15 +136,58 @@ class Dot : public Product {
     }
     return at;
   }
+
+  // --- a contraction so deep that few rows of it fit: in parts, whose products are summed in SBUF ---
+
+  // Rows whose sums stay on chip, where that spares passes over the right operand; else 0.
+  int64_t deep_rows() const {
+    const int64_t fit = sbuf() * 3 / 8 * rec_.chip().partitions / (4 * std::max<int64_t>(n_.count, 1));
+    const int64_t rows = std::min(m_.count, fit / kStrip * kStrip);
+    const bool streams = share_of(right_) > 2 * store_.keep_bytes();
+    return streams && rows >= 2 * panel_rows() && panel_rows() < m_.count ? rows : 0;
+  }
+  void run_deep(const Offsets& at, int64_t begin, int64_t rows) {
+    const int64_t all = chunks(), each = std::max<int64_t>(1, sbuf() / 4 / (rows * bytes(dtype_)));
+    chunks_ = {0, std::min(all, each)};
+    const int64_t block_n = panel_columns(), strip = std::min(rows, kStrip);
+    std::map<int64_t, View> sums;  // by where a block goes
+    for (int64_t first = 0; first < all; first += each) {
+      chunks_ = {first, std::min(all, first + each)};
+      for (auto& kept : panels_) kept.clear();
+      for (int64_t n = 0; n < n_.count; n += block_n) {
+        const int64_t width = std::min(block_n, n_.count - n);
+        const Panel& c = panel(right_, false, at.right + n * n_.right, {n_.right, width}, n);
+        for (int64_t m = begin; m < begin + rows; m += strip) {
+          const int64_t height = std::min(strip, begin + rows - m);
+          const Panel& a = panel(left_, true, at.left + m * m_.left, {m_.left, height}, begin);
+          add_deep(a, c, height, width, at.out + m * m_.out + n * n_.out, chunks_.end == all, sums);
+        }
+      }
+    }
+    chunks_ = {};
+  }
+  void add_deep(const Panel& a, const Panel& c, int64_t height, int64_t width, int64_t to, bool last,
+                std::map<int64_t, View>& sums) {
+    over_blocks(a, c, height, width, to, [&](const View& acc, int64_t e0, const Axis& part, const Axis& free) {
+      const auto before = sums.find(e0);
+      if (before == sums.end() && last) return put(acc, e0, part, free);
+      const View sum = rec_.sbuf(Dtype::f32, part.count, free.count, "sum");
+      if (before == sums.end())
+        emit_copy(rec_, sum, Val::tile(acc));
+      else
+        rec_.emit("tensor_tensor", {{"dst", sum}, {"data1", acc}, {"data2", before->second}},
+                  {{"op", std::string_view("add")}}, arch::kVector);
+      if (last) return put(sum, e0, part, free);
+      sums[e0] = sum;
+    });
+  }
+
   // A panel of the left operand is loaded in strips, so that the first can be used before the last is there.
   int64_t strip_rows() const { return std::min(panel_rows(), kStrip); }
   int64_t panel_columns() const {
     const bool alone = m_.count * chunks() * bytes(dtype_) <= sbuf() / 16;
     return panel_count(n_.count, by_columns_ ? rec_.chip().partitions : rec_.columns_max(), sbuf() / (alone ? 4 : 8));
   }
-
-  // K chunks of one operand, each [k, columns].
-  using Panel = std::vector<View>;
 
   void find_axes(const ir::Node& dot, const ir::Node& out) {
     const auto& lb = dot.attrs.ints("lhs_batch");
@@ -182,6 +235,7 @@ class Dot : public Product {
 
   int64_t sbuf() const { return rec_.chip().sbuf.bytes_per_partition; }
   int64_t chunks() const {
+    if (chunks_.end) return chunks_.end - chunks_.begin;
     int64_t outer = 1;
     for (size_t d = 0; d + 1 < depth_.size(); ++d) outer *= depth_[d].count;
     return outer * ((depth_.back().count + rec_.chip().partitions - 1) / rec_.chip().partitions);
@@ -205,9 +259,10 @@ class Dot : public Product {
       int64_t rest = o, shift = 0;
       for (size_t d = depth_.size() - 1; d-- > 0; rest /= depth_[d].count)
         shift += rest % depth_[d].count * stride(depth_[d]);
-      for (int64_t k = 0; k < depth_.back().count; k += lanes)
-        f(chunk++, shift + k * stride(depth_.back()),
-          Axis{stride(depth_.back()), std::min(lanes, depth_.back().count - k)});
+      for (int64_t k = 0; k < depth_.back().count; k += lanes, ++chunk)
+        if (!chunks_.end || (chunk >= chunks_.begin && chunk < chunks_.end))
+          f(chunk - chunks_.begin, shift + k * stride(depth_.back()),
+            Axis{stride(depth_.back()), std::min(lanes, depth_.back().count - k)});
     }
   }
 
@@ -237,7 +292,9 @@ class Dot : public Product {
     if (m.panels) return m.panel_owner == this;
     if (m.input < 0 || m.hbm >= 0 || side.walk.offset || columns.stride <= 0) return false;
     const auto stride = [&](const Shared& s) { return is_left ? s.left : s.right; };
+    const Chunks part = std::exchange(chunks_, {});
     PanelLayout p{.column = {columns.stride, column_count(is_left)}, .chunks = chunks()};
+    chunks_ = part;
     for (const Shared& b : batch_)
       if (stride(b)) p.batch.push_back({stride(b), b.count});
     for (const Shared& d : depth_) p.depth.push_back({stride(d), d.count});
@@ -253,9 +310,10 @@ class Dot : public Product {
   void load_panel(const Side& side, int64_t begin, const Axis& columns, Panel& out) {
     const PanelLayout& p = *side.memory->panels;
     const int64_t row = p.chunks * p.column.count;
-    const View whole = rec_.sbuf(dtype_, p.lanes, p.chunks * columns.count, "panel");
-    store_.load(whole, uint32_t(side.memory->hbm), dtype_, side.batch * p.lanes * row + begin, {{row, p.lanes}},
-                {{p.column.count, p.chunks}, {1, columns.count}});
+    const View whole = rec_.sbuf(dtype_, p.lanes, chunks() * columns.count, "panel");
+    store_.load(whole, uint32_t(side.memory->hbm), dtype_,
+                side.batch * p.lanes * row + chunks_.begin * p.column.count + begin, {{row, p.lanes}},
+                {{p.column.count, chunks()}, {1, columns.count}});
     over_chunks(true, [&](int64_t i, int64_t, const Axis& k) {
       View v = whole;
       v.partitions = int(k.count);
@@ -472,15 +530,21 @@ class Dot : public Product {
   }
 
   void multiply(const Panel& a, const Panel& c, int64_t height, int64_t width, int64_t to) {
+    over_blocks(a, c, height, width, to,
+                [&](const View& acc, int64_t e0, const Axis& part, const Axis& free) { put(acc, e0, part, free); });
+  }
+  // Runs f(sum in PSUM, where it goes) for each block of the product of two panels.
+  template <class F>
+  void over_blocks(const Panel& a, const Panel& c, int64_t height, int64_t width, int64_t to, F f) {
     const Panel &still = by_columns_ ? c : a, &moving = by_columns_ ? a : c;
     const int64_t tall = by_columns_ ? width : height, wide = by_columns_ ? height : width;
-    const Shared &p = across(), &f = along();
+    const Shared &p = across(), &q = along();
     const int64_t lanes = rec_.chip().tensor.stationary_max, most = rec_.columns_max();
     for (int64_t i = 0; i < tall; i += lanes)
       for (int64_t j = 0; j < wide; j += most) {
         const int64_t rows = std::min(lanes, tall - i), columns = std::min(most, wide - j);
         const View acc = accumulate(still, moving, i, rows, j, columns);
-        put(acc, to + i * p.out + j * f.out, {p.out, rows}, {f.out, columns});
+        f(acc, to + i * p.out + j * q.out, Axis{p.out, rows}, Axis{q.out, columns});
       }
   }
   View accumulate(const Panel& still, const Panel& moving, int64_t i, int64_t rows, int64_t j, int64_t columns) {
@@ -518,6 +582,10 @@ class Dot : public Product {
   bool by_columns_ = false;  // columns of the product go to partitions
   std::vector<Shared> batch_, depth_;
   Shared m_, n_;
+  struct Chunks {
+    int64_t begin = 0, end = 0;
+  };
+  Chunks chunks_ = {};  // of the contracted dims, those in hand; end 0: all
   std::map<std::array<int64_t, 4>, Panel> panels_[2];
   int64_t groups_[2] = {-1, -1};
 };

@@ -30,8 +30,9 @@ class Product {
   virtual bool is_turned() const = 0;
   // Rows of the left operand that one panel of it holds; blocks are best asked for panel by panel.
   virtual int64_t panel_rows() const = 0;
-  // Can blocks of this many rows be asked for, wherever they begin at a multiple of it?
-  virtual bool holds(int64_t part, int64_t free) const = 0;
+  // Can blocks of this many rows and columns be asked for, wherever they begin at a multiple of it? minor: the extent
+  // of the loop's minor dim.
+  virtual bool holds(int64_t part, int64_t free, int64_t minor) const = 0;
   // The most columns of a block.
   virtual int64_t block_columns() const = 0;
   virtual View block(int64_t e0, const Axes& part, const Axes& free) = 0;

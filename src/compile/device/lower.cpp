@@ -84,8 +84,78 @@ std::string unit_obstacle(const Unit& unit) {
   return unit.is_loop() ? loop_obstacle(unit) : node_obstacle(*unit.single);
 }
 
+namespace {
+
+// Loops over a product that write it changed and also reduce that come apart: the change is done on the product's
+// tiles, the reduction by a loop after it.
+class Divider {
+ public:
+  Divider(std::vector<Unit>& units, std::span<const ir::Value> kept) : units_(units) {
+    for (const ir::Value& v : kept) readers_[v.node] = 2;
+    for (const Unit& unit : units) {
+      std::unordered_set<const ir::Node*> read;
+      const auto of = [&](const ir::Node& node) {
+        for (const auto* list : {&node.inputs, &node.captures})
+          for (const ir::Value& v : *list) read.insert(v.node);
+      };
+      if (unit.single) of(*unit.single);
+      if (unit.product) of(*unit.product);
+      for (const ir::Node* member : unit.members) of(*member);
+      for (const ir::Node* node : read) ++readers_[node];
+    }
+  }
+
+  void all() {
+    std::unordered_set<const ir::Node*> taken;
+    for (size_t u = 0; u < units_.size(); ++u)
+      if (auto first = changed(units_[u])) {
+        taken.insert(first->product);
+        units_.insert(units_.begin() + ptrdiff_t(u++), *std::move(first));
+      }
+    std::erase_if(units_, [&](const Unit& unit) { return unit.single && taken.count(unit.single); });
+  }
+
+ private:
+  // What makes the root of a loop with a reduction out of a product; the loop is then without it.
+  std::optional<Unit> changed(Unit& unit) {
+    if (unit.product || !unit.is_loop() || !unit.has_reduction()) return std::nullopt;
+    const auto root = std::find_if(unit.roots.begin(), unit.roots.end(), [&](const ir::Node* node) {
+      return node->op != "reduce" && node->types[0].dims == unit.space;
+    });
+    if (root == unit.roots.end()) return std::nullopt;
+    Unit first{.roots = {*root}, .members = {*root}, .space = unit.space};
+    first.inner.assign(unit.space.size(), false);
+    for (std::vector<const ir::Node*> work = {*root}; !work.empty();) {
+      const ir::Node* const node = work.back();
+      work.pop_back();
+      if (node->op == "reduce") return std::nullopt;
+      for (const ir::Value& v : node->inputs) {
+        if (unit.members.count(v.node)) {
+          if (first.members.insert(v.node).second) work.push_back(v.node);
+        } else if (v.node->op == "dot_general" && v.type().dims == unit.space && readers_[v.node] == 1) {
+          first.product = v.node;
+        }
+      }
+    }
+    if (!first.product) return std::nullopt;
+    for (const ir::Node* node : unit.members)
+      for (const ir::Value& v : node->inputs)
+        if (!first.members.count(node) && (v.node == first.product || (v.node != *root && first.members.count(v.node))))
+          return std::nullopt;
+    for (const ir::Node* node : first.members) unit.members.erase(node);
+    unit.roots.erase(root);
+    return first;
+  }
+
+  std::vector<Unit>& units_;
+  std::unordered_map<const ir::Node*, int> readers_;
+};
+
+}  // namespace
+
 Fusion units_of(std::span<const ir::Node* const> nodes, std::span<const ir::Value> kept) {
   Fusion fusion = fuse(nodes, kept, {.attention = takes_attention});
+  Divider(fusion.units, kept).all();
   for (Unit& unit : fusion.units)
     if (unit.single && !unit.attention && has_map(*unit.single)) {
       const ir::Node* const node = unit.single;
