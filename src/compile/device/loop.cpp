@@ -397,7 +397,11 @@ class Loop {
     const ir::Node* compare = &node;
     Chosen out;
     double zero = 1;
-    if (node.op == "select" && splat(*node.inputs[2].node, zero) && zero == 0) {
+    const auto bare = [](const ir::Node* n) {
+      while (n->op == "broadcast_in_dim" && n->inputs[0].type().elements() == 1) n = n->inputs[0].node;
+      return n;
+    };
+    if (node.op == "select" && splat(*bare(node.inputs[2].node), zero) && zero == 0) {
       compare = node.inputs[0].node;
       out.value = node.inputs[1];
       const Dtype d = node.types[0].dtype;
