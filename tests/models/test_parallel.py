@@ -67,6 +67,7 @@ def test_tokens_are_dealt_between_blocks(case, monkeypatch):
     empty = jax.tree.map(lambda s: jnp.zeros((tp, *s.shape)), model.cache_shapes(2, 8, tp))
     got = jax.jit(jax.vmap(phase.core, in_axes=(0, None, 0), axis_name="tp"))(by_core(model, params, tp), inputs, empty)
     near(got[0][0], model.prefill(params, inputs, model.empty_cache(2, 8))[0])
+    trained_alike(model, params, tp)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -85,10 +86,14 @@ def test_cores_together(case):
         want = jax.jit(models.phase(model, name, 2, 8).core)(params, inputs, *([model.empty_cache(2, 8)] if cache else []))
         near((got[0] if cache else got)[0], want[0] if cache else want)
 
-    # A training step: the same loss, and each core's gradients are its part of the whole ones.
+    trained_alike(model, params, tp)
+
+
+def trained_alike(model, params, tp):
+    """A training step: the same loss, and each core's gradients are its part of the whole ones."""
     inputs = inputs_of(model, "train")
     step = jax.vmap(lambda params, inputs: model.value_and_grad(params, inputs, "tp"), (0, None), axis_name="tp")
-    (loss, _), grads = jax.jit(step)(cores, inputs)
+    (loss, _), grads = jax.jit(step)(by_core(model, params, tp), inputs)
     (want, _), whole = jax.jit(model.value_and_grad)(params, inputs)
     near(loss[0], want)
     largest = max(float(jnp.abs(g).max()) for g in jax.tree.leaves(whole))

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from trine.models import parameters as p
 from trine.models.block import block, block_parameters, cache_shape, causal_mask, layer_scope, normed
-from trine.models.layers import alibi_slopes, copied, dense, embed, rope_angles, rows
+from trine.models.layers import alibi_slopes, dense, embed, gathered, rope_angles, rows
 from trine.models.training import cross_entropy
 
 
@@ -75,7 +75,7 @@ def scores(params, c, x, axis=None):
     """Logits of the part of the vocabulary this core has."""
     if "embed_out" in params:
         x = dense(params["embed_out"], x)
-    x = copied(x, axis)
+    x = gathered(x, axis, c.dealt)
     return x @ params["tokens"]["table"].T if c.tied else dense(params["head"], x)
 
 
@@ -89,13 +89,17 @@ def forward(params, c, inputs, axis=None):
     return logits(params, c, states(params, c, inputs["tokens"], axis=axis)[0], axis)
 
 
-def prefill(params, c, inputs, cache, axis=None):
-    """(logits of the last position, cache); the tokens stand at the beginning.
-
-    Between the blocks of a long prompt each core has some of the tokens: norms and sums are then done once, not by all.
-    """
+def deals(c, inputs, axis):
+    """Whether each core has some of the tokens between the blocks: norms and sums are then done once, not by all."""
     seq = inputs["tokens"].shape[1]
-    if axis is not None and seq >= DEALT_LEAST and seq % jax.lax.axis_size(axis) == 0 and c.positions != "learned" and not c.experts:
+    if axis is None or seq < DEALT_LEAST or seq % jax.lax.axis_size(axis):
+        return False
+    return c.positions != "learned" and not c.experts
+
+
+def prefill(params, c, inputs, cache, axis=None):
+    """(logits of the last position, cache); the tokens stand at the beginning."""
+    if deals(c, inputs, axis):
         x, cache = states(params, replace(c, dealt=True), inputs["tokens"], cache, 0, axis)
         last = jax.lax.all_gather(x[:, -1:], axis)[-1]
     else:
@@ -112,6 +116,7 @@ def decode(params, c, inputs, cache, axis=None):
 
 def loss(params, c, inputs, axis=None):
     """Cross-entropy of inputs["labels"][batch, seq] given the tokens; a label below zero is not counted."""
+    c = replace(c, dealt=deals(c, inputs, axis))
     x, _ = states(params, c, inputs["tokens"], axis=axis)
     return cross_entropy(scores(params, c, x, axis), inputs["labels"], axis, c.vocab)
 

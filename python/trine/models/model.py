@@ -104,10 +104,14 @@ class Model:
             return self.loss(params, inputs, axis), None
 
         value, grads = jax.value_and_grad(loss_of, has_aux=True)(params)
-        return value, grads if axis is None else self._shared(grads, axis)
+        if axis is None:
+            return value, grads
+        dealt = hasattr(self.functions, "deals") and self.functions.deals(self.settings, inputs, axis)
+        return value, self._shared(grads, axis, dealt)
 
-    def _shared(self, grads, axis):
-        """Key heads that several cores have copies of get the sum of their gradients; what is filled up gets none."""
+    def _shared(self, grads, axis, dealt=False):
+        """Key heads that several cores have copies of get the sum of their gradients, and so does, where tokens are
+        dealt out, what every core has alike; what is filled up gets none."""
         cores = jax.lax.axis_size(axis)
 
         @functools.partial(jax.jit, static_argnums=0)
@@ -125,12 +129,15 @@ class Model:
             real = jax.lax.dynamic_slice(jnp.asarray(leaf.filled(cores)), (jax.lax.axis_index(axis) * count,), (count,))
             return jnp.where(jax.lax.broadcast_in_dim(real, g.shape, (leaf.split,)), g, jnp.zeros_like(g))
 
-        def value(leaf, g):
-            if leaf.split is None or leaf.over(cores) == leaf.shape:
+        def value(path, leaf, g):
+            if leaf.split is None:
+                by_head = any(getattr(key, "key", "") in ("q_norm", "k_norm") for key in path)  # which see all tokens
+                return jax.lax.psum(g, axis) if dealt and not by_head else g
+            if leaf.over(cores) == leaf.shape:
                 return g
             return summed(leaf, g) if leaf.repeated else cleared(leaf, g)
 
-        return jax.tree.map(value, self.tree, grads, is_leaf=lambda x: isinstance(x, p.Parameter))
+        return jax.tree_util.tree_map_with_path(value, self.tree, grads, is_leaf=lambda x: isinstance(x, p.Parameter))
 
     def still(self, new, old, kept):
         """The new parameters, but for those that are not trained: they are the batch's, where it moved them."""
