@@ -82,7 +82,7 @@ class Dot : public Product {
   bool is_turned() const override { return by_columns_; }
   int64_t panel_rows() const override {
     const int64_t step = by_columns_ ? rec_.columns_max() : rec_.chip().partitions;
-    const int64_t rows = panel_count(m_.count, step, sbuf() * 3 / 8);
+    const int64_t rows = panel_count(m_.count, step, sbuf() / 4);
     return rows > kStrip && rows < m_.count ? rows / kStrip * kStrip : rows;
   }
   bool holds(int64_t part, int64_t free, int64_t minor) const override {
