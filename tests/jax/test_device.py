@@ -129,6 +129,7 @@ CASES = {
     "uniform numbers": (at_key(lambda key: jax.random.uniform(key, (5, 7))), KEY),
     "normal numbers": (at_key(lambda key: jax.random.normal(key, (5, 7))), KEY),
     "scan": (lambda x, w: lax.scan(lambda c, wi: (jnp.tanh(c @ wi), c.sum()), x, w), floats(4, 8), floats(5, 8, 8)),
+    "multiplies that fill PSUM in every turn of a loop": (lambda x, w: lax.scan(lambda c, wi: (jnp.tanh(c @ wi) @ wi.T, c.sum()), x, w), floats(4, 1500), 0.02 * floats(2, 1500, 1400)),
     "loop that swaps": (lambda x, y: lax.fori_loop(0, 3, lambda i, c: (c[1], c[0] + i), (x, y)), floats(4, 8), floats(4, 8)),
     "loop until": (lambda x: lax.while_loop(lambda c: c[0].sum() < 1000, lambda c: (c[0] * 2, c[1] + 1), (jnp.abs(x), jnp.int32(0))), floats(4, 8)),
     "branch": (lambda p, x: lax.cond(p > 0, lambda x: x * 2, lambda x: x - 1, x), np.float32(1), floats(4, 8)),

@@ -1,7 +1,7 @@
 """A mixture of experts: each token goes to the few its router prefers, and no token is dropped.
 
-Few tokens fetch their experts' weights. Many are sorted by expert into blocks of one expert each and multiplied block
-after block, so that the work follows the tokens, not the number of experts. Shapes do not depend on the routing.
+Few tokens fetch their experts' weights. Many are given to every expert: a tensor engine is faster at that than DMA is at
+sorting tokens by expert. Shapes do not depend on the routing.
 """
 
 import jax
@@ -29,39 +29,22 @@ def fetched(w, c, x, experts):
     return jax.vmap(lambda w, x: expert(w, c, x))(mine, each).reshape(*experts.shape, -1)
 
 
-def block_size(pairs, experts):
-    """A power of two near the tokens an expert gets, at most 128: the rows a tensor engine takes at once."""
-    return min(128, max(8, 1 << (-(-pairs // experts) - 1).bit_length()))
-
-
-def blocked(w, c, x, experts):
-    """As `fetched`, by blocks of tokens that share an expert; each expert's last block may be partly empty."""
-    pairs, size = experts.size, block_size(experts.size, c.experts)
-    blocks = pairs // size + c.experts
-    chosen = experts.reshape(-1)
-    order = jnp.argsort(chosen, stable=True)
-    count = jnp.zeros(c.experts, jnp.int32).at[chosen].add(1)
-    used = (count + size - 1) // size
-    first_block = jnp.cumsum(used) - used
-    first_pair = jnp.cumsum(count) - count
-    of = rows(chosen, order)
-    slot = rows(first_block, of) * size + jnp.arange(pairs) - rows(first_pair, of)
-    placed = jnp.zeros((blocks * size, x.shape[-1]), x.dtype).at[slot].set(rows(x, order // c.chosen))
-    owner = jnp.minimum(jnp.searchsorted(jnp.cumsum(used), jnp.arange(blocks), side="right"), c.experts - 1)
-
-    def step(_, part):
-        given, owner = part
-        mine = {n: jax.lax.dynamic_index_in_dim(value, owner, 0, False, allow_negative_indices=False) for n, value in w.items()}
-        return None, expert(mine, c, given)
-
-    _, done = jax.lax.scan(step, None, (placed.reshape(blocks, size, -1), owner))
-    back = jnp.zeros((pairs,), jnp.int32).at[order].set(slot)
-    return rows(done.reshape(blocks * size, -1), back).reshape(*experts.shape, -1)
+def everyone(w, c, x, weights, experts):
+    """[tokens, width]: every expert computes every token, by the share it has in it, which is zero for most. As many
+    multiplies as there are experts, but large and even ones: no token is moved."""
+    act = ACTIVATIONS[c.activation]
+    shares = (jax.nn.one_hot(experts, c.experts, dtype=weights.dtype) * weights[..., None]).sum(1)
+    h = act(jnp.einsum("tw,ewf->tef", x, w["gate"])) * jnp.einsum("tw,ewf->tef", x, w["up"])
+    return jnp.einsum("tef,efw->tw", h * shares[..., None], w["down"])
 
 
 def mixture(layer, c, x, axis):
     tokens = x.reshape(-1, x.shape[-1])
     weights, experts = routed(layer, c, tokens)
     w = {name: layer[name]["w"] for name in ("gate", "up", "down")}
-    done = (fetched if experts.size <= c.experts else blocked)(w, c, copied(tokens, axis), experts)
-    return total(jnp.einsum("tcw,tc->tw", done, copied(weights, axis)), axis).reshape(x.shape)
+    tokens, weights = copied(tokens, axis), copied(weights, axis)
+    if experts.size <= c.experts:
+        y = jnp.einsum("tcw,tc->tw", fetched(w, c, tokens, experts), weights)
+    else:
+        y = everyone(w, c, tokens, weights, experts)
+    return total(y, axis).reshape(x.shape)

@@ -36,16 +36,58 @@ Spans spans_of(Kernel& kernel) {
   return s;
 }
 
+// Does the work leave nothing of what was in the tensor, where it writes it?
+bool overwrites(const arch::Program& p, const Work& w, uint32_t tensor) {
+  for (size_t s = 0; s < w.info->slots.size(); ++s) {
+    const arch::Operand& o = p.operands[w.operand + s];
+    if (o.kind != arch::OperandKind::tile || o.tensor != tensor) continue;
+    const int i = w.info->attr("accumulate");
+    const bool anew = i >= 0 && p.attrs[w.attr + size_t(i)] == int64_t(arch::Accumulate::overwrite);
+    return w.info->slots[s].mode == arch::Mode::write || (w.info->slots[s].mode == arch::Mode::read_write && anew);
+  }
+  return false;
+}
+
+// Of a loop's body alone: what an iteration writes first and no other sees lives as long as its own works do. Engines
+// wait for each other between iterations. SBUF is not looked at so: what is spilled is pinned for the whole loop.
+class Passing {
+ public:
+  explicit Passing(Kernel& kernel) : body_(kernel.program().tensors.size(), kNoWork), passes_(body_.size(), false) {
+    const arch::Program& p = kernel.program();
+    std::vector<std::vector<uint32_t>> open(p.cores);
+    for (uint32_t w = 0; w < kernel.works.size(); ++w) {
+      const Work& work = kernel.works[w];
+      auto& loops = open[work.core];
+      if (begins_loop(work)) loops.push_back(w + 1);
+      if (ends_loop(work)) loops.pop_back();
+      const uint32_t body = loops.empty() ? 0 : loops.back();
+      over_tensors(p, work, [&](uint32_t t) {
+        if (body_[t] == kNoWork) {
+          passes_[t] = body && p.tensors[t].space == Space::psum && overwrites(p, work, t);
+          body_[t] = body;
+        }
+        if (body_[t] != body) passes_[t] = false;
+      });
+    }
+  }
+  bool operator()(uint32_t tensor) const { return passes_[tensor]; }
+
+ private:
+  std::vector<uint32_t> body_;  // 1 + the work that begins the loop around the first use, 0 outside loops
+  std::vector<bool> passes_;
+};
+
 }  // namespace
 
 std::vector<Life> lives_of(Kernel& kernel) {
   const arch::Program& p = kernel.program();
   const Spans spans = spans_of(kernel);
+  const Passing passes(kernel);
   std::vector<Life> lives(p.tensors.size());
   for (uint32_t w = 0; w < kernel.works.size(); ++w)
     over_tensors(p, kernel.works[w], [&](uint32_t t) {
-      lives[t].first = std::min(lives[t].first, spans.from[w]);
-      lives[t].last = std::max(lives[t].last, spans.to[w]);
+      lives[t].first = std::min(lives[t].first, passes(t) ? w : spans.from[w]);
+      lives[t].last = std::max(lives[t].last, passes(t) ? w : spans.to[w]);
     });
   for (uint32_t t = 0; t < lives.size(); ++t) {
     lives[t].tensor = t;
