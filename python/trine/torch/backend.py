@@ -12,7 +12,7 @@ from trine.torch import decompose, kernels  # noqa: F401 - kernels: Dynamo finds
 from trine.torch.pieces import Runner
 
 log = logging.getLogger("trine.torch")
-torch._dynamo.trace_rules.add("trine")  # what makes programs for eager ops runs as it is
+torch._dynamo.trace_rules.add("trine.torch")  # what makes programs for eager ops runs as it is
 COMPILED = []  # (name, nodes, seconds) of every graph of this process
 
 
