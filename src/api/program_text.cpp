@@ -1,7 +1,6 @@
 // One line per step; a slot's value is the last one written to it.
 #include "api/program_text.h"
 
-#include <algorithm>
 #include <map>
 
 #include "base/text.h"
@@ -10,7 +9,7 @@ namespace trine::api {
 
 namespace {
 
-constexpr size_t kArtifactShownBytes = 16 << 10, kStepsShown = 64;
+constexpr size_t kStepsShown = 64;
 
 std::string type_text(const arch::Slot& slot) {
   std::string out = "tensor<";
@@ -65,14 +64,6 @@ struct StepName {
   std::string operator()(const auto&) { return "kernel"; }
 };
 
-// Ops of Shardy, which JAX cannot turn into HLO. Bytecode holds their names as they are, like text.
-bool names_shardy(std::string_view artifact) {
-  static constexpr std::string_view kOps[] = {"sharding_constraint", "manual_computation", "reshard",
-                                              "propagation_barrier", "sharding_group",     "data_flow_edge"};
-  return std::any_of(std::begin(kOps), std::end(kOps),
-                     [&](std::string_view op) { return artifact.find(op) != std::string_view::npos; });
-}
-
 class Body {
  public:
   explicit Body(const arch::HostPlan& plan) : plan_(plan) {
@@ -112,14 +103,13 @@ class Body {
 
 }  // namespace
 
+std::string step_name(const arch::Step& step) { return std::visit(StepName(), step.what); }
+
 std::string program_text(const Executable& executable) {
-  const bool is_small = executable.artifact().size() <= kArtifactShownBytes;
-  if (executable.options.partitions == 1 && is_small && !names_shardy(executable.artifact()))
-    return executable.artifact();
   const arch::HostPlan& plan = *executable.plan;
   Body body(plan);
   if (plan.steps.size() <= kStepsShown) {
-    for (const arch::Step& step : plan.steps) body.call(std::visit(StepName(), step.what), step.in, step.out);
+    for (const arch::Step& step : plan.steps) body.call(step_name(step), step.in, step.out);
   } else {
     body.call(cat("program of ", plan.steps.size(), " steps"), plan.inputs, plan.outputs);
   }

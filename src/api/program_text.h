@@ -1,6 +1,5 @@
-// A compiled program in a form that MLIR reads. A small one for one device, without ops of Shardy, is shown as it came;
-// else text: the signature with shardings, and the steps of the plan as custom calls, or one call for all where there
-// are many. Who asks for it (JAX, four times a compilation) turns it into HLO each time.
+// A compiled program as text that MLIR reads: the signature with shardings, and the steps of the plan as custom calls,
+// or one call for all where there are many. Programs for one device are shown otherwise (pjrt/hlo_program.h).
 #pragma once
 
 #include <string>
@@ -10,5 +9,6 @@
 namespace trine::api {
 
 std::string program_text(const Executable& executable);
+std::string step_name(const arch::Step& step);  // what it does, in a few words
 
 }  // namespace trine::api

@@ -28,9 +28,20 @@ def test_as_text(compiled):
     assert "f32[3,4]" in text and "f32[3,3]" in text
 
 
-def test_as_text_of_what_shardy_constrains():
-    text = jax.jit(lambda key: jax.random.normal(key, (3,))).lower(jax.random.key(0)).compile().as_text()
-    assert "u32[2]" in text and "f32[3]" in text
+@pytest.mark.parametrize("dtype, named", [("bool", "pred"), ("uint32", "u32"), ("bfloat16", "bf16"), ("int4", "s4"),
+                                          ("complex64", "c64"), ("float8_e4m3fn", "f8e4m3fn")])  # fmt: skip
+def test_as_text_of_dtypes(dtype, named):
+    compiled = jax.jit(lambda a, i: (a[i], a, i)).lower(jnp.ones((2, 3), dtype), 1).compile()
+    assert f"{named}[2,3]" in compiled.as_text() and f"{named}[3]" in compiled.as_text() and "s32[]" in compiled.as_text()
+    assert compiled.output_formats[1].layout.major_to_minor == (0, 1)
+
+
+def test_as_text_of_few_results_and_many_steps():
+    assert "->()" in jax.jit(lambda a: None).lower(X).compile().as_text()
+    many = jax.jit(lambda a: [jnp.sort(a * i, 1) for i in range(2, 70)]).lower(X).compile().as_text()
+    assert "steps" in many and many.count("f32[3,4]") > 68
+    key = jax.random.key(0)  # as wanted by Shardy
+    assert "u32[2]" in jax.jit(lambda key: jax.random.normal(key, (3,))).lower(key).compile().as_text()
 
 
 def test_dlpack_gives_a_copy_on_the_host():

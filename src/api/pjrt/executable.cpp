@@ -3,6 +3,7 @@
 
 #include "api/numerics.h"
 #include "api/pjrt/calls.h"
+#include "api/pjrt/hlo_program.h"
 #include "api/pjrt/host_call.h"
 #include "base/text.h"
 
@@ -77,7 +78,7 @@ Executable* copy_of(const Executable& executable) {
 }  // namespace
 
 Executable::Executable(ExecutablePtr executable, std::string options)
-    : program(std::move(executable)), compile_options(std::move(options)) {
+    : program(std::move(executable)), compile_options(std::move(options)), hlo(hlo_program(*program)) {
   for (size_t i = 0; i < program->output_count(); ++i) {
     const arch::Slot& output = program->output(i);
     output_types.push_back(type_of(output.dtype));
@@ -176,10 +177,11 @@ ErrorHandle* executable_output_memory_kinds(ExecutableOutputMemoryKindsArgs* arg
 // Asked twice: for the size, then for the bytes. JAX turns it into HLO, several times for each program, and takes
 // shapes, layouts and shardings from it.
 ErrorHandle* executable_optimized_program(ExecutableOptimizedProgramArgs* args) {
-  static constexpr std::string_view kFormat = "mlir";
-  const std::string& text = args->executable->program->text;
-  args->program->format = kFormat.data();
-  args->program->format_size = kFormat.size();
+  const Executable& executable = *args->executable;
+  const std::string_view format = executable.hlo.empty() ? "mlir" : "hlo_with_config";
+  const std::string& text = executable.hlo.empty() ? executable.program->text : executable.hlo;
+  args->program->format = format.data();
+  args->program->format_size = format.size();
   if (args->program->code) std::memcpy(args->program->code, text.data(), text.size());
   args->program->code_size = text.size();
   return nullptr;

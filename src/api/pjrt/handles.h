@@ -97,6 +97,7 @@ struct Client {
 struct Executable {
   ExecutablePtr program;
   std::string compile_options;  // as the caller wrote them
+  std::string hlo;              // what is shown of it; empty: the program's text is
   std::vector<BufferType> output_types;
   std::vector<int64_t> output_dims;
   std::vector<size_t> output_ranks;

@@ -1,0 +1,163 @@
+// Parameters, a custom call for each step, and the root: the result itself, or a tuple.
+#include "api/pjrt/hlo_program.h"
+
+#include <algorithm>
+#include <map>
+
+#include "api/pjrt/calls.h"
+#include "api/program_text.h"
+#include "base/text.h"
+
+namespace trine::api::pjrt {
+
+namespace {
+
+constexpr size_t kStepsShown = 64;
+constexpr uint64_t kTuple = 13, kComputation = 1;  // a PrimitiveType; the one computation's id
+
+void put(std::string& to, uint64_t field, uint64_t value) {
+  write_varint(to, field << 3);
+  write_varint(to, value);
+}
+void put(std::string& to, uint64_t field, std::string_view bytes) {
+  write_varint(to, field << 3 | 2);
+  write_varint(to, bytes.size());
+  to += bytes;
+}
+
+// PrimitiveType; 0 where it is not written here.
+uint64_t primitive_type(Dtype dtype) {
+  static constexpr std::pair<Dtype, uint64_t> kTypes[] = {
+      {Dtype::boolean, 1}, {Dtype::s8, 2},   {Dtype::s16, 3},  {Dtype::s32, 4},   {Dtype::s64, 5},
+      {Dtype::u8, 6},      {Dtype::u16, 7},  {Dtype::u32, 8},  {Dtype::u64, 9},   {Dtype::f16, 10},
+      {Dtype::f32, 11},    {Dtype::f64, 12}, {Dtype::c64, 15}, {Dtype::bf16, 16}, {Dtype::c128, 18},
+  };
+  const auto* found = std::find_if(std::begin(kTypes), std::end(kTypes), [&](auto& t) { return t.first == dtype; });
+  return found == std::end(kTypes) ? 0 : found->second;
+}
+
+// ShapeProto: 2 type, 3 dims, 5 layout {1 minor to major, 16 alignment of the tail}, 6 whether dims are dynamic.
+std::string shape_of(const arch::Slot& slot) {
+  std::string out, dims, order, fixed(slot.dims.size(), '\0'), layout;
+  for (int64_t d : slot.dims) write_varint(dims, uint64_t(d));
+  for (size_t i = slot.dims.size(); i-- > 0;) write_varint(order, i);
+  if (!order.empty()) put(layout, 1, order);
+  put(layout, 16, 1);
+  put(out, 2, primitive_type(slot.dtype));
+  if (!dims.empty()) put(out, 3, dims);
+  put(out, 5, layout);
+  if (!fixed.empty()) put(out, 6, fixed);
+  return out;
+}
+
+std::string shape_of(const arch::HostPlan& plan, const std::vector<arch::SlotId>& slots) {
+  if (slots.size() == 1) return shape_of(plan.slots[slots[0]]);
+  std::string out;
+  put(out, 2, kTuple);
+  for (arch::SlotId id : slots) put(out, 4, shape_of(plan.slots[id]));
+  return out;
+}
+
+// HloComputationProto: 1 name, 2 instructions, 4 program shape, 5 id, 6 id of the root.
+class Entry {
+ public:
+  explicit Entry(const arch::HostPlan& plan) : plan_(plan) {
+    for (size_t i = 0; i < plan.inputs.size(); ++i) {
+      std::string own;
+      if (i > 0) put(own, 9, i);
+      values_[plan.inputs[i]] = add("parameter", shape_of(plan.slots[plan.inputs[i]]), {}, own);
+      put(shape_, 1, shape_of(plan.slots[plan.inputs[i]]));
+    }
+    put(shape_, 2, shape_of(plan, plan.outputs));
+    for (size_t i = 0; i < plan.inputs.size(); ++i) put(shape_, 3, cat("p", i));
+    if (plan.steps.size() <= kStepsShown) {
+      for (const arch::Step& step : plan.steps) call(step_name(step), step.in, step.out);
+    } else {
+      call(cat("program of ", plan.steps.size(), " steps"), plan.inputs, plan.outputs);
+    }
+    std::vector<uint64_t> results;
+    for (arch::SlotId id : plan.outputs) results.push_back(value(id));
+    root_ = results.size() == 1 ? results[0] : add("tuple", shape_of(plan, plan.outputs), results);
+  }
+
+  const std::string& program_shape() const { return shape_; }
+  std::string bytes() const {
+    std::string out;
+    put(out, 1, "main");
+    out += instructions_;
+    put(out, 4, shape_);
+    put(out, 5, kComputation);
+    put(out, 6, root_);
+    return out;
+  }
+
+ private:
+  // HloInstructionProto: 1 name, 2 opcode, 3 shape, 35 id, 36 operands; of each opcode its own.
+  uint64_t add(std::string_view opcode, const std::string& shape, const std::vector<uint64_t>& operands,
+               const std::string& own = {}) {
+    const uint64_t id = kComputation << 32 | ++count_;
+    std::string out, ids;
+    put(out, 1, cat(opcode, ".", count_));
+    put(out, 2, opcode);
+    put(out, 3, shape);
+    out += own;
+    put(out, 35, id);
+    for (uint64_t o : operands) write_varint(ids, o);
+    if (!ids.empty()) put(out, 36, ids);
+    put(instructions_, 2, out);
+    return id;
+  }
+  // 28 target, 65 whether it has an effect, 77 version of its interface.
+  void call(std::string_view name, const std::vector<arch::SlotId>& in, const std::vector<arch::SlotId>& out) {
+    std::vector<uint64_t> operands;
+    for (arch::SlotId id : in) operands.push_back(value(id));
+    std::string own;
+    put(own, 28, name);
+    put(own, 65, 1);
+    put(own, 77, 1);
+    const uint64_t result = add("custom-call", shape_of(plan_, out), operands, own);
+    for (size_t i = 0; i < out.size(); ++i) {
+      std::string index;
+      if (i > 0) put(index, 13, i);
+      values_[out[i]] =
+          out.size() == 1 ? result : add("get-tuple-element", shape_of(plan_.slots[out[i]]), {result}, index);
+    }
+  }
+  // A slot that no step has written is a constant, or shares another's bytes.
+  uint64_t value(arch::SlotId id) {
+    if (!values_.contains(id)) call("constant", {}, {id});
+    return values_[id];
+  }
+
+  const arch::HostPlan& plan_;
+  std::map<arch::SlotId, uint64_t> values_;
+  std::string instructions_, shape_;
+  uint64_t count_ = 0, root_ = 0;
+};
+
+}  // namespace
+
+std::string hlo_program(const api::Executable& executable) {
+  const arch::HostPlan& plan = *executable.plan;
+  const auto is_known = [](const arch::Slot& slot) { return primitive_type(slot.dtype) != 0; };
+  if (executable.options.partitions != 1 || !executable.shardings.results.empty() ||
+      !std::all_of(plan.slots.begin(), plan.slots.end(), is_known))
+    return {};
+  const Entry entry(plan);
+  // HloModuleProto: 1 name, 2 and 6 the entry, 3 computations, 4 program shape, 5 id.
+  std::string module, config, out;
+  put(module, 1, executable.name());
+  put(module, 2, "main");
+  put(module, 3, entry.bytes());
+  put(module, 4, entry.program_shape());
+  put(module, 6, kComputation);
+  // HloModuleConfigProto: 1 layout of the entry, 4 replicas, 5 partitions.
+  put(config, 1, entry.program_shape());
+  put(config, 4, uint64_t(executable.options.replicas));
+  put(config, 5, 1);
+  put(out, 1, module);
+  put(out, 2, config);
+  return out;
+}
+
+}  // namespace trine::api::pjrt
