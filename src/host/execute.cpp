@@ -141,8 +141,11 @@ class Run {
   Result<void> run(const arch::CollectiveStep* what, const PreparedStep& step) {
     const std::vector<TensorView> in = views(step.in), out = views(step.out);
     if (frame_.meeting) return frame_.meeting->meet(*what, in, out);
+    const bool unsent = what->kind == arch::CollectiveKind::permute && what->pairs.empty();  // nobody's target: zeros
     for (size_t i = 0; i < out.size(); ++i) {
-      if (i < in.size() && in[i].bytes() == out[i].bytes()) {
+      if (unsent) {
+        std::memset(out[i].data, 0, out[i].bytes());
+      } else if (i < in.size() && in[i].bytes() == out[i].bytes()) {
         std::memcpy(out[i].data, in[i].data, in[i].bytes());
       } else if (in.empty()) {
         std::memset(out[i].data, 0, out[i].bytes());  // partition_id and replica_id of a lone device

@@ -39,4 +39,14 @@ ir::Replacement narrow_in_words(ir::Graph& graph, const ir::Node& node);
 ir::Replacement sum_of_nothing(ir::Graph& graph, const ir::Node& node);
 ir::Replacement multiply_integers(ir::Graph& graph, const ir::Node& node);
 
+ir::Replacement function_by_others(ir::Graph& graph, const ir::Node& node);
+ir::Replacement atan2_by_octants(ir::Graph& graph, const ir::Node& node);
+ir::Replacement infinite_by_compare(ir::Graph& graph, const ir::Node& node);
+ir::Replacement batch_norm_by_parts(ir::Graph& graph, const ir::Node& node);
+
+ir::Replacement count_bits(ir::Graph& graph, const ir::Node& node);
+ir::Replacement shift_with_sign(ir::Graph& graph, const ir::Node& node);
+ir::Replacement precision_by_bits(ir::Graph& graph, const ir::Node& node);
+ir::Replacement plain_form(ir::Graph& graph, const ir::Node& node);
+
 }  // namespace trine::compile::device
