@@ -67,7 +67,7 @@ void round_portable(const float* from, void* to, size_t n, const uint32_t* rando
   }
 }
 
-using KernelTable = std::array<RowKernels, kChipDtypes.size()>;
+using KernelTable = std::array<RowKernels, kDtypes.size()>;  // null for those that no chip has
 
 KernelTable make_kernels(Simd simd) {
   KernelTable out;

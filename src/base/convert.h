@@ -30,6 +30,6 @@ struct RowKernels {
   WidenLoop widen = nullptr;
   RoundLoop round = nullptr;
 };
-const RowKernels& row_kernels(Dtype dtype, Simd simd);  // both null for packed carriers
+const RowKernels& row_kernels(Dtype dtype, Simd simd);  // both null for packed carriers and what no chip has
 
 }  // namespace trine

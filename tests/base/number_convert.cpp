@@ -176,3 +176,13 @@ TEST_CASE("wrong sizes and packed carriers are errors that say so") {
   CHECK(packed.error().code == Code::unsupported);
   CHECK(convert(four, Dtype::f8e4m3fn_x4, four, Dtype::f8e4m3fn_x4).has_value());
 }
+
+TEST_CASE("formats that no chip has have no loops") {
+  for (const DtypeRow& r : std::span(kDtypes).subspan(kChipDtypes.size())) {
+    for (Simd simd : {Simd::portable, simd_best()}) {
+      CAPTURE(std::string(r.name));
+      CHECK(!row_kernels(r.dtype, simd).widen);
+      CHECK(!row_kernels(r.dtype, simd).round);
+    }
+  }
+}
