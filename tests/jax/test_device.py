@@ -134,6 +134,9 @@ CASES = {
     "loop until": (lambda x: lax.while_loop(lambda c: c[0].sum() < 1000, lambda c: (c[0] * 2, c[1] + 1), (jnp.abs(x), jnp.int32(0))), floats(4, 8)),
     "branch": (lambda p, x: lax.cond(p > 0, lambda x: x * 2, lambda x: x - 1, x), np.float32(1), floats(4, 8)),
     "branch out of range": (lambda p, x: lax.switch(p, [lambda x: x * 2, lambda x: x - 1, lambda x: x @ x.T @ x], x), np.int32(7), floats(4, 8)),
+    "random bits by Philox": (lambda k: jax.lax.rng_bit_generator(k, (7, 6), algorithm=jax.lax.RandomAlgorithm.RNG_PHILOX), np.array([1, 2**32 - 1, 2**32 - 2, 2**32 - 1], np.uint32)),
+    "random bits by Threefry": (lambda k: jax.lax.rng_bit_generator(k, (7, 6), algorithm=jax.lax.RandomAlgorithm.RNG_THREE_FRY), np.array([1, 2, 2**32 - 3, 4], np.uint32)),
+    "inverse functions": (lambda x: (jnp.arctan(x), jnp.arcsin(x / 8), jnp.arccos(x / 8), jnp.arcsinh(x), jnp.arccosh(1 + abs(x)), jnp.arctanh(x / 8), jnp.arctan2(x, x[::-1])), floats(8, 8)),
 }
 
 

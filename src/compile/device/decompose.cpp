@@ -50,6 +50,8 @@ constexpr ir::Rule kRules[] = {
     {"shift that keeps the sign", "shift_right_arithmetic", shift_with_sign},
     {"precision by bits", "reduce_precision", precision_by_bits},
     {"plain forms", "", plain_form},
+    {"random bits in words", "rng_bit_generator", random_in_words},
+    {"bits there and back", "bitcast_convert", bits_there_and_back},
     {"narrow numbers in words", "", narrow_in_words},
     {"the op's own decomposition", "", by_the_op},
 };

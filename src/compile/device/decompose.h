@@ -49,4 +49,7 @@ ir::Replacement shift_with_sign(ir::Graph& graph, const ir::Node& node);
 ir::Replacement precision_by_bits(ir::Graph& graph, const ir::Node& node);
 ir::Replacement plain_form(ir::Graph& graph, const ir::Node& node);
 
+ir::Replacement random_in_words(ir::Graph& graph, const ir::Node& node);
+ir::Replacement bits_there_and_back(ir::Graph& graph, const ir::Node& node);
+
 }  // namespace trine::compile::device
