@@ -44,10 +44,10 @@ class Shifted {
 
   void run() {
     place_output();
-    lay_out();
     const int64_t taps = windows_[0].size * windows_[1].size;
     const int64_t each = taps * chunks_ * bytes(dtype_);
     width_ = std::clamp(kPanelBytes / each / lanes_ * lanes_, lanes_, (features_ + lanes_ - 1) / lanes_ * lanes_);
+    lay_out();
     const int64_t row = chunks_ * padded_[1] * bytes(dtype_);
     const int64_t most = std::max<int64_t>(kBandBytes / row, reach(0) + 1);  // rows of all images
     together_ = std::clamp<int64_t>(most / padded_[0], 1, images_);
@@ -167,16 +167,18 @@ class Shifted {
     }
   }
 
-  // --- weights: [channel of a chunk, tap and chunk, feature] ---
+  // --- weights: [panel, channel of a chunk, tap and chunk, feature of the panel] ---
 
   void lay_out() {
     if (weights_->input < 0 || weights_->hbm >= 0 || k_out_ <= 0) return;
-    PanelLayout p{.column = {k_out_, features_}, .lanes = std::min(lanes_, channels_)};
+    each_ = features_ % width_ ? features_ : width_;
+    PanelLayout p{.column = {k_out_, each_}, .lanes = std::min(lanes_, channels_)};
+    if (each_ < features_) p.batch = {{k_out_ * each_, features_ / each_}};
     p.depth = {{tap_[0], windows_[0].size}, {tap_[1], windows_[1].size}, {k_in_, channels_}};
     p.chunks = windows_[0].size * windows_[1].size * chunks_;
     weights_->dtype = dtype_;
-    weights_->hbm =
-        rec_.hbm(cat("arg", weights_->input), dtype_, {p.lanes, p.chunks * features_}, arch::TensorKind::input);
+    weights_->hbm = rec_.hbm(cat("arg", weights_->input), dtype_, {p.batches() * p.lanes, p.chunks * each_},
+                             arch::TensorKind::input);
     weights_->panels = std::move(p);
     weights_->panel_owner = this;
   }
@@ -186,8 +188,9 @@ class Shifted {
     panel_first_ = first;
     panel_ = rec_.sbuf(dtype_, std::min(lanes_, channels_), parts * wide, "weights");
     if (weights_->panel_owner == this) {
-      store_.load(panel_, uint32_t(weights_->hbm), dtype_, first, {{parts * features_, panel_.partitions}},
-                  {{features_, parts}, {1, wide}});
+      const int64_t row = parts * each_, lanes = panel_.partitions;
+      store_.load(panel_, uint32_t(weights_->hbm), dtype_, first / each_ * lanes * row + first % each_, {{row, lanes}},
+                  {{each_, parts}, {1, wide}});
       return panel_;
     }
     const uint32_t hbm = store_.hbm(*weights_);
@@ -314,6 +317,7 @@ class Shifted {
   bool last_in_ = true, last_out_ = true;  // channels are the minor dim
   std::array<int64_t, 2> size_{}, made_{}, padded_{}, tap_{};
   std::array<ops::WindowDim, 2> windows_{};
+  int64_t each_ = 0;                             // features of one panel in memory
   int64_t width_ = 0, together_ = 1, band_ = 1;  // features of a panel, images and rows of a band
   View panel_ = {};
   int64_t panel_first_ = -1;

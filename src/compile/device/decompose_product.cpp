@@ -1,5 +1,6 @@
 // Sums as multiplies, and multiplies whose operands change places; see decompose.h.
 #include <algorithm>
+#include <optional>
 
 #include "compile/device/build.h"
 #include "compile/device/decompose.h"
@@ -9,37 +10,92 @@ namespace trine::compile::device {
 
 using ir::Value;
 
+namespace {
+
+// A reduction's dims as [lead, rows, columns], the rows folded; nothing where others lie between.
+struct Folded {
+  int64_t lead = 1, rows = 1, columns = 1;
+};
+std::optional<Folded> folded(const Dims& dims, const ir::Ints& reduced) {
+  Folded f;
+  bool begun = false;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (dims[d] == 1) continue;
+    const bool over = std::find(reduced.begin(), reduced.end(), int64_t(d)) != reduced.end();
+    if (over && f.columns != 1) return std::nullopt;
+    begun = begun || over;
+    (over ? f.rows : begun ? f.columns : f.lead) *= dims[d];
+  }
+  return f;
+}
+
+bool folds_floats(const ir::Node& node) {
+  const Dtype dtype = node.types[0].dtype;
+  return node.regions.empty() && node.inputs.size() == 2 && !is_integer(dtype) && dtype != Dtype::boolean;
+}
+
+}  // namespace
+
+// Over pixels and the few channels of a group at once: over pixels first, where channels lie side by side.
+ir::Replacement reduce_apart(ir::Graph& graph, const ir::Node& node) {
+  constexpr int64_t kMinorMost = 64, kMajorLeast = 32;
+  if (!folds_floats(node)) return {};
+  const Dims& dims = node.inputs[0].type().dims;
+  const ir::Ints& reduced = node.attrs.ints("dimensions");
+  if (reduced.empty() || reduced.back() + 1 != int64_t(dims.size())) return {};
+  ir::Ints major, minor;
+  int64_t majors = 1, minors = 1, between = 1;
+  for (size_t d = dims.size(); d-- > 0;) {
+    if (std::find(reduced.begin(), reduced.end(), int64_t(d)) == reduced.end()) {
+      if (major.empty()) between *= dims[d];
+    } else {
+      (between == 1 ? minors : majors) *= dims[d];
+      (between == 1 ? minor : major).push_back(int64_t(d));
+    }
+  }
+  if (majors < kMajorLeast || minors > kMinorMost) return {};
+  std::reverse(major.begin(), major.end());
+  Make make(graph, node.where);
+  const std::string_view kind = node.attrs.text("kind");
+  Dims kept;
+  for (size_t d = 0; d < dims.size(); ++d)
+    if (std::find(major.begin(), major.end(), int64_t(d)) == major.end()) kept.push_back(dims[d]);
+  const auto over = [&](const Value& x, const Value& start, const ir::Ints& axes, const Dims& out) {
+    return make.own("reduce", {x, start}, ir::tensor_type(node.types[0].dtype, out),
+                    {{"dimensions", axes}, {"kind", std::string(kind)}});
+  };
+  ir::Ints last;
+  for (size_t i = kept.size() - minor.size(); i < kept.size(); ++i) last.push_back(int64_t(i));
+  const Value first = over(node.inputs[0], make.identity(kind, node.types[0].dtype), major, kept);
+  return {over(first, node.inputs[1], last, node.types[0].dims)};
+}
+
 // Over major dims, rows would have to be turned first. Few are combined one after the other; many are summed by a
 // multiply with ones, which takes them as they lie.
 ir::Replacement reduce_major(ir::Graph& graph, const ir::Node& node) {
-  constexpr int64_t kFew = 8, kColumnsMin = 128;
+  constexpr int64_t kFew = 8, kColumnsMin = 128, kRowsMin = 32;
+  if (!folds_floats(node)) return {};
   const Dtype dtype = node.types[0].dtype;
-  if (!node.regions.empty() || node.inputs.size() != 2 || is_integer(dtype) || dtype == Dtype::boolean) return {};
-  const Dims& dims = node.inputs[0].type().dims;
-  const ir::Ints& reduced = node.attrs.ints("dimensions");
-  int64_t rows = 1, columns = 1;
-  for (size_t d = 0; d < dims.size(); ++d) {
-    const bool over = std::find(reduced.begin(), reduced.end(), int64_t(d)) != reduced.end();
-    if (over && columns != 1) return {};
-    (over ? rows : columns) *= dims[d];
-  }
+  const auto f = folded(node.inputs[0].type().dims, node.attrs.ints("dimensions"));
+  if (!f || f->rows < 2 || f->columns < kColumnsMin || (f->lead > 1 && f->rows < kRowsMin)) return {};
   const std::string_view kind = node.attrs.text("kind");
-  if (rows < 2 || columns < kColumnsMin || (rows > kFew && (kind != "add" || !multiplies(dtype)))) return {};
+  if (f->rows > kFew && (kind != "add" || !multiplies(dtype))) return {};
   Make make(graph, node.where);
-  const Value x = make.reshape(node.inputs[0], {rows, columns});
   Value sum;
-  if (rows <= kFew) {
-    for (int64_t r = 0; r < rows; ++r) {
+  if (f->rows <= kFew) {
+    const Value x = make.reshape(node.inputs[0], {f->rows, f->columns});
+    for (int64_t r = 0; r < f->rows; ++r) {
       const Value one = make.slice_dim(x, 0, r, r + 1);
       sum = r ? make.op(kind, {sum, one}) : one;
     }
   } else {
-    const ir::Ints none, first = {0};
-    sum = make.own("dot_general", {make.number(dtype, 1, {rows}), x}, ir::tensor_type(dtype, {columns}),
+    const ir::Ints none, rows = {0}, middle = {1};
+    const Value x = make.reshape(node.inputs[0], {f->lead, f->rows, f->columns});
+    sum = make.own("dot_general", {make.number(dtype, 1, {f->rows}), x}, ir::tensor_type(dtype, {f->lead, f->columns}),
                    {{"lhs_batch", none},
                     {"rhs_batch", none},
-                    {"lhs_contract", first},
-                    {"rhs_contract", first},
+                    {"lhs_contract", rows},
+                    {"rhs_contract", middle},
                     {std::string(kKeepsFormat), true}});
   }
   const Dims& out = node.types[0].dims;

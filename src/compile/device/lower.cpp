@@ -207,16 +207,23 @@ void Lowering::add_input(size_t i) {
   store_.keep_in_hbm(m, cat("arg", i), arch::TensorKind::input);
 }
 
+// Does the tensor engine read it, in the format that multiplies have?
+static bool is_multiply(const ir::Node& node) {
+  if (node.op == "convolution")
+    return node.attrs.integer("feature_group_count", 1) == 1 && node.attrs.integer("batch_group_count", 1) == 1;
+  return (node.op == "dot_general" && !node.attrs.flag(kKeepsFormat)) || node.op == kAttentionGradient;
+}
+
 int Lowering::multiplies_of(const ir::Node& node) const {
   int n = 0;
-  for (const ir::Node* user : users_.at(&node)) n += user->op == "dot_general" ? 1 : multiplies_of(*user);
+  for (const ir::Node* user : users_.at(&node)) n += is_multiply(*user) ? 1 : multiplies_of(*user);
   return n;
 }
 
 bool Lowering::only_multiplied(const ir::Node& node) const {
   auto found = users_.find(&node);
   return found != users_.end() && std::all_of(found->second.begin(), found->second.end(), [&](const ir::Node* user) {
-           return (user->op == "dot_general" && !user->attrs.flag(kKeepsFormat)) || user->op == kAttentionGradient ||
+           return is_multiply(*user) ||
                   ((user->op == "reshape" || view_kind(*user) != ViewKind::none) && only_multiplied(*user));
          });
 }
