@@ -238,3 +238,38 @@ def test_a_second_process_compiles_nothing(tmp_path):
     runs = [subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, env=env) for _ in range(2)]
     first, second = [r.stdout.split() for r in runs]
     assert first[:2] == second[:2] and first[2:] == ["2", "0"] and second[2:] == ["0", "2"], runs[0].stderr[-2000:]
+
+
+def test_views_of_weights_are_kept_as_views():
+    weight, x = torch.randn(6, 4, requires_grad=True), torch.randn(3, 4, requires_grad=True)
+    kept = []
+
+    def keep(t):
+        kept.append(t)
+        return t
+
+    f = torch.compile(lambda w, x: torch.tanh(x @ w.t()) @ w, backend="neuron")
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
+        out = f(weight, x)
+    assert {t.data_ptr() for t in kept if t.numel() == weight.numel()} == {weight.data_ptr()}
+    out.sum().backward()
+
+
+def test_results_lie_as_torch_says():
+    x = torch.randn(2, 3, 4)
+    for f in (lambda x: (x * 2).transpose(1, 2), lambda x: (x + 1).permute(2, 0, 1) * 1, lambda x: x.exp().t_copy() if x.dim() == 2 else x.exp()):
+        got, want = torch.compile(f, backend="neuron")(x), f(x)
+        assert got.stride() == want.stride()
+        torch.testing.assert_close(got, want)
+
+
+def test_large_results_are_written_to_the_same_pages():
+    pytest.importorskip("trine._torch")
+    f = torch.compile(lambda x: x + 1, backend="neuron")
+    x = torch.zeros(2**20 + 3)
+    first = f(x)
+    place, again = first.data_ptr(), f(x)
+    assert again.data_ptr() != place  # the first is still held
+    del first
+    assert f(x).data_ptr() == place
+    again.resize_(2**21)  # as any tensor's

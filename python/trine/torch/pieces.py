@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_flatten, tree_map
 
 from trine.torch import cache
 from trine.torch.build import Unsupported, Value
-from trine.torch.emit import Emitter, Signature, finish, overload_name, supports
+from trine.torch.emit import Emitter, Signature, finish, memory_order, overload_name, supports
 from trine.torch.program import Program
 
 FALLBACKS = collections.Counter()  # "aten.nonzero.default" -> calls
@@ -22,6 +22,23 @@ REASONS = {}  # the same names -> why
 
 def _is_write(node):
     return overload_name(node.target) == "copy_.default" and node.args[0].op == "placeholder"
+
+
+_VIEWS = {
+    "t.default", "transpose.int", "permute.default", "view.default", "alias.default", "detach.default", "unsqueeze.default",
+    "squeeze.default", "squeeze.dim", "squeeze.dims", "expand.default", "select.int", "slice.Tensor"}  # fmt: skip
+
+
+def views_of_inputs(graph):
+    """Nodes that are an input seen otherwise, of inputs that are not written: torch gives them without a copy."""
+    written = {n.args[0] for n in graph.nodes if n.op == "call_function" and _is_write(n)}
+    out = set()
+    for n in graph.nodes:
+        if n.op == "call_function" and overload_name(n.target) in _VIEWS:
+            source = n.args[0]
+            if source in out or (source.op == "placeholder" and source not in written):
+                out.add(n)
+    return out
 
 
 # deciding: graph -> plain data, nodes by their place in the graph
@@ -53,6 +70,7 @@ def _plan(graph, name, refused):
         last = good
     position = {node: i for i, run in enumerate(runs) for node in run}
     used = {n for n in tree_flatten(output)[0] if isinstance(n, torch.fx.Node)}
+    used -= views_of_inputs(graph)  # given by torch
     steps = []
     for i, run in enumerate(runs):
         later = {n for n in run if n in used or any(position.get(u, i) != i for u in n.users)}
@@ -98,7 +116,7 @@ class Run:
             e.node(node)
         for node in self.nodes:
             if node in self.used_later and not _is_write(node):
-                gives.append((self.place[node], _numbered(e.values[node], results)))
+                gives.append((self.place[node], _numbered(e, e.values[node], node.meta.get("val"), results)))
         text, signature = finish(e, name, results, self._donations(e, results))
         return {
             "text": text, "signature": signature.as_data(), "takes": [self.place[n] for n in self.takes],
@@ -132,14 +150,15 @@ class Run:
         return out
 
 
-def _numbered(value, results):
-    """A node's value with the places of its tensors among the results, which grow."""
+def _numbered(e, value, val, results):
+    """A node's value with the places of its tensors among the results, which grow; in the order torch's memory has."""
     if isinstance(value, (list, tuple)):
-        return [_numbered(v, results) for v in value]
+        return [_numbered(e, v, w, results) for v, w in zip(value, val)]
     if value is None:
         return None
-    results.append(value)
-    return len(results) - 1
+    order = memory_order(val) if isinstance(val, torch.Tensor) and isinstance(value, Value) else None
+    results.append(e.build.transpose(value, order) if order else value)
+    return {"at": len(results) - 1, "back": [order.index(i) for i in range(len(order))] if order else None}
 
 
 def graph_text(graph):
@@ -191,7 +210,9 @@ class Compiled:
 def _taken(value, found):
     if isinstance(value, list):
         return [_taken(v, found) for v in value]
-    return None if value is None else found[value]
+    if value is None:
+        return None
+    return found[value["at"]] if value["back"] is None else found[value["at"]].permute(value["back"])
 
 
 class Fallback:
@@ -216,6 +237,11 @@ def device_of(nodes):
     return torch.device("cpu")
 
 
+def _leads_to(node, output, views):
+    """Whether a view is given, or a view of it is."""
+    return node in output or any(u in views and _leads_to(u, output, views) for u in node.users)
+
+
 class Runner:
     """The graph, ready: call it with the graph's arguments."""
 
@@ -225,6 +251,8 @@ class Runner:
         fixed = {self.placeholders[i] for i in static if i < len(self.placeholders)}
         self.output = next(n for n in nodes if n.op == "output").args[0]
         self.constants = {n: n.meta["constant"] for n in nodes if n.op == "get_attr"}
+        views = views_of_inputs(graph)
+        self.views = [n for n in nodes if n in views and _leads_to(n, self.output, views)]
         said = cache.get_or_make(f"{name} graph", graph_text(graph), len(nodes), lambda: planned(graph, name))
         self.steps = [Fallback(nodes[s["node"]], s["why"]) if "node" in s else Compiled(s, nodes, fixed) for s in said]
         self.programs = [s.program for s in self.steps if isinstance(s, Compiled)]
@@ -234,4 +262,6 @@ class Runner:
         env.update(self.constants)
         for step in self.steps:
             step(env)
+        for n in self.views:
+            env[n] = n.target(env[n.args[0]], *n.args[1:], **n.kwargs)
         return [env[n] if isinstance(n, torch.fx.Node) else n for n in self.output]

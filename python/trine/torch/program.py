@@ -3,9 +3,16 @@
 Weights keep packed forms beside them (`kept_beside`) as long as their bytes stay the same.
 """
 
+import math
+
 import torch
 
 from trine import _core
+
+try:
+    from trine import _torch
+except ImportError:  # built without torch: CPU tensors are torch's own
+    _torch = None
 
 
 class Program:
@@ -32,7 +39,7 @@ class Program:
         results = []
         for o, (dims, dtype) in enumerate(self.signature.outputs):
             over = self._over.get(o)
-            results.append(in_memory(torch.empty(dims, dtype=dtype, device=self.device)) if over is None else held[over])
+            results.append(new_memory(dims, dtype, self.device) if over is None else held[over])
         self.executable.launch(inputs, [r.data_ptr() for r in results], kept)
         return results
 
@@ -47,11 +54,19 @@ def new_seed():
     return torch.randint(2**62, ()).item()
 
 
+_LARGE = 2**20  # elements: from here on fresh pages cost more than what keeps old ones
+
+
+def new_memory(dims, dtype, device):
+    """A tensor for a result."""
+    if _torch is not None and math.prod(dims) >= _LARGE and torch.device(device).type == "cpu":
+        return _torch.empty_stored(dims, dtype)
+    return in_memory(torch.empty(dims, dtype=dtype, device=device))
+
+
 def in_memory(tensor):
     """The same tensor; what is recorded for it on `xla` has run, and its address is its bytes'."""
     if tensor.device.type == "xla":
-        from trine import _torch
-
         _torch.settle(tensor)
     return tensor
 

@@ -29,7 +29,7 @@ struct LazyAllocator final : c10::Allocator {
 // What torch.accelerator asks about memory besides; nothing is kept back for later, so reserved is in use.
 struct NeuronAllocator final : c10::DeviceAllocator {
   bool initialized() override { return true; }
-  void emptyCache(c10::MempoolId_t) override {}
+  void emptyCache(c10::MempoolId_t) override { clear_stored(); }
   void recordStream(const c10::DataPtr&, c10::Stream) override {}
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex index) override {
     const run::MemoryStats found = stats(index);

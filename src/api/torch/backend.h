@@ -52,6 +52,10 @@ NeuronGenerator& generator(int index);  // the default one of a device
 uint64_t next_seed(c10::DeviceIndex index);
 void register_hooks();
 
+// A tensor on the CPU whose memory, once given back, is kept for the next of its size (stored.cpp).
+at::Tensor empty_stored(at::IntArrayRef dims, at::ScalarType dtype);
+void clear_stored();
+
 // Ours are `neuron`, and `xla` as the older stack named it: two names for the same devices.
 inline bool is_ours(c10::DeviceType type) {
   return type == c10::DeviceType::PrivateUse1 || type == c10::DeviceType::XLA;

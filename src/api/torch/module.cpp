@@ -181,6 +181,10 @@ PYBIND11_MODULE(_torch, m) {
       "The tensor's bytes in memory: after it data_ptr() is theirs.", py::call_guard<py::gil_scoped_release>());
   m.def("cpu_alias", &cpu_alias, "The tensor's memory as a tensor of the CPU, which keeps it.",
         py::call_guard<py::gil_scoped_release>());
+  m.def("empty_stored", [](const std::vector<int64_t>& dims, const py::object& dtype) {
+    return empty_stored(dims, read_dtype(dtype));
+  });
+  m.def("clear_stored", &clear_stored);
   m.def("counters", &counters);
   m.def("metrics", [] {
     py::dict out;
