@@ -105,6 +105,9 @@ CASES = {
     "a deep product": (jnp.matmul, floats(300, 12500) / 100, floats(12500, 260)),
     "a product changed and reduced": (lambda a, b, c: (lambda y: (y, y.max(-1)))(a @ b + c), floats(70, 40), floats(40, 300), floats(300)),
     "a place in each row": (lambda x, i: x * 2 + jnp.where(jnp.arange(90) == i[:, None], x.sum(-1, keepdims=True), 0.0), floats(50, 90), ints(100, 50)),
+    "images that are not all on chip at once": (
+        lambda x, k, w: jnp.tanh(conv(pool(jnp.maximum(conv(x, k, **NHWC), 0) * 0.1, -jnp.inf, lax.max), w, (4, 4), **NHWC)).sum(3),
+        floats(3, 96, 96, 24), floats(3, 3, 24, 24), floats(3, 3, 24, 8)),
     "attention over many keys": (attended, floats(130, 16), floats(4500, 16), floats(4500, 24)),
     "a token asks heads that share keys": asking(16, 1, 1, 2, 256, 128),
     "a token asks heads with keys of their own": asking(3, 1, 5, 1, 64, 64),

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "compile/device/attention.h"
 #include "compile/device/attention_gradient.h"
+#include "compile/device/by_sample.h"
 #include "compile/device/decompose.h"
 #include "compile/device/lower.h"
 #include "compile/simplify.h"
@@ -84,7 +85,7 @@ static Result<DeviceProgram> compile_simple(const ir::Graph& graph, const arch::
                                             const DeviceOptions& options, const Watch& watch) {
   const Teller teller(watch);
   TRY(teller.graph("simplify", graph));
-  const ir::Graph simple = decompose(with_attention_gradients(graph, takes_tiles));
+  const ir::Graph simple = decompose(by_sample(with_attention_gradients(graph, takes_tiles), chip));
   TRY(teller.graph("decompose", simple));
   TRY(teller.fusion(simple));
   Lowering lowering(simple, chip, options);

@@ -1,0 +1,140 @@
+// Finds the nodes that treat every image alike, from the input on, and makes them image by image; see by_sample.h.
+#include "compile/device/by_sample.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "compile/device/build.h"
+#include "compile/device/map.h"
+#include "ir/rewrite.h"
+#include "ops/convolution_shape.h"
+
+namespace trine::compile::device {
+
+namespace {
+
+using ir::Node;
+using ir::Value;
+
+constexpr int64_t kImagesMost = 64;
+
+class Images {
+ public:
+  Images(const ir::Graph& graph, const arch::Chip& chip)
+      : graph_(graph), large_(chip.partitions * chip.sbuf.bytes_per_partition / 4) {
+    for (const Node* node : graph.order())
+      if (node->op == "convolution" && node->types.size() == 1) {
+        images_ = node->inputs[0].type().dims.empty() ? 1 : node->inputs[0].type().dims[0];
+        break;
+      }
+    if (images_ < 2 || images_ > kImagesMost) return;
+    for (const Node* node : graph.order())
+      if (is_alike(*node)) alike_.insert(node);
+    find_ends();
+  }
+
+  // Worth it, where what is put together again is small.
+  bool apply() const {
+    return has_convolution_ && !ends_.empty() &&
+           std::all_of(ends_.begin(), ends_.end(), [&](const Node* n) { return size(n->result()) <= 2 * large_; });
+  }
+
+  ir::Graph made() {
+    return ir::substituted(graph_, [&](ir::Graph& to, const Node& old, const ir::NewValue& now) -> ir::Replacement {
+      if (!ends_.count(&old)) return {};
+      Values parts;
+      for (int64_t i = 0; i < images_; ++i) parts.push_back(image(to, old.result(), i, now));
+      Make make(to, old.where);
+      ir::Attrs attrs;
+      attrs.set("dimension", int64_t{0});
+      return {make.op("concatenate", std::move(parts), std::move(attrs))};
+    });
+  }
+
+ private:
+  int64_t size(const Value& v) const { return v.type().elements() * bytes(v.type().dtype); }
+  bool has_images(const Value& v) const { return !v.type().dims.empty() && v.type().dims[0] == images_; }
+  bool is_input(const Value& v) const { return v.node->op == "parameter" && has_images(v); }
+  // Known image by image: made so, or given.
+  bool is_known(const Value& v) const { return alike_.count(v.node) || is_input(v); }
+
+  bool is_alike(const Node& n) {
+    if (n.types.size() != 1 || !n.regions.empty() || !n.captures.empty() || !has_images(n.result())) return false;
+    const auto zero_at_first = [&](std::string_view name) {
+      const ir::Ints& list = n.attrs.ints(name);
+      return !list.empty() && list[0] == 0;
+    };
+    if (n.op == "convolution") {
+      const auto shape = ops::ConvolutionShape::from(n.attrs, n.inputs[0].type().dims, n.inputs[1].type().dims);
+      return shape && shape->input_batch == 0 && shape->output_batch == 0 && shape->batch_groups == 1 &&
+             is_known(n.inputs[0]) && !alike_.count(n.inputs[1].node) &&
+             std::max(size(n.inputs[0]), size(n.result())) > large_ / 2 && (has_convolution_ = true);
+    }
+    if (n.op == "broadcast_in_dim") {
+      const ir::Ints& to = n.attrs.ints("broadcast_dimensions");
+      return std::find(to.begin(), to.end(), 0) == to.end();
+    }
+    if (n.op == "pad")
+      return is_known(n.inputs[0]) && zero_at_first("edge_padding_low") && zero_at_first("edge_padding_high") &&
+             zero_at_first("interior_padding");
+    if (n.op == "reduce_window") {
+      const ir::Ints &sizes = n.attrs.ints("window_dimensions"), &strides = n.attrs.ints("window_strides");
+      const bool slides = (!sizes.empty() && sizes[0] != 1) || (!strides.empty() && strides[0] != 1);
+      return n.inputs.size() == 2 && is_known(n.inputs[0]) && !slides && n.inputs[0].type().dims[0] == images_;
+    }
+    return has_map(n) && std::all_of(n.inputs.begin(), n.inputs.end(),
+                                     [&](const Value& v) { return is_known(v) && v.type().dims == n.types[0].dims; });
+  }
+  // Read by what is not alike, or given back.
+  void find_ends() {
+    for (const Node* node : graph_.order())
+      if (!alike_.count(node))
+        for (const auto* list : {&node->inputs, &node->captures})
+          for (const Value& v : *list)
+            if (alike_.count(v.node) && depends(v)) ends_.insert(v.node);
+    for (const auto* list : {&graph_.results, &graph_.effects})
+      for (const Value& v : *list)
+        if (alike_.count(v.node) && depends(v)) ends_.insert(v.node);
+  }
+  // Of the images, rather than the same for all of them.
+  bool depends(const Value& v) const { return v.node->op != "broadcast_in_dim"; }
+
+  Value image(ir::Graph& to, const Value& old, int64_t i, const ir::NewValue& now) {
+    if (!alike_.count(old.node)) {
+      if (!is_input(old)) return now(old);
+      Make make(to, old.node->where);
+      return make.slice_dim(now(old), 0, i, i + 1);
+    }
+    auto& made = made_[old.node];
+    made.resize(size_t(images_));
+    if (made[size_t(i)].node) return made[size_t(i)];
+    const Node& n = *old.node;
+    Values inputs;
+    for (size_t k = 0; k < n.inputs.size(); ++k) {
+      const bool shared = (n.op == "convolution" && k == 1) || n.op == "broadcast_in_dim" ||
+                          ((n.op == "pad" || n.op == "reduce_window") && k == 1);
+      inputs.push_back(shared ? now(n.inputs[k]) : image(to, n.inputs[k], i, now));
+    }
+    ir::Type type = n.types[0];
+    type.dims[0] = 1;
+    return made_[old.node][size_t(i)] = to.add1(n.op, std::move(inputs), std::move(type), n.attrs, n.where);
+  }
+
+  const ir::Graph& graph_;
+  const int64_t large_;  // bytes, of a value that may not stay on chip; two of half of it may not either
+  int64_t images_ = 1;
+  bool has_convolution_ = false;
+  std::unordered_set<const Node*> alike_, ends_;
+  std::unordered_map<const Node*, std::vector<Value>> made_;
+};
+
+}  // namespace
+
+ir::Graph by_sample(ir::Graph graph, const arch::Chip& chip) {
+  Images images(graph, chip);
+  if (!images.apply()) return graph;
+  return images.made();
+}
+
+}  // namespace trine::compile::device
