@@ -354,6 +354,9 @@ class Dot : public Product {
     if (m.forms.empty() && is_given(m) && share > sbuf() / 16 && (is_left || panel_rows() >= m_.count)) return false;
     const int64_t step = is_left ? depth_[0].left : depth_[0].right, k = depth_[0].count;
     const bool minor = step == 1 && k > 1;
+    // On the way there it is in memory's format, and by rows before they are turned.
+    const int64_t raw = m.dtype == dtype_ ? 0 : share * bytes(m.dtype) / bytes(dtype_);
+    if (m.forms.empty() && share * (minor ? 2 : 1) + raw > 3 * store_.keep_bytes()) return false;
     int64_t width = minor ? k : step;
     if (k == 1) width = columns.count;
     for (const Form& f : m.forms)
