@@ -49,7 +49,7 @@ bool overwrites(const arch::Program& p, const Work& w, uint32_t tensor) {
 }
 
 // Of a loop's body alone: what an iteration writes first and no other sees lives as long as its own works do. Engines
-// wait for each other between iterations. SBUF is not looked at so: what is spilled is pinned for the whole loop.
+// wait for each other between iterations.
 class Passing {
  public:
   explicit Passing(Kernel& kernel) : body_(kernel.program().tensors.size(), kNoWork), passes_(body_.size(), false) {
@@ -63,7 +63,7 @@ class Passing {
       const uint32_t body = loops.empty() ? 0 : loops.back();
       over_tensors(p, work, [&](uint32_t t) {
         if (body_[t] == kNoWork) {
-          passes_[t] = body && p.tensors[t].space == Space::psum && overwrites(p, work, t);
+          passes_[t] = body && p.tensors[t].space != Space::hbm && overwrites(p, work, t);
           body_[t] = body;
         }
         if (body_[t] != body) passes_[t] = false;

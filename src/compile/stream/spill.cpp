@@ -70,8 +70,11 @@ class Spiller {
       const Work& work = works[w];
       now_ = w;
       if (put_off(work)) continue;
-      if (work.core == core_ && begins_loop(work) && depth++ == 0) pin_loop(works, w);
-      if (work.core == core_ && depth == 0) pin_work(work);
+      if (work.core == core_ && begins_loop(work) && depth++ == 0) {
+        pin_loop(works, w);
+        if (!bring_all()) clear_for_loop();
+      }
+      if (work.core == core_ && (depth == 0 || tight_)) pin_work(work);
       if (!bring_all())
         if (auto problem = repack()) return problem;
       moved[w] = static_cast<uint32_t>(kernel_.works.size());
@@ -79,7 +82,8 @@ class Spiller {
       if (work.core != core_) continue;
       rewrite(work);
       if (ends_loop(work)) --depth;
-      if (depth == 0) unpin();
+      if (depth == 0) tight_ = false, held_ = 0;
+      if (depth == 0 || tight_) unpin();
     }
     for (uint32_t& id : kernel_.afters) id = moved[id];
     report();
@@ -94,6 +98,7 @@ class Spiller {
   void find_uses();
   void pin_work(const Work& w);
   void pin_loop(const std::vector<Work>& works, uint32_t begin);
+  void clear_for_loop();
   void unpin();
   uint32_t next_use(uint32_t t) const;
   bool put_off(const Work& w);
@@ -123,6 +128,8 @@ class Spiller {
   std::vector<double> elapsed_;
   std::vector<State> states_;
   std::vector<uint32_t> pinned_;  // tensors that the work or loop in hand uses
+  bool tight_ = false;            // in a loop whose tensors do not all fit at once
+  size_t held_ = 0;               // of pinned_, those that stay to the loop's end
   uint32_t now_ = 0;
 };
 
@@ -169,8 +176,21 @@ void Spiller::pin_loop(const std::vector<Work>& works, uint32_t begin) {
   }
 }
 
+// What a loop uses does not fit all at once: everything leaves, what lives through the loop is pinned, and what lives
+// in its body alone comes and goes there. Nothing else may leave inside, where it would do so again and again.
+void Spiller::clear_for_loop() {
+  std::vector<uint32_t> all;
+  for (const auto& [address, taken] : shelf_.taken()) all.push_back(taken.tensor);
+  for (const uint32_t t : all) send_away(t);
+  std::erase_if(pinned_, [&](uint32_t t) { return lives_[t].first > now_; });
+  shelf_.rewind();
+  tight_ = true;
+  held_ = pinned_.size();
+}
+
 void Spiller::unpin() {
-  for (const uint32_t t : pinned_) {
+  for (size_t i = held_; i < pinned_.size(); ++i) {
+    const uint32_t t = pinned_[i];
     State& s = states_[t];
     while (s.next < s.uses.size() && s.uses[s.next] <= now_) ++s.next;
     s.used_ns = elapsed_[now_];
@@ -178,7 +198,7 @@ void Spiller::unpin() {
     shelf_.free(s.address);
     s.address = -1;
   }
-  pinned_.clear();
+  pinned_.resize(held_);
 }
 
 uint32_t Spiller::next_use(uint32_t t) const {
@@ -194,14 +214,15 @@ bool Spiller::bring_all() {
 
 // What is needed now lies so that nothing fits between: everything out, then the largest first.
 std::optional<Complaint> Spiller::repack() {
+  const auto begin = pinned_.begin() + ptrdiff_t(held_);
   std::vector<uint32_t> all;
-  for (const auto& [address, taken] : shelf_.taken()) all.push_back(taken.tensor);
+  for (const auto& [address, taken] : shelf_.taken())
+    if (std::find(pinned_.begin(), begin, taken.tensor) == begin) all.push_back(taken.tensor);
   for (const uint32_t t : all) send_away(t);
-  std::stable_sort(pinned_.begin(), pinned_.end(),
-                   [&](uint32_t a, uint32_t b) { return lives_[a].bytes > lives_[b].bytes; });
+  std::stable_sort(begin, pinned_.end(), [&](uint32_t a, uint32_t b) { return lives_[a].bytes > lives_[b].bytes; });
   shelf_.rewind();
   for (const uint32_t t : pinned_) {
-    if (bring(t)) continue;
+    if (states_[t].address >= 0 || bring(t)) continue;
     std::vector<Life> living = shelf_.fixed_at(now_);
     for (const auto& [address, taken] : shelf_.taken()) living.push_back(lives_[taken.tensor]);
     return does_not_fit(kernel_, lives_[t], std::move(living), shelf_.limit());
