@@ -14,7 +14,7 @@ namespace trine::compile {
 inline constexpr uint32_t kNoWork = UINT32_MAX;
 
 // A tensor on chip, from the first work that uses it to the last. A loop counts as one work, since what an iteration
-// leaves the next may read; but for tiles of PSUM that every iteration writes anew.
+// leaves the next may read; but for tiles that every iteration writes anew.
 struct Life {
   uint32_t tensor = 0;
   uint32_t first = kNoWork, last = 0;
