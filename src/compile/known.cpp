@@ -1,12 +1,14 @@
 // A value that depends on one tensor alone, element by element, is computed at a few points and compared.
 #include "compile/known.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <optional>
 #include <unordered_map>
 
+#include "base/element.h"
 #include "ops/evaluate.h"
 
 namespace trine::compile {
@@ -76,7 +78,116 @@ bool is_near(float got, double want) {
   return std::isinf(want) ? double(got) == want : std::fabs(double(got) - want) <= kNearness * std::fabs(want) + 1e-37;
 }
 
+// What a region of (value, place, value, place) keeps, tried on pairs of these.
+struct Kept {
+  bool is_max = false;
+  double value(double x, double y) const {
+    if (std::isnan(x) || std::isnan(y)) return std::numeric_limits<double>::quiet_NaN();
+    return is_max ? std::max(x, y) : std::min(x, y);
+  }
+  // Of the first of NaNs, or of equals, the lesser.
+  int64_t place(double x, int64_t i, double y, int64_t j) const {
+    if (std::isnan(x)) return i;
+    if (std::isnan(y)) return j;
+    if (x == y) return std::min(i, j);
+    return (x > y) == is_max ? i : j;
+  }
+};
+
+Tensor scalar(Dtype dtype, double value) {
+  Tensor out = Tensor::make(dtype, {});
+  dispatch_element(dtype, [&](auto element) {
+    using E = decltype(element);
+    if constexpr (!E::kIsComplex) {
+      *out.view().template as<typename E::Storage>() = E::store(typename E::Wide(value));
+    }
+  });
+  return out;
+}
+
+double number(const Tensor& t) {
+  return dispatch_element(t.dtype, [&](auto element) {
+    using E = decltype(element);
+    if constexpr (E::kIsComplex) {
+      return 0.0;
+    } else {
+      return double(E::load(*t.view().template as<const typename E::Storage>()));
+    }
+  });
+}
+
+bool keeps(const ir::Region& region, Dtype value, Dtype place, Kept kept) {
+  static constexpr double kWhole[] = {-3, -1, 0, 2}, kReal[] = {-kInf, -3, -0.5, 0, 2, kInf, NAN};
+  const std::span<const double> values = is_floating(value) ? std::span<const double>(kReal) : kWhole;
+  static constexpr int64_t kPlaces[][2] = {{0, 1}, {1, 0}, {2, 5}, {5, 2}};
+  ops::Evaluator evaluator({});
+  for (double x : values) {
+    for (double y : values) {
+      if (std::isnan(x) && std::isnan(y)) continue;
+      for (const auto& [i, j] : kPlaces) {
+        const Tensor args[] = {scalar(value, x), scalar(place, double(i)), scalar(value, y), scalar(place, double(j))};
+        auto got = evaluator.run(region, args);
+        if (!got || got->size() != 2 || int64_t(number((*got)[1])) != kept.place(x, i, y, j)) return false;
+        const double most = number((*got)[0]), want = kept.value(x, y);
+        if (most != want && !(std::isnan(most) && std::isnan(want))) return false;
+      }
+    }
+  }
+  return true;
+}
+
+// Whether the first value of a reduction is one that any other replaces.
+bool is_neutral(const Value& v, Kept kept) {
+  const Tensor* t = v.node->op == "constant" ? v.node->attrs.tensor("value") : nullptr;
+  if (!t || t->bytes() != size_t(bytes(t->dtype))) return false;
+  return dispatch_element(t->dtype, [&](auto element) {
+    using E = decltype(element);
+    if constexpr (E::kIsFloating) {
+      return number(*t) == (kept.is_max ? -INFINITY : INFINITY);
+    } else if constexpr (E::kIsSigned && E::kBits >= 8) {
+      using L = std::numeric_limits<typename E::Storage>;
+      return *t->view().template as<const typename E::Storage>() == (kept.is_max ? L::lowest() : L::max());
+    } else {
+      return false;
+    }
+  });
+}
+
 }  // namespace
+
+Replacement take_apart_argmax(Graph& g, const Node& n) {
+  if (n.inputs.size() != 4 || n.regions.size() != 1 || !n.captures.empty()) return {};
+  const Value values = n.inputs[0], places = n.inputs[1];
+  const ir::Type &type = values.type(), &place = places.type();
+  const ir::Ints& along = n.attrs.ints("dimensions");
+  const Tensor* first = n.inputs[3].node->op == "constant" ? n.inputs[3].node->attrs.tensor("value") : nullptr;
+  if (along.size() != 1 || places.node->op != "iota" || places.node->attrs.integer("iota_dimension") != along[0] ||
+      !is_integer(place.dtype) || bits(place.dtype) < 8 || !first || number(*first) != 0 ||
+      type.dims[size_t(along[0])] < 1)
+    return {};
+  const Kept max{true}, min{false};
+  const bool is_max = is_neutral(n.inputs[2], max);
+  if ((!is_max && !is_neutral(n.inputs[2], min)) || !keeps(n.regions[0], type.dtype, place.dtype, is_max ? max : min))
+    return {};
+  ir::Ints others;
+  for (int64_t d = 0; d < int64_t(type.dims.size()); ++d)
+    if (d != along[0]) others.push_back(d);
+  const ir::Type flags = ir::tensor_type(Dtype::boolean, type.dims);
+  auto reduce = [&](const Value& v, const Value& init, std::string kind, const ir::Type& to) {
+    return g.add1("reduce", {v, init}, to, {{"dimensions", along}, {"kind", std::move(kind)}}, n.where);
+  };
+  auto compare = [&](const Value& a, const Value& b, std::string direction) {
+    return g.add1("compare", {a, b}, flags, {{"direction", std::move(direction)}}, n.where);
+  };
+  const Value most = reduce(values, n.inputs[2], is_max ? "maximum" : "minimum", n.types[0]);
+  const Value spread = g.add1("broadcast_in_dim", {most}, type, {{"broadcast_dimensions", others}}, n.where);
+  Value met = compare(values, spread, "EQ");
+  if (is_floating(type.dtype)) met = g.add1("or", {met, compare(values, values, "NE")}, flags, {}, n.where);
+  const Value last = g.constant(scalar(place.dtype, double(type.dims[size_t(along[0])] - 1)), n.where);
+  const Value lasts = g.add1("broadcast_in_dim", {last}, place, {{"broadcast_dimensions", ir::Ints()}}, n.where);
+  const Value where = g.add1("select", {met, places, lasts}, place, {}, n.where);
+  return {most, reduce(where, last, "minimum", n.types[1])};
+}
 
 Replacement put_together_erfc(Graph& graph, const Node& node) {
   const Node& test = *node.inputs[0].node;

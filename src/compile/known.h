@@ -10,4 +10,8 @@ namespace trine::compile {
 // select(|x| < 1, ..., ...) of f32 that is erfc(x) wherever it was tried.
 ir::Replacement put_together_erfc(ir::Graph& graph, const ir::Node& node);
 
+// Reductions of values with their places that keep the largest or the least and its first place: a reduction of the
+// values, and one of the places where it is met. Both are loops that go along with others.
+ir::Replacement take_apart_argmax(ir::Graph& graph, const ir::Node& node);
+
 }  // namespace trine::compile

@@ -16,7 +16,7 @@ Result<std::shared_ptr<const arch::HostPlan>> plan_native(std::shared_ptr<ir::Gr
 Result<std::shared_ptr<const arch::HostPlan>> compile_native(const ir::Graph& graph, const NativeOptions& options) {
   const Numerics& numerics = options.numerics;
   const bool casts = numerics.cast != AutoCast::none;
-  ir::Graph simple = casts ? simplify(auto_cast(graph, numerics)).graph : simplify(graph).graph;
+  ir::Graph simple = casts ? simplify_for_host(auto_cast(graph, numerics)).graph : simplify_for_host(graph).graph;
   if (numerics.is_stochastic) simple = round_stochastically(simple, numerics);
   return plan_native(std::make_shared<ir::Graph>(std::move(simple)), options);
 }

@@ -11,7 +11,18 @@ namespace trine::compile {
 
 namespace {
 
-constexpr int64_t kWindowMax = 4096;  // elements; running sums and the like have better ways
+constexpr int64_t kWindowMax = 4096;  // elements
+constexpr int64_t kRunMax = 48;       // of a window as long as its dim: there, once over it costs as much
+
+// A long window that ends or begins at each element, as of a running sum: the op itself goes over it once.
+bool is_running(const ir::Node& node) {
+  const Dims& dims = node.inputs[0].type().dims;
+  const ir::Ints &window = node.attrs.ints("window_dimensions"), &padding = node.attrs.ints("padding");
+  for (size_t d = 0; d < dims.size() && !padding.empty(); ++d)
+    if (window[d] > kRunMax && window[d] == dims[d] && std::max(padding[2 * d], padding[2 * d + 1]) == dims[d] - 1)
+      return true;
+  return false;
+}
 
 bool is_pool(const ir::Node& node) {
   if (node.op != "reduce_window" || node.inputs.size() != 2 || !node.regions.empty()) return false;
@@ -26,7 +37,7 @@ bool is_pool(const ir::Node& node) {
   };
   return is_number && is_known && arch::is_tile_dtype(dtype) && all("base_dilations", 1) &&
          !all("window_dimensions", 1) && element_count(node.attrs.ints("window_dimensions")) <= kWindowMax &&
-         element_count(node.types[0].dims) > 0;
+         element_count(node.types[0].dims) > 0 && !is_running(node);
 }
 
 // The value that changes nothing: padding holds none.

@@ -254,4 +254,13 @@ std::span<const ir::Rule> simplify_rules() { return kRules; }
 
 ir::Rewritten simplify(const Graph& graph) { return ir::rewrite(graph, kRules); }
 
+ir::Rewritten simplify_for_host(const Graph& graph) {
+  static const auto rules = [] {
+    std::vector<ir::Rule> out(std::begin(kRules), std::end(kRules));
+    out.push_back({"take argmax apart", "reduce", take_apart_argmax});
+    return out;
+  }();
+  return ir::rewrite(graph, rules);
+}
+
 }  // namespace trine::compile

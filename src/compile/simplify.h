@@ -10,5 +10,6 @@ namespace trine::compile {
 
 std::span<const ir::Rule> simplify_rules();
 ir::Rewritten simplify(const ir::Graph& graph);
+ir::Rewritten simplify_for_host(const ir::Graph& graph);  // with rules for loops that the host fuses
 
 }  // namespace trine::compile

@@ -282,3 +282,29 @@ def test_case(name):
     for i, (got, want) in enumerate(zip(*results, strict=True)):
         wrong = different(got, want, scale)
         assert not wrong, f"result {i}: {wrong}"
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32", "uint8"])
+@pytest.mark.parametrize("function", [jnp.argmax, jnp.argmin])
+def test_first_place_of_ties(function, dtype):
+    x = jnp.asarray(np.random.default_rng(0).integers(0, 9, (70, 300)), dtype)
+    for axis in (0, 1, None):
+        want = getattr(np, function.__name__)(np.asarray(x, np.float32), axis)
+        np.testing.assert_array_equal(jax.jit(lambda a: function(a, axis))(x), want)  # noqa: B023
+    rows = jax.jit(lambda a: jax.lax.scan(lambda c, row: (c, function(row)), 0, a)[1])(x)  # inside a loop
+    np.testing.assert_array_equal(rows, jax.jit(lambda a: function(a, 1))(x))
+
+
+@pytest.mark.parametrize("values", [[1, np.nan, 2, np.nan], [-np.inf] * 3, [np.inf] * 3, [0.0, -0.0], [-0.0, 0.0]])
+def test_first_place_of_nans_and_limits(values):
+    x = jnp.asarray(values, jnp.float32)
+    assert jax.jit(lambda a: (jnp.argmax(a), jnp.argmin(a)))(x) == (np.argmax(values), np.argmin(values))
+
+
+@pytest.mark.parametrize("size", [40, 60, 5000])
+def test_running_sums_short_and_long(size):
+    x = np.random.default_rng(0).normal(size=(3, size)).astype(np.float32)
+    got = jax.jit(lambda a: (jnp.cumsum(a, 1), jax.lax.cummax(a, 1, reverse=True), jnp.cumsum(a.T, 0)))(x)
+    want = x.cumsum(1), np.maximum.accumulate(x[:, ::-1], 1)[:, ::-1], x.T.cumsum(0)
+    for g, w in zip(got, want, strict=True):
+        np.testing.assert_allclose(g, w, rtol=1e-4, atol=1e-3)
