@@ -100,8 +100,8 @@ struct Spare {
   static constexpr size_t kMost = 8;
 };
 Spare& spare() {
-  static Spare all;
-  return all;
+  static Spare* const all = new Spare;  // stays to the end, as machines may
+  return *all;
 }
 }  // namespace
 

@@ -205,8 +205,8 @@ class Shelf {
     std::erase_if(kept_, [&](const auto& k) { return k.first == owner; });
   }
   static Shelf& process() {
-    static Shelf all;
-    return all;
+    static Shelf* const all = new Shelf;  // stays to the end: programs may be dropped after other statics are
+    return *all;
   }
 
  private:
