@@ -30,6 +30,11 @@ CASES = {
     "two devices": (lambda: on(3) + torch.ones(3), RuntimeError, r"same device.*neuron:0 and cpu"),
     "two devices, by a row": (lambda: torch.cat([on(3), torch.ones(3)]), RuntimeError, r"neuron(?s:.)*cpu|cpu(?s:.)*neuron"),
     "a device that is not there": (lambda: torch.ones(2, device="neuron:99"), RuntimeError, r"neuron:99 is not there.*TRINE_INSTANCE"),
+    "a word that is not in the vocabulary": (lambda: torch.nn.Embedding(3, 2).to("neuron")(torch.tensor([1, 7], device="neuron")), IndexError,
+                                             r"embedding: found index 7 at place 1, expected 0 to 2"),  # fmt: skip
+    "a class that is not there": (lambda: torch.nn.functional.cross_entropy(on(2, 3), torch.tensor([-100, 5], device="neuron")), IndexError, r"found index 5"),
+    "a row that is not there": (lambda: on(3)[torch.tensor([-3, -4], device="neuron")], IndexError, r"found index -4 at place 1, expected -3 to 2"),
+    "a product of two dtypes": (lambda: on(2, 2) @ on(2, 2).half(), RuntimeError, r"same dtype.*float != .*Half"),
     "a layout the device has not": (lambda: on(3, 3).to_sparse(), NotImplementedError, r"layout Sparse.*\.cpu\(\)"),
     "too much memory": (lambda: [torch.empty(2**28, device="neuron"), torch.empty(2**40, device="neuron")], torch.OutOfMemoryError,
                         r"needs 4\.40 TB(?s:.)*the largest in use:\n  1\.07 GB(?s:.)*try a smaller batch"),  # fmt: skip

@@ -37,6 +37,10 @@ struct Call {
 };
 bool is_part_of_key(const at::Tensor& tensor);  // of a recorded call: a number that programs have written in them
 
+// Throws where an index that is data is out of range; null for ops that take none.
+using CheckIndices = void (*)(const std::string& name, c10::ArrayRef<c10::IValue> arguments);
+CheckIndices check_of(std::string_view op);
+
 // What is run for a key. Written once, when the key is first met.
 struct Entry {
   struct Param {
@@ -55,6 +59,7 @@ struct Entry {
     std::vector<int> outputs = {};  // one, or those of a list; empty: an undefined tensor
   };
   std::shared_ptr<const run::DirectProgram> program = {};  // null: torch's CPU runs it
+  CheckIndices check = nullptr;
   std::vector<Param> params = {};
   std::vector<Output> outputs = {};
   std::vector<Return> returns = {};

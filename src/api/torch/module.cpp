@@ -54,8 +54,9 @@ std::vector<Entry::Return> read_returns(const py::dict& said) {
   return out;
 }
 
-std::shared_ptr<const Entry> read_entry(const py::dict& said) {
+std::shared_ptr<const Entry> read_entry(const py::dict& said, const std::string& op) {
   auto entry = std::make_shared<Entry>();
+  entry->check = check_of(op);
   entry->program = compiled_text(said["text"].cast<std::string>());
   for (const auto& p : said["params"].cast<py::list>()) entry->params.push_back(read_param(p.cast<py::tuple>()));
   const auto& in_place = entry->program->plan().in_place;
@@ -121,7 +122,7 @@ std::shared_ptr<const Entry> make_entry(const Call& call) {
   const py::gil_scoped_acquire locked;
   if (!handlers().eager) return std::make_shared<Entry>();
   const py::object said = ask(handlers().eager, call, false);
-  return said.is_none() ? std::make_shared<const Entry>() : read_entry(said.cast<py::dict>());
+  return said.is_none() ? std::make_shared<const Entry>() : read_entry(said.cast<py::dict>(), call.op.schema().name());
 }
 
 std::shared_ptr<const Entry> make_recorded(const Call& call) {

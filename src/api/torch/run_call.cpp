@@ -37,6 +37,7 @@ at::Tensor place(const Entry::Output& output, const Call& call, c10::Device devi
 }  // namespace
 
 void run_entry(const Entry& entry, const Call& call, torch::jit::Stack& stack) {
+  if (entry.check) entry.check(call.op.schema().name(), call.arguments);
   const c10::Device device = call.device();
   std::vector<at::Tensor> held;
   c10::SmallVector<const void*, 8> inputs(entry.params.size());

@@ -11,6 +11,8 @@ def product(b, x, y):
     """x @ y of matrices or batches of them, in the result's dtype."""
     n = x.rank
     batch = [(i, i) for i in range(n - 2)]
+    if x.dtype is not y.dtype:
+        raise Unsupported(f"a product of {x.dtype} and {y.dtype}")  # torch's CPU then says so
     if not x.size or not y.size:
         return b.constant(0, x.dtype, (*x.dims[:-1], y.dims[-1]))
     if x.dtype is torch.bool:
@@ -76,6 +78,8 @@ def scaled_sum(b, x, out, beta, alpha):
 
 @row("linear")
 def linear(b, x, weight, bias):
+    if x.dtype is not weight.dtype:
+        raise Unsupported(f"a product of {x.dtype} and {weight.dtype}")
     x = b.dot(x, weight, [], [(x.rank - 1, 1)])
     return x if bias is None else b.add(x, b.broadcast(bias, x.dims))
 
