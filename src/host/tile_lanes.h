@@ -46,12 +46,24 @@ struct IntLane {
   static T mul(T a, T b) { return T(U(a) * U(b)); }
   static T neg(T a) { return T(U(0) - U(a)); }
   static T abs(T a) { return a < 0 ? neg(a) : a; }
+  // Of 32 bits in double, which holds every quotient: loops over it become vector code, of division they do not.
+  static int32_t quotient(int32_t a, int32_t b) { return int32_t(double(a) / double(b)); }
   static T div(T a, T b) {
+    if constexpr (std::is_same_v<T, int32_t>) {
+      const bool is_apart = (b == 0) | (b == -1);
+      const T apart = b == 0 ? T(-1) : neg(a), q = quotient(a, is_apart ? 1 : b);
+      return is_apart ? apart : q;
+    }
     if (b == 0) return T(-1);
     if (std::is_signed_v<T> && b == T(-1)) return neg(a);
     return T(a / b);
   }
   static T rem(T a, T b) {
+    if constexpr (std::is_same_v<T, int32_t>) {
+      const bool is_apart = (b == 0) | (b == -1);
+      const T by = is_apart ? 1 : b, apart = b == 0 ? a : 0, r = sub(a, mul(quotient(a, by), by));
+      return is_apart ? apart : r;
+    }
     if (b == 0) return a;
     if (std::is_signed_v<T> && b == T(-1)) return 0;
     return T(a % b);
