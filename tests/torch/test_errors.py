@@ -128,11 +128,12 @@ def test_a_loader_with_pinned_memory_and_workers(workers):
     assert [b.sum().item() for b in batches] == [90.0, 306.0] and batches[0].device == torch.device("neuron:0")
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float8_e4m3fn, torch.float8_e5m2])
 def test_autocast_with_gradients(dtype):
     model = torch.nn.Linear(8, 8).to("neuron")
     with torch.autocast("neuron", dtype=dtype):
         out = model(on(4, 8))
         assert out.dtype is dtype and torch.nn.functional.softmax(out, -1).dtype is torch.float32
+    torch.testing.assert_close(out.float(), model(on(4, 8)), rtol=0.0, atol={2: 0.01, 1: 0.3}[dtype.itemsize])
     out.float().sum().backward()
     assert model.weight.grad.dtype is torch.float32 and model.weight.grad.device.type == "neuron"

@@ -221,7 +221,7 @@ def set_rng_state_all(states):
 
 
 def get_amp_supported_dtype():
-    return [torch.bfloat16, torch.float16]
+    return [torch.bfloat16, torch.float16, torch.float8_e4m3fn, torch.float8_e5m2]
 
 
 def is_bf16_supported(including_emulation=True):
