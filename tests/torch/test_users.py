@@ -110,3 +110,12 @@ def test_a_buffer_that_is_written_and_given():
     for value in (1.0, 2.0):
         held, total = step(torch.full((2,), value))
         assert held.data_ptr() == cache.data_ptr() and total.item() == 2 * value == cache.sum().item()
+
+
+def test_batch_norm_of_data():
+    torch.manual_seed(0)
+    model, x = nn.BatchNorm2d(3), torch.randn(2, 3, 4, 4)
+    other, before = copy.deepcopy(model).to("neuron"), torch.neuron.fallbacks()
+    for got, want in zip(gradients(other, x.to("neuron")), gradients(model, x)):
+        torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)
+    assert torch.neuron.fallbacks() == before
