@@ -119,3 +119,9 @@ def test_batch_norm_of_data():
     for got, want in zip(gradients(other, x.to("neuron")), gradients(model, x)):
         torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)
     assert torch.neuron.fallbacks() == before
+
+
+@pytest.mark.parametrize("bounds", [(0, 2.5), (0, 5, 2.5), (2.2, 4.9)])
+def test_whole_numbers_between_fractions(bounds):
+    for dtype in (torch.int64, torch.float32):
+        assert torch.arange(*bounds, dtype=dtype, device="neuron").tolist() == torch.arange(*bounds, dtype=dtype).tolist()

@@ -67,6 +67,8 @@ def _prepare(op, args, numbers):
     targets = [a for a, s in zip(args, schema) if s.alias_info is not None and s.alias_info.is_write]
     if any(not isinstance(t, torch.Tensor) for t in targets):
         raise Unsupported("lists that are written")
+    if "arange" in op._schema.name and targets and not targets[0].is_floating_point() and any(type(a) is float for a in inputs):
+        raise Unsupported("whole numbers between fractions, of which torch's CPU and its shapes say different counts")
     val = infer(target, inputs)
     flat_val = tree_flatten(val)[0]
     if targets:

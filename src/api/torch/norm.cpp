@@ -15,7 +15,12 @@ Three batch_norm(const at::Tensor& x, const std::optional<at::Tensor>& weight, c
                  double momentum, double eps) {
   const bool has_stats = mean && mean->defined() && var && var->defined();
   if (!has_stats) return at::_native_batch_norm_legit(x, weight, bias, training, momentum, eps);
-  if (!training) return at::_native_batch_norm_legit_no_training(x, weight, bias, *mean, *var, momentum, eps);
+  if (!training) {  // torch saves nothing then
+    const at::Tensor none = at::empty({0}, mean->options());
+    const at::Tensor out =
+        std::get<0>(at::_native_batch_norm_legit_no_training(x, weight, bias, *mean, *var, momentum, eps));
+    return {out, none, none};
+  }
   auto [out, save_mean, save_scale, next_mean, next_var] =
       at::_native_batch_norm_legit_functional(x, weight, bias, *mean, *var, training, momentum, eps);
   mean->copy_(next_mean);
