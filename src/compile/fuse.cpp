@@ -400,8 +400,12 @@ class Fuser {
     std::vector<size_t> found;
     readers(product, found);
     unit.product = product;
-    unit.keeps_product =
-        kept_.count(product) || std::any_of(found.begin(), found.end(), [&](size_t u) { return u != loop; });
+    const bool is_given =
+        std::any_of(kept_.begin(), kept_.end(), [&](const ir::Node* result) {  // itself or seen otherwise
+          while (views_.count(result) && is_alias(*result)) result = result->inputs[0].node;
+          return result == product;
+        });
+    unit.keeps_product = is_given || std::any_of(found.begin(), found.end(), [&](size_t u) { return u != loop; });
     units_[unit_of_[product]] = {};
     unit_of_[product] = loop;
   }
