@@ -43,6 +43,11 @@ static const EpilogueCase kEpilogues[] = {
   %2 = dot_general %0, %1 DOT : f32[24,20]
   %3 = logistic %2 : f32[24,20]
   return %2, %3 })"},
+    {"a view of the product is wanted too", 1, true, R"((%0: f32[24,33], %1: f32[33,20]) {
+  %2 = dot_general %0, %1 DOT : f32[24,20]
+  %3 = reshape %2 : f32[2,12,20]
+  %4 = logistic %3 : f32[2,12,20]
+  return %3, %4 })"},
     {"of the last of two products", 2, false, R"((%0: f32[24,33], %1: f32[33,20], %2: f32[33,20]) {
   %3 = dot_general %0, %1 DOT : f32[24,20]
   %4 = dot_general %0, %2 DOT : f32[24,20]
