@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <map>
 
-#include "api/pjrt/calls.h"
+#include "api/pjrt/proto.h"
 #include "api/program_text.h"
 #include "base/text.h"
 
@@ -14,16 +14,6 @@ namespace {
 
 constexpr size_t kStepsShown = 64;
 constexpr uint64_t kTuple = 13, kComputation = 1;  // a PrimitiveType; the one computation's id
-
-void put(std::string& to, uint64_t field, uint64_t value) {
-  write_varint(to, field << 3);
-  write_varint(to, value);
-}
-void put(std::string& to, uint64_t field, std::string_view bytes) {
-  write_varint(to, field << 3 | 2);
-  write_varint(to, bytes.size());
-  to += bytes;
-}
 
 // PrimitiveType; 0 where it is not written here.
 uint64_t primitive_type(Dtype dtype) {

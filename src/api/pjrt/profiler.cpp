@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "api/pjrt/calls.h"
+#include "api/pjrt/proto.h"
 #include "base/text.h"
 #include "run/activity.h"
 
@@ -16,17 +16,6 @@ struct Profiler {
 };
 
 namespace {
-
-void put(std::string& to, uint64_t field, uint64_t value) {
-  write_varint(to, field << 3);
-  write_varint(to, value);
-}
-
-void put(std::string& to, uint64_t field, std::string_view bytes) {
-  write_varint(to, field << 3 | 2);
-  write_varint(to, bytes.size());
-  to += bytes;
-}
 
 // XPlane: 1 id, 2 name, 3 lines {2 name, 3 start, 4 events {1 kind, 2 offset in ps, 3 duration in ps}}, 4 kinds by id.
 std::string plane_of(int device, const std::vector<const run::Activity*>& activities) {
