@@ -55,13 +55,13 @@ struct AttributeProto {
   std::vector<std::string_view> texts = {};
   std::vector<TensorProto> tensors = {};  // of kind tensor: one
   std::vector<SparseProto> sparse = {};   // of kind sparse: one
-  std::vector<GraphProto> graphs = {};    // of kind graph: one
+  std::vector<GraphProto> graphs;         // of kind graph: one. Not complete here: no initialiser
 };
 
 struct NodeProto {
   std::string_view op = {}, name = {}, domain = {}, overload = {};
   std::vector<std::string_view> inputs = {}, outputs = {};
-  std::vector<AttributeProto> attributes = {};
+  std::vector<AttributeProto> attributes;  // which hold graphs: no initialiser either
 };
 
 struct Dimension {
