@@ -410,17 +410,29 @@ struct Loops {
     }
   }
 
+  // Named, since clang does not take types of lambdas here.
+  struct Same {
+    template <class T>
+    T operator()(T x, const TileAux&) const {
+      return x;
+    }
+  };
+  template <class A>
+  struct ToMask {
+    int32_t operator()(A x, const TileAux&) const { return -int32_t(x != A(0)); }
+  };
+
   static TileFn convert(Lane from, Lane to) {
     if (from == Lane::mask) {
       return with_lane(to, [&](auto zero) -> TileFn {
         using T = decltype(zero);
-        if (to == Lane::mask) return one<T, T, decltype([](T x, const TileAux&) { return x; })>;
+        if (to == Lane::mask) return one<T, T, Same>;
         return one<T, int32_t, decltype([](int32_t x, const TileAux&) { return T(x & 1); })>;
       });
     }
     return with_lane(from, [&](auto from_zero) -> TileFn {
       using A = decltype(from_zero);
-      if (to == Lane::mask) return one<int32_t, A, decltype([](A x, const TileAux&) { return -int32_t(x != A(0)); })>;
+      if (to == Lane::mask) return one<int32_t, A, ToMask<A>>;
       return with_lane(to, [&](auto to_zero) -> TileFn {
         using D = decltype(to_zero);
         if constexpr (std::is_floating_point_v<A> && !std::is_floating_point_v<D>) {
