@@ -411,11 +411,13 @@ struct Loops {
   }
 
   // Named, since clang does not take types of lambdas here.
-  struct Same {
-    template <class T>
-    T operator()(T x, const TileAux&) const {
-      return x;
-    }
+  template <class D, class A>
+  struct Cast {
+    D operator()(A x, const TileAux&) const { return D(x); }
+  };
+  template <class T>
+  struct FromMask {
+    T operator()(int32_t x, const TileAux&) const { return T(x & 1); }
   };
   template <class A>
   struct ToMask {
@@ -426,19 +428,19 @@ struct Loops {
     if (from == Lane::mask) {
       return with_lane(to, [&](auto zero) -> TileFn {
         using T = decltype(zero);
-        if (to == Lane::mask) return one<T, T, Same>;
-        return one<T, int32_t, decltype([](int32_t x, const TileAux&) { return T(x & 1); })>;
+        if (to == Lane::mask) return one<T, T, Cast<T, T>>;
+        return one<T, int32_t, FromMask<T>>;
       });
     }
     return with_lane(from, [&](auto from_zero) -> TileFn {
-      using A = decltype(from_zero);
+      using A = std::remove_reference_t<decltype(from_zero)>;
       if (to == Lane::mask) return one<int32_t, A, ToMask<A>>;
       return with_lane(to, [&](auto to_zero) -> TileFn {
         using D = decltype(to_zero);
         if constexpr (std::is_floating_point_v<A> && !std::is_floating_point_v<D>) {
           return to_int<D, A>;
         } else {
-          return one<D, A, decltype([](A x, const TileAux&) { return D(x); })>;
+          return one<D, A, Cast<D, A>>;
         }
       });
     });
