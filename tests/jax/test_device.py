@@ -122,6 +122,8 @@ CASES = {
     "order": (lambda x: jnp.argsort(x, axis=-1), ints(9, 4, 30).astype(np.float32)),
     "the largest few": (lambda x: lax.top_k(x, 4), floats(4, 30)),
     "the largest few of many": (lambda x: lax.top_k(x, 3), floats(4, 20000)),
+    "a value at one place of each row, some without end": (
+        lambda at, v: jnp.where(jnp.arange(40) == at[:, None], v[:, None], 0.0), ints(40, 6), np.array([1, np.inf, -2, -np.inf, 0, 3], np.float32)),
     "place of the smallest": (lambda x: jnp.argmin(x, axis=0), floats(31, 4)),
     "sums of integers": (lambda x: x.sum(1), ints(2**28, 5, 11, low=-(2**28))),
     "whole numbers divided": (divided, WHOLE[:, None].view(np.int32), WHOLE[None].view(np.int32)),

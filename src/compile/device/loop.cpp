@@ -426,8 +426,9 @@ class Loop {
   std::optional<Val> chosen(const Chosen& c, const IndexMap& map, const View& to) {
     const Val at = value(c.at, operand_map(*c.at.node, c.at, map)), count = value(c.count, map);
     const Val by = c.value ? value(c.value, operand_map(*c.value.node, c.value, map)) : Val::of(1);
-    if (!count.is_tile() || count.is_pending() || !(at.is_row() || at.is_number()) || by.is_tile()) return std::nullopt;
-    if (by.is_number() && !std::isfinite(by.number)) return std::nullopt;
+    if (!count.is_tile() || count.is_pending() || !(at.is_row() || at.is_number())) return std::nullopt;
+    // Elsewhere it is 0 times the value: only what is known to be finite may be.
+    if (!by.is_number() || !std::isfinite(by.number)) return std::nullopt;
     const Source place = f32_of(at), factor = f32_of(by);
     rec_.emit("tensor_scalar", {{"dst", to}, {"data", count.view}, {"operand0", place}, {"operand1", factor}},
               {{"op0", std::string_view("equal")}, {"op1", std::string_view("multiply")}}, arch::kVector);
