@@ -56,6 +56,11 @@ Result<ExecutablePtr> compile(std::string artifact, const CompileOptions& option
   source->artifact = artifact;
   auto graph = TRY(read_graph(std::move(artifact)));
   source->name = graph.name;
+  out->output_kinds = graph.attrs.strings("result_memory_kinds");
+  out->output_kinds.resize(graph.results.size());
+  out->layouts.params.resize(graph.params.size());
+  out->layouts.results.resize(graph.results.size());
+  if (options.has_layouts) out->layouts = TRY(compile::layouts_of(graph));
   if (compile::needs_partition(graph)) {
     auto parts = TRY(compile::partition(graph));
     graph = std::move(parts.graph);
@@ -63,6 +68,7 @@ Result<ExecutablePtr> compile(std::string artifact, const CompileOptions& option
   } else {
     out->shardings = TRY(compile::sharding_texts(graph));
   }
+  graph = compile::as_they_lie(std::move(graph), out->layouts);
   out->plan = TRY(compile::compile_native(graph, {.host_functions = options.host_functions,
                                                   .kernels = kernel_function,
                                                   .numerics = options.numerics,
@@ -84,6 +90,7 @@ std::string save(const Executable& executable, std::string_view extra) {
                           .set("version", kVersion)
                           .set("replicas", executable.options.replicas)
                           .set("partitions", executable.options.partitions)
+                          .set("layouts", executable.options.has_layouts)
                           .set("numerics", numerics_text(executable.options.numerics))
                           .set("extra_bytes", int64_t(extra.size()))
                           .set("bytes", int64_t(body.size()))
@@ -110,6 +117,7 @@ Result<Loaded> load(std::string_view bytes) {
     return fail(Code::invalid, cat("a saved executable is damaged: found ", body.size(), " bytes, expected ",
                                    number("bytes"), " with another checksum"));
   CompileOptions options{.replicas = number("replicas"), .partitions = number("partitions")};
+  if (const Json* layouts = header.find("layouts")) options.has_layouts = layouts->boolean();
   if (const Json* numerics = header.find("numerics")) TRY(set_numerics_by_flags(options.numerics, numerics->string()));
   return Loaded{TRY(compile(std::string(body.substr(size_t(extra))), options)),
                 std::string(body.substr(0, size_t(extra)))};

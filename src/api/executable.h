@@ -10,6 +10,7 @@
 
 #include "arch/plan/plan.h"
 #include "base/result.h"
+#include "compile/layout.h"
 #include "compile/native.h"
 #include "compile/sharding.h"
 
@@ -19,14 +20,17 @@ struct CompileOptions {
   int64_t replicas = 1, partitions = 1;
   compile::Numerics numerics = {};
   compile::FindHostFunction host_functions = {};  // empty: programs that call any are refused
+  bool has_layouts = false;  // inputs and outputs lie as the program says; otherwise all are row-major
 };
 
 struct Executable {
   CompileOptions options = {};
   std::shared_ptr<const arch::HostPlan> plan = {};
   compile::ShardingTexts shardings = {};
-  std::string text = {};         // the plan as a StableHLO module of calls, for people and for JAX
-  std::string fingerprint = {};  // of everything that decides what is computed
+  compile::Layouts layouts = {};               // slots of inputs and outputs have the dims as they lie
+  std::vector<std::string> output_kinds = {};  // of memory, one per output; empty: the device's own
+  std::string text = {};                       // the plan as a StableHLO module of calls, for people and for JAX
+  std::string fingerprint = {};                // of everything that decides what is computed
 
   const std::string& name() const { return plan->source->name; }
   const std::string& artifact() const { return plan->source->artifact; }
@@ -34,6 +38,10 @@ struct Executable {
   size_t output_count() const { return plan->outputs.size(); }
   const arch::Slot& input(size_t i) const { return plan->slots[plan->inputs[i]]; }
   const arch::Slot& output(size_t i) const { return plan->slots[plan->outputs[i]]; }
+  const Dims& input_layout(size_t i) const { return layouts.params[i]; }
+  const Dims& output_layout(size_t i) const { return layouts.results[i]; }
+  Dims input_dims(size_t i) const { return compile::dims_from_memory(input(i).dims, input_layout(i)); }
+  Dims output_dims(size_t i) const { return compile::dims_from_memory(output(i).dims, output_layout(i)); }
   int64_t input_bytes() const;
   int64_t output_bytes() const;
   int64_t donated_bytes() const;  // of outputs that take an input's memory

@@ -64,6 +64,20 @@ struct StepName {
   std::string operator()(const auto&) { return "kernel"; }
 };
 
+// "[dense<[1, 0]> : tensor<2xindex>]", minor to major.
+std::string layouts_text(const arch::HostPlan& plan, const std::vector<arch::SlotId>& slots,
+                         const std::vector<Dims>& layouts) {
+  std::string out;
+  for (size_t i = 0; i < slots.size(); ++i) {
+    const size_t rank = plan.slots[slots[i]].dims.size();
+    std::string order = compile::layout_text(layouts[i], rank);
+    order.front() = '[';
+    order.back() = ']';
+    out += cat(i ? ", " : "", "dense<", rank ? order : "", "> : tensor<", rank, "xindex>");
+  }
+  return cat("[", out, "]");
+}
+
 class Body {
  public:
   explicit Body(const arch::HostPlan& plan) : plan_(plan) {
@@ -105,13 +119,26 @@ class Body {
 
 std::string step_name(const arch::Step& step) { return std::visit(StepName(), step.what); }
 
+std::shared_ptr<const arch::HostPlan> shown_plan(const Executable& executable) {
+  if (executable.layouts.are_all_default()) return executable.plan;
+  auto out = std::make_shared<arch::HostPlan>();
+  out->slots = executable.plan->slots;
+  out->inputs = executable.plan->inputs;
+  out->outputs = executable.plan->outputs;
+  for (size_t i = 0; i < out->inputs.size(); ++i) out->slots[out->inputs[i]].dims = executable.input_dims(i);
+  for (size_t i = 0; i < out->outputs.size(); ++i) out->slots[out->outputs[i]].dims = executable.output_dims(i);
+  return out;
+}
+
 std::string program_text(const Executable& executable) {
-  const arch::HostPlan& plan = *executable.plan;
+  const auto shown = shown_plan(executable);
+  const arch::HostPlan& plan = *shown;
+  const size_t steps = executable.plan->steps.size();
   Body body(plan);
-  if (plan.steps.size() <= kStepsShown) {
+  if (shown == executable.plan && steps <= kStepsShown) {
     for (const arch::Step& step : plan.steps) body.call(step_name(step), step.in, step.out);
   } else {
-    body.call(cat("program of ", plan.steps.size(), " steps"), plan.inputs, plan.outputs);
+    body.call(cat("program of ", steps, " steps"), plan.inputs, plan.outputs);
   }
   std::string attributes = cat("mhlo.num_partitions = ", executable.options.partitions,
                                " : i32, mhlo.num_replicas = ", executable.options.replicas, " : i32");
@@ -124,9 +151,12 @@ std::string program_text(const Executable& executable) {
     for (size_t i = 0; i < inputs.size(); ++i) attributes += cat(i ? ", " : "", quoted(inputs[i]));
     attributes += "]";
   }
+  if (shown != executable.plan)
+    attributes += cat(", mhlo.xla_entry_computation_parameter_layouts = ",
+                      layouts_text(plan, plan.inputs, executable.layouts.params));
   std::string signature;
   for (size_t i = 0; i < plan.inputs.size(); ++i)
-    signature += cat(i ? ", " : "", "%arg", i, ": ", type_text(executable.input(i)));
+    signature += cat(i ? ", " : "", "%arg", i, ": ", type_text(plan.slots[plan.inputs[i]]));
   return cat("module @", quoted(executable.name()), " attributes {", attributes, "} {\n  func.func public @main(",
              signature, ") -> ", types_text(plan, plan.outputs), " {\n", body.finish(), "  }\n}\n");
 }

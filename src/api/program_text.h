@@ -9,6 +9,9 @@
 namespace trine::api {
 
 std::string program_text(const Executable& executable);
+// What is shown of a plan: where inputs or outputs are not row-major, their slots with the program's dims, and no
+// steps.
+std::shared_ptr<const arch::HostPlan> shown_plan(const Executable& executable);
 std::string step_name(const arch::Step& step);  // what it does, in a few words
 
 }  // namespace trine::api

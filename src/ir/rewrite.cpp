@@ -172,6 +172,7 @@ class Inliner {
     }
     const Node* made = graph_.add(std::move(spec));
     for (uint32_t i = 0; i < made->types.size(); ++i) map_[&node].push_back(made->result(i));
+    if (made->types.empty()) map_[&node] = {Value{made, 0}};  // an effect
   }
 
   Graph& graph_;

@@ -14,8 +14,10 @@ class Device;
 
 class Buffer {
  public:
-  Buffer(Device& device, Dtype dtype, Dims dims, std::shared_ptr<Storage> storage, Future ready)
+  Buffer(Device& device, Dtype dtype, Dims dims, std::shared_ptr<Storage> storage, Future ready,
+         MemoryKind kind = MemoryKind::device)
       : device_(device),
+        kind_(kind),
         dtype_(dtype),
         dims_(std::move(dims)),
         storage_(std::move(storage)),
@@ -25,6 +27,7 @@ class Buffer {
   ~Buffer();
 
   Device& device() const { return device_; }
+  MemoryKind kind() const { return kind_; }
   Dtype dtype() const { return dtype_; }
   const Dims& dims() const { return dims_; }
   size_t bytes() const { return size_t(element_count(dims_)) * size_t(trine::bytes(dtype_)); }
@@ -44,6 +47,7 @@ class Buffer {
   Error gone() const;  // with mutex_ held
 
   Device& device_;
+  const MemoryKind kind_;
   const Dtype dtype_;
   const Dims dims_;
   mutable std::mutex mutex_;

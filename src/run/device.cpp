@@ -37,6 +37,9 @@ Device::Device(const arch::Instance& instance, int64_t lnc, DevicePlace place, b
       kind_(cat("NC_v", instance.chip->generation)),
       name_(cat("neuron:", place_.id, " (", instance.name, ", chip ", place_.chip, ", core ", place_.core,
                 is_here ? "" : cat(", of process ", place_.process), ")")),
-      memory_(Memory::make(name_, is_here ? instance.chip->hbm.bytes / instance.chip->cores * lnc : 0)) {}
+      memories_{Memory::make(name_, is_here ? instance.chip->hbm.bytes / instance.chip->cores * lnc : 0)} {
+  for (size_t k = 1; k < memories_.size(); ++k)
+    memories_[k] = Memory::make(cat(run::name(MemoryKind(k)), " of ", name_), is_here ? INT64_MAX : 0);
+}
 
 }  // namespace trine::run

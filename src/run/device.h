@@ -2,6 +2,7 @@
 // programs and counters. Owned by a Client; lives as long as it.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <string>
@@ -34,14 +35,15 @@ class Device {
   int id() const { return place_.id; }
   const std::string& kind() const { return kind_; }  // "NC_v2"
   const std::string& name() const { return name_; }  // "neuron:3 (trn1.32xlarge, chip 1, core 1)"
-  Memory& memory() const { return *memory_; }
+  Memory& memory(MemoryKind kind = MemoryKind::device) const { return *memories_[size_t(kind)]; }
   Counters& counters() { return counters_; }
   Queue& queue() { return queue_; }
 
  private:
   const DevicePlace place_;
   const std::string kind_, name_;
-  std::shared_ptr<Memory> memory_;  // shared with the storage in it, which a framework may free last
+  // Shared with the storage in them, which a framework may free last.
+  std::array<std::shared_ptr<Memory>, size_t(MemoryKind::count)> memories_;
   Counters counters_;
   Queue queue_;
 };

@@ -13,6 +13,7 @@ namespace trine::run {
 
 namespace {
 
+constexpr std::string_view kKindNames[] = {"device", "pinned_host", "unpinned_host"};
 constexpr std::string_view kClassNames[] = {"input", "output", "temporary"};
 constexpr size_t kListed = 8;                       // holders named in an out-of-memory message
 constexpr size_t kCheckedBytes = size_t{64} << 20;  // from here on, ask the system first: it promises more than it has
@@ -49,6 +50,7 @@ Result<host::Memory> host_memory(size_t bytes) {
 
 }  // namespace
 
+std::string_view name(MemoryKind kind) { return kKindNames[size_t(kind)]; }
 std::string_view name(MemoryClass which) { return kClassNames[size_t(which)]; }
 
 Block::~Block() { memory_->release(*this); }

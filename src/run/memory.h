@@ -1,6 +1,6 @@
-// A virtual device's share of HBM: an account of who holds how much. Storage is one tensor's values in it; the bytes
-// lie in this machine's memory, dense and row-major. Invariant: in_use is the sum over the living and never above the
-// limit; an allocation past it is an error that lists the largest holders.
+// A virtual device's share of HBM, or of the host's memory: an account of who holds how much. Storage is one tensor's
+// values in it; the bytes lie in this machine's memory, dense and row-major. Invariant: in_use is the sum over the
+// living and never above the limit; an allocation past it is an error that lists the largest holders.
 #pragma once
 
 #include <array>
@@ -16,6 +16,10 @@
 #include "host/scratch.h"
 
 namespace trine::run {
+
+// Where a device's tensors may lie: its HBM, or the host's memory, which the virtual machine leaves uncounted.
+enum class MemoryKind : uint8_t { device, pinned_host, unpinned_host, count };
+std::string_view name(MemoryKind kind);  // "device", "pinned_host", as JAX has them
 
 enum class MemoryClass : uint8_t { input, output, temporary, count };  // input: made from host memory or by a copy
 std::string_view name(MemoryClass which);

@@ -76,8 +76,8 @@ void copy_strided(std::byte* to, std::span<const int64_t> to_strides, const std:
   kRows[__builtin_ctzll(element_bytes)](to, to_strides[0], from, from_strides[0], dims[0]);
 }
 
-Result<std::unique_ptr<Buffer>> from_host(Device& device, const HostArray& host) {
-  auto storage = TRY(device.memory().allocate({.dtype = host.dtype, .dims = host.dims}));
+Result<std::unique_ptr<Buffer>> from_host(Device& device, const HostArray& host, MemoryKind kind) {
+  auto storage = TRY(device.memory(kind).allocate({.dtype = host.dtype, .dims = host.dims}));
   const size_t element = size_t(trine::bytes(host.dtype));
   if (storage->bytes() > 0) {
     if (host.byte_strides.empty() || is_dense(host.dims, host.byte_strides, element)) {
@@ -88,7 +88,7 @@ Result<std::unique_ptr<Buffer>> from_host(Device& device, const HostArray& host)
     }
   }
   device.counters().host_to_device_bytes += int64_t(storage->bytes());
-  return std::make_unique<Buffer>(device, host.dtype, host.dims, std::move(storage), Future());
+  return std::make_unique<Buffer>(device, host.dtype, host.dims, std::move(storage), Future(), kind);
 }
 
 Future to_host_part(const Buffer& buffer, void* to, int64_t offset, int64_t bytes) {
@@ -112,14 +112,14 @@ Future to_host(const Buffer& buffer, void* to, std::span<const int64_t> byte_str
   });
 }
 
-Result<std::unique_ptr<Buffer>> to_device(const Buffer& buffer, Device& device) {
-  auto to = TRY(device.memory().allocate({.dtype = buffer.dtype(), .dims = buffer.dims()}));
+Result<std::unique_ptr<Buffer>> to_device(const Buffer& buffer, Device& device, MemoryKind kind) {
+  auto to = TRY(device.memory(kind).allocate({.dtype = buffer.dtype(), .dims = buffer.dims()}));
   device.counters().device_to_device_bytes += int64_t(to->bytes());
   Future done = when_ready(buffer, [to](const std::byte* from) {
     if (to->bytes() > 0) std::memcpy(to->data(), from, to->bytes());
   });
   if (const Error* error = done.error(); error && buffer.is_deleted()) return *error;
-  return std::make_unique<Buffer>(device, buffer.dtype(), buffer.dims(), std::move(to), std::move(done));
+  return std::make_unique<Buffer>(device, buffer.dtype(), buffer.dims(), std::move(to), std::move(done), kind);
 }
 
 Result<std::unique_ptr<Buffer>> failed_buffer(Device& device, Dtype dtype, Dims dims, Error error) {

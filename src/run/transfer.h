@@ -17,11 +17,11 @@ struct HostArray {
 };
 
 // The host's bytes have been read when it returns.
-Result<std::unique_ptr<Buffer>> from_host(Device& device, const HostArray& host);
+Result<std::unique_ptr<Buffer>> from_host(Device& device, const HostArray& host, MemoryKind kind = MemoryKind::device);
 // Writes `bytes()` of the buffer, or with strides in bytes; the future is ready when they are written.
 Future to_host(const Buffer& buffer, void* to, std::span<const int64_t> byte_strides = {});
 Future to_host_part(const Buffer& buffer, void* to, int64_t offset, int64_t bytes);
-Result<std::unique_ptr<Buffer>> to_device(const Buffer& buffer, Device& device);
+Result<std::unique_ptr<Buffer>> to_device(const Buffer& buffer, Device& device, MemoryKind kind = MemoryKind::device);
 Result<std::unique_ptr<Buffer>> failed_buffer(Device& device, Dtype dtype, Dims dims, Error error);
 
 // Copies between a dense array and a strided one, either way.

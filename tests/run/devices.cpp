@@ -65,6 +65,26 @@ static Result<std::unique_ptr<Buffer>> run_one(NativeProgram& program, Buffer& a
   return std::move(launched->outputs[0][0]);
 }
 
+TEST_CASE("the host's memory beside a device's own") {
+  const auto client = client_of("trn1.2xlarge");
+  Device& device = *client->devices()[0];
+  constexpr int64_t kPastHbm = int64_t{20} << 30;
+  CHECK(!device.memory().check_room(kPastHbm, "a test"));
+  CHECK(device.memory(MemoryKind::pinned_host).check_room(kPastHbm, "a test"));
+  auto made = NativeProgram::make(*client, "test", plan_of(3, add_one), {&device}, {}, {MemoryKind::pinned_host});
+  REQUIRE(made);
+  const auto x = put(device, {1, 2, 3});
+  const auto y = run_one(**made, *x);
+  REQUIRE(y);
+  CHECK((*y)->kind() == MemoryKind::pinned_host);
+  CHECK(device.memory(MemoryKind::pinned_host).stats().in_use_bytes == 12);
+  CHECK(device.memory().stats().in_use_bytes == 12);
+  const auto back = to_device(**y, device);
+  REQUIRE(back);
+  CHECK(get(**back) == std::vector<float>{2, 3, 4});
+  CHECK(device.memory().stats().in_use_bytes == 24);
+}
+
 TEST_CASE("a future calls back at once or later, with its error") {
   Future ready;
   bool called = false;

@@ -10,7 +10,6 @@
 namespace trine::api::pjrt {
 
 inline constexpr std::string_view kPlatform = "neuron";
-inline constexpr std::string_view kMemoryKind = "device";
 
 ErrorHandle* make_error(Error error);
 ErrorHandle* answer(const Result<void>& result);
@@ -18,6 +17,9 @@ ErrorCode code_of(Code code);
 Code code_from(ErrorCode code);
 Event* make_event(run::Future future);
 
+Result<BufferLayoutPtr> device_layout(const BufferMemoryLayout* layout, const Dims& dims);
+Dims dims_in_memory(const Dims& dims, const BufferLayoutPtr& layout);
+Result<run::MemoryKind> memory_kind_of(std::string_view name);  // empty: the device's own
 std::optional<Dtype> dtype_of(BufferType type);
 BufferType type_of(Dtype dtype);
 

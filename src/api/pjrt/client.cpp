@@ -111,12 +111,16 @@ Result<run::ClientOptions> share_out(const Machine& machine, const ClientChoice&
 }
 
 std::unique_ptr<Device> make_device(Client& client, run::Device& device) {
-  std::unique_ptr<Device> out(new Device{.device = &device,
-                                         .client = &client,
-                                         .description = DeviceDescription(client.machine, device.place()),
-                                         .memory = {}});
-  out->memory = {out.get(), device.id(), cat("HBM of ", out->description.debug_text)};
-  out->memories[0] = &out->memory;
+  std::unique_ptr<Device> out(new Device{
+      .device = &device, .client = &client, .description = DeviceDescription(client.machine, device.place())});
+  constexpr size_t kKinds = size_t(run::MemoryKind::count);
+  for (size_t k = 0; k < kKinds; ++k) {
+    const auto kind = run::MemoryKind(k);
+    const std::string what = k == 0 ? "HBM" : std::string(run::name(kind));
+    out->memories[k] = {out.get(), kind, device.id() * int(kKinds) + int(k),
+                        cat(what, " of ", out->description.debug_text)};
+    out->memory_pointers[k] = &out->memories[k];
+  }
   out->self[0] = out.get();
   return out;
 }
@@ -132,7 +136,8 @@ Result<std::unique_ptr<Client>> make_client(const ClientCreateArgs& args) {
     client->device_pointers.push_back(made);
     if (!made->is_here()) continue;
     client->here.push_back(made);
-    client->memory_pointers.push_back(&made->memory);
+    client->memory_pointers.insert(client->memory_pointers.end(), made->memory_pointers.begin(),
+                                   made->memory_pointers.end());
   }
   client->topology = std::make_unique<TopologyDescription>(client->machine);
   return client;

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "api/pjrt/calls.h"
+#include "base/text.h"
 
 namespace trine::api::pjrt {
 
@@ -62,6 +63,14 @@ ErrorCode code_of(Code code) {
 Code code_from(ErrorCode code) {
   const auto row = std::find_if(std::begin(kCodes), std::end(kCodes), [&](auto& r) { return r.theirs == code; });
   return row == std::end(kCodes) ? Code::internal : row->ours;
+}
+
+Result<run::MemoryKind> memory_kind_of(std::string_view name) {
+  if (name.empty()) return run::MemoryKind::device;
+  for (size_t k = 0; k < size_t(run::MemoryKind::count); ++k)
+    if (run::name(run::MemoryKind(k)) == name) return run::MemoryKind(k);
+  return fail(Code::unsupported,
+              cat("memory of the kind \"", name, "\"; there are device, pinned_host and unpinned_host"));
 }
 
 std::optional<Dtype> dtype_of(BufferType type) {

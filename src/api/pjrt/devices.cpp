@@ -81,12 +81,12 @@ ErrorHandle* device_local_hardware_id(DeviceLocalHardwareIdArgs* args) {
   return nullptr;
 }
 ErrorHandle* device_addressable_memories(DeviceAddressableMemoriesArgs* args) {
-  args->memories = args->device->memories;
-  args->num_memories = 1;
+  args->memories = args->device->memory_pointers.data();
+  args->num_memories = args->device->memory_pointers.size();
   return nullptr;
 }
 ErrorHandle* device_default_memory(DeviceDefaultMemoryArgs* args) {
-  args->memory = &args->device->memory;
+  args->memory = args->device->memory();
   return nullptr;
 }
 ErrorHandle* device_memory_stats(DeviceMemoryStatsArgs* args) {
@@ -112,12 +112,13 @@ ErrorHandle* memory_id(MemoryIdArgs* args) {
   return nullptr;
 }
 ErrorHandle* memory_kind(MemoryKindArgs* args) {
-  args->kind = kMemoryKind.data();
-  args->kind_size = kMemoryKind.size();
+  const std::string_view kind = run::name(args->memory->kind);
+  args->kind = kind.data();
+  args->kind_size = kind.size();
   return nullptr;
 }
 ErrorHandle* memory_kind_id(MemoryKindIdArgs* args) {
-  args->kind_id = 0;
+  args->kind_id = int(args->memory->kind);
   return nullptr;
 }
 ErrorHandle* memory_debug_string(MemoryDebugStringArgs* args) {

@@ -37,9 +37,15 @@ Result<std::unique_ptr<LoadedExecutable>> load_on(Client& client, std::shared_pt
   }
   out->client = &client;
   out->native = TRY(run::NativeProgram::make(*client.client, executable->program->name(), executable->program->plan,
-                                             std::move(devices), assignment));
+                                             std::move(devices), assignment, executable->kinds));
   out->executable = std::move(executable);
   return out;
+}
+
+Result<std::shared_ptr<Executable>> show(ExecutablePtr program, std::string options) {
+  std::vector<run::MemoryKind> kinds;
+  for (const std::string& kind : program->output_kinds) kinds.push_back(TRY(memory_kind_of(kind)));
+  return std::make_shared<Executable>(std::move(program), std::move(options), std::move(kinds));
 }
 
 Result<std::shared_ptr<Executable>> compile_program(const Program& program, std::string_view options) {
@@ -48,10 +54,11 @@ Result<std::shared_ptr<Executable>> compile_program(const Program& program, std:
     return fail(Code::unsupported, cat("a program in the format \"", format, "\"; StableHLO (\"mlir\") is read"));
   ParsedOptions parsed = TRY(parse_compile_options(options));
   parsed.compile.host_functions = host_function;
+  parsed.compile.has_layouts = true;
   parsed.compile.numerics = TRY(numerics_from_environment());
   for (const auto& [name, value] : parsed.own) TRY(set_numerics(parsed.compile.numerics, name, value));
   auto compiled = TRY(compile({program.code, program.code_size}, parsed.compile));
-  return std::make_shared<Executable>(std::move(compiled), std::string(options));
+  return show(std::move(compiled), std::string(options));
 }
 
 Result<std::unique_ptr<LoadedExecutable>> compile_and_load(const ClientCompileArgs& args) {
@@ -66,27 +73,36 @@ Result<std::unique_ptr<LoadedExecutable>> deserialize(const ExecutableDeserializ
   if (args.overridden_serialized_compile_options)
     options.assign(args.overridden_serialized_compile_options, args.overridden_serialized_compile_options_size);
   const ParsedOptions parsed = TRY(parse_compile_options(options));
-  auto executable = std::make_shared<Executable>(std::move(loaded.executable), std::move(options));
+  auto executable = TRY(show(std::move(loaded.executable), std::move(options)));
   return load_on(*args.client, std::move(executable), parsed);
 }
 
 // A handle of its own for the caller, sharing the program.
 Executable* copy_of(const Executable& executable) {
-  return new Executable(executable.program, executable.compile_options);
+  return new Executable(executable.program, executable.compile_options, executable.kinds);
 }
 
 }  // namespace
 
-Executable::Executable(ExecutablePtr executable, std::string options)
-    : program(std::move(executable)), compile_options(std::move(options)), hlo(hlo_program(*program)) {
+Executable::Executable(ExecutablePtr executable, std::string options, std::vector<run::MemoryKind> output_kinds)
+    : program(std::move(executable)),
+      compile_options(std::move(options)),
+      hlo(hlo_program(*program)),
+      kinds(std::move(output_kinds)) {
+  for (size_t i = 0; i < program->input_count(); ++i)
+    layouts.push_back({compile::layout_text(program->input_layout(i), program->input(i).dims.size()), true});
   for (size_t i = 0; i < program->output_count(); ++i) {
-    const arch::Slot& output = program->output(i);
-    output_types.push_back(type_of(output.dtype));
-    output_dims.insert(output_dims.end(), output.dims.begin(), output.dims.end());
-    output_ranks.push_back(output.dims.size());
-    memory_kinds.push_back(kMemoryKind.data());
-    memory_kind_sizes.push_back(kMemoryKind.size());
+    const Dims dims = program->output_dims(i);
+    output_types.push_back(type_of(program->output(i).dtype));
+    output_dims.insert(output_dims.end(), dims.begin(), dims.end());
+    output_ranks.push_back(dims.size());
+    memory_kinds.push_back(run::name(kinds[i]).data());
+    memory_kind_sizes.push_back(run::name(kinds[i]).size());
+    const Dims& layout = program->output_layout(i);
+    layouts.push_back({compile::layout_text(layout, dims.size()), true});
+    output_layouts.push_back(layout.empty() ? nullptr : std::make_shared<BufferLayout>(dims, layout));
   }
+  for (MemoryLayout& layout : layouts) layout_pointers.push_back(&layout);
   costs.add("flops", float(program->plan->flops));
   costs.add("bytes accessed", float(program->plan->moved_bytes));
 }
@@ -147,11 +163,15 @@ ErrorHandle* executable_get_compiled_memory_stats(ExecutableGetCompiledMemorySta
   const api::Executable& program = *args->executable->program;
   args->generated_code_size_in_bytes = 0;
   args->argument_size_in_bytes = program.input_bytes();
-  args->output_size_in_bytes = program.output_bytes();
+  int64_t on_host = 0;
+  for (size_t i = 0; i < program.output_count(); ++i)
+    if (args->executable->kinds[i] != run::MemoryKind::device) on_host += int64_t(program.output(i).bytes());
+  args->output_size_in_bytes = program.output_bytes() - on_host;
   args->alias_size_in_bytes = program.donated_bytes();
   args->temp_size_in_bytes = program.plan->arena_bytes;
-  args->host_generated_code_size_in_bytes = args->host_argument_size_in_bytes = args->host_output_size_in_bytes =
-      args->host_alias_size_in_bytes = args->host_temp_size_in_bytes = 0;
+  args->host_output_size_in_bytes = on_host;
+  args->host_generated_code_size_in_bytes = args->host_argument_size_in_bytes = args->host_alias_size_in_bytes =
+      args->host_temp_size_in_bytes = 0;
   args->total_size_in_bytes =
       args->argument_size_in_bytes + args->output_size_in_bytes - args->alias_size_in_bytes + args->temp_size_in_bytes;
   args->peak_memory_in_bytes = args->total_size_in_bytes;

@@ -1,4 +1,6 @@
 // Running a loaded executable.
+#include <algorithm>
+
 #include "api/pjrt/calls.h"
 #include "base/text.h"
 
@@ -13,12 +15,30 @@ Result<std::shared_ptr<run::NativeProgram>> program_for(LoadedExecutable& loaded
   std::shared_ptr<run::NativeProgram>& found = loaded.elsewhere[device];
   if (!found) {
     const api::Executable& program = *loaded.executable->program;
-    found = TRY(run::NativeProgram::make(*loaded.client->client, program.name(), program.plan, {device->device}, {}));
+    found = TRY(run::NativeProgram::make(*loaded.client->client, program.name(), program.plan, {device->device}, {},
+                                         loaded.executable->kinds));
   }
   return found;
 }
 
+// JAX moves arguments to the layouts it was told of; a caller that does not is told here.
+Result<void> check_layouts(const LoadedExecutableExecuteArgs& args) {
+  const api::Executable& program = *args.executable->executable->program;
+  for (size_t d = 0; d < args.num_devices; ++d)
+    for (size_t i = 0; i < std::min(args.num_args, program.input_count()); ++i) {
+      const BufferLayoutPtr& layout = args.argument_lists[d][i]->layout;
+      const Dims& want = program.input_layout(i);
+      if (layout ? layout->minor_to_major == want : want.empty()) continue;
+      const size_t rank = program.input(i).dims.size();
+      return fail(Code::invalid, cat("argument ", i, " of ", program.name(), " has the layout ",
+                                     compile::layout_text(layout ? layout->minor_to_major : Dims(), rank),
+                                     ", expected ", compile::layout_text(want, rank)));
+    }
+  return {};
+}
+
 Result<run::NativeProgram::Launched> launch(const LoadedExecutableExecuteArgs& args, run::NativeProgram& program) {
+  TRY(check_layouts(args));
   std::vector<run::Buffer*> buffers(args.num_devices * args.num_args);
   std::vector<std::span<run::Buffer* const>> arguments(args.num_devices);
   for (size_t d = 0; d < args.num_devices; ++d) {
@@ -41,7 +61,8 @@ ErrorHandle* loaded_execute(LoadedExecutableExecuteArgs* args) {
   for (size_t d = 0; d < args->num_devices; ++d) {
     Device* device = args->execute_device ? args->execute_device : loaded.here[d];
     auto& outputs = launched->outputs[d];
-    for (size_t o = 0; o < outputs.size(); ++o) args->output_lists[d][o] = new Buffer{device, std::move(outputs[o])};
+    for (size_t o = 0; o < outputs.size(); ++o)
+      args->output_lists[d][o] = new Buffer{device, std::move(outputs[o]), loaded.executable->output_layouts[o]};
     if (args->device_complete_events) args->device_complete_events[d] = make_event(launched->done[d]);
   }
   return nullptr;

@@ -1,6 +1,7 @@
 // What the caller's opaque pointers point to. Every object that PJRT hands out is one of these.
 #pragma once
 
+#include <array>
 #include <deque>
 #include <map>
 #include <memory>
@@ -11,6 +12,7 @@
 #include "api/executable.h"
 #include "api/machine.h"
 #include "api/pjrt/abi_executable.h"
+#include "api/pjrt/layouts.h"
 #include "run/client.h"
 #include "run/drivers/native/native.h"
 
@@ -58,6 +60,7 @@ struct DeviceDescription {
 
 struct Memory {
   Device* device = nullptr;
+  run::MemoryKind kind = run::MemoryKind::device;
   int id = 0;
   std::string text;
 };
@@ -66,9 +69,11 @@ struct Device {
   run::Device* device = nullptr;
   Client* client = nullptr;
   DeviceDescription description;
-  Memory memory;
-  Memory* memories[1] = {};
+  std::array<Memory, size_t(run::MemoryKind::count)> memories = {};
+  std::array<Memory*, size_t(run::MemoryKind::count)> memory_pointers = {};
   Device* self[1] = {};
+
+  Memory* memory(run::MemoryKind kind = run::MemoryKind::device) { return &memories[size_t(kind)]; }
 
   bool is_here() const;  // and not another process's
 };
@@ -94,6 +99,12 @@ struct Client {
   Device* find(const run::Device& device) const;
 };
 
+// A tensor that is not row-major is one for run/, of the dims as they lie in memory.
+struct BufferLayout {
+  Dims dims, minor_to_major;  // as the caller has them
+};
+using BufferLayoutPtr = std::shared_ptr<const BufferLayout>;  // null: row-major
+
 struct Executable {
   ExecutablePtr program;
   std::string compile_options;  // as the caller wrote them
@@ -101,11 +112,15 @@ struct Executable {
   std::vector<BufferType> output_types;
   std::vector<int64_t> output_dims;
   std::vector<size_t> output_ranks;
+  std::vector<run::MemoryKind> kinds;  // of memory, of outputs
   std::vector<const char*> memory_kinds;
   std::vector<size_t> memory_kind_sizes;
+  std::vector<MemoryLayout> layouts;  // of inputs, then of outputs
+  std::vector<MemoryLayout*> layout_pointers;
+  std::vector<BufferLayoutPtr> output_layouts;
   NamedValues costs;
 
-  Executable(ExecutablePtr executable, std::string options);
+  Executable(ExecutablePtr executable, std::string options, std::vector<run::MemoryKind> output_kinds);
 };
 
 struct LoadedExecutable {
@@ -118,14 +133,16 @@ struct LoadedExecutable {
   std::map<Device*, std::shared_ptr<run::NativeProgram>> elsewhere;  // runs on a device the caller names
 };
 
-// Executables are given out as pointers that are destroyed one by one, and share what they show.
 struct Buffer {
   Device* device = nullptr;
   std::unique_ptr<run::Buffer> buffer;
+  BufferLayoutPtr layout = {};
+
+  const Dims& dims() const { return layout ? layout->dims : buffer->dims(); }
 };
 
 struct TransferManager {
-  Device* device = nullptr;
+  Memory* memory = nullptr;
   struct Item {
     std::unique_ptr<Buffer> buffer;  // until it is retrieved
     std::shared_ptr<run::Storage> storage;

@@ -27,10 +27,11 @@ uint64_t primitive_type(Dtype dtype) {
 }
 
 // ShapeProto: 2 type, 3 dims, 5 layout {1 minor to major, 16 alignment of the tail}, 6 whether dims are dynamic.
-std::string shape_of(const arch::Slot& slot) {
+std::string shape_of(const arch::Slot& slot, const Dims& minor_to_major) {
   std::string out, dims, order, fixed(slot.dims.size(), '\0'), layout;
   for (int64_t d : slot.dims) write_varint(dims, uint64_t(d));
-  for (size_t i = slot.dims.size(); i-- > 0;) write_varint(order, i);
+  for (size_t i = slot.dims.size(); minor_to_major.empty() && i-- > 0;) write_varint(order, i);
+  for (int64_t d : minor_to_major) write_varint(order, uint64_t(d));
   if (!order.empty()) put(layout, 1, order);
   put(layout, 16, 1);
   put(out, 2, primitive_type(slot.dtype));
@@ -40,34 +41,31 @@ std::string shape_of(const arch::Slot& slot) {
   return out;
 }
 
-std::string shape_of(const arch::HostPlan& plan, const std::vector<arch::SlotId>& slots) {
-  if (slots.size() == 1) return shape_of(plan.slots[slots[0]]);
-  std::string out;
-  put(out, 2, kTuple);
-  for (arch::SlotId id : slots) put(out, 4, shape_of(plan.slots[id]));
-  return out;
-}
-
 // HloComputationProto: 1 name, 2 instructions, 4 program shape, 5 id, 6 id of the root.
 class Entry {
  public:
-  explicit Entry(const arch::HostPlan& plan) : plan_(plan) {
-    for (size_t i = 0; i < plan.inputs.size(); ++i) {
+  explicit Entry(const api::Executable& executable) : shown_(shown_plan(executable)), plan_(*shown_) {
+    for (size_t i = 0; i < plan_.inputs.size(); ++i)
+      if (!executable.input_layout(i).empty()) layouts_[plan_.inputs[i]] = executable.input_layout(i);
+    for (size_t i = 0; i < plan_.outputs.size(); ++i)
+      if (!executable.output_layout(i).empty()) layouts_[plan_.outputs[i]] = executable.output_layout(i);
+    for (size_t i = 0; i < plan_.inputs.size(); ++i) {
       std::string own;
       if (i > 0) put(own, 9, i);
-      values_[plan.inputs[i]] = add("parameter", shape_of(plan.slots[plan.inputs[i]]), {}, own);
-      put(shape_, 1, shape_of(plan.slots[plan.inputs[i]]));
+      values_[plan_.inputs[i]] = add("parameter", shape(plan_.inputs[i]), {}, own);
+      put(shape_, 1, shape(plan_.inputs[i]));
     }
-    put(shape_, 2, shape_of(plan, plan.outputs));
-    for (size_t i = 0; i < plan.inputs.size(); ++i) put(shape_, 3, cat("p", i));
-    if (plan.steps.size() <= kStepsShown) {
-      for (const arch::Step& step : plan.steps) call(step_name(step), step.in, step.out);
+    put(shape_, 2, shape(plan_.outputs));
+    for (size_t i = 0; i < plan_.inputs.size(); ++i) put(shape_, 3, cat("p", i));
+    const size_t steps = executable.plan->steps.size();
+    if (shown_ == executable.plan && steps <= kStepsShown) {
+      for (const arch::Step& step : plan_.steps) call(step_name(step), step.in, step.out);
     } else {
-      call(cat("program of ", plan.steps.size(), " steps"), plan.inputs, plan.outputs);
+      call(cat("program of ", steps, " steps"), plan_.inputs, plan_.outputs);
     }
     std::vector<uint64_t> results;
-    for (arch::SlotId id : plan.outputs) results.push_back(value(id));
-    root_ = results.size() == 1 ? results[0] : add("tuple", shape_of(plan, plan.outputs), results);
+    for (arch::SlotId id : plan_.outputs) results.push_back(value(id));
+    root_ = results.size() == 1 ? results[0] : add("tuple", shape(plan_.outputs), results);
   }
 
   const std::string& program_shape() const { return shape_; }
@@ -82,6 +80,17 @@ class Entry {
   }
 
  private:
+  std::string shape(arch::SlotId id) const {
+    const auto layout = layouts_.find(id);
+    return shape_of(plan_.slots[id], layout == layouts_.end() ? Dims() : layout->second);
+  }
+  std::string shape(const std::vector<arch::SlotId>& slots) const {
+    if (slots.size() == 1) return shape(slots[0]);
+    std::string out;
+    put(out, 2, kTuple);
+    for (arch::SlotId id : slots) put(out, 4, shape(id));
+    return out;
+  }
   // HloInstructionProto: 1 name, 2 opcode, 3 shape, 35 id, 36 operands; of each opcode its own.
   uint64_t add(std::string_view opcode, const std::string& shape, const std::vector<uint64_t>& operands,
                const std::string& own = {}) {
@@ -105,12 +114,11 @@ class Entry {
     put(own, 28, name);
     put(own, 65, 1);
     put(own, 77, 1);
-    const uint64_t result = add("custom-call", shape_of(plan_, out), operands, own);
+    const uint64_t result = add("custom-call", shape(out), operands, own);
     for (size_t i = 0; i < out.size(); ++i) {
       std::string index;
       if (i > 0) put(index, 13, i);
-      values_[out[i]] =
-          out.size() == 1 ? result : add("get-tuple-element", shape_of(plan_.slots[out[i]]), {result}, index);
+      values_[out[i]] = out.size() == 1 ? result : add("get-tuple-element", shape(out[i]), {result}, index);
     }
   }
   // A slot that no step has written is a constant, or shares another's bytes.
@@ -119,7 +127,9 @@ class Entry {
     return values_[id];
   }
 
+  const std::shared_ptr<const arch::HostPlan> shown_;
   const arch::HostPlan& plan_;
+  std::map<arch::SlotId, Dims> layouts_;
   std::map<arch::SlotId, uint64_t> values_;
   std::string instructions_, shape_;
   uint64_t count_ = 0, root_ = 0;
@@ -133,7 +143,7 @@ std::string hlo_program(const api::Executable& executable) {
   if (executable.options.partitions != 1 || !executable.shardings.results.empty() ||
       !std::all_of(plan.slots.begin(), plan.slots.end(), is_known))
     return {};
-  const Entry entry(plan);
+  const Entry entry(executable);
   // HloModuleProto: 1 name, 2 and 6 the entry, 3 computations, 4 program shape, 5 id.
   std::string module, config, out;
   put(module, 1, executable.name());

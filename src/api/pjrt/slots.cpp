@@ -159,7 +159,7 @@ ErrorHandle* unimplemented(Args*) {
 Api make_api() {
   Api api = {};
   api.struct_size = sizeof api;
-  api.extension_start = profiler_extension();
+  api.extension_start = layouts_extension(profiler_extension());
   api.pjrt_api_version.struct_size = sizeof api.pjrt_api_version;
   api.pjrt_api_version.major_version = kMajor;
   api.pjrt_api_version.minor_version = kMinor;

@@ -40,20 +40,23 @@ Result<void> write(TransferManager& manager, int index, const void* data, int64_
 
 ErrorHandle* client_create_buffers_for_async_host_to_device(ClientCreateBuffersForAsyncHostToDeviceArgs* args) {
   auto manager = std::make_unique<TransferManager>();
-  manager->device = args->memory->device;
-  run::Device& device = *manager->device->device;
+  manager->memory = args->memory;
+  run::Device& device = *args->memory->device->device;
   for (size_t i = 0; i < args->num_shape_specs; ++i) {
     const ShapeSpec& spec = args->shape_specs[i];
     const auto dtype = dtype_of(spec.element_type);
     if (!dtype)
       return make_error(fail(Code::unsupported, cat("arrays of PJRT's element type ", int(spec.element_type))));
     Dims dims(spec.dims, spec.dims + spec.num_dims);
-    auto storage = device.memory().allocate({.dtype = *dtype, .dims = dims});
+    auto layout = device_layout(i < args->num_device_layouts ? args->device_layouts[i] : nullptr, dims);
+    if (!layout) return make_error(layout.error());
+    dims = dims_in_memory(dims, *layout);
+    auto storage = device.memory(args->memory->kind).allocate({.dtype = *dtype, .dims = dims});
     if (!storage) return make_error(storage.error());
     TransferManager::Item item{.buffer = {}, .storage = *storage, .ready = {}};
-    auto buffer =
-        std::make_unique<run::Buffer>(device, *dtype, std::move(dims), *std::move(storage), item.ready.future());
-    item.buffer.reset(new Buffer{manager->device, std::move(buffer)});
+    auto buffer = std::make_unique<run::Buffer>(device, *dtype, std::move(dims), *std::move(storage),
+                                                item.ready.future(), args->memory->kind);
+    item.buffer.reset(new Buffer{args->memory->device, std::move(buffer), *layout});
     manager->items.push_back(std::move(item));
   }
   args->transfer_manager = manager.release();
@@ -91,7 +94,7 @@ ErrorHandle* transfer_retrieve_buffer(TransferManagerRetrieveBufferArgs* args) {
   return nullptr;
 }
 ErrorHandle* transfer_device(TransferManagerDeviceArgs* args) {
-  args->device_out = args->transfer_manager->device;
+  args->device_out = args->transfer_manager->memory->device;
   return nullptr;
 }
 ErrorHandle* transfer_buffer_count(TransferManagerBufferCountArgs* args) {

@@ -97,6 +97,36 @@ std::string GraphMaker::sharding_of(const Op& function, std::string_view list, s
   return {};
 }
 
+// Entry `name` of every argument or result; empty where none says anything.
+ir::Strings GraphMaker::texts_of(const Op& function, std::string_view list, std::string_view name, size_t count) const {
+  ir::Strings out(count);
+  for (size_t i = 0; i < count; ++i)
+    if (const AttrId id = dictionary_entry(function, list, i, name); id != AttrId::none)
+      if (module_.attr(id).kind == AttrKind::string && module_.attr(id).text != "default")
+        out[i] = module_.attr(id).text;
+  if (std::all_of(out.begin(), out.end(), [](const std::string& s) { return s.empty(); })) out.clear();
+  return out;
+}
+
+// How and where arguments and results lie, as JAX says it.
+void GraphMaker::note_places(const Op& function) {
+  struct Note {
+    std::string_view name, list, entry;
+    size_t count;
+  };
+  const size_t in = graph_.params.size(), out = graph_.results.size();
+  for (const Note& n : {Note{"parameter_layouts", "arg_attrs", "mhlo.layout_mode", in},
+                        Note{"result_layouts", "res_attrs", "mhlo.layout_mode", out},
+                        Note{"result_memory_kinds", "res_attrs", "mhlo.memory_kind", out}})
+    if (ir::Strings texts = texts_of(function, n.list, n.entry, n.count); !texts.empty()) {
+      for (size_t i = 0; i < texts.size(); ++i)
+        if (const auto asked = layouts_.find(n.name == "result_layouts" ? graph_.results[i] : ir::Value());
+            texts[i] == "auto" && asked != layouts_.end())
+          texts[i] = asked->second;
+      graph_.attrs.set(n.name, std::move(texts));
+    }
+}
+
 Result<void> GraphMaker::main_function(const Op& function) {
   if (function.regions.size() != 1) return fail(Code::invalid, "a function without a body");
   const Block& body = *TRY(only_block(function.regions[0]));
@@ -111,6 +141,7 @@ Result<void> GraphMaker::main_function(const Op& function) {
       graph_.attrs.set("result_shardings", std::move(shardings));
   }
   finish_donations(function);
+  note_places(function);
   return {};
 }
 

@@ -11,6 +11,7 @@
 
 #include "front/stablehlo/module.h"
 #include "ir/graph.h"
+#include "ir/value_hash.h"
 #include "ops/op.h"
 
 namespace trine::front::stablehlo {
@@ -44,6 +45,8 @@ class GraphMaker {
   Result<bool> peel_manual(const Op& function);  // whether main is one manual computation, now taken as the program
   Result<void> add_parameter(const Op& function, uint32_t i, TypeId type, std::string sharding);
   void finish_donations(const Op& function);
+  ir::Strings texts_of(const Op& function, std::string_view list, std::string_view name, size_t count) const;
+  void note_places(const Op& function);
   std::string sharding_of(const Op& function, std::string_view list, size_t i) const;
   std::vector<AttrId> same_shardings(const Op& function, std::string_view list, const Op& manual,
                                      std::string_view wanted) const;
@@ -70,6 +73,7 @@ class GraphMaker {
   Result<void> convolution(const Op& op);
   Result<void> dimension_size(const Op& op);
   Result<void> custom_call(const Op& op);
+  void note_layout(const Op& op, const Values& inputs);
   Result<void> cross_replica_sum(const Op& op);
 
   // graph_region.cpp
@@ -93,11 +97,12 @@ class GraphMaker {
   ir::Graph graph_;
   Values values_;
   std::unordered_map<std::string_view, const Op*> functions_;
-  std::unordered_set<const Op*> open_;           // functions being inlined
-  std::unordered_map<AttrId, uint32_t> places_;  // of the function being converted
-  std::string around_;                           // the names of the calls it is inlined by
-  Values* effects_ = nullptr;                    // of the region being converted
-  uint32_t where_ = 0;                           // of the op being converted
+  std::unordered_set<const Op*> open_;                                 // functions being inlined
+  std::unordered_map<AttrId, uint32_t> places_;                        // of the function being converted
+  std::string around_;                                                 // the names of the calls it is inlined by
+  std::unordered_map<ir::Value, std::string, ir::ValueHash> layouts_;  // that the program asks for by itself
+  Values* effects_ = nullptr;                                          // of the region being converted
+  uint32_t where_ = 0;                                                 // of the op being converted
   int64_t partitions_ = 1;
   bool is_local_ = false;  // shapes are those of one device already
   int64_t ops_ = 0;

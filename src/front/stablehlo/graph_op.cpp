@@ -230,6 +230,17 @@ Result<void> GraphMaker::dimension_size(const Op& op) {
   return bind(op, {{graph_.constant(std::move(size), where_)}});
 }
 
+// "dense<[0, 1]> : tensor<2xindex>" as "{0,1}".
+void GraphMaker::note_layout(const Op& op, const Values& inputs) {
+  const Attr* layouts = module_.find(op, "result_layouts");
+  if (inputs.size() != 1 || layouts == nullptr || layouts->elements.size() != 1) return;
+  const std::string text = attr_text(module_, layouts->elements[0]);
+  std::string out = "{";
+  for (char c : text.substr(0, text.find(" :")))
+    if (c == ',' || (c >= '0' && c <= '9')) out += c;
+  layouts_[inputs[0]] = out + "}";
+}
+
 Result<void> GraphMaker::custom_call(const Op& op) {
   ir::Attrs attrs = TRY(graph_attrs(module_, op));
   const std::string_view target = attrs.text("call_target_name");
@@ -238,7 +249,14 @@ Result<void> GraphMaker::custom_call(const Op& op) {
       if (partitions_ == 1 || is_local_) return identity(op);
       return fail(Code::unsupported, cat("the annotation @", name, " of GSPMD; set JAX_USE_SHARDY_PARTITIONER=true"));
     }
-  if (target == "LayoutConstraint") return identity(op);  // host tensors have one layout
+  if (target == "LayoutConstraint") {  // values do not change; a result with it may lie so
+    note_layout(op, TRY(operands(op)));
+    return identity(op);
+  }
+  // Where a value lies within a program is the planner's business.
+  if (target == "annotate_device_placement" && op.operands.size() == 1 && op.results == 1 &&
+      module_.type_of(op.operands[0]) == module_.type_of(op.result(0)))
+    return identity(op);
   for (const NamedAttr& a : op.attrs)
     if (a.name == "mhlo.backend_config") attrs.set("backend_config", attr_text(module_, a.value));
   return add(op, "custom_call", std::move(attrs), TRY(operands(op)));

@@ -80,7 +80,8 @@ NativeProgram::NativeProgram(Client& client, std::string name, std::shared_ptr<c
 
 Result<std::shared_ptr<NativeProgram>> NativeProgram::make(Client& client, std::string name,
                                                            std::shared_ptr<const arch::HostPlan> plan,
-                                                           std::vector<Device*> devices, Assignment assignment) {
+                                                           std::vector<Device*> devices, Assignment assignment,
+                                                           std::vector<MemoryKind> kinds) {
   if (int64_t(devices.size()) != assignment.size())
     return fail(Code::invalid, cat("a program of ", assignment.replicas, " replicas and ", assignment.partitions,
                                    " partitions was given ", devices.size(), " devices"));
@@ -88,6 +89,7 @@ Result<std::shared_ptr<NativeProgram>> NativeProgram::make(Client& client, std::
   std::shared_ptr<NativeProgram> program(
       new NativeProgram(client, std::move(name), std::move(plan), std::move(prepared), std::move(devices), assignment));
   program->self_ = program;
+  program->kinds_ = std::move(kinds);
   return program;
 }
 
@@ -112,7 +114,7 @@ Result<void> NativeProgram::check(std::span<Buffer* const> arguments, size_t par
 Result<NativeProgram::Task> NativeProgram::prepare(std::span<Buffer* const> arguments, size_t participant,
                                                    std::span<const int64_t> kept) const {
   TRY(check(arguments, participant));
-  Memory& memory = devices_[participant]->memory();
+  const Device& device = *devices_[participant];
   Task task;
   task.inputs.reserve(arguments.size());
   task.outputs.resize(plan_->outputs.size());
@@ -123,7 +125,8 @@ Result<NativeProgram::Task> NativeProgram::prepare(std::span<Buffer* const> argu
     const int output = i < plan_->donations.size() ? plan_->donations[i] : -1;
     if (output < 0 || std::find(kept.begin(), kept.end(), int64_t(i)) != kept.end()) continue;
     task.is_donated[i] = true;
-    const bool over = size_t(output) < plan_->in_place.size() && plan_->in_place[size_t(output)] == int(i);
+    const bool over = arguments[i]->kind() == kind_of(size_t(output)) && size_t(output) < plan_->in_place.size() &&
+                      plan_->in_place[size_t(output)] == int(i);
     const bool is_free = over && !task.inputs[i]->has_foreign_use() &&
                          task.inputs[i]->bytes() == plan_->slots[plan_->outputs[size_t(output)]].bytes();
     if (is_free && !task.outputs[size_t(output)]) task.outputs[size_t(output)] = task.inputs[i]->reuse();
@@ -132,9 +135,10 @@ Result<NativeProgram::Task> NativeProgram::prepare(std::span<Buffer* const> argu
     if (task.outputs[o]) continue;
     const arch::Slot& slot = plan_->slots[plan_->outputs[o]];
     task.outputs[o] = TRY(
-        memory.allocate({.dtype = slot.dtype, .dims = slot.dims, .memory_class = MemoryClass::output, .owner = name_}));
+        device.memory(kind_of(o))
+            .allocate({.dtype = slot.dtype, .dims = slot.dims, .memory_class = MemoryClass::output, .owner = name_}));
   }
-  if (plan_->arena_bytes > 0) TRY(memory.check_room(plan_->arena_bytes, cat("temporaries of ", *name_)));
+  if (plan_->arena_bytes > 0) TRY(device.memory().check_room(plan_->arena_bytes, cat("temporaries of ", *name_)));
   for (size_t i = 0; i < arguments.size(); ++i)
     if (task.is_donated[i]) TRY(arguments[i]->donate());
   return task;
@@ -214,7 +218,8 @@ std::vector<std::unique_ptr<Buffer>> NativeProgram::buffers(const Task& task, si
   std::vector<std::unique_ptr<Buffer>> out(task.outputs.size());
   for (size_t o = 0; o < out.size(); ++o) {
     const arch::Slot& slot = plan_->slots[plan_->outputs[o]];
-    out[o] = std::make_unique<Buffer>(*devices_[participant], slot.dtype, slot.dims, task.outputs[o], ready);
+    out[o] =
+        std::make_unique<Buffer>(*devices_[participant], slot.dtype, slot.dims, task.outputs[o], ready, kind_of(o));
   }
   return out;
 }

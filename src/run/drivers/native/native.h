@@ -18,9 +18,11 @@ namespace trine::run {
 class NativeProgram {
  public:
   // `devices` in the order of participants: replica * partitions + partition. Those of other processes run it there.
+  // `kinds`: the memory of each output; empty: all of the device's own.
   static Result<std::shared_ptr<NativeProgram>> make(Client& client, std::string name,
                                                      std::shared_ptr<const arch::HostPlan> plan,
-                                                     std::vector<Device*> devices, Assignment assignment);
+                                                     std::vector<Device*> devices, Assignment assignment,
+                                                     std::vector<MemoryKind> kinds = {});
 
   const arch::HostPlan& plan() const { return *plan_; }
   std::span<Device* const> devices() const { return devices_; }
@@ -44,6 +46,7 @@ class NativeProgram {
   Result<void> execute(const Task& task, size_t participant, host::Meeting* meeting);
   Result<void> run_queued(const Task& task, Gathering* gathering, size_t participant);
   bool is_quick() const;
+  MemoryKind kind_of(size_t output) const { return kinds_.empty() ? MemoryKind::device : kinds_[output]; }
   Result<std::vector<Task>> prepare_all(std::span<const std::span<Buffer* const>> arguments,
                                         std::span<const int64_t> kept) const;
   Abroad begin_abroad() const;
@@ -56,6 +59,7 @@ class NativeProgram {
   const std::shared_ptr<const host::Prepared> prepared_;
   const std::vector<Device*> devices_;
   const Assignment assignment_;
+  std::vector<MemoryKind> kinds_;
   std::vector<size_t> here_;
   uint64_t devices_hash_ = 0, program_hash_ = 0;  // the same in every process
   StepNumbers numbers_;
