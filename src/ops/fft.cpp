@@ -1,9 +1,12 @@
 // fft: the discrete Fourier transform over the last dims, as many as fft_length has. FFT and IFFT take and give complex
 // numbers; RFFT keeps the n/2+1 first of a real input's, IRFFT gives the real result of such a half. Inverses divide
 // by the number of points. C1: fft_length has 1 to 3 entries, the sizes of those dims (of IRFFT: of the result).
-#include "ops/axes.h"
+#include <algorithm>
+#include <cmath>
+
+#include "base/pool.h"
 #include "ops/fourier.h"
-#include "ops/wide.h"
+#include "ops/shape.h"
 
 namespace trine::ops {
 
@@ -38,57 +41,174 @@ Result<std::vector<ir::Type>> infer(const Call& call) {
   return std::vector<ir::Type>{ir::tensor_type(dtype, std::move(dims))};
 }
 
-// Transforms every line along one dim.
-void transform(WideArray<Complex128>& x, const Dims& dims, size_t dim, int sign) {
-  const auto lines = offsets_of(dims, axes_besides(int(dims.size()), {int64_t(dim)})),
-             steps = offsets_of(dims, {int64_t(dim)});
-  Fourier plan(steps.size(), sign);
-  std::vector<Complex128> line(steps.size());
-  for (int64_t start : lines) {
-    for (size_t i = 0; i < steps.size(); ++i) line[i] = x[start + steps[i]];
-    plan.run(line);
-    for (size_t i = 0; i < steps.size(); ++i) x[start + steps[i]] = line[i];
+// A dim of a dense tensor: lines before it, its length, and elements between neighbours along it.
+struct Axis {
+  int64_t outer = 1, length = 1, inner = 1;
+
+  Axis(const Dims& dims, size_t dim) : length(dims[dim]) {
+    for (size_t d = 0; d < dims.size(); ++d) (d < dim ? outer : inner) *= d == dim ? 1 : dims[d];
+  }
+  int64_t lines() const { return outer * inner; }
+  int64_t start(int64_t line) const { return line / inner * length * inner + line % inner; }
+};
+
+// Every line along one dim, in place, kLanes of them at a time; W is what the sums are of.
+template <class W, class T>
+void transform_lines(std::complex<T>* x, const Axis& axis, int sign, T scale) {
+  const Fourier<W> plan(size_t(axis.length), sign);
+  constexpr auto kLanes = int64_t(Fourier<W>::kLanes);
+  constexpr int64_t kPoints = 1 << 15;  // of a part of the work
+  const int64_t n = axis.length, bundles = (axis.lines() + kLanes - 1) / kLanes;
+  parallel_for(bundles, std::max<int64_t>(1, kPoints / (n * kLanes)), [&](int64_t begin, int64_t end) {
+    std::vector<W> re(size_t(n * kLanes)), im(re.size()), scratch(plan.scratch_size());
+    for (int64_t b = begin; b < end; ++b) {
+      const int64_t count = std::min(kLanes, axis.lines() - b * kLanes);
+      for (int64_t l = 0; l < count; ++l) {
+        const std::complex<T>* from = x + axis.start(b * kLanes + l);
+        for (int64_t i = 0; i < n; ++i, from += axis.inner) {
+          re[size_t(i * kLanes + l)] = W(from->real());
+          im[size_t(i * kLanes + l)] = W(from->imag());
+        }
+      }
+      plan.run(re.data(), im.data(), scratch.data());
+      for (int64_t l = 0; l < count; ++l) {
+        std::complex<T>* to = x + axis.start(b * kLanes + l);
+        for (int64_t i = 0; i < n; ++i, to += axis.inner)
+          *to = {T(re[size_t(i * kLanes + l)]) * scale, T(im[size_t(i * kLanes + l)]) * scale};
+      }
+    }
+  });
+}
+
+// The largest divisor up to the square root.
+int64_t split_of(int64_t n) {
+  for (auto d = int64_t(std::sqrt(double(n))); d > 1; --d)
+    if (n % d == 0) return d;
+  return 1;
+}
+
+// One long line as a table of a x b points: down its columns, turned, along its rows, and read by columns.
+template <class W, class T>
+void transform_long(std::complex<T>* x, int64_t a, int64_t b, int sign, T scale) {
+  const int64_t n = a * b;
+  transform_lines<W>(x, Axis({a, b}, 0), sign, T(1));
+  const auto block = std::max<int64_t>(1, int64_t(std::sqrt(double(n))));
+  std::vector<std::complex<double>> fine, coarse;  // roots 0, 1, 2 ... and 0, block, 2 block ...
+  for (int64_t k = 0; k < block; ++k) fine.push_back(root_of_one(size_t(k), size_t(n)));
+  for (int64_t k = 0; k < n; k += block) coarse.push_back(root_of_one(size_t(k), size_t(n)));
+  for (int64_t r = 0; r < a; ++r)
+    for (int64_t c = 0; c < b; ++c) {
+      const int64_t at = r * c;
+      std::complex<double> w = fine[size_t(at % block)] * coarse[size_t(at / block)];
+      if (sign < 0) w = std::conj(w);
+      std::complex<T>& v = x[r * b + c];
+      v = {T(double(v.real()) * w.real() - double(v.imag()) * w.imag()),
+           T(double(v.real()) * w.imag() + double(v.imag()) * w.real())};
+    }
+  transform_lines<W>(x, Axis({a, b}, 1), sign, scale);
+  const std::vector<std::complex<T>> rows(x, x + n);
+  for (int64_t c = 0; c < b; ++c)
+    for (int64_t r = 0; r < a; ++r) x[c * a + r] = rows[size_t(r * b + c)];
+}
+
+// A chirp adds many terms for each point; f32 lines of such lengths are summed in f64.
+template <class T>
+void transform(std::complex<T>* x, const Dims& dims, size_t dim, int sign, T scale) {
+  constexpr int64_t kLong = 1 << 12;  // from here on lanes without a line cost more than the table
+  const Axis axis(dims, dim);
+  const bool is_wide = sizeof(T) == 8 || Fourier<double>::needs_chirp(size_t(axis.length));
+  const int64_t a = split_of(axis.length);
+  if (axis.length >= kLong && axis.inner == 1 && axis.outer < int64_t(Fourier<T>::kLanes) && a > 8 && !is_wide) {
+    for (int64_t l = 0; l < axis.outer; ++l) transform_long<T>(x + l * axis.length, a, axis.length / a, sign, scale);
+  } else if (is_wide) {
+    transform_lines<double>(x, axis, sign, scale);
+  } else {
+    transform_lines<T>(x, axis, sign, scale);
   }
 }
 
-// The last dim cut to `size`, or grown by the mirrored conjugates a real signal has.
-WideArray<Complex128> resize_last(const WideArray<Complex128>& x, int64_t from, int64_t to) {
-  const int64_t lines = from ? x.size / from : 0;
-  WideArray<Complex128> out(lines * to);
+// The first half of the spectrum of real lines along the last dim. An even length is half as many complex points.
+template <class T>
+void from_real(const T* x, std::complex<T>* out, int64_t lines, int64_t n) {
+  const bool is_even = n % 2 == 0;
+  const int64_t points = is_even ? n / 2 : n, kept = n / 2 + 1;
+  std::vector<std::complex<T>> z(size_t(lines * points)), turn;
+  for (int64_t i = 0; i < lines * points; ++i)
+    z[size_t(i)] = is_even ? std::complex<T>(x[2 * i], x[2 * i + 1]) : std::complex<T>(x[i]);
+  transform(z.data(), {lines, points}, 1, -1, T(1));
+  for (int64_t k = 0; k < kept; ++k) turn.push_back(std::complex<T>(std::conj(root_of_one(size_t(k), size_t(n)))));
   for (int64_t l = 0; l < lines; ++l)
-    for (int64_t i = 0; i < to; ++i) out[l * to + i] = i < from ? x[l * from + i] : std::conj(x[l * from + to - i]);
-  return out;
+    for (int64_t k = 0; k < kept; ++k) {
+      const std::complex<T>& a = z[size_t(l * points + (is_even ? k % points : k))];
+      const std::complex<T>& b = z[size_t(l * points + (points - k) % points)];
+      const T even_re = (a.real() + b.real()) / 2, even_im = (a.imag() - b.imag()) / 2;
+      const T odd_re = (a.imag() + b.imag()) / 2, odd_im = (b.real() - a.real()) / 2;
+      const std::complex<T>& w = turn[size_t(k)];
+      out[l * kept + k] = is_even ? std::complex<T>(even_re + odd_re * w.real() - odd_im * w.imag(),
+                                                    even_im + odd_re * w.imag() + odd_im * w.real())
+                                  : a;
+    }
+}
+
+// Real lines along the last dim of the first half of their spectrum; what is imaginary of its ends is not looked at.
+template <class T>
+void to_real(const std::complex<T>* x, T* out, int64_t lines, int64_t n, T scale) {
+  const bool is_even = n % 2 == 0;
+  const int64_t points = is_even ? n / 2 : n, kept = n / 2 + 1;
+  std::vector<std::complex<T>> z(size_t(lines * points)), turn;
+  for (int64_t k = 0; k < points; ++k) turn.push_back(std::complex<T>(root_of_one(size_t(k), size_t(n))));
+  const auto value = [&](int64_t line, int64_t k) {
+    const std::complex<T>& v = x[line * kept + k];
+    return std::complex<T>(v.real(), k == 0 || 2 * k == n ? T(0) : v.imag());
+  };
+  for (int64_t l = 0; l < lines; ++l)
+    for (int64_t k = 0; k < points; ++k) {
+      std::complex<T>& to = z[size_t(l * points + k)];
+      if (!is_even) {
+        to = k < kept ? value(l, k) : std::conj(value(l, n - k));
+        continue;
+      }
+      const std::complex<T> a = value(l, k), b = std::conj(value(l, points - k)), d = a - b, w = turn[size_t(k)];
+      to = {a.real() + b.real() - (d.real() * w.imag() + d.imag() * w.real()),
+            a.imag() + b.imag() + (d.real() * w.real() - d.imag() * w.imag())};
+    }
+  transform(z.data(), {lines, points}, 1, 1, scale);
+  for (int64_t i = 0; i < lines * points; ++i) {
+    out[is_even ? 2 * i : i] = z[size_t(i)].real();
+    if (is_even) out[2 * i + 1] = z[size_t(i)].imag();
+  }
+}
+
+template <class T>
+void run(const Eval& e) {
+  using C = std::complex<T>;
+  const std::string_view type = e.node.attrs.text("fft_type");
+  const ir::Ints& lengths = e.node.attrs.ints("fft_length");
+  const size_t rank = e.in[0].dims.size(), first = rank - lengths.size();
+  const int64_t n = lengths.back(), lines = e.out[0].elements() / e.out[0].dims.back();
+  const int sign = type == "IFFT" || type == "IRFFT" ? 1 : -1;
+  double points = 1;
+  for (int64_t length : lengths) points *= double(length);
+  const T scale = sign > 0 ? T(1 / points) : T(1);
+  if (type == "IRFFT") {
+    std::vector<C> x(e.in[0].as<C>(), e.in[0].as<C>() + e.in[0].elements());
+    for (size_t d = first; d + 1 < rank; ++d) transform(x.data(), e.in[0].dims, d, sign, T(1));
+    return to_real(x.data(), e.out[0].as<T>(), lines, n, scale);
+  }
+  C* out = e.out[0].as<C>();
+  if (type == "RFFT") {
+    from_real(e.in[0].as<T>(), out, lines, n);
+  } else {
+    std::copy_n(e.in[0].as<C>(), e.in[0].elements(), out);
+    transform(out, e.out[0].dims, rank - 1, sign, scale);
+  }
+  for (size_t d = first; d + 1 < rank; ++d) transform(out, e.out[0].dims, d, sign, T(1));
 }
 
 Result<void> eval(const Eval& e) {
-  const std::string_view type = e.node.attrs.text("fft_type");
-  const size_t count = e.node.attrs.ints("fft_length").size(), rank = e.in[0].dims.size();
-  const bool is_inverse = type == "IFFT" || type == "IRFFT";
-  const int64_t in_last = e.in[0].dims.back(), out_last = e.out[0].dims.back();
-  Dims dims = e.in[0].dims;
-  WideArray<Complex128> x = load_wide<Complex128>(e.in[0]);
   if (e.out[0].elements() == 0) return {};
-  auto rest = [&] {
-    for (size_t d = rank - count; d + 1 < rank; ++d) transform(x, dims, d, is_inverse ? 1 : -1);
-  };
-  // A half spectrum is mirrored along the last dim alone, so that dim is the last one an inverse looks at.
-  if (type == "IRFFT") {
-    rest();
-    x = resize_last(x, in_last, out_last);
-    dims.back() = out_last;
-    transform(x, dims, rank - 1, 1);
-  } else {
-    transform(x, dims, rank - 1, is_inverse ? 1 : -1);
-    if (type == "RFFT") x = resize_last(x, in_last, out_last);
-    dims.back() = out_last;
-    rest();
-  }
-  if (is_inverse) {
-    double points = 1;
-    for (int64_t n : e.node.attrs.ints("fft_length")) points *= double(n);
-    for (int64_t i = 0; i < x.size; ++i) x[i] /= points;
-  }
-  store_wide(x, e.out[0]);
+  const bool is_double = e.out[0].dtype == Dtype::f64 || e.out[0].dtype == Dtype::c128;
+  is_double ? run<double>(e) : run<float>(e);
   return {};
 }
 

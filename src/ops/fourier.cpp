@@ -1,27 +1,50 @@
-// Radix two in place; other lengths as a convolution with a chirp of a power-of-two length (Bluestein, 1970).
+// Plans of transforms: a length's factors and their tables, or its chirp.
 #include "ops/fourier.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <numbers>
 
+#include "base/simd.h"
+
 namespace trine::ops {
 
 namespace {
 
-using C = std::complex<double>;
-
-C times(const C& a, const C& b) {
-  return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
+std::vector<size_t> factors_of(size_t length) {
+  std::vector<size_t> out;
+  for (; length % 4 == 0; length /= 4) out.push_back(4);
+  for (size_t f = 2; f * f <= length; f += f == 2 ? 1 : 2)
+    for (; length % f == 0; length /= f) out.push_back(f);
+  if (length > 1) out.push_back(length);
+  return out;
 }
 
-// exp(2 pi i * numerator / denominator), exact in the quarters.
-C root(uint64_t numerator, uint64_t denominator) {
+template <class T>
+FourierStep<T> make_step(size_t radix, size_t before, size_t length) {
+  FourierStep<T> step{radix, before, length / radix / before, {}, {}, {}, {}};
+  for (size_t m = 1; m < radix; ++m)
+    for (size_t k = 0; k < step.after; ++k) {
+      const std::complex<double> w = std::conj(root_of_one(m * k * before % length, length));
+      step.re.push_back(T(w.real()));
+      step.im.push_back(T(w.imag()));
+    }
+  for (size_t k = 0; radix > 5 && k < radix; ++k) {
+    const std::complex<double> w = std::conj(root_of_one(k, radix));
+    step.root_re.push_back(T(w.real()));
+    step.root_im.push_back(T(w.imag()));
+  }
+  return step;
+}
+
+}  // namespace
+
+// Angles beyond an eighth turn are folded back, so that symmetric factors are symmetric and the quarters exact.
+std::complex<double> root_of_one(size_t numerator, size_t denominator) {
   numerator %= denominator;
-  const uint64_t eighths = numerator * 8 / denominator;
-  // Angles beyond an eighth turn are folded back, so that symmetric factors are symmetric.
-  const uint64_t quarter = (eighths + 1) / 2;
+  const uint64_t eighths = numerator * 8 / denominator, quarter = (eighths + 1) / 2;
   const double rest = (double(numerator) - double(quarter) * double(denominator) / 4) / double(denominator);
   const double c = std::cos(2 * std::numbers::pi * rest), s = std::sin(2 * std::numbers::pi * rest);
   switch (quarter % 4) {
@@ -36,54 +59,79 @@ C root(uint64_t numerator, uint64_t denominator) {
   }
 }
 
-}  // namespace
+template <class T>
+bool Fourier<T>::needs_chirp(size_t length) {
+  const std::vector<size_t> factors = factors_of(length);
+  return std::any_of(factors.begin(), factors.end(), [](size_t f) { return f > kRadixMax; });
+}
 
-Fourier::Fourier(size_t length, int sign) : length_(length), sign_(sign) {
+template <class T>
+Fourier<T>::Fourier(size_t length, int sign) : length_(length), sign_(sign) {
   if (length < 2) return;
-  const bool is_power = std::has_single_bit(length);
-  padded_ = is_power ? length : std::bit_ceil(2 * length - 1);
-  roots_.resize(padded_ / 2);
-  for (size_t k = 0; k < roots_.size(); ++k) roots_[k] = std::conj(root(k, padded_));
-  if (is_power) return;
-  chirp_.resize(length);
-  filter_.assign(padded_, 0);
-  scratch_.resize(padded_);
+  if (!needs_chirp(length)) {
+    size_t before = 1;
+    for (size_t radix : factors_of(length)) {
+      steps_.push_back(make_step<T>(radix, before, length));
+      before *= radix;
+    }
+    return;
+  }
+  padded_length_ = std::bit_ceil(2 * length - 1);
+  padded_ = std::make_unique<const Fourier>(padded_length_, -1);
+  std::vector<T> re(padded_length_ * kLanes), im(re.size()), scratch(padded_->scratch_size());
   for (size_t k = 0; k < length; ++k) {
-    const C r = root(uint64_t(k) * k % (2 * length), 2 * length);
-    chirp_[k] = sign > 0 ? r : std::conj(r);
-    filter_[k] = std::conj(chirp_[k]);
-    if (k) filter_[padded_ - k] = filter_[k];
+    const std::complex<double> w = std::conj(root_of_one(uint64_t(k) * k % (2 * length), 2 * length));
+    chirp_.emplace_back(T(w.real()), T(w.imag()));
+    for (size_t at : {k, (padded_length_ - k) % padded_length_}) {
+      re[at * kLanes] = T(w.real());
+      im[at * kLanes] = T(-w.imag());
+    }
   }
-  powers_of_two(filter_, false);
+  padded_->run(re.data(), im.data(), scratch.data());
+  for (size_t k = 0; k < padded_length_; ++k)
+    filter_.emplace_back(re[k * kLanes] / T(padded_length_), im[k * kLanes] / T(padded_length_));
 }
 
-void Fourier::powers_of_two(std::span<C> x, bool is_inverse) const {
-  const size_t n = x.size();
-  for (size_t i = 1, j = 0; i < n; ++i) {
-    size_t bit = n >> 1;
-    for (; j & bit; bit >>= 1) j ^= bit;
-    j |= bit;
-    if (i < j) std::swap(x[i], x[j]);
-  }
-  for (size_t half = 1; half < n; half *= 2)
-    for (size_t start = 0; start < n; start += 2 * half)
-      for (size_t k = 0; k < half; ++k) {
-        const C& w = roots_[k * (n / (2 * half))];
-        const C b = times(x[start + half + k], is_inverse ? std::conj(w) : w), a = x[start + k];
-        x[start + k] = a + b;
-        x[start + half + k] = a - b;
-      }
+template <class T>
+size_t Fourier<T>::scratch_size() const {
+  return padded_ ? 2 * padded_length_ * kLanes + padded_->scratch_size() : 2 * length_ * kLanes;
 }
 
-void Fourier::run(std::span<C> x) {
+// An inverse is the forward transform of real and imaginary parts exchanged.
+template <class T>
+void Fourier<T>::run(T* re, T* im, T* scratch) const {
   if (length_ < 2) return;
-  if (chirp_.empty()) return powers_of_two(x, sign_ > 0);
-  std::fill(scratch_.begin(), scratch_.end(), C{});
-  for (size_t k = 0; k < length_; ++k) scratch_[k] = times(x[k], chirp_[k]);
-  powers_of_two(scratch_, false);
-  for (size_t k = 0; k < padded_; ++k) scratch_[k] = times(scratch_[k], filter_[k]);
-  powers_of_two(scratch_, true);
-  for (size_t k = 0; k < length_; ++k) x[k] = times(scratch_[k], chirp_[k]) / double(padded_);
+  if (sign_ > 0) std::swap(re, im);
+  if (!padded_) return forward(re, im, scratch);
+  T *wide_re = scratch, *wide_im = scratch + padded_length_ * kLanes, *rest = wide_im + padded_length_ * kLanes;
+  const auto times = [](T* r, T* i, T from_r, T from_i, const std::complex<T>& w) {
+    *r = from_r * w.real() - from_i * w.imag();
+    *i = from_r * w.imag() + from_i * w.real();
+  };
+  for (size_t k = 0; k < length_ * kLanes; ++k) times(wide_re + k, wide_im + k, re[k], im[k], chirp_[k / kLanes]);
+  std::fill(wide_re + length_ * kLanes, wide_im, T(0));
+  std::fill(wide_im + length_ * kLanes, rest, T(0));
+  padded_->run(wide_re, wide_im, rest);
+  for (size_t k = 0; k < padded_length_ * kLanes; ++k)
+    times(wide_re + k, wide_im + k, wide_re[k], wide_im[k], filter_[k / kLanes]);
+  padded_->run(wide_im, wide_re, rest);
+  for (size_t k = 0; k < length_ * kLanes; ++k) times(re + k, im + k, wide_re[k], wide_im[k], chirp_[k / kLanes]);
 }
+
+template <class T>
+void Fourier<T>::forward(T* re, T* im, T* scratch) const {
+  const bool is_avx2 = simd_best() == Simd::avx2;
+  Planes<T> from{re, im}, to{scratch, scratch + length_ * kLanes};
+  for (const FourierStep<T>& step : steps_) {
+    is_avx2 ? fourier_step_avx2(step, from, to) : fourier_step_portable(step, from, to);
+    std::swap(from, to);
+  }
+  if (from.re == re) return;
+  std::copy_n(from.re, length_ * kLanes, re);
+  std::copy_n(from.im, length_ * kLanes, im);
+}
+
+template class Fourier<float>;
+template class Fourier<double>;
 
 }  // namespace trine::ops
