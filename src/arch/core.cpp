@@ -120,8 +120,8 @@ Core::Core(Machine& machine, const CoreShape& shape)
                         static_cast<size_t>(shape.sbuf_bytes))),
       psum(Memory::make(static_cast<size_t>(shape.partitions * shape.psum_bytes),
                         static_cast<size_t>(shape.psum_bytes))),
-      psum_matmul(psum.size),
-      psum_open(psum.size),
+      psum_matmul(static_cast<size_t>(shape.partitions), psum.pitch),
+      psum_open(static_cast<size_t>(shape.partitions), psum.pitch),
       semaphores(static_cast<size_t>(shape.semaphores)),
       machine_(machine),
       shape_(shape) {}
@@ -158,9 +158,10 @@ int64_t Core::index_at(const Tile& index, int64_t row, int64_t element) {
     fault(FaultKind::out_of_bounds, slot_, cat("its index tile reaches byte ", offset, " of ", index.end));
     return 0;
   }
-  const size_t at = static_cast<size_t>(offset) +
-                    (index.on_chip() ? static_cast<size_t>(index.partition + row) * m.pitch : size_t{0});
-  if (watched && !m.complete && !m.written.all(at, size))
+  const int lane = index.partition + static_cast<int>(row);
+  const size_t begin = static_cast<size_t>(offset);
+  const size_t at = begin + (index.on_chip() ? static_cast<size_t>(lane) * m.pitch : size_t{0});
+  if (watched && !m.complete && !(index.on_chip() ? m.written_in.all(lane, 1, begin, size) : m.written.all(at, size)))
     fault(FaultKind::uninitialized_read, slot_, cat("its index tile is read and nobody wrote entry ", row));
   return load_int(m.bytes + at, index.dtype);
 }
@@ -207,24 +208,55 @@ std::byte* Core::place_row(const Tile& t, int row, bool writing, bool& ok) {
   Memory& m = memory(t);
   const size_t at =
       static_cast<size_t>(offset) + (t.on_chip() ? static_cast<size_t>(t.partition + row) * m.pitch : size_t{0});
-  if (watched) watch_row(t, row, at, m, writing);
+  if (watched) watch(t, {row, 1, offset}, m, writing);
   return m.bytes + at;
 }
 
-void Core::watch_row(const Tile& t, int row, size_t at, Memory& m, bool writing) {
-  if (t.space == Space::psum) close_groups(t, at, writing);
+void Core::watch(const Tile& t, const Stretch& s, Memory& m, bool writing) {
+  if (t.space == Space::psum) close_groups(t, s, writing);
   if (m.complete) return;
   if (t.moves) note_moving(t, m);
-  if (writing) return over_stretches(t, at, [&](size_t begin, size_t n) { m.written.set(begin, n); });
+  if (!writing) {
+    if (!all_written(t, s, m)) fault_unwritten(t, s, m);
+    return;
+  }
+  if (t.on_chip())
+    return over_stretches(t, static_cast<size_t>(s.offset),
+                          [&](size_t begin, size_t n) { m.written_in.set(t.partition + s.row, s.count, begin, n); });
+  if (t.dense && t.row_stride == t.high)
+    return m.written.set(static_cast<size_t>(s.offset), static_cast<size_t>(s.count * t.high));
+  for (int row = 0; row < s.count; ++row)
+    over_stretches(t, static_cast<size_t>(s.offset + row * t.row_stride),
+                   [&](size_t begin, size_t n) { m.written.set(begin, n); });
+}
+
+bool Core::all_written(const Tile& t, const Stretch& s, const Memory& m) const {
   bool all = true;
-  over_stretches(t, at, [&](size_t begin, size_t n) { all &= m.written.all(begin, n); });
-  if (all) return;
+  if (t.on_chip()) {
+    over_stretches(t, static_cast<size_t>(s.offset),
+                   [&](size_t begin, size_t n) { all &= m.written_in.all(t.partition + s.row, s.count, begin, n); });
+    return all;
+  }
+  if (t.dense && t.row_stride == t.high)
+    return m.written.all(static_cast<size_t>(s.offset), static_cast<size_t>(s.count * t.high));
+  for (int row = 0; row < s.count; ++row)
+    over_stretches(t, static_cast<size_t>(s.offset + row * t.row_stride),
+                   [&](size_t begin, size_t n) { all &= m.written.all(begin, n); });
+  return all;
+}
+
+void Core::fault_unwritten(const Tile& t, const Stretch& s, const Memory& m) {
   machine_.settled = false;
+  Stretch one{s.row, 1, s.offset};
+  while (all_written(t, one, m)) {
+    ++one.row;
+    if (!t.on_chip()) one.offset += t.row_stride;
+  }
   const Tensor& tensor = machine_.program().tensors[t.tensor];
   fault(FaultKind::uninitialized_read, slot_,
-        t.on_chip() ? cat("partition ", t.partition + row, " of ", tensor.name, " is read and nobody wrote it")
-                    : cat("row ", row, " of ", tensor.name, ", at byte ", static_cast<int64_t>(at),
-                          ", is read and nobody wrote it"));
+        t.on_chip()
+            ? cat("partition ", t.partition + one.row, " of ", tensor.name, " is read and nobody wrote it")
+            : cat("row ", one.row, " of ", tensor.name, ", at byte ", one.offset, ", is read and nobody wrote it"));
 }
 
 // Where the address depends on data, other data could name any row of the tensor.
@@ -247,8 +279,7 @@ Rows Core::rows(const Tile& t, bool writing) {
     return {};
   const size_t at =
       static_cast<size_t>(t.offset) + (t.on_chip() ? static_cast<size_t>(t.partition) * m.pitch : size_t{0});
-  if (watched)
-    for (int row = 0; row < t.partitions; ++row) watch_row(t, row, at + static_cast<size_t>(row * apart), m, writing);
+  if (watched) watch(t, {0, t.partitions, t.offset}, m, writing);
   return {m.bytes + at, apart};
 }
 
@@ -261,11 +292,11 @@ void Core::fault_outside(const Tile& t, int row, int64_t offset) {
 
 // A PSUM location that another engine reads or writes ends its accumulation group there; once overwritten it is no
 // longer the sum of a matmul. nc_matmul opens the group again after its own store.
-void Core::close_groups(const Tile& t, size_t at, bool writing) {
+void Core::close_groups(const Tile& t, const Stretch& s, bool writing) {
   Core& owner = machine_.cores[t.core];
-  over_stretches(t, at, [&](size_t begin, size_t n) {
-    owner.psum_open.clear(begin, n);
-    if (writing) owner.psum_matmul.clear(begin, n);
+  over_stretches(t, static_cast<size_t>(s.offset), [&](size_t begin, size_t n) {
+    owner.psum_open.clear(t.partition + s.row, s.count, begin, n);
+    if (writing) owner.psum_matmul.clear(t.partition + s.row, s.count, begin, n);
   });
 }
 
@@ -294,7 +325,8 @@ void Core::gather_free(const Tile& t, int row, std::byte* out) {
       continue;
     }
     const size_t at = base + static_cast<size_t>(offset);
-    if (watched && !m.complete && !m.written.all(at, static_cast<size_t>(group_bytes)))
+    if (watched && !m.complete &&
+        !m.written_in.all(t.partition + row, 1, static_cast<size_t>(offset), static_cast<size_t>(group_bytes)))
       fault(FaultKind::uninitialized_read, slot_,
             cat("index ", i, " of ", tensor.name, " is read and nobody wrote it"));
     std::memcpy(out + g * group_bytes, m.bytes + at, static_cast<size_t>(group_bytes));
@@ -499,11 +531,9 @@ bool Machine::all_written(const Tile& t) {
   }
   const Core& owner = cores[t.core];
   const Memory& m = t.space == Space::sbuf ? owner.sbuf : owner.psum;
-  bool all = true;
-  for (int64_t p = 0; p < (tensor.shape.empty() ? 1 : tensor.shape[0]); ++p)
-    all &= m.written.all(static_cast<size_t>(tensor.partition + p) * m.pitch + static_cast<size_t>(tensor.address),
-                         static_cast<size_t>(bytes_per_partition(tensor)));
-  return complete_[t.tensor] = all;
+  return complete_[t.tensor] =
+             m.written_in.all(tensor.partition, tensor.shape.empty() ? 1 : static_cast<int>(tensor.shape[0]),
+                              static_cast<size_t>(tensor.address), static_cast<size_t>(bytes_per_partition(tensor)));
 }
 
 void Machine::restart() {
@@ -522,7 +552,9 @@ Machine::~Machine() {
 }
 
 std::string Machine::refused() const {
-  const auto missing = [](const Memory& m) { return m.size && (!m.bytes || !m.written.held()); };
+  const auto missing = [](const Memory& m) {
+    return m.size && (!m.bytes || !(m.pitch ? m.written_in.held() : m.written.held()));
+  };
   for (size_t i = 0; i < hbm.size(); ++i)
     if (missing(hbm[i])) return program_.tensors[i].name;
   for (const Core& core : cores)

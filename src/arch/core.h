@@ -103,8 +103,8 @@ class Core {
   Machine& machine() { return machine_; }
 
   Memory sbuf, psum;
-  WrittenBits psum_matmul;  // last written by a matmul, so it may be accumulated on
-  WrittenBits psum_open;    // written by a matmul and not touched by another engine since
+  PartitionBits psum_matmul;  // last written by a matmul, so it may be accumulated on
+  PartitionBits psum_open;    // written by a matmul and not touched by another engine since
   std::vector<int64_t> semaphores;
   std::array<std::array<uint32_t, kRegisterCount>, kEngineCount> registers{};
   std::array<float, 128> vector_acc{}, scalar_acc{};
@@ -117,12 +117,19 @@ class Core {
   std::vector<Fault> faults;  // the driver takes them after each instruction
 
  private:
+  // Rows of a tile that lie evenly apart, the first of them at `offset`.
+  struct Stretch {
+    int row = 0, count = 1;
+    int64_t offset = 0;
+  };
   int64_t index_at(const Tile& index, int64_t row, int64_t element);
   bool row_offset(const Tile& t, int row, int64_t& offset);
   std::byte* place_row(const Tile& t, int row, bool writing, bool& ok);
   void fault_outside(const Tile& t, int row, int64_t offset);
-  void close_groups(const Tile& t, size_t at, bool writing);
-  void watch_row(const Tile& t, int row, size_t at, Memory& m, bool writing);
+  void close_groups(const Tile& t, const Stretch& s, bool writing);
+  void watch(const Tile& t, const Stretch& s, Memory& m, bool writing);
+  bool all_written(const Tile& t, const Stretch& s, const Memory& m) const;
+  void fault_unwritten(const Tile& t, const Stretch& s, const Memory& m);
   void note_moving(const Tile& t, const Memory& m);
   void gather_free(const Tile& t, int row, std::byte* out);
   std::byte* row_scratch(const Tile& t);

@@ -58,12 +58,6 @@ void WrittenBits::set(size_t begin, size_t n) {
       [&](size_t w, size_t count) { std::memset(words_ + w, 0xff, count * sizeof(uint64_t)); });
 }
 
-void WrittenBits::clear(size_t begin, size_t n) {
-  over_words(
-      begin, n, [&](size_t w, uint64_t m) { words_[w] &= ~m; },
-      [&](size_t w, size_t count) { std::memset(words_ + w, 0, count * sizeof(uint64_t)); });
-}
-
 bool WrittenBits::all(size_t begin, size_t n) const {
   uint64_t missing = 0;
   over_words(
@@ -74,22 +68,83 @@ bool WrittenBits::all(size_t begin, size_t n) const {
   return !missing;
 }
 
-bool WrittenBits::any(size_t begin, size_t n) const {
+static constexpr size_t kSide = 8;    // partitions and bytes of a word; bit 8·partition + byte
+static constexpr size_t kBlock = 64;  // words
+
+static uint64_t ones(size_t first, size_t n) { return (n >= 64 ? ~0ull : (1ull << n) - 1) << first; }
+
+PartitionBits::PartitionBits(size_t partitions, size_t pitch)
+    : across_((pitch + kSide - 1) / kSide),
+      bits_((partitions + kSide - 1) / kSide * across_ * sizeof(uint64_t)),
+      touched_((across_ + kBlock - 1) / kBlock) {}
+
+// Calls f(first word, words, mask) for runs of words that are covered alike.
+template <class F>
+void PartitionBits::over_words(int first, int count, size_t begin, size_t n, F f) const {
+  if (!n) return;
+  constexpr uint64_t kEachRow = 0x0101010101010101;
+  const size_t end = begin + n, low = begin % kSide, words = (end - 1) / kSide - begin / kSide + 1;
+  const uint64_t head = kEachRow * ones(low, std::min(n, kSide - low));
+  const uint64_t tail = kEachRow * ones(0, (end - 1) % kSide + 1);
+  uint64_t* word = reinterpret_cast<uint64_t*>(bits_.data()) + begin / kSide;
+  const size_t last = static_cast<size_t>(first + count);
+  for (size_t p = static_cast<size_t>(first); p < last;) {
+    const size_t rows = std::min(last - p, kSide - p % kSide);
+    const uint64_t mask = ones(p % kSide * kSide, rows * kSide);
+    uint64_t* const at = word + p / kSide * across_;
+    f(at, 1, mask & head);
+    if (words > 2) f(at + 1, words - 2, mask);
+    if (words > 1) f(at + words - 1, 1, mask & tail);
+    p += rows;
+  }
+}
+
+void PartitionBits::set(int first, int count, size_t begin, size_t n) {
+  if (!n) return;
+  for (size_t b = begin / (kSide * kBlock); b <= (begin + n - 1) / (kSide * kBlock); ++b) touched_[b] = 1;
+  over_words(first, count, begin, n, [&](uint64_t* words, size_t many, uint64_t mask) {
+    for (size_t i = 0; i < many; ++i) words[i] |= mask;
+  });
+}
+
+void PartitionBits::clear(int first, int count, size_t begin, size_t n) {
+  over_words(first, count, begin, n, [&](uint64_t* words, size_t many, uint64_t mask) {
+    for (size_t i = 0; i < many; ++i) words[i] &= ~mask;
+  });
+}
+
+bool PartitionBits::all(int first, int count, size_t begin, size_t n) const {
+  uint64_t missing = 0;
+  over_words(first, count, begin, n, [&](const uint64_t* words, size_t many, uint64_t mask) {
+    for (size_t i = 0; i < many; ++i) missing |= ~words[i] & mask;
+  });
+  return !missing;
+}
+
+bool PartitionBits::any(int first, int count, size_t begin, size_t n) const {
   uint64_t found = 0;
-  over_words(
-      begin, n, [&](size_t w, uint64_t m) { found |= words_[w] & m; },
-      [&](size_t w, size_t count) {
-        for (size_t i = w; i < w + count; ++i) found |= words_[i];
-      });
+  over_words(first, count, begin, n, [&](const uint64_t* words, size_t many, uint64_t mask) {
+    for (size_t i = 0; i < many; ++i) found |= words[i] & mask;
+  });
   return found;
 }
 
-void WrittenBits::erase(std::byte* bytes, size_t size) {
-  for (size_t w = 0; w < (size + 63) / 64; ++w) {
-    if (!words_[w]) continue;
-    std::memset(bytes + w * 64, 0, std::min<size_t>(64, size - w * 64));
-    words_[w] = 0;
-  }
+void PartitionBits::erase(std::byte* bytes, size_t pitch) {
+  uint64_t* row = reinterpret_cast<uint64_t*>(bits_.data());
+  uint64_t* const end = row + bits_.size() / sizeof(uint64_t);
+  for (; row != end; row += across_, bytes += kSide * pitch)
+    for (size_t block = 0; block < touched_.size(); ++block) {
+      if (!touched_[block]) continue;
+      const size_t first = block * kBlock, words = std::min(kBlock, across_ - first), begin = first * kSide;
+      uint64_t found = 0;
+      for (size_t w = first; w < first + words; ++w) found |= row[w];
+      if (!found) continue;
+      std::fill_n(row + first, words, 0);
+      for (size_t p = 0; p < kSide; ++p)
+        if (found >> (p * kSide) & 0xff)
+          std::memset(bytes + p * pitch + begin, 0, std::min(words * kSide, pitch - begin));
+    }
+  std::fill(touched_.begin(), touched_.end(), 0);
 }
 
 // On-chip memories that nobody has in hand, all zero.
@@ -106,8 +161,8 @@ Spare& spare() {
 }  // namespace
 
 void Memory::give_back() {
-  if (!pitch || size < kMappedFrom || !owned.data() || !written.held()) return;
-  written.erase(bytes, size);
+  if (!pitch || size < kMappedFrom || !owned.data() || !written_in.held()) return;
+  written_in.erase(bytes, pitch);
   const std::lock_guard held(spare().mutex);
   if (spare().memories.size() < Spare::kMost) spare().memories.push_back(std::move(*this));
   bytes = nullptr;
@@ -117,11 +172,11 @@ Memory Memory::make(size_t size, size_t pitch) {
   if (pitch) {
     const std::lock_guard held(spare().mutex);
     auto& all = spare().memories;
-    const auto found = std::find_if(all.begin(), all.end(), [&](const Memory& m) { return m.size == size; });
+    const auto found =
+        std::find_if(all.begin(), all.end(), [&](const Memory& m) { return m.size == size && m.pitch == pitch; });
     if (found != all.end()) {
       Memory out = std::move(*found);
       all.erase(found);
-      out.pitch = pitch;
       return out;
     }
   }
@@ -130,7 +185,10 @@ Memory Memory::make(size_t size, size_t pitch) {
   m.bytes = m.owned.data();
   m.size = size;
   m.pitch = pitch;
-  m.written = WrittenBits(size);
+  if (pitch)
+    m.written_in = PartitionBits(size / pitch, pitch);
+  else
+    m.written = WrittenBits(size);
   return m;
 }
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 namespace trine::arch {
 
@@ -41,24 +42,43 @@ class WrittenBits {
     return *this;
   }
   void set(size_t begin, size_t n);
-  void clear(size_t begin, size_t n);
   bool all(size_t begin, size_t n) const;
-  bool any(size_t begin, size_t n) const;
   bool held() const { return words_; }
-  // Clears every bit, and the 64 bytes of each word that had one.
-  void erase(std::byte* bytes, size_t size);
 
  private:
   LazyBytes bits_;
   uint64_t* words_;
 };
 
+// The same for an on-chip memory, where a tile covers the same bytes of many partitions: a word holds 8 bytes of 8
+// partitions, so that a tile is a few runs of words whichever way it lies.
+class PartitionBits {
+ public:
+  PartitionBits() = default;
+  PartitionBits(size_t partitions, size_t pitch);
+  // Bytes begin to begin + n of `count` partitions.
+  void set(int first, int count, size_t begin, size_t n);
+  void clear(int first, int count, size_t begin, size_t n);
+  bool all(int first, int count, size_t begin, size_t n) const;
+  bool any(int first, int count, size_t begin, size_t n) const;
+  bool held() const { return bits_.data(); }
+  void erase(std::byte* bytes, size_t pitch);  // clears every bit, and the bytes around each that was set
+
+ private:
+  template <class F>
+  void over_words(int first, int count, size_t begin, size_t n, F f) const;
+  size_t across_ = 0;          // words of 8 partitions
+  LazyBytes bits_;             // by 8 partitions, then by 8 bytes
+  std::vector<char> touched_;  // of each 64 words of a row: a bit may be set there
+};
+
 struct Memory {
   std::byte* bytes = nullptr;
   size_t size = 0;
-  size_t pitch = 0;       // bytes per partition; 0 in HBM
-  bool complete = false;  // all of it is written; `written` is not looked at
-  WrittenBits written;
+  size_t pitch = 0;          // bytes per partition; 0 in HBM
+  bool complete = false;     // all of it is written; `written` is not looked at
+  WrittenBits written;       // in HBM
+  PartitionBits written_in;  // on chip
   LazyBytes owned;
 
   static Memory make(size_t size, size_t pitch);

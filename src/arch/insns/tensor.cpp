@@ -47,26 +47,65 @@ class Accumulator {
 
   void run(const float* product) {
     core_.working_on("dst");
-    if (!core_.watched && how_ != Accumulate::first && !core_.trap_nan)
-      if (const Rows to = core_.rows(dst_, true); lies_as_f32(dst_, to)) return sum_in_place(to, product);
-    for (int p = 0; p < dst_.partitions; ++p, product += dst_.row_elements) row(p, product);
+    if (dst_.dynamic || dst_.offset + dst_.low < dst_.begin || dst_.offset + dst_.high > dst_.end) {
+      for (int p = 0; p < dst_.partitions; ++p) core_.store(dst_, p, product + p * dst_.row_elements);  // reports it
+      return;
+    }
+    if (how_ == Accumulate::first) {
+      for (int p = 0; p < dst_.partitions; ++p, product += dst_.row_elements)
+        over_row(product, [&](size_t begin, size_t n, const float* from) { add_or_start(p, begin, n, from); });
+      return;
+    }
+    if (core_.watched && how_ == Accumulate::add) check_started();
+    sum(product);
+    if (core_.watched) over_stretches([&](size_t begin, size_t n) { note_written(0, dst_.partitions, begin, n); });
   }
 
  private:
-  void row(int p, const float* product) {
-    if (dst_.dynamic || dst_.offset + dst_.low < dst_.begin || dst_.offset + dst_.high > dst_.end)
-      return core_.store(dst_, p, product);  // which reports it
-    const int64_t at = (dst_.partition + p) * static_cast<int64_t>(owner_.psum.pitch) + dst_.offset;
-    bool started = true;
+  // f(byte in the partition, elements, their products) for each stretch of neighbouring elements of a row.
+  template <class F>
+  void over_row(const float* product, F f) const {
     over_pieces(*dst_.pattern, dst_.element_bytes(), [&](int64_t o, int64_t bytes) {
       const int64_t n = bytes / dst_.element_bytes();
-      started &= piece(static_cast<size_t>(at + o), static_cast<size_t>(n), product);
+      f(static_cast<size_t>(dst_.offset + o), static_cast<size_t>(n), product);
       product += n;
     });
-    if (!started)
-      core_.fault(FaultKind::accumulate_uninitialized, "dst",
-                  cat("partition ", dst_.partition + p,
-                      " holds no matmul result to add to; start the group with accumulate=overwrite"));
+  }
+
+  template <class F>
+  void over_stretches(F f) const {
+    over_pieces(*dst_.pattern, dst_.element_bytes(),
+                [&](int64_t o, int64_t bytes) { f(static_cast<size_t>(dst_.offset + o), static_cast<size_t>(bytes)); });
+  }
+
+  void check_started() {
+    const PartitionBits& started = any_start_ ? owner_.psum.written_in : owner_.psum_matmul;
+    const auto all = [&](int first, int count) {
+      bool yes = true;
+      over_stretches([&](size_t begin, size_t n) { yes &= started.all(dst_.partition + first, count, begin, n); });
+      return yes;
+    };
+    if (all(0, dst_.partitions)) return;
+    int p = 0;
+    while (all(p, 1)) ++p;
+    core_.fault(FaultKind::accumulate_uninitialized, "dst",
+                cat("partition ", dst_.partition + p,
+                    " holds no matmul result to add to; start the group with accumulate=overwrite"));
+  }
+
+  // By a matmul, so that the next may add to it.
+  void note_written(int first, int count, size_t begin, size_t bytes) {
+    for (PartitionBits* bits : {&owner_.psum.written_in, &owner_.psum_matmul, &owner_.psum_open})
+      bits->set(dst_.partition + first, count, begin, bytes);
+  }
+
+  void sum(const float* product) {
+    const bool adds = how_ == Accumulate::add;
+    const Rows to{owner_.psum.bytes + static_cast<size_t>(dst_.partition) * owner_.psum.pitch + dst_.offset,
+                  static_cast<ptrdiff_t>(owner_.psum.pitch)};
+    if (!core_.trap_nan && lies_as_f32(dst_, to)) return sum_in_place(to, product);
+    for (int p = 0; p < dst_.partitions; ++p, product += dst_.row_elements)
+      over_row(product, [&](size_t begin, size_t n, const float* from) { put(p, begin, n, from, adds); });
   }
 
   void sum_in_place(const Rows& to, const float* product) {
@@ -81,30 +120,23 @@ class Accumulator {
     core_.rounding.index += static_cast<uint64_t>(n) * static_cast<uint64_t>(dst_.partitions);
   }
 
-  // n neighbouring elements. False when it added to what this chip cannot add to.
-  bool piece(size_t begin, size_t n, const float* product) {
+  // n neighbouring elements, added to where a group is open.
+  void add_or_start(int p, size_t begin, size_t n, const float* product) {
     const size_t size = static_cast<size_t>(dst_.element_bytes()), bytes = n * size;
-    bool adds = how_ == Accumulate::add, started = true;
-    if (how_ == Accumulate::first) {
-      core_.machine().settled = false;
-      adds = owner_.psum_open.all(begin, bytes);
-      if (!adds && n > 1 && owner_.psum_open.any(begin, bytes)) {
-        for (size_t e = 0; e < n; ++e) started &= piece(begin + e * size, 1, product + e);
-        return started;
-      }
+    const int lane = dst_.partition + p;
+    core_.machine().settled = false;
+    const bool adds = owner_.psum_open.all(lane, 1, begin, bytes);
+    if (!adds && n > 1 && owner_.psum_open.any(lane, 1, begin, bytes)) {
+      for (size_t e = 0; e < n; ++e) add_or_start(p, begin + e * size, 1, product + e);
+      return;
     }
-    if (adds && core_.watched) started = (any_start_ ? owner_.psum.written : owner_.psum_matmul).all(begin, bytes);
-    put(begin, n, product, adds);
-    if (!core_.watched) return true;
-    owner_.psum.written.set(begin, bytes);
-    owner_.psum_matmul.set(begin, bytes);
-    owner_.psum_open.set(begin, bytes);
-    return started;
+    put(p, begin, n, product, adds);
+    note_written(p, 1, begin, bytes);
   }
 
   // bf16 sums are widened, added in f32 and rounded again.
-  void put(size_t begin, size_t n, const float* product, bool adds) {
-    std::byte* const at = owner_.psum.bytes + begin;
+  void put(int p, size_t begin, size_t n, const float* product, bool adds) {
+    std::byte* const at = owner_.psum.bytes + static_cast<size_t>(dst_.partition + p) * owner_.psum.pitch + begin;
     const float* result = product;
     if (adds) {
       std::vector<float>& sum = scratch().sum;

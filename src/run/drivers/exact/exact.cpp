@@ -59,11 +59,10 @@ void place_on_chip(arch::Machine& machine, const Tensor& t, const std::byte* fro
   arch::Core& core = machine.cores[t.core];
   Memory& m = t.space == Space::sbuf ? core.sbuf : core.psum;
   const size_t row = static_cast<size_t>(bytes_per_partition(t));
-  for (int64_t p = 0; p < (t.shape.empty() ? 1 : t.shape[0]); ++p, from += row) {
-    const size_t at = static_cast<size_t>(t.partition + p) * m.pitch + static_cast<size_t>(t.address);
-    std::memcpy(m.bytes + at, from, row);
-    m.written.set(at, row);
-  }
+  const int partitions = t.shape.empty() ? 1 : static_cast<int>(t.shape[0]);
+  for (int p = 0; p < partitions; ++p, from += row)
+    std::memcpy(m.bytes + static_cast<size_t>(t.partition + p) * m.pitch + static_cast<size_t>(t.address), from, row);
+  m.written_in.set(t.partition, partitions, static_cast<size_t>(t.address), row);
 }
 
 void place_tensors(arch::Machine& machine, const std::vector<bool>& written, const Inputs& inputs) {
@@ -99,11 +98,10 @@ std::vector<std::byte> read_back(arch::Machine& machine, uint32_t index, bool& c
   const arch::Core& core = machine.cores[t.core];
   const Memory& m = t.space == Space::sbuf ? core.sbuf : core.psum;
   const size_t row = static_cast<size_t>(bytes_per_partition(t));
-  for (size_t p = 0; p * row < out.size(); ++p) {
-    const size_t at = (static_cast<size_t>(t.partition) + p) * m.pitch + static_cast<size_t>(t.address);
-    complete &= m.written.all(at, row);
-    std::memcpy(out.data() + p * row, m.bytes + at, row);
-  }
+  for (size_t p = 0; p * row < out.size(); ++p)
+    std::memcpy(out.data() + p * row,
+                m.bytes + (static_cast<size_t>(t.partition) + p) * m.pitch + static_cast<size_t>(t.address), row);
+  complete = m.written_in.all(t.partition, static_cast<int>(out.size() / row), static_cast<size_t>(t.address), row);
   return out;
 }
 

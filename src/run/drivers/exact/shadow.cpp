@@ -19,6 +19,9 @@ uint64_t ones(int64_t first, int64_t n) { return (n >= kSide ? ~0ull : (1ull << 
 
 int64_t blocks(int64_t bytes) { return (bytes + kSide - 1) / kSide; }
 
+// So many pieces of one access are worth sorting by cell first.
+constexpr size_t kScattered = 4;
+
 }  // namespace
 
 Shadow::Shadow(const arch::Machine& machine, OnClash on_clash, bool any_row)
@@ -128,74 +131,158 @@ void Shadow::flush_chip(size_t area, int first, int count) {
     for (int64_t row = first; row < first + count;) {
       const int64_t n = std::min(first + count - row, kSide - row % kSide);
       for (int64_t b = p.block; b < p.block + p.count; ++b)
-        visit(area, row / kSide * across + b, ones(row % kSide, n), p.bytes);
+        visit(area, row / kSide * across + b, {p.bytes, ones(row % kSide, n)});
       row += n;
     }
   pieces_.clear();
 }
 
 void Shadow::flush_hbm(size_t area) {
+  if (pieces_.size() > kScattered) return flush_scattered(area);
   for (const Piece& p : pieces_)
     for (int64_t b = p.block; b < p.block + p.count;) {
       const int64_t n = std::min(p.block + p.count - b, kSide - b % kSide);
-      visit(area, b / kSide, ones(b % kSide, n), p.bytes);
+      visit(area, b / kSide, {p.bytes, ones(b % kSide, n)});
       b += n;
     }
   pieces_.clear();
 }
 
-void Shadow::visit(size_t area, int64_t cell, uint64_t rows, uint64_t bytes) {
-  uint32_t* const head = reinterpret_cast<uint32_t*>(areas_[area].heads.data()) + cell;
+// Each cell once, with all that the access touches there.
+void Shadow::flush_scattered(size_t area) {
+  Area& own = areas_[area];
+  if (!own.found.data()) own.found = arch::LazyBytes(own.heads.size());
+  uint32_t* const found = reinterpret_cast<uint32_t*>(own.found.data());
+  for (const Piece& p : pieces_)
+    for (int64_t b = p.block; b < p.block + p.count; ++b) {
+      uint32_t& place = found[b / kSide];
+      if (!place) {
+        cells_.push_back({b / kSide, {}});
+        place = static_cast<uint32_t>(cells_.size());
+      }
+      cells_[place - 1].rows[static_cast<size_t>(b % kSide)] |= p.bytes;
+    }
+  pieces_.clear();
+  for (const Cell& c : cells_) {
+    found[c.cell] = 0;
+    Footprint f;
+    bool alike = true;
+    for (size_t r = 0; r < c.rows.size(); ++r) {
+      if (!c.rows[r]) continue;
+      alike &= !f.rows || f.bytes == c.rows[r];
+      f.rows |= 1ull << r;
+      f.bytes |= c.rows[r];
+    }
+    if (!alike) f.each = &c.rows;
+    visit(area, c.cell, f);
+  }
+  cells_.clear();
+}
+
+void Shadow::visit(size_t area, int64_t cell, const Footprint& f) {
+  uint32_t& head = reinterpret_cast<uint32_t*>(areas_[area].heads.data())[cell];
   const Access& a = *access_;
   const Clock& clock = *clock_;
-  uint32_t* link = head;
-  uint32_t grown = 0;  // an entry of this same access that can take the footprint in
+  uint32_t* link = &head;
+  bool grown = false;  // an entry of this same access has taken the footprint in
   while (*link) {
     Entry& e = entries_[*link];
     const Access& old = e.access;
     if (old.thread != a.thread && old.period > clock[old.thread]) {
-      if ((old.write || a.write) && (e.rows & rows) && (e.bytes & bytes)) report(area, cell, e, rows, bytes);
+      if ((old.write || a.write) && (e.rows & f.rows) && (e.bytes & f.bytes)) look_at(area, cell, e, f);
+    } else if (old == a) {
+      grown = grown || grow(e, f);
     } else if (a.write || !old.write) {
-      if (!(e.bytes & ~bytes))
-        e.rows &= ~rows;
-      else if (!(e.rows & ~rows))
-        e.bytes &= ~bytes;
-      if (!e.rows || !e.bytes) {
-        const uint32_t gone = *link;
-        *link = e.next;
-        e.next = free_;
-        free_ = gone;
+      subtract(e, f);
+      if (!e.rows) {
+        forget(*link);
         continue;
       }
     }
-    if (old == a && (e.rows == rows || e.bytes == bytes)) grown = *link;
     link = &e.next;
   }
-  if (grown) {
-    entries_[grown].rows |= rows;
-    entries_[grown].bytes |= bytes;
+  if (!grown) remember(head, f);
+}
+// Takes what f covers out of e, as far as the rest can be written down.
+void Shadow::subtract(Entry& e, const Footprint& f) {
+  if (!e.each && !f.each) {
+    if (!(e.bytes & ~f.bytes))
+      e.rows &= ~f.rows;
+    else if (!(e.rows & ~f.rows))
+      e.bytes &= ~f.bytes;
+    if (!e.bytes) e.rows = 0;
     return;
   }
+  Rows* const own = e.each ? &each_[e.each] : nullptr;
+  uint64_t left = 0;  // bytes
+  for (uint64_t rows = e.rows; rows; rows &= rows - 1) {
+    const int r = std::countr_zero(rows);
+    const uint64_t taken = f.rows >> r & 1 ? f.at(r) : 0,
+                   rest = (own ? (*own)[static_cast<size_t>(r)] : e.bytes) & ~taken;
+    if (own) (*own)[static_cast<size_t>(r)] = rest;
+    if (!rest) e.rows &= ~(1ull << r);
+    left |= rest;
+  }
+  if (own) e.bytes = left;
+}
+
+// Takes f in, where that can be written down.
+bool Shadow::grow(Entry& e, const Footprint& f) {
+  if (!e.each && (f.each || (e.rows != f.rows && e.bytes != f.bytes))) return false;
+  for (uint64_t rows = e.each ? f.rows : 0; rows; rows &= rows - 1) {
+    const int r = std::countr_zero(rows);
+    each_[e.each][static_cast<size_t>(r)] |= f.at(r);
+  }
+  e.rows |= f.rows;
+  e.bytes |= f.bytes;
+  return true;
+}
+
+void Shadow::forget(uint32_t& link) {
+  Entry& e = entries_[link];
+  const uint32_t gone = link;
+  if (e.each) each_free_.push_back(e.each);
+  link = e.next;
+  e.next = free_;
+  free_ = gone;
+}
+
+void Shadow::remember(uint32_t& head, const Footprint& f) {
   if (!free_) {
     entries_.push_back({});
     free_ = static_cast<uint32_t>(entries_.size() - 1);
   }
   const uint32_t fresh = free_;
   free_ = entries_[fresh].next;
-  entries_[fresh] = {bytes, rows, a, *head};
-  *head = fresh;
+  entries_[fresh] = {f.bytes, f.rows, *access_, head, 0};
+  head = fresh;
+  if (!f.each) return;
+  if (each_free_.empty()) {
+    each_free_.push_back(static_cast<uint32_t>(each_.size()));
+    each_.emplace_back();
+  }
+  entries_[fresh].each = each_free_.back();
+  each_free_.pop_back();
+  each_[entries_[fresh].each] = *f.each;
 }
 
-void Shadow::report(size_t area, int64_t cell, const Entry& e, uint64_t rows, uint64_t bytes) {
-  Clash c{e.access, *access_, 0, std::countr_zero(e.bytes & bytes)};
-  const int64_t row = std::countr_zero(e.rows & rows), across = areas_[area].cells_across;
-  if (across) {
-    c.row = cell / across * kSide + row;
-    c.byte += cell % across * kSide;
-  } else {
-    c.byte += (cell * kSide + row) * kSide;
+// The first byte that two unordered accesses share.
+void Shadow::look_at(size_t area, int64_t cell, const Entry& e, const Footprint& f) {
+  const Footprint old = of(e);
+  for (uint64_t rows = e.rows & f.rows; rows; rows &= rows - 1) {
+    const int row = std::countr_zero(rows);
+    const uint64_t bytes = old.at(row) & f.at(row);
+    if (!bytes) continue;
+    Clash c{e.access, *access_, 0, std::countr_zero(bytes)};
+    const int64_t across = areas_[area].cells_across;
+    if (across) {
+      c.row = cell / across * kSide + row;
+      c.byte += cell % across * kSide;
+    } else {
+      c.byte += (cell * kSide + row) * kSide;
+    }
+    return on_clash_(c);
   }
-  on_clash_(c);
 }
 
 }  // namespace trine::run
