@@ -3,6 +3,8 @@
 // by the number of points. C1: fft_length has 1 to 3 entries, the sizes of those dims (of IRFFT: of the result).
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <memory>
 
 #include "base/pool.h"
 #include "ops/fourier.h"
@@ -52,30 +54,59 @@ struct Axis {
   int64_t start(int64_t line) const { return line / inner * length * inner + line % inner; }
 };
 
-// Every line along one dim, in place, kLanes of them at a time; W is what the sums are of.
+template <class W>
+class Scratch {
+ public:
+  explicit Scratch(size_t count)
+      : data_(static_cast<W*>(std::aligned_alloc(64, (count * sizeof(W) + 63) / 64 * 64)), &std::free) {}
+  W* data() const { return data_.get(); }
+
+ private:
+  std::unique_ptr<W, decltype(&std::free)> data_;
+};
+
+// Some neighbouring lines, element i of the l-th at i * kLanes + l; walked as they lie in memory.
+template <int64_t kLanes>
+class Lines {
+ public:
+  Lines(const Axis& axis, int64_t first, int64_t count) : axis_(axis), count_(count) {
+    for (int64_t l = 0; l < count; ++l) starts_[l] = axis.start(first + l);
+  }
+  int64_t count() const { return count_; }
+  void visit(auto* x, const auto& one) const {
+    constexpr int64_t kBlock = 8;  // elements of a line before the next line's, where lines are rows
+    const int64_t n = axis_.length, block = axis_.inner == 1 ? kBlock : 1;
+    for (int64_t i = 0; i < n; i += block)
+      for (int64_t l = 0; l < count_; ++l)
+        for (int64_t k = i; k < std::min(n, i + block); ++k) one(x[starts_[l] + k * axis_.inner], k * kLanes + l);
+  }
+
+ private:
+  const Axis& axis_;
+  const int64_t count_;
+  int64_t starts_[kLanes];
+};
+
+// Every line along one dim, kLanes of them at a time; W is what the sums are of.
 template <class W, class T>
-void transform_lines(std::complex<T>* x, const Axis& axis, int sign, T scale) {
+void transform_lines(const std::complex<T>* from, std::complex<T>* to, const Axis& axis, int sign, T scale) {
   const Fourier<W> plan(size_t(axis.length), sign);
   constexpr auto kLanes = int64_t(Fourier<W>::kLanes);
   constexpr int64_t kPoints = 1 << 15;  // of a part of the work
   const int64_t n = axis.length, bundles = (axis.lines() + kLanes - 1) / kLanes;
+  const auto size = size_t(n * kLanes);
   parallel_for(bundles, std::max<int64_t>(1, kPoints / (n * kLanes)), [&](int64_t begin, int64_t end) {
-    std::vector<W> re(size_t(n * kLanes)), im(re.size()), scratch(plan.scratch_size());
+    const Scratch<W> memory(2 * size + plan.scratch_size());
+    W *re = memory.data(), *im = re + size;
     for (int64_t b = begin; b < end; ++b) {
-      const int64_t count = std::min(kLanes, axis.lines() - b * kLanes);
-      for (int64_t l = 0; l < count; ++l) {
-        const std::complex<T>* from = x + axis.start(b * kLanes + l);
-        for (int64_t i = 0; i < n; ++i, from += axis.inner) {
-          re[size_t(i * kLanes + l)] = W(from->real());
-          im[size_t(i * kLanes + l)] = W(from->imag());
-        }
-      }
-      plan.run(re.data(), im.data(), scratch.data());
-      for (int64_t l = 0; l < count; ++l) {
-        std::complex<T>* to = x + axis.start(b * kLanes + l);
-        for (int64_t i = 0; i < n; ++i, to += axis.inner)
-          *to = {T(re[size_t(i * kLanes + l)]) * scale, T(im[size_t(i * kLanes + l)]) * scale};
-      }
+      const Lines<kLanes> lines(axis, b * kLanes, std::min(kLanes, axis.lines() - b * kLanes));
+      if (lines.count() < kLanes) std::fill(re, re + 2 * size, W(0));
+      lines.visit(from, [&](const std::complex<T>& v, int64_t at) {
+        re[at] = W(v.real());
+        im[at] = W(v.imag());
+      });
+      const Planes<W> y = plan.run(re, im, im + size);
+      lines.visit(to, [&](std::complex<T>& v, int64_t at) { v = {T(y.re[at]) * scale, T(y.im[at]) * scale}; });
     }
   });
 }
@@ -89,9 +120,9 @@ int64_t split_of(int64_t n) {
 
 // One long line as a table of a x b points: down its columns, turned, along its rows, and read by columns.
 template <class W, class T>
-void transform_long(std::complex<T>* x, int64_t a, int64_t b, int sign, T scale) {
+void transform_long(const std::complex<T>* from, std::complex<T>* x, int64_t a, int64_t b, int sign, T scale) {
   const int64_t n = a * b;
-  transform_lines<W>(x, Axis({a, b}, 0), sign, T(1));
+  transform_lines<W>(from, x, Axis({a, b}, 0), sign, T(1));
   const auto block = std::max<int64_t>(1, int64_t(std::sqrt(double(n))));
   std::vector<std::complex<double>> fine, coarse;  // roots 0, 1, 2 ... and 0, block, 2 block ...
   for (int64_t k = 0; k < block; ++k) fine.push_back(root_of_one(size_t(k), size_t(n)));
@@ -105,78 +136,79 @@ void transform_long(std::complex<T>* x, int64_t a, int64_t b, int sign, T scale)
       v = {T(double(v.real()) * w.real() - double(v.imag()) * w.imag()),
            T(double(v.real()) * w.imag() + double(v.imag()) * w.real())};
     }
-  transform_lines<W>(x, Axis({a, b}, 1), sign, scale);
-  const std::vector<std::complex<T>> rows(x, x + n);
+  std::vector<std::complex<T>> rows(static_cast<size_t>(n));
+  transform_lines<W>(x, rows.data(), Axis({a, b}, 1), sign, scale);
   for (int64_t c = 0; c < b; ++c)
     for (int64_t r = 0; r < a; ++r) x[c * a + r] = rows[size_t(r * b + c)];
 }
 
 // A chirp adds many terms for each point; f32 lines of such lengths are summed in f64.
 template <class T>
-void transform(std::complex<T>* x, const Dims& dims, size_t dim, int sign, T scale) {
+void transform(const std::complex<T>* from, std::complex<T>* to, const Dims& dims, size_t dim, int sign, T scale) {
   constexpr int64_t kLong = 1 << 12;  // from here on lanes without a line cost more than the table
   const Axis axis(dims, dim);
   const bool is_wide = sizeof(T) == 8 || Fourier<double>::needs_chirp(size_t(axis.length));
   const int64_t a = split_of(axis.length);
   if (axis.length >= kLong && axis.inner == 1 && axis.outer < int64_t(Fourier<T>::kLanes) && a > 8 && !is_wide) {
-    for (int64_t l = 0; l < axis.outer; ++l) transform_long<T>(x + l * axis.length, a, axis.length / a, sign, scale);
+    for (int64_t l = 0; l < axis.outer * axis.length; l += axis.length)
+      transform_long<T>(from + l, to + l, a, axis.length / a, sign, scale);
   } else if (is_wide) {
-    transform_lines<double>(x, axis, sign, scale);
+    transform_lines<double>(from, to, axis, sign, scale);
   } else {
-    transform_lines<T>(x, axis, sign, scale);
+    transform_lines<T>(from, to, axis, sign, scale);
   }
 }
 
-// The first half of the spectrum of real lines along the last dim. An even length is half as many complex points.
+// The first half of the spectrum of real lines along the last dim. An even length is half as many complex points,
+// which lie as the real ones do.
 template <class T>
 void from_real(const T* x, std::complex<T>* out, int64_t lines, int64_t n) {
+  using C = std::complex<T>;
   const bool is_even = n % 2 == 0;
   const int64_t points = is_even ? n / 2 : n, kept = n / 2 + 1;
-  std::vector<std::complex<T>> z(size_t(lines * points)), turn;
-  for (int64_t i = 0; i < lines * points; ++i)
-    z[size_t(i)] = is_even ? std::complex<T>(x[2 * i], x[2 * i + 1]) : std::complex<T>(x[i]);
-  transform(z.data(), {lines, points}, 1, -1, T(1));
-  for (int64_t k = 0; k < kept; ++k) turn.push_back(std::complex<T>(std::conj(root_of_one(size_t(k), size_t(n)))));
-  for (int64_t l = 0; l < lines; ++l)
-    for (int64_t k = 0; k < kept; ++k) {
-      const std::complex<T>& a = z[size_t(l * points + (is_even ? k % points : k))];
-      const std::complex<T>& b = z[size_t(l * points + (points - k) % points)];
-      const T even_re = (a.real() + b.real()) / 2, even_im = (a.imag() - b.imag()) / 2;
-      const T odd_re = (a.imag() + b.imag()) / 2, odd_im = (b.real() - a.real()) / 2;
-      const std::complex<T>& w = turn[size_t(k)];
-      out[l * kept + k] = is_even ? std::complex<T>(even_re + odd_re * w.real() - odd_im * w.imag(),
-                                                    even_im + odd_re * w.imag() + odd_im * w.real())
-                                  : a;
+  const Scratch<C> memory(size_t(lines * points));
+  C* z = memory.data();
+  if (!is_even) std::copy_n(x, lines * points, z);
+  transform(is_even ? reinterpret_cast<const C*>(x) : z, z, {lines, points}, 1, -1, T(1));
+  std::vector<C> turn;
+  for (int64_t k = 0; k < kept; ++k) turn.push_back(C(std::conj(root_of_one(size_t(k), size_t(n)))));
+  for (int64_t l = 0; l < lines; ++l, z += points, out += kept) {
+    if (!is_even) {
+      std::copy_n(z, kept, out);
+      continue;
     }
+    for (int64_t k = 0; k < kept; ++k) {
+      const C &a = z[k < points ? k : 0], &b = z[k ? points - k : 0], &w = turn[size_t(k)];
+      const T a_re = a.real(), a_im = a.imag(), b_re = b.real(), b_im = b.imag(), w_re = w.real(), w_im = w.imag();
+      const T even_re = (a_re + b_re) / 2, even_im = (a_im - b_im) / 2;
+      const T odd_re = (a_im + b_im) / 2, odd_im = (b_re - a_re) / 2;
+      out[k] = {even_re + odd_re * w_re - odd_im * w_im, even_im + odd_re * w_im + odd_im * w_re};
+    }
+  }
 }
 
 // Real lines along the last dim of the first half of their spectrum; what is imaginary of its ends is not looked at.
 template <class T>
 void to_real(const std::complex<T>* x, T* out, int64_t lines, int64_t n, T scale) {
+  using C = std::complex<T>;
   const bool is_even = n % 2 == 0;
   const int64_t points = is_even ? n / 2 : n, kept = n / 2 + 1;
-  std::vector<std::complex<T>> z(size_t(lines * points)), turn;
-  for (int64_t k = 0; k < points; ++k) turn.push_back(std::complex<T>(root_of_one(size_t(k), size_t(n))));
-  const auto value = [&](int64_t line, int64_t k) {
-    const std::complex<T>& v = x[line * kept + k];
-    return std::complex<T>(v.real(), k == 0 || 2 * k == n ? T(0) : v.imag());
-  };
-  for (int64_t l = 0; l < lines; ++l)
-    for (int64_t k = 0; k < points; ++k) {
-      std::complex<T>& to = z[size_t(l * points + k)];
-      if (!is_even) {
-        to = k < kept ? value(l, k) : std::conj(value(l, n - k));
-        continue;
-      }
-      const std::complex<T> a = value(l, k), b = std::conj(value(l, points - k)), d = a - b, w = turn[size_t(k)];
-      to = {a.real() + b.real() - (d.real() * w.imag() + d.imag() * w.real()),
-            a.imag() + b.imag() + (d.real() * w.real() - d.imag() * w.imag())};
+  const Scratch<C> memory(size_t(lines * points));
+  std::vector<C> turn;
+  for (int64_t k = 0; k < points; ++k) turn.push_back(C(root_of_one(size_t(k), size_t(n))));
+  C* z = memory.data();
+  for (int64_t l = 0; l < lines; ++l, x += kept, z += points) {
+    const auto value = [&](int64_t k) { return C(x[k].real(), k == 0 || 2 * k == n ? T(0) : x[k].imag()); };
+    for (int64_t k = 0; !is_even && k < points; ++k) z[k] = k < kept ? value(k) : std::conj(value(n - k));
+    for (int64_t k = 0; is_even && k < points; ++k) {
+      const C a = value(k), b = std::conj(value(points - k)), d = a - b, w = turn[size_t(k)];
+      z[k] = {a.real() + b.real() - (d.real() * w.imag() + d.imag() * w.real()),
+              a.imag() + b.imag() + (d.real() * w.real() - d.imag() * w.imag())};
     }
-  transform(z.data(), {lines, points}, 1, 1, scale);
-  for (int64_t i = 0; i < lines * points; ++i) {
-    out[is_even ? 2 * i : i] = z[size_t(i)].real();
-    if (is_even) out[2 * i + 1] = z[size_t(i)].imag();
   }
+  z = memory.data();
+  transform(z, is_even ? reinterpret_cast<C*>(out) : z, {lines, points}, 1, 1, scale);
+  for (int64_t i = 0; !is_even && i < lines * points; ++i) out[i] = z[i].real();
 }
 
 template <class T>
@@ -192,17 +224,16 @@ void run(const Eval& e) {
   const T scale = sign > 0 ? T(1 / points) : T(1);
   if (type == "IRFFT") {
     std::vector<C> x(e.in[0].as<C>(), e.in[0].as<C>() + e.in[0].elements());
-    for (size_t d = first; d + 1 < rank; ++d) transform(x.data(), e.in[0].dims, d, sign, T(1));
+    for (size_t d = first; d + 1 < rank; ++d) transform(x.data(), x.data(), e.in[0].dims, d, sign, T(1));
     return to_real(x.data(), e.out[0].as<T>(), lines, n, scale);
   }
   C* out = e.out[0].as<C>();
   if (type == "RFFT") {
     from_real(e.in[0].as<T>(), out, lines, n);
   } else {
-    std::copy_n(e.in[0].as<C>(), e.in[0].elements(), out);
-    transform(out, e.out[0].dims, rank - 1, sign, scale);
+    transform(e.in[0].as<C>(), out, e.out[0].dims, rank - 1, sign, scale);
   }
-  for (size_t d = first; d + 1 < rank; ++d) transform(out, e.out[0].dims, d, sign, T(1));
+  for (size_t d = first; d + 1 < rank; ++d) transform(out, out, e.out[0].dims, d, sign, T(1));
 }
 
 Result<void> eval(const Eval& e) {

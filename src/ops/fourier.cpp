@@ -87,9 +87,9 @@ Fourier<T>::Fourier(size_t length, int sign) : length_(length), sign_(sign) {
       im[at * kLanes] = T(-w.imag());
     }
   }
-  padded_->run(re.data(), im.data(), scratch.data());
+  const Planes<T> spectrum = padded_->run(re.data(), im.data(), scratch.data());
   for (size_t k = 0; k < padded_length_; ++k)
-    filter_.emplace_back(re[k * kLanes] / T(padded_length_), im[k * kLanes] / T(padded_length_));
+    filter_.emplace_back(spectrum.re[k * kLanes] / T(padded_length_), spectrum.im[k * kLanes] / T(padded_length_));
 }
 
 template <class T>
@@ -99,36 +99,44 @@ size_t Fourier<T>::scratch_size() const {
 
 // An inverse is the forward transform of real and imaginary parts exchanged.
 template <class T>
-void Fourier<T>::run(T* re, T* im, T* scratch) const {
-  if (length_ < 2) return;
+Planes<T> Fourier<T>::run(T* re, T* im, T* scratch) const {
+  if (length_ < 2) return {re, im};
   if (sign_ > 0) std::swap(re, im);
-  if (!padded_) return forward(re, im, scratch);
-  T *wide_re = scratch, *wide_im = scratch + padded_length_ * kLanes, *rest = wide_im + padded_length_ * kLanes;
-  const auto times = [](T* r, T* i, T from_r, T from_i, const std::complex<T>& w) {
-    *r = from_r * w.real() - from_i * w.imag();
-    *i = from_r * w.imag() + from_i * w.real();
-  };
-  for (size_t k = 0; k < length_ * kLanes; ++k) times(wide_re + k, wide_im + k, re[k], im[k], chirp_[k / kLanes]);
-  std::fill(wide_re + length_ * kLanes, wide_im, T(0));
-  std::fill(wide_im + length_ * kLanes, rest, T(0));
-  padded_->run(wide_re, wide_im, rest);
-  for (size_t k = 0; k < padded_length_ * kLanes; ++k)
-    times(wide_re + k, wide_im + k, wide_re[k], wide_im[k], filter_[k / kLanes]);
-  padded_->run(wide_im, wide_re, rest);
-  for (size_t k = 0; k < length_ * kLanes; ++k) times(re + k, im + k, wide_re[k], wide_im[k], chirp_[k / kLanes]);
+  Planes<T> out = forward(re, im, scratch);
+  if (sign_ > 0) std::swap(out.re, out.im);
+  return out;
 }
 
 template <class T>
-void Fourier<T>::forward(T* re, T* im, T* scratch) const {
+Planes<T> Fourier<T>::forward(T* re, T* im, T* scratch) const {
+  if (padded_) return by_chirp(re, im, scratch);
   const bool is_avx2 = simd_best() == Simd::avx2;
   Planes<T> from{re, im}, to{scratch, scratch + length_ * kLanes};
   for (const FourierStep<T>& step : steps_) {
     is_avx2 ? fourier_step_avx2(step, from, to) : fourier_step_portable(step, from, to);
     std::swap(from, to);
   }
-  if (from.re == re) return;
-  std::copy_n(from.re, length_ * kLanes, re);
-  std::copy_n(from.im, length_ * kLanes, im);
+  return from;
+}
+
+template <class T>
+Planes<T> Fourier<T>::by_chirp(T* re, T* im, T* scratch) const {
+  T *wide_re = scratch, *wide_im = scratch + padded_length_ * kLanes, *rest = wide_im + padded_length_ * kLanes;
+  const auto times = [](Planes<T> to, Planes<T> from, size_t k, const std::complex<T>& w) {
+    const T r = from.re[k], i = from.im[k];
+    to.re[k] = r * w.real() - i * w.imag();
+    to.im[k] = r * w.imag() + i * w.real();
+  };
+  for (size_t k = 0; k < length_ * kLanes; ++k) times({wide_re, wide_im}, {re, im}, k, chirp_[k / kLanes]);
+  std::fill(wide_re + length_ * kLanes, wide_im, T(0));
+  std::fill(wide_im + length_ * kLanes, rest, T(0));
+  const Planes<T> spectrum = padded_->run(wide_re, wide_im, rest);
+  for (size_t k = 0; k < padded_length_ * kLanes; ++k) times(spectrum, spectrum, k, filter_[k / kLanes]);
+  // The inverse, into whichever of both places is free.
+  T* free = spectrum.re == wide_re ? rest : wide_re;
+  const Planes<T> back = padded_->run(spectrum.im, spectrum.re, free);
+  for (size_t k = 0; k < length_ * kLanes; ++k) times({re, im}, {back.im, back.re}, k, chirp_[k / kLanes]);
+  return {re, im};
 }
 
 template class Fourier<float>;

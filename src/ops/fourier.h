@@ -11,6 +11,11 @@
 namespace trine::ops {
 
 template <class T>
+struct Planes {
+  T *re = nullptr, *im = nullptr;  // arrays of real and imaginary parts
+};
+
+template <class T>
 struct FourierStep {
   size_t radix = 2, before = 1, after = 1;  // before: product of the factors done; radix * before * after is the length
   std::vector<T> re, im;                    // factors exp(-2 pi i m k before / length) at (m - 1) * after + k
@@ -26,12 +31,14 @@ class Fourier {
   Fourier(size_t length, int sign);
 
   // x[k] = sum over j of x[j] exp(sign * 2 pi i j k / length), not scaled; x[k] of lane l at k * kLanes + l.
-  void run(T* re, T* im, T* scratch) const;
+  // Gives where the result is: in x or in the scratch.
+  Planes<T> run(T* re, T* im, T* scratch) const;
   size_t scratch_size() const;  // of T
   static bool needs_chirp(size_t length);
 
  private:
-  void forward(T* re, T* im, T* scratch) const;
+  Planes<T> forward(T* re, T* im, T* scratch) const;
+  Planes<T> by_chirp(T* re, T* im, T* scratch) const;
 
   size_t length_ = 0;
   int sign_ = -1;
@@ -43,12 +50,7 @@ class Fourier {
 
 std::complex<double> root_of_one(size_t numerator, size_t denominator);  // exp(2 pi i * numerator / denominator)
 
-// One step from `from` to `to`, both length * kLanes; arrays of real and imaginary parts. avx2 only where simd_best()
-// says so.
-template <class T>
-struct Planes {
-  T *re = nullptr, *im = nullptr;
-};
+// One step from `from` to `to`, both length * kLanes. avx2 only where simd_best() says so.
 void fourier_step_portable(const FourierStep<float>& step, Planes<float> from, Planes<float> to);
 void fourier_step_portable(const FourierStep<double>& step, Planes<double> from, Planes<double> to);
 void fourier_step_avx2(const FourierStep<float>& step, Planes<float> from, Planes<float> to);

@@ -97,9 +97,10 @@ void butterfly_odd(const FourierStep<T>& step, Pair<T>* x) {
 template <size_t kRadix, class T>
 void run_step(const FourierStep<T>& step, Planes<T> from, Planes<T> to) {
   constexpr size_t kLanes = Fourier<T>::kLanes;
-  const size_t radix = kRadix ? kRadix : step.radix, after = step.after;
+  const size_t radix = kRadix ? kRadix : step.radix, after = step.after, before = step.before;
+  const T *w_re = step.re.data(), *w_im = step.im.data();
   Pair<T> x[kRadix ? kRadix : Fourier<T>::kRadixMax];
-  for (size_t b = 0; b < step.before; ++b)
+  for (size_t b = 0; b < before; ++b)
     for (size_t k = 0; k < after; ++k) {
       for (size_t j = 0; j < radix; ++j) x[j] = load(from, (k + after * (j + radix * b)) * kLanes);
       if constexpr (kRadix == 0)
@@ -107,8 +108,8 @@ void run_step(const FourierStep<T>& step, Planes<T> from, Planes<T> to) {
       else
         butterfly<kRadix>(x);
       for (size_t j = 1; k > 0 && j < radix; ++j)
-        x[j] = x[j].times(step.re[(j - 1) * after + k], step.im[(j - 1) * after + k]);
-      for (size_t j = 0; j < radix; ++j) store(to, (k + after * (b + step.before * j)) * kLanes, x[j]);
+        x[j] = x[j].times(w_re[(j - 1) * after + k], w_im[(j - 1) * after + k]);
+      for (size_t j = 0; j < radix; ++j) store(to, (k + after * (b + before * j)) * kLanes, x[j]);
     }
 }
 
