@@ -115,11 +115,20 @@ std::string_view name(FaultKind k) {
   return kNames[static_cast<int>(k)];
 }
 
-Core::Core(Machine& machine, const CoreShape& shape)
-    : sbuf(Memory::make(static_cast<size_t>(shape.partitions * shape.sbuf_bytes),
-                        static_cast<size_t>(shape.sbuf_bytes))),
-      psum(Memory::make(static_cast<size_t>(shape.partitions * shape.psum_bytes),
-                        static_cast<size_t>(shape.psum_bytes))),
+// On chip only what the program's tensors reach, so that a small program has its rows close together. A row more than a
+// whole number of pages keeps the partitions of a tile from sharing a few lines of the host's cache.
+static Memory memory_for(const Program& program, int core, Space space, int partitions) {
+  constexpr int64_t kPage = 4096, kLine = 64;
+  int64_t end = 0;
+  for (const Tensor& t : program.tensors)
+    if (t.space == space && t.core == core) end = std::max(end, t.address + bytes_per_partition(t));
+  const int64_t pitch = (end + kPage - 1) / kPage * kPage + kLine;
+  return Memory::make(static_cast<size_t>(partitions * pitch), static_cast<size_t>(pitch));
+}
+
+Core::Core(Machine& machine, int number, const CoreShape& shape)
+    : sbuf(memory_for(machine.program(), number, Space::sbuf, shape.partitions)),
+      psum(memory_for(machine.program(), number, Space::psum, shape.partitions)),
       psum_matmul(static_cast<size_t>(shape.partitions), psum.pitch),
       psum_open(static_cast<size_t>(shape.partitions), psum.pitch),
       semaphores(static_cast<size_t>(shape.semaphores)),
@@ -514,7 +523,7 @@ void Core::store(const Tile& t, int row, const float* values) {
 
 Machine::Machine(const Program& program, const CoreShape& shape) : hbm(program.tensors.size()), program_(program) {
   cores.reserve(program.cores);
-  for (int i = 0; i < program.cores; ++i) cores.emplace_back(*this, shape);
+  for (int i = 0; i < program.cores; ++i) cores.emplace_back(*this, i, shape);
   for (size_t i = 0; i < program.tensors.size(); ++i)
     if (program.tensors[i].space == Space::hbm && storage(static_cast<uint32_t>(i)) == i)
       hbm[i] = Memory::make(static_cast<size_t>(tensor_bytes(program.tensors[i])), 0);

@@ -39,9 +39,6 @@ struct Fault {
 
 struct CoreShape {
   int partitions = 128;
-  int64_t sbuf_bytes = 0;  // per partition
-  int64_t psum_bytes = 0;  // per partition
-  int psum_bank_bytes = 2048;
   int semaphores = 256;
 };
 
@@ -57,7 +54,7 @@ struct Rows {
 
 class Core {
  public:
-  Core(Machine& machine, const CoreShape& shape);
+  Core(Machine& machine, int number, const CoreShape& shape);
 
   // --- rows of a tile: elements in pattern order, through f32 with the dtype's meaning ---
   void read(const Tile& t, int row, float* out);

@@ -161,10 +161,12 @@ Spare& spare() {
 }  // namespace
 
 void Memory::give_back() {
-  if (!pitch || size < kMappedFrom || !owned.data() || !written_in.held()) return;
+  if (!pitch || !owned.data() || !written_in.held()) return;
   written_in.erase(bytes, pitch);
   const std::lock_guard held(spare().mutex);
-  if (spare().memories.size() < Spare::kMost) spare().memories.push_back(std::move(*this));
+  auto& all = spare().memories;
+  if (all.size() >= Spare::kMost) all.erase(all.begin());
+  all.push_back(std::move(*this));
   bytes = nullptr;
 }
 

@@ -23,13 +23,7 @@ using arch::TensorKind;
 namespace {
 
 arch::CoreShape shape_of(const arch::Chip& chip) {
-  arch::CoreShape s;
-  s.partitions = static_cast<int>(chip.partitions);
-  s.sbuf_bytes = chip.sbuf.bytes_per_partition;
-  s.psum_bytes = chip.psum.banks * chip.psum.bank_bytes;
-  s.psum_bank_bytes = static_cast<int>(chip.psum.bank_bytes);
-  s.semaphores = static_cast<int>(chip.semaphore.count);
-  return s;
+  return {.partitions = static_cast<int>(chip.partitions), .semaphores = static_cast<int>(chip.semaphore.count)};
 }
 
 Result<void> check_inputs(const Program& program, const Inputs& inputs) {
@@ -106,10 +100,11 @@ std::vector<std::byte> read_back(arch::Machine& machine, uint32_t index, bool& c
 }
 
 // The first instruction that touches a tensor which reaches past the end of its memory.
-Place first_use_past_end(const Program& program, const arch::CoreShape& shape, int64_t hbm_bytes) {
+Place first_use_past_end(const Program& program, const arch::Chip& chip) {
   const auto past = [&](const Tensor& t) {
-    if (t.space == Space::hbm) return t.address + tensor_bytes(t) > hbm_bytes;
-    return t.address + bytes_per_partition(t) > (t.space == Space::sbuf ? shape.sbuf_bytes : shape.psum_bytes);
+    if (t.space == Space::hbm) return t.address + tensor_bytes(t) > chip.hbm.bytes;
+    return t.address + bytes_per_partition(t) >
+           (t.space == Space::sbuf ? chip.sbuf.bytes_per_partition : chip.psum.banks * chip.psum.bank_bytes);
   };
   Place p;
   for (size_t s = 0; s < program.streams.size(); ++s)
@@ -156,7 +151,7 @@ Result<void> check_program(const Program& program, const arch::Chip& chip, Findi
     if (problem.error.code != Code::out_of_memory) return problem.error;
     Finding f;
     f.kind = arch::FaultKind::over_capacity;
-    f.place = first_use_past_end(program, shape_of(chip), chip.hbm.bytes);
+    f.place = first_use_past_end(program, chip);
     f.found = problem.error.message;
     findings.add(std::move(f), findings.list().size());
   }
