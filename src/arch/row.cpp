@@ -136,10 +136,12 @@ int RowInfo::attr(std::string_view name) const {
 std::span<const RowInfo> rows() { return table(); }
 
 const RowInfo* row_by_opcode(uint16_t opcode) {
-  const auto& all = table();
-  const auto it =
-      std::lower_bound(all.begin(), all.end(), opcode, [](auto& r, uint16_t o) { return r.row->opcode < o; });
-  return it != all.end() && it->row->opcode == opcode ? &*it : nullptr;
+  static const std::vector<const RowInfo*> by_opcode = [] {
+    std::vector<const RowInfo*> out(table().back().row->opcode + size_t{1});
+    for (const RowInfo& info : table()) out[info.row->opcode] = &info;
+    return out;
+  }();
+  return opcode < by_opcode.size() ? by_opcode[opcode] : nullptr;
 }
 
 const RowInfo* row_by_name(std::string_view name) {

@@ -164,6 +164,7 @@ std::vector<Finding> verify(const Program& p, const Chip& chip) {
               cat("the program runs on ", p.cores, " cores together; ", chip.name, " joins at most ", most));
   check_memory(p, chip, found);
   if (!found.empty()) return found.take();
+  const Forms forms(p);
   for (size_t s = 0; s < p.streams.size(); ++s) {
     const Stream& stream = p.streams[s];
     LoopNest loops;
@@ -171,7 +172,8 @@ std::vector<Finding> verify(const Program& p, const Chip& chip) {
       const Insn& insn = stream.insns[pc];
       found.at(static_cast<int>(s), pc);
       if (insn.opcode == kOpEndLoop) --loops.depth;
-      check_insn({p, chip, insn, *row_by_opcode(insn.opcode), stream.engine, stream.core}, loops, found);
+      check_insn({p, chip, insn, *row_by_opcode(insn.opcode), stream.engine, stream.core, nullptr, nullptr, &forms},
+                 loops, found);
       if (insn.opcode == kOpLoop) {
         const Operand& trips = p.operands[insn.operand];
         loops.trips[static_cast<size_t>(loops.depth++)] =

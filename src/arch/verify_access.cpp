@@ -1,7 +1,9 @@
 // What an instruction's operands may touch: the access-pattern limits, ports, start partitions and bounds of the
 // architecture guides (rules A1–A14 below, listed for people in docs/assembly.md). Assumes a checked structure.
+#include <algorithm>
 #include <limits>
 #include <numeric>
+#include <vector>
 
 #include "arch/verify.h"
 #include "base/text.h"
@@ -210,22 +212,23 @@ void Access::check_bounds(const Operand& o, const Tensor& t, const Pattern& a) {
 void Access::check_bank(const Operand& o, const Tensor& t, const Pattern& a) {
   const int64_t bank = chip().psum.bank_bytes, size = bits(a.dtype) / 8;
   if (chip().tensor.moving_max * 4 > bank) return;
-  Span one = span_of(p_, o, {});
+  const Span one = span_of(p_, o, {});
   const int64_t low = t.address + one.low * size, length = (one.high - one.low + 1) * size;
-  std::vector<char> starts(static_cast<size_t>(bank));  // every place in a bank where an iteration begins
-  starts[static_cast<size_t>((low % bank + bank) % bank)] = 1;
+  const auto place = [&](int64_t byte) { return (byte % bank + bank) % bank; };
+  std::vector<int64_t> starts = {place(low)};  // every place in a bank where an iteration begins
   for (size_t d = 0; d < static_cast<size_t>(loops_.depth); ++d) {
-    const int64_t step = ((a.step[d] * size) % bank + bank) % bank;
+    const int64_t step = place(a.step[d] * size);
     if (!step) continue;
     const int64_t cycle = bank / std::gcd(bank, step);
     const int64_t trips = loops_.trips[d] < 0 ? cycle : std::min(loops_.trips[d], cycle);
-    const std::vector<char> before = starts;
-    for (int64_t b = 0; b < bank; ++b)
-      for (int64_t k = 1; before[static_cast<size_t>(b)] && k < trips; ++k)
-        starts[static_cast<size_t>((b + k * step) % bank)] = 1;
+    const size_t before = starts.size();
+    for (size_t b = 0; b < before; ++b)
+      for (int64_t k = 1; k < trips; ++k) starts.push_back(place(starts[b] + k * step));
+    std::sort(starts.begin(), starts.end());
+    starts.erase(std::unique(starts.begin(), starts.end()), starts.end());
   }
-  for (int64_t b = 0; b < bank; ++b)
-    if (starts[static_cast<size_t>(b)] && b + length > bank)
+  for (const int64_t b : starts)
+    if (b + length > bank)
       return bad(Code::invalid, "covers ", length, " bytes from byte ", b, " of a PSUM bank of ", bank,
                  "; a matmul's result stays inside one bank: split it or start it on a bank");
 }
