@@ -110,12 +110,17 @@ void Engines::look_for_spin(Lane& lane) {
   }
 }
 
-arch::Call Engines::call_of(Lane& lane) {
+arch::Call Engines::call_of(const Lane& lane) const {
   const arch::Stream& stream = lane.at.stream();
-  auto& registers = machine_.cores[stream.core].registers[static_cast<size_t>(stream.engine)];
-  std::copy_n(lane.at.registers(), registers.size(), registers.begin());
-  return {program_,    prepared_.chip,  lane.at.insn(),   lane.info(),     stream.engine,
-          stream.core, lane.at.loops(), registers.data(), &prepared_.forms};
+  return {program_,
+          prepared_.chip,
+          lane.at.insn(),
+          lane.info(),
+          stream.engine,
+          stream.core,
+          lane.at.depth() ? lane.at.loops() : nullptr,
+          lane.at.registers(),
+          &prepared_.forms};
 }
 
 void Engines::execute(Lane& lane) {
@@ -124,21 +129,28 @@ void Engines::execute(Lane& lane) {
   const arch::Call call = call_of(lane);
   if (races_) races_->access(lane.stream, lane.at, call);
   core.rounding = lane.rounding;
-  call.info.row->exec(core, call);
+  if (call.insn.opcode < kControlOpcodes)
+    execute_on_registers(lane, core, call);
+  else
+    call.info.row->exec(core, call);
   lane.rounding = core.rounding;
-  if (call.insn.opcode < kControlOpcodes) {
-    const auto& registers = core.registers[static_cast<size_t>(stream.engine)];
-    for (int r = 0; r < arch::kRegisterCount; ++r) lane.at.set_register(r, registers[static_cast<size_t>(r)]);
-    if (call.insn.opcode == arch::kOpRegisterLoad)
-      lane.loaded.push_back(registers[program_.operands[call.insn.operand].reg]);
-  }
   if (call.info.row->unit == arch::Unit::queue) ++counts_.transfers;
   if (!core.faults.empty()) take_faults(lane);
   if (call.insn.updates || call.info.row->unit == arch::Unit::queue) update(lane);
 }
 
+void Engines::execute_on_registers(Lane& lane, arch::Core& core, const arch::Call& call) {
+  auto& registers = core.registers[static_cast<size_t>(call.engine)];
+  std::copy_n(lane.at.registers(), registers.size(), registers.begin());
+  call.info.row->exec(core, call);
+  for (int r = 0; r < arch::kRegisterCount; ++r) lane.at.set_register(r, registers[static_cast<size_t>(r)]);
+  if (call.insn.opcode == arch::kOpRegisterLoad)
+    lane.loaded.push_back(registers[program_.operands[call.insn.operand].reg]);
+}
+
 // The same engine of every core has come to an instruction at which cores meet; it is carried out once for all.
 bool Engines::hold_meetings() {
+  if (!prepared_.meets) return false;
   bool any = false;
   for (int e = 0; e < arch::kEngineCount; ++e) {
     std::vector<Lane*> come(program_.cores);
@@ -191,7 +203,7 @@ void Engines::update(Lane& lane) {
     else
       value = saturating_add(value, u.op == arch::UpdateOp::add ? u.value : saturating_negate(u.value));
   }
-  if (races_) races_->update(lane.stream, lane.at, lane.info());
+  if (races_) races_->update(lane.stream, lane.at);
 }
 
 bool Engines::satisfied(const Lane& lane) const {
@@ -207,19 +219,22 @@ bool Engines::satisfied(const Lane& lane) const {
 
 // Waits on a semaphore that several raise are let on last: by then all that could have raised it before has.
 bool Engines::pass_waits() {
-  std::array<std::vector<Lane*>, 3> ranks;  // clear, ambiguous, and the one to be last
-  for (Lane& lane : lanes_)
-    if (!lane.at.done() && !idles(lane) && waits(lane) && satisfied(lane)) {
-      const bool ambiguous = races_ && races_->ambiguous(lane.stream, lane.at);
-      ranks[ambiguous ? 1 + (lane.stream == last_) : 0].push_back(&lane);
-    }
+  constexpr int kRanks = 3;  // clear, ambiguous, and the one to be last
+  std::array<bool, kRanks> found{};
+  for (Lane& lane : lanes_) {
+    lane.rank = -1;
+    if (lane.at.done() || idles(lane) || !waits(lane) || !satisfied(lane)) continue;
+    lane.rank = races_ && races_->ambiguous(lane.stream, lane.at) ? 1 + (lane.stream == last_) : 0;
+    found[static_cast<size_t>(lane.rank)] = true;
+  }
   const bool all = ++turns_ % kHeldMax == 0;
   bool any = false;
-  for (const auto& rank : ranks) {
-    if (any && !all) break;
-    for (Lane* lane : rank) {
-      if (races_) races_->wait(lane->stream, lane->at);
-      any = lane->passed = true;
+  for (int rank = 0; rank < kRanks && (all || !any); ++rank) {
+    if (!found[static_cast<size_t>(rank)]) continue;
+    for (Lane& lane : lanes_) {
+      if (lane.rank != rank) continue;
+      if (races_) races_->wait(lane.stream, lane.at);
+      any = lane.passed = true;
     }
   }
   return any;

@@ -38,6 +38,7 @@ class Engines {
     Rounding rounding;
     std::vector<uint32_t> loaded;  // what its register_loads gave, in order
     bool passed = false;           // the waits of the instruction at hand have been met
+    int rank = -1;                 // see pass_waits
     // It was here before, and nothing had changed since: it goes round for ever unless somebody changes something.
     bool spins = false;
     arch::Sequencer::Position mark;
@@ -48,8 +49,9 @@ class Engines {
   bool meets(const Lane& lane) const { return lane.info().row->unit == arch::Unit::meeting; }
   bool satisfied(const Lane& lane) const;
   bool advance(Lane& lane);  // until it waits, meets, ends or has run for a while; false when it did nothing
-  arch::Call call_of(Lane& lane);
+  arch::Call call_of(const Lane& lane) const;
   void execute(Lane& lane);
+  void execute_on_registers(Lane& lane, arch::Core& core, const arch::Call& call);
   void look_for_spin(Lane& lane);
   void update(Lane& lane);
   void take_faults(Lane& lane);

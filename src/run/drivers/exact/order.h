@@ -31,12 +31,19 @@ class Tally {
  private:
   struct List {  // of one thread, so each entry knows all that the ones before it knew
     int thread = 0;
-    std::deque<int64_t> totals;  // of its values up to each entry
-    std::deque<Clock> clocks;
-    int64_t folded = 0;                                                   // the total up to the first entry kept
-    size_t known_to(const Clock& clock) const;                            // how many
-    int64_t total(size_t n) const { return n ? totals[n - 1] : folded; }  // of the first n
+    size_t threads = 0;
+    int64_t folded = 0;                 // the total up to the first entry kept
+    size_t gone = 0;                    // entries of the two below that were folded
+    std::vector<int64_t> totals = {};   // of its values up to each entry
+    std::vector<uint64_t> clocks = {};  // one after the other
+    size_t size() const { return totals.size() - gone; }
+    uint64_t knows(size_t entry, size_t of) const { return clocks[(gone + entry) * threads + of]; }
+    uint64_t own(size_t entry) const { return knows(entry, static_cast<size_t>(thread)); }
+    int64_t total(size_t n) const { return n ? totals[gone + n - 1] : folded; }  // of the first n
+    size_t known_to(const Clock& clock) const;                                   // how many
+    void fold();                                                                 // the first
   };
+  void learn_from_one(const List& list, int64_t sign, int64_t wanted, Clock& known) const;
   std::vector<List> lists_;
 };
 
@@ -44,7 +51,8 @@ class Order {
  public:
   explicit Order(const arch::Program& program);
 
-  int queue_thread(int stream, int64_t queue) const;
+  // The thread that carries out an instruction: its stream, or the queue that it names.
+  int thread(int stream, uint32_t pc) const { return threads_[static_cast<size_t>(stream)][pc]; }
   const Clock& clock(int thread) const { return clocks_[static_cast<size_t>(thread)]; }
   uint64_t period(int thread) const { return clock(thread)[static_cast<size_t>(thread)]; }
   // The threads of a thread's stream: a queue belongs to the stream that triggers it.
@@ -66,27 +74,34 @@ class Order {
 
  private:
   struct Semaphore {
-    Tally tally;
-    std::vector<int> waiters;     // streams
-    std::vector<int> updaters;    // threads
-    std::map<int, uint64_t> met;  // of each stream: the period in which its last ambiguous wait was met
+    Tally tally = {};
+    std::vector<int> waiters = {};     // streams
+    std::vector<int> updaters = {};    // threads
+    std::map<int, uint64_t> met = {};  // of each stream: the period in which its last ambiguous wait was met
   };
   struct Past {  // of a queue that several streams use: what had been triggered when, and what its transfer knew
     std::deque<uint64_t> triggered;
     std::deque<Clock> clocks;
   };
-  Semaphore* find(int core, uint16_t semaphore);
-  void note_stream(const arch::Program& program, int stream);
+  Semaphore& semaphore(int core, uint16_t number) {
+    return semaphores_[static_cast<size_t>(core) * semaphores_each_ + number];
+  }
+  const Semaphore& semaphore(int core, uint16_t number) const {
+    return const_cast<Order*>(this)->semaphore(core, number);
+  }
+  void note_stream(const arch::Program& program, int stream, std::map<std::pair<int, int64_t>, int>& queues);
   void next_period(int thread) { ++clocks_[static_cast<size_t>(thread)][static_cast<size_t>(thread)]; }
 
   std::set<int> hasty_;
   std::vector<Clock> clocks_;
   std::vector<int> stream_of_;
+  std::vector<std::vector<int>> threads_;  // of each stream's instructions
   std::vector<bool> ended_;
-  std::map<std::pair<int, int64_t>, int> queues_;             // (stream, queue) -> thread
-  std::map<int, std::vector<int>> rivals_;                    // queue thread -> same queue, other streams
-  std::map<int, Past> past_;                                  // of queue threads with rivals
-  std::map<std::pair<int, uint16_t>, Semaphore> semaphores_;  // that somebody waits for
+  std::map<int, std::vector<int>> rivals_;  // queue thread -> same queue, other streams
+  std::map<int, Past> past_;                // of queue threads with rivals
+  size_t semaphores_each_ = 0;              // of a core
+  std::vector<Semaphore> semaphores_;
+  std::vector<const Clock*> waiters_;  // of the semaphore at hand
 };
 
 }  // namespace trine::run

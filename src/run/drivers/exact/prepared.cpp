@@ -30,6 +30,7 @@ Prepared::Prepared(const arch::Program& p, const arch::Chip& on)
       const arch::RowInfo& info = *arch::row_by_opcode(insn.opcode);
       stream.infos.push_back(&info);
       stream.changes.push_back(insn.updates || may_write(info));
+      meets |= info.row->unit == arch::Unit::meeting;
       loads |= insn.opcode == arch::kOpRegisterLoad;
       decided |= is_decided(p, insn);
       for (size_t i = 0; i < info.slots.size(); ++i) {

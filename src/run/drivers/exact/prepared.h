@@ -24,6 +24,7 @@ struct Prepared {
   arch::Forms forms;
   std::vector<PreparedStream> streams;
   std::vector<bool> written;  // tensors that an instruction may write
+  bool meets = false;         // there are instructions at which cores meet
   bool moves = false;         // addresses depend on data
   bool wanders = false;       // which instructions run depends on data
 };

@@ -21,15 +21,11 @@ Races::Races(arch::Machine& machine, Findings& findings, Known& known, bool any_
   }
 }
 
-int Races::thread_of(int stream, const arch::Insn& insn, const arch::RowInfo& info) const {
-  if (info.row->unit != arch::Unit::queue) return stream;
-  return order_.queue_thread(stream, program_.attrs[insn.attr + static_cast<size_t>(info.attr("queue"))]);
-}
-
 void Races::access(int stream, const arch::Sequencer& at, const arch::Call& call) {
-  const int thread = thread_of(stream, call.insn, call.info);
+  const int thread = order_.thread(stream, at.pc());
   if (thread != stream) order_.trigger(stream, thread);
-  place_ = place_of(stream, at);
+  stream_ = stream;
+  at_ = &at;
   Access a{order_.period(thread), site(stream, at.pc()), static_cast<uint16_t>(thread), false};
   for (size_t i = 0; i < call.info.slots.size(); ++i) {
     const arch::Operand& o = program_.operands[call.insn.operand + i];
@@ -49,9 +45,9 @@ void Races::touch(const arch::Call& call, const arch::Operand& o, const Access& 
   shadow_.touch(machine_.cores[call.core], call.place(o), a, order_.clock(a.thread));
 }
 
-void Races::update(int stream, const arch::Sequencer& at, const arch::RowInfo& info) {
+void Races::update(int stream, const arch::Sequencer& at) {
   const arch::Insn& insn = at.insn();
-  const int thread = thread_of(stream, insn, info);
+  const int thread = order_.thread(stream, at.pc());
   for (uint32_t i = 0; i < insn.updates; ++i) {
     const arch::Update& u = program_.updates[insn.update + i];
     if (order_.update(thread, at.stream().core, u)) continue;
@@ -140,7 +136,7 @@ void Races::report(const Clash& c) {
     return;
   }
   Finding f;
-  f.place = place_;
+  f.place = place_of(stream_, *at_);
   f.operand = slot_;
   describe(c, f);
   findings_.add(std::move(f), c.earlier.site + uint64_t{1});

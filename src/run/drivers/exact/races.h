@@ -25,7 +25,7 @@ class Races {
   // One instruction of a stream is about to run, with `call`'s operands; `at` is where.
   void access(int stream, const arch::Sequencer& at, const arch::Call& call);
   // It has run: its semaphore updates become visible.
-  void update(int stream, const arch::Sequencer& at, const arch::RowInfo& info);
+  void update(int stream, const arch::Sequencer& at);
   void wait(int stream, const arch::Sequencer& at);  // its waits have been met
   void end(int stream) { order_.end(stream); }
   const std::set<int>& hasty() const { return order_.hasty(); }
@@ -33,7 +33,6 @@ class Races {
   bool ambiguous(int stream, const arch::Sequencer& at) const;  // what its waits tell depends on who else has run
 
  private:
-  int thread_of(int stream, const arch::Insn& insn, const arch::RowInfo& info) const;
   void touch(const arch::Call& call, const arch::Operand& o, const Access& a);
   void report(const Clash& c);
   bool is_about(const Finding& f, uint32_t tensor) const;
@@ -51,7 +50,8 @@ class Races {
   Shadow shadow_;
   std::vector<uint32_t> first_site_;  // of each stream
   // What is being touched, for the report.
-  Place place_;
+  int stream_ = 0;
+  const arch::Sequencer* at_ = nullptr;
   std::string_view slot_;
   uint32_t tensor_ = 0;
 };
