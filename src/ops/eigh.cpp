@@ -22,7 +22,8 @@ Result<std::vector<ir::Type>> infer(const Call& call) {
                                ir::tensor_type(real_dtype(x.dtype), Dims(x.dims.begin(), x.dims.end() - 1))};
 }
 
-// Makes a(p, q) zero by a rotation of rows and columns p and q; v collects the rotations.
+// Makes a(p, q) zero by a rotation of rows and columns p and q; the rows of v collect the rotations. Columns of a
+// Hermitian matrix are its rows, conjugated.
 template <class W>
 void rotate(Matrix<W> a, Matrix<W> v, int64_t p, int64_t q) {
   const double size = std::abs(a(p, q));
@@ -31,21 +32,24 @@ void rotate(Matrix<W> a, Matrix<W> v, int64_t p, int64_t q) {
   const double t = std::copysign(1.0, theta) / (std::abs(theta) + std::hypot(theta, 1.0));
   const double c = 1 / std::hypot(t, 1.0), s = t * c;
   const W s_in = s * phase, s_out = s * conj_of(phase);
-  auto turn_columns = [&](Matrix<W> m) {
-    for (int64_t k = 0; k < m.rows; ++k) {
-      const W x = m(k, p), y = m(k, q);
-      m(k, p) = c * x - wide_multiply(s_out, y);
-      m(k, q) = wide_multiply(s_in, x) + c * y;
+  const auto turn_rows = [&](Matrix<W> m, const W& from_q, const W& from_p) {
+    W *x = &m(p, 0), *y = &m(q, 0);
+    for (int64_t k = 0; k < m.columns; ++k) {
+      const W before = x[k];
+      x[k] = c * before - wide_multiply(from_q, y[k]);
+      y[k] = wide_multiply(from_p, before) + c * y[k];
     }
   };
-  turn_columns(a);
-  for (int64_t k = 0; k < a.columns; ++k) {
-    const W x = a(p, k), y = a(q, k);
-    a(p, k) = c * x - wide_multiply(s_in, y);
-    a(q, k) = wide_multiply(s_out, x) + c * y;
+  const double of_p = real_of(a(p, p)) - t * size, of_q = real_of(a(q, q)) + t * size;
+  turn_rows(a, s_in, s_out);
+  for (int64_t k = 0; k < a.rows; ++k) {
+    a(k, p) = conj_of(a(p, k));
+    a(k, q) = conj_of(a(q, k));
   }
+  a(p, p) = of_p;
+  a(q, q) = of_q;
   a(p, q) = a(q, p) = W(0);
-  turn_columns(v);
+  turn_rows(v, s_out, s_in);
 }
 
 template <class W>
@@ -92,7 +96,7 @@ void run(const Eval& e) {
     for (int64_t c = 0; c < n; ++c) {
       const int64_t from = order[size_t(c)];
       values[i * n + c] = real_of(a(from, from));
-      for (int64_t r = 0; r < n; ++r) to(r, c) = v(r, from);
+      for (int64_t r = 0; r < n; ++r) to(r, c) = v(from, r);
     }
   }
   store_wide(out.values, e.out[0]);

@@ -1,6 +1,8 @@
 // Elementary reflectors I - tau v v^H with v[0] = 1, as LAPACK makes and stores them.
 #pragma once
 
+#include <vector>
+
 #include "ops/matrix.h"
 
 namespace trine::ops {
@@ -23,13 +25,19 @@ W make_reflector(Matrix<W> a, int64_t r, int64_t c) {
 // x := (I - tau v v^H) x on rows `r` and below, columns from `first`; v is stored in column `c` of `a`, below row r.
 template <class W>
 void reflect(Matrix<W> a, int64_t r, int64_t c, W tau, Matrix<W> x, int64_t first) {
-  if (tau == W(0)) return;
-  for (int64_t k = first; k < x.columns; ++k) {
-    W dot = x(r, k);
-    for (int64_t i = r + 1; i < a.rows; ++i) dot += wide_multiply(conj_of(a(i, c)), x(i, k));
-    dot = wide_multiply(tau, dot);
-    x(r, k) -= dot;
-    for (int64_t i = r + 1; i < a.rows; ++i) x(i, k) -= wide_multiply(a(i, c), dot);
+  if (tau == W(0) || first >= x.columns) return;
+  // Row by row, as x lies in memory; dots[k] is v^H x of column first + k.
+  const int64_t count = x.columns - first;
+  std::vector<W> dots(&x(r, first), &x(r, first) + count);
+  for (int64_t i = r + 1; i < a.rows; ++i) {
+    const W v = conj_of(a(i, c));
+    for (int64_t k = 0; k < count; ++k) dots[size_t(k)] += wide_multiply(v, x(i, first + k));
+  }
+  for (W& dot : dots) dot = wide_multiply(tau, dot);
+  for (int64_t k = 0; k < count; ++k) x(r, first + k) -= dots[size_t(k)];
+  for (int64_t i = r + 1; i < a.rows; ++i) {
+    const W v = a(i, c);
+    for (int64_t k = 0; k < count; ++k) x(i, first + k) -= wide_multiply(v, dots[size_t(k)]);
   }
 }
 

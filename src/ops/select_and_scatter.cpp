@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/pool.h"
 #include "ops/axes.h"
 #include "ops/combine.h"
 
@@ -97,6 +98,83 @@ Result<void> by_kind(const Eval& e) {
   return {};
 }
 
+// The usual gradient of pooling: sums of f32 into the selected, and no windows along the last dims, which are then rows
+// that are walked together.
+struct Rows {
+  std::vector<WindowDim> windows;
+  Dims dims, positions, sizes;  // without the last dims
+  int64_t inner = 1;            // elements of a row
+
+  static Result<Rows> make(const Eval& e) {
+    Rows out{TRY(windows_from(e.node.attrs, e.in[0].dims.size())), e.in[0].dims, e.in[1].dims, {}};
+    for (; !out.dims.empty(); out.dims.pop_back(), out.positions.pop_back(), out.windows.pop_back()) {
+      const WindowDim& w = out.windows.back();
+      if (w.size != 1 || w.stride != 1 || w.low != 0 || w.high != 0 || w.base_dilation != 1) break;
+      out.inner *= out.dims.back();
+    }
+    for (const WindowDim& w : out.windows) out.sizes.push_back(w.size);
+    return out;
+  }
+};
+
+// keep(a, b): a stays selected; it is false of NaNs.
+template <class Keep>
+void add_rows(const Eval& e, const Rows& rows, int64_t first, int64_t last, Keep keep) {
+  const float *x = e.in[0].as<float>(), *source = e.in[1].as<float>();
+  const Dims strides = row_major_strides(rows.dims);
+  const auto inner = size_t(rows.inner);
+  std::vector<float> best(inner);
+  std::vector<int32_t> place(inner);
+  Dims at(rows.positions.size(), 0);
+  for (int64_t p = first, rest = first; p < last; ++p, next_index(at, rows.positions)) {
+    if (p == first)
+      for (size_t d = at.size(); d-- > 0; rest /= rows.positions[d]) at[d] = rest % rows.positions[d];
+    Dims tap(rows.sizes.size(), 0), taken;
+    do {
+      int64_t here = 0;
+      bool is_inside = true;
+      for (size_t d = 0; d < at.size() && is_inside; ++d) {
+        const int64_t k = rows.windows[d].element(at[d], tap[d], rows.dims[d]);
+        is_inside = k >= 0;
+        here += k * strides[d];
+      }
+      if (!is_inside) continue;
+      const float* row = x + here * rows.inner;
+      const auto number = int32_t(taken.size());
+      taken.push_back(here * rows.inner);
+      for (size_t i = 0; i < inner; ++i) {
+        const bool stays = number > 0 && keep(best[i], row[i]);
+        best[i] = stays ? best[i] : row[i];
+        place[i] = stays ? place[i] : number;
+      }
+    } while (next_index(tap, rows.sizes));
+    for (size_t i = 0; i < inner && !taken.empty(); ++i)
+      e.out[0].as<float>()[taken[size_t(place[i])] + int64_t(i)] += source[p * rows.inner + int64_t(i)];
+  }
+}
+
+Result<bool> by_rows(const Eval& e) {
+  constexpr int64_t kInnerMin = 4;
+  if (e.in[0].dtype != Dtype::f32 || e.node.attrs.text("scatter_kind") != "add") return false;
+  const Rows rows = TRY(Rows::make(e));
+  const int64_t count = element_count(rows.positions);
+  if (rows.inner < kInnerMin || rows.dims.empty() || count == 0 || element_count(rows.sizes) == 0) return false;
+  std::fill_n(e.out[0].as<float>(), e.out[0].elements(), *e.in[2].as<float>());
+  // Items of the first dim are apart where no window spans two.
+  const WindowDim& w = rows.windows[0];
+  const bool is_apart = w.size == 1 && w.low == 0 && w.high == 0 && w.base_dilation == 1;
+  const int64_t parts = is_apart ? rows.positions[0] : 1;
+  const std::string_view direction = e.node.attrs.text("select_kind");
+  parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
+    const int64_t first = count / parts * begin, last = count / parts * end;
+    if (direction == "GE") return add_rows(e, rows, first, last, [](float a, float b) { return a >= b; });
+    if (direction == "GT") return add_rows(e, rows, first, last, [](float a, float b) { return a > b; });
+    if (direction == "LE") return add_rows(e, rows, first, last, [](float a, float b) { return a <= b; });
+    add_rows(e, rows, first, last, [](float a, float b) { return a < b; });
+  });
+  return true;
+}
+
 Result<void> by_region(const Eval& e) {
   LaneBody select = TRY(LaneBody::make(e, e.node.regions[0], 1)),
            scatter = TRY(LaneBody::make(e, e.node.regions[1], 1));
@@ -118,6 +196,7 @@ Result<void> by_region(const Eval& e) {
 
 Result<void> eval(const Eval& e) {
   if (e.node.regions.size() == 2) return by_region(e);
+  if (TRY(by_rows(e))) return {};
   return dispatch_wide(e.in[0].dtype, [&]<class W>() { return by_kind<W>(e); });
 }
 

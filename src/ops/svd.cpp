@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 
+#include "base/pool.h"
 #include "ops/matrix.h"
 
 namespace trine::ops {
@@ -32,9 +33,13 @@ Result<std::vector<ir::Type>> infer(const Call& call) {
 // Vectors are rows here, so that all loops run over neighbours.
 template <class W>
 W dot(const W* x, const W* y, int64_t n) {  // x^H y
-  W sum = 0;
-  for (int64_t i = 0; i < n; ++i) sum += wide_multiply(conj_of(x[i]), y[i]);
-  return sum;
+  constexpr int64_t kParts = 8;             // sums that do not wait for each other
+  W sums[kParts] = {};
+  int64_t i = 0;
+  for (; i + kParts <= n; i += kParts)
+    for (int64_t k = 0; k < kParts; ++k) sums[k] += wide_multiply(conj_of(x[i + k]), y[i + k]);
+  for (; i < n; ++i) sums[i % kParts] += wide_multiply(conj_of(x[i]), y[i]);
+  return ((sums[0] + sums[4]) + (sums[1] + sums[5])) + ((sums[2] + sums[6]) + (sums[3] + sums[7]));
 }
 
 // Turns rows p and q of a (and of v alike) until they are orthogonal; false where they are already.
@@ -138,19 +143,21 @@ void run(const Eval& e) {
   MatrixBatch<W> in(e.in[0]), u(e.out[0].dims), vh(e.out[2].dims);
   WideArray<double> s(e.out[1].elements());
   const int64_t k = e.out[1].dims.back();
-  for (int64_t i = 0; i < in.count; ++i) {
-    const Matrix<W> a = in.matrix(i), left = u.matrix(i), right = vh.matrix(i);
-    const bool is_finite =
-        std::all_of(a.data, a.data + a.rows * a.columns, [](const W& x) { return std::isfinite(square_of(x)); });
-    if (is_finite) {
-      decompose(a, left, s.at(i * k), right);
-      continue;
+  parallel_for(in.count, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const Matrix<W> a = in.matrix(i), left = u.matrix(i), right = vh.matrix(i);
+      const bool is_finite =
+          std::all_of(a.data, a.data + a.rows * a.columns, [](const W& x) { return std::isfinite(square_of(x)); });
+      if (is_finite) {
+        decompose(a, left, s.at(i * k), right);
+        continue;
+      }
+      const double nan = std::numeric_limits<double>::quiet_NaN();
+      std::fill_n(left.data, left.rows * left.columns, W(nan));
+      std::fill_n(right.data, right.rows * right.columns, W(nan));
+      std::fill_n(s.at(i * k), k, nan);
     }
-    const double nan = std::numeric_limits<double>::quiet_NaN();
-    std::fill_n(left.data, left.rows * left.columns, W(nan));
-    std::fill_n(right.data, right.rows * right.columns, W(nan));
-    std::fill_n(s.at(i * k), k, nan);
-  }
+  });
   store_wide(u.values, e.out[0]);
   store_wide(s, e.out[1]);
   store_wide(vh.values, e.out[2]);
