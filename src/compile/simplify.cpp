@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "compile/known.h"
+#include "compile/places.h"
 #include "ops/evaluate.h"
 
 namespace trine::compile {
@@ -246,6 +247,8 @@ constexpr ir::Rule kRules[] = {
     {"power of two", "power", square},
     {"concatenate one", "concatenate", one_part},
     {"barrier", "optimization_barrier", barrier},
+    {"shift places out", "shift_right_logical", shift_places_out},
+    {"narrow places", "convert", narrow_places},
 };
 
 }  // namespace

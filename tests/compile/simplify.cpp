@@ -37,6 +37,26 @@ static const Case kCases[] = {
      "(%0: f32[2]) { %1 = constant {value = f32[2] x0000000000000000} : f32[2] %2 = add %0, %1 : f32[2] return %2 }",
      "(%0: f32[2]) {\n  %1 = constant {value = f32[2] all x00000000} : f32[2]\n  %2 = add %0, %1 : f32[2]\n  return "
      "%2\n}\n"},
+    {"narrow places",
+     "() { %0 = iota {iota_dimension = 0} : u64[5000] %1 = constant {value = u64[] x0700000000000000} : u64[] %2 = "
+     "broadcast_in_dim %1 {broadcast_dimensions = []} : u64[5000] %3 = multiply %2, %0 : u64[5000] %4 = convert %3 : "
+     "u32[5000] return %4 }",
+     "() {\n  %0 = constant {value = u32[] x07000000} : u32[]\n  %1 = broadcast_in_dim %0 {broadcast_dimensions = []} "
+     ": "
+     "u32[5000]\n  %2 = iota {iota_dimension = 0} : u32[5000]\n  %3 = multiply %1, %2 : u32[5000]\n  return %3\n}\n"},
+    {"shift places out",
+     "() { %0 = iota {iota_dimension = 0} : u64[5000] %1 = constant {value = u64[] x0d00000000000000} : u64[] %2 = "
+     "broadcast_in_dim %1 {broadcast_dimensions = []} : u64[5000] %3 = shift_right_logical %0, %2 : u64[5000] return "
+     "%3 }",
+     "() {\n  %0 = constant {value = u64[] x0000000000000000} : u64[]\n  %1 = broadcast_in_dim %0 "
+     "{broadcast_dimensions = []} : u64[5000]\n  return %1\n}\n"},
+    {"",
+     "() { %0 = iota {iota_dimension = 0} : u64[5000] %1 = constant {value = u64[] x0c00000000000000} : u64[] %2 = "
+     "broadcast_in_dim %1 {broadcast_dimensions = []} : u64[5000] %3 = shift_right_logical %0, %2 : u64[5000] return "
+     "%3 }",
+     "() {\n  %0 = iota {iota_dimension = 0} : u64[5000]\n  %1 = constant {value = u64[] x0c00000000000000} : u64[]\n  "
+     "%2 = broadcast_in_dim %1 {broadcast_dimensions = []} : u64[5000]\n  %3 = shift_right_logical %0, %2 : "
+     "u64[5000]\n  return %3\n}\n"},
     {"reduce dims of one element",
      "(%0: f32[1,3]) { %1 = constant {value = f32[] x00000000} : f32[] %2 = reduce %0, %1 {dimensions = [0], kind = "
      "\"add\"} : f32[3] return %2 }",
