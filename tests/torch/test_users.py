@@ -1,4 +1,4 @@
-"""What people's programs do besides: recurrent and transformer layers, moving a model that is in use, generators, errors."""
+"""What people's programs do besides: recurrent and transformer layers, moving a model that is in use, generators, optimisers, errors."""
 
 import copy
 
@@ -6,6 +6,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("trine._torch")
+from torch_xla.core import xla_model as xm  # noqa: E402
+from torch_xla.debug import metrics  # noqa: E402
+
 nn = torch.nn
 
 
@@ -125,3 +128,37 @@ def test_batch_norm_of_data():
 def test_whole_numbers_between_fractions(bounds):
     for dtype in (torch.int64, torch.float32):
         assert torch.arange(*bounds, dtype=dtype, device="neuron").tolist() == torch.arange(*bounds, dtype=dtype).tolist()
+
+
+@pytest.mark.parametrize("device", ["neuron", "xla"])
+@pytest.mark.parametrize("make, options", [
+    (torch.optim.AdamW, {}),
+    (torch.optim.AdamW, {"amsgrad": True, "maximize": True}),
+    (torch.optim.Adam, {"weight_decay": 0.1}),
+    (torch.optim.SGD, {"momentum": 0.9, "nesterov": True}),
+])  # fmt: skip
+def test_fused_optimisers_under_a_schedule(make, options, device):
+    """As on the CPU, nothing of it there; a rate that changes is an input, so steps share their program."""
+    torch.manual_seed(0)
+    models = [torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.Linear(16, 4)) for _ in range(2)]
+    models[1].load_state_dict(models[0].state_dict())
+    models[1].to(device)
+    x, made, before = torch.randn(4, 8), [], torch.neuron.fallbacks()
+    for model in models:
+        optimizer = make(model.parameters(), lr=1e-2, fused=True, **options)
+        schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.1, 10)
+        for _ in range(5):
+            model(x.to(next(model.parameters()).device)).square().sum().backward()
+            optimizer.step(), schedule.step(), optimizer.zero_grad()
+            xm.mark_step()
+            made.append(metrics.counter_value("UncachedCompile") or 0)
+    for a, b in zip(models[0].parameters(), models[1].parameters()):
+        torch.testing.assert_close(a, b.cpu())
+    assert torch.neuron.fallbacks() == before and made[-1] == made[-3]
+
+
+def test_what_is_sent_changes_in_place():
+    state = {"a": [torch.ones(2)], "b": (torch.zeros(1), 3)}
+    assert xm.send_cpu_data_to_device(state, "xla") is state
+    assert state["a"][0].device.type == state["b"][0].device.type == "xla" and state["b"][1] == 3
+    assert xm._maybe_convert_to_cpu(state)["a"][0].device.type == "cpu"

@@ -4,6 +4,7 @@ torch calls `autoload` by itself when it is imported. Needs torch; `import trine
 """
 
 import os
+import sys
 
 
 def autoload():
@@ -29,7 +30,17 @@ def autoload():
     from trine.torch import passing
 
     passing.register()
+    _allow_fused()
     _say_what_is_here_instead(torch)
+
+
+def _allow_fused():
+    """Optimisers with fused=True take parameters on `neuron`; here on its older name too."""
+    from torch.optim import Optimizer
+
+    optimizer = sys.modules[Optimizer.__module__]  # torch.optim hides the name
+    known = optimizer._get_fused_kernels_supported_devices
+    optimizer._get_fused_kernels_supported_devices = lambda: [*known(), "xla"]
 
 
 def _say_what_is_here_instead(torch):

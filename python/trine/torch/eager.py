@@ -7,7 +7,7 @@ use; or None, and torch's CPU runs the call on the same memory, counted.
 import functools
 
 import torch
-from torch.utils._pytree import tree_flatten, tree_map
+from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 from trine.torch import decompose, fused
 from trine.torch.build import Unsupported, Value
@@ -64,16 +64,13 @@ def _prepare(op, args, numbers):
     tensors = [t for t in tree_flatten(list(args))[0] if isinstance(t, torch.Tensor)]
     place = {id(t): i for i, t in reversed(list(enumerate(tensors)))}
     inputs = [a for a, s in zip(args, schema) if not s.is_out]
-    targets = [a for a, s in zip(args, schema) if s.alias_info is not None and s.alias_info.is_write]
-    if any(not isinstance(t, torch.Tensor) for t in targets):
-        raise Unsupported("lists that are written")
+    written = [a for a, s in zip(args, schema) if s.alias_info is not None and s.alias_info.is_write]
+    if op._schema.returns and any(not isinstance(a, torch.Tensor) for a in written):
+        raise Unsupported("lists that are written and returned")
+    targets = tree_flatten(written)[0]  # lists too, as fused optimisers have them
     if "arange" in op._schema.name and targets and not targets[0].is_floating_point() and any(type(a) is float for a in inputs):
         raise Unsupported("whole numbers between fractions, of which torch's CPU and its shapes say different counts")
-    val = infer(target, inputs)
-    flat_val = tree_flatten(val)[0]
-    if targets:
-        flat_val = [v.to(t.dtype) for v, t in zip(flat_val, targets)]
-        val = flat_val[0] if isinstance(val, torch.Tensor) else type(val)(flat_val) if type(val) in (list, tuple) else flat_val
+    val = as_written(infer(target, inputs), targets)
     e = Emitter()
     results = emitted(e, target, inputs, val, numbers, _taker(e), _number_of(e))
     writes = [place[id(t)] for t in targets] if targets else [-1] * len(results)
@@ -121,6 +118,12 @@ def returned(op, args, targets, val):
     return out
 
 
+def as_written(val, targets):
+    """Results with the dtypes of the tensors they are written to."""
+    flat, spec = tree_flatten(val)
+    return tree_unflatten([v.to(t.dtype) for v, t in zip(flat, targets)] + flat[len(targets):], spec)
+
+
 def infer(target, inputs):
     """What torch says the results are, as tensors without memory."""
     if target is torch.ops.aten.convolution_overrideable.default:
@@ -128,6 +131,9 @@ def infer(target, inputs):
     elif target is torch.ops.aten.convolution_backward_overrideable.default:
         target = torch.ops.aten.convolution_backward.default
         inputs = [*inputs[:3], [inputs[2].shape[1 if inputs[6] else 0] * (inputs[8] if inputs[6] else 1)], *inputs[3:]]
+
+    if "_fused_sgd" in overload_name(target):  # torch has no shapes of it; the lists come back as they are
+        return tree_map(lambda a: torch.empty_like(a, device="meta"), list(inputs[:3]))
 
     def bare(a):
         if isinstance(a, torch.Tensor):
@@ -188,7 +194,7 @@ def emitted(e, target, inputs, val, numbers, take, number):
     for i, a in enumerate(arguments):
         if left and type(a) is float and a == left[0]:
             left.pop(0)
-            dtype = (val if isinstance(val, torch.Tensor) else val[0]).dtype
+            dtype = tree_flatten(val)[0][0].dtype
             arguments[i] = e.build.convert(number(torch.float64), wide(dtype))
     if left:
         raise Unsupported(f"{target}: numbers that are no arguments of its row")
@@ -210,7 +216,7 @@ def _traced(e, target, inputs, take):
         whole = [torch.device("cpu") if isinstance(a, torch.device) else a for a in flat]
         for i, t in zip(at, tensors):
             whole[i] = t
-        positional, keywords = _split(target, torch.utils._pytree.tree_unflatten(whole, spec))
+        positional, keywords = _split(target, tree_unflatten(whole, spec))
         return target(*positional, **keywords)
 
     with FakeTensorMode():

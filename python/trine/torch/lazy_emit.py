@@ -31,7 +31,7 @@ class Emission:
             raise Unsupported("a write to what is no tensor")
         self.targets = tree_flatten(self.written)[0]
         self.writes = [place[id(t)] for t in self.targets]
-        self.val = self._inferred()
+        self.val = eager.as_written(eager.infer(self.target, self.inputs), self.targets)
 
     def _bare(self, a):
         if not isinstance(a, Spec):
@@ -39,14 +39,6 @@ class Emission:
         tensor = a.tensor()
         self.specs[id(tensor)] = a
         return tensor
-
-    def _inferred(self):
-        val = eager.infer(self.target, self.inputs)
-        if not self.targets:
-            return val
-        flat, spec = tree_flatten(val)
-        flat = [v.to(t.dtype) for v, t in zip(flat, self.targets)] + flat[len(self.targets):]
-        return torch.utils._pytree.tree_unflatten(flat, spec)
 
     def results(self, e, call, read, number):
         """The Values the op gives; `read(spec)` gives a tensor's, `number(dtype)` the next number's."""

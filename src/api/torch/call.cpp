@@ -15,7 +15,8 @@ namespace trine::api::neuron {
 
 namespace {
 
-// Ops whose factors change from step to step in optimisers: these numbers are inputs, not part of the program.
+// Ops whose factors change from step to step in optimisers: these numbers are inputs, not part of the program,
+// as is whatever is called lr.
 const std::unordered_set<std::string_view>& varying() {
   static const std::unordered_set<std::string_view> names = {
       "aten::add",      "aten::add_",    "aten::sub",      "aten::sub_", "aten::addcdiv",
@@ -48,7 +49,7 @@ Call::Call(const c10::OperatorHandle& handle, const torch::jit::Stack& stack, Ke
   const auto& schema = op.schema();
   key.push_back(int64_t(std::bit_cast<uintptr_t>(&schema)));
   const bool may_vary = varying().contains(std::string_view(schema.name()));
-  for (const c10::IValue& value : arguments) add(value, may_vary);
+  for (size_t i = 0; i < arguments.size(); ++i) add(arguments[i], may_vary || schema.arguments()[i].name() == "lr");
 }
 
 void Call::add(const at::Tensor& tensor) {

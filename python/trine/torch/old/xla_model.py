@@ -52,6 +52,10 @@ def wait_device_ops(devices=()):
     pass
 
 
+def set_replication(device, devices):
+    pass  # who takes part in a collective is who called it
+
+
 def add_step_closure(closure, args=(), run_async=False):
     _closures.append((closure, args))
 
@@ -241,19 +245,26 @@ def optimizer_step(optimizer, barrier=False, optimizer_args=None, groups=None, p
 # saving
 
 
-def _to_cpu(data):
-    return tree_map(lambda v: v.cpu() if isinstance(v, torch.Tensor) else v, data)
+def _maybe_convert_to_cpu(data, convert=True):
+    return tree_map(lambda v: v.cpu() if convert and isinstance(v, torch.Tensor) else v, data)
 
 
 def save(data, file_or_path, master_only=True, global_master=False):
     """torch.save of tensors moved to the CPU, by the master alone unless told."""
     if not master_only or is_master_ordinal(not global_master):
-        torch.save(_to_cpu(data), file_or_path)
+        torch.save(_maybe_convert_to_cpu(data), file_or_path)
     rendezvous("torch_xla.core.xla_model.save")
 
 
 def send_cpu_data_to_device(data, device, input_sharding=None):
-    return tree_map(lambda v: v.to(device) if isinstance(v, torch.Tensor) else v, data)
+    """The data with its tensors on the device; lists and dicts are changed where they are, as scripts count on."""
+    if isinstance(data, torch.Tensor):
+        return data.to(device)
+    if isinstance(data, (list, dict)):
+        for key, value in list(data.items() if isinstance(data, dict) else enumerate(data)):
+            data[key] = send_cpu_data_to_device(value, device)
+        return data
+    return tuple(send_cpu_data_to_device(v, device) for v in data) if type(data) is tuple else data
 
 
 def set_rng_state(seed, device=None):
