@@ -69,7 +69,7 @@ Program one_matmul(Dtype dtype) {
 
 void measure(Dtype dtype, double peak) {
   const Program p = one_matmul(dtype);
-  Machine machine(p, {.sbuf_bytes = 8192, .psum_bytes = 16384});
+  Machine machine(p, {});
   Core& core = machine.cores[0];
   const RowInfo& info = *row_by_name("nc_matmul");
   Insn insn;
