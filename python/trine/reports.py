@@ -205,6 +205,16 @@ def _is_torch(model, args, kwargs):
     return isinstance(model, torch.nn.Module) or (callable(model) and any(isinstance(x, torch.Tensor) for x in given))
 
 
+def _is_jax(function, args, kwargs):
+    """Whether it is a function for jax.jit: jitted, or a plain one that is given JAX's arrays or shapes."""
+    if hasattr(function, "trace") and hasattr(function, "lower"):
+        return True
+    jax = sys.modules.get("jax")
+    if jax is None or isinstance(function, Kernel) or isinstance(getattr(function, "kernel", None), Kernel):
+        return False
+    return any(isinstance(x, (jax.Array, jax.ShapeDtypeStruct)) for x in jax.tree.leaves((args, kwargs)))
+
+
 def _report_torch(model, args, kwargs, instance, auto_cast="none", train=False):
     """The model's program for one core from the shapes of example inputs; parameters and buffers are weights."""
     from trine.torch import export
@@ -234,13 +244,13 @@ def _examples(args):
 
 
 def report(kernel, *args, instance=None, dtype="float32", **kwargs) -> Report:
-    """Times a kernel, a function that jax.jit returned, or a PyTorch model, on one core of an instance.
+    """Times a kernel, a JAX function, jitted or not, or a PyTorch model, on one core of an instance.
 
     A kernel's arguments are arrays, trine.nki.shape(…), (shape, dtype) pairs, bare shapes (of `dtype`, when all are) or
-    plain values; a jitted function's are arrays or jax.ShapeDtypeStruct; a model's are example tensors, of which only
+    plain values; a JAX function's are jax.Array or jax.ShapeDtypeStruct; a model's are example tensors, of which only
     shapes count (device="meta" will do). auto_cast: none, matmult or all, to bf16. train: with the gradients.
     """
-    if hasattr(kernel, "trace") and hasattr(kernel, "lower"):
+    if _is_jax(kernel, args, kwargs):
         return _report_jitted(kernel, args, kwargs, instance)
     if _is_torch(kernel, args, kwargs):
         chosen = {k: kwargs.pop(k) for k in ("auto_cast", "train") if k in kwargs}

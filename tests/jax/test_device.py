@@ -209,11 +209,26 @@ def test_a_report_adds_up_the_parts_and_names_what_the_host_does():
 
     shape = jax.ShapeDtypeStruct((64, 64), jnp.float32)
     whole = trine.report(jax.jit(lambda x: jnp.linalg.cholesky(x @ x.T) @ x), shape, instance="trn2.3xlarge")
-    half = trine.report(jax.jit(lambda x: x @ x.T), shape, instance="trn2.3xlarge")
+    half = trine.report(lambda x: x @ x.T, shape, instance="trn2.3xlarge")
     assert whole.time_ns > 1.9 * half.time_ns
     assert any("cholesky" in m and "host" in m for m in whole.messages) and not half.messages
     with pytest.raises(ValueError, match="nothing of it runs on the device"):
         trine.report(jax.jit(lambda x: jnp.linalg.svd(x)[1]), shape, instance="trn2.3xlarge")
+
+
+def test_a_scan_over_layers_stays_a_loop():
+    import trine
+
+    def layers(x, weights):
+        return lax.scan(lambda c, w: (jnp.tanh(c @ w) + c, None), x, weights)[0]
+
+    def report(count):
+        shapes = [jax.ShapeDtypeStruct(s, jnp.float32) for s in ((128, 256), (count, 256, 256))]
+        return trine.report(layers, *shapes, instance="trn1.2xlarge")
+
+    few, many = report(4), report(400)
+    assert len(few.program.disassemble().splitlines()) == len(many.program.disassemble().splitlines())
+    assert many.time_ns > 50 * few.time_ns
 
 
 def test_exact_gives_back_what_the_function_does():
