@@ -123,14 +123,12 @@ static Memory memory_for(const Program& program, int core, Space space, int part
   for (const Tensor& t : program.tensors)
     if (t.space == space && t.core == core) end = std::max(end, t.address + bytes_per_partition(t));
   const int64_t pitch = (end + kPage - 1) / kPage * kPage + kLine;
-  return Memory::make(static_cast<size_t>(partitions * pitch), static_cast<size_t>(pitch));
+  return Memory::make(static_cast<size_t>(partitions * pitch), static_cast<size_t>(pitch), space == Space::psum);
 }
 
 Core::Core(Machine& machine, int number, const CoreShape& shape)
     : sbuf(memory_for(machine.program(), number, Space::sbuf, shape.partitions)),
       psum(memory_for(machine.program(), number, Space::psum, shape.partitions)),
-      psum_matmul(static_cast<size_t>(shape.partitions), psum.pitch),
-      psum_open(static_cast<size_t>(shape.partitions), psum.pitch),
       semaphores(static_cast<size_t>(shape.semaphores)),
       machine_(machine),
       shape_(shape) {}
@@ -304,8 +302,8 @@ void Core::fault_outside(const Tile& t, int row, int64_t offset) {
 void Core::close_groups(const Tile& t, const Stretch& s, bool writing) {
   Core& owner = machine_.cores[t.core];
   over_stretches(t, static_cast<size_t>(s.offset), [&](size_t begin, size_t n) {
-    owner.psum_open.clear(t.partition + s.row, s.count, begin, n);
-    if (writing) owner.psum_matmul.clear(t.partition + s.row, s.count, begin, n);
+    owner.psum.open_in.clear(t.partition + s.row, s.count, begin, n);
+    if (writing) owner.psum.summed_in.clear(t.partition + s.row, s.count, begin, n);
   });
 }
 
@@ -567,7 +565,8 @@ std::string Machine::refused() const {
   for (size_t i = 0; i < hbm.size(); ++i)
     if (missing(hbm[i])) return program_.tensors[i].name;
   for (const Core& core : cores)
-    if (missing(core.sbuf) || missing(core.psum)) return "SBUF and PSUM";
+    if (missing(core.sbuf) || missing(core.psum) || !core.psum.summed_in.held() || !core.psum.open_in.held())
+      return "SBUF and PSUM";
   return {};
 }
 

@@ -100,8 +100,6 @@ class Core {
   Machine& machine() { return machine_; }
 
   Memory sbuf, psum;
-  PartitionBits psum_matmul;  // last written by a matmul, so it may be accumulated on
-  PartitionBits psum_open;    // written by a matmul and not touched by another engine since
   std::vector<int64_t> semaphores;
   std::array<std::array<uint32_t, kRegisterCount>, kEngineCount> registers{};
   std::array<float, 128> vector_acc{}, scalar_acc{};

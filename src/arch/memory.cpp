@@ -129,22 +129,29 @@ bool PartitionBits::any(int first, int count, size_t begin, size_t n) const {
   return found;
 }
 
-void PartitionBits::erase(std::byte* bytes, size_t pitch) {
+void PartitionBits::erase() {
   uint64_t* row = reinterpret_cast<uint64_t*>(bits_.data());
   uint64_t* const end = row + bits_.size() / sizeof(uint64_t);
+  for (; row != end; row += across_)
+    for (size_t block = 0; block < touched_.size(); ++block)
+      if (touched_[block]) std::fill_n(row + block * kBlock, std::min(kBlock, across_ - block * kBlock), 0);
+  std::fill(touched_.begin(), touched_.end(), 0);
+}
+
+void PartitionBits::erase(std::byte* bytes, size_t pitch) {
+  const uint64_t* row = reinterpret_cast<const uint64_t*>(bits_.data());
+  const uint64_t* const end = row + bits_.size() / sizeof(uint64_t);
   for (; row != end; row += across_, bytes += kSide * pitch)
     for (size_t block = 0; block < touched_.size(); ++block) {
       if (!touched_[block]) continue;
       const size_t first = block * kBlock, words = std::min(kBlock, across_ - first), begin = first * kSide;
       uint64_t found = 0;
       for (size_t w = first; w < first + words; ++w) found |= row[w];
-      if (!found) continue;
-      std::fill_n(row + first, words, 0);
-      for (size_t p = 0; p < kSide; ++p)
+      for (size_t p = 0; p < kSide && found; ++p)
         if (found >> (p * kSide) & 0xff)
           std::memset(bytes + p * pitch + begin, 0, std::min(words * kSide, pitch - begin));
     }
-  std::fill(touched_.begin(), touched_.end(), 0);
+  erase();
 }
 
 // On-chip memories that nobody has in hand, all zero.
@@ -163,6 +170,8 @@ Spare& spare() {
 void Memory::give_back() {
   if (!pitch || !owned.data() || !written_in.held()) return;
   written_in.erase(bytes, pitch);
+  summed_in.erase();
+  open_in.erase();
   const std::lock_guard held(spare().mutex);
   auto& all = spare().memories;
   if (all.size() >= Spare::kMost) all.erase(all.begin());
@@ -170,12 +179,13 @@ void Memory::give_back() {
   bytes = nullptr;
 }
 
-Memory Memory::make(size_t size, size_t pitch) {
+Memory Memory::make(size_t size, size_t pitch, bool sums) {
   if (pitch) {
     const std::lock_guard held(spare().mutex);
     auto& all = spare().memories;
-    const auto found =
-        std::find_if(all.begin(), all.end(), [&](const Memory& m) { return m.size == size && m.pitch == pitch; });
+    const auto found = std::find_if(all.begin(), all.end(), [&](const Memory& m) {
+      return m.size == size && m.pitch == pitch && m.summed_in.held() == sums;
+    });
     if (found != all.end()) {
       Memory out = std::move(*found);
       all.erase(found);
@@ -187,10 +197,12 @@ Memory Memory::make(size_t size, size_t pitch) {
   m.bytes = m.owned.data();
   m.size = size;
   m.pitch = pitch;
-  if (pitch)
-    m.written_in = PartitionBits(size / pitch, pitch);
-  else
-    m.written = WrittenBits(size);
+  if (pitch) m.written_in = PartitionBits(size / pitch, pitch);
+  if (sums) {
+    m.summed_in = PartitionBits(size / pitch, pitch);
+    m.open_in = PartitionBits(size / pitch, pitch);
+  }
+  if (!pitch) m.written = WrittenBits(size);
   return m;
 }
 

@@ -62,7 +62,8 @@ class PartitionBits {
   bool all(int first, int count, size_t begin, size_t n) const;
   bool any(int first, int count, size_t begin, size_t n) const;
   bool held() const { return bits_.data(); }
-  void erase(std::byte* bytes, size_t pitch);  // clears every bit, and the bytes around each that was set
+  void erase();                                // clears every bit
+  void erase(std::byte* bytes, size_t pitch);  // and the bytes around each that was set
 
  private:
   template <class F>
@@ -79,9 +80,11 @@ struct Memory {
   bool complete = false;     // all of it is written; `written` is not looked at
   WrittenBits written;       // in HBM
   PartitionBits written_in;  // on chip
+  PartitionBits summed_in;   // PSUM: last written by a matmul, so it may be accumulated on
+  PartitionBits open_in;     // PSUM: written by a matmul and not touched by another engine since
   LazyBytes owned;
 
-  static Memory make(size_t size, size_t pitch);
+  static Memory make(size_t size, size_t pitch, bool sums = false);
   // On chip: zeroed where it was written, for the next make() of this size. Fresh pages cost more than a small program.
   void give_back();
   // Bytes of the caller's that nobody will write.

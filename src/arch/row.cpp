@@ -121,17 +121,19 @@ const std::vector<RowInfo>& table() {
 
 }  // namespace
 
-int RowInfo::slot(std::string_view name) const {
-  for (size_t i = 0; i < slots.size(); ++i)
-    if (slots[i].name == name) return static_cast<int>(i);
+// Asked for at every execution: most names differ in length or in their ends.
+template <class Named>
+static int find_named(const std::vector<Named>& all, std::string_view name) {
+  for (size_t i = 0; i < all.size(); ++i) {
+    const std::string_view other = all[i].name;
+    if (other.size() == name.size() && other.front() == name.front() && other.back() == name.back() && other == name)
+      return static_cast<int>(i);
+  }
   return -1;
 }
 
-int RowInfo::attr(std::string_view name) const {
-  for (size_t i = 0; i < attrs.size(); ++i)
-    if (attrs[i].name == name) return static_cast<int>(i);
-  return -1;
-}
+int RowInfo::slot(std::string_view name) const { return find_named(slots, name); }
+int RowInfo::attr(std::string_view name) const { return find_named(attrs, name); }
 
 std::span<const RowInfo> rows() { return table(); }
 

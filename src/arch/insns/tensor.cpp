@@ -79,7 +79,7 @@ class Accumulator {
   }
 
   void check_started() {
-    const PartitionBits& started = any_start_ ? owner_.psum.written_in : owner_.psum_matmul;
+    const PartitionBits& started = any_start_ ? owner_.psum.written_in : owner_.psum.summed_in;
     const auto all = [&](int first, int count) {
       bool yes = true;
       over_stretches([&](size_t begin, size_t n) { yes &= started.all(dst_.partition + first, count, begin, n); });
@@ -95,7 +95,7 @@ class Accumulator {
 
   // By a matmul, so that the next may add to it.
   void note_written(int first, int count, size_t begin, size_t bytes) {
-    for (PartitionBits* bits : {&owner_.psum.written_in, &owner_.psum_matmul, &owner_.psum_open})
+    for (PartitionBits* bits : {&owner_.psum.written_in, &owner_.psum.summed_in, &owner_.psum.open_in})
       bits->set(dst_.partition + first, count, begin, bytes);
   }
 
@@ -125,8 +125,8 @@ class Accumulator {
     const size_t size = static_cast<size_t>(dst_.element_bytes()), bytes = n * size;
     const int lane = dst_.partition + p;
     core_.machine().settled = false;
-    const bool adds = owner_.psum_open.all(lane, 1, begin, bytes);
-    if (!adds && n > 1 && owner_.psum_open.any(lane, 1, begin, bytes)) {
+    const bool adds = owner_.psum.open_in.all(lane, 1, begin, bytes);
+    if (!adds && n > 1 && owner_.psum.open_in.any(lane, 1, begin, bytes)) {
       for (size_t e = 0; e < n; ++e) add_or_start(p, begin + e * size, 1, product + e);
       return;
     }

@@ -47,7 +47,7 @@ Engines::Engines(arch::Machine& machine, const Prepared& prepared, const ExactOp
       prepared_(prepared),
       options_(options),
       findings_(findings),
-      last_(watch.last) {
+      watch_(watch) {
   for (size_t i = 0; i < prepared.streams.size(); ++i) {
     Lane& lane = lanes_.emplace_back(prepared.streams[i], static_cast<int>(i));
     lane.rounding.mode = options.stochastic ? RoundingMode::stochastic : RoundingMode::nearest_even;
@@ -67,6 +67,7 @@ void Engines::run(RunResult& result) {
       break;
     }
     const bool met = hold_meetings();
+    if (watch_.any_row && !machine_.settled) break;
     if (pass_waits() || met || moved) continue;
     result.finished = true;
     for (const Lane& lane : lanes_) result.finished &= lane.at.done();
@@ -224,7 +225,7 @@ bool Engines::pass_waits() {
   for (Lane& lane : lanes_) {
     lane.rank = -1;
     if (lane.at.done() || idles(lane) || !waits(lane) || !satisfied(lane)) continue;
-    lane.rank = races_ && races_->ambiguous(lane.stream, lane.at) ? 1 + (lane.stream == last_) : 0;
+    lane.rank = races_ && races_->ambiguous(lane.stream, lane.at) ? 1 + (lane.stream == watch_.last) : 0;
     found[static_cast<size_t>(lane.rank)] = true;
   }
   const bool all = ++turns_ % kHeldMax == 0;

@@ -20,8 +20,9 @@ class Engines {
  public:
   struct Watch {
     bool races = true;
-    bool any_row = false;  // an operand whose address depends on data counts as its whole tensor
-    int last = -1;         // a stream whose ambiguous waits are let on after everybody else's, or -1
+    // An operand whose address depends on data counts as its whole tensor; the run ends once it cannot settle.
+    bool any_row = false;
+    int last = -1;  // a stream whose ambiguous waits are let on after everybody else's, or -1
   };
   Engines(arch::Machine& machine, const Prepared& prepared, const ExactOptions& options, Findings& findings,
           Races::Known& known, const Watch& watch);
@@ -71,7 +72,7 @@ class Engines {
   Findings& findings_;
   std::vector<Lane> lanes_;
   std::optional<Races> races_;
-  const int last_;
+  const Watch watch_;
   Counts counts_;
   int64_t turns_ = 0;
   int64_t changes_ = 0;  // instructions that may have changed memory or a semaphore

@@ -235,8 +235,9 @@ Result<std::shared_ptr<const ExactProgram>> ExactProgram::make(const Program& pr
   return std::shared_ptr<const ExactProgram>(std::move(out));
 }
 
-// Every finding; `settled`: other data could not have given others.
-Result<RunResult> ExactProgram::run_watched(const Inputs& inputs, const ExactOptions& options, bool any_row,
+// Every finding; `settled`: other data could not have given others. Where addresses depend on data, a strict run takes
+// every row for touched that any data could name; it ends where that cannot be settled, and its result is of no use.
+Result<RunResult> ExactProgram::run_watched(const Inputs& inputs, const ExactOptions& options, bool strict,
                                             bool& settled) const {
   const Prepared& p = *prepared_;
   Findings findings(p.program, options.findings_max);
@@ -249,7 +250,7 @@ Result<RunResult> ExactProgram::run_watched(const Inputs& inputs, const ExactOpt
     const int last = lasts.extract(lasts.begin()).value();
     auto machine = TRY(machine_for(p));
     place_tensors(*machine, p.written, inputs);
-    Engines engines(*machine, p, options, findings, known, {options.check_races, any_row, last});
+    Engines engines(*machine, p, options, findings, known, {options.check_races, strict && p.moves, last});
     RunResult again;
     RunResult& here = last < 0 ? result : again;
     engines.run(here);
@@ -263,7 +264,7 @@ Result<RunResult> ExactProgram::run_watched(const Inputs& inputs, const ExactOpt
   result.findings = findings.take();
   settled =
       settled && !result.findings_dropped && std::all_of(result.findings.begin(), result.findings.end(), by_value);
-  if (settled) Shelf::process().put(this, std::move(first));
+  if (settled && strict) Shelf::process().put(this, std::move(first));
   return result;
 }
 
@@ -304,16 +305,12 @@ Result<RunResult> ExactProgram::run(const Inputs& inputs, const ExactOptions& op
     if (TRY(run_settled(inputs, options, result))) return result;
   }
   bool settled = false;
-  // The stricter run is worth its time where there are more to come.
-  const bool settles = state_ == State::open && options.check_races && (!prepared_->moves || ran_.exchange(true));
-  if (settles && prepared_->moves) {
+  if (state_ == State::open && options.check_races) {
     auto result = TRY(run_watched(inputs, options, true, settled));
     state_ = settled ? State::settled : State::never;
-    if (settled) return result;
+    if (settled || !prepared_->moves) return result;
   }
-  auto result = TRY(run_watched(inputs, options, false, settled));
-  if (settles && !prepared_->moves) state_ = settled ? State::settled : State::never;
-  return result;
+  return run_watched(inputs, options, false, settled);
 }
 
 Result<RunResult> run_exact(const Program& program, const arch::Chip& chip, const Inputs& inputs,

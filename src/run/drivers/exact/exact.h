@@ -70,13 +70,12 @@ class ExactProgram {
  private:
   enum class State : uint8_t { open, settled, never };
   ExactProgram(const arch::Program& program, const arch::Chip& chip);
-  Result<RunResult> run_watched(const Inputs& inputs, const ExactOptions& options, bool any_row, bool& settled) const;
+  Result<RunResult> run_watched(const Inputs& inputs, const ExactOptions& options, bool strict, bool& settled) const;
   Result<bool> run_settled(const Inputs& inputs, const ExactOptions& options, RunResult& result) const;
 
   std::unique_ptr<const Prepared> prepared_;
   std::vector<Finding> unfit_;  // what does not fit the chip
   mutable std::atomic<State> state_ = State::open;
-  mutable std::atomic<bool> ran_ = false;
 };
 
 // Made ready and run once. The error is what arch::verify says, or about the inputs or the host; never about how the

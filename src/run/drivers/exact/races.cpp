@@ -125,6 +125,7 @@ bool Races::is_about(const Finding& f, uint32_t tensor) const {
 }
 
 void Races::report(const Clash& c) {
+  machine_.settled = false;
   if (!known_.insert(std::minmax(c.earlier.site, c.later.site)).second) return;
   const Place earlier = place_of_site(c.earlier.site);
   // Read before it was written: the reader is the one that should have waited, and this is why it found nothing.
