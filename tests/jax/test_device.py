@@ -12,6 +12,7 @@ import trine
 from trine import _core
 
 CHIPS = ["trn1", "trn2", "trn3"]
+INSTANCES = {"trn1": "trn1.2xlarge", "trn2": "trn2.3xlarge", "trn3": "trn3-gen1-ultraserver"}
 RNG = np.random.default_rng(0)
 
 
@@ -109,8 +110,12 @@ CASES = {
         lambda x, k, w: jnp.tanh(conv(pool(jnp.maximum(conv(x, k, **NHWC), 0) * 0.1, -jnp.inf, lax.max), w, (4, 4), **NHWC)).sum(3),
         floats(3, 96, 96, 24), floats(3, 3, 24, 24), floats(3, 3, 24, 8)),
     "attention over many keys": (attended, floats(130, 16), floats(4500, 16), floats(4500, 24)),
+    "attention by heads of many dims": (functools.partial(attended, causal=True), floats(300, 200), floats(300, 200), floats(300, 256)),
+    "attention over keys that pass by": (attended, floats(40, 8), floats(17000, 8), floats(17000, 8)),
     "a token asks heads that share keys": asking(16, 1, 1, 2, 256, 128),
     "a token asks heads with keys of their own": asking(3, 1, 5, 1, 64, 64),
+    "a token asks heads of many dims": asking(2, 1, 1, 4, 256, 256),
+    "heads of odd dims, each with keys of its own": asking(1, 2, 3, 1, 140, 160),
     "keys that fill no partition evenly": asking(2, 1, 2, 2, 300, 24),
     "a few tokens ask, each sequence its own keys": asking(3, 2, 2, 2, 384, 16, by_sequence=True),
     "attention to what came before, and a bias": (functools.partial(attended, causal=True), floats(200, 16), floats(200, 16), floats(200, 8), floats(200, 200)),
@@ -124,6 +129,7 @@ CASES = {
     "the largest few of many": (lambda x: lax.top_k(x, 3), floats(4, 20000)),
     "a value at one place of each row, some without end": (
         lambda at, v: jnp.where(jnp.arange(40) == at[:, None], v[:, None], 0.0), ints(40, 6), np.array([1, np.inf, -2, -np.inf, 0, 3], np.float32)),
+    "the largest few of each of many rows": (lambda x: lax.top_k(x, 11), ints(60, 300, 40).astype(np.float32)),
     "place of the smallest": (lambda x: jnp.argmin(x, axis=0), floats(31, 4)),
     "sums of integers": (lambda x: x.sum(1), ints(2**28, 5, 11, low=-(2**28))),
     "whole numbers divided": (divided, WHOLE[:, None].view(np.int32), WHOLE[None].view(np.int32)),
@@ -240,6 +246,18 @@ def test_exact_gives_back_what_the_function_does():
     got, want = run(params, x), step(params, x)
     assert got["y"].shape == (4, 16) and np.allclose(got["y"], want["y"], rtol=1e-3, atol=1e-4) and int(got["n"]) == int(want["n"])
     assert not run.findings and not run.host_placed
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_parts_of_a_weight_that_data_chooses_are_read_where_they_lie(chip):
+    def chosen(w, x, i):
+        return jnp.einsum("cw,cwf->cf", x, w.at[i].get(mode="promise_in_bounds"))
+
+    w, x, i = floats(5, 300, 280), floats(3, 300), np.array([4, 0, 4], np.int32)
+    run = trine.Exact(chosen, w, x, i, chip=chip, weights=[0])
+    np.testing.assert_allclose(run(w, x, i), np.einsum("cw,cwf->cf", x, w[i]), rtol=1e-4, atol=1e-4)
+    moved = _core.time(run.program, INSTANCES[chip]).report()
+    assert moved["hbm_write_bytes"] < w[i].nbytes / 4
 
 
 def test_exact_leaves_to_the_host_what_the_device_has_not():

@@ -33,9 +33,10 @@ def everyone(w, c, x, weights, experts):
     """[tokens, width]: every expert computes every token, by the share it has in it, which is zero for most. As many
     multiplies as there are experts, but large and even ones: no token is moved."""
     act = ACTIVATIONS[c.activation]
-    shares = (jax.nn.one_hot(experts, c.experts, dtype=weights.dtype) * weights[..., None]).sum(1)
-    h = act(jnp.einsum("tw,ewf->tef", x, w["gate"])) * jnp.einsum("tw,ewf->tef", x, w["up"])
-    return jnp.einsum("tef,efw->tw", h * shares[..., None], w["down"])
+    shares = sum(jax.nn.one_hot(experts[:, i], c.experts, dtype=weights.dtype) * weights[:, i : i + 1] for i in range(c.chosen))
+    x = jnp.broadcast_to(x, (c.experts, *x.shape))
+    h = act(jnp.einsum("etw,ewf->etf", x, w["gate"])) * jnp.einsum("etw,ewf->etf", x, w["up"])
+    return jnp.einsum("etf,efw->tw", h * shares.T[..., None], w["down"])
 
 
 def mixture(layer, c, x, axis):

@@ -13,9 +13,11 @@ namespace trine::compile::device {
 
 namespace {
 
-constexpr int64_t kBlockKeys = 2048;   // whose scores are in PSUM at once
-constexpr int64_t kKeysMax = 16384;    // that one head may have on chip
-constexpr int64_t kQueriesLeast = 32;  // fewer are rows of a multiply over all heads
+constexpr int64_t kBlockKeys = 2048;    // whose scores are in PSUM at once
+constexpr int64_t kKeysOnChip = 16384;  // of one head; of more, a block after the other passes by
+constexpr int64_t kKeysMax = 131072;
+constexpr int64_t kTilesTogether = 16;  // of queries that a block of keys is brought in for
+constexpr int64_t kQueriesLeast = 32;   // fewer are rows of a multiply over all heads
 
 class Attention {
  public:
@@ -40,30 +42,87 @@ class Attention {
 
   void run() {
     const int64_t shared = step_.heads / step_.kv_heads, lanes = rec_.chip().partitions;
+    const bool whole = step_.keys <= kKeysOnChip;
+    const int64_t together = whole ? step_.queries : lanes * std::max<int64_t>(1, kTilesTogether / shared);
     for (int64_t b = 0; b < step_.batch; ++b)
       for (int64_t g = 0; g < step_.kv_heads; ++g) {
-        keys_ = tiles_->turned(k_, k_.offset + k_.at(b, g, 0), step_.keys, step_.dim);
-        values_ = by_place(v_.at(b, g, 0));
-        for (int64_t s = 0; s < shared; ++s) {
-          for (int64_t i = 0; i < step_.queries; i += lanes) {
-            const int64_t rows = std::min(lanes, step_.queries - i);
-            if (bias_) bias_->enter(b, g, s);
-            head_ = (b * step_.kv_heads + g) * shared + s;
-            tile(q_.at(b, g, s) + i * q_.place, out_.at(b, g, s), i, rows);
-          }
+        if (whole) enter_keys(b, g, 0, step_.keys);
+        for (int64_t i = 0; i < step_.queries; i += together) {
+          const int64_t end = std::min(step_.queries, i + together);
+          std::vector<Tile> tiles;
+          for (int64_t s = 0; s < shared; ++s)
+            for (int64_t first = i; first < end; first += lanes)
+              tiles.push_back({.b = b, .g = g, .s = s, .first = first, .rows = std::min(lanes, end - first)});
+          if (whole)
+            for (Tile& tile : tiles) in_one_go(tile);
+          else
+            in_passing(tiles);
         }
       }
   }
 
  private:
-  // [places, value dim] of one head, 128 places at a time.
-  std::vector<View> by_place(int64_t head) {
-    std::vector<View> out;
+  // Of the keys so far: the highest score, the sum of the weights by it, and the values by the weights.
+  struct Summed {
+    View top = {}, values = {};
+    Source sum = 0.0;
+    bool begun = false;
+  };
+  // Queries of one head, and what has been summed of them.
+  struct Tile {
+    int64_t b = 0, g = 0, s = 0, first = 0, rows = 0;
+    std::vector<View> q = {};
+    Summed all = {};
+  };
+
+  // Keys [begin, end) of a head on chip, turned, and their values.
+  void enter_keys(int64_t b, int64_t g, int64_t begin, int64_t end) {
+    first_key_ = begin;
+    keys_ = turned(k_, k_.offset + k_.at(b, g, 0) + begin * k_.place, end - begin);
+    values_.clear();
+    const int64_t lanes = rec_.chip().partitions, at = v_.offset + v_.at(b, g, 0);
+    for (int64_t i = begin; i < end; i += lanes)
+      values_.push_back(tiles_->rows(v_, at + i * v_.place, std::min(lanes, end - i), step_.value_dim));
+  }
+  // [dim, places], at most 128 of the dim in each.
+  std::vector<View> turned(const Heads& o, int64_t e0, int64_t places) {
     const int64_t lanes = rec_.chip().partitions;
-    for (int64_t i = 0; i < step_.keys; i += lanes)
-      out.push_back(
-          tiles_->rows(v_, v_.offset + head + i * v_.place, std::min(lanes, step_.keys - i), step_.value_dim));
+    std::vector<View> out;
+    for (int64_t d = 0; d < step_.dim; d += lanes)
+      out.push_back(tiles_->turned(o, e0 + d * o.dim, places, std::min(lanes, step_.dim - d)));
     return out;
+  }
+  void enter(Tile& tile) {
+    if (tile.q.empty())
+      tile.q = turned(q_, q_.offset + q_.at(tile.b, tile.g, tile.s) + tile.first * q_.place, tile.rows);
+    if (bias_) bias_->enter(tile.b, tile.g, tile.s);
+  }
+
+  void in_one_go(Tile& tile) {
+    enter(tile);
+    const int64_t keys = seen(tile.first, tile.rows), lanes = rec_.chip().partitions;
+    for (int64_t j = seen_from(tile.first) / lanes * lanes; j < keys; j += kBlockKeys)
+      add_keys(tile, j, std::min(keys, j + kBlockKeys));
+    finish(tile);
+  }
+  void in_passing(std::vector<Tile>& tiles) {
+    for (int64_t j = 0; j < step_.keys; j += kBlockKeys) {
+      const auto meets = [&](const Tile& t) {
+        return j < seen(t.first, t.rows) && j + kBlockKeys > seen_from(t.first);
+      };
+      if (std::none_of(tiles.begin(), tiles.end(), meets)) continue;
+      enter_keys(tiles[0].b, tiles[0].g, j, std::min(step_.keys, j + kBlockKeys));
+      for (Tile& tile : tiles) {
+        if (!meets(tile)) continue;
+        enter(tile);
+        add_keys(tile, j, std::min(seen(tile.first, tile.rows), j + kBlockKeys));
+      }
+    }
+    for (Tile& tile : tiles) finish(tile);
+  }
+  void add_keys(Tile& tile, int64_t begin, int64_t end) {
+    const int64_t open = std::min(seen_by_all(tile.first), seen(tile.first, tile.rows));
+    add_block(tile.all, scores(tile.q, tile.first, tile.rows, begin, end, open), tile.rows, begin, end);
   }
 
   // Keys that some query of the tile sees, and those that all of them do.
@@ -110,50 +169,41 @@ class Attention {
     return found->second;
   }
 
-  // Of the keys so far: the highest score, the sum of the weights by it, and the values by the weights.
-  struct Summed {
-    View top = {}, values = {};
-    Source sum = 0.0;
-    bool begun = false;
-  };
-
-  void tile(int64_t query, int64_t to, int64_t first, int64_t rows) {
-    const View q = tiles_->turned(q_, q_.offset + query, rows, step_.dim);
-    const int64_t keys = seen(first, rows), open = std::min(seen_by_all(first), keys);
-    Summed all;
-    const int64_t lanes = rec_.chip().partitions;
-    for (int64_t j = seen_from(first) / lanes * lanes; j < keys; j += kBlockKeys) {
-      const int64_t end = std::min(keys, j + kBlockKeys);
-      add_block(all, scores(q, first, rows, j, end, open), rows, j, end);
-    }
-    const View inverse = rec_.sbuf(Dtype::f32, rows, 1, "inverse");
-    rec_.emit("reciprocal", {{"dst", inverse}, {"data", all.sum.view}});
-    Val result = Val::tile(all.values);
+  void finish(const Tile& tile) {
+    const View inverse = rec_.sbuf(Dtype::f32, tile.rows, 1, "inverse");
+    rec_.emit("reciprocal", {{"dst", inverse}, {"data", tile.all.sum.view}});
+    Val result = Val::tile(tile.all.values);
     result.set_scale(inverse);
-    result_->put(result, to + first * out_.place, rows, step_.value_dim);
-    if (top_) keep_rows(all, first, rows);
+    result_->put(result, out_.at(tile.b, tile.g, tile.s) + tile.first * out_.place, tile.rows, step_.value_dim);
+    if (top_) keep_rows(tile);
   }
   // For the gradient: the highest score and the sum of the weights by it.
-  void keep_rows(const Summed& all, int64_t first, int64_t rows) {
+  void keep_rows(const Tile& tile) {
+    const int64_t head = (tile.b * step_.kv_heads + tile.g) * (step_.heads / step_.kv_heads) + tile.s;
     const auto column = [&](const Form& form) {
-      return *access(form, head_ * step_.queries + first, {{1, rows}}, {{0, 1}});
+      return *access(form, head * step_.queries + tile.first, {{1, tile.rows}}, {{0, 1}});
     };
-    Val top = Val::tile(all.top);
+    Val top = Val::tile(tile.all.top);
     top.set_scale(double(step_.scale));
     emit_copy(rec_, column(*top_), top);
-    emit_copy(rec_, column(*sum_), Val::tile(all.sum.view));
+    emit_copy(rec_, column(*sum_), Val::tile(tile.all.sum.view));
   }
   // Scores of keys [begin, end), a bank at a time; the part that only some queries see is masked on its way to SBUF.
-  std::vector<View> scores(const View& q, int64_t first, int64_t rows, int64_t begin, int64_t end, int64_t open) {
+  std::vector<View> scores(const std::vector<View>& q, int64_t first, int64_t rows, int64_t begin, int64_t end,
+                           int64_t open) {
     std::vector<View> out;
     const int64_t wide = rec_.columns_max();
     for (int64_t j = begin; j < end; j += wide) {
       const int64_t columns = std::min(wide, end - j);
       const View acc = rec_.psum(rows, columns);
-      View moving = keys_;
-      moving.offset += j * keys_.axes.back().stride;
-      moving.axes = {{keys_.axes.back().stride, columns}};
-      rec_.emit("nc_matmul", {{"dst", acc}, {"stationary", q}, {"moving", moving}});
+      for (size_t d = 0; d < q.size(); ++d) {
+        View moving = keys_[d];
+        const int64_t stride = moving.axes.back().stride;
+        moving.offset += (j - first_key_) * stride;
+        moving.axes = {{stride, columns}};
+        rec_.emit("nc_matmul", {{"dst", acc}, {"stationary", q[d]}, {"moving", moving}},
+                  {{"accumulate", std::string_view(d ? "add" : "overwrite")}});
+      }
       const View scores = bias_ ? bias_->added(acc, first, j) : acc;
       if (j < seen_from(first + rows - 1)) {
         const View t = rec_.sbuf(Dtype::f32, rows, columns, "scores");
@@ -220,7 +270,7 @@ class Attention {
       rec_.emit("scalar_tensor_tensor", {{"dst", values}, {"data", all.values}, {"operand0", less}, {"operand1", acc}},
                 {{"op0", std::string_view("multiply")}, {"op1", std::string_view("add")}});
       all.values = values;
-    } else if (end < step_.keys) {  // more may follow, and PSUM is short
+    } else if (end < step_.keys || step_.keys > kKeysOnChip) {  // more may follow, and PSUM is short
       all.values = rec_.sbuf(Dtype::f32, rows, step_.value_dim, "values");
       emit_copy(rec_, all.values, Val::tile(acc));
     } else {
@@ -234,24 +284,50 @@ class Attention {
     x.set_bias(shift);
     return x;
   }
-  // Σ weight · value over keys [begin, end), in PSUM.
+  // Σ weight · value over keys [begin, end), in PSUM. Weights are turned, as many chunks of keys as fill a bank at
+  // once.
   View weighted(const View& weights, int64_t rows, int64_t begin, int64_t end) {
     const View acc = rec_.psum(rows, step_.value_dim);
-    const int64_t lanes = rec_.chip().partitions;
-    for (int64_t j = begin; j < end; j += lanes) {
-      const int64_t count = std::min(lanes, end - j);
-      View data = weights, v = values_[size_t(j / lanes)];
-      data.offset = j - begin;
-      data.axes = {{1, count}};
-      v.partitions = int(count);
-      const View across = rec_.psum(count, rows, tiles_->dtype()),
-                 still = rec_.sbuf(tiles_->dtype(), count, rows, "across");
-      rec_.emit("nc_transpose", {{"dst", across}, {"data", data}}, {}, arch::kTensor);
-      emit_copy(rec_, still, Val::tile(across));
-      rec_.emit("nc_matmul", {{"dst", acc}, {"stationary", still}, {"moving", v}},
-                {{"accumulate", std::string_view(j > begin ? "add" : "overwrite")}});
+    const int64_t lanes = rec_.chip().partitions, together = rec_.columns_max() / lanes * lanes;
+    for (int64_t i = begin; i < end; i += together) {
+      const int64_t stop = std::min(end, i + together), chunks = (stop - i + lanes - 1) / lanes;
+      const View across = rec_.psum(std::min(lanes, stop - i), chunks * rows, tiles_->dtype()),
+                 still = rec_.sbuf(tiles_->dtype(), across.partitions, chunks * rows, "across");
+      for (int64_t j = i; j < stop; j += lanes) {
+        View data = weights;
+        data.offset = j - begin;
+        data.axes = {{1, std::min(lanes, stop - j)}};
+        rec_.emit("nc_transpose", {{"dst", chunk(across, (j - i) / lanes, rows, stop - j)}, {"data", data}}, {},
+                  arch::kTensor);
+      }
+      copy_chunks(still, across, rows, stop - i);
+      for (int64_t j = i; j < stop; j += lanes) {
+        View v = values_[size_t((j - first_key_) / lanes)];
+        v.partitions = int(std::min(lanes, stop - j));
+        rec_.emit("nc_matmul",
+                  {{"dst", acc}, {"stationary", chunk(still, (j - i) / lanes, rows, stop - j)}, {"moving", v}},
+                  {{"accumulate", std::string_view(j > begin ? "add" : "overwrite")}});
+      }
     }
     return acc;
+  }
+  // [keys, rows] of one chunk, `keys` still to come.
+  View chunk(View v, int64_t which, int64_t rows, int64_t keys) const {
+    v.offset = which * rows;
+    v.axes = {{1, rows}};
+    v.partitions = int(std::min(rec_.chip().partitions, keys));
+    return v;
+  }
+  // Whole chunks in one go; the last may have fewer keys.
+  void copy_chunks(const View& to, const View& from, int64_t rows, int64_t keys) {
+    const int64_t lanes = rec_.chip().partitions, whole = keys / lanes;
+    const auto some = [&](View v) {
+      v.axes = {{1, whole * rows}};
+      return v;
+    };
+    if (whole) emit_copy(rec_, some(to), Val::tile(some(from)));
+    if (keys % lanes)
+      emit_copy(rec_, chunk(to, whole, rows, keys % lanes), Val::tile(chunk(from, whole, rows, keys % lanes)));
   }
 
   Recorder& rec_;
@@ -259,23 +335,28 @@ class Attention {
   const AttentionMatch& match_;
   const arch::AttentionStep& step_;
   Heads q_, k_, v_, out_;
-  View keys_ = {};
-  std::vector<View> values_ = {};
+  int64_t first_key_ = 0;          // of those on chip
+  std::vector<View> keys_ = {};    // [dim, keys], at most 128 of the dim in each
+  std::vector<View> values_ = {};  // [keys, value dim], 128 keys in each
   std::optional<HeadTiles> tiles_;
   std::optional<HeadRows> result_;
   std::optional<HeadBias> bias_;
   const Form *top_ = nullptr, *sum_ = nullptr;
-  int64_t head_ = 0;
   std::map<std::array<int64_t, 3>, View> masks_;
   std::map<std::array<int64_t, 4>, View> windows_;
 };
 
 }  // namespace
 
-bool takes_tiles(const AttentionMatch& match) {
+static bool takes_tiles(const AttentionMatch& match) {
   const arch::AttentionStep& s = match.step;
-  return !match.k.patch.node && !match.v.patch.node && s.dim <= 128 && s.value_dim <= 512 &&
+  return !match.k.patch.node && !match.v.patch.node && s.dim <= 512 && s.value_dim <= 512 &&
          s.queries >= kQueriesLeast && s.keys <= kKeysMax;
+}
+
+bool takes_gradient(const AttentionMatch& match) {
+  const arch::AttentionStep& s = match.step;
+  return takes_tiles(match) && s.dim <= 128 && s.value_dim <= 128 && s.keys <= kKeysOnChip;
 }
 
 bool takes_attention(AttentionMatch& match) {

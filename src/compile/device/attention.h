@@ -8,8 +8,8 @@ namespace trine::compile::device {
 
 // Does the device compute this one as a whole? Others are done by their parts. A window is not read from memory.
 bool takes_attention(AttentionMatch& match);
-// In tiles of queries, which its gradient takes it back by?
-bool takes_tiles(const AttentionMatch& match);
+// In tiles of queries, and its gradient likewise?
+bool takes_gradient(const AttentionMatch& match);
 
 void lower_attention(Recorder& rec, Store& store, const AttentionMatch& match, const DotPolicy& policy);
 

@@ -70,22 +70,33 @@ class FewQueries {
     return v;
   }
 
-  // --- queries: [dim, item, row] ---
+  // Parts of a head's dims, at most as many as there are partitions: (begin, count) of each.
+  std::vector<Axis> cut(int64_t dim) const {
+    std::vector<Axis> out;
+    for (int64_t d = 0; d < dim; d += rec_.chip().partitions)
+      out.push_back({d, std::min(rec_.chip().partitions, dim - d)});
+    return out;
+  }
+
+  // --- queries: [dim, item, row] for each part of the dims ---
 
   void gather_queries() {
     const int64_t items = batch_ * heads_, lanes = rec_.chip().partitions;
-    queries_ = rec_.sbuf(dtype_, step_.dim, items * rows_, "queries");
-    for (int64_t g = 0; g < heads_; ++g)
-      for (int64_t r = 0; r < rows_; ++r)
-        for (int64_t b = 0; b < batch_; b += lanes) {
-          const int64_t count = std::min(lanes, batch_ - b);
-          const int64_t e0 = q_.offset + q_.at(b, g, 0) + r / step_.queries * q_.shared + r % step_.queries * q_.place;
-          emit_copy(rec_, part(queries_, (b * heads_ + g) * rows_ + r, {{heads_ * rows_, count}}),
-                    Val::tile(turned_query(e0, count)));
-        }
+    for (const Axis& d : cut(step_.dim)) {
+      queries_.push_back(rec_.sbuf(dtype_, d.count, items * rows_, "queries"));
+      for (int64_t g = 0; g < heads_; ++g)
+        for (int64_t r = 0; r < rows_; ++r)
+          for (int64_t b = 0; b < batch_; b += lanes) {
+            const int64_t count = std::min(lanes, batch_ - b);
+            const int64_t e0 =
+                q_.offset + q_.at(b, g, 0) + r / step_.queries * q_.shared + r % step_.queries * q_.place;
+            emit_copy(rec_, part(queries_.back(), (b * heads_ + g) * rows_ + r, {{heads_ * rows_, count}}),
+                      Val::tile(turned_query(e0 + d.stride * q_.dim, count, d.count)));
+          }
+    }
   }
-  View turned_query(int64_t e0, int64_t count) {
-    const Axis dim{q_.dim, step_.dim}, batch{q_.batch, count};
+  View turned_query(int64_t e0, int64_t count, int64_t dims) {
+    const Axis dim{q_.dim, dims}, batch{q_.batch, count};
     Memory& m = *q_.memory;
     for (const Form& f : m.forms)
       if (const auto v = access(f, e0, {dim}, {batch}); v && starts_well(*v)) return *v;
@@ -93,10 +104,10 @@ class FewQueries {
     for (const Form& f : m.forms)
       if (const auto v = access(f, e0, {batch}, {dim}); v && starts_well(*v) && !rows.axes.size()) rows = *v;
     if (rows.axes.empty()) {
-      rows = rec_.sbuf(m.dtype, count, step_.dim, "rows");
+      rows = rec_.sbuf(m.dtype, count, dims, "rows");
       store_.load(rows, store_.hbm(m), m.dtype, e0, {batch}, {dim});
     }
-    const View acc = rec_.psum(step_.dim, count, rows.dtype);
+    const View acc = rec_.psum(dims, count, rows.dtype);
     rec_.emit("nc_transpose", {{"dst", acc}, {"data", rows}}, {}, arch::kTensor);
     return acc;
   }
@@ -175,26 +186,37 @@ class FewQueries {
   // Keys of an item are turned, some chunks in one bank.
   void score(int64_t item, int64_t first, int64_t count, const View& acc) {
     const std::vector<View> keys = by_chunk(k_, batch_of(item), head_of(item), step_.dim);
-    const int64_t lanes = at_.lanes, together = std::max<int64_t>(1, rec_.columns_max() / lanes);
-    const View query = part(queries_, item * rows_, {{1, rows_}});
+    const int64_t together = std::max<int64_t>(1, rec_.columns_max() / at_.lanes);
     for (int64_t c = first; c < first + count; c += together) {
       const int64_t n = std::min(together, first + count - c);
-      const View across = rec_.psum(step_.dim, n * lanes, dtype_),
-                 turned = rec_.sbuf(dtype_, step_.dim, n * lanes, "turned");
-      for (int64_t j = 0; j < n; ++j)
-        rec_.emit("nc_transpose",
-                  {{"dst", part(across, j * lanes, {{1, at_.lanes_of(c + j)}})}, {"data", keys[size_t(c + j)]}}, {},
-                  arch::kTensor);
-      const int64_t filled = (n - 1) * lanes + at_.lanes_of(c + n - 1);
-      emit_copy(rec_, part(turned, 0, {{1, filled}}), Val::tile(part(across, 0, {{1, filled}})));
+      std::vector<View> turned;
+      for (const Axis& d : cut(step_.dim)) turned.push_back(turn({keys.begin() + c, keys.begin() + c + n}, d, c));
       for (int64_t j = 0; j < n; ++j) {
         View to = part(acc, (c - first + j) * rows_, {{1, rows_}});
         to.partitions = int(at_.lanes_of(c + j));
-        rec_.emit(
-            "nc_matmul",
-            {{"dst", to}, {"stationary", part(turned, j * lanes, {{1, at_.lanes_of(c + j)}})}, {"moving", query}});
+        for (size_t d = 0; d < turned.size(); ++d)
+          rec_.emit("nc_matmul",
+                    {{"dst", to},
+                     {"stationary", part(turned[d], j * at_.lanes, {{1, at_.lanes_of(c + j)}})},
+                     {"moving", part(queries_[d], item * rows_, {{1, rows_}})}},
+                    {{"accumulate", std::string_view(d ? "add" : "overwrite")}});
       }
     }
+  }
+  // [dims, keys] of chunks from `first` on.
+  View turn(const std::vector<View>& keys, const Axis& dims, int64_t first) {
+    const int64_t lanes = at_.lanes;
+    const auto n = int64_t(keys.size());
+    const View across = rec_.psum(dims.count, n * lanes, dtype_),
+               turned = rec_.sbuf(dtype_, dims.count, n * lanes, "turned");
+    for (int64_t j = 0; j < n; ++j)
+      rec_.emit("nc_transpose",
+                {{"dst", part(across, j * lanes, {{1, at_.lanes_of(first + j)}})},
+                 {"data", part(keys[size_t(j)], dims.stride, {{1, dims.count}})}},
+                {}, arch::kTensor);
+    const int64_t filled = (n - 1) * lanes + at_.lanes_of(first + n - 1);
+    emit_copy(rec_, part(turned, 0, {{1, filled}}), Val::tile(part(across, 0, {{1, filled}})));
+    return turned;
   }
   // From PSUM with what is added to them.
   void place_scores(const View& scores, const View& acc, int64_t first, int64_t items, int64_t chunk, int64_t count) {
@@ -273,27 +295,36 @@ class FewQueries {
     Val x = Val::tile(less);
     x.set_scale(double(step_.scale));
     emit_activation(rec_, weights, x, "exp");
-    const View sums = rec_.sbuf(Dtype::f32, lanes, columns, "sums"), total = rec_.psum(step_.value_dim, columns);
+    const int64_t wide = std::min(step_.value_dim, rec_.chip().partitions);
+    const View sums = rec_.sbuf(Dtype::f32, lanes, columns, "sums"), total = rec_.psum(wide, columns);
     rec_.emit("tensor_reduce", {{"dst", sums}, {"data", by_column(weights, items)}}, {{"op", std::string_view("add")}});
-    rec_.emit("nc_matmul", {{"dst", total}, {"stationary", ones()}, {"moving", sums}});
-    const View inverse = rec_.sbuf(Dtype::f32, step_.value_dim, columns, "inverse");
+    rec_.emit("nc_matmul", {{"dst", total}, {"stationary", ones(wide)}, {"moving", sums}});
+    const View inverse = rec_.sbuf(Dtype::f32, wide, columns, "inverse");
     rec_.emit("reciprocal", {{"dst", inverse}, {"data", total}});
-    const View acc = rec_.psum(step_.value_dim, columns);
+    const std::vector<Axis> dims = cut(step_.value_dim);
+    std::vector<View> acc;
+    for (const Axis& d : dims) acc.push_back(rec_.psum(d.count, columns));
     for (int64_t i = 0; i < items; ++i) {
       const std::vector<View> values = by_chunk(v_, batch_of(first + i), head_of(first + i), step_.value_dim);
-      for (int64_t c = 0; c < at_.chunks; ++c) {
-        View moving = part(weights, (i * at_.chunks + c) * rows_, {{1, rows_}});
-        moving.partitions = int(at_.lanes_of(c));
-        rec_.emit("nc_matmul",
-                  {{"dst", part(acc, i * rows_, {{1, rows_}})}, {"stationary", values[size_t(c)]}, {"moving", moving}},
-                  {{"accumulate", std::string_view(c ? "add" : "overwrite")}});
-      }
+      for (size_t d = 0; d < dims.size(); ++d)
+        add_values(part(acc[d], i * rows_, {{1, rows_}}), values, part(weights, i * at_.chunks * rows_, {}), dims[d]);
     }
-    put(acc, inverse, first, items);
+    for (size_t d = 0; d < dims.size(); ++d) put(acc[d], inverse, first, items, dims[d]);
   }
-  View ones() {
+  // Values by the weights of one item.
+  void add_values(const View& acc, const std::vector<View>& values, const View& weights, const Axis& dims) {
+    for (int64_t c = 0; c < at_.chunks; ++c) {
+      View moving = part(weights, c * rows_, {{1, rows_}});
+      moving.partitions = int(at_.lanes_of(c));
+      rec_.emit(
+          "nc_matmul",
+          {{"dst", acc}, {"stationary", part(values[size_t(c)], dims.stride, {{1, dims.count}})}, {"moving", moving}},
+          {{"accumulate", std::string_view(c ? "add" : "overwrite")}});
+    }
+  }
+  View ones(int64_t wide) {
     if (ones_.axes.empty()) {
-      ones_ = rec_.sbuf(Dtype::f32, at_.lanes, step_.value_dim, "ones");
+      ones_ = rec_.sbuf(Dtype::f32, at_.lanes, wide, "ones");
       rec_.emit("memset", {{"dst", ones_}}, {{"value", 1.0}});
     }
     return ones_;
@@ -308,7 +339,7 @@ class FewQueries {
     const int64_t all = std::max({out_.batch, out_.place, dim});
     for (int64_t columns : {dim == lanes ? dim : all, dim}) {
       if (out_.dim != 1 || m.elements % columns || columns % dim) continue;
-      Tiling tiling{columns, dim, dim};
+      Tiling tiling{columns, dim, std::min(dim, lanes)};
       if (lanes % dim == 0 && dim % 32 == 0) tiling = Tiling::plain(columns, lanes);
       const Form probe{m.dtype, true,   m.elements / columns,
                        columns, tiling, std::vector<uint32_t>(size_t(tiling.tiles()))};
@@ -322,33 +353,40 @@ class FewQueries {
   bool holds_all(const Form& form) const {
     for (int64_t g = 0; g < heads_; ++g)
       for (int64_t r = 0; r < rows_; ++r) {
-        const int64_t e0 = out_.offset + out_.at(0, g, 0) + row_at(r);
-        const auto v = access(form, e0, {{out_.dim, step_.value_dim}}, {{out_.batch, batch_}});
-        if (!v || !starts_well(*v)) return false;
+        for (const Axis& d : cut(step_.value_dim)) {
+          const int64_t e0 = out_.offset + out_.at(0, g, 0) + row_at(r) + d.stride * out_.dim;
+          const auto v = access(form, e0, {{out_.dim, d.count}}, {{out_.batch, batch_}});
+          if (!v || !starts_well(*v)) return false;
+        }
       }
     return true;
   }
-  // Of each row all items of the group in one go, or those of one head.
-  void put(const View& acc, const View& inverse, int64_t first, int64_t items) {
+  // Of each row all items of the group in one go, or those of one head. dims: those of the value in acc.
+  void put(const View& acc, const View& inverse, int64_t first, int64_t items, const Axis& dims) {
     const bool even = heads_ == 1 || batch_ == 1 || out_.batch == heads_ * out_.kv;
     for (int64_t r = 0; r < rows_; ++r) {
       const Axis along{heads_ == 1 ? out_.batch : out_.kv, items};
-      if (even && put(acc, inverse, first, 0, r, along, 1)) continue;
+      if (even && put(acc, inverse, {first, 0, r, 1}, along, dims)) continue;
       for (int64_t i = 0; i < std::min(items, heads_); ++i)
-        put(acc, inverse, first, i, r, {out_.batch, (items - i + heads_ - 1) / heads_}, heads_);
+        put(acc, inverse, {first, i, r, heads_}, {out_.batch, (items - i + heads_ - 1) / heads_}, dims);
     }
   }
-  // Items from i on, `apart` items from one to the next; false where no form holds them so.
-  bool put(const View& acc, const View& inverse, int64_t first, int64_t i, int64_t r, const Axis& along,
-           int64_t apart) {
-    const int64_t e0 = out_.offset + out_.at(batch_of(first + i), head_of(first + i), 0) + row_at(r);
-    const Axis dim{out_.dim, step_.value_dim};
+  // Row `row` of items from first + i on, `apart` items from one to the next.
+  struct Which {
+    int64_t first = 0, i = 0, row = 0, apart = 1;
+  };
+  // False where no form holds them so.
+  bool put(const View& acc, const View& inverse, const Which& w, const Axis& along, const Axis& dims) {
+    const int64_t item = w.first + w.i,
+                  e0 = out_.offset + out_.at(batch_of(item), head_of(item), 0) + row_at(w.row) + dims.stride * out_.dim;
+    const Axis dim{out_.dim, dims.count};
     const auto to = form_ ? access(*form_, e0, {dim}, {along}) : std::nullopt;
     if (form_ && !(to && starts_well(*to))) return false;
     const View dst = to ? *to : rec_.sbuf(out_.memory->dtype, dim.count, along.count, "attended");
-    const Axes free = {{apart * rows_, along.count}};
-    rec_.emit("tensor_tensor",
-              {{"dst", dst}, {"data1", part(acc, i * rows_ + r, free)}, {"data2", part(inverse, i * rows_ + r, free)}},
+    const Axes free = {{w.apart * rows_, along.count}};
+    View by = part(inverse, w.i * rows_ + w.row, free);
+    by.partitions = int(dims.count);
+    rec_.emit("tensor_tensor", {{"dst", dst}, {"data1", part(acc, w.i * rows_ + w.row, free)}, {"data2", by}},
               {{"op", std::string_view("multiply")}}, arch::kVector);
     if (!form_) store_.store(uint32_t(out_.memory->hbm), out_.memory->dtype, e0, {dim}, {along}, dst);
     return true;
@@ -368,7 +406,8 @@ class FewQueries {
   int64_t batch_ = 1, heads_ = 1;  // sequences, and heads of keys of each
   int64_t rows_ = 1;               // queries that meet one of them
   Places at_;
-  View queries_ = {}, ones_ = {};
+  std::vector<View> queries_ = {};
+  View ones_ = {};
   std::map<int64_t, View> biases_;
   std::map<const Memory*, Kept> tiles_;
   Form* form_ = nullptr;
@@ -391,8 +430,8 @@ bool takes_few(const AttentionMatch& match) {
   const arch::AttentionStep& s = match.step;
   return !match.keeps_rows && !s.causal &&
          !(match.bias && (varies(match, match.at.query) || varies(match, match.at.shared))) &&
-         s.queries <= kQueriesMost && s.heads / s.kv_heads * s.queries <= kRowsMost && s.dim <= 128 &&
-         s.value_dim <= 128 && s.keys <= kKeysMost && !match.k.patch.node && !match.v.patch.node;
+         s.queries <= kQueriesMost && s.heads / s.kv_heads * s.queries <= kRowsMost && s.dim <= 512 &&
+         s.value_dim <= 512 && s.keys <= kKeysMost && !match.k.patch.node && !match.v.patch.node;
 }
 
 void lower_few(Recorder& rec, Store& store, const AttentionMatch& match, const DotPolicy& policy) {

@@ -4,6 +4,7 @@
 #include "compile/device/build.h"
 #include "compile/device/decompose.h"
 #include "compile/device/store.h"
+#include "compile/device/top_k.h"
 #include "ops/axes.h"
 
 namespace trine::compile::device {
@@ -113,7 +114,7 @@ ir::Replacement sort_by_rank(ir::Graph& graph, const ir::Node& node) {
 ir::Replacement top_by_turns(ir::Graph& graph, const ir::Node& node) {
   const Value& x = node.inputs[0];
   const int64_t k = node.attrs.integer("k"), n = x.type().dims.back();
-  if (!device_dtype(x.type().dtype) || node.types[0].elements() == 0) return {};
+  if (!device_dtype(x.type().dtype) || node.types[0].elements() == 0 || takes_top_k(node)) return {};
   Make make(graph, node.where);
   const auto last = int64_t(x.type().dims.size()) - 1;
   const bool by_turns = is_floating(x.type().dtype) && k <= kTurnsMax && x.type().elements() > 1 << 16;

@@ -85,7 +85,7 @@ static Result<DeviceProgram> compile_simple(const ir::Graph& graph, const arch::
                                             const DeviceOptions& options, const Watch& watch) {
   const Teller teller(watch);
   TRY(teller.graph("simplify", graph));
-  const ir::Graph simple = decompose(by_sample(with_attention_gradients(graph, takes_tiles), chip));
+  const ir::Graph simple = decompose(by_sample(with_attention_gradients(graph, takes_gradient), chip));
   TRY(teller.graph("decompose", simple));
   TRY(teller.fusion(simple));
   Lowering lowering(simple, chip, options);

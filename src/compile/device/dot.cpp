@@ -347,7 +347,7 @@ class Dot : public Product {
     for (const Form& f : m.forms)
       if (from_form(f, is_left, e0, columns, out)) return true;
     const int64_t share = share_of(side), other = share_of(is_left ? right_ : left_);
-    if (share > 2 * store_.keep_bytes() || depth_.size() != 1) return false;
+    if (share > 2 * store_.keep_bytes() || depth_.size() != 1 || m.elsewhere) return false;
     // Of two that do not both fit, the larger passes by.
     if (share + other > 2 * store_.keep_bytes() && (share > other || (share == other && !is_left))) return false;
     // What is given in HBM and passes by once need not be there as a whole before the first multiply.

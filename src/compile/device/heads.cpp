@@ -43,17 +43,22 @@ Heads result_heads(Store& store, const AttentionMatch& match) {
 
 View HeadTiles::turned(const Heads& o, int64_t e0, int64_t places, int64_t dim) {
   if (auto v = found(o, e0, {o.dim, dim}, {o.place, places})) return *v;
-  const int64_t lanes = rec_.chip().partitions;
+  const int64_t lanes = rec_.chip().partitions, together = rec_.columns_max() / lanes * lanes;
   const View to = rec_.sbuf(dtype_, dim, places, "turned");
-  for (int64_t i = 0; i < places; i += lanes) {
-    const int64_t count = std::min(lanes, places - i);
-    const View from = rows(o, e0 + i * o.place, count, dim);
+  const auto part = [](View v, int64_t begin, int64_t count) {
+    v.offset = begin;
+    v.axes = {{1, count}};
+    return v;
+  };
+  for (int64_t i = 0; i < places; i += together) {  // as many rows as fill a bank
+    const int64_t count = std::min(together, places - i);
     const View acc = rec_.psum(dim, count, dtype_);
-    rec_.emit("nc_transpose", {{"dst", acc}, {"data", from}}, {}, arch::kTensor);
-    View part = to;
-    part.offset = i;
-    part.axes = {{1, count}};
-    emit_copy(rec_, part, Val::tile(acc));
+    for (int64_t j = 0; j < count; j += lanes) {
+      const int64_t some = std::min(lanes, count - j);
+      rec_.emit("nc_transpose", {{"dst", part(acc, j, some)}, {"data", rows(o, e0 + (i + j) * o.place, some, dim)}}, {},
+                arch::kTensor);
+    }
+    emit_copy(rec_, part(to, i, count), Val::tile(acc));
   }
   return to;
 }

@@ -11,6 +11,7 @@
 #include "compile/device/conv.h"
 #include "compile/device/kernel_call.h"
 #include "compile/device/loop.h"
+#include "compile/device/top_k.h"
 #include "compile/device/windows.h"
 
 namespace trine::compile::device {
@@ -57,8 +58,9 @@ constexpr Row kRows[] = {
     {"partition_id", move_obstacle, kRank},
     {"reduce_scatter", move_obstacle, kCollective},
     {"replica_id", move_obstacle, kRank},
+    {"top_k", move_obstacle, [](Lowering& l, const ir::Node& n) { lower_top_k(l.rec(), l.store(), n); }},
     {"while", regions_obstacle, [](Lowering& l, const ir::Node& n) { l.loop_while(n); }},
-    {"window_load", window_obstacle, [](Lowering& l, const ir::Node& n) { lower_window_load(l.rec(), l.store(), n); }},
+    {"window_load", window_obstacle, [](Lowering& l, const ir::Node& n) { l.window_load(n); }},
     {"window_store", window_obstacle, [](Lowering& l, const ir::Node& n) { l.window_store(n); }},
 };
 
@@ -414,6 +416,29 @@ int64_t Lowering::taken_over(const ir::Node& node, uint32_t result, const ir::Va
     return out;
   }
   return -1;
+}
+
+void Lowering::window_load(const ir::Node& node) { lower_window_load(rec_, store_, node, reads_in_place(node)); }
+
+// A few large parts of a weight that are multiplied one by one, as by the experts a token goes to: nobody changes them.
+bool Lowering::reads_in_place(const ir::Node& node) const {
+  constexpr int64_t kFew = 8, kLarge = 1 << 16;  // windows, elements of one
+  const int64_t count = node.types[0].dims[0];
+  const ir::Value x = memory_root(node.inputs[0]);
+  const auto number = std::find(graph_.params.begin(), graph_.params.end(), x) - graph_.params.begin();
+  if (size_t(number) >= options_.weights.size() || !options_.weights[size_t(number)] || bodies_ != 1) return false;
+  if (count > kFew || node.types[0].elements() / count < kLarge) return false;
+  const auto one_by_one = [&](const ir::Node& from, const auto& self) -> bool {
+    const auto users = users_.find(&from);
+    return users != users_.end() && std::all_of(users->second.begin(), users->second.end(), [&](const ir::Node* user) {
+             if (is_alias(*user) && user->types[0].dims[0] == count) return self(*user, self);
+             if (user->op != "dot_general") return false;
+             const bool left = user->inputs[0].node == &from;
+             const ir::Ints& batch = user->attrs.ints(left ? "lhs_batch" : "rhs_batch");
+             return count == 1 || std::find(batch.begin(), batch.end(), 0) != batch.end();
+           });
+  };
+  return one_by_one(node, one_by_one);
 }
 
 void Lowering::window_store(const ir::Node& node) {

@@ -30,6 +30,7 @@ class Lowering {
 
   // One node each; see kRows.
   void dot(const ir::Node& node);
+  void window_load(const ir::Node& node);
   void window_store(const ir::Node& node);
   void loop_while(const ir::Node& node);
   void branch(const ir::Node& node);
@@ -52,6 +53,7 @@ class Lowering {
   bool wants_turned(const ir::Node& out) const;
   void vote(const ir::Node& node, int& turned, int& plain, int depth) const;
 
+  bool reads_in_place(const ir::Node& node) const;
   // Memory that a node may write its result to in place of its input, or -1: nobody reads the input afterwards.
   int64_t taken_over(const ir::Node& node, uint32_t result, const ir::Value& input);
   void find_donations();

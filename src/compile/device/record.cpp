@@ -63,10 +63,23 @@ uint32_t Recorder::hbm(std::string_view name, Dtype dtype, std::vector<int64_t> 
   return tensor;
 }
 
+View Recorder::found(View v) {
+  const auto where = elsewhere_.find(v.tensor);
+  if (where == elsewhere_.end()) return v;
+  const auto& [tensor, each, dynamic] = where->second;
+  int64_t last = v.offset + (v.partitions - 1) * v.row_stride;
+  for (const Axis& a : v.axes) last += (a.count - 1) * a.stride;
+  if (last / each != v.offset / each) fail_with(fail(Code::internal, "a transfer of rows that do not lie together"));
+  v.tensor = tensor;
+  v.dynamic = dynamic[size_t(v.offset / each)];
+  v.offset %= each;
+  return v;
+}
+
 Operand Recorder::operand(const Source& source) {
   if (source.is_number()) return arch::immediate_operand(source.number);
   if (source.reg) return arch::register_operand(source.reg->number);
-  const View& v = source.view;
+  const View v = found(source.view);
   const Axes axes = collapse(v.axes);
   arch::Pattern p;
   p.dtype = v.dtype;

@@ -107,6 +107,16 @@ class Recorder {
   uint32_t by_register(Register r, int64_t scale);
   uint32_t by_rows(const View& index, int64_t scale);
 
+  // A tensor of HBM whose rows, `each` elements long, lie in another one, each where a register says.
+  struct Elsewhere {
+    uint32_t tensor = 0;
+    int64_t each = 1;
+    std::vector<uint32_t> dynamic = {};  // of each row
+  };
+  void lies_elsewhere(uint32_t tensor, Elsewhere where) { elsewhere_[tensor] = std::move(where); }
+  // Registers that nothing else takes for a while.
+  Register kept_register() { return {arch::kRegisterCount - 1 - kept_++ % kKept}; }
+
   void at(uint32_t line) { line_ = line; }  // as Insn::line, of what follows
   const std::optional<Error>& error() const { return error_; }
   void fail_with(Error e) {
@@ -115,19 +125,21 @@ class Recorder {
 
  private:
   arch::Operand operand(const Source& source);
+  View found(View v);
   int64_t encoded(const arch::RowInfo& info, const arch::AttrSlot& slot,
                   const std::variant<int64_t, double, std::string_view>& value);
 
   static constexpr size_t kWorksMax = size_t{1} << 24;  // some 3 GB of the host's memory
 
-  static constexpr int kTurns = arch::kRegisterCount / 2;
+  static constexpr int kTurns = arch::kRegisterCount / 2, kKept = arch::kRegisterCount / 4;
 
   arch::Kernel kernel_;
   std::unordered_map<double, View> constant_rows_;
+  std::unordered_map<uint32_t, Elsewhere> elsewhere_;
   double busy_vector_ = 0, busy_scalar_ = 0;  // ns, roughly
 
   arch::LoopNest nest_;
-  int register_ = 0;
+  int register_ = 0, kept_ = 0;
   uint32_t names_ = 0;
   uint32_t line_ = 0;
   std::optional<Error> error_;

@@ -67,6 +67,20 @@ class Windows {
     });
   }
 
+  // The windows stay where they are, each found by a register of its own.
+  void stay() {
+    Memory &x = store_.of(node_.inputs[0]), &out = store_.of(node_.result());
+    Recorder::Elsewhere where{.tensor = store_.hbm(x), .each = each_};
+    for (int64_t w = 0; w < count_; ++w) {
+      const Register r = rec_.kept_register();
+      rec_.emit("register_load", {{"dst", r}, {"src", offset_at(w)}});
+      where.dynamic.push_back(rec_.by_register(r, 1));
+    }
+    store_.keep_in_hbm(out, "", arch::TensorKind::scratch);
+    out.elsewhere = true;
+    rec_.lies_elsewhere(uint32_t(out.hbm), std::move(where));
+  }
+
   void store(int64_t place) {
     Memory &x = store_.of(node_.inputs[0]), &out = store_.of(node_.result()), &updates = store_.of(node_.inputs[2]);
     const uint32_t from = store_.hbm(updates);
@@ -102,6 +116,9 @@ class Windows {
   }
 
  private:
+  View offset_at(int64_t window, int64_t step = 0) {
+    return {.tensor = store_.hbm(offsets_), .dtype = Dtype::s32, .offset = window, .axes = {{1, 1}}, .step = step};
+  }
   bool gathers() const { return count_ > 1 && rec_.chip().has(arch::Feature::dma_indirect); }
   // A window at kNowhere stays where it is.
   void skipping(const View& to, const View& from) {
@@ -121,15 +138,11 @@ class Windows {
   // f(the window, its number, windows further per trip)
   template <class F>
   void one_by_one(uint32_t hbm, Dtype dtype, F f) {
-    const uint32_t offsets = store_.hbm(offsets_);
     const bool loops = count_ > kUnrolled;
     if (loops) rec_.loop(double(count_));
     for (int64_t w = 0; w < (loops ? 1 : count_); ++w) {
       const Register r = rec_.next_register();
-      rec_.emit("register_load",
-                {{"dst", r},
-                 {"src",
-                  View{.tensor = offsets, .dtype = Dtype::s32, .offset = w, .axes = {{1, 1}}, .step = loops ? 1 : 0}}});
+      rec_.emit("register_load", {{"dst", r}, {"src", offset_at(w, loops ? 1 : 0)}});
       View there{.tensor = hbm, .dtype = dtype, .axes = axes_};
       there.dynamic = rec_.by_register(r, 1);
       f(there, w, loops ? 1 : 0);
@@ -174,7 +187,10 @@ std::string window_obstacle(const ir::Node& node) {
   return {};
 }
 
-void lower_window_load(Recorder& rec, Store& store, const ir::Node& node) { Windows(rec, store, node).load(); }
+void lower_window_load(Recorder& rec, Store& store, const ir::Node& node, bool in_place) {
+  Windows windows(rec, store, node);
+  in_place ? windows.stay() : windows.load();
+}
 void lower_window_store(Recorder& rec, Store& store, const ir::Node& node, int64_t into) {
   Windows(rec, store, node).store(into);
 }

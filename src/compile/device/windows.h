@@ -7,7 +7,8 @@
 namespace trine::compile::device {
 
 std::string window_obstacle(const ir::Node& node);
-void lower_window_load(Recorder& rec, Store& store, const ir::Node& node);
+// in_place: whoever reads a window reads it where it lies, one at a time.
+void lower_window_load(Recorder& rec, Store& store, const ir::Node& node, bool in_place);
 // into: the operand's memory, or -1 where others read it and the result has its own.
 void lower_window_store(Recorder& rec, Store& store, const ir::Node& node, int64_t into);
 
