@@ -55,6 +55,13 @@ def attended(q, k, v, bias=0, causal=False, window=0):
     return jnp.einsum("qk,kd->qd", jax.nn.softmax(scores, -1), v)
 
 
+def sequences(x, up, bias, down):
+    """A block over [batch, places, width], with what tells places apart at its ends."""
+    h = jax.nn.gelu(x @ up + bias) @ down + x
+    h = (h - h.mean(-1, keepdims=True)) * lax.rsqrt(h.var(-1, keepdims=True) + 1e-5)
+    return (h * jnp.arange(x.shape[1])[:, None]).transpose(1, 0, 2) @ up, (h @ up).max(-1)
+
+
 NHWC = {"dimension_numbers": ("NHWC", "HWIO", "NHWC")}
 KEY = np.array([1, 2], np.uint32)
 ROWS = np.array([4, 4, 2, 25, 4], np.int32)
@@ -110,6 +117,7 @@ CASES = {
         lambda x, k, w: jnp.tanh(conv(pool(jnp.maximum(conv(x, k, **NHWC), 0) * 0.1, -jnp.inf, lax.max), w, (4, 4), **NHWC)).sum(3),
         floats(3, 96, 96, 24), floats(3, 3, 24, 24), floats(3, 3, 24, 8)),
     "attention over many keys": (attended, floats(130, 16), floats(4500, 16), floats(4500, 24)),
+    "sequences that fill no tile evenly": (sequences, floats(5, 70, 24), 0.3 * floats(24, 40), floats(40), 0.3 * floats(40, 24)),
     "attention by heads of many dims": (functools.partial(attended, causal=True), floats(300, 200), floats(300, 200), floats(300, 256)),
     "attention over keys that pass by": (attended, floats(40, 8), floats(17000, 8), floats(17000, 8)),
     "a token asks heads that share keys": asking(16, 1, 1, 2, 256, 128),

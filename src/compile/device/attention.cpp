@@ -13,7 +13,8 @@ namespace trine::compile::device {
 
 namespace {
 
-constexpr int64_t kBlockKeys = 2048;    // whose scores are in PSUM at once
+constexpr int64_t kBlockKeys =
+    2048;  // whose scores are in PSUM at once; half as many where the next can be made meanwhile
 constexpr int64_t kKeysOnChip = 16384;  // of one head; of more, a block after the other passes by
 constexpr int64_t kKeysMax = 131072;
 constexpr int64_t kTilesTogether = 16;  // of queries that a block of keys is brought in for
@@ -22,7 +23,11 @@ constexpr int64_t kQueriesLeast = 32;   // fewer are rows of a multiply over all
 class Attention {
  public:
   Attention(Recorder& rec, Store& store, const AttentionMatch& match, const DotPolicy& policy)
-      : rec_(rec), store_(store), match_(match), step_(match.step) {
+      : rec_(rec),
+        store_(store),
+        match_(match),
+        step_(match.step),
+        block_(rec.chip().has(arch::Feature::shared_ports) ? kBlockKeys : kBlockKeys / 2) {
     q_ = heads_of(store, match, match.q, match.at.query);
     k_ = heads_of(store, match, match.k, match.at.key);
     v_ = heads_of(store, match, match.v, match.at.key);
@@ -101,21 +106,19 @@ class Attention {
   void in_one_go(Tile& tile) {
     enter(tile);
     const int64_t keys = seen(tile.first, tile.rows), lanes = rec_.chip().partitions;
-    for (int64_t j = seen_from(tile.first) / lanes * lanes; j < keys; j += kBlockKeys)
-      add_keys(tile, j, std::min(keys, j + kBlockKeys));
+    for (int64_t j = seen_from(tile.first) / lanes * lanes; j < keys; j += block_)
+      add_keys(tile, j, std::min(keys, j + block_));
     finish(tile);
   }
   void in_passing(std::vector<Tile>& tiles) {
-    for (int64_t j = 0; j < step_.keys; j += kBlockKeys) {
-      const auto meets = [&](const Tile& t) {
-        return j < seen(t.first, t.rows) && j + kBlockKeys > seen_from(t.first);
-      };
+    for (int64_t j = 0; j < step_.keys; j += block_) {
+      const auto meets = [&](const Tile& t) { return j < seen(t.first, t.rows) && j + block_ > seen_from(t.first); };
       if (std::none_of(tiles.begin(), tiles.end(), meets)) continue;
-      enter_keys(tiles[0].b, tiles[0].g, j, std::min(step_.keys, j + kBlockKeys));
+      enter_keys(tiles[0].b, tiles[0].g, j, std::min(step_.keys, j + block_));
       for (Tile& tile : tiles) {
         if (!meets(tile)) continue;
         enter(tile);
-        add_keys(tile, j, std::min(seen(tile.first, tile.rows), j + kBlockKeys));
+        add_keys(tile, j, std::min(seen(tile.first, tile.rows), j + block_));
       }
     }
     for (Tile& tile : tiles) finish(tile);
@@ -284,56 +287,31 @@ class Attention {
     x.set_bias(shift);
     return x;
   }
-  // Σ weight · value over keys [begin, end), in PSUM. Weights are turned, as many chunks of keys as fill a bank at
-  // once.
+  // Σ weight · value over keys [begin, end), in PSUM.
   View weighted(const View& weights, int64_t rows, int64_t begin, int64_t end) {
     const View acc = rec_.psum(rows, step_.value_dim);
-    const int64_t lanes = rec_.chip().partitions, together = rec_.columns_max() / lanes * lanes;
-    for (int64_t i = begin; i < end; i += together) {
-      const int64_t stop = std::min(end, i + together), chunks = (stop - i + lanes - 1) / lanes;
-      const View across = rec_.psum(std::min(lanes, stop - i), chunks * rows, tiles_->dtype()),
-                 still = rec_.sbuf(tiles_->dtype(), across.partitions, chunks * rows, "across");
-      for (int64_t j = i; j < stop; j += lanes) {
-        View data = weights;
-        data.offset = j - begin;
-        data.axes = {{1, std::min(lanes, stop - j)}};
-        rec_.emit("nc_transpose", {{"dst", chunk(across, (j - i) / lanes, rows, stop - j)}, {"data", data}}, {},
-                  arch::kTensor);
-      }
-      copy_chunks(still, across, rows, stop - i);
-      for (int64_t j = i; j < stop; j += lanes) {
-        View v = values_[size_t((j - first_key_) / lanes)];
-        v.partitions = int(std::min(lanes, stop - j));
-        rec_.emit("nc_matmul",
-                  {{"dst", acc}, {"stationary", chunk(still, (j - i) / lanes, rows, stop - j)}, {"moving", v}},
-                  {{"accumulate", std::string_view(j > begin ? "add" : "overwrite")}});
-      }
+    const int64_t lanes = rec_.chip().partitions;
+    for (int64_t j = begin; j < end; j += lanes) {
+      const int64_t count = std::min(lanes, end - j);
+      View data = weights, v = values_[size_t((j - first_key_) / lanes)];
+      data.offset = j - begin;
+      data.axes = {{1, count}};
+      v.partitions = int(count);
+      const View across = rec_.psum(count, rows, tiles_->dtype()),
+                 still = rec_.sbuf(tiles_->dtype(), count, rows, "across");
+      rec_.emit("nc_transpose", {{"dst", across}, {"data", data}}, {}, arch::kTensor);
+      emit_copy(rec_, still, Val::tile(across));
+      rec_.emit("nc_matmul", {{"dst", acc}, {"stationary", still}, {"moving", v}},
+                {{"accumulate", std::string_view(j > begin ? "add" : "overwrite")}});
     }
     return acc;
-  }
-  // [keys, rows] of one chunk, `keys` still to come.
-  View chunk(View v, int64_t which, int64_t rows, int64_t keys) const {
-    v.offset = which * rows;
-    v.axes = {{1, rows}};
-    v.partitions = int(std::min(rec_.chip().partitions, keys));
-    return v;
-  }
-  // Whole chunks in one go; the last may have fewer keys.
-  void copy_chunks(const View& to, const View& from, int64_t rows, int64_t keys) {
-    const int64_t lanes = rec_.chip().partitions, whole = keys / lanes;
-    const auto some = [&](View v) {
-      v.axes = {{1, whole * rows}};
-      return v;
-    };
-    if (whole) emit_copy(rec_, some(to), Val::tile(some(from)));
-    if (keys % lanes)
-      emit_copy(rec_, chunk(to, whole, rows, keys % lanes), Val::tile(chunk(from, whole, rows, keys % lanes)));
   }
 
   Recorder& rec_;
   Store& store_;
   const AttentionMatch& match_;
   const arch::AttentionStep& step_;
+  const int64_t block_;  // keys
   Heads q_, k_, v_, out_;
   int64_t first_key_ = 0;          // of those on chip
   std::vector<View> keys_ = {};    // [dim, keys], at most 128 of the dim in each

@@ -45,7 +45,7 @@ class Images {
       if (!ends_.count(&old)) return {};
       Values parts;
       for (int64_t i = 0; i < images_; ++i) parts.push_back(image(to, old.result(), i, now));
-      Make make(to, old.where);
+      Make make(to, place(to, old));
       ir::Attrs attrs;
       attrs.set("dimension", int64_t{0});
       return {make.op("concatenate", std::move(parts), std::move(attrs))};
@@ -53,6 +53,7 @@ class Images {
   }
 
  private:
+  uint32_t place(ir::Graph& to, const Node& old) const { return old.where ? to.add_place(graph_.place(old.where)) : 0; }
   int64_t size(const Value& v) const { return v.type().elements() * bytes(v.type().dtype); }
   bool has_images(const Value& v) const { return !v.type().dims.empty() && v.type().dims[0] == images_; }
   bool is_input(const Value& v) const { return v.node->op == "parameter" && has_images(v); }
@@ -103,7 +104,7 @@ class Images {
   Value image(ir::Graph& to, const Value& old, int64_t i, const ir::NewValue& now) {
     if (!alike_.count(old.node)) {
       if (!is_input(old)) return now(old);
-      Make make(to, old.node->where);
+      Make make(to, place(to, *old.node));
       return make.slice_dim(now(old), 0, i, i + 1);
     }
     auto& made = made_[old.node];
@@ -118,7 +119,7 @@ class Images {
     }
     ir::Type type = n.types[0];
     type.dims[0] = 1;
-    return made_[old.node][size_t(i)] = to.add1(n.op, std::move(inputs), std::move(type), n.attrs, n.where);
+    return made_[old.node][size_t(i)] = to.add1(n.op, std::move(inputs), std::move(type), n.attrs, place(to, n));
   }
 
   const ir::Graph& graph_;

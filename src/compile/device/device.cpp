@@ -11,6 +11,7 @@
 #include "compile/device/attention_gradient.h"
 #include "compile/device/by_sample.h"
 #include "compile/device/decompose.h"
+#include "compile/device/flat.h"
 #include "compile/device/lower.h"
 #include "compile/simplify.h"
 #include "compile/stream/streams.h"
@@ -85,7 +86,7 @@ static Result<DeviceProgram> compile_simple(const ir::Graph& graph, const arch::
                                             const DeviceOptions& options, const Watch& watch) {
   const Teller teller(watch);
   TRY(teller.graph("simplify", graph));
-  const ir::Graph simple = decompose(by_sample(with_attention_gradients(graph, takes_gradient), chip));
+  const ir::Graph simple = decompose(flat(by_sample(with_attention_gradients(graph, takes_gradient), chip), chip));
   TRY(teller.graph("decompose", simple));
   TRY(teller.fusion(simple));
   Lowering lowering(simple, chip, options);

@@ -85,15 +85,17 @@ class Dot : public Product {
     const int64_t rows = panel_count(m_.count, step, sbuf() / 4);
     return rows > kStrip && rows < m_.count ? rows / kStrip * kStrip : rows;
   }
-  bool holds(int64_t part, int64_t free, int64_t minor) const override {
+  bool holds(int64_t part, int64_t free, int64_t minor, bool in_a_row) const override {
     // Every dim of the product lies densely after the next, rows before columns; tiles never reach over one.
     const bool dense = n_.out == 1 && (m_.count == 1 || m_.out == n_.count);
     const auto even = [](int64_t count, int64_t block) { return count % block == 0 || count <= block; };
     const int64_t rows = by_columns_ ? free : part, columns = by_columns_ ? part : free;
-    const bool free_fits = even(along().count, free) || (!by_columns_ && n_.count == minor);  // but the last
+    // But the last, where nothing follows it.
+    const bool rows_fit = even(m_.count, rows) || (in_a_row && batch_.empty()),
+               columns_fit = even(n_.count, columns) || n_.count == minor;
     const bool in_panels = (strip_rows() % rows == 0 || strip_rows() == m_.count) &&
                            (panel_columns() % columns == 0 || panel_columns() == n_.count);
-    return dense && in_panels && !deep_rows() && even(across().count, part) && free_fits && across().count >= 32;
+    return dense && in_panels && !deep_rows() && rows_fit && columns_fit && across().count >= 32;
   }
   int64_t block_columns() const override {
     return std::min(rec_.columns_max(), by_columns_ ? strip_rows() : panel_columns());

@@ -31,8 +31,8 @@ class Product {
   // Rows of the left operand that one panel of it holds; blocks are best asked for panel by panel.
   virtual int64_t panel_rows() const = 0;
   // Can blocks of this many rows and columns be asked for, wherever they begin at a multiple of it? minor: the extent
-  // of the loop's minor dim.
-  virtual bool holds(int64_t part, int64_t free, int64_t minor) const = 0;
+  // of the loop's minor dim. in_a_row: the others are one dim.
+  virtual bool holds(int64_t part, int64_t free, int64_t minor, bool in_a_row) const = 0;
   // The most columns of a block.
   virtual int64_t block_columns() const = 0;
   virtual View block(int64_t e0, const Axes& part, const Axes& free) = 0;

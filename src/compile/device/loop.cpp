@@ -81,7 +81,8 @@ class Loop {
     for (size_t d = 0; d < rank; ++d) ((d + 1 < rank) != product.is_turned() ? parts_ : frees_).push_back(d);
     tiles_ = cut(dims_of(parts_), rec_.chip().partitions);
     blocks_ = cut(dims_of(frees_), product.block_columns());
-    if (!product.holds(element_count(tiles_[0].count), element_count(blocks_[0].count), unit_.space.back()))
+    const auto wide = std::count_if(unit_.space.begin(), unit_.space.end() - 1, [](int64_t n) { return n > 1; });
+    if (!product.holds(element_count(tiles_[0].count), element_count(blocks_[0].count), unit_.space.back(), wide <= 1))
       return false;
     product_ = &product;
     make_results();
