@@ -1,6 +1,9 @@
-"""Exact execution beside native: tiny models instruction by instruction on a chip, and BERT-base whole.
+"""Exact execution beside native: tiny models instruction by instruction on chips, and BERT-base whole.
 
-    python bench/exact_models.py [--chip trn2] [--bert]
+    python bench/exact_models.py [--chips trn1,trn2,trn3] [--bert]
+
+`first` is a program's first run, with verification and every check; `ready` a later one, as trine.Exact has it. Both run
+on one thread and are given in its processor time, which others on the machine do not lengthen; native is wall time.
 """
 
 import argparse
@@ -19,16 +22,19 @@ from trine import _core, models  # noqa: E402
 from trine.estimate import stablehlo  # noqa: E402
 
 
-def best(run, seconds=0.5):
-    """The least time of a call, of as many as half a second holds; the first two make the program ready."""
-    run()
-    run()
-    times, end = [], time.perf_counter() + seconds
-    while not times or time.perf_counter() < end:
-        begin = time.perf_counter()
-        run()
-        times.append(time.perf_counter() - begin)
-    return min(times)
+def best(runs, turns=5, seconds=0.1):
+    """The least time of a call of each: in turns, and in each turn as many as so long holds, so that its data is near."""
+    least = [float("inf")] * len(runs)
+    for _ in range(turns):
+        for i, run in enumerate(runs):
+            run()
+            clock = time.thread_time if i else time.perf_counter  # native comes first
+            end = time.perf_counter() + seconds
+            while time.perf_counter() < end:
+                begin = clock()
+                run()
+                least[i] = min(least[i], clock() - begin)
+    return least
 
 
 def filled(shape):
@@ -47,35 +53,36 @@ def native(artifact, args):
 
 
 def exact(artifact, args, chip, weights=()):
-    """Inputs laid out once, as a loaded model has them."""
+    """(first, ready). Weights are laid out once, as a loaded model has them."""
     compiled = _core.compile_device(artifact, chip, "none", "bf16", list(weights))
     names = {"float32": "f32", "int32": "s32", "bool": "bool"}
     given = {t["name"]: int(t["name"][3:]) for t in compiled.program.tensors if t["kind"] == "input"}
-    prepared = {n: np.frombuffer(compiled.prepare(i, args[i].reshape(-1).view(np.uint8), names[args[i].dtype.name], list(args[i].shape)), np.uint8) for n, i in given.items()}
-    ready = compiled.program.ready(chip)
-    return lambda: ready.run(prepared)
+    laid = {n: np.frombuffer(compiled.prepare(i, args[i].reshape(-1).view(np.uint8), names[args[i].dtype.name], list(args[i].shape)), np.uint8) for n, i in given.items()}
+    program, prepared = compiled.program, {given[n]: laid[n] for n in laid if given[n] in weights}
+    return lambda: program.ready(chip).run(laid), lambda: compiled.run(args, chip, prepared)
 
 
 def row(name, function, shapes, chip, weights=()):
     args = [np.asarray(filled(s)) for s in jax.tree.leaves(shapes)]
     artifact = stablehlo(function, *shapes)
-    a, b = best(native(artifact, args)), best(exact(artifact, args, chip, weights))
-    print(f"{name:16} native {a * 1e3:9.3f} ms   exact {b * 1e3:9.2f} ms   {b / a:6.1f}×", flush=True)
+    host, first, ready = best([native(artifact, args), *exact(artifact, args, chip, weights)])
+    print(f"{name:16} {chip:5} native {host * 1e3:9.3f} ms   first {first * 1e3:9.2f} ms {first / host:6.1f}×   ready {ready * 1e3:9.2f} ms {ready / host:6.1f}×", flush=True)
 
 
 def main():
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--chip", default="trn2")
+    options.add_argument("--chips", default="trn2")
     options.add_argument("--bert", action="store_true", help="BERT-base, batch 1, 128 tokens, too")
     given = options.parse_args()
     from test_device_models import CONFIGS, PHASES
 
-    for name, phase in PHASES:
-        work = models.phase(models.build(CONFIGS[name]), phase, 1, 32 if name == "resnet" else 8)
-        row(f"{name} {phase}", work.function, work.shapes, given.chip)
-    if given.bert:
-        work = models.phase(models.build(models.load_config("bert-base"), "float32"), "forward", 1, 128)
-        row("bert-base", work.function, work.shapes, given.chip, range(len(jax.tree.leaves(work.shapes[0]))))
+    for chip in given.chips.split(","):
+        for name, phase in PHASES:
+            work = models.phase(models.build(CONFIGS[name]), phase, 1, 32 if name == "resnet" else 8)
+            row(f"{name} {phase}", work.function, work.shapes, chip)
+        if given.bert:
+            work = models.phase(models.build(models.load_config("bert-base"), "float32"), "forward", 1, 128)
+            row("bert-base", work.function, work.shapes, chip, range(len(jax.tree.leaves(work.shapes[0]))))
 
 
 if __name__ == "__main__":

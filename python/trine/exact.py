@@ -23,33 +23,26 @@ class Exact:
         artifact = stablehlo(function, *jax.tree.map(_shape, shapes))
         self.compiled = _core.compile_device(artifact, chip, auto_cast, auto_cast_type, leaves)
         self.host_placed = self.compiled.host_placed  # ops that the host runs between programs
-        self._weights, self._kept, self.findings = frozenset(leaves), {}, []
+        self._weights = () if self.host_placed else tuple(leaves)
+        self._kept, self.findings = {}, []
         if not self.host_placed:
             self.program = self.compiled.program
-            self._ready = self.program.ready(chip)
-            self._inputs = [t["name"] for t in self.program.tensors if t["kind"] == "input"]
 
     def _prepared(self, i, array):
+        """A weight as the program's tensor holds it."""
         kept = self._kept.get(i)
-        if kept is not None and kept[0] is array:
-            return kept[1]
-        dense = np.ascontiguousarray(np.asarray(array))
-        raw = self.compiled.prepare(i, dense.reshape(-1).view(np.uint8), NAMES[dense.dtype.name], list(dense.shape))
-        out = np.frombuffer(raw, np.uint8)
-        if i in self._weights:
-            self._kept[i] = (array, out)
-        return out
+        if kept is None or kept[0] is not array:
+            dense = np.ascontiguousarray(np.asarray(array))
+            raw = self.compiled.prepare(i, dense.reshape(-1).view(np.uint8), NAMES[dense.dtype.name], list(dense.shape))
+            kept = self._kept[i] = (array, np.frombuffer(raw, np.uint8))
+        return kept[1]
 
     def __call__(self, *args):
         import jax
 
         leaves = jax.tree.leaves(args)
-        if self.host_placed:
-            outputs, self.findings, _ = self.compiled.run([np.asarray(a) for a in leaves], self.chip)
-            return jax.tree.unflatten(self._tree, outputs)
-        ran = self._ready.run({n: self._prepared(int(n[3:]), leaves[int(n[3:])]) for n in self._inputs if n.startswith("arg")})
-        self.findings = ran.findings
-        outputs = [np.asarray(ran.outputs[f"out{i}"]).reshape(s.shape) for i, s in enumerate(self._results)]
+        prepared = {i: self._prepared(i, leaves[i]) for i in self._weights}
+        outputs, self.findings, _ = self.compiled.run([np.asarray(a) for a in leaves], self.chip, prepared)
         return jax.tree.unflatten(self._tree, outputs)
 
 

@@ -103,11 +103,21 @@ static Result<std::vector<Tensor>> run_on_host(const compile::DevicePart& part, 
 
 static Result<std::vector<Tensor>> run_on_device(const compile::DevicePart& part, const run::ExactProgram& program,
                                                  const std::vector<TensorView>& in, const run::ExactOptions& options,
-                                                 Ran& ran) {
-  std::vector<Tensor> prepared;
+                                                 const Compiled::PreparedInputs& prepared, Ran& ran) {
+  std::vector<Tensor> made;
   run::Inputs inputs;
-  for (size_t i = 0; i < in.size(); ++i) prepared.push_back(TRY(compile::prepare_input(part.device.inputs[i], in[i])));
-  for (size_t i = 0; i < in.size(); ++i) inputs[cat("arg", i)] = {prepared[i].data.get(), prepared[i].bytes()};
+  for (size_t i = 0; i < in.size(); ++i) {
+    const compile::DeviceInput& form = part.device.inputs[i];
+    std::span<const std::byte>& bytes = inputs[cat("arg", i)];
+    if (const auto kept = prepared.find(part.reads[i]); kept != prepared.end()) {
+      bytes = kept->second;
+    } else if (form.dtype == in[i].dtype && !form.panels) {
+      bytes = {in[i].as<const std::byte>(), in[i].bytes()};
+    } else {
+      made.push_back(TRY(compile::prepare_input(form, in[i])));
+      bytes = {made.back().data.get(), made.back().bytes()};
+    }
+  }
   const Tensor rank = Tensor::make(Dtype::u32, {1});  // of the one core: partition_id, replica_id
   for (std::string_view name : {"partition_id", "replica_id"})
     if (part.device.program.find_tensor(name) >= 0) inputs[std::string(name)] = {rank.data.get(), rank.bytes()};
@@ -129,10 +139,11 @@ static Result<std::vector<Tensor>> run_on_device(const compile::DevicePart& part
   return out;
 }
 
-Result<Ran> Compiled::run(std::vector<TensorView> inputs, const arch::Chip& chip,
-                          const run::ExactOptions& options) const {
+Result<Ran> Compiled::run(std::vector<TensorView> inputs, const arch::Chip& chip, const run::ExactOptions& options,
+                          const PreparedInputs& prepared) const {
   if (inputs.size() != split_->inputs)
     return fail(Code::invalid, cat(inputs.size(), " inputs; the program has ", split_->inputs));
+  if (!prepared.empty()) TRY(program());
   Ran out;
   std::map<size_t, Tensor> made;
   const auto value = [&](size_t slot) { return slot < inputs.size() ? inputs[slot] : made.at(slot).view(); };
@@ -140,11 +151,13 @@ Result<Ran> Compiled::run(std::vector<TensorView> inputs, const arch::Chip& chip
     std::vector<TensorView> in;
     for (size_t slot : part.reads) in.push_back(value(slot));
     out.loaded.emplace_back();
-    auto results = part.on_host ? TRY(run_on_host(part, *TRY(ready_->on_host(part)), in))
-                                : TRY(run_on_device(part, *TRY(ready_->on_device(part, chip)), in, options, out));
+    auto results = part.on_host
+                       ? TRY(run_on_host(part, *TRY(ready_->on_host(part)), in))
+                       : TRY(run_on_device(part, *TRY(ready_->on_device(part, chip)), in, options, prepared, out));
     for (size_t i = 0; i < results.size(); ++i) made.insert_or_assign(part.writes[i], std::move(results[i]));
   }
-  for (size_t slot : split_->results) out.outputs.push_back(copied(value(slot)));
+  for (size_t slot : split_->results)
+    out.outputs.push_back(slot < inputs.size() ? copied(inputs[slot]) : made.at(slot));
   return out;
 }
 

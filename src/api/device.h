@@ -1,7 +1,9 @@
 // A StableHLO program as instructions of a chip: front-end and device compiler in a row.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,8 +47,11 @@ class Compiled {
   size_t input_count() const;
   // The input's bytes as the program's tensor holds them; weights are cast and laid out.
   Result<Tensor> prepare(size_t input, const TensorView& given) const;
-  // Every instruction on a simulated machine; the host's parts natively.
-  Result<Ran> run(std::vector<TensorView> inputs, const arch::Chip& chip, const run::ExactOptions& options = {}) const;
+  // Every instruction on a simulated machine; the host's parts natively. What was made ready for one run serves the
+  // next. prepared: of some inputs, by number, the bytes that prepare() gave; not where there are parts.
+  using PreparedInputs = std::map<size_t, std::span<const std::byte>>;
+  Result<Ran> run(std::vector<TensorView> inputs, const arch::Chip& chip, const run::ExactOptions& options = {},
+                  const PreparedInputs& prepared = {}) const;
   // What it asks of other cores, as a JSON list of kind, bytes, ranks, count.
   const std::string& collectives() const { return collectives_; }
   void set_collectives(std::string json) { collectives_ = std::move(json); }

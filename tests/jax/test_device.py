@@ -251,9 +251,10 @@ def test_exact_gives_back_what_the_function_does():
 
     params, x = {"w": floats(8, 16), "b": floats(16)}, floats(4, 8)
     run = trine.Exact(step, params, x, chip="trn2", weights=[0])
-    got, want = run(params, x), step(params, x)
-    assert got["y"].shape == (4, 16) and np.allclose(got["y"], want["y"], rtol=1e-3, atol=1e-4) and int(got["n"]) == int(want["n"])
-    assert not run.findings and not run.host_placed
+    for params in (params, params, jax.tree.map(lambda p: p + 1, params)):  # kept weights, and others
+        got, want = run(params, x), step(params, x)
+        assert got["y"].shape == (4, 16) and np.allclose(got["y"], want["y"], rtol=1e-3, atol=1e-4) and int(got["n"]) == int(want["n"])
+        assert not run.findings and not run.host_placed
 
 
 @pytest.mark.parametrize("chip", CHIPS)

@@ -90,7 +90,7 @@ def run(text, operands, chip):
     """(outputs, why parts of it stay on the host): instructions one by one, the host's parts natively."""
     compiled = _core.compile_device(text.encode(), chip)
     outputs, findings, _ = compiled.run([np.asarray(x) for _, x in operands], chip)
-    found = [f for f in findings if "lie outside" not in f]  # of what a table of a function covers: the data's doing
+    found = [f for f in findings if f.kind != "out-of-range-input"]  # of what a table of a function covers: the data's doing
     if found:
         raise AssertionError(f"finding: {found[0]}")
     return outputs, "; ".join(f"{h['op']}: {h['reason']}" for h in compiled.host_placed)

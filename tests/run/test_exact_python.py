@@ -49,6 +49,21 @@ def test_raw_bytes_pass_for_any_dtype():
     assert copy_program("bf16").run({"a": raw.tobytes()}).outputs["out"].tobytes() == raw.tobytes()
 
 
+@pytest.mark.parametrize("of", [lambda a: a.T.copy().T, lambda a: np.repeat(a, 2, 1)[:, ::2], memoryview])
+def test_arrays_that_lie_otherwise_are_taken_by_value(of):
+    a = np.arange(128 * 64, dtype=np.float32).reshape(128, 64)
+    assert copy_program().run({"a": of(a)}).outputs["out"].tobytes() == a.tobytes()
+
+
+def test_a_program_keeps_what_was_made_ready():
+    program, a = copy_program(), np.ones((128, 64), np.float32)
+    for turn in range(3):
+        assert program.run({"a": a * turn}).outputs["out"][5, 5] == turn
+    with pytest.raises(ValueError, match="trn9"):
+        program.run({"a": a}, chip="trn9")
+    assert program.run({"a": a}, chip="trn3").outputs["out"][0, 0] == 1
+
+
 def test_arguments_are_checked():
     a = np.zeros((128, 64), np.float64)
     with pytest.raises(ValueError, match=r"input a is float64 of 8192 elements; expected f32\[128,64\]"):

@@ -4,6 +4,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -25,6 +26,8 @@ struct ArrayView {
   TensorView view;
 };
 ArrayView array_view(nanobind::handle array);
-nanobind::object as_array(const TensorView& view);  // a copy
+// The same where the object offers its bytes and NumPy itself has the format, else nothing: bfloat16 arrays do not.
+std::optional<TensorView> buffer_view(nanobind::handle array);
+nanobind::object as_array(Tensor tensor);  // which keeps the tensor
 
 }  // namespace trine::api

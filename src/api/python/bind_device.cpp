@@ -28,20 +28,27 @@ nb::bytes prepare(const api::Compiled& c, size_t input, BytesIn given, const std
   return nb::bytes(reinterpret_cast<const char*>(out.data.get()), out.bytes());
 }
 
-nb::tuple run_exactly(const api::Compiled& c, const nb::list& arrays, const std::string& chip) {
+// prepared: a dict from an input's number to its bytes.
+nb::tuple run_exactly(const api::Compiled& c, const nb::list& arrays, const std::string& chip,
+                      const nb::dict& prepared) {
   const arch::Chip& on = *or_raise(api::find_chip(chip));
   std::vector<api::ArrayView> held;
   std::vector<TensorView> views;
+  api::Compiled::PreparedInputs kept;
   for (nb::handle a : arrays) held.push_back(api::array_view(a));
   for (const api::ArrayView& a : held) views.push_back(a.view);
+  for (auto [input, bytes] : prepared) {
+    held.push_back(api::array_view(bytes));
+    kept[nb::cast<size_t>(input)] = {held.back().view.as<const std::byte>(), held.back().view.bytes()};
+  }
   auto result = [&] {
     nb::gil_scoped_release unlocked;
-    return c.run(std::move(views), on);
+    return c.run(std::move(views), on, {}, kept);
   }();
-  const api::Ran ran = or_raise(std::move(result));
+  api::Ran ran = or_raise(std::move(result));
   nb::list outputs, findings;
-  for (const Tensor& t : ran.outputs) outputs.append(api::as_array(t.view()));
-  for (const run::Finding& f : ran.findings) findings.append(f.message().c_str());
+  for (Tensor& t : ran.outputs) outputs.append(api::as_array(std::move(t)));
+  for (run::Finding& f : ran.findings) findings.append(nb::cast(std::move(f)));
   return nb::make_tuple(outputs, findings, ran.instructions);
 }
 
@@ -83,8 +90,9 @@ void bind_device(nb::module_& m) {
           "The one program; an error says what runs on the host where it is in parts.")
       .def_prop_ro("parts", parts, "Programs, and what the host runs between them.")
       .def_prop_ro("host_placed", host_placed, "The ops that run on the host, each with its reason and line.")
-      .def("run", run_exactly, "inputs"_a, "chip"_a,
-           "Arrays in; (arrays, findings, instructions): every instruction simulated, the host's parts natively.")
+      .def("run", run_exactly, "inputs"_a, "chip"_a, "prepared"_a = nb::dict(),
+           "Arrays in; (arrays, findings, instructions): every instruction simulated, the host's parts natively. "
+           "`prepared` maps inputs by number to what prepare() gave.")
       .def_prop_ro("input_count", &api::Compiled::input_count)
       .def_prop_ro("collectives",
                    [](const api::Compiled& c) { return nb::module_::import_("json").attr("loads")(c.collectives()); })

@@ -60,6 +60,12 @@ struct Argument {
 };
 
 Argument argument(const arch::Tensor& t, nb::handle given) {
+  if (const auto view = api::buffer_view(given)) {
+    const auto bytes = static_cast<int64_t>(view->bytes());
+    const bool same = view->dtype == t.dtype && view->elements() == element_count(t);
+    if (bytes == tensor_bytes(t) && (same || view->dtype == Dtype::u8))
+      return {nb::borrow(given), {}, {view->as<const std::byte>(), view->bytes()}};
+  }
   nb::module_ numpy = nb::module_::import_("numpy");
   Argument out;
   nb::object array = nb::isinstance<nb::bytes>(given) ? numpy.attr("frombuffer")(given, "uint8")
@@ -109,6 +115,14 @@ struct Ready {
 
 Ready ready(const arch::Program& program, const std::string& chip) {
   return {&program, or_raise(run::ExactProgram::make(program, chip_named(chip)))};
+}
+
+// Of a Program object, which keeps what was made ready for its next run.
+const Ready& kept_ready(nb::handle self, const std::string& chip) {
+  if (!nb::hasattr(self, "_ready")) self.attr("_ready") = nb::dict();
+  nb::dict known = nb::cast<nb::dict>(self.attr("_ready"));
+  if (!known.contains(chip.c_str())) known[chip.c_str()] = nb::cast(ready(nb::cast<const arch::Program&>(self), chip));
+  return nb::cast<const Ready&>(known[chip.c_str()]);
 }
 
 RunOutcome run_ready(const Ready& ready, nb::dict inputs, const run::ExactOptions& options) {
@@ -190,7 +204,7 @@ void bind_findings(nb::module_& m) {
 void bind_program(nb::module_& m) {
   using namespace nb::literals;
   bind_findings(m);
-  nb::class_<arch::Program>(m, "Program", "Instruction streams and the tensors they work on.")
+  nb::class_<arch::Program>(m, "Program", nb::dynamic_attr(), "Instruction streams and the tensors they work on.")
       .def_ro("name", &arch::Program::name)
       .def_ro("chip", &arch::Program::chip)
       .def_ro("cores", &arch::Program::cores)
@@ -212,14 +226,15 @@ void bind_program(nb::module_& m) {
       .def("disassemble", [](const arch::Program& p) { return arch::disassemble(p); })
       .def(
           "run",
-          [](const arch::Program& p, nb::dict inputs, const std::string& chip, uint64_t seed, bool stochastic,
-             bool trap_nan, bool check_races, int findings_max, int64_t steps_max) {
-            return run_ready(ready(p, chip), inputs,
+          [](nb::handle self, nb::dict inputs, const std::string& chip, uint64_t seed, bool stochastic, bool trap_nan,
+             bool check_races, int findings_max, int64_t steps_max) {
+            return run_ready(kept_ready(self, chip), inputs,
                              {seed, stochastic, trap_nan, check_races, findings_max, steps_max});
           },
           "inputs"_a, "chip"_a = "trn2", "seed"_a = 0, "stochastic"_a = false, "trap_nan"_a = false,
           "check_races"_a = true, "findings_max"_a = 20, "steps_max"_a = 0,
-          "Runs every instruction on a simulated machine and gives the values.")
+          "Runs every instruction on a simulated machine and gives the values. What was made ready serves the next "
+          "run.")
       .def("ready", ready, "chip"_a = "trn2", nb::keep_alive<0, 1>(), "Made ready for a chip, to be run many times.");
   nb::class_<Ready>(m, "ReadyProgram", "A program that was verified and worked out for one chip.")
       .def(
