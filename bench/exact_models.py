@@ -55,9 +55,8 @@ def native(artifact, args):
 def exact(artifact, args, chip, weights=()):
     """(first, ready). Weights are laid out once, as a loaded model has them."""
     compiled = _core.compile_device(artifact, chip, "none", "bf16", list(weights))
-    names = {"float32": "f32", "int32": "s32", "bool": "bool"}
     given = {t["name"]: int(t["name"][3:]) for t in compiled.program.tensors if t["kind"] == "input"}
-    laid = {n: np.frombuffer(compiled.prepare(i, args[i].reshape(-1).view(np.uint8), names[args[i].dtype.name], list(args[i].shape)), np.uint8) for n, i in given.items()}
+    laid = {n: compiled.prepare(i, args[i]) for n, i in given.items()}
     program, prepared = compiled.program, {given[n]: laid[n] for n in laid if given[n] in weights}
     return lambda: program.ready(chip).run(laid), lambda: compiled.run(args, chip, prepared)
 

@@ -32,9 +32,7 @@ class Exact:
         """A weight as the program's tensor holds it."""
         kept = self._kept.get(i)
         if kept is None or kept[0] is not array:
-            dense = np.ascontiguousarray(np.asarray(array))
-            raw = self.compiled.prepare(i, dense.reshape(-1).view(np.uint8), NAMES[dense.dtype.name], list(dense.shape))
-            kept = self._kept[i] = (array, np.frombuffer(raw, np.uint8))
+            kept = self._kept[i] = (array, self.compiled.prepare(i, np.asarray(array)))
         return kept[1]
 
     def __call__(self, *args):
@@ -44,10 +42,6 @@ class Exact:
         prepared = {i: self._prepared(i, leaves[i]) for i in self._weights}
         outputs, self.findings, _ = self.compiled.run([np.asarray(a) for a in leaves], self.chip, prepared)
         return jax.tree.unflatten(self._tree, outputs)
-
-
-NAMES = {"float32": "f32", "bfloat16": "bf16", "float16": "f16", "int32": "s32", "uint32": "u32", "int16": "s16", "uint16": "u16",
-         "int8": "s8", "uint8": "u8", "bool": "bool"}  # fmt: skip
 
 
 def _shape(leaf):

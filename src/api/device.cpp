@@ -130,6 +130,7 @@ static Result<std::vector<Tensor>> run_on_device(const compile::DevicePart& part
       return fail(Code::invalid, cat("has no output out", i), part.device.program.name);
     out.push_back(Tensor::make(part.written[i].dtype, part.written[i].dims));
     std::copy_n(found->bytes.begin(), std::min(out.back().bytes(), found->bytes.size()), out.back().data.get());
+    found->bytes = {};  // a model's outputs may be as large as its weights
   }
   ran.instructions += result.counts.instructions;
   ran.transfers += result.counts.transfers;

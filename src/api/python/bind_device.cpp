@@ -16,16 +16,13 @@ using trine::api::or_raise;
 
 namespace {
 
-using BytesIn = nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-// Raw bytes in and out: the Python side knows the arrays' dtypes.
-nb::bytes prepare(const api::Compiled& c, size_t input, BytesIn given, const std::string& dtype, Dims dims) {
-  const auto format = dtype_by_name(dtype);
-  if (!format) throw nb::value_error(("no number format " + dtype).c_str());
-  const TensorView view{*format, std::move(dims), const_cast<uint8_t*>(given.data())};
-  if (view.bytes() != given.size()) throw nb::value_error("the bytes do not fill the shape");
-  const Tensor out = or_raise(c.prepare(input, view));
-  return nb::bytes(reinterpret_cast<const char*>(out.data.get()), out.bytes());
+// The bytes as an array of them.
+nb::object prepare(const api::Compiled& c, size_t input, nb::handle array) {
+  const api::ArrayView given = api::array_view(array);
+  Tensor out = or_raise(c.prepare(input, given.view));
+  out.dims = {static_cast<int64_t>(out.bytes())};
+  out.dtype = Dtype::u8;
+  return api::as_array(std::move(out));
 }
 
 // prepared: a dict from an input's number to its bytes.
@@ -102,7 +99,7 @@ void bind_device(nb::module_& m) {
           "hash", [](const api::Compiled& c) { return c.kept().hash; }, "Of its entry in the compile cache.")
       .def_prop_ro(
           "trouble", [](const api::Compiled& c) { return c.kept().trouble; }, "Why the cache could not be used.")
-      .def("prepare", prepare, "input"_a, "given"_a, "dtype"_a, "dims"_a);
+      .def("prepare", prepare, "input"_a, "array"_a, "An input's bytes as the program's tensor holds them.");
   m.def(
       "compile_device",
       [](nb::bytes artifact, const std::string& chip, const std::string& auto_cast, const std::string& auto_cast_type,

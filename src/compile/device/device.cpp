@@ -176,28 +176,39 @@ static Result<void> check_layout(const PanelLayout& p, int64_t elements) {
   return fail(Code::invalid, cat("the layout reads element ", int64_t(last), " of an input that has ", elements));
 }
 
-Result<Tensor> prepare_input(const DeviceInput& input, const TensorView& given) {
-  if (input.panels) TRY(check_layout(*input.panels, given.elements()));
-  Tensor cast = Tensor::make(input.dtype, given.dims);
-  if (input.dtype == given.dtype && !input.panels) {
-    if (given.bytes()) std::memcpy(cast.data.get(), given.data, given.bytes());
-    return cast;
-  }
+static Tensor cast_to(Dtype dtype, const TensorView& given) {
+  Tensor out = Tensor::make(dtype, given.dims);
   dispatch_element(given.dtype, [&](auto from) {
     using From = decltype(from);
-    dispatch_element(input.dtype, [&](auto to) {
+    dispatch_element(dtype, [&](auto to) {
       using To = decltype(to);
       if constexpr (!From::kIsComplex && !To::kIsComplex) {
         const auto* const x = given.as<const typename From::Storage>();
-        auto* const y = cast.view().template as<typename To::Storage>();
-        for (int64_t i = 0; i < given.elements(); ++i) y[i] = To::store(typename To::Wide(From::load(x[i])));
+        auto* const y = out.view().template as<typename To::Storage>();
+        const int64_t n = given.elements();
+        for (int64_t i = 0; i < n; ++i) y[i] = To::store(typename To::Wide(From::load(x[i])));
       }
     });
   });
-  if (!input.panels) return cast;
-  const PanelLayout& p = *input.panels;
-  const size_t size = size_t(bytes(input.dtype));
-  Tensor out = Tensor::make(input.dtype, {p.batches() * p.lanes, p.chunks * p.column.count});
+  return out;
+}
+
+// n elements that lie `stride` of them apart, one after the other.
+static void gather(const std::byte* from, int64_t stride, std::byte* to, int64_t n, size_t size) {
+  if (stride == 1) {
+    std::memcpy(to, from, size_t(n) * size);
+    return;
+  }
+  const auto each = [&](auto width) {
+    for (int64_t i = 0; i < n; ++i)
+      std::memcpy(to + i * int64_t(sizeof width), from + i * stride * int64_t(sizeof width), sizeof width);
+  };
+  size == 1 ? each(uint8_t{}) : size == 2 ? each(uint16_t{}) : size == 4 ? each(uint32_t{}) : each(uint64_t{});
+}
+
+static Tensor laid_out(const PanelLayout& p, Dtype dtype, const std::byte* given) {
+  const size_t size = size_t(bytes(dtype));
+  Tensor out = Tensor::make(dtype, {p.batches() * p.lanes, p.chunks * p.column.count});
   const auto offset_of = [](const Axes& axes, int64_t i) {
     int64_t at = 0;
     for (size_t d = axes.size(); d-- > 0; i /= axes[d].count) at += i % axes[d].count * axes[d].stride;
@@ -211,11 +222,22 @@ Result<Tensor> prepare_input(const DeviceInput& input, const TensorView& given) 
         if (k >= p.depth.back().count) continue;
         const int64_t from = offset_of(p.batch, b) + offset_of(p.depth, c / per_outer * p.depth.back().count + k);
         const int64_t to = ((b * p.lanes + lane) * p.chunks + c) * p.column.count;
-        for (int64_t o = 0; o < p.column.count; ++o)
-          std::copy_n(cast.data.get() + size_t(from + o * p.column.stride) * size, size,
-                      out.data.get() + size_t(to + o) * size);
+        gather(given + size_t(from) * size, p.column.stride, out.data.get() + size_t(to) * size, p.column.count, size);
       }
   return out;
+}
+
+Result<Tensor> prepare_input(const DeviceInput& input, const TensorView& given) {
+  if (input.panels) TRY(check_layout(*input.panels, given.elements()));
+  const bool casts = input.dtype != given.dtype;
+  if (!casts && !input.panels) {
+    Tensor out = Tensor::make(input.dtype, given.dims);
+    if (given.bytes()) std::memcpy(out.data.get(), given.data, given.bytes());
+    return out;
+  }
+  const Tensor cast = casts ? cast_to(input.dtype, given) : Tensor{};
+  if (!input.panels) return cast;
+  return laid_out(*input.panels, input.dtype, casts ? cast.data.get() : given.as<const std::byte>());
 }
 
 }  // namespace trine::compile

@@ -81,14 +81,13 @@ void place_tensors(arch::Machine& machine, const std::vector<bool>& written, con
 
 std::vector<std::byte> read_back(arch::Machine& machine, uint32_t index, bool& complete) {
   const Tensor& t = machine.program().tensors[index];
-  std::vector<std::byte> out(static_cast<size_t>(tensor_bytes(t)));
-  if (out.empty()) return out;
+  if (!tensor_bytes(t)) return {};
   if (t.space == Space::hbm) {
     const Memory& m = machine.hbm_of(index);
     complete = m.complete || m.written.all(0, m.size);
-    std::memcpy(out.data(), m.bytes, out.size());
-    return out;
+    return {m.bytes, m.bytes + tensor_bytes(t)};
   }
+  std::vector<std::byte> out(static_cast<size_t>(tensor_bytes(t)));
   const arch::Core& core = machine.cores[t.core];
   const Memory& m = t.space == Space::sbuf ? core.sbuf : core.psum;
   const size_t row = static_cast<size_t>(bytes_per_partition(t));
