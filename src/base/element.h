@@ -52,6 +52,8 @@ struct Element {
       return widen_float<kRow.format>(s);
     } else if constexpr (kIsBoolean) {
       return s != 0;
+    } else if constexpr (kBits < 8) {
+      return int_from_bits<Storage, kBits>(static_cast<uint64_t>(s));  // hosts leave the other bits as they like
     } else {
       return s;
     }

@@ -1,5 +1,6 @@
 // bitcast_convert: the same bits read as the declared dtype. C1: a wider element is the last dim of narrower ones, the
-// lowest bits first; else the dims stay. C2: booleans and packed carriers have no bits to read.
+// lowest bits first; else the dims stay. C2: packed carriers have no bits to read,
+// booleans are read as booleans alone.
 #include "ops/elementwise.h"
 
 namespace trine::ops {
@@ -12,7 +13,8 @@ Inferred infer(const Call& call) {
   if (call.declared.size() != 1) return fail(Code::invalid, "its result type must be given");
   const ir::Type &from = call.inputs[0], &to = call.declared[0];
   for (Dtype dtype : {from.dtype, to.dtype})
-    if (row(dtype).kind == DtypeKind::packed || dtype == Dtype::boolean) return no_dtype("", dtype);
+    if (row(dtype).kind == DtypeKind::packed || (dtype == Dtype::boolean && from.dtype != to.dtype))
+      return no_dtype("", dtype);
   const int a = width(from.dtype), b = width(to.dtype);
   Dims dims = from.dims;
   if (a > b) dims.push_back(a / b);

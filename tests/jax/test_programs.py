@@ -73,3 +73,35 @@ def test_profiler_shows_when_devices_ran(tmp_path):
     assert len(events) == 3 and all(e.duration_ns > 0 and e.name.startswith("jit_") for e in events)
     steps = [e for line in planes["/host:CPU"].lines for e in line.events if e.name == "train"]
     assert len(steps) == 3 and steps[0].start_ns < events[0].start_ns < steps[2].start_ns + steps[2].duration_ns
+
+
+@pytest.mark.parametrize("dtype", ["int4", "int2", "uint4"])
+def test_narrow_integers_have_a_sign(dtype):
+    """Hosts leave the bits above an element's own as they like."""
+    wide = np.random.default_rng(0).integers(0 if dtype[0] == "u" else -2, 2, (5, 9))
+    x = wide.astype(jnp.dtype(dtype))
+    for f in (lambda v: jnp.sort(v, 1), lambda v: jnp.argmax(v, 1), lambda v: v.max(0), lambda v: jax.lax.top_k(v, 3)[0]):
+        np.testing.assert_array_equal(np.asarray(jax.jit(f)(x)).astype(np.int8), jax.jit(f)(wide.astype(np.int8)))
+
+
+def test_large_programs_in_one_loop():
+    """More reductions, operands and dims than one loop has room for."""
+    x = np.full(3, 0.1, np.float32)
+
+    def deep(v):
+        for _ in range(150):
+            v = jnp.sin(v) + v.sum() * 0.1
+        return v
+
+    def plain(v):
+        for _ in range(150):
+            v = np.sin(v) + v.sum() * np.float32(0.1)
+        return v
+
+    np.testing.assert_allclose(jax.jit(deep)(x), plain(x), rtol=1e-3)
+    many = [np.full(2, i, np.float32) for i in range(700)]
+    np.testing.assert_array_equal(jax.jit(lambda *a: sum(a))(*many), sum(many))
+    flat = np.arange(4096, dtype=np.float32)
+    turned = jax.jit(lambda v: (v.reshape((1, 2) * 12).transpose(range(23, -1, -1)) * 2).reshape(-1))(flat)
+    np.testing.assert_array_equal(turned, (flat.reshape((2,) * 12).transpose(range(11, -1, -1)) * 2).reshape(-1))
+    np.testing.assert_array_equal(jax.jit(lambda v: v.reshape((1,) * 30 + (2,)).sum(30))(flat[:2]), np.ones((1,) * 30))

@@ -10,7 +10,7 @@ namespace trine::arch {
 
 namespace {
 
-constexpr size_t kDimsMax = 16, kOperandsMax = 256, kInsnsMax = 1 << 16, kStagesMax = 64;
+constexpr size_t kDimsMax = 64, kOperandsMax = 4096, kInsnsMax = 1 << 16, kStagesMax = 1024;
 constexpr int64_t kElementsMax = int64_t{1} << 48;
 
 struct Checker {
