@@ -90,3 +90,11 @@ def test_an_error_names_the_largest_tensors_and_leaves_the_device_usable():
     with pytest.raises(RuntimeError, match=r"(?s)out of memory.*f32\[1048576\]"):
         jax.jit(lambda x: jnp.broadcast_to(x, (1 << 15, 1 << 20)) * 2)(kept).block_until_ready()
     assert float(jax.jit(jnp.sum)(kept)) == 1 << 20
+
+
+def test_a_result_past_counting_is_an_error():
+    """jaxlib ends the process where its own backends are asked for this."""
+    with pytest.raises(jax.errors.JaxRuntimeError, match="more elements than can be counted"):
+        jnp.zeros((1 << 31, 1 << 31, 4))
+    with pytest.raises(jax.errors.JaxRuntimeError):
+        jnp.zeros((1 << 30, 1 << 30))

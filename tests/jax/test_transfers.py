@@ -67,6 +67,15 @@ def test_a_deleted_array_says_so():
         np.asarray(x)
 
 
+@pytest.mark.parametrize("donated", [(0,), (0, 1)])
+def test_a_donated_array_is_given_once(donated):
+    f = jax.jit(lambda a, b: (a + 1, b[::-1]), donate_argnums=donated)
+    x = jax.device_put(np.arange(4, dtype=np.float32))
+    with pytest.raises(jax.errors.JaxRuntimeError, match="same array, and it is donated"):
+        f(x, x)
+    same(f(x, x + 0)[1], np.arange(4, dtype=np.float32)[::-1])
+
+
 def test_memory_is_counted_and_given_back():
     device = jax.devices()[0]
     before = device.memory_stats()["bytes_in_use"]

@@ -110,6 +110,21 @@ Result<void> NativeProgram::check(std::span<Buffer* const> arguments, size_t par
   return {};
 }
 
+// A donated tensor may be written over, so nobody else may be reading it.
+Result<void> NativeProgram::check_given_once(const Task& task) const {
+  std::vector<std::pair<const Storage*, size_t>> all;
+  for (size_t i = 0; i < task.inputs.size(); ++i) all.emplace_back(task.inputs[i].get(), i);
+  std::sort(all.begin(), all.end());
+  for (size_t k = 1; k < all.size(); ++k) {
+    const auto [same, a] = all[k - 1];
+    const size_t b = all[k].second;
+    if (same == all[k].first && (task.is_donated[a] || task.is_donated[b]))
+      return fail(Code::invalid, cat("arguments ", a, " and ", b, " of ", *name_,
+                                     " are the same array, and it is donated: a donated array is given once"));
+  }
+  return {};
+}
+
 // Outputs are allocated before anything is donated, so that running out of memory takes nothing away.
 Result<NativeProgram::Task> NativeProgram::prepare(std::span<Buffer* const> arguments, size_t participant,
                                                    std::span<const int64_t> kept) const {
@@ -138,6 +153,8 @@ Result<NativeProgram::Task> NativeProgram::prepare(std::span<Buffer* const> argu
         device.memory(kind_of(o))
             .allocate({.dtype = slot.dtype, .dims = slot.dims, .memory_class = MemoryClass::output, .owner = name_}));
   }
+  if (std::find(task.is_donated.begin(), task.is_donated.end(), true) != task.is_donated.end())
+    TRY(check_given_once(task));
   if (plan_->arena_bytes > 0) TRY(device.memory().check_room(plan_->arena_bytes, cat("temporaries of ", *name_)));
   for (size_t i = 0; i < arguments.size(); ++i)
     if (task.is_donated[i]) TRY(arguments[i]->donate());

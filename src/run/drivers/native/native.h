@@ -41,6 +41,7 @@ class NativeProgram {
                 std::shared_ptr<const host::Prepared> prepared, std::vector<Device*> devices, Assignment assignment);
   struct Task;
 
+  Result<void> check_given_once(const Task& task) const;
   Result<void> check(std::span<Buffer* const> arguments, size_t participant) const;
   Result<Task> prepare(std::span<Buffer* const> arguments, size_t participant, std::span<const int64_t> kept) const;
   Result<void> execute(const Task& task, size_t participant, host::Meeting* meeting);
