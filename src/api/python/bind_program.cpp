@@ -117,12 +117,13 @@ Ready ready(const arch::Program& program, const std::string& chip) {
   return {&program, or_raise(run::ExactProgram::make(program, chip_named(chip)))};
 }
 
-// Of a Program object, which keeps what was made ready for its next run.
+// Of a Program object, which keeps what was made ready for its next run, by the chip itself: a chip's file may change.
 const Ready& kept_ready(nb::handle self, const std::string& chip) {
   if (!nb::hasattr(self, "_ready")) self.attr("_ready") = nb::dict();
   nb::dict known = nb::cast<nb::dict>(self.attr("_ready"));
-  if (!known.contains(chip.c_str())) known[chip.c_str()] = nb::cast(ready(nb::cast<const arch::Program&>(self), chip));
-  return nb::cast<const Ready&>(known[chip.c_str()]);
+  const nb::int_ key(reinterpret_cast<uintptr_t>(&chip_named(chip)));
+  if (!known.contains(key)) known[key] = nb::cast(ready(nb::cast<const arch::Program&>(self), chip));
+  return nb::cast<const Ready&>(known[key]);
 }
 
 RunOutcome run_ready(const Ready& ready, nb::dict inputs, const run::ExactOptions& options) {
