@@ -50,7 +50,7 @@ test-fast: test-build
 test-torch: build
 	@$(PYTHON) tests/torch/sweep.py --dtypes f32,f64,bf16,f16,i64,i32,u8,bool,c64 --samples 100
 	@$(PYTHON) tests/torch/models.py
-	@$(PYTHON) tests/torch/device_sweep.py --samples 20 --save
+	@$(PYTHON) tests/torch/device_sweep.py --dtypes f32,i64,bf16,bool --samples 8 --save
 
 # Each bench/*.cpp and bench/*.py is a program that prints its rows.
 bench: build
