@@ -81,11 +81,17 @@ ir::Replacement reduce_major(ir::Graph& graph, const ir::Node& node) {
   const std::string_view kind = node.attrs.text("kind");
   if (f->rows > kFew && (kind != "add" || !multiplies(dtype))) return {};
   Make make(graph, node.where);
+  const Dims& out = node.types[0].dims;
   Value sum;
   if (f->rows <= kFew) {
-    const Value x = make.reshape(node.inputs[0], {f->rows, f->columns});
+    // Each with dims of its own, which go to partitions.
+    const bool even = f->columns % kColumnsMin == 0;
+    const Dims dims = out.size() > 1 || !even ? out : Dims{kColumnsMin, f->columns / kColumnsMin};
+    Dims each = dims;
+    each.insert(each.begin(), f->rows);
+    const Value x = make.reshape(node.inputs[0], each);
     for (int64_t r = 0; r < f->rows; ++r) {
-      const Value one = make.slice_dim(x, 0, r, r + 1);
+      const Value one = make.reshape(make.slice_dim(x, 0, r, r + 1), dims);
       sum = r ? make.op(kind, {sum, one}) : one;
     }
   } else {
@@ -98,7 +104,6 @@ ir::Replacement reduce_major(ir::Graph& graph, const ir::Node& node) {
                     {"rhs_contract", middle},
                     {std::string(kKeepsFormat), true}});
   }
-  const Dims& out = node.types[0].dims;
   return {make.op(kind, {make.reshape(sum, out), make.broadcast(node.inputs[1], out, {})})};
 }
 
