@@ -57,6 +57,8 @@ void lower_conv(Recorder& rec, Store& store, const ir::Node& conv, const DotPoli
   if (x_in != 1)
     std::stable_sort(p.depth.begin(), p.depth.end(),
                      [](const Shared& a, const Shared& b) { return a.count < b.count; });
+  // Of a kernel's gradient the channels lie where images do elsewhere: they, and not its few taps, are the rows.
+  if (at(xs, shape->input_batch) == 1) std::rotate(p.rows.begin(), p.rows.begin() + 1, p.rows.end());
   if (y_out != 1) p = swapped(p);
   lower_strides(rec, store, p, policy);
 }

@@ -67,7 +67,7 @@ Region region_of(const arch::Program& p, const arch::Operand& o, const arch::Loo
 
 bool overlap(const Region& a, const Region& b) {
   if (a.low >= b.high || b.low >= a.high || a.first >= b.last || b.first >= a.last) return false;
-  const int64_t pitch = std::gcd(a.pitch, b.pitch);
+  const int64_t pitch = a.pitch == b.pitch ? a.pitch : std::gcd(a.pitch, b.pitch);
   if (!pitch) return true;
   const int64_t a_run = a.dense() ? a.high - a.low : a.run, b_run = b.dense() ? b.high - b.low : b.run;
   const int64_t apart = ((b.low - a.low) % pitch + pitch) % pitch;
