@@ -37,7 +37,7 @@ constexpr Option kOptions[] = {
     {"--auto-cast", "", "KIND", "none, matmult or all: what is computed in the cast type (none)"},
     {"--auto-cast-type", "", "TYPE", "bf16, f16, tf32 or f8 (bf16)"},
     {"--dry-run", "", "", "list every op with where it would run, without compiling"},
-    {"--print-after", "", "PASS", "print what a pass made: import, simplify, decompose, fuse, lower or schedule"},
+    {"--print-after", "", "PASS", "print what a pass made: import, simplify, decompose, fuse, choose, lower or schedule"},
     {"--stop-after", "", "PASS", "compile no further than this pass"},
     {"--memory-map", "", "FILE", "draw what lies in device memory over the program, as .svg"},
     kJson,

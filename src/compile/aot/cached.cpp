@@ -1,6 +1,7 @@
 // What decides a program, as a key, and the way through the cache; see cached.h.
 #include "compile/aot/cached.h"
 
+#include "arch/chip_text.h"
 #include "base/text.h"
 #include "compile/aot/artifact.h"
 #include "ir/text.h"
@@ -8,18 +9,6 @@
 namespace trine::compile {
 
 namespace {
-
-std::string chip_text(const arch::Chip& chip) {
-  std::string out = chip.name;
-  char number[40];
-  for (const arch::NumberRow& row : arch::number_rows()) {
-    std::snprintf(number, sizeof number, " %.17g", arch::read_number(chip, row));
-    out += number;
-  }
-  for (const arch::FeatureRow& row : arch::kFeatureRows)
-    if (chip.has(row.feature)) append_text(out, cat(" ", row.name));
-  return out;
-}
 
 std::string options_text(const DeviceOptions& options) {
   const auto& [dots, weights] = options;  // each field decides: a new one does not compile here until it is in the key
@@ -31,7 +20,7 @@ std::string options_text(const DeviceOptions& options) {
 }  // namespace
 
 CacheKey device_key(const ir::Graph& graph, const arch::Chip& chip, const DeviceOptions& options) {
-  return cache_key(ir::text(graph), chip_text(chip), options_text(options), compiler_id(),
+  return cache_key(ir::text(graph), arch::chip_text(chip), options_text(options), compiler_id(),
                    cat(graph.name, " for ", chip.name));
 }
 

@@ -45,6 +45,21 @@ class Teller {
           return out;
         });
   }
+  Result<void> choices(const std::vector<Chosen>& chosen) const {
+    return tell(
+        "choose",
+        [&] {
+          const auto others =
+              std::count_if(chosen.begin(), chosen.end(), [](const Chosen& c) { return c.verdict.best; });
+          return cat(with_commas(int64_t(chosen.size())), " regions of several ways, ", with_commas(others),
+                     " not by the first");
+        },
+        [&] {
+          std::string out;
+          for (const Chosen& c : chosen) append_text(out, c.text());
+          return out;
+        });
+  }
   Result<void> kernel(arch::Kernel& kernel) const {
     return tell(
         "lower", [&] { return cat(with_commas(int64_t(kernel.works.size())), " instructions"); },
@@ -69,16 +84,6 @@ class Teller {
     if (watch_.after && !watch_.after(pass, what(), text)) return fail(Code::cancelled, cat("stopped after ", pass));
     return {};
   }
-  static std::string unit_text(const Unit& unit) {
-    const ir::Node& last = unit.single ? *unit.single : *unit.roots.front();
-    std::string out = cat(ir::text(last.types[0]), " =");
-    if (unit.product) append_text(out, cat(" ", unit.product->op));
-    if (unit.attention) append_text(out, " attention");
-    if (unit.single) append_text(out, cat(" ", unit.single->op));
-    for (const ir::Node* node : unit.members) append_text(out, cat(" ", node->op));
-    return out;
-  }
-
   const Watch& watch_;
 };
 
@@ -93,6 +98,8 @@ static Result<DeviceProgram> compile_simple(const ir::Graph& graph, const arch::
   lowering.progress = watch.progress;
   DeviceProgram out;
   out.inputs = TRY(lowering.all());
+  if (watch.chosen) *watch.chosen = lowering.chosen();
+  TRY(teller.choices(lowering.chosen()));
   TRY(teller.kernel(lowering.kernel()));
   if (watch.memory || watch.hbm_room) {
     MemoryMap map = memory_map(lowering.kernel(), options.weights, watch.hbm_room ? watch.hbm_room : chip.hbm.bytes);

@@ -9,6 +9,7 @@
 
 #include "arch/chip.h"
 #include "arch/program.h"
+#include "compile/device/choose.h"
 #include "compile/device/dot.h"
 #include "compile/device/memory_map.h"
 #include "compile/device/split.h"
@@ -65,9 +66,10 @@ struct Watch {
   std::function<bool(std::string_view pass, const std::string& what, const Text& text)> after = {};
   std::function<void(size_t done, size_t all)> progress = {};  // regions, while they are lowered
   device::MemoryMap* memory = nullptr;                         // filled once it is known
+  std::vector<device::Chosen>* chosen = nullptr;               // the same
   int64_t hbm_room = 0;  // bytes; a program that wants more is an error. 0: the chip's own limit
 };
-inline constexpr std::string_view kDevicePasses[] = {"simplify", "decompose", "fuse", "lower", "schedule"};
+inline constexpr std::string_view kDevicePasses[] = {"simplify", "decompose", "fuse", "choose", "lower", "schedule"};
 
 // Inputs are the tensors arg0, arg1, …; outputs out0, out1, …
 Result<DeviceProgram> compile_device(const ir::Graph& graph, const arch::Chip& chip, const DeviceOptions& options = {},

@@ -14,8 +14,6 @@ namespace trine::compile::device {
 
 namespace {
 
-constexpr int64_t kStrip = 512;  // rows
-
 // Outermost first; neighbours that every side walks on are one.
 std::vector<Shared> merged(const std::vector<Shared>& dims) {
   std::vector<Shared> out;
@@ -34,7 +32,7 @@ std::vector<Shared> merged(const std::vector<Shared>& dims) {
 class Dot : public Product {
  public:
   Dot(Recorder& rec, Store& store, const ir::Node& dot, const ir::Node& out, bool turned, const DotPolicy& policy)
-      : rec_(rec), store_(store), turned_(turned) {
+      : rec_(rec), store_(store), how_(store.choice), turned_(turned) {
     left_ = side_of(store, dot.inputs[0]);
     right_ = side_of(store, dot.inputs[1]);
     out_ = &store.of(out.result());
@@ -43,7 +41,7 @@ class Dot : public Product {
     find_axes(dot, out);
   }
   Dot(Recorder& rec, Store& store, const Strides& s, const DotPolicy& policy)
-      : rec_(rec), store_(store), turned_(false) {
+      : rec_(rec), store_(store), how_(store.choice), turned_(false) {
     left_ = s.left;
     right_ = s.right;
     out_ = &store.of(s.out);
@@ -76,14 +74,20 @@ class Dot : public Product {
     }
   }
 
+  // How the choice cuts it: choices that cut it alike write the same.
+  std::array<int64_t, 4> cut() const { return {panel_rows(), strip_rows(), panel_columns(), deep_rows()}; }
+
+  // What all rows of the left operand take of SBUF.
+  double left_share() const { return double(m_.count * chunks() * bytes(dtype_)) / double(sbuf()); }
+
   // --- as a product that is asked for block by block ---
 
   void prefer(bool turned) { by_columns_ = turned; }
   bool is_turned() const override { return by_columns_; }
   int64_t panel_rows() const override {
     const int64_t step = by_columns_ ? rec_.columns_max() : rec_.chip().partitions;
-    const int64_t rows = panel_count(m_.count, step, sbuf() / 4);
-    return rows > kStrip && rows < m_.count ? rows / kStrip * kStrip : rows;
+    const int64_t rows = panel_count(m_.count, step, sbuf() / how_.left);
+    return rows > how_.strip && rows < m_.count ? rows / how_.strip * how_.strip : rows;
   }
   bool holds(int64_t part, int64_t free, int64_t minor, bool in_a_row) const override {
     // Every dim of the product lies densely after the next, rows before columns; tiles never reach over one.
@@ -141,17 +145,16 @@ class Dot : public Product {
 
   // --- a contraction so deep that few rows of it fit: in parts, whose products are summed in SBUF ---
 
-  // Rows whose sums stay on chip, where that spares passes over the right operand; else 0.
+  // Rows whose sums stay on chip; 0 where they would be no more than a panel's.
   int64_t deep_rows() const {
     const int64_t fit = sbuf() * 3 / 8 * rec_.chip().partitions / (4 * std::max<int64_t>(n_.count, 1));
-    const int64_t rows = std::min(m_.count, fit / kStrip * kStrip);
-    const bool streams = share_of(right_) > 2 * store_.keep_bytes();
-    return streams && rows >= 2 * panel_rows() && panel_rows() < m_.count ? rows : 0;
+    const int64_t rows = std::min(m_.count, fit / how_.strip * how_.strip);
+    return how_.deep && rows >= 2 * panel_rows() && panel_rows() < m_.count ? rows : 0;
   }
   void run_deep(const Offsets& at, int64_t begin, int64_t rows) {
     const int64_t all = chunks(), each = std::max<int64_t>(1, sbuf() / 4 / (rows * bytes(dtype_)));
     chunks_ = {0, std::min(all, each)};
-    const int64_t block_n = panel_columns(), strip = std::min(rows, kStrip);
+    const int64_t block_n = panel_columns(), strip = std::min(rows, how_.strip);
     std::map<int64_t, View> sums;  // by where a block goes
     for (int64_t first = 0; first < all; first += each) {
       chunks_ = {first, std::min(all, first + each)};
@@ -185,10 +188,9 @@ class Dot : public Product {
   }
 
   // A panel of the left operand is loaded in strips, so that the first can be used before the last is there.
-  int64_t strip_rows() const { return std::min(panel_rows(), kStrip); }
+  int64_t strip_rows() const { return std::min(panel_rows(), how_.strip); }
   int64_t panel_columns() const {
-    const bool alone = m_.count * chunks() * bytes(dtype_) <= sbuf() / 16;
-    return panel_count(n_.count, by_columns_ ? rec_.chip().partitions : rec_.columns_max(), sbuf() / (alone ? 4 : 8));
+    return panel_count(n_.count, by_columns_ ? rec_.chip().partitions : rec_.columns_max(), sbuf() / how_.right);
   }
 
   void find_axes(const ir::Node& dot, const ir::Node& out) {
@@ -579,6 +581,7 @@ class Dot : public Product {
 
   Recorder& rec_;
   Store& store_;
+  const Choice how_;
   Side left_, right_;
   Memory* out_ = nullptr;
   Form* form_ = nullptr;
@@ -628,6 +631,32 @@ std::unique_ptr<Product> product_of(Recorder& rec, Store& store, const ir::Node&
 void lower_dot(Recorder& rec, Store& store, const ir::Node& dot, const ir::Node& out, bool turned,
                const DotPolicy& policy) {
   if (out.types[0].elements()) Dot(rec, store, dot, out, turned, policy).run();
+}
+
+std::vector<Choice> dot_ways(Recorder& rec, Store& store, const ir::Node& dot, bool turned, const DotPolicy& policy) {
+  static constexpr Choice kWays[] = {{},
+                                     {.right = 4},
+                                     {.left = 8},
+                                     {.left = 8, .right = 4},
+                                     {.left = 2, .right = 16},
+                                     {.strip = 128},
+                                     {.strip = 2048},
+                                     {.deep = true}};
+  const Choice before = store.choice;
+  std::vector<Choice> ways(std::begin(kWays), std::end(kWays)), out;
+  store.choice = {};
+  if (Dot(rec, store, dot, dot, turned, policy).left_share() <= 0.25 / ways[0].left) std::swap(ways[0], ways[1]);
+  std::vector<std::array<int64_t, 4>> cuts;
+  for (const Choice& way : ways) {
+    store.choice = way;
+    Dot made(rec, store, dot, dot, turned, policy);
+    made.prefer(turned);
+    if (std::find(cuts.begin(), cuts.end(), made.cut()) != cuts.end()) continue;
+    cuts.push_back(made.cut());
+    out.push_back(way);
+  }
+  store.choice = before;
+  return out;
 }
 
 void lower_strides(Recorder& rec, Store& store, const Strides& strides, const DotPolicy& policy) {

@@ -44,6 +44,10 @@ std::unique_ptr<Product> product_of(Recorder& rec, Store& store, const ir::Node&
 void lower_dot(Recorder& rec, Store& store, const ir::Node& dot, const ir::Node& out, bool turned,
                const DotPolicy& policy);
 
+// The ways to cut it that differ. First that which gives both panels half of SBUF in all, the right one more where the
+// left operand is small.
+std::vector<Choice> dot_ways(Recorder& rec, Store& store, const ir::Node& dot, bool turned, const DotPolicy& policy);
+
 // One dim of a multiply: how far each side moves in its own memory. 0 where the side has it not.
 struct Shared {
   int64_t count = 1, left = 0, right = 0, out = 0;

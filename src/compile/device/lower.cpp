@@ -72,6 +72,18 @@ const Row* row_of(std::string_view op) {
 
 }  // namespace
 
+std::string unit_text(const Unit& unit) {
+  const ir::Node& last = unit.single ? *unit.single : *unit.roots.front();
+  std::string out = cat(ir::text(last.types[0]), " =");
+  if (unit.product) append_text(out, cat(" ", unit.product->op));
+  if (unit.attention) append_text(out, " attention");
+  if (unit.single) append_text(out, cat(" ", unit.single->op));
+  std::vector<const ir::Node*> members(unit.members.begin(), unit.members.end());
+  std::sort(members.begin(), members.end(), [](const ir::Node* a, const ir::Node* b) { return a->id < b->id; });
+  for (const ir::Node* node : members) append_text(out, cat(" ", node->op));
+  return out;
+}
+
 std::string node_obstacle(const ir::Node& node) {
   const Row* const row = row_of(node.op);
   if (row) return row->obstacle(node);
@@ -316,7 +328,7 @@ void Lowering::add_constants(const std::vector<const ir::Node*>& nodes) {
   }
 }
 
-void Lowering::lower(const Unit& unit) {
+void Lowering::lower_chosen(const Unit& unit) {
   if (unit.product && unit.product->op == "dot_general" && !written_as_.count(unit.product)) {
     const bool turned = wants_turned(*unit.roots[0]) && store_.fits(store_.of(unit.roots[0]->result()));
     const auto product = product_of(rec_, store_, *unit.product, turned, options_.dots);

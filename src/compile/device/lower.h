@@ -3,8 +3,10 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <unordered_set>
 
+#include "compile/device/choose.h"
 #include "compile/device/control.h"
 #include "compile/device/device.h"
 #include "compile/device/store.h"
@@ -13,6 +15,8 @@ namespace trine::compile::device {
 
 // The units as the device runs them: an elementwise op that the host has no tile program for is a loop all the same.
 Fusion units_of(std::span<const ir::Node* const> nodes, std::span<const ir::Value> kept);
+
+std::string unit_text(const Unit& unit);  // its type and its ops
 
 // Why the device does not compute it; empty where it does.
 std::string unit_obstacle(const Unit& unit);
@@ -26,7 +30,8 @@ class Lowering {
   // The program, and what it wants of its inputs.
   Result<std::vector<DeviceInput>> all();
   arch::Kernel& kernel() { return rec_.kernel(); }
-  std::function<void(size_t done, size_t all)> progress = {};  // before each unit of the graph itself
+  const std::vector<Chosen>& chosen() const { return chosen_; }  // units that had a choice, in order
+  std::function<void(size_t done, size_t all)> progress = {};    // before each unit of the graph itself
 
   // One node each; see kRows.
   void dot(const ir::Node& node);
@@ -49,6 +54,10 @@ class Lowering {
   void add_constants(const std::vector<const ir::Node*>& nodes);
   void body(const std::vector<const ir::Node*>& nodes, std::span<const ir::Value> kept);
   void lower(const Unit& unit);
+  void lower_chosen(const Unit& unit);
+  std::vector<Choice> ways_of(const Unit& unit);
+  Verdict verdict(const Unit& unit, const std::vector<Choice>& ways);
+  std::optional<Rehearsal> rehearse(const Unit& unit, const Choice& way);
   void find_transposed(const std::vector<Unit>& units, std::span<const ir::Value> kept);
   bool wants_turned(const ir::Node& out) const;
   void vote(const ir::Node& node, int& turned, int& plain, int depth) const;
@@ -78,6 +87,8 @@ class Lowering {
   LastUse last_;
   size_t unit_ = 0;
   int bodies_ = 0;  // around the one in hand
+  std::vector<Chosen> chosen_;
+  std::map<Digest::Key, Verdict> verdicts_;
   std::unordered_set<const ir::Node*> inside_;
   std::unordered_set<ir::Value, ir::ValueHash> own_;  // what loops carry: nobody outside reads their memory
   std::unordered_map<ir::Value, std::pair<size_t, ir::Value>, ir::ValueHash> donated_;  // its result and parameter

@@ -34,6 +34,20 @@ Memory& Store::of(const ir::Value& value) {
   return *found;
 }
 
+void Store::mirror(const Store& other, const arch::Program& theirs, const ir::Value& value) {
+  const auto found = other.memories_.find(memory_root(value));
+  if (found == other.memories_.end()) return;
+  Memory& m = of(value);
+  if (m.hbm >= 0 || !m.forms.empty()) return;
+  m = *found->second;
+  for (Form& f : m.forms)
+    for (size_t t = 0; t < f.tensors.size(); ++t)
+      f.tensors[t] = rec_.sbuf(f.dtype, f.tiling.size(int64_t(t)), f.free(), f.turned ? "turned" : "tile").tensor;
+  if (m.hbm < 0) return;
+  const arch::Tensor& t = theirs.tensors[size_t(m.hbm)];
+  m.hbm = rec_.hbm("", t.dtype, t.shape, t.kind == arch::TensorKind::constant ? arch::TensorKind::scratch : t.kind);
+}
+
 // Runs f(offset of dst columns, e0, inner part axes, inner free axes) so that one transfer can walk what is inside:
 // one axis of partitions and at most three free dims.
 template <class F>

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "compile/device/choice.h"
 #include "compile/device/form.h"
 #include "ir/graph.h"
 #include "ir/value_hash.h"
@@ -42,6 +43,11 @@ std::optional<Dtype> device_dtype(Dtype dtype);
 class Store {
  public:
   explicit Store(Recorder& rec) : rec_(rec) {}
+
+  Choice choice = {};  // of the unit in hand
+  // Where a value is that another store has, on tensors of this one's recorder; `theirs` has the other's.
+  void mirror(const Store& other, const arch::Program& theirs, const ir::Value& value);
+  void swap(Store& other) { memories_.swap(other.memories_); }
 
   Memory& of(const ir::Value& value);      // through reshapes; made where it is new
   Memory& made(const ir::Value& value);    // the same; a view that nobody stored is now

@@ -107,6 +107,18 @@ std::vector<double> Costs::elapsed(int core) const {
   return out;
 }
 
+double Costs::busiest() const {
+  std::array<double, kEngines + kDmaEnginesMax> busy{};
+  for (uint32_t w = 0; w < shape_.size(); ++w) {
+    const arch::EngineMask open = kernel_.works[w].engines;
+    if (!open) continue;
+    const Cost& c = of(w, only_engine(open));
+    if (!(open & (open - 1))) busy[static_cast<size_t>(only_engine(open))] += c.interval;
+    for (size_t k = 0; k < c.dma.size(); ++k) busy[kEngines + k] += c.dma[k];
+  }
+  return *std::max_element(busy.begin(), busy.end());
+}
+
 // Everything a cost may look at: no cost looks at where in its memory a tile lies.
 std::string Costs::key_of(const Work& w) const {
   std::string key;

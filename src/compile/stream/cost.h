@@ -36,6 +36,8 @@ class Costs {
   // Of each work: how long the busiest engine of this core, or its busiest DMA engine, has worked when it is reached
   // in program order. What the kernel takes is not less.
   std::vector<double> elapsed(int core) const;
+  // Of all cores together: what the busiest engine has to do that no other can, or the busiest DMA engine.
+  double busiest() const;
 
  private:
   Cost measure(const Work& w, arch::Engine e) const;

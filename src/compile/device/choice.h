@@ -1,0 +1,20 @@
+// Choice: how a unit is written that can be written in several ways. Who reads a field says what it means; which
+// choices a unit has, and which it gets, is choose.h's.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace trine::compile::device {
+
+struct Choice {
+  // Multiplies: panels of the left and the right operand take SBUF / left and SBUF / right each.
+  int left = 4, right = 8;
+  int64_t strip = 512;  // rows of the left panel that are loaded at once
+  bool deep = false;    // the contracted dim in parts, whose products are summed in SBUF
+
+  bool operator==(const Choice&) const = default;
+  std::string text() const;
+};
+
+}  // namespace trine::compile::device

@@ -1,0 +1,63 @@
+// Choose: of the ways a unit can be written, the one that ends first on the chip. Each way is recorded apart, made into
+// streams as if it were a program of its own, and timed by the timer that times programs.
+// Invariant: the answer follows from the kernels and the chip alone; what was asked before only makes it quicker.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "arch/kernel.h"
+#include "compile/device/choice.h"
+
+namespace trine::compile::device {
+
+// 128 bits of everything a kernel's time follows from; names and lines are left out.
+class Digest {
+ public:
+  using Key = std::array<uint64_t, 2>;
+
+  void add(uint64_t v);
+  void add(std::string_view s);
+  void add(const arch::Kernel& kernel);
+  const Key& key() const { return key_; }
+
+ private:
+  void add(const arch::Operand& o);
+  void add(const arch::Pattern& p);
+
+  Key key_ = {0x243f6a8885a308d3, 0x13198a2e03707344};
+};
+
+// Instructions from which on how a unit begins and ends hardly counts, and timing it takes long.
+inline constexpr size_t kLong = 4000;
+
+// A unit by itself, recorded one way. Between others it begins while what it needs of memory is on its way already: it
+// is then recorded twice in a row, the second waiting for the first as one layer for another, and takes what that adds.
+struct Rehearsal {
+  arch::Kernel kernel = {};
+  std::optional<arch::Kernel> alone = {};  // where `kernel` has it twice
+};
+
+// Femtoseconds of each way, launch and end left out; less than 0: not timed.
+inline constexpr int64_t kUnwritable = -1, kSameAsBefore = -2, kSurelySlower = -3;
+struct Verdict {
+  size_t best = 0;
+  std::vector<int64_t> fs = {};
+};
+
+// Nothing: it could not be written that way.
+Verdict fastest(std::vector<std::optional<Rehearsal>> ways, const arch::Chip& chip);
+
+// A unit that had a choice, for who looks on.
+struct Chosen {
+  std::string unit = {};
+  std::vector<Choice> ways = {};
+  Verdict verdict = {};
+
+  std::string text() const;
+};
+
+}  // namespace trine::compile::device

@@ -1,0 +1,92 @@
+// Units that can be written in several ways: the way taken is the fastest of those timed, or the first where no other
+// is faster by more than timing apart can tell.
+#include "compile/device/choose.h"
+
+#include <doctest/doctest.h>
+
+#include <thread>
+
+#include "base/text.h"
+#include "compile/aot/artifact.h"
+#include "compile/device/device.h"
+#include "ir/text.h"
+#include "sim/core/timing.h"
+
+namespace trine::compile {
+
+struct ChooseCase {
+  const char* chip;
+  int64_t rows, depth, columns;
+  bool chained;  // a second multiply reads the first one's product
+};
+static const ChooseCase kCases[] = {
+    {"trn1", 1024, 768, 3072, false}, {"trn2", 1024, 768, 3072, false}, {"trn1", 512, 512, 512, false},
+    {"trn2", 1, 4096, 1792, false},   {"trn1", 16, 4096, 512, true},    {"trn2", 1024, 4096, 1024, false},
+    {"trn2", 256, 1024, 1024, true},  {"trn1", 128, 768, 3072, true},
+};
+
+static ir::Graph graph_of(const ChooseCase& c) {
+  const std::string dims = "{lhs_batch = [], lhs_contract = [1], rhs_batch = [], rhs_contract = [0]}";
+  const auto type = [](int64_t a, int64_t b) { return cat("bf16[", a, ",", b, "]"); };
+  std::string text = cat("graph \"g\" (%0: ", type(c.rows, c.depth), ", %1: ", type(c.depth, c.columns),
+                         ", %2: ", type(c.columns, c.depth), ") {\n  %3 = dot_general %0, %1 ", dims, " : ",
+                         type(c.rows, c.columns), "\n");
+  if (c.chained)
+    append_text(text, cat("  %4 = dot_general %3, %2 ", dims, " : ", type(c.rows, c.depth), "\n  return %4 }"));
+  else
+    append_text(text, "  return %3 }");
+  auto graph = ir::parse_graph(text, "g");
+  REQUIRE_MESSAGE(graph, graph.error().text());
+  return *std::move(graph);
+}
+
+static std::string bytes_of(const ChooseCase& c) {
+  auto made = compile_device(graph_of(c), **arch::find_chip(c.chip), {.weights = {false, true, true}});
+  REQUIRE(made);
+  return artifact_bytes(*made);
+}
+
+TEST_CASE("the way taken is the fastest, and no slower than the plain one") {
+  for (const ChooseCase& c : kCases) {
+    CAPTURE(cat(c.chip, " ", c.rows, " ", c.depth, " ", c.columns));
+    std::vector<device::Chosen> chosen;
+    Watch watch;
+    watch.chosen = &chosen;
+    REQUIRE(compile_device(graph_of(c), **arch::find_chip(c.chip), {.weights = {false, true, true}}, watch));
+    for (const device::Chosen& unit : chosen) {
+      CAPTURE(unit.text());
+      const int64_t taken = unit.verdict.fs[unit.verdict.best];
+      CHECK(taken > 0);
+      CHECK(taken <= unit.verdict.fs[0]);
+      for (int64_t fs : unit.verdict.fs)
+        if (fs >= 0) CHECK(double(taken) * 0.98 <= double(fs));
+    }
+  }
+}
+
+TEST_CASE("a choice is made where there is one, and not always the plain one") {
+  size_t units = 0, others = 0;
+  for (const ChooseCase& c : kCases) {
+    std::vector<device::Chosen> chosen;
+    Watch watch;
+    watch.chosen = &chosen;
+    REQUIRE(compile_device(graph_of(c), **arch::find_chip(c.chip), {.weights = {false, true, true}}, watch));
+    units += chosen.size();
+    for (const device::Chosen& unit : chosen) others += unit.verdict.best != 0;
+  }
+  CHECK(units >= 6);
+  CHECK(others >= 1);
+}
+
+TEST_CASE("the same program whatever was compiled before, and on any thread") {
+  const ChooseCase& c = kCases[0];
+  const std::string first = bytes_of(c);
+  for (const ChooseCase& other : kCases) bytes_of(other);
+  std::vector<std::string> found(4);
+  std::vector<std::thread> threads;
+  for (std::string& to : found) threads.emplace_back([&] { to = bytes_of(c); });
+  for (std::thread& t : threads) t.join();
+  for (const std::string& bytes : found) CHECK(bytes == first);
+}
+
+}  // namespace trine::compile
