@@ -96,7 +96,7 @@ class Dot : public Product {
     const int64_t rows = by_columns_ ? free : part, columns = by_columns_ ? part : free;
     // But the last, where nothing follows it.
     const bool rows_fit = even(m_.count, rows) || (in_a_row && batch_.empty()),
-               columns_fit = even(n_.count, columns) || n_.count == minor;
+               columns_fit = even(n_.count, columns) || (!by_columns_ && n_.count == minor);
     const bool in_panels = (strip_rows() % rows == 0 || strip_rows() == m_.count) &&
                            (panel_columns() % columns == 0 || panel_columns() == n_.count);
     return dense && in_panels && !deep_rows() && rows_fit && columns_fit && across().count >= 32;
