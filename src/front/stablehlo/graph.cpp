@@ -193,6 +193,7 @@ std::vector<AttrId> GraphMaker::same_shardings(const Op& function, std::string_v
 // Devices along the manual axes of the mesh that a sharding is of.
 int64_t GraphMaker::manual_devices(const Op& manual, AttrId sharding) const {
   const Attr* mesh = module_.field(module_.attr(sharding), "mesh_or_ref");
+  if (mesh == nullptr) return 0;
   for (const Op& op : module_.top.regions[0].blocks[0].ops)
     if (mesh->kind == AttrKind::symbol && op.name == "sdy.mesh" && name_of(module_, op) == mesh->text)
       if (const Attr* named = module_.find(op, "mesh")) mesh = named;
@@ -203,8 +204,11 @@ int64_t GraphMaker::manual_devices(const Op& manual, AttrId sharding) const {
   int64_t devices = 1;
   for (AttrId name : names->elements)
     for (AttrId axis : sizes->elements) {
-      const auto size = int64_t(module_.field(module_.attr(axis), "size")->bits);
-      if (module_.field(module_.attr(axis), "name")->text != module_.attr(name).text) continue;
+      const Attr *own_name = module_.field(module_.attr(axis), "name"),
+                 *own = module_.field(module_.attr(axis), "size");
+      if (own_name == nullptr || own == nullptr) return 0;
+      const auto size = int64_t(own->bits);
+      if (own_name->text != module_.attr(name).text) continue;
       if (size <= 0 || devices > partitions_) return 0;
       devices *= size;
     }
