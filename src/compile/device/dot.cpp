@@ -77,6 +77,8 @@ class Dot : public Product {
   // How the choice cuts it: choices that cut it alike write the same.
   std::array<int64_t, 4> cut() const { return {panel_rows(), strip_rows(), panel_columns(), deep_rows()}; }
 
+  // The right operand passes by once for many rows, where it would for each panel.
+  bool spares_passes() const { return deep_rows() > 0 && share_of(right_) > 2 * store_.keep_bytes(); }
   // What all rows of the left operand take of SBUF.
   double left_share() const { return double(m_.count * chunks() * bytes(dtype_)) / double(sbuf()); }
 
@@ -634,18 +636,14 @@ void lower_dot(Recorder& rec, Store& store, const ir::Node& dot, const ir::Node&
 }
 
 std::vector<Choice> dot_ways(Recorder& rec, Store& store, const ir::Node& dot, bool turned, const DotPolicy& policy) {
-  static constexpr Choice kWays[] = {{},
-                                     {.right = 4},
-                                     {.left = 8},
-                                     {.left = 8, .right = 4},
-                                     {.left = 2, .right = 16},
-                                     {.strip = 128},
-                                     {.strip = 2048},
-                                     {.deep = true}};
+  static constexpr Choice kWays[] = {{}, {.left = 8}, {.left = 2, .right = 16}, {.deep = true}};
   const Choice before = store.choice;
   std::vector<Choice> ways(std::begin(kWays), std::end(kWays)), out;
   store.choice = {};
-  if (Dot(rec, store, dot, dot, turned, policy).left_share() <= 0.25 / ways[0].left) std::swap(ways[0], ways[1]);
+  if (Dot(rec, store, dot, dot, turned, policy).left_share() <= 0.25 / ways[0].left)
+    ways.insert(ways.begin(), Choice{.right = 4});
+  store.choice = ways.back();
+  if (Dot(rec, store, dot, dot, turned, policy).spares_passes()) std::rotate(ways.begin(), ways.end() - 1, ways.end());
   std::vector<std::array<int64_t, 4>> cuts;
   for (const Choice& way : ways) {
     store.choice = way;

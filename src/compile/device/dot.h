@@ -45,7 +45,7 @@ void lower_dot(Recorder& rec, Store& store, const ir::Node& dot, const ir::Node&
                const DotPolicy& policy);
 
 // The ways to cut it that differ. First that which gives both panels half of SBUF in all, the right one more where the
-// left operand is small.
+// left operand is small; others within the half but for one.
 std::vector<Choice> dot_ways(Recorder& rec, Store& store, const ir::Node& dot, bool turned, const DotPolicy& policy);
 
 // One dim of a multiply: how far each side moves in its own memory. 0 where the side has it not.
