@@ -636,7 +636,7 @@ void lower_dot(Recorder& rec, Store& store, const ir::Node& dot, const ir::Node&
 }
 
 std::vector<Choice> dot_ways(Recorder& rec, Store& store, const ir::Node& dot, bool turned, const DotPolicy& policy) {
-  static constexpr Choice kWays[] = {{}, {.left = 8}, {.left = 2, .right = 16}, {.deep = true}};
+  static constexpr Choice kWays[] = {{}, {.left = 8}, {.left = 2, .right = 16}, {.strip = 128}, {.deep = true}};
   const Choice before = store.choice;
   std::vector<Choice> ways(std::begin(kWays), std::end(kWays)), out;
   store.choice = {};
