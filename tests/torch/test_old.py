@@ -3,6 +3,7 @@
 import importlib.util
 import io
 import os
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -175,10 +176,13 @@ def test_weights_are_replaced_without_compiling():
 
 @pytest.mark.parametrize("damage", [
     lambda b: b[: len(b) // 2], lambda b: b"", lambda b: b"no trace at all", lambda b: b.replace(b"stablehlo", b"stablehl0"),
+    lambda b: b.replace(*[struct.pack("<f", v) for v in (0.625, 0.875)]),
 ])  # fmt: skip
 def test_a_damaged_trace_says_so(tmp_path, damage):
     path = tmp_path / "model.pt"
-    torch.jit.save(torch_neuronx.trace(model().eval(), torch.randn(3, 8)), path)
+    traced = model().eval()
+    torch.nn.init.constant_(next(traced.parameters()), 0.625)  # a weight that one damage looks for
+    torch.jit.save(torch_neuronx.trace(traced, torch.randn(3, 8)), path)
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(RuntimeError, match=r"model.pt' is damaged, or no saved trace(.|\n)*try"):
         torch.jit.load(path)

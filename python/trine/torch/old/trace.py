@@ -9,6 +9,7 @@ import io
 import os
 import re
 import warnings
+import zipfile
 
 import torch
 from torch.utils._pytree import tree_flatten, tree_unflatten
@@ -136,13 +137,24 @@ def _quietly(function):
 _save, _load = _quietly(torch.jit.save), _quietly(torch.jit.load)
 
 
+def _check_sums(file):
+    """torch writes a checksum of every part of a file and reads none: weights that changed would be used."""
+    if not isinstance(file, (str, os.PathLike)) or not zipfile.is_zipfile(file):
+        return
+    with zipfile.ZipFile(file) as parts:
+        ours = any("trine/torch/old" in name for name in parts.namelist())
+        if ours and torch.serialization.get_crc32_options() and (bad := parts.testzip()):
+            raise zipfile.BadZipFile(f"the checksum of {bad} is another")
+
+
 def load(file, *args, _load=torch.jit.load, **kwargs):
     """torch.jit.load; a file that is damaged or no trace is named, with what to do."""
     try:
+        _check_sums(file)
         return _load(file, *args, **kwargs)
     except FileNotFoundError:
         raise
-    except (RuntimeError, ValueError, EOFError) as e:
+    except (RuntimeError, ValueError, EOFError, zipfile.BadZipFile) as e:
         name = f"{os.fspath(file)!r}" if isinstance(file, (str, os.PathLike)) else "the file"
         reason = str(e).strip().splitlines()[0] if str(e).strip() else type(e).__name__
         raise RuntimeError(
