@@ -1,7 +1,7 @@
 """Programs of whole graphs, kept from one process to the next in the compile cache that `trine cache` shows.
 
-The key is everything that decides the program, as text, and the state of the rows. What takes over a second says so on
-stderr, once when it is made and where it was kept, and again when a later process finds it.
+The key is everything that decides the program, as text, and the state of the rows. On a terminal each says that it is
+compiled and where it was kept; elsewhere what takes over a second does, and again when a later process finds it.
 """
 
 import collections
@@ -14,6 +14,7 @@ from trine.torch import disk
 
 COUNTS = collections.Counter()  # "made", "found"
 SLOW = 1.0  # seconds
+CLEAR = "\x1b[2K"  # the line, on a terminal
 
 
 def get_or_make(name, text, ops, make):
@@ -34,10 +35,9 @@ def get_or_make(name, text, ops, make):
     took = time.perf_counter() - began
     COUNTS["made"] += 1
     kept = _core.cache_put(text, state, f"torch {name}, {ops} ops", json.dumps({"program": program, "took": took}).encode())
-    if took >= SLOW:
-        say(f"compiled {name}, {ops} ops, in {took:.1f} s, " + (f"cached as {short}" if kept else "not cached: the cache cannot be written"))
-    elif is_shown:
-        print("\x1b[2K", end="\r", file=sys.stderr, flush=True)
+    if is_shown or took >= SLOW:
+        where = f"cached as {short} (`trine cache ls`)" if kept else "not cached: the cache cannot be written"
+        say(f"{CLEAR if is_shown else ''}compiled {name}, {ops} ops, in {took:.1f} s, {where}")
     return json.loads(json.dumps(program))  # the same types whether made or found
 
 
