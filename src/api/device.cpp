@@ -19,11 +19,13 @@
 #include "compile/partition.h"
 #include "run/drivers/exact/exact.h"
 #include "run/drivers/native/direct.h"
+#include "run/drivers/timed/timed.h"
 
 namespace trine::api {
 
 static Result<compile::DeviceOptions> options_of(const DeviceChoice& choice) {
   auto out = TRY(compile::device_options(choice.auto_cast, choice.auto_cast_type));
+  out.timer = run::time_among_others;
   for (int64_t i : choice.weights) {
     if (i < 0 || i >= (int64_t{1} << 20))
       return fail(Code::invalid, cat("weights name input ", i, "; expected 0 or more"));

@@ -17,6 +17,7 @@
 #include "compile/device/words.h"
 #include "compile/simplify.h"
 #include "ir/text.h"
+#include "run/drivers/timed/timed.h"
 #include "tools/choose.h"
 #include "tools/cli.h"
 #include "tools/model_file.h"
@@ -175,6 +176,7 @@ Result<compile::DeviceOptions> options_of(const Args& args, const Model& model, 
   flags = model.flags.value_or(compile::TrnFlags{});
   flags = {args.get("--auto-cast", flags.auto_cast), args.get("--auto-cast-type", flags.auto_cast_type)};
   auto out = TRY(compile::device_options(flags.auto_cast, flags.auto_cast_type));
+  out.timer = run::time_among_others;
   out.weights.resize(model.graph.params.size());
   for (const auto& [i, view] : model.weights.values) out.weights[i] = true;
   return out;

@@ -10,7 +10,7 @@
 #include "compile/aot/artifact.h"
 #include "compile/device/device.h"
 #include "ir/text.h"
-#include "sim/core/timing.h"
+#include "run/drivers/timed/timed.h"
 
 namespace trine::compile {
 
@@ -24,6 +24,8 @@ static const ChooseCase kCases[] = {
     {"trn2", 1, 4096, 1792, false},   {"trn1", 16, 4096, 512, true},    {"trn2", 1024, 4096, 1024, false},
     {"trn2", 256, 1024, 1024, true},  {"trn1", 128, 768, 3072, true},
 };
+
+static const DeviceOptions kOptions{.weights = {false, true, true}, .timer = run::time_among_others};
 
 static ir::Graph graph_of(const ChooseCase& c) {
   const std::string dims = "{lhs_batch = [], lhs_contract = [1], rhs_batch = [], rhs_contract = [0]}";
@@ -41,7 +43,7 @@ static ir::Graph graph_of(const ChooseCase& c) {
 }
 
 static std::string bytes_of(const ChooseCase& c) {
-  auto made = compile_device(graph_of(c), **arch::find_chip(c.chip), {.weights = {false, true, true}});
+  auto made = compile_device(graph_of(c), **arch::find_chip(c.chip), kOptions);
   REQUIRE(made);
   return artifact_bytes(*made);
 }
@@ -52,7 +54,7 @@ TEST_CASE("the way taken is the fastest, and no slower than the plain one") {
     std::vector<device::Chosen> chosen;
     Watch watch;
     watch.chosen = &chosen;
-    REQUIRE(compile_device(graph_of(c), **arch::find_chip(c.chip), {.weights = {false, true, true}}, watch));
+    REQUIRE(compile_device(graph_of(c), **arch::find_chip(c.chip), kOptions, watch));
     for (const device::Chosen& unit : chosen) {
       CAPTURE(unit.text());
       const int64_t taken = unit.verdict.fs[unit.verdict.best];
@@ -70,12 +72,43 @@ TEST_CASE("a choice is made where there is one, and not always the plain one") {
     std::vector<device::Chosen> chosen;
     Watch watch;
     watch.chosen = &chosen;
-    REQUIRE(compile_device(graph_of(c), **arch::find_chip(c.chip), {.weights = {false, true, true}}, watch));
+    REQUIRE(compile_device(graph_of(c), **arch::find_chip(c.chip), kOptions, watch));
     units += chosen.size();
     for (const device::Chosen& unit : chosen) others += unit.verdict.best != 0;
   }
   CHECK(units >= 6);
   CHECK(others >= 1);
+}
+
+// As if every instruction took a microsecond.
+static Result<int64_t> by_length(const arch::Program& program, const arch::Chip&) {
+  return program.instruction_count() * 1'000'000'000;
+}
+
+TEST_CASE("the timer handed in decides; without one every unit is written the first way") {
+  const auto compiled = [](const ChooseCase& c, device::Timer timer, std::vector<device::Chosen>& chosen) {
+    Watch watch;
+    watch.chosen = &chosen;
+    DeviceOptions options = kOptions;
+    options.timer = timer;
+    REQUIRE(compile_device(graph_of(c), **arch::find_chip(c.chip), options, watch));
+  };
+  int differ = 0;
+  for (const ChooseCase& c : kCases) {
+    CAPTURE(cat(c.chip, " ", c.rows, " ", c.depth, " ", c.columns));
+    std::vector<device::Chosen> none, shortest, quickest;
+    compiled(c, nullptr, none);
+    CHECK(none.empty());
+    compiled(c, by_length, shortest);
+    compiled(c, run::time_among_others, quickest);
+    for (size_t i = 0; i < shortest.size(); ++i) differ += shortest[i].verdict.best != quickest[i].verdict.best;
+    for (const device::Chosen& unit : shortest) {
+      CAPTURE(unit.text());
+      for (int64_t length : unit.verdict.fs)
+        if (length >= 0) CHECK(double(unit.verdict.fs[unit.verdict.best]) * 0.98 <= double(length));
+    }
+  }
+  CHECK(differ >= 1);
 }
 
 TEST_CASE("the same program whatever was compiled before, and on any thread") {

@@ -11,9 +11,11 @@ namespace trine::compile {
 namespace {
 
 std::string options_text(const DeviceOptions& options) {
-  const auto& [dots, weights] = options;  // each field decides: a new one does not compile here until it is in the key
+  const auto& [dots, weights, timer] =
+      options;  // each field decides: a new one does not compile here until it is in the key
   std::string out = dots.cast ? cat("cast ", row(*dots.cast).name, " weights ") : std::string("weights ");
   for (bool weight : weights) out += weight ? '1' : '0';
+  if (timer) out += " timed";  // which timer: its sources are in the compiler's id
   return out;
 }
 

@@ -12,7 +12,6 @@
 #include "base/text.h"
 #include "compile/stream/cost.h"
 #include "compile/stream/streams.h"
-#include "sim/core/timing.h"
 
 namespace trine::compile::device {
 
@@ -20,6 +19,7 @@ namespace {
 
 // Timed apart, a unit has no neighbours to overlap with: what gains less than this over the first way may lose it
 // again.
+constexpr double kFsPerNs = 1e6;
 constexpr double kGainLeast = 0.02;
 constexpr double kRoom = 0.6;  // of SBUF; estimate: what is kept for other units and loaded ahead for them has the rest
 constexpr size_t kKnownMax = size_t{1} << 14;  // verdicts that are kept
@@ -47,25 +47,21 @@ class Known {
   std::unordered_map<Key, Verdict, KeyHash> verdicts_;
 };
 
-int64_t time_alone(arch::Kernel& kernel, const arch::Chip& chip) {
+int64_t time_alone(arch::Kernel& kernel, const arch::Chip& chip, Timer timer) {
   Complaint why;
   arch::Chip less = chip;
   less.sbuf.bytes_per_partition = int64_t(double(less.sbuf.bytes_per_partition) * kRoom) / 64 * 64;
   kernel.chip = &less;
   const auto program = make_streams(kernel, why);
   if (!program) return kUnwritable;
-  sim::TimeOptions options;
-  options.events_max = 0;
-  options.cores_on_stack = int(chip.cores_per_stack());  // the others are busy too
-  const auto timing = sim::time_program(*program, chip, options);
-  if (!timing || !timing->stuck.empty()) return kUnwritable;
-  return timing->end - timing->preamble - timing->teardown;
+  const auto time = timer(*program, chip);
+  return time ? std::max<int64_t>(*time, 0) : kUnwritable;
 }
 
-int64_t time_of(Rehearsal& way, const arch::Chip& chip) {
-  const int64_t all = time_alone(way.kernel, chip);
+int64_t time_of(Rehearsal& way, const arch::Chip& chip, Timer timer) {
+  const int64_t all = time_alone(way.kernel, chip, timer);
   if (!way.alone || all < 0) return all;
-  const int64_t one = time_alone(*way.alone, chip);
+  const int64_t one = time_alone(*way.alone, chip, timer);
   return one < 0 ? one : std::max<int64_t>(all - one, 0);
 }
 
@@ -93,7 +89,8 @@ std::vector<bool> worthy(std::vector<std::optional<Rehearsal>>& ways, const std:
 }
 
 // Times them one after the other; what cannot end before the best so far is left out.
-Verdict race(std::vector<std::optional<Rehearsal>>& ways, const std::vector<Key>& keys, const arch::Chip& chip) {
+Verdict race(std::vector<std::optional<Rehearsal>>& ways, const std::vector<Key>& keys, const arch::Chip& chip,
+             Timer timer) {
   Verdict out{0, std::vector<int64_t>(ways.size(), kUnwritable)};
   const std::vector<bool> in = worthy(ways, keys, out);
   int64_t best = -1;
@@ -101,7 +98,7 @@ Verdict race(std::vector<std::optional<Rehearsal>>& ways, const std::vector<Key>
     if (!in[i]) continue;
     arch::Kernel& once = ways[i]->alone ? *ways[i]->alone : ways[i]->kernel;
     const auto wins = [&](double fs) { return best < 0 || fs < double(best) * (out.best == 0 ? 1 - kGainLeast : 1); };
-    if (wins(Costs(once).busiest() * sim::kFsPerNs)) out.fs[i] = time_of(*ways[i], chip);
+    if (wins(Costs(once).busiest() * kFsPerNs)) out.fs[i] = time_of(*ways[i], chip, timer);
     ways[i].reset();
     if (out.fs[i] >= 0 && wins(double(out.fs[i]))) best = out.fs[i], out.best = i;
   }
@@ -156,11 +153,12 @@ void Digest::add(const arch::Kernel& kernel) {
   }
 }
 
-Verdict fastest(std::vector<std::optional<Rehearsal>> ways, const arch::Chip& chip) {
+Verdict fastest(std::vector<std::optional<Rehearsal>> ways, const arch::Chip& chip, Timer timer) {
   static Known known;
   std::vector<Key> keys;
   Digest all;
   all.add(arch::chip_text(chip));
+  all.add(uint64_t(reinterpret_cast<uintptr_t>(timer)));
   for (const auto& way : ways) {
     Digest own;
     if (way) own.add(way->kernel);
@@ -168,7 +166,7 @@ Verdict fastest(std::vector<std::optional<Rehearsal>> ways, const arch::Chip& ch
     for (uint64_t part : own.key()) all.add(part);
   }
   if (auto found = known.find(all.key())) return *std::move(found);
-  Verdict verdict = race(ways, keys, chip);
+  Verdict verdict = race(ways, keys, chip, timer);
   known.keep(all.key(), verdict);
   return verdict;
 }
@@ -190,7 +188,7 @@ std::string Chosen::text() const {
   std::string out = cat(unit, "\n");
   for (size_t i = 0; i < ways.size(); ++i) {
     const int64_t fs = verdict.fs[i];
-    const std::string time = fs >= 0               ? cat(fixed(sim::to_ns(fs) / 1e3, 2), " us")
+    const std::string time = fs >= 0               ? cat(fixed(double(fs) / kFsPerNs / 1e3, 2), " us")
                              : fs == kUnwritable   ? "cannot be written"
                              : fs == kSameAsBefore ? "the same instructions"
                                                    : "its busiest engine takes longer";

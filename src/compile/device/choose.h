@@ -1,5 +1,5 @@
 // Choose: of the ways a unit can be written, the one that ends first on the chip. Each way is recorded apart, made into
-// streams as if it were a program of its own, and timed by the timer that times programs.
+// streams as if it were a program of its own, and timed by the timer that was handed in.
 // Invariant: the answer follows from the kernels and the chip alone; what was asked before only makes it quicker.
 #pragma once
 
@@ -10,9 +10,14 @@
 #include <vector>
 
 #include "arch/kernel.h"
+#include "base/result.h"
 #include "compile/device/choice.h"
 
 namespace trine::compile::device {
+
+// Femtoseconds that a program takes on the chip, launch and end left out. A plain function: the same program, the same
+// answer.
+using Timer = Result<int64_t> (*)(const arch::Program& program, const arch::Chip& chip);
 
 // 128 bits of everything a kernel's time follows from; names and lines are left out.
 class Digest {
@@ -49,7 +54,7 @@ struct Verdict {
 };
 
 // Nothing: it could not be written that way.
-Verdict fastest(std::vector<std::optional<Rehearsal>> ways, const arch::Chip& chip);
+Verdict fastest(std::vector<std::optional<Rehearsal>> ways, const arch::Chip& chip, Timer timer);
 
 // A unit that had a choice, for who looks on.
 struct Chosen {

@@ -154,7 +154,7 @@ Result<SplitProgram> compile_split(const ir::Graph& graph, const arch::Chip& chi
     DevicePart made{.on_host = part.on_host, .reads = std::move(part.reads), .writes = std::move(part.writes)};
     for (const ir::Value& v : part.graph.results) made.written.push_back(v.type());
     if (!made.on_host) {
-      DeviceOptions own{.dots = options.dots};
+      DeviceOptions own{.dots = options.dots, .timer = options.timer};
       for (size_t i : made.reads) own.weights.push_back(i < options.weights.size() && options.weights[i]);
       auto program = compile(part.graph, own);
       made.on_host = !program && program.error().code == Code::unsupported;

@@ -21,6 +21,8 @@ struct DeviceOptions {
   device::DotPolicy dots = {};
   // Inputs that stay the same from call to call: kept in HBM as their multiplies want them, cast once at load.
   std::vector<bool> weights = {};
+  // Of a unit that can be written in several ways, tells which ends first; without one it is written the first way.
+  device::Timer timer = nullptr;
 };
 
 // The ops that would run on the host, without compiling.

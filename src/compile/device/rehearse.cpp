@@ -51,7 +51,7 @@ void wait_for(arch::Kernel& kernel, size_t first, std::vector<uint32_t>& tensors
 void Lowering::lower(const Unit& unit) {
   const std::vector<Choice> ways = ways_of(unit);
   store_.choice = ways[0];
-  if (ways.size() > 1) {
+  if (ways.size() > 1 && options_.timer) {
     chosen_.push_back({unit_text(unit), ways, verdict(unit, ways)});
     store_.choice = ways[chosen_.back().verdict.best];
   }
@@ -68,7 +68,7 @@ Verdict Lowering::verdict(const Unit& unit, const std::vector<Choice>& ways) {
   const auto [found, fresh] = verdicts_.try_emplace(digest.key());
   if (!fresh) return found->second;
   for (size_t i = 1; i < ways.size(); ++i) all.push_back(rehearse(unit, ways[i]));
-  return found->second = fastest(std::move(all), rec_.chip());
+  return found->second = fastest(std::move(all), rec_.chip(), options_.timer);
 }
 
 std::vector<Choice> Lowering::ways_of(const Unit& unit) {

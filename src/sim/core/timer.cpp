@@ -614,4 +614,13 @@ Result<Timing> time_program(const arch::Program& program, const arch::Chip& chip
   return Timer(program, chip, options).run();
 }
 
+Result<Fs> time_among_others(const arch::Program& program, const arch::Chip& chip) {
+  TimeOptions options;
+  options.events_max = 0;
+  options.cores_on_stack = static_cast<int>(chip.cores_per_stack());
+  const Timing timing = TRY(time_program(program, chip, options));
+  if (!timing.stuck.empty()) return fail(Code::invalid, "never ends: its engines wait for one another", program.name);
+  return timing.end - timing.preamble - timing.teardown;
+}
+
 }  // namespace trine::sim

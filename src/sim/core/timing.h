@@ -132,4 +132,8 @@ struct Timing {
 
 Result<Timing> time_program(const arch::Program& program, const arch::Chip& chip, const TimeOptions& options = {});
 
+// From launch to end alone, the other cores of the HBM stack busy too: what the compiler weighs ways to write a unit
+// by.
+Result<Fs> time_among_others(const arch::Program& program, const arch::Chip& chip);
+
 }  // namespace trine::sim

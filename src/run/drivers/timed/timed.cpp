@@ -26,4 +26,8 @@ Result<TimedResult> run_timed(const arch::Program& program, const arch::Instance
   return r;
 }
 
+Result<int64_t> time_among_others(const arch::Program& program, const arch::Chip& chip) {
+  return sim::time_among_others(program, chip);
+}
+
 }  // namespace trine::run

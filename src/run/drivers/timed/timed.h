@@ -23,4 +23,7 @@ struct TimedResult {
 Result<TimedResult> run_timed(const arch::Program& program, const arch::Instance& instance,
                               const sim::TimeOptions& options = {});
 
+// Femtoseconds from launch to end, the other cores of the HBM stack busy too: compile::DeviceOptions::timer.
+Result<int64_t> time_among_others(const arch::Program& program, const arch::Chip& chip);
+
 }  // namespace trine::run
