@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "compile/device/dot.h"
 #include "compile/device/map.h"
 #include "ops/convolution_shape.h"
 
@@ -24,14 +25,15 @@ class Shifted {
     CHECK(shape, "a convolution's own type rule");
     const auto at = [](const Dims& list, int64_t d) { return list[size_t(d)]; };
     in_ = &store.made(conv.inputs[0]);
-    weights_ = &store.of(conv.inputs[1]);
-    if (weights_->input < 0 || weights_->hbm >= 0) weights_ = &store.made(conv.inputs[1]);
+    const Side side = side_of(store, conv.inputs[1]);  // a kernel that is read backwards is no copy of it
+    weights_ = side.memory;
+    k_first_ = side.walk.offset;
     out_ = &store.of(conv.result());
     dtype_ = policy.cast.value_or(in_->dtype == weights_->dtype ? in_->dtype : Dtype::f32);
     images_ = at(x, shape->input_batch), channels_ = at(x, shape->input_feature);
     features_ = at(k, shape->kernel_output_feature);
     last_in_ = shape->input_feature == 3, last_out_ = shape->output_feature == 3;
-    const Dims ks = row_major_strides(k);
+    const Dims& ks = side.walk.strides;
     for (size_t s = 0; s < 2; ++s) {
       windows_[s] = shape->windows[s];
       size_[s] = at(x, shape->input_spatial[s]), made_[s] = at(y, shape->output_spatial[s]);
@@ -170,7 +172,7 @@ class Shifted {
   // --- weights: [panel, channel of a chunk, tap and chunk, feature of the panel] ---
 
   void lay_out() {
-    if (weights_->input < 0 || weights_->hbm >= 0 || k_out_ <= 0) return;
+    if (weights_->input < 0 || weights_->hbm >= 0 || k_out_ <= 0 || k_first_) return;
     each_ = features_ % width_ ? features_ : width_;
     PanelLayout p{.column = {k_out_, each_}, .lanes = std::min(lanes_, channels_)};
     if (each_ < features_) p.batch = {{k_out_ * each_, features_ / each_}};
@@ -193,22 +195,53 @@ class Shifted {
                   {{each_, parts}, {1, wide}});
       return panel_;
     }
+    if (k_in_ == 1 && k_out_ != 1 && channels_ > 1) {
+      for (int64_t tap = 0; tap < parts / chunks_; ++tap)
+        for (int64_t f = 0; f < wide; f += lanes_) turn_weights(tap, first, f, wide);
+      return panel_;
+    }
     const uint32_t hbm = store_.hbm(*weights_);
     const View raw =
         weights_->dtype == dtype_ ? panel_ : rec_.sbuf(weights_->dtype, panel_.partitions, parts * wide, "raw");
     for (int64_t i = 0; i < parts; ++i) {
-      const int64_t c = i % chunks_, tap = i / chunks_, ky = tap / windows_[1].size, kx = tap % windows_[1].size;
+      const int64_t c = i % chunks_;
       View dst = raw;
       dst.partitions = int(lanes_of(c));
       dst.offset = i * wide;
       dst.axes = {{1, wide}};
-      store_.load(dst, hbm, weights_->dtype, ky * tap_[0] + kx * tap_[1] + c * lanes_ * k_in_ + first * k_out_,
+      store_.load(dst, hbm, weights_->dtype, tap_at(i / chunks_) + c * lanes_ * k_in_ + first * k_out_,
                   {{k_in_, dst.partitions}}, {{k_out_, wide}});
       View to = dst;
       to.tensor = panel_.tensor, to.dtype = dtype_;
       if (raw.tensor != panel_.tensor) emit_copy(rec_, to, Val::tile(dst));
     }
     return panel_;
+  }
+
+  int64_t tap_at(int64_t tap) const {
+    return k_first_ + tap / windows_[1].size * tap_[0] + tap % windows_[1].size * tap_[1];
+  }
+  // Channels lie densely, as where a gradient goes back through the layer: rows of features are brought in and turned.
+  void turn_weights(int64_t tap, int64_t first, int64_t f, int64_t wide) {
+    const int64_t tall = std::min(lanes_, wide - f);
+    View raw = rec_.sbuf(weights_->dtype, tall, channels_, "rows"), cast = raw;
+    store_.load(raw, store_.hbm(*weights_), weights_->dtype, tap_at(tap) + (first + f) * k_out_, {{k_out_, tall}},
+                {{1, channels_}});
+    if (weights_->dtype != dtype_) {
+      cast = rec_.sbuf(dtype_, tall, channels_, "rows");
+      emit_copy(rec_, cast, Val::tile(raw));
+    }
+    for (int64_t c = 0; c < chunks_; ++c) {
+      View data = cast, dst = panel_;
+      data.offset = c * lanes_;
+      data.axes = {{1, lanes_of(c)}};
+      dst.partitions = int(lanes_of(c));
+      dst.offset = (tap * chunks_ + c) * wide + f;
+      dst.axes = {{1, tall}};
+      const View acc = rec_.psum(lanes_of(c), tall, dtype_);
+      rec_.emit("nc_transpose", {{"dst", acc}, {"data", data}}, {}, arch::kTensor);
+      emit_copy(rec_, dst, Val::tile(acc));
+    }
   }
 
   // --- output ---
@@ -313,7 +346,7 @@ class Shifted {
   Memory *in_ = nullptr, *weights_ = nullptr, *out_ = nullptr;
   Form* form_ = nullptr;
   Dtype dtype_ = Dtype::f32;
-  int64_t lanes_, images_ = 1, channels_ = 1, features_ = 1, chunks_ = 1, k_in_ = 1, k_out_ = 1;
+  int64_t lanes_, images_ = 1, channels_ = 1, features_ = 1, chunks_ = 1, k_in_ = 1, k_out_ = 1, k_first_ = 0;
   bool last_in_ = true, last_out_ = true;  // channels are the minor dim
   std::array<int64_t, 2> size_{}, made_{}, padded_{}, tap_{};
   std::array<ops::WindowDim, 2> windows_{};

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <span>
 #include <utility>
 
@@ -28,6 +29,8 @@ std::vector<Shared> merged(const std::vector<Shared>& dims) {
   }
   return out;
 }
+
+constexpr int64_t kNarrow = 64;  // columns of a panel, at least
 
 class Dot : public Product {
  public:
@@ -151,8 +154,11 @@ class Dot : public Product {
   int64_t deep_rows() const {
     const int64_t fit = sbuf() * 3 / 8 * rec_.chip().partitions / (4 * std::max<int64_t>(n_.count, 1));
     const int64_t rows = std::min(m_.count, fit / how_.strip * how_.strip);
+    if (too_deep()) return std::max(rows, std::min(m_.count, how_.strip));
     return how_.deep && rows >= 2 * panel_rows() && panel_rows() < m_.count ? rows : 0;
   }
+  // Not even the narrowest panel would have its share.
+  bool too_deep() const { return chunks() * kNarrow * bytes(dtype_) > sbuf() / 4; }
   void run_deep(const Offsets& at, int64_t begin, int64_t rows) {
     const int64_t all = chunks(), each = std::max<int64_t>(1, sbuf() / 4 / (rows * bytes(dtype_)));
     chunks_ = {0, std::min(all, each)};
@@ -231,7 +237,44 @@ class Dot : public Product {
     take_inner(merged(columns), n_);
     depth_ = merged(depth);
     if (depth_.empty()) depth_.push_back({1, 0, 0, 0});
+    cut_ = depth_.size() - 1;
+    if (can_join()) join_depth();
   }
+  // --- short contracted dims side by side: partitions hold several of the next one's items ---
+
+  // Neither side is turned on its way here, nor a weight whose order in memory follows from the last dim alone.
+  bool can_join() const {
+    const auto is_plain = [](const Side& side) { return side.memory->input < 0 && !side.memory->panels; };
+    return depth_.size() > 1 && is_plain(left_) && is_plain(right_) &&
+           std::all_of(depth_.begin(), depth_.end(), [](const Shared& d) { return d.left != 1 && d.right != 1; });
+  }
+  // In the order that needs the fewest chunks.
+  void join_depth() {
+    std::vector<size_t> order(depth_.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    const std::vector<Shared> given = depth_;
+    std::vector<Shared> best;
+    int64_t fewest = 0;
+    do {
+      for (size_t d = 0; d < order.size(); ++d) depth_[d] = given[order[d]];
+      find_cut();
+      if (best.empty() || chunks() < fewest) best = depth_, fewest = chunks();
+    } while (std::next_permutation(order.begin(), order.end()));
+    depth_ = best;
+    find_cut();
+  }
+  void find_cut() {
+    cut_ = depth_.size() - 1;
+    while (cut_ > 0 && items() * depth_[cut_].count <= rec_.chip().partitions) --cut_;
+  }
+  // Of the dims that every chunk has as a whole.
+  int64_t items() const {
+    int64_t n = 1;
+    for (size_t d = cut_ + 1; d < depth_.size(); ++d) n *= depth_[d].count;
+    return n;
+  }
+  int64_t run() const { return rec_.chip().partitions / items(); }  // of the dim that is cut
+
   // The minor dim is the multiply's own; those around it are walked as batches.
   void take_inner(const std::vector<Shared>& dims, Shared& inner) {
     if (dims.empty()) return;
@@ -243,32 +286,34 @@ class Dot : public Product {
   int64_t chunks() const {
     if (chunks_.end) return chunks_.end - chunks_.begin;
     int64_t outer = 1;
-    for (size_t d = 0; d + 1 < depth_.size(); ++d) outer *= depth_[d].count;
-    return outer * ((depth_.back().count + rec_.chip().partitions - 1) / rec_.chip().partitions);
+    for (size_t d = 0; d < cut_; ++d) outer *= depth_[d].count;
+    return outer * ((depth_[cut_].count + run() - 1) / run());
   }
   // As many columns of a panel as its share of SBUF holds, in steps of the engine's own size. The left operand's panel
   // stays while all of the right one passes by, panel after panel, the next loaded while one is used.
   int64_t panel_count(int64_t extent, int64_t step, int64_t share) const {
     const int64_t fit = share / (chunks() * bytes(dtype_));
-    const int64_t whole = fit >= step ? fit / step * step : std::max<int64_t>(64, fit / 64 * 64);
+    const int64_t whole = fit >= step ? fit / step * step : std::max(kNarrow, fit / kNarrow * kNarrow);
     return std::min(extent, whole);
   }
 
-  // Runs f(chunk number, e0 shift, axis over k) for each chunk of the contracted dims.
+  // Runs f(chunk number, e0 shift, axes over k) for each chunk of the contracted dims.
   template <class F>
   void over_chunks(bool is_left, F f) const {
-    const int64_t lanes = rec_.chip().partitions;
+    const int64_t step = run();
     int64_t outer = 1, chunk = 0;
-    for (size_t d = 0; d + 1 < depth_.size(); ++d) outer *= depth_[d].count;
+    for (size_t d = 0; d < cut_; ++d) outer *= depth_[d].count;
     const auto stride = [&](const Shared& s) { return is_left ? s.left : s.right; };
+    Axes axes = {{stride(depth_[cut_]), step}};
+    for (size_t d = cut_ + 1; d < depth_.size(); ++d) axes.push_back({stride(depth_[d]), depth_[d].count});
     for (int64_t o = 0; o < outer; ++o) {
       int64_t rest = o, shift = 0;
-      for (size_t d = depth_.size() - 1; d-- > 0; rest /= depth_[d].count)
-        shift += rest % depth_[d].count * stride(depth_[d]);
-      for (int64_t k = 0; k < depth_.back().count; k += lanes, ++chunk)
+      for (size_t d = cut_; d-- > 0; rest /= depth_[d].count) shift += rest % depth_[d].count * stride(depth_[d]);
+      for (int64_t k = 0; k < depth_[cut_].count; k += step, ++chunk) {
+        axes[0].count = std::min(step, depth_[cut_].count - k);
         if (!chunks_.end || (chunk >= chunks_.begin && chunk < chunks_.end))
-          f(chunk - chunks_.begin, shift + k * stride(depth_.back()),
-            Axis{stride(depth_.back()), std::min(lanes, depth_.back().count - k)});
+          f(chunk - chunks_.begin, shift + k * stride(depth_[cut_]), axes);
+      }
     }
   }
 
@@ -320,9 +365,9 @@ class Dot : public Product {
     store_.load(whole, uint32_t(side.memory->hbm), dtype_,
                 side.batch * p.lanes * row + chunks_.begin * p.column.count + begin, {{row, p.lanes}},
                 {{p.column.count, chunks()}, {1, columns.count}});
-    over_chunks(true, [&](int64_t i, int64_t, const Axis& k) {
+    over_chunks(true, [&](int64_t i, int64_t, const Axes& k) {
       View v = whole;
-      v.partitions = int(k.count);
+      v.partitions = int(count_of(k));
       v.offset = i * columns.count;
       v.axes = {{1, columns.count}};
       out.push_back(v);
@@ -335,9 +380,9 @@ class Dot : public Product {
   bool from_form(const Form& form, bool is_left, int64_t e0, const Axis& columns, Panel& out) const {
     out.clear();
     bool all = form.dtype == dtype_;
-    over_chunks(is_left, [&](int64_t, int64_t shift, const Axis& k) {
+    over_chunks(is_left, [&](int64_t, int64_t shift, const Axes& k) {
       if (!all) return;
-      auto view = access(form, e0 + shift, {k}, {columns});
+      auto view = access(form, e0 + shift, k, {columns});
       all = view && starts_well(*view);
       if (all) out.push_back(*view);
     });
@@ -383,19 +428,17 @@ class Dot : public Product {
   void stream(const Side& side, bool is_left, int64_t e0, const Axis& columns, Panel& out) {
     Memory& m = *side.memory;
     const uint32_t hbm = store_.hbm(m);
-    const int64_t lanes = rec_.chip().partitions;
-    std::vector<std::pair<int64_t, Axis>> parts;
-    over_chunks(is_left, [&](int64_t, int64_t shift, const Axis& k) { parts.push_back({shift, k}); });
-    const View whole =
-        rec_.sbuf(dtype_, std::min(lanes, depth_.back().count), int64_t(parts.size()) * columns.count, "panel");
+    std::vector<Chunk> parts;
+    over_chunks(is_left, [&](int64_t, int64_t shift, const Axes& k) { parts.push_back({shift, k}); });
+    const View whole = rec_.sbuf(dtype_, parts[0].count(), int64_t(parts.size()) * columns.count, "panel");
     for (size_t i = 0; i < parts.size(); ++i) {
       View v = whole;
-      v.partitions = int(parts[i].second.count);
+      v.partitions = int(parts[i].count());
       v.offset = int64_t(i) * columns.count;
       v.axes = {{1, columns.count}};
       out.push_back(v);
     }
-    const bool minor = parts[0].second.stride == 1 && parts[0].second.count > 1 && columns.stride != 1;
+    const bool minor = parts[0].k.back().stride == 1 && parts[0].count() > 1 && columns.stride != 1;
     if (minor) return stream_turned(m, hbm, e0, columns, parts, out);
     if (m.dtype == dtype_) return load_chunks(m, hbm, e0, columns, parts, whole);
     // Cast a few chunks at a time.
@@ -413,30 +456,35 @@ class Dot : public Product {
       }
     }
   }
-  using Parts = std::span<const std::pair<int64_t, Axis>>;
+  // A part of the contracted dims: where it begins, and its places on partitions.
+  struct Chunk {
+    int64_t first = 0;
+    Axes k = {};
+    int64_t count() const { return count_of(k); }
+  };
+  using Parts = std::span<const Chunk>;
 
   // Whole chunks that lie evenly go in one transfer.
   void load_chunks(Memory& m, uint32_t hbm, int64_t e0, const Axis& columns, Parts parts, const View& raw) {
-    const int64_t full = parts[0].second.count;
+    const int64_t full = parts[0].count();
     size_t even = 1;
     const int64_t begin = parts[0].first, pitch = parts.size() > 1 ? parts[1].first - begin : 0;
-    while (even < parts.size() && parts[even].second.count == full &&
-           parts[even].first == begin + int64_t(even) * pitch)
+    while (even < parts.size() && parts[even].count() == full && parts[even].first == begin + int64_t(even) * pitch)
       ++even;
     View dst = raw;
     dst.partitions = int(full);
     dst.axes = {{1, int64_t(even) * columns.count}};
-    store_.load(dst, hbm, m.dtype, e0 + begin, {parts[0].second}, {{pitch, int64_t(even)}, columns});
+    store_.load(dst, hbm, m.dtype, e0 + begin, parts[0].k, {{pitch, int64_t(even)}, columns});
     for (size_t i = even; i < parts.size(); ++i) {
       dst.offset = int64_t(i) * columns.count;
-      dst.partitions = int(parts[i].second.count);
+      dst.partitions = int(parts[i].count());
       dst.axes = {{1, columns.count}};
-      store_.load(dst, hbm, m.dtype, e0 + parts[i].first, {parts[i].second}, {columns});
+      store_.load(dst, hbm, m.dtype, e0 + parts[i].first, parts[i].k, {columns});
     }
   }
 
-  void stream_turned(Memory& m, uint32_t hbm, int64_t e0, const Axis& columns,
-                     const std::vector<std::pair<int64_t, Axis>>& parts, const Panel& out) {
+  void stream_turned(Memory& m, uint32_t hbm, int64_t e0, const Axis& columns, const std::vector<Chunk>& parts,
+                     const Panel& out) {
     const int64_t lanes = rec_.chip().partitions;
     constexpr size_t kTogether = 64;  // chunks of k whose rows are on chip at once
     for (int64_t begin = 0; begin < columns.count; begin += lanes)
@@ -450,12 +498,12 @@ class Dot : public Product {
                  std::span<const View> out) {
     const int64_t rows = std::min(rec_.chip().partitions, columns.count - begin);
     int64_t total = 0, at = 0;
-    for (const auto& p : parts) total += p.second.count;
+    for (const auto& p : parts) total += p.count();
     View raw = rec_.sbuf(m.dtype, rows, total, "rows"), cast = raw;
     for (size_t i = 0; i < parts.size();) {  // runs of k that follow one another
       size_t j = i + 1;
-      int64_t run = parts[i].second.count;
-      while (j < parts.size() && parts[j].first == parts[i].first + run) run += parts[j++].second.count;
+      int64_t run = parts[i].count();
+      while (j < parts.size() && parts[j].first == parts[i].first + run) run += parts[j++].count();
       View dst = raw;
       dst.offset = at;
       dst.axes = {{1, run}};
@@ -470,7 +518,7 @@ class Dot : public Product {
     }
     at = 0;
     for (size_t i = 0; i < parts.size(); ++i) {
-      const int64_t k = parts[i].second.count;
+      const int64_t k = parts[i].count();
       View data = cast, acc = rec_.psum(k, rows, dtype_), dst = out[i];
       data.offset = at;
       data.axes = {{1, k}};
@@ -591,6 +639,7 @@ class Dot : public Product {
   bool turned_;              // how the output is wanted
   bool by_columns_ = false;  // columns of the product go to partitions
   std::vector<Shared> batch_, depth_;
+  size_t cut_ = 0;  // of depth_: the dim that chunks have a run of
   Shared m_, n_;
   struct Chunks {
     int64_t begin = 0, end = 0;

@@ -9,6 +9,7 @@
 #include "compile/device/attention_backward.h"
 #include "compile/device/collective.h"
 #include "compile/device/conv.h"
+#include "compile/device/conv_shift.h"
 #include "compile/device/kernel_call.h"
 #include "compile/device/loop.h"
 #include "compile/device/top_k.h"
@@ -340,7 +341,7 @@ void Lowering::lower_chosen(const Unit& unit) {
     const ir::Node& node = *unit.single;
     const bool empty = node.regions.empty() && node.types[0].elements() == 0;
     if (empty) return store_.keep_in_hbm(store_.of(node.result()), "", arch::TensorKind::scratch);
-    if (node.op != "dot_general")
+    if (node.op != "dot_general" && !(node.op == "convolution" && can_shift(node)))
       for (const ir::Value& v : node.inputs) store_.made(v);
     return row_of(node.op)->lower(*this, node);
   }
