@@ -187,7 +187,7 @@ class Finder {
   std::map<uint32_t, std::unique_ptr<Touched>> hbm_;
   std::vector<char> written_;
   std::map<uint8_t, uint32_t> last_meeting_;
-  std::vector<int64_t> cells_;
+  Touched::Ranges cells_;
   uint32_t work_ = 0;
 };
 

@@ -65,32 +65,73 @@ Region region_of(const arch::Program& p, const arch::Operand& o, const arch::Loo
   return r;
 }
 
-bool overlap(const Region& a, const Region& b) {
-  if (a.low >= b.high || b.low >= a.high || a.first >= b.last || b.first >= a.last) return false;
-  const int64_t pitch = a.pitch == b.pitch ? a.pitch : std::gcd(a.pitch, b.pitch);
-  if (!pitch) return true;
-  const int64_t a_run = a.dense() ? a.high - a.low : a.run, b_run = b.dense() ? b.high - b.low : b.run;
-  const int64_t apart = ((b.low - a.low) % pitch + pitch) % pitch;
-  return apart < a_run || apart + b_run > pitch;
-}
-
-bool covers(const Region& a, const Region& b) {
-  if (a.first > b.first || a.last < b.last || a.low > b.low || a.high < b.high) return false;
-  return a.dense() || (a.low == b.low && a.high == b.high && a.shape == b.shape);
-}
-
-Touched::Touched(int64_t bytes, int cells_max) {
+Touched::Touched(int64_t bytes, int cells_max) : lists_(1) {
   shift_ = 9;
   while ((bytes >> shift_) >= cells_max) ++shift_;
   cells_.resize(static_cast<size_t>((std::max<int64_t>(bytes, 1) - 1) >> shift_) + 1);
+  lists_[0].cells = static_cast<uint32_t>(cells_.size());
 }
 
-void Touched::cells_between(int64_t low, int64_t high, std::vector<int64_t>& out) const {
-  const auto last = static_cast<int64_t>(cells_.size()) - 1;
-  const int64_t from = std::clamp<int64_t>(low >> shift_, 0, last);
-  const int64_t to = std::clamp<int64_t>((high - 1) >> shift_, 0, last);
-  for (int64_t c = from; c <= to; ++c)
-    if (out.empty() || out.back() < c) out.push_back(c);
+void Touched::cells_between(int64_t low, int64_t high, Ranges& out) const {
+  const auto end = static_cast<int64_t>(cells_.size()) - 1;
+  Range range{std::clamp<int64_t>(low >> shift_, 0, end), std::clamp<int64_t>((high - 1) >> shift_, 0, end)};
+  if (!out.empty()) range.first = std::max(range.first, out.back().last + 1);
+  if (range.first <= range.last) out.push_back(range);
+}
+
+void Touched::meet(const Range* begin, const Range* end) {
+  met_.clear();
+  ++pass_;
+  for (; begin != end; ++begin)
+    for (int64_t c = begin->first; c <= begin->last; ++c) {
+      const uint32_t id = cells_[static_cast<size_t>(c)];
+      List& list = lists_[id];
+      if (list.pass != pass_) {
+        list.pass = pass_;
+        list.here = 0;
+        list.first = c;
+        met_.push_back(id);
+      }
+      ++list.here;
+    }
+}
+
+uint32_t Touched::fresh() {
+  if (spare_.empty()) {
+    lists_.emplace_back();
+    return static_cast<uint32_t>(lists_.size() - 1);
+  }
+  const uint32_t id = spare_.back();
+  spare_.pop_back();
+  return id;
+}
+
+uint32_t Touched::target(uint32_t id) {
+  if (lists_[id].here == lists_[id].cells) return id;
+  const uint32_t copy = fresh();
+  lists_[copy].writes = lists_[id].writes;
+  lists_[copy].reads = lists_[id].reads;
+  lists_[copy].first = lists_[id].first;
+  lists_[copy].cells = 0;
+  return copy;
+}
+
+uint32_t Touched::settle(uint32_t id) {
+  if (lone_ == kNone) lone_ = id;
+  if (lone_ != id && !lists_[id].cells) spare_.push_back(id);
+  return lone_;
+}
+
+void Touched::move(const Range* begin, const Range* end) {
+  for (; begin != end; ++begin)
+    for (int64_t c = begin->first; c <= begin->last; ++c) {
+      uint32_t& cell = cells_[static_cast<size_t>(c)];
+      const uint32_t from = cell;
+      if (lists_[from].pass != pass_ || lists_[from].next == from) continue;
+      cell = lists_[from].next;
+      ++lists_[cell].cells;
+      if (!--lists_[from].cells) spare_.push_back(from);
+    }
 }
 
 bool Touched::covers_in_cell(const Region& a, const Region& b, int64_t cell) const {
