@@ -141,6 +141,7 @@ CASES = {
         lambda at, v: jnp.where(jnp.arange(40) == at[:, None], v[:, None], 0.0), ints(40, 6), np.array([1, np.inf, -2, -np.inf, 0, 3], np.float32)),
     "the largest few of each of many rows": (lambda x: lax.top_k(x, 11), ints(60, 300, 40).astype(np.float32)),
     "sums over a few whole arrays": (lambda x, y: ((x * 2).sum(0), y.max(0)), floats(5, 3, 150, 40), floats(3, 1280)),
+    "sums over many rows of few columns": (lambda x, y: (x.sum((0, 1)), x.var((0, 1)), y.astype(jnp.float32).sum((0, 1))), 1 + floats(90, 100, 24), (1 + floats(90, 100, 24)).astype(jnp.bfloat16)),
     "place of the smallest": (lambda x: jnp.argmin(x, axis=0), floats(31, 4)),
     "sums of integers": (lambda x: x.sum(1), ints(2**28, 5, 11, low=-(2**28))),
     "whole numbers divided": (divided, WHOLE[:, None].view(np.int32), WHOLE[None].view(np.int32)),

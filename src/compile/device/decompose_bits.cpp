@@ -135,7 +135,7 @@ ir::Replacement plain_form(ir::Graph& graph, const ir::Node& node) {
   if (node.op == "sharding_constraint") return {node.inputs[0]};
   if (node.op == "real" && !is_complex(node.inputs[0].type().dtype)) return {node.inputs[0]};
   if (node.op == "imag" && !is_complex(node.inputs[0].type().dtype)) return {make.number(type.dtype, 0, type.dims)};
-  if (node.op == "square" && is_integer(type.dtype)) return {make.op("multiply", {node.inputs[0], node.inputs[0]})};
+  if (node.op == "square") return {make.op("multiply", {node.inputs[0], node.inputs[0]})};
   if (node.op == "collective_permute" && node.attrs.ints("source_target_pairs").empty())
     return {make.number(type.dtype, 0, type.dims)};  // nobody sends
   return {};

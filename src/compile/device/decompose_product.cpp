@@ -73,11 +73,12 @@ ir::Replacement reduce_apart(ir::Graph& graph, const ir::Node& node) {
 // Over major dims, rows would have to be turned first. Few are combined one after the other; many are summed by a
 // multiply with ones, which takes them as they lie.
 ir::Replacement reduce_major(ir::Graph& graph, const ir::Node& node) {
-  constexpr int64_t kFew = 8, kColumnsMin = 128, kRowsMin = 32;
+  constexpr int64_t kFew = 8, kColumnsMin = 128, kRowsMin = 32, kRowsLong = 8192;
   if (!folds_floats(node)) return {};
   const Dtype dtype = node.types[0].dtype;
   const auto f = folded(node.inputs[0].type().dims, node.attrs.ints("dimensions"));
-  if (!f || f->rows < 2 || f->columns < kColumnsMin || (f->lead > 1 && f->rows < kRowsMin)) return {};
+  if (!f || f->rows < 2 || (f->lead > 1 && f->rows < kRowsMin)) return {};
+  if (f->columns < (f->rows < kRowsLong ? kColumnsMin : kFew)) return {};
   const std::string_view kind = node.attrs.text("kind");
   if (f->rows > kFew && (kind != "add" || !multiplies(dtype))) return {};
   Make make(graph, node.where);
@@ -96,8 +97,13 @@ ir::Replacement reduce_major(ir::Graph& graph, const ir::Node& node) {
     }
   } else {
     const ir::Ints none, rows = {0}, middle = {1};
-    const Value x = make.reshape(node.inputs[0], {f->lead, f->rows, f->columns});
-    sum = make.own("dot_general", {make.number(dtype, 1, {f->rows}), x}, ir::tensor_type(dtype, {f->lead, f->columns}),
+    // The multiply widens by itself.
+    const ir::Node& from = *node.inputs[0].node;
+    const Value given =
+        from.op == "convert" && multiplies(from.inputs[0].type().dtype) ? from.inputs[0] : node.inputs[0];
+    const Value x = make.reshape(given, {f->lead, f->rows, f->columns});
+    sum = make.own("dot_general", {make.number(x.type().dtype, 1, {f->rows}), x},
+                   ir::tensor_type(dtype, {f->lead, f->columns}),
                    {{"lhs_batch", none},
                     {"rhs_batch", none},
                     {"lhs_contract", rows},

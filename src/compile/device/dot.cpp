@@ -160,7 +160,7 @@ class Dot : public Product {
   // Not even the narrowest panel would have its share.
   bool too_deep() const { return chunks() * kNarrow * bytes(dtype_) > sbuf() / 4; }
   void run_deep(const Offsets& at, int64_t begin, int64_t rows) {
-    const int64_t all = chunks(), each = std::max<int64_t>(1, sbuf() / 4 / (rows * bytes(dtype_)));
+    const int64_t all = chunks(), each = std::max<int64_t>(1, sbuf() / 4 / (std::max(rows, kNarrow) * bytes(dtype_)));
     chunks_ = {0, std::min(all, each)};
     const int64_t block_n = panel_columns(), strip = std::min(rows, how_.strip);
     std::map<int64_t, View> sums;  // by where a block goes

@@ -211,6 +211,10 @@ class Loop {
     const Tiling tiling = Tiling::of(sides[0], rec_.chip().partitions);
     const int64_t columns = columns_from(split);
     int64_t score = 0;
+    // What does not stay on chip goes to memory by rows.
+    const int64_t each = element_count(sides[1]) * tiling.tiles();
+    for (const ir::Node* root : unit_.roots)
+      if (turned && each * bytes(store_.of(root->result()).dtype) > store_.keep_bytes()) return 0;
     for (const ir::Node* node : unit_.members)
       for (const ir::Value& v : node->inputs) {
         if (unit_.members.count(v.node) || !store_.has(v) || v.type().elements() != element_count(unit_.space))

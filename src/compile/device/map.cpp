@@ -68,7 +68,9 @@ class Op {
     if (is_int_math(to, a, b)) return tensor(to, spread(a, to.dtype), spread(b, to.dtype), op, arch::kGpsimd);
     if (b.is_number() || (b.is_row() && !(a.is_row() && columns_ == 1))) return scalar(to, tile(a), op, per_lane(b));
     if (a.is_number() || (a.is_row() && columns_ != 1)) return scalar(to, tile(b), op, per_lane(a), true);
-    tensor(to, tile(a), tile(b), op, arch::kVector);
+    const View x = tile(a), y = tile(b);
+    const bool psum = rec_.in_psum(to) || rec_.in_psum(x) || rec_.in_psum(y);
+    tensor(to, x, y, op, psum || is_integer(to.dtype) ? arch::kVector : 0);
   }
   static bool is_wide_int(const Val& v) {
     return !v.is_number() && (v.view.dtype == Dtype::s32 || v.view.dtype == Dtype::u32);
@@ -495,17 +497,20 @@ void emit_copy(Recorder& rec, const View& dst, const Val& value) {
 }
 
 // (x · scale) op y or (x + bias) op y of two tiles in one go; false where it is not that, or no gain.
-static bool emit_both(Recorder& rec, const ir::Node& node, const std::vector<Val>& in, const View& to) {
+static bool emit_both(Recorder& rec, std::string_view op, const std::vector<Val>& in, const View& to) {
   if (in.size() != 2 || !in[0].is_tile() || !in[1].is_tile()) return false;
-  const std::string_view op = node.op;
-  if ((op != "add" && op != "subtract" && op != "multiply") || is_integer(node.types[0].dtype)) return false;
-  const auto in_psum = [&](const View& v) {
-    return rec.kernel().program().tensors[v.tensor].space == arch::Space::psum;
-  };
+  if ((op != "add" && op != "subtract" && op != "multiply") || is_integer(to.dtype)) return false;
   for (size_t i : {0, 1}) {
     const Val &x = in[i], y = in[1 - i];
     if (x.scaled == x.shifted || is_integer(x.view.dtype) || is_integer(y.view.dtype)) continue;
-    if (in_psum(x.view) && in_psum(y.view) && !y.is_pending()) continue;
+    if (rec.in_psum(x.view) && rec.in_psum(y.view) && !y.is_pending()) continue;
+    if (op == "multiply" && x.scaled && x.scale.is_number() && x.scale.number > 0 && !y.is_pending() &&
+        x.view == y.view && rec.scalar_is_free()) {
+      Val root = Val::tile(x.view);
+      root.set_scale(std::sqrt(x.scale.number));
+      emit_activation(rec, to, root, "square");
+      return true;
+    }
     // Later cores have modes for 16-bit values that make two instructions the shorter way.
     const bool narrow = bytes(to.dtype) == 2 && bytes(x.view.dtype) == 2 && bytes(y.view.dtype) == 2;
     if (narrow && rec.chip().vector.fast_factor > 1) continue;
@@ -520,12 +525,32 @@ static bool emit_both(Recorder& rec, const ir::Node& node, const std::vector<Val
   return false;
 }
 
+// x / y of two tiles: what is pending on y goes into its reciprocal, what is on x into the product.
+static void emit_quotient(Recorder& rec, const std::vector<Val>& in, const View& to) {
+  const bool takes_bias = rec.chip().has(arch::Feature::scalar_bias_immediate);
+  const Val y = in[1].shifted && !takes_bias ? settle(rec, in[1]) : in[1];
+  const View r = rec.sbuf(Dtype::f32, to.partitions, to.columns());
+  emit_activation(rec, r, y, "reciprocal");
+  // Where GpSimd multiplies besides Vector, it takes plain tiles.
+  const Val x = rec.chip().has(arch::Feature::shared_ports) ? in[0] : settle(rec, in[0]);
+  if (emit_both(rec, "multiply", {x, Val::tile(r)}, to)) return;
+  const View left = settle(rec, x).view;
+  rec.emit("tensor_tensor", {{"dst", to}, {"data1", left}, {"data2", r}}, {{"op", std::string_view("multiply")}},
+           rec.in_psum(left) || rec.in_psum(to) ? arch::kVector : 0);
+}
+
 Val emit_map(Recorder& rec, const ir::Node& node, const std::vector<Val>& inputs, int partitions, int64_t columns,
              const View* dst) {
-  if (columns > 1 && dst && emit_both(rec, node, inputs, *dst)) return Val::tile(*dst);
+  const Dtype dtype = *device_dtype(node.types[0].dtype);
+  if (columns > 1 && node.op == "divide" && inputs[0].is_tile() && inputs[1].is_tile() && !is_integer(dtype)) {
+    const View to = dst ? *dst : rec.sbuf(dtype, partitions, columns);
+    emit_quotient(rec, inputs, to);
+    return Val::tile(to);
+  }
+  if (columns > 1 && dst && emit_both(rec, node.op, inputs, *dst)) return Val::tile(*dst);
   if (columns > 1 && !dst && inputs.size() == 2 && (inputs[0].is_pending() || inputs[1].is_pending())) {
-    const View to = rec.sbuf(*device_dtype(node.types[0].dtype), partitions, columns);
-    if (emit_both(rec, node, inputs, to)) return Val::tile(to);
+    const View to = rec.sbuf(dtype, partitions, columns);
+    if (emit_both(rec, node.op, inputs, to)) return Val::tile(to);
   }
   std::vector<Val> settled;
   for (const Val& v : inputs) settled.push_back(settle(rec, v));

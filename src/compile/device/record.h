@@ -39,6 +39,7 @@ struct View {
   uint32_t dynamic = 0;  // as Operand::dynamic
 
   int64_t columns() const { return count_of(axes); }
+  bool operator==(const View&) const = default;
 };
 
 struct Register {
@@ -91,6 +92,8 @@ class Recorder {
 
   // One f32 per partition, all this number; the same tile each time.
   View constant_row(double number);
+
+  bool in_psum(const View& v) { return kernel_.program().tensors[v.tensor].space == arch::Space::psum; }
 
   // Which of Vector and Scalar has less to do so far: for work that either can take.
   bool scalar_is_free() const { return busy_scalar_ < busy_vector_; }
