@@ -60,15 +60,17 @@ def within_ns(chip, kind, size, parts):
 
 
 def collectives(uses, where):
-    """What the program asks of other cores, with the time of one call of each."""
-    chip = _core.chip(where.instance["chip"])
+    """What the program asks of other cores, with the time of one call of each. Groups of fewer than all cores are pairs
+    within logical ones, or one core of each of those, all parts at once."""
+    chip, name = _core.chip(where.instance["chip"]), where.instance["name"]
     out = []
     for use in uses:
-        ranks = max(1, use["ranks"] // where.parts)
         if use["ranks"] <= 1:
             continue
-        ns = within_ns(chip, use["kind"], use["bytes"], where.parts) if where.parts > 1 else 0.0
+        across = where.parts < use["ranks"] < where.shards
+        ranks, size = (use["ranks"], use["bytes"] * where.parts) if across else (max(1, use["ranks"] // where.parts), use["bytes"])
+        ns = within_ns(chip, use["kind"], size, where.parts) if where.parts > 1 and not across else 0.0
         if ranks > 1:
-            ns += _core.time_collective(where.instance["name"], use["kind"], use["bytes"], ranks, lnc=where.lnc)["ns"]
-        out.append(use | {"ranks": ranks, "ns": ns})
+            ns += _core.time_collective(name, use["kind"], size, ranks, lnc=where.lnc)["ns"]
+        out.append(use | {"ranks": ranks, "bytes": size, "ns": ns})
     return out

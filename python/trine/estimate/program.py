@@ -43,14 +43,25 @@ def host_bytes(work, phase):
     return bytes_of(inputs) + bytes_of(jax.eval_shape(work.function, *work.shapes))
 
 
+CHUNK = 2048  # tokens at once of a longer prompt: enough to hide the reading of weights six times over (calibration.balance)
 FEW, MORE = 3, 5  # layers of the programs that a long one is taken from
 LONG = 150_000  # instructions, from which on it is
 
 
 def timed(model, phase, batch, seq, at, **how):
-    """at: the Layout. A model of many equal layers is timed by two that have a few: each layer adds the same."""
+    """at: the Layout. A long prompt goes through by chunks and is timed by its first and its last one: those between look
+    at as many more keys as they stand later, so their time lies between the two."""
+    if phase != "prefill" or model.family.kind != "decoder" or seq <= CHUNK:
+        return by_layers(model, phase, batch, seq, at, **how)
+    first = by_layers(model, phase, batch, CHUNK, at, **how)
+    last = by_layers(model, phase, batch, seq, at, tokens=CHUNK, **how)
+    return between(first, last, seq / CHUNK)
+
+
+def by_layers(model, phase, batch, seq, at, **how):
+    """A model of many equal layers is timed by two that have a few: each layer adds the same."""
     layers = equal_layers(model)
-    if layers <= 2 * MORE:
+    if layers <= MORE:
         return timed_whole(model, phase, batch, seq, at, **how)
     few = timed_whole(model.with_layers(FEW), phase, batch, seq, at, **how)
     if few.report["instructions"] * layers < LONG * FEW:
@@ -66,6 +77,37 @@ def equal_layers(model):
     return s.layers if alike else 0
 
 
+SUMS = ("time_ns", "flops", "hbm_read_bytes", "hbm_write_bytes", "instructions", "transfers")
+
+
+def between(first, last, count):
+    """`count` programs, evenly from the first one to the last, with the collectives of all their tokens at once."""
+
+    def total(a, b):
+        return type(b)((a + b) / 2 * count)
+
+    report = last.report | {k: total(first.report[k], last.report[k]) for k in SUMS}
+    for share in ("mfu_pct", "mbu_pct"):
+        report[share] = sum(r[share] * r["time_ns"] for r in (first.report, last.report)) / (first.report["time_ns"] + last.report["time_ns"])
+    had = {(r["layer"], r["part"]): r for r in first.layers}
+    layers = []
+    for row in last.layers:
+        old = had.get((row["layer"], row["part"]), row)
+        busy = {unit: total(old["busy_ms"].get(unit, 0.0), ms) for unit, ms in row["busy_ms"].items()}
+        layers.append(row | {"ms": total(old["ms"], row["ms"]), "busy_ms": busy})
+    return dataclasses.replace(
+        last,
+        device_ms=total(first.device_ms, last.device_ms),
+        report=report,
+        uses=[u | {"bytes": int(u["bytes"] * count)} for u in last.uses],
+        layers=layers,
+        host_bytes=int(last.host_bytes * count),
+        trace_s=first.trace_s + last.trace_s,
+        compile_s=first.compile_s + last.compile_s,
+        timer_s=first.timer_s + last.timer_s,
+    )
+
+
 def extended(few, more, times, layers):
     """few + times × (more - few), number by number."""
 
@@ -75,12 +117,12 @@ def extended(few, more, times, layers):
     def both(a, b, of):
         return {k: line(a[k], b[k]) if k in of else b[k] for k in b}
 
-    report = both(few.report, more.report, ("time_ns", "flops", "hbm_read_bytes", "hbm_write_bytes", "instructions", "transfers"))
+    report = both(few.report, more.report, SUMS)
     for share in ("mfu_pct", "mbu_pct"):  # are of the time, and so are added up with it
         report[share] = line(few.report[share] * few.report["time_ns"], more.report[share] * more.report["time_ns"]) / report["time_ns"]
     held = both(few.memory, more.memory, ("weights", "cache", "optimiser", "activations", "scratch", "used"))
-    counts = {(u["kind"], u["bytes"]): u["count"] for u in few.uses}
-    uses = [u | {"count": line(counts.get((u["kind"], u["bytes"]), 0), u["count"])} for u in more.uses]
+    counts = {(u["kind"], u["bytes"], u["ranks"]): u["count"] for u in few.uses}
+    uses = [u | {"count": line(counts.get((u["kind"], u["bytes"], u["ranks"]), 0), u["count"])} for u in more.uses]
     return dataclasses.replace(
         more,
         device_ms=line(few.device_ms, more.device_ms),
@@ -94,54 +136,47 @@ def extended(few, more, times, layers):
     )
 
 
-def timed_whole(model, phase, batch, seq, at, cast="none", cast_type="bf16"):
+def timed_whole(model, phase, batch, seq, at, tokens=None, **how):
     """The program as it is."""
     from trine import models
 
-    name, begin = at.instance["name"], time.perf_counter()
-    what = f"{model.family.name}, {phase}, {name}"
+    what, begin = f"{model.family.name}, {phase}", time.perf_counter()
     with stage(f"tracing {what}"):
-        work = models.phase(model, phase, batch, seq, at.tp, at.parts)
+        work = models.phase(model, phase, batch, seq, at.tp, at.parts, tokens)
         artifact = stablehlo(work.function, *work.shapes, donated=work.donated, lines=True)
-    traced = time.perf_counter()
-    chip = _core.chip(at.instance["chip"])
-    weights = leaf_range(work.shapes, 0)
-    with stage(f"compiling {what}"):
-        compiled = _core.compile_device(artifact, at.instance["chip"], cast, cast_type, weights)
+    traced = time.perf_counter() - begin
+    kept = {"weights": 0} | {kept: i for i, kept in ARGUMENTS[phase].items()}
+    run = timed_program(artifact, at, what, work.shapes, kept, work.donated, **how)
+    return dataclasses.replace(run, trace_s=traced, host_bytes=run.host_bytes + host_bytes(work, phase))
+
+
+def timed_program(artifact, at, what, shapes, kept, donated=(), cast="none", cast_type="bf16"):
+    """A program of arguments `shapes`. kept: name -> which argument is weights, cache or the optimiser's. donated: which
+    arguments' memory the results may take."""
+    name, chip, begin = at.instance["name"], _core.chip(at.instance["chip"]), time.perf_counter()
+    ranges = {name: leaf_range(shapes, i) for name, i in kept.items()}
+    with stage(f"compiling {what}, {name}"):
+        compiled = _core.compile_device(artifact, at.instance["chip"], cast, cast_type, ranges.get("weights", []))
     built = time.perf_counter()
     sharing = chip["cores"] // chip["hbm.stacks"] if at.copies * at.cores >= at.instance["cores"] else at.lnc
     programs = parts.programs_of(compiled)
-    with stage(f"timing {what}"):
+    with stage(f"timing {what}, {name}"):
         found = [_core.time(program, name, cores_on_stack=max(1, sharing), lines=True) for program in programs]
     end = time.perf_counter()
     report = parts.added([f.report() for f in found], name)
     envelope = (chip["kernel.preamble_ns"] + chip["kernel.teardown_ns"]) / 1e6 * len(found)
-    ranges = {"weights": weights} | {kept: leaf_range(work.shapes, i) for i, kept in ARGUMENTS[phase].items()}
     room = chip["hbm.bytes"] // chip["cores"] * at.lnc
-    run = Run(
+    given = [leaf for i in donated for leaf in leaf_range(shapes, i)]
+    return Run(
         device_ms=report["time_ns"] / 1e6 - envelope,
         envelope_ms=envelope,
         report=report | {"sharing": sharing},
         uses=compiled.collectives,
-        memory=memory.per_core(programs, max(f.scratch_peak_bytes for f in found), ranges, at.parts, room),
+        memory=memory.per_core(programs, max(f.scratch_peak_bytes for f in found), ranges, given, at.parts, room),
         layers=where.by_layer(parts.lines_of(found)),
-        host_bytes=host_bytes(work, phase) + parts.moved_bytes(compiled),
+        host_bytes=parts.moved_bytes(compiled),
         on_host=[h["op"] for h in compiled.host_placed],
-        trace_s=traced - begin,
-        compile_s=built - traced,
+        trace_s=0.0,
+        compile_s=built - begin,
         timer_s=end - built,
     )
-    return with_shared_heads(run, model, at)
-
-
-def with_shared_heads(run, model, at):
-    """Cores of a logical one that have a head between them share its attention, queries or keys by halves; the program
-    has each of them do all of it."""
-    heads = getattr(model.settings, "heads", 0)
-    sharing = min(at.parts, at.shards // heads) if isinstance(heads, int) and heads and at.shards > heads else 1
-    if sharing <= 1:
-        return run
-    layers = [r | {"ms": r["ms"] / sharing} if r["part"] == "attention" else r for r in run.layers]
-    less = sum(r["ms"] for r in run.layers) - sum(r["ms"] for r in layers)
-    report = run.report | {"time_ns": run.report["time_ns"] - less * 1e6}
-    return dataclasses.replace(run, device_ms=run.device_ms - less, report=report, layers=layers)

@@ -1,15 +1,14 @@
 """Where a program's time goes: its source lines gathered by layer and part, as the models name them.
 
 A part's `ms` is how much later the program is because of it: from the end of all parts before it to its own end. These
-add up to the device time, whatever engines do in advance; `bound` is the unit the part keeps busy longest. A part that
-has hardly anything to do and ends late has waited for its turn: that time is of what ends next.
+add up to the device time, whatever engines do in advance; `bound` is the unit the part keeps busy longest. No part takes
+longer than its units' work one after the other: what it ends later by it has waited, and that time is of what ends next.
 """
 
 import re
 
 OUTER = re.compile(r"(?:transpose|jvp|vmap|checkpoint|rematted_computation)\(([^()]*)\)")
 PARTS = ("attention", "cross attention", "mlp", "residual")
-SLACK = 3.0  # times its busiest unit's work: the most that a part takes
 
 
 def scopes(where):
@@ -38,7 +37,7 @@ def by_layer(lines):
     for (layer, part), group in sorted(groups.items(), key=lambda item: item[1]["end"]):
         busy = {unit: ns / 1e6 for unit, ns in group["busy"].items()}
         open_ms = left + max(0.0, group["end"] - reached) / 1e6
-        ms = min(open_ms, SLACK * max(busy.values(), default=0.0))
+        ms = min(open_ms, sum(busy.values()))
         out.append({"layer": layer, "part": part, "ms": ms, "bound": max(busy, key=busy.get) if busy else "none", "busy_ms": busy})
         reached, left = max(reached, group["end"]), open_ms - ms
     if out:

@@ -48,8 +48,8 @@ def build(config, dtype="float32"):
     return Model(config if isinstance(config, dict) else load_config(config), dtype)
 
 
-def phase(model, phase, batch, seq, tp=1, parts=1):
+def phase(model, phase, batch, seq, tp=1, parts=1, tokens=None):
     """(function, argument shapes) of prefill, decode, train, gradients or forward; see `trine.models.phases`."""
     from trine.models import phases
 
-    return phases.phase(model, phase, batch, seq, tp, parts)
+    return phases.phase(model, phase, batch, seq, tp, parts, tokens)

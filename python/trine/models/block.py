@@ -15,7 +15,8 @@ from trine.models.layers import ACTIVATIONS, attend, copied, dense, dense_rows, 
 
 
 def attention_parameters(c):
-    queries, keys = c.heads * c.head_dim, c.kv_heads * c.head_dim
+    dim = c.head_dim // 2 if c.share == "keys" else c.head_dim  # of what a core has of a head
+    queries, keys = c.heads * dim, c.kv_heads * dim
     shared = dict(split="columns", parts=c.kv_heads, groups=c.groups)
     tree = {
         "q": p.dense(c.width, queries, c.qkv_bias, "columns", c.heads, c.groups),
@@ -76,6 +77,9 @@ def put(cache, new, at):
 @jax.named_scope("attention")
 def attention(layer, c, x, angles, mask, bias, cache, at, axis):
     x = gathered(x, axis, c.dealt)
+    if c.share:
+        shared = by_keys if c.share == "keys" else by_queries
+        return shared(layer, c, x, angles, mask, bias, cache, at, axis)
     q, k = (normed_heads(layer, name, c, x, axis) for name in "qk")
     v = heads_of(dense(layer["v"], x), c)
     if angles is not None:
@@ -84,6 +88,56 @@ def attention(layer, c, x, angles, mask, bias, cache, at, axis):
         cache = {"k": put(cache["k"], k, at), "v": put(cache["v"], v, at)}
         k, v = cache["k"], cache["v"]
     return dense_rows(layer["o"], attend(q, k, v, mask, c.score_scale or None, bias), axis, c.dealt), cache
+
+
+def of_pair(x, axis, dim):
+    """What the two cores of a pair have, side by side."""
+    pairs = [[i, i + 1] for i in range(0, jax.lax.axis_size(axis), 2)]
+    return jax.lax.all_gather(x, axis, axis=dim, tiled=True, axis_index_groups=pairs)
+
+
+def by_queries(layer, c, x, angles, mask, bias, cache, at, axis):
+    """Attention of a core that has a head together with another: the middle half of the queries, while the other has the
+    first and the last quarter, so that both look at as many keys. Tokens lie in that order, the pair's first half first.
+    Times are taken from it; values need the other core's program, too."""
+    half, quarter, cores = x.shape[1] // 2, x.shape[1] // 4, jax.lax.axis_size(axis)
+    mine, before = x[:, :half], cache["k"].shape[1] - half
+    q, k = (normed_heads(layer, name, c, mine, axis) for name in "qk")
+    v = heads_of(dense(layer["v"], mine), c)
+    if angles is not None:
+        own = tuple(a[quarter : quarter + half] for a in angles)
+        q, k = rotate(q, own), rotate(k, own)
+
+    def seen(name, new):
+        new = of_pair(new, axis, 1)
+        old = [of_pair(cache[name][:, :before], axis, 1)] if before else []
+        return jnp.concatenate([*old, new[:, half : half + quarter], new[:, :half], new[:, half + quarter :]], 1)
+
+    mask = mask[:, :, quarter : quarter + half]
+    y = attend(q, seen("k", k), seen("v", v), mask, c.score_scale or None, bias) @ layer["o"]["w"]
+    cache = {"k": put(cache["k"], k, at // 2), "v": put(cache["v"], v, at // 2)}
+    alike = [list(range(first, cores, 2)) for first in (0, 1)]
+    if c.dealt:
+        y = jax.lax.psum_scatter(y, axis, scatter_dimension=1, tiled=True, axis_index_groups=alike)
+    else:
+        y = of_pair(jax.lax.psum(y, axis, axis_index_groups=alike), axis, 1)
+    return y + layer["o"]["b"] if "b" in layer["o"] else y, cache
+
+
+def by_keys(layer, c, x, angles, mask, bias, cache, at, axis):
+    """Attention of one query by a core that has a head together with another: half of its dims while it is projected, half
+    of the keys while it looks at them. Times are taken from it: what the halves' averages weigh is left out."""
+    own = [dense(layer[name], x) for name in "qkv"]
+    q, k, v = jnp.split(of_pair(jnp.stack(own, 2), axis, 3), 3, 2)
+    if c.qk_norm == "head":
+        q, k = (normed(layer[name], c, y) for name, y in (("q_norm", q), ("k_norm", k)))
+    if angles is not None:
+        q, k = rotate(q, angles), rotate(k, angles)
+    cache = {"k": put(cache["k"], k, at), "v": put(cache["v"], v, at)}
+    seen = mask[..., : cache["k"].shape[1]]
+    y = attend(q, cache["k"], cache["v"], seen, c.score_scale or None, bias if bias is None else bias[..., : seen.shape[-1]])
+    y = jnp.split(of_pair(y[:, None], axis, 1).sum(1), 2, -1)[0]
+    return dense_rows(layer["o"], y, axis), cache
 
 
 @jax.named_scope("cross attention")
@@ -134,6 +188,8 @@ def block(layer, c, x, angles=None, mask=None, bias=None, cache=None, at=0, cros
 
 def cache_shape(c, batch, length, cores=1):
     """Of the keys, or the values, of one layer on one core."""
+    if c.share:
+        return (batch, length // 2, 1, c.head_dim)
     keys = attention_parameters(c)["k"]["w"].on_core(cores)[-1]
     return (batch, length, keys // c.head_dim, c.head_dim)
 

@@ -54,7 +54,7 @@ def states(params, c, tokens, cache=None, at=0, axis=None):
     seq = tokens.shape[1]
     positions = at + jnp.arange(seq)
     x = embedded(params, c, tokens, positions, axis)
-    keys = seq if cache is None else cache[0]["k"].shape[1]
+    keys = seq if cache is None else cache[0]["k"].shape[1] * (2 if c.share else 1)
     angles = rope_angles(c.rope, c.head_dim, positions, keys) if c.positions == "rope" else None
     masks = {window: causal_mask(positions, keys, window) for window in {0, c.window}}
     bias = None
@@ -97,13 +97,13 @@ def deals(c, inputs, axis):
     return c.positions != "learned" and not c.experts
 
 
-def prefill(params, c, inputs, cache, axis=None):
-    """(logits of the last position, cache); the tokens stand at the beginning."""
+def prefill(params, c, inputs, cache, axis=None, at=0):
+    """(logits of the last position, cache); the tokens stand at position `at` on, all before them are in the cache."""
     if deals(c, inputs, axis):
-        x, cache = states(params, replace(c, dealt=True), inputs["tokens"], cache, 0, axis)
+        x, cache = states(params, replace(c, dealt=True), inputs["tokens"], cache, at, axis)
         last = jax.lax.all_gather(x[:, -1:], axis)[-1]
     else:
-        x, cache = states(params, c, inputs["tokens"], cache, 0, axis)
+        x, cache = states(params, c, inputs["tokens"], cache, at, axis)
         last = x[:, -1:]
     return logits(params, c, last, axis)[:, 0], cache
 

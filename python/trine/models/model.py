@@ -42,6 +42,10 @@ class Model:
         """The same with another number of layers; for times, as all of them take the same."""
         return Model(self.config, self.dtype, replace(self.settings, layers=count))
 
+    def with_share(self, share):
+        """The same as one core of a pair has it, for times; see Transformer.share."""
+        return Model(self.config, self.dtype, replace(self.settings, share=share)) if share else self
+
     # ---- parameters
 
     def parameters_shapes(self, tp=1, per_core=True):
@@ -74,8 +78,8 @@ class Model:
     def loss(self, params, inputs, axis=None):
         return self.functions.loss(params, self.settings, inputs, axis=axis)
 
-    def prefill(self, params, inputs, cache, axis=None):
-        return self._cached("prefill")(params, self.settings, inputs, cache, axis=axis)
+    def prefill(self, params, inputs, cache, axis=None, **where):
+        return self._cached("prefill")(params, self.settings, inputs, cache, axis=axis, **where)
 
     def decode(self, params, inputs, cache, axis=None):
         return self._cached("decode")(params, self.settings, inputs, cache, axis=axis)

@@ -34,14 +34,15 @@ class Phase:
         return jax.shard_map(self.core, mesh=mesh, in_specs=self.specs, out_specs=self.result_specs, check_vma=False)
 
 
-def phase(model, phase, batch, seq, tp=1, parts=1):
-    """prefill: `seq` tokens into a cache of that length. decode: one more token after `seq` - 1, with the cache full.
+def phase(model, phase, batch, seq, tp=1, parts=1, tokens=None):
+    """prefill: `seq` tokens into a cache of that length; with `tokens`, the last so many of them, the others being there
+    already. decode: one more token after `seq` - 1, with the cache full.
 
     train: loss, gradients and AdamW in one step. forward: everything at once, without a cache. Arguments are
     (parameters, inputs[, cache]), for train (parameters, optimiser state, inputs).
     gradients: loss and gradients, added to those of earlier batches: (parameters, their sum so far, inputs).
-    parts: each of the `tp` cores is itself that many, which split its work the same way; what cannot be dealt out any
-    finer (heads) each of them then does whole.
+    parts: each of the `tp` cores is itself that many, which split its work the same way. Two that have a head between
+    them take halves of its queries in prefill and of its keys in decode; elsewhere each does all of it.
     """
     import jax
     from jax.sharding import AbstractMesh, PartitionSpec
@@ -54,9 +55,10 @@ def phase(model, phase, batch, seq, tp=1, parts=1):
     if like == "train" and model.family.kind == "encoder" and not model.settings.head:
         model = model.with_head("masked")
     tp *= parts
+    model = model.with_share(shared_by(model, phase, tokens or seq, tp, parts))
     axis = AXIS if tp > 1 else None
-    core = _functions(model, axis)[phase]
-    weights, inputs = model.parameters_shapes(tp), model.input_shapes(like, batch, seq)
+    core = _functions(model, axis, {"at": seq - tokens} if tokens else {})[phase]
+    weights, inputs = model.parameters_shapes(tp), model.input_shapes(like, batch, tokens or seq)
     everywhere = PartitionSpec()
     by_core = model.shardings(AXIS)
     if phase == "train":
@@ -78,9 +80,26 @@ def phase(model, phase, batch, seq, tp=1, parts=1):
     return Phase(function, shapes, core, specs, results, donated)
 
 
-def _functions(model, axis):
+def shared_by(model, phase, seq, cores, parts):
+    """What two cores of a logical one divide where they have a head between them; "" where they have not."""
+    c = model.settings
+    if model.family.kind != "decoder" or parts != 2 or cores < 2 * c.heads:
+        return ""
+    if c.qk_norm == "whole" or c.window or c.positions == "alibi":
+        return ""
+    from trine.models.block import attention_parameters
+
+    layer = attention_parameters(c)
+    if any(layer[name]["w"].on_core(cores)[-1] != c.head_dim for name in "qk"):
+        return ""
+    if phase == "decode":
+        return "keys" if seq % 2 == 0 and c.head_dim % 4 == 0 else ""
+    return "queries" if phase == "prefill" and seq % 4 == 0 else ""
+
+
+def _functions(model, axis, where):
     return {
-        "prefill": lambda params, inputs, cache: model.prefill(params, inputs, cache, axis),
+        "prefill": lambda params, inputs, cache: model.prefill(params, inputs, cache, axis, **where),
         "decode": lambda params, inputs, cache: model.decode(params, inputs, cache, axis),
         "train": lambda params, state, inputs: model.train_step(params, state, inputs, axis=axis),
         "gradients": lambda params, before, inputs: model.gradients(params, before, inputs, axis),
