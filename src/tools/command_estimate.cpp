@@ -17,8 +17,13 @@ constexpr Option kOptions[] = {
     {"--image-size", "", "N", "of a ResNet's images (224)"},
     {"--tp", "", "N", "logical cores that share one copy of the model (1)"},
     {"--lnc", "", "N", "physical cores of a logical one, 1 or 2; the chip's own without it"},
+    {"--nodes", "", "N", "training: instances that work together (as many as the copies take)"},
+    {"--dp", "", "N", "training: copies of the model that see different data (all that there are cores for)"},
+    {"--pp", "", "N", "training: groups of layers, each on its own cores, that batches go through (1)"},
     {"--accumulate", "", "N", "training: batches between two steps of the optimiser (1)"},
-    {"--nodes", "", "N", "training: instances that work together (1)"},
+    {"--global-batch", "", "N", "training: sequences between two steps, over all copies; instead of --accumulate"},
+    {"--zero1", "", "", "training: the optimiser's state is shared out over the copies (decoders: yes)"},
+    {"--no-zero1", "", "", "training: every copy has all of the optimiser's state (others: yes)"},
     {"--auto-cast", "", "KIND", "none, matmult or all: what is computed in the cast type (none)"},
     {"--auto-cast-type", "", "TYPE", "bf16, f16, tf32 or f8 (bf16)"},
     {"--dtype", "", "TYPE", "of the parameters; the configuration's own without it"},
@@ -42,7 +47,9 @@ const Command command_estimate{
         "p50 is what Neuron's own compiler and runtime would likely take; our program's own time stands beside it.\n\n"
         "  trine estimate --config bert-base --batch 8 --seq 128 --auto-cast matmult --compare "
         "inf2.xlarge,trn1.2xlarge\n"
-        "  trine estimate --config llama-3-8b --phase decode --seq 4096 --tp 32 --instance trn1.32xlarge --json\n",
+        "  trine estimate --config llama-3-8b --phase decode --seq 4096 --tp 32 --instance trn1.32xlarge --json\n"
+        "  trine estimate --config llama-2-7b --phase train --seq 4096 --tp 8 --dp 64 --global-batch 1024 --instance "
+        "trn1.32xlarge\n",
     .options = kOptions,
     .run = run_estimate,
 };

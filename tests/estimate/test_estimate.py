@@ -92,6 +92,52 @@ def test_many_layers_are_as_few_ones_repeated(monkeypatch):
     assert {r["layer"] for r in few.layers()} >= {f"layer {i}" for i in range(16)}
 
 
+def test_long_prompts_are_as_chunks(monkeypatch):
+    from trine.estimate import estimate, program
+
+    wide, found = LLAMA | {"max_position_embeddings": 2048, "hidden_size": 1024, "intermediate_size": 2048, "num_attention_heads": 8}, []
+    for chunk in (1 << 20, 512):  # all at once; the first and the last
+        monkeypatch.setattr(program, "CHUNK", chunk)
+        found.append(estimate(wide, phase="prefill", seq=2000, tp=2, dtype="bfloat16"))
+    whole, chunks = found
+    assert chunks.device_ms == pytest.approx(whole.device_ms, rel=0.2)
+    assert chunks.report["flops"] == pytest.approx(whole.report["flops"], rel=0.1)
+    assert chunks.memory["cache"] == whole.memory["cache"]
+
+
+def test_cores_that_share_a_head_do_less(monkeypatch):
+    from trine.estimate import estimate
+    from trine.models import phases
+
+    one_head = LLAMA | {"num_attention_heads": 1, "num_key_value_heads": 1, "head_dim": 64, "max_position_embeddings": 2048}
+    for phase, seq in (("prefill", 1024), ("decode", 2048)):
+        halves = estimate(one_head, phase=phase, seq=seq, instance="trn2.3xlarge", dtype="bfloat16")
+        with monkeypatch.context() as m:
+            m.setattr(phases, "shared_by", lambda *_: "")
+            whole = estimate(one_head, phase=phase, seq=seq, instance="trn2.3xlarge", dtype="bfloat16")
+        assert halves.report["flops"] < 0.8 * whole.report["flops"]
+
+
+def test_training_over_copies_and_stages(config):
+    path, common = config(LLAMA | {"num_hidden_layers": 4}), ["--phase", "train", "--seq", "64", "--json", "--instance", "trn1.32xlarge"]
+    found = {}
+    for name, options in {
+        "shares": ["--tp", "2", "--dp", "16", "--global-batch", "64"],
+        "copies": ["--tp", "2", "--accumulate", "4", "--no-zero1"],
+        "stages": ["--tp", "2", "--pp", "4", "--accumulate", "4", "--nodes", "2"],
+    }.items():
+        code, out, err = run("--config", path, *common, *options)
+        assert code == 0, err
+        found[name] = json.loads(out)
+    shares, copies, stages = (found[n]["training"] for n in ("shares", "copies", "stages"))
+    assert shares == {"nodes": 1, "copies": 16, "pp": 1, "accumulate": 4, "zero1": True, "global_batch": 64}
+    assert copies == shares | {"zero1": False} and stages == shares | {"nodes": 2, "copies": 8, "pp": 4, "global_batch": 32}
+    memory = {n: f["memory_bytes_per_core"] for n, f in found.items()}
+    assert memory["shares"]["optimiser"] < memory["copies"]["optimiser"] and memory["stages"]["weights"] < memory["shares"]["weights"]
+    of = {n: {u.get("of") for u in f["collectives"]} for n, f in found.items()}
+    assert of == {"shares": {None, "gradients", "parameters"}, "copies": {None, "gradients"}, "stages": {None, "gradients", "parameters", "stages"}}
+
+
 def test_casting_all_is_more_than_casting_multiplies(config):
     path, found = config(BERT), {}
     for cast in ("none", "matmult", "all"):
@@ -138,6 +184,10 @@ ERRORS = [
     (["--config", "bert-base", "--new-tokens", "5"], 2, "--new-tokens"),
     (["--config", "bert-base", "--tp", "64"], 3, "2 cores"),
     (["--config", "bert-base", "--seq", "4096"], 3, "512 positions"),
+    (["--config", "gpt2", "--phase", "train", "--dp", "3", "--nodes", "1"], 3, "hold 2 copies"),
+    (["--config", "gpt2", "--phase", "train", "--global-batch", "3"], 3, "multiples of 2"),
+    (["--config", "gpt2", "--phase", "train", "--pp", "99"], 3, "this has 12"),
+    (["--config", "gpt2", "--phase", "decode", "--pp", "2"], 2, "of --phase train"),
     ([], 2, "--config is missing"),
 ]
 

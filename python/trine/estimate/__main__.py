@@ -8,7 +8,8 @@ import json
 import sys
 
 OK, USAGE, UNSUPPORTED, OUT_OF_MEMORY, OUTSIDE, INTERRUPTED = 0, 2, 3, 4, 5, 130
-NUMBERS = ("batch", "seq", "new-tokens", "tp", "lnc", "image-size", "accumulate", "nodes")
+TRAINING = ("nodes", "pp", "dp", "accumulate", "global-batch")
+NUMBERS = ("batch", "seq", "new-tokens", "tp", "lnc", "image-size", *TRAINING)
 CASTS = ("none", "matmult", "all")
 CAST_TYPES = ("bf16", "f16", "fp16", "tf32", "f8")
 DTYPES = {"bf16": "bfloat16", "f16": "float16", "fp16": "float16", "f32": "float32", "fp32": "float32"}
@@ -27,6 +28,8 @@ def parser():
     for name in NUMBERS:
         p.add_argument(f"--{name}", type=int)
     p.add_argument("--json", action="store_true")
+    p.add_argument("--zero1", dest="zero1", action="store_true", default=None)
+    p.add_argument("--no-zero1", dest="zero1", action="store_false")
     p.error = lambda text: (_ for _ in ()).throw(Stop(USAGE, text))
     return p
 
@@ -75,7 +78,7 @@ def answers(a):
             raise Stop(USAGE, f"--new-tokens with --phase {phase}; tokens are written by prefill and decode")
         how = {"phase": phase, "batch": a.batch or 1, "seq": a.seq, "tp": a.tp or 1, "lnc": a.lnc, "dtype": a.dtype,
                "auto_cast": a.auto_cast or "none", "auto_cast_type": a.auto_cast_type or "bf16", "image": a.image_size,
-               "new_tokens": a.new_tokens or 0, "accumulate": a.accumulate or 1, "nodes": a.nodes or 1}  # fmt: skip
+               "new_tokens": a.new_tokens or 0, **of_training(a, phase)}  # fmt: skip
         return [estimate(config, instance=name, **how) for name in names]
     except models.ConfigError as e:
         raise Stop(UNSUPPORTED, str(e)) from None
@@ -84,6 +87,17 @@ def answers(a):
     except ValueError as e:
         usage = "no instance" in str(e) or str(e).startswith("--")
         raise Stop(USAGE if usage else UNSUPPORTED, str(e)) from None
+
+
+def of_training(a, phase):
+    """Options that only training has; an error where another phase was given one."""
+    given = {n.replace("-", "_"): getattr(a, n.replace("-", "_")) for n in TRAINING} | {"zero1": a.zero1}
+    given = {name: value for name, value in given.items() if value is not None}
+    if given and phase != "train":
+        raise Stop(USAGE, f"--{next(iter(given)).replace('_', '-')} with --phase {phase}; it is of --phase train")
+    if "accumulate" in given and "global_batch" in given:
+        raise Stop(USAGE, "--accumulate and --global-batch say the same twice; give one")
+    return given
 
 
 def default_phase(config):

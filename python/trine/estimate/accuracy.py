@@ -13,7 +13,7 @@ from pathlib import Path
 from trine.estimate import calibration, fit
 
 FOLDER = Path(__file__).parent
-ARGUMENTS = ("phase", "batch", "seq", "instance", "tp", "lnc", "auto_cast", "dtype", "new_tokens", "accumulate", "nodes")
+ARGUMENTS = ("phase", "batch", "seq", "instance", "tp", "lnc", "auto_cast", "dtype", "new_tokens", "accumulate", "nodes", "pp")
 TIMES = {"p50_ms": lambda a: a.likely_ms, "device_ms": lambda a: a.on_device_ms}
 METRICS = TIMES | {
     "results_per_s": lambda a: a.throughput,

@@ -29,6 +29,8 @@ class Answer:
     copies: int
     new_tokens: int = 0
     generation: dict | None = None
+    plan: object = None  # of training; see training.py
+    late: int = 0  # batches by which a pipeline's last stage begins and its first one ends later
 
     @property
     def main(self) -> Run:
@@ -55,7 +57,7 @@ class Answer:
 
     @property
     def device_ms(self):
-        return self._sum(lambda run: run.device_ms)
+        return self._sum(lambda run: run.device_ms) + self.late * self.main.device_ms
 
     @property
     def launch_ms(self):
@@ -92,7 +94,7 @@ class Answer:
 
     @property
     def throughput(self):
-        """Results per second over all cores of the instance."""
+        """Results per second over all cores of the instance, or of all that train together."""
         return self.copies * self.results / self.likely_ms * 1e3
 
     @property
@@ -108,7 +110,7 @@ class Answer:
 
     def cost(self):
         busy = min(1.0, max(self.mfu, self.mbu) / 100)
-        return _core.cost_of(self.instance, self.likely_ms * 1e6, 0.0, self.copies * self.results, busy)
+        return _core.cost_of(self.instance, self.likely_ms * 1e6, 0.0, self.copies * self.results / (self.plan.nodes if self.plan else 1), busy)
 
     def advice(self):
         """Cores over which it would fit, where it does not; None where nothing here helps."""
@@ -171,6 +173,8 @@ class Answer:
             out["fits_at_tp"] = self.advice()
         if self.generation:
             out["generation"] = self.generation
+        if self.plan:
+            out["training"] = dataclasses.asdict(self.plan) | {"global_batch": int(self.copies * self.results)}
         return out
 
     def by_kind(self):
@@ -201,11 +205,11 @@ def usual_seq(model, settings, seq, image):
 
 
 def estimate(config, *, phase="forward", batch=1, seq=None, instance="trn1.2xlarge", tp=1, lnc=None, auto_cast="none",
-             auto_cast_type="bf16", dtype=None, new_tokens=0, image=None, accumulate=1, nodes=1):  # fmt: skip
+             auto_cast_type="bf16", dtype=None, new_tokens=0, image=None, **training):  # fmt: skip
     """One phase of a model on an instance. `config` as `trine.models.load_config` takes it.
 
     new_tokens: prefill and decode as parts of writing that many tokens after the prompt; see generation.py.
-    accumulate, nodes: of training; see training.py.
+    training: nodes, pp, dp, accumulate, global_batch, zero1; see training.plan.
     """
     from trine import models
 
@@ -221,9 +225,9 @@ def estimate(config, *, phase="forward", batch=1, seq=None, instance="trn1.2xlar
     name = settings.get("_name_or_path") or settings.get("model_type", "model")
     made = functools.partial(Answer, name=name, batch=batch, dtype=dtype, layout=at)
     if phase == "train":
-        from trine.estimate.training import trained
+        from trine.estimate.training import plan, trained
 
-        return trained(run, made, batch=each, seq=seq, accumulate=accumulate, nodes=nodes)
+        return trained(run, made, plan(model, at, batch, **training), batch=each, seq=seq)
     length = seq + new_tokens if phase == "decode" else seq
     found = run(phase, each, length)
     answer = made(

@@ -26,37 +26,34 @@ class Point:
     def predicted(self, fit):
         return self.device * fit["factors"][self.kind] + self.rest + (fit["first_token_ms"] if self.first_token else 0.0)
 
-    def ratio(self, first_token_ms):
+    @property
+    def ratio(self):
         """log of what is left of the measured time over our device time; None where nothing is left."""
-        left = self.measured - self.rest - (first_token_ms if self.first_token else 0.0)
+        left = self.measured - self.rest
         return math.log(left / self.device) if left > 0 else None
 
     def error(self, fit):
         return math.log(self.predicted(fit) / self.measured)
 
 
-def factors(points, first_token_ms):
-    """Medians by class, each drawn towards that of all classes: some rows are off for reasons no factor covers."""
+def factors(points):
+    """Medians by class, each drawn towards that of all classes: some rows are off for reasons no factor covers. Rows with
+    the host's part of a first token in them say nothing of it."""
     ratios = {}
     for p in points:
-        r = p.ratio(first_token_ms)
-        if r is not None and abs(r) <= math.log(OFF):
-            ratios.setdefault(p.kind, []).append(r)
+        if not p.first_token and p.ratio is not None and abs(p.ratio) <= math.log(OFF):
+            ratios.setdefault(p.kind, []).append(p.ratio)
     everywhere = statistics.median(statistics.median(r) for r in ratios.values()) if ratios else 0.0
     return {k: math.exp(statistics.median([*ratios.get(k, []), *[everywhere] * PRIOR_ROWS])) for k in CLASSES}
 
 
 def fitted(points):
-    """The first token's host time that leaves the least errors, as logarithms, and the factors that go with it."""
-    most = min((p.measured for p in points if p.first_token), default=0.0)
-    best = None
-    for step in range(100):
-        first = most * step / 100
-        fit = {"factors": factors(points, first), "first_token_ms": first}
-        errors = sum(abs(p.error(fit)) for p in points)
-        if best is None or errors < best[0]:
-            best = errors, fit
-    return best[1]
+    """The factors, and with them the first token's host time that leaves the least squares of errors, as logarithms.
+    Squares, as few rows tell it and disagree: least errors would meet one of them and pass the others by."""
+    first = [p for p in points if p.first_token]
+    most, known = min((p.measured for p in first), default=0.0), factors(points)
+    tried = [{"factors": known, "first_token_ms": most * step / 100} for step in range(100)]
+    return min(tried, key=lambda fit: sum(p.error(fit) ** 2 for p in first))
 
 
 def left_out(points):

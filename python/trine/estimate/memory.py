@@ -10,9 +10,9 @@ def tensor_bytes(t):
     return size
 
 
-def per_core(programs, scratch, ranges, parts, room):
+def per_core(programs, scratch, ranges, given, parts, room):
     """ranges: name -> positions of the inputs that are weights, cache or the optimiser's. All other inputs and results
-    are activations; results that take an input's memory count once. scratch: bytes of it in use at once.
+    are activations; results that take the memory of `given` inputs count once. scratch: bytes of it in use at once.
     programs: of which one is on the device at a time; an input that several have counts once."""
     inputs, results = {}, 0
     for program in programs:
@@ -21,8 +21,9 @@ def per_core(programs, scratch, ranges, parts, room):
             if t["space"] == "hbm" and t["kind"] == "input":
                 inputs[t["name"]] = max(tensor_bytes(t), inputs.get(t["name"], 0))
             elif t["space"] == "hbm" and t["kind"] == "output":
-                written += tensor_bytes(t) if t["alias"] < 0 else 0
+                written += tensor_bytes(t)
         results = max(results, written)
+    results = max(0, results - sum(inputs.get(f"arg{i}", 0) for i in given))
     out = {name: parts * sum(inputs.pop(f"arg{i}", 0) for i in at) for name, at in ranges.items()}
     out = {"weights": 0, "cache": 0, "optimiser": 0} | out
     out["activations"] = parts * (sum(inputs.values()) + results)

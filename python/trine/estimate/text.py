@@ -63,6 +63,16 @@ def layer_lines(answer, most=12):
     return columns([("  where", "", "time", "share", "bound by"), *shown], right=(2, 3))
 
 
+def copies(d):
+    many = f"{d['copies']} cop{'y' if d['copies'] == 1 else 'ies'}"
+    if "training" not in d:
+        return f"{many} on the instance"
+    t = d["training"]
+    words = [many, f"on {t['nodes']} instance{'s' if t['nodes'] > 1 else ''}", f"in {t['pp']} stages" if t["pp"] > 1 else "",
+             f"with {t['accumulate']} batches each" if t["accumulate"] > 1 else "", "by ZeRO-1" if t["zero1"] else ""]  # fmt: skip
+    return " ".join(w for w in words if w) + f": {t['global_batch']} sequences a step"
+
+
 def detail(answer):
     d = answer.as_dict()
     t, lnc = d["latency_ms"], f", logical cores of {d['lnc']}" if d["lnc"] > 1 else ""
@@ -73,7 +83,7 @@ def detail(answer):
         f" · launch {span(t['launch'])} · host {span(t['host'])}",
         f"  HBM {size(d['hbm_read_bytes'])} read, {size(d['hbm_write_bytes'])} written by each core",
         memory_line(d),
-        f"  {d['copies']} cop{'y' if d['copies'] == 1 else 'ies'} on the instance{lnc} · compiled in {d['compile_s']:.2f} s, timed in {d['timer_s']:.2f} s",
+        f"  {copies(d)}{lnc} · compiled in {d['compile_s']:.2f} s, timed in {d['timer_s']:.2f} s",
     ]
     if d["on_host"]:
         lines.append(f"  the host runs {', '.join(sorted(set(d['on_host'])))}; its own time is not counted")
