@@ -129,10 +129,13 @@ CASES = {
     "keys that fill no partition evenly": asking(2, 1, 2, 2, 300, 24),
     "a few tokens ask, each sequence its own keys": asking(3, 2, 2, 2, 384, 16, by_sequence=True),
     "attention to what came before, and a bias": (functools.partial(attended, causal=True), floats(200, 16), floats(200, 16), floats(200, 8), floats(200, 200)),
+    "attention with a bias in bf16": (attended, floats(150, 16), floats(140, 16), floats(140, 8), floats(150, 140).astype(jnp.bfloat16)),
     "attention to a window": (functools.partial(attended, causal=True, window=150), floats(900, 16), floats(900, 16), floats(900, 8)),
     "attention to a window of one": (functools.partial(attended, causal=True, window=1), floats(200, 16), floats(200, 16), floats(200, 8)),
     "attention to all that came before": (functools.partial(attended, causal=True, window=200), floats(200, 16), floats(200, 16), floats(200, 8)),
     "attention to what came before": (functools.partial(attended, causal=True), floats(2200, 16), floats(2200, 16), floats(2200, 8)),
+    "rows that each begin one further on, too many for the chip": (
+        lambda d: jnp.broadcast_to(d[:, None], (3, 768, 1535)).reshape(3, -1)[:, 767:-1].reshape(3, 768, 1534)[:, :, :768], floats(3, 1535)),
     "sort": (lambda x: jnp.sort(x, axis=0), floats(17, 3)),
     "order": (lambda x: jnp.argsort(x, axis=-1), ints(9, 4, 30).astype(np.float32)),
     "the largest few": (lambda x: lax.top_k(x, 4), floats(4, 30)),
@@ -247,6 +250,16 @@ def test_a_scan_over_layers_stays_a_loop():
     few, many = report(4), report(400)
     assert len(few.program.disassemble().splitlines()) == len(many.program.disassemble().splitlines())
     assert many.time_ns > 50 * few.time_ns
+
+
+def test_a_donated_argument_that_is_given_back_is_not_copied():
+    x, y = floats(64, 32), floats(8)
+    lowered = jax.jit(lambda x, y: (x, y + x.sum()), donate_argnums=0).lower(x, y)
+    program = _core.compile_device(str(lowered.compiler_ir("stablehlo")).encode(), "trn1").program
+    ran = program.run({"arg0": x, "arg1": y}, "trn1")
+    assert not ran.findings and np.array_equal(np.asarray(ran.outputs["out0"]), x)
+    assert np.allclose(ran.outputs["out1"], y + x.sum(), rtol=1e-3, atol=1e-4)
+    assert not any("dma_copy dst=out0" in line for line in program.disassemble().splitlines())
 
 
 def test_exact_gives_back_what_the_function_does():

@@ -151,7 +151,7 @@ def attend(q, k, v, mask, scale=None, bias=None):
     q = q.reshape(batch, queries, groups, heads // groups, dim)
     scores = jnp.einsum("bqghd,bkgd->bghqk", q, k).astype(jnp.float32) * (dim**-0.5 if scale is None else scale)
     if bias is not None:
-        scores = scores + bias.reshape(groups, heads // groups, *bias.shape[1:])
+        scores = scores + bias.reshape(groups, heads // groups, *bias.shape[1:]).astype(jnp.float32)
     if mask is not None:
         scores = jnp.where(mask[:, :, None], scores, jnp.float32(-1e9))
     weights = jax.nn.softmax(scores, -1).astype(v.dtype)

@@ -31,7 +31,7 @@ def position_bias(stack, s, at, queries, keys):
     queries + keys - 1 of them, and every query's row is the one before, moved on by one."""
     count = queries + keys - 1
     buckets = relative_buckets(jnp.arange(count) - (queries - 1) - at, s.buckets, s.distance, s.causal)
-    by_distance = rows(stack["relative"]["table"], buckets).T.astype(jnp.float32)
+    by_distance = rows(stack["relative"]["table"], buckets).T
     if queries == 1:
         return by_distance[:, None]
     heads = by_distance.shape[0]

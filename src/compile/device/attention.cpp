@@ -337,8 +337,32 @@ bool takes_gradient(const AttentionMatch& match) {
   return takes_tiles(match) && s.dim <= 128 && s.value_dim <= 128 && s.keys <= kKeysOnChip;
 }
 
+// A bias that was widened to be added is read as it was before.
+static void take_narrow(AttentionOperand& bias) {
+  IndexMap map = identity_map(bias.value.type().rank());
+  ir::Value v = bias.value;
+  while (view_kind(*v.node) == ViewKind::whole) {
+    map = through_view(*v.node, map);
+    v = v.node->inputs[0];
+  }
+  const Dtype wide = v.type().dtype;
+  if (v.node->op != "convert" || wide != Dtype::f32) return;
+  const ir::Value narrow = v.node->inputs[0];
+  if (narrow.type().dtype != Dtype::bf16 && narrow.type().dtype != Dtype::f16) return;
+  std::vector<int> dims(bias.dims.size(), -1);
+  for (size_t d = 0; d < map.size(); ++d) {
+    if (narrow.type().dims[d] == 1) continue;
+    const auto own = std::find(bias.dims.begin(), bias.dims.end(), map[d].dim);
+    if (map[d].dim < 0 || map[d].scale != 1 || map[d].offset != 0 || own == bias.dims.end()) return;
+    dims[size_t(own - bias.dims.begin())] = int(d);
+  }
+  bias.value = narrow;
+  bias.dims = std::move(dims);
+}
+
 bool takes_attention(AttentionMatch& match) {
   if (match.back) match.bias.reset();
+  if (match.bias) take_narrow(*match.bias);
   return takes_few(match) || takes_tiles(match);
 }
 

@@ -139,6 +139,8 @@ View HeadBias::part(int64_t rows, int64_t columns, int64_t first, int64_t key, D
   Memory& m = *bias_.memory;
   const View raw = rec_.sbuf(m.dtype, rows, columns, "bias");
   store_.load(raw, store_.hbm(m), m.dtype, e0, {{bias_.place, rows}}, {{bias_.dim, columns}});
+  // Adding widens by itself.
+  if (!is_mask_ && scale_ == 1 && (m.dtype == dtype || dtype == Dtype::f32)) return found->second = raw;
   found->second = rec_.sbuf(dtype, rows, columns, "bias");
   Val x = Val::tile(raw);
   x.set_scale((is_mask_ ? -kMasked : 1.0) / scale_);  // of a mask 1 is seen, 0 is not

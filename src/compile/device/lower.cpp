@@ -12,6 +12,7 @@
 #include "compile/device/conv_shift.h"
 #include "compile/device/kernel_call.h"
 #include "compile/device/loop.h"
+#include "compile/device/moves.h"
 #include "compile/device/top_k.h"
 #include "compile/device/windows.h"
 
@@ -346,6 +347,7 @@ void Lowering::lower_chosen(const Unit& unit) {
     return row_of(node.op)->lower(*this, node);
   }
   if (unit.roots.size() == 1 && done_.count(unit.roots[0])) return;
+  if (!unit.product && unit.members.size() == 1 && lower_slice(rec_, store_, *unit.roots[0])) return;
   lower_loop(rec_, store_, unit);
 }
 
@@ -598,6 +600,13 @@ void Lowering::branch(const ir::Node& node) {
   }
 }
 
+// A parameter that takes its own memory with it.
+bool Lowering::is_own_input(size_t result) const {
+  for (size_t i = 0; i < graph_.donations.size(); ++i)
+    if (graph_.donations[i] == int64_t(result)) return memory_root(graph_.results[result]) == graph_.params[i];
+  return false;
+}
+
 void Lowering::place_results() {
   arch::Program& p = rec_.kernel().program();
   add_constants([&] {
@@ -620,6 +629,11 @@ void Lowering::place_results() {
     }
     const uint32_t from = uint32_t(m.hbm);
     const uint32_t to = rec_.hbm(name, m.dtype, graph_.results[i].type().dims, arch::TensorKind::output);
+    if (is_own_input(i)) {  // given back as it came
+      p.tensors[to].alias = int32_t(from);
+      p.tensors[to].address = p.tensors[from].address;
+      continue;
+    }
     copy_all(rec_, to, m.dtype, from, m.dtype, m.elements);
   }
 }

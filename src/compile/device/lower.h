@@ -72,6 +72,7 @@ class Lowering {
   void hand_over(const std::vector<ir::Value>& results, const std::vector<uint32_t>& tensors);
   void region(const ir::Region& region, const std::vector<uint32_t>& tensors);
   void load_condition(const ir::Region& condition, const std::vector<uint32_t>& tensors, Register into);
+  bool is_own_input(size_t result) const;
   void place_results();
 
   const ir::Graph& graph_;

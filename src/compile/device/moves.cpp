@@ -26,13 +26,29 @@ std::vector<Move> merged(const std::vector<Move>& dims) {
   return out;
 }
 
+// One long run is cut into rows, so that the queues share the work.
+void share_out(std::vector<Move>& all) {
+  constexpr int64_t kRunLeast = 2048;  // elements
+  if (all.empty() || all.back().to != 1 || all.back().from != 1) return;
+  for (int64_t n : {128, 64, 32, 16}) {
+    const int64_t run = all.back().count / n;
+    if (all.back().count % n || run < kRunLeast) continue;
+    all.back() = {run, run, n};
+    return all.push_back({1, 1, run});
+  }
+}
+
 }  // namespace
 
 void move(Recorder& rec, const View& to, const View& from, const std::vector<Move>& dims) {
   std::vector<Move> all = merged(dims);
+  const size_t before = all.size();
+  if (before <= 2 && (before < 2 || all[0].count < 16)) share_out(all);
+  // Few rows of long runs go one after the other, each by all queues.
+  const bool one_by_one = all.size() == 3 && before == 2;
   // The rows of a transfer: its outermost dim, where it has several.
   const bool has_rows = all.size() > 1;
-  const size_t inner = std::min(all.size(), kRank + (has_rows ? 1 : 0));
+  const size_t inner = one_by_one ? 2 : std::min(all.size(), kRank + (has_rows ? 1 : 0));
   const size_t outer = all.size() - inner;
   int64_t count = 1;
   for (size_t d = 0; d < outer; ++d) count *= all[d].count;
@@ -132,6 +148,28 @@ void lower_concatenate(Recorder& rec, Store& store, const ir::Node& node) {
            {.tensor = store.hbm(part), .dtype = part.dtype}, {{pitch, run, part.elements / run}, {1, 1, run}});
     offset += run;
   }
+}
+
+bool lower_slice(Recorder& rec, Store& store, const ir::Node& node) {
+  constexpr int64_t kRunLeast = 512;  // bytes
+  if (node.op != "slice" || !store.has(node.inputs[0])) return false;
+  Memory &out = store.of(node.result()), &in = store.of(node.inputs[0]);
+  const ir::Ints &first = node.attrs.ints("start_indices"), &steps = node.attrs.ints("strides");
+  const Dims &made = node.types[0].dims, to = row_major_strides(made),
+             from = row_major_strides(node.inputs[0].type().dims);
+  const bool runs = !made.empty() && steps.back() == 1 && made.back() * bytes(out.dtype) >= kRunLeast;
+  if (!runs || store.fits(out) || !in.forms.empty() || in.hbm < 0 || in.elsewhere || in.dtype != out.dtype)
+    return false;
+  store.keep_in_hbm(out, "", arch::TensorKind::scratch);
+  std::vector<Move> dims;
+  int64_t offset = 0;
+  for (size_t d = 0; d < made.size(); ++d) {
+    offset += first[d] * from[d];
+    dims.push_back({to[d], steps[d] * from[d], made[d]});
+  }
+  move(rec, {.tensor = uint32_t(out.hbm), .dtype = out.dtype},
+       {.tensor = uint32_t(in.hbm), .dtype = in.dtype, .offset = offset}, dims);
+  return true;
 }
 
 void lower_pad(Recorder& rec, Store& store, const ir::Node& node) {

@@ -18,6 +18,8 @@ void copy_all(Recorder& rec, uint32_t to, Dtype to_dtype, uint32_t from, Dtype f
 
 std::string move_obstacle(const ir::Node& node);
 void lower_concatenate(Recorder& rec, Store& store, const ir::Node& node);
+// From memory to memory where it does not stay on chip; false: it is to be done by a loop.
+bool lower_slice(Recorder& rec, Store& store, const ir::Node& node);
 void lower_pad(Recorder& rec, Store& store, const ir::Node& node);
 void lower_bits(Recorder& rec, Store& store, const ir::Node& node);
 
