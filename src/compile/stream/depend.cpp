@@ -106,13 +106,15 @@ class Finder {
     }
   }
 
+  static int64_t row_bytes(const arch::Tensor& t) { return t.shape.empty() ? 0 : t.shape.back() * bits(t.dtype) / 8; }
+
   Touched* memory(const arch::Tensor& t, uint32_t tensor) {
     if (t.space == Space::sbuf) return &sbuf_[t.core];
     if (t.space == Space::psum) return &psum_[t.core];
     const uint32_t owner = storage(tensor);
     if (!written_[owner]) return nullptr;
     auto& made = hbm_[owner];
-    if (!made) made = std::make_unique<Touched>(arch::tensor_bytes(t), kHbmCells);
+    if (!made) made = std::make_unique<Touched>(arch::tensor_bytes(t), kHbmCells, row_bytes(t));
     return made.get();
   }
 

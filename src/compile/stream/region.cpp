@@ -65,16 +65,19 @@ Region region_of(const arch::Program& p, const arch::Operand& o, const arch::Loo
   return r;
 }
 
-Touched::Touched(int64_t bytes, int cells_max) : lists_(1) {
-  shift_ = 9;
-  while ((bytes >> shift_) >= cells_max) ++shift_;
-  cells_.resize(static_cast<size_t>((std::max<int64_t>(bytes, 1) - 1) >> shift_) + 1);
+Touched::Touched(int64_t bytes, int cells_max, int64_t row_bytes) : lists_(1) {
+  while (bytes / cell_bytes_ >= cells_max) cell_bytes_ *= 2;
+  int64_t each = row_bytes / cell_bytes_;  // cells of a row
+  while (each > 1 && row_bytes % each) --each;
+  if (each) cell_bytes_ = row_bytes / each;
+  cells_.resize(static_cast<size_t>((std::max<int64_t>(bytes, 1) - 1) / cell_bytes_) + 1);
   lists_[0].cells = static_cast<uint32_t>(cells_.size());
 }
 
 void Touched::cells_between(int64_t low, int64_t high, Ranges& out) const {
   const auto end = static_cast<int64_t>(cells_.size()) - 1;
-  Range range{std::clamp<int64_t>(low >> shift_, 0, end), std::clamp<int64_t>((high - 1) >> shift_, 0, end)};
+  const auto cell = [&](int64_t byte) { return std::clamp<int64_t>(byte / cell_bytes_, 0, end); };
+  Range range{cell(low), cell(high - 1)};
   if (!out.empty()) range.first = std::max(range.first, out.back().last + 1);
   if (range.first <= range.last) out.push_back(range);
 }
@@ -137,8 +140,8 @@ void Touched::move(const Range* begin, const Range* end) {
 bool Touched::covers_in_cell(const Region& a, const Region& b, int64_t cell) const {
   if (!a.dense()) return covers(a, b);
   Region part = b;
-  part.low = std::max(b.low, cell << shift_);
-  part.high = std::min(b.high, (cell + 1) << shift_);
+  part.low = std::max(b.low, cell * cell_bytes_);
+  part.high = std::min(b.high, (cell + 1) * cell_bytes_);
   return covers(a, part);
 }
 

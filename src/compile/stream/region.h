@@ -48,26 +48,28 @@ class Touched {
     int64_t first = 0, last = 0;
   };
   using Ranges = std::vector<Range>;
-  Touched(int64_t bytes, int cells_max);
+  // Where rows are longer than a cell, each has as many as the other, so that tiles of rows touch all of them alike.
+  Touched(int64_t bytes, int cells_max, int64_t row_bytes = 0);
 
   // Calls f(who, it was a read) for each earlier access that this one must come after; the same may come twice.
   template <class F>
   void touch(const Region& r, const Ranges& ranges, bool write, uint32_t who, F f) {
     entries_.push_back({r, who});
+    seen_.push_back(0);
     lone_ = kNone;
     if (!write || !r.dense()) return touch_alike(ranges.data(), ranges.data() + ranges.size(), write, f);
     // What is covered depends on the cell where the region begins or ends inside one.
     for (const Range& all : ranges) {
       Range inner = all;
       const Range first{all.first, all.first}, last{all.last, all.last};
-      const bool part_first = r.low > all.first << shift_, part_last = r.high < (all.last + 1) << shift_;
+      const bool part_first = r.low > all.first * cell_bytes_, part_last = r.high < (all.last + 1) * cell_bytes_;
       if (part_first) ++inner.first, touch_alike(&first, &first + 1, write, f);
       if (part_last && (!part_first || all.last > all.first)) --inner.last;
       if (inner.first <= inner.last) touch_alike(&inner, &inner + 1, write, f);
       if (inner.last < all.last) touch_alike(&last, &last + 1, write, f);
     }
   }
-  int64_t cell_bytes() const { return int64_t{1} << shift_; }
+  int64_t cell_bytes() const { return cell_bytes_; }
   void cells_between(int64_t low, int64_t high, Ranges& out) const;
 
  private:
@@ -108,23 +110,34 @@ class Touched {
   // Reports what overlaps; drops what a write covers within the cell.
   template <class F>
   void visit(std::vector<uint32_t>& list, int64_t cell, bool drop, F f) {
-    const Region& region = entries_.back().region;
-    size_t kept = 0;
-    for (const uint32_t old : list) {
+    const auto entry = static_cast<uint32_t>(entries_.size() - 1);
+    const Region& region = entries_[entry].region;
+    const auto hits = [&](uint32_t old) {
+      uint32_t& seen = seen_[old];
+      if (seen >> 1 == entry) return (seen & 1) != 0;
       const bool hit = overlap(entries_[old].region, region);
+      seen = entry << 1 | uint32_t{hit};
       if (hit) f(entries_[old].who);
-      if (!(hit && drop && covers_in_cell(region, entries_[old].region, cell))) list[kept++] = old;
+      return hit;
+    };
+    if (!drop) {
+      for (const uint32_t old : list) hits(old);
+      return;
     }
+    size_t kept = 0;
+    for (const uint32_t old : list)
+      if (!hits(old) || !covers_in_cell(region, entries_[old].region, cell)) list[kept++] = old;
     list.resize(kept);
   }
   bool covers_in_cell(const Region& a, const Region& b, int64_t cell) const;
 
-  int shift_ = 0;
+  int64_t cell_bytes_ = 512;
   std::vector<uint32_t> cells_;  // of each its list
   std::vector<List> lists_;
   std::vector<uint32_t> spare_, met_;
   uint32_t pass_ = 0, lone_ = kNone;
   std::vector<Entry> entries_;
+  std::vector<uint32_t> seen_;  // of each entry: the last one that met it, times two, and one where they overlap
 };
 
 }  // namespace trine::compile
