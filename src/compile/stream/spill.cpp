@@ -20,6 +20,11 @@ namespace {
 
 constexpr int64_t kRowStep = 64;  // bytes between rows of a tensor in HBM are a multiple of this
 
+struct Written {
+  Operand tile;
+  Region region;  // counted from the tensor's beginning
+};
+
 struct State {                  // of one tensor as it was recorded
   std::vector<uint32_t> uses;   // works, in order; of a loop its beginning and its end
   size_t next = 0;              // the first use not yet passed
@@ -30,7 +35,7 @@ struct State {                  // of one tensor as it was recorded
   bool begun = false;           // it has been in SBUF
   bool changed = false;         // what it holds is nowhere else
   bool loaded = true;           // nothing but `loads` has written it
-  std::vector<Operand> writes;  // the regions written so far
+  std::vector<Written> writes;  // so far, none within another
   std::vector<Work> loads;      // that may be repeated
   int moves = 0;
 };
@@ -310,7 +315,7 @@ void Spiller::add_home(uint32_t t) {
 void Spiller::add_copies(uint32_t t, bool out) {
   const State& s = states_[t];
   const int64_t row_bytes = program_.tensors[static_cast<size_t>(s.home)].shape[1];
-  for (const Operand& region : s.writes) {
+  for (const auto& [region, bytes] : s.writes) {
     Operand here = region;
     here.tensor = s.instance;
     arch::Pattern a = program_.patterns[region.pattern];
@@ -363,11 +368,11 @@ void Spiller::note_writes(const Work& w) {
       all.dims[0] = {1, static_cast<uint32_t>(lives_[o.tensor].bytes / (bits(a.dtype) / 8))};
       o = kernel_.builder.tile(o.tensor, all);
     }
-    const Region r = region_of(program_, o, {});
-    const auto region = [&](const Operand& other) { return region_of(program_, other, {}); };
-    if (std::any_of(s.writes.begin(), s.writes.end(), [&](const Operand& b) { return covers(region(b), r); })) continue;
-    std::erase_if(s.writes, [&](const Operand& b) { return covers(r, region(b)); });
-    s.writes.push_back(o);
+    Region r = region_of(program_, o, {});
+    r.low -= t.address, r.high -= t.address;
+    if (std::any_of(s.writes.begin(), s.writes.end(), [&](const Written& b) { return covers(b.region, r); })) continue;
+    std::erase_if(s.writes, [&](const Written& b) { return covers(r, b.region); });
+    s.writes.push_back({o, r});
   }
 }
 
