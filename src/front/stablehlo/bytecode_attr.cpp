@@ -155,7 +155,7 @@ Result<AttrId> AttrReader::read_builtin(uint64_t code, Bytes& from) {
     case kFusedLocWithMetadata: {
       std::vector<AttrId> fields = {TRY(make_array(module_, TRY(read_attrs(from))))};
       fields.push_back(TRY(attr(from)));
-      return module_.intern(Attr{.kind = AttrKind::record, .name = "loc.fused", .elements = std::move(fields)});
+      return make_record(module_, *record_by_name("loc.fused"), std::move(fields));
     }
     case kCallLoc:
     case kFileLoc:
@@ -248,16 +248,15 @@ Result<AttrId> AttrReader::read_dialect(std::string_view dialect, uint64_t code,
 }
 
 Result<AttrId> AttrReader::read_record(const RecordRow& row, size_t fields, Bytes& from) {
-  Attr record{.kind = AttrKind::record, .name = row.name};
+  std::vector<AttrId> out;
   for (size_t i = 0; i < row.fields.size(); ++i) {
     if (i < fields) {
-      record.elements.push_back(TRY(read_field(row.fields[i].kind, from)));
+      out.push_back(TRY(read_field(row.fields[i].kind, from)));
     } else {
-      record.elements.push_back(TRY(default_field(module_, row.fields[i].kind)));
+      out.push_back(TRY(default_field(module_, row.fields[i].kind)));
     }
   }
-  TRY(check_record(module_, row, record));
-  return module_.intern(std::move(record));
+  return make_record(module_, row, std::move(out));
 }
 
 Result<AttrId> AttrReader::read_field(FieldKind kind, Bytes& from) {
@@ -302,10 +301,7 @@ Result<AttrId> AttrReader::read_range_location(Bytes& from) {
   for (uint64_t i = 0; i < n; ++i) given[i] = int64_t(TRY(from.below(uint64_t{1} << 32, "a line or column")));
   const int64_t range[] = {given[0], given[1], n == 3 ? given[0] : given[2], n == 3 ? given[2] : given[3]};
   for (size_t i = 0; i < (n <= 2 ? 2 : 4); ++i) fields.push_back(TRY(make_integer(module_, Scalar::i64, range[i])));
-  const RecordRow& row = *record_by_name(n <= 2 ? "loc.file" : "loc.range");
-  Attr record{.kind = AttrKind::record, .name = row.name, .elements = std::move(fields)};
-  TRY(check_record(module_, row, record));
-  return module_.intern(std::move(record));
+  return make_record(module_, *record_by_name(n <= 2 ? "loc.file" : "loc.range"), std::move(fields));
 }
 
 Result<AttrId> AttrReader::read_dictionary(Bytes& from) {

@@ -114,11 +114,15 @@ Result<void> check_type(const Module& module, const Type& type) {
   }
 }
 
-Result<void> check_record(const Module& module, const RecordRow& row, const Attr& record) {
+Result<AttrId> make_record(Module& module, const RecordRow& row, std::vector<AttrId> fields) {
+  Attr record{.kind = AttrKind::record, .name = row.name, .elements = std::move(fields)};
+  if (record.elements.size() != row.fields.size())
+    return fail(Code::invalid, cat(row.name, " of ", record.elements.size(), " fields, expected ", row.fields.size()));
   for (size_t i = 0; i < row.fields.size(); ++i)
     if (!fits(module, row.fields[i], record.elements[i]))
       return fail(Code::invalid, cat("field ", row.fields[i].name, " of ", row.name, " is of another kind"));
-  return row.name.starts_with("sdy.") ? check_sdy(module, row, record) : Result<void>();
+  if (row.name.starts_with("sdy.")) TRY(check_sdy(module, row, record));
+  return module.intern(std::move(record));
 }
 
 bool is_packable(const Type& type) {

@@ -9,9 +9,7 @@
 namespace trine::front::stablehlo {
 
 Result<AttrId> TextParser::made(const RecordRow& row, std::vector<AttrId> fields) {
-  Attr record{.kind = AttrKind::record, .name = row.name, .elements = std::move(fields)};
-  TRY(placed(check_record(module_, row, record), cursor_.at()));
-  return placed(module_.intern(std::move(record)), cursor_.at());
+  return placed(make_record(module_, row, std::move(fields)), cursor_.at());
 }
 
 Result<AttrId> TextParser::enumeration(const EnumRow& row) {

@@ -98,7 +98,7 @@ bool is_none_type(const Module& module, AttrId id) {
 Result<AttrId> gather_record(Module& module, const AttrRow& row, std::vector<NamedAttr>& attrs) {
   const RecordRow* record = record_by_name(cat("stablehlo.", row.record));
   CHECK(record != nullptr, "an op's row names a record that has no row");
-  Attr out{.kind = AttrKind::record, .name = record->name};
+  std::vector<AttrId> out;
   size_t none = 0;
   for (const Field& field : record->fields) {
     const bool channel = row.record == "channel_handle";
@@ -107,11 +107,10 @@ Result<AttrId> gather_record(Module& module, const AttrRow& row, std::vector<Nam
     if (id == AttrId::none) return fail(Code::invalid, cat("attribute ", name, " is missing"));
     const bool is_none = is_none_type(module, id);
     none += is_none;
-    out.elements.push_back(is_none ? id : TRY(to_field(module, field, id)));
+    out.push_back(is_none ? id : TRY(to_field(module, field, id)));
   }
   if (none == record->fields.size()) return AttrId::none;
-  TRY(check_record(module, *record, out));
-  return module.intern(std::move(out));
+  return make_record(module, *record, std::move(out));
 }
 
 Result<AttrId> to_channel(Module& module, AttrId id) {
@@ -120,7 +119,7 @@ Result<AttrId> to_channel(Module& module, AttrId id) {
   if (a.bits == 0) return AttrId::none;
   const AttrId handle = TRY(make_integer(module, Scalar::i64, int64_t(a.bits)));
   const AttrId type = TRY(make_integer(module, Scalar::i64, 0));
-  return module.intern(Attr{.kind = AttrKind::record, .name = "stablehlo.channel_handle", .elements = {handle, type}});
+  return make_record(module, *record_by_name("stablehlo.channel_handle"), {handle, type});
 }
 
 Result<AttrId> convert(Module& module, const AttrRow& row, AttrId id) {
