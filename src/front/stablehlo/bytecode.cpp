@@ -230,7 +230,10 @@ Result<bool> IrReader::read_op(Bytes& from, Op& op, std::string_view parent, siz
   if ((mask & kHasOperands) != 0) TRY(read_operands(from, op));
   if ((mask & kHasSuccessors) != 0) {
     const uint64_t n = TRY(from.count("the number of successors"));
-    for (uint64_t i = 0; i < n; ++i) op.successors.push_back(uint32_t(TRY(from.below(blocks, "a successor"))));
+    for (uint64_t i = 0; i < n; ++i) {
+      op.successors.push_back(uint32_t(TRY(from.below(blocks, "a successor"))));
+      if (op.successors.back() == 0) return from.error("a region's first block as a successor");
+    }
   }
   if ((mask & kHasUseOrders) != 0) TRY(skip_use_orders(from, types.size()));
   if ((mask & kHasRegions) != 0) TRY(read_regions(from, op));

@@ -56,9 +56,10 @@ void Printer::record(const Attr& a) {
   const RecordRow& row = *record_by_name(a.name);
   const size_t dot = a.name.find('.');
   // #dialect.name<...> where the body has its own angle brackets, else #dialect<name...>.
-  const bool angled = row.syntax != Syntax::pattern || row.pattern.starts_with("<");
+  const bool bare = row.pattern.starts_with("$") || row.name == "sdy.dim_mapping";  // would be read as of the name
+  const bool angled = !bare && (row.syntax != Syntax::pattern || row.pattern.starts_with("<"));
   out_ += angled ? cat("#", a.name) : cat("#", a.name.substr(0, dot), "<", a.name.substr(dot + 1));
-  if (!angled && row.pattern.starts_with("$")) out_ += ' ';
+  if (bare) out_ += ' ';
   record_body(a, row);
   if (!angled) out_ += '>';
 }

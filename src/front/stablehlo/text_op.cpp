@@ -269,6 +269,7 @@ Result<void> TextParser::region(Draft& draft, size_t number, std::vector<Argumen
         if (found == scope.blocks.end())
           return cursor_.error_at(wanted.at, cat("block ^", wanted.name, " is not defined"));
         successor = found->second;
+        if (successor == 0) return cursor_.error_at(wanted.at, "a region's first block as a successor");
       }
     }
   }
