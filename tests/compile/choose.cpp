@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "compile/aot/artifact.h"
 #include "compile/device/device.h"
+#include "compile/device/record.h"
 #include "ir/text.h"
 #include "run/drivers/timed/timed.h"
 
@@ -120,6 +121,25 @@ TEST_CASE("the same program whatever was compiled before, and on any thread") {
   for (std::string& to : found) threads.emplace_back([&] { to = bytes_of(c); });
   for (std::thread& t : threads) t.join();
   for (const std::string& bytes : found) CHECK(bytes == first);
+}
+
+TEST_CASE("a recorder that is full says so once, and grows no further") {
+  device::Recorder rec("", **arch::find_chip("trn1"), 4);
+  for (int i = 0; i < 100; ++i) {
+    const device::View tile = rec.sbuf(Dtype::f32, 128, 8);
+    rec.emit("memset", {{"dst", tile}}, {{"value", 0.0}});
+  }
+  REQUIRE(rec.error());
+  CHECK(rec.error()->message == "more than 4 instructions in one program");
+  CHECK(rec.work_count() == 4);
+  CHECK(rec.kernel().program().tensors.size() == 5);
+}
+
+TEST_CASE("a unit too long to be timed takes the first way, or says where it stands") {
+  const ChooseCase huge{"trn2", 1 << 20, 1 << 15, 1 << 18, false};
+  auto made = compile_device(graph_of(huge), **arch::find_chip(huge.chip), kOptions);
+  REQUIRE(!made);
+  CHECK(made.error().message == "more than 5,000,000 instructions in one program");
 }
 
 }  // namespace trine::compile

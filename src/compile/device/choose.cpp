@@ -189,7 +189,7 @@ std::string Chosen::text() const {
   for (size_t i = 0; i < ways.size(); ++i) {
     const int64_t fs = verdict.fs[i];
     const std::string time = fs >= 0               ? cat(fixed(double(fs) / kFsPerNs / 1e3, 2), " us")
-                             : fs == kUnwritable   ? "cannot be written"
+                             : fs == kUnwritable   ? "cannot be written, or is too long to be timed"
                              : fs == kSameAsBefore ? "the same instructions"
                                                    : "its busiest engine takes longer";
     append_text(out, cat(i == verdict.best ? "  * " : "    ", ways[i].text(), ": ", time, "\n"));

@@ -39,6 +39,9 @@ class Digest {
 // Instructions from which on how a unit begins and ends hardly counts, and timing it takes long.
 inline constexpr size_t kLong = 4000;
 
+// From here on the first way is taken: each is held in memory until it is timed.
+inline constexpr size_t kTimedMax = size_t{1} << 18;
+
 // A unit by itself, recorded one way. Between others it begins while what it needs of memory is on its way already: it
 // is then recorded twice in a row, the second waiting for the first as one layer for another, and takes what that adds.
 struct Rehearsal {

@@ -65,7 +65,7 @@ class Dot : public Product {
     for (int64_t b = 0; b < batches; ++b) {
       const auto [left, right, to] = enter(b);
       for (int64_t begin = 0; begin < m_.count; begin += block_m)
-        for (int64_t n = 0; n < n_.count; n += block_n) {
+        for (int64_t n = 0; n < n_.count && !rec_.error(); n += block_n) {
           const int64_t width = std::min(block_n, n_.count - n), end = std::min(begin + block_m, m_.count);
           const Panel& c = panel(right_, false, right + n * n_.right, {n_.right, width}, n);
           for (int64_t m = begin; m < end; m += strip) {
@@ -167,7 +167,7 @@ class Dot : public Product {
     for (int64_t first = 0; first < all; first += each) {
       chunks_ = {first, std::min(all, first + each)};
       for (auto& kept : panels_) kept.clear();
-      for (int64_t n = 0; n < n_.count; n += block_n) {
+      for (int64_t n = 0; n < n_.count && !rec_.error(); n += block_n) {
         const int64_t width = std::min(block_n, n_.count - n);
         const Panel& c = panel(right_, false, at.right + n * n_.right, {n_.right, width}, n);
         for (int64_t m = begin; m < begin + rows; m += strip) {

@@ -283,8 +283,10 @@ void Lowering::body(const std::vector<const ir::Node*>& nodes, std::span<const i
     if (const std::string why = unit_obstacle(units[unit_]); !why.empty())
       return rec_.fail_with(refuse(units[unit_], why));
     const Unit& unit = units[unit_];
-    rec_.at(line_of((unit.product ? unit.product : unit.single ? unit.single : unit.roots.front())->where));
+    const uint32_t where = (unit.product ? unit.product : unit.single ? unit.single : unit.roots.front())->where;
+    rec_.at(line_of(where));
     lower(unit);
+    if (rec_.error()) rec_.fail_at(graph_.place(where));
   }
   --bodies_;
   last_ = around;

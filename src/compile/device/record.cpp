@@ -28,7 +28,7 @@ Axes collapse(const Axes& axes) {
   return out;
 }
 
-Recorder::Recorder(std::string name, const arch::Chip& chip) {
+Recorder::Recorder(std::string name, const arch::Chip& chip, size_t works_max) : works_max_(works_max) {
   kernel_.chip = &chip;
   kernel_.program().name = std::move(name);
   kernel_.program().chip = chip.name;
@@ -36,6 +36,7 @@ Recorder::Recorder(std::string name, const arch::Chip& chip) {
 }
 
 View Recorder::on_chip(arch::Space space, Dtype dtype, int64_t partitions, int64_t columns, std::string_view name) {
+  if (error_) return {.dtype = dtype, .partitions = int(partitions), .axes = {{1, columns}}};  // of no use any more
   arch::Tensor t;
   t.name = cat(name, ".", names_++);
   t.space = space;
@@ -134,8 +135,9 @@ int64_t Recorder::encoded(const arch::RowInfo& info, const arch::AttrSlot& slot,
 
 void Recorder::emit(std::string_view row, Slots slots, Settings settings, arch::EngineMask engines) {
   if (error_) return;
-  if (kernel_.works.size() >= kWorksMax)
-    return fail_with(fail(Code::out_of_range, cat("more than ", kWorksMax, " instructions in one program")));
+  if (kernel_.works.size() >= works_max_)
+    return fail_with(
+        fail(Code::out_of_range, cat("more than ", with_commas(int64_t(works_max_)), " instructions in one program")));
   const arch::RowInfo* const info = arch::row_by_name(row);
   CHECK(info, "a row of the machine");
   arch::Work work;

@@ -64,7 +64,11 @@ using Settings = std::initializer_list<std::pair<std::string_view, std::variant<
 
 class Recorder {
  public:
-  Recorder(std::string name, const arch::Chip& chip);
+  // Instructions of one program at most; Neuron's compiler has the same limit ("over the threshold (5000000)",
+  // aws-neuron-sdk issue 819).
+  static constexpr size_t kWorksMax = 5'000'000;
+
+  Recorder(std::string name, const arch::Chip& chip, size_t works_max = kWorksMax);
 
   const arch::Chip& chip() const { return *kernel_.chip; }
   arch::Kernel& kernel() { return kernel_; }
@@ -125,6 +129,9 @@ class Recorder {
   void fail_with(Error e) {
     if (!error_) error_ = std::move(e);
   }
+  void fail_at(const std::string& where) {  // what has no place of its own
+    if (error_ && error_->where.empty()) error_->where = where;
+  }
 
  private:
   arch::Operand operand(const Source& source);
@@ -132,11 +139,10 @@ class Recorder {
   int64_t encoded(const arch::RowInfo& info, const arch::AttrSlot& slot,
                   const std::variant<int64_t, double, std::string_view>& value);
 
-  static constexpr size_t kWorksMax = size_t{1} << 24;  // some 3 GB of the host's memory
-
   static constexpr int kTurns = arch::kRegisterCount / 2, kKept = arch::kRegisterCount / 4;
 
   arch::Kernel kernel_;
+  size_t works_max_;
   std::unordered_map<double, View> constant_rows_;
   std::unordered_map<uint32_t, Elsewhere> elsewhere_;
   double busy_vector_ = 0, busy_scalar_ = 0;  // ns, roughly

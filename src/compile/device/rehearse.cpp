@@ -91,7 +91,7 @@ std::optional<Rehearsal> Lowering::rehearse(const Unit& unit, const Choice& way)
   for (const ir::Node* root : unit.roots) write(root);
   if (unit.product)
     if (const auto as = written_as_.find(unit.product); as != written_as_.end()) write(as->second);
-  Recorder rec("", rec_.chip());
+  Recorder rec("", rec_.chip(), kTimedMax);
   Store store(rec);
   std::swap(rec_, rec), store_.swap(store);
   store_.choice = way;
