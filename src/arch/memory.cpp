@@ -29,7 +29,7 @@ void over_words(size_t begin, size_t n, Part part, Whole whole) {
 }  // namespace
 
 // Large pieces are mapped without a reservation, so that a program may place more HBM than the host has.
-static constexpr size_t kMappedFrom = 1 << 20, kHugeUpTo = 64 << 20;
+static constexpr size_t kMappedFrom = 1 << 20, kHugeFrom = 8 << 20, kHugeUpTo = 64 << 20;
 
 LazyBytes::LazyBytes(size_t n) : size_(n) {
   if (!n) return;
@@ -40,8 +40,9 @@ LazyBytes::LazyBytes(size_t n) : size_(n) {
   void* const at = mmap(nullptr, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (at == MAP_FAILED) return;
   data_ = static_cast<std::byte*>(at);
-  // A tile touches every partition of an on-chip memory, so small pages would be a fault for every few bytes.
-  if (n <= kHugeUpTo) madvise(at, n, MADV_HUGEPAGE);
+  // A tile touches every partition of an on-chip memory, so small pages would be a fault for every few bytes. A small
+  // one is left to them: the system may take tens of milliseconds to find a large page.
+  if (n >= kHugeFrom && n <= kHugeUpTo) madvise(at, n, MADV_HUGEPAGE);
 }
 
 LazyBytes::~LazyBytes() {
@@ -76,7 +77,8 @@ static uint64_t ones(size_t first, size_t n) { return (n >= 64 ? ~0ull : (1ull <
 PartitionBits::PartitionBits(size_t partitions, size_t pitch)
     : across_((pitch + kSide - 1) / kSide),
       bits_((partitions + kSide - 1) / kSide * across_ * sizeof(uint64_t)),
-      touched_((across_ + kBlock - 1) / kBlock) {}
+      blocks_((across_ + kBlock - 1) / kBlock),
+      touched_((partitions + kSide - 1) / kSide * blocks_) {}
 
 // Calls f(first word, words, mask) for runs of words that are covered alike.
 template <class F>
@@ -100,8 +102,10 @@ void PartitionBits::over_words(int first, int count, size_t begin, size_t n, F f
 }
 
 void PartitionBits::set(int first, int count, size_t begin, size_t n) {
-  if (!n) return;
-  for (size_t b = begin / (kSide * kBlock); b <= (begin + n - 1) / (kSide * kBlock); ++b) touched_[b] = 1;
+  if (!n || count <= 0) return;
+  const size_t from = begin / (kSide * kBlock), to = (begin + n - 1) / (kSide * kBlock) + 1;
+  for (size_t row = size_t(first) / kSide; row <= size_t(first + count - 1) / kSide; ++row)
+    std::fill(touched_.begin() + ptrdiff_t(row * blocks_ + from), touched_.begin() + ptrdiff_t(row * blocks_ + to), 1);
   over_words(first, count, begin, n, [&](uint64_t* words, size_t many, uint64_t mask) {
     for (size_t i = 0; i < many; ++i) words[i] |= mask;
   });
@@ -129,29 +133,34 @@ bool PartitionBits::any(int first, int count, size_t begin, size_t n) const {
   return found;
 }
 
+// Calls f(row of 8 partitions, first word, words) for what a bit may be set in; the rest has no page to clear.
+template <class F>
+void PartitionBits::over_touched(F f) {
+  for (size_t i = 0; i < touched_.size(); ++i) {
+    if (!touched_[i]) continue;
+    touched_[i] = 0;
+    const size_t first = i % blocks_ * kBlock;
+    f(i / blocks_, first, std::min(kBlock, across_ - first));
+  }
+}
+
 void PartitionBits::erase() {
-  uint64_t* row = reinterpret_cast<uint64_t*>(bits_.data());
-  uint64_t* const end = row + bits_.size() / sizeof(uint64_t);
-  for (; row != end; row += across_)
-    for (size_t block = 0; block < touched_.size(); ++block)
-      if (touched_[block]) std::fill_n(row + block * kBlock, std::min(kBlock, across_ - block * kBlock), 0);
-  std::fill(touched_.begin(), touched_.end(), 0);
+  uint64_t* const words = reinterpret_cast<uint64_t*>(bits_.data());
+  over_touched([&](size_t row, size_t first, size_t n) { std::fill_n(words + row * across_ + first, n, 0); });
 }
 
 void PartitionBits::erase(std::byte* bytes, size_t pitch) {
-  const uint64_t* row = reinterpret_cast<const uint64_t*>(bits_.data());
-  const uint64_t* const end = row + bits_.size() / sizeof(uint64_t);
-  for (; row != end; row += across_, bytes += kSide * pitch)
-    for (size_t block = 0; block < touched_.size(); ++block) {
-      if (!touched_[block]) continue;
-      const size_t first = block * kBlock, words = std::min(kBlock, across_ - first), begin = first * kSide;
-      uint64_t found = 0;
-      for (size_t w = first; w < first + words; ++w) found |= row[w];
-      for (size_t p = 0; p < kSide && found; ++p)
-        if (found >> (p * kSide) & 0xff)
-          std::memset(bytes + p * pitch + begin, 0, std::min(words * kSide, pitch - begin));
-    }
-  erase();
+  uint64_t* const words = reinterpret_cast<uint64_t*>(bits_.data());
+  over_touched([&](size_t row, size_t first, size_t n) {
+    uint64_t* const from = words + row * across_ + first;
+    uint64_t found = 0;
+    for (size_t w = 0; w < n; ++w) found |= from[w];
+    std::fill_n(from, n, 0);
+    const size_t begin = first * kSide;
+    for (size_t p = 0; p < kSide && found; ++p)
+      if (found >> (p * kSide) & 0xff)
+        std::memset(bytes + (row * kSide + p) * pitch + begin, 0, std::min(n * kSide, pitch - begin));
+  });
 }
 
 // On-chip memories that nobody has in hand, all zero.

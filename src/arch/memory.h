@@ -68,9 +68,12 @@ class PartitionBits {
  private:
   template <class F>
   void over_words(int first, int count, size_t begin, size_t n, F f) const;
+  template <class F>
+  void over_touched(F f);
   size_t across_ = 0;          // words of 8 partitions
   LazyBytes bits_;             // by 8 partitions, then by 8 bytes
-  std::vector<char> touched_;  // of each 64 words of a row: a bit may be set there
+  size_t blocks_ = 0;          // of 64 words in a row
+  std::vector<char> touched_;  // of each row's blocks: a bit may be set there
 };
 
 struct Memory {
