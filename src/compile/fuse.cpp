@@ -204,7 +204,18 @@ class Fuser {
                        [&](const ir::Value& v) { return comes_of_rows(*v.node, space, depth - 1); });
   }
 
+  // The first of several loops that use what a multiply makes, if the multiply can be done with it.
+  std::optional<size_t> beside_product(const ir::Node& node, const Wish& wish) {
+    const auto is_product = [](const ir::Value& v) { return makes_products(*v.node); };
+    if (!options_.once_over_products || wish.loops.size() < 2 || node.op == "convert") return std::nullopt;
+    if (std::none_of(node.inputs.begin(), node.inputs.end(), is_product)) return std::nullopt;
+    for (size_t i = wish.loops.size(); i-- > 0;)
+      if (!units_[wish.loops[i]].has_reduction() && can_add_root(node, wish.loops[i])) return wish.loops[i];
+    return std::nullopt;
+  }
+
   void place_map(const ir::Node& node, const Wish& wish) {
+    if (const auto loop = beside_product(node, wish)) return add_root(node, *loop);
     const bool all_fit =
         std::all_of(wish.loops.begin(), wish.loops.end(), [&](size_t l) { return fits(node, units_[l]); });
     if (!wish.memory && all_fit && !wish.loops.empty() &&

@@ -38,7 +38,8 @@ struct Fusion {
 
 struct FuseOptions {
   bool (*attention)(AttentionMatch&) =
-      nullptr;  // which attentions are units, brought into the form it wants; null: all
+      nullptr;                      // which attentions are units, brought into the form it wants; null: all
+  bool once_over_products = false;  // what several loops make of a multiply's result is made where the multiply is
 };
 
 // nodes: a graph's or a region's, in order. kept: values that must be in memory at the end.

@@ -170,7 +170,7 @@ class Divider {
 }  // namespace
 
 Fusion units_of(std::span<const ir::Node* const> nodes, std::span<const ir::Value> kept) {
-  Fusion fusion = fuse(nodes, kept, {.attention = takes_attention});
+  Fusion fusion = fuse(nodes, kept, {.attention = takes_attention, .once_over_products = true});
   Divider(fusion.units, kept).all();
   for (Unit& unit : fusion.units)
     if (unit.single && !unit.attention && has_map(*unit.single)) {

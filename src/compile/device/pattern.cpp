@@ -41,7 +41,8 @@ void flatten(const ir::Value& v, const Members& members, Product& out, int depth
   }
 }
 
-bool near(double a, double b) { return std::fabs(a - b) <= 1e-3 * std::fabs(b); }
+// Numbers as a program in bf16 has them.
+bool near(double a, double b) { return std::fabs(a - b) <= 0x1p-8 * std::fabs(b); }
 
 // v = 1 + inner, or nothing.
 std::optional<ir::Value> one_plus(const ir::Value& v, const Members& members) {
