@@ -96,6 +96,9 @@ CASES = {
     "largest of windows": (lambda x: pool(x, -jnp.inf, lax.max), floats(2, 9, 9, 4)),
     "gradient of pooling": (squares(lambda x: pool(x, -jnp.inf, lax.max)), floats(2, 9, 9, 4)),
     "sums of windows": (lambda x: pool(x, 0.0, lax.add, "VALID"), floats(2, 9, 9, 4)),
+    "a mean of all squares": (lambda x, y: ((x - y) ** 2).mean(), floats(300, 70), floats(300, 70)),
+    "the largest of a long list": (lambda x: x.max(), floats(40000)),
+    "totals of few long rows": (lambda x: x.sum(1), floats(2, 1 << 20)),
     "running sums": (lambda x: jnp.cumsum(x, axis=1), floats(5, 37)),
     "convolution": (functools.partial(conv, **NHWC), floats(2, 10, 10, 8), floats(3, 3, 8, 16)),
     "convolution, strides": (functools.partial(conv, strides=(2, 2)), floats(2, 8, 10, 10), floats(16, 8, 3, 3)),
@@ -250,6 +253,14 @@ def test_a_scan_over_layers_stays_a_loop():
     few, many = report(4), report(400)
     assert len(few.program.disassemble().splitlines()) == len(many.program.disassemble().splitlines())
     assert many.time_ns > 50 * few.time_ns
+
+
+def test_a_total_takes_less_time_than_a_copy():
+    import trine
+
+    shape = jax.ShapeDtypeStruct((2048, 2048), jnp.float32)
+    total, copy = (trine.report(f, shape, instance="trn1.2xlarge").time_ns for f in (lambda x: (x * x).sum(), lambda x: x + 1))
+    assert total < copy
 
 
 def test_a_donated_argument_that_is_given_back_is_not_copied():

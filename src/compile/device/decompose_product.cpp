@@ -36,6 +36,45 @@ bool folds_floats(const ir::Node& node) {
 
 }  // namespace
 
+// Of all elements, or of very many for each of a few results: rows first, which lie on partitions, then what they gave.
+// On a partition for each result most of the chip would have nothing to do.
+ir::Replacement reduce_by_rows(ir::Graph& graph, const ir::Node& node) {
+  constexpr int64_t kLanes = 128, kEnough = 32, kTotalLeast = 1 << 14, kLeast = 1 << 20;
+  if (!folds_floats(node)) return {};
+  Dims dims = node.inputs[0].type().dims;
+  const ir::Ints& reduced = node.attrs.ints("dimensions");
+  const int64_t results = node.types[0].elements(), kept = int64_t(dims.size() - reduced.size());
+  const int64_t all = results ? node.inputs[0].type().elements() / results : 0;
+  if (results >= kEnough || all < (kept ? kLeast : kTotalLeast)) return {};
+  for (size_t i = 0; i < reduced.size(); ++i)
+    if (reduced[i] != kept + int64_t(i)) return {};
+  Make make(graph, node.where);
+  Value x = node.inputs[0];
+  // Dims of rows: as few as fill the partitions. Where the last is needed for that, it becomes two.
+  size_t rows = size_t(kept);
+  int64_t lanes = results;
+  while (lanes < kLanes && rows + 1 < dims.size()) lanes *= dims[rows++];
+  if (lanes < kEnough) {
+    int64_t parts = kLanes / lanes;
+    while (parts > 1 && dims.back() % parts) --parts;
+    if (lanes * parts < kEnough) return {};
+    dims.insert(dims.end() - 1, parts);
+    dims.back() /= parts;
+    x = make.reshape(x, dims);
+    ++rows;
+  }
+  const std::string kind(node.attrs.text("kind"));
+  const auto over = [&](const Value& from, const Value& start, size_t first, const Dims& out) {
+    ir::Ints axes;
+    for (size_t d = first; d < from.type().dims.size(); ++d) axes.push_back(int64_t(d));
+    return make.own("reduce", {from, start}, ir::tensor_type(node.types[0].dtype, out),
+                    {{"dimensions", axes}, {"kind", kind}});
+  };
+  const Value each =
+      over(x, make.identity(kind, node.types[0].dtype), rows, Dims(dims.begin(), dims.begin() + long(rows)));
+  return {over(each, node.inputs[1], size_t(kept), node.types[0].dims)};
+}
+
 // Over pixels and the few channels of a group at once: over pixels first, where channels lie side by side.
 ir::Replacement reduce_apart(ir::Graph& graph, const ir::Node& node) {
   constexpr int64_t kMinorMost = 64, kMajorLeast = 32;
