@@ -514,6 +514,8 @@ static bool emit_both(Recorder& rec, std::string_view op, const std::vector<Val>
     // Later cores have modes for 16-bit values that make two instructions the shorter way.
     const bool narrow = bytes(to.dtype) == 2 && bytes(x.view.dtype) == 2 && bytes(y.view.dtype) == 2;
     if (narrow && rec.chip().vector.fast_factor > 1) continue;
+    // Scalar and GpSimd do it in two where Vector is the busiest.
+    if (rec.scalar_is_free() && rec.gpsimd_is_free() && !rec.in_psum(to) && !rec.in_psum(y.view)) return false;
     const Val other = settle(rec, y);
     rec.emit("scalar_tensor_tensor",
              {{"dst", to}, {"data", x.view}, {"operand0", x.scaled ? x.scale : x.bias}, {"operand1", other.view}},

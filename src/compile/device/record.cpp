@@ -175,6 +175,8 @@ void Recorder::emit(std::string_view row, Slots slots, Settings settings, arch::
   const bool fast = k.vector.fast_factor > 1 && bytes(slots.begin()->second.view.dtype) == 2;
   if (work.engines == arch::kVector)
     busy_vector_ += (k.vector.interval_min_cycles + columns / (fast ? 2 : 1)) / k.vector.clock_ghz;
+  if (work.engines & arch::kGpsimd && !(work.engines & ~(arch::kVector | arch::kGpsimd)))
+    busy_gpsimd_ += (k.vector.interval_min_cycles + columns) / k.gpsimd.clock_ghz;
   if (work.engines == arch::kScalar) busy_scalar_ += (k.scalar.interval_min_cycles + columns) / k.scalar.clock_ghz;
 }
 

@@ -101,6 +101,8 @@ class Recorder {
 
   // Which of Vector and Scalar has less to do so far: for work that either can take.
   bool scalar_is_free() const { return busy_scalar_ < busy_vector_; }
+  // Can GpSimd take some of Vector's work, and has it less to do?
+  bool gpsimd_is_free() const { return !chip().has(arch::Feature::shared_ports) && busy_gpsimd_ < busy_vector_; }
 
   // What follows, up to end_loop(), runs `trips` times; repeats: while the register is not zero.
   void loop(const Source& trips, bool repeats = false);
@@ -145,7 +147,7 @@ class Recorder {
   size_t works_max_;
   std::unordered_map<double, View> constant_rows_;
   std::unordered_map<uint32_t, Elsewhere> elsewhere_;
-  double busy_vector_ = 0, busy_scalar_ = 0;  // ns, roughly
+  double busy_vector_ = 0, busy_scalar_ = 0, busy_gpsimd_ = 0;  // ns, roughly
 
   arch::LoopNest nest_;
   int register_ = 0, kept_ = 0;
