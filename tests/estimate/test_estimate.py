@@ -130,7 +130,7 @@ def test_training_over_copies_and_stages(config):
         assert code == 0, err
         found[name] = json.loads(out)
     shares, copies, stages = (found[n]["training"] for n in ("shares", "copies", "stages"))
-    assert shares == {"nodes": 1, "copies": 16, "pp": 1, "accumulate": 4, "zero1": True, "global_batch": 64}
+    assert shares == {"nodes": 1, "copies": 16, "pp": 1, "accumulate": 4, "zero1": True, "recomputed": False, "global_batch": 64}
     assert copies == shares | {"zero1": False} and stages == shares | {"nodes": 2, "copies": 8, "pp": 4, "global_batch": 32}
     memory = {n: f["memory_bytes_per_core"] for n, f in found.items()}
     assert memory["shares"]["optimiser"] < memory["copies"]["optimiser"] and memory["stages"]["weights"] < memory["shares"]["weights"]

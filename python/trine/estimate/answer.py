@@ -30,7 +30,7 @@ class Answer:
     new_tokens: int = 0
     generation: dict | None = None
     plan: object = None  # of training; see training.py
-    late: int = 0  # batches by which a pipeline's last stage begins and its first one ends later
+    late_ms: float = 0.0  # by which a pipeline's last stage begins later than its first
 
     @property
     def main(self) -> Run:
@@ -57,7 +57,7 @@ class Answer:
 
     @property
     def device_ms(self):
-        return self._sum(lambda run: run.device_ms) + self.late * self.main.device_ms
+        return self._sum(lambda run: run.device_ms) + self.late_ms
 
     @property
     def launch_ms(self):
@@ -165,9 +165,9 @@ class Answer:
             "on_host": self.main.on_host,
             "cost": self.cost(),
             "instructions": r["instructions"],
-            "trace_s": self._sum(lambda run: run.trace_s),
-            "compile_s": self._sum(lambda run: run.compile_s),
-            "timer_s": self._sum(lambda run: run.timer_s),
+            "trace_s": sum(run.trace_s for run, _ in self.runs),
+            "compile_s": sum(run.compile_s for run, _ in self.runs),
+            "timer_s": sum(run.timer_s for run, _ in self.runs),
         }
         if not self.memory["fits"]:
             out["fits_at_tp"] = self.advice()
@@ -219,7 +219,7 @@ def estimate(config, *, phase="forward", batch=1, seq=None, instance="trn1.2xlar
         dtype, auto_cast = NARROW[auto_cast_type], "none"
     model = models.build(settings, dtype)
     seq = usual_seq(model, settings, seq, image)
-    check_length(settings, model, seq + new_tokens)
+    check_length(model, seq + new_tokens)
     at, each = cores.layout(instance_of(instance), model, batch, tp, lnc)
     run = functools.partial(timed, model, at=at, cast=auto_cast, cast_type=auto_cast_type)
     name = settings.get("_name_or_path") or settings.get("model_type", "model")
@@ -247,9 +247,10 @@ def estimate(config, *, phase="forward", batch=1, seq=None, instance="trn1.2xlar
     return answer
 
 
-def check_length(settings, model, length):
+def check_length(model, length):
+    """Positions that are learned end with their table; others go on, whatever the model was trained on."""
     from trine import models
 
-    places = settings.get("max_position_embeddings") or settings.get("n_positions")
-    if places and length > places and model.family.kind in ("decoder", "encoder"):
-        raise models.ConfigError(f"{length} tokens; the configuration has {places} positions")
+    s = model.settings
+    if model.family.kind in ("decoder", "encoder") and s.positions == "learned" and s.context and length > s.context:
+        raise models.ConfigError(f"{length} tokens; the configuration has {s.context} positions")

@@ -54,7 +54,7 @@ def added(reports, instance):
     for share in ("mfu_pct", "mbu_pct", "watts"):
         whole[share] = sum(r[share] * r["time_ns"] for r in reports) / total
     for key in SUMS:
-        if key in whole:
+        if whole.get(key) is not None:  # what no price is known for has none
             whole[key] = sum(r[key] for r in reports)
     for key in PEAKS:
         whole[key] = max(r[key] for r in reports)

@@ -44,13 +44,32 @@ def host_bytes(work, phase):
 
 
 CHUNK = 2048  # tokens at once of a longer prompt: enough to hide the reading of weights six times over (calibration.balance)
+IMAGES = {"resnet": 8, "unet": 1}  # likewise: 8 of the smallest, 7 x 7 positions, hide it once; a UNet's work is on 64 x 64
 FEW, MORE = 3, 5  # layers of the programs that a long one is taken from
 LONG = 150_000  # instructions, from which on it is
 
 
 def timed(model, phase, batch, seq, at, **how):
-    """at: the Layout. A long prompt goes through by chunks and is timed by its first and its last one: those between look
-    at as many more keys as they stand later, so their time lies between the two."""
+    """at: the Layout. Of a large batch two pieces are timed, of one size and twice as large: each further one adds the
+    same. What a decode step does is not cut: its tokens are few."""
+    piece = IMAGES.get(model.family.kind) or max(1, CHUNK // tokens_of(model, seq))
+    if phase == "decode" or batch <= 2 * piece:
+        return by_tokens(model, phase, batch, seq, at, **how)
+    one, two = (by_tokens(model, phase, n * piece, seq, at, **how) for n in (1, 2))
+    times = batch / piece - 1
+    uses = [b | {"bytes": int(a["bytes"] + times * (b["bytes"] - a["bytes"]))} for a, b in zip(one.uses, two.uses, strict=True)]
+    run = extended(one, two, times, uses, where.line(one.layers, two.layers, times))
+    return dataclasses.replace(run, host_bytes=int(one.host_bytes * batch / piece))
+
+
+def tokens_of(model, seq):
+    s = model.settings
+    return {"vit": lambda: s.patches + 1, "clip": lambda: s.vision.patches + seq}.get(model.family.kind, lambda: seq)()
+
+
+def by_tokens(model, phase, batch, seq, at, **how):
+    """A long prompt goes through by chunks and is timed by its first and its last one: those between look at as many more
+    keys as they stand later, so their time lies between the two."""
     if phase != "prefill" or model.family.kind != "decoder" or seq <= CHUNK:
         return by_layers(model, phase, batch, seq, at, **how)
     first = by_layers(model, phase, batch, CHUNK, at, **how)
@@ -67,7 +86,11 @@ def by_layers(model, phase, batch, seq, at, **how):
     if few.report["instructions"] * layers < LONG * FEW:
         return timed_whole(model, phase, batch, seq, at, **how)
     more = timed_whole(model.with_layers(MORE), phase, batch, seq, at, **how)
-    return extended(few, more, (layers - FEW) / (MORE - FEW), layers)
+    times = (layers - FEW) / (MORE - FEW)
+    counts = {(u["kind"], u["bytes"], u["ranks"]): u["count"] for u in few.uses}
+    had = [counts.get((u["kind"], u["bytes"], u["ranks"]), 0) for u in more.uses]
+    uses = [u | {"count": int(n + times * (u["count"] - n))} for n, u in zip(had, more.uses, strict=True)]
+    return extended(few, more, times, uses, where.extended(few.layers, more.layers, layers))
 
 
 def equal_layers(model):
@@ -108,8 +131,8 @@ def between(first, last, count):
     )
 
 
-def extended(few, more, times, layers):
-    """few + times × (more - few), number by number."""
+def extended(few, more, times, uses, layers):
+    """few + times × (more - few), number by number; `uses` and `layers` as given."""
 
     def line(a, b):
         return type(b)(a + times * (b - a)) if not isinstance(b, bool) else b
@@ -121,15 +144,13 @@ def extended(few, more, times, layers):
     for share in ("mfu_pct", "mbu_pct"):  # are of the time, and so are added up with it
         report[share] = line(few.report[share] * few.report["time_ns"], more.report[share] * more.report["time_ns"]) / report["time_ns"]
     held = both(few.memory, more.memory, ("weights", "cache", "optimiser", "activations", "scratch", "used"))
-    counts = {(u["kind"], u["bytes"], u["ranks"]): u["count"] for u in few.uses}
-    uses = [u | {"count": line(counts.get((u["kind"], u["bytes"], u["ranks"]), 0), u["count"])} for u in more.uses]
     return dataclasses.replace(
         more,
         device_ms=line(few.device_ms, more.device_ms),
         report=report,
         uses=uses,
         memory=held | {"fits": held["used"] <= held["room"]},
-        layers=where.extended(few.layers, more.layers, layers),
+        layers=layers,
         trace_s=few.trace_s + more.trace_s,
         compile_s=few.compile_s + more.compile_s,
         timer_s=few.timer_s + more.timer_s,

@@ -69,7 +69,8 @@ def copies(d):
         return f"{many} on the instance"
     t = d["training"]
     words = [many, f"on {t['nodes']} instance{'s' if t['nodes'] > 1 else ''}", f"in {t['pp']} stages" if t["pp"] > 1 else "",
-             f"with {t['accumulate']} batches each" if t["accumulate"] > 1 else "", "by ZeRO-1" if t["zero1"] else ""]  # fmt: skip
+             f"with {t['accumulate']} batches each" if t["accumulate"] > 1 else "", "by ZeRO-1" if t["zero1"] else "",
+             "with layers computed again on the way back" if t["recomputed"] else ""]  # fmt: skip
     return " ".join(w for w in words if w) + f": {t['global_batch']} sequences a step"
 
 

@@ -2,7 +2,8 @@
 
 Copies see different data. A copy's layers may lie on `pp` groups of cores, one after the other (pipeline): batches go
 through one by one, so the first reaches the last stage pp - 1 batches late. With ZeRO-1 each copy keeps and steps its
-share of the optimiser's state: gradients are summed to the shares, and what was stepped is gathered.
+share of the optimiser's state: gradients are summed to the shares, and what was stepped is gathered. Where what all
+layers keep for the way back does not fit, only what goes into each is kept and each is computed once more.
 """
 
 import dataclasses
@@ -13,6 +14,7 @@ from trine import _core
 from trine.estimate import cores
 from trine.estimate.lowering import bytes_of, stablehlo
 from trine.estimate.program import extended, timed_program
+from trine.estimate.where import line
 from trine.models.families import ConfigError
 
 WIDE = 1024  # parameters of one partition's row in the optimiser's program
@@ -28,6 +30,7 @@ class Plan:
     pp: int
     accumulate: int
     zero1: bool
+    recomputed: bool = False  # layers, on the way back
 
 
 def plan(model, at, batch, *, nodes=None, pp=1, dp=None, accumulate=None, global_batch=None, zero1=None):
@@ -54,37 +57,50 @@ def plan(model, at, batch, *, nodes=None, pp=1, dp=None, accumulate=None, global
 def trained(run, made, plan, *, batch, seq):
     """run, made: as estimate() has them."""
     model, at = run.args[0], run.keywords["at"]
-    slots = plan.accumulate + plan.pp - 1
     if plan.pp > 1:  # the last stage, which has the head, is the longest
         model = model.with_layers(math.ceil(model.settings.layers / plan.pp))
         run = functools.partial(run.func, model, **run.keywords)
-    if plan.zero1 or plan.pp > 1:
-        part = run("gradients", batch, seq)
-        step = stepped(model, at, plan.copies if plan.zero1 else 1, run.keywords)
-        runs = [(holding(part, step, min(plan.pp, plan.accumulate)), plan.accumulate), (step, 1)]
-        uses = times(cores.collectives(part.uses, at), slots)
-    else:
-        whole = run("train", batch, seq)
-        runs, uses = [(whole, 1)], cores.collectives(whole.uses, at)
-        if plan.accumulate > 1:
-            part = run("gradients", batch, seq)
-            runs.append((part, plan.accumulate - 1))
-            uses += times(cores.collectives(part.uses, at), plan.accumulate - 1)
+    work, uses, late_ms = gradients(run, plan, batch, seq)
+    main, more = work[0][0], plan.pp - 1
+    if not main.memory["fits"] and model.family.kind == "decoder":
+        plan = dataclasses.replace(plan, recomputed=True)
+        again, flight, layers = run("prefill", batch, seq), min(plan.pp, plan.accumulate), model.settings.layers
+        kept = at.parts * layers * batch * seq * model.settings.width * model.dtype.itemsize // at.shards
+        work[0] = holding(main, 0, main.memory["scratch"] // (flight * layers) + flight * kept), work[0][1]
+        work.append((dataclasses.replace(again, report=again.report | {"mfu_pct": 0.0}), plan.accumulate))
+        uses += times(cores.collectives(again.uses, at), plan.accumulate + more)
+        late_ms += more * again.device_ms
     if plan.pp > 1:
-        uses.append(passed(model, at, plan, batch * seq, 2 * slots))
+        uses.append(passed(model, at, plan, batch * seq, 2 * (plan.accumulate + more)))
     if plan.copies > 1:
         uses += summed(model, at, plan)
-    return made(phase="train", seq=seq, kind="train", runs=runs, collectives=uses, results=made.keywords["batch"] * plan.accumulate,
-                copies=plan.copies, plan=plan, late=plan.pp - 1)  # fmt: skip
+    return made(phase="train", seq=seq, kind="train", runs=work, collectives=uses, results=made.keywords["batch"] * plan.accumulate,
+                copies=plan.copies, plan=plan, late_ms=late_ms)  # fmt: skip
+
+
+def gradients(run, plan, batch, seq):
+    """(programs of a step with how often each runs, what they ask of other cores, what a pipeline waits for)."""
+    model, at, count = run.args[0], run.keywords["at"], plan.accumulate
+    if not plan.zero1 and plan.pp == 1:
+        whole = run("train", batch, seq)
+        if count == 1:
+            return [(whole, 1)], cores.collectives(whole.uses, at), 0.0
+        part = run("gradients", batch, seq)
+        return [(whole, 1), (part, count - 1)], cores.collectives(whole.uses, at) + times(cores.collectives(part.uses, at), count - 1), 0.0
+    part = run("gradients", batch, seq)
+    step = stepped(model, at, plan.copies if plan.zero1 else 1, run.keywords)
+    main = holding(part, step.memory["optimiser"], part.memory["scratch"] * min(plan.pp, count))
+    uses = times(cores.collectives(part.uses, at), count + plan.pp - 1)
+    return [(main, count), (step, 1)], uses, (plan.pp - 1) * part.device_ms
 
 
 def times(uses, count):
     return [u | {"count": u["count"] * count} for u in uses]
 
 
-def holding(part, step, batches):
-    """Gradients, and beside them the optimiser's state and what `batches` in flight keep for their way back."""
-    held = part.memory | {"optimiser": part.memory["optimiser"] + step.memory["optimiser"], "scratch": part.memory["scratch"] * batches}
+def holding(part, state, scratch):
+    """Gradients, and beside them the optimiser's state and what batches in flight keep for their way back."""
+    held = part.memory | {"optimiser": part.memory["optimiser"] + state, "scratch": scratch}
     held["used"] = sum(held[name] for name in ("weights", "cache", "optimiser", "activations", "scratch"))
     return dataclasses.replace(part, memory=held | {"fits": held["used"] <= held["room"]})
 
@@ -113,7 +129,8 @@ def stepped(model, at, shares, how):
 
     if count <= 2 * MOST:
         return timed(count)
-    return extended(timed(MOST), timed(2 * MOST), count / MOST - 1, 0)
+    one, two = timed(MOST), timed(2 * MOST)
+    return extended(one, two, count / MOST - 1, [], line(one.layers, two.layers, count / MOST - 1))
 
 
 def passed(model, at, plan, tokens, count):

@@ -75,6 +75,21 @@ def extended(few, more, layers):
     return out
 
 
+def line(one, two, times):
+    """one + times × (two - one), row by row."""
+    had = {(r["layer"], r["part"]): r for r in one}
+
+    def further(a, b):
+        return max(0.0, a + times * (b - a))
+
+    def row(b):
+        a = had.get((b["layer"], b["part"]), b)
+        busy = {unit: further(a["busy_ms"].get(unit, 0.0), ms) for unit, ms in b["busy_ms"].items()}
+        return b | {"ms": further(a["ms"], b["ms"]), "busy_ms": busy}
+
+    return [row(b) for b in two]
+
+
 def by_kind(rows):
     """The same with layers of one name taken together: "layer 0" to "layer 31" are "32 layers"."""
     groups = {}

@@ -121,6 +121,12 @@ class Model:
         @functools.partial(jax.jit, static_argnums=0)
         def summed(leaf, g):
             slots, mine = leaf.slots(cores)[0], leaf.slots(cores)[0] // cores
+            if mine == 1:  # as a product with zeros and ones: no index that is known only later
+                each, key = g.shape[leaf.split], jax.lax.axis_index(axis) * leaf.groups // slots
+                is_mine = (jnp.arange(leaf.groups * each) // each == key).astype(g.dtype)
+                every = jnp.concatenate([g] * leaf.groups, leaf.split)
+                every = jax.lax.psum(every * jax.lax.broadcast_in_dim(is_mine, every.shape, (leaf.split,)), axis)
+                return jax.lax.dynamic_slice_in_dim(every, key * each, each, leaf.split)
             own = g.reshape(*g.shape[: leaf.split], mine, -1, *g.shape[leaf.split + 1 :])
             keys = (jax.lax.axis_index(axis) * mine + jnp.arange(mine)) * leaf.groups // slots
             put = (slice(None),) * leaf.split + (keys,)
