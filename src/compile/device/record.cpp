@@ -173,9 +173,12 @@ void Recorder::emit(std::string_view row, Slots slots, Settings settings, arch::
   const arch::Chip& k = chip();
   const double columns = double(slots.size() > 1 ? (slots.begin() + 1)->second.view.columns() : 1);
   const bool fast = k.vector.fast_factor > 1 && bytes(slots.begin()->second.view.dtype) == 2;
-  if (work.engines == arch::kVector)
+  // What either takes is Vector's where they share a port: the scheduler leaves it there.
+  const bool either = work.engines == (arch::kVector | arch::kGpsimd);
+  const bool shared = k.has(arch::Feature::shared_ports);
+  if (work.engines == arch::kVector || (either && shared))
     busy_vector_ += (k.vector.interval_min_cycles + columns / (fast ? 2 : 1)) / k.vector.clock_ghz;
-  if (work.engines & arch::kGpsimd && !(work.engines & ~(arch::kVector | arch::kGpsimd)))
+  if (work.engines == arch::kGpsimd || (either && !shared))
     busy_gpsimd_ += (k.vector.interval_min_cycles + columns) / k.gpsimd.clock_ghz;
   if (work.engines == arch::kScalar) busy_scalar_ += (k.scalar.interval_min_cycles + columns) / k.scalar.clock_ghz;
 }
