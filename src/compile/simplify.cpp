@@ -124,6 +124,16 @@ Replacement select_known(Graph&, const Node& n) {
   return the(*p->view().as<const uint8_t>() ? n.inputs[1] : n.inputs[2]);
 }
 
+// As JAX writes what depends on the platform.
+Replacement case_known(Graph& g, const Node& n) {
+  const Tensor* const t = constant_of(n.inputs[0]);
+  if (!t) return {};
+  const int64_t index = *t->view().as<const int32_t>(), last = int64_t(n.regions.size()) - 1;
+  const ir::Region& branch = n.regions[size_t(index < 0 || index > last ? last : index)];
+  if (!branch.effects.empty()) return {};
+  return ir::inlined(g, branch, std::span(n.inputs).subspan(1));
+}
+
 Replacement select_same(Graph&, const Node& n) { return n.inputs[1] == n.inputs[2] ? the(n.inputs[1]) : Replacement{}; }
 
 Replacement whole_add_zero(Graph&, const Node& n) {
@@ -236,6 +246,7 @@ constexpr ir::Rule kRules[] = {
     {"slice at a known place", "dynamic_slice", slice_known},
     {"select by a known value", "select", select_known},
     {"select of equals", "select", select_same},
+    {"case of a known index", "case", case_known},
     {"put erfc together", "select", put_together_erfc},
     {"add zero to integers", "add", whole_add_zero},
     {"add what is scattered into zeros", "add", add_scattered},

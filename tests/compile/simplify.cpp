@@ -29,6 +29,10 @@ static const Case kCases[] = {
      "f32[4] return %2 }",
      "(%0: f32[9]) {\n  %1 = slice %0 {limit_indices = [9], start_indices = [5], strides = [1]} : f32[4]\n  return "
      "%1\n}\n"},
+    {"case of a known index",
+     "(%0: f32[2]) { %1 = constant {value = s32[] x07000000} : s32[] %2 = case %1, %0 (%3: f32[2]) { return %3 } "
+     "(%4: f32[2]) { %5 = negate %4 : f32[2] return %5 } : f32[2] return %2 }",
+     "(%0: f32[2]) {\n  %1 = negate %0 : f32[2]\n  return %1\n}\n"},
     {"multiply by one",
      "(%0: f32[2]) { %1 = constant {value = f32[] x0000803f} : f32[] %2 = broadcast_in_dim %1 {broadcast_dimensions = "
      "[]} : f32[2] %3 = multiply %2, %0 : f32[2] return %3 }",

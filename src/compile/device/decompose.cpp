@@ -29,6 +29,7 @@ constexpr ir::Rule kRules[] = {
     {"sort by rank", "sort", sort_by_rank},
     {"largest by turns", "top_k", top_by_turns},
     {"reduce by rows, then the rows", "reduce", reduce_by_rows},
+    {"long vectors multiplied by elements", "dot_general", product_of_vectors},
     {"reduce by one group of dims, then the other", "reduce", reduce_apart},
     {"reduce over major dims", "reduce", reduce_major},
     {"operands of a transposed product swapped", "transpose", transposed_product},

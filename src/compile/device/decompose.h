@@ -26,6 +26,7 @@ ir::Replacement pad_positive(ir::Graph& graph, const ir::Node& node);
 ir::Replacement convolve_padded(ir::Graph& graph, const ir::Node& node);
 
 ir::Replacement reduce_by_rows(ir::Graph& graph, const ir::Node& node);
+ir::Replacement product_of_vectors(ir::Graph& graph, const ir::Node& node);
 ir::Replacement reduce_apart(ir::Graph& graph, const ir::Node& node);
 ir::Replacement reduce_major(ir::Graph& graph, const ir::Node& node);
 ir::Replacement transposed_product(ir::Graph& graph, const ir::Node& node);

@@ -1,5 +1,6 @@
 // Sums as multiplies, and multiplies whose operands change places; see decompose.h.
 #include <algorithm>
+#include <numeric>
 #include <optional>
 
 #include "compile/device/build.h"
@@ -40,7 +41,7 @@ bool folds_floats(const ir::Node& node) {
 // On a partition for each result most of the chip would have nothing to do.
 ir::Replacement reduce_by_rows(ir::Graph& graph, const ir::Node& node) {
   constexpr int64_t kLanes = 128, kEnough = 32, kTotalLeast = 1 << 14, kLeast = 1 << 20;
-  if (!folds_floats(node)) return {};
+  if (!node.regions.empty() || node.inputs.size() != 2) return {};
   Dims dims = node.inputs[0].type().dims;
   const ir::Ints& reduced = node.attrs.ints("dimensions");
   const int64_t results = node.types[0].elements(), kept = int64_t(dims.size() - reduced.size());
@@ -107,6 +108,23 @@ ir::Replacement reduce_apart(ir::Graph& graph, const ir::Node& node) {
   for (size_t i = kept.size() - minor.size(); i < kept.size(); ++i) last.push_back(int64_t(i));
   const Value first = over(node.inputs[0], make.identity(kind, node.types[0].dtype), major, kept);
   return {over(first, node.inputs[1], last, node.types[0].dims)};
+}
+
+// A sum over long vectors that have no rows and no columns: of their products, on all partitions.
+ir::Replacement product_of_vectors(ir::Graph& graph, const ir::Node& node) {
+  constexpr int64_t kLeast = 1 << 14;
+  const ir::Type &left = node.inputs[0].type(), &right = node.inputs[1].type();
+  const Dtype dtype = node.types[0].dtype;
+  const ir::Ints &lc = node.attrs.ints("lhs_contract"), &rc = node.attrs.ints("rhs_contract");
+  if (node.types[0].rank() || left.elements() < kLeast || lc != rc || !is_floating(dtype) || !is_floating(left.dtype) ||
+      !is_floating(right.dtype))
+    return {};
+  Make make(graph, node.where);
+  const Value products = make.op("multiply", {make.cast(node.inputs[0], dtype), make.cast(node.inputs[1], dtype)});
+  ir::Ints all(lc.size());
+  std::iota(all.begin(), all.end(), 0);
+  return {make.own("reduce", {products, make.number(dtype, 0)}, node.types[0],
+                   {{"dimensions", all}, {"kind", std::string("add")}})};
 }
 
 // Over major dims, rows would have to be turned first. Few are combined one after the other; many are summed by a
