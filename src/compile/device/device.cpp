@@ -13,6 +13,7 @@
 #include "compile/device/decompose.h"
 #include "compile/device/flat.h"
 #include "compile/device/lower.h"
+#include "compile/device/spread.h"
 #include "compile/simplify.h"
 #include "compile/stream/streams.h"
 #include "ir/text.h"
@@ -91,7 +92,8 @@ static Result<DeviceProgram> compile_simple(const ir::Graph& graph, const arch::
                                             const DeviceOptions& options, const Watch& watch) {
   const Teller teller(watch);
   TRY(teller.graph("simplify", graph));
-  const ir::Graph simple = decompose(flat(by_sample(with_attention_gradients(graph, takes_gradient), chip), chip));
+  const ir::Graph simple =
+      spread(decompose(flat(by_sample(with_attention_gradients(graph, takes_gradient), chip), chip)), chip);
   TRY(teller.graph("decompose", simple));
   TRY(teller.fusion(simple));
   Lowering lowering(simple, chip, options);
