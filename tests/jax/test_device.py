@@ -99,6 +99,8 @@ CASES = {
     "a mean of all squares": (lambda x, y: ((x - y) ** 2).mean(), floats(300, 70), floats(300, 70)),
     "the largest of a long list": (lambda x: x.max(), floats(40000)),
     "whether any of many is": (lambda x: ((x > 9).any(), (x > -9).all(), (x > 0).sum()), floats(200, 100)),
+    "a product over many short dims": (
+        lambda x, y: jnp.einsum(x, [*range(12), 20], y, [*range(11, -1, -1), 21], [20, 21]), floats(*(2,) * 12, 3), floats(*(2,) * 12, 4)),
     "a product of long vectors": (jnp.vdot, floats(300, 70), floats(300, 70)),
     "what depends on the platform": (jnp.diagonal, floats(40, 60)),
     "long lists, changed and kept": (

@@ -17,9 +17,9 @@ namespace trine::compile::device {
 
 namespace {
 
+constexpr double kFsPerNs = 1e6;
 // Timed apart, a unit has no neighbours to overlap with: what gains less than this over the first way may lose it
 // again.
-constexpr double kFsPerNs = 1e6;
 constexpr double kGainLeast = 0.02;
 constexpr double kRoom = 0.6;  // of SBUF; estimate: what is kept for other units and loaded ahead for them has the rest
 constexpr size_t kKnownMax = size_t{1} << 14;  // verdicts that are kept

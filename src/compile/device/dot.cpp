@@ -31,6 +31,7 @@ std::vector<Shared> merged(const std::vector<Shared>& dims) {
 }
 
 constexpr int64_t kNarrow = 64;  // columns of a panel, at least
+constexpr size_t kOrdered = 6;   // contracted dims whose orders are tried: 720 at most
 
 class Dot : public Product {
  public:
@@ -248,7 +249,7 @@ class Dot : public Product {
     return depth_.size() > 1 && is_plain(left_) && is_plain(right_) &&
            std::all_of(depth_.begin(), depth_.end(), [](const Shared& d) { return d.left != 1 && d.right != 1; });
   }
-  // In the order that needs the fewest chunks.
+  // In the order that needs the fewest chunks; of more dims than any op of a model has, in the order given.
   void join_depth() {
     std::vector<size_t> order(depth_.size());
     std::iota(order.begin(), order.end(), size_t{0});
@@ -259,7 +260,7 @@ class Dot : public Product {
       for (size_t d = 0; d < order.size(); ++d) depth_[d] = given[order[d]];
       find_cut();
       if (best.empty() || chunks() < fewest) best = depth_, fewest = chunks();
-    } while (std::next_permutation(order.begin(), order.end()));
+    } while (order.size() <= kOrdered && std::next_permutation(order.begin(), order.end()));
     depth_ = best;
     find_cut();
   }
