@@ -301,6 +301,8 @@ struct Maker {
     return std::any_of(s.reductions.begin(), s.reductions.end(), [&](const auto& r) { return is_view(r.input); });
   }
 
+  static int64_t in_lines(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
   void sizes() {
     bool wide = std::any_of(out.places.begin(), out.places.end(), [](const TilePlace& p) { return p.lane_bytes == 8; });
     int64_t lane = wide ? 8 : 4;
@@ -310,21 +312,22 @@ struct Maker {
     for (uint32_t i = 0; i < out.places.size(); ++i) {
       if (out.places[i].kind != PlaceKind::kept) continue;
       out.kept.push_back(i);
-      out.places[i].at = kept_per_lane;
       kept_per_lane += out.places[i].lane_bytes * nest.inner_count;
     }
     if (nest.vertical && kept_per_lane > 0) {
       block = std::clamp(kKeptBytes / kept_per_lane / 16 * 16, std::min<int64_t>(16, block), block);
     }
     out.block = std::min(block, std::max<int64_t>(nest.vector.size, 1));
-    out.slot_bytes = (out.block * lane + 63) / 64 * 64;
-    out.kept_bytes = kept_per_lane * (nest.vertical ? out.block : nest.vector.size);
+    out.slot_bytes = in_lines(out.block * lane);
+    const int64_t width = nest.vertical ? out.block : nest.vector.size;
     for (TilePlace& p : out.places) {
-      if (p.kind == PlaceKind::kept) p.at *= nest.vertical ? out.block : nest.vector.size;
-      if (p.kind != PlaceKind::row) continue;
-      p.at = out.row_bytes;
-      int64_t size = p.uniform ? 8 : nest.vertical ? out.block * p.lane_bytes : kAccumulatorBytes;
-      out.row_bytes += (size + 63) / 64 * 64;
+      if (p.kind == PlaceKind::kept) {
+        p.at = out.kept_bytes;
+        out.kept_bytes += in_lines(p.lane_bytes * nest.inner_count * width);
+      } else if (p.kind == PlaceKind::row) {
+        p.at = out.row_bytes;
+        out.row_bytes += in_lines(p.uniform ? 8 : nest.vertical ? out.block * p.lane_bytes : kAccumulatorBytes);
+      }
     }
   }
 };

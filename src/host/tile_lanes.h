@@ -12,11 +12,25 @@
 
 namespace trine::host {
 
+// An int32 whose sums wrap around, as those of vector registers do.
+template <class B>
+struct Wrapping {
+  int32_t x;
+  explicit Wrapping(int32_t x) : x(x) {}
+  friend Wrapping operator+(Wrapping a, Wrapping b) { return Wrapping(int32_t(uint32_t(a.x) + uint32_t(b.x))); }
+  friend Wrapping operator-(Wrapping a, Wrapping b) { return Wrapping(int32_t(uint32_t(a.x) - uint32_t(b.x))); }
+  friend Wrapping operator&(Wrapping a, Wrapping b) { return Wrapping(a.x & b.x); }
+  friend Wrapping operator<<(Wrapping a, int n) { return Wrapping(a.x << n); }
+  friend Wrapping operator>>(Wrapping a, int n) { return Wrapping(a.x >> n); }
+  friend Wrapping operator^(Wrapping a, Wrapping b) { return Wrapping(a.x ^ b.x); }
+  friend bool operator==(Wrapping a, Wrapping b) { return a.x == b.x; }
+};
+
 // Float lanes for TileMath: plain numbers.
 template <class B>
 struct PlainLanes {
   using F = float;
-  using I = int32_t;
+  using I = Wrapping<B>;
   using M = bool;
   static float fma(float a, float b, float c) {
     if constexpr (B::kFma) {
@@ -25,12 +39,12 @@ struct PlainLanes {
       return a * b + c;
     }
   }
-  static int32_t bits(float x) { return std::bit_cast<int32_t>(x); }
-  static float value(int32_t x) { return std::bit_cast<float>(x); }
+  static I bits(float x) { return I(std::bit_cast<int32_t>(x)); }
+  static float value(I i) { return std::bit_cast<float>(i.x); }
   static float select(bool m, float a, float b) { return m ? a : b; }
   static float root(float x) { return __builtin_sqrtf(x); }
   static float magnitude(float x) { return std::bit_cast<float>(std::bit_cast<int32_t>(x) & 0x7fffffff); }
-  static float to_float(int32_t x) { return float(x); }
+  static float to_float(I i) { return float(i.x); }
   static float least(float x, float limit) { return limit < x ? limit : x; }  // NaN stays
   static float most(float x, float limit) { return limit > x ? limit : x; }
 };
