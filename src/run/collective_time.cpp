@@ -12,7 +12,10 @@ Result<CollectiveAnswer> answer(const CollectiveQuery& query) {
   auto groups = comm::groups_of(query.cluster, ranks, query.stride);
   if (!query.all_groups) groups.resize(1);
   CollectiveAnswer out{query.request.kind, ranks, query.request.bytes};
-  out.time = TRY(sim::time_collective(query.cluster, groups, query.request));
+  comm::Request request = query.request;
+  if (request.kind == comm::Collective::permute && request.pairs.empty())
+    for (int32_t r = 0; r < int32_t(ranks); ++r) request.pairs.emplace_back(r, (r + 1) % int32_t(ranks));
+  out.time = TRY(sim::time_collective(query.cluster, groups, request));
   out.band = band_of(Bound::collective);
   return out;
 }

@@ -10,10 +10,10 @@ namespace trine::run {
 
 struct CollectiveQuery {
   comm::Cluster cluster = {};
-  comm::Request request = {};
-  int64_t ranks = 0;        // logical cores in a group; 0: all
-  int64_t stride = 1;       // a group takes every stride-th core
-  bool all_groups = false;  // every such group of the machine at once
+  comm::Request request = {};  // a permute without pairs: each rank to the next
+  int64_t ranks = 0;           // logical cores in a group; 0: all
+  int64_t stride = 1;          // a group takes every stride-th core
+  bool all_groups = false;     // every such group of the machine at once
 };
 
 struct CollectiveAnswer {

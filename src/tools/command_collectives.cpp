@@ -89,9 +89,10 @@ Result<comm::Request> parse_request(const Args& args) {
   comm::Request request;
   const std::string kind = args.get("--kind", "all_reduce"), how = args.get("--algorithm");
   const auto found = comm::collective_by_name(kind);
-  if (!found || *found == Collective::permute)
-    return fail(Code::invalid, cat("no collective \"", kind,
-                                   "\"; there are all_reduce, all_gather, reduce_scatter, all_to_all and broadcast"));
+  if (!found)
+    return fail(Code::invalid,
+                cat("no collective \"", kind,
+                    "\"; there are all_reduce, all_gather, reduce_scatter, all_to_all, permute and broadcast"));
   request.kind = *found;
   if (how.empty()) return request;
   request.algorithm = comm::algorithm_by_name(how);
@@ -137,7 +138,8 @@ constexpr Option kOptions[] = {
     kLnc,
     kChipFile,
     kJson,
-    {"--kind", "", "NAME", "all_reduce (default), all_gather, reduce_scatter, all_to_all, broadcast"},
+    {"--kind", "", "NAME",
+     "all_reduce (default), all_gather, reduce_scatter, all_to_all, permute (each to the next), broadcast"},
     {"--bytes", "", "SIZES", "1KiB:1GiB (by fours, default), or 4KiB,1MiB; all_gather's result, else a rank's input"},
     {"--ranks", "", "COUNTS", "logical cores in a group, as 2,8,32 (default: all)"},
     {"--nodes", "", "N", "instances joined by their network (default 1)"},

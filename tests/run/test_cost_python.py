@@ -17,6 +17,8 @@ def test_collective():
     t = _core.time_collective("trn1.32xlarge", "all_reduce", 1 << 20, ranks=8)
     assert t["algorithm"] == "rdh" and t["band_ns"][0] <= t["ns"] <= t["band_ns"][1]
     assert t["ns"] == pytest.approx(t["start_ns"] + t["latency_ns"] + t["transfer_ns"])
+    shift = _core.time_collective("trn1.32xlarge", "permute", 1 << 20, ranks=8)  # each to the next, over a link of 48 bytes/ns
+    assert shift["steps"] == 1 and shift["transfer_ns"] == pytest.approx((1 << 20) / 48)
     everyone = _core.time_collective("trn1.32xlarge", "all_reduce", 1 << 20, ranks=8, all_groups=True)
     assert everyone["ns"] >= t["ns"]
 

@@ -33,7 +33,10 @@ TEST_CASE("by hand: start, hops, and the busiest resource of each step") {
   const Row rows[] = {
       {"one rank does nothing", 1, {.bytes = 1 << 20}, 0},
       // Copies in and out of each stack and a sum of two: five passes over HBM.
-      {"two ranks of a chip sum", 2, {.bytes = 1 << 20}, start + on_chip + 5 * mib / stack},
+      {"two ranks of a chip sum",
+       2,
+       {.bytes = 1 << 20, .algorithm = Algorithm::single_step},
+       start + on_chip + 5 * mib / stack},
       {"two ranks of a chip gather: half a buffer read, half written, on each stack",
        2,
        {.kind = Collective::all_gather, .bytes = 1 << 20},
@@ -105,6 +108,20 @@ TEST_CASE("each algorithm is the fastest in its published band") {
   CHECK(fastest(30'000'000) == Algorithm::rdh);
   CHECK(fastest(100'000'000) == Algorithm::kangaring);
   CHECK(fastest(1'000'000'000) == Algorithm::kangaring);
+}
+
+TEST_CASE("an all-reduce goes in one step where that is faster, and only there") {
+  for (const char* name : {"trn1.32xlarge", "inf2.48xlarge", "trn2.48xlarge", "trn3-gen1-ultraserver"}) {
+    const arch::Instance& i = **arch::find_instance(name);
+    const Cluster c{&i, 1, i.chip->lnc_default};
+    for (const int64_t ranks : {int64_t{4}, int64_t{8}, int64_t{16}, c.ranks()})
+      for (int64_t bytes = 256; bytes < 1'000'000; bytes *= 2) {
+        INFO(name << " " << ranks << " ranks, " << bytes << " bytes");
+        const double one = ns_of(c, ranks, {.bytes = bytes, .algorithm = Algorithm::single_step});
+        const double mesh = ns_of(c, ranks, {.bytes = bytes, .algorithm = Algorithm::mesh});
+        CHECK(ns_of(c, ranks, {.bytes = bytes}) <= 1.1 * std::min(one, mesh));
+      }
+  }
 }
 
 TEST_CASE("between instances the network counts, where there is one") {
