@@ -2,6 +2,8 @@
 // causes.
 #include "compile/aot/errors.h"
 
+#include <span>
+
 #include "base/text.h"
 
 namespace trine::compile {
@@ -76,13 +78,16 @@ constexpr Cause kCauses[] = {
     {"auto-cast",
      {"NCC_EARG001", "an option that is not known", "none, matmult or all; bf16, f16, tf32 or f8",
       "trine compile --help"}},
+    {"cannot run on the device", {"NCC_EUOC002", "an op no engine computes", "an op of docs/ops.md", kHost}},
+};
+// Of memory that does not do, whatever op the message names.
+constexpr Cause kMemories[] = {
     {"keeps",
      {"NCC_EOOM001", "out of device memory", "a program that fits the memory of one core",
       "a smaller batch, bf16 weights (--auto-cast matmult), or more cores that share the model (--tp)"}},
-    {"SBUF",
+    {"per partition",
      {"NCC_EXSP001", "out of on-chip memory", "what is in use at once to fit SBUF and PSUM",
       "smaller dims of what one op reads at once; report it with `trine compile --dry-run`"}},
-    {"cannot run on the device", {"NCC_EUOC002", "an op no engine computes", "an op of docs/ops.md", kHost}},
 };
 constexpr CompileCode kRefused{"NCC_EVRF064", "the program is not well formed", "", ""};
 constexpr CompileCode kMemory{"NCC_EOOM002", "out of device memory", "a program that fits the chip's memory",
@@ -92,9 +97,10 @@ constexpr CompileCode kInternal{"NCC_INLA001", "the compiler failed", "", "repor
 }  // namespace
 
 const CompileCode& code_of(const Error& error) {
-  for (const Cause& c : kCauses)
+  const bool memory = error.code == Code::out_of_memory;
+  for (const Cause& c : memory ? std::span<const Cause>(kMemories) : std::span<const Cause>(kCauses))
     if (error.code != Code::io && error.message.find(c.says) != std::string::npos) return c.code;
-  if (error.code == Code::out_of_memory) return kMemory;
+  if (memory) return kMemory;
   return error.code == Code::internal ? kInternal : kRefused;
 }
 
