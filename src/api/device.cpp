@@ -164,31 +164,36 @@ Result<Ran> Compiled::run(std::vector<TensorView> inputs, const arch::Chip& chip
   return out;
 }
 
-static Result<Compiled> compile_any(std::string artifact, const arch::Chip& chip, const DeviceChoice& choice) {
-  const auto options = TRY(options_of(choice));
-  auto graph = compile::narrow_words(TRY(read_graph(std::move(artifact))));
+static Result<compile::CompiledSource> compile_source(const std::string& artifact, const arch::Chip& chip,
+                                                      const compile::DeviceOptions& options) {
+  auto graph = compile::narrow_words(TRY(read_graph(artifact)));
   if (compile::needs_partition(graph)) graph = std::move(TRY(compile::partition(graph)).graph);
-  const auto cache = TRY(compile::cache_options([](const char* name) -> const char* { return std::getenv(name); }));
-  Compiled::Kept kept{.found = true};
-  auto made =
-      TRY(compile::compile_split(graph, chip, options, [&](const ir::Graph& part, const compile::DeviceOptions& own) {
-        auto one = compile::compile_cached(part, chip, own, cache);
-        if (!one) return Result<compile::DeviceProgram>(one.error());
-        kept = {kept.found && one->found, std::move(one->hash), std::move(one->trouble)};
-        return Result<compile::DeviceProgram>(std::move(one->made));
-      }));
-  Compiled out(std::make_shared<const compile::SplitProgram>(std::move(made)));
-  out.set_kept(std::move(kept));
+  compile::CompiledSource out{.name = graph.name};
+  out.split = TRY(compile::compile_split(graph, chip, options, [&](const ir::Graph& part, const auto& own) {
+    return compile::compile_device(part, chip, own);
+  }));
+  out.signature = compile::signature_of(graph);
   Json uses = Json::array();
   for (const auto& use : compile::collectives_of(graph))
     uses.push(
         Json::object().set("kind", use.kind).set("bytes", use.bytes).set("ranks", use.ranks).set("count", use.count));
-  out.set_collectives(uses.text());
+  out.collectives = uses.text();
   return out;
 }
 
-Result<Compiled> compile_for_device(std::string artifact, const arch::Chip& chip, const DeviceChoice& choice) {
-  auto made = compile_any(std::move(artifact), chip, choice);
+static Result<Compiled> compile_any(const std::string& artifact, const arch::Chip& chip, const DeviceChoice& choice) {
+  const auto options = TRY(options_of(choice));
+  const auto cache = TRY(compile::cache_options([](const char* name) -> const char* { return std::getenv(name); }));
+  auto kept = TRY(
+      compile::source_cached(artifact, chip, options, cache, [&] { return compile_source(artifact, chip, options); }));
+  Compiled out(std::make_shared<const compile::SplitProgram>(std::move(kept.made.split)));
+  out.set_kept({kept.found, std::move(kept.hash), std::move(kept.trouble)});
+  out.set_collectives(std::move(kept.made.collectives));
+  return out;
+}
+
+Result<Compiled> compile_for_device(const std::string& artifact, const arch::Chip& chip, const DeviceChoice& choice) {
+  auto made = compile_any(artifact, chip, choice);
   return made ? std::move(made) : Result<Compiled>(compile::coded(made.error()));
 }
 

@@ -73,6 +73,6 @@ class Compiled {
 
 // artifact: StableHLO, portable artifact or text, or a graph's text. Goes through the compile cache that the
 // environment names (docs/cache.md).
-Result<Compiled> compile_for_device(std::string artifact, const arch::Chip& chip, const DeviceChoice& choice);
+Result<Compiled> compile_for_device(const std::string& artifact, const arch::Chip& chip, const DeviceChoice& choice);
 
 }  // namespace trine::api

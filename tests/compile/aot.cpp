@@ -106,7 +106,8 @@ TEST_CASE("parts read back, and none are believed that do not fit each other") {
   std::string programs;
   const std::string text = compile::parts_json(*made, programs).text();
   const auto parse = [&](const std::string& json) {
-    return compile::parse_parts(*parse_json(json, "parts"), bytes_of(programs), graph, "file", nullptr);
+    return compile::parse_parts(*parse_json(json, "parts"), bytes_of(programs), compile::signature_of(graph), "file",
+                                nullptr);
   };
   const auto again = parse(text);
   REQUIRE_MESSAGE(again, again.error().text());
@@ -171,4 +172,8 @@ TEST_CASE("errors get their code once") {
   CHECK(compile::coded(coded).message == coded.message);
   CHECK(compile::code_of(fail(Code::unsupported, "x cannot run on the device: no engine computes x")).code ==
         "NCC_EUOC002");
+  CHECK(compile::code_of(fail(Code::out_of_memory,
+                              "`t` needs 9 bytes per partition of sbuf while 8 are in use, the most by convolution 8"))
+            .code == "NCC_EXSP001");
+  CHECK(compile::code_of(fail(Code::out_of_memory, "at convolution, the program keeps 9 GB")).code == "NCC_EOOM001");
 }

@@ -37,6 +37,23 @@ def test_the_second_time_nothing_is_compiled(cache):
     assert again.input_count == 3
 
 
+def test_parts_and_collectives_are_found_as_they_were_made(cache):
+    text = """graph "parts" (%0: f32[4,4]) {
+  %1 = all_reduce %0 {replica_groups = s64[1,2] x00000000000000000100000000000000, use_global_device_ids = true} (%2: f32[], %3: f32[]) {
+    %4 = add %2, %3 : f32[]
+    return %4
+  } : f32[4,4]
+  %5 = cholesky %1 : f32[4,4]
+  %6 = tanh %5 : f32[4,4]
+  return %6
+}"""
+    first, again = (_core.compile_device(text.encode(), "trn2") for _ in range(2))
+    assert (first.found, again.found, len(entries(cache))) == (False, True, 1)
+    assert [h["op"] for h in again.host_placed] == [h["op"] for h in first.host_placed] == ["cholesky"]
+    assert again.collectives == first.collectives and again.collectives[0]["kind"] == "all_reduce"
+    assert [p["reads"] for p in again.parts] == [p["reads"] for p in first.parts]
+
+
 def test_what_decides_a_program_is_in_its_key(cache):
     hashes = {
         _core.compile_device(text.encode(), chip, cast, "bf16", weights).hash

@@ -105,10 +105,10 @@ void bind_device(nb::module_& m) {
       [](nb::bytes artifact, const std::string& chip, const std::string& auto_cast, const std::string& auto_cast_type,
          std::vector<int64_t> weights) {
         const arch::Chip& c = *or_raise(api::find_chip(chip));
-        std::string bytes(artifact.c_str(), artifact.size());
+        const std::string bytes(artifact.c_str(), artifact.size());
         auto result = [&] {
           nb::gil_scoped_release unlocked;
-          return api::compile_for_device(std::move(bytes), c, {auto_cast, auto_cast_type, std::move(weights)});
+          return api::compile_for_device(bytes, c, {auto_cast, auto_cast_type, std::move(weights)});
         }();
         return or_raise(std::move(result));
       },

@@ -134,11 +134,32 @@ Json parts_json(const SplitProgram& made, std::string& programs) {
       .set("host", std::move(host));
 }
 
-Result<SplitProgram> parse_parts(const Json& json, std::span<const std::byte> programs, const ir::Graph& graph,
+Signature signature_of(const ir::Graph& graph) {
+  Signature out;
+  for (const ir::Value& v : graph.params) out.inputs.push_back(v.type());
+  for (const ir::Value& v : graph.results) out.results.push_back(v.type());
+  return out;
+}
+
+Json signature_json(const Signature& signature) {
+  Json inputs = Json::array(), results = Json::array();
+  for (const ir::Type& t : signature.inputs) inputs.push(type_json(t));
+  for (const ir::Type& t : signature.results) results.push(type_json(t));
+  return Json::object().set("inputs", std::move(inputs)).set("results", std::move(results));
+}
+
+Result<Signature> parse_signature(const Json& json) {
+  Signature out;
+  for (const Json& t : part_of(json, "inputs").items()) out.inputs.push_back(TRY(parse_type(t)));
+  for (const Json& t : part_of(json, "results").items()) out.results.push_back(TRY(parse_type(t)));
+  return out;
+}
+
+Result<SplitProgram> parse_parts(const Json& json, std::span<const std::byte> programs, const Signature& signature,
                                  std::string_view name, std::shared_ptr<const void> owner) {
-  SplitProgram out{.inputs = graph.params.size()};
+  SplitProgram out{.inputs = signature.inputs.size()};
   Slots slots;
-  for (size_t i = 0; i < graph.params.size(); ++i) slots[i] = graph.params[i].type();
+  for (size_t i = 0; i < signature.inputs.size(); ++i) slots[i] = signature.inputs[i];
   if (part_of(json, "parts").items().size() > kPartsMax) return wrong("there are too many");
   for (const Json& one : part_of(json, "parts").items()) {
     DevicePart part = TRY(parse_part(one, programs, slots, name, owner));
@@ -148,10 +169,10 @@ Result<SplitProgram> parse_parts(const Json& json, std::span<const std::byte> pr
     out.parts.push_back(std::move(part));
   }
   out.results = TRY(parse_slots(part_of(json, "results"), &slots));
-  if (out.results.size() != graph.results.size())
-    return wrong(cat(out.results.size(), " results of ", graph.results.size()));
+  if (out.results.size() != signature.results.size())
+    return wrong(cat(out.results.size(), " results of ", signature.results.size()));
   for (size_t i = 0; i < out.results.size(); ++i)
-    if (slots.at(out.results[i]).dims != graph.results[i].type().dims)
+    if (slots.at(out.results[i]).dims != signature.results[i].dims)
       return wrong(cat("result ", i, " is ", ir::text(slots.at(out.results[i]))));
   for (const Json& h : part_of(json, "host").items())
     out.host.push_back({part_of(h, "op").string(), part_of(h, "type").string(), part_of(h, "reason").string(),

@@ -124,7 +124,8 @@ bool is_trn(const std::string& path) {
 static Result<SplitProgram> read_made(const Json& loading, arch::Program program, Bytes programs, const Trn& trn,
                                       const std::string& name, const std::shared_ptr<const void>& owner) {
   const ir::Graph graph = narrow_words(trn.graph);
-  if (const Json* const split = loading.find("split")) return parse_parts(*split, programs, graph, name, owner);
+  if (const Json* const split = loading.find("split"))
+    return parse_parts(*split, programs, signature_of(graph), name, owner);
   DeviceProgram only{.program = std::move(program)};
   if (const Json* const inputs = loading.find("inputs")) only.inputs = TRY(parse_inputs(*inputs));
   if (only.inputs.size() != graph.params.size())
