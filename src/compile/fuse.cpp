@@ -186,9 +186,19 @@ class Fuser {
   }
 
   static bool is_full(const Unit& loop) { return loop.op_count >= kOpsMax; }
+  // Does a dim that stays lie within one that is reduced?
+  static bool is_turned(const Unit& loop) {
+    bool reduced = false;
+    for (size_t d = 0; d < loop.space.size(); ++d) {
+      if (reduced && !loop.inner[d] && loop.space[d] > 1) return true;
+      reduced = reduced || (loop.inner[d] && loop.space[d] > 1);
+    }
+    return false;
+  }
   bool fits(const ir::Node& node, const Unit& loop) const {
     if (is_full(loop)) return false;
     const int64_t here = node.types[0].elements(), all = element_count(loop.space);
+    if (options_.rows_apart && here == all && is_turned(loop)) return false;
     if (here >= all || tile_cost(node) <= kDuplicateCostMax) return here <= all;
     int64_t rows = 1;
     for (size_t d = 0; d < loop.space.size(); ++d) rows *= loop.inner[d] ? 1 : loop.space[d];
@@ -279,6 +289,7 @@ class Fuser {
   bool can_add_root(const ir::Node& node, size_t loop) {
     const Unit& unit = units_[loop];
     if (node.types[0].dims != unit.space || is_full(unit)) return false;
+    if (options_.rows_apart && is_turned(unit)) return false;
     for (const ir::Node* user : users_[&node])
       if (unit.members.count(user) && view_kind(*user) != ViewKind::none) return false;
     return !reaches(node, loop);

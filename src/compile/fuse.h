@@ -40,6 +40,7 @@ struct FuseOptions {
   bool (*attention)(AttentionMatch&) =
       nullptr;                      // which attentions are units, brought into the form it wants; null: all
   bool once_over_products = false;  // what several loops make of a multiply's result is made where the multiply is
+  bool rows_apart = false;          // what is reduced over other dims than the last is made before, by a loop of rows
 };
 
 // nodes: a graph's or a region's, in order. kept: values that must be in memory at the end.

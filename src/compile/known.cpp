@@ -155,8 +155,8 @@ bool is_neutral(const Value& v, Kept kept) {
 
 }  // namespace
 
-Replacement take_apart_argmax(Graph& g, const Node& n) {
-  if (n.inputs.size() != 4 || n.regions.size() != 1 || !n.captures.empty()) return {};
+std::optional<ArgMax> match_argmax(const Node& n) {
+  if (n.inputs.size() != 4 || n.regions.size() != 1 || !n.captures.empty()) return std::nullopt;
   const Value values = n.inputs[0], places = n.inputs[1];
   const ir::Type &type = values.type(), &place = places.type();
   const ir::Ints& along = n.attrs.ints("dimensions");
@@ -164,11 +164,21 @@ Replacement take_apart_argmax(Graph& g, const Node& n) {
   if (along.size() != 1 || places.node->op != "iota" || places.node->attrs.integer("iota_dimension") != along[0] ||
       !is_integer(place.dtype) || bits(place.dtype) < 8 || !first || number(*first) != 0 ||
       type.dims[size_t(along[0])] < 1)
-    return {};
+    return std::nullopt;
   const Kept max{true}, min{false};
   const bool is_max = is_neutral(n.inputs[2], max);
   if ((!is_max && !is_neutral(n.inputs[2], min)) || !keeps(n.regions[0], type.dtype, place.dtype, is_max ? max : min))
-    return {};
+    return std::nullopt;
+  return ArgMax{values, along[0], is_max};
+}
+
+Replacement take_apart_argmax(Graph& g, const Node& n) {
+  const auto match = match_argmax(n);
+  if (!match) return {};
+  const auto& [values, at, is_max] = *match;
+  const Value places = n.inputs[1];
+  const ir::Type &type = values.type(), &place = places.type();
+  const ir::Ints along = {at};
   ir::Ints others;
   for (int64_t d = 0; d < int64_t(type.dims.size()); ++d)
     if (d != along[0]) others.push_back(d);

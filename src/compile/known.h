@@ -3,6 +3,8 @@
 // known too. Rules for simplify.h's table.
 #pragma once
 
+#include <optional>
+
 #include "ir/rewrite.h"
 
 namespace trine::compile {
@@ -12,6 +14,12 @@ ir::Replacement put_together_erfc(ir::Graph& graph, const ir::Node& node);
 
 // Reductions of values with their places that keep the largest or the least and its first place: a reduction of the
 // values, and one of the places where it is met. Both are loops that go along with others.
+struct ArgMax {
+  ir::Value values = {};
+  int64_t along = 0;
+  bool is_max = true;  // else the least
+};
+std::optional<ArgMax> match_argmax(const ir::Node& reduce);
 ir::Replacement take_apart_argmax(ir::Graph& graph, const ir::Node& node);
 
 }  // namespace trine::compile

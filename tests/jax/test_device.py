@@ -77,6 +77,18 @@ def asking(batch, queries, heads, shared, keys, dim, by_sequence=False):
     return (asked, floats(batch, queries, heads, shared, dim), floats(batch, keys, heads, dim), floats(batch, keys, heads, dim), seen[:, None, None, None].astype(np.int32))
 
 
+def firsts():
+    """Rows whose largest is there once, several times, not a number, without end, or nowhere."""
+    x = floats(6, 9001)
+    x[1, [4096, 7000, 8999]] = 9
+    x[2, 17], x[2, [5000, 6000]] = np.inf, np.nan
+    x[3], x[5] = -np.inf, np.nan
+    x[4, [9000, 1200]] = np.inf
+    return x
+
+
+FIRSTS = firsts()
+
 CASES = {
     "rows of a table": (lambda t, i: t[i], floats(300, 24), ints(300, 3, 50)),
     "rows out of bounds": (lambda t, i: jnp.take(t, i, axis=0, mode="clip"), floats(10, 8), np.array([-5, 3, 20], np.int32)),
@@ -108,6 +120,21 @@ CASES = {
     "many short rows": (lambda x, y: jnp.where(x > 0, x * y.reshape(9000, 2), x).astype(jnp.bfloat16), floats(9000, 2), floats(18000)),
     "totals of few long rows": (lambda x: x.sum(1), floats(2, 1 << 20)),
     "running sums": (lambda x: jnp.cumsum(x, axis=1), floats(5, 37)),
+    "running sums, products and extremes of rows": (
+        lambda x: (lax.cumsum(x, 1), lax.cumprod(x / 8 + 1, 1), lax.cummax(x, 1, reverse=True), lax.cummin(x, 1), jnp.cumsum(x > 0, 1)), floats(130, 70)),
+    "running sums over rows": (
+        lambda x: (lax.cumsum(x, 0), lax.cummax(x, 1), lax.cummin(x.astype(jnp.bfloat16), 1, reverse=True).astype(jnp.float32)), floats(3, 140, 600)),
+    "running sums of a long list": (lambda x: (lax.cumsum(x, 1), lax.cumsum(x, 1, reverse=True)), floats(3, 20480)),
+    "the largest over rows, columns side by side": (
+        lambda x, y, z: (x.max(0), y.min(1), z.max(0), jax.nn.softmax(y, 1)), floats(300, 130), floats(3, 260, 130), floats(66, 8192)),
+    "softmax of few long rows": (
+        lambda x, y: (jax.nn.softmax(x), jax.nn.log_softmax(x * y), (x + y[None]).min(-1), (x > 3).any(-1)), floats(3, 18432), floats(18432)),
+    "place of the largest of long rows": (
+        lambda x, y: (jnp.argmax(x, -1), jnp.argmin(y, -1), jnp.argmax(y), jnp.argmax(y.astype(jnp.bfloat16), -1), jnp.argmax(y, 0)), FIRSTS, ints(40, 20, 300).astype(np.float32)),
+    "a token of the most likely": (
+        lambda key, x: (lambda v, i: jnp.take_along_axis(i, jax.random.categorical(key, v)[:, None], 1))(*lax.top_k(x, 20)), KEY, floats(2, 50257)),
+    "the largest many of long rows, some equal": (lambda x: lax.top_k(x, 70), ints(3000, 3, 40000).astype(np.float32)),
+    "a list that nothing divides": (lambda x, y: (x * y + jnp.arange(20011), jnp.sign(x.reshape(1, -1))), floats(20011), floats(20011)),
     "convolution": (functools.partial(conv, **NHWC), floats(2, 10, 10, 8), floats(3, 3, 8, 16)),
     "convolution, strides": (functools.partial(conv, strides=(2, 2)), floats(2, 8, 10, 10), floats(16, 8, 3, 3)),
     "convolution, dilated": (functools.partial(conv, padding=((2, 2), (2, 2)), rhs_dilation=(2, 2)), floats(1, 8, 9, 9), floats(16, 8, 3, 3)),

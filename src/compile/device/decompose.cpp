@@ -15,6 +15,10 @@ ir::Replacement by_the_op(ir::Graph& graph, const ir::Node& node) {
   return op && op->decompose ? op->decompose(graph, node) : ir::Replacement{};
 }
 
+constexpr ir::Rule kTogether[] = {
+    {"the largest in parts of rows", "reduce", arg_max_in_parts},
+};
+
 constexpr ir::Rule kRules[] = {
     {"sums of nothing", "", sum_of_nothing},
     {"gather before converting", "gather", gather_before_convert},
@@ -22,15 +26,19 @@ constexpr ir::Rule kRules[] = {
     {"slice by a window", "dynamic_slice", slice_by_window},
     {"update by a window", "dynamic_update_slice", update_by_window},
     {"scatter by windows", "scatter", scatter_by_windows},
+    {"running sums by scans", "reduce_window", running_by_scans},
     {"pool by slices", "reduce_window", pool_by_slices},
     {"unpool by slices", "select_and_scatter", unpool_by_slices},
     {"negative padding by slices", "pad", pad_positive},
     {"padding before convolution", "convolution", convolve_padded},
     {"sort by rank", "sort", sort_by_rank},
+    {"largest in parts of rows", "top_k", top_in_parts},
     {"largest by turns", "top_k", top_by_turns},
+    {"places as floats", "reduce", places_as_floats},
     {"reduce by rows, then the rows", "reduce", reduce_by_rows},
     {"long vectors multiplied by elements", "dot_general", product_of_vectors},
     {"reduce by one group of dims, then the other", "reduce", reduce_apart},
+    {"reduce by blocks of rows", "reduce", reduce_by_blocks},
     {"reduce over major dims", "reduce", reduce_major},
     {"operands of a transposed product swapped", "transpose", transposed_product},
     {"reduce by halves", "reduce", reduce_by_halves},
@@ -61,8 +69,10 @@ constexpr ir::Rule kRules[] = {
 
 }  // namespace
 
+ir::Graph put_together(const ir::Graph& graph) { return ir::rewrite(graph, kTogether).graph; }
+
 ir::Graph decompose(const ir::Graph& graph) {
-  ir::Rewritten out = ir::rewrite(graph, kRules);
+  ir::Rewritten out = ir::rewrite(put_together(graph), kRules);
   for (int round = 1; round < kRounds && !out.applied.empty(); ++round) out = ir::rewrite(out.graph, kRules);
   return simplify(out.graph).graph;
 }

@@ -11,6 +11,8 @@ namespace trine::compile::device {
 
 inline constexpr int64_t kNowhere = INT32_MAX;
 
+// What is known by several nodes together, as one; the first step of decompose().
+ir::Graph put_together(const ir::Graph& graph);
 ir::Graph decompose(const ir::Graph& graph);
 
 // The rules, a file for each group.
@@ -20,6 +22,7 @@ ir::Replacement slice_by_window(ir::Graph& graph, const ir::Node& node);
 ir::Replacement update_by_window(ir::Graph& graph, const ir::Node& node);
 ir::Replacement scatter_by_windows(ir::Graph& graph, const ir::Node& node);
 
+ir::Replacement running_by_scans(ir::Graph& graph, const ir::Node& node);
 ir::Replacement pool_by_slices(ir::Graph& graph, const ir::Node& node);
 ir::Replacement unpool_by_slices(ir::Graph& graph, const ir::Node& node);
 ir::Replacement pad_positive(ir::Graph& graph, const ir::Node& node);
@@ -28,10 +31,14 @@ ir::Replacement convolve_padded(ir::Graph& graph, const ir::Node& node);
 ir::Replacement reduce_by_rows(ir::Graph& graph, const ir::Node& node);
 ir::Replacement product_of_vectors(ir::Graph& graph, const ir::Node& node);
 ir::Replacement reduce_apart(ir::Graph& graph, const ir::Node& node);
+ir::Replacement reduce_by_blocks(ir::Graph& graph, const ir::Node& node);
 ir::Replacement reduce_major(ir::Graph& graph, const ir::Node& node);
 ir::Replacement transposed_product(ir::Graph& graph, const ir::Node& node);
 
 ir::Replacement sort_by_rank(ir::Graph& graph, const ir::Node& node);
+ir::Replacement arg_max_in_parts(ir::Graph& graph, const ir::Node& node);
+ir::Replacement places_as_floats(ir::Graph& graph, const ir::Node& node);
+ir::Replacement top_in_parts(ir::Graph& graph, const ir::Node& node);
 ir::Replacement top_by_turns(ir::Graph& graph, const ir::Node& node);
 ir::Replacement reduce_by_halves(ir::Graph& graph, const ir::Node& node);
 ir::Replacement erf_inv_by_polynomials(ir::Graph& graph, const ir::Node& node);

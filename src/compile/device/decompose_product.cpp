@@ -127,6 +127,38 @@ ir::Replacement product_of_vectors(ir::Graph& graph, const ir::Node& node) {
                    {{"dimensions", all}, {"kind", std::string("add")}})};
 }
 
+// Over major dims by anything but a sum: blocks of rows, element by element, until a block is left that is turned as a
+// whole, or a row that fills the partitions by itself.
+ir::Replacement reduce_by_blocks(ir::Graph& graph, const ir::Node& node) {
+  constexpr int64_t kLanes = 128, kColumnsMin = 128, kColumnsLong = 1 << 13, kBlocksMost = 32, kBlocksLeast = 2;
+  if (!folds_floats(node) || node.attrs.text("kind") == "add") return {};
+  const auto f = folded(node.inputs[0].type().dims, node.attrs.ints("dimensions"));
+  if (!f || f->columns < kColumnsMin) return {};
+  // Rows that are left.
+  int64_t left = f->lead == 1 && f->columns >= kColumnsLong ? 1 : kLanes;
+  while (f->rows / left > kBlocksMost) left *= 2;
+  const int64_t blocks = f->rows / left, rest = f->rows % left;
+  if (blocks < kBlocksLeast) return {};
+  Make make(graph, node.where);
+  const std::string kind(node.attrs.text("kind"));
+  const Dims& out = node.types[0].dims;
+  const Value x = make.reshape(node.inputs[0], {f->lead, f->rows, f->columns});
+  // Few rows that are long fill the partitions with parts of them.
+  int64_t parts = std::max<int64_t>(1, kLanes / (f->lead * left));
+  while (f->columns % parts) --parts;
+  const Dims each = {f->lead, left, parts, f->columns / parts};
+  const Value even = make.reshape(make.slice_dim(x, 1, 0, blocks * left), {f->lead, blocks, left, parts, each[3]});
+  Value best;
+  for (int64_t b = 0; b < blocks; ++b) {
+    const Value one = make.reshape(make.slice_dim(even, 1, b, b + 1), each);
+    best = b ? make.op(kind, {best, one}) : one;
+  }
+  best = make.reshape(best, {f->lead, left, f->columns});
+  best = make.reduce(best, kind, 1);
+  if (rest) best = make.op(kind, {best, make.reduce(make.slice_dim(x, 1, f->rows - rest, f->rows), kind, 1)});
+  return {make.op(kind, {make.reshape(best, out), make.broadcast(node.inputs[1], out, {})})};
+}
+
 // Over major dims, rows would have to be turned first. Few are combined one after the other; many are summed by a
 // multiply with ones, which takes them as they lie.
 ir::Replacement reduce_major(ir::Graph& graph, const ir::Node& node) {

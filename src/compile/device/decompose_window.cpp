@@ -5,6 +5,8 @@
 #include "compile/device/build.h"
 #include "compile/device/conv_shift.h"
 #include "compile/device/decompose.h"
+#include "compile/device/running.h"
+#include "compile/device/splat.h"
 #include "compile/device/store.h"
 #include "ops/axes.h"
 #include "ops/convolution_shape.h"
@@ -60,7 +62,70 @@ Value slide(Make& make, const Value& x, size_t dim, const ops::WindowDim& w, std
   }
 }
 
+// Over few long rows: each in parts, and what came before a part combined with it.
+Value running(Make& make, const Value& x, const std::string& kind, bool reverse) {
+  constexpr int64_t kLanes = 128, kLong = 1 << 14, kEnough = 4;
+  const auto plain = [&](const Value& v) {
+    return make.own(kRunning, {v}, v.type(), {{"kind", kind}, {"reverse", reverse}});
+  };
+  const Dims dims = x.type().dims;
+  const int64_t groups = dims[0], n = dims[1];
+  int64_t parts = std::max<int64_t>(1, kLanes / groups);
+  while (n % parts) --parts;
+  if (dims[2] > 1 || n < kLong || parts < kEnough) return plain(x);
+  if (const Dtype dtype = x.type().dtype; dtype != Dtype::f32)
+    return make.cast(running(make, make.cast(x, Dtype::f32), kind, reverse), dtype);
+  const Value each = make.reshape(plain(make.reshape(x, {groups * parts, n / parts, 1})), {groups, parts, n / parts});
+  const int64_t end = reverse ? 0 : n / parts - 1;
+  const Value totals = plain(make.reshape(make.slice_dim(each, 2, end, end + 1), {groups, parts, 1}));
+  const Value others = make.slice_dim(totals, 1, reverse ? 1 : 0, reverse ? parts : parts - 1);
+  const Dims none = {0, 0, 0}, one = {0, 1, 0};
+  const Value before =
+      make.pad(others, make.identity(kind, x.type().dtype), reverse ? none : one, reverse ? one : none);
+  const Value spread = make.broadcast(make.reshape(before, {groups, parts}), each.type().dims, {0, 1});
+  return make.reshape(make.op(kind, {spread, each}), dims);
+}
+
 }  // namespace
+
+// A window over all that came before: cumsum and its like. Flags are counted exactly in f32.
+ir::Replacement running_by_scans(ir::Graph& graph, const ir::Node& node) {
+  if (!node.regions.empty() || node.inputs.size() != 2 || node.types[0].elements() == 0) return {};
+  const Value& x = node.inputs[0];
+  const Dims& dims = x.type().dims;
+  const auto windows = ops::windows_from(node.attrs, dims.size());
+  if (!windows || node.types[0].dims != dims) return {};
+  std::optional<size_t> along;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    const ops::WindowDim& w = (*windows)[d];
+    if (w.stride != 1 || w.base_dilation != 1 || w.window_dilation != 1) return {};
+    if (w.size == 1) continue;
+    const bool whole =
+        w.size == dims[d] && ((w.low == dims[d] - 1 && w.high == 0) || (w.low == 0 && w.high == dims[d] - 1));
+    if (!whole || along) return {};
+    along = d;
+  }
+  constexpr int64_t kLeast = 16, kExact = 1 << 24;
+  if (!along || dims[*along] < kLeast) return {};
+  const Dtype dtype = x.type().dtype;
+  const std::string kind(node.attrs.text("kind"));
+  const bool counts = is_integer(dtype) && device_dtype(dtype) && kind == "add" && x.node->op == "convert" &&
+                      x.node->inputs[0].type().dtype == Dtype::boolean && dims[*along] <= kExact;
+  const bool floats = is_floating(dtype) && device_dtype(dtype) && bytes(dtype) >= 2;
+  if (!counts && !floats) return {};
+  if (kind != "add" && kind != "multiply" && kind != "maximum" && kind != "minimum") return {};
+  Make make(graph, node.where);
+  Dims folded = {1, dims[*along], 1};
+  for (size_t d = 0; d < dims.size(); ++d)
+    if (d != *along) folded[d < *along ? 0 : 2] *= dims[d];
+  const Value from = counts ? make.cast(x.node->inputs[0], Dtype::f32) : x;
+  const Value run = running(make, make.reshape(from, folded), kind, (*windows)[*along].low == 0);
+  const Value out = make.cast(make.reshape(run, dims), dtype);
+  double init = 0, identity = 0;
+  splat(*make.identity(kind, dtype).node, identity);
+  if (splat(*node.inputs[1].node, init) && init == identity) return {out};
+  return {make.op(kind, {make.broadcast(node.inputs[1], dims, {}), out})};
+}
 
 ir::Replacement pool_by_slices(ir::Graph& graph, const ir::Node& node) {
   if (!node.regions.empty() || node.inputs.size() != 2 || node.types[0].elements() == 0) return {};

@@ -12,6 +12,7 @@
 #include "compile/device/by_sample.h"
 #include "compile/device/decompose.h"
 #include "compile/device/flat.h"
+#include "compile/device/long_rows.h"
 #include "compile/device/lower.h"
 #include "compile/device/spread.h"
 #include "compile/simplify.h"
@@ -92,8 +93,8 @@ static Result<DeviceProgram> compile_simple(const ir::Graph& graph, const arch::
                                             const DeviceOptions& options, const Watch& watch) {
   const Teller teller(watch);
   TRY(teller.graph("simplify", graph));
-  const ir::Graph simple =
-      spread(decompose(flat(by_sample(with_attention_gradients(graph, takes_gradient), chip), chip)), chip);
+  ir::Graph known = put_together(with_attention_gradients(graph, takes_gradient));
+  const ir::Graph simple = spread(decompose(long_rows(flat(by_sample(std::move(known), chip), chip), chip)), chip);
   TRY(teller.graph("decompose", simple));
   TRY(teller.fusion(simple));
   Lowering lowering(simple, chip, options);

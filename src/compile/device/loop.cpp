@@ -20,10 +20,12 @@ namespace {
 constexpr int64_t kColumnsMax = 4096;  // of a block; temporaries of a few members then fit many times over
 // Elements that a partition moves at once: below the first a transfer is mostly overhead, from the second on hardly.
 constexpr int64_t kRowShort = 256, kRowLong = 1024;
+constexpr int64_t kListLeast = 1 << 14;  // elements that are worth all partitions
 
-// A part of a list of dims: where it begins and how many of each.
+// A part of a list of dims: where it begins and how many of each, `step` apart.
 struct Block {
   Dims begin = {}, count = {};
+  int64_t step = 1;
 };
 
 // Cuts dims into blocks of at most `limit` elements: whole items of the minor dims, a run of one, one of the major.
@@ -101,9 +103,33 @@ class Loop {
   void run() {
     const Dims part = dims_of(parts_), free = dims_of(frees_);
     if (element_count(unit_.space) == 0) return;
+    if (is_list()) return run_list();
     tiles_ = cut(part, rec_.chip().partitions);
     blocks_ = cut(free, kColumnsMax);
     make_results();
+    over_tiles();
+  }
+
+ private:
+  // One dim that nothing divides evenly: a run of it on each partition, and what is left on one.
+  bool is_list() const {
+    return unit_.space.size() == 1 && !unit_.has_reduction() && frees_.size() == 1 && unit_.space[0] >= kListLeast;
+  }
+  void run_list() {
+    const int64_t n = unit_.space[0], lanes = rec_.chip().partitions, each = n / lanes;
+    parts_ = {0};
+    is_list_ = true;
+    tiles_ = {{{0}, {lanes}, each}};
+    blocks_ = cut({each}, kColumnsMax);
+    make_results();
+    over_tiles();
+    if (n == lanes * each) return;
+    tiles_ = {{{lanes * each}, {1}}};
+    blocks_ = cut({n - lanes * each}, kColumnsMax);
+    at_tile_ = SIZE_MAX;
+    over_tiles();
+  }
+  void over_tiles() {
     for (tile_ = 0; tile_ < tiles_.size(); ++tile_) {
       rows_.clear();
       partitions_ = int(element_count(tiles_[tile_].count));
@@ -117,7 +143,6 @@ class Loop {
     }
   }
 
- private:
   void visit(size_t tile, size_t block) {
     if (tile != tile_ || rows_tile_ != tile) rows_.clear();
     tile_ = rows_tile_ = tile;
@@ -243,7 +268,7 @@ class Loop {
     for (const ir::Node* root : unit_.roots) {
       Result r{&store_.of(root->result())};
       const int64_t width = is_row(*root) ? 1 : element_count(free);
-      const bool fits = width * bytes(r.memory->dtype) * tiling.tiles() <= store_.keep_bytes();
+      const bool fits = !is_list_ && width * bytes(r.memory->dtype) * tiling.tiles() <= store_.keep_bytes();
       if (fits && is_row(*root))
         r.form = &store_.new_form(*r.memory, r.memory->dtype, false, 1, tiling);
       else if (fits && leading)
@@ -300,7 +325,7 @@ class Loop {
     const auto side = [&](const std::vector<size_t>& dims, const Block& b, Axes& axes) {
       for (size_t i = 0; i < dims.size(); ++i) {
         out.e0 += b.begin[i] * walk.strides[dims[i]];
-        axes.push_back({walk.strides[dims[i]], b.count[i]});
+        axes.push_back({walk.strides[dims[i]] * b.step, b.count[i]});
       }
     };
     side(parts_, tiles_[tile_], out.part);
@@ -321,7 +346,7 @@ class Loop {
 
   bool by_row(const IndexMap& map) const {
     return std::all_of(map.begin(), map.end(), [&](const IndexTerm& t) {
-      return t.dim < 0 || t.scale == 0 || unit_.space[size_t(t.dim)] == 1 || is_part(t.dim);
+      return t.dim < 0 || t.scale == 0 || unit_.space[size_t(t.dim)] == 1 || (is_part(t.dim) && !is_list_);
     });
   }
   // Inputs of an elementwise op have its dims, or are scalars.
@@ -646,13 +671,18 @@ class Loop {
   // Neighbouring elements on neighbouring partitions: cheaper by rows first and turned on chip.
   std::optional<View> through_turn(Memory& m, const Place& at) {
     const Axes part = collapse(at.part);
-    int64_t columns = 1;
-    for (size_t d : parts_) columns *= unit_.space[d];
+    // Those of a matrix, or of several one after the other.
+    int64_t columns = element_count(dims_of(parts_)), step = INT64_MAX;
+    for (const Axis& a : at.free)
+      if (a.count > 1 && a.stride > 1) step = std::min(step, a.stride);
+    Tiling tiling = Tiling::of(dims_of(parts_), rec_.chip().partitions);
+    if (step < columns) columns = step, tiling = Tiling::plain(step, rec_.chip().partitions);
     if (part.size() != 1 || part[0].stride != 1 || part[0].count < 2 || m.elements % columns) return std::nullopt;
-    const Tiling tiling = Tiling::of(dims_of(parts_), rec_.chip().partitions);
     const int64_t rows = m.elements / columns, most = 2 * store_.keep_bytes();
     if (rows == 1 || rows * bytes(m.dtype) * tiling.tiles() > most || columns * bytes(m.dtype) > most)
       return std::nullopt;
+    const Form probe{m.dtype, true, rows, columns, tiling, std::vector<uint32_t>(size_t(tiling.tiles()))};
+    if (!access(probe, at.e0, at.part, at.free)) return std::nullopt;
     return access(store_.form(m, m.dtype, true, columns, tiling), at.e0, at.part, at.free);
   }
   // The same for all partitions: loaded once for the unit, to every partition.
@@ -678,6 +708,7 @@ class Loop {
   size_t rows_tile_ = SIZE_MAX;
   std::vector<size_t> parts_, frees_;  // dims of the space
   std::vector<Block> tiles_, blocks_;
+  bool is_list_ = false;  // the one dim is on both sides
   size_t tile_ = 0, at_block_ = 0, at_tile_ = SIZE_MAX;
   int partitions_ = 1;
   int64_t columns_ = 1;

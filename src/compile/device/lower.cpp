@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "base/text.h"
+#include "compile/device/arg_max.h"
 #include "compile/device/attention.h"
 #include "compile/device/attention_backward.h"
 #include "compile/device/collective.h"
@@ -13,6 +14,7 @@
 #include "compile/device/kernel_call.h"
 #include "compile/device/loop.h"
 #include "compile/device/moves.h"
+#include "compile/device/running.h"
 #include "compile/device/top_k.h"
 #include "compile/device/windows.h"
 
@@ -45,6 +47,7 @@ constexpr Row kRows[] = {
     {"all_gather", move_obstacle, kCollective},
     {"all_reduce", move_obstacle, kCollective},
     {"all_to_all", move_obstacle, kCollective},
+    {kArgMaxParts, move_obstacle, [](Lowering& l, const ir::Node& n) { lower_arg_max(l.rec(), l.store(), n); }},
     {kAttentionGradient, [](const ir::Node&) { return std::string(); },
      [](Lowering& l, const ir::Node& n) { lower_attention_gradient(l.rec(), l.store(), n, l.policy()); }},
     {"bitcast_convert", move_obstacle, [](Lowering& l, const ir::Node& n) { lower_bits(l.rec(), l.store(), n); }},
@@ -60,6 +63,7 @@ constexpr Row kRows[] = {
     {"partition_id", move_obstacle, kRank},
     {"reduce_scatter", move_obstacle, kCollective},
     {"replica_id", move_obstacle, kRank},
+    {kRunning, move_obstacle, [](Lowering& l, const ir::Node& n) { lower_running(l.rec(), l.store(), n); }},
     {"top_k", move_obstacle, [](Lowering& l, const ir::Node& n) { lower_top_k(l.rec(), l.store(), n); }},
     {"while", regions_obstacle, [](Lowering& l, const ir::Node& n) { l.loop_while(n); }},
     {"window_load", window_obstacle, [](Lowering& l, const ir::Node& n) { l.window_load(n); }},
@@ -170,7 +174,7 @@ class Divider {
 }  // namespace
 
 Fusion units_of(std::span<const ir::Node* const> nodes, std::span<const ir::Value> kept) {
-  Fusion fusion = fuse(nodes, kept, {.attention = takes_attention, .once_over_products = true});
+  Fusion fusion = fuse(nodes, kept, {.attention = takes_attention, .once_over_products = true, .rows_apart = true});
   Divider(fusion.units, kept).all();
   for (Unit& unit : fusion.units)
     if (unit.single && !unit.attention && has_map(*unit.single)) {

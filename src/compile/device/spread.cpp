@@ -52,20 +52,23 @@ class Spread {
   }
 
  private:
-  // As many rows as there are partitions, or the most that are no more and of one length.
+  // As many rows as there are partitions, or the most that are no more and of one length; one list where those are few,
+  // which the loop cuts as it can.
   Dims rows_of(const Dims& dims) const {
     int64_t all = 1;
     for (int64_t d : dims) all *= d;
     int64_t rows = lanes_;
     while (all % rows) --rows;
-    return {rows, all / rows};
+    return rows < kFew ? Dims{all} : Dims{rows, all / rows};
   }
   bool is_poor(const Dims& dims) const {
     if (dims.empty()) return false;
     int64_t all = 1;
     for (int64_t d : dims) all *= d;
     if (all < kElementsLeast || (dims.back() >= kFew && all / dims.back() >= kFew)) return false;
-    return rows_of(dims)[0] > std::min<int64_t>(lanes_, dims.back() < kFew ? kFew : all / dims.back());
+    const Dims rows = rows_of(dims);
+    const int64_t filled = rows.size() == 1 ? lanes_ : rows[0];
+    return dims != rows && filled > std::min<int64_t>(lanes_, dims.back() < kFew ? kFew : all / dims.back());
   }
   static bool is_number(const Value& v) {
     return v.type().rank() == 0 || (v.node->op == "broadcast_in_dim" && v.node->inputs[0].type().rank() == 0);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kEight = 8;             // that an instruction finds
 constexpr int64_t kColumnsMax = 16384;    // that it looks through
-constexpr int64_t kTurnsMax = 8;          // of eight each
+constexpr int64_t kTurnsMax = 64;         // of eight each
 constexpr int64_t kPairsLeast = 1 << 16;  // comparisons of a sort by rank, which is exact for every float
 
 View columns(View v, int64_t begin, int64_t count) {
