@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "compile/position_mask.h"
 
@@ -162,12 +163,14 @@ class Matcher {
     return true;
   }
 
-  // Scale, bias and mask above the first multiply, and its operands.
+  // Scale, cap, bias and mask above the first multiply, and its operands.
   bool first_multiply() {
     double scale = 1;
+    std::optional<double> outside;  // of a cap
     Seen s = scores_;
     for (; s.node().op != "dot_general"; s = below(s)) {
       const ir::Node& n = s.node();
+      const bool is_scaled = scale != 1 || outside;
       m_.inside.push_back(&n);
       if (n.op == "multiply" || n.op == "divide") {
         const auto left = n.op == "multiply" ? splat(n.inputs[0]) : std::nullopt, right = splat(n.inputs[1]);
@@ -177,21 +180,27 @@ class Matcher {
         s = s.input(left ? 1 : 0);
       } else if (n.op == "select" && n.inputs[0].type().dims == n.types[0].dims) {
         const auto fill = splat(n.inputs[2]);
-        if (!fill || mask_.value.node || scale != 1) return false;
+        if (!fill || mask_.value.node || is_scaled) return false;
         mask_ = s.input(0);
         m_.step.masked = float(*fill);
         s = s.input(1);
-      } else if (n.op == "add") {
+      } else if (n.op == "add" || n.op == "subtract") {
         const bool left = comes_of_multiply(n.inputs[0]);
-        if (left == comes_of_multiply(n.inputs[1]) || bias_.value.node || scale != 1) return false;
+        if (left == comes_of_multiply(n.inputs[1]) || bias_.value.node || is_scaled) return false;
+        m_.minus = n.op == "subtract";
+        if (m_.minus && !left) return false;
         bias_ = s.input(left ? 1 : 0);
         if (!is_narrow(bias_.value.type().dtype)) return false;
         s = s.input(left ? 0 : 1);
+      } else if (n.op == "tanh" && !outside) {
+        outside = std::exchange(scale, 1.0);
+        s = s.input(0);
       } else {
         return false;
       }
     }
-    m_.step.scale = float(scale);
+    if (outside) m_.cap = float(scale);
+    m_.step.scale = float(outside.value_or(scale));
     return multiply_operands(s);
   }
   static bool comes_of_multiply(ir::Value v) {
@@ -202,7 +211,7 @@ class Matcher {
         v = n.inputs[1];
       } else if (n.op == "multiply" || n.op == "divide") {
         v = n.op == "multiply" && splat(n.inputs[0]) ? n.inputs[1] : n.inputs[0];
-      } else if (n.op == "convert" || view_kind(n) == ViewKind::whole) {
+      } else if (n.op == "convert" || n.op == "tanh" || view_kind(n) == ViewKind::whole) {
         v = n.inputs[0];
       } else {
         return false;

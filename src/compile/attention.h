@@ -50,6 +50,10 @@ struct AttentionMatch {
   // exp(s - max s) / sum, exp(s - max s), max s and the sum, and the mask where there is one.
   AttentionPart weights = {}, raised = {}, top = {}, sum = {}, mask = {};
   bool keeps_rows = false;  // top and sum are read by a gradient besides
+  float cap = 0;            // if not 0, scores are scale * tanh(cap * q k^T) before bias and mask
+  bool minus = false;       // the bias is taken away
+
+  bool is_plain() const { return cap == 0 && !minus; }  // as AttentionStep has it
 
   std::vector<ir::Value> reads() const;
 };

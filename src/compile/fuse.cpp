@@ -70,7 +70,7 @@ class Fuser {
     for (size_t i = nodes_.size(); i-- > 0;) {
       if (inside_.count(nodes_[i])) continue;
       auto found = match_attention(*nodes_[i], users_, kept_);
-      if (!found || (options_.attention && !options_.attention(*found))) continue;
+      if (!found || !(options_.attention ? options_.attention(*found) : found->is_plain())) continue;
       const AttentionMatch& match = attentions_.emplace_back(*std::move(found));
       for (const ir::Node* node : match.inside) inside_[node] = &match;
       for (const ir::Value& v : match.reads()) read_by_[v.node].push_back(&match);

@@ -38,7 +38,7 @@ struct Fusion {
 
 struct FuseOptions {
   bool (*attention)(AttentionMatch&) =
-      nullptr;                      // which attentions are units, brought into the form it wants; null: all
+      nullptr;                      // which attentions are units, brought into the form it wants; null: plain ones
   bool once_over_products = false;  // what several loops make of a multiply's result is made where the multiply is
   bool rows_apart = false;          // what is reduced over other dims than the last is made before, by a loop of rows
 };

@@ -136,6 +136,24 @@ Replacement case_known(Graph& g, const Node& n) {
 
 Replacement select_same(Graph&, const Node& n) { return n.inputs[1] == n.inputs[2] ? the(n.inputs[1]) : Replacement{}; }
 
+// Between truths: c ? true : false is c, c ? x : false is c & x.
+Replacement select_truth(Graph& g, const Node& n) {
+  if (n.types[0].dtype != Dtype::boolean || n.inputs[0].type().dims != n.types[0].dims || !is_splat(n.inputs[2], 0))
+    return {};
+  if (is_splat(n.inputs[1], 1)) return the(n.inputs[0]);
+  return the(g.add1("and", {n.inputs[0], n.inputs[1]}, n.types[0], {}, n.where));
+}
+// x & true and x | false are x; x & false and x | true are known.
+template <int kNeutral>
+Replacement truth_with_known(Graph&, const Node& n) {
+  if (n.types[0].dtype != Dtype::boolean) return {};
+  for (size_t i : {0, 1}) {
+    if (is_splat(n.inputs[i], kNeutral)) return the(n.inputs[1 - i]);
+    if (is_splat(n.inputs[i], 1 - kNeutral)) return the(n.inputs[i]);
+  }
+  return {};
+}
+
 Replacement whole_add_zero(Graph&, const Node& n) {
   if (!is_whole(n.inputs[0])) return {};
   if (is_splat(n.inputs[1], 0)) return the(n.inputs[0]);
@@ -246,6 +264,9 @@ constexpr ir::Rule kRules[] = {
     {"slice at a known place", "dynamic_slice", slice_known},
     {"select by a known value", "select", select_known},
     {"select of equals", "select", select_same},
+    {"select between truths", "select", select_truth},
+    {"and with a known truth", "and", truth_with_known<1>},
+    {"or with a known truth", "or", truth_with_known<0>},
     {"case of a known index", "case", case_known},
     {"put erfc together", "select", put_together_erfc},
     {"add zero to integers", "add", whole_add_zero},

@@ -61,6 +61,20 @@ static const Case kCases[] = {
      "() {\n  %0 = iota {iota_dimension = 0} : u64[5000]\n  %1 = constant {value = u64[] x0c00000000000000} : u64[]\n  "
      "%2 = broadcast_in_dim %1 {broadcast_dimensions = []} : u64[5000]\n  %3 = shift_right_logical %0, %2 : "
      "u64[5000]\n  return %3\n}\n"},
+    {"select between truths",
+     "(%0: bool[3]) { %1 = constant {value = bool[3] x010101} : bool[3] %2 = constant {value = bool[3] x000000} : "
+     "bool[3] %3 = select %0, %1, %2 : bool[3] return %3 }",
+     "(%0: bool[3]) {\n  return %0\n}\n"},
+    {"select between truths",
+     "(%0: bool[3], %1: bool[3]) { %2 = constant {value = bool[3] x000000} : bool[3] %3 = select %0, %1, %2 : bool[3] "
+     "return %3 }",
+     "(%0: bool[3], %1: bool[3]) {\n  %2 = and %0, %1 : bool[3]\n  return %2\n}\n"},
+    {"and with a known truth",
+     "(%0: bool[3]) { %1 = constant {value = bool[3] x010101} : bool[3] %2 = and %1, %0 : bool[3] return %2 }",
+     "(%0: bool[3]) {\n  return %0\n}\n"},
+    {"or with a known truth",
+     "(%0: bool[3]) { %1 = constant {value = bool[3] x010101} : bool[3] %2 = or %0, %1 : bool[3] return %2 }",
+     "(%0: bool[3]) {\n  %1 = constant {value = bool[3] all x01} : bool[3]\n  return %1\n}\n"},
     {"reduce dims of one element",
      "(%0: f32[1,3]) { %1 = constant {value = f32[] x00000000} : f32[] %2 = reduce %0, %1 {dimensions = [0], kind = "
      "\"add\"} : f32[3] return %2 }",

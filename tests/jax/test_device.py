@@ -46,8 +46,10 @@ def at_key(f):
     return lambda key: f(jax.random.wrap_key_data(key))
 
 
-def attended(q, k, v, bias=0, causal=False, window=0):
-    scores = jnp.einsum("qd,kd->qk", q, k) * 0.3 + bias
+def attended(q, k, v, bias=0, causal=False, window=0, less=False, cap=0):
+    scores = jnp.einsum("qd,kd->qk", q, k) * 0.3
+    scores = jnp.tanh(scores / cap) * cap if cap else scores
+    scores = scores - bias if less else scores + bias
     query, key = jnp.arange(q.shape[0])[:, None], jnp.arange(k.shape[0])
     if causal:
         seen = (key <= query) & (key > query - window) if window else key <= query
@@ -168,6 +170,10 @@ CASES = {
     "a few tokens ask, each sequence its own keys": asking(3, 2, 2, 2, 384, 16, by_sequence=True),
     "attention to what came before, and a bias": (functools.partial(attended, causal=True), floats(200, 16), floats(200, 16), floats(200, 8), floats(200, 200)),
     "attention with a bias in bf16": (attended, floats(150, 16), floats(140, 16), floats(140, 8), floats(150, 140).astype(jnp.bfloat16)),
+    "attention with less than a bias": (functools.partial(attended, less=True), floats(150, 16), floats(140, 16), floats(140, 8), floats(150, 140)),
+    "attention of capped scores": (functools.partial(attended, causal=True, cap=1.5), floats(200, 16), floats(200, 16), floats(200, 8)),
+    "attention of capped scores and a row": (functools.partial(attended, cap=1.5), floats(150, 16), floats(140, 16), floats(140, 8), floats(1, 140)),
+    "attention as jax.nn has it": (functools.partial(jax.nn.dot_product_attention, is_causal=True), floats(1, 150, 4, 16), floats(1, 150, 2, 16), floats(1, 150, 2, 16)),
     "attention to a window": (functools.partial(attended, causal=True, window=150), floats(900, 16), floats(900, 16), floats(900, 8)),
     "attention to a window of one": (functools.partial(attended, causal=True, window=1), floats(200, 16), floats(200, 16), floats(200, 8)),
     "attention to all that came before": (functools.partial(attended, causal=True, window=200), floats(200, 16), floats(200, 16), floats(200, 8)),

@@ -37,7 +37,7 @@ class Attention {
       Heads bias = heads_of(store, match, *match.bias, match.at.query);
       bias.dim = heads_of(store, match, *match.bias, match.at.key).place;
       const bool is_mask = match.bias->value.type().dtype == Dtype::boolean;
-      bias_.emplace(rec, store, bias, is_mask, step_.scale, step_.keys, tiles_->dtype());
+      bias_.emplace(rec, store, bias, is_mask, match.minus ? -step_.scale : step_.scale, step_.keys, tiles_->dtype());
     }
     result_.emplace(rec, store, out_, step_.queries);
     if (match.keeps_rows)
@@ -207,7 +207,8 @@ class Attention {
         rec_.emit("nc_matmul", {{"dst", acc}, {"stationary", q[d]}, {"moving", moving}},
                   {{"accumulate", std::string_view(d ? "add" : "overwrite")}});
       }
-      const View scores = bias_ ? bias_->added(acc, first, j) : acc;
+      const View capped = match_.cap == 0 ? acc : cap(acc, rows, columns);
+      const View scores = bias_ ? bias_->added(capped, first, j) : capped;
       if (j < seen_from(first + rows - 1)) {
         const View t = rec_.sbuf(Dtype::f32, rows, columns, "scores");
         const View m = window(rows, columns, first - *match_.back - j, first + step_.causal_offset - j);
@@ -220,6 +221,13 @@ class Attention {
       }
     }
     return out;
+  }
+  View cap(const View& acc, int64_t rows, int64_t columns) {
+    const View t = rec_.sbuf(Dtype::f32, rows, columns, "capped");
+    Val x = Val::tile(acc);
+    x.set_scale(double(match_.cap));
+    emit_activation(rec_, t, x, "tanh");
+    return t;
   }
   View masked(const View& acc, int64_t rows, int64_t columns, int64_t open, int64_t first, int64_t key) {
     const View t = rec_.sbuf(Dtype::f32, rows, columns, "scores");
@@ -334,7 +342,7 @@ static bool takes_tiles(const AttentionMatch& match) {
 
 bool takes_gradient(const AttentionMatch& match) {
   const arch::AttentionStep& s = match.step;
-  return takes_tiles(match) && s.dim <= 128 && s.value_dim <= 128 && s.keys <= kKeysOnChip;
+  return takes_tiles(match) && match.is_plain() && s.dim <= 128 && s.value_dim <= 128 && s.keys <= kKeysOnChip;
 }
 
 // A bias that was widened to be added is read as it was before.

@@ -428,7 +428,7 @@ bool varies(const AttentionMatch& match, int d) {
 
 bool takes_few(const AttentionMatch& match) {
   const arch::AttentionStep& s = match.step;
-  return !match.keeps_rows && !s.causal &&
+  return match.is_plain() && !match.keeps_rows && !s.causal &&
          !(match.bias && (varies(match, match.at.query) || varies(match, match.at.shared))) &&
          s.queries <= kQueriesMost && s.heads / s.kv_heads * s.queries <= kRowsMost && s.dim <= 512 &&
          s.value_dim <= 512 && s.keys <= kKeysMost && !match.k.patch.node && !match.v.patch.node;

@@ -112,7 +112,7 @@ void HeadRows::put(const Val& value, int64_t e0, int64_t rows, int64_t dim) {
 
 View HeadBias::added(const View& scores, int64_t first, int64_t key) {
   const int64_t rows = scores.partitions, columns = scores.columns();
-  if (bias_.place) {
+  if (bias_.place || !rec_.in_psum(scores)) {
     const View t = rec_.sbuf(Dtype::f32, rows, columns, "scores");
     rec_.emit("tensor_tensor", {{"dst", t}, {"data1", scores}, {"data2", part(rows, columns, first, key, Dtype::f32)}},
               {{"op", std::string_view("add")}}, arch::kVector);
