@@ -291,9 +291,9 @@ def test_a_scan_over_layers_stays_a_loop():
         shapes = [jax.ShapeDtypeStruct(s, jnp.float32) for s in ((128, 256), (count, 256, 256))]
         return trine.report(layers, *shapes, instance="trn1.2xlarge")
 
-    few, many = report(4), report(400)
+    few, many = report(16), report(400)
     assert len(few.program.disassemble().splitlines()) == len(many.program.disassemble().splitlines())
-    assert many.time_ns > 50 * few.time_ns
+    assert many.time_ns > 15 * few.time_ns
 
 
 def test_totals_and_long_lists_fill_the_partitions():

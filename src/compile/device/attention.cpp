@@ -8,6 +8,7 @@
 #include "compile/device/attention_few.h"
 #include "compile/device/heads.h"
 #include "compile/device/map.h"
+#include "compile/device/turn.h"
 
 namespace trine::compile::device {
 
@@ -305,10 +306,8 @@ class Attention {
       data.offset = j - begin;
       data.axes = {{1, count}};
       v.partitions = int(count);
-      const View across = rec_.psum(count, rows, tiles_->dtype()),
-                 still = rec_.sbuf(tiles_->dtype(), count, rows, "across");
-      rec_.emit("nc_transpose", {{"dst", across}, {"data", data}}, {}, arch::kTensor);
-      emit_copy(rec_, still, Val::tile(across));
+      const View still = rec_.sbuf(tiles_->dtype(), count, rows, "across");
+      emit_turned(rec_, store_.choice.turner, still, {&data, 1});
       rec_.emit("nc_matmul", {{"dst", acc}, {"stationary", still}, {"moving", v}},
                 {{"accumulate", std::string_view(j > begin ? "add" : "overwrite")}});
     }

@@ -10,6 +10,7 @@
 #include "compile/device/attention_gradient.h"
 #include "compile/device/heads.h"
 #include "compile/device/map.h"
+#include "compile/device/turn.h"
 
 namespace trine::compile::device {
 
@@ -82,9 +83,8 @@ class Backward {
   // [columns, rows] of a tile, on chip.
   View turned(const View& rows) {
     const int64_t columns = rows.columns();
-    const View acc = rec_.psum(columns, rows.partitions, dtype_), to = rec_.sbuf(dtype_, columns, rows.partitions);
-    rec_.emit("nc_transpose", {{"dst", acc}, {"data", rows}}, {}, arch::kTensor);
-    emit_copy(rec_, to, Val::tile(acc));
+    const View to = rec_.sbuf(dtype_, columns, rows.partitions);
+    emit_turned(rec_, store_.choice.turner, to, {&rows, 1});
     return to;
   }
 
@@ -248,18 +248,16 @@ class Backward {
   void add_queries(Tile& t, const View& ds, int64_t begin) {
     const int64_t seen = ds.columns(), full = seen / lanes();
     const int64_t parts = (seen + lanes() - 1) / lanes();
-    const View acc = rec_.psum(lanes(), parts * t.rows, dtype_), across = rec_.sbuf(dtype_, lanes(), parts * t.rows);
-    for (int64_t i = 0; i < parts; ++i) {
-      View dst = part(acc, i * t.rows, t.rows);
-      dst.partitions = int(std::min(lanes(), seen - i * lanes()));
-      rec_.emit("nc_transpose", {{"dst", dst}, {"data", part(ds, i * lanes(), dst.partitions)}}, {}, arch::kTensor);
-    }
-    if (full) emit_copy(rec_, part(across, 0, full * t.rows), Val::tile(part(acc, 0, full * t.rows)));
-    if (full < parts) {
-      View to = part(across, full * t.rows, t.rows), from = part(acc, full * t.rows, t.rows);
-      to.partitions = from.partitions = int(seen - full * lanes());
-      emit_copy(rec_, to, Val::tile(from));
-    }
+    const View across = rec_.sbuf(dtype_, lanes(), parts * t.rows);
+    const auto turn = [&](int64_t first, int64_t count, int64_t keys) {
+      std::vector<View> tiles;
+      for (int64_t i = first; i < first + count; ++i) tiles.push_back(part(ds, i * lanes(), keys));
+      View to = part(across, first * t.rows, count * t.rows);
+      to.partitions = int(keys);
+      if (count) emit_turned(rec_, store_.choice.turner, to, tiles);
+    };
+    turn(0, full, lanes());
+    turn(full, parts - full, seen - full * lanes());
     const View dq = rec_.psum(t.rows, dim_);
     for (int64_t i = 0; i < parts; ++i) {
       View still = part(across, i * t.rows, t.rows), moving = k_rows_[size_t(begin / lanes() + i)];

@@ -8,6 +8,7 @@
 #include "base/number.h"
 #include "compile/device/heads.h"
 #include "compile/device/map.h"
+#include "compile/device/turn.h"
 
 namespace trine::compile::device {
 
@@ -107,9 +108,7 @@ class FewQueries {
       rows = rec_.sbuf(m.dtype, count, dims, "rows");
       store_.load(rows, store_.hbm(m), m.dtype, e0, {batch}, {dim});
     }
-    const View acc = rec_.psum(dims, count, rows.dtype);
-    rec_.emit("nc_transpose", {{"dst", acc}, {"data", rows}}, {}, arch::kTensor);
-    return acc;
+    return turned_tile(rec_, store_.choice.turner, rows);
   }
 
   // --- keys and values of an item: a view for each chunk, keys on partitions ---
@@ -205,17 +204,12 @@ class FewQueries {
   }
   // [dims, keys] of chunks from `first` on.
   View turn(const std::vector<View>& keys, const Axis& dims, int64_t first) {
-    const int64_t lanes = at_.lanes;
     const auto n = int64_t(keys.size());
-    const View across = rec_.psum(dims.count, n * lanes, dtype_),
-               turned = rec_.sbuf(dtype_, dims.count, n * lanes, "turned");
-    for (int64_t j = 0; j < n; ++j)
-      rec_.emit("nc_transpose",
-                {{"dst", part(across, j * lanes, {{1, at_.lanes_of(first + j)}})},
-                 {"data", part(keys[size_t(j)], dims.stride, {{1, dims.count}})}},
-                {}, arch::kTensor);
-    const int64_t filled = (n - 1) * lanes + at_.lanes_of(first + n - 1);
-    emit_copy(rec_, part(turned, 0, {{1, filled}}), Val::tile(part(across, 0, {{1, filled}})));
+    const View turned = rec_.sbuf(dtype_, dims.count, n * at_.lanes, "turned");
+    std::vector<View> tiles;
+    for (const View& k : keys) tiles.push_back(part(k, dims.stride, {{1, dims.count}}));
+    const int64_t filled = (n - 1) * at_.lanes + at_.lanes_of(first + n - 1);
+    emit_turned(rec_, store_.choice.turner, part(turned, 0, {{1, filled}}), tiles);
     return turned;
   }
   // From PSUM with what is added to them.
@@ -273,11 +267,9 @@ class FewQueries {
     const int64_t columns = items * rows_;
     const View each = rec_.sbuf(Dtype::f32, at_.lanes, columns, "top"), top = rec_.sbuf(Dtype::f32, columns, 1, "top");
     rec_.emit("tensor_reduce", {{"dst", each}, {"data", by_column(scores, items)}}, {{"op", std::string_view("max")}});
-    const View across = rec_.psum(columns, at_.lanes), back = rec_.psum(at_.lanes, columns);
-    rec_.emit("nc_transpose", {{"dst", across}, {"data", each}}, {}, arch::kTensor);
+    const View across = turned_tile(rec_, store_.choice.turner, each);
     rec_.emit("tensor_reduce", {{"dst", top}, {"data", across}}, {{"op", std::string_view("max")}});
-    rec_.emit("nc_transpose", {{"dst", back}, {"data", part(top, 0, {{0, at_.lanes}})}}, {}, arch::kTensor);
-    return back;
+    return turned_tile(rec_, store_.choice.turner, part(top, 0, {{0, at_.lanes}}));
   }
   View by_column(const View& tile, int64_t items) const {
     return part(tile, 0, {{at_.chunks * rows_, items}, {1, rows_}, {rows_, at_.chunks}});

@@ -7,11 +7,16 @@
 
 namespace trine::compile::device {
 
+// Who exchanges rows and columns (turn.h).
+enum class Turner : uint8_t { tensor, dma, vector };
+
 struct Choice {
   // Multiplies: panels of the left and the right operand take SBUF / left and SBUF / right each.
   int left = 4, right = 8;
   int64_t strip = 512;  // rows of the left panel that are loaded at once
   bool deep = false;    // the contracted dim in parts, whose products are summed in SBUF
+
+  Turner turner = Turner::tensor;  // of everything the unit turns
 
   bool operator==(const Choice&) const = default;
   std::string text() const;

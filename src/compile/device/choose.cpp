@@ -22,7 +22,7 @@ constexpr double kFsPerNs = 1e6;
 // again.
 constexpr double kGainLeast = 0.02;
 constexpr double kRoom = 0.6;  // of SBUF; estimate: what is kept for other units and loaded ahead for them has the rest
-constexpr size_t kKnownMax = size_t{1} << 14;  // verdicts that are kept
+constexpr size_t kKnownMax = size_t{1} << 16;  // times that are kept
 
 using Key = Digest::Key;
 struct KeyHash {
@@ -31,20 +31,20 @@ struct KeyHash {
 
 class Known {
  public:
-  std::optional<Verdict> find(const Key& key) {
+  std::optional<int64_t> find(const Key& key) {
     const std::lock_guard lock(mutex_);
-    const auto found = verdicts_.find(key);
-    return found == verdicts_.end() ? std::nullopt : std::optional(found->second);
+    const auto found = times_.find(key);
+    return found == times_.end() ? std::nullopt : std::optional(found->second);
   }
-  void keep(const Key& key, const Verdict& verdict) {
+  void keep(const Key& key, int64_t fs) {
     const std::lock_guard lock(mutex_);
-    if (verdicts_.size() >= kKnownMax) verdicts_.clear();
-    verdicts_.emplace(key, verdict);
+    if (times_.size() >= kKnownMax) times_.clear();
+    times_.emplace(key, fs);
   }
 
  private:
   std::mutex mutex_;
-  std::unordered_map<Key, Verdict, KeyHash> verdicts_;
+  std::unordered_map<Key, int64_t, KeyHash> times_;
 };
 
 int64_t time_alone(arch::Kernel& kernel, const arch::Chip& chip, Timer timer) {
@@ -63,6 +63,15 @@ int64_t time_of(Rehearsal& way, const arch::Chip& chip, Timer timer) {
   if (!way.alone || all < 0) return all;
   const int64_t one = time_alone(*way.alone, chip, timer);
   return one < 0 ? one : std::max<int64_t>(all - one, 0);
+}
+
+// What was timed before is not again. The key has all that the time follows from.
+int64_t known_time_of(Rehearsal& way, const Key& key, const arch::Chip& chip, Timer timer) {
+  static Known known;
+  if (const auto found = known.find(key)) return *found;
+  const int64_t fs = time_of(way, chip, timer);
+  known.keep(key, fs);
+  return fs;
 }
 
 // Which ways are worth timing: each once; of long ones the first, and that whose busiest engine has the least to do.
@@ -98,7 +107,7 @@ Verdict race(std::vector<std::optional<Rehearsal>>& ways, const std::vector<Key>
     if (!in[i]) continue;
     arch::Kernel& once = ways[i]->alone ? *ways[i]->alone : ways[i]->kernel;
     const auto wins = [&](double fs) { return best < 0 || fs < double(best) * (out.best == 0 ? 1 - kGainLeast : 1); };
-    if (wins(Costs(once).busiest() * kFsPerNs)) out.fs[i] = time_of(*ways[i], chip, timer);
+    if (wins(Costs(once).busiest() * kFsPerNs)) out.fs[i] = known_time_of(*ways[i], keys[i], chip, timer);
     ways[i].reset();
     if (out.fs[i] >= 0 && wins(double(out.fs[i]))) best = out.fs[i], out.best = i;
   }
@@ -154,21 +163,21 @@ void Digest::add(const arch::Kernel& kernel) {
 }
 
 Verdict fastest(std::vector<std::optional<Rehearsal>> ways, const arch::Chip& chip, Timer timer) {
-  static Known known;
+  Digest machine;
+  machine.add(arch::chip_text(chip));
+  machine.add(uint64_t(reinterpret_cast<uintptr_t>(timer)));
   std::vector<Key> keys;
-  Digest all;
-  all.add(arch::chip_text(chip));
-  all.add(uint64_t(reinterpret_cast<uintptr_t>(timer)));
   for (const auto& way : ways) {
-    Digest own;
+    Digest own = machine;
     if (way) own.add(way->kernel);
     keys.push_back(own.key());
-    for (uint64_t part : own.key()) all.add(part);
   }
-  if (auto found = known.find(all.key())) return *std::move(found);
-  Verdict verdict = race(ways, keys, chip, timer);
-  known.keep(all.key(), verdict);
-  return verdict;
+  return race(ways, keys, chip, timer);
+}
+
+bool Rehearsal::turns() const {
+  return std::any_of(kernel.works.begin(), kernel.works.end(),
+                     [](const arch::Work& w) { return w.info->row->name == "nc_transpose"; });
 }
 
 std::string Choice::text() const {
@@ -181,6 +190,8 @@ std::string Choice::text() const {
   add(right != plain.right, cat("right panel 1/", right));
   add(strip != plain.strip, cat("strips of ", strip));
   add(deep, "depth in parts");
+  add(turner == Turner::dma, "turned by DMA");
+  add(turner == Turner::vector, "turned by vector");
   return out.empty() ? "plain" : out;
 }
 

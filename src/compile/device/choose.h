@@ -47,6 +47,8 @@ inline constexpr size_t kTimedMax = size_t{1} << 18;
 struct Rehearsal {
   arch::Kernel kernel = {};
   std::optional<arch::Kernel> alone = {};  // where `kernel` has it twice
+
+  bool turns() const;  // rows and columns, by the tensor or the vector engine
 };
 
 // Femtoseconds of each way, launch and end left out; less than 0: not timed.
@@ -65,6 +67,7 @@ struct Chosen {
   std::vector<Choice> ways = {};
   Verdict verdict = {};
 
+  const Choice& taken() const { return ways[verdict.best]; }
   std::string text() const;
 };
 

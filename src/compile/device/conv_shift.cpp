@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "compile/device/dot.h"
 #include "compile/device/map.h"
+#include "compile/device/turn.h"
 #include "ops/convolution_shape.h"
 
 namespace trine::compile::device {
@@ -130,6 +131,7 @@ class Shifted {
   // Channels lie densely in HBM: rows of pixels are brought in and turned.
   void turn(const Band& b, int64_t n, int64_t image, int64_t from, int64_t to) {
     const uint32_t hbm = store_.hbm(*in_);
+    if (load_turned(b, hbm, n, image, from, to)) return;
     const int64_t together = std::max<int64_t>(1, lanes_ / size_[1]);
     for (int64_t row = from; row < to; row += together)
       for (int64_t x = 0; x < size_[1]; x += lanes_) {
@@ -145,14 +147,25 @@ class Shifted {
           View data = cast, dst = inside(b, c, image, row, rows);
           data.offset = c * lanes_;
           data.axes = {{1, lanes_of(c)}};
-          View acc = rec_.psum(lanes_of(c), pixels, dtype_);
-          rec_.emit("nc_transpose", {{"dst", acc}, {"data", data}}, {}, arch::kTensor);
           dst.offset += x;
           dst.axes = rows > 1 ? Axes{{padded_[1], rows}, {1, wide}} : Axes{{1, wide}};
-          if (rows > 1) acc.axes = {{wide, rows}, {1, wide}};
-          emit_copy(rec_, dst, Val::tile(acc));
+          emit_turned(rec_, store_.choice.turner, dst, {&data, 1});
         }
       }
+  }
+  bool load_turned(const Band& b, uint32_t hbm, int64_t n, int64_t image, int64_t from, int64_t to) {
+    if (turner_of(rec_.chip(), store_.choice.turner, in_->dtype) != Turner::dma || in_->elsewhere) return false;
+    const int64_t pixels = (to - from) * size_[1];
+    for (int64_t c = 0; c < chunks_; ++c) {
+      const View dst = inside(b, c, image, from, to - from);
+      const View raw = in_->dtype == dtype_ ? dst : rec_.sbuf(in_->dtype, lanes_of(c), pixels, "raw");
+      const int64_t e0 = (n * size_[0] + from) * size_[1] * channels_ + c * lanes_;
+      if (!device::load_turned(rec_, Turner::dma, raw, {hbm, in_->dtype, e0, {channels_, pixels}})) return false;
+      View src = raw;
+      if (dst.axes.size() > 1) src.axes = {{size_[1], to - from}, {1, size_[1]}};
+      if (raw.tensor != dst.tensor) emit_copy(rec_, dst, Val::tile(src));
+    }
+    return true;
   }
   // Pixels lie densely in HBM: a row of partitions is a channel's rows.
   void load(const Band& b, int64_t n, int64_t image, int64_t from, int64_t to) {
@@ -223,24 +236,30 @@ class Shifted {
   }
   // Channels lie densely, as where a gradient goes back through the layer: rows of features are brought in and turned.
   void turn_weights(int64_t tap, int64_t first, int64_t f, int64_t wide) {
-    const int64_t tall = std::min(lanes_, wide - f);
+    const int64_t tall = std::min(lanes_, wide - f), e0 = tap_at(tap) + (first + f) * k_out_;
+    const uint32_t hbm = store_.hbm(*weights_);
+    const auto to = [&](int64_t c) {
+      View dst = panel_;
+      dst.partitions = int(lanes_of(c));
+      dst.offset = (tap * chunks_ + c) * wide + f;
+      dst.axes = {{1, tall}};
+      return dst;
+    };
+    int64_t done = 0;  // chunks that were turned on their way
+    const auto rows = [&] { return HbmRows{hbm, weights_->dtype, e0 + done * lanes_, {k_out_, tall}}; };
+    while (done < chunks_ && device::load_turned(rec_, store_.choice.turner, to(done), rows())) ++done;
+    if (done == chunks_) return;
     View raw = rec_.sbuf(weights_->dtype, tall, channels_, "rows"), cast = raw;
-    store_.load(raw, store_.hbm(*weights_), weights_->dtype, tap_at(tap) + (first + f) * k_out_, {{k_out_, tall}},
-                {{1, channels_}});
+    store_.load(raw, hbm, weights_->dtype, e0, {{k_out_, tall}}, {{1, channels_}});
     if (weights_->dtype != dtype_) {
       cast = rec_.sbuf(dtype_, tall, channels_, "rows");
       emit_copy(rec_, cast, Val::tile(raw));
     }
     for (int64_t c = 0; c < chunks_; ++c) {
-      View data = cast, dst = panel_;
+      View data = cast;
       data.offset = c * lanes_;
       data.axes = {{1, lanes_of(c)}};
-      dst.partitions = int(lanes_of(c));
-      dst.offset = (tap * chunks_ + c) * wide + f;
-      dst.axes = {{1, tall}};
-      const View acc = rec_.psum(lanes_of(c), tall, dtype_);
-      rec_.emit("nc_transpose", {{"dst", acc}, {"data", data}}, {}, arch::kTensor);
-      emit_copy(rec_, dst, Val::tile(acc));
+      emit_turned(rec_, store_.choice.turner, to(c), {&data, 1});
     }
   }
 
@@ -324,9 +343,8 @@ class Shifted {
       View data = tile;
       data.offset = i;
       data.axes = {{1, some}};
-      const View turned = rec_.psum(some, tall, out_->dtype), rows = rec_.sbuf(out_->dtype, some, tall, "rows");
-      rec_.emit("nc_transpose", {{"dst", turned}, {"data", data}}, {}, arch::kTensor);
-      emit_copy(rec_, rows, Val::tile(turned));
+      const View rows = rec_.sbuf(out_->dtype, some, tall, "rows");
+      emit_turned(rec_, store_.choice.turner, rows, {&data, 1});
       store_.store(uint32_t(out_->hbm), out_->dtype, e0 + i * features_, {{features_, some}}, {{1, tall}}, rows);
     }
   }

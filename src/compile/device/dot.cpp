@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "compile/device/map.h"
+#include "compile/device/turn.h"
 #include "compile/index_map.h"
 
 namespace trine::compile::device {
@@ -440,6 +441,7 @@ class Dot : public Product {
       out.push_back(v);
     }
     const bool minor = parts[0].k.back().stride == 1 && parts[0].count() > 1 && columns.stride != 1;
+    if (minor && load_chunks_turned(m, hbm, e0, columns, parts, out)) return;
     if (minor) return stream_turned(m, hbm, e0, columns, parts, out);
     if (m.dtype == dtype_) return load_chunks(m, hbm, e0, columns, parts, whole);
     // Cast a few chunks at a time.
@@ -484,6 +486,30 @@ class Dot : public Product {
     }
   }
 
+  // Chunks that lie evenly in one transfer, turned on its way; what has another format is cast a few chunks at a time.
+  bool load_chunks_turned(Memory& m, uint32_t hbm, int64_t e0, const Axis& columns, Parts parts, const Panel& out) {
+    if (m.elsewhere || turner_of(rec_.chip(), how_.turner, m.dtype) != Turner::dma) return false;
+    if (std::any_of(parts.begin(), parts.end(), [](const Chunk& c) { return collapse(c.k).size() > 1; })) return false;
+    const bool casts = m.dtype != dtype_;
+    const auto together = size_t(std::max<int64_t>(1, sbuf() / 16 / (columns.count * bytes(m.dtype))));
+    for (size_t first = 0, count = 0; first < parts.size(); first += count) {
+      const int64_t pitch = first + 1 < parts.size() ? parts[first + 1].first - parts[first].first : 0;
+      for (count = 1; first + count < parts.size() && (!casts || count < together); ++count)
+        if (parts[first + count].count() != parts[first].count() ||
+            parts[first + count].first != parts[first].first + int64_t(count) * pitch)
+          break;
+      View dst = casts ? rec_.sbuf(m.dtype, out[first].partitions, int64_t(count) * columns.count, "raw") : out[first];
+      dst.axes = {{1, int64_t(count) * columns.count}};
+      if (!load_turned(rec_, how_.turner, dst,
+                       {hbm, m.dtype, e0 + parts[first].first, columns, {pitch, int64_t(count)}}))
+        return false;
+      View to = out[first];
+      to.axes = dst.axes;
+      if (casts) emit_copy(rec_, to, Val::tile(dst));
+    }
+    return true;
+  }
+
   void stream_turned(Memory& m, uint32_t hbm, int64_t e0, const Axis& columns, const std::vector<Chunk>& parts,
                      const Panel& out) {
     const int64_t lanes = rec_.chip().partitions;
@@ -520,13 +546,12 @@ class Dot : public Product {
     at = 0;
     for (size_t i = 0; i < parts.size(); ++i) {
       const int64_t k = parts[i].count();
-      View data = cast, acc = rec_.psum(k, rows, dtype_), dst = out[i];
+      View data = cast, dst = out[i];
       data.offset = at;
       data.axes = {{1, k}};
-      rec_.emit("nc_transpose", {{"dst", acc}, {"data", data}}, {}, arch::kTensor);
       dst.offset += begin;
       dst.axes = {{1, rows}};
-      emit_copy(rec_, dst, Val::tile(acc));
+      emit_turned(rec_, how_.turner, dst, {&data, 1});
       at += k;
     }
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "compile/device/map.h"
+#include "compile/device/turn.h"
 
 namespace trine::compile::device {
 
@@ -50,17 +51,25 @@ View HeadTiles::turned(const Heads& o, int64_t e0, int64_t places, int64_t dim) 
     v.axes = {{1, count}};
     return v;
   };
+  if (load(o, e0, places, to)) return to;
   for (int64_t i = 0; i < places; i += together) {  // as many rows as fill a bank
     const int64_t count = std::min(together, places - i);
-    const View acc = rec_.psum(dim, count, dtype_);
-    for (int64_t j = 0; j < count; j += lanes) {
-      const int64_t some = std::min(lanes, count - j);
-      rec_.emit("nc_transpose", {{"dst", part(acc, j, some)}, {"data", rows(o, e0 + (i + j) * o.place, some, dim)}}, {},
-                arch::kTensor);
-    }
-    emit_copy(rec_, part(to, i, count), Val::tile(acc));
+    std::vector<View> tiles;
+    for (int64_t j = 0; j < count; j += lanes)
+      tiles.push_back(rows(o, e0 + (i + j) * o.place, std::min(lanes, count - j), dim));
+    emit_turned(rec_, store_.choice.turner, part(to, i, count), tiles);
   }
   return to;
+}
+
+// Straight from HBM, where no form has the rows and the choice is to turn them on the way.
+bool HeadTiles::load(const Heads& o, int64_t e0, int64_t places, const View& to) {
+  Memory& m = *o.memory;
+  if (!m.forms.empty() || m.elsewhere || o.dim != 1 || store_.choice.turner != Turner::dma) return false;
+  const View raw = m.dtype == dtype_ ? to : rec_.sbuf(m.dtype, to.partitions, places, "raw");
+  if (!load_turned(rec_, Turner::dma, raw, {store_.hbm(m), m.dtype, e0, {o.place, places}})) return false;
+  if (raw.tensor != to.tensor) emit_copy(rec_, to, Val::tile(raw));
+  return true;
 }
 
 std::optional<View> HeadTiles::found(const Heads& o, int64_t e0, const Axis& part, const Axis& free) {

@@ -36,6 +36,7 @@ class HeadTiles {
  private:
   // On chip in the multiply's format, the whole value brought into it where it has another.
   std::optional<View> found(const Heads& o, int64_t e0, const Axis& part, const Axis& free);
+  bool load(const Heads& o, int64_t e0, int64_t places, const View& to);
 
   Recorder& rec_;
   Store& store_;

@@ -56,7 +56,9 @@ class Lowering {
   void lower(const Unit& unit);
   void lower_chosen(const Unit& unit);
   std::vector<Choice> ways_of(const Unit& unit);
-  Verdict verdict(const Unit& unit, const std::vector<Choice>& ways);
+  static bool has_ways(const Unit& unit);
+  Chosen choose(const Unit& unit, const std::vector<Choice>& ways);
+  void choose_turner(const Unit& unit, Chosen& chosen);
   std::optional<Rehearsal> rehearse(const Unit& unit, const Choice& way);
   void find_transposed(const std::vector<Unit>& units, std::span<const ir::Value> kept);
   bool wants_turned(const ir::Node& out) const;
@@ -89,7 +91,7 @@ class Lowering {
   size_t unit_ = 0;
   int bodies_ = 0;  // around the one in hand
   std::vector<Chosen> chosen_;
-  std::map<Digest::Key, Verdict> verdicts_;
+  std::map<Digest::Key, Chosen> chosen_before_;
   std::unordered_set<const ir::Node*> inside_;
   std::unordered_set<ir::Value, ir::ValueHash> own_;  // what loops carry: nobody outside reads their memory
   std::unordered_map<ir::Value, std::pair<size_t, ir::Value>, ir::ValueHash> donated_;  // its result and parameter

@@ -14,12 +14,15 @@ std::vector<ir::Value> reads_of(const Unit& unit, const Store& store) {
     if (node) nodes.push_back(node);
   std::sort(nodes.begin(), nodes.end(), [](const ir::Node* a, const ir::Node* b) { return a->id < b->id; });
   std::vector<ir::Value> out;
+  const auto add = [&](ir::Value v) {
+    while (!store.has(v) && view_kind(*v.node) != ViewKind::none) v = v.node->inputs[0];
+    if (store.has(v)) out.push_back(v);
+  };
   for (const ir::Node* node : nodes)
     for (const auto* list : {&node->inputs, &node->captures})
-      for (ir::Value v : *list) {
-        while (!store.has(v) && view_kind(*v.node) != ViewKind::none) v = v.node->inputs[0];
-        if (store.has(v)) out.push_back(v);
-      }
+      for (const ir::Value& v : *list) add(v);
+  if (unit.attention)
+    for (const ir::Value& v : unit.attention->reads()) add(v);
   return out;
 }
 
@@ -49,32 +52,64 @@ void wait_for(arch::Kernel& kernel, size_t first, std::vector<uint32_t>& tensors
 }  // namespace
 
 void Lowering::lower(const Unit& unit) {
-  const std::vector<Choice> ways = ways_of(unit);
+  const std::vector<Choice> ways = has_ways(unit) ? ways_of(unit) : std::vector{Choice()};
   store_.choice = ways[0];
-  if (ways.size() > 1 && options_.timer) {
-    chosen_.push_back({unit_text(unit), ways, verdict(unit, ways)});
-    store_.choice = ways[chosen_.back().verdict.best];
-  }
+  if (options_.timer && has_ways(unit))
+    if (Chosen chosen = choose(unit, ways); chosen.ways.size() > 1) {
+      chosen_.push_back(std::move(chosen));
+      store_.choice = chosen_.back().taken();
+    }
   lower_chosen(unit);
+  store_.choice = Choice();
 }
 
-// Units that the first way writes alike, as those of equal layers, are looked at once.
-Verdict Lowering::verdict(const Unit& unit, const std::vector<Choice>& ways) {
+// Multiplies can be cut in several ways; they and loops of elements may turn what they read.
+bool Lowering::has_ways(const Unit& unit) {
+  const ir::Node& node = unit.single ? *unit.single : *unit.roots.front();
+  if (node.types[0].elements() == 0 || (unit.product && unit.product->types[0].elements() == 0)) return false;
+  static constexpr std::string_view kOps[] = {"convolution", "dot_general", kAttentionGradient};
+  return !unit.single || unit.attention || std::find(std::begin(kOps), std::end(kOps), node.op) != std::end(kOps);
+}
+
+// Of the ways to cut it the fastest, then of those to turn what it turns. Units that the first way writes alike, as
+// those of equal layers, are looked at once.
+Chosen Lowering::choose(const Unit& unit, const std::vector<Choice>& ways) {
+  Chosen out{unit_text(unit), ways, {}};
   std::vector<std::optional<Rehearsal>> all;
-  all.push_back(rehearse(unit, ways[0]));
+  all.push_back(rehearse(unit, out.ways[0]));
+  if (out.ways.size() == 1 && !(all[0] && all[0]->turns())) return out;
   Digest digest;
-  for (const Choice& way : ways) digest.add(way.text());
+  for (const Choice& way : out.ways) digest.add(way.text());
   if (all[0]) digest.add(all[0]->kernel);
-  const auto [found, fresh] = verdicts_.try_emplace(digest.key());
-  if (!fresh) return found->second;
-  for (size_t i = 1; i < ways.size(); ++i) all.push_back(rehearse(unit, ways[i]));
-  return found->second = fastest(std::move(all), rec_.chip(), options_.timer);
+  const auto [found, fresh] = chosen_before_.try_emplace(digest.key());
+  if (!fresh) return {std::move(out.unit), found->second.ways, found->second.verdict};
+  for (size_t i = 1; i < out.ways.size(); ++i) all.push_back(rehearse(unit, out.ways[i]));
+  std::vector<bool> turns;
+  for (const auto& way : all) turns.push_back(way && way->turns());
+  out.verdict = fastest(std::move(all), rec_.chip(), options_.timer);
+  if (turns[out.verdict.best]) choose_turner(unit, out);
+  return found->second = out;
+}
+
+void Lowering::choose_turner(const Unit& unit, Chosen& chosen) {
+  const Choice cut = chosen.taken();
+  std::vector<std::optional<Rehearsal>> all;
+  all.push_back(rehearse(unit, cut));
+  const size_t first = chosen.ways.size();
+  for (Turner by : {Turner::dma, Turner::vector}) {
+    chosen.ways.push_back(cut);
+    chosen.ways.back().turner = by;
+    all.push_back(rehearse(unit, chosen.ways.back()));
+  }
+  const Verdict verdict = fastest(std::move(all), rec_.chip(), options_.timer);
+  chosen.verdict.fs[chosen.verdict.best] = verdict.fs[0];
+  chosen.verdict.fs.insert(chosen.verdict.fs.end(), verdict.fs.begin() + 1, verdict.fs.end());
+  if (verdict.best) chosen.verdict.best = first + verdict.best - 1;
 }
 
 std::vector<Choice> Lowering::ways_of(const Unit& unit) {
   const ir::Node* const dot = unit.product ? unit.product : unit.single;
   if (unit.attention || !dot || dot->op != "dot_general") return {Choice()};
-  if (dot->types[0].elements() == 0) return {Choice()};
   const ir::Node& out = unit.product && !unit.roots.empty() ? *unit.roots[0] : *dot;
   return dot_ways(rec_, store_, *dot, wants_turned(out), options_.dots);
 }
@@ -89,6 +124,8 @@ std::optional<Rehearsal> Lowering::rehearse(const Unit& unit, const Choice& way)
   };
   write(unit.single), write(unit.product);
   for (const ir::Node* root : unit.roots) write(root);
+  if (unit.attention && unit.attention->keeps_rows)
+    for (const AttentionPart* part : {&unit.attention->top, &unit.attention->sum}) write(part->value.node);
   if (unit.product)
     if (const auto as = written_as_.find(unit.product); as != written_as_.end()) write(as->second);
   Recorder rec("", rec_.chip(), kTimedMax);

@@ -2,9 +2,11 @@
 #include "compile/device/store.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/text.h"
 #include "compile/device/map.h"
+#include "compile/device/turn.h"
 #include "compile/fuse.h"
 #include "compile/index_map.h"
 
@@ -163,12 +165,6 @@ void Store::write(Memory& m, uint32_t hbm) {
   const Form* from = &m.forms[0];
   for (const Form& f : m.forms)
     if (!f.turned && f.dtype == m.dtype) from = &f;
-  if (from->turned && !turns(m.dtype)) {
-    for (int64_t t = 0; t < from->tiling.tiles(); ++t)
-      store(hbm, m.dtype, from->tiling.begin(t), {{1, from->tiling.size(t)}}, {{from->columns, from->rows}},
-            from->tile(t));
-    return;
-  }
   if (from->turned && from->columns * bytes(m.dtype) > keep_bytes()) return store_turned(m, hbm, Form(*from));
   if (from->turned) from = &form(m, m.dtype, false, from->columns, Tiling::plain(from->rows, rec_.chip().partitions));
   for (int64_t t = 0; t < from->tiling.tiles(); ++t)
@@ -200,41 +196,34 @@ void Store::store_turned(Memory& m, uint32_t hbm, const Form& from) {
       View data = from.tile(t);
       data.offset = r;
       data.axes = {{1, rows}};
-      const View acc = rec_.psum(rows, width, from.dtype), part = rec_.sbuf(m.dtype, rows, width, "rows");
-      rec_.emit("nc_transpose", {{"dst", acc}, {"data", data}}, {}, arch::kTensor);
-      emit_copy(rec_, part, Val::tile(acc));
+      const View part = rec_.sbuf(m.dtype, rows, width, "rows");
+      emit_turned(rec_, choice.turner, part, {&data, 1});
       store(hbm, m.dtype, r * from.columns + from.tiling.begin(t), {{from.columns, rows}}, {{1, width}}, part);
     }
 }
 
-// Rows to partitions or back, by the tensor engine, blocks of 128 by 128, several in one bank of PSUM.
+// Rows to partitions or back, blocks of 128 by 128, several in one bank of PSUM.
 void Store::turn(const Form& from, Form& to) {
   const int64_t lanes = rec_.chip().partitions;
-  const int64_t bank = rec_.chip().psum.bank_bytes / std::max(bytes(from.dtype), 1);
+  const int64_t most = std::min(rec_.chip().psum.bank_bytes / std::max(bytes(from.dtype), 1), 4 * lanes);
   for (int64_t t = 0; t < to.tiling.tiles(); ++t) {
-    const int64_t p0 = to.tiling.begin(t), height = to.tiling.size(t);
-    View acc{};
-    int64_t begin = 0, filled = 0;  // columns of `to` gathered in acc
+    std::vector<View> tiles;
+    int64_t begin = 0, filled = 0;  // columns of `to`
     const auto flush = [&] {
-      if (!filled) return;
-      View dst = to.tile(t), src = acc;
+      if (tiles.empty()) return;
+      View dst = to.tile(t);
       dst.offset = begin;
-      dst.axes = src.axes = {{1, filled}};
-      emit_copy(rec_, dst, Val::tile(src));
-      begin += filled;
-      filled = 0;
+      dst.axes = {{1, filled}};
+      emit_turned(rec_, choice.turner, dst, tiles, most);
+      begin += std::exchange(filled, 0);
+      tiles.clear();
     };
     for (int64_t s = 0; s < from.tiling.tiles(); ++s) {
-      const int64_t width = from.tiling.size(s);
-      if (filled && filled + width > std::min(bank, 4 * lanes)) flush();
-      if (!filled) acc = rec_.psum(height, std::min(bank, 4 * lanes), from.dtype);
-      View data = from.tile(s), dst = acc;
-      data.offset = p0;
-      data.axes = {{1, height}};
-      dst.offset = filled;
-      dst.axes = {{1, width}};
-      rec_.emit("nc_transpose", {{"dst", dst}, {"data", data}}, {}, arch::kTensor);
-      filled += width;
+      if (filled + from.tiling.size(s) > most) flush();
+      tiles.push_back(from.tile(s));
+      tiles.back().offset = to.tiling.begin(t);
+      tiles.back().axes = {{1, to.tiling.size(t)}};
+      filled += from.tiling.size(s);
     }
     flush();
   }
@@ -248,6 +237,15 @@ void Store::fill_from_hbm(Memory& m, Form& to) {
   for (int64_t t = 0; t < to.tiling.tiles(); ++t)
     load(to.tile(t), uint32_t(m.hbm), m.dtype, to.tiling.begin(t) * to.columns, {{to.columns, to.tiling.size(t)}},
          {{1, to.columns}});
+}
+
+// Rows that need not be on chip first.
+bool Store::fill_turned_from_hbm(Memory& m, Form& to) {
+  bool done = !m.elsewhere;
+  for (int64_t t = 0; t < to.tiling.tiles() && done; ++t)
+    done = load_turned(rec_, choice.turner, to.tile(t),
+                       {uint32_t(m.hbm), m.dtype, to.tiling.begin(t), {to.columns, to.rows}});
+  return done;
 }
 
 const Form& Store::form(Memory& m, Dtype dtype, bool turned, int64_t columns, const Tiling& tiling) {
@@ -266,7 +264,7 @@ const Form& Store::form(Memory& m, Dtype dtype, bool turned, int64_t columns, co
       return to;
     }
   for (const Form& f : m.forms)
-    if (turns(m.dtype) && fits(f, !turned)) {
+    if (fits(f, !turned)) {
       Form from = f;
       if (bytes(dtype) < bytes(from.dtype)) from = form(m, dtype, from.turned, columns, from.tiling);
       Form& to = new_form(m, dtype, turned, columns, wanted);
@@ -274,16 +272,10 @@ const Form& Store::form(Memory& m, Dtype dtype, bool turned, int64_t columns, co
       return to;
     }
   hbm(m);
-  if (turned && !turns(m.dtype)) {
-    if (dtype != m.dtype) {
-      form(m, m.dtype, true, columns, wanted);
-      return form(m, dtype, true, columns, wanted);
-    }
-    Form& to = new_form(m, dtype, true, columns, wanted);
-    for (int64_t t = 0; t < wanted.tiles(); ++t)
-      load(to.tile(t), uint32_t(m.hbm), m.dtype, wanted.begin(t), {{1, wanted.size(t)}},
-           {{columns, m.elements / columns}});
-    return to;
+  if (turned && choice.turner == Turner::dma) {
+    Form& to = new_form(m, m.dtype, true, columns, wanted);
+    if (fill_turned_from_hbm(m, to)) return m.dtype == dtype ? to : form(m, dtype, true, columns, wanted);
+    m.forms.pop_back();
   }
   if (turned) {
     form(m, dtype, false, columns, Tiling{0, 0, 0});

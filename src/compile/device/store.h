@@ -81,14 +81,11 @@ class Store {
   int64_t keep_bytes() const { return rec_.chip().sbuf.bytes_per_partition / 4; }
 
  private:
-  // Can the tensor engine turn it bit for bit? Else it goes through memory, element by element.
-  bool turns(Dtype dtype) const {
-    return bytes(dtype) > 1 && (!is_integer(dtype) || rec_.chip().has(arch::Feature::transpose_mode));
-  }
   void store_turned(Memory& m, uint32_t hbm, const Form& from);
   void turn(const Form& from, Form& to);
   void copy_form(const Form& from, Form& to);
   void fill_from_hbm(Memory& m, Form& to);
+  bool fill_turned_from_hbm(Memory& m, Form& to);
 
   Recorder& rec_;
   std::unordered_map<ir::Value, std::unique_ptr<Memory>, ir::ValueHash> memories_;
