@@ -77,10 +77,10 @@ Chosen Lowering::choose(const Unit& unit, const std::vector<Choice>& ways) {
   Chosen out{unit_text(unit), ways, {}};
   std::vector<std::optional<Rehearsal>> all;
   all.push_back(rehearse(unit, out.ways[0]));
-  if (out.ways.size() == 1 && !(all[0] && all[0]->turns())) return out;
+  if (!all[0] || (ways.size() == 1 && !all[0]->turns())) return {std::move(out.unit), {ways[0]}, {}};
   Digest digest;
   for (const Choice& way : out.ways) digest.add(way.text());
-  if (all[0]) digest.add(all[0]->kernel);
+  digest.add(all[0]->kernel);
   const auto [found, fresh] = chosen_before_.try_emplace(digest.key());
   if (!fresh) return {std::move(out.unit), found->second.ways, found->second.verdict};
   for (size_t i = 1; i < out.ways.size(); ++i) all.push_back(rehearse(unit, out.ways[i]));
