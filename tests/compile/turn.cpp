@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "compile/device/device.h"
 #include "ir/text.h"
@@ -106,6 +108,21 @@ TEST_CASE("of tensor engine, DMA and vector engine the one turns that ends first
     }
     CHECK(slower >= 1);
   }
+}
+
+// A timer for which DMA turns fastest, but not where the whole program does: units alone have no outputs.
+static Result<int64_t> prefers_dma_in_units(const arch::Program& program, const arch::Chip&) {
+  const bool whole = std::any_of(program.tensors.begin(), program.tensors.end(),
+                                 [](const arch::Tensor& t) { return t.kind == arch::TensorKind::output; });
+  return turned_by(program, Turner::dma) == whole ? 2'000'000'000 : 1'000'000'000;
+}
+
+TEST_CASE("what units gain by others than the tensor engine and the program loses is not taken") {
+  const TurnCase dot{"trn2", "bf16", 512, 1024, "dot", Turner::dma};
+  CHECK(turned_by(program_of(dot, prefers<Turner::dma>), Turner::dma));
+  const arch::Program program = program_of(dot, prefers_dma_in_units);
+  CHECK(turned_by(program, Turner::tensor));
+  CHECK_FALSE(turned_by(program, Turner::dma));
 }
 
 }  // namespace trine::compile

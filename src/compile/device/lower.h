@@ -32,6 +32,7 @@ class Lowering {
   arch::Kernel& kernel() { return rec_.kernel(); }
   const std::vector<Chosen>& chosen() const { return chosen_; }  // units that had a choice, in order
   std::function<void(size_t done, size_t all)> progress = {};    // before each unit of the graph itself
+  bool others_turn = true;  // may DMA and the vector engine exchange rows and columns where that is faster?
 
   // One node each; see kRows.
   void dot(const ir::Node& node);

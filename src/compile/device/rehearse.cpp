@@ -77,7 +77,7 @@ Chosen Lowering::choose(const Unit& unit, const std::vector<Choice>& ways) {
   Chosen out{unit_text(unit), ways, {}};
   std::vector<std::optional<Rehearsal>> all;
   all.push_back(rehearse(unit, out.ways[0]));
-  if (!all[0] || (ways.size() == 1 && !all[0]->turns())) return {std::move(out.unit), {ways[0]}, {}};
+  if (!all[0] || (ways.size() == 1 && !(others_turn && all[0]->turns()))) return {std::move(out.unit), {ways[0]}, {}};
   Digest digest;
   for (const Choice& way : out.ways) digest.add(way.text());
   digest.add(all[0]->kernel);
@@ -87,7 +87,7 @@ Chosen Lowering::choose(const Unit& unit, const std::vector<Choice>& ways) {
   std::vector<bool> turns;
   for (const auto& way : all) turns.push_back(way && way->turns());
   out.verdict = fastest(std::move(all), rec_.chip(), options_.timer);
-  if (turns[out.verdict.best]) choose_turner(unit, out);
+  if (others_turn && turns[out.verdict.best]) choose_turner(unit, out);
   return found->second = out;
 }
 
