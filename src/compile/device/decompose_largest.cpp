@@ -22,7 +22,7 @@ constexpr int64_t kPlaceMax = 1 << 24;       // that f32 counts to
 constexpr int64_t kSearched = 4096;          // elements of a part: short enough to be loaded while others are searched
 constexpr int64_t kSearchMax = 16384;        // that an instruction looks through
 constexpr int64_t kRowLeast = 64;            // below, halves are as quick
-constexpr int64_t kElementsLeast = 1 << 16;  // of top_k
+constexpr int64_t kElementsLeast = 1 << 14;  // of top_k
 
 // A constant, or one spread over dims.
 std::optional<double> number_in(const Value& v) {

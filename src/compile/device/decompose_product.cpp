@@ -130,7 +130,8 @@ ir::Replacement product_of_vectors(ir::Graph& graph, const ir::Node& node) {
 // Over major dims by anything but a sum: blocks of rows, element by element, until a block is left that is turned as a
 // whole, or a row that fills the partitions by itself.
 ir::Replacement reduce_by_blocks(ir::Graph& graph, const ir::Node& node) {
-  constexpr int64_t kLanes = 128, kColumnsMin = 128, kColumnsLong = 1 << 13, kBlocksMost = 32, kBlocksLeast = 2;
+  constexpr int64_t kLanes = 128, kColumnsMin = 8, kColumnsLong = 1 << 13, kRowLeast = 1024, kBlocksMost = 32,
+                    kBlocksLeast = 2;
   if (!folds_floats(node) || node.attrs.text("kind") == "add") return {};
   const auto f = folded(node.inputs[0].type().dims, node.attrs.ints("dimensions"));
   if (!f || f->columns < kColumnsMin) return {};
@@ -143,11 +144,14 @@ ir::Replacement reduce_by_blocks(ir::Graph& graph, const ir::Node& node) {
   const std::string kind(node.attrs.text("kind"));
   const Dims& out = node.types[0].dims;
   const Value x = make.reshape(node.inputs[0], {f->lead, f->rows, f->columns});
-  // Few rows that are long fill the partitions with parts of them.
-  int64_t parts = std::max<int64_t>(1, kLanes / (f->lead * left));
+  // Few rows that are long fill the partitions with parts of them; of short ones each takes several. What is then not
+  // turned where it lies goes through memory: worth it for one group alone.
+  int64_t parts = std::max<int64_t>(1, kLanes / (f->lead * left)), joined = 1;
   while (f->columns % parts) --parts;
-  const Dims each = {f->lead, left, parts, f->columns / parts};
-  const Value even = make.reshape(make.slice_dim(x, 1, 0, blocks * left), {f->lead, blocks, left, parts, each[3]});
+  while (f->lead == 1 && joined * f->columns < kRowLeast && left % (2 * joined) == 0 && left >= 2 * joined * kLanes)
+    joined *= 2;
+  const Dims each = {f->lead, left / joined, parts, joined * f->columns / parts};
+  const Value even = make.reshape(make.slice_dim(x, 1, 0, blocks * left), {f->lead, blocks, each[1], each[2], each[3]});
   Value best;
   for (int64_t b = 0; b < blocks; ++b) {
     const Value one = make.reshape(make.slice_dim(even, 1, b, b + 1), each);

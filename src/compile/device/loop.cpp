@@ -219,7 +219,9 @@ class Loop {
       const ir::Ints& to = node->attrs.ints("broadcast_dimensions");
       bool moves = false;  // some dim so far: a dim within it that does not move would break the run
       for (size_t d = 0; d < split; ++d) {
-        if (unit_.space[d] == 1) continue;
+        // One item of it in each tile at most.
+        const bool fixed = columns_from(d + 1) / columns_from(split) >= rec_.chip().partitions;
+        if (unit_.space[d] == 1 || fixed) continue;
         size_t at = 0;
         while (at < to.size() && to[at] != int64_t(d)) ++at;
         const bool here = at < to.size() && node->inputs[0].type().dims[at] != 1;
