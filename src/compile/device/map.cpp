@@ -36,6 +36,14 @@ class Op {
     return t;
   }
   View tile(const Val& v) { return v.is_tile() ? v.view : v.is_row() ? widened(v.view) : spread(v, Dtype::f32); }
+  // The same without filling a tile: numbers and rows are walked as if they were one.
+  View words(const Val& v, Dtype dtype) {
+    if (v.is_row() && v.view.dtype == dtype) return widened(v.view);
+    if (!v.is_number()) return spread(v, dtype);
+    View one = rec_.constant_row(v.number, dtype);
+    one.partitions = partitions_;
+    return widened(one);
+  }
   // A row walked as if it were a tile.
   View widened(View row) const {
     row.axes = {{0, columns_}};
@@ -65,7 +73,7 @@ class Op {
 
   // to = a op b, whatever kinds they are.
   void binary(const View& to, const Val& a, const Val& b, std::string_view op) {
-    if (is_int_math(to, a, b)) return tensor(to, spread(a, to.dtype), spread(b, to.dtype), op, arch::kGpsimd);
+    if (is_int_math(to, a, b)) return tensor(to, words(a, to.dtype), words(b, to.dtype), op, arch::kGpsimd);
     if (b.is_number() || (b.is_row() && !(a.is_row() && columns_ == 1))) return scalar(to, tile(a), op, per_lane(b));
     if (a.is_number() || (a.is_row() && columns_ != 1)) return scalar(to, tile(b), op, per_lane(a), true);
     const View x = tile(a), y = tile(b);
@@ -151,10 +159,32 @@ void divide_whole(Op& o, const View& to) {
 }
 
 void bitwise(Op& o, const View& to, std::string_view op) {
-  o.tensor(to, o.spread(o.in[0], to.dtype), o.spread(o.in[1], to.dtype), op, arch::kVector);
+  for (size_t i : {0, 1}) {
+    const Val &x = o.in[1 - i], &by = o.in[i];
+    if (!by.is_number() || x.is_number()) continue;
+    const double all = std::exp2(8 * bytes(to.dtype));
+    return o.scalar(to, o.spread(x, to.dtype), op, by.number < 0 ? by.number + all : by.number);
+  }
+  o.tensor(to, o.words(o.in[0], to.dtype), o.words(o.in[1], to.dtype), op, arch::kVector);
 }
 void bit_and(Op& o, const View& to) { bitwise(o, to, "bitwise_and"); }
-void bit_or(Op& o, const View& to) { bitwise(o, to, "bitwise_or"); }
+// Bits that were shifted apart add up: a word turned round, which GpSimd puts together while Vector shifts the next.
+bool turns_round(const ir::Node& node, const View& to) {
+  const ir::Node &up = *node.inputs[0].node, &down = *node.inputs[1].node;
+  if (bytes(to.dtype) != 4 || up.op != "shift_left" || down.op != "shift_right_logical") return false;
+  const auto by = [](const ir::Node& shift) {
+    ir::Value v = shift.inputs[1];
+    while (v.node->op == "broadcast_in_dim") v = v.node->inputs[0];
+    double number = -1;
+    return splat(*v.node, number) ? number : -1;
+  };
+  return by(up) > 0 && by(down) > 0 && by(up) + by(down) == 32;
+}
+void bit_or(Op& o, const View& to) {
+  if (turns_round(o.node, to) && !o.rec_.chip().has(arch::Feature::shared_ports))
+    return o.tensor(to, o.spread(o.in[0], to.dtype), o.spread(o.in[1], to.dtype), "add", arch::kGpsimd);
+  bitwise(o, to, "bitwise_or");
+}
 void bit_xor(Op& o, const View& to) { bitwise(o, to, "bitwise_xor"); }
 void bit_not(Op& o, const View& to) {
   const bool logical = o.node.types[0].dtype == Dtype::boolean;

@@ -111,6 +111,7 @@ void Recorder::loop(const Source& trips, bool repeats) {
   work.operand = uint32_t(kernel_.program().operands.size());
   kernel_.program().operands.push_back(operand(trips));
   kernel_.works.push_back(work);
+  around_.push_back(constant_rows_);
   nest_.trips[size_t(nest_.depth++)] = repeats ? 1 : trips.is_number() ? int64_t(trips.number) : -1;
 }
 void Recorder::end_loop() {
@@ -119,6 +120,8 @@ void Recorder::end_loop() {
   work.info = arch::row_by_opcode(arch::kOpEndLoop);
   work.engines = arch::kAnyEngine;
   kernel_.works.push_back(work);
+  constant_rows_ = std::move(around_.back());
+  around_.pop_back();
   --nest_.depth;
 }
 
@@ -183,10 +186,10 @@ void Recorder::emit(std::string_view row, Slots slots, Settings settings, arch::
   if (work.engines == arch::kScalar) busy_scalar_ += (k.scalar.interval_min_cycles + columns) / k.scalar.clock_ghz;
 }
 
-View Recorder::constant_row(double number) {
-  auto [found, fresh] = constant_rows_.try_emplace(number);
+View Recorder::constant_row(double number, Dtype dtype) {
+  auto [found, fresh] = constant_rows_.try_emplace({dtype, std::bit_cast<uint64_t>(number)});
   if (fresh) {
-    found->second = sbuf(Dtype::f32, chip().partitions, 1, "number");
+    found->second = sbuf(dtype, chip().partitions, 1, "number");
     emit("memset", {{"dst", found->second}}, {{"value", number}});
   }
   return found->second;

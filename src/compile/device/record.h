@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -94,8 +95,8 @@ class Recorder {
   // dst = offset + lane·multiplier + Σ step·index over pattern (step, count pairs), in 32-bit integers.
   void emit_iota(const View& dst, const std::vector<int64_t>& pattern, int64_t offset, int64_t multiplier);
 
-  // One f32 per partition, all this number; the same tile each time.
-  View constant_row(double number);
+  // One element per partition, all this number; the same tile each time.
+  View constant_row(double number, Dtype dtype = Dtype::f32);
 
   bool in_psum(const View& v) { return kernel_.program().tensors[v.tensor].space == arch::Space::psum; }
 
@@ -145,7 +146,9 @@ class Recorder {
 
   arch::Kernel kernel_;
   size_t works_max_;
-  std::unordered_map<double, View> constant_rows_;
+  using Constants = std::map<std::pair<Dtype, uint64_t>, View>;  // by the bits of the number
+  Constants constant_rows_;
+  std::vector<Constants> around_;  // of the loops around what is recorded: one that runs no trip fills nothing
   std::unordered_map<uint32_t, Elsewhere> elsewhere_;
   double busy_vector_ = 0, busy_scalar_ = 0, busy_gpsimd_ = 0;  // ns, roughly
 
