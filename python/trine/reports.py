@@ -33,8 +33,9 @@ class Report:
 
     def __init__(self, timed, program, instance, messages=(), whole=None):
         """`timed`, `program`: the one, or the longest of several, of which `whole` are the numbers."""
-        self._timed, self.program, self.messages = timed, program, list(messages)
+        self._timed, self.program = timed, program
         self._numbers = n = whole or timed.report()
+        self.messages = [*messages, *n["notes"]]
         self._in_parts = whole is not None
         self.instance, self.chip = instance, n["chip"]
         self.time_ns: float = n["time_ns"]
@@ -93,10 +94,11 @@ class Report:
         return f"<pre>{html.escape(str(self))}</pre>{self._repr_svg_()}"
 
     def __str__(self):
-        notes = "".join(f"  note      {m}\n" for m in self.messages)
+        text = str(self._timed)
+        notes = "".join(f"  note      {m}\n" for m in self.messages if m not in text)
         if self._in_parts:
             notes = f"  in all    {self.time_ns / 1000:,.1f} µs on the chip; above is the longest part\n" + notes
-        return str(self._timed).rstrip("\n") + ("\n" + notes.rstrip("\n") if notes else "")
+        return text.rstrip("\n") + ("\n" + notes.rstrip("\n") if notes else "")
 
     def __repr__(self):
         return f"<Report {self.program.name} on {self.instance}: {self.time_ns / 1000:.1f} µs, bound by {self.bound}>"

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <set>
 
+#include "base/text.h"
 #include "run/bands.h"
 #include "sim/core/prepare.h"
 
@@ -85,6 +86,13 @@ double energy(const Report& r, const arch::Chip& k, const sim::Timing& t) {
   return pj * 1e-12;
 }
 
+std::string note_of(const arch::Program& program, const sim::Timing::Supposed& s) {
+  const std::string where = arch::source_line(program, program.streams[s.stream].insns[s.insn]);
+  const std::string at = where.empty() ? std::string() : cat(" (", where, ")");
+  if (s.ways > 1) return cat("which way a branch goes depends on data: the longest of ", s.ways, " is timed", at);
+  return cat("how often a loop goes round depends on data: one trip is timed", at);
+}
+
 }  // namespace
 
 int64_t sbuf_peak(const arch::Program& program) {
@@ -124,6 +132,7 @@ Report make_report(const arch::Program& program, const arch::Instance& instance,
   r.table_loads = t.table_loads;
   r.traffic = t.traffic;
   r.throttled_ns = to_ns(t.throttled);
+  for (const sim::Timing::Supposed& s : t.supposed) r.notes.push_back(note_of(program, s));
   if (r.time_ns > 0) {
     const double stacks = std::ceil(r.cores / static_cast<double>(k.cores_per_stack()));
     r.mfu = static_cast<double>(t.flops) / (r.time_ns * k.tensor_flops_per_ns() * r.cores);

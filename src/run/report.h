@@ -42,7 +42,8 @@ struct Report {
   double mfu = 0, mbu = 0;  // shares, as Neuron's profiler defines them
   double throttled_ns = 0;
   int64_t sbuf_peak_bytes = 0, sbuf_bytes = 0, psum_banks_used = 0, psum_banks = 0, hbm_used_bytes = 0, hbm_bytes = 0;
-  Cost cost;  // of the cores in use, for one run; energy by instruction and byte
+  std::vector<std::string> notes;  // what was supposed where data would have said it
+  Cost cost;                       // of the cores in use, for one run; energy by instruction and byte
 
   std::string text() const;
   Json json() const;

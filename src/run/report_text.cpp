@@ -75,7 +75,9 @@ std::string Report::text() const {
           cat("waits for ", e.waits_ns[0].first, " ", fixed(100 * e.waits_ns[0].second / (time_ns * cores), 0), " %");
     rows.push_back({cat("  ", e.name), bar(e.busy_share), percent(e.busy_share), wait});
   }
-  return out + columns(rows, "0010");
+  out += columns(rows, "0010");
+  for (const std::string& note : notes) out += cat("  note      ", note, "\n");
+  return out;
 }
 
 Json Report::json() const {
@@ -108,6 +110,7 @@ Json Report::json() const {
   j.set("psum_banks_used", psum_banks_used).set("psum_banks", psum_banks);
   j.set("hbm_used_bytes", hbm_used_bytes).set("hbm_bytes", hbm_bytes);
   j.set("table_loads", table_loads).set("throttled_ns", throttled_ns);
+  j.set("notes", Json::Array(notes.begin(), notes.end()));
   j.set("energy_j", cost.chip_joules).set("watts", cost.chip_watts);
   j.set("cost", cost.json());
   j.set("cost_usd", cost.rents.empty() ? Json(nullptr) : Json(cost.rents[0].usd));

@@ -58,6 +58,7 @@ def added(reports, instance):
             whole[key] = sum(r[key] for r in reports)
     for key in PEAKS:
         whole[key] = max(r[key] for r in reports)
+    whole["notes"] = [note for r in reports for note in r["notes"]]
     whole["band_ns"] = [sum(r["band_ns"][side] for r in reports) for side in (0, 1)]
     whole["engines"] = {name: _engine([r["engines"][name] for r in reports], total) for name in whole["engines"]}
     whole["cost"] = _core.cost_of(instance, total, 0.0, 1, max(whole["mfu_pct"], whole["mbu_pct"]) / 100)

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/text.h"
+#include "sim/core/suppose.h"
 
 namespace trine::sim {
 
@@ -68,6 +69,11 @@ Timer::Timer(const arch::Program& program, const arch::Chip& chip, const TimeOpt
       return i.opcode == arch::kOpBranch ||
              (i.opcode == arch::kOpLoop && program.operands[i.operand].kind == arch::OperandKind::reg);
     }));
+  for (const arch::Stream& stream : program.streams) {
+    loads_.emplace_back();
+    for (uint32_t i = 0; i < stream.insns.size() && !options.supposed.empty(); ++i)
+      if (stream.insns[i].opcode == arch::kOpRegisterLoad) loads_.back().push_back(i);
+  }
   state_.last = preamble;
   state_.last_stamp.spend(Part::launch, preamble);
   window_begin_ = std::llround(std::min(options.window_begin_ns, 9e12) * kFsPerNs);
@@ -522,14 +528,19 @@ Result<void> Timer::load_register(size_t engine, const Prepared& p) {
   EngineState& e = state_.engines[engine];
   size_t& next = state_.loaded[engine];
   const bool known = engine < options_.loaded.size() && next < options_.loaded[engine].size();
-  if (!known && steers_[engine])
+  uint32_t supposed = 0;  // where registers only make addresses, time does not depend on them
+  if (!known && engine < options_.supposed.size() && !options_.supposed[engine].empty()) {
+    const std::vector<uint32_t>& all = loads_[engine];
+    supposed = options_.supposed[engine][static_cast<size_t>(
+        std::lower_bound(all.begin(), all.end(), sequencers_[engine].pc()) - all.begin())];
+  } else if (!known && steers_[engine]) {
     return fail(Code::unsupported,
                 cat("register_load in the ", arch::name(program_.streams[engine].engine),
                     " stream needs data to be timed; run it with values, so that the loaded numbers are known"));
+  }
   const Part part = part_of(program_.streams[engine].engine);
   const arch::Operand& dst = program_.operands[sequencers_[engine].insn().operand];
-  // Where registers only make addresses, time does not depend on them.
-  sequencers_[engine].set_register(dst.reg, known ? options_.loaded[engine][next++] : 0);
+  sequencers_[engine].set_register(dst.reg, known ? options_.loaded[engine][next++] : supposed);
   const Fs start = e.time.time;
   e.time.spend(part, p.interval);
   finish(engine, p, start, e.time.time, e.time, part, p.interval);
@@ -611,6 +622,8 @@ Timing Timer::result() {
 }
 
 Result<Timing> time_program(const arch::Program& program, const arch::Chip& chip, const TimeOptions& options) {
+  if (options.loaded.empty() && options.supposed.empty())
+    if (Suppose suppose(program); suppose.applies()) return suppose.time(chip, options);
   return Timer(program, chip, options).run();
 }
 

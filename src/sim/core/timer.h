@@ -49,9 +49,10 @@ class Timer {
   const arch::Chip& chip_;
   TimeOptions options_;
   Plan plan_;
-  std::vector<arch::Sequencer> sequencers_;  // one per stream
-  std::vector<char> steers_;                 // of each stream: registers decide where it goes, or how often
-  std::vector<int> semaphore_index_;         // of each hardware semaphore, -1 unused
+  std::vector<arch::Sequencer> sequencers_;   // one per stream
+  std::vector<char> steers_;                  // of each stream: registers decide where it goes, or how often
+  std::vector<std::vector<uint32_t>> loads_;  // of each stream: where its register_loads stand
+  std::vector<int> semaphore_index_;          // of each hardware semaphore, -1 unused
   std::vector<uint16_t> semaphore_used_;
   std::vector<int> queue_index_;
   State state_;

@@ -53,6 +53,9 @@ struct TimeOptions {
   int64_t steps_max = int64_t{1} << 40;
   // Values that register_load got in an exact run, per stream in order; needed only when control flow depends on data.
   std::vector<std::vector<uint32_t>> loaded;
+  // Where there are none: what each register_load of a stream is taken to give, in the order they stand in it. Empty:
+  // see suppose.h.
+  std::vector<std::vector<uint32_t>> supposed;
   std::vector<Scale> scales;
   Watcher* watcher = nullptr;  // is shown what is recorded, and what would be past events_max
 };
@@ -128,6 +131,13 @@ struct Timing {
     int64_t value = 0, wanted = 0;
   };
   std::vector<Stuck> stuck;  // not empty: the program deadlocks
+
+  struct Supposed {  // a register that decides where the program goes, without data
+    uint32_t stream = 0, insn = 0;
+    int64_t ways = 1;  // of a branch, the longest of them was taken; 1: a loop, of which one trip was
+    uint32_t way = 0;
+  };
+  std::vector<Supposed> supposed;
 };
 
 Result<Timing> time_program(const arch::Program& program, const arch::Chip& chip, const TimeOptions& options = {});
