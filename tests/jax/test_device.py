@@ -206,6 +206,14 @@ CASES = {
     "loop until": (lambda x: lax.while_loop(lambda c: c[0].sum() < 1000, lambda c: (c[0] * 2, c[1] + 1), (jnp.abs(x), jnp.int32(0))), floats(4, 8)),
     "branch": (lambda p, x: lax.cond(p > 0, lambda x: x * 2, lambda x: x - 1, x), np.float32(1), floats(4, 8)),
     "branch out of range": (lambda p, x: lax.switch(p, [lambda x: x * 2, lambda x: x - 1, lambda x: x @ x.T @ x], x), np.int32(7), floats(4, 8)),
+    "branches that need one number": (lambda p, x: [lax.cond(q > 0, lambda x: jnp.log1p(x), lambda x: jnp.log1p(2 * x), jnp.abs(x)) for q in (p, -p)], np.float32(1), floats(4, 8)),
+    "pairs turned, neighbours of each other": (
+        lambda x, c, s: jnp.stack([x[..., ::2] * c - x[..., 1::2] * s, x[..., ::2] * s + x[..., 1::2] * c], -1).reshape(x.shape), floats(70, 3, 64), floats(70, 1, 32), floats(70, 1, 32)),
+    "results side by side in runs": (
+        lambda x, y: (jnp.stack([x, jnp.tanh(y), x], -1), jnp.concatenate([x.reshape(40, 36, 4) + 1, y.reshape(40, 36, 4)], -1), jnp.stack([x.reshape(40, 12, 12), 2 * y.reshape(40, 12, 12)], 2)),
+        floats(40, 144), floats(40, 144)),
+    "every few columns, from several starts": (lambda x: (x[:, ::3] + x[:, 1::3] * x[:, 2::3], x[::2, 5::7] * 2, x[:, :70] - x[:, 70:140]), floats(150, 240)),
+    "words by numbers": (lambda a: (a ^ -5, a | 0x70000001, a & -16, a + 7, 9 - a, a * 3, (a << 5) | lax.shift_right_logical(a, 27), jnp.maximum(a, -2)), ints(2**31 - 1, 40, 9, low=-(2**31))),
     "random bits by Philox": (lambda k: jax.lax.rng_bit_generator(k, (7, 6), algorithm=jax.lax.RandomAlgorithm.RNG_PHILOX), np.array([1, 2**32 - 1, 2**32 - 2, 2**32 - 1], np.uint32)),
     "random bits by Threefry": (lambda k: jax.lax.rng_bit_generator(k, (7, 6), algorithm=jax.lax.RandomAlgorithm.RNG_THREE_FRY), np.array([1, 2, 2**32 - 3, 4], np.uint32)),
     "inverse functions": (lambda x: (jnp.arctan(x), jnp.arcsin(x / 8), jnp.arccos(x / 8), jnp.arcsinh(x), jnp.arccosh(1 + abs(x)), jnp.arctanh(x / 8), jnp.arctan2(x, x[::-1])), floats(8, 8)),
@@ -305,6 +313,27 @@ def test_totals_and_long_lists_fill_the_partitions():
     functions = lambda x: (x * x).sum(), lambda x: x.reshape(-1) * 2, lambda x: x + 1
     total, listed, copy = (trine.report(f, shape, instance="trn1.2xlarge").time_ns for f in functions)
     assert total < copy and listed < 1.1 * copy
+
+
+def test_neighbours_that_go_apart_move_in_long_runs():
+    half, whole = (jax.ShapeDtypeStruct((1024, 8, n), jnp.bfloat16) for n in (64, 128))
+    turned = lambda x, c: jnp.stack([x[..., ::2] * c - x[..., 1::2], x[..., ::2] + x[..., 1::2] * c], -1).reshape(x.shape)
+    plain, apart, odd = (
+        trine.report(f, *shapes, instance="trn1.2xlarge").time_ns
+        for f, *shapes in ((lambda x: x * 2, whole), (turned, whole, half), (lambda x: x[..., ::2] * 2, whole)))  # fmt: skip
+    assert apart < 4 * plain and odd < plain
+
+
+def test_ways_that_depend_on_data_are_timed():
+    x, p = jax.ShapeDtypeStruct((256, 256), jnp.float32), jax.ShapeDtypeStruct((), jnp.float32)
+    report = functools.partial(trine.report, instance="trn1.2xlarge")
+    long, short = (lambda x: x @ x @ x), (lambda x: x - 1)
+    alone = report(long, x).time_ns
+    for f in (lambda p, x: lax.cond(p > 0, long, short, x), lambda p, x: lax.cond(p > 0, short, long, x)):
+        either = report(f, p, x)
+        assert alone < either.time_ns < 1.3 * alone and str(either).count("the longest of 2 is timed") == 1
+    until = report(lambda x: lax.while_loop(lambda c: c.sum() < 1000, long, x), x)
+    assert alone < until.time_ns < 2 * alone and any("one trip is timed" in m for m in until.messages)
 
 
 def test_a_donated_argument_that_is_given_back_is_not_copied():

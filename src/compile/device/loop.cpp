@@ -5,8 +5,12 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
 
 #include "base/text.h"
+#include "compile/device/blocks.h"
+#include "compile/device/cover.h"
+#include "compile/device/join.h"
 #include "compile/device/moves.h"
 #include "compile/device/pattern.h"
 #include "compile/device/splat.h"
@@ -20,55 +24,13 @@ namespace {
 constexpr int64_t kColumnsMax = 4096;  // of a block; temporaries of a few members then fit many times over
 // Elements that a partition moves at once: below the first a transfer is mostly overhead, from the second on hardly.
 constexpr int64_t kRowShort = 256, kRowLong = 1024;
-constexpr int64_t kListLeast = 1 << 14;  // elements that are worth all partitions
-
-// A part of a list of dims: where it begins and how many of each, `step` apart.
-struct Block {
-  Dims begin = {}, count = {};
-  int64_t step = 1;
-};
-
-// Cuts dims into blocks of at most `limit` elements: whole items of the minor dims, a run of one, one of the major.
-std::vector<Block> cut(const Dims& dims, int64_t limit) {
-  if (element_count(dims) == 0) return {};
-  size_t at = dims.size();
-  int64_t inner = 1;
-  while (at > 0 && inner * dims[at - 1] <= limit) inner *= dims[--at];
-  Block whole{Dims(dims.size(), 0), dims};
-  if (at == 0) return {whole};
-  const int64_t run = std::max<int64_t>(1, limit / inner);
-  int64_t outer = 1;
-  for (size_t d = 0; d + 1 < at; ++d) outer *= dims[d];
-  std::vector<Block> out;
-  for (int64_t i = 0; i < outer; ++i) {
-    Block b = whole;
-    int64_t rest = i;
-    for (size_t d = at - 1; d-- > 0; rest /= dims[d]) b.begin[d] = rest % dims[d], b.count[d] = 1;
-    for (int64_t from = 0; from < dims[at - 1]; from += run) {
-      b.begin[at - 1] = from;
-      b.count[at - 1] = std::min(run, dims[at - 1] - from);
-      out.push_back(b);
-    }
-  }
-  return out;
-}
-
-struct KeyLess {
-  using Key = std::pair<ir::Value, IndexMap>;
-  bool operator()(const Key& a, const Key& b) const {
-    if (a.first != b.first)
-      return std::tie(a.first.node->id, a.first.index) < std::tie(b.first.node->id, b.first.index);
-    return std::lexicographical_compare(
-        a.second.begin(), a.second.end(), b.second.begin(), b.second.end(), [](const IndexTerm& x, const IndexTerm& y) {
-          return std::tie(x.dim, x.scale, x.offset) < std::tie(y.dim, y.scale, y.offset);
-        });
-  }
-};
-using Memo = std::map<std::pair<ir::Value, IndexMap>, Val, KeyLess>;
+constexpr int64_t kListLeast = 1 << 14;    // elements that are worth all partitions
+constexpr int64_t kCoverBytes = 32 << 10;  // of a tile that is loaded with what lies between its elements
 
 class Loop {
  public:
-  Loop(Recorder& rec, Store& store, const Unit& unit) : rec_(rec), store_(store), unit_(unit) {
+  Loop(Recorder& rec, Store& store, const Unit& unit)
+      : rec_(rec), store_(store), unit_(unit), joined_(joined_by(unit)) {
     choose_fold();
     for (const ir::Node* node : unit.members)
       for (const ir::Value& v : node->inputs) ++uses_[v.node];
@@ -77,7 +39,7 @@ class Loop {
 
   // The same over a product: rows and columns as the multiply makes them.
   bool run_over(Product& product) {
-    if (unit_.has_reduction() || !reads_directly()) return false;
+    if (unit_.has_reduction() || joined_ || !reads_directly()) return false;
     const size_t rank = unit_.space.size();
     parts_.clear(), frees_.clear();
     for (size_t d = 0; d < rank; ++d) ((d + 1 < rank) != product.is_turned() ? parts_ : frees_).push_back(d);
@@ -105,7 +67,11 @@ class Loop {
     if (element_count(unit_.space) == 0) return;
     if (is_list()) return run_list();
     tiles_ = cut(part, rec_.chip().partitions);
-    blocks_ = cut(free, kColumnsMax);
+    note_reads();
+    const int64_t wide = kColumnsMax / (joined_ ? int64_t(joined_->parts.size()) : 1);
+    blocks_ = cut(free, wide);
+    for (int64_t most = wide / 2; most >= kRowShort && widest() > kCoverBytes; most /= 2) blocks_ = cut(free, most);
+    if (joined_ && !has_whole_runs()) return apart();
     make_results();
     over_tiles();
   }
@@ -137,8 +103,12 @@ class Loop {
         if (is_row(*root)) put(*root, 0);
       for (size_t b = 0; b < blocks_.size(); ++b) {
         enter(b);
-        for (const ir::Node* root : unit_.roots)
-          if (!is_row(*root)) put(*root, b);
+        for (const ir::Node* root : unit_.roots) {
+          if (joined_)
+            put_joined(b);
+          else if (!is_row(*root))
+            put(*root, b);
+        }
       }
     }
   }
@@ -184,10 +154,12 @@ class Loop {
     bool best_turned = false;
     for (size_t split = 0; split <= rank; ++split)
       for (bool turned : {false, true}) {
+        if (joined_ && (turned || columns_from(split) % joined_->run)) continue;
         const int64_t score = score_of(split, turned);
         if (score > best) best = score, best_split = split, best_turned = turned;
       }
     if (best <= 0) best_split = plain_split(), best_turned = false;
+    while (joined_ && columns_from(best_split) % joined_->run) --best_split;
     for (size_t d = 0; d < rank; ++d) ((d < best_split) != best_turned ? parts_ : frees_).push_back(d);
   }
   // Minor dims along the free side: the fewest for which what is spread over the loop still lies evenly over
@@ -269,8 +241,10 @@ class Loop {
     const Tiling tiling = Tiling::of(part, rec_.chip().partitions);
     for (const ir::Node* root : unit_.roots) {
       Result r{&store_.of(root->result())};
-      const int64_t width = is_row(*root) ? 1 : element_count(free);
-      const bool fits = !is_list_ && width * bytes(r.memory->dtype) * tiling.tiles() <= store_.keep_bytes();
+      const int64_t width = is_row(*root) ? 1 : element_count(free) * (joined_ ? int64_t(joined_->parts.size()) : 1);
+      // Large ones of several parts are queries and keys, which attention reads a head at a time.
+      const int64_t room = store_.keep_bytes() / (joined_ ? 4 : 1);
+      const bool fits = !is_list_ && width * bytes(r.memory->dtype) * tiling.tiles() <= room;
       if (fits && is_row(*root))
         r.form = &store_.new_form(*r.memory, r.memory->dtype, false, 1, tiling);
       else if (fits && leading)
@@ -297,23 +271,66 @@ class Loop {
     if (r.form) {
       const auto dst = access(*r.form, at.e0, at.part, at.free);
       CHECK(dst, "a result's own form holds its tiles");
-      return into(root, map, *dst);
+      return into(root.result(), map, *dst);
     }
     const View t = rec_.sbuf(r.memory->dtype, partitions_, count_of(at.free));
-    into(root, map, t);
+    into(root.result(), map, t);
     store_.store(uint32_t(r.memory->hbm), r.memory->dtype, at.e0, at.part, at.free, t);
   }
-  void into(const ir::Node& root, const IndexMap& map, const View& dst) {
+  void into(const ir::Value& v, const IndexMap& map, const View& dst) {
+    const ir::Node& root = *v.node;
     Memo& memo = is_row(root) ? rows_ : block_;
-    if (auto found = memo.find({root.result(), map}); found != memo.end()) return emit_copy(rec_, dst, found->second);
-    const auto done = [&] { memo[{root.result(), map}] = dst.columns() == 1 ? Val::row(dst) : Val::tile(dst); };
+    if (auto found = memo.find({v, map}); found != memo.end()) return emit_copy(rec_, dst, found->second);
+    const auto done = [&] { memo[{v, map}] = dst.columns() == 1 ? Val::row(dst) : Val::tile(dst); };
     if (view_kind(root) == ViewKind::none && root.op != "reduce" && root.op != "iota" && unit_.members.count(&root)) {
-      const Val v = elementwise(root, map, &dst);
-      if (!v.is_pending() && !v.is_number() && v.view.tensor == dst.tensor) return done();
-      emit_copy(rec_, dst, v);
+      const Val made = elementwise(root, map, &dst);
+      if (!made.is_pending() && !made.is_number() && made.view.tensor == dst.tensor) return done();
+      emit_copy(rec_, dst, made);
       return done();
     }
-    emit_copy(rec_, dst, value(root.result(), map));
+    emit_copy(rec_, dst, value(v, map));
+  }
+
+  // --- results side by side; see join.h ---
+
+  bool has_whole_runs() const {
+    const Dims strides = row_major_strides(dims_of(frees_));
+    return std::all_of(blocks_.begin(), blocks_.end(), [&](const Block& b) {
+      int64_t begin = 0;
+      for (size_t d = 0; d < strides.size(); ++d) begin += b.begin[d] * strides[d];
+      return begin % joined_->run == 0 && element_count(b.count) % joined_->run == 0;
+    });
+  }
+  void put_joined(size_t block) {
+    const Result& r = results_[joined_->node];
+    Walk walk{0, row_major_strides(unit_.space)};
+    for (int64_t& stride : walk.strides) stride = joined_->stride(stride);
+    const Place whole = place(walk, true, block);
+    const int64_t all = columns_ * int64_t(joined_->parts.size());
+    const View t = r.form ? View{} : rec_.sbuf(r.memory->dtype, partitions_, all);
+    for (size_t i = 0; i < joined_->parts.size(); ++i) {
+      const int64_t first = int64_t(i) * joined_->run;
+      View dst = t;
+      dst.offset = first, dst.axes = whole.free;
+      if (r.form) {
+        const auto held = access(*r.form, whole.e0 + first, whole.part, whole.free);
+        CHECK(held, "a result's own form holds its tiles");
+        dst = *held;
+      }
+      into(joined_->parts[i], identity_map(int(unit_.space.size())), dst);
+    }
+    if (!r.form) store_.store(uint32_t(r.memory->hbm), r.memory->dtype, whole.e0, whole.part, {{1, all}}, t);
+  }
+  // Each part by itself, then all of them put together.
+  void apart() {
+    Unit each = unit_;
+    each.members.erase(joined_->node);
+    each.roots.clear();
+    for (const ir::Value& v : joined_->parts)
+      if (each.members.count(v.node)) each.roots.push_back(v.node);
+    if (!each.roots.empty()) Loop(rec_, store_, each).run();
+    for (const ir::Value& v : joined_->node->inputs) store_.made(v);
+    lower_concatenate(rec_, store_, *joined_->node);
   }
 
   // --- where a walk is at the tile and block in hand ---
@@ -341,6 +358,7 @@ class Loop {
     if (at_block_ == block && at_tile_ == tile_) return;
     at_block_ = block, at_tile_ = tile_;
     block_.clear();
+    covers_.clear();
     columns_ = element_count(blocks_[block].count);
   }
 
@@ -396,7 +414,7 @@ class Loop {
       return row ? Val::row(to) : Val::tile(to);
     }
     if (!row)
-      if (const auto place = place_of(node))
+      if (const auto place = match_place(node, unit_.members))
         if (auto v = chosen(*place, map, target())) return *v;
     std::vector<Val> inputs;
     for (const ir::Value& in : node.inputs) inputs.push_back(value(in, operand_map(node, in, map)));
@@ -421,41 +439,7 @@ class Loop {
     return &from;
   }
 
-  // Where counting along the free dims meets a number of the row: 1 or `value` there, 0 elsewhere.
-  struct Chosen {
-    ir::Value count = {}, at = {}, value = {};
-  };
-  std::optional<Chosen> place_of(const ir::Node& node) const {
-    const ir::Node* compare = &node;
-    Chosen out;
-    double zero = 1;
-    const auto bare = [](const ir::Node* n) {
-      while (n->op == "broadcast_in_dim" && n->inputs[0].type().elements() == 1) n = n->inputs[0].node;
-      return n;
-    };
-    if (node.op == "select" && splat(*bare(node.inputs[2].node), zero) && zero == 0) {
-      compare = node.inputs[0].node;
-      out.value = node.inputs[1];
-      const Dtype d = node.types[0].dtype;
-      if (!is_floating(d) || bytes(d) > 4) return std::nullopt;
-    } else if (node.op == "convert" && is_floating(node.types[0].dtype)) {
-      compare = node.inputs[0].node;
-    }
-    if (compare->op != "compare" || compare->attrs.text("direction") != "EQ" || !unit_.members.count(compare))
-      return std::nullopt;
-    for (size_t i : {0, 1}) {
-      const ir::Node* counts = compare->inputs[i].node;
-      while (unit_.members.count(counts) && view_kind(*counts) == ViewKind::whole) counts = counts->inputs[0].node;
-      // In f32 no number beyond 2^24 is taken for one below.
-      const bool exact = counts->op == "iota" && counts->types[0].dtype == Dtype::s32 && unit_.members.count(counts) &&
-                         counts->types[0].dims[size_t(counts->attrs.integer("iota_dimension"))] <= 1 << 24;
-      if (!exact) continue;
-      out.count = compare->inputs[i], out.at = compare->inputs[1 - i];
-      return out;
-    }
-    return std::nullopt;
-  }
-  std::optional<Val> chosen(const Chosen& c, const IndexMap& map, const View& to) {
+  std::optional<Val> chosen(const OnePlace& c, const IndexMap& map, const View& to) {
     const Val at = value(c.at, operand_map(*c.at.node, c.at, map)), count = value(c.count, map);
     const Val by = c.value ? value(c.value, operand_map(*c.value.node, c.value, map)) : Val::of(1);
     if (!count.is_tile() || count.is_pending() || !(at.is_row() || at.is_number())) return std::nullopt;
@@ -603,11 +587,51 @@ class Loop {
   // --- operands from memory ---
 
   // A view that nobody stored is read through.
-  Val fetch(ir::Value v, IndexMap map) {
+  void look_through(ir::Value& v, IndexMap& map) const {
     while (!(product_ && v.node == unit_.product) && !store_.has(v) && view_kind(*v.node) != ViewKind::none) {
       map = through_view(*v.node, map);
       v = v.node->inputs[0];
     }
+  }
+  void note_reads() {
+    std::set<KeyLess::Key, KeyLess> seen;
+    std::vector<KeyLess::Key> work;
+    for (const ir::Node* root : unit_.roots)
+      if (!joined_) work.push_back({root->result(), root_map(*root)});
+    if (joined_)
+      for (const ir::Value& part : joined_->parts) work.push_back({part, identity_map(int(unit_.space.size()))});
+    while (!work.empty()) {
+      auto [v, map] = std::move(work.back());
+      work.pop_back();
+      if (double number = 0; splat(*v.node, number) || !seen.insert({v, map}).second) continue;
+      if (!unit_.members.count(v.node)) {
+        look_through(v, map);
+        if (!store_.has(v)) continue;
+        const Walk walk = walk_of(map, v.type().dims, unit_.space.size());
+        reads_.add(store_.of(v), walk.strides, walk.offset);
+      } else if (view_kind(*v.node) != ViewKind::none) {
+        work.push_back({v.node->inputs[0], through_view(*v.node, map)});
+      } else if (v.node->op == "reduce") {
+        work.push_back({v.node->inputs[0], identity_map(int(unit_.space.size()))});
+      } else {
+        for (const ir::Value& in : v.node->inputs) work.push_back({in, operand_map(*v.node, in, map)});
+      }
+    }
+  }
+  // Bytes of the widest tile that would be loaded with what lies between its elements.
+  int64_t widest() const {
+    int64_t out = 0;
+    reads_.each([&](const Memory& m, const std::vector<int64_t>& strides, int64_t start) {
+      Axes free;
+      for (size_t i = 0; i < frees_.size(); ++i) free.push_back({strides[frees_[i]], blocks_[0].count[i]});
+      const auto [first, last] = reads_.together(m, strides, start, free);
+      out = std::max(out, cover_of(free, last - first, bytes(m.dtype)).columns() * bytes(m.dtype));
+    });
+    return out;
+  }
+
+  Val fetch(ir::Value v, IndexMap map) {
+    look_through(v, map);
     if (!store_.has(v) && !(product_ && v.node == unit_.product)) {
       rec_.fail_with(fail(Code::internal, cat(v.node->op, " ", ir::text(v.type()), " is read before it is made")));
       return Val::of(0);
@@ -623,7 +647,7 @@ class Loop {
     if (on_parts || partitions_ == 1)
       for (const Form& f : m.forms)
         if (auto view = access(f, at.e0, at.part, at.free); view && starts_well(*view)) return val(*view);
-    return val(on_parts ? loaded(m, at) : broadcast(m, at));
+    return val(on_parts ? loaded(m, at, walk) : broadcast(m, at));
   }
 
   // The free axes that move, and a view of a tile that holds only those.
@@ -645,13 +669,30 @@ class Loop {
     return out;
   }
 
-  View loaded(Memory& m, const Place& at) {
+  View loaded(Memory& m, const Place& at, const Walk& walk) {
     if (auto view = through_turn(m, at)) return *view;
     if (auto view = one_column_each(m, at)) return *view;
+    if (auto view = covered(m, at, walk)) return *view;
     const Axes axes = moving(at.free);
     const View t = rec_.sbuf(m.dtype, partitions_, count_of(axes), "in");
     store_.load(t, store_.hbm(m), m.dtype, at.e0, at.part, axes);
     return expand(t, at.free);
+  }
+  // With what lies between its elements, and what other reads have of that.
+  std::optional<View> covered(Memory& m, const Place& at, const Walk& walk) {
+    const auto [first, last] = reads_.together(m, walk.strides, walk.offset, at.free);
+    const Cover cover = cover_of(at.free, last - first, bytes(m.dtype));
+    if (!pays(cover, at.free) || cover.columns() * bytes(m.dtype) > kCoverBytes) return std::nullopt;
+    const int64_t begin = at.e0 - (walk.offset - first);
+    auto [found, fresh] = covers_.try_emplace({&m, begin, walk.strides});
+    if (fresh) {
+      found->second = rec_.sbuf(m.dtype, partitions_, cover.columns(), "in");
+      store_.load(found->second, store_.hbm(m), m.dtype, begin, at.part, cover.memory);
+    }
+    View view = found->second;
+    view.offset += walk.offset - first;
+    view.axes = cover.tile;
+    return view;
   }
   // One value per partition, the tiles' values one after the other in memory: all of them in one transfer, a column for
   // each tile.
@@ -706,6 +747,7 @@ class Loop {
   Recorder& rec_;
   Store& store_;
   const Unit& unit_;
+  std::optional<Joined> joined_;
   Product* product_ = nullptr;
   size_t rows_tile_ = SIZE_MAX;
   std::vector<size_t> parts_, frees_;  // dims of the space
@@ -718,6 +760,8 @@ class Loop {
   std::unordered_map<const ir::Node*, int> uses_;  // in the loop, and by those after it
   std::unordered_map<const ir::Node*, Result> results_;
   std::map<std::vector<int64_t>, View> broadcasts_;
+  Reads reads_;
+  std::map<std::tuple<const Memory*, int64_t, std::vector<int64_t>>, View> covers_;  // of the block in hand
 };
 
 }  // namespace
@@ -726,7 +770,7 @@ std::string loop_obstacle(const Unit& unit) {
   for (const ir::Node* node : unit.members) {
     std::string why = move_obstacle(*node);  // formats alone
     if (!why.empty()) return why;
-    if (view_kind(*node) != ViewKind::none || node->op == "iota") continue;
+    if (view_kind(*node) != ViewKind::none || node->op == "iota" || node->op == "concatenate") continue;
     if (node->op == "reduce") {
       const Dtype d = node->types[0].dtype;
       const std::string_view kind = node->attrs.text("kind");

@@ -11,6 +11,7 @@
 #include "compile/device/collective.h"
 #include "compile/device/conv.h"
 #include "compile/device/conv_shift.h"
+#include "compile/device/join.h"
 #include "compile/device/kernel_call.h"
 #include "compile/device/loop.h"
 #include "compile/device/moves.h"
@@ -176,6 +177,7 @@ class Divider {
 Fusion units_of(std::span<const ir::Node* const> nodes, std::span<const ir::Value> kept) {
   Fusion fusion = fuse(nodes, kept, {.attention = takes_attention, .once_over_products = true, .rows_apart = true});
   Divider(fusion.units, kept).all();
+  join(fusion.units, kept);
   for (Unit& unit : fusion.units)
     if (unit.single && !unit.attention && has_map(*unit.single)) {
       const ir::Node* const node = unit.single;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "compile/device/splat.h"
+#include "compile/index_map.h"
 
 namespace trine::compile::device {
 
@@ -110,6 +111,37 @@ std::optional<Activated> match_activation(const ir::Node& node, const Members& m
     if (half && f.node->op == "erfc" && members.count(f.node) &&
         is_monomial(f.node->inputs[0], x, -std::sqrt(0.5), 1, members))
       return Activated{"gelu", x};
+  }
+  return std::nullopt;
+}
+
+std::optional<OnePlace> match_place(const ir::Node& node, const Members& members) {
+  const ir::Node* compare = &node;
+  OnePlace out;
+  double zero = 1;
+  const auto bare = [](const ir::Node* n) {
+    while (n->op == "broadcast_in_dim" && n->inputs[0].type().elements() == 1) n = n->inputs[0].node;
+    return n;
+  };
+  if (node.op == "select" && splat(*bare(node.inputs[2].node), zero) && zero == 0) {
+    compare = node.inputs[0].node;
+    out.value = node.inputs[1];
+    const Dtype d = node.types[0].dtype;
+    if (!is_floating(d) || bytes(d) > 4) return std::nullopt;
+  } else if (node.op == "convert" && is_floating(node.types[0].dtype)) {
+    compare = node.inputs[0].node;
+  }
+  if (compare->op != "compare" || compare->attrs.text("direction") != "EQ" || !members.count(compare))
+    return std::nullopt;
+  for (size_t i : {0, 1}) {
+    const ir::Node* counts = compare->inputs[i].node;
+    while (members.count(counts) && view_kind(*counts) == ViewKind::whole) counts = counts->inputs[0].node;
+    // In f32 no number beyond 2^24 is taken for one below.
+    const bool exact = counts->op == "iota" && counts->types[0].dtype == Dtype::s32 && members.count(counts) &&
+                       counts->types[0].dims[size_t(counts->attrs.integer("iota_dimension"))] <= 1 << 24;
+    if (!exact) continue;
+    out.count = compare->inputs[i], out.at = compare->inputs[1 - i];
+    return out;
   }
   return std::nullopt;
 }

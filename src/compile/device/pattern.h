@@ -1,4 +1,5 @@
-// Forms of elementwise arithmetic that one activation computes: gelu (by erf or tanh), silu.
+// Forms of elementwise arithmetic that one instruction computes: gelu (by erf or tanh), silu, a value at one place of a
+// row.
 #pragma once
 
 #include <optional>
@@ -16,5 +17,11 @@ struct Activated {
 
 // The node as one activation of one value; every node between them is of `members`.
 std::optional<Activated> match_activation(const ir::Node& node, const std::unordered_set<const ir::Node*>& members);
+
+// Where counting along the free dims meets a number of the row: 1 or `value` there, 0 elsewhere.
+struct OnePlace {
+  ir::Value count = {}, at = {}, value = {};
+};
+std::optional<OnePlace> match_place(const ir::Node& node, const std::unordered_set<const ir::Node*>& members);
 
 }  // namespace trine::compile::device
