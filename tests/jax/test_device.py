@@ -160,6 +160,12 @@ CASES = {
     "images that are not all on chip at once": (
         lambda x, k, w: jnp.tanh(conv(pool(jnp.maximum(conv(x, k, **NHWC), 0) * 0.1, -jnp.inf, lax.max), w, (4, 4), **NHWC)).sum(3),
         floats(3, 96, 96, 24), floats(3, 3, 24, 24), floats(3, 3, 24, 8)),
+    "patches of images": (functools.partial(conv, strides=(8, 8), padding="VALID"), floats(2, 3, 35, 24), floats(20, 3, 8, 8)),
+    "patches of images, channels last": (functools.partial(conv, strides=(4, 8), padding="VALID", **NHWC), floats(2, 16, 24, 3), floats(4, 8, 3, 20)),
+    "groups of few channels": (functools.partial(conv, feature_group_count=8, **NHWC), floats(2, 9, 9, 32), floats(3, 3, 4, 48)),
+    "groups that fill the rows twice": (functools.partial(conv, feature_group_count=8), floats(1, 256, 6, 6), floats(64, 32, 3, 3)),
+    "products without a sum": (lambda x, y: jnp.einsum("tef,te->tef", x, y), floats(70, 8, 40), floats(70, 8)),
+    "a few numbers for each of many": (lambda x, y: jnp.einsum("te,edt->td", x, y), floats(70, 8), floats(8, 40, 70)),
     "attention over many keys": (attended, floats(130, 16), floats(4500, 16), floats(4500, 24)),
     "sequences that fill no tile evenly": (sequences, floats(5, 70, 24), 0.3 * floats(24, 40), floats(40), 0.3 * floats(40, 24)),
     "attention by heads of many dims": (functools.partial(attended, causal=True), floats(300, 200), floats(300, 200), floats(300, 256)),

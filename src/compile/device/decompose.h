@@ -28,8 +28,13 @@ ir::Replacement unpool_by_slices(ir::Graph& graph, const ir::Node& node);
 ir::Replacement pad_positive(ir::Graph& graph, const ir::Node& node);
 ir::Replacement convolve_padded(ir::Graph& graph, const ir::Node& node);
 
+ir::Replacement convolve_patches(ir::Graph& graph, const ir::Node& node);
+ir::Replacement groups_together(ir::Graph& graph, const ir::Node& node);
+
 ir::Replacement reduce_by_rows(ir::Graph& graph, const ir::Node& node);
 ir::Replacement product_of_vectors(ir::Graph& graph, const ir::Node& node);
+ir::Replacement product_without_sum(ir::Graph& graph, const ir::Node& node);
+ir::Replacement product_of_few(ir::Graph& graph, const ir::Node& node);
 ir::Replacement reduce_apart(ir::Graph& graph, const ir::Node& node);
 ir::Replacement reduce_by_blocks(ir::Graph& graph, const ir::Node& node);
 ir::Replacement reduce_major(ir::Graph& graph, const ir::Node& node);

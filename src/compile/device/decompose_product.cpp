@@ -127,6 +127,79 @@ ir::Replacement product_of_vectors(ir::Graph& graph, const ir::Node& node) {
                    {{"dimensions", all}, {"kind", std::string("add")}})};
 }
 
+// Nothing is summed over: what the tensor engine would do with one row of its array.
+ir::Replacement product_without_sum(ir::Graph& graph, const ir::Node& node) {
+  const Dtype dtype = node.types[0].dtype;
+  const Dims& out = node.types[0].dims;
+  if (!is_floating(dtype) || node.types[0].elements() == 0) return {};
+  Make make(graph, node.where);
+  Values sides;
+  const char* const names[2][2] = {{"lhs_batch", "lhs_contract"}, {"rhs_batch", "rhs_contract"}};
+  auto at = int64_t(node.attrs.ints("lhs_batch").size());
+  for (size_t side : {0, 1}) {
+    const ir::Ints &batch = node.attrs.ints(names[side][0]), &contract = node.attrs.ints(names[side][1]);
+    const Value& v = node.inputs[side];
+    if (!is_floating(v.type().dtype)) return {};
+    Dims dims;
+    ir::Ints to;
+    for (int64_t d = 0; d < v.type().rank(); ++d) {
+      const int64_t size = v.type().dims[size_t(d)];
+      if (std::find(contract.begin(), contract.end(), d) != contract.end()) {
+        if (size != 1) return {};
+        continue;
+      }
+      const auto found = std::find(batch.begin(), batch.end(), d);
+      to.push_back(found == batch.end() ? at++ : found - batch.begin());
+      dims.push_back(size);
+    }
+    sides.push_back(make.broadcast(make.cast(make.reshape(v, dims), dtype), out, to));
+  }
+  return {make.op("multiply", sides)};
+}
+
+// A few numbers for each of many batches against a tensor: as that lies, element by element. The tensor engine would
+// take one batch at a time.
+ir::Replacement product_of_few(ir::Graph& graph, const ir::Node& node) {
+  constexpr int64_t kFew = 16, kBatches = 64;
+  const char* const names[2][2] = {{"lhs_batch", "lhs_contract"}, {"rhs_batch", "rhs_contract"}};
+  const ir::Ints& batches = node.attrs.ints("lhs_batch");
+  const int64_t left = node.inputs[0].type().elements(), right = node.inputs[1].type().elements();
+  if (node.types[0].elements() == 0 || left == right) return {};
+  const size_t big = left < right ? 1 : 0;
+  const Value &few = node.inputs[1 - big], &many = node.inputs[big];
+  if (!is_floating(few.type().dtype) || !is_floating(many.type().dtype) || !is_floating(node.types[0].dtype)) return {};
+  int64_t count = 1, depth = 1;
+  for (int64_t d : batches) count *= node.inputs[0].type().dims[size_t(d)];
+  const ir::Ints &batch = node.attrs.ints(names[big][0]), &contract = node.attrs.ints(names[big][1]),
+                 &few_batch = node.attrs.ints(names[1 - big][0]), &few_contract = node.attrs.ints(names[1 - big][1]);
+  for (int64_t d : contract) depth *= many.type().dims[size_t(d)];
+  if (count < kBatches || depth > kFew || few.type().elements() != count * depth) return {};
+  Make make(graph, node.where);
+  ir::Ints to(size_t(few.type().rank()), 0);
+  for (size_t i = 0; i < batch.size(); ++i) to[size_t(few_batch[i])] = batch[i];
+  for (size_t i = 0; i < contract.size(); ++i) to[size_t(few_contract[i])] = contract[i];
+  if (size_t(few.type().rank()) != batch.size() + contract.size()) return {};
+  const Value products = make.op(
+      "multiply", {make.cast(many, Dtype::f32), make.broadcast(make.cast(few, Dtype::f32), many.type().dims, to)});
+  // What is left of the big operand's dims in its own order, and where the result has them.
+  Dims kept;
+  std::vector<int64_t> place;
+  auto at = int64_t(batch.size());
+  for (int64_t d = 0; d < many.type().rank(); ++d) {
+    if (std::find(contract.begin(), contract.end(), d) != contract.end()) continue;
+    kept.push_back(many.type().dims[size_t(d)]);
+    const auto found = std::find(batch.begin(), batch.end(), d);
+    place.push_back(found == batch.end() ? at++ : found - batch.begin());
+  }
+  ir::Ints dims = contract;
+  std::sort(dims.begin(), dims.end());
+  const Value sum = make.own("reduce", {products, make.number(Dtype::f32, 0)}, {Dtype::f32, kept},
+                             {{"dimensions", dims}, {"kind", std::string("add")}});
+  ir::Ints turn(place.size());
+  for (size_t i = 0; i < place.size(); ++i) turn[size_t(place[i])] = int64_t(i);
+  return {make.transpose(make.cast(sum, node.types[0].dtype), turn)};
+}
+
 // Over major dims by anything but a sum: blocks of rows, element by element, until a block is left that is turned as a
 // whole, or a row that fills the partitions by itself.
 ir::Replacement reduce_by_blocks(ir::Graph& graph, const ir::Node& node) {

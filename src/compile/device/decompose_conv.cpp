@@ -1,0 +1,129 @@
+// Convolutions as others that fill the tensor engine: windows that do not overlap as one multiply, groups of few
+// channels as one group whose weights are zero between them; see decompose.h.
+#include <algorithm>
+#include <optional>
+
+#include "compile/device/build.h"
+#include "compile/device/conv_shift.h"
+#include "compile/device/decompose.h"
+#include "compile/device/dot.h"
+#include "ops/convolution_shape.h"
+
+namespace trine::compile::device {
+
+using ir::Value;
+
+namespace {
+
+constexpr int64_t kLanes = 128;
+
+std::optional<ops::ConvolutionShape> shape_of(const ir::Node& node) {
+  const ir::Type &x = node.inputs[0].type(), &k = node.inputs[1].type();
+  if (x.elements() == 0 || k.elements() == 0 || node.types[0].elements() == 0) return std::nullopt;
+  if (!multiplies(x.dtype) || !multiplies(k.dtype) || !multiplies(node.types[0].dtype)) return std::nullopt;
+  const auto shape = ops::ConvolutionShape::from(node.attrs, x.dims, k.dims);
+  return shape ? std::optional(*shape) : std::nullopt;
+}
+
+}  // namespace
+
+// Images cut into patches: each is a row, the channels and places of the kernel its columns.
+ir::Replacement convolve_patches(ir::Graph& graph, const ir::Node& node) {
+  const auto shape = shape_of(node);
+  if (!shape || can_shift(node) || shape->feature_groups != 1 || shape->batch_groups != 1) return {};
+  const auto overlaps = [](const ops::WindowDim& w) {
+    return w.low || w.high || w.base_dilation != 1 || w.window_dilation != 1 || w.stride != w.size || w.is_reversed;
+  };
+  if (std::any_of(shape->windows.begin(), shape->windows.end(), overlaps)) return {};
+  const auto one = [](const ops::WindowDim& w) { return w.size == 1; };
+  if (std::all_of(shape->windows.begin(), shape->windows.end(), one)) return {};
+  Make make(graph, node.where);
+  const Dims &out = node.types[0].dims, &x = node.inputs[0].type().dims;
+  const size_t rank = x.size(), spatial = shape->windows.size();
+  // Whole windows alone, and each spatial dim as [window, place]; where the dims are then.
+  Dims begin(rank, 0), end = x;
+  for (size_t s = 0; s < spatial; ++s)
+    end[size_t(shape->input_spatial[s])] = out[size_t(shape->output_spatial[s])] * shape->windows[s].size;
+  Dims cut;
+  std::vector<int64_t> at(rank);
+  for (size_t d = 0; d < rank; ++d) {
+    at[d] = int64_t(cut.size());
+    const auto s = std::find(shape->input_spatial.begin(), shape->input_spatial.end(), int64_t(d));
+    if (s == shape->input_spatial.end()) {
+      cut.push_back(x[d]);
+    } else {
+      const int64_t size = shape->windows[size_t(s - shape->input_spatial.begin())].size;
+      cut.insert(cut.end(), {end[d] / size, size});
+    }
+  }
+  const auto position = [&](int64_t d) { return at[size_t(d)]; };
+  // Rows [batch, windows], columns in the order that the image has them, and the kernel's in the same.
+  ir::Ints turn = {position(shape->input_batch)}, kernel_turn;
+  Dims made = {x[size_t(shape->input_batch)]};
+  std::vector<std::pair<int64_t, int64_t>> columns = {{position(shape->input_feature), shape->kernel_input_feature}};
+  for (size_t s = 0; s < spatial; ++s) {
+    turn.push_back(position(shape->input_spatial[s]));
+    made.push_back(out[size_t(shape->output_spatial[s])]);
+    columns.emplace_back(position(shape->input_spatial[s]) + 1, shape->kernel_spatial[s]);
+  }
+  std::sort(columns.begin(), columns.end());
+  for (const auto& [from, kernel] : columns) turn.push_back(from), kernel_turn.push_back(kernel);
+  kernel_turn.push_back(shape->kernel_output_feature);
+  const int64_t features = out[size_t(shape->output_feature)], rows = node.types[0].elements() / features,
+                depth = node.inputs[1].type().elements() / features;
+  const Value patches =
+      make.reshape(make.transpose(make.reshape(make.slice(node.inputs[0], begin, end), cut), turn), {rows, depth});
+  const Value weights = make.reshape(make.transpose(node.inputs[1], kernel_turn), {depth, features});
+  const Value product = make.own("dot_general", {patches, weights}, {node.types[0].dtype, {rows, features}},
+                                 {{"lhs_batch", ir::Ints{}},
+                                  {"rhs_batch", ir::Ints{}},
+                                  {"lhs_contract", ir::Ints{1}},
+                                  {"rhs_contract", ir::Ints{0}}});
+  made.push_back(features);
+  ir::Ints back(rank);
+  back[size_t(shape->output_batch)] = 0;
+  for (size_t s = 0; s < spatial; ++s) back[size_t(shape->output_spatial[s])] = int64_t(s) + 1;
+  back[size_t(shape->output_feature)] = int64_t(spatial) + 1;
+  return {make.transpose(make.reshape(product, made), back)};
+}
+
+// As many groups as fill the rows of the tensor engine are one, each output's weights zero but for its own group.
+ir::Replacement groups_together(ir::Graph& graph, const ir::Node& node) {
+  const auto shape = shape_of(node);
+  if (!shape || shape->feature_groups < 2 || shape->batch_groups != 1) return {};
+  const Value &x = node.inputs[0], &kernel = node.inputs[1];
+  const Dims& k = kernel.type().dims;
+  const auto in_dim = size_t(shape->kernel_input_feature), out_dim = size_t(shape->kernel_output_feature);
+  const int64_t groups = shape->feature_groups, in = k[in_dim], out = k[out_dim] / groups;
+  int64_t many = std::min(groups, kLanes / in);
+  while (many > 1 && groups % many) --many;
+  if (in == 1 || many < 2) return {};
+  Make make(graph, node.where);
+  Dims apart = k, wide = k;
+  apart.insert(apart.begin() + int64_t(in_dim), many);
+  wide[in_dim] = many * in;
+  ir::Ints to;
+  for (size_t d = 0; d < apart.size(); ++d)
+    if (d != in_dim) to.push_back(int64_t(d));
+  const Value repeated = make.reshape(make.broadcast(kernel, apart, to), wide);
+  const Dims both = {many, in, groups / many, many, out};
+  const Value own = make.reshape(make.compare(make.iota(Dtype::s32, both, 0), make.iota(Dtype::s32, both, 3), "EQ"),
+                                 {many * in, groups * out});
+  const Value mask = make.broadcast(own, wide, {int64_t(in_dim), int64_t(out_dim)});
+  const Value weights = make.op("select", {mask, repeated, make.number(kernel.type().dtype, 0, wide)});
+  ir::Attrs attrs = node.attrs;
+  attrs.set("feature_group_count", int64_t{1});
+  const int64_t parts = groups / many;
+  Values made;
+  for (int64_t p = 0; p < parts; ++p) {
+    const Value channels = make.slice_dim(x, size_t(shape->input_feature), p * many * in, (p + 1) * many * in);
+    const Value own_weights = make.slice_dim(weights, out_dim, p * many * out, (p + 1) * many * out);
+    ir::Type type = node.types[0];
+    type.dims[size_t(shape->output_feature)] = many * out;
+    made.push_back(make.op("convolution", {channels, own_weights}, attrs, {type}));
+  }
+  if (parts == 1) return {made[0]};
+  return {make.op("concatenate", made, {{"dimension", shape->output_feature}})};
+}
+
+}  // namespace trine::compile::device
