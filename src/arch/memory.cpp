@@ -29,7 +29,7 @@ void over_words(size_t begin, size_t n, Part part, Whole whole) {
 }  // namespace
 
 // Large pieces are mapped without a reservation, so that a program may place more HBM than the host has.
-static constexpr size_t kMappedFrom = 1 << 20, kHugeFrom = 8 << 20, kHugeUpTo = 64 << 20;
+static constexpr size_t kMappedFrom = 1 << 20;
 
 LazyBytes::LazyBytes(size_t n) : size_(n) {
   if (!n) return;
@@ -40,9 +40,6 @@ LazyBytes::LazyBytes(size_t n) : size_(n) {
   void* const at = mmap(nullptr, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (at == MAP_FAILED) return;
   data_ = static_cast<std::byte*>(at);
-  // A tile touches every partition of an on-chip memory, so small pages would be a fault for every few bytes. A small
-  // one is left to them: the system may take tens of milliseconds to find a large page.
-  if (n >= kHugeFrom && n <= kHugeUpTo) madvise(at, n, MADV_HUGEPAGE);
 }
 
 LazyBytes::~LazyBytes() {
