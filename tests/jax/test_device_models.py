@@ -53,3 +53,19 @@ def test_instructions_compute_what_jax_does(name, phase, chip):
     for i, w in enumerate(want):
         got = np.asarray(ran.outputs[f"out{i}"]).reshape(w.shape)
         assert np.allclose(got.astype(np.float64), w.astype(np.float64), rtol=1e-3, atol=1e-4 + 1e-4 * np.abs(w).max(initial=0)), i
+
+
+def test_a_batch_that_does_not_fit_goes_by_some_images_at_a_time():
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((32, 16, 16, 8)).astype(np.float32), rng.standard_normal((1, 1, 8, 256)).astype(np.float32)
+
+    def network(x, w):
+        y = jax.nn.relu(jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")))
+        return y.mean(axis=(1, 2))
+
+    with jax.default_device(jax.devices("cpu")[0]):
+        artifact, want = str(jax.jit(network).lower(x, w).compiler_ir("stablehlo")).encode(), np.asarray(network(x, w))
+    chip = SMALL.replace("32768", "65536")
+    program = _core.compile_device(artifact, chip).program
+    assert _core.time(program, "trn1.2xlarge").report()["spill_save_bytes"] < 1 << 20  # 8 MB of activations beside 8 MB of SBUF
+    assert np.allclose(np.asarray(program.run({"arg0": x, "arg1": w}, chip).outputs["out0"]).reshape(want.shape), want, rtol=1e-3, atol=1e-4)

@@ -45,8 +45,12 @@ def host_bytes(work, phase):
 
 CHUNK = 2048  # tokens at once of a longer prompt: enough to hide the reading of weights six times over (calibration.balance)
 IMAGES = {"resnet": 8, "unet": 1}  # likewise: 8 of the smallest, 7 x 7 positions, hide it once; a UNet's work is on 64 x 64
-FEW, MORE = 3, 5  # layers of the programs that a long one is taken from
-LONG = 150_000  # instructions, from which on it is
+# Layers of the programs that a long one is taken from: between the first and the last, which overlap with what is around
+# all layers, one and three. Of a large layer (instructions; each takes half a second to compile) there are one and two:
+# what overlaps at its edges are some hundreds of them.
+FEW, MORE = 3, 5
+LARGE = 250_000
+LONG = 150_000  # instructions, from which on that is done: the compiler takes about 10 µs for each, so more than 1.5 s
 
 
 def timed(model, phase, batch, seq, at, **how):
@@ -82,11 +86,16 @@ def by_layers(model, phase, batch, seq, at, **how):
     layers = equal_layers(model)
     if layers <= MORE:
         return timed_whole(model, phase, batch, seq, at, **how)
-    few = timed_whole(model.with_layers(FEW), phase, batch, seq, at, **how)
-    if few.report["instructions"] * layers < LONG * FEW:
+
+    def of(layers):
+        return timed_whole(model.with_layers(layers), phase, batch, seq, at, **how)
+
+    least, most, few = 1, 2, of(1)
+    if few.report["instructions"] < LARGE:
+        least, most, few = FEW, MORE, of(FEW)
+    if few.report["instructions"] * layers < LONG * least:
         return timed_whole(model, phase, batch, seq, at, **how)
-    more = timed_whole(model.with_layers(MORE), phase, batch, seq, at, **how)
-    times = (layers - FEW) / (MORE - FEW)
+    more, times = of(most), (layers - least) / (most - least)
     counts = {(u["kind"], u["bytes"], u["ranks"]): u["count"] for u in few.uses}
     had = [counts.get((u["kind"], u["bytes"], u["ranks"]), 0) for u in more.uses]
     uses = [u | {"count": int(n + times * (u["count"] - n))} for n, u in zip(had, more.uses, strict=True)]

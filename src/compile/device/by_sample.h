@@ -1,6 +1,6 @@
 // Convolutions over a batch that does not fit on chip: as long as values are that large, one image after the other.
 // What images do not share is then never brought out of SBUF and back; further on, where values are small, they are
-// one batch again.
+// one batch again. A batch of which even that is large goes through by some images at a time.
 #pragma once
 
 #include "arch/chip.h"
