@@ -136,6 +136,12 @@ CASES = {
     "a token of the most likely": (
         lambda key, x: (lambda v, i: jnp.take_along_axis(i, jax.random.categorical(key, v)[:, None], 1))(*lax.top_k(x, 20)), KEY, floats(2, 50257)),
     "the largest many of long rows, some equal": (lambda x: lax.top_k(x, 70), ints(3000, 3, 40000).astype(np.float32)),
+    "reductions of very many short rows": (
+        lambda x, w, r, i: (
+            jax.nn.softmax(x * w + r[:, None]), (x - x.mean(1, keepdims=True)) / (x.std(1, keepdims=True) + 0.1), (x > 0).any(1),
+            jnp.max(x, 1, initial=0.5) + jnp.arange(6000), x.astype(jnp.bfloat16).max(1).astype(jnp.float32) * r, (x * jax.nn.one_hot(i, 12)).sum(1)),
+        floats(6000, 12), floats(12), floats(6000), ints(12, 6000)),
+    "reductions of short rows in two dims": (lambda x: (x.sum((2, 3)), x / jnp.abs(x).max((2, 3), keepdims=True), jnp.argmax(x, -1)), floats(9, 480, 4, 5)),
     "norms of groups, channels last": (
         lambda x: (x - x.mean((1, 3), keepdims=True)) * lax.rsqrt(x.var((1, 3), keepdims=True) + 1e-5), floats(3, 200, 8, 40)),
     "a list that nothing divides": (lambda x, y: (x * y + jnp.arange(20011), jnp.sign(x.reshape(1, -1))), floats(20011), floats(20011)),

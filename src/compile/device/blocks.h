@@ -11,7 +11,7 @@
 
 namespace trine::compile::device {
 
-// A part of a list of dims: where it begins and how many of each, `step` apart.
+// A part of a list of dims: where it begins and how many of each; those of the last lie `step` apart.
 struct Block {
   Dims begin = {}, count = {};
   int64_t step = 1;

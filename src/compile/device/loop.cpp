@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "compile/device/blocks.h"
 #include "compile/device/cover.h"
+#include "compile/device/fold.h"
 #include "compile/device/join.h"
 #include "compile/device/moves.h"
 #include "compile/device/pattern.h"
@@ -21,9 +22,7 @@ namespace trine::compile::device {
 
 namespace {
 
-constexpr int64_t kColumnsMax = 4096;  // of a block; temporaries of a few members then fit many times over
-// Elements that a partition moves at once: below the first a transfer is mostly overhead, from the second on hardly.
-constexpr int64_t kRowShort = 256, kRowLong = 1024;
+constexpr int64_t kColumnsMax = 4096;      // of a block; temporaries of a few members then fit many times over
 constexpr int64_t kListLeast = 1 << 14;    // elements that are worth all partitions
 constexpr int64_t kCoverBytes = 32 << 10;  // of a tile that is loaded with what lies between its elements
 
@@ -31,7 +30,8 @@ class Loop {
  public:
   Loop(Recorder& rec, Store& store, const Unit& unit)
       : rec_(rec), store_(store), unit_(unit), joined_(joined_by(unit)) {
-    choose_fold();
+    const Fold fold = choose_fold(rec.chip(), store, unit, joined_ ? &*joined_ : nullptr);
+    parts_ = fold.parts, frees_ = fold.frees, per_ = fold.rows_each;
     for (const ir::Node* node : unit.members)
       for (const ir::Value& v : node->inputs) ++uses_[v.node];
     for (const ir::Node* root : unit.roots) ++uses_[root];
@@ -63,14 +63,16 @@ class Loop {
   }
 
   void run() {
-    const Dims part = dims_of(parts_), free = dims_of(frees_);
+    const Dims part = part_dims(), free = free_dims();
     if (element_count(unit_.space) == 0) return;
     if (is_list()) return run_list();
     tiles_ = cut(part, rec_.chip().partitions);
+    for (Block& tile : tiles_) tile.step = per_;
     note_reads();
     const int64_t wide = kColumnsMax / (joined_ ? int64_t(joined_->parts.size()) : 1);
     blocks_ = cut(free, wide);
-    for (int64_t most = wide / 2; most >= kRowShort && widest() > kCoverBytes; most /= 2) blocks_ = cut(free, most);
+    for (int64_t most = wide / 2; per_ == 1 && most >= kRowShort && widest() > kCoverBytes; most /= 2)
+      blocks_ = cut(free, most);
     if (joined_ && !has_whole_runs()) return apart();
     make_results();
     over_tiles();
@@ -136,93 +138,21 @@ class Loop {
     for (size_t d : which) out.push_back(unit_.space[d]);
     return out;
   }
+  // Where partitions take several rows each, the last dim of rows is on both sides.
+  Dims part_dims() const {
+    Dims out = dims_of(parts_);
+    if (per_ > 1) out.back() /= per_;
+    return out;
+  }
+  Dims free_dims() const {
+    Dims out = dims_of(frees_);
+    if (per_ > 1) out.front() = per_;
+    return out;
+  }
   bool is_row(const ir::Node& root) const {
     return unit_.has_reduction() && (root.op == "reduce" || root.types[0].dims != unit_.space);
   }
   bool is_part(int dim) const { return std::find(parts_.begin(), parts_.end(), size_t(dim)) != parts_.end(); }
-
-  // --- which dims go to partitions ---
-
-  void choose_fold() {
-    const size_t rank = unit_.space.size();
-    if (unit_.has_reduction()) {
-      for (size_t d = 0; d < rank; ++d) (unit_.inner[d] ? frees_ : parts_).push_back(d);
-      return;
-    }
-    int64_t best = -1;
-    size_t best_split = rank ? rank - 1 : 0;
-    bool best_turned = false;
-    for (size_t split = 0; split <= rank; ++split)
-      for (bool turned : {false, true}) {
-        if (joined_ && (turned || columns_from(split) % joined_->run)) continue;
-        const int64_t score = score_of(split, turned);
-        if (score > best) best = score, best_split = split, best_turned = turned;
-      }
-    if (best <= 0) best_split = plain_split(), best_turned = false;
-    while (joined_ && columns_from(best_split) % joined_->run) --best_split;
-    for (size_t d = 0; d < rank; ++d) ((d < best_split) != best_turned ? parts_ : frees_).push_back(d);
-  }
-  // Minor dims along the free side: the fewest for which what is spread over the loop still lies evenly over
-  // partitions; more where rows would be a few elements, as the channels of an image are.
-  size_t plain_split() const {
-    const size_t rank = unit_.space.size();
-    size_t at = rank ? rank - 1 : 0;
-    for (size_t split = at; split > 1; --split)
-      if (spreads_evenly(split)) {
-        at = split;
-        break;
-      }
-    if (columns_from(at) >= kRowShort) return at;
-    const int64_t all = element_count(unit_.space);
-    for (size_t split = at; split-- > 1 && columns_from(at) < kRowLong;) {
-      if (all < rec_.chip().partitions * columns_from(split)) break;
-      if (spreads_evenly(split)) at = split;
-    }
-    return at;
-  }
-  int64_t columns_from(size_t split) const {
-    int64_t columns = 1;
-    for (size_t d = split; d < unit_.space.size(); ++d) columns *= unit_.space[d];
-    return columns;
-  }
-  bool spreads_evenly(size_t split) const {
-    for (const ir::Node* node : unit_.members) {
-      if (node->op != "broadcast_in_dim" || node->types[0].dims != unit_.space) continue;
-      const ir::Ints& to = node->attrs.ints("broadcast_dimensions");
-      bool moves = false;  // some dim so far: a dim within it that does not move would break the run
-      for (size_t d = 0; d < split; ++d) {
-        // One item of it in each tile at most.
-        const bool fixed = columns_from(d + 1) / columns_from(split) >= rec_.chip().partitions;
-        if (unit_.space[d] == 1 || fixed) continue;
-        size_t at = 0;
-        while (at < to.size() && to[at] != int64_t(d)) ++at;
-        const bool here = at < to.size() && node->inputs[0].type().dims[at] != 1;
-        if (moves && !here) return false;
-        moves = moves || here;
-      }
-    }
-    return true;
-  }
-  // Elements that would be read where they are on chip.
-  int64_t score_of(size_t split, bool turned) const {
-    Dims sides[2];
-    for (size_t d = 0; d < unit_.space.size(); ++d) sides[(d < split) != turned ? 0 : 1].push_back(unit_.space[d]);
-    const Tiling tiling = Tiling::of(sides[0], rec_.chip().partitions);
-    const int64_t columns = columns_from(split);
-    int64_t score = 0;
-    // What does not stay on chip goes to memory by rows.
-    const int64_t each = element_count(sides[1]) * tiling.tiles();
-    for (const ir::Node* root : unit_.roots)
-      if (turned && each * bytes(store_.of(root->result()).dtype) > store_.keep_bytes()) return 0;
-    for (const ir::Node* node : unit_.members)
-      for (const ir::Value& v : node->inputs) {
-        if (unit_.members.count(v.node) || !store_.has(v) || v.type().elements() != element_count(unit_.space))
-          continue;
-        for (const Form& f : store_.of(v).forms)
-          if (f.turned == turned && f.columns == columns && f.tiling.same(tiling)) score += v.type().elements();
-      }
-    return score;
-  }
 
   // --- results ---
 
@@ -237,16 +167,16 @@ class Loop {
       leading = leading && parts_[i] == i;
       trailing = trailing && parts_[i] == unit_.space.size() - parts_.size() + i;
     }
-    const Dims part = dims_of(parts_), free = dims_of(frees_);
+    const Dims part = part_dims(), free = free_dims();
     const Tiling tiling = Tiling::of(part, rec_.chip().partitions);
     for (const ir::Node* root : unit_.roots) {
       Result r{&store_.of(root->result())};
-      const int64_t width = is_row(*root) ? 1 : element_count(free) * (joined_ ? int64_t(joined_->parts.size()) : 1);
+      const int64_t width = is_row(*root) ? per_ : element_count(free) * (joined_ ? int64_t(joined_->parts.size()) : 1);
       // Large ones of several parts are queries and keys, which attention reads a head at a time.
       const int64_t room = store_.keep_bytes() / (joined_ ? 4 : 1);
       const bool fits = !is_list_ && width * bytes(r.memory->dtype) * tiling.tiles() <= room;
       if (fits && is_row(*root))
-        r.form = &store_.new_form(*r.memory, r.memory->dtype, false, 1, tiling);
+        r.form = &store_.new_form(*r.memory, r.memory->dtype, false, per_, tiling);
       else if (fits && leading)
         r.form = &store_.new_form(*r.memory, r.memory->dtype, false, width, tiling);
       else if (fits && trailing)
@@ -280,7 +210,8 @@ class Loop {
   void into(const ir::Value& v, const IndexMap& map, const View& dst) {
     const ir::Node& root = *v.node;
     Memo& memo = is_row(root) ? rows_ : block_;
-    if (auto found = memo.find({v, map}); found != memo.end()) return emit_copy(rec_, dst, found->second);
+    if (auto found = memo.find({v, map}); found != memo.end())
+      return emit_copy(rec_, dst, over(found->second, is_row(root)));
     const auto done = [&] { memo[{v, map}] = dst.columns() == 1 ? Val::row(dst) : Val::tile(dst); };
     if (view_kind(root) == ViewKind::none && root.op != "reduce" && root.op != "iota" && unit_.members.count(&root)) {
       const Val made = elementwise(root, map, &dst);
@@ -288,7 +219,7 @@ class Loop {
       emit_copy(rec_, dst, made);
       return done();
     }
-    emit_copy(rec_, dst, value(v, map));
+    emit_copy(rec_, dst, over(value(v, map), is_row(root)));
   }
 
   // --- results side by side; see join.h ---
@@ -343,12 +274,16 @@ class Loop {
     Place out{walk.offset};
     const auto side = [&](const std::vector<size_t>& dims, const Block& b, Axes& axes) {
       for (size_t i = 0; i < dims.size(); ++i) {
-        out.e0 += b.begin[i] * walk.strides[dims[i]];
-        axes.push_back({walk.strides[dims[i]] * b.step, b.count[i]});
+        const int64_t stride = walk.strides[dims[i]] * (i + 1 == dims.size() ? b.step : 1);
+        out.e0 += b.begin[i] * stride;
+        axes.push_back({stride, b.count[i]});
       }
     };
     side(parts_, tiles_[tile_], out.part);
-    if (with_free && !blocks_.empty()) side(frees_, blocks_[block], out.free);
+    if (with_free && !blocks_.empty())
+      side(frees_, blocks_[block], out.free);
+    else if (per_ > 1)
+      side({frees_[0]}, {{0}, {per_}}, out.free);
     if (out.part.empty()) out.part.push_back({0, 1});
     if (out.free.empty()) out.free.push_back({0, 1});
     return out;
@@ -396,34 +331,43 @@ class Loop {
   // dst: where the result should go where it is computed at all, and not only noted.
   Val elementwise(const ir::Node& node, const IndexMap& map, const View* dst) {
     const bool row = by_row(map);
-    const int64_t columns = row ? 1 : columns_;
+    const int64_t columns = row ? per_ : columns_;
     const auto target = [&] {
       return dst ? *dst : rec_.sbuf(*device_dtype(node.types[0].dtype), partitions_, columns);
     };
     const auto activated = [&](const Val& x, std::string_view act) {
       const View to = target();
       emit_activation(rec_, to, as_tile(x, columns), act);
-      return row ? Val::row(to) : Val::tile(to);
+      return made(to, row);
     };
     if (const auto fused = match_activation(node, unit_.members))
-      return activated(value(fused->input, map), fused->act);
+      return activated(over(value(fused->input, map), row), fused->act);
     if (const ir::Node* const wide = narrowed(node, map)) {
       const View to = target();
       const Val v = elementwise(*wide, map, &to);
       if (v.is_number() || v.is_pending() || v.view.tensor != to.tensor) emit_copy(rec_, to, v);
-      return row ? Val::row(to) : Val::tile(to);
+      return made(to, row);
     }
     if (!row)
       if (const auto place = match_place(node, unit_.members))
         if (auto v = chosen(*place, map, target())) return *v;
     std::vector<Val> inputs;
-    for (const ir::Value& in : node.inputs) inputs.push_back(value(in, operand_map(node, in, map)));
+    for (const ir::Value& in : node.inputs) inputs.push_back(over(value(in, operand_map(node, in, map)), row));
     if (const std::string_view act = activation_of(node); !act.empty() && !inputs[0].is_number())
       return activated(inputs[0], act);
     if (node.op == "convert" && widens(node)) return inputs[0];
     if (!row)
       if (auto later = pend(rec_, node, inputs)) return *later;
     return emit_map(rec_, node, inputs, partitions_, columns, dst);
+  }
+  // What is computed for rows: one value for each partition, or one for each of its rows.
+  Val made(View v, bool row) const { return row && per_ == 1 ? Val::row(std::move(v)) : Val::tile(std::move(v)); }
+  // Values of a partition's rows, along all elements of each.
+  Val over(Val v, bool row) const {
+    if (per_ == 1 || row || !v.is_tile() || v.view.columns() != per_) return v;
+    const Axis rows = collapse(v.view.axes)[0];
+    v.view.axes = {{rows.count == per_ ? rows.stride : 0, per_}, {0, columns_ / per_}};
+    return v;
   }
   // A value that is only asked for in a narrower format is computed in it: engines round as they write.
   const ir::Node* narrowed(const ir::Node& node, const IndexMap& map) const {
@@ -476,13 +420,13 @@ class Loop {
     Walk walk{term.offset, std::vector<int64_t>(unit_.space.size(), 0)};
     walk.strides[size_t(term.dim)] = term.scale;
     const Place at = place(walk, !row, at_block_);
-    const View whole = rec_.sbuf(Dtype::s32, partitions_, row ? 1 : columns_, "iota");
+    const View whole = rec_.sbuf(Dtype::s32, partitions_, row ? per_ : columns_, "iota");
     iota_rows(whole, at);
     const Dtype dtype = *device_dtype(node.types[0].dtype);
-    if (dtype == Dtype::s32 || dtype == Dtype::u32) return row ? Val::row(whole) : Val::tile(whole);
-    const View cast = rec_.sbuf(dtype, partitions_, row ? 1 : columns_, "iota");
+    if (dtype == Dtype::s32 || dtype == Dtype::u32) return made(whole, row);
+    const View cast = rec_.sbuf(dtype, partitions_, row ? per_ : columns_, "iota");
     rec_.emit("tensor_copy", {{"dst", cast}, {"src", whole}}, {}, arch::kVector);
-    return row ? Val::row(cast) : Val::tile(cast);
+    return made(cast, row);
   }
   // One instruction where partitions step evenly; else in runs of even ones, through memory where those are small.
   void iota_rows(const View& dst, const Place& at) {
@@ -519,17 +463,17 @@ class Loop {
   void reduce_block(const ir::Value& v, const IndexMap& map, std::string_view alu, const View& part) {
     const ir::Node& node = *v.node;
     const std::string_view act = unit_.members.count(&node) ? activation_of(node) : std::string_view();
-    if (alu == "add" && !act.empty() && columns_ > 1 && !by_row(map) && !block_.count({v, map})) {
+    if (alu == "add" && !act.empty() && columns_ > 1 && per_ == 1 && !by_row(map) && !block_.count({v, map})) {
       const Val x = as_tile(value(node.inputs[0], map), columns_);  // the sum comes with the activation
       const View to = rec_.sbuf(*device_dtype(node.types[0].dtype), partitions_, columns_);
       emit_activation(rec_, to, x, act, &part);
       block_[{v, map}] = Val::tile(to);
       return;
     }
-    Val x = value(v, map);
+    Val x = over(value(v, map), false);
     if (!x.is_tile()) x = Val::tile(spread(x));
     const bool flips = x.scaled && (!x.scale.is_number() || x.scale.number < 0);
-    if (x.is_pending() && (alu == "multiply" || (alu != "add" && flips))) x = settle(rec_, x);
+    if (x.is_pending() && (per_ > 1 || alu == "multiply" || (alu != "add" && flips))) x = settle(rec_, x);
     const Val plain = Val::tile(x.view);
     if (columns_ == 1)
       emit_copy(rec_, part, plain);
@@ -550,7 +494,7 @@ class Loop {
     View total{};
     for (size_t b = 0; b < blocks_.size(); ++b) {
       enter(b);
-      const View part = rec_.sbuf(Dtype::f32, partitions_, 1, "sum");
+      const View part = rec_.sbuf(Dtype::f32, partitions_, per_, "sum");
       reduce_block(node.inputs[0], map, alu, part);
       if (b == 0) {
         total = part;
@@ -564,7 +508,7 @@ class Loop {
     double init = identity;
     if (!splat(*node.inputs[1].node, init) || init != identity) {
       const Val start = value(node.inputs[1], {});
-      const View sum = rec_.sbuf(Dtype::f32, partitions_, 1, "sum");
+      const View sum = rec_.sbuf(Dtype::f32, partitions_, per_, "sum");
       if (start.is_number())
         rec_.emit("tensor_scalar", {{"dst", sum}, {"data", total}, {"operand0", start.number}}, {{"op0", alu}});
       else
@@ -573,10 +517,10 @@ class Loop {
       total = sum;
     }
     const Dtype dtype = *device_dtype(node.types[0].dtype);
-    if (dtype == Dtype::f32) return Val::row(total);
-    const View cast = rec_.sbuf(dtype, partitions_, 1, "sum");
-    emit_copy(rec_, cast, Val::row(total));
-    return Val::row(cast);
+    if (dtype == Dtype::f32) return made(total, true);
+    const View cast = rec_.sbuf(dtype, partitions_, per_, "sum");
+    emit_copy(rec_, cast, made(total, true));
+    return made(cast, true);
   }
   View spread(const Val& v) {
     const View t = rec_.sbuf(Dtype::f32, partitions_, columns_);
@@ -643,7 +587,7 @@ class Loop {
     Memory& m = store_.of(v);
     const bool on_parts =
         std::any_of(at.part.begin(), at.part.end(), [](const Axis& a) { return a.count > 1 && a.stride; });
-    const auto val = [&](View view) { return row ? Val::row(std::move(view)) : Val::tile(std::move(view)); };
+    const auto val = [&](View view) { return made(std::move(view), row); };
     if (on_parts || partitions_ == 1)
       for (const Form& f : m.forms)
         if (auto view = access(f, at.e0, at.part, at.free); view && starts_well(*view)) return val(*view);
@@ -735,7 +679,7 @@ class Loop {
     for (const Axis& a : axes) key.insert(key.end(), {a.stride, a.count});
     auto [found, fresh] = broadcasts_.try_emplace(key);
     if (fresh) {
-      const int64_t lanes = std::min<int64_t>(rec_.chip().partitions, element_count(dims_of(parts_)));
+      const int64_t lanes = std::min<int64_t>(rec_.chip().partitions, element_count(part_dims()));
       found->second = rec_.sbuf(m.dtype, lanes, count_of(axes), "all");
       store_.load(found->second, store_.hbm(m), m.dtype, at.e0, {{0, lanes}}, axes);
     }
@@ -753,6 +697,7 @@ class Loop {
   std::vector<size_t> parts_, frees_;  // dims of the space
   std::vector<Block> tiles_, blocks_;
   bool is_list_ = false;  // the one dim is on both sides
+  int64_t per_ = 1;       // rows of a partition, where a loop reduces along them
   size_t tile_ = 0, at_block_ = 0, at_tile_ = SIZE_MAX;
   int partitions_ = 1;
   int64_t columns_ = 1;
