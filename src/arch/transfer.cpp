@@ -104,13 +104,13 @@ class Describer {
     out.shares.push_back({static_cast<int>(engine), bytes, c.descriptors, c.strided});
   }
 
-  // Row r of the on-chip tile belongs to engine r / 8.
+  // Partition p belongs to engine p / 8.
   void deal_rows(const Tile& rows, const Side& from, const Side& to) {
     const int64_t per = chip_.dma.partitions_per_engine;
     for (int64_t row = 0; row < rows.partitions; row += per) {
       const int64_t begin = row * rows.row_elements;
       const int64_t end = std::min<int64_t>(row + per, rows.partitions) * rows.row_elements;
-      give(row / per % engines(), (end - begin) * width_, count(from, to, begin, end, longest()));
+      give((rows.partition + row) / per % engines(), (end - begin) * width_, count(from, to, begin, end, longest()));
     }
   }
   void deal_evenly(const Count& all, int64_t most) {

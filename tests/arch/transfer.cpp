@@ -70,6 +70,16 @@ TEST_CASE("transfer: 128 rows use sixteen engines, and rows apart are strided") 
   }
 }
 
+TEST_CASE("transfer: rows of the second quarter use its engines") {
+  OneCall c("dma_copy");
+  c.operand(Space::sbuf, Dtype::f32, 32, 0, {{1, 512}});
+  c.operand(Space::hbm, Dtype::f32, 32, 8192, {{1, 512}});
+  c.program.operands[0].partition = 32;
+  const Transfer t = describe_transfer(trn2(), c.call(trn2()));
+  REQUIRE(t.shares.size() == 4);
+  for (size_t i = 0; i < 4; ++i) CHECK(t.shares[i].engine == int(4 + i));
+}
+
 TEST_CASE("transfer: a long run between HBM tensors is cut for every engine") {
   OneCall c("dma_copy");
   c.operand(Space::hbm, Dtype::f32, 1, 0, {{1, 1 << 20}});
