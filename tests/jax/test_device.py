@@ -159,6 +159,11 @@ CASES = {
     "gradients over pixels of several rows and images": (squares(functools.partial(conv, **NHWC), 0, 1), floats(3, 7, 14, 140), 0.02 * floats(3, 3, 140, 24)),
     "gradients through strides": (squares(functools.partial(conv, strides=(2, 2), **NHWC), 0, 1), floats(1, 30, 30, 16), 0.05 * floats(3, 3, 16, 130)),
     "its gradients": (squares(functools.partial(conv, strides=(2, 2)), 0, 1), floats(2, 8, 10, 10), floats(16, 8, 3, 3)),
+    "edges of padding": (lambda x, y: (jnp.pad(x, ((0, 0), (1, 2), (2, 1), (0, 0)), constant_values=3.5), jnp.pad(y, ((3, 0), (0, 5)), constant_values=-1), jnp.pad(y, ((30, 30), (1, 1)))), floats(3, 20, 30, 16), floats(40, 150)),
+    "convolution of each of many channels": (
+        lambda x, k, y, j: (conv(x, k, (2, 1), feature_group_count=160, dimension_numbers=("NHWC", "HWIO", "NHWC")), conv(y, j, (1, 2), "VALID", feature_group_count=40, rhs_dilation=(1, 2))),
+        floats(2, 9, 7, 160), floats(3, 3, 1, 160), floats(1, 40, 8, 11), floats(40, 1, 2, 3).astype(jnp.bfloat16).astype(np.float32)),
+    "convolution over one dim": (lambda x, k, j: (lax.conv_general_dilated(x, k, (2,), [(2, 1)]), lax.conv_general_dilated(x, j, (1,), [(3, 0)], feature_group_count=48)), floats(2, 48, 70), floats(20, 48, 3), floats(48, 1, 4)),
     "gradients in groups": (squares(functools.partial(conv, feature_group_count=2), 0, 1), floats(2, 8, 6, 6), floats(16, 4, 3, 3)),
     "a deep product": (jnp.matmul, floats(300, 12500) / 100, floats(12500, 260)),
     "a product changed and reduced": (lambda a, b, c: (lambda y: (y, y.max(-1)))(a @ b + c), floats(70, 40), floats(40, 300), floats(300)),
@@ -334,6 +339,13 @@ def test_neighbours_that_go_apart_move_in_long_runs():
         trine.report(f, *shapes, instance="trn1.2xlarge").time_ns
         for f, *shapes in ((lambda x: x * 2, whole), (turned, whole, half), (lambda x: x[..., ::2] * 2, whole)))  # fmt: skip
     assert apart < 4 * plain and odd < plain
+
+
+def test_kernels_of_single_channels_run_on_the_tensor_engine():
+    x, k = jax.ShapeDtypeStruct((2, 32, 32, 128), jnp.float32), jax.ShapeDtypeStruct((3, 3, 1, 128), jnp.float32)
+    one = functools.partial(conv, feature_group_count=128, dimension_numbers=("NHWC", "HWIO", "NHWC"))
+    made, copied = (trine.report(f, x, k, instance="trn1.2xlarge") for f in (one, lambda x, k: x + k[0, 0]))
+    assert made.time_ns < 4 * copied.time_ns and made.engines["tensor"].busy_ns > made.engines["vector"].busy_ns
 
 
 def test_ways_that_depend_on_data_are_timed():

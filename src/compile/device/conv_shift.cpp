@@ -2,6 +2,7 @@
 #include "compile/device/conv_shift.h"
 
 #include <algorithm>
+#include <map>
 
 #include "base/text.h"
 #include "compile/device/dot.h"
@@ -13,9 +14,9 @@ namespace trine::compile::device {
 
 namespace {
 
-constexpr int64_t kChannelsLeast = 16;
-constexpr int64_t kBandBytes = 40 << 10;   // of padded input, per partition
-constexpr int64_t kPanelBytes = 40 << 10;  // of weights, per partition
+constexpr int64_t kChannelsLeast = 16, kChannelsApart = 32;  // from here on Tensor is quicker than products by Vector
+constexpr int64_t kBandBytes = 40 << 10;                     // of padded input, per partition
+constexpr int64_t kPanelBytes = 40 << 10;                    // of weights, per partition
 
 class Shifted {
  public:
@@ -33,6 +34,7 @@ class Shifted {
     dtype_ = policy.cast.value_or(in_->dtype == weights_->dtype ? in_->dtype : Dtype::f32);
     images_ = at(x, shape->input_batch), channels_ = at(x, shape->input_feature);
     features_ = at(k, shape->kernel_output_feature);
+    apart_ = shape->feature_groups > 1;
     last_in_ = shape->input_feature == 3, last_out_ = shape->output_feature == 3;
     const Dims& ks = side.walk.strides;
     for (size_t s = 0; s < 2; ++s) {
@@ -50,7 +52,10 @@ class Shifted {
     const int64_t taps = windows_[0].size * windows_[1].size;
     const int64_t each = taps * chunks_ * bytes(dtype_);
     width_ = std::clamp(kPanelBytes / each / lanes_ * lanes_, lanes_, (features_ + lanes_ - 1) / lanes_ * lanes_);
-    lay_out();
+    if (apart_)
+      width_ = lanes_;
+    else
+      lay_out();
     const int64_t row = chunks_ * padded_[1] * bytes(dtype_);
     const int64_t most = std::max<int64_t>(kBandBytes / row, reach(0) + 1);  // rows of all images
     together_ = std::clamp<int64_t>(most / padded_[0], 1, images_);
@@ -60,7 +65,8 @@ class Shifted {
       for (int64_t top = 0; top < made_[0]; top += band_) {
         const int64_t count = std::min(together_, images_ - n), high = std::min(band_, made_[0] - top);
         const Band b = bring(n, count, top, high);
-        for (int64_t f = 0; f < features_; f += width_) multiply(b, panel(f), f, n, count, top, high);
+        for (int64_t f = 0; f < features_; f += width_)
+          multiply(b, apart_ ? diagonal(f) : panel(f), f, n, count, top, high);
       }
   }
 
@@ -231,6 +237,34 @@ class Shifted {
     return panel_;
   }
 
+  // Each channel by itself: its weight on the diagonal, at every tap.
+  const View& diagonal(int64_t first) {
+    if (panel_first_ == first) return panel_;
+    const int64_t wide = std::min(lanes_, features_ - first), taps = windows_[0].size * windows_[1].size;
+    if (diagonal_.axes.empty()) {
+      diagonal_ = rec_.sbuf(Dtype::s32, lanes_, lanes_, "diagonal");
+      rec_.emit_iota(diagonal_, {1, lanes_}, 0, -1);
+    }
+    View& each = columns_[first];
+    if (each.axes.empty()) {
+      const View raw = rec_.sbuf(weights_->dtype, wide, taps, "weights");
+      store_.load(raw, store_.hbm(*weights_), weights_->dtype, k_first_ + first * k_out_, {{k_out_, wide}},
+                  {{tap_[0], windows_[0].size}, {tap_[1], windows_[1].size}});
+      each = weights_->dtype == Dtype::f32 ? raw : rec_.sbuf(Dtype::f32, wide, taps, "weights");
+      if (each.tensor != raw.tensor) emit_copy(rec_, each, Val::tile(raw));
+    }
+    panel_first_ = first;
+    panel_ = rec_.sbuf(dtype_, wide, taps * wide, "weights");
+    for (int64_t tap = 0; tap < taps; ++tap) {
+      View dst = panel_, from = diagonal_, weight = each;
+      dst.offset = tap * wide, from.partitions = int(wide), weight.offset = tap;
+      dst.axes = from.axes = {{1, wide}}, weight.axes = {{1, 1}};
+      rec_.emit("tensor_scalar", {{"dst", dst}, {"data", from}, {"operand0", 0.0}, {"operand1", weight}},
+                {{"op0", std::string_view("equal")}, {"op1", std::string_view("multiply")}}, arch::kVector);
+    }
+    return panel_;
+  }
+
   int64_t tap_at(int64_t tap) const {
     return k_first_ + tap / windows_[1].size * tap_[0] + tap % windows_[1].size * tap_[1];
   }
@@ -293,21 +327,25 @@ class Shifted {
             const Block at{i, std::min(images, count - i),   r, std::min(rows, high - r),
                            x, std::min(across, made_[1] - x)};
             const int64_t tall = std::min(lanes_, wide - f);
-            put(accumulate(b, weights, f, tall, wide, at), feature + f, tall, n, top, at);
+            const int64_t only = apart_ ? feature / lanes_ : -1;
+            put(accumulate(b, weights, f, tall, wide, at, only), feature + f, tall, n, top, at);
           }
   }
   struct Block {
     int64_t image = 0, images = 1, row = 0, rows = 1, column = 0, columns = 1;
   };
-  View accumulate(const Band& b, const View& weights, int64_t f, int64_t tall, int64_t wide, const Block& at) {
+  // only: the one chunk of channels that counts, or -1.
+  View accumulate(const Band& b, const View& weights, int64_t f, int64_t tall, int64_t wide, const Block& at,
+                  int64_t only) {
     const View acc = rec_.psum(tall, at.images * at.rows * at.columns);
     bool begun = false;
     for (int64_t ky = 0; ky < windows_[0].size; ++ky)
       for (int64_t kx = 0; kx < windows_[1].size; ++kx)
-        for (int64_t c = 0; c < chunks_; ++c) {
+        for (int64_t c = std::max<int64_t>(only, 0); c < (only < 0 ? chunks_ : only + 1); ++c) {
           View still = weights, moving = b.tiles[size_t(c)];
+          const int64_t tap = ky * windows_[1].size + kx;
           still.partitions = int(lanes_of(c));
-          still.offset = ((ky * windows_[1].size + kx) * chunks_ + c) * wide + f;
+          still.offset = (only < 0 ? tap * chunks_ + c : tap) * wide + f;
           still.axes = {{1, tall}};
           moving.offset = (at.image * b.rows + at.row * windows_[0].stride + tap_of(0, ky)) * padded_[1] +
                           at.column * windows_[1].stride + tap_of(1, kx);
@@ -372,6 +410,9 @@ class Shifted {
   int64_t width_ = 0, together_ = 1, band_ = 1;  // features of a panel, images and rows of a band
   View panel_ = {};
   int64_t panel_first_ = -1;
+  bool apart_ = false;               // channels by themselves: each has a kernel of its own
+  View diagonal_ = {};               // column less row
+  std::map<int64_t, View> columns_;  // of each chunk: a channel's weights, tap by tap
 };
 
 }  // namespace
@@ -382,7 +423,10 @@ bool can_shift(const ir::Node& conv) {
   for (const ir::Value& v : conv.inputs)
     if (!multiplies(v.type().dtype)) return false;
   const auto shape = ops::ConvolutionShape::from(conv.attrs, x, k);
-  if (!shape || shape->feature_groups != 1 || shape->batch_groups != 1) return false;
+  if (!shape || shape->batch_groups != 1) return false;
+  const int64_t groups = shape->feature_groups;
+  if (groups != 1 && (groups != x[size_t(shape->input_feature)] || groups != k[size_t(shape->kernel_output_feature)]))
+    return false;
   const auto usual = [](int64_t batch, int64_t feature, const ir::Ints& spatial) {
     return batch == 0 && (feature == 1 || feature == 3) && spatial[0] + 1 == spatial[1];
   };
@@ -391,7 +435,8 @@ bool can_shift(const ir::Node& conv) {
     return false;
   for (const ops::WindowDim& w : shape->windows)
     if (w.base_dilation != 1 || w.low < 0 || w.high < 0) return false;
-  return x[size_t(shape->input_feature)] >= kChannelsLeast && multiplies(conv.types[0].dtype);
+  return x[size_t(shape->input_feature)] >= (groups > 1 ? kChannelsApart : kChannelsLeast) &&
+         multiplies(conv.types[0].dtype);
 }
 
 void lower_shifted(Recorder& rec, Store& store, const ir::Node& conv, const DotPolicy& policy) {

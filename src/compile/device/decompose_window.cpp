@@ -19,6 +19,7 @@ namespace {
 
 constexpr int64_t kLinear = 4;    // taps combined one by one; above, by doubling
 constexpr int64_t kTapsMax = 64;  // of select_and_scatter
+constexpr int64_t kTapsFew = 9;   // combined at once, where windows are far apart
 
 // Padded and dilated, so that windows only slide.
 Value spread(Make& make, const Value& x, const Value& fill, const std::vector<ops::WindowDim>& windows) {
@@ -60,6 +61,29 @@ Value slide(Make& make, const Value& x, size_t dim, const ops::WindowDim& w, std
     const int64_t all = power.type().dims[dim], step = reach * dilation;
     power = make.op(kind, {make.slice_dim(power, dim, 0, all - step), make.slice_dim(power, dim, step, all)});
   }
+}
+
+// All taps of a window at once: what windows have in common is little, and nothing between dims goes to memory.
+Value at_once(Make& make, const Value& x, const std::vector<ops::WindowDim>& windows, const Dims& positions,
+              std::string_view kind) {
+  Dims sizes;
+  for (const ops::WindowDim& w : windows) {
+    sizes.push_back(w.size);
+    if (w.size > 1 && w.stride == 1) return {};
+  }
+  if (element_count(sizes) > kTapsFew) return {};
+  Value sum;
+  ops::for_each_index(sizes, [&](const Dims& tap, int64_t) {
+    Dims begin, end, step;
+    for (size_t d = 0; d < tap.size(); ++d) {
+      begin.push_back(tap[d] * windows[d].window_dilation);
+      step.push_back(windows[d].stride);
+      end.push_back(begin[d] + (positions[d] - 1) * step[d] + 1);
+    }
+    const Value part = make.slice(x, begin, end, step);
+    sum = sum ? make.op(kind, {sum, part}) : part;
+  });
+  return sum;
 }
 
 // Over few long rows: each in parts, and what came before a part combined with it.
@@ -136,10 +160,13 @@ ir::Replacement pool_by_slices(ir::Graph& graph, const ir::Node& node) {
   Make make(graph, node.where);
   const std::string_view kind = node.attrs.text("kind");
   Value out = spread(make, x, make.identity(kind, x.type().dtype), *windows);
-  for (size_t d = 0; d < windows->size(); ++d) {
-    const ops::WindowDim& w = (*windows)[d];
-    if (w.size > 1 || w.stride > 1) out = slide(make, out, d, w, kind);
-  }
+  if (const Value all = at_once(make, out, *windows, node.types[0].dims, kind))
+    out = all;
+  else
+    for (size_t d = 0; d < windows->size(); ++d) {
+      const ops::WindowDim& w = (*windows)[d];
+      if (w.size > 1 || w.stride > 1) out = slide(make, out, d, w, kind);
+    }
   return {make.op(kind, {make.broadcast(node.inputs[1], out.type().dims, {}), out})};
 }
 
@@ -288,6 +315,42 @@ Value by_products(Make& make, const ir::Node& node, const ops::ConvolutionShape&
   return make.cast(make.transpose(make.reshape(sum, flat), back), node.types[0].dtype);
 }
 
+// Over one dim as over two, of which the first has one place; nothing where that is no gain.
+Value convolve_row(Make& make, const ir::Node& node) {
+  if (node.types[0].dims.size() != 3) return {};
+  ir::Attrs attrs = node.attrs;
+  const auto with_row = [](const Dims& dims, int64_t at) {
+    Dims out = dims;
+    out.insert(out.begin() + ptrdiff_t(at), 1);
+    return out;
+  };
+  const auto wider = [&](const char* spatial, std::initializer_list<const char*> others) {
+    const int64_t at = attrs.ints(spatial)[0];
+    attrs.set(spatial, ir::Ints{at, at + 1});
+    for (const char* name : others)
+      if (const int64_t d = attrs.integer(name); d > at) attrs.set(name, d + 1);
+    return at;
+  };
+  const int64_t in = wider("input_spatial", {"input_batch", "input_feature"}),
+                k = wider("kernel_spatial", {"kernel_input_feature", "kernel_output_feature"}),
+                out = wider("output_spatial", {"output_batch", "output_feature"});
+  for (const auto& [name, plain] : {std::pair("window_strides", 1), std::pair("lhs_dilation", 1),
+                                    std::pair("rhs_dilation", 1), std::pair("window_reversal", 0)})
+    if (ir::Ints list = attrs.ints(name); !list.empty()) {
+      list.insert(list.begin(), plain);
+      attrs.set(name, list);
+    }
+  if (ir::Ints list = attrs.ints("padding"); !list.empty()) {
+    list.insert(list.begin(), 2, 0);
+    attrs.set("padding", list);
+  }
+  const Value wide = make.op("convolution",
+                             {make.reshape(node.inputs[0], with_row(node.inputs[0].type().dims, in)),
+                              make.reshape(node.inputs[1], with_row(node.inputs[1].type().dims, k))},
+                             attrs, {ir::tensor_type(node.types[0].dtype, with_row(node.types[0].dims, out))});
+  return can_shift(*wide.node) ? make.reshape(wide, node.types[0].dims) : Value{};
+}
+
 }  // namespace
 
 ir::Replacement convolve_padded(ir::Graph& graph, const ir::Node& node) {
@@ -297,6 +360,7 @@ ir::Replacement convolve_padded(ir::Graph& graph, const ir::Node& node) {
   auto shape = ops::ConvolutionShape::from(node.attrs, x.type().dims, kernel.type().dims);
   if (!shape) return {};
   Make make(graph, node.where);
+  if (const Value row = convolve_row(make, node)) return {row};
   const size_t rank = x.type().dims.size();
   Dims low(rank, 0), high(rank, 0), inside(rank, 0);
   bool spreads = false;

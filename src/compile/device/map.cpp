@@ -181,7 +181,7 @@ bool turns_round(const ir::Node& node, const View& to) {
   return by(up) > 0 && by(down) > 0 && by(up) + by(down) == 32;
 }
 void bit_or(Op& o, const View& to) {
-  if (turns_round(o.node, to) && !o.rec_.chip().has(arch::Feature::shared_ports))
+  if (turns_round(o.node, to))
     return o.tensor(to, o.spread(o.in[0], to.dtype), o.spread(o.in[1], to.dtype), "add", arch::kGpsimd);
   bitwise(o, to, "bitwise_or");
 }

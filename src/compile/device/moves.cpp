@@ -90,15 +90,22 @@ void copy_all(Recorder& rec, uint32_t to, Dtype to_dtype, uint32_t from, Dtype f
   if (elements) rec.transfer(dst, src);
 }
 
-void fill(Recorder& rec, Store& store, Memory& m, const ir::Value& value) {
-  const int64_t lanes = rec.chip().partitions;
-  const int64_t width = std::clamp<int64_t>(m.elements / lanes, 1, kFillBytes / bytes(m.dtype));
-  const int64_t rows = std::min(lanes, m.elements / width);
+// A tile of the value, rows of `width` elements.
+static View fill_tile(Recorder& rec, Store& store, const Memory& m, const ir::Value& value, int64_t rows,
+                      int64_t width) {
   const View tile = rec.sbuf(m.dtype, rows, width, "fill");
   Memory& given = store.of(value);
   const View one = rec.sbuf(given.dtype, rows, 1, "fill");
   store.load(one, store.hbm(given), given.dtype, 0, {{0, rows}}, {{0, 1}});
   emit_copy(rec, tile, Val::row(one));
+  return tile;
+}
+
+void fill(Recorder& rec, Store& store, Memory& m, const ir::Value& value) {
+  const int64_t lanes = rec.chip().partitions;
+  const int64_t width = std::clamp<int64_t>(m.elements / lanes, 1, kFillBytes / bytes(m.dtype));
+  const int64_t rows = std::min(lanes, m.elements / width);
+  const View tile = fill_tile(rec, store, m, value, rows, width);
   for (int64_t at = 0; at < m.elements;) {
     const int64_t left = m.elements - at;
     View src = tile;
@@ -108,6 +115,58 @@ void fill(Recorder& rec, Store& store, Memory& m, const ir::Value& value) {
     store.store(uint32_t(m.hbm), m.dtype, at, {{each, src.partitions}}, {{1, each}}, src);
     at += each * src.partitions;
   }
+}
+
+// The places before and after the operand along each dim, where they are few; false: all are to be filled.
+static bool fill_edges(Recorder& rec, Store& store, Memory& m, const ir::Value& value, const Dims& low,
+                       const Dims& inner) {
+  constexpr int64_t kSharesOfEdge = 4;  // of all elements the edges are at most one share
+  constexpr int64_t kTransfersMax = 128;
+  const int64_t lanes = rec.chip().partitions, width = kFillBytes / bytes(m.dtype);
+  if ((m.elements - element_count(inner)) * kSharesOfEdge > m.elements) return false;
+  const Dims strides = row_major_strides(m.dims);
+  struct Slab {
+    int64_t first = 0;
+    Axes axes = {};  // collapsed: runs along the last
+  };
+  std::vector<Slab> slabs;
+  int64_t transfers = 0;
+  for (size_t d = 0; d < m.dims.size(); ++d)
+    for (const auto& [from, to] : {std::pair(int64_t{0}, low[d]), std::pair(low[d] + inner[d], m.dims[d])}) {
+      if (to == from) continue;
+      Slab slab{.first = from * strides[d]};
+      for (size_t e = 0; e < m.dims.size(); ++e) {
+        if (e < d) slab.first += low[e] * strides[e];
+        slab.axes.push_back({strides[e], e < d ? inner[e] : e == d ? to - from : m.dims[e]});
+      }
+      slab.axes = collapse(slab.axes);
+      if (slab.axes.size() == 1) slab.axes.insert(slab.axes.begin(), {0, 1});
+      int64_t count = (slab.axes.back().count + width - 1) / width;
+      for (size_t a = 0; a + 1 < slab.axes.size(); ++a)
+        count *= a + 2 < slab.axes.size() ? slab.axes[a].count : (slab.axes[a].count + lanes - 1) / lanes;
+      transfers += count;
+      slabs.push_back(std::move(slab));
+    }
+  if (transfers > kTransfersMax) return false;
+  if (slabs.empty()) return true;
+  const View tile = fill_tile(rec, store, m, value, lanes, width);
+  for (const Slab& slab : slabs) {
+    const Axes outer(slab.axes.begin(), slab.axes.end() - 2);
+    const Axis rows = slab.axes[outer.size()], run = slab.axes.back();
+    for (int64_t i = 0; i < count_of(outer); ++i) {
+      int64_t at = slab.first, rest = i;
+      for (size_t a = outer.size(); a-- > 0; rest /= outer[a].count) at += rest % outer[a].count * outer[a].stride;
+      for (int64_t r = 0; r < rows.count; r += lanes)
+        for (int64_t c = 0; c < run.count; c += width) {
+          View src = tile;
+          src.partitions = int(std::min(lanes, rows.count - r));
+          src.axes = {{1, std::min(width, run.count - c)}};
+          store.store(uint32_t(m.hbm), m.dtype, at + r * rows.stride + c * run.stride, {{rows.stride, src.partitions}},
+                      {{run.stride, src.axes[0].count}}, src);
+        }
+    }
+  }
+  return true;
 }
 
 std::string move_obstacle(const ir::Node& node) {
@@ -175,9 +234,11 @@ bool lower_slice(Recorder& rec, Store& store, const ir::Node& node) {
 void lower_pad(Recorder& rec, Store& store, const ir::Node& node) {
   Memory &out = store.of(node.result()), &in = store.of(node.inputs[0]);
   store.keep_in_hbm(out, "", arch::TensorKind::scratch);
-  fill(rec, store, out, node.inputs[1]);
-  if (in.elements == 0) return;
   const ir::Ints &low = node.attrs.ints("edge_padding_low"), &inside = node.attrs.ints("interior_padding");
+  const bool solid = std::all_of(inside.begin(), inside.end(), [](int64_t n) { return n == 0; });
+  if (!solid || !fill_edges(rec, store, out, node.inputs[1], low, node.inputs[0].type().dims))
+    fill(rec, store, out, node.inputs[1]);
+  if (in.elements == 0) return;
   const Dims &from = node.inputs[0].type().dims, from_strides = row_major_strides(from),
              strides = row_major_strides(node.types[0].dims);
   std::vector<Move> dims;
