@@ -8,8 +8,7 @@ import math
 import statistics
 
 CLASSES = ("encoder", "convolution", "prefill", "streaming", "train")
-OFF = 3.0  # a program of ours that is off by more than this says nothing of Neuron's: it has no part in a fit
-PRIOR_ROWS = 1  # a class is drawn towards the mean of all classes as if by this many rows
+PRIOR_ROWS = 1  # a class is drawn towards the mean of all classes as if by one row more: the least a prior can weigh (unit information)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +40,7 @@ def factors(points):
     the host's part of a first token in them say nothing of it."""
     ratios = {}
     for p in points:
-        if not p.first_token and p.ratio is not None and abs(p.ratio) <= math.log(OFF):
+        if not p.first_token and p.ratio is not None:
             ratios.setdefault(p.kind, []).append(p.ratio)
     everywhere = statistics.median(statistics.median(r) for r in ratios.values()) if ratios else 0.0
     return {k: math.exp(statistics.median([*ratios.get(k, []), *[everywhere] * PRIOR_ROWS])) for k in CLASSES}

@@ -9,7 +9,7 @@ import dataclasses
 
 from trine.estimate import calibration, cores
 
-BUCKET_LEAST = 128  # tokens; what serving stacks begin with
+BUCKET_LEAST = 128  # tokens: the partitions that a tile of keys lies on, so that a shorter cache would take as long
 
 
 def bucket(length, most):
