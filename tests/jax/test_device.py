@@ -219,6 +219,8 @@ CASES = {
     "normal numbers": (at_key(lambda key: jax.random.normal(key, (5, 7))), KEY),
     "scan": (lambda x, w: lax.scan(lambda c, wi: (jnp.tanh(c @ wi), c.sum()), x, w), floats(4, 8), floats(5, 8, 8)),
     "multiplies that fill PSUM in every turn of a loop": (lambda x, w: lax.scan(lambda c, wi: (jnp.tanh(c @ wi) @ wi.T, c.sum()), x, w), floats(4, 1500), 0.02 * floats(2, 1500, 1400)),
+    "loop with weights of its own": (lambda x, w, v: lax.scan(lambda c, xi: (jnp.tanh(c @ w + xi @ v), c.sum()), x[0], x), floats(6, 4, 150), 0.1 * floats(150, 150), 0.1 * floats(150, 150)),
+    "loop in a loop with weights of its own": (lambda x, w: lax.fori_loop(0, 3, lambda i, c: lax.fori_loop(0, 2, lambda j, d: jnp.tanh(d @ w) + j, c * 2) + i, x), floats(4, 150), 0.1 * floats(150, 150)),
     "loop that swaps": (lambda x, y: lax.fori_loop(0, 3, lambda i, c: (c[1], c[0] + i), (x, y)), floats(4, 8), floats(4, 8)),
     "loop until": (lambda x: lax.while_loop(lambda c: c[0].sum() < 1000, lambda c: (c[0] * 2, c[1] + 1), (jnp.abs(x), jnp.int32(0))), floats(4, 8)),
     "branch": (lambda p, x: lax.cond(p > 0, lambda x: x * 2, lambda x: x - 1, x), np.float32(1), floats(4, 8)),
@@ -306,6 +308,14 @@ def test_a_report_adds_up_the_parts_and_names_what_the_host_does():
     assert any("cholesky" in m and "host" in m for m in whole.messages) and not half.messages
     with pytest.raises(ValueError, match="nothing of it runs on the device"):
         trine.report(jax.jit(lambda x: jnp.linalg.svd(x)[1]), shape, instance="trn2.3xlarge")
+
+
+def test_what_every_turn_of_a_loop_reads_is_read_once():
+    def steps(x, w):
+        return lax.scan(lambda c, xi: (jnp.tanh(c @ w + xi), None), x[0], x)[0]
+
+    x, w = jax.ShapeDtypeStruct((64, 32, 512), jnp.float32), jax.ShapeDtypeStruct((512, 512), jnp.float32)
+    assert trine.report(steps, x, w, instance="trn1.2xlarge").hbm_read_bytes < 64 * 4 * w.size / 3
 
 
 def test_a_scan_over_layers_stays_a_loop():

@@ -16,6 +16,7 @@
 #include "compile/device/lower.h"
 #include "compile/device/spread.h"
 #include "compile/simplify.h"
+#include "compile/stream/hoist.h"
 #include "compile/stream/streams.h"
 #include "ir/text.h"
 
@@ -89,6 +90,14 @@ class Teller {
   const Watch& watch_;
 };
 
+// What loops make alike every time is made before them, where there is room for it.
+static Result<arch::Program> make_program(arch::Kernel& kernel, Complaint& why) {
+  arch::Kernel hoisted = kernel;
+  if (hoist_from_loops(hoisted))
+    if (auto made = make_streams(hoisted, why)) return made;
+  return make_streams(kernel, why);
+}
+
 // A graph lowered; its program where it was made already.
 struct Attempt {
   Lowering lowering;
@@ -102,7 +111,7 @@ struct Attempt {
   std::optional<int64_t> time(Timer timer) {
     arch::Kernel kernel = lowering.kernel();
     Complaint why;
-    if (auto made = make_streams(kernel, why)) program = std::move(*made);
+    if (auto made = make_program(kernel, why)) program = std::move(*made);
     const auto fs = program ? timer(*program, *kernel.chip) : Result<int64_t>(why.error());
     return fs ? std::optional(*fs) : std::nullopt;
   }
@@ -148,7 +157,7 @@ static Result<DeviceProgram> compile_simple(const ir::Graph& graph, const arch::
     if (!fits) return fail(Code::out_of_memory, story);
   }
   Complaint why;
-  out.program = attempt->program ? *std::move(attempt->program) : TRY(make_streams(lowering.kernel(), why));
+  out.program = attempt->program ? *std::move(attempt->program) : TRY(make_program(lowering.kernel(), why));
   TRY(teller.program(out.program));
   return out;
 }
