@@ -133,6 +133,8 @@ CASES = {
         lambda x, y: (jax.nn.softmax(x), jax.nn.log_softmax(x * y), (x + y[None]).min(-1), (x > 3).any(-1)), floats(3, 18432), floats(18432)),
     "place of the largest of long rows": (
         lambda x, y: (jnp.argmax(x, -1), jnp.argmin(y, -1), jnp.argmax(y), jnp.argmax(y.astype(jnp.bfloat16), -1), jnp.argmax(y, 0)), FIRSTS, ints(40, 20, 300).astype(np.float32)),
+    "likelihoods over a vocabulary in a loop": (
+        lambda x: lax.scan(lambda c, t: (c + jax.nn.log_softmax(x * t)[:, 5], jnp.argmax(x * t, -1)), jnp.zeros(2), jnp.array([0.5, -1.5])), floats(2, 16384)),
     "a token of the most likely": (
         lambda key, x: (lambda v, i: jnp.take_along_axis(i, jax.random.categorical(key, v)[:, None], 1))(*lax.top_k(x, 20)), KEY, floats(2, 50257)),
     "the largest many of long rows, some equal": (lambda x: lax.top_k(x, 70), ints(3000, 3, 40000).astype(np.float32)),

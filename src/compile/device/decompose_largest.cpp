@@ -77,16 +77,25 @@ ir::Replacement arg_max_in_parts(ir::Graph& graph, const ir::Node& node) {
           make.reshape(place, node.types[1].dims)};
 }
 
-// Places and numbers that f32 holds exactly: engines reduce floats.
+// Places, flags and numbers that f32 holds exactly: engines reduce floats.
 ir::Replacement places_as_floats(ir::Graph& graph, const ir::Node& node) {
   const Dtype dtype = node.types[0].dtype;
   const std::string_view kind = node.attrs.text("kind");
   const ir::Node& choice = *node.inputs[0].node;
   if (node.inputs.size() != 2 || !node.regions.empty() || !is_integer(dtype) || !device_dtype(dtype) ||
-      choice.op != "select" || (kind != "minimum" && kind != "maximum") || node.inputs[0].type().elements() == 0)
+      node.inputs[0].type().elements() == 0)
     return {};
   const Dims& dims = choice.types[0].dims;
   Make make(graph, node.where);
+  const auto reduced = [&](const Value& x) -> ir::Replacement {
+    const Value best = make.op("reduce", {x, make.identity(kind, Dtype::f32)},
+                               {{"dimensions", node.attrs.ints("dimensions")}, {"kind", std::string(kind)}});
+    return {make.op(kind, {make.cast(best, dtype), make.broadcast(node.inputs[1], node.types[0].dims, {})})};
+  };
+  if (kind == "add" && choice.op == "convert" && choice.inputs[0].type().dtype == Dtype::boolean && bytes(dtype) == 4 &&
+      choice.types[0].elements() / node.types[0].elements() <= kPlaceMax)
+    return reduced(make.cast(choice.inputs[0], Dtype::f32));
+  if (choice.op != "select" || (kind != "minimum" && kind != "maximum")) return {};
   const auto as_float = [&](const Value& v) -> Value {
     if (v.node->op == "iota") {
       const int64_t along = v.node->attrs.integer("iota_dimension");
@@ -97,10 +106,7 @@ ir::Replacement places_as_floats(ir::Graph& graph, const ir::Node& node) {
   };
   const Value yes = as_float(choice.inputs[1]), no = as_float(choice.inputs[2]);
   if (!yes || !no) return {};
-  const Value best =
-      make.op("reduce", {make.op("select", {choice.inputs[0], yes, no}), make.identity(kind, Dtype::f32)},
-              {{"dimensions", node.attrs.ints("dimensions")}, {"kind", std::string(kind)}});
-  return {make.op(kind, {make.cast(best, dtype), make.broadcast(node.inputs[1], node.types[0].dims, {})})};
+  return reduced(make.op("select", {choice.inputs[0], yes, no}));
 }
 
 // The largest of each part, then of those: equals stay in the order of their places.

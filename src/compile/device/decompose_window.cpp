@@ -17,9 +17,10 @@ using ir::Value;
 
 namespace {
 
-constexpr int64_t kLinear = 4;    // taps combined one by one; above, by doubling
-constexpr int64_t kTapsMax = 64;  // of select_and_scatter
-constexpr int64_t kTapsFew = 9;   // combined at once, where windows are far apart
+constexpr int64_t kLinear = 4;      // taps combined one by one; above, by doubling
+constexpr int64_t kTapsMax = 64;    // of select_and_scatter
+constexpr int64_t kTapsFew = 9;     // combined at once, where windows are far apart
+constexpr int64_t kLong = 1 << 14;  // elements of a row that is scanned in parts
 
 // Padded and dilated, so that windows only slide.
 Value spread(Make& make, const Value& x, const Value& fill, const std::vector<ops::WindowDim>& windows) {
@@ -88,7 +89,7 @@ Value at_once(Make& make, const Value& x, const std::vector<ops::WindowDim>& win
 
 // Over few long rows: each in parts, and what came before a part combined with it.
 Value running(Make& make, const Value& x, const std::string& kind, bool reverse) {
-  constexpr int64_t kLanes = 128, kLong = 1 << 14, kEnough = 4;
+  constexpr int64_t kLanes = 128, kEnough = 4;
   const auto plain = [&](const Value& v) {
     return make.own(kRunning, {v}, v.type(), {{"kind", kind}, {"reverse", reverse}});
   };
@@ -142,8 +143,13 @@ ir::Replacement running_by_scans(ir::Graph& graph, const ir::Node& node) {
   Dims folded = {1, dims[*along], 1};
   for (size_t d = 0; d < dims.size(); ++d)
     if (d != *along) folded[d < *along ? 0 : 2] *= dims[d];
-  const Value from = counts ? make.cast(x.node->inputs[0], Dtype::f32) : x;
-  const Value run = running(make, make.reshape(from, folded), kind, (*windows)[*along].low == 0);
+  const bool reverse = (*windows)[*along].low == 0;
+  Value run;
+  if (counts && folded[2] == 1 && folded[1] < kLong)
+    run = make.own(kRunning, {make.reshape(x.node->inputs[0], folded)}, ir::tensor_type(dtype, folded),
+                   {{"kind", kind}, {"reverse", reverse}});
+  else
+    run = running(make, make.reshape(counts ? make.cast(x.node->inputs[0], Dtype::f32) : x, folded), kind, reverse);
   const Value out = make.cast(make.reshape(run, dims), dtype);
   double init = 0, identity = 0;
   splat(*make.identity(kind, dtype).node, identity);
