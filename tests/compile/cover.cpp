@@ -17,9 +17,9 @@ static std::vector<int64_t> walked(const Cover& cover, int64_t start) {
     }
     return out;
   };
-  const std::vector<int64_t> loaded = places(cover.memory, 0);
+  const std::vector<int64_t> loaded = places(cover.memory, -cover.back);
   std::vector<int64_t> out;
-  for (int64_t at : places(cover.tile, start)) out.push_back(loaded[size_t(at)]);
+  for (int64_t at : places(cover.tile, cover.first + start)) out.push_back(loaded[size_t(at)]);
   return out;
 }
 
@@ -32,7 +32,16 @@ TEST_CASE("a strided read loads what lies between, as far as that is quicker") {
   CHECK(walked(cover_of(near, 0, 4), 0) == std::vector<int64_t>{0, 2, 4, 6, 64, 66, 68, 70, 128, 130, 132, 134});
   CHECK(pays(cover_of(near, 0, 4), near));
   CHECK_FALSE(pays(cover_of(dense, 0, 4), dense));
-  CHECK_FALSE(pays(cover_of({{-1, 8}}, 0, 4), {{-1, 8}}));
+}
+
+TEST_CASE("a read that goes backwards, or through dims in another order, loads them as they lie") {
+  const Axes backwards = {{-1, 5}}, both = {{-5000, 2}, {-2, 3}}, crossed = {{1, 3}, {3, 2}};
+  CHECK(pays(cover_of(backwards, 0, 4), backwards));
+  CHECK(walked(cover_of(backwards, 0, 4), 0) == std::vector<int64_t>{0, -1, -2, -3, -4});
+  CHECK(walked(cover_of(both, 0, 4), 0) == std::vector<int64_t>{0, -2, -4, -5000, -5002, -5004});
+  CHECK(pays(cover_of(crossed, 0, 4), crossed));
+  CHECK(cover_of(crossed, 0, 4).memory == Axes{{1, 6}});
+  CHECK(walked(cover_of(crossed, 0, 4), 0) == std::vector<int64_t>{0, 3, 1, 4, 2, 5});
 }
 
 TEST_CASE("reads that begin near one another share a run") {

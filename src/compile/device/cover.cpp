@@ -1,7 +1,7 @@
 // Which elements between those of a read are worth loading; see cover.h.
 #include "compile/device/cover.h"
 
-#include <numeric>
+#include <cstdlib>
 
 namespace trine::compile::device {
 
@@ -18,7 +18,8 @@ Cover cover_of(const Axes& free, int64_t span, int bytes) {
   std::vector<size_t> order;
   for (size_t i = 0; i < free.size(); ++i)
     if (moves(free[i])) order.push_back(i);
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return free[a].stride < free[b].stride; });
+  const auto far = [&](size_t i) { return std::abs(free[i].stride); };
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return far(a) < far(b); });
   Cover out{.tile = free};
   for (Axis& a : out.tile)
     if (!moves(a)) a.stride = 0;
@@ -26,27 +27,28 @@ Cover cover_of(const Axes& free, int64_t span, int bytes) {
   size_t near = 0;
   for (; near < order.size(); ++near) {
     const Axis& a = free[order[near]];
-    const int64_t longer = (a.count - 1) * a.stride + length;
-    if (a.stride < 0 || longer * bytes > a.count * (length * bytes + kDescriptorBytes)) break;
+    const int64_t longer = (a.count - 1) * far(order[near]) + length;
+    if (longer * bytes > a.count * (length * bytes + kDescriptorBytes)) break;
+    if (a.stride < 0) out.first += longer - length;
     length = longer;
   }
+  out.back = out.first;
   out.memory.push_back({1, length});
   for (int64_t pitch = length; near < order.size(); ++near) {
     const Axis& a = free[order[near]];
-    out.memory.insert(out.memory.begin(), a);
-    out.tile[order[near]].stride = pitch;
+    out.memory.insert(out.memory.begin(), {far(order[near]), a.count});
+    out.tile[order[near]].stride = a.stride < 0 ? -pitch : pitch;
+    if (a.stride < 0) out.back -= (a.count - 1) * a.stride, out.first += (a.count - 1) * pitch;
     pitch *= a.count;
   }
   return out;
 }
 
 bool pays(const Cover& cover, const Axes& free) {
-  int64_t elements = 1;
-  for (const Axis& a : free) {
-    if (a.stride < 0) return false;
-    if (moves(a)) elements *= a.count;
-  }
-  return cover.columns() > elements && collapse(cover.tile).size() <= size_t(arch::kFreeDimsMax);
+  Axes alone;
+  for (const Axis& a : free)
+    if (moves(a)) alone.push_back(a);
+  return collapse(cover.memory) != collapse(alone) && collapse(cover.tile).size() <= size_t(arch::kFreeDimsMax);
 }
 
 void Reads::add(const Memory& memory, const std::vector<int64_t>& strides, int64_t start) {

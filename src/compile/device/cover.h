@@ -11,8 +11,10 @@
 namespace trine::compile::device {
 
 struct Cover {
-  Axes memory = {};  // what is loaded: dims too far apart, then one run
-  Axes tile = {};    // how the read walks what was loaded
+  Axes memory = {};   // what is loaded: dims too far apart, then one run
+  Axes tile = {};     // how the read walks what was loaded
+  int64_t back = 0;   // elements of memory before the read's first that are loaded: of dims that go backwards
+  int64_t first = 0;  // of the tile, the read's first
   int64_t columns() const { return count_of(memory); }
 };
 

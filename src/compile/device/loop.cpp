@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "compile/device/blocks.h"
+#include "compile/device/bring.h"
 #include "compile/device/cover.h"
 #include "compile/device/fold.h"
 #include "compile/device/join.h"
@@ -616,6 +617,7 @@ class Loop {
   View loaded(Memory& m, const Place& at, const Walk& walk) {
     if (auto view = through_turn(m, at)) return *view;
     if (auto view = one_column_each(m, at)) return *view;
+    if (auto view = by_blocks(rec_, store_, m, at.e0, at.part, moving(at.free))) return expand(*view, at.free);
     if (auto view = covered(m, at, walk)) return *view;
     const Axes axes = moving(at.free);
     const View t = rec_.sbuf(m.dtype, partitions_, count_of(axes), "in");
@@ -631,10 +633,10 @@ class Loop {
     auto [found, fresh] = covers_.try_emplace({&m, begin, walk.strides});
     if (fresh) {
       found->second = rec_.sbuf(m.dtype, partitions_, cover.columns(), "in");
-      store_.load(found->second, store_.hbm(m), m.dtype, begin, at.part, cover.memory);
+      store_.load(found->second, store_.hbm(m), m.dtype, begin - cover.back, at.part, cover.memory);
     }
     View view = found->second;
-    view.offset += walk.offset - first;
+    view.offset += cover.first + walk.offset - first;
     view.axes = cover.tile;
     return view;
   }

@@ -2,6 +2,7 @@
 #include "compile/device/moves.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/text.h"
 
@@ -191,6 +192,37 @@ static bool put_rows(Store& store, Memory& part, const Memory& out, int64_t offs
   return false;
 }
 
+// Parts of a few elements each, as where two lists are made pairs: put together on chip, in rows of whole items.
+static bool weave_parts(Recorder& rec, Store& store, const ir::Node& node, const Memory& out, int64_t pitch) {
+  constexpr int64_t kRunBytes = 64, kRowBytes = 8 << 10, kLeast = 4096;
+  const int64_t size = bytes(out.dtype), items = out.elements / pitch, lanes = rec.chip().partitions;
+  if (out.elements < kLeast || pitch * size > kRowBytes) return false;
+  int64_t shortest = pitch;
+  for (const ir::Value& v : node.inputs) {
+    if (store.of(v).elsewhere) return false;
+    if (v.type().elements()) shortest = std::min(shortest, v.type().elements() / items);
+  }
+  if (shortest * size > kRunBytes) return false;
+  const int64_t wide = std::clamp<int64_t>(items / lanes, 1, kRowBytes / size / pitch);
+  for (int64_t first = 0, rows = 0, count = 0; first < items; first += rows * count) {
+    count = std::min(wide, items - first), rows = std::min(lanes, (items - first) / count);
+    const View whole = rec.sbuf(out.dtype, rows, count * pitch, "woven");
+    int64_t at = 0;
+    for (const ir::Value& v : node.inputs) {
+      Memory& part = store.of(v);
+      const int64_t run = part.elements / items;
+      if (run == 0) continue;
+      View from = rec.sbuf(part.dtype, rows, count * run, "part"), to = whole;
+      store.load(from, store.hbm(part), part.dtype, first * run, {{count * run, rows}}, {{1, count * run}});
+      from.axes = {{run, count}, {1, run}}, to.axes = {{pitch, count}, {1, run}};
+      to.offset = std::exchange(at, at + run);
+      emit_copy(rec, to, Val::tile(from));
+    }
+    store.store(uint32_t(out.hbm), out.dtype, first * pitch, {{count * pitch, rows}}, {{1, count * pitch}}, whole);
+  }
+  return true;
+}
+
 void lower_concatenate(Recorder& rec, Store& store, const ir::Node& node) {
   Memory& out = store.of(node.result());
   store.keep_in_hbm(out, "", arch::TensorKind::scratch);
@@ -198,6 +230,7 @@ void lower_concatenate(Recorder& rec, Store& store, const ir::Node& node) {
   const Dims& dims = node.types[0].dims;
   int64_t pitch = 1, offset = 0;
   for (size_t d = dim; d < dims.size(); ++d) pitch *= dims[d];
+  if (out.elements && weave_parts(rec, store, node, out, pitch)) return;
   for (const ir::Value& v : node.inputs) {
     Memory& part = store.of(v);
     if (part.elements == 0) continue;

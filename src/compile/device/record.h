@@ -124,6 +124,7 @@ class Recorder {
     std::vector<uint32_t> dynamic = {};  // of each row
   };
   void lies_elsewhere(uint32_t tensor, Elsewhere where) { elsewhere_[tensor] = std::move(where); }
+  bool lies_elsewhere(uint32_t tensor) const { return elsewhere_.count(tensor) > 0; }
   // Registers that nothing else takes for a while.
   Register kept_register() { return {arch::kRegisterCount - 1 - kept_++ % kKept}; }
 

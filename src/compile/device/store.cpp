@@ -50,29 +50,39 @@ void Store::mirror(const Store& other, const arch::Program& theirs, const ir::Va
   m.hbm = rec_.hbm("", t.dtype, t.shape, t.kind == arch::TensorKind::constant ? arch::TensorKind::scratch : t.kind);
 }
 
-// Runs f(offset of dst columns, e0, inner part axes, inner free axes) so that one transfer can walk what is inside:
-// one axis of partitions and at most three free dims.
+// A part of a transfer that one instruction walks: on chip `lanes` partitions from `lane` on, from a column on; in HBM
+// rows and at most three dims inside each.
+struct Walked {
+  int64_t lane = 0, lanes = 1, column = 0, e0 = 0;
+  Axis rows = {};
+  Axes inner = {};
+  int64_t columns = 1;
+};
+
+// Runs f(Walked) for parts that are as large as can be. Elements go over in order, so HBM's rows need not be the
+// partitions: where these are two dims the outer one is.
 template <class F>
-static void over_transfers(int64_t e0, const Axes& part, const Axes& free, F f) {
+static void over_transfers(int64_t e0, const Axes& part, const Axes& free, bool in_one_place, F f) {
+  constexpr size_t kDims = 4;  // of HBM's side
   const Axes p = collapse(part), c = collapse(free);
-  const auto over_free = [&](int64_t at, int row) {
-    if (c.size() <= 3) return f(row, 0, at, p.back(), c);
-    const Axes inner(c.end() - 3, c.end());
-    int64_t outer = 1;
-    for (size_t d = 0; d + 3 < c.size(); ++d) outer *= c[d].count;
-    for (int64_t i = 0; i < outer; ++i) {
-      int64_t rest = i, shift = 0;
-      for (size_t d = c.size() - 3; d-- > 0; rest /= c[d].count) shift += rest % c[d].count * c[d].stride;
-      f(row, i * count_of(inner), at + shift, p.back(), inner);
-    }
+  const size_t last = p.size() > 1 && in_one_place && p.size() + c.size() <= kDims ? 0 : p.size() - 1;
+  const size_t beside = std::min(c.size(), kDims - (p.size() - last));  // dims of c that one part has
+  const auto offset = [](const Axes& axes, size_t count, int64_t i) {
+    int64_t at = 0;
+    for (size_t d = count; d-- > 0; i /= axes[d].count) at += i % axes[d].count * axes[d].stride;
+    return at;
   };
-  int64_t outer = 1;
-  for (size_t d = 0; d + 1 < p.size(); ++d) outer *= p[d].count;
-  for (int64_t i = 0; i < outer; ++i) {
-    int64_t rest = i, shift = 0;
-    for (size_t d = p.size() - 1; d-- > 0; rest /= p[d].count) shift += rest % p[d].count * p[d].stride;
-    over_free(e0 + shift, int(i * p.back().count));
-  }
+  Walked w{.rows = p[last], .inner = Axes(p.begin() + ptrdiff_t(last) + 1, p.end())};
+  w.inner.insert(w.inner.end(), c.end() - ptrdiff_t(beside), c.end());
+  w.columns = count_of(Axes(c.end() - ptrdiff_t(beside), c.end()));
+  w.lanes = count_of(Axes(p.begin() + ptrdiff_t(last), p.end()));
+  const int64_t lanes = count_of(p) / w.lanes, columns = count_of(c) / w.columns;
+  for (int64_t i = 0; i < lanes; ++i)
+    for (int64_t j = 0; j < columns; ++j) {
+      w.lane = i * w.lanes, w.column = j * w.columns;
+      w.e0 = e0 + offset(p, last, i) + offset(c, c.size() - beside, j);
+      f(w);
+    }
 }
 
 Memory& Store::made(const ir::Value& value) {
@@ -95,9 +105,9 @@ Memory& Store::made(const ir::Value& value) {
   for (size_t d = 0; d < rank; ++d) axes.push_back({walk.strides[d], m.dims[d]});
   const uint32_t from = hbm(base);
   keep_in_hbm(m, "", arch::TensorKind::scratch);
-  over_transfers(walk.offset, {{0, 1}}, axes, [&](int, int64_t column, int64_t at, const Axis&, const Axes& c) {
-    rec_.transfer({.tensor = uint32_t(m.hbm), .dtype = m.dtype, .offset = column, .axes = {{1, count_of(c)}}},
-                  {.tensor = from, .dtype = base.dtype, .offset = at, .axes = c});
+  over_transfers(walk.offset, {{0, 1}}, axes, false, [&](const Walked& w) {
+    rec_.transfer({.tensor = uint32_t(m.hbm), .dtype = m.dtype, .offset = w.column, .axes = {{1, w.columns}}},
+                  {.tensor = from, .dtype = base.dtype, .offset = w.e0, .axes = w.inner});
   });
   return m;
 }
@@ -112,28 +122,28 @@ void Store::keep_in_hbm(Memory& m, std::string_view name, arch::TensorKind kind,
   m.hbm = rec_.hbm(name, m.dtype, m.dims, kind, data);
 }
 
+// The two sides of a part of a transfer.
+static std::pair<View, View> sides(const Walked& w, View on_chip, uint32_t hbm, Dtype dtype) {
+  on_chip.partition += int(w.lane);
+  on_chip.partitions = int(w.lanes);
+  on_chip.offset += w.column;
+  on_chip.axes = {{1, w.columns}};
+  View there{
+      .tensor = hbm, .dtype = dtype, .partitions = int(w.rows.count), .row_stride = w.rows.stride, .offset = w.e0};
+  there.axes = w.inner;
+  return {std::move(on_chip), std::move(there)};
+}
+
 void Store::load(const View& dst, uint32_t hbm, Dtype dtype, int64_t e0, const Axes& part, const Axes& free) {
-  over_transfers(e0, part, free, [&](int row, int64_t column, int64_t at, const Axis& p, const Axes& c) {
-    View to = dst,
-         from{.tensor = hbm, .dtype = dtype, .partitions = int(p.count), .row_stride = p.stride, .offset = at};
-    to.partition += row;
-    to.partitions = int(p.count);
-    to.offset += column;
-    to.axes = {{1, count_of(c)}};
-    from.axes = c;
+  over_transfers(e0, part, free, !rec_.lies_elsewhere(hbm), [&](const Walked& w) {
+    const auto [to, from] = sides(w, dst, hbm, dtype);
     rec_.transfer(to, from);
   });
 }
 
 void Store::store(uint32_t hbm, Dtype dtype, int64_t e0, const Axes& part, const Axes& free, const View& src) {
-  over_transfers(e0, part, free, [&](int row, int64_t column, int64_t at, const Axis& p, const Axes& c) {
-    View from = src,
-         to{.tensor = hbm, .dtype = dtype, .partitions = int(p.count), .row_stride = p.stride, .offset = at};
-    from.partition += row;
-    from.partitions = int(p.count);
-    from.offset += column;
-    from.axes = {{1, count_of(c)}};
-    to.axes = c;
+  over_transfers(e0, part, free, !rec_.lies_elsewhere(hbm), [&](const Walked& w) {
+    const auto [from, to] = sides(w, src, hbm, dtype);
     rec_.transfer(to, from);
   });
 }
