@@ -47,6 +47,18 @@ bool is_splat(const Value& v, double want) {
   });
 }
 
+// The elements of a constant of integers.
+std::vector<int64_t> whole_numbers(const Tensor& t) {
+  return dispatch_element(t.dtype, [&](auto element) {
+    using E = decltype(element);
+    std::vector<int64_t> out(size_t(element_count(t.dims)), 0);
+    if constexpr (E::kIsInteger)
+      for (size_t i = 0; i < out.size(); ++i)
+        out[i] = int64_t(E::load(t.view().template as<const typename E::Storage>()[i]));
+    return out;
+  });
+}
+
 bool is_whole(const Value& v) { return is_integer(v.type().dtype) || v.type().dtype == Dtype::boolean; }
 
 Replacement the(const Value& v) { return {v}; }
@@ -183,14 +195,7 @@ Replacement slice_known(Graph& g, const Node& n) {
   for (size_t d = 0; d < whole.size(); ++d) {
     const Tensor* t = constant_of(n.inputs[d + 1]);
     if (!t) return {};
-    const int64_t at = dispatch_element(t->dtype, [&](auto element) -> int64_t {
-      using E = decltype(element);
-      if constexpr (E::kIsInteger) {
-        return int64_t(E::load(*t->view().template as<const typename E::Storage>()));
-      } else {
-        return 0;
-      }
-    });
+    const int64_t at = whole_numbers(*t)[0];
     start.push_back(std::clamp<int64_t>(at, 0, whole[d] - part[d]));
     limit.push_back(start.back() + part[d]);
   }
@@ -225,6 +230,42 @@ Replacement add_scattered(Graph& g, const Node& n) {
 }
 
 // One element of each row of zeros: a comparison with the position, which goes along with other loops.
+// The only index known and inside: a slice combined with the update, and put back.
+Replacement scatter_known(Graph& g, const Node& n) {
+  if (!n.regions.empty() || n.inputs.size() != 3) return {};
+  const Tensor* index = constant_of(n.inputs[1]);
+  const ir::Ints &along = n.attrs.ints("scatter_dims_to_operand_dims"),
+                 &inserted = n.attrs.ints("inserted_window_dims"), &window = n.attrs.ints("update_window_dims");
+  if (!index || n.inputs[1].type().elements() != int64_t(along.size()) || along.empty() ||
+      !n.attrs.ints("input_batching_dims").empty())
+    return {};
+  const Dims &dims = n.types[0].dims, &update = n.inputs[2].type().dims;
+  ir::Ints start(dims.size(), 0), limit, ones(dims.size(), 1);
+  Dims sizes(dims.size(), 1);
+  for (size_t d = 0, w = 0; d < dims.size(); ++d)
+    if (std::find(inserted.begin(), inserted.end(), int64_t(d)) == inserted.end())
+      sizes[d] = update[size_t(window[w++])];
+  const auto at = whole_numbers(*index);
+  for (size_t i = 0; i < along.size(); ++i) start[size_t(along[i])] = at[i];
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (start[d] < 0 || start[d] > dims[d] - sizes[d] || dims[d] > INT32_MAX) return {};
+    limit.push_back(start[d] + sizes[d]);
+  }
+  const ir::Type part = ir::tensor_type(n.types[0].dtype, sizes);
+  Value made = g.add1("reshape", {n.inputs[2]}, part, {}, n.where);
+  if (const std::string kind(n.attrs.text("kind")); kind != "set") {
+    const Value old = g.add1("slice", {n.inputs[0]}, part,
+                             {{"start_indices", start}, {"limit_indices", limit}, {"strides", ones}}, n.where);
+    made = g.add1(kind, {old, made}, part, {}, n.where);
+  }
+  std::vector<Value> inputs = {n.inputs[0], made};
+  for (int64_t s : start) {
+    Tensor t = Tensor::make(Dtype::s32, {});
+    *t.view().as<int32_t>() = int32_t(s);
+    inputs.push_back(g.constant(std::move(t), n.where));
+  }
+  return the(g.add1("dynamic_update_slice", inputs, n.types[0], {}, n.where));
+}
 Replacement scatter_one_each(Graph& g, const Node& n) {
   if (!is_sum_into_zeros(n)) return {};
   const Dims& dims = n.types[0].dims;
@@ -271,6 +312,7 @@ constexpr ir::Rule kRules[] = {
     {"put erfc together", "select", put_together_erfc},
     {"add zero to integers", "add", whole_add_zero},
     {"add what is scattered into zeros", "add", add_scattered},
+    {"scatter to a known place", "scatter", scatter_known},
     {"scatter one element of each row", "scatter", scatter_one_each},
     {"reduce dims of one element", "reduce", reduce_nothing},
     {"subtract zero", "subtract", minus_zero},

@@ -221,6 +221,8 @@ CASES = {
     "normal numbers": (at_key(lambda key: jax.random.normal(key, (5, 7))), KEY),
     "scan": (lambda x, w: lax.scan(lambda c, wi: (jnp.tanh(c @ wi), c.sum()), x, w), floats(4, 8), floats(5, 8, 8)),
     "multiplies that fill PSUM in every turn of a loop": (lambda x, w: lax.scan(lambda c, wi: (jnp.tanh(c @ wi) @ wi.T, c.sum()), x, w), floats(4, 1500), 0.02 * floats(2, 1500, 1400)),
+    "sums into known places": (lambda x, y: x.at[1:-1, 2].add(y).at[3:5].multiply(2).at[0].set(7), floats(9, 6), floats(7)),
+    "histogram": (lambda x: jnp.bincount(jnp.abs(x * 9).astype(jnp.int32), length=20), floats(300)),
     "loop with weights of its own": (lambda x, w, v: lax.scan(lambda c, xi: (jnp.tanh(c @ w + xi @ v), c.sum()), x[0], x), floats(6, 4, 150), 0.1 * floats(150, 150), 0.1 * floats(150, 150)),
     "loop in a loop with weights of its own": (lambda x, w: lax.fori_loop(0, 3, lambda i, c: lax.fori_loop(0, 2, lambda j, d: jnp.tanh(d @ w) + j, c * 2) + i, x), floats(4, 150), 0.1 * floats(150, 150)),
     "loop that swaps": (lambda x, y: lax.fori_loop(0, 3, lambda i, c: (c[1], c[0] + i), (x, y)), floats(4, 8), floats(4, 8)),

@@ -1,11 +1,13 @@
 // gather, scatter, dynamic_slice and dynamic_update_slice: indices become element offsets, in 32-bit arithmetic, of
 // windows that DMA moves; see decompose.h. A scatter that adds rows where indices may meet is a multiply by ones.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "compile/device/build.h"
 #include "compile/device/decompose.h"
 #include "compile/device/dot.h"
+#include "compile/device/splat.h"
 #include "compile/device/store.h"
 #include "ops/slices.h"
 
@@ -204,6 +206,16 @@ bool suits_multiply(const RowScatter& r, Dtype dtype) {
 
 }  // namespace
 
+// Whole numbers of one size, so few that f32 sums them exactly: histograms.
+static bool counts(const Value& x, const Value& updates) {
+  constexpr double kExact = 1 << 24;
+  Value v = updates;
+  while (v.node->op == "broadcast_in_dim" || v.node->op == "reshape") v = v.node->inputs[0];
+  double each = 0;
+  return bits(x.type().dtype) == 32 && is_integer(x.type().dtype) && splat(*v.node, each) &&
+         std::abs(each) * double(updates.type().elements()) <= kExact;
+}
+
 ir::Replacement scatter_by_windows(ir::Graph& graph, const ir::Node& node) {
   if (!node.regions.empty() || node.inputs.size() != 3) return {};
   const Value &x = node.inputs[0], &indices = node.inputs[1], &updates = node.inputs[2];
@@ -232,8 +244,9 @@ ir::Replacement scatter_by_windows(ir::Graph& graph, const ir::Node& node) {
   const std::string_view kind = node.attrs.text("kind");
   const auto rows = row_scatter(axes, dims, sizes);
   const bool is_float = !is_integer(x.type().dtype) && x.type().dtype != Dtype::boolean;
-  if (rows && kind == "add" && is_float && count > 1 && !node.attrs.flag("unique_indices") &&
-      suits_multiply(*rows, x.type().dtype)) {
+  const Dtype sums = is_float ? x.type().dtype : Dtype::f32;
+  if (rows && kind == "add" && (is_float || counts(x, updates)) && count > 1 && !node.attrs.flag("unique_indices") &&
+      suits_multiply(*rows, sums)) {
     // ones[b, w, row] · updates[b, w, column], summed over w
     const int64_t each = count / rows->batch;
     std::vector<Value> parts = starts.at;
@@ -245,16 +258,16 @@ ir::Replacement scatter_by_windows(ir::Graph& graph, const ir::Node& node) {
     const Dims cube = {rows->batch, each, rows->rows};
     const Value ones = make.cast(make.compare(make.broadcast(make.reshape(at, {rows->batch, each}), cube, {0, 1}),
                                               make.iota(Dtype::s32, cube, 2), "EQ"),
-                                 x.type().dtype);
-    const Value flat = make.reshape(many, {rows->batch, each, rows->row});
+                                 sums);
+    const Value flat = make.cast(make.reshape(many, {rows->batch, each, rows->row}), sums);
     const Value sum = make.op("dot_general", {ones, flat},
                               {{"lhs_batch", ir::Ints{0}},
                                {"rhs_batch", ir::Ints{0}},
                                {"lhs_contract", ir::Ints{1}},
                                {"rhs_contract", ir::Ints{1}},
                                {std::string(kKeepsFormat), true}},
-                              {ir::tensor_type(x.type().dtype, {rows->batch, rows->rows, rows->row})});
-    return {make.op("add", {x, make.reshape(sum, dims)})};
+                              {ir::tensor_type(sums, {rows->batch, rows->rows, rows->row})});
+    return {make.op("add", {x, make.cast(make.reshape(sum, dims), x.type().dtype)})};
   }
   Value offsets = offset_of(make, starts.at, strides, starts.dims);
   if (inside) offsets = make.op("select", {inside, offsets, make.number(Dtype::s32, kNowhere, starts.dims)});

@@ -92,6 +92,7 @@ class Teller {
 
 // What loops make alike every time is made before them, where there is room for it.
 static Result<arch::Program> make_program(arch::Kernel& kernel, Complaint& why) {
+  if (std::none_of(kernel.works.begin(), kernel.works.end(), arch::begins_loop)) return make_streams(kernel, why);
   arch::Kernel hoisted = kernel;
   if (hoist_from_loops(hoisted))
     if (auto made = make_streams(hoisted, why)) return made;
