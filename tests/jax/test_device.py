@@ -129,6 +129,8 @@ CASES = {
     "running sums of a long list": (lambda x: (lax.cumsum(x, 1), lax.cumsum(x, 1, reverse=True)), floats(3, 20480)),
     "the largest over rows, columns side by side": (
         lambda x, y, z: (x.max(0), y.min(1), z.max(0), jax.nn.softmax(y, 1), z.reshape(-1, 16).max(0)), floats(300, 130), floats(3, 260, 130), floats(66, 8192)),
+    "what is without end stays where it is": (
+        lambda x: (x.max(0), lax.cummax(x, 0), jnp.argmax(x, 0), x.T + 1), np.where(np.arange(160 * 130).reshape(160, 130) % 997 == 5, -np.inf, floats(160, 130)).astype(np.float32)),
     "softmax of few long rows": (
         lambda x, y: (jax.nn.softmax(x), jax.nn.log_softmax(x * y), (x + y[None]).min(-1), (x > 3).any(-1)), floats(3, 18432), floats(18432)),
     "place of the largest of long rows": (

@@ -16,6 +16,7 @@
 #include "compile/device/moves.h"
 #include "compile/device/pattern.h"
 #include "compile/device/splat.h"
+#include "compile/device/turn.h"
 #include "compile/index_map.h"
 #include "compile/tile_rows.h"
 
@@ -672,7 +673,10 @@ class Loop {
       return std::nullopt;
     const Form probe{m.dtype, true, rows, columns, tiling, std::vector<uint32_t>(size_t(tiling.tiles()))};
     if (!access(probe, at.e0, at.part, at.free)) return std::nullopt;
-    return access(store_.form(m, m.dtype, true, columns, tiling), at.e0, at.part, at.free);
+    const Turner chosen = std::exchange(store_.choice.turner, exact_turner(rec_.chip(), store_.choice.turner));
+    const Form& turned = store_.form(m, m.dtype, true, columns, tiling);
+    store_.choice.turner = chosen;
+    return access(turned, at.e0, at.part, at.free);
   }
   // The same for all partitions: loaded once for the unit, to every partition.
   View broadcast(Memory& m, const Place& at) {

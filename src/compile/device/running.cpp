@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "compile/device/map.h"
+#include "compile/device/turn.h"
 
 namespace trine::compile::device {
 
@@ -22,6 +23,7 @@ class Running {
         store_(store),
         x_(store.of(node.inputs[0])),
         out_(store.of(node.result())),
+        turner_(exact_turner(rec.chip(), store.choice.turner)),
         reverse_(node.attrs.flag("reverse")) {
     const Dims& dims = node.types[0].dims;
     groups_ = dims[0], n_ = dims[1], columns_ = dims[2];
@@ -115,20 +117,15 @@ class Running {
       const Axes part = {{columns_, rows}}, free = {{1, width}};
       const View in = rec_.sbuf(x_.dtype, rows, width, "in");
       store_.load(in, store_.hbm(x_), x_.dtype, e0, part, free);
-      const int64_t lanes = std::min(width, kTurned);
-      const View acc = rec_.psum(lanes, blocks * kTurned, x_.dtype), back = rec_.psum(rows, width),
-                 run = rec_.sbuf(Dtype::f32, lanes, blocks * kTurned, "run");
+      const View to = rec_.sbuf(out_.dtype, rows, width, "rows");
       for (int64_t b = 0; b < blocks; ++b) {
         const int64_t each = std::min(kTurned, width - b * kTurned);
-        View turned = cut(acc, b * kTurned, rows), mine = cut(run, b * kTurned, rows);
-        turned.partitions = mine.partitions = int(each);
-        rec_.emit("nc_transpose", {{"dst", turned}, {"data", cut(in, b * kTurned, each)}}, {}, arch::kTensor);
-        scan(mine, turned, before[size_t(b)]);
-        before[size_t(b)] = end_of(mine);
-        rec_.emit("nc_transpose", {{"dst", cut(back, b * kTurned, each)}, {"data", mine}}, {}, arch::kTensor);
+        const View turned = turned_tile(rec_, turner_, cut(in, b * kTurned, each)),
+                   run = rec_.sbuf(Dtype::f32, each, rows, "run");
+        scan(run, turned, before[size_t(b)]);
+        before[size_t(b)] = end_of(run);
+        emit_turned(rec_, turner_, cut(to, b * kTurned, each), {&run, 1});
       }
-      const View to = rec_.sbuf(out_.dtype, rows, width, "rows");
-      emit_copy(rec_, to, Val::tile(back));
       store_.store(uint32_t(out_.hbm), out_.dtype, e0, part, free, to);
     });
   }
@@ -136,6 +133,7 @@ class Running {
   Recorder& rec_;
   Store& store_;
   Memory &x_, &out_;
+  Turner turner_;
   bool reverse_;
   int64_t groups_ = 1, n_ = 1, columns_ = 1;
   std::string_view alu_;

@@ -39,6 +39,10 @@ Turner turner_of(const arch::Chip& chip, Turner wanted, Dtype dtype) {
   return wanted == Turner::vector || !array ? Turner::vector : Turner::tensor;
 }
 
+Turner exact_turner(const arch::Chip& chip, Turner wanted) {
+  return wanted == Turner::tensor && !chip.has(arch::Feature::transpose_mode) ? Turner::dma : wanted;
+}
+
 void emit_turned(Recorder& rec, Turner by, const View& dst, std::span<const View> tiles, int64_t room) {
   const Dtype dtype = tiles[0].dtype;
   by = turner_of(rec.chip(), by, dtype);
