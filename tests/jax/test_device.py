@@ -177,6 +177,8 @@ CASES = {
         floats(3, 96, 96, 24), floats(3, 3, 24, 24), floats(3, 3, 24, 8)),
     "patches of images": (functools.partial(conv, strides=(8, 8), padding="VALID"), floats(2, 3, 35, 24), floats(20, 3, 8, 8)),
     "patches of images, channels last": (functools.partial(conv, strides=(4, 8), padding="VALID", **NHWC), floats(2, 16, 24, 3), floats(4, 8, 3, 20)),
+    "few channels first": (functools.partial(conv, strides=(2, 2), padding=((3, 3), (3, 2))), floats(2, 3, 22, 30), floats(20, 3, 7, 7)),
+    "few channels first, few rows": (functools.partial(conv, strides=(1, 2), rhs_dilation=(2, 1)), floats(2, 3, 12, 14), floats(20, 3, 3, 3)),
     "groups of few channels": (functools.partial(conv, feature_group_count=8, **NHWC), floats(2, 9, 9, 32), floats(3, 3, 4, 48)),
     "groups that fill the rows twice": (functools.partial(conv, feature_group_count=8), floats(1, 256, 6, 6), floats(64, 32, 3, 3)),
     "products without a sum": (lambda x, y: jnp.einsum("tef,te->tef", x, y), floats(70, 8, 40), floats(70, 8)),

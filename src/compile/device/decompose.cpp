@@ -31,6 +31,7 @@ constexpr ir::Rule kRules[] = {
     {"unpool by slices", "select_and_scatter", unpool_by_slices},
     {"negative padding by slices", "pad", pad_positive},
     {"patches as rows of a multiply", "convolution", convolve_patches},
+    {"rows of a window as channels", "convolution", rows_as_channels},
     {"groups of few channels together", "convolution", groups_together},
     {"padding before convolution", "convolution", convolve_padded},
     {"sort by rank", "sort", sort_by_rank},

@@ -1,5 +1,5 @@
-// Convolutions as others that fill the tensor engine: windows that do not overlap as one multiply, groups of few
-// channels as one group whose weights are zero between them; see decompose.h.
+// Convolutions as others that fill the tensor engine: windows that do not overlap as one multiply, few channels as more
+// of them, groups of few channels as one group whose weights are zero between them; see decompose.h.
 #include <algorithm>
 #include <optional>
 
@@ -85,6 +85,54 @@ ir::Replacement convolve_patches(ir::Graph& graph, const ir::Node& node) {
   for (size_t s = 0; s < spatial; ++s) back[size_t(shape->output_spatial[s])] = int64_t(s) + 1;
   back[size_t(shape->output_feature)] = int64_t(spatial) + 1;
   return {make.transpose(make.reshape(product, made), back)};
+}
+
+// Of few channels that lie first: rows that a window's own rows see are channels besides, and columns where those are
+// too few still. Rows stay whole, and the tensor engine has that many more of its own to fill.
+ir::Replacement rows_as_channels(ir::Graph& graph, const ir::Node& node) {
+  constexpr int64_t kEnough = 16;  // what can_shift asks for
+  const auto shape = shape_of(node);
+  const Value &x = node.inputs[0], &kernel = node.inputs[1];
+  if (!shape || can_shift(node) || shape->feature_groups != 1 || shape->batch_groups != 1) return {};
+  if (shape->input_batch != 0 || shape->input_feature != 1 || shape->input_spatial != ir::Ints{2, 3}) return {};
+  const auto unusual = [](const ops::WindowDim& w) {
+    return w.low < 0 || w.high < 0 || w.base_dilation != 1 || w.is_reversed;
+  };
+  if (std::any_of(shape->windows.begin(), shape->windows.end(), unusual)) return {};
+  const ops::WindowDim &high = shape->windows[0], &wide = shape->windows[1];
+  const int64_t channels = x.type().dims[1];
+  const bool rows_do = channels * high.size >= kEnough;
+  const int64_t taps = high.size * (rows_do ? 1 : wide.size);
+  if (channels >= kEnough || taps < 2 || channels * taps < kEnough || channels * taps > kLanes) return {};
+  Make make(graph, node.where);
+  const Value padded =
+      make.pad(x, make.number(x.type().dtype, 0), {0, 0, high.low, wide.low}, {0, 0, high.high, wide.high});
+  const Dims &all = padded.type().dims, &out = node.types[0].dims;
+  const int64_t rows = out[size_t(shape->output_spatial[0])], columns = out[size_t(shape->output_spatial[1])];
+  Values parts;
+  for (int64_t tap = 0; tap < taps; ++tap) {
+    const int64_t row = (rows_do ? tap : tap / wide.size) * high.window_dilation;
+    const int64_t column = rows_do ? 0 : tap % wide.size * wide.window_dilation;
+    const int64_t last = rows_do ? all[3] : column + (columns - 1) * wide.stride + 1;
+    parts.push_back(make.slice(padded, {0, 0, row, column}, {all[0], all[1], row + (rows - 1) * high.stride + 1, last},
+                               {1, 1, high.stride, rows_do ? 1 : wide.stride}));
+  }
+  // The kernel as [output, (rows, columns where they are taken, channels), 1, columns that are left].
+  const Value turned = make.transpose(kernel, {shape->kernel_output_feature, shape->kernel_spatial[0],
+                                               shape->kernel_spatial[1], shape->kernel_input_feature});
+  const int64_t features = turned.type().dims[0];
+  const Value weights =
+      rows_do ? make.reshape(make.transpose(turned, {0, 1, 3, 2}), {features, taps * channels, 1, wide.size})
+              : make.reshape(turned, {features, taps * channels, 1, 1});
+  ir::Attrs attrs = node.attrs;
+  attrs.set("window_strides", ir::Ints{1, rows_do ? wide.stride : 1});
+  attrs.set("padding", ir::Ints{0, 0, 0, 0});
+  attrs.set("rhs_dilation", ir::Ints{1, rows_do ? wide.window_dilation : 1});
+  attrs.set("kernel_output_feature", int64_t{0});
+  attrs.set("kernel_input_feature", int64_t{1});
+  attrs.set("kernel_spatial", ir::Ints{2, 3});
+  return {
+      make.op("convolution", {make.op("concatenate", parts, {{"dimension", int64_t{1}}}), weights}, attrs, node.types)};
 }
 
 // As many groups as fill the rows of the tensor engine are one, each output's weights zero but for its own group.
