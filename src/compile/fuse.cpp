@@ -509,13 +509,18 @@ class Fuser {
     units_.pop_back();
   }
 
-  // Units by need; among those that are ready, the one whose first node is earliest.
+  // Units by need; among those that are ready, the one whose last node is earliest.
   Fusion in_order() {
     std::vector<std::vector<size_t>> next(units_.size());
     std::vector<size_t> waits(units_.size(), 0), order(units_.size());
     std::iota(order.begin(), order.end(), size_t{0});
     std::erase_if(order, [&](size_t u) { return !units_[u].single && units_[u].roots.empty(); });  // taken by a loop
-    auto key = [&](size_t u) { return units_[u].single ? units_[u].single->id : units_[u].roots.back()->id; };
+    auto key = [&](size_t u) -> uint32_t {
+      const bool number =
+          !units_[u].single && element_count(units_[u].space) == 1;  // takes no room, and others may wait
+      if (options_.results_first && (next[u].empty() || number)) return 0;
+      return units_[u].single ? units_[u].single->id : units_[u].roots.back()->id;
+    };
     const auto all = needs();
     for (size_t u : order) {
       std::sort(units_[u].roots.begin(), units_[u].roots.end(), [](auto* a, auto* b) { return a->id < b->id; });

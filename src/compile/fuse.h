@@ -40,7 +40,8 @@ struct FuseOptions {
   bool (*attention)(AttentionMatch&) =
       nullptr;                      // which attentions are units, brought into the form it wants; null: plain ones
   bool once_over_products = false;  // what several loops make of a multiply's result is made where the multiply is
-  bool rows_apart = false;          // what is reduced over other dims than the last is made before, by a loop of rows
+  bool results_first = false;  // what no unit reads comes as soon as it can: then what it reads need not be kept for it
+  bool rows_apart = false;     // what is reduced over other dims than the last is made before, by a loop of rows
 };
 
 // nodes: a graph's or a region's, in order. kept: values that must be in memory at the end.

@@ -175,7 +175,9 @@ class Divider {
 }  // namespace
 
 Fusion units_of(std::span<const ir::Node* const> nodes, std::span<const ir::Value> kept) {
-  Fusion fusion = fuse(nodes, kept, {.attention = takes_attention, .once_over_products = true, .rows_apart = true});
+  Fusion fusion =
+      fuse(nodes, kept,
+           {.attention = takes_attention, .once_over_products = true, .results_first = true, .rows_apart = true});
   Divider(fusion.units, kept).all();
   join(fusion.units, kept);
   for (Unit& unit : fusion.units)
