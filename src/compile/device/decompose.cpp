@@ -32,6 +32,7 @@ constexpr ir::Rule kRules[] = {
     {"negative padding by slices", "pad", pad_positive},
     {"patches as rows of a multiply", "convolution", convolve_patches},
     {"rows of a window as channels", "convolution", rows_as_channels},
+    {"planes of a window as channels", "convolution", planes_as_channels},
     {"groups of few channels together", "convolution", groups_together},
     {"padding before convolution", "convolution", convolve_padded},
     {"sort by rank", "sort", sort_by_rank},

@@ -1,5 +1,5 @@
 // Convolutions as others that fill the tensor engine: windows that do not overlap as one multiply, few channels as more
-// of them, groups of few channels as one group whose weights are zero between them; see decompose.h.
+// of them, planes as images, groups of few channels as one group whose weights are zero between them; see decompose.h.
 #include <algorithm>
 #include <optional>
 
@@ -133,6 +133,71 @@ ir::Replacement rows_as_channels(ir::Graph& graph, const ir::Node& node) {
   attrs.set("kernel_spatial", ir::Ints{2, 3});
   return {
       make.op("convolution", {make.op("concatenate", parts, {{"dimension", int64_t{1}}}), weights}, attrs, node.types)};
+}
+
+// Of three spatial dims the first: planes that a window's own planes see are channels besides, and each plane made is
+// an image.
+ir::Replacement planes_as_channels(ir::Graph& graph, const ir::Node& node) {
+  const auto shape = shape_of(node);
+  if (!shape || shape->windows.size() != 3 || shape->feature_groups != 1 || shape->batch_groups != 1) return {};
+  const ops::WindowDim& deep = shape->windows[0];
+  if (deep.low < 0 || deep.high < 0 || deep.base_dilation != 1 || deep.is_reversed) return {};
+  const auto order = [](int64_t batch, int64_t feature, const ir::Ints& spatial) {
+    ir::Ints out = {batch, spatial[0], spatial[1], spatial[2]};
+    out.insert(feature < spatial[0] ? out.begin() + 2 : out.end(), feature);
+    return out;  // planes beside the images, channels as far out as they are
+  };
+  const bool first_in = shape->input_feature < shape->input_spatial[0],
+             first_out = shape->output_feature < shape->output_spatial[0];
+  Make make(graph, node.where);
+  const Value turned =
+      make.transpose(node.inputs[0], order(shape->input_batch, shape->input_feature, shape->input_spatial));
+  const Dims none(5, 0);
+  Dims low = none, high = none;
+  low[1] = deep.low, high[1] = deep.high;
+  const Value padded = make.pad(turned, make.number(turned.type().dtype, 0), low, high);
+  const int64_t planes = node.types[0].dims[size_t(shape->output_spatial[0])], channel = first_in ? 2 : 4;
+  Values parts;
+  for (int64_t tap = 0; tap < deep.size; ++tap) {
+    Dims begin = none, end = padded.type().dims, step(5, 1);
+    begin[1] = tap * deep.window_dilation, step[1] = deep.stride;
+    end[1] = begin[1] + (planes - 1) * deep.stride + 1;
+    parts.push_back(make.slice(padded, begin, end, step));
+  }
+  const auto flat = [](const Dims& d) { return Dims{d[0] * d[1], d[2], d[3], d[4]}; };
+  const Value stacked = parts.size() == 1 ? parts[0] : make.op("concatenate", parts, {{"dimension", channel}});
+  const Value images = make.reshape(stacked, flat(stacked.type().dims));
+  // The kernel as [rows, columns, (planes, channels), outputs].
+  const Value kernel =
+      make.transpose(node.inputs[1], {shape->kernel_spatial[1], shape->kernel_spatial[2], shape->kernel_spatial[0],
+                                      shape->kernel_input_feature, shape->kernel_output_feature});
+  const Dims& k = kernel.type().dims;
+  const Value weights = make.reshape(kernel, {k[0], k[1], k[2] * k[3], k[4]});
+  ir::Attrs attrs = node.attrs;
+  const auto two = [&](const char* name, size_t each) {
+    const ir::Ints all = attrs.ints(name);
+    if (all.size() == 3 * each) attrs.set(name, ir::Ints(all.begin() + int64_t(each), all.end()));
+  };
+  for (const char* name : {"window_strides", "lhs_dilation", "rhs_dilation", "window_reversal"}) two(name, 1);
+  two("padding", 2);
+  const auto place = [&](const std::string& side, bool first) {
+    attrs.set(side + "_batch", int64_t{0});
+    attrs.set(side + "_feature", int64_t{first ? 1 : 3});
+    attrs.set(side + "_spatial", first ? ir::Ints{2, 3} : ir::Ints{1, 2});
+  };
+  place("input", first_in);
+  place("output", first_out);
+  attrs.set("kernel_spatial", ir::Ints{0, 1});
+  attrs.set("kernel_input_feature", int64_t{2});
+  attrs.set("kernel_output_feature", int64_t{3});
+  const ir::Ints to = order(shape->output_batch, shape->output_feature, shape->output_spatial);
+  Dims made;
+  for (int64_t d : to) made.push_back(node.types[0].dims[size_t(d)]);
+  const Value out =
+      make.op("convolution", {images, weights}, attrs, {ir::tensor_type(node.types[0].dtype, flat(made))});
+  ir::Ints back(5);
+  for (size_t i = 0; i < 5; ++i) back[size_t(to[i])] = int64_t(i);
+  return {make.transpose(make.reshape(out, made), back)};
 }
 
 // As many groups as fill the rows of the tensor engine are one, each output's weights zero but for its own group.
