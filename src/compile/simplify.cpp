@@ -207,8 +207,10 @@ Replacement slice_known(Graph& g, const Node& n) {
 // A sum or product over dims of one element is the element.
 Replacement reduce_nothing(Graph& g, const Node& n) {
   const std::string_view kind = n.attrs.text("kind");
-  const bool starts_neutral = n.inputs.size() == 2 && ((kind == "add" && is_splat(n.inputs[1], 0)) ||
-                                                       (kind == "multiply" && is_splat(n.inputs[1], 1)));
+  const bool logical = n.types[0].dtype == Dtype::boolean;
+  const bool starts_neutral =
+      n.inputs.size() == 2 && (((kind == "add" || kind == "or") && is_splat(n.inputs[1], 0)) ||
+                               ((kind == "multiply" || (kind == "and" && logical)) && is_splat(n.inputs[1], 1)));
   if (!starts_neutral || n.inputs[0].type().elements() != n.types[0].elements()) return {};
   return the(g.add1("reshape", {n.inputs[0]}, n.types[0], {}, n.where));
 }

@@ -163,6 +163,11 @@ CASES = {
     "gradients over pixels of several rows and images": (squares(functools.partial(conv, **NHWC), 0, 1), floats(3, 7, 14, 140), 0.02 * floats(3, 3, 140, 24)),
     "gradients through strides": (squares(functools.partial(conv, strides=(2, 2), **NHWC), 0, 1), floats(1, 30, 30, 16), 0.05 * floats(3, 3, 16, 130)),
     "its gradients": (squares(functools.partial(conv, strides=(2, 2)), 0, 1), floats(2, 8, 10, 10), floats(16, 8, 3, 3)),
+    "places of each row": (
+        lambda x, i, j: (jnp.nan_to_num(jnp.take_along_axis(x, i, 1), nan=9), jnp.take_along_axis(x, j, 0), jnp.take_along_axis(x.astype(jnp.bfloat16), i, 1, mode="clip").astype(jnp.float32), jnp.take_along_axis(i, i % 30, 1)),
+        floats(150, 60), ints(70, 150, 50, low=-70), ints(150, 40, 60)),
+    "columns that data chooses": (lambda x, y, j: (x[:, j], y[:, :, j], y.at[..., j].get(mode="clip")), floats(140, 90), floats(3, 50, 90).astype(jnp.bfloat16).astype(np.float32), ints(95, 64, low=-90)),
+    "a table looked up": (lambda t, i: (t[i], t[i.reshape(-1)[:1030]]), floats(300), ints(300, 40, 33)),
     "edges of padding": (lambda x, y: (jnp.pad(x, ((0, 0), (1, 2), (2, 1), (0, 0)), constant_values=3.5), jnp.pad(y, ((3, 0), (0, 5)), constant_values=-1), jnp.pad(y, ((30, 30), (1, 1)))), floats(3, 20, 30, 16), floats(40, 150)),
     "convolution of each of many channels": (
         lambda x, k, y, j: (conv(x, k, (2, 1), feature_group_count=160, dimension_numbers=("NHWC", "HWIO", "NHWC")), conv(y, j, (1, 2), "VALID", feature_group_count=40, rhs_dilation=(1, 2))),
@@ -360,6 +365,13 @@ def test_neighbours_that_go_apart_move_in_long_runs():
         trine.report(f, *shapes, instance="trn1.2xlarge").time_ns
         for f, *shapes in ((lambda x: x * 2, whole), (turned, whole, half), (lambda x: x[..., ::2] * 2, whole)))  # fmt: skip
     assert apart < 4 * plain and odd < plain
+
+
+def test_places_of_rows_are_found_on_chip():
+    x, i = jax.ShapeDtypeStruct((512, 512), jnp.float32), jax.ShapeDtypeStruct((512, 512), jnp.int32)
+    found, columns, copied = (trine.report(f, x, i, instance="trn1.2xlarge").time_ns for f in (
+        lambda x, i: jnp.take_along_axis(x, i, 1), lambda x, i: x[:, i[0]], lambda x, i: x + i))  # fmt: skip
+    assert found < 4 * copied and columns < 4 * copied
 
 
 def test_kernels_of_single_channels_run_on_the_tensor_engine():

@@ -22,6 +22,7 @@ constexpr ir::Rule kTogether[] = {
 constexpr ir::Rule kRules[] = {
     {"sums of nothing", "", sum_of_nothing},
     {"gather before converting", "gather", gather_before_convert},
+    {"gather in rows", "gather", gather_in_rows},
     {"gather by windows", "gather", gather_by_windows},
     {"slice by a window", "dynamic_slice", slice_by_window},
     {"update by a window", "dynamic_update_slice", update_by_window},

@@ -17,6 +17,7 @@ ir::Graph decompose(const ir::Graph& graph);
 
 // The rules, a file for each group.
 ir::Replacement gather_before_convert(ir::Graph& graph, const ir::Node& node);
+ir::Replacement gather_in_rows(ir::Graph& graph, const ir::Node& node);
 ir::Replacement gather_by_windows(ir::Graph& graph, const ir::Node& node);
 ir::Replacement slice_by_window(ir::Graph& graph, const ir::Node& node);
 ir::Replacement update_by_window(ir::Graph& graph, const ir::Node& node);

@@ -7,6 +7,7 @@
 #include "compile/device/build.h"
 #include "compile/device/decompose.h"
 #include "compile/device/dot.h"
+#include "compile/device/gather.h"
 #include "compile/device/splat.h"
 #include "compile/device/store.h"
 #include "ops/slices.h"
@@ -18,6 +19,7 @@ using ir::Value;
 namespace {
 
 // A row that is added by itself takes at least so long, and the tensor engine multiplies so many numbers in the time.
+constexpr int64_t kLanes = 128;  // partitions of every core
 constexpr double kRowNs = 3000, kRowElementNs = 1.6, kProductsPerNs = 128 * 128 * 2.8;
 
 bool is_index(Dtype d) { return is_integer(d) && device_dtype(d) && bytes(d) <= 4; }
@@ -124,6 +126,61 @@ ir::Replacement gather_before_convert(ir::Graph& graph, const ir::Node& node) {
   const Value read = graph.add1("gather", {from, node.inputs[1]},
                                 ir::tensor_type(from.type().dtype, node.types[0].dims), node.attrs, node.where);
   return {make.cast(read, node.types[0].dtype)};
+}
+
+// One place at a time along one dim, of rows that hold all of it.
+ir::Replacement gather_in_rows(ir::Graph& graph, const ir::Node& node) {
+  const Value &x = node.inputs[0], &indices = node.inputs[1];
+  if (!is_index(indices.type().dtype) || !is_small(x.type()) || !is_small(node.types[0])) return {};
+  const ops::SliceAxes axes = ops::gather_axes(node.attrs);
+  const Dims &dims = x.type().dims, sizes = node.attrs.ints("slice_sizes");
+  if (axes.index_map.size() != 1 || !ops::holds(axes.collapsed, axes.index_map[0]) || axes.collapsed.size() != 1)
+    return {};
+  const int64_t along = axes.index_map[0];
+  ir::Ints turn = axes.operand_batching;
+  Dims batch, window;
+  for (int64_t d : turn) batch.push_back(dims[size_t(d)]);
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (int64_t(d) == along || ops::holds(axes.operand_batching, int64_t(d))) continue;
+    if (sizes[d] != dims[d] || (int64_t(d) > along && dims[d] > 1)) return {};
+    turn.push_back(int64_t(d));
+    window.push_back(dims[d]);
+  }
+  turn.push_back(along);
+  const int64_t columns = dims[size_t(along)], items = element_count(batch), wide = element_count(window);
+  const int64_t each = node.types[0].elements() / (items * wide);
+  if (!gathers_in_rows(x.type(), columns, each)) return {};
+  Make make(graph, node.where);
+  const Starts starts = starts_of(make, axes, x, indices);
+  ir::Ints order, rest;  // of the indices: batches first
+  for (int64_t d : axes.indices_batching) order.push_back(d > axes.index_vector_dim ? d - 1 : d);
+  for (size_t d = 0; d < starts.dims.size(); ++d)
+    if (std::find(order.begin(), order.end(), int64_t(d)) == order.end()) rest.push_back(int64_t(d));
+  const ir::Ints batches = order;
+  order.insert(order.end(), rest.begin(), rest.end());
+  int64_t parts = 1;  // a list of places in one row is shared out
+  for (int64_t n = kLanes; items * wide == 1 && parts == 1 && n > 1; --n)
+    if (each % n == 0) parts = n;
+  const Value places = make.reshape(make.transpose(clamped(make, starts.at[size_t(along)], columns - 1), order),
+                                    {items * parts, each / parts});
+  const Value found = make.own(kRowGather, {make.reshape(make.transpose(x, turn), {items * wide, columns}), places},
+                               ir::tensor_type(x.type().dtype, {items * wide * parts, each / parts}), {});
+  Dims made = joined(batch, window);
+  for (int64_t d : rest) made.push_back(starts.dims[size_t(d)]);
+  ir::Ints back;
+  for (size_t d = 0, inside = 0, index = 0; d < node.types[0].dims.size(); ++d) {
+    const auto place = [](const ir::Ints& list, int64_t v) {
+      return size_t(std::find(list.begin(), list.end(), v) - list.begin());
+    };
+    if (ops::holds(axes.window, int64_t(d))) {
+      back.push_back(int64_t(batch.size() + inside++));
+      continue;
+    }
+    const size_t at = place(batches, int64_t(index));
+    back.push_back(int64_t(at < batches.size() ? at : batch.size() + window.size() + place(rest, int64_t(index))));
+    ++index;
+  }
+  return {make.transpose(make.reshape(found, made), back)};
 }
 
 ir::Replacement gather_by_windows(ir::Graph& graph, const ir::Node& node) {

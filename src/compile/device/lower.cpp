@@ -11,6 +11,7 @@
 #include "compile/device/collective.h"
 #include "compile/device/conv.h"
 #include "compile/device/conv_shift.h"
+#include "compile/device/gather.h"
 #include "compile/device/join.h"
 #include "compile/device/kernel_call.h"
 #include "compile/device/loop.h"
@@ -65,6 +66,7 @@ constexpr Row kRows[] = {
     {"reduce_scatter", move_obstacle, kCollective},
     {"replica_id", move_obstacle, kRank},
     {kRunning, move_obstacle, [](Lowering& l, const ir::Node& n) { lower_running(l.rec(), l.store(), n); }},
+    {kRowGather, move_obstacle, [](Lowering& l, const ir::Node& n) { lower_row_gather(l.rec(), l.store(), n); }},
     {"top_k", move_obstacle, [](Lowering& l, const ir::Node& n) { lower_top_k(l.rec(), l.store(), n); }},
     {"while", regions_obstacle, [](Lowering& l, const ir::Node& n) { l.loop_while(n); }},
     {"window_load", window_obstacle, [](Lowering& l, const ir::Node& n) { l.window_load(n); }},
