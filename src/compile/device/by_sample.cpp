@@ -166,7 +166,7 @@ static int64_t at_once(const ir::Graph& graph, const arch::Chip& chip) {
   for (const Node* node : graph.order())
     if (node->op == "convolution" && node->types.size() == 1)
       last = std::max(size_of(node->inputs[0]), size_of(node->result()));
-  while (each % 2 == 0 && last / (images / each) > large_on(chip) / 2) each /= 2;
+  while (each > 0 && each % 2 == 0 && last / (images / each) > large_on(chip) / 2) each /= 2;
   return each;
 }
 
