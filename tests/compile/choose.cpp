@@ -142,4 +142,23 @@ TEST_CASE("a unit too long to be timed takes the first way, or says where it sta
   CHECK(made.error().message == "more than 5,000,000 instructions in one program");
 }
 
+TEST_CASE("how many columns a loop takes at once is chosen, where it has more than one block of them") {
+  const auto ways = [](int64_t columns) {
+    auto graph = ir::parse_graph(cat("graph \"g\" (%0: f32[128,", columns, "]) {\n  %1 = exponential %0 : f32[128,",
+                                     columns, "]\n  return %1 }"),
+                                 "g");
+    REQUIRE_MESSAGE(graph, graph.error().text());
+    std::vector<device::Chosen> chosen;
+    Watch watch;
+    watch.chosen = &chosen;
+    REQUIRE(compile_device(*graph, **arch::find_chip("trn2"), kOptions, watch));
+    return chosen;
+  };
+  CHECK(ways(1024).empty());
+  const auto chosen = ways(8192);
+  REQUIRE(chosen.size() == 1);
+  CHECK(chosen[0].ways.size() == 4);
+  CHECK(chosen[0].taken().columns < 4096);  // the first are stored while the last are loaded
+}
+
 }  // namespace trine::compile

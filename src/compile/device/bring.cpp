@@ -13,7 +13,8 @@ constexpr int64_t kTurnLeast = 4096;
 void turn_rows(Recorder& rec, Store& store, const View& dst, uint32_t hbm, Dtype dtype, int64_t e0, const Axis& rows) {
   View to = dst;
   to.axes = {{1, rows.count}};
-  if (load_turned(rec, store.choice.turner, to, {hbm, dtype, e0, rows})) return;
+  const Turner by = exact_turner(rec.chip(), store.choice.turner);
+  if (load_turned(rec, by, to, {hbm, dtype, e0, rows})) return;
   const int64_t lanes = rec.chip().partitions, wide = dst.partitions;
   const int64_t together = std::max<int64_t>(1, rec.chip().psum.bank_bytes / bytes(dtype) / lanes);
   const int64_t most = std::min(rows.count, lanes), groups = rows.count / most;
@@ -31,7 +32,7 @@ void turn_rows(Recorder& rec, Store& store, const View& dst, uint32_t hbm, Dtype
       View part = dst;
       part.offset += (first + i) * most;
       part.axes = {{1, tall * int64_t(tiles.size())}};
-      emit_turned(rec, store.choice.turner, part, tiles);
+      emit_turned(rec, by, part, tiles);
     }
   };
   turn(0, groups, most);

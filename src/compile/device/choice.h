@@ -16,6 +16,8 @@ struct Choice {
   int64_t strip = 512;  // rows of the left panel that are loaded at once
   bool deep = false;    // the contracted dim in parts, whose products are summed in SBUF
 
+  int64_t columns = 4096;  // loops: of a block; temporaries of a few members then fit many times over
+
   Turner turner = Turner::tensor;  // of everything the unit turns
 
   bool operator==(const Choice&) const = default;

@@ -177,7 +177,7 @@ Verdict fastest(std::vector<std::optional<Rehearsal>> ways, const arch::Chip& ch
 
 bool Rehearsal::turns() const {
   return std::any_of(kernel.works.begin(), kernel.works.end(),
-                     [](const arch::Work& w) { return w.info->row->name == "nc_transpose"; });
+                     [](const arch::Work& w) { return w.info->row->name.ends_with("_transpose"); });
 }
 
 std::string Choice::text() const {
@@ -190,6 +190,7 @@ std::string Choice::text() const {
   add(right != plain.right, cat("right panel 1/", right));
   add(strip != plain.strip, cat("strips of ", strip));
   add(deep, "depth in parts");
+  add(columns != plain.columns, cat("blocks of ", columns, " columns"));
   add(turner == Turner::dma, "turned by DMA");
   add(turner == Turner::vector, "turned by vector");
   return out.empty() ? "plain" : out;

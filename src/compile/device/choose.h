@@ -48,7 +48,7 @@ struct Rehearsal {
   arch::Kernel kernel = {};
   std::optional<arch::Kernel> alone = {};  // where `kernel` has it twice
 
-  bool turns() const;  // rows and columns, by the tensor or the vector engine
+  bool turns() const;  // rows and columns
 };
 
 // Femtoseconds of each way, launch and end left out; less than 0: not timed.

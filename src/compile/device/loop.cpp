@@ -24,7 +24,6 @@ namespace trine::compile::device {
 
 namespace {
 
-constexpr int64_t kColumnsMax = 4096;      // of a block; temporaries of a few members then fit many times over
 constexpr int64_t kListLeast = 1 << 14;    // elements that are worth all partitions
 constexpr int64_t kCoverBytes = 32 << 10;  // of a tile that is loaded with what lies between its elements
 
@@ -38,6 +37,9 @@ class Loop {
       for (const ir::Value& v : node->inputs) ++uses_[v.node];
     for (const ir::Node* root : unit.roots) ++uses_[root];
   }
+
+  // Of a block, where the choice leaves them all together.
+  int64_t columns() const { return is_list() ? unit_.space[0] / rec_.chip().partitions : element_count(free_dims()); }
 
   // The same over a product: rows and columns as the multiply makes them.
   bool run_over(Product& product) {
@@ -71,7 +73,7 @@ class Loop {
     tiles_ = cut(part, rec_.chip().partitions);
     for (Block& tile : tiles_) tile.step = per_;
     note_reads();
-    const int64_t wide = kColumnsMax / (joined_ ? int64_t(joined_->parts.size()) : 1);
+    const int64_t wide = store_.choice.columns / (joined_ ? int64_t(joined_->parts.size()) : 1);
     blocks_ = cut(free, wide);
     for (int64_t most = wide / 2; per_ == 1 && most >= kRowShort && widest() > kCoverBytes; most /= 2)
       blocks_ = cut(free, most);
@@ -90,12 +92,12 @@ class Loop {
     parts_ = {0};
     is_list_ = true;
     tiles_ = {{{0}, {lanes}, each}};
-    blocks_ = cut({each}, kColumnsMax);
+    blocks_ = cut({each}, store_.choice.columns);
     make_results();
     over_tiles();
     if (n == lanes * each) return;
     tiles_ = {{{lanes * each}, {1}}};
-    blocks_ = cut({n - lanes * each}, kColumnsMax);
+    blocks_ = cut({n - lanes * each}, store_.choice.columns);
     at_tile_ = SIZE_MAX;
     over_tiles();
   }
@@ -732,6 +734,14 @@ std::string loop_obstacle(const Unit& unit) {
     if (!has_map(*node, &why)) return why;
   }
   return {};
+}
+
+std::vector<Choice> loop_ways(Recorder& rec, Store& store, const Unit& unit) {
+  std::vector<Choice> out = {{}};
+  const int64_t columns = Loop(rec, store, unit).columns();
+  for (int64_t most : {2048, 1024, 8192})
+    if (columns > std::min(most, out[0].columns)) out.push_back({.columns = most});
+  return out;
 }
 
 void lower_loop(Recorder& rec, Store& store, const Unit& unit) { Loop(rec, store, unit).run(); }

@@ -12,6 +12,9 @@ namespace trine::compile::device {
 // Why the unit cannot run on the device; empty where it can.
 std::string loop_obstacle(const Unit& unit);
 
+// The ways to cut its columns into blocks, those that differ.
+std::vector<Choice> loop_ways(Recorder& rec, Store& store, const Unit& unit);
+
 void lower_loop(Recorder& rec, Store& store, const Unit& unit);
 // With the unit's product made block by block as the loop reads it; false, and nothing done, where it cannot be.
 bool lower_epilogue(Recorder& rec, Store& store, const Unit& unit, Product& product);

@@ -1,6 +1,7 @@
 // The ways of a unit, each written apart, and the one that is taken; see choose.h.
 #include <algorithm>
 
+#include "compile/device/loop.h"
 #include "compile/device/lower.h"
 
 namespace trine::compile::device {
@@ -109,6 +110,7 @@ void Lowering::choose_turner(const Unit& unit, Chosen& chosen) {
 
 std::vector<Choice> Lowering::ways_of(const Unit& unit) {
   const ir::Node* const dot = unit.product ? unit.product : unit.single;
+  if (!dot && unit.is_loop()) return loop_ways(rec_, store_, unit);
   if (unit.attention || !dot || dot->op != "dot_general") return {Choice()};
   const ir::Node& out = unit.product && !unit.roots.empty() ? *unit.roots[0] : *dot;
   return dot_ways(rec_, store_, *dot, wants_turned(out), options_.dots);
