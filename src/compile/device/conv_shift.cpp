@@ -222,14 +222,16 @@ class Shifted {
     const uint32_t hbm = store_.hbm(*weights_);
     const View raw =
         weights_->dtype == dtype_ ? panel_ : rec_.sbuf(weights_->dtype, panel_.partitions, parts * wide, "raw");
-    for (int64_t i = 0; i < parts; ++i) {
+    // All chunks of a tap at once where each fills the partitions: few large transfers.
+    const int64_t together = channels_ % lanes_ ? 1 : chunks_;
+    for (int64_t i = 0; i < parts; i += together) {
       const int64_t c = i % chunks_;
       View dst = raw;
       dst.partitions = int(lanes_of(c));
       dst.offset = i * wide;
-      dst.axes = {{1, wide}};
+      dst.axes = {{1, together * wide}};
       store_.load(dst, hbm, weights_->dtype, tap_at(i / chunks_) + c * lanes_ * k_in_ + first * k_out_,
-                  {{k_in_, dst.partitions}}, {{k_out_, wide}});
+                  {{k_in_, dst.partitions}}, {{lanes_ * k_in_, together}, {k_out_, wide}});
       View to = dst;
       to.tensor = panel_.tensor, to.dtype = dtype_;
       if (raw.tensor != panel_.tensor) emit_copy(rec_, to, Val::tile(dst));
