@@ -199,6 +199,43 @@ Replacement take_apart_argmax(Graph& g, const Node& n) {
   return {most, reduce(where, last, "minimum", n.types[1])};
 }
 
+std::optional<bool> sorts_upwards(const Node& sort) {
+  const Dtype dtype = sort.inputs[0].type().dtype;
+  if (sort.regions.size() != 1 || !is_floating(dtype)) return std::nullopt;
+  ops::Environment around;
+  for (const Value& v : sort.captures) {
+    if (v.node->op != "constant") return std::nullopt;
+    around[v.node] = {*v.node->attrs.tensor("value")};
+  }
+  ops::Evaluator evaluator(around);
+  // Does x come before y? Nothing where that depends on other operands.
+  const auto before = [&](double x, double y) -> std::optional<bool> {
+    std::optional<bool> first;
+    for (double other : {0.0, 1.0}) {
+      std::vector<Tensor> args = {scalar(dtype, x), scalar(dtype, y)};
+      for (size_t i = 1; i < sort.inputs.size(); ++i)
+        for (double v : {other, 1 - other}) args.push_back(scalar(sort.inputs[i].type().dtype, v));
+      auto got = evaluator.run(sort.regions[0], args);
+      if (!got || got->size() != 1) return std::nullopt;
+      const bool is = number((*got)[0]) != 0;
+      if (first && *first != is) return std::nullopt;
+      first = is;
+    }
+    return first;
+  };
+  const auto up = before(-0.5, 2);
+  if (!up) return std::nullopt;
+  constexpr double kReal[] = {-INFINITY, -3, -0.5, 0, 2, INFINITY};
+  for (double x : kReal) {
+    for (double y : kReal)
+      if (before(x, y) != (*up ? x < y : x > y)) return std::nullopt;
+    const auto odd = before(NAN, x), even = before(x, NAN);
+    if (!odd || !even || ((*odd || *even) && (*odd == *up || *even != *up))) return std::nullopt;
+  }
+  if (before(-0.0, 0.0) != false || before(0.0, -0.0) != false) return std::nullopt;
+  return up;
+}
+
 Replacement put_together_erfc(Graph& graph, const Node& node) {
   const Node& test = *node.inputs[0].node;
   if (node.types[0].dtype != Dtype::f32 || test.op != "compare" || test.inputs[0].node->op != "abs") return {};

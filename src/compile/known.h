@@ -22,4 +22,8 @@ struct ArgMax {
 std::optional<ArgMax> match_argmax(const ir::Node& reduce);
 ir::Replacement take_apart_argmax(ir::Graph& graph, const ir::Node& node);
 
+// Does a sort put the least of its first operand, a float, first (true) or the greatest (false), whatever the others
+// are? Zeros are equal; NaN is beyond infinity, or nothing is said of it.
+std::optional<bool> sorts_upwards(const ir::Node& sort);
+
 }  // namespace trine::compile

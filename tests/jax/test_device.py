@@ -214,6 +214,10 @@ CASES = {
     "rows that each begin one further on, too many for the chip": (
         lambda d: jnp.broadcast_to(d[:, None], (3, 768, 1535)).reshape(3, -1)[:, 767:-1].reshape(3, 768, 1534)[:, :, :768], floats(3, 1535)),
     "sort": (lambda x: jnp.sort(x, axis=0), floats(17, 3)),
+    "sort of many rows": (
+        lambda x, y: (jnp.nan_to_num(jnp.sort(x), nan=77.0), jnp.argsort(y, 0), jnp.nan_to_num(jnp.sort(x, descending=True), nan=77.0), lax.top_k(jnp.where(y < 20, y, -jnp.inf), 40)),
+        np.where(np.arange(9000).reshape(90, 100) % 37 == 5, np.nan, np.where(np.arange(9000).reshape(90, 100) % 41 == 3, np.inf, floats(90, 100))).astype(np.float32),
+        ints(40, 90, 100).astype(np.float32)),
     "order": (lambda x: jnp.argsort(x, axis=-1), ints(9, 4, 30).astype(np.float32)),
     "the largest few": (lambda x: lax.top_k(x, 4), floats(4, 30)),
     "the largest few of many": (lambda x: lax.top_k(x, 3), floats(4, 20000)),

@@ -36,6 +36,7 @@ constexpr ir::Rule kRules[] = {
     {"planes of a window as channels", "convolution", planes_as_channels},
     {"groups of few channels together", "convolution", groups_together},
     {"padding before convolution", "convolution", convolve_padded},
+    {"sort by the largest", "sort", sort_by_largest},
     {"sort by rank", "sort", sort_by_rank},
     {"largest in parts of rows", "top_k", top_in_parts},
     {"largest by turns", "top_k", top_by_turns},

@@ -43,6 +43,7 @@ ir::Replacement reduce_by_blocks(ir::Graph& graph, const ir::Node& node);
 ir::Replacement reduce_major(ir::Graph& graph, const ir::Node& node);
 ir::Replacement transposed_product(ir::Graph& graph, const ir::Node& node);
 
+ir::Replacement sort_by_largest(ir::Graph& graph, const ir::Node& node);
 ir::Replacement sort_by_rank(ir::Graph& graph, const ir::Node& node);
 ir::Replacement arg_max_in_parts(ir::Graph& graph, const ir::Node& node);
 ir::Replacement places_as_floats(ir::Graph& graph, const ir::Node& node);

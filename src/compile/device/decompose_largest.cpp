@@ -1,6 +1,7 @@
 // The largest of rows, one or a few, found in parts of rows that fill the partitions and then among the parts' own; see
 // decompose.h.
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "compile/device/arg_max.h"
@@ -142,6 +143,52 @@ ir::Replacement top_in_parts(ir::Graph& graph, const ir::Node& node) {
   const Value chosen = make.own("window_load", {make.reshape(places, {rows * parts * k}), make.reshape(at, {rows * k})},
                                 ir::tensor_type(Dtype::s32, {rows * k}), {{"sizes", none}, {"strides", none}});
   return {make.reshape(all, node.types[0].dims), make.reshape(chosen, node.types[1].dims)};
+}
+
+// All of a row as its largest: of what sorts upwards, the negatives. NaNs are told by how many there are; among
+// infinities their places may be any.
+ir::Replacement sort_by_largest(ir::Graph& graph, const ir::Node& node) {
+  constexpr int64_t kPairsLeast = 1 << 18;  // below, ranks are as quick
+  const ir::Type& type = node.types[0];
+  const size_t rank = type.dims.size();
+  const int64_t given = node.attrs.integer("dimension");
+  const auto dim = given < 0 ? given + int64_t(rank) : given;
+  const int64_t n = rank ? type.dims[size_t(dim)] : 1;
+  if (!is_floating(type.dtype) || bytes(type.dtype) < 2 || !device_dtype(type.dtype) || n < 8 || n > kSearchMax ||
+      type.elements() < kPairsLeast / n)
+    return {};
+  for (size_t i = 1; i < node.inputs.size(); ++i) {
+    const ir::Node& other = *node.inputs[i].node;
+    if (other.op != "iota" || other.attrs.integer("iota_dimension") != dim || !device_dtype(other.types[0].dtype))
+      return {};
+  }
+  const auto up = sorts_upwards(node);
+  if (!up) return {};
+  Make make(graph, node.where);
+  ir::Ints turn, back(rank);
+  for (int64_t d = 0; d < int64_t(rank); ++d)
+    if (d != dim) turn.push_back(d);
+  turn.push_back(dim);
+  for (size_t d = 0; d < rank; ++d) back[size_t(turn[d])] = int64_t(d);
+  const Value x = make.cast(make.transpose(node.inputs[0], turn), Dtype::f32);
+  const Dims& dims = x.type().dims;
+  const auto last = int64_t(rank) - 1;
+  const Value odd = make.compare(x, x, "NE");
+  const Value far = make.broadcast(make.lowest(Dtype::f32, !*up), dims, {});
+  const Value key = make.op("select", {odd, far, *up ? make.op("negate", {x}) : x});
+  const Value top = make.op("top_k", {key}, {{"k", n}});
+  const Value count = make.reduce(make.cast(odd, Dtype::f32), "add", last);
+  ir::Ints rows;
+  for (int64_t d = 0; d < last; ++d) rows.push_back(d);
+  const Value odds = make.broadcast(count, dims, rows), place = make.iota(Dtype::f32, dims, last);
+  const Value is_odd = *up ? make.compare(make.op("add", {place, odds}), make.number(Dtype::f32, double(n), dims), "GE")
+                           : make.compare(place, odds, "LT");
+  const Value sorted =
+      make.op("select", {is_odd, make.number(Dtype::f32, NAN, dims), *up ? make.op("negate", {top}) : top});
+  ir::Replacement out = {make.transpose(make.cast(sorted, type.dtype), back)};
+  for (size_t i = 1; i < node.inputs.size(); ++i)
+    out.push_back(make.transpose(make.cast(top.node->result(1), node.types[i].dtype), back));
+  return out;
 }
 
 }  // namespace trine::compile::device

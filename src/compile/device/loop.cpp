@@ -175,6 +175,7 @@ class Loop {
     const Tiling tiling = Tiling::of(part, rec_.chip().partitions);
     for (const ir::Node* root : unit_.roots) {
       Result r{&store_.of(root->result())};
+      r.memory->no_product = !product_;
       const int64_t width = is_row(*root) ? per_ : element_count(free) * (joined_ ? int64_t(joined_->parts.size()) : 1);
       // Large ones of several parts are queries and keys, which attention reads a head at a time.
       const int64_t room = store_.keep_bytes() / (joined_ ? 4 : 1);

@@ -175,8 +175,15 @@ void Store::write(Memory& m, uint32_t hbm) {
   const Form* from = &m.forms[0];
   for (const Form& f : m.forms)
     if (!f.turned && f.dtype == m.dtype) from = &f;
-  if (from->turned && from->columns * bytes(m.dtype) > keep_bytes()) return store_turned(m, hbm, Form(*from));
+  const Turner chosen = choice.turner;
+  if (m.no_product) choice.turner = exact_turner(rec_.chip(), chosen);
+  const auto done = [&] { choice.turner = chosen; };
+  if (from->turned && from->columns * bytes(m.dtype) > keep_bytes()) {
+    store_turned(m, hbm, Form(*from));
+    return done();
+  }
   if (from->turned) from = &form(m, m.dtype, false, from->columns, Tiling::plain(from->rows, rec_.chip().partitions));
+  done();
   for (int64_t t = 0; t < from->tiling.tiles(); ++t)
     store(hbm, m.dtype, from->tiling.begin(t) * from->columns, {{from->columns, from->tiling.size(t)}},
           {{1, from->columns}}, from->tile(t));

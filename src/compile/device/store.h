@@ -33,6 +33,7 @@ struct Memory {
   int input = -1;    // a weight that no one has placed yet: its number
   std::optional<PanelLayout> panels = {};
   const void* panel_owner = nullptr;  // the multiply they were made for
+  bool no_product = false;            // made by a loop: what is not finite must not reach other elements
   bool elsewhere = false;             // rows of another tensor, read where they lie (Recorder::lies_elsewhere)
   std::deque<Form> forms = {};        // references stay good
 };

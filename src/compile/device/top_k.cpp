@@ -10,10 +10,10 @@ namespace trine::compile::device {
 
 namespace {
 
-constexpr int64_t kEight = 8;             // that an instruction finds
-constexpr int64_t kColumnsMax = 16384;    // that it looks through
-constexpr int64_t kTurnsMax = 64;         // of eight each
-constexpr int64_t kPairsLeast = 1 << 16;  // comparisons of a sort by rank, which is exact for every float
+constexpr int64_t kEight = 8;                        // that an instruction finds
+constexpr int64_t kColumnsMax = 16384;               // that it looks through
+constexpr int64_t kTurnsMax = kColumnsMax / kEight;  // of eight each
+constexpr int64_t kPairsLeast = 1 << 16;             // comparisons of a sort by rank, which is exact for every float
 
 View columns(View v, int64_t begin, int64_t count) {
   v.offset += begin;
@@ -67,7 +67,7 @@ void lower_top_k(Recorder& rec, Store& store, const ir::Node& node) {
       if (at + kEight >= k) continue;
       const View less = rec.sbuf(x.dtype, rows, n, "rows");
       rec.emit("nc_match_replace8", {{"dst", less}, {"data", rest}, {"vals", top}},
-               {{"imm", -std::numeric_limits<double>::infinity()}});
+               {{"imm", std::numeric_limits<double>::quiet_NaN()}});  // equal to nothing, and never found again
       rest = less;
     }
     for (size_t i : {0, 1})
