@@ -231,6 +231,10 @@ CASES = {
     "whole numbers divided": (divided, WHOLE[:, None].view(np.int32), WHOLE[None].view(np.int32)),
     "the same without a sign": (divided, WHOLE[:, None], WHOLE[None]),
     "by a number": (lambda a: (a // 24, a % 24, a // 8, a % -7), ints(2**31 - 1, 40, 9, low=-(2**31))),
+    "by numbers small and large": (
+        lambda a: [f(a, np.int32(d)) for d in (2, 3, 7, 1000, 65537, 2**30 + 1, 2**31 - 1) for f in (jnp.floor_divide, jnp.mod, lax.div, lax.rem)],
+        np.concatenate([ints(2**31 - 1, 400, low=-(2**31)), WHOLE.view(np.int32), np.arange(-40, 40, dtype=np.int32), np.int32([2**31 - 1, -(2**31), -(2**31) + 1, 2**30 + 1, -(2**30) - 1])])),
+    "bytes by a number": (lambda a: (a // 3, a % 5, lax.div(a, np.int8(7)), lax.rem(a, np.int8(100))), np.arange(-128, 128).astype(np.int8)),
     "bytes divided": (divided, ints(128, 30, low=-128, dtype=np.int8), ints(128, 30, low=1, dtype=np.int8)),
     "products of bytes": (lambda a, b: lax.dot(a, b, preferred_element_type=jnp.int32), ints(127, 5, 600, low=-128, dtype=np.int8), ints(127, 600, 7, low=-128, dtype=np.int8)),
     "uniform numbers": (at_key(lambda key: jax.random.uniform(key, (5, 7))), KEY),

@@ -17,6 +17,7 @@ ir::Replacement by_the_op(ir::Graph& graph, const ir::Node& node) {
 
 constexpr ir::Rule kTogether[] = {
     {"the largest in parts of rows", "reduce", arg_max_in_parts},
+    {"whole numbers divided downwards", "select", divide_downwards},
 };
 
 constexpr ir::Rule kRules[] = {

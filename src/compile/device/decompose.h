@@ -10,6 +10,8 @@
 namespace trine::compile::device {
 
 inline constexpr int64_t kNowhere = INT32_MAX;
+// Of a convert to integers: to the nearest, as engines write them, and not towards zero.
+inline constexpr std::string_view kNearest = "nearest";
 
 // What is known by several nodes together, as one; the first step of decompose().
 ir::Graph put_together(const ir::Graph& graph);
@@ -53,6 +55,7 @@ ir::Replacement reduce_by_halves(ir::Graph& graph, const ir::Node& node);
 ir::Replacement erf_inv_by_polynomials(ir::Graph& graph, const ir::Node& node);
 ir::Replacement count_in_words(ir::Graph& graph, const ir::Node& node);
 ir::Replacement compare_total(ir::Graph& graph, const ir::Node& node);
+ir::Replacement divide_downwards(ir::Graph& graph, const ir::Node& node);
 ir::Replacement divide_by_guesses(ir::Graph& graph, const ir::Node& node);
 ir::Replacement narrow_in_words(ir::Graph& graph, const ir::Node& node);
 ir::Replacement sum_of_nothing(ir::Graph& graph, const ir::Node& node);

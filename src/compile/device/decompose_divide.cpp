@@ -50,7 +50,83 @@ Halves divide_words(Make& make, const Value& a, const Value& b, bool small) {
   return {make.op("select", {none, s32(-1), q}), make.op("select", {none, a, r})};
 }
 
+// By a number from 2 on, both with a sign: |rest| is at most a little over half of it. Two guesses that are rounded to
+// the nearest do: the first is off by 2^-22 of itself, the second by less than one.
+Halves divide_near(Make& make, const Value& x, double number) {
+  const Dims& dims = x.type().dims;
+  const Value d = make.number(Dtype::s32, number, dims), part = make.number(Dtype::f32, 1 / number, dims);
+  const auto two = [&](const char* op, const Value& a, const Value& b) { return make.op(op, {a, b}); };
+  const auto guess = [&](const Value& v) {
+    return make.own("convert", {two("multiply", make.cast(v, Dtype::f32), part)}, ir::tensor_type(Dtype::s32, dims),
+                    {{std::string(kNearest), true}});
+  };
+  const Value first = guess(x), left = two("subtract", x, two("multiply", first, d)), second = guess(left);
+  return {two("add", first, second), two("subtract", left, two("multiply", second, d))};
+}
+
+Value is_below(Make& make, const Value& x) {  // 1 or 0
+  return make.op("shift_right_logical", {x, make.number(Dtype::s32, 31, x.type().dims)});
+}
+
+// Towards zero: what is left has the sign of the dividend.
+Halves divide_near_zero(Make& make, const Value& x, double number) {
+  const auto two = [&](const char* op, const Value& a, const Value& b) { return make.op(op, {a, b}); };
+  const auto out = divide_near(make, x, number);
+  const Value below = is_below(make, x), flips = make.op("negate", {below});
+  const auto turned = [&](const Value& v) { return two("add", two("xor", v, flips), below); };
+  const Value far = turned(is_below(make, turned(out.rest)));
+  return {two("subtract", out.quotient, far),
+          two("add", out.rest, two("multiply", far, make.number(Dtype::s32, number, x.type().dims)))};
+}
+
+// A divisor that divide_near takes: a number of many elements, with a sign.
+std::optional<double> near_divisor(const ir::Node& node) {
+  const auto number = number_of(node.inputs[1]);
+  const bool has_sign = row(node.types[0].dtype).kind == DtypeKind::signed_int && bytes(node.types[0].dtype) <= 4;
+  return number && has_sign && *number >= 2 && *number < 0x1p31 ? number : std::nullopt;
+}
+
+bool is_compare(const Value& v, std::string_view direction) {
+  return v.node->op == "compare" && v.node->attrs.text("direction") == direction;
+}
+bool is_number(const Value& v, double want) { return number_of(v) == std::optional(want); }
+
 }  // namespace
+
+// As Python divides whole numbers: where a sign differs and something is left, one less; the rest then has the
+// divisor's sign.
+ir::Replacement divide_downwards(ir::Graph& graph, const ir::Node& node) {
+  const ir::Node &both = *node.inputs[0].node, &plain = *node.inputs[2].node, &other = *node.inputs[1].node;
+  if (both.op != "and" || (plain.op != "divide" && plain.op != "remainder")) return {};
+  const auto number = near_divisor(plain);
+  if (!number || node.types[0].dtype != Dtype::s32) return {};
+  const Value x = plain.inputs[0];
+  const bool quotient = plain.op == "divide";
+  if (other.op != (quotient ? "subtract" : "add") || other.inputs[0].node != &plain ||
+      !is_number(other.inputs[1], quotient ? 1 : *number))
+    return {};
+  const auto is_rest = [&](const Value& v) {
+    return quotient ? v.node->op == "remainder" && v.node->inputs[0] == x && is_number(v.node->inputs[1], *number)
+                    : v.node == &plain;
+  };
+  const auto is_left = [&](const Value& v) {
+    return is_compare(v, "NE") && is_rest(v.node->inputs[0]) && is_number(v.node->inputs[1], 0);
+  };
+  const auto differs = [&](Value v) {
+    if (!quotient && is_compare(v, "NE") && is_number(v.node->inputs[1], 0)) v = v.node->inputs[0];
+    if (!quotient) return is_compare(v, "LT") && is_rest(v.node->inputs[0]) && is_number(v.node->inputs[1], 0);
+    return is_compare(v, "NE") && v.node->inputs[0].node->op == "sign" && v.node->inputs[0].node->inputs[0] == x &&
+           is_number(v.node->inputs[1], 1);
+  };
+  const Value &a = both.inputs[0], &b = both.inputs[1];
+  if (!(is_left(a) && differs(b)) && !(is_left(b) && differs(a))) return {};
+  Make make(graph, node.where);
+  const Halves out = divide_near(make, x, *number);
+  const Value far = is_below(make, out.rest);
+  if (quotient) return {make.op("subtract", {out.quotient, far})};
+  const Value back = make.op("multiply", {far, make.number(Dtype::s32, *number, x.type().dims)});
+  return {make.op("add", {out.rest, back})};
+}
 
 ir::Replacement divide_by_guesses(ir::Graph& graph, const ir::Node& node) {
   const Dtype dtype = node.types[0].dtype;
@@ -59,6 +135,10 @@ ir::Replacement divide_by_guesses(ir::Graph& graph, const ir::Node& node) {
   const auto number = number_of(node.inputs[1]);
   if (!has_sign && number && *number >= 1 && std::exp2(std::round(std::log2(*number))) == *number) return {};
   Make make(graph, node.where);
+  if (const auto near = near_divisor(node)) {
+    const Halves out = divide_near_zero(make, make.cast(node.inputs[0], Dtype::s32), *near);
+    return {make.cast(node.op == "divide" ? out.quotient : out.rest, dtype)};
+  }
   const Dtype wide = has_sign ? Dtype::s32 : Dtype::u32;
   Value a = make.bits(make.cast(node.inputs[0], wide), Dtype::s32);
   Value b = make.bits(make.cast(node.inputs[1], wide), Dtype::s32);

@@ -7,6 +7,7 @@
 #include <numbers>
 
 #include "base/text.h"
+#include "compile/device/decompose.h"
 #include "compile/device/moves.h"
 #include "compile/device/splat.h"
 #include "compile/device/store.h"
@@ -578,6 +579,11 @@ Val emit_map(Recorder& rec, const ir::Node& node, const std::vector<Val>& inputs
     const View to = dst ? *dst : rec.sbuf(dtype, partitions, columns);
     emit_quotient(rec, inputs, to);
     return Val::tile(to);
+  }
+  if (node.op == "convert" && node.attrs.flag(kNearest)) {
+    const View to = dst ? *dst : rec.sbuf(dtype, partitions, columns);
+    emit_copy(rec, to, inputs[0]);
+    return columns == 1 ? Val::row(to) : Val::tile(to);
   }
   if (columns > 1 && dst && emit_both(rec, node.op, inputs, *dst)) return Val::tile(*dst);
   if (columns > 1 && !dst && inputs.size() == 2 && (inputs[0].is_pending() || inputs[1].is_pending())) {
