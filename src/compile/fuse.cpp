@@ -103,7 +103,7 @@ class Fuser {
     if (read_by_.count(&node)) (is_view ? wish.walked : wish.memory) = true;
     for (const ir::Node* user : users_[&node]) {
       if (inside_.count(user)) continue;
-      if (is_view && walks_operands(*user)) {
+      if (is_view && walks_operands(*user) && !(options_.dense && options_.dense(*user))) {
         wish.walked = true;
         continue;
       }

@@ -38,7 +38,8 @@ struct Fusion {
 
 struct FuseOptions {
   bool (*attention)(AttentionMatch&) =
-      nullptr;                      // which attentions are units, brought into the form it wants; null: plain ones
+      nullptr;  // which attentions are units, brought into the form it wants; null: plain ones
+  bool (*dense)(const ir::Node&) = nullptr;  // which nodes are to find their operands in memory; null: those that must
   bool once_over_products = false;  // what several loops make of a multiply's result is made where the multiply is
   bool results_first = false;  // what no unit reads comes as soon as it can: then what it reads need not be kept for it
   bool rows_apart = false;     // what is reduced over other dims than the last is made before, by a loop of rows

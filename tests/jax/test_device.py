@@ -161,6 +161,8 @@ CASES = {
     "shifted, first, in bands": (functools.partial(conv, rhs_dilation=(2, 2)), floats(1, 16, 160, 120), floats(4, 16, 3, 3)),
     "shifted, its gradients": (squares(functools.partial(conv, **NHWC), 0, 1), floats(2, 8, 8, 16), floats(3, 3, 16, 20)),
     "gradients over pixels of several rows and images": (squares(functools.partial(conv, **NHWC), 0, 1), floats(3, 7, 14, 140), 0.02 * floats(3, 3, 140, 24)),
+    "gradients of channels first": (squares(functools.partial(conv, strides=(2, 2), padding=((1, 1), (1, 1))), 0, 1), floats(3, 20, 9, 11), 0.1 * floats(32, 20, 3, 3)),
+    "gradients of one by one": (squares(conv, 0, 1), floats(3, 20, 9, 11), 0.1 * floats(32, 20, 1, 1)),
     "gradients through strides": (squares(functools.partial(conv, strides=(2, 2), **NHWC), 0, 1), floats(1, 30, 30, 16), 0.05 * floats(3, 3, 16, 130)),
     "its gradients": (squares(functools.partial(conv, strides=(2, 2)), 0, 1), floats(2, 8, 10, 10), floats(16, 8, 3, 3)),
     "places of each row": (

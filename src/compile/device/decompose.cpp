@@ -35,6 +35,7 @@ constexpr ir::Rule kRules[] = {
     {"patches as rows of a multiply", "convolution", convolve_patches},
     {"rows of a window as channels", "convolution", rows_as_channels},
     {"planes of a window as channels", "convolution", planes_as_channels},
+    {"gradient of a kernel by channels last", "convolution", kernel_gradient_last},
     {"groups of few channels together", "convolution", groups_together},
     {"padding before convolution", "convolution", convolve_padded},
     {"sort by the largest", "sort", sort_by_largest},

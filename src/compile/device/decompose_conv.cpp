@@ -200,6 +200,37 @@ ir::Replacement planes_as_channels(ir::Graph& graph, const ir::Node& node) {
   return {make.transpose(make.reshape(out, made), back)};
 }
 
+// The gradient of a kernel whose images have their channels first: images are summed over and channels taken one by
+// one, so with channels last each pixel is a row of them.
+ir::Replacement kernel_gradient_last(ir::Graph& graph, const ir::Node& node) {
+  const auto shape = shape_of(node);
+  if (!shape || shape->windows.size() != 2 || shape->feature_groups != 1 || shape->batch_groups != 1) return {};
+  const ir::Ints after = {2, 3};
+  if (shape->input_feature != 0 || shape->input_batch != 1 || shape->input_spatial != after ||
+      shape->kernel_input_feature != 0 || shape->kernel_output_feature != 1 || shape->kernel_spatial != after)
+    return {};
+  const auto taps = [&](size_t s) { return node.types[0].dims[size_t(shape->output_spatial[s])]; };
+  if (taps(0) * taps(1) == 1) return {};  // a multiply over pixels as they lie
+  Make make(graph, node.where);
+  const ir::Ints last = {0, 2, 3, 1};
+  ir::Attrs attrs = node.attrs;
+  for (const char* name : {"input_spatial", "kernel_spatial"}) attrs.set(name, ir::Ints{1, 2});
+  for (const char* name : {"input_batch", "kernel_output_feature", "output_feature"}) attrs.set(name, int64_t{3});
+  attrs.set("output_spatial", ir::Ints{0, 1});
+  attrs.set("output_batch", int64_t{2});
+  const ir::Ints made = {shape->output_spatial[0], shape->output_spatial[1], shape->output_batch,
+                         shape->output_feature};
+  Dims dims;
+  ir::Ints back(4);
+  for (size_t i = 0; i < 4; ++i) {
+    dims.push_back(node.types[0].dims[size_t(made[i])]);
+    back[size_t(made[i])] = int64_t(i);
+  }
+  const Value out = make.op("convolution", {make.transpose(node.inputs[0], last), make.transpose(node.inputs[1], last)},
+                            attrs, {ir::tensor_type(node.types[0].dtype, dims)});
+  return {make.transpose(out, back)};
+}
+
 // As many groups as fill the rows of the tensor engine are one, each output's weights zero but for its own group.
 ir::Replacement groups_together(ir::Graph& graph, const ir::Node& node) {
   const auto shape = shape_of(node);

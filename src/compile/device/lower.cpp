@@ -176,10 +176,20 @@ class Divider {
 
 }  // namespace
 
+// With channels last, as rows of pixels: turned one by one they would come an element at a time.
+static bool is_kernel_gradient(const ir::Node& node) {
+  return node.op == "convolution" && node.attrs.integer("input_feature") == 0 &&
+         node.attrs.integer("kernel_input_feature") == 0 &&
+         node.attrs.integer("kernel_output_feature") + 1 == node.inputs[1].type().rank();
+}
+
 Fusion units_of(std::span<const ir::Node* const> nodes, std::span<const ir::Value> kept) {
-  Fusion fusion =
-      fuse(nodes, kept,
-           {.attention = takes_attention, .once_over_products = true, .results_first = true, .rows_apart = true});
+  Fusion fusion = fuse(nodes, kept,
+                       {.attention = takes_attention,
+                        .dense = is_kernel_gradient,
+                        .once_over_products = true,
+                        .results_first = true,
+                        .rows_apart = true});
   Divider(fusion.units, kept).all();
   join(fusion.units, kept);
   for (Unit& unit : fusion.units)
