@@ -109,6 +109,10 @@ CASES = {
     "count": (lambda x, i: x.at[i].add(1), np.zeros(20, np.int32), ROWS),
     "largest of windows": (lambda x: pool(x, -jnp.inf, lax.max), floats(2, 9, 9, 4)),
     "gradient of pooling": (squares(lambda x: pool(x, -jnp.inf, lax.max)), floats(2, 9, 9, 4)),
+    "gradient of pooling, windows of gaps and overlaps": (
+        squares(lambda x: lax.reduce_window(x, -jnp.inf, lax.max, (1, 2, 3, 1), (1, 3, 2, 1), ((0, 0), (0, 1), (2, 0), (0, 0)))),
+        floats(2, 10, 9, 4),
+    ),
     "sums of windows": (lambda x: pool(x, 0.0, lax.add, "VALID"), floats(2, 9, 9, 4)),
     "a mean of all squares": (lambda x, y: ((x - y) ** 2).mean(), floats(300, 70), floats(300, 70)),
     "the largest of a long list": (lambda x: x.max(), floats(40000)),

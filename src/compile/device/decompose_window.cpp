@@ -176,6 +176,64 @@ ir::Replacement pool_by_slices(ir::Graph& graph, const ir::Node& node) {
   return {make.op(kind, {make.broadcast(node.inputs[1], out.type().dims, {}), out})};
 }
 
+// Each tap's sources, back where they were chosen from: `whole` positions and a few more. Where windows stand `stride`
+// apart, every stride-th position is reached by the same taps, so those are summed together and then put between the
+// others.
+static Value spread_back(Make& make, const Value& chosen, const Value& source,
+                         const std::vector<ops::WindowDim>& windows, const Dims& whole) {
+  const Dims& positions = source.type().dims;
+  const Dtype dtype = source.type().dtype;
+  Dims strides, reach, counts, high, sizes;
+  for (size_t d = 0; d < windows.size(); ++d) {
+    const int64_t stride = windows[d].stride;
+    sizes.push_back(windows[d].size);
+    strides.push_back(stride);
+    reach.push_back((windows[d].size + stride - 1) / stride - 1);  // positions before it whose windows hold one
+    counts.push_back((whole[d] + stride - 1) / stride);
+    high.push_back(counts[d] - positions[d]);
+  }
+  const Value at = make.pad(chosen, make.number(Dtype::f32, -1), reach, high),
+              given = make.pad(source, make.number(dtype, 0), reach, high);
+  Values parts;
+  ops::for_each_index(strides, [&](const Dims& first, int64_t) {
+    Value sum = make.number(dtype, 0, counts);
+    bool any = false;
+    int64_t number = -1;
+    ops::for_each_index(sizes, [&](const Dims& tap, int64_t) {
+      ++number;
+      Dims begin, end;
+      for (size_t d = 0; d < tap.size(); ++d) {
+        if (tap[d] % strides[d] != first[d]) return;
+        begin.push_back(reach[d] - tap[d] / strides[d]);
+        end.push_back(begin[d] + counts[d]);
+      }
+      const Value here =
+          make.compare(make.slice(at, begin, end), make.number(Dtype::f32, double(number), counts), "EQ");
+      const Value mine = make.op("select", {here, make.slice(given, begin, end), make.number(dtype, 0, counts)});
+      sum = any ? make.op("add", {sum, mine}) : mine;
+      any = true;
+    });
+    parts.push_back(sum);
+  });
+  for (size_t d = strides.size(); d-- > 0;) {
+    const auto each = size_t(strides[d]);
+    if (each == 1) continue;
+    Values wider;
+    for (size_t i = 0; i < parts.size(); i += each) {
+      Values side;
+      Dims dims = parts[i].type().dims;
+      dims.insert(dims.begin() + ptrdiff_t(d) + 1, 1);
+      for (size_t k = i; k < i + each; ++k) side.push_back(make.reshape(parts[k], dims));
+      const Value both = make.op("concatenate", std::move(side), {{"dimension", int64_t(d) + 1}});
+      dims.erase(dims.begin() + ptrdiff_t(d) + 1);
+      dims[d] *= int64_t(each);
+      wider.push_back(make.reshape(both, dims));
+    }
+    parts = std::move(wider);
+  }
+  return parts[0];
+}
+
 ir::Replacement unpool_by_slices(ir::Graph& graph, const ir::Node& node) {
   const Value &x = node.inputs[0], &source = node.inputs[1];
   if (!node.regions.empty() || x.type().elements() == 0 || source.type().elements() == 0) return {};
@@ -224,28 +282,13 @@ ir::Replacement unpool_by_slices(ir::Graph& graph, const ir::Node& node) {
     best = make.op("select", {takes, here, best});
     chosen = make.op("select", {takes, name, chosen});
   });
-  // Each tap's sources, spread back over the operand.
-  Value sum;
-  const Value zero = make.number(dtype, 0);
-  number = 0;
-  ops::for_each_index(sizes, [&](const Dims& tap, int64_t) {
-    const Value mine =
-        make.op("select", {make.compare(chosen, make.number(Dtype::f32, double(number++), positions), "EQ"), source,
-                           make.number(dtype, 0, positions)});
-    Dims low = tap, high, inside;
-    for (size_t d = 0; d < tap.size(); ++d) {
-      inside.push_back((*windows)[d].stride - 1);
-      high.push_back(padded.type().dims[d] - (tap[d] + (positions[d] - 1) * (*windows)[d].stride + 1));
-    }
-    const Value part = make.pad(mine, zero, low, high, inside);
-    sum = sum ? make.op("add", {sum, part}) : part;
-  });
+  const Value sum = spread_back(make, chosen, source, *windows, padded.type().dims);
   Dims begin, end;
   for (size_t d = 0; d < windows->size(); ++d) {
     begin.push_back((*windows)[d].low);
     end.push_back((*windows)[d].low + x.type().dims[d]);
   }
-  const Value out = has_padding ? make.slice(sum, begin, end) : sum;
+  const Value out = sum.type().dims != x.type().dims ? make.slice(sum, begin, end) : sum;
   return {make.op("add", {out, make.broadcast(node.inputs[2], out.type().dims, {})})};
 }
 
