@@ -372,6 +372,29 @@ def test_totals_and_long_lists_fill_the_partitions():
     assert total < copy and listed < 1.1 * copy
 
 
+# How many times as long as reading and writing as much, at most.
+REDUCTIONS = {
+    "place of the largest over a vocabulary": (lambda x: jnp.argmax(x, -1), (16, 128256), 3),
+    "place of the largest of all": (jnp.argmax, (2048, 2048), 3),
+    "likelihoods over a vocabulary": (jax.nn.log_softmax, (16, 128256), 3),
+    "the largest few of a vocabulary": (lambda x: lax.top_k(x, 50), (4, 128256), 8),
+    "the largest over rows": (lambda x: x.max(0), (2048, 2048), 2),
+    "the largest over a middle dim": (lambda x: x.max(1), (16, 512, 512), 2),
+    "running sums": (lambda x: jnp.cumsum(x, 1), (2048, 2048), 1.5),
+    "softmax of short rows": (jax.nn.softmax, (1 << 19, 8), 3),
+    "a list of prime length": (lambda x: x + 1, (4194301,), 1.5),
+    "sort": (lambda x: jnp.sort(x), (128, 128), 3),
+}
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_reductions_fill_the_partitions(name):
+    f, shape, most = REDUCTIONS[name]
+    copy = trine.report(lambda x: x + 1, jax.ShapeDtypeStruct((128, int(np.prod(shape)) // 128), jnp.float32), instance="trn2.3xlarge")
+    done = trine.report(f, jax.ShapeDtypeStruct(shape, jnp.float32), instance="trn2.3xlarge")
+    assert not done.messages and done.time_ns < most * copy.time_ns
+
+
 def test_neighbours_that_go_apart_move_in_long_runs():
     half, whole = (jax.ShapeDtypeStruct((1024, 8, n), jnp.bfloat16) for n in (64, 128))
     turned = lambda x, c: jnp.stack([x[..., ::2] * c - x[..., 1::2], x[..., ::2] + x[..., 1::2] * c], -1).reshape(x.shape)
