@@ -11,6 +11,7 @@
 #include "compile/device/device.h"
 #include "compile/device/record.h"
 #include "ir/text.h"
+#include "run/drivers/exact/exact.h"
 #include "run/drivers/timed/timed.h"
 
 namespace trine::compile {
@@ -159,6 +160,42 @@ TEST_CASE("how many columns a loop takes at once is chosen, where it has more th
   REQUIRE(chosen.size() == 1);
   CHECK(chosen[0].ways.size() == 4);
   CHECK(chosen[0].taken().columns < 4096);  // the first are stored while the last are loaded
+}
+
+// A timer for which nothing counts but that products of parts of the depth are summed in SBUF.
+static Result<int64_t> prefers_sums(const arch::Program& program, const arch::Chip&) {
+  for (const arch::Stream& stream : program.streams)
+    for (const arch::Insn& insn : stream.insns)
+      if (arch::row_by_opcode(insn.opcode)->row->name == "tensor_tensor") return 1'000'000'000'000'000;
+  return 2'000'000'000'000'000;
+}
+
+TEST_CASE("a product whose depth is in parts, and its columns too, has the plain one's values") {
+  arch::Chip chip = **arch::find_chip("trn2");
+  chip.sbuf.bytes_per_partition = 64 << 10;
+  const int64_t rows = 600, depth = 2048, columns = 1600;
+  auto graph =
+      ir::parse_graph(cat("graph \"g\" (%0: f32[", depth, ",", rows, "], %1: f32[", depth, ",", columns,
+                          "]) {\n  %2 = dot_general %0, %1 {lhs_batch = [], lhs_contract = [0], rhs_batch = [], "
+                          "rhs_contract = [0]} : f32[",
+                          rows, ",", columns, "]\n  return %2 }"),
+                      "g");
+  REQUIRE_MESSAGE(graph, graph.error().text());
+  std::vector<float> left(size_t(rows * depth)), right(size_t(depth * columns));
+  for (size_t i = 0; i < left.size(); ++i) left[i] = float(i % 7) - 3;
+  for (size_t i = 0; i < right.size(); ++i) right[i] = float(i % 5) - 2;
+  std::vector<std::vector<std::byte>> found;
+  for (device::Timer timer : {device::Timer(nullptr), device::Timer(prefers_sums)}) {
+    auto made = compile_device(*graph, chip, {.timer = timer});
+    REQUIRE_MESSAGE(made, made.error().text());
+    CHECK((*prefers_sums(made->program, chip) == 1'000'000'000'000'000) == (timer != nullptr));
+    auto ran = run::run_exact(made->program, chip,
+                              {{"arg0", std::as_bytes(std::span(left))}, {"arg1", std::as_bytes(std::span(right))}});
+    REQUIRE_MESSAGE(ran, ran.error().text());
+    CHECK(ran->findings.empty());
+    found.push_back(std::move(ran->outputs[0].bytes));
+  }
+  CHECK(found[0] == found[1]);
 }
 
 }  // namespace trine::compile

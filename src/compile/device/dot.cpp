@@ -2,12 +2,14 @@
 #include "compile/device/dot.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <numeric>
 #include <span>
 #include <utility>
 
 #include "base/text.h"
+#include "compile/device/choose.h"
 #include "compile/device/map.h"
 #include "compile/device/turn.h"
 #include "compile/index_map.h"
@@ -60,8 +62,11 @@ class Dot : public Product {
     int64_t batches = 1;
     for (const Shared& b : batch_) batches *= b.count;
     if (const int64_t rows = deep_rows()) {
+      const int64_t columns = deep_columns();
       for (int64_t b = 0; b < batches; ++b)
-        for (int64_t m = 0; m < m_.count; m += rows) run_deep(enter(b), m, std::min(rows, m_.count - m));
+        for (int64_t m = 0; m < m_.count; m += rows)
+          for (int64_t n = 0; n < n_.count; n += columns)
+            run_deep(enter(b), {m, std::min(m + rows, m_.count)}, {n, std::min(n + columns, n_.count)});
       return;
     }
     for (int64_t b = 0; b < batches; ++b) {
@@ -84,6 +89,13 @@ class Dot : public Product {
 
   // The right operand passes by once for many rows, where it would for each panel.
   bool spares_passes() const { return deep_rows() > 0 && share_of(right_) > 2 * store_.keep_bytes(); }
+  // Multiplies of the tensor engine.
+  int64_t steps() const {
+    int64_t n = chunks();
+    for (const Shared& b : batch_) n *= b.count;
+    const int64_t lanes = rec_.chip().tensor.stationary_max, most = rec_.columns_max();
+    return n * ((across().count + lanes - 1) / lanes) * ((along().count + most - 1) / most);
+  }
   // What all rows of the left operand take of SBUF.
   double left_share() const { return double(m_.count * chunks() * bytes(dtype_)) / double(sbuf()); }
 
@@ -152,16 +164,28 @@ class Dot : public Product {
 
   // --- a contraction so deep that few rows of it fit: in parts, whose products are summed in SBUF ---
 
+  // Sums that stay on chip.
+  int64_t deep_sums() const { return sbuf() * 3 / 8 * rec_.chip().partitions / 4; }
+  // Columns of those: all, but where rows would be fewer than columns; operands pass by least often for as many of
+  // each.
+  int64_t deep_columns() const {
+    const auto side = std::max(rec_.columns_max(), int64_t(std::sqrt(double(deep_sums()))) / how_.strip * how_.strip);
+    return m_.count > side && n_.count > side && deep_sums() / n_.count < side ? side : std::max<int64_t>(n_.count, 1);
+  }
   // Rows whose sums stay on chip; 0 where they would be no more than a panel's.
   int64_t deep_rows() const {
-    const int64_t fit = sbuf() * 3 / 8 * rec_.chip().partitions / (4 * std::max<int64_t>(n_.count, 1));
+    const int64_t fit = deep_sums() / deep_columns();
     const int64_t rows = std::min(m_.count, fit / how_.strip * how_.strip);
     if (too_deep()) return std::max(rows, std::min(m_.count, how_.strip));
     return how_.deep && rows >= 2 * panel_rows() && panel_rows() < m_.count ? rows : 0;
   }
   // Not even the narrowest panel would have its share.
   bool too_deep() const { return chunks() * kNarrow * bytes(dtype_) > sbuf() / 4; }
-  void run_deep(const Offsets& at, int64_t begin, int64_t rows) {
+  struct Part {
+    int64_t begin = 0, end = 0;
+  };
+  void run_deep(const Offsets& at, const Part& ms, const Part& ns) {
+    const int64_t rows = ms.end - ms.begin;
     const int64_t all = chunks(), each = std::max<int64_t>(1, sbuf() / 4 / (std::max(rows, kNarrow) * bytes(dtype_)));
     chunks_ = {0, std::min(all, each)};
     const int64_t block_n = panel_columns(), strip = std::min(rows, how_.strip);
@@ -169,12 +193,12 @@ class Dot : public Product {
     for (int64_t first = 0; first < all; first += each) {
       chunks_ = {first, std::min(all, first + each)};
       for (auto& kept : panels_) kept.clear();
-      for (int64_t n = 0; n < n_.count && !rec_.error(); n += block_n) {
-        const int64_t width = std::min(block_n, n_.count - n);
+      for (int64_t n = ns.begin; n < ns.end && !rec_.error(); n += block_n) {
+        const int64_t width = std::min(block_n, ns.end - n);
         const Panel& c = panel(right_, false, at.right + n * n_.right, {n_.right, width}, n);
-        for (int64_t m = begin; m < begin + rows; m += strip) {
-          const int64_t height = std::min(strip, begin + rows - m);
-          const Panel& a = panel(left_, true, at.left + m * m_.left, {m_.left, height}, begin);
+        for (int64_t m = ms.begin; m < ms.end; m += strip) {
+          const int64_t height = std::min(strip, ms.end - m);
+          const Panel& a = panel(left_, true, at.left + m * m_.left, {m_.left, height}, ms.begin);
           add_deep(a, c, height, width, at.out + m * m_.out + n * n_.out, chunks_.end == all, sums);
         }
       }
@@ -345,7 +369,7 @@ class Dot : public Product {
     if (m.panels) return m.panel_owner == this;
     if (m.input < 0 || m.hbm >= 0 || side.walk.offset || columns.stride <= 0) return false;
     const auto stride = [&](const Shared& s) { return is_left ? s.left : s.right; };
-    const Chunks part = std::exchange(chunks_, {});
+    const Part part = std::exchange(chunks_, {});
     PanelLayout p{.column = {columns.stride, column_count(is_left)}, .chunks = chunks()};
     chunks_ = part;
     for (const Shared& b : batch_)
@@ -667,10 +691,7 @@ class Dot : public Product {
   std::vector<Shared> batch_, depth_;
   size_t cut_ = 0;  // of depth_: the dim that chunks have a run of
   Shared m_, n_;
-  struct Chunks {
-    int64_t begin = 0, end = 0;
-  };
-  Chunks chunks_ = {};  // of the contracted dims, those in hand; end 0: all
+  Part chunks_ = {};  // of the contracted dims, those in hand; end 0: all
   std::map<std::array<int64_t, 4>, Panel> panels_[2];
   int64_t groups_[2] = {-1, -1};
 };
@@ -718,7 +739,9 @@ std::vector<Choice> dot_ways(Recorder& rec, Store& store, const ir::Node& dot, b
   if (Dot(rec, store, dot, dot, turned, policy).left_share() <= 0.25 / ways[0].left)
     ways.insert(ways.begin(), Choice{.right = 4});
   store.choice = ways.back();
-  if (Dot(rec, store, dot, dot, turned, policy).spares_passes()) std::rotate(ways.begin(), ways.end() - 1, ways.end());
+  const Dot deep(rec, store, dot, dot, turned, policy);
+  if (size_t(deep.steps()) >= kTimedMax && deep.spares_passes())  // the first is taken
+    std::rotate(ways.begin(), ways.end() - 1, ways.end());
   std::vector<std::array<int64_t, 4>> cuts;
   for (const Choice& way : ways) {
     store.choice = way;
