@@ -29,6 +29,8 @@ static const OrderCase kOrders[] = {
      [](int64_t i) { return i / 12288 * 12288 + i / 16 % 96 * 128 + i / 1536 % 8 * 16 + i % 16; }},
     {"minor dims exchanged", "[128,30,20]", "transpose %0 {permutation = [0, 2, 1]}", "[128,20,30]",
      [](int64_t i) { return i / 600 * 600 + i % 30 * 20 + i / 30 % 20; }},
+    {"crossed, the same for all", "[20,30]", "broadcast_in_dim %0 {broadcast_dimensions = [2, 1]}", "[128,30,20]",
+     [](int64_t i) { return i % 20 * 30 + i / 20 % 30; }},
     {"backwards", "[200,300]", "reverse %0 {dimensions = [1]}", "[200,300]",
      [](int64_t i) { return i / 300 * 300 + 299 - i % 300; }},
     {"all backwards", "[200,300]", "reverse %0 {dimensions = [0, 1]}", "[200,300]",

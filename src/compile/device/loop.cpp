@@ -686,13 +686,17 @@ class Loop {
     const Axes axes = moving(at.free);
     std::vector<int64_t> key = {int64_t(reinterpret_cast<intptr_t>(&m)), at.e0};
     for (const Axis& a : axes) key.insert(key.end(), {a.stride, a.count});
+    const Cover cover = cover_of(at.free, 0, bytes(m.dtype));
+    const bool covers = pays(cover, at.free) && cover.columns() * bytes(m.dtype) <= kCoverBytes && !m.elsewhere;
     auto [found, fresh] = broadcasts_.try_emplace(key);
     if (fresh) {
       const int64_t lanes = std::min<int64_t>(rec_.chip().partitions, element_count(part_dims()));
-      found->second = rec_.sbuf(m.dtype, lanes, count_of(axes), "all");
-      store_.load(found->second, store_.hbm(m), m.dtype, at.e0, {{0, lanes}}, axes);
+      found->second = rec_.sbuf(m.dtype, lanes, covers ? cover.columns() : count_of(axes), "all");
+      store_.load(found->second, store_.hbm(m), m.dtype, at.e0 - (covers ? cover.back : 0), {{0, lanes}},
+                  covers ? cover.memory : axes);
     }
-    View view = expand(found->second, at.free);
+    View view = covers ? found->second : expand(found->second, at.free);
+    if (covers) view.offset += cover.first, view.axes = cover.tile;
     view.partitions = partitions_;
     return view;
   }
