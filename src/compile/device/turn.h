@@ -13,8 +13,8 @@ namespace trine::compile::device {
 // Who turns elements of this format, bit for bit.
 Turner turner_of(const arch::Chip& chip, Turner wanted, Dtype dtype);
 
-// The same where elements that are not finite must not reach others, as they do where the tensor engine multiplies by an
-// identity to turn them: for whoever does not multiply what was turned.
+// The same where elements that are not finite must not reach others, as they do where the tensor engine multiplies by
+// an identity to turn them: for whoever does not multiply what was turned.
 Turner exact_turner(const arch::Chip& chip, Turner wanted);
 
 // dst [columns, rows of all] = tiles [rows, columns] of SBUF, side by side: at most 128 of each, and a bank in all.
