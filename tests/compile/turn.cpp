@@ -48,9 +48,9 @@ struct TurnCase {
 };
 // sum: a transpose of what the chip has just made. dot: rows in HBM whose minor dim is contracted.
 static const TurnCase kCases[] = {
-    {"trn1", "bf16", 64, 64, "sum", Turner::vector},  {"trn2", "f32", 32, 32, "sum", Turner::vector},
-    {"trn1", "f32", 512, 512, "sum", Turner::dma}, {"trn2", "bf16", 256, 256, "sum", Turner::tensor},
-    {"trn1", "s32", 512, 512, "sum", Turner::dma},    {"trn2", "bf16", 512, 1024, "dot", Turner::dma},
+    {"trn1", "bf16", 64, 64, "sum", Turner::vector}, {"trn2", "f32", 32, 32, "sum", Turner::vector},
+    {"trn1", "f32", 512, 512, "sum", Turner::dma},   {"trn2", "bf16", 256, 256, "sum", Turner::tensor},
+    {"trn1", "s32", 512, 512, "sum", Turner::dma},   {"trn2", "bf16", 512, 1024, "dot", Turner::dma},
 };
 
 static ir::Graph graph_of(const TurnCase& c) {
