@@ -247,6 +247,7 @@ CASES = {
     "normal numbers": (at_key(lambda key: jax.random.normal(key, (5, 7))), KEY),
     "scan": (lambda x, w: lax.scan(lambda c, wi: (jnp.tanh(c @ wi), c.sum()), x, w), floats(4, 8), floats(5, 8, 8)),
     "multiplies that fill PSUM in every turn of a loop": (lambda x, w: lax.scan(lambda c, wi: (jnp.tanh(c @ wi) @ wi.T, c.sum()), x, w), floats(4, 1500), 0.02 * floats(2, 1500, 1400)),
+    "largest of no columns": (lambda x: (jnp.argmax(x, 0), x.sum(1)), floats(3, 0, 2)),
     "sums into known places": (lambda x, y: x.at[1:-1, 2].add(y).at[3:5].multiply(2).at[0].set(7), floats(9, 6), floats(7)),
     "histogram": (lambda x: jnp.bincount(jnp.abs(x * 9).astype(jnp.int32), length=20), floats(300)),
     "loop with weights of its own": (lambda x, w, v: lax.scan(lambda c, xi: (jnp.tanh(c @ w + xi @ v), c.sum()), x[0], x), floats(6, 4, 150), 0.1 * floats(150, 150), 0.1 * floats(150, 150)),

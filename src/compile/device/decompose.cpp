@@ -1,6 +1,8 @@
 // The table of decompositions; see decompose.h.
 #include "compile/device/decompose.h"
 
+#include <algorithm>
+
 #include "compile/simplify.h"
 #include "ops/op.h"
 
@@ -15,7 +17,18 @@ ir::Replacement by_the_op(ir::Graph& graph, const ir::Node& node) {
   return op && op->decompose ? op->decompose(graph, node) : ir::Replacement{};
 }
 
+// Results without elements: no rule below has to think of them.
+ir::Replacement nothing_to_make(ir::Graph& graph, const ir::Node& node) {
+  if (node.op == "constant" || node.op == "parameter" || node.is_unique || node.types.empty()) return {};
+  const auto is_something = [](const ir::Type& t) { return t.is_token || t.elements() != 0; };
+  if (std::any_of(node.types.begin(), node.types.end(), is_something)) return {};
+  ir::Replacement out;
+  for (const ir::Type& t : node.types) out.push_back(graph.constant(Tensor::make(t.dtype, t.dims), node.where));
+  return out;
+}
+
 constexpr ir::Rule kTogether[] = {
+    {"nothing to make", "", nothing_to_make},
     {"the largest in parts of rows", "reduce", arg_max_in_parts},
     {"whole numbers divided downwards", "select", divide_downwards},
 };

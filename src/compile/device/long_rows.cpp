@@ -57,7 +57,7 @@ class LongRows {
   int64_t parts(const Dims& dims) const {
     const int64_t n = dims.empty() ? 1 : dims.back(), rows = n ? element_count(dims) / n : 0;
     if (n < kLong || rows == 0 || rows >= kFew) return 1;
-    int64_t out = lanes_ / rows;
+    int64_t out = std::max<int64_t>(1, lanes_ / rows);
     while (n % out) --out;
     return out;
   }
