@@ -67,7 +67,7 @@ def _norm_gelu():
 
 def _scan():
     def f(x):
-        return jax.lax.scan(lambda c, i: (jnp.tanh(c * 0.9 + i), c.sum()), x, jnp.arange(10000.0))
+        return jax.lax.scan(lambda c, i: (jnp.tanh(c * 0.9 + i), c.sum()), x, jnp.arange(10000.0, dtype=x.dtype))
 
     return f, (jnp.ones((8,)),)
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/convert.h"
 #include "base/element.h"
 #include "base/pool.h"
 
@@ -16,6 +17,21 @@ namespace {
 constexpr int64_t kSharedBytes = 1 << 18;  // below, one thread is as quick
 constexpr int64_t kColumnsMin = 256;       // elements of a window that a thread takes
 constexpr int64_t kLongWindow = 256;       // bytes; of shorter ones, looking at the indices is the work
+
+// A dense row of narrow floats, combined in f32.
+template <class E, class F>
+void combine_narrow(typename E::Storage* to, const typename E::Storage* from, int64_t count) {
+  constexpr int64_t kChunk = 512;
+  const RowKernels& rows = row_kernels(E::kDtype, simd_best());
+  float a[kChunk], b[kChunk];
+  for (int64_t i = 0; i < count; i += kChunk) {
+    const int64_t n = std::min(kChunk, count - i);
+    rows.widen(to + i, a, size_t(n));
+    rows.widen(from + i, b, size_t(n));
+    for (int64_t j = 0; j < n; ++j) a[j] = F{}(a[j], b[j]);
+    rows.round(a, to + i, size_t(n), nullptr);
+  }
+}
 
 // One row of a combination: T at its own width where the machine computes in it, else as the dtype's element.
 template <class E, class F>
@@ -32,6 +48,7 @@ void combine_row(std::byte* to, const std::byte* from, const MoveLoop& loop) {
   if (loop.to == sizeof(S) && loop.from == sizeof(S)) {
     auto* d = reinterpret_cast<S*>(to);
     auto* s = reinterpret_cast<const S*>(from);
+    if constexpr (E::kDtype == Dtype::bf16 || E::kDtype == Dtype::f16) return combine_narrow<E, F>(d, s, loop.count);
     for (int64_t i = 0; i < loop.count; ++i) d[i] = one(d[i], s[i]);
     return;
   }
