@@ -143,7 +143,7 @@ class Loop {
   bool settled(uint32_t t, uint32_t w, bool write) const {
     const Use& u = uses_[t];
     if (!u.written) return true;
-    if (u.stays || !u.chosen) return false;
+    if (u.stays || !u.chosen || !on_chip(t)) return false;  // in HBM another core may write it
     // Read before it is written, it would be what the iteration before left.
     if (u.first_stay < u.last_write || (!write && w < u.first_write)) return false;
     return u.first_stay == kNoWork || program_.tensors[t].space == Space::sbuf;
