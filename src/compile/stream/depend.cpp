@@ -162,14 +162,8 @@ class Finder {
 
   void hidden(const Work& w) {
     const auto engine = static_cast<int64_t>(only_engine(w.engines));
-    if (const int i = w.info->attr("reduce_cmd"); i >= 0) {
-      const auto command = static_cast<arch::ReduceCmd>(program_.attrs[w.attr + static_cast<size_t>(i)]);
-      if (command != arch::ReduceCmd::idle) touch_hidden(w, kAccumulators + engine, true);
-    }
-    if (w.info->row->name == "activation_reduce") touch_hidden(w, kAccumulators + engine, true);
-    if (w.info->row->name.find("rng") != std::string_view::npos || w.info->row->name.starts_with("rand") ||
-        w.info->row->name == "dropout")
-      touch_hidden(w, kRandom + engine, true);
+    if (keeps_sum(program_, w)) touch_hidden(w, kAccumulators + engine, true);
+    if (keeps_random(w)) touch_hidden(w, kRandom + engine, true);
   }
 
   // Cores come to their meetings in one order.
@@ -194,6 +188,18 @@ class Finder {
 };
 
 }  // namespace
+
+bool keeps_sum(const arch::Program& program, const Work& work) {
+  const int i = work.info->attr("reduce_cmd");
+  const bool commands = i >= 0 && static_cast<arch::ReduceCmd>(program.attrs[work.attr + static_cast<size_t>(i)]) !=
+                                      arch::ReduceCmd::idle;
+  return commands || work.info->row->name == "activation_reduce";
+}
+
+bool keeps_random(const Work& work) {
+  const std::string_view name = work.info->row->name;
+  return name.find("rng") != std::string_view::npos || name.starts_with("rand") || name == "dropout";
+}
 
 Edges find_edges(Kernel& kernel, int64_t sbuf_bytes, int64_t psum_bytes) {
   return Finder(kernel, sbuf_bytes, psum_bytes).run();

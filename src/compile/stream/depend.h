@@ -33,6 +33,10 @@ class Edges {
   std::vector<uint32_t> begin_{0};
 };
 
+// What an engine keeps from one work to the next, beside their operands.
+bool keeps_sum(const arch::Program& program, const Work& work);  // reads or writes the engine's accumulators
+bool keeps_random(const Work& work);                             // advances its random numbers
+
 // Sizes of the on-chip memories in bytes per partition, where they are not the chip's.
 Edges find_edges(Kernel& kernel, int64_t sbuf_bytes = 0, int64_t psum_bytes = 0);
 

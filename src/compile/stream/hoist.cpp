@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "compile/stream/depend.h"
 #include "compile/stream/shelf.h"
 
 namespace trine::compile {
@@ -88,7 +89,9 @@ class Loop {
 
   // By itself: pure, of the body alone, and the same in every iteration.
   bool may_go(const Work& w) const {
-    if (w.afters || w.fixed_order || is_fence(w) || w.unit() == arch::Unit::meeting || has_state(w)) return false;
+    if (w.afters || w.fixed_order || is_fence(w) || w.unit() == arch::Unit::meeting || keeps_sum(program_, w) ||
+        keeps_random(w))
+      return false;
     bool goes = false;
     for (size_t s = 0; s < w.info->slots.size(); ++s) {
       const Operand& o = program_.operands[w.operand + s];
@@ -104,16 +107,6 @@ class Loop {
       goes = true;
     }
     return goes;
-  }
-  // Of the engine, beside its operands.
-  bool has_state(const Work& w) const {
-    const std::string_view name = w.info->row->name;
-    const int command = w.info->attr("reduce_cmd");
-    if (command >= 0 &&
-        static_cast<arch::ReduceCmd>(program_.attrs[w.attr + static_cast<size_t>(command)]) != arch::ReduceCmd::idle)
-      return true;
-    return name == "activation_reduce" || name == "dropout" || name.starts_with("rand") ||
-           name.find("rng") != std::string_view::npos;
   }
 
   // What depends on works that stay, stays.
