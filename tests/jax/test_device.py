@@ -198,6 +198,7 @@ CASES = {
     "products without a sum": (lambda x, y: jnp.einsum("tef,te->tef", x, y), floats(70, 8, 40), floats(70, 8)),
     "a few numbers for each of many": (lambda x, y: jnp.einsum("te,edt->td", x, y), floats(70, 8), floats(8, 40, 70)),
     "attention over many keys": (attended, floats(130, 16), floats(4500, 16), floats(4500, 24)),
+    "sequences of one and a half of a multiply's strips": (lambda x, up, bias, down: jnp.tanh(x @ up + bias) @ down, floats(3, 2, 768, 128), 0.1 * floats(128, 64), floats(64), floats(64, 8)),
     "sequences that fill no tile evenly": (sequences, floats(5, 70, 24), 0.3 * floats(24, 40), floats(40), 0.3 * floats(40, 24)),
     "attention by heads of many dims": (functools.partial(attended, causal=True), floats(300, 200), floats(300, 200), floats(300, 256)),
     "attention over keys that pass by": (attended, floats(40, 8), floats(17000, 8), floats(17000, 8)),

@@ -49,6 +49,10 @@ class Loop {
     for (size_t d = 0; d < rank; ++d) ((d + 1 < rank) != product.is_turned() ? parts_ : frees_).push_back(d);
     tiles_ = cut(dims_of(parts_), rec_.chip().partitions);
     blocks_ = cut(dims_of(frees_), product.block_columns());
+    for (int64_t most = product.block_columns() / 2; most >= rec_.chip().partitions && !begin_evenly(frees_, blocks_);
+         most /= 2)
+      blocks_ = cut(dims_of(frees_), most);
+    if (!begin_evenly(parts_, tiles_) || !begin_evenly(frees_, blocks_)) return false;
     const auto wide = std::count_if(unit_.space.begin(), unit_.space.end() - 1, [](int64_t n) { return n > 1; });
     if (!product.holds(element_count(tiles_[0].count), element_count(blocks_[0].count), unit_.space.back(), wide <= 1))
       return false;
@@ -126,6 +130,16 @@ class Loop {
     at_tile_ = SIZE_MAX;
     enter(block);
     for (const ir::Node* root : unit_.roots) put(*root, block);
+  }
+  // Does each begin at a multiple of the first one's elements, as a product is asked for them?
+  bool begin_evenly(const std::vector<size_t>& dims, const std::vector<Block>& blocks) const {
+    const Dims strides = row_major_strides(dims_of(dims));
+    const int64_t each = element_count(blocks[0].count);
+    return std::all_of(blocks.begin(), blocks.end(), [&](const Block& b) {
+      int64_t begin = 0;
+      for (size_t d = 0; d < strides.size(); ++d) begin += b.begin[d] * strides[d];
+      return begin % each == 0;
+    });
   }
   // Is the product read where the loop is, by ops and not through views?
   bool reads_directly() const {
