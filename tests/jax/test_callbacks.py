@@ -49,6 +49,23 @@ def test_custom_gradient():
     np.testing.assert_allclose(jax.jit(jax.grad(lambda v: sine(v).sum()))(X), np.cos(X), rtol=1e-6)
 
 
+@pytest.mark.parametrize("many", ["branch", "loop"])
+def test_a_function_of_constants_is_called_where_it_stands(many):
+    def raises(v):
+        raise ValueError("not asked for")
+
+    def asked(v):
+        return jax.pure_callback(raises, jax.ShapeDtypeStruct((), np.float32), jnp.float32(1))
+
+    f = {
+        "branch": lambda x: jax.lax.cond(x > 0, asked, lambda v: v, x),
+        "loop": lambda x: jax.lax.while_loop(lambda v: v > 0, asked, x),
+    }[many]
+    assert jax.jit(f)(-1.0) == -1
+    with pytest.raises(Exception, match="not asked for"):
+        jax.block_until_ready(jax.jit(f)(1.0))
+
+
 def test_ordered_effects_in_loops_and_branches():
     seen = []
 

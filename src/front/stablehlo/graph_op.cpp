@@ -129,6 +129,9 @@ Result<void> GraphMaker::add(const Op& op, std::string_view name, ir::Attrs attr
   bool effect = row != nullptr && row->has_effect;
   if (attrs.find("has_side_effect") != nullptr) effect = attrs.flag("has_side_effect");
   for (const ir::Region& r : regions) effect = effect || !r.effects.empty();
+  // A function of the host may raise: in a branch or a loop it is called there alone, whatever its arguments are.
+  const bool is_in_region = effects_ != &graph_.effects;
+  effect = effect || (is_in_region && name == "custom_call" && attrs.text("call_target_name") == "trine_host_call");
   const ir::Node* node = TRY(ops::make(graph_, {.op = name,
                                                 .inputs = std::move(inputs),
                                                 .attrs = std::move(attrs),
