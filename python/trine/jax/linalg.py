@@ -1,8 +1,11 @@
 """Linear algebra that JAX lowers for CPU and GPU alone: here custom calls, which the virtual device knows by name.
 
-Matrices of these sizes are the host's business, as f64 and complex numbers are.
+Matrices of these sizes are the host's business, as f64 and complex numbers are. The names stay what they are: programs
+exported with them are read by later versions.
 """
 
+from jax._src import core
+from jax._src.export import _export
 from jax._src.interpreters import mlir
 from jax._src.lax import linalg
 from jax.core import ShapedArray
@@ -10,7 +13,11 @@ from jax.core import ShapedArray
 
 def call(ctx, name, operands, avals, config=""):
     types = [mlir.aval_to_ir_type(ctx.module_context, a) for a in avals]
-    return list(mlir.custom_call(name, result_types=types, operands=operands, backend_config=config, api_version=1).results)
+    is_known = all(core.is_constant_shape(a.shape) for a in avals)  # else jax.export's sizes left open
+    shapes = None if is_known else [mlir.eval_dynamic_shape_as_tensor(ctx, a.shape) for a in avals]
+    op = mlir.custom_call(name, result_types=types, operands=operands, result_shapes=shapes, backend_config=config,
+                          api_version=1)  # fmt: skip
+    return list(op.results)
 
 
 def eigh(ctx, x, *, lower, sort_eigenvalues, subset_by_index, algorithm):
@@ -31,7 +38,7 @@ def svd(ctx, x, *, full_matrices, compute_uv, subset_by_index, algorithm=None):
     del algorithm
     (aval,) = ctx.avals_in
     *batch, m, n = aval.shape
-    k = min(m, n)
+    k = core.min_dim(m, n)
     if subset_by_index is not None and tuple(subset_by_index) != (0, k):
         raise NotImplementedError("svd: subset_by_index is not known to the virtual NeuronCore")
     is_full = full_matrices and compute_uv
@@ -64,6 +71,7 @@ def pivoted_qr(ctx, x, order, **_):
     return call(ctx, "PivotedQr", [x, order], ctx.avals_out)
 
 
+TARGETS = {"Eig", "Eigh", "Hessenberg", "LuDecomposition", "PivotedQr", "Schur", "Svd", "Tridiagonal"}
 RULES = {
     linalg.eigh_p: eigh,
     linalg.eig_p: eig,
@@ -78,5 +86,6 @@ RULES = {
 
 def register(platform):
     """After the platform: JAX takes rules for platforms it knows."""
+    _export._CUSTOM_CALL_TARGETS_GUARANTEED_STABLE.update(TARGETS)
     for primitive, rule in RULES.items():
         mlir.register_lowering(primitive, rule, platform=platform)
