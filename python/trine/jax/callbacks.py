@@ -16,6 +16,7 @@ from jax._src import callback as jax_callback
 from jax._src import core, debugging, dispatch, dtypes
 from jax._src.interpreters import mlir
 from jax._src.sharding_impls import SdyArray, SdyArrayList
+from jax.interpreters import mlir as public_mlir
 
 TARGET = "trine_host_call"
 
@@ -149,7 +150,7 @@ def register(platform: str, library) -> None:
         return emit(ctx, callback, token, operands, operand_avals, result_avals,
                     has_side_effect=has_side_effect, sharding=sharding)  # fmt: skip
 
-    jax_callback.emit_python_callback = emit_python_callback
+    jax_callback.emit_python_callback = public_mlir.emit_python_callback = emit_python_callback
     rules = {debugging.debug_callback_p: debugging.debug_callback_lowering,
              debugging.debug_print_p: debugging.debug_print_lowering_rule}  # fmt: skip
     for primitive, rule in rules.items():

@@ -1,0 +1,51 @@
+"""What JAX has for platforms it knows by name: sparse solves, checks left in a program, what a lowered program costs."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.experimental import checkify, sparse
+from jax.experimental.sparse.linalg import spsolve
+
+A = np.array([[4, 1, 0], [1, 4, 1], [0, 1, 3]], np.float32)
+B = np.array([1, 2, 3], np.float32)
+
+
+def test_sparse_solve_and_its_gradient():
+    m = sparse.BCSR.fromdense(A)
+
+    def solve(data, b):
+        return spsolve(data, m.indices, m.indptr, b)
+
+    np.testing.assert_allclose(jax.jit(solve)(m.data, B), np.linalg.solve(A, B), rtol=1e-5)
+    got = jax.grad(lambda b: solve(m.data, b).sum())(B)
+    np.testing.assert_allclose(got, np.linalg.solve(A.T, np.ones(3)), rtol=1e-5)
+
+
+def test_a_debug_check_that_nobody_collects():
+    def f(x):
+        checkify.debug_check(x > 0, "not above zero")
+        return x * 2
+
+    assert jax.jit(f)(-1.0) == -2
+
+
+def test_a_check_that_nobody_collects_is_an_error():
+    def f(x):
+        checkify.check(x > 0, "not above zero")
+        return x * 2
+
+    with pytest.raises(ValueError, match="not functionalized"):
+        jax.jit(f)(-1.0)
+    jax.config.update("jax_experimental_unsafe_xla_runtime_errors", True)
+    try:
+        assert jax.jit(f)(1.0) == 2
+        with pytest.raises(Exception, match="not above zero"):
+            jax.block_until_ready(jax.jit(f)(-1.0))
+    finally:
+        jax.config.update("jax_experimental_unsafe_xla_runtime_errors", False)
+
+
+def test_cost_of_a_lowered_program():
+    lowered = jax.jit(jnp.matmul).lower(jnp.ones((8, 16)), jnp.ones((16, 4)))
+    assert lowered.cost_analysis()["flops"] == 2 * 8 * 16 * 4
