@@ -98,18 +98,6 @@ constexpr MicroKernels kPortable[] = {kernels<Floats<Dtype::f32>>(), kernels<Pai
                                       kernels<Complex<double>>(),    kernels<Floats<Dtype::bf16>>(),
                                       kernels<Floats<Dtype::f16>>()};
 
-#if defined(__x86_64__)
-// The same bits as AVX2, so it is no level of its own; TRINE_ISA=avx2 turns it off, for tests.
-bool has_avx512() {
-  static const bool has = [] {
-    const char* asked = std::getenv("TRINE_ISA");
-    if (asked && std::strcmp(asked, "avx2") == 0) return false;
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw");
-  }();
-  return has;
-}
-#endif
-
 }  // namespace
 
 const MicroKernels& micro_kernels(PanelFormat format, Simd simd) {
