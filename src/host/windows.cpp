@@ -7,6 +7,7 @@
 #include "base/convert.h"
 #include "base/element.h"
 #include "base/pool.h"
+#include "host/windows_kernels.h"
 
 namespace trine::host {
 
@@ -21,6 +22,12 @@ constexpr int64_t kLongWindow = 256;       // bytes; of shorter ones, looking at
 // A dense row of narrow floats, combined in f32.
 template <class E, class F>
 void combine_narrow(typename E::Storage* to, const typename E::Storage* from, int64_t count) {
+#if defined(__x86_64__)
+  if constexpr (E::kDtype == Dtype::bf16) {
+    static const CombineBf16 fast = has_avx512_bf16() ? combine_bf16_avx512(F::kKind) : nullptr;
+    if (fast) return fast(to, from, count);
+  }
+#endif
   constexpr int64_t kChunk = 512;
   const RowKernels& rows = row_kernels(E::kDtype, simd_best());
   float a[kChunk], b[kChunk];
@@ -60,6 +67,7 @@ void combine_row(std::byte* to, const std::byte* from, const MoveLoop& loop) {
 
 // Integers wrap; of floats, NaN wins.
 struct Sum {
+  static constexpr WindowKind kKind = WindowKind::add;
   template <class T>
   T operator()(T a, T b) const {
     if constexpr (std::is_floating_point_v<T>) {
@@ -70,6 +78,7 @@ struct Sum {
   }
 };
 struct Product {
+  static constexpr WindowKind kKind = WindowKind::multiply;
   template <class T>
   T operator()(T a, T b) const {
     if constexpr (std::is_floating_point_v<T>) {
@@ -80,12 +89,14 @@ struct Product {
   }
 };
 struct Most {
+  static constexpr WindowKind kKind = WindowKind::maximum;
   template <class T>
   T operator()(T a, T b) const {
     return b > a || b != b ? b : a;
   }
 };
 struct Least {
+  static constexpr WindowKind kKind = WindowKind::minimum;
   template <class T>
   T operator()(T a, T b) const {
     return b < a || b != b ? b : a;
