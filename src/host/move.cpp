@@ -168,6 +168,8 @@ int64_t Move::start(std::span<void* const> in) const {
 void Move::box(std::byte* to, const std::byte* from) const {
   if (flat_ == 4) {
     std::memcpy(to, from, 4);
+  } else if (flat_ == 2) {
+    std::memcpy(to, from, 2);
   } else if (flat_ >= 0) {
     std::memcpy(to, from, size_t(flat_));
   } else {

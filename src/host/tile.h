@@ -14,7 +14,8 @@ namespace trine::host {
 
 struct TileOptions {
   Simd simd = simd_best();
-  bool machine_code = true;  // where there can be some
+  bool machine_code = true;       // where there can be some
+  bool bf16 = has_avx512_bf16();  // with AVX-512's conversions to bf16
 };
 
 struct TilePlan;

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <exception>
 
+#include "host/tile_unroll.h"
 #include "host/tile_vector.h"
 
 #if defined(__x86_64__) && __has_include(<xbyak/xbyak.h>)
@@ -21,7 +22,7 @@ int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 class Emitter : public Lines {
  public:
-  Emitter(const TileNest& nest, const VectorProgram& program, int64_t block) : Lines(nest, program) {
+  Emitter(const TileNest& nest, const VectorProgram& program, int64_t block, bool bf16) : Lines(nest, program, bf16) {
     width_ = round_up(nest.vertical ? block : nest.vector.size, 8);
     for (const VArray& a : program.arrays) {
       array_offsets_.push_back(frame_bytes_);
@@ -37,6 +38,7 @@ class Emitter : public Lines {
   Entry finish() {
     Label row, end;
     begin();
+    before_rows();
     L(row);
     for (const VStage& s : program_.stages) stage(s);
     if (!nest_.rows.empty()) {
@@ -45,6 +47,7 @@ class Emitter : public Lines {
       jnz(row, T_NEAR);
     }
     leave();
+    write_unusual();
     write_constants();
     ready(PROTECT_RE);
     return getCode<Entry>();
@@ -72,6 +75,14 @@ class Emitter : public Lines {
     mov(rsp, r15);
     for (const Reg64& r : {r15, r14, r13, r12, rbp, rbx}) pop(r);
     ret();
+  }
+
+  void before_rows() {
+    if (program_.first.each.insns.empty()) return;
+    load_pointers(program_.first, false);
+    mov(rbp, word(JitWords::kBegin));
+    mov(rbx, word(JitWords::kEnd));
+    vector_loop(program_.first);
   }
 
   void next_row() {
@@ -171,7 +182,7 @@ class Emitter : public Lines {
   void with_inner(const VStage& s) {
     const TileLoop& loop = nest_.inner[0];
     if (loop.size == 0 || nest_.vector.size == 0) return;
-    Label part, again;
+    Label part, again, end;
     for (uint32_t o : s.operands) {
       mov(rax, word(words_.current(o)));
       mov(word(words_.now(o)), rax);
@@ -188,28 +199,48 @@ class Emitter : public Lines {
     cmp(rax, rcx);
     cmova(rax, rcx);
     mov(stack_word(kPartEnd), rax);
+    if (auto several = unroll(nest_, s)) {
+      VStage wide = s;
+      wide.each = std::move(*several);
+      Label more;
+      L(more);
+      mov(rax, stack_word(kInnerAt));
+      add(rax, int(kRowsAtOnce));
+      cmp(rax, stack_word(kPartEnd));
+      ja(again, T_NEAR);
+      inner_rows(wide, int(kRowsAtOnce));
+      jmp(more, T_NEAR);
+    }
     L(again);
+    mov(rax, stack_word(kInnerAt));
+    cmp(rax, stack_word(kPartEnd));
+    jae(end, T_NEAR);
+    inner_rows(s, 1);
+    jmp(again, T_NEAR);
+    L(end);
+    parts_end(s);
+    mov(rax, uint64_t(loop.size));
+    cmp(stack_word(kInnerAt), rax);
+    jb(part, T_NEAR);
+  }
+
+  // The vector's loop at the inner index, in a list for so many indices; then the index moves on.
+  void inner_rows(const VStage& s, int rows) {
     load_pointers(s, true);
     mov(rbp, word(JitWords::kBegin));
     mov(rbx, word(JitWords::kEnd));
     mov(stack_word(kPartBegin), rbp);
     vector_loop(s);
     for (uint32_t o : s.operands) {
-      if (loop.steps[o] == 0) continue;
-      mov(rax, uint64_t(loop.steps[o]));
+      if (nest_.inner[0].steps[o] == 0) continue;
+      mov(rax, uint64_t(rows * nest_.inner[0].steps[o]));
       add(word(words_.now(o)), rax);
     }
-    add(rdx, uint32_t(4 * width_));
+    add(rdx, uint32_t(4 * width_ * rows));
     mov(rax, stack_word(kInnerAt));
-    inc(rax);
+    add(rax, rows);
     mov(stack_word(kInnerAt), rax);
     mov(word(JitWords::kInner), rax);
-    cmp(rax, stack_word(kPartEnd));
-    jb(again, T_NEAR);
-    parts_end(s);
-    mov(rax, uint64_t(loop.size));
-    cmp(stack_word(kInnerAt), rax);
-    jb(part, T_NEAR);
   }
 
   // --- reductions: totals, and the accumulators of a part
@@ -354,14 +385,14 @@ class Emitter : public Lines {
     }
   }
 
-  int64_t width_ = 0, frame_bytes_ = 0;
+  int64_t frame_bytes_ = 0;
 };
 
 }  // namespace
 
 struct TileCode {
-  TileCode(const TileNest& nest_in, VectorProgram program_in, int64_t block)
-      : program(std::move(program_in)), emitter(nest_in, program, block), entry(emitter.finish()) {
+  TileCode(const TileNest& nest_in, VectorProgram program_in, int64_t block, bool bf16)
+      : program(std::move(program_in)), emitter(nest_in, program, block, bf16), entry(emitter.finish()) {
     outer_rows = nest_in.rows.empty() ? 0 : nest_in.rows.size() - 1;
   }
   VectorProgram program;  // calls point into it
@@ -370,11 +401,11 @@ struct TileCode {
   size_t outer_rows = 0;
 };
 
-std::shared_ptr<const TileCode> make_code(const TileNest& nest, int64_t block) {
+std::shared_ptr<const TileCode> make_code(const TileNest& nest, int64_t block, bool bf16) {
   auto program = make_vectors(nest);
   if (!program) return nullptr;
   try {
-    return std::make_shared<TileCode>(nest, std::move(*program), block);
+    return std::make_shared<TileCode>(nest, std::move(*program), block, bf16);
   } catch (const std::exception&) {  // too many values or too much code: the interpreter takes it
     return nullptr;
   }
@@ -412,7 +443,7 @@ void enter(const TileCode& code, std::byte* scratch) { code.entry(reinterpret_ca
 namespace trine::host {
 
 struct TileCode {};
-std::shared_ptr<const TileCode> make_code(const TileNest&, int64_t) { return nullptr; }
+std::shared_ptr<const TileCode> make_code(const TileNest&, int64_t, bool) { return nullptr; }
 bool is_unblocked(const TileCode&) { return false; }
 size_t code_scratch_bytes(const TileCode&) { return 0; }
 void set_call(const TileCode&, std::span<std::byte* const>, std::span<const int64_t>, std::span<const int64_t>,

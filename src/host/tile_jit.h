@@ -1,4 +1,4 @@
-// Machine code for a nest on x86-64 with AVX2 and FMA: the loops and stages of a row in one function.
+// Machine code for a nest on x86-64 with AVX2 and FMA, AVX-512 for bf16: the loops and stages of a row in one function.
 // Not everything: where make_code() gives nothing the interpreter runs the program, with the same results.
 // Memory is writable while code is written and executable afterwards, never both.
 #pragma once
@@ -12,8 +12,8 @@ namespace trine::host {
 
 struct TileCode;
 
-// `block`: lanes of a unit along a vertical vector.
-std::shared_ptr<const TileCode> make_code(const TileNest& nest, int64_t block);
+// `block`: lanes of a unit along a vertical vector. `bf16`: the processor converts to bf16, see has_avx512_bf16().
+std::shared_ptr<const TileCode> make_code(const TileNest& nest, int64_t block, bool bf16);
 
 struct TileRange {
   int64_t row = 0, rows = 1;   // along the innermost row loop

@@ -255,9 +255,9 @@ void Lines::one(State& s) {
     case VOp::store:
       return store(s);
     case VOp::array_load:
-      return vmovups(result(s), array(n.at, vectors));
+      return vmovups(result(s), array(n, vectors));
     case VOp::array_store:
-      return vmovups(array(n.at, vectors), reg_of(s, n.in[0]));
+      return vmovups(array(n, vectors), reg_of(s, n.in[0]));
     case VOp::slot_store:
       return vmovaps(yword[rsp + stack_.slots + 32 * int(n.at)], reg_of(s, n.in[0]));
     case VOp::iota: {
@@ -295,6 +295,10 @@ void Lines::one(State& s) {
       Ymm x = reg_of(s, n.in[0]), d = result(s);
       vcvtps2ph(Xmm(d.getIdx()), x, 0);
       return vcvtph2ps(d, Xmm(d.getIdx()));
+    }
+    case VOp::bf16: {
+      Ymm x = reg_of(s, n.in[0]), t = spare(s), u = spare(s);
+      return round_lanes(result(s), x, t, u);
     }
     case VOp::fcmp: {
       Ymm x = reg_of(s, n.in[0]);
@@ -485,6 +489,7 @@ void Lines::write_constants() {
     L(constants_[i]);
     for (int k = 0; k < 8; ++k) dd(program_.constants[i]);
   }
+  write_rounding();
   L(lanes_);
   for (uint32_t k = 0; k < 8; ++k) dd(k);
   L(masks_);

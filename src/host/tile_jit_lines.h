@@ -6,6 +6,7 @@
 #if defined(__x86_64__) && __has_include(<xbyak/xbyak.h>)
 #include <xbyak/xbyak.h>
 
+#include <deque>
 #include <vector>
 
 #include "host/tile_nest.h"
@@ -52,8 +53,8 @@ class Lines : public Xbyak::CodeGenerator {
   using Xmm = Xbyak::Xmm;
   using Ymm = Xbyak::Ymm;
 
-  Lines(const TileNest& nest, const VectorProgram& program)
-      : Xbyak::CodeGenerator(16384, Xbyak::AutoGrow), nest_(nest), program_(program) {
+  Lines(const TileNest& nest, const VectorProgram& program, bool bf16)
+      : Xbyak::CodeGenerator(16384, Xbyak::AutoGrow), nest_(nest), program_(program), has_bf16_(bf16) {
     words_.operands = nest.operands.size();
     size_t reductions = 0;
     for (const VStage& s : program.stages) reductions = std::max(reductions, s.reductions.size());
@@ -68,6 +69,7 @@ class Lines : public Xbyak::CodeGenerator {
   Address word(int i) { return qword[rdi + 8 * i]; }
   Address stack_word(int i) { return qword[rsp + stack_.words + 8 * i]; }
   void load_pointers(const VStage& stage, bool inner);
+  void write_unusual();
   void write_constants();
 
   const TileNest& nest_;
@@ -75,6 +77,7 @@ class Lines : public Xbyak::CodeGenerator {
   JitWords words_;
   Stack stack_;
   std::vector<int64_t> array_offsets_;  // bytes in the frame
+  int64_t width_ = 0;                   // lanes of a row of an array
 
  private:
   struct Item {
@@ -88,6 +91,12 @@ class Lines : public Xbyak::CodeGenerator {
     Registers registers;
     uint32_t at = 0;
     const Item* item = nullptr;
+  };
+
+  // A vector, by register, that the processor's conversion may round otherwise than we do.
+  struct Unusual {
+    int t = 0, v = 0;
+    Xbyak::Label begin = {}, back = {};
   };
 
   uint32_t number(const State& s, Ref r) const { return uint32_t(s.item->copy) * s.regs + r.id; }
@@ -110,7 +119,12 @@ class Lines : public Xbyak::CodeGenerator {
   void load_uniform(VMemory kind, const Ymm& d, const Reg64& base);
   void load_vector(VMemory kind, const Ymm& d, const Address& from);
   void store(State& s);
-  void store_narrow(State& s, VMemory kind, const Ymm& v, uint32_t operand);
+  void store_narrow(State& s, VMemory kind, const Ymm& v);
+  void round_words(const Ymm& t, const Ymm& v, const Ymm& u);
+  void round_lanes(const Ymm& d, const Ymm& v, const Ymm& t, const Ymm& u);
+  void pack_rounded(const Ymm& t, const Ymm& v, const Ymm& u);
+  void round_halves(State& s, const Ymm& t, const Ymm& v);
+  void write_rounding();
   void store_call(State& s, const Ymm& v);
   void call(State& s);
   void patch(State& s);
@@ -118,11 +132,12 @@ class Lines : public Xbyak::CodeGenerator {
   void shift(State& s);
   bool simple(State& s);
   void call_kernel(const VCall& c, int64_t lanes, bool counts_tail);
-  void copy_tail(const Reg64& base, int size, bool to_operand);
+  void copy_tail(const Reg64& base, const VInsn& n, bool to_operand);
 
   Reg64 pointer(uint32_t operand);
-  Address address(uint32_t operand, int vectors);
-  Address array(uint32_t id, int vectors);
+  int row_offset(const VInsn& n) const;
+  Address address(const VInsn& n, int vectors);
+  Address array(const VInsn& n, int vectors);
   Address spill(int slot) { return yword[rsp + stack_.spills + 32 * slot]; }
 
   void op_add(const Ymm& d, const Ymm& a, const Xbyak::Operand& b) { vaddps(d, a, b); }
@@ -152,6 +167,11 @@ class Lines : public Xbyak::CodeGenerator {
   Xbyak::Label lanes_;                  // 0 to 7
   std::vector<uint32_t> in_registers_;  // operands whose pointers r9 on hold
   bool inner_ = false;
+  const bool has_bf16_;
+
+  std::deque<Unusual> unusual_;
+  Xbyak::Label rounding_;      // the words of round_words(), eight times each
+  Xbyak::Label upper_halves_;  // of vpshufb: eight halves, twice, to the upper halves of eight words
 
  protected:
   Xbyak::Label masks_;  // eight words of ones, then eight of zeros

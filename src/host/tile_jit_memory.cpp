@@ -14,21 +14,24 @@ Xmm low(const Ymm& y) { return Xmm(y.getIdx()); }
 
 }  // namespace
 
-Address Lines::address(uint32_t operand, int vectors) {
-  const int size = trine::bytes(nest_.operands[operand].dtype);
-  return ptr[pointer(operand) + rbp * size + 8 * size * vectors];
+int Lines::row_offset(const VInsn& n) const { return n.row == 0 ? 0 : int(n.row * nest_.inner[0].steps[n.at]); }
+
+Address Lines::address(const VInsn& n, int vectors) {
+  const int size = trine::bytes(nest_.operands[n.at].dtype);
+  return ptr[pointer(n.at) + rbp * size + (8 * size * vectors + row_offset(n))];
 }
 
-Address Lines::array(uint32_t id, int vectors) {
-  const Reg64& base = program_.arrays[id].kept ? rdx : rsi;
-  return ptr[base + rbp * 4 + size_t(array_offsets_[id]) + size_t(32 * vectors)];
+Address Lines::array(const VInsn& n, int vectors) {
+  const bool kept = program_.arrays[n.at].kept;
+  const int64_t at = array_offsets_[n.at] + 32 * vectors + (kept ? 4 * width_ * n.row : 0);
+  return ptr[(kept ? rdx : rsi) + rbp * 4 + size_t(at)];
 }
 
 void Lines::load_vector(VMemory kind, const Ymm& d, const Address& from) {
   switch (kind) {
     case VMemory::bf16:
-      vpmovzxwd(d, from);
-      return vpslld(d, d, 16);
+      vbroadcasti128(d, from);
+      return vpshufb(d, d, ptr[rip + upper_halves_]);
     case VMemory::f16:
       return vcvtph2ps(d, from);
     case VMemory::s8:
@@ -48,7 +51,7 @@ void Lines::load_vector(VMemory kind, const Ymm& d, const Address& from) {
 void Lines::load(State& s) {
   const VInsn& n = *s.item->insn;
   const VMemory kind = memory_of(nest_.operands[n.at].dtype);
-  const int size = trine::bytes(nest_.operands[n.at].dtype), vectors = s.layout.first + s.item->copy;
+  const int vectors = s.layout.first + s.item->copy;
   if (kind == VMemory::call) {
     for (auto [reg, slot] : s.registers.take_all()) vmovaps(spill(slot), Ymm(reg));
     save_pinned(s, true);
@@ -56,7 +59,7 @@ void Lines::load(State& s) {
     if (s.layout.uniform) {
       mov(rcx, pointer(n.at));
     } else {
-      lea(rcx, address(n.at, vectors));
+      lea(rcx, address(n, vectors));
     }
     call_kernel(program_.calls[size_t(n.imm)], s.layout.uniform ? 1 : 8, s.layout.masked);
     save_pinned(s, false);
@@ -68,12 +71,12 @@ void Lines::load(State& s) {
   if (s.layout.uniform) return load_uniform(kind, d, pointer(n.at));
   if (s.layout.masked && kind == VMemory::word) {
     vmovaps(d, yword[rsp + stack_.mask]);
-    vmaskmovps(d, d, address(n.at, vectors));
+    vmaskmovps(d, d, address(n, vectors));
   } else if (s.layout.masked) {
-    copy_tail(pointer(n.at), size, false);
+    copy_tail(pointer(n.at), n, false);
     load_vector(kind, d, ptr[rsp + stack_.tail]);
   } else {
-    load_vector(kind, d, address(n.at, vectors));
+    load_vector(kind, d, address(n, vectors));
   }
   if (kind == VMemory::truth) {
     Ymm zero = spare(s);
@@ -118,10 +121,11 @@ void Lines::load_uniform(VMemory kind, const Ymm& d, const Reg64& base) {
 }
 
 // The elements from the index to the end, between the operand and the stack.
-void Lines::copy_tail(const Reg64& base, int size, bool to_operand) {
+void Lines::copy_tail(const Reg64& base, const VInsn& n, bool to_operand) {
+  const int size = trine::bytes(nest_.operands[n.at].dtype);
   Label again;
   if (base.getIdx() != r8.getIdx()) mov(r8, base);
-  lea(r8, ptr[r8 + rbp * size]);
+  lea(r8, ptr[r8 + rbp * size + row_offset(n)]);
   mov(rcx, rbx);
   sub(rcx, rbp);
   L(again);
@@ -143,9 +147,9 @@ void Lines::store(State& s) {
   const VMemory kind = memory_of(nest_.operands[n.at].dtype);
   Ymm v = reg_of(s, n.in[0]);
   if (kind == VMemory::call) return store_call(s, v);
-  if (kind != VMemory::word) return store_narrow(s, kind, v, n.at);
+  if (kind != VMemory::word) return store_narrow(s, kind, v);
   if (s.layout.uniform) return vmovss(dword[pointer(n.at)], low(v));
-  Address to = address(n.at, s.layout.first + s.item->copy);
+  Address to = address(n, s.layout.first + s.item->copy);
   if (!s.layout.masked) return vmovups(to, v);
   Ymm mask = spare(s);
   vmovaps(mask, yword[rsp + stack_.mask]);
@@ -161,7 +165,7 @@ void Lines::store_call(State& s, const Ymm& v) {
   if (s.layout.uniform) {
     mov(rax, pointer(n.at));
   } else {
-    lea(rax, address(n.at, s.layout.first + s.item->copy));
+    lea(rax, address(n, s.layout.first + s.item->copy));
   }
   lea(rcx, ptr[rsp + stack_.call + 32]);
   call_kernel(program_.calls[size_t(n.imm)], s.layout.uniform ? 1 : 8, s.layout.masked);
@@ -169,34 +173,33 @@ void Lines::store_call(State& s, const Ymm& v) {
 }
 
 // Eight lanes to eight halves or bytes in a register's low end, then out.
-void Lines::store_narrow(State& s, VMemory kind, const Ymm& v, uint32_t operand) {
-  const int size = trine::bytes(nest_.operands[operand].dtype);
-  Ymm t = spare(s), u = spare(s);
+void Lines::store_narrow(State& s, VMemory kind, const Ymm& v) {
+  const VInsn& n = *s.item->insn;
+  const int size = trine::bytes(nest_.operands[n.at].dtype);
+  Ymm t = spare(s);
   if (kind == VMemory::f16) {
     vcvtps2ph(low(t), v, 0);
+  } else if (kind == VMemory::bf16) {
+    round_halves(s, t, v);
   } else {
-    const uint32_t kept = kind == VMemory::truth ? 1 : size == 1 ? 0xff : 0xffff;
-    const bool is_cut = kind == VMemory::bf16;  // its lanes hold nothing above
-    if (!is_cut) {
-      mov(eax, kept);
-      vmovd(low(t), eax);
-      vpbroadcastd(t, low(t));
-      vpand(t, t, v);
-    }
-    const Ymm& whole = is_cut ? v : t;
-    vextracti128(low(u), whole, 1);
-    vpackusdw(low(t), low(whole), low(u));
+    mov(eax, kind == VMemory::truth ? 1 : size == 1 ? 0xff : 0xffff);
+    vmovd(low(t), eax);
+    vpbroadcastd(t, low(t));
+    vpand(t, t, v);
+    Ymm u = spare(s);
+    vextracti128(low(u), t, 1);
+    vpackusdw(low(t), low(t), low(u));
     if (size == 1) vpackuswb(low(t), low(t), low(t));
   }
   if (s.layout.uniform) {
-    const Reg64 base = pointer(operand);
+    const Reg64 base = pointer(n.at);
     return size == 1 ? vpextrb(byte[base], low(t), 0) : vpextrw(Xbyak::util::word[base], low(t), 0);
   }
   if (s.layout.masked) {
     vmovups(xword[rsp + stack_.tail], low(t));
-    return copy_tail(pointer(operand), size, true);
+    return copy_tail(pointer(n.at), n, true);
   }
-  Address to = address(operand, s.layout.first + s.item->copy);
+  Address to = address(n, s.layout.first + s.item->copy);
   if (size == 1) {
     vmovq(to, low(t));
   } else {

@@ -187,7 +187,7 @@ std::shared_ptr<const TilePlan> make_plan(const arch::TileProgram& program, cons
   plan->parts = nest.inner_count == 0 ? 0 : (cut + nest.inner_cut - 1) / nest.inner_cut;
   plan->unit_cost = unit_cost(*plan);
   const bool codes = options.machine_code && options.simd == Simd::avx2 && !plan->empty;
-  if (codes) plan->code = make_code(nest, plan->interp.block);
+  if (codes) plan->code = make_code(nest, plan->interp.block, options.bf16);
   return plan;
 }
 

@@ -175,16 +175,7 @@ struct Meaning {
     if (Dtype(n.at) == Dtype::f32) return a;
     if (Dtype(n.at) == Dtype::f16) return w.put(VOp::f16, a);
     if (Dtype(n.at) != Dtype::bf16) return {};
-    return w.put(VOp::shl, bf16_bits(a), {}, {}, 0, 16);
-  }
-
-  // In the low half of each lane.
-  Ref bf16_bits(Ref a) {
-    Ref odd = w.put(VOp::band, w.put(VOp::shr, a, {}, {}, 0, 16), ki(1));
-    Ref up = w.put(VOp::iadd, w.put(VOp::iadd, odd, ki(0x7fff)), a);
-    Ref quiet = w.put(VOp::bor, w.put(VOp::band, a, ki(INT32_MIN)), ki(0x7fc00000));
-    Ref kept = w.put(VOp::blend, w.put(VOp::fcmp, a, a, {}, 0, kUnordered), quiet, up);
-    return w.put(VOp::shr, kept, {}, {}, 0, 16);
+    return w.put(VOp::bf16, a);
   }
 
   Ref shift(const TileInsn& n, Ref a, Ref b) {
@@ -320,10 +311,11 @@ struct Meaning {
 struct Translator {
   const TileNest& nest;
   VectorProgram out = {};
-  std::vector<Ref> in_loop = {};     // per value: its register in the current stage's loop
-  std::vector<Ref> in_before = {};   // likewise in the list before the loop
-  std::vector<Ref> slot = {};        // per uniform value
-  std::vector<uint32_t> array = {};  // per value that lives in the frame
+  std::vector<Ref> in_loop = {};       // per value: its register in the current stage's loop
+  std::vector<Ref> in_before = {};     // likewise in the list before the loop
+  std::vector<Ref> slot = {};          // per uniform value
+  std::vector<uint32_t> array = {};    // per value that lives in the frame
+  std::vector<uint32_t> widened = {};  // per operand that is widened before all rows: its array
   uint16_t stage = 0;
 
   static constexpr uint32_t kNone = UINT32_MAX;
@@ -381,6 +373,26 @@ struct Translator {
     x.exponent = uint32_t(n.bits >> 8 & 255);
     x.mantissa = uint32_t(n.bits & 255);
     return x;
+  }
+
+  // Half a first-level cache for what all rows read alike.
+  static constexpr int64_t kWidenedBytesMax = 16 << 10;
+
+  // Does every row read the operand, element by element, in a format that takes work to widen?
+  bool is_widened(uint32_t o) const {
+    const VMemory kind = memory_of(nest.operands[o].dtype);
+    if ((kind != VMemory::bf16 && kind != VMemory::f16) || nest.vertical || !nest.inner.empty()) return false;
+    if (nest.rows.empty() || nest.vector.steps[o] == 0 || 4 * nest.vector.size > kWidenedBytesMax) return false;
+    return std::all_of(nest.rows.begin(), nest.rows.end(), [&](const TileLoop& l) { return l.steps[o] == 0; });
+  }
+  uint32_t widened_array(uint32_t o) {
+    if (widened.empty()) widened.assign(nest.operands.size(), kNone);
+    if (widened[o] != kNone) return widened[o];
+    VWriter first(out, out.first.each);
+    widened[o] = new_array(false);
+    first.effect(VOp::array_store, first.put(VOp::load, {}, {}, {}, o, -1), widened[o]);
+    out.first.operands.push_back(o);
+    return widened[o];
   }
 
   void touch(uint32_t operand) {
@@ -453,6 +465,8 @@ struct Translator {
     const bool loops = n.op == TileOp::store ? !one_lane : !uniform(v);
     VList& list = loops ? now().each : now().before;
     VWriter w(out, list);
+    if (n.op == TileOp::load && loops && is_widened(n.at))
+      return define(v, loops, w.put(VOp::array_load, {}, {}, {}, widened_array(n.at)));
     if (n.op == TileOp::load) {
       touch(n.at);
       return define(v, loops, w.put(VOp::load, {}, {}, {}, n.at, memory_call(n)));
@@ -460,7 +474,6 @@ struct Translator {
     if (n.op == TileOp::store) {
       touch(n.at);
       Ref x = use(n.in[0], loops);
-      if (memory_of(nest.operands[n.at].dtype) == VMemory::bf16) x = Meaning{out, w}.bf16_bits(x);
       list.insns.push_back({VOp::store, 0, {x, {}, {}}, n.at, memory_call(n)});
       return;
     }

@@ -27,7 +27,7 @@ enum class VOp : uint8_t {
   shl, shr, sar,            // imm
   shlv, shrv, sarv,
   blend,                    // where the mask in[0]: in[1], else in[2]
-  f16,                      // rounded to f16 and back
+  f16, bf16,                // rounded to it and back
   call,                     // at: one of `calls`, over eight lanes
   patch,                    // in[1], or where any lane of the mask in[2] is set: the call of in[0]
   accumulate,               // at: reduction of the stage
@@ -47,6 +47,7 @@ struct VInsn {
   std::array<Ref, 3> in = {};
   uint32_t at = 0;
   int32_t imm = 0;
+  uint32_t row = 0;  // of a list for several indices of the inner loop: which
 };
 
 struct VList {
@@ -80,6 +81,7 @@ struct VArray {
 };
 
 struct VectorProgram {
+  VStage first = {};  // before all rows: operands that are the same for each of them, widened into arrays
   std::vector<VStage> stages = {};
   std::vector<uint32_t> constants = {};  // bits, the same in all lanes
   std::deque<VCall> calls = {};          // their addresses stay

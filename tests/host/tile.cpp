@@ -12,10 +12,9 @@
 using namespace trine;
 using namespace trine::arch;
 using test::check_program;
+using test::kBuilds;
 
 namespace {
-
-const host::TileOptions kBuilds[] = {{Simd::portable}, {simd_best(), false}, {simd_best()}};
 
 TileProgram add_program(std::vector<int64_t> sizes, std::vector<int64_t> a, std::vector<int64_t> b,
                         std::vector<int64_t> out, int64_t elements, int64_t offset = 0) {

@@ -10,6 +10,10 @@
 
 namespace trine::test {
 
+// The interpreter in both its builds, machine code without AVX-512 and, where this machine has it, with.
+inline const host::TileOptions kBuilds[] = {
+    {Simd::portable}, {simd_best(), false, false}, {simd_best(), true, false}, {simd_best()}};
+
 struct TileBuffers {
   std::vector<std::vector<std::byte>> data = {};
   std::vector<void*> pointers() {

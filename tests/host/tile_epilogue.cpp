@@ -33,7 +33,7 @@ TileProgram finish_program() {
 
 TEST_CASE("tiles of any size give the same as the whole") {
   const TileProgram p = finish_program();
-  for (const host::TileOptions& build : {host::TileOptions{Simd::portable}, {simd_best(), false}, {simd_best()}}) {
+  for (const host::TileOptions& build : test::kBuilds) {
     test::TileBuffers whole = test::random_buffers(p, 1), cut = whole;
     auto kernel = host::prepare(p, build);
     auto epilogue = host::prepare_epilogue(p, 0, 4, build);

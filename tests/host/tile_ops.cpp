@@ -8,10 +8,10 @@
 using namespace trine;
 using namespace trine::arch;
 using test::check_program;
+using test::kBuilds;
 
 namespace {
 
-const host::TileOptions kBuilds[] = {{Simd::portable}, {simd_best(), false}, {simd_best()}};
 const Dtype kTypes[] = {Dtype::f32, Dtype::f64, Dtype::boolean, Dtype::s2,  Dtype::u2,
                         Dtype::s4,  Dtype::u4,  Dtype::s8,      Dtype::u8,  Dtype::s16,
                         Dtype::u16, Dtype::s32, Dtype::u32,     Dtype::s64, Dtype::u64};

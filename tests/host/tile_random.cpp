@@ -167,7 +167,7 @@ class Writer {
 TEST_CASE("exact random programs: every executor gives the reference's bits") {
   for (uint32_t seed = 0; seed < 1000; ++seed) {
     TileProgram p = Writer(seed, true).write();
-    for (const host::TileOptions& build : {host::TileOptions{Simd::portable}, {simd_best(), false}, {simd_best()}}) {
+    for (const host::TileOptions& build : test::kBuilds) {
       std::string found = test::check_program(p, seed, build, 0, 0, seed % 2 == 0);
       if (!found.empty())
         FAIL("seed " << seed << " machine code " << build.machine_code << ": " << found << "\n" << text(p));
@@ -178,13 +178,18 @@ TEST_CASE("exact random programs: every executor gives the reference's bits") {
 TEST_CASE("random programs: machine code gives the interpreter's bits") {
   for (uint32_t seed = 0; seed < 1000; ++seed) {
     TileProgram p = Writer(seed + 100000, false).write();
-    auto slow = host::prepare(p, {simd_best(), false}), fast = host::prepare(p);
+    auto slow = host::prepare(p, {simd_best(), false});
     REQUIRE_MESSAGE(slow, slow.error().message);
-    REQUIRE(fast);
-    test::TileBuffers a = test::random_buffers(p, seed, seed % 3 == 0), b = a;
+    const test::TileBuffers given = test::random_buffers(p, seed, seed % 3 == 0);
+    test::TileBuffers a = given;
     host::run(*slow, a.pointers());
-    host::run(*fast, b.pointers());
-    std::string found = test::difference(p, b, a);
-    if (!found.empty()) FAIL("seed " << seed << ": " << found << "\n" << text(p));
+    for (bool bf16 : {false, has_avx512_bf16()}) {
+      auto fast = host::prepare(p, {simd_best(), true, bf16});
+      REQUIRE(fast);
+      test::TileBuffers b = given;
+      host::run(*fast, b.pointers());
+      std::string found = test::difference(p, b, a);
+      if (!found.empty()) FAIL("seed " << seed << " bf16 " << bf16 << ": " << found << "\n" << text(p));
+    }
   }
 }
