@@ -23,6 +23,7 @@ constexpr int64_t kHugeSpace = 1 << 23;   // elements; past every cache
 constexpr int64_t kRowsMin = 4;           // rows a loop with a reduction inside it should have, to share out
 constexpr int64_t kSmallSpace = 1 << 15;  // elements; below, rows do not matter
 constexpr int kRowDepth = 8;              // ops between a row's reduction and its use
+constexpr size_t kRowOpsMax = 4;          // ops on a row's result, done one by one without vectors
 constexpr int64_t kTinySpace = 256;       // elements; starting such a loop costs more than running it
 constexpr size_t kSmallPlan = 64;         // units; in larger plans no one looks for tiny loops
 constexpr size_t kSearchMax = 4000;       // units looked at for a cycle; beyond, assume one
@@ -348,7 +349,27 @@ class Fuser {
       if (wish.memory) add_root(node, wish.loops[0]);
       return;
     }
+    if (wish.loops.size() == 1 && !wish.memory && comes_after(node, units_[wish.loops[0]])) {
+      units_[wish.loops[0]].space = space;
+      units_[wish.loops[0]].inner = std::move(inner);
+      return join(node, wish.loops[0]);
+    }
     begin_loop(node, space, std::move(inner));
+  }
+
+  // Does the loop make a little of the reduction's results, and of numbers that are the same for all of them?
+  bool comes_after(const ir::Node& reduction, const Unit& unit) const {
+    const Dims& rows = reduction.types[0].dims;
+    if (!options_.rows_after || unit.has_reduction() || unit.space != rows || unit.op_count > kRowOpsMax) return false;
+    if (reduction.attrs.ints("dimensions").empty()) return false;
+    return std::all_of(unit.members.begin(), unit.members.end(), [&](const ir::Node* member) {
+      if (class_of(*member) == Class::view) return member->inputs[0].type().elements() == 1;
+      if (member->types[0].dims != rows || tile_cost(*member) > kDuplicateCostMax) return false;
+      return std::all_of(member->inputs.begin(), member->inputs.end(), [&](const ir::Value& v) {
+        return v.node == &reduction || unit.members.count(v.node) || v.node->op == "constant" ||
+               v.type().elements() == 1;
+      });
+    });
   }
 
   // Can the loop compute the reduction on its way: the same space, rows that fit a cache, used row by row?

@@ -42,6 +42,7 @@ struct FuseOptions {
   bool (*dense)(const ir::Node&) = nullptr;  // which nodes are to find their operands in memory; null: those that must
   bool once_over_products = false;  // what several loops make of a multiply's result is made where the multiply is
   bool results_first = false;  // what no unit reads comes as soon as it can: then what it reads need not be kept for it
+  bool rows_after = false;     // few cheap ops on a reduction's results are done in its loop
   bool rows_apart = false;     // what is reduced over other dims than the last is made before, by a loop of rows
 };
 

@@ -52,6 +52,7 @@ class Emitter {
     for (const ir::Node* root : unit_.roots) stores.emplace_back(TRY(value(root->result(), root_map(*root))), root);
     code_.inputs = p.operands.size();
     for (auto [v, root] : stores) {
+      v = before_rounding(v, root->types[0].dtype);
       const bool by_row = (drafts_[v].by_row || drafts_[v].reduces) && this->by_row(root_map(*root));
       const Walk walk = walk_of(root_map(*root), root->types[0].dims, unit_.space.size());
       const uint32_t at = operand(root->result(), walk, true);
@@ -78,6 +79,12 @@ class Emitter {
                        [&](const IndexTerm& t) { return t.dim < 0 || !unit_.inner[size_t(t.dim)]; });
   }
   Dtype type_of(TileValue v) const { return drafts_[v].insn.type; }
+
+  // A store rounds by itself.
+  TileValue before_rounding(TileValue v, Dtype stored) const {
+    const TileInsn& n = drafts_[v].insn;
+    return n.op == TileOp::round_to && Dtype(n.at) == stored ? n.in[0] : v;
+  }
 
   TileValue push(TileInsn insn, bool row) {
     drafts_.push_back({insn, row});
@@ -251,10 +258,23 @@ class Emitter {
       d.stage = (least & 1) == int(d.by_row) ? least : least + 1;
     }
   }
+  // Roundings that stores do by themselves may have no other user.
+  std::vector<size_t> used() const {
+    std::vector<bool> is_used(drafts_.size());
+    std::vector<size_t> out;
+    for (size_t i = drafts_.size(); i-- > 0;) {
+      const TileInsn& n = drafts_[i].insn;
+      if (!is_used[i] && n.op == TileOp::round_to) continue;
+      out.push_back(i);
+      for (TileValue v : n.in)
+        if (v != arch::kNoValue) is_used[v] = true;
+    }
+    std::reverse(out.begin(), out.end());
+    return out;
+  }
   void finish() {
     set_stages();
-    std::vector<size_t> order(drafts_.size());
-    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::vector<size_t> order = used();
     std::stable_sort(order.begin(), order.end(),
                      [&](size_t a, size_t b) { return drafts_[a].stage < drafts_[b].stage; });
     std::vector<TileValue> renamed(drafts_.size());

@@ -57,6 +57,20 @@ static const Case kCases[] = {
   %2 = multiply %0, %0 : f32[50,7]
   %3 = reduce %2, %1 {dimensions = [0], kind = "add"} : f32[7]
   return %3 })"},
+    {"column means, rounded", 1, 65536, R"((%0: bf16[50,7]) {
+  %1 = convert %0 : f32[50,7]
+  %2 = constant {value = f32[] x00000000} : f32[]
+  %3 = reduce %1, %2 {dimensions = [0], kind = "add"} : f32[7]
+  %4 = constant {value = f32[] x0ad7a33c} : f32[]
+  %5 = broadcast_in_dim %4 {broadcast_dimensions = []} : f32[7]
+  %6 = multiply %3, %5 : f32[7]
+  %7 = convert %6 : bf16[7]
+  return %7 })"},
+    {"a sum of rows that others add to is apart", 2, 64, R"((%0: f32[50,7], %1: f32[50]) {
+  %2 = constant {value = f32[] x00000000} : f32[]
+  %3 = reduce %0, %2 {dimensions = [1], kind = "add"} : f32[50]
+  %4 = add %3, %1 : f32[50]
+  return %4 })"},
     {"a value both used and given", 2, 64, R"((%0: f32[5,6]) {
   %1 = exponential %0 : f32[5,6]
   %2 = negate %1 : f32[5,6]
