@@ -239,6 +239,8 @@ class Fuser {
       return add_root(node, loop);
     }
     for (size_t loop : wish.loops)
+      if (can_add_row(node, loop)) return add_root(node, loop);
+    for (size_t loop : wish.loops)
       if (const auto next = overflow_.find(loop); next != overflow_.end() && can_add_root(node, next->second))
         return add_root(node, next->second);
     begin_loop(node, node.types[0].dims, std::vector<bool>(node.types[0].dims.size()));
@@ -293,6 +295,19 @@ class Fuser {
     if (options_.rows_apart && is_turned(unit)) return false;
     for (const ir::Node* user : users_[&node])
       if (unit.members.count(user) && view_kind(*user) != ViewKind::none) return false;
+    return !reaches(node, loop);
+  }
+
+  // The same of what a loop makes of its rows' reductions, one for each row.
+  bool can_add_row(const ir::Node& node, size_t loop) {
+    const Unit& unit = units_[loop];
+    if (!options_.rows_together || !unit.has_reduction() || is_full(unit)) return false;
+    Dims rows;
+    for (size_t d = 0; d < unit.space.size(); ++d)
+      if (!unit.inner[d]) rows.push_back(unit.space[d]);
+    if (node.types[0].dims != rows || !comes_of_rows(node, unit.space, kRowDepth)) return false;
+    for (const ir::Node* user : users_[&node])
+      if (unit.members.count(user) && !used_by_row(*user, int(rows.size()), unit)) return false;
     return !reaches(node, loop);
   }
 
@@ -354,6 +369,10 @@ class Fuser {
       units_[wish.loops[0]].inner = std::move(inner);
       return join(node, wish.loops[0]);
     }
+    if (const auto loop = over_the_same_rows(node, space, inner)) {
+      units_[*loop].inner = inner;
+      return add_root(node, *loop);
+    }
     begin_loop(node, space, std::move(inner));
   }
 
@@ -370,6 +389,44 @@ class Fuser {
                v.type().elements() == 1;
       });
     });
+  }
+
+  // A loop that reduces, or will reduce, what the node does along the same dims.
+  std::optional<size_t> over_the_same_rows(const ir::Node& node, const Dims& space, const std::vector<bool>& inner) {
+    if (!options_.rows_together || !is_trailing(node.attrs.ints("dimensions"), space.size())) return std::nullopt;
+    const NodeSet mine = large_inputs({&node}, space);
+    for (size_t u = units_.size(); u-- > 0;) {
+      const Unit& unit = units_[u];
+      if (!unit.is_loop() || unit.space != space || is_full(unit)) continue;
+      if (unit.has_reduction() ? unit.inner != inner : !will_reduce_rows(unit)) continue;
+      const NodeSet others = large_inputs(unit.roots, space);
+      const bool shares = std::any_of(mine.begin(), mine.end(), [&](const ir::Node* n) { return others.count(n) > 0; });
+      if (shares && !reaches(node, u)) return u;
+    }
+    return std::nullopt;
+  }
+  static bool will_reduce_rows(const Unit& unit) {
+    return std::any_of(unit.members.begin(), unit.members.end(), [&](const ir::Node* n) {
+      return n->op == "broadcast_in_dim" && n->types[0].dims == unit.space && comes_of_rows(*n, unit.space, kRowDepth);
+    });
+  }
+  // What has memory anyway and is as large as the space, of all that the nodes are made of elementwise.
+  static NodeSet large_inputs(const std::vector<const ir::Node*>& nodes, const Dims& space) {
+    NodeSet out, seen;
+    std::vector<const ir::Node*> work = nodes;
+    const int64_t all = element_count(space);
+    while (!work.empty() && seen.size() < kOpsMax) {
+      const ir::Node& n = *work.back();
+      work.pop_back();
+      if (!seen.insert(&n).second) continue;
+      const Class kind = class_of(n);
+      if (kind == Class::other)
+        out.insert(&n);
+      else
+        for (const ir::Value& v : n.inputs)
+          if (v.type().elements() == all) work.push_back(v.node);
+    }
+    return out;
   }
 
   // Can the loop compute the reduction on its way: the same space, rows that fit a cache, used row by row?

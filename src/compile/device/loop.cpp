@@ -9,14 +9,13 @@
 
 #include "base/text.h"
 #include "compile/device/blocks.h"
-#include "compile/device/bring.h"
-#include "compile/device/cover.h"
 #include "compile/device/fold.h"
 #include "compile/device/join.h"
 #include "compile/device/moves.h"
+#include "compile/device/operands.h"
 #include "compile/device/pattern.h"
+#include "compile/device/row_sums.h"
 #include "compile/device/splat.h"
-#include "compile/device/turn.h"
 #include "compile/index_map.h"
 #include "compile/tile_rows.h"
 
@@ -24,18 +23,22 @@ namespace trine::compile::device {
 
 namespace {
 
-constexpr int64_t kListLeast = 1 << 14;    // elements that are worth all partitions
-constexpr int64_t kCoverBytes = 32 << 10;  // of a tile that is loaded with what lies between its elements
+constexpr int64_t kListLeast = 1 << 14;  // elements that are worth all partitions
+constexpr int64_t kKept =
+    3;  // of a partition's memory, what rows may take that are read again: two tiles of them, and others
 
 class Loop {
  public:
   Loop(Recorder& rec, Store& store, const Unit& unit)
-      : rec_(rec), store_(store), unit_(unit), joined_(joined_by(unit)) {
+      : rec_(rec), store_(store), operands_(rec, store), unit_(unit), joined_(joined_by(unit)) {
     const Fold fold = choose_fold(rec.chip(), store, unit, joined_ ? &*joined_ : nullptr);
     parts_ = fold.parts, frees_ = fold.frees, per_ = fold.rows_each;
     for (const ir::Node* node : unit.members)
       for (const ir::Value& v : node->inputs) ++uses_[v.node];
     for (const ir::Node* root : unit.roots) ++uses_[root];
+    for (const ir::Node* node : unit.members)
+      if (node->op == "reduce") reductions_.push_back(node);
+    std::sort(reductions_.begin(), reductions_.end(), [](auto* a, auto* b) { return a->id < b->id; });
   }
 
   // Of a block, where the choice leaves them all together.
@@ -79,9 +82,13 @@ class Loop {
     note_reads();
     const int64_t wide = store_.choice.columns / (joined_ ? int64_t(joined_->parts.size()) : 1);
     blocks_ = cut(free, wide);
-    for (int64_t most = wide / 2; per_ == 1 && most >= kRowShort && widest() > kCoverBytes; most /= 2)
+    for (int64_t most = wide / 2;
+         per_ == 1 && most >= kRowShort && operands_.widest(frees_, blocks_[0]) > Operands::kCoverBytes; most /= 2)
       blocks_ = cut(free, most);
     if (joined_ && !has_whole_runs()) return apart();
+    if (blocks_.size() > 1 && per_ == 1 && unit_.has_reduction()) shifted_ = shifted_sums(unit_);
+    operands_.keeps =
+        passes() > 1 && operands_.row_bytes(frees_, free_dims()) <= rec_.chip().sbuf.bytes_per_partition / kKept;
     make_results();
     over_tiles();
   }
@@ -107,7 +114,8 @@ class Loop {
   }
   void over_tiles() {
     for (tile_ = 0; tile_ < tiles_.size(); ++tile_) {
-      rows_.clear();
+      rows_.clear(), reduced_.clear(), sums_.clear();
+      operands_.enter_tile();
       partitions_ = int(element_count(tiles_[tile_].count));
       for (const ir::Node* root : unit_.roots)
         if (is_row(*root)) put(*root, 0);
@@ -285,10 +293,6 @@ class Loop {
 
   // --- where a walk is at the tile and block in hand ---
 
-  struct Place {
-    int64_t e0 = 0;
-    Axes part = {}, free = {};
-  };
   Place place(const Walk& walk, bool with_free, size_t block) const {
     Place out{walk.offset};
     const auto side = [&](const std::vector<size_t>& dims, const Block& b, Axes& axes) {
@@ -308,11 +312,12 @@ class Loop {
     return out;
   }
 
+  AtTile at_tile() const { return {dims_of(parts_), part_dims(), tiles_, tile_}; }
   void enter(size_t block) {
     if (at_block_ == block && at_tile_ == tile_) return;
     at_block_ = block, at_tile_ = tile_;
     block_.clear();
-    covers_.clear();
+    operands_.enter_block();
     columns_ = element_count(blocks_[block].count);
   }
 
@@ -403,15 +408,33 @@ class Loop {
   }
 
   std::optional<Val> chosen(const OnePlace& c, const IndexMap& map, const View& to) {
-    const Val at = value(c.at, operand_map(*c.at.node, c.at, map)), count = value(c.count, map);
     const Val by = c.value ? value(c.value, operand_map(*c.value.node, c.value, map)) : Val::of(1);
-    if (!count.is_tile() || count.is_pending() || !(at.is_row() || at.is_number())) return std::nullopt;
+    if (!by.is_row() && !by.is_number()) return std::nullopt;
     // Elsewhere it is 0 times the value: only what is known to be finite may be.
-    if (!by.is_number() || !std::isfinite(by.number)) return std::nullopt;
-    const Source place = f32_of(at), factor = f32_of(by);
-    rec_.emit("tensor_scalar", {{"dst", to}, {"data", count.view}, {"operand0", place}, {"operand1", factor}},
+    if (c.value && bound_of(c.value).value_or(HUGE_VAL) > std::numeric_limits<float>::max()) return std::nullopt;
+    const Val at = value(c.at, operand_map(*c.at.node, c.at, map));
+    if (!at.is_row() && !at.is_number()) return std::nullopt;
+    Source place = f32_of(at);
+    View count;
+    if (counts_columns(c.count, map)) {
+      count = operands_.counted(columns_, at_tile());
+      if (const int64_t begin = blocks_[at_block_].begin[0]) place = row_math(rec_, place, double(begin), "subtract");
+    } else {
+      const Val v = value(c.count, map);
+      if (!v.is_tile() || v.is_pending()) return std::nullopt;
+      count = v.view;
+    }
+    rec_.emit("tensor_scalar", {{"dst", to}, {"data", count}, {"operand0", place}, {"operand1", f32_of(by)}},
               {{"op0", std::string_view("equal")}, {"op1", std::string_view("multiply")}}, arch::kVector);
     return Val::tile(to);
+  }
+  // Does it count the elements of a row from its first?
+  bool counts_columns(ir::Value count, IndexMap map) const {
+    for (; view_kind(*count.node) != ViewKind::none; count = count.node->inputs[0])
+      map = through_view(*count.node, map);
+    const IndexTerm term = map[size_t(count.node->attrs.integer("iota_dimension"))];
+    return frees_.size() == 1 && per_ == 1 && !is_list_ && term.dim == int(frees_[0]) && term.scale == 1 &&
+           term.offset == 0;
   }
   Source f32_of(const Val& v) {
     if (v.is_number()) return v.number;
@@ -481,6 +504,8 @@ class Loop {
   // part = the value's elements of the block in hand, reduced.
   void reduce_block(const ir::Value& v, const IndexMap& map, std::string_view alu, const View& part) {
     const ir::Node& node = *v.node;
+    if (alu == "add" && unit_.members.count(&node))
+      if (const auto place = match_place(node, unit_.members); place && pick(*place, map, part)) return;
     const std::string_view act = unit_.members.count(&node) ? activation_of(node) : std::string_view();
     if (alu == "add" && !act.empty() && columns_ > 1 && per_ == 1 && !by_row(map) && !block_.count({v, map})) {
       const Val x = as_tile(value(node.inputs[0], map), columns_);  // the sum comes with the activation
@@ -505,25 +530,81 @@ class Loop {
     rec_.emit("tensor_copy", {{"dst", part}, {"src", out.view}}, {}, arch::kVector);
   }
 
+  // The row's element at one place, where counting along the block meets it.
+  bool pick(const OnePlace& c, const IndexMap& map, const View& part) {
+    double number = 0;
+    if (!c.value || splat(*c.value.node, number) || by_row(map) || !counts_columns(c.count, map)) return false;
+    const Val at = value(c.at, map), x = value(c.value, map);
+    if (!at.is_row() || !x.is_tile() || x.view.columns() != columns_) return false;
+    emit_pick(rec_, part, x, f32_of(at).view, blocks_[at_block_].begin[0]);
+    return true;
+  }
+
+  // How many times rows are read.
+  int passes() {
+    int out = 0;
+    for (const ir::Node* root : unit_.roots) out = std::max(out, level(root) + !is_row(*root));
+    return out;
+  }
+  // How many times rows must be read before a value is known; see pass.
+  int level(const ir::Node* node) {
+    if (!unit_.members.count(node)) return 0;
+    if (const auto found = levels_.find(node); found != levels_.end()) return found->second;
+    int out = 0;
+    const ShiftedSum* const shifted = shifted_of(*node);
+    if (shifted) out = std::max(level(shifted->top), level(shifted->by.node));
+    for (size_t i = 0; !shifted && i < node->inputs.size(); ++i) out = std::max(out, level(node->inputs[i].node));
+    return levels_[node] = out + (node->op == "reduce" && !shifted);
+  }
+  const ShiftedSum* shifted_of(const ir::Node& node) const {
+    const auto found = std::find_if(shifted_.begin(), shifted_.end(), [&](auto& s) { return s.sum == &node; });
+    return found == shifted_.end() ? nullptr : &*found;
+  }
+
   // Over every block of the tile in hand; one value per partition.
   Val reduce(const ir::Node& node) {
-    const auto [alu, identity] = alu_of(node.attrs.text("kind"));
-    const IndexMap map = identity_map(int(unit_.space.size()));
+    if (const auto found = reduced_.find(&node); found != reduced_.end()) return found->second;
+    if (const ShiftedSum* const shifted = shifted_of(node)) {
+      reduce(*shifted->top);
+      const Val by = value(shifted->by, identity_map(int(unit_.space.size())));
+      return reduced_[&node] = finished(node, sums_.at(&node).total(by));
+    }
+    pass(level(&node));
+    return reduced_.at(&node);
+  }
+  // All reductions that wait for the same number of others, in one reading of the rows.
+  void pass(int of_level) {
+    std::vector<const ir::Node*> all;
+    for (const ir::Node* node : reductions_) {
+      if (level(node) < of_level) reduce(*node);
+      if (level(node) == of_level && !shifted_of(*node) && !reduced_.count(node)) all.push_back(node);
+    }
     const size_t here = at_block_;
-    View total{};
+    std::vector<View> totals(all.size());
     for (size_t b = 0; b < blocks_.size(); ++b) {
       enter(b);
-      const View part = rec_.sbuf(Dtype::f32, partitions_, per_, "sum");
-      reduce_block(node.inputs[0], map, alu, part);
-      if (b == 0) {
-        total = part;
-        continue;
-      }
-      const View sum = rec_.sbuf(Dtype::f32, partitions_, 1, "sum");
-      rec_.emit("tensor_tensor", {{"dst", sum}, {"data1", total}, {"data2", part}}, {{"op", alu}}, arch::kVector);
-      total = sum;
+      for (size_t i = 0; i < all.size(); ++i) totals[i] = with_block(*all[i], totals[i], b);
     }
     if (here != at_block_ && here < blocks_.size()) enter(here);
+    for (size_t i = 0; i < all.size(); ++i) reduced_[all[i]] = finished(*all[i], totals[i]);
+  }
+  View with_block(const ir::Node& node, const View& total, size_t block) {
+    const auto alu = alu_of(node.attrs.text("kind")).first;
+    const IndexMap map = identity_map(int(unit_.space.size()));
+    const View part = rec_.sbuf(Dtype::f32, partitions_, per_, "sum");
+    reduce_block(node.inputs[0], map, alu, part);
+    for (const ShiftedSum& s : shifted_)
+      if (s.top == &node)
+        sums_.try_emplace(s.sum, rec_, partitions_, blocks_.size())
+            .first->second.add(block, as_tile(value(s.x, map), columns_), columns_, part);
+    if (block == 0) return part;
+    const View sum = rec_.sbuf(Dtype::f32, partitions_, 1, "sum");
+    rec_.emit("tensor_tensor", {{"dst", sum}, {"data1", total}, {"data2", part}}, {{"op", alu}}, arch::kVector);
+    return sum;
+  }
+  // With what it begins from, in its format.
+  Val finished(const ir::Node& node, View total) {
+    const auto [alu, identity] = alu_of(node.attrs.text("kind"));
     double init = identity;
     if (!splat(*node.inputs[1].node, init) || init != identity) {
       const Val start = value(node.inputs[1], {});
@@ -571,7 +652,7 @@ class Loop {
         look_through(v, map);
         if (!store_.has(v)) continue;
         const Walk walk = walk_of(map, v.type().dims, unit_.space.size());
-        reads_.add(store_.of(v), walk.strides, walk.offset);
+        operands_.reads.add(store_.of(v), walk.strides, walk.offset);
       } else if (view_kind(*v.node) != ViewKind::none) {
         work.push_back({v.node->inputs[0], through_view(*v.node, map)});
       } else if (v.node->op == "reduce") {
@@ -581,18 +662,6 @@ class Loop {
       }
     }
   }
-  // Bytes of the widest tile that would be loaded with what lies between its elements.
-  int64_t widest() const {
-    int64_t out = 0;
-    reads_.each([&](const Memory& m, const std::vector<int64_t>& strides, int64_t start) {
-      Axes free;
-      for (size_t i = 0; i < frees_.size(); ++i) free.push_back({strides[frees_[i]], blocks_[0].count[i]});
-      const auto [first, last] = reads_.together(m, strides, start, free);
-      out = std::max(out, cover_of(free, last - first, bytes(m.dtype)).columns() * bytes(m.dtype));
-    });
-    return out;
-  }
-
   Val fetch(ir::Value v, IndexMap map) {
     look_through(v, map);
     if (!store_.has(v) && !(product_ && v.node == unit_.product)) {
@@ -603,120 +672,12 @@ class Loop {
     const bool row = by_row(map);
     const Place at = place(walk, !row, at_block_);
     if (product_ && v.node == unit_.product) return Val::tile(product_->block(at.e0, at.part, at.free));
-    Memory& m = store_.of(v);
-    const bool on_parts =
-        std::any_of(at.part.begin(), at.part.end(), [](const Axis& a) { return a.count > 1 && a.stride; });
-    const auto val = [&](View view) { return made(std::move(view), row); };
-    if (on_parts || partitions_ == 1)
-      for (const Form& f : m.forms)
-        if (auto view = access(f, at.e0, at.part, at.free); view && starts_well(*view)) return val(*view);
-    return val(on_parts ? loaded(m, at, walk) : broadcast(m, at));
-  }
-
-  // The free axes that move, and a view of a tile that holds only those.
-  static View expand(View dense, const Axes& free) {
-    dense.axes.clear();
-    int64_t stride = 1;
-    for (size_t i = free.size(); i-- > 0;) {
-      const bool moves = free[i].stride != 0 && free[i].count > 1;
-      dense.axes.insert(dense.axes.begin(), {moves ? stride : 0, free[i].count});
-      if (moves) stride *= free[i].count;
-    }
-    return dense;
-  }
-  static Axes moving(const Axes& free) {
-    Axes out;
-    for (const Axis& a : free)
-      if (a.stride != 0 && a.count > 1) out.push_back(a);
-    if (out.empty()) out.push_back({1, 1});
-    return out;
-  }
-
-  View loaded(Memory& m, const Place& at, const Walk& walk) {
-    if (auto view = through_turn(m, at)) return *view;
-    if (auto view = one_column_each(m, at)) return *view;
-    if (auto view = by_blocks(rec_, store_, m, at.e0, at.part, moving(at.free))) return expand(*view, at.free);
-    if (auto view = covered(m, at, walk)) return *view;
-    const Axes axes = moving(at.free);
-    const View t = rec_.sbuf(m.dtype, partitions_, count_of(axes), "in");
-    store_.load(t, store_.hbm(m), m.dtype, at.e0, at.part, axes);
-    return expand(t, at.free);
-  }
-  // With what lies between its elements, and what other reads have of that.
-  std::optional<View> covered(Memory& m, const Place& at, const Walk& walk) {
-    const auto [first, last] = reads_.together(m, walk.strides, walk.offset, at.free);
-    const Cover cover = cover_of(at.free, last - first, bytes(m.dtype));
-    if (!pays(cover, at.free) || cover.columns() * bytes(m.dtype) > kCoverBytes) return std::nullopt;
-    const int64_t begin = at.e0 - (walk.offset - first);
-    auto [found, fresh] = covers_.try_emplace({&m, begin, walk.strides});
-    if (fresh) {
-      found->second = rec_.sbuf(m.dtype, partitions_, cover.columns(), "in");
-      store_.load(found->second, store_.hbm(m), m.dtype, begin - cover.back, at.part, cover.memory);
-    }
-    View view = found->second;
-    view.offset += cover.first + walk.offset - first;
-    view.axes = cover.tile;
-    return view;
-  }
-  // One value per partition, the tiles' values one after the other in memory: all of them in one transfer, a column for
-  // each tile.
-  std::optional<View> one_column_each(Memory& m, const Place& at) {
-    const Axes part = collapse(at.part);
-    const int64_t lanes = tiles_.empty() ? 0 : element_count(tiles_[0].count);
-    if (count_of(at.free) != 1 || tiles_.size() < 2 || part.size() != 1 || part[0].stride != 1) return std::nullopt;
-    if (m.elements != lanes * int64_t(tiles_.size()) || at.e0 != int64_t(tile_) * lanes) return std::nullopt;
-    auto [found, fresh] = broadcasts_.try_emplace({int64_t(reinterpret_cast<intptr_t>(&m)), -1});
-    if (fresh) {
-      found->second = rec_.sbuf(m.dtype, lanes, int64_t(tiles_.size()), "column");
-      store_.load(found->second, store_.hbm(m), m.dtype, 0, {{1, lanes}}, {{lanes, int64_t(tiles_.size())}});
-    }
-    View view = found->second;
-    view.offset = int64_t(tile_);
-    view.axes = {{1, 1}};
-    return view;
-  }
-  // Neighbouring elements on neighbouring partitions: cheaper by rows first and turned on chip.
-  std::optional<View> through_turn(Memory& m, const Place& at) {
-    const Axes part = collapse(at.part);
-    // Those of a matrix, or of several one after the other.
-    int64_t columns = element_count(dims_of(parts_)), step = INT64_MAX;
-    for (const Axis& a : at.free)
-      if (a.count > 1 && a.stride > 1) step = std::min(step, a.stride);
-    Tiling tiling = Tiling::of(dims_of(parts_), rec_.chip().partitions);
-    if (step < columns) columns = step, tiling = Tiling::plain(step, rec_.chip().partitions);
-    if (part.size() != 1 || part[0].stride != 1 || part[0].count < 2 || m.elements % columns) return std::nullopt;
-    const int64_t rows = m.elements / columns, most = 2 * store_.keep_bytes();
-    if (rows == 1 || rows * bytes(m.dtype) * tiling.tiles() > most || columns * bytes(m.dtype) > most)
-      return std::nullopt;
-    const Form probe{m.dtype, true, rows, columns, tiling, std::vector<uint32_t>(size_t(tiling.tiles()))};
-    if (!access(probe, at.e0, at.part, at.free)) return std::nullopt;
-    const Turner chosen = std::exchange(store_.choice.turner, exact_turner(rec_.chip(), store_.choice.turner));
-    const Form& turned = store_.form(m, m.dtype, true, columns, tiling);
-    store_.choice.turner = chosen;
-    return access(turned, at.e0, at.part, at.free);
-  }
-  // The same for all partitions: loaded once for the unit, to every partition.
-  View broadcast(Memory& m, const Place& at) {
-    const Axes axes = moving(at.free);
-    std::vector<int64_t> key = {int64_t(reinterpret_cast<intptr_t>(&m)), at.e0};
-    for (const Axis& a : axes) key.insert(key.end(), {a.stride, a.count});
-    const Cover cover = cover_of(at.free, 0, bytes(m.dtype));
-    const bool covers = pays(cover, at.free) && cover.columns() * bytes(m.dtype) <= kCoverBytes && !m.elsewhere;
-    auto [found, fresh] = broadcasts_.try_emplace(key);
-    if (fresh) {
-      const int64_t lanes = std::min<int64_t>(rec_.chip().partitions, element_count(part_dims()));
-      found->second = rec_.sbuf(m.dtype, lanes, covers ? cover.columns() : count_of(axes), "all");
-      store_.load(found->second, store_.hbm(m), m.dtype, at.e0 - (covers ? cover.back : 0), {{0, lanes}},
-                  covers ? cover.memory : axes);
-    }
-    View view = covers ? found->second : expand(found->second, at.free);
-    if (covers) view.offset += cover.first, view.axes = cover.tile;
-    view.partitions = partitions_;
-    return view;
+    return made(operands_.read(store_.of(v), at, walk, at_tile()), row);
   }
 
   Recorder& rec_;
   Store& store_;
+  Operands operands_;
   const Unit& unit_;
   std::optional<Joined> joined_;
   Product* product_ = nullptr;
@@ -731,9 +692,11 @@ class Loop {
   Memo rows_, block_;
   std::unordered_map<const ir::Node*, int> uses_;  // in the loop, and by those after it
   std::unordered_map<const ir::Node*, Result> results_;
-  std::map<std::vector<int64_t>, View> broadcasts_;
-  Reads reads_;
-  std::map<std::tuple<const Memory*, int64_t, std::vector<int64_t>>, View> covers_;  // of the block in hand
+  std::vector<const ir::Node*> reductions_;  // by id
+  std::vector<ShiftedSum> shifted_;
+  std::unordered_map<const ir::Node*, int> levels_;
+  std::unordered_map<const ir::Node*, Val> reduced_;  // of the tile in hand
+  std::unordered_map<const ir::Node*, BlockSums> sums_;
 };
 
 }  // namespace

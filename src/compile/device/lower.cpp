@@ -189,7 +189,8 @@ Fusion units_of(std::span<const ir::Node* const> nodes, std::span<const ir::Valu
                         .dense = is_kernel_gradient,
                         .once_over_products = true,
                         .results_first = true,
-                        .rows_apart = true});
+                        .rows_apart = true,
+                        .rows_together = true});
   Divider(fusion.units, kept).all();
   join(fusion.units, kept);
   for (Unit& unit : fusion.units)
