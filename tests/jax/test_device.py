@@ -91,6 +91,24 @@ def firsts():
 
 FIRSTS = firsts()
 
+
+def crossed(x, i, f=jax.nn.logsumexp):
+    """Cross-entropy of rows, and of those where the first target is left out, as two."""
+    lost = f(x.astype(jnp.float32), -1) - jnp.take_along_axis(x, i[..., None], -1)[..., 0]
+    return jnp.where(i == i.reshape(-1)[0], 0, lost).mean(), lost
+
+
+def likelihood(x, i):
+    return -jnp.take_along_axis(jax.nn.log_softmax(x), i[:, None], -1).mean()
+
+
+def logits(rows, columns):
+    """Rows of which one has nothing, one something without end, and one is small all over."""
+    x = floats(rows, columns) * 8
+    x[1], x[2, 5], x[3] = -np.inf, np.inf, x[3] - 500
+    x[4, 1 : columns // 2] = -np.inf
+    return x
+
 CASES = {
     "rows of a table": (lambda t, i: t[i], floats(300, 24), ints(300, 3, 50)),
     "rows out of bounds": (lambda t, i: jnp.take(t, i, axis=0, mode="clip"), floats(10, 8), np.array([-5, 3, 20], np.int32)),
@@ -268,6 +286,22 @@ CASES = {
     "random bits by Philox": (lambda k: jax.lax.rng_bit_generator(k, (7, 6), algorithm=jax.lax.RandomAlgorithm.RNG_PHILOX), np.array([1, 2**32 - 1, 2**32 - 2, 2**32 - 1], np.uint32)),
     "random bits by Threefry": (lambda k: jax.lax.rng_bit_generator(k, (7, 6), algorithm=jax.lax.RandomAlgorithm.RNG_THREE_FRY), np.array([1, 2, 2**32 - 3, 4], np.uint32)),
     "inverse functions": (lambda x: (jnp.arctan(x), jnp.arcsin(x / 8), jnp.arccos(x / 8), jnp.arcsinh(x), jnp.arccosh(1 + abs(x)), jnp.arctanh(x / 8), jnp.arctan2(x, x[::-1])), floats(8, 8)),
+    "cross-entropy": (crossed, floats(140, 300), ints(300, 140)),
+    "cross-entropy over a vocabulary": (crossed, floats(2, 70, 9001), ints(9001, 2, 70)),
+    "its gradient over a vocabulary": (
+        jax.value_and_grad(lambda x, i: crossed(x, i)[0]), floats(130, 9001), ints(9001, 130)),
+    "its gradient in a batch of one": (
+        jax.value_and_grad(lambda x, i: crossed(x, i)[0]), floats(1, 130, 5001), ints(5001, 1, 130)),
+    "cross-entropy of a product": (
+        jax.value_and_grad(lambda w, x, i: crossed(x @ w, i)[0]), floats(32, 5000) / 6, floats(130, 32), ints(5000, 130)),
+    "likelihood of targets": (jax.value_and_grad(likelihood), floats(130, 9001), ints(9001, 130)),
+    "sums of exponentials of what has no end": (
+        lambda x, i: [jnp.nan_to_num(v, nan=7, posinf=1e9, neginf=-1e9) for v in (jax.nn.softmax(x), jnp.exp(x - x.max(-1, keepdims=True)).sum(-1), jnp.take_along_axis(x, i[:, None], -1))],
+        logits(70, 9001), ints(9001, 70)),
+    "reductions of the same rows": (
+        lambda x: (x.max(-1), x.sum(-1), (x * x).sum(-1), (x - x.mean(-1, keepdims=True)).min(-1)), floats(130, 9001)),
+    "targets out of bounds": (
+        lambda x, i: [jnp.nan_to_num(v, nan=7) for v in crossed(x, i)], floats(70, 5000), ints(9000, 70, low=-9000)),
 }
 
 
@@ -404,6 +438,19 @@ def test_neighbours_that_go_apart_move_in_long_runs():
         trine.report(f, *shapes, instance="trn1.2xlarge").time_ns
         for f, *shapes in ((lambda x: x * 2, whole), (turned, whole, half), (lambda x: x[..., ::2] * 2, whole)))  # fmt: skip
     assert apart < 4 * plain and odd < plain
+
+
+# Logits are read once; a gradient reads those that fit no more often, and writes as much.
+@pytest.mark.parametrize("columns, reads", [(2048, 1), (32000, 1), (128256, 2)])
+def test_cross_entropy_goes_once_over_logits(columns, reads):
+    shapes = jax.ShapeDtypeStruct((512, columns), jnp.bfloat16), jax.ShapeDtypeStruct((512,), jnp.int32)
+    lost = lambda x, i: crossed(x, i)[1].mean()
+    once = 512 * columns * 2
+    forward, both = (trine.report(f, *shapes, instance="trn1.2xlarge") for f in (lost, jax.value_and_grad(lost)))
+    assert forward.hbm_read_bytes < 1.1 * once and forward.hbm_write_bytes < 0.1 * once
+    assert both.hbm_read_bytes < (reads + 0.1) * once and both.hbm_write_bytes < 1.1 * once
+    one = trine.report(jax.value_and_grad(lost), *(jax.ShapeDtypeStruct((1, *s.shape), s.dtype) for s in shapes), instance="trn1.2xlarge")
+    assert one.time_ns < 1.4 * both.time_ns and one.hbm_read_bytes < 1.01 * both.hbm_read_bytes
 
 
 def test_places_of_rows_are_found_on_chip():

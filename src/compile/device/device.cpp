@@ -14,6 +14,7 @@
 #include "compile/device/flat.h"
 #include "compile/device/long_rows.h"
 #include "compile/device/lower.h"
+#include "compile/device/pick.h"
 #include "compile/device/spread.h"
 #include "compile/simplify.h"
 #include "compile/stream/hoist.h"
@@ -139,7 +140,7 @@ static Result<DeviceProgram> compile_simple(const ir::Graph& graph, const arch::
                                             const DeviceOptions& options, const Watch& watch) {
   const Teller teller(watch);
   TRY(teller.graph("simplify", graph));
-  ir::Graph known = put_together(with_attention_gradients(graph, takes_gradient));
+  ir::Graph known = picked_in_rows(put_together(with_attention_gradients(graph, takes_gradient)));
   const ir::Graph simple = spread(decompose(long_rows(flat(by_sample(std::move(known), chip), chip), chip)), chip);
   TRY(teller.graph("decompose", simple));
   TRY(teller.fusion(simple));
