@@ -176,6 +176,9 @@ CASES = {
     "convolution, dilated": (functools.partial(conv, padding=((2, 2), (2, 2)), rhs_dilation=(2, 2)), floats(1, 8, 9, 9), floats(16, 8, 3, 3)),
     "convolution in groups": (functools.partial(conv, feature_group_count=2), floats(2, 8, 6, 6), floats(16, 4, 3, 3)),
     "convolution by channel": (functools.partial(conv, feature_group_count=8), floats(1, 8, 6, 6), floats(16, 1, 3, 3)),
+    "windows of few channels": (
+        lambda x, k, b, w: (jnp.maximum(conv(x, k, (2, 2), ((3, 3), (3, 3)), **NHWC) * 0.1 + b, 0), conv(x, w, (1, 3), "VALID", rhs_dilation=(2, 1), **NHWC)),
+        floats(3, 33, 40, 3), floats(7, 7, 3, 20), floats(20), floats(5, 2, 3, 6)),
     "convolution, shifted": (functools.partial(conv, **NHWC), floats(3, 10, 9, 24), floats(3, 3, 24, 40)),
     "shifted, many channels": (functools.partial(conv, strides=(2, 1), **NHWC), floats(1, 7, 6, 140), floats(3, 2, 140, 150)),
     "shifted, in bands": (functools.partial(conv, padding=((2, 1), (0, 3)), **NHWC), floats(1, 160, 200, 16), floats(3, 3, 16, 4)),
@@ -465,6 +468,16 @@ def test_kernels_of_single_channels_run_on_the_tensor_engine():
     one = functools.partial(conv, feature_group_count=128, dimension_numbers=("NHWC", "HWIO", "NHWC"))
     made, copied = (trine.report(f, x, k, instance="trn1.2xlarge") for f in (one, lambda x, k: x + k[0, 0]))
     assert made.time_ns < 4 * copied.time_ns and made.engines["tensor"].busy_ns > made.engines["vector"].busy_ns
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_rows_of_a_window_of_few_channels_are_turned_together(chip):
+    """Seven rows of seven pixels of three: two chunks for the tensor engine, one transfer for each row of the result."""
+    stem = lambda p, x: jnp.maximum(conv(x, p["k"], (2, 2), ((3, 3), (3, 3)), **NHWC) + p["b"], 0)  # noqa: E731
+    p, x = {"k": floats(7, 7, 3, 16), "b": floats(16)}, floats(2, 30, 44, 3)
+    run = trine.Exact(stem, p, x, chip=chip, weights=[0])
+    assert np.allclose(run(p, x), stem(p, x), rtol=1e-3, atol=1e-4)
+    assert _core.time(run.program, INSTANCES[chip]).report()["transfers"] < 3 * 2 * 15
 
 
 def test_ways_that_depend_on_data_are_timed():

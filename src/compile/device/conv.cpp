@@ -26,9 +26,7 @@ std::string conv_obstacle(const ir::Node& conv) {
   return {};
 }
 
-void lower_conv(Recorder& rec, Store& store, const ir::Node& conv, const DotPolicy& policy) {
-  if (conv.types[0].elements() == 0) return;
-  if (can_shift(conv)) return lower_shifted(rec, store, conv, policy);
+static Strides strides_of(Store& store, const ir::Node& conv) {
   const Dims &x = conv.inputs[0].type().dims, &k = conv.inputs[1].type().dims, &y = conv.types[0].dims;
   Strides p{.left = side_of(store, conv.inputs[0]), .right = side_of(store, conv.inputs[1]), .out = conv.result()};
   const Dims xs = p.left.walk.strides, ks = p.right.walk.strides, ys = row_major_strides(y);
@@ -59,8 +57,20 @@ void lower_conv(Recorder& rec, Store& store, const ir::Node& conv, const DotPoli
                      [](const Shared& a, const Shared& b) { return a.count < b.count; });
   // Of a kernel's gradient the channels lie where images do elsewhere: they, and not its few taps, are the rows.
   if (at(xs, shape->input_batch) == 1) std::rotate(p.rows.begin(), p.rows.begin() + 1, p.rows.end());
-  if (y_out != 1) p = swapped(p);
-  lower_strides(rec, store, p, policy);
+  p.windows = x_in == 1 && groups == 1 && at(xs, shape->input_batch) != 1 && y_out == 1;
+  return y_out == 1 ? p : swapped(p);
+}
+
+void lower_conv(Recorder& rec, Store& store, const ir::Node& conv, const DotPolicy& policy) {
+  if (conv.types[0].elements() == 0) return;
+  if (can_shift(conv)) return lower_shifted(rec, store, conv, policy);
+  lower_strides(rec, store, strides_of(store, conv), policy);
+}
+
+std::unique_ptr<Product> product_of_conv(Recorder& rec, Store& store, const ir::Node& conv, const DotPolicy& policy) {
+  if (conv.types[0].elements() == 0 || can_shift(conv)) return nullptr;
+  const Strides p = strides_of(store, conv);
+  return p.windows ? product_of(rec, store, p, policy) : nullptr;
 }
 
 }  // namespace trine::compile::device

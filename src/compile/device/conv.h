@@ -7,6 +7,9 @@
 namespace trine::compile::device {
 
 std::string conv_obstacle(const ir::Node& conv);
+// Windows of few channels as a product that is asked for block by block; null where it is none.
+std::unique_ptr<Product> product_of_conv(Recorder& rec, Store& store, const ir::Node& conv, const DotPolicy& policy);
+
 void lower_conv(Recorder& rec, Store& store, const ir::Node& conv, const DotPolicy& policy);
 
 }  // namespace trine::compile::device

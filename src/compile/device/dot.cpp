@@ -48,7 +48,7 @@ class Dot : public Product {
     find_axes(dot, out);
   }
   Dot(Recorder& rec, Store& store, const Strides& s, const DotPolicy& policy)
-      : rec_(rec), store_(store), how_(store.choice), turned_(false) {
+      : rec_(rec), store_(store), how_(store.choice), turned_(false), windows_(s.windows) {
     left_ = s.left;
     right_ = s.right;
     out_ = &store.of(s.out);
@@ -264,7 +264,10 @@ class Dot : public Product {
     depth_ = merged(depth);
     if (depth_.empty()) depth_.push_back({1, 0, 0, 0});
     cut_ = depth_.size() - 1;
-    if (can_join()) join_depth();
+    if (windows_ && lies_in_a_row())
+      find_cut();
+    else if (can_join())
+      join_depth();
   }
   // --- short contracted dims side by side: partitions hold several of the next one's items ---
 
@@ -273,6 +276,13 @@ class Dot : public Product {
     const auto is_plain = [](const Side& side) { return side.memory->input < 0 && !side.memory->panels; };
     return depth_.size() > 1 && is_plain(left_) && is_plain(right_) &&
            std::all_of(depth_.begin(), depth_.end(), [](const Shared& d) { return d.left != 1 && d.right != 1; });
+  }
+  // Rows of a window that the kernel has one after the other: turned together.
+  bool lies_in_a_row() const {
+    bool all = depth_.back().left == 1 && depth_.back().right > 0 && m_.left > 1;
+    for (size_t d = 0; d + 1 < depth_.size(); ++d)
+      all = all && depth_[d].right == depth_[d + 1].right * depth_[d + 1].count;
+    return all;
   }
   // In the order that needs the fewest chunks; of more dims than any op of a model has, in the order given.
   void join_depth() {
@@ -374,8 +384,9 @@ class Dot : public Product {
     chunks_ = part;
     for (const Shared& b : batch_)
       if (stride(b)) p.batch.push_back({stride(b), b.count});
-    for (const Shared& d : depth_) p.depth.push_back({stride(d), d.count});
-    p.lanes = std::min(rec_.chip().partitions, depth_.back().count);
+    for (size_t d = 0; d < cut_; ++d) p.depth.push_back({stride(depth_[d]), depth_[d].count});
+    p.depth.push_back({stride(depth_.back()), depth_[cut_].count * items()});
+    p.lanes = std::min(std::as_const(*this).run(), depth_[cut_].count) * items();
     if (count_of(p.batch) * count_of(p.depth) * p.column.count != m.elements) return false;
     m.dtype = dtype_;
     m.hbm = rec_.hbm(cat("arg", m.input), dtype_, {p.batches() * p.lanes, p.chunks * p.column.count},
@@ -553,14 +564,17 @@ class Dot : public Product {
     View raw = rec_.sbuf(m.dtype, rows, total, "rows"), cast = raw;
     for (size_t i = 0; i < parts.size();) {  // runs of k that follow one another
       size_t j = i + 1;
-      int64_t run = parts[i].count();
-      while (j < parts.size() && parts[j].first == parts[i].first + run) run += parts[j++].count();
+      Axes k = parts[i].k;
+      const auto follows = [&](const Chunk& next) {
+        return next.first == parts[i].first + k[0].count * k[0].stride &&
+               std::equal(k.begin() + 1, k.end(), next.k.begin() + 1, next.k.end());
+      };
+      while (j < parts.size() && follows(parts[j])) k[0].count += parts[j++].k[0].count;
       View dst = raw;
       dst.offset = at;
-      dst.axes = {{1, run}};
-      store_.load(dst, hbm, m.dtype, e0 + parts[i].first + begin * columns.stride, {{columns.stride, rows}},
-                  {{1, run}});
-      at += run;
+      dst.axes = {{1, count_of(k)}};
+      store_.load(dst, hbm, m.dtype, e0 + parts[i].first + begin * columns.stride, {{columns.stride, rows}}, k);
+      at += count_of(k);
       i = j;
     }
     if (m.dtype != dtype_) {
@@ -688,6 +702,7 @@ class Dot : public Product {
   Dtype dtype_ = Dtype::f32;
   bool turned_;              // how the output is wanted
   bool by_columns_ = false;  // columns of the product go to partitions
+  bool windows_ = false;     // as Strides
   std::vector<Shared> batch_, depth_;
   size_t cut_ = 0;  // of depth_: the dim that chunks have a run of
   Shared m_, n_;
@@ -753,6 +768,10 @@ std::vector<Choice> dot_ways(Recorder& rec, Store& store, const ir::Node& dot, b
   }
   store.choice = before;
   return out;
+}
+
+std::unique_ptr<Product> product_of(Recorder& rec, Store& store, const Strides& strides, const DotPolicy& policy) {
+  return std::make_unique<Dot>(rec, store, strides, policy);
 }
 
 void lower_strides(Recorder& rec, Store& store, const Strides& strides, const DotPolicy& policy) {

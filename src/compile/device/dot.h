@@ -66,7 +66,9 @@ struct Strides {
   Side left = {}, right = {};
   ir::Value out = {};
   std::vector<Shared> batch = {}, rows = {}, columns = {}, depth = {};
+  bool windows = false;  // rows of the left side are windows of an image whose channels lie densely
 };
+std::unique_ptr<Product> product_of(Recorder& rec, Store& store, const Strides& strides, const DotPolicy& policy);
 void lower_strides(Recorder& rec, Store& store, const Strides& strides, const DotPolicy& policy);
 
 }  // namespace trine::compile::device

@@ -359,6 +359,9 @@ void Lowering::lower_chosen(const Unit& unit) {
     const auto product = product_of(rec_, store_, *unit.product, turned, options_.dots);
     if (lower_epilogue(rec_, store_, unit, *product)) return;
   }
+  if (unit.product && unit.product->op == "convolution")
+    if (const auto product = product_of_conv(rec_, store_, *unit.product, options_.dots))
+      if (lower_epilogue(rec_, store_, unit, *product)) return;
   if (unit.product) row_of(unit.product->op)->lower(*this, *unit.product);
   if (unit.attention) return lower_attention(rec_, store_, *unit.attention, options_.dots);
   if (!unit.is_loop()) {
