@@ -274,12 +274,13 @@ Replacement scatter_one_each(Graph& g, const Node& n) {
   const ir::Type &index = n.inputs[1].type(), &update = n.inputs[2].type();
   const ir::Ints &batch = n.attrs.ints("input_batching_dims"), &along = n.attrs.ints("scatter_dims_to_operand_dims"),
                  &index_batch = n.attrs.ints("scatter_indices_batching_dims");
-  if (!n.attrs.ints("update_window_dims").empty() || along.size() != 1 || batch.size() + 1 != dims.size() ||
-      bits(index.dtype) < 32 || !std::is_sorted(batch.begin(), batch.end()) ||
-      !std::is_sorted(index_batch.begin(), index_batch.end()))
+  if (along.size() != 1 || n.attrs.ints("inserted_window_dims") != along || bits(index.dtype) < 32 ||
+      !std::is_sorted(batch.begin(), batch.end()) || !std::is_sorted(index_batch.begin(), index_batch.end()))
     return {};
   Dims rows;
   for (int64_t d : batch) rows.push_back(dims[size_t(d)]);
+  const int64_t each = dims[size_t(along[0])];
+  if (n.types[0].elements() != element_count(rows) * each) return {};  // other dims are of one element
   if (index.elements() != element_count(rows) || update.elements() != element_count(rows)) return {};
   auto spread = [&](const Value& v, const ir::Type& t) {
     const Value flat = g.add1("reshape", {v}, ir::tensor_type(t.dtype, rows), {}, n.where);

@@ -116,6 +116,13 @@ static const Case kScatters[] = {
   %6 = multiply %5, %0 : f32[2,3,5]
   return %6 })",
      ""},
+    {"scatter one element of each row", R"((%0: f32[1,7,5], %1: s32[7,1,1], %2: f32[1,7,1]) {
+  %3 = constant {value = f32[] x00000000} : f32[]
+  %4 = broadcast_in_dim %3 {broadcast_dimensions = []} : f32[1,7,5]
+  %5 = scatter %4, %1, %2 {update_window_dims = [0], inserted_window_dims = [2], input_batching_dims = [1], scatter_indices_batching_dims = [0], scatter_dims_to_operand_dims = [2], index_vector_dim = 2, indices_are_sorted = false, unique_indices = false, kind = "add"} : f32[1,7,5]
+  %6 = multiply %5, %0 : f32[1,7,5]
+  return %6 })",
+     ""},
     {"scatter to a known place", R"((%0: f32[5,6,7], %1: f32[3,4]) {
   %2 = constant {value = s32[2] x0100000002000000} : s32[2]
   %3 = scatter %0, %2, %1 {update_window_dims = [0, 1], inserted_window_dims = [1], input_batching_dims = [], scatter_indices_batching_dims = [], scatter_dims_to_operand_dims = [0, 1], index_vector_dim = 0, indices_are_sorted = true, unique_indices = true, kind = "add"} : f32[5,6,7]

@@ -453,7 +453,7 @@ def test_cross_entropy_goes_once_over_logits(columns, reads):
     assert forward.hbm_read_bytes < 1.1 * once and forward.hbm_write_bytes < 0.1 * once
     assert both.hbm_read_bytes < (reads + 0.1) * once and both.hbm_write_bytes < 1.1 * once
     one = trine.report(jax.value_and_grad(lost), *(jax.ShapeDtypeStruct((1, *s.shape), s.dtype) for s in shapes), instance="trn1.2xlarge")
-    assert one.time_ns < 1.4 * both.time_ns and one.hbm_read_bytes < 1.01 * both.hbm_read_bytes
+    assert one.time_ns == both.time_ns
 
 
 def test_places_of_rows_are_found_on_chip():

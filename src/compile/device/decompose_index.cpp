@@ -238,17 +238,15 @@ ir::Replacement update_by_window(ir::Graph& graph, const ir::Node& node) {
 
 namespace {
 
-// A scatter of whole rows: leading batching dims, then indexed dims, then a window of all of the rest; dims of one
-// element anywhere.
+// A scatter of whole rows: leading batching dims, then indexed dims, then a window of all of the rest.
 struct RowScatter {
   int64_t batch = 1, rows = 1, row = 1;
 };
 std::optional<RowScatter> row_scatter(const ops::SliceAxes& axes, const Dims& dims, const Dims& sizes) {
   RowScatter out;
   size_t d = 0;
-  for (size_t i = 0; i < axes.operand_batching.size(); ++i, ++d) {
-    while (dims[d] == 1 && int64_t(d) < axes.operand_batching[i] && !ops::holds(axes.index_map, int64_t(d))) ++d;
-    if (axes.operand_batching[i] != int64_t(d) || axes.indices_batching[i] != int64_t(i)) return std::nullopt;
+  for (; d < axes.operand_batching.size(); ++d) {
+    if (axes.operand_batching[d] != int64_t(d) || axes.indices_batching[d] != int64_t(d)) return std::nullopt;
     out.batch *= dims[d];
   }
   for (; d < dims.size() && ops::holds(axes.index_map, int64_t(d)) && sizes[d] == 1; ++d) out.rows *= dims[d];
