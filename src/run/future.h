@@ -17,6 +17,7 @@ class Future {
   Future() = default;  // ready
   static Future failed(Error error);
 
+  bool is_plain() const { return !state_; }  // as a default one: ready, and nothing went wrong
   bool is_ready() const;
   const Error* error() const;  // null where it is not ready, or fine
   Result<void> wait() const;

@@ -32,6 +32,29 @@ TEST_CASE("every slot answers") {
   CHECK(message_of(call(&args)) == "PJRT_Client_FulfillAliasBuffer is not implemented by the neuron plugin");
 }
 
+TEST_CASE("events of what is done are one event, which the caller may destroy but not set") {
+  Event* const done = make_event({});
+  CHECK(make_event({}) == done);
+  EventIsReadyArgs ready = {};
+  ready.event = done;
+  event_is_ready(&ready);
+  CHECK(ready.is_ready);
+  int calls = 0;
+  EventOnReadyArgs on_ready = {};
+  on_ready.event = done;
+  on_ready.user_arg = &calls;
+  on_ready.callback = [](ErrorHandle* error, void* counter) { *static_cast<int*>(counter) += error ? 100 : 1; };
+  event_on_ready(&on_ready);
+  EventDestroyArgs destroy = {};
+  destroy.event = done;
+  event_destroy(&destroy);
+  event_on_ready(&on_ready);
+  CHECK(calls == 2);
+  EventSetArgs set = {};
+  set.event = done;
+  CHECK(message_of(event_set(&set)) == "this event is not one the caller may set, or is set already");
+}
+
 TEST_CASE("compile options: counts and the device assignment") {
   // build options (3): replicas (4) = 2, partitions (5) = 2, assignment (9): 2 x 2, columns {4, 6} and {5, 7}
   const std::string assignment =

@@ -85,6 +85,26 @@ TEST_CASE("the host's memory beside a device's own") {
   CHECK(device.memory().stats().in_use_bytes == 24);
 }
 
+TEST_CASE("a short program runs at once, or after what the device does; its call's lists may be gone by then") {
+  const auto client = client_of("trn1.2xlarge");
+  Device& device = *client->devices()[0];
+  const auto program = program_of(*client, plan_of(3, add_one));
+  const auto x = put(device, {1, 2, 3});
+  const auto at_once = run_one(*program, *x);
+  REQUIRE(at_once);
+  CHECK((*at_once)->ready().is_plain());
+  REQUIRE(device.queue().begin_inline());
+  std::vector<std::unique_ptr<Buffer>> later;
+  for (int i = 0; i < 4; ++i) {
+    auto made = run_one(*program, i == 0 ? *x : *later.back());
+    REQUIRE(made);
+    CHECK(!(*made)->ready().is_ready());
+    later.push_back(*std::move(made));
+  }
+  device.queue().end_inline();
+  CHECK(get(*later[3]) == std::vector<float>{5, 6, 7});
+}
+
 TEST_CASE("a future calls back at once or later, with its error") {
   Future ready;
   bool called = false;

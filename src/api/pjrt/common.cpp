@@ -86,7 +86,12 @@ BufferType type_of(Dtype dtype) {
 
 ErrorHandle* make_error(Error error) { return new ErrorHandle{std::move(error)}; }
 ErrorHandle* answer(const Result<void>& result) { return result ? nullptr : make_error(result.error()); }
-Event* make_event(run::Future future) { return new Event{std::move(future)}; }
+// What is done already has one event for all.
+static Event* done_event() {
+  static auto* const kDone = new Event;  // outlives every caller
+  return kDone;
+}
+Event* make_event(run::Future future) { return future.is_plain() ? done_event() : new Event{std::move(future)}; }
 
 Text* make_text(std::string bytes) { return new Text{std::move(bytes)}; }
 void free_text(Text* text) { delete text; }
@@ -150,7 +155,7 @@ ErrorHandle* plugin_attributes(PluginAttributesArgs* args) {
 }
 
 ErrorHandle* event_destroy(EventDestroyArgs* args) {
-  delete args->event;
+  if (args->event != done_event()) delete args->event;
   return nullptr;
 }
 ErrorHandle* event_is_ready(EventIsReadyArgs* args) {
@@ -160,6 +165,10 @@ ErrorHandle* event_is_ready(EventIsReadyArgs* args) {
 ErrorHandle* event_error(EventErrorArgs* args) { return answer(args->event->future.wait()); }
 ErrorHandle* event_await(EventAwaitArgs* args) { return answer(args->event->future.wait()); }
 ErrorHandle* event_on_ready(EventOnReadyArgs* args) {
+  if (args->event == done_event()) {
+    args->callback(nullptr, args->user_arg);
+    return nullptr;
+  }
   args->event->future.on_ready([callback = args->callback, user = args->user_arg](const Error* error) {
     callback(error ? make_error(*error) : nullptr, user);
   });

@@ -1,5 +1,7 @@
 // Running a loaded executable.
 #include <algorithm>
+#include <array>
+#include <memory_resource>
 
 #include "api/pjrt/calls.h"
 #include "base/text.h"
@@ -9,8 +11,8 @@ namespace trine::api::pjrt {
 namespace {
 
 // The program as loaded, or for the one device the caller names.
-Result<std::shared_ptr<run::NativeProgram>> program_for(LoadedExecutable& loaded, Device* device) {
-  if (!device || (loaded.devices.size() == 1 && loaded.devices[0] == device)) return loaded.native;
+Result<run::NativeProgram*> program_for(LoadedExecutable& loaded, Device* device) {
+  if (!device || (loaded.devices.size() == 1 && loaded.devices[0] == device)) return loaded.native.get();
   std::lock_guard lock(loaded.mutex);
   std::shared_ptr<run::NativeProgram>& found = loaded.elsewhere[device];
   if (!found) {
@@ -18,7 +20,7 @@ Result<std::shared_ptr<run::NativeProgram>> program_for(LoadedExecutable& loaded
     found = TRY(run::NativeProgram::make(*loaded.client->client, program.name(), program.plan, {device->device}, {},
                                          loaded.executable->kinds));
   }
-  return found;
+  return found.get();
 }
 
 // JAX moves arguments to the layouts it was told of; a caller that does not is told here.
@@ -37,16 +39,17 @@ Result<void> check_layouts(const LoadedExecutableExecuteArgs& args) {
   return {};
 }
 
-Result<run::NativeProgram::Launched> launch(const LoadedExecutableExecuteArgs& args, run::NativeProgram& program) {
+Result<run::NativeProgram::Launched> launch(const LoadedExecutableExecuteArgs& args, run::NativeProgram& program,
+                                            std::pmr::memory_resource* memory) {
   TRY(check_layouts(args));
-  std::vector<run::Buffer*> buffers(args.num_devices * args.num_args);
-  std::vector<std::span<run::Buffer* const>> arguments(args.num_devices);
+  std::pmr::vector<run::Buffer*> buffers(args.num_devices * args.num_args, memory);
+  std::pmr::vector<std::span<run::Buffer* const>> arguments(args.num_devices, memory);
   for (size_t d = 0; d < args.num_devices; ++d) {
     for (size_t i = 0; i < args.num_args; ++i) buffers[d * args.num_args + i] = args.argument_lists[d][i]->buffer.get();
     arguments[d] = std::span(buffers).subspan(d * args.num_args, args.num_args);
   }
-  return program.launch(arguments,
-                        {args.options->non_donatable_input_indices, args.options->num_non_donatable_input_indices});
+  return program.launch(
+      arguments, {args.options->non_donatable_input_indices, args.options->num_non_donatable_input_indices}, memory);
 }
 
 }  // namespace
@@ -56,7 +59,9 @@ ErrorHandle* loaded_execute(LoadedExecutableExecuteArgs* args) {
   if (loaded.is_deleted) return make_error(fail(Code::invalid, "this executable has been deleted"));
   auto program = program_for(loaded, args->execute_device);
   if (!program) return make_error(program.error());
-  auto launched = launch(*args, **program);
+  std::array<std::byte, 1024> few;  // for lists that are short
+  std::pmr::monotonic_buffer_resource memory(few.data(), few.size());
+  auto launched = launch(*args, **program, &memory);
   if (!launched) return make_error(launched.error());
   for (size_t d = 0; d < args->num_devices; ++d) {
     Device* device = args->execute_device ? args->execute_device : loaded.here[d];

@@ -2,7 +2,9 @@
 #include "run/drivers/native/native.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <cstddef>
 
 #include "base/pool.h"
 #include "base/text.h"
@@ -37,6 +39,12 @@ uint64_t hash(std::string_view text) {  // FNV-1a: the same in every process
   return out;
 }
 
+// Lists of a call: where they are short, nothing is allocated for them.
+struct StackMemory {
+  std::array<std::byte, 1024> bytes;
+  std::pmr::monotonic_buffer_resource lists{bytes.data(), bytes.size()};
+};
+
 ThreadPool& single_thread() {
   static ThreadPool pool(1);
   return pool;
@@ -46,9 +54,17 @@ ThreadPool& single_thread() {
 
 // What one device needs to run: inputs and outputs are held until the end.
 struct NativeProgram::Task {
-  std::vector<std::shared_ptr<Storage>> inputs, outputs;
-  std::vector<bool> is_donated;  // of inputs
-  std::vector<Future> awaited;   // of inputs that were not ready
+  using allocator_type = std::pmr::polymorphic_allocator<>;
+  std::pmr::vector<std::shared_ptr<Storage>> inputs, outputs;
+  std::pmr::vector<bool> is_donated;  // of inputs
+  std::pmr::vector<Future> awaited;   // of inputs that were not ready
+
+  explicit Task(allocator_type memory = {}) : inputs(memory), outputs(memory), is_donated(memory), awaited(memory) {}
+  Task(const Task& other, allocator_type memory)
+      : inputs(other.inputs, memory),
+        outputs(other.outputs, memory),
+        is_donated(other.is_donated, memory),
+        awaited(other.awaited, memory) {}
 
   void take(const Future& ready) {
     if (!ready.is_ready())
@@ -126,11 +142,10 @@ Result<void> NativeProgram::check_given_once(const Task& task) const {
 }
 
 // Outputs are allocated before anything is donated, so that running out of memory takes nothing away.
-Result<NativeProgram::Task> NativeProgram::prepare(std::span<Buffer* const> arguments, size_t participant,
-                                                   std::span<const int64_t> kept) const {
+Result<void> NativeProgram::prepare(Task& task, std::span<Buffer* const> arguments, size_t participant,
+                                    std::span<const int64_t> kept) const {
   TRY(check(arguments, participant));
   const Device& device = *devices_[participant];
-  Task task;
   task.inputs.reserve(arguments.size());
   task.outputs.resize(plan_->outputs.size());
   task.is_donated.resize(arguments.size());
@@ -158,15 +173,17 @@ Result<NativeProgram::Task> NativeProgram::prepare(std::span<Buffer* const> argu
   if (plan_->arena_bytes > 0) TRY(device.memory().check_room(plan_->arena_bytes, cat("temporaries of ", *name_)));
   for (size_t i = 0; i < arguments.size(); ++i)
     if (task.is_donated[i]) TRY(arguments[i]->donate());
-  return task;
+  return {};
 }
 
 Result<void> NativeProgram::execute(const Task& task, size_t participant, host::Meeting* meeting) {
-  std::vector<const void*> inputs(task.inputs.size());
-  std::vector<void*> outputs(task.outputs.size());
-  std::vector<host::Kept*> kept(task.inputs.size());
+  StackMemory few;
+  const std::pmr::polymorphic_allocator<> memory(&few.lists);
+  std::pmr::vector<const void*> inputs(task.inputs.size(), nullptr, memory);
+  std::pmr::vector<void*> outputs(task.outputs.size(), nullptr, memory);
+  std::pmr::vector<host::Kept*> kept(task.inputs.size(), nullptr, memory);
   const std::vector<bool>& by_forms = host::by_forms_alone(*prepared_);
-  std::vector<bool> counts(inputs.size());
+  std::pmr::vector<bool> counts(inputs.size(), false, memory);
   for (size_t i = 0; i < inputs.size(); ++i) {
     host::Kept& beside = task.inputs[i]->kept();
     counts[i] = beside.begin_use(by_forms[i] && !task.is_donated[i]);
@@ -230,52 +247,62 @@ std::shared_ptr<Gathering> NativeProgram::make_gathering(Abroad abroad) const {
                                      std::move(abroad));
 }
 
-std::vector<std::unique_ptr<Buffer>> NativeProgram::buffers(const Task& task, size_t participant,
-                                                            const Future& ready) const {
-  std::vector<std::unique_ptr<Buffer>> out(task.outputs.size());
+void NativeProgram::add_buffers(Launched& launched, const Task& task, size_t participant, const Future& ready) const {
+  auto& out = launched.outputs.emplace_back(task.outputs.size());
   for (size_t o = 0; o < out.size(); ++o) {
     const arch::Slot& slot = plan_->slots[plan_->outputs[o]];
     out[o] =
         std::make_unique<Buffer>(*devices_[participant], slot.dtype, slot.dims, task.outputs[o], ready, kind_of(o));
   }
-  return out;
 }
 
-Result<std::vector<NativeProgram::Task>> NativeProgram::prepare_all(std::span<const std::span<Buffer* const>> arguments,
-                                                                    std::span<const int64_t> kept) const {
+Result<void> NativeProgram::prepare_all(std::pmr::vector<Task>& tasks,
+                                        std::span<const std::span<Buffer* const>> arguments,
+                                        std::span<const int64_t> kept) const {
   if (arguments.size() != here_.size())
     return fail(Code::invalid,
                 cat(*name_, " runs on ", here_.size(), " devices, arguments of ", arguments.size(), " were given"));
-  std::vector<Task> tasks;
-  for (size_t i = 0; i < here_.size(); ++i) tasks.push_back(TRY(prepare(arguments[i], here_[i], kept)));
-  return tasks;
+  tasks.reserve(here_.size());
+  for (size_t i = 0; i < here_.size(); ++i) TRY(prepare(tasks.emplace_back(), arguments[i], here_[i], kept));
+  return {};
+}
+
+// A short program whose inputs are there, in the caller's thread; false where the device has other work.
+bool NativeProgram::run_here(const Task& task, Launched& launched, Result<void>& outcome) {
+  Queue& queue = devices_[0]->queue();
+  if (!task.awaited.empty() || !queue.begin_inline()) return false;
+  outcome = execute(task, 0, nullptr);
+  queue.end_inline();
+  Counters& counters = devices_[0]->counters();
+  counters.executions.fetch_add(1, std::memory_order_relaxed);
+  if (!outcome) {
+    ++counters.failures;
+    return true;
+  }
+  add_buffers(launched, task, 0, Future());
+  launched.done.emplace_back();
+  return true;
 }
 
 Result<NativeProgram::Launched> NativeProgram::launch(std::span<const std::span<Buffer* const>> arguments,
-                                                      std::span<const int64_t> kept) {
+                                                      std::span<const int64_t> kept,
+                                                      std::pmr::memory_resource* memory) {
   if (RunRecord::process().is_on()) RunRecord::process().add(*plan_, int64_t(devices_.size()), {});
-  Launched launched;
+  Launched launched(memory);
   std::unique_lock<std::mutex> order;
   if (devices_.size() > 1) order = std::unique_lock(client_.launch_order());
   Abroad abroad = begin_abroad();
-  auto prepared = prepare_all(arguments, kept);
+  const bool is_short = devices_.size() == 1 && !here_.empty() && is_quick();
+  StackMemory few;
+  std::pmr::vector<Task> tasks(is_short ? &few.lists : std::pmr::get_default_resource());
+  const Result<void> prepared = prepare_all(tasks, arguments, kept);
   if (!prepared) {
     if (abroad.peers) abroad.peers->give_up(abroad.launch, prepared.error().message);
     return Error(prepared.error());
   }
-  std::vector<Task>& tasks = *prepared;
-  Queue& first = devices_[0]->queue();
-  if (devices_.size() == 1 && !tasks.empty() && is_quick() && tasks[0].awaited.empty() && first.begin_inline()) {
-    const Result<void> outcome = execute(tasks[0], 0, nullptr);
-    first.end_inline();
-    Counters& counters = devices_[0]->counters();
-    counters.executions.fetch_add(1, std::memory_order_relaxed);
-    if (!outcome) {
-      ++counters.failures;
-      return Error(outcome.error());
-    }
-    launched.outputs.push_back(buffers(tasks[0], 0, Future()));
-    launched.done.emplace_back();
+  Result<void> outcome;
+  if (is_short && run_here(tasks[0], launched, outcome)) {
+    if (!outcome) return Error(outcome.error());
     return launched;
   }
   auto gathering = devices_.size() > 1 ? make_gathering(std::move(abroad)) : nullptr;
@@ -283,12 +310,13 @@ Result<NativeProgram::Launched> NativeProgram::launch(std::span<const std::span<
     const size_t d = here_[i];
     Promise done;
     launched.done.push_back(done.future());
-    launched.outputs.push_back(buffers(tasks[i], d, done.future()));
-    auto task = std::make_shared<Task>(std::move(tasks[i]));
+    add_buffers(launched, tasks[i], d, done.future());
+    auto task = is_short ? std::make_shared<Task>(tasks[i], Task::allocator_type())  // its lists outlive this call
+                         : std::make_shared<Task>(std::move(tasks[i]));
     devices_[d]->queue().add([self = self_.lock(), task, gathering, d, done] {
       const Result<void> outcome = self->run_queued(*task, gathering.get(), d);
       if (gathering) gathering->leave(int64_t(d), outcome);
-      *task = {};  // free what nobody holds before anyone is told
+      *task = Task();  // free what nobody holds before anyone is told
       Counters& counters = self->devices_[d]->counters();
       ++counters.executions;
       if (!outcome) ++counters.failures;

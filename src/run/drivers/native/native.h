@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <memory_resource>
 #include <span>
 #include <string>
 #include <vector>
@@ -30,11 +31,14 @@ class NativeProgram {
   std::span<const size_t> here() const { return here_; }  // participants of this process
 
   struct Launched {
-    std::vector<std::vector<std::unique_ptr<Buffer>>> outputs;  // of each device of this process
-    std::vector<Future> done;                                   // likewise
+    explicit Launched(std::pmr::memory_resource* memory) : outputs(memory), done(memory) {}
+    std::pmr::vector<std::pmr::vector<std::unique_ptr<Buffer>>> outputs;  // of each device of this process
+    std::pmr::vector<Future> done;                                        // likewise
   };
   // One list of arguments for each device of this process. `kept`: inputs that are not donated although the plan would.
-  Result<Launched> launch(std::span<const std::span<Buffer* const>> arguments, std::span<const int64_t> kept = {});
+  // `memory`: of the lists that are returned.
+  Result<Launched> launch(std::span<const std::span<Buffer* const>> arguments, std::span<const int64_t> kept = {},
+                          std::pmr::memory_resource* memory = std::pmr::get_default_resource());
 
  private:
   NativeProgram(Client& client, std::string name, std::shared_ptr<const arch::HostPlan> plan,
@@ -43,16 +47,18 @@ class NativeProgram {
 
   Result<void> check_given_once(const Task& task) const;
   Result<void> check(std::span<Buffer* const> arguments, size_t participant) const;
-  Result<Task> prepare(std::span<Buffer* const> arguments, size_t participant, std::span<const int64_t> kept) const;
+  Result<void> prepare(Task& task, std::span<Buffer* const> arguments, size_t participant,
+                       std::span<const int64_t> kept) const;
   Result<void> execute(const Task& task, size_t participant, host::Meeting* meeting);
   Result<void> run_queued(const Task& task, Gathering* gathering, size_t participant);
   bool is_quick() const;
   MemoryKind kind_of(size_t output) const { return kinds_.empty() ? MemoryKind::device : kinds_[output]; }
-  Result<std::vector<Task>> prepare_all(std::span<const std::span<Buffer* const>> arguments,
-                                        std::span<const int64_t> kept) const;
+  Result<void> prepare_all(std::pmr::vector<Task>& tasks, std::span<const std::span<Buffer* const>> arguments,
+                           std::span<const int64_t> kept) const;
+  bool run_here(const Task& task, Launched& launched, Result<void>& outcome);
   Abroad begin_abroad() const;
   std::shared_ptr<Gathering> make_gathering(Abroad abroad) const;
-  std::vector<std::unique_ptr<Buffer>> buffers(const Task& task, size_t participant, const Future& ready) const;
+  void add_buffers(Launched& launched, const Task& task, size_t participant, const Future& ready) const;
 
   Client& client_;
   const std::shared_ptr<const std::string> name_;
