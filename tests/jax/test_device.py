@@ -305,6 +305,11 @@ CASES = {
         lambda x: (x.max(-1), x.sum(-1), (x * x).sum(-1), (x - x.mean(-1, keepdims=True)).min(-1)), floats(130, 9001)),
     "targets out of bounds": (
         lambda x, i: [jnp.nan_to_num(v, nan=7) for v in crossed(x, i)], floats(70, 5000), ints(9000, 70, low=-9000)),
+    "numbers rounded to bytes": (
+        lambda x: [f(v).astype(t) for v in (x, x.astype(jnp.bfloat16), x * 100) for f, t in (
+            (jnp.round, jnp.int8), (lambda v: jnp.clip(jnp.round(v), -7, 7), jnp.int8), (jnp.floor, jnp.int32),
+            (lambda v: jnp.clip(v, -7.5, 7.5), jnp.int8), (lambda v: jnp.maximum(jnp.ceil(v), 0), jnp.uint8))],
+        np.concatenate([floats(3, 40) * 9, np.arange(-20, 20)[None] / 2 + np.zeros((1, 1), np.float32)]).astype(np.float32)),
 }
 
 

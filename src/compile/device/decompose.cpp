@@ -66,6 +66,7 @@ constexpr ir::Rule kRules[] = {
     {"operands of a transposed product swapped", "transpose", transposed_product},
     {"reduce by halves", "reduce", reduce_by_halves},
     {"erf_inv by polynomials", "erf_inv", erf_inv_by_polynomials},
+    {"whole numbers as they are written", "convert", whole_as_written},
     {"64-bit counting in words", "convert", count_in_words},
     {"whole numbers divided by guesses", "divide", divide_by_guesses},
     {"remainder by guesses", "remainder", divide_by_guesses},

@@ -54,6 +54,7 @@ ir::Replacement top_in_parts(ir::Graph& graph, const ir::Node& node);
 ir::Replacement top_by_turns(ir::Graph& graph, const ir::Node& node);
 ir::Replacement reduce_by_halves(ir::Graph& graph, const ir::Node& node);
 ir::Replacement erf_inv_by_polynomials(ir::Graph& graph, const ir::Node& node);
+ir::Replacement whole_as_written(ir::Graph& graph, const ir::Node& node);
 ir::Replacement count_in_words(ir::Graph& graph, const ir::Node& node);
 ir::Replacement compare_total(ir::Graph& graph, const ir::Node& node);
 ir::Replacement divide_downwards(ir::Graph& graph, const ir::Node& node);

@@ -4,6 +4,7 @@
 
 #include "compile/device/build.h"
 #include "compile/device/decompose.h"
+#include "compile/device/splat.h"
 #include "compile/device/store.h"
 
 namespace trine::compile::device {
@@ -63,7 +64,40 @@ Value low_bits(Make& make, const Value& v, int depth) {
   return make.op(node.op, inputs, node.attrs, {ir::tensor_type(Dtype::u32, dims)});
 }
 
+// Is every element a whole number, or none at all?
+bool is_whole(const Value& v, int depth) {
+  const ir::Node& n = *v.node;
+  if (double number = 0; splat(n, number)) return number == std::floor(number);
+  if (n.op == "round_nearest_even" || n.op == "floor" || n.op == "ceil") return true;
+  if (n.op == "convert" && !is_floating(n.inputs[0].type().dtype)) return true;
+  if (depth == 0) return false;
+  const auto is_whole_in = [&](size_t i) { return is_whole(n.inputs[i], depth - 1); };
+  if (n.op == "broadcast_in_dim" || n.op == "reshape" || n.op == "negate" || n.op == "abs") return is_whole_in(0);
+  if (n.op == "minimum" || n.op == "maximum") return is_whole_in(0) && is_whole_in(1);
+  return n.op == "clamp" && is_whole_in(0) && is_whole_in(1) && is_whole_in(2);
+}
+
+// The same before it is rounded to the nearest, where limits that are whole are all that follows.
+Value before_rounding(Make& make, const Value& v, int depth) {
+  const ir::Node& n = *v.node;
+  if (n.op == "round_nearest_even") return n.inputs[0];
+  if (depth == 0 || (n.op != "minimum" && n.op != "maximum" && n.op != "clamp")) return v;
+  Values inputs;
+  for (const Value& in : n.inputs) inputs.push_back(before_rounding(make, in, depth - 1));
+  return make.op(n.op, inputs, n.attrs, n.types);
+}
+
 }  // namespace
+
+// Engines round to the nearest as they write whole numbers: what is whole, or is to be rounded so, needs no more.
+ir::Replacement whole_as_written(ir::Graph& graph, const ir::Node& node) {
+  const Value& x = node.inputs[0];
+  const Dtype from = x.type().dtype, into = node.types[0].dtype;
+  if (!is_floating(from) || !is_integer(into) || node.attrs.flag(kNearest)) return {};
+  if (!device_dtype(from) || !device_dtype(into) || bits(into) > 32 || !is_whole(x, kDepth)) return {};
+  Make make(graph, node.where);
+  return {make.own("convert", {before_rounding(make, x, kDepth)}, node.types[0], {{std::string(kNearest), true}})};
+}
 
 ir::Replacement count_in_words(ir::Graph& graph, const ir::Node& node) {
   const Dtype to = node.types[0].dtype;
