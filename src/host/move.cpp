@@ -37,8 +37,13 @@ void copy_units(std::byte* to, const std::byte* from, const MoveLoop& loop) {
   for (int64_t i = 0; i < loop.count; ++i) std::memcpy(to + i * loop.to, from + i * loop.from, sizeof(T));
 }
 
+bool is_flat(const MoveLoop& loop, size_t size) { return loop.to == int64_t(size) && loop.from == int64_t(size); }
+
+// Bytes that one load and one store move.
+bool is_unit(int64_t bytes) { return bytes == 2 || bytes == 4 || bytes == 8 || bytes == 16; }
+
 void copy_row(std::byte* to, const std::byte* from, const MoveLoop& loop, size_t size) {
-  if (loop.to == int64_t(size) && loop.from == int64_t(size)) {
+  if (is_flat(loop, size)) {
     std::memcpy(to, from, size_t(loop.count) * size);
     return;
   }
@@ -63,6 +68,8 @@ void copy_loops(std::byte* to, const std::byte* from, std::span<const MoveLoop> 
     std::memcpy(to, from, size);
   } else if (loops.size() == 1) {
     copy_row(to, from, loops[0], size);
+  } else if (loops.size() == 2 && is_flat(loops[1], size) && is_unit(loops[1].count * int64_t(size))) {
+    copy_row(to, from, loops[0], size_t(loops[1].count) * size);
   } else {
     for (int64_t i = 0; i < loops[0].count; ++i)
       copy_loops(to + i * loops[0].to, from + i * loops[0].from, loops.subspan(1), size);
@@ -83,13 +90,13 @@ namespace {
 void copy_box(std::byte* to, const std::byte* from, std::span<const MoveLoop> loops, size_t size) {
   int64_t bytes = int64_t(size);
   for (const MoveLoop& l : loops) bytes *= l.count;
-  const bool is_flat = loops.size() == 1 && loops[0].to == int64_t(size) && loops[0].from == int64_t(size);
-  if (is_flat) return copy_flat(to, from, bytes);
+  if (loops.size() == 1 && is_flat(loops[0], size)) return copy_flat(to, from, bytes);
   if (bytes < kParallelBytes || loops.empty()) return copy_loops(to, from, loops, size);
   const int64_t each = std::max<int64_t>(1, bytes / loops[0].count);
   parallel_for(loops[0].count, std::max<int64_t>(1, kParallelBytes / 4 / each), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i)
-      copy_loops(to + i * loops[0].to, from + i * loops[0].from, loops.subspan(1), size);
+    std::vector<MoveLoop> part(loops.begin(), loops.end());
+    part[0].count = end - begin;
+    copy_loops(to + begin * loops[0].to, from + begin * loops[0].from, part, size);
   });
 }
 
@@ -150,8 +157,8 @@ Move::Move(const arch::MoveStep& step, std::span<const arch::Slot* const> in, co
   const Dims &whole = in[0]->dims, box_strides = row_major_strides(box.dims);
   loops_ = is_slice ? move_loops(box_strides, from, box.dims, size) : move_loops(from, box_strides, box.dims, size);
   if (box.bytes() == 0) loops_ = {{0, 0, 0}};
-  const bool is_flat = loops_.empty() || (loops_.size() == 1 && loops_[0].to == size && loops_[0].from == size);
-  if (is_flat && int64_t(box.bytes()) < kParallelBytes) flat_ = int64_t(box.bytes());
+  const bool is_one_run = loops_.empty() || (loops_.size() == 1 && is_flat(loops_[0], size_));
+  if (is_one_run && int64_t(box.bytes()) < kParallelBytes) flat_ = int64_t(box.bytes());
   for (size_t d = 0; d < whole.size(); ++d) {
     const size_t at = d + (is_slice ? 1 : 2);
     if (whole[d] > box.dims[d]) starts_.push_back({in[at]->dtype, at, whole[d] - box.dims[d], from[d] * size});
