@@ -2,6 +2,7 @@
 #include "host/windows.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "base/convert.h"
@@ -126,6 +127,38 @@ Combine combine_of(WindowKind kind, Dtype dtype) {
   });
 }
 
+// Loops that go on evenly where the one inside them ends are one; the order of the windows stays.
+std::vector<arch::WindowStep::Loop> merged(const std::vector<arch::WindowStep::Loop>& loops) {
+  std::vector<arch::WindowStep::Loop> out;
+  for (arch::WindowStep::Loop loop : loops) {
+    if (loop.size == 1) continue;
+    if (!out.empty() && out.back().many == loop.many * loop.size && out.back().operand == loop.operand * loop.size &&
+        out.back().indices == loop.indices * loop.size) {
+      loop.size *= out.back().size;
+      out.pop_back();
+    }
+    out.push_back(loop);
+  }
+  return out;
+}
+
+// f(T()) for a T of as many bytes.
+template <class F>
+void with_unit(size_t bytes, F&& f) {
+  switch (bytes) {
+    case 1:
+      return f(uint8_t());
+    case 2:
+      return f(uint16_t());
+    case 4:
+      return f(uint32_t());
+    case 8:
+      return f(uint64_t());
+    default:
+      return f(std::array<uint64_t, 2>());
+  }
+}
+
 }  // namespace
 
 Windows::Windows(const arch::WindowStep& step, const arch::Slot& operand, const arch::Slot& indices,
@@ -152,6 +185,7 @@ Windows::Windows(const arch::WindowStep& step, const arch::Slot& operand, const 
     loop.many *= size;
     loop.operand *= size;
   }
+  step_.windows = merged(step_.windows);
   for (arch::WindowStep::Start& start : step_.starts) start.operand *= size;
   if (window_bytes_ == 0) count_ = 0;
 }
@@ -159,17 +193,19 @@ Windows::Windows(const arch::WindowStep& step, const arch::Slot& operand, const 
 template <class Index, class F>
 void Windows::visit_by(const Index& index, int64_t begin, int64_t end, F&& f) const {
   const bool clamps = step_.kind == WindowKind::gather;
+  const std::vector<arch::WindowStep::Loop>& loops = step_.windows;
+  std::vector<int64_t> turns(loops.size());
+  int64_t many = 0, base = 0, at = 0, rest = begin;
+  for (size_t d = loops.size(); d-- > 0; rest /= loops[d].size) {
+    const int64_t i = turns[d] = d == 0 ? rest : rest % loops[d].size;
+    many += i * loops[d].many, base += i * loops[d].operand, at += i * loops[d].indices;
+  }
+  auto step = [&](const arch::WindowStep::Loop& loop, int64_t by) {
+    many += by * loop.many, base += by * loop.operand, at += by * loop.indices;
+  };
   for (int64_t w = begin; w < end; ++w) {
-    int64_t many = 0, operand = 0, at = 0, rest = w;
-    for (size_t d = step_.windows.size(); d-- > 0;) {
-      const arch::WindowStep::Loop& loop = step_.windows[d];
-      const int64_t i = d == 0 ? rest : rest % loop.size;
-      if (d > 0) rest /= loop.size;
-      many += i * loop.many;
-      operand += i * loop.operand;
-      at += i * loop.indices;
-    }
     bool fits = true;
+    int64_t operand = base;
     for (const arch::WindowStep::Start& start : step_.starts) {
       int64_t value = index(at + start.indices);
       if (clamps) value = std::clamp<int64_t>(value, 0, start.most);
@@ -177,6 +213,12 @@ void Windows::visit_by(const Index& index, int64_t begin, int64_t end, F&& f) co
       operand += fits ? value * start.operand : 0;
     }
     if (fits) f(w, many, operand);
+    for (size_t d = loops.size(); d-- > 0;) {
+      step(loops[d], 1);
+      if (++turns[d] < loops[d].size || d == 0) break;
+      step(loops[d], -loops[d].size);
+      turns[d] = 0;
+    }
   }
 }
 
@@ -199,8 +241,13 @@ void Windows::visit(const void* indices, int64_t begin, int64_t end, F&& f) cons
 void Windows::gather(std::span<void* const> in, std::byte* out) const {
   const auto* operand = static_cast<const std::byte*>(in[0]);
   auto some = [&](int64_t begin, int64_t end) {
-    visit(in[1], begin, end,
-          [&](int64_t, int64_t many, int64_t at) { copy_loops(out + many, operand + at, loops_, size_); });
+    if (!loops_.empty())
+      return visit(in[1], begin, end,
+                   [&](int64_t, int64_t many, int64_t at) { copy_loops(out + many, operand + at, loops_, size_); });
+    with_unit(size_, [&](auto unit) {
+      visit(in[1], begin, end,
+            [&](int64_t, int64_t many, int64_t at) { std::memcpy(out + many, operand + at, sizeof(unit)); });
+    });
   };
   if (count_ * window_bytes_ < kSharedBytes) return some(0, count_);
   parallel_for(count_, std::max<int64_t>(1, kSharedBytes / 4 / window_bytes_), some);

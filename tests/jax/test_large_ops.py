@@ -308,3 +308,27 @@ def test_running_sums_short_and_long(size):
     want = x.cumsum(1), np.maximum.accumulate(x[:, ::-1], 1)[:, ::-1], x.T.cumsum(0)
     for g, w in zip(got, want, strict=True):
         np.testing.assert_allclose(g, w, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "float32", "complex64", "complex128"])
+def test_columns_side_by_side(dtype):
+    with jax.enable_x64(True):
+        rows = 2**21 // np.dtype(dtype).itemsize
+        parts = [(np.arange(rows * n) % 251).reshape(rows, n).astype(dtype) for n in (1, 2, 3)]
+        got = jax.jit(lambda *p: (jnp.concatenate(p, 1), jnp.stack([p[0], p[0]], -1)))(*parts)
+        np.testing.assert_array_equal(got[0], np.concatenate(parts, 1))
+        np.testing.assert_array_equal(got[1], np.stack([parts[0]] * 2, -1))
+
+
+@pytest.mark.parametrize("dtype", ["bool", "bfloat16", "int32", "float64", "complex128"])
+@pytest.mark.parametrize("index", ["int32", "uint8"])
+def test_elements_at_places(dtype, index):
+    with jax.enable_x64(True):
+        g = np.random.default_rng(1)
+        x = g.integers(0, 2, (50, 60)).astype(jnp.dtype(dtype))
+        i, j = (g.integers(0, n, (40, 1, 70), index) for n in (50, 60))
+        np.testing.assert_array_equal(jax.jit(lambda x, i, j: x[i, j])(x, i, j), x[i, j])
+        # One place of each column: batches and places lie in another order than the results.
+        by_column = i[:, 0, :60]
+        got = jax.jit(jax.vmap(lambda column, at: column[at], (1, 1)))(x, by_column)
+        np.testing.assert_array_equal(got, x[by_column, np.arange(60)].T)
