@@ -332,10 +332,15 @@ struct Translator {
       if (n.op == TileOp::load || n.op == TileOp::store) {
         int64_t step = nest.vector.steps[n.at] / trine::bytes(nest.operands[n.at].dtype);
         if (step != 0 && step != 1) return false;
+        if (is_row_format(nest.operands[n.at].dtype)) return false;
       }
+      if (n.op == TileOp::round_to && is_row_format(Dtype(n.at))) return false;
     }
     return true;
   }
+
+  // Narrow formats without vector operations of their own: a kernel over a row of them is quicker than calls for eight.
+  static bool is_row_format(Dtype d) { return memory_of(d) == VMemory::call && is_floating(d) && trine::bits(d) <= 8; }
 
   VStage& now() { return out.stages[stage]; }
   bool uniform(TileValue v) const { return nest.facts[v].uniform && nest.insns[v].op != TileOp::constant; }
