@@ -70,6 +70,14 @@ def test_tokens_are_dealt_between_blocks(case, monkeypatch):
     trained_alike(model, params, tp)
 
 
+@pytest.mark.parametrize("name, batch, seq, dealt", [
+    ("llama-3-70b", 1, 512, True), ("llama-3-70b", 1, 256, False), ("llama-3-8b", 1, 512, False), ("llama-3-8b", 4, 512, True),
+    ("llama-3-8b", 8, 128, True), ("llama-3-8b", 1, 1024, True), ("mixtral-8x7b", 4, 512, False), ("llama-3-8b", 4, 500, False)])  # fmt: skip
+def test_tokens_that_would_not_stay_on_chip_are_dealt(name, batch, seq, dealt):
+    work = models.phase(models.build(name, "bfloat16").with_layers(1), "prefill", batch, seq, 8)
+    assert ("reduce_scatter" in str(jax.make_jaxpr(work.function)(*work.shapes))) == dealt
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_cores_together(case):
     config, tp = CASES[case]

@@ -11,7 +11,11 @@ from trine.models.layers import alibi_slopes, dense, embed, gathered, rope_angle
 from trine.models.training import cross_entropy
 
 
-DEALT_LEAST = 1024  # tokens; by our timer it pays from there on and not at 512: Llama-3-8B, TP8 and TP32 on trn1, TP16 on trn2
+# Tokens of a sequence from which on they are dealt out: by our timer it pays there and not at 512 (Llama-3-8B, TP8 and
+# TP32 on trn1, TP16 on trn2). Of fewer it does where all of them, of all sequences, are more than the compiler keeps on
+# chip of one value, a quarter of Trainium1's 24 MiB (elements of two bytes): every core would bring them in and out.
+DEALT_LEAST = 1024
+STAYS = 3 << 20
 
 
 def parameters(c):
@@ -91,8 +95,8 @@ def forward(params, c, inputs, axis=None):
 
 def deals(c, inputs, axis):
     """Whether each core has some of the tokens between the blocks: norms and sums are then done once, not by all."""
-    seq = inputs["tokens"].shape[1]
-    if axis is None or seq < DEALT_LEAST or seq % jax.lax.axis_size(axis):
+    batch, seq = inputs["tokens"].shape
+    if axis is None or seq % jax.lax.axis_size(axis) or (seq < DEALT_LEAST and batch * seq * c.width <= STAYS):
         return False
     return c.positions != "learned" and not c.experts
 
