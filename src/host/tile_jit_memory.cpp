@@ -90,9 +90,8 @@ void Lines::load_uniform(VMemory kind, const Ymm& d, const Reg64& base) {
     case VMemory::word:
       return vbroadcastss(d, dword[base]);
     case VMemory::bf16:
-      movzx(eax, Xbyak::util::word[base]);
-      shl(eax, 16);
-      break;
+      vpbroadcastw(d, Xbyak::util::word[base]);
+      return vpslld(d, d, 16);
     case VMemory::f16:
       movzx(eax, Xbyak::util::word[base]);
       vmovd(low(d), eax);
