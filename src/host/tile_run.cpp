@@ -38,19 +38,22 @@ void interpret_units(const TilePlan& plan, std::span<void* const> operands, int6
   }
 }
 
-// Units side by side in one call: rows of the innermost row loop, or blocks along a vertical vector.
-void run_units_in_code(const TilePlan& plan, std::span<void* const> operands, int64_t begin, int64_t end) {
+// Rows of the innermost row loop side by side in one call, or blocks of so many lanes along a vertical vector.
+void run_units_in_code(const TilePlan& plan, std::span<void* const> operands, int64_t begin, int64_t end,
+                       int64_t block) {
   const TileNest& nest = plan.nest;
+  const int64_t all_blocks = nest.vertical ? (nest.vector.size + block - 1) / block : 1;
+  const int64_t at_once = is_unblocked(*plan.code) ? all_blocks : plan.interp.block / block;
   const size_t tables = round_up((operands.size() + nest.rows.size()) * 8);
   std::byte* memory = thread_scratch(tables + code_scratch_bytes(*plan.code));
   auto* pointers = reinterpret_cast<std::byte**>(memory);
   auto* index = reinterpret_cast<int64_t*>(pointers + operands.size());
-  const int64_t block = plan.interp.block, innermost = nest.rows.empty() ? 1 : nest.rows.back().size;
+  const int64_t innermost = nest.rows.empty() ? 1 : nest.rows.back().size;
   for (int64_t u = begin; u < end;) {
-    int64_t r = u / plan.blocks, b = u - r * plan.blocks, blocks = 1;
+    int64_t r = u / all_blocks, b = u - r * all_blocks, blocks = 1;
     TileRange range{.row = r % innermost, .begin = 0, .end = nest.vector.size};
-    if (plan.blocks > 1) {
-      blocks = is_unblocked(*plan.code) ? std::min(plan.blocks - b, end - u) : 1;
+    if (all_blocks > 1) {
+      blocks = std::min({all_blocks - b, end - u, at_once});
       range.begin = b * block;
       range.end = std::min(range.begin + blocks * block, nest.vector.size);
     } else {
@@ -73,8 +76,20 @@ void run_units_in_code(const TilePlan& plan, std::span<void* const> operands, in
 
 void run_units(const TilePlan& plan, std::span<void* const> operands, int64_t begin, int64_t end) {
   if (!plan.nest.staged.empty()) return run_staged(plan, operands, begin, end);
-  if (plan.code) return run_units_in_code(plan, operands, begin, end);
+  if (plan.code) return run_units_in_code(plan, operands, begin, end, std::max<int64_t>(plan.interp.block, 1));
   interpret_units(plan, operands, begin, end);
+}
+
+// Few units of many lanes, each a row of its own: threads share out groups of them. False where lanes are few, too.
+bool run_lanes(const TilePlan& plan, std::span<void* const> operands, int64_t threads) {
+  constexpr int64_t kGroup = 64;  // lanes: whole cache lines of any format
+  const TileNest& nest = plan.nest;
+  if (!plan.code || !nest.vertical || !nest.staged.empty() || plan.interp.block < kGroup) return false;
+  const int64_t groups = nest.row_count * ((nest.vector.size + kGroup - 1) / kGroup);
+  if (groups < threads) return false;
+  parallel_for(groups, (groups + threads - 1) / threads,
+               [&](int64_t begin, int64_t end) { run_units_in_code(plan, operands, begin, end, kGroup); });
+  return true;
 }
 
 // Few units with long rows: threads share out the parts, stage by stage.
@@ -203,6 +218,7 @@ void run(const TileKernel& kernel, std::span<void* const> operands) {
   if (total < 2 * kTaskCost) return run_units(plan, operands, 0, plan.units);
   const int64_t threads = pool_threads();
   const int64_t few = plan.code ? threads : 4 * threads;
+  if (threads > 1 && plan.units < threads && run_lanes(plan, operands, threads)) return;
   if (threads > 1 && plan.units < few && plan.parts > 1) return run_parts(plan, operands);
   const int64_t grain = std::max<int64_t>(1, kTaskCost / plan.unit_cost);
   parallel_for(plan.units, grain, [&](int64_t begin, int64_t end) { run_units(plan, operands, begin, end); });

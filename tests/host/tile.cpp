@@ -155,7 +155,11 @@ TEST_CASE("reductions of every kind and type, along rows, columns and everything
 
 TEST_CASE("long reductions: any number of threads gives the same bits") {
   ThreadPool one(1), three(3);
-  for (const auto& dims : {std::vector<TileDim>{{1000003, true}}, {{2}, {300001, true}}, {{40000, true}, {24}}}) {
+  for (const auto& dims : {std::vector<TileDim>{{1000003, true}},
+                           {{2}, {300001, true}},
+                           {{40000, true}, {24}},
+                           {{3000, true}, {203}},
+                           {{2}, {1700, true}, {301}}}) {
     int64_t elements = 1;
     std::vector<int64_t> strides(dims.size());
     for (size_t d = dims.size(); d-- > 0;) {
