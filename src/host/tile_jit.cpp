@@ -335,7 +335,8 @@ class Emitter : public Lines {
     const int copies = 4 * alive <= room ? 4 : 2 * alive <= room + 2 ? 2 : 1;
     const int vectors = accumulates ? 4 : copies;
     Label single, tail, done;
-    if (vectors > 1) main_loop(s, vectors, copies, pinned);
+    const bool has_room = copies * alive + pinned < 16 && widens(s.each);
+    if (vectors > 1) main_loop(s, {.copies = copies, .pinned = pinned, .halves_in_register = has_room}, vectors);
     L(single);
     lea(rax, ptr[rbp + 8]);
     cmp(rax, rbx);
@@ -355,22 +356,21 @@ class Emitter : public Lines {
     L(done);
   }
 
-  void main_loop(const VStage& s, int vectors, int copies, int pinned) {
+  void main_loop(const VStage& s, Layout layout, int vectors) {
     Label again, end;
     lea(rax, ptr[rbp + 8 * vectors]);
     cmp(rax, rbx);
     ja(end, T_NEAR);
-    move_accumulators(pinned, true);
+    move_accumulators(layout.pinned, true);
+    if (layout.halves_in_register) load_upper_halves(layout);
     align(32);
     L(again);
-    for (int first = 0; first < vectors; first += copies) {
-      emit(s.each, s, {.copies = copies, .first = first, .pinned = pinned});
-    }
+    for (layout.first = 0; layout.first < vectors; layout.first += layout.copies) emit(s.each, s, layout);
     add(rbp, 8 * vectors);
     lea(rax, ptr[rbp + 8 * vectors]);
     cmp(rax, rbx);
     jbe(again, T_NEAR);
-    move_accumulators(pinned, false);
+    move_accumulators(layout.pinned, false);
     L(end);
   }
 

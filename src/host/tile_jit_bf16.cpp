@@ -19,6 +19,19 @@ constexpr uint8_t kUnusual =
 
 }  // namespace
 
+bool Lines::widens(const VList& list) const {
+  bool found = false;
+  for (const VInsn& n : list.insns) {
+    const bool moves = n.op == VOp::load || n.op == VOp::store;
+    const VMemory kind = moves ? memory_of(nest_.operands[n.at].dtype) : VMemory::word;
+    if (n.op == VOp::call || kind == VMemory::call) return false;
+    found = found || (n.op == VOp::load && kind == VMemory::bf16);
+  }
+  return found;
+}
+
+void Lines::load_upper_halves(const Layout& layout) { vmovups(Ymm(layout.registers()), ptr[rip + upper_halves_]); }
+
 // Into the upper half of each of t's lanes; the lower one holds anything. t, v and u differ.
 void Lines::round_words(const Ymm& t, const Ymm& v, const Ymm& u) {
   auto word = [&](Word w) { return ptr[rip + rounding_ + 32 * int(w)]; };

@@ -53,7 +53,7 @@ void Lines::emit(const VList& list, const VStage& stage, const Layout& layout) {
       if (r.kind == Ref::reg) uses[size_t(items[i].copy) * list.regs + r.id].push_back(i);
     }
   }
-  State s{stage, layout, list.regs, Registers(std::move(uses), 16 - layout.pinned)};
+  State s{stage, layout, list.regs, Registers(std::move(uses), layout.registers())};
   for (uint32_t i = 0; i < items.size(); ++i) {
     s.at = i;
     s.item = &items[i];

@@ -39,11 +39,14 @@ struct Stack {
 // How a list is laid out: `copies` vectors side by side.
 struct Layout {
   int copies = 1;
-  int first = 0;         // vectors before this one since the index
-  bool masked = false;   // the last vector, of fewer than eight lanes
-  bool uniform = false;  // a list that runs before the loop: loads and stores of one element
-  int pinned = 0;        // accumulators in the highest registers: reduction r, vector u in 15 - (4 r + u)
-  int before = 0;        // vectors before the index, where each has an accumulator of its own
+  int first = 0;                    // vectors before this one since the index
+  bool masked = false;              // the last vector, of fewer than eight lanes
+  bool uniform = false;             // a list that runs before the loop: loads and stores of one element
+  int pinned = 0;                   // accumulators in the highest registers: reduction r, vector u in 15 - (4 r + u)
+  int before = 0;                   // vectors before the index, where each has an accumulator of its own
+  bool halves_in_register = false;  // how bf16 is widened lies in the register below those
+
+  int registers() const { return 16 - pinned - halves_in_register; }  // free for values, from 0 on
 };
 
 class Lines : public Xbyak::CodeGenerator {
@@ -69,6 +72,8 @@ class Lines : public Xbyak::CodeGenerator {
   Address word(int i) { return qword[rdi + 8 * i]; }
   Address stack_word(int i) { return qword[rsp + stack_.words + 8 * i]; }
   void load_pointers(const VStage& stage, bool inner);
+  bool widens(const VList& list) const;  // bf16, and calls nothing that would lose registers
+  void load_upper_halves(const Layout& layout);
   void write_unusual();
   void write_constants();
 
@@ -117,7 +122,7 @@ class Lines : public Xbyak::CodeGenerator {
   void blend(State& s);
   void load(State& s);
   void load_uniform(VMemory kind, const Ymm& d, const Reg64& base);
-  void load_vector(VMemory kind, const Ymm& d, const Address& from);
+  void load_vector(const Layout& layout, VMemory kind, const Ymm& d, const Address& from);
   void store(State& s);
   void store_narrow(State& s, VMemory kind, const Ymm& v);
   void round_words(const Ymm& t, const Ymm& v, const Ymm& u);

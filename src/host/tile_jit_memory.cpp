@@ -27,10 +27,11 @@ Address Lines::array(const VInsn& n, int vectors) {
   return ptr[(kept ? rdx : rsi) + rbp * 4 + size_t(at)];
 }
 
-void Lines::load_vector(VMemory kind, const Ymm& d, const Address& from) {
+void Lines::load_vector(const Layout& layout, VMemory kind, const Ymm& d, const Address& from) {
   switch (kind) {
     case VMemory::bf16:
       vbroadcasti128(d, from);
+      if (layout.halves_in_register) return vpshufb(d, d, Ymm(layout.registers()));
       return vpshufb(d, d, ptr[rip + upper_halves_]);
     case VMemory::f16:
       return vcvtph2ps(d, from);
@@ -74,9 +75,9 @@ void Lines::load(State& s) {
     vmaskmovps(d, d, address(n, vectors));
   } else if (s.layout.masked) {
     copy_tail(pointer(n.at), n, false);
-    load_vector(kind, d, ptr[rsp + stack_.tail]);
+    load_vector(s.layout, kind, d, ptr[rsp + stack_.tail]);
   } else {
-    load_vector(kind, d, address(n, vectors));
+    load_vector(s.layout, kind, d, address(n, vectors));
   }
   if (kind == VMemory::truth) {
     Ymm zero = spare(s);
