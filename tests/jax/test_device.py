@@ -179,6 +179,7 @@ CASES = {
     "windows of few channels": (
         lambda x, k, b, w: (jnp.maximum(conv(x, k, (2, 2), ((3, 3), (3, 3)), **NHWC) * 0.1 + b, 0), conv(x, w, (1, 3), "VALID", rhs_dilation=(2, 1), **NHWC)),
         floats(3, 33, 40, 3), floats(7, 7, 3, 20), floats(20), floats(5, 2, 3, 6)),
+    "windows of few channels, two rows of pixels a tile": (lambda x, k, b: jnp.tanh(conv(x, k, **NHWC) * 0.1 + b), floats(2, 7, 64, 4), floats(3, 3, 4, 40), floats(40)),
     "convolution, shifted": (functools.partial(conv, **NHWC), floats(3, 10, 9, 24), floats(3, 3, 24, 40)),
     "shifted, many channels": (functools.partial(conv, strides=(2, 1), **NHWC), floats(1, 7, 6, 140), floats(3, 2, 140, 150)),
     "shifted, in bands": (functools.partial(conv, padding=((2, 1), (0, 3)), **NHWC), floats(1, 160, 200, 16), floats(3, 3, 16, 4)),

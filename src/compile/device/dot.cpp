@@ -118,7 +118,8 @@ class Dot : public Product {
                columns_fit = even(n_.count, columns) || (!by_columns_ && n_.count == minor);
     const bool in_panels = (strip_rows() % rows == 0 || strip_rows() == m_.count) &&
                            (panel_columns() % columns == 0 || panel_columns() == n_.count);
-    return dense && in_panels && !deep_rows() && rows_fit && columns_fit && across().count >= 32;
+    const bool in_one = rows <= m_.count && columns <= n_.count;  // batch
+    return dense && in_one && in_panels && !deep_rows() && rows_fit && columns_fit && across().count >= 32;
   }
   int64_t block_columns() const override {
     return std::min(rec_.columns_max(), by_columns_ ? strip_rows() : panel_columns());
