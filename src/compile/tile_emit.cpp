@@ -144,8 +144,11 @@ class Emitter {
     }
     const Dtype result = node.types[0].dtype, type = arch::tile_value_type(result);
     if (node.op == "convert") return converted(in[0], result, row);
-    if (node.op == "compare")
+    if (node.op == "compare") {
+      if (node.attrs.text("compare_type") == "TOTALORDER")
+        for (TileValue& v : in) v = in_total_order(v, row);
       return push_op(tile_compare(node.attrs.text("direction")), Dtype::boolean, {in[0], in[1]}, row);
+    }
     if (node.op == "reduce_precision")
       return push_op(
           TileOp::reduce_precision, type, {in[0]}, row, 0,
@@ -155,6 +158,18 @@ class Emitter {
     TileInsn insn{.op = op, .type = type};
     std::copy(in.begin(), in.end(), insn.in.begin());
     return push(insn, row);
+  }
+
+  // Floats in total order are in the order of their bits, those below zero turned round.
+  TileValue in_total_order(TileValue v, bool row) {
+    if (!is_floating(type_of(v))) return v;
+    const bool is_wide = type_of(v) == Dtype::f64;
+    const Dtype whole = is_wide ? Dtype::s64 : Dtype::s32;
+    const TileValue bits = push_op(TileOp::bit_cast, whole, {v}, row);
+    const TileValue sign = push_op(TileOp::shr_arith, whole, {bits, constant_int(whole, is_wide ? 63 : 31, row)}, row);
+    const TileValue turned =
+        push_op(TileOp::bit_and, whole, {sign, constant_int(whole, is_wide ? INT64_MAX : INT32_MAX, row)}, row);
+    return push_op(TileOp::bit_xor, whole, {bits, turned}, row);
   }
 
   Result<TileValue> converted(TileValue from, Dtype to, bool row) {

@@ -124,9 +124,7 @@ TileOp tile_reduce(std::string_view kind) { return find(kReduces, kind); }
 bool is_tile_map(const ir::Node& node) {
   const TileRow* row = tile_row(node.op);
   if (!row || !has_tile_types(node)) return false;
-  if (node.op == "compare")
-    return node.attrs.text("compare_type") != "TOTALORDER" &&
-           tile_compare(node.attrs.text("direction")) != TileOp::count;
+  if (node.op == "compare") return tile_compare(node.attrs.text("direction")) != TileOp::count;
   if (node.op == "bitcast_convert") return is_plain_bitcast(node);
   if (node.op == "convert" || node.op == "select") return true;
   const Dtype dtype = node.inputs[0].type().dtype;
