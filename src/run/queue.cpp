@@ -28,12 +28,14 @@ bool Queue::begin_inline() {
 void Queue::end_inline() {
   std::lock_guard lock(mutex_);
   is_busy_ = false;
-  changed_.notify_all();
+  if (!tasks_.empty() || drains_) changed_.notify_all();  // a thread with nothing to do sleeps on
 }
 
 void Queue::drain() {
   std::unique_lock lock(mutex_);
+  ++drains_;
   changed_.wait(lock, [&] { return tasks_.empty() && !is_busy_; });
+  --drains_;
 }
 
 void Queue::work() {

@@ -32,6 +32,7 @@ class Queue {
   std::deque<std::function<void()>> tasks_;
   bool is_busy_ = false;
   bool stop_ = false;
+  int drains_ = 0;  // callers in drain()
   std::thread thread_;
 };
 

@@ -1,4 +1,5 @@
 // Devices, memory, buffers, queues: what they hold, in which order they run, and how errors travel.
+#include <atomic>
 #include <cstring>
 #include <thread>
 
@@ -103,6 +104,33 @@ TEST_CASE("a short program runs at once, or after what the device does; its call
   }
   device.queue().end_inline();
   CHECK(get(*later[3]) == std::vector<float>{5, 6, 7});
+}
+
+TEST_CASE("work in a caller's thread holds the queue up, and who waits for it is told at its end") {
+  Queue queue;
+  std::atomic<int> ran = 0;
+  queue.add([&] { ++ran; });  // its thread is there
+  queue.drain();
+  REQUIRE(queue.begin_inline());
+  CHECK(!queue.begin_inline());
+  std::thread waits([&] {
+    queue.drain();
+    CHECK(ran == 1);
+    queue.add([&] { ++ran; });
+    queue.drain();
+    CHECK(ran == 2);
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  CHECK(ran == 1);
+  queue.end_inline();
+  waits.join();
+  REQUIRE(queue.begin_inline());
+  queue.add([&] { ++ran; });
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  CHECK(ran == 2);
+  queue.end_inline();
+  queue.drain();
+  CHECK(ran == 3);
 }
 
 TEST_CASE("a future calls back at once or later, with its error") {
