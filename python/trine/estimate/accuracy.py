@@ -48,7 +48,8 @@ def point(row, answer):
     time = measured.get("device_ms") or measured.get("p50_ms") or answer.copies * answer.results / measured["results_per_s"] * 1e3
     moved = sum(run.host_bytes * count for run, count in answer.runs)
     rest = answer.collectives_ms + (0.0 if profile else answer.launch_ms + calibration.host_ms("forward", moved))
-    return fit.Point(row["id"], answer.kind, time, answer.device_ms, rest, answer.phase == "prefill" and not profile)
+    host = None if profile else calibration.HOST_PARTS.get(answer.phase)
+    return fit.Point(row["id"], answer.kind, time, answer.device_ms, rest, host)
 
 
 def update(found):
@@ -59,7 +60,8 @@ def update(found):
     for kind in fit.CLASSES:
         rows = [p.id for p in points if p.kind == kind]
         table["classes"][kind] = {"factor": round(best["factors"][kind], 3), "spread": round(fit.spread(errors.values()), 3), "rows": rows}
-    table["host"]["first_token_ms"]["is"] = round(best["first_token_ms"], 2)
+    for name in fit.HOST:
+        table["host"][name]["is"] = round(best[name], 2)
     path.write_text(json.dumps(table, indent=2) + "\n")
     calibration.table.cache_clear()
 
@@ -115,7 +117,8 @@ def page(found):
         " each when it is left out of the fit.\n"
     )
     yield from classes()
-    yield f"\nThe host's part of a first token: {calibration.table()['host']['first_token_ms']['is']:g} ms.\n"
+    first, each = (calibration.table()["host"][name]["is"] for name in fit.HOST)
+    yield f"\nThe host's part of a first token: {first:g} ms, of each that follows: {each:g} ms.\n"
     yield "| id | instance | what | predicted | band | ours | measured | error | left out |"
     yield "|---|---|---|--:|--:|--:|--:|--:|--:|"
     for row, answer in found:

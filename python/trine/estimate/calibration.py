@@ -16,6 +16,8 @@ KINDS = {
     ("resnet", "forward"): "convolution",
     ("unet", "forward"): "convolution",
 }
+# Of phases in which a serving loop has a part: its name in the table.
+HOST_PARTS = {"prefill": "first_token_ms", "decode": "token_ms"}
 
 
 @functools.cache
@@ -58,7 +60,7 @@ def launch_ms(chip):
 
 
 def host_ms(phase, moved):
-    """Bytes that cross the bus, and in a prefill what a serving loop does before and after the first token."""
+    """Bytes that cross the bus, and what a serving loop does around a token."""
     host = table()["host"]
-    first = host["first_token_ms"]["is"] if phase == "prefill" else 0.0
-    return moved / host["bus_bytes_per_ns"]["is"] / 1e6 + first
+    served = host[HOST_PARTS[phase]]["is"] if phase in HOST_PARTS else 0.0
+    return moved / host["bus_bytes_per_ns"]["is"] / 1e6 + served

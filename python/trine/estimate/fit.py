@@ -1,6 +1,6 @@
-"""The calibration of published rows: a factor of device time for each class of program, and the host's part of a first
-token. Pure arithmetic on what accuracy.py has computed; no row is looked at twice by its own prediction under
-leave-one-out.
+"""The calibration of published rows: a factor of device time for each class of program, and the host's part of a token
+that is served, the first and each that follows. Pure arithmetic on what accuracy.py has computed; no row is looked at
+twice by its own prediction under leave-one-out.
 """
 
 import dataclasses
@@ -8,6 +8,7 @@ import math
 import statistics
 
 CLASSES = ("encoder", "convolution", "prefill", "streaming", "train")
+HOST = ("first_token_ms", "token_ms")  # what a serving loop adds
 PRIOR_ROWS = 1  # a class is drawn towards the mean of all classes as if by one row more: the least a prior can weigh (unit information)
 
 
@@ -20,10 +21,10 @@ class Point:
     measured: float
     device: float
     rest: float  # collectives, launch and what crosses the bus: taken as they are
-    first_token: bool  # whether the host's part of a first token is in it
+    host: str | None  # the part of the host that is in it besides, of HOST
 
     def predicted(self, fit):
-        return self.device * fit["factors"][self.kind] + self.rest + (fit["first_token_ms"] if self.first_token else 0.0)
+        return self.device * fit["factors"][self.kind] + self.rest + (fit[self.host] if self.host else 0.0)
 
     @property
     def ratio(self):
@@ -37,22 +38,25 @@ class Point:
 
 def factors(points):
     """Medians by class, each drawn towards that of all classes: some rows are off for reasons no factor covers. Rows with
-    the host's part of a first token in them say nothing of it."""
+    the host's part of a token in them say nothing of it."""
     ratios = {}
     for p in points:
-        if not p.first_token and p.ratio is not None:
+        if not p.host and p.ratio is not None:
             ratios.setdefault(p.kind, []).append(p.ratio)
     everywhere = statistics.median(statistics.median(r) for r in ratios.values()) if ratios else 0.0
     return {k: math.exp(statistics.median([*ratios.get(k, []), *[everywhere] * PRIOR_ROWS])) for k in CLASSES}
 
 
 def fitted(points):
-    """The factors, and with them the first token's host time that leaves the least squares of errors, as logarithms.
-    Squares, as few rows tell it and disagree: least errors would meet one of them and pass the others by."""
-    first = [p for p in points if p.first_token]
-    most, known = min((p.measured for p in first), default=0.0), factors(points)
-    tried = [{"factors": known, "first_token_ms": most * step / 100} for step in range(100)]
-    return min(tried, key=lambda fit: sum(p.error(fit) ** 2 for p in first))
+    """The factors, and with them the host's times that leave the least squares of errors, as logarithms. Squares, as few
+    rows tell them and disagree: least errors would meet one of them and pass the others by."""
+    known = {"factors": factors(points)}
+    for name in HOST:
+        told = [p for p in points if p.host == name]
+        most = min((p.measured for p in told), default=0.0)
+        tried = [known | {name: most * step / 100} for step in range(100)]
+        known = min(tried, key=lambda fit: sum(p.error(fit) ** 2 for p in told))
+    return known
 
 
 def left_out(points):
