@@ -44,4 +44,7 @@ class Make {
   uint32_t where_;
 };
 
+// Of a graph and of all bodies of loops and branches in it.
+std::vector<const ir::Node*> nodes_and_bodies(const ir::Graph& graph);
+
 }  // namespace trine::compile::device

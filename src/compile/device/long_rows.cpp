@@ -24,12 +24,7 @@ constexpr int64_t kLong = 1 << 14, kFew = 64;  // elements of a row, rows
 class LongRows {
  public:
   LongRows(const ir::Graph& graph, const arch::Chip& chip) : graph_(graph), lanes_(chip.partitions) {
-    std::vector<const Node*> nodes = graph.order();
-    for (size_t i = 0; i < nodes.size(); ++i)  // bodies of loops too
-      for (const ir::Region& region : nodes[i]->regions) {
-        const auto inside = ir::body_of(region).nodes;
-        nodes.insert(nodes.end(), inside.begin(), inside.end());
-      }
+    const std::vector<const Node*> nodes = nodes_and_bodies(graph);
     for (const Node* node : nodes)
       if (is_member(*node) || is_reduction(*node)) join(*node);
     for (const Node* node : nodes) look(*node);

@@ -56,12 +56,7 @@ bool keeps_rows(const Node& n) {
 class Picks {
  public:
   explicit Picks(const ir::Graph& graph) : graph_(graph) {
-    std::vector<const Node*> nodes = graph.order();
-    for (size_t i = 0; i < nodes.size(); ++i)  // bodies of loops too
-      for (const ir::Region& region : nodes[i]->regions) {
-        const auto inside = ir::body_of(region).nodes;
-        nodes.insert(nodes.end(), inside.begin(), inside.end());
-      }
+    const std::vector<const Node*> nodes = nodes_and_bodies(graph);
     std::vector<const Node*> picks;
     for (const Node* node : nodes) {
       if (is_pick(*node)) picks.push_back(node);
