@@ -316,6 +316,26 @@ def test_processes_of_spawn(tmp_path):
     assert (tmp_path / "done").read_text() == "done"
 
 
+ENDS = """
+import atexit, pathlib
+names = lambda: sorted({t.read_text().strip() for t in pathlib.Path("/proc/self/task").glob("*/comm") if "gloo" in t.read_text()})
+atexit.register(lambda: print(names()))  # runs after what importing registers
+import torch, torch.distributed as dist
+from torch_xla.distributed import xla_backend
+dist.init_process_group("xla", init_method="xla://")
+dist.all_reduce(torch.ones(2, device="xla"))
+print(names())
+"""
+
+
+def test_threads_of_a_group_end_before_python_does():
+    # Such a thread lets go of its tensors after the call has returned, and ends the process if Python is ending by then.
+    env = os.environ | {"PYTHONPATH": str(ROOT / "python/compat")}
+    done = subprocess.run([sys.executable, "-c", ENDS], capture_output=True, text=True, env=env)
+    during, after = done.stdout.splitlines()
+    assert "pt_gloo_runloop" in during and after == "[]" and done.returncode == 0
+
+
 def test_compiler_args_change_values(monkeypatch):
     torch.manual_seed(0)
     model, x = torch.nn.Linear(64, 8).eval(), torch.randn(4, 64)

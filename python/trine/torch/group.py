@@ -4,6 +4,9 @@ torch's own group for CPUs (gloo) carries the bytes: a device's memory is this m
 What is recorded on `xla` runs first. A collective has happened when its call returns; send and recv have not.
 """
 
+import atexit
+import weakref
+
 import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import _create_work_from_future
@@ -38,12 +41,24 @@ def _work(done, results):
     return _create_work_from_future(future)
 
 
+_groups = weakref.WeakSet()
+
+
+@atexit.register
+def _end_threads():
+    """Gloo's threads let go of Python's tensors a moment after their work is done: they end before the interpreter does."""
+    for group in list(_groups):
+        group._gloo.abort()
+        group._gloo = None
+
+
 class Group(dist.ProcessGroup):
     """One process of those that talk to each other."""
 
     def __init__(self, name, gloo, rank, size):
         super().__init__(rank, size)
         self._name, self._gloo = name, gloo
+        _groups.add(self)
 
     def getBackendName(self):
         return self._name
