@@ -9,6 +9,7 @@
 #include <cmath>
 #include <limits>
 #include <type_traits>
+#include <vector>
 
 #include "base/pool.h"
 #include "base/text.h"
@@ -25,6 +26,8 @@ constexpr int64_t kWide = 16;                                // queries side by 
 constexpr int64_t kBlockKeys = 192;                          // 32 groups of keys; their scores are 12 KiB
 constexpr int64_t kFewRows = arch::AttentionStep::kFewRows;  // packing does not pay up to here
 constexpr int64_t kFewKeys = 64;                             // met at a time by few rows
+constexpr int64_t kTogetherKeys = 8;                         // by few rows of several heads
+constexpr int64_t kTogether = 12;                            // heads; a row of them is 3 KiB of f32
 constexpr int64_t kRowsAhead = 16;                           // fetched while others are widened
 constexpr float kLeast = -std::numeric_limits<float>::infinity();
 
@@ -258,14 +261,14 @@ void run_packed(const Head& head) {
 
 // Rows of a tensor as f32: where they lie, or copied, some at a time.
 struct WideRows {
-  WideRows(const Attention::Tensor& tensor, const Head& head, int64_t dim)
-      : t(tensor), n(dim), item(head), memory(size_t(kFewKeys * dim) * 4) {}
+  WideRows(const Attention::Tensor& tensor, const Attention& attention, int64_t dim)
+      : t(tensor), n(dim), a(attention), memory(size_t(kFewKeys * dim) * 4) {}
 
   struct Rows {
     const float* data = nullptr;
     int64_t stride = 0;
   };
-  Rows rows(int64_t first, int64_t count) const {
+  Rows rows(const Head& item, int64_t first, int64_t count) const {
     const Attention::Patch& p = t.patch;
     const bool patched = p.data && first < p.first + p.count && p.first < first + count;
     if (t.dtype == Dtype::f32 && t.dim_stride == 1 && !patched) {
@@ -274,13 +277,13 @@ struct WideRows {
     for (int64_t r = 0; r < count; ++r) {
       const std::byte* ahead = place(t, item.batch, item.kv, first + r + kRowsAhead);
       for (int64_t i = 0; i < n * t.dim_stride * bytes(t.dtype); i += 64) __builtin_prefetch(ahead + i);
-      widen(first + r, memory.as<float>() + r * n);
+      widen(item, first + r, memory.as<float>() + r * n);
     }
     return {memory.as<float>(), n};
   }
 
  private:
-  void widen(int64_t seq, float* to) const {
+  void widen(const Head& item, int64_t seq, float* to) const {
     const Attention::Patch& p = t.patch;
     const std::byte* from = place(t, item.batch, item.kv, seq);
     int64_t stride = t.dim_stride;
@@ -289,13 +292,13 @@ struct WideRows {
              (item.batch * p.batch_stride + item.kv * p.head_stride + (seq - p.first) * p.seq_stride) * bytes(t.dtype);
       stride = p.dim_stride;
     }
-    if (stride == 1) return widen_values(t.dtype, from, to, size_t(n), item.a.simd);
-    gather_wide(from, t.dtype, 0, stride, 1, 1, n, to, item.a.simd);
+    if (stride == 1) return widen_values(t.dtype, from, to, size_t(n), a.simd);
+    gather_wide(from, t.dtype, 0, stride, 1, 1, n, to, a.simd);
   }
 
   const Attention::Tensor& t;
   const int64_t n;
-  const Head& item;
+  const Attention& a;
   const Scratch memory;
 };
 
@@ -327,42 +330,78 @@ float soften_row(const Head& head, int64_t row, float* s, float* room) {
   return total;
 }
 
-void run_few(const Head& head) {
-  const Attention& a = head.a;
-  const int64_t rows = head.row_count();
-  Scratch memory(size_t(rows * (a.keys + a.dim + a.value_dim) + a.keys) * 4);
-  float* scores = memory.as<float>();
-  float* q = scores + rows * a.keys;
-  float* sums = q + rows * a.dim;
-  float* room = sums + rows * a.value_dim;
-  for (int64_t r = 0; r < rows; ++r) {
-    gather_wide(head.query(r), a.q.dtype, 0, a.q.dim_stride, 1, 1, a.dim, q + r * a.dim, a.simd);
+// The rows of a head of keys and values on their way from queries to results.
+struct FewRows {
+  static int64_t floats(const Attention& a) {
+    return a.heads / a.kv_heads * a.queries * (a.keys + a.dim + a.value_dim);
   }
-  for (int64_t i = 0; i < rows * a.dim; ++i) q[i] *= a.scale;
-  const WideRows keys(a.k, head, a.dim), values(a.v, head, a.value_dim);
-  for (int64_t j = 0; j < a.keys; j += kFewKeys) {
-    const int64_t n = std::min(kFewKeys, a.keys - j);
-    const auto [data, stride] = keys.rows(j, n);
+
+  FewRows(const Head& h, float* memory)
+      : head(h), a(h.a), rows(h.row_count()), scores(memory), q(scores + rows * a.keys), sums(q + rows * a.dim) {
     for (int64_t r = 0; r < rows; ++r) {
-      head.kernels.dots(q + r * a.dim, data, stride, n, a.dim, scores + r * a.keys + j);
+      gather_wide(head.query(r), a.q.dtype, 0, a.q.dim_stride, 1, 1, a.dim, q + r * a.dim, a.simd);
+    }
+    for (int64_t i = 0; i < rows * a.dim; ++i) q[i] *= a.scale;
+    std::fill_n(sums, rows * a.value_dim, 0.0f);
+  }
+  void meet(const WideRows& keys, int64_t first, int64_t n) {
+    const auto [data, stride] = keys.rows(head, first, n);
+    for (int64_t r = 0; r < rows; ++r) {
+      head.kernels.dots(q + r * a.dim, data, stride, n, a.dim, scores + r * a.keys + first);
     }
   }
-  float total[kFewRows];
-  for (int64_t r = 0; r < rows; ++r) total[r] = soften_row(head, r, scores + r * a.keys, room);
-  std::fill_n(sums, rows * a.value_dim, 0.0f);
-  for (int64_t j = 0; j < a.keys; j += kFewKeys) {
-    const int64_t n = std::min(kFewKeys, a.keys - j);
-    const auto [data, stride] = values.rows(j, n);
+  void soften(float* room) {
+    for (int64_t r = 0; r < rows; ++r) total[r] = soften_row(head, r, scores + r * a.keys, room);
+  }
+  void take(const WideRows& values, int64_t first, int64_t n) {
+    const auto [data, stride] = values.rows(head, first, n);
     for (int64_t r = 0; r < rows; ++r) {
-      const int64_t seen = std::clamp<int64_t>(head.visible(r) - j, 0, n);
-      head.kernels.weigh(scores + r * a.keys + j, data, stride, seen, a.value_dim, sums + r * a.value_dim);
+      const int64_t seen = std::clamp<int64_t>(head.visible(r) - first, 0, n);
+      head.kernels.weigh(scores + r * a.keys + first, data, stride, seen, a.value_dim, sums + r * a.value_dim);
     }
   }
-  for (int64_t r = 0; r < rows; ++r) {
-    float* row = sums + r * a.value_dim;
-    for (int64_t d = 0; d < a.value_dim; ++d) row[d] /= total[r];
-    head.store(r, row);
+  void store() {
+    for (int64_t r = 0; r < rows; ++r) {
+      float* row = sums + r * a.value_dim;
+      for (int64_t d = 0; d < a.value_dim; ++d) row[d] /= total[r];
+      head.store(r, row);
+    }
   }
+
+  const Head head;
+  const Attention& a;
+  const int64_t rows;
+  float *const scores, *const q, *const sums;
+  float total[kFewRows] = {};
+};
+
+// Heads whose keys lie side by side go through them together: what is read is one stream.
+void run_few(const Attention& a, int64_t first, int64_t count) {
+  const Scratch memory(size_t(count * FewRows::floats(a) + a.keys) * 4);
+  float* const room = memory.as<float>() + count * FewRows::floats(a);
+  std::vector<FewRows> heads;
+  heads.reserve(size_t(count));
+  for (int64_t i = 0; i < count; ++i)
+    heads.emplace_back(Head(a, first + i), memory.as<float>() + i * FewRows::floats(a));
+  const WideRows keys(a.k, a, a.dim), values(a.v, a, a.value_dim);
+  const int64_t step = count > 1 ? kTogetherKeys : kFewKeys;
+  for (int64_t j = 0; j < a.keys; j += step) {
+    for (FewRows& h : heads) h.meet(keys, j, std::min(step, a.keys - j));
+  }
+  for (FewRows& h : heads) h.soften(room);
+  for (int64_t j = 0; j < a.keys; j += step) {
+    for (FewRows& h : heads) h.take(values, j, std::min(step, a.keys - j));
+  }
+  for (FewRows& h : heads) h.store();
+}
+
+// How many heads run_few is given at once: a divisor of all.
+int64_t heads_together(const Attention& a) {
+  const auto are_mixed = [](const Attention::Tensor& t) { return t.head_stride < t.seq_stride; };
+  if (!are_mixed(a.k) || !are_mixed(a.v)) return 1;
+  int64_t count = std::min(kTogether, std::max<int64_t>(a.batch * a.kv_heads / (2 * pool_threads()), 1));
+  while (a.kv_heads % count != 0) --count;
+  return count;
 }
 
 Result<void> check(const Attention& a) {
@@ -393,16 +432,15 @@ Result<void> attention(const Attention& a) {
   TRY(check(a));
   const int64_t items = a.batch * a.kv_heads, rows = a.heads / a.kv_heads * a.queries;
   if (items == 0 || rows == 0 || a.value_dim == 0) return {};
+  const int64_t together = rows <= kFewRows ? heads_together(a) : 1;
   auto run = [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const Head head(a, i);
-      rows <= kFewRows ? run_few(head) : run_packed(head);
-    }
+    for (int64_t i = begin; i < end; ++i)
+      rows <= kFewRows ? run_few(a, i * together, together) : run_packed(Head(a, i));
   };
   if (items >= pool_threads()) {
-    parallel_for(items, 1, run);
+    parallel_for(items / together, 1, run);
   } else {
-    run(0, items);
+    run(0, items / together);
   }
   return {};
 }

@@ -56,7 +56,7 @@ struct AttentionRows {
     for (; d + kLanes <= dim; d += kLanes) {
       const auto x = B::load(q + d);
       for (int r = 0; r < N; ++r) {
-        if (d % kWide == 0) __builtin_prefetch(k + (r + kRowsAhead) * stride + d);
+        if (d % kWide == 0) __builtin_prefetch(k + (r + kRowsAhead) * stride + d, 0, 2);
         acc[r] = B::fma(x, B::load(k + r * stride + d), acc[r]);
       }
     }
@@ -82,7 +82,7 @@ struct AttentionRows {
     for (int64_t j = 0; j < n; ++j, v += stride) {
       const auto x = B::splat(p[j]);
       for (int i = 0; i < N; ++i) {
-        if (i % 2 == 0) __builtin_prefetch(v + kRowsAhead * stride + i * kLanes);
+        if (i % 2 == 0) __builtin_prefetch(v + kRowsAhead * stride + i * kLanes, 0, 2);
         acc[i] = B::fma(x, B::load(v + i * kLanes), acc[i]);
       }
     }

@@ -151,7 +151,11 @@ TEST_CASE("attention: sizes around every edge") {
 
 TEST_CASE("attention: heads that share keys") {
   for (int64_t kv : {1, 2, 4, 8}) {
-    run({.batch = 2, .heads = 8, .kv_heads = kv, .queries = 1, .keys = 50, .dim = 32, .value_dim = 32});
+    for (bool seq_first : {false, true}) {
+      Case t{.batch = 2, .heads = 8, .kv_heads = kv, .queries = 1, .keys = 50, .dim = 32, .value_dim = 32};
+      t.seq_first = seq_first;
+      run(t);
+    }
     run({.batch = 2, .heads = 8, .kv_heads = kv, .queries = 9, .keys = 50, .dim = 32, .value_dim = 32, .causal = true});
   }
 }
