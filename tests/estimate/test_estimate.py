@@ -29,6 +29,7 @@ def config(tmp_path):
 PHASES = [
     # configuration, phase, further options, results of one call
     (BERT, "forward", ["--batch", "2", "--seq", "32", "--auto-cast", "matmult"], 2),
+    (BERT, "prefill", ["--batch", "2", "--seq", "32"], 2),  # forward, of what writes nothing
     (LLAMA, "prefill", ["--batch", "1", "--seq", "32"], 32),
     (LLAMA, "decode", ["--batch", "4", "--seq", "64"], 4),
     (LLAMA, "decode", ["--batch", "4", "--seq", "64", "--tp", "2"], 4),
@@ -51,7 +52,7 @@ def test_json_adds_up(config, content, phase, options, results):
     assert (t["collectives"] > 0) == ("--tp" in options)
     memory = d["memory_bytes_per_core"]
     assert memory["fits"] and memory["used"] >= memory["weights"] > 0
-    assert (memory["cache"] > 0) == (phase != "forward")
+    assert (memory["cache"] > 0) == (d["phase"] != "forward") == (content == LLAMA)
 
 
 def test_logical_cores_are_two_physical_ones(config):
@@ -182,6 +183,8 @@ ERRORS = [
     (["--config", "bert-base", "--dtype", "i8"], 2, 'dtype "i8"'),
     (["--config", "bert-base", "--lnc", "2", "--instance", "trn1.2xlarge"], 2, "--lnc 2"),
     (["--config", "bert-base", "--new-tokens", "5"], 2, "--new-tokens"),
+    (["--config", "bert-base", "--new-tokens", "5", "--phase", "prefill"], 3, "writes no text"),
+    (["--config", "bert-base", "--phase", "decode"], 3, "it has no decode"),
     (["--config", "bert-base", "--tp", "64"], 3, "2 cores"),
     (["--config", "bert-base", "--seq", "4096"], 3, "512 positions"),
     (["--config", "gpt2", "--phase", "train", "--dp", "3", "--nodes", "1"], 3, "hold 2 copies"),

@@ -30,7 +30,12 @@ class Answer:
     new_tokens: int = 0
     generation: dict | None = None
     plan: object = None  # of training; see training.py
+    images: str = ""  # of what a model of images reads, in place of `seq`
     late_ms: float = 0.0  # by which a pipeline's last stage begins later than its first
+
+    @property
+    def title(self):
+        return f"{self.name}, batch {self.batch}, {self.images or f'seq {self.seq}'}, {self.phase}"
 
     @property
     def main(self) -> Run:
@@ -204,6 +209,12 @@ def usual_seq(model, settings, seq, image):
     return seq or (77 if kind == "unet" else 128)
 
 
+def images_of(model, seq):
+    """What a model without tokens reads; nothing for others."""
+    kinds = {"resnet": lambda c: f"images of {seq}", "vit": lambda c: f"images of {c.image}", "unet": lambda c: f"latents of {c.size}"}
+    return kinds.get(model.family.kind, lambda c: "")(model.settings)
+
+
 def estimate(config, *, phase="forward", batch=1, seq=None, instance="trn1.2xlarge", tp=1, lnc=None, auto_cast="none",
              auto_cast_type="bf16", dtype=None, new_tokens=0, image=None, **training):  # fmt: skip
     """One phase of a model on an instance. `config` as `trine.models.load_config` takes it.
@@ -218,12 +229,16 @@ def estimate(config, *, phase="forward", batch=1, seq=None, instance="trn1.2xlar
     if auto_cast == "all" and dtype == "float32" and auto_cast_type in NARROW:
         dtype, auto_cast = NARROW[auto_cast_type], "none"
     model = models.build(settings, dtype)
+    if phase == "prefill" and not model.writes:
+        phase = "forward"  # all that reading its input is
+    if new_tokens and not model.writes:
+        raise models.ConfigError(f"{model.family.name} writes no text: there are no new tokens; forward and train are there")
     seq = usual_seq(model, settings, seq, image)
     check_length(model, seq + new_tokens)
     at, each = cores.layout(instance_of(instance), model, batch, tp, lnc)
     run = functools.partial(timed, model, at=at, cast=auto_cast, cast_type=auto_cast_type)
     name = settings.get("_name_or_path") or settings.get("model_type", "model")
-    made = functools.partial(Answer, name=name, batch=batch, dtype=dtype, layout=at)
+    made = functools.partial(Answer, name=name, batch=batch, dtype=dtype, layout=at, images=images_of(model, seq))
     if phase == "train":
         from trine.estimate.training import plan, trained
 

@@ -103,7 +103,7 @@ def detail(answer):
 
 def text(found, cast=""):
     first = found[0]
-    head = f"{first.name}, batch {first.batch}, seq {first.seq}, {first.phase}" + (f", tp {first.tp}" if first.tp > 1 else "") + cast
+    head = first.title + (f", tp {first.tp}" if first.tp > 1 else "") + cast
     return "\n".join([head, "", table(found), *(detail(answer) for answer in found)])
 
 
@@ -114,7 +114,7 @@ def picture(found, path):
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + wide + 130}" height="{bar * len(found) + 50}"'
         ' font-family="sans-serif" font-size="13">',
-        f'<text x="8" y="20">{found[0].name}, batch {found[0].batch}, seq {found[0].seq}, {found[0].phase}</text>',
+        f'<text x="8" y="20">{found[0].title}</text>',
     ]
     for i, f in enumerate(found):
         y, x = 34 + bar * i, left + wide * f.likely_ms / most

@@ -72,6 +72,11 @@ class Model:
 
     # ---- functions
 
+    @property
+    def writes(self):
+        """Whether it writes text, token after token: prefill and decode are there."""
+        return hasattr(self.functions, "decode")
+
     def forward(self, params, inputs, axis=None):
         return self.functions.forward(params, self.settings, inputs, axis=axis)
 
@@ -85,7 +90,7 @@ class Model:
         return self._cached("decode")(params, self.settings, inputs, cache, axis=axis)
 
     def _cached(self, name):
-        if not hasattr(self.functions, name):
+        if not self.writes:
             raise ConfigError(f"{self.family.name} writes no text: it has no {name}; forward and train are there")
         return getattr(self.functions, name)
 
