@@ -175,3 +175,26 @@ print(json.dumps(calls[:1] + sorted(calls[1:])))
 def test_once_for_the_whole_and_once_on_each_device_of_a_shard_map():
     seen = json.loads(in_fresh_process(MESH, TRINE_INSTANCE="trn1.32xlarge"))
     assert seen == [[8, 4]] + [[i, 2, 2] for i in range(4) for _ in range(2)]
+
+
+ENDS = """
+import atexit, time
+import jax, jax.numpy as jnp
+log = []
+atexit.register(lambda: print(*log))  # between ours, of the plugin, and JAX's own, of its import
+
+def slow(x):
+    log.append("in")
+    time.sleep(0.3)
+    log.append("out")
+    return x
+
+y = jax.jit(lambda x: jax.pure_callback(slow, x, x @ x))(jnp.ones((900, 900)))  # too long for the caller's thread
+while not log:
+    time.sleep(0.001)
+"""
+
+
+def test_a_call_ends_before_python_does():
+    done = subprocess.run([sys.executable, "-c", ENDS], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "in out\n"), done.stderr

@@ -2,8 +2,9 @@
 #include "api/pjrt/host_call.h"
 
 #include <array>
-#include <atomic>
 #include <charconv>
+#include <chrono>
+#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -15,8 +16,37 @@ namespace trine::api::pjrt {
 
 namespace {
 
+constexpr std::chrono::seconds kLastWait{10};  // for calls that run when no more are wanted
+
 // The plugin is loaded once in a process and serves one interpreter.
-std::atomic<Answer> the_answer = nullptr;
+struct Answers {
+  std::mutex mutex;
+  std::condition_variable changed;
+  Answer answer = nullptr;
+  int running = 0;
+};
+Answers& answers() {
+  static Answers* const kAnswers = new Answers;  // outlives every call
+  return *kAnswers;
+}
+
+// One call of the interpreter, if there is one to call.
+struct Asking {
+  Asking() {
+    const std::lock_guard lock(answers().mutex);
+    answer = answers().answer;
+    answers().running += answer != nullptr;
+  }
+  ~Asking() {
+    if (!answer) return;
+    const std::lock_guard lock(answers().mutex);
+    --answers().running;
+    answers().changed.notify_all();
+  }
+  Asking(const Asking&) = delete;
+  Asking& operator=(const Asking&) = delete;
+  Answer answer = nullptr;
+};
 
 struct Counts {
   std::mutex mutex;
@@ -49,18 +79,23 @@ std::vector<HostTensor> host_tensors(std::span<const TensorView> views) {
 }
 
 Result<void> call(uint64_t number, std::span<const TensorView> in, std::span<const TensorView> out) {
-  const Answer answer = the_answer.load();
-  if (!answer) return fail(Code::cancelled, "a host function was called when its process was ending");
+  const Asking asking;
+  if (!asking.answer) return fail(Code::cancelled, "a host function was called when its process was ending");
   const auto inputs = host_tensors(in), outputs = host_tensors(out);
   std::array<char, 4096> message = {};
-  if (answer(number, inputs.data(), inputs.size(), outputs.data(), outputs.size(), message.data(), message.size()))
+  if (asking.answer(number, inputs.data(), inputs.size(), outputs.data(), outputs.size(), message.data(),
+                    message.size()))
     return fail(Code::internal, message.data());
   return {};
 }
 
 }  // namespace
 
-void set_answer(Answer answer) { the_answer = answer; }
+void set_answer(Answer answer) {
+  std::unique_lock lock(answers().mutex);
+  answers().answer = answer;
+  if (!answer) answers().changed.wait_for(lock, kLastWait, [] { return answers().running == 0; });
+}
 
 bool is_held(uint64_t number) {
   const std::lock_guard lock(counts().mutex);

@@ -20,6 +20,7 @@ struct HostTensor {
 using Answer = int (*)(uint64_t number, const HostTensor* in, size_t in_count, const HostTensor* out, size_t out_count,
                        char* message, size_t message_bytes);
 
+// Null when the interpreter is about to end: calls that run are waited for, then there are none.
 void set_answer(Answer answer);
 bool is_held(uint64_t number);
 Result<compile::HostFunction> host_function(std::string_view config);  // a compile::FindHostFunction
