@@ -1,5 +1,7 @@
 """Programs written out by jax.export and read again, with sizes left open: the values are those of the call itself."""
 
+import subprocess
+
 import jax
 import jax.numpy as jnp
 import jax.scipy.linalg as sl
@@ -40,3 +42,13 @@ def test_sizes_of_matrices_left_open():
         x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
         u, s, vh = exported.call(x)
         np.testing.assert_allclose((u * s[:, None]) @ vh, x, atol=1e-5)
+
+
+def test_a_written_program_is_compiled_ahead_of_time(tmp_path):
+    path, out = tmp_path / "model.stablehlo", tmp_path / "model.trn"
+    path.write_bytes(export.export(jax.jit(lambda a: jnp.tanh(a @ a.T)))(jax.ShapeDtypeStruct((8, 8), jnp.float32)).serialize())
+    for content, code in ((path.read_bytes(), 0), (path.read_bytes()[:-900], 3)):
+        path.write_bytes(content)
+        done = subprocess.run(["trine", "compile", path, "-o", out, "--instance", "trn1.2xlarge"], capture_output=True, text=True)
+        assert done.returncode == code, done.stderr
+    assert "NCC_" in done.stderr and "neither StableHLO text nor MLIR bytecode" in done.stderr

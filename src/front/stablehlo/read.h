@@ -1,4 +1,4 @@
-// A StableHLO module from bytes of either kind: MLIR bytecode by its magic number, else text.
+// A StableHLO module from bytes of any kind: MLIR bytecode by its magic number, what jax.export serializes, else text.
 #pragma once
 
 #include <string>
