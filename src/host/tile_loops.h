@@ -7,6 +7,7 @@
 
 #include "base/convert.h"
 #include "base/element.h"
+#include "host/tile_double.h"
 #include "host/tile_lanes.h"
 #include "host/tile_ops.h"
 
@@ -240,6 +241,37 @@ struct Loops {
         return trig(k, [](float x) { return Math::cos(x); }, [](double x) { return std::cos(x); });
       case Op::tan:
         return trig(k, [](float x) { return Math::tan(x); }, [](double x) { return std::tan(x); });
+      default:
+        return through_f64(k);
+    }
+  }
+
+  static TileFn through_f64(const TileFnKey& k) {
+    using Double = DoubleMath<B>;
+    auto wide = [&](auto f) { return map_one<float, float>(k, f); };
+    switch (k.op) {
+      case Op::pow:
+        return map_two<float, float>(k, [](float a, float b, const TileAux&) { return float(Double::pow(a, b)); });
+      case Op::atan2:
+        return map_two<float, float>(k, [](float a, float b, const TileAux&) { return float(Double::atan2(a, b)); });
+      case Op::cbrt:
+        return wide([](float x, const TileAux&) { return float(Double::cbrt(x)); });
+      case Op::asin:
+        return wide([](float x, const TileAux&) { return float(Double::asin(x)); });
+      case Op::acos:
+        return wide([](float x, const TileAux&) { return float(Double::acos(x)); });
+      case Op::atan:
+        return wide([](float x, const TileAux&) { return float(Double::atan(x)); });
+      case Op::sinh:
+        return wide([](float x, const TileAux&) { return float(Double::sinh(x)); });
+      case Op::cosh:
+        return wide([](float x, const TileAux&) { return float(Double::cosh(x)); });
+      case Op::asinh:
+        return wide([](float x, const TileAux&) { return float(Double::asinh(x)); });
+      case Op::acosh:
+        return wide([](float x, const TileAux&) { return float(Double::acosh(x)); });
+      case Op::atanh:
+        return wide([](float x, const TileAux&) { return float(Double::atanh(x)); });
       default:
         return math_of<float>(k);
     }
