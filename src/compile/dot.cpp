@@ -142,4 +142,32 @@ DotStep plan_dot(const ir::Node& dot, const DotOperand& left, const DotOperand& 
   return out;
 }
 
+std::optional<arch::TileProgram> dot_loop(const GemmStep& step, const ir::Type& a, const ir::Type& b,
+                                          const ir::Type& c) {
+  if (step.m != 1 || step.n != 1 || step.k < 1 || c.elements() == 0) return std::nullopt;
+  for (Dtype d : {a.dtype, b.dtype, c.dtype})
+    if (!arch::is_tile_dtype(d) || d == Dtype::boolean || is_floating(d) != is_floating(c.dtype)) return std::nullopt;
+  arch::TileBuilder t;
+  std::vector<int64_t> of_a, of_b, of_c;
+  for (const Dim& d : step.batch) {
+    t.dim(d.size);
+    of_a.push_back(d.a), of_b.push_back(d.b), of_c.push_back(d.c);
+  }
+  t.dim(step.k, true);
+  of_a.push_back(step.a.col_stride), of_b.push_back(step.b.row_stride), of_c.push_back(0);
+  const uint32_t left = t.input(a.dtype, a.elements(), of_a, step.a.offset),
+                 right = t.input(b.dtype, b.elements(), of_b, step.b.offset),
+                 to = t.output(c.dtype, c.elements(), of_c, step.c.offset);
+  const Dtype wide = arch::tile_value_type(c.dtype);
+  auto value = [&](uint32_t operand) {
+    const arch::TileValue v = t.load(operand);
+    return t.type_of(v) == wide ? v : t.convert(v, wide);
+  };
+  const arch::TileValue x = value(left), y = value(right);
+  const arch::TileValue sum = t.unary(arch::TileOp::reduce_sum, t.binary(arch::TileOp::mul, x, y));
+  t.once();
+  t.store(to, sum);
+  return t.take();
+}
+
 }  // namespace trine::compile

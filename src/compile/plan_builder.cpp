@@ -275,6 +275,9 @@ Result<Step> PlanBuilder::dot_step(const ir::Node& node) {
     dot = plan_dot(node, sides[0], sides[1], right_as_b);
   }
   if (dot.swapped) std::swap(slots[0], slots[1]);
+  const Slot &a = plan_->slots[slots[0]], &b = plan_->slots[slots[1]];
+  if (auto loop = dot_loop(dot.step, ir::tensor_type(a.dtype, a.dims), ir::tensor_type(b.dtype, b.dims), node.types[0]))
+    return Step{.what = arch::TileStep{*std::move(loop)}, .in = {slots[0], slots[1]}};
   return Step{.what = std::move(dot.step), .in = {slots[0], slots[1]}};
 }
 

@@ -285,6 +285,14 @@ TEST_CASE("what is cheap to compute from a large value is computed again, not ke
   CHECK(plan->arena_bytes == 256 * 256 * 4);
 }
 
+TEST_CASE("a multiply that reads each number once is a loop") {
+  auto plan = check_plan("dot", R"((%0: f32[6,40], %1: f32[40,6]) {
+  %2 = dot_general %0, %1 {lhs_batch = [0], lhs_contract = [1], rhs_batch = [1], rhs_contract = [0]} : f32[6]
+  return %2 })",
+                         1, 64);
+  CHECK(std::holds_alternative<arch::TileStep>(plan->steps[0].what));
+}
+
 // Rounds of a random generator: each value is used by two later ones, and one loop has no room for all of them.
 TEST_CASE("a chain longer than a loop is cut where few values cross") {
   constexpr int kRounds = 200;

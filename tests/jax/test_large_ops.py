@@ -43,6 +43,7 @@ def drawn(g, spec):
 def dots():
     for t in [*INEXACT, *WHOLE, "bool"]:
         case(f"dot {t}", lambda a, b: lax.dot_general(a, b, (((1, 3), (2, 0)), ((0,), (3,)))), ((2, 3, 4, 5), t), ((5, 6, 3, 2), t))
+        case(f"dot of vectors {t}", lambda a, b: lax.dot_general(a, b, (((1, 2), (2, 0)), ((0,), (1,)))), ((7, 3, 9), t), ((9, 7, 3), t))
         case(f"dot of nothing {t}", lambda a, b: lax.dot(a, b), ((3, 0), t), ((0, 2), t))
     case("dot s8 to s32", lambda a, b: lax.dot(a, b, preferred_element_type=jnp.int32), ((3, 40), "int8"), ((40, 2), "int8"))
     case("dot bf16 to f32", lambda a, b: lax.dot(a, b, preferred_element_type=jnp.float32), ((3, 40), "bfloat16"), ((40, 2), "bfloat16"))
