@@ -5,9 +5,9 @@ namespace trine::compile {
 
 bool is_host_conv(const ir::Node& node) {
   if (node.op != "convolution") return false;
+  const Dtype x = node.inputs[0].type().dtype, w = node.inputs[1].type().dtype, y = node.types[0].dtype;
   auto plain = [](Dtype d) { return is_floating(d) && bits(d) <= 32 && bits(d) >= 8 && d != Dtype::tf32; };
-  return plain(node.inputs[0].type().dtype) && plain(node.types[0].dtype) &&
-         node.inputs[0].type().dtype == node.inputs[1].type().dtype;
+  return x == w && ((plain(x) && plain(y)) || (x == Dtype::f64 && y == Dtype::f64));
 }
 
 arch::ConvStep plan_conv(const ir::Node& conv, const Walk& x, const Walk& w) {
