@@ -117,8 +117,10 @@ double number(const Tensor& t) {
 }
 
 bool keeps(const ir::Region& region, Dtype value, Dtype place, Kept kept) {
-  static constexpr double kWhole[] = {-3, -1, 0, 2}, kReal[] = {-kInf, -3, -0.5, 0, 2, kInf, NAN};
-  const std::span<const double> values = is_floating(value) ? std::span<const double>(kReal) : kWhole;
+  static constexpr double kWhole[] = {-3, -1, 0, 2}, kReal[] = {-kInf, -3, -0.5, 0, 2, kInf, NAN}, kTruth[] = {0, 1};
+  const std::span<const double> values = is_floating(value)        ? std::span<const double>(kReal)
+                                         : value == Dtype::boolean ? std::span<const double>(kTruth)
+                                                                   : kWhole;
   static constexpr int64_t kPlaces[][2] = {{0, 1}, {1, 0}, {2, 5}, {5, 2}};
   ops::Evaluator evaluator({});
   for (double x : values) {
@@ -144,6 +146,8 @@ bool is_neutral(const Value& v, Kept kept) {
     using E = decltype(element);
     if constexpr (E::kIsFloating) {
       return number(*t) == (kept.is_max ? -INFINITY : INFINITY);
+    } else if constexpr (E::kIsBoolean) {
+      return (number(*t) != 0) != kept.is_max;
     } else if constexpr (E::kIsSigned && E::kBits >= 8) {
       using L = std::numeric_limits<typename E::Storage>;
       return *t->view().template as<const typename E::Storage>() == (kept.is_max ? L::lowest() : L::max());
@@ -189,7 +193,9 @@ Replacement take_apart_argmax(Graph& g, const Node& n) {
   auto compare = [&](const Value& a, const Value& b, std::string direction) {
     return g.add1("compare", {a, b}, flags, {{"direction", std::move(direction)}}, n.where);
   };
-  const Value most = reduce(values, n.inputs[2], is_max ? "maximum" : "minimum", n.types[0]);
+  const bool is_truth = type.dtype == Dtype::boolean;
+  const std::string kind = is_truth ? (is_max ? "or" : "and") : is_max ? "maximum" : "minimum";
+  const Value most = reduce(values, n.inputs[2], kind, n.types[0]);
   const Value spread = g.add1("broadcast_in_dim", {most}, type, {{"broadcast_dimensions", others}}, n.where);
   Value met = compare(values, spread, "EQ");
   if (is_floating(type.dtype)) met = g.add1("or", {met, compare(values, values, "NE")}, flags, {}, n.where);

@@ -1,7 +1,9 @@
 // Each rule of simplify applies where it should and leaves alone what it must.
 #include "compile/simplify.h"
 
+#include <cstring>
 #include <random>
+#include <tuple>
 
 #include "tests/compile/testing.h"
 
@@ -95,6 +97,45 @@ static const Case kCases[] = {
      "compare %2, %3 {direction = \"LT\"} : bool[]\n  %5 = erfc %1 : f32[]\n  %6 = erfc %0 : f32[]\n  %7 = select %4, "
      "%5, %6 : f32[]\n  return %7\n}\n"},
 };
+
+// What %2 and the compares of the region are is the caller's.
+static std::string first_of(const std::string& init, const std::string& direction) {
+  return R"(graph "g" (%0: bool[3,4]) { %1 = iota {iota_dimension = 0} : s32[3,4]
+  %2 = constant {value = bool[] )" +
+         init + R"(} : bool[] %3 = constant {value = s32[] x00000000} : s32[]
+  %15 = reduce %0, %1, %2, %3 {dimensions = [0]} (%4: bool[], %5: s32[], %6: bool[], %7: s32[]) {
+    %8 = compare %4, %6 {direction = ")" +
+         direction + R"("} : bool[]
+    %9 = compare %4, %6 {direction = "EQ"} : bool[]
+    %10 = compare %5, %7 {direction = "LT"} : bool[]
+    %11 = and %9, %10 : bool[]
+    %12 = or %8, %11 : bool[]
+    %13 = select %8, %4, %6 : bool[]
+    %14 = select %12, %5, %7 : s32[]
+    return %13, %14
+  } : bool[4], s32[4]
+  return %15#0, %15#1 })";
+}
+
+TEST_CASE("the place of the first truth, or of the first falsehood, is found by two reductions") {
+  for (const auto& [init, direction, is_known] :
+       {std::tuple{"x00", "GT", true}, {"x01", "LT", true}, {"x01", "GT", false}, {"x00", "LT", false}}) {
+    CAPTURE(std::string(direction));
+    auto graph = ir::parse_graph(first_of(init, direction), "t");
+    REQUIRE_MESSAGE(graph, graph.error().text());
+    ir::Rewritten r = simplify_for_host(*graph);
+    CHECK(r.applied["take argmax apart"] == (is_known ? 1 : 0));
+    for (uint8_t bits : {0, 1, 5, 6}) {
+      Tensor x = Tensor::make(Dtype::boolean, {3, 4});
+      for (int i = 0; i < 12; ++i) x.view().as<uint8_t>()[i] = uint8_t(bits >> i / 4 & 1);
+      auto want = ops::evaluate(*graph, {{x}}), got = ops::evaluate(r.graph, {{x}});
+      REQUIRE(want);
+      REQUIRE(got);
+      for (size_t i = 0; i < 2; ++i)
+        CHECK(std::memcmp((*want)[i].data.get(), (*got)[i].data.get(), (*want)[i].bytes()) == 0);
+    }
+  }
+}
 
 TEST_CASE("rules of simplify") {
   for (const Case& c : kCases) {
