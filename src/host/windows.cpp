@@ -164,6 +164,7 @@ void with_unit(size_t bytes, F&& f) {
 Windows::Windows(const arch::WindowStep& step, const arch::Slot& operand, const arch::Slot& indices,
                  std::shared_ptr<const Windows> updates)
     : step_(step),
+      dtype_(operand.dtype),
       index_(indices.dtype),
       size_(size_t(bytes(operand.dtype))),
       bytes_(operand.bytes()),
@@ -190,10 +191,16 @@ Windows::Windows(const arch::WindowStep& step, const arch::Slot& operand, const 
   if (window_bytes_ == 0) count_ = 0;
 }
 
-template <class Index, class F>
+// kStarts: indices of a window, 0 where that is seen only here.
+template <size_t kStarts, class Index, class F>
 void Windows::visit_by(const Index& index, int64_t begin, int64_t end, F&& f) const {
   const bool clamps = step_.kind == WindowKind::gather;
   const std::vector<arch::WindowStep::Loop>& loops = step_.windows;
+  // Of its own, so that what f writes cannot be one of them.
+  std::conditional_t<kStarts == 0, std::vector<arch::WindowStep::Start>, std::array<arch::WindowStep::Start, kStarts>>
+      starts = {};
+  if constexpr (kStarts == 0) starts.resize(step_.starts.size());
+  std::copy_n(step_.starts.begin(), starts.size(), starts.begin());
   std::vector<int64_t> turns(loops.size());
   int64_t many = 0, base = 0, at = 0, rest = begin;
   for (size_t d = loops.size(); d-- > 0; rest /= loops[d].size) {
@@ -203,21 +210,29 @@ void Windows::visit_by(const Index& index, int64_t begin, int64_t end, F&& f) co
   auto step = [&](const arch::WindowStep::Loop& loop, int64_t by) {
     many += by * loop.many, base += by * loop.operand, at += by * loop.indices;
   };
-  for (int64_t w = begin; w < end; ++w) {
-    bool fits = true;
-    int64_t operand = base;
-    for (const arch::WindowStep::Start& start : step_.starts) {
-      int64_t value = index(at + start.indices);
-      if (clamps) value = std::clamp<int64_t>(value, 0, start.most);
-      fits &= value >= 0 && value <= start.most;
-      operand += fits ? value * start.operand : 0;
+  const arch::WindowStep::Loop inner = loops.empty() ? arch::WindowStep::Loop{} : loops.back();
+  for (int64_t w = begin; w < end;) {
+    const int64_t left = loops.size() > 1 ? inner.size - turns.back() : end - w, run = std::min(left, end - w);
+    for (int64_t i = 0; i < run; ++i) {
+      bool fits = true;
+      int64_t operand = base + i * inner.operand;
+      for (const arch::WindowStep::Start& start : starts) {
+        int64_t value = index(at + i * inner.indices + start.indices);
+        if (clamps) value = std::clamp<int64_t>(value, 0, start.most);
+        fits &= uint64_t(value) <= uint64_t(start.most);
+        operand += value * start.operand;
+      }
+      if (fits) f(w + i, many + i * inner.many, operand);
     }
-    if (fits) f(w, many, operand);
-    for (size_t d = loops.size(); d-- > 0;) {
-      step(loops[d], 1);
-      if (++turns[d] < loops[d].size || d == 0) break;
+    w += run;
+    if (loops.empty()) continue;
+    step(inner, run);
+    turns.back() += run;
+    for (size_t d = loops.size() - 1; d > 0 && turns[d] == loops[d].size; --d) {
       step(loops[d], -loops[d].size);
       turns[d] = 0;
+      step(loops[d - 1], 1);
+      ++turns[d - 1];
     }
   }
 }
@@ -226,15 +241,41 @@ template <class F>
 void Windows::visit(const void* indices, int64_t begin, int64_t end, F&& f) const {
   if (index_ == Dtype::s32) {
     auto* p = static_cast<const int32_t*>(indices);
-    return visit_by([p](int64_t i) -> int64_t { return p[i]; }, begin, end, f);
+    auto index = [p](int64_t i) -> int64_t { return p[i]; };
+    if (step_.starts.size() == 1) return visit_by<1>(index, begin, end, f);
+    if (step_.starts.size() == 2) return visit_by<2>(index, begin, end, f);
+    return visit_by<0>(index, begin, end, f);
   }
   dispatch_element(index_, [&](auto element) {
     using E = decltype(element);
     if constexpr (E::kIsInteger) {
       auto* p = static_cast<const typename E::Storage*>(indices);
       // What is past all signed numbers is past every operand.
-      visit_by([p](int64_t i) { return int64_t(std::min<typename E::Wide>(E::load(p[i]), INT64_MAX)); }, begin, end, f);
+      visit_by<0>([p](int64_t i) { return int64_t(std::min<typename E::Wide>(E::load(p[i]), INT64_MAX)); }, begin, end,
+                  f);
     }
+  });
+}
+
+// Windows whose elements lie apart on both sides, with neighbours side by side in the result: a row of neighbours at a
+// time.
+bool Windows::gathers_across() const {
+  const int64_t size = int64_t(size_);
+  return loops_.size() == 1 && loops_[0].from != size && step_.windows.size() == 1 && step_.windows[0].many == size;
+}
+void Windows::gather_across(std::span<void* const> in, std::byte* out) const {
+  const MoveLoop rows = loops_[0];
+  const auto* operand = static_cast<const std::byte*>(in[0]);
+  const int64_t row_bytes = std::max<int64_t>(1, count_ * int64_t(size_));
+  parallel_for(rows.count, std::max<int64_t>(1, kSharedBytes / 4 / row_bytes), [&](int64_t begin, int64_t end) {
+    with_unit(size_, [&]<class T>(T) {
+      for (int64_t r = begin; r < end; ++r) {
+        visit(in[1], 0, count_,
+              [to = out + r * rows.to, from = operand + r * rows.from](int64_t, int64_t many, int64_t at) {
+                std::memcpy(to + many, from + at, sizeof(T));
+              });
+      }
+    });
   });
 }
 
@@ -244,13 +285,61 @@ void Windows::gather(std::span<void* const> in, std::byte* out) const {
     if (!loops_.empty())
       return visit(in[1], begin, end,
                    [&](int64_t, int64_t many, int64_t at) { copy_loops(out + many, operand + at, loops_, size_); });
-    with_unit(size_, [&](auto unit) {
+    with_unit(size_, [&]<class T>(T) {
       visit(in[1], begin, end,
-            [&](int64_t, int64_t many, int64_t at) { std::memcpy(out + many, operand + at, sizeof(unit)); });
+            [out, operand](int64_t, int64_t many, int64_t at) { std::memcpy(out + many, operand + at, sizeof(T)); });
     });
   };
+  if (gathers_across()) return gather_across(in, out);
   if (count_ * window_bytes_ < kSharedBytes) return some(0, count_);
   parallel_for(count_, std::max<int64_t>(1, kSharedBytes / 4 / window_bytes_), some);
+}
+
+// Windows of one element each; f combines two elements. By one thread: another would look at all indices again.
+template <class S, class F>
+void Windows::scatter_elements(std::span<void* const> in, std::byte* out, F f) const {
+  const auto* updates = static_cast<const std::byte*>(in[2]);
+  visit(in[1], 0, count_, [out, updates, f](int64_t, int64_t many, int64_t at) {
+    S old, next;
+    std::memcpy(&old, out + at, sizeof old);
+    std::memcpy(&next, updates + many, sizeof next);
+    old = f(old, next);
+    std::memcpy(out + at, &old, sizeof old);
+  });
+}
+
+// False where the way for windows of any size has to do.
+bool Windows::scatter_each(std::span<void* const> in, std::byte* out) const {
+  if (!loops_.empty() || updates_) return false;
+  auto by_kind = [&]<class S>(S) {
+    switch (step_.kind) {
+      case WindowKind::add:
+        return scatter_elements<S>(in, out, Sum{});
+      case WindowKind::multiply:
+        return scatter_elements<S>(in, out, Product{});
+      case WindowKind::maximum:
+        return scatter_elements<S>(in, out, Most{});
+      default:
+        return scatter_elements<S>(in, out, Least{});
+    }
+  };
+  if (step_.kind == WindowKind::set) {
+    with_unit(size_, [&]<class S>(S) { scatter_elements<S>(in, out, [](const S&, const S& b) { return b; }); });
+    return true;
+  }
+  switch (dtype_) {
+    case Dtype::f32:
+      by_kind(float());
+      return true;
+    case Dtype::f64:
+      by_kind(double());
+      return true;
+    case Dtype::s32:
+      by_kind(int32_t());
+      return true;
+    default:
+      return false;
+  }
 }
 
 void Windows::combine(std::byte* to, const std::byte* from, std::span<const MoveLoop> loops) const {
@@ -262,6 +351,7 @@ void Windows::combine(std::byte* to, const std::byte* from, std::span<const Move
 
 void Windows::scatter(std::span<void* const> in, std::byte* out) const {
   if (out != in[0]) copy_flat(out, static_cast<const std::byte*>(in[0]), int64_t(bytes_));
+  if (scatter_each(in, out)) return;
   const auto* updates = static_cast<const std::byte*>(in[2]);
   std::vector<int64_t> places;  // of the updates, where a gather says
   if (updates_) updates_->visit(in[3], 0, count_, [&](int64_t, int64_t, int64_t at) { places.push_back(at); });

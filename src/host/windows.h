@@ -25,16 +25,21 @@ class Windows {
 
   // f(number, bytes of the window's first element in `many` and in the operand) for windows [begin, end) that are in
   // bounds.
-  template <class Index, class F>
+  template <size_t kStarts, class Index, class F>
   void visit_by(const Index& index, int64_t begin, int64_t end, F&& f) const;
   template <class F>
   void visit(const void* indices, int64_t begin, int64_t end, F&& f) const;
+  bool gathers_across() const;
+  void gather_across(std::span<void* const> in, std::byte* out) const;
   void gather(std::span<void* const> in, std::byte* out) const;
   void scatter(std::span<void* const> in, std::byte* out) const;
+  template <class S, class F>
+  void scatter_elements(std::span<void* const> in, std::byte* out, F f) const;
+  bool scatter_each(std::span<void* const> in, std::byte* out) const;
   void combine(std::byte* to, const std::byte* from, std::span<const MoveLoop> loops) const;
 
   arch::WindowStep step_;  // strides of `many` and of the operand in bytes
-  Dtype index_;
+  Dtype dtype_, index_;
   size_t size_, bytes_;  // of an element, of the operand
   int64_t count_ = 1;    // windows
   int64_t window_bytes_ = 0;
