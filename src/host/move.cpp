@@ -32,8 +32,9 @@ std::vector<MoveLoop> move_loops(const Dims& to, const Dims& from, const Dims& d
 
 namespace {
 
+// The loop is its own copy: bytes that are written could be those of any other.
 template <class T>
-void copy_units(std::byte* to, const std::byte* from, const MoveLoop& loop) {
+void copy_units(std::byte* to, const std::byte* from, MoveLoop loop) {
   for (int64_t i = 0; i < loop.count; ++i) std::memcpy(to + i * loop.to, from + i * loop.from, sizeof(T));
 }
 

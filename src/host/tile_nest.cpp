@@ -63,7 +63,8 @@ void merge(std::vector<Dim>& dims) {
   }
 }
 
-// Cost of a vector along this dim: strided operands are slow, short vectors waste lanes, folding costs too.
+// Cost of a vector along this dim: strided operands are slow, short vectors waste lanes, beginning and folding cost
+// too.
 double vector_cost(const TileProgram& p, const Dim& d) {
   double per = 2;
   for (const TileInsn& n : p.insns) {
@@ -73,7 +74,7 @@ double vector_cost(const TileProgram& p, const Dim& d) {
     per += s == 0 ? 0.1 : s == 1 ? 1 : n.op == TileOp::store ? 10 : 8;
   }
   double lanes = double((d.size + 7) / 8 * 8) / double(std::max<int64_t>(d.size, 1));
-  return per * lanes + (d.inner ? 30.0 / double(std::max<int64_t>(d.size, 1)) : 0);
+  return per * lanes + (d.inner ? 30.0 : 24.0) / double(std::max<int64_t>(d.size, 1));
 }
 
 size_t choose_vector(const TileProgram& p, const std::vector<Dim>& dims) {

@@ -19,8 +19,9 @@ T get(const std::byte* p) {
   return v;
 }
 
+// Sides by value: bytes that are written could be those of any other.
 template <class T>
-void move_plain(const BlockSide& to, const BlockSide& from, int64_t rows, int64_t columns) {
+void move_plain(BlockSide to, BlockSide from, int64_t rows, int64_t columns) {
   for (int64_t r = 0; r < rows; ++r) {
     std::byte* d = to.data + r * to.row;
     const std::byte* s = from.data + r * from.row;
@@ -61,6 +62,16 @@ struct Square<uint32_t> {
 };
 
 template <>
+struct Square<uint64_t> {
+  static constexpr int64_t kSide = 2;
+  static void turn(std::byte* to, int64_t to_row, const std::byte* from, int64_t from_column) {
+    const __m128i a = load(from), b = load(from + from_column);
+    store(to, _mm_unpacklo_epi64(a, b));
+    store(to + to_row, _mm_unpackhi_epi64(a, b));
+  }
+};
+
+template <>
 struct Square<uint16_t> {
   static constexpr int64_t kSide = 8;
   static void turn(std::byte* to, int64_t to_row, const std::byte* from, int64_t from_column) {
@@ -86,7 +97,7 @@ struct Square<uint16_t> {
 
 // from.row and to.column are one element.
 template <class T>
-void transpose(const BlockSide& to, const BlockSide& from, int64_t rows, int64_t columns) {
+void transpose(BlockSide to, BlockSide from, int64_t rows, int64_t columns) {
   constexpr int64_t kSide = Square<T>::kSide;
   int64_t full_rows = 0, full_columns = 0;
   if constexpr (kSide > 0) {
@@ -107,9 +118,24 @@ void transpose(const BlockSide& to, const BlockSide& from, int64_t rows, int64_t
   part(full_rows, 0, rows - full_rows, columns);
 }
 
+// Each element kTimes, side by side.
+template <class T, int64_t kTimes>
+void repeat(BlockSide to, BlockSide from, int64_t columns) {
+  for (int64_t c = 0; c < columns; ++c) {
+    T v[kTimes];
+    for (T& each : v) each = get<T>(from.data + c * from.column);
+    std::memcpy(to.data + c * to.column, v, sizeof v);
+  }
+}
+
 template <class T>
 void move(const BlockSide& to, const BlockSide& from, int64_t rows, int64_t columns) {
   constexpr int64_t kOne = sizeof(T);
+  if (from.row == 0 && to.row == kOne) {
+    if (rows == 2) return repeat<T, 2>(to, from, columns);
+    if (rows == 3) return repeat<T, 3>(to, from, columns);
+    if (rows == 4) return repeat<T, 4>(to, from, columns);
+  }
   if (from.row == kOne && to.column == kOne) return transpose<T>(to, from, rows, columns);
   if (from.column == kOne && to.row == kOne) {
     return transpose<T>({to.data, to.column, to.row}, {from.data, from.column, from.row}, columns, rows);
