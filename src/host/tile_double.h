@@ -1,5 +1,5 @@
-// Elementary functions of f32 computed in f64, without branches: loops over them become vector code. f64 leaves more
-// than 40 bits right, so a result is the nearest f32 but for ties (0.501 ulp), and as small as f32 goes.
+// Elementary functions in f64, without branches: loops over them become vector code. DoubleMath are those of f32, which
+// more than 40 right bits make the nearest f32 but for ties (0.501 ulp), as small as f32 goes. WideMath are f64's own.
 // Products and sums are rounded one by one: every build gives the same bits.
 #pragma once
 
@@ -133,6 +133,55 @@ struct DoubleMath {
     y = choose((a < 0) & (size != kInf) & !is_whole, kNan, y);
     y = choose((b == 0) | (a == 1), 1, choose(b != b, kNan, y));
     return choose(is_odd, with_sign_of(a, y), y);
+  }
+};
+
+// Of f64: exp to 0.7 ulp, tanh to 1.4; logistic is what its formula makes of exp.
+template <class B>
+struct WideMath {
+  using Double = DoubleMath<B>;
+  static constexpr double kMagic = 0x1.8p52;  // added, it rounds, and leaves a whole number in the low bits
+
+  // e^x = 2^n (1 + high + low), |high| < 0.35.
+  struct Parts {
+    double n, high, low;
+  };
+  static Parts parts_of(double x) {
+    double n = (x * 1.44269504088896340736 + kMagic) - kMagic;
+    double near = x - n * 0x1.62e42feep-1, rest = n * 0x1.a39ef35793c76p-33;  // the first product is exact
+    double r = near - rest, lost = (near - r) - rest;
+    double p = Double::poly(r, 1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880,
+                            1.0 / 40320, 1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 0.5);
+    return {n, r, lost + r * r * p};
+  }
+  // 2^n, n whole and within 1022.
+  static double power_of_two(double n) { return Double::value((Double::bits(n + kMagic) << 52) + 0x3ff0000000000000); }
+  // Limits past which nothing changes, ordered so that NaN stays.
+  static double within(double x, double low, double high) {
+    double y = high < x ? high : x;
+    return low > y ? low : y;
+  }
+
+  // 1 + high + low, rounded once.
+  static double sum(const Parts& e) {
+    double one = 1 + e.high;
+    return one + ((e.high - (one - 1)) + e.low);
+  }
+  static double exp(double x) {
+    Parts e = parts_of(within(x, -746, 710));
+    double half = (e.n * 0.5 + kMagic) - kMagic;  // in two steps, since 2^n may be past f64 where the result is not
+    return sum(e) * power_of_two(half) * power_of_two(e.n - half);
+  }
+  static double logistic(double x) { return 1 / (1 + exp(-x)); }
+  // Near 0 a fraction of polynomials (Cephes), else 1 - 2 / (e^2x + 1).
+  static double tanh(double x) {
+    double a = within(Double::magnitude(x), 0, 22), z = a * a;
+    bool is_near = a < 0.625;
+    Parts e = parts_of(2 * a);
+    double p = Double::poly(z, -9.64399179425052238628e-1, -9.92877231001918586564e1, -1.61468768441708447952e3);
+    double q = Double::poly(z, 1.0, 1.12811678491632931402e2, 2.23548839060100448583e3, 4.84406305325125486048e3);
+    double past = Double::choose(is_near, a * z * p, -2) / Double::choose(is_near, q, sum(e) * power_of_two(e.n) + 1);
+    return Double::with_sign_of(x, Double::choose(is_near, a, 1) + past);
   }
 };
 

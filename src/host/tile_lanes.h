@@ -179,7 +179,6 @@ struct DoubleLane {
     }
     return y;
   }
-  static double logistic(double x) { return 1 / (1 + std::exp(-x)); }
 };
 
 }  // namespace trine::host

@@ -303,6 +303,21 @@ struct Loops {
     };
   }
 
+  static TileFn math_f64(const TileFnKey& k) {
+    using Wide = WideMath<B>;
+    auto fast = [&](auto f) { return map_one<double, double>(k, f); };
+    switch (k.op) {
+      case Op::exp:
+        return fast([](double x, const TileAux&) { return Wide::exp(x); });
+      case Op::logistic:
+        return fast([](double x, const TileAux&) { return Wide::logistic(x); });
+      case Op::tanh:
+        return fast([](double x, const TileAux&) { return Wide::tanh(x); });
+      default:
+        return math_of<double>(k);
+    }
+  }
+
   // Through the C library in f64.
   template <class T>
   static TileFn math_of(const TileFnKey& k) {
@@ -312,18 +327,12 @@ struct Loops {
         return map_two<T, T>(k, [](T a, T b, const TileAux&) { return T(std::pow(double(a), double(b))); });
       case Op::atan2:
         return map_two<T, T>(k, [](T a, T b, const TileAux&) { return T(std::atan2(double(a), double(b))); });
-      case Op::exp:
-        return slow([](T x, const TileAux&) { return T(std::exp(double(x))); });
       case Op::expm1:
         return slow([](T x, const TileAux&) { return T(std::expm1(double(x))); });
       case Op::log:
         return slow([](T x, const TileAux&) { return T(std::log(double(x))); });
       case Op::log1p:
         return slow([](T x, const TileAux&) { return T(std::log1p(double(x))); });
-      case Op::logistic:
-        return slow([](T x, const TileAux&) { return T(DoubleLane<B>::logistic(x)); });
-      case Op::tanh:
-        return slow([](T x, const TileAux&) { return T(std::tanh(double(x))); });
       case Op::sin:
         return slow([](T x, const TileAux&) { return T(std::sin(double(x))); });
       case Op::cos:
@@ -400,7 +409,7 @@ struct Loops {
       if constexpr (std::is_floating_point_v<T>) {
         if (TileFn f = floating<T>(k)) return f;
         if constexpr (sizeof(T) == 4) return math_f32(k);
-        return math_of<T>(k);
+        return math_f64(k);
       } else if (k.lane == Lane::mask) {
         return masks(k);
       } else {

@@ -50,6 +50,7 @@ double allowed(TileOp op, bool wide) {
   if (op == TileOp::erfc) return wide ? 4 : 64;       // builds without a fused multiply-add round x^2
   if (op == TileOp::rsqrt || op == TileOp::logistic || op == TileOp::lgamma) return wide ? 64 : 4;
   if (is_through_f64(op) && !wide) return 1;
+  if ((op == TileOp::exp || op == TileOp::tanh) && wide) return 2;  // of the C library's, which is off by 1 itself
   bool elementary = (op >= TileOp::cbrt && op <= TileOp::digamma) || op == TileOp::pow || op == TileOp::atan2;
   return elementary ? 4 : 0;
 }
@@ -72,11 +73,12 @@ TEST_CASE("every op on every type") {
   }
 }
 
-TEST_CASE("f32 functions computed in f64 have the same bits in every build") {
+TEST_CASE("functions computed in f64 have the same bits in every build") {
   for (int o = int(TileOp::add); o < int(TileOp::convert); ++o) {
     const TileOpRow& r = row(TileOp(o));
-    if (!is_through_f64(r.op)) continue;
-    const TileProgram p = one_op(r.op, Dtype::f32, 0, 4003);
+    const bool is_wide = r.op == TileOp::exp || r.op == TileOp::tanh || r.op == TileOp::logistic;
+    if (!is_through_f64(r.op) && !is_wide) continue;
+    const TileProgram p = one_op(r.op, is_wide ? Dtype::f64 : Dtype::f32, 0, 4003);
     std::string first;
     for (const auto& build : kBuilds) {
       INFO(std::string(r.name));
