@@ -239,6 +239,7 @@ void Windows::visit_by(const Index& index, int64_t begin, int64_t end, F&& f) co
 
 template <class F>
 void Windows::visit(const void* indices, int64_t begin, int64_t end, F&& f) const {
+  if (begin == end) return;  // loops may be of no turns then
   if (index_ == Dtype::s32) {
     auto* p = static_cast<const int32_t*>(indices);
     auto index = [p](int64_t i) -> int64_t { return p[i]; };
