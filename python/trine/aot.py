@@ -106,7 +106,11 @@ def compile_function(target, command, options):
     with tempfile.TemporaryDirectory() as folder:
         name = target.rpartition(":")[2].rpartition(".")[2]
         model, weights = os.path.join(folder, f"{name}.stablehlo"), os.path.join(folder, "weights.safetensors")
-        Path(model).write_bytes(stablehlo(lambda *a: function(*a), *shapes, lines=True))
+        def program(*a):
+            return function(*a)
+
+        program.__name__ = name
+        Path(model).write_bytes(stablehlo(program, *shapes, lines=True))
         if write_weights(weights, jax.tree.leaves(args)):
             rest.append(f"--params={weights}")
         if not any(o.startswith("--output=") for o in rest):
