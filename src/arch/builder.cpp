@@ -20,6 +20,7 @@ constexpr size_t kDataAlign = 64;                                    // of const
 template <class... T>
 std::string key_of(const T&... fields) {
   std::string key;
+  key.reserve((sizeof fields + ...) + 1);  // and the pool's letter
   (key.append(reinterpret_cast<const char*>(&fields), sizeof fields), ...);
   return key;
 }
@@ -32,9 +33,9 @@ std::string key_of_operand(const Operand& o) {
 }
 
 std::string key_of_pattern(const Pattern& p) {
-  std::string key = key_of(p.dtype, p.rank, p.partitions, p.partition_stride, p.step);
-  for (const Dim& d : p.dims) key += key_of(d.stride, d.count);
-  return key;
+  std::array<int64_t, 2 * kFreeDimsMax> dims;
+  for (size_t d = 0; d < kFreeDimsMax; ++d) dims[2 * d] = p.dims[d].stride, dims[2 * d + 1] = p.dims[d].count;
+  return key_of(p.dtype, p.rank, p.partitions, p.partition_stride, p.step, dims);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <unordered_map>
 
 #include "base/text.h"
 
@@ -147,9 +148,13 @@ const RowInfo* row_by_opcode(uint16_t opcode) {
 }
 
 const RowInfo* row_by_name(std::string_view name) {
-  for (const auto& info : table())
-    if (info.row->name == name) return &info;
-  return nullptr;
+  static const std::unordered_map<std::string_view, const RowInfo*> by_name = [] {
+    std::unordered_map<std::string_view, const RowInfo*> out;
+    for (const RowInfo& info : table()) out.emplace(info.row->name, &info);
+    return out;
+  }();
+  const auto found = by_name.find(name);
+  return found == by_name.end() ? nullptr : found->second;
 }
 
 }  // namespace trine::arch

@@ -42,7 +42,9 @@ View Recorder::on_chip(arch::Space space, Dtype dtype, int64_t partitions, int64
   t.space = space;
   t.dtype = dtype;
   t.shape = {partitions, columns};
-  const uint32_t tensor = kernel_.builder.add_tensor(std::move(t));
+  // Nobody asks for it by name, and its place is not known yet: the builder need not hear of it.
+  const auto tensor = uint32_t(kernel_.program().tensors.size());
+  kernel_.program().tensors.push_back(std::move(t));
   kernel_.origins.push_back({false, line_});
   return {.tensor = tensor, .dtype = dtype, .partitions = int(partitions), .axes = {{1, columns}}};
 }
@@ -80,7 +82,8 @@ View Recorder::found(View v) {
 Operand Recorder::operand(const Source& source) {
   if (source.is_number()) return arch::immediate_operand(source.number);
   if (source.reg) return arch::register_operand(source.reg->number);
-  const View v = found(source.view);
+  const std::optional<View> moved = elsewhere_.empty() ? std::nullopt : std::optional(found(source.view));
+  const View& v = moved ? *moved : source.view;
   const Axes axes = collapse(v.axes);
   arch::Pattern p;
   p.dtype = v.dtype;
@@ -146,16 +149,18 @@ void Recorder::emit(std::string_view row, Slots slots, Settings settings, arch::
   arch::Work work;
   work.info = info;
   work.line = line_;
-  arch::Draft draft(*info);
-  for (const auto& [slot, source] : slots) draft.operands[size_t(info->slot(slot))] = operand(source);
-  for (const auto& [name, value] : settings) {
-    const size_t at = size_t(info->attr(name));
-    draft.attrs[at] = encoded(*info, info->attrs[at], value);
-  }
   auto& pool = kernel_.program().operands;
   work.operand = uint32_t(pool.size());
-  pool.insert(pool.end(), draft.operands.begin(), draft.operands.end());
-  work.attr = kernel_.attr_block(draft.attrs);
+  pool.resize(pool.size() + info->slots.size());
+  for (const auto& [slot, source] : slots) pool[work.operand + size_t(info->slot(slot))] = operand(source);
+  std::vector<int64_t> attrs;
+  attrs.reserve(info->attrs.size());
+  for (const arch::AttrSlot& slot : info->attrs) attrs.push_back(slot.initial);
+  for (const auto& [name, value] : settings) {
+    const size_t at = size_t(info->attr(name));
+    attrs[at] = encoded(*info, info->attrs[at], value);
+  }
+  work.attr = kernel_.attr_block(attrs);
   arch::EngineMask open = info->row->engines;
   if (work.unit() == arch::Unit::queue) open = arch::kSync | arch::kScalar | arch::kGpsimd;
   if (work.unit() == arch::Unit::meeting) open = arch::kSync;
