@@ -52,7 +52,7 @@ int64_t time_alone(arch::Kernel& kernel, const arch::Chip& chip, Timer timer) {
   arch::Chip less = chip;
   less.sbuf.bytes_per_partition = int64_t(double(less.sbuf.bytes_per_partition) * kRoom) / 64 * 64;
   kernel.chip = &less;
-  const auto program = make_streams(kernel, why);
+  const auto program = make_unverified(kernel, why);
   if (!program) return kUnwritable;
   const auto time = timer(*program, chip);
   return time ? std::max<int64_t>(*time, 0) : kUnwritable;
@@ -194,6 +194,12 @@ std::string Choice::text() const {
   add(turner == Turner::dma, "turned by DMA");
   add(turner == Turner::vector, "turned by vector");
   return out.empty() ? "plain" : out;
+}
+
+Chosen ChosenOnce::of(std::string unit, bool others_turn) const {
+  Chosen out = others_turn && turned ? *turned : Chosen{{}, ways, ways.size() > 1 ? cut : Verdict()};
+  out.unit = std::move(unit);
+  return out;
 }
 
 std::string Chosen::text() const {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -69,6 +70,19 @@ struct Chosen {
 
   const Choice& taken() const { return ways[verdict.best]; }
   std::string text() const;
+};
+
+// What was found for units that are written alike.
+struct ChosenOnce {
+  std::vector<Choice> ways = {};  // to cut it
+  Verdict cut = {};
+  bool turns = false;                 // the fastest of them, rows and columns
+  std::optional<Chosen> turned = {};  // with who else may do that, where that was asked for
+
+  Chosen of(std::string unit, bool others_turn) const;
+};
+struct Choices {
+  std::map<Digest::Key, ChosenOnce> by_unit = {}, by_kernel = {};
 };
 
 }  // namespace trine::compile::device

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <future>
 #include <map>
 
 #include "arch/asm.h"
@@ -93,11 +94,11 @@ class Teller {
 
 // What loops make alike every time is made before them, where there is room for it.
 static Result<arch::Program> make_program(arch::Kernel& kernel, Complaint& why) {
-  if (std::none_of(kernel.works.begin(), kernel.works.end(), arch::begins_loop)) return make_streams(kernel, why);
+  if (std::none_of(kernel.works.begin(), kernel.works.end(), arch::begins_loop)) return make_unverified(kernel, why);
   arch::Kernel hoisted = kernel;
   if (hoist_from_loops(hoisted))
-    if (auto made = make_streams(hoisted, why)) return made;
-  return make_streams(kernel, why);
+    if (auto made = make_unverified(hoisted, why)) return made;
+  return make_unverified(kernel, why);
 }
 
 // A graph lowered; its program where it was made already.
@@ -120,7 +121,8 @@ struct Attempt {
 };
 
 // Who turns rows for a unit was timed for the unit alone, which does not see what the others leave of DMA's and the
-// vector engine's time. So where others than the tensor engine do it the whole program is timed with them and without.
+// vector engine's time. So where others than the tensor engine do it the whole program is timed with them and without,
+// the one on a thread of its own.
 static Result<std::unique_ptr<Attempt>> best_lowered(const ir::Graph& graph, const arch::Chip& chip,
                                                      const DeviceOptions& options, const Watch& watch) {
   auto first = std::make_unique<Attempt>(graph, chip, options);
@@ -131,8 +133,10 @@ static Result<std::unique_ptr<Attempt>> best_lowered(const ir::Graph& graph, con
     return first;
   auto plain = std::make_unique<Attempt>(graph, chip, options);
   plain->lowering.others_turn = false;
+  plain->lowering.choices = std::move(first->lowering.choices);
+  auto timed = std::async(std::launch::async, [&] { return first->time(options.timer); });
   plain->inputs = TRY(plain->lowering.all());
-  const auto fs = first->time(options.timer), others = plain->time(options.timer);
+  const auto others = plain->time(options.timer), fs = timed.get();
   return others && (!fs || *others < *fs) ? std::move(plain) : std::move(first);
 }
 
@@ -160,6 +164,7 @@ static Result<DeviceProgram> compile_simple(const ir::Graph& graph, const arch::
   }
   Complaint why;
   out.program = attempt->program ? *std::move(attempt->program) : TRY(make_program(lowering.kernel(), why));
+  TRY(verify_streams(out.program, chip, why));
   TRY(teller.program(out.program));
   return out;
 }

@@ -33,6 +33,7 @@ class Lowering {
   const std::vector<Chosen>& chosen() const { return chosen_; }  // units that had a choice, in order
   std::function<void(size_t done, size_t all)> progress = {};    // before each unit of the graph itself
   bool others_turn = true;  // may DMA and the vector engine exchange rows and columns where that is faster?
+  Choices choices = {};     // made so far; those of another lowering for the same chip and options hold too
 
   // One node each; see kRows.
   void dot(const ir::Node& node);
@@ -59,7 +60,9 @@ class Lowering {
   std::vector<Choice> ways_of(const Unit& unit);
   static bool has_ways(const Unit& unit);
   Chosen choose(const Unit& unit, const std::vector<Choice>& ways);
-  void choose_turner(const Unit& unit, Chosen& chosen);
+  Digest::Key key_of(const Unit& unit, const std::vector<Choice>& ways);
+  Verdict fastest_cut(const Unit& unit, const std::vector<Choice>& ways, std::optional<Rehearsal> first, bool& turns);
+  Chosen choose_turner(const Unit& unit, const ChosenOnce& cuts, std::optional<Rehearsal> alone);
   std::optional<Rehearsal> rehearse(const Unit& unit, const Choice& way);
   void find_transposed(const std::vector<Unit>& units, std::span<const ir::Value> kept);
   bool wants_turned(const ir::Node& out) const;
@@ -92,7 +95,6 @@ class Lowering {
   size_t unit_ = 0;
   int bodies_ = 0;  // around the one in hand
   std::vector<Chosen> chosen_;
-  std::map<Digest::Key, Chosen> chosen_before_;
   std::unordered_set<const ir::Node*> inside_;
   std::unordered_set<ir::Value, ir::ValueHash> own_;  // what loops carry: nobody outside reads their memory
   std::unordered_map<ir::Value, std::pair<size_t, ir::Value>, ir::ValueHash> donated_;  // its result and parameter

@@ -1,8 +1,10 @@
 // The ways of a unit, each written apart, and the one that is taken; see choose.h.
 #include <algorithm>
+#include <utility>
 
 #include "compile/device/loop.h"
 #include "compile/device/lower.h"
+#include "compile/device/unit_key.h"
 
 namespace trine::compile::device {
 
@@ -72,30 +74,62 @@ bool Lowering::has_ways(const Unit& unit) {
   return !unit.single || unit.attention || std::find(std::begin(kOps), std::end(kOps), node.op) != std::end(kOps);
 }
 
-// Of the ways to cut it the fastest, then of those to turn what it turns. Units that the first way writes alike, as
-// those of equal layers, are looked at once.
+// Of the ways to cut it the fastest, then of those to turn what it turns. Units of one key, as those of equal layers,
+// are looked at once, and so are those that the first way writes alike.
 Chosen Lowering::choose(const Unit& unit, const std::vector<Choice>& ways) {
-  Chosen out{unit_text(unit), ways, {}};
-  std::vector<std::optional<Rehearsal>> all;
-  all.push_back(rehearse(unit, out.ways[0]));
-  if (!all[0] || (ways.size() == 1 && !(others_turn && all[0]->turns()))) return {std::move(out.unit), {ways[0]}, {}};
+  const Digest::Key like = key_of(unit, ways);
+  if (const auto found = choices.by_unit.find(like); found != choices.by_unit.end())
+    return found->second.of(unit_text(unit), others_turn);
+  if (ways.size() == 1 && !others_turn) return {unit_text(unit), ways, {}};
+  std::optional<Rehearsal> first = rehearse(unit, ways[0]);
+  if (!first || (ways.size() == 1 && !first->turns()))
+    return choices.by_unit.emplace(like, ChosenOnce{{ways[0]}}).first->second.of(unit_text(unit), others_turn);
   Digest digest;
-  for (const Choice& way : out.ways) digest.add(way.text());
-  digest.add(all[0]->kernel);
-  const auto [found, fresh] = chosen_before_.try_emplace(digest.key());
-  if (!fresh) return {std::move(out.unit), found->second.ways, found->second.verdict};
-  for (size_t i = 1; i < out.ways.size(); ++i) all.push_back(rehearse(unit, out.ways[i]));
-  std::vector<bool> turns;
-  for (const auto& way : all) turns.push_back(way && way->turns());
-  out.verdict = fastest(std::move(all), rec_.chip(), options_.timer);
-  if (others_turn && turns[out.verdict.best]) choose_turner(unit, out);
-  return found->second = out;
+  for (const Choice& way : ways) digest.add(way.text());
+  digest.add(first->kernel);
+  const auto [found, fresh] = choices.by_kernel.try_emplace(digest.key());
+  ChosenOnce& out = found->second;
+  if (fresh) out.ways = ways;
+  if (fresh && ways.size() > 1)
+    out.cut = fastest_cut(unit, ways, std::exchange(first, {}), out.turns);
+  else if (fresh)
+    out.cut.fs = {0}, out.turns = true;  // timed beside the other turners
+  if (others_turn && out.turns && !out.turned)
+    out.turned = choose_turner(unit, out, fresh && first ? std::move(first) : rehearse(unit, ways[out.cut.best]));
+  choices.by_unit.emplace(like, out);
+  return out.of(unit_text(unit), others_turn);
 }
 
-void Lowering::choose_turner(const Unit& unit, Chosen& chosen) {
+Digest::Key Lowering::key_of(const Unit& unit, const std::vector<Choice>& ways) {
+  UnitKey key(unit, store_, rec_.kernel().program());
+  for (const Choice& way : ways) key.add(way.text());
+  const ir::Node& node = unit.single ? *unit.single : *unit.roots.front();
+  key.add(uint64_t(wants_turned(node)) << 1 | uint64_t(done_.count(&node)));
+  if (const auto as = written_as_.find(unit.product ? unit.product : unit.single); as != written_as_.end()) {
+    key.add(as->second);
+    key.add(uint64_t(wants_turned(*as->second)));
+  }
+  return key.key();
+}
+
+Verdict Lowering::fastest_cut(const Unit& unit, const std::vector<Choice>& ways, std::optional<Rehearsal> first,
+                              bool& turns) {
+  std::vector<std::optional<Rehearsal>> all;
+  all.push_back(std::move(first));
+  for (size_t i = 1; i < ways.size(); ++i) all.push_back(rehearse(unit, ways[i]));
+  std::vector<bool> turn;
+  for (const auto& way : all) turn.push_back(way && way->turns());
+  const Verdict out = fastest(std::move(all), rec_.chip(), options_.timer);
+  turns = turn[out.best];
+  return out;
+}
+
+// alone: with its fastest cut, turned by the tensor engine.
+Chosen Lowering::choose_turner(const Unit& unit, const ChosenOnce& cuts, std::optional<Rehearsal> alone) {
+  Chosen chosen{{}, cuts.ways, cuts.cut};
   const Choice cut = chosen.taken();
   std::vector<std::optional<Rehearsal>> all;
-  all.push_back(rehearse(unit, cut));
+  all.push_back(std::move(alone));
   const size_t first = chosen.ways.size();
   for (Turner by : {Turner::dma, Turner::vector}) {
     chosen.ways.push_back(cut);
@@ -106,6 +140,7 @@ void Lowering::choose_turner(const Unit& unit, Chosen& chosen) {
   chosen.verdict.fs[chosen.verdict.best] = verdict.fs[0];
   chosen.verdict.fs.insert(chosen.verdict.fs.end(), verdict.fs.begin() + 1, verdict.fs.end());
   if (verdict.best) chosen.verdict.best = first + verdict.best - 1;
+  return chosen;
 }
 
 std::vector<Choice> Lowering::ways_of(const Unit& unit) {

@@ -112,10 +112,14 @@ Memory& Store::made(const ir::Value& value) {
   return m;
 }
 
+const Memory* Store::find(const ir::Value& value) const {
+  const auto found = memories_.find(memory_root(value));
+  return found == memories_.end() ? nullptr : found->second.get();
+}
+
 bool Store::has(const ir::Value& value) const {
-  auto found = memories_.find(memory_root(value));
-  return found != memories_.end() &&
-         (found->second->hbm >= 0 || found->second->input >= 0 || !found->second->forms.empty());
+  const Memory* const m = find(value);
+  return m && (m->hbm >= 0 || m->input >= 0 || !m->forms.empty());
 }
 
 void Store::keep_in_hbm(Memory& m, std::string_view name, arch::TensorKind kind, std::span<const std::byte> data) {

@@ -50,11 +50,12 @@ class Store {
   void mirror(const Store& other, const arch::Program& theirs, const ir::Value& value);
   void swap(Store& other) { memories_.swap(other.memories_); }
 
-  Memory& of(const ir::Value& value);      // through reshapes; made where it is new
-  Memory& made(const ir::Value& value);    // the same; a view that nobody stored is now
-  bool has(const ir::Value& value) const;  // was it computed, or given?
-  uint32_t hbm(Memory& m);                 // its tensor in HBM; stored there first where it is on chip alone
-  void write(Memory& m, uint32_t hbm);     // from its tiles to memory of its size
+  Memory& of(const ir::Value& value);                // through reshapes; made where it is new
+  Memory& made(const ir::Value& value);              // the same; a view that nobody stored is now
+  bool has(const ir::Value& value) const;            // was it computed, or given?
+  const Memory* find(const ir::Value& value) const;  // null where nobody asked for it yet
+  uint32_t hbm(Memory& m);                           // its tensor in HBM; stored there first where it is on chip alone
+  void write(Memory& m, uint32_t hbm);               // from its tiles to memory of its size
   void keep_in_hbm(Memory& m, std::string_view name, arch::TensorKind kind, std::span<const std::byte> data = {});
 
   // New tiles for a value, to be written.

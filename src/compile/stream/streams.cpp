@@ -18,7 +18,7 @@ static std::optional<Complaint> settle(Kernel& kernel) {
   return place(kernel);
 }
 
-Result<arch::Program> make_streams(Kernel& kernel, Complaint& why) {
+Result<arch::Program> make_unverified(Kernel& kernel, Complaint& why) {
   const auto complain = [&](Complaint c) {
     why = std::move(c);
     return why.error();
@@ -35,9 +35,19 @@ Result<arch::Program> make_streams(Kernel& kernel, Complaint& why) {
   const Edges edges = find_edges(kernel);
   auto woven = weave(kernel, edges, schedule(kernel, edges));
   if (!woven) return complain(complaint_of(woven.error(), "semaphores"));
-  arch::Program out = kernel.builder.take();
-  const auto findings = arch::verify(out, *kernel.chip);
-  if (!findings.empty()) return complain(complaint_of(findings[0].error, "verifier"));
+  return kernel.builder.take();
+}
+
+Result<void> verify_streams(const arch::Program& program, const arch::Chip& chip, Complaint& why) {
+  const auto findings = arch::verify(program, chip);
+  if (findings.empty()) return {};
+  why = complaint_of(findings[0].error, "verifier");
+  return why.error();
+}
+
+Result<arch::Program> make_streams(Kernel& kernel, Complaint& why) {
+  arch::Program out = TRY(make_unverified(kernel, why));
+  TRY(verify_streams(out, *kernel.chip, why));
   return out;
 }
 

@@ -10,5 +10,8 @@ namespace trine::compile {
 
 // Takes the kernel apart, whatever the outcome. `why` says what was wrong, in parts; kernel.messages what was done.
 Result<arch::Program> make_streams(Kernel& kernel, Complaint& why);
+// The same, not verified: of several that are timed one is.
+Result<arch::Program> make_unverified(Kernel& kernel, Complaint& why);
+Result<void> verify_streams(const arch::Program& program, const arch::Chip& chip, Complaint& why);
 
 }  // namespace trine::compile
