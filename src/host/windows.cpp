@@ -215,14 +215,14 @@ void Windows::visit_by(const Index& index, int64_t begin, int64_t end, F&& f) co
     const int64_t left = loops.size() > 1 ? inner.size - turns.back() : end - w, run = std::min(left, end - w);
     for (int64_t i = 0; i < run; ++i) {
       bool fits = true;
-      int64_t operand = base + i * inner.operand;
+      auto operand = uint64_t(base + i * inner.operand);  // of any value, also those that do not fit
       for (const arch::WindowStep::Start& start : starts) {
         int64_t value = index(at + i * inner.indices + start.indices);
         if (clamps) value = std::clamp<int64_t>(value, 0, start.most);
         fits &= uint64_t(value) <= uint64_t(start.most);
-        operand += value * start.operand;
+        operand += uint64_t(value) * uint64_t(start.operand);
       }
-      if (fits) f(w + i, many + i * inner.many, operand);
+      if (fits) f(w + i, many + i * inner.many, int64_t(operand));
     }
     w += run;
     if (loops.empty()) continue;
@@ -239,7 +239,8 @@ void Windows::visit_by(const Index& index, int64_t begin, int64_t end, F&& f) co
 
 template <class F>
 void Windows::visit(const void* indices, int64_t begin, int64_t end, F&& f) const {
-  if (begin == end) return;  // loops may be of no turns then
+  const auto has_room = [](const arch::WindowStep::Start& start) { return start.most >= 0; };
+  if (begin == end || !std::ranges::all_of(step_.starts, has_room)) return;  // no turns, or none that fits
   if (index_ == Dtype::s32) {
     auto* p = static_cast<const int32_t*>(indices);
     auto index = [p](int64_t i) -> int64_t { return p[i]; };

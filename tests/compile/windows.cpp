@@ -73,6 +73,23 @@ TEST_CASE("windows of two dims, batching dims, and windows that meet") {
   return %2 })");
 }
 
+TEST_CASE("a table without rows takes none") {
+  check_window_step("no room", with(with(cat("(%0: f32[0,N], %1: s32[9,1], %2: f32[9,N]) {\n  %3 = scatter %0, %1, %2 ",
+                                             kScatterRows, " : f32[0,N]\n  return %3 }"),
+                                         "KIND", "add"),
+                                    "N", "7"));
+}
+
+TEST_CASE("indices far out of bounds") {
+  check_plan(
+      "far",
+      cat("(%0: f32[5,7], %1: s64[9,1], %2: f32[9,7]) {\n  %3 = constant {value = s64[] xffffffffffffff7f} : "
+          "s64[]\n",
+          "  %4 = broadcast_in_dim %3 {broadcast_dimensions = []} : s64[9,1]\n  %5 = subtract %4, %1 : s64[9,1]\n",
+          "  %6 = scatter %0, %5, %2 ", with(kScatterRows, "KIND", "add"), " : f32[5,7]\n  return %6 }"),
+      2, 0);
+}
+
 TEST_CASE("rows of one table combined into another are never written down") {
   for (const char* kind : {"set", "add"}) {
     for (const char* columns : {"64", "300"}) {
