@@ -49,8 +49,10 @@ struct TileMath {
     return {n, r, L::bits(t)};
   }
 
+  static constexpr float kExpMost = 0x1.62e42ep6f;  // the last whose exponential is finite
+
   static F exp(F x) {
-    F in = L::most(L::least(x, F(88.7228394f)), F(-87.3365479f));
+    F in = L::most(L::least(x, F(kExpMost)), F(-87.3365479f));
     Reduced d = reduce_ln2(in);
     F p = fma(poly(d.r, 1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f,
                    5.0000001201e-1f),
@@ -58,7 +60,7 @@ struct TileMath {
           F(1.0f);
     F y = L::value(L::bits(p) + (d.low << 23));
     // The sum is infinity, or NaN where x is: adding to the exponent may have made a number of it.
-    y = select(x <= F(88.7228394f), y, x + F(kInf));
+    y = select(x <= F(kExpMost), y, x + F(kInf));
     return select(x < F(-87.3365479f), F(0.0f), y);
   }
 
