@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "compile/native.h"
 #include "compile/partition.h"
+#include "compile/simplify.h"
 
 namespace trine::api {
 
@@ -60,6 +61,7 @@ Result<ExecutablePtr> compile(std::string artifact, const CompileOptions& option
   out->output_kinds.resize(graph.results.size());
   out->layouts.params.resize(graph.params.size());
   out->layouts.results.resize(graph.results.size());
+  if (options.has_choosing_truths) graph = compile::choose_by_truths(graph);
   if (options.has_layouts) out->layouts = TRY(compile::layouts_of(graph));
   if (compile::needs_partition(graph)) {
     auto parts = TRY(compile::partition(graph));
@@ -91,6 +93,7 @@ std::string save(const Executable& executable, std::string_view extra) {
                           .set("replicas", executable.options.replicas)
                           .set("partitions", executable.options.partitions)
                           .set("layouts", executable.options.has_layouts)
+                          .set("choosing_truths", executable.options.has_choosing_truths)
                           .set("numerics", numerics_text(executable.options.numerics))
                           .set("extra_bytes", int64_t(extra.size()))
                           .set("bytes", int64_t(body.size()))
@@ -118,6 +121,7 @@ Result<Loaded> load(std::string_view bytes) {
                                    number("bytes"), " with another checksum"));
   CompileOptions options{.replicas = number("replicas"), .partitions = number("partitions")};
   if (const Json* layouts = header.find("layouts")) options.has_layouts = layouts->boolean();
+  if (const Json* truths = header.find("choosing_truths")) options.has_choosing_truths = truths->boolean();
   if (const Json* numerics = header.find("numerics")) TRY(set_numerics_by_flags(options.numerics, numerics->string()));
   return Loaded{TRY(compile(std::string(body.substr(size_t(extra))), options)),
                 std::string(body.substr(0, size_t(extra)))};

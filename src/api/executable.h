@@ -20,7 +20,8 @@ struct CompileOptions {
   int64_t replicas = 1, partitions = 1;
   compile::Numerics numerics = {};
   compile::FindHostFunction host_functions = {};  // empty: programs that call any are refused
-  bool has_layouts = false;  // inputs and outputs lie as the program says; otherwise all are row-major
+  bool has_layouts = false;          // inputs and outputs lie as the program says; otherwise all are row-major
+  bool has_choosing_truths = false;  // a factor that is a converted truth chooses, as in XLA
 };
 
 struct Executable {

@@ -177,6 +177,19 @@ Replacement times_one(Graph&, const Node& n) {
   return is_splat(n.inputs[0], 1) ? the(n.inputs[1]) : Replacement{};
 }
 
+// x * convert(truth) is truth ? x : 0, whatever x is. Truths that are known are numbers by then, in XLA too.
+Replacement times_truth(Graph& g, const Node& n) {
+  for (size_t i : {0, 1}) {
+    const Node& factor = *n.inputs[i].node;
+    if (factor.op != "convert" || factor.inputs[0].type().dtype != Dtype::boolean || constant_of(factor.inputs[0]))
+      continue;
+    const Value zero = g.constant(Tensor::make(n.types[0].dtype, {}), n.where);
+    const Value zeros = g.add1("broadcast_in_dim", {zero}, n.types[0], {{"broadcast_dimensions", ir::Ints()}}, n.where);
+    return the(g.add1("select", {factor.inputs[0], n.inputs[1 - i], zeros}, n.types[0], {}, n.where));
+  }
+  return {};
+}
+
 Replacement by_one(Graph&, const Node& n) { return is_splat(n.inputs[1], 1) ? the(n.inputs[0]) : Replacement{}; }
 
 Replacement minus_zero(Graph&, const Node& n) { return is_splat(n.inputs[1], 0) ? the(n.inputs[0]) : Replacement{}; }
@@ -331,6 +344,11 @@ constexpr ir::Rule kRules[] = {
 }  // namespace
 
 std::span<const ir::Rule> simplify_rules() { return kRules; }
+
+ir::Graph choose_by_truths(const Graph& graph) {
+  static constexpr ir::Rule kRule[] = {{"multiply by a truth", "multiply", times_truth}};
+  return ir::rewrite(graph, kRule).graph;
+}
 
 ir::Rewritten simplify(const Graph& graph) { return ir::rewrite(graph, kRules); }
 

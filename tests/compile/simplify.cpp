@@ -148,6 +148,17 @@ TEST_CASE("rules of simplify") {
   }
 }
 
+TEST_CASE("a factor that is a truth chooses, where that is asked for") {
+  auto graph = ir::parse_graph(
+      "graph \"g\" (%0: f32[2], %1: bool[2]) { %2 = convert %1 : f32[2] %3 = multiply %2, %0 : f32[2] return %3 }",
+      "t");
+  REQUIRE_MESSAGE(graph, graph.error().text());
+  CHECK(ir::text(simplify(*graph).graph).find("multiply") != std::string::npos);
+  const std::string chosen = ir::text(choose_by_truths(*graph));
+  CHECK(chosen.find("= select %1, %0, ") != std::string::npos);
+  CHECK(chosen.find("multiply") == std::string::npos);
+}
+
 // Random indices are 0 to 5: some are out of bounds.
 static const Case kScatters[] = {
     {"scatter one element of each row", R"((%0: f32[2,3,5], %1: s32[2,3,1,1], %2: f32[2,3,1]) {

@@ -110,6 +110,8 @@ def binary_rows(add):
         ("le", NUMBERS), ("gt", NUMBERS), ("ge", NUMBERS),
     ]:  # fmt: skip
         add(f"lax.{name}", getattr(lax, name), arrays(2, dtypes), 4 if name == "rem" else 1)
+    add("infinities times truths", lambda x, m: x / 0 * m,
+        lambda g, s: [array(g, d := shape(g, s), pick(g, ["float32", "float16"])), array(g, d, "bool")])  # fmt: skip
     add("lax.pow", lax.pow, lambda g, s: [array(g, d := shape(g, s), "float32", 0.1, 3), array(g, d, "float32")], 8)
     add("lax.integer_pow", lambda x: lax.integer_pow(x, 3), arrays(1, NUMBERS))
     add("lax.clamp", lambda a, x, b: lax.clamp(a, x, b), arrays(3, ["float32", "int32"]))

@@ -55,6 +55,7 @@ Result<std::shared_ptr<Executable>> compile_program(const Program& program, std:
   ParsedOptions parsed = TRY(parse_compile_options(options));
   parsed.compile.host_functions = host_function;
   parsed.compile.has_layouts = true;
+  parsed.compile.has_choosing_truths = true;
   parsed.compile.numerics = TRY(numerics_from_environment());
   for (const auto& [name, value] : parsed.own) TRY(set_numerics(parsed.compile.numerics, name, value));
   auto compiled = TRY(compile({program.code, program.code_size}, parsed.compile));
