@@ -1,17 +1,18 @@
 // eigh: eigenvectors (columns) and real eigenvalues of each Hermitian matrix, of which one triangle is read (`lower`),
-// in ascending order unless `sort` is false. By Jacobi rotations, which are accurate for small eigenvalues too.
-// C1: the matrices are square.
+// in ascending order unless `sort` is false. Small matrices by Jacobi rotations, which are accurate for small
+// eigenvalues too; large ones are made tridiagonal first. C1: the matrices are square.
 #include <algorithm>
 #include <limits>
 #include <numeric>
 
-#include "ops/matrix.h"
+#include "ops/tridiagonal_form.h"
 
 namespace trine::ops {
 
 namespace {
 
-constexpr int kSweeps = 60;  // convergence is quadratic; a handful is usual
+constexpr int kSweeps = 60;         // convergence is quadratic; a handful is usual
+constexpr int64_t kJacobiMax = 16;  // rows; of more, a tridiagonal matrix takes less work
 
 Dtype real_dtype(Dtype dtype) { return is_complex(dtype) ? row(dtype).element : dtype; }
 
@@ -52,6 +53,21 @@ void rotate(Matrix<W> a, Matrix<W> v, int64_t p, int64_t q) {
   turn_rows(v, s_out, s_in);
 }
 
+// False, and nothing changed, where it does not converge.
+template <class W>
+bool by_tridiagonal(Matrix<W> a, Matrix<W> v) {
+  const int64_t n = a.rows;
+  WideArray<W> work(n * n), vectors(n * n);
+  std::copy_n(a.data, n * n, work.data.get());
+  TridiagonalForm<W> form{{work.data.get(), n, n}, {vectors.data.get(), n, n}};
+  form.reduce();
+  if (!form.diagonalise()) return false;
+  std::fill_n(a.data, n * n, W(0));
+  for (int64_t i = 0; i < n; ++i) a(i, i) = form.diagonal[size_t(i)];
+  std::copy_n(vectors.data.get(), n * n, v.data);
+  return true;
+}
+
 template <class W>
 void diagonalise(Matrix<W> a, Matrix<W> v) {
   for (int64_t i = 0; i < a.rows; ++i) v(i, i) = 1;
@@ -62,6 +78,7 @@ void diagonalise(Matrix<W> a, Matrix<W> v) {
     std::fill_n(v.data, a.rows * a.rows, W(std::numeric_limits<double>::quiet_NaN()));
     return;
   }
+  if (a.rows > kJacobiMax && by_tridiagonal(a, v)) return;
   for (int sweep = 0; sweep < kSweeps; ++sweep) {
     double rest = 0;
     for (int64_t p = 0; p < a.rows; ++p)
