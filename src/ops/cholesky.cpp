@@ -1,27 +1,46 @@
 // cholesky: the triangular factor of each Hermitian positive definite matrix; x = l l^H, or u^H u where not `lower`.
 // Only that triangle of the input is read; the other of the result is zero. A matrix that is not positive definite
 // gives NaN in its triangle. C1: the matrices are square.
+#include <algorithm>
 #include <limits>
 
+#include "ops/lines.h"
 #include "ops/matrix.h"
 
 namespace trine::ops {
 
 namespace {
 
+constexpr int64_t kBlock = 32;  // columns that a row meets while it is in cache
+constexpr int64_t kLong = 16;   // numbers worth a call
+
+// a(r, c) less the products of rows r and c over columns [first, last), both factored there.
+template <class W>
+void meet(Matrix<W> a, int64_t r, int64_t c, int64_t first, int64_t last) {
+  if (last - first >= kLong) {
+    a(r, c) -= dot_lines(&a(c, first), &a(r, first), last - first);
+  } else {
+    for (int64_t k = first; k < last; ++k) a(r, c) -= wide_multiply(a(r, k), conj_of(a(c, k)));
+  }
+}
+
 // In place on the lower triangle; false where the matrix is not positive definite.
 template <class W>
 bool factor(Matrix<W> a) {
-  for (int64_t c = 0; c < a.rows; ++c) {
-    double pivot = real_of(a(c, c));
-    for (int64_t k = 0; k < c; ++k) pivot -= square_of(a(c, k));
-    if (!(pivot > 0) || std::isinf(pivot)) return false;
-    const double root = std::sqrt(pivot);
-    a(c, c) = root;
-    for (int64_t r = c + 1; r < a.rows; ++r) {
-      W sum = a(r, c);
-      for (int64_t k = 0; k < c; ++k) sum -= wide_multiply(a(r, k), conj_of(a(c, k)));
-      a(r, c) = sum / root;
+  for (int64_t first = 0; first < a.rows; first += kBlock) {
+    const int64_t last = std::min(first + kBlock, a.rows);
+    for (int64_t r = first; r < a.rows; ++r)
+      for (int64_t c = first; c < std::min(last, r + 1); ++c) meet(a, r, c, 0, first);
+    for (int64_t c = first; c < last; ++c) {
+      meet(a, c, c, first, c);
+      const double pivot = real_of(a(c, c));
+      if (!(pivot > 0) || std::isinf(pivot)) return false;
+      const double root = std::sqrt(pivot);
+      a(c, c) = root;
+      for (int64_t r = c + 1; r < a.rows; ++r) {
+        meet(a, r, c, first, c);
+        a(r, c) /= root;
+      }
     }
   }
   return true;

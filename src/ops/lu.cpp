@@ -3,6 +3,7 @@
 // C1: the input holds matrices.
 #include <numeric>
 
+#include "ops/lines.h"
 #include "ops/matrix.h"
 
 namespace trine::ops {
@@ -38,7 +39,7 @@ void factor(Matrix<W> a, int32_t* pivots, int32_t* permutation) {
     if (a(k, k) == W(0)) continue;
     for (int64_t r = k + 1; r < a.rows; ++r) {
       const W ratio = a(r, k) /= a(k, k);
-      for (int64_t c = k + 1; c < a.columns; ++c) a(r, c) -= wide_multiply(ratio, a(k, c));
+      subtract_line(&a(r, 0) + k + 1, ratio, &a(k, 0) + k + 1, a.columns - k - 1);
     }
   }
 }

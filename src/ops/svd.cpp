@@ -1,18 +1,21 @@
 // svd: singular values of each matrix in descending order, left singular vectors as columns and right ones as rows
 // (conjugated): a = u diag(s) vh. `full` squares u and vh by any orthonormal rest. One-sided Jacobi rotations, which
-// find small values to full accuracy. NaN where the input is not finite. C1: the input holds matrices.
+// find small values to full accuracy; of larger matrices after their eigenvectors have done most of it. NaN where the
+// input is not finite. C1: the input holds matrices.
 #include <algorithm>
 #include <limits>
 #include <numeric>
 
 #include "base/pool.h"
-#include "ops/matrix.h"
+#include "ops/tridiagonal_form.h"
 
 namespace trine::ops {
 
 namespace {
 
-constexpr int kSweeps = 60;  // convergence is quadratic; ten are many
+constexpr int kSweeps = 60;          // convergence is quadratic; ten are many
+constexpr double kNothing = 1e-140;  // of the largest value: products of such numbers still have all their bits
+constexpr int64_t kJacobiMax = 16;   // rows; more are made almost orthogonal first
 
 Result<std::vector<ir::Type>> infer(const Call& call) {
   const ir::Type& x = call.inputs[0];
@@ -32,33 +35,30 @@ Result<std::vector<ir::Type>> infer(const Call& call) {
 
 // Vectors are rows here, so that all loops run over neighbours.
 template <class W>
-W dot(const W* x, const W* y, int64_t n) {  // x^H y
-  constexpr int64_t kParts = 8;             // sums that do not wait for each other
-  W sums[kParts] = {};
-  int64_t i = 0;
-  for (; i + kParts <= n; i += kParts)
-    for (int64_t k = 0; k < kParts; ++k) sums[k] += wide_multiply(conj_of(x[i + k]), y[i + k]);
-  for (; i < n; ++i) sums[i % kParts] += wide_multiply(conj_of(x[i]), y[i]);
-  return ((sums[0] + sums[4]) + (sums[1] + sums[5])) + ((sums[2] + sums[6]) + (sums[3] + sums[7]));
+double square_of_line(Matrix<W> a, int64_t r) {
+  return real_of(dot_lines(&a(r, 0), &a(r, 0), a.columns));
 }
 
-// Turns rows p and q of a (and of v alike) until they are orthogonal; false where they are already.
+// Turns rows p and q of a (and of v alike) until they are orthogonal; false where they are already. Squares of lengths
+// go along; rows of no more than `nothing` are left alone.
 template <class W>
-bool turn(Matrix<W> a, Matrix<W> v, int64_t p, int64_t q) {
-  const double alpha = real_of(dot(&a(p, 0), &a(p, 0), a.columns)), beta = real_of(dot(&a(q, 0), &a(q, 0), a.columns));
-  const W gamma = dot(&a(p, 0), &a(q, 0), a.columns);
+bool turn(Matrix<W> a, Matrix<W> v, int64_t p, int64_t q, std::vector<double>& squares, double nothing) {
+  double &alpha = squares[size_t(p)], &beta = squares[size_t(q)];
+  if (std::min(alpha, beta) <= nothing) return false;
+  const W gamma = dot_lines(&a(p, 0), &a(q, 0), a.columns);
   const double size = std::abs(gamma);
   if (size == 0 || size <= std::numeric_limits<double>::epsilon() * std::sqrt(alpha) * std::sqrt(beta)) return false;
   const W phase = gamma / size;
   const double zeta = (beta - alpha) / (2 * size);
   const double t = std::copysign(1, zeta) / (std::abs(zeta) + std::hypot(1, zeta));
   const double c = 1 / std::hypot(1, t), s = c * t;
-  for (Matrix<W> m : {a, v})
-    for (int64_t i = 0; i < m.columns; ++i) {
-      const W x = m(p, i), y = wide_multiply(conj_of(phase), m(q, i));
-      m(p, i) = c * x - s * y;
-      m(q, i) = s * x + c * y;
-    }
+  for (Matrix<W> m : {a, v}) {
+    if (phase != W(1))
+      for (int64_t i = 0; i < m.columns; ++i) m(q, i) = wide_multiply(conj_of(phase), m(q, i));
+    turn_lines(&m(p, 0), &m(q, 0), m.columns, c, s);
+  }
+  alpha = square_of_line(a, p);
+  beta = square_of_line(a, q);
   return true;
 }
 
@@ -72,10 +72,10 @@ void complete(Matrix<W> rows, int64_t known) {
     x[unit] = 1;
     for (int pass = 0; pass < 2; ++pass)
       for (int64_t r = 0; r < known; ++r) {
-        const W part = dot(&rows(r, 0), x, rows.columns);
-        for (int64_t i = 0; i < rows.columns; ++i) x[i] -= wide_multiply(part, rows(r, i));
+        const W part = dot_lines(&rows(r, 0), x, rows.columns);
+        subtract_line(x, part, &rows(r, 0), rows.columns);
       }
-    const double norm = std::sqrt(real_of(dot(x, x, rows.columns)));
+    const double norm = std::sqrt(real_of(dot_lines(x, x, rows.columns)));
     // At least one unit vector left has this much outside the span of `known` others.
     if (norm * norm * double(rows.columns) < 0.5 * double(rows.columns - known)) continue;
     for (int64_t i = 0; i < rows.columns; ++i) x[i] /= norm;
@@ -94,20 +94,45 @@ struct Decomposition {
   void run() {
     const Matrix<W> x{a.data.get(), count, length}, v{left.data.get(), count, count};
     for (int64_t i = 0; i < count; ++i) v(i, i) = 1;
+    if (count > kJacobiMax) come_near(x, v);
+    std::vector<double> squares(static_cast<size_t>(count));
+    for (int64_t r = 0; r < count; ++r) squares[size_t(r)] = square_of_line(x, r);
+    double nothing = 0;
+    for (double square : squares) nothing = std::max(nothing, square * kNothing * kNothing);
     bool moved = true;
     for (int sweep = 0; sweep < kSweeps && moved; ++sweep) {
       moved = false;
       for (int64_t p = 0; p < count; ++p)
-        for (int64_t q = p + 1; q < count; ++q) moved |= turn(x, v, p, q);
+        for (int64_t q = p + 1; q < count; ++q) moved |= turn(x, v, p, q, squares, nothing);
     }
-    for (int64_t r = 0; r < count; ++r) values[size_t(r)] = std::sqrt(real_of(dot(&x(r, 0), &x(r, 0), length)));
+    for (int64_t r = 0; r < count; ++r) values[size_t(r)] = std::sqrt(real_of(dot_lines(&x(r, 0), &x(r, 0), length)));
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(),
                      [&](int64_t l, int64_t r) { return values[size_t(l)] > values[size_t(r)]; });
   }
+  // Rows that the eigenvectors of their products make almost orthogonal: one or two sweeps do the rest.
+  void come_near(Matrix<W> x, Matrix<W> v) {
+    WideArray<W> products(count * count), vectors(count * count), rows(count * length);
+    TridiagonalForm<W> form{{products.data.get(), count, count}, {vectors.data.get(), count, count}};
+    double largest = 0;
+    for (int64_t r = 0; r < count; ++r)
+      for (int64_t c = 0; c <= r; ++c) {
+        form.a(r, c) = dot_lines(&x(c, 0), &x(r, 0), length);
+        largest = std::max(largest, std::abs(form.a(r, c)));
+      }
+    if (!(largest > 0 && std::isfinite(largest))) return;
+    form.reduce();
+    if (!form.diagonalise()) return;
+    for (int64_t r = 0; r < count; ++r)
+      for (int64_t k = 0; k < count; ++k) {
+        v(r, k) = conj_of(form.q(r, k));
+        subtract_line(rows.at(r * length), -v(r, k), &x(k, 0), length);
+      }
+    std::copy_n(rows.data.get(), count * length, x.data);
+  }
   // Directions as the first rows of `to`; those of values that are nothing, and the rest, are made up.
   void directions(Matrix<W> to) const {
-    const double least = count ? values[size_t(order[0])] * 1e-290 : 0;
+    const double least = count ? values[size_t(order[0])] * kNothing : 0;
     int64_t known = 0;
     for (; known < count && values[size_t(order[size_t(known)])] > least; ++known)
       for (int64_t i = 0; i < length; ++i)

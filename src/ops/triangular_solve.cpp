@@ -1,6 +1,7 @@
 // triangular_solve: x with op(a) x = b (left_side) or x op(a) = b, for a triangular a; op is by transpose_a:
 // NO_TRANSPOSE, TRANSPOSE or ADJOINT. Only the named triangle of a is read, without its diagonal if that is unit.
 // C1: a is square and has b's dtype and batch. C2: a's size is b's rows (left_side) or columns.
+#include "ops/lines.h"
 #include "ops/matrix.h"
 
 namespace trine::ops {
@@ -42,8 +43,7 @@ void solve_left(Matrix<W> a, Matrix<W> b, bool is_lower) {
   for (int64_t step = 0; step < a.rows; ++step) {
     const int64_t r = is_lower ? step : a.rows - 1 - step;
     const int64_t first = is_lower ? 0 : r + 1, last = is_lower ? r : a.rows;
-    for (int64_t k = first; k < last; ++k)
-      for (int64_t c = 0; c < b.columns; ++c) b(r, c) -= wide_multiply(a(r, k), b(k, c));
+    for (int64_t k = first; k < last; ++k) subtract_line(&b(r, 0), a(r, k), &b(k, 0), b.columns);
     for (int64_t c = 0; c < b.columns; ++c) b(r, c) /= a(r, r);
   }
 }
@@ -55,7 +55,7 @@ void solve_right(Matrix<W> a, Matrix<W> b, bool is_lower) {
       const int64_t c = is_lower ? a.rows - 1 - step : step;
       const W x = b(r, c) /= a(c, c);
       const int64_t first = is_lower ? 0 : c + 1, last = is_lower ? c : a.rows;
-      for (int64_t k = first; k < last; ++k) b(r, k) -= wide_multiply(x, a(c, k));
+      subtract_line(&b(r, 0) + first, x, &a(c, 0) + first, last - first);
     }
 }
 

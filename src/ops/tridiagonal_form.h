@@ -5,23 +5,9 @@
 #include <vector>
 
 #include "ops/householder.h"
+#include "ops/lines.h"
 
 namespace trine::ops {
-
-// x := c x - s y, y := s x + c y: rows of n numbers.
-inline void turn_rows(double* __restrict x, double* __restrict y, int64_t n, double c, double s) {
-  for (int64_t k = 0; k < n; ++k) {
-    const double before = x[k], other = y[k];
-    x[k] = c * before - s * other;
-    y[k] = s * before + c * other;
-  }
-}
-// c and s are real: a complex row is twice as many numbers.
-template <class W>
-void turn_rows(Matrix<W> m, int64_t p, int64_t q, double c, double s) {
-  constexpr int64_t kEach = sizeof(W) / sizeof(double);
-  turn_rows(reinterpret_cast<double*>(&m(p, 0)), reinterpret_cast<double*>(&m(q, 0)), m.columns * kEach, c, s);
-}
 
 template <class W>
 struct TridiagonalForm {
@@ -48,11 +34,9 @@ struct TridiagonalForm {
     for (int64_t k = n - 2; k >= 0; --k) {
       const W* v = vectors.at(k * n);
       for (int64_t r = k + 1; r < n; ++r) {
-        W* row = &q(r, 0);
-        W dot(0);
-        for (int64_t c = k + 1; c < n; ++c) dot += wide_multiply(row[c], conj_of(v[c]));
-        dot = wide_multiply(dot, taus[size_t(k)]);
-        for (int64_t c = k + 1; c < n; ++c) row[c] -= wide_multiply(dot, v[c]);
+        W* row = &q(r, k + 1);
+        const W dot = dot_lines(v + k + 1, row, n - k - 1);
+        subtract_line(row, wide_multiply(dot, taus[size_t(k)]), v + k + 1, n - k - 1);
       }
     }
   }
@@ -64,9 +48,14 @@ struct TridiagonalForm {
     for (int64_t r = first; r < n; ++r) {
       const W* row = &a(r, 0);
       W dot = wide_multiply(row[r], v[r]);
-      for (int64_t c = first; c < r; ++c) {
-        dot += wide_multiply(row[c], v[c]);
-        w[size_t(c)] += wide_multiply(conj_of(row[c]), v[r]);
+      if constexpr (std::is_same_v<W, double>) {
+        dot += dot_lines(row + first, v + first, r - first);
+        subtract_line(w.data() + first, -v[r], row + first, r - first);
+      } else {
+        for (int64_t c = first; c < r; ++c) {
+          dot += wide_multiply(row[c], v[c]);
+          w[size_t(c)] += wide_multiply(conj_of(row[c]), v[r]);
+        }
       }
       w[size_t(r)] += dot;
     }
@@ -80,8 +69,13 @@ struct TridiagonalForm {
     for (int64_t r = first; r < n; ++r) {
       W* row = &a(r, 0);
       const W x = w[size_t(r)], y = v[r];
-      for (int64_t c = first; c <= r; ++c)
-        row[c] -= wide_multiply(x, conj_of(v[c])) + wide_multiply(y, conj_of(w[size_t(c)]));
+      if constexpr (std::is_same_v<W, double>) {
+        subtract_line(row + first, x, v + first, r - first + 1);
+        subtract_line(row + first, y, w.data() + first, r - first + 1);
+      } else {
+        for (int64_t c = first; c <= r; ++c)
+          row[c] -= wide_multiply(x, conj_of(v[c])) + wide_multiply(y, conj_of(w[size_t(c)]));
+      }
     }
   }
 
@@ -129,7 +123,7 @@ struct TridiagonalForm {
       p = s * t;
       d[size_t(i) + 1] = g + p;
       g = c * t - b;
-      turn_rows(q, i, i + 1, c, s);
+      turn_lines(&q(i, 0), &q(i + 1, 0), q.columns, c, s);
     }
     d[size_t(l)] -= p;
     e[size_t(l)] = g;

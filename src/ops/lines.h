@@ -1,0 +1,36 @@
+// Lines of doubles side by side in memory, and what factorisations do to them most. Bit-equal with and without vector
+// instructions: a product's sums are 16, added in a fixed order.
+#pragma once
+
+#include <cstdint>
+
+#include "ops/wide.h"
+
+namespace trine::ops {
+
+struct LineKernels {
+  double (*dot)(const double* x, const double* y, int64_t n) = nullptr;
+  void (*subtract)(double* y, double a, const double* x, int64_t n) = nullptr;  // y -= a x
+  void (*turn)(double* x, double* y, int64_t n, double c, double s) = nullptr;  // x := c x - s y, y := s x + c y
+};
+
+const LineKernels& line_kernels();  // of this processor
+const LineKernels& line_kernels_portable();
+const LineKernels& line_kernels_avx2();  // only where simd_best() says avx2
+
+// Sum of x y, the first conjugated.
+inline double dot_lines(const double* x, const double* y, int64_t n) { return line_kernels().dot(x, y, n); }
+Complex128 dot_lines(const Complex128* x, const Complex128* y, int64_t n);
+
+inline void subtract_line(double* y, double a, const double* x, int64_t n) { line_kernels().subtract(y, a, x, n); }
+inline void subtract_line(Complex128* y, const Complex128& a, const Complex128* x, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) y[i] -= wide_multiply(a, x[i]);
+}
+
+inline void turn_lines(double* x, double* y, int64_t n, double c, double s) { line_kernels().turn(x, y, n, c, s); }
+// c and s are real: a complex line is twice as many numbers.
+inline void turn_lines(Complex128* x, Complex128* y, int64_t n, double c, double s) {
+  turn_lines(reinterpret_cast<double*>(x), reinterpret_cast<double*>(y), 2 * n, c, s);
+}
+
+}  // namespace trine::ops

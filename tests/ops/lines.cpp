@@ -1,0 +1,44 @@
+// Lines: the same bits with and without vector instructions, at every length.
+#include "ops/lines.h"
+
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "base/simd.h"
+#include "tests/testing.h"
+
+namespace trine::ops {
+
+TEST_CASE("lines have the same bits with and without vector instructions") {
+  if (simd_best() != Simd::avx2) return;
+  const LineKernels &one = line_kernels_portable(), &other = line_kernels_avx2();
+  std::mt19937 random(3);
+  std::normal_distribution<double> normal;
+  for (int64_t n = 0; n < 70; ++n) {
+    CAPTURE(n);
+    std::vector<double> x(static_cast<size_t>(n) + 1), y(static_cast<size_t>(n) + 1);
+    for (double& v : x) v = normal(random);
+    for (double& v : y) v = normal(random);
+    auto same = [](const std::vector<double>& a, const std::vector<double>& b) {
+      return std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0;
+    };
+    double sum = 0;
+    for (int64_t i = 0; i < n; ++i) sum += x[size_t(i)] * y[size_t(i)];
+    const double a = one.dot(x.data(), y.data(), n), b = other.dot(x.data(), y.data(), n);
+    CHECK(a == b);
+    CHECK(std::abs(a - sum) < 1e-13);
+    std::vector<double> x2 = x, y2 = y, kept = y;
+    one.subtract(y.data(), 0.3, x.data(), n);
+    other.subtract(y2.data(), 0.3, x.data(), n);
+    CHECK(same(y, y2));
+    for (int64_t i = 0; i < n; ++i) CHECK(y[size_t(i)] == kept[size_t(i)] - 0.3 * x[size_t(i)]);
+    CHECK(y.back() == kept.back());
+    one.turn(x.data(), y.data(), n, 0.8, 0.6);
+    other.turn(x2.data(), y2.data(), n, 0.8, 0.6);
+    CHECK(same(x, x2));
+    CHECK(same(y, y2));
+  }
+}
+
+}  // namespace trine::ops
