@@ -54,6 +54,15 @@ def test_dlpack_gives_a_copy_on_the_host():
     np.testing.assert_array_equal(np.from_dlpack(on_cpu), X)
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn", "float8_e5m2"])
+def test_dlpack_of_what_numpy_does_not_know(dtype):
+    torch = pytest.importorskip("torch")
+    x = jnp.asarray([0.5, -1.5, 3], dtype)
+    taken = torch.from_dlpack(x)
+    assert taken.dtype == getattr(torch, dtype) and taken.tolist() == [0.5, -1.5, 3]
+    assert jnp.from_dlpack(x).dtype == dtype
+
+
 def test_export():
     exported = jax.export.export(jax.jit(lambda a: a * 2), platforms=["neuron"])(X)
     np.testing.assert_array_equal(exported.call(X), X * 2)

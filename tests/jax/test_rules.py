@@ -22,6 +22,20 @@ def test_sparse_solve_and_its_gradient():
     np.testing.assert_allclose(got, np.linalg.solve(A.T, np.ones(3)), rtol=1e-5)
 
 
+@pytest.mark.parametrize("lower,unit_diagonal", [(0, 0), (1, 0), (0, 1), (1, 1)])
+def test_a_triangular_solve_told_by_numbers(lower, unit_diagonal):
+    triangle = np.tril(A) if lower else np.triu(A)
+    if unit_diagonal:
+        triangle = triangle - np.diag(np.diag(A)) + np.eye(3)
+    got = jax.scipy.linalg.solve_triangular(A, B, lower=lower, unit_diagonal=unit_diagonal)
+    np.testing.assert_allclose(got, np.linalg.solve(triangle, B), rtol=1e-5)
+
+
+def test_erf_of_f8():
+    x = jnp.asarray([-3, -0.5, 0, 0.25, 2], jnp.float8_e4m3fn)
+    np.testing.assert_array_equal(jax.lax.erf(x), jax.lax.erf(x.astype(jnp.float32)).astype(x.dtype))
+
+
 def test_a_debug_check_that_nobody_collects():
     def f(x):
         checkify.debug_check(x > 0, "not above zero")

@@ -4,6 +4,7 @@ Whoever asks gets a CPU tensor, a copy of its own; jnp.from_dlpack puts a foreig
 jax.device_put moves it here.
 """
 
+import jax
 import numpy as np
 from jax._src import array
 from jax._src.dlpack import DLDeviceType
@@ -21,7 +22,9 @@ def register(platform: str) -> None:
             return known(self, stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
         if copy is False:
             raise BufferError(f"an array on {platform} cannot be shared without a copy")
-        return np.array(self).__dlpack__()
+        if self.dtype.isbuiltin == 1:
+            return np.array(self).__dlpack__()
+        return known(jax.device_put(self, jax.devices("cpu")[0]), max_version=max_version)  # NumPy has no name for it
 
     def __dlpack_device__(self):
         return (DLDeviceType.kDLCPU, 0) if is_ours(self) else known_device(self)

@@ -71,6 +71,11 @@ def pivoted_qr(ctx, x, order, **_):
     return call(ctx, "PivotedQr", [x, order], ctx.avals_out)
 
 
+def triangular_solve(ctx, a, b, **options):
+    # SciPy's flags may be 0 and 1.
+    return linalg._triangular_solve_lowering(ctx, a, b, **{name: bool(flag) for name, flag in options.items()})
+
+
 TARGETS = {"Eig", "Eigh", "Hessenberg", "LuDecomposition", "PivotedQr", "Schur", "Svd", "Tridiagonal"}
 RULES = {
     linalg.eigh_p: eigh,
@@ -81,6 +86,7 @@ RULES = {
     linalg.hessenberg_p: hessenberg,
     linalg.tridiagonal_p: tridiagonal,
     linalg.geqp3_p: pivoted_qr,
+    linalg.triangular_solve_p: triangular_solve,
 }
 
 

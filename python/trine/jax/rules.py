@@ -9,6 +9,7 @@ import sys
 
 from jax._src import checkify
 from jax._src.interpreters import mlir, pxla
+from jax._src.lax import special
 from jax._src.lib import _jax, xla_client
 from jax.interpreters import mlir as public_mlir
 
@@ -48,7 +49,19 @@ def _cost_analysis(platform: str):
     return cost_analysis
 
 
+def _register_erf(platform: str) -> None:
+    """Of f8 by way of f32: CHLO has no erf of its own for it, and programs for plugins are without CHLO's."""
+    known = mlir._lowerings[special.erf_p].rule
+    wide = mlir.lower_fun(lambda x: special.erf(x.astype("float32")).astype(x.dtype), multiple_results=False)
+
+    def erf(ctx, x, **options):
+        return (wide if ctx.avals_in[0].dtype.itemsize == 1 else known)(ctx, x, **options)
+
+    mlir.register_lowering(special.erf_p, erf, platform=platform)
+
+
 def register(platform: str) -> None:
     _register_sparse(platform)
+    _register_erf(platform)
     mlir.register_lowering(checkify.check_p, checkify.check_lowering_rule, platform=platform, cacheable=False)
     pxla.MeshComputation.cost_analysis = _cost_analysis(platform)
