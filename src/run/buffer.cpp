@@ -12,7 +12,7 @@ Buffer::~Buffer() {
 Error Buffer::gone() const {
   return fail(Code::invalid,
               cat("the array ", shape_text(dtype_, dims_),
-                  is_donated_ ? " was donated to a program and cannot be read any more" : " has been deleted"));
+                  is_donated_ ? " has been deleted or donated: a program took it over" : " has been deleted"));
 }
 
 bool Buffer::is_deleted() const {

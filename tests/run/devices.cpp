@@ -238,7 +238,7 @@ TEST_CASE("a donated input gives its memory to the output, unless somebody outsi
   CHECK(x->is_deleted());
   CHECK((*(*y)->use())->data() == bytes);
   CHECK(run_one(*program, *x).error().message ==
-        "the array f32[3] was donated to a program and cannot be read any more");
+        "the array f32[3] has been deleted or donated: a program took it over");
   REQUIRE((*y)->hold_external());
   auto z = run_one(*program, **y);
   REQUIRE(z);
