@@ -201,6 +201,23 @@ Replacement square(Graph& g, const Node& n) {
 
 Replacement barrier(Graph&, const Node& n) { return n.inputs; }
 
+// Integers whose products are asked for as floats are floats before, as in XLA; so with every other kind. Narrow floats
+// are summed wide.
+Replacement multiply_as_result(Graph& g, const Node& n) {
+  const Dtype result = n.types[0].dtype;
+  const auto is_of_its_kind = [&](const Value& v) {
+    const Dtype d = v.type().dtype;
+    return is_floating(d) == is_floating(result) && is_complex(d) == is_complex(result) &&
+           (d == Dtype::boolean) == (result == Dtype::boolean);
+  };
+  if (is_of_its_kind(n.inputs[0]) && is_of_its_kind(n.inputs[1])) return {};
+  const Dtype dtype = is_floating(result) && bytes(result) < 4 ? Dtype::f32 : result;
+  std::vector<Value> inputs;
+  for (const Value& v : n.inputs)
+    inputs.push_back(g.add1("convert", {v}, ir::tensor_type(dtype, v.type().dims), {}, n.where));
+  return the(g.add1(n.op, std::move(inputs), n.types[0], n.attrs, n.where));
+}
+
 // A slice whose place is known: clamped as dynamic_slice clamps.
 Replacement slice_known(Graph& g, const Node& n) {
   ir::Ints start, limit;
@@ -335,6 +352,7 @@ constexpr ir::Rule kRules[] = {
     {"multiply by one", "multiply", times_one},
     {"divide by one", "divide", by_one},
     {"power of two", "power", square},
+    {"multiply as the result", "dot_general", multiply_as_result},
     {"concatenate one", "concatenate", one_part},
     {"barrier", "optimization_barrier", barrier},
     {"shift places out", "shift_right_logical", shift_places_out},

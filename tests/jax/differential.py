@@ -206,7 +206,7 @@ def contractions_rows(add):
 
     add("einsum", lambda a, b, spec: jnp.einsum(spec, a, b), contraction, 8)
     add("dot f32 out", lambda a, b, spec: jnp.einsum(spec, a, b, preferred_element_type=jnp.float32),
-        lambda g, s: [*(array(g, (4, 4), "bfloat16") for _ in range(2)), "mk,kn->mn"], 8)  # fmt: skip
+        lambda g, s: [*(array(g, (4, 4), kind) for kind in [pick(g, ["bfloat16", "int8", "bool"])] * 2), "mk,kn->mn"], 8)  # fmt: skip
     add("einsum gradient", lambda a, b, spec: jax.grad(lambda a, b: jnp.einsum(spec, a, b).sum(), (0, 1))(a, b),
         lambda g, s: [*(np.float32(x) for x in contraction(g, s)[:0]), array(g, (3, 4), "float32"),
                       array(g, (4, 5), "float32"), "mk,kn->mn"], 8)  # fmt: skip
