@@ -278,7 +278,8 @@ class Fuser {
           if (kind == Class::reduce && all < kHugeSpace) return false;  // its own loop was to go along
         } else if (kind == Class::other || v.node->op == "parameter" || kept_.count(v.node)) {
           ++leaves;
-        } else if (kind == Class::map || (kind == Class::view && view_kind(*v.node) == ViewKind::whole)) {
+        } else if (kind == Class::map || kind == Class::alias ||
+                   (kind == Class::view && view_kind(*v.node) == ViewKind::whole)) {
           work.push_back(v.node);
         } else {
           return false;
