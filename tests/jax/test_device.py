@@ -42,6 +42,10 @@ def divided(a, b):
     return lax.div(a, b), lax.rem(a, b)
 
 
+def normed(x, over):
+    return (x - x.mean(over, keepdims=True)) * lax.rsqrt(x.var(over, keepdims=True) + 1e-5)
+
+
 def at_key(f):
     return lambda key: f(jax.random.wrap_key_data(key))
 
@@ -170,6 +174,10 @@ CASES = {
     "reductions of short rows in two dims": (lambda x: (x.sum((2, 3)), x / jnp.abs(x).max((2, 3), keepdims=True), jnp.argmax(x, -1)), floats(9, 480, 4, 5)),
     "norms of groups, channels last": (
         lambda x: (x - x.mean((1, 3), keepdims=True)) * lax.rsqrt(x.var((1, 3), keepdims=True) + 1e-5), floats(3, 200, 8, 40)),
+    "spreads over more rows than stay on chip": (lambda x: normed(x, (0, 1)), 1 + floats(24, 1920, 48)),
+    "spreads over rows of more columns than a bank": (lambda x, y: (x.var(0), (y * y + y).sum(0)), 1 + floats(3703, 600), floats(1100, 2048)),
+    "norms of groups of two images": (lambda x: normed(x.reshape(2, 11640, 8, 12), (1, 3)), 1 + floats(2, 11640, 96)),
+    "sums over rows, one of them infinite": (lambda x: jnp.exp(x * jnp.arange(100)).sum(0), floats(23000, 100)),
     "a list that nothing divides": (lambda x, y: (x * y + jnp.arange(20011), jnp.sign(x.reshape(1, -1))), floats(20011), floats(20011)),
     "convolution": (functools.partial(conv, **NHWC), floats(2, 10, 10, 8), floats(3, 3, 8, 16)),
     "convolution, strides": (functools.partial(conv, strides=(2, 2)), floats(2, 8, 10, 10), floats(16, 8, 3, 3)),
@@ -425,6 +433,8 @@ REDUCTIONS = {
     "the largest few of a vocabulary": (lambda x: lax.top_k(x, 50), (4, 128256), 8),
     "the largest over rows": (lambda x: x.max(0), (2048, 2048), 2),
     "the largest over a middle dim": (lambda x: x.max(1), (16, 512, 512), 2),
+    "images normed over the batch": (lambda x: normed(x, (0, 1, 2)), (8, 64, 64, 128), 3),
+    "groups of channels normed": (lambda x: normed(x.reshape(2, 96, 96, 32, 10), (1, 2, 4)), (2, 96, 96, 320), 3),
     "running sums": (lambda x: jnp.cumsum(x, 1), (2048, 2048), 1.5),
     "softmax of short rows": (jax.nn.softmax, (1 << 19, 8), 3),
     "a list of prime length": (lambda x: x + 1, (4194301,), 1.5),

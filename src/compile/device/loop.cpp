@@ -93,7 +93,60 @@ class Loop {
     over_tiles();
   }
 
+  // The root's rows summed into `out`; false where they do not lie so, or have no room.
+  bool run_summed(const Summed& sum, Memory& out) {
+    const auto walk = walk_of_sum(unit_.space, sum, rec_.chip());
+    if (!walk || joined_ || sum.groups * sum.channels * bytes(out.dtype) > store_.keep_bytes()) return false;
+    parts_.clear(), frees_.clear(), per_ = 1;
+    for (size_t d = 0; d < unit_.space.size(); ++d) (d < walk->split ? parts_ : frees_).push_back(d);
+    tiles_ = walk->tiles, blocks_ = walk->blocks;
+    note_reads();
+    View to = store_.new_form(out, Dtype::f32, false, sum.groups * sum.channels, Tiling::plain(1, 1)).tile(0);
+    const size_t each = tiles_.size() / size_t(sum.groups);
+    for (tile_ = 0; tile_ < tiles_.size(); to.offset += sum.channels) sum_tiles(tile_ + each, sum.channels, to);
+    return true;
+  }
+
  private:
+  // Tiles up to `end` by the tensor engine, all partitions at once and block after block on top of each other.
+  void sum_tiles(size_t end, int64_t channels, View to) {
+    const int64_t bank = rec_.columns_max(), first = element_count(blocks_[0].count);
+    const int64_t wide = channels > bank ? channels : std::min(first, bank / channels * channels);
+    std::vector<View> sums;
+    for (int64_t c = 0; c < wide; c += bank) sums.push_back(rec_.psum(1, std::min(bank, wide - c)));
+    const ir::Node& root = *unit_.roots[0];
+    for (const size_t begin = tile_; tile_ < end; ++tile_) {
+      rows_.clear();
+      operands_.enter_tile();
+      partitions_ = int(element_count(tiles_[tile_].count));
+      View ones = rec_.constant_row(1.0);
+      ones.partitions = partitions_;
+      for (size_t b = 0; b < blocks_.size(); ++b) {
+        enter(b);
+        const View t = rec_.sbuf(Dtype::f32, partitions_, columns_);
+        into(root.result(), root_map(root), t);
+        for (int64_t at = 0, count = 0; at < columns_; at += count) {
+          View part = t, sum = sums[size_t(at % wide / bank)];
+          count = std::min(sum.columns(), columns_ - at);
+          part.offset = at, part.axes = sum.axes = {{1, count}};
+          const bool begins = tile_ == begin && b == 0 && at < wide;
+          rec_.emit("nc_matmul", {{"dst", sum}, {"stationary", ones}, {"moving", part}},
+                    {{"accumulate", std::string_view(begins ? "overwrite" : "add")}});
+        }
+      }
+    }
+    for (View& sum : sums) {
+      const int64_t count = sum.columns();
+      to.axes = {{1, std::min(count, channels)}};
+      if (count > channels) sum.axes = {{1, channels}, {channels, count / channels}};
+      if (count > channels)
+        rec_.emit("tensor_reduce", {{"dst", to}, {"data", sum}}, {{"op", std::string_view("add")}});
+      else
+        rec_.emit("tensor_copy", {{"dst", to}, {"src", sum}}, {}, arch::kVector);
+      to.offset += count;
+    }
+  }
+
   // One dim that nothing divides evenly: a run of it on each partition, and what is left on one.
   bool is_list() const {
     return unit_.space.size() == 1 && !unit_.has_reduction() && frees_.size() == 1 && unit_.space[0] >= kListLeast;
@@ -727,6 +780,10 @@ std::vector<Choice> loop_ways(Recorder& rec, Store& store, const Unit& unit) {
 }
 
 void lower_loop(Recorder& rec, Store& store, const Unit& unit) { Loop(rec, store, unit).run(); }
+
+bool lower_summed(Recorder& rec, Store& store, const Summed& sum, Memory& out) {
+  return Loop(rec, store, sum.loop).run_summed(sum, out);
+}
 
 bool lower_epilogue(Recorder& rec, Store& store, const Unit& unit, Product& product) {
   return Loop(rec, store, unit).run_over(product);

@@ -5,6 +5,7 @@
 #include "compile/device/dot.h"
 #include "compile/device/map.h"
 #include "compile/device/store.h"
+#include "compile/device/summed.h"
 #include "compile/fuse.h"
 
 namespace trine::compile::device {
@@ -18,5 +19,7 @@ std::vector<Choice> loop_ways(Recorder& rec, Store& store, const Unit& unit);
 void lower_loop(Recorder& rec, Store& store, const Unit& unit);
 // With the unit's product made block by block as the loop reads it; false, and nothing done, where it cannot be.
 bool lower_epilogue(Recorder& rec, Store& store, const Unit& unit, Product& product);
+// What a loop makes, summed over its rows into `out` and kept nowhere; false likewise.
+bool lower_summed(Recorder& rec, Store& store, const Summed& sum, Memory& out);
 
 }  // namespace trine::compile::device

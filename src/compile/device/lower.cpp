@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 #include "base/text.h"
 #include "compile/device/arg_max.h"
@@ -287,10 +288,11 @@ void Lowering::narrow(const std::vector<Unit>& units, std::span<const ir::Value>
 
 void Lowering::body(const std::vector<const ir::Node*>& nodes, std::span<const ir::Value> kept) {
   add_constants(nodes);
-  const Fusion fusion = units_of(nodes, kept);
+  Fusion fusion = units_of(nodes, kept);
   const std::vector<Unit>& units = fusion.units;
   find_transposed(units, kept);
   narrow(units, kept);
+  const SummedBy summed_around = std::exchange(summed_, find_summed(fusion.units, kept, users_, store_, rec_.chip()));
   const LastUse around = std::move(last_);
   const auto inside_around = std::move(inside_);
   inside_.clear();
@@ -304,12 +306,14 @@ void Lowering::body(const std::vector<const ir::Node*>& nodes, std::span<const i
     if (const std::string why = unit_obstacle(units[unit_]); !why.empty())
       return rec_.fail_with(refuse(units[unit_], why));
     const Unit& unit = units[unit_];
+    if (is_summed(unit)) continue;
     const uint32_t where = (unit.product ? unit.product : unit.single ? unit.single : unit.roots.front())->where;
     rec_.at(line_of(where));
     lower(unit);
     if (rec_.error()) rec_.fail_at(graph_.place(where));
   }
   --bodies_;
+  summed_ = summed_around;
   last_ = around;
   inside_ = inside_around;
   unit_ = unit_around;
@@ -353,7 +357,18 @@ void Lowering::add_constants(const std::vector<const ir::Node*>& nodes) {
   }
 }
 
+bool Lowering::is_summed(const Unit& unit) const {
+  return std::any_of(summed_.begin(), summed_.end(),
+                     [&](const auto& s) { return unit.is_loop() && s.second.loop.roots == unit.roots; });
+}
+
 void Lowering::lower_chosen(const Unit& unit) {
+  const ir::Node* const dot = unit.product ? unit.product : unit.single;
+  if (const auto sum = summed_.find(dot); sum != summed_.end()) {
+    if (lower_summed(rec_, store_, sum->second, store_.of(dot->result())))
+      return unit.is_loop() ? lower_loop(rec_, store_, unit) : void();
+    lower_loop(rec_, store_, sum->second.loop);
+  }
   if (unit.product && unit.product->op == "dot_general" && !written_as_.count(unit.product)) {
     const bool turned = wants_turned(*unit.roots[0]) && store_.fits(store_.of(unit.roots[0]->result()));
     const auto product = product_of(rec_, store_, *unit.product, turned, options_.dots);

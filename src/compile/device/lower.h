@@ -10,6 +10,7 @@
 #include "compile/device/control.h"
 #include "compile/device/device.h"
 #include "compile/device/store.h"
+#include "compile/device/summed.h"
 
 namespace trine::compile::device {
 
@@ -57,6 +58,7 @@ class Lowering {
   void body(const std::vector<const ir::Node*>& nodes, std::span<const ir::Value> kept);
   void lower(const Unit& unit);
   void lower_chosen(const Unit& unit);
+  bool is_summed(const Unit& unit) const;  // by the unit after it
   std::vector<Choice> ways_of(const Unit& unit);
   static bool has_ways(const Unit& unit);
   Chosen choose(const Unit& unit, const std::vector<Choice>& ways);
@@ -88,6 +90,7 @@ class Lowering {
   std::unordered_map<const ir::Node*, std::vector<const ir::Node*>> users_;
   std::unordered_map<const ir::Node*, const ir::Node*> written_as_;
   std::unordered_set<const ir::Node*> done_;
+  SummedBy summed_;                               // of the body in hand
   std::unordered_map<uint32_t, uint32_t> lines_;  // of each place, as Insn::line
 
   // Of the body in hand.

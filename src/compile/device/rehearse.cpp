@@ -57,7 +57,7 @@ void wait_for(arch::Kernel& kernel, size_t first, std::vector<uint32_t>& tensors
 void Lowering::lower(const Unit& unit) {
   const std::vector<Choice> ways = has_ways(unit) ? ways_of(unit) : std::vector{Choice()};
   store_.choice = ways[0];
-  if (options_.timer && has_ways(unit))
+  if (options_.timer && has_ways(unit) && !summed_.count(unit.product ? unit.product : unit.single))
     if (Chosen chosen = choose(unit, ways); chosen.ways.size() > 1) {
       chosen_.push_back(std::move(chosen));
       store_.choice = chosen_.back().taken();
