@@ -19,6 +19,27 @@ T get(const std::byte* p) {
   return v;
 }
 
+// n elements from s downwards.
+template <class T>
+void move_reversed(std::byte* d, const std::byte* s, int64_t n) {
+  int64_t c = 0;
+#if defined(__x86_64__)
+  if constexpr (sizeof(T) == 4 || sizeof(T) == 8) {
+    constexpr int64_t kLanes = 16 / sizeof(T);
+    constexpr int kOrder = sizeof(T) == 4 ? 0x1b : 0x4e;
+    for (; c + kLanes <= n; c += kLanes) {
+      const auto* from = reinterpret_cast<const __m128i*>(s - (c + kLanes - 1) * int64_t(sizeof(T)));
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(d + c * int64_t(sizeof(T))),
+                       _mm_shuffle_epi32(_mm_loadu_si128(from), kOrder));
+    }
+  }
+#endif
+  for (; c < n; ++c) {
+    const T v = get<T>(s - c * int64_t(sizeof(T)));
+    std::memcpy(d + c * int64_t(sizeof(T)), &v, sizeof v);
+  }
+}
+
 // Sides by value: bytes that are written could be those of any other.
 template <class T>
 void move_plain(BlockSide to, BlockSide from, int64_t rows, int64_t columns) {
@@ -27,6 +48,10 @@ void move_plain(BlockSide to, BlockSide from, int64_t rows, int64_t columns) {
     const std::byte* s = from.data + r * from.row;
     if (to.column == sizeof(T) && from.column == sizeof(T)) {
       std::memcpy(d, s, size_t(columns) * sizeof(T));
+      continue;
+    }
+    if (to.column == sizeof(T) && from.column == -int64_t(sizeof(T))) {
+      move_reversed<T>(d, s, columns);
       continue;
     }
     for (int64_t c = 0; c < columns; ++c) {
