@@ -1,6 +1,7 @@
 // Loading and storing of wide values, once for all ops.
 #include "ops/wide.h"
 
+#include <cstring>
 #include <limits>
 
 namespace trine::ops {
@@ -34,10 +35,39 @@ W as_wide(V v) {
   }
 }
 
+// The parts of complex numbers as rows of real ones: loops that become vector code.
+bool load_parts(const TensorView& from, int64_t start, int64_t count, Complex128* to) {
+  auto* parts = reinterpret_cast<double*>(to);
+  if (from.dtype == Dtype::c128) {
+    std::memcpy(parts, from.as<const double>() + 2 * start, size_t(count) * sizeof *to);
+  } else if (from.dtype == Dtype::c64) {
+    const auto* in = from.as<const float>() + 2 * start;
+    for (int64_t i = 0; i < 2 * count; ++i) parts[i] = double(in[i]);
+  } else {
+    return false;
+  }
+  return true;
+}
+bool store_parts(const Complex128* from, int64_t count, const TensorView& to, int64_t start) {
+  const auto* parts = reinterpret_cast<const double*>(from);
+  if (to.dtype == Dtype::c128) {
+    std::memcpy(to.as<double>() + 2 * start, parts, size_t(count) * sizeof *from);
+  } else if (to.dtype == Dtype::c64) {
+    auto* out = to.as<float>() + 2 * start;
+    for (int64_t i = 0; i < 2 * count; ++i) out[i] = float(parts[i]);
+  } else {
+    return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 template <class W>
 void load_wide(const TensorView& from, int64_t start, int64_t count, W* to) {
+  if constexpr (std::is_same_v<W, Complex128>) {
+    if (load_parts(from, start, count, to)) return;
+  }
   dispatch_element(from.dtype, [&](auto element) {
     using E = decltype(element);
     const auto* in = from.as<const typename E::Storage>() + start;
@@ -47,6 +77,9 @@ void load_wide(const TensorView& from, int64_t start, int64_t count, W* to) {
 
 template <class W>
 void store_wide(const W* from, int64_t count, const TensorView& to, int64_t start) {
+  if constexpr (std::is_same_v<W, Complex128>) {
+    if (store_parts(from, count, to, start)) return;
+  }
   dispatch_element(to.dtype, [&](auto element) {
     using E = decltype(element);
     auto* out = to.as<typename E::Storage>() + start;
