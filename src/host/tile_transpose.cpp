@@ -40,6 +40,26 @@ void move_reversed(std::byte* d, const std::byte* s, int64_t n) {
   }
 }
 
+// Every second or third of words, side by side: kStep loads and kStep - 1 shuffles for four.
+template <int kStep>
+void move_every(std::byte* d, const std::byte* s, int64_t n) {
+  int64_t c = 0;
+#if defined(__x86_64__)
+  auto words = [&](int64_t i) { return _mm_loadu_ps(reinterpret_cast<const float*>(s) + kStep * c + 4 * i); };
+  for (; c + 4 < n; c += 4) {  // one is left, since loads go past the last that is wanted
+    __m128 all;
+    if constexpr (kStep == 2) {
+      all = _mm_shuffle_ps(words(0), words(1), 0x88);
+    } else {
+      const __m128 last = _mm_shuffle_ps(words(1), words(2), 0x5a);
+      all = _mm_shuffle_ps(words(0), last, 0x8c);
+    }
+    _mm_storeu_ps(reinterpret_cast<float*>(d) + c, all);
+  }
+#endif
+  for (; c < n; ++c) std::memcpy(d + 4 * c, s + 4 * kStep * c, 4);
+}
+
 // Sides by value: bytes that are written could be those of any other.
 template <class T>
 void move_plain(BlockSide to, BlockSide from, int64_t rows, int64_t columns) {
@@ -52,6 +72,10 @@ void move_plain(BlockSide to, BlockSide from, int64_t rows, int64_t columns) {
     }
     if (to.column == sizeof(T) && from.column == -int64_t(sizeof(T))) {
       move_reversed<T>(d, s, columns);
+      continue;
+    }
+    if (sizeof(T) == 4 && to.column == 4 && (from.column == 8 || from.column == 12)) {
+      from.column == 8 ? move_every<2>(d, s, columns) : move_every<3>(d, s, columns);
       continue;
     }
     for (int64_t c = 0; c < columns; ++c) {

@@ -120,6 +120,24 @@ TEST_CASE("transposes: whole blocks, rests and planes, of every size of element"
   }
 }
 
+TEST_CASE("rows that are read in steps, from their first element to the last of the buffer") {
+  for (const auto& build : kBuilds) {
+    for (Dtype d : {Dtype::f32, Dtype::f64, Dtype::bf16, Dtype::s8}) {
+      for (int64_t step : {2, 3, 4, -1, -2}) {
+        for (int64_t n : {1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 64, 201}) {
+          TileBuilder t;
+          t.dim(n);
+          const int64_t elements = (n - 1) * std::abs(step) + 1;
+          const TileValue x = t.load(t.input(d, elements, {step}, step < 0 ? elements - 1 : 0));
+          t.store(t.output(d, n, {1}), x);
+          INFO(std::string(row(d).name), " ", step, " ", n);
+          CHECK(check_program(t.program(), 4, build) == "");
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("stages: layer norm and softmax in one program") {
   for (const auto& build : kBuilds) {
     for (int64_t columns : {1, 3, 8, 37, 64, 768, 20000}) {
