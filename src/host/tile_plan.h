@@ -21,6 +21,7 @@ struct TilePlan {
   int64_t units = 1;                          // rows times blocks: what threads share out
   int64_t parts = 1;                          // partial results of a reduction over a unit; 0: over nothing
   int64_t row_blocks = 1;                     // where operands are staged, a unit is a block of rows and columns
+  int64_t stage_columns = 1;                  // of such a unit: more where rows are few
   bool is_copy = false;                       // one load, stored as it is
   int64_t unit_cost = 0;                      // in f32 additions, roughly
 };

@@ -47,12 +47,12 @@ struct StagedUnit {
 
   void go_to(int64_t unit) {
     const TileNest& nest = plan.nest;
-    const int64_t columns = unit % plan.blocks * kStageColumns;
+    const int64_t columns = unit % plan.blocks * plan.stage_columns;
     unit /= plan.blocks;
     const int64_t size = nest.rows.empty() ? 1 : nest.rows.back().size;
     range = {.row = unit % plan.row_blocks * kStageRows, .begin = columns};
     range.rows = std::min(kStageRows, size - range.row);
-    range.end = std::min(columns + kStageColumns, nest.vector.size);
+    range.end = std::min(columns + plan.stage_columns, nest.vector.size);
     unit /= plan.row_blocks;
     for (size_t o = 0; o < bases.size(); ++o) {
       bases[o] = static_cast<std::byte*>(operands[o]) + nest.offsets[o];

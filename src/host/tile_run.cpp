@@ -186,7 +186,9 @@ std::shared_ptr<const TilePlan> make_plan(const arch::TileProgram& program, cons
   plan->nest = make_nest(program, fixed);
   const TileNest& nest = plan->nest;
   plan->interp = make_interp(nest, tile_kernels(options.simd));
-  const int64_t block = nest.staged.empty() ? std::max<int64_t>(plan->interp.block, 1) : kStageColumns;
+  const int64_t stage_rows = nest.rows.empty() ? 1 : std::clamp<int64_t>(nest.rows.back().size, 1, kStageRows);
+  plan->stage_columns = kStageRows / stage_rows * kStageColumns;
+  const int64_t block = nest.staged.empty() ? std::max<int64_t>(plan->interp.block, 1) : plan->stage_columns;
   if (!nest.staged.empty() && !nest.rows.empty()) {
     plan->row_blocks = (nest.rows.back().size + kStageRows - 1) / kStageRows;
   }
