@@ -212,6 +212,8 @@ struct Meaning {
         return w.put(VOp::isub, ki(0), a);
       case TileOp::abs:
         return is_signed ? w.put(VOp::iabs, a) : a;
+      case TileOp::sign:
+        return w.put(least, is_signed ? w.put(VOp::smax, a, ki(-1)) : a, ki(1));
       case TileOp::shl:
       case TileOp::shr_arith:
       case TileOp::shr_logical:
