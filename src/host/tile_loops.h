@@ -7,6 +7,7 @@
 
 #include "base/convert.h"
 #include "base/element.h"
+#include "host/tile_divide.h"
 #include "host/tile_double.h"
 #include "host/tile_lanes.h"
 #include "host/tile_ops.h"
@@ -119,6 +120,10 @@ struct Loops {
   template <class T>
   static TileFn integer(const TileFnKey& k) {
     using N = IntLane<B, T>;
+    if constexpr (std::is_same_v<T, int64_t>) {
+      if (k.op == Op::div) return DivideLoops<B>::template find<false>(k);
+      if (k.op == Op::rem) return DivideLoops<B>::template find<true>(k);
+    }
     switch (k.op) {
       case Op::add:
         return map_two<T, T>(k, [](T a, T b, const TileAux&) { return N::add(a, b); });

@@ -94,6 +94,36 @@ TEST_CASE("functions computed in f64 have the same bits in every build") {
   }
 }
 
+TEST_CASE("s64 is divided exactly, near quotients that are whole and near the limits of f64") {
+  std::vector<int64_t> a, b;
+  for (int64_t by : {1, -1, 3, 7, -7, 1000, 1 << 20, 0})
+    for (int shift : {0, 3, 20, 31, 40, 49, 50, 51, 53, 62})
+      for (int64_t off : {-8, -7, -1, 0, 1, 6, 7})
+        for (int64_t sign : {1, -1}) a.push_back(sign * ((int64_t{1} << shift) / 7 * 7 + off)), b.push_back(by);
+  a.push_back(INT64_MIN), b.push_back(-1);
+  for (size_t i = 0; i < 200; ++i)  // parts of small numbers alone
+    a.push_back((int64_t{1} << 50) - 1 - int64_t(i)), b.push_back(i % 2 ? 3 + int64_t(i) : -1 - int64_t(i));
+  const auto n = int64_t(a.size());
+  TileBuilder t;
+  t.dim(n);
+  TileValue x = t.load(t.input(Dtype::s64, n, {1})), y = t.load(t.input(Dtype::s64, n, {1}));
+  t.store(t.output(Dtype::s64, n, {1}), t.binary(TileOp::div, x, y));
+  t.store(t.output(Dtype::s64, n, {1}), t.binary(TileOp::rem, x, y));
+  for (const auto& build : kBuilds) {
+    auto kernel = host::prepare(t.program(), build);
+    REQUIRE(kernel);
+    std::vector<int64_t> whole(a.size()), rest(a.size());
+    void* operands[] = {a.data(), b.data(), whole.data(), rest.data()};
+    host::run(*kernel, operands);
+    for (size_t i = 0; i < a.size(); ++i) {
+      const bool wraps = a[i] == INT64_MIN && b[i] == -1;
+      INFO(a[i], " ", b[i]);
+      CHECK(whole[i] == (b[i] == 0 ? -1 : wraps ? a[i] : a[i] / b[i]));
+      CHECK(rest[i] == (b[i] == 0 ? a[i] : wraps ? 0 : a[i] % b[i]));
+    }
+  }
+}
+
 TEST_CASE("conversions and bit casts between all types") {
   for (const auto& build : kBuilds) {
     for (Dtype from : kTypes) {
