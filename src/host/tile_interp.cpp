@@ -90,11 +90,25 @@ struct Maker {
     return trine::bits(d) >= 32 && d != Dtype::boolean;
   }
 
+  // Is a loaded value read when its memory may hold a result already? Reductions come after a stage's stores.
+  bool is_read_late(TileValue loaded) const {
+    bool stored = false, reduced = false;
+    for (const TileInsn& n : nest.insns) {
+      if (n.stage != nest.insns[loaded].stage) continue;
+      if (std::find(n.in.begin(), n.in.end(), loaded) != n.in.end()) {
+        if (stored) return true;
+        reduced |= row(n.op).kind == TileClass::reduce;
+      }
+      stored |= n.op == TileOp::store;
+    }
+    return stored && reduced;
+  }
+
   void make_load(TileStageSteps& s, TileValue i, const TileInsn& n) {
     TileStep step{.d = i, .operand = n.at, .aux = aux_of(n)};
     step.uniform = facts(i).uniform;
     bool side_by_side = step.uniform || step.aux.stride == 1;
-    if (is_plain(n.at) && side_by_side && out.places[i].kind == PlaceKind::slot) {
+    if (is_plain(n.at) && side_by_side && out.places[i].kind == PlaceKind::slot && !is_read_late(i)) {
       step.kind = StepKind::load_view;
     } else {
       step.kind = StepKind::load;

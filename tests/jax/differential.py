@@ -181,6 +181,8 @@ def reductions_rows(add):
         reduced(["float32"]), 16)  # fmt: skip
     add("own reduction", lambda x, axes: lax.reduce(x, jnp.float32(0), lambda a, b: a + b * 0.5 * b, axes),
         lambda g, s: [np.abs(array(g, (4,), "float32", 0.1, 1)), (0,)], 1e9)  # fmt: skip
+    add("sum of what is written over", lambda x: ((c := jnp.maximum(x, 0.5)).sum(0), c / c.max(1, keepdims=True) + x[::-1]),
+        lambda g, s: [g.uniform(0, 2, (int(g.integers(2, 9)), 1, 1)).astype("float32")], 8)  # fmt: skip
     add("associative_scan", lambda x, axes: lax.associative_scan(jnp.maximum, x, axis=axes[0]), reduced(["float32"]))
 
     def windowed(g, size):
