@@ -266,6 +266,7 @@ class Fuser {
     NodeSet seen = {&node};
     std::vector<const ir::Node*> work = {&node};
     int cost = 0, leaves = 0;
+    bool seen_otherwise = false;  // under other dims: then only what costs next to nothing
     while (!work.empty()) {
       const ir::Node& n = *work.back();
       work.pop_back();
@@ -276,17 +277,18 @@ class Fuser {
         const Class kind = class_of(*v.node);
         if (v.type().elements() <= all / 16) {
           if (kind == Class::reduce && all < kHugeSpace) return false;  // its own loop was to go along
-        } else if (kind == Class::other || v.node->op == "parameter" || kept_.count(v.node)) {
+        } else if (kind == Class::other || kind == Class::alias || v.node->op == "parameter" || kept_.count(v.node)) {
           ++leaves;
-        } else if (kind == Class::map || kind == Class::alias ||
-                   (kind == Class::view && view_kind(*v.node) == ViewKind::whole)) {
+          if (kind == Class::alias) seen_otherwise = true;
+          if (kind == Class::alias && makes_products(*v.node->inputs[0].node)) return false;  // its loop makes it
+        } else if (kind == Class::map || (kind == Class::view && view_kind(*v.node) == ViewKind::whole)) {
           work.push_back(v.node);
         } else {
           return false;
         }
       }
     }
-    return leaves <= 1;
+    return leaves <= 1 && (!seen_otherwise || cost <= kDuplicateCostMax);
   }
 
   // May a loop that uses the node also write it to memory? Only where no other user of it must come before the loop.
