@@ -42,8 +42,9 @@ bool is_trailing(const ir::Ints& dims, size_t rank) {
 
 class Fuser {
  public:
-  Fuser(std::span<const ir::Node* const> nodes, std::span<const ir::Value> kept, const FuseOptions& options)
-      : nodes_(nodes), options_(options) {
+  Fuser(std::span<const ir::Node* const> nodes, std::span<const ir::Value> kept, const FuseOptions& options,
+        bool searches_all)
+      : nodes_(nodes), options_(options), searches_all_(searches_all) {
     for (const ir::Node* node : nodes) {
       for (const ir::Value& v : node->inputs) add_user(v, *node);
       for (const ir::Value& v : node->captures)
@@ -52,7 +53,7 @@ class Fuser {
     for (const ir::Value& v : kept) kept_.insert(v.node);
   }
 
-  Fusion all() {
+  std::optional<Fusion> all() {
     find_attentions();
     for (size_t i = nodes_.size(); i-- > 0;) {
       const ir::Node& node = *nodes_[i];
@@ -332,7 +333,8 @@ class Fuser {
   }
   // Would the loop, were it to write the node, wait for a unit that waits for the node?
   bool reaches(const ir::Node& node, size_t loop) {
-    uint32_t last = 0;  // no value made after the loop's last member can come before it
+    // No value made after the loop's last member comes before it, but a unit that reads it may make others, too.
+    uint32_t last = searches_all_ ? UINT32_MAX : 0;
     for (const ir::Node* member : units_[loop].members) last = std::max(last, member->id);
     std::unordered_set<size_t> seen = {loop};
     std::vector<size_t> work, found;
@@ -590,8 +592,9 @@ class Fuser {
     units_.pop_back();
   }
 
-  // Units by need; among those that are ready, the one whose last node is earliest.
-  Fusion in_order() {
+  // Units by need; among those that are ready, the one whose last node is earliest. Nothing where some wait in a
+  // circle.
+  std::optional<Fusion> in_order() {
     std::vector<std::vector<size_t>> next(units_.size());
     std::vector<size_t> waits(units_.size(), 0), order(units_.size());
     std::iota(order.begin(), order.end(), size_t{0});
@@ -619,7 +622,7 @@ class Fuser {
         if (--waits[v] == 0) ready.emplace(key(v), v);
       out.units.push_back(std::move(units_[u]));
     }
-    CHECK(out.units.size() == order.size(), "units have an order");
+    if (out.units.size() != order.size()) return std::nullopt;
     return out;
   }
   // The units that put in memory what `node` stands for.
@@ -635,6 +638,7 @@ class Fuser {
 
   std::span<const ir::Node* const> nodes_;
   FuseOptions options_;
+  bool searches_all_;
   NodeUsers users_;
   NodeSet kept_, views_;
   std::deque<AttentionMatch> attentions_;
@@ -673,7 +677,11 @@ bool walks_operands(const ir::Node& node) {
 }
 
 Fusion fuse(std::span<const ir::Node* const> nodes, std::span<const ir::Value> kept, const FuseOptions& options) {
-  return Fuser(nodes, kept, options).all();
+  auto quick = Fuser(nodes, kept, options, false).all();
+  if (quick) return std::move(*quick);
+  auto careful = Fuser(nodes, kept, options, true).all();
+  CHECK(careful, "units have an order");
+  return std::move(*careful);
 }
 
 }  // namespace trine::compile

@@ -114,3 +114,24 @@ def test_large_programs_in_one_loop():
     turned = jax.jit(lambda v: (v.reshape((1, 2) * 12).transpose(range(23, -1, -1)) * 2).reshape(-1))(flat)
     np.testing.assert_array_equal(turned, (flat.reshape((2,) * 12).transpose(range(11, -1, -1)) * 2).reshape(-1))
     np.testing.assert_array_equal(jax.jit(lambda v: v.reshape((1,) * 30 + (2,)).sum(30))(flat[:2]), np.ones((1,) * 30))
+
+
+def test_loops_that_would_wait_for_each_other():
+    def clip(x):
+        return jnp.clip(x, -100, 100)
+
+    def f(q):
+        t = q.astype(jnp.float32)
+        x = clip(t * 2 - 1)
+        wide = clip(jax.lax.pad(x, jnp.float32(0), ((0, 2, 0), (0, 1, 1), (0, 2, 0))))
+        rows = clip(jnp.take(clip(jnp.abs(t) + t.max(2, keepdims=True)), jnp.array([1, 0, 0, 0, 1]), axis=2))
+        mixed = clip(rows.at[..., 3].set(wide.reshape(-1)[:30].reshape(3, 2, 5)[..., 0]))
+        turned = clip(jnp.roll(rows, 1, 1))
+        left = mixed - mixed.max(1, keepdims=True)
+        truths = jnp.maximum(x == x.reshape(-1).reshape(3, 2, 2), turned.reshape(-1)[:12].reshape(3, 2, 2) != 0)
+        return truths, clip(clip(left + left.sum(1, keepdims=True)) * turned)
+
+    q = np.arange(12, dtype=np.int32).reshape(3, 2, 2) - 5
+    want = jax.jit(f)(jax.device_put(q, jax.devices("cpu")[0]))
+    for a, b in zip(jax.jit(f)(q), want):
+        np.testing.assert_array_equal(a, b)
