@@ -122,7 +122,7 @@ struct Attempt {
 
 // Who turns rows for a unit was timed for the unit alone, which does not see what the others leave of DMA's and the
 // vector engine's time. So where others than the tensor engine do it the whole program is timed with them and without,
-// the one on a thread of its own.
+// the one on a thread of its own, if there is one to be had.
 static Result<std::unique_ptr<Attempt>> best_lowered(const ir::Graph& graph, const arch::Chip& chip,
                                                      const DeviceOptions& options, const Watch& watch) {
   auto first = std::make_unique<Attempt>(graph, chip, options);
@@ -134,7 +134,7 @@ static Result<std::unique_ptr<Attempt>> best_lowered(const ir::Graph& graph, con
   auto plain = std::make_unique<Attempt>(graph, chip, options);
   plain->lowering.others_turn = false;
   plain->lowering.choices = std::move(first->lowering.choices);
-  auto timed = std::async(std::launch::async, [&] { return first->time(options.timer); });
+  auto timed = std::async(std::launch::async | std::launch::deferred, [&] { return first->time(options.timer); });
   plain->inputs = TRY(plain->lowering.all());
   const auto others = plain->time(options.timer), fs = timed.get();
   return others && (!fs || *others < *fs) ? std::move(plain) : std::move(first);
