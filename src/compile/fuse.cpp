@@ -299,7 +299,7 @@ class Fuser {
     if (options_.rows_apart && is_turned(unit)) return false;
     for (const ir::Node* user : users_[&node])
       if (unit.members.count(user) && view_kind(*user) != ViewKind::none) return false;
-    return !reaches(node, loop);
+    return can_write(node, loop);
   }
 
   // The same of what a loop makes of its rows' reductions, one for each row.
@@ -312,7 +312,16 @@ class Fuser {
     if (node.types[0].dims != rows || !comes_of_rows(node, unit.space, kRowDepth)) return false;
     for (const ir::Node* user : users_[&node])
       if (unit.members.count(user) && !used_by_row(*user, int(rows.size()), unit)) return false;
-    return !reaches(node, loop);
+    return can_write(node, loop);
+  }
+  // May the loop write the node as far as what is read from memory is concerned?
+  bool can_write(const ir::Node& node, size_t loop) { return !is_seen_otherwise(node, loop) && !reaches(node, loop); }
+  // Does the loop read the node's memory under other dims, and so other elements than it has at hand?
+  bool is_seen_otherwise(const ir::Node& node, size_t loop) {
+    std::vector<size_t> found;
+    for (const ir::Node* user : users_[&node])
+      if (views_.count(user)) readers(user, found);
+    return std::find(found.begin(), found.end(), loop) != found.end();
   }
 
   // The units that read a node's value from memory.
@@ -363,7 +372,7 @@ class Fuser {
     std::vector<bool> inner(space.size());
     for (int64_t d : node.attrs.ints("dimensions")) inner[size_t(d)] = true;
     if (wish.loops.size() == 1 && suits(node, space, inner, wish.loops[0]) &&
-        (!wish.memory || !reaches(node, wish.loops[0]))) {
+        (!wish.memory || can_write(node, wish.loops[0]))) {
       units_[wish.loops[0]].inner = inner;
       join(node, wish.loops[0]);
       if (wish.memory) add_root(node, wish.loops[0]);
@@ -406,7 +415,7 @@ class Fuser {
       if (unit.has_reduction() ? unit.inner != inner : !will_reduce_rows(unit)) continue;
       const NodeSet others = large_inputs(unit.roots, space);
       const bool shares = std::any_of(mine.begin(), mine.end(), [&](const ir::Node* n) { return others.count(n) > 0; });
-      if (shares && !reaches(node, u)) return u;
+      if (shares && can_write(node, u)) return u;
     }
     return std::nullopt;
   }

@@ -135,3 +135,13 @@ def test_loops_that_would_wait_for_each_other():
     want = jax.jit(f)(jax.device_put(q, jax.devices("cpu")[0]))
     for a, b in zip(jax.jit(f)(q), want):
         np.testing.assert_array_equal(a, b)
+
+
+def test_what_a_loop_reads_under_other_dims_it_does_not_write():
+    def f(v):
+        low = jnp.clip(jnp.broadcast_to(v, (2, 33)), -100, 100)
+        both = jnp.tile(jnp.clip(jnp.maximum(v, low.ravel()[:33]), -100, 100), 2).reshape(2, 33)
+        return jnp.clip(jnp.where(low > both, low, both), -100, 100), jnp.sort(jnp.clip(v[::-1], -100, 100))
+
+    v = np.random.default_rng(0).integers(-8, 8, 33).astype(np.float32)
+    np.testing.assert_array_equal(jax.jit(f)(v)[0], np.stack([v, v]))
