@@ -2,7 +2,7 @@
 # everything it makes lies in .venv and build*/. CMakeLists.txt knows how to compile.
 SHELL := /bin/bash
 .DEFAULT_GOAL := build
-.PHONY: build demo test test-fast test-torch test-build bench accuracy docs fuzz sanitize tsan format check clean
+.PHONY: build demo test test-fast test-torch test-jax test-build bench accuracy docs fuzz sanitize tsan format check clean
 
 export CXX ?= g++
 JOBS ?= $(shell nproc)
@@ -51,6 +51,11 @@ test-torch: build
 	@$(PYTHON) tests/torch/sweep.py --dtypes f32,f64,bf16,f16,i64,i32,u8,bool,c64 --samples 100
 	@$(PYTHON) tests/torch/models.py
 	@$(PYTHON) tests/torch/device_sweep.py --dtypes f32,i64,bf16,bool --samples 8 --save
+
+# Random JAX programs, on one device and on a mesh of eight: whole numbers, so XLA's CPU must give the same bits.
+test-jax: build
+	@$(PYTHON) tests/jax/random_sweep.py $(or $(SEED),1000) --seconds $(or $(SECONDS_EACH),300)
+	@$(PYTHON) tests/jax/random_sweep.py $(or $(SEED),1000) --seconds $(or $(SECONDS_EACH),300) --mesh
 
 # Each bench/*.cpp and bench/*.py is a program that prints its rows.
 bench: build

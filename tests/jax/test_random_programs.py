@@ -1,0 +1,36 @@
+"""Random programs in whole numbers give XLA's bits; the first seeds here, `make test-jax` goes on from any."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("jax")
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+import random_control  # noqa: E402
+import random_programs  # noqa: E402
+
+
+def sweep(*words):
+    done = subprocess.run([sys.executable, str(HERE / "random_sweep.py"), *words], capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    return done.stdout
+
+
+def test_first_programs():
+    assert sweep("1", "--programs", "16").startswith("16 programs, 0 differ")
+
+
+def test_first_programs_over_a_mesh():
+    assert sweep("1", "--programs", "5", "--mesh").startswith("5 programs, 0 differ")
+
+
+def test_a_difference_is_shrunk_to_the_step_that_has_it():
+    """The fault is one of ours to make: every program that sorts."""
+    maker = next(m for m in (random_programs.Maker(seed, random_control.STEPS) for seed in range(100)) if "lax.sort(" in m.make().function())
+    least = random_programs.shrunk(maker.program, lambda p: "lax.sort(" in p.function())
+    assert len([line for line in least.lines if line.value]) == 1
+    exec(compile(least.snippet().split("args =")[0], "snippet", "exec"), {})
