@@ -156,6 +156,7 @@ std::optional<TileProgram> as_epilogue(const TileProgram& loop, uint32_t read, c
     renamed[o] = uint32_t(out.operands.size());
     out.operands.push_back(loop.operands[o]);
     out.operands.back().strides = {*by_row, *by_col};
+    if (int64_t& beside = out.operands.back().beside; beside >= 0) beside = renamed[size_t(beside)];
   }
   for (arch::TileInsn& n : out.insns) {
     if (n.op == TileOp::load || n.op == TileOp::store) n.at = renamed[n.at];

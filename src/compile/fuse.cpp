@@ -6,6 +6,7 @@
 #include <optional>
 #include <queue>
 
+#include "compile/complex_parts.h"
 #include "compile/conv.h"
 #include "compile/epilogue.h"
 #include "compile/index_map.h"
@@ -114,7 +115,7 @@ class Fuser {
         if (!loops_of_.count(user)) continue;
       }
       auto found = loops_of_.find(user);
-      const bool part = !is_view && view_kind(*user) == ViewKind::part;
+      const bool part = !is_view && !is_complex_part(node) && view_kind(*user) == ViewKind::part;
       if (found == loops_of_.end() || part) {
         wish.memory = true;
         continue;
@@ -506,7 +507,8 @@ class Fuser {
         if (unit.members.count(v.node)) continue;
         const ir::Node* from = v.node;
         while (views_.count(from) && is_alias(*from)) from = from->inputs[0].node;
-        const bool fits = makes_products(*from) && from->types[0].elements() >= element_count(unit.space);
+        const bool fits = makes_products(*from) && !is_complex(from->types[0].dtype) &&
+                          from->types[0].elements() >= element_count(unit.space);
         if (fits && is_single(from) && (!product || product->id < from->id)) product = from;
       }
     }

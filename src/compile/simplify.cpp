@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "compile/complex_parts.h"
 #include "compile/known.h"
 #include "compile/places.h"
 #include "ops/evaluate.h"
@@ -374,6 +375,7 @@ ir::Rewritten simplify_for_host(const Graph& graph) {
   static const auto rules = [] {
     std::vector<ir::Rule> out(std::begin(kRules), std::end(kRules));
     out.push_back({"take argmax apart", "reduce", take_apart_argmax});
+    out.push_back({"take complex numbers apart", "", take_apart_complex});
     return out;
   }();
   return ir::rewrite(graph, rules);

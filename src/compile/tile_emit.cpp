@@ -6,8 +6,10 @@
 #include <bit>
 #include <cstring>
 #include <map>
+#include <optional>
 
 #include "base/text.h"
+#include "compile/complex_parts.h"
 #include "compile/index_map.h"
 #include "compile/tile_rows.h"
 
@@ -48,14 +50,33 @@ class Emitter {
   Result<LoopCode> all() {
     arch::TileProgram& p = code_.program;
     for (size_t d = 0; d < unit_.space.size(); ++d) p.dims.push_back({unit_.space[d], bool(unit_.inner[d])});
-    std::vector<std::pair<TileValue, const ir::Node*>> stores;
-    for (const ir::Node* root : unit_.roots) stores.emplace_back(TRY(value(root->result(), root_map(*root))), root);
+    struct Stored {
+      TileValue value;
+      const ir::Node* root;
+      Part part;
+    };
+    std::vector<Stored> stores;
+    for (const ir::Node* root : unit_.roots) {
+      const IndexMap map = root_map(*root);
+      if (!is_complex_pair(*root)) {
+        stores.push_back({TRY(value(root->result(), map)), root, Part::whole});
+        continue;
+      }
+      if (const auto from = moved_whole(*root, map)) {
+        const uint32_t at =
+            operand(from->first, walk_of(from->second, from->first.type().dims, unit_.space.size()), false, Part::bits);
+        stores.push_back({push_op(TileOp::load, Dtype::s64, {}, false, at), root, Part::bits});
+        continue;
+      }
+      stores.push_back({TRY(value(root->inputs[0], map)), root, Part::real});
+      stores.push_back({TRY(value(root->inputs[1], map)), root, Part::imag});
+    }
     code_.inputs = p.operands.size();
-    for (auto [v, root] : stores) {
+    for (auto [v, root, part] : stores) {
       v = before_rounding(v, root->types[0].dtype);
       const bool by_row = (drafts_[v].by_row || drafts_[v].reduces) && this->by_row(root_map(*root));
       const Walk walk = walk_of(root_map(*root), root->types[0].dims, unit_.space.size());
-      const uint32_t at = operand(root->result(), walk, true);
+      const uint32_t at = operand(root->result(), walk, true, part);
       push({.op = TileOp::store, .type = type_of(v), .in = {v, arch::kNoValue, arch::kNoValue}, .at = at}, by_row);
     }
     finish();
@@ -96,9 +117,17 @@ class Emitter {
     std::copy(in.begin(), in.end(), insn.in.begin());
     return push(insn, row);
   }
-  uint32_t operand(const ir::Value& v, const Walk& walk, bool output) {
+  // Of a complex number: its two halves, elements of their own, every other one; or its bits, as one.
+  enum class Part : uint8_t { whole, real, imag, bits };
+  uint32_t operand(const ir::Value& v, const Walk& walk, bool output, Part part = Part::whole) {
     const ir::Type& t = v.type();
     arch::TileOperand o{t.dtype, output, t.elements(), walk.offset, walk.strides};
+    if (part == Part::bits) o.dtype = Dtype::s64;
+    if (part == Part::real || part == Part::imag) {
+      o = {row(t.dtype).element, output, 2 * o.elements, 2 * o.offset + (part == Part::imag), o.strides};
+      for (int64_t& s : o.strides) s *= 2;
+    }
+    if (output && part == Part::imag) o.beside = int64_t(code_.program.operands.size()) - 1;
     auto& all = code_.program.operands;
     for (size_t i = 0; i < all.size(); ++i)
       if (code_.operands[i] == v && all[i] == o) return uint32_t(i);
@@ -125,6 +154,11 @@ class Emitter {
     if (node.op == "constant") {
       if (auto bits = splat_bits(*node.attrs.tensor("value"))) return constant(node.types[0].dtype, *bits, row);
     }
+    if (is_complex_part(node) && unit_.members.count(&node)) {
+      const Walk walk = walk_of(map, v.type().dims, unit_.space.size());
+      const uint32_t at = operand(node.inputs[0], walk, false, node.op == "imag" ? Part::imag : Part::real);
+      return push_op(TileOp::load, v.type().dtype, {}, row, at);
+    }
     if (!unit_.members.count(&node)) {
       const uint32_t at = operand(v, walk_of(map, v.type().dims, unit_.space.size()), false);
       return push_op(TileOp::load, arch::tile_value_type(v.type().dtype), {}, row, at);
@@ -133,6 +167,22 @@ class Emitter {
     if (node.op == "iota") return iota(node, map, row);
     if (node.op == "reduce") return reduce(node, map);
     return computed(node, map, row);
+  }
+
+  // Of a pair of 32 bits each: the value it is element by element, where it is nothing else.
+  std::optional<std::pair<ir::Value, IndexMap>> moved_whole(const ir::Node& pair, const IndexMap& map) const {
+    if (pair.types[0].dtype != Dtype::c64) return std::nullopt;
+    std::pair<ir::Value, IndexMap> from[2];
+    for (size_t k : {0, 1}) {
+      ir::Value v = pair.inputs[k];
+      IndexMap at = map;
+      for (; unit_.members.count(v.node) && view_kind(*v.node) != ViewKind::none; v = v.node->inputs[0])
+        at = through_view(*v.node, at);
+      if (!unit_.members.count(v.node) || !is_complex_part(*v.node) || (v.node->op == "imag") != (k == 1))
+        return std::nullopt;
+      from[k] = {v.node->inputs[0], at};
+    }
+    return from[0] == from[1] ? std::optional(from[0]) : std::nullopt;
   }
 
   Result<TileValue> computed(const ir::Node& node, const IndexMap& map, bool row) {

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "compile/complex_parts.h"
+
 namespace trine::compile {
 
 using arch::TileOp;
@@ -122,6 +124,7 @@ TileOp tile_compare(std::string_view direction) { return find(kCompares, directi
 TileOp tile_reduce(std::string_view kind) { return find(kReduces, kind); }
 
 bool is_tile_map(const ir::Node& node) {
+  if (is_complex_part(node) || is_complex_pair(node)) return true;
   const TileRow* row = tile_row(node.op);
   if (!row || !has_tile_types(node)) return false;
   if (node.op == "compare") return tile_compare(node.attrs.text("direction")) != TileOp::count;

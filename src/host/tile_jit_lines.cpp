@@ -492,6 +492,8 @@ void Lines::write_constants() {
   write_rounding();
   L(lanes_);
   for (uint32_t k = 0; k < 8; ++k) dd(k);
+  L(doubled_);
+  for (uint32_t k = 0; k < 8; ++k) dd(2 * k);
   L(masks_);
   for (int k = 0; k < 16; ++k) dd(k < 8 ? UINT32_MAX : 0);
 }

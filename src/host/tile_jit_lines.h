@@ -123,7 +123,9 @@ class Lines : public Xbyak::CodeGenerator {
   void load(State& s);
   void load_uniform(VMemory kind, const Ymm& d, const Reg64& base);
   void load_vector(const Layout& layout, VMemory kind, const Ymm& d, const Address& from);
+  void load_doubled(State& s, const Ymm& d, int vectors);
   void store(State& s);
+  void store_doubled(State& s, const Ymm& v);
   void store_narrow(State& s, VMemory kind, const Ymm& v);
   void round_words(const Ymm& t, const Ymm& v, const Ymm& u);
   void round_lanes(const Ymm& d, const Ymm& v, const Ymm& t, const Ymm& u);
@@ -141,7 +143,8 @@ class Lines : public Xbyak::CodeGenerator {
 
   Reg64 pointer(uint32_t operand);
   int row_offset(const VInsn& n) const;
-  Address address(const VInsn& n, int vectors);
+  bool is_doubled(const VInsn& n) const;  // every other element along the vector
+  Address address(const VInsn& n, int vectors, int further = 0);
   Address array(const VInsn& n, int vectors);
   Address spill(int slot) { return yword[rsp + stack_.spills + 32 * slot]; }
 
@@ -169,7 +172,7 @@ class Lines : public Xbyak::CodeGenerator {
   void op_sarv(const Ymm& d, const Ymm& a, const Xbyak::Operand& b) { vpsravd(d, a, b); }
 
   std::vector<Xbyak::Label> constants_ = std::vector<Xbyak::Label>(program_.constants.size());
-  Xbyak::Label lanes_;                  // 0 to 7
+  Xbyak::Label lanes_, doubled_;        // 0 to 7; twice that
   std::vector<uint32_t> in_registers_;  // operands whose pointers r9 on hold
   bool inner_ = false;
   const bool has_bf16_;

@@ -16,9 +16,13 @@ Xmm low(const Ymm& y) { return Xmm(y.getIdx()); }
 
 int Lines::row_offset(const VInsn& n) const { return n.row == 0 ? 0 : int(n.row * nest_.inner[0].steps[n.at]); }
 
-Address Lines::address(const VInsn& n, int vectors) {
-  const int size = trine::bytes(nest_.operands[n.at].dtype);
-  return ptr[pointer(n.at) + rbp * size + (8 * size * vectors + row_offset(n))];
+bool Lines::is_doubled(const VInsn& n) const {
+  return nest_.vector.steps[n.at] == 2 * trine::bytes(nest_.operands[n.at].dtype);
+}
+
+Address Lines::address(const VInsn& n, int vectors, int further) {
+  const int size = trine::bytes(nest_.operands[n.at].dtype) * (is_doubled(n) ? 2 : 1);
+  return ptr[pointer(n.at) + rbp * size + (8 * size * vectors + row_offset(n) + further)];
 }
 
 Address Lines::array(const VInsn& n, int vectors) {
@@ -70,6 +74,7 @@ void Lines::load(State& s) {
   }
   Ymm d = result(s);
   if (s.layout.uniform) return load_uniform(kind, d, pointer(n.at));
+  if (is_doubled(n)) return load_doubled(s, d, vectors);
   if (s.layout.masked && kind == VMemory::word) {
     vmovaps(d, yword[rsp + stack_.mask]);
     vmaskmovps(d, d, address(n, vectors));
@@ -84,6 +89,48 @@ void Lines::load(State& s) {
     vpxor(zero, zero, zero);
     vpcmpgtd(d, d, zero);
   }
+}
+
+// Words 0, 2 to 14: what lies beyond the last one is not touched.
+void Lines::load_doubled(State& s, const Ymm& d, int vectors) {
+  const VInsn& n = *s.item->insn;
+  if (!s.layout.masked) {
+    vmovups(d, address(n, vectors));
+    vshufps(d, d, address(n, vectors, 28), 0xd8);
+    return vpermpd(d, d, 0xd8);
+  }
+  Ymm index = spare(s), mask = spare(s);
+  lea(rax, address(n, vectors));
+  vmovups(index, ptr[rip + doubled_]);
+  vmovaps(mask, yword[rsp + stack_.mask]);
+  vxorps(d, d, d);
+  vgatherdps(d, ptr[rax + index * 4], mask);
+}
+
+// Two vectors, element by element in turn.
+void Lines::store_doubled(State& s, const Ymm& v) {
+  const VInsn& n = *s.item->insn;
+  const int vectors = s.layout.first + s.item->copy;
+  Ymm w = reg_of(s, n.in[1]), low_half = spare(s), high_half = spare(s);
+  auto interleave = [&](const Ymm& x, const Ymm& y, const Ymm& a, const Ymm& b) {
+    vunpckhps(b, x, y);
+    vunpcklps(a, x, y);
+  };
+  interleave(v, w, low_half, high_half);
+  Ymm to = spare(s);
+  vperm2f128(to, low_half, high_half, 0x20);
+  vperm2f128(high_half, low_half, high_half, 0x31);
+  if (!s.layout.masked) {
+    vmovups(address(n, vectors), to);
+    return vmovups(address(n, vectors, 32), high_half);
+  }
+  Ymm mask = spare(s), rest = spare(s);
+  vmovaps(mask, yword[rsp + stack_.mask]);
+  interleave(mask, mask, low_half, rest);
+  vperm2f128(mask, low_half, rest, 0x20);
+  vmaskmovps(address(n, vectors), mask, to);
+  vperm2f128(mask, low_half, rest, 0x31);
+  vmaskmovps(address(n, vectors, 32), mask, high_half);
 }
 
 void Lines::load_uniform(VMemory kind, const Ymm& d, const Reg64& base) {
@@ -149,6 +196,7 @@ void Lines::store(State& s) {
   if (kind == VMemory::call) return store_call(s, v);
   if (kind != VMemory::word) return store_narrow(s, kind, v);
   if (s.layout.uniform) return vmovss(dword[pointer(n.at)], low(v));
+  if (is_doubled(n)) return store_doubled(s, v);
   Address to = address(n, s.layout.first + s.item->copy);
   if (!s.layout.masked) return vmovups(to, v);
   Ymm mask = spare(s);

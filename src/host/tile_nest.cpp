@@ -71,7 +71,7 @@ double vector_cost(const TileProgram& p, const Dim& d) {
     if (n.op != TileOp::load && n.op != TileOp::store) continue;
     if (p.stages[n.stage] == TileStage::once) continue;
     int64_t s = d.strides[n.at];
-    per += s == 0 ? 0.1 : s == 1 ? 1 : n.op == TileOp::store ? 10 : 8;
+    per += s == 0 ? 0.1 : s == 1 ? 1 : is_doubled(p, n.at, s) ? 2 : n.op == TileOp::store ? 10 : 8;
   }
   double lanes = double((d.size + 7) / 8 * 8) / double(std::max<int64_t>(d.size, 1));
   return per * lanes + (d.inner ? 30.0 : 24.0) / double(std::max<int64_t>(d.size, 1));
@@ -109,7 +109,7 @@ std::vector<size_t> choose_staged(const TileProgram& p, std::vector<Dim>& rest, 
     if (d.inner) return out;
   }
   for (size_t o = 0; o < p.operands.size(); ++o) {
-    bool apart = vector.strides[o] != 0 && vector.strides[o] != 1;
+    bool apart = vector.strides[o] != 0 && vector.strides[o] != 1 && !is_doubled(p, o, vector.strides[o]);
     if (apart && is_used(p, o)) out.push_back(o);
   }
   if (out.empty() || rest.empty()) return out;
@@ -263,6 +263,19 @@ void mark_uniform(TileNest& nest) {
 }
 
 }  // namespace
+
+uint32_t partner_of(const std::vector<arch::TileOperand>& operands, uint32_t operand) {
+  if (operands[operand].beside >= 0) return uint32_t(operands[operand].beside);
+  for (uint32_t o = 0; o < operands.size(); ++o)
+    if (operands[o].beside == int64_t(operand)) return o;
+  return kNoPartner;
+}
+
+bool is_doubled(const TileProgram& p, size_t operand, int64_t stride) {
+  const arch::TileOperand& o = p.operands[operand];
+  if (stride != 2 || bits(o.dtype) != 32) return false;
+  return !o.output || partner_of(p.operands, uint32_t(operand)) != kNoPartner;
+}
 
 int cost(TileOp op) {
   switch (op) {

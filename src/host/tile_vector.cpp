@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <map>
 
 #include "base/number.h"
 #include "host/tile_math.h"
@@ -313,11 +314,12 @@ struct Meaning {
 struct Translator {
   const TileNest& nest;
   VectorProgram out = {};
-  std::vector<Ref> in_loop = {};       // per value: its register in the current stage's loop
-  std::vector<Ref> in_before = {};     // likewise in the list before the loop
-  std::vector<Ref> slot = {};          // per uniform value
-  std::vector<uint32_t> array = {};    // per value that lives in the frame
-  std::vector<uint32_t> widened = {};  // per operand that is widened before all rows: its array
+  std::vector<Ref> in_loop = {};         // per value: its register in the current stage's loop
+  std::vector<Ref> in_before = {};       // likewise in the list before the loop
+  std::vector<Ref> slot = {};            // per uniform value
+  std::vector<uint32_t> array = {};      // per value that lives in the frame
+  std::vector<uint32_t> widened = {};    // per operand that is widened before all rows: its array
+  std::map<uint32_t, Ref> waiting = {};  // per operand: what is to be stored with the one beside
   uint16_t stage = 0;
 
   static constexpr uint32_t kNone = UINT32_MAX;
@@ -333,12 +335,25 @@ struct Translator {
       if (nest.facts[i].kept && nest.facts[i].uniform && !nest.inner.empty()) return false;
       if (n.op == TileOp::load || n.op == TileOp::store) {
         int64_t step = nest.vector.steps[n.at] / trine::bytes(nest.operands[n.at].dtype);
-        if (step != 0 && step != 1) return false;
+        if (step != 0 && step != 1 && !is_shuffled(n, step)) return false;
         if (is_row_format(nest.operands[n.at].dtype)) return false;
       }
       if (n.op == TileOp::round_to && is_row_format(Dtype(n.at))) return false;
     }
     return true;
+  }
+
+  // Every other word; of outputs, where the one beside is stored in the same stage.
+  bool is_shuffled(const TileInsn& n, int64_t step) const {
+    if (step != 2 || memory_of(nest.operands[n.at].dtype) != VMemory::word) return false;
+    if (n.op == TileOp::load) return true;
+    const uint32_t other = partner_of(nest.operands, n.at);
+    auto stores = [&](uint32_t operand) {
+      return std::count_if(nest.insns.begin(), nest.insns.end(), [&](const TileInsn& m) {
+        return m.op == TileOp::store && m.at == operand && m.stage == n.stage;
+      });
+    };
+    return other != kNoPartner && stores(n.at) == 1 && stores(other) == 1;
   }
 
   // Narrow formats without vector operations of their own: a kernel over a row of them is quicker than calls for eight.
@@ -481,6 +496,7 @@ struct Translator {
     if (n.op == TileOp::store) {
       touch(n.at);
       Ref x = use(n.in[0], loops);
+      if (loops && nest.vector.steps[n.at] == 2 * trine::bytes(nest.operands[n.at].dtype)) return store_part(n, x);
       list.insns.push_back({VOp::store, 0, {x, {}, {}}, n.at, memory_call(n)});
       return;
     }
@@ -490,6 +506,20 @@ struct Translator {
     for (int k = 0; k < row(n.op).inputs; ++k) in[size_t(k)] = use(n.in[size_t(k)], loops);
     Lane from = lane_of(nest.insns[n.in[n.op == TileOp::select ? 1 : 0]].type);
     define(v, loops, m.value(n, from, in, aux_of(n)));
+  }
+
+  // The first of two that lie side by side waits for the other.
+  void store_part(const TileInsn& n, Ref x) {
+    const uint32_t other = partner_of(nest.operands, n.at);
+    const bool is_first = nest.operands[n.at].beside < 0;
+    if (waiting.count(other)) {
+      const Ref y = waiting[other];
+      waiting.erase(other);
+      now().each.insns.push_back(
+          {VOp::store, 0, {is_first ? x : y, is_first ? y : x, {}}, is_first ? n.at : other, -1});
+    } else {
+      waiting[n.at] = x;
+    }
   }
 
   Ref iota(VWriter& w, const TileInsn& n) {

@@ -135,6 +135,7 @@ std::string text(const TileProgram& p) {
     const TileOperand& o = p.operands[i];
     out += cat("@", i, o.output ? " out " : " in ", trine::row(o.dtype).name, "[", o.elements, "] ", o.offset);
     for (int64_t s : o.strides) out += cat(s < 0 ? " - " : " + ", s < 0 ? -s : s);
+    if (o.beside >= 0) out += cat(" beside @", o.beside);
     out += "\n";
   }
   int stage = -1;

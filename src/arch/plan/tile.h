@@ -31,6 +31,7 @@ struct TileOperand {
   int64_t elements = 0;  // in the buffer; every index must be below
   int64_t offset = 0;
   std::vector<int64_t> strides = {};  // in elements, one per dim
+  int64_t beside = -1;                // of an output: the operand of the same buffer that writes one element before it
 
   bool operator==(const TileOperand&) const = default;
 };

@@ -41,6 +41,7 @@ struct Checker {
     if (o.strides.size() != p.dims.size()) {
       return bad_operand(i, cat(o.strides.size(), " strides for ", p.dims.size(), " dims"));
     }
+    if (o.beside >= 0 && !is_beside(i)) return bad_operand(i, cat("not beside @", o.beside));
     if (o.elements < 0 || o.elements > kElementsMax) return bad_operand(i, cat(o.elements, " elements"));
     __int128 low = o.offset, high = o.offset;
     for (size_t d = 0; d < p.dims.size(); ++d) {
@@ -51,6 +52,17 @@ struct Checker {
       return bad_operand(i, cat("reaches from element ", clipped(low), " to ", clipped(high), " of ", o.elements));
     }
     return {};
+  }
+
+  // C8: what is beside an earlier output is that output, one element on.
+  bool is_beside(size_t i) const {
+    const TileOperand& o = p.operands[i];
+    if (size_t(o.beside) >= i) return false;
+    TileOperand next = p.operands[size_t(o.beside)];
+    if (!next.output || next.beside >= 0) return false;
+    ++next.offset;
+    next.beside = o.beside;
+    return next == o;
   }
 
   // Is any element accessed? Where only inner dims are empty, the once stages still run.
