@@ -18,6 +18,7 @@ namespace trine::compile {
 using HostFunction = std::function<Result<void>(std::span<const TensorView> in, std::span<const TensorView> out)>;
 using FindHostFunction = std::function<Result<HostFunction>(std::string_view config)>;
 inline constexpr std::string_view kHostCall = "trine_host_call";
+inline constexpr std::string_view kPartsCall = ",parts";  // ends its config: called on each device, with its parts
 // NKI kernels; their backend_config is arch::recording_bytes in base64.
 inline constexpr std::string_view kKernelCall = "AwsNeuronCustomNativeKernel";
 

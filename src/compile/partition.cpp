@@ -23,6 +23,13 @@ struct Local {
   bool is_manual = false;
 };
 
+// A value before its devices have summed it.
+struct Unsummed {
+  Value value = {};
+  Sharding sharding = {};
+  Atoms over = {};
+};
+
 class Partitioner {
  public:
   Partitioner(const ir::Graph& from, const Meshes& meshes)
@@ -35,6 +42,8 @@ class Partitioner {
   const Local& local(const Value& v) const { return locals_.at(v); }
   Result<Value> as(const Value& v, const Sharding& sharding, uint32_t where);
   Result<std::vector<Value>> whole_inputs(const Node& node);
+  Result<void> sum(const Value& value, Unsummed parts, uint32_t where);
+  Result<Value> unsummed(const Value& v, const Sharding& sharding, const Atoms& over, uint32_t where);
   void bind(const Value& value, Value made, Sharding sharding, bool is_manual = false) {
     locals_[value] = {made, std::move(sharding), is_manual};
   }
@@ -49,9 +58,11 @@ class Partitioner {
   Result<void> loop(const Node& node);
   Result<void> choice(const Node& node);
   Result<void> host_call(const Node& node);
+  Result<void> parts_call(const Node& node);
   Result<void> by_rule(const Node& node, const OpRule& rule);
   Result<void> as_it_is(const Node& node);
   Result<void> combine(const Node& node, const OpRule& rule, const FactorAtoms& atoms, const Node* made);
+  Result<void> sum_of_unsummed(const Node& node);
   bool is_manual(const Node& node) const;
   Value effect(const Value& v) const { return {made_.at(v.node), v.index}; }
 
@@ -66,13 +77,29 @@ class Partitioner {
   Partitioned out_;
   Resharder reshard_;
   std::unordered_map<Value, Local, PlaceHash> locals_;
-  std::unordered_map<const Node*, const Node*> made_;  // of nodes that may be kept for their effect
+  std::unordered_map<Value, Unsummed, PlaceHash> unsummed_;  // of some: what their sums in locals_ are made of
+  std::unordered_map<const Node*, const Node*> made_;        // of nodes that may be kept for their effect
 };
 
 Result<Value> Partitioner::as(const Value& v, const Sharding& sharding, uint32_t where) {
   const Local& have = local(v);
   if (have.is_manual || have.sharding == sharding) return have.value;
   return reshard_.move(have.value, have.sharding, sharding, where);
+}
+
+// Whoever uses the value gets the sum; who wants the parts as well, these.
+Result<void> Partitioner::sum(const Value& value, Unsummed parts, uint32_t where) {
+  bind(value, TRY(reshard_.all_reduce(parts.value, parts.over, "add", where)), parts.sharding);
+  unsummed_[value] = std::move(parts);
+  return {};
+}
+
+Result<Value> Partitioner::unsummed(const Value& v, const Sharding& sharding, const Atoms& over, uint32_t where) {
+  const auto found = unsummed_.find(v);
+  if (found != unsummed_.end() && found->second.sharding == sharding &&
+      std::is_permutation(over.begin(), over.end(), found->second.over.begin(), found->second.over.end()))
+    return found->second.value;
+  return reshard_.on_first_of(TRY(as(v, sharding, where)), over, where);
 }
 
 Result<std::vector<Value>> Partitioner::whole_inputs(const Node& node) {
@@ -116,7 +143,8 @@ Result<void> Partitioner::visit(const Node& node) {
   for (auto [op, method] : kSpecial)
     if (op == node.op) return (this->*method)(node);
   if (is_manual(node)) return as_it_is(node);
-  if (node.op == "custom_call" && node.attrs.text("call_target_name") == kHostCall) return host_call(node);
+  if (node.op == "custom_call" && node.attrs.text("call_target_name") == kHostCall)
+    return node.attrs.text("backend_config").ends_with(kPartsCall) ? parts_call(node) : host_call(node);
   if (const auto rule = rule_of(node)) return by_rule(node, *rule);
   return as_it_is(node);
 }
@@ -177,22 +205,29 @@ Result<void> Partitioner::constraint(const Node& node) {
     if (std::all_of(have.sharding[d].begin(), have.sharding[d].end(), is_free)) sharding[d] = have.sharding[d];
   }
   bind(node.result(), TRY(as(node.inputs[0], sharding, place(node))), sharding);
+  const auto parts = unsummed_.find(node.inputs[0]);
+  if (parts != unsummed_.end() && !wanted.unreduced.empty()) unsummed_[node.result()] = Unsummed(parts->second);
   return {};
 }
 
 // Only the manual axes cut; the others are left for the whole of the manual part.
-static Result<Sharding> manual_sharding(const Meshes& meshes, const Node& node, const Dims& dims) {
-  Sharding sharding = TRY(meshes.placed(node.attrs.text("sharding"), dims));
+static Result<Meshes::Parsed> manual_sharding(const Meshes& meshes, const Node& node, const Dims& dims) {
+  Meshes::Parsed sharding = TRY(meshes.parse(node.attrs.text("sharding"), dims));
   const Atoms manual = TRY(meshes.axes(node.attrs.strings("manual_axes")));
-  for (Atoms& dim : sharding)
+  for (Atoms& dim : sharding.dims)
     std::erase_if(dim, [&](int a) { return std::find(manual.begin(), manual.end(), a) == manual.end(); });
   return sharding;
 }
 
+// Within a manual part (nested) a value has no whole to speak of but its own dims.
 Result<void> Partitioner::to_local(const Node& node) {
   const Value& whole_value = node.inputs[0];
-  const Sharding sharding = TRY(manual_sharding(meshes_, node, whole_value.type().dims));
-  const Value part = TRY(as(whole_value, sharding, place(node)));
+  const Local& have = local(whole_value);
+  const auto wanted = TRY(manual_sharding(meshes_, node, whole_value.type().dims));
+  const Value part = have.is_manual ? TRY(reshard_.move(have.value, have.sharding, wanted.dims, place(node)))
+                     : wanted.unreduced.empty()
+                         ? TRY(as(whole_value, wanted.dims, place(node)))
+                         : TRY(unsummed(whole_value, wanted.dims, wanted.unreduced, place(node)));
   if (part.type().dims != node.types[0].dims)
     return fail(
         Code::unsupported,
@@ -203,12 +238,20 @@ Result<void> Partitioner::to_local(const Node& node) {
 }
 
 Result<void> Partitioner::to_global(const Node& node) {
-  bind(node.result(), local(node.inputs[0]).value, TRY(manual_sharding(meshes_, node, node.types[0].dims)));
+  const auto sharding = TRY(manual_sharding(meshes_, node, node.types[0].dims));
+  const Value part = local(node.inputs[0]).value;
+  if (!sharding.unreduced.empty()) return sum(node.result(), {part, sharding.dims, sharding.unreduced}, place(node));
+  if (node.attrs.flag("is_nested")) {
+    const Sharding all = whole(node.result());
+    bind(node.result(), TRY(reshard_.move(part, sharding.dims, all, place(node))), all, true);
+    return {};
+  }
+  bind(node.result(), part, sharding.dims);
   return {};
 }
 
 Result<void> Partitioner::by_rule(const Node& node, const OpRule& rule) {
-  FactorAtoms atoms(meshes_, rule);
+  FactorAtoms atoms(meshes_, rule, FactorAtoms::Of::op);
   std::vector<const Sharding*> have, wanted;
   for (const Value& v : node.inputs) have.push_back(&local(v).sharding);
   for (uint32_t r = 0; r < node.types.size(); ++r) wanted.push_back(hints_.find(node.result(r)));
@@ -245,9 +288,23 @@ Result<void> Partitioner::combine(const Node& node, const OpRule& rule, const Fa
       break;
     }
     if (locals_.contains(node.result(r))) continue;
+    if (!reduced.empty() && kind == "add") {
+      TRY(sum(node.result(r), {value, std::move(sharding), reduced}, place(node)));
+      continue;
+    }
     if (!reduced.empty()) value = TRY(reshard_.all_reduce(value, reduced, kind, place(node)));
     bind(node.result(r), value, std::move(sharding));
   }
+  return node.op == "add" ? sum_of_unsummed(node) : Result<void>();
+}
+
+Result<void> Partitioner::sum_of_unsummed(const Node& node) {
+  const auto a = unsummed_.find(node.inputs[0]), b = unsummed_.find(node.inputs[1]);
+  if (a == unsummed_.end() || b == unsummed_.end() || a->second.sharding != b->second.sharding ||
+      a->second.over != b->second.over)
+    return {};
+  const Value parts = TRY(reshard_.make("add", {a->second.value, b->second.value}, {}, place(node)));
+  unsummed_[node.result()] = Unsummed{parts, Sharding(a->second.sharding), Atoms(a->second.over)};
   return {};
 }
 
@@ -293,6 +350,16 @@ Result<void> Partitioner::host_call(const Node& node) {
     const Value own = made->result(r);
     bind(node.result(r), node.types[r].is_token ? own : TRY(reshard_.of_first(own, where)), whole(node.result(r)));
   }
+  return {};
+}
+
+// A function of the host that sees each device's parts; it gives a token alone.
+Result<void> Partitioner::parts_call(const Node& node) {
+  ir::Spec spec{
+      .op = node.op, .attrs = node.attrs, .types = node.types, .where = place(node), .is_unique = node.is_unique};
+  for (const Value& v : node.inputs) spec.inputs.push_back(local(v).value);
+  const Node* made = made_[&node] = out_.graph.add(std::move(spec));
+  bind_all(node, made, false);
   return {};
 }
 
@@ -379,18 +446,22 @@ Result<Partitioned> Partitioner::all() {
   graph.attrs.remove("result_shardings");
   graph.donations = from_.donations;
   for (const Value& v : from_.params) {
-    const Sharding sharding = TRY(meshes_.placed(v.type().sharding, v.type().dims));
-    graph.params.push_back(parameter(v, sharding, false));
-    out_.shardings.inputs.push_back(meshes_.hlo_text(sharding));
+    const auto sharding = TRY(meshes_.parse(v.type().sharding, v.type().dims));
+    graph.params.push_back(parameter(v, sharding.dims, false));
+    if (!sharding.unreduced.empty())
+      TRY(sum(v, {graph.params.back(), sharding.dims, sharding.unreduced}, place(*v.node)));
+    out_.shardings.inputs.push_back(meshes_.hlo_text(sharding.dims, sharding.unreduced));
   }
   for (const Node* node : from_.order()) TRY(visit(*node));
   const ir::Strings& wanted = from_.attrs.strings("result_shardings");
   for (size_t i = 0; i < from_.results.size(); ++i) {
     const Value& v = from_.results[i];
-    Sharding sharding = local(v).sharding;
-    if (i < wanted.size() && !wanted[i].empty()) sharding = TRY(meshes_.placed(wanted[i], v.type().dims));
-    graph.results.push_back(TRY(as(v, sharding, 0)));
-    out_.shardings.results.push_back(meshes_.hlo_text(sharding));
+    const Sharding* carried = hints_.find(v);
+    Meshes::Parsed as_said{carried && !local(v).is_manual ? *carried : local(v).sharding, {}};
+    if (i < wanted.size() && !wanted[i].empty()) as_said = TRY(meshes_.parse(wanted[i], v.type().dims));
+    graph.results.push_back(as_said.unreduced.empty() ? TRY(as(v, as_said.dims, 0))
+                                                      : TRY(unsummed(v, as_said.dims, as_said.unreduced, 0)));
+    out_.shardings.results.push_back(meshes_.hlo_text(as_said.dims, as_said.unreduced));
   }
   for (const Value& v : from_.effects) graph.effects.push_back(effect(v));
   for (size_t i = 0; i < graph.donations.size(); ++i) {

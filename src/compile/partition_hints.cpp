@@ -15,6 +15,8 @@ bool is_whole(const Sharding& sharding) {
 void FactorAtoms::wish(const std::vector<int>& factors, const Sharding& sharding) {
   for (size_t d = 0; d < factors.size(); ++d) {
     if (factors[d] == kWhole) continue;
+    const Factor& factor = rule_.factors[size_t(factors[d])];
+    if (of_ == Of::op ? factor.is_carried : of_ == Of::results && !factor.reduction.empty()) continue;
     Atoms& own = atoms_[size_t(factors[d])];
     const Atoms& wanted = sharding[d];
     if (wanted.size() <= own.size() || !std::equal(own.begin(), own.end(), wanted.begin())) continue;
@@ -22,7 +24,7 @@ void FactorAtoms::wish(const std::vector<int>& factors, const Sharding& sharding
       Atoms longer = own;
       longer.push_back(wanted[i]);
       const bool is_used = std::find(used_.begin(), used_.end(), wanted[i]) != used_.end();
-      if (is_used || rule_.factors[size_t(factors[d])].size % meshes_.count(longer) != 0) break;
+      if (is_used || factor.size % meshes_.count(longer) != 0) break;
       own = std::move(longer);
       used_.push_back(wanted[i]);
     }
@@ -81,46 +83,65 @@ static std::vector<Value> results_of(const Node& node) {
 
 void Hints::forward(const Node& node) {
   if (node.op == "while") return loop(node);
+  if (node.op == "case") return choice(node);
   if (node.op == "sharding_constraint")
     if (const Sharding* own = find(node.inputs[0])) set(node.result(), *own);
   const auto rule = rule_of(node);
   if (!rule) return;
-  FactorAtoms atoms(meshes_, *rule);
+  FactorAtoms atoms(meshes_, *rule, FactorAtoms::Of::results);
   atoms.wish_all(hints_of(*this, node.inputs), hints_of(*this, results_of(node)));
   for (uint32_t r = 0; r < node.types.size(); ++r) set(node.result(r), atoms.of(rule->results[r]));
 }
 
 void Hints::backward(const Node& node) {
   if (node.op == "while") return loop(node);
+  if (node.op == "case") return choice(node);
   if (node.op == "sharding_constraint")
     if (const Sharding* own = find(node.result())) set(node.inputs[0], *own);
   const auto rule = rule_of(node);
   if (!rule) return;
-  FactorAtoms atoms(meshes_, *rule);
+  FactorAtoms atoms(meshes_, *rule, FactorAtoms::Of::inputs);
   atoms.wish_all(hints_of(*this, node.inputs), hints_of(*this, results_of(node)));
   for (size_t i = 0; i < node.inputs.size(); ++i) set(node.inputs[i], atoms.of(rule->inputs[i]));
+}
+
+void Hints::tie(const std::vector<Value>& values) {
+  const auto found = std::find_if(values.begin(), values.end(), [&](const Value& v) { return find(v) != nullptr; });
+  if (found == values.end()) return;
+  const Sharding sharding = *find(*found);
+  for (const Value& v : values) set(v, sharding);
+}
+
+void Hints::sweep(const ir::Region& body) {
+  const auto nodes = ir::body_of(body).nodes;
+  for (const Node* inner : nodes) forward(*inner);
+  for (size_t i = nodes.size(); i-- > 0;) backward(*nodes[i]);
 }
 
 // A carried value lies the same way before, in and after every turn.
 void Hints::loop(const Node& node) {
   const ir::Region& body = node.regions[1];
-  const auto tie = [&] {
-    for (uint32_t i = 0; i < node.inputs.size(); ++i) {
-      const Value all[] = {node.inputs[i], node.regions[0].params[i], body.params[i], body.results[i], node.result(i)};
-      const Sharding* found = nullptr;
-      for (const Value& v : all)
-        if (!found) found = find(v);
-      if (!found) continue;
-      const Sharding sharding = *found;
-      for (const Value& v : all) set(v, sharding);
-    }
+  const auto tie_all = [&] {
+    for (uint32_t i = 0; i < node.inputs.size(); ++i)
+      tie({node.inputs[i], node.regions[0].params[i], body.params[i], body.results[i], node.result(i)});
   };
-  tie();
+  tie_all();
   const auto nodes = ir::body_of(body).nodes;
   for (const Node* inner : nodes) forward(*inner);
-  tie();
+  tie_all();
   for (size_t i = nodes.size(); i-- > 0;) backward(*nodes[i]);
-  tie();
+  tie_all();
+}
+
+// Branches begin with what the case is given, and their results lie as its own.
+void Hints::choice(const Node& node) {
+  for (const ir::Region& branch : node.regions) {
+    for (size_t i = 0; i < branch.params.size() && i + 1 < node.inputs.size(); ++i)
+      if (const Sharding* given = find(node.inputs[i + 1])) set(branch.params[i], Sharding(*given));
+    for (uint32_t r = 0; r < branch.results.size(); ++r) tie({node.result(r), branch.results[r]});
+    sweep(branch);
+    for (uint32_t r = 0; r < branch.results.size(); ++r) tie({node.result(r), branch.results[r]});
+  }
 }
 
 Result<void> Hints::compute() {

@@ -16,7 +16,10 @@ struct PlaceHash {
 // Which atoms cut each factor. An atom is used once; of two wishes the first one counts.
 class FactorAtoms {
  public:
-  FactorAtoms(const Meshes& meshes, const OpRule& rule) : meshes_(meshes), rule_(rule), atoms_(rule.factors.size()) {}
+  enum class Of { op, inputs, results };  // what is asked of them: not every factor counts for it
+
+  FactorAtoms(const Meshes& meshes, const OpRule& rule, Of of)
+      : meshes_(meshes), rule_(rule), of_(of), atoms_(rule.factors.size()) {}
 
   void wish(const std::vector<int>& factors, const Sharding& sharding);
   // In the rule's order: inputs, then what the results are wanted as, or the other way round.
@@ -28,6 +31,7 @@ class FactorAtoms {
  private:
   const Meshes& meshes_;
   const OpRule& rule_;
+  const Of of_;
   std::vector<Atoms> atoms_;
   Atoms used_;
 };
@@ -45,6 +49,9 @@ class Hints {
   void backward(const ir::Node& node);
   Result<void> fix(const ir::Node& node);
   void loop(const ir::Node& node);
+  void choice(const ir::Node& node);
+  void tie(const std::vector<ir::Value>& values);  // they lie alike
+  void sweep(const ir::Region& body);
 
   const Meshes& meshes_;
   const ir::Graph& graph_;

@@ -15,6 +15,11 @@ int OpRule::add(int64_t size, std::string reduction) {
   return int(factors.size() - 1);
 }
 
+int OpRule::carry(int64_t size) {
+  factors.push_back({.size = size, .is_carried = true});
+  return int(factors.size() - 1);
+}
+
 namespace {
 
 using ir::Node;
@@ -30,14 +35,18 @@ OpRule blank(const Node& node) {
   return rule;
 }
 
-// Every value of the result's rank shares all dims that `keep` accepts; others (scalars) have none.
-OpRule alike(const Node& node, const std::function<bool(size_t dim)>& keep) {
+// Every value of the result's rank shares all dims that `keep` accepts; others (scalars) have none. The rest is carried
+// from the first `carried` inputs.
+OpRule alike(const Node& node, const std::function<bool(size_t dim)>& keep, size_t carried = SIZE_MAX) {
   OpRule rule = blank(node);
   const Dims& dims = node.types[0].dims;
   for (size_t d = 0; d < dims.size(); ++d) {
-    if (!keep(d)) continue;
-    const int f = rule.add(dims[d]);
-    for (size_t i = 0; i < rule.inputs.size(); ++i)
+    const size_t count = keep(d) ? rule.inputs.size() : std::min(carried, rule.inputs.size());
+    int64_t common = dims[d];
+    for (size_t i = 0; i < count; ++i)
+      if (rule.inputs[i].size() == dims.size()) common = std::gcd(common, dims_of(node.inputs[i])[d]);
+    const int f = keep(d) ? rule.add(dims[d]) : rule.carry(common);
+    for (size_t i = 0; i < count; ++i)
       if (rule.inputs[i].size() == dims.size()) rule.inputs[i][d] = f;
     for (auto& result : rule.results)
       if (result.size() == dims.size()) result[d] = f;
@@ -217,14 +226,20 @@ OpRule sort(const Node& node) {
 
 OpRule but_last(const Node& node, size_t last) {
   const size_t rank = node.types[0].dims.size();
-  return alike(node, [&](size_t d) { return d + last < rank; });
+  return alike(node, [&](size_t d) { return d + last < rank; }, 0);
 }
 
 // Dims that the box covers whole are cut alike; the box's starts there are 0 for every device.
 OpRule boxed(const Node& node) {
   const Dims &x = dims_of(node.inputs[0]),
              &box = node.op == "dynamic_slice" ? node.types[0].dims : dims_of(node.inputs[1]);
-  return alike(node, [&](size_t d) { return x[d] == box[d]; });
+  return alike(node, [&](size_t d) { return x[d] == box[d]; }, 1);
+}
+
+// The last dims are transformed.
+OpRule fft(const Node& node) {
+  const size_t rank = node.types[0].dims.size(), last = node.attrs.ints("fft_length").size();
+  return alike(node, [&](size_t d) { return d + last < rank; });
 }
 
 // Dims of `rank` that are in neither list, in order.
@@ -262,6 +277,10 @@ OpRule scatter(const Node& node) {
   const ir::Ints& window = node.attrs.ints("update_window_dims");
   const auto windows =
       rest_of(x.size(), node.attrs.ints("inserted_window_dims"), node.attrs.ints("input_batching_dims"));
+  for (size_t d = 0; d < x.size(); ++d) {
+    const int f = rule.carry(x[d]);
+    for (size_t n = 0; n < count; ++n) rule.inputs[n][d] = rule.results[n][d] = f;
+  }
   for (size_t i = 0; i < windows.size() && i < window.size(); ++i) {
     if (updates[size_t(window[i])] != x[windows[i]]) continue;
     const int f = rule.add(x[windows[i]]);
@@ -292,6 +311,7 @@ const std::map<std::string_view, Maker>& makers() {
       {"dot_general", dot_general},
       {"dynamic_slice", boxed},
       {"dynamic_update_slice", boxed},
+      {"fft", fft},
       {"gather", gather},
       {"optimization_barrier", barrier},
       {"pad", pad},

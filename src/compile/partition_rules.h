@@ -1,5 +1,6 @@
 // How an op can be cut over devices: its dims as factors. Dims that share a factor are cut alike; a factor that is
-// reduced leaves partial results, which devices combine. A dim without a factor must be whole.
+// reduced leaves partial results, which devices combine. A dim without a factor must be whole; so must one whose factor
+// is carried (a sort's), but the result is wanted as the input lies.
 #pragma once
 
 #include <optional>
@@ -15,6 +16,7 @@ inline constexpr int kWhole = -1;
 struct Factor {
   int64_t size = 1;            // a count of parts must divide it
   std::string reduction = {};  // "add", "maximum" ...: cut, it leaves partial results
+  bool is_carried = false;     // whole while the op runs
 };
 
 struct OpRule {
@@ -23,6 +25,7 @@ struct OpRule {
   bool inputs_first = false;                                // the inputs decide before what the result is wanted as
 
   int add(int64_t size, std::string reduction = {});
+  int carry(int64_t size);
 };
 
 // Empty where nothing is known: every input must be whole.

@@ -60,7 +60,7 @@ Result<Value> Resharder::at_device(Tensor table, uint32_t where) {
   if (!device) device = TRY(make("partition_id", {}, {}, where));
   const Value one =
       TRY(make("dynamic_slice", {graph_.constant(std::move(table)), device}, {{"slice_sizes", ir::Ints{1}}}, where));
-  return make("reshape", {one}, {}, where, {ir::tensor_type(Dtype::s32, {})});
+  return make("reshape", {one}, {}, where, {ir::tensor_type(one.type().dtype, {})});
 }
 
 Result<Value> Resharder::part_start(const Atoms& atoms, int64_t step, uint32_t where) {
@@ -68,6 +68,15 @@ Result<Value> Resharder::part_start(const Atoms& atoms, int64_t step, uint32_t w
   for (int64_t d = 0; d < meshes_.devices(); ++d)
     table.view().as<int32_t>()[d] = int32_t(meshes_.index(atoms, d) * step);
   return at_device(std::move(table), where);
+}
+
+Result<Value> Resharder::on_first_of(Value value, const Atoms& atoms, uint32_t where) {
+  Tensor table = Tensor::make(Dtype::boolean, {meshes_.devices()});
+  for (int64_t d = 0; d < meshes_.devices(); ++d) table.view().as<uint8_t>()[d] = meshes_.index(atoms, d) == 0;
+  const Value zero = graph_.constant(Tensor::make(value.type().dtype, {}));
+  const Value zeros =
+      TRY(make("broadcast_in_dim", {zero}, {{"broadcast_dimensions", ir::Ints{}}}, where, {value.type()}));
+  return make("select", {TRY(at_device(std::move(table), where)), value, zeros}, {}, where);
 }
 
 Result<Value> Resharder::is_not_first(uint32_t where) {

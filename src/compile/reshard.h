@@ -18,6 +18,8 @@ class Resharder {
   Result<ir::Value> all_reduce(ir::Value value, const Atoms& atoms, const std::string& kind, uint32_t where);
   Result<ir::Value> reduce_scatter(ir::Value value, const Atoms& atoms, const std::string& kind, int64_t dim,
                                    uint32_t where);
+  // The value on the first of the devices that differ in these atoms, zero on the others: parts of a sum.
+  Result<ir::Value> on_first_of(ir::Value value, const Atoms& atoms, uint32_t where);
   // Which of its dim's parts this device has, times `step`: s32[].
   Result<ir::Value> part_start(const Atoms& atoms, int64_t step, uint32_t where);
   Result<ir::Value> is_not_first(uint32_t where);               // s32[]: 0 on the first device, 1 on others
@@ -26,7 +28,7 @@ class Resharder {
                          std::vector<ir::Type> types = {});
 
  private:
-  Result<ir::Value> at_device(Tensor table, uint32_t where);  // a row of s32[devices]
+  Result<ir::Value> at_device(Tensor table, uint32_t where);  // an element of [devices]
   ir::Attrs group_attrs(const Atoms& atoms) const;
   Result<ir::Value> gather(ir::Value value, const Atoms& atoms, int64_t dim, uint32_t where);
   Result<ir::Value> cut(ir::Value value, const Atoms& atoms, int64_t dim, uint32_t where);

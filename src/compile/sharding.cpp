@@ -139,6 +139,8 @@ Result<Atoms> Meshes::axes(const std::vector<std::string>& names) const {
 Result<Meshes::Parsed> Meshes::parse(std::string_view text, const Dims& dims) const {
   Parsed out{Sharding(dims.size()), std::vector<bool>(dims.size(), text.empty())};
   if (text.empty()) return out;
+  if (text.starts_with('{'))
+    return fail(Code::unsupported, cat("the sharding ", text, " of GSPMD; set JAX_USE_SHARDY_PARTITIONER=true"));
   Cursor c{text};
   c.eat("#sdy.sharding");
   if (!c.eat("<")) return unreadable(text);
@@ -187,15 +189,25 @@ Result<Meshes::Parsed> Meshes::parse(std::string_view text, const Dims& dims) co
     }
     c.eat(",");
   }
-  out.is_unreduced = c.rest.find("unreduced") != std::string_view::npos;
+  out.unreduced = TRY(listed(c.rest, "unreduced={", *mesh));
   return out;
 }
 
-Result<Sharding> Meshes::placed(std::string_view text, const Dims& dims) const {
-  Parsed parsed = TRY(parse(text, dims));
-  if (parsed.is_unreduced)
-    return fail(Code::unsupported, cat("a tensor that enters or leaves before its devices have summed it: ", text));
-  return std::move(parsed.dims);
+// `unreduced={"y", "z"}` behind the dims.
+Result<Atoms> Meshes::listed(std::string_view text, std::string_view list, const Mesh& mesh) const {
+  Atoms out;
+  const size_t begin = text.find(list);
+  if (begin == std::string_view::npos) return out;
+  Cursor c{text.substr(begin + list.size())};
+  while (!c.eat("}")) {
+    AxisRef ref;
+    if (!read_axis(c, ref) || ref.size) return unreadable(text);
+    const auto axis = mesh.find(ref.name);
+    if (axis == mesh.end()) return fail(Code::invalid, cat("the mesh has no axis \"", ref.name, "\""));
+    for (int atom : TRY(atoms_of(axis->second))) out.push_back(atom);
+    c.eat(",");
+  }
+  return out;
 }
 
 int64_t Meshes::count(const Atoms& atoms) const {
@@ -234,22 +246,27 @@ Dims Meshes::local(const Dims& dims, const Sharding& sharding) const {
   return out;
 }
 
-std::string Meshes::hlo_text(const Sharding& sharding) const {
+std::string Meshes::hlo_text(const Sharding& sharding, Atoms unreduced) const {
   Atoms rest, order;
   for (const Atoms& dim : sharding) order.insert(order.end(), dim.begin(), dim.end());
-  if (order.empty()) return "{replicated}";
+  if (order.empty() && unreduced.empty()) return "{replicated}";
+  if (count(unreduced) == devices_) return "{unreduced}";
+  std::sort(unreduced.begin(), unreduced.end());
+  order.insert(order.end(), unreduced.begin(), unreduced.end());
   for (int a = 0; a < int(atoms_.size()); ++a)
     if (std::find(order.begin(), order.end(), a) == order.end()) rest.push_back(a);
   order.insert(order.end(), rest.begin(), rest.end());
   std::string out = "{devices=[";
   for (size_t d = 0; d < sharding.size(); ++d) out += cat(d ? "," : "", count(sharding[d]));
-  if (count(rest) > 1) out += cat(",", count(rest));
+  for (const Atoms& last : {unreduced, rest})
+    if (count(last) > 1) out += cat(out.ends_with('[') ? "" : ",", count(last));
   out += "]";
   std::vector<int64_t> devices(static_cast<size_t>(devices_));
   for (int64_t device = 0; device < devices_; ++device) devices[size_t(index(order, device))] = device;
   for (size_t i = 0; i < devices.size(); ++i) out += cat(i ? "," : "", devices[i]);
-  if (count(rest) > 1) out += " last_tile_dim_replicate";
-  return out + "}";
+  if (!unreduced.empty())
+    return out + (count(rest) > 1 ? " last_tile_dims={unreduced, replicated}}" : " last_tile_dims={unreduced}}");
+  return out + (count(rest) > 1 ? " last_tile_dim_replicate}" : "}");
 }
 
 Result<ShardingTexts> sharding_texts(const ir::Graph& graph) {
@@ -260,7 +277,8 @@ Result<ShardingTexts> sharding_texts(const ir::Graph& graph) {
   const auto text_of = [&](const ir::Type& type, std::string_view sharding) -> Result<std::string> {
     // Types are of one device here; axes always fit, so any multiple of every count will do for a size.
     const Dims dims(type.dims.size(), devices);
-    return meshes.hlo_text(TRY(meshes.placed(sharding, dims)));
+    const Meshes::Parsed parsed = TRY(meshes.parse(sharding, dims));
+    return meshes.hlo_text(parsed.dims, parsed.unreduced);
   };
   for (const ir::Value& v : graph.params) out.inputs.push_back(TRY(text_of(v.type(), v.type().sharding)));
   const ir::Strings& results = graph.attrs.strings("result_shardings");

@@ -32,18 +32,18 @@ class Meshes {
     Sharding dims;
     std::vector<bool> is_open;  // per dim: more axes may be added
     bool is_single = false;     // the whole value on one device
-    bool is_unreduced = false;  // devices may hold parts of a sum; inside a program we sum them at once
+    Atoms unreduced = {};       // devices that differ in these hold parts of a sum
   };
   // `text` may be empty: nothing is said, every dim is open. Axes that do not divide their dim are left out.
   Result<Parsed> parse(std::string_view text, const Dims& dims) const;
-  Result<Sharding> placed(std::string_view text, const Dims& dims) const;  // of a parameter, a result: no partial sums
-  Result<Atoms> axes(const std::vector<std::string>& names) const;         // of the first mesh that has them
+  Result<Atoms> axes(const std::vector<std::string>& names) const;  // of the first mesh that has them
 
   int64_t count(const Atoms& atoms) const;                             // product of their sizes
   int64_t index(const Atoms& atoms, int64_t device) const;             // which part the device has
   std::vector<std::vector<int64_t>> groups(const Atoms& atoms) const;  // devices that differ in these only, in order
   Dims local(const Dims& dims, const Sharding& sharding) const;
-  std::string hlo_text(const Sharding& sharding) const;  // "{devices=[4,1,2]0,1,2 ... last_tile_dim_replicate}"
+  // "{devices=[4,1,2]0,1,2 ... last_tile_dim_replicate}"
+  std::string hlo_text(const Sharding& sharding, Atoms unreduced = {}) const;
 
  private:
   struct Axis {
@@ -53,6 +53,7 @@ class Meshes {
 
   Result<void> add_mesh(std::string_view text);
   Result<Atoms> atoms_of(const Axis& axis) const;
+  Result<Atoms> listed(std::string_view text, std::string_view list, const Mesh& mesh) const;
   const Mesh* find(std::string_view reference) const;
 
   int64_t devices_ = 1;

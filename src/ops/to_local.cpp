@@ -6,7 +6,7 @@ namespace trine::ops {
 
 extern const Op op_to_local{.name = "to_local",
                             .arity = 1,
-                            .attrs = "sharding manual_axes",
+                            .attrs = "sharding manual_axes is_nested",
                             .infer = [](const Call& call) -> Inferred {
                               if (call.declared.size() != 1 || call.declared[0].rank() != call.inputs[0].rank())
                                 return fail(Code::invalid, "its result type must be given, of the input's rank");

@@ -359,6 +359,40 @@ def manual_loop(mesh, a):
     return f(a)
 
 
+@case(((8, 16), ("x", "y")))
+def carried(mesh, a):
+    """Ops that need a dim whole, whose results lie as their inputs do all the same."""
+    return (
+        jnp.sort(a, 0), lax.cumsum(a, 1), jnp.concatenate([a, a], 1), a[::-1], jnp.pad(a, 4), a[:, 4:12], a[::2],
+        a.at[3].set(0.0), lax.dynamic_update_slice(a, a[:4] * 2, (1, 0)), jnp.fft.fft(a).real, a @ a.T @ a,
+        lax.reduce_window(a, -jnp.inf, lax.max, (2, 2), (2, 2), "VALID"), lax.cond(a[0, 0] > 0, jnp.sin, jnp.cos, a),
+    )  # fmt: skip
+
+
+def within(f, mesh, spec):
+    """The axis y is manual inside of a part where x is."""
+    inner = shard_map(f, in_specs=spec, out_specs=spec, axis_names={"y"})
+    return shard_map(inner, mesh=mesh, in_specs=P("x"), out_specs=P("x"), axis_names={"x"})
+
+
+@case(((8, 12), ("x", None)))
+def manual_in_manual(mesh, a):
+    turned = within(lambda v: lax.ppermute(v, "y", [(0, 1), (1, 0)]), mesh, P(None, "y"))
+    return turned(a), within(lambda v: v * lax.axis_index(("x", "y")) + lax.psum(v, "y"), mesh, P("y"))(a)
+
+
+@case(((8, 12), ("x", None)))
+def manual_in_manual_loop(mesh, a):
+    f = within(lambda v: jnp.sin(v) + lax.axis_index("y"), mesh, P("y"))
+    return lax.scan(lambda c, _: (f(c), c.sum()), a, None, length=3)
+
+
+# XLA chooses otherwise.
+LIES_OTHERWISE = {"convolution", "joins", "dynamic_slice", "scan_layers", "constraint", "two_meshes", "linalg",
+                  "partly_manual_grad", "manual_in_manual",
+                  "manual_in_manual_loop"}  # fmt: skip
+
+
 def values_of(arguments):
     for i, (shape, spec, *dtype) in enumerate(arguments):
         dtype = np.dtype(dtype[0] if dtype else np.float32)
@@ -389,6 +423,8 @@ def check(name):
         scale = 2e-2 if w.dtype == jnp.bfloat16 else 3e-5
         as_wide = np.complex128 if np.iscomplexobj(whole) else np.float64
         np.testing.assert_allclose(whole.astype(as_wide), np.asarray(w).astype(as_wide), rtol=scale, atol=scale)
+        if name not in LIES_OTHERWISE:
+            assert g.sharding.spec == w.sharding.spec, f"lies as {g.sharding.spec}, on the CPU as {w.sharding.spec}"
         for shard in g.addressable_shards:
             np.testing.assert_array_equal(np.asarray(shard.data), whole[shard.index])
 

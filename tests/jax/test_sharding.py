@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("jax")
@@ -54,22 +55,50 @@ def test_all_128_devices_of_an_instance():
     assert made[-1] == [128, 128]
 
 
+# A sum left to its devices goes from one program to the next.
+UNREDUCED = """
+import json, jax, jax.numpy as jnp, numpy as np
+from jax.sharding import AxisType, PartitionSpec as P, reshard
+mesh = jax.sharding.Mesh(np.array(jax.devices()[:8]).reshape(4, 2), ("x", "y"), axis_types=(AxisType.Explicit,) * 2)
+a, b = np.arange(64, dtype=np.float32).reshape(8, 8), np.ones((8, 8), np.float32)
+left = P("x", None, unreduced={"y"})
+with jax.set_mesh(mesh):
+    x, y = jax.device_put(a, P("x", "y")), jax.device_put(b, P("y"))
+    p = jax.jit(lambda x, y: jnp.einsum("ij,jk->ik", x, y, out_sharding=left))(x, y)
+    parts = [np.asarray(s.data).tolist() for s in p.addressable_shards[:2]]
+    twice = jax.jit(lambda p: p + p)(p)
+    whole = [np.asarray(reshard(v, P("x"))).tolist() for v in (p, twice)]
+    f = jax.shard_map(lambda v: v.sum(0), in_specs=P(("x", "y")), out_specs=P(None, unreduced={"x", "y"}))
+    rows = jax.jit(f)(reshard(x, P(("x", "y"))))
+    grad = jax.jit(jax.grad(lambda w: (reshard(x, P("x")) @ w).sum()))(jax.device_put(b, P(reduced={"x"})))
+    sums = [np.asarray(reshard(v, P())).tolist() for v in (rows, grad)]
+print(json.dumps([parts, whole, [str(v.sharding.spec) for v in (p, twice, rows, grad)], sums]))
+"""
+
+
+def test_sums_left_to_their_devices():
+    parts, whole, specs, (rows, grad) = run(["-c", UNREDUCED], TRINE_INSTANCE="trn1.32xlarge")[-1]
+    a, b = np.arange(64.0).reshape(8, 8), np.ones((8, 8))
+    assert np.array_equal(parts, [a[:2, :4] @ b[:4], a[:2, 4:] @ b[4:]])
+    assert np.array_equal(whole, [a @ b, 2 * a @ b])
+    assert all("unreduced=" in s for s in specs)
+    assert np.array_equal(rows, a.sum(0)) and np.array_equal(grad, np.repeat(a.sum(0)[:, None], 8, 1))
+
+
 # Must end in an error that says what it is about, and leave the process able to run the next program.
 REFUSED = """
 import json, jax, jax.numpy as jnp, numpy as np
-from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
-mesh = jax.sharding.Mesh(np.array(jax.devices()[:8]).reshape(4, 2), ("x", "y"), axis_types=(AxisType.Explicit,) * 2)
-a = jax.device_put(np.ones((16, 8), np.float32), NamedSharding(mesh, P("x", "y")))
+from jax.sharding import NamedSharding, PartitionSpec as P
+mesh = jax.sharding.Mesh(np.array(jax.devices()[:8]), ("x",))
+a = jax.device_put(np.ones((16, 8), np.float32), NamedSharding(mesh, P("x")))
 try:
-    with jax.set_mesh(mesh):
-        jax.jit(lambda a: jnp.einsum("ij,kj->ik", a, jax.sharding.reshard(a, P(None, "y")), out_sharding=P("x", None, unreduced={"y"})))(a)
-    said = "nothing"
+    said = str(jax.jit(lambda a: a @ a.T)(a))
 except Exception as e:
     said = str(e)
-print(json.dumps([said, float(jax.jit(jnp.sum)(a))]))
+print(json.dumps([said, float(jax.jit(jnp.sum)(np.ones(128)))]))
 """
 
 
 def test_what_cannot_be_partitioned_names_itself():
-    said, total = run(["-c", REFUSED], TRINE_INSTANCE="trn1.32xlarge")[-1]
-    assert 'unreduced={"y"}' in said and total == 128
+    said, total = run(["-c", REFUSED], TRINE_INSTANCE="trn1.32xlarge", JAX_USE_SHARDY_PARTITIONER="false")[-1]
+    assert "GSPMD" in said and total == 128

@@ -104,6 +104,7 @@ class GraphMaker {
   Values* effects_ = nullptr;                                          // of the region being converted
   uint32_t where_ = 0;                                                 // of the op being converted
   int64_t partitions_ = 1;
+  int manual_depth_ = 0;   // of the manual parts that the op is in
   bool is_local_ = false;  // shapes are those of one device already
   int64_t ops_ = 0;
   int depth_ = 0;

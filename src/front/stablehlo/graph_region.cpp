@@ -252,7 +252,9 @@ Result<void> GraphMaker::manual(const Op& op) {
     const Attr* per_value = module_.find(op, list);
     const Attr* all = per_value != nullptr ? module_.field(*per_value, "shardings") : nullptr;
     if (all == nullptr || i >= all->elements.size()) return fail(Code::invalid, cat("lacks a sharding in ", list));
-    return ir::Attrs{{"sharding", attr_text(module_, all->elements[i])}, {"manual_axes", axes}};
+    ir::Attrs out{{"sharding", attr_text(module_, all->elements[i])}, {"manual_axes", axes}};
+    if (manual_depth_ > 0) out.set("is_nested", true);
+    return out;
   };
   Values parts;
   for (const ir::Value& v : TRY(operands(op))) {
@@ -263,7 +265,10 @@ Result<void> GraphMaker::manual(const Op& op) {
   }
   Values whole;
   const std::vector<ir::Type> types = TRY(result_types(op));
-  for (const ir::Value& v : TRY(block(body, parts))) {
+  ++manual_depth_;
+  auto results = block(body, parts);
+  --manual_depth_;
+  for (const ir::Value& v : TRY(std::move(results))) {
     const size_t i = whole.size();
     if (i >= types.size()) return fail(Code::invalid, "fewer results than its body gives");
     whole.push_back(TRY(make1("to_global", {v}, TRY(attrs("out_shardings", i)), {types[i]})));
