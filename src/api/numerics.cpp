@@ -82,7 +82,7 @@ Result<void> set_numerics(Numerics& numerics, std::string_view name, std::string
   if (const Flag* flag = find(plain)) return set(numerics, *flag, value);
   std::vector<std::string> names;
   for (const Flag& flag : kFlags) names.emplace_back(flag.name);
-  return fail(Code::invalid, cat("no compiler option \"", name, "\"; there are ", join(names, ", ")));
+  return fail(Code::invalid, cat("No such compile option: '", name, "'; there are ", join(names, ", ")));
 }
 
 Result<void> set_numerics_by_flags(Numerics& numerics, std::string_view flags) {

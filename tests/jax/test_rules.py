@@ -63,3 +63,19 @@ def test_a_check_that_nobody_collects_is_an_error():
 def test_cost_of_a_lowered_program():
     lowered = jax.jit(jnp.matmul).lower(jnp.ones((8, 16)), jnp.ones((16, 4)))
     assert lowered.cost_analysis()["flops"] == 2 * 8 * 16 * 4
+
+
+@pytest.mark.parametrize("options,said", [
+    ({"xla_embed_ir_in_executable": True}, None),
+    ({"xla_gpu_auto_spmd_partitioning_memory_budget_ratio": 0.5, "auto-cast": "none"}, None),
+    ({"xla_embed_ir_in_executable": "perhaps"}, "'perhaps' is not a valid bool value"),
+    ({"xla_no_such_thing": 1}, "No such compile option: 'xla_no_such_thing'"),
+    ({"no_such_thing": 1}, "No such compile option: 'no_such_thing'; there are auto-cast"),
+])  # fmt: skip
+def test_compiler_options_of_xla(options, said):
+    lowered = jax.jit(lambda v: v + 1).lower(1.0)
+    if said is None:
+        assert lowered.compile(options)(1.0) == 2
+    else:
+        with pytest.raises(jax.errors.JaxRuntimeError, match=said):
+            lowered.compile(options)

@@ -9,11 +9,12 @@ import atexit
 import ctypes
 import secrets
 import threading
+import traceback
 import weakref
 
 import numpy as np
 from jax._src import callback as jax_callback
-from jax._src import core, debugging, dispatch, dtypes
+from jax._src import compiler, core, debugging, dispatch, dtypes
 from jax._src.interpreters import mlir
 from jax._src.sharding_impls import SdyArray, SdyArrayList
 from jax.interpreters import mlir as public_mlir
@@ -22,7 +23,8 @@ TARGET = "trine_host_call"
 
 
 class Lowered:
-    """Lives as long as JAX may still compile the program that was lowered with it."""
+    """Lives as long as JAX may still compile the program that was lowered with it; in JAX's list of the program's host
+    functions it keeps the program out of the persistent cache."""
 
 
 class Functions:
@@ -82,12 +84,14 @@ class Function:
     def __call__(self, inputs, outputs):
         results = self.call(*[t.array().copy() for t in inputs[self.has_token :]])
         if len(results) != len(self.avals):
-            raise RuntimeError(f"the callback gave {len(results)} results; expected {len(self.avals)}")
+            raise RuntimeError("Mismatched number of outputs from callback. "
+                               f"Expected: {len(self.avals)}, Actual: {len(results)}")  # fmt: skip
         for i, (got, aval) in enumerate(zip(results, self.avals, strict=True)):
             got = np.asarray(dtypes.canonicalize_value(np.asarray(got)))
-            if (got.shape, got.dtype) != (aval.shape, aval.dtype):
-                raise RuntimeError(f"result {i} of the callback is {got.dtype}{list(got.shape)}; "
-                                   f"expected {aval.dtype}{list(aval.shape)}")  # fmt: skip
+            for what in ("shape", "dtype"):
+                if getattr(got, what) != getattr(aval, what):
+                    raise RuntimeError(f"Incorrect output {what} for return value #{i}: "
+                                       f"Expected: {getattr(aval, what)}, Actual: {getattr(got, what)}")  # fmt: skip
             if got.size:
                 ctypes.memmove(outputs[self.has_token + i].data, np.ascontiguousarray(got).ctypes.data, got.nbytes)
 
@@ -98,9 +102,19 @@ def _answer(number, inputs, input_count, outputs, output_count, message, message
         functions.find(number)(inputs[:input_count], outputs[:output_count])
         return 0
     except BaseException as e:  # must not pass through C
-        text = f"{type(e).__name__}: {e}".encode()[: message_bytes - 1] + b"\0"
+        text = _what_happened(e, message_bytes - 1) + b"\0"
         ctypes.memmove(message, text, len(text))
         return 1
+
+
+def _what_happened(e, limit):
+    """The error in a line, then the way to it in files that are not ours, where there is room."""
+    ours = {__file__, jax_callback.__file__}
+    frames = [f for f in traceback.extract_tb(e.__traceback__) if f.filename not in ours]
+    head = f"{type(e).__name__}: {e}".encode()
+    way = "".join(["\nTraceback (most recent call last):\n", *traceback.format_list(frames),
+                   *traceback.format_exception_only(e)]).encode()  # fmt: skip
+    return head[:limit] if len(head) + len(way) > limit else head + way
 
 
 def _with_token(sharding, count):
@@ -111,23 +125,34 @@ def _with_token(sharding, count):
     return SdyArrayList((token, *sharding.shardings))
 
 
-def emit(ctx, call, token, operands, operand_avals, result_avals, *, has_side_effect, sharding=None):
-    """The custom call; gives its results and the token after it."""
+def emit(ctx, function, token, operands, result_avals, *, has_side_effect, partitioned=False, sharding=None):
+    """The custom call of function(inputs, outputs); gives its results and the token after it."""
     lowered = Lowered()
-    number = functions.add(Function(call, list(result_avals), token is not None), lowered)
+    number = functions.add(function, lowered)
     ctx.module_context.add_keepalive(lowered)
+    ctx.module_context.add_host_callback(lowered)
     avals = list(result_avals)
     if token is not None:
         operands, avals = [token, *operands], [core.abstract_token, *avals]
     if not avals:
         avals = [core.abstract_token]  # an effect is kept by its result
     types = [mlir.aval_to_ir_type(ctx.module_context, a) for a in avals]
-    op = mlir.custom_call(TARGET, result_types=types, operands=operands, backend_config=str(number),
+    op = mlir.custom_call(TARGET, result_types=types, operands=operands, backend_config=f"{number}{',parts' * partitioned}",
                           has_side_effect=has_side_effect, api_version=1)  # fmt: skip
     if sharding is not None:
         mlir.set_sharding(ctx.module_context, op, _with_token(sharding, len(avals)))
     results = list(op.results)
-    return results[len(results) - len(result_avals) :], results[0] if token is not None else None, call
+    return results[len(results) - len(result_avals) :], results[0] if token is not None else None
+
+
+def _without_ours(known):
+    """The plugin is told of host functions by the program alone."""
+
+    def backend_compile_and_load(backend, module, executable_devices, options, host_callbacks):
+        others = [h for h in host_callbacks if not isinstance(h, Lowered)]
+        return known(backend, module, executable_devices, options, others)
+
+    return backend_compile_and_load
 
 
 def register(platform: str, library) -> None:
@@ -147,10 +172,14 @@ def register(platform: str, library) -> None:
         if tuple(ctx.module_context.platforms) != (platform,):
             return known(ctx, callback, token, operands, operand_avals, result_avals, has_side_effect=has_side_effect,
                          returns_token=returns_token, partitioned=partitioned, sharding=sharding)  # fmt: skip
-        return emit(ctx, callback, token, operands, operand_avals, result_avals,
-                    has_side_effect=has_side_effect, sharding=sharding)  # fmt: skip
+        if partitioned and result_avals:
+            raise ValueError("Partitioned callback not supported with return values.")
+        function = Function(callback, list(result_avals), token is not None)
+        return *emit(ctx, function, token, operands, result_avals, has_side_effect=has_side_effect,
+                     partitioned=partitioned, sharding=sharding), callback  # fmt: skip
 
     jax_callback.emit_python_callback = public_mlir.emit_python_callback = emit_python_callback
+    compiler.backend_compile_and_load = _without_ours(compiler.backend_compile_and_load)
     rules = {debugging.debug_callback_p: debugging.debug_callback_lowering,
              debugging.debug_print_p: debugging.debug_print_lowering_rule}  # fmt: skip
     for primitive, rule in rules.items():

@@ -57,7 +57,8 @@ Result<std::shared_ptr<Executable>> compile_program(const Program& program, std:
   parsed.compile.has_layouts = true;
   parsed.compile.has_choosing_truths = true;
   parsed.compile.numerics = TRY(numerics_from_environment());
-  for (const auto& [name, value] : parsed.own) TRY(set_numerics(parsed.compile.numerics, name, value));
+  for (const auto& [name, value] : parsed.own)
+    if (!name.starts_with("xla_")) TRY(set_numerics(parsed.compile.numerics, name, value));  // XLA's are for XLA
   auto compiled = TRY(compile({program.code, program.code_size}, parsed.compile));
   return show(std::move(compiled), std::string(options));
 }

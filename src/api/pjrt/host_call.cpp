@@ -104,6 +104,7 @@ bool is_held(uint64_t number) {
 
 Result<compile::HostFunction> host_function(std::string_view config) {
   uint64_t number = 0;
+  if (config.ends_with(compile::kPartsCall)) config.remove_suffix(compile::kPartsCall.size());
   const auto read = std::from_chars(config.data(), config.data() + config.size(), number);
   if (read.ec != std::errc{} || read.ptr != config.data() + config.size())
     return fail(Code::invalid, cat("a call of the host function \"", config, "\"; expected a number"));
