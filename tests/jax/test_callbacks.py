@@ -227,7 +227,7 @@ def test_a_buffer_callback_writes_in_place():
 
 CACHED = """
 import os, sys, jax, numpy as np
-f = jax.jit(lambda v: jax.pure_callback(lambda u: u + 1, v, v))
+f = jax.jit(lambda v: jax.pure_callback(lambda u: np.asarray(u) + 1, v, v))
 assert float(f(np.float32(1))) == 2 and float(jax.jit(lambda v: v * 3)(np.float32(1))) == 3
 print(sum("-cache" in name for name in os.listdir(sys.argv[1])))
 """
