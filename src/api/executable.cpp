@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "api/graph_text.h"
+#include "api/hlo_text.h"
 #include "api/kernel_call.h"
 #include "api/numerics.h"
 #include "api/program_text.h"
@@ -37,6 +38,27 @@ int64_t bytes_of(const Executable& e, const std::vector<arch::SlotId>& slots) {
   return sum;
 }
 
+// For one device, before it is planned; `out` learns where inputs and outputs lie.
+Result<ir::Graph> for_one_device(ir::Graph graph, const CompileOptions& options, Executable& out) {
+  out.layouts.params.resize(graph.params.size());
+  out.layouts.results.resize(graph.results.size());
+  if (options.has_choosing_truths) graph = compile::choose_by_truths(graph);
+  if (options.has_layouts) out.layouts = TRY(compile::layouts_of(graph));
+  if (!compile::needs_partition(graph)) {
+    out.shardings = TRY(compile::sharding_texts(graph));
+    return graph;
+  }
+  auto parts = TRY(compile::partition(graph));
+  out.shardings = std::move(parts.shardings);
+  return std::move(parts.graph);
+}
+
+struct Saved {
+  CompileOptions options = {};
+  std::string_view extra = {}, artifact = {};
+};
+Result<Saved> read_saved(std::string_view bytes);
+
 }  // namespace
 
 int64_t Executable::input_bytes() const { return bytes_of(*this, plan->inputs); }
@@ -59,17 +81,7 @@ Result<ExecutablePtr> compile(std::string artifact, const CompileOptions& option
   source->name = graph.name;
   out->output_kinds = graph.attrs.strings("result_memory_kinds");
   out->output_kinds.resize(graph.results.size());
-  out->layouts.params.resize(graph.params.size());
-  out->layouts.results.resize(graph.results.size());
-  if (options.has_choosing_truths) graph = compile::choose_by_truths(graph);
-  if (options.has_layouts) out->layouts = TRY(compile::layouts_of(graph));
-  if (compile::needs_partition(graph)) {
-    auto parts = TRY(compile::partition(graph));
-    graph = std::move(parts.graph);
-    out->shardings = std::move(parts.shardings);
-  } else {
-    out->shardings = TRY(compile::sharding_texts(graph));
-  }
+  graph = TRY(for_one_device(std::move(graph), options, *out));
   graph = compile::as_they_lie(std::move(graph), out->layouts);
   out->plan = TRY(compile::compile_native(graph, {.host_functions = options.host_functions,
                                                   .kernels = kernel_function,
@@ -101,7 +113,9 @@ std::string save(const Executable& executable, std::string_view extra) {
   return cat(kMagic, header.text(0), "\n", body);
 }
 
-Result<Loaded> load(std::string_view bytes) {
+namespace {
+
+Result<Saved> read_saved(std::string_view bytes) {
   if (!bytes.starts_with(kMagic))
     return fail(Code::invalid,
                 "these bytes are not a saved executable: expected \"trine executable\" at the beginning");
@@ -123,8 +137,21 @@ Result<Loaded> load(std::string_view bytes) {
   if (const Json* layouts = header.find("layouts")) options.has_layouts = layouts->boolean();
   if (const Json* truths = header.find("choosing_truths")) options.has_choosing_truths = truths->boolean();
   if (const Json* numerics = header.find("numerics")) TRY(set_numerics_by_flags(options.numerics, numerics->string()));
-  return Loaded{TRY(compile(std::string(body.substr(size_t(extra))), options)),
-                std::string(body.substr(0, size_t(extra)))};
+  return Saved{options, body.substr(0, size_t(extra)), body.substr(size_t(extra))};
+}
+
+}  // namespace
+
+Result<Loaded> load(std::string_view bytes) {
+  const Saved saved = TRY(read_saved(bytes));
+  return Loaded{TRY(compile(std::string(saved.artifact), saved.options)), std::string(saved.extra)};
+}
+
+Result<std::string> saved_as_hlo(std::string_view bytes) {
+  const Saved saved = TRY(read_saved(bytes));
+  Executable out;
+  const ir::Graph graph = TRY(for_one_device(TRY(read_graph(std::string(saved.artifact))), saved.options, out));
+  return hlo_text(graph, out.shardings, saved.options.partitions);
 }
 
 }  // namespace trine::api

@@ -61,5 +61,6 @@ struct Loaded {
   std::string extra;
 };
 Result<Loaded> load(std::string_view bytes);
+Result<std::string> saved_as_hlo(std::string_view bytes);  // its ops, as XLA would write them
 
 }  // namespace trine::api

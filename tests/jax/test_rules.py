@@ -1,5 +1,7 @@
 """What JAX has for platforms it knows by name: sparse solves, checks left in a program, what a lowered program costs."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -79,3 +81,16 @@ def test_compiler_options_of_xla(options, said):
     else:
         with pytest.raises(jax.errors.JaxRuntimeError, match=said):
             lowered.compile(options)
+
+
+def test_a_compiled_program_shows_its_ops():
+    def f(x, y):
+        with jax.named_scope("there"):
+            x = jnp.sin(x)
+        return jax.lax.fori_loop(0, 3, lambda i, c: jnp.cos(c), x), x @ y
+
+    text = jax.jit(f, donate_argnums=0).lower(jnp.ones((2, 2)), jnp.ones((2, 2))).compile().as_text()
+    assert text.startswith("HloModule jit_f, input_output_alias={ {0}: (0, {}, may-alias) }, entry_computation_layout=")
+    for line in (r"%sine.* = f32\[2,2\].* sine\(%parameter.*op_name=\"jit\(f\)/there/sin\" source_file=\".*test_rules",
+                 r"= f32\[2,2\].* dot\(%sine", r" while\(", r" cosine\(", r"ENTRY %main"):  # fmt: skip
+        assert re.search(line, text), text

@@ -46,6 +46,7 @@ np.testing.assert_allclose(got, np.tanh(a @ b), rtol=1e-4)
 np.testing.assert_allclose(total, a.sum(dtype=np.float64), rtol=1e-5)
 rows = jax.shard_map(lambda v: jax.lax.psum(v, ("x", "y")), mesh=mesh, in_specs=P(("x", "y")), out_specs=P())
 np.testing.assert_allclose(jax.jit(rows)(a), a.reshape(128, 2, 64).sum(0), rtol=1e-4)
+assert "all-reduce(" in jax.jit(jnp.sum).lower(jax.device_put(a, NamedSharding(mesh, P("x")))).compile().as_text()
 print(json.dumps([len(jax.devices()), len(got.sharding.device_set)]))
 """
 

@@ -28,7 +28,7 @@ def initialize() -> None:
     # JAX warns once for platforms outside this private set; where it is gone, so is our entry.
     getattr(xla_bridge, "_nonexperimental_plugins", set()).add(PLATFORM)
     xla_bridge.register_plugin(PLATFORM, priority=PRIORITY, library_path=str(library_path()))
-    from trine.jax import buffers, callbacks, dlpack, linalg, options, partitioning, rules, sizes
+    from trine.jax import buffers, callbacks, dlpack, linalg, options, partitioning, rules, sizes, texts
 
     linalg.register(PLATFORM)
     dlpack.register(PLATFORM)
@@ -37,4 +37,6 @@ def initialize() -> None:
     options.register(PLATFORM)
     buffers.register(PLATFORM)
     rules.register(PLATFORM)
-    callbacks.register(PLATFORM, ctypes.CDLL(str(library_path())))
+    library = ctypes.CDLL(str(library_path()))
+    callbacks.register(PLATFORM, library)
+    texts.register(PLATFORM, library)

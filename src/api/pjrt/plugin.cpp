@@ -1,4 +1,5 @@
 // trine_pjrt.so: the symbol that frameworks look for, and some for the Python package beside it.
+#include "api/executable.h"
 #include "api/pjrt/calls.h"
 #include "api/pjrt/host_call.h"
 #include "run/ran.h"
@@ -13,6 +14,15 @@ __attribute__((visibility("default"))) void trine_pjrt_set_answer(trine::api::pj
 
 __attribute__((visibility("default"))) int trine_pjrt_is_held(uint64_t number) {
   return trine::api::pjrt::is_held(number);
+}
+
+// Gives a saved executable as text, or why not.
+__attribute__((visibility("default"))) int trine_pjrt_text(const char* saved, size_t size,
+                                                           void (*give)(const char* text, size_t size)) {
+  const auto text = trine::api::saved_as_hlo({saved, size});
+  const std::string& said = text ? *text : text.error().text();
+  give(said.data(), said.size());
+  return text ? 0 : 1;
 }
 
 __attribute__((visibility("default"))) void trine_pjrt_ran_start() { trine::run::RunRecord::process().start(); }
