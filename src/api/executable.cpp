@@ -4,12 +4,12 @@
 #include <charconv>
 
 #include "api/graph_text.h"
-#include "api/hlo_text.h"
 #include "api/kernel_call.h"
 #include "api/numerics.h"
 #include "api/program_text.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "compile/hlo_text.h"
 #include "compile/native.h"
 #include "compile/partition.h"
 #include "compile/simplify.h"
@@ -151,7 +151,7 @@ Result<std::string> saved_as_hlo(std::string_view bytes) {
   const Saved saved = TRY(read_saved(bytes));
   Executable out;
   const ir::Graph graph = TRY(for_one_device(TRY(read_graph(std::string(saved.artifact))), saved.options, out));
-  return hlo_text(graph, out.shardings, saved.options.partitions);
+  return compile::hlo_text(graph, out.shardings, saved.options.partitions);
 }
 
 }  // namespace trine::api

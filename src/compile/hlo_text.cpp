@@ -1,5 +1,5 @@
 // Regions become computations before the one that calls them; a node of several results a tuple and its elements.
-#include "api/hlo_text.h"
+#include "compile/hlo_text.h"
 
 #include <algorithm>
 #include <unordered_map>
@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "ir/value_hash.h"
 
-namespace trine::api {
+namespace trine::compile {
 
 namespace {
 
@@ -105,7 +105,7 @@ std::string metadata(std::string_view place) {
 
 class Printer {
  public:
-  Printer(const ir::Graph& graph, const compile::ShardingTexts& shardings) : graph_(graph), shardings_(shardings) {}
+  Printer(const ir::Graph& graph, const ShardingTexts& shardings) : graph_(graph), shardings_(shardings) {}
 
   std::string all(int64_t partitions) {
     std::string main = computation("main", graph_.params, graph_.order(), graph_.results, true);
@@ -195,7 +195,7 @@ class Printer {
   }
 
   const ir::Graph& graph_;
-  const compile::ShardingTexts& shardings_;
+  const ShardingTexts& shardings_;
   std::unordered_map<Value, std::string, ir::ValueHash> names_;
   std::string before_;
   int64_t count_ = 0;
@@ -203,8 +203,8 @@ class Printer {
 
 }  // namespace
 
-std::string hlo_text(const ir::Graph& graph, const compile::ShardingTexts& shardings, int64_t partitions) {
+std::string hlo_text(const ir::Graph& graph, const ShardingTexts& shardings, int64_t partitions) {
   return Printer(graph, shardings).all(partitions);
 }
 
-}  // namespace trine::api
+}  // namespace trine::compile

@@ -7,8 +7,8 @@
 #include "compile/sharding.h"
 #include "ir/graph.h"
 
-namespace trine::api {
+namespace trine::compile {
 
-std::string hlo_text(const ir::Graph& graph, const compile::ShardingTexts& shardings, int64_t partitions);
+std::string hlo_text(const ir::Graph& graph, const ShardingTexts& shardings, int64_t partitions);
 
-}  // namespace trine::api
+}  // namespace trine::compile
