@@ -416,7 +416,7 @@ void Lines::pair(const VReduction& r, const Ymm& d, const Ymm& a, const Operand&
   if (r.lane == Lane::mask) return most ? vpor(d, a, b) : vpand(d, a, b);
   if (!is_float && is_signed) return most ? vpmaxsd(d, a, b) : vpminsd(d, a, b);
   if (!is_float) return most ? vpmaxud(d, a, b) : vpminud(d, a, b);
-  // b if greater or NaN, else a.
+  // b if greater or NaN, else a, be it a zero of the other sign.
   const Ymm& y = static_cast<const Ymm&>(b);
   vcmpps(spare, y, y, uint8_t(3));
   if (most) {

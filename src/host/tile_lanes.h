@@ -107,15 +107,18 @@ struct IntLane {
   }
 };
 
-// f32 and f64 alike. max and min: NaN if either is.
+// f32 and f64 alike. max and min: NaN if either is, and -0 is below 0.
 template <class B, class T>
 struct FloatLane {
+  using Bits = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
   static T max(T a, T b) {
     T most = b > a ? b : a;
+    most = a == b ? std::bit_cast<T>(Bits(std::bit_cast<Bits>(a) & std::bit_cast<Bits>(b))) : most;
     return b != b ? b : most;
   }
   static T min(T a, T b) {
     T least = b < a ? b : a;
+    least = a == b ? std::bit_cast<T>(Bits(std::bit_cast<Bits>(a) | std::bit_cast<Bits>(b))) : least;
     return b != b ? b : least;
   }
   static T sign(T a) { return a > 0 ? T(1) : a < 0 ? T(-1) : a; }

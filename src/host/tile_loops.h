@@ -755,6 +755,7 @@ struct Loops {
   // Over single numbers and vectors of them alike; sums of integers wrap, so their type is unsigned.
   template <class T>
   static TileFn reduction(Op op, bool folds) {
+    // Of equal numbers the first: whether -0 or 0 is found first is not worth the time of every maximum.
     auto most = [](auto x, auto y) {
       auto larger = y > x ? y : x;
       return y != y ? y : larger;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <limits>
 #include <map>
 
@@ -73,15 +74,21 @@ struct Meaning {
     return call(kernels.find({n.op, from, lane_of(n.type)}), aux, in[0], in[1], in[2]);
   }
 
-  // NaN if either is; equals: a.
-  Ref maximum(Ref a, Ref b, VOp op) {
-    if (b.kind == Ref::constant && !is_nan(b)) return w.put(op, b, a);
-    Ref most = w.put(op, b, a);
-    return w.put(VOp::blend, w.put(VOp::fcmp, b, b, {}, 0, kUnordered), b, most);
-  }
-  bool is_nan(Ref r) const {
-    float x = std::bit_cast<float>(program.constants[r.id]);
-    return x != x;
+  // The larger or smaller of two: NaN if either is, and -0 is below 0. The engine's own op gives its second operand
+  // where they are equal or one is NaN, so both orders differ in just these cases.
+  Ref extreme(Ref a, Ref b, VOp op) {
+    if (a.kind == Ref::constant) std::swap(a, b);
+    if (b.kind == Ref::constant) {
+      const auto limit = std::bit_cast<float>(program.constants[b.id]);
+      const bool is_plus = !std::signbit(limit), is_most = op == VOp::fmax;
+      if (limit != 0 && limit == limit) return w.put(op, b, a);
+      if (limit == 0 && is_plus != is_most) return w.put(op, b, a);  // a is the one asked for, if it is a zero
+      if (limit == 0 && is_most) return w.put(VOp::fadd, w.put(op, b, a), b);
+    }
+    const Ref one = w.put(op, b, a), other = w.put(op, a, b);
+    if (op == VOp::fmin) return w.put(VOp::bor, one, other);
+    const Ref apart = w.put(VOp::bxor, one, other);  // a sign, or anything if one of them is NaN
+    return w.put(VOp::fsub, w.put(VOp::bor, one, apart), apart);
   }
 
   Ref wrap(Ref a, Dtype type) {
@@ -142,11 +149,11 @@ struct Meaning {
       case TileOp::div:
         return w.put(VOp::fdiv, a, b);
       case TileOp::max:
-        return maximum(a, b, VOp::fmax);
+        return extreme(a, b, VOp::fmax);
       case TileOp::min:
-        return maximum(a, b, VOp::fmin);
+        return extreme(a, b, VOp::fmin);
       case TileOp::clamp:
-        return maximum(maximum(b, a, VOp::fmax), c, VOp::fmin);
+        return extreme(extreme(b, a, VOp::fmax), c, VOp::fmin);
       case TileOp::neg:
         return w.put(VOp::bxor, a, ki(INT32_MIN));
       case TileOp::abs:

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 
 #include "base/convert.h"
@@ -93,6 +94,9 @@ struct Most {
   static constexpr WindowKind kKind = WindowKind::maximum;
   template <class T>
   T operator()(T a, T b) const {
+    if constexpr (std::is_floating_point_v<T>) {
+      if (a == b) return std::signbit(a) ? b : a;  // -0 is below 0
+    }
     return b > a || b != b ? b : a;
   }
 };
@@ -100,6 +104,9 @@ struct Least {
   static constexpr WindowKind kKind = WindowKind::minimum;
   template <class T>
   T operator()(T a, T b) const {
+    if constexpr (std::is_floating_point_v<T>) {
+      if (a == b) return std::signbit(a) ? a : b;  // -0 is below 0
+    }
     return b < a || b != b ? b : a;
   }
 };

@@ -24,12 +24,15 @@ struct Add {
 struct Multiply {
   static __m512 of(__m512 a, __m512 b) { return _mm512_mul_ps(a, b); }
 };
-// b where the compare holds or b is NaN.
+// b where the compare holds or b is NaN; -0 is below 0.
 template <int kCompare>
 struct Choose {
   static __m512 of(__m512 a, __m512 b) {
     const __mmask16 takes = _mm512_cmp_ps_mask(b, a, kCompare) | _mm512_cmp_ps_mask(b, b, _CMP_UNORD_Q);
-    return _mm512_mask_blend_ps(takes, a, b);
+    const __mmask16 equal = _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ);
+    const __m512 chosen = _mm512_mask_blend_ps(takes, a, b);
+    if constexpr (kCompare == _CMP_GT_OQ) return _mm512_mask_and_ps(chosen, equal, a, b);
+    return _mm512_mask_or_ps(chosen, equal, a, b);
   }
 };
 

@@ -1,6 +1,7 @@
 // Rounding to bf16 wherever it is done in host/: every build gives the bits of base/number.h, for NaNs of every sign
 // and payload, numbers below the least normal one, ties, infinities and what rounds up to them.
 #include <bit>
+#include <cmath>
 #include <cstring>
 
 #include "base/convert.h"
@@ -132,7 +133,8 @@ TEST_CASE("rows of a scatter are combined as numbers are") {
       for (uint16_t b : some) {
         const float x = Bf16::load(a), y = Bf16::load(b);
         if (x != x && y != y) continue;
-        const float most = y > x || y != y ? y : x, least = y < x || y != y ? y : x;
+        const bool is_below = x < y || (x == y && std::signbit(x)), is_above = y < x || (x == y && std::signbit(y));
+        const float most = is_below || y != y ? y : x, least = is_above || y != y ? y : x;
         to.push_back(a);
         from.push_back(b);
         expected.push_back(Bf16::store(kind == WindowKind::add        ? x + y
