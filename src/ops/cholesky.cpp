@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "ops/blocks.h"
 #include "ops/lines.h"
 #include "ops/matrix.h"
 
@@ -11,8 +12,7 @@ namespace trine::ops {
 
 namespace {
 
-constexpr int64_t kBlock = 32;  // columns that a row meets while it is in cache
-constexpr int64_t kLong = 16;   // numbers worth a call
+constexpr int64_t kLong = 16;  // numbers worth a call
 
 // a(r, c) less the products of rows r and c over columns [first, last), both factored there.
 template <class W>
@@ -27,10 +27,13 @@ void meet(Matrix<W> a, int64_t r, int64_t c, int64_t first, int64_t last) {
 // In place on the lower triangle; false where the matrix is not positive definite.
 template <class W>
 bool factor(Matrix<W> a) {
+  WideArray<W> turned(a.rows * kBlock);  // the block's rows so far, as columns
   for (int64_t first = 0; first < a.rows; first += kBlock) {
     const int64_t last = std::min(first + kBlock, a.rows);
-    for (int64_t r = first; r < a.rows; ++r)
-      for (int64_t c = first; c < std::min(last, r + 1); ++c) meet(a, r, c, 0, first);
+    for (int64_t c = first; c < last; ++c)
+      for (int64_t k = 0; k < first; ++k) turned[k * kBlock + c - first] = conj_of(a(c, k));
+    subtract_product<W>({&a(first, first), a.columns}, {&a(first, 0), a.columns}, {turned.at(0), kBlock},
+                        a.rows - first, last - first, first);
     for (int64_t c = first; c < last; ++c) {
       meet(a, c, c, first, c);
       const double pivot = real_of(a(c, c));

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "ops/blocks.h"
 #include "ops/matrix.h"
 
 namespace trine::ops {
@@ -22,12 +23,13 @@ W make_reflector(Matrix<W> a, int64_t r, int64_t c) {
   return (W(beta) - alpha) / beta;
 }
 
-// x := (I - tau v v^H) x on rows `r` and below, columns from `first`; v is stored in column `c` of `a`, below row r.
+// x := (I - tau v v^H) x on rows `r` and below, columns from `first` to `last`; v is stored in column `c` of `a`, below
+// row r.
 template <class W>
-void reflect(Matrix<W> a, int64_t r, int64_t c, W tau, Matrix<W> x, int64_t first) {
-  if (tau == W(0) || first >= x.columns) return;
+void reflect(Matrix<W> a, int64_t r, int64_t c, W tau, Matrix<W> x, int64_t first, int64_t last) {
+  if (tau == W(0) || first >= last) return;
   // Row by row, as x lies in memory; dots[k] is v^H x of column first + k.
-  const int64_t count = x.columns - first;
+  const int64_t count = last - first;
   std::vector<W> dots(&x(r, first), &x(r, first) + count);
   for (int64_t i = r + 1; i < a.rows; ++i) {
     const W v = conj_of(a(i, c));
@@ -40,6 +42,57 @@ void reflect(Matrix<W> a, int64_t r, int64_t c, W tau, Matrix<W> x, int64_t firs
     for (int64_t k = 0; k < count; ++k) x(i, first + k) -= wide_multiply(v, dots[size_t(k)]);
   }
 }
+
+template <class W>
+void reflect(Matrix<W> a, int64_t r, int64_t c, W tau, Matrix<W> x, int64_t first) {
+  reflect(a, r, c, tau, x, first, x.columns);
+}
+
+// The product of reflectors stored in columns [first, last) of `a`, each from its diagonal on: I - V T V^H.
+template <class W>
+struct Reflectors {
+  int64_t rows = 0, count = 0;
+  WideArray<W> v = {}, v_turned = {};  // V by rows, and V^H
+  WideArray<W> t = {}, t_turned = {};  // T and T^H
+
+  Reflectors(Matrix<W> a, int64_t first, int64_t last, const W* taus)
+      : rows(a.rows - first),
+        count(last - first),
+        v(rows * count),
+        v_turned(rows * count),
+        t(count * count),
+        t_turned(count * count) {
+    for (int64_t j = 0; j < count; ++j)
+      for (int64_t i = j; i < rows; ++i) {
+        const W x = i == j ? W(1) : a(first + i, first + j);
+        v[i * count + j] = x;
+        v_turned[j * rows + i] = conj_of(x);
+      }
+    // The inner products below the diagonal, negated; then column by column.
+    WideArray<W> meets(count * count);
+    subtract_product<W>({meets.at(0), count}, {v_turned.at(0), rows}, {v.at(0), count}, count, count, rows);
+    for (int64_t j = 0; j < count; ++j) {
+      for (int64_t i = 0; i < j; ++i) {
+        W sum(0);
+        for (int64_t k = i; k < j; ++k) sum += wide_multiply(t[i * count + k], meets[k * count + j]);
+        t[i * count + j] = wide_multiply(taus[j], sum);
+      }
+      t[j * count + j] = taus[j];
+    }
+    for (int64_t i = 0; i < count; ++i)
+      for (int64_t j = 0; j < count; ++j) t_turned[j * count + i] = conj_of(t[i * count + j]);
+  }
+
+  // x := (I - V T V^H) x, or with T^H, on `columns` columns.
+  void apply(Block<W> x, int64_t columns, bool is_turned) {
+    if (columns <= 0) return;
+    WideArray<W> dots(count * columns), scaled(count * columns);  // -V^H x, and T V^H x
+    subtract_product<W>({dots.at(0), columns}, {v_turned.at(0), rows}, x, count, columns, rows);
+    subtract_product<W>({scaled.at(0), columns}, {is_turned ? t_turned.at(0) : t.at(0), count}, {dots.at(0), columns},
+                        count, columns, count);
+    subtract_product<W>(x, {v.at(0), count}, {scaled.at(0), columns}, rows, columns, count);
+  }
+};
 
 // x := x (I - tau v v^H) on columns `r` and beyond, rows from `first`; v as above.
 template <class W>

@@ -12,6 +12,9 @@ struct LineKernels {
   double (*dot)(const double* x, const double* y, int64_t n) = nullptr;
   void (*subtract)(double* y, double a, const double* x, int64_t n) = nullptr;  // y -= a x
   void (*turn)(double* x, double* y, int64_t n, double c, double s) = nullptr;  // x := c x - s y, y := s x + c y
+  // c[m, n] -= a[m, k] b[k, n], one product after the other; rows lie c_step, a_step and b_step apart.
+  void (*subtract_product)(double* c, int64_t c_step, const double* a, int64_t a_step, const double* b, int64_t b_step,
+                           int64_t m, int64_t n, int64_t k) = nullptr;
 };
 
 const LineKernels& line_kernels();  // of this processor

@@ -47,7 +47,46 @@ void turn_steps(double* x, double* y, int64_t n, double c, double s) {
   }
 }
 
-constexpr LineKernels kKernels{dot_steps, subtract_steps, turn_steps};
+// kRows rows of eight columns stay in registers.
+template <int kRows>
+void subtract_tile(double* c, int64_t c_step, const double* a, int64_t a_step, const double* b, int64_t b_step,
+                   int64_t k) {
+  Four sums[kRows][2];
+  for (int r = 0; r < kRows; ++r)
+    for (int h = 0; h < 2; ++h) sums[r][h] = *four(c + r * c_step + h * kFour);
+  for (int64_t i = 0; i < k; ++i) {
+    const Four low = *four(b + i * b_step), high = *four(b + i * b_step + kFour);
+    for (int r = 0; r < kRows; ++r) {
+      const double x = a[r * a_step + i];
+      const Four factor = {x, x, x, x};
+      sums[r][0] -= factor * low;
+      sums[r][1] -= factor * high;
+    }
+  }
+  for (int r = 0; r < kRows; ++r)
+    for (int h = 0; h < 2; ++h) *four(c + r * c_step + h * kFour) = sums[r][h];
+}
+
+void subtract_product_steps(double* c, int64_t c_step, const double* a, int64_t a_step, const double* b, int64_t b_step,
+                            int64_t m, int64_t n, int64_t k) {
+  constexpr int64_t kDepth = 128, kRows = 4, kColumns = 2 * kFour;  // so much of b stays in the first cache
+  for (int64_t first = 0; first < k; first += kDepth) {
+    const int64_t depth = k - first < kDepth ? k - first : kDepth;
+    const double *from = a + first, *by = b + first * b_step;
+    int64_t j = 0;
+    for (; j + kColumns <= n; j += kColumns) {
+      int64_t i = 0;
+      for (; i + kRows <= m; i += kRows)
+        subtract_tile<kRows>(c + i * c_step + j, c_step, from + i * a_step, a_step, by + j, b_step, depth);
+      for (; i < m; ++i) subtract_tile<1>(c + i * c_step + j, c_step, from + i * a_step, a_step, by + j, b_step, depth);
+    }
+    for (int64_t i = 0; i < m && j < n; ++i)
+      for (int64_t d = 0; d < depth; ++d)
+        for (int64_t q = j; q < n; ++q) c[i * c_step + q] -= from[i * a_step + d] * by[d * b_step + q];
+  }
+}
+
+constexpr LineKernels kKernels{dot_steps, subtract_steps, turn_steps, subtract_product_steps};
 
 }  // namespace
 }  // namespace trine::ops

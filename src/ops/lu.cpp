@@ -3,6 +3,7 @@
 // C1: the input holds matrices.
 #include <numeric>
 
+#include "ops/blocks.h"
 #include "ops/lines.h"
 #include "ops/matrix.h"
 
@@ -24,10 +25,10 @@ Result<std::vector<ir::Type>> infer(const Call& call) {
 double weight(double v) { return std::abs(v); }
 double weight(const Complex128& v) { return std::abs(v.real()) + std::abs(v.imag()); }
 
+// Columns [first, last) of the rows from `first` on; whole rows are swapped.
 template <class W>
-void factor(Matrix<W> a, int32_t* pivots, int32_t* permutation) {
-  std::iota(permutation, permutation + a.rows, 0);
-  for (int64_t k = 0; k < std::min(a.rows, a.columns); ++k) {
+void factor_columns(Matrix<W> a, int64_t first, int64_t last, int32_t* pivots, int32_t* permutation) {
+  for (int64_t k = first; k < last; ++k) {
     int64_t best = k;
     for (int64_t r = k + 1; r < a.rows; ++r)
       if (weight(a(r, k)) > weight(a(best, k))) best = r;
@@ -39,8 +40,25 @@ void factor(Matrix<W> a, int32_t* pivots, int32_t* permutation) {
     if (a(k, k) == W(0)) continue;
     for (int64_t r = k + 1; r < a.rows; ++r) {
       const W ratio = a(r, k) /= a(k, k);
-      subtract_line(&a(r, 0) + k + 1, ratio, &a(k, 0) + k + 1, a.columns - k - 1);
+      for (int64_t c = k + 1; c < last; ++c) a(r, c) -= wide_multiply(ratio, a(k, c));
     }
+  }
+}
+
+// A column of a zero pivot is all zero from there on: it takes nothing from those beyond.
+template <class W>
+void factor(Matrix<W> a, int32_t* pivots, int32_t* permutation) {
+  std::iota(permutation, permutation + a.rows, 0);
+  const int64_t steps = std::min(a.rows, a.columns);
+  for (int64_t first = 0; first < steps; first += kBlock) {
+    const int64_t last = std::min(first + kBlock, steps), beyond = a.columns - last;
+    factor_columns(a, first, last, pivots, permutation);
+    if (beyond == 0) continue;
+    for (int64_t r = first + 1; r < last; ++r)
+      for (int64_t k = first; k < r; ++k) subtract_line(&a(r, last), a(r, k), &a(k, last), beyond);
+    if (last < a.rows)
+      subtract_product<W>({&a(last, last), a.columns}, {&a(last, first), a.columns}, {&a(first, last), a.columns},
+                          a.rows - last, beyond, last - first);
   }
 }
 

@@ -1,6 +1,7 @@
 // triangular_solve: x with op(a) x = b (left_side) or x op(a) = b, for a triangular a; op is by transpose_a:
 // NO_TRANSPOSE, TRANSPOSE or ADJOINT. Only the named triangle of a is read, without its diagonal if that is unit.
 // C1: a is square and has b's dtype and batch. C2: a's size is b's rows (left_side) or columns.
+#include "ops/blocks.h"
 #include "ops/lines.h"
 #include "ops/matrix.h"
 
@@ -37,26 +38,39 @@ void prepare(const ir::Attrs& attrs, Matrix<W> a, Matrix<W> to) {
     }
 }
 
-// Rows of b, from the end of a where one unknown stands alone.
+// Rows of b, from the end of a where one unknown stands alone; first what is known already goes, a block at a time.
 template <class W>
 void solve_left(Matrix<W> a, Matrix<W> b, bool is_lower) {
-  for (int64_t step = 0; step < a.rows; ++step) {
-    const int64_t r = is_lower ? step : a.rows - 1 - step;
-    const int64_t first = is_lower ? 0 : r + 1, last = is_lower ? r : a.rows;
-    for (int64_t k = first; k < last; ++k) subtract_line(&b(r, 0), a(r, k), &b(k, 0), b.columns);
-    for (int64_t c = 0; c < b.columns; ++c) b(r, c) /= a(r, r);
+  const int64_t n = a.rows, wide = b.columns;
+  for (int64_t done = 0; done < n; done += kBlock) {
+    const int64_t size = std::min(kBlock, n - done), first = is_lower ? done : n - done - size, last = first + size;
+    const int64_t known = is_lower ? 0 : last;
+    if (done > 0)
+      subtract_product<W>({&b(first, 0), wide}, {&a(first, known), n}, {&b(known, 0), wide}, size, wide, done);
+    for (int64_t step = 0; step < size; ++step) {
+      const int64_t r = is_lower ? first + step : last - 1 - step;
+      const int64_t from = is_lower ? first : r + 1, to = is_lower ? r : last;
+      for (int64_t k = from; k < to; ++k) subtract_line(&b(r, 0), a(r, k), &b(k, 0), wide);
+      for (int64_t c = 0; c < wide; ++c) b(r, c) /= a(r, r);
+    }
   }
 }
 
 template <class W>
 void solve_right(Matrix<W> a, Matrix<W> b, bool is_lower) {
-  for (int64_t r = 0; r < b.rows; ++r)
-    for (int64_t step = 0; step < a.rows; ++step) {
-      const int64_t c = is_lower ? a.rows - 1 - step : step;
-      const W x = b(r, c) /= a(c, c);
-      const int64_t first = is_lower ? 0 : c + 1, last = is_lower ? c : a.rows;
-      subtract_line(&b(r, 0) + first, x, &a(c, 0) + first, last - first);
-    }
+  const int64_t n = a.rows;
+  for (int64_t done = 0; done < n; done += kBlock) {
+    const int64_t size = std::min(kBlock, n - done), first = is_lower ? n - done - size : done, last = first + size;
+    const int64_t known = is_lower ? last : 0;
+    if (done > 0) subtract_product<W>({&b(0, first), n}, {&b(0, known), n}, {&a(known, first), n}, b.rows, size, done);
+    for (int64_t r = 0; r < b.rows; ++r)
+      for (int64_t step = 0; step < size; ++step) {
+        const int64_t c = is_lower ? last - 1 - step : first + step;
+        const W x = b(r, c) /= a(c, c);
+        const int64_t from = is_lower ? first : c + 1, to = is_lower ? c : last;
+        subtract_line(&b(r, 0) + from, x, &a(c, 0) + from, to - from);
+      }
+  }
 }
 
 template <class W>

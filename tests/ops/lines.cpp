@@ -41,4 +41,29 @@ TEST_CASE("lines have the same bits with and without vector instructions") {
   }
 }
 
+TEST_CASE("products are taken off one after the other, with and without vector instructions") {
+  std::mt19937 random(5);
+  std::normal_distribution<double> normal;
+  auto numbers = [&](size_t n) {
+    std::vector<double> out(n);
+    for (double& v : out) v = normal(random);
+    return out;
+  };
+  for (int64_t m : {1, 4, 7})
+    for (int64_t n : {1, 8, 13, 24})
+      for (int64_t k : {0, 3, 130}) {
+        const int64_t step = n + 3;
+        const auto a = numbers(size_t(m * k)), b = numbers(size_t(k * step));
+        auto c = numbers(size_t(m * step)), one = c, other = c;
+        for (int64_t i = 0; i < m; ++i)
+          for (int64_t j = 0; j < n; ++j)
+            for (int64_t d = 0; d < k; ++d) c[size_t(i * step + j)] -= a[size_t(i * k + d)] * b[size_t(d * step + j)];
+        line_kernels_portable().subtract_product(one.data(), step, a.data(), k, b.data(), step, m, n, k);
+        CHECK(one == c);
+        if (simd_best() != Simd::avx2) continue;
+        line_kernels_avx2().subtract_product(other.data(), step, a.data(), k, b.data(), step, m, n, k);
+        CHECK(other == c);
+      }
+}
+
 }  // namespace trine::ops
