@@ -33,7 +33,8 @@ std::string quoted(std::string_view text) {
 }
 
 struct StepName {
-  std::string operator()(const arch::CallStep& s) { return s.op; }
+  // XLA's readers know some targets by name, and look for what belongs to them.
+  std::string operator()(const arch::CallStep& s) { return cat("op ", s.op); }
   std::string operator()(const arch::TileStep&) { return "fused_loop"; }
   std::string operator()(const arch::GemmStep& s) {
     return cat("gemm ", s.m, "x", s.n, "x", s.k, s.epilogue.program ? " with a loop" : "");

@@ -23,8 +23,8 @@ void add(const ir::Node& node, std::vector<CollectiveUse>& out) {
 }
 
 void walk(const std::vector<const ir::Node*>& nodes, std::vector<CollectiveUse>& out) {
-  constexpr std::string_view kKinds[] = {"all_reduce",         "all_gather",           "reduce_scatter",   "all_to_all",
-                                         "collective_permute", "collective_broadcast", "ragged_all_to_all"};
+  constexpr std::string_view kKinds[] = {"all_reduce", "all_gather",         "reduce_scatter",
+                                         "all_to_all", "collective_permute", "collective_broadcast"};
   for (const ir::Node* node : nodes) {
     if (std::find(std::begin(kKinds), std::end(kKinds), node->op) != std::end(kKinds)) add(*node, out);
     for (const ir::Region& region : node->regions) walk(ir::body_of(region).nodes, out);

@@ -58,7 +58,6 @@ constexpr Target kTargets[] = {
     {"Schur", "schur"},
     {"Svd", "svd", svd_attrs},
     {"Tridiagonal", "tridiagonal", tridiagonal_attrs},
-    {"ragged_all_to_all", "ragged_all_to_all"},
 };
 
 // Targets that say where or how a value is kept, and leave it as it is.

@@ -1,7 +1,7 @@
-// ragged_all_to_all: sends rows of the operand, from input_offsets and as many as send_sizes, to each device of the
-// group, into `output` at output_offsets; rows nobody writes keep output's. Inputs are operand, output, input_offsets,
-// send_sizes, output_offsets, recv_sizes. Alone on one device it copies rows. C1: rows of operand and output are alike.
-#include "ops/collective.h"
+// ragged_all_to_all: on each device, after the rows of its group were gathered: `sizes` rows from `from` go to `to`,
+// slice by slice; rows of the output that nobody writes stay. Inputs are rows, output, from, sizes, to, and sizes
+// again. C1: rows of both are alike.
+#include "ops/shape.h"
 #include "ops/wide.h"
 
 namespace trine::ops {
@@ -21,24 +21,22 @@ Result<std::vector<ir::Type>> infer(const Call& call) {
 
 Result<void> eval(const Eval& e) {
   copy_run(e.out[0], 0, e.in[1], 0, e.in[1].elements());
-  if (e.in[2].dims[0] == 0) return {};
-  if (e.in[2].dims[0] > 1)
-    return fail(Code::unsupported,
-                cat("ragged_all_to_all over ", e.in[2].dims[0], " devices; this program runs on one"));
-  const int64_t from = load_indices(e.in[2])[0], rows = load_indices(e.in[3])[0], to = load_indices(e.in[4])[0];
+  const auto from = load_indices(e.in[2]), sizes = load_indices(e.in[3]), to = load_indices(e.in[4]);
   const int64_t in_rows = e.in[0].dims[0], out_rows = e.out[0].dims[0];
-  if (from < 0 || to < 0 || rows < 0 || from > in_rows || to > out_rows || rows > in_rows - from ||
-      rows > out_rows - to)
-    return fail(Code::out_of_range,
-                cat(rows, " rows from ", from, " to ", to, "; there are ", in_rows, " and ", out_rows));
   const int64_t width = element_count(Dims(e.in[0].dims.begin() + 1, e.in[0].dims.end()));
-  copy_run(e.out[0], to * width, e.in[0], from * width, rows * width);
+  for (int64_t i = 0; i < e.in[2].dims[0]; ++i) {
+    if (from[i] < 0 || to[i] < 0 || sizes[i] < 0 || from[i] > in_rows || to[i] > out_rows ||
+        sizes[i] > in_rows - from[i] || sizes[i] > out_rows - to[i])
+      return fail(Code::out_of_range,
+                  cat(sizes[i], " rows from ", from[i], " to ", to[i], "; there are ", in_rows, " and ", out_rows));
+    copy_run(e.out[0], to[i] * width, e.in[0], from[i] * width, sizes[i] * width);
+  }
   return {};
 }
 
 }  // namespace
 
 extern const Op op_ragged_all_to_all{
-    .name = "ragged_all_to_all", .kind = OpKind::collective, .arity = 6, .infer = infer, .eval = eval};
+    .name = "ragged_all_to_all", .kind = OpKind::other, .arity = 6, .infer = infer, .eval = eval};
 
 }  // namespace trine::ops

@@ -103,3 +103,31 @@ print(json.dumps([said, float(jax.jit(jnp.sum)(np.ones(128)))]))
 def test_what_cannot_be_partitioned_names_itself():
     said, total = run(["-c", REFUSED], TRINE_INSTANCE="trn1.32xlarge", JAX_USE_SHARDY_PARTITIONER="false")[-1]
     assert "GSPMD" in said and total == 128
+
+
+# The example in JAX's documentation, and its gradient; two groups side by side; slices of one device alone.
+RAGGED = """
+import json, jax, jax.numpy as jnp, numpy as np
+from jax.sharding import PartitionSpec as P
+def run(devices, operand, output, *sizes, groups=None, wanted=lambda f, x, *rest: f(x, *rest)):
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:devices]), ("x",))
+    def each(*args):
+        return jax.lax.ragged_all_to_all(*[v[0] for v in args], axis_name="x", axis_index_groups=groups)[None]
+    f = jax.jit(jax.shard_map(each, mesh=mesh, in_specs=P("x"), out_specs=P("x"), check_vma=groups is None))
+    given = [np.array(v, np.float32) for v in (operand, output)] + [np.array(v, np.int32) for v in sizes]
+    return np.asarray(wanted(f, *given)).tolist()
+rows = [[[1, 9], [2, 9], [2, 8]], [[3, 9], [4, 9], [0, 0]]], [[[0, 0]] * 4] * 2
+sizes = [[0, 1], [0, 1]], [[1, 2], [1, 1]], [[0, 0], [1, 2]], [[1, 1], [2, 1]]
+grad = lambda f, x, *rest: jax.grad(lambda x: (f(x, *rest) ** 2).sum())(x)
+print(json.dumps([
+    run(2, *rows, *sizes), run(2, *rows, *sizes, wanted=grad),
+    run(4, *[2 * v for v in (*rows, *sizes)], groups=[[0, 1], [2, 3]]),
+    run(1, [[1, 2, 3]], [[0, 0, 0, 9]], [[0, 2]], [[1, 1]], [[2, 0]], [[1, 1]])]))
+"""
+
+
+def test_ragged_all_to_all():
+    plain, grad, groups, alone = run(["-c", RAGGED], TRINE_INSTANCE="trn1.32xlarge")[-1]
+    assert plain == [[[1, 9], [3, 9], [0, 0], [0, 0]], [[2, 9], [2, 8], [4, 9], [0, 0]]]
+    assert grad == [[[2, 18], [4, 18], [4, 16]], [[6, 18], [8, 18], [0, 0]]]
+    assert groups == plain * 2 and alone == [[3, 0, 1, 9]]

@@ -75,6 +75,7 @@ class GraphMaker {
   Result<void> custom_call(const Op& op);
   void note_layout(const Op& op, const Values& inputs);
   Result<void> cross_replica_sum(const Op& op);
+  Result<void> ragged_all_to_all(const Op& op);
 
   // graph_region.cpp
   Result<ir::Region> region(const Region& region, std::span<const ir::Value> outer = {});

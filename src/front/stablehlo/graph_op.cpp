@@ -223,6 +223,41 @@ Result<void> GraphMaker::cross_replica_sum(const Op& op) {
   return add(op, "all_reduce", std::move(attrs), TRY(operands(op)));
 }
 
+// Each device gathers the rows of its group, learns which are meant for it, and writes them into its own output.
+Result<void> GraphMaker::ragged_all_to_all(const Op& op) {
+  Values in = TRY(operands(op));
+  const Attr* config = module_.find(op, "backend_config");
+  ir::Attrs groups{{"group_size", int64_t{1}}};
+  for (size_t i = 0; config != nullptr && i < config->keys.size(); ++i) {
+    const Attr& value = module_.attr(config->elements[i]);
+    if (config->keys[i] == "channel_id") groups.set("channel_id", int64_t(value.bits));
+    if (config->keys[i] != "replica_groups" || value.kind != AttrKind::dense) continue;
+    const std::vector<int64_t>& shape = module_.type(value.type).shape;
+    groups.set("replica_groups", TRY(module_.integers(value)));
+    groups.set("group_size", shape.empty() ? int64_t{1} : shape.back());
+  }
+  const int64_t devices = groups.integer("group_size", 1);
+  if (in.size() != 6 || in[0].type().rank() == 0 || in[2].type().rank() != 1 || devices < 1 ||
+      in[2].type().dims[0] % devices)
+    return fail(Code::invalid, cat("takes rows and, for each of ", devices, " devices, as many offsets and sizes"));
+  if (devices > 1) {
+    const int64_t rows = in[0].type().dims[0], slices = in[2].type().dims[0] / devices;
+    ir::Attrs gather = groups, exchange = groups;
+    gather.set("all_gather_dim", int64_t{0});
+    gather.set("use_global_device_ids", groups.find("channel_id") != nullptr);
+    for (std::string_view dim : {"split_dimension", "concat_dimension"}) exchange.set(dim, int64_t{0});
+    exchange.set("split_count", devices);
+    in[0] = TRY(make1("all_gather", {in[0]}, std::move(gather)));
+    for (size_t i : {2, 4}) in[i] = TRY(make1("all_to_all", {in[i]}, exchange));
+    Tensor first = Tensor::make(Dtype::s64, in[2].type().dims);  // of the sender's rows among all
+    for (int64_t i = 0; i < devices * slices; ++i) first.view().as<int64_t>()[i] = i / slices * rows;
+    const ir::Value shift = TRY(make1("convert", {graph_.constant(std::move(first), where_)}, {}, {in[2].type()}));
+    in[2] = TRY(make1("add", {in[2], shift}, {}));
+  }
+  in[3] = in[5];  // what is received, not what is sent
+  return add(op, "ragged_all_to_all", {}, std::move(in));
+}
+
 Result<void> GraphMaker::dimension_size(const Op& op) {
   const Values inputs = TRY(operands(op));
   const int64_t dimension = TRY(graph_attrs(module_, op)).integer("dimension", -1);
@@ -252,6 +287,7 @@ Result<void> GraphMaker::custom_call(const Op& op) {
       if (partitions_ == 1 || is_local_) return identity(op);
       return fail(Code::unsupported, cat("the annotation @", name, " of GSPMD; set JAX_USE_SHARDY_PARTITIONER=true"));
     }
+  if (target == "ragged_all_to_all") return ragged_all_to_all(op);
   if (target == "LayoutConstraint") {  // values do not change; a result with it may lie so
     note_layout(op, TRY(operands(op)));
     return identity(op);
