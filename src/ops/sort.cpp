@@ -2,8 +2,12 @@
 // without one, by `direction` (LT or GT) of the first operand.
 // C1: operands have one shape, the dimension is theirs. C2: the region takes two scalars per operand, gives bool[].
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <numeric>
+#include <utility>
 
+#include "base/pool.h"
 #include "ops/axes.h"
 #include "ops/combine.h"
 #include "ops/sort_order.h"
@@ -90,6 +94,74 @@ struct Comparator {
   }
 };
 
+struct Item {
+  uint64_t key = 0;
+  int64_t from = 0;  // index in the line
+};
+
+// Stable, digit by digit from the lowest; a digit that all keys share is passed over.
+void radix_sort(std::vector<Item>& items, std::vector<Item>& scratch) {
+  constexpr size_t kFew = 64, kDigits = 8, kValues = 256;  // bytes of a key
+  if (items.size() < kFew) {
+    std::stable_sort(items.begin(), items.end(), [](const Item& a, const Item& b) { return a.key < b.key; });
+    return;
+  }
+  std::array<std::array<size_t, kValues>, kDigits> counts = {};
+  for (const Item& item : items)
+    for (size_t d = 0; d < kDigits; ++d) ++counts[d][item.key >> (8 * d) & 255];
+  for (size_t d = 0; d < kDigits; ++d) {
+    auto& count = counts[d];
+    if (count[items[0].key >> (8 * d) & 255] == items.size()) continue;
+    size_t begin = 0;
+    for (size_t& c : count) begin += std::exchange(c, begin);
+    for (const Item& item : items) scratch[count[item.key >> (8 * d) & 255]++] = item;
+    std::swap(items, scratch);
+  }
+}
+
+// The order of a line by keys that are numbers, the weightiest first in `keys`.
+void sort_line(std::span<const std::vector<uint64_t>> keys, int64_t line, std::span<const int64_t> steps,
+               std::vector<Item>& items, std::vector<Item>& scratch) {
+  for (size_t i = 0; i < steps.size(); ++i) items[i].from = int64_t(i);
+  for (size_t k = keys.size(); k-- > 0;) {
+    for (Item& item : items) item.key = keys[k][size_t(line + steps[size_t(item.from)])];
+    radix_sort(items, scratch);
+  }
+}
+
+template <size_t kBytes>
+void move_line(const TensorView& to, const TensorView& from, int64_t line, std::span<const int64_t> steps,
+               std::span<const Item> items) {
+  auto *out = to.as<std::byte>(), *in = from.as<std::byte>();
+  for (size_t i = 0; i < items.size(); ++i)
+    std::memcpy(out + size_t(line + steps[i]) * kBytes, in + size_t(line + steps[size_t(items[i].from)]) * kBytes,
+                kBytes);
+}
+
+void sort_known(const Eval& e, std::span<const SortKey> known, std::span<const int64_t> lines,
+                std::span<const int64_t> steps) {
+  constexpr int64_t kGrain = 4096;  // elements worth a task
+  std::vector<std::vector<uint64_t>> keys;
+  for (const SortKey& key : known) keys.push_back(sort_keys(key, e.in[key.operand]));
+  const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(int64_t(steps.size()), 1));
+  parallel_for(int64_t(lines.size()), grain, [&](int64_t begin, int64_t end) {
+    std::vector<Item> items(steps.size()), scratch(steps.size());
+    for (int64_t l = begin; l < end; ++l) {
+      const int64_t line = lines[size_t(l)];
+      sort_line(keys, line, steps, items, scratch);
+      for (size_t x = 0; x < e.in.size(); ++x) {
+        const int size = bytes(e.in[x].dtype);
+        auto* move = size == 1   ? move_line<1>
+                     : size == 2 ? move_line<2>
+                     : size == 4 ? move_line<4>
+                     : size == 8 ? move_line<8>
+                                 : move_line<16>;
+        move(e.out[x], e.in[x], line, steps, items);
+      }
+    }
+  });
+}
+
 Result<void> eval(const Eval& e) {
   const Dims& dims = e.in[0].dims;
   const int64_t rank = int64_t(dims.size());
@@ -97,23 +169,15 @@ Result<void> eval(const Eval& e) {
   if (dimension < 0) dimension += rank;
   const auto lines = offsets_of(dims, axes_besides(int(rank), {dimension}));
   const auto steps = offsets_of(dims, {dimension});
-  const auto known = sort_order(e.node);
-  std::vector<std::vector<uint64_t>> keys;
-  if (known)
-    for (const SortKey& key : *known) keys.push_back(sort_keys(key, e.in[key.operand]));
+  if (const auto known = sort_order(e.node)) {
+    sort_known(e, *known, lines, steps);
+    return {};
+  }
   Comparator comparator = TRY(Comparator::make(e));
   std::vector<int64_t> order(steps.size()), scratch(steps.size());
   for (int64_t line : lines) {
     for (size_t i = 0; i < steps.size(); ++i) order[i] = line + steps[i];
-    if (known) {
-      std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-        for (const auto& k : keys)
-          if (k[size_t(a)] != k[size_t(b)]) return k[size_t(a)] < k[size_t(b)];
-        return false;
-      });
-    } else {
-      TRY(merge_sort(order, scratch, comparator));
-    }
+    TRY(merge_sort(order, scratch, comparator));
     for (size_t i = 0; i < steps.size(); ++i)
       for (size_t x = 0; x < e.in.size(); ++x) copy_element(e.out[x], line + steps[i], e.in[x], order[i]);
   }
