@@ -2,7 +2,9 @@
 // (Golub and Van Loan, Matrix Computations, 7.5); pairs are put in LAPACK's standard form (dlanv2).
 #include "ops/schur_form.h"
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 #include <vector>
 
@@ -161,7 +163,13 @@ void francis_step(Matrix<double> a, Matrix<double> z, int64_t l, int64_t last, b
 
 }  // namespace
 
+template <class W>
+static bool is_finite(Matrix<W> a) {
+  return std::all_of(a.data, a.data + a.rows * a.rows, [](const W& x) { return std::isfinite(std::abs(x)); });
+}
+
 bool schur_form(Matrix<double> a, Matrix<double> z) {
+  if (!is_finite(a)) return false;
   to_hessenberg(a, z);
   int step = 0;
   for (int64_t last = a.rows - 1; last > 0;) {
@@ -179,6 +187,7 @@ bool schur_form(Matrix<double> a, Matrix<double> z) {
 }
 
 bool schur_form(Matrix<Complex128> a, Matrix<Complex128> z) {
+  if (!is_finite(a)) return false;
   to_hessenberg(a, z);
   std::vector<Rotation<Complex128>> turns(size_t(a.rows));
   int step = 0;

@@ -10,9 +10,9 @@ Buffer::~Buffer() {
 }
 
 Error Buffer::gone() const {
-  return fail(Code::invalid,
-              cat("the array ", shape_text(dtype_, dims_),
-                  is_donated_ ? " has been deleted or donated: a program took it over" : " has been deleted"));
+  return fail(Code::invalid, cat(is_donated_ ? "Buffer has been deleted or donated: a program took over the array "
+                                             : "Buffer has been deleted: the array ",
+                                 shape_text(dtype_, dims_)));
 }
 
 bool Buffer::is_deleted() const {

@@ -94,3 +94,21 @@ def test_a_compiled_program_shows_its_ops():
     for line in (r"%sine.* = f32\[2,2\].* sine\(%parameter.*op_name=\"jit\(f\)/there/sin\" source_file=\".*test_rules",
                  r"= f32\[2,2\].* dot\(%sine", r" while\(", r" cosine\(", r"ENTRY %main"):  # fmt: skip
         assert re.search(line, text), text
+
+
+def test_some_eigenvalues_and_some_singular_values():
+    values, vectors = np.linalg.eigh(A)
+    v, w = jax.lax.linalg.eigh(A, subset_by_index=(1, 3))
+    np.testing.assert_allclose(w, values[1:], rtol=1e-5)
+    np.testing.assert_allclose(A @ v, v * w, rtol=1e-4, atol=1e-5)
+    u, s, vh = jax.lax.linalg.svd(A[:, :2], full_matrices=False, subset_by_index=(0, 1))
+    np.testing.assert_allclose(s, np.linalg.svd(A[:, :2])[1][:1], rtol=1e-5)
+    np.testing.assert_allclose(A[:, :2] @ vh.T, u * s, rtol=1e-4)
+    assert vectors.shape[1] == 3 and v.shape == (3, 2) and u.shape == (3, 1) and vh.shape == (1, 2)
+
+
+def test_what_is_not_a_number_has_no_eigenvalues():
+    nan = np.full((2, 2), np.nan, np.float32)
+    w, v = jnp.linalg.eig(nan)
+    assert np.isnan(w.real).all() and np.isnan(w.imag).all() and np.isnan(v).all()
+    assert np.isnan(jax.scipy.linalg.schur(nan)[1]).all()

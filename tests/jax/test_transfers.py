@@ -74,6 +74,8 @@ def test_a_donated_array_is_given_once(donated):
     with pytest.raises(jax.errors.JaxRuntimeError, match="same array, and it is donated"):
         f(x, x)
     same(f(x, x + 0)[1], np.arange(4, dtype=np.float32)[::-1])
+    with pytest.raises((RuntimeError, ValueError), match="Buffer has been deleted or donated"):
+        f(x, jax.device_put(np.ones(4, np.float32)))
 
 
 def test_memory_is_counted_and_given_back():

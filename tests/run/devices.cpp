@@ -221,7 +221,7 @@ TEST_CASE("arguments are checked by number, type and place") {
   CHECK(!run_one(*program, *elsewhere));
   auto deleted = put(*client->devices()[0], {1, 2, 3});
   deleted->remove();
-  CHECK(run_one(*program, *deleted).error().message == "the array f32[3] has been deleted");
+  CHECK(run_one(*program, *deleted).error().message == "Buffer has been deleted: the array f32[3]");
 }
 
 TEST_CASE("a donated input gives its memory to the output, unless somebody outside holds it") {
@@ -238,7 +238,7 @@ TEST_CASE("a donated input gives its memory to the output, unless somebody outsi
   CHECK(x->is_deleted());
   CHECK((*(*y)->use())->data() == bytes);
   CHECK(run_one(*program, *x).error().message ==
-        "the array f32[3] has been deleted or donated: a program took it over");
+        "Buffer has been deleted or donated: a program took over the array f32[3]");
   REQUIRE((*y)->hold_external());
   auto z = run_one(*program, **y);
   REQUIRE(z);

@@ -20,11 +20,21 @@ def call(ctx, name, operands, avals, config=""):
     return list(op.results)
 
 
+def some(x, dims, subset, axis):
+    """Of dim `axis`, counted from the last, those that are wanted."""
+    if subset is None or tuple(subset) == (0, dims[axis]):
+        return x
+    begin, end = [0] * len(dims), list(dims)
+    begin[axis], end[axis] = subset
+    return mlir.hlo.slice(x, *(mlir.dense_int_array(v) for v in (begin, end, [1] * len(dims))))
+
+
 def eigh(ctx, x, *, lower, sort_eigenvalues, subset_by_index, algorithm):
     del algorithm
-    if subset_by_index is not None and tuple(subset_by_index) != (0, ctx.avals_in[0].shape[-1]):
-        raise NotImplementedError("eigh: subset_by_index is not known to the virtual NeuronCore")
-    return call(ctx, "Eigh", [x], ctx.avals_out, f"{int(lower)},{int(sort_eigenvalues)}")
+    (aval,) = ctx.avals_in
+    vectors, values = aval, aval.update(shape=aval.shape[:-1], dtype=ctx.avals_out[1].dtype)
+    v, w = call(ctx, "Eigh", [x], [vectors, values], f"{int(lower)},{int(sort_eigenvalues)}")
+    return [some(v, vectors.shape, subset_by_index, -1), some(w, values.shape, subset_by_index, -1)]
 
 
 def eig(ctx, x, *, compute_left_eigenvectors, compute_right_eigenvectors, **_):
@@ -39,12 +49,12 @@ def svd(ctx, x, *, full_matrices, compute_uv, subset_by_index, algorithm=None):
     (aval,) = ctx.avals_in
     *batch, m, n = aval.shape
     k = core.min_dim(m, n)
-    if subset_by_index is not None and tuple(subset_by_index) != (0, k):
-        raise NotImplementedError("svd: subset_by_index is not known to the virtual NeuronCore")
     is_full = full_matrices and compute_uv
-    u = ShapedArray((*batch, m, m if is_full else k), aval.dtype)
-    vh = ShapedArray((*batch, n if is_full else k, n), aval.dtype)
-    u, s, vh = call(ctx, "Svd", [x], [u, ctx.avals_out[0], vh], str(int(is_full)))
+    shapes = (*batch, m, m if is_full else k), (*batch, k), (*batch, n if is_full else k, n)
+    types = [ShapedArray(s, d) for s, d in zip(shapes, (aval.dtype, ctx.avals_out[0].dtype, aval.dtype), strict=True)]
+    wanted = None if is_full else subset_by_index  # JAX has both for no part alone
+    u, s, vh = (some(v, shape, wanted, axis) for v, shape, axis in
+                zip(call(ctx, "Svd", [x], types, str(int(is_full))), shapes, (-1, -1, -2), strict=True))  # fmt: skip
     return [s, u, vh] if compute_uv else [s]
 
 

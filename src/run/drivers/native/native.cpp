@@ -136,7 +136,8 @@ Result<void> NativeProgram::check_given_once(const Task& task) const {
     const size_t b = all[k].second;
     if (same == all[k].first && (task.is_donated[a] || task.is_donated[b]))
       return fail(Code::invalid, cat("arguments ", a, " and ", b, " of ", *name_,
-                                     " are the same array, and it is donated: a donated array is given once"));
+                                     " are the same array, and it is donated: Attempt to use a buffer that was "
+                                     "previously donated in the same call to Execute()"));
   }
   return {};
 }
