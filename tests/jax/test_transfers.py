@@ -74,8 +74,10 @@ def test_a_donated_array_is_given_once(donated):
     with pytest.raises(jax.errors.JaxRuntimeError, match="same array, and it is donated"):
         f(x, x)
     same(f(x, x + 0)[1], np.arange(4, dtype=np.float32)[::-1])
+    g, y = jax.jit(lambda a: a + 1, donate_argnums=0), jax.device_put(np.ones(4, np.float32))
+    g(y)
     with pytest.raises((RuntimeError, ValueError), match="Buffer has been deleted or donated"):
-        f(x, jax.device_put(np.ones(4, np.float32)))
+        g(y)
 
 
 def test_memory_is_counted_and_given_back():
