@@ -196,14 +196,7 @@ Result<void> Partitioner::constraint(const Node& node) {
     return {};
   }
   const auto wanted = TRY(meshes_.parse(node.attrs.text("sharding"), node.types[0].dims));
-  Sharding sharding = wanted.dims;
-  Atoms used;
-  for (const Atoms& dim : sharding) used.insert(used.end(), dim.begin(), dim.end());
-  for (size_t d = 0; d < sharding.size(); ++d) {
-    if (!wanted.is_open[d] || !sharding[d].empty()) continue;
-    const auto is_free = [&](int a) { return std::find(used.begin(), used.end(), a) == used.end(); };
-    if (std::all_of(have.sharding[d].begin(), have.sharding[d].end(), is_free)) sharding[d] = have.sharding[d];
-  }
+  const Sharding sharding = filled(wanted, have.sharding);
   bind(node.result(), TRY(as(node.inputs[0], sharding, place(node))), sharding);
   const auto parts = unsummed_.find(node.inputs[0]);
   if (parts != unsummed_.end() && !wanted.unreduced.empty()) unsummed_[node.result()] = Unsummed(parts->second);

@@ -53,16 +53,38 @@ const Sharding* Hints::find(const Value& value) const {
   return found == hints_.end() ? nullptr : &found->second;
 }
 
-bool Hints::set(const Value& value, const Sharding& sharding) {
+Sharding filled(const Meshes::Parsed& said, const Sharding& have) {
+  Sharding out = said.dims;
+  Atoms used;
+  for (const Atoms& dim : out) used.insert(used.end(), dim.begin(), dim.end());
+  for (size_t d = 0; d < out.size(); ++d) {
+    if (!said.is_open[d] || !out[d].empty()) continue;
+    const auto is_free = [&](int a) { return std::find(used.begin(), used.end(), a) == used.end(); };
+    if (std::all_of(have[d].begin(), have[d].end(), is_free)) out[d] = have[d];
+  }
+  return out;
+}
+
+bool Hints::set(const Value& value, Sharding sharding) {
+  const auto said = said_.find(value);
+  if (said != said_.end()) sharding = filled(said->second, sharding);
   if (is_whole(sharding)) return false;
-  return hints_.emplace(value, sharding).second;
+  const auto [at, is_new] = hints_.emplace(value, sharding);
+  if (is_new || said == said_.end() || at->second != said->second.dims || at->second == sharding) return is_new;
+  at->second = std::move(sharding);
+  return true;
+}
+
+void Hints::say(const Value& value, Meshes::Parsed said) {
+  const Sharding dims = said.dims;
+  said_.emplace(value, std::move(said));
+  set(value, dims);
 }
 
 // What the program says itself.
 Result<void> Hints::fix(const Node& node) {
   if (node.op == "sharding_constraint" || node.op == "to_global") {
-    const auto parsed = TRY(meshes_.parse(node.attrs.text("sharding"), node.types[0].dims));
-    set(node.result(), parsed.dims);
+    say(node.result(), TRY(meshes_.parse(node.attrs.text("sharding"), node.types[0].dims)));
   }
   for (const ir::Region& region : node.regions)
     for (const Node* inner : ir::body_of(region).nodes) TRY(fix(*inner));
@@ -145,7 +167,10 @@ void Hints::choice(const Node& node) {
 }
 
 Result<void> Hints::compute() {
-  for (const Value& v : graph_.params) set(v, TRY(meshes_.parse(v.type().sharding, v.type().dims)).dims);
+  for (const Value& v : graph_.params) {
+    say(v, TRY(meshes_.parse(v.type().sharding, v.type().dims)));
+    said_[v].is_open.assign(v.type().dims.size(), false);  // it is already where it is
+  }
   const std::vector<const Node*> nodes = graph_.order();
   for (const Node* node : nodes) TRY(fix(*node));
   const ir::Strings& results = graph_.attrs.strings("result_shardings");

@@ -44,7 +44,8 @@ class Hints {
   const Sharding* find(const ir::Value& value) const;  // null: none
 
  private:
-  bool set(const ir::Value& value, const Sharding& sharding);  // where there is none yet
+  bool set(const ir::Value& value, Sharding sharding);    // where there is none yet, or dims were left open
+  void say(const ir::Value& value, Meshes::Parsed said);  // what the program says itself; only open dims may change
   void forward(const ir::Node& node);
   void backward(const ir::Node& node);
   Result<void> fix(const ir::Node& node);
@@ -56,8 +57,11 @@ class Hints {
   const Meshes& meshes_;
   const ir::Graph& graph_;
   std::unordered_map<ir::Value, Sharding, PlaceHash> hints_;
+  std::unordered_map<ir::Value, Meshes::Parsed, PlaceHash> said_;
 };
 
 bool is_whole(const Sharding& sharding);
+// What is said, and of dims left open what `have` has, as far as its atoms are free.
+Sharding filled(const Meshes::Parsed& said, const Sharding& have);
 
 }  // namespace trine::compile

@@ -369,6 +369,15 @@ def carried(mesh, a):
     )  # fmt: skip
 
 
+@case(XY)
+def left_open(mesh, a):
+    def to(*spec):
+        return lax.with_sharding_constraint(a * 2, NamedSharding(mesh, P(*spec)))
+
+    free = P.UNCONSTRAINED
+    return to(), to(None, free), to(free, "y"), to("y", free), to(free, free), to("y"), a
+
+
 def within(f, mesh, spec):
     """The axis y is manual inside of a part where x is."""
     inner = shard_map(f, in_specs=spec, out_specs=spec, axis_names={"y"})
