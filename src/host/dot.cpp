@@ -79,6 +79,57 @@ Result<void> plain(const GemmStep& g, std::span<const TensorView> in, const Tens
   });
 }
 
+// Many products of few numbers each: what packing costs would be most of it.
+constexpr int64_t kSmallWork = 512, kSmallColumns = 32, kSmallItems = 8;
+
+int64_t item_count(const GemmStep& g) {
+  int64_t count = 1;
+  for (const GemmStep::Batch& d : g.batch) count *= d.size;
+  return count;
+}
+bool is_small(const GemmStep& g, std::span<const TensorView> in, const TensorView& out) {
+  for (const TensorView* v : {&in[0], &in[1], &out})
+    if (v->dtype != Dtype::f32) return false;
+  return out.data && g.n <= kSmallColumns && g.m * g.n * g.k <= kSmallWork && item_count(g) >= kSmallItems;
+}
+
+// Where columns of b are dense, by rows of the result; else element by element.
+void small_item(const GemmStep& g, const float* a, const float* b, float* c) {
+  for (int64_t i = 0; i < g.m && g.b.col_stride != 1; ++i)
+    for (int64_t j = 0; j < g.n; ++j) {
+      const float *x = a + i * g.a.row_stride, *y = b + j * g.b.col_stride;
+      float sum = 0;
+      for (int64_t k = 0; k < g.k; ++k) sum += x[k * g.a.col_stride] * y[k * g.b.row_stride];
+      c[i * g.c.row_stride + j * g.c.col_stride] = sum;
+    }
+  float sums[kSmallColumns];
+  for (int64_t i = 0; i < g.m && g.b.col_stride == 1; ++i) {
+    std::fill_n(sums, g.n, 0.0f);
+    for (int64_t k = 0; k < g.k; ++k) {
+      const float x = a[i * g.a.row_stride + k * g.a.col_stride];
+      const float* row = b + k * g.b.row_stride;
+      for (int64_t j = 0; j < g.n; ++j) sums[j] += x * row[j];
+    }
+    for (int64_t j = 0; j < g.n; ++j) c[i * g.c.row_stride + j * g.c.col_stride] = sums[j];
+  }
+}
+
+void small_items(const GemmStep& g, std::span<const TensorView> in, const TensorView& out) {
+  const int64_t work = g.m * g.n * std::max<int64_t>(g.k, 1);
+  parallel_for(item_count(g), std::max<int64_t>(1, (1 << 16) / work), [&](int64_t begin, int64_t end) {
+    for (int64_t item = begin; item < end; ++item) {
+      int64_t a = g.a.offset, b = g.b.offset, c = g.c.offset, rest = item;
+      for (size_t d = g.batch.size(); d-- > 0;) {
+        const GemmStep::Batch& dim = g.batch[d];
+        const int64_t index = d == 0 ? rest : rest % dim.size;
+        rest = d == 0 ? 0 : rest / dim.size;
+        a += index * dim.a, b += index * dim.b, c += index * dim.c;
+      }
+      small_item(g, in[0].as<float>() + a, in[1].as<float>() + b, out.as<float>() + c);
+    }
+  });
+}
+
 Result<void> packed(const GemmStep& g, std::span<const TensorView> in, const TensorView& out, Kept* kept,
                     const Epilogue& epilogue) {
   GemmStep::Batch inner;
@@ -110,6 +161,10 @@ Result<void> packed(const GemmStep& g, std::span<const TensorView> in, const Ten
 Result<void> run_dot(const GemmStep& step, std::span<const TensorView> in, const TensorView& out, Kept* kept,
                      const Epilogue& epilogue) {
   if (out.elements() == 0) return {};
+  if (!epilogue.run && is_small(step, in, out)) {
+    small_items(step, in, out);
+    return {};
+  }
   auto left = family_of(in[0].dtype), right = family_of(in[1].dtype);
   if (left && right && *left == *right && (!out.data || can_store(*left, out.dtype))) {
     return packed(step, in, out, kept, epilogue);
