@@ -104,17 +104,18 @@ struct TileMath {
 
   static F logistic(F x) { return F(1.0f) / (F(1.0f) + exp(F(0.0f) - x)); }
 
-  // x P(x^2) / Q(x^2), fitted to the least relative error; 1 from the limits on.
+  // x P(x^2) / Q(x^2), fitted to the least relative error; 1 from the limits on, and never more.
   static F tanh(F x) {
     F in = L::most(L::least(x, F(9.011f)), F(-9.011f));
     F x2 = in * in;
     F p = poly(x2, -1.9182881e-11f, 4.80443418e-08f, 4.39763317e-05f, 0.00607251283f, 0.214726284f, 1.5696007f);
     F q = poly(x2, 2.02175647e-06f, 0.000618345861f, 0.0427679531f, 0.737926483f, 1.5696007f);
-    return in * (p / q);
+    return L::most(L::least(in * (p / q), F(1.0f)), F(-1.0f));
   }
 
+  // Likewise; at the limits both with and without a fused multiply-add 1.
   static F erf(F x) {
-    F in = L::most(L::least(x, F(3.92f)), F(-3.92f));
+    F in = L::most(L::least(x, F(3.91999841f)), F(-3.91999841f));
     F x2 = in * in;
     F p = poly(x2, 1.35311313e-06f, 0.000188020989f, 0.00248514139f, 0.0348150767f, 0.125668749f, 0.744770169f);
     F q = poly(x2, 2.51410911e-05f, 0.000767232908f, 0.00987961516f, 0.0753133595f, 0.331382424f, 0.660035372f);

@@ -94,6 +94,26 @@ TEST_CASE("functions computed in f64 have the same bits in every build") {
   }
 }
 
+TEST_CASE("tanh is never above 1, tanh and erf of far numbers are 1") {
+  for (TileOp op : {TileOp::tanh, TileOp::erf}) {
+    const int64_t n = 4001;
+    const TileProgram p = one_op(op, Dtype::f32, 0, n);
+    for (const auto& build : kBuilds) {
+      auto kernel = host::prepare(p, build);
+      REQUIRE(kernel);
+      std::vector<float> in(n), out(n);
+      for (int64_t i = 0; i < n; ++i) in[i] = float(i % 2 ? -1 : 1) * (7 + float(i) / 1000);
+      void* operands[] = {in.data(), out.data()};
+      host::run(*kernel, operands);
+      for (int64_t i = 0; i < n; ++i) {
+        const bool is_far = op == TileOp::erf || std::fabs(in[i]) > 9.1f;
+        CHECK(std::fabs(out[i]) <= 1);
+        if (is_far) CHECK(out[i] == std::copysign(1.0f, in[i]));
+      }
+    }
+  }
+}
+
 TEST_CASE("s64 is divided exactly, near quotients that are whole and near the limits of f64") {
   std::vector<int64_t> a, b;
   for (int64_t by : {1, -1, 3, 7, -7, 1000, 1 << 20, 0})
