@@ -52,10 +52,9 @@ test-torch: build
 	@$(PYTHON) tests/torch/models.py
 	@$(PYTHON) tests/torch/device_sweep.py --dtypes f32,i64,bf16,bool --samples 8 --save
 
-# Random JAX programs, on one device and on a mesh of eight: whole numbers, so XLA's CPU must give the same bits.
+# Random JAX programs against XLA's CPU: whole numbers to the bit, the same over a mesh of eight devices, and floats.
 test-jax: build
-	@$(PYTHON) tests/jax/random_sweep.py $(or $(SEED),1000) --seconds $(or $(SECONDS_EACH),300)
-	@$(PYTHON) tests/jax/random_sweep.py $(or $(SEED),1000) --seconds $(or $(SECONDS_EACH),300) --mesh
+	@for of in whole mesh floats; do $(PYTHON) tests/jax/random_sweep.py $(or $(SEED),1000) --seconds $(or $(SECONDS_EACH),300) --of $$of || exit 1; done
 
 # Each bench/*.cpp and bench/*.py is a program that prints its rows.
 bench: build

@@ -81,6 +81,10 @@ class Program:
             put = f"*(jax.device_put(a, NamedSharding(mesh, p)) for a, p in zip(args, [{specs}]))"
         return f"# seed {self.seed}\n{head}{wide}\n{self.function()}\nargs = [\n{args}]\n{loop}    print(name, {jit}({put}))\n"
 
+    def tolerates(self, got, want, dtype):
+        """Where a difference is none: past the numbers that are exact."""
+        return np.abs(want) > whole_most(dtype)
+
     def arguments(self):
         return [eval(text, dict(BASE)) for text in self.inputs.values()]
 
@@ -239,17 +243,16 @@ class Maker:
             self.program.inputs[value.name] = drawn(int(self.g.integers(1000)), value.shape, dtype, bound)
             yield value
 
-    def step(self, scope):
+    def step(self, scope, step=None):
+        """Whether the step, or one of any kind, could be added."""
         kept = len(self.program.lines), len(scope.values)
+        recent = [v for v in scope.values[-8:] if v.size <= ELEMENTS and (v.size or scope.roll(20) == 0)]
         try:
-            self.pick_step(scope)
+            (step or scope.pick(self.steps))(scope, scope.pick(recent or scope.values))
+            return True
         except (TypeError, ValueError, IndexError, ZeroDivisionError, NotImplementedError, OverflowError):
             del self.program.lines[kept[0] :], scope.values[kept[1] :]
-
-    def pick_step(self, scope):
-        recent = [v for v in scope.values[-8:] if v.size <= ELEMENTS and (v.size or scope.roll(20) == 0)]
-        value = scope.pick(recent or scope.values)
-        scope.pick(self.steps)(scope, value)
+            return False
 
     def make(self):
         with jax.enable_x64(self.program.wide), warnings.catch_warnings():
@@ -258,12 +261,15 @@ class Maker:
 
             def traced(*arguments):
                 scope = Scope(self, {**BASE, **{v.name: a for v, a in zip(given, arguments)}}, 0, given)
-                for _ in range(2 + int(self.g.integers(self.length))):
-                    self.step(scope)
+                self.fill(scope)
                 return self.results(scope)
 
             jax.eval_shape(traced, *(jax.ShapeDtypeStruct(v.shape, jnp.dtype(v.dtype)) for v in given))
         return self.program
+
+    def fill(self, scope):
+        for _ in range(2 + int(self.g.integers(self.length))):
+            self.step(scope)
 
     def results(self, scope):
         """The last values, and now and then others, one of them twice, or an input."""
@@ -321,7 +327,8 @@ def difference(program, given, wanted):
             return f"{name} is {got.dtype}{got.shape}, expected {want.dtype}{want.shape}"
         a, b = plain(got), plain(want)
         wrong = ~((a == b) | ((a != a) & (b != b)))
-        wrong &= ~(np.abs(b) > whole_most(str(want.dtype))) if want.dtype.kind != "b" else True
+        if want.dtype.kind != "b":
+            wrong &= ~program.tolerates(a, b, str(want.dtype))
         if wrong.any():
             at = tuple(int(i) for i in np.argwhere(wrong)[0])
             return f"{name}{list(at)} is {a[at]}, expected {b[at]}; {int(wrong.sum())} of {wrong.size} {want.dtype} differ"

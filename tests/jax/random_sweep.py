@@ -11,13 +11,18 @@ import sys
 import time
 
 import random_control
+import random_floats
 import random_mesh
 import random_programs
 
 
 def made(seed, given):
-    maker = random_mesh.MeshMaker if given.mesh else random_programs.Maker
-    return maker(seed, random_mesh.STEPS if given.mesh else random_control.STEPS, given.length).make()
+    maker, steps = {
+        "whole": (random_programs.Maker, random_control.STEPS),
+        "mesh": (random_mesh.MeshMaker, random_mesh.STEPS),
+        "floats": (random_floats.FloatMaker, random_floats.STEPS),
+    }[given.of]
+    return maker(seed, steps, given.length).make()
 
 
 def first_difference(seed, given):
@@ -52,8 +57,8 @@ def alone(given):
 def worker(given, seed, seconds):
     """(last seed, the backend it was at, lines printed, exit code) of one such process."""
     left = given.seed + given.programs - seed
-    words = [seed, "--seconds", seconds, "--programs", left, "--length", given.length, "--alone", *["--mesh"] * given.mesh]
-    eight = {"TRINE_INSTANCE": "trn1.32xlarge", "XLA_FLAGS": "--xla_force_host_platform_device_count=8"} if given.mesh else {}
+    words = [seed, "--seconds", seconds, "--programs", left, "--length", given.length, "--alone", "--of", given.of]
+    eight = {"TRINE_INSTANCE": "trn1.32xlarge", "XLA_FLAGS": "--xla_force_host_platform_device_count=8"} if given.of == "mesh" else {}
     command = [sys.executable, __file__, *map(str, words)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | eight) as process:
         at, printed = f"@{seed} start", []
@@ -73,7 +78,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=1e9)
     parser.add_argument("--programs", type=int, default=10**9)
     parser.add_argument("--length", type=int, default=24, help="the most steps of a program")
-    parser.add_argument("--mesh", action="store_true", help="over eight devices")
+    parser.add_argument("--of", choices=["whole", "mesh", "floats"], default="whole", help="numbers; on a mesh of eight devices; floats")
     parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.alone:

@@ -1,4 +1,4 @@
-"""Random programs in whole numbers give XLA's bits; the first seeds here, `make test-jax` goes on from any."""
+"""Random programs give what XLA's CPU gives; the first seeds here, `make test-jax` goes on from any."""
 
 import subprocess
 import sys
@@ -20,12 +20,9 @@ def sweep(*words):
     return done.stdout
 
 
-def test_first_programs():
-    assert sweep("1", "--programs", "16").startswith("16 programs, 0 differ")
-
-
-def test_first_programs_over_a_mesh():
-    assert sweep("1", "--programs", "5", "--mesh").startswith("5 programs, 0 differ")
+@pytest.mark.parametrize("of, programs", [("whole", 12), ("mesh", 4), ("floats", 20)])
+def test_first_programs(of, programs):
+    assert sweep("1", "--programs", str(programs), "--of", of).startswith(f"{programs} programs, 0 differ")
 
 
 def test_a_difference_is_shrunk_to_the_step_that_has_it():
