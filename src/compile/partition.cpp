@@ -53,6 +53,7 @@ class Partitioner {
   Result<void> constant(const Node& node);
   Result<void> iota(const Node& node);
   Result<void> constraint(const Node& node);
+  Result<void> lie_alike(const Node& node);
   Result<void> to_local(const Node& node);
   Result<void> to_global(const Node& node);
   Result<void> loop(const Node& node);
@@ -135,6 +136,7 @@ Result<void> Partitioner::visit(const Node& node) {
   static constexpr std::pair<std::string_view, Method> kSpecial[] = {{"constant", &Partitioner::constant},
                                                                      {"iota", &Partitioner::iota},
                                                                      {"sharding_constraint", &Partitioner::constraint},
+                                                                     {"lie_alike", &Partitioner::lie_alike},
                                                                      {"to_local", &Partitioner::to_local},
                                                                      {"to_global", &Partitioner::to_global},
                                                                      {"while", &Partitioner::loop},
@@ -200,6 +202,14 @@ Result<void> Partitioner::constraint(const Node& node) {
   bind(node.result(), TRY(as(node.inputs[0], sharding, place(node))), sharding);
   const auto parts = unsummed_.find(node.inputs[0]);
   if (parts != unsummed_.end() && !wanted.unreduced.empty()) unsummed_[node.result()] = Unsummed(parts->second);
+  return {};
+}
+
+Result<void> Partitioner::lie_alike(const Node& node) {
+  const Local have = local(node.inputs[0]);
+  const Sharding* wanted = have.is_manual ? nullptr : hints_.find(node.result());
+  const Sharding sharding = wanted ? *wanted : have.sharding;
+  bind(node.result(), TRY(as(node.inputs[0], sharding, place(node))), sharding, have.is_manual);
   return {};
 }
 

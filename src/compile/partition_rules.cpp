@@ -313,6 +313,7 @@ const std::map<std::string_view, Maker>& makers() {
       {"dynamic_update_slice", boxed},
       {"fft", fft},
       {"gather", gather},
+      {"lie_alike", elementwise},
       {"optimization_barrier", barrier},
       {"pad", pad},
       {"reduce", reduce},

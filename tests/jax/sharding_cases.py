@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax, shard_map
 from jax.experimental.custom_partitioning import custom_partitioning
+from jax.experimental.shard_alike import shard_alike
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
@@ -376,6 +377,13 @@ def left_open(mesh, a):
 
     free = P.UNCONSTRAINED
     return to(), to(None, free), to(free, "y"), to("y", free), to(free, free), to("y"), a
+
+
+@case(XY)
+def alike(mesh, a):
+    zeros = jnp.zeros(a.shape)
+    turns = lax.scan(lambda c, _: (shard_alike(a, c)[1] + 1, None), zeros, None, length=2)[0]
+    return shard_alike(a * 2, zeros), shard_alike(zeros, a)[0], turns
 
 
 def within(f, mesh, spec):

@@ -67,6 +67,7 @@ class GraphMaker {
   Result<void> identity(const Op& op);
   Result<void> nothing(const Op&) { return {}; }
   Result<void> constraint(const Op& op);
+  Result<void> sharding_group(const Op& op);
   Result<void> constant(const Op& op);
   Result<void> broadcast(const Op& op);
   Result<void> dot(const Op& op);
@@ -104,6 +105,9 @@ class GraphMaker {
   std::unordered_map<ir::Value, std::string, ir::ValueHash> layouts_;  // that the program asks for by itself
   Values* effects_ = nullptr;                                          // of the region being converted
   uint32_t where_ = 0;                                                 // of the op being converted
+  // Of the block being converted: the number of its first value, and groups of values that lie alike with one member.
+  uint32_t block_first_ = 0;
+  std::unordered_map<uint64_t, ValueId> groups_;
   int64_t partitions_ = 1;
   int manual_depth_ = 0;   // of the manual parts that the op is in
   bool is_local_ = false;  // shapes are those of one device already

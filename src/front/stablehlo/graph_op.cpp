@@ -54,7 +54,7 @@ GraphMaker::Rule GraphMaker::rule_for(std::string_view op) {
       {"sdy.propagation_barrier", &M::identity},
       {"sdy.reshard", &M::constraint},
       {"sdy.sharding_constraint", &M::constraint},
-      {"sdy.sharding_group", &M::nothing},
+      {"sdy.sharding_group", &M::sharding_group},
   };
   const auto found = kRules.find(op);
   return found == kRules.end() ? &M::plain : found->second;
@@ -74,8 +74,12 @@ Result<Values> GraphMaker::block(const Block& block, std::span<const ir::Value> 
   }
   if (block.ops.empty() || !is_return(block.ops.back().name)) return fail(Code::invalid, "a body that does not return");
   ++depth_;
+  const uint32_t outer_first = std::exchange(block_first_, uint32_t(block.argument(0)));
+  auto outer_groups = std::exchange(groups_, {});
   for (size_t i = 0; i + 1 < block.ops.size(); ++i) TRY(op(block.ops[i]));
   --depth_;
+  block_first_ = outer_first;
+  groups_ = std::move(outer_groups);
   return operands(block.ops.back());
 }
 
@@ -171,6 +175,24 @@ Result<void> GraphMaker::constraint(const Op& op) {
     if (a.name == "sharding")
       return add(op, "sharding_constraint", {{"sharding", attr_text(module_, a.value)}}, TRY(operands(op)));
   return fail(Code::invalid, "names no sharding");
+}
+
+// Groups are taken as pairs of a block; its later uses of them are of what lies as the other does.
+Result<void> GraphMaker::sharding_group(const Op& op) {
+  const Attr* id = module_.find(op, "group_id");
+  const Values own = TRY(operands(op));
+  if (id == nullptr || own.size() != 1) return fail(Code::invalid, "takes one operand and the number of its group");
+  if (partitions_ == 1 || is_local_ || manual_depth_ > 0) return {};
+  const ValueId second = op.operands[0];
+  const auto [at, is_new] = groups_.try_emplace(id->bits, second);
+  if (is_new) return {};
+  const ValueId other = at->second;
+  groups_.erase(at);
+  const ir::Value first = values_[size_t(other)];
+  if (!ir::same_tensor(first.type(), own[0].type())) return fail(Code::invalid, "values of one group are not alike");
+  if (uint32_t(second) >= block_first_) values_[size_t(second)] = TRY(make1("lie_alike", {own[0], first}, {}));
+  if (uint32_t(other) >= block_first_) values_[size_t(other)] = TRY(make1("lie_alike", {first, own[0]}, {}));
+  return {};
 }
 
 // Of equal elements only one is kept: a scalar, broadcast.
