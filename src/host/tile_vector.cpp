@@ -226,9 +226,30 @@ struct Meaning {
       case TileOp::shr_arith:
       case TileOp::shr_logical:
         return shift(n, a, b);
+      case TileOp::popcount:
+        return popcount(unsigned_bits(a, n.type));
+      case TileOp::clz:
+        return leading_zeros(unsigned_bits(a, n.type), trine::bits(n.type));
       default:
         return bitwise(n, in);
     }
+  }
+  Ref unsigned_bits(Ref a, Dtype type) {
+    const int up = 32 - trine::bits(type);
+    return up > 0 ? w.put(VOp::band, a, w.constant(UINT32_MAX >> up)) : a;
+  }
+  Ref shifted(Ref a, int32_t by) { return w.put(VOp::shr, a, {}, {}, 0, by); }
+  // Sums of neighbouring bits, in fields twice as wide each time.
+  Ref popcount(Ref a) {
+    a = w.put(VOp::isub, a, w.put(VOp::band, shifted(a, 1), ki(0x55555555)));
+    a = w.put(VOp::iadd, w.put(VOp::band, a, ki(0x33333333)), w.put(VOp::band, shifted(a, 2), ki(0x33333333)));
+    a = w.put(VOp::band, w.put(VOp::iadd, a, shifted(a, 4)), ki(0x0f0f0f0f));
+    return shifted(w.put(VOp::imul, a, ki(0x01010101)), 24);
+  }
+  // Ones from the highest down: as many as are not leading zeros.
+  Ref leading_zeros(Ref a, int bits) {
+    for (int by : {1, 2, 4, 8, 16}) a = w.put(VOp::bor, a, shifted(a, by));
+    return w.put(VOp::isub, ki(bits), popcount(a));
   }
   Ref bitwise(const TileInsn& n, const std::array<Ref, 3>& in) {
     switch (n.op) {

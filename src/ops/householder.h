@@ -31,16 +31,10 @@ void reflect(Matrix<W> a, int64_t r, int64_t c, W tau, Matrix<W> x, int64_t firs
   // Row by row, as x lies in memory; dots[k] is v^H x of column first + k.
   const int64_t count = last - first;
   std::vector<W> dots(&x(r, first), &x(r, first) + count);
-  for (int64_t i = r + 1; i < a.rows; ++i) {
-    const W v = conj_of(a(i, c));
-    for (int64_t k = 0; k < count; ++k) dots[size_t(k)] += wide_multiply(v, x(i, first + k));
-  }
+  for (int64_t i = r + 1; i < a.rows; ++i) subtract_line(dots.data(), -conj_of(a(i, c)), &x(i, first), count);
   for (W& dot : dots) dot = wide_multiply(tau, dot);
   for (int64_t k = 0; k < count; ++k) x(r, first + k) -= dots[size_t(k)];
-  for (int64_t i = r + 1; i < a.rows; ++i) {
-    const W v = a(i, c);
-    for (int64_t k = 0; k < count; ++k) x(i, first + k) -= wide_multiply(v, dots[size_t(k)]);
-  }
+  for (int64_t i = r + 1; i < a.rows; ++i) subtract_line(&x(i, first), a(i, c), dots.data(), count);
 }
 
 template <class W>
