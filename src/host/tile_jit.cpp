@@ -10,6 +10,7 @@
 
 #if defined(__x86_64__) && __has_include(<xbyak/xbyak.h>)
 #include "host/tile_jit_lines.h"
+#include "host/tile_jit_scalar.h"
 
 namespace trine::host {
 
@@ -32,7 +33,6 @@ class Emitter : public Lines {
   }
 
   int64_t frame_bytes() const { return frame_bytes_; }
-  const JitWords& words() const { return words_; }
   using Entry = void (*)(int64_t* words);
 
   Entry finish() {
@@ -391,19 +391,31 @@ class Emitter : public Lines {
 }  // namespace
 
 struct TileCode {
-  TileCode(const TileNest& nest_in, VectorProgram program_in, int64_t block, bool bf16)
-      : program(std::move(program_in)), emitter(nest_in, program, block, bf16), entry(emitter.finish()) {
-    outer_rows = nest_in.rows.empty() ? 0 : nest_in.rows.size() - 1;
+  TileCode(const TileNest& nest, VectorProgram program_in, int64_t block, bool bf16)
+      : program(std::move(program_in)), words{nest.operands.size()} {
+    emitter = std::make_unique<Emitter>(nest, program, block, bf16);
+    entry = emitter->finish();
+    frame_bytes = emitter->frame_bytes();
+    outer_rows = nest.rows.empty() ? 0 : nest.rows.size() - 1;
   }
-  VectorProgram program;  // calls point into it
-  Emitter emitter;
-  Emitter::Entry entry;
+  TileCode(const TileNest& nest, std::unique_ptr<ScalarCode> code)
+      : words{nest.operands.size()}, numbers(std::move(code)), entry(numbers->entry()) {}
+
+  VectorProgram program = {};  // calls point into it
+  JitWords words;
+  std::unique_ptr<Emitter> emitter = {};
+  std::unique_ptr<ScalarCode> numbers = {};  // instead of those, of single numbers
+  Emitter::Entry entry = nullptr;
+  int64_t frame_bytes = 0;
   size_t outer_rows = 0;
 };
 
 std::shared_ptr<const TileCode> make_code(const TileNest& nest, int64_t block, bool bf16) {
   auto program = make_vectors(nest);
-  if (!program) return nullptr;
+  if (!program) {
+    auto numbers = ScalarCode::make(nest, JitWords{nest.operands.size()}.current(0));
+    return numbers ? std::make_shared<TileCode>(nest, std::move(numbers)) : nullptr;
+  }
   try {
     return std::make_shared<TileCode>(nest, std::move(*program), block, bf16);
   } catch (const std::exception&) {  // too many values or too much code: the interpreter takes it
@@ -414,12 +426,12 @@ std::shared_ptr<const TileCode> make_code(const TileNest& nest, int64_t block, b
 bool is_unblocked(const TileCode& code) { return code.program.arrays.empty(); }
 
 size_t code_scratch_bytes(const TileCode& code) {
-  return size_t(round_up(int64_t(code.emitter.words().count()) * 8, 64) + code.emitter.frame_bytes());
+  return size_t(round_up(int64_t(code.words.count()) * 8, 64) + code.frame_bytes);
 }
 
 void set_call(const TileCode& code, std::span<std::byte* const> pointers, std::span<const int64_t> steps,
               std::span<const int64_t> index, const TileRange& range, std::byte* scratch) {
-  const JitWords& w = code.emitter.words();
+  const JitWords& w = code.words;
   auto* words = reinterpret_cast<int64_t*>(scratch);
   words[JitWords::kRows] = range.rows;
   words[JitWords::kBegin] = range.begin;

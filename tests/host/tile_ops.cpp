@@ -73,6 +73,32 @@ TEST_CASE("every op on every type") {
   }
 }
 
+TEST_CASE("every op and conversion on one and on a few numbers of 64 bits among others") {
+  const Dtype types[] = {Dtype::f32, Dtype::f64, Dtype::boolean, Dtype::s32, Dtype::u32, Dtype::s64, Dtype::u64};
+  for (const auto& build : kBuilds)
+    for (int64_t n : {1, 5})
+      for (uint64_t seed = 1; seed < 12; ++seed) {
+        for (int o = int(TileOp::add); o < int(TileOp::convert); ++o)
+          for (Dtype d : types) {
+            const TileOpRow& r = row(TileOp(o));
+            if (!takes(r, d)) continue;
+            INFO(std::string(r.name), " ", std::string(row(d).name), " ", n, " ", seed);
+            const double ulps = is_floating(d) ? allowed(r.op, d == Dtype::f64) : 0;
+            CHECK(check_program(one_op(r.op, d, 0, n), seed, build, ulps, 0, true) == "");
+          }
+        for (Dtype from : types)
+          for (Dtype to : types) {
+            TileBuilder t;
+            t.dim(n);
+            const TileValue wide = t.convert(t.load(t.input(Dtype::s64, n, {1})), Dtype::f64);
+            t.store(t.output(Dtype::f64, n, {1}), wide);
+            t.store(t.output(to, n, {1}), t.convert(t.load(t.input(from, n, {1})), to));
+            INFO(std::string(row(from).name), " to ", std::string(row(to).name), " ", n, " ", seed);
+            CHECK(check_program(t.take(), seed, build, 0, 0, true) == "");
+          }
+      }
+}
+
 TEST_CASE("functions computed in f64 have the same bits in every build") {
   for (int o = int(TileOp::add); o < int(TileOp::convert); ++o) {
     const TileOpRow& r = row(TileOp(o));

@@ -1,0 +1,47 @@
+// Machine code for programs of a few numbers with 64-bit lanes: bodies of small loops, where calling one kernel per
+// instruction is most of the work. Values lie on the stack, eight bytes each, in the interpreter's form of lanes.
+// Not for long vectors, nor those of 32 bits, which are tile_jit.cpp's. Invariant: same results as the interpreter's.
+#pragma once
+
+#if defined(__x86_64__) && __has_include(<xbyak/xbyak.h>)
+#include <xbyak/xbyak.h>
+
+#include <deque>
+#include <memory>
+
+#include "host/tile_nest.h"
+#include "host/tile_vector.h"
+
+namespace trine::host {
+
+class ScalarCode : public Xbyak::CodeGenerator {
+ public:
+  using Entry = void (*)(int64_t* words);
+
+  // Null where the nest has loops or types that are not meant here. Operands' pointers are found in the words of a
+  // call from `first_pointer` on.
+  static std::unique_ptr<ScalarCode> make(const TileNest& nest, int first_pointer);
+  Entry entry() const { return getCode<Entry>(); }
+
+ private:
+  explicit ScalarCode(const TileNest& nest) : nest_(nest) {}
+
+  void all(int first_pointer);
+  void one(arch::TileValue v, int first_pointer);
+  void load(const arch::TileInsn& n, const Xbyak::Address& to);
+  void store(const arch::TileInsn& n);
+  bool floating(arch::TileValue v, const arch::TileInsn& n, bool is_wide);
+  bool whole(arch::TileValue v, const arch::TileInsn& n, bool is_wide);
+  bool compare(arch::TileValue v, const arch::TileInsn& n, Lane lane);
+  bool convert(arch::TileValue v, const arch::TileInsn& n, Lane from);
+  void call(arch::TileValue v, const arch::TileInsn& n, Lane from);
+  Xbyak::Address slot(arch::TileValue v) { return qword[rsp + 8 * int(v)]; }
+  Xbyak::Address half(arch::TileValue v) { return dword[rsp + 8 * int(v)]; }
+
+  const TileNest& nest_;
+  int64_t lane_ = 0;         // that is being written
+  std::deque<VCall> calls_;  // their addresses stay
+};
+
+}  // namespace trine::host
+#endif
