@@ -131,6 +131,8 @@ void Lines::fused(State& s) {
   auto ends = [&](Ref r) { return in_register(s, r) && s.registers.ends(number(s, r), s.at); };
   if (!in_register(s, a) && in_register(s, b)) std::swap(a, b);
   if (ends(b) && !ends(a)) std::swap(a, b);
+  const bool loads = !in_register(s, b) && !in_register(s, c) && !ends(a);  // b, which saves the copy of a
+  if (loads) std::swap(a, b);
   const bool replaces_sum = ends(c) && !ends(a) && a != c && b != c;
   Ref base = replaces_sum ? c : a;
   Ref second = replaces_sum ? a : b, third = replaces_sum ? b : c;

@@ -1,6 +1,6 @@
 // Elementary functions of f32, written once without branches over an algebra L of lanes: floats in a loop that the
 // compiler makes vector code of, or values that the emitter of machine code records. Error: at most 4 ulp, see
-// tests/host/tile_math.cpp. Results below the least normal number may be 0, as XLA's are.
+// tests/host/tile_ops.cpp. Results below the least normal number may be 0, as XLA's are.
 // Invariant: every L that has a fused multiply-add gives the same bits.
 #pragma once
 
@@ -50,18 +50,23 @@ struct TileMath {
   }
 
   static constexpr float kExpMost = 0x1.62e42ep6f;  // the last whose exponential is finite
+  static constexpr float kExpLeast = -87.3365479f;  // the last whose exponential is a normal number
 
-  static F exp(F x) {
-    F in = L::most(L::least(x, F(kExpMost)), F(-87.3365479f));
-    Reduced d = reduce_ln2(in);
+  // 2^n times the exponential of r, which must be a normal number.
+  static F scaled_exp(const Reduced& d) {
     F p = fma(poly(d.r, 1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f,
                    5.0000001201e-1f),
               d.r * d.r, d.r) +
           F(1.0f);
-    F y = L::value(L::bits(p) + (d.low << 23));
+    return L::value(L::bits(p) + (d.low << 23));
+  }
+
+  static F exp(F x) {
+    F in = L::most(L::least(x, F(kExpMost)), F(kExpLeast));
+    F y = scaled_exp(reduce_ln2(in));
     // The sum is infinity, or NaN where x is: adding to the exponent may have made a number of it.
     y = select(x <= F(kExpMost), y, x + F(kInf));
-    return select(x < F(-87.3365479f), F(0.0f), y);
+    return select(x < F(kExpLeast), F(0.0f), y);
   }
 
   // 2 (2^(n-1) p + (2^(n-1) - 1/2)): the halves keep n = 128 finite.
@@ -126,11 +131,12 @@ struct TileMath {
   static F erfc(F x) {
     F a = L::least(L::magnitude(x), F(10.5f));
     F t = F(1.0f) / fma(a, F(0.5f), F(1.0f));
-    F p = poly(t, -0.0588471703f, 0.283487946f, -0.484937519f, 0.27546367f, -0.0248200297f, 0.201916888f, 0.243300155f,
-               0.282348037f, 0.282087982f);
-    F a2 = a * a;
-    F e = exp(F(0.0f) - a2);
-    F y = fma(fma(a, a, F(0.0f) - a2), F(0.0f) - e, e) * (t * p);
+    F p = t * poly(t, -0.0588471703f, 0.283487946f, -0.484937519f, 0.27546367f, -0.0248200297f, 0.201916888f,
+                   0.243300155f, 0.282348037f, 0.282087982f);
+    F square = F(0.0f) - a * a;  // of -110.25 to 0, or NaN, which comes back with `lost`
+    F e = select(square < F(kExpLeast), F(0.0f), scaled_exp(reduce_ln2(square)));
+    F lost = fma(a, a, square);
+    F y = fma(F(0.0f) - lost, e, e) * p;
     return select(x < F(0.0f), F(2.0f) - y, y);
   }
 
