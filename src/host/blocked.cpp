@@ -12,8 +12,8 @@ namespace trine::host {
 
 namespace {
 
-constexpr int64_t kBlockGroups = 24;                     // 144 rows: with kDepthBlock 144 KiB of A, in L2
-constexpr int64_t kChunkPanels = 12;                     // 192 columns: 192 KiB of B, in L2
+constexpr int64_t kBlockGroups = 24;                     // 144 rows: with kDepthBlock 432 KiB of A, in L2
+constexpr int64_t kChunkPanels = 12;                     // 192 columns, in L2 four panels at a time
 constexpr int64_t kTasksPerThread = 4;                   // so that a thread that lost its core is not waited for
 constexpr int64_t kSharedBytes = int64_t{16} << 20;      // of packed A at a time
 constexpr int64_t kWidenedBytes = int64_t{64} << 20;     // of B, widened for all blocks of rows at once
@@ -48,13 +48,21 @@ struct Run {
   Part part = {};
   std::byte* sums = nullptr;  // m x n, kept between parts, or the result itself; null: tasks have their own
   int64_t sums_ld = 0;
-  const std::byte* all_a = nullptr;  // groups from all_a_group on, each whole; null: tasks pack
+  const std::byte* all_a = nullptr;  // groups from all_a_group on, each whole; null: tasks pack, or none do
   int64_t all_a_group = 0;
+  bool plain_a = false;              // kernels read A as it lies
   const std::byte* all_b = nullptr;  // panels in the family's format; null: tasks pack or widen
   int64_t all_b_depth = 0;           // steps of an all_b panel
 
   int64_t depth() const { return part.end - part.begin; }
   int64_t cols_of(int64_t panel) const { return std::min(width, w.n - panel * width); }
+  // Only wide kernels can: every panel must be one of a whole four.
+  bool can_be_plain() const { return w.a.plain && kernels.wide[1] && w.n % (kPanelsWide * width) == 0; }
+  // About as many panels a task, at least one; fours are not cut.
+  int64_t chunk_of(int64_t panels_wanted) const {
+    const int64_t step = kernels.wide[1] && panels_wanted >= kPanelsWide ? kPanelsWide : 1;
+    return std::clamp<int64_t>(panels_wanted / step * step, 1, kChunkPanels);
+  }
   int64_t height_of(int64_t group) const { return groups.row(group + 1) - groups.row(group); }
   void fill_a(int64_t group, int64_t d, int64_t steps, std::byte* to) const {
     const int64_t height = height_of(group);
@@ -77,7 +85,7 @@ struct Task {
         col0(p0 * run.width),
         cols(std::min(p1 * run.width, run.w.n) - col0),
         b_bytes(run.all_b ? 0 : (p1 - p0) * kPanelBytes),
-        a_bytes(run.all_a ? 0 : kBlockGroups * kRowsMax * kDepthBlock * run.unit),
+        a_bytes(run.all_a || run.plain_a ? 0 : kBlockGroups * kRowsMax * kDepthBlock * run.unit),
         scratch(size_t(b_bytes + a_bytes + (run.sums ? 0 : (run.groups.row(g1) - row0) * cols * run.unit))),
         tile(run.sums ? run.sums + (row0 * run.sums_ld + col0) * run.unit : scratch.as() + b_bytes + a_bytes),
         ld(run.sums ? run.sums_ld : cols) {}
@@ -130,7 +138,9 @@ struct Task {
     for (int64_t g = gb; g < ge; ++g) {
       const int64_t row = run.groups.row(g), height = run.height_of(g);
       const std::byte* data = nullptr;
-      if (run.all_a) {
+      if (run.plain_a) {
+        data = run.w.a.plain + (row * run.w.a.lane_stride + run.part.begin + d) * run.unit;
+      } else if (run.all_a) {
         data = run.all_a + ((row - run.groups.row(run.all_a_group)) * run.depth() + d * height) * run.unit;
       } else {
         std::byte* to = scratch.as() + b_bytes + (row - run.groups.row(gb)) * kDepthBlock * run.unit;
@@ -149,30 +159,40 @@ struct Task {
   // All groups of the block; together they fetch what comes next.
   void multiply_panels(int64_t p, int64_t panels, int64_t count, int64_t d, int64_t steps) const {
     const std::byte* panel = b + (p - p0) * b_stride;
-    const int64_t cols_here = run.cols_of(p), share = ceil_div(count, panels);  // groups that fetch one panel
+    const int64_t cols_here = run.cols_of(p);
     const bool add = d > 0 || !run.part.first;
     for (int64_t g = 0; g < count; ++g) {
       std::byte* c = at(a[g].row, p * run.width);
-      const Next next = next_after(p + panels - 1 + g / share, d, steps);
+      // Groups [first, first + share) fetch one of the next panels.
+      const int64_t there = g * panels / count, first = ceil_div(there * count, panels);
+      const int64_t share = ceil_div((there + 1) * count, panels) - first;
+      const Next next = next_after(p + panels - 1 + there, d, steps);
       const int64_t stride = ceil_div(next.step_bytes, share);
-      const Ahead ahead{next.data + g % share * stride * steps, stride};
+      const Ahead ahead{next.data + (g - first) * stride * steps, stride};
       if (panels == 1) {
         multiply(run.kernels, run.w.family, a[g].data, panel, steps, a[g].height, cols_here, c, ld, add, ahead);
       } else {
-        run.kernels.wide[a[g].height](a[g].data, panel, b_stride, steps, c, ld, add, ahead);
+        const Rows rows = run.plain_a ? Rows{a[g].data, run.w.a.lane_stride, 1} : Rows{a[g].data, 1, a[g].height};
+        run.kernels.wide[a[g].height](rows, panel, b_stride, steps, c, ld, add, ahead);
       }
     }
   }
-  // The next panel, or, of panels that are widened first, the same one a block deeper, or the next task's.
+  // The next panel of the task; after the last, the first a block deeper, or of the next task. Panels that are widened
+  // first are all fetched for the block after this.
   struct Next {
     const std::byte* data = nullptr;
     int64_t step_bytes = 0;
   };
   Next next_after(int64_t p, int64_t d, int64_t steps) const {
     const PackedMatrix* packed = run.w.packed_b;
-    if (run.all_b || !packed) return {b + (p + 1 - p0) * b_stride, kStepBytes};
-    const bool deeper = d + steps < run.depth();
-    const int64_t there = deeper ? p : std::min(p + p1 - p0, run.panels - 1), step = deeper ? d + steps : 0;
+    const bool stays = p + 1 < p1, deeper = d + steps < run.depth();
+    if (run.all_b ? stays : !packed) return {b + (p + 1 - p0) * b_stride, kStepBytes};
+    const int64_t step = deeper ? d + steps : 0;
+    if (run.all_b) {
+      const int64_t there = deeper ? p + 1 - (p1 - p0) : p + 1;
+      return {run.all_b + (there * run.all_b_depth + step) * kStepBytes, kStepBytes};
+    }
+    const int64_t there = deeper ? p : std::min(p + p1 - p0, run.panels - 1);
     return {packed->panel(run.w.packed_item, there) + (run.part.begin + step) * packed->step_bytes(),
             packed->step_bytes()};
   }
@@ -194,20 +214,23 @@ struct Task {
   Group a[kBlockGroups] = {};
 };
 
-// Cuts the result into tasks of `block` groups by `chunk` panels.
+// Cuts the result into tasks of at most `block` groups by `chunk` panels: nearly equal, as many for every thread.
 void run_tasks(const Run& run, int64_t g0, int64_t g1, int64_t block, int64_t chunk) {
-  const int64_t chunks = ceil_div(run.panels, chunk);
-  const int64_t blocks = ceil_div(g1 - g0, block);
+  const int64_t chunks = ceil_div(run.panels, chunk), count = g1 - g0;
+  const int64_t evenly = chunks % pool_threads() == 0 ? 1 : pool_threads();
+  const int64_t blocks = std::min(count, ceil_div(ceil_div(count, block), evenly) * evenly);
   parallel_for(blocks * chunks, 1, [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
-      const int64_t g = g0 + t / chunks * block, p = t % chunks * chunk;
-      Task(run, g, std::min(g + block, g1), p, std::min(p + chunk, run.panels)).execute();
+      const int64_t i = t / chunks, p = t % chunks * chunk;
+      Task(run, g0 + i * count / blocks, g0 + (i + 1) * count / blocks, p, std::min(p + chunk, run.panels)).execute();
     }
   });
 }
 
-// All of A is packed before the tasks, kSharedBytes at a time.
+// All of A is packed before the tasks, kSharedBytes at a time, if it must be.
 void run_sharing_a(Run& run, int64_t block, int64_t chunk) {
+  run.plain_a = run.can_be_plain() && chunk % kPanelsWide == 0;
+  if (run.plain_a) return run_tasks(run, 0, run.groups.count, block, chunk);
   const int64_t group_bytes = run.depth() * kRowsMax * run.unit;
   const int64_t step = std::min(run.groups.count, std::max(kSharedBytes / group_bytes, kBlockGroups));
   Scratch memory(size_t(step * group_bytes));
@@ -258,7 +281,7 @@ void run_part(Run& run) {
     run.all_b_depth = depth_steps(run.w.family, packed->k());
   }
   if (!packed && (blocks == 1 || run.panels >= 2 * wanted)) {
-    return run_sharing_a(run, run.groups.count, std::clamp<int64_t>(run.panels / wanted, 1, kChunkPanels));
+    return run_sharing_a(run, run.groups.count, run.chunk_of(run.panels / wanted));
   }
   const int64_t b_bytes = run.panels * run.depth() * kStepBytes;
   const bool widens = packed && !packed->is_wide() && blocks > 1 && b_bytes <= kWidenedBytes;
@@ -269,10 +292,11 @@ void run_part(Run& run) {
     run.all_b_depth = run.depth();
   }
   if (run.panels <= kChunkPanels || blocks >= wanted) {
-    const int64_t block = std::clamp<int64_t>(run.groups.count / wanted, 4, kBlockGroups);
+    run.plain_a = run.can_be_plain();
+    const int64_t block = std::clamp<int64_t>(ceil_div(run.groups.count, wanted), 4, kBlockGroups);
     return run_tasks(run, 0, run.groups.count, block, run.panels);
   }
-  run_sharing_a(run, kBlockGroups, std::clamp<int64_t>(run.panels * blocks / wanted, 1, kChunkPanels));
+  run_sharing_a(run, kBlockGroups, run.chunk_of(run.panels * blocks / wanted));
 }
 
 void run_parts(const Blocked& w) {
@@ -290,6 +314,7 @@ void run_parts(const Blocked& w) {
   for (int64_t d = 0; d < w.depth; d += step) {
     run.part = {w.begin + d, w.begin + std::min(d + step, w.depth), d == 0, d + step >= w.depth};
     run.all_a = run.all_b = nullptr;
+    run.plain_a = false;
     run_part(run);
   }
 }

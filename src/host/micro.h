@@ -1,4 +1,4 @@
-// Microkernels: up to 6 rows of A times a panel of B, for blocks of depth that stay in L1.
+// Microkernels: up to 6 rows of A times a panel of B, for blocks of depth; panels come from L2 in order.
 // A family fixes the arithmetic: its unit is the size of a sum, of a step of a row of A, and of one of the columns
 // whose steps fill the 64 bytes of a panel of B. A step of depth is one element, or a pair of them (s16). Invariant: a
 // sum runs in order of depth from zero within a block, whatever the rows, so results do not depend on cuts.
@@ -39,7 +39,7 @@ constexpr const FamilyRow& row(Family family) { return kFamilies[size_t(family)]
 constexpr int64_t kStepBytes = 64;    // of a panel, in the kernel's format
 constexpr int64_t kRowsMax = 6;       // rows of a group
 constexpr int64_t kPanelsWide = 4;    // of a wide kernel: 24 sums of a whole step
-constexpr int64_t kDepthBlock = 256;  // steps; a panel block is 16 KiB, half of L1
+constexpr int64_t kDepthBlock = 768;  // steps; sums go through memory between blocks
 
 constexpr int64_t panel_width(Family family) { return kStepBytes / row(family).unit; }
 constexpr int64_t depth_steps(Family family, int64_t k) {
@@ -59,9 +59,14 @@ struct Ahead {
 // c[r][j] = sum over d of a[d][r] * b[d][j] for the columns j of a panel, or += with `add`; `ld` is c's row stride in
 // elements.
 using MicroKernel = void (*)(const void* a, const void* b, int64_t depth, void* c, int64_t ld, bool add, Ahead ahead);
+// Rows of A in units: as packed, {data, 1, rows}, or as they lie in a matrix, {data, its row stride, 1}.
+struct Rows {
+  const void* data = nullptr;
+  int64_t stride = 1, step = 1;  // from row to row, from step to step of depth
+};
 // The same for kPanelsWide panels side by side, `b_stride` bytes apart.
-using WideKernel = void (*)(const void* a, const void* b, int64_t b_stride, int64_t depth, void* c, int64_t ld,
-                            bool add, Ahead ahead);
+using WideKernel = void (*)(Rows a, const void* b, int64_t b_stride, int64_t depth, void* c, int64_t ld, bool add,
+                            Ahead ahead);
 struct MicroKernels {
   MicroKernel rows[kRowsMax + 1] = {};  // by number of rows; [0] is null
   WideKernel wide[kRowsMax + 1] = {};   // all null where registers do not suffice

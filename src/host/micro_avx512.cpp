@@ -30,12 +30,14 @@ struct Bf16 {
   }
 };
 
-// R rows by P panels. Unrolled everywhere: an index that is not a constant would put the sums into memory.
+// R rows by P panels. Unrolled everywhere: an index that is not a constant would put the sums into memory. Rows from
+// the third on have a pointer of their own, from which an address is at most twice the stride away.
 template <class T, int R, int P>
-[[gnu::always_inline]] inline void multiply_add(const void* a_, const void* b_, int64_t b_stride, int64_t depth,
+[[gnu::always_inline]] inline void multiply_add(const Rows& rows, const void* b_, int64_t b_stride, int64_t depth,
                                                 void* c_, int64_t ld, bool add, Ahead ahead) {
   constexpr int64_t kWidth = 16;
-  auto* a = static_cast<const float*>(a_);
+  auto* a = static_cast<const float*>(rows.data);
+  auto* third = a + 3 * rows.stride;
   auto* b = static_cast<const char*>(b_);
   auto* next = static_cast<const char*>(ahead.from);
   auto* c = static_cast<float*>(c_);
@@ -57,11 +59,12 @@ template <class T, int R, int P>
     for (int p = 0; p < P; ++p) step[p] = T::load(b + p * b_stride);
 #pragma GCC unroll 6
     for (int r = 0; r < R; ++r) {
-      const __m512 x = _mm512_set1_ps(a[r]);
+      const __m512 x = _mm512_set1_ps(r < 3 ? a[r * rows.stride] : third[(r - 3) * rows.stride]);
 #pragma GCC unroll 4
       for (int p = 0; p < P; ++p) acc[r][p] = _mm512_fmadd_ps(x, step[p], acc[r][p]);
     }
-    a += R;
+    a += rows.step;
+    third += rows.step;
     b += T::kBytes;
   }
 #pragma GCC unroll 6
@@ -76,11 +79,11 @@ template <class T, int R, int P>
 
 template <class T, int R>
 void kernel(const void* a, const void* b, int64_t depth, void* c, int64_t ld, bool add, Ahead ahead) {
-  multiply_add<T, R, 1>(a, b, 0, depth, c, ld, add, ahead);
+  multiply_add<T, R, 1>({a, 1, R}, b, 0, depth, c, ld, add, ahead);
 }
 
 template <class T, int R>
-void wide(const void* a, const void* b, int64_t b_stride, int64_t depth, void* c, int64_t ld, bool add, Ahead ahead) {
+void wide(Rows a, const void* b, int64_t b_stride, int64_t depth, void* c, int64_t ld, bool add, Ahead ahead) {
   multiply_add<T, R, kPanelsWide>(a, b, b_stride, depth, c, ld, add, ahead);
 }
 

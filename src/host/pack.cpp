@@ -202,6 +202,10 @@ void StridedPanels::gather(int64_t lane, int64_t lanes, int64_t width, int64_t b
 
 PanelSource StridedPanels::source() const {
   PanelSource out = panel_source(*this);
+  if (is_wide(dtype, family) && depth_stride == 1) {
+    out.plain = static_cast<const std::byte*>(data);
+    out.lane_stride = lane_stride;
+  }
   if (family != Family::pairs && lane_stride == 1 && depth_stride != 1) out.fill_rows = fill_rows;
 #if defined(__x86_64__)
   if (dtype == Dtype::bf16 && depth_stride == 1 && simd == Simd::avx2) out.fill = fill_bf16;

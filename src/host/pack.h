@@ -32,6 +32,9 @@ struct PanelSource {
   // whose memory is better read row by row.
   void (*fill_rows)(const void* ctx, int64_t lane, int64_t lanes, int64_t begin, int64_t depth, void* to,
                     int64_t panel_bytes) = nullptr;
+  // (optional) The operand itself, where it needs no packing: in the family's format, steps of depth side by side.
+  const std::byte* plain = nullptr;
+  int64_t lane_stride = 0;  // elements
 };
 
 // A strided matrix as a source; `lane` and `depth` name its two directions.

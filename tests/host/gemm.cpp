@@ -281,9 +281,18 @@ TEST_CASE("gemm: AVX-512 gives the bits of AVX2, panel by panel and several at o
           narrow.rows[rows](a.data(), panel, kDepth, want.data() + p * kWidth, kLd, add, {panel, 0});
           wide.rows[rows](a.data(), panel, kDepth, each.data() + p * kWidth, kLd, add, {panel, 0});
         }
-        wide.wide[rows](a.data(), b.data(), kDepth * step, kDepth, all.data(), kLd, add, {b.data(), 0});
+        std::vector<float> plain(a.size()), strided = start;  // the same rows, each whole
+        for (int64_t d = 0; d < kDepth; ++d) {
+          for (int64_t r = 0; r < rows; ++r) plain[size_t(r * kDepth + d)] = a[size_t(d * rows + r)];
+        }
+        const auto run = [&](Rows from, std::vector<float>& to) {
+          wide.wide[rows](from, b.data(), kDepth * step, kDepth, to.data(), kLd, add, {b.data(), 0});
+        };
+        run({a.data(), 1, rows}, all);
+        run({plain.data(), kDepth, 1}, strided);
         CHECK(std::memcmp(want.data(), each.data(), want.size() * 4) == 0);
         CHECK(std::memcmp(want.data(), all.data(), want.size() * 4) == 0);
+        CHECK(std::memcmp(want.data(), strided.data(), want.size() * 4) == 0);
       }
     }
   }
