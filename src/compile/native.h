@@ -19,6 +19,7 @@ using HostFunction = std::function<Result<void>(std::span<const TensorView> in, 
 using FindHostFunction = std::function<Result<HostFunction>(std::string_view config)>;
 inline constexpr std::string_view kHostCall = "trine_host_call";
 inline constexpr std::string_view kPartsCall = ",parts";  // ends its config: called on each device, with its parts
+inline constexpr std::string_view kInspection = "InspectSharding";  // jax.debug.inspect_array_sharding
 // NKI kernels; their backend_config is arch::recording_bytes in base64.
 inline constexpr std::string_view kKernelCall = "AwsNeuronCustomNativeKernel";
 

@@ -60,6 +60,7 @@ class Partitioner {
   Result<void> choice(const Node& node);
   Result<void> host_call(const Node& node);
   Result<void> parts_call(const Node& node);
+  Result<void> inspection(const Node& node);
   Result<void> by_rule(const Node& node, const OpRule& rule);
   Result<void> as_it_is(const Node& node);
   Result<void> combine(const Node& node, const OpRule& rule, const FactorAtoms& atoms, const Node* made);
@@ -144,6 +145,7 @@ Result<void> Partitioner::visit(const Node& node) {
   if (node.op == "parameter" || made_.contains(&node) || locals_.contains(node.result())) return {};
   for (auto [op, method] : kSpecial)
     if (op == node.op) return (this->*method)(node);
+  if (node.op == "custom_call" && node.attrs.text("call_target_name") == kInspection) return inspection(node);
   if (is_manual(node)) return as_it_is(node);
   if (node.op == "custom_call" && node.attrs.text("call_target_name") == kHostCall)
     return node.attrs.text("backend_config").ends_with(kPartsCall) ? parts_call(node) : host_call(node);
@@ -363,6 +365,22 @@ Result<void> Partitioner::parts_call(const Node& node) {
   for (const Value& v : node.inputs) spec.inputs.push_back(local(v).value);
   const Node* made = made_[&node] = out_.graph.add(std::move(spec));
   bind_all(node, made, false);
+  return {};
+}
+
+// Behind its number it says how the value lies; nothing is moved for it.
+Result<void> Partitioner::inspection(const Node& node) {
+  const Local have = local(node.inputs[0]);
+  ir::Attrs attrs = node.attrs;
+  attrs.set("backend_config",
+            cat(node.attrs.text("backend_config"), " ", have.is_manual ? "{manual}" : meshes_.hlo_text(have.sharding)));
+  const Node* made = made_[&node] = out_.graph.add({.op = node.op,
+                                                    .inputs = {have.value},
+                                                    .attrs = std::move(attrs),
+                                                    .types = {have.value.type()},
+                                                    .where = place(node),
+                                                    .is_unique = node.is_unique});
+  bind(node.result(), made->result(), have.sharding, have.is_manual);
   return {};
 }
 

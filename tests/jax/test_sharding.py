@@ -131,3 +131,23 @@ def test_ragged_all_to_all():
     assert plain == [[[1, 9], [3, 9], [0, 0], [0, 0]], [[2, 9], [2, 8], [4, 9], [0, 0]]]
     assert grad == [[[2, 18], [4, 18], [4, 16]], [[6, 18], [8, 18], [0, 0]]]
     assert groups == plain * 2 and alone == [[3, 0, 1, 9]]
+
+
+INSPECTED = """
+import json, jax, jax.numpy as jnp, numpy as np
+from jax.sharding import NamedSharding, PartitionSpec as P
+mesh = jax.sharding.Mesh(np.array(jax.devices()[:8]).reshape(4, 2), ("x", "y"))
+a = jax.device_put(np.ones((8, 8), np.float32), NamedSharding(mesh, P("x", "y")))
+seen = []
+def look(v):
+    jax.debug.inspect_array_sharding(v, callback=lambda s: seen.append(str(s.spec)))
+    return v
+f = jax.jit(lambda a: look(look(jnp.sin(a)) @ a.T) + look(jax.lax.with_sharding_constraint(a, NamedSharding(mesh, P()))))
+f(a), f(a)
+print(json.dumps(seen))
+"""
+
+
+def test_how_a_value_lies_in_a_program():
+    said = run(["-c", INSPECTED], TRINE_INSTANCE="trn1.32xlarge")[-1]
+    assert said == ["P('x', 'y')", "P('x',)", "P()"], said
