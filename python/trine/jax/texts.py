@@ -1,4 +1,4 @@
-"""What `compiled.as_text()` shows: the ops of the program as each device runs it, with its collectives, as XLA writes them.
+"""What `compiled.as_text()` shows: the program's ops as each device runs them, with collectives, as XLA writes them.
 
 JAX asks the plugin for a compiled program often, for its shapes and shardings; it gets the plan's steps. The ops are
 read again from the saved form when somebody wants to see them.
@@ -18,7 +18,8 @@ def text_of(library, executable) -> str | None:
     if begin < 0:
         return None
     given = []
-    failed = library.trine_pjrt_text(saved[begin:], len(saved) - begin, Give(lambda p, n: given.append(ctypes.string_at(p, n))))
+    give = Give(lambda text, size: given.append(ctypes.string_at(text, size)))
+    failed = library.trine_pjrt_text(saved[begin:], len(saved) - begin, give)
     return None if failed else given[0].decode(errors="replace")
 
 
