@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <memory>
 #include <new>
 #include <optional>
 
@@ -167,6 +168,7 @@ class Wired {
   Wired(const Prepared& prepared, const Frame& frame, std::byte* arena)
       : run_(prepared, frame, arena), scratch_(scratch_bytes(prepared)) {
     std::byte* at = scratch_.as<>();
+    steps_.reserve(prepared.steps.size());
     for (const PreparedStep& step : prepared.steps) {
       std::vector<void*> in = run_.pointers(step.in), out = run_.pointers(step.out);
       if (const auto* kernel = std::get_if<TileKernel>(&step.what)) {
@@ -175,6 +177,10 @@ class Wired {
         at += TileCall::scratch_bytes(*kernel);
       } else if (const auto* move = std::get_if<Move>(&step.what)) {
         steps_.push_back({WiredMove{move, std::move(in), out[0]}});
+      } else if (const auto* windows = std::get_if<Windows>(&step.what)) {
+        steps_.push_back({WiredWindows{windows, std::move(in), out[0]}});
+      } else if (const auto* choice = std::get_if<PreparedCase>(&step.what)) {
+        steps_.push_back({std::make_unique<WiredCase>(*choice, in, out, frame.meeting)});
       } else {
         steps_.push_back({&step});
       }
@@ -187,6 +193,10 @@ class Wired {
         call->run();
       } else if (const auto* move = std::get_if<WiredMove>(&step)) {
         move->what->run(move->in, move->out);
+      } else if (const auto* windows = std::get_if<WiredWindows>(&step)) {
+        windows->what->run(windows->in, windows->out);
+      } else if (const auto* choice = std::get_if<std::unique_ptr<WiredCase>>(&step)) {
+        TRY((*choice)->run());
       } else {
         TRY(run_.one(*std::get<const PreparedStep*>(step)));
       }
@@ -200,7 +210,45 @@ class Wired {
     std::vector<void*> in;
     void* out;
   };
-  using Step = std::variant<TileCall, WiredMove, const PreparedStep*>;
+  struct WiredWindows {
+    const Windows* what;
+    std::vector<void*> in;
+    void* out;
+  };
+  // Branches are wired when they are first taken.
+  class WiredCase {
+   public:
+    WiredCase(const PreparedCase& choice, const std::vector<void*>& in, std::vector<void*> out, Meeting* meeting)
+        : index_(static_cast<const int32_t*>(in[0])),
+          in_(in.begin() + 1, in.end()),
+          out_(std::move(out)),
+          meeting_(meeting) {
+      for (const auto& branch : choice.branches) branches_.push_back({branch.get()});
+    }
+    Result<void> run() {
+      const size_t last = branches_.size() - 1;
+      Branch& branch = branches_[*index_ < 0 || size_t(*index_) > last ? last : size_t(*index_)];
+      if (!branch.wired) {
+        branch.arena = std::make_unique<Scratch>(size_t(branch.prepared->plan->arena_bytes));
+        branch.wired = std::make_unique<Wired>(
+            *branch.prepared, Frame{.inputs = in_, .outputs = out_, .meeting = meeting_}, branch.arena->as<>());
+      }
+      return branch.wired->all();
+    }
+
+   private:
+    struct Branch {
+      const Prepared* prepared = nullptr;
+      std::unique_ptr<Scratch> arena = {};
+      std::unique_ptr<Wired> wired = {};
+    };
+    const int32_t* index_;
+    std::vector<const void*> in_;
+    std::vector<void*> out_;
+    Meeting* meeting_;
+    std::vector<Branch> branches_;
+  };
+  using Step = std::variant<TileCall, WiredMove, WiredWindows, std::unique_ptr<WiredCase>, const PreparedStep*>;
 
   static size_t scratch_bytes(const Prepared& prepared) {
     size_t sum = 0;

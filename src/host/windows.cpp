@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <span>
 
 #include "base/convert.h"
 #include "base/element.h"
@@ -208,7 +209,10 @@ void Windows::visit_by(const Index& index, int64_t begin, int64_t end, F&& f) co
       starts = {};
   if constexpr (kStarts == 0) starts.resize(step_.starts.size());
   std::copy_n(step_.starts.begin(), starts.size(), starts.begin());
-  std::vector<int64_t> turns(loops.size());
+  constexpr size_t kFewLoops = 4;
+  std::array<int64_t, kFewLoops> few = {};
+  std::vector<int64_t> many_turns(loops.size() > kFewLoops ? loops.size() : 0);
+  const std::span<int64_t> turns = many_turns.empty() ? std::span(few).first(loops.size()) : std::span(many_turns);
   int64_t many = 0, base = 0, at = 0, rest = begin;
   for (size_t d = loops.size(); d-- > 0; rest /= loops[d].size) {
     const int64_t i = turns[d] = d == 0 ? rest : rest % loops[d].size;
