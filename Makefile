@@ -54,7 +54,7 @@ test-torch: build
 
 # Random JAX programs against XLA's CPU: whole numbers to the bit, the same over a mesh of eight devices, and floats.
 test-jax: build
-	@for of in whole mesh floats; do $(PYTHON) tests/jax/random_sweep.py $(or $(SEED),1000) --seconds $(or $(SECONDS_EACH),300) --of $$of || exit 1; done
+	@for of in whole large mesh floats; do $(PYTHON) tests/jax/random_sweep.py $(or $(SEED),1000) --seconds $(or $(SECONDS_EACH),300) --of $$of || exit 1; done
 
 # Each bench/*.cpp and bench/*.py is a program that prints its rows.
 bench: build

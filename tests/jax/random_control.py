@@ -1,7 +1,7 @@
 """Steps of random programs: reductions, orders, windows, products, and control flow with programs inside."""
 
 import numpy as np
-from random_programs import COMMON, ELEMENTS, whole_most
+from random_programs import COMMON, whole_most
 from random_steps import INF, axis_of, indices, number
 from random_steps import STEPS as PLAIN
 
@@ -126,7 +126,7 @@ def product(s, x):
     dims = [x.shape[a] for a in batch + contract] + [s.pick([1, 2, 3, 8, 17, 33]) for _ in range(s.roll(3))]
     terms = int(np.prod([x.shape[a] for a in contract], dtype=np.int64))
     out = int(np.prod([d for a, d in enumerate(x.shape) if a not in contract] + dims[len(batch) + len(contract) :], dtype=np.int64))
-    if np.prod(dims) > ELEMENTS or out * terms > 4e6:
+    if np.prod(dims) > s.maker.elements or out * terms > 300 * s.maker.elements:
         raise ValueError("too large")
     turn = [int(a) for a in s.g.permutation(len(dims))]
     y = s.shaped(tuple(dims[a] for a in turn), x.dtype, 9 if not x.whole else INF)

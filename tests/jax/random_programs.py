@@ -17,7 +17,6 @@ from jax.sharding import AbstractMesh, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 SIZES = [1, 1, 2, 2, 3, 3, 4, 5, 7, 8, 15, 16, 17, 31, 33, 64, 65, 127, 129, 1000]
-ELEMENTS = 12000  # the most that a value has
 WHOLE = {  # up to here every whole number is a number of the dtype
     "float32": 2**24, "float64": 2**53, "bfloat16": 2**8, "float16": 2**11, "float8_e4m3fn": 16, "float8_e5m2": 8,
     "complex64": 2**22, "complex128": 2**50,
@@ -133,7 +132,7 @@ class Scope:
         """One line: a new value of this expression. Floats too large for whole numbers are brought back."""
         got = jnp.asarray(eval(text, self.environment))
         dtype = str(got.dtype)
-        if got.size > 4 * ELEMENTS:
+        if got.size > 4 * self.maker.elements:
             raise ValueError("too large")
         if bound > whole_most(dtype):
             text, bound = self.clipped(text, dtype), min(9, whole_most(dtype))
@@ -220,18 +219,21 @@ class Scope:
 class Maker:
     """One program from a seed; steps are functions (scope, value) that add lines."""
 
-    sizes = SIZES
+    sizes, elements = SIZES, 12000  # dims, and the most that a value has
 
     def __init__(self, seed, steps, length=24):
         self.g, self.steps, self.names = np.random.default_rng(seed), steps, 0
         self.program, self.length = Program(seed, bool(self.g.random() < 0.3)), length
+        if self.g.random() < 0.5:  # of few kinds, so that those meet often
+            kinds = list(dict.fromkeys(steps))
+            self.steps = [kinds[int(i)] for i in self.g.permutation(len(kinds))[:6]]
 
     def dims(self):
         while True:
             shape = tuple(int(d) for d in self.g.choice(self.sizes, int(self.g.integers(0, 5))))
             if self.g.random() < 0.02 and shape:
                 shape = (0, *shape[1:])
-            if np.prod(shape) <= ELEMENTS:
+            if np.prod(shape) <= self.elements:
                 return shape
 
     def inputs(self):
@@ -246,7 +248,7 @@ class Maker:
     def step(self, scope, step=None):
         """Whether the step, or one of any kind, could be added."""
         kept = len(self.program.lines), len(scope.values)
-        recent = [v for v in scope.values[-8:] if v.size <= ELEMENTS and (v.size or scope.roll(20) == 0)]
+        recent = [v for v in scope.values[-8:] if v.size <= self.elements and (v.size or scope.roll(20) == 0)]
         try:
             (step or scope.pick(self.steps))(scope, scope.pick(recent or scope.values))
             return True
@@ -279,6 +281,15 @@ class Maker:
         if self.g.random() < 0.2:
             self.program.donated = tuple(i for i in range(len(self.program.inputs)) if self.g.random() < 0.6)
         return 0
+
+
+class LargeMaker(Maker):
+    """Values that threads share, and few of them."""
+
+    sizes, elements = SIZES + [300, 1000, 2049, 70000], 400000
+
+    def __init__(self, seed, steps, length):
+        super().__init__(seed, steps, min(length, 8))
 
 
 def placed(program, name, mesh):

@@ -183,12 +183,20 @@ def start(s, d):
 
 
 def dynamic_slice(s, x):
-    part, at = tuple(s.roll(d + 1) for d in x.shape), [start(s, d) for d in x.shape]
-    return s.add(f"lax.dynamic_slice({x.name}, [{', '.join(at)}], {part})", x.bound)
+    part = tuple(s.roll(d + 1) for d in x.shape)
+    if s.roll(2):
+        at = [f"jnp.int32({s.roll(d - p + 1)})" for d, p in zip(x.shape, part)]
+        return s.add(f"lax.dynamic_slice({x.name}, [{', '.join(at)}], {part})", x.bound)
+    at = [start(s, d) for d in x.shape]
+    # Behind a barrier: of two slices XLA's CPU makes one, and forgets that the first is moved to lie inside.
+    return s.add(f"lax.optimization_barrier(lax.dynamic_slice({x.name}, [{', '.join(at)}], {part}))", x.bound)
 
 
 def dynamic_update(s, x):
-    part, at = tuple(s.pick([d, s.roll(d + 1)]) for d in x.shape), [start(s, d) for d in x.shape]
+    part = tuple(s.pick([d, s.roll(d + 1)]) for d in x.shape)
+    at = [start(s, d) for d in x.shape]
+    if s.maker.program.places is not None:  # XLA's partitioner leaves out what would be moved to lie inside
+        at = [f"jnp.int32({s.roll(d - p + 1)})" for d, p in zip(x.shape, part)]
     y = s.shaped(part, x.dtype)
     return s.add(f"lax.dynamic_update_slice({x.name}, {y.name}, [{', '.join(at)}])", max(x.bound, y.bound))
 

@@ -19,6 +19,7 @@ import random_programs
 def made(seed, given):
     maker, steps = {
         "whole": (random_programs.Maker, random_control.STEPS),
+        "large": (random_programs.LargeMaker, random_control.STEPS),
         "mesh": (random_mesh.MeshMaker, random_mesh.STEPS),
         "floats": (random_floats.FloatMaker, random_floats.STEPS),
     }[given.of]
@@ -78,7 +79,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=1e9)
     parser.add_argument("--programs", type=int, default=10**9)
     parser.add_argument("--length", type=int, default=24, help="the most steps of a program")
-    parser.add_argument("--of", choices=["whole", "mesh", "floats"], default="whole", help="numbers; on a mesh of eight devices; floats")
+    parser.add_argument("--of", choices=["whole", "large", "mesh", "floats"], default="whole", help="large: tensors; mesh: on eight devices")
     parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.alone:
