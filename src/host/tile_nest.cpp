@@ -273,7 +273,7 @@ uint32_t partner_of(const std::vector<arch::TileOperand>& operands, uint32_t ope
 
 bool is_doubled(const TileProgram& p, size_t operand, int64_t stride) {
   const arch::TileOperand& o = p.operands[operand];
-  if (stride != 2 || bits(o.dtype) != 32) return false;
+  if (stride != 2 || bits(o.dtype) < 32) return false;
   return !o.output || partner_of(p.operands, uint32_t(operand)) != kNoPartner;
 }
 

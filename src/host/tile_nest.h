@@ -51,8 +51,8 @@ struct TileNest {
   int64_t inner_cut = 1;    // reductions are cut here: so many indices of the outermost inner loop per partial result
 };
 
-// Every other element along the vector, of 32 bits, read, or written together with the elements between: machine code
-// shuffles these, so they are not staged.
+// Every other element along the vector, of 32 bits or more, read, or written together with the elements between:
+// machine code shuffles these, and kernels step over what is between, so they are not staged.
 bool is_doubled(const arch::TileProgram& program, size_t operand, int64_t stride);
 // The output that is written together with this one, or nothing.
 inline constexpr uint32_t kNoPartner = UINT32_MAX;
