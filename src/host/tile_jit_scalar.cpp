@@ -59,10 +59,11 @@ void ScalarCode::all(int first_pointer) {
   push(rbp);
   mov(rbp, rsp);
   mov(rbx, rdi);
-  sub(rsp, int(nest_.insns.size() * 8));
+  sub(rsp, int(int64_t(nest_.insns.size()) * nest_.vector.size * 8));
   and_(rsp, -32);
-  for (lane_ = 0; lane_ < nest_.vector.size; ++lane_)
-    for (TileValue v = 0; v < nest_.insns.size(); ++v) one(v, first_pointer);
+  // An instruction on all lanes before the next: a result may lie over what other lanes still read.
+  for (TileValue v = 0; v < nest_.insns.size(); ++v)
+    for (lane_ = 0; lane_ < nest_.vector.size; ++lane_) one(v, first_pointer);
   mov(rsp, rbp);
   pop(rbp);
   pop(rbx);

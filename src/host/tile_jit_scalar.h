@@ -35,8 +35,9 @@ class ScalarCode : public Xbyak::CodeGenerator {
   bool compare(arch::TileValue v, const arch::TileInsn& n, Lane lane);
   bool convert(arch::TileValue v, const arch::TileInsn& n, Lane from);
   void call(arch::TileValue v, const arch::TileInsn& n, Lane from);
-  Xbyak::Address slot(arch::TileValue v) { return qword[rsp + 8 * int(v)]; }
-  Xbyak::Address half(arch::TileValue v) { return dword[rsp + 8 * int(v)]; }
+  int at(arch::TileValue v) const { return 8 * int(int64_t(v) * nest_.vector.size + lane_); }
+  Xbyak::Address slot(arch::TileValue v) { return qword[rsp + at(v)]; }
+  Xbyak::Address half(arch::TileValue v) { return dword[rsp + at(v)]; }
 
   const TileNest& nest_;
   int64_t lane_ = 0;         // that is being written

@@ -1,0 +1,37 @@
+"""What random programs were shrunk to when they found a fault."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+
+def later(a, b):
+    """The larger of pairs (value, place); of equal values the later place."""
+    keep = (a[0] > b[0]) | ((a[0] == b[0]) & (a[1] > b[1]))
+    return jnp.where(keep, a[0], b[0]), jnp.where(keep, a[1], b[1])
+
+
+def pairs(x, i):
+    found = lax.reduce((x, i), (jnp.int64(-(2**63)), jnp.int32(-1)), later, (0,))
+    return found[0] * 2 + found[1].astype(x.dtype), jnp.sort(x, 0, descending=True)
+
+
+def rows(x, c):
+    return lax.scan(lambda c, row: (jnp.ones_like(c), x.T.astype(jnp.int32).reshape(-1)[:3]), c, x, reverse=True)[1]
+
+
+# Results of a few lanes lay over what the next lanes read.
+FOUND = {
+    "pairs": (pairs, [np.array([0, 0, 1], np.int64), np.array([0, 0, 1], np.int32)]),
+    "rows": (rows, [np.array([[0, 0], [1, 2]], np.int16), np.array([0, 0, 1], np.int32)]),
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_as_on_the_cpu(name):
+    f, arguments = FOUND[name]
+    with jax.enable_x64(True):
+        got, want = (jax.jit(f)(*jax.device_put(arguments, jax.devices(d)[0])) for d in ("neuron", "cpu"))
+    jax.tree.map(np.testing.assert_array_equal, got, want)
