@@ -214,15 +214,18 @@ struct Task {
   Group a[kBlockGroups] = {};
 };
 
-// Cuts the result into tasks of at most `block` groups by `chunk` panels: nearly equal, as many for every thread.
+// Cuts the result into tasks of at most `block` groups by `chunk` panels: nearly equal, as many for every thread. Those
+// of the last block are narrower, so that who is done first waits less.
 void run_tasks(const Run& run, int64_t g0, int64_t g1, int64_t block, int64_t chunk) {
   const int64_t chunks = ceil_div(run.panels, chunk), count = g1 - g0;
   const int64_t evenly = chunks % pool_threads() == 0 ? 1 : pool_threads();
   const int64_t blocks = std::min(count, ceil_div(ceil_div(count, block), evenly) * evenly);
-  parallel_for(blocks * chunks, 1, [&](int64_t begin, int64_t end) {
+  const int64_t narrow = run.plain_a ? std::min(chunk, kPanelsWide) : chunk, before = (blocks - 1) * chunks;
+  parallel_for(before + ceil_div(run.panels, narrow), 1, [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
-      const int64_t i = t / chunks, p = t % chunks * chunk;
-      Task(run, g0 + i * count / blocks, g0 + (i + 1) * count / blocks, p, std::min(p + chunk, run.panels)).execute();
+      const int64_t i = t < before ? t / chunks : blocks - 1, width = t < before ? chunk : narrow;
+      const int64_t p = (t < before ? t % chunks : t - before) * width;
+      Task(run, g0 + i * count / blocks, g0 + (i + 1) * count / blocks, p, std::min(p + width, run.panels)).execute();
     }
   });
 }
@@ -294,7 +297,7 @@ void run_part(Run& run) {
   if (run.panels <= kChunkPanels || blocks >= wanted) {
     run.plain_a = run.can_be_plain();
     const int64_t block = std::clamp<int64_t>(ceil_div(run.groups.count, wanted), 4, kBlockGroups);
-    return run_tasks(run, 0, run.groups.count, block, run.panels);
+    return run_tasks(run, 0, run.groups.count, block, run.plain_a ? std::min(run.panels, kChunkPanels) : run.panels);
   }
   run_sharing_a(run, kBlockGroups, run.chunk_of(run.panels * blocks / wanted));
 }
