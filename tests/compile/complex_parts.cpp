@@ -64,18 +64,10 @@ TEST_CASE("loops over parts give what the ops mean") {
         CAPTURE(rows);
         CAPTURE(is_wide);
         const ir::Graph graph = graph_of(with_types(cat("(%0: C[N,5], %1: C[N,5]) {\n", c.body), rows, is_wide));
-        std::mt19937 random(3);
-        std::vector<Tensor> args;
-        for (const ir::Value& p : graph.params) args.push_back(random_tensor(p.type(), random));
-        auto want = ops::evaluate(graph, args);
-        REQUIRE_MESSAGE(want, want.error().text());
-        auto plan = compile_native(graph);
-        REQUIRE_MESSAGE(plan, plan.error().text());
-        auto got = run_plan(*plan, args);
-        REQUIRE_MESSAGE(got, got.error().text());
-        if (!is_wide) CHECK((*plan)->steps.size() <= c.steps);
-        for (size_t i = 0; i < want->size(); ++i)
-          CHECK(error_of((*got)[i], (*want)[i], is_wide ? 0x1p-52 : 0x1p-23) <= 64);
+        const Compiled ran = run_both(graph, 3);
+        if (!is_wide) CHECK(ran.steps <= c.steps);
+        for (size_t i = 0; i < ran.want.size(); ++i)
+          CHECK(error_of(ran.got[i], ran.want[i], is_wide ? 0x1p-52 : 0x1p-23) <= 64);
       }
     }
   }
@@ -85,8 +77,7 @@ TEST_CASE("lengths and quotients of the smallest, the largest and infinity") {
   constexpr float kInf = std::numeric_limits<float>::infinity();
   const float numbers[] = {0, 1, -2.5f, 1e-30f, -3e38f, 1e-20f, kInf, -kInf, std::nanf("")};
   const int64_t count = int64_t(std::size(numbers)), all = count * count * count * count;
-  Tensor x = Tensor::make(Dtype::c64, {all}), y = x;
-  y = Tensor::make(Dtype::c64, {all});
+  Tensor x = Tensor::make(Dtype::c64, {all}), y = Tensor::make(Dtype::c64, {all});
   for (int64_t i = 0; i < all; ++i) {
     int64_t rest = i;
     for (float* to : {x.view().as<float>() + 2 * i, y.view().as<float>() + 2 * i})

@@ -95,4 +95,22 @@ inline std::shared_ptr<const arch::HostPlan> check_plan(const std::string& name,
   return *plan;
 }
 
+// What a graph means for random arguments, and what its plan gives for them.
+struct Compiled {
+  std::vector<Tensor> want = {}, got = {};
+  size_t steps = 0;
+};
+inline Compiled run_both(const ir::Graph& graph, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<Tensor> args;
+  for (const ir::Value& p : graph.params) args.push_back(random_tensor(p.type(), random));
+  auto want = ops::evaluate(graph, args);
+  REQUIRE_MESSAGE(want, want.error().text());
+  auto plan = compile_native(graph);
+  REQUIRE_MESSAGE(plan, plan.error().text());
+  auto got = run_plan(*plan, args);
+  REQUIRE_MESSAGE(got, got.error().text());
+  return {*std::move(want), *std::move(got), (*plan)->steps.size()};
+}
+
 }  // namespace trine::compile
