@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <utility>
 
 namespace trine::host {
 
@@ -34,12 +35,14 @@ Kept::~Kept() {
 
 std::shared_ptr<const PackedMatrix> Kept::packed(const Matrix& b, int64_t offset, int64_t k, int64_t n) {
   std::lock_guard lock(mutex_);
+  ++asks_;
   for (Form& form : forms_) {
     if (!form.is_for(b, offset, k, n)) continue;
+    const uint64_t before = std::exchange(form.asked, asks_);
     if (form.packed) return form.packed;
     restore();
     const int64_t size = int64_t(packed_bytes(b.dtype, k, n));
-    if (in_use.load() + size > bytes_max().load()) return nullptr;
+    if (!make_room(form, before) || in_use.load() + size > bytes_max().load()) return nullptr;
     auto made = pack_b(b, k, n);
     if (!made) return nullptr;
     form.packed = std::make_shared<const PackedMatrix>(*std::move(made));
@@ -48,8 +51,28 @@ std::shared_ptr<const PackedMatrix> Kept::packed(const Matrix& b, int64_t offset
     return form.packed;
   }
   restore();
-  forms_.push_back({offset, k, n, b.row_stride, b.col_stride, nullptr});
+  forms_.push_back({offset, k, n, b.row_stride, b.col_stride, asks_, nullptr});
   return nullptr;
+}
+
+bool Kept::make_room(const Form& form, uint64_t since) {
+  if (has_room(form)) return true;
+  for (Form& other : forms_)
+    if (other.packed && other.asked < since) in_use -= int64_t(std::exchange(other.packed, nullptr)->bytes());
+  return has_room(form);
+}
+
+bool Kept::has_room(const Form& form) const {
+  int64_t first = form.first(), end = form.end(), values = form.k * form.n;
+  bool is_alone = true;
+  for (const Form& other : forms_) {
+    if (!other.packed) continue;
+    is_alone = false;
+    first = std::min(first, other.first());
+    end = std::max(end, other.end());
+    values += other.k * other.n;
+  }
+  return is_alone || values <= end - first;
 }
 
 bool Kept::begin_use(bool by_forms_alone) {
