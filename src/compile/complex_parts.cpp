@@ -4,8 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include "base/element.h"
 #include "base/number.h"
+#include "base/scalar.h"
 #include "compile/index_map.h"
 
 namespace trine::compile {
@@ -110,14 +110,9 @@ class Parts {
     return g_.add1(op, {v}, ir::tensor_type(to, v.type().dims), {}, node_.where);
   }
   Value number(double x, const ir::Type& type) {
-    Tensor one = Tensor::make(type.dtype, {});
-    dispatch_element(type.dtype, [&](auto element) {
-      using E = decltype(element);
-      if constexpr (!E::kIsComplex) *one.view().template as<typename E::Storage>() = E::store(typename E::Wide(x));
-    });
-    const Value scalar = g_.constant(std::move(one), node_.where);
-    if (type.dims.empty()) return scalar;
-    return g_.add1("broadcast_in_dim", {scalar}, type, {{"broadcast_dimensions", ir::Ints()}}, node_.where);
+    const Value one = g_.constant(scalar(type.dtype, x), node_.where);
+    if (type.dims.empty()) return one;
+    return g_.add1("broadcast_in_dim", {one}, type, {{"broadcast_dimensions", ir::Ints()}}, node_.where);
   }
   Value like(double x, const Value& v) { return number(x, v.type()); }
   Value is_equal(const Value& v, double x) { return compared(v, like(x, v), "EQ"); }

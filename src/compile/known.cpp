@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "base/element.h"
+#include "base/scalar.h"
 #include "ops/evaluate.h"
 
 namespace trine::compile {
@@ -93,28 +94,6 @@ struct Kept {
     return (x > y) == is_max ? i : j;
   }
 };
-
-Tensor scalar(Dtype dtype, double value) {
-  Tensor out = Tensor::make(dtype, {});
-  dispatch_element(dtype, [&](auto element) {
-    using E = decltype(element);
-    if constexpr (!E::kIsComplex) {
-      *out.view().template as<typename E::Storage>() = E::store(typename E::Wide(value));
-    }
-  });
-  return out;
-}
-
-double number(const Tensor& t) {
-  return dispatch_element(t.dtype, [&](auto element) {
-    using E = decltype(element);
-    if constexpr (E::kIsComplex) {
-      return 0.0;
-    } else {
-      return double(E::load(*t.view().template as<const typename E::Storage>()));
-    }
-  });
-}
 
 bool keeps(const ir::Region& region, Dtype value, Dtype place, Kept kept) {
   static constexpr double kWhole[] = {-3, -1, 0, 2}, kReal[] = {-kInf, -3, -0.5, 0, 2, kInf, NAN}, kTruth[] = {0, 1};

@@ -2,9 +2,9 @@
 #include "compile/pool.h"
 
 #include <algorithm>
-#include <limits>
+#include <cmath>
 
-#include "base/element.h"
+#include "base/scalar.h"
 #include "compile/tile_rows.h"
 
 namespace trine::compile {
@@ -42,18 +42,8 @@ bool is_pool(const ir::Node& node) {
 
 // The value that changes nothing: padding holds none.
 Tensor neutral_of(std::string_view kind, Dtype dtype) {
-  Tensor out = Tensor::make(dtype, {});
-  dispatch_element(dtype, [&](auto element) {
-    using E = decltype(element);
-    if constexpr (E::kIsFloating || E::kIsInteger) {
-      using W = typename E::Wide;
-      using L = std::numeric_limits<std::conditional_t<E::kIsFloating, double, typename E::Storage>>;
-      const W most = E::kIsFloating ? W(L::infinity()) : W(L::max()), least = E::kIsFloating ? -most : W(L::lowest());
-      const W value = kind == "add" ? W(0) : kind == "multiply" ? W(1) : kind == "maximum" ? least : most;
-      *out.view().template as<typename E::Storage>() = E::store(value);
-    }
-  });
-  return out;
+  if (kind == "add" || kind == "multiply") return scalar(dtype, kind == "multiply");
+  return scalar(dtype, kind == "maximum" ? -HUGE_VAL : HUGE_VAL);
 }
 
 int64_t at(const ir::Ints& ints, size_t d) { return ints.empty() ? 1 : ints[d]; }

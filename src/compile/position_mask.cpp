@@ -5,6 +5,8 @@
 #include <cstring>
 #include <map>
 
+#include "base/scalar.h"
+
 namespace trine::compile {
 
 namespace {
@@ -56,14 +58,7 @@ std::optional<double> constant_splat(const ir::Value& value) {
   const size_t each = size_t(bytes(t->dtype));
   const std::byte* p = t->data.get();
   if (std::memcmp(p, p + each, t->bytes() - each) != 0) return std::nullopt;
-  return dispatch_element(t->dtype, [&](auto element) -> std::optional<double> {
-    using E = decltype(element);
-    if constexpr (E::kIsComplex) {
-      return std::nullopt;
-    } else {
-      return double(E::load(*t->view().template as<const typename E::Storage>()));
-    }
-  });
+  return is_complex(t->dtype) ? std::nullopt : std::optional(number(*t));
 }
 
 std::optional<PositionMask> position_mask(const ir::Value& value, const IndexMap& map) {

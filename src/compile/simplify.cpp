@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/scalar.h"
 #include "compile/complex_parts.h"
 #include "compile/known.h"
 #include "compile/places.h"
@@ -37,15 +38,8 @@ const Tensor* splat_of(Value v) {
 bool is_splat(const Value& v, double want) {
   const Tensor* t = splat_of(v);
   if (!t) return false;
-  return dispatch_element(t->dtype, [&](auto element) {
-    using E = decltype(element);
-    if constexpr (E::kIsComplex) {
-      return false;
-    } else {
-      const auto x = E::load(*t->view().template as<const typename E::Storage>());
-      return double(x) == want && (!E::kIsFloating || !std::signbit(double(x)));
-    }
-  });
+  const double x = number(*t);
+  return x == want && (!is_floating(t->dtype) || !std::signbit(x));
 }
 
 // The elements of a constant of integers.
@@ -292,11 +286,7 @@ Replacement scatter_known(Graph& g, const Node& n) {
     made = g.add1(kind, {old, made}, part, {}, n.where);
   }
   std::vector<Value> inputs = {n.inputs[0], made};
-  for (int64_t s : start) {
-    Tensor t = Tensor::make(Dtype::s32, {});
-    *t.view().as<int32_t>() = int32_t(s);
-    inputs.push_back(g.constant(std::move(t), n.where));
-  }
+  for (int64_t s : start) inputs.push_back(g.constant(scalar(Dtype::s32, double(s)), n.where));
   return the(g.add1("dynamic_update_slice", inputs, n.types[0], {}, n.where));
 }
 Replacement scatter_one_each(Graph& g, const Node& n) {

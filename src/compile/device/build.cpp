@@ -5,14 +5,13 @@
 #include <cmath>
 #include <unordered_map>
 
+#include "base/scalar.h"
 #include "base/text.h"
 #include "compile/device/map.h"
 
 namespace trine::compile::device {
 
 using ir::Value;
-
-static bool is_signed(Dtype dtype) { return row(dtype).kind == DtypeKind::signed_int; }
 
 Value Make::op(std::string_view name, Values inputs, ir::Attrs attrs, std::vector<ir::Type> types,
                std::vector<ir::Region> regions) {
@@ -27,34 +26,20 @@ Value Make::op(std::string_view name, Values inputs, ir::Attrs attrs, std::vecto
 }
 
 Value Make::number(Dtype dtype, double value, const Dims& dims) {
-  Tensor t = Tensor::make(dtype, {});
-  dispatch_element(dtype, [&](auto element) {
-    using E = decltype(element);
-    if constexpr (!E::kIsComplex) {
-      if constexpr (E::kIsFloating)
-        *t.view().template as<typename E::Storage>() = E::store(typename E::Wide(value));
-      else
-        *t.view().template as<typename E::Storage>() = typename E::Storage(int64_t(value));
-    }
-  });
-  const Value scalar = graph_.constant(std::move(t), where_);
-  return dims.empty() ? scalar : broadcast(scalar, dims, {});
+  const Value one = graph_.constant(scalar(dtype, value), where_);
+  return dims.empty() ? one : broadcast(one, dims, {});
 }
 
 Value Make::lowest(Dtype dtype, bool highest) {
   if (dtype == Dtype::boolean) return number(dtype, highest);
-  if (!is_integer(dtype)) return number(dtype, highest ? HUGE_VAL : -HUGE_VAL);
-  const int width = bytes(dtype) * 8;
-  if (is_signed(dtype)) return number(dtype, highest ? std::ldexp(1, width - 1) - 1 : -std::ldexp(1, width - 1));
-  return number(dtype, highest ? std::ldexp(1, width) - 1 : 0);
+  return number(dtype, highest ? HUGE_VAL : -HUGE_VAL);
 }
 
 Value Make::identity(std::string_view kind, Dtype dtype) {
   if (kind == "maximum") return lowest(dtype);
   if (kind == "minimum") return lowest(dtype, true);
   if (kind == "multiply") return number(dtype, 1);
-  if (kind == "and")
-    return number(dtype, dtype == Dtype::boolean ? 1 : is_signed(dtype) ? -1 : std::ldexp(1, bytes(dtype) * 8) - 1);
+  if (kind == "and") return number(dtype, row(dtype).kind == DtypeKind::signed_int ? -1 : HUGE_VAL);
   return number(dtype, 0);
 }
 

@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 
+#include "base/scalar.h"
 #include "ops/evaluate.h"
 #include "ops/shape.h"
 
@@ -112,25 +113,7 @@ Result<Ints> Build::known_integers(const Value& value) {
   return out;
 }
 
-Made Build::number(Dtype dtype, double value) {
-  Tensor t = Tensor::make(dtype, {});
-  dispatch_element(dtype, [&](auto e) {
-    using E = decltype(e);
-    using W = typename E::Wide;
-    W wide{};
-    if constexpr (E::kIsInteger) {  // the ends of 64-bit integers are no doubles
-      const auto low = double(std::numeric_limits<W>::min()), high = double(std::numeric_limits<W>::max());
-      wide = value <= low ? std::numeric_limits<W>::min() : value >= high ? std::numeric_limits<W>::max() : W(value);
-    } else if constexpr (E::kIsBoolean) {
-      wide = value != 0;
-    } else {
-      wide = W(value);
-    }
-    *t.view().as<typename E::Storage>() = E::store(wide);
-    return 0;
-  });
-  return constant(std::move(t));
-}
+Made Build::number(Dtype dtype, double value) { return constant(scalar(dtype, value)); }
 
 Value Build::integers(const Ints& values) {
   Tensor t = Tensor::make(Dtype::s64, {int64_t(values.size())});

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/scalar.h"
 #include "base/text.h"
 #include "front/onnx/maker.h"
 
@@ -88,13 +89,7 @@ Result<double> Call::need_number(size_t i, std::string_view what) {
   if (element_count(t->dims) != 1 || kDtypes[size_t(t->dtype)].kind == DtypeKind::complex)
     return fail(Code::invalid,
                 cat("input ", i, " (", what, ") is ", shape_text(t->dtype, t->dims), "; expected one number"));
-  double out = 0;
-  dispatch_element(t->dtype, [&](auto e) {
-    using E = decltype(e);
-    if constexpr (!E::kIsComplex) out = double(E::load(*t->view().as<typename E::Storage>()));
-    return 0;
-  });
-  return out;
+  return number(*t);
 }
 
 const std::string& Call::folder() const { return maker.folder(); }

@@ -1,6 +1,7 @@
 // One op of the module to nodes of the graph. Most keep their name and attributes; the table has those that do not.
 #include <algorithm>
 
+#include "base/scalar.h"
 #include "base/text.h"
 #include "front/stablehlo/graph_maker.h"
 #include "front/stablehlo/print.h"
@@ -285,9 +286,8 @@ Result<void> GraphMaker::dimension_size(const Op& op) {
   const int64_t dimension = TRY(graph_attrs(module_, op)).integer("dimension", -1);
   if (inputs.size() != 1 || dimension < 0 || dimension >= inputs[0].type().rank())
     return fail(Code::invalid, cat("dimension ", dimension, " is not one of its operand"));
-  Tensor size = Tensor::make(Dtype::s32, {});
-  *size.view().as<int32_t>() = int32_t(inputs[0].type().dims[size_t(dimension)]);
-  return bind(op, {{graph_.constant(std::move(size), where_)}});
+  const auto size = double(inputs[0].type().dims[size_t(dimension)]);
+  return bind(op, {{graph_.constant(scalar(Dtype::s32, size), where_)}});
 }
 
 // "dense<[0, 1]> : tensor<2xindex>" as "{0,1}".

@@ -1,6 +1,7 @@
 // Ops with regions, and calls. A region that only adds, or compares its first pair, is named instead of converted.
 #include <algorithm>
 
+#include "base/scalar.h"
 #include "base/text.h"
 #include "front/stablehlo/graph_maker.h"
 #include "front/stablehlo/print.h"
@@ -186,13 +187,8 @@ Result<void> GraphMaker::choice(const Op& op) {
 
 // true is the first branch.
 Result<ir::Value> GraphMaker::index_of(ir::Value predicate) {
-  Values numbers;
-  for (int32_t i : {0, 1}) {
-    Tensor number = Tensor::make(Dtype::s32, {});
-    *number.view().as<int32_t>() = i;
-    numbers.push_back(graph_.constant(std::move(number), where_));
-  }
-  return make1("select", {predicate, numbers[0], numbers[1]}, {});
+  const auto number = [&](double i) { return graph_.constant(scalar(Dtype::s32, i), where_); };
+  return make1("select", {predicate, number(0), number(1)}, {});
 }
 
 Result<void> GraphMaker::call_function(const Op& op, std::string_view name) {

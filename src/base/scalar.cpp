@@ -1,0 +1,39 @@
+// One element between a double and its dtype.
+#include "base/scalar.h"
+
+#include <limits>
+
+namespace trine {
+
+Tensor scalar(Dtype dtype, double value) {
+  Tensor out = Tensor::make(dtype, {});
+  dispatch_element(dtype, [&](auto element) {
+    using E = decltype(element);
+    using W = typename E::Wide;
+    W wide{};
+    if constexpr (E::kIsInteger) {  // the ends of 64-bit integers are no doubles
+      constexpr W high = W(~uint64_t{0} >> (64 - E::kBits + int(E::kIsSigned)));
+      constexpr W low = E::kIsSigned ? W(-high - 1) : W(0);
+      wide = value >= double(high) ? high : value > double(low) ? W(value) : low;
+    } else if constexpr (E::kIsBoolean) {
+      wide = value != 0;
+    } else if constexpr (E::kIsFloating) {
+      wide = value;
+    }
+    *out.view().template as<typename E::Storage>() = E::store(wide);
+  });
+  return out;
+}
+
+double number(const Tensor& tensor) {
+  return dispatch_element(tensor.dtype, [&](auto element) -> double {
+    using E = decltype(element);
+    if constexpr (E::kIsComplex) {
+      return std::numeric_limits<double>::quiet_NaN();
+    } else {
+      return double(E::load(*tensor.view().template as<const typename E::Storage>()));
+    }
+  });
+}
+
+}  // namespace trine
