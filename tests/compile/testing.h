@@ -72,7 +72,25 @@ inline Result<std::vector<Tensor>> run_plan(std::shared_ptr<const arch::HostPlan
   return results;
 }
 
-// A graph in text form, compiled and run, gives what the reference evaluator gives, in so many steps.
+// What a graph means for random arguments, and what its plan gives for them.
+struct Compiled {
+  std::shared_ptr<const arch::HostPlan> plan = {};
+  std::vector<Tensor> want = {}, got = {};
+};
+inline Compiled run_both(const ir::Graph& graph, const Result<std::shared_ptr<const arch::HostPlan>>& plan,
+                         uint32_t seed) {
+  REQUIRE_MESSAGE(plan, plan.error().text());
+  std::mt19937 random(seed);
+  std::vector<Tensor> args;
+  for (const ir::Value& p : graph.params) args.push_back(random_tensor(p.type(), random));
+  auto want = ops::evaluate(graph, args);
+  REQUIRE_MESSAGE(want, want.error().text());
+  auto got = run_plan(*plan, args);
+  REQUIRE_MESSAGE(got, got.error().text());
+  return {*plan, *std::move(want), *std::move(got)};
+}
+
+// A graph in text form, planned and run, gives what the reference evaluator gives, in so many steps.
 // `ulps` of f32. The plan, for further questions.
 inline std::shared_ptr<const arch::HostPlan> check_plan(const std::string& name, const std::string& text, size_t steps,
                                                         double ulps) {
@@ -81,36 +99,10 @@ inline std::shared_ptr<const arch::HostPlan> check_plan(const std::string& name,
   REQUIRE_MESSAGE(parsed, parsed.error().text());
   auto graph = std::make_shared<ir::Graph>(*std::move(parsed));
   REQUIRE(ir::verify(*graph));
-  std::mt19937 random(7);
-  std::vector<Tensor> args;
-  for (const ir::Value& p : graph->params) args.push_back(random_tensor(p.type(), random));
-  auto want = ops::evaluate(*graph, args);
-  REQUIRE_MESSAGE(want, want.error().text());
-  auto plan = plan_native(graph);
-  REQUIRE_MESSAGE(plan, plan.error().text());
-  auto got = run_plan(*plan, args);
-  REQUIRE_MESSAGE(got, got.error().text());
-  CHECK((*plan)->steps.size() == steps);
-  for (size_t i = 0; i < want->size(); ++i) CHECK(error_of((*got)[i], (*want)[i], 0x1p-23) <= ulps);
-  return *plan;
-}
-
-// What a graph means for random arguments, and what its plan gives for them.
-struct Compiled {
-  std::vector<Tensor> want = {}, got = {};
-  size_t steps = 0;
-};
-inline Compiled run_both(const ir::Graph& graph, uint32_t seed) {
-  std::mt19937 random(seed);
-  std::vector<Tensor> args;
-  for (const ir::Value& p : graph.params) args.push_back(random_tensor(p.type(), random));
-  auto want = ops::evaluate(graph, args);
-  REQUIRE_MESSAGE(want, want.error().text());
-  auto plan = compile_native(graph);
-  REQUIRE_MESSAGE(plan, plan.error().text());
-  auto got = run_plan(*plan, args);
-  REQUIRE_MESSAGE(got, got.error().text());
-  return {*std::move(want), *std::move(got), (*plan)->steps.size()};
+  const Compiled ran = run_both(*graph, plan_native(graph), 7);
+  CHECK(ran.plan->steps.size() == steps);
+  for (size_t i = 0; i < ran.want.size(); ++i) CHECK(error_of(ran.got[i], ran.want[i], 0x1p-23) <= ulps);
+  return ran.plan;
 }
 
 }  // namespace trine::compile
