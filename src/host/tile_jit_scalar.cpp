@@ -44,8 +44,8 @@ bool suits(const TileNest& nest) {
 std::unique_ptr<ScalarCode> ScalarCode::make(const TileNest& nest, int first_pointer) {
   if (!suits(nest)) return nullptr;
   try {
-    auto code = std::unique_ptr<ScalarCode>(new ScalarCode(nest));
-    code->all(first_pointer);
+    auto code = std::unique_ptr<ScalarCode>(new ScalarCode(nest.vector.size));
+    code->all(nest, first_pointer);
     code->ready(PROTECT_RE);
     return code;
   } catch (const std::exception&) {
@@ -54,24 +54,24 @@ std::unique_ptr<ScalarCode> ScalarCode::make(const TileNest& nest, int first_poi
 }
 
 // rbx holds the words of the call.
-void ScalarCode::all(int first_pointer) {
+void ScalarCode::all(const TileNest& nest, int first_pointer) {
   push(rbx);
   push(rbp);
   mov(rbp, rsp);
   mov(rbx, rdi);
-  sub(rsp, int(int64_t(nest_.insns.size()) * nest_.vector.size * 8));
+  sub(rsp, int(int64_t(nest.insns.size()) * lanes_ * 8));
   and_(rsp, -32);
   // An instruction on all lanes before the next: a result may lie over what other lanes still read.
-  for (TileValue v = 0; v < nest_.insns.size(); ++v)
-    for (lane_ = 0; lane_ < nest_.vector.size; ++lane_) one(v, first_pointer);
+  for (TileValue v = 0; v < nest.insns.size(); ++v)
+    for (lane_ = 0; lane_ < lanes_; ++lane_) one(nest, v, first_pointer);
   mov(rsp, rbp);
   pop(rbp);
   pop(rbx);
   ret();
 }
 
-void ScalarCode::one(TileValue v, int first_pointer) {
-  const TileInsn& n = nest_.insns[v];
+void ScalarCode::one(const TileNest& nest, TileValue v, int first_pointer) {
+  const TileInsn& n = nest.insns[v];
   if (n.op == TileOp::constant) {
     const bool is_truth = n.type == Dtype::boolean;
     mov(rax, is_truth ? (n.bits & 1 ? ~uint64_t{0} : 0) : n.bits);
@@ -83,13 +83,14 @@ void ScalarCode::one(TileValue v, int first_pointer) {
   }
   if (n.op == TileOp::load || n.op == TileOp::store) {
     mov(rcx, qword[rbx + 8 * (first_pointer + int(n.at))]);
-    if (const int64_t further = lane_ * nest_.vector.steps[n.at]) {
+    if (const int64_t further = lane_ * nest.vector.steps[n.at]) {
       mov(rax, uint64_t(further));
       add(rcx, rax);
     }
-    return n.op == TileOp::load ? load(n, slot(v)) : store(n);
+    const Dtype stored = nest.operands[n.at].dtype;
+    return n.op == TileOp::load ? load(n, stored, slot(v)) : store(n, stored);
   }
-  const Lane from = lane_of(nest_.insns[n.in[n.op == TileOp::select ? 1 : 0]].type);
+  const Lane from = lane_of(nest.insns[n.in[n.op == TileOp::select ? 1 : 0]].type);
   const bool is_wide = bytes(from) == 8;
   bool done = false;
   if (n.op == TileOp::select) {
@@ -114,8 +115,8 @@ void ScalarCode::one(TileValue v, int first_pointer) {
   if (!done) call(v, n, from);
 }
 
-void ScalarCode::load(const TileInsn& n, const Address& to) {
-  if (nest_.operands[n.at].dtype == Dtype::boolean) {
+void ScalarCode::load(const TileInsn& n, Dtype stored, const Address& to) {
+  if (stored == Dtype::boolean) {
     xor_(eax, eax);
     cmp(byte[rcx], 1);
     cmc();
@@ -128,9 +129,9 @@ void ScalarCode::load(const TileInsn& n, const Address& to) {
   mov(to, rax);
 }
 
-void ScalarCode::store(const TileInsn& n) {
+void ScalarCode::store(const TileInsn& n, Dtype stored) {
   mov(rax, slot(n.in[0]));
-  if (nest_.operands[n.at].dtype == Dtype::boolean) {
+  if (stored == Dtype::boolean) {
     and_(eax, 1);
     mov(byte[rcx], al);
   } else if (bytes(lane_of(n.type)) == 8) {

@@ -24,22 +24,22 @@ class ScalarCode : public Xbyak::CodeGenerator {
   Entry entry() const { return getCode<Entry>(); }
 
  private:
-  explicit ScalarCode(const TileNest& nest) : nest_(nest) {}
+  explicit ScalarCode(int64_t lanes) : lanes_(lanes) {}
 
-  void all(int first_pointer);
-  void one(arch::TileValue v, int first_pointer);
-  void load(const arch::TileInsn& n, const Xbyak::Address& to);
-  void store(const arch::TileInsn& n);
+  void all(const TileNest& nest, int first_pointer);
+  void one(const TileNest& nest, arch::TileValue v, int first_pointer);
+  void load(const arch::TileInsn& n, Dtype stored, const Xbyak::Address& to);
+  void store(const arch::TileInsn& n, Dtype stored);
   bool floating(arch::TileValue v, const arch::TileInsn& n, bool is_wide);
   bool whole(arch::TileValue v, const arch::TileInsn& n, bool is_wide);
   bool compare(arch::TileValue v, const arch::TileInsn& n, Lane lane);
   bool convert(arch::TileValue v, const arch::TileInsn& n, Lane from);
   void call(arch::TileValue v, const arch::TileInsn& n, Lane from);
-  int at(arch::TileValue v) const { return 8 * int(int64_t(v) * nest_.vector.size + lane_); }
+  int at(arch::TileValue v) const { return 8 * int(int64_t(v) * lanes_ + lane_); }
   Xbyak::Address slot(arch::TileValue v) { return qword[rsp + at(v)]; }
   Xbyak::Address half(arch::TileValue v) { return dword[rsp + at(v)]; }
 
-  const TileNest& nest_;
+  const int64_t lanes_;      // of a value
   int64_t lane_ = 0;         // that is being written
   std::deque<VCall> calls_;  // their addresses stay
 };
