@@ -1,7 +1,7 @@
 """Random programs on virtual NeuronCores against XLA's CPU until the time is over: `random_sweep.py SEED --seconds 60`.
 
-A difference is printed as the smallest program that still has it, and the exit code is 1. Programs run in a process
-of their own, as some of them end XLA's: those are passed over.
+A difference is printed as the smallest program that still has it, and the exit code is 1. Each side runs in a process
+of its own, as a program may end it: ours counts as a difference, XLA's is named and passed over.
 """
 
 import argparse
@@ -14,6 +14,7 @@ import random_control
 import random_floats
 import random_mesh
 import random_programs
+from random_reference import Reference
 
 
 def made(seed, given):
@@ -26,51 +27,55 @@ def made(seed, given):
     return maker(seed, steps, given.length).make()
 
 
-def first_difference(seed, given):
-    """None, or the shrunk program of this seed and how it differs. Says on the way which backend is next."""
+def first_difference(seed, given, reference):
+    """None, or the shrunk program of this seed and how it differs."""
 
-    def differs(program):
-        print(f"@{seed} cpu", flush=True)
-        wanted = random_programs.attempt(program, "cpu")
-        if isinstance(wanted, str):
-            return ""  # XLA refuses it
-        print(f"@{seed} neuron", flush=True)
-        return random_programs.difference(program, random_programs.attempt(program, "neuron"), wanted)
+    def ran(program):
+        reference.begin(program)
+        ours = random_programs.attempt(program, "neuron")
+        return ours, reference.end()
+
+    def wrong(program, ours, wanted):
+        return "" if isinstance(wanted, str) else random_programs.difference(program, ours, wanted)
 
     program = made(seed, given)
-    if not differs(program):
+    ours, wanted = ran(program)
+    if not wrong(program, ours, wanted):
         return None
-    least = random_programs.shrunk(program, differs)
-    return least, differs(least)
+    reference.restart()  # what an earlier program did to XLA's memory is no fault of ours
+    reference.begin(program)
+    if not wrong(program, ours, reference.end()):
+        return None
+    least = random_programs.shrunk(program, lambda p: wrong(p, *ran(p)))
+    return least, wrong(least, *ran(least)) or "differs now and then"
 
 
 def alone(given):
-    """The work, in a process that may end at any program."""
-    end = time.monotonic() + given.seconds
+    """The work, in a process that our backend may end at any program."""
+    end, reference = time.monotonic() + given.seconds, Reference()
     for seed in range(given.seed, given.seed + given.programs):
         if time.monotonic() > end:
             break
-        if wrong := first_difference(seed, given):
-            print(f"{wrong[0].snippet()}# {wrong[1]}\n", flush=True)
-    print(f"@{seed} done", flush=True)
+        print(f"@{seed}", flush=True)
+        if wrong := first_difference(seed, given, reference):
+            print(f"{wrong[0].snippet()}# differs: {wrong[1]}\n", flush=True)
 
 
 def worker(given, seed, seconds):
-    """(last seed, the backend it was at, lines printed, exit code) of one such process."""
+    """(last seed, lines printed, exit code) of one such process."""
     left = given.seed + given.programs - seed
     words = [seed, "--seconds", seconds, "--programs", left, "--length", given.length, "--alone", "--of", given.of]
     eight = {"TRINE_INSTANCE": "trn1.32xlarge", "XLA_FLAGS": "--xla_force_host_platform_device_count=8"} if given.of == "mesh" else {}
     command = [sys.executable, __file__, *map(str, words)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | eight) as process:
-        at, printed = f"@{seed} start", []
+        last, printed = seed, []
         for line in process.stdout:
             if line.startswith("@"):
-                at = line
+                last = int(line[1:])
             else:
                 print(line, end="", flush=True)
                 printed.append(line)
-    last, side = at[1:].split()
-    return int(last), side, printed, process.returncode
+    return last, printed, process.returncode
 
 
 def main():
@@ -86,13 +91,12 @@ def main():
         return alone(given)
     seed, found, passed, end = given.seed, 0, 0, time.monotonic() + given.seconds
     while seed < given.seed + given.programs and (left := end - time.monotonic()) > 0:
-        last, side, printed, code = worker(given, seed, left)
-        found += sum(line.startswith("# seed ") for line in printed)
-        if code and side == "cpu":
-            passed += 1
-        elif code:
+        last, printed, code = worker(given, seed, left)
+        found += sum(line.startswith("# differs: ") for line in printed)
+        passed += sum("XLA's CPU ended its process" in line for line in printed)
+        if code:
             found += 1
-            print(f"{made(last, given).snippet()}# ended the process: {code}\n")
+            print(f"{made(last, given).snippet()}# ended our process: {code}\n")
         seed = last + 1
     print(f"{seed - given.seed} programs, {found} differ, {passed} ended XLA's process")
     return found > 0

@@ -12,6 +12,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 import random_control  # noqa: E402
 import random_programs  # noqa: E402
+import random_reference  # noqa: E402
 
 
 def sweep(*words):
@@ -31,3 +32,15 @@ def test_a_difference_is_shrunk_to_the_step_that_has_it():
     least = random_programs.shrunk(maker.program, lambda p: "lax.sort(" in p.function())
     assert len([line for line in least.lines if line.value]) == 1
     exec(compile(least.snippet().split("args =")[0], "snippet", "exec"), {})
+
+
+def test_a_program_that_ends_xla_is_named_and_the_next_one_runs(capfd):
+    line = random_programs.Line(0, "__import__('os').abort()")
+    deadly, good = random_programs.Program(5, False, lines=[line]), random_programs.Program(6, False, {"a": "np.ones(3)"}, results=["a"])
+    reference = random_reference.Reference()
+    reference.begin(deadly)
+    assert reference.end() == "XLA's CPU ended its process: -6"
+    assert "# seed 5: XLA's CPU ended its process: -6" in capfd.readouterr().out
+    reference.begin(good)
+    assert [r.tolist() for r in reference.end()] == [[1, 1, 1]]
+    reference.stop()
