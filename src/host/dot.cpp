@@ -130,6 +130,9 @@ void small_items(const GemmStep& g, std::span<const TensorView> in, const Tensor
   });
 }
 
+// For all items: its packed form serves every one.
+bool has_one_b(const GemmStep::Batch& inner) { return inner.b == 0 || inner.size == 1; }
+
 Result<void> packed(const GemmStep& g, std::span<const TensorView> in, const TensorView& out, Kept* kept,
                     const Epilogue& epilogue) {
   GemmStep::Batch inner;
@@ -148,9 +151,8 @@ Result<void> packed(const GemmStep& g, std::span<const TensorView> in, const Ten
     call.epilogue = epilogue;
     call.row_base = row_base;
     row_base += g.m * inner.size;
-    // One B for the whole batch: its packed form serves every item.
     std::shared_ptr<const PackedMatrix> form;
-    if (kept && (inner.b == 0 || inner.size == 1)) form = kept->packed(call.b, b, g.k, g.n);
+    if (kept && has_one_b(inner)) form = kept->packed(call.b, b, g.k, g.n);
     call.packed_b = form.get();
     return gemm(call);
   });
@@ -161,7 +163,9 @@ Result<void> packed(const GemmStep& g, std::span<const TensorView> in, const Ten
 Result<void> run_dot(const GemmStep& step, std::span<const TensorView> in, const TensorView& out, Kept* kept,
                      const Epilogue& epilogue) {
   if (out.elements() == 0) return {};
-  if (!epilogue.run && is_small(step, in, out)) {
+  // Beside a weight the packed form is asked for first: its own bytes may be gone.
+  const bool has_form = kept && (step.batch.empty() || has_one_b(step.batch.back()));
+  if (!epilogue.run && !has_form && is_small(step, in, out)) {
     small_items(step, in, out);
     return {};
   }

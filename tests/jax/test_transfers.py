@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
+from jax import lax
 
 NAMES = [
     *("bool", "int8", "int16", "int32", "uint8", "uint16", "uint32", "float16", "float32", "complex64"),
@@ -141,3 +142,18 @@ def test_a_weight_that_multiplies_alone_comes_back():
     w = used(plain)  # forms of one program and of another, at once
     np.testing.assert_allclose(jax.jit(lambda x, w: (x @ w) @ w.T)(x, w), (x @ plain) @ plain.T, rtol=1e-3, atol=1e-2)
     assert (np.asarray(w) == plain).all()
+
+
+def test_a_small_part_of_a_weight_that_went_is_as_it_was():
+    """Tiny products of a batch read their operands where they lie; beside them the weight multiplies by its packed form."""
+    rng = np.random.default_rng(1)
+    plain, x, y = (rng.normal(size=d).astype(np.float32) for d in ((1024, 1024), (8, 1024), (16, 2, 4)))
+
+    @jax.jit
+    def both(x, y, w):
+        part = jnp.broadcast_to(w[:4, :8], (16, 4, 8))
+        return x @ w, lax.dot_general(y, part, (((2,), (1,)), ((0,), (0,))))
+
+    w = jax.device_put(plain)
+    for _ in range(3):
+        np.testing.assert_allclose(both(x, y, w)[1], y @ plain[:4, :8], rtol=1e-5, atol=1e-5)
