@@ -79,31 +79,39 @@ Result<void> plain(const GemmStep& g, std::span<const TensorView> in, const Tens
   });
 }
 
-// Many products of few numbers each: what packing costs would be most of it.
-constexpr int64_t kSmallWork = 512, kSmallColumns = 32, kSmallItems = 8;
+// Batches of few numbers each, where what packing costs would be most of it: up to where packing was faster on a grid
+// of m, n and k from 1 to 128. By rows that is a matter of A's numbers, by dots of all products, never of how many
+// items.
+constexpr int64_t kSmallLeft = 128, kSmallProducts = 512, kSmallColumns = 64, kDotColumns = 4;
+
+// Where columns of b are dense, and not very few, by rows of the result; else element by element.
+bool is_by_rows(const GemmStep& g) { return g.b.col_stride == 1 && g.n > kDotColumns; }
 
 int64_t item_count(const GemmStep& g) {
   int64_t count = 1;
   for (const GemmStep::Batch& d : g.batch) count *= d.size;
   return count;
 }
+
 bool is_small(const GemmStep& g, std::span<const TensorView> in, const TensorView& out) {
   for (const TensorView* v : {&in[0], &in[1], &out})
     if (v->dtype != Dtype::f32) return false;
-  return out.data && g.n <= kSmallColumns && g.m * g.n * g.k <= kSmallWork && item_count(g) >= kSmallItems;
+  if (!out.data || g.n > kSmallColumns || item_count(g) == 1) return false;
+  return is_by_rows(g) ? g.m * g.k <= kSmallLeft : g.m * g.n * g.k <= kSmallProducts;
 }
 
-// Where columns of b are dense, by rows of the result; else element by element.
-void small_item(const GemmStep& g, const float* a, const float* b, float* c) {
-  for (int64_t i = 0; i < g.m && g.b.col_stride != 1; ++i)
+void small_dots(const GemmStep& g, const float* a, const float* b, float* c) {
+  for (int64_t i = 0; i < g.m; ++i)
     for (int64_t j = 0; j < g.n; ++j) {
       const float *x = a + i * g.a.row_stride, *y = b + j * g.b.col_stride;
       float sum = 0;
       for (int64_t k = 0; k < g.k; ++k) sum += x[k * g.a.col_stride] * y[k * g.b.row_stride];
       c[i * g.c.row_stride + j * g.c.col_stride] = sum;
     }
+}
+void small_rows(const GemmStep& g, const float* a, const float* b, float* c) {
   float sums[kSmallColumns];
-  for (int64_t i = 0; i < g.m && g.b.col_stride == 1; ++i) {
+  for (int64_t i = 0; i < g.m; ++i) {
     std::fill_n(sums, g.n, 0.0f);
     for (int64_t k = 0; k < g.k; ++k) {
       const float x = a[i * g.a.row_stride + k * g.a.col_stride];
@@ -115,6 +123,7 @@ void small_item(const GemmStep& g, const float* a, const float* b, float* c) {
 }
 
 void small_items(const GemmStep& g, std::span<const TensorView> in, const TensorView& out) {
+  const auto one = is_by_rows(g) ? small_rows : small_dots;
   const int64_t work = g.m * g.n * std::max<int64_t>(g.k, 1);
   parallel_for(item_count(g), std::max<int64_t>(1, (1 << 16) / work), [&](int64_t begin, int64_t end) {
     for (int64_t item = begin; item < end; ++item) {
@@ -125,7 +134,7 @@ void small_items(const GemmStep& g, std::span<const TensorView> in, const Tensor
         rest = d == 0 ? 0 : rest / dim.size;
         a += index * dim.a, b += index * dim.b, c += index * dim.c;
       }
-      small_item(g, in[0].as<float>() + a, in[1].as<float>() + b, out.as<float>() + c);
+      one(g, in[0].as<float>() + a, in[1].as<float>() + b, out.as<float>() + c);
     }
   });
 }
