@@ -55,6 +55,16 @@ std::vector<ir::Type> types_of(const std::vector<Value>& values) {
   return out;
 }
 
+template <class T>
+std::string element_text(const T& value) {
+  if constexpr (std::is_same_v<T, bool>)
+    return value ? "true" : "false";
+  else if constexpr (requires { value.real(); })
+    return cat("(", value.real(), ", ", value.imag(), ")");
+  else
+    return cat(value);
+}
+
 struct AttrText {
   std::string operator()(bool v) const { return v ? "true" : "false"; }
   std::string operator()(int64_t v) const { return cat(v); }
@@ -71,15 +81,6 @@ struct AttrText {
       using E = decltype(element);
       return element_text(E::load(*v.view().template as<const typename E::Storage>()));
     });
-  }
-  template <class T>
-  static std::string element_text(const T& value) {
-    if constexpr (std::is_same_v<T, bool>)
-      return value ? "true" : "false";
-    else if constexpr (requires { value.real(); })
-      return cat("(", value.real(), ", ", value.imag(), ")");
-    else
-      return cat(value);
   }
 };
 
