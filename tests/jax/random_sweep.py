@@ -36,7 +36,12 @@ def first_difference(seed, given, reference):
         return ours, reference.end()
 
     def wrong(program, ours, wanted):
-        return "" if isinstance(wanted, str) else random_programs.difference(program, ours, wanted)
+        found = "" if isinstance(wanted, str) else random_programs.difference(program, ours, wanted)
+        if not found or not (wide := program.exact()):
+            return found
+        reference.begin(wide)
+        exact = reference.end()
+        return found if isinstance(exact, str) else random_programs.difference(program, ours, wanted, exact)
 
     program = made(seed, given)
     ours, wanted = ran(program)

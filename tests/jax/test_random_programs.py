@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("jax")
@@ -11,6 +12,7 @@ pytest.importorskip("jax")
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 import random_control  # noqa: E402
+import random_floats  # noqa: E402
 import random_programs  # noqa: E402
 import random_reference  # noqa: E402
 
@@ -44,3 +46,13 @@ def test_a_program_that_ends_xla_is_named_and_the_next_one_runs(capfd):
     reference.begin(good)
     assert [r.tolist() for r in reference.end()] == [[1, 1, 1]]
     reference.stop()
+
+
+def test_narrow_floats_are_judged_by_the_wide_ones():
+    """XLA rounds gelu's sum of nearly one and minus one to f16; what does not is nearer."""
+    program = random_floats.FloatProgram(1, False, {"a": "np.float16([-2.58203125]).astype(jnp.float16)"}, results=["a"], ulps=4)
+    wanted, near, far = ([np.float16([v])] for v in (-0.01198, -0.01222, -0.0117))
+    exact = [np.array([-0.012218524])]
+    assert program.exact().inputs["a"].endswith(".astype(jnp.float16).astype(np.float64)")
+    assert random_programs.difference(program, near, wanted) and not random_programs.difference(program, near, wanted, exact)
+    assert random_programs.difference(program, far, wanted, exact)
