@@ -1,5 +1,6 @@
 // clamp: min(max(x, low), high), inputs (low, x, high); NaN where any of them is.
-// C1: one dtype. C2: low and high have x's dims or are scalars.
+// C1: one dtype. C2: low and high have x's dims or are scalars. C3: complex numbers are ordered by their real parts,
+// low stays before an x that is no larger and what is NaN yields, as in XLA.
 #include "ops/elementwise.h"
 
 namespace trine::ops {
@@ -8,8 +9,18 @@ namespace {
 
 struct Clamp {
   template <class T>
-    requires(!Complex<T>)
   T operator()(T low, T x, T high) const {
+    if constexpr (Complex<T>) {
+      const T above = low.real() >= x.real() ? low : x;
+      return above.real() <= high.real() ? above : high;
+    } else {
+      return ordered(low, x, high);
+    }
+  }
+
+ private:
+  template <class T>
+  static T ordered(T low, T x, T high) {
     if constexpr (Floating<T>)
       if (std::isnan(low) || std::isnan(x) || std::isnan(high)) return low + x + high;
     return std::min(std::max(x, low), high);

@@ -35,3 +35,11 @@ def test_as_on_the_cpu(name):
     with jax.enable_x64(True):
         got, want = (jax.jit(f)(*jax.device_put(arguments, jax.devices(d)[0])) for d in ("neuron", "cpu"))
     jax.tree.map(np.testing.assert_array_equal, got, want)
+
+
+def test_complex_numbers_are_clamped_by_their_real_parts():
+    a = np.array([1 + 2j, complex(np.nan, 1), 0, 0, 2], np.complex64)
+    x = np.array([1 + 1j, 1, complex(np.nan, 0), 3, 1j], np.complex64)
+    b = np.array([1, 2, 2, complex(np.nan, 2), -1], np.complex64)
+    got, want = (jax.jit(lax.clamp)(*jax.device_put((a, x, b), jax.devices(d)[0])) for d in ("neuron", "cpu"))
+    np.testing.assert_array_equal(got, want)

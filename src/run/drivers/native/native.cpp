@@ -135,9 +135,11 @@ Result<void> NativeProgram::check_given_once(const Task& task) const {
     const auto [same, a] = all[k - 1];
     const size_t b = all[k].second;
     if (same == all[k].first && (task.is_donated[a] || task.is_donated[b]))
-      return fail(Code::invalid, cat("arguments ", a, " and ", b, " of ", *name_,
-                                     " are the same array, and it is donated: Attempt to use a buffer that was "
-                                     "previously donated in the same call to Execute()"));
+      return fail(Code::invalid,
+                  cat("Attempt to use a buffer that was previously donated in the same call to Execute() "
+                      "(flattened argument ",
+                      b, ", first use: ", a, "): arguments ", a, " and ", b, " of ", *name_,
+                      " are the same array, and it is donated"));
   }
   return {};
 }
