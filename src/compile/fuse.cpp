@@ -115,7 +115,7 @@ class Fuser {
         if (!loops_of_.count(user)) continue;
       }
       auto found = loops_of_.find(user);
-      const bool part = !is_view && !is_complex_part(node) && view_kind(*user) == ViewKind::part;
+      const bool part = !is_view && !is_complex_part(node) && sees_part(*user);
       if (found == loops_of_.end() || part) {
         wish.memory = true;
         continue;
@@ -125,6 +125,13 @@ class Fuser {
     }
     std::sort(wish.loops.begin(), wish.loops.end());
     return wish;
+  }
+
+  // Does a user see some of a node's elements only? Of a pair, through a half of it, too.
+  bool sees_part(const ir::Node& user) {
+    if (!is_complex_part(user)) return view_kind(user) == ViewKind::part;
+    const auto& users = users_[&user];
+    return std::any_of(users.begin(), users.end(), [&](const ir::Node* u) { return sees_part(*u); });
   }
 
   void place(const ir::Node& node) {
@@ -298,9 +305,15 @@ class Fuser {
     const Unit& unit = units_[loop];
     if (node.types[0].dims != unit.space || is_full(unit)) return false;
     if (options_.rows_apart && is_turned(unit)) return false;
-    for (const ir::Node* user : users_[&node])
-      if (unit.members.count(user) && view_kind(*user) != ViewKind::none) return false;
-    return can_write(node, loop);
+    return !has_view(node, unit) && can_write(node, loop);
+  }
+  // Does a member look at the node, or at a half of a pair, elsewhere than at its own element?
+  bool has_view(const ir::Node& node, const Unit& unit) {
+    const auto& users = users_[&node];
+    return std::any_of(users.begin(), users.end(), [&](const ir::Node* user) {
+      return unit.members.count(user) &&
+             (is_complex_part(*user) ? has_view(*user, unit) : view_kind(*user) != ViewKind::none);
+    });
   }
 
   // The same of what a loop makes of its rows' reductions, one for each row.

@@ -155,8 +155,10 @@ class Emitter {
       if (auto bits = splat_bits(*node.attrs.tensor("value"))) return constant(node.types[0].dtype, *bits, row);
     }
     if (is_complex_part(node) && unit_.members.count(&node)) {
+      const size_t part = node.op == "imag";
+      if (const ir::Node* pair = node.inputs[0].node; is_made_here(*pair)) return value(pair->inputs[part], map);
       const Walk walk = walk_of(map, v.type().dims, unit_.space.size());
-      const uint32_t at = operand(node.inputs[0], walk, false, node.op == "imag" ? Part::imag : Part::real);
+      const uint32_t at = operand(node.inputs[0], walk, false, part ? Part::imag : Part::real);
       return push_op(TileOp::load, v.type().dtype, {}, row, at);
     }
     if (!unit_.members.count(&node)) {
@@ -169,7 +171,10 @@ class Emitter {
     return computed(node, map, row);
   }
 
-  // Of a pair of 32 bits each: the value it is element by element, where it is nothing else.
+  // A pair of the loop's own: no memory has it before the loop is done.
+  bool is_made_here(const ir::Node& node) const { return is_complex_pair(node) && unit_.members.count(&node); }
+
+  // Of a pair of 32 bits each: the value in memory that it is element by element, where it is nothing else.
   std::optional<std::pair<ir::Value, IndexMap>> moved_whole(const ir::Node& pair, const IndexMap& map) const {
     if (pair.types[0].dtype != Dtype::c64) return std::nullopt;
     std::pair<ir::Value, IndexMap> from[2];
@@ -178,7 +183,8 @@ class Emitter {
       IndexMap at = map;
       for (; unit_.members.count(v.node) && view_kind(*v.node) != ViewKind::none; v = v.node->inputs[0])
         at = through_view(*v.node, at);
-      if (!unit_.members.count(v.node) || !is_complex_part(*v.node) || (v.node->op == "imag") != (k == 1))
+      if (!unit_.members.count(v.node) || !is_complex_part(*v.node) || (v.node->op == "imag") != (k == 1) ||
+          is_made_here(*v.node->inputs[0].node))
         return std::nullopt;
       from[k] = {v.node->inputs[0], at};
     }

@@ -228,6 +228,34 @@ static const Case kCases[] = {
   %2 = multiply %0, %1 : c64[4]
   %3 = add %2, %0 : c64[4]
   return %3 })"},
+    {"a loop that goes on while what a turn made of complex numbers is large, here and one element on", 1, 64,
+     R"((%0: c64[5]) {
+  %2 = constant {value = f32[] x0000003f} : f32[]
+  %3 = broadcast_in_dim %2 {broadcast_dimensions = []} : f32[5]
+  %4 = constant {value = f32[] x00000000} : f32[]
+  %40 = while %0, %0 (%10: c64[5], %11: c64[5]) {
+    %12 = real %11 : f32[5]
+    %13 = imag %11 : f32[5]
+    %14 = multiply %12, %13 : f32[5]
+    %15 = slice %11 {limit_indices = [5], start_indices = [1], strides = [1]} : c64[4]
+    %16 = abs %15 : f32[4]
+    %17 = abs %14 : f32[5]
+    %18 = reduce %17, %4 {dimensions = [0], kind = "add"} : f32[]
+    %19 = reduce %16, %4 {dimensions = [0], kind = "add"} : f32[]
+    %20 = add %18, %19 : f32[]
+    %21 = compare %20, %2 {direction = "GT"} : bool[]
+    return %21
+  } (%30: c64[5], %31: c64[5]) {
+    %32 = real %30 : f32[5]
+    %33 = imag %30 : f32[5]
+    %34 = multiply %32, %3 : f32[5]
+    %35 = multiply %33, %3 : f32[5]
+    %36 = complex %34, %35 : c64[5]
+    %37 = negate %33 : f32[5]
+    %38 = complex %32, %37 : c64[5]
+    return %36, %38
+  } : c64[5], c64[5]
+  return %40#0, %40#1 })"},
     {"a convolution with everything", 1, 64, R"((%0: f32[2,4,9,7], %1: f32[3,2,2,6]) {
   %2 = convolution %0, %1 {batch_group_count = 1, feature_group_count = 2, input_batch = 0, input_feature = 1, input_spatial = [2, 3], kernel_input_feature = 1, kernel_output_feature = 3, kernel_spatial = [0, 2], lhs_dilation = [2, 1], output_batch = 0, output_feature = 3, output_spatial = [1, 2], padding = [1, 2, 0, 3], rhs_dilation = [1, 2], window_reversal = [1, 0], window_strides = [1, 2]} : f32[2,18,4,6]
   return %2 })"},
