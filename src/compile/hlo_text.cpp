@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "base/text.h"
+#include "ir/constant.h"
 #include "ir/value_hash.h"
 
 namespace trine::compile {
@@ -168,7 +169,7 @@ class Printer {
     }
     if (!called.empty()) called += "}";
     const std::string own = fresh(opcode(node.op));
-    const Tensor* constant = node.op == "constant" ? node.attrs.tensor("value") : nullptr;
+    const Tensor* constant = ir::constant_of(node);
     std::string out = cat("  ", own, " = ", shape(node.types), " ", opcode(node.op), "(",
                           constant ? AttrText()(*constant) : names(node.inputs), ")", attrs(node), called);
     if (node.where) append_text(out, metadata(graph_.place(node.where)));

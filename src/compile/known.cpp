@@ -10,6 +10,7 @@
 
 #include "base/element.h"
 #include "base/scalar.h"
+#include "ir/constant.h"
 #include "ops/evaluate.h"
 
 namespace trine::compile {
@@ -50,7 +51,7 @@ class AtPoints {
 
   static std::optional<Tensor> repeated(const Node& node) {
     const Node& from = node.op == "broadcast_in_dim" ? *node.inputs[0].node : node;
-    const Tensor* value = from.op == "constant" ? from.attrs.tensor("value") : nullptr;
+    const Tensor* value = ir::constant_of(from);
     if (!value || value->bytes() != size_t(bytes(value->dtype))) return std::nullopt;
     Tensor out = Tensor::make(value->dtype, {kPointCount});
     const size_t each = value->bytes();
@@ -119,7 +120,7 @@ bool keeps(const ir::Region& region, Dtype value, Dtype place, Kept kept) {
 
 // Whether the first value of a reduction is one that any other replaces.
 bool is_neutral(const Value& v, Kept kept) {
-  const Tensor* t = v.node->op == "constant" ? v.node->attrs.tensor("value") : nullptr;
+  const Tensor* t = ir::constant_of(v);
   if (!t || t->bytes() != size_t(bytes(t->dtype))) return false;
   return dispatch_element(t->dtype, [&](auto element) {
     using E = decltype(element);
@@ -143,7 +144,7 @@ std::optional<ArgMax> match_argmax(const Node& n) {
   const Value values = n.inputs[0], places = n.inputs[1];
   const ir::Type &type = values.type(), &place = places.type();
   const ir::Ints& along = n.attrs.ints("dimensions");
-  const Tensor* first = n.inputs[3].node->op == "constant" ? n.inputs[3].node->attrs.tensor("value") : nullptr;
+  const Tensor* first = ir::constant_of(n.inputs[3]);
   if (along.size() != 1 || places.node->op != "iota" || places.node->attrs.integer("iota_dimension") != along[0] ||
       !is_integer(place.dtype) || bits(place.dtype) < 8 || !first || number(*first) != 0 ||
       type.dims[size_t(along[0])] < 1)

@@ -6,6 +6,7 @@
 #include <map>
 #include <numeric>
 
+#include "ir/constant.h"
 #include "ops/op.h"
 
 namespace trine::compile {
@@ -140,7 +141,7 @@ OpRule convolution(const Node& node) {
 
 // Whether combining with `value` changes nothing, so that each device may do it.
 bool is_identity(const Value& value, std::string_view kind) {
-  const Tensor* tensor = value.node->op == "constant" ? value.node->attrs.tensor("value") : nullptr;
+  const Tensor* tensor = ir::constant_of(value);
   if (!tensor || !tensor->dims.empty()) return false;
   return dispatch_element(tensor->dtype, [&](auto element) -> bool {
     using E = decltype(element);

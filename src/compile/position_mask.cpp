@@ -2,10 +2,10 @@
 #include "compile/position_mask.h"
 
 #include <cmath>
-#include <cstring>
 #include <map>
 
 #include "base/scalar.h"
+#include "ir/constant.h"
 
 namespace trine::compile {
 
@@ -53,12 +53,9 @@ std::optional<Affine> affine(const ir::Value& v, const IndexMap& map, int depth)
 }  // namespace
 
 std::optional<double> constant_splat(const ir::Value& value) {
-  const Tensor* t = value.node->op == "constant" ? value.node->attrs.tensor("value") : nullptr;
-  if (!t || t->bytes() == 0) return std::nullopt;
-  const size_t each = size_t(bytes(t->dtype));
-  const std::byte* p = t->data.get();
-  if (std::memcmp(p, p + each, t->bytes() - each) != 0) return std::nullopt;
-  return is_complex(t->dtype) ? std::nullopt : std::optional(number(*t));
+  const Tensor* t = ir::constant_of(value);
+  if (!t || !ir::is_splat(*t) || is_complex(t->dtype)) return std::nullopt;
+  return number(*t);
 }
 
 std::optional<PositionMask> position_mask(const ir::Value& value, const IndexMap& map) {

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "base/scalar.h"
 #include "compile/complex_parts.h"
 #include "compile/known.h"
 #include "compile/places.h"
+#include "ir/constant.h"
 #include "ops/evaluate.h"
 
 namespace trine::compile {
@@ -23,16 +23,11 @@ namespace {
 
 constexpr int64_t kFoldedMax = 4096;  // elements of a constant worth keeping instead of computing
 
-const Tensor* constant_of(const Value& v) { return v.node->op == "constant" ? v.node->attrs.tensor("value") : nullptr; }
-
 // The one value of every element of a constant, seen through broadcasts; null where there is none.
 const Tensor* splat_of(Value v) {
   while (v.node->op == "broadcast_in_dim" || v.node->op == "reshape") v = v.node->inputs[0];
-  const Tensor* t = constant_of(v);
-  if (!t || t->bytes() == 0) return nullptr;
-  const size_t each = size_t(bytes(t->dtype));
-  const std::byte* p = t->data.get();
-  return std::memcmp(p, p + each, t->bytes() - each) == 0 ? t : nullptr;
+  const Tensor* t = ir::constant_of(v);
+  return t && ir::is_splat(*t) ? t : nullptr;
 }
 
 bool is_splat(const Value& v, double want) {
@@ -65,7 +60,7 @@ Replacement fold(Graph& graph, const Node& node) {
     return {};
   std::vector<TensorView> in;
   for (const Value& v : node.inputs) {
-    const Tensor* t = constant_of(v);
+    const Tensor* t = ir::constant_of(v);
     if (!t) return {};
     in.push_back(t->view());
   }
@@ -133,7 +128,7 @@ Replacement select_known(Graph&, const Node& n) {
 
 // As JAX writes what depends on the platform.
 Replacement case_known(Graph& g, const Node& n) {
-  const Tensor* const t = constant_of(n.inputs[0]);
+  const Tensor* const t = ir::constant_of(n.inputs[0]);
   if (!t) return {};
   const int64_t index = *t->view().as<const int32_t>(), last = int64_t(n.regions.size()) - 1;
   const ir::Region& branch = n.regions[size_t(index < 0 || index > last ? last : index)];
@@ -176,7 +171,7 @@ Replacement times_one(Graph&, const Node& n) {
 Replacement times_truth(Graph& g, const Node& n) {
   for (size_t i : {0, 1}) {
     const Node& factor = *n.inputs[i].node;
-    if (factor.op != "convert" || factor.inputs[0].type().dtype != Dtype::boolean || constant_of(factor.inputs[0]))
+    if (factor.op != "convert" || factor.inputs[0].type().dtype != Dtype::boolean || ir::constant_of(factor.inputs[0]))
       continue;
     const Value zero = g.constant(Tensor::make(n.types[0].dtype, {}), n.where);
     const Value zeros = g.add1("broadcast_in_dim", {zero}, n.types[0], {{"broadcast_dimensions", ir::Ints()}}, n.where);
@@ -218,7 +213,7 @@ Replacement slice_known(Graph& g, const Node& n) {
   ir::Ints start, limit;
   const Dims &whole = n.inputs[0].type().dims, &part = n.types[0].dims;
   for (size_t d = 0; d < whole.size(); ++d) {
-    const Tensor* t = constant_of(n.inputs[d + 1]);
+    const Tensor* t = ir::constant_of(n.inputs[d + 1]);
     if (!t) return {};
     const int64_t at = whole_numbers(*t)[0];
     start.push_back(std::clamp<int64_t>(at, 0, whole[d] - part[d]));
@@ -260,7 +255,7 @@ Replacement add_scattered(Graph& g, const Node& n) {
 // The only index known and inside: a slice combined with the update, and put back.
 Replacement scatter_known(Graph& g, const Node& n) {
   if (!n.regions.empty() || n.inputs.size() != 3) return {};
-  const Tensor* index = constant_of(n.inputs[1]);
+  const Tensor* index = ir::constant_of(n.inputs[1]);
   const ir::Ints &along = n.attrs.ints("scatter_dims_to_operand_dims"),
                  &inserted = n.attrs.ints("inserted_window_dims"), &window = n.attrs.ints("update_window_dims");
   if (!index || n.inputs[1].type().elements() != int64_t(along.size()) || along.empty() ||

@@ -12,6 +12,7 @@
 #include "compile/complex_parts.h"
 #include "compile/index_map.h"
 #include "compile/tile_rows.h"
+#include "ir/constant.h"
 
 namespace trine::compile {
 
@@ -296,7 +297,7 @@ class Emitter {
   }
   // Is the value the one that changes nothing? Then the reduction's own start will do.
   static bool is_neutral(const ir::Value& v, std::string_view kind) {
-    const Tensor* t = v.node->op == "constant" ? v.node->attrs.tensor("value") : nullptr;
+    const Tensor* t = ir::constant_of(v);
     if (!t) return false;
     return dispatch_element(t->dtype, [&](auto element) {
       using E = decltype(element);

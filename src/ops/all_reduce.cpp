@@ -11,12 +11,7 @@ extern const Op op_all_reduce{.name = "all_reduce",
                               .kind = OpKind::collective,
                               .attrs = "kind replica_groups group_size channel_id use_global_device_ids",
                               .infer = [](const Call& call) -> Result<std::vector<ir::Type>> {
-                                for (const ir::Type& t : call.inputs) {
-                                  if (call.regions.empty())
-                                    TRY(check_kind(call.attrs.text("kind"), t.dtype));
-                                  else
-                                    TRY(check_combiner(call.regions[0], std::array{t.dtype}));
-                                }
+                                for (const ir::Type& t : call.inputs) TRY(check_combined(call, std::array{t.dtype}));
                                 return same_as_inputs(call);
                               },
                               .eval = copy_alone};

@@ -63,6 +63,12 @@ Result<void> check_combiner(const ir::Region& region, std::span<const Dtype> dty
   return {};
 }
 
+Result<void> check_combined(const Call& call, std::span<const Dtype> dtypes) {
+  if (!call.regions.empty()) return check_combiner(call.regions[0], dtypes);
+  if (dtypes.size() != 1) return fail(Code::invalid, "several operands need a region");
+  return check_kind(call.attrs.text("kind"), dtypes[0]);
+}
+
 Result<LaneBody> LaneBody::make(const Eval& e, const ir::Region& region, int64_t lanes) {
   LaneBody body;
   body.evaluator_ = &e.regions;

@@ -75,5 +75,7 @@ class LaneBody {
 
 // The scalars a region combines are those of its operands: params (accumulators, elements), results (accumulators).
 Result<void> check_combiner(const ir::Region& region, std::span<const Dtype> dtypes);
+// The call's one region, or where it has none its kind, which is for one operand.
+Result<void> check_combined(const Call& call, std::span<const Dtype> dtypes);
 
 }  // namespace trine::ops

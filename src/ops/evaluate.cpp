@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "ir/constant.h"
 
 namespace trine::ops {
 
@@ -25,7 +26,7 @@ Result<std::vector<Tensor>> outputs_for(const ir::Node& node) {
 TensorView view_in(const Environment& env, const ir::Value& v) { return env.at(v.node)[v.index].view(); }
 
 Result<void> run_node(const ir::Node& node, Environment& env) {
-  if (const Tensor* value = node.op == "constant" ? node.attrs.tensor("value") : nullptr) {
+  if (const Tensor* value = ir::constant_of(node)) {
     env[&node] = {*value};
     return {};
   }

@@ -30,12 +30,7 @@ Result<std::vector<ir::Type>> infer(const Call& call) {
     types.push_back(ir::tensor_type(x.dtype, kept));
     dtypes.push_back(x.dtype);
   }
-  if (!call.regions.empty()) {
-    TRY(check_combiner(call.regions[0], dtypes));
-  } else {
-    if (n != 1) return fail(Code::invalid, "several operands need a region");
-    TRY(check_kind(call.attrs.text("kind"), dtypes[0]));
-  }
+  TRY(check_combined(call, dtypes));
   return types;
 }
 

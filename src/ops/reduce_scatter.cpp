@@ -13,11 +13,7 @@ extern const Op op_reduce_scatter{
     .arity = 1,
     .attrs = "kind scatter_dimension replica_groups group_size channel_id use_global_device_ids",
     .infer = [](const Call& call) -> Result<std::vector<ir::Type>> {
-      const Dtype dtype = call.inputs[0].dtype;
-      if (call.regions.empty())
-        TRY(check_kind(call.attrs.text("kind"), dtype));
-      else
-        TRY(check_combiner(call.regions[0], std::array{dtype}));
+      TRY(check_combined(call, std::array{call.inputs[0].dtype}));
       return collective_types(call, call.attrs.integer("scatter_dimension", -1), 1, group_size(call.attrs));
     },
     .eval = copy_alone};

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 
+#include "ir/constant.h"
 #include "ops/wide.h"
 
 namespace trine::ops {
@@ -17,7 +18,7 @@ struct Side {
 };
 
 bool is_constant(const ir::Value& v, bool (*holds)(double)) {
-  const Tensor* value = v.node->op == "constant" ? v.node->attrs.tensor("value") : nullptr;
+  const Tensor* value = ir::constant_of(v);
   if (!value || value->view().elements() != 1 || !is_floating(value->dtype)) return false;
   double d;
   load_wide(value->view(), 0, 1, &d);

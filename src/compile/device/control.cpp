@@ -5,11 +5,12 @@
 
 #include "compile/device/store.h"
 #include "compile/index_map.h"
+#include "ir/constant.h"
 
 namespace trine::compile::device {
 
 static std::optional<int64_t> integer_of(const ir::Value& v) {
-  const Tensor* const t = v.node->op == "constant" ? v.node->attrs.tensor("value") : nullptr;
+  const Tensor* const t = ir::constant_of(v);
   if (!t || t->dtype != Dtype::s32 || t->view().elements() != 1) return std::nullopt;
   return *t->view().as<const int32_t>();
 }

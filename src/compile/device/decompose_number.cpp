@@ -6,6 +6,7 @@
 #include "compile/device/decompose.h"
 #include "compile/device/splat.h"
 #include "compile/device/store.h"
+#include "ir/constant.h"
 
 namespace trine::compile::device {
 
@@ -19,7 +20,7 @@ bool is_wide(Dtype d) { return d == Dtype::u64 || d == Dtype::s64; }
 
 std::optional<uint64_t> splat_of(Value v) {
   while (v.node->op == "broadcast_in_dim" || v.node->op == "reshape") v = v.node->inputs[0];
-  const Tensor* const t = v.node->op == "constant" ? v.node->attrs.tensor("value") : nullptr;
+  const Tensor* const t = ir::constant_of(v);
   if (!t || t->view().elements() != 1 || !is_wide(t->dtype)) return std::nullopt;
   return *t->view().as<const uint64_t>();
 }
