@@ -15,7 +15,8 @@ from random_programs import Maker, Program, Value
 SPECIALS = "[0, -0.0, 1, -1, 2, -2, 0.5, -0.5, 3, 1e4, -1e4, 1e-4, 88, -88, 700, -745, 1e30, -1e30, 1e-30, np.inf, -np.inf, np.nan]"
 
 # Units in the last place of f32 and f64. In narrower types one is enough, and four for functions made of several ops, from
-# 16 on, as XLA rounds between those. XLA's cosh and sinh lose half of their argument in units,
+# 16 on, as XLA rounds between those. gelu takes one from nearly one, so that eight units of its tanh are hundreds of
+# what is left; sinc of more than one is the rounding of pi times it. XLA's cosh and sinh lose half of their argument in units,
 # atanh of f64 twenty.
 UNARY = {
     "lax.exp": 3, "lax.exp2": 4, "lax.expm1": 4, "lax.log": 3, "lax.log1p": 4, "lax.tanh": 8, "lax.logistic": 6, "lax.sin": 4,
@@ -23,8 +24,8 @@ UNARY = {
     "lax.acosh": 40, "lax.atanh": 40, "lax.sqrt": 0, "lax.rsqrt": 4, "lax.cbrt": 4, "lax.erf": 8, "lax.erfc": 16, "lax.erf_inv": 16,
     "lax.floor": 0, "lax.ceil": 0, "lax.round": 0, "jnp.rint": 0, "jnp.trunc": 0, "lax.sign": 0, "lax.abs": 0, "lax.neg": 0, "lax.square": 1,
     "lax.is_finite": 0, "jnp.isnan": 0, "jnp.isinf": 0, "jnp.signbit": 0, "jnp.nan_to_num": 0, "jnp.reciprocal": 1, "jax.nn.relu": 0,
-    "jax.nn.softplus": 16, "jax.nn.silu": 16, "jax.nn.gelu": 40, "jax.nn.elu": 6, "jax.nn.relu6": 0, "jax.nn.hard_tanh": 0, "jax.nn.log_sigmoid": 16,
-    "jnp.sinc": 40, "jnp.deg2rad": 2, "jnp.cbrt": 4, "jnp.log2": 4, "jnp.log10": 4, "jnp.i0": 40, "lax.bessel_i1e": 16,
+    "jax.nn.softplus": 16, "jax.nn.silu": 16, "jax.nn.gelu": 300, "jax.nn.elu": 6, "jax.nn.relu6": 0, "jax.nn.hard_tanh": 0, "jax.nn.log_sigmoid": 16,
+    "jnp.deg2rad": 2, "jnp.cbrt": 4, "jnp.log2": 4, "jnp.log10": 4, "jnp.i0": 40, "lax.bessel_i1e": 16,
     "jnp.frexp": 0, "jnp.modf": 0,
 }  # fmt: skip
 BINARY = {
@@ -44,6 +45,7 @@ TEXTS = {
     "jnp.any({0} > 1, -1)": 0, "lax.top_k({0}, 1)": 0, "jnp.where({0} > {1}, {0}, {1})": 0,
     "lax.bitcast_convert_type(jnp.where(jnp.isnan({0}), 0, {0}), jnp.uint32)": 0, "jnp.unique({0}, size=5, fill_value=0)": 0,
     "jnp.searchsorted(jnp.sort({0}.reshape(-1)), {1}.reshape(-1))": 0, "jnp.nan_to_num({0} / {1})": 1, "{0} ** 2": 1, "{0} ** 0.5": 2,
+    "jnp.sinc(jnp.clip({0}, -0.75, 0.75))": 40,
     "jax.nn.one_hot(jnp.argmax({0}, -1), 5)": 0, "lax.reduce_window({0}, -jnp.inf, lax.max, (2,) * {0}.ndim, (1,) * {0}.ndim, 'SAME')": 0,
     "{0}.at[0].max({1}[-1])": 0, "{0}.at[0].set({1}[0])": 0, "jnp.isclose({0}, {1})": 0, "jnp.array_equal({0}, {1})": 0,
 }  # fmt: skip
@@ -82,8 +84,15 @@ class FloatProgram(Program):
 
     def exact(self):
         """XLA rounds narrow floats after each op, or does not; where ours rounds elsewhere, it may be the nearer one."""
-        wide = {n: re.sub(r"(?<=\.astype\(jnp\.)(bfloat16|float16)\)$", r"\1).astype(np.float64)", t) for n, t in self.inputs.items()}
-        return replace(self, wide=True, inputs=wide) if wide != self.inputs else None
+        texts = " ".join(self.inputs.values())
+        narrow, wide = ("b?float16", "float32") if "float16" in texts else ("float32", "float64")
+
+        def widened(text):
+            text = re.sub(rf"(\.astype\(jnp\.{narrow}\))", rf"\1.astype(jnp.{wide})", text)
+            return re.sub(rf", jnp\.{narrow}\)", f", jnp.{wide})", text)  # of ones
+
+        inputs, lines = {n: widened(t) for n, t in self.inputs.items()}, [replace(li, text=widened(li.text)) for li in self.lines]
+        return replace(self, wide=self.wide or wide == "float64", inputs=inputs, lines=lines) if inputs != self.inputs else None
 
 
 class FloatMaker(Maker):
