@@ -649,15 +649,12 @@ class Fuser {
     if (out.units.size() != order.size()) return std::nullopt;
     return out;
   }
-  // The units that put in memory what `node` stands for.
+  // The unit that puts in memory what a member's input stands for, where the loop does not compute it.
   void collect(const ir::Node* node, size_t asking, std::unordered_set<size_t>& out) {
     if (units_[asking].members.count(node)) return;
-    auto unit = unit_of_.find(node);
-    if (unit != unit_of_.end()) {
-      if (unit->second != asking) out.insert(unit->second);
-      return;
-    }
-    if (views_.count(node)) collect(node->inputs[0].node, asking, out);
+    // Under other dims it is read from memory even where the loop computes it besides.
+    while (!unit_of_.count(node) && views_.count(node)) node = node->inputs[0].node;
+    if (auto unit = unit_of_.find(node); unit != unit_of_.end() && unit->second != asking) out.insert(unit->second);
   }
 
   std::span<const ir::Node* const> nodes_;

@@ -256,6 +256,13 @@ static const Case kCases[] = {
     return %36, %38
   } : c64[5], c64[5]
   return %40#0, %40#1 })"},
+    {"turned round, beside what is made of it and what sees it under other dims", 2, 0, R"((%0: f32[5,2]) {
+  %1 = reverse %0 {dimensions = [0]} : f32[5,2]
+  %2 = multiply %1, %1 : f32[5,2]
+  %3 = reshape %1 : f32[2,5]
+  %4 = transpose %3 {permutation = [1, 0]} : f32[5,2]
+  %5 = negate %4 : f32[5,2]
+  return %2, %5 })"},
     {"a convolution with everything", 1, 64, R"((%0: f32[2,4,9,7], %1: f32[3,2,2,6]) {
   %2 = convolution %0, %1 {batch_group_count = 1, feature_group_count = 2, input_batch = 0, input_feature = 1, input_spatial = [2, 3], kernel_input_feature = 1, kernel_output_feature = 3, kernel_spatial = [0, 2], lhs_dilation = [2, 1], output_batch = 0, output_feature = 3, output_spatial = [1, 2], padding = [1, 2, 0, 3], rhs_dilation = [1, 2], window_reversal = [1, 0], window_strides = [1, 2]} : f32[2,18,4,6]
   return %2 })"},

@@ -30,11 +30,17 @@ def halve(z):
     return lax.while_loop(lambda t: (jnp.abs(t[1]).sum() > 1e-2) & (t[2] < 99), turn, (z, z * 2, 0))
 
 
+def turned(z):
+    z = jnp.flip(z, 0)
+    return z, z.reshape(2, 5).T
+
+
 # Results of a few lanes lay over what the next lanes read (pairs, rows); the end of a turn read complex numbers that
-# the same loop wrote (halve).
+# the same loop wrote (halve), and what it wrote it read under other dims (turned).
 FOUND = {
     "pairs": (pairs, [np.array([0, 0, 1], np.int64), np.array([0, 0, 1], np.int32)]),
     "halve": (halve, [np.array([1 - 1j, 1j], np.complex64)]),
+    "turned": (turned, [np.arange(10).reshape(5, 2).astype(np.complex64)]),
     "rows": (rows, [np.array([[0, 0], [1, 2]], np.int16), np.array([0, 0, 1], np.int32)]),
 }
 
