@@ -75,6 +75,7 @@ accuracy: build
 clang = setup/apt.sh setup/apt-clang.txt && cmake -S . -G Ninja -DCMAKE_CXX_COMPILER=clang++-19 \
   -DCMAKE_BUILD_TYPE=RelWithDebInfo -DTRINE_SANITIZE=$(or $(1),address$(comma)undefined)
 comma := ,
+TSAN_TESTS = test_base test_host test_run test_api
 
 fuzz: build/.apt
 	@$(call clang) -B build-fuzz -DTRINE_FUZZ=ON >/dev/null
@@ -88,11 +89,12 @@ sanitize: build
 	@ctest --test-dir build-asan --output-on-failure --no-tests=error -j $(JOBS)
 	@$(PYTEST) -n $(JOBS) --trine build-asan/trine tests/cli
 
-# What runs on several threads: devices, queues, collectives, the plugin's calls.
+# What runs on several threads: the pool, host kernels, devices, queues, collectives, the plugin's calls. One test
+# starts threads in a forked child.
 tsan: build/.apt
 	@$(call clang,thread) -B build-tsan -DTRINE_TESTS=ON >/dev/null
-	@cmake --build build-tsan -j $(JOBS) --target test_run test_api
-	@cd build-tsan && ./test_run && ./test_api
+	@cmake --build build-tsan -j $(JOBS) --target $(TSAN_TESTS)
+	@cd build-tsan && for t in $(TSAN_TESTS); do TSAN_OPTIONS=die_after_fork=0 ./$$t || exit 1; done
 
 format: .venv/.ready
 	@.venv/bin/clang-format -i $(CXX_FILES)
