@@ -49,6 +49,7 @@ class Partitioner {
   }
   void bind_all(const Node& node, const Node* made, bool is_manual);
 
+  Result<void> input(const Value& v);
   Result<void> visit(const Node& node);
   Result<void> constant(const Node& node);
   Result<void> iota(const Node& node);
@@ -218,6 +219,7 @@ Result<void> Partitioner::lie_alike(const Node& node) {
 // Only the manual axes cut; the others are left for the whole of the manual part.
 static Result<Meshes::Parsed> manual_sharding(const Meshes& meshes, const Node& node, const Dims& dims) {
   Meshes::Parsed sharding = TRY(meshes.parse(node.attrs.text("sharding"), dims));
+  if (!sharding.order.empty()) return own_order(node.attrs.text("sharding"));
   const Atoms manual = TRY(meshes.axes(node.attrs.strings("manual_axes")));
   for (Atoms& dim : sharding.dims)
     std::erase_if(dim, [&](int a) { return std::find(manual.begin(), manual.end(), a) == manual.end(); });
@@ -459,6 +461,21 @@ Result<void> Partitioner::choice(const Node& node) {
   return {};
 }
 
+static bool is_reordered(const Meshes::Parsed& said) {
+  return !said.order.empty() && !(is_whole(said.dims) && said.unreduced.empty());
+}
+
+Result<void> Partitioner::input(const Value& v) {
+  const auto said = TRY(meshes_.parse(v.type().sharding, v.type().dims));
+  const uint32_t where = place(*v.node);
+  Value part = parameter(v, said.dims, false);
+  out_.graph.params.push_back(part);
+  out_.shardings.inputs.push_back(meshes_.hlo_text(said.dims, said.unreduced, said.order));
+  if (is_reordered(said)) bind(v, part = TRY(reshard_.reorder(part, said.order, false, where)), said.dims);
+  if (!said.unreduced.empty()) return sum(v, {part, said.dims, said.unreduced}, where);
+  return {};
+}
+
 Result<Partitioned> Partitioner::all() {
   TRY(hints_.compute());
   ir::Graph& graph = out_.graph;
@@ -466,13 +483,7 @@ Result<Partitioned> Partitioner::all() {
   graph.attrs = from_.attrs;
   graph.attrs.remove("result_shardings");
   graph.donations = from_.donations;
-  for (const Value& v : from_.params) {
-    const auto sharding = TRY(meshes_.parse(v.type().sharding, v.type().dims));
-    graph.params.push_back(parameter(v, sharding.dims, false));
-    if (!sharding.unreduced.empty())
-      TRY(sum(v, {graph.params.back(), sharding.dims, sharding.unreduced}, place(*v.node)));
-    out_.shardings.inputs.push_back(meshes_.hlo_text(sharding.dims, sharding.unreduced));
-  }
+  for (const Value& v : from_.params) TRY(input(v));
   for (const Node* node : from_.order()) TRY(visit(*node));
   const ir::Strings& wanted = from_.attrs.strings("result_shardings");
   for (size_t i = 0; i < from_.results.size(); ++i) {
@@ -480,9 +491,11 @@ Result<Partitioned> Partitioner::all() {
     const Sharding* carried = hints_.find(v);
     Meshes::Parsed as_said{carried && !local(v).is_manual ? *carried : local(v).sharding, {}};
     if (i < wanted.size() && !wanted[i].empty()) as_said = TRY(meshes_.parse(wanted[i], v.type().dims));
-    graph.results.push_back(as_said.unreduced.empty() ? TRY(as(v, as_said.dims, 0))
-                                                      : TRY(unsummed(v, as_said.dims, as_said.unreduced, 0)));
-    out_.shardings.results.push_back(meshes_.hlo_text(as_said.dims, as_said.unreduced));
+    Value made =
+        as_said.unreduced.empty() ? TRY(as(v, as_said.dims, 0)) : TRY(unsummed(v, as_said.dims, as_said.unreduced, 0));
+    if (is_reordered(as_said)) made = TRY(reshard_.reorder(made, as_said.order, true, 0));
+    graph.results.push_back(made);
+    out_.shardings.results.push_back(meshes_.hlo_text(as_said.dims, as_said.unreduced, as_said.order));
   }
   for (const Value& v : from_.effects) graph.effects.push_back(effect(v));
   for (size_t i = 0; i < graph.donations.size(); ++i) {

@@ -56,6 +56,16 @@ Result<Value> Resharder::reduce_scatter(Value value, const Atoms& atoms, const s
   return make("reduce_scatter", {value}, std::move(attrs), where);
 }
 
+Result<Value> Resharder::reorder(Value value, const std::vector<int64_t>& order, bool is_back, uint32_t where) {
+  ir::Ints pairs;
+  for (int64_t k = 0; k < int64_t(order.size()); ++k) {
+    const int64_t own = order[size_t(k)];
+    pairs.insert(pairs.end(), {is_back ? k : own, is_back ? own : k});
+  }
+  return make("collective_permute", {value}, {{"source_target_pairs", std::move(pairs)}, {"channel_id", int64_t{1}}},
+              where);
+}
+
 Result<Value> Resharder::at_device(Tensor table, uint32_t where) {
   if (!device) device = TRY(make("partition_id", {}, {}, where));
   const Value one =

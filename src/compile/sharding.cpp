@@ -63,6 +63,18 @@ bool read_axis(Cursor& c, AxisRef& axis) {
 
 }  // namespace
 
+// `4, 2, ...]`: every device once.
+static bool read_order(Cursor& c, std::vector<int64_t>& order, int64_t devices) {
+  std::set<int64_t> seen;
+  while (!c.eat("]")) {
+    int64_t device = 0;
+    if (!c.number(device) || device < 0 || device >= devices || !seen.insert(device).second) return false;
+    order.push_back(device);
+    c.eat(",");
+  }
+  return int64_t(order.size()) == devices;
+}
+
 // `mesh = #sdy.mesh<["x"=4, "y"=2], device_ids=[...]>`
 Result<void> Meshes::add_mesh(std::string_view text) {
   const size_t equals = text.find(" = ");
@@ -80,14 +92,13 @@ Result<void> Meshes::add_mesh(std::string_view text) {
     if (total > devices_) break;
     c.eat(",");
   }
-  if (axes.empty()) return {};  // one device of all, or said of what runs on each device by itself
-  if (c.eat(", device_ids=["))
-    return fail(Code::unsupported, cat("a mesh whose devices are in an order of their own: ", text));
+  if (axes.empty()) return {};             // one device of all, or said of what runs on each device by itself
   if (!axes.empty() && total != devices_)  // a mesh without axes is where JAX has scalars: everywhere
     return fail(Code::unsupported, cat("a mesh of other than the program's ", devices_, " devices: ", text));
   Mesh mesh;
+  if (c.eat(", device_ids=[") && !read_order(c, mesh.order, devices_)) return unreadable(text);
   int64_t stride = 1;
-  for (size_t i = axes.size(); i-- > 0; stride *= axes[i].second) mesh[axes[i].first] = {axes[i].second, stride};
+  for (size_t i = axes.size(); i-- > 0; stride *= axes[i].second) mesh.axes[axes[i].first] = {axes[i].second, stride};
   meshes_.emplace(std::string(trim(text.substr(0, equals))), std::move(mesh));
   return {};
 }
@@ -98,7 +109,7 @@ Result<Meshes> Meshes::make(const ir::Attrs& attrs, int64_t devices) {
   for (const std::string& text : attrs.strings("meshes")) TRY(out.add_mesh(text));
   std::set<int64_t> cuts = {1, devices};
   for (const auto& [name, mesh] : out.meshes_)
-    for (const auto& [axis_name, axis] : mesh) cuts.insert({axis.stride, axis.stride * axis.size});
+    for (const auto& [axis_name, axis] : mesh.axes) cuts.insert({axis.stride, axis.stride * axis.size});
   // Strides of meshes that do not divide each other have no common digits.
   for (auto it = cuts.begin(); std::next(it) != cuts.end(); ++it) {
     if (*std::next(it) % *it) return fail(Code::unsupported, "meshes whose axes have no common parts");
@@ -129,9 +140,10 @@ const Meshes::Mesh* Meshes::find(std::string_view reference) const {
 Result<Atoms> Meshes::axes(const std::vector<std::string>& names) const {
   Atoms out;
   for (const std::string& name : names) {
-    const auto mesh = std::find_if(meshes_.begin(), meshes_.end(), [&](auto& m) { return m.second.contains(name); });
+    const auto mesh =
+        std::find_if(meshes_.begin(), meshes_.end(), [&](auto& m) { return m.second.axes.contains(name); });
     if (mesh == meshes_.end()) return fail(Code::invalid, cat("no mesh has an axis \"", name, "\""));
-    for (int atom : TRY(atoms_of(mesh->second.find(name)->second))) out.push_back(atom);
+    for (int atom : TRY(atoms_of(mesh->second.axes.find(name)->second))) out.push_back(atom);
   }
   return out;
 }
@@ -155,6 +167,7 @@ Result<Meshes::Parsed> Meshes::parse(std::string_view text, const Dims& dims) co
     return out;
   }
   if (!c.eat(",") || !c.eat("[")) return unreadable(text);
+  out.order = mesh->order;
   std::set<int> used;
   for (size_t d = 0; !c.eat("]"); ++d) {
     if (d >= dims.size() || !c.eat("{")) return unreadable(text);
@@ -167,8 +180,8 @@ Result<Meshes::Parsed> Meshes::parse(std::string_view text, const Dims& dims) co
       AxisRef ref;
       if (!read_axis(c, ref)) return unreadable(text);
       c.eat(",");
-      const auto axis = mesh->find(ref.name);
-      if (axis == mesh->end()) return fail(Code::invalid, cat("the mesh has no axis \"", ref.name, "\""));
+      const auto axis = mesh->axes.find(ref.name);
+      if (axis == mesh->axes.end()) return fail(Code::invalid, cat("the mesh has no axis \"", ref.name, "\""));
       Axis part = axis->second;
       if (ref.size) {
         if (ref.pre > part.size || ref.size > part.size / ref.pre || part.size % (ref.pre * ref.size))
@@ -202,8 +215,8 @@ Result<Atoms> Meshes::listed(std::string_view text, std::string_view list, const
   while (!c.eat("}")) {
     AxisRef ref;
     if (!read_axis(c, ref) || ref.size) return unreadable(text);
-    const auto axis = mesh.find(ref.name);
-    if (axis == mesh.end()) return fail(Code::invalid, cat("the mesh has no axis \"", ref.name, "\""));
+    const auto axis = mesh.axes.find(ref.name);
+    if (axis == mesh.axes.end()) return fail(Code::invalid, cat("the mesh has no axis \"", ref.name, "\""));
     for (int atom : TRY(atoms_of(axis->second))) out.push_back(atom);
     c.eat(",");
   }
@@ -246,7 +259,7 @@ Dims Meshes::local(const Dims& dims, const Sharding& sharding) const {
   return out;
 }
 
-std::string Meshes::hlo_text(const Sharding& sharding, Atoms unreduced) const {
+std::string Meshes::hlo_text(const Sharding& sharding, Atoms unreduced, const std::vector<int64_t>& own) const {
   Atoms rest, order;
   for (const Atoms& dim : sharding) order.insert(order.end(), dim.begin(), dim.end());
   if (order.empty() && unreduced.empty()) return "{replicated}";
@@ -262,11 +275,17 @@ std::string Meshes::hlo_text(const Sharding& sharding, Atoms unreduced) const {
     if (count(last) > 1) out += cat(out.ends_with('[') ? "" : ",", count(last));
   out += "]";
   std::vector<int64_t> devices(static_cast<size_t>(devices_));
-  for (int64_t device = 0; device < devices_; ++device) devices[size_t(index(order, device))] = device;
+  for (int64_t device = 0; device < devices_; ++device)
+    devices[size_t(index(order, device))] = own.empty() ? device : own[size_t(device)];
   for (size_t i = 0; i < devices.size(); ++i) out += cat(i ? "," : "", devices[i]);
   if (!unreduced.empty())
     return out + (count(rest) > 1 ? " last_tile_dims={unreduced, replicated}}" : " last_tile_dims={unreduced}}");
   return out + (count(rest) > 1 ? " last_tile_dim_replicate}" : "}");
+}
+
+Error own_order(std::string_view sharding) {
+  return fail(Code::unsupported,
+              cat("a program for one device over a mesh whose devices are in an order of their own: ", sharding));
 }
 
 Result<ShardingTexts> sharding_texts(const ir::Graph& graph) {
@@ -278,6 +297,7 @@ Result<ShardingTexts> sharding_texts(const ir::Graph& graph) {
     // Types are of one device here; axes always fit, so any multiple of every count will do for a size.
     const Dims dims(type.dims.size(), devices);
     const Meshes::Parsed parsed = TRY(meshes.parse(sharding, dims));
+    if (!parsed.order.empty()) return own_order(sharding);
     return meshes.hlo_text(parsed.dims, parsed.unreduced);
   };
   for (const ir::Value& v : graph.params) out.inputs.push_back(TRY(text_of(v.type(), v.type().sharding)));

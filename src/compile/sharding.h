@@ -30,9 +30,10 @@ class Meshes {
 
   struct Parsed {
     Sharding dims;
-    std::vector<bool> is_open;  // per dim: more axes may be added
-    bool is_single = false;     // the whole value on one device
-    Atoms unreduced = {};       // devices that differ in these hold parts of a sum
+    std::vector<bool> is_open;        // per dim: more axes may be added
+    bool is_single = false;           // the whole value on one device
+    Atoms unreduced = {};             // devices that differ in these hold parts of a sum
+    std::vector<int64_t> order = {};  // device `order[k]` stands where its mesh has the k-th; empty: k
   };
   // `text` may be empty: nothing is said, every dim is open. Axes that do not divide their dim are left out.
   Result<Parsed> parse(std::string_view text, const Dims& dims) const;
@@ -43,13 +44,16 @@ class Meshes {
   std::vector<std::vector<int64_t>> groups(const Atoms& atoms) const;  // devices that differ in these only, in order
   Dims local(const Dims& dims, const Sharding& sharding) const;
   // "{devices=[4,1,2]0,1,2 ... last_tile_dim_replicate}"
-  std::string hlo_text(const Sharding& sharding, Atoms unreduced = {}) const;
+  std::string hlo_text(const Sharding& sharding, Atoms unreduced = {}, const std::vector<int64_t>& order = {}) const;
 
  private:
   struct Axis {
     int64_t size = 1, stride = 1;
   };
-  using Mesh = std::map<std::string, Axis, std::less<>>;
+  struct Mesh {
+    std::map<std::string, Axis, std::less<>> axes = {};
+    std::vector<int64_t> order = {};
+  };
 
   Result<void> add_mesh(std::string_view text);
   Result<Atoms> atoms_of(const Axis& axis) const;
@@ -60,6 +64,8 @@ class Meshes {
   std::map<std::string, Mesh, std::less<>> meshes_;
   std::vector<Atom> atoms_;  // major first
 };
+
+Error own_order(std::string_view sharding);  // says that parts of one device alone cannot be so
 
 // The shardings of a program's inputs and results as XLA writes them; empty where the program runs on one device.
 struct ShardingTexts {

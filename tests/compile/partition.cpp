@@ -93,6 +93,26 @@ TEST_CASE("a program's collectives") {
   }
 }
 
+TEST_CASE("devices in an order of their own give their parts to those whose places they have") {
+  const char* mesh = "mesh = #sdy.mesh<[\"x\"=8], device_ids=[7, 0, 1, 2, 3, 4, 5, 6]>";
+  const std::string cut = "#sdy.sharding<@mesh, [{\"x\"}, {}]>", whole = "#sdy.sharding<@mesh, [{}, {}]>";
+  const auto permutations = [&](const std::string& in, const std::string& out) {
+    const auto parts = partitioned(mesh, {in}, out, "(%0: f32[16,8]) { %1 = negate %0 : f32[16,8] return %1 }");
+    REQUIRE_MESSAGE(parts, parts.error().text());
+    CHECK(ir::verify(parts->graph));
+    CHECK(parts->shardings.inputs[0] == (in == cut ? "{devices=[8,1]7,0,1,2,3,4,5,6}" : "{replicated}"));
+    std::vector<ir::Ints> found;
+    for (const ir::Node* node : parts->graph.order())
+      if (node->op == "collective_permute") found.push_back(node->attrs.ints("source_target_pairs"));
+    return found;
+  };
+  const ir::Ints in = {7, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7};
+  const ir::Ints back = {0, 7, 1, 0, 2, 1, 3, 2, 4, 3, 5, 4, 6, 5, 7, 6};
+  CHECK(permutations(cut, cut) == std::vector<ir::Ints>{in, back});
+  CHECK(permutations(whole, cut) == std::vector<ir::Ints>{back});
+  CHECK(permutations(whole, whole).empty());
+}
+
 TEST_CASE("shardings that cannot be read or used are errors") {
   const char* body = "(%0: f32[16,8]) { return %0 }";
   const std::pair<const char*, const char*> kBad[] = {
@@ -107,7 +127,8 @@ TEST_CASE("shardings that cannot be read or used are errors") {
       {kMesh, "{devices=[8,1]<=[8]}"},
       {kMesh, "nothing"},
       {"mesh = #sdy.mesh<[\"x\"=3]>", "#sdy.sharding<@mesh, [{\"x\"}, {}]>"},
-      {"mesh = #sdy.mesh<[\"x\"=8], device_ids=[1, 0, 2, 3, 4, 5, 6, 7]>", "#sdy.sharding<@mesh, [{\"x\"}, {}]>"},
+      {"mesh = #sdy.mesh<[\"x\"=8], device_ids=[1, 1, 2, 3, 4, 5, 6, 7]>", "#sdy.sharding<@mesh, [{\"x\"}, {}]>"},
+      {"mesh = #sdy.mesh<[\"x\"=8], device_ids=[1, 0, 2]>", "#sdy.sharding<@mesh, [{\"x\"}, {}]>"},
       {"mesh = #sdy.mesh<[\"x\"=9223372036854775807]>", "#sdy.sharding<@mesh, [{\"x\"}, {}]>"},
       {"mesh = #sdy.mesh<[\"x\"=0]>", "#sdy.sharding<@mesh, [{\"x\"}, {}]>"},
       {"mesh", "#sdy.sharding<@mesh, [{\"x\"}, {}]>"},

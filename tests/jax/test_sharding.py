@@ -151,3 +151,27 @@ print(json.dumps(seen))
 def test_how_a_value_lies_in_a_program():
     said = run(["-c", INSPECTED], TRINE_INSTANCE="trn1.32xlarge")[-1]
     assert said == ["P('x', 'y')", "P('x',)", "P()"], said
+
+
+# An array goes between meshes of the same devices in other orders, and to another sharding on the way.
+MOVED = """
+import json, itertools, jax, numpy as np
+from jax.sharding import NamedSharding, PartitionSpec as P
+a = np.arange(64, dtype=np.float32).reshape(8, 8)
+def mesh(order):
+    return jax.sharding.Mesh(np.array(jax.devices())[list(order)].reshape(4, 2), ("x", "y"))
+first, specs = mesh(range(8)), [P(), P("x"), P("x", "y"), P("y", "x"), P(("y", "x"))]
+for order in ((3, 1, 7, 0, 2, 4, 5, 6), (0, 2, 4, 6, 1, 3, 5, 7)):
+    for s, t in itertools.product(specs, specs):
+        x = jax.device_put(jax.device_put(a, NamedSharding(first, s)), NamedSharding(mesh(order), t))
+        back = jax.device_put(x, NamedSharding(first, s))
+        for v in (x, back):
+            assert all((np.asarray(p.data) == a[p.index]).all() for p in v.addressable_shards), (order, s, t)
+        assert [d.id for d in x.sharding.mesh.devices.flat] == list(order) and back.sharding == NamedSharding(first, s)
+print(json.dumps("moved"))
+"""
+
+
+def test_moved_between_orders_of_devices():
+    said = run(["-W", "ignore", "-c", MOVED], TRINE_INSTANCE="trn1.32xlarge", NEURON_RT_NUM_CORES="8")
+    assert said[-1] == "moved"
