@@ -90,6 +90,8 @@ std::vector<Dim> depth_dims(const Sides& s, const Walk& left, const Walk& right,
   return merged(std::move(out));
 }
 
+}  // namespace
+
 void swap_sides(GemmStep& g) {
   std::swap(g.m, g.n);
   std::swap(g.a, g.b);
@@ -98,8 +100,6 @@ void swap_sides(GemmStep& g) {
   std::swap(g.c.row_stride, g.c.col_stride);
   for (Dim& d : g.batch) std::swap(d.a, d.b);
 }
-
-}  // namespace
 
 DotStep plan_dot(const ir::Node& dot, const DotOperand& left, const DotOperand& right, bool prefer_right_as_b) {
   const Sides s{dot.attrs.ints("lhs_batch"),    dot.attrs.ints("rhs_batch"), dot.attrs.ints("lhs_contract"),
@@ -137,7 +137,8 @@ DotStep plan_dot(const ir::Node& dot, const DotOperand& left, const DotOperand& 
   const Dim k = depth.empty() ? Dim{} : depth[0];
   g = {m.size,        n.size,          k.size, {left.walk.offset, m.a, k.a}, {right.walk.offset, k.b, n.b},
        {0, m.c, n.c}, std::move(batch)};
-  out.swapped = !prefer_right_as_b;
+  // Of a vector and a matrix it is the matrix: its columns are then what kernels and epilogues take side by side.
+  out.swapped = g.n == 1 && g.m > 1 ? true : g.m > 1 && !prefer_right_as_b;
   if (out.swapped) swap_sides(g);
   return out;
 }

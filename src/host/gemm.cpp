@@ -5,6 +5,7 @@
 
 #include "base/pool.h"
 #include "base/text.h"
+#include "host/matvec.h"
 
 namespace trine::host {
 
@@ -36,6 +37,7 @@ const void* item(const Matrix& m, int64_t index) {
 }
 
 void run_item(const Gemm& g, Family family, int64_t index) {
+  if (runs_as_matvec(g)) return run_matvec(g, family, index);
   const StridedPanels a{item(g.a, index), g.a.dtype, family, g.a.row_stride, g.a.col_stride, g.k, g.simd};
   const StridedPanels b{g.packed_b ? nullptr : item(g.b, index),
                         g.packed_b ? g.packed_b->dtype() : g.b.dtype,

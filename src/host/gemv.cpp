@@ -9,9 +9,11 @@ namespace trine::host {
 
 namespace {
 
-constexpr int64_t kRows = 8;          // more rows are bound by arithmetic and take the blocked path
-constexpr int64_t kTaskPanels = 4;    // of f32 64 columns
-constexpr int64_t kNearBytes = 1024;  // how far a lone group fetches ahead; several fetch the next block together
+constexpr int64_t kRows = 8;        // more rows are bound by arithmetic and take the blocked path
+constexpr int64_t kTaskPanels = 4;  // of f32 64 columns
+constexpr int64_t kCachedBytes = int64_t{1}
+                                 << 20;  // of B: below, panels go side by side, since sums of one wait for each other
+constexpr int64_t kNearBytes = 1024;     // how far a lone group fetches ahead; several fetch the next block together
 
 // The kernel that reads the panels as they are; formats without one are widened into L1 first.
 struct Reader {
@@ -62,6 +64,21 @@ struct Gemv {
     }
   }
 
+  // Whether panels p to p + kPanelsWide are one call of a wide kernel.
+  bool is_wide(int64_t p, int64_t end) const {
+    return !reader.widens && groups.count == 1 && kernels.wide[w.m] && p + kPanelsWide <= end &&
+           (p + kPanelsWide) * width <= w.n && int64_t(w.packed_b->bytes()) <= kCachedBytes;
+  }
+  void wide_panels(int64_t p, std::byte* tile, int64_t ld) const {
+    const PackedMatrix& b = *w.packed_b;
+    const std::byte* from = b.panel(w.packed_item, p) + w.begin * b.step_bytes();
+    const int64_t apart = b.panel(w.packed_item, p + 1) - b.panel(w.packed_item, p);
+    for (int64_t d = 0; d < w.depth; d += kDepthBlock, from += kDepthBlock * b.step_bytes()) {
+      const Rows rows{a.as() + d * w.m * unit, 1, w.m};
+      kernels.wide[w.m](rows, from, apart, std::min(kDepthBlock, w.depth - d), tile, ld, d > 0, {from, 0});
+    }
+  }
+
   const Blocked& w;
   const Reader reader;
   const MicroKernels& kernels;
@@ -85,7 +102,15 @@ void run_gemv(const Blocked& w) {
       const int64_t p0 = t * kTaskPanels, p1 = std::min(p0 + kTaskPanels, panels), col0 = p0 * gemv.width;
       std::byte* tile = direct ? static_cast<std::byte*>(w.out.data) + col0 * gemv.unit : own;
       const int64_t ld = direct ? w.out.row_stride : kTaskPanels * gemv.width;
-      for (int64_t p = p0; p < p1; ++p) gemv.panel(p, tile + (p - p0) * kStepBytes, ld, wide);
+      for (int64_t p = p0; p < p1;) {
+        std::byte* to = tile + (p - p0) * kStepBytes;
+        if (gemv.is_wide(p, p1)) {
+          gemv.wide_panels(p, to, ld);
+          p += kPanelsWide;
+        } else {
+          gemv.panel(p++, to, ld, wide);
+        }
+      }
       finish_tile(w.out, w.family, tile, ld, 0, w.m, col0, std::min(p1 * gemv.width, w.n) - col0);
     }
   });

@@ -178,6 +178,23 @@ TEST_CASE("gemm: mixed dtypes of one family") {
   run({3, 30, 41, 1, Dtype::s8, Dtype::u8, Dtype::s32});
 }
 
+TEST_CASE("gemm: a row by a matrix where it lies") {
+  for (Dtype d : {Dtype::f32, Dtype::f64}) {
+    for (Layout b : {Layout::rows, Layout::columns, Layout::padded_rows, Layout::padded_columns}) {
+      for (int64_t n : {1, 3, 4, 7, 8, 9, 31, 64, 77, 300})
+        for (int64_t k : {1, 5, 8, 13, 100, 1600}) run({1, n, k, 1, d, d, d, Layout::rows, b, Layout::rows});
+      run({1, 70, 90, 5, d, d, d, Layout::columns, b, Layout::columns});
+      run({1, 600, 900, 1, d, d, d, Layout::spread, b, Layout::rows});
+    }
+  }
+  run({1, 50, 60, 1, Dtype::f32, Dtype::f32, Dtype::bf16});
+}
+
+TEST_CASE("gemm: few rows by panels in cache, several at once") {
+  for (int64_t m : {1, 2, 6, 7})
+    for (int64_t n : {64, 65, 128, 200}) run({m, n, 900});
+}
+
 TEST_CASE("gemm: batches") {
   for (int64_t batch : {1, 2, 3, 7}) {
     run({10, 20, 30, batch});
@@ -227,7 +244,7 @@ TEST_CASE("gemm: the epilogue sees every element once, in its tile") {
     std::vector<int> seen;
     int64_t n;
   };
-  for (Case t : {Case{3, 50, 40, 2}, Case{200, 300, 600, 2}, Case{20, 5, 20000}, Case{4, 4, 0}}) {
+  for (Case t : {Case{3, 50, 40, 2}, Case{200, 300, 600, 2}, Case{20, 5, 20000}, Case{1, 700, 300, 3}, Case{4, 4, 0}}) {
     for (Dtype out : {Dtype::f32, Dtype::bf16}) {
       for (bool packed : {false, true}) {
         t.c = out;
