@@ -81,6 +81,7 @@ std::optional<Product> product_of(const arch::ConvStep& step) {
   if (!add(step.batch, step.y_batch, step.x_batch)) return std::nullopt;
   for (const arch::ConvStep::Spatial& s : step.spatial)
     if (s.in_dilation != 1 || !add(s.out, s.y, s.step * s.x)) return std::nullopt;
+  if (step.groups * step.out_channels == 1) return std::nullopt;  // no columns: the loop goes along rows by itself
   out.columns = {step.groups * step.out_channels, step.y_channel};
   return out;
 }

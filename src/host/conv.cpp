@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "host/depthwise.h"
 #include "host/im2col.h"
+#include "host/stencil.h"
 
 namespace trine::host {
 
@@ -121,6 +122,10 @@ Result<void> conv(const Conv& c) {
   const Family family = TRY(check(c));
   if (runs_depthwise(c, family)) {
     run_depthwise(c);
+    return {};
+  }
+  if (runs_as_stencil(c, family)) {
+    run_stencil(c);
     return {};
   }
   const int64_t phases = phase_count(c);

@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "host/conv.h"
+#include "host/stencil.h"
 
 namespace trine::host {
 
@@ -22,14 +23,15 @@ Result<void> run_conv(const arch::ConvStep& step, std::span<const TensorView> in
   c.input = {from(in[0], step.x_offset), in[0].dtype, step.x_batch, step.x_channel, step.x_group};
   c.weights = {from(in[1], step.w_offset), in[1].dtype, step.w_out, step.w_in, step.w_group};
   c.output = {out.as<std::byte>(), out.dtype, step.y_batch, step.y_channel, step.y_group};
+  c.epilogue = epilogue;
   std::shared_ptr<const PackedMatrix> form;
-  if (const auto matrix = kept ? weights_as_matrix(c) : std::nullopt) {
+  const bool asks = kept && !runs_as_stencil(c, Family::floats);
+  if (const auto matrix = asks ? weights_as_matrix(c) : std::nullopt) {
     int64_t k = c.in_features;
     for (int s = 0; s < c.rank; ++s) k *= c.space[size_t(s)].window;
     form = kept->packed(*matrix, step.w_offset, k, c.out_features);
   }
   c.packed_weights = form.get();
-  c.epilogue = epilogue;
   return conv(c);
 }
 

@@ -272,6 +272,24 @@ TEST_CASE("conv: features by themselves") {
   }
 }
 
+TEST_CASE("conv: one feature comes out, along rows") {
+  for (const auto& order : {kNhwc, kNchw}) {
+    for (int64_t features : {1, 3}) {
+      for (int64_t window : {1, 3, 8}) {
+        for (int64_t size : {16, 37, 90}) {
+          Shape c = conv2d(2, features, 1, size, window, 1);
+          c.reversed[2] = size == 37;
+          c.window_dilation[1] = c.window_dilation[2] = size == 90 ? 2 : 1;
+          Made m = make(c, Dtype::f32, Dtype::f32, Dtype::f32, order, kHwio, order);
+          m.c.simd = window == 8 ? Simd::portable : simd_best();
+          REQUIRE(conv(m.c));
+          CHECK(wrong(m) == "");
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("conv: the same bits on any number of threads") {
   std::vector<std::byte> first;
   for (int threads : {1, 2, 5}) {
