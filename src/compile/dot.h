@@ -26,6 +26,9 @@ struct DotStep {
 // prefer_right_as_b: the right operand is the one worth packing.
 DotStep plan_dot(const ir::Node& dot, const DotOperand& left, const DotOperand& right, bool prefer_right_as_b);
 
+// The transposed product of the same numbers: in[0] and in[1] change places too.
+void swap_sides(arch::GemmStep& step);
+
 // A multiply without rows and columns, which reads each number once, as a loop that sums products: in[0] is A, in[1] B.
 // Nothing where there are some, or where tile programs do not know a dtype.
 std::optional<arch::TileProgram> dot_loop(const arch::GemmStep& step, const ir::Type& a, const ir::Type& b,

@@ -136,7 +136,6 @@ bool makes_products(const ir::Node& node) {
 }
 
 std::optional<TileProgram> as_epilogue(const TileProgram& loop, uint32_t read, const Product& product) {
-  if (product.columns.size > 1 && product.columns.stride != 1) return std::nullopt;
   Collapse collapse(loop, read);
   Chain chains[2];
   TileProgram out{.dims = {{1, false}, {product.columns.size, false}}, .stages = loop.stages, .insns = loop.insns};
@@ -168,6 +167,11 @@ std::optional<TileProgram> as_epilogue(const TileProgram& loop, uint32_t read, c
     n.at = uint32_t(side - chains);
   }
   return out;
+}
+
+bool writes_along_columns(const TileProgram& epilogue) {
+  return epilogue.dims[1].size == 1 || std::all_of(epilogue.operands.begin(), epilogue.operands.end(),
+                                                   [](const TileOperand& o) { return !o.output || o.strides[1] == 1; });
 }
 
 }  // namespace trine::compile

@@ -32,4 +32,7 @@ bool makes_products(const ir::Node& node);
 // loop walks otherwise.
 std::optional<arch::TileProgram> as_epilogue(const arch::TileProgram& loop, uint32_t read, const Product& product);
 
+// Whether what it stores lies side by side along the product's columns, as its tiles do.
+bool writes_along_columns(const arch::TileProgram& epilogue);
+
 }  // namespace trine::compile

@@ -31,6 +31,8 @@ std::vector<ir::Value> used_by(const ir::Node& node) {
   return used;
 }
 
+bool has_dense_columns(const Product& p) { return p.columns.size == 1 || p.columns.stride == 1; }
+
 }  // namespace
 
 SlotId PlanBuilder::add_slot(const ir::Value& value, SlotKind kind, uint32_t index) {
@@ -141,6 +143,24 @@ Result<Step> PlanBuilder::loop_step(LoopCode code) {
               .out = {all.begin() + ptrdiff_t(code.inputs), all.end()}};
 }
 
+bool PlanBuilder::is_input(SlotId id) const { return plan_->slots[base_of(id)].kind == SlotKind::input; }
+
+// The multiply becomes that of the transposed product where its loop then writes along columns, as that of a weight's
+// gradient does. A product that is kept has its place, and a weight stays B, whose packed form is kept.
+std::optional<arch::TileProgram> PlanBuilder::turned_epilogue(Step& multiply, const arch::TileProgram& loop,
+                                                              uint32_t read) const {
+  auto* gemm = std::get_if<arch::GemmStep>(&multiply.what);
+  if (!gemm || gemm->m == 1 || gemm->n == 1) return std::nullopt;
+  if (is_input(multiply.in[1]) && !is_input(multiply.in[0])) return std::nullopt;
+  arch::GemmStep turned = *gemm;
+  swap_sides(turned);
+  auto program = as_epilogue(loop, read, product_of(turned));
+  if (!program || !writes_along_columns(*program)) return std::nullopt;
+  *gemm = std::move(turned);
+  std::swap(multiply.in[0], multiply.in[1]);
+  return program;
+}
+
 // A multiply and the loop that reads it: one step if the loop goes along with the product's tiles, else two.
 Result<Step> PlanBuilder::product_step(const Unit& unit) {
   Step multiply = TRY(node_step(*unit.product));
@@ -163,7 +183,9 @@ Result<Step> PlanBuilder::product_step(const Unit& unit) {
   }
   if (auto* conv = std::get_if<arch::ConvStep>(&multiply.what)) epilogue = &conv->epilogue, product = product_of(*conv);
   std::optional<arch::TileProgram> program;
-  if (reads.size() == 1 && product) program = as_epilogue(loop, reads[0], *product);
+  if (reads.size() == 1 && product && has_dense_columns(*product)) program = as_epilogue(loop, reads[0], *product);
+  if (reads.size() == 1 && !unit.keeps_product && !(program && writes_along_columns(*program)))
+    if (auto turned = turned_epilogue(multiply, loop, reads[0])) program = std::move(turned);
   if (!program || unit.keeps_product) multiply.out = {slot_of(unit.product->result())};
   if (!program) {
     if (std::holds_alternative<arch::GemmStep>(multiply.what)) multiply.what = std::move(whole);
@@ -258,7 +280,6 @@ Result<Step> PlanBuilder::dot_step(const ir::Node& node) {
   DotOperand sides[2] = {walked(node.inputs[0]), walked(node.inputs[1])};
   SlotId slots[2] = {slot_of(sides[0].memory), slot_of(sides[1].memory)};
   // A weight is an input of the plan: packed once, it is multiplied many times.
-  auto is_input = [&](SlotId id) { return plan_->slots[base_of(id)].kind == SlotKind::input; };
   const bool right_as_b = is_input(slots[1]) || !is_input(slots[0]);
   DotStep dot = plan_dot(node, sides[0], sides[1], right_as_b);
   if (dot.copy >= 0 && !arch::is_tile_dtype(sides[0].memory.type().dtype)) return call_step(node);

@@ -37,6 +37,8 @@ class PlanBuilder {
   Result<arch::Step> node_step(const ir::Node& node);
   Result<arch::Step> loop_step(LoopCode code);
   Result<arch::Step> product_step(const Unit& unit);
+  std::optional<arch::TileProgram> turned_epilogue(arch::Step& multiply, const arch::TileProgram& loop,
+                                                   uint32_t read) const;
   arch::Step conv_step(const ir::Node& node);
   Result<arch::Step> dot_step(const ir::Node& node);
   DotOperand walked(const ir::Value& value) const;
@@ -55,6 +57,7 @@ class PlanBuilder {
                                                             std::span<const ir::Value> results);
   void place_outputs(std::span<const ir::Value> results);
   arch::SlotId base_of(arch::SlotId id) const;
+  bool is_input(arch::SlotId id) const;
   void add_places();
 
   std::shared_ptr<ir::Graph> graph_;

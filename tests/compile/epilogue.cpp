@@ -121,6 +121,10 @@ static const EpilogueCase kEpilogues[] = {
   %7 = add %2, %6 : f32[20,20]
   return %7 })",
      100000},
+    {"a matrix by a vector", 1, true, R"((%0: f32[24,33], %1: f32[33], %2: f32[24]) {
+  %3 = dot_general %0, %1 {lhs_batch = [], lhs_contract = [1], rhs_batch = [], rhs_contract = [0]} : f32[24]
+  %4 = add %3, %2 : f32[24]
+  return %4 })"},
     {"whole numbers", 2, false, R"((%0: s32[24,33], %1: s32[33,20]) {
   %2 = dot_general %0, %1 DOT : s32[24,20]
   %3 = negate %2 : s32[24,20]
@@ -155,6 +159,34 @@ TEST_CASE("loops become epilogues of multiplies") {
     for (size_t at = 0; (at = text.find("DOT", at)) != std::string::npos;) text.replace(at, 3, kDot);
     const auto plan = check_plan(c.name, text, c.steps, c.ulps);
     CHECK(has_epilogue(plan->steps[0]) == c.fused);
+  }
+}
+
+TEST_CASE("a product that is read transposed is made so") {
+  const auto plan = check_plan("a weight's gradient", R"((%0: f32[33,24], %1: f32[33,20], %2: f32[20,24]) {
+  %3 = dot_general %0, %1 {lhs_batch = [], lhs_contract = [0], rhs_batch = [], rhs_contract = [0]} : f32[24,20]
+  %4 = transpose %3 {permutation = [1, 0]} : f32[20,24]
+  %5 = add %2, %4 : f32[20,24]
+  return %5 })",
+                               1, 256);
+  const auto& gemm = std::get<arch::GemmStep>(plan->steps[0].what);
+  CHECK(gemm.m == 20);
+  REQUIRE(gemm.epilogue.program);
+  for (const arch::TileOperand& o : gemm.epilogue.program->operands) CHECK(o.strides == std::vector<int64_t>{24, 1});
+}
+
+TEST_CASE("of a vector and a matrix the matrix is the one to pack") {
+  for (bool first : {false, true}) {
+    const auto plan = check_plan("matvec",
+                                 first ? R"((%0: f32[24,33], %1: f32[33]) {
+  %2 = dot_general %0, %1 {lhs_batch = [], lhs_contract = [1], rhs_batch = [], rhs_contract = [0]} : f32[24]
+  return %2 })"
+                                       : R"((%0: f32[33], %1: f32[33,24]) {
+  %2 = dot_general %0, %1 {lhs_batch = [], lhs_contract = [0], rhs_batch = [], rhs_contract = [0]} : f32[24]
+  return %2 })",
+                                 1, 256);
+    CHECK(std::get<arch::GemmStep>(plan->steps[0].what).m == 1);
+    CHECK(plan->steps[0].in[1] == plan->inputs[first ? 0 : 1]);
   }
 }
 
