@@ -476,6 +476,11 @@ Result<void> Partitioner::input(const Value& v) {
   return {};
 }
 
+// What a device holds; as many bytes may take over the memory of a donated argument.
+static size_t bytes_of(const ir::Type& type) {
+  return type.is_token ? 0 : bytes(type.dtype, size_t(element_count(type.dims)));
+}
+
 Result<Partitioned> Partitioner::all() {
   TRY(hints_.compute());
   ir::Graph& graph = out_.graph;
@@ -500,7 +505,8 @@ Result<Partitioned> Partitioner::all() {
   for (const Value& v : from_.effects) graph.effects.push_back(effect(v));
   for (size_t i = 0; i < graph.donations.size(); ++i) {
     const int to = graph.donations[i];
-    if (to >= 0 && !ir::same_tensor(graph.params[i].type(), graph.results[size_t(to)].type())) graph.donations[i] = -1;
+    if (to >= 0 && bytes_of(graph.params[i].type()) != bytes_of(graph.results[size_t(to)].type()))
+      graph.donations[i] = -1;
   }
   return std::move(out_);
 }
