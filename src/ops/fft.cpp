@@ -34,11 +34,12 @@ Result<std::vector<ir::Type>> infer(const Call& call) {
   for (size_t i = 0; i < lengths.size(); ++i) {
     int64_t& dim = dims[dims.size() - lengths.size() + i];
     const bool is_last = i + 1 == lengths.size();
-    const int64_t want = type == "IRFFT" && is_last && lengths[i] > 0 ? lengths[i] / 2 + 1 : lengths[i];
-    if (dim != want || lengths[i] < 0)
+    const bool is_half = type == "IRFFT" && is_last;
+    const bool is_nothing = lengths[i] == 0 && dim == 0;  // which half of nothing may be as well
+    if (lengths[i] < 0 || (dim != (is_half ? lengths[i] / 2 + 1 : lengths[i]) && !is_nothing))
       return fail(Code::invalid, cat("fft_length ", i, " is ", lengths[i], "; that dim of the input has ", dim));
     if (is_last && type == "RFFT" && dim > 0) dim = dim / 2 + 1;
-    if (is_last && type == "IRFFT") dim = lengths[i];
+    if (is_half) dim = lengths[i];
   }
   return std::vector<ir::Type>{ir::tensor_type(dtype, std::move(dims))};
 }
