@@ -23,6 +23,8 @@ Result<TileEpilogue> prepare_epilogue(const arch::TileProgram& program, uint32_t
     const bool dense = operand.strides[1] == 1 && operand.strides[0] >= 1;
     if (!words || !dense || operand.output != (o == out)) return bad(cat("operand @", o, " cannot be the tile"));
   }
+  for (const arch::TileInsn& n : program.insns)
+    if (n.op == arch::TileOp::pick && n.at == in) return bad("it picks from the tile, of which there is only a part");
   return TileEpilogue{TileKernel(make_plan(program, options, true)), in, out};
 }
 

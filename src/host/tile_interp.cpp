@@ -74,11 +74,12 @@ struct Maker {
     TileAux x;
     Dtype type = n.type;
     x.bits = uint32_t(trine::bits(type));
-    if (n.op == TileOp::load || n.op == TileOp::store) {
+    if (n.op == TileOp::load || n.op == TileOp::store || n.op == TileOp::pick) {
       x.dtype = nest.operands[n.at].dtype;
       x.bits = uint32_t(trine::bits(x.dtype));
       x.stride = nest.vector.steps[n.at] / trine::bytes(x.dtype);
     }
+    if (n.op == TileOp::pick) x.most = int64_t(n.bits);
     if (n.op == TileOp::round_to) x.dtype = Dtype(n.at);
     x.exponent = uint32_t(n.bits >> 8 & 255);
     x.mantissa = uint32_t(n.bits & 255);
@@ -116,6 +117,17 @@ struct Maker {
       give_slot(i);
     }
     s.steps.push_back(step);
+  }
+
+  void make_pick(TileStageSteps& s, TileValue i, const TileInsn& n) {
+    TileStep step{.kind = StepKind::pick, .uniform = facts(i).uniform, .d = i, .operand = n.at, .aux = aux_of(n)};
+    step.fn = kernels.pick(step.aux.dtype);
+    std::vector<uint32_t> borrowed;
+    const bool alike = facts(n.in[0]).uniform && !step.uniform;
+    step.a = alike ? spread(s, n.in[0], borrowed) : n.in[0];
+    give_slot(i);
+    s.steps.push_back(step);
+    give_back(borrowed);
   }
 
   void give_slot(TileValue i) {
@@ -267,6 +279,8 @@ struct Maker {
       if (n.op == TileOp::load) {
         make_load(s, i, n);
         if (s.steps.back().kind == StepKind::load_view) views[i] = true;
+      } else if (n.op == TileOp::pick) {
+        make_pick(s, i, n);
       } else if (n.op == TileOp::store) {
         make_store(s, n);
       } else if (n.op == TileOp::iota) {
@@ -309,7 +323,7 @@ struct Maker {
     auto is_view = [&](uint32_t place) { return place < nest.insns.size() && !owned(place); };
     for (size_t j = from; j < s.steps.size(); ++j) {
       const TileStep& t = s.steps[j];
-      if (t.kind == StepKind::load || t.kind == StepKind::load_view) return true;
+      if (t.kind == StepKind::load || t.kind == StepKind::load_view || t.kind == StepKind::pick) return true;
       if (is_view(t.a) || is_view(t.b) || is_view(t.c)) return true;
     }
     return std::any_of(s.reductions.begin(), s.reductions.end(), [&](const auto& r) { return is_view(r.input); });

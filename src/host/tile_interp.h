@@ -16,6 +16,7 @@ enum class StepKind : uint8_t {
   compute,     // fn over places
   load_view,   // place d is the operand's memory itself
   load,        // fn from the operand's memory
+  pick,        // likewise, at the indices of place a
   store_view,  // place d is the output's memory: what is computed into it next is stored
   store,       // fn to the operand's memory
   iota_vector,

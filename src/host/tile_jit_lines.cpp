@@ -254,6 +254,8 @@ void Lines::one(State& s) {
   switch (n.op) {
     case VOp::load:
       return load(s);
+    case VOp::pick:
+      return pick(s);
     case VOp::store:
       return store(s);
     case VOp::array_load:

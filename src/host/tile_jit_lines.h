@@ -123,6 +123,9 @@ class Lines : public Xbyak::CodeGenerator {
   void load(State& s);
   void load_uniform(VMemory kind, const Ymm& d, const Reg64& base);
   void load_vector(const Layout& layout, VMemory kind, const Ymm& d, const Address& from);
+  void is_set(State& s, const Ymm& d);
+  void pick(State& s);
+  void pick_narrow(State& s, VMemory kind, const Ymm& d, const Ymm& index);
   void load_doubled(State& s, const Ymm& d, int vectors);
   void store(State& s);
   void store_doubled(State& s, const Ymm& v);

@@ -84,11 +84,66 @@ void Lines::load(State& s) {
   } else {
     load_vector(s.layout, kind, d, address(n, vectors));
   }
-  if (kind == VMemory::truth) {
-    Ymm zero = spare(s);
-    vpxor(zero, zero, zero);
-    vpcmpgtd(d, d, zero);
+  if (kind == VMemory::truth) is_set(s, d);
+}
+
+// Lanes beyond the end have indices that mean nothing: a masked vector reads none of them.
+void Lines::pick(State& s) {
+  const VInsn& n = *s.item->insn;
+  const VMemory kind = memory_of(nest_.operands[n.at].dtype);
+  Ymm index = reg_of(s, n.in[0]);
+  Ymm d = take(s, uint32_t(s.item->copy) * s.regs + n.d);  // not the index's own register
+  if (s.layout.uniform) {
+    vmovd(eax, low(index));
+    cdqe();
+    const Reg64 base = pointer(n.at);
+    const int size = trine::bytes(nest_.operands[n.at].dtype);
+    lea(rcx, ptr[base + rax * size + row_offset(n)]);
+    return load_uniform(kind, d, rcx);
   }
+  if (kind != VMemory::word) return pick_narrow(s, kind, d, index);
+  Ymm mask = spare(s);
+  if (s.layout.masked) {
+    vmovaps(mask, yword[rsp + stack_.mask]);
+    vxorps(d, d, d);
+  } else {
+    vpcmpeqd(mask, mask, mask);
+  }
+  const Reg64 base = pointer(n.at);
+  vgatherdps(d, ptr[base + index * 4 + row_offset(n)], mask);
+}
+
+// Element by element through the stack: a gather of words would read beyond the operand.
+void Lines::pick_narrow(State& s, VMemory kind, const Ymm& d, const Ymm& index) {
+  const VInsn& n = *s.item->insn;
+  const int size = trine::bytes(nest_.operands[n.at].dtype);
+  if (s.layout.masked) {
+    vandps(d, index, yword[rsp + stack_.mask]);
+    vmovaps(yword[rsp + stack_.call], d);
+  } else {
+    vmovaps(yword[rsp + stack_.call], index);
+  }
+  const Reg64 base = pointer(n.at);
+  for (int k = 0; k < 8; ++k) {
+    movsxd(rax, dword[rsp + stack_.call + 4 * k]);
+    const Address from = ptr[base + rax * size + row_offset(n)], to = ptr[rsp + stack_.tail + size * k];
+    if (size == 1) {
+      mov(al, from);
+      mov(to, al);
+    } else {
+      mov(ax, from);
+      mov(to, ax);
+    }
+  }
+  load_vector(s.layout, kind, d, ptr[rsp + stack_.tail]);
+  if (kind == VMemory::truth) is_set(s, d);
+}
+
+// Bytes other than 0, widened, as truths.
+void Lines::is_set(State& s, const Ymm& d) {
+  Ymm zero = spare(s);
+  vpxor(zero, zero, zero);
+  vpcmpgtd(d, d, zero);
 }
 
 // Words 0, 2 to 14: what lies beyond the last one is not touched.

@@ -1,5 +1,5 @@
 // The interpreter's kernels as templates over a build B: loops that the compiler turns into vector code, and tables
-// from op and lane to loop. Included only by tile_ops_portable.cpp and tile_ops_avx2.cpp.
+// from op and lane to loop. Included only by the files that build them (tile_ops.h).
 // Invariant: a chunk is read at index i only before it is written at i, so results may replace inputs.
 #pragma once
 
@@ -7,6 +7,7 @@
 
 #include "base/convert.h"
 #include "base/element.h"
+#include "host/tile_apart.h"
 #include "host/tile_divide.h"
 #include "host/tile_double.h"
 #include "host/tile_lanes.h"
@@ -582,59 +583,10 @@ struct Loops {
     return r.bits == 16 ? store_int<uint16_t> : store_int<uint8_t>;
   }
 
-  // Elements that do not lie side by side go through a row of them.
-  template <class S>
-  static void load_strided(void* d, const void* a, const void*, const void*, int64_t n, const TileAux& aux) {
-    auto* from = static_cast<const S*>(a);
-    const int lane = lane_bytes(aux.dtype);
-    TileFn unit = load_unit(aux.dtype);
-    S side[kPart];
-    for (int64_t i = 0; i < n; i += kPart) {
-      int64_t m = n - i < kPart ? n - i : kPart;
-      for (int64_t j = 0; j < m; ++j) side[j] = from[(i + j) * aux.stride];
-      unit(static_cast<std::byte*>(d) + i * lane, side, nullptr, nullptr, m, aux);
-    }
-  }
-  template <class S>
-  static void store_strided(void* d, const void* a, const void*, const void*, int64_t n, const TileAux& aux) {
-    auto* to = static_cast<S*>(d);
-    const int lane = lane_bytes(aux.dtype);
-    TileFn unit = store_unit(aux.dtype);
-    S side[kPart];
-    for (int64_t i = 0; i < n; i += kPart) {
-      int64_t m = n - i < kPart ? n - i : kPart;
-      unit(side, static_cast<const std::byte*>(a) + i * lane, nullptr, nullptr, m, aux);
-      for (int64_t j = 0; j < m; ++j) to[(i + j) * aux.stride] = side[j];
-    }
-  }
-  static int lane_bytes(Dtype dtype) { return trine::bits(dtype) == 64 ? 8 : 4; }
-
-  static TileFn load(Dtype dtype, bool strided) {
-    if (!strided) return load_unit(dtype);
-    switch (trine::bytes(dtype)) {
-      case 1:
-        return load_strided<uint8_t>;
-      case 2:
-        return load_strided<uint16_t>;
-      case 4:
-        return load_strided<uint32_t>;
-      default:
-        return load_strided<uint64_t>;
-    }
-  }
-  static TileFn store(Dtype dtype, bool strided) {
-    if (!strided) return store_unit(dtype);
-    switch (trine::bytes(dtype)) {
-      case 1:
-        return store_strided<uint8_t>;
-      case 2:
-        return store_strided<uint16_t>;
-      case 4:
-        return store_strided<uint32_t>;
-      default:
-        return store_strided<uint64_t>;
-    }
-  }
+  using Apart = ApartLoops<Loops>;
+  static TileFn load(Dtype dtype, bool strided) { return strided ? Apart::find_load(dtype) : load_unit(dtype); }
+  static TileFn store(Dtype dtype, bool strided) { return strided ? Apart::find_store(dtype) : store_unit(dtype); }
+  static TileFn pick(Dtype dtype) { return Apart::find_pick(dtype); }
 
   static TileFn wrap(Dtype type) {
     const DtypeRow& r = trine::row(type);
@@ -793,7 +745,7 @@ struct Loops {
   static TileFn accumulate(Op op, Lane lane) { return reduction_of(op, lane, false); }
   static TileFn fold(Op op, Lane lane) { return reduction_of(op, lane, true); }
 
-  static constexpr TileKernels kTable{find, load, store, wrap, spread, accumulate, fold, identity, pair};
+  static constexpr TileKernels kTable{find, load, store, pick, wrap, spread, accumulate, fold, identity, pair};
 };
 
 }  // namespace trine::host

@@ -20,6 +20,7 @@ namespace {
 constexpr int64_t kCutHorizontal = 8192;    // elements of a partial result
 constexpr int64_t kCutVertical = 256;       // rows of a partial result
 constexpr int64_t kKeptBytesMax = 1 << 20;  // of a row: within the second-level cache
+constexpr double kPick = 6;                 // of an element, wherever it lies, in loads along the vector
 constexpr int kCheap = 3;                   // a value of this cost is computed again rather than kept
 
 struct Dim {
@@ -68,8 +69,9 @@ void merge(std::vector<Dim>& dims) {
 double vector_cost(const TileProgram& p, const Dim& d) {
   double per = 2;
   for (const TileInsn& n : p.insns) {
-    if (n.op != TileOp::load && n.op != TileOp::store) continue;
     if (p.stages[n.stage] == TileStage::once) continue;
+    if (n.op == TileOp::pick) per += kPick;
+    if (n.op != TileOp::load && n.op != TileOp::store) continue;
     int64_t s = d.strides[n.at];
     per += s == 0 ? 0.1 : s == 1 ? 1 : is_doubled(p, n.at, s) ? 2 : n.op == TileOp::store ? 10 : 8;
   }
@@ -95,10 +97,14 @@ void order(std::vector<Dim>& dims) {
   std::stable_sort(dims.begin(), dims.end(), [&](const Dim& a, const Dim& b) { return reach(a) > reach(b); });
 }
 
+// Read or written where the loops are: what is picked lies elsewhere.
 bool is_used(const TileProgram& p, size_t operand) {
-  return std::any_of(p.insns.begin(), p.insns.end(), [&](const TileInsn& n) {
-    return (n.op == TileOp::load || n.op == TileOp::store) && n.at == operand;
-  });
+  bool used = false;
+  for (const TileInsn& n : p.insns) {
+    if (n.op == TileOp::pick && n.at == operand) return false;
+    used |= (n.op == TileOp::load || n.op == TileOp::store) && n.at == operand;
+  }
+  return used;
 }
 
 // Operands with steps other than 0 and 1 along the vector, where all dims are rows. The row dim in which they are
@@ -252,6 +258,9 @@ void mark_uniform(TileNest& nest) {
         if (n.op == TileOp::load) uniform = nest.vector.steps[n.at] == 0;
         if (n.op == TileOp::iota) uniform = nest.iota_loops[n.at].kind != LoopKind::vector;
         break;
+      case arch::TileClass::pick:
+        uniform = nest.facts[n.in[0]].uniform && nest.vector.steps[n.at] == 0;
+        break;
       case arch::TileClass::reduce:
         uniform = !nest.vertical;
         break;
@@ -287,6 +296,7 @@ int cost(TileOp op) {
     case TileOp::div:
     case TileOp::sqrt:
     case TileOp::rsqrt:
+    case TileOp::pick:
       return 5;
     default:
       break;

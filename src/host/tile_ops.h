@@ -1,5 +1,6 @@
 // The interpreter's kernels: one instruction over a chunk of lanes. Two builds of the same templates exist, portable
-// and AVX2 (tile_ops_portable.cpp, tile_ops_avx2.cpp); this is what both offer. Chunks may share memory only exactly.
+// and AVX2 (tile_ops_portable.cpp, tile_ops_avx2.cpp); this is what both offer. Chunks may share memory only
+// exactly.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,8 @@ inline constexpr int kAccumulatorBytes = 128;
 
 struct TileAux {
   int64_t start = 0;      // iota: of the chunk
-  int64_t stride = 1;     // strided load and store, in elements
+  int64_t stride = 1;     // strided load and store, and pick, in elements
+  int64_t most = 0;       // pick: the largest index
   uint32_t bits = 32;     // of the type: shifts, counts, wraps
   uint32_t exponent = 0;  // reduce_precision
   uint32_t mantissa = 0;
@@ -40,6 +42,7 @@ struct TileKernels {
   TileFn (*find)(const TileFnKey& key) = nullptr;
   TileFn (*load)(Dtype dtype, bool strided) = nullptr;   // to lanes
   TileFn (*store)(Dtype dtype, bool strided) = nullptr;  // from lanes
+  TileFn (*pick)(Dtype dtype) = nullptr;                 // to lanes, from memory b at indices a
   TileFn (*wrap)(Dtype type) = nullptr;                  // in place, to a narrow integer's range; null: none needed
   TileFn (*spread)(Lane lane) = nullptr;                 // n copies of a[0]
   TileFn (*accumulate)(arch::TileOp op, Lane lane) = nullptr;  // d: accumulators, a: a chunk

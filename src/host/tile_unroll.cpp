@@ -19,7 +19,7 @@ bool by_call(const TileNest& nest, const VInsn& n) {
 bool is_movable(const TileNest& nest, const VInsn& n) {
   if (n.op == VOp::accumulate || by_call(nest, n)) return false;
   if (n.op == VOp::index) return LoopKind(n.at >> 8) != LoopKind::inner;
-  if (n.op != VOp::load && n.op != VOp::store) return true;
+  if (n.op != VOp::load && n.op != VOp::store && n.op != VOp::pick) return true;
   return std::abs(nest.inner[0].steps[n.at]) <= INT32_MAX / (2 * kRowsAtOnce);
 }
 

@@ -366,6 +366,7 @@ struct Translator {
         if (step != 0 && step != 1 && !is_shuffled(n, step)) return false;
         if (is_row_format(nest.operands[n.at].dtype)) return false;
       }
+      if (n.op == TileOp::pick && memory_of(nest.operands[n.at].dtype) == VMemory::call) return false;
       if (n.op == TileOp::round_to && is_row_format(Dtype(n.at))) return false;
     }
     return true;
@@ -530,10 +531,23 @@ struct Translator {
     }
     Meaning m{out, w};
     if (n.op == TileOp::iota) return define(v, loops, m.wrap(iota(w, n), n.type));
+    if (n.op == TileOp::pick) {
+      touch(n.at);
+      return define(v, loops, w.put(VOp::pick, place_of(m, n, use(n.in[0], loops)), {}, {}, n.at));
+    }
     std::array<Ref, 3> in = {};
     for (int k = 0; k < row(n.op).inputs; ++k) in[size_t(k)] = use(n.in[size_t(k)], loops);
     Lane from = lane_of(nest.insns[n.in[n.op == TileOp::select ? 1 : 0]].type);
     define(v, loops, m.value(n, from, in, aux_of(n)));
+  }
+
+  // The index of a pick, held inside, counted from where the vector begins.
+  Ref place_of(Meaning& m, const TileInsn& n, Ref index) {
+    const Ref held = m.w.put(VOp::smin, m.w.put(VOp::smax, index, m.ki(0)), m.ki(int32_t(n.bits)));
+    const int64_t step = nest.vector.steps[n.at] / trine::bytes(nest.operands[n.at].dtype);
+    if (step == 0 || nest.vector.size == 1) return held;
+    const Ref along = step == 1 ? m.w.put(VOp::iota) : m.w.put(VOp::imul, m.w.put(VOp::iota), m.ki(int32_t(step)));
+    return m.w.put(VOp::iadd, held, along);
   }
 
   // The first of two that lie side by side waits for the other.

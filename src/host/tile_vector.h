@@ -19,6 +19,7 @@ enum class VOp : uint8_t {
   load, store,              // at: operand; by kernel where `call` says so
   array_load, array_store,  // at: array of the frame, one number per lane
   slot_store,               // at: slot; the value is the same in all lanes
+  pick,                     // at: operand, in[0]: elements further, held inside
   iota, index,              // along the vector; of another loop (at: LoopKind << 8 | number)
   fadd, fsub, fmul, fdiv, fmin, fmax, fcmp, fsqrt, fround, fma,
   to_float, to_int,

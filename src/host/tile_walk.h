@@ -189,6 +189,9 @@ struct TileWalker {
         case StepKind::load:
           t.fn(place[t.d], now[t.operand] + v * nest().vector.steps[t.operand], nullptr, nullptr, n, t.aux);
           break;
+        case StepKind::pick:
+          t.fn(place[t.d], place[t.a], now[t.operand] + v * nest().vector.steps[t.operand], nullptr, n, t.aux);
+          break;
         case StepKind::store:
           t.fn(now[t.operand] + v * nest().vector.steps[t.operand], place[t.a], nullptr, nullptr, n, t.aux);
           break;

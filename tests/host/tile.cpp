@@ -261,6 +261,39 @@ TEST_CASE("iota of each kind of loop") {
   }
 }
 
+// out[i, j] = table[7 i + index[i, j]], of which 40 lie beyond the rows' own.
+static TileProgram picked(Dtype dtype, int64_t columns, int64_t across) {
+  TileBuilder t;
+  t.dim(5);
+  t.dim(columns);
+  const int64_t reach = 4 * 7 + (columns - 1) * std::abs(across) + 40;
+  const uint32_t table = t.input(dtype, reach + 1, {7, across}, across < 0 ? -across * (columns - 1) : 0);
+  const uint32_t index = t.input(Dtype::s32, 5 * columns, {columns, 1});
+  t.store(t.output(dtype, 5 * columns, {columns, 1}), t.pick(table, t.load(index), 40));
+  return t.take();
+}
+
+TEST_CASE("picks: every format, whole vectors and tails, indices below and beyond") {
+  for (const host::TileOptions& build : kBuilds)
+    for (Dtype d : {Dtype::f32, Dtype::s32, Dtype::bf16, Dtype::f16, Dtype::s8, Dtype::u8, Dtype::s16, Dtype::u16,
+                    Dtype::boolean, Dtype::f64, Dtype::s64, Dtype::f8e4m3fn, Dtype::s4})
+      for (int64_t columns : {1, 3, 8, 13, 100, 1500})
+        for (int64_t across : {0, 1, 3, -2}) CHECK(check_program(picked(d, columns, across), 3, build) == "");
+}
+
+TEST_CASE("a pick that may leave its buffer, or whose index is no s32, is refused") {
+  TileProgram p = picked(Dtype::f32, 8, 0);
+  p.insns[1].bits = 41;
+  auto beyond = host::prepare(p);
+  REQUIRE(!beyond);
+  CHECK(beyond.error().message.find("reaches from element 0 to 69 of 69") != std::string::npos);
+  p = picked(Dtype::f32, 8, 0);
+  p.operands[1].dtype = p.insns[0].type = Dtype::u32;
+  auto other = host::prepare(p);
+  REQUIRE(!other);
+  CHECK(other.error().message.find("input 0 is u32, not s32") != std::string::npos);
+}
+
 TEST_CASE("programs that are not legal are refused with a reason") {
   auto refused = [](const TileProgram& p, std::string_view why) {
     auto kernel = host::prepare(p);

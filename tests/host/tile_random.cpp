@@ -68,7 +68,8 @@ class Writer {
     int64_t elements, offset;
     auto s = strides(over, elements, offset, up_to(4) == 0);
     bool once = std::none_of(over.begin(), over.end(), [&](size_t d) { return inner_[d]; });
-    uint32_t operand = t_.input(dtype(), elements, s, offset);
+    room_.push_back(up_to(3) == 0 ? int64_t(up_to(40)) : -1);
+    uint32_t operand = t_.input(dtype(), elements + std::max<int64_t>(room_.back(), 0), s, offset);
     for_once_.resize(operand + 1, false);
     for_once_[operand] = once;
     return operand;
@@ -94,6 +95,8 @@ class Writer {
     for (uint32_t o : inputs) {
       if ((!once || for_once_[o]) && up_to(3) != 0) own.push_back(t_.load(o));
     }
+    for (uint32_t o : inputs)
+      if ((!once || for_once_[o]) && room_[o] >= 0) own.push_back(t_.pick(o, pick(own, Dtype::s32), room_[o]));
     if (up_to(3) == 0) {
       uint32_t d = up_to(uint32_t(sizes_.size()));
       if (!once || !inner_[d]) own.push_back(t_.iota(up_to(2) ? Dtype::s32 : Dtype::f32, d));
@@ -159,6 +162,7 @@ class Writer {
   bool exact_, wide_ = up_to(8) == 0;
   std::vector<int64_t> sizes_ = {};
   std::vector<bool> inner_ = {}, for_once_ = {};
+  std::vector<int64_t> room_ = {};  // per input: how far it reaches beyond its walk, for picks; -1: none picks
   std::vector<TileValue> rows_ = {}, elements_ = {};
 };
 

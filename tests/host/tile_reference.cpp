@@ -1,6 +1,7 @@
 // See the header.
 #include "tests/host/tile_reference.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -277,11 +278,11 @@ struct Machine {
     for (size_t d = 0; d < p.dims.size(); ++d) e += p.operands[o].strides[d] * index[d];
     return static_cast<std::byte*>(operands[o]) + e * bytes(p.operands[o].dtype);
   }
-  Value load(uint32_t o) const {
+  Value load(uint32_t o, int64_t further = 0) const {
     return dispatch_element(p.operands[o].dtype, [&](auto element) -> Value {
       using E = decltype(element);
       typename E::Storage s;
-      std::memcpy(&s, address(o), sizeof s);
+      std::memcpy(&s, address(o) + further * int64_t(sizeof s), sizeof s);
       if constexpr (E::kIsComplex)
         return {};
       else if constexpr (E::kIsFloating)
@@ -399,6 +400,8 @@ struct Machine {
     Value& to = values[v][size_t(of_row ? 0 : element())];
     if (n.op == TileOp::load)
       to = load(n.at);
+    else if (n.op == TileOp::pick)
+      to = load(n.at, std::clamp<int64_t>(int64_t(get(n.in[0]).i), 0, int64_t(n.bits)));
     else if (n.op == TileOp::iota)
       to = convert(Dtype::s64, n.type, {0, uint64_t(index[n.at])});
     else if (row(n.op).kind == TileClass::reduce)

@@ -17,6 +17,8 @@ constexpr TileOpRow kRows[] = {
     {TileOp::store, "store", 1, any, TileClass::store, "rounds narrow floats to nearest even, wraps integers"},
     {TileOp::constant, "constant", 0, any, source, ""},
     {TileOp::iota, "iota", 0, number, source, "index along a dim"},
+    {TileOp::pick, "pick", 1, any, TileClass::pick,
+     "the operand's element that lies an index further, held to 0 up to the largest"},
     {TileOp::add, "add", 2, number, map, ""},
     {TileOp::sub, "sub", 2, number, map, ""},
     {TileOp::mul, "mul", 2, number, map, ""},
@@ -110,6 +112,8 @@ std::string detail(const TileInsn& i) {
     case TileOp::load:
     case TileOp::store:
       return cat(" @", i.at);
+    case TileOp::pick:
+      return cat(" @", i.at, " up to ", i.bits);
     case TileOp::constant:
       return cat(" ", value_text(i));
     case TileOp::iota:
@@ -176,6 +180,14 @@ TileValue TileBuilder::push(TileInsn insn) {
 
 TileValue TileBuilder::load(uint32_t operand) {
   return push({.op = TileOp::load, .type = tile_value_type(program_.operands[operand].dtype), .at = operand});
+}
+
+TileValue TileBuilder::pick(uint32_t operand, TileValue index, int64_t most) {
+  return push({.op = TileOp::pick,
+               .type = tile_value_type(program_.operands[operand].dtype),
+               .in = {index, kNoValue, kNoValue},
+               .at = operand,
+               .bits = uint64_t(most)});
 }
 
 void TileBuilder::store(uint32_t operand, TileValue value) {

@@ -38,7 +38,7 @@ struct TileOperand {
 
 enum class TileOp : uint8_t {
   // clang-format off
-  load, store, constant, iota,
+  load, store, constant, iota, pick,
   add, sub, mul, div, rem, max, min, pow, atan2, next_after,
   bit_and, bit_or, bit_xor, shl, shr_arith, shr_logical,
   eq, ne, lt, le, gt, ge,
@@ -56,8 +56,8 @@ enum class TileOp : uint8_t {
 enum class TileTypes : uint8_t { none = 0, floating = 1, integer = 2, boolean = 4, number = 3, bits = 6, any = 7 };
 
 // What an op's types are: map: all alike; compare, test: boolean from its inputs; select: the first input boolean;
-// cast: from any type to its own.
-enum class TileClass : uint8_t { source, store, map, compare, test, select, cast, reduce };
+// cast: from any type to its own; pick: its input an s32.
+enum class TileClass : uint8_t { source, store, pick, map, compare, test, select, cast, reduce };
 
 struct TileOpRow {
   TileOp op = TileOp::count;
@@ -79,8 +79,9 @@ struct TileInsn {
   Dtype type = Dtype::f32;  // of the result; of a store, of the stored value
   uint16_t stage = 0;
   std::array<TileValue, 3> in = {kNoValue, kNoValue, kNoValue};
-  uint32_t at = 0;    // load, store: operand; iota: dim; round_to: Dtype
-  uint64_t bits = 0;  // constant: in its type, integers sign-extended; reduce_precision: exponent << 8 | mantissa
+  uint32_t at = 0;    // load, store, pick: operand; iota: dim; round_to: Dtype
+  uint64_t bits = 0;  // constant: in its type, integers sign-extended; reduce_precision: exponent << 8 | mantissa;
+                      // pick: the largest index
 
   bool operator==(const TileInsn&) const = default;
 };
@@ -115,6 +116,7 @@ class TileBuilder {
   void once() { begin(TileStage::once); }
 
   TileValue load(uint32_t operand);
+  TileValue pick(uint32_t operand, TileValue index, int64_t most);
   void store(uint32_t operand, TileValue value);
   TileValue constant(Dtype type, double value);  // integers: of up to 53 bits; beyond, constant_bits
   TileValue constant_bits(Dtype type, uint64_t bits);

@@ -48,10 +48,19 @@ struct Checker {
       __int128 reach = __int128(o.strides[d]) * std::max<int64_t>(p.dims[d].size - 1, 0);
       (reach < 0 ? low : high) += reach;
     }
+    high += picked(i);
     if (touched(i) && (low < 0 || high >= o.elements)) {
       return bad_operand(i, cat("reaches from element ", clipped(low), " to ", clipped(high), " of ", o.elements));
     }
     return {};
+  }
+
+  // How far an operand's picks reach beyond its walk.
+  int64_t picked(size_t operand) const {
+    uint64_t most = 0;
+    for (const TileInsn& n : p.insns)
+      if (n.op == TileOp::pick && n.at == operand) most = std::max(most, n.bits);
+    return int64_t(std::min<uint64_t>(most, INT64_MAX));
   }
 
   // C8: what is beside an earlier output is that output, one element on.
@@ -70,7 +79,7 @@ struct Checker {
     bool rows = true, inner = true;
     for (const TileDim& d : p.dims) (d.inner ? inner : rows) &= d.size > 0;
     return rows && std::any_of(p.insns.begin(), p.insns.end(), [&](const TileInsn& n) {
-             bool memory = n.op == TileOp::load || n.op == TileOp::store;
+             bool memory = n.op == TileOp::load || n.op == TileOp::store || n.op == TileOp::pick;
              bool runs = inner || (n.stage < p.stages.size() && p.stages[n.stage] == TileStage::once);
              return memory && n.at == operand && runs;
            });
@@ -147,7 +156,9 @@ struct Checker {
     }
     if (r.kind == TileClass::cast) return cast(i, n);
     for (int k = 0; k < r.inputs; ++k) {
-      Dtype want = r.kind == TileClass::select && k == 0 ? Dtype::boolean : worked;
+      Dtype want = r.kind == TileClass::select && k == 0 ? Dtype::boolean
+                   : r.kind == TileClass::pick           ? Dtype::s32
+                                                         : worked;
       Dtype found = type_of(n.in[size_t(k)]);
       if (found != want) {
         return bad_insn(i, cat("input ", k, " is ", trine::row(found).name, ", not ", trine::row(want).name));
@@ -167,7 +178,7 @@ struct Checker {
 
   // C7: what `at` and `bits` name exists.
   Result<void> attributes(size_t i, const TileInsn& n) const {
-    if (n.op == TileOp::load || n.op == TileOp::store) {
+    if (n.op == TileOp::load || n.op == TileOp::store || n.op == TileOp::pick) {
       if (n.at >= p.operands.size()) return bad_insn(i, cat("operand @", n.at, " of ", p.operands.size()));
       const TileOperand& o = p.operands[n.at];
       if (o.output != (n.op == TileOp::store)) return bad_insn(i, "inputs are loaded, outputs stored");
@@ -176,6 +187,8 @@ struct Checker {
       }
       TRY(moves(i, n));
       if (n.op == TileOp::store) return written(i, n);
+      if (n.op == TileOp::pick && o.elements > INT32_MAX)
+        return bad_insn(i, cat("of ", o.elements, " elements; its indices have 32 bits"));
     }
     if (n.op == TileOp::iota) {
       if (n.at >= p.dims.size()) return bad_insn(i, cat("dim ", n.at, " of ", p.dims.size()));
