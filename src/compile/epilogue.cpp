@@ -159,7 +159,7 @@ std::optional<TileProgram> as_epilogue(const TileProgram& loop, uint32_t read, c
     if (int64_t& beside = out.operands.back().beside; beside >= 0) beside = renamed[size_t(beside)];
   }
   for (arch::TileInsn& n : out.insns) {
-    if (n.op == TileOp::load || n.op == TileOp::store) n.at = renamed[n.at];
+    if (n.op == TileOp::load || n.op == TileOp::store || n.op == TileOp::pick) n.at = renamed[n.at];
     if (n.op != TileOp::iota) continue;
     const auto side =
         std::find_if(std::begin(chains), std::end(chains), [&](const Chain& c) { return c == Chain{n.at}; });

@@ -11,6 +11,7 @@
 #include "compile/epilogue.h"
 #include "compile/index_map.h"
 #include "compile/tile_rows.h"
+#include "compile/windows.h"
 
 namespace trine::compile {
 
@@ -86,8 +87,8 @@ class Fuser {
 
   enum class Class : uint8_t { other, map, reduce, view, alias };
 
-  static Class class_of(const ir::Node& node) {
-    if (is_tile_map(node) || is_loop_constant(node)) return Class::map;
+  Class class_of(const ir::Node& node) const {
+    if (is_tile_map(node) || is_loop_constant(node) || is_gather(node)) return Class::map;
     if (is_tile_reduce(node)) return Class::reduce;
     if (view_kind(node) != ViewKind::none && arch::is_tile_dtype(node.types[0].dtype)) return Class::view;
     return is_alias(node) ? Class::alias : Class::other;
@@ -99,6 +100,21 @@ class Fuser {
     bool walked = false;  // by users that need no memory of a view's own
     std::vector<size_t> loops = {};
   };
+  // Gathers of loops find their operand in memory, at any element of it; their indices are computed on the way.
+  bool is_gather(const ir::Node& node) const { return options_.gathers && is_loop_gather(node); }
+  bool gathers_from(const ir::Node& user, const ir::Node& node) const {
+    return is_gather(user) && user.inputs[0].node == &node;
+  }
+  // Index vectors put together of their parts, for gathers alone: they read the parts.
+  bool joins_indices(const ir::Node& node, const Wish& wish) {
+    if (node.op != "concatenate" || wish.memory || wish.walked || wish.loops.empty()) return false;
+    const auto& users = users_[&node];
+    return std::all_of(users.begin(), users.end(), [&](const ir::Node* user) {
+      return is_gather(*user) && !inside_.count(user) &&
+             user->attrs.integer("index_vector_dim") == node.attrs.integer("dimension");
+    });
+  }
+
   Wish wish_of(const ir::Node& node) {
     Wish wish{.memory = kept_.count(&node) > 0};
     std::unordered_set<size_t> loops;
@@ -115,7 +131,7 @@ class Fuser {
         if (!loops_of_.count(user)) continue;
       }
       auto found = loops_of_.find(user);
-      const bool part = !is_view && !is_complex_part(node) && sees_part(*user);
+      const bool part = (!is_view && !is_complex_part(node) && sees_part(*user)) || gathers_from(*user, node);
       if (found == loops_of_.end() || part) {
         wish.memory = true;
         continue;
@@ -150,6 +166,10 @@ class Fuser {
     }
     switch (kind) {
       case Class::other:
+        if (joins_indices(node, wish)) {
+          for (size_t loop : wish.loops) join(node, loop);
+          return;
+        }
         units_.push_back({.single = &node});
         unit_of_[&node] = units_.size() - 1;
         return;
@@ -311,8 +331,9 @@ class Fuser {
   bool has_view(const ir::Node& node, const Unit& unit) {
     const auto& users = users_[&node];
     return std::any_of(users.begin(), users.end(), [&](const ir::Node* user) {
-      return unit.members.count(user) &&
-             (is_complex_part(*user) ? has_view(*user, unit) : view_kind(*user) != ViewKind::none);
+      return unit.members.count(user) && (is_complex_part(*user) ? has_view(*user, unit)
+                                                                 : view_kind(*user) != ViewKind::none ||
+                                                                       is_gather(*user) || user->op == "concatenate");
     });
   }
 
@@ -333,8 +354,10 @@ class Fuser {
   // Does the loop read the node's memory under other dims, and so other elements than it has at hand?
   bool is_seen_otherwise(const ir::Node& node, size_t loop) {
     std::vector<size_t> found;
-    for (const ir::Node* user : users_[&node])
+    for (const ir::Node* user : users_[&node]) {
       if (views_.count(user)) readers(user, found);
+      if (gathers_from(*user, node) && units_[loop].members.count(user)) return true;
+    }
     return std::find(found.begin(), found.end(), loop) != found.end();
   }
 
@@ -348,7 +371,7 @@ class Fuser {
       if (is_view) readers(user, out);
       if (auto loops = loops_of_.find(user); loops != loops_of_.end()) {
         for (size_t l : loops->second)
-          if (!units_[l].members.count(node)) out.push_back(l);
+          if (!units_[l].members.count(node) || gathers_from(*user, *node)) out.push_back(l);
       } else if (auto unit = unit_of_.find(user); !is_view && unit != unit_of_.end()) {
         out.push_back(unit->second);
       }
@@ -439,7 +462,7 @@ class Fuser {
     });
   }
   // What has memory anyway and is as large as the space, of all that the nodes are made of elementwise.
-  static NodeSet large_inputs(const std::vector<const ir::Node*>& nodes, const Dims& space) {
+  NodeSet large_inputs(const std::vector<const ir::Node*>& nodes, const Dims& space) {
     NodeSet out, seen;
     std::vector<const ir::Node*> work = nodes;
     const int64_t all = element_count(space);
@@ -479,7 +502,7 @@ class Fuser {
       if (user.types[0].dims == unit.space) return read_in_place(user, unit, seen);
     } else if (view_kind(user) != ViewKind::none) {
       return false;
-    } else if (class_of(user) == Class::reduce) {
+    } else if (class_of(user) == Class::reduce || is_gather(user) || user.op == "concatenate") {
       return false;
     }
     for (const ir::Node* next : users_[&user])
@@ -488,7 +511,8 @@ class Fuser {
   }
 
   // Not a view, or one that changes nothing but dims of one element.
-  static bool is_in_place(const ir::Node& node) {
+  bool is_in_place(const ir::Node& node) const {
+    if (is_gather(node) || node.op == "concatenate") return false;
     if (view_kind(node) == ViewKind::none) return true;
     const auto without_ones = [](Dims dims) {
       std::erase(dims, 1);
@@ -517,7 +541,7 @@ class Fuser {
     const ir::Node* product = nullptr;
     for (const ir::Node* member : unit.members) {
       for (const ir::Value& v : member->inputs) {
-        if (unit.members.count(v.node)) continue;
+        if (unit.members.count(v.node) || gathers_from(*member, *v.node)) continue;
         const ir::Node* from = v.node;
         while (views_.count(from) && is_alias(*from)) from = from->inputs[0].node;
         const bool fits = makes_products(*from) && !is_complex(from->types[0].dtype) &&
@@ -525,7 +549,7 @@ class Fuser {
         if (fits && is_single(from) && (!product || product->id < from->id)) product = from;
       }
     }
-    if (!product || reaches(*product, loop)) return;
+    if (!product || is_gathered(*product, unit) || reaches(*product, loop)) return;
     std::vector<size_t> found;
     readers(product, found);
     unit.product = product;
@@ -539,12 +563,22 @@ class Fuser {
     unit_of_[product] = loop;
   }
 
+  // Does the loop gather from the node's memory, under whatever dims?
+  bool is_gathered(const ir::Node& node, const Unit& unit) const {
+    return std::any_of(unit.members.begin(), unit.members.end(), [&](const ir::Node* member) {
+      if (!is_gather(*member)) return false;
+      const ir::Node* from = member->inputs[0].node;
+      while (views_.count(from) && is_alias(*from)) from = from->inputs[0].node;
+      return from == &node;
+    });
+  }
+
   // What each unit waits for.
   std::vector<std::unordered_set<size_t>> needs() {
     std::vector<std::unordered_set<size_t>> out(units_.size());
     for (size_t u = 0; u < units_.size(); ++u) {
       auto all = [&](const ir::Node* n) {
-        for (const ir::Value& v : n->inputs) collect(v.node, u, out[u]);
+        for (const ir::Value& v : n->inputs) collect(v.node, u, out[u], gathers_from(*n, *v.node));
         for (const ir::Value& v : n->captures) collect(v.node, u, out[u]);
       };
       if (units_[u].attention) {
@@ -650,8 +684,8 @@ class Fuser {
     return out;
   }
   // The unit that puts in memory what a member's input stands for, where the loop does not compute it.
-  void collect(const ir::Node* node, size_t asking, std::unordered_set<size_t>& out) {
-    if (units_[asking].members.count(node)) return;
+  void collect(const ir::Node* node, size_t asking, std::unordered_set<size_t>& out, bool from_memory = false) {
+    if (!from_memory && units_[asking].members.count(node)) return;
     // Under other dims it is read from memory even where the loop computes it besides.
     while (!unit_of_.count(node) && views_.count(node)) node = node->inputs[0].node;
     if (auto unit = unit_of_.find(node); unit != unit_of_.end() && unit->second != asking) out.insert(unit->second);

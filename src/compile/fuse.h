@@ -45,6 +45,7 @@ struct FuseOptions {
   bool rows_after = false;     // few cheap ops on a reduction's results are done in its loop
   bool rows_apart = false;     // what is reduced over other dims than the last is made before, by a loop of rows
   bool rows_together = false;  // reductions of the same rows are one loop, which reads them once
+  bool gathers = false;        // gathers of single elements are part of loops
 };
 
 // nodes: a graph's or a region's, in order. kept: values that must be in memory at the end.

@@ -76,7 +76,7 @@ Result<std::shared_ptr<const HostPlan>> PlanBuilder::build(std::span<const ir::V
     plan_->inputs.push_back(id);
     slot_by_value_.emplace(inputs[i], id);
   }
-  fusion_ = fuse(nodes, results, {.rows_after = true});
+  fusion_ = fuse(nodes, results, {.rows_after = true, .gathers = true});
   for (const Unit& unit : fusion_.units) {
     const ir::Node* first = unit.single ? unit.single : unit.roots.front();
     Step step = TRY(step_for(unit));

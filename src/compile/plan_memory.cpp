@@ -68,6 +68,12 @@ bool stores_after(const arch::TileProgram& p, uint32_t in, uint32_t out) {
   return true;
 }
 
+// Is what operand `in` holds read at other elements than the loop's own?
+bool picks(const arch::TileProgram& p, uint32_t in) {
+  return std::any_of(p.insns.begin(), p.insns.end(),
+                     [&](const arch::TileInsn& n) { return n.op == arch::TileOp::pick && n.at == in; });
+}
+
 // A loop may overwrite what it reads at the very elements it writes, if nothing reads it again.
 void add_loop_pairs(const LoopOperands& loop, std::vector<Pair>& pairs) {
   const arch::TileProgram& p = loop.program;
@@ -77,7 +83,8 @@ void add_loop_pairs(const LoopOperands& loop, std::vector<Pair>& pairs) {
       const uint32_t in = loop.first + i;
       arch::TileOperand same = p.operands[in];
       same.output = true;
-      if (same == p.operands[out] && stores_after(p, in, out)) pairs.push_back({loop.in[i], loop.out[o]});
+      if (same == p.operands[out] && !picks(p, in) && stores_after(p, in, out))
+        pairs.push_back({loop.in[i], loop.out[o]});
     }
   }
 }

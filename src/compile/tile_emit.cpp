@@ -13,6 +13,7 @@
 #include "compile/index_map.h"
 #include "compile/tile_rows.h"
 #include "ir/constant.h"
+#include "ops/slices.h"
 
 namespace trine::compile {
 
@@ -169,6 +170,8 @@ class Emitter {
     if (view_kind(node) != ViewKind::none) return value(node.inputs[0], through_view(node, map));
     if (node.op == "iota") return iota(node, map, row);
     if (node.op == "reduce") return reduce(node, map);
+    if (node.op == "gather") return gathered(node, map, row);
+    if (node.op == "concatenate") return part_of(node, map);
     return computed(node, map, row);
   }
 
@@ -215,6 +218,63 @@ class Emitter {
     TileInsn insn{.op = op, .type = type};
     std::copy(in.begin(), in.end(), insn.in.begin());
     return push(insn, row);
+  }
+
+  // An element of the operand's window: where windows begin, each start held inside, is computed here.
+  Result<TileValue> gathered(const ir::Node& node, const IndexMap& map, bool row) {
+    const ops::SliceAxes axes = ops::gather_axes(node.attrs);
+    const ir::Value &x = node.inputs[0], &starts = node.inputs[1];
+    const ir::Ints& sizes = node.attrs.ints("slice_sizes");
+    auto holds = [](const ir::Ints& ints, size_t d) {
+      return std::find(ints.begin(), ints.end(), int64_t(d)) != ints.end();
+    };
+    IndexMap from(x.type().dims.size()), at(starts.type().dims.size());
+    for (size_t d = 0, w = 0; d < from.size(); ++d)
+      if (!holds(axes.collapsed, d) && !holds(axes.operand_batching, d)) from[d] = map[size_t(axes.window[w++])];
+    for (size_t d = 0, i = 0; d < map.size(); ++d) {
+      if (holds(axes.window, d)) continue;
+      i += i == size_t(axes.index_vector_dim);
+      at[i++] = map[d];
+    }
+    for (size_t b = 0; b < axes.operand_batching.size(); ++b)
+      from[size_t(axes.operand_batching[b])] = at[size_t(axes.indices_batching[b])];
+    const Dims &dims = x.type().dims, strides = row_major_strides(dims);
+    std::optional<TileValue> index;
+    int64_t reach = 0;
+    for (size_t k = 0; k < axes.index_map.size(); ++k) {
+      const size_t d = size_t(axes.index_map[k]);
+      const int64_t most = dims[d] - sizes[d];
+      if (most == 0) continue;
+      if (size_t(axes.index_vector_dim) < at.size()) at[size_t(axes.index_vector_dim)] = {-1, 0, int64_t(k)};
+      const TileValue start = start_of(TRY(value(starts, at)), most, strides[d], by_row(at));
+      index = index ? push_op(TileOp::add, Dtype::s32, {*index, start}, by_row(at)) : start;
+      reach += most * strides[d];
+    }
+    const uint32_t in = operand(x, walk_of(from, dims, unit_.space.size()), false);
+    const Dtype type = arch::tile_value_type(x.type().dtype);
+    if (!index) return push_op(TileOp::load, type, {}, row, in);
+    return push_op(TileOp::pick, type, {*index}, row, in, uint64_t(reach));
+  }
+  // A start as elements of the operand, in 32 bits.
+  TileValue start_of(TileValue v, int64_t most, int64_t stride, bool row) {
+    const Dtype type = type_of(v);
+    if (trine::row(type).kind == DtypeKind::signed_int)
+      v = push_op(TileOp::max, type, {v, constant_int(type, 0, row)}, row);
+    if (double(most) < trine::row(type).max_finite)
+      v = push_op(TileOp::min, type, {v, constant_int(type, most, row)}, row);
+    if (type != Dtype::s32) v = push_op(TileOp::convert, Dtype::s32, {v}, row);
+    return stride == 1 ? v : push_op(TileOp::mul, Dtype::s32, {v, constant_int(Dtype::s32, stride, row)}, row);
+  }
+  // A gather asks for one part of its index vectors at a time.
+  Result<TileValue> part_of(const ir::Node& node, const IndexMap& map) {
+    const size_t dim = size_t(node.attrs.integer("dimension"));
+    IndexMap at = map;
+    for (const ir::Value& part : node.inputs) {
+      const int64_t size = part.type().dims[dim];
+      if (at[dim].dim < 0 && at[dim].offset < size) return value(part, at);
+      at[dim].offset -= size;
+    }
+    return fail(Code::internal, "a concatenation in a loop is not read part by part");
   }
 
   // Floats in total order are in the order of their bits, those below zero turned round.

@@ -11,7 +11,7 @@ using arch::TileOp;
 
 namespace {
 
-constexpr int kHeavy = 10;
+constexpr int kHeavy = 10, kGather = 5;
 
 constexpr TileRow kRows[] = {
     {"abs", TileOp::abs},
@@ -149,7 +149,7 @@ bool is_tile_reduce(const ir::Node& node) {
 
 int tile_cost(const ir::Node& node) {
   const TileRow* row = tile_row(node.op);
-  return row ? row->cost : node.op == "reduce" ? 1 : 0;
+  return row ? row->cost : node.op == "reduce" ? 1 : node.op == "gather" ? kGather : 0;
 }
 
 }  // namespace trine::compile

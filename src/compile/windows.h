@@ -11,6 +11,9 @@ namespace trine::compile {
 // Nothing where the op's combiner has no kernel: a region, a kind the dtype's reference alone knows.
 std::optional<arch::WindowStep> plan_windows(const ir::Node& node);
 
+// Can a loop do it element by element? Where whole rows of the operand are wanted, copying them is quicker.
+bool is_loop_gather(const ir::Node& node);
+
 // A scatter of what a gather alone gives it reads the windows where they lie; the gather's step goes. `plan` has its
 // outputs, but no offsets yet.
 void join_windows(arch::HostPlan& plan);

@@ -54,7 +54,7 @@ class Maker {
   ir::Value next() {
     const ir::Value x = any();
     const Dims& dims = x.type().dims;
-    switch (pick(8)) {
+    switch (pick(9)) {
       case 0: {
         const std::string_view unary[] = {"tanh", "negate", "abs", "logistic", "floor"};
         return node(unary[pick(5)], {x});
@@ -103,6 +103,8 @@ class Maker {
         flat.erase(flat.begin());
         return node("reshape", {x}, {}, ir::tensor_type(Dtype::f32, flat));
       }
+      case 7:
+        return gathered(x, any());
       default: {
         ir::Value y = fitted(any(), dims);
         if (!y) return {};
@@ -110,6 +112,50 @@ class Maker {
         return node("select", {is, x, node("negate", {y})});
       }
     }
+  }
+
+  // Elements of x at places made of y: some lie outside. Of whole rows, of columns, or by an index for each dim.
+  ir::Value gathered(ir::Value x, ir::Value y) {
+    if (x.type().dims.empty()) return {};
+    auto whole = [&](ir::Value v) {
+      const ir::Type type = ir::tensor_type(Dtype::s32, v.type().dims);
+      auto made = ops::make(g_, ir::Spec{.op = "convert", .inputs = {node("add", {v, v})}, .types = {type}});
+      return made ? (*made)->result() : ir::Value{};
+    };
+    const Dims &dims = x.type().dims, &places = y.type().dims;
+    const int64_t rank = int64_t(places.size());
+    ir::Ints sizes(dims.begin(), dims.end()), window, collapsed, map;
+    ir::Value index = whole(y);
+    if (pick(2)) {
+      const int64_t axis = int64_t(pick(dims.size()));
+      sizes[size_t(axis)] = 1;
+      collapsed = map = {axis};
+      const bool in_front = pick(2);
+      for (int64_t d = 0; d + 1 < int64_t(dims.size()); ++d) window.push_back(in_front ? d : rank + d);
+    } else {
+      Dims one = places;
+      one.push_back(1);
+      std::vector<ir::Value> parts;
+      for (size_t d = 0; d < dims.size(); ++d) {
+        const ir::Value from = d % 2 ? whole(node("negate", {y})) : index;
+        auto made =
+            ops::make(g_, ir::Spec{.op = "reshape", .inputs = {from}, .types = {ir::tensor_type(Dtype::s32, one)}});
+        parts.push_back((*made)->result());
+        map.push_back(int64_t(d));
+      }
+      collapsed = map;
+      sizes.assign(dims.size(), 1);
+      index = parts.size() == 1 ? parts[0] : node("concatenate", parts, {{"dimension", rank}});
+    }
+    return node("gather", {x, index},
+                {{"offset_dims", window},
+                 {"collapsed_slice_dims", collapsed},
+                 {"operand_batching_dims", ir::Ints{}},
+                 {"start_indices_batching_dims", ir::Ints{}},
+                 {"start_index_map", map},
+                 {"index_vector_dim", rank},
+                 {"slice_sizes", sizes},
+                 {"indices_are_sorted", false}});
   }
 
   std::mt19937 random_;
