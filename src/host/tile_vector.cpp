@@ -210,6 +210,9 @@ struct Meaning {
         return w.put(VOp::isub, a, b);
       case TileOp::mul:
         return w.put(VOp::imul, a, b);
+      case TileOp::div:
+      case TileOp::rem:
+        return divided(n, a, b);
       case TileOp::max:
         return w.put(most, a, b);
       case TileOp::min:
@@ -233,6 +236,18 @@ struct Meaning {
       default:
         return bitwise(n, in);
     }
+  }
+  // By a power of two. What is below zero rounds up: so much is added before its bits go.
+  Ref divided(const TileInsn& n, Ref a, Ref b) {
+    const uint32_t by = b.kind == Ref::constant ? program.constants[b.id] : 0;
+    const bool is_signed = trine::row(n.type).kind == DtypeKind::signed_int;
+    if (!std::has_single_bit(by) || by >> 31) return {};
+    const int bits = std::countr_zero(by);
+    if (bits == 0) return n.op == TileOp::div ? a : ki(0);
+    if (!is_signed) return n.op == TileOp::div ? shifted(a, bits) : w.put(VOp::band, a, ki(int32_t(by - 1)));
+    const Ref below = shifted(w.put(VOp::sar, a, {}, {}, 0, 31), 32 - bits), up = w.put(VOp::iadd, a, below);
+    if (n.op == TileOp::div) return w.put(VOp::sar, up, {}, {}, 0, bits);
+    return w.put(VOp::isub, a, w.put(VOp::band, up, ki(int32_t(~(by - 1)))));
   }
   Ref unsigned_bits(Ref a, Dtype type) {
     const int up = 32 - trine::bits(type);

@@ -73,6 +73,21 @@ TEST_CASE("every op on every type") {
   }
 }
 
+TEST_CASE("quotients and remainders by constants, powers of two among them") {
+  for (const auto& build : kBuilds)
+    for (Dtype d : kTypes)
+      for (TileOp op : {TileOp::div, TileOp::rem})
+        for (int by : {0, 1, 2, 3, 8, 64, -2}) {
+          if (!is_integer(d)) continue;
+          TileBuilder t;
+          t.dim(403);
+          const TileValue x = t.load(t.input(d, 403, {1}));
+          t.store(t.output(d, 403, {1}), t.binary(op, x, t.constant(d, by)));
+          INFO(std::string(row(op).name), " ", std::string(row(d).name), " by ", by);
+          CHECK(check_program(t.take(), 5, build) == "");
+        }
+}
+
 TEST_CASE("every op and conversion on one and on a few numbers of 64 bits among others") {
   const Dtype types[] = {Dtype::f32, Dtype::f64, Dtype::boolean, Dtype::s32, Dtype::u32, Dtype::s64, Dtype::u64};
   for (const auto& build : kBuilds)
