@@ -41,6 +41,11 @@ class Run {
     for (const Place& p : places) out.push_back(data(p));
     return out;
   }
+  std::vector<Kept*> kept_of(std::span<const Place> places) const {
+    std::vector<Kept*> out;
+    for (const Place& p : places) out.push_back(kept(p));
+    return out;
+  }
 
  private:
   void* data(const Place& place) const {
@@ -162,47 +167,15 @@ class Run {
   std::byte* arena_;
 };
 
+class LoopRun;
+
 // A plan's steps on memory that stays where it is, for many runs: pointers are found once.
 class Wired {
  public:
-  Wired(const Prepared& prepared, const Frame& frame, std::byte* arena)
-      : run_(prepared, frame, arena), scratch_(scratch_bytes(prepared)) {
-    std::byte* at = scratch_.as<>();
-    steps_.reserve(prepared.steps.size());
-    for (const PreparedStep& step : prepared.steps) {
-      std::vector<void*> in = run_.pointers(step.in), out = run_.pointers(step.out);
-      if (const auto* kernel = std::get_if<TileKernel>(&step.what)) {
-        in.insert(in.end(), out.begin(), out.end());
-        steps_.push_back({TileCall(*kernel, in, at)});
-        at += TileCall::scratch_bytes(*kernel);
-      } else if (const auto* move = std::get_if<Move>(&step.what)) {
-        steps_.push_back({WiredMove{move, std::move(in), out[0]}});
-      } else if (const auto* windows = std::get_if<Windows>(&step.what)) {
-        steps_.push_back({WiredWindows{windows, std::move(in), out[0]}});
-      } else if (const auto* choice = std::get_if<PreparedCase>(&step.what)) {
-        steps_.push_back({std::make_unique<WiredCase>(*choice, in, out, frame.meeting)});
-      } else {
-        steps_.push_back({&step});
-      }
-    }
-  }
+  Wired(const Prepared& prepared, const Frame& frame, std::byte* arena);
+  ~Wired();
 
-  Result<void> all() {
-    for (const Step& step : steps_) {
-      if (const auto* call = std::get_if<TileCall>(&step)) {
-        call->run();
-      } else if (const auto* move = std::get_if<WiredMove>(&step)) {
-        move->what->run(move->in, move->out);
-      } else if (const auto* windows = std::get_if<WiredWindows>(&step)) {
-        windows->what->run(windows->in, windows->out);
-      } else if (const auto* choice = std::get_if<std::unique_ptr<WiredCase>>(&step)) {
-        TRY((*choice)->run());
-      } else {
-        TRY(run_.one(*std::get<const PreparedStep*>(step)));
-      }
-    }
-    return {};
-  }
+  Result<void> all();
 
  private:
   struct WiredMove {
@@ -248,7 +221,10 @@ class Wired {
     Meeting* meeting_;
     std::vector<Branch> branches_;
   };
-  using Step = std::variant<TileCall, WiredMove, WiredWindows, std::unique_ptr<WiredCase>, const PreparedStep*>;
+  using Step = std::variant<TileCall, WiredMove, WiredWindows, std::unique_ptr<WiredCase>, std::unique_ptr<LoopRun>,
+                            const PreparedStep*>;
+
+  static constexpr size_t kLoopBytesMax = 1 << 18;  // of a loop inside: what larger ones take is given back in between
 
   static size_t scratch_bytes(const Prepared& prepared) {
     size_t sum = 0;
@@ -262,63 +238,154 @@ class Wired {
   std::vector<Step> steps_;
 };
 
+// A loop on memory that stays where it is, for one run or many.
 // Carried values live in the outputs and in a second set; turns go from one to the other. Those that the body writes
 // in place have one home, the output, from the start.
-Result<void> Run::run(const PreparedLoop& loop, const PreparedStep& step) {
-  int64_t size = 0;
-  std::vector<int64_t> offsets;
-  for (size_t i = 0; i < step.out.size(); ++i) {
-    offsets.push_back(size);
-    if (!loop.in_place[i]) size += int64_t(step.out[i].slot->bytes() + 63) / 64 * 64;
-  }
-  const Scratch second{size_t(size)}, cond_arena{size_t(loop.cond->plan->arena_bytes)},
-      body_arena{size_t(loop.body->plan->arena_bytes)};
-  const std::vector<void*> given = pointers(step.in);
-  std::vector<const void*> inputs(given.begin(), given.end());
-  std::vector<void*> sets[2] = {pointers(step.out), {}};
-  for (size_t i = 0; i < step.out.size(); ++i) {
-    sets[1].push_back(loop.in_place[i] ? sets[0][i] : second.as<>() + offsets[i]);
-    if (!loop.in_place[i]) continue;
-    if (inputs[i] != sets[0][i]) std::memcpy(sets[0][i], inputs[i], step.out[i].slot->bytes());
-    inputs[i] = sets[0][i];
-  }
-  // What does not change from turn to turn keeps its packed forms for the length of the loop, or longer.
-  std::vector<Kept> own(step.in.size() - step.out.size());
-  std::vector<Kept*> fixed(step.in.size(), nullptr);
-  for (size_t i = step.out.size(); i < step.in.size(); ++i) {
-    Kept* outer = kept(step.in[i]);
-    fixed[i] = outer ? outer : &own[i - step.out.size()];
-  }
-  uint8_t go = 0;
-  void* go_at[] = {&go};
-  TRY(Run(*loop.cond, {.inputs = inputs, .outputs = go_at, .meeting = frame_.meeting}, cond_arena.as<>()).all());
-  if (!go) {
+class LoopRun {
+ public:
+  // `kept`: per input, its packed forms where it never changes, or null.
+  LoopRun(const PreparedLoop& loop, const PreparedStep& step, const std::vector<void*>& in, std::vector<void*> out,
+          std::vector<Kept*> kept, Meeting* meeting)
+      : loop_(loop),
+        step_(step),
+        in_(in.begin(), in.end()),
+        own_(step.in.size() - step.out.size()),
+        kept_(std::move(kept)),
+        meeting_(meeting),
+        second_(second_bytes(loop, step)),
+        cond_arena_(size_t(loop.cond->plan->arena_bytes)),
+        body_arena_(size_t(loop.body->plan->arena_bytes)),
+        sets_{std::move(out), {}} {
+    std::byte* at = second_.as<>();
+    for (size_t i = 0; i < step.out.size(); ++i) {
+      sets_[1].push_back(loop.in_place[i] ? sets_[0][i] : at);
+      if (!loop.in_place[i]) at += room(step.out[i]);
+    }
+    inputs_ = in_;
     for (size_t i = 0; i < step.out.size(); ++i)
-      if (inputs[i] != sets[0][i]) std::memcpy(sets[0][i], inputs[i], step.out[i].slot->bytes());
+      if (loop.in_place[i]) inputs_[i] = sets_[0][i];
+    for (int to = 0; to < 2; ++to) {
+      sources_[to].assign(sets_[1 - to].begin(), sets_[1 - to].end());
+      sources_[to].insert(sources_[to].end(), inputs_.begin() + ptrdiff_t(step.out.size()), inputs_.end());
+    }
+    for (auto& set : sets_) set.push_back(&go_);
+    // What does not change from turn to turn keeps its packed forms for the length of a run, or longer.
+    for (size_t i = step.out.size(); i < step.in.size(); ++i)
+      if (!kept_[i]) kept_[i] = &own_[i - step.out.size()].emplace();
+    std::fill_n(kept_.begin(), step.out.size(), nullptr);
+  }
+  static size_t scratch_bytes(const PreparedLoop& loop, const PreparedStep& step) {
+    return second_bytes(loop, step) + size_t(loop.cond->plan->arena_bytes + loop.body->plan->arena_bytes);
+  }
+
+  Result<void> run() {
+    ++runs_;
+    for (size_t i = 0; i < step_.out.size(); ++i)
+      if (loop_.in_place[i]) copy(i, in_[i], sets_[0][i]);
+    for (auto& forms : own_) forms.emplace();
+    TRY(once(*loop_.cond, {.inputs = inputs_, .outputs = go_at_, .meeting = meeting_}, cond_arena_, cond_));
+    if (!go_) {
+      for (size_t i = 0; i < step_.out.size(); ++i) copy(i, inputs_[i], sets_[0][i]);
+      return {};
+    }
+    TRY(once(*loop_.body, frame(inputs_, 0), body_arena_, first_));
+    const bool alternates = second_.as<>() != nullptr;
+    int last = 0;  // the set written last
+    while (go_) {
+      last = alternates ? 1 - last : 0;
+      if (!turns_[last])
+        turns_[last] = std::make_unique<Wired>(*loop_.body, frame(sources_[last], last), body_arena_.as<>());
+      TRY(turns_[last]->all());
+    }
+    for (size_t i = 0; last == 1 && i < step_.out.size(); ++i)
+      if (!loop_.in_place[i]) copy(i, sets_[1][i], sets_[0][i]);
     return {};
   }
-  const bool alternates = size > 0;
-  std::vector<const void*> sources[2];  // of turns that write set 0 and set 1
-  for (int to = 0; to < 2; ++to) {
-    sources[to].assign(sets[1 - to].begin(), sets[1 - to].end());
-    sources[to].insert(sources[to].end(), inputs.begin() + ptrdiff_t(step.out.size()), inputs.end());
+
+ private:
+  static int64_t room(const Place& place) { return int64_t(place.slot->bytes() + 63) / 64 * 64; }
+  static size_t second_bytes(const PreparedLoop& loop, const PreparedStep& step) {
+    int64_t size = 0;
+    for (size_t i = 0; i < step.out.size(); ++i)
+      if (!loop.in_place[i]) size += room(step.out[i]);
+    return size_t(size);
   }
-  for (auto& set : sets) set.push_back(&go);
-  auto frame = [&](const std::vector<const void*>& from, int to) {
-    return Frame{.inputs = from, .outputs = sets[to], .kept = fixed, .meeting = frame_.meeting};
-  };
-  TRY(Run(*loop.body, frame(inputs, 0), body_arena.as<>()).all());
-  const Frame frames[2] = {frame(sources[0], 0), frame(sources[1], 1)};
-  std::optional<Wired> turns[2];
-  int last = 0;  // the set written last
-  while (go) {
-    last = alternates ? 1 - last : 0;
-    if (!turns[last]) turns[last].emplace(*loop.body, frames[last], body_arena.as<>());
-    TRY(turns[last]->all());
+  void copy(size_t i, const void* from, void* to) const {
+    if (from != to) std::memcpy(to, from, step_.out[i].slot->bytes());
   }
-  for (size_t i = 0; last == 1 && i < step.out.size(); ++i)
-    if (!loop.in_place[i]) std::memcpy(sets[0][i], sets[1][i], step.out[i].slot->bytes());
+  Frame frame(const std::vector<const void*>& from, int to) const {
+    return {.inputs = from, .outputs = sets_[to], .kept = kept_, .meeting = meeting_};
+  }
+  // What happens once in a run is wired from the second run on.
+  Result<void> once(const Prepared& plan, const Frame& frame, const Scratch& arena, std::unique_ptr<Wired>& wired) {
+    if (runs_ == 1) return Run(plan, frame, arena.as<>()).all();
+    if (!wired) wired = std::make_unique<Wired>(plan, frame, arena.as<>());
+    return wired->all();
+  }
+
+  const PreparedLoop& loop_;
+  const PreparedStep& step_;
+  const std::vector<const void*> in_;
+  std::vector<std::optional<Kept>> own_;  // stay where they are
+  std::vector<Kept*> kept_;               // per input
+  Meeting* const meeting_;
+  const Scratch second_, cond_arena_, body_arena_;
+  std::vector<void*> sets_[2];                    // and where the body says whether to go on
+  std::vector<const void*> inputs_, sources_[2];  // of the first turn; of turns that write set 0 and set 1
+  uint8_t go_ = 0;
+  void* go_at_[1] = {&go_};
+  int64_t runs_ = 0;
+  std::unique_ptr<Wired> cond_ = {}, first_ = {}, turns_[2] = {};
+};
+
+Wired::Wired(const Prepared& prepared, const Frame& frame, std::byte* arena)
+    : run_(prepared, frame, arena), scratch_(scratch_bytes(prepared)) {
+  std::byte* at = scratch_.as<>();
+  steps_.reserve(prepared.steps.size());
+  for (const PreparedStep& step : prepared.steps) {
+    std::vector<void*> in = run_.pointers(step.in), out = run_.pointers(step.out);
+    if (const auto* kernel = std::get_if<TileKernel>(&step.what)) {
+      in.insert(in.end(), out.begin(), out.end());
+      steps_.push_back({TileCall(*kernel, in, at)});
+      at += TileCall::scratch_bytes(*kernel);
+    } else if (const auto* move = std::get_if<Move>(&step.what)) {
+      steps_.push_back({WiredMove{move, std::move(in), out[0]}});
+    } else if (const auto* windows = std::get_if<Windows>(&step.what)) {
+      steps_.push_back({WiredWindows{windows, std::move(in), out[0]}});
+    } else if (const auto* choice = std::get_if<PreparedCase>(&step.what)) {
+      steps_.push_back({std::make_unique<WiredCase>(*choice, in, out, frame.meeting)});
+    } else if (const auto* loop = std::get_if<PreparedLoop>(&step.what);
+               loop && LoopRun::scratch_bytes(*loop, step) <= kLoopBytesMax) {
+      steps_.push_back({std::make_unique<LoopRun>(*loop, step, in, out, run_.kept_of(step.in), frame.meeting)});
+    } else {
+      steps_.push_back({&step});
+    }
+  }
+}
+
+Wired::~Wired() = default;
+
+Result<void> Wired::all() {
+  for (const Step& step : steps_) {
+    if (const auto* call = std::get_if<TileCall>(&step)) {
+      call->run();
+    } else if (const auto* move = std::get_if<WiredMove>(&step)) {
+      move->what->run(move->in, move->out);
+    } else if (const auto* windows = std::get_if<WiredWindows>(&step)) {
+      windows->what->run(windows->in, windows->out);
+    } else if (const auto* choice = std::get_if<std::unique_ptr<WiredCase>>(&step)) {
+      TRY((*choice)->run());
+    } else if (const auto* loop = std::get_if<std::unique_ptr<LoopRun>>(&step)) {
+      TRY((*loop)->run());
+    } else {
+      TRY(run_.one(*std::get<const PreparedStep*>(step)));
+    }
+  }
   return {};
+}
+
+Result<void> Run::run(const PreparedLoop& loop, const PreparedStep& step) {
+  return LoopRun(loop, step, pointers(step.in), pointers(step.out), kept_of(step.in), frame_.meeting).run();
 }
 
 }  // namespace

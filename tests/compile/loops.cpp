@@ -1,0 +1,36 @@
+// Loops inside loops: a loop that its own loop runs again begins anew, with what it is given this time.
+#include "compile/native.h"
+
+#include "tests/compile/testing.h"
+
+namespace trine::compile {
+
+TEST_CASE("a loop inside a loop: no turn, one, many, with a matrix that is another one each time") {
+  check_plan("products of as many turns as the loop around has had", R"((%0: f32[20,20], %1: f32[20,20]) {
+  %2 = constant {value = s32[] x00000000} : s32[]
+  %3 = constant {value = s32[] x07000000} : s32[]
+  %4 = constant {value = s32[] x01000000} : s32[]
+  %5 = constant {value = f32[20,20] all x0000003f} : f32[20,20]
+  %40 = while %2, %0, %1, %0 (%6: s32[], %7: f32[20,20], %8: f32[20,20], %9: f32[20,20]) {
+    %10 = compare %6, %3 {direction = "LT"} : bool[]
+    return %10
+  } (%11: s32[], %12: f32[20,20], %13: f32[20,20], %14: f32[20,20]) {
+    %30 = while %2, %12, %14 (%15: s32[], %16: f32[20,20], %17: f32[20,20]) {
+      %18 = compare %15, %11 {direction = "LT"} : bool[]
+      return %18
+    } (%19: s32[], %20: f32[20,20], %21: f32[20,20]) {
+      %22 = dot_general %20, %13 {lhs_batch = [], lhs_contract = [1], rhs_batch = [], rhs_contract = [0]} : f32[20,20]
+      %23 = tanh %22 : f32[20,20]
+      %24 = add %19, %4 : s32[]
+      return %24, %21, %23
+    } : s32[], f32[20,20], f32[20,20]
+    %31 = multiply %13, %5 : f32[20,20]
+    %32 = subtract %31, %30#1 : f32[20,20]
+    %33 = add %11, %4 : s32[]
+    return %33, %30#1, %32, %30#2
+  } : s32[], f32[20,20], f32[20,20], f32[20,20]
+  return %40#0, %40#1, %40#2, %40#3 })",
+             1, 4096);
+}
+
+}  // namespace trine::compile
