@@ -145,7 +145,9 @@ DotStep plan_dot(const ir::Node& dot, const DotOperand& left, const DotOperand& 
 
 std::optional<arch::TileProgram> dot_loop(const GemmStep& step, const ir::Type& a, const ir::Type& b,
                                           const ir::Type& c) {
-  if (step.m != 1 || step.n != 1 || step.k < 1 || c.elements() == 0) return std::nullopt;
+  constexpr int64_t kProductsMax = 256;  // of so few, handing them to the multiply's kernels costs more than they do
+  if (step.k < 1 || c.elements() == 0) return std::nullopt;
+  if ((step.m != 1 || step.n != 1) && c.elements() * step.k > kProductsMax) return std::nullopt;
   for (Dtype d : {a.dtype, b.dtype, c.dtype})
     if (!arch::is_tile_dtype(d) || d == Dtype::boolean || is_floating(d) != is_floating(c.dtype)) return std::nullopt;
   arch::TileBuilder t;
@@ -154,6 +156,10 @@ std::optional<arch::TileProgram> dot_loop(const GemmStep& step, const ir::Type& 
     t.dim(d.size);
     of_a.push_back(d.a), of_b.push_back(d.b), of_c.push_back(d.c);
   }
+  t.dim(step.m);
+  of_a.push_back(step.a.row_stride), of_b.push_back(0), of_c.push_back(step.c.row_stride);
+  t.dim(step.n);
+  of_a.push_back(0), of_b.push_back(step.b.col_stride), of_c.push_back(step.c.col_stride);
   t.dim(step.k, true);
   of_a.push_back(step.a.col_stride), of_b.push_back(step.b.row_stride), of_c.push_back(0);
   const uint32_t left = t.input(a.dtype, a.elements(), of_a, step.a.offset),

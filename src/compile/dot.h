@@ -29,8 +29,8 @@ DotStep plan_dot(const ir::Node& dot, const DotOperand& left, const DotOperand& 
 // The transposed product of the same numbers: in[0] and in[1] change places too.
 void swap_sides(arch::GemmStep& step);
 
-// A multiply without rows and columns, which reads each number once, as a loop that sums products: in[0] is A, in[1] B.
-// Nothing where there are some, or where tile programs do not know a dtype.
+// A multiply without rows and columns, which reads each number once, or of few numbers, as a loop that sums products:
+// in[0] is A, in[1] B. Nothing for others, or where tile programs do not know a dtype.
 std::optional<arch::TileProgram> dot_loop(const arch::GemmStep& step, const ir::Type& a, const ir::Type& b,
                                           const ir::Type& c);
 

@@ -33,4 +33,12 @@ TEST_CASE("a loop inside a loop: no turn, one, many, with a matrix that is anoth
              1, 4096);
 }
 
+TEST_CASE("few products are a loop, in rows and columns and batches") {
+  const auto plan = check_plan("small", R"((%0: f32[2,3,4], %1: f32[2,5,4]) {
+  %2 = dot_general %0, %1 {lhs_batch = [0], lhs_contract = [2], rhs_batch = [0], rhs_contract = [2]} : f32[2,3,5]
+  return %2 })",
+                               1, 64);
+  CHECK(std::holds_alternative<arch::TileStep>(plan->steps[0].what));
+}
+
 }  // namespace trine::compile
