@@ -344,7 +344,7 @@ def difference(program, given, wanted, exact=None):
         wrong = ~((a == b) | ((a != a) & (b != b)))
         if want.dtype.kind != "b":
             wrong &= ~program.tolerates(a, b, str(want.dtype))
-        if exact and a.dtype.kind == "f":
+        if exact and a.dtype.kind in "fiu":
             with np.errstate(all="ignore"):
                 wrong &= ~(np.abs(a - plain(true).astype(np.float64)) <= np.abs(b - plain(true).astype(np.float64)))
         if wrong.any():

@@ -56,3 +56,6 @@ def test_narrow_floats_are_judged_by_the_wide_ones():
     assert program.exact().inputs["a"].endswith(".astype(jnp.float16).astype(jnp.float32)")
     assert random_programs.difference(program, near, wanted) and not random_programs.difference(program, near, wanted, exact)
     assert random_programs.difference(program, far, wanted, exact)
+    rounded, cut = [np.int32([216])], [np.int32([215])]  # of a square of 215.7 that XLA has rounded to bf16 before
+    assert random_programs.difference(program, cut, rounded) and not random_programs.difference(program, cut, rounded, cut)
+    assert random_programs.difference(program, [np.int32([217])], rounded, cut)
