@@ -31,6 +31,8 @@ std::vector<ir::Value> used_by(const ir::Node& node) {
   return used;
 }
 
+constexpr int64_t kManyRows = 64;
+
 bool has_dense_columns(const Product& p) { return p.columns.size == 1 || p.columns.stride == 1; }
 
 }  // namespace
@@ -146,12 +148,13 @@ Result<Step> PlanBuilder::loop_step(LoopCode code) {
 bool PlanBuilder::is_input(SlotId id) const { return plan_->slots[base_of(id)].kind == SlotKind::input; }
 
 // The multiply becomes that of the transposed product where its loop then writes along columns, as that of a weight's
-// gradient does. A product that is kept has its place, and a weight stays B, whose packed form is kept.
+// gradient does. A product that is kept has its place, and a weight stays B, whose packed form is kept, unless there
+// are so many rows that packing is nothing beside them.
 std::optional<arch::TileProgram> PlanBuilder::turned_epilogue(Step& multiply, const arch::TileProgram& loop,
                                                               uint32_t read) const {
   auto* gemm = std::get_if<arch::GemmStep>(&multiply.what);
   if (!gemm || gemm->m == 1 || gemm->n == 1) return std::nullopt;
-  if (is_input(multiply.in[1]) && !is_input(multiply.in[0])) return std::nullopt;
+  if (gemm->n < kManyRows && is_input(multiply.in[1]) && !is_input(multiply.in[0])) return std::nullopt;
   arch::GemmStep turned = *gemm;
   swap_sides(turned);
   auto program = as_epilogue(loop, read, product_of(turned));
