@@ -32,6 +32,7 @@ class Row:
     function: Callable
     draw: Callable  # (numpy generator, size) -> arguments
     scale: float = 1.0  # of the tolerance
+    wide: bool = False  # with 64-bit types
 
 
 def shape(g, size, least=0, most=4):
@@ -329,14 +330,17 @@ def control_rows(add):
 
 
 def rows():
+    import differential_attributes  # which draws with what is above
+
     out = []
 
-    def add(name, function, draw, scale=1.0):
-        out.append(Row(name, function, draw, scale))
+    def add(name, function, draw, scale=1.0, wide=False):
+        out.append(Row(name, function, draw, scale, wide))
 
     for part in (unary_rows, binary_rows, shapes_rows, reductions_rows, contractions_rows,
                  indexing_rows, orders_rows, algebra_rows, random_numbers_rows, control_rows):  # fmt: skip
         part(add)
+    differential_attributes.rows(add)
     return out
 
 
@@ -353,7 +357,7 @@ def arguments(row, seed):
 
 def run(row, args, device):
     traced = [i for i, a in enumerate(args) if isinstance(a, (np.ndarray, np.generic, list))]
-    with jax.default_device(device):
+    with jax.default_device(device), jax.enable_x64(row.wide):
         given = [jax.device_put(a, device) if i in traced else a for i, a in enumerate(args)]
         fixed = tuple(i for i in range(len(args)) if i not in traced)
         return jax.tree.map(np.asarray, jax.jit(row.function, static_argnums=fixed)(*given))
