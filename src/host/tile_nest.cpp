@@ -17,11 +17,13 @@ using arch::TileValue;
 
 namespace {
 
-constexpr int64_t kCutHorizontal = 8192;    // elements of a partial result
-constexpr int64_t kCutVertical = 256;       // rows of a partial result
-constexpr int64_t kKeptBytesMax = 1 << 20;  // of a row: within the second-level cache
-constexpr double kPick = 6;                 // of an element, wherever it lies, in loads along the vector
-constexpr int kCheap = 3;                   // a value of this cost is computed again rather than kept
+constexpr int64_t kCutHorizontal = 8192;                   // elements of a partial result
+constexpr int64_t kCutVertical = 256;                      // rows of a partial result
+constexpr int64_t kKeptBytesMax = 1 << 20;                 // of a row: within the second-level cache
+constexpr int64_t kShortMax = 12;                          // elements of a dim that vectors fill badly
+constexpr int64_t kRepeatedMin = 64, kRepeatedMax = 2048;  // numbers of a repeated operand
+constexpr double kPick = 6;                                // of an element, wherever it lies, in loads along the vector
+constexpr int kCheap = 3;                                  // a value of this cost is computed again rather than kept
 
 struct Dim {
   int64_t size = 1;
@@ -130,6 +132,58 @@ std::vector<size_t> choose_staged(const TileProgram& p, std::vector<Dim>& rest, 
   return out;
 }
 
+// How an operand lies along a short dim and the one around it.
+enum class Lie : uint8_t { dense, uniform, repeated, otherwise };
+Lie lie_of(const TileProgram& p, const std::vector<Dim>& dims, size_t shorts, size_t around, size_t operand) {
+  const int64_t within = dims[shorts].strides[operand], beyond = dims[around].strides[operand];
+  if (within == 1 && beyond == dims[shorts].size) return Lie::dense;
+  if (within == 0 && beyond == 0) return p.operands[operand].output ? Lie::otherwise : Lie::uniform;
+  const bool alone = std::all_of(dims.begin(), dims.end(),
+                                 [&](const Dim& d) { return &d == &dims[shorts] || d.strides[operand] == 0; });
+  return alone && !p.operands[operand].output ? Lie::repeated : Lie::otherwise;
+}
+
+// Turns of `around` that make a row long enough for vectors, and no longer than is cheap to write out.
+int64_t turns_of(int64_t around, int64_t count) {
+  for (int64_t turns = std::min(kRepeatedMax / count, around / 8); turns * count >= kRepeatedMin; --turns)
+    if (around % turns == 0) return turns;
+  return 0;
+}
+
+// A dim too short for vectors and turns of the one around it become one.
+bool lengthen(const TileProgram& p, std::vector<Dim>& dims, size_t shorts, size_t around, TileNest& nest) {
+  if (shorts == around || dims[around].has_iota) return false;
+  const int64_t count = dims[shorts].size, turns = turns_of(dims[around].size, count);
+  if (turns == 0) return false;
+  std::vector<RepeatedOperand> repeated;
+  for (size_t o = 0; o < p.operands.size(); ++o) {
+    if (!is_used(p, o)) continue;
+    const Lie lie = lie_of(p, dims, shorts, around, o);
+    if (lie == Lie::otherwise) return false;
+    if (lie == Lie::repeated)
+      repeated.push_back({uint32_t(o), count, dims[shorts].strides[o] * bytes(p.operands[o].dtype), turns});
+  }
+  if (repeated.empty()) return false;
+  for (int64_t& s : dims[around].strides) s *= turns;
+  dims[around].size /= turns;
+  dims[shorts].size *= turns;
+  for (const RepeatedOperand& r : repeated) dims[shorts].strides[r.operand] = 1;
+  nest.repeated = std::move(repeated);
+  return true;
+}
+
+void lengthen_short(const TileProgram& p, std::vector<Dim>& dims, TileNest& nest) {
+  for (const Dim& d : dims)
+    if (d.inner || d.size == 0) return;
+  for (const TileInsn& n : p.insns)
+    if (n.op == TileOp::pick) return;  // places are counted in the operand as it is
+  for (size_t s = 0; s < dims.size(); ++s) {
+    if (dims[s].size > kShortMax || dims[s].has_iota) continue;
+    for (size_t around = 0; around < dims.size(); ++around)
+      if (lengthen(p, dims, s, around, nest)) return;
+  }
+}
+
 TileLoop to_loop(const TileProgram& p, const Dim& d) {
   TileLoop loop{d.size, {}};
   for (size_t o = 0; o < d.strides.size(); ++o) loop.steps.push_back(d.strides[o] * bytes(p.operands[o].dtype));
@@ -139,6 +193,7 @@ TileLoop to_loop(const TileProgram& p, const Dim& d) {
 void place_loops(const TileProgram& p, TileNest& nest, bool fixed) {
   std::vector<Dim> dims = gather_dims(p, fixed);
   if (!fixed) merge(dims);
+  if (!fixed) lengthen_short(p, dims, nest);
   nest.iota_loops.assign(p.dims.size(), {});
   auto placed = [&](const Dim& d, LoopKind kind, size_t index) {
     for (uint32_t s : d.sources) nest.iota_loops[s] = {kind, uint32_t(index)};

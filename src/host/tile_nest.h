@@ -33,6 +33,14 @@ struct StagedOperand {
   int64_t row = 0, column = 0;  // bytes along the innermost row loop and the vector
 };
 
+// An input of few numbers that comes again and again along the vector, as a channel's mean does: run() writes it out
+// `times` times, so that short rows make one long one.
+struct RepeatedOperand {
+  uint32_t operand = 0;
+  int64_t count = 1, step = 0;  // numbers, and bytes from one to the next
+  int64_t times = 1;
+};
+
 struct TileNest {
   std::vector<arch::TileOperand> operands = {};
   std::vector<arch::TileStage> stages = {};
@@ -44,7 +52,8 @@ struct TileNest {
   std::vector<TileLoop> rows = {}, inner = {};  // outermost first, without the vector's loop
   TileLoop vector = {};
   std::vector<StagedOperand> staged = {};  // only where there are no inner dims
-  bool vertical = true;                    // the vector runs along a row dim: each lane is a row of its own
+  std::vector<RepeatedOperand> repeated = {};
+  bool vertical = true;  // the vector runs along a row dim: each lane is a row of its own
 
   int64_t row_count = 1;    // product of rows
   int64_t inner_count = 1;  // of inner

@@ -2,6 +2,7 @@
 // A unit is a row, or a block of rows where the vector runs across them. Long rows are cut into parts, which threads
 // share out when there are few units; the sums are the same either way.
 #include <algorithm>
+#include <cstring>
 
 #include "base/pool.h"
 #include "host/scratch.h"
@@ -155,8 +156,8 @@ int64_t unit_cost(const TilePlan& plan) {
 // One row, in one range, too little to share out: its words never change.
 bool is_one_range(const TilePlan& plan) {
   const bool whole = plan.blocks == 1 || (plan.code && is_unblocked(*plan.code));
-  return plan.code && !plan.empty && plan.nest.staged.empty() && plan.nest.rows.empty() && whole &&
-         plan.units * plan.unit_cost < 2 * kTaskCost;
+  return plan.code && !plan.empty && plan.nest.staged.empty() && plan.nest.repeated.empty() && plan.nest.rows.empty() &&
+         whole && plan.units * plan.unit_cost < 2 * kTaskCost;
 }
 
 }  // namespace
@@ -213,9 +214,7 @@ Result<TileKernel> prepare(const arch::TileProgram& program, const TileOptions& 
   return TileKernel(make_plan(program, options, false));
 }
 
-void run(const TileKernel& kernel, std::span<void* const> operands) {
-  const TilePlan& plan = kernel.plan();
-  if (plan.empty) return;
+static void run_whole(const TilePlan& plan, std::span<void* const> operands) {
   const int64_t total = plan.units * plan.unit_cost;
   if (total < 2 * kTaskCost) return run_units(plan, operands, 0, plan.units);
   const int64_t threads = pool_threads();
@@ -224,6 +223,32 @@ void run(const TileKernel& kernel, std::span<void* const> operands) {
   if (threads > 1 && plan.units < few && plan.parts > 1) return run_parts(plan, operands);
   const int64_t grain = std::max<int64_t>(1, kTaskCost / plan.unit_cost);
   parallel_for(plan.units, grain, [&](int64_t begin, int64_t end) { run_units(plan, operands, begin, end); });
+}
+
+// With repeated operands written out: the nest adds their offsets, so they are taken off.
+static void run_repeated(const TilePlan& plan, std::span<void* const> operands) {
+  const TileNest& nest = plan.nest;
+  std::vector<void*> all(operands.begin(), operands.end());
+  size_t total = 0;
+  for (const RepeatedOperand& r : nest.repeated)
+    total += round_up(size_t(r.count * r.times * bytes(nest.operands[r.operand].dtype)));
+  const Scratch memory(total);
+  std::byte* to = memory.as();
+  for (const RepeatedOperand& r : nest.repeated) {
+    const int64_t size = bytes(nest.operands[r.operand].dtype), once = r.count * size;
+    const std::byte* from = static_cast<const std::byte*>(operands[r.operand]) + nest.offsets[r.operand];
+    for (int64_t i = 0; i < r.count; ++i) std::memcpy(to + i * size, from + i * r.step, size_t(size));
+    for (int64_t t = 1; t < r.times; ++t) std::memcpy(to + t * once, to, size_t(once));
+    all[r.operand] = to - nest.offsets[r.operand];
+    to += round_up(size_t(once * r.times));
+  }
+  run_whole(plan, all);
+}
+
+void run(const TileKernel& kernel, std::span<void* const> operands) {
+  const TilePlan& plan = kernel.plan();
+  if (plan.empty) return;
+  plan.nest.repeated.empty() ? run_whole(plan, operands) : run_repeated(plan, operands);
 }
 
 }  // namespace trine::host

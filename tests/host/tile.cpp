@@ -6,6 +6,7 @@
 
 #include "base/pool.h"
 #include "base/text.h"
+#include "host/tile_nest.h"
 #include "tests/host/tile_case.h"
 #include "tests/testing.h"
 
@@ -99,6 +100,30 @@ TEST_CASE("views: broadcast, transpose, slice, reverse") {
     CHECK(check_program(add_program({5000}, {1}, {1}, {1}, 5000), 7, build) == "");
     CHECK(check_program(add_program({}, {}, {}, {}, 1), 8, build) == "");
     CHECK(check_program(add_program({4, 0}, {0, 1}, {0, 1}, {0, 1}, 0), 9, build) == "");
+  }
+}
+
+TEST_CASE("short rows beside few numbers that come again") {
+  for (const auto& build : kBuilds) {
+    for (Dtype d : {Dtype::f32, Dtype::f64, Dtype::bf16, Dtype::u8}) {
+      for (int64_t few : {2, 3, 5, 12}) {
+        for (int64_t step : {1, 2, -1}) {  // of the few numbers
+          TileBuilder t;
+          t.dim(3);
+          t.dim(700);
+          t.dim(few);
+          const int64_t all = 3 * 700 * few, reach = (few - 1) * std::abs(step);
+          const uint32_t x = t.input(d, all, {700 * few, few, 1}), scale = t.input(d, 3, {1, 0, 0}),
+                         mean = t.input(d, reach + 8, {0, 0, step}, step < 0 ? reach + 5 : 5),
+                         y = t.output(d, all, {700 * few, few, 1});
+          t.store(y, t.binary(TileOp::add, t.binary(TileOp::mul, t.load(x), t.load(scale)), t.load(mean)));
+          INFO(std::string(row(d).name), " ", few, " ", step);
+          const TileProgram program = t.take();
+          CHECK(check_program(program, 4, build, 1) == "");
+          CHECK(host::make_nest(program).repeated.size() == 1);
+        }
+      }
+    }
   }
 }
 
