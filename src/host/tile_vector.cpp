@@ -165,6 +165,8 @@ struct Meaning {
       }
       case TileOp::round_even:
         return w.put(VOp::fround, a, {}, {}, 0, 8);
+      case TileOp::round_away:
+        return away(a);
       case TileOp::floor:
         return w.put(VOp::fround, a, {}, {}, 0, 9);
       case TileOp::ceil:
@@ -178,6 +180,14 @@ struct Meaning {
       default:
         return elementary(n.op, a);
     }
+  }
+  // Toward zero, then one further where a half or more was lost.
+  Ref away(Ref a) {
+    const Ref whole = w.put(VOp::fround, a, {}, {}, 0, 11);
+    const Ref lost = w.put(VOp::band, w.put(VOp::fsub, a, whole), ki(INT32_MAX));
+    const Ref one = w.put(VOp::bor, w.put(VOp::band, a, ki(INT32_MIN)), k(1));
+    const Ref is_half = w.put(VOp::fcmp, lost, k(0.5F), {}, 0, kGreaterEqual);
+    return w.put(VOp::blend, is_half, w.put(VOp::fadd, whole, one), whole);
   }
   Ref round_to(const TileInsn& n, Ref a) {
     if (Dtype(n.at) == Dtype::f32) return a;
