@@ -16,11 +16,10 @@ using ir::Value;
 
 namespace {
 
-// A value's part on this device. A manual one is of a program written for one device: it has no whole to speak of.
+// A value's part on this device. Of a manual one, what its manual axes leave of the whole is the whole here.
 struct Local {
   Value value = {};
   Sharding sharding = {};
-  bool is_manual = false;
 };
 
 // A value before its devices have summed it.
@@ -32,8 +31,12 @@ struct Unsummed {
 
 class Partitioner {
  public:
-  Partitioner(const ir::Graph& from, const Meshes& meshes)
-      : from_(from), meshes_(meshes), hints_(meshes, from), reshard_(meshes, out_.graph) {}
+  Partitioner(const ir::Graph& from, const Meshes& meshes, ManualParts manual)
+      : from_(from),
+        meshes_(meshes),
+        manual_(std::move(manual)),
+        hints_(meshes, from, manual_),
+        reshard_(meshes, out_.graph) {}
 
   Result<Partitioned> all();
 
@@ -44,15 +47,20 @@ class Partitioner {
   Result<std::vector<Value>> whole_inputs(const Node& node);
   Result<void> sum(const Value& value, Unsummed parts, uint32_t where);
   Result<Value> unsummed(const Value& v, const Sharding& sharding, const Atoms& over, uint32_t where);
-  void bind(const Value& value, Value made, Sharding sharding, bool is_manual = false) {
-    locals_[value] = {made, std::move(sharding), is_manual};
+  void bind(const Value& value, Value made, Sharding sharding) { locals_[value] = {made, std::move(sharding)}; }
+  void bind_all(const Node& node, const Node* made);
+  // A sharding as those manual axes allow it.
+  Sharding within(const Manual& manual, const Value& v, const Sharding& sharding) const {
+    if (!manual.can_be_cut()) return whole(v);
+    return manual.is_manual ? left_of(sharding, manual.axes, v.type().dims, meshes_) : sharding;
   }
-  void bind_all(const Node& node, const Node* made, bool is_manual);
 
   Result<void> input(const Value& v);
   Result<void> visit(const Node& node);
   Result<void> constant(const Node& node);
+  Result<Value> constant_part(const Node& node, const Sharding& sharding);
   Result<void> iota(const Node& node);
+  Result<Value> iota_part(const Node& node, const Sharding& sharding);
   Result<void> constraint(const Node& node);
   Result<void> lie_alike(const Node& node);
   Result<void> to_local(const Node& node);
@@ -66,16 +74,16 @@ class Partitioner {
   Result<void> as_it_is(const Node& node);
   Result<void> combine(const Node& node, const OpRule& rule, const FactorAtoms& atoms, const Node* made);
   Result<void> sum_of_unsummed(const Node& node);
-  bool is_manual(const Node& node) const;
   Value effect(const Value& v) const { return {made_.at(v.node), v.index}; }
 
   Result<ir::Region> same_region(const ir::Region& region);
   Result<void> visit_body(const ir::Region& region, ir::Region& made);
-  Value parameter(const Value& old, const Sharding& sharding, bool is_manual);
+  Value parameter(const Value& old, const Sharding& sharding);
   Sharding whole(const Value& v) const { return Sharding(v.type().dims.size()); }
 
   const ir::Graph& from_;
   const Meshes& meshes_;
+  const ManualParts manual_;
   Hints hints_;
   Partitioned out_;
   Resharder reshard_;
@@ -86,7 +94,10 @@ class Partitioner {
 
 Result<Value> Partitioner::as(const Value& v, const Sharding& sharding, uint32_t where) {
   const Local& have = local(v);
-  if (have.is_manual || have.sharding == sharding) return have.value;
+  if (have.sharding == sharding) return have.value;
+  // Made anew rather than moved: within a branch not every device may be there to move it.
+  if (v.node->op == "constant") return constant_part(*v.node, sharding);
+  if (v.node->op == "iota") return iota_part(*v.node, sharding);
   return reshard_.move(have.value, have.sharding, sharding, where);
 }
 
@@ -111,26 +122,25 @@ Result<std::vector<Value>> Partitioner::whole_inputs(const Node& node) {
   return out;
 }
 
-void Partitioner::bind_all(const Node& node, const Node* made, bool is_manual) {
-  for (uint32_t r = 0; r < node.types.size(); ++r)
-    bind(node.result(r), made->result(r), whole(node.result(r)), is_manual);
+void Partitioner::bind_all(const Node& node, const Node* made) {
+  for (uint32_t r = 0; r < node.types.size(); ++r) bind(node.result(r), made->result(r), whole(node.result(r)));
 }
 
-Value Partitioner::parameter(const Value& old, const Sharding& sharding, bool is_manual) {
+Value Partitioner::parameter(const Value& old, const Sharding& sharding) {
   ir::Type type = old.type();
   type.sharding.clear();
-  if (!is_manual && !type.is_token) type.dims = meshes_.local(type.dims, sharding);
+  if (!type.is_token) type.dims = meshes_.local(type.dims, sharding);
   const Value made = out_.graph.parameter(std::move(type), place(*old.node));
-  bind(old, made, sharding, is_manual);
+  bind(old, made, sharding);
   return made;
 }
 
-// What depends on a part, or on where it runs, is of the program for one device.
-bool Partitioner::is_manual(const Node& node) const {
-  if (node.op == "partition_id" || node.op == "replica_id") return true;
-  const auto is_one = [&](const Value& v) { return local(v).is_manual; };
-  return std::any_of(node.inputs.begin(), node.inputs.end(), is_one) ||
-         std::any_of(node.captures.begin(), node.captures.end(), is_one);
+static bool is_splat(const Tensor& value) {
+  const size_t element = size_t(bytes(value.dtype));
+  const std::byte* data = value.data.get();
+  bool all = value.bytes() > element;
+  for (size_t i = element; all && i < value.bytes(); i += element) all = std::equal(data, data + element, data + i);
+  return all;
 }
 
 Result<void> Partitioner::visit(const Node& node) {
@@ -147,36 +157,41 @@ Result<void> Partitioner::visit(const Node& node) {
   for (auto [op, method] : kSpecial)
     if (op == node.op) return (this->*method)(node);
   if (node.op == "custom_call" && node.attrs.text("call_target_name") == kInspection) return inspection(node);
-  if (is_manual(node)) return as_it_is(node);
-  if (node.op == "custom_call" && node.attrs.text("call_target_name") == kHostCall)
+  const Manual manual = manual_.of(node);
+  if (manual.is_manual && (manual.axes.empty() || manual.axes.size() == meshes_.atoms().size())) return as_it_is(node);
+  if (!manual.is_manual && node.op == "custom_call" && node.attrs.text("call_target_name") == kHostCall)
     return node.attrs.text("backend_config").ends_with(kPartsCall) ? parts_call(node) : host_call(node);
-  if (const auto rule = rule_of(node)) return by_rule(node, *rule);
+  if (const auto rule = rule_of(node, manual.is_manual)) return by_rule(node, *rule);
   return as_it_is(node);
 }
 
-// Equal elements are made in the size that is wanted; others are cut from the whole by who wants parts.
 Result<void> Partitioner::constant(const Node& node) {
-  const Tensor& value = *node.attrs.tensor("value");
   const Sharding* wanted = hints_.find(node.result());
-  const size_t element = size_t(bytes(value.dtype));
-  const std::byte* data = value.data.get();
-  bool is_splat = value.bytes() > element;
-  for (size_t i = element; is_splat && i < value.bytes(); i += element)
-    is_splat = std::equal(data, data + element, data + i);
-  if (!wanted || !is_splat) {
-    bind(node.result(), out_.graph.constant(value, place(node)), whole(node.result()));
-    return {};
-  }
-  Tensor part = Tensor::make(value.dtype, meshes_.local(value.dims, *wanted));
-  std::copy(data, data + part.bytes(), part.data.get());
-  bind(node.result(), out_.graph.constant(std::move(part), place(node)), *wanted);
+  const Sharding sharding = wanted && is_splat(*node.attrs.tensor("value")) ? *wanted : whole(node.result());
+  bind(node.result(), TRY(constant_part(node, sharding)), sharding);
+  return {};
+}
+
+// Equal elements are made in the size that is wanted; others are cut from the whole.
+Result<Value> Partitioner::constant_part(const Node& node, const Sharding& sharding) {
+  const Tensor& value = *node.attrs.tensor("value");
+  const uint32_t where = place(node);
+  if (is_whole(sharding) || !is_splat(value))
+    return reshard_.move(out_.graph.constant(value, where), whole(node.result()), sharding, where);
+  Tensor part = Tensor::make(value.dtype, meshes_.local(value.dims, sharding));
+  std::copy(value.data.get(), value.data.get() + part.bytes(), part.data.get());
+  return out_.graph.constant(std::move(part), where);
+}
+
+Result<void> Partitioner::iota(const Node& node) {
+  const Sharding* wanted = hints_.find(node.result());
+  const Sharding sharding = wanted ? *wanted : whole(node.result());
+  bind(node.result(), TRY(iota_part(node, sharding)), sharding);
   return {};
 }
 
 // A part along the counted dim begins where the device's part does.
-Result<void> Partitioner::iota(const Node& node) {
-  const Sharding* wanted = hints_.find(node.result());
-  const Sharding sharding = wanted ? *wanted : whole(node.result());
+Result<Value> Partitioner::iota_part(const Node& node, const Sharding& sharding) {
   ir::Type type = node.types[0];
   type.dims = meshes_.local(type.dims, sharding);
   const uint32_t where = place(node);
@@ -189,19 +204,14 @@ Result<void> Partitioner::iota(const Node& node) {
         TRY(reshard_.make("broadcast_in_dim", {typed}, {{"broadcast_dimensions", ir::Ints{}}}, where, {type}));
     made = TRY(reshard_.make("add", {made, wide}, {}, where));
   }
-  bind(node.result(), made, sharding);
-  return {};
+  return made;
 }
 
 // Open dims stay as they are, as far as their atoms are free.
 Result<void> Partitioner::constraint(const Node& node) {
-  const Local& have = local(node.inputs[0]);
-  if (have.is_manual) {
-    bind(node.result(), have.value, have.sharding, true);
-    return {};
-  }
   const auto wanted = TRY(meshes_.parse(node.attrs.text("sharding"), node.types[0].dims));
-  const Sharding sharding = filled(wanted, have.sharding);
+  const Sharding sharding =
+      within(manual_.of(node.inputs[0]), node.result(), filled(wanted, local(node.inputs[0]).sharding));
   bind(node.result(), TRY(as(node.inputs[0], sharding, place(node))), sharding);
   const auto parts = unsummed_.find(node.inputs[0]);
   if (parts != unsummed_.end() && !wanted.unreduced.empty()) unsummed_[node.result()] = Unsummed(parts->second);
@@ -209,68 +219,70 @@ Result<void> Partitioner::constraint(const Node& node) {
 }
 
 Result<void> Partitioner::lie_alike(const Node& node) {
-  const Local have = local(node.inputs[0]);
-  const Sharding* wanted = have.is_manual ? nullptr : hints_.find(node.result());
-  const Sharding sharding = wanted ? *wanted : have.sharding;
-  bind(node.result(), TRY(as(node.inputs[0], sharding, place(node))), sharding, have.is_manual);
+  const Sharding* wanted = hints_.find(node.result());
+  const Sharding sharding = within(manual_.of(node), node.result(), wanted ? *wanted : local(node.inputs[0]).sharding);
+  bind(node.result(), TRY(as(node.inputs[0], sharding, place(node))), sharding);
   return {};
 }
 
-// Only the manual axes cut; the others are left for the whole of the manual part.
-static Result<Meshes::Parsed> manual_sharding(const Meshes& meshes, const Node& node, const Dims& dims) {
-  Meshes::Parsed sharding = TRY(meshes.parse(node.attrs.text("sharding"), dims));
-  if (!sharding.order.empty()) return own_order(node.attrs.text("sharding"));
-  const Atoms manual = TRY(meshes.axes(node.attrs.strings("manual_axes")));
-  for (Atoms& dim : sharding.dims)
-    std::erase_if(dim, [&](int a) { return std::find(manual.begin(), manual.end(), a) == manual.end(); });
-  return sharding;
-}
-
-// Within a manual part (nested) a value has no whole to speak of but its own dims.
+// What other axes cut of the whole they cut of the part.
 Result<void> Partitioner::to_local(const Node& node) {
-  const Value& whole_value = node.inputs[0];
-  const Local& have = local(whole_value);
-  const auto wanted = TRY(manual_sharding(meshes_, node, whole_value.type().dims));
-  const Value part = have.is_manual ? TRY(reshard_.move(have.value, have.sharding, wanted.dims, place(node)))
-                     : wanted.unreduced.empty()
-                         ? TRY(as(whole_value, wanted.dims, place(node)))
-                         : TRY(unsummed(whole_value, wanted.dims, wanted.unreduced, place(node)));
-  if (part.type().dims != node.types[0].dims)
-    return fail(
-        Code::unsupported,
-        cat("a part ", ir::text(node.types[0]), " of ", ir::text(whole_value.type()), " that is not cut evenly"),
-        from_.place(node.where));
-  bind(node.result(), part, whole(node.result()), true);
+  const Value &from = node.inputs[0], to = node.result();
+  const ManualSharding edge = TRY(manual_sharding(meshes_, node, from.type().dims));
+  const Sharding* hint = hints_.find(to);
+  const Sharding rest = filled(edge.other, within(manual_.of(to), to, hint ? *hint : local(from).sharding));
+  const Sharding wanted = joined(edge.said.dims, rest);
+  const uint32_t where = place(node);
+  const Value part = edge.said.unreduced.empty() ? TRY(as(from, wanted, where))
+                                                 : TRY(unsummed(from, wanted, edge.said.unreduced, where));
+  if (part.type().dims != meshes_.local(to.type().dims, rest))
+    return fail(Code::unsupported,
+                cat("a part ", ir::text(to.type()), " of ", ir::text(from.type()), " that is not cut evenly"),
+                from_.place(node.where));
+  bind(to, part, rest);
   return {};
 }
 
 Result<void> Partitioner::to_global(const Node& node) {
-  const auto sharding = TRY(manual_sharding(meshes_, node, node.types[0].dims));
-  const Value part = local(node.inputs[0]).value;
-  if (!sharding.unreduced.empty()) return sum(node.result(), {part, sharding.dims, sharding.unreduced}, place(node));
-  if (node.attrs.flag("is_nested")) {
-    const Sharding all = whole(node.result());
-    bind(node.result(), TRY(reshard_.move(part, sharding.dims, all, place(node))), all, true);
-    return {};
-  }
-  bind(node.result(), part, sharding.dims);
+  const Value &from = node.inputs[0], to = node.result();
+  const ManualSharding edge = TRY(manual_sharding(meshes_, node, to.type().dims));
+  Atoms taken = manual_.of(to).axes;
+  taken.insert(taken.end(), edge.axes.begin(), edge.axes.end());
+  const bool is_cut = manual_.of(to).can_be_cut();
+  const Sharding rest =
+      is_cut ? filled(edge.other, left_of(local(from).sharding, taken, from.type().dims, meshes_)) : whole(from);
+  const Value part = TRY(as(from, rest, place(node)));
+  const Sharding sharding = joined(edge.said.dims, rest);
+  if (!edge.said.unreduced.empty()) return sum(to, {part, sharding, edge.said.unreduced}, place(node));
+  if (is_cut)
+    bind(to, part, sharding);
+  else
+    bind(to, TRY(reshard_.move(part, sharding, whole(to), place(node))), whole(to));
   return {};
 }
 
 Result<void> Partitioner::by_rule(const Node& node, const OpRule& rule) {
   FactorAtoms atoms(meshes_, rule, FactorAtoms::Of::op);
   std::vector<const Sharding*> have, wanted;
-  for (const Value& v : node.inputs) have.push_back(&local(v).sharding);
+  std::vector<Sharding> allowed;
+  for (const Value& v : node.inputs) allowed.push_back(within(manual_.of(node), v, local(v).sharding));
+  for (const Sharding& sharding : allowed) have.push_back(&sharding);
   for (uint32_t r = 0; r < node.types.size(); ++r) wanted.push_back(hints_.find(node.result(r)));
   atoms.wish_all(have, wanted);
   std::vector<int64_t> counts;
   for (size_t f = 0; f < rule.factors.size(); ++f) counts.push_back(meshes_.count(atoms[f]));
   LocalForm form = local_form(node, rule, counts);
-  ir::Spec spec{.op = node.op, .attrs = std::move(form.attrs), .types = std::move(form.types), .where = place(node)};
+  ir::Spec spec{.op = node.op,
+                .attrs = std::move(form.attrs),
+                .types = std::move(form.types),
+                .where = place(node),
+                .is_unique = node.is_unique};
   for (size_t i = 0; i < node.inputs.size(); ++i)
     spec.inputs.push_back(TRY(as(node.inputs[i], atoms.of(rule.inputs[i]), spec.where)));
   for (const ir::Region& region : node.regions) spec.regions.push_back(TRY(same_region(region)));
-  return combine(node, rule, atoms, TRY(ops::make(out_.graph, std::move(spec))));
+  const Node* made = TRY(ops::make(out_.graph, std::move(spec)));
+  if (node.is_unique) made_[&node] = made;
+  return combine(node, rule, atoms, made);
 }
 
 // Partial results become results: by a sum in parts where the result is wanted in those parts, else by a whole one.
@@ -317,7 +329,6 @@ Result<void> Partitioner::sum_of_unsummed(const Node& node) {
 
 // On whole inputs, or in a program for one device.
 Result<void> Partitioner::as_it_is(const Node& node) {
-  const bool manual = is_manual(node);
   ir::Spec spec{.op = node.op,
                 .inputs = TRY(whole_inputs(node)),
                 .attrs = node.attrs,
@@ -327,7 +338,7 @@ Result<void> Partitioner::as_it_is(const Node& node) {
   for (const ir::Region& region : node.regions) spec.regions.push_back(TRY(same_region(region)));
   const Node* made = out_.graph.add(std::move(spec));
   made_[&node] = made;
-  bind_all(node, made, manual);
+  bind_all(node, made);
   return {};
 }
 
@@ -366,30 +377,31 @@ Result<void> Partitioner::parts_call(const Node& node) {
       .op = node.op, .attrs = node.attrs, .types = node.types, .where = place(node), .is_unique = node.is_unique};
   for (const Value& v : node.inputs) spec.inputs.push_back(local(v).value);
   const Node* made = made_[&node] = out_.graph.add(std::move(spec));
-  bind_all(node, made, false);
+  bind_all(node, made);
   return {};
 }
 
 // Behind its number it says how the value lies; nothing is moved for it.
 Result<void> Partitioner::inspection(const Node& node) {
   const Local have = local(node.inputs[0]);
+  const bool is_manual = manual_.of(node).is_manual;
   ir::Attrs attrs = node.attrs;
   attrs.set("backend_config",
-            cat(node.attrs.text("backend_config"), " ", have.is_manual ? "{manual}" : meshes_.hlo_text(have.sharding)));
+            cat(node.attrs.text("backend_config"), " ", is_manual ? "{manual}" : meshes_.hlo_text(have.sharding)));
   const Node* made = made_[&node] = out_.graph.add({.op = node.op,
                                                     .inputs = {have.value},
                                                     .attrs = std::move(attrs),
                                                     .types = {have.value.type()},
                                                     .where = place(node),
                                                     .is_unique = node.is_unique});
-  bind(node.result(), made->result(), have.sharding, have.is_manual);
+  bind(node.result(), made->result(), have.sharding);
   return {};
 }
 
 // A small region (a sum's, a sort's) is of scalars: nothing in it is cut.
 Result<ir::Region> Partitioner::same_region(const ir::Region& region) {
   ir::Region made;
-  for (const Value& p : region.params) made.params.push_back(parameter(p, whole(p), false));
+  for (const Value& p : region.params) made.params.push_back(parameter(p, whole(p)));
   TRY(visit_body(region, made));
   for (const Value& v : region.results) made.results.push_back(TRY(as(v, whole(v), 0)));
   return made;
@@ -403,19 +415,18 @@ Result<void> Partitioner::visit_body(const ir::Region& region, ir::Region& made)
 
 // A carried value lies as it is wanted, or as it came; the body gives it back so.
 Result<void> Partitioner::loop(const Node& node) {
-  const bool manual = is_manual(node);
+  const Manual manual = manual_.of(node);
   ir::Spec spec{.op = "while", .where = place(node), .is_unique = node.is_unique};
   std::vector<Sharding> shardings;
   for (uint32_t i = 0; i < node.inputs.size(); ++i) {
-    const Sharding* wanted = manual ? nullptr : hints_.find(node.result(i));
-    shardings.push_back(manual ? whole(node.inputs[i]) : wanted ? *wanted : local(node.inputs[i]).sharding);
+    const Sharding* wanted = hints_.find(node.result(i));
+    shardings.push_back(within(manual, node.inputs[i], wanted ? *wanted : local(node.inputs[i]).sharding));
     spec.inputs.push_back(TRY(as(node.inputs[i], shardings[i], spec.where)));
   }
   for (const ir::Region& region : node.regions) {
     const bool is_cond = &region == &node.regions[0];
     ir::Region made;
-    for (size_t i = 0; i < region.params.size(); ++i)
-      made.params.push_back(parameter(region.params[i], shardings[i], manual));
+    for (size_t i = 0; i < region.params.size(); ++i) made.params.push_back(parameter(region.params[i], shardings[i]));
     TRY(visit_body(region, made));
     for (size_t i = 0; i < region.results.size(); ++i) {
       const Value& v = region.results[i];
@@ -424,13 +435,13 @@ Result<void> Partitioner::loop(const Node& node) {
     spec.regions.push_back(std::move(made));
   }
   const Node* made = made_[&node] = TRY(ops::make(out_.graph, std::move(spec)));
-  for (uint32_t i = 0; i < node.types.size(); ++i) bind(node.result(i), made->result(i), shardings[i], manual);
+  for (uint32_t i = 0; i < node.types.size(); ++i) bind(node.result(i), made->result(i), shardings[i]);
   return {};
 }
 
 // Branches take what they use as parameters, the device's number with them.
 Result<void> Partitioner::choice(const Node& node) {
-  const bool manual = is_manual(node);
+  const Manual manual = manual_.of(node);
   ir::Spec spec{.op = "case", .where = place(node), .is_unique = node.is_unique};
   if (!reshard_.device) reshard_.device = TRY(reshard_.make("partition_id", {}, {}, spec.where));
   const Value device = reshard_.device;
@@ -439,14 +450,13 @@ Result<void> Partitioner::choice(const Node& node) {
   spec.inputs.push_back(device);
   std::vector<Sharding> shardings;
   for (uint32_t r = 0; r < node.types.size(); ++r) {
-    const Sharding* wanted = manual ? nullptr : hints_.find(node.result(r));
-    shardings.push_back(wanted ? *wanted : whole(node.result(r)));
+    const Sharding* wanted = hints_.find(node.result(r));
+    shardings.push_back(wanted ? within(manual, node.result(r), *wanted) : whole(node.result(r)));
   }
   for (const ir::Region& region : node.regions) {
     ir::Region made;
     for (size_t i = 0; i < region.params.size(); ++i)
-      made.params.push_back(
-          parameter(region.params[i], local(node.inputs[i + 1]).sharding, local(node.inputs[i + 1]).is_manual));
+      made.params.push_back(parameter(region.params[i], local(node.inputs[i + 1]).sharding));
     made.params.push_back(out_.graph.parameter(device.type()));
     reshard_.device = made.params.back();
     auto done = visit_body(region, made);
@@ -457,7 +467,7 @@ Result<void> Partitioner::choice(const Node& node) {
     spec.regions.push_back(std::move(made));
   }
   const Node* made = made_[&node] = TRY(ops::make(out_.graph, std::move(spec)));
-  for (uint32_t r = 0; r < node.types.size(); ++r) bind(node.result(r), made->result(r), shardings[r], manual);
+  for (uint32_t r = 0; r < node.types.size(); ++r) bind(node.result(r), made->result(r), shardings[r]);
   return {};
 }
 
@@ -468,7 +478,7 @@ static bool is_reordered(const Meshes::Parsed& said) {
 Result<void> Partitioner::input(const Value& v) {
   const auto said = TRY(meshes_.parse(v.type().sharding, v.type().dims));
   const uint32_t where = place(*v.node);
-  Value part = parameter(v, said.dims, false);
+  Value part = parameter(v, said.dims);
   out_.graph.params.push_back(part);
   out_.shardings.inputs.push_back(meshes_.hlo_text(said.dims, said.unreduced, said.order));
   if (is_reordered(said)) bind(v, part = TRY(reshard_.reorder(part, said.order, false, where)), said.dims);
@@ -494,7 +504,7 @@ Result<Partitioned> Partitioner::all() {
   for (size_t i = 0; i < from_.results.size(); ++i) {
     const Value& v = from_.results[i];
     const Sharding* carried = hints_.find(v);
-    Meshes::Parsed as_said{carried && !local(v).is_manual ? *carried : local(v).sharding, {}};
+    Meshes::Parsed as_said{carried ? *carried : local(v).sharding, {}};
     if (i < wanted.size() && !wanted[i].empty()) as_said = TRY(meshes_.parse(wanted[i], v.type().dims));
     Value made =
         as_said.unreduced.empty() ? TRY(as(v, as_said.dims, 0)) : TRY(unsummed(v, as_said.dims, as_said.unreduced, 0));
@@ -519,7 +529,7 @@ bool needs_partition(const ir::Graph& graph) {
 
 Result<Partitioned> partition(const ir::Graph& graph) {
   const Meshes meshes = TRY(Meshes::make(graph.attrs, graph.attrs.integer("num_partitions", 1)));
-  return Partitioner(graph, meshes).all();
+  return Partitioner(graph, meshes, TRY(ManualParts::make(meshes, graph))).all();
 }
 
 }  // namespace trine::compile

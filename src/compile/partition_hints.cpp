@@ -66,6 +66,9 @@ Sharding filled(const Meshes::Parsed& said, const Sharding& have) {
 }
 
 bool Hints::set(const Value& value, Sharding sharding) {
+  const Manual& manual = manual_.of(value);
+  if (!manual.can_be_cut()) return false;
+  if (manual.is_manual) sharding = left_of(sharding, manual.axes, value.type().dims, meshes_);
   const auto said = said_.find(value);
   if (said != said_.end()) sharding = filled(said->second, sharding);
   if (is_whole(sharding)) return false;
@@ -83,12 +86,32 @@ void Hints::say(const Value& value, Meshes::Parsed said) {
 
 // What the program says itself.
 Result<void> Hints::fix(const Node& node) {
-  if (node.op == "sharding_constraint" || node.op == "to_global") {
+  if (node.op == "sharding_constraint" || node.op == "to_global")
     say(node.result(), TRY(meshes_.parse(node.attrs.text("sharding"), node.types[0].dims)));
+  if (node.op == "to_global") at_edges_[&node] = TRY(manual_sharding(meshes_, node, node.types[0].dims));
+  if (node.op == "to_local") {
+    at_edges_[&node] = TRY(manual_sharding(meshes_, node, node.inputs[0].type().dims));
+    say(node.result(), at_edges_[&node].other);
   }
   for (const ir::Region& region : node.regions)
     for (const Node* inner : ir::body_of(region).nodes) TRY(fix(*inner));
   return {};
+}
+
+void Hints::enter(const Node& node) {
+  const Value &whole = node.inputs[0], part = node.result();
+  const ManualSharding& edge = at_edges_.at(&node);
+  if (const Sharding* own = find(whole)) set(part, left_of(*own, edge.axes, part.type().dims, meshes_));
+  const Sharding* own = find(part);
+  set(whole, own ? joined(edge.said.dims, *own) : edge.said.dims);
+}
+
+void Hints::leave(const Node& node) {
+  const Value &part = node.inputs[0], whole = node.result();
+  const ManualSharding& edge = at_edges_.at(&node);
+  if (const Sharding* own = find(part)) set(whole, joined(edge.said.dims, *own));
+  if (const Sharding* own = find(whole); own && manual_.of(part).is_manual)
+    set(part, left_of(*own, edge.axes, part.type().dims, meshes_));
 }
 
 static std::vector<const Sharding*> hints_of(const Hints& hints, const std::vector<Value>& values) {
@@ -106,9 +129,11 @@ static std::vector<Value> results_of(const Node& node) {
 void Hints::forward(const Node& node) {
   if (node.op == "while") return loop(node);
   if (node.op == "case") return choice(node);
+  if (node.op == "to_local") return enter(node);
+  if (node.op == "to_global") return leave(node);
   if (node.op == "sharding_constraint")
     if (const Sharding* own = find(node.inputs[0])) set(node.result(), *own);
-  const auto rule = rule_of(node);
+  const auto rule = rule_of(node, manual_.of(node).is_manual);
   if (!rule) return;
   FactorAtoms atoms(meshes_, *rule, FactorAtoms::Of::results);
   atoms.wish_all(hints_of(*this, node.inputs), hints_of(*this, results_of(node)));
@@ -118,20 +143,27 @@ void Hints::forward(const Node& node) {
 void Hints::backward(const Node& node) {
   if (node.op == "while") return loop(node);
   if (node.op == "case") return choice(node);
+  if (node.op == "to_local") return enter(node);
+  if (node.op == "to_global") return leave(node);
   if (node.op == "sharding_constraint")
     if (const Sharding* own = find(node.result())) set(node.inputs[0], *own);
-  const auto rule = rule_of(node);
+  const bool is_manual = manual_.of(node).is_manual;
+  const auto rule = rule_of(node, is_manual);
   if (!rule) return;
   FactorAtoms atoms(meshes_, *rule, FactorAtoms::Of::inputs);
   atoms.wish_all(hints_of(*this, node.inputs), hints_of(*this, results_of(node)));
-  for (size_t i = 0; i < node.inputs.size(); ++i) set(node.inputs[i], atoms.of(rule->inputs[i]));
+  // What follows from constants may be used within other manual axes as well: no one of them says how it lies.
+  for (size_t i = 0; i < node.inputs.size(); ++i)
+    if (!is_manual || manual_.of(node.inputs[i]).is_manual) set(node.inputs[i], atoms.of(rule->inputs[i]));
 }
 
 void Hints::tie(const std::vector<Value>& values) {
   const auto found = std::find_if(values.begin(), values.end(), [&](const Value& v) { return find(v) != nullptr; });
   if (found == values.end()) return;
   const Sharding sharding = *find(*found);
-  for (const Value& v : values) set(v, sharding);
+  const bool is_manual = manual_.of(*found).is_manual;
+  for (const Value& v : values)
+    if (!is_manual || manual_.of(v).is_manual) set(v, sharding);
 }
 
 void Hints::sweep(const ir::Region& body) {

@@ -4,14 +4,11 @@
 
 #include <unordered_map>
 
+#include "compile/partition_manual.h"
 #include "compile/partition_rules.h"
 #include "compile/sharding.h"
 
 namespace trine::compile {
-
-struct PlaceHash {
-  size_t operator()(const ir::Value& v) const { return std::hash<const void*>()(v.node) * 31 + v.index; }
-};
 
 // Which atoms cut each factor. An atom is used once; of two wishes the first one counts.
 class FactorAtoms {
@@ -38,7 +35,8 @@ class FactorAtoms {
 
 class Hints {
  public:
-  Hints(const Meshes& meshes, const ir::Graph& graph) : meshes_(meshes), graph_(graph) {}
+  Hints(const Meshes& meshes, const ir::Graph& graph, const ManualParts& manual)
+      : meshes_(meshes), graph_(graph), manual_(manual) {}
 
   Result<void> compute();
   const Sharding* find(const ir::Value& value) const;  // null: none
@@ -49,6 +47,8 @@ class Hints {
   void forward(const ir::Node& node);
   void backward(const ir::Node& node);
   Result<void> fix(const ir::Node& node);
+  void enter(const ir::Node& to_local);  // between a whole and its part: what other axes cut
+  void leave(const ir::Node& to_global);
   void loop(const ir::Node& node);
   void choice(const ir::Node& node);
   void tie(const std::vector<ir::Value>& values);  // they lie alike
@@ -56,6 +56,8 @@ class Hints {
 
   const Meshes& meshes_;
   const ir::Graph& graph_;
+  const ManualParts& manual_;
+  std::unordered_map<const ir::Node*, ManualSharding> at_edges_;  // of to_local and to_global
   std::unordered_map<ir::Value, Sharding, PlaceHash> hints_;
   std::unordered_map<ir::Value, Meshes::Parsed, PlaceHash> said_;
 };

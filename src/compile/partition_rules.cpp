@@ -301,7 +301,30 @@ OpRule barrier(const Node& node) {
   return rule;
 }
 
+// Every operand by itself; the dims named so are whole.
+OpRule collective(const Node& node, std::initializer_list<std::string_view> whole) {
+  OpRule rule = barrier(node);
+  for (std::string_view name : whole)
+    for (size_t i = 0; i < rule.inputs.size(); ++i) {
+      const auto d = size_t(node.attrs.integer(name));
+      rule.inputs[i][d] = rule.results[i][d] = kWhole;
+    }
+  return rule;
+}
+
 using Maker = OpRule (*)(const Node&);
+const std::map<std::string_view, Maker>& collective_makers() {
+  static const std::map<std::string_view, Maker> kMakers = {
+      {"all_gather", [](const Node& n) { return collective(n, {"all_gather_dim"}); }},
+      {"all_reduce", [](const Node& n) { return collective(n, {}); }},
+      {"all_to_all", [](const Node& n) { return collective(n, {"split_dimension", "concat_dimension"}); }},
+      {"collective_broadcast", [](const Node& n) { return collective(n, {}); }},
+      {"collective_permute", [](const Node& n) { return collective(n, {}); }},
+      {"reduce_scatter", [](const Node& n) { return collective(n, {"scatter_dimension"}); }},
+  };
+  return kMakers;
+}
+
 const std::map<std::string_view, Maker>& makers() {
   static const std::map<std::string_view, Maker> kMakers = {
       {"bitcast_convert", bitcast},
@@ -334,11 +357,13 @@ const std::map<std::string_view, Maker>& makers() {
 
 }  // namespace
 
-std::optional<OpRule> rule_of(const Node& node) {
+std::optional<OpRule> rule_of(const Node& node, bool is_manual) {
   if (node.types.empty() || std::any_of(node.types.begin(), node.types.end(), [](auto& t) { return t.is_token; }))
     return std::nullopt;
   const auto made = makers().find(node.op);
   if (made != makers().end()) return made->second(node);
+  if (const auto found = collective_makers().find(node.op); is_manual && found != collective_makers().end())
+    return found->second(node);
   const ops::Op* op = ops::find_op(node.op);
   if (op && op->kind == ops::OpKind::elementwise && node.regions.empty()) return elementwise(node);
   return std::nullopt;

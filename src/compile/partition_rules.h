@@ -28,8 +28,9 @@ struct OpRule {
   int carry(int64_t size);
 };
 
-// Empty where nothing is known: every input must be whole.
-std::optional<OpRule> rule_of(const ir::Node& node);
+// Empty where nothing is known: every input must be whole. Collectives are cut within a manual part only, along the
+// dims that they do not join or split.
+std::optional<OpRule> rule_of(const ir::Node& node, bool is_manual = false);
 
 // The node for parts: attributes and result types, with each factor's size divided by its count.
 struct LocalForm {

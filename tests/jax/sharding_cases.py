@@ -314,6 +314,49 @@ def partly_manual_grad(mesh, a, w):
     return jax.jit(jax.value_and_grad(lambda w: f(a, w)))(w)
 
 
+@case(((8, 16, 12), ("x", None, "y")))
+def partly_manual_collectives(mesh, a):
+    def f(v):
+        ring = lax.ppermute(v, "x", [(i, (i + 1) % 4) for i in range(4)])
+        return (
+            lax.psum(jnp.sin(v), "x"),
+            lax.all_gather(v, "x", axis=1, tiled=True) + lax.axis_index("x"),
+            lax.psum_scatter(v, "x", scatter_dimension=1, tiled=True),
+            lax.all_to_all(v, "x", 1, 0, tiled=True),
+            ring @ jnp.ones((12, 3)),
+            lax.pmax(v.max(2), "x"),
+            jnp.zeros((2, 16)) + jnp.arange(16.0),
+        )
+
+    out = (P(), P("x"), P("x"), P("x"), P("x"), P(), P("x"))
+    return on(mesh, P("x"), out, axis_names={"x"}, check_vma=False)(f)(a)
+
+
+@case(XY)
+def partly_manual_ways(mesh, a):
+    """Devices along x turn and branch as they like; those along y go with them."""
+
+    def f(v):
+        def turn(t):
+            i, c = t
+            return i + 1, jnp.tanh(c @ c.T) @ c + 1
+
+        i = lax.axis_index("x")
+        c = lax.while_loop(lambda t: t[0] < i, turn, (0 * i, v))[1]
+        return lax.cond(i > 1, lambda u: u * u.sum(1, keepdims=True), lambda u: jnp.cumsum(u, 1), c)
+
+    return on(mesh, P("x"), P("x"), axis_names={"x"})(f)(a / 8)
+
+
+@case(XY)
+def partly_manual_along_the_minor_axis(mesh, a):
+    def f(v):
+        v = lax.with_sharding_constraint(v @ v.T, P("x"))
+        return lax.psum(v, "y"), lax.scan(lambda c, r: (c + r, c * 2), jnp.zeros(16), lax.psum(v, "y"))[1]
+
+    return on(mesh, P(None, "y"), (P(), P()), axis_names={"y"})(f)(a)
+
+
 @case(((8, 12), ("x", "y")))
 def manual_collectives(mesh, a):
     def f(v):
@@ -406,8 +449,7 @@ def manual_in_manual_loop(mesh, a):
 
 # XLA chooses otherwise.
 LIES_OTHERWISE = {"convolution", "joins", "dynamic_slice", "scan_layers", "constraint", "two_meshes", "linalg",
-                  "partly_manual_grad", "manual_in_manual",
-                  "manual_in_manual_loop"}  # fmt: skip
+                  "manual_in_manual", "manual_in_manual_loop"}  # fmt: skip
 
 
 def values_of(arguments):

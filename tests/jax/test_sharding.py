@@ -133,6 +133,23 @@ def test_ragged_all_to_all():
     assert groups == plain * 2 and alone == [[3, 0, 1, 9]]
 
 
+# Within a shard_map over x alone, y still cuts the products: each device multiplies its part.
+CUT_WITHIN = """
+import json, re, jax, jax.numpy as jnp, numpy as np
+from jax.sharding import NamedSharding, PartitionSpec as P
+mesh = jax.sharding.Mesh(np.array(jax.devices()[:8]).reshape(4, 2), ("x", "y"))
+x = jax.ShapeDtypeStruct((16, 32), np.float32, sharding=NamedSharding(mesh, P("x")))
+f = jax.shard_map(lambda x, w: x @ w, mesh=mesh, in_specs=(P("x"), P()), out_specs=P("x"), axis_names={"x"})
+w = jax.ShapeDtypeStruct((32, 64), np.float32, sharding=NamedSharding(mesh, P(None, "y")))
+compiled = jax.jit(f).lower(x, w).compile()
+print(json.dumps([re.findall(r"= (f32\\[[0-9,]*\\])\\S* dot\\(", compiled.as_text()), str(compiled.output_shardings.spec)]))
+"""
+
+
+def test_other_axes_cut_within_a_shard_map():
+    assert run(["-c", CUT_WITHIN], TRINE_INSTANCE="trn1.32xlarge")[-1] == [["f32[4,32]"], "P('x', 'y')"]
+
+
 INSPECTED = """
 import json, jax, jax.numpy as jnp, numpy as np
 from jax.sharding import NamedSharding, PartitionSpec as P
