@@ -55,7 +55,7 @@ const Sharding* Hints::find(const Value& value) const {
 
 Sharding filled(const Meshes::Parsed& said, const Sharding& have) {
   Sharding out = said.dims;
-  Atoms used;
+  Atoms used = said.replicated;
   for (const Atoms& dim : out) used.insert(used.end(), dim.begin(), dim.end());
   for (size_t d = 0; d < out.size(); ++d) {
     if (!said.is_open[d] || !out[d].empty()) continue;

@@ -68,7 +68,7 @@ Result<ManualSharding> manual_sharding(const Meshes& meshes, const Node& node, c
   ManualSharding out{
       TRY(meshes.parse(node.attrs.text("sharding"), dims)), {}, TRY(meshes.axes(node.attrs.strings("manual_axes")))};
   if (!out.said.order.empty()) return own_order(node.attrs.text("sharding"));
-  out.other = {out.said.dims, out.said.is_open};
+  out.other = {.dims = out.said.dims, .is_open = out.said.is_open, .replicated = out.said.replicated};
   for (Atoms& dim : out.said.dims) std::erase_if(dim, [&](int a) { return !has(out.axes, a); });
   for (Atoms& dim : out.other.dims) std::erase_if(dim, [&](int a) { return has(out.axes, a); });
   return out;

@@ -203,10 +203,11 @@ Result<Meshes::Parsed> Meshes::parse(std::string_view text, const Dims& dims) co
     c.eat(",");
   }
   out.unreduced = TRY(listed(c.rest, "unreduced={", *mesh));
+  out.replicated = TRY(listed(c.rest, "replicated={", *mesh));
   return out;
 }
 
-// `unreduced={"y", "z"}` behind the dims.
+// `replicated={"y", "z"}, unreduced={"x"}` behind the dims.
 Result<Atoms> Meshes::listed(std::string_view text, std::string_view list, const Mesh& mesh) const {
   Atoms out;
   const size_t begin = text.find(list);

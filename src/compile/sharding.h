@@ -33,6 +33,7 @@ class Meshes {
     std::vector<bool> is_open;        // per dim: more axes may be added
     bool is_single = false;           // the whole value on one device
     Atoms unreduced = {};             // devices that differ in these hold parts of a sum
+    Atoms replicated = {};            // devices that differ in these hold the same: no open dim takes them
     std::vector<int64_t> order = {};  // device `order[k]` stands where its mesh has the k-th; empty: k
   };
   // `text` may be empty: nothing is said, every dim is open. Axes that do not divide their dim are left out.

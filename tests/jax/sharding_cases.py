@@ -357,6 +357,11 @@ def partly_manual_along_the_minor_axis(mesh, a):
     return on(mesh, P(None, "y"), (P(), P()), axis_names={"y"})(f)(a)
 
 
+@case(XY, axes=(AxisType.Auto, AxisType.Explicit))
+def partly_manual_beside_explicit(mesh, a):
+    return on(mesh, P("x"), P("x"), axis_names={"x"})(lambda v: v * 2)(a)
+
+
 @case(((8, 12), ("x", "y")))
 def manual_collectives(mesh, a):
     def f(v):
