@@ -7,6 +7,7 @@
 #include "compile/native.h"
 #include "compile/partition_hints.h"
 #include "compile/reshard.h"
+#include "ir/constant.h"
 #include "ops/op.h"
 
 namespace trine::compile {
@@ -135,14 +136,6 @@ Value Partitioner::parameter(const Value& old, const Sharding& sharding) {
   return made;
 }
 
-static bool is_splat(const Tensor& value) {
-  const size_t element = size_t(bytes(value.dtype));
-  const std::byte* data = value.data.get();
-  bool all = value.bytes() > element;
-  for (size_t i = element; all && i < value.bytes(); i += element) all = std::equal(data, data + element, data + i);
-  return all;
-}
-
 Result<void> Partitioner::visit(const Node& node) {
   using Method = Result<void> (Partitioner::*)(const Node&);
   static constexpr std::pair<std::string_view, Method> kSpecial[] = {{"constant", &Partitioner::constant},
@@ -167,7 +160,7 @@ Result<void> Partitioner::visit(const Node& node) {
 
 Result<void> Partitioner::constant(const Node& node) {
   const Sharding* wanted = hints_.find(node.result());
-  const Sharding sharding = wanted && is_splat(*node.attrs.tensor("value")) ? *wanted : whole(node.result());
+  const Sharding sharding = wanted && ir::is_splat(*node.attrs.tensor("value")) ? *wanted : whole(node.result());
   bind(node.result(), TRY(constant_part(node, sharding)), sharding);
   return {};
 }
@@ -176,7 +169,7 @@ Result<void> Partitioner::constant(const Node& node) {
 Result<Value> Partitioner::constant_part(const Node& node, const Sharding& sharding) {
   const Tensor& value = *node.attrs.tensor("value");
   const uint32_t where = place(node);
-  if (is_whole(sharding) || !is_splat(value))
+  if (is_whole(sharding) || !ir::is_splat(value))
     return reshard_.move(out_.graph.constant(value, where), whole(node.result()), sharding, where);
   Tensor part = Tensor::make(value.dtype, meshes_.local(value.dims, sharding));
   std::copy(value.data.get(), value.data.get() + part.bytes(), part.data.get());

@@ -9,11 +9,10 @@ namespace trine::host {
 
 namespace {
 
-constexpr int64_t kRows = 8;        // more rows are bound by arithmetic and take the blocked path
-constexpr int64_t kTaskPanels = 4;  // of f32 64 columns
-constexpr int64_t kCachedBytes = int64_t{1}
-                                 << 20;  // of B: below, panels go side by side, since sums of one wait for each other
-constexpr int64_t kNearBytes = 1024;     // how far a lone group fetches ahead; several fetch the next block together
+constexpr int64_t kRows = 8;               // more rows are bound by arithmetic and take the blocked path
+constexpr int64_t kTaskPanels = 4;         // of f32 64 columns
+constexpr int64_t kCachedBytes = 1 << 20;  // of B: below, panels go side by side, since sums of one wait for each other
+constexpr int64_t kNearBytes = 1024;       // how far a lone group fetches ahead; several fetch the next block together
 
 // The kernel that reads the panels as they are; formats without one are widened into L1 first.
 struct Reader {
