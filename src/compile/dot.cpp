@@ -138,7 +138,7 @@ DotStep plan_dot(const ir::Node& dot, const DotOperand& left, const DotOperand& 
   g = {m.size,        n.size,          k.size, {left.walk.offset, m.a, k.a}, {right.walk.offset, k.b, n.b},
        {0, m.c, n.c}, std::move(batch)};
   // Of a vector and a matrix it is the matrix: its columns are then what kernels and epilogues take side by side.
-  out.swapped = g.n == 1 && g.m > 1 ? true : g.m > 1 && !prefer_right_as_b;
+  out.swapped = g.m > 1 && (g.n == 1 || !prefer_right_as_b);
   if (out.swapped) swap_sides(g);
   return out;
 }

@@ -3,6 +3,7 @@
 #include <unordered_map>
 
 #include "base/text.h"
+#include "ir/constant.h"
 #include "ir/text.h"
 
 namespace trine::ir {
@@ -19,17 +20,10 @@ std::string hex(std::span<const std::byte> bytes) {
   return out;
 }
 
-bool is_splat(const Tensor& t, size_t each) {
-  const std::byte* p = t.data.get();
-  for (size_t i = each; i < t.bytes(); ++i)
-    if (p[i] != p[i - each]) return false;
-  return true;
-}
-
 std::string tensor_text(const Tensor& t, int64_t limit) {
   const size_t each = size_t(bytes(t.dtype));
   std::string out = shape_text(t.dtype, t.dims);
-  if (t.bytes() > each && is_splat(t, each)) return out + " all " + hex({t.data.get(), each});
+  if (t.bytes() > each && is_splat(t)) return out + " all " + hex({t.data.get(), each});
   if (limit >= 0 && int64_t(t.bytes()) > limit) return out + " ...";
   return out + " " + hex({t.data.get(), t.bytes()});
 }
