@@ -2,6 +2,7 @@
 #include "compile/plan_builder.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "compile/collective.h"
 #include "compile/conv.h"
@@ -341,9 +342,20 @@ Result<std::shared_ptr<const HostPlan>> PlanBuilder::region_plan(const ir::Regio
                                                                  std::span<const ir::Value> results) {
   PlanBuilder builder(graph_, options_);
   const ir::RegionBody body = ir::body_of(region);
+  // What the region takes from outside and is not handed is made in it: constants, and what a condition makes of them.
   std::vector<const ir::Node*> nodes;
-  for (const ir::Value& v : body.captures)
-    if (is_made_anew(*v.node)) nodes.push_back(v.node);
+  std::unordered_set<const ir::Node*> handed;
+  for (const ir::Value& v : inputs) handed.insert(v.node);
+  std::vector<ir::Value> work = body.captures;
+  while (!work.empty()) {
+    const ir::Node* node = work.back().node;
+    work.pop_back();
+    if (!handed.insert(node).second) continue;
+    nodes.push_back(node);
+    for (const auto* sources : {&node->inputs, &node->captures})
+      work.insert(work.end(), sources->begin(), sources->end());
+  }
+  std::sort(nodes.begin(), nodes.end(), [](const ir::Node* a, const ir::Node* b) { return a->id < b->id; });
   nodes.insert(nodes.end(), body.nodes.begin(), body.nodes.end());
   return builder.build(inputs, nodes, results);
 }

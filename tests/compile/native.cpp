@@ -256,6 +256,20 @@ static const Case kCases[] = {
     return %36, %38
   } : c64[5], c64[5]
   return %40#0, %40#1 })"},
+    {"a loop that ends by what a turn takes from outside, a constant and a number", 2, 0, R"((%0: f32[4], %1: s32[]) {
+  %2 = constant {value = s32[] x00000000} : s32[]
+  %3 = constant {value = s32[] x01000000} : s32[]
+  %4 = or %1, %3 : s32[]
+  %20 = while %2, %2, %0 (%5: s32[], %6: s32[], %7: f32[4]) {
+    %8 = compare %5, %2 {direction = "EQ"} : bool[]
+    %9 = compare %6, %2 {direction = "EQ"} : bool[]
+    %10 = or %8, %9 : bool[]
+    return %10
+  } (%11: s32[], %12: s32[], %13: f32[4]) {
+    %14 = add %13, %13 : f32[4]
+    return %3, %4, %14
+  } : s32[], s32[], f32[4]
+  return %20#0, %20#1, %20#2 })"},
     {"turned round, beside what is made of it and what sees it under other dims", 2, 0, R"((%0: f32[5,2]) {
   %1 = reverse %0 {dimensions = [0]} : f32[5,2]
   %2 = multiply %1, %1 : f32[5,2]

@@ -240,6 +240,8 @@ def while_(s, x):
 
     def fill(scope, values):
         names = made(scope, values, x, y)
+        if s.roll(4) == 0:  # what the condition reads is set once and for all
+            names[0] = s.pick([x.name, f"jnp.zeros_like({x.name})"])
         return f"{values[0].name} + 1, {', '.join(names)}"
 
     i = s.add("jnp.int32(0)", 5)

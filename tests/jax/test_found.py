@@ -35,12 +35,21 @@ def turned(z):
     return z, z.reshape(2, 5).T
 
 
+def flags(x, limit):
+    def turn(t):
+        return limit, False, t[2] * 2
+
+    return lax.while_loop(lambda t: (t[0] < limit) | t[1], turn, (limit - 1, True, x))
+
+
 # Results of a few lanes lay over what the next lanes read (pairs, rows); the end of a turn read complex numbers that
-# the same loop wrote (halve), and what it wrote it read under other dims (turned).
+# the same loop wrote (halve), and what it wrote it read under other dims (turned). A loop did not end where a turn sets
+# what the condition reads to a constant, or to a number from outside (flags): nothing computed the condition.
 FOUND = {
     "pairs": (pairs, [np.array([0, 0, 1], np.int64), np.array([0, 0, 1], np.int32)]),
     "halve": (halve, [np.array([1 - 1j, 1j], np.complex64)]),
     "turned": (turned, [np.arange(10).reshape(5, 2).astype(np.complex64)]),
+    "flags": (flags, [np.arange(3.0, dtype=np.float32), np.int32(4)]),
     "rows": (rows, [np.array([[0, 0], [1, 2]], np.int16), np.array([0, 0, 1], np.int32)]),
 }
 
