@@ -56,6 +56,18 @@ def test_wrong_options_name_themselves():
             product(**options)
 
 
+@pytest.mark.parametrize("name", "exp expm1 log log1p logistic tanh erf erf_inv sin cos tan sqrt".split())
+def test_a_constant_gives_the_bits_of_an_argument(name):
+    f, x = getattr(jax.lax, name), RNG.uniform(0.01, 0.99, 500).astype(np.float32)
+    np.testing.assert_array_equal(jax.jit(lambda: f(x))(), jax.jit(f)(x))
+
+
+@pytest.mark.parametrize("make", [jax.nn.initializers.lecun_normal(), jax.nn.initializers.glorot_uniform()])
+def test_random_weights_are_the_same_within_a_jit(make):
+    key = jax.random.key(0)
+    np.testing.assert_array_equal(jax.jit(lambda k: make(k, (8, 9)))(key), make(key, (8, 9)))
+
+
 def test_rounding_by_chance():
     x = jnp.full(20000, 1 + 2**-9, jnp.float32)  # a quarter of the way to the next bf16
     f = jax.jit(lambda x: x.astype(jnp.bfloat16).astype(jnp.float32).mean(), compiler_options={"stochastic-rounding": "1"})
