@@ -161,43 +161,46 @@ struct TileMath {
   // x = k pi/2 + r for |x| up to kTrigMax; beyond, callers take the slow way.
   static constexpr float kTrigMax = 8192.0f;
   struct Quarter {
-    F r;
+    F r, low;  // their sum; the second is what the first rounds off
     I k;
   };
   static Quarter reduce_quarter(F x) {
-    constexpr float kMagic = 0x1.8p23f;
+    constexpr float kMagic = 0x1.8p23f, kThird = 7.549790126e-8f, kFourth = -1.7151245e-15f;
     F t = fma(x, F(0.636619772f), F(kMagic));
     F n = t - F(kMagic);
-    F r = fma(n, F(-1.5703125f), x);  // the first two products are exact without a fused add too
-    r = fma(n, F(-4.837512969970703125e-4f), r);
-    r = fma(n, F(-7.549789948768648e-8f), r);
-    return {r, L::bits(t)};
+    F near = fma(n, F(-1.5703125f), x);  // the first two products are exact without a fused add too
+    near = fma(n, F(-4.837512969970703125e-4f), near);
+    F r = fma(n, F(-kThird), near);
+    return {r, fma(n, F(-kFourth), fma(n, F(-kThird), near - r)), L::bits(t)};
   }
-  static F sin_poly(F r, F r2) {
-    return fma(poly(r2, -1.9515295891e-4f, 8.3321608736e-3f, -1.6666654611e-1f) * r2, r, r);
+  static F sin_poly(const Quarter& q, F r2) {
+    F p = poly(r2, -1.9515295891e-4f, 8.3321608736e-3f, -1.6666654611e-1f) * r2;
+    return q.r + fma(p, q.r, q.low);
   }
-  static F cos_poly(F r2) {
-    return fma(poly(r2, 2.443315711809948e-5f, -1.388731625493765e-3f, 4.166664568298827e-2f) * r2, r2,
-               fma(F(-0.5f), r2, F(1.0f)));
+  static F cos_poly(const Quarter& q, F r2) {
+    F p = poly(r2, 2.443315711809948e-5f, -1.388731625493765e-3f, 4.166664568298827e-2f) * r2;
+    F most = fma(F(-0.5f), r2, F(1.0f));
+    F lost = fma(F(-0.5f), r2, F(1.0f) - most);
+    return most + fma(p, r2, fma(F(0.0f) - q.r, q.low, lost));
   }
   // The sine of r + k pi/2.
-  static F sin_quarter(F r, I k) {
-    F r2 = r * r;
-    F y = select((k & I(1)) == I(0), sin_poly(r, r2), cos_poly(r2));
+  static F sin_quarter(const Quarter& q, I k) {
+    F r2 = q.r * q.r;
+    F y = select((k & I(1)) == I(0), sin_poly(q, r2), cos_poly(q, r2));
     return L::value(L::bits(y) ^ ((k & I(2)) << 30));
   }
   static F sin(F x) {
     Quarter q = reduce_quarter(x);
-    return select(x == F(0.0f), x, sin_quarter(q.r, q.k));
+    return select(x == F(0.0f), x, sin_quarter(q, q.k));
   }
   static F cos(F x) {
     Quarter q = reduce_quarter(x);
-    return sin_quarter(q.r, q.k + I(1));
+    return sin_quarter(q, q.k + I(1));
   }
   static F tan(F x) {
     Quarter q = reduce_quarter(x);
     F r2 = q.r * q.r;
-    F s = sin_poly(q.r, r2), c = cos_poly(r2);
+    F s = sin_poly(q, r2), c = cos_poly(q, r2);
     M even = (q.k & I(1)) == I(0);
     F y = select(even, s, F(0.0f) - c) / select(even, c, s);
     return select(x == F(0.0f), x, y);

@@ -50,6 +50,7 @@ double allowed(TileOp op, bool wide) {
   if (op == TileOp::erfc) return wide ? 4 : 64;       // builds without a fused multiply-add round x^2
   if (op == TileOp::rsqrt || op == TileOp::logistic || op == TileOp::lgamma) return wide ? 64 : 4;
   if (is_through_f64(op) && !wide) return 1;
+  if ((op == TileOp::sin || op == TileOp::cos) && !wide) return 1;
   if ((op == TileOp::exp || op == TileOp::tanh) && wide) return 2;  // of the C library's, which is off by 1 itself
   bool elementary = (op >= TileOp::cbrt && op <= TileOp::digamma) || op == TileOp::pow || op == TileOp::atan2;
   return elementary ? 4 : 0;
