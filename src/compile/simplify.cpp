@@ -372,8 +372,9 @@ ir::Rewritten simplify(const Graph& graph) { return ir::rewrite(graph, kRules); 
 
 ir::Rewritten simplify_for_host(const Graph& graph) {
   static const auto rules = [] {
-    std::vector<ir::Rule> out = {{"fold constants", "", fold_for_host}};
-    out.insert(out.end(), std::begin(kRules) + 1, std::end(kRules));
+    std::vector<ir::Rule> out(std::begin(kRules), std::end(kRules));
+    for (ir::Rule& rule : out)
+      if (rule.apply == fold) rule.apply = fold_for_host;
     out.push_back({"take argmax apart", "reduce", take_apart_argmax});
     out.push_back({"take complex numbers apart", "", take_apart_complex});
     return out;
