@@ -1,6 +1,6 @@
 // Speed of bulk conversion: GB/s (bytes read plus written) of each conversion beside a memcpy that moves as many
 // bytes, taken in turns in the same run, least time of each. Buffers come from memory (64 MB of f32) or stay in L2.
-#include "base/convert.h"
+#include "base/number/convert.h"
 
 #include <chrono>
 #include <cstdio>
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "base/random.h"
+#include "base/number/random.h"
 #include "base/text.h"
 
 using namespace trine;

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "base/number/random.h"
 #include "base/pool.h"
-#include "base/random.h"
 #include "base/text.h"
 
 using namespace trine;

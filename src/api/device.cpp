@@ -8,7 +8,7 @@
 #include <mutex>
 
 #include "api/graph_text.h"
-#include "base/json.h"
+#include "base/format/json.h"
 #include "base/text.h"
 #include "compile/aot/cached.h"
 #include "compile/aot/errors.h"

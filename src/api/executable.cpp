@@ -7,7 +7,7 @@
 #include "api/kernel_call.h"
 #include "api/numerics.h"
 #include "api/program_text.h"
-#include "base/json.h"
+#include "base/format/json.h"
 #include "base/text.h"
 #include "compile/hlo_text.h"
 #include "compile/native.h"

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "arch/recording.h"
-#include "base/base64.h"
+#include "base/format/base64.h"
 #include "base/text.h"
 #include "compile/stream/streams.h"
 #include "run/drivers/exact/exact.h"

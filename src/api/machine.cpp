@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "base/file.h"
-#include "base/json.h"
+#include "base/format/json.h"
 #include "base/text.h"
 
 namespace trine::api {

@@ -7,7 +7,7 @@
 #include "arch/peaks.h"
 #include "base/embedded.h"
 #include "base/file.h"
-#include "base/json.h"
+#include "base/format/json.h"
 #include "base/text.h"
 
 namespace trine::arch {

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "arch/runs.h"
-#include "base/convert.h"
+#include "base/number/convert.h"
 #include "base/result.h"
 #include "base/text.h"
 

@@ -13,7 +13,7 @@
 #include "arch/call.h"
 #include "arch/memory.h"
 #include "arch/program.h"
-#include "base/number.h"
+#include "base/number/number.h"
 
 namespace trine::arch {
 

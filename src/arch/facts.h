@@ -11,7 +11,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "base/json.h"
+#include "base/format/json.h"
 #include "base/result.h"
 #include "base/text.h"
 

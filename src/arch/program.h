@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "arch/enums.h"
-#include "base/number.h"
+#include "base/number/number.h"
 
 namespace trine::arch {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "base/json.h"
+#include "base/format/json.h"
 #include "base/result.h"
 
 namespace trine {

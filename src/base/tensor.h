@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "base/element.h"
+#include "base/number/element.h"
 
 namespace trine {
 

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include "base/number.h"
-#include "base/scalar.h"
+#include "base/number/number.h"
+#include "base/number/scalar.h"
 #include "compile/index_map.h"
 
 namespace trine::compile {

@@ -8,8 +8,8 @@
 #include <optional>
 #include <unordered_map>
 
-#include "base/element.h"
-#include "base/scalar.h"
+#include "base/number/element.h"
+#include "base/number/scalar.h"
 #include "ir/constant.h"
 #include "ops/evaluate.h"
 

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "base/number.h"
+#include "base/number/number.h"
 #include "ir/graph.h"
 
 namespace trine::compile {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <map>
 
-#include "base/scalar.h"
+#include "base/number/scalar.h"
 #include "ir/constant.h"
 
 namespace trine::compile {

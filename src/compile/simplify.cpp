@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/scalar.h"
+#include "base/number/scalar.h"
 #include "compile/complex_parts.h"
 #include "compile/known.h"
 #include "compile/places.h"

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "base/number.h"
+#include "base/number/number.h"
 
 namespace trine::host {
 

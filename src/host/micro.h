@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/number.h"
+#include "base/number/number.h"
 #include "base/simd.h"
 
 namespace trine::host {

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "base/number.h"
+#include "base/number/number.h"
 #include "base/result.h"
 #include "base/simd.h"
 #include "host/micro.h"

@@ -2,7 +2,7 @@
 // Elements go through a row of them, which L, the loops of tile_loops.h, widens or narrows.
 #pragma once
 
-#include "base/number.h"
+#include "base/number/number.h"
 #include "host/tile_ops.h"
 
 namespace trine::host {

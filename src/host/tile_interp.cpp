@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "base/number.h"
+#include "base/number/number.h"
 #include "base/result.h"
 
 namespace trine::host {

@@ -1,4 +1,4 @@
-// Rounding to bf16 in the emitter, to nearest even, NaNs made the one of their sign as in base/number.cpp.
+// Rounding to bf16 in the emitter, to nearest even, NaNs made the one of their sign as in base/number/number.cpp.
 // AVX-512's own conversion rounds the same but for NaNs, whose bits it keeps, and numbers below the least normal one,
 // which it makes 0: a vector that has any of them takes the way of AVX2. Invariant: both ways give the same bits.
 #if defined(__x86_64__) && __has_include(<xbyak/xbyak.h>)

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "base/number.h"
+#include "base/number/number.h"
 
 namespace trine::host {
 

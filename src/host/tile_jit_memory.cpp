@@ -1,7 +1,7 @@
 // Loads and stores of the emitter: every format's vectors, single elements and tails.
 // Tails of words use masks; narrower ones pass through the stack, element by element, so nothing beyond is touched.
 #if defined(__x86_64__) && __has_include(<xbyak/xbyak.h>)
-#include "base/number.h"
+#include "base/number/number.h"
 #include "host/tile_jit_lines.h"
 
 namespace trine::host {

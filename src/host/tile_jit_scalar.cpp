@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <exception>
 
-#include "base/number.h"
+#include "base/number/number.h"
 #include "host/tile_symbols.h"
 
 namespace trine::host {

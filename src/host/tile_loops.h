@@ -5,8 +5,8 @@
 
 #include <cstring>
 
-#include "base/convert.h"
-#include "base/element.h"
+#include "base/number/convert.h"
+#include "base/number/element.h"
 #include "host/tile_apart.h"
 #include "host/tile_divide.h"
 #include "host/tile_double.h"

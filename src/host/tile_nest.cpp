@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "base/number.h"
+#include "base/number/number.h"
 
 namespace trine::host {
 

@@ -8,8 +8,8 @@
 #include <limits>
 #include <type_traits>
 
-#include "base/convert.h"
-#include "base/element.h"
+#include "base/number/convert.h"
+#include "base/number/element.h"
 #include "host/tile_ops.h"
 
 #if defined(__clang__)

@@ -7,7 +7,7 @@
 #include <limits>
 #include <map>
 
-#include "base/number.h"
+#include "base/number/number.h"
 #include "host/tile_math.h"
 #include "host/tile_symbols.h"
 

@@ -1,11 +1,11 @@
-// The formats base/convert.h has no loop for (f8 of the host, f4 in bytes) have at most 256 values.
+// The formats base/number/convert.h has no loop for (f8 of the host, f4 in bytes) have at most 256 values.
 #include "host/values.h"
 
 #include <array>
 #include <cstring>
 
-#include "base/convert.h"
-#include "base/element.h"
+#include "base/number/convert.h"
+#include "base/number/element.h"
 
 namespace trine::host {
 

@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "base/number.h"
+#include "base/number/number.h"
 #include "base/simd.h"
 
 namespace trine::host {

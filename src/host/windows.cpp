@@ -7,8 +7,8 @@
 #include <cstring>
 #include <span>
 
-#include "base/convert.h"
-#include "base/element.h"
+#include "base/number/convert.h"
+#include "base/number/element.h"
 #include "base/pool.h"
 #include "host/windows_kernels.h"
 

@@ -1,7 +1,7 @@
 // rng: numbers from a distribution between or around two scalars: UNIFORM in [a, b), NORMAL with mean a, deviation b.
 // A node's numbers are the same in every run. JAX's generators do not come here, only lax.rng_uniform does.
 // Inputs are a, b and the shape. C1: a and b are scalars of the declared result's dtype, integers only if UNIFORM.
-#include "base/random.h"
+#include "base/number/random.h"
 
 #include <cmath>
 #include <numbers>

@@ -5,7 +5,7 @@
 #include <array>
 #include <cstring>
 
-#include "base/random.h"
+#include "base/number/random.h"
 #include "ops/shape.h"
 
 namespace trine::ops {

@@ -4,7 +4,7 @@
 // dims.
 #include <atomic>
 
-#include "base/convert.h"
+#include "base/number/convert.h"
 #include "ops/shape.h"
 
 namespace trine::ops {

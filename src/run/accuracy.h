@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/json.h"
+#include "base/format/json.h"
 #include "base/result.h"
 #include "run/report.h"
 

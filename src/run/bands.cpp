@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/embedded.h"
-#include "base/json.h"
+#include "base/format/json.h"
 
 namespace trine::run {
 

@@ -2,7 +2,7 @@
 // gets. The timing itself is sim/cluster.
 #pragma once
 
-#include "base/json.h"
+#include "base/format/json.h"
 #include "run/bands.h"
 #include "sim/cluster/collective.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "arch/instance.h"
-#include "base/json.h"
+#include "base/format/json.h"
 
 namespace trine::run {
 

@@ -10,7 +10,7 @@
 
 #include "arch/instance.h"
 #include "arch/program.h"
-#include "base/json.h"
+#include "base/format/json.h"
 #include "base/result.h"
 #include "run/report.h"
 #include "sim/core/timing.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "arch/program.h"
-#include "base/json.h"
+#include "base/format/json.h"
 #include "sim/core/timing.h"
 
 namespace trine::run {

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "base/json.h"
+#include "base/format/json.h"
 #include "base/text.h"
 #include "run/picture_ink.h"
 

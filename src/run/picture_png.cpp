@@ -3,7 +3,7 @@
 #include <array>
 #include <cmath>
 
-#include "base/png.h"
+#include "base/format/png.h"
 #include "run/picture_canvas.h"
 #include "run/picture_font.h"
 #include "run/picture_ink.h"

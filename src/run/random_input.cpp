@@ -3,8 +3,8 @@
 
 #include <cstring>
 
-#include "base/convert.h"
-#include "base/random.h"
+#include "base/number/convert.h"
+#include "base/number/random.h"
 
 namespace trine::run {
 

@@ -8,7 +8,7 @@
 
 #include "arch/instance.h"
 #include "arch/program.h"
-#include "base/json.h"
+#include "base/format/json.h"
 #include "run/cost.h"
 #include "sim/core/timing.h"
 

@@ -9,9 +9,9 @@
 #include "arch/asm.h"
 #include "arch/row.h"
 #include "arch/sequencer.h"
-#include "base/deflate.h"
 #include "base/file.h"
-#include "base/json.h"
+#include "base/format/deflate.h"
+#include "base/format/json.h"
 #include "base/text.h"
 #include "sim/core/prepare.h"
 

@@ -3,9 +3,9 @@
 #include <cmath>
 #include <cstring>
 
-#include "base/convert.h"
 #include "base/file.h"
-#include "base/npy.h"
+#include "base/format/npy.h"
+#include "base/number/convert.h"
 #include "base/text.h"
 #include "run/drivers/exact/exact.h"
 #include "run/drivers/timed/timed.h"

@@ -7,9 +7,9 @@
 #include <map>
 
 #include "api/device.h"
-#include "base/convert.h"
 #include "base/file.h"
-#include "base/npy.h"
+#include "base/format/npy.h"
+#include "base/number/convert.h"
 #include "base/text.h"
 #include "compile/native.h"
 #include "run/drivers/native/direct.h"

@@ -6,7 +6,7 @@
 
 #include "arch/peaks.h"
 #include "base/file.h"
-#include "base/json.h"
+#include "base/format/json.h"
 #include "base/text.h"
 #include "tests/testing.h"
 

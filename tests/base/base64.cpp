@@ -1,5 +1,5 @@
 // base/base64: the vectors of RFC 4648, and what is no base64.
-#include "base/base64.h"
+#include "base/format/base64.h"
 
 #include "tests/testing.h"
 

@@ -1,11 +1,11 @@
 // base/deflate, base/png: an independent inflater written from RFC 1951 gives back what was written.
-#include "base/deflate.h"
+#include "base/format/deflate.h"
 
 #include <array>
 #include <string>
 #include <vector>
 
-#include "base/png.h"
+#include "base/format/png.h"
 #include "tests/testing.h"
 
 using namespace trine;

@@ -1,5 +1,5 @@
 // Elements of host tensors: every dtype stores what it loads; f64 narrows with one rounding; the fnuz formats.
-#include "base/element.h"
+#include "base/number/element.h"
 
 #include <doctest/doctest.h>
 #include <cmath>

@@ -1,5 +1,5 @@
 // base/json: strict reading with a place for every mistake; what is written reads back equal.
-#include "base/json.h"
+#include "base/format/json.h"
 
 #include <cmath>
 #include <limits>

@@ -1,5 +1,5 @@
 // .npy files: what NumPy writes is read, what is written NumPy's way reads back, and errors say what was found.
-#include "base/npy.h"
+#include "base/format/npy.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // Number formats one value at a time: names, round trips, rounding against a plain search, stochastic means.
-#include "base/number.h"
+#include "base/number/number.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/random.h"
+#include "base/number/random.h"
 #include "tests/testing.h"
 
 using namespace trine;

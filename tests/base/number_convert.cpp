@@ -1,11 +1,11 @@
 // Bulk conversion: both paths bit-equal to the rows, for all lengths, alignments and dtypes; errors for wrong sizes.
-#include "base/convert.h"
+#include "base/number/convert.h"
 
 #include <cmath>
 #include <cstring>
 #include <vector>
 
-#include "base/random.h"
+#include "base/number/random.h"
 #include "tests/testing.h"
 
 using namespace trine;

@@ -1,11 +1,11 @@
 // MX blocks: scales by both rules, element bounds, specials, packing, errors.
-#include "base/mx.h"
+#include "base/number/mx.h"
 
 #include <cmath>
 #include <cstring>
 #include <vector>
 
-#include "base/random.h"
+#include "base/number/random.h"
 #include "tests/testing.h"
 
 using namespace trine;

@@ -1,5 +1,5 @@
 // Numbers in tensors of one: each dtype takes the nearest it has.
-#include "base/scalar.h"
+#include "base/number/scalar.h"
 
 #include <doctest/doctest.h>
 #include <cmath>

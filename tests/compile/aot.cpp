@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "base/file.h"
-#include "base/safetensors.h"
+#include "base/format/safetensors.h"
 #include "compile/aot/artifact.h"
 #include "compile/aot/errors.h"
 #include "compile/aot/parts.h"

@@ -13,7 +13,7 @@
 #include <random>
 
 #include "base/file.h"
-#include "base/sha256.h"
+#include "base/format/sha256.h"
 #include "base/text.h"
 #include "compile/cache/entry.h"
 #include "compile/cache/s3.h"

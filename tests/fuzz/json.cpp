@@ -1,6 +1,6 @@
 // Any bytes into the JSON parser: it answers with a value or an error with a place, and what it
 // accepts prints and reads back equal, both compact and indented.
-#include "base/json.h"
+#include "base/format/json.h"
 
 #include <cstdint>
 

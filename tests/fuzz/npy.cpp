@@ -1,5 +1,5 @@
 // Any bytes as a .npy file: an array whose bytes fit its shape, or an error. What was read is written and read again.
-#include "base/npy.h"
+#include "base/format/npy.h"
 
 #include <cstddef>
 #include <cstdint>

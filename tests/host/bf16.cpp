@@ -1,11 +1,11 @@
-// Rounding to bf16 wherever it is done in host/: every build gives the bits of base/number.h, for NaNs of every sign
-// and payload, numbers below the least normal one, ties, infinities and what rounds up to them.
+// Rounding to bf16 wherever it is done in host/: every build gives the bits of base/number/number.h, for NaNs of every
+// sign and payload, numbers below the least normal one, ties, infinities and what rounds up to them.
 #include <bit>
 #include <cmath>
 #include <cstring>
 
-#include "base/convert.h"
-#include "base/element.h"
+#include "base/number/convert.h"
+#include "base/number/element.h"
 #include "host/windows_kernels.h"
 #include "tests/host/tile_case.h"
 #include "tests/testing.h"

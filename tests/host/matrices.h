@@ -7,8 +7,8 @@
 #include <cstring>
 #include <vector>
 
-#include "base/element.h"
-#include "base/random.h"
+#include "base/number/element.h"
+#include "base/number/random.h"
 #include "host/gemm.h"
 
 namespace trine::host {

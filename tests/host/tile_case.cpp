@@ -5,8 +5,8 @@
 #include <cstring>
 #include <limits>
 
-#include "base/element.h"
-#include "base/random.h"
+#include "base/number/element.h"
+#include "base/number/random.h"
 #include "base/text.h"
 #include "tests/host/tile_reference.h"
 

@@ -2,7 +2,7 @@
 // interpreter, bit for bit. A failure prints its seed and the program.
 #include <algorithm>
 
-#include "base/random.h"
+#include "base/number/random.h"
 #include "base/text.h"
 #include "tests/host/tile_case.h"
 #include "tests/testing.h"

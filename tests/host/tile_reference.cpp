@@ -7,7 +7,7 @@
 #include <cstring>
 #include <limits>
 
-#include "base/element.h"
+#include "base/number/element.h"
 
 namespace trine::test {
 

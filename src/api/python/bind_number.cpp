@@ -5,9 +5,9 @@
 #include <nanobind/stl/string.h>
 
 #include "api/python/raise.h"
-#include "base/convert.h"
-#include "base/mx.h"
-#include "base/random.h"
+#include "base/number/convert.h"
+#include "base/number/mx.h"
+#include "base/number/random.h"
 #include "base/text.h"
 
 namespace nb = nanobind;

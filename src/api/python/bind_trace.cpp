@@ -8,7 +8,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "arch/recording.h"
-#include "base/base64.h"
+#include "base/format/base64.h"
 #include "compile/stream/streams.h"
 #include "front/nki/trace.h"
 

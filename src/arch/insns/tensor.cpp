@@ -7,8 +7,8 @@
 #include "arch/insns/outer.h"
 #include "arch/insns/tensor.h"
 #include "arch/runs.h"
-#include "base/convert.h"
-#include "base/mx.h"
+#include "base/number/convert.h"
+#include "base/number/mx.h"
 #include "base/text.h"
 
 namespace trine::arch {

@@ -6,7 +6,7 @@
 
 #include "arch/insns/lanes.h"
 #include "arch/insns/vector.h"
-#include "base/random.h"
+#include "base/number/random.h"
 #include "base/text.h"
 
 namespace trine::arch {

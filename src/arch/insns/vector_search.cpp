@@ -6,7 +6,7 @@
 
 #include "arch/insns/lanes.h"
 #include "arch/insns/vector.h"
-#include "base/mx.h"
+#include "base/number/mx.h"
 #include "base/text.h"
 
 namespace trine::arch {

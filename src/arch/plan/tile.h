@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/number.h"
+#include "base/number/number.h"
 #include "base/result.h"
 
 namespace trine::arch {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/json.h"
+#include "base/format/json.h"
 #include "compile/device/device.h"
 
 namespace trine::compile {

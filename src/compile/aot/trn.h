@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "base/safetensors.h"
+#include "base/format/safetensors.h"
 #include "compile/device/device.h"
 
 namespace trine::compile {

@@ -4,8 +4,8 @@
 #include <bit>
 #include <cstring>
 
-#include "base/json.h"
-#include "base/sha256.h"
+#include "base/format/json.h"
+#include "base/format/sha256.h"
 #include "base/text.h"
 
 namespace trine::compile {

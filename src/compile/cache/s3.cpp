@@ -8,7 +8,7 @@
 #include <ctime>
 #include <thread>
 
-#include "base/sha256.h"
+#include "base/format/sha256.h"
 #include "base/text.h"
 
 namespace trine::compile {

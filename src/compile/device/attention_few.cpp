@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "base/number.h"
+#include "base/number/number.h"
 #include "compile/device/heads.h"
 #include "compile/device/map.h"
 #include "compile/device/turn.h"

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <unordered_map>
 
-#include "base/scalar.h"
+#include "base/number/scalar.h"
 #include "base/text.h"
 #include "compile/device/map.h"
 

@@ -2,7 +2,7 @@
 #include "compile/device/kernel_call.h"
 
 #include "arch/recording.h"
-#include "base/base64.h"
+#include "base/format/base64.h"
 #include "base/text.h"
 #include "compile/device/moves.h"
 #include "compile/native.h"

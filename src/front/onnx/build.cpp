@@ -5,7 +5,7 @@
 #include <limits>
 #include <numeric>
 
-#include "base/scalar.h"
+#include "base/number/scalar.h"
 #include "ops/evaluate.h"
 #include "ops/shape.h"
 

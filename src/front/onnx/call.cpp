@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/scalar.h"
+#include "base/number/scalar.h"
 #include "base/text.h"
 #include "front/onnx/maker.h"
 

@@ -1,7 +1,7 @@
 // One op of the module to nodes of the graph. Most keep their name and attributes; the table has those that do not.
 #include <algorithm>
 
-#include "base/scalar.h"
+#include "base/number/scalar.h"
 #include "base/text.h"
 #include "front/stablehlo/graph_maker.h"
 #include "front/stablehlo/print.h"

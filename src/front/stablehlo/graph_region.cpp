@@ -1,7 +1,7 @@
 // Ops with regions, and calls. A region that only adds, or compares its first pair, is named instead of converted.
 #include <algorithm>
 
-#include "base/scalar.h"
+#include "base/number/scalar.h"
 #include "base/text.h"
 #include "front/stablehlo/graph_maker.h"
 #include "front/stablehlo/print.h"

@@ -1,5 +1,5 @@
 // The element types StableHLO and VHLO know, one row each: name in text, width, codes in bytecode, float layout.
-// Not base/number.h: f64, complex and the formats no chip has are read here too, and only as bits.
+// Not base/number/number.h: f64, complex and the formats no chip has are read here too, and only as bits.
 #pragma once
 
 #include <cstdint>

@@ -14,7 +14,7 @@
 
 #include "arch/chip.h"
 #include "arch/program.h"
-#include "base/number.h"
+#include "base/number/number.h"
 #include "base/result.h"
 #include "run/finding.h"
 

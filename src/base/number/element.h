@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "base/number.h"
+#include "base/number/number.h"
 #include "base/result.h"
 
 namespace trine {

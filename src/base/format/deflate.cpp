@@ -1,5 +1,5 @@
 // LZ77 with hash chains and one step of lazy matching, then dynamic Huffman codes per block; see deflate.h.
-#include "base/deflate.h"
+#include "base/format/deflate.h"
 
 #include <algorithm>
 #include <array>

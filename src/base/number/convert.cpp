@@ -1,12 +1,12 @@
 // Portable row kernels, the choice of kernels, and convert() over whole buffers in blocks that stay in L1.
-#include "base/convert.h"
+#include "base/number/convert.h"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <limits>
 
-#include "base/random.h"
+#include "base/number/random.h"
 #include "base/text.h"
 
 #if defined(__x86_64__)

@@ -1,5 +1,5 @@
 // The rounds of SHA-256, as the standard writes them.
-#include "base/sha256.h"
+#include "base/format/sha256.h"
 
 #include <bit>
 #include <cstring>

@@ -1,6 +1,6 @@
 // Rounding and widening of one value, generic over a FloatFormat or an integer type; the definition every fast path
-// equals. Not a table: which dtype has which format is in base/number.h. Invariant: rounding acts as if the exponent
-// were unbounded, and overflow is decided on the rounded value.
+// equals. Not a table: which dtype has which format is in base/number/number.h. Invariant: rounding acts as if the
+// exponent were unbounded, and overflow is decided on the rounded value.
 #pragma once
 
 #include <bit>

@@ -1,5 +1,5 @@
 // One element between a double and its dtype.
-#include "base/scalar.h"
+#include "base/number/scalar.h"
 
 #include <limits>
 

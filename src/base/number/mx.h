@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <span>
 
-#include "base/number.h"
+#include "base/number/number.h"
 #include "base/result.h"
 
 namespace trine {

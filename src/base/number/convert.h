@@ -1,13 +1,13 @@
 // Bulk conversion between number formats, whole buffers and contiguous rows.
 // Not strided access: callers walk their patterns and hand over rows. Buffers must not overlap.
-// Invariant: both paths give, bit for bit, what the rows of base/number.h define.
+// Invariant: both paths give, bit for bit, what the rows of base/number/number.h define.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
-#include "base/number.h"
+#include "base/number/number.h"
 #include "base/result.h"
 #include "base/simd.h"
 

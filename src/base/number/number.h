@@ -1,6 +1,6 @@
 // Number formats: one row per dtype (size, names, range, round, widen), and dispatch() from a dtype to its C++ type.
-// Not bulk conversion (base/convert.h), not MX blocks (base/mx.h). No other switch on dtype exists in the tree.
-// Invariant: round(widen(bits)) == bits for every value that is not a NaN.
+// Not bulk conversion (base/number/convert.h), not MX blocks (base/number/mx.h). No other switch on dtype exists in the
+// tree. Invariant: round(widen(bits)) == bits for every value that is not a NaN.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/number_math.h"
+#include "base/number/number_math.h"
 
 namespace trine {
 

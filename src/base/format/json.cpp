@@ -1,5 +1,5 @@
 // JSON parser and writer; see json.h. Recursion is bounded by kDepthMax, so no input can exhaust the stack.
-#include "base/json.h"
+#include "base/format/json.h"
 
 #include <algorithm>
 #include <array>

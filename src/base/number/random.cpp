@@ -1,5 +1,5 @@
 // Filling rows with Philox words; the vector twin is in random_avx2.cpp.
-#include "base/random.h"
+#include "base/number/random.h"
 
 #include <algorithm>
 

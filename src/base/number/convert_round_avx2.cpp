@@ -6,7 +6,7 @@
 
 #include <cstring>
 
-#include "base/convert.h"
+#include "base/number/convert.h"
 
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx2,fma,f16c"))), apply_to = function)

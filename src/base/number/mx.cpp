@@ -1,11 +1,11 @@
 // MX quantisation: the shared scale from the largest magnitude, then each element rounded against it.
-#include "base/mx.h"
+#include "base/number/mx.h"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 
-#include "base/convert.h"
+#include "base/number/convert.h"
 #include "base/text.h"
 
 namespace trine {

@@ -1,5 +1,5 @@
 // Three bytes are four letters; see base64.h.
-#include "base/base64.h"
+#include "base/format/base64.h"
 
 #include <cstdint>
 

@@ -1,10 +1,10 @@
 // Headers in and out; see safetensors.h. Nothing of a header is believed before it is held against the file.
-#include "base/safetensors.h"
+#include "base/format/safetensors.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "base/json.h"
+#include "base/format/json.h"
 #include "base/text.h"
 
 namespace trine {

@@ -1,5 +1,5 @@
 // The .npy format, versions 1 to 3: magic, version, header length, a Python dict literal, the bytes.
-#include "base/npy.h"
+#include "base/format/npy.h"
 
 #include <charconv>
 #include <cstring>

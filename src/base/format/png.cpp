@@ -1,10 +1,10 @@
 // Chunks, row filters and zlib; see png.h.
-#include "base/png.h"
+#include "base/format/png.h"
 
 #include <cstdlib>
 #include <string_view>
 
-#include "base/deflate.h"
+#include "base/format/deflate.h"
 
 namespace trine {
 

@@ -1,7 +1,7 @@
 // Names of number formats, and the random words of stochastic rounding. The rows themselves are in number.h.
-#include "base/number.h"
+#include "base/number/number.h"
 
-#include "base/random.h"
+#include "base/number/random.h"
 
 namespace trine {
 
