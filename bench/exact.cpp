@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "arch/asm.h"
+#include "arch/asm/asm.h"
 #include "base/text.h"
 
 using namespace trine;

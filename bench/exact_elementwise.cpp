@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "arch/asm.h"
+#include "arch/asm/asm.h"
 #include "base/text.h"
 #include "run/drivers/exact/exact.h"
 

@@ -8,7 +8,7 @@
 #include <immintrin.h>
 #endif
 
-#include "arch/chip.h"
+#include "arch/chips/chip.h"
 #include "arch/core.h"
 #include "arch/row.h"
 

@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <string>
 
-#include "arch/asm.h"
+#include "arch/asm/asm.h"
 #include "base/embedded.h"
 #include "base/text.h"
 #include "sim/core/timing.h"

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "arch/chip.h"
+#include "arch/chips/chip.h"
 
 namespace trine::api {
 

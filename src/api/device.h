@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "arch/chip.h"
-#include "arch/program.h"
+#include "arch/chips/chip.h"
+#include "arch/program/program.h"
 #include "base/result.h"
 #include "base/tensor.h"
 #include "run/drivers/exact/exact.h"

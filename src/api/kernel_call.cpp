@@ -4,7 +4,7 @@
 #include <cstring>
 #include <memory>
 
-#include "arch/recording.h"
+#include "arch/program/recording.h"
 #include "base/format/base64.h"
 #include "base/text.h"
 #include "compile/stream/streams.h"

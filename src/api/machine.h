@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "arch/instance.h"
+#include "arch/instances/instance.h"
 #include "base/result.h"
 
 namespace trine::api {

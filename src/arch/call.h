@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "arch/program.h"
+#include "arch/program/program.h"
 
 namespace trine::arch {
 

@@ -12,7 +12,7 @@
 
 #include "arch/call.h"
 #include "arch/memory.h"
-#include "arch/program.h"
+#include "arch/program/program.h"
 #include "base/number/number.h"
 
 namespace trine::arch {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "arch/call.h"
+#include "arch/chips/feature.h"
 #include "arch/enums.h"
-#include "arch/feature.h"
 #include "base/result.h"
 
 namespace trine::arch {

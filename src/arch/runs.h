@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "arch/program.h"
+#include "arch/program/program.h"
 
 namespace trine::arch {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "arch/call.h"
-#include "arch/program.h"
+#include "arch/program/program.h"
 
 namespace trine::arch {
 

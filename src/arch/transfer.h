@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "arch/call.h"
-#include "arch/chip.h"
+#include "arch/chips/chip.h"
 
 namespace trine::arch {
 

@@ -1,5 +1,5 @@
 // Tensors in host memory: dense, row-major, one element per byte or more. TensorView borrows, Tensor owns.
-// Not buffers of a virtual device (run/), nor the chip's tensors (arch/program.h).
+// Not buffers of a virtual device (run/), nor the chip's tensors (arch/program/program.h).
 #pragma once
 
 #include <cstddef>

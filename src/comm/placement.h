@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "arch/instance.h"
+#include "arch/instances/instance.h"
 
 namespace trine::comm {
 

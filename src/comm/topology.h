@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "arch/instance.h"
+#include "arch/instances/instance.h"
 #include "base/result.h"
 
 namespace trine::comm {

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "arch/plan/tile.h"
+#include "arch/plan/loop.h"
 #include "base/result.h"
 #include "compile/fuse.h"
 

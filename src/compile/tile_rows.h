@@ -4,7 +4,7 @@
 #include <span>
 #include <string_view>
 
-#include "arch/plan/tile.h"
+#include "arch/plan/loop.h"
 #include "ir/graph.h"
 
 namespace trine::compile {

@@ -1,4 +1,4 @@
-// Runs tile programs (arch/plan/tile.h) at host speed: prepare() once, run() many times, from any thread.
+// Runs tile programs (arch/plan/loop.h) at host speed: prepare() once, run() many times, from any thread.
 // Not the choice of what to fuse: that is the compiler's. An output may share memory with an input that is read at
 // the same elements, in no later stage. Invariant: results do not depend on the number of threads.
 #pragma once
@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "arch/plan/tile.h"
+#include "arch/plan/loop.h"
 #include "base/simd.h"
 
 namespace trine::host {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "arch/plan/tile.h"
+#include "arch/plan/loop.h"
 
 namespace trine::host {
 

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "arch/plan/tile.h"
+#include "arch/plan/loop.h"
 #include "base/simd.h"
 
 namespace trine::host {

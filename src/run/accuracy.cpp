@@ -5,8 +5,8 @@
 #include <cmath>
 #include <map>
 
-#include "arch/asm.h"
-#include "arch/container.h"
+#include "arch/asm/asm.h"
+#include "arch/program/container.h"
 #include "base/embedded.h"
 #include "base/text.h"
 #include "run/bands.h"

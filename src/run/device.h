@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "arch/instance.h"
+#include "arch/instances/instance.h"
 #include "run/memory.h"
 #include "run/queue.h"
 

@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "arch/asm.h"
+#include "arch/asm/asm.h"
 #include "arch/sequencer.h"
 #include "base/text.h"
 #include "run/explain_look.h"

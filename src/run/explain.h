@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "arch/instance.h"
-#include "arch/program.h"
+#include "arch/instances/instance.h"
+#include "arch/program/program.h"
 #include "base/format/json.h"
 #include "base/result.h"
 #include "run/report.h"

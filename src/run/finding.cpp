@@ -1,7 +1,7 @@
 // Collecting and printing findings; see finding.h.
 #include "run/finding.h"
 
-#include "arch/asm.h"
+#include "arch/asm/asm.h"
 #include "base/text.h"
 
 namespace trine::run {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "arch/core.h"
-#include "arch/program.h"
+#include "arch/program/program.h"
 #include "arch/sequencer.h"
 
 namespace trine::run {

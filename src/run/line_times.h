@@ -5,7 +5,7 @@
 #include <array>
 #include <vector>
 
-#include "arch/program.h"
+#include "arch/program/program.h"
 #include "base/format/json.h"
 #include "sim/core/timing.h"
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "arch/asm.h"
+#include "arch/asm/asm.h"
 #include "arch/row.h"
 #include "base/file.h"
 #include "base/text.h"

@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "arch/instance.h"
-#include "arch/program.h"
+#include "arch/instances/instance.h"
+#include "arch/program/program.h"
 #include "base/result.h"
 #include "run/picture_canvas.h"
 #include "run/picture_record.h"

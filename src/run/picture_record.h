@@ -7,7 +7,7 @@
 #include <map>
 #include <vector>
 
-#include "arch/program.h"
+#include "arch/program/program.h"
 #include "sim/core/timing.h"
 
 namespace trine::run {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "arch/program.h"
+#include "arch/program/program.h"
 
 namespace trine::run {
 

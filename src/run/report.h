@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "arch/instance.h"
-#include "arch/program.h"
+#include "arch/instances/instance.h"
+#include "arch/program/program.h"
 #include "base/format/json.h"
 #include "run/cost.h"
 #include "sim/core/timing.h"

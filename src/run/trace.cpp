@@ -6,7 +6,7 @@
 #include <map>
 #include <vector>
 
-#include "arch/asm.h"
+#include "arch/asm/asm.h"
 #include "arch/row.h"
 #include "arch/sequencer.h"
 #include "base/file.h"

@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "arch/instance.h"
-#include "arch/program.h"
+#include "arch/instances/instance.h"
+#include "arch/program/program.h"
 #include "base/result.h"
 #include "sim/core/timing.h"
 

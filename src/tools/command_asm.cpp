@@ -1,5 +1,5 @@
 // trine asm: assembly text to a program file, checked against a chip.
-#include "arch/container.h"
+#include "arch/program/container.h"
 #include "base/text.h"
 #include "tools/choose.h"
 #include "tools/cli.h"

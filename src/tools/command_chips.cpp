@@ -1,8 +1,8 @@
 // trine chips: the generations side by side, every number with its source on request.
 #include <memory>
 
-#include "arch/chip.h"
-#include "arch/peaks.h"
+#include "arch/chips/chip.h"
+#include "arch/chips/peaks.h"
 #include "base/text.h"
 #include "tools/cli.h"
 

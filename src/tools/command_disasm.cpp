@@ -1,5 +1,5 @@
 // trine disasm: a program file back to assembly text.
-#include "arch/asm.h"
+#include "arch/asm/asm.h"
 #include "tools/cli.h"
 #include "tools/program_file.h"
 

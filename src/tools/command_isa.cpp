@@ -1,7 +1,7 @@
 // trine isa: the instructions as their rows say them; docs/instructions.md is its --markdown.
 #include <set>
 
-#include "arch/chip.h"
+#include "arch/chips/chip.h"
 #include "arch/row.h"
 #include "base/text.h"
 #include "tools/cli.h"

@@ -1,5 +1,5 @@
 // `trine prices`: what machines cost an hour and draw at the wall, each price with its region, day and source.
-#include "arch/instance.h"
+#include "arch/instances/instance.h"
 #include "base/text.h"
 #include "run/cost.h"
 #include "tools/choose.h"

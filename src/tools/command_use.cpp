@@ -1,5 +1,5 @@
 // trine use: choose the virtual machine that other commands work on, or list the machines there are.
-#include "arch/instance.h"
+#include "arch/instances/instance.h"
 #include "base/text.h"
 #include "tools/choose.h"
 #include "tools/cli.h"

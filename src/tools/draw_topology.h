@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "arch/instance.h"
+#include "arch/instances/instance.h"
 
 namespace trine::tools {
 

@@ -4,8 +4,8 @@
 #include <iostream>
 #include <iterator>
 
-#include "arch/container.h"
-#include "arch/verify.h"
+#include "arch/program/container.h"
+#include "arch/program/verify.h"
 #include "base/text.h"
 
 namespace trine::tools {

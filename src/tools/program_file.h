@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "arch/chip.h"
-#include "arch/program.h"
+#include "arch/chips/chip.h"
+#include "arch/program/program.h"
 #include "base/result.h"
 #include "tools/cli.h"
 

@@ -1,10 +1,10 @@
 // Chip files: the built-in ones are complete and agree with the maker's figures; a wrong file is told what and where.
-#include "arch/chip.h"
+#include "arch/chips/chip.h"
 
 #include <cmath>
 #include <string>
 
-#include "arch/peaks.h"
+#include "arch/chips/peaks.h"
 #include "base/file.h"
 #include "base/format/json.h"
 #include "base/text.h"

@@ -1,5 +1,5 @@
 // Instance files: totals agree with the published tables and with the chip; a wrong file is told what and where.
-#include "arch/instance.h"
+#include "arch/instances/instance.h"
 
 #include <algorithm>
 

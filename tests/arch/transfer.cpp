@@ -3,7 +3,7 @@
 
 #include <random>
 
-#include "arch/chip.h"
+#include "arch/chips/chip.h"
 #include "arch/row.h"
 #include "tests/testing.h"
 

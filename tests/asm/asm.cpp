@@ -1,7 +1,7 @@
 // The assembler on hand-written text: what it reads, what the canonical text is, and where errors point.
-#include "arch/asm.h"
+#include "arch/asm/asm.h"
 
-#include "arch/builder.h"
+#include "arch/program/builder.h"
 #include "arch/row.h"
 #include "tests/testing.h"
 

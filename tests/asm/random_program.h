@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "arch/builder.h"
+#include "arch/program/builder.h"
 #include "arch/sequencer.h"
 
 namespace trine::arch {

@@ -2,9 +2,9 @@
 // changed unseen; what is wrong inside a well-sealed file is found by its structure.
 #include <random>
 
-#include "arch/asm.h"
-#include "arch/container.h"
-#include "arch/verify.h"
+#include "arch/asm/asm.h"
+#include "arch/program/container.h"
+#include "arch/program/verify.h"
 #include "base/text.h"
 #include "tests/asm/random_program.h"
 #include "tests/testing.h"

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "arch/asm.h"
-#include "arch/builder.h"
-#include "arch/chip.h"
+#include "arch/asm/asm.h"
+#include "arch/chips/chip.h"
+#include "arch/program/builder.h"
 #include "compile/stream/streams.h"
 #include "front/nki/trace.h"
 #include "run/drivers/exact/exact.h"

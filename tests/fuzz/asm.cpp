@@ -1,10 +1,10 @@
 // Any bytes into the assembler: it answers with a program or an error that has a place. What it accepts prints and
 // reads back the same, and every chip's verifier has an answer.
-#include "arch/asm.h"
+#include "arch/asm/asm.h"
 
 #include <cstdint>
 
-#include "arch/verify.h"
+#include "arch/program/verify.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace trine::arch;

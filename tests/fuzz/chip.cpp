@@ -1,5 +1,5 @@
 // Any bytes as a chip file: refused with a message, or a chip whose every number lies within its row's limits.
-#include "arch/chip.h"
+#include "arch/chips/chip.h"
 
 #include <cstdint>
 

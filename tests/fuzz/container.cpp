@@ -1,12 +1,12 @@
 // Any bytes into the container reader, as they are and with size and checksums made right, so that what lies behind
 // them is reached too. What is accepted writes and prints back the same, and every chip's verifier has an answer.
-#include "arch/container.h"
+#include "arch/program/container.h"
 
 #include <cstdint>
 #include <vector>
 
-#include "arch/asm.h"
-#include "arch/verify.h"
+#include "arch/asm/asm.h"
+#include "arch/program/verify.h"
 
 namespace {
 

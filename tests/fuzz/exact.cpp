@@ -7,10 +7,10 @@
 #include <string_view>
 #include <vector>
 
-#include "arch/asm.h"
-#include "arch/chip.h"
+#include "arch/asm/asm.h"
+#include "arch/chips/chip.h"
+#include "arch/program/verify.h"
 #include "arch/sequencer.h"
-#include "arch/verify.h"
 #include "run/drivers/exact/exact.h"
 #include "tests/fuzz/exact_text.h"
 

@@ -1,5 +1,5 @@
 // Any bytes as an instance file: refused with a message, or a machine whose wires all lead to its own chips.
-#include "arch/instance.h"
+#include "arch/instances/instance.h"
 
 #include <cstdint>
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "arch/container.h"
+#include "arch/program/container.h"
 #include "compile/aot/trn.h"
 
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "arch/plan/tile.h"
+#include "arch/plan/loop.h"
 #include "host/tile.h"
 
 namespace trine::test {

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "arch/plan/tile.h"
+#include "arch/plan/loop.h"
 
 namespace trine::test {
 

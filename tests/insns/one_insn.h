@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
-#include "arch/asm.h"
-#include "arch/chip.h"
+#include "arch/asm/asm.h"
+#include "arch/chips/chip.h"
 #include "arch/row.h"
 #include "base/text.h"
 #include "tests/testing.h"

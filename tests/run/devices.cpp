@@ -3,7 +3,7 @@
 #include <cstring>
 #include <thread>
 
-#include "arch/instance.h"
+#include "arch/instances/instance.h"
 #include "run/client.h"
 #include "run/drivers/native/native.h"
 #include "run/transfer.h"

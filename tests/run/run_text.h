@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "arch/asm.h"
-#include "arch/chip.h"
+#include "arch/asm/asm.h"
+#include "arch/chips/chip.h"
 #include "run/drivers/exact/exact.h"
 #include "tests/testing.h"
 

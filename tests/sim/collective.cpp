@@ -1,7 +1,7 @@
 // Times of collectives: by hand for small cases, above their lower bounds for all, and never faster on worse wires.
 #include "sim/cluster/collective.h"
 
-#include "arch/asm.h"
+#include "arch/asm/asm.h"
 #include "base/text.h"
 #include "sim/core/timing.h"
 #include "tests/testing.h"

@@ -3,7 +3,7 @@
 #include <nanobind/stl/string.h>
 
 #include "api/python/raise.h"
-#include "arch/verify.h"
+#include "arch/program/verify.h"
 #include "run/drivers/timed/timed.h"
 #include "run/explain.h"
 #include "run/picture.h"

@@ -4,8 +4,8 @@
 #include <nanobind/stl/string.h>
 
 #include "api/python/raise.h"
-#include "arch/chip.h"
-#include "arch/instance.h"
+#include "arch/chips/chip.h"
+#include "arch/instances/instance.h"
 #include "arch/row.h"
 
 namespace nb = nanobind;

@@ -3,8 +3,8 @@
 #include <nanobind/stl/string.h>
 
 #include "api/python/raise.h"
-#include "arch/container.h"
-#include "arch/verify.h"
+#include "arch/program/container.h"
+#include "arch/program/verify.h"
 #include "run/drivers/timed/timed.h"
 #include "run/line_times.h"
 

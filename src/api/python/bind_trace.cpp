@@ -7,7 +7,7 @@
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
-#include "arch/recording.h"
+#include "arch/program/recording.h"
 #include "base/format/base64.h"
 #include "compile/stream/streams.h"
 #include "front/nki/trace.h"

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "arch/call.h"
-#include "arch/chip.h"
+#include "arch/chips/chip.h"
 #include "arch/row.h"
 
 namespace trine::arch {

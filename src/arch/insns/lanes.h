@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "arch/call.h"
-#include "arch/chip.h"
+#include "arch/chips/chip.h"
 #include "arch/core.h"
 #include "arch/row.h"
 

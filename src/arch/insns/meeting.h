@@ -3,7 +3,7 @@
 #pragma once
 
 #include "arch/call.h"
-#include "arch/chip.h"
+#include "arch/chips/chip.h"
 #include "arch/row.h"
 
 namespace trine::arch {

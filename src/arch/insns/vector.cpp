@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "arch/chip.h"
+#include "arch/chips/chip.h"
 #include "arch/insns/lanes.h"
 #include "base/text.h"
 

@@ -12,7 +12,7 @@
 #include <variant>
 #include <vector>
 
-#include "arch/plan/tile.h"
+#include "arch/plan/loop.h"
 #include "base/result.h"
 #include "base/tensor.h"
 

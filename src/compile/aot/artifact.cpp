@@ -1,7 +1,7 @@
 // Layouts of inputs as JSON, and the container around them; see artifact.h.
 #include "compile/aot/artifact.h"
 
-#include "arch/container.h"
+#include "arch/program/container.h"
 #include "base/text.h"
 #include "ir/text.h"
 #include "ir/verify.h"

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "arch/chip_text.h"
+#include "arch/chips/chip_text.h"
 #include "base/text.h"
 #include "compile/aot/artifact.h"
 #include "ir/text.h"

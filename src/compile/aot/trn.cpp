@@ -4,7 +4,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "arch/container.h"
+#include "arch/program/container.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "compile/aot/artifact.h"

@@ -3,7 +3,7 @@
 // one batch again. A batch of which even that is large goes through by some images at a time.
 #pragma once
 
-#include "arch/chip.h"
+#include "arch/chips/chip.h"
 #include "ir/graph.h"
 
 namespace trine::compile::device {

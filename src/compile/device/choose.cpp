@@ -8,7 +8,7 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "arch/chip_text.h"
+#include "arch/chips/chip_text.h"
 #include "base/text.h"
 #include "compile/stream/cost.h"
 #include "compile/stream/streams.h"

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "arch/kernel.h"
+#include "arch/program/kernel.h"
 #include "base/result.h"
 #include "compile/device/choice.h"
 

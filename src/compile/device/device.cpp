@@ -6,7 +6,7 @@
 #include <future>
 #include <map>
 
-#include "arch/asm.h"
+#include "arch/asm/asm.h"
 #include "base/text.h"
 #include "compile/device/attention.h"
 #include "compile/device/attention_gradient.h"

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "arch/chip.h"
-#include "arch/program.h"
+#include "arch/chips/chip.h"
+#include "arch/program/program.h"
 #include "compile/device/choose.h"
 #include "compile/device/dot.h"
 #include "compile/device/memory_map.h"

@@ -2,7 +2,7 @@
 // becomes [batch · places, width] around the multiplies that do not tell sequences apart. The same bytes throughout.
 #pragma once
 
-#include "arch/chip.h"
+#include "arch/chips/chip.h"
 #include "ir/graph.h"
 
 namespace trine::compile::device {

@@ -1,7 +1,7 @@
 // Arguments and results of a kernel are memory in HBM that the graph's other nodes share; see kernel_call.h.
 #include "compile/device/kernel_call.h"
 
-#include "arch/recording.h"
+#include "arch/program/recording.h"
 #include "base/format/base64.h"
 #include "base/text.h"
 #include "compile/device/moves.h"

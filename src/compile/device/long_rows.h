@@ -3,7 +3,7 @@
 // Rows that a multiply reads stay as they are.
 #pragma once
 
-#include "arch/chip.h"
+#include "arch/chips/chip.h"
 #include "ir/graph.h"
 
 namespace trine::compile::device {

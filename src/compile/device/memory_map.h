@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "arch/kernel.h"
+#include "arch/program/kernel.h"
 
 namespace trine::compile::device {
 

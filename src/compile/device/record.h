@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "arch/kernel.h"
+#include "arch/program/kernel.h"
 #include "base/result.h"
 
 namespace trine::compile::device {

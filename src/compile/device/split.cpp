@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "arch/verify.h"
+#include "arch/program/verify.h"
 #include "base/text.h"
 #include "compile/device/decompose.h"
 #include "compile/device/lower.h"

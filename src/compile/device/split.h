@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "arch/chip.h"
+#include "arch/chips/chip.h"
 #include "ir/graph.h"
 
 namespace trine::compile {

@@ -2,7 +2,7 @@
 // list of 2^20 numbers is [128, 8,192]. The same bytes throughout; what tells rows apart stays as it is.
 #pragma once
 
-#include "arch/chip.h"
+#include "arch/chips/chip.h"
 #include "ir/graph.h"
 
 namespace trine::compile::device {

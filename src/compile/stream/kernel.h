@@ -1,7 +1,7 @@
-// The recorded kernel under the names its passes use; see arch/kernel.h.
+// The recorded kernel under the names its passes use; see arch/program/kernel.h.
 #pragma once
 
-#include "arch/kernel.h"
+#include "arch/program/kernel.h"
 
 namespace trine::compile {
 

@@ -7,8 +7,8 @@
 #include <numeric>
 #include <vector>
 
-#include "arch/program.h"
-#include "arch/verify.h"
+#include "arch/program/program.h"
+#include "arch/program/verify.h"
 
 namespace trine::compile {
 

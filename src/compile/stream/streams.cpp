@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "arch/verify.h"
+#include "arch/program/verify.h"
 #include "compile/stream/place.h"
 #include "compile/stream/registers.h"
 #include "compile/stream/unroll.h"

@@ -11,8 +11,8 @@
 #include <variant>
 #include <vector>
 
-#include "arch/kernel.h"
-#include "arch/verify.h"
+#include "arch/program/kernel.h"
+#include "arch/program/verify.h"
 #include "base/complaint.h"
 
 namespace trine::front {

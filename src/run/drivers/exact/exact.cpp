@@ -7,8 +7,8 @@
 #include <mutex>
 #include <set>
 
+#include "arch/program/verify.h"
 #include "arch/row.h"
-#include "arch/verify.h"
 #include "base/text.h"
 #include "run/drivers/exact/engines.h"
 

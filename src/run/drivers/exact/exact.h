@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "arch/chip.h"
-#include "arch/program.h"
+#include "arch/chips/chip.h"
+#include "arch/program/program.h"
 #include "base/number/number.h"
 #include "base/result.h"
 #include "run/finding.h"

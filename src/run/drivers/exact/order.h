@@ -9,7 +9,7 @@
 #include <set>
 #include <vector>
 
-#include "arch/program.h"
+#include "arch/program/program.h"
 
 namespace trine::run {
 

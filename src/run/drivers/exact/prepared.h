@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "arch/call.h"
-#include "arch/chip.h"
+#include "arch/chips/chip.h"
 #include "arch/row.h"
 #include "arch/sequencer.h"
 

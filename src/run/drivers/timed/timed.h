@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "arch/instance.h"
-#include "arch/program.h"
+#include "arch/instances/instance.h"
+#include "arch/program/program.h"
 #include "base/result.h"
 #include "run/finding.h"
 #include "run/report.h"
