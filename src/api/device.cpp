@@ -14,7 +14,7 @@
 #include "compile/aot/errors.h"
 #include "compile/collectives_of.h"
 #include "compile/device/options.h"
-#include "compile/device/words.h"
+#include "compile/device/passes/narrow_words.h"
 #include "compile/native.h"
 #include "compile/partition.h"
 #include "run/drivers/exact/exact.h"

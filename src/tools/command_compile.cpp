@@ -14,7 +14,7 @@
 #include "compile/aot/errors.h"
 #include "compile/aot/trn.h"
 #include "compile/device/options.h"
-#include "compile/device/words.h"
+#include "compile/device/passes/narrow_words.h"
 #include "compile/simplify.h"
 #include "ir/text.h"
 #include "run/drivers/timed/timed.h"

@@ -1,6 +1,6 @@
 // Units that can be written in several ways: the way taken is the fastest of those timed, or the first where no other
 // is faster by more than timing apart can tell.
-#include "compile/device/choose.h"
+#include "compile/device/choose/choose.h"
 
 #include <doctest/doctest.h>
 

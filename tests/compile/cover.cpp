@@ -1,5 +1,5 @@
 // Strided reads as runs: what is loaded, how the tile is walked, which reads share one.
-#include "compile/device/cover.h"
+#include "compile/device/loops/cover.h"
 
 #include "tests/compile/testing.h"
 

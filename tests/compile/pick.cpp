@@ -1,5 +1,5 @@
 // One element of each row: found by a sum of the row where its rows are reduced, by a gather where they are not.
-#include "compile/device/pick.h"
+#include "compile/device/passes/pick.h"
 
 #include "base/text.h"
 #include "ir/rewrite.h"

@@ -1,6 +1,6 @@
 // Rows and columns exchanged by the tensor engine, by DMA and by the vector engine: each gives the same bytes, each
 // wins somewhere, and the one that is taken is the one whose whole program ends first.
-#include "compile/device/turn.h"
+#include "compile/device/memory/transpose.h"
 
 #include <doctest/doctest.h>
 

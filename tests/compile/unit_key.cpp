@@ -1,5 +1,5 @@
 // Keys of units: equal where the units would be written alike, and only there.
-#include "compile/device/unit_key.h"
+#include "compile/device/choose/unit_key.h"
 
 #include <doctest/doctest.h>
 

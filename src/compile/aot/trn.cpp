@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "compile/aot/artifact.h"
 #include "compile/aot/parts.h"
-#include "compile/device/words.h"
+#include "compile/device/passes/narrow_words.h"
 #include "ir/text.h"
 
 namespace trine::compile {

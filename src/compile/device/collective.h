@@ -2,7 +2,7 @@
 // Their time is not the core's: collectives_of.h lists them and sim/cluster times them.
 #pragma once
 
-#include "compile/device/store.h"
+#include "compile/device/memory/store.h"
 
 namespace trine::compile::device {
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "compile/device/store.h"
+#include "compile/device/memory/store.h"
 #include "compile/index_map.h"
 #include "ir/constant.h"
 

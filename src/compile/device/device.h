@@ -9,10 +9,10 @@
 
 #include "arch/chips/chip.h"
 #include "arch/program/program.h"
-#include "compile/device/choose.h"
-#include "compile/device/dot.h"
-#include "compile/device/memory_map.h"
-#include "compile/device/split.h"
+#include "compile/device/choose/choose.h"
+#include "compile/device/memory/memory_map.h"
+#include "compile/device/multiplies/dot.h"
+#include "compile/device/passes/split.h"
 #include "ir/graph.h"
 
 namespace trine::compile {

@@ -4,7 +4,7 @@
 #include "arch/program/recording.h"
 #include "base/format/base64.h"
 #include "base/text.h"
-#include "compile/device/moves.h"
+#include "compile/device/memory/moves.h"
 #include "compile/native.h"
 
 namespace trine::compile::device {

@@ -2,7 +2,7 @@
 // program, between those of the graph's own nodes.
 #pragma once
 
-#include "compile/device/store.h"
+#include "compile/device/memory/store.h"
 
 namespace trine::compile::device {
 

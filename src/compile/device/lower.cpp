@@ -6,20 +6,20 @@
 #include <utility>
 
 #include "base/text.h"
-#include "compile/device/arg_max.h"
-#include "compile/device/attention.h"
-#include "compile/device/attention_backward.h"
+#include "compile/device/attention/attention.h"
+#include "compile/device/attention/backward.h"
 #include "compile/device/collective.h"
-#include "compile/device/conv.h"
-#include "compile/device/conv_shift.h"
-#include "compile/device/gather.h"
-#include "compile/device/join.h"
 #include "compile/device/kernel_call.h"
-#include "compile/device/loop.h"
-#include "compile/device/moves.h"
-#include "compile/device/running.h"
-#include "compile/device/top_k.h"
-#include "compile/device/windows.h"
+#include "compile/device/loops/join.h"
+#include "compile/device/loops/loop.h"
+#include "compile/device/memory/moves.h"
+#include "compile/device/memory/windows.h"
+#include "compile/device/multiplies/conv.h"
+#include "compile/device/multiplies/conv_shift.h"
+#include "compile/device/rows/arg_max.h"
+#include "compile/device/rows/gather.h"
+#include "compile/device/rows/scan.h"
+#include "compile/device/rows/top_k.h"
 
 namespace trine::compile::device {
 

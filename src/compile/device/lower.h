@@ -6,11 +6,11 @@
 #include <map>
 #include <unordered_set>
 
-#include "compile/device/choose.h"
+#include "compile/device/choose/choose.h"
 #include "compile/device/control.h"
 #include "compile/device/device.h"
-#include "compile/device/store.h"
-#include "compile/device/summed.h"
+#include "compile/device/memory/store.h"
+#include "compile/device/multiplies/summed.h"
 
 namespace trine::compile::device {
 

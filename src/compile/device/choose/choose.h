@@ -1,0 +1,88 @@
+// Choose: of the ways a unit can be written, the one that ends first on the chip. Each way is recorded apart, made into
+// streams as if it were a program of its own, and timed by the timer that was handed in.
+// Invariant: the answer follows from the kernels and the chip alone; what was asked before only makes it quicker.
+#pragma once
+
+#include <array>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "arch/program/kernel.h"
+#include "base/result.h"
+#include "compile/device/choose/choice.h"
+
+namespace trine::compile::device {
+
+// Femtoseconds that a program takes on the chip, launch and end left out. A plain function: the same program, the same
+// answer.
+using Timer = Result<int64_t> (*)(const arch::Program& program, const arch::Chip& chip);
+
+// 128 bits of everything a kernel's time follows from; names and lines are left out.
+class Digest {
+ public:
+  using Key = std::array<uint64_t, 2>;
+
+  void add(uint64_t v);
+  void add(std::string_view s);
+  void add(const arch::Kernel& kernel);
+  const Key& key() const { return key_; }
+
+ private:
+  void add(const arch::Operand& o);
+  void add(const arch::Pattern& p);
+
+  Key key_ = {0x243f6a8885a308d3, 0x13198a2e03707344};
+};
+
+// Instructions from which on how a unit begins and ends hardly counts, and timing it takes long.
+inline constexpr size_t kLong = 4000;
+
+// From here on the first way is taken: each is held in memory until it is timed.
+inline constexpr size_t kTimedMax = size_t{1} << 18;
+
+// A unit by itself, recorded one way. Between others it begins while what it needs of memory is on its way already: it
+// is then recorded twice in a row, the second waiting for the first as one layer for another, and takes what that adds.
+struct Rehearsal {
+  arch::Kernel kernel = {};
+  std::optional<arch::Kernel> alone = {};  // where `kernel` has it twice
+
+  bool turns() const;  // rows and columns
+};
+
+// Femtoseconds of each way, launch and end left out; less than 0: not timed.
+inline constexpr int64_t kUnwritable = -1, kSameAsBefore = -2, kSurelySlower = -3;
+struct Verdict {
+  size_t best = 0;
+  std::vector<int64_t> fs = {};
+};
+
+// Nothing: it could not be written that way.
+Verdict fastest(std::vector<std::optional<Rehearsal>> ways, const arch::Chip& chip, Timer timer);
+
+// A unit that had a choice, for who looks on.
+struct Chosen {
+  std::string unit = {};
+  std::vector<Choice> ways = {};
+  Verdict verdict = {};
+
+  const Choice& taken() const { return ways[verdict.best]; }
+  std::string text() const;
+};
+
+// What was found for units that are written alike.
+struct ChosenOnce {
+  std::vector<Choice> ways = {};  // to cut it
+  Verdict cut = {};
+  bool turns = false;                 // the fastest of them, rows and columns
+  std::optional<Chosen> turned = {};  // with who else may do that, where that was asked for
+
+  Chosen of(std::string unit, bool others_turn) const;
+};
+struct Choices {
+  std::map<Digest::Key, ChosenOnce> by_unit = {}, by_kernel = {};
+};
+
+}  // namespace trine::compile::device

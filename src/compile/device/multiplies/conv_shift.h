@@ -1,0 +1,14 @@
+// Convolutions as shifted multiplies: channels on partitions, an image with its padding along the free dim, every tap a
+// view of it that begins a little further on. Nothing is copied per tap.
+#pragma once
+
+#include "compile/device/multiplies/dot.h"
+
+namespace trine::compile::device {
+
+// Two spatial dims, no groups or one for each channel, no dilated input, channels enough to fill partitions, first or
+// last in both operands. Such a convolution keeps its padding; all others have it done before (decompose.h).
+bool can_shift(const ir::Node& conv);
+void lower_shifted(Recorder& rec, Store& store, const ir::Node& conv, const DotPolicy& policy);
+
+}  // namespace trine::compile::device

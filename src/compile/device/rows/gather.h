@@ -1,0 +1,17 @@
+// Elements of rows at places that data gives, by GpSimd: each partition gathers from the row it holds. Rows that data
+// chooses as a whole are windows.h's.
+#pragma once
+
+#include "compile/device/memory/store.h"
+
+namespace trine::compile::device {
+
+// row_gather(x [1 or R, columns], places s32 [Q, each]), R a multiple of Q: of each row of x, or of the one, its
+// elements at the places of row r / (R / Q). The device compiler's own: no front-end makes it.
+inline constexpr std::string_view kRowGather = "row_gather";
+
+// Rows of so many elements fit a partition, and looking through all of them takes no longer than finding each alone.
+bool gathers_in_rows(const ir::Type& x, int64_t columns, int64_t each);
+void lower_row_gather(Recorder& rec, Store& store, const ir::Node& node);
+
+}  // namespace trine::compile::device
