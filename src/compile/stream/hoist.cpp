@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "compile/stream/depend.h"
-#include "compile/stream/shelf.h"
+#include "compile/stream/dependences.h"
+#include "compile/stream/memory/free_space.h"
 
 namespace trine::compile {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "compile/stream/depend.h"
+#include "compile/stream/dependences.h"
 #include "compile/stream/kernel.h"
 
 namespace trine::compile {

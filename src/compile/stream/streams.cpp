@@ -4,11 +4,11 @@
 #include <algorithm>
 
 #include "arch/program/verify.h"
-#include "compile/stream/place.h"
+#include "compile/stream/memory/allocate.h"
+#include "compile/stream/memory/versions.h"
 #include "compile/stream/registers.h"
+#include "compile/stream/semaphores.h"
 #include "compile/stream/unroll.h"
-#include "compile/stream/versions.h"
-#include "compile/stream/weave.h"
 
 namespace trine::compile {
 

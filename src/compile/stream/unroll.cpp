@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "compile/stream/shelf.h"
+#include "compile/stream/memory/free_space.h"
 
 namespace trine::compile {
 

@@ -1,5 +1,5 @@
 // Loads whose source stays as it is; see reload.h.
-#include "compile/stream/reload.h"
+#include "compile/stream/memory/reload.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // Clocks, waits and streams; see weave.h.
-#include "compile/stream/weave.h"
+#include "compile/stream/semaphores.h"
 
 #include <algorithm>
 #include <array>

@@ -1,12 +1,12 @@
 // Finding the writes that begin a version, and renaming; see versions.h. Tensors that the user placed keep their one
 // place, and so do those that carry something from one iteration of a device loop to the next or out of it.
-#include "compile/stream/versions.h"
+#include "compile/stream/memory/versions.h"
 
 #include <algorithm>
 
 #include "base/text.h"
-#include "compile/stream/region.h"
-#include "compile/stream/shelf.h"
+#include "compile/stream/footprint.h"
+#include "compile/stream/memory/free_space.h"
 
 namespace trine::compile {
 

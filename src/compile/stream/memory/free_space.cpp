@@ -1,5 +1,5 @@
 // Finding room, and lifetimes; see shelf.h.
-#include "compile/stream/shelf.h"
+#include "compile/stream/memory/free_space.h"
 
 #include <algorithm>
 

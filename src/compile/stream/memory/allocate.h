@@ -8,7 +8,7 @@
 
 #include "base/complaint.h"
 #include "compile/stream/kernel.h"
-#include "compile/stream/shelf.h"
+#include "compile/stream/memory/free_space.h"
 
 namespace trine::compile {
 

@@ -1,12 +1,12 @@
 // Addresses by lifetime; see place.h.
-#include "compile/stream/place.h"
+#include "compile/stream/memory/allocate.h"
 
 #include <algorithm>
 #include <queue>
 
 #include "base/text.h"
-#include "compile/stream/reorder.h"
-#include "compile/stream/spill.h"
+#include "compile/stream/memory/reorder.h"
+#include "compile/stream/memory/spill.h"
 
 namespace trine::compile {
 

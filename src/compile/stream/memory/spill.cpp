@@ -1,14 +1,14 @@
 // The walk that moves tensors out and back in; see spill.h. Only what was written is moved: reading the rest would be
 // reading what nobody wrote.
-#include "compile/stream/spill.h"
+#include "compile/stream/memory/spill.h"
 
 #include <algorithm>
 
 #include "base/text.h"
 #include "compile/stream/cost.h"
-#include "compile/stream/place.h"
-#include "compile/stream/region.h"
-#include "compile/stream/reload.h"
+#include "compile/stream/footprint.h"
+#include "compile/stream/memory/allocate.h"
+#include "compile/stream/memory/reload.h"
 
 namespace trine::compile {
 

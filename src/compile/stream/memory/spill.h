@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "base/complaint.h"
-#include "compile/stream/shelf.h"
+#include "compile/stream/memory/free_space.h"
 
 namespace trine::compile {
 

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "compile/stream/shelf.h"
+#include "compile/stream/memory/free_space.h"
 
 namespace trine::compile {
 

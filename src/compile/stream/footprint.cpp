@@ -1,5 +1,5 @@
 // Hulls, combs and cells; see region.h.
-#include "compile/stream/region.h"
+#include "compile/stream/footprint.h"
 
 #include <algorithm>
 #include <array>

@@ -1,13 +1,13 @@
 // Edges from touched bytes; see depend.h. One Touched per memory: SBUF and PSUM of each core, and each HBM tensor that
 // is written. Accumulators, random states and registers are one more, with a byte for each.
-#include "compile/stream/depend.h"
+#include "compile/stream/dependences.h"
 
 #include <algorithm>
 #include <map>
 #include <memory>
 
 #include "arch/runs.h"
-#include "compile/stream/region.h"
+#include "compile/stream/footprint.h"
 
 namespace trine::compile {
 

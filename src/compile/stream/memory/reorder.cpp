@@ -1,13 +1,13 @@
 // The earliest work that fits goes next; see reorder.h. What depends on what comes from tensors apart from each other,
 // as if each had a place of its own.
-#include "compile/stream/reorder.h"
+#include "compile/stream/memory/reorder.h"
 
 #include <algorithm>
 #include <numeric>
 #include <queue>
 
-#include "compile/stream/depend.h"
-#include "compile/stream/shelf.h"
+#include "compile/stream/dependences.h"
+#include "compile/stream/memory/free_space.h"
 
 namespace trine::compile {
 
