@@ -9,10 +9,10 @@
 #include "api/program_text.h"
 #include "base/format/json.h"
 #include "base/text.h"
-#include "compile/hlo_text.h"
-#include "compile/native.h"
-#include "compile/partition.h"
-#include "compile/simplify.h"
+#include "compile/graph/hlo_text.h"
+#include "compile/graph/simplify.h"
+#include "compile/host/native.h"
+#include "compile/partition/partition.h"
 
 namespace trine::api {
 

@@ -10,9 +10,9 @@
 
 #include "arch/plan/plan.h"
 #include "base/result.h"
-#include "compile/layout.h"
-#include "compile/native.h"
-#include "compile/sharding.h"
+#include "compile/graph/layout.h"
+#include "compile/host/native.h"
+#include "compile/partition/sharding.h"
 
 namespace trine::api {
 

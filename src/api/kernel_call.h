@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "compile/native.h"
+#include "compile/host/native.h"
 
 namespace trine::api {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "compile/numerics.h"
+#include "compile/graph/numerics.h"
 
 namespace trine::api {
 

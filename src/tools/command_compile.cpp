@@ -15,7 +15,7 @@
 #include "compile/aot/trn.h"
 #include "compile/device/options.h"
 #include "compile/device/passes/narrow_words.h"
-#include "compile/simplify.h"
+#include "compile/graph/simplify.h"
 #include "ir/text.h"
 #include "run/drivers/timed/timed.h"
 #include "tools/choose.h"

@@ -7,7 +7,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
-#include "compile/native.h"
+#include "compile/host/native.h"
 #include "front/onnx/read.h"
 #include "host/execute.h"
 #include "ir/text.h"

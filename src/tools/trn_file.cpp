@@ -11,7 +11,7 @@
 #include "base/format/npy.h"
 #include "base/number/convert.h"
 #include "base/text.h"
-#include "compile/native.h"
+#include "compile/host/native.h"
 #include "run/drivers/native/direct.h"
 #include "run/random_input.h"
 #include "tools/choose.h"

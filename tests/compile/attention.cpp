@@ -1,6 +1,6 @@
 // Attention is found in graphs as JAX writes them, and gives what the graph gives; what only looks like it is left
 // alone.
-#include "compile/attention.h"
+#include "compile/graph/attention.h"
 
 #include <map>
 

@@ -1,13 +1,13 @@
 // Products in narrower formats as precision allows, everything in them, and rounding by chance that is right on
 // average.
-#include "compile/numerics.h"
+#include "compile/graph/numerics.h"
 
 #include <doctest/doctest.h>
 
 #include <bit>
 #include <cstring>
 
-#include "compile/native.h"
+#include "compile/host/native.h"
 #include "ir/text.h"
 #include "ir/verify.h"
 #include "tests/compile/testing.h"

@@ -1,5 +1,5 @@
 // Complex numbers taken apart: loops over their parts give what the ops' meanings give, in one step where they can.
-#include "compile/complex_parts.h"
+#include "compile/graph/complex_parts.h"
 
 #include <complex>
 #include <limits>

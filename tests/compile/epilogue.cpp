@@ -1,5 +1,5 @@
 // Loops that go along with a multiply's tiles, and loops that must not.
-#include "compile/epilogue.h"
+#include "compile/host/epilogue.h"
 
 #include "tests/compile/testing.h"
 

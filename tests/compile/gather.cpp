@@ -1,5 +1,5 @@
 // Gathers inside loops: elements at computed places, in one step with what is made of them; rows are copied apart.
-#include "compile/windows.h"
+#include "compile/host/windows.h"
 
 #include "base/text.h"
 #include "tests/compile/testing.h"

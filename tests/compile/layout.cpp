@@ -1,5 +1,5 @@
 // Layouts as the front-end hands them over, and the program they become.
-#include "compile/layout.h"
+#include "compile/graph/layout.h"
 
 #include "tests/compile/testing.h"
 

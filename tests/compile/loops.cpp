@@ -1,5 +1,5 @@
 // Loops inside loops: a loop that its own loop runs again begins anew, with what it is given this time.
-#include "compile/native.h"
+#include "compile/host/native.h"
 
 #include "tests/compile/testing.h"
 

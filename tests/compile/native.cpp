@@ -1,5 +1,5 @@
 // Host plans: the plan of a graph gives what the reference evaluator gives, within the dtype's rounding; loops fuse.
-#include "compile/native.h"
+#include "compile/host/native.h"
 
 #include "base/text.h"
 #include "host/kept.h"

@@ -1,6 +1,6 @@
 // Partitioning: which collectives a program needs, and what cannot be cut says so. Values are held against JAX's CPU
 // devices in tests/jax/test_sharding.py.
-#include "compile/partition.h"
+#include "compile/partition/partition.h"
 
 #include <doctest/doctest.h>
 

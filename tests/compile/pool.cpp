@@ -1,5 +1,5 @@
 // Pooling as a loop over windows, against the reference: kinds, dtypes, padding of either sign, strides and dilations.
-#include "compile/pool.h"
+#include "compile/host/pool.h"
 
 #include "base/text.h"
 #include "tests/compile/testing.h"

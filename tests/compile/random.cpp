@@ -1,5 +1,5 @@
 // Random graphs: simplified, fused and placed, they give what the reference evaluator gives. Seeds are printed.
-#include "compile/native.h"
+#include "compile/host/native.h"
 #include "ir/text.h"
 #include "ops/evaluate.h"
 #include "tests/compile/testing.h"

@@ -1,5 +1,5 @@
 // Each rule of simplify applies where it should and leaves alone what it must.
-#include "compile/simplify.h"
+#include "compile/graph/simplify.h"
 
 #include <cstring>
 #include <random>

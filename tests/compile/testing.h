@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "arch/plan/plan.h"
-#include "compile/native.h"
+#include "compile/host/native.h"
 #include "host/execute.h"
 #include "ir/graph.h"
 #include "ir/text.h"

@@ -1,5 +1,5 @@
 // Gathers and scatters as one step of windows: every form of dimension numbers, kind and dtype; indices out of bounds.
-#include "compile/windows.h"
+#include "compile/host/windows.h"
 
 #include "base/text.h"
 #include "tests/compile/testing.h"

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "compile/native.h"
+#include "compile/host/native.h"
 
 namespace trine::api::pjrt {
 

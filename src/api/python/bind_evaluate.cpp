@@ -6,7 +6,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "api/python/raise.h"
-#include "compile/evaluate.h"
+#include "compile/graph/evaluate.h"
 
 namespace nb = nanobind;
 using namespace trine;

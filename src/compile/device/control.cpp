@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "compile/device/memory/store.h"
-#include "compile/index_map.h"
+#include "compile/graph/index_map.h"
 #include "ir/constant.h"
 
 namespace trine::compile::device {

@@ -5,7 +5,7 @@
 #include <span>
 #include <unordered_map>
 
-#include "compile/fuse.h"
+#include "compile/graph/fuse.h"
 #include "ir/value_hash.h"
 
 namespace trine::compile::device {

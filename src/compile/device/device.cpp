@@ -17,7 +17,7 @@
 #include "compile/device/passes/long_rows.h"
 #include "compile/device/passes/pick.h"
 #include "compile/device/passes/spread.h"
-#include "compile/simplify.h"
+#include "compile/graph/simplify.h"
 #include "compile/stream/hoist.h"
 #include "compile/stream/streams.h"
 #include "ir/text.h"

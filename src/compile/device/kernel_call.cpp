@@ -5,7 +5,7 @@
 #include "base/format/base64.h"
 #include "base/text.h"
 #include "compile/device/memory/moves.h"
-#include "compile/native.h"
+#include "compile/host/native.h"
 
 namespace trine::compile::device {
 

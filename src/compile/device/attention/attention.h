@@ -1,8 +1,8 @@
 // Attention on the device: scores of a tile of queries, softmax and the weighted values without leaving the chip.
 #pragma once
 
-#include "compile/attention.h"
 #include "compile/device/multiplies/dot.h"
+#include "compile/graph/attention.h"
 
 namespace trine::compile::device {
 

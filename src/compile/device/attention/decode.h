@@ -2,8 +2,8 @@
 // heads of all sequences are a few columns each, and softmax is over partitions.
 #pragma once
 
-#include "compile/attention.h"
 #include "compile/device/multiplies/dot.h"
+#include "compile/graph/attention.h"
 
 namespace trine::compile::device {
 

@@ -5,9 +5,9 @@
 #include <array>
 #include <map>
 
-#include "compile/attention.h"
 #include "compile/device/memory/store.h"
-#include "compile/index_map.h"
+#include "compile/graph/attention.h"
+#include "compile/graph/index_map.h"
 
 namespace trine::compile::device {
 

@@ -6,7 +6,7 @@
 
 #include "compile/device/choose/choose.h"
 #include "compile/device/memory/store.h"
-#include "compile/fuse.h"
+#include "compile/graph/fuse.h"
 
 namespace trine::compile::device {
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "compile/simplify.h"
+#include "compile/graph/simplify.h"
 #include "ops/op.h"
 
 namespace trine::compile::device {

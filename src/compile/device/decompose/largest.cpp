@@ -10,7 +10,7 @@
 #include "compile/device/memory/store.h"
 #include "compile/device/rows/arg_max.h"
 #include "compile/device/rows/top_k.h"
-#include "compile/known.h"
+#include "compile/graph/recognise.h"
 
 namespace trine::compile::device {
 

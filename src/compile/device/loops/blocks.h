@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "compile/device/loops/map.h"
-#include "compile/index_map.h"
+#include "compile/graph/index_map.h"
 
 namespace trine::compile::device {
 

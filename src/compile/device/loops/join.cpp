@@ -5,7 +5,7 @@
 #include <unordered_map>
 
 #include "compile/device/memory/store.h"
-#include "compile/index_map.h"
+#include "compile/graph/index_map.h"
 
 namespace trine::compile::device {
 

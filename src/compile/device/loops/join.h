@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "compile/fuse.h"
+#include "compile/graph/fuse.h"
 
 namespace trine::compile::device {
 

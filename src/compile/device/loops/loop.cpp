@@ -16,8 +16,8 @@
 #include "compile/device/loops/row_sums.h"
 #include "compile/device/loops/splat.h"
 #include "compile/device/memory/moves.h"
-#include "compile/index_map.h"
-#include "compile/tile_rows.h"
+#include "compile/graph/index_map.h"
+#include "compile/graph/loop_ops.h"
 
 namespace trine::compile::device {
 

@@ -6,7 +6,7 @@
 #include "compile/device/memory/store.h"
 #include "compile/device/multiplies/dot.h"
 #include "compile/device/multiplies/summed.h"
-#include "compile/fuse.h"
+#include "compile/graph/fuse.h"
 
 namespace trine::compile::device {
 

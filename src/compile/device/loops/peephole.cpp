@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "compile/device/loops/splat.h"
-#include "compile/index_map.h"
+#include "compile/graph/index_map.h"
 
 namespace trine::compile::device {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "compile/index_map.h"
+#include "compile/graph/index_map.h"
 
 namespace trine::compile::device {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "compile/device/loops/map.h"
-#include "compile/fuse.h"
+#include "compile/graph/fuse.h"
 
 namespace trine::compile::device {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "compile/position_mask.h"
+#include "compile/graph/position_mask.h"
 
 namespace trine::compile::device {
 

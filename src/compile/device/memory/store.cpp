@@ -7,8 +7,8 @@
 #include "base/text.h"
 #include "compile/device/loops/map.h"
 #include "compile/device/memory/transpose.h"
-#include "compile/fuse.h"
-#include "compile/index_map.h"
+#include "compile/graph/fuse.h"
+#include "compile/graph/index_map.h"
 
 namespace trine::compile::device {
 

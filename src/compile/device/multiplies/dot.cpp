@@ -12,7 +12,7 @@
 #include "compile/device/choose/choose.h"
 #include "compile/device/loops/map.h"
 #include "compile/device/memory/transpose.h"
-#include "compile/index_map.h"
+#include "compile/graph/index_map.h"
 
 namespace trine::compile::device {
 

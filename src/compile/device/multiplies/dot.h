@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "compile/device/memory/store.h"
-#include "compile/index_map.h"
+#include "compile/graph/index_map.h"
 
 namespace trine::compile::device {
 

@@ -4,7 +4,7 @@
 
 #include "compile/device/loops/blocks.h"
 #include "compile/device/memory/store.h"
-#include "compile/fuse.h"
+#include "compile/graph/fuse.h"
 
 namespace trine::compile::device {
 

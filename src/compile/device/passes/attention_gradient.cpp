@@ -9,7 +9,7 @@
 #include <deque>
 #include <unordered_map>
 
-#include "compile/position_mask.h"
+#include "compile/graph/position_mask.h"
 #include "ir/rewrite.h"
 
 namespace trine::compile::device {

@@ -4,7 +4,7 @@
 // top and sum: of each row of scores the highest, and the sum of exp(score - top). Attributes say which dims are what.
 #pragma once
 
-#include "compile/attention.h"
+#include "compile/graph/attention.h"
 #include "ir/graph.h"
 
 namespace trine::compile::device {

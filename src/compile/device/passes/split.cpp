@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "compile/device/decompose/decompose.h"
 #include "compile/device/lower.h"
-#include "compile/index_map.h"
+#include "compile/graph/index_map.h"
 #include "ir/rewrite.h"
 
 namespace trine::compile {

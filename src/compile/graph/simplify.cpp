@@ -1,0 +1,385 @@
+// The rules. Floating ones keep every bit, NaNs included: x + 0 is not x when x is -0, so it stays. Sums alone, whose
+// order is free, and approximations that are known, may differ in rounding and in the sign of a zero.
+#include "compile/graph/simplify.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/number/scalar.h"
+#include "compile/graph/complex_parts.h"
+#include "compile/graph/narrow_index.h"
+#include "compile/graph/recognise.h"
+#include "ir/constant.h"
+#include "ops/evaluate.h"
+
+namespace trine::compile {
+
+using ir::Graph;
+using ir::Node;
+using ir::Replacement;
+using ir::Value;
+
+namespace {
+
+constexpr int64_t kFoldedMax = 4096;  // elements of a constant worth keeping instead of computing
+
+// The one value of every element of a constant, seen through broadcasts; null where there is none.
+const Tensor* splat_of(Value v) {
+  while (v.node->op == "broadcast_in_dim" || v.node->op == "reshape") v = v.node->inputs[0];
+  const Tensor* t = ir::constant_of(v);
+  return t && ir::is_splat(*t) ? t : nullptr;
+}
+
+bool is_splat(const Value& v, double want) {
+  const Tensor* t = splat_of(v);
+  if (!t) return false;
+  const double x = number(*t);
+  return x == want && (!is_floating(t->dtype) || !std::signbit(x));
+}
+
+// The elements of a constant of integers.
+std::vector<int64_t> whole_numbers(const Tensor& t) {
+  return dispatch_element(t.dtype, [&](auto element) {
+    using E = decltype(element);
+    std::vector<int64_t> out(size_t(element_count(t.dims)), 0);
+    if constexpr (E::kIsInteger)
+      for (size_t i = 0; i < out.size(); ++i)
+        out[i] = int64_t(E::load(t.view().template as<const typename E::Storage>()[i]));
+    return out;
+  });
+}
+
+bool is_whole(const Value& v) { return is_integer(v.type().dtype) || v.type().dtype == Dtype::boolean; }
+
+Replacement the(const Value& v) { return {v}; }
+
+// Functions whose loops on the host round otherwise than the reference by an ulp or a few.
+bool is_approximate(const Node& node) {
+  static constexpr std::string_view kFunctions[] = {
+      "cosine", "erf",     "erfc",         "erf_inv", "exponential",
+      "log",    "sine",    "log_plus_one", "tan",     "exponential_minus_one",
+      "tanh",   "logistic"};
+  return node.types[0].dtype != Dtype::f64 && std::ranges::find(kFunctions, node.op) != std::end(kFunctions);
+}
+
+// Every input constant and the result small: computed now.
+Replacement fold(Graph& graph, const Node& node) {
+  if (node.op == "constant" || node.op == "parameter" || node.op == "iota" || node.is_unique || !node.regions.empty() ||
+      node.types.size() != 1 || node.types[0].is_token || node.types[0].elements() > kFoldedMax)
+    return {};
+  std::vector<TensorView> in;
+  for (const Value& v : node.inputs) {
+    const Tensor* t = ir::constant_of(v);
+    if (!t) return {};
+    in.push_back(t->view());
+  }
+  const ops::Op* op = ops::find_op(node.op);
+  if (!op || !op->eval || op->has_effect || op->kind == ops::OpKind::collective || node.inputs.empty()) return {};
+  // A scalar repeated is cheaper kept as it is.
+  if (node.op == "broadcast_in_dim" && node.inputs[0].type().elements() == 1 && node.types[0].elements() > 1) return {};
+  Tensor out = Tensor::make(node.types[0].dtype, node.types[0].dims);
+  const TensorView to[] = {out.view()};
+  if (!ops::evaluate(node, in, {}, to)) return {};
+  return the(graph.constant(std::move(out), node.where));
+}
+
+// A program gives the same bits whether a number is a constant in it or an argument.
+Replacement fold_for_host(Graph& graph, const Node& node) {
+  return node.types.size() == 1 && is_approximate(node) ? Replacement{} : fold(graph, node);
+}
+
+Replacement same_dims(Graph&, const Node& n) {
+  return n.inputs[0].type().dims == n.types[0].dims ? the(n.inputs[0]) : Replacement{};
+}
+
+Replacement reshape_of_reshape(Graph& g, const Node& n) {
+  const Node& inner = *n.inputs[0].node;
+  if (inner.op != "reshape") return {};
+  return the(g.add1("reshape", inner.inputs, n.types[0], {}, n.where));
+}
+
+Replacement broadcast_of_broadcast(Graph& g, const Node& n) {
+  const Node& inner = *n.inputs[0].node;
+  if (inner.op != "broadcast_in_dim") return {};
+  ir::Ints to;
+  for (int64_t d : inner.attrs.ints("broadcast_dimensions"))
+    to.push_back(n.attrs.ints("broadcast_dimensions")[size_t(d)]);
+  return the(g.add1("broadcast_in_dim", inner.inputs, n.types[0], {{"broadcast_dimensions", to}}, n.where));
+}
+
+Replacement broadcast_in_place(Graph&, const Node& n) {
+  const ir::Ints& to = n.attrs.ints("broadcast_dimensions");
+  return n.inputs[0].type().dims == n.types[0].dims && std::is_sorted(to.begin(), to.end()) ? the(n.inputs[0])
+                                                                                            : Replacement{};
+}
+
+Replacement transpose_nothing(Graph&, const Node& n) {
+  const ir::Ints& p = n.attrs.ints("permutation");
+  return std::is_sorted(p.begin(), p.end()) ? the(n.inputs[0]) : Replacement{};
+}
+
+Replacement transpose_of_transpose(Graph& g, const Node& n) {
+  const Node& inner = *n.inputs[0].node;
+  if (inner.op != "transpose") return {};
+  ir::Ints both;
+  for (int64_t d : n.attrs.ints("permutation")) both.push_back(inner.attrs.ints("permutation")[size_t(d)]);
+  return the(g.add1("transpose", inner.inputs, n.types[0], {{"permutation", both}}, n.where));
+}
+
+Replacement convert_nothing(Graph&, const Node& n) {
+  return n.inputs[0].type().dtype == n.types[0].dtype ? the(n.inputs[0]) : Replacement{};
+}
+
+Replacement slice_all(Graph&, const Node& n) {
+  return n.inputs[0].type().dims == n.types[0].dims ? the(n.inputs[0]) : Replacement{};
+}
+
+Replacement select_known(Graph&, const Node& n) {
+  const Tensor* p = splat_of(n.inputs[0]);
+  if (!p) return {};
+  return the(*p->view().as<const uint8_t>() ? n.inputs[1] : n.inputs[2]);
+}
+
+// As JAX writes what depends on the platform.
+Replacement case_known(Graph& g, const Node& n) {
+  const Tensor* const t = ir::constant_of(n.inputs[0]);
+  if (!t) return {};
+  const int64_t index = *t->view().as<const int32_t>(), last = int64_t(n.regions.size()) - 1;
+  const ir::Region& branch = n.regions[size_t(index < 0 || index > last ? last : index)];
+  if (!branch.effects.empty()) return {};
+  return ir::inlined(g, branch, std::span(n.inputs).subspan(1));
+}
+
+Replacement select_same(Graph&, const Node& n) { return n.inputs[1] == n.inputs[2] ? the(n.inputs[1]) : Replacement{}; }
+
+// Between truths: c ? true : false is c, c ? x : false is c & x.
+Replacement select_truth(Graph& g, const Node& n) {
+  if (n.types[0].dtype != Dtype::boolean || n.inputs[0].type().dims != n.types[0].dims || !is_splat(n.inputs[2], 0))
+    return {};
+  if (is_splat(n.inputs[1], 1)) return the(n.inputs[0]);
+  return the(g.add1("and", {n.inputs[0], n.inputs[1]}, n.types[0], {}, n.where));
+}
+// x & true and x | false are x; x & false and x | true are known.
+template <int kNeutral>
+Replacement truth_with_known(Graph&, const Node& n) {
+  if (n.types[0].dtype != Dtype::boolean) return {};
+  for (size_t i : {0, 1}) {
+    if (is_splat(n.inputs[i], kNeutral)) return the(n.inputs[1 - i]);
+    if (is_splat(n.inputs[i], 1 - kNeutral)) return the(n.inputs[i]);
+  }
+  return {};
+}
+
+Replacement whole_add_zero(Graph&, const Node& n) {
+  if (!is_whole(n.inputs[0])) return {};
+  if (is_splat(n.inputs[1], 0)) return the(n.inputs[0]);
+  return is_splat(n.inputs[0], 0) ? the(n.inputs[1]) : Replacement{};
+}
+
+Replacement times_one(Graph&, const Node& n) {
+  if (is_splat(n.inputs[1], 1)) return the(n.inputs[0]);
+  return is_splat(n.inputs[0], 1) ? the(n.inputs[1]) : Replacement{};
+}
+
+// x * convert(truth) is truth ? x : 0, whatever x is. Truths that are known are numbers by then, in XLA too.
+Replacement times_truth(Graph& g, const Node& n) {
+  for (size_t i : {0, 1}) {
+    const Node& factor = *n.inputs[i].node;
+    if (factor.op != "convert" || factor.inputs[0].type().dtype != Dtype::boolean || ir::constant_of(factor.inputs[0]))
+      continue;
+    const Value zero = g.constant(Tensor::make(n.types[0].dtype, {}), n.where);
+    const Value zeros = g.add1("broadcast_in_dim", {zero}, n.types[0], {{"broadcast_dimensions", ir::Ints()}}, n.where);
+    return the(g.add1("select", {factor.inputs[0], n.inputs[1 - i], zeros}, n.types[0], {}, n.where));
+  }
+  return {};
+}
+
+Replacement by_one(Graph&, const Node& n) { return is_splat(n.inputs[1], 1) ? the(n.inputs[0]) : Replacement{}; }
+
+Replacement minus_zero(Graph&, const Node& n) { return is_splat(n.inputs[1], 0) ? the(n.inputs[0]) : Replacement{}; }
+
+Replacement square(Graph& g, const Node& n) {
+  if (!is_splat(n.inputs[1], 2)) return {};
+  return the(g.add1("multiply", {n.inputs[0], n.inputs[0]}, n.types[0], {}, n.where));
+}
+
+Replacement barrier(Graph&, const Node& n) { return n.inputs; }
+
+// Integers whose products are asked for as floats are floats before, as in XLA; so with every other kind. Narrow floats
+// are summed wide.
+Replacement multiply_as_result(Graph& g, const Node& n) {
+  const Dtype result = n.types[0].dtype;
+  const auto is_of_its_kind = [&](const Value& v) {
+    const Dtype d = v.type().dtype;
+    return is_floating(d) == is_floating(result) && is_complex(d) == is_complex(result) &&
+           (d == Dtype::boolean) == (result == Dtype::boolean);
+  };
+  if (is_of_its_kind(n.inputs[0]) && is_of_its_kind(n.inputs[1])) return {};
+  const Dtype dtype = is_floating(result) && bytes(result) < 4 ? Dtype::f32 : result;
+  std::vector<Value> inputs;
+  for (const Value& v : n.inputs)
+    inputs.push_back(g.add1("convert", {v}, ir::tensor_type(dtype, v.type().dims), {}, n.where));
+  return the(g.add1(n.op, std::move(inputs), n.types[0], n.attrs, n.where));
+}
+
+// A slice whose place is known: clamped as dynamic_slice clamps.
+Replacement slice_known(Graph& g, const Node& n) {
+  ir::Ints start, limit;
+  const Dims &whole = n.inputs[0].type().dims, &part = n.types[0].dims;
+  for (size_t d = 0; d < whole.size(); ++d) {
+    const Tensor* t = ir::constant_of(n.inputs[d + 1]);
+    if (!t) return {};
+    const int64_t at = whole_numbers(*t)[0];
+    start.push_back(std::clamp<int64_t>(at, 0, whole[d] - part[d]));
+    limit.push_back(start.back() + part[d]);
+  }
+  return the(g.add1("slice", {n.inputs[0]}, n.types[0],
+                    {{"start_indices", start}, {"limit_indices", limit}, {"strides", ir::Ints(whole.size(), 1)}},
+                    n.where));
+}
+
+// A sum or product over dims of one element is the element.
+Replacement reduce_nothing(Graph& g, const Node& n) {
+  const std::string_view kind = n.attrs.text("kind");
+  const bool logical = n.types[0].dtype == Dtype::boolean;
+  const bool starts_neutral =
+      n.inputs.size() == 2 && (((kind == "add" || kind == "or") && is_splat(n.inputs[1], 0)) ||
+                               ((kind == "multiply" || (kind == "and" && logical)) && is_splat(n.inputs[1], 1)));
+  if (!starts_neutral || n.inputs[0].type().elements() != n.types[0].elements()) return {};
+  return the(g.add1("reshape", {n.inputs[0]}, n.types[0], {}, n.where));
+}
+
+bool is_sum_into_zeros(const Node& n) {
+  return n.op == "scatter" && n.regions.empty() && n.inputs.size() == 3 && n.attrs.text("kind") == "add" &&
+         is_splat(n.inputs[0], 0);
+}
+
+// Sums of a scatter may begin anywhere: their order is nobody's.
+Replacement add_scattered(Graph& g, const Node& n) {
+  for (size_t i : {size_t{0}, size_t{1}}) {
+    const Node& scatter = *n.inputs[i].node;
+    if (!is_sum_into_zeros(scatter) || n.inputs[1 - i] == n.inputs[i]) continue;
+    return the(
+        g.add1("scatter", {n.inputs[1 - i], scatter.inputs[1], scatter.inputs[2]}, n.types[0], scatter.attrs, n.where));
+  }
+  return {};
+}
+
+// One element of each row of zeros: a comparison with the position, which goes along with other loops.
+// The only index known and inside: a slice combined with the update, and put back.
+Replacement scatter_known(Graph& g, const Node& n) {
+  if (!n.regions.empty() || n.inputs.size() != 3) return {};
+  const Tensor* index = ir::constant_of(n.inputs[1]);
+  const ir::Ints &along = n.attrs.ints("scatter_dims_to_operand_dims"),
+                 &inserted = n.attrs.ints("inserted_window_dims"), &window = n.attrs.ints("update_window_dims");
+  if (!index || n.inputs[1].type().elements() != int64_t(along.size()) || along.empty() ||
+      !n.attrs.ints("input_batching_dims").empty())
+    return {};
+  const Dims &dims = n.types[0].dims, &update = n.inputs[2].type().dims;
+  ir::Ints start(dims.size(), 0), limit, ones(dims.size(), 1);
+  Dims sizes(dims.size(), 1);
+  for (size_t d = 0, w = 0; d < dims.size(); ++d)
+    if (std::find(inserted.begin(), inserted.end(), int64_t(d)) == inserted.end())
+      sizes[d] = update[size_t(window[w++])];
+  const auto at = whole_numbers(*index);
+  for (size_t i = 0; i < along.size(); ++i) start[size_t(along[i])] = at[i];
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (start[d] < 0 || start[d] > dims[d] - sizes[d] || dims[d] > INT32_MAX) return {};
+    limit.push_back(start[d] + sizes[d]);
+  }
+  const ir::Type part = ir::tensor_type(n.types[0].dtype, sizes);
+  Value made = g.add1("reshape", {n.inputs[2]}, part, {}, n.where);
+  if (const std::string kind(n.attrs.text("kind")); kind != "set") {
+    const Value old = g.add1("slice", {n.inputs[0]}, part,
+                             {{"start_indices", start}, {"limit_indices", limit}, {"strides", ones}}, n.where);
+    made = g.add1(kind, {old, made}, part, {}, n.where);
+  }
+  std::vector<Value> inputs = {n.inputs[0], made};
+  for (int64_t s : start) inputs.push_back(g.constant(scalar(Dtype::s32, double(s)), n.where));
+  return the(g.add1("dynamic_update_slice", inputs, n.types[0], {}, n.where));
+}
+Replacement scatter_one_each(Graph& g, const Node& n) {
+  if (!is_sum_into_zeros(n)) return {};
+  const Dims& dims = n.types[0].dims;
+  const ir::Type &index = n.inputs[1].type(), &update = n.inputs[2].type();
+  const ir::Ints &batch = n.attrs.ints("input_batching_dims"), &along = n.attrs.ints("scatter_dims_to_operand_dims"),
+                 &index_batch = n.attrs.ints("scatter_indices_batching_dims");
+  if (along.size() != 1 || n.attrs.ints("inserted_window_dims") != along || bits(index.dtype) < 32 ||
+      !std::is_sorted(batch.begin(), batch.end()) || !std::is_sorted(index_batch.begin(), index_batch.end()))
+    return {};
+  Dims rows;
+  for (int64_t d : batch) rows.push_back(dims[size_t(d)]);
+  const int64_t each = dims[size_t(along[0])];
+  if (n.types[0].elements() != element_count(rows) * each) return {};  // other dims are of one element
+  if (index.elements() != element_count(rows) || update.elements() != element_count(rows)) return {};
+  auto spread = [&](const Value& v, const ir::Type& t) {
+    const Value flat = g.add1("reshape", {v}, ir::tensor_type(t.dtype, rows), {}, n.where);
+    return g.add1("broadcast_in_dim", {flat}, ir::tensor_type(t.dtype, dims), {{"broadcast_dimensions", batch}},
+                  n.where);
+  };
+  const Value at = g.add1("iota", {}, ir::tensor_type(index.dtype, dims), {{"iota_dimension", along[0]}}, n.where);
+  const Value here = g.add1("compare", {at, spread(n.inputs[1], index)}, ir::tensor_type(Dtype::boolean, dims),
+                            {{"direction", std::string("EQ")}}, n.where);
+  return the(g.add1("select", {here, spread(n.inputs[2], update), n.inputs[0]}, n.types[0], {}, n.where));
+}
+
+Replacement one_part(Graph&, const Node& n) { return n.inputs.size() == 1 ? the(n.inputs[0]) : Replacement{}; }
+
+constexpr ir::Rule kRules[] = {
+    {"fold constants", "", fold},
+    {"reshape to the same dims", "reshape", same_dims},
+    {"reshape of reshape", "reshape", reshape_of_reshape},
+    {"broadcast to the same dims", "broadcast_in_dim", broadcast_in_place},
+    {"broadcast of broadcast", "broadcast_in_dim", broadcast_of_broadcast},
+    {"transpose of nothing", "transpose", transpose_nothing},
+    {"transpose of transpose", "transpose", transpose_of_transpose},
+    {"convert to the same dtype", "convert", convert_nothing},
+    {"slice of everything", "slice", slice_all},
+    {"slice at a known place", "dynamic_slice", slice_known},
+    {"select by a known value", "select", select_known},
+    {"select of equals", "select", select_same},
+    {"select between truths", "select", select_truth},
+    {"and with a known truth", "and", truth_with_known<1>},
+    {"or with a known truth", "or", truth_with_known<0>},
+    {"case of a known index", "case", case_known},
+    {"put erfc together", "select", put_together_erfc},
+    {"add zero to integers", "add", whole_add_zero},
+    {"add what is scattered into zeros", "add", add_scattered},
+    {"scatter to a known place", "scatter", scatter_known},
+    {"scatter one element of each row", "scatter", scatter_one_each},
+    {"reduce dims of one element", "reduce", reduce_nothing},
+    {"subtract zero", "subtract", minus_zero},
+    {"multiply by one", "multiply", times_one},
+    {"divide by one", "divide", by_one},
+    {"power of two", "power", square},
+    {"multiply as the result", "dot_general", multiply_as_result},
+    {"concatenate one", "concatenate", one_part},
+    {"barrier", "optimization_barrier", barrier},
+    {"shift places out", "shift_right_logical", shift_places_out},
+    {"narrow places", "convert", narrow_places},
+};
+
+}  // namespace
+
+std::span<const ir::Rule> simplify_rules() { return kRules; }
+
+ir::Graph choose_by_truths(const Graph& graph) {
+  static constexpr ir::Rule kRule[] = {{"multiply by a truth", "multiply", times_truth}};
+  return ir::rewrite(graph, kRule).graph;
+}
+
+ir::Rewritten simplify(const Graph& graph) { return ir::rewrite(graph, kRules); }
+
+ir::Rewritten simplify_for_host(const Graph& graph) {
+  static const auto rules = [] {
+    std::vector<ir::Rule> out(std::begin(kRules), std::end(kRules));
+    for (ir::Rule& rule : out)
+      if (rule.apply == fold) rule.apply = fold_for_host;
+    out.push_back({"take argmax apart", "reduce", take_apart_argmax});
+    out.push_back({"take complex numbers apart", "", take_apart_complex});
+    return out;
+  }();
+  return ir::rewrite(graph, rules);
+}
+
+}  // namespace trine::compile

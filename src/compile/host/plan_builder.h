@@ -1,0 +1,80 @@
+// Builds one HostPlan from nodes in order: of the program, of a loop's body, of a branch.
+// A value has one slot; results of steps go straight to the caller's memory where they are outputs.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "arch/plan/plan.h"
+#include "compile/graph/fuse.h"
+#include "compile/host/dot.h"
+#include "compile/host/loop_emit.h"
+#include "compile/host/native.h"
+#include "compile/host/pool.h"
+#include "ir/graph.h"
+#include "ir/value_hash.h"
+
+namespace trine::compile {
+
+class PlanBuilder {
+ public:
+  PlanBuilder(std::shared_ptr<ir::Graph> graph, NativeOptions options)
+      : graph_(std::move(graph)), options_(std::move(options)) {}
+
+  // inputs: what the plan is given, in order. nodes: what it computes, in order. results: what it gives.
+  Result<std::shared_ptr<const arch::HostPlan>> build(std::span<const ir::Value> inputs,
+                                                      std::span<const ir::Node* const> nodes,
+                                                      std::span<const ir::Value> results,
+                                                      std::span<const int> donations = {});
+
+ private:
+  arch::SlotId add_slot(const ir::Value& value, arch::SlotKind kind, uint32_t index);
+  arch::SlotId slot_of(const ir::Value& value);
+  std::vector<arch::SlotId> slots_of(std::span<const ir::Value> values);
+  Result<arch::Step> step_for(const Unit& unit);
+  Result<arch::Step> node_step(const ir::Node& node);
+  Result<arch::Step> loop_step(LoopCode code);
+  Result<arch::Step> product_step(const Unit& unit);
+  std::optional<arch::TileProgram> turned_epilogue(arch::Step& multiply, const arch::TileProgram& loop,
+                                                   uint32_t read) const;
+  arch::Step conv_step(const ir::Node& node);
+  Result<arch::Step> dot_step(const ir::Node& node);
+  DotOperand walked(const ir::Value& value) const;
+  arch::SlotId copy_dense(const DotOperand& operand, const Dims& dims, const std::vector<int64_t>& order);
+  arch::Step attention_step(const AttentionMatch& match);
+  arch::SlotId attention_operand(const AttentionMatch& match, const AttentionOperand& operand, bool every_head,
+                                 arch::AttentionStep::View& view);
+  arch::Step pool_step(const ir::Node& node, Pool pool);
+  arch::Step move_step(const ir::Node& node, arch::MoveKind kind);
+  Result<arch::Step> call_step(const ir::Node& node);
+  Result<arch::Step> host_call_step(const ir::Node& node);
+  Result<arch::Step> kernel_step(const ir::Node& node);
+  Result<arch::Step> while_step(const ir::Node& node);
+  Result<arch::Step> case_step(const ir::Node& node);
+  Result<std::shared_ptr<const arch::HostPlan>> region_plan(const ir::Region& region, std::span<const ir::Value> inputs,
+                                                            std::span<const ir::Value> results);
+  void place_outputs(std::span<const ir::Value> results);
+  arch::SlotId base_of(arch::SlotId id) const;
+  bool is_input(arch::SlotId id) const;
+  void add_places();
+
+  std::shared_ptr<ir::Graph> graph_;
+  NativeOptions options_;
+  std::shared_ptr<arch::HostPlan> plan_ = std::make_shared<arch::HostPlan>();
+  std::unordered_map<ir::Value, arch::SlotId, ir::ValueHash> slot_by_value_;
+  Fusion fusion_;
+};
+
+// Per output: the input whose memory it may be written over, or -1: the step that writes it can work in place on that
+// input, and nothing reads the input afterwards.
+std::vector<int> in_place_inputs(const arch::HostPlan& plan);
+
+// Sets the plan's rough count of operations and bytes.
+void count_work(arch::HostPlan& plan);
+
+// Gives temporaries offsets in one arena so that only those share bytes whose lifetimes do not meet.
+void place_temporaries(arch::HostPlan& plan);
+
+}  // namespace trine::compile

@@ -1,0 +1,91 @@
+// Strides of windows.
+#include "compile/host/pool.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/number/scalar.h"
+#include "compile/graph/loop_ops.h"
+
+namespace trine::compile {
+
+namespace {
+
+constexpr int64_t kWindowMax = 4096;  // elements
+constexpr int64_t kRunMax = 48;       // of a window as long as its dim: there, once over it costs as much
+
+// A long window that ends or begins at each element, as of a running sum: the op itself goes over it once.
+bool is_running(const ir::Node& node) {
+  const Dims& dims = node.inputs[0].type().dims;
+  const ir::Ints &window = node.attrs.ints("window_dimensions"), &padding = node.attrs.ints("padding");
+  for (size_t d = 0; d < dims.size() && !padding.empty(); ++d)
+    if (window[d] > kRunMax && window[d] == dims[d] && std::max(padding[2 * d], padding[2 * d + 1]) == dims[d] - 1)
+      return true;
+  return false;
+}
+
+bool is_pool(const ir::Node& node) {
+  if (node.op != "reduce_window" || node.inputs.size() != 2 || !node.regions.empty()) return false;
+  const Dtype dtype = node.types[0].dtype;
+  const std::string_view kind = node.attrs.text("kind");
+  const bool is_number = dtype == Dtype::f32 || dtype == Dtype::f64 || dtype == Dtype::bf16 || dtype == Dtype::f16 ||
+                         (is_integer(dtype) && bits(dtype) >= 8);
+  const bool is_known = kind == "add" || kind == "multiply" || kind == "maximum" || kind == "minimum";
+  auto all = [&](std::string_view name, int64_t value) {
+    const ir::Ints& ints = node.attrs.ints(name);
+    return std::all_of(ints.begin(), ints.end(), [&](int64_t i) { return i == value; });
+  };
+  return is_number && is_known && arch::is_tile_dtype(dtype) && all("base_dilations", 1) &&
+         !all("window_dimensions", 1) && element_count(node.attrs.ints("window_dimensions")) <= kWindowMax &&
+         element_count(node.types[0].dims) > 0 && !is_running(node);
+}
+
+// The value that changes nothing: padding holds none.
+Tensor neutral_of(std::string_view kind, Dtype dtype) {
+  if (kind == "add" || kind == "multiply") return scalar(dtype, kind == "multiply");
+  return scalar(dtype, kind == "maximum" ? -HUGE_VAL : HUGE_VAL);
+}
+
+int64_t at(const ir::Ints& ints, size_t d) { return ints.empty() ? 1 : ints[d]; }
+
+}  // namespace
+
+std::optional<Pool> plan_pool(const ir::Node& node) {
+  if (!is_pool(node)) return std::nullopt;
+  const Dims &dims = node.inputs[0].type().dims, &out = node.types[0].dims;
+  const ir::Ints &window = node.attrs.ints("window_dimensions"), &steps = node.attrs.ints("window_strides"),
+                 &apart = node.attrs.ints("window_dilations"), &padding = node.attrs.ints("padding");
+  Pool pool{.padded = dims};
+  arch::MoveStep pad{.kind = arch::MoveKind::pad, .low = Dims(dims.size(), 0), .gaps = Dims(dims.size(), 0)};
+  for (size_t d = 0; d < dims.size() && !padding.empty(); ++d) {
+    pad.low[d] = padding[2 * d];
+    pool.padded[d] += padding[2 * d] + padding[2 * d + 1];
+  }
+  if (pool.padded != dims || pad.low != Dims(dims.size(), 0)) pool.pad = std::move(pad);
+  pool.neutral = neutral_of(node.attrs.text("kind"), node.types[0].dtype);
+  const Dims strides = row_major_strides(pool.padded), out_strides = row_major_strides(out);
+  arch::TileBuilder b;
+  std::vector<int64_t> in_walk, out_walk = {out_strides.begin(), out_strides.end()};
+  for (size_t d = 0; d < dims.size(); ++d) {
+    b.dim(out[d]);
+    in_walk.push_back(strides[d] * at(steps, d));
+  }
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (window[d] == 1) continue;
+    b.dim(window[d], true);
+    in_walk.push_back(strides[d] * at(apart, d));
+    out_walk.push_back(0);
+  }
+  const Dtype dtype = node.types[0].dtype;
+  const uint32_t x = b.input(dtype, element_count(pool.padded), in_walk),
+                 start = b.input(dtype, 1, std::vector<int64_t>(in_walk.size(), 0)),
+                 y = b.output(dtype, element_count(out), out_walk);
+  const std::string_view kind = node.attrs.text("kind");
+  const arch::TileValue total = b.unary(tile_reduce(kind), b.load(x));
+  b.once();
+  b.store(y, b.binary(tile_row(kind)->tile, b.load(start), total));
+  pool.program = b.take();
+  return pool;
+}
+
+}  // namespace trine::compile
