@@ -1,6 +1,6 @@
 // Speed of convolutions (ResNet-50's layers and their gradients) and of attention: per cent of this run's own fused
 // multiply-add peak. Taken in turns with the peak, least time of each; NHWC and HWIO, f32, weights packed before.
-#include "host/conv.h"
+#include "host/conv/conv.h"
 
 #include <cmath>
 #include <cstdio>
@@ -12,7 +12,7 @@
 
 #include "base/text.h"
 #include "bench/measure.h"
-#include "host/attention.h"
+#include "host/attention/attention.h"
 
 using namespace trine;
 using namespace trine::host;

@@ -1,6 +1,6 @@
 // Speed of tile programs, one thread and all: fused chains, reductions, transposes, and the cost of a tiny program.
 // Each row's executors take turns in the same run; least time of each. `bench_tile [rounds] [part of a row's name]`.
-#include "host/tile.h"
+#include "host/loops/loop.h"
 
 #include <chrono>
 #include <cstdio>

@@ -9,9 +9,9 @@
 #include <optional>
 
 #include "base/text.h"
-#include "host/attention.h"
-#include "host/conv_step.h"
-#include "host/dot.h"
+#include "host/attention/attention.h"
+#include "host/conv/conv_step.h"
+#include "host/gemm/dot.h"
 #include "host/prepared.h"
 #include "host/scratch.h"
 

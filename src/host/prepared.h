@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "arch/plan/plan.h"
-#include "host/kept.h"
+#include "host/gemm/packed.h"
+#include "host/loops/loop.h"
 #include "host/move.h"
-#include "host/tile.h"
 #include "host/windows.h"
 
 namespace trine::host {

@@ -12,7 +12,7 @@
 
 #include "base/result.h"
 #include "base/tensor.h"
-#include "host/kept.h"
+#include "host/gemm/packed.h"
 #include "host/scratch.h"
 
 namespace trine::run {

@@ -2,7 +2,7 @@
 #include "compile/host/native.h"
 
 #include "base/text.h"
-#include "host/kept.h"
+#include "host/gemm/packed.h"
 #include "tests/compile/testing.h"
 
 namespace trine::compile {

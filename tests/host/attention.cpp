@@ -1,5 +1,5 @@
 // Attention against softmax in f64: heads that share keys, causal and masked, every float, strides; few rows and many.
-#include "host/attention.h"
+#include "host/attention/attention.h"
 
 #include <string>
 

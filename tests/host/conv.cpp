@@ -1,6 +1,6 @@
 // Convolutions of random shape, layout, stride, dilation, padding, grouping and dtype against the formula in conv.h,
 // summed in f64 or wrapping integers; then layers of ResNet-50 and their gradients by shape.
-#include "host/conv.h"
+#include "host/conv/conv.h"
 
 #include <numeric>
 #include <string>

@@ -1,6 +1,6 @@
 // Packed multiplies of every dtype, layout and size of edge against sums in f64 or wrapping integers; packed before or
 // not; portable or vector code; any number of threads, with the same bits.
-#include "host/gemm.h"
+#include "host/gemm/gemm.h"
 
 #include <string>
 

@@ -1,5 +1,5 @@
 // Which packed forms of a weight are kept, by what is asked for in turn.
-#include "host/kept.h"
+#include "host/gemm/packed.h"
 
 #include <string>
 #include <vector>

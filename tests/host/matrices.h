@@ -9,7 +9,7 @@
 
 #include "base/number/element.h"
 #include "base/number/random.h"
-#include "host/gemm.h"
+#include "host/gemm/gemm.h"
 
 namespace trine::host {
 

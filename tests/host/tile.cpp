@@ -1,12 +1,12 @@
 // Tile programs on both builds of the interpreter against the reference: views, stages, reductions, every op and type.
-#include "host/tile.h"
+#include "host/loops/loop.h"
 
 #include <cmath>
 #include <cstring>
 
 #include "base/pool.h"
 #include "base/text.h"
-#include "host/tile_nest.h"
+#include "host/loops/nest.h"
 #include "tests/host/tile_case.h"
 #include "tests/testing.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "arch/plan/loop.h"
-#include "host/tile.h"
+#include "host/loops/loop.h"
 
 namespace trine::test {
 

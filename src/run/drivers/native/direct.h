@@ -6,7 +6,7 @@
 #include <span>
 
 #include "arch/plan/plan.h"
-#include "host/kept.h"
+#include "host/gemm/packed.h"
 
 namespace trine::host {
 class Prepared;

@@ -1,0 +1,118 @@
+// A panel at a time over the whole depth: one sequential stream a thread.
+#include "host/gemm/gemv.h"
+
+#include <algorithm>
+
+#include "base/pool.h"
+
+namespace trine::host {
+
+namespace {
+
+constexpr int64_t kRows = 8;               // more rows are bound by arithmetic and take the blocked path
+constexpr int64_t kTaskPanels = 4;         // of f32 64 columns
+constexpr int64_t kCachedBytes = 1 << 20;  // of B: below, panels go side by side, since sums of one wait for each other
+constexpr int64_t kNearBytes = 1024;       // how far a lone group fetches ahead; several fetch the next block together
+
+// The kernel that reads the panels as they are; formats without one are widened into L1 first.
+struct Reader {
+  PanelFormat format = PanelFormat::floats;
+  bool widens = false;
+};
+Reader reader_of(const PackedMatrix& b) {
+  switch (b.dtype()) {
+    case Dtype::bf16:
+      return {PanelFormat::bf16, false};
+    case Dtype::f16:
+      return {PanelFormat::f16, false};
+    default:
+      return {format_of(b.family()), !b.is_wide()};
+  }
+}
+
+struct Gemv {
+  explicit Gemv(const Blocked& work)
+      : w(work),
+        reader(reader_of(*w.packed_b)),
+        kernels(micro_kernels(reader.format, w.simd)),
+        groups(w.m),
+        width(panel_width(w.family)),
+        unit(row(w.family).unit),
+        a(size_t(w.m * w.depth * unit)) {
+    for (int64_t g = 0; g < groups.count; ++g) {
+      const int64_t row = groups.row(g), rows = groups.row(g + 1) - row;
+      w.a.fill(w.a.ctx, row, rows, rows, w.begin, w.depth, a.as() + row * w.depth * unit);
+    }
+  }
+
+  // All rows of panel p into a tile.
+  void panel(int64_t p, std::byte* tile, int64_t ld, std::byte* wide) const {
+    const PackedMatrix& b = *w.packed_b;
+    const std::byte* from = b.panel(w.packed_item, p) + w.begin * b.step_bytes();
+    const int64_t cols = std::min(width, w.n - p * width), stride = b.step_bytes() / groups.count;
+    for (int64_t d = 0; d < w.depth; d += kDepthBlock, from += kDepthBlock * b.step_bytes()) {
+      const int64_t steps = std::min(kDepthBlock, w.depth - d);
+      if (reader.widens) b.widen(from, steps, wide, w.simd);
+      for (int64_t g = 0; g < groups.count; ++g) {
+        const int64_t row = groups.row(g), rows = groups.row(g + 1) - row;
+        const int64_t far = groups.count == 1 ? kNearBytes : kDepthBlock * b.step_bytes();
+        const Ahead ahead{from + far + g * steps / groups.count * b.step_bytes(), stride};
+        multiply(kernels, w.family, a.as() + (row * w.depth + d * rows) * unit, reader.widens ? wide : from, steps,
+                 rows, cols, tile + row * ld * unit, ld, d > 0, ahead);
+      }
+    }
+  }
+
+  // Whether panels p to p + kPanelsWide are one call of a wide kernel.
+  bool is_wide(int64_t p, int64_t end) const {
+    return !reader.widens && groups.count == 1 && kernels.wide[w.m] && p + kPanelsWide <= end &&
+           (p + kPanelsWide) * width <= w.n && int64_t(w.packed_b->bytes()) <= kCachedBytes;
+  }
+  void wide_panels(int64_t p, std::byte* tile, int64_t ld) const {
+    const PackedMatrix& b = *w.packed_b;
+    const std::byte* from = b.panel(w.packed_item, p) + w.begin * b.step_bytes();
+    const int64_t apart = b.panel(w.packed_item, p + 1) - b.panel(w.packed_item, p);
+    for (int64_t d = 0; d < w.depth; d += kDepthBlock, from += kDepthBlock * b.step_bytes()) {
+      const Rows rows{a.as() + d * w.m * unit, 1, w.m};
+      kernels.wide[w.m](rows, from, apart, std::min(kDepthBlock, w.depth - d), tile, ld, d > 0, {from, 0});
+    }
+  }
+
+  const Blocked& w;
+  const Reader reader;
+  const MicroKernels& kernels;
+  const Groups groups;
+  const int64_t width, unit;
+  Scratch a;  // each group whole
+};
+
+}  // namespace
+
+bool runs_as_gemv(const Blocked& w) { return w.packed_b && w.m <= kRows; }
+
+void run_gemv(const Blocked& w) {
+  const Gemv gemv(w);
+  const int64_t panels = w.packed_b->panels(), tasks = (panels + kTaskPanels - 1) / kTaskPanels;
+  const bool direct = is_direct(w.out, w.family);
+  parallel_for(tasks, 1, [&](int64_t begin, int64_t end) {
+    alignas(64) std::byte wide[kDepthBlock * kStepBytes];
+    alignas(64) std::byte own[kRows * kTaskPanels * kStepBytes];
+    for (int64_t t = begin; t < end; ++t) {
+      const int64_t p0 = t * kTaskPanels, p1 = std::min(p0 + kTaskPanels, panels), col0 = p0 * gemv.width;
+      std::byte* tile = direct ? static_cast<std::byte*>(w.out.data) + col0 * gemv.unit : own;
+      const int64_t ld = direct ? w.out.row_stride : kTaskPanels * gemv.width;
+      for (int64_t p = p0; p < p1;) {
+        std::byte* to = tile + (p - p0) * kStepBytes;
+        if (gemv.is_wide(p, p1)) {
+          gemv.wide_panels(p, to, ld);
+          p += kPanelsWide;
+        } else {
+          gemv.panel(p++, to, ld, wide);
+        }
+      }
+      finish_tile(w.out, w.family, tile, ld, 0, w.m, col0, std::min(p1 * gemv.width, w.n) - col0);
+    }
+  });
+}
+
+}  // namespace trine::host

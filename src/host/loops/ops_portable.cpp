@@ -1,0 +1,39 @@
+// The interpreter's kernels for any processor, and the choice between the two builds.
+#include "host/loops/kernels.h"
+
+namespace trine::host {
+
+namespace {
+
+struct Portable {
+  static constexpr bool kFma = false;
+  static constexpr Simd kSimd = Simd::portable;
+};
+
+}  // namespace
+
+const TileKernels& tile_kernels_portable() { return Loops<Portable>::kTable; }
+
+const TileKernels& tile_kernels(Simd simd) {
+#if defined(__x86_64__)
+  if (simd == Simd::avx2) return tile_kernels_avx2();
+#endif
+  (void)simd;
+  return tile_kernels_portable();
+}
+
+Lane lane_of(Dtype type) {
+  const DtypeRow& r = row(type);
+  switch (r.kind) {
+    case DtypeKind::floating:
+      return r.bits == 64 ? Lane::f64 : Lane::f32;
+    case DtypeKind::signed_int:
+      return r.bits == 64 ? Lane::s64 : Lane::s32;
+    case DtypeKind::unsigned_int:
+      return r.bits == 64 ? Lane::u64 : Lane::u32;
+    default:
+      return Lane::mask;
+  }
+}
+
+}  // namespace trine::host
