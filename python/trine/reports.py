@@ -1,6 +1,6 @@
 """trine.report: the time of a kernel on an instance and where it goes, from shapes alone or from arrays.
 
-The numbers and the text are C++'s (run/report.h); this object gives them names and ways to look at them.
+The numbers and the text are C++'s (run/report/report.h); this object gives them names and ways to look at them.
 """
 
 import dataclasses

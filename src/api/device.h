@@ -13,7 +13,7 @@
 #include "base/result.h"
 #include "base/tensor.h"
 #include "run/drivers/exact/exact.h"
-#include "run/finding.h"
+#include "run/report/finding.h"
 
 namespace trine::compile {
 struct SplitProgram;

@@ -1,6 +1,6 @@
 // `trine accuracy`: predictions beside published measurements.
 #include "base/text.h"
-#include "run/accuracy.h"
+#include "run/accuracy/accuracy.h"
 #include "tools/cli.h"
 
 namespace trine::tools {

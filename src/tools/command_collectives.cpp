@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "run/collective_time.h"
+#include "run/report/collective_time.h"
 #include "tools/choose.h"
 #include "tools/cli.h"
 

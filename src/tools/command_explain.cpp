@@ -1,7 +1,7 @@
 // trine explain: what bounds a program, by how much, and what to look at first.
 #include "base/text.h"
 #include "run/drivers/timed/timed.h"
-#include "run/explain.h"
+#include "run/explain/explain.h"
 #include "tools/choose.h"
 #include "tools/cli.h"
 #include "tools/program_file.h"

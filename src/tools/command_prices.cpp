@@ -1,7 +1,7 @@
 // `trine prices`: what machines cost an hour and draw at the wall, each price with its region, day and source.
 #include "arch/instances/instance.h"
 #include "base/text.h"
-#include "run/cost.h"
+#include "run/report/cost.h"
 #include "tools/choose.h"
 #include "tools/cli.h"
 

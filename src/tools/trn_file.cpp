@@ -13,7 +13,7 @@
 #include "base/text.h"
 #include "compile/host/native.h"
 #include "run/drivers/native/direct.h"
-#include "run/random_input.h"
+#include "run/drivers/random_input.h"
 #include "tools/choose.h"
 
 namespace trine::tools {

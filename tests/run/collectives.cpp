@@ -3,8 +3,8 @@
 #include <cmath>
 #include <thread>
 
-#include "run/collective.h"
-#include "run/gathering.h"
+#include "run/devices/collective.h"
+#include "run/devices/rendezvous.h"
 #include "tests/testing.h"
 
 namespace trine::run {

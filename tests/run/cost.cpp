@@ -1,5 +1,5 @@
 // Costs by hand: an hour of a machine is its price and its watts; shares are shares.
-#include "run/cost.h"
+#include "run/report/cost.h"
 
 #include "tests/testing.h"
 

@@ -4,9 +4,9 @@
 #include <thread>
 
 #include "arch/instances/instance.h"
-#include "run/client.h"
+#include "run/devices/client.h"
+#include "run/devices/transfer.h"
 #include "run/drivers/native/native.h"
-#include "run/transfer.h"
 #include "tests/testing.h"
 
 namespace trine::run {

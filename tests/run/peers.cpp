@@ -1,14 +1,14 @@
 // Processes of one job, here as clients of one process: what they send arrives, programs meet across them, and a peer
 // that is gone, fails or runs something else is an error.
-#include "run/peers.h"
+#include "run/devices/peers.h"
 
 #include <cstring>
 #include <thread>
 
 #include "arch/instances/instance.h"
-#include "run/client.h"
+#include "run/devices/client.h"
+#include "run/devices/transfer.h"
 #include "run/drivers/native/native.h"
-#include "run/transfer.h"
 #include "tests/testing.h"
 
 namespace trine::run {

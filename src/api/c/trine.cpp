@@ -6,9 +6,9 @@
 #include "api/executable.h"
 #include "api/machine.h"
 #include "base/text.h"
-#include "run/client.h"
+#include "run/devices/client.h"
+#include "run/devices/transfer.h"
 #include "run/drivers/native/native.h"
-#include "run/transfer.h"
 
 using namespace trine;
 

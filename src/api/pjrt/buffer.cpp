@@ -1,7 +1,7 @@
 // Buffers: made from host memory, described, copied, read back, deleted.
 #include "api/pjrt/calls.h"
 #include "base/text.h"
-#include "run/transfer.h"
+#include "run/devices/transfer.h"
 
 namespace trine::api::pjrt {
 

@@ -13,7 +13,7 @@
 #include "api/machine.h"
 #include "api/pjrt/abi_executable.h"
 #include "api/pjrt/layouts.h"
-#include "run/client.h"
+#include "run/devices/client.h"
 #include "run/drivers/native/native.h"
 
 namespace trine::api::pjrt {

@@ -2,7 +2,7 @@
 #include "api/executable.h"
 #include "api/pjrt/calls.h"
 #include "api/pjrt/host_call.h"
-#include "run/ran.h"
+#include "run/profile/ran.h"
 
 extern "C" {
 

@@ -7,7 +7,7 @@
 
 #include "api/pjrt/proto.h"
 #include "base/text.h"
-#include "run/activity.h"
+#include "run/profile/activity.h"
 
 namespace trine::api::pjrt {
 

@@ -4,8 +4,8 @@
 
 #include "api/python/raise.h"
 #include "base/text.h"
-#include "run/collective_time.h"
-#include "run/cost.h"
+#include "run/report/collective_time.h"
+#include "run/report/cost.h"
 
 namespace nb = nanobind;
 using namespace trine;

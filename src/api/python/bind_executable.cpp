@@ -9,7 +9,7 @@
 #include "api/python/raise.h"
 #include "base/text.h"
 #include "run/drivers/native/direct.h"
-#include "run/ran.h"
+#include "run/profile/ran.h"
 
 namespace nb = nanobind;
 using namespace trine;

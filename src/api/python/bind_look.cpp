@@ -5,9 +5,9 @@
 #include "api/python/raise.h"
 #include "arch/program/verify.h"
 #include "run/drivers/timed/timed.h"
-#include "run/explain.h"
-#include "run/picture.h"
-#include "run/trace.h"
+#include "run/explain/explain.h"
+#include "run/picture/picture.h"
+#include "run/profile/trace.h"
 
 namespace nb = nanobind;
 using namespace trine;

@@ -6,7 +6,7 @@
 #include "arch/program/container.h"
 #include "arch/program/verify.h"
 #include "run/drivers/timed/timed.h"
-#include "run/line_times.h"
+#include "run/profile/line_times.h"
 
 namespace nb = nanobind;
 using namespace trine;

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "base/result.h"
-#include "run/client.h"
+#include "run/devices/client.h"
 
 namespace trine::api::neuron {
 

@@ -12,7 +12,7 @@
 
 #include "api/torch/backend.h"
 #include "api/torch/call.h"
-#include "run/memory.h"
+#include "run/devices/memory.h"
 
 namespace trine::api::neuron {
 

@@ -11,7 +11,7 @@
 #include "api/torch/call.h"
 #include "api/torch/devices.h"
 #include "api/torch/lazy.h"
-#include "run/ran.h"
+#include "run/profile/ran.h"
 
 namespace py = pybind11;
 

@@ -16,7 +16,7 @@
 #include "arch/program/program.h"
 #include "base/number/number.h"
 #include "base/result.h"
-#include "run/finding.h"
+#include "run/report/finding.h"
 
 namespace trine::run {
 

@@ -11,7 +11,7 @@
 #include "arch/row.h"
 #include "run/drivers/exact/order.h"
 #include "run/drivers/exact/shadow.h"
-#include "run/finding.h"
+#include "run/report/finding.h"
 
 namespace trine::run {
 

@@ -3,7 +3,7 @@
 
 #include "base/text.h"
 #include "host/execute.h"
-#include "run/ran.h"
+#include "run/profile/ran.h"
 
 namespace trine::run {
 

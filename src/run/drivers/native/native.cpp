@@ -9,8 +9,8 @@
 #include "base/pool.h"
 #include "base/text.h"
 #include "host/execute.h"
-#include "run/activity.h"
-#include "run/ran.h"
+#include "run/profile/activity.h"
+#include "run/profile/ran.h"
 
 namespace trine::run {
 

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "arch/plan/plan.h"
-#include "run/buffer.h"
-#include "run/client.h"
-#include "run/gathering.h"
+#include "run/devices/buffer.h"
+#include "run/devices/client.h"
+#include "run/devices/rendezvous.h"
 
 namespace trine::run {
 

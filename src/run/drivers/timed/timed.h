@@ -7,8 +7,8 @@
 #include "arch/instances/instance.h"
 #include "arch/program/program.h"
 #include "base/result.h"
-#include "run/finding.h"
-#include "run/report.h"
+#include "run/report/finding.h"
+#include "run/report/report.h"
 #include "sim/core/timing.h"
 
 namespace trine::run {

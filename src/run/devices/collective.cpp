@@ -1,0 +1,347 @@
+// The collectives over shared memory. Work is cut into runs of contiguous bytes or elements, in parallel.
+#include "run/devices/collective.h"
+
+#include <algorithm>
+#include <complex>
+#include <cstring>
+#include <memory>
+#include <type_traits>
+
+#include "base/pool.h"
+#include "base/text.h"
+
+namespace trine::run {
+
+using arch::CollectiveKind;
+using arch::CollectiveStep;
+
+namespace {
+
+constexpr int64_t kChunk = 4096;  // elements in all buffers of a sum: they stay in L1
+
+// A tensor seen as [outer, dim, inner] around one dimension; sizes of `inner` in bytes.
+struct Around {
+  int64_t outer = 1, dim = 1, inner_bytes = 1;
+};
+Around around(const TensorView& view, int64_t dim) {
+  Around out;
+  for (int64_t i = 0; i < int64_t(view.dims.size()); ++i)
+    (i < dim ? out.outer : i == dim ? out.dim : out.inner_bytes) *= view.dims[size_t(i)];
+  out.inner_bytes *= trine::bytes(view.dtype);
+  return out;
+}
+
+enum class Fold { add, multiply, maximum, minimum, logical_and, logical_or, logical_xor };
+constexpr std::string_view kFolds[] = {"add", "multiply", "maximum", "minimum", "and", "or", "xor"};
+
+template <class T>
+T fold(Fold how, T a, T b) {
+  if constexpr (std::is_same_v<T, bool>) {
+    switch (how) {
+      case Fold::multiply:
+      case Fold::minimum:
+      case Fold::logical_and:
+        return a && b;
+      case Fold::logical_xor:
+        return a != b;
+      default:
+        return a || b;
+    }
+  } else if constexpr (std::is_integral_v<T>) {
+    using U = std::make_unsigned_t<T>;
+    switch (how) {
+      case Fold::add:
+        return T(U(a) + U(b));
+      case Fold::multiply:
+        return T(U(a) * U(b));
+      case Fold::maximum:
+        return std::max(a, b);
+      case Fold::minimum:
+        return std::min(a, b);
+      case Fold::logical_and:
+        return a & b;
+      case Fold::logical_or:
+        return a | b;
+      case Fold::logical_xor:
+        return a ^ b;
+    }
+  } else if constexpr (std::is_floating_point_v<T>) {
+    switch (how) {
+      case Fold::multiply:
+        return a * b;
+      case Fold::maximum:
+        return a > b || a != a ? a : b;
+      case Fold::minimum:
+        return a < b || a != a ? a : b;
+      default:
+        return a + b;
+    }
+  } else {
+    return how == Fold::multiply ? a * b : a + b;
+  }
+  return a;
+}
+
+// Combines elements of the members' i-th inputs by the sums of one piece.
+template <class E>
+class Summer {
+ public:
+  using Stored = typename E::Storage;
+  // f32 stays f32 (as the chip adds), narrower floats widen to it; all else is exact or f64.
+  using Wide = std::conditional_t<E::kIsFloating && E::kDtype != Dtype::f64, float, typename E::Wide>;
+
+  Summer(Fold how, std::span<const Member> members, size_t input, const SumOrder& order)
+      : how_(how),
+        members_(members),
+        input_(input),
+        chunk_(std::max<int64_t>(kChunk / order.buffers, 64)),
+        wide_(std::make_unique<Wide[]>(size_t(chunk_ * order.buffers))),
+        stored_(std::make_unique<Stored[]>(size_t(chunk_))) {}
+
+  int64_t chunk() const { return chunk_; }
+
+  // Results of elements [begin, begin + count), count at most a chunk.
+  const std::byte* run(const SumOrder::Piece& piece, int64_t begin, int64_t count) {
+    for (const SumOrder::Sum& sum : piece.sums) add(sum, begin, count);
+    if (piece.result >= 0) return reinterpret_cast<const std::byte*>(from(piece.result) + begin);
+    const Wide* sums = buffer(piece.result);
+    for (int64_t k = 0; k < count; ++k) stored_[size_t(k)] = E::store(typename E::Wide(sums[k]));
+    return reinterpret_cast<const std::byte*>(stored_.get());
+  }
+
+ private:
+  const Stored* from(int32_t member) const { return members_[size_t(member)].in[input_].template as<const Stored>(); }
+  Wide* buffer(int32_t term) { return wide_.get() + ~term * chunk_; }
+
+  // The first two terms in one pass, then the others onto it; the sum may lie over either of the two.
+  void add(const SumOrder::Sum& sum, int64_t begin, int64_t count) {
+    Wide* const to = wide_.get() + sum.to * chunk_;
+    with(sum.terms[0], begin, [&](auto a) { with(sum.terms[1], begin, [&](auto b) { combine(to, count, a, b); }); });
+    for (size_t t = 2; t < sum.terms.size(); ++t)
+      with(sum.terms[t], begin, [&](auto b) { combine(to, count, [to](int64_t k) { return to[k]; }, b); });
+  }
+
+  template <class A, class B>
+  void combine(Wide* to, int64_t count, A a, B b) const {
+    const Fold how = how_;
+    if (how == Fold::add)
+      for (int64_t k = 0; k < count; ++k) to[k] = fold(Fold::add, a(k), b(k));
+    else
+      for (int64_t k = 0; k < count; ++k) to[k] = fold(how, a(k), b(k));
+  }
+
+  // `body` with a function from an element's index to its value.
+  template <class Body>
+  void with(int32_t term, int64_t begin, Body body) {
+    if (term < 0) return body([at = buffer(term)](int64_t k) { return at[k]; });
+    body([at = from(term) + begin](int64_t k) { return Wide(E::load(at[k])); });
+  }
+
+  const Fold how_;
+  std::span<const Member> members_;
+  const size_t input_;
+  const int64_t chunk_;
+  std::unique_ptr<Wide[]> wide_;
+  std::unique_ptr<Stored[]> stored_;
+};
+
+// The piece an element is in, and how many elements from it on still are.
+struct Run {
+  int64_t piece = 0, count = 0;
+};
+Run run_at(int64_t element, int64_t elements, int64_t parts) {
+  const int64_t piece = element * parts / elements;
+  return {piece, ((piece + 1) * elements + parts - 1) / parts - element};
+}
+
+// Reduces elements of input i and hands each finished run to `put(element, stored values, count)`; `where(element)` is
+// its Run.
+template <class Where, class Put>
+Result<void> reduce(const CollectiveStep& step, std::span<const Member> members, size_t i, const SumOrder& order,
+                    Where where, Put put) {
+  const auto known = std::find(std::begin(kFolds), std::end(kFolds), step.reduction);
+  if (known == std::end(kFolds))
+    return fail(Code::unsupported, cat("a collective that reduces by \"", step.reduction, "\""));
+  const Fold how = Fold(known - std::begin(kFolds));
+  const TensorView& like = members[0].in[i];
+  return dispatch_element(like.dtype, [&](auto element) -> Result<void> {
+    parallel_for(like.elements(), kChunk, [&](int64_t begin, int64_t end) {
+      Summer<decltype(element)> summer(how, members, i, order);
+      while (begin < end) {
+        const Run run = where(begin);
+        const int64_t count = std::min({run.count, end - begin, summer.chunk()});
+        put(begin, summer.run(order.pieces[size_t(run.piece)], begin, count), count);
+        begin += count;
+      }
+    });
+    return {};
+  });
+}
+
+std::shared_ptr<const SumOrder> order_of(const CollectiveStep& step, std::span<const Member> members, size_t i,
+                                         const Sums& sums) {
+  if (!sums.orders) return std::make_shared<const SumOrder>(members_in_order(int64_t(members.size())));
+  const auto kind =
+      step.kind == CollectiveKind::all_reduce ? comm::Collective::all_reduce : comm::Collective::reduce_scatter;
+  return sums.orders->find(kind, sums.places, int64_t(members[0].in[i].bytes()));
+}
+
+Result<void> all_reduce(const CollectiveStep& step, std::span<const Member> members, const Sums& sums) {
+  for (size_t i = 0; i < members[0].in.size(); ++i) {
+    const int64_t size = trine::bytes(members[0].in[i].dtype), elements = members[0].in[i].elements();
+    const auto order = order_of(step, members, i, sums);
+    const auto where = [&](int64_t at) { return run_at(at, elements, order->parts()); };
+    TRY(reduce(step, members, i, *order, where, [&](int64_t at, const std::byte* values, int64_t count) {
+      for (const Member& m : members)
+        if (!m.out.empty()) std::memmove(m.out[i].as<std::byte>() + at * size, values, size_t(count * size));
+    }));
+  }
+  return {};
+}
+
+// Member j gets part j of the result, cut along `dim`.
+Result<void> reduce_scatter(const CollectiveStep& step, std::span<const Member> members, const Sums& sums) {
+  const int64_t count_of_members = int64_t(members.size());
+  for (size_t i = 0; i < members[0].in.size(); ++i) {
+    const int64_t size = trine::bytes(members[0].in[i].dtype), elements = members[0].in[i].elements();
+    const Around whole = around(members[0].in[i], step.dim);
+    const int64_t row = whole.dim * whole.inner_bytes / size, part = row / count_of_members;  // elements
+    const auto order = order_of(step, members, i, sums);
+    const auto where = [&](int64_t at) {
+      const int64_t member = at % row / part, inside = at % row % part;
+      if (order->parts() < count_of_members) return Run{0, part - inside};
+      const int64_t subs = order->parts() / count_of_members;
+      Run run = run_at(at / row * part + inside, elements / count_of_members, subs);
+      return Run{member * subs + run.piece, std::min(run.count, part - inside)};
+    };
+    TRY(reduce(step, members, i, *order, where, [&](int64_t at, const std::byte* values, int64_t count) {
+      const int64_t member = at % row / part, to = at / row * part + at % row % part;
+      if (members[size_t(member)].out.empty()) return;
+      std::memcpy(members[size_t(member)].out[i].as<std::byte>() + to * size, values, size_t(count * size));
+    }));
+  }
+  return {};
+}
+
+Result<void> all_gather(const CollectiveStep& step, std::span<const Member> members, const Sums&) {
+  for (size_t i = 0; i < members[0].in.size(); ++i) {
+    const Around part = around(members[0].in[i], step.dim);
+    const int64_t run = part.dim * part.inner_bytes, row = run * int64_t(members.size());
+    const auto copy_part = [&](int64_t which) {
+      const size_t from = size_t(which) % members.size(), to = size_t(which) / members.size();
+      if (members[to].out.empty()) return;
+      const std::byte* in = members[from].in[i].as<const std::byte>();
+      std::byte* out = members[to].out[i].as<std::byte>() + int64_t(from) * run;
+      for (int64_t o = 0; o < part.outer; ++o) std::memcpy(out + o * row, in + o * run, size_t(run));
+    };
+    parallel_for(int64_t(members.size() * members.size()), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t which = begin; which < end; ++which) copy_part(which);
+    });
+  }
+  return {};
+}
+
+// Part j of member i, cut along `dim`, becomes part i of member j, joined along `other_dim`.
+void move_part(const TensorView& in, const TensorView& out, int64_t dim, int64_t other_dim, int64_t from, int64_t to,
+               int64_t count) {
+  const size_t element = size_t(trine::bytes(in.dtype));
+  const Dims in_strides = row_major_strides(in.dims), out_strides = row_major_strides(out.dims);
+  Dims part = in.dims;
+  part[size_t(dim)] /= count;
+  const std::byte* src = in.as<const std::byte>() + size_t(to * part[size_t(dim)] * in_strides[size_t(dim)]) * element;
+  std::byte* dst = out.as<std::byte>() + size_t(from * in.dims[size_t(other_dim)] / (dim == other_dim ? count : 1) *
+                                                out_strides[size_t(other_dim)]) *
+                                             element;
+  Dims at(part.size(), 0);
+  const int64_t inner = part.empty() ? 1 : part.back(), rows = inner == 0 ? 0 : element_count(part) / inner;
+  for (int64_t r = 0; r < rows; ++r) {
+    int64_t a = 0, b = 0;
+    for (size_t d = 0; d + 1 < part.size(); ++d) a += at[d] * in_strides[d], b += at[d] * out_strides[d];
+    std::memcpy(dst + size_t(b) * element, src + size_t(a) * element, size_t(inner) * element);
+    for (size_t d = part.size() - 1; d-- > 0;) {
+      if (++at[d] < part[d]) break;
+      at[d] = 0;
+    }
+  }
+}
+
+Result<void> all_to_all(const CollectiveStep& step, std::span<const Member> members, const Sums&) {
+  const int64_t count = int64_t(members.size());
+  for (size_t i = 0; i < members[0].in.size(); ++i)
+    parallel_for(count * count, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t which = begin; which < end; ++which) {
+        const Member &from = members[size_t(which / count)], &to = members[size_t(which % count)];
+        if (!to.out.empty())
+          move_part(from.in[i], to.out[i], step.dim, step.other_dim, which / count, which % count, count);
+      }
+    });
+  return {};
+}
+
+void copy_values(const Member& from, const Member& to) {
+  for (size_t i = 0; i < to.out.size(); ++i) std::memcpy(to.out[i].data, from.in[i].data, to.out[i].bytes());
+}
+
+// Nobody's target gets zeros.
+Result<void> permute(const CollectiveStep& step, std::span<const Member> members, const Sums&) {
+  for (const Member& to : members) {
+    const auto pair =
+        std::find_if(step.pairs.begin(), step.pairs.end(), [&](const auto& p) { return p.second == to.id; });
+    const auto from = pair == step.pairs.end() ? members.end()
+                                               : std::find_if(members.begin(), members.end(),
+                                                              [&](const Member& m) { return m.id == pair->first; });
+    if (from != members.end()) {
+      copy_values(*from, to);
+    } else {
+      for (const TensorView& out : to.out) std::memset(out.data, 0, out.bytes());
+    }
+  }
+  return {};
+}
+
+Result<void> broadcast(const CollectiveStep&, std::span<const Member> members, const Sums&) {
+  for (const Member& to : members) copy_values(members[0], to);
+  return {};
+}
+
+// Types are the verifier's business; sizes against the number of members are known only here.
+Result<void> check_sizes(const CollectiveStep& step, std::span<const Member> members) {
+  const int64_t count = int64_t(members.size());
+  for (const Member& m : members) {
+    for (size_t i = 0; i < m.out.size(); ++i) {
+      const int64_t in = int64_t(m.in[i].bytes()), out = int64_t(m.out[i].bytes());
+      const bool has_dim = step.dim >= 0 && step.dim < int64_t(m.in[i].dims.size());
+      const int64_t dim = has_dim ? m.in[i].dims[size_t(step.dim)] : 0;
+      bool fits = m.in[i].dims == members[0].in[i].dims && in == out;
+      if (step.kind == CollectiveKind::all_gather) fits = has_dim && out == in * count;
+      if (step.kind == CollectiveKind::reduce_scatter) fits = has_dim && dim % count == 0 && out * count == in;
+      if (step.kind == CollectiveKind::all_to_all)
+        fits = fits && step.split_count == count && dim % count == 0 && step.other_dim >= 0 &&
+               step.other_dim < int64_t(m.in[i].dims.size());
+      if (!fits)
+        return fail(Code::invalid,
+                    cat("a collective among ", count, " devices takes ", shape_text(m.in[i].dtype, m.in[i].dims),
+                        " to ", shape_text(m.out[i].dtype, m.out[i].dims), ", which does not fit"));
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<void> run_collective(const CollectiveStep& step, std::span<const Member> members, const Sums& sums) {
+  TRY(check_sizes(step, members));
+  static constexpr std::pair<CollectiveKind,
+                             Result<void> (*)(const CollectiveStep&, std::span<const Member>, const Sums&)>
+      kKinds[] = {{CollectiveKind::all_reduce, all_reduce},
+                  {CollectiveKind::all_gather, all_gather},
+                  {CollectiveKind::reduce_scatter, reduce_scatter},
+                  {CollectiveKind::all_to_all, all_to_all},
+                  {CollectiveKind::permute, permute},
+                  {CollectiveKind::broadcast, broadcast}};
+  for (auto [kind, run] : kKinds)
+    if (kind == step.kind) return run(step, members, sums);
+  return fail(Code::internal, "not a collective of several devices");
+}
+
+}  // namespace trine::run

@@ -1,0 +1,54 @@
+// A virtual device: one logical NeuronCore of the chosen instance, with its share of the chip's HBM, a queue of
+// programs and counters. Owned by a Client; lives as long as it.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "arch/instances/instance.h"
+#include "run/devices/memory.h"
+#include "run/devices/queue.h"
+
+namespace trine::run {
+
+struct DevicePlace {
+  int id = 0;                             // logical core, counted over the whole instance
+  int process = 0;                        // that owns it
+  int64_t chip = 0;                       // counted over the instance
+  int64_t core = 0;                       // logical, of the chip
+  std::vector<int64_t> coordinates = {};  // of the chip, one per side of the topology, innermost level first
+};
+
+struct Counters {
+  std::atomic<int64_t> executions = 0, failures = 0, busy_ns = 0;
+  std::atomic<int64_t> host_to_device_bytes = 0, device_to_host_bytes = 0, device_to_device_bytes = 0;
+};
+
+class Device {
+ public:
+  Device(const arch::Instance& instance, int64_t lnc, DevicePlace place, bool is_here = true);
+
+  const DevicePlace& place() const { return place_; }
+  int id() const { return place_.id; }
+  const std::string& kind() const { return kind_; }  // "NC_v2"
+  const std::string& name() const { return name_; }  // "neuron:3 (trn1.32xlarge, chip 1, core 1)"
+  Memory& memory(MemoryKind kind = MemoryKind::device) const { return *memories_[size_t(kind)]; }
+  Counters& counters() { return counters_; }
+  Queue& queue() { return queue_; }
+
+ private:
+  const DevicePlace place_;
+  const std::string kind_, name_;
+  // Shared with the storage in them, which a framework may free last.
+  std::array<std::shared_ptr<Memory>, size_t(MemoryKind::count)> memories_;
+  Counters counters_;
+  Queue queue_;
+};
+
+// Where each logical core of an instance is.
+std::vector<DevicePlace> device_places(const arch::Instance& instance, int64_t lnc);
+
+}  // namespace trine::run

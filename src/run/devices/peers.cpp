@@ -1,0 +1,277 @@
+// Unix sockets without a name in the file system. A thread for each peer reads what comes, so that two processes may
+// send to each other at once.
+#include "run/devices/peers.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <tuple>
+
+#include "base/text.h"
+
+namespace trine::run {
+
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr int kMeetMs = 120'000;                 // to start all processes
+constexpr size_t kMessageMax = size_t{1} << 40;  // bytes
+constexpr int64_t kLateSeconds = 600;            // a peer that is there but does not come
+constexpr milliseconds kLook{50};                // between looks at whether a wait is over
+constexpr uint64_t kGivenUp = UINT64_MAX;        // as a step: the message says why
+
+struct Hello {
+  uint64_t secret = 0;
+  int64_t process = 0;
+};
+
+std::string system_text() { return std::strerror(errno); }
+
+bool send_all(int socket, const void* data, size_t size) {
+  const auto* at = static_cast<const char*>(data);
+  while (size > 0) {
+    const ssize_t sent = ::send(socket, at, size, MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent <= 0) return false;
+    at += sent;
+    size -= size_t(sent);
+  }
+  return true;
+}
+
+bool receive_all(int socket, void* data, size_t size) {
+  auto* at = static_cast<char*>(data);
+  while (size > 0) {
+    const ssize_t got = ::recv(socket, at, size, 0);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    at += got;
+    size -= size_t(got);
+  }
+  return true;
+}
+
+// A name that begins with a zero byte is in no folder and goes with its socket.
+std::pair<sockaddr_un, socklen_t> address_of(const std::string& name) {
+  sockaddr_un out{};
+  out.sun_family = AF_UNIX;
+  std::memcpy(out.sun_path + 1, name.data(), std::min(name.size(), sizeof(out.sun_path) - 1));
+  return {out, socklen_t(offsetof(sockaddr_un, sun_path) + 1 + name.size())};
+}
+
+Result<int> listen_at(const std::string& name, int count) {
+  const int out = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const auto [address, size] = address_of(name);
+  if (out >= 0 && bind(out, reinterpret_cast<const sockaddr*>(&address), size) == 0 && listen(out, count) == 0)
+    return out;
+  const Error error = fail(Code::io, cat("cannot listen for other processes: ", system_text()));
+  if (out >= 0) close(out);
+  return error;
+}
+
+Result<int> connect_to(const std::string& name, const Hello& hello, int process) {
+  const int out = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const auto [address, size] = address_of(name);
+  if (out >= 0 && ::connect(out, reinterpret_cast<const sockaddr*>(&address), size) == 0 &&
+      send_all(out, &hello, sizeof(hello)))
+    return out;
+  const Error error =
+      fail(Code::io, cat("cannot reach process ", process, ", which must be on this machine: ", system_text()));
+  if (out >= 0) close(out);
+  return error;
+}
+
+// NEURON_RT_EXEC_TIMEOUT, in seconds, as for a collective on the device.
+seconds late_after() {
+  const char* text = std::getenv("NEURON_RT_EXEC_TIMEOUT");
+  const int64_t given = text ? std::atoll(text) : 0;
+  return seconds(given > 0 ? given : kLateSeconds);
+}
+
+}  // namespace
+
+struct Peers::Header {
+  Launch launch;
+  MeetingPoint point;
+  uint64_t size = 0;
+};
+
+Peers::Peers(int process, int count) : process_(process), about_(size_t(count)) {
+  for (int p = 0; p < count; ++p) peers_.push_back(p == process ? nullptr : std::make_unique<Peer>());
+}
+
+Result<std::unique_ptr<Peers>> Peers::connect(Board& board, int process, int count, std::string about) {
+  if (count < 1 || process < 0 || process >= count) return fail(Code::invalid, cat("process ", process, " of ", count));
+  std::unique_ptr<Peers> out(new Peers(process, count));
+  std::random_device random;
+  const std::string address = cat("trine-", getpid(), "-", random(), "-", random());
+  const int listener = TRY(listen_at(address, count));
+  out->about_[size_t(process)] = std::move(about);
+  const Result<void> met = out->meet(board, listener, address);
+  close(listener);
+  if (!met) return Error(met.error());
+  for (int p = 0; p < count; ++p)
+    if (p != process) out->peers_[size_t(p)]->reader = std::thread([self = out.get(), p] { self->read(p); });
+  return out;
+}
+
+// Each process calls those before it, and is called by those after it; who calls knows the secret on the board.
+Result<void> Peers::meet(Board& board, int listener, const std::string& address) {
+  std::random_device random;
+  const uint64_t secret = uint64_t(random()) << 32 | random();
+  TRY(board.put(cat("trine/", process_), cat(address, " ", secret, " ", about_[size_t(process_)])));
+  int to_come = 0;
+  for (int p = 0; p < int(peers_.size()); ++p) {
+    if (p == process_) continue;
+    const auto text = board.get(cat("trine/", p), kMeetMs);
+    if (!text)
+      return fail(Code::io, cat("process ", p, " of ", peers_.size(), " did not come: ", text.error().message));
+    const size_t first = text->find(' '), second = text->find(' ', first + 1);
+    if (second == std::string::npos) return fail(Code::io, cat("process ", p, " says \"", *text, "\""));
+    about_[size_t(p)] = text->substr(second + 1);
+    if (p > process_) {
+      ++to_come;
+      continue;
+    }
+    const Hello hello{std::strtoull(text->c_str() + first + 1, nullptr, 10), process_};
+    peers_[size_t(p)]->socket = TRY(connect_to(text->substr(0, first), hello, p));
+  }
+  const timeval wait{kMeetMs / 1000, 0};
+  setsockopt(listener, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait));
+  while (to_come > 0) {
+    const int caller = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
+    if (caller < 0) return fail(Code::io, cat("other processes did not call: ", system_text()));
+    Hello hello;
+    setsockopt(caller, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait));
+    const bool is_known = receive_all(caller, &hello, sizeof(hello)) && hello.secret == secret &&
+                          hello.process > process_ && hello.process < int64_t(peers_.size()) &&
+                          peers_[size_t(hello.process)]->socket < 0;
+    if (!is_known) {
+      close(caller);
+      continue;
+    }
+    const timeval forever{};
+    setsockopt(caller, SOL_SOCKET, SO_RCVTIMEO, &forever, sizeof(forever));
+    peers_[size_t(hello.process)]->socket = caller;
+    --to_come;
+  }
+  return {};
+}
+
+Peers::~Peers() {
+  for (auto& peer : peers_)
+    if (peer && peer->socket >= 0) shutdown(peer->socket, SHUT_RDWR);
+  for (auto& peer : peers_) {
+    if (!peer) continue;
+    if (peer->reader.joinable()) peer->reader.join();
+    if (peer->socket >= 0) close(peer->socket);
+  }
+}
+
+uint64_t Peers::next_launch(uint64_t devices) {
+  std::lock_guard lock(mutex_);
+  return ++launches_[devices];
+}
+
+Result<void> Peers::write(Peer& peer, const Header& header, std::span<const std::span<const std::byte>> parts) {
+  std::lock_guard lock(peer.sending);
+  bool sent = send_all(peer.socket, &header, sizeof(header));
+  for (size_t i = 0; sent && i < parts.size(); ++i) sent = send_all(peer.socket, parts[i].data(), parts[i].size());
+  if (!sent) return fail(Code::io, system_text());
+  return {};
+}
+
+Result<void> Peers::send(int to, const Launch& launch, const MeetingPoint& point,
+                         std::span<const std::span<const std::byte>> parts) {
+  Header header{launch, point, 0};
+  for (const auto& part : parts) header.size += part.size();
+  const Result<void> sent = write(*peers_[size_t(to)], header, parts);
+  if (!sent) return fail(Code::io, cat("process ", to, " is gone: ", sent.error().message));
+  return {};
+}
+
+Result<Peers::Message> Peers::receive(int from, const Launch& launch, const MeetingPoint& point,
+                                      const std::function<bool()>& is_over) {
+  const auto start = std::chrono::steady_clock::now(), late = start + late_after();
+  std::unique_lock lock(mutex_);
+  while (true) {
+    if (auto found = inbox_.find({from, launch, point}); found != inbox_.end()) {
+      Message out = std::move(found->second);
+      inbox_.erase(found);
+      return out;
+    }
+    if (const auto why = given_up_.find(launch); why != given_up_.end()) return fail(Code::io, why->second);
+    const auto other = inbox_.lower_bound({from, launch, MeetingPoint{}});
+    if (other != inbox_.end() && std::get<0>(other->first) == from && std::get<1>(other->first) == launch &&
+        std::get<2>(other->first).program != point.program)
+      return fail(Code::invalid, cat("process ", from,
+                                     " runs another program in place of this one: all processes must "
+                                     "start programs over shared devices in the same order"));
+    const std::string& gone = peers_[size_t(from)]->gone;
+    if (!gone.empty()) return fail(Code::io, cat("process ", from, " is gone: ", gone));
+    if (std::chrono::steady_clock::now() > late)
+      return fail(Code::io, cat("process ", from, " did not come to a collective in ", late_after().count(),
+                                " s (NEURON_RT_EXEC_TIMEOUT)"));
+    changed_.wait_for(lock, kLook);
+    lock.unlock();
+    if (is_over()) return fail(Code::cancelled, "another device of this process failed");
+    lock.lock();
+  }
+}
+
+void Peers::give_up(const Launch& launch, const std::string& why) {
+  const std::string text = cat("process ", process_, ": ", why);
+  const std::span<const std::byte> parts[] = {std::as_bytes(std::span(text))};
+  for (int p = 0; p < int(peers_.size()); ++p)
+    if (p != process_) (void)send(p, launch, {.step = kGivenUp}, parts);  // one that is gone needs no telling
+}
+
+void Peers::forget(const Launch& launch) {
+  std::lock_guard lock(mutex_);
+  uint64_t& over = over_[launch.devices];
+  over = std::max(over, launch.number);
+  const auto is_over = [&](const Launch& l) { return l.devices == launch.devices && l.number <= over; };
+  std::erase_if(inbox_, [&](const auto& item) { return is_over(std::get<1>(item.first)); });
+  std::erase_if(given_up_, [&](const auto& item) { return is_over(item.first); });
+}
+
+Result<void> Peers::take(int from, const Header& header) {
+  if (header.size > kMessageMax) return fail(Code::io, cat("a message of ", header.size, " bytes"));
+  Message message{host::Memory(header.size), header.size};
+  if (!message.bytes.data()) return fail(Code::out_of_memory, cat("no memory for ", header.size, " bytes"));
+  if (!receive_all(peers_[size_t(from)]->socket, message.bytes.data(), header.size))
+    return fail(Code::io, "it ended in the middle of a message");
+  std::lock_guard lock(mutex_);
+  if (header.launch.number <= over_[header.launch.devices]) return {};
+  if (header.point.step == kGivenUp)
+    given_up_.emplace(header.launch, std::string(reinterpret_cast<const char*>(message.bytes.data()), message.size));
+  else
+    inbox_[{from, header.launch, header.point}] = std::move(message);
+  changed_.notify_all();
+  return {};
+}
+
+void Peers::read(int from) {
+  Peer& peer = *peers_[size_t(from)];
+  std::string why = "it has ended";
+  Header header;
+  while (receive_all(peer.socket, &header, sizeof(header))) {
+    const Result<void> taken = take(from, header);
+    if (taken) continue;
+    why = taken.error().message;
+    break;
+  }
+  std::lock_guard lock(mutex_);
+  peer.gone = why;
+  changed_.notify_all();
+}
+
+}  // namespace trine::run
