@@ -1,7 +1,7 @@
 // Which kind of program it is; see graph_text.h.
 #include "api/graph_text.h"
 
-#include "front/stablehlo/graph.h"
+#include "front/stablehlo/graph/graph.h"
 #include "front/stablehlo/read.h"
 
 namespace trine::api {

@@ -5,8 +5,8 @@
 
 #include "base/file.h"
 #include "base/text.h"
-#include "front/stablehlo/graph.h"
-#include "front/stablehlo/print.h"
+#include "front/stablehlo/graph/graph.h"
+#include "front/stablehlo/print/print.h"
 #include "front/stablehlo/read.h"
 #include "ir/text.h"
 #include "ir/verify.h"

@@ -6,7 +6,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
-#include "front/stablehlo/graph.h"
+#include "front/stablehlo/graph/graph.h"
 #include "front/stablehlo/read.h"
 
 namespace trine::tools {

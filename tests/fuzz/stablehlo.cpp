@@ -2,8 +2,8 @@
 // back to the same module, locations included, and whose graph, if it has one, obeys the graph's rules.
 #include <cstdint>
 
-#include "front/stablehlo/graph.h"
-#include "front/stablehlo/print.h"
+#include "front/stablehlo/graph/graph.h"
+#include "front/stablehlo/print/print.h"
 #include "front/stablehlo/read.h"
 #include "ir/verify.h"
 

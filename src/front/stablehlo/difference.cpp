@@ -4,7 +4,7 @@
 
 #include "base/text.h"
 #include "front/stablehlo/module.h"
-#include "front/stablehlo/print.h"
+#include "front/stablehlo/print/print.h"
 
 namespace trine::front::stablehlo {
 

@@ -4,9 +4,9 @@
 #include <cstring>
 
 #include "base/text.h"
-#include "front/stablehlo/bytecode.h"
-#include "front/stablehlo/container.h"
-#include "front/stablehlo/text.h"
+#include "front/stablehlo/bytecode/bytecode.h"
+#include "front/stablehlo/bytecode/container.h"
+#include "front/stablehlo/text/text.h"
 
 namespace trine::front::stablehlo {
 

@@ -1,8 +1,8 @@
 // Ops: "name"(operands)[successors] ({regions}) {attributes} : types. Values are numbered from 0 in each function.
-#include "front/stablehlo/print.h"
+#include "front/stablehlo/print/print.h"
 
 #include "base/text.h"
-#include "front/stablehlo/printer.h"
+#include "front/stablehlo/print/printer.h"
 
 namespace trine::front::stablehlo {
 

@@ -1,11 +1,11 @@
 // Attributes: codes of MLIR's BuiltinDialectBytecode.td, StableHLO's VhloBytecode.cpp and, by their rows in records.h,
 // StableHLO's, CHLO's and Shardy's own.
-#include "front/stablehlo/bytecode_attr.h"
+#include "front/stablehlo/bytecode/attr.h"
 
 #include "front/stablehlo/build.h"
 #include "front/stablehlo/check.h"
 #include "front/stablehlo/dense.h"
-#include "front/stablehlo/text.h"
+#include "front/stablehlo/text/text.h"
 
 namespace trine::front::stablehlo {
 

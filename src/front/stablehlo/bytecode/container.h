@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "front/stablehlo/bytes.h"
+#include "front/stablehlo/bytecode/bytes.h"
 
 namespace trine::front::stablehlo {
 

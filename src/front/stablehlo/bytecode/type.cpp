@@ -2,9 +2,9 @@
 #include <bit>
 
 #include "front/stablehlo/build.h"
-#include "front/stablehlo/bytecode_attr.h"
+#include "front/stablehlo/bytecode/attr.h"
 #include "front/stablehlo/check.h"
-#include "front/stablehlo/text.h"
+#include "front/stablehlo/text/text.h"
 
 namespace trine::front::stablehlo {
 

@@ -3,8 +3,8 @@
 
 #include "base/number/scalar.h"
 #include "base/text.h"
-#include "front/stablehlo/graph_maker.h"
-#include "front/stablehlo/print.h"
+#include "front/stablehlo/graph/maker.h"
+#include "front/stablehlo/print/print.h"
 
 namespace trine::front::stablehlo {
 

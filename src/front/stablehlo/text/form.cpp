@@ -3,7 +3,7 @@
 // own in text_custom.cpp; [ ... ] what may be missing; anything else stands as it is.
 #include "base/text.h"
 #include "front/stablehlo/build.h"
-#include "front/stablehlo/text_parser.h"
+#include "front/stablehlo/text/parser.h"
 
 namespace trine::front::stablehlo {
 

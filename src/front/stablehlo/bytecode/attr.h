@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "front/stablehlo/bytes.h"
-#include "front/stablehlo/container.h"
+#include "front/stablehlo/bytecode/bytes.h"
+#include "front/stablehlo/bytecode/container.h"
 #include "front/stablehlo/module.h"
 #include "front/stablehlo/records.h"
 

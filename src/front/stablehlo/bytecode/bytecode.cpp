@@ -1,17 +1,17 @@
 // The IR section: ops, regions, blocks. A value's number counts the definitions since the innermost isolated region;
 // each region owns a range of numbers, handed out in order, and an op's results follow its regions here.
-#include "front/stablehlo/bytecode.h"
+#include "front/stablehlo/bytecode/bytecode.h"
 
 #include <algorithm>
 #include <charconv>
 
 #include "base/text.h"
 #include "front/stablehlo/build.h"
-#include "front/stablehlo/bytecode_attr.h"
-#include "front/stablehlo/bytes.h"
-#include "front/stablehlo/container.h"
+#include "front/stablehlo/bytecode/attr.h"
+#include "front/stablehlo/bytecode/bytes.h"
+#include "front/stablehlo/bytecode/container.h"
+#include "front/stablehlo/bytecode/vhlo.h"
 #include "front/stablehlo/ops.h"
-#include "front/stablehlo/vhlo.h"
 
 namespace trine::front::stablehlo {
 

@@ -1,5 +1,5 @@
 // MLIR's number encodings: docs/BytecodeFormat.md of MLIR, "Primitives".
-#include "front/stablehlo/bytes.h"
+#include "front/stablehlo/bytecode/bytes.h"
 
 #include <bit>
 #include <cstring>

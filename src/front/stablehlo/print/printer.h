@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "front/stablehlo/module.h"
-#include "front/stablehlo/print.h"
+#include "front/stablehlo/print/print.h"
 #include "front/stablehlo/records.h"
 
 namespace trine::front::stablehlo {

@@ -2,7 +2,7 @@
 #include <cstring>
 
 #include "base/text.h"
-#include "front/stablehlo/printer.h"
+#include "front/stablehlo/print/printer.h"
 
 namespace trine::front::stablehlo {
 

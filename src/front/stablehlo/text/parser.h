@@ -11,7 +11,7 @@
 #include "front/stablehlo/module.h"
 #include "front/stablehlo/ops.h"
 #include "front/stablehlo/records.h"
-#include "front/stablehlo/text_cursor.h"
+#include "front/stablehlo/text/cursor.h"
 
 namespace trine::front::stablehlo {
 

@@ -1,7 +1,7 @@
 // Attributes as plain values. Dimension numbers are spread over the op under shorter names.
 #include "base/text.h"
-#include "front/stablehlo/graph_maker.h"
-#include "front/stablehlo/print.h"
+#include "front/stablehlo/graph/maker.h"
+#include "front/stablehlo/print/print.h"
 #include "front/stablehlo/records.h"
 
 namespace trine::front::stablehlo {

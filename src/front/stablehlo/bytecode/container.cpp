@@ -1,5 +1,5 @@
 // MLIR bytecode of versions 1 to 6, as docs/BytecodeFormat.md of MLIR describes it.
-#include "front/stablehlo/container.h"
+#include "front/stablehlo/bytecode/container.h"
 
 #include <algorithm>
 #include <array>

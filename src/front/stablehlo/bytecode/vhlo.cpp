@@ -1,6 +1,6 @@
 // The conversions of StableHLO's VhloLegalizeToStablehlo.cpp: VHLO has no defaults, no nested dimension numbers and
 // no symbols, so its ops spell out what StableHLO's leave out.
-#include "front/stablehlo/vhlo.h"
+#include "front/stablehlo/bytecode/vhlo.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // See text_cursor.h.
-#include "front/stablehlo/text_cursor.h"
+#include "front/stablehlo/text/cursor.h"
 
 #include <algorithm>
 #include <charconv>

@@ -4,7 +4,7 @@
 #include "base/text.h"
 #include "front/stablehlo/build.h"
 #include "front/stablehlo/dense.h"
-#include "front/stablehlo/text_parser.h"
+#include "front/stablehlo/text/parser.h"
 
 namespace trine::front::stablehlo {
 

@@ -1,8 +1,8 @@
 // Ops in text: the generic form, names of values, regions, blocks; and the file around them.
 #include "base/text.h"
 #include "front/stablehlo/build.h"
-#include "front/stablehlo/text.h"
-#include "front/stablehlo/text_parser.h"
+#include "front/stablehlo/text/parser.h"
+#include "front/stablehlo/text/text.h"
 
 namespace trine::front::stablehlo {
 

@@ -1,11 +1,11 @@
 // The program around the ops: functions, parameters, results, meshes, and programs that are manual as a whole.
-#include "front/stablehlo/graph.h"
+#include "front/stablehlo/graph/graph.h"
 
 #include <algorithm>
 
 #include "base/text.h"
-#include "front/stablehlo/graph_maker.h"
-#include "front/stablehlo/print.h"
+#include "front/stablehlo/graph/maker.h"
+#include "front/stablehlo/print/print.h"
 
 namespace trine::front::stablehlo {
 
