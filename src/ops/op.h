@@ -50,6 +50,9 @@ struct Op {
   std::vector<ir::Value> (*decompose)(ir::Graph&, const ir::Node&) = nullptr;  // (optional) simpler ops
   bool has_effect = false;                                                     // kept, never merged with its equal
   bool takes_tokens = false;                                                   // among its inputs
+  // Made by the compiler's passes alone: no front-end makes it. Graph text may hold it, so that what is between two
+  // passes can be printed, read back and evaluated.
+  bool is_internal = false;
 };
 
 std::span<const Op* const> all_ops();      // by name

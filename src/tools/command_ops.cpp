@@ -79,25 +79,30 @@ std::string cell(std::string_view text) {
   return out;
 }
 
+std::string page_row(const Op& op) {
+  Names attrs = attrs_of(op);
+  for (std::string& a : attrs) a = cat("`", a, "`");
+  return cat("| `", op.name, "` | ", inputs_of(op), " | ", join(attrs, ", "), " | ", dtypes_of(op), " | ",
+             cell(meaning_of(op)), " |\n");
+}
+
 std::string page() {
   std::string out =
       "<!-- Written by `trine ops --markdown`; do not edit. -->\n"
       "# Ops\n\nWhat a graph may be made of: the ops of StableHLO and CHLO, and a few of our own. Each is one file of "
       "`src/ops/`, which holds its type rule and its reference meaning; the rules an op states are its C1, C2 ... "
       "Floats are f64, f32, f16, bf16, the f8 kinds and f4; integers are signed and unsigned of 2 to 64 bits.\n";
-  for (size_t kind = 0; kind < std::size(kKinds); ++kind) {
+  const auto section = [&](std::string_view title, auto holds) {
     std::string rows;
-    for (const Op* op : ops::all_ops()) {
-      if (size_t(op->kind) != kind) continue;
-      Names attrs = attrs_of(*op);
-      for (std::string& a : attrs) a = cat("`", a, "`");
-      append_text(rows, cat("| `", op->name, "` | ", inputs_of(*op), " | ", join(attrs, ", "), " | ", dtypes_of(*op),
-                            " | ", cell(meaning_of(*op)), " |\n"));
-    }
+    for (const Op* op : ops::all_ops())
+      if (holds(*op)) append_text(rows, page_row(*op));
     if (!rows.empty())
-      append_text(out, cat("\n## ", kKinds[kind], "\n\n| op | inputs | attributes | dtypes | meaning |\n",
+      append_text(out, cat("\n## ", title, "\n\n| op | inputs | attributes | dtypes | meaning |\n",
                            "|---|---|---|---|---|\n", rows));
-  }
+  };
+  for (size_t kind = 0; kind < std::size(kKinds); ++kind)
+    section(kKinds[kind], [&](const Op& op) { return size_t(op.kind) == kind && !op.is_internal; });
+  section("internal: made by the compiler's passes, by no front-end", [](const Op& op) { return op.is_internal; });
   return out;
 }
 
@@ -110,11 +115,13 @@ Json op_json(const Op& op) {
       .set("inputs", op.arity)
       .set("attributes", std::move(attrs))
       .set("dtypes", dtypes_of(op))
+      .set("internal", op.is_internal)
       .set("meaning", meaning_of(op));
 }
 
 std::string op_text(const Op& op) {
-  std::string out = cat(bold(op.name), "  ", kKinds[size_t(op.kind)], ", ", inputs_of(op), " inputs\n");
+  std::string out = cat(bold(op.name), "  ", kKinds[size_t(op.kind)], ", ", inputs_of(op), " inputs",
+                        op.is_internal ? ", internal: made by the compiler alone\n" : "\n");
   if (!op.attrs.empty()) append_text(out, cat("attributes: ", join(attrs_of(op), ", "), "\n"));
   if (const std::string dtypes = dtypes_of(op); !dtypes.empty()) append_text(out, cat("dtypes: ", dtypes, "\n"));
   return out + meaning_of(op) + "\n";

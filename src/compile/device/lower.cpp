@@ -66,7 +66,7 @@ constexpr Row kRows[] = {
     {"partition_id", move_obstacle, kRank},
     {"reduce_scatter", move_obstacle, kCollective},
     {"replica_id", move_obstacle, kRank},
-    {kRunning, move_obstacle, [](Lowering& l, const ir::Node& n) { lower_running(l.rec(), l.store(), n); }},
+    {kScan, move_obstacle, [](Lowering& l, const ir::Node& n) { lower_scan(l.rec(), l.store(), n); }},
     {kRowGather, move_obstacle, [](Lowering& l, const ir::Node& n) { lower_row_gather(l.rec(), l.store(), n); }},
     {"top_k", move_obstacle, [](Lowering& l, const ir::Node& n) { lower_top_k(l.rec(), l.store(), n); }},
     {"while", regions_obstacle, [](Lowering& l, const ir::Node& n) { l.loop_while(n); }},

@@ -35,7 +35,7 @@ struct AttentionPart {
   IndexMap map = {};
 };
 
-// The gradient of a whole attention, an op of the device compiler's own; see device/attention_gradient.h.
+// The gradient of a whole attention, an internal op that device/passes/attention_gradient.h finds.
 inline constexpr std::string_view kAttentionGradient = "attention_gradient";
 
 struct AttentionMatch {

@@ -10,7 +10,7 @@
 #include "compile/device/attention/heads.h"
 #include "compile/device/loops/map.h"
 #include "compile/device/memory/transpose.h"
-#include "compile/device/passes/attention_gradient.h"
+#include "ops/internal.h"
 
 namespace trine::compile::device {
 
@@ -26,21 +26,21 @@ class Backward {
     batch_ = sizes[0], kv_heads_ = sizes[1], shared_ = sizes[2];
     queries_ = sizes[3], keys_ = sizes[4], dim_ = sizes[5], value_dim_ = sizes[6];
     scale_ = node.attrs.real("scale");
-    for (size_t i = 0; i < 5; ++i) in_[i] = heads(node.inputs[i], kGradientInputs[i], i == 1 || i == 2);
+    for (size_t i = 0; i < 5; ++i) in_[i] = heads(node.inputs[i], ops::kGradientInputs[i], i == 1 || i == 2);
     dtype_ = policy.cast.value_or(in_[0].memory->dtype);
     tiles_.emplace(rec, store, dtype_);
-    if (node.inputs.size() > kBiasInput) {
-      const ir::Value v = node.inputs[kBiasInput];
-      Heads bias = heads(v, kGradientInputs[kBiasInput], false);
-      bias.dim = heads(v, kGradientInputs[kBiasInput], true).place;
+    if (node.inputs.size() > ops::kBiasInput) {
+      const ir::Value v = node.inputs[ops::kBiasInput];
+      Heads bias = heads(v, ops::kGradientInputs[ops::kBiasInput], false);
+      bias.dim = heads(v, ops::kGradientInputs[ops::kBiasInput], true).place;
       bias_.emplace(rec, store, bias, v.type().dtype == Dtype::boolean, scale_, keys_, dtype_);
     }
     for (uint32_t i = 0; i < 3; ++i) {
-      out_[i] = heads(node.result(i), kGradientResults[i], i > 0);
+      out_[i] = heads(node.result(i), ops::kGradientResults[i], i > 0);
       results_[i].emplace(rec, store, out_[i], i > 0 ? keys_ : queries_);
     }
-    top_ = &store.of(node.inputs[kTopInput]).forms.front();
-    sum_ = &store.of(node.inputs[kSumInput]).forms.front();
+    top_ = &store.of(node.inputs[ops::kTopInput]).forms.front();
+    sum_ = &store.of(node.inputs[ops::kSumInput]).forms.front();
   }
 
   void run() {
@@ -119,7 +119,7 @@ class Backward {
   }
   void put_key(size_t i, size_t t, Val value, int64_t b, int64_t g) {
     const Heads& to = out_[1 + i];
-    const double factor = node_.attrs.real(kGradientFactors[1 + i]);
+    const double factor = node_.attrs.real(ops::kGradientFactors[1 + i]);
     if (value.is_tile() && factor != 1) value.set_scale(factor);
     const int64_t begin = int64_t(t) * lanes();
     results_[1 + i]->put(value, to.at(b, g, 0) + begin * to.place, std::min(lanes(), keys_ - begin),
@@ -187,7 +187,7 @@ class Backward {
   }
   void put_query(Tile& t, int64_t b, int64_t g, int64_t s) {
     Val value = t.begun ? Val::tile(t.dq) : Val::of(0);
-    if (t.begun) value.set_scale(row_math(rec_, t.seen, node_.attrs.real(kGradientFactors[0]), "multiply"));
+    if (t.begun) value.set_scale(row_math(rec_, t.seen, node_.attrs.real(ops::kGradientFactors[0]), "multiply"));
     results_[0]->put(value, out_[0].at(b, g, s) + t.first * out_[0].place, t.rows, dim_);
   }
 

@@ -1,15 +1,11 @@
 // Ops without a lowering of their own, written as ops that have one: the graph computes the same values.
-// Two ops are the device compiler's own, and no front-end makes them:
-//   window_load(x, offsets s32[W]) {sizes, strides}: of each offset the window of x that begins at that element
-//   window_store(x, offsets s32[W], updates[W, ...]) {sizes, strides, kind}: x with the windows combined into it, in
-//     order; those at kNowhere are dropped
+// What is made may be an internal op (Op::is_internal): window_load, window_store, row_gather, arg_max_parts, scan.
 #pragma once
 
 #include "ir/rewrite.h"
 
 namespace trine::compile::device {
 
-inline constexpr int64_t kNowhere = INT32_MAX;
 // Of a convert to integers: to the nearest, as engines write them, and not towards zero.
 inline constexpr std::string_view kNearest = "nearest";
 

@@ -10,6 +10,7 @@
 #include "compile/device/memory/store.h"
 #include "compile/device/multiplies/dot.h"
 #include "compile/device/rows/gather.h"
+#include "ops/internal.h"
 #include "ops/slices.h"
 
 namespace trine::compile::device {
@@ -85,7 +86,7 @@ ir::Attrs window_attrs(const Dims& sizes, const Dims& strides) {
   return {{"sizes", s}, {"strides", t}};
 }
 
-bool is_small(const ir::Type& t) { return t.elements() < kNowhere && t.elements() > 0; }
+bool is_small(const ir::Type& t) { return t.elements() < ops::kNowhere && t.elements() > 0; }
 
 // Dims of `many`: the indices' where they are not a window's. order: of [indices..., window...] in `many`.
 ir::Ints order_of_many(const ir::Ints& window, size_t rank) {
@@ -327,7 +328,7 @@ ir::Replacement scatter_by_windows(ir::Graph& graph, const ir::Node& node) {
     return {make.op("add", {x, make.cast(make.reshape(sum, dims), x.type().dtype)})};
   }
   Value offsets = offset_of(make, starts.at, strides, starts.dims);
-  if (inside) offsets = make.op("select", {inside, offsets, make.number(Dtype::s32, kNowhere, starts.dims)});
+  if (inside) offsets = make.op("select", {inside, offsets, make.number(Dtype::s32, ops::kNowhere, starts.dims)});
   ir::Attrs attrs = window_attrs(sizes, strides);
   attrs.set("kind", std::string(kind));
   attrs.set("unique", node.attrs.flag("unique_indices"));

@@ -91,7 +91,7 @@ Value at_once(Make& make, const Value& x, const std::vector<ops::WindowDim>& win
 Value running(Make& make, const Value& x, const std::string& kind, bool reverse) {
   constexpr int64_t kLanes = 128, kEnough = 4;
   const auto plain = [&](const Value& v) {
-    return make.own(kRunning, {v}, v.type(), {{"kind", kind}, {"reverse", reverse}});
+    return make.own(kScan, {v}, v.type(), {{"kind", kind}, {"reverse", reverse}});
   };
   const Dims dims = x.type().dims;
   const int64_t groups = dims[0], n = dims[1];
@@ -146,7 +146,7 @@ ir::Replacement running_by_scans(ir::Graph& graph, const ir::Node& node) {
   const bool reverse = (*windows)[*along].low == 0;
   Value run;
   if (counts && folded[2] == 1 && folded[1] < kLong)
-    run = make.own(kRunning, {make.reshape(x.node->inputs[0], folded)}, ir::tensor_type(dtype, folded),
+    run = make.own(kScan, {make.reshape(x.node->inputs[0], folded)}, ir::tensor_type(dtype, folded),
                    {{"kind", kind}, {"reverse", reverse}});
   else
     run = running(make, make.reshape(counts ? make.cast(x.node->inputs[0], Dtype::f32) : x, folded), kind, reverse);

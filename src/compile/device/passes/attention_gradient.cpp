@@ -11,6 +11,7 @@
 
 #include "compile/graph/position_mask.h"
 #include "ir/rewrite.h"
+#include "ops/internal.h"
 
 namespace trine::compile::device {
 
@@ -385,23 +386,33 @@ struct Made {
     out.push_back(o.last);
     return out;
   }
+  ir::Ints dims_of(const AttentionPart& part) const {
+    AttentionOperand rows{part.value, std::vector<int>(match.space.size(), -1), -1};
+    for (size_t d = 0; d < part.map.size(); ++d)
+      if (part.map[d].dim >= 0) rows.dims[size_t(part.map[d].dim)] = int(d);
+    return dims_of(rows);
+  }
   void make(ir::Graph& graph, const ir::NewValue& fresh, uint32_t where) {
     const arch::AttentionStep& s = match.step;
     ir::Spec spec{.op = kAttentionGradient, .where = where};
     for (size_t i = 0; i < 5; ++i) {
       spec.inputs.push_back(fresh(inputs[i].value));
-      spec.attrs.set(kGradientInputs[i], dims_of(inputs[i]));
+      spec.attrs.set(ops::kGradientInputs[i], dims_of(inputs[i]));
     }
-    for (const AttentionPart* part : {&match.top, &match.sum}) spec.inputs.push_back(fresh(part->value));
+    for (size_t i : {ops::kTopInput, ops::kSumInput}) {
+      const AttentionPart& part = i == ops::kTopInput ? match.top : match.sum;
+      spec.inputs.push_back(fresh(part.value));
+      spec.attrs.set(ops::kGradientInputs[i], dims_of(part));
+    }
     if (match.bias) {
       const AttentionOperand bias = resolved(*match.bias);
       spec.inputs.push_back(fresh(bias.value));
-      spec.attrs.set(kGradientInputs[kBiasInput], dims_of(bias));
+      spec.attrs.set(ops::kGradientInputs[ops::kBiasInput], dims_of(bias));
     }
     for (size_t i = 0; i < 3; ++i) {
       spec.types.push_back(results[i].value.type());
-      spec.attrs.set(kGradientResults[i], dims_of(results[i]));
-      spec.attrs.set(kGradientFactors[i], factors[i]);
+      spec.attrs.set(ops::kGradientResults[i], dims_of(results[i]));
+      spec.attrs.set(ops::kGradientFactors[i], factors[i]);
     }
     spec.attrs.set("sizes", ir::Ints{s.batch, s.kv_heads, s.heads / s.kv_heads, s.queries, s.keys, s.dim, s.value_dim});
     spec.attrs.set("scale", double(s.scale));

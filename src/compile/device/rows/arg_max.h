@@ -1,7 +1,5 @@
 // The largest of each part of a row, and where it is first met, by Vector's searches: parts on partitions.
-// arg_max_parts(x[R, N]) {parts, length}: f32[R, parts, 3], of each part the largest number, its place in the part and
-// that of the first NaN; a place that is none is beyond 2^31. The last part may be shorter. How the parts of a row are
-// joined is the graph's (decompose_order.cpp).
+// ops/arg_max_parts.cpp says what they are; how the parts of a row are joined is the graph's (decompose/largest.cpp).
 #pragma once
 
 #include "compile/device/memory/store.h"

@@ -6,8 +6,6 @@
 
 namespace trine::compile::device {
 
-// row_gather(x [1 or R, columns], places s32 [Q, each]), R a multiple of Q: of each row of x, or of the one, its
-// elements at the places of row r / (R / Q). The device compiler's own: no front-end makes it.
 inline constexpr std::string_view kRowGather = "row_gather";
 
 // Rows of so many elements fit a partition, and looking through all of them takes no longer than finding each alone.

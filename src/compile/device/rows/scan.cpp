@@ -1,4 +1,4 @@
-// Block by block, each from where the last one ended; see running.h.
+// Block by block, each from where the last one ended; see scan.h.
 #include "compile/device/rows/scan.h"
 
 #include <algorithm>
@@ -16,9 +16,9 @@ constexpr int64_t kBlock = 2048;    // columns scanned at once
 constexpr int64_t kTurned = 128;    // rows and columns that are turned at once
 constexpr int64_t kSideBySide = 4;  // such blocks in a bank of PSUM
 
-class Running {
+class Scan {
  public:
-  Running(Recorder& rec, Store& store, const ir::Node& node)
+  Scan(Recorder& rec, Store& store, const ir::Node& node)
       : rec_(rec),
         store_(store),
         x_(store.of(node.inputs[0])),
@@ -142,6 +142,6 @@ class Running {
 
 }  // namespace
 
-void lower_running(Recorder& rec, Store& store, const ir::Node& node) { Running(rec, store, node).all(); }
+void lower_scan(Recorder& rec, Store& store, const ir::Node& node) { Scan(rec, store, node).all(); }
 
 }  // namespace trine::compile::device

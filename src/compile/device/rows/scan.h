@@ -1,15 +1,14 @@
 // Running sums, products and extremes by Vector's scans, along the free dim; along another one blocks are turned before
 // and after.
-// running(x[G, n, C]) {kind, reverse}: of each element the combination of those before it along n, itself included;
-// from the last one on where it is reversed.
+// See ops/scan.cpp.
 #pragma once
 
 #include "compile/device/memory/store.h"
 
 namespace trine::compile::device {
 
-inline constexpr std::string_view kRunning = "running";
+inline constexpr std::string_view kScan = "scan";
 
-void lower_running(Recorder& rec, Store& store, const ir::Node& node);
+void lower_scan(Recorder& rec, Store& store, const ir::Node& node);
 
 }  // namespace trine::compile::device

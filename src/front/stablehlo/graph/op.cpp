@@ -131,6 +131,8 @@ Result<void> GraphMaker::bind(const Op& op, std::span<const ir::Value> results) 
 Result<void> GraphMaker::add(const Op& op, std::string_view name, ir::Attrs attrs, Values inputs,
                              std::vector<ir::Region> regions) {
   const ops::Op* row = ops::find_op(name);
+  if (row != nullptr && row->is_internal)
+    return fail(Code::unsupported, cat("`", name, "` is made by the compiler alone"));
   bool effect = row != nullptr && row->has_effect;
   if (attrs.find("has_side_effect") != nullptr) effect = attrs.flag("has_side_effect");
   for (const ir::Region& r : regions) effect = effect || !r.effects.empty();

@@ -223,7 +223,8 @@ Result<void> GraphMaker::composite(const Op& op) {
   if (name == nullptr || body == nullptr || body->kind != AttrKind::symbol)
     return fail(Code::invalid, "a composite has a name and a decomposition");
   const std::string_view known = name->text.starts_with("chlo.") ? name->text.substr(5) : std::string_view{};
-  if (known.empty() || ops::find_op(known) == nullptr) return call_function(op, body->text);
+  const ops::Op* row = ops::find_op(known);
+  if (row == nullptr || row->is_internal) return call_function(op, body->text);
   Op named{.name = op.name, .regions = {}};
   if (const Attr* given = module_.find(op, "composite_attributes"))
     for (size_t i = 0; i < given->keys.size(); ++i) named.attrs.push_back({given->keys[i], given->elements[i]});
