@@ -5,7 +5,7 @@
 
 namespace trine::ir {
 
-const Tensor* constant_of(const Node& node) { return node.op == "constant" ? node.attrs.tensor("value") : nullptr; }
+const Tensor* constant_of(const Node& node) { return node.op == op::constant ? node.attrs.tensor("value") : nullptr; }
 
 bool is_splat(const Tensor& tensor) {
   if (tensor.bytes() == 0) return false;

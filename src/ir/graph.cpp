@@ -18,7 +18,7 @@ size_t hash_values(size_t h, const std::vector<Value>& values) {
 }
 
 size_t hash_spec(const Spec& spec) {
-  size_t h = mix(std::hash<std::string_view>{}(spec.op), hash(spec.attrs));
+  size_t h = mix(std::hash<OpId>{}(spec.op), hash(spec.attrs));
   h = hash_values(h, spec.inputs);
   for (const Region& r : spec.regions) h = hash_values(hash_values(hash_values(h, r.params), r.results), r.effects);
   for (const Type& t : spec.types) h = mix(h, hash(t));
@@ -88,16 +88,16 @@ RegionBody body_of(const Region& region) {
 }
 
 Value Graph::parameter(Type type, uint32_t where) {
-  return add({.op = "parameter", .types = {std::move(type)}, .where = where, .is_unique = true})->result();
+  return add({.op = op::parameter, .types = {std::move(type)}, .where = where, .is_unique = true})->result();
 }
 
 Value Graph::constant(Tensor value, uint32_t where) {
   Type type = tensor_type(value.dtype, value.dims);
-  return add({.op = "constant", .attrs = {{"value", std::move(value)}}, .types = {std::move(type)}, .where = where})
+  return add({.op = op::constant, .attrs = {{"value", std::move(value)}}, .types = {std::move(type)}, .where = where})
       ->result();
 }
 
-Value Graph::add1(std::string_view op, std::vector<Value> inputs, Type type, Attrs attrs, uint32_t where) {
+Value Graph::add1(OpId op, std::vector<Value> inputs, Type type, Attrs attrs, uint32_t where) {
   return add({.op = op,
               .inputs = std::move(inputs),
               .attrs = std::move(attrs),
@@ -113,7 +113,7 @@ const Node* Graph::add(Spec spec) {
     for (auto it = first; it != last; ++it)
       if (is_same(*it->second, spec)) return it->second;
   }
-  Node node{.op = keep(spec.op),
+  Node node{.op = spec.op,
             .id = node_count(),
             .where = spec.where,
             .inputs = std::move(spec.inputs),
@@ -134,13 +134,6 @@ uint32_t Graph::add_place(std::string place) {
   auto [it, fresh] = place_ids_.emplace(place, uint32_t(places_.size()));
   if (fresh) places_.push_back(std::move(place));
   return it->second;
-}
-
-std::string_view Graph::keep(std::string_view op) {
-  auto found = names_.find(std::string(op));
-  if (found != names_.end()) return found->second;
-  name_texts_.emplace_back(op);
-  return names_.emplace(std::string(op), name_texts_.back()).first->second;
 }
 
 std::vector<const Node*> Graph::order(const std::vector<Value>& results, const std::vector<Value>& effects) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "ir/attr.h"
+#include "ir/op_ids.h"
 #include "ir/type.h"
 
 namespace trine::ir {
@@ -39,7 +40,7 @@ struct Region {
 // given what they use as parameters: "case" has inputs (index, used ...), each branch one parameter per used value.
 
 struct Node {
-  std::string_view op = {};  // a name of ops/, or "parameter"
+  OpId op = {};  // one of ops/, or op::parameter
   uint32_t id = 0;
   uint32_t where = 0;  // Graph::place(where): the user's line; no part of what the node is
   std::vector<Value> inputs = {};
@@ -56,7 +57,7 @@ inline const Type& Value::type() const { return node->types[index]; }
 
 // What a node is made from.
 struct Spec {
-  std::string_view op = {};
+  OpId op = {};
   std::vector<Value> inputs = {};
   Attrs attrs = {};
   std::vector<Region> regions = {};
@@ -81,7 +82,7 @@ class Graph {
   Value parameter(Type type, uint32_t where = 0);  // unique; the caller adds it to params or to a region
   Value constant(Tensor value, uint32_t where = 0);
   const Node* add(Spec spec);
-  Value add1(std::string_view op, std::vector<Value> inputs, Type type, Attrs attrs = {}, uint32_t where = 0);
+  Value add1(OpId op, std::vector<Value> inputs, Type type, Attrs attrs = {}, uint32_t where = 0);
 
   uint32_t add_place(std::string place);  // "model.py:12 (jit(f)/dot_general)"; equal places are one
   const std::string& place(uint32_t where) const { return places_[where]; }
@@ -93,14 +94,10 @@ class Graph {
   static std::vector<const Node*> order(const std::vector<Value>& results, const std::vector<Value>& effects = {});
 
  private:
-  std::string_view keep(std::string_view op);
-
   std::deque<Node> nodes_;
   std::unordered_multimap<size_t, const Node*> by_hash_;
   std::unordered_map<std::string, uint32_t> place_ids_;
   std::deque<std::string> places_ = {""};
-  std::unordered_map<std::string, std::string_view> names_;
-  std::deque<std::string> name_texts_;
 };
 
 // The nodes of a region in order of id, and the values around it that it uses.

@@ -68,7 +68,7 @@ class Rewriter {
   }
   void visit(const Node& node) {
     if (map_.count(&node)) return;
-    CHECK(node.op != "parameter", "every parameter is of the program or of a region");
+    CHECK(node.op != op::parameter, "every parameter is of the program or of a region");
     if (instead_) {
       const auto made = [&](const Value& old) {
         visit(*old.node);
@@ -117,7 +117,7 @@ class Rewriter {
   }
   Replacement once(const Node& node) {
     for (const Rule& rule : rules_) {
-      if (!rule.op.empty() && rule.op != node.op) continue;
+      if (rule.op && rule.op != node.op) continue;
       Replacement found = rule.apply(out_.graph, node);
       if (found.empty()) continue;
       ++out_.applied[rule.name];

@@ -18,7 +18,7 @@ using Replacement = std::vector<Value>;  // one per result; empty: the rule does
 
 struct Rule {
   std::string_view name = {};  // printed by --explain and counted
-  std::string_view op = {};    // of the nodes it looks at; empty: all
+  OpId op = {};                // of the nodes it looks at; none: all
   Replacement (*apply)(Graph& graph, const Node& node) = nullptr;
 };
 

@@ -91,7 +91,7 @@ class Printer {
   void body(const std::vector<const Node*>& nodes, const std::vector<Value>& results, const std::vector<Value>& effects,
             const std::string& indent) {
     for (const Node* node : nodes)
-      if (node->op != "parameter") line(*node, indent);
+      if (node->op != op::parameter) line(*node, indent);
     if (!effects.empty()) append_text(out_, cat(indent, "keep ", values(effects), "\n"));
     append_text(out_, cat(indent, "return ", values(results), "\n"));
   }

@@ -271,11 +271,19 @@ class Reader {
     results = TRY(values());
     return expect('}');
   }
+  Result<OpId> op() {
+    skip();
+    const size_t before = at_;
+    const std::string_view word = TRY(name("an op"));
+    if (const auto found = OpId::find(word)) return *found;
+    at_ = before;
+    return wrong(cat("an op; ", unknown_op(word)));
+  }
   Result<void> line(int depth) {
     const uint32_t n = TRY(percent());
     TRY(expect('='));
     Spec spec;
-    spec.op = TRY(name("an op"));
+    spec.op = TRY(op());
     if (at_ < in_.size() && in_[at_] == '!') ++at_, spec.is_unique = true;
     spec.inputs = TRY(values());
     if (next_is('{')) spec.attrs = TRY(attrs());

@@ -24,7 +24,7 @@ class Verifier {
   }
   Result<void> own(const std::vector<Value>& params) {
     for (const Value& p : params) {
-      if (p.node->op != "parameter") return wrong("V3", *p.node, "stands where a parameter must");
+      if (p.node->op != op::parameter) return wrong("V3", *p.node, "stands where a parameter must");
       if (!owned_.insert(p.node).second) return wrong("V3", *p.node, "a parameter belongs to two places");
       TRY(type(*p.node));
     }
@@ -37,7 +37,7 @@ class Verifier {
   }
   Result<void> body(const std::vector<const Node*>& nodes, const std::vector<Value>& results, const Node* around) {
     for (const Node* node : nodes) {
-      if (node->op == "parameter") {
+      if (node->op == op::parameter) {
         if (!owned_.count(node)) return wrong("V3", *node, "a parameter of another place is used here");
         continue;
       }
@@ -52,8 +52,8 @@ class Verifier {
       if (v.node->id >= node.id || v.index >= v.node->types.size())
         return wrong("V1", node, "an input comes after it, or is not a result");
     TRY(type(node));
-    if (node.op == "while") TRY(loop(node));
-    if (node.op == "case") TRY(choice(node));
+    if (node.op == op::while_) TRY(loop(node));
+    if (node.op == op::case_) TRY(choice(node));
     for (const Region& region : node.regions) {
       TRY(own(region.params));
       TRY(body(body_of(region).nodes, region.results, &node));

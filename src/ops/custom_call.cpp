@@ -43,21 +43,22 @@ ir::Attrs approx_top_k_attrs(const ir::Attrs& attrs) {
 
 // Targets that have a meaning of their own.
 struct Target {
-  std::string_view name = {}, op = {};
+  std::string_view name = {};
+  ir::OpId op = {};
   ir::Attrs (*attrs)(const ir::Attrs&) = no_attrs;
 };
 constexpr Target kTargets[] = {
-    {"ApproxTopK", "approx_top_k", approx_top_k_attrs},
-    {"Eig", "eig"},
-    {"Eigh", "eigh", eigh_attrs},
-    {"Hessenberg", "hessenberg"},
-    {"LuDecomposition", "lu"},
-    {"PivotedQr", "pivoted_qr"},
-    {"ProductOfElementaryHouseholderReflectors", "householder_product"},
-    {"Qr", "qr"},
-    {"Schur", "schur"},
-    {"Svd", "svd", svd_attrs},
-    {"Tridiagonal", "tridiagonal", tridiagonal_attrs},
+    {"ApproxTopK", op::approx_top_k, approx_top_k_attrs},
+    {"Eig", op::eig},
+    {"Eigh", op::eigh, eigh_attrs},
+    {"Hessenberg", op::hessenberg},
+    {"LuDecomposition", op::lu},
+    {"PivotedQr", op::pivoted_qr},
+    {"ProductOfElementaryHouseholderReflectors", op::householder_product},
+    {"Qr", op::qr},
+    {"Schur", op::schur},
+    {"Svd", op::svd, svd_attrs},
+    {"Tridiagonal", op::tridiagonal, tridiagonal_attrs},
 };
 
 // Targets that say where or how a value is kept, and leave it as it is.

@@ -124,7 +124,7 @@ Result<void> each(const Eval& e, const F& f) {
       }
       return {};
     } else {
-      return no_dtype(e.node.op, dtype);
+      return no_dtype(e.node.op.name(), dtype);
     }
   });
 }

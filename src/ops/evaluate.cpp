@@ -84,7 +84,7 @@ Result<std::vector<Tensor>> evaluate(const ir::Graph& graph, std::span<const Ten
     env[graph.params[i].node] = {args[i]};
   }
   for (const ir::Node* node : graph.order())
-    if (node->op != "parameter") TRY(run_node(*node, env));
+    if (node->op != op::parameter) TRY(run_node(*node, env));
   std::vector<Tensor> results;
   for (const ir::Value& v : graph.results) results.push_back(env.at(v.node)[v.index]);
   return results;

@@ -6,11 +6,13 @@
 
 namespace trine::ops {
 
+const Op* find_op(ir::OpId op) {
+  return op > op::parameter ? all_ops()[size_t(op.index - op::parameter.index - 1)] : nullptr;
+}
+
 const Op* find_op(std::string_view name) {
-  const auto all = all_ops();
-  auto at =
-      std::lower_bound(all.begin(), all.end(), name, [](const Op* op, std::string_view n) { return op->name < n; });
-  return at != all.end() && (*at)->name == name ? *at : nullptr;
+  const auto op = ir::OpId::find(name);
+  return op ? find_op(*op) : nullptr;
 }
 
 static std::string call_text(const ir::Spec& spec) {
@@ -33,11 +35,7 @@ static Result<void> countable(const ir::Spec& spec, std::span<const ir::Type> ty
 
 static Result<Judged> judge(const ir::Spec& spec) {
   const Op* op = find_op(spec.op);
-  if (!op) {
-    std::vector<std::string> names;
-    for (const Op* o : all_ops()) names.emplace_back(o->name);
-    return fail(Code::unsupported, cat("there is no op `", spec.op, "`; near: ", join(nearest(spec.op, names), ", ")));
-  }
+  if (!op) return fail(Code::unsupported, cat("no type rule is known for `", spec.op, "`"));
   if (op->arity >= 0 && spec.inputs.size() != size_t(op->arity))
     return fail(Code::invalid, cat(spec.op, " takes ", op->arity, " inputs; ", spec.inputs.size(), " given"));
   TRY(countable(spec, spec.types));

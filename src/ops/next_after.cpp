@@ -33,7 +33,7 @@ Result<void> eval(const Eval& e) {
       for (int64_t i = 0, n = e.out[0].elements(); i < n; ++i) e.out[0].as<Storage>()[i] = step<E>(x[i], y[i]);
       return {};
     } else {
-      return no_dtype(e.node.op, E::kDtype);
+      return no_dtype(e.node.op.name(), E::kDtype);
     }
   });
 }

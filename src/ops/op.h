@@ -56,6 +56,7 @@ struct Op {
 };
 
 std::span<const Op* const> all_ops();      // by name
+const Op* find_op(ir::OpId op);            // null where it has no row: parameters
 const Op* find_op(std::string_view name);  // null where there is none
 std::string_view says(const Op& op);       // the comment that opens its file
 

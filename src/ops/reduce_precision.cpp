@@ -53,7 +53,7 @@ Result<void> eval(const Eval& e) {
         const auto x = std::bit_cast<uint64_t>(E::load(in[i]));
         out[i] = E::store(std::bit_cast<double>(reduce(x, 11, 52, e_kept, m_kept)));
       } else {
-        return no_dtype(e.node.op, E::kDtype);
+        return no_dtype(e.node.op.name(), E::kDtype);
       }
     }
     return {};

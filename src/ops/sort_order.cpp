@@ -26,7 +26,7 @@ bool is_constant(const ir::Value& v, bool (*holds)(double)) {
 }
 
 bool is_compare(const ir::Value& v, std::string_view direction) {
-  return v.node->op == "compare" && v.node->attrs.text("direction") == direction;
+  return v.node->op == op::compare && v.node->attrs.text("direction") == direction;
 }
 
 // select(x == 0, 0, x) and select(x != x, NaN, ...) around a parameter, or around its real or imaginary part.
@@ -35,13 +35,13 @@ std::optional<Side> match_side(const ir::Region& region, const ir::Value& v, int
   for (size_t i = 0; i < region.params.size(); ++i)
     if (region.params[i] == v) return Side{i, {.operand = i / 2}};
   const ir::Node& node = *v.node;
-  if (node.op == "real" || node.op == "imag") {
+  if (node.op == op::real || node.op == op::imag) {
     auto side = match_side(region, node.inputs[0], depth - 1);
     if (!side || side->key.part != KeyPart::whole) return {};
-    side->key.part = node.op == "real" ? KeyPart::real : KeyPart::imaginary;
+    side->key.part = node.op == op::real ? KeyPart::real : KeyPart::imaginary;
     return side;
   }
-  if (node.op != "select" || node.inputs.size() != 3) return {};
+  if (node.op != op::select || node.inputs.size() != 3) return {};
   auto side = match_side(region, node.inputs[2], depth - 1);
   const ir::Value& test = node.inputs[0];
   if (!side) return {};
@@ -72,7 +72,7 @@ bool same_key(const SortKey& a, const SortKey& b) {
 
 // compare(direction, key of one side, the same key of the other side).
 std::optional<SortKey> match_compare(const ir::Region& region, const ir::Value& v, bool wants_equal) {
-  if (v.node->op != "compare") return {};
+  if (v.node->op != op::compare) return {};
   const std::string_view direction = v.node->attrs.text("direction");
   const auto a = match_side(region, v.node->inputs[0]), b = match_side(region, v.node->inputs[1]);
   if (!a || !b || !same_key(a->key, b->key) || a->param == b->param) return {};
@@ -91,10 +91,10 @@ bool match_less(const ir::Region& region, const ir::Value& v, std::vector<SortKe
     keys.push_back(*key);
     return true;
   }
-  if (v.node->op != "or") return false;
+  if (v.node->op != op::or_) return false;
   const auto less = match_compare(region, v.node->inputs[0], false);
   const ir::Value& both = v.node->inputs[1];
-  if (!less || both.node->op != "and") return false;
+  if (!less || both.node->op != op::and_) return false;
   const auto equal = match_compare(region, both.node->inputs[0], true);
   if (!equal || !same_key(*less, *equal)) return false;
   keys.push_back(*less);

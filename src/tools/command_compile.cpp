@@ -140,7 +140,7 @@ Result<Exit> dry_run(const Args& args, const ir::Graph& given, const arch::Chip&
   int64_t total = 0;
   const ir::Graph simple = std::move(compile::simplify(graph).graph);
   for (const ir::Node* node : simple.order())
-    if (node->op != "parameter" && node->op != "constant") ++ops[std::string(node->op)].all, ++total;
+    if (node->op != op::parameter && node->op != op::constant) ++ops[std::string(node->op.name())].all, ++total;
   for (const compile::HostPlaced& h : host) ++ops[h.op].host;
   const auto fix = [](const compile::HostPlaced& h) {
     return std::string(

@@ -24,13 +24,13 @@ static std::string dot(const char* precision) {
 
 static int count(const ir::Graph& graph, std::string_view op) {
   int n = 0;
-  for (const ir::Node* node : graph.order()) n += node->op == op;
+  for (const ir::Node* node : graph.order()) n += node->op.name() == op;
   return n;
 }
 
 static const ir::Node* find(const ir::Graph& graph, std::string_view op) {
   for (const ir::Node* node : graph.order())
-    if (node->op == op) return node;
+    if (node->op.name() == op) return node;
   return nullptr;
 }
 

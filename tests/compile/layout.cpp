@@ -26,7 +26,7 @@ TEST_CASE("transposes at the edge, dims as they lie") {
   CHECK(graph.params[0].type().dims == Dims{3, 2});
   CHECK(graph.params[1].type().dims == Dims{3});
   CHECK(graph.results[0].type().dims == Dims{2, 3});
-  CHECK(graph.results[0].node->inputs[0].node->op == "transpose");
+  CHECK(graph.results[0].node->inputs[0].node->op == op::transpose);
   CHECK(graph.results[1] == graph.params[1]);
 }
 

@@ -395,14 +395,4 @@ TEST_CASE("a weight is packed when it is multiplied again, and forgotten with it
   CHECK(host::Kept::bytes_in_use() == before);
 }
 
-TEST_CASE("an op nobody knows is an error with its place") {
-  auto graph = std::make_shared<ir::Graph>();
-  ir::Value x = graph->parameter(ir::tensor_type(Dtype::f32, {2}));
-  graph->params = {x};
-  graph->results = {graph->add1("frobnicate", {x}, x.type(), {}, graph->add_place("model.py:7"))};
-  auto plan = plan_native(graph);
-  REQUIRE(!plan);
-  CHECK(plan.error().text() == "model.py:7: nothing can run the op `frobnicate`");
-}
-
 }  // namespace trine::compile

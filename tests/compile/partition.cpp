@@ -88,7 +88,7 @@ TEST_CASE("a program's collectives") {
     std::string found;
     for (const ir::Node* node : parts->graph.order())
       for (std::string_view name : {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "collective_permute"})
-        if (node->op == name) found += cat(found.empty() ? "" : " ", name);
+        if (node->op.name() == name) found += cat(found.empty() ? "" : " ", name);
     CHECK(found == c.collectives);
   }
 }
@@ -103,7 +103,7 @@ TEST_CASE("devices in an order of their own give their parts to those whose plac
     CHECK(parts->shardings.inputs[0] == (in == cut ? "{devices=[8,1]7,0,1,2,3,4,5,6}" : "{replicated}"));
     std::vector<ir::Ints> found;
     for (const ir::Node* node : parts->graph.order())
-      if (node->op == "collective_permute") found.push_back(node->attrs.ints("source_target_pairs"));
+      if (node->op == op::collective_permute) found.push_back(node->attrs.ints("source_target_pairs"));
     return found;
   };
   const ir::Ints in = {7, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7};

@@ -32,9 +32,9 @@ class Maker {
   size_t pick(size_t n) { return std::uniform_int_distribution<size_t>(0, n - 1)(random_); }
   ir::Value any() { return values_[values_.size() - 1 - pick(std::min<size_t>(values_.size(), 8))]; }
 
-  ir::Value node(std::string_view op, std::vector<ir::Value> inputs, ir::Attrs attrs = {}, ir::Type declared = {}) {
+  ir::Value node(ir::OpId op, std::vector<ir::Value> inputs, ir::Attrs attrs = {}, ir::Type declared = {}) {
     ir::Spec spec{.op = op, .inputs = std::move(inputs), .attrs = std::move(attrs)};
-    if (!declared.dims.empty() || op == "reshape") spec.types = {declared};
+    if (!declared.dims.empty() || op == op::reshape) spec.types = {declared};
     auto made = ops::make(g_, std::move(spec));
     return made ? (*made)->result() : ir::Value{};
   }
@@ -49,19 +49,19 @@ class Maker {
       if (have[d] != dims[lead + d]) return {};
       to.push_back(int64_t(lead + d));
     }
-    return node("broadcast_in_dim", {v}, {{"broadcast_dimensions", to}}, ir::tensor_type(Dtype::f32, dims));
+    return node(op::broadcast_in_dim, {v}, {{"broadcast_dimensions", to}}, ir::tensor_type(Dtype::f32, dims));
   }
   ir::Value next() {
     const ir::Value x = any();
     const Dims& dims = x.type().dims;
     switch (pick(9)) {
       case 0: {
-        const std::string_view unary[] = {"tanh", "negate", "abs", "logistic", "floor"};
+        const ir::OpId unary[] = {op::tanh, op::negate, op::abs, op::logistic, op::floor};
         return node(unary[pick(5)], {x});
       }
       case 1:
       case 2: {
-        const std::string_view binary[] = {"add", "subtract", "maximum", "minimum"};
+        const ir::OpId binary[] = {op::add, op::subtract, op::maximum, op::minimum};
         ir::Value y = fitted(any(), dims);
         return y ? node(binary[pick(4)], {x, y}) : y;
       }
@@ -73,9 +73,9 @@ class Maker {
         const bool sum = pick(2);
         Tensor start = Tensor::make(Dtype::f32, {});
         *start.view().as<float>() = sum ? float(pick(2)) : -INFINITY;
-        ir::Value r = node("reduce", {x, g_.constant(start)},
+        ir::Value r = node(op::reduce, {x, g_.constant(start)},
                            {{"dimensions", over}, {"kind", std::string(sum ? "add" : "maximum")}});
-        return r ? node("tanh", {r}) : r;
+        return r ? node(op::tanh, {r}) : r;
       }
       case 4: {
         // A row's number brought back to its row.
@@ -83,33 +83,33 @@ class Maker {
         Tensor start = Tensor::make(Dtype::f32, {});
         const int64_t last = int64_t(dims.size()) - 1;
         ir::Value r =
-            node("reduce", {x, g_.constant(start)}, {{"dimensions", ir::Ints{last}}, {"kind", std::string("add")}});
+            node(op::reduce, {x, g_.constant(start)}, {{"dimensions", ir::Ints{last}}, {"kind", std::string("add")}});
         ir::Ints to;
         for (int64_t d = 0; d < last; ++d) to.push_back(d);
-        ir::Value back = node("broadcast_in_dim", {node("tanh", {r})}, {{"broadcast_dimensions", to}}, x.type());
-        return back ? node("subtract", {x, back}) : back;
+        ir::Value back = node(op::broadcast_in_dim, {node(op::tanh, {r})}, {{"broadcast_dimensions", to}}, x.type());
+        return back ? node(op::subtract, {x, back}) : back;
       }
       case 5: {
         if (dims.size() < 2) return {};
         ir::Ints order;
         for (size_t d = 0; d < dims.size(); ++d) order.push_back(int64_t(d));
         std::shuffle(order.begin(), order.end(), random_);
-        return node("transpose", {x}, {{"permutation", order}});
+        return node(op::transpose, {x}, {{"permutation", order}});
       }
       case 6: {
         Dims flat = dims;
         if (flat.size() < 2) return {};
         flat[1] *= flat[0];
         flat.erase(flat.begin());
-        return node("reshape", {x}, {}, ir::tensor_type(Dtype::f32, flat));
+        return node(op::reshape, {x}, {}, ir::tensor_type(Dtype::f32, flat));
       }
       case 7:
         return gathered(x, any());
       default: {
         ir::Value y = fitted(any(), dims);
         if (!y) return {};
-        ir::Value is = node("compare", {x, y}, {{"direction", std::string("GT")}});
-        return node("select", {is, x, node("negate", {y})});
+        ir::Value is = node(op::compare, {x, y}, {{"direction", std::string("GT")}});
+        return node(op::select, {is, x, node(op::negate, {y})});
       }
     }
   }
@@ -119,7 +119,7 @@ class Maker {
     if (x.type().dims.empty()) return {};
     auto whole = [&](ir::Value v) {
       const ir::Type type = ir::tensor_type(Dtype::s32, v.type().dims);
-      auto made = ops::make(g_, ir::Spec{.op = "convert", .inputs = {node("add", {v, v})}, .types = {type}});
+      auto made = ops::make(g_, ir::Spec{.op = op::convert, .inputs = {node(op::add, {v, v})}, .types = {type}});
       return made ? (*made)->result() : ir::Value{};
     };
     const Dims &dims = x.type().dims, &places = y.type().dims;
@@ -137,17 +137,17 @@ class Maker {
       one.push_back(1);
       std::vector<ir::Value> parts;
       for (size_t d = 0; d < dims.size(); ++d) {
-        const ir::Value from = d % 2 ? whole(node("negate", {y})) : index;
+        const ir::Value from = d % 2 ? whole(node(op::negate, {y})) : index;
         auto made =
-            ops::make(g_, ir::Spec{.op = "reshape", .inputs = {from}, .types = {ir::tensor_type(Dtype::s32, one)}});
+            ops::make(g_, ir::Spec{.op = op::reshape, .inputs = {from}, .types = {ir::tensor_type(Dtype::s32, one)}});
         parts.push_back((*made)->result());
         map.push_back(int64_t(d));
       }
       collapsed = map;
       sizes.assign(dims.size(), 1);
-      index = parts.size() == 1 ? parts[0] : node("concatenate", parts, {{"dimension", rank}});
+      index = parts.size() == 1 ? parts[0] : node(op::concatenate, parts, {{"dimension", rank}});
     }
-    return node("gather", {x, index},
+    return node(op::gather, {x, index},
                 {{"offset_dims", window},
                  {"collapsed_slice_dims", collapsed},
                  {"operand_batching_dims", ir::Ints{}},

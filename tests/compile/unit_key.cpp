@@ -23,7 +23,7 @@ TEST_CASE("a unit's key follows from its nodes and from where what it reads lies
   REQUIRE_MESSAGE(graph, graph.error().text());
   std::vector<const ir::Node*> dots;
   for (const ir::Node* node : graph->order())
-    if (node->op == "dot_general") dots.push_back(node);
+    if (node->op == op::dot_general) dots.push_back(node);
   REQUIRE(dots.size() == 4);
   Recorder rec("", **arch::find_chip("trn1"));
   Store store(rec);

@@ -11,10 +11,10 @@ TEST_CASE("equal pure nodes are one node; parameters never are") {
   Graph g;
   Value x = g.parameter(f32({4})), y = g.parameter(f32({4}));
   CHECK(x != y);
-  Value a = g.add1("add", {x, y}, f32({4})), b = g.add1("add", {x, y}, f32({4}));
+  Value a = g.add1(op::add, {x, y}, f32({4})), b = g.add1(op::add, {x, y}, f32({4}));
   CHECK(a == b);
-  CHECK(g.add1("add", {y, x}, f32({4})) != a);
-  CHECK(g.add1("add", {x, y}, f32({4}), {{"k", int64_t{1}}}) != a);
+  CHECK(g.add1(op::add, {y, x}, f32({4})) != a);
+  CHECK(g.add1(op::add, {x, y}, f32({4}), {{"k", int64_t{1}}}) != a);
   Tensor one = Tensor::make(Dtype::f32, {});
   CHECK(g.constant(one) == g.constant(Tensor::make(Dtype::f32, {})));
 }
@@ -22,11 +22,11 @@ TEST_CASE("equal pure nodes are one node; parameters never are") {
 TEST_CASE("what does not depend on a region's parameters is around it") {
   Graph g;
   Value x = g.parameter(f32({}));
-  Value twice = g.add1("add", {x, x}, f32({}));
+  Value twice = g.add1(op::add, {x, x}, f32({}));
   Value p = g.parameter(f32({}));
-  Value inside = g.add1("multiply", {p, twice}, f32({}));
-  Value invariant = g.add1("negate", {twice}, f32({}));
-  Value result = g.add1("add", {inside, invariant}, f32({}));
+  Value inside = g.add1(op::multiply, {p, twice}, f32({}));
+  Value invariant = g.add1(op::negate, {twice}, f32({}));
+  Value result = g.add1(op::add, {inside, invariant}, f32({}));
   Region body{.params = {p}, .results = {result}};
   RegionBody b = body_of(body);
   REQUIRE(b.nodes.size() == 2);
@@ -34,7 +34,7 @@ TEST_CASE("what does not depend on a region's parameters is around it") {
   CHECK(b.nodes[1] == result.node);
   CHECK(b.captures == std::vector<Value>{twice, invariant});
 
-  const Node* loop = g.add({.op = "while", .inputs = {x}, .regions = {body}, .types = {f32({})}});
+  const Node* loop = g.add({.op = op::while_, .inputs = {x}, .regions = {body}, .types = {f32({})}});
   CHECK(loop->captures == b.captures);
   g.results = {loop->result()};
   std::vector<const Node*> order = g.order();

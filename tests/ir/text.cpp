@@ -52,6 +52,8 @@ TEST_CASE("bad text says where and what") {
        "t:1: found `) { return }`; expected a number not yet used, not %0"},
       {"graph \"m\" () {\n %0 = constant {value = f32[2] x00} : f32[2]\n return }",
        "t:2: found `00} : f32[2]`; expected hex digits"},
+      {"graph \"m\" () {\n %0 = frobnicate : f32[] return }",
+       "t:2: found `frobnicate : f32[] r`; expected an op; there is no op `frobnicate`; near: broadcast, negate, case"},
       {"graph \"m\" () { return } x", "t:1: found `x`; expected nothing after the graph"},
   };
   for (const Case& c : cases) {
@@ -61,7 +63,7 @@ TEST_CASE("bad text says where and what") {
     if (std::string(c.message).find("%3") == std::string::npos) CHECK(g.error().text() == c.message);
   }
   std::string deep = "graph \"m\" (%0: f32[]) {";
-  for (int i = 0; i < 100; ++i) deep += "%1 = f (%2: f32[]) {";
+  for (int i = 0; i < 100; ++i) deep += "%1 = map (%2: f32[]) {";
   CHECK(!parse_graph(deep, "t"));
 }
 
@@ -72,33 +74,33 @@ TEST_CASE("rules of the verifier") {
     auto ok = verify(*g);
     return ok ? std::string("fine") : ok.error().message.substr(0, 2);
   };
-  CHECK(broken("graph \"m\" (%0: f32[]) { %1 = f %0 : f32[] return %1 }") == "fine");
+  CHECK(broken("graph \"m\" (%0: f32[]) { %1 = tanh %0 : f32[] return %1 }") == "fine");
   CHECK(broken("graph \"m\" (%0: f32[]) { %1 = while %0 : f32[] return %1 }") == "V5");
   CHECK(broken("graph \"m\" (%0: f32[]) { %1 = case %0 (%2: f32[]) { return %2 } : f32[] return %1 }") == "V6");
-  CHECK(broken("graph \"m\" () { %1 = f (%0: f32[]) { return %0 } : f32[] %2 = g %0 : f32[] return %1, %2 }") == "V3");
+  CHECK(broken("graph \"m\" () { %1 = map (%0: f32[]) { return %0 } : f32[] %2 = tanh %0 : f32[] return %1, %2 }") == "V3");
 }
 
 TEST_CASE("rules rewrite to a fixed point, in regions too") {
   static const Rule kRules[] = {
-      {"double negate", "negate",
+      {"double negate", op::negate,
        [](Graph&, const Node& n) {
          const Node& inner = *n.inputs[0].node;
-         return inner.op == "negate" ? Replacement{inner.inputs[0]} : Replacement{};
+         return inner.op == op::negate ? Replacement{inner.inputs[0]} : Replacement{};
        }},
-      {"minus to negate", "minus",
-       [](Graph& g, const Node& n) { return Replacement{g.add1("negate", n.inputs, n.types[0])}; }},
+      {"minus to negate", op::subtract,
+       [](Graph& g, const Node& n) { return Replacement{g.add1(op::negate, n.inputs, n.types[0])}; }},
   };
   auto g = parse_graph(R"(graph "m" (%0: f32[]) {
-    %1 = minus %0 : f32[]
+    %1 = subtract %0 : f32[]
     %2 = negate %1 : f32[]
-    %5 = while %2 (%3: f32[]) { %4 = test %3 : bool[] return %4 } (%6: f32[]) { %7 = minus %6 : f32[] %8 = minus %7 : f32[] return %8 } : f32[]
+    %5 = while %2 (%3: f32[]) { %4 = is_finite %3 : bool[] return %4 } (%6: f32[]) { %7 = subtract %6 : f32[] %8 = subtract %7 : f32[] return %8 } : f32[]
     return %5 })",
                        "t");
   REQUIRE_MESSAGE(g, g.error().text());
   Rewritten r = rewrite(*g, kRules);
   CHECK(text(r.graph) == R"(graph "m" (%0: f32[]) {
   %4 = while %0 (%1: f32[]) {
-    %2 = test %1 : bool[]
+    %2 = is_finite %1 : bool[]
     return %2
   } (%3: f32[]) {
     return %3

@@ -232,3 +232,69 @@ def pivoted_qr(x, fixed):
         a[k, k], a[k + 1 :, k] = beta, v[1:]
         taus.append(tau)
     return a, np.array(order, object), np.array(taus)
+
+
+def window_store(x, offsets, updates, combine, sizes=(), strides=(), **_):
+    out = x.reshape(-1).copy()
+    for start, window in zip(offsets, updates.reshape(len(offsets), -1)):
+        if start == 2**31 - 1:
+            continue
+        for value, at in zip(window, indices(sizes)):
+            spot = int(start) + int(np.dot(at, strides)) if sizes else int(start)
+            out[spot] = combine(out[spot], value)
+    return out.reshape(x.shape)
+
+
+def arg_max_parts(x, length):
+    def of(part):
+        largest = max((v for v in part if not np.isnan(v)), default=-np.inf)
+        return [largest, *(next(iter(np.flatnonzero(found)), 2**32) for found in (part == largest, np.isnan(part)))]
+
+    return np.array([[of(row[at : at + length]) for at in range(0, len(row), length)] for row in x], np.float64)
+
+
+def attention_gradient(*operands, sizes, scale, causal=False, causal_offset=0, **attrs):
+    """By arrays [batch, head of keys, head that shares it, query, key, element], of which each operand has some."""
+    names = ["q", "k", "v", "out", "gradient", "top", "sum", "bias"]
+
+    def spread(x, name):
+        dims = attrs[name]
+        named = [d for d in dims if d >= 0]
+        x = np.transpose(x, named + [d for d in range(x.ndim) if d not in named])
+        return x.reshape([x.shape[named.index(d)] if d >= 0 else 1 for d in dims])
+
+    q, k, v, out, gradient, top, total, *bias = (spread(x.astype(np.float64), n) for x, n in zip(operands, names))
+    top, total = top[..., 0], total[..., 0]
+    i, j = np.meshgrid(np.arange(sizes[3]), np.arange(sizes[4]), indexing="ij")
+    shape = (*sizes[:3], sizes[3], sizes[4])
+    seen = np.broadcast_to(j <= i + causal_offset if causal else True, shape)
+    scores = np.broadcast_to((q * k).sum(-1) * scale, shape)
+    blind = np.zeros((*shape[:4], 1), bool)
+    if bias and operands[7].dtype == np.bool_:
+        seen = np.broadcast_to(bias[0][..., 0] != 0, shape)
+        blind = ~seen.any(-1, keepdims=True)
+    elif bias:
+        scores = scores + bias[0][..., 0]
+    p = np.where(blind, 1, np.where(seen, np.exp(scores - top), 0))
+    slopes = np.where(blind, 0, p * ((gradient * v).sum(-1) - (gradient * out).sum(-1)) / total)
+    made = {
+        "dq": (slopes[..., None] * k).sum(4, keepdims=True),
+        "dk": (slopes[..., None] * q).sum((2, 3), keepdims=True),
+        "dv": (p[..., None] * gradient / total[..., None]).sum((2, 3), keepdims=True),
+    }
+
+    def back(x, name):
+        dims = attrs[name]
+        rank = max(dims) + 1
+        assert sorted(d for d in dims if d >= 0) == list(range(rank))
+        return np.transpose(x, [dims.index(d) for d in range(rank)] + [d for d in range(6) if dims[d] < 0]).reshape([x.shape[dims.index(d)] for d in range(rank)]) * attrs[f"{name}_factor"]
+
+    return tuple(back(made[name], name) for name in ("dq", "dk", "dv"))
+
+
+def softmax_gradient(q, k, v, g, scale):
+    scores = scale * q @ k.T
+    p = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
+    dp = g @ v.T
+    ds = scale * p * (dp - (p * dp).sum(1, keepdims=True))
+    return ds @ k, ds.T @ q, p.T @ g

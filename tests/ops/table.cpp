@@ -20,7 +20,7 @@ TEST_CASE("ops are sorted by name and complete") {
 TEST_CASE("a dtype an op is not defined for is refused by name") {
   ir::Graph g;
   const ir::Value x = g.parameter(ir::tensor_type(Dtype::s32, {2}));
-  auto made = ops::make(g, {.op = "tanh", .inputs = {x}});
+  auto made = ops::make(g, {.op = op::tanh, .inputs = {x}});
   REQUIRE(!made);
   CHECK(made.error().message == "tanh(s32[2]): is not defined for s32");
 }
@@ -35,11 +35,11 @@ TEST_CASE("while counts") {
   };
   const ir::Value start = g.parameter(t), a = g.parameter(t), b = g.parameter(t);
   g.params = {start};
-  auto less = ops::make(g, {.op = "compare", .inputs = {a, g.constant(number(10))}, .attrs = {{"direction", "LT"}}});
+  auto less = ops::make(g, {.op = op::compare, .inputs = {a, g.constant(number(10))}, .attrs = {{"direction", "LT"}}});
   REQUIRE_MESSAGE(less, less.error().text());
-  auto next = ops::make(g, {.op = "add", .inputs = {b, g.constant(number(3))}});
+  auto next = ops::make(g, {.op = op::add, .inputs = {b, g.constant(number(3))}});
   auto loop = ops::make(
-      g, {.op = "while", .inputs = {start}, .regions = {{{a}, {(*less)->result()}}, {{b}, {(*next)->result()}}}});
+      g, {.op = op::while_, .inputs = {start}, .regions = {{{a}, {(*less)->result()}}, {{b}, {(*next)->result()}}}});
   REQUIRE_MESSAGE(loop, loop.error().text());
   g.results = {(*loop)->result()};
   const Tensor args[] = {number(2)};

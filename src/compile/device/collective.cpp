@@ -22,11 +22,11 @@ void lower_collective(Recorder& rec, Store& store, const ir::Node& node) {
 
 void lower_rank(Recorder& rec, Store& store, const ir::Node& node) {
   Memory& m = store.of(node.result());
-  const int found = rec.kernel().builder.find_tensor(node.op);
+  const int found = rec.kernel().builder.find_tensor(node.op.name());
   if (found >= 0)
     m.hbm = found;
   else
-    store.keep_in_hbm(m, node.op, arch::TensorKind::input);
+    store.keep_in_hbm(m, node.op.name(), arch::TensorKind::input);
 }
 
 }  // namespace trine::compile::device

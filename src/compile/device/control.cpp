@@ -18,13 +18,13 @@ static std::optional<int64_t> integer_of(const ir::Value& v) {
 std::optional<int64_t> known_trips(const ir::Node& loop) {
   const ir::Region &condition = loop.regions[0], &body = loop.regions[1];
   const ir::Node& test = *condition.results[0].node;
-  if (test.op != "compare" || test.attrs.text("direction") != "LT") return std::nullopt;
+  if (test.op != op::compare || test.attrs.text("direction") != "LT") return std::nullopt;
   const auto end = integer_of(test.inputs[1]);
   for (size_t i = 0; end && i < condition.params.size(); ++i) {
     if (test.inputs[0] != condition.params[i]) continue;
     const auto start = integer_of(loop.inputs[i]);
     const ir::Node& next = *body.results[i].node;
-    if (!start || next.op != "add") return std::nullopt;
+    if (!start || next.op != op::add) return std::nullopt;
     const bool first = next.inputs[0] == body.params[i];
     if (!first && next.inputs[1] != body.params[i]) return std::nullopt;
     const auto step = integer_of(next.inputs[first ? 1 : 0]);

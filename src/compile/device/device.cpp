@@ -192,7 +192,7 @@ static HostPlaced refused(const ir::Graph& graph, const Error& why) {
   constexpr std::string_view kSays = "cannot run on the device: ";
   const size_t at = why.message.find(kSays);
   const ir::Value* const last = graph.results.empty() ? nullptr : &graph.results[0];
-  return {.op = last ? std::string(last->node->op) : "program",
+  return {.op = last ? std::string(last->node->op.name()) : "program",
           .type = last ? ir::text(last->type()) : "",
           .reason = at == std::string::npos ? why.message : why.message.substr(at + kSays.size()),
           .where = why.where};

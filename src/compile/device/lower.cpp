@@ -38,7 +38,7 @@ std::string regions_obstacle(const ir::Node& node) {
 }
 
 struct Row {
-  std::string_view op;
+  ir::OpId op;
   std::string (*obstacle)(const ir::Node&);
   void (*lower)(Lowering&, const ir::Node&);
 };
@@ -47,34 +47,34 @@ constexpr auto kCollective = [](Lowering& l, const ir::Node& n) { lower_collecti
 constexpr auto kRank = [](Lowering& l, const ir::Node& n) { lower_rank(l.rec(), l.store(), n); };
 
 constexpr Row kRows[] = {
-    {"all_gather", move_obstacle, kCollective},
-    {"all_reduce", move_obstacle, kCollective},
-    {"all_to_all", move_obstacle, kCollective},
-    {kArgMaxParts, move_obstacle, [](Lowering& l, const ir::Node& n) { lower_arg_max(l.rec(), l.store(), n); }},
-    {kAttentionGradient, [](const ir::Node&) { return std::string(); },
+    {op::all_gather, move_obstacle, kCollective},
+    {op::all_reduce, move_obstacle, kCollective},
+    {op::all_to_all, move_obstacle, kCollective},
+    {op::arg_max_parts, move_obstacle, [](Lowering& l, const ir::Node& n) { lower_arg_max(l.rec(), l.store(), n); }},
+    {op::attention_gradient, [](const ir::Node&) { return std::string(); },
      [](Lowering& l, const ir::Node& n) { lower_attention_gradient(l.rec(), l.store(), n, l.policy()); }},
-    {"bitcast_convert", move_obstacle, [](Lowering& l, const ir::Node& n) { lower_bits(l.rec(), l.store(), n); }},
-    {"case", regions_obstacle, [](Lowering& l, const ir::Node& n) { l.branch(n); }},
-    {"collective_broadcast", move_obstacle, kCollective},
-    {"collective_permute", move_obstacle, kCollective},
-    {"concatenate", move_obstacle, [](Lowering& l, const ir::Node& n) { lower_concatenate(l.rec(), l.store(), n); }},
-    {"convolution", conv_obstacle,
+    {op::bitcast_convert, move_obstacle, [](Lowering& l, const ir::Node& n) { lower_bits(l.rec(), l.store(), n); }},
+    {op::case_, regions_obstacle, [](Lowering& l, const ir::Node& n) { l.branch(n); }},
+    {op::collective_broadcast, move_obstacle, kCollective},
+    {op::collective_permute, move_obstacle, kCollective},
+    {op::concatenate, move_obstacle, [](Lowering& l, const ir::Node& n) { lower_concatenate(l.rec(), l.store(), n); }},
+    {op::convolution, conv_obstacle,
      [](Lowering& l, const ir::Node& n) { lower_conv(l.rec(), l.store(), n, l.policy()); }},
-    {"custom_call", kernel_obstacle, [](Lowering& l, const ir::Node& n) { lower_kernel(l.rec(), l.store(), n); }},
-    {"dot_general", dot_obstacle, [](Lowering& l, const ir::Node& n) { l.dot(n); }},
-    {"pad", move_obstacle, [](Lowering& l, const ir::Node& n) { lower_pad(l.rec(), l.store(), n); }},
-    {"partition_id", move_obstacle, kRank},
-    {"reduce_scatter", move_obstacle, kCollective},
-    {"replica_id", move_obstacle, kRank},
-    {kScan, move_obstacle, [](Lowering& l, const ir::Node& n) { lower_scan(l.rec(), l.store(), n); }},
-    {kRowGather, move_obstacle, [](Lowering& l, const ir::Node& n) { lower_row_gather(l.rec(), l.store(), n); }},
-    {"top_k", move_obstacle, [](Lowering& l, const ir::Node& n) { lower_top_k(l.rec(), l.store(), n); }},
-    {"while", regions_obstacle, [](Lowering& l, const ir::Node& n) { l.loop_while(n); }},
-    {"window_load", window_obstacle, [](Lowering& l, const ir::Node& n) { l.window_load(n); }},
-    {"window_store", window_obstacle, [](Lowering& l, const ir::Node& n) { l.window_store(n); }},
+    {op::custom_call, kernel_obstacle, [](Lowering& l, const ir::Node& n) { lower_kernel(l.rec(), l.store(), n); }},
+    {op::dot_general, dot_obstacle, [](Lowering& l, const ir::Node& n) { l.dot(n); }},
+    {op::pad, move_obstacle, [](Lowering& l, const ir::Node& n) { lower_pad(l.rec(), l.store(), n); }},
+    {op::partition_id, move_obstacle, kRank},
+    {op::reduce_scatter, move_obstacle, kCollective},
+    {op::replica_id, move_obstacle, kRank},
+    {op::scan, move_obstacle, [](Lowering& l, const ir::Node& n) { lower_scan(l.rec(), l.store(), n); }},
+    {op::row_gather, move_obstacle, [](Lowering& l, const ir::Node& n) { lower_row_gather(l.rec(), l.store(), n); }},
+    {op::top_k, move_obstacle, [](Lowering& l, const ir::Node& n) { lower_top_k(l.rec(), l.store(), n); }},
+    {op::while_, regions_obstacle, [](Lowering& l, const ir::Node& n) { l.loop_while(n); }},
+    {op::window_load, window_obstacle, [](Lowering& l, const ir::Node& n) { l.window_load(n); }},
+    {op::window_store, window_obstacle, [](Lowering& l, const ir::Node& n) { l.window_store(n); }},
 };
 
-const Row* row_of(std::string_view op) {
+const Row* row_of(ir::OpId op) {
   for (const Row& row : kRows)
     if (row.op == op) return &row;
   return nullptr;
@@ -144,7 +144,7 @@ class Divider {
   std::optional<Unit> changed(Unit& unit) {
     if (unit.product || !unit.is_loop() || !unit.has_reduction()) return std::nullopt;
     const auto root = std::find_if(unit.roots.begin(), unit.roots.end(), [&](const ir::Node* node) {
-      return node->op != "reduce" && node->types[0].dims == unit.space;
+      return node->op != op::reduce && node->types[0].dims == unit.space;
     });
     if (root == unit.roots.end()) return std::nullopt;
     Unit first{.roots = {*root}, .members = {*root}, .space = unit.space};
@@ -152,11 +152,11 @@ class Divider {
     for (std::vector<const ir::Node*> work = {*root}; !work.empty();) {
       const ir::Node* const node = work.back();
       work.pop_back();
-      if (node->op == "reduce") return std::nullopt;
+      if (node->op == op::reduce) return std::nullopt;
       for (const ir::Value& v : node->inputs) {
         if (unit.members.count(v.node)) {
           if (first.members.insert(v.node).second) work.push_back(v.node);
-        } else if (v.node->op == "dot_general" && v.type().dims == unit.space && readers_[v.node] == 1) {
+        } else if (v.node->op == op::dot_general && v.type().dims == unit.space && readers_[v.node] == 1) {
           first.product = v.node;
         }
       }
@@ -179,7 +179,7 @@ class Divider {
 
 // With channels last, as rows of pixels: turned one by one they would come an element at a time.
 static bool is_kernel_gradient(const ir::Node& node) {
-  return node.op == "convolution" && node.attrs.integer("input_feature") == 0 &&
+  return node.op == op::convolution && node.attrs.integer("input_feature") == 0 &&
          node.attrs.integer("kernel_input_feature") == 0 &&
          node.attrs.integer("kernel_output_feature") + 1 == node.inputs[1].type().rank();
 }
@@ -247,9 +247,9 @@ void Lowering::add_input(size_t i) {
 
 // Does the tensor engine read it, in the format that multiplies have?
 static bool is_multiply(const ir::Node& node) {
-  if (node.op == "convolution")
+  if (node.op == op::convolution)
     return node.attrs.integer("feature_group_count", 1) == 1 && node.attrs.integer("batch_group_count", 1) == 1;
-  return (node.op == "dot_general" && !node.attrs.flag(kKeepsFormat)) || node.op == kAttentionGradient;
+  return (node.op == op::dot_general && !node.attrs.flag(kKeepsFormat)) || node.op == op::attention_gradient;
 }
 
 int Lowering::multiplies_of(const ir::Node& node) const {
@@ -262,7 +262,7 @@ bool Lowering::only_multiplied(const ir::Node& node) const {
   auto found = users_.find(&node);
   return found != users_.end() && std::all_of(found->second.begin(), found->second.end(), [&](const ir::Node* user) {
            return is_multiply(*user) ||
-                  ((user->op == "reshape" || view_kind(*user) != ViewKind::none) && only_multiplied(*user));
+                  ((user->op == op::reshape || view_kind(*user) != ViewKind::none) && only_multiplied(*user));
          });
 }
 
@@ -274,7 +274,7 @@ void Lowering::narrow(const std::vector<Unit>& units, std::span<const ir::Value>
                        [&](const ir::Value& v) { return memory_root(v).node == memory_root(node.result()).node; });
   };
   const auto one = [&](const ir::Node& node) {
-    if (!node.regions.empty() || node.op == "bitcast_convert") return;
+    if (!node.regions.empty() || node.op == op::bitcast_convert) return;
     if (node.types[0].dtype == Dtype::f32 && only_multiplied(node) && !is_kept(node))
       store_.of(node.result()).dtype = *options_.dots.cast;
   };
@@ -297,7 +297,7 @@ void Lowering::body(const std::vector<const ir::Node*>& nodes, std::span<const i
   const auto inside_around = std::move(inside_);
   inside_.clear();
   for (const ir::Node* node : nodes)
-    if (node->op != "parameter" && node->op != "constant") inside_.insert(node);
+    if (node->op != op::parameter && node->op != op::constant) inside_.insert(node);
   const size_t unit_around = unit_;
   last_ = last_uses(units, kept);
   ++bodies_;
@@ -350,7 +350,7 @@ Error Lowering::refuse(const Unit& unit, const std::string& why) const {
 
 void Lowering::add_constants(const std::vector<const ir::Node*>& nodes) {
   for (const ir::Node* node : nodes) {
-    if (node->op != "constant" || store_.has(node->result())) continue;
+    if (node->op != op::constant || store_.has(node->result())) continue;
     const Tensor& t = *node->attrs.tensor("value");
     if (!device_dtype(t.dtype)) continue;
     store_.keep_in_hbm(store_.of(node->result()), "", arch::TensorKind::constant, {t.data.get(), t.bytes()});
@@ -369,12 +369,12 @@ void Lowering::lower_chosen(const Unit& unit) {
       return unit.is_loop() ? lower_loop(rec_, store_, unit) : void();
     lower_loop(rec_, store_, sum->second.loop);
   }
-  if (unit.product && unit.product->op == "dot_general" && !written_as_.count(unit.product)) {
+  if (unit.product && unit.product->op == op::dot_general && !written_as_.count(unit.product)) {
     const bool turned = wants_turned(*unit.roots[0]) && store_.fits(store_.of(unit.roots[0]->result()));
     const auto product = product_of(rec_, store_, *unit.product, turned, options_.dots);
     if (lower_epilogue(rec_, store_, unit, *product)) return;
   }
-  if (unit.product && unit.product->op == "convolution")
+  if (unit.product && unit.product->op == op::convolution)
     if (const auto product = product_of_conv(rec_, store_, *unit.product, options_.dots))
       if (lower_epilogue(rec_, store_, unit, *product)) return;
   if (unit.product) row_of(unit.product->op)->lower(*this, *unit.product);
@@ -383,7 +383,7 @@ void Lowering::lower_chosen(const Unit& unit) {
     const ir::Node& node = *unit.single;
     const bool empty = node.regions.empty() && node.types[0].elements() == 0;
     if (empty) return store_.keep_in_hbm(store_.of(node.result()), "", arch::TensorKind::scratch);
-    if (node.op != "dot_general" && !(node.op == "convolution" && can_shift(node)))
+    if (node.op != op::dot_general && !(node.op == op::convolution && can_shift(node)))
       for (const ir::Value& v : node.inputs) store_.made(v);
     return row_of(node.op)->lower(*this, node);
   }
@@ -397,7 +397,7 @@ void Lowering::find_transposed(const std::vector<Unit>& units, std::span<const i
   for (const Unit& unit : units) {
     if (!unit.is_loop() || unit.roots.size() != 1 || unit.members.size() != 1) continue;
     const ir::Node& root = *unit.roots[0];
-    if (root.op != "transpose" || root.inputs[0].node->op != "dot_general") continue;
+    if (root.op != op::transpose || root.inputs[0].node->op != op::dot_general) continue;
     const ir::Node& dot = *root.inputs[0].node;
     const bool is_kept =
         std::any_of(kept.begin(), kept.end(), [&](const ir::Value& v) { return memory_root(v).node == &dot; });
@@ -423,14 +423,14 @@ void Lowering::vote(const ir::Node& node, int& turned, int& plain, int depth) co
   auto found = users_.find(&node);
   if (found == users_.end() || depth > 8) return;
   for (const ir::Node* user : found->second) {
-    if (user->op == "dot_general") {
+    if (user->op == op::dot_general) {
       const bool left = user->inputs[0].node == &node;
       const auto& dims = user->attrs.ints(left ? "lhs_contract" : "rhs_contract");
       const auto minor = int64_t(node.types[0].dims.size()) - 1;
       ++(std::find(dims.begin(), dims.end(), minor) != dims.end() ? turned : plain);
-    } else if (user->op == "reduce") {
+    } else if (user->op == op::reduce) {
       ++plain;
-    } else if (user->op == "reshape" || user->types[0].dims == node.types[0].dims) {
+    } else if (user->op == op::reshape || user->types[0].dims == node.types[0].dims) {
       vote(*user, turned, plain, depth + 1);
     }
   }
@@ -447,9 +447,9 @@ void Lowering::find_donations() {
         for (const ir::Value& link : chain) donated_[link] = {result, graph_.params[i]};
         break;
       }
-      if (v.node->op != "window_store" && v.node->op != "while") break;
+      if (v.node->op != op::window_store && v.node->op != op::while_) break;
       chain.push_back(v);
-      v = memory_root(v.node->inputs[v.node->op == "while" ? v.index : 0]);
+      v = memory_root(v.node->inputs[v.node->op == op::while_ ? v.index : 0]);
     }
   }
 }
@@ -488,7 +488,7 @@ bool Lowering::reads_in_place(const ir::Node& node) const {
     const auto users = users_.find(&from);
     return users != users_.end() && std::all_of(users->second.begin(), users->second.end(), [&](const ir::Node* user) {
              if (is_alias(*user) && user->types[0].dims[0] == count) return self(*user, self);
-             if (user->op != "dot_general") return false;
+             if (user->op != op::dot_general) return false;
              const bool left = user->inputs[0].node == &from;
              const ir::Ints& batch = user->attrs.ints(left ? "lhs_batch" : "rhs_batch");
              return count == 1 || std::find(batch.begin(), batch.end(), 0) != batch.end();

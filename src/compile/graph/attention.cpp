@@ -50,7 +50,7 @@ class Matcher {
       if (kept.count(node)) return std::nullopt;
       const bool is_row = node == m_.top.value.node || node == m_.sum.value.node;
       for (const ir::Node* user : users.at(node)) {
-        if (is_row && user->op == kAttentionGradient)
+        if (is_row && user->op == op::attention_gradient)
           m_.keeps_rows = true;
         else if (!inside.count(user))
           return std::nullopt;
@@ -65,7 +65,7 @@ class Matcher {
   Seen below(Seen s) {
     while (true) {
       const ir::Node& n = s.node();
-      if (n.op == "convert" && is_narrow(n.types[0].dtype) && is_narrow(n.inputs[0].type().dtype)) {
+      if (n.op == op::convert && is_narrow(n.types[0].dtype) && is_narrow(n.inputs[0].type().dtype)) {
         s = {n.inputs[0], s.map};
       } else if (view_kind(n) == ViewKind::whole) {
         s = {n.inputs[0], through_view(n, s.map)};
@@ -78,7 +78,7 @@ class Matcher {
 
   // A constant that every element is, through views.
   static std::optional<double> splat(ir::Value v) {
-    while (v.node->op == "broadcast_in_dim" || v.node->op == "reshape" || v.node->op == "convert")
+    while (v.node->op == op::broadcast_in_dim || v.node->op == op::reshape || v.node->op == op::convert)
       v = v.node->inputs[0];
     return constant_splat(v);
   }
@@ -121,15 +121,15 @@ class Matcher {
   // exp(s - max s) / sum; s is left in scores_.
   bool softmax() {
     const Seen quotient = below({dot_.inputs[weights_], identity_map(int(m_.space.size()))});
-    if (quotient.node().op != "divide") return false;
+    if (quotient.node().op != op::divide) return false;
     m_.inside.push_back(&quotient.node());
     m_.weights = {quotient.value, quotient.map};
     const Seen e = below(quotient.input(0));
-    if (e.node().op != "exponential" || !is_rows(quotient.input(1), "add", e)) return false;
+    if (e.node().op != op::exponential || !is_rows(quotient.input(1), "add", e)) return false;
     m_.inside.push_back(&e.node());
     m_.raised = {e.value, e.map};
     const Seen difference = below(e.input(0));
-    if (difference.node().op != "subtract") return false;
+    if (difference.node().op != op::subtract) return false;
     m_.inside.push_back(&difference.node());
     scores_ = below(difference.input(0));
     return is_rows(difference.input(1), "maximum", scores_);
@@ -138,7 +138,7 @@ class Matcher {
   // Is `s` the reduction of `of` over the keys, for every key?
   bool is_rows(Seen s, std::string_view kind, const Seen& of) {
     s = below(s);
-    if (kind == "maximum" && s.node().op == "maximum") {  // with minus infinity
+    if (kind == "maximum" && s.node().op == op::maximum) {  // with minus infinity
       const auto left = splat(s.node().inputs[0]), right = splat(s.node().inputs[1]);
       if (!left && !right) return false;
       if ((left ? *left : *right) != -INFINITY) return false;
@@ -146,7 +146,7 @@ class Matcher {
       s = below(s.input(left ? 1 : 0));
     }
     const ir::Node& n = s.node();
-    if (n.op != "reduce" || n.inputs.size() != 2 || n.attrs.text("kind") != kind) return false;
+    if (n.op != op::reduce || n.inputs.size() != 2 || n.attrs.text("kind") != kind) return false;
     const auto start = splat(n.inputs[1]);
     if (!start || *start != (kind == "add" ? 0 : -INFINITY)) return false;
     const ir::Ints& axes = n.attrs.ints("dimensions");
@@ -168,31 +168,31 @@ class Matcher {
     double scale = 1;
     std::optional<double> outside;  // of a cap
     Seen s = scores_;
-    for (; s.node().op != "dot_general"; s = below(s)) {
+    for (; s.node().op != op::dot_general; s = below(s)) {
       const ir::Node& n = s.node();
       const bool is_scaled = scale != 1 || outside;
       m_.inside.push_back(&n);
-      if (n.op == "multiply" || n.op == "divide") {
-        const auto left = n.op == "multiply" ? splat(n.inputs[0]) : std::nullopt, right = splat(n.inputs[1]);
+      if (n.op == op::multiply || n.op == op::divide) {
+        const auto left = n.op == op::multiply ? splat(n.inputs[0]) : std::nullopt, right = splat(n.inputs[1]);
         if (!left && !right) return false;
         const double by = left ? *left : *right;
-        scale *= n.op == "divide" ? 1 / by : by;
+        scale *= n.op == op::divide ? 1 / by : by;
         s = s.input(left ? 1 : 0);
-      } else if (n.op == "select" && n.inputs[0].type().dims == n.types[0].dims) {
+      } else if (n.op == op::select && n.inputs[0].type().dims == n.types[0].dims) {
         const auto fill = splat(n.inputs[2]);
         if (!fill || mask_.value.node || is_scaled) return false;
         mask_ = s.input(0);
         m_.step.masked = float(*fill);
         s = s.input(1);
-      } else if (n.op == "add" || n.op == "subtract") {
+      } else if (n.op == op::add || n.op == op::subtract) {
         const bool left = comes_of_multiply(n.inputs[0]);
         if (left == comes_of_multiply(n.inputs[1]) || bias_.value.node || is_scaled) return false;
-        m_.minus = n.op == "subtract";
+        m_.minus = n.op == op::subtract;
         if (m_.minus && !left) return false;
         bias_ = s.input(left ? 1 : 0);
         if (!is_narrow(bias_.value.type().dtype)) return false;
         s = s.input(left ? 0 : 1);
-      } else if (n.op == "tanh" && !outside) {
+      } else if (n.op == op::tanh && !outside) {
         outside = std::exchange(scale, 1.0);
         s = s.input(0);
       } else {
@@ -206,12 +206,12 @@ class Matcher {
   static bool comes_of_multiply(ir::Value v) {
     for (int depth = 0; depth < 8; ++depth) {
       const ir::Node& n = *v.node;
-      if (n.op == "dot_general") return true;
-      if (n.op == "select") {
+      if (n.op == op::dot_general) return true;
+      if (n.op == op::select) {
         v = n.inputs[1];
-      } else if (n.op == "multiply" || n.op == "divide") {
-        v = n.op == "multiply" && splat(n.inputs[0]) ? n.inputs[1] : n.inputs[0];
-      } else if (n.op == "convert" || n.op == "tanh" || view_kind(n) == ViewKind::whole) {
+      } else if (n.op == op::multiply || n.op == op::divide) {
+        v = n.op == op::multiply && splat(n.inputs[0]) ? n.inputs[1] : n.inputs[0];
+      } else if (n.op == op::convert || n.op == op::tanh || view_kind(n) == ViewKind::whole) {
         v = n.inputs[0];
       } else {
         return false;
@@ -266,7 +266,7 @@ class Matcher {
     const auto found = users.find(&dot_);
     if (kept.count(&dot_) || found == users.end() || found->second.size() != 1) return;
     const ir::Node& n = *found->second[0];
-    if (n.op != "transpose") return;
+    if (n.op != op::transpose) return;
     const ir::Ints& from = n.attrs.ints("permutation");
     auto moved = [&](int d) { return d < 0 ? d : int(std::find(from.begin(), from.end(), d) - from.begin()); };
     for (int& d : m_.out.dims) d = moved(d);
@@ -279,7 +279,7 @@ class Matcher {
   // A cache that is updated for this alone is read as it is, and the update besides.
   void take_update(AttentionOperand& o, const NodeUsers& users, const std::unordered_set<const ir::Node*>& kept) {
     const ir::Node& n = *o.value.node;
-    if (n.op != "dynamic_update_slice" || kept.count(&n) || users.at(&n).size() != 1) return;
+    if (n.op != op::dynamic_update_slice || kept.count(&n) || users.at(&n).size() != 1) return;
     const Dims &all = n.types[0].dims, &part = n.inputs[1].type().dims;
     const size_t key = size_t(o.dims[size_t(m_.at.key)]);
     for (size_t d = 0; d < all.size(); ++d)
@@ -321,7 +321,7 @@ class Matcher {
     if (mask_.value.node) {
       Seen part = mask_;
       std::optional<PositionMask> by_place = position_mask(part);
-      if (!by_place && below_mask(part).node().op == "and") {
+      if (!by_place && below_mask(part).node().op == op::and_) {
         const Seen both = below_mask(part);
         for (size_t i : {0, 1}) {
           by_place = position_mask(both.input(i));
@@ -392,14 +392,14 @@ std::vector<ir::Value> AttentionMatch::reads() const {
 
 std::optional<AttentionMatch> match_attention(const ir::Node& dot, const NodeUsers& users,
                                               const std::unordered_set<const ir::Node*>& kept) {
-  if (dot.op != "dot_general") return std::nullopt;
+  if (dot.op != op::dot_general) return std::nullopt;
   for (size_t weights : {0, 1})
     if (auto found = Matcher(dot, weights).match(users, kept)) return found;
   return std::nullopt;
 }
 
 std::optional<AttentionMatch> match_open_attention(const ir::Node& dot, const NodeUsers& users) {
-  if (dot.op != "dot_general") return std::nullopt;
+  if (dot.op != op::dot_general) return std::nullopt;
   for (size_t weights : {0, 1})
     if (auto found = Matcher(dot, weights).match_open(users, {})) return found;
   return std::nullopt;

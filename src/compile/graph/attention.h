@@ -35,9 +35,6 @@ struct AttentionPart {
   IndexMap map = {};
 };
 
-// The gradient of a whole attention, an internal op that device/passes/attention_gradient.h finds.
-inline constexpr std::string_view kAttentionGradient = "attention_gradient";
-
 struct AttentionMatch {
   const ir::Node* root = nullptr;            // whose result this is: the second multiply, or a transpose of it
   std::vector<const ir::Node*> inside = {};  // done on the way, the root among them

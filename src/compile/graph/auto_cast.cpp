@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kType = "auto_cast_type", kSeed = "rounding_seed";
 
-bool is_product(const Node& node) { return node.op == "dot_general" || node.op == "convolution"; }
+bool is_product(const Node& node) { return node.op == op::dot_general || node.op == op::convolution; }
 bool is_narrow(Dtype dtype) {
   return row(dtype).kind == DtypeKind::floating && row(dtype).bits <= 16 && row(dtype).bits >= 8;
 }
@@ -34,7 +34,7 @@ Dtype operand_type(const Graph& graph, const Node& node) {
 Value rounded(Graph& graph, const Value& v, Dtype type, uint32_t where) {
   const FloatFormat& format = row(type).format;
   return graph
-      .add({.op = "reduce_precision",
+      .add({.op = op::reduce_precision,
             .inputs = {v},
             .attrs = {{"exponent_bits", int64_t(format.exponent_bits)},
                       {"mantissa_bits", int64_t(format.mantissa_bits)}},
@@ -44,7 +44,7 @@ Value rounded(Graph& graph, const Value& v, Dtype type, uint32_t where) {
 }
 
 Value converted(Graph& graph, const Value& v, Dtype type, uint32_t where) {
-  return graph.add({.op = "convert", .inputs = {v}, .types = {ir::tensor_type(type, v.type().dims)}, .where = where})
+  return graph.add({.op = op::convert, .inputs = {v}, .types = {ir::tensor_type(type, v.type().dims)}, .where = where})
       ->result();
 }
 
@@ -59,7 +59,7 @@ ir::Spec spec_of(const Node& node) {
 }
 
 bool is_rounded_to(const Value& v, Dtype type) {
-  return v.node->op == "reduce_precision" && v.node->attrs.integer("mantissa_bits") <= row(type).format.mantissa_bits &&
+  return v.node->op == op::reduce_precision && v.node->attrs.integer("mantissa_bits") <= row(type).format.mantissa_bits &&
          v.node->attrs.integer("exponent_bits") <= row(type).format.exponent_bits;
 }
 
@@ -82,7 +82,7 @@ Replacement cast_operands(Graph& graph, const Node& node) {
 
 bool computes(const Node& node) {
   const ops::Op* op = ops::find_op(node.op);
-  if (!op || node.op == "reduce_precision" || node.is_unique) return false;
+  if (!op || node.op == op::reduce_precision || node.is_unique) return false;
   return op->kind == ops::OpKind::elementwise || op->kind == ops::OpKind::reduction || is_product(node);
 }
 
@@ -93,7 +93,7 @@ Replacement round_all(Graph& graph, const Node& node) {
   const auto is_f32 = [](const ir::Type& t) { return !t.is_token && t.dtype == Dtype::f32; };
   ir::Spec spec = spec_of(node);
   for (Value& v : spec.inputs)
-    if (v.node->op == "parameter" && is_f32(v.type())) v = rounded(graph, v, type, node.where);
+    if (v.node->op == op::parameter && is_f32(v.type())) v = rounded(graph, v, type, node.where);
   const bool is_made = std::any_of(node.types.begin(), node.types.end(), is_f32);
   if (!is_made && spec.inputs == node.inputs) return {};
   const Node* made = graph.add(std::move(spec));
@@ -105,7 +105,7 @@ Replacement round_all(Graph& graph, const Node& node) {
 
 Value by_chance(Graph& graph, const Value& wide, Dtype type, uint32_t where) {
   return graph
-      .add({.op = "stochastic_convert",
+      .add({.op = op::stochastic_convert,
             .inputs = {wide},
             .attrs = {{"seed", graph.attrs.integer(kSeed)}},
             .types = {ir::tensor_type(type, wide.type().dims)},
@@ -124,7 +124,7 @@ Replacement convert_by_chance(Graph& graph, const Node& node) {
 // A narrow result is computed wide, which is exact where the op is, and then rounded.
 Replacement compute_wide(Graph& graph, const Node& node) {
   if (!computes(node) || node.types.size() != 1 || !is_narrow(node.types[0].dtype) || !node.regions.empty() ||
-      node.op == "convert" || node.op == "select")
+      node.op == op::convert || node.op == op::select)
     return {};
   ir::Spec spec = spec_of(node);
   const Dtype type = node.types[0].dtype;
@@ -134,10 +134,10 @@ Replacement compute_wide(Graph& graph, const Node& node) {
   return {by_chance(graph, graph.add(std::move(spec))->result(), type, node.where)};
 }
 
-constexpr ir::Rule kCastRules[] = {{"cast operands of products", "", cast_operands}};
-constexpr ir::Rule kAllRules[] = {{"cast operands of products", "", cast_operands}, {"cast all", "", round_all}};
-constexpr ir::Rule kChanceRules[] = {{"convert by chance", "convert", convert_by_chance},
-                                     {"compute wide, round by chance", "", compute_wide}};
+constexpr ir::Rule kCastRules[] = {{"cast operands of products", {}, cast_operands}};
+constexpr ir::Rule kAllRules[] = {{"cast operands of products", {}, cast_operands}, {"cast all", {}, round_all}};
+constexpr ir::Rule kChanceRules[] = {{"convert by chance", op::convert, convert_by_chance},
+                                     {"compute wide, round by chance", {}, compute_wide}};
 
 }  // namespace
 

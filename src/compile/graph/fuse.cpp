@@ -33,7 +33,7 @@ constexpr size_t kSearchMax = 4000;       // units looked at for a cycle; beyond
 using NodeSet = std::unordered_set<const ir::Node*>;
 
 bool is_loop_constant(const ir::Node& node) {
-  return node.op == "iota" && node.types[0].dtype != Dtype::boolean && arch::is_tile_dtype(node.types[0].dtype);
+  return node.op == op::iota && node.types[0].dtype != Dtype::boolean && arch::is_tile_dtype(node.types[0].dtype);
 }
 
 bool is_trailing(const ir::Ints& dims, size_t rank) {
@@ -59,7 +59,7 @@ class Fuser {
     find_attentions();
     for (size_t i = nodes_.size(); i-- > 0;) {
       const ir::Node& node = *nodes_[i];
-      if (node.op == "parameter" || node.op == "constant") continue;
+      if (node.op == op::parameter || node.op == op::constant) continue;
       if (is_made_anew(node) && !users_.count(&node) && !kept_.count(&node)) continue;
       place(node);
     }
@@ -107,7 +107,7 @@ class Fuser {
   }
   // Index vectors put together of their parts, for gathers alone: they read the parts.
   bool joins_indices(const ir::Node& node, const Wish& wish) {
-    if (node.op != "concatenate" || wish.memory || wish.walked || wish.loops.empty()) return false;
+    if (node.op != op::concatenate || wish.memory || wish.walked || wish.loops.empty()) return false;
     const auto& users = users_[&node];
     return std::all_of(users.begin(), users.end(), [&](const ir::Node* user) {
       return is_gather(*user) && !inside_.count(user) &&
@@ -247,7 +247,7 @@ class Fuser {
   // The first of several loops that use what a multiply makes, if the multiply can be done with it.
   std::optional<size_t> beside_product(const ir::Node& node, const Wish& wish) {
     const auto is_product = [](const ir::Value& v) { return makes_products(*v.node); };
-    if (!options_.once_over_products || wish.loops.size() < 2 || node.op == "convert") return std::nullopt;
+    if (!options_.once_over_products || wish.loops.size() < 2 || node.op == op::convert) return std::nullopt;
     if (std::none_of(node.inputs.begin(), node.inputs.end(), is_product)) return std::nullopt;
     for (size_t i = wish.loops.size(); i-- > 0;)
       if (!units_[wish.loops[i]].has_reduction() && can_add_root(node, wish.loops[i])) return wish.loops[i];
@@ -282,7 +282,7 @@ class Fuser {
     if (tile_cost(node) > 1) return is_rebuilt(node);
     return is_rebuilt(node) || std::all_of(node.inputs.begin(), node.inputs.end(), [&](const ir::Value& v) {
              const Class kind = class_of(*v.node);
-             return kind == Class::other || v.node->op == "parameter" || v.node->op == "constant" ||
+             return kind == Class::other || v.node->op == op::parameter || v.node->op == op::constant ||
                     v.node->types[0].elements() == 1;
            });
   }
@@ -306,7 +306,7 @@ class Fuser {
         const Class kind = class_of(*v.node);
         if (v.type().elements() <= all / 16) {
           if (kind == Class::reduce && all < kHugeSpace) return false;  // its own loop was to go along
-        } else if (kind == Class::other || kind == Class::alias || v.node->op == "parameter" || kept_.count(v.node)) {
+        } else if (kind == Class::other || kind == Class::alias || v.node->op == op::parameter || kept_.count(v.node)) {
           ++leaves;
           if (kind == Class::alias) seen_otherwise = true;
           if (kind == Class::alias && makes_products(*v.node->inputs[0].node)) return false;  // its loop makes it
@@ -333,7 +333,7 @@ class Fuser {
     return std::any_of(users.begin(), users.end(), [&](const ir::Node* user) {
       return unit.members.count(user) && (is_complex_part(*user) ? has_view(*user, unit)
                                                                  : view_kind(*user) != ViewKind::none ||
-                                                                       is_gather(*user) || user->op == "concatenate");
+                                                                       is_gather(*user) || user->op == op::concatenate);
     });
   }
 
@@ -436,7 +436,7 @@ class Fuser {
       if (class_of(*member) == Class::view) return member->inputs[0].type().elements() == 1;
       if (member->types[0].dims != rows || tile_cost(*member) > kDuplicateCostMax) return false;
       return std::all_of(member->inputs.begin(), member->inputs.end(), [&](const ir::Value& v) {
-        return v.node == &reduction || unit.members.count(v.node) || v.node->op == "constant" ||
+        return v.node == &reduction || unit.members.count(v.node) || v.node->op == op::constant ||
                v.type().elements() == 1;
       });
     });
@@ -458,7 +458,7 @@ class Fuser {
   }
   static bool will_reduce_rows(const Unit& unit) {
     return std::any_of(unit.members.begin(), unit.members.end(), [&](const ir::Node* n) {
-      return n->op == "broadcast_in_dim" && n->types[0].dims == unit.space && comes_of_rows(*n, unit.space, kRowDepth);
+      return n->op == op::broadcast_in_dim && n->types[0].dims == unit.space && comes_of_rows(*n, unit.space, kRowDepth);
     });
   }
   // What has memory anyway and is as large as the space, of all that the nodes are made of elementwise.
@@ -494,7 +494,7 @@ class Fuser {
   }
   // The rows' dims come first: a user sees them in place, by itself or through broadcasts that keep them there.
   bool used_by_row(const ir::Node& user, int rows, const Unit& unit) {
-    if (user.op == "broadcast_in_dim") {
+    if (user.op == op::broadcast_in_dim) {
       const ir::Ints& to = user.attrs.ints("broadcast_dimensions");
       for (int d = 0; d < rows; ++d)
         if (to[size_t(d)] != d) return false;
@@ -502,7 +502,7 @@ class Fuser {
       if (user.types[0].dims == unit.space) return read_in_place(user, unit, seen);
     } else if (view_kind(user) != ViewKind::none) {
       return false;
-    } else if (class_of(user) == Class::reduce || is_gather(user) || user.op == "concatenate") {
+    } else if (class_of(user) == Class::reduce || is_gather(user) || user.op == op::concatenate) {
       return false;
     }
     for (const ir::Node* next : users_[&user])
@@ -512,7 +512,7 @@ class Fuser {
 
   // Not a view, or one that changes nothing but dims of one element.
   bool is_in_place(const ir::Node& node) const {
-    if (is_gather(node) || node.op == "concatenate") return false;
+    if (is_gather(node) || node.op == op::concatenate) return false;
     if (view_kind(node) == ViewKind::none) return true;
     const auto without_ones = [](Dims dims) {
       std::erase(dims, 1);
@@ -710,22 +710,22 @@ class Fuser {
 bool Unit::has_reduction() const { return std::find(inner.begin(), inner.end(), true) != inner.end(); }
 
 bool is_alias(const ir::Node& node) {
-  if (node.op == "reshape") return true;
-  if (node.op != "broadcast_in_dim" || node.inputs[0].type().elements() != node.types[0].elements()) return false;
+  if (node.op == op::reshape) return true;
+  if (node.op != op::broadcast_in_dim || node.inputs[0].type().elements() != node.types[0].elements()) return false;
   const ir::Ints& to = node.attrs.ints("broadcast_dimensions");
   return std::is_sorted(to.begin(), to.end());
 }
 
-bool has_plans(const ir::Node& node) { return node.op == "while" || node.op == "case"; }
+bool has_plans(const ir::Node& node) { return node.op == op::while_ || node.op == op::case_; }
 
 bool is_made_anew(const ir::Node& node) {
-  return node.op == "constant" || is_loop_constant(node) ||
-         (node.op == "broadcast_in_dim" && node.inputs[0].node->op == "constant");
+  return node.op == op::constant || is_loop_constant(node) ||
+         (node.op == op::broadcast_in_dim && node.inputs[0].node->op == op::constant);
 }
 
 bool walks_operands(const ir::Node& node) {
   if (is_host_conv(node)) return true;
-  if (node.op != "dot_general") return false;
+  if (node.op != op::dot_general) return false;
   auto is_plain = [](Dtype d) { return !is_packed(d) && bits(d) >= 8; };
   return is_plain(node.inputs[0].type().dtype) && is_plain(node.types[0].dtype) &&
          node.inputs[0].type().dtype == node.inputs[1].type().dtype;

@@ -147,7 +147,7 @@ class Printer {
       out += "\n";
     }
     for (const Node* node : nodes)
-      if (node->op != "parameter") append_text(out, line(*node));
+      if (node->op != op::parameter) append_text(out, line(*node));
     const size_t root = results.size() == 1 ? out.find(cat("  ", name(results[0]), " = ")) : std::string::npos;
     if (root != std::string::npos)
       out.insert(root + 2, "ROOT ");
@@ -168,9 +168,9 @@ class Printer {
       append_text(called, cat(called.empty() ? ", called_computations={" : ", ", text.substr(0, text.find(' '))));
     }
     if (!called.empty()) called += "}";
-    const std::string own = fresh(opcode(node.op));
+    const std::string own = fresh(opcode(node.op.name()));
     const Tensor* constant = ir::constant_of(node);
-    std::string out = cat("  ", own, " = ", shape(node.types), " ", opcode(node.op), "(",
+    std::string out = cat("  ", own, " = ", shape(node.types), " ", opcode(node.op.name()), "(",
                           constant ? AttrText()(*constant) : names(node.inputs), ")", attrs(node), called);
     if (node.where) append_text(out, metadata(graph_.place(node.where)));
     out += "\n";

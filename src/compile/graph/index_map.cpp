@@ -31,26 +31,26 @@ bool is_unit_reshape(const ir::Node& node) {
 }  // namespace
 
 ViewKind view_kind(const ir::Node& node) {
-  if (node.op == "broadcast_in_dim" || node.op == "transpose") return ViewKind::whole;
-  if (node.op == "reshape") return is_unit_reshape(node) ? ViewKind::whole : ViewKind::none;
-  if (node.op == "slice" || node.op == "reverse") return ViewKind::part;
+  if (node.op == op::broadcast_in_dim || node.op == op::transpose) return ViewKind::whole;
+  if (node.op == op::reshape) return is_unit_reshape(node) ? ViewKind::whole : ViewKind::none;
+  if (node.op == op::slice || node.op == op::reverse) return ViewKind::part;
   return ViewKind::none;
 }
 
 IndexMap through_view(const ir::Node& view, const IndexMap& map) {
   const Dims &in = view.inputs[0].type().dims, &out = view.types[0].dims;
   IndexMap below(in.size());
-  if (view.op == "broadcast_in_dim") {
+  if (view.op == op::broadcast_in_dim) {
     const ir::Ints& to = view.attrs.ints("broadcast_dimensions");
     for (size_t d = 0; d < in.size(); ++d)
       if (in[d] == out[size_t(to[d])]) below[d] = map[size_t(to[d])];
-  } else if (view.op == "transpose") {
+  } else if (view.op == op::transpose) {
     const ir::Ints& from = view.attrs.ints("permutation");
     for (size_t d = 0; d < out.size(); ++d) below[size_t(from[d])] = map[d];
-  } else if (view.op == "reshape") {
+  } else if (view.op == op::reshape) {
     const std::vector<size_t> wide_in = wide_dims(in), wide_out = wide_dims(out);
     for (size_t i = 0; i < wide_in.size(); ++i) below[wide_in[i]] = map[wide_out[i]];
-  } else if (view.op == "slice") {
+  } else if (view.op == op::slice) {
     const ir::Ints &start = view.attrs.ints("start_indices"), &step = view.attrs.ints("strides");
     for (size_t d = 0; d < in.size(); ++d) {
       const int64_t by = step.empty() ? 1 : step[d];

@@ -14,64 +14,64 @@ namespace {
 constexpr int kHeavy = 10, kGather = 5;
 
 constexpr TileRow kRows[] = {
-    {"abs", TileOp::abs},
-    {"acos", TileOp::acos, TileOp::count, kHeavy},
-    {"acosh", TileOp::acosh, TileOp::count, kHeavy},
-    {"add", TileOp::add, TileOp::bit_or},
-    {"and", TileOp::bit_and},
-    {"asin", TileOp::asin, TileOp::count, kHeavy},
-    {"asinh", TileOp::asinh, TileOp::count, kHeavy},
-    {"atan", TileOp::atan, TileOp::count, kHeavy},
-    {"atan2", TileOp::atan2, TileOp::count, kHeavy},
-    {"atanh", TileOp::atanh, TileOp::count, kHeavy},
-    {"bitcast_convert", TileOp::bit_cast},
-    {"cbrt", TileOp::cbrt, TileOp::count, kHeavy},
-    {"ceil", TileOp::ceil},
-    {"clamp", TileOp::clamp, TileOp::count, 2},
-    {"compare", TileOp::eq},
-    {"convert", TileOp::convert},
-    {"cosh", TileOp::cosh, TileOp::count, kHeavy},
-    {"cosine", TileOp::cos, TileOp::count, kHeavy},
-    {"count_leading_zeros", TileOp::clz},
-    {"digamma", TileOp::digamma, TileOp::count, kHeavy},
-    {"divide", TileOp::div, TileOp::count, 5},
-    {"erf", TileOp::erf, TileOp::count, kHeavy},
-    {"erf_inv", TileOp::erf_inv, TileOp::count, kHeavy},
-    {"erfc", TileOp::erfc, TileOp::count, kHeavy},
-    {"exponential", TileOp::exp, TileOp::count, kHeavy},
-    {"exponential_minus_one", TileOp::expm1, TileOp::count, kHeavy},
-    {"floor", TileOp::floor},
-    {"is_finite", TileOp::is_finite},
-    {"lgamma", TileOp::lgamma, TileOp::count, kHeavy},
-    {"log", TileOp::log, TileOp::count, kHeavy},
-    {"log_plus_one", TileOp::log1p, TileOp::count, kHeavy},
-    {"logistic", TileOp::logistic, TileOp::count, kHeavy},
-    {"maximum", TileOp::max},
-    {"minimum", TileOp::min},
-    {"multiply", TileOp::mul, TileOp::bit_and},
-    {"negate", TileOp::neg},
-    {"next_after", TileOp::next_after, TileOp::count, 3},
-    {"not", TileOp::bit_not},
-    {"or", TileOp::bit_or},
-    {"popcnt", TileOp::popcount},
-    {"power", TileOp::pow, TileOp::count, kHeavy},
-    {"reduce_precision", TileOp::reduce_precision, TileOp::count, 3},
-    {"remainder", TileOp::rem, TileOp::count, kHeavy},
-    {"round_nearest_afz", TileOp::round_away},
-    {"round_nearest_even", TileOp::round_even},
-    {"rsqrt", TileOp::rsqrt, TileOp::count, kHeavy},
-    {"select", TileOp::select},
-    {"shift_left", TileOp::shl},
-    {"shift_right_arithmetic", TileOp::shr_arith},
-    {"shift_right_logical", TileOp::shr_logical},
-    {"sign", TileOp::sign},
-    {"sine", TileOp::sin, TileOp::count, kHeavy},
-    {"sinh", TileOp::sinh, TileOp::count, kHeavy},
-    {"sqrt", TileOp::sqrt, TileOp::count, 5},
-    {"subtract", TileOp::sub},
-    {"tan", TileOp::tan, TileOp::count, kHeavy},
-    {"tanh", TileOp::tanh, TileOp::count, kHeavy},
-    {"xor", TileOp::bit_xor},
+    {op::abs, TileOp::abs},
+    {op::acos, TileOp::acos, TileOp::count, kHeavy},
+    {op::acosh, TileOp::acosh, TileOp::count, kHeavy},
+    {op::add, TileOp::add, TileOp::bit_or},
+    {op::and_, TileOp::bit_and},
+    {op::asin, TileOp::asin, TileOp::count, kHeavy},
+    {op::asinh, TileOp::asinh, TileOp::count, kHeavy},
+    {op::atan, TileOp::atan, TileOp::count, kHeavy},
+    {op::atan2, TileOp::atan2, TileOp::count, kHeavy},
+    {op::atanh, TileOp::atanh, TileOp::count, kHeavy},
+    {op::bitcast_convert, TileOp::bit_cast},
+    {op::cbrt, TileOp::cbrt, TileOp::count, kHeavy},
+    {op::ceil, TileOp::ceil},
+    {op::clamp, TileOp::clamp, TileOp::count, 2},
+    {op::compare, TileOp::eq},
+    {op::convert, TileOp::convert},
+    {op::cosh, TileOp::cosh, TileOp::count, kHeavy},
+    {op::cosine, TileOp::cos, TileOp::count, kHeavy},
+    {op::count_leading_zeros, TileOp::clz},
+    {op::digamma, TileOp::digamma, TileOp::count, kHeavy},
+    {op::divide, TileOp::div, TileOp::count, 5},
+    {op::erf, TileOp::erf, TileOp::count, kHeavy},
+    {op::erf_inv, TileOp::erf_inv, TileOp::count, kHeavy},
+    {op::erfc, TileOp::erfc, TileOp::count, kHeavy},
+    {op::exponential, TileOp::exp, TileOp::count, kHeavy},
+    {op::exponential_minus_one, TileOp::expm1, TileOp::count, kHeavy},
+    {op::floor, TileOp::floor},
+    {op::is_finite, TileOp::is_finite},
+    {op::lgamma, TileOp::lgamma, TileOp::count, kHeavy},
+    {op::log, TileOp::log, TileOp::count, kHeavy},
+    {op::log_plus_one, TileOp::log1p, TileOp::count, kHeavy},
+    {op::logistic, TileOp::logistic, TileOp::count, kHeavy},
+    {op::maximum, TileOp::max},
+    {op::minimum, TileOp::min},
+    {op::multiply, TileOp::mul, TileOp::bit_and},
+    {op::negate, TileOp::neg},
+    {op::next_after, TileOp::next_after, TileOp::count, 3},
+    {op::not_, TileOp::bit_not},
+    {op::or_, TileOp::bit_or},
+    {op::popcnt, TileOp::popcount},
+    {op::power, TileOp::pow, TileOp::count, kHeavy},
+    {op::reduce_precision, TileOp::reduce_precision, TileOp::count, 3},
+    {op::remainder, TileOp::rem, TileOp::count, kHeavy},
+    {op::round_nearest_afz, TileOp::round_away},
+    {op::round_nearest_even, TileOp::round_even},
+    {op::rsqrt, TileOp::rsqrt, TileOp::count, kHeavy},
+    {op::select, TileOp::select},
+    {op::shift_left, TileOp::shl},
+    {op::shift_right_arithmetic, TileOp::shr_arith},
+    {op::shift_right_logical, TileOp::shr_logical},
+    {op::sign, TileOp::sign},
+    {op::sine, TileOp::sin, TileOp::count, kHeavy},
+    {op::sinh, TileOp::sinh, TileOp::count, kHeavy},
+    {op::sqrt, TileOp::sqrt, TileOp::count, 5},
+    {op::subtract, TileOp::sub},
+    {op::tan, TileOp::tan, TileOp::count, kHeavy},
+    {op::tanh, TileOp::tanh, TileOp::count, kHeavy},
+    {op::xor_, TileOp::bit_xor},
 };
 static_assert(std::is_sorted(std::begin(kRows), std::end(kRows),
                              [](const TileRow& a, const TileRow& b) { return a.op < b.op; }));
@@ -114,9 +114,9 @@ bool is_plain_bitcast(const ir::Node& node) {
 
 }  // namespace
 
-const TileRow* tile_row(std::string_view op) {
+const TileRow* tile_row(ir::OpId op) {
   auto at = std::lower_bound(std::begin(kRows), std::end(kRows), op,
-                             [](const TileRow& r, std::string_view n) { return r.op < n; });
+                             [](const TileRow& r, ir::OpId o) { return r.op < o; });
   return at != std::end(kRows) && at->op == op ? at : nullptr;
 }
 
@@ -127,20 +127,21 @@ bool is_tile_map(const ir::Node& node) {
   if (is_complex_part(node) || is_complex_pair(node)) return true;
   const TileRow* row = tile_row(node.op);
   if (!row || !has_tile_types(node)) return false;
-  if (node.op == "compare") return tile_compare(node.attrs.text("direction")) != TileOp::count;
-  if (node.op == "bitcast_convert") return is_plain_bitcast(node);
-  if (node.op == "convert" || node.op == "select") return true;
+  if (node.op == op::compare) return tile_compare(node.attrs.text("direction")) != TileOp::count;
+  if (node.op == op::bitcast_convert) return is_plain_bitcast(node);
+  if (node.op == op::convert || node.op == op::select) return true;
   const Dtype dtype = node.inputs[0].type().dtype;
   const TileOp op = dtype == Dtype::boolean && row->logical != TileOp::count ? row->logical : row->tile;
   return is_in(dtype, arch::row(op).types);
 }
 
 bool is_tile_reduce(const ir::Node& node) {
-  if (node.op != "reduce" || node.inputs.size() != 2 || !node.regions.empty() ||
+  if (node.op != op::reduce || node.inputs.size() != 2 || !node.regions.empty() ||
       node.attrs.ints("dimensions").empty() || !has_tile_types(node))
     return false;
   const std::string_view kind = node.attrs.text("kind");
-  const TileRow* combine = tile_row(kind);
+  const auto op = ir::OpId::find(kind);
+  const TileRow* combine = op ? tile_row(*op) : nullptr;
   if (!combine || tile_reduce(kind) == TileOp::count) return false;
   const Dtype dtype = node.types[0].dtype;
   if (dtype == Dtype::boolean && combine->logical != TileOp::count) return false;
@@ -149,7 +150,7 @@ bool is_tile_reduce(const ir::Node& node) {
 
 int tile_cost(const ir::Node& node) {
   const TileRow* row = tile_row(node.op);
-  return row ? row->cost : node.op == "reduce" ? 1 : node.op == "gather" ? kGather : 0;
+  return row ? row->cost : node.op == op::reduce ? 1 : node.op == op::gather ? kGather : 0;
 }
 
 }  // namespace trine::compile

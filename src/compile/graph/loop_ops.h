@@ -10,13 +10,13 @@
 namespace trine::compile {
 
 struct TileRow {
-  std::string_view op = {};
+  ir::OpId op = {};
   arch::TileOp tile = arch::TileOp::count;
   arch::TileOp logical = arch::TileOp::count;  // on booleans; count: the same
   int cost = 1;                                // of an element, about in additions
 };
 
-const TileRow* tile_row(std::string_view op);           // null where there is none
+const TileRow* tile_row(ir::OpId op);                   // null where there is none
 arch::TileOp tile_compare(std::string_view direction);  // "LT" ...; count where there is none
 arch::TileOp tile_reduce(std::string_view kind);        // "add" ...; count where there is none
 

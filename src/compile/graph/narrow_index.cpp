@@ -29,16 +29,16 @@ std::optional<uint64_t> constant_bound(const Tensor& t) {
 std::optional<uint64_t> bound(const Value& v, int depth = 0) {
   const Node& n = *v.node;
   if (depth > kDepthMax || !is_integer(v.type().dtype)) return {};
-  if (n.op == "constant") return constant_bound(*n.attrs.tensor("value"));
-  if (n.op == "iota") {
+  if (n.op == op::constant) return constant_bound(*n.attrs.tensor("value"));
+  if (n.op == op::iota) {
     const int64_t size = v.type().dims[size_t(n.attrs.integer("iota_dimension"))];
     return uint64_t(size > 0 ? size - 1 : 0);
   }
-  if (n.op == "broadcast_in_dim" || n.op == "reshape") return bound(n.inputs[0], depth + 1);
-  if (n.op != "add" && n.op != "multiply") return {};
+  if (n.op == op::broadcast_in_dim || n.op == op::reshape) return bound(n.inputs[0], depth + 1);
+  if (n.op != op::add && n.op != op::multiply) return {};
   const auto a = bound(n.inputs[0], depth + 1), b = a ? bound(n.inputs[1], depth + 1) : a;
   uint64_t out = 0;
-  if (!b || (n.op == "add" ? __builtin_add_overflow(*a, *b, &out) : __builtin_mul_overflow(*a, *b, &out))) return {};
+  if (!b || (n.op == op::add ? __builtin_add_overflow(*a, *b, &out) : __builtin_mul_overflow(*a, *b, &out))) return {};
   const int bits = row(v.type().dtype).bits - (row(v.type().dtype).kind == DtypeKind::signed_int);
   if (bits < 64 && out >> bits) return {};
   return out;
@@ -48,7 +48,7 @@ std::optional<uint64_t> bound(const Value& v, int depth = 0) {
 Value narrowed(Graph& graph, const Value& v, Dtype to) {
   const Node& n = *v.node;
   ir::Type type = ir::tensor_type(to, v.type().dims);
-  if (n.op == "constant") {
+  if (n.op == op::constant) {
     Tensor value = Tensor::make(to, v.type().dims);
     *value.view().as<uint32_t>() = uint32_t(*constant_bound(*n.attrs.tensor("value")));
     return graph.constant(std::move(value), n.where);
@@ -70,12 +70,12 @@ Replacement narrow_places(Graph& graph, const Node& node) {
 Replacement shift_places_out(Graph& graph, const Node& node) {
   const auto most = bound(node.inputs[0]), by = bound(node.inputs[1]);
   const Node* amount = node.inputs[1].node;
-  while (amount->op == "broadcast_in_dim") amount = amount->inputs[0].node;
-  if (!most || !by || amount->op != "constant" || (*by < 64 && *most >> *by)) return {};
+  while (amount->op == op::broadcast_in_dim) amount = amount->inputs[0].node;
+  if (!most || !by || amount->op != op::constant || (*by < 64 && *most >> *by)) return {};
   const ir::Type& type = node.types[0];
   const Value zero = graph.constant(Tensor::make(type.dtype, {}), node.where);
   if (type.dims.empty()) return {zero};
-  return {graph.add1("broadcast_in_dim", {zero}, type, {{"broadcast_dimensions", ir::Ints{}}}, node.where)};
+  return {graph.add1(op::broadcast_in_dim, {zero}, type, {{"broadcast_dimensions", ir::Ints{}}}, node.where)};
 }
 
 }  // namespace trine::compile

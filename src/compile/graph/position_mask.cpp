@@ -34,19 +34,19 @@ std::optional<Affine> affine(const ir::Value& v, const IndexMap& map, int depth)
     return Affine{int64_t(*number)};
   }
   if (view_kind(n) != ViewKind::none) return affine(n.inputs[0], through_view(n, map), depth - 1);
-  if (n.op == "iota") {
+  if (n.op == op::iota) {
     const size_t dim = size_t(n.attrs.integer("iota_dimension"));
     const IndexTerm& term = map[dim];
     Affine out{term.offset};
     if (term.dim >= 0 && v.type().dims[dim] > 1) out.by[term.dim] = term.scale;
     return out;
   }
-  if (n.op == "convert") return affine(n.inputs[0], map, depth - 1);
-  if (n.op != "add" && n.op != "subtract") return std::nullopt;
+  if (n.op == op::convert) return affine(n.inputs[0], map, depth - 1);
+  if (n.op != op::add && n.op != op::subtract) return std::nullopt;
   auto left = affine(n.inputs[0], map, depth - 1);
   const auto right = affine(n.inputs[1], map, depth - 1);
   if (!left || !right) return std::nullopt;
-  left->add(*right, n.op == "add" ? 1 : -1);
+  left->add(*right, n.op == op::add ? 1 : -1);
   return left;
 }
 
@@ -61,7 +61,7 @@ std::optional<double> constant_splat(const ir::Value& value) {
 std::optional<PositionMask> position_mask(const ir::Value& value, const IndexMap& map) {
   const ir::Node& n = *value.node;
   if (view_kind(n) != ViewKind::none) return position_mask(n.inputs[0], through_view(n, map));
-  if (n.op != "compare") return std::nullopt;
+  if (n.op != op::compare) return std::nullopt;
   auto left = affine(n.inputs[0], map, kDepthMax);
   const auto right = affine(n.inputs[1], map, kDepthMax);
   if (!left || !right) return std::nullopt;

@@ -47,10 +47,10 @@ class AtPoints {
   }
 
  private:
-  static bool is_constant(const Node& node) { return node.op == "constant" || node.op == "broadcast_in_dim"; }
+  static bool is_constant(const Node& node) { return node.op == op::constant || node.op == op::broadcast_in_dim; }
 
   static std::optional<Tensor> repeated(const Node& node) {
-    const Node& from = node.op == "broadcast_in_dim" ? *node.inputs[0].node : node;
+    const Node& from = node.op == op::broadcast_in_dim ? *node.inputs[0].node : node;
     const Tensor* value = ir::constant_of(from);
     if (!value || value->bytes() != size_t(bytes(value->dtype))) return std::nullopt;
     Tensor out = Tensor::make(value->dtype, {kPointCount});
@@ -145,7 +145,7 @@ std::optional<ArgMax> match_argmax(const Node& n) {
   const ir::Type &type = values.type(), &place = places.type();
   const ir::Ints& along = n.attrs.ints("dimensions");
   const Tensor* first = ir::constant_of(n.inputs[3]);
-  if (along.size() != 1 || places.node->op != "iota" || places.node->attrs.integer("iota_dimension") != along[0] ||
+  if (along.size() != 1 || places.node->op != op::iota || places.node->attrs.integer("iota_dimension") != along[0] ||
       !is_integer(place.dtype) || bits(place.dtype) < 8 || !first || number(*first) != 0 ||
       type.dims[size_t(along[0])] < 1)
     return std::nullopt;
@@ -168,20 +168,20 @@ Replacement take_apart_argmax(Graph& g, const Node& n) {
     if (d != along[0]) others.push_back(d);
   const ir::Type flags = ir::tensor_type(Dtype::boolean, type.dims);
   auto reduce = [&](const Value& v, const Value& init, std::string kind, const ir::Type& to) {
-    return g.add1("reduce", {v, init}, to, {{"dimensions", along}, {"kind", std::move(kind)}}, n.where);
+    return g.add1(op::reduce, {v, init}, to, {{"dimensions", along}, {"kind", std::move(kind)}}, n.where);
   };
   auto compare = [&](const Value& a, const Value& b, std::string direction) {
-    return g.add1("compare", {a, b}, flags, {{"direction", std::move(direction)}}, n.where);
+    return g.add1(op::compare, {a, b}, flags, {{"direction", std::move(direction)}}, n.where);
   };
   const bool is_truth = type.dtype == Dtype::boolean;
   const std::string kind = is_truth ? (is_max ? "or" : "and") : is_max ? "maximum" : "minimum";
   const Value most = reduce(values, n.inputs[2], kind, n.types[0]);
-  const Value spread = g.add1("broadcast_in_dim", {most}, type, {{"broadcast_dimensions", others}}, n.where);
+  const Value spread = g.add1(op::broadcast_in_dim, {most}, type, {{"broadcast_dimensions", others}}, n.where);
   Value met = compare(values, spread, "EQ");
-  if (is_floating(type.dtype)) met = g.add1("or", {met, compare(values, values, "NE")}, flags, {}, n.where);
+  if (is_floating(type.dtype)) met = g.add1(op::or_, {met, compare(values, values, "NE")}, flags, {}, n.where);
   const Value last = g.constant(scalar(place.dtype, double(type.dims[size_t(along[0])] - 1)), n.where);
-  const Value lasts = g.add1("broadcast_in_dim", {last}, place, {{"broadcast_dimensions", ir::Ints()}}, n.where);
-  const Value where = g.add1("select", {met, places, lasts}, place, {}, n.where);
+  const Value lasts = g.add1(op::broadcast_in_dim, {last}, place, {{"broadcast_dimensions", ir::Ints()}}, n.where);
+  const Value where = g.add1(op::select, {met, places, lasts}, place, {}, n.where);
   return {most, reduce(where, last, "minimum", n.types[1])};
 }
 
@@ -190,7 +190,7 @@ std::optional<bool> sorts_upwards(const Node& sort) {
   if (sort.regions.size() != 1 || !is_floating(dtype)) return std::nullopt;
   ops::Environment around;
   for (const Value& v : sort.captures) {
-    if (v.node->op != "constant") return std::nullopt;
+    if (v.node->op != op::constant) return std::nullopt;
     around[v.node] = {*v.node->attrs.tensor("value")};
   }
   ops::Evaluator evaluator(around);
@@ -224,7 +224,7 @@ std::optional<bool> sorts_upwards(const Node& sort) {
 
 Replacement put_together_erfc(Graph& graph, const Node& node) {
   const Node& test = *node.inputs[0].node;
-  if (node.types[0].dtype != Dtype::f32 || test.op != "compare" || test.inputs[0].node->op != "abs") return {};
+  if (node.types[0].dtype != Dtype::f32 || test.op != op::compare || test.inputs[0].node->op != op::abs) return {};
   const Value x = test.inputs[0].node->inputs[0];
   if (x.type().dims != node.types[0].dims || x.index != 0 || x.node->types.size() != 1) return {};
   AtPoints at(x);
@@ -236,7 +236,7 @@ Replacement put_together_erfc(Graph& graph, const Node& node) {
     const Tensor* t = std::fabs(point) < 1 ? near : far;
     if (!is_near(t->view().as<const float>()[i], std::erfc(double(point)))) return {};
   }
-  return {graph.add1("erfc", {x}, node.types[0], {}, node.where)};
+  return {graph.add1(op::erfc, {x}, node.types[0], {}, node.where)};
 }
 
 }  // namespace trine::compile

@@ -25,7 +25,7 @@ constexpr int64_t kFoldedMax = 4096;  // elements of a constant worth keeping in
 
 // The one value of every element of a constant, seen through broadcasts; null where there is none.
 const Tensor* splat_of(Value v) {
-  while (v.node->op == "broadcast_in_dim" || v.node->op == "reshape") v = v.node->inputs[0];
+  while (v.node->op == op::broadcast_in_dim || v.node->op == op::reshape) v = v.node->inputs[0];
   const Tensor* t = ir::constant_of(v);
   return t && ir::is_splat(*t) ? t : nullptr;
 }
@@ -55,16 +55,16 @@ Replacement the(const Value& v) { return {v}; }
 
 // Functions whose loops on the host round otherwise than the reference by an ulp or a few.
 bool is_approximate(const Node& node) {
-  static constexpr std::string_view kFunctions[] = {
-      "cosine", "erf",     "erfc",         "erf_inv", "exponential",
-      "log",    "sine",    "log_plus_one", "tan",     "exponential_minus_one",
-      "tanh",   "logistic"};
+  static constexpr ir::OpId kFunctions[] = {
+      op::cosine, op::erf,     op::erfc,         op::erf_inv, op::exponential,
+      op::log,    op::sine,    op::log_plus_one, op::tan,     op::exponential_minus_one,
+      op::tanh,   op::logistic};
   return node.types[0].dtype != Dtype::f64 && std::ranges::find(kFunctions, node.op) != std::end(kFunctions);
 }
 
 // Every input constant and the result small: computed now.
 Replacement fold(Graph& graph, const Node& node) {
-  if (node.op == "constant" || node.op == "parameter" || node.op == "iota" || node.is_unique || !node.regions.empty() ||
+  if (node.op == op::constant || node.op == op::parameter || node.op == op::iota || node.is_unique || !node.regions.empty() ||
       node.types.size() != 1 || node.types[0].is_token || node.types[0].elements() > kFoldedMax)
     return {};
   std::vector<TensorView> in;
@@ -76,7 +76,7 @@ Replacement fold(Graph& graph, const Node& node) {
   const ops::Op* op = ops::find_op(node.op);
   if (!op || !op->eval || op->has_effect || op->kind == ops::OpKind::collective || node.inputs.empty()) return {};
   // A scalar repeated is cheaper kept as it is.
-  if (node.op == "broadcast_in_dim" && node.inputs[0].type().elements() == 1 && node.types[0].elements() > 1) return {};
+  if (node.op == op::broadcast_in_dim && node.inputs[0].type().elements() == 1 && node.types[0].elements() > 1) return {};
   Tensor out = Tensor::make(node.types[0].dtype, node.types[0].dims);
   const TensorView to[] = {out.view()};
   if (!ops::evaluate(node, in, {}, to)) return {};
@@ -94,17 +94,17 @@ Replacement same_dims(Graph&, const Node& n) {
 
 Replacement reshape_of_reshape(Graph& g, const Node& n) {
   const Node& inner = *n.inputs[0].node;
-  if (inner.op != "reshape") return {};
-  return the(g.add1("reshape", inner.inputs, n.types[0], {}, n.where));
+  if (inner.op != op::reshape) return {};
+  return the(g.add1(op::reshape, inner.inputs, n.types[0], {}, n.where));
 }
 
 Replacement broadcast_of_broadcast(Graph& g, const Node& n) {
   const Node& inner = *n.inputs[0].node;
-  if (inner.op != "broadcast_in_dim") return {};
+  if (inner.op != op::broadcast_in_dim) return {};
   ir::Ints to;
   for (int64_t d : inner.attrs.ints("broadcast_dimensions"))
     to.push_back(n.attrs.ints("broadcast_dimensions")[size_t(d)]);
-  return the(g.add1("broadcast_in_dim", inner.inputs, n.types[0], {{"broadcast_dimensions", to}}, n.where));
+  return the(g.add1(op::broadcast_in_dim, inner.inputs, n.types[0], {{"broadcast_dimensions", to}}, n.where));
 }
 
 Replacement broadcast_in_place(Graph&, const Node& n) {
@@ -120,10 +120,10 @@ Replacement transpose_nothing(Graph&, const Node& n) {
 
 Replacement transpose_of_transpose(Graph& g, const Node& n) {
   const Node& inner = *n.inputs[0].node;
-  if (inner.op != "transpose") return {};
+  if (inner.op != op::transpose) return {};
   ir::Ints both;
   for (int64_t d : n.attrs.ints("permutation")) both.push_back(inner.attrs.ints("permutation")[size_t(d)]);
-  return the(g.add1("transpose", inner.inputs, n.types[0], {{"permutation", both}}, n.where));
+  return the(g.add1(op::transpose, inner.inputs, n.types[0], {{"permutation", both}}, n.where));
 }
 
 Replacement convert_nothing(Graph&, const Node& n) {
@@ -157,7 +157,7 @@ Replacement select_truth(Graph& g, const Node& n) {
   if (n.types[0].dtype != Dtype::boolean || n.inputs[0].type().dims != n.types[0].dims || !is_splat(n.inputs[2], 0))
     return {};
   if (is_splat(n.inputs[1], 1)) return the(n.inputs[0]);
-  return the(g.add1("and", {n.inputs[0], n.inputs[1]}, n.types[0], {}, n.where));
+  return the(g.add1(op::and_, {n.inputs[0], n.inputs[1]}, n.types[0], {}, n.where));
 }
 // x & true and x | false are x; x & false and x | true are known.
 template <int kNeutral>
@@ -185,11 +185,11 @@ Replacement times_one(Graph&, const Node& n) {
 Replacement times_truth(Graph& g, const Node& n) {
   for (size_t i : {0, 1}) {
     const Node& factor = *n.inputs[i].node;
-    if (factor.op != "convert" || factor.inputs[0].type().dtype != Dtype::boolean || ir::constant_of(factor.inputs[0]))
+    if (factor.op != op::convert || factor.inputs[0].type().dtype != Dtype::boolean || ir::constant_of(factor.inputs[0]))
       continue;
     const Value zero = g.constant(Tensor::make(n.types[0].dtype, {}), n.where);
-    const Value zeros = g.add1("broadcast_in_dim", {zero}, n.types[0], {{"broadcast_dimensions", ir::Ints()}}, n.where);
-    return the(g.add1("select", {factor.inputs[0], n.inputs[1 - i], zeros}, n.types[0], {}, n.where));
+    const Value zeros = g.add1(op::broadcast_in_dim, {zero}, n.types[0], {{"broadcast_dimensions", ir::Ints()}}, n.where);
+    return the(g.add1(op::select, {factor.inputs[0], n.inputs[1 - i], zeros}, n.types[0], {}, n.where));
   }
   return {};
 }
@@ -200,7 +200,7 @@ Replacement minus_zero(Graph&, const Node& n) { return is_splat(n.inputs[1], 0) 
 
 Replacement square(Graph& g, const Node& n) {
   if (!is_splat(n.inputs[1], 2)) return {};
-  return the(g.add1("multiply", {n.inputs[0], n.inputs[0]}, n.types[0], {}, n.where));
+  return the(g.add1(op::multiply, {n.inputs[0], n.inputs[0]}, n.types[0], {}, n.where));
 }
 
 Replacement barrier(Graph&, const Node& n) { return n.inputs; }
@@ -218,7 +218,7 @@ Replacement multiply_as_result(Graph& g, const Node& n) {
   const Dtype dtype = is_floating(result) && bytes(result) < 4 ? Dtype::f32 : result;
   std::vector<Value> inputs;
   for (const Value& v : n.inputs)
-    inputs.push_back(g.add1("convert", {v}, ir::tensor_type(dtype, v.type().dims), {}, n.where));
+    inputs.push_back(g.add1(op::convert, {v}, ir::tensor_type(dtype, v.type().dims), {}, n.where));
   return the(g.add1(n.op, std::move(inputs), n.types[0], n.attrs, n.where));
 }
 
@@ -233,7 +233,7 @@ Replacement slice_known(Graph& g, const Node& n) {
     start.push_back(std::clamp<int64_t>(at, 0, whole[d] - part[d]));
     limit.push_back(start.back() + part[d]);
   }
-  return the(g.add1("slice", {n.inputs[0]}, n.types[0],
+  return the(g.add1(op::slice, {n.inputs[0]}, n.types[0],
                     {{"start_indices", start}, {"limit_indices", limit}, {"strides", ir::Ints(whole.size(), 1)}},
                     n.where));
 }
@@ -246,11 +246,11 @@ Replacement reduce_nothing(Graph& g, const Node& n) {
       n.inputs.size() == 2 && (((kind == "add" || kind == "or") && is_splat(n.inputs[1], 0)) ||
                                ((kind == "multiply" || (kind == "and" && logical)) && is_splat(n.inputs[1], 1)));
   if (!starts_neutral || n.inputs[0].type().elements() != n.types[0].elements()) return {};
-  return the(g.add1("reshape", {n.inputs[0]}, n.types[0], {}, n.where));
+  return the(g.add1(op::reshape, {n.inputs[0]}, n.types[0], {}, n.where));
 }
 
 bool is_sum_into_zeros(const Node& n) {
-  return n.op == "scatter" && n.regions.empty() && n.inputs.size() == 3 && n.attrs.text("kind") == "add" &&
+  return n.op == op::scatter && n.regions.empty() && n.inputs.size() == 3 && n.attrs.text("kind") == "add" &&
          is_splat(n.inputs[0], 0);
 }
 
@@ -260,7 +260,7 @@ Replacement add_scattered(Graph& g, const Node& n) {
     const Node& scatter = *n.inputs[i].node;
     if (!is_sum_into_zeros(scatter) || n.inputs[1 - i] == n.inputs[i]) continue;
     return the(
-        g.add1("scatter", {n.inputs[1 - i], scatter.inputs[1], scatter.inputs[2]}, n.types[0], scatter.attrs, n.where));
+        g.add1(op::scatter, {n.inputs[1 - i], scatter.inputs[1], scatter.inputs[2]}, n.types[0], scatter.attrs, n.where));
   }
   return {};
 }
@@ -288,15 +288,15 @@ Replacement scatter_known(Graph& g, const Node& n) {
     limit.push_back(start[d] + sizes[d]);
   }
   const ir::Type part = ir::tensor_type(n.types[0].dtype, sizes);
-  Value made = g.add1("reshape", {n.inputs[2]}, part, {}, n.where);
+  Value made = g.add1(op::reshape, {n.inputs[2]}, part, {}, n.where);
   if (const std::string kind(n.attrs.text("kind")); kind != "set") {
-    const Value old = g.add1("slice", {n.inputs[0]}, part,
+    const Value old = g.add1(op::slice, {n.inputs[0]}, part,
                              {{"start_indices", start}, {"limit_indices", limit}, {"strides", ones}}, n.where);
-    made = g.add1(kind, {old, made}, part, {}, n.where);
+    made = g.add1(ir::op_named(kind), {old, made}, part, {}, n.where);
   }
   std::vector<Value> inputs = {n.inputs[0], made};
   for (int64_t s : start) inputs.push_back(g.constant(scalar(Dtype::s32, double(s)), n.where));
-  return the(g.add1("dynamic_update_slice", inputs, n.types[0], {}, n.where));
+  return the(g.add1(op::dynamic_update_slice, inputs, n.types[0], {}, n.where));
 }
 Replacement scatter_one_each(Graph& g, const Node& n) {
   if (!is_sum_into_zeros(n)) return {};
@@ -313,50 +313,50 @@ Replacement scatter_one_each(Graph& g, const Node& n) {
   if (n.types[0].elements() != element_count(rows) * each) return {};  // other dims are of one element
   if (index.elements() != element_count(rows) || update.elements() != element_count(rows)) return {};
   auto spread = [&](const Value& v, const ir::Type& t) {
-    const Value flat = g.add1("reshape", {v}, ir::tensor_type(t.dtype, rows), {}, n.where);
-    return g.add1("broadcast_in_dim", {flat}, ir::tensor_type(t.dtype, dims), {{"broadcast_dimensions", batch}},
+    const Value flat = g.add1(op::reshape, {v}, ir::tensor_type(t.dtype, rows), {}, n.where);
+    return g.add1(op::broadcast_in_dim, {flat}, ir::tensor_type(t.dtype, dims), {{"broadcast_dimensions", batch}},
                   n.where);
   };
-  const Value at = g.add1("iota", {}, ir::tensor_type(index.dtype, dims), {{"iota_dimension", along[0]}}, n.where);
-  const Value here = g.add1("compare", {at, spread(n.inputs[1], index)}, ir::tensor_type(Dtype::boolean, dims),
+  const Value at = g.add1(op::iota, {}, ir::tensor_type(index.dtype, dims), {{"iota_dimension", along[0]}}, n.where);
+  const Value here = g.add1(op::compare, {at, spread(n.inputs[1], index)}, ir::tensor_type(Dtype::boolean, dims),
                             {{"direction", std::string("EQ")}}, n.where);
-  return the(g.add1("select", {here, spread(n.inputs[2], update), n.inputs[0]}, n.types[0], {}, n.where));
+  return the(g.add1(op::select, {here, spread(n.inputs[2], update), n.inputs[0]}, n.types[0], {}, n.where));
 }
 
 Replacement one_part(Graph&, const Node& n) { return n.inputs.size() == 1 ? the(n.inputs[0]) : Replacement{}; }
 
 constexpr ir::Rule kRules[] = {
-    {"fold constants", "", fold},
-    {"reshape to the same dims", "reshape", same_dims},
-    {"reshape of reshape", "reshape", reshape_of_reshape},
-    {"broadcast to the same dims", "broadcast_in_dim", broadcast_in_place},
-    {"broadcast of broadcast", "broadcast_in_dim", broadcast_of_broadcast},
-    {"transpose of nothing", "transpose", transpose_nothing},
-    {"transpose of transpose", "transpose", transpose_of_transpose},
-    {"convert to the same dtype", "convert", convert_nothing},
-    {"slice of everything", "slice", slice_all},
-    {"slice at a known place", "dynamic_slice", slice_known},
-    {"select by a known value", "select", select_known},
-    {"select of equals", "select", select_same},
-    {"select between truths", "select", select_truth},
-    {"and with a known truth", "and", truth_with_known<1>},
-    {"or with a known truth", "or", truth_with_known<0>},
-    {"case of a known index", "case", case_known},
-    {"put erfc together", "select", put_together_erfc},
-    {"add zero to integers", "add", whole_add_zero},
-    {"add what is scattered into zeros", "add", add_scattered},
-    {"scatter to a known place", "scatter", scatter_known},
-    {"scatter one element of each row", "scatter", scatter_one_each},
-    {"reduce dims of one element", "reduce", reduce_nothing},
-    {"subtract zero", "subtract", minus_zero},
-    {"multiply by one", "multiply", times_one},
-    {"divide by one", "divide", by_one},
-    {"power of two", "power", square},
-    {"multiply as the result", "dot_general", multiply_as_result},
-    {"concatenate one", "concatenate", one_part},
-    {"barrier", "optimization_barrier", barrier},
-    {"shift places out", "shift_right_logical", shift_places_out},
-    {"narrow places", "convert", narrow_places},
+    {"fold constants", {}, fold},
+    {"reshape to the same dims", op::reshape, same_dims},
+    {"reshape of reshape", op::reshape, reshape_of_reshape},
+    {"broadcast to the same dims", op::broadcast_in_dim, broadcast_in_place},
+    {"broadcast of broadcast", op::broadcast_in_dim, broadcast_of_broadcast},
+    {"transpose of nothing", op::transpose, transpose_nothing},
+    {"transpose of transpose", op::transpose, transpose_of_transpose},
+    {"convert to the same dtype", op::convert, convert_nothing},
+    {"slice of everything", op::slice, slice_all},
+    {"slice at a known place", op::dynamic_slice, slice_known},
+    {"select by a known value", op::select, select_known},
+    {"select of equals", op::select, select_same},
+    {"select between truths", op::select, select_truth},
+    {"and with a known truth", op::and_, truth_with_known<1>},
+    {"or with a known truth", op::or_, truth_with_known<0>},
+    {"case of a known index", op::case_, case_known},
+    {"put erfc together", op::select, put_together_erfc},
+    {"add zero to integers", op::add, whole_add_zero},
+    {"add what is scattered into zeros", op::add, add_scattered},
+    {"scatter to a known place", op::scatter, scatter_known},
+    {"scatter one element of each row", op::scatter, scatter_one_each},
+    {"reduce dims of one element", op::reduce, reduce_nothing},
+    {"subtract zero", op::subtract, minus_zero},
+    {"multiply by one", op::multiply, times_one},
+    {"divide by one", op::divide, by_one},
+    {"power of two", op::power, square},
+    {"multiply as the result", op::dot_general, multiply_as_result},
+    {"concatenate one", op::concatenate, one_part},
+    {"barrier", op::optimization_barrier, barrier},
+    {"shift places out", op::shift_right_logical, shift_places_out},
+    {"narrow places", op::convert, narrow_places},
 };
 
 }  // namespace
@@ -364,7 +364,7 @@ constexpr ir::Rule kRules[] = {
 std::span<const ir::Rule> simplify_rules() { return kRules; }
 
 ir::Graph choose_by_truths(const Graph& graph) {
-  static constexpr ir::Rule kRule[] = {{"multiply by a truth", "multiply", times_truth}};
+  static constexpr ir::Rule kRule[] = {{"multiply by a truth", op::multiply, times_truth}};
   return ir::rewrite(graph, kRule).graph;
 }
 
@@ -375,8 +375,8 @@ ir::Rewritten simplify_for_host(const Graph& graph) {
     std::vector<ir::Rule> out(std::begin(kRules), std::end(kRules));
     for (ir::Rule& rule : out)
       if (rule.apply == fold) rule.apply = fold_for_host;
-    out.push_back({"take argmax apart", "reduce", take_apart_argmax});
-    out.push_back({"take complex numbers apart", "", take_apart_complex});
+    out.push_back({"take argmax apart", op::reduce, take_apart_argmax});
+    out.push_back({"take complex numbers apart", {}, take_apart_complex});
     return out;
   }();
   return ir::rewrite(graph, rules);

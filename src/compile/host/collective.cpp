@@ -12,23 +12,23 @@ using arch::CollectiveKind;
 namespace {
 
 struct Row {
-  std::string_view op;
+  ir::OpId op;
   CollectiveKind kind;
   std::string_view dim = {}, other_dim = {};
 };
 
 constexpr Row kRows[] = {
-    {"all_gather", CollectiveKind::all_gather, "all_gather_dim"},
-    {"all_reduce", CollectiveKind::all_reduce},
-    {"all_to_all", CollectiveKind::all_to_all, "split_dimension", "concat_dimension"},
-    {"collective_broadcast", CollectiveKind::broadcast},
-    {"collective_permute", CollectiveKind::permute},
-    {"partition_id", CollectiveKind::partition_id},
-    {"reduce_scatter", CollectiveKind::reduce_scatter, "scatter_dimension"},
-    {"replica_id", CollectiveKind::replica_id},
+    {op::all_gather, CollectiveKind::all_gather, "all_gather_dim"},
+    {op::all_reduce, CollectiveKind::all_reduce},
+    {op::all_to_all, CollectiveKind::all_to_all, "split_dimension", "concat_dimension"},
+    {op::collective_broadcast, CollectiveKind::broadcast},
+    {op::collective_permute, CollectiveKind::permute},
+    {op::partition_id, CollectiveKind::partition_id},
+    {op::reduce_scatter, CollectiveKind::reduce_scatter, "scatter_dimension"},
+    {op::replica_id, CollectiveKind::replica_id},
 };
 
-const Row* row_of(std::string_view op) {
+const Row* row_of(ir::OpId op) {
   auto at = std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& r) { return r.op == op; });
   return at == std::end(kRows) ? nullptr : at;
 }

@@ -4,7 +4,7 @@
 namespace trine::compile {
 
 bool is_host_conv(const ir::Node& node) {
-  if (node.op != "convolution") return false;
+  if (node.op != op::convolution) return false;
   const Dtype x = node.inputs[0].type().dtype, w = node.inputs[1].type().dtype, y = node.types[0].dtype;
   auto plain = [](Dtype d) { return is_floating(d) && bits(d) <= 32 && bits(d) >= 8 && d != Dtype::tf32; };
   return x == w && ((plain(x) && plain(y)) || (x == Dtype::f64 && y == Dtype::f64));

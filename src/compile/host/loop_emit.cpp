@@ -94,7 +94,7 @@ class Emitter {
       if (!unit_.inner[d]) map.push_back({int(d), 1, 0});
     return map;
   }
-  bool is_row(const ir::Node& root) const { return root.op == "reduce" && unit_.has_reduction(); }
+  bool is_row(const ir::Node& root) const { return root.op == op::reduce && unit_.has_reduction(); }
 
   bool by_row(const IndexMap& map) const {
     if (!unit_.has_reduction()) return false;
@@ -153,11 +153,11 @@ class Emitter {
   Result<TileValue> make(const ir::Value& v, const IndexMap& map) {
     const ir::Node& node = *v.node;
     const bool row = by_row(map);
-    if (node.op == "constant") {
+    if (node.op == op::constant) {
       if (auto bits = splat_bits(*node.attrs.tensor("value"))) return constant(node.types[0].dtype, *bits, row);
     }
     if (is_complex_part(node) && unit_.members.count(&node)) {
-      const size_t part = node.op == "imag";
+      const size_t part = node.op == op::imag;
       if (const ir::Node* pair = node.inputs[0].node; is_made_here(*pair)) return value(pair->inputs[part], map);
       const Walk walk = walk_of(map, v.type().dims, unit_.space.size());
       const uint32_t at = operand(node.inputs[0], walk, false, part ? Part::imag : Part::real);
@@ -168,10 +168,10 @@ class Emitter {
       return push_op(TileOp::load, arch::tile_value_type(v.type().dtype), {}, row, at);
     }
     if (view_kind(node) != ViewKind::none) return value(node.inputs[0], through_view(node, map));
-    if (node.op == "iota") return iota(node, map, row);
-    if (node.op == "reduce") return reduce(node, map);
-    if (node.op == "gather") return gathered(node, map, row);
-    if (node.op == "concatenate") return part_of(node, map);
+    if (node.op == op::iota) return iota(node, map, row);
+    if (node.op == op::reduce) return reduce(node, map);
+    if (node.op == op::gather) return gathered(node, map, row);
+    if (node.op == op::concatenate) return part_of(node, map);
     return computed(node, map, row);
   }
 
@@ -187,7 +187,7 @@ class Emitter {
       IndexMap at = map;
       for (; unit_.members.count(v.node) && view_kind(*v.node) != ViewKind::none; v = v.node->inputs[0])
         at = through_view(*v.node, at);
-      if (!unit_.members.count(v.node) || !is_complex_part(*v.node) || (v.node->op == "imag") != (k == 1) ||
+      if (!unit_.members.count(v.node) || !is_complex_part(*v.node) || (v.node->op == op::imag) != (k == 1) ||
           is_made_here(*v.node->inputs[0].node))
         return std::nullopt;
       from[k] = {v.node->inputs[0], at};
@@ -203,13 +203,13 @@ class Emitter {
       in.push_back(TRY(value(v, scalar ? IndexMap{} : map)));
     }
     const Dtype result = node.types[0].dtype, type = arch::tile_value_type(result);
-    if (node.op == "convert") return converted(in[0], result, row);
-    if (node.op == "compare") {
+    if (node.op == op::convert) return converted(in[0], result, row);
+    if (node.op == op::compare) {
       if (node.attrs.text("compare_type") == "TOTALORDER")
         for (TileValue& v : in) v = in_total_order(v, row);
       return push_op(tile_compare(node.attrs.text("direction")), Dtype::boolean, {in[0], in[1]}, row);
     }
-    if (node.op == "reduce_precision")
+    if (node.op == op::reduce_precision)
       return push_op(
           TileOp::reduce_precision, type, {in[0]}, row, 0,
           uint64_t(node.attrs.integer("exponent_bits")) << 8 | uint64_t(node.attrs.integer("mantissa_bits")));
@@ -330,7 +330,7 @@ class Emitter {
     drafts_[total].reduces = true;
     if (is_neutral(node.inputs[1], kind)) return total;
     const TileValue init = TRY(value(node.inputs[1], {}));
-    return push_op(tile_row(kind)->tile, type, {init, total}, true);
+    return push_op(tile_row(ir::op_named(kind))->tile, type, {init, total}, true);
   }
 
   static std::optional<uint64_t> splat_bits(const Tensor& t) {

@@ -22,7 +22,7 @@ using arch::Step;
 
 namespace {
 
-bool is_constant(const ir::Value& v) { return v.node->op == "constant"; }
+bool is_constant(const ir::Value& v) { return v.node->op == op::constant; }
 
 // What a region uses of the graph around it, less what it makes anew.
 std::vector<ir::Value> used_by(const ir::Node& node) {
@@ -133,7 +133,7 @@ Result<Step> PlanBuilder::step_for(const Unit& unit) {
   if (unit.product) return product_step(unit);
   if (unit.is_loop()) return loop_step(TRY(emit_loop(unit)));
   if (unit.attention) return attention_step(*unit.attention);
-  if (unit.single->op == "while") return while_step(*unit.single);
+  if (unit.single->op == op::while_) return while_step(*unit.single);
   Step step = TRY(node_step(*unit.single));
   for (uint32_t r = 0; r < unit.single->types.size(); ++r) step.out.push_back(slot_of(unit.single->result(r)));
   return step;
@@ -206,14 +206,14 @@ Result<Step> PlanBuilder::product_step(const Unit& unit) {
 }
 
 Result<Step> PlanBuilder::node_step(const ir::Node& node) {
-  if (node.op == "case") return case_step(node);
+  if (node.op == op::case_) return case_step(node);
   if (is_host_conv(node)) return conv_step(node);
   if (walks_operands(node)) return dot_step(node);
   if (is_collective(node)) return Step{.what = TRY(collective_step(node)), .in = slots_of(node.inputs)};
-  if (node.op == "dynamic_slice") return move_step(node, arch::MoveKind::slice);
-  if (node.op == "dynamic_update_slice") return move_step(node, arch::MoveKind::update);
-  if (node.op == "concatenate") return move_step(node, arch::MoveKind::concatenate);
-  if (node.op == "pad") return move_step(node, arch::MoveKind::pad);
+  if (node.op == op::dynamic_slice) return move_step(node, arch::MoveKind::slice);
+  if (node.op == op::dynamic_update_slice) return move_step(node, arch::MoveKind::update);
+  if (node.op == op::concatenate) return move_step(node, arch::MoveKind::concatenate);
+  if (node.op == op::pad) return move_step(node, arch::MoveKind::pad);
   if (auto pool = plan_pool(node)) return pool_step(node, *std::move(pool));
   if (auto windows = plan_windows(node)) return Step{.what = *std::move(windows), .in = slots_of(node.inputs)};
   return call_step(node);
@@ -322,14 +322,14 @@ Result<Step> PlanBuilder::kernel_step(const ir::Node& node) {
 }
 
 Result<Step> PlanBuilder::call_step(const ir::Node& node) {
-  if (node.op == "custom_call" && node.attrs.text("call_target_name") == kKernelCall) return kernel_step(node);
-  if (node.op == "custom_call" && node.attrs.text("call_target_name") == kHostCall) return host_call_step(node);
+  if (node.op == op::custom_call && node.attrs.text("call_target_name") == kKernelCall) return kernel_step(node);
+  if (node.op == op::custom_call && node.attrs.text("call_target_name") == kHostCall) return host_call_step(node);
   const ops::Op* op = ops::find_op(node.op);
   if (!op || !op->eval)
-    return fail(Code::unsupported, std::string("nothing can run the op `").append(node.op).append("`"),
+    return fail(Code::unsupported, std::string("nothing can run the op `").append(node.op.name()).append("`"),
                 graph_->place(node.where));
   const size_t inputs = node.inputs.size();
-  arch::CallStep call{.op = std::string(node.op), .run = [graph = graph_, &node, inputs](auto in, auto out) {
+  arch::CallStep call{.op = std::string(node.op.name()), .run = [graph = graph_, &node, inputs](auto in, auto out) {
                         return ops::evaluate(node, in.first(inputs), in.subspan(inputs), out);
                       }};
   Step step{.what = std::move(call), .in = slots_of(node.inputs)};

@@ -25,7 +25,7 @@ bool is_running(const ir::Node& node) {
 }
 
 bool is_pool(const ir::Node& node) {
-  if (node.op != "reduce_window" || node.inputs.size() != 2 || !node.regions.empty()) return false;
+  if (node.op != op::reduce_window || node.inputs.size() != 2 || !node.regions.empty()) return false;
   const Dtype dtype = node.types[0].dtype;
   const std::string_view kind = node.attrs.text("kind");
   const bool is_number = dtype == Dtype::f32 || dtype == Dtype::f64 || dtype == Dtype::bf16 || dtype == Dtype::f16 ||
@@ -83,7 +83,7 @@ std::optional<Pool> plan_pool(const ir::Node& node) {
   const std::string_view kind = node.attrs.text("kind");
   const arch::TileValue total = b.unary(tile_reduce(kind), b.load(x));
   b.once();
-  b.store(y, b.binary(tile_row(kind)->tile, b.load(start), total));
+  b.store(y, b.binary(tile_row(ir::op_named(kind))->tile, b.load(start), total));
   pool.program = b.take();
   return pool;
 }

@@ -12,8 +12,8 @@ namespace {
 bool holds(const ir::Ints& ints, int64_t d) { return std::find(ints.begin(), ints.end(), d) != ints.end(); }
 
 std::optional<arch::WindowKind> kind_of(const ir::Node& node) {
-  if (node.op == "gather") return arch::WindowKind::gather;
-  if (node.op != "scatter" || !node.regions.empty() || node.inputs.size() != 3) return std::nullopt;
+  if (node.op == op::gather) return arch::WindowKind::gather;
+  if (node.op != op::scatter || !node.regions.empty() || node.inputs.size() != 3) return std::nullopt;
   const std::string_view kind = node.attrs.text("kind");
   const Dtype dtype = node.types[0].dtype;
   if (kind == "set") return arch::WindowKind::set;
@@ -64,7 +64,7 @@ std::optional<arch::WindowStep> plan_windows(const ir::Node& node) {
 }
 
 bool is_loop_gather(const ir::Node& node) {
-  if (node.op != "gather") return false;
+  if (node.op != op::gather) return false;
   const ir::Type &operand = node.inputs[0].type(), &indices = node.inputs[1].type(), &out = node.types[0];
   const bool has_words =
       bits(out.dtype) >= 16 || out.dtype == Dtype::boolean || (is_integer(out.dtype) && bits(out.dtype) == 8);

@@ -10,7 +10,7 @@ namespace {
 int64_t bytes_of(const ir::Type& t) { return t.elements() * bytes(t.dtype); }
 
 void add(const ir::Node& node, std::vector<CollectiveUse>& out) {
-  CollectiveUse use{.kind = std::string(node.op), .bytes = 0, .ranks = node.attrs.integer("group_size", 1)};
+  CollectiveUse use{.kind = std::string(node.op.name()), .bytes = 0, .ranks = node.attrs.integer("group_size", 1)};
   for (const ir::Value& v : node.inputs) use.bytes += bytes_of(v.type());
   int64_t results = 0;
   for (const ir::Type& t : node.types) results += bytes_of(t);
@@ -23,8 +23,8 @@ void add(const ir::Node& node, std::vector<CollectiveUse>& out) {
 }
 
 void walk(const std::vector<const ir::Node*>& nodes, std::vector<CollectiveUse>& out) {
-  constexpr std::string_view kKinds[] = {"all_reduce", "all_gather",         "reduce_scatter",
-                                         "all_to_all", "collective_permute", "collective_broadcast"};
+  constexpr ir::OpId kKinds[] = {op::all_reduce, op::all_gather,         op::reduce_scatter,
+                                 op::all_to_all, op::collective_permute, op::collective_broadcast};
   for (const ir::Node* node : nodes) {
     if (std::find(std::begin(kKinds), std::end(kKinds), node->op) != std::end(kKinds)) add(*node, out);
     for (const ir::Region& region : node->regions) walk(ir::body_of(region).nodes, out);

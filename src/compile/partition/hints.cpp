@@ -86,10 +86,10 @@ void Hints::say(const Value& value, Meshes::Parsed said) {
 
 // What the program says itself.
 Result<void> Hints::fix(const Node& node) {
-  if (node.op == "sharding_constraint" || node.op == "to_global")
+  if (node.op == op::sharding_constraint || node.op == op::to_global)
     say(node.result(), TRY(meshes_.parse(node.attrs.text("sharding"), node.types[0].dims)));
-  if (node.op == "to_global") at_edges_[&node] = TRY(manual_sharding(meshes_, node, node.types[0].dims));
-  if (node.op == "to_local") {
+  if (node.op == op::to_global) at_edges_[&node] = TRY(manual_sharding(meshes_, node, node.types[0].dims));
+  if (node.op == op::to_local) {
     at_edges_[&node] = TRY(manual_sharding(meshes_, node, node.inputs[0].type().dims));
     say(node.result(), at_edges_[&node].other);
   }
@@ -127,11 +127,11 @@ static std::vector<Value> results_of(const Node& node) {
 }
 
 void Hints::forward(const Node& node) {
-  if (node.op == "while") return loop(node);
-  if (node.op == "case") return choice(node);
-  if (node.op == "to_local") return enter(node);
-  if (node.op == "to_global") return leave(node);
-  if (node.op == "sharding_constraint")
+  if (node.op == op::while_) return loop(node);
+  if (node.op == op::case_) return choice(node);
+  if (node.op == op::to_local) return enter(node);
+  if (node.op == op::to_global) return leave(node);
+  if (node.op == op::sharding_constraint)
     if (const Sharding* own = find(node.inputs[0])) set(node.result(), *own);
   const auto rule = rule_of(node, manual_.of(node).is_manual);
   if (!rule) return;
@@ -141,11 +141,11 @@ void Hints::forward(const Node& node) {
 }
 
 void Hints::backward(const Node& node) {
-  if (node.op == "while") return loop(node);
-  if (node.op == "case") return choice(node);
-  if (node.op == "to_local") return enter(node);
-  if (node.op == "to_global") return leave(node);
-  if (node.op == "sharding_constraint")
+  if (node.op == op::while_) return loop(node);
+  if (node.op == op::case_) return choice(node);
+  if (node.op == op::to_local) return enter(node);
+  if (node.op == op::to_global) return leave(node);
+  if (node.op == op::sharding_constraint)
     if (const Sharding* own = find(node.result())) set(node.inputs[0], *own);
   const bool is_manual = manual_.of(node).is_manual;
   const auto rule = rule_of(node, is_manual);
@@ -208,7 +208,7 @@ Result<void> Hints::compute() {
   const ir::Strings& results = graph_.attrs.strings("result_shardings");
   for (size_t i = 0; i < graph_.results.size() && i < results.size(); ++i) {
     const Value& v = graph_.results[i];
-    if (v.node->op != "parameter") set(v, TRY(meshes_.parse(results[i], v.type().dims)).dims);
+    if (v.node->op != op::parameter) set(v, TRY(meshes_.parse(results[i], v.type().dims)).dims);
   }
   for (int sweep = 0; sweep < 2; ++sweep) {
     for (const Node* node : nodes) forward(*node);

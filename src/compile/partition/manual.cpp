@@ -32,10 +32,10 @@ Manual ManualParts::of(const Node& node) const {
 // A loop carries what it is given; a branch takes each value as it is.
 Result<void> ManualParts::visit(const Meshes& meshes, const Node& node) {
   Manual own = of(node);
-  if (node.op == "partition_id" || node.op == "replica_id") own.is_manual = true;
-  if (node.op == "to_local" || node.op == "to_global") {
+  if (node.op == op::partition_id || node.op == op::replica_id) own.is_manual = true;
+  if (node.op == op::to_local || node.op == op::to_global) {
     const Atoms axes = TRY(meshes.axes(node.attrs.strings("manual_axes")));
-    if (node.op == "to_local") {
+    if (node.op == op::to_local) {
       own.is_manual = true;
       for (int a : axes)
         if (!has(own.axes, a)) own.axes.push_back(a);
@@ -49,9 +49,9 @@ Result<void> ManualParts::visit(const Meshes& meshes, const Node& node) {
   for (uint32_t r = 0; r < node.types.size(); ++r) set(node.result(r), own);
   for (const ir::Region& region : node.regions) {
     for (size_t i = 0; i < region.params.size(); ++i)
-      if (node.op == "while")
+      if (node.op == op::while_)
         set(region.params[i], own);
-      else if (node.op == "case" && i + 1 < node.inputs.size())
+      else if (node.op == op::case_ && i + 1 < node.inputs.size())
         set(region.params[i], of(node.inputs[i + 1]));
     for (const Node* inner : ir::body_of(region).nodes) TRY(visit(meshes, *inner));
   }

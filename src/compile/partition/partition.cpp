@@ -97,8 +97,8 @@ Result<Value> Partitioner::as(const Value& v, const Sharding& sharding, uint32_t
   const Local& have = local(v);
   if (have.sharding == sharding) return have.value;
   // Made anew rather than moved: within a branch not every device may be there to move it.
-  if (v.node->op == "constant") return constant_part(*v.node, sharding);
-  if (v.node->op == "iota") return iota_part(*v.node, sharding);
+  if (v.node->op == op::constant) return constant_part(*v.node, sharding);
+  if (v.node->op == op::iota) return iota_part(*v.node, sharding);
   return reshard_.move(have.value, have.sharding, sharding, where);
 }
 
@@ -138,21 +138,21 @@ Value Partitioner::parameter(const Value& old, const Sharding& sharding) {
 
 Result<void> Partitioner::visit(const Node& node) {
   using Method = Result<void> (Partitioner::*)(const Node&);
-  static constexpr std::pair<std::string_view, Method> kSpecial[] = {{"constant", &Partitioner::constant},
-                                                                     {"iota", &Partitioner::iota},
-                                                                     {"sharding_constraint", &Partitioner::constraint},
-                                                                     {"lie_alike", &Partitioner::lie_alike},
-                                                                     {"to_local", &Partitioner::to_local},
-                                                                     {"to_global", &Partitioner::to_global},
-                                                                     {"while", &Partitioner::loop},
-                                                                     {"case", &Partitioner::choice}};
-  if (node.op == "parameter" || made_.contains(&node) || locals_.contains(node.result())) return {};
+  static constexpr std::pair<ir::OpId, Method> kSpecial[] = {{op::constant, &Partitioner::constant},
+                                                                     {op::iota, &Partitioner::iota},
+                                                                     {op::sharding_constraint, &Partitioner::constraint},
+                                                                     {op::lie_alike, &Partitioner::lie_alike},
+                                                                     {op::to_local, &Partitioner::to_local},
+                                                                     {op::to_global, &Partitioner::to_global},
+                                                                     {op::while_, &Partitioner::loop},
+                                                                     {op::case_, &Partitioner::choice}};
+  if (node.op == op::parameter || made_.contains(&node) || locals_.contains(node.result())) return {};
   for (auto [op, method] : kSpecial)
     if (op == node.op) return (this->*method)(node);
-  if (node.op == "custom_call" && node.attrs.text("call_target_name") == kInspection) return inspection(node);
+  if (node.op == op::custom_call && node.attrs.text("call_target_name") == kInspection) return inspection(node);
   const Manual manual = manual_.of(node);
   if (manual.is_manual && (manual.axes.empty() || manual.axes.size() == meshes_.atoms().size())) return as_it_is(node);
-  if (!manual.is_manual && node.op == "custom_call" && node.attrs.text("call_target_name") == kHostCall)
+  if (!manual.is_manual && node.op == op::custom_call && node.attrs.text("call_target_name") == kHostCall)
     return node.attrs.text("backend_config").ends_with(kPartsCall) ? parts_call(node) : host_call(node);
   if (const auto rule = rule_of(node, manual.is_manual)) return by_rule(node, *rule);
   return as_it_is(node);
@@ -189,13 +189,13 @@ Result<Value> Partitioner::iota_part(const Node& node, const Sharding& sharding)
   type.dims = meshes_.local(type.dims, sharding);
   const uint32_t where = place(node);
   const auto dim = size_t(node.attrs.integer("iota_dimension"));
-  Value made = TRY(reshard_.make("iota", {}, node.attrs, where, {type}));
+  Value made = TRY(reshard_.make(op::iota, {}, node.attrs, where, {type}));
   if (!sharding[dim].empty()) {
     const Value start = TRY(reshard_.part_start(sharding[dim], type.dims[dim], where));
-    const Value typed = TRY(reshard_.make("convert", {start}, {}, where, {ir::tensor_type(type.dtype, {})}));
+    const Value typed = TRY(reshard_.make(op::convert, {start}, {}, where, {ir::tensor_type(type.dtype, {})}));
     const Value wide =
-        TRY(reshard_.make("broadcast_in_dim", {typed}, {{"broadcast_dimensions", ir::Ints{}}}, where, {type}));
-    made = TRY(reshard_.make("add", {made, wide}, {}, where));
+        TRY(reshard_.make(op::broadcast_in_dim, {typed}, {{"broadcast_dimensions", ir::Ints{}}}, where, {type}));
+    made = TRY(reshard_.make(op::add, {made, wide}, {}, where));
   }
   return made;
 }
@@ -307,7 +307,7 @@ Result<void> Partitioner::combine(const Node& node, const OpRule& rule, const Fa
     if (!reduced.empty()) value = TRY(reshard_.all_reduce(value, reduced, kind, place(node)));
     bind(node.result(r), value, std::move(sharding));
   }
-  return node.op == "add" ? sum_of_unsummed(node) : Result<void>();
+  return node.op == op::add ? sum_of_unsummed(node) : Result<void>();
 }
 
 Result<void> Partitioner::sum_of_unsummed(const Node& node) {
@@ -315,7 +315,7 @@ Result<void> Partitioner::sum_of_unsummed(const Node& node) {
   if (a == unsummed_.end() || b == unsummed_.end() || a->second.sharding != b->second.sharding ||
       a->second.over != b->second.over)
     return {};
-  const Value parts = TRY(reshard_.make("add", {a->second.value, b->second.value}, {}, place(node)));
+  const Value parts = TRY(reshard_.make(op::add, {a->second.value, b->second.value}, {}, place(node)));
   unsummed_[node.result()] = Unsummed{parts, Sharding(a->second.sharding), Atoms(a->second.over)};
   return {};
 }
@@ -338,7 +338,7 @@ Result<void> Partitioner::as_it_is(const Node& node) {
 // A function of the host is called once, by the first device, on whole tensors; the others get its results.
 Result<void> Partitioner::host_call(const Node& node) {
   const uint32_t where = place(node);
-  ir::Spec spec{.op = "case", .inputs = TRY(whole_inputs(node)), .where = where, .is_unique = node.is_unique};
+  ir::Spec spec{.op = op::case_, .inputs = TRY(whole_inputs(node)), .where = where, .is_unique = node.is_unique};
   spec.inputs.insert(spec.inputs.begin(), TRY(reshard_.is_not_first(where)));
   spec.regions.resize(2);
   for (ir::Region& region : spec.regions)
@@ -353,7 +353,7 @@ Result<void> Partitioner::host_call(const Node& node) {
   for (uint32_t r = 0; r < node.types.size(); ++r) {
     const ir::Type& type = node.types[r];
     spec.regions[0].results.push_back(call->result(r));
-    spec.regions[1].results.push_back(type.is_token ? TRY(reshard_.make("create_token", {}, {}, where))
+    spec.regions[1].results.push_back(type.is_token ? TRY(reshard_.make(op::create_token, {}, {}, where))
                                                     : out_.graph.constant(Tensor::make(type.dtype, type.dims)));
   }
   const Node* made = made_[&node] = TRY(ops::make(out_.graph, std::move(spec)));
@@ -409,7 +409,7 @@ Result<void> Partitioner::visit_body(const ir::Region& region, ir::Region& made)
 // A carried value lies as it is wanted, or as it came; the body gives it back so.
 Result<void> Partitioner::loop(const Node& node) {
   const Manual manual = manual_.of(node);
-  ir::Spec spec{.op = "while", .where = place(node), .is_unique = node.is_unique};
+  ir::Spec spec{.op = op::while_, .where = place(node), .is_unique = node.is_unique};
   std::vector<Sharding> shardings;
   for (uint32_t i = 0; i < node.inputs.size(); ++i) {
     const Sharding* wanted = hints_.find(node.result(i));
@@ -435,8 +435,8 @@ Result<void> Partitioner::loop(const Node& node) {
 // Branches take what they use as parameters, the device's number with them.
 Result<void> Partitioner::choice(const Node& node) {
   const Manual manual = manual_.of(node);
-  ir::Spec spec{.op = "case", .where = place(node), .is_unique = node.is_unique};
-  if (!reshard_.device) reshard_.device = TRY(reshard_.make("partition_id", {}, {}, spec.where));
+  ir::Spec spec{.op = op::case_, .where = place(node), .is_unique = node.is_unique};
+  if (!reshard_.device) reshard_.device = TRY(reshard_.make(op::partition_id, {}, {}, spec.where));
   const Value device = reshard_.device;
   spec.inputs.push_back(TRY(as(node.inputs[0], whole(node.inputs[0]), spec.where)));
   for (size_t i = 1; i < node.inputs.size(); ++i) spec.inputs.push_back(local(node.inputs[i]).value);

@@ -9,7 +9,7 @@ namespace trine::compile {
 
 using ir::Value;
 
-Result<Value> Resharder::make(std::string_view op, std::vector<Value> inputs, ir::Attrs attrs, uint32_t where,
+Result<Value> Resharder::make(ir::OpId op, std::vector<Value> inputs, ir::Attrs attrs, uint32_t where,
                               std::vector<ir::Type> types) {
   return TRY(ops::make(graph_, {.op = op,
                                 .inputs = std::move(inputs),
@@ -29,7 +29,7 @@ Result<Value> Resharder::gather(Value value, const Atoms& atoms, int64_t dim, ui
   ir::Attrs attrs = group_attrs(atoms);
   attrs.set("all_gather_dim", dim);
   attrs.set("use_global_device_ids", true);
-  return make("all_gather", {value}, std::move(attrs), where);
+  return make(op::all_gather, {value}, std::move(attrs), where);
 }
 
 Result<Value> Resharder::exchange(Value value, const Atoms& atoms, int64_t join, int64_t split, uint32_t where) {
@@ -37,14 +37,14 @@ Result<Value> Resharder::exchange(Value value, const Atoms& atoms, int64_t join,
   attrs.set("split_dimension", split);
   attrs.set("concat_dimension", join);
   attrs.set("split_count", meshes_.count(atoms));
-  return make("all_to_all", {value}, std::move(attrs), where);
+  return make(op::all_to_all, {value}, std::move(attrs), where);
 }
 
 Result<Value> Resharder::all_reduce(Value value, const Atoms& atoms, const std::string& kind, uint32_t where) {
   ir::Attrs attrs = group_attrs(atoms);
   attrs.set("kind", kind);
   attrs.set("use_global_device_ids", true);
-  return make("all_reduce", {value}, std::move(attrs), where);
+  return make(op::all_reduce, {value}, std::move(attrs), where);
 }
 
 Result<Value> Resharder::reduce_scatter(Value value, const Atoms& atoms, const std::string& kind, int64_t dim,
@@ -53,7 +53,7 @@ Result<Value> Resharder::reduce_scatter(Value value, const Atoms& atoms, const s
   attrs.set("kind", kind);
   attrs.set("scatter_dimension", dim);
   attrs.set("use_global_device_ids", true);
-  return make("reduce_scatter", {value}, std::move(attrs), where);
+  return make(op::reduce_scatter, {value}, std::move(attrs), where);
 }
 
 Result<Value> Resharder::reorder(Value value, const std::vector<int64_t>& order, bool is_back, uint32_t where) {
@@ -62,15 +62,15 @@ Result<Value> Resharder::reorder(Value value, const std::vector<int64_t>& order,
     const int64_t own = order[size_t(k)];
     pairs.insert(pairs.end(), {is_back ? k : own, is_back ? own : k});
   }
-  return make("collective_permute", {value}, {{"source_target_pairs", std::move(pairs)}, {"channel_id", int64_t{1}}},
+  return make(op::collective_permute, {value}, {{"source_target_pairs", std::move(pairs)}, {"channel_id", int64_t{1}}},
               where);
 }
 
 Result<Value> Resharder::at_device(Tensor table, uint32_t where) {
-  if (!device) device = TRY(make("partition_id", {}, {}, where));
+  if (!device) device = TRY(make(op::partition_id, {}, {}, where));
   const Value one =
-      TRY(make("dynamic_slice", {graph_.constant(std::move(table)), device}, {{"slice_sizes", ir::Ints{1}}}, where));
-  return make("reshape", {one}, {}, where, {ir::tensor_type(one.type().dtype, {})});
+      TRY(make(op::dynamic_slice, {graph_.constant(std::move(table)), device}, {{"slice_sizes", ir::Ints{1}}}, where));
+  return make(op::reshape, {one}, {}, where, {ir::tensor_type(one.type().dtype, {})});
 }
 
 Result<Value> Resharder::part_start(const Atoms& atoms, int64_t step, uint32_t where) {
@@ -85,8 +85,8 @@ Result<Value> Resharder::on_first_of(Value value, const Atoms& atoms, uint32_t w
   for (int64_t d = 0; d < meshes_.devices(); ++d) table.view().as<uint8_t>()[d] = meshes_.index(atoms, d) == 0;
   const Value zero = graph_.constant(Tensor::make(value.type().dtype, {}));
   const Value zeros =
-      TRY(make("broadcast_in_dim", {zero}, {{"broadcast_dimensions", ir::Ints{}}}, where, {value.type()}));
-  return make("select", {TRY(at_device(std::move(table), where)), value, zeros}, {}, where);
+      TRY(make(op::broadcast_in_dim, {zero}, {{"broadcast_dimensions", ir::Ints{}}}, where, {value.type()}));
+  return make(op::select, {TRY(at_device(std::move(table), where)), value, zeros}, {}, where);
 }
 
 Result<Value> Resharder::is_not_first(uint32_t where) {
@@ -101,11 +101,11 @@ Result<Value> Resharder::of_first(Value value, uint32_t where) {
   row.insert(row.begin(), 1);
   Atoms all;
   for (int a = 0; a < int(meshes_.atoms().size()); ++a) all.push_back(a);
-  const Value mine = TRY(make("reshape", {value}, {}, where, {ir::tensor_type(type.dtype, row)}));
+  const Value mine = TRY(make(op::reshape, {value}, {}, where, {ir::tensor_type(type.dtype, row)}));
   const Value rows = TRY(gather(mine, all, 0, where));
   const ir::Attrs first = {
       {"start_indices", ir::Ints(row.size())}, {"limit_indices", row}, {"strides", ir::Ints(row.size(), 1)}};
-  return make("reshape", {TRY(make("slice", {rows}, first, where))}, {}, where, {type});
+  return make(op::reshape, {TRY(make(op::slice, {rows}, first, where))}, {}, where, {type});
 }
 
 Result<Value> Resharder::cut(Value value, const Atoms& atoms, int64_t dim, uint32_t where) {
@@ -115,7 +115,7 @@ Result<Value> Resharder::cut(Value value, const Atoms& atoms, int64_t dim, uint3
   std::vector<Value> inputs = {value};
   for (int64_t d = 0; d < int64_t(sizes.size()); ++d)
     inputs.push_back(d == dim ? TRY(part_start(atoms, sizes[size_t(dim)], where)) : zero);
-  return make("dynamic_slice", std::move(inputs), {{"slice_sizes", ir::Ints(sizes)}}, where);
+  return make(op::dynamic_slice, std::move(inputs), {{"slice_sizes", ir::Ints(sizes)}}, where);
 }
 
 static size_t common_prefix(const Atoms& a, const Atoms& b) {

@@ -26,7 +26,7 @@ class Resharder {
   Result<ir::Value> part_start(const Atoms& atoms, int64_t step, uint32_t where);
   Result<ir::Value> is_not_first(uint32_t where);               // s32[]: 0 on the first device, 1 on others
   Result<ir::Value> of_first(ir::Value value, uint32_t where);  // the first device's, for all
-  Result<ir::Value> make(std::string_view op, std::vector<ir::Value> inputs, ir::Attrs attrs, uint32_t where,
+  Result<ir::Value> make(ir::OpId op, std::vector<ir::Value> inputs, ir::Attrs attrs, uint32_t where,
                          std::vector<ir::Type> types = {});
 
  private:

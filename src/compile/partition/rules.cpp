@@ -233,7 +233,7 @@ OpRule but_last(const Node& node, size_t last) {
 // Dims that the box covers whole are cut alike; the box's starts there are 0 for every device.
 OpRule boxed(const Node& node) {
   const Dims &x = dims_of(node.inputs[0]),
-             &box = node.op == "dynamic_slice" ? node.types[0].dims : dims_of(node.inputs[1]);
+             &box = node.op == op::dynamic_slice ? node.types[0].dims : dims_of(node.inputs[1]);
   return alike(node, [&](size_t d) { return x[d] == box[d]; }, 1);
 }
 
@@ -313,44 +313,44 @@ OpRule collective(const Node& node, std::initializer_list<std::string_view> whol
 }
 
 using Maker = OpRule (*)(const Node&);
-const std::map<std::string_view, Maker>& collective_makers() {
-  static const std::map<std::string_view, Maker> kMakers = {
-      {"all_gather", [](const Node& n) { return collective(n, {"all_gather_dim"}); }},
-      {"all_reduce", [](const Node& n) { return collective(n, {}); }},
-      {"all_to_all", [](const Node& n) { return collective(n, {"split_dimension", "concat_dimension"}); }},
-      {"collective_broadcast", [](const Node& n) { return collective(n, {}); }},
-      {"collective_permute", [](const Node& n) { return collective(n, {}); }},
-      {"reduce_scatter", [](const Node& n) { return collective(n, {"scatter_dimension"}); }},
+const std::map<ir::OpId, Maker>& collective_makers() {
+  static const std::map<ir::OpId, Maker> kMakers = {
+      {op::all_gather, [](const Node& n) { return collective(n, {"all_gather_dim"}); }},
+      {op::all_reduce, [](const Node& n) { return collective(n, {}); }},
+      {op::all_to_all, [](const Node& n) { return collective(n, {"split_dimension", "concat_dimension"}); }},
+      {op::collective_broadcast, [](const Node& n) { return collective(n, {}); }},
+      {op::collective_permute, [](const Node& n) { return collective(n, {}); }},
+      {op::reduce_scatter, [](const Node& n) { return collective(n, {"scatter_dimension"}); }},
   };
   return kMakers;
 }
 
-const std::map<std::string_view, Maker>& makers() {
-  static const std::map<std::string_view, Maker> kMakers = {
-      {"bitcast_convert", bitcast},
-      {"broadcast_in_dim", broadcast_in_dim},
-      {"cholesky", [](const Node& n) { return but_last(n, 2); }},
-      {"concatenate", concatenate},
-      {"convolution", convolution},
-      {"dot_general", dot_general},
-      {"dynamic_slice", boxed},
-      {"dynamic_update_slice", boxed},
-      {"fft", fft},
-      {"gather", gather},
-      {"lie_alike", elementwise},
-      {"optimization_barrier", barrier},
-      {"pad", pad},
-      {"reduce", reduce},
-      {"reduce_window", windowed},
-      {"reshape", reshape},
-      {"reverse", reverse},
-      {"scatter", scatter},
-      {"select_and_scatter", windowed},
-      {"slice", slice},
-      {"sort", sort},
-      {"top_k", [](const Node& n) { return but_last(n, 1); }},
-      {"transpose", transpose},
-      {"triangular_solve", [](const Node& n) { return but_last(n, 2); }},
+const std::map<ir::OpId, Maker>& makers() {
+  static const std::map<ir::OpId, Maker> kMakers = {
+      {op::bitcast_convert, bitcast},
+      {op::broadcast_in_dim, broadcast_in_dim},
+      {op::cholesky, [](const Node& n) { return but_last(n, 2); }},
+      {op::concatenate, concatenate},
+      {op::convolution, convolution},
+      {op::dot_general, dot_general},
+      {op::dynamic_slice, boxed},
+      {op::dynamic_update_slice, boxed},
+      {op::fft, fft},
+      {op::gather, gather},
+      {op::lie_alike, elementwise},
+      {op::optimization_barrier, barrier},
+      {op::pad, pad},
+      {op::reduce, reduce},
+      {op::reduce_window, windowed},
+      {op::reshape, reshape},
+      {op::reverse, reverse},
+      {op::scatter, scatter},
+      {op::select_and_scatter, windowed},
+      {op::slice, slice},
+      {op::sort, sort},
+      {op::top_k, [](const Node& n) { return but_last(n, 1); }},
+      {op::transpose, transpose},
+      {op::triangular_solve, [](const Node& n) { return but_last(n, 2); }},
   };
   return kMakers;
 }
@@ -381,9 +381,9 @@ LocalForm local_form(const Node& node, const OpRule& rule, const std::vector<int
       if (sizes[d] > 1) sizes[d] /= parts(factors[d]);  // a batch dim's 1 stays
     out.attrs.set(name, std::move(sizes));
   };
-  if (node.op == "slice") divide("limit_indices", rule.inputs[0]);
-  if (node.op == "dynamic_slice") divide("slice_sizes", rule.inputs[0]);
-  if (node.op == "gather") divide("slice_sizes", rule.inputs[0]);
+  if (node.op == op::slice) divide("limit_indices", rule.inputs[0]);
+  if (node.op == op::dynamic_slice) divide("slice_sizes", rule.inputs[0]);
+  if (node.op == op::gather) divide("slice_sizes", rule.inputs[0]);
   return out;
 }
 

@@ -15,8 +15,8 @@ namespace {
 
 constexpr int64_t kFoldElements = 4096;               // of a result folded at once
 constexpr int64_t kKnownElements = int64_t{1} << 22;  // computed in all to know one value
-constexpr std::string_view kNeverFolded[] = {"convolution", "reduce_window",     "while",      "case",
-                                             "custom_call", "rng_bit_generator", "dot_general"};
+constexpr ir::OpId kNeverFolded[] = {op::convolution, op::reduce_window,     op::while_,      op::case_,
+                                             op::custom_call, op::rng_bit_generator, op::dot_general};
 
 int64_t elements_of(const ir::Node& node) {
   int64_t n = 0;
@@ -26,9 +26,9 @@ int64_t elements_of(const ir::Node& node) {
 }
 
 bool is_foldable(const ir::Node& node) {
-  if (node.op == "constant") return true;
-  if (node.op == "parameter" || node.is_unique || node.types.size() != 1) return false;
-  if (!node.regions.empty() && node.op != "reduce") return false;
+  if (node.op == op::constant) return true;
+  if (node.op == op::parameter || node.is_unique || node.types.size() != 1) return false;
+  if (!node.regions.empty() && node.op != op::reduce) return false;
   return std::find(std::begin(kNeverFolded), std::end(kNeverFolded), node.op) == std::end(kNeverFolded);
 }
 
@@ -52,16 +52,16 @@ double neutral(std::string_view kind, Dtype dtype) {
 Result<const ir::Node*> Build::node(ir::Spec spec) {
   spec.where = where;
   const ir::Node* made = TRY(ops::make(graph, std::move(spec)));
-  const auto is_fixed = [&](const Value& v) { return v.node->op == "constant" || fixed_.contains(v.node); };
+  const auto is_fixed = [&](const Value& v) { return v.node->op == op::constant || fixed_.contains(v.node); };
   if (is_foldable(*made) && std::all_of(made->inputs.begin(), made->inputs.end(), is_fixed) && made->captures.empty())
     fixed_.insert(made);
   return made;
 }
 
-Made Build::make(std::string_view op, Values inputs, Attrs attrs, std::vector<ir::Type> types) {
+Made Build::make(ir::OpId op, Values inputs, Attrs attrs, std::vector<ir::Type> types) {
   const ir::Node* made =
       TRY(node({.op = op, .inputs = std::move(inputs), .attrs = std::move(attrs), .types = std::move(types)}));
-  if (made->op == "constant" || !fixed_.contains(made)) return made->result();
+  if (made->op == op::constant || !fixed_.contains(made)) return made->result();
   if (elements_of(*made) > kFoldElements) return made->result();
   return fold(*made);
 }
@@ -81,18 +81,18 @@ Made Build::fold(const ir::Node& node) {
 }
 
 const Tensor* Build::known(const Value& value) {
-  if (value.node->op == "constant") return value.node->attrs.tensor("value");
+  if (value.node->op == op::constant) return value.node->attrs.tensor("value");
   if (auto at = known_.find(value.node); at != known_.end()) return &at->second;
   if (!fixed_.contains(value.node)) return nullptr;
   const auto order = ir::Graph::order({value});
   int64_t work = 0;
   for (const ir::Node* n : order)
-    if (work += n->op == "constant" || known_.contains(n) ? 0 : elements_of(*n); work > kKnownElements) return nullptr;
+    if (work += n->op == op::constant || known_.contains(n) ? 0 : elements_of(*n); work > kKnownElements) return nullptr;
   for (const ir::Node* n : order) {
-    if (n->op == "constant" || known_.contains(n)) continue;
+    if (n->op == op::constant || known_.contains(n)) continue;
     std::vector<TensorView> in;
     for (const Value& v : n->inputs) {
-      const auto* t = v.node->op == "constant" ? v.node->attrs.tensor("value") : &known_.at(v.node);
+      const auto* t = v.node->op == op::constant ? v.node->attrs.tensor("value") : &known_.at(v.node);
       in.push_back(t->view());
     }
     Tensor out = Tensor::make(n->types[0].dtype, n->types[0].dims);
@@ -147,10 +147,10 @@ Made Build::broadcast(Value x, const Dims& to) {
 }
 
 Made Build::broadcast_at(Value x, const Dims& to, const Ints& axes) {
-  return make("broadcast_in_dim", {x}, {{"broadcast_dimensions", axes}}, {ir::tensor_type(dtype(x), to)});
+  return make(op::broadcast_in_dim, {x}, {{"broadcast_dimensions", axes}}, {ir::tensor_type(dtype(x), to)});
 }
 
-Made Build::binary(std::string_view op, Value a, Value b) {
+Made Build::binary(ir::OpId op, Value a, Value b) {
   if (dtype(a) != dtype(b))
     return fail(Code::invalid,
                 cat("found ", ir::text(a.type()), " and ", ir::text(b.type()), "; expected one element type"));
@@ -158,14 +158,14 @@ Made Build::binary(std::string_view op, Value a, Value b) {
   return make(op, {TRY(broadcast(a, to)), TRY(broadcast(b, to))});
 }
 
-Made Build::with_number(std::string_view op, Value a, double b) { return binary(op, a, TRY(number(dtype(a), b))); }
+Made Build::with_number(ir::OpId op, Value a, double b) { return binary(op, a, TRY(number(dtype(a), b))); }
 
 Made Build::compare(std::string_view direction, Value a, Value b) {
   if (dtype(a) != dtype(b))
     return fail(Code::invalid,
                 cat("found ", ir::text(a.type()), " and ", ir::text(b.type()), "; expected one element type"));
   const Dims to = TRY(broadcast_dims(dims(a), dims(b)));
-  return make("compare", {TRY(broadcast(a, to)), TRY(broadcast(b, to))}, {{"direction", std::string(direction)}});
+  return make(op::compare, {TRY(broadcast(a, to)), TRY(broadcast(b, to))}, {{"direction", std::string(direction)}});
 }
 
 Made Build::compare_number(std::string_view direction, Value a, double b) {
@@ -174,26 +174,26 @@ Made Build::compare_number(std::string_view direction, Value a, double b) {
 
 Made Build::select(Value pred, Value a, Value b) {
   const Dims to = TRY(broadcast_dims(dims(pred), TRY(broadcast_dims(dims(a), dims(b)))));
-  return make("select", {TRY(broadcast(pred, to)), TRY(broadcast(a, to)), TRY(broadcast(b, to))});
+  return make(op::select, {TRY(broadcast(pred, to)), TRY(broadcast(a, to)), TRY(broadcast(b, to))});
 }
 
 Made Build::convert(Value x, Dtype to) {
   if (dtype(x) == to) return x;
-  return make("convert", {x}, {}, {ir::tensor_type(to, dims(x))});
+  return make(op::convert, {x}, {}, {ir::tensor_type(to, dims(x))});
 }
 
 Made Build::clamp(Value x, double low, double high) {
-  return make("clamp", {TRY(number(dtype(x), low)), x, TRY(number(dtype(x), high))});
+  return make(op::clamp, {TRY(number(dtype(x), low)), x, TRY(number(dtype(x), high))});
 }
 
 Made Build::reshape(Value x, Dims to) {
   if (dims(x) == to) return x;
-  return make("reshape", {x}, {}, {ir::tensor_type(dtype(x), std::move(to))});
+  return make(op::reshape, {x}, {}, {ir::tensor_type(dtype(x), std::move(to))});
 }
 
 Made Build::transpose(Value x, Ints permutation) {
   if (permutation == count_up(0, rank(x))) return x;
-  return make("transpose", {x}, {{"permutation", std::move(permutation)}});
+  return make(op::transpose, {x}, {{"permutation", std::move(permutation)}});
 }
 
 Made Build::slice(Value x, int axis, int64_t start, int64_t limit, int64_t stride) {
@@ -202,30 +202,29 @@ Made Build::slice(Value x, int axis, int64_t start, int64_t limit, int64_t strid
   limits[size_t(axis)] = limit;
   strides[size_t(axis)] = stride;
   if (start == 0 && limit == dims(x)[size_t(axis)] && stride == 1) return x;
-  return make(
-      "slice", {x},
+  return make(op::slice, {x},
       {{"start_indices", std::move(starts)}, {"limit_indices", std::move(limits)}, {"strides", std::move(strides)}});
 }
 
 Made Build::concat(const Values& parts, int axis) {
   if (parts.size() == 1) return parts[0];
-  return make("concatenate", parts, {{"dimension", int64_t(axis)}});
+  return make(op::concatenate, parts, {{"dimension", int64_t(axis)}});
 }
 
 Made Build::pad(Value x, double value, const Ints& low, const Ints& high) {
-  return make("pad", {x, TRY(number(dtype(x), value))},
+  return make(op::pad, {x, TRY(number(dtype(x), value))},
               {{"edge_padding_low", low}, {"edge_padding_high", high}, {"interior_padding", Ints(low.size(), 0)}});
 }
 
 Made Build::iota(Dtype type, Dims to, int axis) {
-  return make("iota", {}, {{"iota_dimension", int64_t(axis)}}, {ir::tensor_type(type, std::move(to))});
+  return make(op::iota, {}, {{"iota_dimension", int64_t(axis)}}, {ir::tensor_type(type, std::move(to))});
 }
 
 Made Build::fill(Dtype type, Dims to, double value) { return broadcast(TRY(number(type, value)), to); }
 
 Made Build::reduce(std::string_view kind, Value x, const Ints& axes, bool keep) {
   if (dtype(x) == Dtype::boolean) kind = kind == "maximum" ? "or" : kind == "minimum" ? "and" : kind;
-  Value out = TRY(make("reduce", {x, TRY(number(dtype(x), neutral(kind, dtype(x))))},
+  Value out = TRY(make(op::reduce, {x, TRY(number(dtype(x), neutral(kind, dtype(x))))},
                        {{"dimensions", axes}, {"kind", std::string(kind)}}));
   if (!keep) return out;
   Dims kept = dims(x);
@@ -236,7 +235,7 @@ Made Build::reduce(std::string_view kind, Value x, const Ints& axes, bool keep) 
 Made Build::mean(Value x, const Ints& axes, bool keep) {
   double count = 1;
   for (int64_t a : axes) count *= double(dims(x)[size_t(a)]);
-  return with_number("divide", TRY(reduce("add", x, axes, keep)), count);
+  return with_number(op::divide, TRY(reduce("add", x, axes, keep)), count);
 }
 
 Made Build::take(Value x, int axis, Value indices) {
@@ -244,7 +243,7 @@ Made Build::take(Value x, int axis, Value indices) {
   Ints offsets = count_up(0, axis), sizes = dims(x);
   for (int64_t d = axis + 1; d < rank(x); ++d) offsets.push_back(d + q - 1);
   sizes[size_t(axis)] = 1;
-  return make("gather", {x, indices},
+  return make(op::gather, {x, indices},
               {{"offset_dims", std::move(offsets)},
                {"collapsed_slice_dims", Ints{axis}},
                {"operand_batching_dims", Ints{}},
@@ -263,7 +262,7 @@ Made Build::dot(Value a, Value b, Ints a_batch, Ints b_batch, Ints a_contract, I
     if (!has(a_batch, d) && !has(a_contract, d)) out.push_back(dims(a)[size_t(d)]);
   for (int64_t d = 0; d < rank(b); ++d)
     if (!has(b_batch, d) && !has(b_contract, d)) out.push_back(dims(b)[size_t(d)]);
-  return make("dot_general", {a, b},
+  return make(op::dot_general, {a, b},
               {{"lhs_batch", std::move(a_batch)},
                {"rhs_batch", std::move(b_batch)},
                {"lhs_contract", std::move(a_contract)},

@@ -32,7 +32,7 @@ class Build {
   ir::Graph graph;
   uint32_t where = 0;  // of the node being read
 
-  Made make(std::string_view op, Values inputs, Attrs attrs = {}, std::vector<ir::Type> types = {});
+  Made make(ir::OpId op, Values inputs, Attrs attrs = {}, std::vector<ir::Type> types = {});
   Result<const ir::Node*> node(ir::Spec spec);  // not folded
 
   Value constant(Tensor tensor) { return graph.constant(std::move(tensor), where); }
@@ -44,9 +44,9 @@ class Build {
   // The same as integers, of any shape.
   Result<Ints> known_integers(const Value& value);
 
-  Made unary(std::string_view op, Value x) { return make(op, {x}); }
-  Made binary(std::string_view op, Value a, Value b);          // broadcast, of one dtype
-  Made with_number(std::string_view op, Value a, double b);    // a op b
+  Made unary(ir::OpId op, Value x) { return make(op, {x}); }
+  Made binary(ir::OpId op, Value a, Value b);          // broadcast, of one dtype
+  Made with_number(ir::OpId op, Value a, double b);    // a op b
   Made compare(std::string_view direction, Value a, Value b);  // broadcast
   Made compare_number(std::string_view direction, Value a, double b);
   Made select(Value pred, Value a, Value b);  // broadcast

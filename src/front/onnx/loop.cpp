@@ -12,7 +12,7 @@ Made put_step(Build& b, Value buffer, Value x, Value number) {
   one.insert(one.begin(), 1);
   Values inputs = {buffer, TRY(b.reshape(x, one)), number};
   for (int i = 0; i < rank(x); ++i) inputs.push_back(b.integer(0));
-  return b.make("dynamic_update_slice", inputs);
+  return b.make(op::dynamic_update_slice, inputs);
 }
 
 Result<void> check_carried(const Loop& loop, const Step& step) {
@@ -34,7 +34,7 @@ Made at_step(Build& b, Value x, int axis, Value number) {
   sizes[size_t(axis)] = 1;
   Values inputs = {x};
   for (int d = 0; d < rank(x); ++d) inputs.push_back(d == axis ? number : b.integer(0));
-  const Value part = TRY(b.make("dynamic_slice", inputs, {{"slice_sizes", sizes}}));
+  const Value part = TRY(b.make(op::dynamic_slice, inputs, {{"slice_sizes", sizes}}));
   sizes.erase(sizes.begin() + axis);
   return b.reshape(part, sizes);
 }
@@ -58,7 +58,7 @@ Result<Values> run_loop(Build& b, const Loop& loop) {
   const Step step = TRY(loop.step(number, carried));
   TRY(check_carried(loop, step));
   const Value yes = TRY(b.number(Dtype::boolean, 1));
-  body.results = {TRY(b.binary("add", number, b.integer(1))), step.go_on ? step.go_on : yes};
+  body.results = {TRY(b.binary(op::add, number, b.integer(1))), step.go_on ? step.go_on : yes};
   body.results.insert(body.results.end(), step.carried.begin(), step.carried.end());
   for (const Value& v : step.collected) {
     if (loop.trips < 0)
@@ -72,11 +72,11 @@ Result<Values> run_loop(Build& b, const Loop& loop) {
   for (const Value& v : init) param(cond, v.type());
   Value goes = cond.params[1];
   const Value limit = loop.limit ? loop.limit : loop.trips >= 0 ? b.integer(loop.trips) : Value{};
-  if (limit) goes = TRY(b.binary("and", goes, TRY(b.compare("LT", cond.params[0], limit))));
+  if (limit) goes = TRY(b.binary(op::and_, goes, TRY(b.compare("LT", cond.params[0], limit))));
   cond.results = {goes};
   const size_t count = init.size();
   const ir::Node* node =
-      TRY(b.node({.op = "while", .inputs = std::move(init), .regions = {std::move(cond), std::move(body)}}));
+      TRY(b.node({.op = op::while_, .inputs = std::move(init), .regions = {std::move(cond), std::move(body)}}));
   Values out;
   for (size_t i = 2; i < count; ++i) out.push_back(node->result(uint32_t(i)));
   return out;

@@ -353,7 +353,7 @@ static void take_narrow(AttentionOperand& bias) {
     v = v.node->inputs[0];
   }
   const Dtype wide = v.type().dtype;
-  if (v.node->op != "convert" || wide != Dtype::f32) return;
+  if (v.node->op != op::convert || wide != Dtype::f32) return;
   const ir::Value narrow = v.node->inputs[0];
   if (narrow.type().dtype != Dtype::bf16 && narrow.type().dtype != Dtype::f16) return;
   std::vector<int> dims(bias.dims.size(), -1);

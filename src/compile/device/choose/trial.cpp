@@ -70,7 +70,7 @@ void Lowering::lower(const Unit& unit) {
 bool Lowering::has_ways(const Unit& unit) {
   const ir::Node& node = unit.single ? *unit.single : *unit.roots.front();
   if (node.types[0].elements() == 0 || (unit.product && unit.product->types[0].elements() == 0)) return false;
-  static constexpr std::string_view kOps[] = {"convolution", "dot_general", kAttentionGradient};
+  static constexpr ir::OpId kOps[] = {op::convolution, op::dot_general, op::attention_gradient};
   return !unit.single || unit.attention || std::find(std::begin(kOps), std::end(kOps), node.op) != std::end(kOps);
 }
 
@@ -146,7 +146,7 @@ Chosen Lowering::choose_turner(const Unit& unit, const ChosenOnce& cuts, std::op
 std::vector<Choice> Lowering::ways_of(const Unit& unit) {
   const ir::Node* const dot = unit.product ? unit.product : unit.single;
   if (!dot && unit.is_loop()) return loop_ways(rec_, store_, unit);
-  if (unit.attention || !dot || dot->op != "dot_general") return {Choice()};
+  if (unit.attention || !dot || dot->op != op::dot_general) return {Choice()};
   const ir::Node& out = unit.product && !unit.roots.empty() ? *unit.roots[0] : *dot;
   return dot_ways(rec_, store_, *dot, wants_turned(out), options_.dots);
 }

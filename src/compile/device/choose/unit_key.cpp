@@ -27,7 +27,7 @@ UnitKey::UnitKey(const Unit& unit, const Store& store, const arch::Program& prog
 }
 
 void UnitKey::describe(const ir::Node& node) {
-  add(node.op);
+  add(node.op.name());
   add(uint64_t(ir::hash(node.attrs)));
   for (const ir::Type& type : node.types) add(uint64_t(ir::hash(type)));
   for (uint32_t i = 0; i < node.types.size(); ++i) {
@@ -59,8 +59,8 @@ void UnitKey::add(const ir::Value& v) {
   add(place->second);
   if (unseen) add(m);
   if (!fresh) return;
-  add(v.node->op);
-  if (v.node->op == "constant") add(uint64_t(ir::hash(v.node->attrs)));
+  add(v.node->op.name());
+  if (v.node->op == op::constant) add(uint64_t(ir::hash(v.node->attrs)));
   add(uint64_t(ir::hash(v.type())));
   if (memory_root(v) != v) add(v.node->inputs[0]);
 }

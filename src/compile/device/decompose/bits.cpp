@@ -17,13 +17,13 @@ class Words {
  public:
   Words(Make& make, const Dims& dims) : make_(make), dims_(dims) {}
   Value number(int64_t v) const { return make_.number(Dtype::s32, double(int32_t(uint32_t(v))), dims_); }
-  Value both(const Value& a, const Value& b) const { return make_.op("and", {a, b}); }
+  Value both(const Value& a, const Value& b) const { return make_.op(op::and_, {a, b}); }
   Value both(const Value& a, int64_t b) const { return both(a, number(b)); }
-  Value either(const Value& a, const Value& b) const { return make_.op("or", {a, b}); }
-  Value add(const Value& a, const Value& b) const { return make_.op("add", {a, b}); }
-  Value sub(const Value& a, const Value& b) const { return make_.op("subtract", {a, b}); }
-  Value down(const Value& a, int by) const { return make_.op("shift_right_logical", {a, number(by)}); }
-  Value pick(const Value& is, const Value& yes, const Value& no) const { return make_.op("select", {is, yes, no}); }
+  Value either(const Value& a, const Value& b) const { return make_.op(op::or_, {a, b}); }
+  Value add(const Value& a, const Value& b) const { return make_.op(op::add, {a, b}); }
+  Value sub(const Value& a, const Value& b) const { return make_.op(op::subtract, {a, b}); }
+  Value down(const Value& a, int by) const { return make_.op(op::shift_right_logical, {a, number(by)}); }
+  Value pick(const Value& is, const Value& yes, const Value& no) const { return make_.op(op::select, {is, yes, no}); }
   Value more(const Value& a, int64_t b) const { return make_.compare(a, number(b), "GT"); }
 
   Value ones(Value x) const {  // how many
@@ -59,7 +59,7 @@ ir::Replacement count_bits(ir::Graph& graph, const ir::Node& node) {
   Make make(graph, node.where);
   const Words w(make, node.types[0].dims);
   Value x = as_word(make, w, node.inputs[0]);
-  if (node.op == "count_leading_zeros") {
+  if (node.op == op::count_leading_zeros) {
     for (int by = 1; by < width_of(dtype); by *= 2) x = w.either(x, w.down(x, by));
     x = w.sub(w.number(width_of(dtype)), w.ones(x));
   } else {
@@ -76,14 +76,14 @@ ir::Replacement shift_with_sign(ir::Graph& graph, const ir::Node& node) {
   const Words w(make, node.types[0].dims);
   Value x = as_word(make, w, node.inputs[0]);
   const int64_t sign = int64_t{1} << (width_of(dtype) - 1);
-  if (bytes(dtype) < 4) x = w.sub(make.op("xor", {x, w.number(sign)}), w.number(sign));
+  if (bytes(dtype) < 4) x = w.sub(make.op(op::xor_, {x, w.number(sign)}), w.number(sign));
   Value by = bytes(dtype) == 4 ? make.bits(node.inputs[1], Dtype::s32) : make.cast(node.inputs[1], Dtype::s32);
   const Value out_of_range =
-      make.op("or", {make.compare(by, w.number(0), "LT"), make.compare(by, w.number(width_of(dtype) - 1), "GT")});
+      make.op(op::or_, {make.compare(by, w.number(0), "LT"), make.compare(by, w.number(width_of(dtype) - 1), "GT")});
   by = w.pick(out_of_range, w.number(31), by);
-  const Value left = make.op("shift_right_logical", {x, by});
-  const Value kept = make.op("shift_right_logical", {w.number(-1), by});
-  const Value moved = w.pick(make.compare(x, w.number(0), "LT"), w.either(left, make.op("not", {kept})), left);
+  const Value left = make.op(op::shift_right_logical, {x, by});
+  const Value kept = make.op(op::shift_right_logical, {w.number(-1), by});
+  const Value moved = w.pick(make.compare(x, w.number(0), "LT"), w.either(left, make.op(op::not_, {kept})), left);
   return {bytes(dtype) == 4 ? make.bits(moved, dtype) : make.cast(moved, dtype)};
 }
 
@@ -120,23 +120,23 @@ ir::Replacement precision_by_bits(ir::Graph& graph, const ir::Node& node) {
 ir::Replacement plain_form(ir::Graph& graph, const ir::Node& node) {
   Make make(graph, node.where);
   const ir::Type& type = node.types.empty() ? ir::Type{} : node.types[0];
-  if (node.op == "dot")
-    return {make.op("dot_general", node.inputs,
+  if (node.op == op::dot)
+    return {make.op(op::dot_general, node.inputs,
                     {{"lhs_batch", ir::Ints{}},
                      {"rhs_batch", ir::Ints{}},
                      {"lhs_contract", ir::Ints{int64_t(node.inputs[0].type().dims.size()) - 1}},
                      {"rhs_contract", ir::Ints{0}}},
                     {type})};
-  if (node.op == "broadcast") {
+  if (node.op == op::broadcast) {
     ir::Ints to;
     for (size_t d = node.attrs.ints("broadcast_sizes").size(); d < type.dims.size(); ++d) to.push_back(int64_t(d));
     return {make.broadcast(node.inputs[0], type.dims, to)};
   }
-  if (node.op == "sharding_constraint") return {node.inputs[0]};
-  if (node.op == "real" && !is_complex(node.inputs[0].type().dtype)) return {node.inputs[0]};
-  if (node.op == "imag" && !is_complex(node.inputs[0].type().dtype)) return {make.number(type.dtype, 0, type.dims)};
-  if (node.op == "square") return {make.op("multiply", {node.inputs[0], node.inputs[0]})};
-  if (node.op == "collective_permute" && node.attrs.ints("source_target_pairs").empty())
+  if (node.op == op::sharding_constraint) return {node.inputs[0]};
+  if (node.op == op::real && !is_complex(node.inputs[0].type().dtype)) return {node.inputs[0]};
+  if (node.op == op::imag && !is_complex(node.inputs[0].type().dtype)) return {make.number(type.dtype, 0, type.dims)};
+  if (node.op == op::square) return {make.op(op::multiply, {node.inputs[0], node.inputs[0]})};
+  if (node.op == op::collective_permute && node.attrs.ints("source_target_pairs").empty())
     return {make.number(type.dtype, 0, type.dims)};  // nobody sends
   return {};
 }

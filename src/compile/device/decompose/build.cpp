@@ -13,9 +13,9 @@ namespace trine::compile::device {
 
 using ir::Value;
 
-Value Make::op(std::string_view name, Values inputs, ir::Attrs attrs, std::vector<ir::Type> types,
+Value Make::op(ir::OpId op, Values inputs, ir::Attrs attrs, std::vector<ir::Type> types,
                std::vector<ir::Region> regions) {
-  auto made = ops::make(graph_, {.op = name,
+  auto made = ops::make(graph_, {.op = op,
                                  .inputs = std::move(inputs),
                                  .attrs = std::move(attrs),
                                  .regions = std::move(regions),
@@ -44,31 +44,31 @@ Value Make::identity(std::string_view kind, Dtype dtype) {
 }
 
 Value Make::iota(Dtype dtype, const Dims& dims, int64_t dim) {
-  return op("iota", {}, {{"iota_dimension", dim}}, {ir::tensor_type(dtype, dims)});
+  return op(op::iota, {}, {{"iota_dimension", dim}}, {ir::tensor_type(dtype, dims)});
 }
 Value Make::cast(const Value& x, Dtype dtype) {
   if (x.type().dtype == dtype) return x;
-  return op("convert", {x}, {}, {ir::tensor_type(dtype, x.type().dims)});
+  return op(op::convert, {x}, {}, {ir::tensor_type(dtype, x.type().dims)});
 }
 Value Make::bits(const Value& x, Dtype dtype) {
   if (x.type().dtype == dtype) return x;
-  return op("bitcast_convert", {x}, {}, {ir::tensor_type(dtype, x.type().dims)});
+  return op(op::bitcast_convert, {x}, {}, {ir::tensor_type(dtype, x.type().dims)});
 }
 Value Make::reshape(const Value& x, const Dims& dims) {
   if (x.type().dims == dims) return x;
-  return op("reshape", {x}, {}, {ir::tensor_type(x.type().dtype, dims)});
+  return op(op::reshape, {x}, {}, {ir::tensor_type(x.type().dtype, dims)});
 }
 Value Make::broadcast(const Value& x, const Dims& dims, const ir::Ints& to) {
   if (x.type().dims == dims) return x;
-  return op("broadcast_in_dim", {x}, {{"broadcast_dimensions", to}}, {ir::tensor_type(x.type().dtype, dims)});
+  return op(op::broadcast_in_dim, {x}, {{"broadcast_dimensions", to}}, {ir::tensor_type(x.type().dtype, dims)});
 }
 Value Make::transpose(const Value& x, const ir::Ints& permutation) {
   if (std::is_sorted(permutation.begin(), permutation.end())) return x;
-  return op("transpose", {x}, {{"permutation", permutation}});
+  return op(op::transpose, {x}, {{"permutation", permutation}});
 }
 Value Make::slice(const Value& x, const Dims& begin, const Dims& end, const Dims& step) {
   const Dims steps = step.empty() ? Dims(begin.size(), 1) : step;
-  return op("slice", {x}, {{"start_indices", begin}, {"limit_indices", end}, {"strides", steps}});
+  return op(op::slice, {x}, {{"start_indices", begin}, {"limit_indices", end}, {"strides", steps}});
 }
 Value Make::slice_dim(const Value& x, size_t dim, int64_t begin, int64_t end) {
   Dims from(x.type().dims.size(), 0), to = x.type().dims;
@@ -79,15 +79,14 @@ Value Make::slice_dim(const Value& x, size_t dim, int64_t begin, int64_t end) {
 Value Make::pad(const Value& x, const Value& fill, const Dims& low, const Dims& high, const Dims& inside) {
   const Dims none(low.size(), 0);
   if (low == none && high == none && (inside.empty() || inside == none)) return x;
-  return op(
-      "pad", {x, fill},
+  return op(op::pad, {x, fill},
       {{"edge_padding_low", low}, {"edge_padding_high", high}, {"interior_padding", inside.empty() ? none : inside}});
 }
 Value Make::compare(const Value& a, const Value& b, std::string_view direction) {
-  return op("compare", {a, b}, {{"direction", std::string(direction)}});
+  return op(op::compare, {a, b}, {{"direction", std::string(direction)}});
 }
 Value Make::reduce(const Value& x, std::string_view kind, int64_t dim) {
-  return op("reduce", {x, identity(kind, x.type().dtype)},
+  return op(op::reduce, {x, identity(kind, x.type().dtype)},
             {{"dimensions", ir::Ints{dim}}, {"kind", std::string(kind)}});
 }
 
@@ -102,16 +101,16 @@ Values Make::inlined(const ir::Region& region, const Values& arguments, const Di
   for (const ir::Node* node : ir::body_of(region).nodes) {
     if (made.count(node)) continue;
     const ops::Op* const row = ops::find_op(node->op);
-    const bool simple = row && (row->kind == ops::OpKind::elementwise || node->op == "convert" ||
-                                node->op == "select" || node->op == "compare" || node->op == "bitcast_convert" ||
-                                node->op == "reshape" || node->op == "broadcast_in_dim");
+    const bool simple = row && (row->kind == ops::OpKind::elementwise || node->op == op::convert ||
+                                node->op == op::select || node->op == op::compare || node->op == op::bitcast_convert ||
+                                node->op == op::reshape || node->op == op::broadcast_in_dim);
     if (!simple || !node->regions.empty() || node->types.size() != 1 || !node->types[0].dims.empty()) return {};
     Values inputs;
     for (const Value& v : node->inputs) {
       if (!v.type().dims.empty()) return {};
       inputs.push_back(around(v));
     }
-    if (node->op == "reshape" || node->op == "broadcast_in_dim")
+    if (node->op == op::reshape || node->op == op::broadcast_in_dim)
       made[node] = {inputs[0]};
     else
       made[node] = {op(node->op, inputs, node->attrs, {ir::tensor_type(node->types[0].dtype, dims)})};

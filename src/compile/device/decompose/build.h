@@ -14,11 +14,13 @@ class Make {
  public:
   Make(ir::Graph& graph, uint32_t where) : graph_(graph), where_(where) {}
 
-  ir::Value op(std::string_view name, Values inputs, ir::Attrs attrs = {}, std::vector<ir::Type> types = {},
+  ir::Value op(ir::OpId op, Values inputs, ir::Attrs attrs = {}, std::vector<ir::Type> types = {},
                std::vector<ir::Region> regions = {});
+  // Two values by a reduction's kind.
+  ir::Value combine(std::string_view kind, Values inputs) { return op(ir::op_named(kind), std::move(inputs)); }
   // A node that only the device compiler knows.
-  ir::Value own(std::string_view name, Values inputs, ir::Type type, ir::Attrs attrs) {
-    return graph_.add1(name, std::move(inputs), std::move(type), std::move(attrs), where_);
+  ir::Value own(ir::OpId op, Values inputs, ir::Type type, ir::Attrs attrs) {
+    return graph_.add1(op, std::move(inputs), std::move(type), std::move(attrs), where_);
   }
 
   ir::Value number(Dtype dtype, double value, const Dims& dims = {});  // integers up to 2^53

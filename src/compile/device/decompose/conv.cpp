@@ -74,7 +74,7 @@ ir::Replacement convolve_patches(ir::Graph& graph, const ir::Node& node) {
   const Value patches =
       make.reshape(make.transpose(make.reshape(make.slice(node.inputs[0], begin, end), cut), turn), {rows, depth});
   const Value weights = make.reshape(make.transpose(node.inputs[1], kernel_turn), {depth, features});
-  const Value product = make.own("dot_general", {patches, weights}, {node.types[0].dtype, {rows, features}},
+  const Value product = make.own(op::dot_general, {patches, weights}, {node.types[0].dtype, {rows, features}},
                                  {{"lhs_batch", ir::Ints{}},
                                   {"rhs_batch", ir::Ints{}},
                                   {"lhs_contract", ir::Ints{1}},
@@ -132,7 +132,7 @@ ir::Replacement rows_as_channels(ir::Graph& graph, const ir::Node& node) {
   attrs.set("kernel_input_feature", int64_t{1});
   attrs.set("kernel_spatial", ir::Ints{2, 3});
   return {
-      make.op("convolution", {make.op("concatenate", parts, {{"dimension", int64_t{1}}}), weights}, attrs, node.types)};
+      make.op(op::convolution, {make.op(op::concatenate, parts, {{"dimension", int64_t{1}}}), weights}, attrs, node.types)};
 }
 
 // Of three spatial dims the first: planes that a window's own planes see are channels besides, and each plane made is
@@ -165,7 +165,7 @@ ir::Replacement planes_as_channels(ir::Graph& graph, const ir::Node& node) {
     parts.push_back(make.slice(padded, begin, end, step));
   }
   const auto flat = [](const Dims& d) { return Dims{d[0] * d[1], d[2], d[3], d[4]}; };
-  const Value stacked = parts.size() == 1 ? parts[0] : make.op("concatenate", parts, {{"dimension", channel}});
+  const Value stacked = parts.size() == 1 ? parts[0] : make.op(op::concatenate, parts, {{"dimension", channel}});
   const Value images = make.reshape(stacked, flat(stacked.type().dims));
   // The kernel as [rows, columns, (planes, channels), outputs].
   const Value kernel =
@@ -194,7 +194,7 @@ ir::Replacement planes_as_channels(ir::Graph& graph, const ir::Node& node) {
   Dims made;
   for (int64_t d : to) made.push_back(node.types[0].dims[size_t(d)]);
   const Value out =
-      make.op("convolution", {images, weights}, attrs, {ir::tensor_type(node.types[0].dtype, flat(made))});
+      make.op(op::convolution, {images, weights}, attrs, {ir::tensor_type(node.types[0].dtype, flat(made))});
   ir::Ints back(5);
   for (size_t i = 0; i < 5; ++i) back[size_t(to[i])] = int64_t(i);
   return {make.transpose(make.reshape(out, made), back)};
@@ -226,7 +226,7 @@ ir::Replacement kernel_gradient_last(ir::Graph& graph, const ir::Node& node) {
     dims.push_back(node.types[0].dims[size_t(made[i])]);
     back[size_t(made[i])] = int64_t(i);
   }
-  const Value out = make.op("convolution", {make.transpose(node.inputs[0], last), make.transpose(node.inputs[1], last)},
+  const Value out = make.op(op::convolution, {make.transpose(node.inputs[0], last), make.transpose(node.inputs[1], last)},
                             attrs, {ir::tensor_type(node.types[0].dtype, dims)});
   return {make.transpose(out, back)};
 }
@@ -254,7 +254,7 @@ ir::Replacement groups_together(ir::Graph& graph, const ir::Node& node) {
   const Value own = make.reshape(make.compare(make.iota(Dtype::s32, both, 0), make.iota(Dtype::s32, both, 3), "EQ"),
                                  {many * in, groups * out});
   const Value mask = make.broadcast(own, wide, {int64_t(in_dim), int64_t(out_dim)});
-  const Value weights = make.op("select", {mask, repeated, make.number(kernel.type().dtype, 0, wide)});
+  const Value weights = make.op(op::select, {mask, repeated, make.number(kernel.type().dtype, 0, wide)});
   ir::Attrs attrs = node.attrs;
   attrs.set("feature_group_count", int64_t{1});
   const int64_t parts = groups / many;
@@ -264,10 +264,10 @@ ir::Replacement groups_together(ir::Graph& graph, const ir::Node& node) {
     const Value own_weights = make.slice_dim(weights, out_dim, p * many * out, (p + 1) * many * out);
     ir::Type type = node.types[0];
     type.dims[size_t(shape->output_feature)] = many * out;
-    made.push_back(make.op("convolution", {channels, own_weights}, attrs, {type}));
+    made.push_back(make.op(op::convolution, {channels, own_weights}, attrs, {type}));
   }
   if (parts == 1) return {made[0]};
-  return {make.op("concatenate", made, {{"dimension", shape->output_feature}})};
+  return {make.op(op::concatenate, made, {{"dimension", shape->output_feature}})};
 }
 
 }  // namespace trine::compile::device

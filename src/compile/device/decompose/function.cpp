@@ -24,15 +24,15 @@ class Floats {
  public:
   Floats(Make& make, const Dims& dims) : make_(make), dims_(dims) {}
   Value number(double v) const { return make_.number(Dtype::f32, v, dims_); }
-  Value call(const char* op, const Value& x) const { return make_.op(op, {x}); }
-  Value add(const Value& a, const Value& b) const { return make_.op("add", {a, b}); }
-  Value sub(const Value& a, const Value& b) const { return make_.op("subtract", {a, b}); }
-  Value mul(const Value& a, const Value& b) const { return make_.op("multiply", {a, b}); }
-  Value div(const Value& a, const Value& b) const { return make_.op("divide", {a, b}); }
-  Value pick(const Value& is, const Value& yes, const Value& no) const { return make_.op("select", {is, yes, no}); }
+  Value call(ir::OpId op, const Value& x) const { return make_.op(op, {x}); }
+  Value add(const Value& a, const Value& b) const { return make_.op(op::add, {a, b}); }
+  Value sub(const Value& a, const Value& b) const { return make_.op(op::subtract, {a, b}); }
+  Value mul(const Value& a, const Value& b) const { return make_.op(op::multiply, {a, b}); }
+  Value div(const Value& a, const Value& b) const { return make_.op(op::divide, {a, b}); }
+  Value pick(const Value& is, const Value& yes, const Value& no) const { return make_.op(op::select, {is, yes, no}); }
   Value less(const Value& a, double b) const { return make_.compare(a, number(b), "LT"); }
   Value more(const Value& a, double b) const { return make_.compare(a, number(b), "GT"); }
-  Value signed_as(const Value& x, const Value& size) const { return pick(less(x, 0), call("negate", size), size); }
+  Value signed_as(const Value& x, const Value& size) const { return pick(less(x, 0), call(op::negate, size), size); }
   // Highest power first.
   Value polynomial(const Value& x, std::initializer_list<double> terms) const {
     Value sum = number(*terms.begin());
@@ -44,7 +44,7 @@ class Floats {
   Value atan(const Value& a) const {
     const Value far = more(a, 2.414213562), near = less(a, 0.4142135624), one = number(1);
     const Value middle = div(sub(a, one), add(a, one));
-    const Value t = pick(far, call("negate", div(one, a)), pick(near, a, middle));
+    const Value t = pick(far, call(op::negate, div(one, a)), pick(near, a, middle));
     const Value from = pick(far, number(kPi / 2), pick(near, number(0), number(kPi / 4)));
     const Value z = mul(t, t);
     const Value p = polynomial(z, {8.05374449538e-2, -1.38776856032e-1, 1.99777106478e-1, -3.33329491539e-1});
@@ -59,8 +59,8 @@ class Floats {
   }
   // Of a beyond 1/2: twice what asin of the half angle is.
   Value asin_far(const Value& a) const {
-    const Value z = make_.op("maximum", {mul(sub(number(1), a), number(0.5)), number(0)});
-    return mul(number(2), asin_near(call("sqrt", z), z));
+    const Value z = make_.op(op::maximum, {mul(sub(number(1), a), number(0.5)), number(0)});
+    return mul(number(2), asin_near(call(op::sqrt, z), z));
   }
   Value nan_where(const Value& is, const Value& x) const { return pick(is, number(NAN), x); }
 
@@ -71,7 +71,7 @@ class Floats {
 
 using Function = Value (*)(const Floats&, const Value&);
 
-Value tan(const Floats& f, const Value& x) { return f.div(f.call("sine", x), f.call("cosine", x)); }
+Value tan(const Floats& f, const Value& x) { return f.div(f.call(op::sine, x), f.call(op::cosine, x)); }
 
 // Near zero, where the others lose digits: a + a³·p(a²).
 Value odd(const Floats& f, const Value& a, std::initializer_list<double> terms) {
@@ -80,54 +80,54 @@ Value odd(const Floats& f, const Value& a, std::initializer_list<double> terms) 
 }
 
 Value sinh(const Floats& f, const Value& x) {
-  const Value a = f.call("abs", x), e = f.call("exponential", a);
+  const Value a = f.call(op::abs, x), e = f.call(op::exponential, a);
   const Value near = odd(f, a, {2.03721912945e-4, 8.33028376239e-3, 1.66667160211e-1});
   const Value middle = f.mul(f.sub(e, f.div(f.number(1), e)), f.number(0.5));
-  const Value large = f.call("exponential", f.sub(a, f.number(kLn2)));
+  const Value large = f.call(op::exponential, f.sub(a, f.number(kLn2)));
   return f.signed_as(x, f.pick(f.less(a, 1), near, f.pick(f.more(a, kExpAlone), large, middle)));
 }
 
 Value cosh(const Floats& f, const Value& x) {
-  const Value a = f.call("abs", x), e = f.call("exponential", a);
+  const Value a = f.call(op::abs, x), e = f.call(op::exponential, a);
   const Value small = f.mul(f.add(e, f.div(f.number(1), e)), f.number(0.5));
-  return f.pick(f.more(a, kExpAlone), f.call("exponential", f.sub(a, f.number(kLn2))), small);
+  return f.pick(f.more(a, kExpAlone), f.call(op::exponential, f.sub(a, f.number(kLn2))), small);
 }
 
 Value asinh(const Floats& f, const Value& x) {
-  const Value a = f.call("abs", x);
+  const Value a = f.call(op::abs, x);
   const Value near = odd(f, a, {2.0122003309e-2, -4.2699340972e-2, 7.4847586088e-2, -1.6666288134e-1});
-  const Value middle = f.call("log", f.add(a, f.call("sqrt", f.add(f.mul(a, a), f.number(1)))));
-  const Value large = f.add(f.call("log", a), f.number(kLn2));
+  const Value middle = f.call(op::log, f.add(a, f.call(op::sqrt, f.add(f.mul(a, a), f.number(1)))));
+  const Value large = f.add(f.call(op::log, a), f.number(kLn2));
   return f.signed_as(x, f.pick(f.less(a, 0.5), near, f.pick(f.more(a, kLarge), large, middle)));
 }
 
 Value acosh(const Floats& f, const Value& x) {
   const Value t = f.sub(x, f.number(1));
   const Value p = f.polynomial(t, {1.7596881071e-3, -7.5272886713e-3, 2.6454905019e-2, -1.1784741703e-1, 1.4142135263});
-  const Value near = f.mul(p, f.call("sqrt", t));
-  const Value middle = f.call("log", f.add(x, f.call("sqrt", f.mul(t, f.add(x, f.number(1))))));
-  const Value large = f.add(f.call("log", x), f.number(kLn2));
+  const Value near = f.mul(p, f.call(op::sqrt, t));
+  const Value middle = f.call(op::log, f.add(x, f.call(op::sqrt, f.mul(t, f.add(x, f.number(1))))));
+  const Value large = f.add(f.call(op::log, x), f.number(kLn2));
   return f.nan_where(f.less(x, 1), f.pick(f.less(t, 0.5), near, f.pick(f.more(x, kLarge), large, middle)));
 }
 
 Value atanh(const Floats& f, const Value& x) {
-  const Value a = f.call("abs", x), one = f.number(1);
+  const Value a = f.call(op::abs, x), one = f.number(1);
   const Value near =
       odd(f, a, {1.81740078349e-1, 8.24370301058e-2, 1.46691431730e-1, 1.99782164500e-1, 3.33337300303e-1});
-  const Value far = f.mul(f.number(0.5), f.call("log", f.div(f.add(one, a), f.sub(one, a))));
+  const Value far = f.mul(f.number(0.5), f.call(op::log, f.div(f.add(one, a), f.sub(one, a))));
   return f.nan_where(f.more(a, 1), f.signed_as(x, f.pick(f.less(a, 0.5), near, far)));
 }
 
-Value atan(const Floats& f, const Value& x) { return f.signed_as(x, f.atan(f.call("abs", x))); }
+Value atan(const Floats& f, const Value& x) { return f.signed_as(x, f.atan(f.call(op::abs, x))); }
 
 Value asin(const Floats& f, const Value& x) {
-  const Value a = f.call("abs", x);
+  const Value a = f.call(op::abs, x);
   const Value size = f.pick(f.more(a, 0.5), f.sub(f.number(kPi / 2), f.asin_far(a)), f.asin_near(a, f.mul(a, a)));
   return f.nan_where(f.more(a, 1), f.signed_as(x, size));
 }
 
 Value acos(const Floats& f, const Value& x) {
-  const Value a = f.call("abs", x), far = f.asin_far(a);
+  const Value a = f.call(op::abs, x), far = f.asin_far(a);
   const Value near = f.sub(f.number(kPi / 2), f.signed_as(x, f.asin_near(a, f.mul(a, a))));
   const Value beyond = f.pick(f.less(x, 0), f.sub(f.number(kPi), far), far);
   return f.nan_where(f.more(a, 1), f.pick(f.more(a, 0.5), beyond, near));
@@ -135,19 +135,19 @@ Value acos(const Floats& f, const Value& x) {
 
 // Halves away from zero.
 Value round_away(const Floats& f, const Value& x) {
-  const Value a = f.call("abs", x), whole = f.call("floor", a);
+  const Value a = f.call(op::abs, x), whole = f.call(op::floor, a);
   const Value down = f.less(f.sub(a, whole), 0.5);
   const Value up = f.pick(f.less(a, 0x1p23), f.add(whole, f.number(1)), a);  // above there are no halves; NaN stays
   return f.signed_as(x, f.pick(down, whole, up));
 }
 
 struct FunctionRow {
-  std::string_view op;
+  ir::OpId op;
   Function make;
 };
 constexpr FunctionRow kFunctions[] = {
-    {"acos", acos},   {"acosh", acosh}, {"asin", asin}, {"asinh", asinh}, {"atan", atan},
-    {"atanh", atanh}, {"cosh", cosh},   {"sinh", sinh}, {"tan", tan},     {"round_nearest_afz", round_away}};
+    {op::acos, acos},   {op::acosh, acosh}, {op::asin, asin}, {op::asinh, asinh}, {op::atan, atan},
+    {op::atanh, atanh}, {op::cosh, cosh},   {op::sinh, sinh}, {op::tan, tan},     {op::round_nearest_afz, round_away}};
 
 bool is_device_float(Dtype d) { return is_floating(d) && device_dtype(d); }
 
@@ -172,8 +172,8 @@ ir::Replacement atan2_by_octants(ir::Graph& graph, const ir::Node& node) {
   Make make(graph, node.where);
   const Floats f(make, node.types[0].dims);
   const Value y = make.cast(node.inputs[0], Dtype::f32), x = make.cast(node.inputs[1], Dtype::f32);
-  const Value ay = f.call("abs", y), ax = f.call("abs", x);
-  const Value low = make.op("minimum", {ay, ax}), high = make.op("maximum", {ay, ax});
+  const Value ay = f.call(op::abs, y), ax = f.call(op::abs, x);
+  const Value low = make.op(op::minimum, {ay, ax}), high = make.op(op::maximum, {ay, ax});
   const Value same = make.compare(low, high, "EQ");  // also both zero or both infinite
   const Value both_zero = make.compare(high, f.number(0), "EQ");
   const Value ratio = f.pick(both_zero, f.number(0), f.pick(same, f.number(1), f.div(low, high)));
@@ -182,15 +182,15 @@ ir::Replacement atan2_by_octants(ir::Graph& graph, const ir::Node& node) {
   Value angle = f.atan(ratio);
   angle = f.pick(make.compare(ay, ax, "GT"), f.sub(f.number(kPi / 2), angle), angle);
   angle = f.pick(negative(x), f.sub(f.number(kPi), angle), angle);
-  return {make.cast(f.pick(negative(y), f.call("negate", angle), angle), dtype)};
+  return {make.cast(f.pick(negative(y), f.call(op::negate, angle), angle), dtype)};
 }
 
 ir::Replacement infinite_by_compare(ir::Graph& graph, const ir::Node& node) {
   if (!is_device_float(node.inputs[0].type().dtype)) return {};
   Make make(graph, node.where);
   Value x = make.cast(node.inputs[0], Dtype::f32);
-  if (node.op == "is_inf") x = make.op("abs", {x});
-  const double wanted = node.op == "is_neg_inf" ? -HUGE_VAL : HUGE_VAL;
+  if (node.op == op::is_inf) x = make.op(op::abs, {x});
+  const double wanted = node.op == op::is_neg_inf ? -HUGE_VAL : HUGE_VAL;
   return {make.compare(x, make.number(Dtype::f32, wanted, x.type().dims), "EQ")};
 }
 
@@ -217,11 +217,11 @@ ir::Replacement batch_norm_by_parts(ir::Graph& graph, const ir::Node& node) {
     return v;
   };
   const auto inverse = [&](const Value& variance) {
-    return own.call("rsqrt", own.add(variance, own.number(node.attrs.real("epsilon"))));
+    return own.call(op::rsqrt, own.add(variance, own.number(node.attrs.real("epsilon"))));
   };
   const auto back = [&](const Value& v, size_t i) { return make.cast(v, node.types[i].dtype); };
   const Value x = in(0), scale = in(1), each = own.number(1 / count);
-  if (node.op == "batch_norm_grad") {
+  if (node.op == op::batch_norm_grad) {
     const Value gradient = in(4), by = inverse(in(3));
     const Value normal = f.mul(f.sub(x, spread(in(2))), spread(by));
     const Value sum = total(gradient), product = total(f.mul(gradient, normal));
@@ -229,7 +229,7 @@ ir::Replacement batch_norm_by_parts(ir::Graph& graph, const ir::Node& node) {
         f.sub(f.sub(gradient, spread(own.mul(sum, each))), f.mul(normal, spread(own.mul(product, each))));
     return {back(f.mul(spread(own.mul(scale, by)), rest), 0), back(product, 1), back(sum, 2)};
   }
-  const bool training = node.op == "batch_norm_training";
+  const bool training = node.op == op::batch_norm_training;
   const Value mean = training ? own.mul(total(x), each) : in(3);
   const Value apart = f.sub(x, spread(mean));
   const Value variance = training ? own.mul(total(f.mul(apart, apart)), each) : in(4);

@@ -29,7 +29,7 @@ bool is_index(Dtype d) { return is_integer(d) && device_dtype(d) && bytes(d) <= 
 Value to_s32(Make& make, const Value& index) {
   if (index.type().dtype != Dtype::u32) return make.cast(index, Dtype::s32);
   const Value top = make.number(Dtype::u32, INT32_MAX, index.type().dims);
-  return make.bits(make.op("minimum", {index, top}), Dtype::s32);
+  return make.bits(make.op(op::minimum, {index, top}), Dtype::s32);
 }
 
 // What gather and scatter have in common: the starts of each window.
@@ -59,7 +59,7 @@ Starts starts_of(Make& make, const ops::SliceAxes& axes, const Value& operand, c
   return out;
 }
 
-Value plus(Make& make, const Value& a, const Value& b) { return a ? make.op("add", {a, b}) : b; }
+Value plus(Make& make, const Value& a, const Value& b) { return a ? make.op(op::add, {a, b}) : b; }
 
 // Σ start × stride.
 Value offset_of(Make& make, const std::vector<Value>& starts, const Dims& strides, const Dims& dims) {
@@ -67,7 +67,7 @@ Value offset_of(Make& make, const std::vector<Value>& starts, const Dims& stride
   for (size_t d = 0; d < starts.size(); ++d) {
     if (!starts[d]) continue;
     Value term = starts[d];
-    if (strides[d] != 1) term = make.op("multiply", {term, make.number(Dtype::s32, double(strides[d]), dims)});
+    if (strides[d] != 1) term = make.op(op::multiply, {term, make.number(Dtype::s32, double(strides[d]), dims)});
     sum = plus(make, sum, term);
   }
   return sum ? sum : make.number(Dtype::s32, 0, dims);
@@ -75,8 +75,8 @@ Value offset_of(Make& make, const std::vector<Value>& starts, const Dims& stride
 
 Value clamped(Make& make, const Value& start, int64_t high) {
   const Dims& dims = start.type().dims;
-  return make.op("minimum", {make.op("maximum", {start, make.number(Dtype::s32, 0, dims)}),
-                             make.number(Dtype::s32, double(high), dims)});
+  return make.op(op::minimum, {make.op(op::maximum, {start, make.number(Dtype::s32, 0, dims)}),
+                               make.number(Dtype::s32, double(high), dims)});
 }
 
 ir::Attrs window_attrs(const Dims& sizes, const Dims& strides) {
@@ -121,10 +121,10 @@ Dims joined(Dims a, const Dims& b) {
 // What is read is widened, not what it is read from.
 ir::Replacement gather_before_convert(ir::Graph& graph, const ir::Node& node) {
   const ir::Node& wide = *node.inputs[0].node;
-  if (wide.op != "convert" || node.types[0].elements() > wide.types[0].elements() / 4) return {};
+  if (wide.op != op::convert || node.types[0].elements() > wide.types[0].elements() / 4) return {};
   Make make(graph, node.where);
   const Value from = wide.inputs[0];
-  const Value read = graph.add1("gather", {from, node.inputs[1]},
+  const Value read = graph.add1(op::gather, {from, node.inputs[1]},
                                 ir::tensor_type(from.type().dtype, node.types[0].dims), node.attrs, node.where);
   return {make.cast(read, node.types[0].dtype)};
 }
@@ -164,7 +164,7 @@ ir::Replacement gather_in_rows(ir::Graph& graph, const ir::Node& node) {
     if (each % n == 0) parts = n;
   const Value places = make.reshape(make.transpose(clamped(make, starts.at[size_t(along)], columns - 1), order),
                                     {items * parts, each / parts});
-  const Value found = make.own(kRowGather, {make.reshape(make.transpose(x, turn), {items * wide, columns}), places},
+  const Value found = make.own(op::row_gather, {make.reshape(make.transpose(x, turn), {items * wide, columns}), places},
                                ir::tensor_type(x.type().dtype, {items * wide * parts, each / parts}), {});
   Dims made = joined(batch, window);
   for (int64_t d : rest) made.push_back(starts.dims[size_t(d)]);
@@ -197,7 +197,7 @@ ir::Replacement gather_by_windows(ir::Graph& graph, const ir::Node& node) {
   const int64_t count = element_count(starts.dims);
   const Value offsets = make.reshape(offset_of(make, starts.at, strides, starts.dims), {count});
   const Dims window = window_of(sizes, axes);
-  const Value rows = make.own("window_load", {x, offsets}, ir::tensor_type(x.type().dtype, joined({count}, window)),
+  const Value rows = make.own(op::window_load, {x, offsets}, ir::tensor_type(x.type().dtype, joined({count}, window)),
                               window_attrs(sizes, strides));
   const Value many = make.reshape(rows, joined(starts.dims, window));
   return {make.transpose(many, order_of_many(axes.window, node.types[0].dims.size()))};
@@ -219,7 +219,7 @@ ir::Replacement slice_by_window(ir::Graph& graph, const ir::Node& node) {
   if (!is_index(node.inputs[1].type().dtype) || !is_small(x.type()) || !is_small(node.types[0])) return {};
   Make make(graph, node.where);
   const Value offset = window_offset(make, node, 1, dims, sizes);
-  const Value row = make.own("window_load", {x, offset}, ir::tensor_type(x.type().dtype, joined({1}, sizes)),
+  const Value row = make.own(op::window_load, {x, offset}, ir::tensor_type(x.type().dtype, joined({1}, sizes)),
                              window_attrs(sizes, row_major_strides(dims)));
   return {make.reshape(row, sizes)};
 }
@@ -234,7 +234,7 @@ ir::Replacement update_by_window(ir::Graph& graph, const ir::Node& node) {
   const Value offset = window_offset(make, node, 2, dims, sizes);
   ir::Attrs attrs = window_attrs(sizes, row_major_strides(dims));
   attrs.set("kind", "set");
-  return {make.own("window_store", {x, offset, make.reshape(update, joined({1}, sizes))}, node.types[0], attrs)};
+  return {make.own(op::window_store, {x, offset, make.reshape(update, joined({1}, sizes))}, node.types[0], attrs)};
 }
 
 namespace {
@@ -268,7 +268,7 @@ bool suits_multiply(const RowScatter& r, Dtype dtype) {
 static bool counts(const Value& x, const Value& updates) {
   constexpr double kExact = 1 << 24;
   Value v = updates;
-  while (v.node->op == "broadcast_in_dim" || v.node->op == "reshape") v = v.node->inputs[0];
+  while (v.node->op == op::broadcast_in_dim || v.node->op == op::reshape) v = v.node->inputs[0];
   double each = 0;
   return bits(x.type().dtype) == 32 && is_integer(x.type().dtype) && splat(*v.node, each) &&
          std::abs(each) * double(updates.type().elements()) <= kExact;
@@ -294,9 +294,9 @@ ir::Replacement scatter_by_windows(ir::Graph& graph, const ir::Node& node) {
   for (size_t d = 0; d < dims.size(); ++d) {
     if (!starts.at[d] || ops::holds(axes.operand_batching, int64_t(d))) continue;
     const Value fits = make.op(
-        "and", {make.compare(starts.at[d], make.number(Dtype::s32, 0, starts.dims), "GE"),
-                make.compare(starts.at[d], make.number(Dtype::s32, double(dims[d] - sizes[d]), starts.dims), "LE")});
-    inside = inside ? make.op("and", {inside, fits}) : fits;
+        op::and_, {make.compare(starts.at[d], make.number(Dtype::s32, 0, starts.dims), "GE"),
+                   make.compare(starts.at[d], make.number(Dtype::s32, double(dims[d] - sizes[d]), starts.dims), "LE")});
+    inside = inside ? make.op(op::and_, {inside, fits}) : fits;
   }
   const Value many = make.transpose(updates, inverse(order_of_many(axes.window, updates.type().dims.size())));
   const std::string_view kind = node.attrs.text("kind");
@@ -312,27 +312,27 @@ ir::Replacement scatter_by_windows(ir::Graph& graph, const ir::Node& node) {
     Dims pitch = strides;
     for (int64_t& s : pitch) s /= rows->row;
     Value at = offset_of(make, parts, pitch, starts.dims);
-    if (inside) at = make.op("select", {inside, at, make.number(Dtype::s32, -1, starts.dims)});
+    if (inside) at = make.op(op::select, {inside, at, make.number(Dtype::s32, -1, starts.dims)});
     const Dims cube = {rows->batch, each, rows->rows};
     const Value ones = make.cast(make.compare(make.broadcast(make.reshape(at, {rows->batch, each}), cube, {0, 1}),
                                               make.iota(Dtype::s32, cube, 2), "EQ"),
                                  sums);
     const Value flat = make.cast(make.reshape(many, {rows->batch, each, rows->row}), sums);
-    const Value sum = make.op("dot_general", {ones, flat},
+    const Value sum = make.op(op::dot_general, {ones, flat},
                               {{"lhs_batch", ir::Ints{0}},
                                {"rhs_batch", ir::Ints{0}},
                                {"lhs_contract", ir::Ints{1}},
                                {"rhs_contract", ir::Ints{1}},
                                {std::string(kKeepsFormat), true}},
                               {ir::tensor_type(sums, {rows->batch, rows->rows, rows->row})});
-    return {make.op("add", {x, make.cast(make.reshape(sum, dims), x.type().dtype)})};
+    return {make.op(op::add, {x, make.cast(make.reshape(sum, dims), x.type().dtype)})};
   }
   Value offsets = offset_of(make, starts.at, strides, starts.dims);
-  if (inside) offsets = make.op("select", {inside, offsets, make.number(Dtype::s32, ops::kNowhere, starts.dims)});
+  if (inside) offsets = make.op(op::select, {inside, offsets, make.number(Dtype::s32, ops::kNowhere, starts.dims)});
   ir::Attrs attrs = window_attrs(sizes, strides);
   attrs.set("kind", std::string(kind));
   attrs.set("unique", node.attrs.flag("unique_indices"));
-  return {make.own("window_store", {x, make.reshape(offsets, {count}), make.reshape(many, joined({count}, window))},
+  return {make.own(op::window_store, {x, make.reshape(offsets, {count}), make.reshape(many, joined({count}, window))},
                    node.types[0], attrs)};
 }
 

@@ -28,7 +28,7 @@ constexpr int64_t kElementsLeast = 1 << 14;  // of top_k
 // A constant, or one spread over dims.
 std::optional<double> number_in(const Value& v) {
   const ir::Node* node = v.node;
-  while (node->op == "broadcast_in_dim" && node->inputs[0].type().elements() == 1) node = node->inputs[0].node;
+  while (node->op == op::broadcast_in_dim && node->inputs[0].type().elements() == 1) node = node->inputs[0].node;
   double out = 0;
   return splat(*node, out) ? std::optional(out) : std::nullopt;
 }
@@ -56,24 +56,24 @@ ir::Replacement arg_max_in_parts(ir::Graph& graph, const ir::Node& node) {
     }
   const int64_t parts = (n + length - 1) / length;
   Value x = make.reshape(match->values, {rows, n});
-  if (!match->is_max) x = make.op("negate", {x});
-  const Value found = make.own(kArgMaxParts, {x}, ir::tensor_type(Dtype::f32, {rows, parts, 3}),
+  if (!match->is_max) x = make.op(op::negate, {x});
+  const Value found = make.own(op::arg_max_parts, {x}, ir::tensor_type(Dtype::f32, {rows, parts, 3}),
                                {{"parts", parts}, {"length", length}});
   const auto column = [&](int64_t i) { return make.reshape(make.slice_dim(found, 2, i, i + 1), {rows, parts}); };
   Value first = column(1), odd = column(2);
   if (parts > 1) {
     const Dims all = {rows, parts};
     const Value begins =
-        make.op("multiply", {make.iota(Dtype::f32, all, 1), make.number(Dtype::f32, double(length), all)});
+        make.op(op::multiply, {make.iota(Dtype::f32, all, 1), make.number(Dtype::f32, double(length), all)});
     const Value values = column(0), best = make.broadcast(make.reduce(values, "maximum", 1), all, {0});
-    const Value place = make.op("select", {make.compare(values, best, "EQ"), make.op("add", {first, begins}),
+    const Value place = make.op(op::select, {make.compare(values, best, "EQ"), make.op(op::add, {first, begins}),
                                            make.number(Dtype::f32, 2 * double(kPlaceMax), all)});
     first = make.reduce(place, "minimum", 1);
-    odd = make.reduce(make.op("add", {odd, begins}), "minimum", 1);
+    odd = make.reduce(make.op(op::add, {odd, begins}), "minimum", 1);
   }
   first = make.reshape(first, {rows}), odd = make.reshape(odd, {rows});
   const Value is_odd = make.compare(odd, make.number(Dtype::f32, double(n), {rows}), "LT");
-  const Value place = make.cast(make.op("select", {is_odd, odd, first}), node.types[1].dtype);
+  const Value place = make.cast(make.op(op::select, {is_odd, odd, first}), node.types[1].dtype);
   return {make.reduce(match->values, match->is_max ? "maximum" : "minimum", match->along),
           make.reshape(place, node.types[1].dims)};
 }
@@ -89,16 +89,16 @@ ir::Replacement places_as_floats(ir::Graph& graph, const ir::Node& node) {
   const Dims& dims = choice.types[0].dims;
   Make make(graph, node.where);
   const auto reduced = [&](const Value& x) -> ir::Replacement {
-    const Value best = make.op("reduce", {x, make.identity(kind, Dtype::f32)},
+    const Value best = make.op(op::reduce, {x, make.identity(kind, Dtype::f32)},
                                {{"dimensions", node.attrs.ints("dimensions")}, {"kind", std::string(kind)}});
-    return {make.op(kind, {make.cast(best, dtype), make.broadcast(node.inputs[1], node.types[0].dims, {})})};
+    return {make.combine(kind, {make.cast(best, dtype), make.broadcast(node.inputs[1], node.types[0].dims, {})})};
   };
-  if (kind == "add" && choice.op == "convert" && choice.inputs[0].type().dtype == Dtype::boolean && bytes(dtype) == 4 &&
+  if (kind == "add" && choice.op == op::convert && choice.inputs[0].type().dtype == Dtype::boolean && bytes(dtype) == 4 &&
       choice.types[0].elements() / node.types[0].elements() <= kPlaceMax)
     return reduced(make.cast(choice.inputs[0], Dtype::f32));
-  if (choice.op != "select" || (kind != "minimum" && kind != "maximum")) return {};
+  if (choice.op != op::select || (kind != "minimum" && kind != "maximum")) return {};
   const auto as_float = [&](const Value& v) -> Value {
-    if (v.node->op == "iota") {
+    if (v.node->op == op::iota) {
       const int64_t along = v.node->attrs.integer("iota_dimension");
       return dims[size_t(along)] <= kPlaceMax ? make.iota(Dtype::f32, dims, along) : Value{};
     }
@@ -107,7 +107,7 @@ ir::Replacement places_as_floats(ir::Graph& graph, const ir::Node& node) {
   };
   const Value yes = as_float(choice.inputs[1]), no = as_float(choice.inputs[2]);
   if (!yes || !no) return {};
-  return reduced(make.op("select", {choice.inputs[0], yes, no}));
+  return reduced(make.op(op::select, {choice.inputs[0], yes, no}));
 }
 
 // The largest of each part, then of those: equals stay in the order of their places.
@@ -130,17 +130,16 @@ ir::Replacement top_in_parts(ir::Graph& graph, const ir::Node& node) {
   if (length < k) return {};
   Make make(graph, node.where);
   const Value even = make.pad(make.reshape(x, {rows, n}), make.lowest(dtype), {0, 0}, {0, parts * length - n});
-  const Value each = make.op("top_k", {make.reshape(even, {rows, parts, length})}, {{"k", k}});
+  const Value each = make.op(op::top_k, {make.reshape(even, {rows, parts, length})}, {{"k", k}});
   const Dims found = {rows, parts, k}, side = {rows, parts * k};
   const Value begins =
-      make.op("multiply", {make.iota(Dtype::s32, found, 1), make.number(Dtype::s32, double(length), found)});
-  const Value places = make.op("add", {each.node->result(1), begins});
-  const Value all = make.op("top_k", {make.reshape(each, side)}, {{"k", k}});
-  const Value at = make.op(
-      "add", {all.node->result(1), make.op("multiply", {make.iota(Dtype::s32, {rows, k}, 0),
+      make.op(op::multiply, {make.iota(Dtype::s32, found, 1), make.number(Dtype::s32, double(length), found)});
+  const Value places = make.op(op::add, {each.node->result(1), begins});
+  const Value all = make.op(op::top_k, {make.reshape(each, side)}, {{"k", k}});
+  const Value at = make.op(op::add, {all.node->result(1), make.op(op::multiply, {make.iota(Dtype::s32, {rows, k}, 0),
                                                         make.number(Dtype::s32, double(parts * k), {rows, k})})});
   const ir::Ints none;  // windows of one element
-  const Value chosen = make.own("window_load", {make.reshape(places, {rows * parts * k}), make.reshape(at, {rows * k})},
+  const Value chosen = make.own(op::window_load, {make.reshape(places, {rows * parts * k}), make.reshape(at, {rows * k})},
                                 ir::tensor_type(Dtype::s32, {rows * k}), {{"sizes", none}, {"strides", none}});
   return {make.reshape(all, node.types[0].dims), make.reshape(chosen, node.types[1].dims)};
 }
@@ -159,7 +158,7 @@ ir::Replacement sort_by_largest(ir::Graph& graph, const ir::Node& node) {
     return {};
   for (size_t i = 1; i < node.inputs.size(); ++i) {
     const ir::Node& other = *node.inputs[i].node;
-    if (other.op != "iota" || other.attrs.integer("iota_dimension") != dim || !device_dtype(other.types[0].dtype))
+    if (other.op != op::iota || other.attrs.integer("iota_dimension") != dim || !device_dtype(other.types[0].dtype))
       return {};
   }
   const auto up = sorts_upwards(node);
@@ -175,16 +174,16 @@ ir::Replacement sort_by_largest(ir::Graph& graph, const ir::Node& node) {
   const auto last = int64_t(rank) - 1;
   const Value odd = make.compare(x, x, "NE");
   const Value far = make.broadcast(make.lowest(Dtype::f32, !*up), dims, {});
-  const Value key = make.op("select", {odd, far, *up ? make.op("negate", {x}) : x});
-  const Value top = make.op("top_k", {key}, {{"k", n}});
+  const Value key = make.op(op::select, {odd, far, *up ? make.op(op::negate, {x}) : x});
+  const Value top = make.op(op::top_k, {key}, {{"k", n}});
   const Value count = make.reduce(make.cast(odd, Dtype::f32), "add", last);
   ir::Ints rows;
   for (int64_t d = 0; d < last; ++d) rows.push_back(d);
   const Value odds = make.broadcast(count, dims, rows), place = make.iota(Dtype::f32, dims, last);
-  const Value is_odd = *up ? make.compare(make.op("add", {place, odds}), make.number(Dtype::f32, double(n), dims), "GE")
+  const Value is_odd = *up ? make.compare(make.op(op::add, {place, odds}), make.number(Dtype::f32, double(n), dims), "GE")
                            : make.compare(place, odds, "LT");
   const Value sorted =
-      make.op("select", {is_odd, make.number(Dtype::f32, NAN, dims), *up ? make.op("negate", {top}) : top});
+      make.op(op::select, {is_odd, make.number(Dtype::f32, NAN, dims), *up ? make.op(op::negate, {top}) : top});
   ir::Replacement out = {make.transpose(make.cast(sorted, type.dtype), back)};
   for (size_t i = 1; i < node.inputs.size(); ++i)
     out.push_back(make.transpose(make.cast(top.node->result(1), node.types[i].dtype), back));

@@ -1,7 +1,7 @@
 // Whole numbers narrower than a word: engines keep the nearest number that fits where a graph keeps the low bits, so
 // what may overflow is computed in words and cut. And sums of nothing, which no loop has a trip for; see decompose.h.
 #include <algorithm>
-#include <array>
+#include <iterator>
 
 #include "compile/device/decompose/build.h"
 #include "compile/device/decompose/decompose.h"
@@ -24,33 +24,33 @@ Value cut(Make& make, const Value& word, Dtype to) {
   const Dims& dims = word.type().dims;
   const int bits = width_of(to);
   const auto number = [&](int64_t v) { return make.number(Dtype::s32, double(v), dims); };
-  Value low = make.op("and", {word, number((int64_t{1} << bits) - 1)});
+  Value low = make.op(op::and_, {word, number((int64_t{1} << bits) - 1)});
   if (!is_signed(to)) return make.cast(low, to);
   const Value sign = number(int64_t{1} << (bits - 1));
-  return make.cast(make.op("subtract", {make.op("xor", {low, sign}), sign}), to);
+  return make.cast(make.op(op::subtract, {make.op(op::xor_, {low, sign}), sign}), to);
 }
 
 // Was it cut already?
 bool is_cut(const Value& v) {
   const ir::Node& node = *v.node;
-  if (node.op == "subtract")
-    return node.inputs[0].node->op == "xor" && node.inputs[0].node->inputs[0].node->op == "and";
-  return node.op == "and";
+  if (node.op == op::subtract)
+    return node.inputs[0].node->op == op::xor_ && node.inputs[0].node->inputs[0].node->op == op::and_;
+  return node.op == op::and_;
 }
 
 }  // namespace
 
 ir::Replacement narrow_in_words(ir::Graph& graph, const ir::Node& node) {
-  constexpr std::array<std::string_view, 6> kOverflow = {"abs", "add", "multiply", "negate", "shift_left", "subtract"};
+  constexpr ir::OpId kOverflow[] = {op::abs, op::add, op::multiply, op::negate, op::shift_left, op::subtract};
   const Dtype to = node.types.empty() ? Dtype::f32 : node.types[0].dtype;
   if (node.types.size() != 1 || node.types[0].is_token || !width_of(to)) return {};
   Make make(graph, node.where);
-  if (node.op == "iota") {
+  if (node.op == op::iota) {
     const int64_t dim = node.attrs.integer("iota_dimension");
     if (node.types[0].dims[size_t(dim)] <= int64_t{1} << (width_of(to) - is_signed(to))) return {};
     return {cut(make, make.iota(Dtype::s32, node.types[0].dims, dim), to)};
   }
-  if (node.op == "convert") {
+  if (node.op == op::convert) {
     const Dtype from = node.inputs[0].type().dtype;
     const bool loses =
         is_word(from) || (width_of(from) && (width_of(from) > width_of(to) || is_signed(from) != is_signed(to)));
@@ -58,15 +58,15 @@ ir::Replacement narrow_in_words(ir::Graph& graph, const ir::Node& node) {
     if (!loses || fits || is_cut(node.inputs[0])) return {};
     return {cut(make, make.cast(node.inputs[0], Dtype::s32), to)};
   }
-  if (std::find(kOverflow.begin(), kOverflow.end(), node.op) == kOverflow.end()) return {};
+  if (std::ranges::find(kOverflow, node.op) == std::end(kOverflow)) return {};
   Values words;
   for (const Value& v : node.inputs) words.push_back(make.cast(v, Dtype::s32));
   return {cut(make, make.op(node.op, words, node.attrs), to)};
 }
 
 ir::Replacement sum_of_nothing(ir::Graph& graph, const ir::Node& node) {
-  const bool product = node.op == "dot_general" || node.op == "convolution";
-  if ((!product && node.op != "reduce") || node.types.size() != 1 || node.types[0].elements() == 0) return {};
+  const bool product = node.op == op::dot_general || node.op == op::convolution;
+  if ((!product && node.op != op::reduce) || node.types.size() != 1 || node.types[0].elements() == 0) return {};
   const size_t counted = product ? 2 : 1;
   const bool empty = std::any_of(node.inputs.begin(), node.inputs.begin() + ptrdiff_t(counted),
                                  [](const Value& v) { return v.type().elements() == 0; });

@@ -19,7 +19,7 @@ constexpr int kDepth = 16;  // ops looked through
 bool is_wide(Dtype d) { return d == Dtype::u64 || d == Dtype::s64; }
 
 std::optional<uint64_t> splat_of(Value v) {
-  while (v.node->op == "broadcast_in_dim" || v.node->op == "reshape") v = v.node->inputs[0];
+  while (v.node->op == op::broadcast_in_dim || v.node->op == op::reshape) v = v.node->inputs[0];
   const Tensor* const t = ir::constant_of(v);
   if (!t || t->view().elements() != 1 || !is_wide(t->dtype)) return std::nullopt;
   return *t->view().as<const uint64_t>();
@@ -30,10 +30,10 @@ double bound(const Value& v, int depth) {
   if (const auto number = splat_of(v)) return double(*number);
   const ir::Node& node = *v.node;
   if (depth == 0) return HUGE_VAL;
-  if (node.op == "iota") return double(node.types[0].dims[size_t(node.attrs.integer("iota_dimension"))]);
-  if (node.op == "broadcast_in_dim" || node.op == "reshape") return bound(node.inputs[0], depth - 1);
-  if (node.op == "add") return bound(node.inputs[0], depth - 1) + bound(node.inputs[1], depth - 1);
-  if (node.op == "multiply") return bound(node.inputs[0], depth - 1) * bound(node.inputs[1], depth - 1);
+  if (node.op == op::iota) return double(node.types[0].dims[size_t(node.attrs.integer("iota_dimension"))]);
+  if (node.op == op::broadcast_in_dim || node.op == op::reshape) return bound(node.inputs[0], depth - 1);
+  if (node.op == op::add) return bound(node.inputs[0], depth - 1) + bound(node.inputs[1], depth - 1);
+  if (node.op == op::multiply) return bound(node.inputs[0], depth - 1) * bound(node.inputs[1], depth - 1);
   return HUGE_VAL;
 }
 
@@ -43,19 +43,19 @@ Value low_bits(Make& make, const Value& v, int depth) {
   const Dims& dims = v.type().dims;
   if (const auto number = splat_of(v)) return make.number(Dtype::u32, double(uint32_t(*number)), dims);
   if (depth == 0) return {};
-  if (node.op == "iota") return make.iota(Dtype::u32, dims, node.attrs.integer("iota_dimension"));
-  if (node.op == "shift_right_logical") {
+  if (node.op == op::iota) return make.iota(Dtype::u32, dims, node.attrs.integer("iota_dimension"));
+  if (node.op == op::shift_right_logical) {
     const auto by = splat_of(node.inputs[1]);
     const bool all_gone = by && *by >= 32 && bound(node.inputs[0], kDepth) < 0x1p32;
     return all_gone ? make.number(Dtype::u32, 0, dims) : Value{};
   }
-  if (node.op == "convert" && is_integer(node.inputs[0].type().dtype)) {
+  if (node.op == op::convert && is_integer(node.inputs[0].type().dtype)) {
     if (is_wide(node.inputs[0].type().dtype)) return low_bits(make, node.inputs[0], depth - 1);
     return make.cast(node.inputs[0], Dtype::u32);
   }
-  const bool moves = node.op == "broadcast_in_dim" || node.op == "reshape";
-  const bool counts = node.op == "add" || node.op == "multiply" || node.op == "subtract" || node.op == "and" ||
-                      node.op == "or" || node.op == "xor";
+  const bool moves = node.op == op::broadcast_in_dim || node.op == op::reshape;
+  const bool counts = node.op == op::add || node.op == op::multiply || node.op == op::subtract || node.op == op::and_ ||
+                      node.op == op::or_ || node.op == op::xor_;
   if (!moves && !counts) return {};
   Values inputs;
   for (const Value& in : node.inputs) {
@@ -69,20 +69,20 @@ Value low_bits(Make& make, const Value& v, int depth) {
 bool is_whole(const Value& v, int depth) {
   const ir::Node& n = *v.node;
   if (double number = 0; splat(n, number)) return number == std::floor(number);
-  if (n.op == "round_nearest_even" || n.op == "floor" || n.op == "ceil") return true;
-  if (n.op == "convert" && !is_floating(n.inputs[0].type().dtype)) return true;
+  if (n.op == op::round_nearest_even || n.op == op::floor || n.op == op::ceil) return true;
+  if (n.op == op::convert && !is_floating(n.inputs[0].type().dtype)) return true;
   if (depth == 0) return false;
   const auto is_whole_in = [&](size_t i) { return is_whole(n.inputs[i], depth - 1); };
-  if (n.op == "broadcast_in_dim" || n.op == "reshape" || n.op == "negate" || n.op == "abs") return is_whole_in(0);
-  if (n.op == "minimum" || n.op == "maximum") return is_whole_in(0) && is_whole_in(1);
-  return n.op == "clamp" && is_whole_in(0) && is_whole_in(1) && is_whole_in(2);
+  if (n.op == op::broadcast_in_dim || n.op == op::reshape || n.op == op::negate || n.op == op::abs) return is_whole_in(0);
+  if (n.op == op::minimum || n.op == op::maximum) return is_whole_in(0) && is_whole_in(1);
+  return n.op == op::clamp && is_whole_in(0) && is_whole_in(1) && is_whole_in(2);
 }
 
 // The same before it is rounded to the nearest, where limits that are whole are all that follows.
 Value before_rounding(Make& make, const Value& v, int depth) {
   const ir::Node& n = *v.node;
-  if (n.op == "round_nearest_even") return n.inputs[0];
-  if (depth == 0 || (n.op != "minimum" && n.op != "maximum" && n.op != "clamp")) return v;
+  if (n.op == op::round_nearest_even) return n.inputs[0];
+  if (depth == 0 || (n.op != op::minimum && n.op != op::maximum && n.op != op::clamp)) return v;
   Values inputs;
   for (const Value& in : n.inputs) inputs.push_back(before_rounding(make, in, depth - 1));
   return make.op(n.op, inputs, n.attrs, n.types);
@@ -97,7 +97,7 @@ ir::Replacement whole_as_written(ir::Graph& graph, const ir::Node& node) {
   if (!is_floating(from) || !is_integer(into) || node.attrs.flag(kNearest)) return {};
   if (!device_dtype(from) || !device_dtype(into) || bits(into) > 32 || !is_whole(x, kDepth)) return {};
   Make make(graph, node.where);
-  return {make.own("convert", {before_rounding(make, x, kDepth)}, node.types[0], {{std::string(kNearest), true}})};
+  return {make.own(op::convert, {before_rounding(make, x, kDepth)}, node.types[0], {{std::string(kNearest), true}})};
 }
 
 ir::Replacement count_in_words(ir::Graph& graph, const ir::Node& node) {
@@ -120,19 +120,19 @@ ir::Replacement erf_inv_by_polynomials(ir::Graph& graph, const ir::Node& node) {
   const Value x = make.cast(given, Dtype::f32);
   const Dims& dims = x.type().dims;
   const auto number = [&](double v) { return make.number(Dtype::f32, v, dims); };
-  const Value w = make.op("negate", {make.op("log_plus_one", {make.op("negate", {make.op("multiply", {x, x})})})});
+  const Value w = make.op(op::negate, {make.op(op::log_plus_one, {make.op(op::negate, {make.op(op::multiply, {x, x})})})});
   const Value is_near = make.compare(w, number(5), "LT");
-  const Value root = make.op("sqrt", {make.op("maximum", {w, number(0)})});
+  const Value root = make.op(op::sqrt, {make.op(op::maximum, {w, number(0)})});
   const Value at =
-      make.op("select", {is_near, make.op("subtract", {w, number(2.5)}), make.op("subtract", {root, number(3)})});
-  Value sum = make.op("select", {is_near, number(kNear[0]), number(kFar[0])});
+      make.op(op::select, {is_near, make.op(op::subtract, {w, number(2.5)}), make.op(op::subtract, {root, number(3)})});
+  Value sum = make.op(op::select, {is_near, number(kNear[0]), number(kFar[0])});
   for (size_t i = 1; i < std::size(kNear); ++i)
-    sum = make.op("add",
-                  {make.op("select", {is_near, number(kNear[i]), number(kFar[i])}), make.op("multiply", {sum, at})});
-  const Value inside = make.op("multiply", {sum, x});
-  const Value edge = make.op("multiply", {x, number(HUGE_VAL)});
-  const Value one = make.compare(make.op("abs", {x}), number(1), "EQ");
-  return {make.cast(make.op("select", {one, edge, inside}), given.type().dtype)};
+    sum = make.op(op::add,
+                  {make.op(op::select, {is_near, number(kNear[i]), number(kFar[i])}), make.op(op::multiply, {sum, at})});
+  const Value inside = make.op(op::multiply, {sum, x});
+  const Value edge = make.op(op::multiply, {x, number(HUGE_VAL)});
+  const Value one = make.compare(make.op(op::abs, {x}), number(1), "EQ");
+  return {make.cast(make.op(op::select, {one, edge, inside}), given.type().dtype)};
 }
 
 }  // namespace trine::compile::device

@@ -29,7 +29,7 @@ Value permuted(Make& make, const Value& x, const Value& rank, int64_t keep) {
   to.push_back(last + 1);
   const Value hit = make.compare(make.broadcast(rank, cube, to), make.iota(Dtype::f32, cube, last), "EQ");
   const auto moved = [&](const Value& part) {
-    const Value chosen = make.op("select", {hit, make.broadcast(part, cube, to), make.number(Dtype::f32, 0, cube)});
+    const Value chosen = make.op(op::select, {hit, make.broadcast(part, cube, to), make.number(Dtype::f32, 0, cube)});
     return make.reduce(chosen, "add", last + 1);
   };
   if (bytes(dtype) <= 1 || dtype == Dtype::s16 || dtype == Dtype::u16) {
@@ -40,12 +40,12 @@ Value permuted(Make& make, const Value& x, const Value& rank, int64_t keep) {
   if (bytes(dtype) == 2)
     return make.bits(make.cast(moved(make.cast(make.bits(x, Dtype::u16), Dtype::f32)), Dtype::u16), dtype);
   const Value raw = make.bits(x, Dtype::u32), half = make.number(Dtype::u32, 16, dims);
-  const Value high = make.op("shift_right_logical", {raw, half}),
-              low = make.op("and", {raw, make.number(Dtype::u32, 0xffff, dims)});
+  const Value high = make.op(op::shift_right_logical, {raw, half}),
+              low = make.op(op::and_, {raw, make.number(Dtype::u32, 0xffff, dims)});
   const Value h = make.cast(moved(make.cast(high, Dtype::f32)), Dtype::u32),
               l = make.cast(moved(make.cast(low, Dtype::f32)), Dtype::u32);
-  const Value up = make.op("shift_left", {h, make.number(Dtype::u32, 16, h.type().dims)});
-  return make.bits(make.op("or", {up, l}), dtype);
+  const Value up = make.op(op::shift_left, {h, make.number(Dtype::u32, 16, h.type().dims)});
+  return make.bits(make.op(op::or_, {up, l}), dtype);
 }
 
 ir::Ints to_last(size_t rank, size_t dim) {
@@ -94,7 +94,7 @@ ir::Replacement sort_by_rank(ir::Graph& graph, const ir::Node& node) {
     if (node.regions.empty()) {
       ir::Attrs attrs = {{"direction", std::string(node.attrs.text("direction"))}};
       if (node.attrs.find("compare_type")) attrs.set("compare_type", std::string(node.attrs.text("compare_type")));
-      return make.op("compare", {arguments[0], arguments[1]}, attrs);
+      return make.op(op::compare, {arguments[0], arguments[1]}, attrs);
     }
     const Values out = make.inlined(node.regions[0], arguments, cube);
     return out.empty() ? Value{} : out[0];
@@ -103,7 +103,7 @@ ir::Replacement sort_by_rank(ir::Graph& graph, const ir::Node& node) {
   if (!less || !more) return {};
   const Value earlier =
       make.compare(make.iota(Dtype::s32, cube, int64_t(rank)), make.iota(Dtype::s32, cube, int64_t(rank) - 1), "LT");
-  const Value first = make.op("or", {less, make.op("and", {earlier, make.op("not", {more})})});
+  const Value first = make.op(op::or_, {less, make.op(op::and_, {earlier, make.op(op::not_, {more})})});
   const Value place = make.reduce(make.cast(first, Dtype::f32), "add", int64_t(rank));
   ir::Replacement out;
   for (const Value& v : sorted) out.push_back(make.transpose(permuted(make, v, place, n), inverse(turn)));
@@ -127,8 +127,8 @@ ir::Replacement top_by_turns(ir::Graph& graph, const ir::Node& node) {
                 q = graph.parameter(ir::tensor_type(Dtype::s32, {}));
     ir::Attrs how = {{"direction", "GT"}};
     if (is_floating(x.type().dtype)) how.set("compare_type", "TOTALORDER");
-    const Value less = make.op("compare", {a, b}, how);
-    const Value sorted = make.op("sort", {x, place}, attrs, {}, {{{a, b, p, q}, {less}}});
+    const Value less = make.op(op::compare, {a, b}, how);
+    const Value sorted = make.op(op::sort, {x, place}, attrs, {}, {{{a, b, p, q}, {less}}});
     return {make.slice_dim(sorted, size_t(last), 0, k), make.slice_dim(sorted.node->result(1), size_t(last), 0, k)};
   }
   const Dims& dims = x.type().dims;
@@ -143,15 +143,15 @@ ir::Replacement top_by_turns(ir::Graph& graph, const ir::Node& node) {
     const Value best = make.reduce(rest, "maximum", last);
     const Value hit = make.compare(rest, make.broadcast(best, dims, to), "EQ");
     const Value at =
-        make.reduce(make.op("select", {hit, place, make.number(Dtype::f32, double(n), dims)}), "minimum", last);
+        make.reduce(make.op(op::select, {hit, place, make.number(Dtype::f32, double(n), dims)}), "minimum", last);
     values.push_back(make.reshape(best, one));
     places.push_back(make.reshape(at, one));
     if (turn + 1 < k)
-      rest = make.op("select", {make.compare(place, make.broadcast(at, dims, to), "EQ"),
+      rest = make.op(op::select, {make.compare(place, make.broadcast(at, dims, to), "EQ"),
                                 make.broadcast(make.lowest(Dtype::f32), dims, {}), rest});
   }
   const auto side_by_side = [&](const Values& parts, Dtype dtype) {
-    const Value all = parts.size() == 1 ? parts[0] : make.op("concatenate", parts, {{"dimension", last}});
+    const Value all = parts.size() == 1 ? parts[0] : make.op(op::concatenate, parts, {{"dimension", last}});
     return make.cast(all, dtype);
   };
   return {side_by_side(values, x.type().dtype), side_by_side(places, Dtype::s32)};
@@ -170,7 +170,7 @@ ir::Replacement reduce_by_halves(ir::Graph& graph, const ir::Node& node) {
     if (!device_dtype(t.dtype)) return {};
   Make make(graph, node.where);
   const auto combined = [&](const Values& a, const Values& b) -> Values {
-    if (node.regions.empty()) return {make.op(kind, {a[0], b[0]})};
+    if (node.regions.empty()) return {make.combine(kind, {a[0], b[0]})};
     Values arguments = a;
     arguments.insert(arguments.end(), b.begin(), b.end());
     return make.inlined(node.regions[0], arguments, a[0].type().dims);
@@ -215,10 +215,10 @@ ir::Replacement compare_total(ir::Graph& graph, const ir::Node& node) {
   const auto key = [&](const Value& x) {
     const Dims& dims = x.type().dims;
     const Value raw = make.bits(make.cast(x, Dtype::f32), Dtype::s32);
-    const Value turned = make.op("xor", {raw, make.number(Dtype::s32, 0x7fffffff, dims)});
-    return make.op("select", {make.compare(raw, make.number(Dtype::s32, 0, dims), "LT"), turned, raw});
+    const Value turned = make.op(op::xor_, {raw, make.number(Dtype::s32, 0x7fffffff, dims)});
+    return make.op(op::select, {make.compare(raw, make.number(Dtype::s32, 0, dims), "LT"), turned, raw});
   };
-  return {make.op("compare", {key(node.inputs[0]), key(node.inputs[1])},
+  return {make.op(op::compare, {key(node.inputs[0]), key(node.inputs[1])},
                   {{"direction", std::string(node.attrs.text("direction"))}})};
 }
 
@@ -244,8 +244,8 @@ ir::Replacement multiply_integers(ir::Graph& graph, const ir::Node& node) {
       q = make.slice_dim(y, size_t(right[0]), begin, end);
     }
     const Value part = make.cast(
-        make.op("dot_general", {p, q}, node.attrs, {ir::tensor_type(Dtype::f32, node.types[0].dims)}), Dtype::s32);
-    sum = sum ? make.op("add", {sum, part}) : part;
+        make.op(op::dot_general, {p, q}, node.attrs, {ir::tensor_type(Dtype::f32, node.types[0].dims)}), Dtype::s32);
+    sum = sum ? make.op(op::add, {sum, part}) : part;
   }
   return {sum};
 }

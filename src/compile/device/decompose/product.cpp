@@ -68,7 +68,7 @@ ir::Replacement reduce_by_rows(ir::Graph& graph, const ir::Node& node) {
   const auto over = [&](const Value& from, const Value& start, size_t first, const Dims& out) {
     ir::Ints axes;
     for (size_t d = first; d < from.type().dims.size(); ++d) axes.push_back(int64_t(d));
-    return make.own("reduce", {from, start}, ir::tensor_type(node.types[0].dtype, out),
+    return make.own(op::reduce, {from, start}, ir::tensor_type(node.types[0].dtype, out),
                     {{"dimensions", axes}, {"kind", kind}});
   };
   const Value each =
@@ -101,7 +101,7 @@ ir::Replacement reduce_apart(ir::Graph& graph, const ir::Node& node) {
   for (size_t d = 0; d < dims.size(); ++d)
     if (std::find(major.begin(), major.end(), int64_t(d)) == major.end()) kept.push_back(dims[d]);
   const auto over = [&](const Value& x, const Value& start, const ir::Ints& axes, const Dims& out) {
-    return make.own("reduce", {x, start}, ir::tensor_type(node.types[0].dtype, out),
+    return make.own(op::reduce, {x, start}, ir::tensor_type(node.types[0].dtype, out),
                     {{"dimensions", axes}, {"kind", std::string(kind)}});
   };
   ir::Ints last;
@@ -120,10 +120,10 @@ ir::Replacement product_of_vectors(ir::Graph& graph, const ir::Node& node) {
       !is_floating(right.dtype))
     return {};
   Make make(graph, node.where);
-  const Value products = make.op("multiply", {make.cast(node.inputs[0], dtype), make.cast(node.inputs[1], dtype)});
+  const Value products = make.op(op::multiply, {make.cast(node.inputs[0], dtype), make.cast(node.inputs[1], dtype)});
   ir::Ints all(lc.size());
   std::iota(all.begin(), all.end(), 0);
-  return {make.own("reduce", {products, make.number(dtype, 0)}, node.types[0],
+  return {make.own(op::reduce, {products, make.number(dtype, 0)}, node.types[0],
                    {{"dimensions", all}, {"kind", std::string("add")}})};
 }
 
@@ -154,7 +154,7 @@ ir::Replacement product_without_sum(ir::Graph& graph, const ir::Node& node) {
     }
     sides.push_back(make.broadcast(make.cast(make.reshape(v, dims), dtype), out, to));
   }
-  return {make.op("multiply", sides)};
+  return {make.op(op::multiply, sides)};
 }
 
 // A few numbers for each of many batches against a tensor: as that lies, element by element. The tensor engine would
@@ -179,8 +179,7 @@ ir::Replacement product_of_few(ir::Graph& graph, const ir::Node& node) {
   for (size_t i = 0; i < batch.size(); ++i) to[size_t(few_batch[i])] = batch[i];
   for (size_t i = 0; i < contract.size(); ++i) to[size_t(few_contract[i])] = contract[i];
   if (size_t(few.type().rank()) != batch.size() + contract.size()) return {};
-  const Value products = make.op(
-      "multiply", {make.cast(many, Dtype::f32), make.broadcast(make.cast(few, Dtype::f32), many.type().dims, to)});
+  const Value products = make.op(op::multiply, {make.cast(many, Dtype::f32), make.broadcast(make.cast(few, Dtype::f32), many.type().dims, to)});
   // What is left of the big operand's dims in its own order, and where the result has them.
   Dims kept;
   std::vector<int64_t> place;
@@ -193,7 +192,7 @@ ir::Replacement product_of_few(ir::Graph& graph, const ir::Node& node) {
   }
   ir::Ints dims = contract;
   std::sort(dims.begin(), dims.end());
-  const Value sum = make.own("reduce", {products, make.number(Dtype::f32, 0)}, {Dtype::f32, kept},
+  const Value sum = make.own(op::reduce, {products, make.number(Dtype::f32, 0)}, {Dtype::f32, kept},
                              {{"dimensions", dims}, {"kind", std::string("add")}});
   ir::Ints turn(place.size());
   for (size_t i = 0; i < place.size(); ++i) turn[size_t(place[i])] = int64_t(i);
@@ -228,12 +227,12 @@ ir::Replacement reduce_by_blocks(ir::Graph& graph, const ir::Node& node) {
   Value best;
   for (int64_t b = 0; b < blocks; ++b) {
     const Value one = make.reshape(make.slice_dim(even, 1, b, b + 1), each);
-    best = b ? make.op(kind, {best, one}) : one;
+    best = b ? make.combine(kind, {best, one}) : one;
   }
   best = make.reshape(best, {f->lead, left, f->columns});
   best = make.reduce(best, kind, 1);
-  if (rest) best = make.op(kind, {best, make.reduce(make.slice_dim(x, 1, f->rows - rest, f->rows), kind, 1)});
-  return {make.op(kind, {make.reshape(best, out), make.broadcast(node.inputs[1], out, {})})};
+  if (rest) best = make.combine(kind, {best, make.reduce(make.slice_dim(x, 1, f->rows - rest, f->rows), kind, 1)});
+  return {make.combine(kind, {make.reshape(best, out), make.broadcast(node.inputs[1], out, {})})};
 }
 
 // Over major dims, rows would have to be turned first. Few are combined one after the other; many are summed by a
@@ -259,16 +258,16 @@ ir::Replacement reduce_major(ir::Graph& graph, const ir::Node& node) {
     const Value x = make.reshape(node.inputs[0], each);
     for (int64_t r = 0; r < f->rows; ++r) {
       const Value one = make.reshape(make.slice_dim(x, 0, r, r + 1), dims);
-      sum = r ? make.op(kind, {sum, one}) : one;
+      sum = r ? make.combine(kind, {sum, one}) : one;
     }
   } else {
     const ir::Ints none, rows = {0}, middle = {1};
     // The multiply widens by itself.
     const ir::Node& from = *node.inputs[0].node;
     const Value given =
-        from.op == "convert" && multiplies(from.inputs[0].type().dtype) ? from.inputs[0] : node.inputs[0];
+        from.op == op::convert && multiplies(from.inputs[0].type().dtype) ? from.inputs[0] : node.inputs[0];
     const Value x = make.reshape(given, {f->lead, f->rows, f->columns});
-    sum = make.own("dot_general", {make.number(x.type().dtype, 1, {f->rows}), x},
+    sum = make.own(op::dot_general, {make.number(x.type().dtype, 1, {f->rows}), x},
                    ir::tensor_type(dtype, {f->lead, f->columns}),
                    {{"lhs_batch", none},
                     {"rhs_batch", none},
@@ -276,13 +275,13 @@ ir::Replacement reduce_major(ir::Graph& graph, const ir::Node& node) {
                     {"rhs_contract", middle},
                     {std::string(kKeepsFormat), true}});
   }
-  return {make.op(kind, {make.reshape(sum, out), make.broadcast(node.inputs[1], out, {})})};
+  return {make.combine(kind, {make.reshape(sum, out), make.broadcast(node.inputs[1], out, {})})};
 }
 
 // A product transposed is the product of its operands the other way round.
 ir::Replacement transposed_product(ir::Graph& graph, const ir::Node& node) {
   const ir::Node& dot = *node.inputs[0].node;
-  if (dot.op != "dot_general") return {};
+  if (dot.op != op::dot_general) return {};
   const ir::Ints& from = node.attrs.ints("permutation");
   const size_t batch = dot.attrs.ints("lhs_batch").size(), rank = from.size();
   const size_t rows = dot.inputs[0].type().dims.size() - batch - dot.attrs.ints("lhs_contract").size();
@@ -297,7 +296,7 @@ ir::Replacement transposed_product(ir::Graph& graph, const ir::Node& node) {
   attrs.set("rhs_batch", dot.attrs.ints("lhs_batch"));
   attrs.set("lhs_contract", dot.attrs.ints("rhs_contract"));
   attrs.set("rhs_contract", dot.attrs.ints("lhs_contract"));
-  return {graph.add1("dot_general", {dot.inputs[1], dot.inputs[0]}, node.types[0], std::move(attrs), node.where)};
+  return {graph.add1(op::dot_general, {dot.inputs[1], dot.inputs[0]}, node.types[0], std::move(attrs), node.where)};
 }
 
 }  // namespace trine::compile::device

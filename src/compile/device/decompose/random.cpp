@@ -22,16 +22,16 @@ class Words {
   const Dims& dims() const { return dims_; }
   Value number(uint32_t v) const { return make_.number(Dtype::u32, v, dims_); }
   Value spread(const Value& v) const { return make_.broadcast(v, dims_, {}); }
-  Value two(const char* op, const Value& a, const Value& b) const { return make_.op(op, {a, b}); }
-  Value add(const Value& a, const Value& b) const { return two("add", a, b); }
+  Value two(ir::OpId op, const Value& a, const Value& b) const { return make_.op(op, {a, b}); }
+  Value add(const Value& a, const Value& b) const { return two(op::add, a, b); }
   Value add(const Value& a, uint32_t b) const { return add(a, number(b)); }
-  Value flip(const Value& a, const Value& b) const { return two("xor", a, b); }
-  Value down(const Value& a, uint32_t by) const { return two("shift_right_logical", a, number(by)); }
-  Value low(const Value& a) const { return two("and", a, number(0xffff)); }
+  Value flip(const Value& a, const Value& b) const { return two(op::xor_, a, b); }
+  Value down(const Value& a, uint32_t by) const { return two(op::shift_right_logical, a, number(by)); }
+  Value low(const Value& a) const { return two(op::and_, a, number(0xffff)); }
   Value rotate(const Value& a, uint32_t by) const {
-    return two("or", two("shift_left", a, number(by)), down(a, 32 - by));
+    return two(op::or_, two(op::shift_left, a, number(by)), down(a, 32 - by));
   }
-  Value times(const Value& a, uint32_t b) const { return two("multiply", a, number(b)); }
+  Value times(const Value& a, uint32_t b) const { return two(op::multiply, a, number(b)); }
   // The high word of a product, by halves of 16 bits.
   Value times_high(const Value& a, uint32_t b) const {
     const Value a0 = low(a), a1 = down(a, 16);
@@ -92,7 +92,7 @@ Value stacked(Make& make, const Values& parts, size_t dim) {
     dims.insert(dims.begin() + ptrdiff_t(dim), 1);
     wide.push_back(make.reshape(v, dims));
   }
-  return make.op("concatenate", wide, {{"dimension", int64_t(dim)}});
+  return make.op(op::concatenate, wide, {{"dimension", int64_t(dim)}});
 }
 
 // The dim whose neighbours share a counter, as the op has it: the first even one, else the largest.
@@ -148,7 +148,7 @@ Drawn draw_philox(Make& make, const Pair& key, const Pair& low, const Pair& high
 ir::Replacement random_in_words(ir::Graph& graph, const ir::Node& node) {
   const ir::Node& given = *node.inputs[0].node;
   const ir::Type& wanted = node.types[1];
-  if (given.op != "bitcast_convert" || given.inputs[0].type().dtype != Dtype::u32 || bytes(wanted.dtype) != 4 ||
+  if (given.op != op::bitcast_convert || given.inputs[0].type().dtype != Dtype::u32 || bytes(wanted.dtype) != 4 ||
       !device_dtype(wanted.dtype) || wanted.elements() == 0 || wanted.elements() > kCountersMax)
     return {};
   Make make(graph, node.where);
@@ -170,13 +170,13 @@ ir::Replacement random_in_words(ir::Graph& graph, const ir::Node& node) {
     const Pair upper = plus(one, high, one.carry(next[1], counter[1]));
     rows.push_back(stacked(make, {upper[0], upper[1]}, 0));
   }
-  const Value after = make.op("bitcast_convert", {stacked(make, rows, 0)}, {}, {node.types[0]});
+  const Value after = make.op(op::bitcast_convert, {stacked(make, rows, 0)}, {}, {node.types[0]});
   return {after, make.bits(drawn.bits, wanted.dtype)};
 }
 
 ir::Replacement bits_there_and_back(ir::Graph&, const ir::Node& node) {
   const ir::Node& first = *node.inputs[0].node;
-  if (first.op != "bitcast_convert" || !ir::same_tensor(first.inputs[0].type(), node.types[0])) return {};
+  if (first.op != op::bitcast_convert || !ir::same_tensor(first.inputs[0].type(), node.types[0])) return {};
   return {first.inputs[0]};
 }
 

@@ -47,7 +47,7 @@ Value slide(Make& make, const Value& x, size_t dim, const ops::WindowDim& w, std
   const auto shifted = [&](const Value& v, int64_t by) { return strided(make, v, dim, by, length, w.stride); };
   if (size <= kLinear * w.stride) {
     Value sum = shifted(x, 0);
-    for (int64_t t = 1; t < size; ++t) sum = make.op(kind, {sum, shifted(x, t * dilation)});
+    for (int64_t t = 1; t < size; ++t) sum = make.combine(kind, {sum, shifted(x, t * dilation)});
     return sum;
   }
   Value power = x, sum;
@@ -55,12 +55,12 @@ Value slide(Make& make, const Value& x, size_t dim, const ops::WindowDim& w, std
   for (int64_t reach = 1;; reach *= 2) {
     if (size & reach) {
       const Value part = shifted(power, done * dilation);
-      sum = sum ? make.op(kind, {sum, part}) : part;
+      sum = sum ? make.combine(kind, {sum, part}) : part;
       done += reach;
     }
     if (done == size) return sum;
     const int64_t all = power.type().dims[dim], step = reach * dilation;
-    power = make.op(kind, {make.slice_dim(power, dim, 0, all - step), make.slice_dim(power, dim, step, all)});
+    power = make.combine(kind, {make.slice_dim(power, dim, 0, all - step), make.slice_dim(power, dim, step, all)});
   }
 }
 
@@ -82,7 +82,7 @@ Value at_once(Make& make, const Value& x, const std::vector<ops::WindowDim>& win
       end.push_back(begin[d] + (positions[d] - 1) * step[d] + 1);
     }
     const Value part = make.slice(x, begin, end, step);
-    sum = sum ? make.op(kind, {sum, part}) : part;
+    sum = sum ? make.combine(kind, {sum, part}) : part;
   });
   return sum;
 }
@@ -91,7 +91,7 @@ Value at_once(Make& make, const Value& x, const std::vector<ops::WindowDim>& win
 Value running(Make& make, const Value& x, const std::string& kind, bool reverse) {
   constexpr int64_t kLanes = 128, kEnough = 4;
   const auto plain = [&](const Value& v) {
-    return make.own(kScan, {v}, v.type(), {{"kind", kind}, {"reverse", reverse}});
+    return make.own(op::scan, {v}, v.type(), {{"kind", kind}, {"reverse", reverse}});
   };
   const Dims dims = x.type().dims;
   const int64_t groups = dims[0], n = dims[1];
@@ -108,7 +108,7 @@ Value running(Make& make, const Value& x, const std::string& kind, bool reverse)
   const Value before =
       make.pad(others, make.identity(kind, x.type().dtype), reverse ? none : one, reverse ? one : none);
   const Value spread = make.broadcast(make.reshape(before, {groups, parts}), each.type().dims, {0, 1});
-  return make.reshape(make.op(kind, {spread, each}), dims);
+  return make.reshape(make.combine(kind, {spread, each}), dims);
 }
 
 }  // namespace
@@ -134,7 +134,7 @@ ir::Replacement running_by_scans(ir::Graph& graph, const ir::Node& node) {
   if (!along || dims[*along] < kLeast) return {};
   const Dtype dtype = x.type().dtype;
   const std::string kind(node.attrs.text("kind"));
-  const bool counts = is_integer(dtype) && device_dtype(dtype) && kind == "add" && x.node->op == "convert" &&
+  const bool counts = is_integer(dtype) && device_dtype(dtype) && kind == "add" && x.node->op == op::convert &&
                       x.node->inputs[0].type().dtype == Dtype::boolean && dims[*along] <= kExact;
   const bool floats = is_floating(dtype) && device_dtype(dtype) && bytes(dtype) >= 2;
   if (!counts && !floats) return {};
@@ -146,7 +146,7 @@ ir::Replacement running_by_scans(ir::Graph& graph, const ir::Node& node) {
   const bool reverse = (*windows)[*along].low == 0;
   Value run;
   if (counts && folded[2] == 1 && folded[1] < kLong)
-    run = make.own(kScan, {make.reshape(x.node->inputs[0], folded)}, ir::tensor_type(dtype, folded),
+    run = make.own(op::scan, {make.reshape(x.node->inputs[0], folded)}, ir::tensor_type(dtype, folded),
                    {{"kind", kind}, {"reverse", reverse}});
   else
     run = running(make, make.reshape(counts ? make.cast(x.node->inputs[0], Dtype::f32) : x, folded), kind, reverse);
@@ -154,7 +154,7 @@ ir::Replacement running_by_scans(ir::Graph& graph, const ir::Node& node) {
   double init = 0, identity = 0;
   splat(*make.identity(kind, dtype).node, identity);
   if (splat(*node.inputs[1].node, init) && init == identity) return {out};
-  return {make.op(kind, {make.broadcast(node.inputs[1], dims, {}), out})};
+  return {make.combine(kind, {make.broadcast(node.inputs[1], dims, {}), out})};
 }
 
 ir::Replacement pool_by_slices(ir::Graph& graph, const ir::Node& node) {
@@ -173,7 +173,7 @@ ir::Replacement pool_by_slices(ir::Graph& graph, const ir::Node& node) {
       const ops::WindowDim& w = (*windows)[d];
       if (w.size > 1 || w.stride > 1) out = slide(make, out, d, w, kind);
     }
-  return {make.op(kind, {make.broadcast(node.inputs[1], out.type().dims, {}), out})};
+  return {make.combine(kind, {make.broadcast(node.inputs[1], out.type().dims, {}), out})};
 }
 
 // Each tap's sources, back where they were chosen from: `whole` positions and a few more. Where windows stand `stride`
@@ -209,8 +209,8 @@ static Value spread_back(Make& make, const Value& chosen, const Value& source,
       }
       const Value here =
           make.compare(make.slice(at, begin, end), make.number(Dtype::f32, double(number), counts), "EQ");
-      const Value mine = make.op("select", {here, make.slice(given, begin, end), make.number(dtype, 0, counts)});
-      sum = any ? make.op("add", {sum, mine}) : mine;
+      const Value mine = make.op(op::select, {here, make.slice(given, begin, end), make.number(dtype, 0, counts)});
+      sum = any ? make.op(op::add, {sum, mine}) : mine;
       any = true;
     });
     parts.push_back(sum);
@@ -224,7 +224,7 @@ static Value spread_back(Make& make, const Value& chosen, const Value& source,
       Dims dims = parts[i].type().dims;
       dims.insert(dims.begin() + ptrdiff_t(d) + 1, 1);
       for (size_t k = i; k < i + each; ++k) side.push_back(make.reshape(parts[k], dims));
-      const Value both = make.op("concatenate", std::move(side), {{"dimension", int64_t(d) + 1}});
+      const Value both = make.op(op::concatenate, std::move(side), {{"dimension", int64_t(d) + 1}});
       dims.erase(dims.begin() + ptrdiff_t(d) + 1);
       dims[d] *= int64_t(each);
       wider.push_back(make.reshape(both, dims));
@@ -271,16 +271,16 @@ ir::Replacement unpool_by_slices(ir::Graph& graph, const ir::Node& node) {
     const Value is_real = real ? tap_of(real, tap) : Value{};
     if (!best) {
       best = here, any = is_real, chosen = name;
-      if (is_real) chosen = make.op("select", {is_real, name, make.number(Dtype::f32, -1, positions)});
+      if (is_real) chosen = make.op(op::select, {is_real, name, make.number(Dtype::f32, -1, positions)});
       return;
     }
-    Value takes = make.op("not", {make.compare(best, here, direction)});
+    Value takes = make.op(op::not_, {make.compare(best, here, direction)});
     if (is_real) {
-      takes = make.op("and", {is_real, make.op("or", {takes, make.op("not", {any})})});
-      any = make.op("or", {any, is_real});
+      takes = make.op(op::and_, {is_real, make.op(op::or_, {takes, make.op(op::not_, {any})})});
+      any = make.op(op::or_, {any, is_real});
     }
-    best = make.op("select", {takes, here, best});
-    chosen = make.op("select", {takes, name, chosen});
+    best = make.op(op::select, {takes, here, best});
+    chosen = make.op(op::select, {takes, name, chosen});
   });
   const Value sum = spread_back(make, chosen, source, *windows, padded.type().dims);
   Dims begin, end;
@@ -289,7 +289,7 @@ ir::Replacement unpool_by_slices(ir::Graph& graph, const ir::Node& node) {
     end.push_back((*windows)[d].low + x.type().dims[d]);
   }
   const Value out = sum.type().dims != x.type().dims ? make.slice(sum, begin, end) : sum;
-  return {make.op("add", {out, make.broadcast(node.inputs[2], out.type().dims, {})})};
+  return {make.op(op::add, {out, make.broadcast(node.inputs[2], out.type().dims, {})})};
 }
 
 ir::Replacement pad_positive(ir::Graph& graph, const ir::Node& node) {
@@ -351,9 +351,9 @@ Value by_products(Make& make, const ir::Node& node, const ops::ConvolutionShape&
     const Value scale = make.reshape(make.slice(weights, k_begin, k_end), {groups, many});
     ir::Ints to, scale_to = {int64_t(spatial) + 1, int64_t(spatial) + 2};
     for (int64_t d = 0; d < int64_t(spatial) + 2; ++d) to.push_back(d);
-    const Value term = make.op("multiply", {make.broadcast(make.slice(input, begin, end, step), five, to),
+    const Value term = make.op(op::multiply, {make.broadcast(make.slice(input, begin, end, step), five, to),
                                             make.broadcast(scale, five, scale_to)});
-    sum = sum ? make.op("add", {sum, term}) : term;
+    sum = sum ? make.op(op::add, {sum, term}) : term;
   });
   Dims flat = wide;
   flat.push_back(groups * many);
@@ -393,7 +393,7 @@ Value convolve_row(Make& make, const ir::Node& node) {
     list.insert(list.begin(), 2, 0);
     attrs.set("padding", list);
   }
-  const Value wide = make.op("convolution",
+  const Value wide = make.op(op::convolution,
                              {make.reshape(node.inputs[0], with_row(node.inputs[0].type().dims, in)),
                               make.reshape(node.inputs[1], with_row(node.inputs[1].type().dims, k))},
                              attrs, {ir::tensor_type(node.types[0].dtype, with_row(node.types[0].dims, out))});
@@ -426,7 +426,7 @@ ir::Replacement convolve_padded(ir::Graph& graph, const ir::Node& node) {
   ir::Attrs attrs = node.attrs;
   attrs.set("padding", ir::Ints(2 * shape->windows.size(), 0));
   attrs.set("lhs_dilation", ir::Ints(shape->windows.size(), 1));
-  return {make.op("convolution", {padded, kernel}, attrs, node.types)};
+  return {make.op(op::convolution, {padded, kernel}, attrs, node.types)};
 }
 
 }  // namespace trine::compile::device

@@ -79,7 +79,7 @@ class Folding {
   }
   bool spreads_evenly(size_t split) const {
     for (const ir::Node* node : unit_.members) {
-      if (node->op != "broadcast_in_dim" || node->types[0].dims != unit_.space) continue;
+      if (node->op != op::broadcast_in_dim || node->types[0].dims != unit_.space) continue;
       const ir::Ints& to = node->attrs.ints("broadcast_dimensions");
       bool moves = false;  // some dim so far: a dim within it that does not move would break the run
       for (size_t d = 0; d < split; ++d) {

@@ -42,7 +42,7 @@ class Joiner {
 
   void all() {
     for (Unit& unit : units_)
-      if (unit.single && unit.single->op == "concatenate") take(unit);
+      if (unit.single && unit.single->op == op::concatenate) take(unit);
     std::erase_if(units_, [](const Unit& unit) { return !unit.single && unit.roots.empty(); });
   }
 
@@ -104,7 +104,7 @@ class Joiner {
 }  // namespace
 
 std::optional<Joined> joined_by(const Unit& unit) {
-  if (unit.roots.size() != 1 || unit.roots[0]->op != "concatenate") return std::nullopt;
+  if (unit.roots.size() != 1 || unit.roots[0]->op != op::concatenate) return std::nullopt;
   return described(*unit.roots[0]);
 }
 

@@ -37,7 +37,7 @@ class Loop {
       for (const ir::Value& v : node->inputs) ++uses_[v.node];
     for (const ir::Node* root : unit.roots) ++uses_[root];
     for (const ir::Node* node : unit.members)
-      if (node->op == "reduce") reductions_.push_back(node);
+      if (node->op == op::reduce) reductions_.push_back(node);
     std::sort(reductions_.begin(), reductions_.end(), [](auto* a, auto* b) { return a->id < b->id; });
   }
 
@@ -208,7 +208,7 @@ class Loop {
     for (const ir::Node* node : unit_.members)
       for (const ir::Value& v : node->inputs) {
         if (v.node == unit_.product && view_kind(*node) != ViewKind::none) return false;
-        if (v.node == unit_.product && node->op == "reshape") return false;
+        if (v.node == unit_.product && node->op == op::reshape) return false;
       }
     return !unit_.keeps_product;
   }
@@ -229,7 +229,7 @@ class Loop {
     return out;
   }
   bool is_row(const ir::Node& root) const {
-    return unit_.has_reduction() && (root.op == "reduce" || root.types[0].dims != unit_.space);
+    return unit_.has_reduction() && (root.op == op::reduce || root.types[0].dims != unit_.space);
   }
   bool is_part(int dim) const { return std::find(parts_.begin(), parts_.end(), size_t(dim)) != parts_.end(); }
 
@@ -293,7 +293,7 @@ class Loop {
     if (auto found = memo.find({v, map}); found != memo.end())
       return emit_copy(rec_, dst, over(found->second, is_row(root)));
     const auto done = [&] { memo[{v, map}] = dst.columns() == 1 ? Val::row(dst) : Val::tile(dst); };
-    if (view_kind(root) == ViewKind::none && root.op != "reduce" && root.op != "iota" && unit_.members.count(&root)) {
+    if (view_kind(root) == ViewKind::none && root.op != op::reduce && root.op != op::iota && unit_.members.count(&root)) {
       const Val made = elementwise(root, map, &dst);
       if (!made.is_pending() && !made.is_number() && made.view.tensor == dst.tensor) return done();
       emit_copy(rec_, dst, made);
@@ -400,8 +400,8 @@ class Loop {
     const ir::Node& node = *v.node;
     if (!unit_.members.count(&node)) return fetch(v, map);
     if (view_kind(node) != ViewKind::none) return value(node.inputs[0], through_view(node, map));
-    if (node.op == "iota") return iota(node, map, row);
-    if (node.op == "reduce") return reduce(node);
+    if (node.op == op::iota) return iota(node, map, row);
+    if (node.op == op::reduce) return reduce(node);
     return elementwise(node, map, nullptr);
   }
 
@@ -432,7 +432,7 @@ class Loop {
     for (const ir::Value& in : node.inputs) inputs.push_back(over(value(in, operand_map(node, in, map)), row));
     if (const std::string_view act = activation_of(node); !act.empty() && !inputs[0].is_number())
       return activated(inputs[0], act);
-    if (node.op == "convert" && widens(node)) return inputs[0];
+    if (node.op == op::convert && widens(node)) return inputs[0];
     if (!row)
       if (auto later = pend(rec_, node, inputs)) return *later;
     return emit_map(rec_, node, inputs, partitions_, columns, dst);
@@ -448,11 +448,11 @@ class Loop {
   }
   // A value that is only asked for in a narrower format is computed in it: engines round as they write.
   const ir::Node* narrowed(const ir::Node& node, const IndexMap& map) const {
-    if (node.op != "convert") return nullptr;
+    if (node.op != op::convert) return nullptr;
     const ir::Node& from = *node.inputs[0].node;
     const Dtype wide = from.types[0].dtype, narrow = node.types[0].dtype;
     const auto is_float = [](Dtype d) { return is_floating(d) && bytes(d) >= 2 && bytes(d) <= 4; };
-    if (wide != Dtype::f32 || !is_float(narrow) || from.op == "reduce" || from.op == "iota" || !has_map(from))
+    if (wide != Dtype::f32 || !is_float(narrow) || from.op == op::reduce || from.op == op::iota || !has_map(from))
       return nullptr;
     const auto uses = uses_.find(&from);
     if (!unit_.members.count(&from) || uses == uses_.end() || uses->second != 1 || block_.count({from.result(), map}))
@@ -607,7 +607,7 @@ class Loop {
     const ShiftedSum* const shifted = shifted_of(*node);
     if (shifted) out = std::max(level(shifted->top), level(shifted->by.node));
     for (size_t i = 0; !shifted && i < node->inputs.size(); ++i) out = std::max(out, level(node->inputs[i].node));
-    return levels_[node] = out + (node->op == "reduce" && !shifted);
+    return levels_[node] = out + (node->op == op::reduce && !shifted);
   }
   const ShiftedSum* shifted_of(const ir::Node& node) const {
     const auto found = std::find_if(shifted_.begin(), shifted_.end(), [&](auto& s) { return s.sum == &node; });
@@ -708,7 +708,7 @@ class Loop {
         operands_.reads.add(store_.of(v), walk.strides, walk.offset);
       } else if (view_kind(*v.node) != ViewKind::none) {
         work.push_back({v.node->inputs[0], through_view(*v.node, map)});
-      } else if (v.node->op == "reduce") {
+      } else if (v.node->op == op::reduce) {
         work.push_back({v.node->inputs[0], identity_map(int(unit_.space.size()))});
       } else {
         for (const ir::Value& in : v.node->inputs) work.push_back({in, operand_map(*v.node, in, map)});
@@ -758,8 +758,8 @@ std::string loop_obstacle(const Unit& unit) {
   for (const ir::Node* node : unit.members) {
     std::string why = move_obstacle(*node);  // formats alone
     if (!why.empty()) return why;
-    if (view_kind(*node) != ViewKind::none || node->op == "iota" || node->op == "concatenate") continue;
-    if (node->op == "reduce") {
+    if (view_kind(*node) != ViewKind::none || node->op == op::iota || node->op == op::concatenate) continue;
+    if (node->op == op::reduce) {
       const Dtype d = node->types[0].dtype;
       const std::string_view kind = node->attrs.text("kind");
       if (d != Dtype::boolean && is_integer(d)) return cat("reduce of ", shape_text(d, {}), " is inexact on the chip");

@@ -172,10 +172,10 @@ void bit_and(Op& o, const View& to) { bitwise(o, to, "bitwise_and"); }
 // Bits that were shifted apart add up: a word turned round, which GpSimd puts together while Vector shifts the next.
 bool turns_round(const ir::Node& node, const View& to) {
   const ir::Node &up = *node.inputs[0].node, &down = *node.inputs[1].node;
-  if (bytes(to.dtype) != 4 || up.op != "shift_left" || down.op != "shift_right_logical") return false;
+  if (bytes(to.dtype) != 4 || up.op != op::shift_left || down.op != op::shift_right_logical) return false;
   const auto by = [](const ir::Node& shift) {
     ir::Value v = shift.inputs[1];
-    while (v.node->op == "broadcast_in_dim") v = v.node->inputs[0];
+    while (v.node->op == op::broadcast_in_dim) v = v.node->inputs[0];
     double number = -1;
     return splat(*v.node, number) ? number : -1;
   };
@@ -322,60 +322,60 @@ void copy(Op& o, const View& to) { emit_copy(o.rec_, to, o.in[0]); }
 
 enum Takes : uint8_t { kFloat = 1, kInt = 2, kBool = 4, kAll = 7 };
 struct MapRow {
-  std::string_view op;
+  ir::OpId op;
   Emit emit;
   uint8_t takes = kFloat;  // of its first input
 };
 
 constexpr MapRow kMaps[] = {
-    {"abs", absolute, kFloat | kInt},
-    {"add", add, kFloat | kInt},
-    {"and", bit_and, kInt | kBool},
-    {"bitcast_convert", bit_cast, kFloat | kInt},
-    {"cbrt", cbrt},
-    {"ceil", ceil},
-    {"clamp", clamp, kFloat | kInt},
-    {"compare", compare, kAll},
-    {"convert", convert, kAll},
-    {"cosine", cosine},
-    {"divide", divide, kFloat | kInt},
-    {"erf", act<4>},
-    {"erfc", erfc},
-    {"exponential", act<0>},
-    {"exponential_minus_one", exp_minus_one},
-    {"floor", floor},
-    {"is_finite", is_finite},
-    {"log", act<1>},
-    {"log_plus_one", log_plus_one},
-    {"logistic", act<3>},
-    {"maximum", maximum, kAll},
-    {"minimum", minimum, kAll},
-    {"multiply", multiply, kFloat | kInt},
-    {"negate", negate, kFloat | kInt},
-    {"not", bit_not, kInt | kBool},
-    {"optimization_barrier", copy, kAll},
-    {"or", bit_or, kInt | kBool},
-    {"power", power},
-    {"remainder", remainder, kInt},
-    {"round_nearest_even", round_even},
-    {"rsqrt", act<6>},
-    {"select", select, kAll},
-    {"shift_left", shift_left, kInt},
-    {"shift_right_logical", shift_right, kInt},
-    {"sign", sign, kFloat | kInt},
-    {"sine", sine},
-    {"sqrt", act<5>},
-    {"square", act<8>},
-    {"subtract", subtract, kFloat | kInt},
-    {"tanh", act<2>},
-    {"xor", bit_xor, kInt | kBool},
+    {op::abs, absolute, kFloat | kInt},
+    {op::add, add, kFloat | kInt},
+    {op::and_, bit_and, kInt | kBool},
+    {op::bitcast_convert, bit_cast, kFloat | kInt},
+    {op::cbrt, cbrt},
+    {op::ceil, ceil},
+    {op::clamp, clamp, kFloat | kInt},
+    {op::compare, compare, kAll},
+    {op::convert, convert, kAll},
+    {op::cosine, cosine},
+    {op::divide, divide, kFloat | kInt},
+    {op::erf, act<4>},
+    {op::erfc, erfc},
+    {op::exponential, act<0>},
+    {op::exponential_minus_one, exp_minus_one},
+    {op::floor, floor},
+    {op::is_finite, is_finite},
+    {op::log, act<1>},
+    {op::log_plus_one, log_plus_one},
+    {op::logistic, act<3>},
+    {op::maximum, maximum, kAll},
+    {op::minimum, minimum, kAll},
+    {op::multiply, multiply, kFloat | kInt},
+    {op::negate, negate, kFloat | kInt},
+    {op::not_, bit_not, kInt | kBool},
+    {op::optimization_barrier, copy, kAll},
+    {op::or_, bit_or, kInt | kBool},
+    {op::power, power},
+    {op::remainder, remainder, kInt},
+    {op::round_nearest_even, round_even},
+    {op::rsqrt, act<6>},
+    {op::select, select, kAll},
+    {op::shift_left, shift_left, kInt},
+    {op::shift_right_logical, shift_right, kInt},
+    {op::sign, sign, kFloat | kInt},
+    {op::sine, sine},
+    {op::sqrt, act<5>},
+    {op::square, act<8>},
+    {op::subtract, subtract, kFloat | kInt},
+    {op::tanh, act<2>},
+    {op::xor_, bit_xor, kInt | kBool},
 };
 static_assert(std::is_sorted(std::begin(kMaps), std::end(kMaps),
                              [](const MapRow& a, const MapRow& b) { return a.op < b.op; }));
 
-const MapRow* map_row(std::string_view op) {
+const MapRow* map_row(ir::OpId op) {
   const auto* found = std::lower_bound(std::begin(kMaps), std::end(kMaps), op,
-                                       [](const MapRow& r, std::string_view o) { return r.op < o; });
+                                       [](const MapRow& r, ir::OpId o) { return r.op < o; });
   return found != std::end(kMaps) && found->op == op ? found : nullptr;
 }
 
@@ -389,19 +389,19 @@ bool has_map(const ir::Node& node, std::string* why) {
   const MapRow* const row = map_row(node.op);
   if (!row) return no(cat("no engine computes ", node.op));
   if (std::string foreign = move_obstacle(node); !foreign.empty()) return no(std::move(foreign));
-  const Dtype d = node.inputs[node.op == "select" ? 1 : 0].type().dtype;
+  const Dtype d = node.inputs[node.op == op::select ? 1 : 0].type().dtype;
   const uint8_t kind = d == Dtype::boolean ? kBool : is_integer(d) ? kInt : kFloat;
   if (!(row->takes & kind)) return no(cat(node.op, " of ", shape_text(d, {}), " has no instruction"));
-  if (kind == kInt && (node.op == "divide" || node.op == "remainder")) {
+  if (kind == kInt && (node.op == op::divide || node.op == op::remainder)) {
     double by = 0;
     ir::Value v = node.inputs[1];
-    while (v.node->op == "broadcast_in_dim") v = v.node->inputs[0];
+    while (v.node->op == op::broadcast_in_dim) v = v.node->inputs[0];
     const bool whole = splat(*v.node, by) && by >= 1 && std::exp2(std::round(std::log2(by))) == by;
     if (!whole || d == Dtype::s32 || d == Dtype::s16 || d == Dtype::s8)
       return no(cat(node.op, " of whole numbers is on the chip by powers of two of unsigned ones alone"));
   }
-  if (node.op == "compare" && node.attrs.text("compare_type") == "TOTALORDER") return no("compares in total order");
-  if (node.op == "bitcast_convert" && bytes(d) != bytes(node.types[0].dtype)) return no("changes the element size");
+  if (node.op == op::compare && node.attrs.text("compare_type") == "TOTALORDER") return no("compares in total order");
+  if (node.op == op::bitcast_convert && bytes(d) != bytes(node.types[0].dtype)) return no("changes the element size");
   return true;
 }
 
@@ -429,7 +429,7 @@ std::optional<Val> pend(Recorder& rec, const ir::Node& node, const std::vector<V
   const bool real = !is_integer(node.types[0].dtype) && node.types[0].dtype != Dtype::boolean;
   if (!real || in.empty() || in.size() > 2) return std::nullopt;
   const auto is_float = [](const Val& v) { return v.is_number() || !is_integer(v.view.dtype); };
-  if (node.op == "negate" && in[0].is_tile() && is_float(in[0])) {
+  if (node.op == op::negate && in[0].is_tile() && is_float(in[0])) {
     Val v = in[0];
     v.set_scale(row_math(rec, v.scale, -1.0, "multiply"));
     if (v.shifted) v.bias = row_math(rec, v.bias, -1.0, "multiply");
@@ -440,7 +440,7 @@ std::optional<Val> pend(Recorder& rec, const ir::Node& node, const std::vector<V
   const Val &tile = in[left ? 0 : 1], &other = in[left ? 1 : 0];
   Source by = other.is_number() ? Source(other.number) : f32_row(rec, other.view);
   Val v = tile;
-  if (node.op == "divide" && left) {
+  if (node.op == op::divide && left) {
     if (by.is_number()) {
       by = 1 / by.number;
     } else {
@@ -449,16 +449,16 @@ std::optional<Val> pend(Recorder& rec, const ir::Node& node, const std::vector<V
       by = r;
     }
   }
-  if (node.op == "multiply" || (node.op == "divide" && left)) {
+  if (node.op == op::multiply || (node.op == op::divide && left)) {
     v.set_scale(row_math(rec, v.scale, by, "multiply"));
     if (v.shifted) v.bias = row_math(rec, v.bias, by, "multiply");
     return v;
   }
-  if (node.op == "add" || (node.op == "subtract" && left)) {
-    v.set_bias(row_math(rec, v.bias, by, node.op));
+  if (node.op == op::add || (node.op == op::subtract && left)) {
+    v.set_bias(row_math(rec, v.bias, by, node.op.name()));
     return v;
   }
-  if (node.op == "subtract") {  // by - tile
+  if (node.op == op::subtract) {  // by - tile
     v.set_scale(row_math(rec, v.scale, -1.0, "multiply"));
     v.set_bias(v.shifted ? row_math(rec, by, v.bias, "subtract") : by);
     return v;
@@ -467,12 +467,12 @@ std::optional<Val> pend(Recorder& rec, const ir::Node& node, const std::vector<V
 }
 
 std::string_view activation_of(const ir::Node& node) {
-  static constexpr std::pair<std::string_view, std::string_view> kActs[] = {
-      {"exponential", "exp"}, {"log", "log"},   {"logistic", "sigmoid"}, {"erf", "erf"},
-      {"rsqrt", "rsqrt"},     {"sqrt", "sqrt"}, {"tanh", "tanh"},        {"square", "square"}};
+  static constexpr std::pair<ir::OpId, std::string_view> kActs[] = {
+      {op::exponential, "exp"}, {op::log, "log"},   {op::logistic, "sigmoid"}, {op::erf, "erf"},
+      {op::rsqrt, "rsqrt"},     {op::sqrt, "sqrt"}, {op::tanh, "tanh"},        {op::square, "square"}};
   for (const auto& [op, act] : kActs)
     if (node.op == op) return act;
-  if (node.op == "multiply" && node.inputs[0] == node.inputs[1] && !is_integer(node.types[0].dtype)) return "square";
+  if (node.op == op::multiply && node.inputs[0] == node.inputs[1] && !is_integer(node.types[0].dtype)) return "square";
   return {};
 }
 
@@ -528,14 +528,14 @@ void emit_copy(Recorder& rec, const View& dst, const Val& value) {
 }
 
 // (x · scale) op y or (x + bias) op y of two tiles in one go; false where it is not that, or no gain.
-static bool emit_both(Recorder& rec, std::string_view op, const std::vector<Val>& in, const View& to) {
+static bool emit_both(Recorder& rec, ir::OpId op, const std::vector<Val>& in, const View& to) {
   if (in.size() != 2 || !in[0].is_tile() || !in[1].is_tile()) return false;
-  if ((op != "add" && op != "subtract" && op != "multiply") || is_integer(to.dtype)) return false;
+  if ((op != op::add && op != op::subtract && op != op::multiply) || is_integer(to.dtype)) return false;
   for (size_t i : {0, 1}) {
     const Val &x = in[i], y = in[1 - i];
     if (x.scaled == x.shifted || is_integer(x.view.dtype) || is_integer(y.view.dtype)) continue;
     if (rec.in_psum(x.view) && rec.in_psum(y.view) && !y.is_pending()) continue;
-    if (op == "multiply" && x.scaled && x.scale.is_number() && x.scale.number > 0 && !y.is_pending() &&
+    if (op == op::multiply && x.scaled && x.scale.is_number() && x.scale.number > 0 && !y.is_pending() &&
         x.view == y.view && rec.scalar_is_free()) {
       Val root = Val::tile(x.view);
       root.set_scale(std::sqrt(x.scale.number));
@@ -551,8 +551,8 @@ static bool emit_both(Recorder& rec, std::string_view op, const std::vector<Val>
     rec.emit("scalar_tensor_tensor",
              {{"dst", to}, {"data", x.view}, {"operand0", x.scaled ? x.scale : x.bias}, {"operand1", other.view}},
              {{"op0", x.scaled ? std::string_view("multiply") : std::string_view("add")},
-              {"op1", op},
-              {"reverse1", int64_t(op == "subtract" && i == 1)}});
+              {"op1", op.name()},
+              {"reverse1", int64_t(op == op::subtract && i == 1)}});
     return true;
   }
   return false;
@@ -566,7 +566,7 @@ static void emit_quotient(Recorder& rec, const std::vector<Val>& in, const View&
   emit_activation(rec, r, y, "reciprocal");
   // Where GpSimd multiplies besides Vector, it takes plain tiles.
   const Val x = rec.chip().has(arch::Feature::shared_ports) ? in[0] : settle(rec, in[0]);
-  if (emit_both(rec, "multiply", {x, Val::tile(r)}, to)) return;
+  if (emit_both(rec, op::multiply, {x, Val::tile(r)}, to)) return;
   const View left = settle(rec, x).view;
   rec.emit("tensor_tensor", {{"dst", to}, {"data1", left}, {"data2", r}}, {{"op", std::string_view("multiply")}},
            rec.in_psum(left) || rec.in_psum(to) ? arch::kVector : 0);
@@ -575,12 +575,12 @@ static void emit_quotient(Recorder& rec, const std::vector<Val>& in, const View&
 Val emit_map(Recorder& rec, const ir::Node& node, const std::vector<Val>& inputs, int partitions, int64_t columns,
              const View* dst) {
   const Dtype dtype = *device_dtype(node.types[0].dtype);
-  if (columns > 1 && node.op == "divide" && inputs[0].is_tile() && inputs[1].is_tile() && !is_integer(dtype)) {
+  if (columns > 1 && node.op == op::divide && inputs[0].is_tile() && inputs[1].is_tile() && !is_integer(dtype)) {
     const View to = dst ? *dst : rec.sbuf(dtype, partitions, columns);
     emit_quotient(rec, inputs, to);
     return Val::tile(to);
   }
-  if (node.op == "convert" && node.attrs.flag(kNearest)) {
+  if (node.op == op::convert && node.attrs.flag(kNearest)) {
     const View to = dst ? *dst : rec.sbuf(dtype, partitions, columns);
     emit_copy(rec, to, inputs[0]);
     return columns == 1 ? Val::row(to) : Val::tile(to);

@@ -21,7 +21,7 @@ struct Product {
 
 // Through views that only spread a scalar.
 ir::Value bare(ir::Value v) {
-  while (v.node->op == "broadcast_in_dim" && v.node->inputs[0].type().elements() == 1) v = v.node->inputs[0];
+  while (v.node->op == op::broadcast_in_dim && v.node->inputs[0].type().elements() == 1) v = v.node->inputs[0];
   return v;
 }
 
@@ -29,12 +29,12 @@ void flatten(const ir::Value& v, const Members& members, Product& out, int depth
   double number = 0;
   if (splat(*bare(v).node, number)) {
     out.number *= number;
-  } else if (v.node->op == "multiply" && depth < 6 && members.count(v.node)) {
+  } else if (v.node->op == op::multiply && depth < 6 && members.count(v.node)) {
     for (const ir::Value& in : v.node->inputs) flatten(in, members, out, depth + 1);
-  } else if (v.node->op == "divide" && members.count(v.node) && splat(*bare(v.node->inputs[1]).node, number)) {
+  } else if (v.node->op == op::divide && members.count(v.node) && splat(*bare(v.node->inputs[1]).node, number)) {
     out.number /= number;
     flatten(v.node->inputs[0], members, out, depth + 1);
-  } else if (v.node->op == "negate" && members.count(v.node)) {
+  } else if (v.node->op == op::negate && members.count(v.node)) {
     out.number = -out.number;
     flatten(v.node->inputs[0], members, out, depth + 1);
   } else {
@@ -47,7 +47,7 @@ bool near(double a, double b) { return std::fabs(a - b) <= 0x1p-8 * std::fabs(b)
 
 // v = 1 + inner, or nothing.
 std::optional<ir::Value> one_plus(const ir::Value& v, const Members& members) {
-  if (v.node->op != "add" || !members.count(v.node)) return std::nullopt;
+  if (v.node->op != op::add || !members.count(v.node)) return std::nullopt;
   double number = 0;
   for (int side : {0, 1})
     if (splat(*bare(v.node->inputs[size_t(side)]).node, number) && number == 1) return v.node->inputs[size_t(1 - side)];
@@ -65,9 +65,9 @@ bool is_monomial(const ir::Value& v, const ir::Value& x, double number, size_t p
       continue;
     }
     double e = 0;  // x*x, x^3 and their like as one node
-    if (f.node->op == "square" && f.node->inputs[0] == x)
+    if (f.node->op == op::square && f.node->inputs[0] == x)
       have += 2;
-    else if (f.node->op == "power" && f.node->inputs[0] == x && splat(*bare(f.node->inputs[1]).node, e))
+    else if (f.node->op == op::power && f.node->inputs[0] == x && splat(*bare(f.node->inputs[1]).node, e))
       have += size_t(e);
     else
       return false;
@@ -81,7 +81,7 @@ bool is_tanh_argument(const ir::Value& v, const ir::Value& x, const Members& mem
   flatten(v, members, p);
   if (p.values.size() != 1 || !near(p.number, 0.7978845608)) return false;
   const ir::Value sum = p.values[0];
-  if (sum.node->op != "add" || !members.count(sum.node)) return false;
+  if (sum.node->op != op::add || !members.count(sum.node)) return false;
   for (int side : {0, 1})
     if (sum.node->inputs[size_t(side)] == x && is_monomial(sum.node->inputs[size_t(1 - side)], x, 0.044715, 3, members))
       return true;
@@ -91,24 +91,24 @@ bool is_tanh_argument(const ir::Value& v, const ir::Value& x, const Members& mem
 }  // namespace
 
 std::optional<Activated> match_activation(const ir::Node& node, const Members& members) {
-  if (node.op != "multiply") return std::nullopt;
+  if (node.op != op::multiply) return std::nullopt;
   Product p;
   flatten(node.result(), members, p);
   if (p.values.size() != 2) return std::nullopt;
   for (int side : {0, 1}) {
     const ir::Value x = p.values[size_t(side)], f = p.values[size_t(1 - side)];
-    if (f.node->op == "logistic" && f.node->inputs[0] == x && p.number == 1 && members.count(f.node))
+    if (f.node->op == op::logistic && f.node->inputs[0] == x && p.number == 1 && members.count(f.node))
       return Activated{"silu", x};
     const bool half = near(p.number, 0.5);
     const auto inner = one_plus(f, members);
     if (half && inner && members.count(inner->node)) {
-      if (inner->node->op == "erf" && is_monomial(inner->node->inputs[0], x, std::sqrt(0.5), 1, members))
+      if (inner->node->op == op::erf && is_monomial(inner->node->inputs[0], x, std::sqrt(0.5), 1, members))
         return Activated{"gelu", x};
-      if (inner->node->op == "tanh" && is_tanh_argument(inner->node->inputs[0], x, members))
+      if (inner->node->op == op::tanh && is_tanh_argument(inner->node->inputs[0], x, members))
         return Activated{"gelu_apprx_tanh", x};
     }
     // 0.5·x·erfc(-x/√2)
-    if (half && f.node->op == "erfc" && members.count(f.node) &&
+    if (half && f.node->op == op::erfc && members.count(f.node) &&
         is_monomial(f.node->inputs[0], x, -std::sqrt(0.5), 1, members))
       return Activated{"gelu", x};
   }
@@ -120,24 +120,24 @@ std::optional<OnePlace> match_place(const ir::Node& node, const Members& members
   OnePlace out;
   double zero = 1;
   const auto bare = [](const ir::Node* n) {
-    while (n->op == "broadcast_in_dim" && n->inputs[0].type().elements() == 1) n = n->inputs[0].node;
+    while (n->op == op::broadcast_in_dim && n->inputs[0].type().elements() == 1) n = n->inputs[0].node;
     return n;
   };
-  if (node.op == "select" && splat(*bare(node.inputs[2].node), zero) && zero == 0) {
+  if (node.op == op::select && splat(*bare(node.inputs[2].node), zero) && zero == 0) {
     compare = node.inputs[0].node;
     out.value = node.inputs[1];
     const Dtype d = node.types[0].dtype;
     if (!is_floating(d) || bytes(d) > 4) return std::nullopt;
-  } else if (node.op == "convert" && is_floating(node.types[0].dtype)) {
+  } else if (node.op == op::convert && is_floating(node.types[0].dtype)) {
     compare = node.inputs[0].node;
   }
-  if (compare->op != "compare" || compare->attrs.text("direction") != "EQ" || !members.count(compare))
+  if (compare->op != op::compare || compare->attrs.text("direction") != "EQ" || !members.count(compare))
     return std::nullopt;
   for (size_t i : {0, 1}) {
     const ir::Node* counts = compare->inputs[i].node;
     while (members.count(counts) && view_kind(*counts) == ViewKind::whole) counts = counts->inputs[0].node;
     // In f32 no number beyond 2^24 is taken for one below.
-    const bool exact = counts->op == "iota" && counts->types[0].dtype == Dtype::s32 && members.count(counts) &&
+    const bool exact = counts->op == op::iota && counts->types[0].dtype == Dtype::s32 && members.count(counts) &&
                        counts->types[0].dims[size_t(counts->attrs.integer("iota_dimension"))] <= 1 << 24;
     if (!exact) continue;
     out.count = compare->inputs[i], out.at = compare->inputs[1 - i];

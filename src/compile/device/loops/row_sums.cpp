@@ -14,7 +14,7 @@ constexpr double kLargest = std::numeric_limits<float>::max();
 
 // Through changes of format between floats.
 ir::Value unconverted(ir::Value v, const Unit& unit) {
-  while (v.node->op == "convert" && unit.members.count(v.node) && is_floating(v.node->inputs[0].type().dtype))
+  while (v.node->op == op::convert && unit.members.count(v.node) && is_floating(v.node->inputs[0].type().dtype))
     v = v.node->inputs[0];
   return v;
 }
@@ -30,16 +30,16 @@ View column(View tile, size_t at) {
 std::vector<ShiftedSum> shifted_sums(const Unit& unit) {
   std::vector<ShiftedSum> out;
   const auto is_reduce = [](const ir::Node* n, std::string_view kind) {
-    return n->op == "reduce" && n->attrs.text("kind") == kind;
+    return n->op == op::reduce && n->attrs.text("kind") == kind;
   };
   for (const ir::Node* sum : unit.members) {
     if (!is_reduce(sum, "add")) continue;
     const ir::Value exp = unconverted(sum->inputs[0], unit);
-    if (exp.node->op != "exponential" || !unit.members.count(exp.node)) continue;
+    if (exp.node->op != op::exponential || !unit.members.count(exp.node)) continue;
     const ir::Value less = unconverted(exp.node->inputs[0], unit);
-    if (less.node->op != "subtract" || !unit.members.count(less.node)) continue;
+    if (less.node->op != op::subtract || !unit.members.count(less.node)) continue;
     const ir::Value x = less.node->inputs[0], by = less.node->inputs[1];
-    if (by.node->op != "broadcast_in_dim") continue;
+    if (by.node->op != op::broadcast_in_dim) continue;
     for (const ir::Node* top : unit.members)
       if (is_reduce(top, "maximum") && top->inputs[0] == x && top->types[0].dims == sum->types[0].dims)
         out.push_back({sum, top, x, by});

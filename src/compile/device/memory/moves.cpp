@@ -244,7 +244,7 @@ void lower_concatenate(Recorder& rec, Store& store, const ir::Node& node) {
 
 bool lower_slice(Recorder& rec, Store& store, const ir::Node& node) {
   constexpr int64_t kRunLeast = 512;  // bytes
-  if (node.op != "slice" || !store.has(node.inputs[0])) return false;
+  if (node.op != op::slice || !store.has(node.inputs[0])) return false;
   Memory &out = store.of(node.result()), &in = store.of(node.inputs[0]);
   const ir::Ints &first = node.attrs.ints("start_indices"), &steps = node.attrs.ints("strides");
   const Dims &made = node.types[0].dims, to = row_major_strides(made),

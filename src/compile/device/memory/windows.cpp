@@ -178,7 +178,7 @@ std::string window_obstacle(const ir::Node& node) {
   const Axes axes = axes_of(node);
   if (axes.size() > size_t(arch::kFreeDimsMax)) return cat("a window of ", axes.size(), " dims that are no neighbours");
   const std::string_view kind = node.attrs.text("kind");
-  if (node.op == "window_load" || kind == "set") return {};
+  if (node.op == op::window_load || kind == "set") return {};
   if (alu_of(kind).empty()) return cat("scatter by ", kind);
   const Dtype dtype = node.types[0].dtype;
   if (is_integer(dtype) && bits(dtype) < 32 && (kind == "add" || kind == "multiply"))

@@ -20,9 +20,9 @@ int64_t columns_most(const arch::Chip& chip) {
 std::optional<Summed> sums_of(const ir::Node& dot) {
   const std::optional<Summed> none;
   double number = 0;
-  if (dot.op != "dot_general" || !dot.attrs.flag(kKeepsFormat) || dot.types[0].dtype != Dtype::f32) return none;
+  if (dot.op != op::dot_general || !dot.attrs.flag(kKeepsFormat) || dot.types[0].dtype != Dtype::f32) return none;
   const ir::Node* by = dot.inputs[0].node;
-  while (by->op == "broadcast_in_dim") by = by->inputs[0].node;
+  while (by->op == op::broadcast_in_dim) by = by->inputs[0].node;
   if (!splat(*by, number) || number != 1 || dot.inputs[1].type().dtype != Dtype::f32) return none;
   if (!dot.attrs.ints("lhs_batch").empty()) return none;
   const ir::Ints& over = dot.attrs.ints("rhs_contract");

@@ -27,7 +27,8 @@ using Numbers = std::array<double, kPlaces>;
 bool is_float(Dtype d) { return is_floating(d) && bits(d) >= 8 && bits(d) <= 32; }
 
 std::optional<double> splat(ir::Value v) {
-  while (v.node->op == "broadcast_in_dim" || v.node->op == "reshape" || v.node->op == "convert") v = v.node->inputs[0];
+  while (v.node->op == op::broadcast_in_dim || v.node->op == op::reshape || v.node->op == op::convert)
+    v = v.node->inputs[0];
   return constant_splat(v);
 }
 
@@ -95,7 +96,7 @@ class Row {
     if (depth > 32 || bad_) return false;
     if (is(v, map, m_.weights) || is(v, map, m_.raised)) return !bad_;
     const ir::Node& n = *v.node;
-    if (n.op == "reduce" || n.op == "dot_general" || n.op == "constant" || n.inputs.empty()) return false;
+    if (n.op == op::reduce || n.op == op::dot_general || n.op == op::constant || n.inputs.empty()) return false;
     const IndexMap below = view_kind(n) == ViewKind::whole ? through_view(n, map) : map;
     return std::any_of(n.inputs.begin(), n.inputs.end(), [&](const ir::Value& in) {
       return in.type().dims.size() == below.size() && align(in, below, depth + 1);
@@ -115,15 +116,15 @@ class Row {
     }
     const ir::Node& n = *v.node;
     if (view_kind(n) == ViewKind::whole) return of(n.inputs[0], through_view(n, map));
-    if (n.op == "convert") return of(n.inputs[0], map);
-    if (n.op == "dot_general") {
+    if (n.op == op::convert) return of(n.inputs[0], map);
+    if (n.op == op::dot_general) {
       if (!product.value.node) product = {v, map};
       bool alike = product.value == v;
       for (size_t d = 0; d < map.size() && alike; ++d) alike = v.type().dims[d] == 1 || product.map[d] == map[d];
       return alike ? std::optional(gradient_) : std::nullopt;
     }
-    if (n.op == "select") return chosen(n, map);
-    if (n.op == "reduce") return total(n, map);
+    if (n.op == op::select) return chosen(n, map);
+    if (n.op == op::reduce) return total(n, map);
     return arithmetic(n, map);
   }
   std::optional<Numbers> chosen(const ir::Node& n, const IndexMap& map) {
@@ -147,18 +148,18 @@ class Row {
     return all;
   }
   std::optional<Numbers> arithmetic(const ir::Node& n, const IndexMap& map) {
-    constexpr std::string_view kOps = "add subtract multiply divide negate";
-    if (kOps.find(n.op) == kOps.npos) return std::nullopt;
+    constexpr ir::OpId kOps[] = {op::add, op::subtract, op::multiply, op::divide, op::negate};
+    if (std::ranges::find(kOps, n.op) == std::end(kOps)) return std::nullopt;
     auto a = of(n.inputs[0], map);
     const auto b = n.inputs.size() > 1 ? of(n.inputs[1], map) : a;
     if (!a || !b) return std::nullopt;
     for (size_t i = 0; i < kPlaces; ++i) {
       double &x = (*a)[i], y = (*b)[i];
-      x = n.op == "add"        ? x + y
-          : n.op == "subtract" ? x - y
-          : n.op == "multiply" ? x * y
-          : n.op == "divide"   ? x / y
-                               : -x;
+      x = n.op == op::add        ? x + y
+          : n.op == op::subtract ? x - y
+          : n.op == op::multiply ? x * y
+          : n.op == op::divide   ? x / y
+                                 : -x;
     }
     return a;
   }
@@ -230,7 +231,7 @@ class Finder {
       const ir::Node* const node = work.back();
       work.pop_back();
       if (seen.size() > kBetweenMax || !node->regions.empty()) return false;
-      if (node->op == "dot_general")
+      if (node->op == op::dot_general)
         multiplies_.push_back(node);
       else if (!spread(node))
         return false;
@@ -356,7 +357,7 @@ class Finder {
     const auto found = users_.find(o.value.node);
     if (kept_.count(o.value.node) || found == users_.end() || found->second.size() != 1) return o;
     const ir::Node& n = *found->second[0];
-    if (n.op != "transpose") return o;
+    if (n.op != op::transpose) return o;
     const ir::Ints& from = n.attrs.ints("permutation");
     const auto moved = [&](int d) { return d < 0 ? d : int(std::find(from.begin(), from.end(), d) - from.begin()); };
     for (int& d : o.dims) d = moved(d);
@@ -394,7 +395,7 @@ struct Made {
   }
   void make(ir::Graph& graph, const ir::NewValue& fresh, uint32_t where) {
     const arch::AttentionStep& s = match.step;
-    ir::Spec spec{.op = kAttentionGradient, .where = where};
+    ir::Spec spec{.op = op::attention_gradient, .where = where};
     for (size_t i = 0; i < 5; ++i) {
       spec.inputs.push_back(fresh(inputs[i].value));
       spec.attrs.set(ops::kGradientInputs[i], dims_of(inputs[i]));

@@ -26,7 +26,7 @@ int64_t large_on(const arch::Chip& chip) { return chip.partitions * chip.sbuf.by
 // Of the first convolution.
 int64_t images_of(const ir::Graph& graph) {
   for (const Node* node : graph.order())
-    if (node->op == "convolution" && node->types.size() == 1 && !node->inputs[0].type().dims.empty())
+    if (node->op == op::convolution && node->types.size() == 1 && !node->inputs[0].type().dims.empty())
       return node->inputs[0].type().dims[0];
   return 1;
 }
@@ -56,7 +56,7 @@ class Images {
       Make make(to, place(to, old));
       ir::Attrs attrs;
       attrs.set("dimension", int64_t{0});
-      return {make.op("concatenate", std::move(parts), std::move(attrs))};
+      return {make.op(op::concatenate, std::move(parts), std::move(attrs))};
     });
   }
 
@@ -64,13 +64,13 @@ class Images {
   uint32_t place(ir::Graph& to, const Node& old) const { return old.where ? to.add_place(graph_.place(old.where)) : 0; }
   bool has_images(const Value& v) const { return !v.type().dims.empty() && v.type().dims[0] == images_; }
   bool is_input(const Value& v) const {
-    return has_images(v) && (v.node->op == "parameter" || (v.node->op == "slice" && is_piece(*v.node)));
+    return has_images(v) && (v.node->op == op::parameter || (v.node->op == op::slice && is_piece(*v.node)));
   }
   // Some images of an input, as an Images of more at once writes them.
   static bool is_piece(const Node& n) {
     const ir::Ints &begin = n.attrs.ints("start_indices"), &end = n.attrs.ints("limit_indices"),
                    &step = n.attrs.ints("strides");
-    bool all = n.inputs[0].node->op == "parameter" && !begin.empty();
+    bool all = n.inputs[0].node->op == op::parameter && !begin.empty();
     for (size_t d = 0; d < begin.size(); ++d)
       all = all && (step.empty() || step[d] == 1) && (!d || end[d] - begin[d] == n.inputs[0].type().dims[d]);
     return all;
@@ -84,26 +84,26 @@ class Images {
       const ir::Ints& list = n.attrs.ints(name);
       return !list.empty() && list[0] == 0;
     };
-    if (n.op == "convolution") {
+    if (n.op == op::convolution) {
       const auto shape = ops::ConvolutionShape::from(n.attrs, n.inputs[0].type().dims, n.inputs[1].type().dims);
       return shape && shape->input_batch == 0 && shape->output_batch == 0 && shape->batch_groups == 1 &&
              is_known(n.inputs[0]) && !alike_.count(n.inputs[1].node) &&
              (each_ > 1 || std::max(size_of(n.inputs[0]), size_of(n.result())) > large_ / 2) &&
              (has_convolution_ = true);
     }
-    if (n.op == "broadcast_in_dim") {
+    if (n.op == op::broadcast_in_dim) {
       const ir::Ints& to = n.attrs.ints("broadcast_dimensions");
       return std::find(to.begin(), to.end(), 0) == to.end();
     }
-    if (n.op == "pad")
+    if (n.op == op::pad)
       return is_known(n.inputs[0]) && zero_at_first("edge_padding_low") && zero_at_first("edge_padding_high") &&
              zero_at_first("interior_padding");
-    if (n.op == "reduce_window") {
+    if (n.op == op::reduce_window) {
       const ir::Ints &sizes = n.attrs.ints("window_dimensions"), &strides = n.attrs.ints("window_strides");
       const bool slides = (!sizes.empty() && sizes[0] != 1) || (!strides.empty() && strides[0] != 1);
       return n.inputs.size() == 2 && is_known(n.inputs[0]) && !slides && n.inputs[0].type().dims[0] == images_;
     }
-    if (n.op == "reduce") {
+    if (n.op == op::reduce) {
       const ir::Ints& over = n.attrs.ints("dimensions");
       return each_ > 1 && n.inputs.size() == 2 && is_known(n.inputs[0]) && has_images(n.inputs[0]) &&
              std::find(over.begin(), over.end(), 0) == over.end();
@@ -123,7 +123,7 @@ class Images {
         if (alike_.count(v.node) && depends(v)) ends_.insert(v.node);
   }
   // Of the images, rather than the same for all of them.
-  bool depends(const Value& v) const { return v.node->op != "broadcast_in_dim"; }
+  bool depends(const Value& v) const { return v.node->op != op::broadcast_in_dim; }
 
   Value piece(ir::Graph& to, const Value& old, int64_t i, const ir::NewValue& now) {
     if (!alike_.count(old.node)) return is_input(old) ? given(to, old, i, now) : now(old);
@@ -133,8 +133,8 @@ class Images {
     const Node& n = *old.node;
     Values inputs;
     for (size_t k = 0; k < n.inputs.size(); ++k) {
-      const bool second = n.op == "convolution" || n.op == "pad" || n.op == "reduce_window" || n.op == "reduce";
-      const bool shared = n.op == "broadcast_in_dim" || (second && k == 1);
+      const bool second = n.op == op::convolution || n.op == op::pad || n.op == op::reduce_window || n.op == op::reduce;
+      const bool shared = n.op == op::broadcast_in_dim || (second && k == 1);
       inputs.push_back(shared ? now(n.inputs[k]) : piece(to, n.inputs[k], i, now));
     }
     ir::Type type = n.types[0];
@@ -142,7 +142,7 @@ class Images {
     return made_[old.node][size_t(i)] = to.add1(n.op, std::move(inputs), std::move(type), n.attrs, place(to, n));
   }
   Value given(ir::Graph& to, const Value& old, int64_t i, const ir::NewValue& now) {
-    const bool is_slice = old.node->op == "slice";
+    const bool is_slice = old.node->op == op::slice;
     const int64_t first = (is_slice ? old.node->attrs.ints("start_indices")[0] : 0) + i * each_;
     Make make(to, place(to, *old.node));
     return make.slice_dim(now(is_slice ? old.node->inputs[0] : old), 0, first, first + each_);
@@ -164,7 +164,7 @@ static int64_t at_once(const ir::Graph& graph, const arch::Chip& chip) {
   const int64_t images = images_of(graph);
   int64_t last = 0, each = images;
   for (const Node* node : graph.order())
-    if (node->op == "convolution" && node->types.size() == 1)
+    if (node->op == op::convolution && node->types.size() == 1)
       last = std::max(size_of(node->inputs[0]), size_of(node->result()));
   while (each > 0 && each % 2 == 0 && last / (images / each) > large_on(chip) / 2) each /= 2;
   return each;

@@ -45,7 +45,7 @@ class Flat {
  private:
   // [places, …] by a matrix.
   static bool is_plain_multiply(const Node& n) {
-    return n.op == "dot_general" && n.types[0].dims.size() == 3 && n.inputs[0].type().dims.size() == 3 &&
+    return n.op == op::dot_general && n.types[0].dims.size() == 3 && n.inputs[0].type().dims.size() == 3 &&
            n.inputs[1].type().dims.size() == 2 && n.attrs.ints("lhs_contract") == ir::Ints{2} &&
            n.attrs.ints("lhs_batch").empty();
   }
@@ -62,7 +62,7 @@ class Flat {
 
   // Has it memory of its own, or rows already? A view that nobody stores would have to be.
   bool has_rows(const Value& v) const {
-    return rows_.count(v) || (view_kind(*v.node) == ViewKind::none && v.node->op != "iota" && v.node->op != "constant");
+    return rows_.count(v) || (view_kind(*v.node) == ViewKind::none && v.node->op != op::iota && v.node->op != op::constant);
   }
   Value rows_of(Make& make, const Value& v, const ir::NewValue& now) const {
     const auto found = rows_.find(v);
@@ -78,24 +78,24 @@ class Flat {
     if (is_plain_multiply(n)) {
       ir::Attrs attrs = n.attrs;
       attrs.set("lhs_contract", ir::Ints{1});
-      return make.op("dot_general", {rows_of(make, n.inputs[0], now), now(n.inputs[1])}, attrs, {type});
+      return make.op(op::dot_general, {rows_of(make, n.inputs[0], now), now(n.inputs[1])}, attrs, {type});
     }
-    if (n.op == "broadcast_in_dim") {
+    if (n.op == op::broadcast_in_dim) {
       const ir::Ints& to = n.attrs.ints("broadcast_dimensions");
       const auto first = std::count_if(to.begin(), to.end(), [](int64_t d) { return d < 2; });
       if (first == 0) return make.broadcast(now(n.inputs[0]), type.dims, less(to));
       if (first != 2 || to[0] != 0 || to[1] != 1 || !is_pair(n.inputs[0]) || !has_rows(n.inputs[0])) return {};
       return make.broadcast(rows_of(make, n.inputs[0], now), type.dims, less({to.begin() + 1, to.end()}));
     }
-    if (n.op == "reduce") {
+    if (n.op == op::reduce) {
       const ir::Ints& dims = n.attrs.ints("dimensions");
       if (n.inputs.size() != 2 || !rows_.count(n.inputs[0]) || *std::min_element(dims.begin(), dims.end()) < 2)
         return {};
       ir::Attrs attrs = n.attrs;
       attrs.set("dimensions", less(dims));
-      return make.op("reduce", {rows_of(make, n.inputs[0], now), now(n.inputs[1])}, attrs, {type});
+      return make.op(op::reduce, {rows_of(make, n.inputs[0], now), now(n.inputs[1])}, attrs, {type});
     }
-    if (n.op == "reshape")
+    if (n.op == op::reshape)
       return rows_.count(n.inputs[0]) ? make.reshape(rows_of(make, n.inputs[0], now), type.dims) : Value{};
     if (!has_map(n)) return {};
     Values inputs;

@@ -71,15 +71,15 @@ class LongRows {
     });
   }
   // Its loop is done on a multiply's own tiles.
-  static bool is_product(const Value& v) { return v.node->op == "dot_general" || v.node->op == "convolution"; }
+  static bool is_product(const Value& v) { return v.node->op == op::dot_general || v.node->op == op::convolution; }
   bool is_reduction(const Node& n) const {
-    if (n.op != "reduce" || n.inputs.size() != 2 || !n.regions.empty() || !is_long(n.inputs[0])) return false;
+    if (n.op != op::reduce || n.inputs.size() != 2 || !n.regions.empty() || !is_long(n.inputs[0])) return false;
     return n.attrs.ints("dimensions") == ir::Ints{int64_t(n.inputs[0].type().dims.size()) - 1};
   }
 
   // Families, towards one value of each; what is spread over rows joins nothing.
   static bool joins(const Value& v) {
-    return v.type().rank() != 0 && v.node->op != "broadcast_in_dim" && v.node->op != "iota";
+    return v.type().rank() != 0 && v.node->op != op::broadcast_in_dim && v.node->op != op::iota;
   }
   Value root(const Value& v) {
     const auto [found, fresh] = families_.try_emplace(v, v);
@@ -89,15 +89,15 @@ class LongRows {
   }
   void unite(const Value& a, const Value& b) { families_[root(a)] = root(b); }
   void join(const Node& n) {
-    const Value at = n.op == "reduce" ? n.inputs[0] : n.result();
+    const Value at = n.op == op::reduce ? n.inputs[0] : n.result();
     for (const Value& v : n.inputs)
       if (joins(v) && is_long(v)) unite(v, at);
   }
   // Whoever contracts a value wants it as it is.
   void look(const Node& n) {
-    if (n.op != "dot_general" && n.op != "convolution") return;
+    if (n.op != op::dot_general && n.op != op::convolution) return;
     for (Value v : n.inputs) {
-      while (v.node->op == "reshape" || view_kind(*v.node) != ViewKind::none) v = v.node->inputs[0];
+      while (v.node->op == op::reshape || view_kind(*v.node) != ViewKind::none) v = v.node->inputs[0];
       if (is_long(v)) bound_.push_back(v);
     }
   }
@@ -110,8 +110,8 @@ class LongRows {
     if (v.type().rank() == 0) return now(v);
     if (const auto found = made_.find(v); found != made_.end()) return found->second;
     const auto last = int64_t(dims.size()) - 2;
-    if (v.node->op == "iota") return count(make, *v.node, dims);
-    if (v.node->op != "broadcast_in_dim") return make.reshape(now(v), dims);
+    if (v.node->op == op::iota) return count(make, *v.node, dims);
+    if (v.node->op != op::broadcast_in_dim) return make.reshape(now(v), dims);
     const Value& from = v.node->inputs[0];
     ir::Ints to = v.node->attrs.ints("broadcast_dimensions");
     const auto along = std::find(to.begin(), to.end(), last);
@@ -134,8 +134,8 @@ class LongRows {
     const int64_t along = iota.attrs.integer("iota_dimension"), last = int64_t(dims.size()) - 2;
     if (along != last) return make.iota(dtype, dims, along);
     const Value begins =
-        make.op("multiply", {make.iota(dtype, dims, last), make.number(dtype, double(dims.back()), dims)});
-    return make.op("add", {begins, make.iota(dtype, dims, last + 1)});
+        make.op(op::multiply, {make.iota(dtype, dims, last), make.number(dtype, double(dims.back()), dims)});
+    return make.op(op::add, {begins, make.iota(dtype, dims, last + 1)});
   }
 
   // Parts in f32, where the reduction is one of narrower floats.
@@ -146,7 +146,7 @@ class LongRows {
     const auto last = int64_t(dims.size()) - 2;
     const Value x = make.cast(in_parts(make, old.inputs[0], dims, now), wide);
     const Value each = make.reduce(x, kind, last + 1);
-    const Value all = make.op("reduce", {each, make.cast(now(old.inputs[1]), wide)},
+    const Value all = make.op(op::reduce, {each, make.cast(now(old.inputs[1]), wide)},
                               {{"dimensions", ir::Ints{last}}, {"kind", kind}});
     return make.cast(all, dtype);
   }

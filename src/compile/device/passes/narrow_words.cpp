@@ -46,7 +46,7 @@ class Narrower {
       return std::find(values.begin(), values.end(), p) != values.end();
     };
     for (const ir::Node* node : from_.order())
-      if ((uses(node->inputs) && node->op != "convert") || uses(node->captures)) return false;
+      if ((uses(node->inputs) && node->op != op::convert) || uses(node->captures)) return false;
     return !uses(from_.results);
   }
   uint32_t place(uint32_t where) { return where ? out_.add_place(from_.place(where)) : 0; }
@@ -70,17 +70,17 @@ class Narrower {
   }
   ir::Value converted(const ir::Value& v, const ir::Type& type, uint32_t where) {
     return v.type().dtype == type.dtype ? v
-                                        : out_.add1("convert", {v}, ir::tensor_type(type.dtype, type.dims), {}, where);
+                                        : out_.add1(op::convert, {v}, ir::tensor_type(type.dtype, type.dims), {}, where);
   }
 
   void visit(const ir::Node& node) {
     if (map_.count(&node)) return;
     const uint32_t where = place(node.where);
-    if (node.op == "constant" && node.types[0].dtype == Dtype::s64) {
+    if (node.op == op::constant && node.types[0].dtype == Dtype::s64) {
       map_[&node] = {out_.constant(narrow(*node.attrs.tensor("value")), where)};
       return;
     }
-    const bool is_exact = node.op == "bitcast_convert" || node.op == "custom_call";
+    const bool is_exact = node.op == op::bitcast_convert || node.op == op::custom_call;
     ir::Spec spec{.op = node.op,
                   .inputs = mapped(node.inputs),
                   .attrs = node.attrs,

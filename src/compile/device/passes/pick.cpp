@@ -31,7 +31,7 @@ bool is_elementwise(const Node& n) {
 
 // A gather of one element of each row, the rows in order.
 bool is_pick(const Node& n) {
-  if (n.op != "gather") return false;
+  if (n.op != op::gather) return false;
   const Value &x = n.inputs[0], &indices = n.inputs[1];
   const Dims& dims = x.type().dims;
   const ops::SliceAxes axes = ops::gather_axes(n.attrs);
@@ -49,7 +49,7 @@ bool is_pick(const Node& n) {
 
 // The same rows under other dims.
 bool keeps_rows(const Node& n) {
-  return n.op == "reshape" && n.inputs[0].type().rank() > 0 && n.types[0].rank() > 0 &&
+  return n.op == op::reshape && n.inputs[0].type().rank() > 0 && n.types[0].rank() > 0 &&
          n.inputs[0].type().dims.back() == n.types[0].dims.back();
 }
 
@@ -60,7 +60,7 @@ class Picks {
     std::vector<const Node*> picks;
     for (const Node* node : nodes) {
       if (is_pick(*node)) picks.push_back(node);
-      if (node->op == "reduce" && node->inputs.size() == 2) note(*node);
+      if (node->op == op::reduce && node->inputs.size() == 2) note(*node);
     }
     for (const Node* node : picks) {
       std::unordered_set<const Node*> seen;
@@ -79,7 +79,7 @@ class Picks {
       rows.pop_back();
       const Value places = make.reshape(now(old.inputs[1]), rows);
       const Dtype own = places.type().dtype;
-      const Value at = make.op("minimum", {make.op("maximum", {places, make.number(own, 0, rows)}),
+      const Value at = make.op(op::minimum, {make.op(op::maximum, {places, make.number(own, 0, rows)}),
                                            make.number(own, double(columns - 1), rows)});
       return {make.reshape(picked(make, old.inputs[0], make.cast(at, Dtype::s32), now), old.types[0].dims)};
     });
@@ -109,7 +109,7 @@ class Picks {
     if (!seen.insert(v.node).second) return true;
     if (seen.size() > kOpsMax) return false;
     if (keeps_rows(*v.node)) return is_found(v.node->inputs[0], seen, any);
-    if (v.node->op == "broadcast_in_dim") return is_along_rows(*v.node);
+    if (v.node->op == op::broadcast_in_dim) return is_along_rows(*v.node);
     if (!is_elementwise(*v.node)) {
       const bool found = reduced_.count(v) && is_floating(v.type().dtype);
       any = any || found;
@@ -134,7 +134,7 @@ class Picks {
       own.pop_back();
       return make.reshape(picked(make, n.inputs[0], make.reshape(at, own), now), rows);
     }
-    if (n.op == "broadcast_in_dim") {
+    if (n.op == op::broadcast_in_dim) {
       ir::Ints to = n.attrs.ints("broadcast_dimensions");
       Dims own = n.inputs[0].type().dims;
       if (!to.empty() && to.back() == int64_t(rows.size())) to.pop_back(), own.pop_back();
@@ -150,7 +150,7 @@ class Picks {
     for (size_t d = 0; d < to.size(); ++d) to[d] = int64_t(d);
     const auto last = int64_t(rows.size());
     const Value here = make.compare(make.iota(Dtype::s32, dims, last), make.broadcast(at, dims, to), "EQ");
-    const Value alone = make.op("select", {here, now(v), make.number(v.type().dtype, 0, dims)});
+    const Value alone = make.op(op::select, {here, now(v), make.number(v.type().dtype, 0, dims)});
     return make.reduce(alone, "add", last);
   }
 

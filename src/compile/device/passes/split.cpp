@@ -38,7 +38,7 @@ std::string foreign(const ir::Node& node, const arch::Chip& chip) {
 std::string obstacle(const ir::Graph& graph, const arch::Chip& chip) {
   const ir::Graph simple = decompose(graph);
   for (const ir::Node* node : simple.order())
-    if (std::string why = node->op == "parameter" ? std::string() : foreign(*node, chip); !why.empty()) return why;
+    if (std::string why = node->op == op::parameter ? std::string() : foreign(*node, chip); !why.empty()) return why;
   const Fusion fusion = units_of(simple.order(), simple.results);
   for (const Unit& unit : fusion.units)
     if (std::string why = unit_obstacle(unit); !why.empty()) return why;
@@ -68,14 +68,14 @@ class Splitter {
 
  private:
   // Parameters and constants are wherever they are needed.
-  static bool is_source(const ir::Node& node) { return node.op == "parameter" || is_made_anew(node); }
+  static bool is_source(const ir::Node& node) { return node.op == op::parameter || is_made_anew(node); }
 
   // The node with the constants it reads, all else given.
   std::string reason(const ir::Node& node) const {
     Nodes nodes;
     std::vector<ir::Value> given;
     const auto need = [&](const ir::Value& v, const auto& self) -> void {
-      const bool views = view_kind(*v.node) != ViewKind::none || v.node->op == "reshape";
+      const bool views = view_kind(*v.node) != ViewKind::none || v.node->op == op::reshape;
       if (is_made_anew(*v.node) || (views && is_made_anew(*v.node->inputs[0].node))) {
         for (const ir::Value& in : v.node->inputs) self(in, self);
         nodes.push_back(v.node);
@@ -94,21 +94,21 @@ class Splitter {
 
   void place(const ir::Node& node) {
     if (is_source(node)) {
-      level_[&node] = node.op != "parameter" && !foreign(node, chip_).empty() ? 1 : 0;
+      level_[&node] = node.op != op::parameter && !foreign(node, chip_).empty() ? 1 : 0;
       return;
     }
     int level = 0;
     for (const auto* list : {&node.inputs, &node.captures})
       for (const ir::Value& v : *list)
         if (!is_source(*v.node)) level = std::max(level, level_.at(v.node));
-    const bool views = view_kind(node) != ViewKind::none || node.op == "reshape";
+    const bool views = view_kind(node) != ViewKind::none || node.op == op::reshape;
     std::string why = foreign(node, chip_);
     if (!views || !why.empty()) {
       if (why.empty()) why = reason(node);
       if ((level % 2 == 1) != !why.empty()) ++level;  // odd: on the host
       if (!why.empty())
         out_.host.push_back(
-            {std::string(node.op), node.types.empty() ? "" : ir::text(node.types[0]), why, graph_.place(node.where)});
+            {std::string(node.op.name()), node.types.empty() ? "" : ir::text(node.types[0]), why, graph_.place(node.where)});
     }
     level_[&node] = level;
   }

@@ -35,7 +35,7 @@ class Spread {
 
   ir::Graph made() {
     return ir::substituted(graph_, [&](ir::Graph& to, const Node& old, const ir::NewValue& now) -> ir::Replacement {
-      if (old.op == "reshape") {
+      if (old.op == op::reshape) {
         const auto found = rows_.find(old.inputs[0].node);
         return found != rows_.end() && found->second.type().dims == old.types[0].dims ? ir::Replacement{found->second}
                                                                                       : ir::Replacement{};
@@ -71,10 +71,10 @@ class Spread {
     return dims != rows && filled > std::min<int64_t>(lanes_, dims.back() < kFew ? kFew : all / dims.back());
   }
   static bool is_number(const Value& v) {
-    return v.type().rank() == 0 || (v.node->op == "broadcast_in_dim" && v.node->inputs[0].type().rank() == 0);
+    return v.type().rank() == 0 || (v.node->op == op::broadcast_in_dim && v.node->inputs[0].type().rank() == 0);
   }
   bool is_plain(const Node& n) const {
-    if (n.types.size() != 1 || !n.regions.empty() || n.op == "reshape" || n.op == "iota" || !is_poor(n.types[0].dims) ||
+    if (n.types.size() != 1 || !n.regions.empty() || n.op == op::reshape || n.op == op::iota || !is_poor(n.types[0].dims) ||
         !has_map(n))
       return false;
     return std::all_of(n.inputs.begin(), n.inputs.end(),
@@ -96,10 +96,10 @@ class Spread {
     const bool member = is_member(n);
     for (const auto* list : {&n.inputs, &n.captures})
       for (const Value& v : *list) {
-        if (is_member(*v.node) && !member && n.op != "reshape") bound_.insert(root(v.node));
+        if (is_member(*v.node) && !member && n.op != op::reshape) bound_.insert(root(v.node));
         if (!member || is_member(*v.node) || is_number(v)) continue;
-        const Node& from = v.node->op == "reshape" ? *v.node->inputs[0].node : *v.node;
-        if (from.op != "parameter" && from.op != "constant") bound_.insert(root(&n));
+        const Node& from = v.node->op == op::reshape ? *v.node->inputs[0].node : *v.node;
+        if (from.op != op::parameter && from.op != op::constant) bound_.insert(root(&n));
       }
   }
 
@@ -107,7 +107,7 @@ class Spread {
     if (v.type().rank() == 0) return now(v);
     if (is_number(v)) return make.broadcast(now(v.node->inputs[0]), dims, {});
     if (const auto found = rows_.find(v.node); found != rows_.end()) return found->second;
-    return make.reshape(now(v.node->op == "reshape" ? v.node->inputs[0] : v), dims);
+    return make.reshape(now(v.node->op == op::reshape ? v.node->inputs[0] : v), dims);
   }
 
   const ir::Graph& graph_;

@@ -6,8 +6,6 @@
 
 namespace trine::compile::device {
 
-inline constexpr std::string_view kArgMaxParts = "arg_max_parts";
-
 void lower_arg_max(Recorder& rec, Store& store, const ir::Node& node);
 
 }  // namespace trine::compile::device

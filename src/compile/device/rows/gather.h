@@ -6,8 +6,6 @@
 
 namespace trine::compile::device {
 
-inline constexpr std::string_view kRowGather = "row_gather";
-
 // Rows of so many elements fit a partition, and looking through all of them takes no longer than finding each alone.
 bool gathers_in_rows(const ir::Type& x, int64_t columns, int64_t each);
 void lower_row_gather(Recorder& rec, Store& store, const ir::Node& node);

@@ -7,8 +7,6 @@
 
 namespace trine::compile::device {
 
-inline constexpr std::string_view kScan = "scan";
-
 void lower_scan(Recorder& rec, Store& store, const ir::Node& node);
 
 }  // namespace trine::compile::device

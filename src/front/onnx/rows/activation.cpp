@@ -14,29 +14,29 @@ Lowered above_zero(Call& c, Made other) {
   return one(c.b.select(TRY(c.b.compare_number("GT", c.in[0], 0)), c.in[0], TRY(std::move(other))));
 }
 
-Lowered relu(Call& c) { return one(c.b.with_number("maximum", c.in[0], 0)); }
+Lowered relu(Call& c) { return one(c.b.with_number(op::maximum, c.in[0], 0)); }
 
-Lowered leaky_relu(Call& c) { return above_zero(c, c.b.with_number("multiply", c.in[0], c.real("alpha", 0.01f))); }
+Lowered leaky_relu(Call& c) { return above_zero(c, c.b.with_number(op::multiply, c.in[0], c.real("alpha", 0.01f))); }
 
-Lowered prelu(Call& c) { return above_zero(c, c.b.binary("multiply", c.in[0], c.in[1])); }
+Lowered prelu(Call& c) { return above_zero(c, c.b.binary(op::multiply, c.in[0], c.in[1])); }
 
 Lowered elu(Call& c) {
-  const Value grown = TRY(c.b.unary("exponential_minus_one", c.in[0]));
-  return above_zero(c, c.b.with_number("multiply", grown, c.real("alpha", 1)));
+  const Value grown = TRY(c.b.unary(op::exponential_minus_one, c.in[0]));
+  return above_zero(c, c.b.with_number(op::multiply, grown, c.real("alpha", 1)));
 }
 
 Lowered selu(Call& c) {
   const double alpha = c.real("alpha", 1.67326319217681884765625), gamma = c.real("gamma", 1.05070102214813232421875);
-  const Value grown = TRY(c.b.with_number("multiply", TRY(c.b.unary("exponential_minus_one", c.in[0])), alpha));
-  return one(c.b.with_number("multiply", TRY(above_zero(c, grown))[0], gamma));
+  const Value grown = TRY(c.b.with_number(op::multiply, TRY(c.b.unary(op::exponential_minus_one, c.in[0])), alpha));
+  return one(c.b.with_number(op::multiply, TRY(above_zero(c, grown))[0], gamma));
 }
 
 // max(0, x) + min(0, alpha * (exp(x / alpha) - 1))
 Lowered celu(Call& c) {
   const double alpha = c.real("alpha", 1);
-  const Value grown = TRY(c.b.unary("exponential_minus_one", TRY(c.b.with_number("divide", c.in[0], alpha))));
-  const Value below = TRY(c.b.with_number("minimum", TRY(c.b.with_number("multiply", grown, alpha)), 0));
-  return one(c.b.binary("add", TRY(c.b.with_number("maximum", c.in[0], 0)), below));
+  const Value grown = TRY(c.b.unary(op::exponential_minus_one, TRY(c.b.with_number(op::divide, c.in[0], alpha))));
+  const Value below = TRY(c.b.with_number(op::minimum, TRY(c.b.with_number(op::multiply, grown, alpha)), 0));
+  return one(c.b.binary(op::add, TRY(c.b.with_number(op::maximum, c.in[0], 0)), below));
 }
 
 Lowered gelu(Call& c) {
@@ -44,49 +44,49 @@ Lowered gelu(Call& c) {
   const std::string_view how = c.text("approximate", "none");
   Value inner = {};
   if (how == "tanh") {
-    const Value cube = TRY(c.b.binary("multiply", TRY(c.b.binary("multiply", x, x)), x));
-    const Value sum = TRY(c.b.binary("add", x, TRY(c.b.with_number("multiply", cube, 0.044715))));
-    inner = TRY(c.b.unary("tanh", TRY(c.b.with_number("multiply", sum, std::sqrt(2 / M_PI)))));
+    const Value cube = TRY(c.b.binary(op::multiply, TRY(c.b.binary(op::multiply, x, x)), x));
+    const Value sum = TRY(c.b.binary(op::add, x, TRY(c.b.with_number(op::multiply, cube, 0.044715))));
+    inner = TRY(c.b.unary(op::tanh, TRY(c.b.with_number(op::multiply, sum, std::sqrt(2 / M_PI)))));
   } else if (how == "none") {
-    inner = TRY(c.b.unary("erf", TRY(c.b.with_number("multiply", x, std::sqrt(0.5)))));
+    inner = TRY(c.b.unary(op::erf, TRY(c.b.with_number(op::multiply, x, std::sqrt(0.5)))));
   } else {
     return fail(Code::invalid, cat("approximate `", how, "`; expected none or tanh"));
   }
-  const Value half = TRY(c.b.with_number("multiply", x, 0.5));
-  return one(c.b.binary("multiply", half, TRY(c.b.with_number("add", inner, 1))));
+  const Value half = TRY(c.b.with_number(op::multiply, x, 0.5));
+  return one(c.b.binary(op::multiply, half, TRY(c.b.with_number(op::add, inner, 1))));
 }
 
 Made hard_sigmoid_of(Build& b, Value x, double alpha, double beta) {
-  const Value line = TRY(b.with_number("add", TRY(b.with_number("multiply", x, alpha)), beta));
+  const Value line = TRY(b.with_number(op::add, TRY(b.with_number(op::multiply, x, alpha)), beta));
   return b.clamp(line, 0, 1);
 }
 
 Lowered hard_sigmoid(Call& c) { return one(hard_sigmoid_of(c.b, c.in[0], c.real("alpha", 0.2f), c.real("beta", 0.5))); }
 
 Lowered hard_swish(Call& c) {
-  return one(c.b.binary("multiply", c.in[0], TRY(hard_sigmoid_of(c.b, c.in[0], 1.0 / 6, 0.5))));
+  return one(c.b.binary(op::multiply, c.in[0], TRY(hard_sigmoid_of(c.b, c.in[0], 1.0 / 6, 0.5))));
 }
 
 // log(1 + e^x), without overflow
 Made softplus_of(Build& b, Value x) {
-  const Value small = TRY(b.unary("exponential", TRY(b.unary("negate", TRY(b.unary("abs", x))))));
-  return b.binary("add", TRY(b.with_number("maximum", x, 0)), TRY(b.unary("log_plus_one", small)));
+  const Value small = TRY(b.unary(op::exponential, TRY(b.unary(op::negate, TRY(b.unary(op::abs, x))))));
+  return b.binary(op::add, TRY(b.with_number(op::maximum, x, 0)), TRY(b.unary(op::log_plus_one, small)));
 }
 
 Lowered softplus(Call& c) { return one(softplus_of(c.b, c.in[0])); }
 
 Lowered mish(Call& c) {
-  return one(c.b.binary("multiply", c.in[0], TRY(c.b.unary("tanh", TRY(softplus_of(c.b, c.in[0]))))));
+  return one(c.b.binary(op::multiply, c.in[0], TRY(c.b.unary(op::tanh, TRY(softplus_of(c.b, c.in[0]))))));
 }
 
 Lowered softsign(Call& c) {
-  const Value size = TRY(c.b.with_number("add", TRY(c.b.unary("abs", c.in[0])), 1));
-  return one(c.b.binary("divide", c.in[0], size));
+  const Value size = TRY(c.b.with_number(op::add, TRY(c.b.unary(op::abs, c.in[0])), 1));
+  return one(c.b.binary(op::divide, c.in[0], size));
 }
 
 Lowered swish(Call& c) {
-  const Value scaled = TRY(c.b.with_number("multiply", c.in[0], c.real("alpha", 1)));
-  return one(c.b.binary("multiply", c.in[0], TRY(c.b.unary("logistic", scaled))));
+  const Value scaled = TRY(c.b.with_number(op::multiply, c.in[0], c.real("alpha", 1)));
+  return one(c.b.binary(op::multiply, c.in[0], TRY(c.b.unary(op::logistic, scaled))));
 }
 
 Lowered thresholded_relu(Call& c) {
@@ -99,19 +99,19 @@ Lowered shrink(Call& c) {
   const Value x = c.in[0];
   const Value zero = TRY(c.b.number(dtype(x), 0));
   const Value high =
-      TRY(c.b.select(TRY(c.b.compare_number("GT", x, lambd)), TRY(c.b.with_number("subtract", x, bias)), zero));
-  return one(c.b.select(TRY(c.b.compare_number("LT", x, -lambd)), TRY(c.b.with_number("add", x, bias)), high));
+      TRY(c.b.select(TRY(c.b.compare_number("GT", x, lambd)), TRY(c.b.with_number(op::subtract, x, bias)), zero));
+  return one(c.b.select(TRY(c.b.compare_number("LT", x, -lambd)), TRY(c.b.with_number(op::add, x, bias)), high));
 }
 
 // Bounds are attributes up to opset 10, inputs after; where they cross, the upper one wins.
 Lowered clip(Call& c) {
   Value x = c.in[0];
   if (c.opset < 11) {
-    x = TRY(c.b.with_number("maximum", x, c.real("min", std::numeric_limits<float>::lowest())));
-    return one(c.b.with_number("minimum", x, c.real("max", std::numeric_limits<float>::max())));
+    x = TRY(c.b.with_number(op::maximum, x, c.real("min", std::numeric_limits<float>::lowest())));
+    return one(c.b.with_number(op::minimum, x, c.real("max", std::numeric_limits<float>::max())));
   }
-  if (c.has(1)) x = TRY(c.b.binary("maximum", x, c.in[1]));
-  if (c.has(2)) x = TRY(c.b.binary("minimum", x, c.in[2]));
+  if (c.has(1)) x = TRY(c.b.binary(op::maximum, x, c.in[1]));
+  if (c.has(2)) x = TRY(c.b.binary(op::minimum, x, c.in[2]));
   return Values{x};
 }
 
@@ -121,8 +121,8 @@ struct Exponentials {
 
 Result<Exponentials> exponentials(Build& b, Value x, const Ints& axes) {
   const Value highest = TRY(b.reduce("maximum", x, axes, true));
-  const Value shifted = TRY(b.binary("subtract", x, highest));
-  const Value powers = TRY(b.unary("exponential", shifted));
+  const Value shifted = TRY(b.binary(op::subtract, x, highest));
+  const Value powers = TRY(b.unary(op::exponential, shifted));
   return Exponentials{shifted, powers, TRY(b.reduce("add", powers, axes, true))};
 }
 
@@ -137,13 +137,13 @@ Result<Ints> softmax_axes(Call& c) {
 Lowered softmax(Call& c) {
   const Value x = TRY(c.b.widen(c.in[0]));
   const Exponentials e = TRY(exponentials(c.b, x, TRY(softmax_axes(c))));
-  return one(c.b.convert(TRY(c.b.binary("divide", e.powers, e.sum)), dtype(c.in[0])));
+  return one(c.b.convert(TRY(c.b.binary(op::divide, e.powers, e.sum)), dtype(c.in[0])));
 }
 
 Lowered log_softmax(Call& c) {
   const Value x = TRY(c.b.widen(c.in[0]));
   const Exponentials e = TRY(exponentials(c.b, x, TRY(softmax_axes(c))));
-  return one(c.b.convert(TRY(c.b.binary("subtract", e.shifted, TRY(c.b.unary("log", e.sum)))), dtype(c.in[0])));
+  return one(c.b.convert(TRY(c.b.binary(op::subtract, e.shifted, TRY(c.b.unary(op::log, e.sum)))), dtype(c.in[0])));
 }
 
 // One at the first of the largest elements, zero elsewhere.
@@ -179,7 +179,7 @@ Lowered dropout(Call& c) {
   return out;
 }
 
-Lowered swiglu(Call& c) { return one(c.b.binary("multiply", TRY(swish(c))[0], c.in[1])); }
+Lowered swiglu(Call& c) { return one(c.b.binary(op::multiply, TRY(swish(c))[0], c.in[1])); }
 
 const Row kRows[] = {
     {"Celu", 12, 1, 1, celu},

@@ -42,7 +42,7 @@ Lowered choose(Call& c, Value cond, const GraphProto& yes, const GraphProto& no)
     for (std::string_view name : c.maker.used_names(*g)) {
       const Item item = c.maker.lookup(name);
       if (!item.value) return fail(Code::unsupported, cat("its branches use `", name, "`, a list of tensors"));
-      if (item.value.node->op != "constant") names.insert(name);
+      if (item.value.node->op != op::constant) names.insert(name);
     }
   const std::vector<std::string_view> used(names.begin(), names.end());
   const Value zero = TRY(c.b.number(Dtype::s32, 0)), other = TRY(c.b.number(Dtype::s32, 1));
@@ -62,7 +62,7 @@ Lowered choose(Call& c, Value cond, const GraphProto& yes, const GraphProto& no)
     if (!ir::same_tensor(a[i].type(), b[i].type()))
       return fail(Code::unsupported, cat("its branches give ", ir::text(a[i].type()), " and ", ir::text(b[i].type()),
                                          "; expected one type"));
-  const ir::Node* node = TRY(c.b.node({.op = "case", .inputs = std::move(inputs), .regions = std::move(regions)}));
+  const ir::Node* node = TRY(c.b.node({.op = op::case_, .inputs = std::move(inputs), .regions = std::move(regions)}));
   Values out;
   for (uint32_t i = 0; i < node->types.size(); ++i) out.push_back(node->result(i));
   return out;
@@ -198,7 +198,7 @@ Lowered scan(Call& c) {
     Value x = c.in[size_t(states + i)];
     at.push_back(TRY(scan_axis(c, axes, size_t(i), rank(x))));
     if (size_t(i) < backward.size() && backward[size_t(i)] != 0)
-      x = TRY(c.b.make("reverse", {x}, {{"dimensions", Ints{at.back()}}}));
+      x = TRY(c.b.make(op::reverse, {x}, {{"dimensions", Ints{at.back()}}}));
     scanned.push_back(x);
     const int64_t size = dims(x)[size_t(at.back())];
     if (i > 0 && size != loop.trips)
@@ -220,7 +220,7 @@ Lowered scan(Call& c) {
   for (size_t i = size_t(states); i < out.size(); ++i) {
     const size_t k = i - size_t(states);
     if (k < out_backward.size() && out_backward[k] != 0)
-      out[i] = TRY(c.b.make("reverse", {out[i]}, {{"dimensions", Ints{0}}}));
+      out[i] = TRY(c.b.make(op::reverse, {out[i]}, {{"dimensions", Ints{0}}}));
     out[i] = TRY(first_to(c.b, out[i], TRY(scan_axis(c, out_axes, k, rank(out[i])))));
   }
   return out;

@@ -10,11 +10,11 @@ namespace trine::front::onnx {
 namespace {
 
 // One op of ours under another name.
-template <const char* kOp>
+template <ir::OpId kOp>
 Lowered unary(Call& c) {
   return one(c.b.unary(kOp, c.in[0]));
 }
-template <const char* kOp>
+template <ir::OpId kOp>
 Lowered binary(Call& c) {
   return one(c.b.binary(kOp, c.in[0], c.in[1]));
 }
@@ -22,7 +22,7 @@ template <const char* kDirection>
 Lowered compare(Call& c) {
   return one(c.b.compare(kDirection, c.in[0], c.in[1]));
 }
-template <const char* kOp>
+template <ir::OpId kOp>
 Lowered fold_left(Call& c) {
   Value out = c.in[0];
   for (size_t i = 1; i < c.in.size(); ++i) {
@@ -32,41 +32,34 @@ Lowered fold_left(Call& c) {
   return Values{out};
 }
 
-constexpr char kAbs[] = "abs", kAcos[] = "acos", kAcosh[] = "acosh", kAdd[] = "add", kAnd[] = "and", kAsin[] = "asin",
-               kAsinh[] = "asinh", kAtan[] = "atan", kAtanh[] = "atanh", kCeil[] = "ceil", kCosine[] = "cosine",
-               kCosh[] = "cosh", kDivide[] = "divide", kErf[] = "erf", kExp[] = "exponential", kFloor[] = "floor",
-               kLog[] = "log", kLogistic[] = "logistic", kMaximum[] = "maximum", kMinimum[] = "minimum",
-               kMultiply[] = "multiply", kNegate[] = "negate", kNot[] = "not", kOr[] = "or",
-               kRound[] = "round_nearest_even", kSign[] = "sign", kSine[] = "sine", kSinh[] = "sinh", kSqrt[] = "sqrt",
-               kSubtract[] = "subtract", kTan[] = "tan", kTanh[] = "tanh", kXor[] = "xor";
 constexpr char kEq[] = "EQ", kGt[] = "GT", kGe[] = "GE", kLt[] = "LT", kLe[] = "LE";
 
 Lowered mean(Call& c) {
-  const Values sum = TRY(fold_left<kAdd>(c));
-  return one(c.b.with_number("divide", sum[0], double(c.in.size())));
+  const Values sum = TRY(fold_left<op::add>(c));
+  return one(c.b.with_number(op::divide, sum[0], double(c.in.size())));
 }
 
-Lowered reciprocal(Call& c) { return one(c.b.binary("divide", TRY(c.b.number(dtype(c.in[0]), 1)), c.in[0])); }
+Lowered reciprocal(Call& c) { return one(c.b.binary(op::divide, TRY(c.b.number(dtype(c.in[0]), 1)), c.in[0])); }
 
 // The result has the base's type; the exponent may have any other.
 Lowered power(Call& c) {
   const Value base = c.in[0];
   Value exponent = c.in[1];
   if (is_float(base) || !is_float(exponent))
-    return one(c.b.binary("power", base, TRY(c.b.convert(exponent, dtype(base)))));
+    return one(c.b.binary(op::power, base, TRY(c.b.convert(exponent, dtype(base)))));
   const Value wide = TRY(c.b.convert(base, dtype(exponent)));
-  return one(c.b.convert(TRY(c.b.binary("power", wide, exponent)), dtype(base)));
+  return one(c.b.convert(TRY(c.b.binary(op::power, wide, exponent)), dtype(base)));
 }
 
 // With fmod the remainder has the dividend's sign, else the divisor's.
 Lowered modulo(Call& c) {
-  const Value rest = TRY(c.b.binary("remainder", c.in[0], c.in[1]));
+  const Value rest = TRY(c.b.binary(op::remainder, c.in[0], c.in[1]));
   if (c.integer("fmod", 0) != 0) return Values{rest};
   const Value divisor = TRY(c.b.broadcast(c.in[1], dims(rest)));
   const Value apart =
       TRY(c.b.compare("NE", TRY(c.b.compare_number("LT", rest, 0)), TRY(c.b.compare_number("LT", divisor, 0))));
-  const Value moves = TRY(c.b.binary("and", apart, TRY(c.b.compare_number("NE", rest, 0))));
-  return one(c.b.select(moves, TRY(c.b.binary("add", rest, divisor)), rest));
+  const Value moves = TRY(c.b.binary(op::and_, apart, TRY(c.b.compare_number("NE", rest, 0))));
+  return one(c.b.select(moves, TRY(c.b.binary(op::add, rest, divisor)), rest));
 }
 
 Lowered shift(Call& c) {
@@ -74,8 +67,8 @@ Lowered shift(Call& c) {
   if (direction != "LEFT" && direction != "RIGHT")
     return fail(Code::invalid, cat("direction `", direction, "`; expected LEFT or RIGHT"));
   const bool is_signed = row(dtype(c.in[0])).kind == DtypeKind::signed_int;
-  const char* right = is_signed ? "shift_right_arithmetic" : "shift_right_logical";
-  return one(c.b.binary(direction == "LEFT" ? "shift_left" : right, c.in[0], c.in[1]));
+  const ir::OpId right = is_signed ? op::shift_right_arithmetic : op::shift_right_logical;
+  return one(c.b.binary(direction == "LEFT" ? op::shift_left : right, c.in[0], c.in[1]));
 }
 
 Lowered is_nan(Call& c) { return one(c.b.compare("NE", c.in[0], c.in[0])); }
@@ -84,7 +77,7 @@ Lowered is_infinite(Call& c) {
   const Value x = TRY(c.b.widen(c.in[0]));
   const bool negative = c.integer("detect_negative", 1) != 0, positive = c.integer("detect_positive", 1) != 0;
   if (!negative && !positive) return one(c.b.fill(Dtype::boolean, dims(x), 0));
-  return one(c.b.unary(negative && positive ? "is_inf" : negative ? "is_neg_inf" : "is_pos_inf", x));
+  return one(c.b.unary(negative && positive ? op::is_inf : negative ? op::is_neg_inf : op::is_pos_inf, x));
 }
 
 Lowered where(Call& c) {
@@ -113,64 +106,64 @@ Lowered bit_cast(Call& c) {
     return fail(Code::invalid, cat("from ", ir::text(c.in[0].type()), " to ", row(to).name, ", of another size"));
   if (to == dtype(c.in[0])) return Values{c.in[0]};
   if (to == Dtype::boolean || dtype(c.in[0]) == Dtype::boolean) return one(c.b.convert(c.in[0], to));
-  return one(c.b.make("bitcast_convert", {c.in[0]}, {}, {ir::tensor_type(to, dims(c.in[0]))}));
+  return one(c.b.make(op::bitcast_convert, {c.in[0]}, {}, {ir::tensor_type(to, dims(c.in[0]))}));
 }
 
 const Row kRows[] = {
-    {"Abs", 1, 1, 1, unary<kAbs>},
-    {"Acos", 7, 1, 1, unary<kAcos>},
-    {"Acosh", 9, 1, 1, unary<kAcosh>},
-    {"Add", 7, 2, 2, binary<kAdd>},
-    {"And", 7, 2, 2, binary<kAnd>},
-    {"Asin", 7, 1, 1, unary<kAsin>},
-    {"Asinh", 9, 1, 1, unary<kAsinh>},
-    {"Atan", 7, 1, 1, unary<kAtan>},
-    {"Atanh", 9, 1, 1, unary<kAtanh>},
+    {"Abs", 1, 1, 1, unary<op::abs>},
+    {"Acos", 7, 1, 1, unary<op::acos>},
+    {"Acosh", 9, 1, 1, unary<op::acosh>},
+    {"Add", 7, 2, 2, binary<op::add>},
+    {"And", 7, 2, 2, binary<op::and_>},
+    {"Asin", 7, 1, 1, unary<op::asin>},
+    {"Asinh", 9, 1, 1, unary<op::asinh>},
+    {"Atan", 7, 1, 1, unary<op::atan>},
+    {"Atanh", 9, 1, 1, unary<op::atanh>},
     {"BitCast", 26, 1, 1, bit_cast},
     {"BitShift", 11, 2, 2, shift},
-    {"BitwiseAnd", 18, 2, 2, binary<kAnd>},
-    {"BitwiseNot", 18, 1, 1, unary<kNot>},
-    {"BitwiseOr", 18, 2, 2, binary<kOr>},
-    {"BitwiseXor", 18, 2, 2, binary<kXor>},
+    {"BitwiseAnd", 18, 2, 2, binary<op::and_>},
+    {"BitwiseNot", 18, 1, 1, unary<op::not_>},
+    {"BitwiseOr", 18, 2, 2, binary<op::or_>},
+    {"BitwiseXor", 18, 2, 2, binary<op::xor_>},
     {"Cast", 6, 1, 1, cast_to},
     {"CastLike", 15, 2, 2, cast_like},
-    {"Ceil", 1, 1, 1, unary<kCeil>},
-    {"Cos", 7, 1, 1, unary<kCosine>},
-    {"Cosh", 9, 1, 1, unary<kCosh>},
-    {"Div", 7, 2, 2, binary<kDivide>},
+    {"Ceil", 1, 1, 1, unary<op::ceil>},
+    {"Cos", 7, 1, 1, unary<op::cosine>},
+    {"Cosh", 9, 1, 1, unary<op::cosh>},
+    {"Div", 7, 2, 2, binary<op::divide>},
     {"Equal", 7, 2, 2, compare<kEq>},
-    {"Erf", 9, 1, 1, unary<kErf>},
-    {"Exp", 1, 1, 1, unary<kExp>},
-    {"Floor", 1, 1, 1, unary<kFloor>},
+    {"Erf", 9, 1, 1, unary<op::erf>},
+    {"Exp", 1, 1, 1, unary<op::exponential>},
+    {"Floor", 1, 1, 1, unary<op::floor>},
     {"Greater", 7, 2, 2, compare<kGt>},
     {"GreaterOrEqual", 12, 2, 2, compare<kGe>},
     {"IsInf", 10, 1, 1, is_infinite},
     {"IsNaN", 9, 1, 1, is_nan},
     {"Less", 7, 2, 2, compare<kLt>},
     {"LessOrEqual", 12, 2, 2, compare<kLe>},
-    {"Log", 1, 1, 1, unary<kLog>},
-    {"Max", 6, 1, -1, fold_left<kMaximum>},
+    {"Log", 1, 1, 1, unary<op::log>},
+    {"Max", 6, 1, -1, fold_left<op::maximum>},
     {"Mean", 6, 1, -1, mean},
-    {"Min", 6, 1, -1, fold_left<kMinimum>},
+    {"Min", 6, 1, -1, fold_left<op::minimum>},
     {"Mod", 10, 2, 2, modulo},
-    {"Mul", 7, 2, 2, binary<kMultiply>},
-    {"Neg", 1, 1, 1, unary<kNegate>},
-    {"Not", 1, 1, 1, unary<kNot>},
-    {"Or", 7, 2, 2, binary<kOr>},
+    {"Mul", 7, 2, 2, binary<op::multiply>},
+    {"Neg", 1, 1, 1, unary<op::negate>},
+    {"Not", 1, 1, 1, unary<op::not_>},
+    {"Or", 7, 2, 2, binary<op::or_>},
     {"Pow", 7, 2, 2, power},
     {"Reciprocal", 1, 1, 1, reciprocal},
-    {"Round", 11, 1, 1, unary<kRound>},
-    {"Sigmoid", 1, 1, 1, unary<kLogistic>},
-    {"Sign", 9, 1, 1, unary<kSign>},
-    {"Sin", 7, 1, 1, unary<kSine>},
-    {"Sinh", 9, 1, 1, unary<kSinh>},
-    {"Sqrt", 1, 1, 1, unary<kSqrt>},
-    {"Sub", 7, 2, 2, binary<kSubtract>},
-    {"Sum", 6, 1, -1, fold_left<kAdd>},
-    {"Tan", 7, 1, 1, unary<kTan>},
-    {"Tanh", 1, 1, 1, unary<kTanh>},
+    {"Round", 11, 1, 1, unary<op::round_nearest_even>},
+    {"Sigmoid", 1, 1, 1, unary<op::logistic>},
+    {"Sign", 9, 1, 1, unary<op::sign>},
+    {"Sin", 7, 1, 1, unary<op::sine>},
+    {"Sinh", 9, 1, 1, unary<op::sinh>},
+    {"Sqrt", 1, 1, 1, unary<op::sqrt>},
+    {"Sub", 7, 2, 2, binary<op::subtract>},
+    {"Sum", 6, 1, -1, fold_left<op::add>},
+    {"Tan", 7, 1, 1, unary<op::tan>},
+    {"Tanh", 1, 1, 1, unary<op::tanh>},
     {"Where", 9, 3, 3, where},
-    {"Xor", 7, 2, 2, binary<kXor>},
+    {"Xor", 7, 2, 2, binary<op::xor_>},
 };
 
 }  // namespace

@@ -68,14 +68,14 @@ Lowered range(Call& c) {
   const double count = std::max(0.0, std::ceil((limit - start) / delta));
   if (count > double(kRangeMax)) return fail(Code::out_of_range, cat("a range of ", count, " elements"));
   const Value steps = TRY(c.b.iota(type, {int64_t(count)}, 0));
-  const Value scaled = TRY(c.b.binary("multiply", steps, TRY(c.b.reshape(c.in[2], {}))));
-  return one(c.b.binary("add", scaled, TRY(c.b.reshape(c.in[0], {}))));
+  const Value scaled = TRY(c.b.binary(op::multiply, steps, TRY(c.b.reshape(c.in[2], {}))));
+  return one(c.b.binary(op::add, scaled, TRY(c.b.reshape(c.in[0], {}))));
 }
 
 // Column minus row of the last two dims.
 Made diagonal_number(Build& b, const Dims& to) {
   const int r = int(to.size());
-  return b.binary("subtract", TRY(b.iota(Dtype::s64, to, r - 1)), TRY(b.iota(Dtype::s64, to, r - 2)));
+  return b.binary(op::subtract, TRY(b.iota(Dtype::s64, to, r - 1)), TRY(b.iota(Dtype::s64, to, r - 2)));
 }
 
 Lowered eye_like(Call& c) {
@@ -100,12 +100,12 @@ Made uniform(Call& c, const Dims& to) {
   Tensor state = Tensor::make(Dtype::u64, {2});
   state.view().as<uint64_t>()[0] = std::bit_cast<uint32_t>(float(c.real("seed", 0)));
   state.view().as<uint64_t>()[1] = c.b.where;
-  const ir::Node* bits = TRY(c.b.node({.op = "rng_bit_generator",
+  const ir::Node* bits = TRY(c.b.node({.op = op::rng_bit_generator,
                                        .inputs = {c.b.constant(std::move(state))},
                                        .attrs = {{"rng_algorithm", std::string("PHILOX")}},
                                        .types = {ir::tensor_type(Dtype::u64, {2}), ir::tensor_type(Dtype::u32, to)}}));
-  const Value high = TRY(c.b.with_number("shift_right_logical", bits->result(1), 8));
-  return c.b.with_number("multiply", TRY(c.b.convert(high, Dtype::f32)), std::ldexp(1.0, -24));
+  const Value high = TRY(c.b.with_number(op::shift_right_logical, bits->result(1), 8));
+  return c.b.with_number(op::multiply, TRY(c.b.convert(high, Dtype::f32)), std::ldexp(1.0, -24));
 }
 
 Result<Dtype> random_type(Call& c, Dtype otherwise) {
@@ -114,17 +114,17 @@ Result<Dtype> random_type(Call& c, Dtype otherwise) {
 
 Lowered random_uniform_of(Call& c, const Dims& to, Dtype type) {
   const double low = c.real("low", 0), high = c.real("high", 1);
-  const Value scaled = TRY(c.b.with_number("multiply", TRY(uniform(c, to)), high - low));
-  return one(c.b.convert(TRY(c.b.with_number("add", scaled, low)), type));
+  const Value scaled = TRY(c.b.with_number(op::multiply, TRY(uniform(c, to)), high - low));
+  return one(c.b.convert(TRY(c.b.with_number(op::add, scaled, low)), type));
 }
 
 // By the inverse of the distribution's integral.
 Lowered random_normal_of(Call& c, const Dims& to, Dtype type) {
   const Value spread =
-      TRY(c.b.with_number("add", TRY(c.b.with_number("multiply", TRY(uniform(c, to)), 2)), std::ldexp(1.0, -24) - 1));
+      TRY(c.b.with_number(op::add, TRY(c.b.with_number(op::multiply, TRY(uniform(c, to)), 2)), std::ldexp(1.0, -24) - 1));
   const Value normal =
-      TRY(c.b.with_number("multiply", TRY(c.b.unary("erf_inv", spread)), std::sqrt(2.0) * c.real("scale", 1)));
-  return one(c.b.convert(TRY(c.b.with_number("add", normal, c.real("mean", 0))), type));
+      TRY(c.b.with_number(op::multiply, TRY(c.b.unary(op::erf_inv, spread)), std::sqrt(2.0) * c.real("scale", 1)));
+  return one(c.b.convert(TRY(c.b.with_number(op::add, normal, c.real("mean", 0))), type));
 }
 
 Lowered random_uniform(Call& c) { return random_uniform_of(c, c.ints("shape"), TRY(random_type(c, Dtype::f32))); }

@@ -14,7 +14,7 @@ namespace {
 // Negative indices count from the end.
 Made from_start(Build& b, Value indices, int64_t size) {
   const Value wide = TRY(b.convert(indices, Dtype::s64));
-  return b.select(TRY(b.compare_number("LT", wide, 0)), TRY(b.binary("add", wide, b.integer(size))), wide);
+  return b.select(TRY(b.compare_number("LT", wide, 0)), TRY(b.binary(op::add, wide, b.integer(size))), wide);
 }
 
 Lowered gather(Call& c) {
@@ -51,7 +51,7 @@ Lowered gather_elements(Call& c) {
   }
   Dims with_index = dims(at);
   with_index.push_back(1);
-  return one(c.b.make("gather", {x, TRY(c.b.reshape(at, with_index))},
+  return one(c.b.make(op::gather, {x, TRY(c.b.reshape(at, with_index))},
                       {{"offset_dims", Ints{}},
                        {"collapsed_slice_dims", Ints{axis}},
                        {"operand_batching_dims", others},
@@ -66,7 +66,7 @@ Lowered gather_elements(Call& c) {
 Made coordinates_from_start(Build& b, Value indices, const Dims& of, int64_t first) {
   const int64_t count = dims(indices).back();
   return b.select(TRY(b.compare_number("LT", TRY(b.convert(indices, Dtype::s64)), 0)),
-                  TRY(b.binary("add", TRY(b.convert(indices, Dtype::s64)),
+                  TRY(b.binary(op::add, TRY(b.convert(indices, Dtype::s64)),
                                b.integers(Ints(of.begin() + first, of.begin() + first + count)))),
                   TRY(b.convert(indices, Dtype::s64)));
 }
@@ -81,7 +81,7 @@ Lowered gather_nd(Call& c) {
   const Value at = TRY(coordinates_from_start(c.b, c.in[1], dims(x), batch));
   Ints sizes = dims(x);
   for (int64_t d = 0; d < batch + count; ++d) sizes[size_t(d)] = 1;
-  return one(c.b.make("gather", {x, at},
+  return one(c.b.make(op::gather, {x, at},
                       {{"offset_dims", count_up(q - 1, q - 1 + rank(x) - batch - count)},
                        {"collapsed_slice_dims", count_up(batch, batch + count)},
                        {"operand_batching_dims", count_up(0, batch)},
@@ -104,7 +104,7 @@ Result<std::string> scatter_kind(Call& c) {
 Made scatter(Call& c, Value x, Value at, Value updates, Ints window, Ints inserted, Ints to_dims) {
   if (dtype(x) != dtype(updates))
     return fail(Code::invalid, cat("updates of ", ir::text(updates.type()), " into ", ir::text(x.type())));
-  return c.b.make("scatter", {x, at, updates},
+  return c.b.make(op::scatter, {x, at, updates},
                   {{"update_window_dims", std::move(window)},
                    {"inserted_window_dims", std::move(inserted)},
                    {"input_batching_dims", Ints{}},
@@ -174,18 +174,18 @@ Lowered top_k(Call& c) {
     return fail(Code::invalid, cat("k of ", k, " of a dim of ", dims(c.in[0])[size_t(axis)]));
   Value x = TRY(c.b.transpose(c.in[0], moved_last(r, axis)));
   const bool smallest = c.integer("largest", 1) == 0;
-  const char* turn = is_float(x) ? "negate" : "not";
-  if (smallest) x = TRY(c.b.unary(turn, x));
-  const ir::Node* top = TRY(c.b.node({.op = "top_k", .inputs = {x}, .attrs = {{"k", k}}}));
+  const ir::OpId reverse = is_float(x) ? op::negate : op::not_;
+  if (smallest) x = TRY(c.b.unary(reverse, x));
+  const ir::Node* top = TRY(c.b.node({.op = op::top_k, .inputs = {x}, .attrs = {{"k", k}}}));
   Value values = top->result(0);
-  if (smallest) values = TRY(c.b.unary(turn, values));
+  if (smallest) values = TRY(c.b.unary(reverse, values));
   values = TRY(c.b.transpose(values, moved_last(r, axis)));
   const Value places = TRY(c.b.transpose(TRY(c.b.convert(top->result(1), Dtype::s64)), moved_last(r, axis)));
   return Values{values, places};
 }
 
 // In log2(n) steps: after step s each element combines the 2^s before it.
-Lowered accumulate(Call& c, const char* op, double neutral) {
+Lowered accumulate(Call& c, ir::OpId op, double neutral) {
   const Ints given = TRY(c.need_ints(1, "axis"));
   if (given.size() != 1) return fail(Code::invalid, cat("found ", given.size(), " axes; expected one"));
   Value x = c.in[0];
@@ -204,8 +204,8 @@ Lowered accumulate(Call& c, const char* op, double neutral) {
   return Values{x};
 }
 
-Lowered cum_sum(Call& c) { return accumulate(c, "add", 0); }
-Lowered cum_prod(Call& c) { return accumulate(c, "multiply", 1); }
+Lowered cum_sum(Call& c) { return accumulate(c, op::add, 0); }
+Lowered cum_prod(Call& c) { return accumulate(c, op::multiply, 1); }
 
 // Results whose shape depends on values: only where those are known.
 Result<const Tensor*> need_known(Call& c, size_t i) {

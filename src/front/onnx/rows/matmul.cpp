@@ -34,7 +34,7 @@ namespace {
 
 Lowered mat_mul(Call& c) { return one(matmul(c.b, c.in[0], c.in[1], dtype(c.in[0]))); }
 
-Made scaled(Build& b, Value x, double by) { return by == 1 ? Made(x) : b.with_number("multiply", x, by); }
+Made scaled(Build& b, Value x, double by) { return by == 1 ? Made(x) : b.with_number(op::multiply, x, by); }
 
 Lowered gemm(Call& c) {
   if (rank(c.in[0]) != 2 || rank(c.in[1]) != 2 || dtype(c.in[0]) != dtype(c.in[1]))
@@ -45,7 +45,7 @@ Lowered gemm(Call& c) {
   const Value left = TRY(scaled(c.b, product, c.real("alpha", 1)));
   const double beta = c.real("beta", 1);
   if (!c.has(2) || beta == 0) return Values{left};
-  return one(c.b.binary("add", left, TRY(c.b.broadcast(TRY(scaled(c.b, c.in[2], beta)), dims(left)))));
+  return one(c.b.binary(op::add, left, TRY(c.b.broadcast(TRY(scaled(c.b, c.in[2], beta)), dims(left)))));
 }
 
 // An operand of an einsum: each dim has a letter; those of the ellipsis are made up from 1 on.
@@ -235,7 +235,7 @@ Lowered determinant(Call& c) {
   if (r < 2 || dims(x)[size_t(r - 1)] != dims(x)[size_t(r - 2)])
     return fail(Code::invalid, cat("of ", ir::text(x.type()), "; expected square matrices"));
   const int64_t n = dims(x)[size_t(r - 1)];
-  const ir::Node* lu = TRY(c.b.node({.op = "lu", .inputs = {x}}));
+  const ir::Node* lu = TRY(c.b.node({.op = op::lu, .inputs = {x}}));
   const Value factors = lu->result(0), pivots = lu->result(1);
   const Dims plane = {n, n};
   const Value on = TRY(c.b.compare("EQ", TRY(c.b.iota(Dtype::s64, plane, 0)), TRY(c.b.iota(Dtype::s64, plane, 1))));
@@ -244,7 +244,7 @@ Lowered determinant(Call& c) {
   const Value swaps = TRY(c.b.compare("NE", pivots, TRY(c.b.iota(dtype(pivots), dims(pivots), rank(pivots) - 1))));
   const Value one_value = TRY(c.b.number(dtype(x), 1)), minus = TRY(c.b.number(dtype(x), -1));
   const Value sign = TRY(c.b.reduce("multiply", TRY(c.b.select(swaps, minus, one_value)), {r - 2}, false));
-  return one(c.b.binary("multiply", size, sign));
+  return one(c.b.binary(op::multiply, size, sign));
 }
 
 const Row kRows[] = {

@@ -15,12 +15,12 @@ struct Moments {
 
 Result<Moments> moments(Build& b, Value x, const Ints& axes) {
   const Value mean = TRY(b.mean(x, axes, true));
-  const Value centred = TRY(b.binary("subtract", x, mean));
-  return Moments{mean, centred, TRY(b.mean(TRY(b.binary("multiply", centred, centred)), axes, true))};
+  const Value centred = TRY(b.binary(op::subtract, x, mean));
+  return Moments{mean, centred, TRY(b.mean(TRY(b.binary(op::multiply, centred, centred)), axes, true))};
 }
 
 Made inverse_root(Build& b, Value variance, double epsilon) {
-  return b.unary("rsqrt", TRY(b.with_number("add", variance, epsilon)));
+  return b.unary(op::rsqrt, TRY(b.with_number(op::add, variance, epsilon)));
 }
 
 // One number per channel, lined up with dim 1.
@@ -44,18 +44,18 @@ Lowered batch_normalization(Call& c) {
     for (int64_t d = 2; d < rank(x); ++d) axes.push_back(d);
     const Moments m = TRY(moments(c.b, x, axes));
     for (auto [old, fresh, like] : {std::tuple(mean, m.mean, c.in[3]), std::tuple(variance, m.variance, c.in[4])}) {
-      const Value kept = TRY(c.b.with_number("multiply", old, momentum));
-      const Value now = TRY(c.b.binary("add", kept, TRY(c.b.with_number("multiply", fresh, 1 - momentum))));
+      const Value kept = TRY(c.b.with_number(op::multiply, old, momentum));
+      const Value now = TRY(c.b.binary(op::add, kept, TRY(c.b.with_number(op::multiply, fresh, 1 - momentum))));
       running.push_back(TRY(c.b.convert(TRY(c.b.reshape(now, dims(like))), dtype(like))));
     }
     mean = m.mean;
     variance = m.variance;
   }
   const Value scale =
-      TRY(c.b.binary("multiply", TRY(per_channel(c.b, c.in[1], x)), TRY(inverse_root(c.b, variance, epsilon))));
+      TRY(c.b.binary(op::multiply, TRY(per_channel(c.b, c.in[1], x)), TRY(inverse_root(c.b, variance, epsilon))));
   const Value shift =
-      TRY(c.b.binary("subtract", TRY(per_channel(c.b, c.in[2], x)), TRY(c.b.binary("multiply", mean, scale))));
-  const Value y = TRY(c.b.binary("add", TRY(c.b.binary("multiply", x, scale)), shift));
+      TRY(c.b.binary(op::subtract, TRY(per_channel(c.b, c.in[2], x)), TRY(c.b.binary(op::multiply, mean, scale))));
+  const Value y = TRY(c.b.binary(op::add, TRY(c.b.binary(op::multiply, x, scale)), shift));
   Values out = {TRY(c.b.convert(y, dtype(c.in[0])))};
   out.insert(out.end(), running.begin(), running.end());
   return out;
@@ -67,9 +67,9 @@ Lowered instance_normalization(Call& c) {
     return fail(Code::invalid, cat("of ", ir::text(x.type()), "; expected batch, channels and an image"));
   const Moments m = TRY(moments(c.b, x, count_up(2, rank(x))));
   const Value unit =
-      TRY(c.b.binary("multiply", m.centred, TRY(inverse_root(c.b, m.variance, c.real("epsilon", 1e-5f)))));
-  const Value scaled = TRY(c.b.binary("multiply", unit, TRY(per_channel(c.b, c.in[1], x))));
-  return one(c.b.convert(TRY(c.b.binary("add", scaled, TRY(per_channel(c.b, c.in[2], x)))), dtype(c.in[0])));
+      TRY(c.b.binary(op::multiply, m.centred, TRY(inverse_root(c.b, m.variance, c.real("epsilon", 1e-5f)))));
+  const Value scaled = TRY(c.b.binary(op::multiply, unit, TRY(per_channel(c.b, c.in[1], x))));
+  return one(c.b.convert(TRY(c.b.binary(op::add, scaled, TRY(per_channel(c.b, c.in[2], x)))), dtype(c.in[0])));
 }
 
 // Scale and bias are of the groups in opset 18 to 20, of the channels after.
@@ -82,10 +82,10 @@ Lowered group_normalization(Call& c) {
   apart.insert(apart.end(), dims(x).begin() + 2, dims(x).end());
   const Value split = TRY(c.b.reshape(x, apart));
   const Moments m = TRY(moments(c.b, split, count_up(2, rank(split))));
-  Value unit = TRY(c.b.binary("multiply", m.centred, TRY(inverse_root(c.b, m.variance, c.real("epsilon", 1e-5f)))));
+  Value unit = TRY(c.b.binary(op::multiply, m.centred, TRY(inverse_root(c.b, m.variance, c.real("epsilon", 1e-5f)))));
   if (c.opset >= 21) unit = TRY(c.b.reshape(unit, dims(x)));
-  const Value scaled = TRY(c.b.binary("multiply", unit, TRY(per_channel(c.b, c.in[1], unit))));
-  const Value y = TRY(c.b.binary("add", scaled, TRY(per_channel(c.b, c.in[2], unit))));
+  const Value scaled = TRY(c.b.binary(op::multiply, unit, TRY(per_channel(c.b, c.in[1], unit))));
+  const Value y = TRY(c.b.binary(op::add, scaled, TRY(per_channel(c.b, c.in[2], unit))));
   return one(c.b.convert(TRY(c.b.reshape(y, dims(x))), dtype(c.in[0])));
 }
 
@@ -94,19 +94,19 @@ Lowered layer_normalization(Call& c) {
   const int axis = TRY(c.axis(c.integer("axis", -1), rank(x)));
   const Moments m = TRY(moments(c.b, x, count_up(axis, rank(x))));
   const Value inverse = TRY(inverse_root(c.b, m.variance, c.real("epsilon", 1e-5f)));
-  Value y = TRY(c.b.convert(TRY(c.b.binary("multiply", m.centred, inverse)), dtype(c.in[0])));
-  y = TRY(c.b.binary("multiply", y, TRY(c.b.broadcast(c.in[1], dims(y)))));
-  if (c.has(2)) y = TRY(c.b.binary("add", y, TRY(c.b.broadcast(c.in[2], dims(y)))));
+  Value y = TRY(c.b.convert(TRY(c.b.binary(op::multiply, m.centred, inverse)), dtype(c.in[0])));
+  y = TRY(c.b.binary(op::multiply, y, TRY(c.b.broadcast(c.in[1], dims(y)))));
+  if (c.has(2)) y = TRY(c.b.binary(op::add, y, TRY(c.b.broadcast(c.in[2], dims(y)))));
   return Values{y, m.mean, inverse};
 }
 
 Lowered rms_normalization(Call& c) {
   const Value x = c.integer("stash_type", 1) == 1 ? TRY(c.b.widen(c.in[0])) : c.in[0];
   const int axis = TRY(c.axis(c.integer("axis", -1), rank(x)));
-  const Value power = TRY(c.b.mean(TRY(c.b.binary("multiply", x, x)), count_up(axis, rank(x)), true));
-  const Value unit = TRY(c.b.binary("multiply", x, TRY(inverse_root(c.b, power, c.real("epsilon", 1e-5f)))));
+  const Value power = TRY(c.b.mean(TRY(c.b.binary(op::multiply, x, x)), count_up(axis, rank(x)), true));
+  const Value unit = TRY(c.b.binary(op::multiply, x, TRY(inverse_root(c.b, power, c.real("epsilon", 1e-5f)))));
   const Value y = TRY(c.b.convert(unit, dtype(c.in[1])));
-  return one(c.b.binary("multiply", y, TRY(c.b.broadcast(c.in[1], dims(y)))));
+  return one(c.b.binary(op::multiply, y, TRY(c.b.broadcast(c.in[1], dims(y)))));
 }
 
 // A norm of zero leaves zeros.
@@ -115,19 +115,19 @@ Lowered lp_normalization(Call& c) {
   const Ints axis = {TRY(c.axis(c.integer("axis", -1), rank(x)))};
   const int64_t p = c.integer("p", 2);
   if (p != 1 && p != 2) return fail(Code::invalid, cat("p of ", p, "; expected 1 or 2"));
-  const Value sizes = TRY(p == 1 ? c.b.unary("abs", x) : c.b.binary("multiply", x, x));
+  const Value sizes = TRY(p == 1 ? c.b.unary(op::abs, x) : c.b.binary(op::multiply, x, x));
   Value norm = TRY(c.b.reduce("add", sizes, axis, true));
-  if (p == 2) norm = TRY(c.b.unary("sqrt", norm));
+  if (p == 2) norm = TRY(c.b.unary(op::sqrt, norm));
   const Value zero = TRY(c.b.compare_number("EQ", norm, 0));
   const Value divisor = TRY(c.b.select(zero, TRY(c.b.number(dtype(x), 1)), norm));
-  return one(c.b.select(zero, TRY(c.b.number(dtype(x), 0)), TRY(c.b.binary("divide", x, divisor))));
+  return one(c.b.select(zero, TRY(c.b.number(dtype(x), 0)), TRY(c.b.binary(op::divide, x, divisor))));
 }
 
 Lowered mean_variance_normalization(Call& c) {
   const Ints given = c.find("axes") != nullptr ? c.ints("axes") : Ints{0, 2, 3};
   const Moments m = TRY(moments(c.b, c.in[0], TRY(c.axes(given, rank(c.in[0])))));
-  const Value spread = TRY(c.b.with_number("add", TRY(c.b.unary("sqrt", m.variance)), 1e-9));
-  return one(c.b.binary("divide", m.centred, spread));
+  const Value spread = TRY(c.b.with_number(op::add, TRY(c.b.unary(op::sqrt, m.variance)), 1e-9));
+  return one(c.b.binary(op::divide, m.centred, spread));
 }
 
 // x / (bias + alpha / size * sum of squares of the channels around)^beta
@@ -141,16 +141,16 @@ Lowered lrn(Call& c) {
   window[1] = size;
   padding[2] = (size - 1) / 2;
   padding[3] = size - 1 - (size - 1) / 2;
-  const Value sum = TRY(c.b.make("reduce_window", {TRY(c.b.binary("multiply", x, x)), TRY(c.b.number(dtype(x), 0))},
+  const Value sum = TRY(c.b.make(op::reduce_window, {TRY(c.b.binary(op::multiply, x, x)), TRY(c.b.number(dtype(x), 0))},
                                  {{"window_dimensions", window},
                                   {"window_strides", Ints(r, 1)},
                                   {"base_dilations", Ints(r, 1)},
                                   {"window_dilations", Ints(r, 1)},
                                   {"padding", padding},
                                   {"kind", std::string("add")}}));
-  const Value scaled = TRY(c.b.with_number("multiply", sum, c.real("alpha", 1e-4f) / double(size)));
-  const Value base = TRY(c.b.with_number("add", scaled, c.real("bias", 1)));
-  return one(c.b.binary("divide", x, TRY(c.b.with_number("power", base, c.real("beta", 0.75)))));
+  const Value scaled = TRY(c.b.with_number(op::multiply, sum, c.real("alpha", 1e-4f) / double(size)));
+  const Value base = TRY(c.b.with_number(op::add, scaled, c.real("bias", 1)));
+  return one(c.b.binary(op::divide, x, TRY(c.b.with_number(op::power, base, c.real("beta", 0.75)))));
 }
 
 const Row kRows[] = {

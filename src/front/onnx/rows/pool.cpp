@@ -35,7 +35,7 @@ Attrs pool_attrs(const Window& w, std::string_view kind) {
 }
 
 Made pool(Call& c, Value x, const Window& w, std::string_view kind) {
-  return c.b.make("reduce_window", {x, TRY(c.b.number(dtype(x), neutral(kind, dtype(x))))}, pool_attrs(w, kind));
+  return c.b.make(op::reduce_window, {x, TRY(c.b.number(dtype(x), neutral(kind, dtype(x))))}, pool_attrs(w, kind));
 }
 
 // Places are numbered in the whole tensor, or with the spatial dims column by column.
@@ -48,7 +48,7 @@ Made place_numbers(Build& b, const Dims& of, bool by_column) {
   Value out = TRY(b.fill(Dtype::s64, of, 0));
   for (size_t d = 0; d < of.size(); ++d) {
     const Value at = TRY(b.iota(Dtype::s64, of, int(d)));
-    out = TRY(b.binary("add", out, TRY(b.binary("multiply", at, b.integer(strides[d])))));
+    out = TRY(b.binary(op::add, out, TRY(b.binary(op::multiply, at, b.integer(strides[d])))));
   }
   return out;
 }
@@ -59,11 +59,11 @@ Made max_places(Call& c, const Window& w) {
   for (Dtype d : {dtype(x), Dtype::s64, dtype(x), Dtype::s64})
     region.params.push_back(c.b.graph.parameter(ir::tensor_type(d, {})));
   const auto& p = region.params;
-  const Value later = TRY(c.b.binary("or", TRY(c.b.compare("GT", p[2], p[0])), TRY(c.b.compare_number("LT", p[1], 0))));
+  const Value later = TRY(c.b.binary(op::or_, TRY(c.b.compare("GT", p[2], p[0])), TRY(c.b.compare_number("LT", p[1], 0))));
   region.results = {TRY(c.b.select(later, p[2], p[0])), TRY(c.b.select(later, p[3], p[1]))};
   const Value places = TRY(place_numbers(c.b, dims(x), c.integer("storage_order", 0) != 0));
   const ir::Node* node =
-      TRY(c.b.node({.op = "reduce_window",
+      TRY(c.b.node({.op = op::reduce_window,
                     .inputs = {x, places, TRY(c.b.number(dtype(x), neutral("maximum", dtype(x)))), c.b.integer(-1)},
                     .attrs = pool_attrs(w, {}),
                     .regions = {std::move(region)}}));
@@ -109,18 +109,18 @@ Lowered average_pool(Call& c) {
       continue;
     }
     const Value divisor = TRY(c.b.convert(c.b.integers(counts), dtype(x)));
-    sum = TRY(c.b.binary("divide", sum, TRY(c.b.broadcast_at(divisor, dims(sum), {int64_t(d) + 2}))));
+    sum = TRY(c.b.binary(op::divide, sum, TRY(c.b.broadcast_at(divisor, dims(sum), {int64_t(d) + 2}))));
   }
-  return one(c.b.convert(TRY(c.b.with_number("divide", sum, all)), dtype(c.in[0])));
+  return one(c.b.convert(TRY(c.b.with_number(op::divide, sum, all)), dtype(c.in[0])));
 }
 
 // (sum |x|^p)^(1/p)
 Made to_power(Build& b, Value x, int64_t p) {
-  const Value size = TRY(b.unary("abs", x));
-  return p == 1 ? Made(size) : p == 2 ? b.binary("multiply", x, x) : b.with_number("power", size, double(p));
+  const Value size = TRY(b.unary(op::abs, x));
+  return p == 1 ? Made(size) : p == 2 ? b.binary(op::multiply, x, x) : b.with_number(op::power, size, double(p));
 }
 Made root(Build& b, Value x, int64_t p) {
-  return p == 1 ? Made(x) : p == 2 ? b.unary("sqrt", x) : b.with_number("power", x, 1.0 / double(p));
+  return p == 1 ? Made(x) : p == 2 ? b.unary(op::sqrt, x) : b.with_number(op::power, x, 1.0 / double(p));
 }
 
 Lowered lp_pool(Call& c) {
@@ -168,7 +168,7 @@ Lowered max_unpool(Call& c) {
   const int64_t count = x.type().elements();
   const Value zeros = TRY(c.b.fill(dtype(x), {small.elements()}, 0));
   const Value flat =
-      TRY(c.b.make("scatter", {zeros, TRY(c.b.reshape(c.in[1], {count, 1})), TRY(c.b.reshape(x, {count}))},
+      TRY(c.b.make(op::scatter, {zeros, TRY(c.b.reshape(c.in[1], {count, 1})), TRY(c.b.reshape(x, {count}))},
                    {{"update_window_dims", Ints{}},
                     {"inserted_window_dims", Ints{0}},
                     {"input_batching_dims", Ints{}},

@@ -38,17 +38,17 @@ Made lined_up(Call& c, Value v, Value x, int64_t axis_given, int64_t block) {
 // Rounded to even and saturated; floats of 8 bits and fewer only saturate.
 Made saturate(Build& b, Value x, Dtype to) {
   const DtypeRow& limits = row(to);
-  if (is_integer(to)) x = TRY(b.unary("round_nearest_even", x));
+  if (is_integer(to)) x = TRY(b.unary(op::round_nearest_even, x));
   return b.convert(TRY(b.clamp(x, limits.min_finite, limits.max_finite)), to);
 }
 
 Made quantize(Call& c, Value x, Value scale, Value zero, Dtype to, int64_t axis, int64_t block) {
   const Value wide = TRY(c.b.convert(x, Dtype::f32));
   const Value divisor = TRY(c.b.convert(TRY(lined_up(c, scale, x, axis, block)), Dtype::f32));
-  Value y = TRY(c.b.binary("divide", wide, divisor));
+  Value y = TRY(c.b.binary(op::divide, wide, divisor));
   if (zero && is_integer(to)) {
-    y = TRY(c.b.unary("round_nearest_even", y));
-    y = TRY(c.b.binary("add", y, TRY(c.b.convert(TRY(lined_up(c, zero, x, axis, block)), Dtype::f32))));
+    y = TRY(c.b.unary(op::round_nearest_even, y));
+    y = TRY(c.b.binary(op::add, y, TRY(c.b.convert(TRY(lined_up(c, zero, x, axis, block)), Dtype::f32))));
   }
   return saturate(c.b, y, to);
 }
@@ -67,19 +67,19 @@ Lowered dequantize_linear(Call& c) {
   if (const int64_t given = c.integer("output_dtype", 0); given != 0) to = TRY(dtype_of(given));
   Value y = TRY(c.b.convert(x, Dtype::f32));
   if (c.has(2))
-    y = TRY(c.b.binary("subtract", y, TRY(c.b.convert(TRY(lined_up(c, c.in[2], x, axis, block)), Dtype::f32))));
+    y = TRY(c.b.binary(op::subtract, y, TRY(c.b.convert(TRY(lined_up(c, c.in[2], x, axis, block)), Dtype::f32))));
   const Value scale = TRY(c.b.convert(TRY(lined_up(c, c.in[1], x, axis, block)), Dtype::f32));
-  return one(c.b.convert(TRY(c.b.binary("multiply", y, scale)), to));
+  return one(c.b.convert(TRY(c.b.binary(op::multiply, y, scale)), to));
 }
 
 // To u8, with the scale and zero point that cover the tensor and zero.
 Lowered dynamic_quantize_linear(Call& c) {
   const Value x = c.in[0];
   const Ints all = count_up(0, rank(x));
-  const Value high = TRY(c.b.with_number("maximum", TRY(c.b.reduce("maximum", x, all, false)), 0));
-  const Value low = TRY(c.b.with_number("minimum", TRY(c.b.reduce("minimum", x, all, false)), 0));
-  const Value scale = TRY(c.b.with_number("divide", TRY(c.b.binary("subtract", high, low)), 255));
-  const Value shift = TRY(c.b.unary("negate", TRY(c.b.binary("divide", low, scale))));
+  const Value high = TRY(c.b.with_number(op::maximum, TRY(c.b.reduce("maximum", x, all, false)), 0));
+  const Value low = TRY(c.b.with_number(op::minimum, TRY(c.b.reduce("minimum", x, all, false)), 0));
+  const Value scale = TRY(c.b.with_number(op::divide, TRY(c.b.binary(op::subtract, high, low)), 255));
+  const Value shift = TRY(c.b.unary(op::negate, TRY(c.b.binary(op::divide, low, scale))));
   const Value zero = TRY(saturate(c.b, shift, Dtype::u8));
   return Values{TRY(quantize(c, x, scale, zero, Dtype::u8, 0, 0)), scale, zero};
 }
@@ -88,8 +88,8 @@ Lowered dynamic_quantize_linear(Call& c) {
 Made centred(Call& c, Value x, Value zero, int64_t axis) {
   const Value wide = TRY(c.b.convert(x, Dtype::s32));
   if (!zero) return wide;
-  if (rank(zero) > 1) return c.b.binary("subtract", wide, TRY(c.b.convert(zero, Dtype::s32)));
-  return c.b.binary("subtract", wide, TRY(c.b.convert(TRY(lined_up(c, zero, x, axis, 0)), Dtype::s32)));
+  if (rank(zero) > 1) return c.b.binary(op::subtract, wide, TRY(c.b.convert(zero, Dtype::s32)));
+  return c.b.binary(op::subtract, wide, TRY(c.b.convert(TRY(lined_up(c, zero, x, axis, 0)), Dtype::s32)));
 }
 
 Lowered matmul_integer(Call& c) {
@@ -111,10 +111,10 @@ Made requantize(Call& c, Value sum, Value a_scale, Value b_scale, Value scale, V
     return c.b.convert(TRY(lined_up(c, v, sum, at, 0)), Dtype::f32);
   };
   Value y = TRY(c.b.convert(sum, Dtype::f32));
-  y = TRY(c.b.binary("multiply", y, TRY(wide(a_scale, -2))));
-  y = TRY(c.b.binary("multiply", y, TRY(wide(b_scale, axis))));
-  y = TRY(c.b.unary("round_nearest_even", TRY(c.b.binary("divide", y, TRY(wide(scale, axis))))));
-  y = TRY(c.b.binary("add", y, TRY(wide(zero, axis))));
+  y = TRY(c.b.binary(op::multiply, y, TRY(wide(a_scale, -2))));
+  y = TRY(c.b.binary(op::multiply, y, TRY(wide(b_scale, axis))));
+  y = TRY(c.b.unary(op::round_nearest_even, TRY(c.b.binary(op::divide, y, TRY(wide(scale, axis))))));
+  y = TRY(c.b.binary(op::add, y, TRY(wide(zero, axis))));
   return saturate(c.b, y, dtype(zero));
 }
 
@@ -126,7 +126,7 @@ Lowered qlinear_matmul(Call& c) {
 Lowered qlinear_conv(Call& c) {
   const Value x = TRY(centred(c, c.in[0], c.in[2], 1)), w = TRY(centred(c, c.in[3], c.in[5], 0));
   Value sum = TRY(convolve(c, x, w, Dtype::s32));
-  if (c.has(8)) sum = TRY(c.b.binary("add", sum, TRY(c.b.broadcast_at(c.in[8], dims(sum), {1}))));
+  if (c.has(8)) sum = TRY(c.b.binary(op::add, sum, TRY(c.b.broadcast_at(c.in[8], dims(sum), {1}))));
   return one(requantize(c, sum, c.in[1], c.in[4], c.in[6], c.in[7], 1));
 }
 

@@ -15,21 +15,21 @@ struct Activation {
 };
 
 Made apply(Build& b, const Activation& f, Value x) {
-  if (f.name == "sigmoid") return b.unary("logistic", x);
-  if (f.name == "tanh") return b.unary("tanh", x);
-  if (f.name == "relu") return b.with_number("maximum", x, 0);
-  const auto line = [&]() -> Made { return b.with_number("add", TRY(b.with_number("multiply", x, f.alpha)), f.beta); };
+  if (f.name == "sigmoid") return b.unary(op::logistic, x);
+  if (f.name == "tanh") return b.unary(op::tanh, x);
+  if (f.name == "relu") return b.with_number(op::maximum, x, 0);
+  const auto line = [&]() -> Made { return b.with_number(op::add, TRY(b.with_number(op::multiply, x, f.alpha)), f.beta); };
   if (f.name == "affine") return line();
   if (f.name == "hardsigmoid") return b.clamp(TRY(line()), 0, 1);
   if (f.name == "scaledtanh")
-    return b.with_number("multiply", TRY(b.unary("tanh", TRY(b.with_number("multiply", x, f.beta)))), f.alpha);
+    return b.with_number(op::multiply, TRY(b.unary(op::tanh, TRY(b.with_number(op::multiply, x, f.beta)))), f.alpha);
   const Value above = TRY(b.compare_number("GT", x, 0));
-  if (f.name == "leakyrelu") return b.select(above, x, TRY(b.with_number("multiply", x, f.alpha)));
+  if (f.name == "leakyrelu") return b.select(above, x, TRY(b.with_number(op::multiply, x, f.alpha)));
   if (f.name == "elu")
-    return b.select(above, x, TRY(b.with_number("multiply", TRY(b.unary("exponential_minus_one", x)), f.alpha)));
+    return b.select(above, x, TRY(b.with_number(op::multiply, TRY(b.unary(op::exponential_minus_one, x)), f.alpha)));
   if (f.name == "thresholdedrelu")
     return b.select(TRY(b.compare_number("GT", x, f.alpha)), x, TRY(b.number(dtype(x), 0)));
-  if (f.name == "softsign") return b.binary("divide", x, TRY(b.with_number("add", TRY(b.unary("abs", x)), 1)));
+  if (f.name == "softsign") return b.binary(op::divide, x, TRY(b.with_number(op::add, TRY(b.unary(op::abs, x)), 1)));
   return fail(Code::unsupported, cat("activation `", f.name, "`"));
 }
 
@@ -56,7 +56,7 @@ Made gate(Build& b, Value all, const Cell& cell, int64_t i) {
 Made times(Build& b, Value h, Value r) { return b.dot(h, r, {}, {}, {1}, {1}, dtype(h)); }
 
 Result<Values> rnn_step(Build& b, const Cell& cell, Value x, const Values& state) {
-  return Values{TRY(act(b, cell, 0, TRY(b.binary("add", x, TRY(times(b, state[0], cell.r))))))};
+  return Values{TRY(act(b, cell, 0, TRY(b.binary(op::add, x, TRY(times(b, state[0], cell.r))))))};
 }
 
 // Gates z, r, h. x has the input's share and all biases but, with linear_before_reset, that of h's recurrence.
@@ -64,39 +64,39 @@ Result<Values> gru_step(Build& b, const Cell& cell, Value x, const Values& state
   const Value h = state[0];
   const Value zr = TRY(b.slice(cell.r, 0, 0, 2 * cell.hidden)),
               rh = TRY(b.slice(cell.r, 0, 2 * cell.hidden, 3 * cell.hidden));
-  const Value both = TRY(b.binary("add", TRY(b.slice(x, 1, 0, 2 * cell.hidden)), TRY(times(b, h, zr))));
+  const Value both = TRY(b.binary(op::add, TRY(b.slice(x, 1, 0, 2 * cell.hidden)), TRY(times(b, h, zr))));
   const Value z = TRY(act(b, cell, 0, TRY(gate(b, both, cell, 0)))),
               r = TRY(act(b, cell, 0, TRY(gate(b, both, cell, 1))));
   Value inner = {};
   if (cell.linear_before_reset) {
-    const Value share = TRY(b.binary("add", TRY(times(b, h, rh)), TRY(gate(b, cell.r_bias, cell, 2))));
-    inner = TRY(b.binary("multiply", r, share));
+    const Value share = TRY(b.binary(op::add, TRY(times(b, h, rh)), TRY(gate(b, cell.r_bias, cell, 2))));
+    inner = TRY(b.binary(op::multiply, r, share));
   } else {
-    inner = TRY(times(b, TRY(b.binary("multiply", r, h)), rh));
+    inner = TRY(times(b, TRY(b.binary(op::multiply, r, h)), rh));
   }
-  const Value fresh = TRY(act(b, cell, 1, TRY(b.binary("add", TRY(gate(b, x, cell, 2)), inner))));
-  const Value keep = TRY(b.binary("multiply", z, h));
+  const Value fresh = TRY(act(b, cell, 1, TRY(b.binary(op::add, TRY(gate(b, x, cell, 2)), inner))));
+  const Value keep = TRY(b.binary(op::multiply, z, h));
   const Value one_value = TRY(b.number(dtype(z), 1));
-  return Values{TRY(b.binary("add", TRY(b.binary("multiply", TRY(b.binary("subtract", one_value, z)), fresh)), keep))};
+  return Values{TRY(b.binary(op::add, TRY(b.binary(op::multiply, TRY(b.binary(op::subtract, one_value, z)), fresh)), keep))};
 }
 
 // Gates i, o, f, c.
 Result<Values> lstm_step(Build& b, const Cell& cell, Value x, const Values& state) {
   const Value h = state[0], old = state[1];
-  const Value all = TRY(b.binary("add", x, TRY(times(b, h, cell.r))));
+  const Value all = TRY(b.binary(op::add, x, TRY(times(b, h, cell.r))));
   const auto peeked = [&](int64_t i, int64_t p, Value c) -> Made {
     const Value g = TRY(gate(b, all, cell, i));
     if (!cell.peepholes) return g;
-    return b.binary("add", g, TRY(b.binary("multiply", TRY(gate(b, cell.peepholes, cell, p)), c)));
+    return b.binary(op::add, g, TRY(b.binary(op::multiply, TRY(gate(b, cell.peepholes, cell, p)), c)));
   };
   const Value i = TRY(act(b, cell, 0, TRY(peeked(0, 0, old))));
   const Value one_value = TRY(b.number(dtype(x), 1));
   const Value f =
-      cell.input_forget ? TRY(b.binary("subtract", one_value, i)) : TRY(act(b, cell, 0, TRY(peeked(2, 2, old))));
+      cell.input_forget ? TRY(b.binary(op::subtract, one_value, i)) : TRY(act(b, cell, 0, TRY(peeked(2, 2, old))));
   const Value fresh = TRY(act(b, cell, 1, TRY(gate(b, all, cell, 3))));
-  const Value c = TRY(b.binary("add", TRY(b.binary("multiply", f, old)), TRY(b.binary("multiply", i, fresh))));
+  const Value c = TRY(b.binary(op::add, TRY(b.binary(op::multiply, f, old)), TRY(b.binary(op::multiply, i, fresh))));
   const Value o = TRY(act(b, cell, 0, TRY(peeked(1, 1, c))));
-  return Values{TRY(b.binary("multiply", o, TRY(act(b, cell, 2, c)))), c};
+  return Values{TRY(b.binary(op::multiply, o, TRY(act(b, cell, 2, c)))), c};
 }
 
 using StepOf = Result<Values> (*)(Build&, const Cell&, Value x, const Values& state);
@@ -163,8 +163,8 @@ Made input_share(Call& c, const Cell& cell, Value x, int64_t d) {
     const Value zero = TRY(c.b.fill(dtype(x), {cell.hidden}, 0));
     other = TRY(c.b.concat({TRY(c.b.slice(other, 0, 0, 2 * cell.hidden)), zero}, 0));
   }
-  bias = TRY(c.b.binary("add", bias, other));
-  return c.b.binary("add", TRY(c.b.dot(x, w, {}, {}, {2}, {1}, dtype(x))), bias);
+  bias = TRY(c.b.binary(op::add, bias, other));
+  return c.b.binary(op::add, TRY(c.b.dot(x, w, {}, {}, {2}, {1}, dtype(x))), bias);
 }
 
 struct Direction {
@@ -188,7 +188,7 @@ Result<Direction> run_direction(Call& c, const Kind& kind, Value x, int64_t d, b
   if (c.has(4)) lengths = TRY(b.convert(c.in[4], Dtype::s64));
   loop.step = [&](Value number, const Values& state) -> Result<Step> {
     Value at = number;
-    if (backward) at = TRY(b.binary("subtract", b.integer(time - 1), number));
+    if (backward) at = TRY(b.binary(op::subtract, b.integer(time - 1), number));
     Values next = TRY(kind.step(b, cell, TRY(at_step(b, share, 0, at)), state));
     Value out = next[0];
     if (lengths) {
@@ -200,7 +200,7 @@ Result<Direction> run_direction(Call& c, const Kind& kind, Value x, int64_t d, b
   };
   Values out = TRY(run_loop(b, loop));
   Direction result{.all = out.back(), .last = Values(out.begin(), out.end() - 1)};
-  if (backward) result.all = TRY(b.make("reverse", {result.all}, {{"dimensions", Ints{0}}}));
+  if (backward) result.all = TRY(b.make(op::reverse, {result.all}, {{"dimensions", Ints{0}}}));
   return result;
 }
 

@@ -26,12 +26,12 @@ Result<Over> over(Call& c, int since = 18) {
 }
 
 // before: of each element; kind: of all; after: of each result.
-Lowered reduce(Call& c, const char* kind, int since = 18, const char* before = nullptr, const char* after = nullptr) {
+Lowered reduce(Call& c, const char* kind, int since = 18, ir::OpId before = {}, ir::OpId after = {}) {
   const Over o = TRY(over(c, since));
   Value x = TRY(c.b.widen(c.in[0]));
-  if (before != nullptr) x = TRY(c.b.unary(before, x));
+  if (before) x = TRY(c.b.unary(before, x));
   if (!o.nothing) x = TRY(c.b.reduce(kind, x, o.axes, o.keep));
-  if (after != nullptr) {
+  if (after) {
     if (!is_float(x)) x = TRY(c.b.convert(x, Dtype::f64));
     x = TRY(c.b.unary(after, x));
   }
@@ -42,10 +42,10 @@ Lowered reduce_sum(Call& c) { return reduce(c, "add", 13); }
 Lowered reduce_max(Call& c) { return reduce(c, "maximum"); }
 Lowered reduce_min(Call& c) { return reduce(c, "minimum"); }
 Lowered reduce_prod(Call& c) { return reduce(c, "multiply"); }
-Lowered reduce_l1(Call& c) { return reduce(c, "add", 18, "abs"); }
-Lowered reduce_l2(Call& c) { return reduce(c, "add", 18, "square", "sqrt"); }
-Lowered reduce_sum_square(Call& c) { return reduce(c, "add", 18, "square"); }
-Lowered reduce_log_sum(Call& c) { return reduce(c, "add", 18, nullptr, "log"); }
+Lowered reduce_l1(Call& c) { return reduce(c, "add", 18, op::abs); }
+Lowered reduce_l2(Call& c) { return reduce(c, "add", 18, op::square, op::sqrt); }
+Lowered reduce_sum_square(Call& c) { return reduce(c, "add", 18, op::square); }
+Lowered reduce_log_sum(Call& c) { return reduce(c, "add", 18, {}, op::log); }
 
 Lowered reduce_mean(Call& c) {
   const Over o = TRY(over(c));
@@ -61,10 +61,10 @@ Lowered reduce_log_sum_exp(Call& c) {
   Value x = TRY(c.b.widen(c.in[0]));
   if (!is_float(x)) x = TRY(c.b.convert(x, Dtype::f64));
   const Value top = TRY(c.b.reduce("maximum", x, o.axes, true));
-  const Value base = TRY(c.b.select(TRY(c.b.unary("is_finite", top)), top, TRY(c.b.number(dtype(x), 0))));
-  const Value powers = TRY(c.b.unary("exponential", TRY(c.b.binary("subtract", x, base))));
-  Value out = TRY(c.b.unary("log", TRY(c.b.reduce("add", powers, o.axes, true))));
-  out = TRY(c.b.binary("add", out, base));
+  const Value base = TRY(c.b.select(TRY(c.b.unary(op::is_finite, top)), top, TRY(c.b.number(dtype(x), 0))));
+  const Value powers = TRY(c.b.unary(op::exponential, TRY(c.b.binary(op::subtract, x, base))));
+  Value out = TRY(c.b.unary(op::log, TRY(c.b.reduce("add", powers, o.axes, true))));
+  out = TRY(c.b.binary(op::add, out, base));
   if (!o.keep) out = TRY(c.b.reshape(out, dims(TRY(c.b.reduce("add", x, o.axes, false)))));
   return one(c.b.convert(out, dtype(c.in[0])));
 }
@@ -80,10 +80,10 @@ Lowered arg_extreme(Call& c, const char* direction, const char* kind) {
     region.params.push_back(c.b.graph.parameter(ir::tensor_type(d, {})));
   const Value a = region.params[0], i = region.params[1], b = region.params[2], k = region.params[3];
   Value wins = TRY(c.b.compare(direction, a, b));
-  if (is_float(x)) wins = TRY(c.b.binary("or", wins, TRY(c.b.compare("NE", a, a))));
-  const Value tie = TRY(c.b.binary("and", TRY(c.b.compare("EQ", a, b)), TRY(c.b.compare(last ? "GT" : "LT", i, k))));
-  region.results = {TRY(c.b.select(wins, a, b)), TRY(c.b.select(TRY(c.b.binary("or", wins, tie)), i, k))};
-  const ir::Node* node = TRY(c.b.node({.op = "reduce",
+  if (is_float(x)) wins = TRY(c.b.binary(op::or_, wins, TRY(c.b.compare("NE", a, a))));
+  const Value tie = TRY(c.b.binary(op::and_, TRY(c.b.compare("EQ", a, b)), TRY(c.b.compare(last ? "GT" : "LT", i, k))));
+  region.results = {TRY(c.b.select(wins, a, b)), TRY(c.b.select(TRY(c.b.binary(op::or_, wins, tie)), i, k))};
+  const ir::Node* node = TRY(c.b.node({.op = op::reduce,
                                        .inputs = {x, TRY(c.b.iota(Dtype::s64, dims(x), axis)),
                                                   TRY(c.b.number(dtype(x), neutral(kind, dtype(x)))), c.b.integer(0)},
                                        .attrs = {{"dimensions", Ints{axis}}},

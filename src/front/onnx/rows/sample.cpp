@@ -22,12 +22,12 @@ struct Side {
 // Folded back between low and high.
 Made reflected(Build& b, const Side& s, Value x) {
   const double range = s.high() - s.low();
-  if (range <= 0) return b.with_number("multiply", x, 0);
-  const Value away = TRY(b.unary("abs", TRY(b.with_number("subtract", x, s.low()))));
-  const Value rest = TRY(b.with_number("remainder", away, 2 * range));
-  const Value back = TRY(b.binary("subtract", TRY(b.number(dtype(x), 2 * range)), rest));
+  if (range <= 0) return b.with_number(op::multiply, x, 0);
+  const Value away = TRY(b.unary(op::abs, TRY(b.with_number(op::subtract, x, s.low()))));
+  const Value rest = TRY(b.with_number(op::remainder, away, 2 * range));
+  const Value back = TRY(b.binary(op::subtract, TRY(b.number(dtype(x), 2 * range)), rest));
   const Value folded = TRY(b.select(TRY(b.compare_number("LE", rest, range)), rest, back));
-  return b.with_number("add", folded, s.low());
+  return b.with_number(op::add, folded, s.low());
 }
 
 Made inside(Build& b, const Side& s, Value x) {
@@ -41,24 +41,24 @@ struct Tap {
 };
 
 Result<std::vector<Tap>> taps(Build& b, std::string_view mode, Value x) {
-  if (mode == "nearest") return std::vector<Tap>{{TRY(b.unary("round_nearest_even", x)), {}}};
-  const Value base = TRY(b.unary("floor", x)), part = TRY(b.binary("subtract", x, base));
+  if (mode == "nearest") return std::vector<Tap>{{TRY(b.unary(op::round_nearest_even, x)), {}}};
+  const Value base = TRY(b.unary(op::floor, x)), part = TRY(b.binary(op::subtract, x, base));
   std::vector<Tap> out;
   const bool cubic = mode == "cubic" || mode == "bicubic";
   for (int k = cubic ? -1 : 0; k <= (cubic ? 2 : 1); ++k) {
-    const Value away = TRY(b.unary("abs", TRY(b.with_number("subtract", part, k))));
-    Value weight = TRY(b.binary("subtract", TRY(b.number(dtype(x), 1)), away));
+    const Value away = TRY(b.unary(op::abs, TRY(b.with_number(op::subtract, part, k))));
+    Value weight = TRY(b.binary(op::subtract, TRY(b.number(dtype(x), 1)), away));
     if (cubic) {  // Keys' kernel, a = -0.75
       const double a = -0.75;
       const auto polynomial = [&](std::initializer_list<double> factors) -> Made {
         Value sum = TRY(b.number(dtype(x), 0));
-        for (double f : factors) sum = TRY(b.with_number("add", TRY(b.binary("multiply", sum, away)), f));
+        for (double f : factors) sum = TRY(b.with_number(op::add, TRY(b.binary(op::multiply, sum, away)), f));
         return sum;
       };
       const bool near = k == 0 || k == 1;
       weight = near ? TRY(polynomial({a + 2, -(a + 3), 0, 1})) : TRY(polynomial({a, -5 * a, 8 * a, -4 * a}));
     }
-    out.push_back({TRY(b.with_number("add", base, k)), weight});
+    out.push_back({TRY(b.with_number(op::add, base, k)), weight});
   }
   return out;
 }
@@ -72,15 +72,15 @@ Made pixels(Build& b, Value x, const std::vector<Side>& sides, const Values& pla
     const Value place = TRY(inside(b, sides[d], places[d]));
     const auto last = double(sides[d].size - 1);
     const Value in =
-        TRY(b.binary("and", TRY(b.compare_number("GE", place, 0)), TRY(b.compare_number("LE", place, last))));
-    if (sides[d].padding == "zeros") valid = valid ? TRY(b.binary("and", valid, in)) : in;
+        TRY(b.binary(op::and_, TRY(b.compare_number("GE", place, 0)), TRY(b.compare_number("LE", place, last))));
+    if (sides[d].padding == "zeros") valid = valid ? TRY(b.binary(op::and_, valid, in)) : in;
     const Value whole = TRY(b.convert(TRY(b.clamp(place, 0, last)), Dtype::s64));
     columns.push_back(TRY(b.reshape(whole, {flat[0], flat[1], 1})));
   }
   Ints sizes(dims(x).size(), 1);
   sizes[1] = dims(x)[1];
   const Ints spatial = count_up(2, rank(x));
-  const Value found = TRY(b.make("gather", {x, TRY(b.concat(columns, 2))},
+  const Value found = TRY(b.make(op::gather, {x, TRY(b.concat(columns, 2))},
                                  {{"offset_dims", Ints{1}},
                                   {"collapsed_slice_dims", spatial},
                                   {"operand_batching_dims", Ints{0}},
@@ -110,9 +110,9 @@ Lowered grid_sample(Call& c) {
     if (side.size == 0) return fail(Code::invalid, cat("an empty image of ", ir::text(x.type())));
     const Value flat = TRY(c.b.reshape(TRY(c.b.slice(grid, rank(grid) - 1, r - 1 - d, r - d)), {batch, count}));
     const Value unit =
-        TRY(c.b.with_number("multiply", TRY(c.b.with_number("add", TRY(c.b.convert(flat, dtype(x))), 1)), 0.5));
+        TRY(c.b.with_number(op::multiply, TRY(c.b.with_number(op::add, TRY(c.b.convert(flat, dtype(x))), 1)), 0.5));
     const double span = side.align ? double(side.size - 1) : double(side.size);
-    const Value at = TRY(c.b.with_number("add", TRY(c.b.with_number("multiply", unit, span)), side.low()));
+    const Value at = TRY(c.b.with_number(op::add, TRY(c.b.with_number(op::multiply, unit, span)), side.low()));
     all.push_back(TRY(taps(c.b, mode, TRY(inside(c.b, side, at)))));
     sides.push_back(side);
   }
@@ -124,11 +124,11 @@ Lowered grid_sample(Call& c) {
     for (size_t d = 0; d < size_t(r); ++d) {
       const Tap& t = all[d][pick[d]];
       places.push_back(t.place);
-      if (t.weight) weight = weight ? TRY(c.b.binary("multiply", weight, t.weight)) : t.weight;
+      if (t.weight) weight = weight ? TRY(c.b.binary(op::multiply, weight, t.weight)) : t.weight;
     }
     Value part = TRY(pixels(c.b, x, sides, places));
-    if (weight) part = TRY(c.b.binary("multiply", part, TRY(c.b.broadcast_at(weight, dims(part), {0, 2}))));
-    sum = sum ? TRY(c.b.binary("add", sum, part)) : part;
+    if (weight) part = TRY(c.b.binary(op::multiply, part, TRY(c.b.broadcast_at(weight, dims(part), {0, 2}))));
+    sum = sum ? TRY(c.b.binary(op::add, sum, part)) : part;
     more = false;
     for (size_t d = 0; d < size_t(r) && !more; ++d) {
       more = ++pick[d] < all[d].size();
@@ -157,7 +157,7 @@ Lowered affine_grid(Call& c) {
     const bool align = c.integer("align_corners", 0) != 0;
     const Value at = TRY(c.b.iota(dtype(theta), to, int(d)));
     const double step = align ? (n > 1 ? 2 / (n - 1) : 0) : 2 / n, start = align ? (n > 1 ? -1 : 0) : 1 / n - 1;
-    parts.push_back(TRY(c.b.with_number("add", TRY(c.b.with_number("multiply", at, step)), start)));
+    parts.push_back(TRY(c.b.with_number(op::add, TRY(c.b.with_number(op::multiply, at, step)), start)));
   }
   parts.push_back(TRY(c.b.fill(dtype(theta), to, 1)));
   const Value all = TRY(c.b.concat(parts, int(r)));                             // [..., r + 1]
@@ -210,9 +210,9 @@ Lowered col2im(Call& c) {
       between.insert(between.begin() + 2, strides[d] - 1);
     }
     const Value spread =
-        TRY(c.b.make("pad", {TRY(c.b.reshape(part, to)), TRY(c.b.number(dtype(x), 0))},
+        TRY(c.b.make(op::pad, {TRY(c.b.reshape(part, to)), TRY(c.b.number(dtype(x), 0))},
                      {{"edge_padding_low", low}, {"edge_padding_high", high}, {"interior_padding", between}}));
-    sum = sum ? TRY(c.b.binary("add", sum, spread)) : spread;
+    sum = sum ? TRY(c.b.binary(op::add, sum, spread)) : spread;
   }
   return Values{sum};
 }

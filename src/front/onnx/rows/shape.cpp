@@ -83,7 +83,7 @@ Lowered transpose(Call& c) {
     std::reverse(order.begin(), order.end());
   }
   for (int64_t& axis : order) axis = TRY(c.axis(axis, rank(c.in[0]), "perm"));
-  return one(c.b.make("transpose", {c.in[0]}, {{"permutation", std::move(order)}}));
+  return one(c.b.make(op::transpose, {c.in[0]}, {{"permutation", std::move(order)}}));
 }
 
 Lowered expand(Call& c) {
@@ -152,7 +152,7 @@ Made slice_axis(Build& b, Value x, int axis, int64_t start, int64_t end, int64_t
   start = inside(start, -1, size - 1);
   end = std::min(inside(end, -1, size - 1), start);
   // Reversed, element i is at size - 1 - i.
-  const Value back = TRY(b.make("reverse", {x}, {{"dimensions", Ints{axis}}}));
+  const Value back = TRY(b.make(op::reverse, {x}, {{"dimensions", Ints{axis}}}));
   const int64_t stride = step == std::numeric_limits<int64_t>::min() ? std::numeric_limits<int64_t>::max() : -step;
   return b.slice(back, axis, size - 1 - start, size - 1 - end, stride);
 }
@@ -220,7 +220,7 @@ Lowered pad(Call& c) {
   Value value = TRY(c.b.number(dtype(x), c.opset < 11 ? c.real("value", 0) : 0));
   if (c.opset >= 11 && c.has(2)) value = TRY(c.b.reshape(c.in[2], {}));
   return one(
-      c.b.make("pad", {x, value},
+      c.b.make(op::pad, {x, value},
                {{"edge_padding_low", low}, {"edge_padding_high", high}, {"interior_padding", Ints(low.size(), 0)}}));
 }
 
@@ -276,7 +276,7 @@ Lowered reverse_sequence(Call& c) {
   const Dims plane = {dims(x)[size_t(time)], dims(x)[size_t(batch)]};
   const Value at = TRY(c.b.iota(Dtype::s64, plane, 0));
   const Value length = TRY(c.b.broadcast(TRY(c.b.convert(c.in[1], Dtype::s64)), plane));
-  const Value mirrored = TRY(c.b.binary("subtract", TRY(c.b.with_number("subtract", length, 1)), at));
+  const Value mirrored = TRY(c.b.binary(op::subtract, TRY(c.b.with_number(op::subtract, length, 1)), at));
   const Value from = TRY(c.b.select(TRY(c.b.compare("LT", at, length)), mirrored, at));
   Ints order = {time, batch};
   for (int64_t d = 0; d < rank(x); ++d)
@@ -284,7 +284,7 @@ Lowered reverse_sequence(Call& c) {
   const Value moved = TRY(c.b.transpose(x, order));
   Ints sizes = dims(moved);
   sizes[0] = sizes[1] = 1;
-  const Value rows = TRY(c.b.make("gather", {moved, TRY(c.b.reshape(from, {plane[0], plane[1], 1}))},
+  const Value rows = TRY(c.b.make(op::gather, {moved, TRY(c.b.reshape(from, {plane[0], plane[1], 1}))},
                                   {{"offset_dims", count_up(2, rank(x))},
                                    {"collapsed_slice_dims", Ints{0}},
                                    {"operand_batching_dims", Ints{1}},

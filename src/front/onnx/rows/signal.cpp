@@ -21,13 +21,13 @@ Made to_complex(Build& b, Value x) {
   const Dims to(dims(x).begin(), dims(x).end() - 1);
   const Value real = TRY(b.reshape(TRY(b.slice(x, last, 0, 1)), to));
   const Value imaginary = parts == 2 ? TRY(b.reshape(TRY(b.slice(x, last, 1, 2)), to)) : TRY(b.fill(dtype(x), to, 0));
-  return b.make("complex", {real, imaginary});
+  return b.make(op::complex, {real, imaginary});
 }
 
 Made from_complex(Build& b, Value z) {
   Dims to = dims(z);
   to.push_back(1);
-  return b.concat({TRY(b.reshape(TRY(b.unary("real", z)), to)), TRY(b.reshape(TRY(b.unary("imag", z)), to))}, rank(z));
+  return b.concat({TRY(b.reshape(TRY(b.unary(op::real, z)), to)), TRY(b.reshape(TRY(b.unary(op::imag, z)), to))}, rank(z));
 }
 
 // Cut, or filled with zeros, to n along the last dim.
@@ -38,20 +38,20 @@ Made fitted(Build& b, Value x, int64_t n) {
   Dims more = dims(x);
   more[size_t(last)] = n - size;
   const Value zero = TRY(b.fill(dtype(x) == Dtype::c64 ? Dtype::f32 : Dtype::f64, more, 0));
-  return b.concat({x, TRY(b.make("complex", {zero, zero}))}, last);
+  return b.concat({x, TRY(b.make(op::complex, {zero, zero}))}, last);
 }
 
 // Over the last dim of complex numbers; one-sided: the first half and its middle.
 Made transform(Build& b, Value z, int64_t n, bool inverse, bool half) {
   z = TRY(fitted(b, z, n));
-  z = TRY(b.make("fft", {z}, {{"fft_type", std::string(inverse ? "IFFT" : "FFT")}, {"fft_length", Ints{n}}}));
+  z = TRY(b.make(op::fft, {z}, {{"fft_type", std::string(inverse ? "IFFT" : "FFT")}, {"fft_length", Ints{n}}}));
   return half ? b.slice(z, rank(z) - 1, 0, n / 2 + 1) : Made(z);
 }
 
 // The real numbers whose transform has this first half, axes moved back, in one part.
 Made real_inverse(Build& b, Value z, int64_t n, const Ints& order) {
   const Value half = TRY(fitted(b, z, n / 2 + 1));
-  const Value y = TRY(b.make("fft", {half}, {{"fft_type", std::string("IRFFT")}, {"fft_length", Ints{n}}}));
+  const Value y = TRY(b.make(op::fft, {half}, {{"fft_type", std::string("IRFFT")}, {"fft_length", Ints{n}}}));
   const Value moved = TRY(b.transpose(y, order));
   Dims to = dims(moved);
   to.push_back(1);
@@ -106,7 +106,7 @@ Lowered stft(Call& c) {
   z = TRY(c.b.take(z, 1, TRY(c.b.reshape(c.b.integers(places), {frames, length}))));
   if (c.has(2)) {
     const Value zero = TRY(c.b.fill(dtype(c.in[2]), dims(c.in[2]), 0));
-    z = TRY(c.b.binary("multiply", z, TRY(c.b.make("complex", {c.in[2], zero}))));
+    z = TRY(c.b.binary(op::multiply, z, TRY(c.b.make(op::complex, {c.in[2], zero}))));
   }
   return one(from_complex(c.b, TRY(transform(c.b, z, length, false, c.integer("onesided", 1) != 0))));
 }
@@ -116,11 +116,11 @@ Lowered window(Call& c, double first, double second, double third) {
   const int64_t size = TRY(points(c, 0, 0));
   const double n = c.integer("periodic", 1) != 0 ? double(size) : double(size - 1);
   const Dtype type = TRY(dtype_of(c.integer("output_datatype", 1)));
-  const Value turn = TRY(c.b.with_number("multiply", TRY(c.b.iota(Dtype::f64, {size}, 0)), n > 0 ? 2 * M_PI / n : 0));
-  const Value once = TRY(c.b.with_number("multiply", TRY(c.b.unary("cosine", turn)), -second));
-  const Value twice = TRY(c.b.unary("cosine", TRY(c.b.with_number("multiply", turn, 2))));
-  const Value sum = TRY(c.b.binary("add", once, TRY(c.b.with_number("multiply", twice, third))));
-  return one(c.b.convert(TRY(c.b.with_number("add", sum, first)), type));
+  const Value turn = TRY(c.b.with_number(op::multiply, TRY(c.b.iota(Dtype::f64, {size}, 0)), n > 0 ? 2 * M_PI / n : 0));
+  const Value once = TRY(c.b.with_number(op::multiply, TRY(c.b.unary(op::cosine, turn)), -second));
+  const Value twice = TRY(c.b.unary(op::cosine, TRY(c.b.with_number(op::multiply, turn, 2))));
+  const Value sum = TRY(c.b.binary(op::add, once, TRY(c.b.with_number(op::multiply, twice, third))));
+  return one(c.b.convert(TRY(c.b.with_number(op::add, sum, first)), type));
 }
 
 Lowered hann(Call& c) { return window(c, 0.5, 0.5, 0); }

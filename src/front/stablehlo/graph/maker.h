@@ -62,7 +62,7 @@ class GraphMaker {
   Result<void> bind(const Op& op, std::span<const ir::Value> results);
   Result<void> add(const Op& op, std::string_view name, ir::Attrs attrs, Values inputs,
                    std::vector<ir::Region> regions = {});
-  Result<ir::Value> make1(std::string_view name, Values inputs, ir::Attrs attrs, std::vector<ir::Type> types = {});
+  Result<ir::Value> make1(ir::OpId id, Values inputs, ir::Attrs attrs, std::vector<ir::Type> types = {});
   Result<void> plain(const Op& op);
   Result<void> identity(const Op& op);
   Result<void> nothing(const Op&) { return {}; }

@@ -130,7 +130,9 @@ Result<void> GraphMaker::bind(const Op& op, std::span<const ir::Value> results) 
 
 Result<void> GraphMaker::add(const Op& op, std::string_view name, ir::Attrs attrs, Values inputs,
                              std::vector<ir::Region> regions) {
-  const ops::Op* row = ops::find_op(name);
+  const auto id = ir::OpId::find(name);
+  if (!id) return fail(Code::unsupported, ir::unknown_op(name), graph_.place(where_));
+  const ops::Op* row = ops::find_op(*id);
   if (row != nullptr && row->is_internal)
     return fail(Code::unsupported, cat("`", name, "` is made by the compiler alone"));
   bool effect = row != nullptr && row->has_effect;
@@ -138,8 +140,8 @@ Result<void> GraphMaker::add(const Op& op, std::string_view name, ir::Attrs attr
   for (const ir::Region& r : regions) effect = effect || !r.effects.empty();
   // A function of the host may raise: in a branch or a loop it is called there alone, whatever its arguments are.
   const bool is_in_region = effects_ != &graph_.effects;
-  effect = effect || (is_in_region && name == "custom_call" && attrs.text("call_target_name") == "trine_host_call");
-  const ir::Node* node = TRY(ops::make(graph_, {.op = name,
+  effect = effect || (is_in_region && *id == op::custom_call && attrs.text("call_target_name") == "trine_host_call");
+  const ir::Node* node = TRY(ops::make(graph_, {.op = *id,
                                                 .inputs = std::move(inputs),
                                                 .attrs = std::move(attrs),
                                                 .regions = std::move(regions),
@@ -151,13 +153,10 @@ Result<void> GraphMaker::add(const Op& op, std::string_view name, ir::Attrs attr
   return {};
 }
 
-Result<ir::Value> GraphMaker::make1(std::string_view name, Values inputs, ir::Attrs attrs,
-                                    std::vector<ir::Type> types) {
-  const ir::Node* node = TRY(ops::make(graph_, {.op = name,
-                                                .inputs = std::move(inputs),
-                                                .attrs = std::move(attrs),
-                                                .types = std::move(types),
-                                                .where = where_}));
+Result<ir::Value> GraphMaker::make1(ir::OpId id, Values inputs, ir::Attrs attrs, std::vector<ir::Type> types) {
+  const ir::Node* node = TRY(ops::make(
+      graph_,
+      {.op = id, .inputs = std::move(inputs), .attrs = std::move(attrs), .types = std::move(types), .where = where_}));
   return node->result();
 }
 
@@ -193,8 +192,8 @@ Result<void> GraphMaker::sharding_group(const Op& op) {
   groups_.erase(at);
   const ir::Value first = values_[size_t(other)];
   if (!ir::same_tensor(first.type(), own[0].type())) return fail(Code::invalid, "values of one group are not alike");
-  if (uint32_t(second) >= block_first_) values_[size_t(second)] = TRY(make1("lie_alike", {own[0], first}, {}));
-  if (uint32_t(other) >= block_first_) values_[size_t(other)] = TRY(make1("lie_alike", {first, own[0]}, {}));
+  if (uint32_t(second) >= block_first_) values_[size_t(second)] = TRY(make1(op::lie_alike, {own[0], first}, {}));
+  if (uint32_t(other) >= block_first_) values_[size_t(other)] = TRY(make1(op::lie_alike, {first, own[0]}, {}));
   return {};
 }
 
@@ -206,7 +205,7 @@ Result<void> GraphMaker::constant(const Op& op) {
   const ir::Value given = graph_.constant(TRY(graph_tensor(module_, *value)), where_);
   if (given.type().dims == type.dims) return bind(op, {{given}});
   ir::Attrs none = {{"broadcast_dimensions", ir::Ints{}}};
-  return bind(op, {{TRY(make1("broadcast_in_dim", {given}, std::move(none), {type}))}});
+  return bind(op, {{TRY(make1(op::broadcast_in_dim, {given}, std::move(none), {type}))}});
 }
 
 // New dims go before the operand's.
@@ -272,12 +271,12 @@ Result<void> GraphMaker::ragged_all_to_all(const Op& op) {
     gather.set("use_global_device_ids", groups.find("channel_id") != nullptr);
     for (std::string_view dim : {"split_dimension", "concat_dimension"}) exchange.set(dim, int64_t{0});
     exchange.set("split_count", devices);
-    in[0] = TRY(make1("all_gather", {in[0]}, std::move(gather)));
-    for (size_t i : {2, 4}) in[i] = TRY(make1("all_to_all", {in[i]}, exchange));
+    in[0] = TRY(make1(op::all_gather, {in[0]}, std::move(gather)));
+    for (size_t i : {2, 4}) in[i] = TRY(make1(op::all_to_all, {in[i]}, exchange));
     Tensor first = Tensor::make(Dtype::s64, in[2].type().dims);  // of the sender's rows among all
     for (int64_t i = 0; i < devices * slices; ++i) first.view().as<int64_t>()[i] = i / slices * rows;
-    const ir::Value shift = TRY(make1("convert", {graph_.constant(std::move(first), where_)}, {}, {in[2].type()}));
-    in[2] = TRY(make1("add", {in[2], shift}, {}));
+    const ir::Value shift = TRY(make1(op::convert, {graph_.constant(std::move(first), where_)}, {}, {in[2].type()}));
+    in[2] = TRY(make1(op::add, {in[2], shift}, {}));
   }
   in[3] = in[5];  // what is received, not what is sent
   return add(op, "ragged_all_to_all", {}, std::move(in));

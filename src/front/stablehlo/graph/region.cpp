@@ -166,7 +166,7 @@ Result<void> GraphMaker::choice(const Op& op) {
   used.erase(std::unique(used.begin(), used.end()), used.end());
   std::erase_if(used, [&](ValueId id) {
     const ir::Value& v = values_[size_t(id)];
-    return !v || v.node->op == "constant";
+    return !v || v.node->op == op::constant;
   });
   Values outer;
   for (ValueId id : used) outer.push_back(values_[size_t(id)]);
@@ -188,7 +188,7 @@ Result<void> GraphMaker::choice(const Op& op) {
 // true is the first branch.
 Result<ir::Value> GraphMaker::index_of(ir::Value predicate) {
   const auto number = [&](double i) { return graph_.constant(scalar(Dtype::s32, i), where_); };
-  return make1("select", {predicate, number(0), number(1)}, {});
+  return make1(op::select, {predicate, number(0), number(1)}, {});
 }
 
 Result<void> GraphMaker::call_function(const Op& op, std::string_view name) {
@@ -258,7 +258,7 @@ Result<void> GraphMaker::manual(const Op& op) {
     const size_t i = parts.size();
     if (i >= body.arguments) return fail(Code::invalid, "more operands than its body takes");
     const ir::Type type = TRY(graph_type(module_, module_.type_of(body.argument(uint32_t(i)))));
-    parts.push_back(TRY(make1("to_local", {v}, TRY(attrs("in_shardings", i)), {type})));
+    parts.push_back(TRY(make1(op::to_local, {v}, TRY(attrs("in_shardings", i)), {type})));
   }
   Values whole;
   const std::vector<ir::Type> types = TRY(result_types(op));
@@ -268,7 +268,7 @@ Result<void> GraphMaker::manual(const Op& op) {
   for (const ir::Value& v : TRY(std::move(results))) {
     const size_t i = whole.size();
     if (i >= types.size()) return fail(Code::invalid, "fewer results than its body gives");
-    whole.push_back(TRY(make1("to_global", {v}, TRY(attrs("out_shardings", i)), {types[i]})));
+    whole.push_back(TRY(make1(op::to_global, {v}, TRY(attrs("out_shardings", i)), {types[i]})));
   }
   return bind(op, whole);
 }
