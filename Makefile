@@ -2,7 +2,7 @@
 # everything it makes lies in .venv and build*/. CMakeLists.txt knows how to compile.
 SHELL := /bin/bash
 .DEFAULT_GOAL := build
-.PHONY: build demo test test-fast test-torch test-jax test-build bench accuracy docs fuzz sanitize tsan format check clean
+.PHONY: build demo test test-fast test-torch test-jax test-build replay replay-inputs bench accuracy docs fuzz sanitize tsan format check clean
 
 export CXX ?= g++
 JOBS ?= $(shell nproc)
@@ -56,6 +56,15 @@ test-torch: build
 test-jax: build
 	@for of in whole large mesh floats; do $(PYTHON) tests/jax/random_sweep.py $(or $(SEED),1000) --seconds $(or $(SECONDS_EACH),300) --of $$of || exit 1; done
 
+# Is every program of tests/replay the one that is stored? UPDATE=1 stores what comes out; BASE=<folder of another build>
+# compares with that one; ONLY=<regex of names>; FULL=1 shows all lines.
+replay: build
+	@$(PYTHON) tests/replay/run.py --jobs $(JOBS) $(if $(UPDATE),--update) $(if $(BASE),--base "$(BASE)") $(if $(ONLY),--only "$(ONLY)") $(if $(FULL),--full)
+
+# Programs for the corpus as JAX, torch and ONNX write them; GROUP=<ops, jax, …> or all.
+replay-inputs: build
+	@PYTHONPATH=python:python/compat $(PYTHON) tests/replay/make_inputs.py $(GROUP)
+
 # Each bench/*.cpp and bench/*.py is a program that prints its rows.
 bench: build
 	@$(call with,TRINE_BENCH)
@@ -104,6 +113,8 @@ check: test-build
 	@$(PYTHON) tests/check_layers.py
 	@$(PYTHON) tests/check_size.py
 	@$(PYTHON) tests/check_docs.py
+	@$(PYTHON) tests/check_commits.py
+	@$(PYTHON) tests/replay/run.py --jobs $(JOBS)
 	@cmake --build build -j $(JOBS) --target all_verify_interface_header_sets
 
 clean:

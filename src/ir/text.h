@@ -16,6 +16,8 @@ struct PrintOptions {
 };
 
 std::string text(const Graph& graph, const PrintOptions& options = {});
+// One node with its regions; what it uses of the graph around it is numbered from 0.
+std::string text(const Graph& graph, const Node& node, const PrintOptions& options = {});
 // `name` begins the place of an error. Types are as written: verify() judges them.
 Result<Graph> parse_graph(std::string_view text, std::string_view name);
 

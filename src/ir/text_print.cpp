@@ -52,6 +52,14 @@ class Printer {
     return out_ + "}\n";
   }
 
+  // What the node uses is numbered first, in its order.
+  std::string alone(const Node& node) {
+    for (const auto* used : {&node.inputs, &node.captures})
+      for (const Value& v : *used) number(v.node);
+    line(node, "");
+    return out_;
+  }
+
  private:
   std::string name(const Value& v) {
     const std::string base = cat("%", numbers_.at(v.node));
@@ -134,5 +142,8 @@ std::string text(const Attr& attr) {
 }
 
 std::string text(const Graph& graph, const PrintOptions& options) { return Printer(graph, options).all(); }
+std::string text(const Graph& graph, const Node& node, const PrintOptions& options) {
+  return Printer(graph, options).alone(node);
+}
 
 }  // namespace trine::ir

@@ -45,6 +45,7 @@ struct HostPlan;
 struct CallStep {
   std::string op = {};
   std::function<Result<void>(std::span<const TensorView> in, std::span<const TensorView> out)> run = {};
+  std::function<std::string()> text = {};  // the op as the compiler had it, with attributes; for who prints the plan
 };
 
 // A fused loop nest. The program's operands are the step's inputs, then its outputs.

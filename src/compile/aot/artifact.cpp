@@ -64,6 +64,8 @@ Result<ir::Graph> read_graph(std::string_view text, std::string_view name) {
   return out;
 }
 
+std::string graph_text(const ir::Graph& graph) { return ir::text(graph); }
+
 Json inputs_json(const std::vector<DeviceInput>& inputs) {
   Json out = Json::array();
   for (const DeviceInput& input : inputs) {

@@ -12,8 +12,9 @@
 
 namespace trine::compile {
 
-// A graph's text, read and verified.
+// A graph's text, read and verified; and back.
 Result<ir::Graph> read_graph(std::string_view text, std::string_view name);
+std::string graph_text(const ir::Graph& graph);
 
 // JSON of the section `loading`; parse_inputs() is its inverse.
 Json inputs_json(const std::vector<DeviceInput>& inputs);

@@ -10,6 +10,7 @@
 #include "compile/host/native.h"
 #include "compile/host/windows.h"
 #include "ir/rewrite.h"
+#include "ir/text.h"
 #include "ops/evaluate.h"
 
 namespace trine::compile {
@@ -306,18 +307,25 @@ Result<Step> PlanBuilder::dot_step(const ir::Node& node) {
   return Step{.what = std::move(dot.step), .in = {slots[0], slots[1]}};
 }
 
+std::function<std::string()> PlanBuilder::text_of(const ir::Node& node) const {
+  return [graph = graph_, &node] { return ir::text(*graph, node); };
+}
+
 Result<Step> PlanBuilder::host_call_step(const ir::Node& node) {
   if (!options_.host_functions)
     return fail(Code::unsupported, "a call of a host function, where nobody answers it", graph_->place(node.where));
   arch::CallStep call{.op = std::string(kHostCall),
-                      .run = TRY(options_.host_functions(node.attrs.text("backend_config")))};
+                      .run = TRY(options_.host_functions(node.attrs.text("backend_config"))),
+                      .text = text_of(node)};
   return Step{.what = std::move(call), .in = slots_of(node.inputs)};
 }
 
 Result<Step> PlanBuilder::kernel_step(const ir::Node& node) {
   if (!options_.kernels)
     return fail(Code::unsupported, "an NKI kernel, where nobody runs it", graph_->place(node.where));
-  arch::CallStep call{.op = std::string(kKernelCall), .run = TRY(options_.kernels(node.attrs.text("backend_config")))};
+  arch::CallStep call{.op = std::string(kKernelCall),
+                      .run = TRY(options_.kernels(node.attrs.text("backend_config"))),
+                      .text = text_of(node)};
   return Step{.what = std::move(call), .in = slots_of(node.inputs)};
 }
 
@@ -329,9 +337,11 @@ Result<Step> PlanBuilder::call_step(const ir::Node& node) {
     return fail(Code::unsupported, std::string("nothing can run the op `").append(node.op.name()).append("`"),
                 graph_->place(node.where));
   const size_t inputs = node.inputs.size();
-  arch::CallStep call{.op = std::string(node.op.name()), .run = [graph = graph_, &node, inputs](auto in, auto out) {
-                        return ops::evaluate(node, in.first(inputs), in.subspan(inputs), out);
-                      }};
+  arch::CallStep call{
+      .op = std::string(node.op.name()),
+      .run = [graph = graph_, &node, inputs](
+                 auto in, auto out) { return ops::evaluate(node, in.first(inputs), in.subspan(inputs), out); },
+      .text = text_of(node)};
   Step step{.what = std::move(call), .in = slots_of(node.inputs)};
   for (const ir::Value& v : node.captures) step.in.push_back(slot_of(v));
   return step;

@@ -51,6 +51,7 @@ class PlanBuilder {
   Result<arch::Step> call_step(const ir::Node& node);
   Result<arch::Step> host_call_step(const ir::Node& node);
   Result<arch::Step> kernel_step(const ir::Node& node);
+  std::function<std::string()> text_of(const ir::Node& node) const;
   Result<arch::Step> while_step(const ir::Node& node);
   Result<arch::Step> case_step(const ir::Node& node);
   Result<std::shared_ptr<const arch::HostPlan>> region_plan(const ir::Region& region, std::span<const ir::Value> inputs,
