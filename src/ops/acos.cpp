@@ -3,6 +3,7 @@
 
 namespace trine::ops {
 
-extern const Op op_acos = unary("acos", []<Inexact T>(T x) -> T { return std::acos(x); });
+extern const Op op_acos = unary("acos", []<Inexact T>(T x) -> T { return std::acos(x); },
+                                {.host = {.op = arch::TileOp::acos, .cost = kHeavy}});
 
 }  // namespace trine::ops

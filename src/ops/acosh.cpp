@@ -3,6 +3,7 @@
 
 namespace trine::ops {
 
-extern const Op op_acosh = unary("acosh", []<Inexact T>(T x) -> T { return std::acosh(x); });
+extern const Op op_acosh = unary("acosh", []<Inexact T>(T x) -> T { return std::acosh(x); },
+                                 {.host = {.op = arch::TileOp::acosh, .cost = kHeavy}});
 
 }  // namespace trine::ops

@@ -3,14 +3,16 @@
 
 namespace trine::ops {
 
-extern const Op op_add = binary("add", []<class T>(T a, T b) -> T {
-  if constexpr (Logical<T>) {
-    return a || b;
-  } else if constexpr (Integer<T>) {
-    return T(uint64_t(a) + uint64_t(b));
-  } else {
-    return a + b;
-  }
-});
+extern const Op op_add = binary("add",
+                                []<class T>(T a, T b) -> T {
+                                  if constexpr (Logical<T>) {
+                                    return a || b;
+                                  } else if constexpr (Integer<T>) {
+                                    return T(uint64_t(a) + uint64_t(b));
+                                  } else {
+                                    return a + b;
+                                  }
+                                },
+                                {.host = {.op = arch::TileOp::add, .logical = arch::TileOp::bit_or}});
 
 }  // namespace trine::ops

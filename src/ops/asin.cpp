@@ -3,6 +3,7 @@
 
 namespace trine::ops {
 
-extern const Op op_asin = unary("asin", []<Inexact T>(T x) -> T { return std::asin(x); });
+extern const Op op_asin = unary("asin", []<Inexact T>(T x) -> T { return std::asin(x); },
+                                {.host = {.op = arch::TileOp::asin, .cost = kHeavy}});
 
 }  // namespace trine::ops

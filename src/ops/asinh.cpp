@@ -3,6 +3,7 @@
 
 namespace trine::ops {
 
-extern const Op op_asinh = unary("asinh", []<Inexact T>(T x) -> T { return std::asinh(x); });
+extern const Op op_asinh = unary("asinh", []<Inexact T>(T x) -> T { return std::asinh(x); },
+                                 {.host = {.op = arch::TileOp::asinh, .cost = kHeavy}});
 
 }  // namespace trine::ops

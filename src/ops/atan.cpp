@@ -3,6 +3,7 @@
 
 namespace trine::ops {
 
-extern const Op op_atan = unary("atan", []<Inexact T>(T x) -> T { return std::atan(x); });
+extern const Op op_atan = unary("atan", []<Inexact T>(T x) -> T { return std::atan(x); },
+                                {.host = {.op = arch::TileOp::atan, .cost = kHeavy}});
 
 }  // namespace trine::ops

@@ -3,13 +3,15 @@
 
 namespace trine::ops {
 
-extern const Op op_atan2 = binary("atan2", []<Inexact T>(T y, T x) -> T {
-  if constexpr (Complex<T>) {
-    constexpr T kI{0, 1};
-    return -kI * std::log((x + kI * y) / std::sqrt(x * x + y * y));
-  } else {
-    return std::atan2(y, x);
-  }
-});
+extern const Op op_atan2 = binary("atan2",
+                                  []<Inexact T>(T y, T x) -> T {
+                                    if constexpr (Complex<T>) {
+                                      constexpr T kI{0, 1};
+                                      return -kI * std::log((x + kI * y) / std::sqrt(x * x + y * y));
+                                    } else {
+                                      return std::atan2(y, x);
+                                    }
+                                  },
+                                  {.host = {.op = arch::TileOp::atan2, .cost = kHeavy}});
 
 }  // namespace trine::ops

@@ -3,6 +3,7 @@
 
 namespace trine::ops {
 
-extern const Op op_atanh = unary("atanh", []<Inexact T>(T x) -> T { return std::atanh(x); });
+extern const Op op_atanh = unary("atanh", []<Inexact T>(T x) -> T { return std::atanh(x); },
+                                 {.host = {.op = arch::TileOp::atanh, .cost = kHeavy}});
 
 }  // namespace trine::ops

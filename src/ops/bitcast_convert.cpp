@@ -68,7 +68,11 @@ Result<void> eval(const Eval& e) {
 
 }  // namespace
 
-extern const Op op_bitcast_convert{
-    .name = "bitcast_convert", .kind = OpKind::shape, .arity = 1, .infer = infer, .eval = eval};
+extern const Op op_bitcast_convert{.name = "bitcast_convert",
+                                   .kind = OpKind::shape,
+                                   .arity = 1,
+                                   .infer = infer,
+                                   .eval = eval,
+                                   .host = {.op = arch::TileOp::bit_cast}};
 
 }  // namespace trine::ops

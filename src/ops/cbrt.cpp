@@ -3,12 +3,14 @@
 
 namespace trine::ops {
 
-extern const Op op_cbrt = unary("cbrt", []<Inexact T>(T x) -> T {
-  if constexpr (Complex<T>) {
-    return x == 0.0 ? x : std::pow(x, 1.0 / 3);
-  } else {
-    return std::cbrt(x);
-  }
-});
+extern const Op op_cbrt = unary("cbrt",
+                                []<Inexact T>(T x) -> T {
+                                  if constexpr (Complex<T>) {
+                                    return x == 0.0 ? x : std::pow(x, 1.0 / 3);
+                                  } else {
+                                    return std::cbrt(x);
+                                  }
+                                },
+                                {.host = {.op = arch::TileOp::cbrt, .cost = kHeavy}});
 
 }  // namespace trine::ops

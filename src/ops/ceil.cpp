@@ -3,6 +3,7 @@
 
 namespace trine::ops {
 
-extern const Op op_ceil = unary("ceil", []<Floating T>(T x) -> T { return std::ceil(x); });
+extern const Op op_ceil =
+    unary("ceil", []<Floating T>(T x) -> T { return std::ceil(x); }, {.host = {.op = arch::TileOp::ceil}});
 
 }  // namespace trine::ops

@@ -38,9 +38,11 @@ Inferred infer(const Call& call) {
 
 }  // namespace
 
-extern const Op op_clamp{
-    .name = "clamp", .kind = OpKind::elementwise, .arity = 3, .infer = infer, .eval = [](const Eval& e) {
-      return each<3>(e, Clamp{});
-    }};
+extern const Op op_clamp{.name = "clamp",
+                         .kind = OpKind::elementwise,
+                         .arity = 3,
+                         .infer = infer,
+                         .eval = [](const Eval& e) { return each<3>(e, Clamp{}); },
+                         .host = {.op = arch::TileOp::clamp, .cost = 2}};
 
 }  // namespace trine::ops

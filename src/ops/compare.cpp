@@ -69,6 +69,7 @@ extern const Op op_compare{.name = "compare",
                            .arity = 2,
                            .attrs = "direction compare_type",
                            .infer = infer,
-                           .eval = eval};
+                           .eval = eval,
+                           .host = {.op = arch::TileOp::eq}};
 
 }  // namespace trine::ops

@@ -86,6 +86,11 @@ Result<void> eval(const Eval& e) {
 
 }  // namespace
 
-extern const Op op_convert{.name = "convert", .kind = OpKind::elementwise, .arity = 1, .infer = infer, .eval = eval};
+extern const Op op_convert{.name = "convert",
+                           .kind = OpKind::elementwise,
+                           .arity = 1,
+                           .infer = infer,
+                           .eval = eval,
+                           .host = {.op = arch::TileOp::convert}};
 
 }  // namespace trine::ops

@@ -3,6 +3,7 @@
 
 namespace trine::ops {
 
-extern const Op op_cosh = unary("cosh", []<Inexact T>(T x) -> T { return std::cosh(x); });
+extern const Op op_cosh = unary("cosh", []<Inexact T>(T x) -> T { return std::cosh(x); },
+                                {.host = {.op = arch::TileOp::cosh, .cost = kHeavy}});
 
 }  // namespace trine::ops

@@ -3,6 +3,7 @@
 
 namespace trine::ops {
 
-extern const Op op_cosine = unary("cosine", []<Inexact T>(T x) -> T { return std::cos(x); });
+extern const Op op_cosine = unary("cosine", []<Inexact T>(T x) -> T { return std::cos(x); },
+                                  {.host = {.op = arch::TileOp::cos, .cost = kHeavy}});
 
 }  // namespace trine::ops

@@ -4,6 +4,7 @@
 
 namespace trine::ops {
 
-extern const Op op_digamma = unary("digamma", []<Floating T>(T x) -> T { return digamma(x); });
+extern const Op op_digamma = unary("digamma", []<Floating T>(T x) -> T { return digamma(x); },
+                                   {.host = {.op = arch::TileOp::digamma, .cost = kHeavy}});
 
 }  // namespace trine::ops

@@ -3,12 +3,14 @@
 
 namespace trine::ops {
 
-extern const Op op_divide = binary("divide", []<Numeric T>(T a, T b) -> T {
-  if constexpr (Integer<T>) {
-    if (b == T(0)) return T(-1);
-    if (b == T(-1) && T(-1) < T(0)) return T(0 - uint64_t(a));
-  }
-  return a / b;
-});
+extern const Op op_divide = binary("divide",
+                                   []<Numeric T>(T a, T b) -> T {
+                                     if constexpr (Integer<T>) {
+                                       if (b == T(0)) return T(-1);
+                                       if (b == T(-1) && T(-1) < T(0)) return T(0 - uint64_t(a));
+                                     }
+                                     return a / b;
+                                   },
+                                   {.host = {.op = arch::TileOp::div, .cost = 5}});
 
 }  // namespace trine::ops

@@ -140,19 +140,23 @@ Result<void> each_binary(const Eval& e, const F& f) {
 
 // The row of an op that is just a function of its elements.
 template <size_t N, class F>
-constexpr Op elementwise(std::string_view name) {
-  return {
-      .name = name, .kind = OpKind::elementwise, .arity = int(N), .infer = infer_each<N, F>, .eval = [](const Eval& e) {
-        return each<N>(e, F{});
-      }};
+constexpr Op elementwise(std::string_view name, const Columns& columns) {
+  return {.name = name,
+          .kind = OpKind::elementwise,
+          .arity = int(N),
+          .infer = infer_each<N, F>,
+          .eval = [](const Eval& e) { return each<N>(e, F{}); },
+          .host = columns.host,
+          .device = columns.device,
+          .cut = columns.cut};
 }
 template <class F>
-constexpr Op unary(std::string_view name, F) {
-  return elementwise<1, F>(name);
+constexpr Op unary(std::string_view name, F, const Columns& columns = {}) {
+  return elementwise<1, F>(name, columns);
 }
 template <class F>
-constexpr Op binary(std::string_view name, F) {
-  return elementwise<2, F>(name);
+constexpr Op binary(std::string_view name, F, const Columns& columns = {}) {
+  return elementwise<2, F>(name, columns);
 }
 
 }  // namespace trine::ops

@@ -3,6 +3,7 @@
 
 namespace trine::ops {
 
-extern const Op op_erf = unary("erf", []<Floating T>(T x) -> T { return std::erf(x); });
+extern const Op op_erf = unary("erf", []<Floating T>(T x) -> T { return std::erf(x); },
+                               {.host = {.op = arch::TileOp::erf, .cost = kHeavy}, .device = {.activation = "erf"}});
 
 }  // namespace trine::ops

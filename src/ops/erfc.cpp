@@ -3,6 +3,7 @@
 
 namespace trine::ops {
 
-extern const Op op_erfc = unary("erfc", []<Floating T>(T x) -> T { return std::erfc(x); });
+extern const Op op_erfc = unary("erfc", []<Floating T>(T x) -> T { return std::erfc(x); },
+                                {.host = {.op = arch::TileOp::erfc, .cost = kHeavy}});
 
 }  // namespace trine::ops

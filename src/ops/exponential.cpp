@@ -3,6 +3,8 @@
 
 namespace trine::ops {
 
-extern const Op op_exponential = unary("exponential", []<Inexact T>(T x) -> T { return std::exp(x); });
+extern const Op op_exponential =
+    unary("exponential", []<Inexact T>(T x) -> T { return std::exp(x); },
+          {.host = {.op = arch::TileOp::exp, .cost = kHeavy}, .device = {.activation = "exp"}});
 
 }  // namespace trine::ops

@@ -3,13 +3,16 @@
 
 namespace trine::ops {
 
-extern const Op op_exponential_minus_one = unary("exponential_minus_one", []<Inexact T>(T x) -> T {
-  if constexpr (Complex<T>) {
-    const double half = std::sin(x.imag() / 2);  // cos(y) - 1 = -2 sin²(y/2)
-    return {std::expm1(x.real()) * std::cos(x.imag()) - 2 * half * half, std::exp(x.real()) * std::sin(x.imag())};
-  } else {
-    return std::expm1(x);
-  }
-});
+extern const Op op_exponential_minus_one = unary(
+    "exponential_minus_one",
+    []<Inexact T>(T x) -> T {
+      if constexpr (Complex<T>) {
+        const double half = std::sin(x.imag() / 2);  // cos(y) - 1 = -2 sin²(y/2)
+        return {std::expm1(x.real()) * std::cos(x.imag()) - 2 * half * half, std::exp(x.real()) * std::sin(x.imag())};
+      } else {
+        return std::expm1(x);
+      }
+    },
+    {.host = {.op = arch::TileOp::expm1, .cost = kHeavy}});
 
 }  // namespace trine::ops

@@ -3,6 +3,7 @@
 
 namespace trine::ops {
 
-extern const Op op_floor = unary("floor", []<Floating T>(T x) -> T { return std::floor(x); });
+extern const Op op_floor =
+    unary("floor", []<Floating T>(T x) -> T { return std::floor(x); }, {.host = {.op = arch::TileOp::floor}});
 
 }  // namespace trine::ops

@@ -5,9 +5,11 @@
 
 namespace trine::ops {
 
-extern const Op op_lgamma = unary("lgamma", []<Floating T>(T x) -> T {
-  int sign = 0;  // lgamma itself would write a global
-  return lgamma_r(x, &sign);
-});
+extern const Op op_lgamma = unary("lgamma",
+                                  []<Floating T>(T x) -> T {
+                                    int sign = 0;  // lgamma itself would write a global
+                                    return lgamma_r(x, &sign);
+                                  },
+                                  {.host = {.op = arch::TileOp::lgamma, .cost = kHeavy}});
 
 }  // namespace trine::ops

@@ -3,12 +3,15 @@
 
 namespace trine::ops {
 
-extern const Op op_logistic = unary("logistic", []<Inexact T>(T x) -> T {
-  if (std::real(x) < 0) {  // e^-x would overflow where the result does not vanish yet
-    const T small = std::exp(x);
-    return small / (1.0 + small);
-  }
-  return 1.0 / (1.0 + std::exp(-x));
-});
+extern const Op op_logistic =
+    unary("logistic",
+          []<Inexact T>(T x) -> T {
+            if (std::real(x) < 0) {  // e^-x would overflow where the result does not vanish yet
+              const T small = std::exp(x);
+              return small / (1.0 + small);
+            }
+            return 1.0 / (1.0 + std::exp(-x));
+          },
+          {.host = {.op = arch::TileOp::logistic, .cost = kHeavy}, .device = {.activation = "sigmoid"}});
 
 }  // namespace trine::ops

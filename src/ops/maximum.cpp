@@ -4,20 +4,22 @@
 
 namespace trine::ops {
 
-extern const Op op_maximum = binary("maximum", []<class T>(T a, T b) -> T {
-  if constexpr (Logical<T>) {
-    return a || b;
-  } else if constexpr (Complex<T>) {
-    if (std::isnan(a.real()) || std::isnan(a.imag())) return a;
-    if (std::isnan(b.real()) || std::isnan(b.imag())) return b;
-    return std::pair(a.real(), a.imag()) < std::pair(b.real(), b.imag()) ? b : a;
-  } else {
-    if constexpr (Floating<T>) {
-      if (std::isnan(a) || std::isnan(b)) return a + b;
-      if (a == b) return std::signbit(a) ? b : a;
-    }
-    return a < b ? b : a;
-  }
-});
+extern const Op op_maximum = binary("maximum",
+                                    []<class T>(T a, T b) -> T {
+                                      if constexpr (Logical<T>) {
+                                        return a || b;
+                                      } else if constexpr (Complex<T>) {
+                                        if (std::isnan(a.real()) || std::isnan(a.imag())) return a;
+                                        if (std::isnan(b.real()) || std::isnan(b.imag())) return b;
+                                        return std::pair(a.real(), a.imag()) < std::pair(b.real(), b.imag()) ? b : a;
+                                      } else {
+                                        if constexpr (Floating<T>) {
+                                          if (std::isnan(a) || std::isnan(b)) return a + b;
+                                          if (a == b) return std::signbit(a) ? b : a;
+                                        }
+                                        return a < b ? b : a;
+                                      }
+                                    },
+                                    {.host = {.op = arch::TileOp::max}});
 
 }  // namespace trine::ops

@@ -3,16 +3,19 @@
 
 namespace trine::ops {
 
-extern const Op op_multiply = binary("multiply", []<class T>(T a, T b) -> T {
-  if constexpr (Logical<T>) {
-    return a && b;
-  } else if constexpr (Integer<T>) {
-    return T(uint64_t(a) * uint64_t(b));
-  } else if constexpr (Complex<T>) {
-    return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
-  } else {
-    return a * b;
-  }
-});
+extern const Op op_multiply =
+    binary("multiply",
+           []<class T>(T a, T b) -> T {
+             if constexpr (Logical<T>) {
+               return a && b;
+             } else if constexpr (Integer<T>) {
+               return T(uint64_t(a) * uint64_t(b));
+             } else if constexpr (Complex<T>) {
+               return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
+             } else {
+               return a * b;
+             }
+           },
+           {.host = {.op = arch::TileOp::mul, .logical = arch::TileOp::bit_and}});
 
 }  // namespace trine::ops

@@ -3,12 +3,14 @@
 
 namespace trine::ops {
 
-extern const Op op_negate = unary("negate", []<Numeric T>(T x) -> T {
-  if constexpr (Integer<T>) {
-    return T(0 - uint64_t(x));
-  } else {
-    return -x;
-  }
-});
+extern const Op op_negate = unary("negate",
+                                  []<Numeric T>(T x) -> T {
+                                    if constexpr (Integer<T>) {
+                                      return T(0 - uint64_t(x));
+                                    } else {
+                                      return -x;
+                                    }
+                                  },
+                                  {.host = {.op = arch::TileOp::neg}});
 
 }  // namespace trine::ops

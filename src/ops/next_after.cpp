@@ -40,7 +40,11 @@ Result<void> eval(const Eval& e) {
 
 }  // namespace
 
-extern const Op op_next_after{
-    .name = "next_after", .kind = OpKind::elementwise, .arity = 2, .infer = infer, .eval = eval};
+extern const Op op_next_after{.name = "next_after",
+                              .kind = OpKind::elementwise,
+                              .arity = 2,
+                              .infer = infer,
+                              .eval = eval,
+                              .host = {.op = arch::TileOp::next_after, .cost = 3}};
 
 }  // namespace trine::ops

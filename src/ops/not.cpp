@@ -3,12 +3,14 @@
 
 namespace trine::ops {
 
-extern const Op op_not = unary("not", []<Bitwise T>(T x) -> T {
-  if constexpr (Logical<T>) {
-    return !x;
-  } else {
-    return ~x;
-  }
-});
+extern const Op op_not = unary("not",
+                               []<Bitwise T>(T x) -> T {
+                                 if constexpr (Logical<T>) {
+                                   return !x;
+                                 } else {
+                                   return ~x;
+                                 }
+                               },
+                               {.host = {.op = arch::TileOp::bit_not}});
 
 }  // namespace trine::ops

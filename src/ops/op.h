@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "arch/plan/loop.h"
 #include "base/result.h"
 #include "base/tensor.h"
 #include "ir/graph.h"
@@ -40,6 +41,29 @@ enum class OpKind : uint8_t {
   other,
 };
 
+// Optional columns: what an op's file says besides its meaning, so that no other file has to.
+// The instruction of host loops that computes it, element by element.
+struct OnHost {
+  arch::TileOp op = arch::TileOp::count;       // count: none; loops do not compute it
+  arch::TileOp logical = arch::TileOp::count;  // on booleans; count: the same
+  int cost = 1;                                // of an element, about in additions
+  explicit operator bool() const { return op != arch::TileOp::count; }
+};
+inline constexpr int kHeavy = 10;  // the cost of a function of several multiplies
+// How the chip computes it, where one instruction does.
+struct OnDevice {
+  std::string_view activation = {};  // a function of the scalar engine's table
+};
+// How it can be cut over devices, where neither its kind nor a rule of compile/partition says so.
+struct Cut {
+  int whole_last = 0;  // these last dims stay whole, and all before them are a batch
+};
+struct Columns {
+  OnHost host = {};
+  OnDevice device = {};
+  Cut cut = {};
+};
+
 struct Op {
   std::string_view name = {};
   OpKind kind = OpKind::other;
@@ -53,6 +77,9 @@ struct Op {
   // Made by the compiler's passes alone: no front-end makes it. Graph text may hold it, so that what is between two
   // passes can be printed, read back and evaluated.
   bool is_internal = false;
+  OnHost host = {};
+  OnDevice device = {};
+  Cut cut = {};
 };
 
 std::span<const Op* const> all_ops();      // by name

@@ -3,6 +3,7 @@
 
 namespace trine::ops {
 
-extern const Op op_or = binary("or", []<Bitwise T>(T a, T b) -> T { return a | b; });
+extern const Op op_or =
+    binary("or", []<Bitwise T>(T a, T b) -> T { return a | b; }, {.host = {.op = arch::TileOp::bit_or}});
 
 }  // namespace trine::ops

@@ -19,14 +19,16 @@ static T integer_power(T x, T y) {
   return T(result);
 }
 
-extern const Op op_power = binary("power", []<Numeric T>(T x, T y) -> T {
-  if constexpr (Floating<T>) {
-    return std::pow(x, y);
-  } else if constexpr (Complex<T>) {
-    return complex_power(x, y);
-  } else {
-    return integer_power(x, y);
-  }
-});
+extern const Op op_power = binary("power",
+                                  []<Numeric T>(T x, T y) -> T {
+                                    if constexpr (Floating<T>) {
+                                      return std::pow(x, y);
+                                    } else if constexpr (Complex<T>) {
+                                      return complex_power(x, y);
+                                    } else {
+                                      return integer_power(x, y);
+                                    }
+                                  },
+                                  {.host = {.op = arch::TileOp::pow, .cost = kHeavy}});
 
 }  // namespace trine::ops

@@ -67,6 +67,7 @@ extern const Op op_reduce_precision{.name = "reduce_precision",
                                     .arity = 1,
                                     .attrs = "exponent_bits mantissa_bits",
                                     .infer = infer,
-                                    .eval = eval};
+                                    .eval = eval,
+                                    .host = {.op = arch::TileOp::reduce_precision, .cost = 3}};
 
 }  // namespace trine::ops

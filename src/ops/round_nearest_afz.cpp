@@ -3,6 +3,7 @@
 
 namespace trine::ops {
 
-extern const Op op_round_nearest_afz = unary("round_nearest_afz", []<Floating T>(T x) -> T { return std::round(x); });
+extern const Op op_round_nearest_afz = unary("round_nearest_afz", []<Floating T>(T x) -> T { return std::round(x); },
+                                             {.host = {.op = arch::TileOp::round_away}});
 
 }  // namespace trine::ops

@@ -27,6 +27,11 @@ Result<void> eval(const Eval& e) {
 
 }  // namespace
 
-extern const Op op_select{.name = "select", .kind = OpKind::elementwise, .arity = 3, .infer = infer, .eval = eval};
+extern const Op op_select{.name = "select",
+                          .kind = OpKind::elementwise,
+                          .arity = 3,
+                          .infer = infer,
+                          .eval = eval,
+                          .host = {.op = arch::TileOp::select}};
 
 }  // namespace trine::ops

@@ -3,6 +3,7 @@
 
 namespace trine::ops {
 
-extern const Op op_sine = unary("sine", []<Inexact T>(T x) -> T { return std::sin(x); });
+extern const Op op_sine =
+    unary("sine", []<Inexact T>(T x) -> T { return std::sin(x); }, {.host = {.op = arch::TileOp::sin, .cost = kHeavy}});
 
 }  // namespace trine::ops

@@ -3,6 +3,7 @@
 
 namespace trine::ops {
 
-extern const Op op_sinh = unary("sinh", []<Inexact T>(T x) -> T { return std::sinh(x); });
+extern const Op op_sinh = unary("sinh", []<Inexact T>(T x) -> T { return std::sinh(x); },
+                                {.host = {.op = arch::TileOp::sinh, .cost = kHeavy}});
 
 }  // namespace trine::ops

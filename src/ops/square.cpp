@@ -3,14 +3,16 @@
 
 namespace trine::ops {
 
-extern const Op op_square = unary("square", []<Numeric T>(T x) -> T {
-  if constexpr (Complex<T>) {
-    return {(x.real() - x.imag()) * (x.real() + x.imag()), 2 * x.real() * x.imag()};
-  } else if constexpr (Integer<T>) {
-    return T(uint64_t(x) * uint64_t(x));
-  } else {
-    return x * x;
-  }
-});
+extern const Op op_square = unary("square",
+                                  []<Numeric T>(T x) -> T {
+                                    if constexpr (Complex<T>) {
+                                      return {(x.real() - x.imag()) * (x.real() + x.imag()), 2 * x.real() * x.imag()};
+                                    } else if constexpr (Integer<T>) {
+                                      return T(uint64_t(x) * uint64_t(x));
+                                    } else {
+                                      return x * x;
+                                    }
+                                  },
+                                  {.device = {.activation = "square"}});
 
 }  // namespace trine::ops

@@ -3,12 +3,14 @@
 
 namespace trine::ops {
 
-extern const Op op_subtract = binary("subtract", []<Numeric T>(T a, T b) -> T {
-  if constexpr (Integer<T>) {
-    return T(uint64_t(a) - uint64_t(b));
-  } else {
-    return a - b;
-  }
-});
+extern const Op op_subtract = binary("subtract",
+                                     []<Numeric T>(T a, T b) -> T {
+                                       if constexpr (Integer<T>) {
+                                         return T(uint64_t(a) - uint64_t(b));
+                                       } else {
+                                         return a - b;
+                                       }
+                                     },
+                                     {.host = {.op = arch::TileOp::sub}});
 
 }  // namespace trine::ops

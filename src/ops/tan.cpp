@@ -3,6 +3,7 @@
 
 namespace trine::ops {
 
-extern const Op op_tan = unary("tan", []<Inexact T>(T x) -> T { return std::tan(x); });
+extern const Op op_tan =
+    unary("tan", []<Inexact T>(T x) -> T { return std::tan(x); }, {.host = {.op = arch::TileOp::tan, .cost = kHeavy}});
 
 }  // namespace trine::ops

@@ -3,6 +3,7 @@
 
 namespace trine::ops {
 
-extern const Op op_tanh = unary("tanh", []<Inexact T>(T x) -> T { return std::tanh(x); });
+extern const Op op_tanh = unary("tanh", []<Inexact T>(T x) -> T { return std::tanh(x); },
+                                {.host = {.op = arch::TileOp::tanh, .cost = kHeavy}, .device = {.activation = "tanh"}});
 
 }  // namespace trine::ops

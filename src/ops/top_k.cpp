@@ -110,7 +110,12 @@ Result<void> eval(const Eval& e) {
 
 }  // namespace
 
-extern const Op op_top_k{
-    .name = "top_k", .kind = OpKind::other, .arity = 1, .attrs = "k", .infer = infer, .eval = eval};
+extern const Op op_top_k{.name = "top_k",
+                         .kind = OpKind::other,
+                         .arity = 1,
+                         .attrs = "k",
+                         .infer = infer,
+                         .eval = eval,
+                         .cut = {.whole_last = 1}};
 
 }  // namespace trine::ops

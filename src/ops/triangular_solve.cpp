@@ -98,6 +98,7 @@ extern const Op op_triangular_solve{.name = "triangular_solve",
                                     .eval = [](const Eval& e) -> Result<void> {
                                       dispatch_inexact(e.in[1].dtype, [&]<class W>() { run<W>(e); });
                                       return {};
-                                    }};
+                                    },
+                                    .cut = {.whole_last = 2}};
 
 }  // namespace trine::ops

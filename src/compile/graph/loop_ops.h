@@ -1,22 +1,15 @@
-// Which ops of the graph a tile program can compute, and with which of its own; one row each.
+// Which nodes of the graph a host loop can compute: the ops with a host column, of dtypes that loops have.
 #pragma once
 
-#include <span>
 #include <string_view>
 
 #include "arch/plan/loop.h"
-#include "ir/graph.h"
+#include "ops/op.h"
 
 namespace trine::compile {
 
-struct TileRow {
-  ir::OpId op = {};
-  arch::TileOp tile = arch::TileOp::count;
-  arch::TileOp logical = arch::TileOp::count;  // on booleans; count: the same
-  int cost = 1;                                // of an element, about in additions
-};
-
-const TileRow* tile_row(ir::OpId op);                   // null where there is none
+// The op's host column; null where loops do not compute it.
+const ops::OnHost* loop_row(ir::OpId op);
 arch::TileOp tile_compare(std::string_view direction);  // "LT" ...; count where there is none
 arch::TileOp tile_reduce(std::string_view kind);        // "add" ...; count where there is none
 

@@ -213,8 +213,8 @@ class Emitter {
       return push_op(
           TileOp::reduce_precision, type, {in[0]}, row, 0,
           uint64_t(node.attrs.integer("exponent_bits")) << 8 | uint64_t(node.attrs.integer("mantissa_bits")));
-    const TileRow& r = *tile_row(node.op);
-    const TileOp op = result == Dtype::boolean && r.logical != TileOp::count ? r.logical : r.tile;
+    const ops::OnHost& r = *loop_row(node.op);
+    const TileOp op = result == Dtype::boolean && r.logical != TileOp::count ? r.logical : r.op;
     TileInsn insn{.op = op, .type = type};
     std::copy(in.begin(), in.end(), insn.in.begin());
     return push(insn, row);
@@ -330,7 +330,7 @@ class Emitter {
     drafts_[total].reduces = true;
     if (is_neutral(node.inputs[1], kind)) return total;
     const TileValue init = TRY(value(node.inputs[1], {}));
-    return push_op(tile_row(ir::op_named(kind))->tile, type, {init, total}, true);
+    return push_op(loop_row(ir::op_named(kind))->op, type, {init, total}, true);
   }
 
   static std::optional<uint64_t> splat_bits(const Tensor& t) {

@@ -83,7 +83,7 @@ std::optional<Pool> plan_pool(const ir::Node& node) {
   const std::string_view kind = node.attrs.text("kind");
   const arch::TileValue total = b.unary(tile_reduce(kind), b.load(x));
   b.once();
-  b.store(y, b.binary(tile_row(ir::op_named(kind))->tile, b.load(start), total));
+  b.store(y, b.binary(loop_row(ir::op_named(kind))->op, b.load(start), total));
   pool.program = b.take();
   return pool;
 }

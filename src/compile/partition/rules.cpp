@@ -329,7 +329,6 @@ const std::map<ir::OpId, Maker>& makers() {
   static const std::map<ir::OpId, Maker> kMakers = {
       {op::bitcast_convert, bitcast},
       {op::broadcast_in_dim, broadcast_in_dim},
-      {op::cholesky, [](const Node& n) { return but_last(n, 2); }},
       {op::concatenate, concatenate},
       {op::convolution, convolution},
       {op::dot_general, dot_general},
@@ -348,9 +347,7 @@ const std::map<ir::OpId, Maker>& makers() {
       {op::select_and_scatter, windowed},
       {op::slice, slice},
       {op::sort, sort},
-      {op::top_k, [](const Node& n) { return but_last(n, 1); }},
       {op::transpose, transpose},
-      {op::triangular_solve, [](const Node& n) { return but_last(n, 2); }},
   };
   return kMakers;
 }
@@ -365,6 +362,7 @@ std::optional<OpRule> rule_of(const Node& node, bool is_manual) {
   if (const auto found = collective_makers().find(node.op); is_manual && found != collective_makers().end())
     return found->second(node);
   const ops::Op* op = ops::find_op(node.op);
+  if (op && op->cut.whole_last) return but_last(node, size_t(op->cut.whole_last));
   if (op && op->kind == ops::OpKind::elementwise && node.regions.empty()) return elementwise(node);
   return std::nullopt;
 }

@@ -11,6 +11,7 @@
 #include "compile/device/loops/splat.h"
 #include "compile/device/memory/moves.h"
 #include "compile/device/memory/store.h"
+#include "ops/op.h"
 
 namespace trine::compile::device {
 
@@ -253,12 +254,7 @@ void ceil(Op& o, const View& to) {
 }
 void round_even(Op& o, const View& to) { emit_copy(o.rec_, to, Val::tile(o.nearest(o.f32(o.in[0])))); }
 
-template <int which>
-void act(Op& o, const View& to) {
-  static constexpr std::string_view kActs[] = {"exp",  "log",   "tanh", "sigmoid", "erf",
-                                               "sqrt", "rsqrt", "sign", "square",  "relu"};
-  o.activation(to, o.tile(o.in[0]), kActs[which]);
-}
+void activate(Op& o, const View& to) { o.activation(to, o.tile(o.in[0]), ops::find_op(o.node.op)->device.activation); }
 void log_plus_one(Op& o, const View& to) { o.activation(to, o.tile(o.in[0]), "log", 1, 1); }
 void exp_minus_one(Op& o, const View& to) {
   const View t = o.temp();
@@ -339,15 +335,11 @@ constexpr MapRow kMaps[] = {
     {op::convert, convert, kAll},
     {op::cosine, cosine},
     {op::divide, divide, kFloat | kInt},
-    {op::erf, act<4>},
     {op::erfc, erfc},
-    {op::exponential, act<0>},
     {op::exponential_minus_one, exp_minus_one},
     {op::floor, floor},
     {op::is_finite, is_finite},
-    {op::log, act<1>},
     {op::log_plus_one, log_plus_one},
-    {op::logistic, act<3>},
     {op::maximum, maximum, kAll},
     {op::minimum, minimum, kAll},
     {op::multiply, multiply, kFloat | kInt},
@@ -358,24 +350,23 @@ constexpr MapRow kMaps[] = {
     {op::power, power},
     {op::remainder, remainder, kInt},
     {op::round_nearest_even, round_even},
-    {op::rsqrt, act<6>},
     {op::select, select, kAll},
     {op::shift_left, shift_left, kInt},
     {op::shift_right_logical, shift_right, kInt},
     {op::sign, sign, kFloat | kInt},
     {op::sine, sine},
-    {op::sqrt, act<5>},
-    {op::square, act<8>},
     {op::subtract, subtract, kFloat | kInt},
-    {op::tanh, act<2>},
     {op::xor_, bit_xor, kInt | kBool},
 };
 static_assert(std::is_sorted(std::begin(kMaps), std::end(kMaps),
                              [](const MapRow& a, const MapRow& b) { return a.op < b.op; }));
 
+constexpr MapRow kActivation = {{}, activate};  // of every op whose device column names one
+
 const MapRow* map_row(ir::OpId op) {
-  const auto* found = std::lower_bound(std::begin(kMaps), std::end(kMaps), op,
-                                       [](const MapRow& r, ir::OpId o) { return r.op < o; });
+  if (const ops::Op* row = ops::find_op(op); row && !row->device.activation.empty()) return &kActivation;
+  const auto* found =
+      std::lower_bound(std::begin(kMaps), std::end(kMaps), op, [](const MapRow& r, ir::OpId o) { return r.op < o; });
   return found != std::end(kMaps) && found->op == op ? found : nullptr;
 }
 
@@ -467,11 +458,7 @@ std::optional<Val> pend(Recorder& rec, const ir::Node& node, const std::vector<V
 }
 
 std::string_view activation_of(const ir::Node& node) {
-  static constexpr std::pair<ir::OpId, std::string_view> kActs[] = {
-      {op::exponential, "exp"}, {op::log, "log"},   {op::logistic, "sigmoid"}, {op::erf, "erf"},
-      {op::rsqrt, "rsqrt"},     {op::sqrt, "sqrt"}, {op::tanh, "tanh"},        {op::square, "square"}};
-  for (const auto& [op, act] : kActs)
-    if (node.op == op) return act;
+  if (const ops::Op* row = ops::find_op(node.op); row && !row->device.activation.empty()) return row->device.activation;
   if (node.op == op::multiply && node.inputs[0] == node.inputs[1] && !is_integer(node.types[0].dtype)) return "square";
   return {};
 }
