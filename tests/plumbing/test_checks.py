@@ -4,6 +4,7 @@ from pathlib import Path
 
 import check_docs
 import check_layers
+import check_links
 import check_size
 
 
@@ -42,6 +43,45 @@ def test_long_files_and_functions_are_caught_but_tables_are_not():
     assert "900 lines" in check_size.offenders("src/base/a.cpp", "\n" * 900)[0]
     assert check_size.offenders("src/arch/insns/vector.cpp", "\n" * 900) == []
     assert len(check_size.offenders("a.py", "def f():\n" + "    g()\n" * 90)) == 1
+
+
+def broken_links(root):
+    return check_links.broken_links(root, sorted(str(f.relative_to(root)) for f in root.rglob("*") if f.is_file()))
+
+
+def test_a_link_to_what_is_not_there_is_caught(tmp_path):
+    page = "# Page one\n[a](docs/b.md#two) [b](docs) [c](#page-one) ![d](e.svg) [web](https://x.org/y.md) `[no](link)`\n"
+    root = tree(tmp_path, {"a.md": page, "docs/b.md": "# One\n\n## Two\n[up](../a.md)\n", "e.svg": ""})
+    assert broken_links(root) == []
+    tree(root, {"docs/c.md": "\n[up](../gone.md) [b](b.md#three) <img src=\"no.svg\">\n"})
+    assert broken_links(root) == [
+        "docs/c.md:2: ../gone.md: no such file",
+        "docs/c.md:2: b.md#three: docs/b.md has no such heading",
+        "docs/c.md:2: no.svg: no such file",
+    ]
+
+
+def test_a_comment_that_cites_what_is_not_there_is_caught(tmp_path):
+    here = {"src/ir/text.h": '// See docs/graph.md, ir/type.h, type.h and tests/t.py::test_x.\nauto s = "ir/gone.h";  // VhloOps.cpp\n',
+            "src/ir/type.h": "/* as\n * text.h */\n", "docs/graph.md": "`ir/type.h`\n", "tests/t.py": 'X = "gone.py"  # t.py\n'}  # fmt: skip
+    root = tree(tmp_path, here)
+    assert broken_links(root) == []
+    tree(root, {"docs/graph.md": "`ir/gone.h` and [a](../src/ir/text.h)\n", "src/ir/type.h": "/* as\n * texts.h */\n",
+                "tests/t.py": '"""See docs/no.md."""\n\n\ndef f():\n    """gone.h"""\n    return "no.h"  # no.py\n'})  # fmt: skip
+    assert broken_links(root) == [
+        "docs/graph.md:1: ir/gone.h: no such file",
+        "src/ir/type.h:2: texts.h: no such file",
+        "tests/t.py:1: docs/no.md: no such file",
+        "tests/t.py:5: gone.h: no such file",
+        "tests/t.py:6: no.py: no such file",
+    ]
+
+
+def test_a_room_that_lists_files_it_does_not_have_is_caught(tmp_path):
+    root = tree(tmp_path, {"src/ir/README.md": "- `type.*`, `text_*`, `inner/a.*`\n", "src/ir/type.h": "", "src/ir/text_read.cpp": "", "src/ir/inner/a.h": ""})
+    assert broken_links(root) == []
+    tree(root, {"src/ir/README.md": "- `types.*`\n"})
+    assert broken_links(root) == ["src/ir/README.md:1: types.*: nothing of that name"]
 
 
 def test_generated_pages_are_listed_with_their_commands():
