@@ -67,6 +67,7 @@ class Report:
         return {name: e.waits for name, e in self.engines.items()}
 
     def to_json(self) -> str:
+        """All numbers and messages as one JSON object, with a version."""
         return json.dumps({"version": 1, **self._numbers, "messages": self.messages})
 
     def trace(self, path):
@@ -112,6 +113,7 @@ class Explanation:
         self.advice = self.parts.get("advice", [])
 
     def to_json(self) -> str:
+        """The parts as one JSON object, with a version."""
         return json.dumps({"version": 1, **self.parts})
 
     def _repr_html_(self):

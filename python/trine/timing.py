@@ -36,13 +36,16 @@ class Ran:
 
     @property
     def each_ns(self):
+        """One run: device, launch and collectives."""
         return self.device_ns + self.launch_ns + self.collectives_ns
 
     @property
     def total_ns(self):
+        """All runs."""
         return self.runs * self.each_ns
 
     def as_dict(self):
+        """The fields, and total_ns."""
         return dataclasses.asdict(self) | {"total_ns": self.total_ns}
 
 
@@ -141,14 +144,17 @@ class Timed:
 
     @property
     def device_ns(self) -> float:
+        """On the engines, over all runs."""
         return self._sum("device_ns")
 
     @property
     def launch_ns(self) -> float:
+        """What starting the programs takes, over all runs."""
         return self._sum("launch_ns")
 
     @property
     def collectives_ns(self) -> float:
+        """Exchange between cores, over all runs."""
         return self._sum("collectives_ns")
 
     @property
@@ -170,12 +176,14 @@ class Timed:
         return rents[0]["usd"] if rents else None
 
     def as_dict(self) -> dict:
+        """Everything: totals, cost, each program, the ops that torch's CPU ran."""
         return {"version": 1, "instance": self.instance, "chip": self.chip, "auto_cast": self.auto_cast,
                 "time_ns": self.time_ns, "device_ns": self.device_ns, "launch_ns": self.launch_ns,
                 "collectives_ns": self.collectives_ns, "wall_s": self.wall_s, "cost": self.cost, "cost_usd": self.cost_usd,
                 "programs": [r.as_dict() for r in self.programs], "cpu_ops": self.cpu_ops}  # fmt: skip
 
     def to_json(self) -> str:
+        """as_dict() as JSON."""
         return json.dumps(self.as_dict())
 
     def __str__(self):

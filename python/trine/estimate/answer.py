@@ -35,26 +35,32 @@ class Answer:
 
     @property
     def title(self):
+        """Model, batch, sequence and phase in one line."""
         return f"{self.name}, batch {self.batch}, {self.images or f'seq {self.seq}'}, {self.phase}"
 
     @property
     def main(self) -> Run:
+        """The first program that was timed."""
         return self.runs[0][0]
 
     @property
     def instance(self):
+        """Name of the instance."""
         return self.layout.instance["name"]
 
     @property
     def tp(self):
+        """Logical cores over which one copy of the model is cut."""
         return self.layout.tp
 
     @property
     def report(self):
+        """Report of the main program on one core, as a dictionary."""
         return self.main.report
 
     @property
     def memory(self):
+        """Bytes per logical core by kind, and whether they fit."""
         return self.main.memory
 
     def _sum(self, of):
@@ -62,22 +68,27 @@ class Answer:
 
     @property
     def device_ms(self):
+        """Our program on the engines of one core."""
         return self._sum(lambda run: run.device_ms) + self.late_ms
 
     @property
     def launch_ms(self):
+        """Starting programs: the envelope on the device and the host's call."""
         return self._sum(lambda run: run.envelope_ms + calibration.launch_ms(self.layout.instance["chip"]))
 
     @property
     def collectives_ms(self):
+        """Exchange between cores."""
         return sum(u["ns"] * u["count"] for u in self.collectives) / 1e6
 
     @property
     def host_ms(self):
+        """What the host adds: copies, and in serving a part fitted on published times."""
         return self._sum(lambda run: calibration.host_ms(self.phase, run.host_bytes))
 
     @property
     def achievable_ms(self):
+        """What our program takes on the chip: device, collectives and launch."""
         return self.device_ms + self.collectives_ms + self.launch_ms
 
     @property
@@ -87,14 +98,17 @@ class Answer:
 
     @property
     def factor(self):
+        """How Neuron's own compiler compares with ours for this class of program; fitted on published rows."""
         return calibration.factor(self.kind)["factor"]
 
     @property
     def likely_ms(self):
+        """p50: what Neuron's own stack is likely to take."""
         return self.on_device_ms + self.launch_ms + self.host_ms
 
     @property
     def band(self):
+        """(low, high) as factors of likely_ms: nine in ten of the published rows lie between."""
         return calibration.band(self.kind)
 
     @property
@@ -104,6 +118,7 @@ class Answer:
 
     @property
     def mfu(self):
+        """Percent of the peak FLOP rate."""
         flops = self._sum(lambda run: run.report["mfu_pct"] * run.report["time_ns"]) / 1e6
         return flops / self.likely_ms * (1 - self.layout.idle / self.layout.lnc)
 
@@ -114,6 +129,7 @@ class Answer:
         return moved / self.likely_ms * (1 - self.layout.idle / self.layout.lnc)
 
     def cost(self):
+        """Dollars by way to rent, watts and joules."""
         busy = min(1.0, max(self.mfu, self.mbu) / 100)
         return _core.cost_of(self.instance, self.likely_ms * 1e6, 0.0, self.copies * self.results / (self.plan.nodes if self.plan else 1), busy)
 
@@ -129,6 +145,7 @@ class Answer:
         return rows
 
     def times(self):
+        """All times in ms by name: p50, low, high, achievable and what they are made of."""
         likely = self.likely_ms
         return {
             "p50": likely,
@@ -142,6 +159,7 @@ class Answer:
         }
 
     def as_dict(self):
+        """Everything as plain data, with a version: what `trine estimate --json` prints."""
         r = self.report
         out = {
             "version": 1,
@@ -183,6 +201,7 @@ class Answer:
         return out
 
     def by_kind(self):
+        """layers() with layers of one name taken together: "layer 0" to "layer 31" are "32 layers"."""
         return where.by_kind(self.layers())
 
 

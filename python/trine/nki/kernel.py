@@ -64,6 +64,8 @@ class Compiled:
 
 
 class Kernel:
+    """A function of NKI calls. Calling it runs its values; kernel[grid] launches it over a grid of programs."""
+
     def __init__(self, fn, target=None, simulate=False, schedule=(), grid=(), dialect=None, ranks=0):
         functools.update_wrapper(self, fn)
         self.fn, self.target, self.simulated, self.schedule = fn, target, simulate, tuple(schedule)
@@ -86,17 +88,21 @@ class Kernel:
     __hash__ = object.__hash__
 
     def __getitem__(self, grid):
+        """The kernel launched over a grid: kernel[2](x) runs two programs, on two cores where the chip joins them."""
         grid = grid if isinstance(grid, tuple) else (grid,)
         return self._but(grid=grid)
 
     def with_schedule(self, edges):
+        """The kernel with (later, earlier) pairs of named instructions that keep this order."""
         return self._but(schedule=[(c, (p,) if isinstance(p, str) else tuple(p)) for c, p in edges])
 
     def where(self):
+        """(file, line) of the function."""
         code = self.fn.__code__
         return code.co_filename, code.co_firstlineno
 
     def __call__(self, *args, **kwargs):
+        """Runs the kernel on arrays and gives its results as arrays of the same kind (NumPy, JAX, torch)."""
         if torch_call is not None and torch_call.is_compiling():
             return torch_call.inside_dynamo(self, args, kwargs)
         if tracing():
@@ -114,6 +120,7 @@ class Kernel:
         return run(compiled, chip, given)
 
     def chip(self):
+        """The chip it is compiled for: its target, else what the environment and `trine use` say."""
         return machine.target_chip(self.target, self.where(), self.simulated)
 
     # --- tracing ---

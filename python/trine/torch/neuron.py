@@ -14,14 +14,17 @@ _initialized = True  # torch.utils.checkpoint asks before it keeps the generator
 
 
 def init():
+    """Nothing to do: the device is ready when torch is imported."""
     pass
 
 
 def is_initialized():
+    """Always true."""
     return True
 
 
 def is_available():
+    """Whether the chosen instance has NeuronCores."""
     return _torch.device_count() > 0
 
 
@@ -30,14 +33,17 @@ def _is_in_bad_fork():
 
 
 def device_count():
+    """NeuronCores of the chosen instance that this process may use."""
     return _torch.device_count()
 
 
 def current_device():
+    """Index of the device that tensors without an index go to."""
     return torch.accelerator.current_device_index()
 
 
 def set_device(device):
+    """Makes a device the current one, by index, name or torch.device."""
     torch.accelerator.set_device_index(_index(device))
 
 
@@ -62,6 +68,7 @@ def device(device):
 
 
 def get_device_name(device=None):
+    """Which device it is: instance, chip and core."""
     return _torch.device_name(_index(device))
 
 
@@ -81,6 +88,7 @@ def get_device_capability(device=None):
 
 
 def can_device_access_peer(device, peer_device):
+    """True for any two different devices: all lie in this machine's memory."""
     return _index(device) != _index(peer_device)
 
 
@@ -98,6 +106,7 @@ class device_of:  # noqa: N801 - torch.cuda's name
 
 
 def synchronize(device=None):
+    """Returns at once: ops have run when they return."""
     pass
 
 
@@ -109,31 +118,38 @@ def _stats(device):
 
 
 def memory_allocated(device=None):
+    """Bytes in use on the device."""
     return _stats(device)["in_use_bytes"]
 
 
 def max_memory_allocated(device=None):
+    """Most bytes in use so far, or since reset_peak_memory_stats."""
     return _stats(device)["peak_bytes"]
 
 
 def memory_reserved(device=None):
+    """The same as memory_allocated: nothing is reserved ahead."""
     return memory_allocated(device)
 
 
 def reset_peak_memory_stats(device=None):
+    """Starts counting the peak anew."""
     _torch.reset_peak(_index(device))
 
 
 def memory_stats(device=None):
+    """in_use_bytes, peak_bytes, limit_bytes and allocations of the device."""
     return dict(_stats(device))
 
 
 def mem_get_info(device=None):
+    """(free bytes, all bytes) of the device."""
     stats = _stats(device)
     return stats["limit_bytes"] - stats["in_use_bytes"], stats["limit_bytes"]
 
 
 def memory_summary(device=None, abbreviated=False):
+    """The counts as text."""
     stats = _stats(device)
     mib = {k: v / 2**20 for k, v in stats.items()}
     return (
@@ -143,14 +159,17 @@ def memory_summary(device=None, abbreviated=False):
 
 
 def max_memory_reserved(device=None):
+    """The same as max_memory_allocated."""
     return max_memory_allocated(device)
 
 
 def reset_max_memory_allocated(device=None):
+    """The same as reset_peak_memory_stats."""
     reset_peak_memory_stats(device)
 
 
 def reset_accumulated_memory_stats(device=None):
+    """The same as reset_peak_memory_stats."""
     reset_peak_memory_stats(device)
 
 
@@ -172,6 +191,7 @@ def empty_cache():
 
 
 def ipc_collect():
+    """Nothing to do: there is no memory shared between processes."""
     pass
 
 
@@ -179,40 +199,49 @@ def ipc_collect():
 
 
 def manual_seed(seed):
+    """Seeds the generator of the current device."""
     _torch.manual_seed(current_device(), seed % 2**64)
 
 
 def manual_seed_all(seed):
+    """Seeds the generators of all devices."""
     for i in range(device_count()):
         _torch.manual_seed(i, seed % 2**64)
 
 
 def seed():
+    """Seeds the generator of the current device at random."""
     manual_seed(torch.seed())
 
 
 def seed_all():
+    """Seeds the generators of all devices at random."""
     manual_seed_all(torch.seed())
 
 
 def initial_seed():
+    """The seed of the current device's generator."""
     return _torch.get_state(current_device())[0]
 
 
 def get_rng_state(device="neuron"):
+    """The generator's state as a tensor of bytes."""
     return torch.tensor(list(b"".join(w.to_bytes(8, "little") for w in _torch.get_state(_index(device)))), dtype=torch.uint8)
 
 
 def set_rng_state(state, device="neuron"):
+    """Puts back what get_rng_state gave."""
     data = bytes(state.tolist())
     _torch.set_state(_index(device), int.from_bytes(data[:8], "little"), int.from_bytes(data[8:16], "little"))
 
 
 def get_rng_state_all():
+    """The state of every device's generator."""
     return [get_rng_state(i) for i in range(device_count())]
 
 
 def set_rng_state_all(states):
+    """Puts back what get_rng_state_all gave."""
     for i, state in enumerate(states):
         set_rng_state(state, i)
 
@@ -221,14 +250,17 @@ def set_rng_state_all(states):
 
 
 def get_amp_supported_dtype():
+    """Formats that torch.autocast may compute in."""
     return [torch.bfloat16, torch.float16, torch.float8_e4m3fn, torch.float8_e5m2]
 
 
 def is_bf16_supported(including_emulation=True):
+    """Always true."""
     return True
 
 
 def is_tf32_supported():
+    """Always true."""
     return True
 
 
@@ -241,6 +273,7 @@ def fallbacks():
 
 
 def fallback_reasons():
+    """Why torch's CPU ran them, by op."""
     from trine.torch import eager
 
     return dict(eager.REASONS)
@@ -301,18 +334,22 @@ class Event:
 
 
 def current_stream(device=None):
+    """The device's one stream."""
     return Stream(device)
 
 
 def default_stream(device=None):
+    """The device's one stream."""
     return Stream(device)
 
 
 def set_stream(stream):
+    """Changes nothing: all streams are one."""
     pass
 
 
 def is_current_stream_capturing():
+    """Always false: there are no captured graphs."""
     return False
 
 
@@ -330,4 +367,5 @@ class StreamContext:
 
 
 def stream(stream):
+    """A block in which a stream is the current one; all streams are one."""
     return StreamContext(stream)
