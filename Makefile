@@ -2,7 +2,7 @@
 # everything it makes lies in .venv and build*/. CMakeLists.txt knows how to compile.
 SHELL := /bin/bash
 .DEFAULT_GOAL := build
-.PHONY: build demo test test-fast test-torch test-jax test-build replay replay-inputs bench accuracy docs fuzz sanitize tsan format check clean
+.PHONY: build demo test test-fast test-torch test-jax test-build replay replay-inputs bench accuracy docs fuzz sanitize tsan format check clean docs-html
 
 export CXX ?= g++
 JOBS ?= $(shell nproc)
@@ -76,6 +76,11 @@ bench: build
 docs: build
 	@$(PYTHON) tests/check_docs.py --update
 
+# The pages as a site with search, without a warning; open build/docs/index.html.
+docs-html: build
+	@$(PYTHON) -m sphinx -q -W --keep-going -b html -c docs -d build/docs-read . build/docs
+	@$(PYTHON) tests/check_site.py build/docs
+
 accuracy: build
 	@$(PYTHON) tests/check_docs.py --update docs/accuracy.md src/run/accuracy/residuals.json
 	@cat docs/accuracy.md
@@ -115,6 +120,8 @@ check: test-build
 	@$(PYTHON) tests/check_docs.py
 	@$(PYTHON) tests/check_commits.py
 	@$(PYTHON) tests/replay/run.py --jobs $(JOBS)
+	@$(PYTHON) tests/check_links.py
+	@$(MAKE) --no-print-directory docs-html
 	@cmake --build build -j $(JOBS) --target all_verify_interface_header_sets
 
 clean:

@@ -71,6 +71,14 @@ def plain_docstring(app, what, name, obj, options, lines):
     lines[:] = out
 
 
+def add_front_door(app, error):
+    """build/docs/index.html leads to the first page, which lies a folder deeper, as the sources do."""
+    if error is None and app.builder.name == "html":
+        page = '<!doctype html><title>Trine</title><meta http-equiv="refresh" content="0; url=docs/index.html"><a href="docs/index.html">Trine</a>\n'
+        (Path(app.outdir) / "index.html").write_text(page)
+
+
 def setup(app):
     app.connect("source-read", link_to_readme)
     app.connect("autodoc-process-docstring", plain_docstring)
+    app.connect("build-finished", add_front_door)

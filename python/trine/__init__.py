@@ -1,7 +1,8 @@
 """Trine: the Trainium stack on an ordinary machine.
 
-One compiled program gives values, time and cost. The work is done in C++ (`trine._core`); this package
-is the thin face to it and holds no computation of its own.
+Programs of PyTorch, JAX and NKI run on virtual NeuronCores: values at CPU speed or with the chip's rounding, the time of
+every instruction on the chip, and what that costs. The work is done in C++ (`trine._core`); this package is the thin
+face to it and holds no computation of its own.
 """
 
 import importlib

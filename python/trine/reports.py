@@ -29,7 +29,12 @@ class Engine:
 
 
 class Report:
-    """What a timed kernel means: time with its band, what bounds it, memory, energy, dollars."""
+    """What a timed kernel means: time with its band, what bounds it, memory, energy, dollars.
+
+    Prints as text. The numbers are attributes: time_ns and band (low, high), bound, engines (each with busy_ns and waits),
+    flops, mfu, mbu, hbm_read_bytes, hbm_write_bytes, sbuf_peak_bytes, psum_peak_bytes, energy_j, cost_usd, cost (by way to
+    rent), messages, instance, chip and program.
+    """
 
     def __init__(self, timed, program, instance, messages=(), whole=None):
         """`timed`, `program`: the one, or the longest of several, of which `whole` are the numbers."""
@@ -250,9 +255,11 @@ def _examples(args):
 def report(kernel, *args, instance=None, dtype="float32", **kwargs) -> Report:
     """Times a kernel, a JAX function, jitted or not, or a PyTorch model, on one core of an instance.
 
-    A kernel's arguments are arrays, trine.nki.shape(…), (shape, dtype) pairs, bare shapes (of `dtype`, when all are) or
-    plain values; a JAX function's are jax.Array or jax.ShapeDtypeStruct; a model's are example tensors, of which only
-    shapes count (device="meta" will do). auto_cast: none, matmult or all, to bf16. train: with the gradients.
+    Arguments of a kernel are arrays, trine.nki.shape(…), (shape, dtype) pairs, bare shapes (of `dtype`, when all are) or
+    plain values. Arguments of a JAX function are jax.Array or jax.ShapeDtypeStruct. Arguments of a model are example
+    tensors, of which only shapes count; a model and inputs on device="meta" will do.
+
+    `auto_cast` (models, JAX functions): none, matmult or all, to bf16. `train` (models): with the gradients.
     """
     if _is_jax(kernel, args, kwargs):
         return _report_jitted(kernel, args, kwargs, instance)

@@ -5,6 +5,7 @@ from pathlib import Path
 import check_docs
 import check_layers
 import check_links
+import check_site
 import check_size
 
 
@@ -82,6 +83,16 @@ def test_a_room_that_lists_files_it_does_not_have_is_caught(tmp_path):
     assert broken_links(root) == []
     tree(root, {"src/ir/README.md": "- `types.*`\n"})
     assert broken_links(root) == ["src/ir/README.md:1: types.*: nothing of that name"]
+
+
+def test_a_page_that_fetches_from_elsewhere_is_caught(tmp_path):
+    page = '<link rel="canonical" href="https://a.org/"><script src="x.js"></script><a href="https://b.org">b</a><img src="data:,">'
+    root = tree(tmp_path, {"docs/a.html": page, "x.css": "a { color: red }", "searchindex.js": 'Search.setIndex({"docnames":["docs/a"]})'})
+    assert check_site.remote_assets(root) == [] and check_site.missing_from_search(root) == []
+    tree(root, {"docs/b.html": '<script src="https://cdn.org/y.js"></script><img src="//c.org/z.png">', "x.css": "@import 'https://d.org/f.css'; a { b: url(//e.org/g.woff) }"})
+    found = check_site.remote_assets(root)
+    assert [line.split(" ")[-1] for line in found] == ["https://cdn.org/y.js", "//c.org/z.png", "https://d.org/f.css", "//e.org/g.woff"]
+    assert check_site.missing_from_search(root) == ["docs/b.html: not in the search index"]
 
 
 def test_generated_pages_are_listed_with_their_commands():

@@ -72,7 +72,7 @@ class Transformer:
     channels: int = 3
     patch_bias: bool = True
     dealt: bool = False  # between blocks each core has some of the tokens; see decoder.prefill
-    share: str = ""  # queries or keys: what two cores that have a head between them divide; see pairs.py
+    share: str = ""  # queries or keys: what two cores that have a head between them divide; see block.by_queries
 
     def __post_init__(self):
         for name, value in (("kv_heads", self.heads), ("head_dim", self.width // self.heads), ("embed", self.width)):

@@ -1,5 +1,5 @@
 // NKI traces for Python: records a kernel's calls and gives back its Program. All arguments are plain Python.
-// An error is a ValueError whose text is one JSON object; see front/nki/complaint.h.
+// An error is a ValueError whose text is one JSON object; see base/complaint.h.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>

@@ -1,4 +1,4 @@
-// Loop.h's way from a step to the regions of `while`.
+// The way of loop.h from a step to the regions of `while`.
 #include "front/onnx/loop.h"
 
 #include "base/text.h"

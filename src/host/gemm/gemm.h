@@ -1,6 +1,6 @@
 // C[m, n] = A[m, k] B[k, n], for a batch of them: any strides, hence any transposes; B may be packed before.
 // Floats of 8 to 32 bits, mixed as one likes, are summed in f32 and rounded to nearest even on store; s8, u8 and bool
-// are summed exactly in s32. Wider integers, f64 and complex numbers are gemm_plain.h's. Invariant: the same bits on
+// are summed exactly in s32; wider integers, f64 and complex numbers in their own format. Invariant: the same bits on
 // any number of threads. Portable code has no fused multiply-add and may differ in the last.
 #pragma once
 
