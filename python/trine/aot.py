@@ -14,15 +14,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-OK, USAGE, UNSUPPORTED, OUTSIDE, INTERRUPTED = 0, 2, 3, 5, 130
+from trine.command import USAGE, Stop
+
 NAMES = {"bool": "BOOL", "uint8": "U8", "int8": "I8", "uint16": "U16", "int16": "I16", "uint32": "U32", "int32": "I32", "uint64": "U64",
          "int64": "I64", "float16": "F16", "bfloat16": "BF16", "float32": "F32", "float64": "F64"}  # fmt: skip
-
-
-class Stop(Exception):
-    def __init__(self, code, text):
-        super().__init__(text)
-        self.code = code
 
 
 def find(target):
@@ -93,15 +88,16 @@ def write_weights(path, leaves):
     return bool(header)
 
 
-def compile_function(target, command, options):
+def run(asked):
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     import jax
     import numpy as np
 
     from trine.estimate.lowering import stablehlo
 
-    function, args = arguments(find(target), [o.partition("=")[2] for o in options if o.startswith("--shape=")])
-    rest = [o for o in options if not o.startswith("--shape=")]
+    target = asked.words[0]
+    function, args = arguments(find(target), asked.shape)
+    rest = [o for o in asked.typed if not o.startswith("--shape=")]
     shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(np.shape(a), a.dtype), args)
     with tempfile.TemporaryDirectory() as folder:
         name = target.rpartition(":")[2].rpartition(".")[2]
@@ -113,21 +109,7 @@ def compile_function(target, command, options):
         Path(model).write_bytes(stablehlo(program, *shapes, lines=True))
         if write_weights(weights, jax.tree.leaves(args)):
             rest.append(f"--params={weights}")
-        if not any(o.startswith("--output=") for o in rest):
+        if not asked.output:
             rest.append(f"--output={name}.trn")
         rest.append(f"--name={target}")
-        return subprocess.run([command, "compile", model, *rest]).returncode
-
-
-def main(words=None):
-    words = sys.argv[1:] if words is None else words
-    try:
-        return compile_function(words[0], words[1], words[2:])
-    except Stop as e:
-        print(f"trine compile: {e}", file=sys.stderr)
-        return e.code
-    except OSError as e:
-        print(f"trine compile: {e}", file=sys.stderr)
-        return OUTSIDE
-    except KeyboardInterrupt:
-        return INTERRUPTED
+        return subprocess.run([asked.trine, "compile", model, *rest]).returncode

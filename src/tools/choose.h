@@ -13,8 +13,8 @@ using api::save_instance;
 using api::saved_instance;
 using api::settings_path;
 
-inline constexpr Option kChipFile{"--chip", "", "FILE",
-                                  "a chip data file of your own, in place of the instance's chip"};
+inline constexpr Option kChipFile{"--chip", "", "FILE", "a chip data file of your own, in place of the instance's chip",
+                                  file(".json")};
 
 Result<Machine> choose_machine(const Args& args);
 

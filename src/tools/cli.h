@@ -1,10 +1,9 @@
 // The frame of the `trine` command. A subcommand is one row: tools/command_<name>.cpp defines
-// `extern const Command command_<name>` and the build puts it into the table; help and spelling hints are derived.
-// Reports go to stdout, everything else to stderr; the environment is read here and in choose.h, nowhere below tools/.
+// `extern const Command command_<name>` and the build puts it into the table; help, spelling hints, completion and
+// pages are derived. Where the work is Python's, the row names the module and there is no code beside it. Reports go to
+// stdout, everything else to stderr; the environment is read here and in choose.h, nowhere below tools/.
 #pragma once
 
-#include <cstdint>
-#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,6 +11,8 @@
 
 #include "base/format/json.h"
 #include "base/result.h"
+#include "tools/names.h"
+#include "tools/options.h"
 
 namespace trine::tools {
 
@@ -26,43 +27,30 @@ enum class Exit : int {
 };
 Exit exit_of(Code code);
 
-struct Option {
-  std::string_view name;     // "--instance"
-  std::string_view brief;    // "-i", or empty
-  std::string_view value;    // "NAME"; empty for a switch
-  std::string_view meaning;  // one line
-};
-
-// What the user typed after the subcommand, already checked against its options.
-class Args {
- public:
-  std::vector<std::string> words;
-
-  bool has(std::string_view option) const { return values_.contains(option); }
-  std::string get(std::string_view option, std::string_view otherwise = "") const;  // the last one given
-  std::vector<std::string> all(std::string_view option) const;                      // in order, for repeated ones
-  Result<int64_t> integer(std::string_view option, int64_t otherwise, int64_t min, int64_t max) const;
-  void set(std::string_view option, std::string value) { values_[std::string(option)].push_back(std::move(value)); }
-
- private:
-  std::map<std::string, std::vector<std::string>, std::less<>> values_;
-};
-
 struct Command {
   std::string_view name = {}, summary = {};  // summary: one line for the list of commands
+  std::string_view alias = {};               // another name it is installed by: "neuron-ls"
   std::string_view words = {};               // "[NAME...]" in the usage line; empty: takes none
   int words_min = 0, words_max = 0;
-  std::string_view details = {};  // more help, with an example
+  Values word = {};                // what each of them may be
+  bool rest_is_words = false;      // all after the first word are words, dashes or not
+  std::string_view details = {};   // more help
+  std::string_view examples = {};  // command lines, one a line
   std::span<const Option> options = {};
   Result<Exit> (*run)(const Args& args) = nullptr;
+  std::string_view python = {};  // instead of `run`: the module whose run(asked) does it
 };
 std::span<const Command* const> commands();  // by name; written by the build
+const Command* find_command(std::string_view name);
+Error unknown_command(std::string_view name);
 
 // Options that mean the same wherever they appear.
 inline constexpr Option kJson{"--json", "", "", "print JSON with a version field"};
 inline constexpr Option kInstance{"--instance", "", "NAME",
-                                  "virtual instance (else TRINE_INSTANCE, `trine use`, trn1.2xlarge)"};
-inline constexpr Option kLnc{"--lnc", "", "N", "physical cores in a logical core: 1 or 2, where the chip has them"};
+                                  "virtual instance (else TRINE_INSTANCE, `trine use`, trn1.2xlarge)",
+                                  file(".json", instance_names)};
+inline constexpr Option kLnc{"--lnc", "", "N", "physical cores in a logical core: 1 or 2, where the chip has them",
+                             whole(1)};
 
 void print(std::string_view text);  // to stdout
 void note(std::string_view text);   // to stderr, a line
@@ -71,8 +59,9 @@ std::string bold(std::string_view text);
 std::string markdown(const std::vector<std::vector<std::string>>& rows);  // a table; the first row is the heading
 Json report(std::string_view kind);  // {"version": 1, "report": kind}; add the rest
 
-Result<Args> parse_args(const Command& command, std::span<const std::string> typed);
+std::string general_help();
 std::string help(const Command& command);
+std::string usage(const Command& command);  // "trine ls [OPTION...]"
 int run_command_line(std::string_view program, std::span<const std::string> typed);
 
 }  // namespace trine::tools

@@ -8,7 +8,7 @@ namespace trine::tools {
 static constexpr Option kMarkdown{"--markdown", "", "", "print docs/accuracy.md"};
 static constexpr Option kResiduals{"--residuals", "", "", "print the residuals that the bands are made of"};
 static constexpr Option kKernels{"--kernels", "", "DIR",
-                                 "traced kernels, NAME.trine each; their rows are left out else"};
+                                 "traced kernels, NAME.trine each; their rows are left out else", folder()};
 static constexpr Option kOptions[] = {kJson, kMarkdown, kResiduals, kKernels};
 
 static Result<Exit> run_accuracy(const Args& args) {
@@ -31,9 +31,8 @@ extern const Command command_accuracy;
 const Command command_accuracy{
     .name = "accuracy",
     .summary = "predictions beside published measurements",
-    .details =
-        "Times the program behind every published measurement we hold and shows the error.\n\n"
-        "  trine accuracy --json | python3 -m json.tool\n",
+    .details = "Times the program behind every published measurement we hold and shows the error.",
+    .examples = "trine accuracy --json",
     .options = kOptions,
     .run = run_accuracy,
 };

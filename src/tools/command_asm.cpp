@@ -25,8 +25,9 @@ Result<Exit> run(const Args& args) {
 }
 
 constexpr Option kOptions[] = {
-    {"--output", "-o", "FILE", "where the program file goes; without it the text is only checked"},
-    {"--instance", "", "NAME", "check against this instance's chip, not the text's `chip` line"},
+    {"--output", "-o", "FILE", "where the program file goes; without it the text is only checked", file()},
+    {"--instance", "", "NAME", "check against this instance's chip, not the text's `chip` line",
+     file(".json", instance_names)},
     kChipFile,
 };
 
@@ -38,11 +39,13 @@ extern const Command command_asm{
     .words = "FILE",
     .words_min = 1,
     .words_max = 1,
+    .word = file(".tasm .tprog"),
     .details =
         "The chip is --instance's or --chip's, else the text's own `chip` line; without any only the structure is\n"
-        "checked. FILE may be - for stdin, or a program file to check again. docs/assembly.md is the language.\n"
-        "  trine asm matmul.tasm -o matmul.tprog\n"
-        "  trine asm matmul.tasm --instance trn3-gen1-ultraserver",
+        "checked. FILE may be - for stdin, or a program file to check again. docs/assembly.md is the language.",
+    .examples =
+        "trine asm matmul.tasm -o matmul.tprog\n"
+        "trine asm matmul.tasm --instance trn3-gen1-ultraserver",
     .options = kOptions,
     .run = run,
 };

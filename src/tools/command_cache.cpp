@@ -115,8 +115,6 @@ Result<Exit> export_all(Cache& cache, const Args& args) {
 
 Result<Exit> run(const Args& args) {
   const std::string what = args.words.empty() ? "ls" : args.words[0];
-  if (what != "ls" && what != "verify" && what != "prune" && what != "export")
-    return fail(Code::invalid, cat("`trine cache ", what, "`: expected ls, verify, prune or export"));
   Cache cache = TRY(open_cache(args.get("--url")));
   if (what == "prune") return prune(cache, args);
   if (what == "export") return export_all(cache, args);
@@ -126,9 +124,9 @@ Result<Exit> run(const Args& args) {
 
 constexpr Option kOptions[] = {
     {"--url", "", "PLACE",
-     "a directory or s3://bucket/prefix (else NEURON_COMPILE_CACHE_URL, the user's cache directory)"},
+     "a directory or s3://bucket/prefix (else NEURON_COMPILE_CACHE_URL, the user's cache directory)", folder()},
     {"--max", "", "SIZE", "prune to this size, such as 500M (else TRINE_CACHE_BYTES, 10 GiB)"},
-    {"--to", "", "PLACE", "export to this directory or s3://bucket/prefix"},
+    {"--to", "", "PLACE", "export to this directory or s3://bucket/prefix", folder()},
     kJson,
 };
 
@@ -140,17 +138,19 @@ extern const Command command_cache{
     .words = "[ls|verify|prune|export]",
     .words_min = 0,
     .words_max = 1,
+    .word = one_of("ls verify prune export"),
     .details =
         "Compiled programs by the hash of graph, chip, flags and compiler. A directory keeps what was used last; S3 "
         "what\n"
         "was written last. S3 takes AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION and\n"
         "AWS_ENDPOINT_URL. verify exits with 1 where an entry is bad; such an entry is never used, and prune removes "
-        "it.\n"
-        "  trine cache ls\n"
-        "  trine cache verify --json\n"
-        "  trine cache prune --max 500M\n"
-        "  NEURON_COMPILE_CACHE_URL=s3://models/neuron trine cache ls\n"
-        "  trine cache export --to s3://models/neuron",
+        "it.",
+    .examples =
+        "trine cache ls\n"
+        "trine cache verify --json\n"
+        "trine cache prune --max 500M\n"
+        "NEURON_COMPILE_CACHE_URL=s3://models/neuron trine cache ls\n"
+        "trine cache export --to s3://models/neuron",
     .options = kOptions,
     .run = run,
 };

@@ -232,9 +232,10 @@ extern const Command command_chips{
     .summary = "the chip generations side by side, and what each number rests on",
     .words = "[CHIP...]",
     .words_max = 64,
-    .details =
-        "  trine chips trn2 trn3\n"
-        "  trine chips --sources trn2",
+    .word = file(".json", chip_names),
+    .examples =
+        "trine chips trn2 trn3\n"
+        "trine chips --sources trn2",
     .options = kOptions,
     .run = run,
 };

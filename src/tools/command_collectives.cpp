@@ -85,32 +85,24 @@ std::string bars(const std::vector<Row>& rows) {
   return columns(out, "1100");
 }
 
-Result<comm::Request> parse_request(const Args& args) {
+comm::Request request_of(const Args& args) {
   comm::Request request;
-  const std::string kind = args.get("--kind", "all_reduce"), how = args.get("--algorithm");
-  const auto found = comm::collective_by_name(kind);
-  if (!found)
-    return fail(Code::invalid,
-                cat("no collective \"", kind,
-                    "\"; there are all_reduce, all_gather, reduce_scatter, all_to_all, permute and broadcast"));
-  request.kind = *found;
-  if (how.empty()) return request;
-  request.algorithm = comm::algorithm_by_name(how);
-  if (!request.algorithm)
-    return fail(Code::invalid, cat("no algorithm \"", how,
-                                   "\"; there are mesh, single_step, rdh, ring, kangaring, hierarchical and direct"));
+  request.kind = comm::collective_by_name(args.get("--kind")).value_or(Collective::all_reduce);
+  if (args.has("--algorithm")) request.algorithm = comm::algorithm_by_name(args.get("--algorithm"));
   return request;
 }
 
 Result<Exit> run_collectives(const Args& args) {
   const Machine machine = TRY(choose_machine(args));
   run::CollectiveQuery query;
-  query.cluster = {&machine.instance, TRY(args.integer("--nodes", 1, 1, 4096)), machine.lnc};
-  query.request = TRY(parse_request(args));
+  query.cluster = {&machine.instance, args.integer("--nodes"), machine.lnc};
+  query.request = request_of(args);
   const int64_t all = query.cluster.ranks();
-  query.stride = TRY(args.integer("--stride", 1, 1, all));
+  query.stride = args.integer("--stride");
+  if (query.stride > all)
+    return fail(Code::invalid, cat("found --stride ", query.stride, "; the machine has 1 to ", all));
   query.all_groups = args.has("--all-groups");
-  const auto sizes = TRY(parse_sizes(args.get("--bytes", "1KiB:1GiB")));
+  const auto sizes = TRY(parse_sizes(args.get("--bytes")));
   std::vector<Row> rows;
   for (const int64_t ranks : TRY(parse_ranks(args.get("--ranks", cat(all / query.stride)), all)))
     for (const int64_t bytes : sizes) {
@@ -138,14 +130,16 @@ constexpr Option kOptions[] = {
     kLnc,
     kChipFile,
     kJson,
-    {"--kind", "", "NAME",
-     "all_reduce (default), all_gather, reduce_scatter, all_to_all, permute (each to the next), broadcast"},
-    {"--bytes", "", "SIZES", "1KiB:1GiB (by fours, default), or 4KiB,1MiB; all_gather's result, else a rank's input"},
-    {"--ranks", "", "COUNTS", "logical cores in a group, as 2,8,32 (default: all)"},
-    {"--nodes", "", "N", "instances joined by their network (default 1)"},
-    {"--stride", "", "N", "a group takes every Nth core, as data-parallel groups do (default 1)"},
+    {"--kind", "", "NAME", "permute is each to the next",
+     one_of("all_reduce all_gather reduce_scatter all_to_all permute broadcast").otherwise("all_reduce")},
+    {"--bytes", "", "SIZES", "4KiB,1MiB, or a range, by fours; all_gather's result, else a rank's input",
+     Values().otherwise("1KiB:1GiB")},
+    {"--ranks", "", "COUNTS", "logical cores in a group, as 2,8,32 (all)"},
+    {"--nodes", "", "N", "instances joined by their network", whole(1, 4096).otherwise("1")},
+    {"--stride", "", "N", "a group takes every Nth core, as data-parallel groups do", whole(1).otherwise("1")},
     {"--all-groups", "", "", "every such group of the machine at once, sharing its links"},
-    {"--algorithm", "", "NAME", "mesh, single_step, rdh, ring, kangaring or hierarchical, whatever Neuron would take"},
+    {"--algorithm", "", "NAME", "instead of the one that Neuron would take",
+     one_of("mesh single_step rdh ring kangaring hierarchical direct")},
     {"--picture", "", "", "the rates as bars below the table"},
 };
 
@@ -156,8 +150,8 @@ extern const Command command_collectives{
     .summary = "time of collectives by size and ranks",
     .details =
         "Times the schedule that the runtime sums by, over the machine's links, DMA engines, memory and network.\n"
-        "`bus` is what the time asks of each rank's wires, as nccom-test counts it.\n\n"
-        "  trine collectives --instance trn1.32xlarge --kind all_reduce --bytes 1KiB:1GiB --ranks 2,8,32",
+        "`bus` is what the time asks of each rank's wires, as nccom-test counts it.",
+    .examples = "trine collectives --instance trn1.32xlarge --kind all_reduce --bytes 1KiB:1GiB --ranks 2,8,32",
     .options = kOptions,
     .run = run_collectives,
 };

@@ -25,23 +25,34 @@
 
 namespace trine::tools {
 
+extern const Command command_compile;
+
 namespace {
+
+Names pass_names() {
+  Names out = {"import"};
+  out.insert(out.end(), std::begin(compile::kDevicePasses), std::end(compile::kDevicePasses));
+  return out;
+}
 
 constexpr Option kOptions[] = {
     kInstance,
     kChipFile,
-    {"--output", "-o", "FILE", "where the program goes; MODEL.trn without it"},
-    {"--shape", "", "NAME=1x128", "of an ONNX input with symbolic dims, or of a function's argument; once for each"},
+    {"--output", "-o", "FILE", "where the program goes; MODEL.trn without it", file(".trn")},
+    {"--shape", "", "NAME=1x128", "of an ONNX input with symbolic dims, or of a function's argument; once for each",
+     Values().repeated()},
     {"--name", "", "NAME", "what messages call the model"},
-    {"--params", "", "FILE", "safetensors with values of inputs that are weights, named arg0, arg1, …"},
-    {"--weights", "", "FILE", "keep the weights in FILE (.safetensors), which other programs may share"},
-    {"--auto-cast", "", "KIND", "none, matmult or all: what is computed in the cast type (none)"},
-    {"--auto-cast-type", "", "TYPE", "bf16, f16, tf32 or f8 (bf16)"},
+    {"--params", "", "FILE", "safetensors with values of inputs that are weights, named arg0, arg1, …",
+     file(".safetensors")},
+    {"--weights", "", "FILE", "keep the weights in FILE (.safetensors), which other programs may share",
+     file(".safetensors")},
+    {"--auto-cast", "", "KIND", "what is computed in the cast type", one_of("none matmult all").otherwise("none")},
+    {"--auto-cast-type", "", "TYPE", "the cast type", one_of("bf16 f16=fp16 tf32 f8").otherwise("bf16")},
     {"--dry-run", "", "", "list every op with where it would run, without compiling"},
     {"--print-after", "", "PASS",
-     "print what a pass made: import, simplify, decompose, fuse, choose, lower or schedule"},
-    {"--stop-after", "", "PASS", "compile no further than this pass"},
-    {"--memory-map", "", "FILE", "draw what lies in device memory over the program, as .svg"},
+     "print what a pass made: import, simplify, decompose, fuse, choose, lower or schedule", text_like(pass_names)},
+    {"--stop-after", "", "PASS", "compile no further than this pass", text_like(pass_names)},
+    {"--memory-map", "", "FILE", "draw what lies in device memory over the program, as .svg", file(".svg")},
     kJson,
 };
 
@@ -326,30 +337,29 @@ Result<Exit> run_compile(const Args& args) {
                    ", ")));
   const std::string& path = args.words[0];
   if (path.find(':') != std::string::npos && !std::filesystem::exists(path)) {
-    std::error_code none;
-    return become_python("trine.aot", "compile", args, kOptions,
-                         {path, std::filesystem::read_symlink("/proc/self/exe", none).string()});
+    return become_python(command_compile, args, "trine.aot");
   }
   return compile_file(args);
 }
 
 }  // namespace
 
-extern const Command command_compile;
 const Command command_compile{
     .name = "compile",
     .summary = "a StableHLO or ONNX model as a program for a chip, ahead of time",
     .words = "MODEL",
     .words_min = 1,
     .words_max = 1,
+    .word = file(".onnx .stablehlo .mlir .mlirbc .trn .py"),
     .details =
         "MODEL is a StableHLO or ONNX file, a function of a Python module (module:function), or a .trn, which is "
         "compiled\n"
-        "again from the graph in it, its weights shared. docs/compile.md explains.\n\n"
-        "  trine compile model.onnx --shape input=1x3x224x224 --instance trn2.3xlarge -o model.trn\n"
-        "  trine compile model.trn --instance inf2.xlarge -o model-inf2.trn\n"
-        "  trine compile models.bert:forward --shape tokens=1x128:int32\n"
-        "  trine compile model.stablehlo --dry-run\n",
+        "again from the graph in it, its weights shared. docs/compile.md explains.",
+    .examples =
+        "trine compile model.onnx --shape input=1x3x224x224 --instance trn2.3xlarge -o model.trn\n"
+        "trine compile model.trn --instance inf2.xlarge -o model-inf2.trn\n"
+        "trine compile models.bert:forward --shape tokens=1x128:int32\n"
+        "trine compile model.stablehlo --dry-run",
     .options = kOptions,
     .run = run_compile,
 };

@@ -20,10 +20,11 @@ extern const Command command_disasm{
     .words = "FILE",
     .words_min = 1,
     .words_max = 1,
+    .word = file(".tasm .tprog"),
     .details =
         "The text is canonical: assembling it gives the same program. Text itself may be given, to bring it into\n"
-        "that form; FILE may be - for stdin.\n"
-        "  trine disasm matmul.tprog",
+        "that form; FILE may be - for stdin.",
+    .examples = "trine disasm matmul.tprog",
     .options = {},
     .run = run,
 };

@@ -50,9 +50,9 @@ extern const Command command_explain{
     .summary = "what bounds a program, by how much, and what to look at first",
     .words = "PROGRAM",
     .words_max = 1,
-    .details =
-        "PROGRAM is assembly text or a program file, - for stdin. docs/explain.md lists the rules.\n\n"
-        "  trine explain matmul.tasm --instance trn2.3xlarge\n",
+    .word = file(".tasm .tprog"),
+    .details = "PROGRAM is assembly text or a program file, - for stdin. docs/explain.md lists the rules.",
+    .examples = "trine explain matmul.tasm --instance trn2.3xlarge",
     .options = kOptions,
     .run = run_explain,
 };

@@ -228,9 +228,10 @@ extern const Command command_isa{
     .summary = "the instructions: operands, attributes, engines, chips, cost",
     .words = "[NAME...]",
     .words_max = 64,
-    .details =
-        "  trine isa nc_matmul\n"
-        "  trine isa --json",
+    .word = text_like(instruction_names),
+    .examples =
+        "trine isa nc_matmul\n"
+        "trine isa --json",
     .options = kOptions,
     .run = run,
 };

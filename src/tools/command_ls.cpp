@@ -213,7 +213,8 @@ constexpr Option kOptions[] = {
 extern const Command command_ls{
     .name = "ls",
     .summary = "list the chips of the virtual machine, as neuron-ls does",
-    .details = "  trine ls --instance trn2.48xlarge --topology",
+    .alias = "neuron-ls",
+    .examples = "trine ls --instance trn2.48xlarge --topology",
     .options = kOptions,
     .run = run,
 };

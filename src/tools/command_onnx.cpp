@@ -1,6 +1,5 @@
 // trine onnx: what an ONNX file holds, its tensor graph, and whether it computes what its stored test data says.
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -154,18 +153,8 @@ Result<Verdict> check(Model& model, double rtol, double atol) {
   return out;
 }
 
-Result<double> tolerance(const Args& args, std::string_view name, double otherwise) {
-  const std::string text = args.get(name);
-  if (text.empty()) return otherwise;
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || !(value >= 0))
-    return fail(Code::invalid, cat(name, " ", text, ": expected a number"));
-  return value;
-}
-
 Result<Exit> check_all(const Args& args) {
-  const double rtol = TRY(tolerance(args, "--rtol", 1e-3)), atol = TRY(tolerance(args, "--atol", 1e-5));
+  const double rtol = args.real("--rtol"), atol = args.real("--atol");
   Json rows = Json::array();
   bool all = true;
   for (const std::string& path : args.words) {
@@ -260,9 +249,10 @@ Result<Exit> run(const Args& args) {
 constexpr Option kOptions[] = {
     {"--print", "", "", "print the tensor graph made from it; long constants are elided"},
     {"--check", "", "", "run it natively on the test_data_set_* folders beside it and compare the outputs"},
-    {"--shape", "", "NAME=1x128", "the shape of an input, or the value of a symbolic dim; may be repeated"},
-    {"--rtol", "", "X", "relative tolerance of --check (0.001)"},
-    {"--atol", "", "X", "absolute tolerance of --check (0.00001)"},
+    {"--shape", "", "NAME=1x128", "the shape of an input, or the value of a symbolic dim; may be repeated",
+     Values().repeated()},
+    {"--rtol", "", "X", "relative tolerance of --check", real().otherwise("0.001")},
+    {"--atol", "", "X", "absolute tolerance of --check", real().otherwise("0.00001")},
     {"--supported", "", "", "list the ops of ONNX this build reads; takes no file"},
     {"--markdown", "", "", "with --supported: as a page"},
     {"--locations", "", "", "print which node of the file each op comes from"},
@@ -277,12 +267,13 @@ extern const Command command_onnx{
     .words = "FILE...",
     .words_min = 0,
     .words_max = 1 << 20,
-    .details =
-        "Without an option: inputs, outputs and ops, and which ops this build cannot read. Opset 6 to 28.\n"
-        "  trine onnx model.onnx\n"
-        "  trine onnx bert.onnx --print --shape input_ids=1x128 --shape attention_mask=1x128\n"
-        "  trine onnx bert.onnx --print --shape batch=1 --shape sequence=128\n"
-        "  trine onnx */model.onnx --check",
+    .word = file(".onnx"),
+    .details = "Without an option: inputs, outputs and ops, and which ops this build cannot read. Opset 6 to 28.",
+    .examples =
+        "trine onnx model.onnx\n"
+        "trine onnx bert.onnx --print --shape input_ids=1x128 --shape attention_mask=1x128\n"
+        "trine onnx bert.onnx --print --shape batch=1 --shape sequence=128\n"
+        "trine onnx */model.onnx --check",
     .options = kOptions,
     .run = run,
 };

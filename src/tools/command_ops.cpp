@@ -172,9 +172,10 @@ extern const Command command_ops{
     .summary = "the ops of graphs: inputs, attributes, dtypes, meaning",
     .words = "[NAME...]",
     .words_max = 64,
-    .details =
-        "  trine ops pad\n"
-        "  trine ops --json",
+    .word = text_like(op_names),
+    .examples =
+        "trine ops pad\n"
+        "trine ops --json",
     .options = kOptions,
     .run = run,
 };

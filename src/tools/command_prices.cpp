@@ -122,8 +122,8 @@ extern const Command command_prices{
     .name = "prices",
     .summary = "what machines cost an hour, and draw",
     .details =
-        "On demand, reserved and in capacity blocks, each with region and day; watts of chips, host and building.\n\n"
-        "  trine prices",
+        "On demand, reserved and in capacity blocks, each with region and day; watts of chips, host and building.",
+    .examples = "trine prices",
     .options = kOptions,
     .run = run_prices,
 };

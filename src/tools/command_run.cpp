@@ -27,15 +27,16 @@ constexpr Option kOptions[] = {
     {"--values", "", "", "run every instruction and show the outputs"},
     {"--native", "", "", "a compiled model's values at host speed; with --values, how far they are apart"},
     {"--time", "", "", "time it (the default when --values is not given)"},
-    {"--input", "", "NAME=FILE", "an input from a .npy file; the others are random"},
-    {"--output", "", "DIR", "write each output as DIR/NAME.npy"},
-    {"--seed", "", "N", "of random inputs and stochastic rounding (0)"},
+    {"--input", "", "NAME=FILE", "an input from a .npy file; the others are random", file(".npy").repeated()},
+    {"--output", "", "DIR", "write each output as DIR/NAME.npy", folder()},
+    {"--seed", "", "N", "of random inputs and stochastic rounding", whole().otherwise("0")},
     {"--stochastic", "", "", "round results stochastically"},
     {"--trap-nan", "", "", "report every instruction that writes a NaN"},
     {"--no-jump", "", "", "walk every loop iteration, even when they repeat"},
     {"--window", "", "A:B", "record every instruction that starts between A and B ns"},
-    {"--trace", "", "FILE", "write every instruction's time as .json or .json.gz, which Perfetto opens"},
-    {"--picture", "", "FILE", "draw how busy each engine is over time, as .svg or .png"},
+    {"--trace", "", "FILE", "write every instruction's time as .json or .json.gz, which Perfetto opens",
+     file(".json .json.gz")},
+    {"--picture", "", "FILE", "draw how busy each engine is over time, as .svg or .png", file(".svg .png")},
     kJson,
 };
 
@@ -68,7 +69,7 @@ Result<std::map<std::string, Array, std::less<>>> read_inputs(const Args& args, 
 Result<Values> run_values(const Args& args, const arch::Program& program, const arch::Chip& chip) {
   Values v;
   auto arrays = TRY(read_inputs(args, program));
-  const uint64_t seed = static_cast<uint64_t>(TRY(args.integer("--seed", 0, 0, INT64_MAX)));
+  const uint64_t seed = static_cast<uint64_t>(args.integer("--seed"));
   run::Inputs inputs;
   for (size_t i = 0; i < program.tensors.size(); ++i) {
     const arch::Tensor& t = program.tensors[i];
@@ -94,7 +95,7 @@ Result<Values> run_values(const Args& args, const arch::Program& program, const 
 // A compiled model: exactly, natively, or both.
 Result<Values> run_model(const Args& args, const compile::Trn& trn, const arch::Chip& chip) {
   Values v;
-  const auto seed = static_cast<uint64_t>(TRY(args.integer("--seed", 0, 0, INT64_MAX)));
+  const auto seed = static_cast<uint64_t>(args.integer("--seed"));
   const TrnInputs given = TRY(read_inputs(args, trn, seed));
   v.random = given.random;
   std::vector<run::Output> native;
@@ -331,11 +332,13 @@ const Command command_run{
     .words = "PROGRAM",
     .words_min = 1,
     .words_max = 1,
+    .word = file(".trn .tasm .tprog"),
     .details =
-        "PROGRAM is a compiled model (`trine compile`), assembly text or a container (`trine asm`), - for stdin.\n\n"
-        "  trine run matmul.tasm --instance trn2.3xlarge\n"
-        "  trine run model.trn --values --native --input tokens=tokens.npy\n"
-        "  trine run matmul.tasm --values --input lhsT=a.npy --input rhs=b.npy --output out\n",
+        "PROGRAM is a compiled model (`trine compile`), assembly text or a container (`trine asm`), - for stdin.",
+    .examples =
+        "trine run matmul.tasm --instance trn2.3xlarge\n"
+        "trine run model.trn --values --native --input tokens=tokens.npy\n"
+        "trine run matmul.tasm --values --input lhsT=a.npy --input rhs=b.npy --output out",
     .options = kOptions,
     .run = run_run,
 };

@@ -76,11 +76,13 @@ extern const Command command_shlo{
     .words = "FILE",
     .words_min = 1,
     .words_max = 1,
+    .word = file(".mlir .mlirbc .stablehlo"),
     .details =
         "Reads StableHLO's portable artifacts (what JAX hands to a plugin, and jax.export writes), plain MLIR\n"
-        "bytecode, and text; prints MLIR's generic form. FILE may be - for stdin.\n"
-        "  trine shlo model.mlirbc\n"
-        "  trine shlo model.mlir --ops",
+        "bytecode, and text; prints MLIR's generic form. FILE may be - for stdin.",
+    .examples =
+        "trine shlo model.mlirbc\n"
+        "trine shlo model.mlir --ops",
     .options = kOptions,
     .run = run,
 };

@@ -121,9 +121,9 @@ extern const Command command_use{
     .summary = "choose the virtual machine, or list the machines there are",
     .words = "[INSTANCE]",
     .words_max = 1,
-    .details =
-        "The choice is kept in your configuration folder; --instance and TRINE_INSTANCE go before it.\n\n"
-        "  trine use trn2.48xlarge",
+    .word = text_like(instance_names),
+    .details = "The choice is kept in your configuration folder; --instance and TRINE_INSTANCE go before it.",
+    .examples = "trine use trn2.48xlarge",
     .options = kOptions,
     .run = run,
 };

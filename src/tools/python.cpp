@@ -3,7 +3,6 @@
 
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -13,31 +12,45 @@
 
 namespace trine::tools {
 
-// The virtual environment in use, the one beside this build, else what PATH has.
-static std::string find_python() {
-  namespace fs = std::filesystem;
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path self() {
   std::error_code none;
-  const fs::path self = fs::read_symlink("/proc/self/exe", none);
-  const std::string active = getenv_or("VIRTUAL_ENV");
-  const std::array<fs::path, 2> places = {active.empty() ? fs::path() : fs::path(active) / "bin/python",
-                                          self.parent_path().parent_path() / ".venv/bin/python"};
-  for (const fs::path& p : places)
-    if (!p.empty() && access(p.c_str(), X_OK) == 0) return p.string();
-  return "python3";
+  return fs::read_symlink("/proc/self/exe", none);
 }
 
-Result<Exit> become_python(std::string_view module, std::string_view command, const Args& args,
-                           std::span<const Option> options, std::vector<std::string> words) {
+// An installed command's own Python lies beside it or has the version it was built for; a build folder's is the
+// virtual environment in use, or the repository's.
+std::string find_python() {
+  const fs::path bin = self().parent_path();
+  const std::string active = getenv_or("VIRTUAL_ENV"), version = TRINE_PYTHON_VERSION;
+  std::vector<fs::path> places;
+  if (!version.empty()) places.push_back(bin / cat("python", version));
+  if (!active.empty()) places.push_back(fs::path(active) / "bin/python");
+  if (version.empty()) places.push_back(bin.parent_path() / ".venv/bin/python");
+  for (const fs::path& p : places)
+    if (access(p.c_str(), X_OK) == 0) return p.string();
+  return version.empty() ? "python3" : cat("python", version);
+}
+
+}  // namespace
+
+Result<Exit> become_python(const Command& command, const Args& args, std::string_view module) {
   // Says what is missing in our words, with our exit code.
   const std::string start =
-      cat("import sys\n", "try:\n", "  from ", module, " import main\n", "except ModuleNotFoundError as e:\n",
-          "  print(f'trine ", command, ": {sys.executable} has no {e.name}; install trine there', file=sys.stderr)\n",
-          "  sys.exit(5)\n", "sys.exit(main())\n");
-  std::vector<std::string> line = {find_python(), "-c", start};
-  line.insert(line.end(), words.begin(), words.end());
-  for (const Option& o : options)
-    for (const std::string& value : args.all(o.name))
-      line.push_back(o.value.empty() ? std::string(o.name) : cat(o.name, "=", value));
+      cat("import sys\ntry:\n  from trine.command import main\nexcept ModuleNotFoundError as e:\n  print(f'trine ",
+          command.name, ": {sys.executable} has no {e.name}; install trine there', file=sys.stderr)\n",
+          "  sys.exit(5)\nsys.exit(main(sys.argv.pop()))\n");
+  Json typed = Json::array();
+  for (const std::string& word : args.typed()) typed.push(word);
+  const Json asked = args.json()
+                         .set("command", command.name)
+                         .set("module", module.empty() ? command.python : module)
+                         .set("typed", std::move(typed))
+                         .set("trine", self().string());
+  std::vector<std::string> line = {find_python(), "-c", start, asked.text()};
   std::vector<char*> pointers;
   for (std::string& word : line) pointers.push_back(word.data());
   pointers.push_back(nullptr);

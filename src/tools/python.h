@@ -1,17 +1,12 @@
-// Commands whose work is Python's: the process becomes the environment's Python, with the options as they were given.
+// Commands whose work is Python's: the process becomes the environment's Python, which gets the options as the table
+// read them (python/trine/command.py takes them). Nothing is parsed twice.
 #pragma once
-
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "tools/cli.h"
 
 namespace trine::tools {
 
-// Runs main() of `module` as `trine COMMAND`; comes back only where that cannot be started.
-Result<Exit> become_python(std::string_view module, std::string_view command, const Args& args,
-                           std::span<const Option> options, std::vector<std::string> words = {});
+// Runs run(asked) of `module`, else of the row's own; comes back only where Python cannot be started.
+Result<Exit> become_python(const Command& command, const Args& args, std::string_view module = "");
 
 }  // namespace trine::tools

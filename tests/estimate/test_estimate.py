@@ -177,10 +177,10 @@ def test_a_table_and_a_picture(config, tmp_path):
 ERRORS = [
     (["--config", "no-such-model"], 3, "no such file"),
     (["--config", "bert-base", "--instance", "p5.48xlarge"], 2, "no instance"),
-    (["--config", "bert-base", "--phase", "dream"], 3, "no phase"),
+    (["--config", "bert-base", "--phase", "dream"], 2, "found --phase dream, expected prefill"),
     (["--config", "bert-base", "--batch", "0"], 2, "--batch 0"),
-    (["--config", "bert-base", "--auto-cast", "some"], 2, 'auto-cast "some"'),
-    (["--config", "bert-base", "--dtype", "i8"], 2, 'dtype "i8"'),
+    (["--config", "bert-base", "--auto-cast", "some"], 2, "--auto-cast some"),
+    (["--config", "bert-base", "--dtype", "i8"], 2, "--dtype i8"),
     (["--config", "bert-base", "--lnc", "2", "--instance", "trn1.2xlarge"], 2, "--lnc 2"),
     (["--config", "bert-base", "--new-tokens", "5"], 2, "--new-tokens"),
     (["--config", "bert-base", "--new-tokens", "5", "--phase", "prefill"], 3, "writes no text"),
@@ -191,6 +191,7 @@ ERRORS = [
     (["--config", "gpt2", "--phase", "train", "--global-batch", "3"], 3, "multiples of 2"),
     (["--config", "gpt2", "--phase", "train", "--pp", "99"], 3, "this has 12"),
     (["--config", "gpt2", "--phase", "decode", "--pp", "2"], 2, "of --phase train"),
+    (["--config", "gpt2", "--phase", "train", "--zero1", "--no-zero1"], 2, "say the opposite"),
     ([], 2, "--config is missing"),
 ]
 

@@ -1,9 +1,8 @@
 """`trine nki FILE.py::kernel`: a kernel's time from its shapes, on one instance or over all of them.
 
-The `trine` command starts this with the Python of the environment. Data goes to stdout, everything else to stderr.
+src/tools/command_nki.cpp has its options. Data goes to stdout, everything else to stderr.
 """
 
-import argparse
 import ast
 import difflib
 import importlib.util
@@ -16,37 +15,16 @@ import traceback
 import numpy as np
 
 from trine import _core
+from trine.command import CHECK_FAILED, OK, OUT_OF_MEMORY, OUTSIDE, UNSUPPORTED, USAGE, Stop, note
 from trine.nki import arrays, dtypes, machine
 from trine.nki.errors import NkiError
 from trine.nki.kernel import Kernel, jit
 from trine.nki.kernel import run as run_kernel
 
-OK, CHECK_FAILED, USAGE, UNSUPPORTED, OUT_OF_MEMORY, OUTSIDE, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
 CAPACITY = ("NKI019", "NKI030")  # codes of what does not fit
 
 
-class Stop(Exception):
-    """What keeps the command from going on, with its exit code."""
-
-    def __init__(self, code, text):
-        super().__init__(text)
-        self.code = code
-
-
 # --- what was asked for ---
-
-
-def parser():
-    p = argparse.ArgumentParser(prog="trine nki", add_help=False)
-    p.add_argument("target")
-    for name in ("shapes", "dtype", "instance", "grid", "trace", "picture"):
-        p.add_argument(f"--{name}")
-    p.add_argument("--arg", action="append", default=[])
-    p.add_argument("--seed", type=int, default=0)
-    for name in ("sweep", "values", "all", "json"):
-        p.add_argument(f"--{name}", action="store_true")
-    p.error = lambda text: (_ for _ in ()).throw(Stop(USAGE, text))
-    return p
 
 
 def load_kernel(target):
@@ -97,7 +75,7 @@ def read_shape(text, dtype):
 def read_arguments(kernel, asked):
     """Keyword arguments of the kernel, from --shapes and --arg."""
     names = list(inspect.signature(kernel.fn).parameters)
-    dtype, given = read_dtype(asked.dtype or "float32"), {}
+    dtype, given = read_dtype(asked.dtype), {}
     for at, part in enumerate(p for p in (asked.shapes or "").split(",") if p):
         name, equals, text = part.partition("=")
         if not equals:
@@ -239,11 +217,11 @@ def one(kernel, given, asked, instance, out):
                 draw(path)
             except ValueError as e:  # a name that says no format, a place that cannot be written
                 raise Stop(OUTSIDE if "cannot create" in str(e) else USAGE, str(e)) from None
-            print(f"→ {path}", file=sys.stderr)
+            note(f"→ {path}")
     return f"{made}\n\n{why}"
 
 
-def run(kernel, asked) -> int:
+def answer(kernel, asked) -> int:
     given = read_arguments(kernel, asked)
     out = {"version": 1, "report": "nki", "kernel": kernel.__name__}
     instance = read_instance(kernel, asked.instance)
@@ -266,27 +244,20 @@ def located(e, kernel):
     return NkiError(e.code, e.found, e.expected, e.fix, file=file, line=line, rule=e.rule)
 
 
-def main(typed=None) -> int:
+def run(asked) -> int:
     kernel = None
     try:
-        asked = parser().parse_args(typed)
         if asked.sweep and (asked.trace or asked.picture or asked.instance):
             raise Stop(USAGE, "--sweep is over all instances; --instance, --trace and --picture are for one")
-        kernel = load_kernel(asked.target)
+        kernel = load_kernel(asked.words[0])
         kernel = read_grid(kernel, asked.grid)
-        return run(kernel, asked)
-    except Stop as e:
-        print(f"trine nki: {e}", file=sys.stderr)
-        return e.code
+        return answer(kernel, asked)
     except NkiError as e:
-        print(located(e, kernel), file=sys.stderr)
+        note(located(e, kernel))
         at_run_time = e.code >= "NKI040" and e.code != "NKI049"
         return OUT_OF_MEMORY if e.code in CAPACITY else CHECK_FAILED if at_run_time else UNSUPPORTED
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads on; Python flushes at exit
-        return OUTSIDE
-    except KeyboardInterrupt:
-        return INTERRUPTED
+    except (Stop, BrokenPipeError):
+        raise
     except Exception as e:  # the kernel's own: an assertion, a name that is not there
         print_trace(e, kernel)
         return UNSUPPORTED
@@ -300,7 +271,3 @@ def print_trace(e, kernel):
     lines = traceback.format_list(frames) + traceback.format_exception_only(e)
     what = f"{kernel.__name__} raised" if kernel else "the file raised"
     print(f"trine nki: {what}\n{''.join(lines)}", end="", file=sys.stderr)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

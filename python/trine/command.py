@@ -1,0 +1,60 @@
+"""Where the `trine` command enters Python: one call of run(asked) of the module that its row names.
+
+Options arrive read and checked by the command's table (src/tools/command_*.cpp), so nothing is parsed here. Data goes to
+stdout, everything else to stderr.
+"""
+
+import importlib
+import json
+import os
+import sys
+
+OK, CHECK_FAILED, USAGE, UNSUPPORTED, OUT_OF_MEMORY, OUTSIDE, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
+
+
+class Stop(Exception):
+    """What keeps a command from going on, with its exit code."""
+
+    def __init__(self, code, text):
+        super().__init__(text)
+        self.code = code
+
+
+def note(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+class Asked:
+    """What was asked for: `options` by name, each also an attribute (--new-tokens is asked.new_tokens; None: not given and
+    without a default), the `words`, the options as `typed`, each one word, and `trine`, the path of the command itself."""
+
+    def __init__(self, text):
+        said = json.loads(text)
+        self.options, self.words, self.typed = said["options"], said["words"], said["typed"]
+        self.command, self.module, self.trine = said["command"], said["module"], said["trine"]
+
+    def __getattr__(self, name):
+        try:
+            return self.__dict__["options"][name.replace("_", "-")]
+        except KeyError:
+            raise AttributeError(f"trine {self.command} has no option --{name.replace('_', '-')}") from None
+
+
+def main(text) -> int:
+    asked = Asked(text)
+    try:
+        return importlib.import_module(asked.module).run(asked)
+    except Stop as e:
+        note(f"trine {asked.command}: {e}")
+        return e.code
+    except ModuleNotFoundError as e:
+        note(f"trine {asked.command}: {sys.executable} has no {e.name}; install it there")
+        return OUTSIDE
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads on; Python flushes at exit
+        return OUTSIDE
+    except OSError as e:
+        note(f"trine {asked.command}: {e}")
+        return OUTSIDE
+    except KeyboardInterrupt:
+        return INTERRUPTED
