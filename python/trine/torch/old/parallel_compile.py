@@ -1,10 +1,10 @@
-"""neuron_parallel_compile: runs a script once to collect the graphs of its steps, compiles them in parallel, fills the cache.
+"""neuron_parallel_compile, which is `trine parallel-compile` (src/tools/command_parallel_compile.cpp has its options): runs
+a script once to collect the graphs of its steps, compiles them in parallel, fills the cache.
 
 While collecting nothing is computed: results are zeros, and what the script prints or saves means nothing. The second
 run of the script, without this command, finds every program.
 """
 
-import argparse
 import concurrent.futures
 import os
 import pickle
@@ -77,27 +77,31 @@ def run_script(command, folder):
     return done.returncode
 
 
-def main(argv=None):
-    parser = argparse.ArgumentParser("neuron_parallel_compile", description=__doc__.splitlines()[0])
-    parser.add_argument("--command", choices=["collect", "compile", "both"], default="both",
-                        help="collect: only run the script; compile: only what --folder holds")
-    parser.add_argument("--folder", help="where collected graphs lie; a temporary one unless given")
-    parser.add_argument("script", nargs=argparse.REMAINDER, help="the command that runs the script")
-    args = parser.parse_args(argv)
-    if args.command != "both" and not args.folder:
-        parser.error(f"--command {args.command} needs --folder")
-    if args.command != "compile" and not args.script:
-        parser.error("expected the command that runs the script, for instance: neuron_parallel_compile python train.py")
+def run(asked):
+    from trine.command import USAGE, Stop
+
+    what = asked.options["command"]
+    if what != "both" and not asked.folder:
+        raise Stop(USAGE, f"--command {what} needs --folder")
+    if what != "compile" and not asked.words:
+        raise Stop(USAGE, "expected the command that runs the script, for instance: trine parallel-compile python train.py")
     with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(args.folder or temporary)
+        folder = Path(asked.folder or temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        if args.command != "compile":
-            code = run_script(args.script, folder)
+        if what != "compile":
+            code = run_script(asked.words, folder)
             if code:
                 print(f"the script ended with {code}: nothing is compiled", file=sys.stderr)
                 return code
-        return 1 if args.command != "collect" and compile_all(folder) else 0
+        return 1 if what != "collect" and compile_all(folder) else 0
+
+
+def main():
+    """The command by its own name, as python/compat installs it."""
+    from trine.__main__ import become_trine
+
+    become_trine(["parallel-compile", *sys.argv[1:]])
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
