@@ -4,6 +4,7 @@
 #include <map>
 
 #include "arch/asm/asm.h"
+#include "arch/asm/kernel.h"
 #include "arch/asm/operand.h"
 #include "arch/program/builder.h"
 #include "arch/row.h"
@@ -112,7 +113,8 @@ bool append_fill(std::string& out, const Tensor& t, std::span<const std::byte> b
   return true;
 }
 
-void append_tensor(std::string& out, const Program& p, const Tensor& t, int64_t default_address) {
+void append_tensor(std::string& out, const Program& p, const Tensor& t, int64_t default_address,
+                   bool has_address = true) {
   out += t.kind == TensorKind::constant ? "const " : "tensor ";
   append_name(out, t.name);
   append_text(out, cat(" ", name(t.space), " ", row(t.dtype).name, "["));
@@ -124,10 +126,9 @@ void append_tensor(std::string& out, const Program& p, const Tensor& t, int64_t 
     out += " alias ";
     append_name(out, p.tensors[static_cast<size_t>(t.alias)].name);
   }
-  if (t.space != Space::hbm)
+  if (t.space != Space::hbm && has_address)
     append_text(out, cat(" at ", t.core ? cat(t.core, ".") : std::string(), t.partition, ":", t.address));
-  else if (t.address != default_address)
-    append_text(out, cat(" at ", t.address));
+  if (t.space == Space::hbm && t.address != default_address) append_text(out, cat(" at ", t.address));
   if (t.kind == TensorKind::constant && t.data_bytes) {
     const std::span bytes(p.data.data() + t.data_offset, t.data_bytes);
     if (!append_fill(out, t, bytes)) {
@@ -160,11 +161,11 @@ void append_stream(std::string& out, const Program& p, const Stream& s) {
   label_here(s.insns.size());
 }
 
-}  // namespace
-
-std::string disassemble(const Program& p) {
-  std::string out = "program ";
-  append_name(out, p.name);
+// Name, chip and tensors; has_address: of each tensor on chip whether its address is known.
+template <class HasAddress>
+std::string head_of(std::string_view kind, const Program& p, HasAddress has_address) {
+  std::string out(kind);
+  append_name(out += ' ', p.name);
   out += '\n';
   if (!p.chip.empty()) append_name(out += "chip ", p.chip), out += '\n';
   if (!p.producer.empty()) append_name(out += "producer ", p.producer), out += '\n';
@@ -173,11 +174,59 @@ std::string disassemble(const Program& p) {
   for (size_t i = 0; i < p.tensors.size(); ++i) {
     const Tensor& t = p.tensors[i];
     const bool behind = t.alias >= 0 && static_cast<size_t>(t.alias) < i;  // so the assembler knows its place
-    append_tensor(out, p, t, behind ? p.tensors[static_cast<size_t>(t.alias)].address : placer.next(t.space, t.core));
+    append_tensor(out, p, t, behind ? p.tensors[static_cast<size_t>(t.alias)].address : placer.next(t.space, t.core),
+                  has_address(i));
     placer.taken(t);
     out += '\n';
   }
+  return out;
+}
+
+// What a recorded instruction knows beside itself.
+void append_notes(std::string& out, const Kernel& kernel, const Work& w) {
+  if (w.engines != engines_of(*w.info->row)) {
+    out += " | on";
+    for (int e = 0; e < kEngines; ++e)
+      if (w.engines & (1 << e)) append_text(out, cat(" ", name(static_cast<Engine>(e))));
+  }
+  if (w.afters) out += " | after";
+  for (uint32_t i = 0; i < w.afters; ++i) append_text(out, cat(" ", kernel.afters[w.after + i]));
+  if (w.fixed_order) out += " | in order";
+  if (w.queue_given) out += " | own queue";
+  if (w.repeats) out += " | while";
+}
+
+}  // namespace
+
+std::string disassemble(const Program& p) {
+  std::string out = head_of("program", p, [](size_t) { return true; });
   for (const Stream& s : p.streams) append_stream(out, p, s);
+  return out;
+}
+
+std::string describe_work(const Kernel& kernel, const Work& w) {
+  Insn insn;
+  insn.opcode = w.opcode();
+  insn.operand = w.operand;
+  insn.attr = w.attr;
+  insn.line = w.line;
+  std::string out = w.core ? cat(w.core, ".") : std::string();
+  append_insn(out, kernel.program(), insn, {});
+  return out;
+}
+
+std::string disassemble(const Kernel& kernel, bool has_addresses) {
+  std::string out =
+      head_of("kernel", kernel.program(), [&](size_t i) { return has_addresses || kernel.origins[i].placed; });
+  size_t depth = 1;
+  for (const Work& w : kernel.works) {
+    if (ends_loop(w)) --depth;
+    out.append(2 * depth, ' ');
+    out += describe_work(kernel, w);
+    append_notes(out, kernel, w);
+    out += '\n';
+    if (begins_loop(w)) ++depth;
+  }
   return out;
 }
 

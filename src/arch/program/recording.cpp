@@ -79,7 +79,7 @@ class Appender {
     Tensor t = part_.program.tensors[i];
     const auto* const data = part_.program.data.data() + t.data_offset;
     const std::span<const std::byte> bytes(data, t.data_bytes);
-    t.name = cat(part_.program.name, ".", t.name);
+    if (!part_.program.name.empty()) t.name = cat(part_.program.name, ".", t.name);
     while (to_.builder.find_tensor(t.name) >= 0) t.name += "_";
     if (t.alias >= 0) t.alias = int32_t(tensors_[size_t(t.alias)]);
     if (t.space == Space::hbm)
