@@ -8,15 +8,15 @@
 #include <mutex>
 
 #include "api/graph_text.h"
+#include "api/observe.h"
 #include "base/format/json.h"
 #include "base/text.h"
 #include "compile/aot/cached.h"
 #include "compile/aot/errors.h"
 #include "compile/device/options.h"
-#include "compile/device/passes/narrow_words.h"
+#include "compile/graph/pipeline.h"
 #include "compile/host/native.h"
 #include "compile/partition/collectives_of.h"
-#include "compile/partition/partition.h"
 #include "run/drivers/exact/exact.h"
 #include "run/drivers/native/direct.h"
 #include "run/drivers/timed/timed.h"
@@ -80,7 +80,9 @@ struct Compiled::Ready {
   Result<std::shared_ptr<const run::DirectProgram>> on_host(const compile::DevicePart& part) {
     const std::lock_guard held(mutex);
     auto& found = host[&part];
-    if (!found) found = TRY(run::DirectProgram::make(TRY(compile::compile_native(*part.host))));
+    if (!found)
+      found = TRY(run::DirectProgram::make(
+          TRY(compile::compile_native(*part.host, {.observer = observer_from_environment()}))));
     return found;
   }
 };
@@ -166,11 +168,15 @@ Result<Ran> Compiled::run(std::vector<TensorView> inputs, const arch::Chip& chip
 
 static Result<compile::CompiledSource> compile_source(const std::string& artifact, const arch::Chip& chip,
                                                       const compile::DeviceOptions& options) {
-  auto graph = compile::narrow_words(TRY(read_graph(artifact)));
-  if (compile::needs_partition(graph)) graph = std::move(TRY(compile::partition(graph)).graph);
+  const compile::DeviceObserver observer{.passes = observer_from_environment()};
+  compile::GraphState imported{
+      .graph = TRY(read_graph(artifact)),
+      .options = {.target = compile::Target::device, .narrows_words = true, .partitions = true, .simplifies = false}};
+  TRY(compile::run_passes(compile::graph_pipeline(), imported, observer.passes));
+  const ir::Graph graph = imported.graph.take();
   compile::CompiledSource out{.name = graph.name};
   out.split = TRY(compile::compile_split(graph, chip, options, [&](const ir::Graph& part, const auto& own) {
-    return compile::compile_device(part, chip, own);
+    return compile::compile_device(part, chip, own, observer);
   }));
   out.signature = compile::signature_of(graph);
   Json uses = Json::array();

@@ -6,13 +6,13 @@
 #include "api/graph_text.h"
 #include "api/kernel_call.h"
 #include "api/numerics.h"
+#include "api/observe.h"
 #include "api/program_text.h"
 #include "base/format/json.h"
 #include "base/text.h"
 #include "compile/graph/hlo_text.h"
-#include "compile/graph/simplify.h"
+#include "compile/graph/pipeline.h"
 #include "compile/host/native.h"
-#include "compile/partition/partition.h"
 
 namespace trine::api {
 
@@ -38,19 +38,20 @@ int64_t bytes_of(const Executable& e, const std::vector<arch::SlotId>& slots) {
   return sum;
 }
 
-// For one device, before it is planned; `out` learns where inputs and outputs lie.
-Result<ir::Graph> for_one_device(ir::Graph graph, const CompileOptions& options, Executable& out) {
+// As the options say, before it is planned; `out` learns where inputs and outputs lie.
+Result<ir::Graph> run_graph_passes(ir::Graph graph, compile::GraphOptions passes, const CompileOptions& options,
+                                   Executable& out) {
   out.layouts.params.resize(graph.params.size());
   out.layouts.results.resize(graph.results.size());
-  if (options.has_choosing_truths) graph = compile::choose_by_truths(graph);
   if (options.has_layouts) out.layouts = TRY(compile::layouts_of(graph));
-  if (!compile::needs_partition(graph)) {
-    out.shardings = TRY(compile::sharding_texts(graph));
-    return graph;
-  }
-  auto parts = TRY(compile::partition(graph));
-  out.shardings = std::move(parts.shardings);
-  return std::move(parts.graph);
+  passes.target = compile::Target::host;
+  passes.selects_predicates = options.has_choosing_truths;
+  passes.partitions = true;
+  if (passes.simplifies) passes.layouts = out.layouts;
+  compile::GraphState state{.graph = std::move(graph), .options = std::move(passes)};
+  TRY(compile::run_passes(compile::graph_pipeline(), state, observer_from_environment()));
+  out.shardings = std::move(state.shardings);
+  return state.graph.take();
 }
 
 struct Saved {
@@ -81,12 +82,12 @@ Result<ExecutablePtr> compile(std::string artifact, const CompileOptions& option
   source->name = graph.name;
   out->output_kinds = graph.attrs.strings("result_memory_kinds");
   out->output_kinds.resize(graph.results.size());
-  graph = TRY(for_one_device(std::move(graph), options, *out));
-  graph = compile::as_they_lie(std::move(graph), out->layouts);
-  out->plan = TRY(compile::compile_native(graph, {.host_functions = options.host_functions,
-                                                  .kernels = kernel_function,
-                                                  .numerics = options.numerics,
-                                                  .source = std::move(source)}));
+  graph = TRY(run_graph_passes(std::move(graph), {.numerics = options.numerics}, options, *out));
+  out->plan = TRY(
+      compile::plan_native(std::make_shared<ir::Graph>(std::move(graph)), {.host_functions = options.host_functions,
+                                                                           .kernels = kernel_function,
+                                                                           .source = std::move(source),
+                                                                           .observer = observer_from_environment()}));
   out->text = program_text(*out);
   return ExecutablePtr(std::move(out));
 }
@@ -150,7 +151,8 @@ Result<Loaded> load(std::string_view bytes) {
 Result<std::string> saved_as_hlo(std::string_view bytes) {
   const Saved saved = TRY(read_saved(bytes));
   Executable out;
-  const ir::Graph graph = TRY(for_one_device(TRY(read_graph(std::string(saved.artifact))), saved.options, out));
+  const ir::Graph graph =
+      TRY(run_graph_passes(TRY(read_graph(std::string(saved.artifact))), {.simplifies = false}, saved.options, out));
   return compile::hlo_text(graph, out.shardings, saved.options.partitions);
 }
 

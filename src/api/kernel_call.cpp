@@ -4,6 +4,7 @@
 #include <cstring>
 #include <memory>
 
+#include "api/observe.h"
 #include "arch/program/recording.h"
 #include "base/format/base64.h"
 #include "base/text.h"
@@ -59,7 +60,7 @@ Result<compile::HostFunction> kernel_function(std::string_view payload) {
   TRY(arch::append(kernel, recording, {}));
   auto made = std::make_shared<Made>();
   Complaint why;
-  made->program = TRY(compile::make_streams(kernel, why));
+  made->program = TRY(compile::make_streams(kernel, why, {.observer = observer_from_environment()}));
   made->exact = TRY(run::ExactProgram::make(made->program, *kernel.chip));
   made->inputs = names_of(made->program, arch::TensorKind::input);
   made->outputs = names_of(made->program, arch::TensorKind::output);

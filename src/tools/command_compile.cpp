@@ -1,13 +1,15 @@
 // `trine compile`: a model as a Program for one core of a chip, ahead of time, with its graph and weights in the file;
 // `--dry-run` says where each op would run. Functions of Python modules are lowered by Python (trine.aot) first.
-#include <unistd.h>
-
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <iostream>
+#include <iterator>
 #include <map>
 
+#include "api/kernel_call.h"
+#include "api/numerics.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "compile/aot/cached.h"
@@ -16,11 +18,13 @@
 #include "compile/device/options.h"
 #include "compile/device/passes/narrow_words.h"
 #include "compile/graph/simplify.h"
-#include "ir/text.h"
+#include "compile/host/native.h"
+#include "compile/pass/run_pass.h"
 #include "run/drivers/timed/timed.h"
 #include "tools/choose.h"
 #include "tools/cli.h"
 #include "tools/model_file.h"
+#include "tools/pass_log.h"
 #include "tools/python.h"
 
 namespace trine::tools {
@@ -28,12 +32,6 @@ namespace trine::tools {
 extern const Command command_compile;
 
 namespace {
-
-Names pass_names() {
-  Names out = {"import"};
-  out.insert(out.end(), std::begin(compile::kDevicePasses), std::end(compile::kDevicePasses));
-  return out;
-}
 
 constexpr Option kOptions[] = {
     kInstance,
@@ -49,56 +47,16 @@ constexpr Option kOptions[] = {
     {"--auto-cast", "", "KIND", "what is computed in the cast type", one_of("none matmult all").otherwise("none")},
     {"--auto-cast-type", "", "TYPE", "the cast type", one_of("bf16 f16=fp16 tf32 f8").otherwise("bf16")},
     {"--dry-run", "", "", "list every op with where it would run, without compiling"},
-    {"--print-after", "", "PASS",
-     "print what a pass made: import, simplify, decompose, fuse, choose, lower or schedule", text_like(pass_names)},
-    {"--stop-after", "", "PASS", "compile no further than this pass", text_like(pass_names)},
+    {"--host", "", "", "make the plan that `trine run --native` runs, to look at it; nothing is written"},
+    kPrintAfter,
+    kStopAfter,
+    kVerifyEach,
+    kTimePasses,
+    kListPasses,
+    kRunPass,
+    kMarkdown,
     {"--memory-map", "", "FILE", "draw what lies in device memory over the program, as .svg", file(".svg")},
     kJson,
-};
-
-bool is_pass(std::string_view name) {
-  const auto& all = compile::kDevicePasses;
-  return name == "import" || std::find(std::begin(all), std::end(all), name) != std::end(all);
-}
-
-// Lines of progress: what each pass made, and how long it took.
-class Stages {
- public:
-  explicit Stages(const Args& args) : print_(args.get("--print-after")), stop_(args.get("--stop-after")) {}
-
-  // A line that is written over, on a terminal, of what takes longer than a moment.
-  void going(std::string_view stage, size_t at, size_t all) {
-    const auto now = std::chrono::steady_clock::now();
-    const double seconds = std::chrono::duration<double>(now - begin_).count();
-    if (!terminal_ || seconds < 0.5 || now - shown_ < std::chrono::milliseconds(100)) return;
-    shown_ = now;
-    const size_t full = all ? at * 20 / all : 20;
-    std::string bar;
-    for (size_t i = 0; i < 20; ++i) bar += i < full ? "█" : " ";
-    std::fprintf(stderr, "\r  %s%s %s%.1f s   eta %.0f s ", padded(stage, 11).c_str(), bar.c_str(),
-                 padded(cat(with_commas(int64_t(at)), " of ", with_commas(int64_t(all))), 24).c_str(), seconds,
-                 at ? seconds * double(all - at) / double(at) : 0.0);
-  }
-
-  bool done(std::string_view stage, std::string_view what, const std::function<std::string()>& text = {}) {
-    const auto now = std::chrono::steady_clock::now();
-    const std::string seconds = cat(fixed(std::chrono::duration<double>(now - begin_).count(), 2), " s");
-    if (shown_ != std::chrono::steady_clock::time_point{}) std::fprintf(stderr, "\r\x1b[K");
-    shown_ = {};
-    note(cat("  ", padded(stage, 11), "████████████████████ ", padded(what, 24), seconds));
-    if (text && stage == print_) print(text());
-    begin_ = std::chrono::steady_clock::now();
-    return stage != stop_;
-  }
-
- private:
-  static std::string padded(std::string_view s, size_t wide) {
-    return cat(s, std::string(s.size() < wide ? wide - s.size() : 1, ' '));
-  }
-  std::string print_, stop_;
-  const bool terminal_ = ::isatty(STDERR_FILENO) == 1;
-  std::chrono::steady_clock::time_point shown_ = {};
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
 // A model as it was given: its graph with weights as parameters, and their values where they are known.
@@ -216,18 +174,18 @@ struct Made {
 
 // Through the cache, unless someone wants to see the passes or what was found cannot be told to fit.
 Result<Made> compile_model(const Args& args, const ir::Graph& graph, const arch::Chip& chip,
-                           const compile::DeviceOptions& options, const compile::Watch& watch) {
+                           const compile::DeviceOptions& options, const compile::DeviceObserver& observer) {
   auto cache = TRY(compile::cache_options([](const char* name) -> const char* { return std::getenv(name); }));
-  const bool looks = args.has("--print-after") || args.has("--stop-after") || args.has("--memory-map");
+  const bool looks = wants_passes(args) || args.has("--memory-map");
   cache.off = cache.off || looks;
   Made out;
   const auto one = [&](const ir::Graph& part, const compile::DeviceOptions& own) -> Result<compile::DeviceProgram> {
-    auto made = TRY(compile::compile_cached(part, chip, own, cache, watch));
+    auto made = TRY(compile::compile_cached(part, chip, own, cache, observer));
     out.found = out.found && made.found;
     out.hash = std::move(made.hash);
     out.trouble = std::move(made.trouble);
-    if (!made.found || hbm_bytes(made.made.program) <= watch.hbm_room) return std::move(made.made);
-    return compile::compile_device(part, chip, own, watch);
+    if (!made.found || hbm_bytes(made.made.program) <= observer.hbm_room) return std::move(made.made);
+    return compile::compile_device(part, chip, own, observer);
   };
   out.split = TRY(compile::compile_split(graph, chip, options, one));
   return out;
@@ -266,7 +224,8 @@ void say_host(const compile::SplitProgram& split) {
   for (const auto& [op, n] : ops) note(cat("  ", n, " ", op));
 }
 
-void say_done(const Args& args, const std::string& out, const std::string& chip, const Made& made, double seconds) {
+void say_done(const Args& args, const std::string& out, const std::string& chip, const Made& made, double seconds,
+              const PassLog& log) {
   const int64_t count = made.instructions();
   say_host(made.split);
   if (!made.hash.empty())
@@ -278,39 +237,101 @@ void say_done(const Args& args, const std::string& out, const std::string& chip,
     json.set("output", out).set("chip", chip).set("instructions", count);
     json.set("parts", int64_t(made.split.parts.size())).set("host_ops", int64_t(made.split.host.size()));
     json.set("cached", made.found).set("key", made.hash).set("seconds", seconds);
+    log.add_times(json);
     print(json.text(2) + "\n");
     return;
   }
-  print(cat(out, ": ", with_commas(count), " instructions for ", chip, "; trine run ", out, " times it\n"));
+  print(cat(out, ": ", with_commas(count), " instructions for ", chip, "; trine run ", out, " times it\n",
+            log.times_text()));
+}
+
+// Stopped where the user wanted it; the times up to there.
+Exit stopped(const Args& args, const PassLog& log) {
+  if (args.has(kTimePasses.name) && args.has("--json")) {
+    Json json = report("compile");
+    log.add_times(json);
+    print(json.text(2) + "\n");
+    return Exit::ok;
+  }
+  print(log.times_text());
+  return Exit::ok;
+}
+
+// The graph through the passes before any target, as `options` asks for them.
+Result<ir::Graph> imported(const ir::Graph& graph, compile::GraphOptions options,
+                           const compile::PassObserver& observer) {
+  options.imports = true;
+  compile::GraphState state{.graph = graph, .options = std::move(options)};
+  TRY(compile::run_passes(compile::graph_pipeline(), state, observer));
+  return state.graph.take();
+}
+
+Result<compile::Numerics> numerics_of(const Args& args) {
+  compile::Numerics out;
+  for (std::string_view option : {"--auto-cast", "--auto-cast-type"})
+    if (args.has(option)) TRY(api::set_numerics(out, option, args.get(option)));
+  return out;
+}
+
+Result<Exit> plan_for_host(const Args& args, const ir::Graph& given, PassLog& log) {
+  const compile::NativeOptions options{.kernels = api::kernel_function, .observer = log.observer()};
+  auto graph = imported(given, {.target = compile::Target::host, .numerics = TRY(numerics_of(args))}, options.observer);
+  auto plan = graph ? compile::plan_native(std::make_shared<ir::Graph>(*std::move(graph)), options)
+                    : Result<std::shared_ptr<const arch::HostPlan>>(graph.error());
+  if (!plan && plan.error().code == Code::cancelled) return stopped(args, log);
+  if (!plan) return show(plan.error());
+  if (args.has("--json")) {
+    Json json = report("compile");
+    json.set("target", "host").set("steps", int64_t((*plan)->steps.size())).set("bytes", (*plan)->arena_bytes);
+    log.add_times(json);
+    print(json.text(2) + "\n");
+    return Exit::ok;
+  }
+  print(cat(given.name, ": ", with_commas(int64_t((*plan)->steps.size())), " steps on the host, ",
+            with_commas((*plan)->arena_bytes), " bytes of temporaries\n", log.times_text()));
+  return Exit::ok;
+}
+
+// `trine compile --run-pass`: no model, but a text.
+Result<Exit> run_passes_alone(const Args& args) {
+  const std::string& path = args.words[0];
+  const std::string text =
+      path == "-" ? std::string(std::istreambuf_iterator<char>(std::cin), {}) : TRY(read_file(path));
+  const auto machine = TRY(choose_machine(args));
+  const std::string list = args.get(kRunPass.name);
+  compile::RunPassOptions options{
+      .device = TRY(compile::device_options(args.get("--auto-cast", "none"), args.get("--auto-cast-type", "bf16")))};
+  options.device.timer = run::time_among_others;
+  options.graph = {.target = args.has("--host") ? compile::Target::host : compile::Target::device,
+                   .numerics = TRY(numerics_of(args))};
+  print(TRY(compile::run_named_passes(text, path, split(list, ','), machine.chip(), options)));
+  return Exit::ok;
 }
 
 Result<Exit> compile_file(const Args& args) {
   const std::string& path = args.words[0];
-  Stages stages(args);
+  PassLog log(args);
   auto read = read_any_model(path, args);
   if (!read) return show(read.error());
   Model model = std::move(*read);
   const auto machine = TRY(choose_machine(args));
   const arch::Chip& chip = machine.chip();
   if (args.has("--dry-run")) return dry_run(args, model.graph, chip);
+  if (args.has("--host")) return plan_for_host(args, model.graph, log);
   compile::Trn trn;
   const auto options = options_of(args, model, trn.flags);
   if (!options) return show(options.error());
   note(cat("compiling ", args.get("--name", path), " for ", machine.instance.name, ", one ", chip.name, " core"));
-  if (!stages.done("import", cat(with_commas(int64_t(model.graph.order().size())), " ops"),
-                   [&] { return ir::text(model.graph); }))
-    return Exit::ok;
   const auto begin = std::chrono::steady_clock::now();
   compile::device::MemoryMap map;
-  compile::Watch watch{.memory = &map, .hbm_room = chip.hbm.bytes / chip.cores};
-  watch.after = [&](std::string_view pass, const std::string& what, const auto& text) {
-    return stages.done(pass, what, text);
-  };
-  watch.progress = [&](size_t at, size_t all) { stages.going("lower", at, all); };
-  auto made = compile_model(args, compile::narrow_words(model.graph), chip, *options, watch);
+  compile::DeviceObserver observer{.passes = log.observer(), .memory = &map, .hbm_room = chip.hbm.bytes / chip.cores};
+  observer.progress = [&](size_t at, size_t all) { log.going("lower", at, all); };
+  const auto graph = imported(
+      model.graph, {.target = compile::Target::device, .narrows_words = true, .simplifies = false}, observer.passes);
+  auto made = graph ? compile_model(args, *graph, chip, *options, observer) : Result<Made>(graph.error());
   const std::string out = args.get("--output", cat(path.substr(0, path.rfind('.')), ".trn"));
   if (args.has("--memory-map") && !map.rows.empty()) TRY(save_map(args.get("--memory-map"), map));
-  if (!made && made.error().code == Code::cancelled) return Exit::ok;
+  if (!made && made.error().code == Code::cancelled) return stopped(args, log);
   if (!made) {
     if (made.error().code == Code::out_of_memory && !map.rows.empty() && !args.has("--memory-map"))
       TRY(save_map(cat(out, ".memory.svg"), map));
@@ -323,18 +344,15 @@ Result<Exit> compile_file(const Args& args) {
   trn.weights = std::move(model.weights);
   TRY(compile::write_trn(trn, out, TRY(place_weights(args, trn))));
   made->split = std::move(trn.made);
-  say_done(args, out, chip.name, *made, seconds);
+  say_done(args, out, chip.name, *made, seconds, log);
   return Exit::ok;
 }
 
 Result<Exit> run_compile(const Args& args) {
-  for (std::string_view option : {"--print-after", "--stop-after"})
-    if (args.has(option) && !is_pass(args.get(option)))
-      return fail(
-          Code::not_found,
-          cat(option, " ", args.get(option), "; the passes are import, ",
-              join(std::vector<std::string>(std::begin(compile::kDevicePasses), std::end(compile::kDevicePasses)),
-                   ", ")));
+  if (args.has(kListPasses.name)) return list_passes(args), Exit::ok;
+  if (args.words.empty()) return fail(Code::invalid, "expected MODEL; `trine compile --help` explains");
+  TRY(check_passes_named(args));
+  if (args.has(kRunPass.name)) return run_passes_alone(args);
   const std::string& path = args.words[0];
   if (path.find(':') != std::string::npos && !std::filesystem::exists(path)) {
     return become_python(command_compile, args, "trine.aot");
@@ -348,7 +366,7 @@ const Command command_compile{
     .name = "compile",
     .summary = "a StableHLO or ONNX model as a program for a chip, ahead of time",
     .words = "MODEL",
-    .words_min = 1,
+    .words_min = 0,
     .words_max = 1,
     .word = file(".onnx .stablehlo .mlir .mlirbc .trn .py"),
     .details =
@@ -359,7 +377,10 @@ const Command command_compile{
         "trine compile model.onnx --shape input=1x3x224x224 --instance trn2.3xlarge -o model.trn\n"
         "trine compile model.trn --instance inf2.xlarge -o model-inf2.trn\n"
         "trine compile models.bert:forward --shape tokens=1x128:int32\n"
-        "trine compile model.stablehlo --dry-run",
+        "trine compile model.stablehlo --dry-run\n"
+        "trine compile model.stablehlo --print-after decompose --stop-after decompose\n"
+        "trine compile model.stablehlo --verify-each --time-passes\n"
+        "trine compile --list-passes",
     .options = kOptions,
     .run = run_compile,
 };

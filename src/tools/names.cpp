@@ -1,8 +1,10 @@
 // Gathers the names; see names.h.
 #include "tools/names.h"
 
-#include "arch/chip.h"
-#include "arch/instance.h"
+#include "compile/pass/all.h"
+
+#include "arch/chips/chip.h"
+#include "arch/instances/instance.h"
 #include "arch/row.h"
 #include "ops/op.h"
 #include "tools/cli.h"
@@ -18,6 +20,12 @@ std::vector<std::string> instance_names() {
 std::vector<std::string> chip_names() {
   std::vector<std::string> out;
   for (const arch::Chip& c : arch::all_chips()) out.push_back(c.name);
+  return out;
+}
+
+std::vector<std::string> pass_names() {
+  std::vector<std::string> out = {"all"};
+  for (const compile::PassRow& row : compile::all_passes()) out.emplace_back(row.name);
   return out;
 }
 

@@ -10,6 +10,7 @@ namespace trine::tools {
 std::vector<std::string> instance_names();
 std::vector<std::string> chip_names();
 std::vector<std::string> op_names();
+std::vector<std::string> pass_names();  // of the compiler, and `all`
 std::vector<std::string> instruction_names();
 std::vector<std::string> command_names();
 std::vector<std::string> model_names();  // of python/trine/models/configs; written by the build

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/json.h"
+#include "base/format/json.h"
 #include "base/result.h"
 
 namespace trine::tools {

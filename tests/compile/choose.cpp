@@ -54,9 +54,9 @@ TEST_CASE("the way taken is the fastest, and no slower than the plain one") {
   for (const ChooseCase& c : kCases) {
     CAPTURE(cat(c.chip, " ", c.rows, " ", c.depth, " ", c.columns));
     std::vector<device::Chosen> chosen;
-    Watch watch;
-    watch.chosen = &chosen;
-    REQUIRE(compile_device(graph_of(c), **arch::find_chip(c.chip), kOptions, watch));
+    DeviceObserver observer;
+    observer.chosen = &chosen;
+    REQUIRE(compile_device(graph_of(c), **arch::find_chip(c.chip), kOptions, observer));
     for (const device::Chosen& unit : chosen) {
       CAPTURE(unit.text());
       const int64_t taken = unit.verdict.fs[unit.verdict.best];
@@ -72,9 +72,9 @@ TEST_CASE("a choice is made where there is one, and not always the plain one") {
   size_t units = 0, others = 0;
   for (const ChooseCase& c : kCases) {
     std::vector<device::Chosen> chosen;
-    Watch watch;
-    watch.chosen = &chosen;
-    REQUIRE(compile_device(graph_of(c), **arch::find_chip(c.chip), kOptions, watch));
+    DeviceObserver observer;
+    observer.chosen = &chosen;
+    REQUIRE(compile_device(graph_of(c), **arch::find_chip(c.chip), kOptions, observer));
     units += chosen.size();
     for (const device::Chosen& unit : chosen) others += unit.verdict.best != 0;
   }
@@ -89,11 +89,11 @@ static Result<int64_t> by_length(const arch::Program& program, const arch::Chip&
 
 TEST_CASE("the timer handed in decides; without one every unit is written the first way") {
   const auto compiled = [](const ChooseCase& c, device::Timer timer, std::vector<device::Chosen>& chosen) {
-    Watch watch;
-    watch.chosen = &chosen;
+    DeviceObserver observer;
+    observer.chosen = &chosen;
     DeviceOptions options = kOptions;
     options.timer = timer;
-    REQUIRE(compile_device(graph_of(c), **arch::find_chip(c.chip), options, watch));
+    REQUIRE(compile_device(graph_of(c), **arch::find_chip(c.chip), options, observer));
   };
   int differ = 0;
   for (const ChooseCase& c : kCases) {
@@ -150,9 +150,9 @@ TEST_CASE("how many columns a loop takes at once is chosen, where it has more th
                                  "g");
     REQUIRE_MESSAGE(graph, graph.error().text());
     std::vector<device::Chosen> chosen;
-    Watch watch;
-    watch.chosen = &chosen;
-    REQUIRE(compile_device(*graph, **arch::find_chip("trn2"), kOptions, watch));
+    DeviceObserver observer;
+    observer.chosen = &chosen;
+    REQUIRE(compile_device(*graph, **arch::find_chip("trn2"), kOptions, observer));
     return chosen;
   };
   CHECK(ways(1024).empty());

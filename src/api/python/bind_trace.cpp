@@ -7,6 +7,7 @@
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
+#include "api/observe.h"
 #include "arch/program/recording.h"
 #include "base/format/base64.h"
 #include "compile/stream/streams.h"
@@ -122,7 +123,7 @@ arch::Program scheduled(arch::Kernel* kernel) {
   Complaint why;
   auto result = [&] {
     nb::gil_scoped_release unlocked;
-    return compile::make_streams(*kernel, why);
+    return compile::make_streams(*kernel, why, {.observer = api::observer_from_environment()});
   }();
   return value_of(std::move(result), why);
 }

@@ -58,15 +58,15 @@ CacheKey device_key(const ir::Graph& graph, const arch::Chip& chip, const Device
 }
 
 Result<CachedProgram> compile_cached(const ir::Graph& graph, const arch::Chip& chip, const DeviceOptions& options,
-                                     const CacheOptions& cache, const Watch& watch) {
+                                     const CacheOptions& cache, const DeviceObserver& observer) {
   CachedProgram out;
   if (cache.off) {
-    out.made = TRY(compile_device(graph, chip, options, watch));
+    out.made = TRY(compile_device(graph, chip, options, observer));
     return out;
   }
   auto opened = Cache::open(cache);
   if (!opened) {
-    out.made = TRY(compile_device(graph, chip, options, watch));
+    out.made = TRY(compile_device(graph, chip, options, observer));
     out.trouble = opened.error().text();
     return out;
   }
@@ -74,7 +74,7 @@ Result<CachedProgram> compile_cached(const ir::Graph& graph, const arch::Chip& c
   out.found = true;
   const auto bytes = std::make_shared<const std::string>(TRY(opened->get_or_make(key, [&]() -> Result<std::string> {
     out.found = false;
-    out.made = TRY(compile_device(graph, chip, options, watch));
+    out.made = TRY(compile_device(graph, chip, options, observer));
     return artifact_bytes(out.made);
   })));
   out.hash = key.hash;

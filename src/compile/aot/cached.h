@@ -25,7 +25,7 @@ struct CachedProgram {
 };
 // options.off: compiles, and keeps nothing.
 Result<CachedProgram> compile_cached(const ir::Graph& graph, const arch::Chip& chip, const DeviceOptions& options,
-                                     const CacheOptions& cache, const Watch& watch = {});
+                                     const CacheOptions& cache, const DeviceObserver& observer = {});
 
 // All that is made of a source: its parts, the types they take and give, and what they ask of other cores as JSON.
 struct CompiledSource {

@@ -1,24 +1,14 @@
-// The passes of device compilation, in order; see device.h.
+// The pipelines of device compilation one after the other, graphs in parts, and inputs as a program wants them; see
+// device.h.
 #include "compile/device/device.h"
 
 #include <algorithm>
 #include <cstring>
-#include <future>
-#include <map>
 
 #include "arch/asm/asm.h"
 #include "base/text.h"
-#include "compile/device/attention/attention.h"
-#include "compile/device/decompose/decompose.h"
-#include "compile/device/lower.h"
-#include "compile/device/passes/attention_gradient.h"
-#include "compile/device/passes/by_sample.h"
-#include "compile/device/passes/flat.h"
-#include "compile/device/passes/long_rows.h"
-#include "compile/device/passes/pick.h"
-#include "compile/device/passes/spread.h"
+#include "compile/device/pipeline.h"
 #include "compile/graph/simplify.h"
-#include "compile/stream/hoist.h"
 #include "compile/stream/streams.h"
 #include "ir/text.h"
 
@@ -30,148 +20,26 @@ std::vector<HostPlaced> host_placed(const ir::Graph& graph, const arch::Chip& ch
   return split(simplify(graph).graph, chip).host;
 }
 
-// What the passes tell whoever looks on.
-class Teller {
- public:
-  explicit Teller(const Watch& watch) : watch_(watch) {}
-
-  Result<void> graph(std::string_view pass, const ir::Graph& graph) const {
-    return tell(
-        pass, [&] { return cat(with_commas(int64_t(graph.order().size())), " ops"); }, [&] { return ir::text(graph); });
-  }
-  Result<void> fusion(const ir::Graph& graph) const {
-    if (!watch_.after) return {};
-    const Fusion fusion = units_of(graph.order(), graph.results);
-    return tell(
-        "fuse", [&] { return cat(with_commas(int64_t(fusion.units.size())), " regions"); },
-        [&] {
-          std::string out;
-          for (const Unit& unit : fusion.units) append_text(out, cat(unit_text(unit), "\n"));
-          return out;
-        });
-  }
-  Result<void> choices(const std::vector<Chosen>& chosen) const {
-    return tell(
-        "choose",
-        [&] {
-          const auto others =
-              std::count_if(chosen.begin(), chosen.end(), [](const Chosen& c) { return c.verdict.best; });
-          return cat(with_commas(int64_t(chosen.size())), " regions of several ways, ", with_commas(others),
-                     " not by the first");
-        },
-        [&] {
-          std::string out;
-          for (const Chosen& c : chosen) append_text(out, c.text());
-          return out;
-        });
-  }
-  Result<void> kernel(arch::Kernel& kernel) const {
-    return tell(
-        "lower", [&] { return cat(with_commas(int64_t(kernel.works.size())), " instructions"); },
-        [&] {
-          std::map<std::string_view, int64_t> counts;
-          for (const arch::Work& w : kernel.works) ++counts[w.info->row->name];
-          std::string out;
-          for (const auto& [name, count] : counts) append_text(out, cat(name, " ", count, "\n"));
-          return out;
-        });
-  }
-  Result<void> program(const arch::Program& program) const {
-    return tell(
-        "schedule",
-        [&] { return cat(program.streams.size(), " streams of ", with_commas(program.instruction_count())); },
-        [&] { return arch::disassemble(program); });
-  }
-
- private:
-  template <class What>
-  Result<void> tell(std::string_view pass, What what, const Watch::Text& text) const {
-    if (watch_.after && !watch_.after(pass, what(), text)) return fail(Code::cancelled, cat("stopped after ", pass));
-    return {};
-  }
-  const Watch& watch_;
-};
-
-// What loops make alike every time is made before them, where there is room for it.
-static Result<arch::Program> make_program(arch::Kernel& kernel, Complaint& why) {
-  if (std::none_of(kernel.works.begin(), kernel.works.end(), arch::begins_loop)) return make_unverified(kernel, why);
-  arch::Kernel hoisted = kernel;
-  if (hoist_from_loops(hoisted))
-    if (auto made = make_unverified(hoisted, why)) return made;
-  return make_unverified(kernel, why);
-}
-
-// A graph lowered; its program where it was made already.
-struct Attempt {
-  Lowering lowering;
-  std::vector<DeviceInput> inputs = {};
-  std::optional<arch::Program> program = {};
-
-  Attempt(const ir::Graph& graph, const arch::Chip& chip, const DeviceOptions& options)
-      : lowering(graph, chip, options) {}
-
-  // What its program takes; nothing where it cannot be made.
-  std::optional<int64_t> time(Timer timer) {
-    arch::Kernel kernel = lowering.kernel();
-    Complaint why;
-    if (auto made = make_program(kernel, why)) program = std::move(*made);
-    const auto fs = program ? timer(*program, *kernel.chip) : Result<int64_t>(why.error());
-    return fs ? std::optional(*fs) : std::nullopt;
-  }
-};
-
-// Who turns rows for a unit was timed for the unit alone, which does not see what the others leave of DMA's and the
-// vector engine's time. So where others than the tensor engine do it the whole program is timed with them and without,
-// the one on a thread of its own, if there is one to be had.
-static Result<std::unique_ptr<Attempt>> best_lowered(const ir::Graph& graph, const arch::Chip& chip,
-                                                     const DeviceOptions& options, const Watch& watch) {
-  auto first = std::make_unique<Attempt>(graph, chip, options);
-  first->lowering.progress = watch.progress;
-  first->inputs = TRY(first->lowering.all());
-  const auto& chosen = first->lowering.chosen();
-  if (std::all_of(chosen.begin(), chosen.end(), [](const Chosen& c) { return c.taken().turner == Turner::tensor; }))
-    return first;
-  auto plain = std::make_unique<Attempt>(graph, chip, options);
-  plain->lowering.others_turn = false;
-  plain->lowering.choices = std::move(first->lowering.choices);
-  auto timed = std::async(std::launch::async | std::launch::deferred, [&] { return first->time(options.timer); });
-  plain->inputs = TRY(plain->lowering.all());
-  const auto others = plain->time(options.timer), fs = timed.get();
-  return others && (!fs || *others < *fs) ? std::move(plain) : std::move(first);
-}
-
-static Result<DeviceProgram> compile_simple(const ir::Graph& graph, const arch::Chip& chip,
-                                            const DeviceOptions& options, const Watch& watch) {
-  const Teller teller(watch);
-  TRY(teller.graph("simplify", graph));
-  ir::Graph known = picked_in_rows(put_together(with_attention_gradients(graph, takes_gradient)));
-  const ir::Graph simple = spread(decompose(long_rows(flat(by_sample(std::move(known), chip), chip), chip)), chip);
-  TRY(teller.graph("decompose", simple));
-  TRY(teller.fusion(simple));
-  const auto attempt = TRY(best_lowered(simple, chip, options, watch));
-  Lowering& lowering = attempt->lowering;
-  DeviceProgram out;
-  out.inputs = std::move(attempt->inputs);
-  if (watch.chosen) *watch.chosen = lowering.chosen();
-  TRY(teller.choices(lowering.chosen()));
-  TRY(teller.kernel(lowering.kernel()));
-  if (watch.memory || watch.hbm_room) {
-    MemoryMap map = memory_map(lowering.kernel(), options.weights, watch.hbm_room ? watch.hbm_room : chip.hbm.bytes);
-    const bool fits = map.bytes() <= map.room;
-    const std::string story = fits ? std::string() : map.text();
-    if (watch.memory) *watch.memory = std::move(map);
-    if (!fits) return fail(Code::out_of_memory, story);
-  }
-  Complaint why;
-  out.program = attempt->program ? *std::move(attempt->program) : TRY(make_program(lowering.kernel(), why));
-  TRY(verify_streams(out.program, chip, why));
-  TRY(teller.program(out.program));
-  return out;
-}
-
 Result<DeviceProgram> compile_device(const ir::Graph& graph, const arch::Chip& chip, const DeviceOptions& options,
-                                     const Watch& watch) {
-  return compile_simple(simplify(graph).graph, chip, options, watch);
+                                     const DeviceObserver& observer) {
+  GraphState imported{.graph = graph, .options = {.target = Target::device}};
+  TRY(run_passes(graph_pipeline(), imported, observer.passes));
+  DeviceState state{imported.graph.take(), chip, options, observer};
+  TRY(run_passes(device_pipeline(), state, observer.passes));
+  Lowered& lowered = *state.lowered;
+  if (observer.chosen) *observer.chosen = lowered.lowering.chosen();
+  DeviceProgram out{.inputs = std::move(lowered.inputs)};
+  Complaint why;
+  if (lowered.program && !observer.passes.sees_all()) {  // made when it was timed
+    out.program = *std::move(lowered.program);
+    if (observer.passes.after)
+      observer.passes.after({"stream", "schedule", true, 0, {{"instructions", out.program.instruction_count()}}},
+                            [&] { return arch::disassemble(out.program); });
+  } else {
+    out.program = TRY(make_unverified(lowered.lowering.kernel(), why, {true, observer.passes}));
+  }
+  TRY(verify_streams(out.program, chip, why));
+  return out;
 }
 
 SplitProgram whole(DeviceProgram program, const ir::Graph& graph) {

@@ -1,5 +1,5 @@
 // From the graph to a Program for one core of a chip: the units of fuse.h, each lowered to instructions over tiles,
-// then places, order and semaphores (compile/stream). What has no lowering is named, with the reason and the line.
+// then addresses, order and semaphores (compile/stream). What has no lowering is named, with the reason and the line.
 #pragma once
 
 #include <functional>
@@ -13,6 +13,7 @@
 #include "compile/device/memory/memory_map.h"
 #include "compile/device/multiplies/dot.h"
 #include "compile/device/passes/split.h"
+#include "compile/pass/pass.h"
 #include "ir/graph.h"
 
 namespace trine::compile {
@@ -61,21 +62,18 @@ SplitProgram whole(DeviceProgram program, const ir::Graph& graph);  // of all of
 // The input as the program's tensor holds it.
 Result<Tensor> prepare_input(const DeviceInput& input, const TensorView& given);
 
-// Looks on: after each of kDevicePasses its name, what it made in a few words, and its text for who asks.
-struct Watch {
-  using Text = std::function<std::string()>;
-  // False: stop there, with Code::cancelled.
-  std::function<bool(std::string_view pass, const std::string& what, const Text& text)> after = {};
-  std::function<void(size_t done, size_t all)> progress = {};  // regions, while they are lowered
+// Whoever looks on while a program is compiled.
+struct DeviceObserver {
+  PassObserver passes = {};
+  std::function<void(size_t done, size_t all)> progress = {};  // units, while they are lowered
   device::MemoryMap* memory = nullptr;                         // filled once it is known
   std::vector<device::Chosen>* chosen = nullptr;               // the same
   int64_t hbm_room = 0;  // bytes; a program that wants more is an error. 0: the chip's own limit
 };
-inline constexpr std::string_view kDevicePasses[] = {"simplify", "decompose", "fuse", "choose", "lower", "schedule"};
 
 // Inputs are the tensors arg0, arg1, …; outputs out0, out1, …
 Result<DeviceProgram> compile_device(const ir::Graph& graph, const arch::Chip& chip, const DeviceOptions& options = {},
-                                     const Watch& watch = {});
+                                     const DeviceObserver& observer = {});
 
 // The same, with what the device does not compute left to the host. `compile`: compile_device, or a cache around it.
 using CompilePart = std::function<Result<DeviceProgram>(const ir::Graph& graph, const DeviceOptions& options)>;

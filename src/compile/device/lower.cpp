@@ -82,18 +82,6 @@ const Row* row_of(ir::OpId op) {
 
 }  // namespace
 
-std::string unit_text(const Unit& unit) {
-  const ir::Node& last = unit.single ? *unit.single : *unit.roots.front();
-  std::string out = cat(ir::text(last.types[0]), " =");
-  if (unit.product) append_text(out, cat(" ", unit.product->op));
-  if (unit.attention) append_text(out, " attention");
-  if (unit.single) append_text(out, cat(" ", unit.single->op));
-  std::vector<const ir::Node*> members(unit.members.begin(), unit.members.end());
-  std::sort(members.begin(), members.end(), [](const ir::Node* a, const ir::Node* b) { return a->id < b->id; });
-  for (const ir::Node* node : members) append_text(out, cat(" ", node->op));
-  return out;
-}
-
 std::string node_obstacle(const ir::Node& node) {
   const Row* const row = row_of(node.op);
   if (row) return row->obstacle(node);
@@ -203,12 +191,13 @@ Fusion units_of(std::span<const ir::Node* const> nodes, std::span<const ir::Valu
   return fusion;
 }
 
-Result<std::vector<DeviceInput>> Lowering::all() {
+Result<std::vector<DeviceInput>> Lowering::all(const Fusion& fusion) {
   const std::vector<const ir::Node*> nodes = graph_.order();
   note_users(nodes);
   for (size_t i = 0; i < graph_.params.size(); ++i) add_input(i);
   find_donations();
-  body(nodes, graph_.results);
+  add_constants(nodes);
+  body(nodes, graph_.results, fusion.units);
   place_results();
   if (rec_.error()) return *rec_.error();
   std::vector<DeviceInput> inputs;
@@ -289,10 +278,14 @@ void Lowering::narrow(const std::vector<Unit>& units, std::span<const ir::Value>
 void Lowering::body(const std::vector<const ir::Node*>& nodes, std::span<const ir::Value> kept) {
   add_constants(nodes);
   Fusion fusion = units_of(nodes, kept);
-  const std::vector<Unit>& units = fusion.units;
+  body(nodes, kept, std::move(fusion.units));
+}
+
+void Lowering::body(const std::vector<const ir::Node*>& nodes, std::span<const ir::Value> kept,
+                    std::vector<Unit> units) {
   find_transposed(units, kept);
   narrow(units, kept);
-  const SummedBy summed_around = std::exchange(summed_, find_summed(fusion.units, kept, users_, store_, rec_.chip()));
+  const SummedBy summed_around = std::exchange(summed_, find_summed(units, kept, users_, store_, rec_.chip()));
   const LastUse around = std::move(last_);
   const auto inside_around = std::move(inside_);
   inside_.clear();

@@ -17,8 +17,6 @@ namespace trine::compile::device {
 // The units as the device runs them: an elementwise op that the host has no tile program for is a loop all the same.
 Fusion units_of(std::span<const ir::Node* const> nodes, std::span<const ir::Value> kept);
 
-std::string unit_text(const Unit& unit);  // its type and its ops
-
 // Why the device does not compute it; empty where it does.
 std::string unit_obstacle(const Unit& unit);
 std::string node_obstacle(const ir::Node& node);
@@ -28,9 +26,10 @@ class Lowering {
   Lowering(const ir::Graph& graph, const arch::Chip& chip, const DeviceOptions& options)
       : graph_(graph), options_(options), rec_(graph.name, chip), store_(rec_) {}
 
-  // The program, and what it wants of its inputs.
-  Result<std::vector<DeviceInput>> all();
+  // The program, and what it wants of its inputs. `fusion`: the graph's units_of.
+  Result<std::vector<DeviceInput>> all(const Fusion& fusion);
   arch::Kernel& kernel() { return rec_.kernel(); }
+  const arch::Kernel& kernel() const { return rec_.kernel(); }
   const std::vector<Chosen>& chosen() const { return chosen_; }  // units that had a choice, in order
   std::function<void(size_t done, size_t all)> progress = {};    // before each unit of the graph itself
   bool others_turn = true;  // may DMA and the vector engine exchange rows and columns where that is faster?
@@ -56,6 +55,7 @@ class Lowering {
   void narrow(const std::vector<Unit>& units, std::span<const ir::Value> kept);
   void add_constants(const std::vector<const ir::Node*>& nodes);
   void body(const std::vector<const ir::Node*>& nodes, std::span<const ir::Value> kept);
+  void body(const std::vector<const ir::Node*>& nodes, std::span<const ir::Value> kept, std::vector<Unit> units);
   void lower(const Unit& unit);
   void lower_chosen(const Unit& unit);
   bool is_summed(const Unit& unit) const;  // by the unit after it

@@ -73,6 +73,7 @@ class Recorder {
 
   const arch::Chip& chip() const { return *kernel_.chip; }
   arch::Kernel& kernel() { return kernel_; }
+  const arch::Kernel& kernel() const { return kernel_; }
   // Of one multiply: what fills a bank of PSUM in f32, although later cores take more.
   int64_t columns_max() const { return std::min<int64_t>(chip().tensor.moving_max, 512); }
   size_t work_count() const { return kernel_.works.size(); }

@@ -5,6 +5,7 @@
 
 #include <deque>
 #include <span>
+#include <string>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -50,6 +51,9 @@ struct FuseOptions {
 
 // nodes: a graph's or a region's, in order. kept: values that must be in memory at the end.
 Fusion fuse(std::span<const ir::Node* const> nodes, std::span<const ir::Value> kept, const FuseOptions& options = {});
+
+std::string unit_text(const Unit& unit);        // its type and its ops
+std::string fusion_text(const Fusion& fusion);  // a line for each unit
 
 bool is_alias(const ir::Node& node);        // the same bytes under other dims: reshape, broadcast of as many
 bool has_plans(const ir::Node& node);       // its regions become plans: while, case

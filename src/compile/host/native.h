@@ -9,6 +9,7 @@
 #include "arch/plan/plan.h"
 #include "base/result.h"
 #include "compile/graph/numerics.h"
+#include "compile/pass/pass.h"
 #include "ir/graph.h"
 
 namespace trine::compile {
@@ -27,6 +28,7 @@ struct NativeOptions {
   FindHostFunction host_functions = {}, kernels = {};
   Numerics numerics = {};
   std::shared_ptr<const arch::PlanSource> source = {};  // the plan keeps it
+  PassObserver observer = {};
 };
 
 // Simplified, fused, placed. The way from a front-end's graph to the native executor.

@@ -1,4 +1,4 @@
-// One plan from nodes in order; loops and branches become plans of their own.
+// Steps from units in order; loops and branches become plans of their own.
 #include "compile/host/plan_builder.h"
 
 #include <algorithm>
@@ -48,8 +48,8 @@ SlotId PlanBuilder::add_slot(const ir::Value& value, SlotKind kind, uint32_t ind
 }
 
 SlotId PlanBuilder::slot_of(const ir::Value& value) {
-  auto found = slot_by_value_.find(value);
-  if (found != slot_by_value_.end()) return found->second;
+  auto found = state_.slots.find(value);
+  if (found != state_.slots.end()) return found->second;
   SlotId id;
   if (is_constant(value)) {
     id = add_slot(value, SlotKind::constant, uint32_t(plan_->constants.size()));
@@ -61,7 +61,7 @@ SlotId PlanBuilder::slot_of(const ir::Value& value) {
   } else {
     id = add_slot(value, SlotKind::temporary, 0);
   }
-  slot_by_value_.emplace(value, id);
+  state_.slots.emplace(value, id);
   return id;
 }
 
@@ -71,31 +71,19 @@ std::vector<SlotId> PlanBuilder::slots_of(std::span<const ir::Value> values) {
   return out;
 }
 
-Result<std::shared_ptr<const HostPlan>> PlanBuilder::build(std::span<const ir::Value> inputs,
-                                                           std::span<const ir::Node* const> nodes,
-                                                           std::span<const ir::Value> results,
-                                                           std::span<const int> donations) {
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const SlotId id = add_slot(inputs[i], SlotKind::input, uint32_t(i));
+Result<void> PlanBuilder::steps() {
+  for (size_t i = 0; i < state_.inputs.size(); ++i) {
+    const SlotId id = add_slot(state_.inputs[i], SlotKind::input, uint32_t(i));
     plan_->inputs.push_back(id);
-    slot_by_value_.emplace(inputs[i], id);
+    state_.slots.emplace(state_.inputs[i], id);
   }
-  fusion_ = fuse(nodes, results, {.rows_after = true, .gathers = true});
   for (const Unit& unit : fusion_.units) {
     const ir::Node* first = unit.single ? unit.single : unit.roots.front();
     Step step = TRY(step_for(unit));
     step.where = first->where;
     plan_->steps.push_back(std::move(step));
   }
-  place_outputs(results);
-  join_windows(*plan_);
-  place_temporaries(*plan_);
-  plan_->in_place = in_place_inputs(*plan_);
-  count_work(*plan_);
-  plan_->donations.assign(donations.begin(), donations.end());
-  add_places();
-  plan_->source = options_.source;
-  return std::shared_ptr<const HostPlan>(plan_);
+  return {};
 }
 
 SlotId PlanBuilder::base_of(SlotId id) const {
@@ -104,7 +92,8 @@ SlotId PlanBuilder::base_of(SlotId id) const {
 }
 
 // A temporary that is a result becomes the caller's memory; what is not one, or is one already, is copied.
-void PlanBuilder::place_outputs(std::span<const ir::Value> results) {
+void PlanBuilder::outputs() {
+  const std::vector<ir::Value>& results = state_.results;
   for (size_t i = 0; i < results.size(); ++i) {
     SlotId id = slot_of(results[i]);
     Slot& base = plan_->slots[base_of(id)];
@@ -120,7 +109,7 @@ void PlanBuilder::place_outputs(std::span<const ir::Value> results) {
   }
 }
 
-void PlanBuilder::add_places() {
+void PlanBuilder::lines() {
   std::unordered_map<uint32_t, uint32_t> renamed;
   for (Step& step : plan_->steps) {
     if (step.where == 0) continue;
@@ -350,7 +339,6 @@ Result<Step> PlanBuilder::call_step(const ir::Node& node) {
 Result<std::shared_ptr<const HostPlan>> PlanBuilder::region_plan(const ir::Region& region,
                                                                  std::span<const ir::Value> inputs,
                                                                  std::span<const ir::Value> results) {
-  PlanBuilder builder(graph_, options_);
   const ir::RegionBody body = ir::body_of(region);
   // What the region takes from outside and is not handed is made in it: constants, and what a condition makes of them.
   std::vector<const ir::Node*> nodes;
@@ -367,7 +355,12 @@ Result<std::shared_ptr<const HostPlan>> PlanBuilder::region_plan(const ir::Regio
   }
   std::sort(nodes.begin(), nodes.end(), [](const ir::Node* a, const ir::Node* b) { return a->id < b->id; });
   nodes.insert(nodes.end(), body.nodes.begin(), body.nodes.end());
-  return builder.build(inputs, nodes, results);
+  HostState state(graph_, options_);
+  state.inputs.assign(inputs.begin(), inputs.end());
+  state.nodes = std::move(nodes);
+  state.results.assign(results.begin(), results.end());
+  TRY(run_passes(host_pipeline(), state, {.verify_each = options_.observer.verify_each}));
+  return std::shared_ptr<const HostPlan>(std::move(state.plan));
 }
 
 // Values that go round the loop unchanged are not carried: cond and body use them as they are.
@@ -398,7 +391,7 @@ Result<Step> PlanBuilder::while_step(const ir::Node& node) {
   for (uint32_t i : fixed) {
     const SlotId base = slot_of(node.inputs[i]), id = add_slot(node.result(i), SlotKind::temporary, 0);
     plan_->slots[id].same_as = base;
-    slot_by_value_.emplace(node.result(i), id);
+    state_.slots.emplace(node.result(i), id);
   }
   return step;
 }

@@ -1,33 +1,27 @@
-// Builds one HostPlan from nodes in order: of the program, of a loop's body, of a branch.
+// Writes the steps of a host plan, unit by unit: of the program, of a loop's body, of a branch. The passes around it,
+// and what they share, are pipeline.h's.
 // A value has one slot; results of steps go straight to the caller's memory where they are outputs.
 #pragma once
 
 #include <memory>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
-#include "arch/plan/plan.h"
-#include "compile/graph/fuse.h"
 #include "compile/host/dot.h"
 #include "compile/host/loop_emit.h"
-#include "compile/host/native.h"
+#include "compile/host/pipeline.h"
 #include "compile/host/pool.h"
-#include "ir/graph.h"
-#include "ir/value_hash.h"
 
 namespace trine::compile {
 
 class PlanBuilder {
  public:
-  PlanBuilder(std::shared_ptr<ir::Graph> graph, NativeOptions options)
-      : graph_(std::move(graph)), options_(std::move(options)) {}
+  explicit PlanBuilder(HostState& state)
+      : state_(state), graph_(state.graph), options_(state.options), plan_(state.plan), fusion_(state.fusion) {}
 
-  // inputs: what the plan is given, in order. nodes: what it computes, in order. results: what it gives.
-  Result<std::shared_ptr<const arch::HostPlan>> build(std::span<const ir::Value> inputs,
-                                                      std::span<const ir::Node* const> nodes,
-                                                      std::span<const ir::Value> results,
-                                                      std::span<const int> donations = {});
+  Result<void> steps();  // plan-steps
+  void outputs();        // plan-outputs
+  void lines();          // plan-lines
 
  private:
   arch::SlotId add_slot(const ir::Value& value, arch::SlotKind kind, uint32_t index);
@@ -56,16 +50,14 @@ class PlanBuilder {
   Result<arch::Step> case_step(const ir::Node& node);
   Result<std::shared_ptr<const arch::HostPlan>> region_plan(const ir::Region& region, std::span<const ir::Value> inputs,
                                                             std::span<const ir::Value> results);
-  void place_outputs(std::span<const ir::Value> results);
   arch::SlotId base_of(arch::SlotId id) const;
   bool is_input(arch::SlotId id) const;
-  void add_places();
 
-  std::shared_ptr<ir::Graph> graph_;
-  NativeOptions options_;
-  std::shared_ptr<arch::HostPlan> plan_ = std::make_shared<arch::HostPlan>();
-  std::unordered_map<ir::Value, arch::SlotId, ir::ValueHash> slot_by_value_;
-  Fusion fusion_;
+  HostState& state_;
+  const std::shared_ptr<ir::Graph>& graph_;
+  const NativeOptions& options_;
+  const std::shared_ptr<arch::HostPlan>& plan_;
+  const Fusion& fusion_;
 };
 
 // Per output: the input whose memory it may be written over, or -1: the step that writes it can work in place on that
@@ -74,6 +66,9 @@ std::vector<int> in_place_inputs(const arch::HostPlan& plan);
 
 // Sets the plan's rough count of operations and bytes.
 void count_work(arch::HostPlan& plan);
+
+// A temporary that its last reader can overwrite becomes the same memory as that step's result.
+void share_in_place(arch::HostPlan& plan);
 
 // Gives temporaries offsets in one arena so that only those share bytes whose lifetimes do not meet.
 void place_temporaries(arch::HostPlan& plan);

@@ -127,20 +127,6 @@ bool is_last_use(const HostPlan& plan, const Uses& uses, SlotId base, size_t at)
   return here == 1 && uses.last_read[base] == at;
 }
 
-// A temporary that its last reader can overwrite is the same memory as that step's result.
-void share_in_place(HostPlan& plan) {
-  Uses uses(plan);
-  for (size_t i = 0; i < plan.steps.size(); ++i) {
-    for (const Pair& pair : in_place_pairs(plan.steps[i])) {
-      const SlotId from = base_of(plan, pair.from), to = base_of(plan, pair.to);
-      if (plan.slots[from].kind != SlotKind::temporary || from == to || !is_last_use(plan, uses, from, i)) continue;
-      if (uses.first_write[to] < i) continue;  // another temporary has it
-      plan.slots[from].same_as = to;
-      uses.merge(from, to);
-    }
-  }
-}
-
 std::vector<Life> lives_of(const HostPlan& plan) {
   std::vector<Life> lives(plan.slots.size());
   for (size_t s = 0; s < lives.size(); ++s) lives[s].slot = arch::SlotId(s);
@@ -161,6 +147,19 @@ std::vector<Life> lives_of(const HostPlan& plan) {
 
 }  // namespace
 
+void share_in_place(HostPlan& plan) {
+  Uses uses(plan);
+  for (size_t i = 0; i < plan.steps.size(); ++i) {
+    for (const Pair& pair : in_place_pairs(plan.steps[i])) {
+      const SlotId from = base_of(plan, pair.from), to = base_of(plan, pair.to);
+      if (plan.slots[from].kind != SlotKind::temporary || from == to || !is_last_use(plan, uses, from, i)) continue;
+      if (uses.first_write[to] < i) continue;  // another temporary has it
+      plan.slots[from].same_as = to;
+      uses.merge(from, to);
+    }
+  }
+}
+
 std::vector<int> in_place_inputs(const HostPlan& plan) {
   std::vector<int> over(plan.outputs.size(), -1);
   const Uses uses(plan);
@@ -179,7 +178,6 @@ std::vector<int> in_place_inputs(const HostPlan& plan) {
 }
 
 void place_temporaries(HostPlan& plan) {
-  share_in_place(plan);
   std::vector<Life> lives = lives_of(plan);
   std::stable_sort(lives.begin(), lives.end(), [](const Life& a, const Life& b) { return a.first < b.first; });
   struct Held {

@@ -1,0 +1,158 @@
+// The table of stream passes; see pipeline.h.
+#include "compile/stream/pipeline.h"
+
+#include <algorithm>
+
+#include "arch/asm/asm.h"
+#include "arch/asm/kernel.h"
+#include "arch/program/verify.h"
+#include "base/text.h"
+#include "compile/stream/hoist.h"
+#include "compile/stream/memory/allocate.h"
+#include "compile/stream/memory/versions.h"
+#include "compile/stream/registers.h"
+#include "compile/stream/semaphores.h"
+#include "compile/stream/unroll.h"
+
+namespace trine::compile {
+
+namespace {
+
+constexpr std::string_view kHoist = "hoist", kUnroll = "unroll", kAllocate = "allocate";
+
+bool has_loops(const StreamState& s) {
+  return std::any_of(s.kernel.works.begin(), s.kernel.works.end(), arch::begins_loop);
+}
+
+Result<void> refuse(StreamState& s, Complaint why) {
+  s.why = std::move(why);
+  return s.why.error();
+}
+
+// Runs what may leave too much for the memory there is; `changes`: true when it did anything.
+Result<void> run_undoable(StreamState& s, std::string_view pass, bool (*changes)(Kernel&)) {
+  Kernel before = s.kernel;
+  if (changes(s.kernel)) s.given.push_back({pass, std::move(before)});
+  return {};
+}
+
+Result<void> run_allocate(StreamState& s) {
+  if (auto problem = place(s.kernel)) return refuse(s, *std::move(problem));
+  s.has_addresses = true;
+  return {};
+}
+
+Result<void> run_semaphores(StreamState& s) {
+  if (auto woven = weave(s.kernel, s.edges, s.schedule); !woven)
+    return refuse(s, complaint_of(woven.error(), "semaphores"));
+  s.program = s.kernel.builder.take();
+  return {};
+}
+
+// Without room, first without what unrolling repeated, then without what was hoisted.
+std::string_view retreat(StreamState& s, std::string_view failed) {
+  if (failed != kAllocate) std::erase_if(s.given, [](const auto& given) { return given.pass == kUnroll; });
+  if (s.given.empty()) return {};
+  const std::string_view back = s.given.back().pass;
+  s.kernel = std::move(s.given.back().kernel);
+  s.given.pop_back();
+  return back;
+}
+
+constexpr PassForm<StreamState> kKernel{
+    "kernel",
+    [](const StreamState& s) { return kernel_sizes(s.kernel); },
+    [](const StreamState& s) { return arch::disassemble(s.kernel, s.has_addresses); },
+    [](const StreamState& s) { return verify_kernel(s.kernel); },
+};
+
+constexpr PassForm<StreamState> kDependences{
+    "dependences",
+    [](const StreamState& s) {
+      int64_t edges = 0;
+      for (uint32_t i = 0; i < s.kernel.works.size(); ++i) edges += int64_t(s.edges.before(i).size());
+      return std::vector<PassSize>{{"dependences", edges}};
+    },
+    [](const StreamState& s) { return dependences_text(s.kernel, s.edges); },
+};
+
+constexpr PassForm<StreamState> kSchedule{
+    "schedule",
+    [](const StreamState& s) {
+      int64_t steps = 0;
+      for (const auto& core : s.schedule) steps += int64_t(core.size());
+      return std::vector<PassSize>{{"instructions", steps}};
+    },
+    [](const StreamState& s) { return schedule_text(s.kernel, s.schedule); },
+};
+
+constexpr PassForm<StreamState> kProgram{
+    "program",
+    [](const StreamState& s) {
+      return std::vector<PassSize>{{"streams", int64_t(s.program->streams.size())},
+                                   {"instructions", s.program->instruction_count()}};
+    },
+    [](const StreamState& s) { return arch::disassemble(*s.program); },
+    [](const StreamState& s) { return arch::first_error(arch::verify(*s.program, *s.kernel.chip)); },
+};
+
+constexpr Pass<StreamState> kPasses[] = {
+    {.name = kHoist,
+     .run = [](StreamState& s) { return run_undoable(s, kHoist, hoist_from_loops); },
+     .needs = "kernel",
+     .form = &kKernel,
+     .help = "what every iteration of a loop would make alike is made once, before it, where there is room",
+     .applies = [](const StreamState& s) { return s.hoists && has_loops(s); }},
+    {.name = kUnroll,
+     .run = [](StreamState& s) { return run_undoable(s, kUnroll, unroll_loops); },
+     .needs = "kernel",
+     .form = &kKernel,
+     .help = "loops whose iterations fill tiles of their own are repeated inside, so that iterations overlap",
+     .applies = has_loops},
+    {.name = "registers",
+     .run = [](StreamState& s) { return settle_registers(s.kernel), Result<void>(); },
+     .needs = "kernel",
+     .leaves = "registers",
+     .form = &kKernel,
+     .help = "whatever computes a register is repeated on each engine that reads it"},
+    {.name = "versions",
+     .run = [](StreamState& s) { return split_versions(s.kernel), Result<void>(); },
+     .needs = "registers",
+     .leaves = "versions",
+     .form = &kKernel,
+     .help = "a tensor that is overwritten as a whole is another tensor from there on"},
+    {.name = kAllocate,
+     .run = run_allocate,
+     .needs = "registers versions",
+     .leaves = "addresses",
+     .form = &kKernel,
+     .help = "addresses in SBUF and PSUM by live range; what has no room is spilled"},
+    {.name = "dependences",
+     .run = [](StreamState& s) { return s.edges = find_edges(s.kernel), Result<void>(); },
+     .needs = "addresses",
+     .leaves = "dependences",
+     .form = &kDependences,
+     .help = "which instructions must be over before which, from the bytes they touch"},
+    {.name = "schedule",
+     .run = [](StreamState& s) { return s.schedule = schedule(s.kernel, s.edges), Result<void>(); },
+     .needs = "dependences",
+     .leaves = "schedule",
+     .form = &kSchedule,
+     .help = "the order of instructions, the engine of each, and the queue of each transfer",
+     .is_stage = true},
+    {.name = "semaphores",
+     .run = run_semaphores,
+     .needs = "schedule",
+     .leaves = "program",
+     .form = &kProgram,
+     .help = "a stream for each engine, with semaphores where one waits for another"},
+};
+
+}  // namespace
+
+const Pipeline<StreamState>& stream_pipeline() {
+  static constexpr Pipeline<StreamState> kPipeline{"stream", kPasses, retreat};
+  return kPipeline;
+}
+
+}  // namespace trine::compile

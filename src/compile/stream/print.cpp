@@ -1,0 +1,73 @@
+// A kernel, its dependences and its schedule as text, for whoever looks on between passes; see pipeline.h.
+#include "arch/asm/kernel.h"
+#include "base/text.h"
+#include "compile/stream/pipeline.h"
+
+namespace trine::compile {
+
+std::string dependences_text(const Kernel& kernel, const Edges& edges) {
+  std::string out;
+  for (uint32_t w = 0; w < kernel.works.size(); ++w) {
+    append_text(out, cat(w, " ", arch::describe_work(kernel, kernel.works[w])));
+    for (const EdgeKind kind : {EdgeKind::data, EdgeKind::anti}) {
+      bool any = false;
+      for (const Edge& edge : edges.before(w)) {
+        if (edge.kind != kind) continue;
+        if (!any) out += kind == EdgeKind::data ? " | after" : " | overwrites what is read by";
+        append_text(out, cat(" ", edge.work));
+        any = true;
+      }
+    }
+    out += '\n';
+  }
+  return out;
+}
+
+std::string schedule_text(const Kernel& kernel, const std::vector<std::vector<Step>>& schedule) {
+  std::string out;
+  for (size_t core = 0; core < schedule.size(); ++core) {
+    if (schedule.size() > 1) append_text(out, cat("core ", core, "\n"));
+    for (const Step& step : schedule[core]) {
+      const Work& work = kernel.works[step.work];
+      const std::string queue = work.unit() == arch::Unit::queue ? cat(" queue ", step.queue) : std::string();
+      append_text(out, cat(step.work, " ", name(step.engine), queue, ": ", arch::describe_work(kernel, work), "\n"));
+    }
+  }
+  return out;
+}
+
+std::vector<PassSize> kernel_sizes(const Kernel& kernel) {
+  return {{"instructions", int64_t(kernel.works.size())}, {"tensors", int64_t(kernel.program().tensors.size())}};
+}
+
+// As dependences.cpp follows them: the loops of each core apart.
+Result<void> verify_kernel(const Kernel& kernel) {
+  const arch::Program& p = kernel.program();
+  std::vector<arch::LoopNest> nests(p.cores);
+  for (size_t w = 0; w < kernel.works.size(); ++w) {
+    const Work& work = kernel.works[w];
+    const auto wrong = [&](const Error& error) {
+      return fail(error.code, cat("instruction ", w, ", ", arch::describe_work(kernel, work), ": ", error.message),
+                  error.where);
+    };
+    if (work.core >= p.cores) return wrong(fail(Code::invalid, "no such core"));
+    if (!work.engines) return wrong(fail(Code::invalid, "no engine may run it"));
+    for (uint32_t i = 0; i < work.afters; ++i)
+      if (kernel.afters[work.after + i] >= w) return wrong(fail(Code::invalid, "it waits for a later instruction"));
+    arch::LoopNest& nest = nests[work.core];
+    if (ends_loop(work) && --nest.depth < 0) return wrong(fail(Code::invalid, "a loop ends that did not begin"));
+    for (int e = 0; e < kEngines; ++e)
+      if (work.engines & (1 << e))
+        if (auto sound = arch::check_on(kernel, work, arch::Engine(e), nest); !sound) return wrong(sound.error());
+    if (!begins_loop(work)) continue;
+    const arch::Operand& count = p.operands[work.operand];
+    const bool is_known = count.kind == arch::OperandKind::immediate;
+    if (nest.depth == arch::kLoopDepthMax) return wrong(fail(Code::invalid, "loops lie too deep in each other"));
+    nest.trips[size_t(nest.depth++)] = work.repeats ? 1 : is_known ? int64_t(count.immediate) : -1;
+  }
+  for (const arch::LoopNest& nest : nests)
+    if (nest.depth) return fail(Code::invalid, "a loop begins that does not end");
+  return {};
+}
+
+}  // namespace trine::compile
