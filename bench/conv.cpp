@@ -1,5 +1,5 @@
 // Speed of convolutions (ResNet-50's layers and their gradients) and of attention: per cent of this run's own fused
-// multiply-add peak. Taken in turns with the peak, least time of each; NHWC and HWIO, f32, weights packed before.
+// multiply-add peak. Taken alternately with the peak, least time of each; NHWC and HWIO, f32, weights packed before.
 #include "host/conv/conv.h"
 
 #include <cmath>

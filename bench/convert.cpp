@@ -1,5 +1,5 @@
 // Speed of bulk conversion: GB/s (bytes read plus written) of each conversion beside a memcpy that moves as many
-// bytes, taken in turns in the same run, least time of each. Buffers come from memory (64 MB of f32) or stay in L2.
+// bytes, taken alternately in the same run, least time of each. Buffers come from memory (64 MB of f32) or stay in L2.
 #include "base/number/convert.h"
 
 #include <chrono>
@@ -55,9 +55,9 @@ const Case kCases[] = {
     {Dtype::f32, Dtype::f8e4m3fn, kStochastic},
 };
 
-double seconds(auto&& work) {
+double seconds(auto&& body) {
   auto start = std::chrono::steady_clock::now();
-  work();
+  body();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 

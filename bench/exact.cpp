@@ -1,5 +1,5 @@
 // Speed of the exact driver as a user runs it: whole programs, every check on, beside a memcpy (bytes read plus
-// written) from memory in the same run, and without the race check. One core; least time of several turns.
+// written) from memory in the same run, and without the race check. One core; least time of several runs.
 #include "run/drivers/exact/exact.h"
 
 #include <chrono>
@@ -17,11 +17,11 @@ using namespace trine;
 
 namespace {
 
-double least_seconds(const std::function<void()>& work) {
+double least_seconds(const std::function<void()>& task) {
   double least = std::numeric_limits<double>::max();
-  for (int turn = 0; turn < 5; ++turn) {
+  for (int round = 0; round < 5; ++round) {
     const auto start = std::chrono::steady_clock::now();
-    work();
+    task();
     least = std::min(least, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
   return least;
@@ -35,8 +35,8 @@ struct Case {
 };
 
 // The same work for every tile size, so that setting the machine up weighs little.
-int trips(int columns) { return 64 * 16384 / columns; }
-constexpr int kMatmulTrips = 2048;
+int iterations(int columns) { return 64 * 16384 / columns; }
+constexpr int kMatmulIterations = 2048;
 
 std::string program(std::string_view dtype, int columns, std::string_view body) {
   std::string shape = cat(dtype, "[128,", columns, "]");
@@ -51,24 +51,24 @@ Case elementwise(std::string_view name, std::string_view dtype, int columns, std
   const double size = dtype == "f32" ? 4 : 2;
   return {name,
           program(dtype, columns,
-                  cat("stream vector\n  semaphore_wait wait s0>=32\n  loop ", trips(columns), "\n    ", insn,
+                  cat("stream vector\n  semaphore_wait wait s0>=32\n  loop ", iterations(columns), "\n    ", insn,
                       "\n  end_loop\n")),
-          tiles * 128 * columns * size * trips(columns)};
+          tiles * 128 * columns * size * iterations(columns)};
 }
 
 std::vector<Case> cases() {
   const std::string_view scale = "tensor_scalar dst=u data=t op0=multiply operand0=2 op1=add operand1=1";
   const std::string_view add = "tensor_tensor dst=u data1=t data2=u op=add";
   const auto dma = [](int columns) -> Case {
-    return {
-        columns > 512 ? "dma_copy f32 128x16384" : "dma_copy f32 128x512",
-        program("f32", columns, cat("  loop ", trips(columns), "\n    dma_copy dst=b src=t wait s0>=32\n  end_loop\n")),
-        2.0 * 128 * columns * 4 * trips(columns)};
+    return {columns > 512 ? "dma_copy f32 128x16384" : "dma_copy f32 128x512",
+            program("f32", columns,
+                    cat("  loop ", iterations(columns), "\n    dma_copy dst=b src=t wait s0>=32\n  end_loop\n")),
+            2.0 * 128 * columns * 4 * iterations(columns)};
   };
   const std::string matmul =
-      cat("stream tensor\n  semaphore_wait wait s0>=32\n  loop ", kMatmulTrips,
+      cat("stream tensor\n  semaphore_wait wait s0>=32\n  loop ", kMatmulIterations,
           "\n    nc_matmul dst=acc stationary=t[0:128, 0, 128@1] moving=u[0:128, 0, 512@1]\n  end_loop\n");
-  const double flops = 2.0 * 128 * 128 * 512 * kMatmulTrips;
+  const double flops = 2.0 * 128 * 128 * 512 * kMatmulIterations;
   return {elementwise("tensor_scalar f32 128x16384", "f32", 16384, scale, 2),
           elementwise("tensor_scalar f32 128x512", "f32", 512, scale, 2),
           elementwise("tensor_scalar f32 128x64", "f32", 64, scale, 2),

@@ -22,10 +22,10 @@ from trine import _core, models  # noqa: E402
 from trine.estimate import stablehlo  # noqa: E402
 
 
-def best(runs, turns=5, seconds=0.1):
+def best(runs, rounds=5, seconds=0.1):
     """The least time of a call of each: in turns, and in each turn as many as so long holds, so that its data is near."""
     least = [float("inf")] * len(runs)
-    for _ in range(turns):
+    for _ in range(rounds):
         for i, run in enumerate(runs):
             run()
             clock = time.thread_time if i else time.perf_counter  # native comes first

@@ -1,5 +1,5 @@
 // Speed of the packed multiply: per cent of this run's own fused multiply-add peak, or GB/s of weights for few rows.
-// Everything is taken in turns in the same run, least time of each. OpenBLAS, where it is installed, stands beside.
+// Everything is taken alternately in the same run, least time of each. OpenBLAS, where it is installed, stands beside.
 #include "host/gemm/gemm.h"
 
 #include <cstdio>

@@ -33,9 +33,9 @@ def load(name):
     return module
 
 
-def least_seconds(work, turns):
+def least_seconds(work, rounds):
     spent = []
-    for _ in range(turns):
+    for _ in range(rounds):
         start = time.process_time()
         work()
         spent.append(time.process_time() - start)

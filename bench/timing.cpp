@@ -1,5 +1,5 @@
 // Speed of the timer: instructions a second with jumping off and on, and the memory of a very long program.
-// Each row is the least of several turns.
+// Each row is the least of several runs.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -20,17 +20,17 @@ using namespace trine;
 
 namespace {
 
-struct Turn {
+struct Timed {
   double seconds = 1e9;
   sim::Timing timing;
 };
 
-Turn least_of(int turns, const arch::Program& program, const arch::Chip& chip, bool jump) {
+Timed least_of(int rounds, const arch::Program& program, const arch::Chip& chip, bool jump) {
   sim::TimeOptions options;
   options.jump = jump;
   options.events_max = 0;
-  Turn best;
-  for (int i = 0; i < turns; ++i) {
+  Timed best;
+  for (int i = 0; i < rounds; ++i) {
     const auto begin = std::chrono::steady_clock::now();
     auto timing = sim::time_program(program, chip, options);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -61,7 +61,7 @@ double peak_megabytes() {
   return static_cast<double>(usage.ru_maxrss) / 1024;
 }
 
-void row(const std::string& name, const Turn& t) {
+void row(const std::string& name, const Timed& t) {
   std::printf("%-34s %12s instructions  %9.4f s  %8.2f M/s\n", name.c_str(), with_commas(t.timing.instructions).c_str(),
               t.seconds, static_cast<double>(t.timing.instructions) / t.seconds / 1e6);
 }

@@ -24,16 +24,16 @@ class Exact:
         self.compiled = _core.compile_device(artifact, chip, auto_cast, auto_cast_type, leaves)
         self.host_placed = self.compiled.host_placed  # ops that the host runs between programs
         self._weights = () if self.host_placed else tuple(leaves)
-        self._kept, self.findings = {}, []
+        self._device_inputs, self.findings = {}, []
         if not self.host_placed:
             self.program = self.compiled.program
 
     def _prepared(self, i, array):
         """A weight as the program's tensor holds it."""
-        kept = self._kept.get(i)
-        if kept is None or kept[0] is not array:
-            kept = self._kept[i] = (array, self.compiled.prepare(i, np.asarray(array)))
-        return kept[1]
+        entry = self._device_inputs.get(i)
+        if entry is None or entry[0] is not array:
+            entry = self._device_inputs[i] = (array, self.compiled.prepare(i, np.asarray(array)))
+        return entry[1]
 
     def __call__(self, *args):
         import jax

@@ -11,10 +11,10 @@ def stage(name):
     """Says that the stage runs once it has run for a second, and how long it took."""
     began = time.perf_counter()
     is_terminal = sys.stderr.isatty()
-    said = threading.Event()
+    shown = threading.Event()
 
     def say():
-        said.set()
+        shown.set()
         print(f"  {name} …", end="" if is_terminal else "\n", file=sys.stderr, flush=True)
 
     timer = threading.Timer(1.0, say)
@@ -24,5 +24,5 @@ def stage(name):
         yield
     finally:
         timer.cancel()
-        if said.is_set():
+        if shown.is_set():
             print(f"{chr(13) if is_terminal else ''}  {name}  {time.perf_counter() - began:.1f} s", file=sys.stderr, flush=True)

@@ -38,7 +38,7 @@ static Result<compile::DeviceOptions> options_of(const DeviceChoice& choice) {
 Result<const arch::Program*> Compiled::program() const {
   if (const compile::DeviceProgram* const only = split_->only()) return &only->program;
   if (split_->host.empty()) return fail(Code::unsupported, "a program that computes nothing");
-  const compile::HostPlaced& first = split_->host[0];
+  const compile::HostOp& first = split_->host[0];
   return compile::coded(fail(Code::unsupported,
                              cat(first.op, " ", first.type, " cannot run on the device: ", first.reason), first.where));
 }
@@ -95,7 +95,7 @@ static Result<std::vector<Tensor>> run_on_host(const compile::DevicePart& part, 
   std::vector<const void*> from;
   std::vector<void*> to;
   std::vector<Tensor> out;
-  std::vector<Tensor> narrowed;  // as words.h has it
+  std::vector<Tensor> narrowed;  // as compile/device/passes/narrow_words.h has it
   for (size_t i = 0; i < in.size(); ++i)
     narrowed.push_back(TRY(compile::prepare_input({part.host->params[i].type().dtype}, in[i])));
   for (const Tensor& t : narrowed) from.push_back(t.data.get());
@@ -107,14 +107,14 @@ static Result<std::vector<Tensor>> run_on_host(const compile::DevicePart& part, 
 
 static Result<std::vector<Tensor>> run_on_device(const compile::DevicePart& part, const run::ExactProgram& program,
                                                  const std::vector<TensorView>& in, const run::ExactOptions& options,
-                                                 const Compiled::PreparedInputs& prepared, Ran& ran) {
+                                                 const Compiled::InputBytes& input_bytes, Ran& ran) {
   std::vector<Tensor> made;
   run::Inputs inputs;
   for (size_t i = 0; i < in.size(); ++i) {
     const compile::DeviceInput& form = part.device.inputs[i];
     std::span<const std::byte>& bytes = inputs[cat("arg", i)];
-    if (const auto kept = prepared.find(part.reads[i]); kept != prepared.end()) {
-      bytes = kept->second;
+    if (const auto found = input_bytes.find(part.reads[i]); found != input_bytes.end()) {
+      bytes = found->second;
     } else if (form.dtype == in[i].dtype && !form.panels) {
       bytes = {in[i].as<const std::byte>(), in[i].bytes()};
     } else {
@@ -145,10 +145,10 @@ static Result<std::vector<Tensor>> run_on_device(const compile::DevicePart& part
 }
 
 Result<Ran> Compiled::run(std::vector<TensorView> inputs, const arch::Chip& chip, const run::ExactOptions& options,
-                          const PreparedInputs& prepared) const {
+                          const InputBytes& input_bytes) const {
   if (inputs.size() != split_->inputs)
     return fail(Code::invalid, cat(inputs.size(), " inputs; the program has ", split_->inputs));
-  if (!prepared.empty()) TRY(program());
+  if (!input_bytes.empty()) TRY(program());
   Ran out;
   std::map<size_t, Tensor> made;
   const auto value = [&](size_t slot) { return slot < inputs.size() ? inputs[slot] : made.at(slot).view(); };
@@ -158,7 +158,7 @@ Result<Ran> Compiled::run(std::vector<TensorView> inputs, const arch::Chip& chip
     out.loaded.emplace_back();
     auto results = part.on_host
                        ? TRY(run_on_host(part, *TRY(ready_->on_host(part)), in))
-                       : TRY(run_on_device(part, *TRY(ready_->on_device(part, chip)), in, options, prepared, out));
+                       : TRY(run_on_device(part, *TRY(ready_->on_device(part, chip)), in, options, input_bytes, out));
     for (size_t i = 0; i < results.size(); ++i) made.insert_or_assign(part.writes[i], std::move(results[i]));
   }
   for (size_t slot : split_->results)
@@ -190,11 +190,11 @@ static Result<compile::CompiledSource> compile_source(const std::string& artifac
 static Result<Compiled> compile_any(const std::string& artifact, const arch::Chip& chip, const DeviceChoice& choice) {
   const auto options = TRY(options_of(choice));
   const auto cache = TRY(compile::cache_options([](const char* name) -> const char* { return std::getenv(name); }));
-  auto kept = TRY(
+  auto cached = TRY(
       compile::source_cached(artifact, chip, options, cache, [&] { return compile_source(artifact, chip, options); }));
-  Compiled out(std::make_shared<const compile::SplitProgram>(std::move(kept.made.split)));
-  out.set_kept({kept.found, std::move(kept.hash), std::move(kept.trouble)});
-  out.set_collectives(std::move(kept.made.collectives));
+  Compiled out(std::make_shared<const compile::SplitProgram>(std::move(cached.made.split)));
+  out.set_cached({cached.found, std::move(cached.hash), std::move(cached.trouble)});
+  out.set_collectives(std::move(cached.made.collectives));
   return out;
 }
 

@@ -49,26 +49,26 @@ class Compiled {
   Result<Tensor> prepare(size_t input, const TensorView& given) const;
   // Every instruction on a simulated machine; the host's parts natively. What was made ready for one run serves the
   // next. prepared: of some inputs, by number, the bytes that prepare() gave; not where there are parts.
-  using PreparedInputs = std::map<size_t, std::span<const std::byte>>;
+  using InputBytes = std::map<size_t, std::span<const std::byte>>;
   Result<Ran> run(std::vector<TensorView> inputs, const arch::Chip& chip, const run::ExactOptions& options = {},
-                  const PreparedInputs& prepared = {}) const;
+                  const InputBytes& input_bytes = {}) const;
   // What it asks of other cores, as a JSON list of kind, bytes, ranks, count.
   const std::string& collectives() const { return collectives_; }
   void set_collectives(std::string json) { collectives_ = std::move(json); }
   // Was it in the compile cache, under which hash, and why the cache could not be used.
-  struct Kept {
+  struct Cached {
     bool found = false;
     std::string hash = {}, trouble = {};
   };
-  const Kept& kept() const { return kept_; }
-  void set_kept(Kept kept) { kept_ = std::move(kept); }
+  const Cached& cached() const { return cached_; }
+  void set_cached(Cached cached) { cached_ = std::move(cached); }
 
  private:
   struct Ready;  // parts that have run, for the next time
   std::shared_ptr<const compile::SplitProgram> split_;
   std::shared_ptr<Ready> ready_;
   std::string collectives_ = "[]";
-  Kept kept_;
+  Cached cached_;
 };
 
 // artifact: StableHLO, portable artifact or text, or a graph's text. Goes through the compile cache that the

@@ -92,7 +92,7 @@ Result<ExecutablePtr> compile(std::string artifact, const CompileOptions& option
   return ExecutablePtr(std::move(out));
 }
 
-Result<ExecutablePtr> compile_as_told(std::string artifact, std::string_view flags) {
+Result<ExecutablePtr> compile_with_flags(std::string artifact, std::string_view flags) {
   CompileOptions options;
   options.numerics = TRY(numerics_from_environment());
   TRY(set_numerics_by_flags(options.numerics, flags));

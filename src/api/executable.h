@@ -52,7 +52,7 @@ using ExecutablePtr = std::shared_ptr<const Executable>;
 
 Result<ExecutablePtr> compile(std::string artifact, const CompileOptions& options);
 // With numbers as the environment says (api/numerics.h), then as `flags` do.
-Result<ExecutablePtr> compile_as_told(std::string artifact, std::string_view flags = {});
+Result<ExecutablePtr> compile_with_flags(std::string artifact, std::string_view flags = {});
 
 // The saved form: a header with versions and a checksum, `extra` for the caller, the artifact.
 std::string save(const Executable& executable, std::string_view extra = {});

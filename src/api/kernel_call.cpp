@@ -59,7 +59,7 @@ Result<compile::HostFunction> kernel_function(std::string_view payload) {
   kernel.program().chip = kernel.chip->name;
   TRY(arch::append(kernel, recording, {}));
   auto made = std::make_shared<Made>();
-  Complaint why;
+  Diagnostic why;
   made->program = TRY(compile::make_streams(kernel, why, {.observer = observer_from_environment()}));
   made->exact = TRY(run::ExactProgram::make(made->program, *kernel.chip));
   made->inputs = names_of(made->program, arch::TensorKind::input);

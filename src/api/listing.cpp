@@ -43,7 +43,7 @@ std::string listing(const Compiled& compiled) {
   const compile::SplitProgram& split = compiled.split();
   std::string out =
       cat("inputs ", split.inputs, " results", numbers(split.results), "\ncollectives ", compiled.collectives(), "\n");
-  for (const compile::HostPlaced& h : split.host)
+  for (const compile::HostOp& h : split.host)
     append_text(out, cat("on the host ", h.op, " ", h.type, ": ", h.reason, " at ", h.where, "\n"));
   for (const compile::DevicePart& part : split.parts) {
     append_text(out, cat("part reads", numbers(part.reads), " writes", numbers(part.writes), "\n"));

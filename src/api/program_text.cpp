@@ -35,7 +35,7 @@ std::string quoted(std::string_view text) {
 struct StepName {
   // XLA's readers know some targets by name, and look for what belongs to them.
   std::string operator()(const arch::CallStep& s) { return cat("op ", s.op); }
-  std::string operator()(const arch::TileStep&) { return "fused_loop"; }
+  std::string operator()(const arch::LoopStep&) { return "fused_loop"; }
   std::string operator()(const arch::GemmStep& s) {
     return cat("gemm ", s.m, "x", s.n, "x", s.k, s.epilogue.program ? " with a loop" : "");
   }

@@ -130,8 +130,8 @@ constexpr std::string_view kTableSets[] = {"exp_and_others",  "gelu_and_others",
 enum : int { kEvery = -1, kExp, kGelu, kSigmoid, kSqrt, kLog, kSin };
 
 constexpr ActRow everywhere(Act act, void (*run)(const float*, float*, size_t, Simd), int table,
-                            std::string_view says) {
-  return {.act = act, .run = run, .table = table, .says = says};
+                            std::string_view summary) {
+  return {.act = act, .run = run, .table = table, .summary = summary};
 }
 
 constexpr ActRow kRows[] = {
@@ -143,7 +143,7 @@ constexpr ActRow kRows[] = {
      .max = kHalfPiInside,
      .outside = arctan_outside,
      .table = kSin,
-     .says = "arctan x",
+     .summary = "arctan x",
      .range = "[-π/2, π/2]"},
     everywhere(Act::cos, wide<cosine>, kSin, "cos x"),
     everywhere(Act::erf, wide<flat::erf>, kGelu, "erf x"),
@@ -160,7 +160,7 @@ constexpr ActRow kRows[] = {
      .max = 0x1p64f,
      .outside = log_outside,
      .table = kLog,
-     .says = "log x",
+     .summary = "log x",
      .range = "[2^-64, 2^64]"},
     everywhere(Act::mish, wide<mish>, kLog, "x·tanh(softplus x)"),
     {.act = Act::reciprocal,
@@ -170,7 +170,7 @@ constexpr ActRow kRows[] = {
      .mirrored = true,
      .outside = reciprocal_outside,
      .table = kSqrt,
-     .says = "1/x",
+     .summary = "1/x",
      .range = "±[2^-42, 2^42]"},
     everywhere(Act::relu, narrow<relu>, kEvery, "max(x, 0)"),
     everywhere(Act::prelu, narrow<copy>, kEvery, "x where x ≥ 0, else slope·x"),
@@ -180,19 +180,19 @@ constexpr ActRow kRows[] = {
      .max = 0x1p97f,
      .outside = rsqrt_outside,
      .table = kSqrt,
-     .says = "1/√x",
+     .summary = "1/√x",
      .range = "[2^-87, 2^97]"},
     everywhere(Act::sigmoid, wide<flat::sigmoid<>>, kSigmoid, "1/(1 + exp(−x))"),
     everywhere(Act::sign, narrow<sign>, kEvery, "−1, 0 or 1"),
     everywhere(Act::silu, wide<silu>, kSigmoid, "x·sigmoid x"),
     everywhere(Act::silu_dx, wide<silu_dx>, kSigmoid, "sigmoid x·(1 + x·(1 − sigmoid x))"),
     {.act = Act::sin,
-     .run = wide<flat::sin_half_turn>,
+     .run = wide<flat::sin_pi>,
      .min = -kPiInside,
      .max = kPiInside,
      .outside = sin_outside,
      .table = kSin,
-     .says = "sin x",
+     .summary = "sin x",
      .range = "[-π, π]"},
     everywhere(Act::softplus, wide<softplus>, kLog, "log(1 + exp x)"),
     {.act = Act::sqrt,
@@ -201,7 +201,7 @@ constexpr ActRow kRows[] = {
      .max = 0x1p118f,
      .outside = sqrt_outside,
      .table = kSqrt,
-     .says = "√x",
+     .summary = "√x",
      .range = "[2^-116, 2^118]"},
     everywhere(Act::square, narrow<square>, kEvery, "x²"),
     everywhere(Act::tanh, wide<flat::tanh>, kSigmoid, "tanh x"),

@@ -1,7 +1,7 @@
 // The activation functions of the scalar engine as one table: meaning, published input range, table set.
 // The engine evaluates piecewise polynomials whose tables are not published, so every function is computed in f64 and
 // rounded once to f32 (estimate); within one f32 step of the true value inside its range.
-// Invariant: the result depends only on the input value, never on its place in the row or on the host.
+// Invariant: the result depends only on the input value, never on its position in the row or on the host.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ struct ActRow {
   bool mirrored = false;              // ±[min, max]
   float (*outside)(float) = nullptr;  // what we return there, see activation.cpp
   int table = -1;                     // index in activation_table_sets(), -1: in every set
-  std::string_view says = {};
+  std::string_view summary = {};
   std::string_view range = {};  // min and max for people
 
   bool ranged() const { return outside != nullptr; }

@@ -145,7 +145,7 @@ template <Sum kSum = Sum::brief>
 }
 
 // sin of x in [−π, π]: folded onto [0, π/2].
-[[gnu::always_inline]] inline double sin_half_turn(double x) {
+[[gnu::always_inline]] inline double sin_pi(double x) {
   constexpr double kSeries[] = {1.0,
                                 -1.0 / 6,
                                 1.0 / 120,

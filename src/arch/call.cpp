@@ -51,7 +51,7 @@ Forms::Forms(const Program& p) {
   for (const Tensor& t : p.tensors) tensors.push_back(of_tensor(t));
 }
 
-static Tile unplaced(const Program& program, const Operand& o, const Forms* forms) {
+static Tile base_tile(const Program& program, const Operand& o, const Forms* forms) {
   CHECK(o.kind == OperandKind::tile, "a tile where the verifier saw one");
   const Tensor& tensor = program.tensors[o.tensor];
   Tile t = forms ? forms->patterns[o.pattern] : of_pattern(program.patterns[o.pattern]);
@@ -66,10 +66,10 @@ static Tile unplaced(const Program& program, const Operand& o, const Forms* form
   return t;
 }
 
-Tile unplaced(const Program& program, const Operand& o) { return unplaced(program, o, nullptr); }
+Tile base_tile(const Program& program, const Operand& o) { return base_tile(program, o, nullptr); }
 
-Tile Call::place(const Operand& o) const {
-  Tile t = unplaced(program, o, forms);
+Tile Call::tile_of(const Operand& o) const {
+  Tile t = base_tile(program, o, forms);
   int64_t elements = 0;
   if (loops)
     for (size_t d = 0; d < kLoopDepthMax; ++d) elements += t.pattern->step[d] * loops[d];
@@ -80,7 +80,7 @@ Tile Call::place(const Operand& o) const {
       if (registers) elements += static_cast<int32_t>(registers[dynamic.reg]) * dynamic.scale;
     } else {
       t.dynamic = &dynamic;
-      t.index_offset = place(program.operands[dynamic.index]).offset;
+      t.index_offset = tile_of(program.operands[dynamic.index]).offset;
     }
   }
   t.offset += elements * t.element_bytes();

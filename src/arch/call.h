@@ -16,7 +16,7 @@ namespace trine::arch {
 struct Chip;
 struct RowInfo;
 
-// An operand in memory, placed for one execution.
+// An operand in memory, addressed for one execution.
 struct Tile {
   Space space = Space::sbuf;
   Dtype dtype = Dtype::f32;
@@ -41,7 +41,7 @@ struct Tile {
   bool contiguous() const { return dense && !(dynamic && dynamic->kind == DynamicKind::free); }
 };
 
-// What every placing of an operand asks of its pattern and its tensor, worked out once for a program.
+// What every address of an operand asks of its pattern and its tensor, worked out once for a program.
 struct Forms {
   explicit Forms(const Program& p);
   struct Part {
@@ -67,10 +67,10 @@ class Call {
   const Operand& operand(std::string_view slot) const;
   const Operand& operand(int slot) const { return program.operands[insn.operand + static_cast<size_t>(slot)]; }
 
-  Tile tile(std::string_view slot) const { return place(operand(slot)); }
-  Tile tile(int slot) const { return place(operand(slot)); }
+  Tile tile(std::string_view slot) const { return tile_of(operand(slot)); }
+  Tile tile(int slot) const { return tile_of(operand(slot)); }
   bool is_tile(std::string_view slot) const { return operand(slot).kind == OperandKind::tile; }
-  Tile place(const Operand& o) const;  // also for a Dynamic's index operand
+  Tile tile_of(const Operand& o) const;  // also for a Dynamic's index operand
 
   int64_t attr(std::string_view name) const;
   double real(std::string_view name) const { return std::bit_cast<double>(attr(name)); }
@@ -83,9 +83,9 @@ class Call {
 };
 
 // The operand with its loop and register terms left out: shape, dtype, space and first partition are right.
-Tile unplaced(const Program& p, const Operand& o);
+Tile base_tile(const Program& p, const Operand& o);
 
-// "dst=a[0:128, 0, 512@1]" style text of one operand or instruction, for messages; asm.cpp prints the same.
+// "dst=a[0:128, 0, 512@1]" style text of one operand or instruction, for messages; asm/asm.cpp prints the same.
 std::string describe(const Program& p, const Operand& o);
 
 }  // namespace trine::arch

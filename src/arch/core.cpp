@@ -1,4 +1,4 @@
-// Row accessors over the simulated memories; see core.h. A row that cannot be placed is a fault, and its read is zeros.
+// Row accessors over the simulated memories; see core.h. A row outside memory is a fault, and its read is zeros.
 #include "arch/core.h"
 
 #include <algorithm>
@@ -148,7 +148,7 @@ void Core::fault(FaultKind kind, std::string_view operand, std::string detail) {
 // The index tile of a gather, with one integer entry per row or group.
 static Tile index_tile(Core& core, const Tile& t) {
   const Program& program = core.machine().program();
-  Tile index = unplaced(program, program.operands[t.dynamic->index]);
+  Tile index = base_tile(program, program.operands[t.dynamic->index]);
   index.offset = t.index_offset;
   return index;
 }
@@ -168,7 +168,7 @@ int64_t Core::index_at(const Tile& index, int64_t row, int64_t element) {
   const int lane = index.partition + static_cast<int>(row);
   const size_t begin = static_cast<size_t>(offset);
   const size_t at = begin + (index.on_chip() ? static_cast<size_t>(lane) * m.pitch : size_t{0});
-  if (watched && !m.complete && !(index.on_chip() ? m.written_in.all(lane, 1, begin, size) : m.written.all(at, size)))
+  if (tracked && !m.complete && !(index.on_chip() ? m.written_in.all(lane, 1, begin, size) : m.written.all(at, size)))
     fault(FaultKind::uninitialized_read, slot_, cat("its index tile is read and nobody wrote entry ", row));
   return load_int(m.bytes + at, index.dtype);
 }
@@ -205,7 +205,7 @@ bool Core::row_offset(const Tile& t, int row, int64_t& offset) {
   return offset >= t.begin - t.low && offset <= t.end - t.high;
 }
 
-std::byte* Core::place_row(const Tile& t, int row, bool writing, bool& ok) {
+std::byte* Core::row_address(const Tile& t, int row, bool writing, bool& ok) {
   int64_t offset = 0;
   ok = row_offset(t, row, offset);
   if (!ok) {
@@ -215,11 +215,11 @@ std::byte* Core::place_row(const Tile& t, int row, bool writing, bool& ok) {
   Memory& m = memory(t);
   const size_t at =
       static_cast<size_t>(offset) + (t.on_chip() ? static_cast<size_t>(t.partition + row) * m.pitch : size_t{0});
-  if (watched) watch(t, {row, 1, offset}, m, writing);
+  if (tracked) track(t, {row, 1, offset}, m, writing);
   return m.bytes + at;
 }
 
-void Core::watch(const Tile& t, const Stretch& s, Memory& m, bool writing) {
+void Core::track(const Tile& t, const Stretch& s, Memory& m, bool writing) {
   if (t.space == Space::psum) close_groups(t, s, writing);
   if (m.complete) return;
   if (t.moves) note_moving(t, m);
@@ -272,7 +272,7 @@ void Core::note_moving(const Tile& t, const Memory& m) {
 }
 
 void Core::may_write(const Tile& t) {
-  if (watched) note_moving(t, memory(t));
+  if (tracked) note_moving(t, memory(t));
 }
 
 Rows Core::rows(const Tile& t, bool writing) {
@@ -286,7 +286,7 @@ Rows Core::rows(const Tile& t, bool writing) {
     return {};
   const size_t at =
       static_cast<size_t>(t.offset) + (t.on_chip() ? static_cast<size_t>(t.partition) * m.pitch : size_t{0});
-  if (watched) watch(t, {0, t.partitions, t.offset}, m, writing);
+  if (tracked) track(t, {0, t.partitions, t.offset}, m, writing);
   return {m.bytes + at, apart};
 }
 
@@ -320,7 +320,7 @@ void Core::gather_free(const Tile& t, int row, std::byte* out) {
   const int64_t group_bytes = t.row_elements / groups * size;
   const Tensor& tensor = machine_.program().tensors[t.tensor];
   Memory& m = memory(t);
-  if (watched) note_moving(t, m);
+  if (tracked) note_moving(t, m);
   const size_t base = static_cast<size_t>(t.partition + row) * m.pitch;
   std::memset(out, 0, static_cast<size_t>(t.row_elements * size));
   for (int64_t g = 0; g < groups; ++g) {
@@ -332,7 +332,7 @@ void Core::gather_free(const Tile& t, int row, std::byte* out) {
       continue;
     }
     const size_t at = base + static_cast<size_t>(offset);
-    if (watched && !m.complete &&
+    if (tracked && !m.complete &&
         !m.written_in.all(t.partition + row, 1, static_cast<size_t>(offset), static_cast<size_t>(group_bytes)))
       fault(FaultKind::uninitialized_read, slot_,
             cat("index ", i, " of ", tensor.name, " is read and nobody wrote it"));
@@ -344,7 +344,7 @@ void Core::read_bytes(const Tile& t, int row, std::byte* out) {
   if (t.dynamic && t.dynamic->kind == DynamicKind::free) return gather_free(t, row, out);
   bool ok = true;
   const int size = t.element_bytes();
-  const std::byte* from = place_row(t, row, false, ok);
+  const std::byte* from = row_address(t, row, false, ok);
   if (!ok) {
     std::memset(out, 0, static_cast<size_t>(t.row_elements * size));
     return;
@@ -355,7 +355,7 @@ void Core::read_bytes(const Tile& t, int row, std::byte* out) {
 void Core::write_bytes(const Tile& t, int row, const std::byte* in) {
   bool ok = true;
   const int size = t.element_bytes();
-  std::byte* to = place_row(t, row, true, ok);
+  std::byte* to = row_address(t, row, true, ok);
   if (ok) scatter(Walk(*t.pattern, size), in, to, size);
 }
 
@@ -391,14 +391,14 @@ std::byte* Core::row_scratch(const Tile& t) {
   return row_bytes_.data();
 }
 
-const std::byte* Core::row_in_place(const Tile& t, int row) {
+const std::byte* Core::row_data(const Tile& t, int row) {
   if (!t.contiguous()) {
     std::byte* const copy = row_scratch(t);
     read_bytes(t, row, copy);
     return copy;
   }
   bool ok = true;
-  const std::byte* const at = place_row(t, row, false, ok);
+  const std::byte* const at = row_address(t, row, false, ok);
   if (ok) return at;
   std::byte* const zeros = row_scratch(t);
   std::memset(zeros, 0, row_bytes_.size());
@@ -406,7 +406,7 @@ const std::byte* Core::row_in_place(const Tile& t, int row) {
 }
 
 void Core::read(const Tile& t, int row, float* out) {
-  widen_row(row_in_place(t, row), t.dtype, out, static_cast<size_t>(t.row_elements));
+  widen_row(row_data(t, row), t.dtype, out, static_cast<size_t>(t.row_elements));
 }
 
 void Core::write(const Tile& t, int row, const float* in) {
@@ -415,7 +415,7 @@ void Core::write(const Tile& t, int row, const float* in) {
     fault(FaultKind::nan, slot_, cat("row ", row, " of the result holds NaN"));
   if (t.contiguous()) {
     bool ok = true;
-    std::byte* const to = place_row(t, row, true, ok);
+    std::byte* const to = row_address(t, row, true, ok);
     if (ok) round_row(in, to, t.dtype, n, rounding);
     return;
   }
@@ -453,7 +453,7 @@ void Core::read_all(const Tile& t, float* out) {
 }
 
 void Core::read_bits(const Tile& t, int row, uint32_t* out) {
-  widen_bits(row_in_place(t, row), out, t.row_elements, t.element_bytes());
+  widen_bits(row_data(t, row), out, t.row_elements, t.element_bytes());
 }
 
 void Core::write_bits(const Tile& t, int row, const uint32_t* in) {
@@ -473,7 +473,7 @@ void Core::write_all_bits(const Tile& t, const uint32_t* in) {
 }
 
 void Core::read_int(const Tile& t, int row, int64_t* out) {
-  const std::byte* from = row_in_place(t, row);
+  const std::byte* from = row_data(t, row);
   const int size = t.element_bytes();
   for (int64_t i = 0; i < t.row_elements; ++i) out[i] = load_int(from + i * size, t.dtype);
 }
@@ -501,7 +501,7 @@ void Core::write_int(const Tile& t, int row, const int64_t* in) {
 
 const float* Core::view(const Tile& t, int row, float* scratch) {
   if (t.dtype == Dtype::f32 && t.contiguous()) {
-    const std::byte* at = row_in_place(t, row);
+    const std::byte* at = row_data(t, row);
     if (reinterpret_cast<uintptr_t>(at) % alignof(float) == 0 && at != row_bytes_.data())
       return reinterpret_cast<const float*>(at);
   }
@@ -512,7 +512,7 @@ const float* Core::view(const Tile& t, int row, float* scratch) {
 void Core::store(const Tile& t, int row, const float* values) {
   bool ok = true;
   if (t.dtype == Dtype::f32 && t.contiguous() && !trap_nan) {
-    std::byte* const at = place_row(t, row, true, ok);
+    std::byte* const at = row_address(t, row, true, ok);
     if (ok) std::memcpy(at, values, static_cast<size_t>(t.row_elements) * sizeof(float));
     return;
   }

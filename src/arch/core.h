@@ -46,7 +46,7 @@ class Machine;
 
 // Rows that lie evenly apart in memory, all of them inside their tensor.
 struct Rows {
-  std::byte* first = nullptr;  // null: each row has to be placed by itself
+  std::byte* first = nullptr;  // null: each row has an address of its own
   ptrdiff_t apart = 0;
   std::byte* at(int row) const { return first + row * apart; }
   explicit operator bool() const { return first; }
@@ -85,7 +85,7 @@ class Core {
   const float* view(const Tile& t, int row, float* scratch);
   void store(const Tile& t, int row, const float* values);
 
-  // What the tile's index tile holds now, in the order of the rows or groups it places. Never a fault.
+  // What the tile's index tile holds now, in the order of the rows or groups it addresses. Never a fault.
   std::vector<int64_t> indices(const Tile& t);
   // The instruction writes all, some or none of the tile, as its data says.
   void may_write(const Tile& t);
@@ -93,7 +93,7 @@ class Core {
   bool row_skipped(const Tile& t, int row);
   void fault(FaultKind kind, std::string_view operand, std::string detail);
   // Marks which slot the accessors are working on, so that a fault names its operand.
-  void working_on(std::string_view slot) { slot_ = slot; }
+  void set_slot(std::string_view slot) { slot_ = slot; }
 
   Memory& memory(const Tile& t);
   const CoreShape& shape() const { return shape_; }
@@ -108,7 +108,7 @@ class Core {
   Oob oob = Oob::error;  // of the instruction in hand
   bool trap_nan = false;
   // Off: the program is known to read only what it wrote and to keep its PSUM groups, whatever its data.
-  bool watched = true;
+  bool tracked = true;
   std::vector<Fault> faults;  // the driver takes them after each instruction
 
  private:
@@ -119,16 +119,16 @@ class Core {
   };
   int64_t index_at(const Tile& index, int64_t row, int64_t element);
   bool row_offset(const Tile& t, int row, int64_t& offset);
-  std::byte* place_row(const Tile& t, int row, bool writing, bool& ok);
+  std::byte* row_address(const Tile& t, int row, bool writing, bool& ok);
   void fault_outside(const Tile& t, int row, int64_t offset);
   void close_groups(const Tile& t, const Stretch& s, bool writing);
-  void watch(const Tile& t, const Stretch& s, Memory& m, bool writing);
+  void track(const Tile& t, const Stretch& s, Memory& m, bool writing);
   bool all_written(const Tile& t, const Stretch& s, const Memory& m) const;
   void fault_unwritten(const Tile& t, const Stretch& s, const Memory& m);
   void note_moving(const Tile& t, const Memory& m);
   void gather_free(const Tile& t, int row, std::byte* out);
   std::byte* row_scratch(const Tile& t);
-  const std::byte* row_in_place(const Tile& t, int row);  // the row's bytes, in memory or in scratch
+  const std::byte* row_data(const Tile& t, int row);  // the row's bytes, in memory or in scratch
   Machine& machine_;
   CoreShape shape_;
   std::string_view slot_;
@@ -158,9 +158,9 @@ class Machine {
   // Cleared when other data could have had the run read what nobody wrote.
   bool settled = true;
   void restart();  // registers, semaphores and accumulators as at the beginning; memory stays
-  // While a meeting row runs: the calls that meet, one per core in core order. The row's exec runs once for all of
-  // them.
-  std::span<const Call> meeting;
+  // While a rendezvous row runs: the calls that take part, one per core in core order. The row's exec runs once for all
+  // of them.
+  std::span<const Call> rendezvous;
 
  private:
   const Program& program_;

@@ -28,7 +28,7 @@ void over_words(size_t begin, size_t n, Part part, Whole whole) {
 
 }  // namespace
 
-// Large pieces are mapped without a reservation, so that a program may place more HBM than the host has.
+// Large pieces are mapped without a reservation, so that a program may allocate more HBM than the host has.
 static constexpr size_t kMappedFrom = 1 << 20;
 
 LazyBytes::LazyBytes(size_t n) : size_(n) {

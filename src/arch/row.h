@@ -28,10 +28,10 @@ struct Cost {
 };
 
 enum class Unit : uint8_t {
-  engine,   // runs on the engine whose stream holds it
-  queue,    // is triggered from the stream and runs on a DMA queue (attribute `queue`); updates at completion
-  meeting,  // the program's cores meet here: barriers, exchanges, collectives
-  control,  // sequencer only: semaphores, registers, loops, branches
+  engine,      // runs on the engine whose stream holds it
+  queue,       // is triggered from the stream and runs on a DMA queue (attribute `queue`); updates at completion
+  rendezvous,  // a rendezvous of the program's cores: barriers, exchanges, collectives
+  control,     // sequencer only: semaphores, registers, loops, branches
 };
 
 using Exec = void (*)(Core&, const Call&);
@@ -52,9 +52,9 @@ struct Row {
   Exec exec = nullptr;
   Cycles cycles = nullptr;
   Check check = nullptr;
-  std::string_view says = {};    // its meaning in one line, for people
-  std::string_view source = {};  // of the cost: "doc: …", "measured: …" or "estimate: …"
-  std::string_view label = {};   // the profiler's opcode name
+  std::string_view summary = {};  // its meaning in one line, for people
+  std::string_view source = {};   // of the cost: "doc: …", "measured: …" or "estimate: …"
+  std::string_view label = {};    // the profiler's opcode name
 };
 
 enum class Mode : uint8_t { read, write, read_write, may_write };
@@ -96,7 +96,7 @@ template <size_t N>
 constexpr bool well_formed(const Row (&table)[N]) {
   for (size_t i = 0; i < N; ++i) {
     const Row& r = table[i];
-    if (r.name.empty() || !r.opcode || !r.engines || !r.exec || !r.cycles || r.says.empty() || r.source.empty())
+    if (r.name.empty() || !r.opcode || !r.engines || !r.exec || !r.cycles || r.summary.empty() || r.source.empty())
       return false;
     for (size_t j = 0; j < i; ++j)
       if (table[j].name == r.name || table[j].opcode == r.opcode) return false;

@@ -134,7 +134,7 @@ Transfer describe_transfer(const Chip& chip, const Call& call) {
   for (size_t s = 0; s < call.info.slots.size(); ++s) {
     const Operand& o = call.operand(static_cast<int>(s));
     if (!call.info.slots[s].reads() || o.kind != OperandKind::tile) continue;
-    const Tile src = call.place(o);
+    const Tile src = call.tile_of(o);
     on_chip_source |= src.on_chip();
     d.add(src, opcode == kOpDmaTranspose);
   }

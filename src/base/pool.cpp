@@ -96,7 +96,7 @@ void ThreadPool::start_workers() {
   std::call_once(started_, [&] {
     for (int i = 1; i < threads_; ++i) {
       try {
-        workers_.emplace_back([this] { work(); });
+        workers_.emplace_back([this] { run_tasks(); });
       } catch (const std::system_error&) {
         break;  // no more threads to be had: fewer helpers, same results
       }
@@ -157,7 +157,7 @@ bool ThreadPool::spin_for_job(uint32_t seen) const {
   return spin_until([&] { return posted_.load(std::memory_order_acquire) != seen; });
 }
 
-void ThreadPool::work() {
+void ThreadPool::run_tasks() {
   while (!stop_) {
     uint32_t seen = posted_.load(std::memory_order_acquire);
     Job* job = nullptr;

@@ -47,7 +47,7 @@ class ThreadPool {
   struct Job;
 
   void start_workers();
-  void work();
+  void run_tasks();
   Job* take();            // with mutex_ held: an open job with chunks left, joined; or null
   void leave(Job& job);   // a worker is done with it
   void finish(Job& job);  // closes the caller's own job and waits for its helpers

@@ -6,7 +6,7 @@ namespace trine::comm {
 
 namespace {
 
-int32_t one_of(const OnChip& chip, size_t turn) { return chip.members[turn % chip.members.size()]; }
+int32_t one_of(const OnChip& chip, size_t number) { return chip.members[number % chip.members.size()]; }
 
 }  // namespace
 

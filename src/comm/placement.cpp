@@ -37,12 +37,12 @@ std::vector<std::vector<int64_t>> chip_cycles(const arch::Instance& instance, co
   for (int which = 0; which < ring_count(instance.levels[0]); ++which) {
     std::vector<int64_t> walk = ring(instance.levels[0], which);
     int64_t inner = instance.levels[0].size();
-    for (size_t l = 1; l < instance.levels.size(); ++l) {  // there and back, place by place of the outer level
+    for (size_t l = 1; l < instance.levels.size(); ++l) {  // there and back, index by index of the outer level
       const std::vector<int64_t> once = walk;
       walk.clear();
-      for (int64_t place = 0; place < instance.levels[l].size(); ++place)
+      for (int64_t at_level = 0; at_level < instance.levels[l].size(); ++at_level)
         for (size_t i = 0; i < once.size(); ++i)
-          walk.push_back(place * inner + once[place % 2 == 0 ? i : once.size() - 1 - i]);
+          walk.push_back(at_level * inner + once[at_level % 2 == 0 ? i : once.size() - 1 - i]);
       inner *= instance.levels[l].size();
     }
     out.push_back(std::move(walk));

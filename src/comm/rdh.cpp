@@ -1,6 +1,6 @@
 // Recursive doubling and halving, after Neuron's page on collectives inside a node: chips are corners of a cube, whose
 // axes are walked one after the other; a side of four chips in a ring is two axes, numbered so that corners beside each
-// other are chips beside each other (Gray code). Ranks of equal place on their chips work together.
+// other are chips beside each other (Gray code). Ranks of equal position on their chips work together.
 #include <algorithm>
 #include <bit>
 
@@ -10,7 +10,7 @@ namespace trine::comm {
 
 namespace {
 
-// Corner of a chip, and back: each side's place in Gray code, side by side.
+// Corner of a chip, and back: each side's coordinate in Gray code, side by side.
 struct Cube {
   explicit Cube(std::span<const int64_t> sides) {
     for (const int64_t side : sides) axes_of_side.push_back(std::countr_zero(static_cast<uint64_t>(side)));
@@ -20,8 +20,8 @@ struct Cube {
     uint64_t out = 0;
     int at = 0;
     for (const int a : axes_of_side) {
-      const uint64_t place = chip >> at & ((uint64_t{1} << a) - 1);
-      out |= (place ^ place >> 1) << at;
+      const uint64_t coordinate = chip >> at & ((uint64_t{1} << a) - 1);
+      out |= (coordinate ^ coordinate >> 1) << at;
       at += a;
     }
     return out;
@@ -49,15 +49,15 @@ Plan plan_of(const Party& party, std::span<const int64_t> sides) {
   return p;
 }
 
-// The axis that ranks of place `local` take as their turn-th; each place begins with another, so that all links of a
-// chip are in use at once. `done`: the axes they took before.
-struct Turn {
+// The axis that ranks of position `local` take in phase `phase`; each position begins with another, so that all links
+// of a chip are in use at once. `done`: the axes they took before.
+struct Phase {
   uint64_t axis = 0, done = 0;
 };
-Turn turn_of(const Plan& p, size_t local, size_t locals, int turn) {
+Phase phase_of(const Plan& p, size_t local, size_t locals, int phase) {
   const int shift = static_cast<int>(local) * std::max(1, p.axes / static_cast<int>(locals));
-  Turn out;
-  for (int t = 0; t <= turn; ++t) {
+  Phase out;
+  for (int t = 0; t <= phase; ++t) {
     out.done |= out.axis;
     out.axis = uint64_t{1} << (t + shift) % p.axes;
   }
@@ -102,13 +102,13 @@ Steps rdh_reduce_scatter(const Party& party, std::span<const int64_t> sides) {
           for (const OnChip& home : p.chips)
             if (x != l) w.send(chip.members[x], chip.members[l], home.members[l], true);
   }
-  for (int turn = 0; turn < p.axes; ++turn) {
+  for (int phase = 0; phase < p.axes; ++phase) {
     Step& step = steps.emplace_back();
-    step.fused = turn + 1 < p.axes;
+    step.fused = phase + 1 < p.axes;
     StepWriter w(party, step);
     for (size_t c = 0; c < p.chips.size(); ++c)
       for (size_t l = 0; l < local; ++l) {
-        const Turn t = turn_of(p, l, local, turn);
+        const Phase t = phase_of(p, l, local, phase);
         const uint64_t other = p.corner[c] ^ t.axis;
         for (size_t home = 0; home < p.chips.size(); ++home)
           if (((p.corner[home] ^ other) & (t.done | t.axis)) == 0)
@@ -122,11 +122,11 @@ Steps rdh_all_gather(const Party& party, std::span<const int64_t> sides) {
   const Plan p = plan_of(party, sides);
   const size_t local = p.chips[0].members.size();
   Steps steps;
-  for (int turn = p.axes; turn-- > 0;) {
+  for (int phase = p.axes; phase-- > 0;) {
     StepWriter w(party, steps.emplace_back());
     for (size_t c = 0; c < p.chips.size(); ++c)
       for (size_t l = 0; l < local; ++l) {
-        const Turn t = turn_of(p, l, local, turn);
+        const Phase t = phase_of(p, l, local, phase);
         const size_t other = p.chip_at[p.corner[c] ^ t.axis];
         for (size_t home = 0; home < p.chips.size(); ++home)
           if (((p.corner[home] ^ p.corner[c]) & (t.done | t.axis)) == 0)

@@ -131,7 +131,7 @@ class Builder {
     return {};
   }
 
-  // Cuts the buffer; pieces lie [place in the node][sub-chunk][node], see hierarchical().
+  // Cuts the buffer; pieces lie [rank in the node][sub-chunk][node], see hierarchical().
   Schedule pieces(int32_t subs, int32_t nodes) {
     const int32_t local = out_.ranks / nodes;
     out_.parts = out_.pieces = out_.ranks * subs;
@@ -193,7 +193,7 @@ class Builder {
   }
 
   // reduce_scatter: inside nodes, then between; all_gather: between, then inside; all_reduce: inside, between, inside.
-  // A chunk inside a node is the pieces of all ranks with that place in theirs; between nodes it is one rank's.
+  // A chunk inside a node is the pieces of all ranks with that number in theirs; between nodes it is one rank's.
   Result<Schedule> hierarchical() {
     by_node_ = nodes_of();
     const int32_t nodes = static_cast<int32_t>(by_node_.size());

@@ -25,7 +25,7 @@ enum class Algorithm : uint8_t {
   rdh,           // recursive halving and doubling over chips, mesh within each
   ring,          // one neighbour after the other
   kangaring,     // a ring over pairs of ranks of a chip: one works, its peer is read and written along
-  hierarchical,  // inside nodes, and between ranks of equal place
+  hierarchical,  // inside nodes, and between ranks of equal number
   count,
 };
 std::string_view name(Algorithm a);

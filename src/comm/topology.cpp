@@ -13,33 +13,33 @@ using arch::Wiring;
 
 int64_t wrap(int64_t v, int64_t n) { return ((v % n) + n) % n; }
 
-void add_once(std::vector<int64_t>& out, int64_t self, int64_t place) {
-  if (place != self && !std::count(out.begin(), out.end(), place)) out.push_back(place);
+void add_once(std::vector<int64_t>& out, int64_t self, int64_t index) {
+  if (index != self && !std::count(out.begin(), out.end(), index)) out.push_back(index);
 }
 
-// Places within one level, without the levels around it.
-std::vector<int64_t> places_beside(const Level& level, int64_t place) {
+// Indices within one level, without the levels around it.
+std::vector<int64_t> indices_beside(const Level& level, int64_t index) {
   std::vector<int64_t> out;
   const int64_t n = level.size();
   switch (level.wiring) {
     case Wiring::line:
-      if (place > 0) out.push_back(place - 1);
-      if (place + 1 < n) out.push_back(place + 1);
+      if (index > 0) out.push_back(index - 1);
+      if (index + 1 < n) out.push_back(index + 1);
       break;
     case Wiring::ring:
-      add_once(out, place, wrap(place - 1, n));
-      add_once(out, place, wrap(place + 1, n));
+      add_once(out, index, wrap(index - 1, n));
+      add_once(out, index, wrap(index + 1, n));
       break;
     case Wiring::torus: {
-      const int64_t rows = level.sides[0], columns = level.sides[1], r = place / columns, c = place % columns;
-      add_once(out, place, wrap(r - 1, rows) * columns + c);
-      add_once(out, place, r * columns + wrap(c - 1, columns));
-      add_once(out, place, wrap(r + 1, rows) * columns + c);
-      add_once(out, place, r * columns + wrap(c + 1, columns));
+      const int64_t rows = level.sides[0], columns = level.sides[1], r = index / columns, c = index % columns;
+      add_once(out, index, wrap(r - 1, rows) * columns + c);
+      add_once(out, index, r * columns + wrap(c - 1, columns));
+      add_once(out, index, wrap(r + 1, rows) * columns + c);
+      add_once(out, index, r * columns + wrap(c + 1, columns));
       break;
     }
     case Wiring::all_to_all:
-      for (int64_t p = 0; p < n; ++p) add_once(out, place, p);
+      for (int64_t p = 0; p < n; ++p) add_once(out, index, p);
       break;
   }
   return out;
@@ -63,7 +63,7 @@ std::vector<int64_t> route_in_level(const Level& level, int64_t a, int64_t b) {
     case Wiring::torus: {
       const int64_t rows = level.sides[0], columns = level.sides[1], row = a / columns;
       walk_ring(a % columns, b % columns, columns, out);
-      for (int64_t& place : out) place += row * columns;
+      for (int64_t& index : out) index += row * columns;
       std::vector<int64_t> down;
       walk_ring(row, b / columns, rows, down);
       for (const int64_t r : down) out.push_back(r * columns + b % columns);
@@ -87,7 +87,7 @@ std::vector<int64_t> diagonal(int64_t side, int which) {
   return out;
 }
 
-// Up and down (or back and forth) through a torus with an even side; the last place is beside the first.
+// Up and down (or back and forth) through a torus with an even side; the last chip is beside the first.
 std::vector<int64_t> snake(int64_t rows, int64_t columns) {
   const bool by_column = columns % 2 == 0;
   const int64_t across = by_column ? columns : rows, along = by_column ? rows : columns;
@@ -107,10 +107,10 @@ std::vector<Neighbour> neighbours(const Instance& instance, int64_t chip) {
   int64_t inner = 1;
   for (size_t l = 0; l < instance.levels.size(); ++l) {
     const Level& level = instance.levels[l];
-    const int64_t place = chip / inner % level.size(), first = chip - chip % (inner * level.size());
-    for (const int64_t p : places_beside(level, place)) {
+    const int64_t index = chip / inner % level.size(), first = chip - chip % (inner * level.size());
+    for (const int64_t p : indices_beside(level, index)) {
       if (level.wiring != Wiring::all_to_all) {
-        out.push_back({chip + (p - place) * inner, static_cast<int>(l)});
+        out.push_back({chip + (p - index) * inner, static_cast<int>(l)});
         continue;
       }
       for (int64_t k = 0; k < inner; ++k) out.push_back({first + p * inner + k, static_cast<int>(l)});
@@ -125,12 +125,12 @@ std::vector<int64_t> route(const Instance& instance, int64_t from, int64_t to) {
   int64_t inner = 1, at = from;
   for (const Level& level : instance.levels) {
     const int64_t a = at / inner % level.size(), b = to / inner % level.size(), rest = at - a * inner;
-    if (level.wiring == Wiring::all_to_all && a != b) {  // a switch reaches any place within the other group
+    if (level.wiring == Wiring::all_to_all && a != b) {  // a switch reaches any chip within the other group
       const int64_t group = inner * level.size();
       at = from - from % group + to % group;
       out.assign(1, at);
     } else {
-      for (const int64_t place : route_in_level(level, a, b)) out.push_back(at = rest + place * inner);
+      for (const int64_t index : route_in_level(level, a, b)) out.push_back(at = rest + index * inner);
     }
     inner *= level.size();
   }
@@ -166,7 +166,7 @@ std::vector<int64_t> ring(const Level& level, int which) {
     return snake(level.sides[0], level.sides[1]);
   }
   std::vector<int64_t> out;
-  for (int64_t place = 0; place < level.size(); ++place) out.push_back(place);
+  for (int64_t index = 0; index < level.size(); ++index) out.push_back(index);
   return out;
 }
 

@@ -1,5 +1,5 @@
 // Who is wired to whom: neighbours, distances, routes and rings over an instance's levels. Times nothing, sends
-// nothing. A chip's number counts the innermost level fastest: chip = place in level 0 + size 0 * (place in level 1 +
+// nothing. A chip's number counts the innermost level fastest: chip = index in level 0 + size 0 * (index in level 1 +
 // …).
 #pragma once
 
@@ -27,7 +27,7 @@ int64_t hops(const arch::Instance& instance, int64_t from, int64_t to);
 // The outermost level at which two chips differ: that of the link between neighbours. -1 for a chip and itself.
 int link_level(const arch::Instance& instance, int64_t a, int64_t b);
 
-// A closed walk through all places of one level, each once, over its links. A square torus has two that share no link
+// A closed walk through all chips of one level, each once, over its links. A square torus has two that share no link
 // (`which` 0 and 1). A line's walk is not closed; a torus with odd, unequal sides has none that we build: empty.
 std::vector<int64_t> ring(const arch::Level& level, int which = 0);
 int ring_count(const arch::Level& level);

@@ -35,52 +35,52 @@ class Run {
     if (!done) return located(done.error(), step);
     return {};
   }
-  std::vector<void*> pointers(std::span<const Place> places) const {
+  std::vector<void*> pointers(std::span<const Operand> operands) const {
     std::vector<void*> out;
-    out.reserve(places.size());
-    for (const Place& p : places) out.push_back(data(p));
+    out.reserve(operands.size());
+    for (const Operand& p : operands) out.push_back(data(p));
     return out;
   }
-  std::vector<Kept*> kept_of(std::span<const Place> places) const {
-    std::vector<Kept*> out;
-    for (const Place& p : places) out.push_back(kept(p));
+  std::vector<PackedForms*> packed_forms_of(std::span<const Operand> operands) const {
+    std::vector<PackedForms*> out;
+    for (const Operand& p : operands) out.push_back(packed_forms(p));
     return out;
   }
 
  private:
-  void* data(const Place& place) const {
-    switch (place.kind) {
+  void* data(const Operand& operand) const {
+    switch (operand.kind) {
       case SlotKind::input:
-        return const_cast<void*>(frame_.inputs[place.index]);
+        return const_cast<void*>(frame_.inputs[operand.index]);
       case SlotKind::output:
-        return frame_.outputs[place.index];
+        return frame_.outputs[operand.index];
       case SlotKind::constant:
-        return place.constant;
+        return operand.constant;
       case SlotKind::temporary:
-        return arena_ + place.offset;
+        return arena_ + operand.offset;
     }
     return nullptr;
   }
-  TensorView view(const Place& p) const { return {p.slot->dtype, p.slot->dims, data(p)}; }
-  std::vector<TensorView> views(const std::vector<Place>& places) const {
+  TensorView view(const Operand& p) const { return {p.slot->dtype, p.slot->dims, data(p)}; }
+  std::vector<TensorView> views(const std::vector<Operand>& operands) const {
     std::vector<TensorView> out;
-    out.reserve(places.size());
-    for (const Place& p : places) out.push_back(view(p));
+    out.reserve(operands.size());
+    for (const Operand& p : operands) out.push_back(view(p));
     return out;
   }
-  Kept* kept(const Place& place) const {
-    const bool has = place.kind == SlotKind::input && place.index < frame_.kept.size();
-    return has ? frame_.kept[place.index] : place.kept.get();
+  PackedForms* packed_forms(const Operand& operand) const {
+    const bool has = operand.kind == SlotKind::input && operand.index < frame_.packed_forms.size();
+    return has ? frame_.packed_forms[operand.index] : operand.packed_forms.get();
   }
   Error located(Error error, const PreparedStep& step) const {
-    if (error.where.empty()) error.where = prepared_.plan->places[step.where];
+    if (error.where.empty()) error.where = prepared_.plan->locations[step.where];
     return error;
   }
 
   Result<void> run(const arch::CallStep* call, const PreparedStep& step) {
     return call->run(views(step.in), views(step.out));
   }
-  Result<void> run(const TileKernel& kernel, const PreparedStep& step) {
+  Result<void> run(const LoopKernel& kernel, const PreparedStep& step) {
     std::array<void*, 32> few;
     const size_t count = step.in.size() + step.out.size();
     std::vector<void*> many(count > few.size() ? count : 0);
@@ -103,11 +103,11 @@ class Run {
     std::vector<void*> operands = {nullptr};
     for (size_t i = 2; i < step.in.size(); ++i) operands.push_back(data(step.in[i]));
     for (size_t i = keeps; i < step.out.size(); ++i) operands.push_back(data(step.out[i]));
-    TileEpilogueCall call{product.epilogue ? &*product.epilogue : nullptr, operands};
+    LoopEpilogueCall call{product.epilogue ? &*product.epilogue : nullptr, operands};
     const Epilogue epilogue = product.epilogue ? Epilogue{run_epilogue, &call} : Epilogue{};
     const TensorView in[] = {view(step.in[0]), view(step.in[1])};
     return kernel(*product.what, std::span<const TensorView>(in), keeps ? view(step.out[0]) : TensorView{},
-                  kept(step.in[1]), epilogue);
+                  packed_forms(step.in[1]), epilogue);
   }
   Result<void> run(const arch::AttentionStep* attention, const PreparedStep& step) {
     return run_attention(*attention, views(step.in), view(step.out[0]));
@@ -142,11 +142,11 @@ class Run {
     const Prepared& branch = *choice.branches[index < 0 || size_t(index) > last ? last : size_t(index)];
     const std::vector<void*> inputs = pointers(std::span(step.in).subspan(1)), outputs = pointers(step.out);
     const std::vector<const void*> read(inputs.begin(), inputs.end());
-    return execute(branch, {.inputs = read, .outputs = outputs, .meeting = frame_.meeting});
+    return execute(branch, {.inputs = read, .outputs = outputs, .collectives = frame_.collectives});
   }
   Result<void> run(const arch::CollectiveStep* what, const PreparedStep& step) {
     const std::vector<TensorView> in = views(step.in), out = views(step.out);
-    if (frame_.meeting) return frame_.meeting->meet(*what, in, out);
+    if (frame_.collectives) return frame_.collectives->join(*what, in, out);
     const bool unsent = what->kind == arch::CollectiveKind::permute && what->pairs.empty();  // nobody's target: zeros
     for (size_t i = 0; i < out.size(); ++i) {
       if (unsent) {
@@ -191,11 +191,12 @@ class Wired {
   // Branches are wired when they are first taken.
   class WiredCase {
    public:
-    WiredCase(const PreparedCase& choice, const std::vector<void*>& in, std::vector<void*> out, Meeting* meeting)
+    WiredCase(const PreparedCase& choice, const std::vector<void*>& in, std::vector<void*> out,
+              Collectives* collectives)
         : index_(static_cast<const int32_t*>(in[0])),
           in_(in.begin() + 1, in.end()),
           out_(std::move(out)),
-          meeting_(meeting) {
+          collectives_(collectives) {
       for (const auto& branch : choice.branches) branches_.push_back({branch.get()});
     }
     Result<void> run() {
@@ -204,7 +205,7 @@ class Wired {
       if (!branch.wired) {
         branch.arena = std::make_unique<Scratch>(size_t(branch.prepared->plan->arena_bytes));
         branch.wired = std::make_unique<Wired>(
-            *branch.prepared, Frame{.inputs = in_, .outputs = out_, .meeting = meeting_}, branch.arena->as<>());
+            *branch.prepared, Frame{.inputs = in_, .outputs = out_, .collectives = collectives_}, branch.arena->as<>());
       }
       return branch.wired->all();
     }
@@ -218,10 +219,10 @@ class Wired {
     const int32_t* index_;
     std::vector<const void*> in_;
     std::vector<void*> out_;
-    Meeting* meeting_;
+    Collectives* collectives_;
     std::vector<Branch> branches_;
   };
-  using Step = std::variant<TileCall, WiredMove, WiredWindows, std::unique_ptr<WiredCase>, std::unique_ptr<LoopRun>,
+  using Step = std::variant<LoopCall, WiredMove, WiredWindows, std::unique_ptr<WiredCase>, std::unique_ptr<LoopRun>,
                             const PreparedStep*>;
 
   static constexpr size_t kLoopBytesMax = 1 << 18;  // of a loop inside: what larger ones take is given back in between
@@ -229,7 +230,7 @@ class Wired {
   static size_t scratch_bytes(const Prepared& prepared) {
     size_t sum = 0;
     for (const PreparedStep& step : prepared.steps)
-      if (const auto* kernel = std::get_if<TileKernel>(&step.what)) sum += TileCall::scratch_bytes(*kernel);
+      if (const auto* kernel = std::get_if<LoopKernel>(&step.what)) sum += LoopCall::scratch_bytes(*kernel);
     return sum;
   }
 
@@ -239,19 +240,19 @@ class Wired {
 };
 
 // A loop on memory that stays where it is, for one run or many.
-// Carried values live in the outputs and in a second set; turns go from one to the other. Those that the body writes
-// in place have one home, the output, from the start.
+// Carried values live in the outputs and in a second set; iterations go from one to the other. Those that the body
+// writes in place have one home, the output, from the start.
 class LoopRun {
  public:
-  // `kept`: per input, its packed forms where it never changes, or null.
+  // `packed_forms`: per input, its packed forms where it never changes, or null.
   LoopRun(const PreparedLoop& loop, const PreparedStep& step, const std::vector<void*>& in, std::vector<void*> out,
-          std::vector<Kept*> kept, Meeting* meeting)
+          std::vector<PackedForms*> packed_forms, Collectives* collectives)
       : loop_(loop),
         step_(step),
         in_(in.begin(), in.end()),
         own_(step.in.size() - step.out.size()),
-        kept_(std::move(kept)),
-        meeting_(meeting),
+        packed_forms_(std::move(packed_forms)),
+        collectives_(collectives),
         second_(second_bytes(loop, step)),
         cond_arena_(size_t(loop.cond->plan->arena_bytes)),
         body_arena_(size_t(loop.body->plan->arena_bytes)),
@@ -269,10 +270,10 @@ class LoopRun {
       sources_[to].insert(sources_[to].end(), inputs_.begin() + ptrdiff_t(step.out.size()), inputs_.end());
     }
     for (auto& set : sets_) set.push_back(&go_);
-    // What does not change from turn to turn keeps its packed forms for the length of a run, or longer.
+    // What does not change from iteration to iteration keeps its packed forms for the length of a run, or longer.
     for (size_t i = step.out.size(); i < step.in.size(); ++i)
-      if (!kept_[i]) kept_[i] = &own_[i - step.out.size()].emplace();
-    std::fill_n(kept_.begin(), step.out.size(), nullptr);
+      if (!packed_forms_[i]) packed_forms_[i] = &own_[i - step.out.size()].emplace();
+    std::fill_n(packed_forms_.begin(), step.out.size(), nullptr);
   }
   static size_t scratch_bytes(const PreparedLoop& loop, const PreparedStep& step) {
     return second_bytes(loop, step) + size_t(loop.cond->plan->arena_bytes + loop.body->plan->arena_bytes);
@@ -283,7 +284,7 @@ class LoopRun {
     for (size_t i = 0; i < step_.out.size(); ++i)
       if (loop_.in_place[i]) copy(i, in_[i], sets_[0][i]);
     for (auto& forms : own_) forms.emplace();
-    TRY(once(*loop_.cond, {.inputs = inputs_, .outputs = go_at_, .meeting = meeting_}, cond_arena_, cond_));
+    TRY(once(*loop_.cond, {.inputs = inputs_, .outputs = go_at_, .collectives = collectives_}, cond_arena_, cond_));
     if (!go_) {
       for (size_t i = 0; i < step_.out.size(); ++i) copy(i, inputs_[i], sets_[0][i]);
       return {};
@@ -293,9 +294,9 @@ class LoopRun {
     int last = 0;  // the set written last
     while (go_) {
       last = alternates ? 1 - last : 0;
-      if (!turns_[last])
-        turns_[last] = std::make_unique<Wired>(*loop_.body, frame(sources_[last], last), body_arena_.as<>());
-      TRY(turns_[last]->all());
+      if (!iterations_[last])
+        iterations_[last] = std::make_unique<Wired>(*loop_.body, frame(sources_[last], last), body_arena_.as<>());
+      TRY(iterations_[last]->all());
     }
     for (size_t i = 0; last == 1 && i < step_.out.size(); ++i)
       if (!loop_.in_place[i]) copy(i, sets_[1][i], sets_[0][i]);
@@ -303,7 +304,7 @@ class LoopRun {
   }
 
  private:
-  static int64_t room(const Place& place) { return int64_t(place.slot->bytes() + 63) / 64 * 64; }
+  static int64_t room(const Operand& operand) { return int64_t(operand.slot->bytes() + 63) / 64 * 64; }
   static size_t second_bytes(const PreparedLoop& loop, const PreparedStep& step) {
     int64_t size = 0;
     for (size_t i = 0; i < step.out.size(); ++i)
@@ -314,7 +315,7 @@ class LoopRun {
     if (from != to) std::memcpy(to, from, step_.out[i].slot->bytes());
   }
   Frame frame(const std::vector<const void*>& from, int to) const {
-    return {.inputs = from, .outputs = sets_[to], .kept = kept_, .meeting = meeting_};
+    return {.inputs = from, .outputs = sets_[to], .packed_forms = packed_forms_, .collectives = collectives_};
   }
   // What happens once in a run is wired from the second run on.
   Result<void> once(const Prepared& plan, const Frame& frame, const Scratch& arena, std::unique_ptr<Wired>& wired) {
@@ -326,16 +327,16 @@ class LoopRun {
   const PreparedLoop& loop_;
   const PreparedStep& step_;
   const std::vector<const void*> in_;
-  std::vector<std::optional<Kept>> own_;  // stay where they are
-  std::vector<Kept*> kept_;               // per input
-  Meeting* const meeting_;
+  std::vector<std::optional<PackedForms>> own_;  // stay where they are
+  std::vector<PackedForms*> packed_forms_;       // per input
+  Collectives* const collectives_;
   const Scratch second_, cond_arena_, body_arena_;
   std::vector<void*> sets_[2];                    // and where the body says whether to go on
-  std::vector<const void*> inputs_, sources_[2];  // of the first turn; of turns that write set 0 and set 1
+  std::vector<const void*> inputs_, sources_[2];  // of the first iteration; of iterations that write set 0 and set 1
   uint8_t go_ = 0;
   void* go_at_[1] = {&go_};
   int64_t runs_ = 0;
-  std::unique_ptr<Wired> cond_ = {}, first_ = {}, turns_[2] = {};
+  std::unique_ptr<Wired> cond_ = {}, first_ = {}, iterations_[2] = {};
 };
 
 Wired::Wired(const Prepared& prepared, const Frame& frame, std::byte* arena)
@@ -344,19 +345,20 @@ Wired::Wired(const Prepared& prepared, const Frame& frame, std::byte* arena)
   steps_.reserve(prepared.steps.size());
   for (const PreparedStep& step : prepared.steps) {
     std::vector<void*> in = run_.pointers(step.in), out = run_.pointers(step.out);
-    if (const auto* kernel = std::get_if<TileKernel>(&step.what)) {
+    if (const auto* kernel = std::get_if<LoopKernel>(&step.what)) {
       in.insert(in.end(), out.begin(), out.end());
-      steps_.push_back({TileCall(*kernel, in, at)});
-      at += TileCall::scratch_bytes(*kernel);
+      steps_.push_back({LoopCall(*kernel, in, at)});
+      at += LoopCall::scratch_bytes(*kernel);
     } else if (const auto* move = std::get_if<Move>(&step.what)) {
       steps_.push_back({WiredMove{move, std::move(in), out[0]}});
     } else if (const auto* windows = std::get_if<Windows>(&step.what)) {
       steps_.push_back({WiredWindows{windows, std::move(in), out[0]}});
     } else if (const auto* choice = std::get_if<PreparedCase>(&step.what)) {
-      steps_.push_back({std::make_unique<WiredCase>(*choice, in, out, frame.meeting)});
+      steps_.push_back({std::make_unique<WiredCase>(*choice, in, out, frame.collectives)});
     } else if (const auto* loop = std::get_if<PreparedLoop>(&step.what);
                loop && LoopRun::scratch_bytes(*loop, step) <= kLoopBytesMax) {
-      steps_.push_back({std::make_unique<LoopRun>(*loop, step, in, out, run_.kept_of(step.in), frame.meeting)});
+      steps_.push_back(
+          {std::make_unique<LoopRun>(*loop, step, in, out, run_.packed_forms_of(step.in), frame.collectives)});
     } else {
       steps_.push_back({&step});
     }
@@ -367,7 +369,7 @@ Wired::~Wired() = default;
 
 Result<void> Wired::all() {
   for (const Step& step : steps_) {
-    if (const auto* call = std::get_if<TileCall>(&step)) {
+    if (const auto* call = std::get_if<LoopCall>(&step)) {
       call->run();
     } else if (const auto* move = std::get_if<WiredMove>(&step)) {
       move->what->run(move->in, move->out);
@@ -385,7 +387,7 @@ Result<void> Wired::all() {
 }
 
 Result<void> Run::run(const PreparedLoop& loop, const PreparedStep& step) {
-  return LoopRun(loop, step, pointers(step.in), pointers(step.out), kept_of(step.in), frame_.meeting).run();
+  return LoopRun(loop, step, pointers(step.in), pointers(step.out), packed_forms_of(step.in), frame_.collectives).run();
 }
 
 }  // namespace

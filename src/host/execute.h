@@ -10,21 +10,21 @@
 
 namespace trine::host {
 
-class Kept;
+class PackedForms;
 
-// Where this run's values meet those of other devices.
-class Meeting {
+// Collectives of this run with other devices.
+class Collectives {
  public:
-  virtual ~Meeting() = default;
-  virtual Result<void> meet(const arch::CollectiveStep& step, std::span<const TensorView> in,
+  virtual ~Collectives() = default;
+  virtual Result<void> join(const arch::CollectiveStep& step, std::span<const TensorView> in,
                             std::span<const TensorView> out) = 0;
 };
 
 struct Frame {
   std::span<const void* const> inputs = {};
   std::span<void* const> outputs = {};
-  std::span<Kept* const> kept = {};  // beside each input that never changes, or null; may be empty
-  Meeting* meeting = nullptr;        // null: alone on one device
+  std::span<PackedForms* const> packed_forms = {};  // beside each input that never changes, or null; may be empty
+  Collectives* collectives = nullptr;               // null: alone on one device
 };
 
 // A plan with its kernels made ready. It never changes.

@@ -1,4 +1,4 @@
-// Makes a plan ready: kernels for tile programs, places for operands, loops and branches likewise.
+// Makes a plan ready: kernels for loop programs, addresses for operands, loops and branches likewise.
 #include <algorithm>
 
 #include "host/execute.h"
@@ -15,7 +15,7 @@ struct Ready {
   const arch::Step& around;
 
   Result<What> operator()(const arch::CallStep& step) const { return What(&step); }
-  Result<What> operator()(const arch::TileStep& step) const { return What(TRY(prepare(step.program))); }
+  Result<What> operator()(const arch::LoopStep& step) const { return What(TRY(prepare(step.program))); }
   Result<What> operator()(const arch::GemmStep& step) const { return product(step); }
   Result<What> operator()(const arch::ConvStep& step) const { return product(step); }
   Result<What> operator()(const arch::AttentionStep& step) const { return What(&step); }
@@ -49,16 +49,16 @@ struct Ready {
   }
 };
 
-std::vector<Place> places(const arch::HostPlan& plan, const std::vector<arch::SlotId>& ids) {
-  std::vector<Place> out;
+std::vector<Operand> operands(const arch::HostPlan& plan, const std::vector<arch::SlotId>& ids) {
+  std::vector<Operand> out;
   for (arch::SlotId id : ids) {
     const arch::Slot& slot = plan.slots[id];
-    Place place{slot.kind, slot.index, slot.offset, nullptr, &slot};
+    Operand at{slot.kind, slot.index, slot.offset, nullptr, &slot};
     if (slot.kind == arch::SlotKind::constant) {
-      place.constant = plan.constants[slot.index].data.get();
-      place.kept = std::make_shared<Kept>();
+      at.constant = plan.constants[slot.index].data.get();
+      at.packed_forms = std::make_shared<PackedForms>();
     }
-    out.push_back(place);
+    out.push_back(at);
   }
   return out;
 }
@@ -68,7 +68,7 @@ std::vector<Place> places(const arch::HostPlan& plan, const std::vector<arch::Sl
 bool asks_for_form(const PreparedStep& step, size_t operand) {
   const auto* product = std::get_if<PreparedProduct<arch::GemmStep>>(&step.what);
   if (!product || operand != 1) return false;
-  const auto is_f32 = [](const Place& place) { return place.slot->dtype == Dtype::f32; };
+  const auto is_f32 = [](const Operand& at) { return at.slot->dtype == Dtype::f32; };
   const auto& batch = product->what->batch;
   return std::all_of(batch.begin(), batch.end(), [](const auto& b) { return b.b == 0; }) && is_f32(step.in[0]) &&
          is_f32(step.in[1]) && std::all_of(step.out.begin(), step.out.end(), is_f32);
@@ -90,8 +90,8 @@ Result<std::shared_ptr<const Prepared>> prepare(std::shared_ptr<const arch::Host
   auto out = std::make_shared<Prepared>();
   for (const arch::Step& step : plan->steps) {
     auto what = std::visit(Ready{*plan, step}, step.what);
-    if (!what) return fail(what.error().code, what.error().message, plan->places[step.where]);
-    out->steps.push_back({*std::move(what), places(*plan, step.in), places(*plan, step.out), step.where});
+    if (!what) return fail(what.error().code, what.error().message, plan->locations[step.where]);
+    out->steps.push_back({*std::move(what), operands(*plan, step.in), operands(*plan, step.out), step.where});
   }
   out->plan = std::move(plan);
   out->by_forms_alone = find_by_forms_alone(*out);

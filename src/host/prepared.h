@@ -16,13 +16,13 @@ namespace trine::host {
 
 class Prepared;
 
-struct Place {
+struct Operand {
   arch::SlotKind kind = arch::SlotKind::temporary;
   uint32_t index = 0;
   int64_t offset = 0;
   void* constant = nullptr;
   const arch::Slot* slot = nullptr;
-  std::shared_ptr<Kept> kept = {};  // of a constant
+  std::shared_ptr<PackedForms> packed_forms = {};  // of a constant
 };
 
 struct PreparedLoop {
@@ -38,15 +38,15 @@ struct PreparedCase {
 template <class What>
 struct PreparedProduct {
   const What* what = nullptr;
-  std::optional<TileEpilogue> epilogue = {};
+  std::optional<LoopEpilogue> epilogue = {};
 };
 
 struct PreparedStep {
-  std::variant<const arch::CallStep*, TileKernel, PreparedProduct<arch::GemmStep>, PreparedProduct<arch::ConvStep>,
+  std::variant<const arch::CallStep*, LoopKernel, PreparedProduct<arch::GemmStep>, PreparedProduct<arch::ConvStep>,
                const arch::AttentionStep*, Move, Windows, arch::CopyStep, PreparedLoop, PreparedCase,
                const arch::CollectiveStep*>
       what;
-  std::vector<Place> in = {}, out = {};
+  std::vector<Operand> in = {}, out = {};
   uint32_t where = 0;
 };
 

@@ -19,12 +19,12 @@ namespace {
 
 constexpr size_t kLine = 64;
 constexpr size_t kHugePage = size_t{2} << 20;
-constexpr size_t kSlackBytes = size_t{32} << 20;  // for sizes that take turns
-constexpr size_t kUsedToKept = 4;                 // so many times what is kept must be in use,
-constexpr size_t kKeepBytes = size_t{512} << 20;  // up to this bound; besides one buffer as large as any, up to
-constexpr size_t kLargestKept = size_t{1} << 30;  // a step of training asks for such an arena again and again
-constexpr size_t kLeast = 256;                    // bytes of the smallest buffer
-constexpr size_t kSteps = 8;                      // sizes to each power of two: at most an eighth lies idle
+constexpr size_t kSlackBytes = size_t{32} << 20;    // for sizes that take turns
+constexpr size_t kUsedToCached = 4;                 // so many times what is kept must be in use,
+constexpr size_t kKeepBytes = size_t{512} << 20;    // up to this bound; besides one buffer as large as any, up to
+constexpr size_t kLargestCached = size_t{1} << 30;  // a step of training asks for such an arena again and again
+constexpr size_t kLeast = 256;                      // bytes of the smallest buffer
+constexpr size_t kSteps = 8;                        // sizes to each power of two: at most an eighth lies idle
 
 size_t size_class(size_t bytes) {
   const size_t n = std::max(bytes, kLeast);
@@ -36,7 +36,7 @@ size_t class_bytes(size_t index) { return (size_t{1} << (index / kSteps)) / kSte
 struct Buffer {
   std::byte* data = nullptr;
   size_t bytes = 0;
-  uint64_t turn = 0;  // when it was given back
+  uint64_t stamp = 0;  // when it was given back
 };
 
 // Large ones come from the system directly, and only their whole huge pages are asked to be such: a tail of a few pages
@@ -90,8 +90,8 @@ class Store {
     Old old;
     std::lock_guard lock(mutex_);
     used_bytes_ -= b.bytes;
-    largest_ = std::min(std::max(largest_, b.bytes), kLargestKept);
-    b.turn = ++turn_;
+    largest_ = std::min(std::max(largest_, b.bytes), kLargestCached);
+    b.stamp = ++stamp_;
     free_[size_class(b.bytes)].push_back(b);
     free_bytes_ += b.bytes;
     trim(used_bytes_, old);
@@ -109,14 +109,14 @@ class Store {
  private:
   // To what may lie unused while `used` are in use.
   void trim(size_t used, Old& old) {
-    const size_t kept = std::min(kKeepBytes, used / kUsedToKept + kSlackBytes) + largest_;
-    trim_to(std::min(kept, std::max(most_bytes_, used) - used + kSlackBytes), old);
+    const size_t cached = std::min(kKeepBytes, used / kUsedToCached + kSlackBytes) + largest_;
+    trim_to(std::min(cached, std::max(most_bytes_, used) - used + kSlackBytes), old);
   }
   void trim_to(size_t bytes, Old& old) {
     while (free_bytes_ > bytes) {
       std::deque<Buffer>* oldest = nullptr;
       for (std::deque<Buffer>& of_class : free_)
-        if (!of_class.empty() && (!oldest || of_class.front().turn < oldest->front().turn)) oldest = &of_class;
+        if (!of_class.empty() && (!oldest || of_class.front().stamp < oldest->front().stamp)) oldest = &of_class;
       free_bytes_ -= oldest->front().bytes;
       old.buffers.push_back(oldest->front());
       oldest->pop_front();
@@ -126,7 +126,7 @@ class Store {
   std::mutex mutex_;
   std::array<std::deque<Buffer>, 64 * kSteps> free_;  // by size class, the oldest first
   size_t free_bytes_ = 0, used_bytes_ = 0, most_bytes_ = 0, largest_ = 0;
-  uint64_t turn_ = 0;
+  uint64_t stamp_ = 0;
 };
 
 // Never destroyed: pool threads may outlive static objects.

@@ -211,11 +211,12 @@ void Windows::visit_by(const Index& index, int64_t begin, int64_t end, F&& f) co
   std::copy_n(step_.starts.begin(), starts.size(), starts.begin());
   constexpr size_t kFewLoops = 4;
   std::array<int64_t, kFewLoops> few = {};
-  std::vector<int64_t> many_turns(loops.size() > kFewLoops ? loops.size() : 0);
-  const std::span<int64_t> turns = many_turns.empty() ? std::span(few).first(loops.size()) : std::span(many_turns);
+  std::vector<int64_t> many_counters(loops.size() > kFewLoops ? loops.size() : 0);
+  const std::span<int64_t> counters =
+      many_counters.empty() ? std::span(few).first(loops.size()) : std::span(many_counters);
   int64_t many = 0, base = 0, at = 0, rest = begin;
   for (size_t d = loops.size(); d-- > 0; rest /= loops[d].size) {
-    const int64_t i = turns[d] = d == 0 ? rest : rest % loops[d].size;
+    const int64_t i = counters[d] = d == 0 ? rest : rest % loops[d].size;
     many += i * loops[d].many, base += i * loops[d].operand, at += i * loops[d].indices;
   }
   auto step = [&](const arch::WindowStep::Loop& loop, int64_t by) {
@@ -223,7 +224,7 @@ void Windows::visit_by(const Index& index, int64_t begin, int64_t end, F&& f) co
   };
   const arch::WindowStep::Loop inner = loops.empty() ? arch::WindowStep::Loop{} : loops.back();
   for (int64_t w = begin; w < end;) {
-    const int64_t left = loops.size() > 1 ? inner.size - turns.back() : end - w, run = std::min(left, end - w);
+    const int64_t left = loops.size() > 1 ? inner.size - counters.back() : end - w, run = std::min(left, end - w);
     for (int64_t i = 0; i < run; ++i) {
       bool fits = true;
       auto operand = uint64_t(base + i * inner.operand);  // of any value, also those that do not fit
@@ -238,12 +239,12 @@ void Windows::visit_by(const Index& index, int64_t begin, int64_t end, F&& f) co
     w += run;
     if (loops.empty()) continue;
     step(inner, run);
-    turns.back() += run;
-    for (size_t d = loops.size() - 1; d > 0 && turns[d] == loops[d].size; --d) {
+    counters.back() += run;
+    for (size_t d = loops.size() - 1; d > 0 && counters[d] == loops[d].size; --d) {
       step(loops[d], -loops[d].size);
-      turns[d] = 0;
+      counters[d] = 0;
       step(loops[d - 1], 1);
-      ++turns[d - 1];
+      ++counters[d - 1];
     }
   }
 }
@@ -251,7 +252,7 @@ void Windows::visit_by(const Index& index, int64_t begin, int64_t end, F&& f) co
 template <class F>
 void Windows::visit(const void* indices, int64_t begin, int64_t end, F&& f) const {
   const auto has_room = [](const arch::WindowStep::Start& start) { return start.most >= 0; };
-  if (begin == end || !std::ranges::all_of(step_.starts, has_room)) return;  // no turns, or none that fits
+  if (begin == end || !std::ranges::all_of(step_.starts, has_room)) return;  // no iterations, or none that fits
   if (index_ == Dtype::s32) {
     auto* p = static_cast<const int32_t*>(indices);
     auto index = [p](int64_t i) -> int64_t { return p[i]; };
@@ -366,9 +367,9 @@ void Windows::scatter(std::span<void* const> in, std::byte* out) const {
   if (out != in[0]) copy_flat(out, static_cast<const std::byte*>(in[0]), int64_t(bytes_));
   if (scatter_each(in, out)) return;
   const auto* updates = static_cast<const std::byte*>(in[2]);
-  std::vector<int64_t> places;  // of the updates, where a gather says
-  if (updates_) updates_->visit(in[3], 0, count_, [&](int64_t, int64_t, int64_t at) { places.push_back(at); });
-  auto from = [&](int64_t w, int64_t many) { return updates + (places.empty() ? many : places[size_t(w)]); };
+  std::vector<int64_t> offsets;  // of the updates, where a gather says
+  if (updates_) updates_->visit(in[3], 0, count_, [&](int64_t, int64_t, int64_t at) { offsets.push_back(at); });
+  auto from = [&](int64_t w, int64_t many) { return updates + (offsets.empty() ? many : offsets[size_t(w)]); };
   if (count_ * window_bytes_ < kSharedBytes) {
     return visit(in[1], 0, count_,
                  [&](int64_t w, int64_t many, int64_t at) { combine(out + at, from(w, many), loops_); });
@@ -383,7 +384,7 @@ void Windows::scatter(std::span<void* const> in, std::byte* out) const {
             [&](int64_t w, int64_t many, int64_t at) { combine(out + at + to, from(w, many) + by, part); });
     });
   }
-  // Windows that begin elsewhere do not meet: a part takes those that begin in its range of the operand.
+  // Windows that begin elsewhere do not overlap: a part takes those that begin in its range of the operand.
   const int64_t parts = window_bytes_ < kLongWindow ? threads : 4 * threads, each = int64_t(bytes_) / parts + 1;
   parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
     visit(in[1], 0, count_, [&](int64_t w, int64_t many, int64_t at) {

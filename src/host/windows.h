@@ -1,5 +1,5 @@
-// Windows of a tensor at computed places: gather, and scatter by set, add, multiply, maximum, minimum.
-// Invariant: windows that meet are combined in the order of their indices, whatever the number of threads.
+// Windows of a tensor at computed indices: gather, and scatter by set, add, multiply, maximum, minimum.
+// Invariant: windows that overlap are combined in the order of their indices, whatever the number of threads.
 #pragma once
 
 #include <cstddef>

@@ -11,7 +11,7 @@ namespace trine::ir {
 
 namespace {
 
-auto place_of(auto& items, std::string_view name) {
+auto find_item(auto& items, std::string_view name) {
   return std::lower_bound(items.begin(), items.end(), name,
                           [](const Attrs::Item& item, std::string_view n) { return item.first < n; });
 }
@@ -57,7 +57,7 @@ Attrs::Attrs(std::initializer_list<Item> items) {
 }
 
 void Attrs::set(std::string_view name, Attr value) {
-  auto at = place_of(items_, name);
+  auto at = find_item(items_, name);
   if (at != items_.end() && at->first == name) {
     at->second = std::move(value);
   } else {
@@ -66,12 +66,12 @@ void Attrs::set(std::string_view name, Attr value) {
 }
 
 void Attrs::remove(std::string_view name) {
-  auto at = place_of(items_, name);
+  auto at = find_item(items_, name);
   if (at != items_.end() && at->first == name) items_.erase(at);
 }
 
 const Attr* Attrs::find(std::string_view name) const {
-  auto at = place_of(items_, name);
+  auto at = find_item(items_, name);
   return at != items_.end() && at->first == name ? &at->second : nullptr;
 }
 

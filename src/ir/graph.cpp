@@ -42,14 +42,14 @@ bool by_id(const Node* a, const Node* b) { return a->id < b->id; }
 // Every node from `from` on backwards, down to ids below `floor`, in order of id.
 std::vector<const Node*> reachable(std::vector<Value> from, uint32_t floor) {
   std::unordered_set<const Node*> seen;
-  std::vector<const Node*> all, work;
+  std::vector<const Node*> all, worklist;
   auto visit = [&](const Value& v) {
-    if (v.node->id >= floor && seen.insert(v.node).second) work.push_back(v.node);
+    if (v.node->id >= floor && seen.insert(v.node).second) worklist.push_back(v.node);
   };
   for (const Value& v : from) visit(v);
-  while (!work.empty()) {
-    const Node* node = work.back();
-    work.pop_back();
+  while (!worklist.empty()) {
+    const Node* node = worklist.back();
+    worklist.pop_back();
     all.push_back(node);
     for_each_source(*node, visit);
   }
@@ -65,13 +65,13 @@ RegionBody body_of(const Region& region) {
   uint32_t floor = UINT32_MAX;
   for (const Value& p : region.params) floor = std::min(floor, p.node->id);
   for (const Value& e : region.effects) floor = std::min(floor, e.node->id);
-  std::unordered_set<const Node*> inside, params, kept, captured;
+  std::unordered_set<const Node*> inside, params, effect_nodes, captured;
   for (const Value& p : region.params) params.insert(p.node);
-  for (const Value& e : region.effects) kept.insert(e.node);
+  for (const Value& e : region.effects) effect_nodes.insert(e.node);
   RegionBody body;
   for (const Node* node : reachable(ends, floor)) {
     if (params.count(node)) continue;
-    bool depends = kept.count(node) > 0;
+    bool depends = effect_nodes.count(node) > 0;
     for_each_source(*node, [&](const Value& v) { depends |= params.count(v.node) || inside.count(v.node); });
     if (!depends) continue;
     inside.insert(node);
@@ -129,10 +129,10 @@ const Node* Graph::add(Spec spec) {
   return &nodes_.back();
 }
 
-uint32_t Graph::add_place(std::string place) {
-  if (place.empty()) return 0;
-  auto [it, fresh] = place_ids_.emplace(place, uint32_t(places_.size()));
-  if (fresh) places_.push_back(std::move(place));
+uint32_t Graph::add_location(std::string location) {
+  if (location.empty()) return 0;
+  auto [it, fresh] = location_ids_.emplace(location, uint32_t(locations_.size()));
+  if (fresh) locations_.push_back(std::move(location));
   return it->second;
 }
 

@@ -42,7 +42,7 @@ struct Region {
 struct Node {
   OpId op = {};  // one of ops/, or op::parameter
   uint32_t id = 0;
-  uint32_t where = 0;  // Graph::place(where): the user's line; no part of what the node is
+  uint32_t where = 0;  // Graph::location(where): the user's line; no part of what the node is
   std::vector<Value> inputs = {};
   Attrs attrs = {};
   std::vector<Region> regions = {};
@@ -84,8 +84,8 @@ class Graph {
   const Node* add(Spec spec);
   Value add1(OpId op, std::vector<Value> inputs, Type type, Attrs attrs = {}, uint32_t where = 0);
 
-  uint32_t add_place(std::string place);  // "model.py:12 (jit(f)/dot_general)"; equal places are one
-  const std::string& place(uint32_t where) const { return places_[where]; }
+  uint32_t add_location(std::string location);  // "model.py:12 (jit(f)/dot_general)"; equal locations are one
+  const std::string& location(uint32_t where) const { return locations_[where]; }
   uint32_t node_count() const { return uint32_t(nodes_.size()); }
 
   // Nodes that results and effects need, in order of id; those inside regions are not listed, but what regions
@@ -96,8 +96,8 @@ class Graph {
  private:
   std::deque<Node> nodes_;
   std::unordered_multimap<size_t, const Node*> by_hash_;
-  std::unordered_map<std::string, uint32_t> place_ids_;
-  std::deque<std::string> places_ = {""};
+  std::unordered_map<std::string, uint32_t> location_ids_;
+  std::deque<std::string> locations_ = {""};
 };
 
 // The nodes of a region in order of id, and the values around it that it uses.

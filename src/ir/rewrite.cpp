@@ -9,7 +9,7 @@ namespace trine::ir {
 
 namespace {
 
-constexpr int kTurnsMax = 100;  // of rules on one node: a cycle of rules is a bug
+constexpr int kIterationsMax = 100;  // of rules on one node: a cycle of rules is a bug
 
 class Rewriter {
  public:
@@ -24,7 +24,7 @@ class Rewriter {
     for (const Value& p : from_.params) g.params.push_back(parameter(p));
     for (const Node* node : from_.order()) visit(*node);
     g.results = mapped(from_.results);
-    g.effects = kept(from_.effects);
+    g.effects = copied_effects(from_.effects);
     return std::move(out_);
   }
 
@@ -34,31 +34,31 @@ class Rewriter {
     g.name = from_.name;
     g.attrs = from_.attrs;
     for (const Value& p : params) {
-      g.params.push_back(g.parameter(p.type(), place(p.node->where)));
+      g.params.push_back(g.parameter(p.type(), location(p.node->where)));
       std::vector<Value>& known = map_[p.node];
       known.resize(p.node->types.size());
       known[p.index] = g.params.back();
     }
     for (const Node* node : nodes) visit(*node);
     g.results = mapped(results);
-    g.effects = kept(effects);
+    g.effects = copied_effects(effects);
     return std::move(g);
   }
 
  private:
   Value parameter(const Value& old) {
-    Value fresh = out_.graph.parameter(old.type(), place(old.node->where));
+    Value fresh = out_.graph.parameter(old.type(), location(old.node->where));
     map_[old.node] = {fresh};
     return fresh;
   }
-  uint32_t place(uint32_t where) { return where ? out_.graph.add_place(from_.place(where)) : 0; }
+  uint32_t location(uint32_t where) { return where ? out_.graph.add_location(from_.location(where)) : 0; }
   std::vector<Value> mapped(const std::vector<Value>& values) {
     std::vector<Value> out;
     for (const Value& v : values) out.push_back(map_.at(v.node)[v.index]);
     return out;
   }
   // An effect may have no results: then its node stands for it.
-  std::vector<Value> kept(const std::vector<Value>& effects) {
+  std::vector<Value> copied_effects(const std::vector<Value>& effects) {
     std::vector<Value> out;
     for (const Value& v : effects) {
       const std::vector<Value>& results = map_.at(v.node);
@@ -85,14 +85,14 @@ class Rewriter {
               .inputs = mapped(node.inputs),
               .attrs = node.attrs,
               .types = node.types,
-              .where = place(node.where),
+              .where = location(node.where),
               .is_unique = node.is_unique};
     for (const Region& old : node.regions) {
       Region region;
       for (const Value& p : old.params) region.params.push_back(parameter(p));
       for (const Node* inner : body_of(old).nodes) visit(*inner);
       region.results = mapped(old.results);
-      region.effects = kept(old.effects);
+      region.effects = copied_effects(old.effects);
       spec.regions.push_back(std::move(region));
     }
     const Node* made = out_.graph.add(std::move(spec));
@@ -101,7 +101,7 @@ class Rewriter {
   }
   // Applies rules to a new node, then to what replaced it, until none applies.
   std::vector<Value> settled(const Node* node) {
-    for (int turn = 0; turn < kTurnsMax; ++turn) {
+    for (int iteration = 0; iteration < kIterationsMax; ++iteration) {
       Replacement next = once(*node);
       if (next.empty()) break;
       CHECK(next.size() == node->types.size(), "a rule replaces every result");

@@ -121,7 +121,7 @@ class Printer {
     append_text(out_, cat(indent, "%", number(&node), " = ", head, inner, " : "));
     for (size_t i = 0; i < node.types.size(); ++i) append_text(out_, cat(i ? ", " : "", type(node.types[i])));
     if (node.types.empty()) out_ += "()";
-    if (options_.places && node.where) append_text(out_, cat(" at ", quoted(graph_.place(node.where))));
+    if (options_.locations && node.where) append_text(out_, cat(" at ", quoted(graph_.location(node.where))));
     out_ += '\n';
   }
 

@@ -220,7 +220,7 @@ class Reader {
     TRY(expect('%'));
     return number<uint32_t>();
   }
-  Result<Value> value(bool is_kept = false) {
+  Result<Value> value(bool is_effect = false) {
     const uint32_t n = TRY(percent());
     auto found = nodes_.find(n);
     if (found == nodes_.end()) return wrong(cat("a value defined above, not %", n));
@@ -230,14 +230,14 @@ class Reader {
       index = TRY(number<uint32_t>());
     }
     const size_t count = found->second->types.size();
-    if (index >= count && !(is_kept && count == 0 && index == 0)) return wrong(cat("a result that %", n, " has"));
+    if (index >= count && !(is_effect && count == 0 && index == 0)) return wrong(cat("a result that %", n, " has"));
     return Value{found->second, index};
   }
   // What is kept for its effect may have no results.
-  Result<std::vector<Value>> values(bool is_kept = false) {
+  Result<std::vector<Value>> values(bool is_effect = false) {
     std::vector<Value> out;
     while (next_is('%')) {
-      out.push_back(TRY(value(is_kept)));
+      out.push_back(TRY(value(is_effect)));
       if (!take(',')) break;
     }
     return out;
@@ -300,7 +300,7 @@ class Reader {
       do spec.types.push_back(TRY(type()));
       while (take(','));
     }
-    if (take_word("at")) spec.where = g_.add_place(TRY(string()));
+    if (take_word("at")) spec.where = g_.add_location(TRY(string()));
     return define(n, g_.add(std::move(spec)));
   }
 

@@ -1,4 +1,4 @@
-// The rules of verify.h. An error names the rule, the node and its place.
+// The rules of verify.h. An error names the rule, the node and its location.
 #include "ir/verify.h"
 
 #include <unordered_set>
@@ -20,7 +20,7 @@ class Verifier {
 
  private:
   Error wrong(std::string_view rule, const Node& node, std::string what) {
-    return fail(Code::invalid, cat(rule, ": ", node.op, ": ", what), graph_.place(node.where));
+    return fail(Code::invalid, cat(rule, ": ", node.op, ": ", what), graph_.location(node.where));
   }
   Result<void> own(const std::vector<Value>& params) {
     for (const Value& p : params) {

@@ -16,6 +16,6 @@ extern const Op op_abs =
               return std::abs(x);
             }
           },
-          {.host = {.op = arch::TileOp::abs}});
+          {.host = {.op = arch::LoopOp::abs}});
 
 }  // namespace trine::ops

@@ -4,6 +4,6 @@
 namespace trine::ops {
 
 extern const Op op_acos = unary("acos", []<Inexact T>(T x) -> T { return std::acos(x); },
-                                {.host = {.op = arch::TileOp::acos, .cost = kHeavy}});
+                                {.host = {.op = arch::LoopOp::acos, .cost = kHeavy}});
 
 }  // namespace trine::ops

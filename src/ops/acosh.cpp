@@ -4,6 +4,6 @@
 namespace trine::ops {
 
 extern const Op op_acosh = unary("acosh", []<Inexact T>(T x) -> T { return std::acosh(x); },
-                                 {.host = {.op = arch::TileOp::acosh, .cost = kHeavy}});
+                                 {.host = {.op = arch::LoopOp::acosh, .cost = kHeavy}});
 
 }  // namespace trine::ops

@@ -13,6 +13,6 @@ extern const Op op_add = binary("add",
                                     return a + b;
                                   }
                                 },
-                                {.host = {.op = arch::TileOp::add, .logical = arch::TileOp::bit_or}});
+                                {.host = {.op = arch::LoopOp::add, .logical = arch::LoopOp::bit_or}});
 
 }  // namespace trine::ops

@@ -4,6 +4,6 @@
 namespace trine::ops {
 
 extern const Op op_and =
-    binary("and", []<Bitwise T>(T a, T b) -> T { return a & b; }, {.host = {.op = arch::TileOp::bit_and}});
+    binary("and", []<Bitwise T>(T a, T b) -> T { return a & b; }, {.host = {.op = arch::LoopOp::bit_and}});
 
 }  // namespace trine::ops

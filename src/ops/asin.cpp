@@ -4,6 +4,6 @@
 namespace trine::ops {
 
 extern const Op op_asin = unary("asin", []<Inexact T>(T x) -> T { return std::asin(x); },
-                                {.host = {.op = arch::TileOp::asin, .cost = kHeavy}});
+                                {.host = {.op = arch::LoopOp::asin, .cost = kHeavy}});
 
 }  // namespace trine::ops

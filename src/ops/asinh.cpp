@@ -4,6 +4,6 @@
 namespace trine::ops {
 
 extern const Op op_asinh = unary("asinh", []<Inexact T>(T x) -> T { return std::asinh(x); },
-                                 {.host = {.op = arch::TileOp::asinh, .cost = kHeavy}});
+                                 {.host = {.op = arch::LoopOp::asinh, .cost = kHeavy}});
 
 }  // namespace trine::ops

@@ -4,6 +4,6 @@
 namespace trine::ops {
 
 extern const Op op_atan = unary("atan", []<Inexact T>(T x) -> T { return std::atan(x); },
-                                {.host = {.op = arch::TileOp::atan, .cost = kHeavy}});
+                                {.host = {.op = arch::LoopOp::atan, .cost = kHeavy}});
 
 }  // namespace trine::ops

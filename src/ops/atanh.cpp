@@ -4,6 +4,6 @@
 namespace trine::ops {
 
 extern const Op op_atanh = unary("atanh", []<Inexact T>(T x) -> T { return std::atanh(x); },
-                                 {.host = {.op = arch::TileOp::atanh, .cost = kHeavy}});
+                                 {.host = {.op = arch::LoopOp::atanh, .cost = kHeavy}});
 
 }  // namespace trine::ops

@@ -29,9 +29,9 @@ struct WindowDim {
   // The element of `dim` under tap `t` at position `at`, or -1 where there is padding or a hole.
   int64_t element(int64_t at, int64_t t, int64_t dim) const {
     const int64_t tap = is_reversed ? size - 1 - t : t;
-    const int64_t place = at * stride + tap * window_dilation - low;
-    if (place < 0 || place % base_dilation) return -1;
-    return place / base_dilation < dim ? place / base_dilation : -1;
+    const int64_t position = at * stride + tap * window_dilation - low;
+    if (position < 0 || position % base_dilation) return -1;
+    return position / base_dilation < dim ? position / base_dilation : -1;
   }
 };
 // From window_dimensions, window_strides, base_dilations, window_dilations and padding.

@@ -73,6 +73,6 @@ extern const Op op_bitcast_convert{.name = "bitcast_convert",
                                    .arity = 1,
                                    .infer = infer,
                                    .eval = eval,
-                                   .host = {.op = arch::TileOp::bit_cast}};
+                                   .host = {.op = arch::LoopOp::bit_cast}};
 
 }  // namespace trine::ops

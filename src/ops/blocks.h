@@ -20,8 +20,8 @@ struct Block {
 // c[m, n] -= a[m, k] b[k, n]
 template <class W>
 void subtract_product(Block<W> c, Block<W> a, Block<W> b, int64_t m, int64_t n, int64_t k) {
-  constexpr int64_t kWork = 1 << 18;  // products worth a task
-  const int64_t rows = std::max<int64_t>(4, kWork / std::max<int64_t>(n * k, 1) / 4 * 4);
+  constexpr int64_t kProducts = 1 << 18;  // products worth a task
+  const int64_t rows = std::max<int64_t>(4, kProducts / std::max<int64_t>(n * k, 1) / 4 * 4);
   parallel_for((m + rows - 1) / rows, 1, [&](int64_t begin, int64_t end) {
     const int64_t first = begin * rows, last = std::min(end * rows, m);
     if constexpr (std::is_same_v<W, double>) {

@@ -11,6 +11,6 @@ extern const Op op_cbrt = unary("cbrt",
                                     return std::cbrt(x);
                                   }
                                 },
-                                {.host = {.op = arch::TileOp::cbrt, .cost = kHeavy}});
+                                {.host = {.op = arch::LoopOp::cbrt, .cost = kHeavy}});
 
 }  // namespace trine::ops

@@ -4,6 +4,6 @@
 namespace trine::ops {
 
 extern const Op op_ceil =
-    unary("ceil", []<Floating T>(T x) -> T { return std::ceil(x); }, {.host = {.op = arch::TileOp::ceil}});
+    unary("ceil", []<Floating T>(T x) -> T { return std::ceil(x); }, {.host = {.op = arch::LoopOp::ceil}});
 
 }  // namespace trine::ops

@@ -16,7 +16,7 @@ constexpr int64_t kLong = 16;  // numbers worth a call
 
 // a(r, c) less the products of rows r and c over columns [first, last), both factored there.
 template <class W>
-void meet(Matrix<W> a, int64_t r, int64_t c, int64_t first, int64_t last) {
+void subtract_dot(Matrix<W> a, int64_t r, int64_t c, int64_t first, int64_t last) {
   if (last - first >= kLong) {
     a(r, c) -= dot_lines(&a(c, first), &a(r, first), last - first);
   } else {
@@ -27,21 +27,21 @@ void meet(Matrix<W> a, int64_t r, int64_t c, int64_t first, int64_t last) {
 // In place on the lower triangle; false where the matrix is not positive definite.
 template <class W>
 bool factor(Matrix<W> a) {
-  WideArray<W> turned(a.rows * kBlock);  // the block's rows so far, as columns
+  WideArray<W> transposed(a.rows * kBlock);  // the block's rows so far, as columns
   for (int64_t first = 0; first < a.rows; first += kBlock) {
     const int64_t last = std::min(first + kBlock, a.rows);
     for (int64_t c = first; c < last; ++c)
-      for (int64_t k = 0; k < first; ++k) turned[k * kBlock + c - first] = conj_of(a(c, k));
-    subtract_product<W>({&a(first, first), a.columns}, {&a(first, 0), a.columns}, {turned.at(0), kBlock},
+      for (int64_t k = 0; k < first; ++k) transposed[k * kBlock + c - first] = conj_of(a(c, k));
+    subtract_product<W>({&a(first, first), a.columns}, {&a(first, 0), a.columns}, {transposed.at(0), kBlock},
                         a.rows - first, last - first, first);
     for (int64_t c = first; c < last; ++c) {
-      meet(a, c, c, first, c);
+      subtract_dot(a, c, c, first, c);
       const double pivot = real_of(a(c, c));
       if (!(pivot > 0) || std::isinf(pivot)) return false;
       const double root = std::sqrt(pivot);
       a(c, c) = root;
       for (int64_t r = c + 1; r < a.rows; ++r) {
-        meet(a, r, c, first, c);
+        subtract_dot(a, r, c, first, c);
         a(r, c) /= root;
       }
     }

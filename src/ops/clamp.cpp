@@ -43,6 +43,6 @@ extern const Op op_clamp{.name = "clamp",
                          .arity = 3,
                          .infer = infer,
                          .eval = [](const Eval& e) { return each<3>(e, Clamp{}); },
-                         .host = {.op = arch::TileOp::clamp, .cost = 2}};
+                         .host = {.op = arch::LoopOp::clamp, .cost = 2}};
 
 }  // namespace trine::ops

@@ -20,15 +20,15 @@ Result<std::vector<ir::Type>> infer(const Call& call) {
 
 Result<void> eval(const Eval& e) {
   const ir::Ints& pairs = e.node.attrs.ints("source_target_pairs");
-  bool is_kept = false;
+  bool is_received = false;
   for (size_t i = 0; i < pairs.size(); i += 2) {
     if (pairs[i] != 0 || pairs[i + 1] != 0)
       return fail(Code::unsupported,
                   cat("collective_permute from device ", pairs[i], " to ", pairs[i + 1], "; this program runs on one"));
-    is_kept = true;
+    is_received = true;
   }
   for (size_t i = 0; i < e.out.size(); ++i) {
-    if (is_kept)
+    if (is_received)
       copy_run(e.out[i], 0, e.in[i], 0, e.in[i].elements());
     else
       std::memset(e.out[i].data, 0, e.out[i].bytes());

@@ -70,6 +70,6 @@ extern const Op op_compare{.name = "compare",
                            .attrs = "direction compare_type",
                            .infer = infer,
                            .eval = eval,
-                           .host = {.op = arch::TileOp::eq}};
+                           .host = {.op = arch::LoopOp::eq}};
 
 }  // namespace trine::ops

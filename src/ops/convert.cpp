@@ -91,6 +91,6 @@ extern const Op op_convert{.name = "convert",
                            .arity = 1,
                            .infer = infer,
                            .eval = eval,
-                           .host = {.op = arch::TileOp::convert}};
+                           .host = {.op = arch::LoopOp::convert}};
 
 }  // namespace trine::ops

@@ -53,9 +53,9 @@ struct Convolve {
       int64_t from = 0;
       for (size_t d = 0; d < tap.size(); ++d) {
         const size_t axis = size_t(s.input_spatial[d]);
-        const int64_t place = s.windows[d].element(at[d], tap[d], e.in[0].dims[axis]);
-        if (place < 0) return;
-        from += place * in_strides[axis];
+        const int64_t position = s.windows[d].element(at[d], tap[d], e.in[0].dims[axis]);
+        if (position < 0) return;
+        from += position * in_strides[axis];
       }
       taps.emplace_back(t, from);
     });

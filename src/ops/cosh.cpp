@@ -4,6 +4,6 @@
 namespace trine::ops {
 
 extern const Op op_cosh = unary("cosh", []<Inexact T>(T x) -> T { return std::cosh(x); },
-                                {.host = {.op = arch::TileOp::cosh, .cost = kHeavy}});
+                                {.host = {.op = arch::LoopOp::cosh, .cost = kHeavy}});
 
 }  // namespace trine::ops

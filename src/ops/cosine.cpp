@@ -4,6 +4,6 @@
 namespace trine::ops {
 
 extern const Op op_cosine = unary("cosine", []<Inexact T>(T x) -> T { return std::cos(x); },
-                                  {.host = {.op = arch::TileOp::cos, .cost = kHeavy}});
+                                  {.host = {.op = arch::LoopOp::cos, .cost = kHeavy}});
 
 }  // namespace trine::ops

@@ -12,6 +12,6 @@ extern const Op op_count_leading_zeros = unary("count_leading_zeros",
                                                []<Integer T>(const DtypeRow& of, T x) -> T {
                                                  return T(std::countl_zero(own_bits(of, uint64_t(x))) - (64 - of.bits));
                                                },
-                                               {.host = {.op = arch::TileOp::clz}});
+                                               {.host = {.op = arch::LoopOp::clz}});
 
 }  // namespace trine::ops

@@ -5,6 +5,6 @@
 namespace trine::ops {
 
 extern const Op op_digamma = unary("digamma", []<Floating T>(T x) -> T { return digamma(x); },
-                                   {.host = {.op = arch::TileOp::digamma, .cost = kHeavy}});
+                                   {.host = {.op = arch::LoopOp::digamma, .cost = kHeavy}});
 
 }  // namespace trine::ops

@@ -54,8 +54,8 @@ void to_complex(Matrix<double> t, Matrix<double> z, Matrix<Complex128> to, Matri
 }
 
 bool complex_schur(Matrix<double> a, Matrix<Complex128> t, Matrix<Complex128> z) {
-  WideArray<double> work(a.rows * a.rows);
-  const Matrix<double> vectors{work.data.get(), a.rows, a.rows};
+  WideArray<double> scratch(a.rows * a.rows);
+  const Matrix<double> vectors{scratch.data.get(), a.rows, a.rows};
   if (!schur_form(a, vectors)) return false;
   to_complex(a, vectors, t, z);
   return true;

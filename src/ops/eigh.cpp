@@ -33,7 +33,7 @@ void rotate(Matrix<W> a, Matrix<W> v, int64_t p, int64_t q) {
   const double t = std::copysign(1.0, theta) / (std::abs(theta) + std::hypot(theta, 1.0));
   const double c = 1 / std::hypot(t, 1.0), s = t * c;
   const W s_in = s * phase, s_out = s * conj_of(phase);
-  const auto turn_rows = [&](Matrix<W> m, const W& from_q, const W& from_p) {
+  const auto rotate_rows = [&](Matrix<W> m, const W& from_q, const W& from_p) {
     W *x = &m(p, 0), *y = &m(q, 0);
     for (int64_t k = 0; k < m.columns; ++k) {
       const W before = x[k];
@@ -42,7 +42,7 @@ void rotate(Matrix<W> a, Matrix<W> v, int64_t p, int64_t q) {
     }
   };
   const double of_p = real_of(a(p, p)) - t * size, of_q = real_of(a(q, q)) + t * size;
-  turn_rows(a, s_in, s_out);
+  rotate_rows(a, s_in, s_out);
   for (int64_t k = 0; k < a.rows; ++k) {
     a(k, p) = conj_of(a(p, k));
     a(k, q) = conj_of(a(q, k));
@@ -50,16 +50,16 @@ void rotate(Matrix<W> a, Matrix<W> v, int64_t p, int64_t q) {
   a(p, p) = of_p;
   a(q, q) = of_q;
   a(p, q) = a(q, p) = W(0);
-  turn_rows(v, s_out, s_in);
+  rotate_rows(v, s_out, s_in);
 }
 
 // False, and nothing changed, where it does not converge.
 template <class W>
 bool by_tridiagonal(Matrix<W> a, Matrix<W> v) {
   const int64_t n = a.rows;
-  WideArray<W> work(n * n), vectors(n * n);
-  std::copy_n(a.data, n * n, work.data.get());
-  TridiagonalForm<W> form{{work.data.get(), n, n}, {vectors.data.get(), n, n}};
+  WideArray<W> copy(n * n), vectors(n * n);
+  std::copy_n(a.data, n * n, copy.data.get());
+  TridiagonalForm<W> form{{copy.data.get(), n, n}, {vectors.data.get(), n, n}};
   form.reduce();
   if (!form.diagonalise()) return false;
   std::fill_n(a.data, n * n, W(0));

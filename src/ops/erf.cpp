@@ -4,6 +4,6 @@
 namespace trine::ops {
 
 extern const Op op_erf = unary("erf", []<Floating T>(T x) -> T { return std::erf(x); },
-                               {.host = {.op = arch::TileOp::erf, .cost = kHeavy}, .device = {.activation = "erf"}});
+                               {.host = {.op = arch::LoopOp::erf, .cost = kHeavy}, .device = {.activation = "erf"}});
 
 }  // namespace trine::ops

@@ -5,6 +5,6 @@
 namespace trine::ops {
 
 extern const Op op_erf_inv = unary("erf_inv", []<Floating T>(T x) -> T { return erf_inv(x); },
-                                   {.host = {.op = arch::TileOp::erf_inv, .cost = kHeavy}});
+                                   {.host = {.op = arch::LoopOp::erf_inv, .cost = kHeavy}});
 
 }  // namespace trine::ops

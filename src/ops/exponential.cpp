@@ -5,6 +5,6 @@ namespace trine::ops {
 
 extern const Op op_exponential =
     unary("exponential", []<Inexact T>(T x) -> T { return std::exp(x); },
-          {.host = {.op = arch::TileOp::exp, .cost = kHeavy}, .device = {.activation = "exp"}});
+          {.host = {.op = arch::LoopOp::exp, .cost = kHeavy}, .device = {.activation = "exp"}});
 
 }  // namespace trine::ops

@@ -119,7 +119,7 @@ int64_t split_of(int64_t n) {
   return 1;
 }
 
-// One long line as a table of a x b points: down its columns, turned, along its rows, and read by columns.
+// One long line as a table of a x b points: down its columns, times twiddles, along its rows, and read by columns.
 template <class W, class T>
 void transform_long(const std::complex<T>* from, std::complex<T>* x, int64_t a, int64_t b, int sign, T scale) {
   const int64_t n = a * b;
@@ -166,20 +166,20 @@ template <class T>
 void from_real(const T* x, std::complex<T>* out, int64_t lines, int64_t n) {
   using C = std::complex<T>;
   const bool is_even = n % 2 == 0;
-  const int64_t points = is_even ? n / 2 : n, kept = n / 2 + 1;
+  const int64_t points = is_even ? n / 2 : n, bins = n / 2 + 1;
   const Scratch<C> memory(size_t(lines * points));
   C* z = memory.data();
   if (!is_even) std::copy_n(x, lines * points, z);
   transform(is_even ? reinterpret_cast<const C*>(x) : z, z, {lines, points}, 1, -1, T(1));
-  std::vector<C> turn;
-  for (int64_t k = 0; k < kept; ++k) turn.push_back(C(std::conj(root_of_one(size_t(k), size_t(n)))));
-  for (int64_t l = 0; l < lines; ++l, z += points, out += kept) {
+  std::vector<C> twiddle;
+  for (int64_t k = 0; k < bins; ++k) twiddle.push_back(C(std::conj(root_of_one(size_t(k), size_t(n)))));
+  for (int64_t l = 0; l < lines; ++l, z += points, out += bins) {
     if (!is_even) {
-      std::copy_n(z, kept, out);
+      std::copy_n(z, bins, out);
       continue;
     }
-    for (int64_t k = 0; k < kept; ++k) {
-      const C &a = z[k < points ? k : 0], &b = z[k ? points - k : 0], &w = turn[size_t(k)];
+    for (int64_t k = 0; k < bins; ++k) {
+      const C &a = z[k < points ? k : 0], &b = z[k ? points - k : 0], &w = twiddle[size_t(k)];
       const T a_re = a.real(), a_im = a.imag(), b_re = b.real(), b_im = b.imag(), w_re = w.real(), w_im = w.imag();
       const T even_re = (a_re + b_re) / 2, even_im = (a_im - b_im) / 2;
       const T odd_re = (a_im + b_im) / 2, odd_im = (b_re - a_re) / 2;
@@ -193,16 +193,16 @@ template <class T>
 void to_real(const std::complex<T>* x, T* out, int64_t lines, int64_t n, T scale) {
   using C = std::complex<T>;
   const bool is_even = n % 2 == 0;
-  const int64_t points = is_even ? n / 2 : n, kept = n / 2 + 1;
+  const int64_t points = is_even ? n / 2 : n, bins = n / 2 + 1;
   const Scratch<C> memory(size_t(lines * points));
-  std::vector<C> turn;
-  for (int64_t k = 0; k < points; ++k) turn.push_back(C(root_of_one(size_t(k), size_t(n))));
+  std::vector<C> twiddle;
+  for (int64_t k = 0; k < points; ++k) twiddle.push_back(C(root_of_one(size_t(k), size_t(n))));
   C* z = memory.data();
-  for (int64_t l = 0; l < lines; ++l, x += kept, z += points) {
+  for (int64_t l = 0; l < lines; ++l, x += bins, z += points) {
     const auto value = [&](int64_t k) { return C(x[k].real(), k == 0 || 2 * k == n ? T(0) : x[k].imag()); };
-    for (int64_t k = 0; !is_even && k < points; ++k) z[k] = k < kept ? value(k) : std::conj(value(n - k));
+    for (int64_t k = 0; !is_even && k < points; ++k) z[k] = k < bins ? value(k) : std::conj(value(n - k));
     for (int64_t k = 0; is_even && k < points; ++k) {
-      const C a = value(k), b = std::conj(value(points - k)), d = a - b, w = turn[size_t(k)];
+      const C a = value(k), b = std::conj(value(points - k)), d = a - b, w = twiddle[size_t(k)];
       z[k] = {a.real() + b.real() - (d.real() * w.imag() + d.imag() * w.real()),
               a.imag() + b.imag() + (d.real() * w.real() - d.imag() * w.imag())};
     }

@@ -4,6 +4,6 @@
 namespace trine::ops {
 
 extern const Op op_floor =
-    unary("floor", []<Floating T>(T x) -> T { return std::floor(x); }, {.host = {.op = arch::TileOp::floor}});
+    unary("floor", []<Floating T>(T x) -> T { return std::floor(x); }, {.host = {.op = arch::LoopOp::floor}});
 
 }  // namespace trine::ops

@@ -41,7 +41,7 @@ FourierStep<T> make_step(size_t radix, size_t before, size_t length) {
 
 }  // namespace
 
-// Angles beyond an eighth turn are folded back, so that symmetric factors are symmetric and the quarters exact.
+// Angles beyond an eighth of a circle are folded back, so that symmetric factors are symmetric and the quarters exact.
 std::complex<double> root_of_one(size_t numerator, size_t denominator) {
   numerator %= denominator;
   const uint64_t eighths = numerator * 8 / denominator, quarter = (eighths + 1) / 2;
@@ -132,7 +132,7 @@ Planes<T> Fourier<T>::by_chirp(T* re, T* im, T* scratch) const {
   std::fill(wide_im + length_ * kLanes, rest, T(0));
   const Planes<T> spectrum = padded_->run(wide_re, wide_im, rest);
   for (size_t k = 0; k < padded_length_ * kLanes; ++k) times(spectrum, spectrum, k, filter_[k / kLanes]);
-  // The inverse, into whichever of both places is free.
+  // The inverse, into whichever of both buffers is free.
   T* free = spectrum.re == wide_re ? rest : wide_re;
   const Planes<T> back = padded_->run(spectrum.im, spectrum.re, free);
   for (size_t k = 0; k < length_ * kLanes; ++k) times({re, im}, {back.im, back.re}, k, chirp_[k / kLanes]);

@@ -21,7 +21,7 @@ struct Pair {
   Pair operator+(const Pair& o) const { return {re + o.re, im + o.im}; }
   Pair operator-(const Pair& o) const { return {re - o.re, im - o.im}; }
   Pair operator*(T s) const { return {re * s, im * s}; }
-  Pair turned() const { return {im, -re}; }  // by -i
+  Pair times_minus_i() const { return {im, -re}; }  // by -i
   Pair times(T r, T i) const { return {re * r - im * i, re * i + im * r}; }
 };
 
@@ -46,12 +46,12 @@ void butterfly(Pair<T>* x) {
     x[1] = a - b;
   } else if constexpr (kRadix == 3) {
     const Pair<T> sum = x[1] + x[2], half = x[0] - sum * T(0.5);
-    const Pair<T> turned = ((x[1] - x[2]) * T(0.86602540378443864676)).turned();
+    const Pair<T> times_minus_i = ((x[1] - x[2]) * T(0.86602540378443864676)).times_minus_i();
     x[0] = x[0] + sum;
-    x[1] = half + turned;
-    x[2] = half - turned;
+    x[1] = half + times_minus_i;
+    x[2] = half - times_minus_i;
   } else if constexpr (kRadix == 4) {
-    const Pair<T> a = x[0] + x[2], b = x[0] - x[2], c = x[1] + x[3], d = (x[1] - x[3]).turned();
+    const Pair<T> a = x[0] + x[2], b = x[0] - x[2], c = x[1] + x[3], d = (x[1] - x[3]).times_minus_i();
     x[0] = a + c;
     x[1] = b + d;
     x[2] = a - c;
@@ -61,7 +61,7 @@ void butterfly(Pair<T>* x) {
     constexpr T kCos2 = T(-0.80901699437494742410), kSin2 = T(0.58778525229247312917);
     const Pair<T> s1 = x[1] + x[4], d1 = x[1] - x[4], s2 = x[2] + x[3], d2 = x[2] - x[3];
     const Pair<T> a1 = x[0] + s1 * kCos1 + s2 * kCos2, a2 = x[0] + s1 * kCos2 + s2 * kCos1;
-    const Pair<T> b1 = (d1 * kSin1 + d2 * kSin2).turned(), b2 = (d1 * kSin2 - d2 * kSin1).turned();
+    const Pair<T> b1 = (d1 * kSin1 + d2 * kSin2).times_minus_i(), b2 = (d1 * kSin2 - d2 * kSin1).times_minus_i();
     x[0] = x[0] + s1 + s2;
     x[1] = a1 + b1;
     x[2] = a2 + b2;
@@ -88,8 +88,8 @@ void butterfly_odd(const FourierStep<T>& step, Pair<T>* x) {
       a = a + sums[j] * step.root_re[at];
       b = b + differences[j] * -step.root_im[at];
     }
-    x[m] = a + b.turned();
-    x[radix - m] = a - b.turned();
+    x[m] = a + b.times_minus_i();
+    x[radix - m] = a - b.times_minus_i();
   }
 }
 

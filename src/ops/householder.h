@@ -46,43 +46,43 @@ void reflect(Matrix<W> a, int64_t r, int64_t c, W tau, Matrix<W> x, int64_t firs
 template <class W>
 struct Reflectors {
   int64_t rows = 0, count = 0;
-  WideArray<W> v = {}, v_turned = {};  // V by rows, and V^H
-  WideArray<W> t = {}, t_turned = {};  // T and T^H
+  WideArray<W> v = {}, v_adjoint = {};  // V by rows, and V^H
+  WideArray<W> t = {}, t_adjoint = {};  // T and T^H
 
   Reflectors(Matrix<W> a, int64_t first, int64_t last, const W* taus)
       : rows(a.rows - first),
         count(last - first),
         v(rows * count),
-        v_turned(rows * count),
+        v_adjoint(rows * count),
         t(count * count),
-        t_turned(count * count) {
+        t_adjoint(count * count) {
     for (int64_t j = 0; j < count; ++j)
       for (int64_t i = j; i < rows; ++i) {
         const W x = i == j ? W(1) : a(first + i, first + j);
         v[i * count + j] = x;
-        v_turned[j * rows + i] = conj_of(x);
+        v_adjoint[j * rows + i] = conj_of(x);
       }
     // The inner products below the diagonal, negated; then column by column.
-    WideArray<W> meets(count * count);
-    subtract_product<W>({meets.at(0), count}, {v_turned.at(0), rows}, {v.at(0), count}, count, count, rows);
+    WideArray<W> products(count * count);
+    subtract_product<W>({products.at(0), count}, {v_adjoint.at(0), rows}, {v.at(0), count}, count, count, rows);
     for (int64_t j = 0; j < count; ++j) {
       for (int64_t i = 0; i < j; ++i) {
         W sum(0);
-        for (int64_t k = i; k < j; ++k) sum += wide_multiply(t[i * count + k], meets[k * count + j]);
+        for (int64_t k = i; k < j; ++k) sum += wide_multiply(t[i * count + k], products[k * count + j]);
         t[i * count + j] = wide_multiply(taus[j], sum);
       }
       t[j * count + j] = taus[j];
     }
     for (int64_t i = 0; i < count; ++i)
-      for (int64_t j = 0; j < count; ++j) t_turned[j * count + i] = conj_of(t[i * count + j]);
+      for (int64_t j = 0; j < count; ++j) t_adjoint[j * count + i] = conj_of(t[i * count + j]);
   }
 
   // x := (I - V T V^H) x, or with T^H, on `columns` columns.
-  void apply(Block<W> x, int64_t columns, bool is_turned) {
+  void apply(Block<W> x, int64_t columns, bool is_adjoint) {
     if (columns <= 0) return;
     WideArray<W> dots(count * columns), scaled(count * columns);  // -V^H x, and T V^H x
-    subtract_product<W>({dots.at(0), columns}, {v_turned.at(0), rows}, x, count, columns, rows);
-    subtract_product<W>({scaled.at(0), columns}, {is_turned ? t_turned.at(0) : t.at(0), count}, {dots.at(0), columns},
+    subtract_product<W>({dots.at(0), columns}, {v_adjoint.at(0), rows}, x, count, columns, rows);
+    subtract_product<W>({scaled.at(0), columns}, {is_adjoint ? t_adjoint.at(0) : t.at(0), count}, {dots.at(0), columns},
                         count, columns, count);
     subtract_product<W>(x, {v.at(0), count}, {scaled.at(0), columns}, rows, columns, count);
   }

@@ -4,6 +4,6 @@
 namespace trine::ops {
 
 extern const Op op_is_finite =
-    unary("is_finite", []<Floating T>(T x) { return std::isfinite(x); }, {.host = {.op = arch::TileOp::is_finite}});
+    unary("is_finite", []<Floating T>(T x) { return std::isfinite(x); }, {.host = {.op = arch::LoopOp::is_finite}});
 
 }  // namespace trine::ops

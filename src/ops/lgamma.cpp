@@ -10,6 +10,6 @@ extern const Op op_lgamma = unary("lgamma",
                                     int sign = 0;  // lgamma itself would write a global
                                     return lgamma_r(x, &sign);
                                   },
-                                  {.host = {.op = arch::TileOp::lgamma, .cost = kHeavy}});
+                                  {.host = {.op = arch::LoopOp::lgamma, .cost = kHeavy}});
 
 }  // namespace trine::ops

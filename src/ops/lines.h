@@ -10,8 +10,8 @@ namespace trine::ops {
 
 struct LineKernels {
   double (*dot)(const double* x, const double* y, int64_t n) = nullptr;
-  void (*subtract)(double* y, double a, const double* x, int64_t n) = nullptr;  // y -= a x
-  void (*turn)(double* x, double* y, int64_t n, double c, double s) = nullptr;  // x := c x - s y, y := s x + c y
+  void (*subtract)(double* y, double a, const double* x, int64_t n) = nullptr;    // y -= a x
+  void (*rotate)(double* x, double* y, int64_t n, double c, double s) = nullptr;  // x := c x - s y, y := s x + c y
   // c[m, n] -= a[m, k] b[k, n], one product after the other; rows lie c_step, a_step and b_step apart.
   void (*subtract_product)(double* c, int64_t c_step, const double* a, int64_t a_step, const double* b, int64_t b_step,
                            int64_t m, int64_t n, int64_t k) = nullptr;
@@ -30,10 +30,10 @@ inline void subtract_line(Complex128* y, const Complex128& a, const Complex128* 
   for (int64_t i = 0; i < n; ++i) y[i] -= wide_multiply(a, x[i]);
 }
 
-inline void turn_lines(double* x, double* y, int64_t n, double c, double s) { line_kernels().turn(x, y, n, c, s); }
+inline void rotate_lines(double* x, double* y, int64_t n, double c, double s) { line_kernels().rotate(x, y, n, c, s); }
 // c and s are real: a complex line is twice as many numbers.
-inline void turn_lines(Complex128* x, Complex128* y, int64_t n, double c, double s) {
-  turn_lines(reinterpret_cast<double*>(x), reinterpret_cast<double*>(y), 2 * n, c, s);
+inline void rotate_lines(Complex128* x, Complex128* y, int64_t n, double c, double s) {
+  rotate_lines(reinterpret_cast<double*>(x), reinterpret_cast<double*>(y), 2 * n, c, s);
 }
 
 }  // namespace trine::ops

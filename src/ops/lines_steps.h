@@ -32,7 +32,7 @@ void subtract_steps(double* y, double a, const double* x, int64_t n) {
   for (; i < n; ++i) y[i] -= a * x[i];
 }
 
-void turn_steps(double* x, double* y, int64_t n, double c, double s) {
+void rotate_steps(double* x, double* y, int64_t n, double c, double s) {
   const Four cs = {c, c, c, c}, ss = {s, s, s, s};
   int64_t i = 0;
   for (; i + kFour <= n; i += kFour) {
@@ -86,7 +86,7 @@ void subtract_product_steps(double* c, int64_t c_step, const double* a, int64_t 
   }
 }
 
-constexpr LineKernels kKernels{dot_steps, subtract_steps, turn_steps, subtract_product_steps};
+constexpr LineKernels kKernels{dot_steps, subtract_steps, rotate_steps, subtract_product_steps};
 
 }  // namespace
 }  // namespace trine::ops

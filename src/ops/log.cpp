@@ -4,6 +4,6 @@
 namespace trine::ops {
 
 extern const Op op_log = unary("log", []<Inexact T>(T x) -> T { return std::log(x); },
-                               {.host = {.op = arch::TileOp::log, .cost = kHeavy}, .device = {.activation = "log"}});
+                               {.host = {.op = arch::LoopOp::log, .cost = kHeavy}, .device = {.activation = "log"}});
 
 }  // namespace trine::ops

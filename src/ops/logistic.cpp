@@ -12,6 +12,6 @@ extern const Op op_logistic =
             }
             return 1.0 / (1.0 + std::exp(-x));
           },
-          {.host = {.op = arch::TileOp::logistic, .cost = kHeavy}, .device = {.activation = "sigmoid"}});
+          {.host = {.op = arch::LoopOp::logistic, .cost = kHeavy}, .device = {.activation = "sigmoid"}});
 
 }  // namespace trine::ops

@@ -55,7 +55,7 @@ static Result<Judged> judge(const ir::Spec& spec) {
 
 Result<const ir::Node*> make(ir::Graph& graph, ir::Spec spec) {
   auto judged = judge(spec);
-  if (!judged) return fail(judged.error().code, judged.error().message, graph.place(spec.where));
+  if (!judged) return fail(judged.error().code, judged.error().message, graph.location(spec.where));
   if (spec.types.empty()) spec.types = std::move(judged->types);
   spec.is_unique |= judged->op->has_effect;
   return graph.add(std::move(spec));
@@ -63,7 +63,7 @@ Result<const ir::Node*> make(ir::Graph& graph, ir::Spec spec) {
 
 Result<void> check(const ir::Graph& graph, const ir::Node& node) {
   auto judged = judge({node.op, node.inputs, node.attrs, node.regions, node.types});
-  if (!judged) return fail(judged.error().code, judged.error().message, graph.place(node.where));
+  if (!judged) return fail(judged.error().code, judged.error().message, graph.location(node.where));
   return {};
 }
 

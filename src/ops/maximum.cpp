@@ -20,6 +20,6 @@ extern const Op op_maximum = binary("maximum",
                                         return a < b ? b : a;
                                       }
                                     },
-                                    {.host = {.op = arch::TileOp::max}});
+                                    {.host = {.op = arch::LoopOp::max}});
 
 }  // namespace trine::ops

@@ -20,6 +20,6 @@ extern const Op op_minimum = binary("minimum",
                                         return a > b ? b : a;
                                       }
                                     },
-                                    {.host = {.op = arch::TileOp::min}});
+                                    {.host = {.op = arch::LoopOp::min}});
 
 }  // namespace trine::ops

@@ -11,6 +11,6 @@ extern const Op op_negate = unary("negate",
                                       return -x;
                                     }
                                   },
-                                  {.host = {.op = arch::TileOp::neg}});
+                                  {.host = {.op = arch::LoopOp::neg}});
 
 }  // namespace trine::ops

@@ -45,6 +45,6 @@ extern const Op op_next_after{.name = "next_after",
                               .arity = 2,
                               .infer = infer,
                               .eval = eval,
-                              .host = {.op = arch::TileOp::next_after, .cost = 3}};
+                              .host = {.op = arch::LoopOp::next_after, .cost = 3}};
 
 }  // namespace trine::ops

@@ -11,6 +11,6 @@ extern const Op op_not = unary("not",
                                    return ~x;
                                  }
                                },
-                               {.host = {.op = arch::TileOp::bit_not}});
+                               {.host = {.op = arch::LoopOp::bit_not}});
 
 }  // namespace trine::ops

@@ -44,10 +44,10 @@ enum class OpKind : uint8_t {
 // Optional columns: what an op's file says besides its meaning, so that no other file has to.
 // The instruction of host loops that computes it, element by element.
 struct OnHost {
-  arch::TileOp op = arch::TileOp::count;       // count: none; loops do not compute it
-  arch::TileOp logical = arch::TileOp::count;  // on booleans; count: the same
+  arch::LoopOp op = arch::LoopOp::count;       // count: none; loops do not compute it
+  arch::LoopOp logical = arch::LoopOp::count;  // on booleans; count: the same
   int cost = 1;                                // of an element, about in additions
-  explicit operator bool() const { return op != arch::TileOp::count; }
+  explicit operator bool() const { return op != arch::LoopOp::count; }
 };
 inline constexpr int kHeavy = 10;  // the cost of a function of several multiplies
 // How the chip computes it, where one instruction does.
@@ -82,10 +82,10 @@ struct Op {
   Cut cut = {};
 };
 
-std::span<const Op* const> all_ops();      // by name
-const Op* find_op(ir::OpId op);            // null where it has no row: parameters
-const Op* find_op(std::string_view name);  // null where there is none
-std::string_view says(const Op& op);       // the comment that opens its file
+std::span<const Op* const> all_ops();       // by name
+const Op* find_op(ir::OpId op);             // null where it has no row: parameters
+const Op* find_op(std::string_view name);   // null where there is none
+std::string_view op_summary(const Op& op);  // the comment that opens its file
 
 // Infers, makes the node, and says in an error which op refused what. The usual way to build a graph.
 Result<const ir::Node*> make(ir::Graph& graph, ir::Spec spec);

@@ -4,6 +4,6 @@
 namespace trine::ops {
 
 extern const Op op_or =
-    binary("or", []<Bitwise T>(T a, T b) -> T { return a | b; }, {.host = {.op = arch::TileOp::bit_or}});
+    binary("or", []<Bitwise T>(T a, T b) -> T { return a | b; }, {.host = {.op = arch::LoopOp::bit_or}});
 
 }  // namespace trine::ops

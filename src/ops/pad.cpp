@@ -39,19 +39,19 @@ Result<void> eval(const Eval& e) {
   copy_walk(out.dims, all, {e.in[1], 0, Dims(out.dims.size(), 0)});
   if (x.elements() == 0 || out.elements() == 0) return {};
   Walk to = all, from = whole(x);
-  Dims kept;
+  Dims sizes;
   for (size_t d = 0; d < x.dims.size(); ++d) {
     const int64_t low = e.node.attrs.ints("edge_padding_low")[d];
     const int64_t step = e.node.attrs.ints("interior_padding")[d] + 1;
     const int64_t first = low < 0 ? (-low + step - 1) / step : 0;  // the first element not cut off
     const int64_t past = low < out.dims[d] ? (out.dims[d] - low - 1) / step + 1 : 0;
-    kept.push_back(std::min(x.dims[d], past) - first);
-    if (kept.back() <= 0) return {};
+    sizes.push_back(std::min(x.dims[d], past) - first);
+    if (sizes.back() <= 0) return {};
     from.base += first * from.strides[d];
     to.base += (low + first * step) * all.strides[d];
-    if (kept.back() > 1) to.strides[d] *= step;
+    if (sizes.back() > 1) to.strides[d] *= step;
   }
-  copy_walk(kept, to, from);
+  copy_walk(sizes, to, from);
   return {};
 }
 

@@ -10,6 +10,6 @@ static uint64_t own_bits(const DtypeRow& of, uint64_t x) { return x & (~uint64_t
 
 extern const Op op_popcnt =
     unary("popcnt", []<Integer T>(const DtypeRow& of, T x) -> T { return T(std::popcount(own_bits(of, uint64_t(x)))); },
-          {.host = {.op = arch::TileOp::popcount}});
+          {.host = {.op = arch::LoopOp::popcount}});
 
 }  // namespace trine::ops

@@ -29,6 +29,6 @@ extern const Op op_power = binary("power",
                                       return integer_power(x, y);
                                     }
                                   },
-                                  {.host = {.op = arch::TileOp::pow, .cost = kHeavy}});
+                                  {.host = {.op = arch::LoopOp::pow, .cost = kHeavy}});
 
 }  // namespace trine::ops

@@ -18,7 +18,7 @@ Result<std::vector<ir::Type>> infer(const Call& call) {
   if (n == 0 || call.inputs.size() % 2) return fail(Code::invalid, "needs as many inits as operands");
   const ir::Ints& dimensions = call.attrs.ints("dimensions");
   TRY(check_axes("dimensions", dimensions, call.inputs[0].rank()));
-  const Dims kept = sizes_of(call.inputs[0].dims, axes_besides(call.inputs[0].rank(), dimensions));
+  const Dims unreduced = sizes_of(call.inputs[0].dims, axes_besides(call.inputs[0].rank(), dimensions));
   std::vector<ir::Type> types;
   std::vector<Dtype> dtypes;
   for (size_t i = 0; i < n; ++i) {
@@ -27,7 +27,7 @@ Result<std::vector<ir::Type>> infer(const Call& call) {
       return fail(Code::invalid, cat("operands differ in shape: ", ir::text(call.inputs[0]), " and ", ir::text(x)));
     if (init.rank() != 0 || init.dtype != x.dtype)
       return fail(Code::invalid, cat("init ", i, " is ", ir::text(init), "; ", row(x.dtype).name, "[] was expected"));
-    types.push_back(ir::tensor_type(x.dtype, kept));
+    types.push_back(ir::tensor_type(x.dtype, unreduced));
     dtypes.push_back(x.dtype);
   }
   TRY(check_combined(call, dtypes));
@@ -41,9 +41,9 @@ void reduce_kind(const Eval& e, F combine) {
   const Dims& dims = e.in[0].dims;
   const size_t rank = dims.size();
   Dims strides(rank, 0);  // in the result, of each operand dim
-  const ir::Ints kept = axes_besides(int(rank), dimensions);
+  const ir::Ints unreduced = axes_besides(int(rank), dimensions);
   const Dims out_strides = row_major_strides(e.out[0].dims);
-  for (size_t i = 0; i < kept.size(); ++i) strides[size_t(kept[i])] = out_strides[i];
+  for (size_t i = 0; i < unreduced.size(); ++i) strides[size_t(unreduced[i])] = out_strides[i];
   W init;
   load_wide(e.in[1], 0, 1, &init);
   WideArray<W> sums(e.out[0].elements());
@@ -68,12 +68,12 @@ void reduce_kind(const Eval& e, F combine) {
 struct RegionReduce {
   const Eval& e;
   LaneBody body;
-  size_t n = 0;                        // operands
-  std::vector<int64_t> kept, reduced;  // offsets in an operand
+  size_t n = 0;                             // operands
+  std::vector<int64_t> unreduced, reduced;  // offsets in an operand
 
   // All results at once, element by element.
   Result<void> by_result() {
-    const int64_t outs = int64_t(kept.size());
+    const int64_t outs = int64_t(unreduced.size());
     for (int64_t start = 0; start < outs; start += body.lanes()) {
       const int64_t lanes = std::min(body.lanes(), outs - start);
       for (size_t i = 0; i < n; ++i)
@@ -81,7 +81,8 @@ struct RegionReduce {
       for (int64_t r : reduced) {
         for (size_t i = 0; i < n; ++i) {
           copy_run(body.param(i), 0, e.out[i], start, lanes);
-          for (int64_t l = 0; l < lanes; ++l) copy_element(body.param(n + i), l, e.in[i], kept[size_t(start + l)] + r);
+          for (int64_t l = 0; l < lanes; ++l)
+            copy_element(body.param(n + i), l, e.in[i], unreduced[size_t(start + l)] + r);
         }
         TRY(body.run(lanes));
         for (size_t i = 0; i < n; ++i) copy_run(e.out[i], start, body.result(i), 0, lanes);
@@ -92,12 +93,12 @@ struct RegionReduce {
 
   // One result at a time as a tree of neighbours, which the op allows: many lanes although results are few.
   Result<void> by_tree() {
-    for (size_t o = 0; o < kept.size(); ++o) {
+    for (size_t o = 0; o < unreduced.size(); ++o) {
       std::vector<Tensor> line;
       for (size_t i = 0; i < n; ++i) {
         line.push_back(Tensor::make(e.in[i].dtype, {int64_t(reduced.size())}));
         for (size_t r = 0; r < reduced.size(); ++r)
-          copy_element(line[i].view(), int64_t(r), e.in[i], kept[o] + reduced[r]);
+          copy_element(line[i].view(), int64_t(r), e.in[i], unreduced[o] + reduced[r]);
       }
       for (int64_t left = int64_t(reduced.size()); left > 1; left = (left + 1) / 2) TRY(halve(line, left));
       for (size_t i = 0; i < n; ++i) {
@@ -140,9 +141,9 @@ Result<void> eval(const Eval& e) {
   RegionReduce reduce{.e = e,
                       .body = TRY(LaneBody::make(e, e.node.regions[0], kLanes)),
                       .n = e.in.size() / 2,
-                      .kept = offsets_of(dims, axes_besides(int(dims.size()), dimensions)),
+                      .unreduced = offsets_of(dims, axes_besides(int(dims.size()), dimensions)),
                       .reduced = offsets_of(dims, dimensions)};
-  const bool is_long = reduce.body.lanes() > 1 && reduce.reduced.size() > 16 * reduce.kept.size();
+  const bool is_long = reduce.body.lanes() > 1 && reduce.reduced.size() > 16 * reduce.unreduced.size();
   return is_long ? reduce.by_tree() : reduce.by_result();
 }
 

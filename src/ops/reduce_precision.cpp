@@ -7,21 +7,21 @@ namespace trine::ops {
 
 namespace {
 
-// Bits of an IEEE-like format with e and m bits, rounded to keep e_kept and m_kept of them.
-uint64_t reduce(uint64_t x, int e, int m, int e_kept, int m_kept) {
+// Bits of an IEEE-like format with e and m bits, rounded to keep e_bits and m_bits of them.
+uint64_t reduce(uint64_t x, int e, int m, int e_bits, int m_bits) {
   const uint64_t sign = uint64_t{1} << (e + m), exponents = ((uint64_t{1} << e) - 1) << m;
   if ((x & (sign - 1)) > exponents) return x;
-  if (m_kept < m) {
-    const int drop = m - m_kept;
+  if (m_bits < m) {
+    const int drop = m - m_bits;
     const uint64_t odd = (x >> drop) & 1;
     x += odd + ((uint64_t{1} << (drop - 1)) - 1);
     x &= ~((uint64_t{1} << drop) - 1);
   }
-  if (e_kept < e) {
-    const uint64_t bias = (uint64_t{1} << (e - 1)) - 1, kept = (uint64_t{1} << (e_kept - 1)) - 1;
+  if (e_bits < e) {
+    const uint64_t bias = (uint64_t{1} << (e - 1)) - 1, reach = (uint64_t{1} << (e_bits - 1)) - 1;
     const uint64_t exponent = (x & exponents) >> m;
-    if (exponent > bias + kept) return (x & sign) | exponents;
-    if (exponent <= bias - kept) return x & sign;
+    if (exponent > bias + reach) return (x & sign) | exponents;
+    if (exponent <= bias - reach) return x & sign;
   }
   return x;
 }
@@ -34,8 +34,8 @@ Inferred infer(const Call& call) {
 }
 
 Result<void> eval(const Eval& e) {
-  const int e_kept = int(std::min<int64_t>(e.node.attrs.integer("exponent_bits"), 64));
-  const int m_kept = int(std::min<int64_t>(e.node.attrs.integer("mantissa_bits"), 64));
+  const int e_bits = int(std::min<int64_t>(e.node.attrs.integer("exponent_bits"), 64));
+  const int m_bits = int(std::min<int64_t>(e.node.attrs.integer("mantissa_bits"), 64));
   return dispatch_element(e.in[0].dtype, [&](auto element) -> Result<void> {
     using E = decltype(element);
     using Storage = typename E::Storage;
@@ -48,10 +48,10 @@ Result<void> eval(const Eval& e) {
         using Bits = typename E::Bits;
         const auto x = std::bit_cast<Bits>(in[i]);
         const FloatFormat f = E::kRow.format;
-        out[i] = std::bit_cast<Storage>(Bits(reduce(x, f.exponent_bits, f.mantissa_bits, e_kept, m_kept)));
+        out[i] = std::bit_cast<Storage>(Bits(reduce(x, f.exponent_bits, f.mantissa_bits, e_bits, m_bits)));
       } else if constexpr (E::kIsFloating) {
         const auto x = std::bit_cast<uint64_t>(E::load(in[i]));
-        out[i] = E::store(std::bit_cast<double>(reduce(x, 11, 52, e_kept, m_kept)));
+        out[i] = E::store(std::bit_cast<double>(reduce(x, 11, 52, e_bits, m_bits)));
       } else {
         return no_dtype(e.node.op.name(), E::kDtype);
       }
@@ -68,6 +68,6 @@ extern const Op op_reduce_precision{.name = "reduce_precision",
                                     .attrs = "exponent_bits mantissa_bits",
                                     .infer = infer,
                                     .eval = eval,
-                                    .host = {.op = arch::TileOp::reduce_precision, .cost = 3}};
+                                    .host = {.op = arch::LoopOp::reduce_precision, .cost = 3}};
 
 }  // namespace trine::ops

@@ -93,11 +93,11 @@ WideArray<W> reduce_dim(const WideArray<W>& x, int64_t outer, int64_t dim, int64
   const bool is_forward = is_prefix(w, dim), is_backward = is_suffix(w, dim);
   for (int64_t o = 0; o < outer; ++o)
     for (int64_t at = 0; at < count; ++at) {
-      const int64_t place = is_backward ? count - 1 - at : at;
-      W* to = out.at((o * count + place) * inner);
+      const int64_t position = is_backward ? count - 1 - at : at;
+      W* to = out.at((o * count + position) * inner);
       if (is_forward || is_backward) {
         const W* before = at == 0 ? nullptr : is_forward ? to - inner : to + inner;
-        const W* from = x.at((o * dim + place) * inner);
+        const W* from = x.at((o * dim + position) * inner);
         for (int64_t i = 0; i < inner; ++i) to[i] = before ? combine(before[i], from[i]) : from[i];
         continue;
       }

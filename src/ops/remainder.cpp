@@ -12,6 +12,6 @@ extern const Op op_remainder = binary("remainder",
                                           return b == T(-1) && T(-1) < T(0) ? T(0) : a % b;
                                         }
                                       },
-                                      {.host = {.op = arch::TileOp::rem, .cost = kHeavy}});
+                                      {.host = {.op = arch::LoopOp::rem, .cost = kHeavy}});
 
 }  // namespace trine::ops

@@ -4,6 +4,6 @@
 namespace trine::ops {
 
 extern const Op op_round_nearest_afz = unary("round_nearest_afz", []<Floating T>(T x) -> T { return std::round(x); },
-                                             {.host = {.op = arch::TileOp::round_away}});
+                                             {.host = {.op = arch::LoopOp::round_away}});
 
 }  // namespace trine::ops

@@ -5,6 +5,6 @@ namespace trine::ops {
 
 extern const Op op_round_nearest_even =
     unary("round_nearest_even", []<Floating T>(T x) -> T { return std::nearbyint(x); },
-          {.host = {.op = arch::TileOp::round_even}});
+          {.host = {.op = arch::LoopOp::round_even}});
 
 }  // namespace trine::ops

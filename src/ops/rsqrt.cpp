@@ -5,6 +5,6 @@ namespace trine::ops {
 
 extern const Op op_rsqrt =
     unary("rsqrt", []<Inexact T>(T x) -> T { return 1.0 / std::sqrt(x); },
-          {.host = {.op = arch::TileOp::rsqrt, .cost = kHeavy}, .device = {.activation = "rsqrt"}});
+          {.host = {.op = arch::LoopOp::rsqrt, .cost = kHeavy}, .device = {.activation = "rsqrt"}});
 
 }  // namespace trine::ops

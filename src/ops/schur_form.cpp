@@ -107,10 +107,10 @@ Rotation<double> standardise(double a, double b, double c, double d) {
 }
 
 void split_pair(Matrix<double> a, Matrix<double> z, int64_t p) {
-  const Rotation<double> turn = standardise(a(p, p), a(p, p + 1), a(p + 1, p), a(p + 1, p + 1));
-  turn.rows(a, p, p, a.columns);
-  turn.columns(a, p, p + 2);
-  turn.columns(z, p, z.rows);
+  const Rotation<double> rotation = standardise(a(p, p), a(p, p + 1), a(p + 1, p), a(p + 1, p + 1));
+  rotation.rows(a, p, p, a.columns);
+  rotation.columns(a, p, p + 2);
+  rotation.columns(z, p, z.rows);
   const double scale = std::abs(a(p, p)) + std::abs(a(p + 1, p + 1)) + std::abs(a(p, p + 1));
   if (std::abs(a(p + 1, p)) <= 4 * kTiny * scale) {
     a(p + 1, p) = 0;
@@ -189,7 +189,7 @@ bool schur_form(Matrix<double> a, Matrix<double> z) {
 bool schur_form(Matrix<Complex128> a, Matrix<Complex128> z) {
   if (!is_finite(a)) return false;
   to_hessenberg(a, z);
-  std::vector<Rotation<Complex128>> turns(size_t(a.rows));
+  std::vector<Rotation<Complex128>> rotations(size_t(a.rows));
   int step = 0;
   for (int64_t last = a.rows - 1; last > 0;) {
     const int64_t l = block_start(a, last);
@@ -202,13 +202,13 @@ bool schur_form(Matrix<Complex128> a, Matrix<Complex128> z) {
     const Complex128 shift = step % 10 == 0 ? a(last, last) + std::abs(a(last, last - 1)) : shift_of(a, last);
     for (int64_t i = l; i <= last; ++i) a(i, i) -= shift;
     for (int64_t k = l; k < last; ++k) {
-      turns[size_t(k)] = Rotation<Complex128>::to_zero(a(k, k), a(k + 1, k));
-      turns[size_t(k)].rows(a, k, k, a.columns);
+      rotations[size_t(k)] = Rotation<Complex128>::to_zero(a(k, k), a(k + 1, k));
+      rotations[size_t(k)].rows(a, k, k, a.columns);
       a(k + 1, k) = 0;
     }
     for (int64_t k = l; k < last; ++k) {
-      turns[size_t(k)].columns(a, k, k + 2);
-      turns[size_t(k)].columns(z, k, z.rows);
+      rotations[size_t(k)].columns(a, k, k + 2);
+      rotations[size_t(k)].columns(z, k, z.rows);
     }
     for (int64_t i = l; i <= last; ++i) a(i, i) += shift;
   }

@@ -32,6 +32,6 @@ extern const Op op_select{.name = "select",
                           .arity = 3,
                           .infer = infer,
                           .eval = eval,
-                          .host = {.op = arch::TileOp::select}};
+                          .host = {.op = arch::LoopOp::select}};
 
 }  // namespace trine::ops

@@ -124,7 +124,7 @@ void add_rows(const Eval& e, const Rows& rows, int64_t first, int64_t last, Keep
   const Dims strides = row_major_strides(rows.dims);
   const auto inner = size_t(rows.inner);
   std::vector<float> best(inner);
-  std::vector<int32_t> place(inner);
+  std::vector<int32_t> index(inner);
   Dims at(rows.positions.size(), 0);
   for (int64_t p = first, rest = first; p < last; ++p, next_index(at, rows.positions)) {
     if (p == first)
@@ -145,11 +145,11 @@ void add_rows(const Eval& e, const Rows& rows, int64_t first, int64_t last, Keep
       for (size_t i = 0; i < inner; ++i) {
         const bool stays = number > 0 && keep(best[i], row[i]);
         best[i] = stays ? best[i] : row[i];
-        place[i] = stays ? place[i] : number;
+        index[i] = stays ? index[i] : number;
       }
     } while (next_index(tap, rows.sizes));
     for (size_t i = 0; i < inner && !taken.empty(); ++i)
-      e.out[0].as<float>()[taken[size_t(place[i])] + int64_t(i)] += source[p * rows.inner + int64_t(i)];
+      e.out[0].as<float>()[taken[size_t(index[i])] + int64_t(i)] += source[p * rows.inner + int64_t(i)];
   }
 }
 

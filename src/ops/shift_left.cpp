@@ -7,6 +7,6 @@ extern const Op op_shift_left = binary("shift_left",
                                        []<Integer T>(const DtypeRow& of, T x, T y) -> T {
                                          return uint64_t(y) < uint64_t(of.bits) ? T(uint64_t(x) << y) : T(0);
                                        },
-                                       {.host = {.op = arch::TileOp::shl}});
+                                       {.host = {.op = arch::LoopOp::shl}});
 
 }  // namespace trine::ops

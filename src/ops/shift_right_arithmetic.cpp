@@ -10,6 +10,6 @@ extern const Op op_shift_right_arithmetic =
              const int64_t lifted = int64_t(uint64_t(x) << up);
              return T(lifted >> (uint64_t(y) < uint64_t(of.bits) ? up + int(y) : 63));
            },
-           {.host = {.op = arch::TileOp::shr_arith}});
+           {.host = {.op = arch::LoopOp::shr_arith}});
 
 }  // namespace trine::ops

@@ -8,6 +8,6 @@ extern const Op op_shift_right_logical = binary("shift_right_logical",
                                                   const uint64_t own = uint64_t(x) & (~uint64_t{0} >> (64 - of.bits));
                                                   return uint64_t(y) < uint64_t(of.bits) ? T(own >> y) : T(0);
                                                 },
-                                                {.host = {.op = arch::TileOp::shr_logical}});
+                                                {.host = {.op = arch::LoopOp::shr_logical}});
 
 }  // namespace trine::ops

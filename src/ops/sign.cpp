@@ -13,6 +13,6 @@ extern const Op op_sign = unary("sign",
                                     return x == 0 || std::isnan(x) ? x : std::copysign(1.0, x);
                                   }
                                 },
-                                {.host = {.op = arch::TileOp::sign}});
+                                {.host = {.op = arch::LoopOp::sign}});
 
 }  // namespace trine::ops

@@ -4,6 +4,6 @@
 namespace trine::ops {
 
 extern const Op op_sine =
-    unary("sine", []<Inexact T>(T x) -> T { return std::sin(x); }, {.host = {.op = arch::TileOp::sin, .cost = kHeavy}});
+    unary("sine", []<Inexact T>(T x) -> T { return std::sin(x); }, {.host = {.op = arch::LoopOp::sin, .cost = kHeavy}});
 
 }  // namespace trine::ops

@@ -4,6 +4,6 @@
 namespace trine::ops {
 
 extern const Op op_sinh = unary("sinh", []<Inexact T>(T x) -> T { return std::sinh(x); },
-                                {.host = {.op = arch::TileOp::sinh, .cost = kHeavy}});
+                                {.host = {.op = arch::LoopOp::sinh, .cost = kHeavy}});
 
 }  // namespace trine::ops

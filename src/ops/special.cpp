@@ -18,8 +18,8 @@ constexpr double kBernoulli[] = {1.0 / 6,       -1.0 / 30,       1.0 / 42,      
 double digamma(double x) {
   if (x <= 0) {
     if (x == std::floor(x)) return kNan;
-    const double turn = x - std::nearbyint(x);  // tan is taken near zero, where it is exact
-    return digamma(1 - x) - std::numbers::pi / std::tan(std::numbers::pi * turn);
+    const double fraction = x - std::nearbyint(x);  // tan is taken near zero, where it is exact
+    return digamma(1 - x) - std::numbers::pi / std::tan(std::numbers::pi * fraction);
   }
   double shifted = 0;
   for (; x < 10; ++x) shifted -= 1 / x;

@@ -4,6 +4,6 @@
 namespace trine::ops {
 
 extern const Op op_sqrt = unary("sqrt", []<Inexact T>(T x) -> T { return std::sqrt(x); },
-                                {.host = {.op = arch::TileOp::sqrt, .cost = 5}, .device = {.activation = "sqrt"}});
+                                {.host = {.op = arch::LoopOp::sqrt, .cost = 5}, .device = {.activation = "sqrt"}});
 
 }  // namespace trine::ops

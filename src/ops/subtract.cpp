@@ -11,6 +11,6 @@ extern const Op op_subtract = binary("subtract",
                                          return a - b;
                                        }
                                      },
-                                     {.host = {.op = arch::TileOp::sub}});
+                                     {.host = {.op = arch::LoopOp::sub}});
 
 }  // namespace trine::ops

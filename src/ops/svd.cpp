@@ -39,10 +39,10 @@ double square_of_line(Matrix<W> a, int64_t r) {
   return real_of(dot_lines(&a(r, 0), &a(r, 0), a.columns));
 }
 
-// Turns rows p and q of a (and of v alike) until they are orthogonal; false where they are already. Squares of lengths
-// go along; rows of no more than `nothing` are left alone.
+// Rotates rows p and q of a (and of v alike) until they are orthogonal; false where they are already. Squares of
+// lengths go along; rows of no more than `nothing` are left alone.
 template <class W>
-bool turn(Matrix<W> a, Matrix<W> v, int64_t p, int64_t q, std::vector<double>& squares, double nothing) {
+bool rotate(Matrix<W> a, Matrix<W> v, int64_t p, int64_t q, std::vector<double>& squares, double nothing) {
   double &alpha = squares[size_t(p)], &beta = squares[size_t(q)];
   if (std::min(alpha, beta) <= nothing) return false;
   const W gamma = dot_lines(&a(p, 0), &a(q, 0), a.columns);
@@ -55,7 +55,7 @@ bool turn(Matrix<W> a, Matrix<W> v, int64_t p, int64_t q, std::vector<double>& s
   for (Matrix<W> m : {a, v}) {
     if (phase != W(1))
       for (int64_t i = 0; i < m.columns; ++i) m(q, i) = wide_multiply(conj_of(phase), m(q, i));
-    turn_lines(&m(p, 0), &m(q, 0), m.columns, c, s);
+    rotate_lines(&m(p, 0), &m(q, 0), m.columns, c, s);
   }
   alpha = square_of_line(a, p);
   beta = square_of_line(a, q);
@@ -103,7 +103,7 @@ struct Decomposition {
     for (int sweep = 0; sweep < kSweeps && moved; ++sweep) {
       moved = false;
       for (int64_t p = 0; p < count; ++p)
-        for (int64_t q = p + 1; q < count; ++q) moved |= turn(x, v, p, q, squares, nothing);
+        for (int64_t q = p + 1; q < count; ++q) moved |= rotate(x, v, p, q, squares, nothing);
     }
     for (int64_t r = 0; r < count; ++r) values[size_t(r)] = std::sqrt(real_of(dot_lines(&x(r, 0), &x(r, 0), length)));
     std::iota(order.begin(), order.end(), 0);
@@ -141,7 +141,7 @@ struct Decomposition {
   }
 };
 
-// u and vh of one matrix. The shorter side is turned: columns of a tall matrix, else rows.
+// u and vh of one matrix. The shorter side is rotated: columns of a tall matrix, else rows.
 template <class W>
 void decompose(Matrix<W> a, Matrix<W> u, double* s, Matrix<W> vh) {
   const bool is_tall = a.rows >= a.columns;

@@ -4,6 +4,6 @@
 namespace trine::ops {
 
 extern const Op op_tan =
-    unary("tan", []<Inexact T>(T x) -> T { return std::tan(x); }, {.host = {.op = arch::TileOp::tan, .cost = kHeavy}});
+    unary("tan", []<Inexact T>(T x) -> T { return std::tan(x); }, {.host = {.op = arch::LoopOp::tan, .cost = kHeavy}});
 
 }  // namespace trine::ops

@@ -22,8 +22,8 @@ Result<std::vector<ir::Type>> infer(const Call& call) {
   return std::vector<ir::Type>{ir::tensor_type(x.dtype, dims), ir::tensor_type(Dtype::s32, dims)};
 }
 
-// Order and place in one number: the largest element is the smallest number, and the earlier of equals.
-uint64_t packed(uint32_t order, int64_t place) { return uint64_t(~order) << 32 | uint64_t(place); }
+// Order and index in one number: the largest element is the smallest number, and the earlier of equals.
+uint64_t packed(uint32_t order, int64_t index) { return uint64_t(~order) << 32 | uint64_t(index); }
 
 // Of a float with the sign first, at the top of a word: two's complement turns its order into that of integers.
 uint32_t float_order(uint32_t bits) { return bits & 0x80000000 ? ~bits : bits | 0x80000000; }
@@ -77,9 +77,9 @@ void eval_packed(const Eval& e, Pack pack) {
       pack(e.in[0].as<std::byte>() + line * n * bytes, n, all.data());
       smallest(all, size_t(k), best);
       for (int64_t i = 0; i < k; ++i) {
-        const auto place = int64_t(best[size_t(i)] & UINT32_MAX);
-        copy_element(e.out[0], line * k + i, e.in[0], line * n + place);
-        e.out[1].as<int32_t>()[line * k + i] = int32_t(place);
+        const auto index = int64_t(best[size_t(i)] & UINT32_MAX);
+        copy_element(e.out[0], line * k + i, e.in[0], line * n + index);
+        e.out[1].as<int32_t>()[line * k + i] = int32_t(index);
       }
     }
   });

@@ -77,11 +77,11 @@ template <class W>
 void run(const Eval& e) {
   const ir::Attrs& attrs = e.node.attrs;
   MatrixBatch<W> a(e.in[0]), b(e.in[1]);
-  WideArray<W> prepared(a.rows * a.rows);
-  const bool is_turned = attrs.text("transpose_a", "NO_TRANSPOSE") != "NO_TRANSPOSE";
-  const bool is_lower = attrs.flag("lower") != is_turned;
+  WideArray<W> filled(a.rows * a.rows);
+  const bool is_transposed = attrs.text("transpose_a", "NO_TRANSPOSE") != "NO_TRANSPOSE";
+  const bool is_lower = attrs.flag("lower") != is_transposed;
   for (int64_t i = 0; i < a.count; ++i) {
-    Matrix<W> p{prepared.data.get(), a.rows, a.rows};
+    Matrix<W> p{filled.data.get(), a.rows, a.rows};
     prepare(attrs, a.matrix(i), p);
     attrs.flag("left_side") ? solve_left(p, b.matrix(i), is_lower) : solve_right(p, b.matrix(i), is_lower);
   }

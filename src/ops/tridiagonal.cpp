@@ -19,20 +19,20 @@ Result<std::vector<ir::Type>> infer(const Call& call) {
                                ir::tensor_type(real, beside), ir::tensor_type(x.dtype, beside)};
 }
 
-// From the lower triangle; of the upper one the same with both orders turned round.
+// From the lower triangle; of the upper one the same with both orders reversed.
 template <class W>
 struct Reduction {
   Matrix<W> a;
   bool is_lower = true;
-  WideArray<W> work = WideArray<W>(a.rows * a.rows);
-  Matrix<W> t = {work.data.get(), a.rows, a.rows};
+  WideArray<W> scratch = WideArray<W>(a.rows * a.rows);
+  Matrix<W> t = {scratch.data.get(), a.rows, a.rows};
 
-  int64_t turn(int64_t i) const { return is_lower ? i : a.rows - 1 - i; }
+  int64_t mirrored(int64_t i) const { return is_lower ? i : a.rows - 1 - i; }
   void run(W* taus) {
     const int64_t n = a.rows;
     for (int64_t r = 0; r < n; ++r) {
-      t(r, r) = real_of(a(turn(r), turn(r)));
-      for (int64_t c = 0; c < r; ++c) t(c, r) = conj_of(t(r, c) = a(turn(r), turn(c)));
+      t(r, r) = real_of(a(mirrored(r), mirrored(r)));
+      for (int64_t c = 0; c < r; ++c) t(c, r) = conj_of(t(r, c) = a(mirrored(r), mirrored(c)));
     }
     for (int64_t k = 0; k + 1 < n; ++k) {
       const W tau = make_reflector(t, k + 1, k);
@@ -41,7 +41,7 @@ struct Reduction {
       reflect(t, k + 1, k, conj_of(tau), t, k + 1);
     }
     for (int64_t r = 0; r < n; ++r)
-      for (int64_t c = 0; c <= r; ++c) a(turn(r), turn(c)) = t(r, c);
+      for (int64_t c = 0; c <= r; ++c) a(mirrored(r), mirrored(c)) = t(r, c);
   }
 };
 

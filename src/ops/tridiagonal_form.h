@@ -81,20 +81,20 @@ struct TridiagonalForm {
 
   // The diagonal becomes the eigenvalues, row i of q the vector of the i-th. False where that does not end.
   bool diagonalise() {
-    constexpr int kTurnsMax = 60;  // per eigenvalue; two are usual
+    constexpr int kIterationsMax = 60;  // per eigenvalue; two are usual
     const int64_t n = a.rows;
     std::vector<double>& d = diagonal;
     std::vector<double> e(beside.begin() + (n > 0), beside.end());  // e[i] is between i and i + 1
     e.push_back(0);
     for (int64_t l = 0; l < n; ++l) {
-      for (int turns = 0;; ++turns) {
+      for (int iterations = 0;; ++iterations) {
         int64_t m = l;
         for (; m + 1 < n; ++m) {
           const double near = std::abs(d[size_t(m)]) + std::abs(d[size_t(m) + 1]);
           if (std::abs(e[size_t(m)]) <= 0x1p-53 * near) break;
         }
         if (m == l) break;
-        if (turns == kTurnsMax) return false;
+        if (iterations == kIterationsMax) return false;
         sweep(d, e, l, m);
       }
     }
@@ -123,7 +123,7 @@ struct TridiagonalForm {
       p = s * t;
       d[size_t(i) + 1] = g + p;
       g = c * t - b;
-      turn_lines(&q(i, 0), &q(i + 1, 0), q.columns, c, s);
+      rotate_lines(&q(i, 0), &q(i + 1, 0), q.columns, c, s);
     }
     d[size_t(l)] -= p;
     e[size_t(l)] = g;

@@ -4,6 +4,6 @@
 namespace trine::ops {
 
 extern const Op op_xor =
-    binary("xor", []<Bitwise T>(T a, T b) -> T { return a ^ b; }, {.host = {.op = arch::TileOp::bit_xor}});
+    binary("xor", []<Bitwise T>(T a, T b) -> T { return a ^ b; }, {.host = {.op = arch::LoopOp::bit_xor}});
 
 }  // namespace trine::ops

@@ -13,7 +13,7 @@ namespace trine::tools {
 
 namespace {
 
-int complain(const Error& error, Exit exit) {
+int report_error(const Error& error, Exit exit) {
   note(cat("trine: ", error.text()));
   return static_cast<int>(exit);
 }
@@ -30,7 +30,7 @@ int run_found(const Command& command, std::span<const std::string> typed) {
     return 0;
   }
   const Result<Exit> done = command.run ? command.run(*args) : become_python(command, *args);
-  if (!done) return complain(done.error(), exit_of(done.error().code));
+  if (!done) return report_error(done.error(), exit_of(done.error().code));
   return static_cast<int>(*done);
 }
 
@@ -132,7 +132,7 @@ int run_command_line(std::string_view program, std::span<const std::string> type
   constexpr std::string_view alias = "neuron-";
   if (base.starts_with(alias)) {
     const Command* command = find_command(base.substr(alias.size()));
-    return command ? run_found(*command, typed) : complain(unknown_command(base.substr(alias.size())), Exit::usage);
+    return command ? run_found(*command, typed) : report_error(unknown_command(base.substr(alias.size())), Exit::usage);
   }
   if (typed.empty() || typed[0] == kHelp.name || typed[0] == kHelp.brief) {
     print(general_help());
@@ -143,7 +143,7 @@ int run_command_line(std::string_view program, std::span<const std::string> type
     return 0;
   }
   const Command* command = find_command(typed[0]);
-  return command ? run_found(*command, typed.subspan(1)) : complain(unknown_command(typed[0]), Exit::usage);
+  return command ? run_found(*command, typed.subspan(1)) : report_error(unknown_command(typed[0]), Exit::usage);
 }
 
 }  // namespace trine::tools

@@ -101,7 +101,7 @@ Result<Model> read_any_model(const std::string& path, const Args& args) {
 
 Result<Exit> dry_run(const Args& args, const ir::Graph& given, const arch::Chip& chip) {
   const ir::Graph graph = compile::narrow_words(given);
-  const std::vector<compile::HostPlaced> host = compile::host_placed(graph, chip);
+  const std::vector<compile::HostOp> host = compile::host_ops(graph, chip);
   struct Count {
     int64_t all = 0, host = 0;
   };
@@ -110,8 +110,8 @@ Result<Exit> dry_run(const Args& args, const ir::Graph& given, const arch::Chip&
   const ir::Graph simple = std::move(compile::simplify(graph).graph);
   for (const ir::Node* node : simple.order())
     if (node->op != op::parameter && node->op != op::constant) ++ops[std::string(node->op.name())].all, ++total;
-  for (const compile::HostPlaced& h : host) ++ops[h.op].host;
-  const auto fix = [](const compile::HostPlaced& h) {
+  for (const compile::HostOp& h : host) ++ops[h.op].host;
+  const auto fix = [](const compile::HostOp& h) {
     return std::string(
         compile::code_of(fail(Code::unsupported, cat(h.op, " cannot run on the device: ", h.reason))).fix);
   };
@@ -135,7 +135,7 @@ Result<Exit> dry_run(const Args& args, const ir::Graph& given, const arch::Chip&
   std::vector<std::vector<std::string>> rows = {{"op", "device", "host"}};
   for (const auto& [op, n] : ops) rows.push_back({op, with_commas(n.all - n.host), n.host ? with_commas(n.host) : ""});
   print(columns(rows, "011"));
-  for (const compile::HostPlaced& h : host)
+  for (const compile::HostOp& h : host)
     print(cat("\n", h.op, " ", h.type, " runs on the host: ", h.reason, h.where.empty() ? "" : cat("\n  --> ", h.where),
               "\n  try  ", fix(h), "\n"));
   return Exit::ok;
@@ -192,7 +192,7 @@ Result<Made> compile_model(const Args& args, const ir::Graph& graph, const arch:
 }
 
 // Weights go into the file, or stay where they are, or go where they can be shared.
-Result<compile::WeightsIn> place_weights(const Args& args, compile::Trn& trn) {
+Result<compile::WeightsIn> locate_weights(const Args& args, compile::Trn& trn) {
   if (!trn.weights.file.empty() && !args.has("--params") && !args.has("--weights")) return compile::WeightsIn::other;
   if (!args.has("--weights") || trn.weights.values.empty()) return compile::WeightsIn::file;
   const std::string path = args.get("--weights"), text = TRY(compile::weights_text(trn.weights, trn.graph));
@@ -217,17 +217,17 @@ Result<void> save_map(const std::string& path, const compile::device::MemoryMap&
 }
 
 // What the host runs, each op once.
-void say_host(const compile::SplitProgram& split) {
+void print_host(const compile::SplitProgram& split) {
   std::map<std::string, int64_t> ops;
-  for (const compile::HostPlaced& h : split.host) ++ops[cat(h.op, ": ", h.reason)];
+  for (const compile::HostOp& h : split.host) ++ops[cat(h.op, ": ", h.reason)];
   if (!ops.empty()) note(cat("on the host, in ", split.parts.size(), " parts with the device's:"));
   for (const auto& [op, n] : ops) note(cat("  ", n, " ", op));
 }
 
-void say_done(const Args& args, const std::string& out, const std::string& chip, const Made& made, double seconds,
-              const PassLog& log) {
+void print_done(const Args& args, const std::string& out, const std::string& chip, const Made& made, double seconds,
+                const PassLog& log) {
   const int64_t count = made.instructions();
-  say_host(made.split);
+  print_host(made.split);
   if (!made.hash.empty())
     note(cat(made.found ? "found in the cache as " : "cached as ", made.hash.substr(0, 8), "…  (",
              made.found ? cat(fixed(seconds * 1e3, 0), " ms)") : "second time: nothing is compiled)"));
@@ -342,9 +342,9 @@ Result<Exit> compile_file(const Args& args) {
   trn.chip = chip.name;
   trn.graph = std::move(model.graph);
   trn.weights = std::move(model.weights);
-  TRY(compile::write_trn(trn, out, TRY(place_weights(args, trn))));
+  TRY(compile::write_trn(trn, out, TRY(locate_weights(args, trn))));
   made->split = std::move(trn.made);
-  say_done(args, out, chip.name, *made, seconds, log);
+  print_done(args, out, chip.name, *made, seconds, log);
   return Exit::ok;
 }
 

@@ -101,7 +101,7 @@ Json row_json(const RowInfo& info) {
   return Json::object()
       .set("name", row.name)
       .set("opcode", row.opcode)
-      .set("says", row.says)
+      .set("says", row.summary)
       .set("runs_on", unit_of(row))
       .set("engines", names_json(engines_of(row)))
       .set("needs", feature_name(row.needs))
@@ -118,7 +118,7 @@ std::string list_text(std::span<const RowInfo> rows) {
   for (const RowInfo& info : rows) {
     const Row& row = *info.row;
     table.push_back({cat("0x", kHex[row.opcode >> 4 & 15], kHex[row.opcode & 15]), std::string(row.name),
-                     engines_text(row), std::string(feature_name(row.needs)), std::string(row.says)});
+                     engines_text(row), std::string(feature_name(row.needs)), std::string(row.summary)});
   }
   return columns(table, "00000");
 }
@@ -130,7 +130,7 @@ std::string row_text(const RowInfo& info) {
     operands.push_back(
         {"  " + std::string(s.name), std::string(mode_of(s)), join(kinds_of(s), " or "), s.optional ? "optional" : ""});
   for (const AttrSlot& a : info.attrs) attrs.push_back({"  " + std::string(a.name), type_of(a), default_of(a)});
-  std::string out = cat(bold(row.name), ": ", row.says, "\n\n");
+  std::string out = cat(bold(row.name), ": ", row.summary, "\n\n");
   out += columns({{"  engines", engines_text(row)},
                   {"  runs on", std::string(unit_of(row))},
                   {"  chips", join(chips_of(row), ", ")},
@@ -177,7 +177,7 @@ std::string markdown(std::span<const RowInfo> rows) {
       const Row& row = *rows[next].row;
       out += cat("| `", row.name, "` | ", cell(code(row.operands)), " | ", cell(code(row.attrs)), " | ",
                  engines_text(row), " | ", row.needs == arch::Feature::base ? "–" : feature_name(row.needs), " | ",
-                 cell(row.says), " | ", cell(row.source), " |\n");
+                 cell(row.summary), " | ", cell(row.source), " |\n");
     }
   }
   out += "\n## Sets\n\n| set | members |\n|---|---|\n";

@@ -31,9 +31,9 @@ std::string affinity(const Instance& i, int64_t node) {
 }
 
 // A made-up address in the documented style where the real one is not known: one bus per chip.
-std::string made_up_bdf(int64_t place) {
+std::string made_up_bdf(int64_t index) {
   constexpr std::string_view hex = "0123456789abcdef";
-  const int64_t bus = 0x10 + place;
+  const int64_t bus = 0x10 + index;
   return cat(hex[static_cast<size_t>(bus / 16 % 16)], hex[static_cast<size_t>(bus % 16)], ":00.0");
 }
 
@@ -41,16 +41,16 @@ std::vector<Device> list_devices(const Machine& machine) {
   const Instance& i = machine.instance;
   std::vector<Device> out;
   for (int64_t chip = 0; chip < i.chips; ++chip) {
-    const auto place = static_cast<size_t>(chip % i.chips_per_host());
+    const auto index = static_cast<size_t>(chip % i.chips_per_host());
     Device d;
     d.number = chip;
     d.cores = machine.cores_per_chip();
     d.first_core = chip * d.cores;
     d.memory_bytes = machine.chip().hbm.bytes;
     d.numa_node =
-        i.numa_node.empty() ? static_cast<int64_t>(place) * i.host.numa_nodes / i.chips_per_host() : i.numa_node[place];
+        i.numa_node.empty() ? static_cast<int64_t>(index) * i.host.numa_nodes / i.chips_per_host() : i.numa_node[index];
     for (const comm::Neighbour& n : comm::neighbours(i, chip)) d.connected.push_back(n.chip);
-    d.bdf = i.bdf.empty() ? made_up_bdf(static_cast<int64_t>(place)) : i.bdf[place];
+    d.bdf = i.bdf.empty() ? made_up_bdf(static_cast<int64_t>(index)) : i.bdf[index];
     d.affinity = affinity(i, d.numa_node);
     out.push_back(std::move(d));
   }

@@ -112,21 +112,21 @@ void shapes_from(const std::vector<front::OnnxTensor>& inputs, const front::Onnx
       options.shapes[summary.inputs[i].name] = inputs[i].tensor.dims;
 }
 
-struct Verdict {
+struct CheckResult {
   int64_t sets = 0;
   double worst = 0;
   std::string why;
 };
 
 // Each folder test_data_set_* beside the model: inputs in, outputs compared.
-Result<Verdict> check(Model& model, double rtol, double atol) {
+Result<CheckResult> check(Model& model, double rtol, double atol) {
   const front::OnnxSummary summary = TRY(front::summarize_onnx(model.bytes, model.options));
   std::vector<fs::path> sets;
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(model.folder, ignored))
     if (entry.path().filename().string().starts_with("test_data_set_")) sets.push_back(entry.path());
   std::sort(sets.begin(), sets.end());
-  Verdict out;
+  CheckResult out;
   for (const fs::path& set : sets) {
     const auto inputs = TRY(read_set(set, "input", summary.inputs.size()));
     const auto outputs = TRY(read_set(set, "output", summary.outputs.size()));
@@ -159,21 +159,21 @@ Result<Exit> check_all(const Args& args) {
   bool all = true;
   for (const std::string& path : args.words) {
     auto model = open_model(path, args);
-    auto verdict = model ? check(*model, rtol, atol) : Result<Verdict>(model.error());
-    const bool ok = verdict && verdict->why.empty();
+    auto outcome = model ? check(*model, rtol, atol) : Result<CheckResult>(model.error());
+    const bool ok = outcome && outcome->why.empty();
     all = all && ok;
-    const std::string why = !verdict ? verdict.error().text() : verdict->why;
+    const std::string why = !outcome ? outcome.error().text() : outcome->why;
     if (args.has("--json")) {
       Json row = Json::object().set("file", path).set("ok", ok);
-      if (verdict) row.set("sets", verdict->sets).set("worst", verdict->worst);
-      if (!ok) row.set("why", why).set("read", verdict.has_value());
+      if (outcome) row.set("sets", outcome->sets).set("worst", outcome->worst);
+      if (!ok) row.set("why", why).set("read", outcome.has_value());
       rows.push(std::move(row));
-    } else if (!verdict && args.words.size() == 1) {
-      return verdict.error();
+    } else if (!outcome && args.words.size() == 1) {
+      return outcome.error();
     } else if (ok) {
-      print(verdict->sets == 0 ? cat(path, ": reads; no test data beside it\n")
-                               : cat(path, ": ", verdict->sets, " of ", verdict->sets,
-                                     " test data sets agree, worst difference ", verdict->worst, "\n"));
+      print(outcome->sets == 0 ? cat(path, ": reads; no test data beside it\n")
+                               : cat(path, ": ", outcome->sets, " of ", outcome->sets,
+                                     " test data sets agree, worst difference ", outcome->worst, "\n"));
     } else {
       print(cat(path, ": ", why, "\n"));
     }
@@ -238,7 +238,7 @@ Result<Exit> run(const Args& args) {
   if (args.has("--print")) {
     const ir::Graph graph = TRY(front::read_onnx(model.bytes, model.options));
     TRY(ir::verify(graph, ops::check));
-    print(ir::text(graph, {.places = args.has("--locations"), .constants = 64}));
+    print(ir::text(graph, {.locations = args.has("--locations"), .constants = 64}));
     return Exit::ok;
   }
   const front::OnnxSummary summary = TRY(front::summarize_onnx(model.bytes, model.options));

@@ -68,7 +68,7 @@ Names attrs_of(const Op& op) {
 // The comment of the op's file as one line, without the op's name before it.
 std::string meaning_of(const Op& op) {
   std::string out;
-  for (std::string_view line : split(says(op), '\n')) append_text(out, cat(out.empty() ? "" : " ", trim(line)));
+  for (std::string_view line : split(op_summary(op), '\n')) append_text(out, cat(out.empty() ? "" : " ", trim(line)));
   const std::string head = cat(op.name, ": ");
   return std::string(trim(out.starts_with(head) ? out.substr(head.size()) : out));
 }

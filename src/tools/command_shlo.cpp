@@ -37,7 +37,7 @@ Result<Exit> run(const Args& args) {
   if (args.has("--graph")) {
     const ir::Graph graph = TRY(stablehlo::to_graph(module));
     TRY(ir::verify(graph));
-    print(ir::text(graph, {.places = args.has("--locations")}));
+    print(ir::text(graph, {.locations = args.has("--locations")}));
     return Exit::ok;
   }
   if (!args.has("--ops") && !args.has("--json")) {

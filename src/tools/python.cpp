@@ -26,11 +26,11 @@ fs::path self() {
 std::string find_python() {
   const fs::path bin = self().parent_path();
   const std::string active = getenv_or("VIRTUAL_ENV"), version = TRINE_PYTHON_VERSION;
-  std::vector<fs::path> places;
-  if (!version.empty()) places.push_back(bin / cat("python", version));
-  if (!active.empty()) places.push_back(fs::path(active) / "bin/python");
-  if (version.empty()) places.push_back(bin.parent_path() / ".venv/bin/python");
-  for (const fs::path& p : places)
+  std::vector<fs::path> candidates;
+  if (!version.empty()) candidates.push_back(bin / cat("python", version));
+  if (!active.empty()) candidates.push_back(fs::path(active) / "bin/python");
+  if (version.empty()) candidates.push_back(bin.parent_path() / ".venv/bin/python");
+  for (const fs::path& p : candidates)
     if (access(p.c_str(), X_OK) == 0) return p.string();
   return version.empty() ? "python3" : cat("python", version);
 }

@@ -45,14 +45,14 @@ TEST_CASE("published totals") {
 
 TEST_CASE("links do not exceed what the chip has") {
   for (const Instance& i : all_instances()) {
-    double both_ways = 0;
+    double both_directions = 0;
     for (const Level& level : i.levels) {
       const double links = level.wiring == Wiring::torus ? 4 : level.wiring == Wiring::all_to_all ? 1 : 2;
-      both_ways += 2 * links * level.link_bytes_per_ns;
+      both_directions += 2 * links * level.link_bytes_per_ns;
     }
     INFO(i.name);
     const double headline = i.chip->link.bandwidth_bytes_per_ns * (i.name.starts_with("trn1n") ? 2 : 1);
-    CHECK(both_ways <= headline * 1.001);
+    CHECK(both_directions <= headline * 1.001);
   }
 }
 

@@ -49,7 +49,7 @@ class RandomProgram {
       for (int64_t d = t.space == Space::hbm ? up_to(0, 4) : up_to(1, 4); d > 0; --d)
         t.shape.push_back(up_to(1, t.shape.empty() ? 40 : 4));
       if (t.space == Space::hbm) {
-        t.address = chance(0.7) ? b_.placer.next(t.space, 0) : up_to(0, 1 << 20) * 256;
+        t.address = chance(0.7) ? b_.allocator.next(t.space, 0) : up_to(0, 1 << 20) * 256;
         if (chance(0.3)) t.kind = chance(0.5) ? TensorKind::input : TensorKind::output;
         if (t.kind == TensorKind::scratch && chance(0.4)) {
           add_constant(std::move(t));
@@ -73,7 +73,7 @@ class RandomProgram {
 
   void make_stream(Engine engine, bool all) {
     bodies_ = {{0}};
-    trips_.clear();
+    iterations_.clear();
     std::vector<const RowInfo*> mine;
     for (const RowInfo& info : rows())
       if (info.row->engines & bit(engine)) mine.push_back(&info);
@@ -83,16 +83,16 @@ class RandomProgram {
     for (size_t i = 0; i < n; ++i) {
       const RowInfo& info = *mine[i % mine.size()];
       if (info.row->opcode != kOpLoop && info.row->opcode != kOpEndLoop) emit(info);
-      if (trips_.size() < kLoopDepthMax && chance(0.2)) emit(*row_by_opcode(kOpLoop));
-      if (!trips_.empty() && chance(0.15)) emit(*row_by_opcode(kOpEndLoop));
+      if (iterations_.size() < kLoopDepthMax && chance(0.2)) emit(*row_by_opcode(kOpLoop));
+      if (!iterations_.empty() && chance(0.15)) emit(*row_by_opcode(kOpEndLoop));
     }
-    while (!trips_.empty()) emit(*row_by_opcode(kOpEndLoop));
+    while (!iterations_.empty()) emit(*row_by_opcode(kOpEndLoop));
   }
 
   void emit(const RowInfo& info) {
     Draft d(info);
     const bool loop = info.row->opcode == kOpLoop, end = info.row->opcode == kOpEndLoop;
-    if (end) trips_.pop_back();
+    if (end) iterations_.pop_back();
     for (size_t s = 0; s < info.slots.size(); ++s)
       if (!info.slots[s].optional || chance(0.6)) d.operands[s] = operand(info, info.slots[s]);
     for (size_t a = 0; a < info.attrs.size(); ++a)
@@ -107,7 +107,7 @@ class RandomProgram {
     const uint32_t pc = b_.emit(stream_, d);
     bodies_.back().push_back(pc + 1);
     if (loop) {
-      trips_.push_back(1);
+      iterations_.push_back(1);
       bodies_.push_back({pc + 1});
       bodies_[bodies_.size() - 2].pop_back();
     }
@@ -115,7 +115,7 @@ class RandomProgram {
 
   std::array<int64_t, kLoopDepthMax> steps(int64_t limit) {
     std::array<int64_t, kLoopDepthMax> out{};
-    for (size_t d = 0; d < trips_.size(); ++d)
+    for (size_t d = 0; d < iterations_.size(); ++d)
       if (chance(0.4)) out[d] = up_to(-limit, limit);
     return out;
   }
@@ -183,8 +183,8 @@ class RandomProgram {
   std::mt19937_64 random_;
   Builder b_;
   size_t stream_ = 0;
-  std::vector<int> trips_;
-  std::vector<std::vector<uint32_t>> bodies_;  // of each open loop body, the places a jump may go
+  std::vector<int> iterations_;
+  std::vector<std::vector<uint32_t>> bodies_;  // of each open loop body, the targets of a jump
 };
 
 }  // namespace trine::arch

@@ -1,4 +1,4 @@
-// base/json: strict reading with a place for every mistake; what is written reads back equal.
+// base/json: strict reading with a position for every mistake; what is written reads back equal.
 #include "base/format/json.h"
 
 #include <cmath>

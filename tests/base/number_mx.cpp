@@ -70,9 +70,9 @@ TEST_CASE("a block comes back within half a step of its largest") {
       // OCP saturates what lies between the largest code and the next power of two.
       double most = row(element).max_finite * row(Dtype::f8e8m0).widen(block.scale);
       for (size_t i = 0; i < kMxBlock; ++i) {
-        double kept = std::min<double>(std::abs(values[i]), most);
-        CHECK(std::abs(std::abs(back[i]) - kept) <=
-              kept * step / 2 + most * step * 0.51 / (element == Dtype::f4e2m1 ? 4 : 64));
+        double clamped = std::min<double>(std::abs(values[i]), most);
+        CHECK(std::abs(std::abs(back[i]) - clamped) <=
+              clamped * step / 2 + most * step * 0.51 / (element == Dtype::f4e2m1 ? 4 : 64));
         CHECK(back[i] * values[i] >= 0);
       }
     }

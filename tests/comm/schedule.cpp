@@ -47,8 +47,8 @@ TEST_CASE("every schedule keeps its promise") {
         REQUIRE(s.has_value());
         INFO(row.instance << " " << row.nodes << " nodes, " << row.ranks << " ranks: " << name(s->kind) << " "
                           << s->text());
-        const auto kept = verify(*s, request);
-        CHECK_MESSAGE(kept.has_value(), (kept ? "" : kept.error().message));
+        const auto verified = verify(*s, request);
+        CHECK_MESSAGE(verified.has_value(), (verified ? "" : verified.error().message));
       }
   }
 }
@@ -80,8 +80,8 @@ TEST_CASE("random groups, in any order, over any machine") {
       CHECK(request.algorithm.has_value());  // only what was asked for can be impossible
       continue;
     }
-    const auto kept = verify(*s, request);
-    CHECK_MESSAGE(kept.has_value(), (kept ? "" : kept.error().message));
+    const auto verified = verify(*s, request);
+    CHECK_MESSAGE(verified.has_value(), (verified ? "" : verified.error().message));
   }
 }
 

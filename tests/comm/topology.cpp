@@ -34,7 +34,7 @@ TEST_CASE("neighbours as the driver lists them") {
   CHECK_EQ(listed(line, 0), "1");
   CHECK_EQ(listed(line, 5), "4");
   CHECK_EQ(listed(ring12, 0), "11, 1");
-  CHECK_EQ(listed(ultra, 21), "17, 20, 25, 22, 5, 37");  // its own torus, then its place in the hosts before and after
+  CHECK_EQ(listed(ultra, 21), "17, 20, 25, 22, 5, 37");  // its own torus, then its number in the hosts before and after
   CHECK_EQ(listed(**find_instance("trn1.2xlarge"), 0), "");
 }
 

@@ -191,7 +191,7 @@ TEST_CASE("attention: a cache that is updated for it alone is not copied") {
   Written w{.queries = 1, .shared = 2, .params = ", %ck: f32[{b},{k},{g},{d}], %cv: f32[{b},{k},{g},{d}], %at: s32[]"};
   for (bool given : {false, true}) {
     std::string t = text_of(w);
-    // The keys and values given are one place, written into a cache at %at.
+    // The keys and values given are one position, written into a cache at %at.
     t = replaced(t, "%1: f32[2,7,3,8], %2: f32[2,7,3,8]", "%1: f32[2,1,3,8], %2: f32[2,1,3,8]");
     t = replaced(t, "%6 = dot_general %1,", R"(%90 = constant {value = s32[] x00000000} : s32[]
   %91 = dynamic_update_slice %3, %1, %90, %5, %90, %90 : f32[2,7,3,8]

@@ -163,7 +163,7 @@ TEST_CASE("kill -9 at any moment: no torn entry, no lock that stays, nothing mad
   const fs::path log = folder.path / "made";
   std::mt19937 random{7};
   for (int round = 0; round < 25; ++round) {
-    const auto work = [&] {
+    const auto compile_once = [&] {
       Cache cache = open(folder.url());
       auto got = cache.get_or_make(key_of(round), [&]() -> Result<std::string> {
         note_made(log, round);
@@ -172,9 +172,9 @@ TEST_CASE("kill -9 at any moment: no torn entry, no lock that stays, nothing mad
       });
       return got && *got == body_of(round) ? 0 : 1;
     };
-    const pid_t victim = start(work);
+    const pid_t victim = start(compile_once);
     ::usleep(random() % 4000);
-    const pid_t waiter = start(work);
+    const pid_t waiter = start(compile_once);
     ::usleep(random() % 1000);
     ::kill(victim, SIGKILL);
     wait_for(victim);

@@ -1,4 +1,4 @@
-// Units that can be written in several ways: the way taken is the fastest of those timed, or the first where no other
+// Units with several variants: the one taken is the fastest of those timed, or the first where no other
 // is faster by more than timing apart can tell.
 #include "compile/device/choose/choose.h"
 
@@ -59,10 +59,10 @@ TEST_CASE("the way taken is the fastest, and no slower than the plain one") {
     REQUIRE(compile_device(graph_of(c), **arch::find_chip(c.chip), kOptions, observer));
     for (const device::Chosen& unit : chosen) {
       CAPTURE(unit.text());
-      const int64_t taken = unit.verdict.fs[unit.verdict.best];
+      const int64_t taken = unit.comparison.fs[unit.comparison.best];
       CHECK(taken > 0);
-      CHECK(taken <= unit.verdict.fs[0]);
-      for (int64_t fs : unit.verdict.fs)
+      CHECK(taken <= unit.comparison.fs[0]);
+      for (int64_t fs : unit.comparison.fs)
         if (fs >= 0) CHECK(double(taken) * 0.98 <= double(fs));
     }
   }
@@ -76,7 +76,7 @@ TEST_CASE("a choice is made where there is one, and not always the plain one") {
     observer.chosen = &chosen;
     REQUIRE(compile_device(graph_of(c), **arch::find_chip(c.chip), kOptions, observer));
     units += chosen.size();
-    for (const device::Chosen& unit : chosen) others += unit.verdict.best != 0;
+    for (const device::Chosen& unit : chosen) others += unit.comparison.best != 0;
   }
   CHECK(units >= 6);
   CHECK(others >= 1);
@@ -103,11 +103,11 @@ TEST_CASE("the timer handed in decides; without one every unit is written the fi
     CHECK(none.empty());
     compiled(c, by_length, shortest);
     compiled(c, run::time_among_others, quickest);
-    for (size_t i = 0; i < shortest.size(); ++i) differ += shortest[i].verdict.best != quickest[i].verdict.best;
+    for (size_t i = 0; i < shortest.size(); ++i) differ += shortest[i].comparison.best != quickest[i].comparison.best;
     for (const device::Chosen& unit : shortest) {
       CAPTURE(unit.text());
-      for (int64_t length : unit.verdict.fs)
-        if (length >= 0) CHECK(double(unit.verdict.fs[unit.verdict.best]) * 0.98 <= double(length));
+      for (int64_t length : unit.comparison.fs)
+        if (length >= 0) CHECK(double(unit.comparison.fs[unit.comparison.best]) * 0.98 <= double(length));
     }
   }
   CHECK(differ >= 1);
@@ -132,7 +132,7 @@ TEST_CASE("a recorder that is full says so once, and grows no further") {
   }
   REQUIRE(rec.error());
   CHECK(rec.error()->message == "more than 4 instructions in one program");
-  CHECK(rec.work_count() == 4);
+  CHECK(rec.insn_count() == 4);
   CHECK(rec.kernel().program().tensors.size() == 5);
 }
 
@@ -144,7 +144,7 @@ TEST_CASE("a unit too long to be timed takes the first way, or says where it sta
 }
 
 TEST_CASE("how many columns a loop takes at once is chosen, where it has more than one block of them") {
-  const auto ways = [](int64_t columns) {
+  const auto variants = [](int64_t columns) {
     auto graph = ir::parse_graph(cat("graph \"g\" (%0: f32[128,", columns, "]) {\n  %1 = exponential %0 : f32[128,",
                                      columns, "]\n  return %1 }"),
                                  "g");
@@ -155,10 +155,10 @@ TEST_CASE("how many columns a loop takes at once is chosen, where it has more th
     REQUIRE(compile_device(*graph, **arch::find_chip("trn2"), kOptions, observer));
     return chosen;
   };
-  CHECK(ways(1024).empty());
-  const auto chosen = ways(8192);
+  CHECK(variants(1024).empty());
+  const auto chosen = variants(8192);
   REQUIRE(chosen.size() == 1);
-  CHECK(chosen[0].ways.size() == 4);
+  CHECK(chosen[0].variants.size() == 4);
   CHECK(chosen[0].taken().columns < 4096);  // the first are stored while the last are loaded
 }
 

@@ -7,7 +7,7 @@ namespace trine::compile::device {
 
 // Elements of memory, in the order the read walks them, by way of the tile that was loaded.
 static std::vector<int64_t> walked(const Cover& cover, int64_t start) {
-  const auto places = [](const Axes& axes, int64_t first) {
+  const auto indices = [](const Axes& axes, int64_t first) {
     std::vector<int64_t> out = {first};
     for (const Axis& a : axes) {
       std::vector<int64_t> next;
@@ -17,9 +17,9 @@ static std::vector<int64_t> walked(const Cover& cover, int64_t start) {
     }
     return out;
   };
-  const std::vector<int64_t> loaded = places(cover.memory, -cover.back);
+  const std::vector<int64_t> loaded = indices(cover.memory, -cover.back);
   std::vector<int64_t> out;
-  for (int64_t at : places(cover.tile, cover.first + start)) out.push_back(loaded[size_t(at)]);
+  for (int64_t at : indices(cover.tile, cover.first + start)) out.push_back(loaded[size_t(at)]);
   return out;
 }
 

@@ -172,7 +172,7 @@ TEST_CASE("a product that is read transposed is made so") {
   const auto& gemm = std::get<arch::GemmStep>(plan->steps[0].what);
   CHECK(gemm.m == 20);
   REQUIRE(gemm.epilogue.program);
-  for (const arch::TileOperand& o : gemm.epilogue.program->operands) CHECK(o.strides == std::vector<int64_t>{24, 1});
+  for (const arch::LoopOperand& o : gemm.epilogue.program->operands) CHECK(o.strides == std::vector<int64_t>{24, 1});
 }
 
 TEST_CASE("of a vector and a matrix the matrix is the one to pack") {

@@ -1,4 +1,4 @@
-// Gathers inside loops: elements at computed places, in one step with what is made of them; rows are copied apart.
+// Gathers inside loops: elements at computed indices, in one step with what is made of them; rows are copied apart.
 #include "compile/host/windows.h"
 
 #include "base/text.h"
@@ -15,7 +15,7 @@ std::string gather_of(std::string_view window, std::string_view collapsed, std::
              "], index_vector_dim = ", vectors, ", slice_sizes = [", sizes, "], indices_are_sorted = false}");
 }
 
-// Places from -6 to 9 of what random_tensor() gives, 0 to 5: some lie below, some beyond.
+// Indices from -6 to 9 of what random_tensor() gives, 0 to 5: some lie below, some beyond.
 constexpr const char* kSpread = R"(
   %20 = constant {value = s32[] x03000000} : s32[]
   %21 = broadcast_in_dim %20 {broadcast_dimensions = []} : s32[40]
@@ -51,7 +51,7 @@ TEST_CASE("a gather of elements is part of the loop around it") {
 }
 
 TEST_CASE("what a gather reads is not written over by its own loop") {
-  // The place of each element is made of it: the result has the operand's dims, and could lie where it lies.
+  // The index of each element is made of it: the result has the operand's dims, and could lie where it lies.
   check_plan("an operand that is also the index",
              cat("(%0: s32[40], %1: s32[40]) {", kSpread, "%2 = add %25, %0 : s32[40]\n  %3 = gather %2, %2",
                  gather_of("", "0", "0", 1, "1"), " : s32[40]\n  return %3 }"),

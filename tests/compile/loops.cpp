@@ -38,7 +38,7 @@ TEST_CASE("few products are a loop, in rows and columns and batches") {
   %2 = dot_general %0, %1 {lhs_batch = [0], lhs_contract = [2], rhs_batch = [0], rhs_contract = [2]} : f32[2,3,5]
   return %2 })",
                                1, 64);
-  CHECK(std::holds_alternative<arch::TileStep>(plan->steps[0].what));
+  CHECK(std::holds_alternative<arch::LoopStep>(plan->steps[0].what));
 }
 
 }  // namespace trine::compile

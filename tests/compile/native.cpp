@@ -339,7 +339,7 @@ TEST_CASE("a multiply that reads each number once is a loop") {
   %2 = dot_general %0, %1 {lhs_batch = [0], lhs_contract = [1], rhs_batch = [1], rhs_contract = [0]} : f32[6]
   return %2 })",
                          1, 64);
-  CHECK(std::holds_alternative<arch::TileStep>(plan->steps[0].what));
+  CHECK(std::holds_alternative<arch::LoopStep>(plan->steps[0].what));
 }
 
 // Rounds of a random generator: each value is used by two later ones, and one loop has no room for all of them.
@@ -377,22 +377,22 @@ TEST_CASE("a weight is packed when it is multiplied again, and forgotten with it
   REQUIRE(ready);
   std::mt19937 random(3);
   const Tensor x = random_tensor(graph->params[0].type(), random), w = random_tensor(graph->params[1].type(), random);
-  const int64_t before = host::Kept::bytes_in_use();
+  const int64_t before = host::PackedForms::bytes_in_use();
   {
-    host::Kept kept;
-    host::Kept* const beside[] = {nullptr, &kept};
+    host::PackedForms packed_forms;
+    host::PackedForms* const beside[] = {nullptr, &packed_forms};
     const void* const inputs[] = {x.data.get(), w.data.get()};
     Tensor results[3];
     for (int run = 0; run < 3; ++run) {
       results[run] = Tensor::make(Dtype::f32, {5, 48});
       void* const outputs[] = {results[run].data.get()};
-      REQUIRE(host::execute(**ready, {.inputs = inputs, .outputs = outputs, .kept = beside}));
-      CHECK((host::Kept::bytes_in_use() > before) == (run > 0));
+      REQUIRE(host::execute(**ready, {.inputs = inputs, .outputs = outputs, .packed_forms = beside}));
+      CHECK((host::PackedForms::bytes_in_use() > before) == (run > 0));
       CHECK(error_of(results[run], results[0], 0x1p-23) <= 64);
     }
     CHECK(results[1] == results[2]);
   }
-  CHECK(host::Kept::bytes_in_use() == before);
+  CHECK(host::PackedForms::bytes_in_use() == before);
 }
 
 }  // namespace trine::compile

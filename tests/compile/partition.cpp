@@ -66,9 +66,9 @@ static Result<Partitioned> partitioned(const char* mesh, const std::vector<std::
   std::string text = cat("graph \"g\" ", body);
   for (size_t i = 0, at = 0; i < params.size(); ++i) {
     at = text.find(']', at) + 1;
-    const std::string said = cat("@", ir::quoted(params[i]));
-    text.insert(at, said);
-    at += said.size();
+    const std::string declared = cat("@", ir::quoted(params[i]));
+    text.insert(at, declared);
+    at += declared.size();
   }
   ir::Graph graph = TRY(ir::parse_graph(text, "t"));
   graph.attrs.set("num_partitions", int64_t{8});

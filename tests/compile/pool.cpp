@@ -33,7 +33,7 @@ TEST_CASE("windows reduced in a loop") {
                                cat("(%0: ", in, ", %1: ", dtype, "[]) {\n  %2 = reduce_window %0, %1 {", c.attrs,
                                    ", kind = \"", kind, "\"} : ", out, "\n  return %2 }"),
                                c.steps, 64);
-        CHECK(std::holds_alternative<arch::TileStep>(plan->steps.back().what));
+        CHECK(std::holds_alternative<arch::LoopStep>(plan->steps.back().what));
       }
     }
   }

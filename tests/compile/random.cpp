@@ -1,4 +1,4 @@
-// Random graphs: simplified, fused and placed, they give what the reference evaluator gives. Seeds are printed.
+// Random graphs: simplified, fused and planned, they give what the reference evaluator gives. Seeds are printed.
 #include "compile/host/native.h"
 #include "ir/text.h"
 #include "ops/evaluate.h"
@@ -114,7 +114,7 @@ class Maker {
     }
   }
 
-  // Elements of x at places made of y: some lie outside. Of whole rows, of columns, or by an index for each dim.
+  // Elements of x at indices made of y: some lie outside. Of whole rows, of columns, or by an index for each dim.
   ir::Value gathered(ir::Value x, ir::Value y) {
     if (x.type().dims.empty()) return {};
     auto whole = [&](ir::Value v) {
@@ -122,8 +122,8 @@ class Maker {
       auto made = ops::make(g_, ir::Spec{.op = op::convert, .inputs = {node(op::add, {v, v})}, .types = {type}});
       return made ? (*made)->result() : ir::Value{};
     };
-    const Dims &dims = x.type().dims, &places = y.type().dims;
-    const int64_t rank = int64_t(places.size());
+    const Dims &dims = x.type().dims, &indices = y.type().dims;
+    const int64_t rank = int64_t(indices.size());
     ir::Ints sizes(dims.begin(), dims.end()), window, collapsed, map;
     ir::Value index = whole(y);
     if (pick(2)) {
@@ -133,7 +133,7 @@ class Maker {
       const bool in_front = pick(2);
       for (int64_t d = 0; d + 1 < int64_t(dims.size()); ++d) window.push_back(in_front ? d : rank + d);
     } else {
-      Dims one = places;
+      Dims one = indices;
       one.push_back(1);
       std::vector<ir::Value> parts;
       for (size_t d = 0; d < dims.size(); ++d) {

@@ -51,7 +51,7 @@ class Both {
     t.shape = args.shape;
     t.kind = args.kind;
     t.core = static_cast<uint8_t>(args.core);
-    t.address = plain_.placer.next(t.space, args.core);
+    t.address = plain_.allocator.next(t.space, args.core);
     plain_.add_tensor(t);
     names_.push_back(args.name);
     return index;
@@ -87,7 +87,7 @@ class Both {
     for (const auto& [name, value] : args.attrs) set_attr(d, name, value);
     arch::EngineMask open = d.info->row->engines;
     if (d.info->row->unit == arch::Unit::queue) open = arch::kGpsimd;
-    if (d.info->row->unit == arch::Unit::meeting) open = arch::kSync;
+    if (d.info->row->unit == arch::Unit::rendezvous) open = arch::kSync;
     const auto engine = args.engine.empty() ? arch::only_engine(open) : *arch::engine_by_name(args.engine);
     d.waits.push_back({0, arch::WaitOp::ge, 0, emitted_[args.core]++});
     d.updates.push_back({0, arch::UpdateOp::add, 1});
@@ -99,7 +99,7 @@ class Both {
 
   // Schedules, runs both, and wants the same outputs without any finding. Returns the scheduled program.
   arch::Program agree() {
-    Complaint why;
+    Diagnostic why;
     arch::Program scheduled = must(compile::make_streams(*must(trace_.close()), why));
     const auto a = run(scheduled, chip_, false), b = run(plain_.program(), big_, true);
     REQUIRE(a.outputs.size() == b.outputs.size());

@@ -1,4 +1,4 @@
-// Any bytes into the assembler: it answers with a program or an error that has a place. What it accepts prints and
+// Any bytes into the assembler: it answers with a program or an error that has a position. What it accepts prints and
 // reads back the same, and every chip's verifier has an answer.
 #include "arch/asm/asm.h"
 

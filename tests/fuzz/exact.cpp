@@ -29,7 +29,7 @@ arch::Chip small_chip() {
 
 // Takes out the instructions that the verifier refuses, so that the others run.
 void drop_refused(arch::Program& program, const arch::Chip& chip) {
-  for (int turn = 0; turn < 3; ++turn) {
+  for (int round = 0; round < 3; ++round) {
     const auto refused = arch::verify(program, chip);
     for (auto it = refused.rbegin(); it != refused.rend(); ++it) {
       if (it->stream < 0) continue;
@@ -90,14 +90,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   const auto ready = run::ExactProgram::make(*program, chip);
   CHECK(ready.has_value(), "what ran once is made ready again");
-  for (int turn = 0; turn < 3; ++turn) {
+  for (int round = 0; round < 3; ++round) {
     const auto again = (*ready)->run(views(given), options);
     CHECK(again.has_value(), "what ran once runs again");
     check_same(*first, *again);
   }
   const auto fresh = run::run_exact(*program, chip, views(other), options);
-  const auto kept = (*ready)->run(views(other), options);
-  CHECK(fresh.has_value() && kept.has_value(), "what ran once runs with other data");
-  check_same(*fresh, *kept);
+  const auto second_run = (*ready)->run(views(other), options);
+  CHECK(fresh.has_value() && second_run.has_value(), "what ran once runs with other data");
+  check_same(*fresh, *second_run);
   return 0;
 }

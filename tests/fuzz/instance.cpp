@@ -16,8 +16,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (int64_t chip : {int64_t{0}, instance->chips / 2, instance->chips - 1}) {
     for (const comm::Neighbour& n : comm::neighbours(*instance, chip))
       CHECK(n.chip >= 0 && n.chip < instance->chips && n.chip != chip, "a wire leaves the machine");
-    const auto way = comm::route(*instance, 0, chip);
-    CHECK(chip == 0 ? way.empty() : way.back() == chip, "a route ends elsewhere");
+    const auto hops = comm::route(*instance, 0, chip);
+    CHECK(chip == 0 ? hops.empty() : hops.back() == chip, "a route ends elsewhere");
   }
   for (const arch::Level& level : instance->levels)
     for (int which = 0; which < comm::ring_count(level); ++which)

@@ -1,4 +1,4 @@
-// Any bytes into the JSON parser: it answers with a value or an error with a place, and what it
+// Any bytes into the JSON parser: it answers with a value or an error with a position, and what it
 // accepts prints and reads back equal, both compact and indented.
 #include "base/format/json.h"
 

@@ -1,5 +1,5 @@
-// Any bytes as an ONNX model: refused with a message and a place, or a graph that obeys the graph's rules and those of
-// its ops. Dims the file leaves open are 2. Any bytes are a tensor's file too.
+// Any bytes as an ONNX model: refused with a message and a location, or a graph that obeys the graph's rules and those
+// of its ops. Dims the file leaves open are 2. Any bytes are a tensor's file too.
 #include <cstdint>
 
 #include "front/onnx/read.h"

@@ -1,5 +1,5 @@
-// Any bytes as a StableHLO module, bytecode or text: refused with a message and a place, or a module whose text reads
-// back to the same module, locations included, and whose graph, if it has one, obeys the graph's rules.
+// Any bytes as a StableHLO module, bytecode or text: refused with a message and a location, or a module whose text
+// reads back to the same module, locations included, and whose graph, if it has one, obeys the graph's rules.
 #include <cstdint>
 
 #include "front/stablehlo/graph/graph.h"

@@ -7,7 +7,7 @@
 #include "base/number/convert.h"
 #include "base/number/element.h"
 #include "host/windows_kernels.h"
-#include "tests/host/tile_case.h"
+#include "tests/host/loop_case.h"
 #include "tests/testing.h"
 
 using namespace trine;
@@ -46,9 +46,9 @@ TEST_CASE("a store and a rounding inside a program give the bits of the number f
   const std::vector<float> in = all_numbers();
   const std::vector<uint16_t> expected = halves_of(in);
   const auto n = int64_t(in.size());
-  TileBuilder t;
+  LoopBuilder t;
   t.dim(n);
-  TileValue x = t.load(t.input(Dtype::f32, n, {1}));
+  LoopValue x = t.load(t.input(Dtype::f32, n, {1}));
   t.store(t.output(Dtype::bf16, n, {1}), x);
   t.store(t.output(Dtype::f32, n, {1}), t.round_to(x, Dtype::bf16));
   for (const auto& build : test::kBuilds) {
@@ -67,8 +67,8 @@ TEST_CASE("a store and a rounding inside a program give the bits of the number f
 }
 
 TEST_CASE("single numbers are rounded as vectors are") {
-  TileBuilder t;
-  TileValue x = t.load(t.input(Dtype::f32, 1, {}));
+  LoopBuilder t;
+  LoopValue x = t.load(t.input(Dtype::f32, 1, {}));
   t.store(t.output(Dtype::bf16, 1, {}), x);
   for (const auto& build : test::kBuilds) {
     auto kernel = host::prepare(t.program(), build);
@@ -87,15 +87,15 @@ TEST_CASE("single numbers are rounded as vectors are") {
 // Operands that all rows share are widened once, and several rows are added to columns' sums at a time.
 TEST_CASE("machine code gives the interpreter's bits of rows and columns of any size") {
   auto program = [](int64_t rows, int64_t columns, Dtype d, bool reduces_columns) {
-    TileBuilder t;
+    LoopBuilder t;
     t.dim(rows, !reduces_columns);
     t.dim(columns, reduces_columns);
-    TileValue x = t.load(t.input(d, rows * columns, {columns, 1})), w = t.load(t.input(d, columns, {0, 1}));
-    TileValue y = t.binary(TileOp::mul, t.binary(TileOp::add, x, w), w), sum = t.unary(TileOp::reduce_sum, y);
+    LoopValue x = t.load(t.input(d, rows * columns, {columns, 1})), w = t.load(t.input(d, columns, {0, 1}));
+    LoopValue y = t.binary(LoopOp::mul, t.binary(LoopOp::add, x, w), w), sum = t.unary(LoopOp::reduce_sum, y);
     t.once();
     t.store(reduces_columns ? t.output(d, rows, {1, 0}) : t.output(d, columns, {0, 1}), sum);
     t.each();
-    t.store(t.output(d, rows * columns, {columns, 1}), t.binary(TileOp::sub, y, sum));
+    t.store(t.output(d, rows * columns, {columns, 1}), t.binary(LoopOp::sub, y, sum));
     return t.take();
   };
   for (Dtype d : {Dtype::bf16, Dtype::f16, Dtype::f32}) {
@@ -103,14 +103,14 @@ TEST_CASE("machine code gives the interpreter's bits of rows and columns of any 
       for (int64_t columns : {1, 7, 8, 9, 100, 4096, 4104}) {
         for (bool reduces_columns : {false, true}) {
           INFO(rows, " ", columns, " ", reduces_columns);
-          const TileProgram p = program(rows, columns, d, reduces_columns);
+          const LoopProgram p = program(rows, columns, d, reduces_columns);
           auto slow = host::prepare(p, {simd_best(), false});
           REQUIRE(slow);
-          const test::TileBuffers given = test::random_buffers(p, 1);
+          const test::LoopBuffers given = test::random_buffers(p, 1);
           for (bool bf16 : {false, has_avx512_bf16()}) {
             auto fast = host::prepare(p, {simd_best(), true, bf16});
             REQUIRE(fast);
-            test::TileBuffers a = given, b = given;
+            test::LoopBuffers a = given, b = given;
             host::run(*slow, a.pointers());
             host::run(*fast, b.pointers());
             CHECK(test::difference(p, b, a) == "");

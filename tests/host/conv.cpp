@@ -239,7 +239,7 @@ TEST_CASE("conv: layers and their gradients") {
       Made input = make(g, Dtype::f32, Dtype::f32, Dtype::f32, order, {2, 3, 4, 0, 1}, order);
       REQUIRE(conv(input.c));
       CHECK(wrong(input, 97) == "");
-      // The weights' gradient: the input by the output's gradient, batch and features changing places.
+      // The weights' gradient: the input by the output's gradient, batch and features swapped.
       Shape h{.batch = s.features, .in_features = s.batch, .out_features = s.outs};
       h.in_size = f.in_size;
       h.window = f.out_size;

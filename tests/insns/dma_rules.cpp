@@ -1,4 +1,4 @@
-// What the DMA, register, semaphore and meeting rows refuse, and the transfers of the rows that are no plain copies.
+// What the DMA, register, semaphore and rendezvous rows refuse, and the transfers of the rows that are no plain copies.
 #include "arch/transfer.h"
 #include "tests/insns/one_insn.h"
 
@@ -13,7 +13,7 @@ constexpr std::string_view kTiles =
     "k sbuf bf16[128,128]; n hbm bf16[16,128]; l sbuf u32[40,2]";
 
 struct ErrorRow {
-  std::string_view chip, engine, insn, says;
+  std::string_view chip, engine, insn, summary;
 };
 
 constexpr ErrorRow kErrors[] = {
@@ -87,7 +87,7 @@ TEST_CASE("DMA and sync rows refuse with operand, rule and fix") {
     CAPTURE(row.insn);
     const Judged got = judge(row.chip, row.engine, kTiles, row.insn);
     CAPTURE(got.error);
-    CHECK_NE(got.error.find(row.says), std::string::npos);
+    CHECK_NE(got.error.find(row.summary), std::string::npos);
   }
 }
 

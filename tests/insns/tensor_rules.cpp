@@ -51,7 +51,7 @@ constexpr CostRow kCosts[] = {
 };
 
 struct ErrorRow {
-  std::string_view chip, engine, tensors, insn, says;
+  std::string_view chip, engine, tensors, insn, summary;
 };
 
 constexpr ErrorRow kErrors[] = {
@@ -131,6 +131,6 @@ TEST_CASE("tensor rows refuse with operand, rule and fix") {
     CAPTURE(row.insn);
     const Judged got = judge(row.chip, row.engine, row.tensors, row.insn);
     CAPTURE(got.error);
-    CHECK_NE(got.error.find(row.says), std::string::npos);
+    CHECK_NE(got.error.find(row.summary), std::string::npos);
   }
 }

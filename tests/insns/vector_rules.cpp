@@ -80,7 +80,7 @@ constexpr CycleRow kCycles[] = {
 };
 
 struct ErrorRow {
-  std::string_view chip, engine, tensors, insn, says;
+  std::string_view chip, engine, tensors, insn, summary;
 };
 
 constexpr ErrorRow kErrors[] = {
@@ -172,6 +172,6 @@ TEST_CASE("vector rows refuse with operand, rule and fix") {
     const Judged got = judge(row.chip, row.engine, row.tensors, row.insn);
     CAPTURE(got.error);
     CHECK_NE(got.error, "");
-    CHECK_NE(got.error.find(row.says), std::string::npos);
+    CHECK_NE(got.error.find(row.summary), std::string::npos);
   }
 }

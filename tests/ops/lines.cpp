@@ -28,14 +28,14 @@ TEST_CASE("lines have the same bits with and without vector instructions") {
     const double a = one.dot(x.data(), y.data(), n), b = other.dot(x.data(), y.data(), n);
     CHECK(a == b);
     CHECK(std::abs(a - sum) < 1e-13);
-    std::vector<double> x2 = x, y2 = y, kept = y;
+    std::vector<double> x2 = x, y2 = y, before = y;
     one.subtract(y.data(), 0.3, x.data(), n);
     other.subtract(y2.data(), 0.3, x.data(), n);
     CHECK(same(y, y2));
-    for (int64_t i = 0; i < n; ++i) CHECK(y[size_t(i)] == kept[size_t(i)] - 0.3 * x[size_t(i)]);
-    CHECK(y.back() == kept.back());
-    one.turn(x.data(), y.data(), n, 0.8, 0.6);
-    other.turn(x2.data(), y2.data(), n, 0.8, 0.6);
+    for (int64_t i = 0; i < n; ++i) CHECK(y[size_t(i)] == before[size_t(i)] - 0.3 * x[size_t(i)]);
+    CHECK(y.back() == before.back());
+    one.rotate(x.data(), y.data(), n, 0.8, 0.6);
+    other.rotate(x2.data(), y2.data(), n, 0.8, 0.6);
     CHECK(same(x, x2));
     CHECK(same(y, y2));
   }

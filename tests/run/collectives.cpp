@@ -173,19 +173,19 @@ TEST_CASE("groups count replicas, partitions or everything") {
   CHECK(!group_of({.groups = {{1, 7}}}, assignment, 3));
 }
 
-// Runs `body` for each participant on a thread of its own, with two turns for all.
+// Runs `body` for each participant on a thread of its own, with two permits for all.
 template <class Body>
 static std::vector<Result<void>> run_all(int64_t count, Body body) {
-  Turns turns(2);
-  Gathering gathering({1, count}, &turns);
+  Permits permits(2);
+  Rendezvous rendezvous({1, count}, &permits);
   std::vector<Result<void>> outcomes(static_cast<size_t>(count));
   std::vector<std::thread> threads;
   for (int64_t p = 0; p < count; ++p)
     threads.emplace_back([&, p] {
-      turns.take();
-      outcomes[size_t(p)] = body(gathering, p);
-      gathering.leave(p, outcomes[size_t(p)]);
-      turns.give();
+      permits.take();
+      outcomes[size_t(p)] = body(rendezvous, p);
+      rendezvous.leave(p, outcomes[size_t(p)]);
+      permits.give();
     });
   for (std::thread& t : threads) t.join();
   return outcomes;
@@ -194,11 +194,11 @@ static std::vector<Result<void>> run_all(int64_t count, Body body) {
 TEST_CASE("128 devices meet a hundred times on two turns") {
   const CollectiveStep step{.kind = CollectiveKind::all_reduce, .reduction = "add", .channel = 1, .is_global = true};
   std::atomic<int> wrong = 0;
-  for (const Result<void>&outcome : run_all(128, [&](Gathering& gathering, int64_t p) -> Result<void> {
+  for (const Result<void>&outcome : run_all(128, [&](Rendezvous& rendezvous, int64_t p) -> Result<void> {
          for (int i = 0; i < 100; ++i) {
            float in = float(p), out = 0;
            const TensorView from{Dtype::f32, {}, &in}, to{Dtype::f32, {}, &out};
-           TRY(gathering.meet(p, step, {&from, 1}, {&to, 1}));
+           TRY(rendezvous.join(p, step, {&from, 1}, {&to, 1}));
            wrong += out != 128 * 127 / 2;
          }
          return {};
@@ -209,20 +209,20 @@ TEST_CASE("128 devices meet a hundred times on two turns") {
 
 TEST_CASE("a device that fails or goes another way ends the run for all") {
   const CollectiveStep step{.kind = CollectiveKind::all_reduce, .reduction = "add", .channel = 1, .is_global = true};
-  const auto meet = [&](Gathering& gathering, int64_t p) {
+  const auto join = [&](Rendezvous& rendezvous, int64_t p) {
     float in = 1, out = 0;
     const TensorView from{Dtype::f32, {}, &in}, to{Dtype::f32, {}, &out};
-    return gathering.meet(p, step, {&from, 1}, {&to, 1});
+    return rendezvous.join(p, step, {&from, 1}, {&to, 1});
   };
-  for (const Result<void>&outcome : run_all(8, [&](Gathering& gathering, int64_t p) -> Result<void> {
+  for (const Result<void>&outcome : run_all(8, [&](Rendezvous& rendezvous, int64_t p) -> Result<void> {
          if (p == 5) return fail(Code::invalid, "broken");
-         return meet(gathering, p);
+         return join(rendezvous, p);
        }))
     CHECK(outcome.error().message == "broken");
   int failed = 0;
-  for (const Result<void>&outcome : run_all(8, [&](Gathering& gathering, int64_t p) -> Result<void> {
+  for (const Result<void>&outcome : run_all(8, [&](Rendezvous& rendezvous, int64_t p) -> Result<void> {
          if (p == 5) return {};
-         return meet(gathering, p);
+         return join(rendezvous, p);
        }))
     failed += !outcome && outcome.error().message.starts_with("7 of 8 devices wait");
   CHECK(failed == 7);

@@ -10,8 +10,8 @@ constexpr double kHour = 3.6e12;  // ns
 TEST_CASE("dollars: an hour, a share of it, a million results") {
   struct Row {
     const char* instance;
-    Work work;
-    const char* way;
+    Workload workload;
+    const char* rate;
     double usd, usd_per_million;
   };
   const Row rows[] = {
@@ -22,11 +22,11 @@ TEST_CASE("dollars: an hour, a share of it, a million results") {
       {"trn2.48xlarge", {.ns = kHour / 2}, "capacity block", 35.7608 / 2, 35.7608e6 / 2},
   };
   for (const Row& row : rows) {
-    INFO(row.instance << " " << row.way);
-    const Cost cost = cost_of(**arch::find_instance(row.instance), row.work);
+    INFO(row.instance << " " << row.rate);
+    const Cost cost = cost_of(**arch::find_instance(row.instance), row.workload);
     bool found = false;
     for (const RentCost& r : cost.rents) {
-      if (r.name != row.way) continue;
+      if (r.name != row.rate) continue;
       found = true;
       CHECK(r.usd == doctest::Approx(row.usd));
       CHECK(r.usd_per_million == doctest::Approx(row.usd_per_million));

@@ -139,13 +139,13 @@ TEST_CASE("a future calls back at once or later, with its error") {
   ready.on_ready([&](const Error* e) { called = e == nullptr; });
   CHECK(called);
   Promise promise;
-  std::string told;
-  promise.future().on_ready([&](const Error* e) { told = e->message; });
+  std::string error_text;
+  promise.future().on_ready([&](const Error* e) { error_text = e->message; });
   CHECK(!promise.future().is_ready());
   std::thread other([&] { promise.fail(fail(Code::io, "broken")); });
   CHECK(!promise.future().wait());
   other.join();
-  CHECK(told == "broken");
+  CHECK(error_text == "broken");
   CHECK(promise.future().error()->code == Code::io);
 }
 
@@ -155,8 +155,8 @@ TEST_CASE("devices follow the instance and its logical cores") {
   CHECK(client->devices().size() == 64);
   const Device& last = *client->devices()[63];
   CHECK(last.kind() == "NC_v3");
-  CHECK(last.place().chip == 15);
-  CHECK(last.place().coordinates == std::vector<int64_t>{3, 3});
+  CHECK(last.info().chip == 15);
+  CHECK(last.info().coordinates == std::vector<int64_t>{3, 3});
   CHECK(last.memory().stats().limit_bytes == (int64_t{24} << 30));
 }
 

@@ -152,7 +152,7 @@ TEST_CASE("an output that is not written in full is a finding") {
 )"));
   CHECK(r.only().kind == FaultKind::uninitialized_read);
   CHECK(r.only().operand == "out");
-  CHECK(r.only().place.stream == -1);
+  CHECK(r.only().point.stream == -1);
 }
 
 TEST_CASE("an address from a register that leaves its tensor is out of bounds, with its loop index") {
@@ -165,7 +165,7 @@ TEST_CASE("an address from a register that leaves its tensor is out of bounds, w
   dma_copy dst=out src=a
 )"));
   CHECK(r.only().kind == FaultKind::out_of_bounds);
-  CHECK(r.only().place.loops == std::vector<int64_t>{4});
+  CHECK(r.only().point.loops == std::vector<int64_t>{4});
   CHECK(r.only().found == "row 0 covers bytes 128 to 160 of a, which has 128");
 }
 
@@ -214,7 +214,7 @@ stream sync
   dma_copy dst=t[0:4, 0, 8@1] src=a at k.py:2
 )");
   CHECK(r.only().kind == FaultKind::over_capacity);
-  CHECK(r.only().place.index == 1);
+  CHECK(r.only().point.index == 1);
   CHECK(r.only().line == 2);
   CHECK(has(r.only().found, "SBUF"));
   CHECK(!r.result.finished);

@@ -53,15 +53,15 @@ TEST_CASE("scattered transfers race exactly where their elements meet") {
                      first.text(0), second.text(0), other.text(1)));
     std::set<int> one = first.elements(), two = other.elements();
     one.merge(second.elements());
-    bool meet = false;
-    for (const int e : one) meet |= two.count(e) > 0;
-    CHECK_EQ(r.kinds().empty(), !meet);
+    bool overlap = false;
+    for (const int e : one) overlap |= two.count(e) > 0;
+    CHECK_EQ(r.kinds().empty(), !overlap);
     for (const Finding& f : r.result.findings) {
       REQUIRE(f.found.find("at byte ") != std::string::npos);
       const int element = std::stoi(f.found.substr(f.found.find("at byte ") + 8)) / 4;
       CHECK(one.count(element) + two.count(element) == 2);
     }
-    races += meet;
+    races += overlap;
   }
   CHECK(races > 50);
   CHECK(races < 250);

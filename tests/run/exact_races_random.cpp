@@ -15,13 +15,13 @@ using namespace trine::run;
 
 namespace {
 
-constexpr int kStreams = 4, kSemaphores = 2, kPlaces = 3;
+constexpr int kStreams = 4, kSemaphores = 2, kColumns = 3;
 constexpr std::string_view kNames[kStreams] = {"vector", "gpsimd", "sync", "scalar"};  // the last two trigger transfers
 
 struct Op {
   int wait = -1, wait_value = 0;      // semaphore
   int update = -1, update_value = 0;  // negative: taken
-  int read = -1, write = -1;          // places
+  int read = -1, write = -1;          // columns
   int queue = -1;                     // a transfer
 };
 using Case = std::array<std::vector<Op>, kStreams>;
@@ -39,8 +39,8 @@ Case random_case(std::mt19937& random, bool takes) {
       // A consumer takes what it waited for; only the first stream consumes, and it is alone in waiting for s1.
       if (takes && s > 0 && op.wait == 1) op.wait = -1;
       if (takes && s == 0 && op.wait == 1 && op.wait_value > 0) op.update = 1, op.update_value = -op.wait_value;
-      op.write = pick(kPlaces);
-      if (pick(2)) op.read = pick(kPlaces);
+      op.write = pick(kColumns);
+      if (pick(2)) op.read = pick(kColumns);
       if (op.read == op.write) op.read = -1;
       c[s].push_back(op);
     }
@@ -53,14 +53,14 @@ std::string text_of(const Case& c) {
     if (c[s].empty()) continue;
     out += "stream " + std::string(kNames[s]) + "\n";
     for (const Op& op : c[s]) {
-      const auto place = [](int p) { return "t[0:1, " + std::to_string(p) + ", 1@1]"; };
+      const auto column = [](int p) { return "t[0:1, " + std::to_string(p) + ", 1@1]"; };
       if (op.queue >= 0)
-        out += "  dma_copy dst=" + place(op.write) + " src=" + (op.read < 0 ? "a" : place(op.read)) +
+        out += "  dma_copy dst=" + column(op.write) + " src=" + (op.read < 0 ? "a" : column(op.read)) +
                " queue=" + std::to_string(op.queue);
       else if (op.read < 0)
-        out += "  memset dst=" + place(op.write) + " value=1";
+        out += "  memset dst=" + column(op.write) + " value=1";
       else
-        out += "  tensor_copy dst=" + place(op.write) + " src=" + place(op.read);
+        out += "  tensor_copy dst=" + column(op.write) + " src=" + column(op.read);
       if (op.wait >= 0) out += " wait s" + std::to_string(op.wait) + ">=" + std::to_string(op.wait_value);
       if (op.update >= 0)
         out += " then s" + std::to_string(op.update) + (op.update_value < 0 ? "-=" : "+=") +
@@ -173,7 +173,7 @@ Reported reported(const Case& c) {
   for (const Finding& f : r.result.findings) {
     out.deadlock |= f.kind == arch::FaultKind::deadlock;
     if (f.kind != arch::FaultKind::race) continue;
-    const int later = streams[static_cast<size_t>(f.place.stream)] * 16 + static_cast<int>(f.place.index);
+    const int later = streams[static_cast<size_t>(f.point.stream)] * 16 + static_cast<int>(f.point.index);
     // "… while sync's dma_copy #3 may still be …"
     const size_t at = f.found.find(" while ") + 7, number = f.found.find('#') + 1;
     const std::string engine = f.found.substr(at, f.found.find('\'', at) - at);

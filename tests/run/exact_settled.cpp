@@ -8,11 +8,11 @@ using namespace trine::run;
 namespace {
 
 // A program that is kept, and inputs by name.
-struct Kept {
+struct Reused {
   arch::Program program;
   std::shared_ptr<const ExactProgram> ready;
 
-  explicit Kept(std::string_view text) {
+  explicit Reused(std::string_view text) {
     auto read = arch::assemble(text, "test.tasm");
     const std::string problem = read ? "" : read.error().text();
     REQUIRE(problem == "");
@@ -59,48 +59,48 @@ std::string scatter(std::string_view first_row_waits, std::string_view of_b = "o
 }  // namespace
 
 TEST_CASE("a program without data in its addresses settles in its first run") {
-  const Kept kept(
+  const Reused reused(
       "program p\ntensor a hbm f32[4,8] input\ntensor out hbm f32[4,8] output\ntensor t sbuf f32[4,8]\n"
       "stream sync\n  dma_copy dst=t src=a then s0+=16\n  dma_copy dst=out src=t wait s1>=1\n"
       "stream vector\n  tensor_scalar dst=t data=t operand0=2 op0=multiply wait s0>=16 then s1+=1\n");
-  const auto first = kept.run().floats("out");
-  CHECK(kept.ready->settled());
+  const auto first = reused.run().floats("out");
+  CHECK(reused.ready->settled());
   CHECK_EQ(first.at(5), 12);
-  for (int turn = 0; turn < 3; ++turn) CHECK_EQ(kept.run().floats("out"), first);
+  for (int round = 0; round < 3; ++round) CHECK_EQ(reused.run().floats("out"), first);
 }
 
 TEST_CASE("a race is found in every run") {
-  const Kept kept(
+  const Reused reused(
       "program p\ntensor a hbm f32[4,8] input\ntensor out hbm f32[4,8] output\ntensor t sbuf f32[4,8]\n"
       "stream sync\n  dma_copy dst=t src=a then s0+=16\n  dma_copy dst=out src=t queue=1\n");
-  const std::string first = kept.run().kinds();
+  const std::string first = reused.run().kinds();
   CHECK_NE(first, "");
-  for (int turn = 0; turn < 3; ++turn) CHECK_EQ(kept.run().kinds(), first);
-  CHECK(!kept.ready->settled());
+  for (int round = 0; round < 3; ++round) CHECK_EQ(reused.run().kinds(), first);
+  CHECK(!reused.ready->settled());
 }
 
 TEST_CASE("a gather settles once any row would do, and still finds rows outside") {
-  const Kept kept(cat(kGather, "\n"));
-  kept.run({0, 1, 2, 3});
-  kept.run({0, 1, 2, 3});
-  CHECK(kept.ready->settled());
-  CHECK_EQ(kept.run({3, 3, 0, 1}).floats("out").at(0), 25);
-  const TextRun outside = kept.run({3, 4, 0, 1});
+  const Reused reused(cat(kGather, "\n"));
+  reused.run({0, 1, 2, 3});
+  reused.run({0, 1, 2, 3});
+  CHECK(reused.ready->settled());
+  CHECK_EQ(reused.run({3, 3, 0, 1}).floats("out").at(0), 25);
+  const TextRun outside = reused.run({3, 4, 0, 1});
   CHECK_EQ(outside.kinds(), "out-of-bounds uninitialized-read");
   CHECK_EQ(outside.kinds(), run_text(cat(kGather, "\n")).kinds());  // of 1, 2, 3, 4
-  CHECK_EQ(kept.run({1, 1, 1, 1}).floats("out").at(31), 16);
+  CHECK_EQ(reused.run({1, 1, 1, 1}).floats("out").at(31), 16);
 }
 
 TEST_CASE("rows that a gather may skip leave unwritten what other data does not") {
-  const Kept kept(cat(kGather, " oob=skip\n"));
-  for (int turn = 0; turn < 3; ++turn) CHECK_EQ(kept.run({0, 1, 2, 3}).kinds(), "");
-  CHECK(!kept.ready->settled());
-  CHECK_EQ(kept.run({0, 9, 2, 3}).kinds(), "uninitialized-read");
+  const Reused reused(cat(kGather, " oob=skip\n"));
+  for (int round = 0; round < 3; ++round) CHECK_EQ(reused.run({0, 1, 2, 3}).kinds(), "");
+  CHECK(!reused.ready->settled());
+  CHECK_EQ(reused.run({0, 9, 2, 3}).kinds(), "uninitialized-read");
 }
 
 TEST_CASE("a scatter that other data would have race never settles") {
-  const Kept ordered(scatter("s2>=16")), loose(scatter(""));
-  for (int turn = 0; turn < 3; ++turn) {
+  const Reused ordered(scatter("s2>=16")), loose(scatter(""));
+  for (int round = 0; round < 3; ++round) {
     CHECK_EQ(ordered.run({1, 2}).kinds(), "");
     CHECK_EQ(loose.run({1, 2}).kinds(), "");
   }
@@ -112,24 +112,24 @@ TEST_CASE("a scatter that other data would have race never settles") {
 }
 
 TEST_CASE("loops whose trips are data are looked at every time") {
-  const Kept kept(
+  const Reused reused(
       "program p\ntensor i hbm s32[1,1] input\ntensor out hbm f32[1,1] output\ntensor n sbuf s32[1,1]\n"
       "tensor t sbuf f32[1,1]\nstream sync\n  dma_copy dst=n src=i then s0+=16\n"
       "  dma_copy dst=out src=t wait s1>=1\nstream vector\n  register_load dst=r0 src=n wait s0>=16\n"
       "  loop trips=r0\n  memset dst=t value=3\n  end_loop\n  tensor_scalar dst=t data=t operand0=1 op0=add then "
       "s1+=1\n");
-  for (int turn = 0; turn < 3; ++turn) CHECK_EQ(kept.run({2}).kinds(), "");
-  CHECK(!kept.ready->settled());
-  CHECK_EQ(kept.run({0}).kinds(), "uninitialized-read");
+  for (int round = 0; round < 3; ++round) CHECK_EQ(reused.run({2}).kinds(), "");
+  CHECK(!reused.ready->settled());
+  CHECK_EQ(reused.run({0}).kinds(), "uninitialized-read");
 }
 
 TEST_CASE("an accumulator starts afresh in every run") {
-  const Kept kept(
+  const Reused reused(
       "program p\ntensor a hbm f32[4,8] input\ntensor out hbm f32[4,1] output\ntensor t sbuf f32[4,8]\n"
       "tensor r sbuf f32[4,1]\nstream sync\n  dma_copy dst=t src=a then s0+=16\n"
       "  dma_copy dst=out src=r wait s1>=1\nstream scalar\n"
       "  activation dst=t data=t op=copy reduce_cmd=reduce reduce_res=r wait s0>=16 then s1+=1\n");
-  const auto first = kept.run().floats("out");
+  const auto first = reused.run().floats("out");
   CHECK_EQ(first.at(0), 36);
-  CHECK_EQ(kept.run().floats("out"), first);
+  CHECK_EQ(reused.run().floats("out"), first);
 }

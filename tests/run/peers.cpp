@@ -1,4 +1,4 @@
-// Processes of one job, here as clients of one process: what they send arrives, programs meet across them, and a peer
+// Processes of one job, here as clients of one process: what they send arrives, collectives go across them, and a peer
 // that is gone, fails or runs something else is an error.
 #include "run/devices/peers.h"
 
@@ -103,7 +103,7 @@ TEST_CASE("peers know about each other, and what one sends the other receives") 
   auto all = connect_all(3);
   CHECK(all[2]->about() == std::vector<std::string>{"a", "b", "c"});
   const Launch launch{7, all[0]->next_launch(7)};
-  const MeetingPoint point{1, 2, 3, 4};
+  const RendezvousKey point{1, 2, 3, 4};
   const std::string text = "hello";
   const std::span<const std::byte> parts[] = {std::as_bytes(std::span(text))};
   REQUIRE(all[0]->send(2, launch, point, parts));
@@ -125,7 +125,7 @@ TEST_CASE("a program runs on the devices of two processes") {
   Job jobs[2];
   for (size_t p = 0; p < 2; ++p) jobs[p].client = client_of(std::move(peers[p]), {0, 0, 0, 1});
   CHECK(jobs[1].client->devices()[0]->memory().stats().limit_bytes == 0);
-  // Of each turn: the name and plan of both sides, and what each says.
+  // Of each round: the name and plan of both sides, and what each says.
   auto both = [&](auto first, auto second) {
     Result<float> out[2] = {0.F, 0.F};
     std::thread other([&] { out[1] = second(); });
@@ -133,17 +133,17 @@ TEST_CASE("a program runs on the devices of two processes") {
     other.join();
     return std::pair{out[0], out[1]};
   };
-  for (int turn = 0; turn < 20; ++turn) {
+  for (int round = 0; round < 20; ++round) {
     auto [a, b] = both([&] { return jobs[0].run("f", sum_plan(2)); }, [&] { return jobs[1].run("f", sum_plan(2)); });
     REQUIRE(a);
     REQUIRE(b);
     CHECK(*a == 10);
     CHECK(*b == 10);
   }
-  auto [failed, told] =
+  auto [failed, heard] =
       both([&] { return jobs[0].run("f", sum_plan(2, true)); }, [&] { return jobs[1].run("f", sum_plan(2)); });
   CHECK(failed.error().message.find("no luck") != std::string::npos);
-  CHECK(told.error().message.find("process 0: ") != std::string::npos);
+  CHECK(heard.error().message.find("process 0: ") != std::string::npos);
   auto [f, g] = both([&] { return jobs[0].run("f", sum_plan(2)); }, [&] { return jobs[1].run("g", sum_plan(2)); });
   CHECK(f.error().message.find("process") != std::string::npos);
   CHECK(!g);

@@ -216,8 +216,8 @@ def usual_dtype(settings):
     """What the configuration says of its parameters, else how such models are served: decoders in bf16."""
     from trine.models.families import family_of
 
-    told = str(settings.get("torch_dtype") or settings.get("dtype") or "")
-    return DTYPES.get(told) or ("bfloat16" if family_of(settings).kind == "decoder" else "float32")
+    named = str(settings.get("torch_dtype") or settings.get("dtype") or "")
+    return DTYPES.get(named) or ("bfloat16" if family_of(settings).kind == "decoder" else "float32")
 
 
 def usual_seq(model, settings, seq, image):

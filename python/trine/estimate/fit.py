@@ -52,10 +52,10 @@ def fitted(points):
     rows tell them and disagree: least errors would meet one of them and pass the others by."""
     known = {"factors": factors(points)}
     for name in HOST:
-        told = [p for p in points if p.host == name]
-        most = min((p.measured for p in told), default=0.0)
+        on_host = [p for p in points if p.host == name]
+        most = min((p.measured for p in on_host), default=0.0)
         tried = [known | {name: most * step / 100} for step in range(100)]
-        known = min(tried, key=lambda fit: sum(p.error(fit) ** 2 for p in told))
+        known = min(tried, key=lambda fit: sum(p.error(fit) ** 2 for p in on_host))
     return known
 
 

@@ -34,8 +34,8 @@ def generated(answer, run, batch, seq, new_tokens):
     short, long = step(shortest), step(most)
     share = 0.0 if shortest == most else 1 / (most - shortest)
     times = []
-    for place in range(seq + 1, most):  # the prefill has written the first
-        at = (bucket(place + 1, most) - shortest) * share
+    for position in range(seq + 1, most):  # the prefill has written the first
+        at = (bucket(position + 1, most) - shortest) * share
         times.append(short.likely_ms * (1 - at) + long.likely_ms * at)
     total = first.likely_ms + sum(times)
     times.sort()

@@ -32,15 +32,15 @@ class Run:
     timer_s: float
 
 
-def host_bytes(work, phase):
+def host_bytes(traced_phase, phase):
     """Inputs that are new in every call and results. What a decoder keeps on the device, and logits that the device
     picks a token from, do not cross."""
     import jax
 
-    inputs = work.shapes[-1] if phase in ("train", "gradients") else work.shapes[1]
+    inputs = traced_phase.shapes[-1] if phase in ("train", "gradients") else traced_phase.shapes[1]
     if phase != "forward":
         return bytes_of(inputs)
-    return bytes_of(inputs) + bytes_of(jax.eval_shape(work.function, *work.shapes))
+    return bytes_of(inputs) + bytes_of(jax.eval_shape(traced_phase.function, *traced_phase.shapes))
 
 
 CHUNK = 2048  # tokens at once of a longer prompt: enough to hide the reading of weights six times over (calibration.balance)
@@ -172,19 +172,19 @@ def timed_whole(model, phase, batch, seq, at, tokens=None, **how):
 
     what, begin = f"{model.family.name}, {phase}", time.perf_counter()
     with stage(f"tracing {what}"):
-        work = models.phase(model, phase, batch, seq, at.tp, at.parts, tokens)
-        artifact = stablehlo(work.function, *work.shapes, donated=work.donated, lines=True)
+        traced_phase = models.phase(model, phase, batch, seq, at.tp, at.parts, tokens)
+        artifact = stablehlo(traced_phase.function, *traced_phase.shapes, donated=traced_phase.donated, lines=True)
     traced = time.perf_counter() - begin
-    kept = {"weights": 0} | {kept: i for i, kept in ARGUMENTS[phase].items()}
-    run = timed_program(artifact, at, what, work.shapes, kept, work.donated, **how)
-    return dataclasses.replace(run, trace_s=traced, host_bytes=run.host_bytes + host_bytes(work, phase))
+    resident = {"weights": 0} | {resident: i for i, resident in ARGUMENTS[phase].items()}
+    run = timed_program(artifact, at, what, traced_phase.shapes, resident, traced_phase.donated, **how)
+    return dataclasses.replace(run, trace_s=traced, host_bytes=run.host_bytes + host_bytes(traced_phase, phase))
 
 
-def timed_program(artifact, at, what, shapes, kept, donated=(), cast="none", cast_type="bf16"):
+def timed_program(artifact, at, what, shapes, resident, donated=(), cast="none", cast_type="bf16"):
     """A program of arguments `shapes`. kept: name -> which argument is weights, cache or the optimiser's. donated: which
     arguments' memory the results may take."""
     name, chip, begin = at.instance["name"], _core.chip(at.instance["chip"]), time.perf_counter()
-    ranges = {name: leaf_range(shapes, i) for name, i in kept.items()}
+    ranges = {name: leaf_range(shapes, i) for name, i in resident.items()}
     with stage(f"compiling {what}, {name}"):
         compiled = _core.compile_device(artifact, at.instance["chip"], cast, cast_type, ranges.get("weights", []))
     built = time.perf_counter()

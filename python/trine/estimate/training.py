@@ -60,21 +60,21 @@ def trained(run, made, plan, *, batch, seq):
     if plan.pp > 1:  # the last stage, which has the head, is the longest
         model = model.with_layers(math.ceil(model.settings.layers / plan.pp))
         run = functools.partial(run.func, model, **run.keywords)
-    work, uses, late_ms = gradients(run, plan, batch, seq)
-    main, more = work[0][0], plan.pp - 1
+    runs_made, uses, late_ms = gradients(run, plan, batch, seq)
+    main, more = runs_made[0][0], plan.pp - 1
     if not main.memory["fits"] and model.family.kind == "decoder":
         plan = dataclasses.replace(plan, recomputed=True)
         again, flight, layers = run("prefill", batch, seq), min(plan.pp, plan.accumulate), model.settings.layers
-        kept = at.parts * layers * batch * seq * model.settings.width * model.dtype.itemsize // at.shards
-        work[0] = holding(main, 0, main.memory["scratch"] // (flight * layers) + flight * kept), work[0][1]
-        work.append((dataclasses.replace(again, report=again.report | {"mfu_pct": 0.0}), plan.accumulate))
+        held = at.parts * layers * batch * seq * model.settings.width * model.dtype.itemsize // at.shards
+        runs_made[0] = holding(main, 0, main.memory["scratch"] // (flight * layers) + flight * held), runs_made[0][1]
+        runs_made.append((dataclasses.replace(again, report=again.report | {"mfu_pct": 0.0}), plan.accumulate))
         uses += times(cores.collectives(again.uses, at), plan.accumulate + more)
         late_ms += more * again.device_ms
     if plan.pp > 1:
         uses.append(passed(model, at, plan, batch * seq, 2 * (plan.accumulate + more)))
     if plan.copies > 1:
         uses += summed(model, at, plan)
-    return made(phase="train", seq=seq, kind="train", runs=work, collectives=uses, results=made.keywords["batch"] * plan.accumulate,
+    return made(phase="train", seq=seq, kind="train", runs=runs_made, collectives=uses, results=made.keywords["batch"] * plan.accumulate,
                 copies=plan.copies, plan=plan, late_ms=late_ms)  # fmt: skip
 
 

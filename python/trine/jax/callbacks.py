@@ -112,9 +112,9 @@ def _what_happened(e, limit):
     ours = {__file__, jax_callback.__file__}
     frames = [f for f in traceback.extract_tb(e.__traceback__) if f.filename not in ours]
     head = f"{type(e).__name__}: {e}".encode()
-    way = "".join(["\nTraceback (most recent call last):\n", *traceback.format_list(frames),
+    trace = "".join(["\nTraceback (most recent call last):\n", *traceback.format_list(frames),
                    *traceback.format_exception_only(e)]).encode()  # fmt: skip
-    return head[:limit] if len(head) + len(way) > limit else head + way
+    return head[:limit] if len(head) + len(trace) > limit else head + trace
 
 
 def _with_token(sharding, count):

@@ -13,7 +13,7 @@ from jax._src.lib.mlir import ir
 
 from trine.jax import callbacks, texts
 
-SAID = re.compile(r'backend_config="(\d+) \{([^"]*)\}", custom_call_target="InspectSharding"')
+INSPECTED = re.compile(r'backend_config="(\d+) \{([^"]*)\}", custom_call_target="InspectSharding"')
 TILES = re.compile(r"devices=\[([\d,]+)\]([\d,]+)(.*)")
 
 
@@ -42,10 +42,10 @@ def register(platform: str, library) -> None:
     known_compile = compiler.backend_compile_and_load
 
     def lower(ctx, value, *, callback):
-        kept = ctx.module_context.keepalives
-        count = len(kept)
+        alive = ctx.module_context.keepalives
+        count = len(alive)
         out = known_rule(ctx, value, callback=callback)
-        for function in kept[count:]:  # none where the program is for one device
+        for function in alive[count:]:  # none where the program is for one device
             asked = Inspection(function)
             ctx.module_context.add_host_callback(asked)
             ops = ir.InsertionPoint.current.block.operations
@@ -55,7 +55,7 @@ def register(platform: str, library) -> None:
     def backend_compile_and_load(backend, module, executable_devices, options, host_callbacks):
         executable = known_compile(backend, module, executable_devices, options, host_callbacks)
         wanted = {str(id(h)): h for h in host_callbacks if isinstance(h, Inspection)}
-        for number, text in SAID.findall(texts.text_of(library, executable) or "") if wanted else ():
+        for number, text in INSPECTED.findall(texts.text_of(library, executable) or "") if wanted else ():
             if number in wanted:
                 wanted[number].callback(sharding_of(text))
         return executable

@@ -13,17 +13,17 @@ def conv(params, x, stride=1):
 
 def batch_norm(params, x, eps=1e-5, training=False, momentum=0.1):
     """(y, running mean and variance): by the running ones, or in training by the batch's, which move the running ones."""
-    kept = {"mean": params["mean"], "var": params["var"]}
+    statistics = {"mean": params["mean"], "var": params["var"]}
     if training:
         mean, var = x.mean((0, 1, 2)), x.var((0, 1, 2))
         count = x.shape[0] * x.shape[1] * x.shape[2]
         unbiased = var * (count / max(1, count - 1))
         new = {"mean": mean, "var": unbiased}
-        kept = {name: (1 - momentum) * kept[name] + momentum * jax.lax.stop_gradient(new[name]) for name in kept}
+        statistics = {name: (1 - momentum) * statistics[name] + momentum * jax.lax.stop_gradient(new[name]) for name in statistics}
     else:
         mean, var = params["mean"], params["var"]
     factor = params["scale"] * jax.lax.rsqrt(var + eps)
-    return x * factor + (params["bias"] - mean * factor), kept
+    return x * factor + (params["bias"] - mean * factor), statistics
 
 
 def group_norm(params, x, groups, eps=1e-5):

@@ -64,14 +64,14 @@ def states(params, c, tokens, cache=None, at=0, axis=None):
     bias = None
     if c.positions == "alibi":
         bias = alibi(c, keys, params["layers"][0]["q"]["w"].shape[1] // c.head_dim, axis)
-    kept = []
+    new_cache = []
     for i, layer in enumerate(params["layers"]):
         mask = masks[c.window if i >= c.window_from else 0]
         with layer_scope(i):
             x, new = block(layer, c, x, angles, mask, bias, None if cache is None else cache[i], at, axis=axis)
-        kept.append(new)
+        new_cache.append(new)
     x = normed(params["norm"], c, x) if c.final_norm else x
-    return x, None if cache is None else kept
+    return x, None if cache is None else new_cache
 
 
 @jax.named_scope("head")

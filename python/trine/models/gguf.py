@@ -142,8 +142,8 @@ class Gguf:
         if "token_embd.weight" in self:
             config["vocab_size"] = self._at["token_embd.weight"][0][0]
         heads, width = self._of("attention.head_count"), self._of("embedding_length")
-        if turning := self._of("rope.dimension_count"):
-            config["partial_rotary_factor"] = turning / (self._of("attention.key_length") or width // heads)
+        if rotated := self._of("rope.dimension_count"):
+            config["partial_rotary_factor"] = rotated / (self._of("attention.key_length") or width // heads)
         config |= self._rope(config)
         if self.family == "falcon":
             config["new_decoder_architecture"] = "blk.0.attn_norm_2.weight" in self

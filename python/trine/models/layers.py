@@ -113,10 +113,10 @@ def rope_frequencies(rope, head_dim, length):
         smooth = np.clip((rope.original / wave - rope.low) / (rope.high - rope.low), 0, 1)
         frequency = (1 - smooth) * frequency / rope.factor + smooth * frequency
     elif rope.kind == "yarn":
-        turn = [dim * math.log(rope.original / (b * 2 * math.pi)) / (2 * math.log(rope.theta)) for b in (rope.high, rope.low)]
-        first, last = max(math.floor(turn[0]), 0), min(math.ceil(turn[1]), dim - 1)
-        kept = 1 - np.clip((np.arange(dim // 2) - first) / max(last - first, 0.001), 0, 1)
-        frequency = frequency / rope.factor * (1 - kept) + frequency * kept
+        bounds = [dim * math.log(rope.original / (b * 2 * math.pi)) / (2 * math.log(rope.theta)) for b in (rope.high, rope.low)]
+        first, last = max(math.floor(bounds[0]), 0), min(math.ceil(bounds[1]), dim - 1)
+        unscaled = 1 - np.clip((np.arange(dim // 2) - first) / max(last - first, 0.001), 0, 1)
+        frequency = frequency / rope.factor * (1 - unscaled) + frequency * unscaled
         attention = rope.attention or (0.1 * math.log(rope.factor) + 1 if rope.factor > 1 else 1.0)
     elif rope.kind == "longrope":
         frequency = frequency / np.asarray(rope.long if length > rope.original else rope.short, np.float32)
@@ -136,8 +136,8 @@ def rotate(x, angles):
     cos, sin = angles[0][:, None, :], angles[1][:, None, :]
     half = cos.shape[-1]
     a, b = x[..., :half].astype(jnp.float32), x[..., half : 2 * half].astype(jnp.float32)
-    turned = [(a * cos - b * sin).astype(x.dtype), (b * cos + a * sin).astype(x.dtype)]
-    return jnp.concatenate([*turned, x[..., 2 * half :]] if 2 * half < x.shape[-1] else turned, -1)
+    rotated = [(a * cos - b * sin).astype(x.dtype), (b * cos + a * sin).astype(x.dtype)]
+    return jnp.concatenate([*rotated, x[..., 2 * half :]] if 2 * half < x.shape[-1] else rotated, -1)
 
 
 def attend(q, k, v, mask, scale=None, bias=None):

@@ -96,9 +96,9 @@ class Model:
 
     def train_step(self, params, state, inputs, rate=1e-4, axis=None):
         """(parameters, optimiser state, loss) after one step of AdamW."""
-        (loss, kept), grads = self.value_and_grad(params, inputs, axis)
+        (loss, running), grads = self.value_and_grad(params, inputs, axis)
         new, state = training.adamw(grads, state, params, rate)
-        return self.still(new, params, kept), state, loss
+        return self.still(new, params, running), state, loss
 
     def gradients(self, params, before, inputs, axis=None):
         """(sum of the gradients before and these, loss)"""
@@ -154,10 +154,10 @@ class Model:
 
         return jax.tree_util.tree_map_with_path(value, self.tree, grads, is_leaf=lambda x: isinstance(x, p.Parameter))
 
-    def still(self, new, old, kept):
+    def still(self, new, old, running):
         """The new parameters, but for those that are not trained: they are the batch's, where it moved them."""
         def part(path, leaf):
-            return functools.reduce(lambda tree, key: tree[key], path, new if leaf.trained else kept or old)
+            return functools.reduce(lambda tree, key: tree[key], path, new if leaf.trained else running or old)
 
         return p.mapped(self.tree, part)
 

@@ -71,8 +71,8 @@ def phase(model, phase, batch, seq, tp=1, parts=1, tokens=None):
         shapes, specs, results, donated = (weights, inputs), (by_core, everywhere), everywhere, ()
     else:
         cache = model.cache_shapes(batch, seq, tp)
-        kept = PartitionSpec(None, None, AXIS)
-        shapes, specs, results, donated = (weights, inputs, cache), (by_core, everywhere, kept), (everywhere, kept), (2,)
+        by_heads = PartitionSpec(None, None, AXIS)
+        shapes, specs, results, donated = (weights, inputs, cache), (by_core, everywhere, by_heads), (everywhere, by_heads), (2,)
     function = core
     if axis:
         # Every core's arguments as if they were all alike: the program then has one core's shapes throughout.

@@ -46,27 +46,27 @@ def unit(params, c, x, stride, training):
 def block(params, c, x, stride, training):
     """(x after a block, its running statistics)."""
     shrinks = (0 if c.shrink_early else 1) if c.bottleneck else 0
-    y, kept = x, {"units": []}
+    y, running = x, {"units": []}
     for n, u in enumerate(params["units"]):
         y, statistics = unit(u, c, y if n == 0 else ACTIVATIONS["relu"](y), stride if n == shrinks else 1, training)
-        kept["units"].append(statistics)
+        running["units"].append(statistics)
     if "skip" in params:
-        x, kept["skip"] = unit(params["skip"], c, x, stride, training)
-    return ACTIVATIONS[c.activation](y + x), kept
+        x, running["skip"] = unit(params["skip"], c, x, stride, training)
+    return ACTIVATIONS[c.activation](y + x), running
 
 
 def run(params, c, images, training):
     """(logits, running statistics in a tree like the parameters')."""
-    kept = {"stages": [[] for _ in c.depths]}
+    running = {"stages": [[] for _ in c.depths]}
     with jax.named_scope("stem"):
-        x, kept["stem"] = unit(params["stem"], c, images, 2, training)
+        x, running["stem"] = unit(params["stem"], c, images, 2, training)
         x = max_pool(ACTIVATIONS[c.activation](x), 3, 2)
     for stage, i, _, _, stride in blocks(c):
         with jax.named_scope(f"stage {stage}/block {i}"):
             x, statistics = block(params["stages"][stage][i], c, x, stride, training)
-        kept["stages"][stage].append(statistics)
+        running["stages"][stage].append(statistics)
     with jax.named_scope("head"):
-        return dense(params["classifier"], jnp.mean(x, (1, 2))), kept
+        return dense(params["classifier"], jnp.mean(x, (1, 2))), running
 
 
 def forward(params, c, inputs, axis=None):
@@ -80,8 +80,8 @@ def loss(params, c, inputs, axis=None):
 
 def loss_and_statistics(params, c, inputs):
     """The loss by the batch's statistics, and the running ones moved by them."""
-    logits, kept = run(params, c, inputs["images"], True)
-    return cross_entropy(logits, inputs["labels"]), kept
+    logits, running = run(params, c, inputs["images"], True)
+    return cross_entropy(logits, inputs["labels"]), running
 
 
 def input_shapes(c, phase, batch, seq):

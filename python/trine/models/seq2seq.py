@@ -64,13 +64,13 @@ def decoded(params, c, tokens, cross, mask, cache=None, at=0, axis=None):
     positions = at + jnp.arange(x.shape[1])
     keys = x.shape[1] if cache is None else cache[0]["k"].shape[1]
     bias = position_bias(stack, s, at, x.shape[1], keys)
-    seen, kept = causal_mask(positions, keys, 0), []
+    seen, new_cache = causal_mask(positions, keys, 0), []
     cross_mask = mask[:, None, None, :] if mask is not None else None
     for i, layer in enumerate(stack["layers"]):
         with layer_scope(i, "decoder"):
             x, new = block(layer, s, x, None, seen, bias, None if cache is None else cache[i], at, cross[i], cross_mask, axis)
-        kept.append(new)
-    return normed(stack["norm"], s, x) * jnp.asarray(s.head_scale, x.dtype), kept
+        new_cache.append(new)
+    return normed(stack["norm"], s, x) * jnp.asarray(s.head_scale, x.dtype), new_cache
 
 
 def forward(params, c, inputs, axis=None):
@@ -85,8 +85,8 @@ def prefill(params, c, inputs, cache, axis=None):
     cross = cross_keys(params, c, encoded(params, c, inputs, axis), axis)
     start = jnp.full((inputs["tokens"].shape[0], 1), c.start, jnp.int32)
     x, own = decoded(params, c, start, cross, inputs.get("mask"), cache["self"], 0, axis)
-    kept = {"self": own, "cross": jax.tree.map(lambda new, old: new.astype(old.dtype), cross, cache["cross"])}
-    return one_stack.logits(params, c.decoder, x, axis)[:, 0], kept
+    new_cache = {"self": own, "cross": jax.tree.map(lambda new, old: new.astype(old.dtype), cross, cache["cross"])}
+    return one_stack.logits(params, c.decoder, x, axis)[:, 0], new_cache
 
 
 def decode(params, c, inputs, cache, axis=None):

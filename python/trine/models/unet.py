@@ -137,22 +137,22 @@ def time_embedding(params, c, inputs, dtype):
     return time
 
 
-def down(level, c, x, time, text, heads, kept):
+def down(level, c, x, time, text, heads, skipped):
     """One level on the way down; what it leaves for the way up is added to `kept`."""
     for n, r in enumerate(level["resnets"]):
         x = residual(r, c, x, time)
         if "attentions" in level:
             x = attention(level["attentions"][n], c, x, text, heads)
-        kept.append(x)
+        skipped.append(x)
     if "downsamplers" in level:
         x = conv(level["downsamplers"][0]["conv"], x, 2)
-        kept.append(x)
+        skipped.append(x)
     return x
 
 
-def up(level, c, x, time, text, heads, kept):
+def up(level, c, x, time, text, heads, skipped):
     for n, r in enumerate(level["resnets"]):
-        x = residual(r, c, jnp.concatenate([x, kept.pop()], -1), time)
+        x = residual(r, c, jnp.concatenate([x, skipped.pop()], -1), time)
         if "attentions" in level:
             x = attention(level["attentions"][n], c, x, text, heads)
     return conv(level["upsamplers"][0]["conv"], doubled(x)) if "upsamplers" in level else x
@@ -166,10 +166,10 @@ def forward(params, c, inputs, axis=None):
     x, text = inputs["images"], inputs["text"]
     time = time_embedding(params, c, inputs, x.dtype)
     x = conv(params["conv_in"], x)
-    kept = [x]
+    skipped = [x]
     for i, level in enumerate(params["down_blocks"]):
         with jax.named_scope(f"down {i}"):
-            x = down(level, c, x, time, text, c.heads[i], kept)
+            x = down(level, c, x, time, text, c.heads[i], skipped)
     if c.middle:
         middle = params["mid_block"]
         with jax.named_scope("middle"):
@@ -177,7 +177,7 @@ def forward(params, c, inputs, axis=None):
             x = residual(middle["resnets"][1], c, x, time)
     for i, level in enumerate(params["up_blocks"]):
         with jax.named_scope(f"up {i}"):
-            x = up(level, c, x, time, text, c.heads[-1 - i], kept)
+            x = up(level, c, x, time, text, c.heads[-1 - i], skipped)
     act = ACTIVATIONS[c.activation]
     return conv(params["conv_out"], act(group_norm(params["conv_norm_out"], x, c.groups, c.eps)))
 

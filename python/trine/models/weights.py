@@ -49,7 +49,7 @@ def part_of(value, part, c):
     return grouped[..., cut, :].reshape(*value.shape[:-1], -1)
 
 
-def turned(value, leaf, transposed):
+def as_stored(value, leaf, transposed):
     """As our layers have it: the file's dense weights are [outputs, inputs], its kernels outputs first."""
     if leaf != "w":
         return value
@@ -75,7 +75,7 @@ def load(model, source, table, transposed=True, fixed=None):
             made = np.stack([source[name.format(i)] for i in range(parameter.shape[0])])
         else:
             made = source[name]
-        made = turned(made, path[-1], transposed)
+        made = as_stored(made, path[-1], transposed)
         made = part_of(made, part, model.settings) if part else made
         if not fits(made, parameter.shape):
             raise FileError(f"{name} gives {list(made.shape)}; this configuration of {model.family.name} needs {list(parameter.shape)}")

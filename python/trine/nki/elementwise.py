@@ -124,11 +124,11 @@ def _angle(x, shift):
     """x + shift brought into [-π, π], where the sine table is good."""
     moved = like(x, F32)
     isa_compute.tensor_scalar(moved, x, "add", shift)
-    turns = like(x, F32)
-    isa_compute.tensor_scalar(turns, moved, "multiply", 1 / (2 * math.pi))
-    turns = _whole(turns)
+    multiples = like(x, F32)
+    isa_compute.tensor_scalar(multiples, moved, "multiply", 1 / (2 * math.pi))
+    multiples = _whole(multiples)
     out = like(x, F32)
-    isa_compute.scalar_tensor_tensor(out, turns, "multiply", -2 * math.pi, "add", moved)
+    isa_compute.scalar_tensor_tensor(out, multiples, "multiply", -2 * math.pi, "add", moved)
     limit = 3.1415925  # the f32 below π
     isa_compute.tensor_scalar(out, out, "min", limit, op1="max", operand1=-limit)
     return out
@@ -255,8 +255,8 @@ def fmod(x, y, dtype=None):
 
 
 def _remainder(x, y, dtype, whole):
-    turns = binary("multiply", whole(divide(x, y, F32)), y, F32)
-    return binary("subtract", x, turns, dtype or _result_dtype(x, y, None))
+    multiples = binary("multiply", whole(divide(x, y, F32)), y, F32)
+    return binary("subtract", x, multiples, dtype or _result_dtype(x, y, None))
 
 
 def where(condition, x, y, dtype=None):

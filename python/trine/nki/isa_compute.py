@@ -127,9 +127,9 @@ def trailing_axes(axis, ndim, what):
 def tensor_reduce(dst, op, data, axis, negate=False, keepdims=False, name=None):
     tensor(dst, "dst"), tensor(data, "data")
     axes = trailing_axes(axis, data.ndim, "tensor_reduce")
-    kept = data.shape[: axes[0]]
+    outer = data.shape[: axes[0]]
     count = 1
-    for n in kept[1:]:
+    for n in outer[1:]:
         count *= n
     got = dst.size // dst.shape[0]
     if got != count:

@@ -48,9 +48,9 @@ def matmul(x, y, transpose_x=False):
     """x @ y, or xᵀ @ y when transpose_x says that x is given transposed; in PSUM."""
     tile(x, "matmul"), tile(y, "matmul")
     if not transpose_x:
-        turned = transpose(x)
-        x = like(turned)
-        isa_compute.tensor_copy(x, turned)
+        transposed = transpose(x)
+        x = like(transposed)
+        isa_compute.tensor_copy(x, transposed)
     if x.shape[0] != y.shape[0]:
         raise error("NKI015", f"nl.matmul over {x.shape[0]} and {y.shape[0]}", "one contraction size")
     out = create.ndarray((x.shape[1], y.shape[1]), F32, PSUM)
@@ -117,9 +117,9 @@ def assign(target, value):
 def keep_for_host(tensor, name):
     """A copy of the tensor in HBM that the host can look at after the run."""
     source = elementwise.to_sbuf(tensor) if tensor.storage.space == "psum" else tensor
-    kept = create.allocate(tensor.shape, tensor.dtype, "hbm", name, kind="output")
-    isa_move.dma_copy(kept, source)
-    return kept.storage
+    output = create.allocate(tensor.shape, tensor.dtype, "hbm", name, kind="output")
+    isa_move.dma_copy(output, source)
+    return output.storage
 
 
 def device_print(print_prefix, tensor):

@@ -80,8 +80,8 @@ def isa_table():
         engines = sorted({e for r in rows for e in r["engines"]}) if rows else []
         shown = "DMA queue" if rows and rows[0]["unit"] == "queue" else ", ".join(engines) if len(engines) < 5 else "any"
         needs = ", ".join(sorted({f"`{r['needs']}`" for r in rows if r["needs"] != "base"}))
-        says = rows[0]["says"] if rows else (f.__doc__ or "").split("\n")[0]
-        yield f"| `{name}({signature(f)})` | {shown} | {needs} | {says.replace('|', '¦')} |"
+        summary = rows[0]["says"] if rows else (f.__doc__ or "").split("\n")[0]
+        yield f"| `{name}({signature(f)})` | {shown} | {needs} | {summary.replace('|', '¦')} |"
     for name in ("register_alloc", "register_load", "register_move", "register_store"):
         row = machine.rows()[name]
         yield f"| `{name}({signature(getattr(isa, name))})` | any |  | {row['says']} |"
@@ -115,9 +115,9 @@ def old_section():
     yield "- indices, loops, the grid: " + ", ".join(f"`{n}`" for n in rest if n in own)
     isa_names = [n for n, v in vars(old_isa).items() if inspect.isfunction(v) and v.__module__ == old_isa.__name__]
     yield "- `nki.isa`: " + ", ".join(f"`{n}`" for n in sorted(isa_names) if not n.startswith("_"))
-    placed = ["sbuf.alloc", "sbuf.mod_alloc", "sbuf.auto_alloc", "psum.alloc", "psum.mod_alloc", "psum.auto_alloc"]
-    told = [n for n, v in vars(old_compiler).items() if n in _DIRECTIVES]
-    yield "- `nki.compiler`: " + ", ".join(f"`{n}`" for n in placed + sorted(told))
+    allocators = ["sbuf.alloc", "sbuf.mod_alloc", "sbuf.auto_alloc", "psum.alloc", "psum.mod_alloc", "psum.auto_alloc"]
+    directives = [n for n, v in vars(old_compiler).items() if n in _DIRECTIVES]
+    yield "- `nki.compiler`: " + ", ".join(f"`{n}`" for n in allocators + sorted(directives))
     yield "- `nki`: `jit(mode=…, platform_target=…)`, `baremetal`, `benchmark`, `profile`, `simulate_kernel`, `trace`"
     yield ""
     yield "Not here:"

@@ -48,15 +48,15 @@ def nki_names(text: str) -> str:
 def refusal(exc: Exception, where, files) -> NkiError:
     """The NkiError that an exception of `_core.Trace` stands for; where is the call in hand, files its short names."""
     try:
-        said = json.loads(str(exc))
+        fields = json.loads(str(exc))
     except ValueError:
         return NkiError("NKI049", str(exc), file=where[0], line=where[1])
-    found, expected, fix = (said.get(k, "") for k in ("found", "expected", "try"))
-    whole = f"{said.get('rule', '')}: {found}; {expected}; {fix}"
-    code = next((code for pattern, code in _COMPILED if pattern.search(whole)), _BY_CLASS.get(said.get("code"), "NKI049"))
+    found, expected, fix = (fields.get(k, "") for k in ("found", "expected", "try"))
+    whole = f"{fields.get('rule', '')}: {found}; {expected}; {fix}"
+    code = next((code for pattern, code in _COMPILED if pattern.search(whole)), _BY_CLASS.get(fields.get("code"), "NKI049"))
     if fix and not expected:
         expected, fix = _apart(fix)
-    file, line = (files.get(said["file"], said["file"]), said["line"]) if said.get("file") else where
+    file, line = (files.get(fields["file"], fields["file"]), fields["line"]) if fields.get("file") else where
     return NkiError(code, nki_names(found), nki_names(expected), nki_names(fix), file=file, line=line)
 
 

@@ -132,14 +132,14 @@ class CountedLoop:
         self.counter = alloc(self.lower)
         index = VirtualRegister(self.counter.number, frozen=True, loop=(len(tracer.loops), self.lower, self.step))
         if is_register(self.lower) or is_register(self.upper):
-            tracer.trace.loop(register=self._trips().number, core=tracer.program.core)
+            tracer.trace.loop(register=self._iterations().number, core=tracer.program.core)
         else:
             trips = max(0, -(-(self.upper - self.lower) // self.step))
             tracer.trace.loop(trips=trips, core=tracer.program.core)
         tracer.loops.append(index)
         return index
 
-    def _trips(self):
+    def _iterations(self):
         """A register with ⌈(upper − lower) / step⌉."""
         trips = alloc(self.upper)
         if self.lower != 0 or is_register(self.lower):

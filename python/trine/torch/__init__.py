@@ -75,8 +75,8 @@ def _step(words, slots):
     """A program for a recorded step."""
     from trine.torch import lazy
 
-    said = lazy.step(words, slots)
-    return {**said, "params": [tuple(p) for p in said["params"]], "outputs": [tuple(o) for o in said["outputs"]]}
+    answer = lazy.step(words, slots)
+    return {**answer, "params": [tuple(p) for p in answer["params"]], "outputs": [tuple(o) for o in answer["outputs"]]}
 
 
 def _prepare(name, overload, args, numbers):
@@ -84,11 +84,11 @@ def _prepare(name, overload, args, numbers):
     from trine.torch import disk
 
     key = disk.key(name, overload, args, numbers)
-    said = disk.find(key)
-    if said is None:
+    answer = disk.find(key)
+    if answer is None:
         from trine.torch import eager
 
-        said = eager.prepare(name, overload, args, numbers)
-        if said is not None:
-            disk.keep(key, said)
-    return said
+        answer = eager.prepare(name, overload, args, numbers)
+        if answer is not None:
+            disk.keep(key, answer)
+    return answer

@@ -156,7 +156,7 @@ def actual_part(symbolic, result, values):
     return result
 
 
-_SAID = set()
+_WARNED = set()
 
 
 def say_breaks():
@@ -165,7 +165,7 @@ def say_breaks():
 
     for found in graph_break_reasons:
         at = found.user_stack[-1] if found.user_stack else None
-        place = f" at {at.filename}:{at.lineno}  {at.line}" if at else ""
-        if (place, found.reason) not in _SAID:
-            _SAID.add((place, found.reason))
-            log.warning("graph break%s: %s", place, str(found.reason).splitlines()[0])
+        at_line = f" at {at.filename}:{at.lineno}  {at.line}" if at else ""
+        if (at_line, found.reason) not in _WARNED:
+            _WARNED.add((at_line, found.reason))
+            log.warning("graph break%s: %s", at_line, str(found.reason).splitlines()[0])

@@ -21,22 +21,22 @@ def get_or_make(name, text, ops, make):
     """What `make()` gives, a dict that JSON can hold, or gave in an earlier process."""
     state, began = disk.state(), time.perf_counter()
     short = _core.cache_hash(text, state)[:12]
-    kept = _core.cache_get(text, state)
-    if kept is not None:
-        said = json.loads(kept)
+    stored = _core.cache_get(text, state)
+    if stored is not None:
+        entry = json.loads(stored)
         COUNTS["found"] += 1
-        if said["took"] >= SLOW:
-            say(f"{name}, {ops} ops: found as {short} in {time.perf_counter() - began:.2f} s (made in {said['took']:.1f} s)")
-        return said["program"]
+        if entry["took"] >= SLOW:
+            say(f"{name}, {ops} ops: found as {short} in {time.perf_counter() - began:.2f} s (made in {entry['took']:.1f} s)")
+        return entry["program"]
     is_shown = sys.stderr.isatty()
     if is_shown:
         print(f"compiling {name}, {ops} ops …", end="\r", file=sys.stderr, flush=True)
     program = make()
     took = time.perf_counter() - began
     COUNTS["made"] += 1
-    kept = _core.cache_put(text, state, f"torch {name}, {ops} ops", json.dumps({"program": program, "took": took}).encode())
+    stored = _core.cache_put(text, state, f"torch {name}, {ops} ops", json.dumps({"program": program, "took": took}).encode())
     if is_shown or took >= SLOW:
-        where = f"cached as {short} (`trine cache ls`)" if kept else "not cached: the cache cannot be written"
+        where = f"cached as {short} (`trine cache ls`)" if stored else "not cached: the cache cannot be written"
         say(f"{CLEAR if is_shown else ''}compiled {name}, {ops} ops, in {took:.1f} s, {where}")
     return json.loads(json.dumps(program))  # the same types whether made or found
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-_said = None  # key -> answer, those of the file included
+_answers = None  # key -> answer, those of the file included
 _fresh = False
 
 
@@ -64,21 +64,21 @@ def key(name, overload, args, numbers):
 
 def find(k):
     """What was said for a key, or None."""
-    global _said
-    if _said is None:
-        _said = _read()
+    global _answers
+    if _answers is None:
+        _answers = _read()
         atexit.register(save)
-    said = _said.get(k)
-    if said is None:
+    answer = _answers.get(k)
+    if answer is None:
         return None
-    return {**said, "params": [tuple(p) for p in said["params"]], "returns": [tuple(r) for r in said["returns"]],
-            "outputs": [(d, getattr(torch, t), *rest) for d, t, *rest in said["outputs"]]}
+    return {**answer, "params": [tuple(p) for p in answer["params"]], "returns": [tuple(r) for r in answer["returns"]],
+            "outputs": [(d, getattr(torch, t), *rest) for d, t, *rest in answer["outputs"]]}
 
 
-def keep(k, said):
+def keep(k, answer):
     global _fresh
     _fresh = True
-    _said[k] = {**said, "outputs": [(d, str(t).removeprefix("torch."), *rest) for d, t, *rest in said["outputs"]]}
+    _answers[k] = {**answer, "outputs": [(d, str(t).removeprefix("torch."), *rest) for d, t, *rest in answer["outputs"]]}
 
 
 def _read():
@@ -95,7 +95,7 @@ def save():
         return
     try:
         path().parent.mkdir(parents=True, exist_ok=True)
-        merged = {**_read(), **_said}
+        merged = {**_read(), **_answers}
         with tempfile.NamedTemporaryFile("w", dir=path().parent, delete=False) as file:
             json.dump(merged, file)
         os.replace(file.name, path())

@@ -62,7 +62,7 @@ def _prepare(op, args, numbers):
     target = functional_of(op)
     schema = op._schema.arguments
     tensors = [t for t in tree_flatten(list(args))[0] if isinstance(t, torch.Tensor)]
-    place = {id(t): i for i, t in reversed(list(enumerate(tensors)))}
+    index_of = {id(t): i for i, t in reversed(list(enumerate(tensors)))}
     inputs = [a for a, s in zip(args, schema) if not s.is_out]
     written = [a for a, s in zip(args, schema) if s.alias_info is not None and s.alias_info.is_write]
     if op._schema.returns and any(not isinstance(a, torch.Tensor) for a in written):
@@ -73,7 +73,7 @@ def _prepare(op, args, numbers):
     val = as_written(infer(target, inputs), targets)
     e = Emitter()
     results = emitted(e, target, inputs, val, numbers, _taker(e), _number_of(e))
-    writes = [place[id(t)] for t in targets] if targets else [-1] * len(results)
+    writes = [index_of[id(t)] for t in targets] if targets else [-1] * len(results)
     params = e.signature.inputs
     donated = []
     for o, w in enumerate(writes):

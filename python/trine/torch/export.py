@@ -129,7 +129,7 @@ def with_gradients(module, args, kwargs=None):
 _NOT_THE_USERS = (os.path.dirname(torch.__file__) + os.sep, os.path.dirname(os.path.dirname(__file__)) + os.sep)
 
 
-class _Places(TorchDispatchMode):
+class _Lines(TorchDispatchMode):
     """The user's lines that ask for ops, as the model runs."""
 
     def __init__(self):
@@ -144,24 +144,24 @@ class _Places(TorchDispatchMode):
         return op(*args, **(kwargs or {}))
 
 
-def places_of(module, args, kwargs):
+def lines_of(module, args, kwargs):
     """ATen op -> the first line that asks for it, as far as the model runs without data."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
-    with FakeTensorMode(allow_non_fake_inputs=True) as mode, torch.no_grad(), _Places() as places:
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode, torch.no_grad(), _Lines() as lines_by_op:
         try:
             module(*tree_map(lambda t: mode.from_tensor(t) if isinstance(t, torch.Tensor) else t, tuple(args)), **(kwargs or {}))
         except Exception:  # what it asked for until then is known
             pass
-    return places.found
+    return lines_by_op.found
 
 
 def refuse_others(graph, what, module, args, kwargs):
     """An error that names what cannot be part of a program, with the line that asked for it."""
     refused = sorted({str(n.target) for n in graph.nodes if not supports(n)})
     if refused:
-        places = places_of(module, args, kwargs)
-        lines = "".join(f"\n  {op}\n    at {places.get(op, 'an unknown line')}" for op in refused)
+        lines_by_op = lines_of(module, args, kwargs)
+        lines = "".join(f"\n  {op}\n    at {lines_by_op.get(op, 'an unknown line')}" for op in refused)
         raise Unsupported(
             f"{what}: {len(refused)} op{'s' if len(refused) > 1 else ''} cannot be part of a program:{lines}\n"
             'torch.compile(model, backend="neuron") runs them on the CPU between programs; trine.timed() times the rest'

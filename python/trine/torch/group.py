@@ -30,7 +30,7 @@ def _first(value):
     return value
 
 
-def _work(done, results):
+def _handle(done, results):
     """Work that is done and gives the device's tensors."""
     tensor = _first(results)
     on_device = tensor is not None and tensor.device.type in ("neuron", "xla")
@@ -81,7 +81,7 @@ def _collective(name, inputs):
 
     def call(self, *args):
         tensors, options = args[: 1 + inputs], args[1 + inputs :]
-        return _work(getattr(self._gloo, name)(*map(_aliased, tensors), *options), tensors[0])
+        return _handle(getattr(self._gloo, name)(*map(_aliased, tensors), *options), tensors[0])
 
     return call
 
@@ -91,9 +91,9 @@ def _coalesced(name):
 
     def call(self, outputs, given, *options):
         for o, i in zip(outputs, given):
-            work = getattr(self, name)(o, i, *options)
-            work.wait()
-        return work
+            handle = getattr(self, name)(o, i, *options)
+            handle.wait()
+        return handle
 
     return call
 

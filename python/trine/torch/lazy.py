@@ -66,17 +66,17 @@ def describe(name, overload, args, numbers):
     """What a call gives and writes; None where no row can: torch's CPU then runs it."""
     key = key_of(name, overload, args, numbers)
     call = Call(key, name, overload, args, numbers)
-    said = disk.find(key)
-    if said is None:
+    answer = disk.find(key)
+    if answer is None:
         from trine.torch import lazy_emit
 
-        said = lazy_emit.described(call)
-        if said is None:
+        answer = lazy_emit.described(call)
+        if answer is None:
             return None
-        disk.keep(key, said)
-    call.outputs, call.seeded, call.emission = said["outputs"], said["seeded"], None
+        disk.keep(key, answer)
+    call.outputs, call.seeded, call.emission = answer["outputs"], answer["seeded"], None
     RECORDED.append(call)
-    return {**said, "number": len(RECORDED) - 1}
+    return {**answer, "number": len(RECORDED) - 1}
 
 
 def step(words, slots):

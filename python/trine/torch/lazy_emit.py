@@ -23,14 +23,14 @@ class Emission:
         self.op = eager.overload_of(call.name, call.overload)
         self.target = eager.functional_of(self.op)
         schema = self.op._schema.arguments
-        place = {id(s): i for i, s in enumerate(call.specs)}
+        index_of = {id(s): i for i, s in enumerate(call.specs)}
         self.specs = {}  # of the tensors that stand for them
         self.inputs = tree_map(self._bare, [a for a, s in zip(call.args, schema) if not s.is_out])
         self.written = [a for a, s in zip(call.args, schema) if s.alias_info is not None and s.alias_info.is_write]
         if any(not isinstance(t, Spec) for t in tree_flatten(self.written)[0]):
             raise Unsupported("a write to what is no tensor")
         self.targets = tree_flatten(self.written)[0]
-        self.writes = [place[id(t)] for t in self.targets]
+        self.writes = [index_of[id(t)] for t in self.targets]
         self.val = eager.as_written(eager.infer(self.target, self.inputs), self.targets)
 
     def _bare(self, a):
@@ -173,9 +173,9 @@ class Grid:
     """A strided view as a box in the storage, seen with other dims: extents, where the box starts, how large it is."""
 
     def __init__(self, elements, dims, strides, offset):
-        self.kept = sorted((i for i, d in enumerate(dims) if d != 1 and strides[i] != 0), key=lambda i: -strides[i])
-        steps = [strides[i] for i in self.kept] + [1]
-        self.starts, self.sizes, self.extents, rest, outer = [], [dims[i] for i in self.kept] + [1], [], offset, None
+        self.strided = sorted((i for i, d in enumerate(dims) if d != 1 and strides[i] != 0), key=lambda i: -strides[i])
+        steps = [strides[i] for i in self.strided] + [1]
+        self.starts, self.sizes, self.extents, rest, outer = [], [dims[i] for i in self.strided] + [1], [], offset, None
         self.is_right = True
         for k, step in enumerate(steps):
             extent = -(-elements // step) if outer is None else outer // step
@@ -201,8 +201,8 @@ def view(b, x, dims, strides, offset):
         return b.gather(b.reshape(x, (x.size,)), positions(b, dims, strides, offset), [1], [], [0], [0], len(dims))
     box = b.slice(grid.of(b, x), grid.starts, [s + n for s, n in zip(grid.starts, grid.sizes)])
     box = b.reshape(box, grid.sizes[:-1])
-    ordered = sorted(grid.kept)
-    box = b.transpose(box, [grid.kept.index(i) for i in ordered])
+    ordered = sorted(grid.strided)
+    box = b.transpose(box, [grid.strided.index(i) for i in ordered])
     box = b.reshape(box, [d if i in ordered else 1 for i, d in enumerate(dims)])
     return b.broadcast(box, dims)
 
@@ -214,8 +214,8 @@ def put(b, x, value, dims, strides, offset):
         flat, at = b.reshape(x, (x.size,)), positions(b, dims, strides, offset)
         flat = b.scatter(flat, at, value, [], [0], [0], len(dims), lambda old, new: new)
         return b.reshape(flat, x.dims)
-    value = b.reshape(value, [dims[i] for i in sorted(grid.kept)])
-    value = b.transpose(value, [sorted(grid.kept).index(i) for i in grid.kept])
+    value = b.reshape(value, [dims[i] for i in sorted(grid.strided)])
+    value = b.transpose(value, [sorted(grid.strided).index(i) for i in grid.strided])
     value = b.reshape(value, grid.sizes)
     whole = grid.of(b, x)
     starts = [b.constant(s, torch.int64) for s in grid.starts]
@@ -256,12 +256,12 @@ def _node(e, storages, call, words):
         call.emission = Emission(call)
     where = [(slot, next(words) if slot >= 0 else 0) for slot in (next(words) for _ in call.specs)]
     given = {id(s): e.number(s.dtype) for s, (slot, _) in zip(call.specs, where) if slot < 0}
-    place = {id(s): w for s, w in zip(call.specs, where)}
+    index_of = {id(s): w for s, w in zip(call.specs, where)}
 
     def read(spec):
         if id(spec) in given:
             return given[id(spec)]
-        slot, offset = place[id(spec)]
+        slot, offset = index_of[id(spec)]
         return storages.read(slot, offset, spec.dims, spec.strides)
 
     e.begin()

@@ -89,12 +89,12 @@ def main():
 
 def print_sweep():
     """What tests/torch/device_sweep.py --save found."""
-    said = json.loads(pathlib.Path(__file__).with_name("opinfo.json").read_text())
-    print(f"\n## OpInfo on the device\n\nOf torch {said['torch']}'s own samples ({', '.join(said['dtypes'])}; up to {said['samples']} of each operator, "
-          f"forward and gradient) {said['agree']:,} of {said['total']:,} agree with the CPU, {said['agree'] / said['total']:.1%}. The others:\n")
-    for name, (count, why) in said["failed"].items():
+    results = json.loads(pathlib.Path(__file__).with_name("opinfo.json").read_text())
+    print(f"\n## OpInfo on the device\n\nOf torch {results['torch']}'s own samples ({', '.join(results['dtypes'])}; up to {results['samples']} of each operator, "
+          f"forward and gradient) {results['agree']:,} of {results['total']:,} agree with the CPU, {results['agree'] / results['total']:.1%}. The others:\n")
+    for name, (count, why) in results["failed"].items():
         print(f"- `{name}`, {count}: {why}")
-    print(f"\nAten ops that torch's CPU computed on the way, on the device's memory, counted: {', '.join(f'`{n}`' for n in said['on_the_cpu'])}.")
+    print(f"\nAten ops that torch's CPU computed on the way, on the device's memory, counted: {', '.join(f'`{n}`' for n in results['on_the_cpu'])}.")
 
 
 def _folder(name, function):

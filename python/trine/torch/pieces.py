@@ -55,7 +55,7 @@ def planned(graph, name):
 
 
 def _plan(graph, name, refused):
-    place = {node: i for i, node in enumerate(graph.nodes)}
+    index_of = {node: i for i, node in enumerate(graph.nodes)}
     output = next(n for n in graph.nodes if n.op == "output").args[0]
     runs, last, apart = [], None, set()
     for node in (n for n in graph.nodes if n.op == "call_function"):
@@ -75,10 +75,10 @@ def _plan(graph, name, refused):
     for i, run in enumerate(runs):
         later = {n for n in run if n in used or any(position.get(u, i) != i for u in n.users)}
         if run[0] in apart:
-            steps.append({"node": place[run[0]], "why": refused.get(run[0], "it has no row")})
+            steps.append({"node": index_of[run[0]], "why": refused.get(run[0], "it has no row")})
         else:
             try:
-                steps.append(Run(run, later, place).written(name))
+                steps.append(Run(run, later, index_of).written(name))
             except Unsupported as e:
                 node = getattr(e, "node", None)
                 if node is None:
@@ -96,8 +96,8 @@ class _Refused(Exception):
 class Run:
     """A run of nodes, written as one program."""
 
-    def __init__(self, nodes, used_later, place):
-        self.nodes, self.used_later, self.place = nodes, used_later, place
+    def __init__(self, nodes, used_later, index_of):
+        self.nodes, self.used_later, self.index_of = nodes, used_later, index_of
         self.takes, self.writes = [], []
 
     def written(self, name):
@@ -116,11 +116,11 @@ class Run:
             e.node(node)
         for node in self.nodes:
             if node in self.used_later and not _is_write(node):
-                gives.append((self.place[node], _numbered(e, e.values[node], node.meta.get("val"), results)))
+                gives.append((self.index_of[node], _numbered(e, e.values[node], node.meta.get("val"), results)))
         text, signature = finish(e, name, results, self._donations(e, results))
         return {
-            "text": text, "signature": signature.as_data(), "takes": [self.place[n] for n in self.takes],
-            "writes": [(self.place[n], r, self.place[done]) for n, r, done in self.writes], "gives": gives,
+            "text": text, "signature": signature.as_data(), "takes": [self.index_of[n] for n in self.takes],
+            "writes": [(self.index_of[n], r, self.index_of[done]) for n, r, done in self.writes], "gives": gives,
         }  # fmt: skip
 
     def _take(self, e, source):
@@ -163,11 +163,11 @@ def _numbered(e, value, val, results):
 
 def graph_text(graph):
     """Everything that decides a graph's programs, the same in every process."""
-    place = {node: i for i, node in enumerate(graph.nodes)}
+    index_of = {node: i for i, node in enumerate(graph.nodes)}
 
     def one(a):
         if isinstance(a, torch.fx.Node):
-            return f"%{place[a]}"
+            return f"%{index_of[a]}"
         if isinstance(a, (list, tuple)):
             return [one(v) for v in a]
         if isinstance(a, torch.Tensor):
@@ -189,13 +189,13 @@ def graph_text(graph):
 class Compiled:
     """A program between nodes of a graph."""
 
-    def __init__(self, said, nodes, static):
-        self.takes = [nodes[i] for i in said["takes"]]
-        self.writes = [(nodes[i], r, nodes[done]) for i, r, done in said["writes"]]
-        self.gives = [(nodes[i], value) for i, value in said["gives"]]
-        signature = Signature.of_data(said["signature"])
+    def __init__(self, plan, nodes, static):
+        self.takes = [nodes[i] for i in plan["takes"]]
+        self.writes = [(nodes[i], r, nodes[done]) for i, r, done in plan["writes"]]
+        self.gives = [(nodes[i], value) for i, value in plan["gives"]]
+        signature = Signature.of_data(plan["signature"])
         fixed = {i for i, node in enumerate(self.takes) if node in static}
-        self.program = Program(said["text"], signature, fixed, device_of([*self.takes, *(n for n, _ in self.gives)]))
+        self.program = Program(plan["text"], signature, fixed, device_of([*self.takes, *(n for n, _ in self.gives)]))
 
     def __call__(self, env):
         found = self.program.results([env[node] for node in self.takes])
@@ -253,8 +253,8 @@ class Runner:
         self.constants = {n: n.meta["constant"] for n in nodes if n.op == "get_attr"}
         views = views_of_inputs(graph)
         self.views = [n for n in nodes if n in views and _leads_to(n, self.output, views)]
-        said = cache.get_or_make(f"{name} graph", graph_text(graph), len(nodes), lambda: planned(graph, name))
-        self.steps = [Fallback(nodes[s["node"]], s["why"]) if "node" in s else Compiled(s, nodes, fixed) for s in said]
+        plan = cache.get_or_make(f"{name} graph", graph_text(graph), len(nodes), lambda: planned(graph, name))
+        self.steps = [Fallback(nodes[s["node"]], s["why"]) if "node" in s else Compiled(s, nodes, fixed) for s in plan]
         self.programs = [s.program for s in self.steps if isinstance(s, Compiled)]
 
     def __call__(self, *args):

@@ -27,7 +27,7 @@ class Program:
 
     def __call__(self, args, seed=None):
         """Tensors of the results, in the order of the program's outputs."""
-        held, inputs, kept = [], [], []
+        held, inputs, forms = [], [], []
         for index, order, is_static in self._inputs:
             if index == "seed":
                 tensor = torch.tensor([new_seed() if seed is None else seed], dtype=torch.int64)
@@ -35,12 +35,12 @@ class Program:
                 tensor = dense_memory(args[index], order)
             held.append(tensor)
             inputs.append(tensor.data_ptr())
-            kept.append(kept_beside(tensor) if is_static else None)
+            forms.append(forms_of(tensor) if is_static else None)
         results = []
         for o, (dims, dtype) in enumerate(self.signature.outputs):
             over = self._over.get(o)
             results.append(new_memory(dims, dtype, self.device) if over is None else held[over])
-        self.executable.launch(inputs, [r.data_ptr() for r in results], kept)
+        self.executable.launch(inputs, [r.data_ptr() for r in results], forms)
         return results
 
     def results(self, args, seed=None):
@@ -90,7 +90,7 @@ def _fingerprint(tensor):
     return flat[::step].sum().item()
 
 
-def kept_beside(tensor):
+def forms_of(tensor):
     """Packed forms of a tensor, dropped when it was written to."""
     if tensor.dim() < 2 or not tensor.is_floating_point() or tensor.device.type == "xla":
         return None
@@ -98,6 +98,6 @@ def kept_beside(tensor):
     old = tensor.__dict__.get("_trine_kept")
     if old is not None and old[0] == state:
         return old[1]
-    kept = _core.Kept()
-    tensor._trine_kept = (state, kept)
-    return kept
+    forms = _core.Kept()
+    tensor._trine_kept = (state, forms)
+    return forms

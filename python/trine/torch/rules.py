@@ -55,9 +55,9 @@ class Build(Text):
             return x
         lead = len(dims) - x.rank
         stretched = [i for i, d in enumerate(x.dims) if d == 1 and dims[i + lead] != 1]
-        kept = [i for i in range(x.rank) if i not in stretched]
-        x = self.reshape(x, [x.dims[i] for i in kept])
-        return self.broadcast_in_dim(x, dims, [i + lead for i in kept])
+        dims_left = [i for i in range(x.rank) if i not in stretched]
+        x = self.reshape(x, [x.dims[i] for i in dims_left])
+        return self.broadcast_in_dim(x, dims, [i + lead for i in dims_left])
 
     def like(self, x, value, dtype=None):
         """A number in the shape of x."""
@@ -121,7 +121,7 @@ class Build(Text):
     # reductions
 
     def sum(self, x, axes, keep=False):
-        return self.kept(self.reduce("add", x, axes, 0), x, axes, keep)
+        return self.keep_dims(self.reduce("add", x, axes, 0), x, axes, keep)
 
     def mean(self, x, axes, keep=False):
         count = 1
@@ -130,7 +130,7 @@ class Build(Text):
         total = self.sum(x, axes, keep)
         return self.div(total, float(count)) if count else self.like(total, float("nan"))
 
-    def kept(self, reduced, x, axes, keep):
+    def keep_dims(self, reduced, x, axes, keep):
         return self.reshape(reduced, [1 if i in axes else d for i, d in enumerate(x.dims)]) if keep else reduced
 
     # numbers at random: SplitMix64 of an index, so that neither threads nor order matter

@@ -239,7 +239,7 @@ ErrorHandle* buffer_ready_event(BufferReadyEventArgs* args) {
 ErrorHandle* buffer_unsafe_pointer(BufferUnsafePointerArgs* args) {
   auto storage = args->buffer->buffer->use();
   if (!storage) return make_error(storage.error());
-  (*storage)->kept().pin();
+  (*storage)->packed_forms().pin();
   args->buffer_pointer = reinterpret_cast<uintptr_t>((*storage)->data());
   return nullptr;
 }
@@ -254,7 +254,7 @@ ErrorHandle* buffer_decrease_external_reference_count(BufferDecreaseExternalRefe
 ErrorHandle* buffer_opaque_pointer(BufferOpaqueDeviceMemoryDataPointerArgs* args) {
   auto storage = args->buffer->buffer->use();
   if (!storage) return make_error(storage.error());
-  (*storage)->kept().pin();
+  (*storage)->packed_forms().pin();
   args->device_memory_ptr = (*storage)->data();
   return nullptr;
 }

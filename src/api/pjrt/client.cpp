@@ -112,7 +112,7 @@ Result<run::ClientOptions> share_out(const Machine& machine, const ClientChoice&
 
 std::unique_ptr<Device> make_device(Client& client, run::Device& device) {
   std::unique_ptr<Device> out(new Device{
-      .device = &device, .client = &client, .description = DeviceDescription(client.machine, device.place())});
+      .device = &device, .client = &client, .description = DeviceDescription(client.machine, device.info())});
   constexpr size_t kKinds = size_t(run::MemoryKind::count);
   for (size_t k = 0; k < kKinds; ++k) {
     const auto kind = run::MemoryKind(k);

@@ -14,14 +14,14 @@ void give(const std::string& text, const char*& data, size_t& size) {
 
 }  // namespace
 
-DeviceDescription::DeviceDescription(const Machine& machine, const run::DevicePlace& place)
-    : id(place.id), process(place.process), kind(cat("NC_v", machine.chip().generation)) {
+DeviceDescription::DeviceDescription(const Machine& machine, const run::DeviceInfo& info)
+    : id(info.id), process(info.process), kind(cat("NC_v", machine.chip().generation)) {
   text = cat("neuron:", id);
-  debug_text = cat("NeuronCore ", id, " (", kind, ", chip ", place.chip, ", core ", place.core, " of ",
+  debug_text = cat("NeuronCore ", id, " (", kind, ", chip ", info.chip, ", core ", info.core, " of ",
                    machine.instance.name, ")");
-  attributes.add("coords", place.coordinates);
-  attributes.add("chip", place.chip);
-  attributes.add("core_on_chip", place.core);
+  attributes.add("coords", info.coordinates);
+  attributes.add("chip", info.chip);
+  attributes.add("core_on_chip", info.core);
   attributes.add("instance", machine.instance.name);
   attributes.add("hbm_bytes", machine.chip().hbm.bytes / machine.chip().cores * machine.lnc);
   attributes.add("logical_nc_config", machine.lnc);
@@ -30,8 +30,8 @@ DeviceDescription::DeviceDescription(const Machine& machine, const run::DevicePl
 bool Device::is_here() const { return client->client->is_here(*device); }
 
 TopologyDescription::TopologyDescription(Machine chosen) : machine(std::move(chosen)) {
-  for (const run::DevicePlace& place : run::device_places(machine.instance, machine.lnc)) {
-    descriptions.push_back(std::make_unique<DeviceDescription>(machine, place));
+  for (const run::DeviceInfo& info : run::device_infos(machine.instance, machine.lnc)) {
+    descriptions.push_back(std::make_unique<DeviceDescription>(machine, info));
     pointers.push_back(descriptions.back().get());
   }
   version = cat("trine ", TRINE_VERSION, ", ", machine.instance.name);

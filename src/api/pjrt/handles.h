@@ -55,7 +55,7 @@ struct DeviceDescription {
   std::string kind, debug_text, text;
   NamedValues attributes;
 
-  DeviceDescription(const Machine& machine, const run::DevicePlace& place);
+  DeviceDescription(const Machine& machine, const run::DeviceInfo& info);
 };
 
 struct Memory {

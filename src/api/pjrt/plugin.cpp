@@ -20,8 +20,8 @@ __attribute__((visibility("default"))) int trine_pjrt_is_held(uint64_t number) {
 __attribute__((visibility("default"))) int trine_pjrt_text(const char* saved, size_t size,
                                                            void (*give)(const char* text, size_t size)) {
   const auto text = trine::api::saved_as_hlo({saved, size});
-  const std::string& said = text ? *text : text.error().text();
-  give(said.data(), said.size());
+  const std::string& message = text ? *text : text.error().text();
+  give(message.data(), message.size());
   return text ? 0 : 1;
 }
 

@@ -27,20 +27,20 @@ nb::object prepare(const api::Compiled& c, size_t input, nb::handle array) {
 
 // prepared: a dict from an input's number to its bytes.
 nb::tuple run_exactly(const api::Compiled& c, const nb::list& arrays, const std::string& chip,
-                      const nb::dict& prepared) {
+                      const nb::dict& input_bytes) {
   const arch::Chip& on = *or_raise(api::find_chip(chip));
   std::vector<api::ArrayView> held;
   std::vector<TensorView> views;
-  api::Compiled::PreparedInputs kept;
+  api::Compiled::InputBytes cached;
   for (nb::handle a : arrays) held.push_back(api::array_view(a));
   for (const api::ArrayView& a : held) views.push_back(a.view);
-  for (auto [input, bytes] : prepared) {
+  for (auto [input, bytes] : input_bytes) {
     held.push_back(api::array_view(bytes));
-    kept[nb::cast<size_t>(input)] = {held.back().view.as<const std::byte>(), held.back().view.bytes()};
+    cached[nb::cast<size_t>(input)] = {held.back().view.as<const std::byte>(), held.back().view.bytes()};
   }
   auto result = [&] {
     nb::gil_scoped_release unlocked;
-    return c.run(std::move(views), on, {}, kept);
+    return c.run(std::move(views), on, {}, cached);
   }();
   api::Ran ran = or_raise(std::move(result));
   nb::list outputs, findings;
@@ -67,9 +67,9 @@ nb::list parts(nb::handle self) {
   return out;
 }
 
-nb::list host_placed(const api::Compiled& c) {
+nb::list host_ops(const api::Compiled& c) {
   nb::list out;
-  for (const compile::HostPlaced& h : c.split().host) {
+  for (const compile::HostOp& h : c.split().host) {
     nb::dict d;
     d["op"] = h.op, d["type"] = h.type, d["reason"] = h.reason, d["where"] = h.where;
     out.append(d);
@@ -86,7 +86,7 @@ void bind_device(nb::module_& m) {
           "program", [](const api::Compiled& c) { return or_raise(c.program()); }, nb::rv_policy::reference_internal,
           "The one program; an error says what runs on the host where it is in parts.")
       .def_prop_ro("parts", parts, "Programs, and what the host runs between them.")
-      .def_prop_ro("host_placed", host_placed, "The ops that run on the host, each with its reason and line.")
+      .def_prop_ro("host_placed", host_ops, "The ops that run on the host, each with its reason and line.")
       .def("run", run_exactly, "inputs"_a, "chip"_a, "prepared"_a = nb::dict(),
            "Arrays in; (arrays, findings, instructions): every instruction simulated, the host's parts natively. "
            "`prepared` maps inputs by number to what prepare() gave.")
@@ -94,11 +94,11 @@ void bind_device(nb::module_& m) {
       .def_prop_ro("collectives",
                    [](const api::Compiled& c) { return nb::module_::import_("json").attr("loads")(c.collectives()); })
       .def_prop_ro(
-          "found", [](const api::Compiled& c) { return c.kept().found; }, "It was in the compile cache.")
+          "found", [](const api::Compiled& c) { return c.cached().found; }, "It was in the compile cache.")
       .def_prop_ro(
-          "hash", [](const api::Compiled& c) { return c.kept().hash; }, "Of its entry in the compile cache.")
+          "hash", [](const api::Compiled& c) { return c.cached().hash; }, "Of its entry in the compile cache.")
       .def_prop_ro(
-          "trouble", [](const api::Compiled& c) { return c.kept().trouble; }, "Why the cache could not be used.")
+          "trouble", [](const api::Compiled& c) { return c.cached().trouble; }, "Why the cache could not be used.")
       .def("prepare", prepare, "input"_a, "array"_a, "An input's bytes as the program's tensor holds them.");
   m.def(
       "compile_device",

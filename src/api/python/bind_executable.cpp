@@ -32,7 +32,7 @@ Program compile_bytes(const nb::bytes& artifact) {
   Result<api::ExecutablePtr> compiled = [&] {
     std::string bytes(artifact.c_str(), artifact.size());
     nb::gil_scoped_release unlocked;
-    return api::compile_as_told(std::move(bytes));
+    return api::compile_with_flags(std::move(bytes));
   }();
   return make(std::move(compiled));
 }
@@ -78,13 +78,14 @@ nb::list ran() {
 }
 
 void launch(const Program& program, const std::vector<uintptr_t>& inputs, const std::vector<uintptr_t>& outputs,
-            const nb::list& kept) {
+            const nb::list& packed_forms) {
   std::vector<const void*> in(inputs.size());
   std::vector<void*> out(outputs.size());
-  std::vector<run::KeptForms*> forms(kept.size());
+  std::vector<run::ArrayForms*> forms(packed_forms.size());
   for (size_t i = 0; i < in.size(); ++i) in[i] = reinterpret_cast<const void*>(inputs[i]);
   for (size_t i = 0; i < out.size(); ++i) out[i] = reinterpret_cast<void*>(outputs[i]);
-  for (size_t i = 0; i < forms.size(); ++i) forms[i] = kept[i].is_none() ? nullptr : nb::cast<run::KeptForms*>(kept[i]);
+  for (size_t i = 0; i < forms.size(); ++i)
+    forms[i] = packed_forms[i].is_none() ? nullptr : nb::cast<run::ArrayForms*>(packed_forms[i]);
   Result<void> outcome = [&] {
     nb::gil_scoped_release unlocked;
     return program.direct->run(in, out, forms);
@@ -99,7 +100,7 @@ void bind_executable(nb::module_& m) {
   m.def("ran_start", [] { run::RunRecord::process().start(); });
   m.def("ran_stop", [] { run::RunRecord::process().stop(); });
   m.def("ran", ran, "Programs that ran since ran_start, in the order in which they first did.");
-  nb::class_<run::KeptForms>(m, "Kept", "Packed forms of one array that does not change, kept beside it.")
+  nb::class_<run::ArrayForms>(m, "Kept", "Packed forms of one array that does not change, kept beside it.")
       .def(nb::init<>());
   nb::class_<Program>(m, "Executable", "A compiled StableHLO program.")
       .def_static("compile", compile_bytes, "artifact"_a, "From StableHLO, text or portable artifact.")

@@ -69,7 +69,7 @@ nb::list rows() {
     for (const arch::AttrSlot& a : r.attrs) attrs.append(attribute(a));
     d["operands"] = operands;
     d["attrs"] = attrs;
-    d["says"] = text(r.row->says);
+    d["says"] = text(r.row->summary);
     d["source"] = text(r.row->source);
     out.append(d);
   }

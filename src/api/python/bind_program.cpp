@@ -118,7 +118,7 @@ Ready ready(const arch::Program& program, const std::string& chip) {
 }
 
 // Of a Program object, which keeps what was made ready for its next run, by the chip itself: a chip's file may change.
-const Ready& kept_ready(nb::handle self, const std::string& chip) {
+const Ready& cached_ready(nb::handle self, const std::string& chip) {
   if (!nb::hasattr(self, "_ready")) self.attr("_ready") = nb::dict();
   nb::dict known = nb::cast<nb::dict>(self.attr("_ready"));
   const nb::int_ key(reinterpret_cast<uintptr_t>(&chip_named(chip)));
@@ -179,8 +179,8 @@ void bind_findings(nb::module_& m) {
   nb::class_<Finding>(m, "Finding", "What a run noticed about the program.")
       .def_prop_ro("kind", [](const Finding& f) { return std::string(name(f.kind)); })
       .def_prop_ro("message", &Finding::message)
-      .def_prop_ro("index", [](const Finding& f) { return f.place.index; })
-      .def_prop_ro("loops", [](const Finding& f) { return f.place.loops; })
+      .def_prop_ro("index", [](const Finding& f) { return f.point.index; })
+      .def_prop_ro("loops", [](const Finding& f) { return f.point.loops; })
       .def_ro("stream", &Finding::stream)
       .def_ro("operand", &Finding::operand)
       .def_ro("instruction", &Finding::instruction)
@@ -229,7 +229,7 @@ void bind_program(nb::module_& m) {
           "run",
           [](nb::handle self, nb::dict inputs, const std::string& chip, uint64_t seed, bool stochastic, bool trap_nan,
              bool check_races, int findings_max, int64_t steps_max) {
-            return run_ready(kept_ready(self, chip), inputs,
+            return run_ready(cached_ready(self, chip), inputs,
                              {seed, stochastic, trap_nan, check_races, findings_max, steps_max});
           },
           "inputs"_a, "chip"_a = "trn2", "seed"_a = 0, "stochastic"_a = false, "trap_nan"_a = false,

@@ -29,7 +29,7 @@ Timed time_program(const arch::Program& program, const std::string& instance_nam
   options.events_max = 0;
   options.cores_on_stack = cores_on_stack;
   run::LineTimes by_line(program);
-  if (lines) options.watcher = &by_line;
+  if (lines) options.observer = &by_line;
   Result<run::TimedResult> r = [&] {
     nb::gil_scoped_release unlocked;
     return run::run_timed(program, instance, options);

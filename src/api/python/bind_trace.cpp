@@ -1,5 +1,5 @@
 // NKI traces for Python: records a kernel's calls and gives back its Program. All arguments are plain Python.
-// An error is a ValueError whose text is one JSON object; see base/complaint.h.
+// An error is a ValueError whose text is one JSON object; see base/diagnostic.h.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -20,8 +20,8 @@ using front::Trace;
 namespace {
 
 template <class T>
-T value_of(Result<T> result, const Complaint& complaint) {
-  if (!result) throw nb::value_error(complaint.json().c_str());
+T value_of(Result<T> result, const Diagnostic& diagnostic) {
+  if (!result) throw nb::value_error(diagnostic.json().c_str());
   if constexpr (!std::is_void_v<T>) return *std::move(result);
 }
 
@@ -32,7 +32,7 @@ E member(const std::string& given, std::string_view what, const std::string_view
     if (names[i] == given) return static_cast<E>(i);
     all += (i ? ", " : "") + std::string(names[i]);
   }
-  Complaint c;
+  Diagnostic c;
   c.rule = what;
   c.found = std::string(what) + " \"" + given + "\"";
   c.expected = "one of " + all;
@@ -41,7 +41,7 @@ E member(const std::string& given, std::string_view what, const std::string_view
 
 Trace make_trace(const std::string& name, const std::string& chip, int cores) {
   auto made = Trace::make(name, chip, cores);
-  if (!made) throw nb::value_error(complaint_of(made.error(), "launch").json().c_str());
+  if (!made) throw nb::value_error(diagnostic_of(made.error(), "launch").json().c_str());
   return *std::move(made);
 }
 
@@ -63,7 +63,7 @@ uint32_t add_tensor(Trace& t, const std::string& name, const std::string& space,
   args.alias = alias;
   args.file = file;
   args.line = line;
-  return value_of(t.tensor(args), t.complaint());
+  return value_of(t.tensor(args), t.diagnostic());
 }
 
 using Pair = std::pair<int64_t, int64_t>;
@@ -84,7 +84,7 @@ uint32_t add_tile(Trace& t, uint32_t tensor, std::optional<std::string> dtype, i
   args.reg = reg;
   args.rows = rows;
   args.free = free;
-  return value_of(t.tile(args), t.complaint());
+  return value_of(t.tile(args), t.diagnostic());
 }
 
 front::AttrValue attr_value(nb::handle v) {
@@ -116,11 +116,11 @@ uint32_t emit(Trace& t, std::string_view row, std::optional<std::string_view> en
   args.line = line;
   args.after = std::move(after);
   args.fixed_order = fixed_order;
-  return value_of(t.emit(args), t.complaint());
+  return value_of(t.emit(args), t.diagnostic());
 }
 
 arch::Program scheduled(arch::Kernel* kernel) {
-  Complaint why;
+  Diagnostic why;
   auto result = [&] {
     nb::gil_scoped_release unlocked;
     return compile::make_streams(*kernel, why, {.observer = api::observer_from_environment()});
@@ -128,12 +128,12 @@ arch::Program scheduled(arch::Kernel* kernel) {
   return value_of(std::move(result), why);
 }
 
-arch::Program finish(Trace& t) { return scheduled(value_of(t.close(), t.complaint())); }
+arch::Program finish(Trace& t) { return scheduled(value_of(t.close(), t.diagnostic())); }
 
 std::pair<arch::Program, std::string> finish_recorded(Trace& t) {
-  arch::Kernel* const kernel = value_of(t.close(), t.complaint());
+  arch::Kernel* const kernel = value_of(t.close(), t.diagnostic());
   auto bytes = arch::recording_bytes(*kernel);
-  if (!bytes) throw nb::value_error(complaint_of(bytes.error(), "kernel").json().c_str());
+  if (!bytes) throw nb::value_error(diagnostic_of(bytes.error(), "kernel").json().c_str());
   std::string text = to_base64(*bytes);
   return {scheduled(kernel), std::move(text)};
 }
@@ -152,21 +152,21 @@ void bind_trace(nb::module_& m) {
            "rows"_a = nb::none(), "free"_a = nb::none(), "An operand that walks a tensor; strides in elements.")
       .def("imm", &Trace::immediate, "value"_a)
       .def(
-          "register", [](Trace& t, int64_t n) { return value_of(t.register_(n), t.complaint()); }, "n"_a)
+          "register", [](Trace& t, int64_t n) { return value_of(t.register_(n), t.diagnostic()); }, "n"_a)
       .def("emit", emit, "row"_a, "engine"_a.none(), "operands"_a, "attrs"_a, "core"_a = 0, "file"_a = "", "line"_a = 0,
            "after"_a = std::vector<uint32_t>(), "fixed_order"_a = false, "Records one instruction; its number.")
       .def(
           "loop",
-          [](Trace& t, std::optional<int64_t> trips, std::optional<int64_t> reg, int core, bool while_nonzero) {
-            value_of(t.loop(trips, reg, core, while_nonzero), t.complaint());
+          [](Trace& t, std::optional<int64_t> iterations, std::optional<int64_t> reg, int core, bool while_nonzero) {
+            value_of(t.loop(iterations, reg, core, while_nonzero), t.diagnostic());
           },
           "trips"_a = nb::none(), "register"_a = nb::none(), "core"_a = 0, "while_nonzero"_a = false)
       .def(
-          "end_loop", [](Trace& t, int core) { value_of(t.end_loop(core), t.complaint()); }, "core"_a = 0)
+          "end_loop", [](Trace& t, int core) { value_of(t.end_loop(core), t.diagnostic()); }, "core"_a = 0)
       .def(
           "depends",
           [](Trace& t, uint32_t consumer, std::vector<uint32_t> producers) {
-            value_of(t.depends(consumer, producers), t.complaint());
+            value_of(t.depends(consumer, producers), t.diagnostic());
           },
           "consumer"_a, "producers"_a, "The consumer begins when the producers are over.")
       .def("finish_recorded", finish_recorded, "The same, and the kernel as text for programs that call it.")

@@ -1,5 +1,5 @@
 // Indices that are data, looked at before an eager op reads by them: out of range is an error, as on torch's CPU.
-// A compiled program takes the nearest place instead, as XLA does.
+// A compiled program takes the nearest index instead, as XLA does.
 #include <algorithm>
 
 #include "api/torch/aten.h"

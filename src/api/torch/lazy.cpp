@@ -16,7 +16,7 @@ namespace trine::api::neuron {
 namespace {
 
 constexpr auto kXla = c10::DeviceType::XLA;
-constexpr size_t kKeptSamples = 1024;
+constexpr size_t kSamplesMax = 1024;
 constexpr const char* kLost = ": a value of a step that failed; see the error of that step";
 
 void release(void* held) { delete static_cast<BufferPtr*>(held); }
@@ -39,7 +39,7 @@ Queue& queue(int device) {
   return *(*made)[size_t(device)];
 }
 
-struct Kept {
+struct State {
   std::mutex mutex;
   ByKey<std::shared_ptr<const Entry>> entries;
   ByKey<std::shared_ptr<const Step>> steps;
@@ -47,14 +47,14 @@ struct Kept {
   std::unordered_map<std::string, int64_t> counters;
   bool is_extracting = false;
 };
-Kept& kept() {
-  static auto* made = new Kept;
+State& state() {
+  static auto* made = new State;
   return *made;
 }
 
 void count(const char* name, int64_t more = 1) {
-  const std::lock_guard lock(kept().mutex);
-  kept().counters[name] += more;
+  const std::lock_guard lock(state().mutex);
+  state().counters[name] += more;
 }
 
 // Adds the time of a block to a metric.
@@ -64,10 +64,10 @@ struct Timer {
   ~Timer() {
     const double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     const double now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-    const std::lock_guard lock(kept().mutex);
-    Metric& m = kept().metrics[name];
+    const std::lock_guard lock(state().mutex);
+    Metric& m = state().metrics[name];
     ++m.count, m.total += took;
-    if (m.last.size() == kKeptSamples) m.last.erase(m.last.begin());
+    if (m.last.size() == kSamplesMax) m.last.erase(m.last.begin());
     m.last.emplace_back(now, took);
   }
 };
@@ -204,13 +204,13 @@ bool mixes_dtypes(const Call& call) {
 
 std::shared_ptr<const Entry> entry_of(const Call& call) {
   {
-    const std::lock_guard lock(kept().mutex);
-    const auto found = kept().entries.find(c10::ArrayRef<int64_t>(call.key));
-    if (found != kept().entries.end()) return found->second;
+    const std::lock_guard lock(state().mutex);
+    const auto found = state().entries.find(c10::ArrayRef<int64_t>(call.key));
+    if (found != state().entries.end()) return found->second;
   }
   auto entry = make_recorded(call);
-  const std::lock_guard lock(kept().mutex);
-  return kept().entries.emplace(c10::ArrayRef<int64_t>(call.key).vec(), std::move(entry)).first->second;
+  const std::lock_guard lock(state().mutex);
+  return state().entries.emplace(c10::ArrayRef<int64_t>(call.key).vec(), std::move(entry)).first->second;
 }
 
 // --- running
@@ -234,29 +234,29 @@ std::shared_ptr<const Step> step_of(const Trace& trace) {
     key.push_back(s.elements);
   }
   {
-    const std::lock_guard lock(kept().mutex);
-    const auto found = kept().steps.find(key);
-    if (found != kept().steps.end()) {
-      ++kept().counters["CachedCompile"];
+    const std::lock_guard lock(state().mutex);
+    const auto found = state().steps.find(key);
+    if (found != state().steps.end()) {
+      ++state().counters["CachedCompile"];
       return found->second;
     }
   }
   const Timer timer{"CompileTime"};
   auto made = make_step(trace);
-  const std::lock_guard lock(kept().mutex);
-  ++kept().counters["UncachedCompile"];
-  return kept().steps.emplace(std::move(key), std::move(made)).first->second;
+  const std::lock_guard lock(state().mutex);
+  ++state().counters["UncachedCompile"];
+  return state().steps.emplace(std::move(key), std::move(made)).first->second;
 }
 
-run::KeptForms* forms_of(Buffer& b) {
+run::ArrayForms* forms_of(Buffer& b) {
   if (b.is_written || b.reads++ == 0) return nullptr;
-  if (!b.kept) b.kept = std::make_unique<run::KeptForms>();
-  return b.kept.get();
+  if (!b.packed_forms) b.packed_forms = std::make_unique<run::ArrayForms>();
+  return b.packed_forms.get();
 }
 
 void run_step(const Step& step, const Queue& q, const std::vector<c10::intrusive_ptr<c10::StorageImpl>>& holders) {
   std::vector<const void*> inputs;
-  std::vector<run::KeptForms*> forms;
+  std::vector<run::ArrayForms*> forms;
   for (const Step::Param& p : step.params) {
     if (p.is_number) {
       inputs.push_back(&q.numbers[size_t(p.index)]);
@@ -273,9 +273,9 @@ void run_step(const Step& step, const Queue& q, const std::vector<c10::intrusive
     const Buffer& b = *q.slots[size_t(o.slot)];
     memories.push_back(o.over >= 0 ? b.memory : new_memory(b.device, holders[size_t(o.slot)]->nbytes()));
     outputs.push_back(memories.back()->data());
-    if (kept().is_extracting) std::memset(outputs.back(), 0, memories.back()->bytes());
+    if (state().is_extracting) std::memset(outputs.back(), 0, memories.back()->bytes());
   }
-  if (!kept().is_extracting) {
+  if (!state().is_extracting) {
     const Timer timer{"ExecuteTime"};
     const auto outcome = step.program->run(inputs, outputs, forms);
     TORCH_CHECK(outcome, "xla: ", outcome ? "" : outcome.error().text());
@@ -290,7 +290,7 @@ void run_step(const Step& step, const Queue& q, const std::vector<c10::intrusive
 
 void forget(Queue& q, bool failed) {
   for (const BufferPtr& b : q.slots) {
-    if (b->is_written) b->kept = nullptr, b->reads = 0, b->is_lost = failed;
+    if (b->is_written) b->packed_forms = nullptr, b->reads = 0, b->is_lost = failed;
     if (b->is_lost) b->memory = nullptr;
     b->slot = -1, b->is_written = false;
   }
@@ -355,7 +355,7 @@ void settle(const at::Tensor& tensor, Use use) {
   Queue& q = queue(b.device);
   const std::lock_guard lock(q.mutex);
   if (b.slot >= 0 && (b.is_written || use == Use::write)) flush(q);
-  if (use == Use::write) b.kept = nullptr, b.reads = 0;
+  if (use == Use::write) b.packed_forms = nullptr, b.reads = 0;
   need_memory(tensor.storage(), b);
 }
 
@@ -395,18 +395,18 @@ int64_t recorded_words(int device) {
 }
 
 std::unordered_map<std::string, Metric> metrics() {
-  const std::lock_guard lock(kept().mutex);
-  return kept().metrics;
+  const std::lock_guard lock(state().mutex);
+  return state().metrics;
 }
 std::unordered_map<std::string, int64_t> counters() {
-  const std::lock_guard lock(kept().mutex);
-  return kept().counters;
+  const std::lock_guard lock(state().mutex);
+  return state().counters;
 }
 void clear_metrics() {
-  const std::lock_guard lock(kept().mutex);
-  kept().metrics.clear();
-  kept().counters.clear();
+  const std::lock_guard lock(state().mutex);
+  state().metrics.clear();
+  state().counters.clear();
 }
-void set_extracting(bool extracting) { kept().is_extracting = extracting; }
+void set_extracting(bool extracting) { state().is_extracting = extracting; }
 
 }  // namespace trine::api::neuron

@@ -23,9 +23,9 @@ struct Buffer {
   std::optional<c10::weak_intrusive_ptr<c10::StorageImpl>> storage = {};
   int64_t slot = -1;  // its number in the queue
   at::ScalarType dtype = at::kByte;
-  bool is_written = false;                    // by what is recorded
-  bool is_lost = false;                       // the program that was to write it failed
-  std::unique_ptr<run::KeptForms> kept = {};  // packed forms, once it was read twice unchanged
+  bool is_written = false;                             // by what is recorded
+  bool is_lost = false;                                // the program that was to write it failed
+  std::unique_ptr<run::ArrayForms> packed_forms = {};  // packed forms, once it was read twice unchanged
   int reads = 0;
 };
 using BufferPtr = std::shared_ptr<Buffer>;

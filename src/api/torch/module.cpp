@@ -38,29 +38,29 @@ Entry::Param read_param(const py::tuple& t) {
 at::ScalarType read_dtype(const py::handle& dtype) { return reinterpret_cast<THPDtype*>(dtype.ptr())->scalar_type; }
 
 std::shared_ptr<const run::DirectProgram> compiled_text(const std::string& text) {
-  auto compiled = api::compile_as_told(text);
+  auto compiled = api::compile_with_flags(text);
   TORCH_CHECK(compiled, compiled ? "" : compiled.error().text());
   auto direct = run::DirectProgram::make((*compiled)->plan);
   TORCH_CHECK(direct, direct ? "" : direct.error().text());
   return *direct;
 }
 
-std::vector<Entry::Return> read_returns(const py::dict& said) {
+std::vector<Entry::Return> read_returns(const py::dict& fields) {
   std::vector<Entry::Return> out;
-  for (const auto& r : said["returns"].cast<py::list>()) {
+  for (const auto& r : fields["returns"].cast<py::list>()) {
     const auto t = r.cast<py::tuple>();
     out.push_back({t[0].cast<int>(), t[1].cast<bool>(), t[2].cast<std::vector<int>>()});
   }
   return out;
 }
 
-std::shared_ptr<const Entry> read_entry(const py::dict& said, const std::string& op) {
+std::shared_ptr<const Entry> read_entry(const py::dict& fields, const std::string& op) {
   auto entry = std::make_shared<Entry>();
   entry->check = check_of(op);
-  entry->program = compiled_text(said["text"].cast<std::string>());
-  for (const auto& p : said["params"].cast<py::list>()) entry->params.push_back(read_param(p.cast<py::tuple>()));
+  entry->program = compiled_text(fields["text"].cast<std::string>());
+  for (const auto& p : fields["params"].cast<py::list>()) entry->params.push_back(read_param(p.cast<py::tuple>()));
   const auto& in_place = entry->program->plan().in_place;
-  for (const auto& o : said["outputs"].cast<py::list>()) {
+  for (const auto& o : fields["outputs"].cast<py::list>()) {
     const auto t = o.cast<py::tuple>();
     Entry::Output output{
         .dims = t[0].cast<std::vector<int64_t>>(), .dtype = read_dtype(t[1]), .write = t[2].cast<int>()};
@@ -69,7 +69,7 @@ std::shared_ptr<const Entry> read_entry(const py::dict& said, const std::string&
     output.is_over = over >= 0 && at < in_place.size() && in_place[at] == over;
     entry->outputs.push_back(std::move(output));
   }
-  entry->returns = read_returns(said);
+  entry->returns = read_returns(fields);
   return entry;
 }
 
@@ -121,8 +121,9 @@ py::object ask(const py::object& handler, const Call& call, bool numbers_in_key)
 std::shared_ptr<const Entry> make_entry(const Call& call) {
   const py::gil_scoped_acquire locked;
   if (!handlers().eager) return std::make_shared<Entry>();
-  const py::object said = ask(handlers().eager, call, false);
-  return said.is_none() ? std::make_shared<const Entry>() : read_entry(said.cast<py::dict>(), call.op.schema().name());
+  const py::object fields = ask(handlers().eager, call, false);
+  return fields.is_none() ? std::make_shared<const Entry>()
+                          : read_entry(fields.cast<py::dict>(), call.op.schema().name());
 }
 
 std::shared_ptr<const Entry> make_recorded(const Call& call) {
@@ -130,15 +131,15 @@ std::shared_ptr<const Entry> make_recorded(const Call& call) {
   auto entry = std::make_shared<Entry>();
   const py::object answer = handlers().recorded ? ask(handlers().recorded, call, true) : py::none();
   if (answer.is_none()) return entry;
-  const auto said = answer.cast<py::dict>();
-  entry->number = said["number"].cast<int64_t>();
-  entry->is_seeded = said["seeded"].cast<bool>();
-  for (const auto& o : said["outputs"].cast<py::list>()) {
+  const auto fields = answer.cast<py::dict>();
+  entry->number = fields["number"].cast<int64_t>();
+  entry->is_seeded = fields["seeded"].cast<bool>();
+  for (const auto& o : fields["outputs"].cast<py::list>()) {
     const auto t = o.cast<py::tuple>();
     entry->outputs.push_back(
         {.dims = t[0].cast<std::vector<int64_t>>(), .dtype = read_dtype(t[1]), .write = t[2].cast<int>()});
   }
-  entry->returns = read_returns(said);
+  entry->returns = read_returns(fields);
   return entry;
 }
 
@@ -149,16 +150,16 @@ std::shared_ptr<const Step> make_step(const Trace& trace) {
     slots.append(
         py::make_tuple(py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(torch::getTHPDtype(s.dtype))),
                        s.elements, s.has_memory, s.is_given));
-  const py::dict said = handlers().step(py::cast(trace.words), slots);
+  const py::dict fields = handlers().step(py::cast(trace.words), slots);
   auto step = std::make_shared<Step>();
-  const auto text = said["text"].cast<std::string>();
+  const auto text = fields["text"].cast<std::string>();
   if (!text.empty()) step->program = compiled_text(text);  // empty: graphs are only collected
-  for (const auto& p : said["params"].cast<py::list>()) {
+  for (const auto& p : fields["params"].cast<py::list>()) {
     const auto t = p.cast<py::tuple>();
     step->params.push_back({t[0].cast<std::string>() == "number", t[1].cast<int>()});
   }
   const auto in_place = step->program ? step->program->plan().in_place : std::vector<int>();
-  for (const auto& o : said["outputs"].cast<py::list>()) {
+  for (const auto& o : fields["outputs"].cast<py::list>()) {
     const auto t = o.cast<py::tuple>();
     const int over = t[1].cast<int>();
     const size_t at = step->outputs.size();

@@ -25,7 +25,7 @@ bool shares_memory(const Call& call, const at::Tensor& target) {
 }
 
 // Where an output is written: its target's own memory where that is safe, else a new tensor.
-at::Tensor place(const Entry::Output& output, const Call& call, c10::Device device) {
+at::Tensor allocate_output(const Entry::Output& output, const Call& call, c10::Device device) {
   if (output.write < 0) return new_tensor(output.dims, output.dtype, device);
   const at::Tensor& target = call.tensors[size_t(output.write)];
   const bool fits = target.sizes() == output.dims && target.scalar_type() == output.dtype && target.is_contiguous() &&
@@ -62,7 +62,7 @@ void run_entry(const Entry& entry, const Call& call, torch::jit::Stack& stack) {
   c10::SmallVector<at::Tensor, 4> results;
   c10::SmallVector<void*, 4> outputs;
   for (const Entry::Output& output : entry.outputs) {
-    results.push_back(place(output, call, device));
+    results.push_back(allocate_output(output, call, device));
     outputs.push_back(results.back().data_ptr());
   }
   const auto outcome =

@@ -33,19 +33,19 @@ at::ScalarType torch_type(Dtype dtype) {
 struct Weight {
   const void* data = nullptr;
   uint32_t version = 0;
-  std::unique_ptr<run::KeptForms> forms = {};
+  std::unique_ptr<run::ArrayForms> forms = {};
 
-  run::KeptForms* of(const at::Tensor& t) {
+  run::ArrayForms* of(const at::Tensor& t) {
     const uint32_t now = t.is_inference() ? 0 : uint32_t(t._version());
     if (!forms || data != t.const_data_ptr() || version != now)
-      data = t.const_data_ptr(), version = now, forms = std::make_unique<run::KeptForms>();
+      data = t.const_data_ptr(), version = now, forms = std::make_unique<run::ArrayForms>();
     return forms.get();
   }
 };
 
 struct ScriptProgram final : ::torch::CustomClassHolder {
   ScriptProgram(const std::string& text, const std::string& flags) {
-    auto compiled = api::compile_as_told(text, flags);
+    auto compiled = api::compile_with_flags(text, flags);
     TORCH_CHECK(compiled, "trace: ", compiled ? "" : compiled.error().text());
     set(*compiled);
   }
@@ -95,7 +95,7 @@ std::vector<at::Tensor> run_once(const ProgramPtr& program, const std::vector<at
   const arch::HostPlan& plan = program->direct->plan();
   std::vector<at::Tensor> held;
   std::vector<const void*> in;
-  std::vector<run::KeptForms*> kept;
+  std::vector<run::ArrayForms*> packed_forms;
   TORCH_CHECK(weights.size() + inputs.size() == plan.inputs.size(), "a traced program takes ",
               plan.inputs.size() - weights.size(), " inputs, ", inputs.size(), " were given");
   for (size_t i = 0; i < plan.inputs.size(); ++i) {
@@ -103,7 +103,7 @@ std::vector<at::Tensor> run_once(const ProgramPtr& program, const std::vector<at
     if (i >= weights.size()) check_input(t, plan.slots[plan.inputs[i]], i - weights.size());
     held.push_back(as_cpu(t).contiguous());
     in.push_back(held.back().const_data_ptr());
-    kept.push_back(i < weights.size() && t.is_contiguous() ? program->weights[i].of(t) : nullptr);
+    packed_forms.push_back(i < weights.size() && t.is_contiguous() ? program->weights[i].of(t) : nullptr);
   }
   const c10::Device device = inputs.empty() ? c10::Device(at::kCPU) : inputs[0].device();
   std::vector<at::Tensor> results;
@@ -113,7 +113,7 @@ std::vector<at::Tensor> run_once(const ProgramPtr& program, const std::vector<at
     results.push_back(at::empty(slot.dims, at::TensorOptions().dtype(torch_type(slot.dtype)).device(device)));
     out.push_back(results.back().data_ptr());
   }
-  const auto outcome = program->direct->run(in, out, kept);
+  const auto outcome = program->direct->run(in, out, packed_forms);
   TORCH_CHECK(outcome, outcome ? "" : outcome.error().text());
   return results;
 }

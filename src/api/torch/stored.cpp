@@ -38,8 +38,8 @@ class StoredAllocator final : public c10::Allocator {
   void copy_data(void* to, const void* from, size_t bytes) const override { std::memcpy(to, from, bytes); }
   void clear() {
     const std::lock_guard lock(mutex_);
-    kept_.clear();
-    kept_bytes_ = 0;
+    free_.clear();
+    free_bytes_ = 0;
   }
 
  private:
@@ -47,11 +47,11 @@ class StoredAllocator final : public c10::Allocator {
   Piece take(size_t bytes) {
     {
       const std::lock_guard lock(mutex_);
-      for (auto at = kept_.begin(); at != kept_.end(); ++at) {
+      for (auto at = free_.begin(); at != free_.end(); ++at) {
         if (at->bytes != bytes) continue;
         Piece out = std::move(*at);
-        kept_.erase(at);
-        kept_bytes_ -= bytes;
+        free_.erase(at);
+        free_bytes_ -= bytes;
         return out;
       }
     }
@@ -61,17 +61,17 @@ class StoredAllocator final : public c10::Allocator {
   }
   void keep(Piece piece) {
     const std::lock_guard lock(mutex_);
-    kept_bytes_ += piece.bytes;
-    kept_.push_back(std::move(piece));
-    while (kept_bytes_ > kKeepBytes) {
-      kept_bytes_ -= kept_.front().bytes;
-      kept_.pop_front();
+    free_bytes_ += piece.bytes;
+    free_.push_back(std::move(piece));
+    while (free_bytes_ > kKeepBytes) {
+      free_bytes_ -= free_.front().bytes;
+      free_.pop_front();
     }
   }
 
   std::mutex mutex_;
-  std::list<Piece> kept_;  // the oldest first
-  size_t kept_bytes_ = 0;
+  std::list<Piece> free_;  // the oldest first
+  size_t free_bytes_ = 0;
 };
 
 StoredAllocator& allocator() {

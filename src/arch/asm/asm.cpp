@@ -1,5 +1,6 @@
 // The assembler: text to Program, line by line; see asm.h. A first pass finds the labels of each stream, so that a jump
-// knows its target when it is written. Rules of the machine are verify.cpp's; here only names and text are judged.
+// knows its target when it is written. Rules of the machine are program/verify.cpp's; here only names and text are
+// judged.
 #include "arch/asm/asm.h"
 
 #include <algorithm>
@@ -76,8 +77,8 @@ class Assembler {
   bool mark_lines_;
   Builder b_;
   TensorReader tensors_{b_};
-  std::vector<std::vector<std::pair<uint32_t, uint32_t>>> places_;  // line:column of each instruction of each stream
-  std::vector<std::map<std::string, Label, std::less<>>> labels_;   // of each `stream` line, in order
+  std::vector<std::vector<std::pair<uint32_t, uint32_t>>> positions_;  // line:column of each instruction of each stream
+  std::vector<std::map<std::string, Label, std::less<>>> labels_;      // of each `stream` line, in order
   size_t stream_lines_ = 0;
   bool in_stream_ = false;
   size_t stream_ = 0;
@@ -92,7 +93,7 @@ Result<void> Assembler::check(const Program& program) const {
   Error error = first.error;
   error.where = file_;
   if (first.stream >= 0) {
-    const auto [line, column] = places_[static_cast<size_t>(first.stream)][first.pc];
+    const auto [line, column] = positions_[static_cast<size_t>(first.stream)][first.pc];
     error.where = cat(file_, ":", line, ":", column);
   }
   return error;
@@ -119,10 +120,10 @@ Result<void> Assembler::find_labels() {
     const auto word = c.peek_word();
     if (is_label(c)) {
       if (labels_.empty())
-        return c.error_at(c.place(), Code::invalid, cat("label `", word, "` stands outside a stream"));
+        return c.error_at(c.position(), Code::invalid, cat("label `", word, "` stands outside a stream"));
       const auto [it, fresh] = labels_.back().try_emplace(std::string(word), Label{pc, c.number()});
       if (!fresh)
-        return c.error_at(c.place(), Code::invalid,
+        return c.error_at(c.position(), Code::invalid,
                           cat("label `", word, "` is already on line ", it->second.line, " of this stream"));
     } else if (word == "stream") {
       labels_.emplace_back();
@@ -163,7 +164,7 @@ Result<void> Assembler::producer_line(Cursor& c) {
 }
 
 Result<void> Assembler::cores_line(Cursor& c) {
-  const size_t at = c.place();
+  const size_t at = c.position();
   const int64_t n = TRY(c.integer("the number of cores"));
   if (n < 1 || n > 255) return c.error_at(at, Code::out_of_range, cat("found ", n, " cores, expected 1 to 255"));
   b_.program().cores = static_cast<uint8_t>(n);
@@ -171,7 +172,7 @@ Result<void> Assembler::cores_line(Cursor& c) {
 }
 
 Result<void> Assembler::stream_line(Cursor& c) {
-  const size_t at = c.place();
+  const size_t at = c.position();
   int64_t core = 0;
   if (c.next_is_number()) {
     core = TRY(c.integer("a core"));
@@ -190,7 +191,7 @@ Result<void> Assembler::stream_line(Cursor& c) {
   stream_ = b_.stream(static_cast<int>(core), *engine);
   if (stream_ < before)
     return c.error_at(at, Code::invalid, cat("core ", core, " already has a ", word, " stream above"));
-  places_.emplace_back();
+  positions_.emplace_back();
   in_stream_ = true;
   depth_ = 0;
   ++stream_lines_;
@@ -198,7 +199,7 @@ Result<void> Assembler::stream_line(Cursor& c) {
 }
 
 Result<void> Assembler::instruction(Cursor& c) {
-  const size_t at = c.place();
+  const size_t at = c.position();
   const auto word = c.word();
   if (word.empty()) return c.found_instead("an instruction, a label, `tensor`, `const` or `stream`");
   const RowInfo* info = row_by_name(word);
@@ -218,16 +219,16 @@ Result<void> Assembler::instruction(Cursor& c) {
                       cat("found a loop at depth ", depth_, ", expected at most ", kLoopDepthMax));
   if (mark_lines_ && !d.line) d.line = b_.line(file_, c.number());
   b_.emit(stream_, d);
-  places_[stream_].push_back({c.number(), static_cast<uint32_t>(at + 1)});
+  positions_[stream_].push_back({c.number(), static_cast<uint32_t>(at + 1)});
   return {};
 }
 
 // slot=operand attr=value … wait … then … at file:line; the three in any order, each once.
 Result<void> Assembler::arguments(Cursor& c, Draft& d) {
-  const size_t begin = c.place();
+  const size_t begin = c.position();
   std::set<std::string_view> given;
   while (!c.at_end()) {
-    const size_t at = c.place();
+    const size_t at = c.position();
     const auto word = c.word();
     const bool keyword = (word == "wait" || word == "then" || word == "at") && c.peek() != '=';
     if (!keyword) {
@@ -254,7 +255,7 @@ Result<void> Assembler::arguments(Cursor& c, Draft& d) {
 
 // name=value, or the next operand in order without its name.
 Result<void> Assembler::argument(Cursor& c, Draft& d, std::set<std::string_view>& given) {
-  const size_t at = c.place();
+  const size_t at = c.position();
   const auto word = c.word();
   int slot = -1;
   if (!word.empty() && c.take("=")) {
@@ -306,7 +307,7 @@ Result<int64_t> Assembler::attr_value(Cursor& c, const AttrSlot& slot) {
 }
 
 Result<int64_t> Assembler::enum_value(Cursor& c, const AttrSlot& slot) {
-  const size_t at = c.place();
+  const size_t at = c.position();
   const auto word = c.word();
   if (word.empty()) return c.found_instead(cat("one of the ", slot.set->name, " names for `", slot.name, "`"));
   const auto& members = slot.set->members;
@@ -328,7 +329,7 @@ Result<int64_t> Assembler::list_value(Cursor& c) {
 }
 
 Result<int64_t> Assembler::label_value(Cursor& c) {
-  const size_t at = c.place();
+  const size_t at = c.position();
   const auto word = c.word();
   if (word.empty()) return c.found_instead("a label");
   const auto& labels = labels_[stream_lines_ - 1];
@@ -338,7 +339,7 @@ Result<int64_t> Assembler::label_value(Cursor& c) {
 }
 
 Result<uint16_t> Assembler::semaphore(Cursor& c) {
-  const size_t at = c.place();
+  const size_t at = c.position();
   const auto word = c.word();
   uint16_t n = 0;
   if (!is_register_name(word, 's')) return c.go_to(at), c.found_instead("a semaphore (s0…)");
@@ -355,7 +356,7 @@ Result<void> Assembler::waits(Cursor& c, Draft& d) {
       w.op = WaitOp::eq;
     else if (!c.take(">="))
       return c.found_instead("`>=` or `==`");
-    const size_t at = c.place();
+    const size_t at = c.position();
     const Affine a = TRY(parse_affine(c, depth_));
     if (a.reg >= 0) return c.error_at(at, Code::unsupported, "a wait's value cannot hold a register");
     w.value = a.constant;
@@ -388,7 +389,7 @@ Result<void> Assembler::updates(Cursor& c, Draft& d) {
 Result<void> Assembler::source_line(Cursor& c, Draft& d) {
   const std::string file = TRY(c.text("a file name"));
   TRY(c.expect(":", "between file and line"));
-  const size_t at = c.place();
+  const size_t at = c.position();
   const int64_t n = TRY(c.integer("a line number"));
   if (file.empty() || n < 0 || n > std::numeric_limits<uint32_t>::max())
     return c.error_at(at, Code::out_of_range, "expected a file name and a line number below 2^32");

@@ -1,4 +1,4 @@
-// Tokens of one assembly line; see asm_cursor.h.
+// Tokens of one assembly line; see cursor.h.
 #include "arch/asm/cursor.h"
 
 #include <charconv>
@@ -46,7 +46,7 @@ std::string_view Cursor::word() {
 }
 
 std::string_view Cursor::peek_word() {
-  const size_t before = place();
+  const size_t before = position();
   const auto w = word();
   at_ = before;
   return w;
@@ -120,7 +120,7 @@ Result<std::string> Cursor::text(std::string_view what) {
 }
 
 Error Cursor::found_instead(std::string_view expected) {
-  const size_t begin = place();
+  const size_t begin = position();
   if (at_end()) return error_at(begin, Code::invalid, cat("found the end of the line, expected ", expected));
   std::string_view found = word();
   if (found.empty()) {
@@ -132,8 +132,8 @@ Error Cursor::found_instead(std::string_view expected) {
   return error_at(begin, Code::invalid, cat("found `", found, "`, expected ", expected));
 }
 
-Error Cursor::error_at(size_t place, Code code, std::string message) const {
-  return fail(code, std::move(message), cat(file_, ":", number_, ":", place + 1));
+Error Cursor::error_at(size_t position, Code code, std::string message) const {
+  return fail(code, std::move(message), cat(file_, ":", number_, ":", position + 1));
 }
 
 std::string did_you_mean(std::string_view word, std::span<const std::string> names) {

@@ -28,10 +28,10 @@ class Cursor {
   Result<std::string> text(std::string_view what);  // a word or a quoted string
   bool next_is_number();
 
-  size_t place() { return peek(), at_; }
-  void go_to(size_t place) { at_ = place; }
+  size_t position() { return peek(), at_; }
+  void go_to(size_t position) { at_ = position; }
   Error found_instead(std::string_view expected);  // at the next token
-  Error error_at(size_t place, Code code, std::string message) const;
+  Error error_at(size_t position, Code code, std::string message) const;
   uint32_t number() const { return number_; }
   std::string_view rest() const { return line_.substr(at_); }
 

@@ -128,7 +128,7 @@ class KernelReader {
 
 EngineMask engines_of(const Row& row) {
   if (row.unit == Unit::queue) return kSync | kScalar | kGpsimd;
-  if (row.unit == Unit::meeting) return kSync;
+  if (row.unit == Unit::rendezvous) return kSync;
   return row.engines;
 }
 

@@ -1,4 +1,4 @@
-// Text of operands; see asm_operand.h. The canonical text leaves out what a reader can infer: the tensor's own dtype,
+// Text of operands; see operand.h. The canonical text leaves out what a reader can infer: the tensor's own dtype,
 // and the region when it is the whole tensor.
 #include "arch/asm/operand.h"
 
@@ -12,7 +12,7 @@ namespace trine::arch {
 namespace {
 
 Result<int> variable(Cursor& c, int limit, std::string_view what) {
-  const size_t at = c.place();
+  const size_t at = c.position();
   const auto word = c.word();
   int n = 0;
   const auto status = std::from_chars(word.data() + 1, word.data() + word.size(), n).ec;
@@ -24,7 +24,7 @@ Result<int> variable(Cursor& c, int limit, std::string_view what) {
 // factor · variable, in either order, or a number alone.
 Result<void> affine_term(Cursor& c, int depth, bool minus, Affine& a) {
   int64_t factor = 1;
-  const size_t at = c.place();
+  const size_t at = c.position();
   bool has_number = false;
   if (!c.next_is_word()) {
     if (c.peek() == '-') return c.found_instead("a number, a loop index (i0…) or a register (r0…)");
@@ -37,7 +37,7 @@ Result<void> affine_term(Cursor& c, int depth, bool minus, Affine& a) {
       return {};
     }
   }
-  const size_t name_at = c.place();
+  const size_t name_at = c.position();
   const auto name = c.peek_word();
   const bool loop = is_register_name(name, 'i'), reg = is_register_name(name, 'r');
   if (!loop && !reg) return c.found_instead("a loop index (i0…) or a register (r0…)");
@@ -64,7 +64,7 @@ Result<void> affine_term(Cursor& c, int depth, bool minus, Affine& a) {
 Result<void> parse_dims(Cursor& c, const Tensor& t, Pattern& p) {
   bool rows = t.space == Space::hbm;  // in HBM the first dim is the rows
   while (c.next_is_number()) {
-    const size_t at = c.place();
+    const size_t at = c.position();
     const int64_t count = TRY(c.integer("a count"));
     TRY(c.expect("@", "between count and stride"));
     const int64_t stride = TRY(c.integer("a stride in elements"));
@@ -105,7 +105,7 @@ Result<Region> parse_region(Cursor& c, Builder& b, int depth, bool is_index, con
   Region r;
   r.pattern.dtype = dtype;
   if (t.space != Space::hbm) {
-    const size_t at = c.place();
+    const size_t at = c.position();
     const int64_t start = TRY(c.integer("the first partition"));
     TRY(c.expect(":", "and the number of partitions"));
     const int64_t count = TRY(c.integer("the number of partitions"));
@@ -117,7 +117,7 @@ Result<Region> parse_region(Cursor& c, Builder& b, int depth, bool is_index, con
     r.pattern.partitions = static_cast<uint16_t>(count);
     TRY(c.expect(",", "and the offset"));
   }
-  const size_t at = c.place();
+  const size_t at = c.position();
   const Affine a = TRY(parse_affine(c, depth));
   r.offset = a.constant;
   r.pattern.step = a.steps;
@@ -141,7 +141,7 @@ Result<Region> parse_region(Cursor& c, Builder& b, int depth, bool is_index, con
 }
 
 Result<Operand> parse_tile(Cursor& c, Builder& b, int depth, bool is_index) {
-  const size_t at = c.place();
+  const size_t at = c.position();
   const std::string name = TRY(c.text("a tensor"));
   const int index = b.find_tensor(name);
   if (index < 0) {
@@ -190,7 +190,7 @@ void append_affine(std::string& out, const Affine& a) {
 }
 
 Result<Dtype> parse_dtype(Cursor& c) {
-  const size_t at = c.place();
+  const size_t at = c.position();
   const auto word = c.word();
   if (word.empty()) return c.found_instead("a dtype");
   for (const DtypeRow& row : kChipDtypes)

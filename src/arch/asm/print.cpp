@@ -170,13 +170,13 @@ std::string head_of(std::string_view kind, const Program& p, HasAddress has_addr
   if (!p.chip.empty()) append_name(out += "chip ", p.chip), out += '\n';
   if (!p.producer.empty()) append_name(out += "producer ", p.producer), out += '\n';
   if (p.cores != 1) append_text(out, cat("cores ", p.cores, "\n"));
-  Placer placer;
+  BumpAllocator allocator;
   for (size_t i = 0; i < p.tensors.size(); ++i) {
     const Tensor& t = p.tensors[i];
-    const bool behind = t.alias >= 0 && static_cast<size_t>(t.alias) < i;  // so the assembler knows its place
-    append_tensor(out, p, t, behind ? p.tensors[static_cast<size_t>(t.alias)].address : placer.next(t.space, t.core),
+    const bool behind = t.alias >= 0 && static_cast<size_t>(t.alias) < i;  // so the assembler knows its address
+    append_tensor(out, p, t, behind ? p.tensors[static_cast<size_t>(t.alias)].address : allocator.next(t.space, t.core),
                   has_address(i));
-    placer.taken(t);
+    allocator.taken(t);
     out += '\n';
   }
   return out;

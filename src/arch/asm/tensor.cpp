@@ -1,4 +1,4 @@
-// Tensor and constant lines; see asm_tensor.h.
+// Tensor and constant lines; see tensor.h.
 #include "arch/asm/tensor.h"
 
 #include <algorithm>
@@ -11,11 +11,11 @@ namespace trine::arch {
 // NAME SPACE DTYPE[dims]
 Result<Tensor> TensorReader::tensor_head(Cursor& c) {
   Tensor t;
-  const size_t at = c.place();
+  const size_t at = c.position();
   t.name = TRY(c.text("the tensor's name"));
   if (b_.find_tensor(t.name) >= 0)
     return c.error_at(at, Code::invalid, cat("a tensor named `", t.name, "` is already there"));
-  const size_t space_at = c.place();
+  const size_t space_at = c.position();
   const auto word = c.word();
   const auto spaces = enum_by_name("space")->members;
   const auto it = std::find(spaces.begin(), spaces.end(), word);
@@ -28,7 +28,7 @@ Result<Tensor> TensorReader::tensor_head(Cursor& c) {
 }
 
 Result<void> TensorReader::tensor_shape(Cursor& c, Tensor& t) {
-  const size_t at = c.place();
+  const size_t at = c.position();
   TRY(c.expect("[", "and the shape"));
   while (!c.take("]")) {
     if (!t.shape.empty()) TRY(c.expect(",", "or `]`"));
@@ -42,14 +42,14 @@ Result<void> TensorReader::tensor_shape(Cursor& c, Tensor& t) {
 }
 
 // at [core.]partition:byte on chip, at byte in HBM; without it where its alias is, or after the last of that memory.
-Result<void> TensorReader::tensor_place(Cursor& c, Tensor& t, const Tensor* alias) {
+Result<void> TensorReader::read_address(Cursor& c, Tensor& t, const Tensor* alias) {
   if (c.peek_word() != "at") {
-    t.address = alias ? alias->address : b_.placer.next(t.space, t.core);
+    t.address = alias ? alias->address : b_.allocator.next(t.space, t.core);
     if (alias) t.core = alias->core, t.partition = alias->partition;
     return {};
   }
   c.word();
-  const size_t at = c.place();
+  const size_t at = c.position();
   int64_t first = TRY(c.integer("an address"));
   if (t.space == Space::hbm) {
     t.address = first;
@@ -79,12 +79,12 @@ Result<void> TensorReader::tensor_line(Cursor& c) {
   const Tensor* alias = nullptr;
   if (c.peek_word() == "alias") {
     c.word();
-    const size_t place = c.place();
+    const size_t position = c.position();
     std::string name = TRY(c.text("the aliased input's name"));
     if (const int input = b_.find_tensor(name); input >= 0) alias = &b_.program().tensors[static_cast<size_t>(input)];
-    aliases_.push_back({static_cast<uint32_t>(b_.program().tensors.size()), std::move(name), c, place});
+    aliases_.push_back({static_cast<uint32_t>(b_.program().tensors.size()), std::move(name), c, position});
   }
-  TRY(tensor_place(c, t, alias));
+  TRY(read_address(c, t, alias));
   if (!c.at_end()) return c.found_instead("`input`, `output`, `alias`, `at` or the end of the line");
   b_.add_tensor(std::move(t));
   return {};
@@ -92,7 +92,7 @@ Result<void> TensorReader::tensor_line(Cursor& c) {
 
 Result<void> TensorReader::const_line(Cursor& c) {
   Tensor t = TRY(tensor_head(c));
-  TRY(tensor_place(c, t));
+  TRY(read_address(c, t));
   std::vector<std::byte> bytes;
   if (!c.at_end()) bytes = TRY(constant_bytes(c, t));
   b_.add_constant(std::move(t), bytes);
@@ -103,7 +103,7 @@ Result<void> TensorReader::const_line(Cursor& c) {
 Result<std::vector<std::byte>> TensorReader::constant_bytes(Cursor& c, const Tensor& t) {
   constexpr int64_t kFillMax = int64_t{1} << 28;  // bytes, all constants of the program together
   std::vector<std::byte> bytes;
-  const size_t at = c.place();
+  const size_t at = c.position();
   if (c.take("=")) {
     TRY(c.expect("0x", "and the bytes"));
     const auto digit = [](char h) { return h >= '0' && h <= '9' ? h - '0' : h >= 'a' && h <= 'f' ? h - 'a' + 10 : -1; };
@@ -113,7 +113,7 @@ Result<std::vector<std::byte>> TensorReader::constant_bytes(Cursor& c, const Ten
       bytes.push_back(static_cast<std::byte>(digit(rest[n]) * 16 + digit(rest[n + 1])));
       n += 2;
     }
-    c.go_to(c.place() + n);
+    c.go_to(c.position() + n);
     if (static_cast<int64_t>(bytes.size()) != tensor_bytes(t))
       return c.error_at(at, Code::invalid,
                         cat("found ", bytes.size(), " bytes, expected ", tensor_bytes(t), " for this shape"));
@@ -139,7 +139,7 @@ Result<void> TensorReader::resolve_aliases() {
     const int index = b_.find_tensor(a.name);
     if (index < 0) {
       const auto names = names_of(b_.program().tensors, [](const Tensor& t) { return t.name; });
-      return a.at.error_at(a.place, Code::not_found,
+      return a.at.error_at(a.position, Code::not_found,
                            cat("no tensor is named `", a.name, "`", did_you_mean(a.name, names)));
     }
     b_.program().tensors[a.tensor].alias = index;

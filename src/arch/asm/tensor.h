@@ -1,4 +1,4 @@
-// Reads the `tensor` and `const` lines of assembly into a Builder. Not the operands that use them (asm_operand.h).
+// Reads the `tensor` and `const` lines of assembly into a Builder. Not the operands that use them (operand.h).
 #pragma once
 
 #include <cstddef>
@@ -21,14 +21,14 @@ class TensorReader {
  private:
   Result<Tensor> tensor_head(Cursor& c);
   Result<void> tensor_shape(Cursor& c, Tensor& t);
-  Result<void> tensor_place(Cursor& c, Tensor& t, const Tensor* alias = nullptr);
+  Result<void> read_address(Cursor& c, Tensor& t, const Tensor* alias = nullptr);
   Result<std::vector<std::byte>> constant_bytes(Cursor& c, const Tensor& t);
 
   struct Alias {
     uint32_t tensor = 0;
     std::string name;
     Cursor at;
-    size_t place = 0;
+    size_t position = 0;
   };
   Builder& b_;
   std::vector<Alias> aliases_;

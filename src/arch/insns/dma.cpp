@@ -40,26 +40,26 @@ struct Side {
 
   // A row outside its tensor is not transferred: neither side is touched. Reports it where that is an error.
   bool missing(int row) const {
-    core.working_on(slot);
+    core.set_slot(slot);
     if (!moves || !core.row_skipped(tile, row)) return false;
     std::vector<std::byte> unused(static_cast<size_t>(tile.row_elements * tile.element_bytes()));
     if (core.oob == Oob::error) core.read_bytes(tile, row, unused.data());
     return true;
   }
   void read(int row, std::byte* to) const {
-    core.working_on(slot);
+    core.set_slot(slot);
     core.read_bytes(tile, row, to);
   }
   void read(int row, float* to) const {
-    core.working_on(slot);
+    core.set_slot(slot);
     core.read(tile, row, to);
   }
   void write(int row, const std::byte* from) const {
-    core.working_on(slot);
+    core.set_slot(slot);
     core.write_bytes(tile, row, from);
   }
   void write(int row, const float* from) const {
-    core.working_on(slot);
+    core.set_slot(slot);
     core.write(tile, row, from);
   }
 };
@@ -90,9 +90,9 @@ void copy_elements(const Side& d, const Side& s, size_t width) {
     return copy_bytes(d.core, d.tile, d.slot, s.tile, s.slot, apart);
   }
   std::vector<float> all(static_cast<size_t>(s.tile.elements()));
-  s.core.working_on(s.slot);
+  s.core.set_slot(s.slot);
   s.core.read_all(s.tile, all.data());
-  d.core.working_on(d.slot);
+  d.core.set_slot(d.slot);
   const Rows to = d.core.trap_nan ? Rows{} : d.core.rows(d.tile, true);
   const float* from = all.data();
   for (int p = 0; p < d.tile.partitions; ++p, from += d.tile.row_elements)
@@ -123,7 +123,7 @@ void trigger(Core& c, const Call& i) {
 
 // Row r of a gathered source, by the index tile read column by column.
 Tile gathered_row(Core& c, const Call& i, const Tile& s, int r) {
-  Tile index = unplaced(i.program, i.program.operands[s.dynamic->index]);
+  Tile index = base_tile(i.program, i.program.operands[s.dynamic->index]);
   index.offset = s.index_offset;
   std::vector<int64_t> line(static_cast<size_t>(index.row_elements));
   c.read_int(index, r % index.partitions, line.data());
@@ -144,7 +144,7 @@ void transpose(Core& c, const Call& i) {
   const int64_t first = s.partitions, last = d.partitions, middle = s.row_elements / last;
   std::vector<std::byte> from(static_cast<size_t>(s.elements()) * width);
   std::vector<char> present(static_cast<size_t>(first), 1);
-  c.working_on("src");
+  c.set_slot("src");
   for (int a = 0; a < first; ++a) {
     const bool gathers = s.dynamic != nullptr;
     const Tile row = gathers ? gathered_row(c, i, s, a) : s;
@@ -155,7 +155,7 @@ void transpose(Core& c, const Call& i) {
   }
   const bool partial = std::find(present.begin(), present.end(), 0) != present.end();
   std::vector<std::byte> to(static_cast<size_t>(d.row_elements) * width);
-  c.working_on("dst");
+  c.set_slot("dst");
   for (int z = 0; z < last; ++z) {
     if (partial) {
       const size_t before = c.faults.size();
@@ -175,7 +175,7 @@ void transpose(Core& c, const Call& i) {
 // Rows that two sources both change would be lost; hardware asks for distinct ones.
 void report_twice(Core& c, const Call& i, const Tile& d) {
   if (!d.dynamic) return;
-  Tile index = unplaced(i.program, i.program.operands[d.dynamic->index]);
+  Tile index = base_tile(i.program, i.program.operands[d.dynamic->index]);
   index.offset = d.index_offset;
   std::vector<int64_t> line(static_cast<size_t>(index.row_elements));
   std::unordered_set<int64_t> seen;
@@ -192,7 +192,7 @@ void compute(Core& c, const Call& i) {
   const OobScope scope(c, i.as<Oob>("oob"));
   const Side d(c, i, "dst");
   const auto combine = alu_f32(i.as<Alu>("op")).tiles;
-  c.working_on("dst");
+  c.set_slot("dst");
   report_twice(c, i, d.tile);
   std::vector<Side> sources;
   std::vector<float> scales;
@@ -237,7 +237,7 @@ constexpr Row kRows[] = {
                   .attrs = "queue:int=0 dge:dge=unknown oob:oob=error priority:int=0",
                   .exec = copy,
                   .check = copy_check,
-                  .says = "dst = src, element by element in pattern order; a change of dtype goes through f32",
+                  .summary = "dst = src, element by element in pattern order; a change of dtype goes through f32",
                   .label = "DMA_DIRECT2D"}),
     transfer_row({.name = "dma_transpose",
                   .opcode = kOpDmaTranspose,
@@ -245,7 +245,7 @@ constexpr Row kRows[] = {
                   .attrs = "axes:ints= queue:int=0 dge:dge=unknown oob:oob=error priority:int=0",
                   .exec = transpose,
                   .check = transpose_transfer_check,
-                  .says = "dst = src with its first and last dimension exchanged, bits as they are",
+                  .summary = "dst = src with its first and last dimension exchanged, bits as they are",
                   .label = "DMA_TRANSPOSE"}),
     transfer_row({.name = "dma_compute",
                   .opcode = kOpDmaCompute,
@@ -253,7 +253,7 @@ constexpr Row kRows[] = {
                   .attrs = kComputeAttrs,
                   .exec = compute,
                   .check = compute_check,
-                  .says = "dst = the sum, max or min of the sources, each times its scale, in f32",
+                  .summary = "dst = the sum, max or min of the sources, each times its scale, in f32",
                   .label = "DMA_COMPUTE"}),
     transfer_row({.name = "dma_trigger",
                   .opcode = 0x83,
@@ -261,7 +261,7 @@ constexpr Row kRows[] = {
                   .attrs = "queue:int=0",
                   .exec = trigger,
                   .check = trigger_check,
-                  .says = "starts a ring of prebuilt descriptors: dst = src, bits as they are",
+                  .summary = "starts a ring of prebuilt descriptors: dst = src, bits as they are",
                   .label = "PSEUDO_DMA_TRIGGER"}),
 };
 static_assert(well_formed(kRows));

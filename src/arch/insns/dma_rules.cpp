@@ -57,7 +57,7 @@ Result<void> rows_by_index(const Call& i, std::string_view slot) {
   if (!is_indirect(t)) return {};
   if (t.space != Space::hbm)
     return fail(Code::invalid, cat(slot, " lies in ", name(t.space), "; rows from an index tile lie in hbm"));
-  const Tile index = unplaced(i.program, i.program.operands[t.dynamic->index]);
+  const Tile index = base_tile(i.program, i.program.operands[t.dynamic->index]);
   if (index.space != Space::sbuf || !is_integer(index.dtype) || bits(index.dtype) > 32)
     return fail(Code::invalid, cat("the index tile of ", slot, " is ", row(index.dtype).name, " in ", name(index.space),
                                    "; 32-bit integers in sbuf are needed"));
@@ -137,7 +137,7 @@ Result<void> transposable_by_hardware(const Call& i) {
 
 Result<void> transposable_by_index(const Call& i) {
   const Tile s = i.tile("src"), d = i.tile("dst");
-  const Tile index = unplaced(i.program, i.program.operands[s.dynamic->index]);
+  const Tile index = base_tile(i.program, i.program.operands[s.dynamic->index]);
   if (s.element_bytes() != 2)
     return fail(Code::invalid, cat("src is ", row(s.dtype).name, "; gathered rows are transposed as 2-byte elements"));
   if (d.partitions > 128) return fail(Code::invalid, cat("src's last dimension is ", d.partitions, "; at most 128"));

@@ -14,7 +14,7 @@ std::vector<uint32_t> read_elements(Core& c, const Tile& t, std::string_view slo
                                     std::span<const int64_t> at) {
   std::vector<uint32_t> whole(static_cast<size_t>(t.row_elements)), out(at.size());
   const size_t before = c.faults.size();
-  c.working_on(slot);
+  c.set_slot(slot);
   c.read_bits(t, row, whole.data());
   // A hole somewhere in the row; the elements wanted may still be fine. What an index tile picked was wanted.
   const bool holes = c.faults.size() > before && !t.dynamic;

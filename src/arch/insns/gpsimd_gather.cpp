@@ -42,7 +42,7 @@ void local_gather(Core& c, const Call& i) {
       std::copy(found.begin(), found.end(), result.begin() + p * d.row_elements);
     }
   }
-  c.working_on("dst");
+  c.set_slot("dst");
   for (int p = 0; p < d.partitions; ++p) c.write_bits(d, p, result.data() + p * d.row_elements);
 }
 
@@ -55,7 +55,7 @@ void nc_n_gather(Core& c, const Call& i) {
     const auto found = read_elements(c, data, "data", p, at);
     result.insert(result.end(), found.begin(), found.end());
   }
-  c.working_on("dst");
+  c.set_slot("dst");
   for (int p = 0; p < d.partitions; ++p) c.write_bits(d, p, result.data() + p * d.row_elements);
 }
 
@@ -127,7 +127,7 @@ constexpr Row kRows[] = {
      .exec = local_gather,
      .cycles = local_gather_cycles,
      .check = check_local_gather,
-     .says = "each processor gathers runs of elements from its 16 partitions by their common list of indices",
+     .summary = "each processor gathers runs of elements from its 16 partitions by their common list of indices",
      .source = "doc: nki.isa 2.26.1, 150 + n·e·C; printed with a division by C, our reading",
      .label = "LOCAL_GATHER"},
     {.name = "nc_n_gather",
@@ -137,7 +137,7 @@ constexpr Row kRows[] = {
      .exec = nc_n_gather,
      .cycles = nc_n_gather_cycles,
      .check = check_nc_n_gather,
-     .says = "dst[p, e] = data[p, indices[p, e]] in every partition",
+     .summary = "dst[p, e] = data[p, indices[p, e]] in every partition",
      .source = "estimate: never published; local_gather's cycles per single element, 150 per 512 elements",
      .label = "N_GATHER"},
 };

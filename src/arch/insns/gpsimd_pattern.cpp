@@ -30,7 +30,7 @@ void iota(Core& c, const Call& i) {
   const Tile d = i.tile("dst");
   const std::vector<uint32_t> first = first_lane(i);
   std::vector<int64_t> values(first.size());
-  c.working_on("dst");
+  c.set_slot("dst");
   for (int p = 0; p < d.partitions; ++p) {
     const uint32_t term = lane_term(i, p);
     for (size_t e = 0; e < first.size(); ++e) values[e] = static_cast<int32_t>(first[e] + term);
@@ -65,7 +65,7 @@ void affine_select(Core& c, const Call& i) {
   if (d.dtype == i.tile("on_true_tile").dtype) {
     std::vector<uint32_t> all = read_all_bits(c, i, "on_true_tile");
     const auto other = static_cast<uint32_t>(row(d.dtype).round(on_false, c.rounding));
-    c.working_on("dst");
+    c.set_slot("dst");
     for (int p = 0; p < d.partitions; ++p) {
       uint32_t* const lane = all.data() + p * d.row_elements;
       for (size_t e = 0; e < first.size(); ++e)
@@ -140,7 +140,7 @@ constexpr Row kRows[] = {
      .exec = iota,
      .cycles = pattern_cycles,
      .check = check_iota,
-     .says = "dst = offset + lane·channel_multiplier + Σ step·index over the pattern, in 32-bit integers",
+     .summary = "dst = offset + lane·channel_multiplier + Σ step·index over the pattern, in 32-bit integers",
      .source = "doc: nki.isa, 150 + N",
      .label = "IOTA"},
     {.name = "affine_select",
@@ -151,7 +151,7 @@ constexpr Row kRows[] = {
      .exec = affine_select,
      .cycles = pattern_cycles,
      .check = check_affine_select,
-     .says = "dst = on_true_tile where the affine value compares with 0 as cmp_op says, else on_false_value",
+     .summary = "dst = on_true_tile where the affine value compares with 0 as cmp_op says, else on_false_value",
      .source = "doc: nki.isa, 150 + N",
      .label = "AFFINE_SELECT"},
 };

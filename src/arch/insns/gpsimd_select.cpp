@@ -54,9 +54,9 @@ void topk(Core& c, const Call& i) {
     for (int64_t j = 0; j < k; ++j) {
       const int p = static_cast<int>(g) * kProcessorPartitions + static_cast<int>(j % kProcessorPartitions);
       const Candidate& chosen = groups[g][static_cast<size_t>(j)];
-      c.working_on("val_dst");
+      c.set_slot("val_dst");
       write_element(c, values, p, j / kProcessorPartitions, chosen.bits);
-      c.working_on("idx_dst");
+      c.set_slot("idx_dst");
       write_element(c, indices, p, j / kProcessorPartitions, chosen.index);
     }
 }
@@ -92,13 +92,13 @@ void nonzero_with_count(Core& c, const Call& i) {
   std::vector<uint32_t> in(static_cast<size_t>(source.row_elements));
   for (int p = 0; p < source.partitions; p += kProcessorPartitions) {
     std::vector<int64_t> out(static_cast<size_t>(d.row_elements), i.attr("padding_val"));
-    c.working_on("src");
+    c.set_slot("src");
     c.read_bits(source, p, in.data());
     size_t count = 0;
     for (size_t e = 0; e < in.size(); ++e)
       if (in[e] & ~sign) out[count++] = static_cast<int64_t>(e) + i.attr("index_offset");
     out.back() = static_cast<int64_t>(count);
-    c.working_on("dst");
+    c.set_slot("dst");
     c.write_int(d, p, out.data());
   }
 }
@@ -127,7 +127,7 @@ void sequence_bounds(Core& c, const Call& i) {
   const Tile ids = i.tile("segment_ids"), d = i.tile("dst");
   const size_t n = static_cast<size_t>(ids.row_elements);
   std::vector<double> id(n);
-  c.working_on("segment_ids");
+  c.set_slot("segment_ids");
   if (is_floating(ids.dtype)) {
     std::vector<float> read(n);
     c.read(ids, 0, read.data());
@@ -146,7 +146,7 @@ void sequence_bounds(Core& c, const Call& i) {
     std::fill(out.begin() + static_cast<ptrdiff_t>(n + begin), out.begin() + static_cast<ptrdiff_t>(n + end),
               padding ? -1 : static_cast<int64_t>(end));
   }
-  c.working_on("dst");
+  c.set_slot("dst");
   c.write_int(d, 0, out.data());
 }
 
@@ -170,7 +170,7 @@ void reduce_bits(Core& c, const Call& i, Alu op) {
   std::vector<uint32_t> sum(all.begin(), all.begin() + data.row_elements);
   for (int p = 1; p < data.partitions; ++p)
     alu_bits(op).tiles(sum.data(), all.data() + p * data.row_elements, sum.data(), data.row_elements);
-  c.working_on("dst");
+  c.set_slot("dst");
   c.write_bits(d, 0, sum.data());
 }
 
@@ -183,7 +183,7 @@ void reduce_integers(Core& c, const Call& i, Alu op) {
     alu_int(op).tiles(sum.data(), all.data() + p * data.row_elements, sum.data(), data.row_elements);
   const bool is_signed = row(data.dtype).kind == DtypeKind::signed_int;
   for (int64_t& v : sum) v = is_signed ? int64_t{static_cast<int32_t>(v)} : int64_t{static_cast<uint32_t>(v)};
-  c.working_on("dst");
+  c.set_slot("dst");
   c.write_int(d, 0, sum.data());
 }
 
@@ -197,7 +197,7 @@ void reduce_floats(Core& c, const Call& i, Alu op) {
   for (int p = 1; p < data.tile.partitions; ++p) alu_f32(step).tiles(sum.data(), data.row(p), sum.data(), n);
   if (op == Alu::average)
     for (float& v : sum) v /= static_cast<float>(data.tile.partitions);
-  c.working_on("dst");
+  c.set_slot("dst");
   c.store(d, 0, sum.data());
 }
 
@@ -246,7 +246,7 @@ constexpr Row kRows[] = {
      .exec = topk,
      .cycles = topk_cycles,
      .check = check_topk,
-     .says = "the K largest of the n elements in each 16-partition snake and their indices, ascending, in a snake",
+     .summary = "the K largest of the n elements in each 16-partition snake and their indices, ascending, in a snake",
      .source = "doc: nki.isa, 4n + K",
      .label = "TOPK"},
     {.name = "nonzero_with_count",
@@ -258,7 +258,7 @@ constexpr Row kRows[] = {
      .exec = nonzero_with_count,
      .cycles = steps_per_element<1>,
      .check = check_nonzero,
-     .says = "indices of the nonzero elements, then padding, then their count, in partitions 0, 16, …, 112",
+     .summary = "indices of the nonzero elements, then padding, then their count, in partitions 0, 16, …, 112",
      .source = "estimate: never published; 150 and one element a cycle",
      .label = "NONZERO_WITH_COUNT"},
     {.name = "sequence_bounds",
@@ -268,7 +268,7 @@ constexpr Row kRows[] = {
      .exec = sequence_bounds,
      .cycles = steps_per_element<2>,
      .check = check_sequence_bounds,
-     .says = "start and end of each element's segment; an element of segment 0 gets n and -1",
+     .summary = "start and end of each element's segment; an element of segment 0 gets n and -1",
      .source = "estimate: never published; 150, one pass forward for the starts and one back for the ends",
      .label = "SEQUENCE_BOUNDS"},
     {.name = "tensor_partition_reduce",
@@ -279,7 +279,7 @@ constexpr Row kRows[] = {
      .exec = tensor_partition_reduce,
      .cycles = partition_reduce_cycles,
      .check = check_partition_reduce,
-     .says = "dst = data reduced over its partitions by add, average, max, bitwise_or or bitwise_and",
+     .summary = "dst = data reduced over its partitions by add, average, max, bitwise_or or bitwise_and",
      .source = "estimate: never published; 150, and a tree over the partitions with one column a cycle and level",
      .label = "PARTITION_REDUCE"},
 };

@@ -34,7 +34,7 @@ bool clobbers(const Tile& dst, const Tile& src) {
 
 Source::Source(Core& core, const Call& call, std::string_view slot, const Tile& dst)
     : tile(call.tile(slot)), core_(core), slot_(slot), copied_(clobbers(dst, tile)) {
-  core_.working_on(slot_);
+  core_.set_slot(slot_);
   if (copied_) {
     values_.resize(static_cast<size_t>(tile.elements()));
     core_.read_all(tile, values_.data());
@@ -52,24 +52,24 @@ const float* Source::row(int p) {
     core_.take(tile, rows_.at(p), values_.data());
     return values_.data();
   }
-  core_.working_on(slot_);
+  core_.set_slot(slot_);
   return core_.view(tile, p, values_.data());
 }
 
 void copy_bytes(Core& c, const Tile& dst, std::string_view dst_slot, const Tile& src, std::string_view src_slot,
                 bool apart) {
   if (apart && dst.dense && src.dense && dst.partitions == src.partitions && !dst.dynamic && !src.dynamic) {
-    c.working_on(src_slot);
+    c.set_slot(src_slot);
     const Rows from = c.rows(src, false);
-    c.working_on(dst_slot);
+    c.set_slot(dst_slot);
     const Rows to = from ? c.rows(dst, true) : Rows{};
     for (int p = 0; to && p < dst.partitions; ++p) std::memmove(to.at(p), from.at(p), static_cast<size_t>(src.high));
     if (to) return;
   }
   std::vector<std::byte>& bytes = byte_room(static_cast<size_t>(src.elements() * src.element_bytes()));
-  c.working_on(src_slot);
+  c.set_slot(src_slot);
   c.read_all_bytes(src, bytes.data());
-  c.working_on(dst_slot);
+  c.set_slot(dst_slot);
   c.write_all_bytes(dst, bytes.data());
 }
 
@@ -82,7 +82,7 @@ std::vector<std::byte>& byte_room(size_t bytes) {
 std::vector<uint32_t> read_all_bits(Core& c, const Call& i, std::string_view slot) {
   const Tile t = i.tile(slot);
   std::vector<uint32_t> out(static_cast<size_t>(t.elements()));
-  c.working_on(slot);
+  c.set_slot(slot);
   c.read_all_bits(t, out.data());
   return out;
 }
@@ -90,7 +90,7 @@ std::vector<uint32_t> read_all_bits(Core& c, const Call& i, std::string_view slo
 std::vector<int64_t> read_all_int(Core& c, const Call& i, std::string_view slot) {
   const Tile t = i.tile(slot);
   std::vector<int64_t> out(static_cast<size_t>(t.elements()));
-  c.working_on(slot);
+  c.set_slot(slot);
   for (int p = 0; p < t.partitions; ++p) c.read_int(t, p, out.data() + p * t.row_elements);
   return out;
 }
@@ -102,9 +102,9 @@ Scalars read_scalars(Core& c, const Call& i, std::string_view slot, float absent
     out.fill(o.kind == OperandKind::immediate ? static_cast<float>(o.immediate) : absent);
     return out;
   }
-  const Tile t = i.place(o);
+  const Tile t = i.tile_of(o);
   out.fill(absent);
-  c.working_on(slot);
+  c.set_slot(slot);
   c.read_all(t, out.data());
   return out;
 }
@@ -115,8 +115,8 @@ std::array<uint32_t, 128> read_scalar_bits(Core& c, const Call& i, std::string_v
   const bool whole = o.kind == OperandKind::immediate && std::abs(o.immediate) <= 0x1p32;
   out.fill(whole ? static_cast<uint32_t>(static_cast<int64_t>(o.immediate)) : 0);
   if (o.kind != OperandKind::tile) return out;
-  const Tile t = i.place(o);
-  c.working_on(slot);
+  const Tile t = i.tile_of(o);
+  c.set_slot(slot);
   c.read_all_bits(t, out.data());
   return out;
 }
@@ -183,7 +183,7 @@ Result<void> computable(const Call& i) {
   for (size_t s = 0; s < i.info.slots.size(); ++s) {
     const Operand& o = i.operand(static_cast<int>(s));
     if (o.kind != OperandKind::tile) continue;
-    const Dtype d = i.place(o).dtype;
+    const Dtype d = i.tile_of(o).dtype;
     if (is_packed(d) || bits(d) < 8 || bits(d) > 32)
       return fail(Code::invalid, cat(i.info.slots[s].name, " is ", row(d).name,
                                      ", which no engine computes with; use a format of 8, 16 or 32 bits"));
@@ -224,7 +224,7 @@ double stride_slowdown(const Chip& k, const Call& i) {
   for (size_t s = 0; s < i.info.slots.size(); ++s) {
     const Operand& o = i.operand(static_cast<int>(s));
     if (o.kind != OperandKind::tile) continue;
-    const Tile t = i.place(o);
+    const Tile t = i.tile_of(o);
     if (t.space == Space::sbuf && innermost_stride_bytes(t) > k.sbuf.stride_full_bytes) return k.sbuf.stride_factor;
   }
   return 1;

@@ -69,7 +69,7 @@ inline bool lies_as_f32(const Tile& t, const Rows& rows) {
 // dst[p] = f(p, out) for every lane, through f32: f(int p, float* out).
 template <class F>
 void write_rows(Core& c, const Tile& dst, F f, std::string_view slot = "dst") {
-  c.working_on(slot);
+  c.set_slot(slot);
   const Rows to = c.rows(dst, true);
   if (!c.trap_nan && lies_as_f32(dst, to)) {
     for (int p = 0; p < dst.partitions; ++p) f(p, reinterpret_cast<float*>(to.at(p)));
@@ -78,7 +78,7 @@ void write_rows(Core& c, const Tile& dst, F f, std::string_view slot = "dst") {
   std::vector<float> out(static_cast<size_t>(dst.row_elements));
   for (int p = 0; p < dst.partitions; ++p) {
     f(p, out.data());
-    c.working_on(slot);
+    c.set_slot(slot);
     if (to && !c.trap_nan)
       c.put(dst, to.at(p), out.data());
     else

@@ -1,10 +1,10 @@
-// Control flow, registers, semaphores, and where cores meet. Loops, branches and register arithmetic are carried out by
-// the Sequencer, so their exec does nothing here; semaphores are the driver's, from the instruction's own wait and
-// then clauses. What meeting cores do to memory is in meeting.cpp.
+// Control flow, registers, semaphores, and rendezvous of cores. Loops, branches and register arithmetic are carried out
+// by the Sequencer, so their exec does nothing here; semaphores are the driver's, from the instruction's own wait and
+// then clauses. What cores do to memory at a rendezvous is in rendezvous.cpp.
 #include <algorithm>
 
 #include "arch/insns/lanes.h"
-#include "arch/insns/meeting.h"
+#include "arch/insns/rendezvous.h"
 #include "base/text.h"
 
 namespace trine::arch {
@@ -22,14 +22,14 @@ uint32_t& register_of(Core& c, const Call& i, std::string_view slot) {
 void clear_register(Core& c, const Call& i) { register_of(c, i, "dst") = 0; }
 
 void load_register(Core& c, const Call& i) {
-  c.working_on("src");
+  c.set_slot("src");
   int64_t value = 0;
   c.read_int(i.tile("src"), 0, &value);
   register_of(c, i, "dst") = static_cast<uint32_t>(value);
 }
 
 void store_register(Core& c, const Call& i) {
-  c.working_on("dst");
+  c.set_slot("dst");
   const Operand& src = i.operand("src");
   const Tile d = i.tile("dst");
   int64_t value = src.kind == OperandKind::reg ? static_cast<int32_t>(register_of(c, i, "src"))
@@ -92,9 +92,9 @@ constexpr Row control(Row row) {
   return row;
 }
 
-constexpr Row meeting(Row row) {
+constexpr Row rendezvous(Row row) {
   row = control(row);
-  row.unit = Unit::meeting;
+  row.unit = Unit::rendezvous;
   return row;
 }
 
@@ -102,89 +102,92 @@ constexpr Row kRows[] = {
     control({.name = "loop",
              .opcode = 0x01,
              .operands = "trips:r:imm|reg",
-             .says = "runs what follows, up to its end_loop, trips times",
+             .summary = "runs what follows, up to its end_loop, trips times",
              .label = "LOOP"}),
-    control({.name = "end_loop", .opcode = 0x02, .says = "ends the innermost loop's body", .label = "LOOP"}),
+    control({.name = "end_loop", .opcode = 0x02, .summary = "ends the innermost loop's body", .label = "LOOP"}),
     control({.name = "branch",
              .opcode = 0x03,
              .operands = "a:r:reg b:r:imm|reg",
              .attrs = "cmp:compare to:label",
-             .says = "goes to the label when a cmp b, as signed 32-bit integers",
+             .summary = "goes to the label when a cmp b, as signed 32-bit integers",
              .label = "COMPARE_BRANCH"}),
-    control(
-        {.name = "jump", .opcode = 0x04, .attrs = "to:label", .says = "goes to the label", .label = "COMPARE_BRANCH"}),
+    control({.name = "jump",
+             .opcode = 0x04,
+             .attrs = "to:label",
+             .summary = "goes to the label",
+             .label = "COMPARE_BRANCH"}),
     control({.name = "register_move",
              .opcode = 0x05,
              .operands = "dst:w:reg src:r:imm|reg",
-             .says = "dst = src",
+             .summary = "dst = src",
              .label = "WRITE"}),
     control({.name = "register_alu",
              .opcode = 0x06,
              .operands = "dst:w:reg a:r:reg b:r:imm|reg",
              .attrs = "op:alu",
              .check = alu_check,
-             .says = "dst = a op b in 32-bit integers that wrap",
+             .summary = "dst = a op b in 32-bit integers that wrap",
              .label = "WRITE"}),
     control({.name = "register_load",
              .opcode = 0x07,
              .operands = "dst:w:reg src:r:sbuf|hbm",
              .exec = load_register,
              .check = load_check,
-             .says = "dst = the one integer of src",
+             .summary = "dst = the one integer of src",
              .label = "TENSOR_LOAD"}),
     control({.name = "register_store",
              .opcode = 0x08,
              .operands = "dst:w:sbuf|hbm src:r:reg|imm",
              .exec = store_register,
              .check = store_check,
-             .says = "the one integer of dst = src",
+             .summary = "the one integer of dst = src",
              .label = "WRITE"}),
     control({.name = "register_alloc",
              .opcode = 0x09,
              .operands = "dst:w:reg",
              .exec = clear_register,
-             .says = "takes a register into use; it starts at zero",
+             .summary = "takes a register into use; it starts at zero",
              .label = "WRITE"}),
     control({.name = "semaphore_wait",
              .opcode = 0x0a,
              .check = wait_check,
-             .says = "does nothing until its wait clause holds",
+             .summary = "does nothing until its wait clause holds",
              .label = "EVENT_SEMAPHORE"}),
     control({.name = "semaphore_set",
              .opcode = 0x0b,
              .check = set_check,
-             .says = "sets the semaphores of its then clause",
+             .summary = "sets the semaphores of its then clause",
              .label = "EVENT_SEMAPHORE"}),
     control({.name = "semaphore_increment",
              .opcode = 0x0c,
              .check = increment_check,
-             .says = "increments the semaphores of its then clause",
+             .summary = "increments the semaphores of its then clause",
              .label = "EVENT_SEMAPHORE"}),
-    meeting({.name = "core_barrier",
-             .opcode = 0x90,
-             .needs = Feature::core_pair,
-             .attrs = "cores:ints=",
-             .exec = barrier,
-             .check = barrier_check,
-             .says = "waits until this engine of every core has come here",
-             .label = "PSEUDO_CORE_BARRIER"}),
-    meeting({.name = "sendrecv",
-             .opcode = 0x91,
-             .needs = Feature::core_pair,
-             .operands = "dst:w:sbuf src:r:sbuf",
-             .attrs = "send_to_rank:int recv_from_rank:int pipe_id:int=0 gpsimd_dma:bool=false",
-             .exec = exchange,
-             .check = exchange_check,
-             .says = "dst = the src of core recv_from_rank; this core's src goes to core send_to_rank",
-             .label = "PSEUDO_CORE_BARRIER"}),
-    meeting({.name = "collective",
-             .opcode = 0x92,
-             .operands = "dst:w:hbm|sbuf src:r:hbm|sbuf",
-             .attrs = "kind:collective op:alu=add groups:ints= dim:int=0 pairs:ints= root:int=0",
-             .exec = collective,
-             .check = collective_check,
-             .says = "dst = what the collective makes of the group's src tiles, ranks being cores in order",
-             .label = "PSEUDO_TRIGGER_COLLECTIVE_2"}),
+    rendezvous({.name = "core_barrier",
+                .opcode = 0x90,
+                .needs = Feature::core_pair,
+                .attrs = "cores:ints=",
+                .exec = barrier,
+                .check = barrier_check,
+                .summary = "waits until this engine of every core has come here",
+                .label = "PSEUDO_CORE_BARRIER"}),
+    rendezvous({.name = "sendrecv",
+                .opcode = 0x91,
+                .needs = Feature::core_pair,
+                .operands = "dst:w:sbuf src:r:sbuf",
+                .attrs = "send_to_rank:int recv_from_rank:int pipe_id:int=0 gpsimd_dma:bool=false",
+                .exec = exchange,
+                .check = exchange_check,
+                .summary = "dst = the src of core recv_from_rank; this core's src goes to core send_to_rank",
+                .label = "PSEUDO_CORE_BARRIER"}),
+    rendezvous({.name = "collective",
+                .opcode = 0x92,
+                .operands = "dst:w:hbm|sbuf src:r:hbm|sbuf",
+                .attrs = "kind:collective op:alu=add groups:ints= dim:int=0 pairs:ints= root:int=0",
+                .exec = collective,
+                .check = collective_check,
+                .summary = "dst = what the collective makes of the group's src tiles, ranks being cores in order",
+                .label = "PSEUDO_TRIGGER_COLLECTIVE_2"}),
 };
 static_assert(well_formed(kRows));
 

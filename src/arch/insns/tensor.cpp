@@ -29,7 +29,7 @@ Scratch& scratch() {
 const float* read_all(Core& c, const Call& i, std::string_view slot, std::vector<float>& room) {
   const Tile t = i.tile(slot);
   room.resize(static_cast<size_t>(t.elements()));
-  c.working_on(slot);
+  c.set_slot(slot);
   c.read_all(t, room.data());
   return room.data();
 }
@@ -46,7 +46,7 @@ class Accumulator {
         any_start_(i.chip.has(Feature::accumulate_any)) {}
 
   void run(const float* product) {
-    core_.working_on("dst");
+    core_.set_slot("dst");
     if (dst_.dynamic || dst_.offset + dst_.low < dst_.begin || dst_.offset + dst_.high > dst_.end) {
       for (int p = 0; p < dst_.partitions; ++p) core_.store(dst_, p, product + p * dst_.row_elements);  // reports it
       return;
@@ -56,9 +56,9 @@ class Accumulator {
         over_row(product, [&](size_t begin, size_t n, const float* from) { add_or_start(p, begin, n, from); });
       return;
     }
-    if (core_.watched && how_ == Accumulate::add) check_started();
+    if (core_.tracked && how_ == Accumulate::add) check_started();
     sum(product);
-    if (core_.watched) over_stretches([&](size_t begin, size_t n) { note_written(0, dst_.partitions, begin, n); });
+    if (core_.tracked) over_stretches([&](size_t begin, size_t n) { note_written(0, dst_.partitions, begin, n); });
   }
 
  private:
@@ -163,24 +163,24 @@ class Accumulator {
 // an 8-bit dst shows as every other byte.
 void write_transposed(Core& c, const Tile& d, const std::vector<uint32_t>& bits, int64_t rows, int64_t columns,
                       bool to_16_bits) {
-  std::vector<uint32_t>& turned = scratch().moved;
-  turned.resize(static_cast<size_t>(rows * columns));
+  std::vector<uint32_t>& transposed = scratch().moved;
+  transposed.resize(static_cast<size_t>(rows * columns));
   for (int64_t f = 0; f < columns; ++f)
     for (int64_t p = 0; p < rows; ++p)
-      turned[static_cast<size_t>(f * rows + p)] = bits[static_cast<size_t>(p * columns + f)];
-  c.working_on("dst");
-  c.write_all_bits(d, turned.data());
+      transposed[static_cast<size_t>(f * rows + p)] = bits[static_cast<size_t>(p * columns + f)];
+  c.set_slot("dst");
+  c.write_all_bits(d, transposed.data());
   if (!to_16_bits || d.element_bytes() != 1) return;
   Tile upper = d;
   upper.offset += 1;
-  std::fill(turned.begin(), turned.end(), 0u);
-  c.write_all_bits(upper, turned.data());
+  std::fill(transposed.begin(), transposed.end(), 0u);
+  c.write_all_bits(upper, transposed.data());
 }
 
 std::vector<uint32_t>& read_bits_of(Core& c, const Tile& t, std::string_view slot) {
   std::vector<uint32_t>& bits = scratch().bits;
   bits.resize(static_cast<size_t>(t.elements()));
-  c.working_on(slot);
+  c.set_slot(slot);
   c.read_all_bits(t, bits.data());
   return bits;
 }
@@ -231,10 +231,10 @@ const float* read_mx(Core& c, const Call& i, std::string_view slot, std::string_
   std::vector<uint32_t> carriers(static_cast<size_t>(columns)), exponents(static_cast<size_t>(scale.row_elements));
   for (int p = 0; p < t.partitions; ++p) {
     if (p % 8 == 0) {
-      c.working_on(scale_slot);
+      c.set_slot(scale_slot);
       c.read_bits(scale, p / 32 * 32 + p % 32 / 8, exponents.data());
     }
-    c.working_on(slot);
+    c.set_slot(slot);
     c.read_bits(t, p, carriers.data());
     for (int64_t f = 0; f < columns; ++f) {
       const auto codes = mx_unpack(carriers[static_cast<size_t>(f)], element);
@@ -288,7 +288,7 @@ constexpr Row kRows[] = {
      .exec = matmul,
      .cycles = matmul_cycles,
      .check = matmul_check,
-     .says = "dst (+)= stationaryᵀ · moving, summed over partitions in f32",
+     .summary = "dst (+)= stationaryᵀ · moving, summed over partitions in f32",
      .source = "doc: architecture guide, MM max(64, N) cycles, fp32 in four passes",
      .label = "MATMUL"},
     {.name = "nc_matmul_mx",
@@ -300,7 +300,7 @@ constexpr Row kRows[] = {
      .exec = matmul_mx,
      .cycles = matmul_mx_cycles,
      .check = matmul_mx_check,
-     .says = "dst (+)= stationaryᵀ · moving of MX blocks, four rows of K a partition, scales applied",
+     .summary = "dst (+)= stationaryᵀ · moving of MX blocks, four rows of K a partition, scales applied",
      .source = "doc: architecture guide, as a bf16 matmul with four times the K",
      .label = "MATMUL"},
     {.name = "nc_transpose",
@@ -310,7 +310,7 @@ constexpr Row kRows[] = {
      .exec = transpose,
      .cycles = transpose_cycles,
      .check = transpose_check,
-     .says = "dst = dataᵀ, partitions and free elements exchanged",
+     .summary = "dst = dataᵀ, partitions and free elements exchanged",
      .source = "doc: nki.isa 2.26.1, Tensor max(P, min(64, F)), Vector max(64, F); fp32 passes by the matmul rule",
      .label = "TRANSPOSE"},
 };

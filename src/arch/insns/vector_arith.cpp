@@ -110,7 +110,7 @@ void tensor_copy_predicated(Core& c, const Call& i) {
     source.assign(static_cast<size_t>(d.elements()), static_cast<uint32_t>(row(d.dtype).round(value, c.rounding)));
   }
   std::vector<char> where(static_cast<size_t>(d.row_elements));
-  c.working_on("dst");
+  c.set_slot("dst");
   for (int p = 0; p < d.partitions; ++p) {
     const int64_t at = p * d.row_elements;
     for (size_t e = 0; e < where.size(); ++e) where[e] = (predicate[static_cast<size_t>(at) + e] != 0) != reverse;
@@ -248,7 +248,7 @@ constexpr Row kRows[] = {
      .exec = scalar_tensor_tensor,
      .cycles = scalar_tensor_tensor_cycles,
      .check = scalar_tensor_tensor_check,
-     .says = "dst = (data op0 operand0) op1 operand1; operand0 one value per partition, operand1 a tile",
+     .summary = "dst = (data op0 operand0) op1 operand1; operand0 one value per partition, operand1 a tile",
      .source = "doc: nki.isa 2.26.1, N for bf16 subtract then multiply with N even, else 2N",
      .label = "SCALAR_TENSOR_TENSOR"},
     {.name = "tensor_tensor_scan",
@@ -259,7 +259,7 @@ constexpr Row kRows[] = {
      .exec = tensor_tensor_scan,
      .cycles = two_inputs_cycles,
      .check = tensor_tensor_scan_check,
-     .says = "dst[i] = (data0[i] op0 dst[i-1]) op1 data1[i], starting from initial",
+     .summary = "dst[i] = (data0[i] op0 dst[i-1]) op1 data1[i], starting from initial",
      .source = "doc: nki.isa 2.26.1, max(MIN_II, 2N)",
      .label = "TENSOR_TENSOR_SCAN"},
     {.name = "tensor_copy_predicated",
@@ -270,7 +270,7 @@ constexpr Row kRows[] = {
      .exec = tensor_copy_predicated,
      .cycles = tensor_copy_predicated_cycles,
      .check = tensor_copy_predicated_check,
-     .says = "dst = src where predicate is not zero; elsewhere dst keeps its bits",
+     .summary = "dst = src where predicate is not zero; elsewhere dst keeps its bits",
      .source = "doc: nki.isa 2.26.1, N with one input in PSUM, else 2N; estimate: N for a constant src",
      .label = "TENSOR_COPY_PREDICATED"},
     {.name = "reciprocal",
@@ -280,7 +280,7 @@ constexpr Row kRows[] = {
      .exec = reciprocal,
      .cycles = reciprocal_cycles,
      .check = reciprocal_check,
-     .says = "dst = 1 / data, correctly rounded",
+     .summary = "dst = 1 / data, correctly rounded",
      .source = "doc: nki.isa 2.26.1, max(MIN_II, 8N)",
      .label = "RECIPROCAL"},
     {.name = "bn_stats",
@@ -290,7 +290,7 @@ constexpr Row kRows[] = {
      .exec = bn_stats,
      .cycles = data_cycles,
      .check = bn_stats_check,
-     .says = "dst = count, mean, variance·count of the even elements, then of the odd ones",
+     .summary = "dst = count, mean, variance·count of the even elements, then of the odd ones",
      .source = "doc: nki.isa 2.26.1, max(MIN_II, N)",
      .label = "BN_STATS"},
     {.name = "bn_aggr",
@@ -300,7 +300,7 @@ constexpr Row kRows[] = {
      .exec = bn_aggr,
      .cycles = bn_aggr_cycles,
      .check = bn_aggr_check,
-     .says = "dst = mean, variance of what the bn_stats triples in data describe",
+     .summary = "dst = mean, variance of what the bn_stats triples in data describe",
      .source = "doc: nki.isa 2.26.1, max(MIN_II, 13·N/3)",
      .label = "BN_AGGR"},
 };

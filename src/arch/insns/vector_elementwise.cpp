@@ -48,7 +48,7 @@ void memset(Core& c, const Call& i) {
   const size_t size = static_cast<size_t>(d.element_bytes());
   std::vector<std::byte>& bytes = byte_room(static_cast<size_t>(d.row_elements) * size);
   for (size_t e = 0; e < bytes.size(); e += size) std::memcpy(bytes.data() + e, &bits, size);
-  c.working_on("dst");
+  c.set_slot("dst");
   c.fill_bytes(d, bytes.data());
 }
 
@@ -92,7 +92,7 @@ void tensor_tensor_int(Core& c, const Call& i) {
   const std::vector<int64_t> b = read_all_int(c, i, "data2");
   alu_int(i.as<Alu>("op")).tiles(a.data(), b.data(), a.data(), d.elements());
   for (int64_t& v : a) v = wrapped(v, d.dtype);
-  c.working_on("dst");
+  c.set_slot("dst");
   for (int p = 0; p < d.partitions; ++p) c.write_int(d, p, a.data() + p * d.row_elements);
 }
 
@@ -101,7 +101,7 @@ void tensor_tensor_bits(Core& c, const Call& i) {
   std::vector<uint32_t> a = read_all_bits(c, i, "data1");
   const std::vector<uint32_t> b = read_all_bits(c, i, "data2");
   alu_bits(i.as<Alu>("op")).tiles(a.data(), b.data(), a.data(), d.elements());
-  c.working_on("dst");
+  c.set_slot("dst");
   c.write_all_bits(d, a.data());
 }
 
@@ -154,7 +154,7 @@ void tensor_scalar_bits(Core& c, const Call& i) {
   const bool reverse0 = i.attr("reverse0"), reverse1 = i.attr("reverse1");
   // Bits past the format's width must not come back through a right shift.
   const uint32_t mask = bits(d.dtype) == 32 ? ~0u : (1u << bits(d.dtype)) - 1;
-  c.working_on("dst");
+  c.set_slot("dst");
   for (int p = 0; p < d.partitions; ++p) {
     uint32_t* const row = a.data() + p * d.row_elements;
     const size_t lane = static_cast<size_t>(p);
@@ -225,7 +225,7 @@ constexpr Row kRows[] = {
      .exec = tensor_copy,
      .cycles = tensor_copy_cycles,
      .check = tensor_copy_check,
-     .says = "dst = src; bit for bit where the formats match, else through f32",
+     .summary = "dst = src; bit for bit where the formats match, else through f32",
      .source = "doc: nki.isa 2.26.1, max(MIN_II, N), register offsets max(600, N); guides v3, v4: N/4, N/2",
      .label = "TENSOR_COPY"},
     {.name = "memset",
@@ -236,7 +236,7 @@ constexpr Row kRows[] = {
      .exec = memset,
      .cycles = memset_cycles,
      .check = memset_check,
-     .says = "dst = value",
+     .summary = "dst = value",
      .source = "doc: nki.isa 2.26.1, N/2 for zeros in 16-bit floats, else N; estimate: gpsimd as N",
      .label = "MEMSET"},
     {.name = "tensor_tensor",
@@ -247,7 +247,7 @@ constexpr Row kRows[] = {
      .exec = tensor_tensor,
      .cycles = tensor_tensor_cycles,
      .check = tensor_tensor_check,
-     .says = "dst = data1 op data2; exact for 32-bit integers on gpsimd, else f32; bitwise on raw bits",
+     .summary = "dst = data1 op data2; exact for 32-bit integers on gpsimd, else f32; bitwise on raw bits",
      .source = "doc: nki.isa 2.26.1, N or 2N; estimate: the v3 fast mode halves either, gpsimd 2N",
      .label = "TENSOR_TENSOR"},
     {.name = "tensor_scalar",
@@ -258,7 +258,7 @@ constexpr Row kRows[] = {
      .exec = tensor_scalar,
      .cycles = tensor_scalar_cycles,
      .check = tensor_scalar_check,
-     .says = "dst = (data op0 operand0) op1 operand1, one operand value per partition",
+     .summary = "dst = (data op0 operand0) op1 operand1, one operand value per partition",
      .source = "doc: nki.isa 2.26.1, max(MIN_II, N); guides v3, v4: N/4, N/2; gpsimd rsqrt 4x Scalar's",
      .label = "TENSOR_SCALAR"},
 };

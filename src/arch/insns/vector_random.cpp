@@ -51,12 +51,12 @@ class Lane {
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
-  uint32_t next() { return count_ ? xorwow_[turn_++ % count_].next() : lfsr_.next(); }
+  uint32_t next() { return count_ ? xorwow_[next_++ % count_].next() : lfsr_.next(); }
 
  private:
   State::iterator at(size_t s) { return state_.begin() + static_cast<int64_t>(s * kWords); }
   State& state_;
-  size_t count_, turn_ = 0;
+  size_t count_, next_ = 0;
   std::array<Xorwow, 4> xorwow_{};
   Lfsr lfsr_;
 };
@@ -66,7 +66,7 @@ class Lane {
 void rng(Core& c, const Call& i) {
   const Tile d = i.tile("dst");
   std::vector<uint32_t> words(static_cast<size_t>(d.row_elements));
-  c.working_on("dst");
+  c.set_slot("dst");
   for (int p = 0; p < d.partitions; ++p) {
     Lane lane(c, i, d.partition + p);
     for (uint32_t& w : words) w = lane.next();
@@ -121,13 +121,13 @@ Result<void> state_check(const Chip& k, const Call& i, std::string_view slot) {
 
 void rand_set_state(Core& c, const Call& i) {
   const Tile s = i.tile("src_seeds");
-  c.working_on("src_seeds");
+  c.set_slot("src_seeds");
   for (int p = 0; p < s.partitions; ++p) c.read_bits(s, p, state_of(c, i, s.partition + p).data());
 }
 
 void rand_get_state(Core& c, const Call& i) {
   const Tile d = i.tile("dst");
-  c.working_on("dst");
+  c.set_slot("dst");
   for (int p = 0; p < d.partitions; ++p) {
     const Lane lane(c, i, d.partition + p);  // seeds it when nobody has
     c.write_bits(d, p, state_of(c, i, d.partition + p).data());
@@ -162,7 +162,7 @@ void dropout(Core& c, const Call& i) {
     Lane lane(c, i, d.partition + p);
     for (int64_t e = 0; e < d.row_elements; ++e)
       if (uniform(lane.next()) < prob[static_cast<size_t>(p)]) row[e] = 0;
-    c.working_on("dst");
+    c.set_slot("dst");
     c.write_bits(d, p, row);
   }
 }
@@ -196,7 +196,7 @@ constexpr Row kRows[] = {
      .exec = rng,
      .cycles = random_cycles,
      .check = rng_check,
-     .says = "dst = the low bits of 32 random ones an element",
+     .summary = "dst = the low bits of 32 random ones an element",
      .source = "estimate: one word a lane and cycle, XORWOW on Vector four (guide v4)",
      .label = "RNG"},
     {.name = "rand2",
@@ -207,7 +207,7 @@ constexpr Row kRows[] = {
      .exec = rand2,
      .cycles = random_cycles,
      .check = rand2_check,
-     .says = "dst = min + u·(max - min), u uniform in [0, 1) with 24 bits",
+     .summary = "dst = min + u·(max - min), u uniform in [0, 1) with 24 bits",
      .source = "doc: guide v4, four values a lane and cycle",
      .label = "RAND2"},
     {.name = "rand_set_state",
@@ -217,7 +217,7 @@ constexpr Row kRows[] = {
      .exec = rand_set_state,
      .cycles = state_cycles,
      .check = [](const Chip& k, const Call& i) { return state_check(k, i, "src_seeds"); },
-     .says = "each lane's generator state = its row of src_seeds",
+     .summary = "each lane's generator state = its row of src_seeds",
      .source = "estimate: one word a lane and cycle",
      .label = "RAND_SET_STATE"},
     {.name = "rand_get_state",
@@ -227,7 +227,7 @@ constexpr Row kRows[] = {
      .exec = rand_get_state,
      .cycles = state_cycles,
      .check = [](const Chip& k, const Call& i) { return state_check(k, i, "dst"); },
-     .says = "dst = each lane's generator state",
+     .summary = "dst = each lane's generator state",
      .source = "estimate: one word a lane and cycle",
      .label = "RAND_GET_STATE"},
     {.name = "set_rng_seed",
@@ -237,7 +237,7 @@ constexpr Row kRows[] = {
      .exec = set_rng_seed,
      .cycles = state_cycles,
      .check = set_rng_seed_check,
-     .says = "seeds the generators of all lanes from one 32-bit value",
+     .summary = "seeds the generators of all lanes from one 32-bit value",
      .source = "estimate: MIN_II",
      .label = "SET_RNG_SEED"},
     {.name = "dropout",
@@ -247,7 +247,7 @@ constexpr Row kRows[] = {
      .exec = dropout,
      .cycles = dropout_cycles,
      .check = dropout_check,
-     .says = "dst = data, each element zero with probability prob",
+     .summary = "dst = data, each element zero with probability prob",
      .source = "doc: nki.isa 2.26.1, max(MIN_II, N)",
      .label = "DROPOUT"},
 };

@@ -23,7 +23,7 @@ void tensor_reduce_bits(Core& c, const Call& i) {
   const AluRow<uint32_t>& alu = alu_bits(i.as<Alu>("op"));
   const int64_t group = a.row_elements / d.row_elements;
   std::vector<uint32_t> out(static_cast<size_t>(d.row_elements));
-  c.working_on("dst");
+  c.set_slot("dst");
   for (int p = 0; p < d.partitions; ++p) {
     const uint32_t* from = x.data() + p * a.row_elements;
     for (uint32_t& v : out) {
@@ -324,7 +324,7 @@ constexpr Row kRows[] = {
      .exec = tensor_reduce,
      .cycles = tensor_reduce_cycles,
      .check = tensor_reduce_check,
-     .says = "each run of N/M innermost elements of data folds into one of dst's M",
+     .summary = "each run of N/M innermost elements of data folds into one of dst's M",
      .source = "doc: nki.isa 2.26.1, N/2 for bf16 add or max, else N; MIN_II as everywhere",
      .label = "REDUCE"},
     {.name = "tensor_scalar_reduce",
@@ -336,7 +336,7 @@ constexpr Row kRows[] = {
      .exec = tensor_scalar_reduce,
      .cycles = tensor_scalar_reduce_cycles,
      .check = tensor_scalar_reduce_check,
-     .says = "dst = data op0 operand0, folded by reduce_op into the lane's accumulator",
+     .summary = "dst = data op0 operand0, folded by reduce_op into the lane's accumulator",
      .source = "doc: nki.isa 2.26.1, max(MIN_II, N) + MIN_II for the read-out",
      .label = "TENSOR_SCALAR_REDUCE"},
     {.name = "tensor_scalar_cumulative",
@@ -347,7 +347,7 @@ constexpr Row kRows[] = {
      .exec = tensor_scalar_cumulative,
      .cycles = src_cycles,
      .check = tensor_scalar_cumulative_check,
-     .says = "dst[i] = acc = (src[i] op0 imm0) op1 acc",
+     .summary = "dst[i] = acc = (src[i] op0 imm0) op1 acc",
      .source = "estimate: max(MIN_II, N), one tile read",
      .label = "TENSOR_SCALAR_CUMULATIVE"},
     {.name = "exponential",
@@ -360,7 +360,7 @@ constexpr Row kRows[] = {
      .exec = exponential,
      .cycles = exponential_cycles,
      .check = exponential_check,
-     .says = "dst = exp(src - max_value), summed into the lane's accumulator",
+     .summary = "dst = exp(src - max_value), summed into the lane's accumulator",
      .source = "doc: guide v4, four times Scalar's exp at the same clock; estimate: + MIN_II for the read-out",
      .label = "EXPONENTIAL"},
     {.name = "range_select",
@@ -373,7 +373,7 @@ constexpr Row kRows[] = {
      .exec = range_select,
      .cycles = range_select_cycles,
      .check = range_select_check,
-     .says = "dst[i] = on_true_tile[i] where range_start+i passes both bounds, else the lowest f32; max accumulated",
+     .summary = "dst[i] = on_true_tile[i] where range_start+i passes both bounds, else the lowest f32; max accumulated",
      .source = "doc: nki.isa 2.26.1, max(MIN_II, N)",
      .label = "RANGE_SELECT"},
     {.name = "select_reduce",
@@ -385,7 +385,7 @@ constexpr Row kRows[] = {
      .exec = select_reduce,
      .cycles = select_reduce_cycles,
      .check = select_reduce_check,
-     .says = "dst = on_true where predicate is not zero, else on_false; max accumulated",
+     .summary = "dst = on_true where predicate is not zero, else on_false; max accumulated",
      .source = "estimate: 2N for two tiles in SBUF, N with one in PSUM, + MIN_II for the read-out",
      .label = "SELECT_REDUCE"},
 };

@@ -1,4 +1,4 @@
-// Rows that look for values in a lane's row (top eight, their places, replacing them), the shuffle of 32 partitions,
+// Rows that look for values in a lane's row (top eight, their indices, replacing them), the shuffle of 32 partitions,
 // and quantisation to MX blocks.
 #include <array>
 #include <limits>
@@ -90,7 +90,7 @@ std::array<int64_t, kEight> match(const float* x, int64_t n, const float* values
 void write_indices(Core& c, const Tile& d, int p, const std::array<int64_t, kEight>& at, std::string_view slot) {
   std::array<uint32_t, kEight> bits;
   for (size_t j = 0; j < at.size(); ++j) bits[j] = static_cast<uint32_t>(at[j]);
-  c.working_on(slot);
+  c.set_slot(slot);
   c.write_bits(d, p, bits.data());
 }
 
@@ -147,9 +147,9 @@ void nc_stream_shuffle(Core& c, const Call& i) {
   const auto mask = i.list("shuffle_mask");
   const int64_t row_bytes = s.row_elements * s.element_bytes();
   std::vector<std::byte> bytes(static_cast<size_t>(row_bytes * s.partitions));
-  c.working_on("src");
+  c.set_slot("src");
   for (int p = 0; p < s.partitions; ++p) c.read_bytes(s, p, bytes.data() + p * row_bytes);
-  c.working_on("dst");
+  c.set_slot("dst");
   for (int p = 0; p < d.partitions; ++p) {
     const int64_t from = mask[static_cast<size_t>(p % kQuadrant)];
     if (from != kKeep) c.write_bytes(d, p, bytes.data() + (p / kQuadrant * kQuadrant + from) * row_bytes);
@@ -204,9 +204,9 @@ void quantize_mx(Core& c, const Call& i) {
       for (size_t p = 0; p < kBlockPartitions; ++p)
         carriers[p * blocks.size() + b] = mx_pack(out.codes.data() + p * kCarrier, element);
     }
-    c.working_on("dst");
+    c.set_slot("dst");
     for (int p = 0; p < kBlockPartitions; ++p) c.write_bits(d, group + p, carriers.data() + p * d.row_elements);
-    c.working_on("dst_scale");
+    c.set_slot("dst_scale");
     c.write_bits(scale, group / kQuadrant * kQuadrant + group % kQuadrant / kBlockPartitions, scales.data());
   }
 }
@@ -243,7 +243,7 @@ constexpr Row kRows[] = {
      .exec = max8,
      .cycles = src_cycles,
      .check = max8_check,
-     .says = "dst = the eight largest of src's row, descending",
+     .summary = "dst = the eight largest of src's row, descending",
      .source = "doc: nki.isa 2.26.1, N",
      .label = "MAX8"},
     {.name = "nc_find_index8",
@@ -253,7 +253,7 @@ constexpr Row kRows[] = {
      .exec = nc_find_index8,
      .cycles = data_cycles,
      .check = nc_find_index8_check,
-     .says = "dst[j] = where data equals vals[j] first; equal vals take successive places; all ones when nowhere",
+     .summary = "dst[j] = where data equals vals[j] first; equal vals take successive places; all ones when nowhere",
      .source = "doc: nki.isa 2.26.1, N",
      .label = "FIND_INDEX8"},
     {.name = "nc_match_replace8",
@@ -264,7 +264,7 @@ constexpr Row kRows[] = {
      .exec = nc_match_replace8,
      .cycles = data_cycles,
      .check = nc_match_replace8_check,
-     .says = "dst = data with the first match of each val (7 to 0) replaced by imm; dst_idx the places",
+     .summary = "dst = data with the first match of each val (7 to 0) replaced by imm; dst_idx the places",
      .source = "doc: nki.isa 2.26.1, N (the printed min(MIN_II, N) read as max)",
      .label = "MATCH_REPLACE8"},
     {.name = "nc_stream_shuffle",
@@ -275,7 +275,7 @@ constexpr Row kRows[] = {
      .exec = nc_stream_shuffle,
      .cycles = src_cycles,
      .check = nc_stream_shuffle_check,
-     .says = "in each quadrant dst[p] = src[shuffle_mask[p]]; 255 keeps dst[p]",
+     .summary = "in each quadrant dst[p] = src[shuffle_mask[p]]; 255 keeps dst[p]",
      .source = "doc: nki.isa 2.26.1, max(MIN_II, N)",
      .label = "STREAM_SHUFFLE"},
     {.name = "quantize_mx",
@@ -286,7 +286,7 @@ constexpr Row kRows[] = {
      .exec = quantize_mx,
      .cycles = quantize_mx_cycles,
      .check = quantize_mx_check,
-     .says = "dst, dst_scale = src in MX blocks of 8 partitions by 4 elements, one power-of-two scale each",
+     .summary = "dst, dst_scale = src in MX blocks of 8 partitions by 4 elements, one power-of-two scale each",
      .source = "doc: guide v4, four elements a lane and cycle",
      .label = "QUANTIZE_MX"},
 };

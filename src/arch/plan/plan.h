@@ -1,6 +1,6 @@
 // The host plan: a graph's computation as steps over slots of memory, in order, ready for the native executor.
 // compile/ writes it, host/ runs it; neither sees the other. Invariants: every step's inputs are written before it;
-// two temporaries share arena bytes only if their lifetimes do not meet; plans of loops and branches are
+// two temporaries share arena bytes only if their live ranges do not overlap; plans of loops and branches are
 // self-contained.
 #pragma once
 
@@ -49,15 +49,15 @@ struct CallStep {
 };
 
 // A fused loop nest. The program's operands are the step's inputs, then its outputs.
-struct TileStep {
-  TileProgram program = {};
+struct LoopStep {
+  LoopProgram program = {};
 };
 
 // What becomes of a product, tile by tile, while it is in cache: a program over its rows (counted through the batch)
 // and columns. Operand 0 is the product, in f32; the others are the step's inputs after the second, then its outputs.
 // Null: the product is the step's output.
 struct StepEpilogue {
-  std::shared_ptr<const TileProgram> program = {};
+  std::shared_ptr<const LoopProgram> program = {};
   bool keeps_product = false;  // it is the step's first output besides, before the program's
 };
 
@@ -96,13 +96,14 @@ struct ConvStep {
 
 // softmax(q k^T * scale + bias) v, scores never in memory; in: q, k, v, maybe the bias, maybe patches
 // and their starts. Strides in elements, by
-// batch, head, place (of a query or key) and dim; of the bias by batch, head, query and key.
+// batch, head, position (of a query or key) and dim; of the bias by batch, head, query and key.
 struct AttentionStep {
   static constexpr int64_t kFewRows = 4;  // rows of queries to a head of keys that read keys where they lie
   struct View {
-    int64_t offset = 0, batch = 0, head = 0, place = 0, dim = 0;
+    int64_t offset = 0, batch = 0, head = 0, position = 0, dim = 0;
   };
-  // Keys or values are as if `count` places had been written over from a start on, both further inputs; for few rows.
+  // Keys or values are as if `count` positions had been written over from a start on, both further inputs; for few
+  // rows.
   struct Patch {
     View view = {};
     int64_t count = 0;  // 0: there is none
@@ -117,7 +118,7 @@ struct AttentionStep {
   View bias = {};
   float masked = 0;
   Patch k_patch = {}, v_patch = {};
-  int64_t k_places = 0, v_places = 0;  // of the whole tensors: a start is moved so that the patch fits
+  int64_t k_positions = 0, v_positions = 0;  // of the whole tensors: a start is moved so that the patch fits
 };
 
 enum class MoveKind : uint8_t {
@@ -136,7 +137,7 @@ struct MoveStep {
 
 enum class WindowKind : uint8_t { gather, set, add, multiply, maximum, minimum };
 
-// Windows of an operand at computed places. gather: in x, indices; out the windows side by side, `many`; a start is
+// Windows of an operand at computed indices. gather: in x, indices; out the windows side by side, `many`; a start is
 // moved so that its window lies inside. Else: in x, indices, updates (`many`); out is x with the updates combined into
 // it, in the order of the indices; out may be x's memory; a window that leaves x is dropped. Strides in elements. The
 // updates may be a gather's windows that were never written: then in is x, indices, that gather's x and its indices.
@@ -145,7 +146,8 @@ struct WindowStep {
     int64_t size = 1, many = 0, operand = 0, indices = 0;
   };
   struct Start {
-    int64_t indices = 0, operand = 0, most = 0;  // its place in an index vector; what one index comes to; the largest
+    int64_t indices = 0, operand = 0,
+            most = 0;  // its position in an index vector; what one index comes to; the largest
   };
   struct Side {
     int64_t size = 1, many = 0, operand = 0;
@@ -154,16 +156,16 @@ struct WindowStep {
   std::vector<Loop> windows = {};  // over the index vectors, outermost first
   std::vector<Start> starts = {};
   std::vector<Side> window = {};                   // over one window
-  bool is_disjoint = true;                         // windows that begin at different places do not meet
+  bool is_disjoint = true;                         // windows that begin at different indices do not overlap
   std::shared_ptr<const WindowStep> updates = {};  // a gather of as many windows, in the same order
 };
 
 // Copies in[0] to out[0]; slots may be the same memory.
 struct CopyStep {};
 
-// Inputs: carried values, then what cond and body use besides. Outputs: carried values after the last turn.
-// Both plans take (carried ..., used ...). cond gives bool[], asked before the first turn; body gives the next carried
-// values, then bool[]: is there another turn?
+// Inputs: carried values, then what cond and body use besides. Outputs: carried values after the last iteration.
+// Both plans take (carried ..., used ...). cond gives bool[], asked before the first iteration; body gives the next
+// carried values, then bool[]: is there another iteration?
 struct WhileStep {
   std::vector<bool> in_place = {};  // per carried value: body writes the next one over this one
   std::shared_ptr<const HostPlan> cond = {}, body = {};
@@ -185,7 +187,7 @@ enum class CollectiveKind : uint8_t {
   replica_id,
 };
 
-// Values meet between devices: the caller's Meeting does it.
+// Values are exchanged between devices: the caller's Collectives does it.
 struct CollectiveStep {
   CollectiveKind kind = CollectiveKind::all_reduce;
   std::string reduction = {};                   // "add", "maximum" ...; empty: `reduce` decides
@@ -198,11 +200,11 @@ struct CollectiveStep {
 };
 
 struct Step {
-  std::variant<CallStep, TileStep, GemmStep, ConvStep, AttentionStep, MoveStep, WindowStep, CopyStep, WhileStep,
+  std::variant<CallStep, LoopStep, GemmStep, ConvStep, AttentionStep, MoveStep, WindowStep, CopyStep, WhileStep,
                CaseStep, CollectiveStep>
       what = CopyStep{};
   std::vector<SlotId> in = {}, out = {};
-  uint32_t where = 0;  // HostPlan::places
+  uint32_t where = 0;  // HostPlan::locations
 };
 
 // What a plan was compiled from.
@@ -218,7 +220,7 @@ struct HostPlan {
   std::vector<trine::Tensor> constants = {};
   std::vector<int> donations = {};  // per input: the output that is given its memory, or -1; may be shorter
   std::vector<int> in_place = {};   // per output: the input over whose memory it may be written, or -1
-  std::vector<std::string> places = {""};
+  std::vector<std::string> locations = {""};
   int64_t arena_bytes = 0;
   double flops = 0;                               // a rough count, to decide whether to run inline
   double moved_bytes = 0;                         // likewise

@@ -57,7 +57,7 @@ std::string nested(std::string_view what, const std::shared_ptr<const HostPlan>&
 // The first line goes behind the step's number, the others below it.
 struct StepText {
   std::string operator()(const CallStep& s) { return cat("call ", s.op, "\n", s.text ? s.text() : ""); }
-  std::string operator()(const TileStep& s) { return cat("tile\n", text(s.program)); }
+  std::string operator()(const LoopStep& s) { return cat("tile\n", text(s.program)); }
   std::string operator()(const GemmStep& s) {
     const auto view = [](const GemmStep::View& v) { return cat(v.offset, "+", v.row_stride, "+", v.col_stride); };
     const auto batch = [](const GemmStep::Batch& b) { return cat(b.size, ":", b.a, ":", b.b, ":", b.c); };

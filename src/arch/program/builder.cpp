@@ -79,12 +79,12 @@ bool size_fits(const Tensor& t) {
   return lower <= kBitsMax;
 }
 
-int64_t Placer::next(Space space, int core) const {
+int64_t BumpAllocator::next(Space space, int core) const {
   const auto it = end_.find({space, space == Space::hbm ? 0 : core});
   return it == end_.end() ? 0 : it->second;
 }
 
-void Placer::taken(const Tensor& t) {
+void BumpAllocator::taken(const Tensor& t) {
   const int64_t step = t.space == Space::hbm ? kHbmStep : t.space == Space::psum ? kPsumStep : kSbufStep;
   int64_t end = t.space == Space::hbm ? tensor_bytes(t) : bytes_per_partition(t);
   if (__builtin_add_overflow(end, t.address, &end) || __builtin_add_overflow(end, step - 1, &end)) return;
@@ -138,7 +138,7 @@ uint32_t Builder::intern(char pool, std::string key, F add) {
 
 uint32_t Builder::add_tensor(Tensor t) {
   const auto index = static_cast<uint32_t>(program_.tensors.size());
-  placer.taken(t);
+  allocator.taken(t);
   tensors_.try_emplace(t.name, index);
   program_.tensors.push_back(std::move(t));
   return index;

@@ -1,5 +1,5 @@
 // Builder: makes a Program piece by piece and keeps its pools free of doubles. Used by the assembler and by compilers.
-// It places and interns, it does not judge: check_structure() and verify() (verify.h) do.
+// It allocates and interns, it does not judge: check_structure() and verify() (verify.h) do.
 // Invariant: the same calls give the same Program.
 #pragma once
 
@@ -27,7 +27,7 @@ bool size_fits(const Tensor& t);
 
 // Where the next tensor goes when nobody says: after the last one of its memory. HBM in steps of 256 bytes, PSUM in
 // banks, SBUF in steps of 64 bytes.
-class Placer {
+class BumpAllocator {
  public:
   int64_t next(Space space, int core) const;
   void taken(const Tensor& t);
@@ -58,10 +58,10 @@ class Builder {
  public:
   explicit Builder(std::string name = {});
 
-  uint32_t add_tensor(Tensor t);  // placed as given
+  uint32_t add_tensor(Tensor t);  // at the address given
   uint32_t add_constant(Tensor t, std::span<const std::byte> bytes);
   int find_tensor(std::string_view name) const;  // -1 when absent
-  Placer placer;
+  BumpAllocator allocator;
 
   Operand tile(uint32_t tensor, const Pattern& pattern, int64_t offset = 0, int partition = 0, uint32_t dynamic = 0);
   uint32_t dynamic(const Dynamic& d);  // 1 + index, as Operand::dynamic

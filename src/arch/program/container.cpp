@@ -125,7 +125,7 @@ void section_fields(SectionKind kind, IO& io, P& p, D& dtypes, S& signatures) {
     case SectionKind::loading:
     case SectionKind::graph:
     case SectionKind::weights:
-    case SectionKind::works:
+    case SectionKind::kernel_insns:
     case SectionKind::parts:
       return;
   }

@@ -22,19 +22,19 @@ inline constexpr uint32_t kProgramVersion = 1;
 enum class SectionKind : uint32_t {
   origin = 1,  // name, chip, producer, cores
   dialect,     // dtype names, and name, operands and attributes of each instruction used
-  memory_map,  // tensors with their place; inputs, outputs, aliases
+  memory_map,  // tensors with their address; inputs, outputs, aliases
   strings,
   lines,       // source lines
   operands,    // operands, patterns, dynamic addresses, attributes, lists
   semaphores,  // waits, updates, steps
   streams,
-  constants,  // raw bytes
-  host_plan,  // reserved: the same computation for the host
-  loading,    // JSON: how inputs are prepared, flags, where weights lie
-  graph,      // the tensor graph's text, weights as parameters
-  weights,    // safetensors
-  works,      // of a recording: engines, order and flags of each instruction
-  parts,      // programs of a model that the host runs parts of, one after the other
+  constants,     // raw bytes
+  host_plan,     // reserved: the same computation for the host
+  loading,       // JSON: how inputs are prepared, flags, where weights lie
+  graph,         // the tensor graph's text, weights as parameters
+  weights,       // safetensors
+  kernel_insns,  // of a recording: engines, order and flags of each instruction
+  parts,         // programs of a model that the host runs parts of, one after the other
 };
 
 // A section that the Program itself knows nothing of: kinds past host_plan.

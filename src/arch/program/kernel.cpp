@@ -1,4 +1,4 @@
-// Shared attribute blocks of a recorded kernel, and the check of one work; see kernel.h.
+// Shared attribute blocks of a recorded kernel, and the check of one instruction; see kernel.h.
 #include "arch/program/kernel.h"
 
 #include "base/text.h"
@@ -14,7 +14,7 @@ uint32_t Kernel::attr_block(const std::vector<int64_t>& values) {
   return it->second;
 }
 
-uint32_t Kernel::attrs_with(const Work& w, std::string_view name, int64_t value) {
+uint32_t Kernel::attrs_with(const KernelInsn& w, std::string_view name, int64_t value) {
   const auto& pool = program().attrs;
   std::vector<int64_t> values(pool.begin() + w.attr,
                               pool.begin() + w.attr + static_cast<ptrdiff_t>(w.info->attrs.size()));
@@ -22,16 +22,16 @@ uint32_t Kernel::attrs_with(const Work& w, std::string_view name, int64_t value)
   return attr_block(values);
 }
 
-Result<void> check_on(const Kernel& kernel, const Work& work, Engine engine, const LoopNest& loops) {
-  const Row& row = *work.info->row;
+Result<void> check_on(const Kernel& kernel, const KernelInsn& kernel_insn, Engine engine, const LoopNest& loops) {
+  const Row& row = *kernel_insn.info->row;
   if (!kernel.chip->has(row.needs))
     return fail(Code::unsupported, cat(row.name, " needs `", feature_name(row.needs), "`, which ", kernel.chip->name,
                                        " lacks; use another instruction or a later chip"));
   Insn insn;
   insn.opcode = row.opcode;
-  insn.operand = work.operand;
-  insn.attr = work.attr;
-  const Call call{kernel.program(), *kernel.chip, insn, *work.info, engine, work.core};
+  insn.operand = kernel_insn.operand;
+  insn.attr = kernel_insn.attr;
+  const Call call{kernel.program(), *kernel.chip, insn, *kernel_insn.info, engine, kernel_insn.core};
   Findings found(kernel.program());
   found.whole_program();
   check_access(call, loops, found);

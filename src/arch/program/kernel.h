@@ -1,4 +1,4 @@
-// Kernel: a kernel as it was recorded, instructions in program order over tensors that may not have a place yet, and
+// Kernel: a kernel as it was recorded, instructions in program order over tensors that may not have an address yet, and
 // what the passes between the recording and the Program share. Operands, patterns and attributes lie in the pools of
 // the Program to be, so a pass moves numbers, never instructions.
 #pragma once
@@ -15,15 +15,15 @@
 
 namespace trine::arch {
 
-// One recorded instruction. Its number is its place in Kernel::works.
-struct Work {
+// One recorded instruction. Its number is its index in Kernel::insns.
+struct KernelInsn {
   const RowInfo* info = nullptr;
   uint32_t operand = 0, attr = 0;  // first in the program's pools
   uint32_t line = 0;               // as Insn::line
-  uint32_t after = 0, afters = 0;  // in Kernel::afters: works that must be over before it
+  uint32_t after = 0, afters = 0;  // in Kernel::afters: instructions that must be over before it
   uint8_t core = 0;
   EngineMask engines = 0;    // streams that may hold it; one bit once it is decided
-  bool fixed_order = false;  // does not pass another such work on its engine
+  bool fixed_order = false;  // does not pass another such instruction on its engine
   bool queue_given = false;  // the DMA queue is the user's choice
   bool repeats = false;      // a loop that goes on while its register is not zero
 
@@ -33,14 +33,14 @@ struct Work {
 
 // What the recording knows of a tensor beside the Program's own row.
 struct Origin {
-  bool placed = false;  // the user chose the address
-  uint32_t line = 0;    // where it was made, as Insn::line
+  bool fixed_address = false;  // the user chose the address
+  uint32_t line = 0;           // where it was made, as Insn::line
 };
 
 struct Kernel {
   const Chip* chip = nullptr;
   Builder builder;
-  std::vector<Work> works;  // of all cores, in program order
+  std::vector<KernelInsn> insns;  // of all cores, in program order
   std::vector<uint32_t> afters;
   std::vector<Origin> origins;  // of each tensor
   std::vector<std::string> messages;
@@ -49,20 +49,22 @@ struct Kernel {
   const Program& program() const { return builder.program(); }
 
   // The same attributes with one of them changed; blocks are shared.
-  uint32_t attrs_with(const Work& w, std::string_view name, int64_t value);
+  uint32_t attrs_with(const KernelInsn& w, std::string_view name, int64_t value);
   uint32_t attr_block(const std::vector<int64_t>& values);
 
  private:
   std::unordered_map<std::string, uint32_t> attr_blocks_;
 };
 
-inline bool begins_loop(const Work& w) { return w.opcode() == kOpLoop; }
-inline bool ends_loop(const Work& w) { return w.opcode() == kOpEndLoop; }
+inline bool begins_loop(const KernelInsn& w) { return w.opcode() == kOpLoop; }
+inline bool ends_loop(const KernelInsn& w) { return w.opcode() == kOpEndLoop; }
 // A point that everything before is over at, and that everything after waits for.
-inline bool is_fence(const Work& w) { return begins_loop(w) || ends_loop(w) || w.info->row->name == "core_barrier"; }
+inline bool is_fence(const KernelInsn& w) {
+  return begins_loop(w) || ends_loop(w) || w.info->row->name == "core_barrier";
+}
 
-// The general rules and the row's own, as if the work stood alone on this engine inside these loops.
-Result<void> check_on(const Kernel& kernel, const Work& work, Engine engine, const LoopNest& loops);
+// The general rules and the row's own, as if the instruction stood alone on this engine inside these loops.
+Result<void> check_on(const Kernel& kernel, const KernelInsn& insn, Engine engine, const LoopNest& loops);
 
 inline constexpr int kEngines = kEngineCount;
 inline Engine only_engine(EngineMask mask) { return static_cast<Engine>(__builtin_ctz(mask)); }

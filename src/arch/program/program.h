@@ -1,5 +1,5 @@
 // Program: what the compiler side hands to the running side. Plain data, pooled so that a million instructions stay
-// small; loops stay loops. Not a file format (container.h) and not text (asm.h).
+// small; loops stay loops. Not a file format (container.h) and not text (asm/asm.h).
 // Invariant after verify(): every index below is in range and every static address lies inside its tensor.
 #pragma once
 

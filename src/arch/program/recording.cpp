@@ -32,8 +32,8 @@ class Words {
 
 std::vector<uint32_t> words_of(const Kernel& kernel) {
   std::vector<uint32_t> out;
-  for (const Origin& o : kernel.origins) out.push_back(o.placed);
-  for (const Work& w : kernel.works) {
+  for (const Origin& o : kernel.origins) out.push_back(o.fixed_address);
+  for (const KernelInsn& w : kernel.insns) {
     out.push_back(w.engines);
     out.push_back((w.fixed_order ? kFixed : 0) | (w.queue_given ? kQueue : 0) | (w.repeats ? kRepeats : 0));
     out.push_back(w.afters);
@@ -65,8 +65,8 @@ class Appender {
       return fail(Code::unsupported, cat("the kernel ", part_.program.name, " runs on ", part_.program.cores,
                                          " cores together; one core runs the program it is part of"));
     for (size_t i = 0; i < part_.program.tensors.size(); ++i) TRY(tensor(i));
-    const auto first = uint32_t(to_.works.size());
-    for (const Recording::Beside& w : part_.works) TRY(work(w.insn, w, first));
+    const auto first = uint32_t(to_.insns.size());
+    for (const Recording::Beside& w : part_.kernel_insns) TRY(kernel_insn(w.insn, w, first));
     return {};
   }
 
@@ -83,11 +83,12 @@ class Appender {
     while (to_.builder.find_tensor(t.name) >= 0) t.name += "_";
     if (t.alias >= 0) t.alias = int32_t(tensors_[size_t(t.alias)]);
     if (t.space == Space::hbm)
-      t.address = t.alias >= 0 ? to_.program().tensors[size_t(t.alias)].address : to_.builder.placer.next(t.space, 0);
+      t.address =
+          t.alias >= 0 ? to_.program().tensors[size_t(t.alias)].address : to_.builder.allocator.next(t.space, 0);
     const bool is_constant = t.kind == TensorKind::constant;
     tensors_.push_back(is_constant ? to_.builder.add_constant(std::move(t), bytes)
                                    : to_.builder.add_tensor(std::move(t)));
-    to_.origins.push_back({part_.placed[i], 0});
+    to_.origins.push_back({part_.fixed_address[i], 0});
     return {};
   }
 
@@ -119,8 +120,8 @@ class Appender {
     return value;
   }
 
-  Result<void> work(const Insn& insn, const Recording::Beside& beside, uint32_t first) {
-    Work out;
+  Result<void> kernel_insn(const Insn& insn, const Recording::Beside& beside, uint32_t first) {
+    KernelInsn out;
     out.info = row_by_opcode(insn.opcode);
     std::vector<Operand> operands;
     for (size_t i = 0; i < out.info->slots.size(); ++i)
@@ -143,7 +144,7 @@ class Appender {
     out.after = uint32_t(to_.afters.size());
     out.afters = uint32_t(beside.after.size());
     for (uint32_t n : beside.after) to_.afters.push_back(first + n);
-    to_.works.push_back(out);
+    to_.insns.push_back(out);
     return {};
   }
 
@@ -170,7 +171,7 @@ Result<std::vector<std::byte>> recording_bytes(const Kernel& kernel) {
   Program program = kernel.program();
   program.streams.clear();
   for (int e = 0; e < kEngines; ++e) program.streams.push_back({0, Engine(e), {}});
-  for (const Work& w : kernel.works) {
+  for (const KernelInsn& w : kernel.insns) {
     Insn insn;
     insn.opcode = w.opcode();
     insn.operand = w.operand;
@@ -180,7 +181,7 @@ Result<std::vector<std::byte>> recording_bytes(const Kernel& kernel) {
       if (is_everywhere(w.opcode()) || e == size_t(only_engine(w.engines))) program.streams[e].insns.push_back(insn);
   }
   const std::vector<uint32_t> words = words_of(kernel);
-  const Attachment beside{SectionKind::works, std::as_bytes(std::span(words))};
+  const Attachment beside{SectionKind::kernel_insns, std::as_bytes(std::span(words))};
   return program_bytes(program, {&beside, 1});
 }
 
@@ -190,11 +191,11 @@ Result<Recording> parse_recording(std::span<const std::byte> bytes) {
   out.program = TRY(parse_program(bytes, "kernel", {}, &attached));
   const Attachment* found = nullptr;
   for (const Attachment& a : attached)
-    if (a.kind == SectionKind::works) found = &a;
+    if (a.kind == SectionKind::kernel_insns) found = &a;
   if (!found) return fail(Code::invalid, "a program where the recording of a kernel is expected");
   Words words(found->bytes);
   for (size_t i = 0; i < out.program.tensors.size(); ++i) {
-    out.placed.push_back(TRY(words.next()) != 0);
+    out.fixed_address.push_back(TRY(words.next()) != 0);
     if (out.program.tensors[i].alias >= int32_t(i))
       return fail(Code::invalid, "a kernel's output is the storage of a later tensor");
   }
@@ -214,7 +215,7 @@ Result<Recording> parse_recording(std::span<const std::byte> bytes) {
       b.after.push_back(TRY(words.next()));
       if (b.after.back() >= i) return fail(Code::invalid, cat("work ", i, " of a kernel waits for a later one"));
     }
-    out.works.push_back(std::move(b));
+    out.kernel_insns.push_back(std::move(b));
   }
   return out;
 }

@@ -175,9 +175,9 @@ std::vector<Finding> verify(const Program& p, const Chip& chip) {
       check_insn({p, chip, insn, *row_by_opcode(insn.opcode), stream.engine, stream.core, nullptr, nullptr, &forms},
                  loops, found);
       if (insn.opcode == kOpLoop) {
-        const Operand& trips = p.operands[insn.operand];
-        loops.trips[static_cast<size_t>(loops.depth++)] =
-            trips.kind == OperandKind::immediate ? static_cast<int64_t>(trips.immediate) : -1;
+        const Operand& iterations = p.operands[insn.operand];
+        loops.iterations[static_cast<size_t>(loops.depth++)] =
+            iterations.kind == OperandKind::immediate ? static_cast<int64_t>(iterations.immediate) : -1;
       }
     }
   }

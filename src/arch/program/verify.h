@@ -31,7 +31,7 @@ Result<void> first_error(const std::vector<Finding>& findings);
 // The loops around an instruction. A trip count that a register holds is not known before the run.
 struct LoopNest {
   int depth = 0;
-  std::array<int64_t, kLoopDepthMax> trips{};  // -1: not known
+  std::array<int64_t, kLoopDepthMax> iterations{};  // -1: not known
 };
 
 // Do its engines compute with such numbers?

@@ -57,8 +57,8 @@ Span span_of(const Program& p, const Operand& o, const LoopNest& loops) {
   add(a.partition_stride * (int64_t{a.partitions} - 1));
   for (size_t d = 0; d < static_cast<size_t>(loops.depth); ++d) {
     if (!a.step[d]) continue;
-    if (loops.trips[d] < 0) s.known = false;
-    add(a.step[d] * std::max<int64_t>(loops.trips[d] - 1, 0));
+    if (loops.iterations[d] < 0) s.known = false;
+    add(a.step[d] * std::max<int64_t>(loops.iterations[d] - 1, 0));
   }
   if (o.dynamic) s.known = false;
   return s;
@@ -124,7 +124,7 @@ void Access::check_dtype(const Pattern& a) {
     return bad(Code::unsupported, "has ", bits(a.dtype),
                "-bit elements, which no address can reach; view them as u8 or use a packed dtype");
   if (unit() == Unit::control) return;
-  bool same = unit() == Unit::queue || unit() == Unit::meeting;
+  bool same = unit() == Unit::queue || unit() == Unit::rendezvous;
   for (size_t i = 0; i < call_.info.slots.size() && same; ++i) {
     const Operand& other = call_.operand(static_cast<int>(i));
     same = other.kind != OperandKind::tile || p_.patterns[other.pattern].dtype == a.dtype;
@@ -214,16 +214,16 @@ void Access::check_bank(const Operand& o, const Tensor& t, const Pattern& a) {
   if (chip().tensor.moving_max * 4 > bank) return;
   const Span one = span_of(p_, o, {});
   const int64_t low = t.address + one.low * size, length = (one.high - one.low + 1) * size;
-  const auto place = [&](int64_t byte) { return (byte % bank + bank) % bank; };
-  std::vector<int64_t> starts = {place(low)};  // every place in a bank where an iteration begins
+  const auto in_bank = [&](int64_t byte) { return (byte % bank + bank) % bank; };
+  std::vector<int64_t> starts = {in_bank(low)};  // every address in a bank where an iteration begins
   for (size_t d = 0; d < static_cast<size_t>(loops_.depth); ++d) {
-    const int64_t step = place(a.step[d] * size);
+    const int64_t step = in_bank(a.step[d] * size);
     if (!step) continue;
     const int64_t cycle = bank / std::gcd(bank, step);
-    const int64_t trips = loops_.trips[d] < 0 ? cycle : std::min(loops_.trips[d], cycle);
+    const int64_t iterations = loops_.iterations[d] < 0 ? cycle : std::min(loops_.iterations[d], cycle);
     const size_t before = starts.size();
     for (size_t b = 0; b < before; ++b)
-      for (int64_t k = 1; k < trips; ++k) starts.push_back(place(starts[b] + k * step));
+      for (int64_t k = 1; k < iterations; ++k) starts.push_back(in_bank(starts[b] + k * step));
     std::sort(starts.begin(), starts.end());
     starts.erase(std::unique(starts.begin(), starts.end()), starts.end());
   }

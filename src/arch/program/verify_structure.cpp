@@ -16,10 +16,10 @@ namespace trine::arch {
 namespace {
 
 constexpr int64_t kOffsetMax = int64_t{1} << 46, kScaleMax = int64_t{1} << 27, kElementsMax = int64_t{1} << 40;
-constexpr int64_t kValueMax = int64_t{1} << 40;           // of a wait, an attribute, an entry of a list
-constexpr double kReachMax = 0x1p58;                      // elements; times eight bytes still fits
-constexpr double kTripsMax = 0x1p31, kIndexMax = 0x1p32;  // what a register or an index tile can hold
-constexpr int kPartitionsMax = 256;                       // no chip has more
+constexpr int64_t kValueMax = int64_t{1} << 40;                // of a wait, an attribute, an entry of a list
+constexpr double kReachMax = 0x1p58;                           // elements; times eight bytes still fits
+constexpr double kIterationsMax = 0x1p31, kIndexMax = 0x1p32;  // what a register or an index tile can hold
+constexpr int kPartitionsMax = 256;                            // no chip has more
 constexpr size_t kRankMax = 16;
 
 template <class E>
@@ -239,7 +239,7 @@ void Structure::check_stream(size_t index) {
     if (insn.opcode == kOpLoop) {
       const bool counted =
           !info->slots.empty() && found_.empty() && p_.operands[insn.operand].kind == OperandKind::immediate;
-      loops_.trips[static_cast<size_t>(loops_.depth++)] =
+      loops_.iterations[static_cast<size_t>(loops_.depth++)] =
           counted ? static_cast<int64_t>(p_.operands[insn.operand].immediate) : -1;
     }
   }
@@ -296,8 +296,8 @@ void Structure::check_tile(const Operand& o, std::string_view slot) {
     if (!a.step[d]) continue;
     if (d >= static_cast<size_t>(loops_.depth))
       return bad(cat("operand `", slot, "` steps with loop i", d, ", but only ", loops_.depth, " loops are open here"));
-    const double trips = loops_.trips[d] < 0 ? kTripsMax : static_cast<double>(loops_.trips[d]);
-    reach += std::abs(static_cast<double>(a.step[d])) * std::max(trips, 1.0);
+    const double iterations = loops_.iterations[d] < 0 ? kIterationsMax : static_cast<double>(loops_.iterations[d]);
+    reach += std::abs(static_cast<double>(a.step[d])) * std::max(iterations, 1.0);
   }
   const Dynamic* dynamic = o.dynamic ? &p_.dynamics[o.dynamic - 1] : nullptr;
   if (dynamic) reach += std::abs(static_cast<double>(dynamic->scale)) * kIndexMax;
@@ -308,7 +308,7 @@ void Structure::check_tile(const Operand& o, std::string_view slot) {
 void Structure::check_immediate(const Operand& o, const RowInfo& info, const OperandSlot& slot) {
   if (info.row->unit != Unit::control) return;
   const double v = o.immediate, low = info.row->opcode == kOpLoop ? 0 : -0x1p31, high = 0x1p32 - 1;
-  if (!(v >= low && v <= (info.row->opcode == kOpLoop ? kTripsMax - 1 : high)) || v != std::floor(v))
+  if (!(v >= low && v <= (info.row->opcode == kOpLoop ? kIterationsMax - 1 : high)) || v != std::floor(v))
     bad(cat(info.row->name, ": operand `", slot.name, "` is ", v, ", expected a whole number of 32 bits",
             low == 0 ? " that is not negative" : ""));
 }
@@ -355,7 +355,7 @@ void Structure::check_waits(const Insn& insn) {
       if (d >= static_cast<size_t>(loops_.depth))
         return bad(cat("a wait steps with loop i", d, ", but only ", loops_.depth, " loops are open here"));
       reach += std::abs(static_cast<double>(steps[d])) *
-               std::max(1.0, loops_.trips[d] < 0 ? kTripsMax : static_cast<double>(loops_.trips[d]));
+               std::max(1.0, loops_.iterations[d] < 0 ? kIterationsMax : static_cast<double>(loops_.iterations[d]));
     }
     if (reach >= kReachMax) return bad("a wait's value passes 2^58");
   }

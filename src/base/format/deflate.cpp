@@ -154,7 +154,7 @@ void Deflater::write(std::string_view bytes) {
       adler_b_ = (adler_b_ + adler_a_) % 65521;
     }
   }
-  while (!bytes.empty()) {  // blocks begin at fixed places, however the bytes come
+  while (!bytes.empty()) {  // blocks begin at fixed positions, however the bytes come
     const size_t take = std::min(bytes.size(), done_ + kBlock + kMatchMax - data_.size());
     data_ += bytes.substr(0, take);
     bytes.remove_prefix(take);
@@ -170,9 +170,9 @@ void Deflater::put_bits(uint32_t value, int count) {
 void Deflater::remember(size_t at, size_t end) {
   if (at + kMatchMin > end) return;
   int64_t& head = head_[hash_of(&data_[at])];
-  const int64_t place = base_ + static_cast<int64_t>(at);
-  chain_[static_cast<size_t>(place) % kWindow] = head;
-  head = place;
+  const int64_t position = base_ + static_cast<int64_t>(at);
+  chain_[static_cast<size_t>(position) % kWindow] = head;
+  head = position;
 }
 
 int Deflater::longest_match(size_t at, size_t end, int& distance) const {
@@ -180,22 +180,23 @@ int Deflater::longest_match(size_t at, size_t end, int& distance) const {
   const int limit = static_cast<int>(std::min<size_t>(kMatchMax, end - at));
   const int64_t here = base_ + static_cast<int64_t>(at);
   int best = kMatchMin - 1;
-  int64_t place = head_[hash_of(&data_[at])];
-  for (int tries = 0; tries < kChainMax && place >= base_ && here - place <= static_cast<int64_t>(kWindow); ++tries) {
-    const char* then = &data_[static_cast<size_t>(place - base_)];
+  int64_t position = head_[hash_of(&data_[at])];
+  for (int tries = 0; tries < kChainMax && position >= base_ && here - position <= static_cast<int64_t>(kWindow);
+       ++tries) {
+    const char* then = &data_[static_cast<size_t>(position - base_)];
     const char* now = &data_[at];
     if (then[best] == now[best]) {
       int n = 0;
       while (n < limit && then[n] == now[n]) ++n;
       if (n > best) {
         best = n;
-        distance = static_cast<int>(here - place);
+        distance = static_cast<int>(here - position);
         if (n == limit) break;
       }
     }
-    const int64_t before = chain_[static_cast<size_t>(place) % kWindow];
-    if (before >= place) break;  // overwritten: older than the window
-    place = before;
+    const int64_t before = chain_[static_cast<size_t>(position) % kWindow];
+    if (before >= position) break;  // overwritten: older than the window
+    position = before;
   }
   return best >= kMatchMin ? best : 0;
 }

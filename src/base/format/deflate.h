@@ -34,7 +34,7 @@ class Deflater {
   uint32_t crc_ = 0, adler_a_ = 1, adler_b_ = 0;
   uint64_t bits_ = 0;
   int bit_count_ = 0;
-  std::vector<int64_t> head_, chain_;  // last place of a hash; the place before it
+  std::vector<int64_t> head_, chain_;  // last position of a hash; the position before it
   std::vector<uint32_t> tokens_;       // length << 16 | distance, or a literal byte
 };
 

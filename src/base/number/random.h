@@ -60,14 +60,14 @@ struct Xorwow {
 // The Vector lane of NeuronCore v4: four generators that take turns, so four words a cycle.
 struct XorwowLane {
   std::array<Xorwow, 4> states{};
-  uint32_t turn = 0;
+  uint32_t next_state = 0;
 
   static constexpr XorwowLane seeded(uint64_t seed, uint64_t lane) {
     XorwowLane out;
     for (uint64_t i = 0; i < 4; ++i) out.states[i] = Xorwow::seeded(seed, lane * 4 + i);
     return out;
   }
-  constexpr uint32_t next() { return states[turn++ % 4].next(); }
+  constexpr uint32_t next() { return states[next_state++ % 4].next(); }
 };
 
 // The generator before v4: a 32-bit Galois LFSR, x^32+x^22+x^2+x+1 (maximal), 32 steps a word.

@@ -14,7 +14,7 @@ constexpr std::string_view kHost =
     "compute it outside the compiled function, or write it with ops the device has (docs/ops.md)";
 
 struct Cause {
-  std::string_view says;  // part of the message
+  std::string_view text;  // part of the message
   CompileCode code;
 };
 
@@ -99,7 +99,7 @@ constexpr CompileCode kInternal{"NCC_INLA001", "the compiler failed", "", "repor
 const CompileCode& code_of(const Error& error) {
   const bool memory = error.code == Code::out_of_memory;
   for (const Cause& c : memory ? std::span<const Cause>(kMemories) : std::span<const Cause>(kCauses))
-    if (error.code != Code::io && error.message.find(c.says) != std::string::npos) return c.code;
+    if (error.code != Code::io && error.message.find(c.text) != std::string::npos) return c.code;
   if (memory) return kMemory;
   return error.code == Code::internal ? kInternal : kRefused;
 }

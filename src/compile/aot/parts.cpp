@@ -84,8 +84,8 @@ Result<DevicePart> parse_part(const Json& json, std::span<const std::byte> progr
     for (const ir::Value& v : out.host->results) out.written.push_back(v.type());
     return out;
   }
-  const Json::Array& place = part_of(json, "program").items();
-  const int64_t at = place.size() == 2 ? place[0].integer() : -1, size = place.size() == 2 ? place[1].integer() : -1;
+  const Json::Array& range = part_of(json, "program").items();
+  const int64_t at = range.size() == 2 ? range[0].integer() : -1, size = range.size() == 2 ? range[1].integer() : -1;
   if (at < 0 || size < 0 || at > int64_t(programs.size()) || size > int64_t(programs.size()) - at)
     return wrong("a program that lies outside the file");
   out.device = TRY(parse_artifact(programs.subspan(size_t(at), size_t(size)), name, owner));
@@ -126,7 +126,7 @@ Json parts_json(const SplitProgram& made, std::string& programs) {
     for (const ir::Type& t : part.written) written.push(type_json(t));
     parts.push(one.set("written", std::move(written)));
   }
-  for (const HostPlaced& h : made.host)
+  for (const HostOp& h : made.host)
     host.push(Json::object().set("op", h.op).set("type", h.type).set("reason", h.reason).set("where", h.where));
   return Json::object()
       .set("parts", std::move(parts))

@@ -125,7 +125,7 @@ Result<std::string> Cache::get_or_make(const CacheKey& key, const Make& make) {
   if (lock && found) return found;
   auto made = make();
   if (!made) return made;
-  if (auto kept = put(key, *made); !kept) trouble_ = kept.error().text();
+  if (auto stored = put(key, *made); !stored) trouble_ = stored.error().text();
   return made;
 }
 

@@ -112,10 +112,11 @@ class Folder : public CacheStore {
   Result<std::vector<CacheEntry>> list(bool about) override {
     std::vector<CacheEntry> out;
     std::error_code error;
-    for (fs::directory_iterator shelves(root_, error), end; !error && shelves != end; shelves.increment(error)) {
-      if (shelves->path().filename().string().size() != 2) continue;
-      std::error_code inner;  // a shelf may vanish meanwhile
-      for (fs::directory_iterator at(shelves->path(), inner), last; !inner && at != last; at.increment(inner)) {
+    for (fs::directory_iterator subfolders(root_, error), end; !error && subfolders != end;
+         subfolders.increment(error)) {
+      if (subfolders->path().filename().string().size() != 2) continue;
+      std::error_code inner;  // a folder may vanish meanwhile
+      for (fs::directory_iterator at(subfolders->path(), inner), last; !inner && at != last; at.increment(inner)) {
         struct stat info = {};
         const std::string stem = at->path().stem().string();
         if (at->path().extension() != ".entry" || !is_hash(stem) || ::stat(at->path().c_str(), &info) != 0) continue;
@@ -135,11 +136,11 @@ class Folder : public CacheStore {
 
   Result<void> write_once(const std::string& hash, std::string_view bytes) {
     static std::atomic<uint64_t> count = 0;
-    const std::string target = path_of(hash), shelf = fs::path(target).parent_path().string();
+    const std::string target = path_of(hash), subfolder = fs::path(target).parent_path().string();
     const std::string folder = root_ + "/tmp",
                       path = cat(folder, "/", ::getpid(), "-", count++, "-", hash.substr(0, 8));
     TRY(make_folder(folder));
-    TRY(make_folder(shelf));
+    TRY(make_folder(subfolder));
     const File file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
     if (file.fd < 0) return failed("make", path);
     ::flock(file.fd, LOCK_EX | LOCK_NB);  // says that its writer lives: sweep() leaves it
@@ -147,7 +148,7 @@ class Folder : public CacheStore {
     if (done && ::fsync(file.fd) != 0) done = failed("keep", path);
     if (done && ::rename(path.c_str(), target.c_str()) != 0) done = failed("rename", path);
     if (!done) ::unlink(path.c_str());
-    if (done) sync_folder(shelf);
+    if (done) sync_folder(subfolder);
     return done;
   }
 

@@ -139,10 +139,10 @@ class S3 : public CacheStore {
 
   // What S3 said, and what to look at.
   Error refused(std::string_view what, const Answer& answer) const {
-    const std::string code = between(answer.body, "Code"), said = between(answer.body, "Message");
-    const std::string place = cat("s3://", bucket_, options_.endpoint.empty() ? "" : cat(" at ", options_.endpoint));
-    const std::string why = cat("cannot ", what, " ", place, ": ", answer.status, code.empty() ? "" : " ", code,
-                                said.empty() ? "" : ", ", said);
+    const std::string code = between(answer.body, "Code"), message = between(answer.body, "Message");
+    const std::string target = cat("s3://", bucket_, options_.endpoint.empty() ? "" : cat(" at ", options_.endpoint));
+    const std::string why = cat("cannot ", what, " ", target, ": ", answer.status, code.empty() ? "" : " ", code,
+                                message.empty() ? "" : ", ", message);
     if (answer.status == 404 && code != "NoSuchBucket") return fail(Code::not_found, why);
     if (code == "NoSuchBucket")
       return fail(Code::io, cat(why, "; make the bucket, or set NEURON_COMPILE_CACHE_URL to another"));

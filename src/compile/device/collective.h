@@ -1,5 +1,5 @@
 // Collectives on one core's program: the value waits in HBM, where the collective's own engines take and leave it.
-// Their time is not the core's: collectives_of.h lists them and sim/cluster times them.
+// Their time is not the core's: partition/collectives_of.h lists them and sim/cluster times them.
 #pragma once
 
 #include "compile/device/memory/store.h"

@@ -15,7 +15,7 @@ static std::optional<int64_t> integer_of(const ir::Value& v) {
   return *t->view().as<const int32_t>();
 }
 
-std::optional<int64_t> known_trips(const ir::Node& loop) {
+std::optional<int64_t> known_iterations(const ir::Node& loop) {
   const ir::Region &condition = loop.regions[0], &body = loop.regions[1];
   const ir::Node& test = *condition.results[0].node;
   if (test.op != op::compare || test.attrs.text("direction") != "LT") return std::nullopt;
@@ -49,7 +49,7 @@ std::vector<const ir::Node*> nodes_of(const ir::Region& region) {
   return out;
 }
 
-LastUse last_uses(const std::vector<Unit>& units, std::span<const ir::Value> kept) {
+LastUse last_uses(const std::vector<Unit>& units, std::span<const ir::Value> live_out) {
   LastUse out;
   const auto mark = [&](ir::Value v, size_t at) {
     for (;;) {
@@ -69,7 +69,7 @@ LastUse last_uses(const std::vector<Unit>& units, std::span<const ir::Value> kep
     if (units[u].product) reads(*units[u].product, u);
     for (const ir::Node* node : units[u].members) reads(*node, u);
   }
-  for (const ir::Value& v : kept) mark(v, units.size());
+  for (const ir::Value& v : live_out) mark(v, units.size());
   return out;
 }
 

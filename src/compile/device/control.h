@@ -10,14 +10,14 @@
 
 namespace trine::compile::device {
 
-// The trips of a while that counts: i = start; while (i < end) i += step, all known.
-std::optional<int64_t> known_trips(const ir::Node& loop);
+// The number of iterations of a while that counts: i = start; while (i < end) i += step, all known.
+std::optional<int64_t> known_iterations(const ir::Node& loop);
 
-// A region's nodes, and what it uses of the graph around it that is made anew for it (fuse.h).
+// A region's nodes, and what it uses of the graph around it that is made anew for it (graph/fuse.h).
 std::vector<const ir::Node*> nodes_of(const ir::Region& region);
 
 // For each value in memory, the last of the units that reads it, through whatever views; units.size() for what is kept.
 using LastUse = std::unordered_map<ir::Value, size_t, ir::ValueHash>;
-LastUse last_uses(const std::vector<Unit>& units, std::span<const ir::Value> kept);
+LastUse last_uses(const std::vector<Unit>& units, std::span<const ir::Value> live_out);
 
 }  // namespace trine::compile::device

@@ -16,7 +16,7 @@ namespace trine::compile {
 
 using namespace device;
 
-std::vector<HostPlaced> host_placed(const ir::Graph& graph, const arch::Chip& chip) {
+std::vector<HostOp> host_ops(const ir::Graph& graph, const arch::Chip& chip) {
   return split(simplify(graph).graph, chip).host;
 }
 
@@ -29,7 +29,7 @@ Result<DeviceProgram> compile_device(const ir::Graph& graph, const arch::Chip& c
   Lowered& lowered = *state.lowered;
   if (observer.chosen) *observer.chosen = lowered.lowering.chosen();
   DeviceProgram out{.inputs = std::move(lowered.inputs)};
-  Complaint why;
+  Diagnostic why;
   if (lowered.program && !observer.passes.sees_all()) {  // made when it was timed
     out.program = *std::move(lowered.program);
     if (observer.passes.after)
@@ -56,13 +56,13 @@ SplitProgram whole(DeviceProgram program, const ir::Graph& graph) {
 }
 
 // What the compiler says of a graph whose nodes, each by itself, it would compute.
-static HostPlaced refused(const ir::Graph& graph, const Error& why) {
-  constexpr std::string_view kSays = "cannot run on the device: ";
-  const size_t at = why.message.find(kSays);
+static HostOp refused(const ir::Graph& graph, const Error& why) {
+  constexpr std::string_view kPrefix = "cannot run on the device: ";
+  const size_t at = why.message.find(kPrefix);
   const ir::Value* const last = graph.results.empty() ? nullptr : &graph.results[0];
   return {.op = last ? std::string(last->node->op.name()) : "program",
           .type = last ? ir::text(last->type()) : "",
-          .reason = at == std::string::npos ? why.message : why.message.substr(at + kSays.size()),
+          .reason = at == std::string::npos ? why.message : why.message.substr(at + kPrefix.size()),
           .where = why.where};
 }
 

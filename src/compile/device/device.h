@@ -1,5 +1,6 @@
-// From the graph to a Program for one core of a chip: the units of fuse.h, each lowered to instructions over tiles,
-// then addresses, order and semaphores (compile/stream). What has no lowering is named, with the reason and the line.
+// From the graph to a Program for one core of a chip: the units of graph/fuse.h, each lowered to instructions over
+// tiles, then addresses, order and semaphores (compile/stream). What has no lowering is named, with the reason and the
+// line.
 #pragma once
 
 #include <functional>
@@ -22,12 +23,12 @@ struct DeviceOptions {
   device::DotPolicy dots = {};
   // Inputs that stay the same from call to call: kept in HBM as their multiplies want them, cast once at load.
   std::vector<bool> weights = {};
-  // Of a unit that can be written in several ways, tells which ends first; without one it is written the first way.
+  // Of a unit with several variants, tells which ends first; without one the first variant is taken.
   device::Timer timer = nullptr;
 };
 
 // The ops that would run on the host, without compiling.
-std::vector<HostPlaced> host_placed(const ir::Graph& graph, const arch::Chip& chip);
+std::vector<HostOp> host_ops(const ir::Graph& graph, const arch::Chip& chip);
 
 // What the device wants of an input: its format, and its order where it is a weight.
 struct DeviceInput {
@@ -52,7 +53,7 @@ struct DevicePart {
 struct SplitProgram {
   std::vector<DevicePart> parts = {};
   std::vector<size_t> results = {};
-  std::vector<HostPlaced> host = {};
+  std::vector<HostOp> host = {};
   size_t inputs = 0;
   // The one program; null where the host runs parts of it.
   const DeviceProgram* only() const { return parts.size() == 1 && !parts[0].on_host ? &parts[0].device : nullptr; }

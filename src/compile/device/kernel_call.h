@@ -1,4 +1,4 @@
-// NKI kernels inside a graph (custom_call AwsNeuronCustomNativeKernel): their recorded works become part of the
+// NKI kernels inside a graph (custom_call AwsNeuronCustomNativeKernel): their recorded instructions become part of the
 // program, between those of the graph's own nodes.
 #pragma once
 

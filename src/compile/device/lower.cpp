@@ -102,8 +102,8 @@ namespace {
 // tiles, the reduction by a loop after it.
 class Divider {
  public:
-  Divider(std::vector<Unit>& units, std::span<const ir::Value> kept) : units_(units) {
-    for (const ir::Value& v : kept) readers_[v.node] = 2;
+  Divider(std::vector<Unit>& units, std::span<const ir::Value> live_out) : units_(units) {
+    for (const ir::Value& v : live_out) readers_[v.node] = 2;
     for (const Unit& unit : units) {
       std::unordered_set<const ir::Node*> read;
       const auto of = [&](const ir::Node& node) {
@@ -137,13 +137,13 @@ class Divider {
     if (root == unit.roots.end()) return std::nullopt;
     Unit first{.roots = {*root}, .members = {*root}, .space = unit.space};
     first.inner.assign(unit.space.size(), false);
-    for (std::vector<const ir::Node*> work = {*root}; !work.empty();) {
-      const ir::Node* const node = work.back();
-      work.pop_back();
+    for (std::vector<const ir::Node*> worklist = {*root}; !worklist.empty();) {
+      const ir::Node* const node = worklist.back();
+      worklist.pop_back();
       if (node->op == op::reduce) return std::nullopt;
       for (const ir::Value& v : node->inputs) {
         if (unit.members.count(v.node)) {
-          if (first.members.insert(v.node).second) work.push_back(v.node);
+          if (first.members.insert(v.node).second) worklist.push_back(v.node);
         } else if (v.node->op == op::dot_general && v.type().dims == unit.space && readers_[v.node] == 1) {
           first.product = v.node;
         }
@@ -165,23 +165,23 @@ class Divider {
 
 }  // namespace
 
-// With channels last, as rows of pixels: turned one by one they would come an element at a time.
+// With channels last, as rows of pixels: transposed one by one they would come an element at a time.
 static bool is_kernel_gradient(const ir::Node& node) {
   return node.op == op::convolution && node.attrs.integer("input_feature") == 0 &&
          node.attrs.integer("kernel_input_feature") == 0 &&
          node.attrs.integer("kernel_output_feature") + 1 == node.inputs[1].type().rank();
 }
 
-Fusion units_of(std::span<const ir::Node* const> nodes, std::span<const ir::Value> kept) {
-  Fusion fusion = fuse(nodes, kept,
+Fusion units_of(std::span<const ir::Node* const> nodes, std::span<const ir::Value> live_out) {
+  Fusion fusion = fuse(nodes, live_out,
                        {.attention = takes_attention,
                         .dense = is_kernel_gradient,
                         .once_over_products = true,
                         .results_first = true,
                         .rows_apart = true,
                         .rows_together = true});
-  Divider(fusion.units, kept).all();
-  join(fusion.units, kept);
+  Divider(fusion.units, live_out).all();
+  join(fusion.units, live_out);
   for (Unit& unit : fusion.units)
     if (unit.single && !unit.attention && has_map(*unit.single)) {
       const ir::Node* const node = unit.single;
@@ -198,7 +198,7 @@ Result<std::vector<DeviceInput>> Lowering::all(const Fusion& fusion) {
   find_donations();
   add_constants(nodes);
   body(nodes, graph_.results, fusion.units);
-  place_results();
+  allocate_results();
   if (rec_.error()) return *rec_.error();
   std::vector<DeviceInput> inputs;
   for (const ir::Value& p : graph_.params) {
@@ -221,7 +221,7 @@ void Lowering::add_input(size_t i) {
     return rec_.fail_with(fail(Code::unsupported,
                                cat("input ", i, ", ", ir::text(type), ", cannot run on the device: the chip has no ",
                                    trine::row(type.dtype).name),
-                               graph_.place(graph_.params[i].node->where)));
+                               graph_.location(graph_.params[i].node->where)));
   Memory& m = store_.of(graph_.params[i]);
   const bool weight = i < options_.weights.size() && options_.weights[i];
   if (weight && only_multiplied(*graph_.params[i].node)) {
@@ -256,15 +256,15 @@ bool Lowering::only_multiplied(const ir::Node& node) const {
 }
 
 // What multiplies alone read is kept in their format from the start.
-void Lowering::narrow(const std::vector<Unit>& units, std::span<const ir::Value> kept) {
+void Lowering::narrow(const std::vector<Unit>& units, std::span<const ir::Value> live_out) {
   if (!options_.dots.cast) return;
-  const auto is_kept = [&](const ir::Node& node) {
-    return std::any_of(kept.begin(), kept.end(),
+  const auto is_live_out = [&](const ir::Node& node) {
+    return std::any_of(live_out.begin(), live_out.end(),
                        [&](const ir::Value& v) { return memory_root(v).node == memory_root(node.result()).node; });
   };
   const auto one = [&](const ir::Node& node) {
     if (!node.regions.empty() || node.op == op::bitcast_convert) return;
-    if (node.types[0].dtype == Dtype::f32 && only_multiplied(node) && !is_kept(node))
+    if (node.types[0].dtype == Dtype::f32 && only_multiplied(node) && !is_live_out(node))
       store_.of(node.result()).dtype = *options_.dots.cast;
   };
   for (const Unit& unit : units) {
@@ -275,24 +275,24 @@ void Lowering::narrow(const std::vector<Unit>& units, std::span<const ir::Value>
   for (const auto& [dot, as] : written_as_) one(*as);
 }
 
-void Lowering::body(const std::vector<const ir::Node*>& nodes, std::span<const ir::Value> kept) {
+void Lowering::body(const std::vector<const ir::Node*>& nodes, std::span<const ir::Value> live_out) {
   add_constants(nodes);
-  Fusion fusion = units_of(nodes, kept);
-  body(nodes, kept, std::move(fusion.units));
+  Fusion fusion = units_of(nodes, live_out);
+  body(nodes, live_out, std::move(fusion.units));
 }
 
-void Lowering::body(const std::vector<const ir::Node*>& nodes, std::span<const ir::Value> kept,
+void Lowering::body(const std::vector<const ir::Node*>& nodes, std::span<const ir::Value> live_out,
                     std::vector<Unit> units) {
-  find_transposed(units, kept);
-  narrow(units, kept);
-  const SummedBy summed_around = std::exchange(summed_, find_summed(units, kept, users_, store_, rec_.chip()));
+  find_transposed(units, live_out);
+  narrow(units, live_out);
+  const SummedBy summed_around = std::exchange(summed_, find_summed(units, live_out, users_, store_, rec_.chip()));
   const LastUse around = std::move(last_);
   const auto inside_around = std::move(inside_);
   inside_.clear();
   for (const ir::Node* node : nodes)
     if (node->op != op::parameter && node->op != op::constant) inside_.insert(node);
   const size_t unit_around = unit_;
-  last_ = last_uses(units, kept);
+  last_ = last_uses(units, live_out);
   ++bodies_;
   for (unit_ = 0; unit_ < units.size() && !rec_.error(); ++unit_) {
     if (progress && bodies_ == 1) progress(unit_, units.size());
@@ -303,7 +303,7 @@ void Lowering::body(const std::vector<const ir::Node*>& nodes, std::span<const i
     const uint32_t where = (unit.product ? unit.product : unit.single ? unit.single : unit.roots.front())->where;
     rec_.at(line_of(where));
     lower(unit);
-    if (rec_.error()) rec_.fail_at(graph_.place(where));
+    if (rec_.error()) rec_.fail_at(graph_.location(where));
   }
   --bodies_;
   summed_ = summed_around;
@@ -315,16 +315,16 @@ void Lowering::body(const std::vector<const ir::Node*>& nodes, std::span<const i
 // The user's line, after the names of the scopes it stands in: "layer 0/mlp: model.py", 12.
 uint32_t Lowering::line_of(uint32_t where) {
   const auto [found, fresh] = lines_.try_emplace(where, 0);
-  const std::string& place = graph_.place(where);
-  if (!fresh || place.empty()) return found->second;
-  const size_t open = place.find(" (");
-  std::string_view file(place.data(), std::min(open, place.size())), scopes;
+  const std::string& location = graph_.location(where);
+  if (!fresh || location.empty()) return found->second;
+  const size_t open = location.find(" (");
+  std::string_view file(location.data(), std::min(open, location.size())), scopes;
   uint32_t number = 0;
   if (const size_t colon = file.rfind(':'); colon != file.npos) {
     std::from_chars(file.data() + colon + 1, file.data() + file.size(), number);
     file = file.substr(0, colon);
   }
-  if (open != place.npos) scopes = std::string_view(place).substr(open + 2, place.size() - open - 3);
+  if (open != location.npos) scopes = std::string_view(location).substr(open + 2, location.size() - open - 3);
   std::string path;
   for (size_t end; (end = scopes.find('/')) != scopes.npos; scopes.remove_prefix(end + 1)) {
     const std::string_view scope = scopes.substr(0, end);
@@ -338,7 +338,7 @@ uint32_t Lowering::line_of(uint32_t where) {
 Error Lowering::refuse(const Unit& unit, const std::string& why) const {
   const ir::Node& node = unit.single ? *unit.single : *unit.roots.front();
   return fail(Code::unsupported, cat(node.op, " ", ir::text(node.types[0]), " cannot run on the device: ", why),
-              graph_.place(node.where));
+              graph_.location(node.where));
 }
 
 void Lowering::add_constants(const std::vector<const ir::Node*>& nodes) {
@@ -363,8 +363,8 @@ void Lowering::lower_chosen(const Unit& unit) {
     lower_loop(rec_, store_, sum->second.loop);
   }
   if (unit.product && unit.product->op == op::dot_general && !written_as_.count(unit.product)) {
-    const bool turned = wants_turned(*unit.roots[0]) && store_.fits(store_.of(unit.roots[0]->result()));
-    const auto product = product_of(rec_, store_, *unit.product, turned, options_.dots);
+    const bool transposed = wants_transposed(*unit.roots[0]) && store_.fits(store_.of(unit.roots[0]->result()));
+    const auto product = product_of(rec_, store_, *unit.product, transposed, options_.dots);
     if (lower_epilogue(rec_, store_, unit, *product)) return;
   }
   if (unit.product && unit.product->op == op::convolution)
@@ -386,15 +386,15 @@ void Lowering::lower_chosen(const Unit& unit) {
 }
 
 // A loop that does nothing but write the transpose of a product: the multiply writes it so itself.
-void Lowering::find_transposed(const std::vector<Unit>& units, std::span<const ir::Value> kept) {
+void Lowering::find_transposed(const std::vector<Unit>& units, std::span<const ir::Value> live_out) {
   for (const Unit& unit : units) {
     if (!unit.is_loop() || unit.roots.size() != 1 || unit.members.size() != 1) continue;
     const ir::Node& root = *unit.roots[0];
     if (root.op != op::transpose || root.inputs[0].node->op != op::dot_general) continue;
     const ir::Node& dot = *root.inputs[0].node;
-    const bool is_kept =
-        std::any_of(kept.begin(), kept.end(), [&](const ir::Value& v) { return memory_root(v).node == &dot; });
-    if (users_[&dot].size() != 1 || is_kept) continue;
+    const bool is_live_out =
+        std::any_of(live_out.begin(), live_out.end(), [&](const ir::Value& v) { return memory_root(v).node == &dot; });
+    if (users_[&dot].size() != 1 || is_live_out) continue;
     written_as_[&dot] = &root;
     done_.insert(&root);
   }
@@ -403,16 +403,16 @@ void Lowering::find_transposed(const std::vector<Unit>& units, std::span<const i
 void Lowering::dot(const ir::Node& node) {
   const auto as = written_as_.find(&node);
   const ir::Node& out = as == written_as_.end() ? node : *as->second;
-  lower_dot(rec_, store_, node, out, wants_turned(out), options_.dots);
+  lower_dot(rec_, store_, node, out, wants_transposed(out), options_.dots);
 }
 
 // Do those who use a product contract its minor dim, and nobody reduce over it?
-bool Lowering::wants_turned(const ir::Node& out) const {
-  int turned = 0, plain = 0;
-  vote(out, turned, plain, 0);
-  return turned > 0 && plain == 0;
+bool Lowering::wants_transposed(const ir::Node& out) const {
+  int transposed = 0, plain = 0;
+  vote(out, transposed, plain, 0);
+  return transposed > 0 && plain == 0;
 }
-void Lowering::vote(const ir::Node& node, int& turned, int& plain, int depth) const {
+void Lowering::vote(const ir::Node& node, int& transposed, int& plain, int depth) const {
   auto found = users_.find(&node);
   if (found == users_.end() || depth > 8) return;
   for (const ir::Node* user : found->second) {
@@ -420,11 +420,11 @@ void Lowering::vote(const ir::Node& node, int& turned, int& plain, int depth) co
       const bool left = user->inputs[0].node == &node;
       const auto& dims = user->attrs.ints(left ? "lhs_contract" : "rhs_contract");
       const auto minor = int64_t(node.types[0].dims.size()) - 1;
-      ++(std::find(dims.begin(), dims.end(), minor) != dims.end() ? turned : plain);
+      ++(std::find(dims.begin(), dims.end(), minor) != dims.end() ? transposed : plain);
     } else if (user->op == op::reduce) {
       ++plain;
     } else if (user->op == op::reshape || user->types[0].dims == node.types[0].dims) {
-      vote(*user, turned, plain, depth + 1);
+      vote(*user, transposed, plain, depth + 1);
     }
   }
 }
@@ -530,8 +530,8 @@ void Lowering::hand_over(const std::vector<ir::Value>& results, const std::vecto
     Memory& m = store_.of(results[i]);
     if (m.hbm < 0) continue;
     from[i] = m.hbm;
-    const bool in_the_way = std::find(tensors.begin(), tensors.end(), uint32_t(m.hbm)) != tensors.end();
-    if (!in_the_way || uint32_t(m.hbm) == tensors[i]) continue;
+    const bool is_overwritten = std::find(tensors.begin(), tensors.end(), uint32_t(m.hbm)) != tensors.end();
+    if (!is_overwritten || uint32_t(m.hbm) == tensors[i]) continue;
     from[i] = rec_.hbm("", m.dtype, m.dims, arch::TensorKind::scratch);
     copy_all(rec_, uint32_t(from[i]), m.dtype, uint32_t(m.hbm), m.dtype, m.elements);
   }
@@ -579,24 +579,24 @@ void Lowering::loop_while(const ir::Node& node) {
   for (const ir::Value& v : node.captures)
     if (store_.has(v)) store_.hbm(store_.of(v));
   const std::vector<uint32_t> tensors = carry(node, 0);
-  const auto trips = known_trips(node);
+  const auto iterations = known_iterations(node);
   const Register going = rec_.loop_register();
-  if (!trips) load_condition(node.regions[0], tensors, going);
-  if (trips && *trips == 0) return;
+  if (!iterations) load_condition(node.regions[0], tensors, going);
+  if (iterations && *iterations == 0) return;
   const Store::Mark mark = store_.mark();
-  if (trips)
-    rec_.loop(double(*trips));
+  if (iterations)
+    rec_.loop(double(*iterations));
   else
     rec_.loop(going, true);
   hold(node.regions[1].params, tensors);
   for (const ir::Value& v : node.regions[1].params) own_.insert(v);
   region(node.regions[1], tensors);
   store_.back_to(mark);
-  if (!trips) load_condition(node.regions[0], tensors, going);
+  if (!iterations) load_condition(node.regions[0], tensors, going);
   rec_.end_loop();
 }
 
-// Each branch is a loop of one trip or none.
+// Each branch is a loop of one iteration or none.
 void Lowering::branch(const ir::Node& node) {
   const std::vector<uint32_t> tensors = carry(node, 1);
   std::vector<uint32_t> given;
@@ -641,7 +641,7 @@ bool Lowering::is_own_input(size_t result) const {
   return false;
 }
 
-void Lowering::place_results() {
+void Lowering::allocate_results() {
   arch::Program& p = rec_.kernel().program();
   add_constants([&] {
     std::vector<const ir::Node*> nodes;

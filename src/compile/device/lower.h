@@ -15,7 +15,7 @@
 namespace trine::compile::device {
 
 // The units as the device runs them: an elementwise op that the host has no tile program for is a loop all the same.
-Fusion units_of(std::span<const ir::Node* const> nodes, std::span<const ir::Value> kept);
+Fusion units_of(std::span<const ir::Node* const> nodes, std::span<const ir::Value> live_out);
 
 // Why the device does not compute it; empty where it does.
 std::string unit_obstacle(const Unit& unit);
@@ -32,8 +32,8 @@ class Lowering {
   const arch::Kernel& kernel() const { return rec_.kernel(); }
   const std::vector<Chosen>& chosen() const { return chosen_; }  // units that had a choice, in order
   std::function<void(size_t done, size_t all)> progress = {};    // before each unit of the graph itself
-  bool others_turn = true;  // may DMA and the vector engine exchange rows and columns where that is faster?
-  Choices choices = {};     // made so far; those of another lowering for the same chip and options hold too
+  bool others_transpose = true;  // may DMA and the vector engine exchange rows and columns where that is faster?
+  Choices choices = {};          // made so far; those of another lowering for the same chip and options hold too
 
   // One node each; see kRows.
   void dot(const ir::Node& node);
@@ -52,23 +52,24 @@ class Lowering {
   void add_input(size_t i);
   int multiplies_of(const ir::Node& node) const;
   bool only_multiplied(const ir::Node& node) const;
-  void narrow(const std::vector<Unit>& units, std::span<const ir::Value> kept);
+  void narrow(const std::vector<Unit>& units, std::span<const ir::Value> live_out);
   void add_constants(const std::vector<const ir::Node*>& nodes);
-  void body(const std::vector<const ir::Node*>& nodes, std::span<const ir::Value> kept);
-  void body(const std::vector<const ir::Node*>& nodes, std::span<const ir::Value> kept, std::vector<Unit> units);
+  void body(const std::vector<const ir::Node*>& nodes, std::span<const ir::Value> live_out);
+  void body(const std::vector<const ir::Node*>& nodes, std::span<const ir::Value> live_out, std::vector<Unit> units);
   void lower(const Unit& unit);
   void lower_chosen(const Unit& unit);
   bool is_summed(const Unit& unit) const;  // by the unit after it
-  std::vector<Choice> ways_of(const Unit& unit);
-  static bool has_ways(const Unit& unit);
-  Chosen choose(const Unit& unit, const std::vector<Choice>& ways);
-  Digest::Key key_of(const Unit& unit, const std::vector<Choice>& ways);
-  Verdict fastest_cut(const Unit& unit, const std::vector<Choice>& ways, std::optional<Rehearsal> first, bool& turns);
-  Chosen choose_turner(const Unit& unit, const ChosenOnce& cuts, std::optional<Rehearsal> alone);
-  std::optional<Rehearsal> rehearse(const Unit& unit, const Choice& way);
-  void find_transposed(const std::vector<Unit>& units, std::span<const ir::Value> kept);
-  bool wants_turned(const ir::Node& out) const;
-  void vote(const ir::Node& node, int& turned, int& plain, int depth) const;
+  std::vector<Choice> variants_of(const Unit& unit);
+  static bool has_variants(const Unit& unit);
+  Chosen choose(const Unit& unit, const std::vector<Choice>& variants);
+  Digest::Key key_of(const Unit& unit, const std::vector<Choice>& variants);
+  Comparison fastest_cut(const Unit& unit, const std::vector<Choice>& variants, std::optional<Trial> first,
+                         bool& transposes);
+  Chosen choose_transpose_engine(const Unit& unit, const ChosenOnce& cuts, std::optional<Trial> alone);
+  std::optional<Trial> record_trial(const Unit& unit, const Choice& variant);
+  void find_transposed(const std::vector<Unit>& units, std::span<const ir::Value> live_out);
+  bool wants_transposed(const ir::Node& out) const;
+  void vote(const ir::Node& node, int& transposed, int& plain, int depth) const;
 
   bool reads_in_place(const ir::Node& node) const;
   // Memory that a node may write its result to in place of its input, or -1: nobody reads the input afterwards.
@@ -81,7 +82,7 @@ class Lowering {
   void region(const ir::Region& region, const std::vector<uint32_t>& tensors);
   void load_condition(const ir::Region& condition, const std::vector<uint32_t>& tensors, Register into);
   bool is_own_input(size_t result) const;
-  void place_results();
+  void allocate_results();
 
   const ir::Graph& graph_;
   const DeviceOptions& options_;
@@ -91,7 +92,7 @@ class Lowering {
   std::unordered_map<const ir::Node*, const ir::Node*> written_as_;
   std::unordered_set<const ir::Node*> done_;
   SummedBy summed_;                               // of the body in hand
-  std::unordered_map<uint32_t, uint32_t> lines_;  // of each place, as Insn::line
+  std::unordered_map<uint32_t, uint32_t> lines_;  // of each location, as Insn::line
 
   // Of the body in hand.
   LastUse last_;

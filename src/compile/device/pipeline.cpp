@@ -54,7 +54,7 @@ Result<void> run_lower(DeviceState& s) {
 // What its program takes; nothing where it cannot be made.
 std::optional<int64_t> time_of(Lowered& lowered, Timer timer) {
   arch::Kernel kernel = lowered.lowering.kernel();
-  Complaint why;
+  Diagnostic why;
   if (auto made = make_unverified(kernel, why, {.hoists = true})) lowered.program = std::move(*made);
   const auto fs = lowered.program ? timer(*lowered.program, *kernel.chip) : Result<int64_t>(why.error());
   return fs ? std::optional(*fs) : std::nullopt;
@@ -66,10 +66,11 @@ std::optional<int64_t> time_of(Lowered& lowered, Timer timer) {
 Result<void> run_choose(DeviceState& s) {
   Lowered& first = *s.lowered;
   const auto& chosen = first.lowering.chosen();
-  if (std::all_of(chosen.begin(), chosen.end(), [](const Chosen& c) { return c.taken().turner == Turner::tensor; }))
+  if (std::all_of(chosen.begin(), chosen.end(),
+                  [](const Chosen& c) { return c.taken().transpose_engine == TransposeEngine::tensor; }))
     return {};
   auto plain = std::make_unique<Lowered>(*s.graph, s.chip, s.options);
-  plain->lowering.others_turn = false;
+  plain->lowering.others_transpose = false;
   plain->lowering.choices = std::move(first.lowering.choices);
   auto timed = std::async(std::launch::async | std::launch::deferred, [&] { return time_of(first, s.options.timer); });
   plain->inputs = TRY(plain->lowering.all(s.fusion));
@@ -110,7 +111,8 @@ constexpr PassForm<DeviceState> kChoices{
     "choices",
     [](const DeviceState& s) {
       const auto& chosen = s.lowered->lowering.chosen();
-      const auto others = std::count_if(chosen.begin(), chosen.end(), [](const Chosen& c) { return c.verdict.best; });
+      const auto others =
+          std::count_if(chosen.begin(), chosen.end(), [](const Chosen& c) { return c.comparison.best; });
       return std::vector<PassSize>{{"regions of several ways", int64_t(chosen.size())}, {"not by the first", others}};
     },
     [](const DeviceState& s) {
@@ -134,7 +136,7 @@ constexpr Pass<DeviceState> kPasses[] = {
      .form = &kGraph,
      .help = "the derivative of attention as one op, which makes the weights again tile by tile"},
     {.name = "recognise",
-     .run = run_on<put_together>,
+     .run = run_on<recognise>,
      .needs = "canonical",
      .form = &kGraph,
      .help = "what several nodes compute together as one: arg max, division downwards; nothing for empty results"},

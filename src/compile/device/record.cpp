@@ -28,7 +28,7 @@ Axes collapse(const Axes& axes) {
   return out;
 }
 
-Recorder::Recorder(std::string name, const arch::Chip& chip, size_t works_max) : works_max_(works_max) {
+Recorder::Recorder(std::string name, const arch::Chip& chip, size_t insns_max) : insns_max_(insns_max) {
   kernel_.chip = &chip;
   kernel_.program().name = std::move(name);
   kernel_.program().chip = chip.name;
@@ -42,7 +42,7 @@ View Recorder::on_chip(arch::Space space, Dtype dtype, int64_t partitions, int64
   t.space = space;
   t.dtype = dtype;
   t.shape = {partitions, columns};
-  // Nobody asks for it by name, and its place is not known yet: the builder need not hear of it.
+  // Nobody asks for it by name, and its address is not known yet: the builder need not hear of it.
   const auto tensor = uint32_t(kernel_.program().tensors.size());
   kernel_.program().tensors.push_back(std::move(t));
   kernel_.origins.push_back({false, line_});
@@ -59,7 +59,7 @@ uint32_t Recorder::hbm(std::string_view name, Dtype dtype, std::vector<int64_t> 
   t.dtype = dtype;
   t.kind = kind;
   t.shape = shape.empty() ? std::vector<int64_t>{1} : std::move(shape);
-  t.address = kernel_.builder.placer.next(t.space, 0);
+  t.address = kernel_.builder.allocator.next(t.space, 0);
   const uint32_t tensor = kind == arch::TensorKind::constant ? kernel_.builder.add_constant(std::move(t), data)
                                                              : kernel_.builder.add_tensor(std::move(t));
   kernel_.origins.push_back({false, line_});
@@ -104,25 +104,25 @@ uint32_t Recorder::by_rows(const View& index, int64_t scale) {
   return kernel_.builder.dynamic(arch::DynamicKind::rows, operand(index), scale);
 }
 
-void Recorder::loop(const Source& trips, bool repeats) {
+void Recorder::loop(const Source& iterations, bool repeats) {
   if (nest_.depth >= arch::kLoopDepthMax)
     return fail_with(fail(Code::unsupported, cat("more than ", arch::kLoopDepthMax, " loops inside each other")));
-  arch::Work work;
-  work.info = arch::row_by_opcode(arch::kOpLoop);
-  work.engines = arch::kAnyEngine;
-  work.repeats = repeats;
-  work.operand = uint32_t(kernel_.program().operands.size());
-  kernel_.program().operands.push_back(operand(trips));
-  kernel_.works.push_back(work);
+  arch::KernelInsn insn;
+  insn.info = arch::row_by_opcode(arch::kOpLoop);
+  insn.engines = arch::kAnyEngine;
+  insn.repeats = repeats;
+  insn.operand = uint32_t(kernel_.program().operands.size());
+  kernel_.program().operands.push_back(operand(iterations));
+  kernel_.insns.push_back(insn);
   around_.push_back(constant_rows_);
-  nest_.trips[size_t(nest_.depth++)] = repeats ? 1 : trips.is_number() ? int64_t(trips.number) : -1;
+  nest_.iterations[size_t(nest_.depth++)] = repeats ? 1 : iterations.is_number() ? int64_t(iterations.number) : -1;
 }
 void Recorder::end_loop() {
   if (nest_.depth == 0) return;
-  arch::Work work;
-  work.info = arch::row_by_opcode(arch::kOpEndLoop);
-  work.engines = arch::kAnyEngine;
-  kernel_.works.push_back(work);
+  arch::KernelInsn insn;
+  insn.info = arch::row_by_opcode(arch::kOpEndLoop);
+  insn.engines = arch::kAnyEngine;
+  kernel_.insns.push_back(insn);
   constant_rows_ = std::move(around_.back());
   around_.pop_back();
   --nest_.depth;
@@ -141,18 +141,19 @@ int64_t Recorder::encoded(const arch::RowInfo& info, const arch::AttrSlot& slot,
 
 void Recorder::emit(std::string_view row, Slots slots, Settings settings, arch::EngineMask engines) {
   if (error_) return;
-  if (kernel_.works.size() >= works_max_)
+  if (kernel_.insns.size() >= insns_max_)
     return fail_with(
-        fail(Code::out_of_range, cat("more than ", with_commas(int64_t(works_max_)), " instructions in one program")));
+        fail(Code::out_of_range, cat("more than ", with_commas(int64_t(insns_max_)), " instructions in one program")));
   const arch::RowInfo* const info = arch::row_by_name(row);
   CHECK(info, "a row of the machine");
-  arch::Work work;
-  work.info = info;
-  work.line = line_;
+  arch::KernelInsn insn;
+  insn.info = info;
+  insn.line = line_;
+  // Operands and attributes in the order of the row's slots; what is not given has its default.
   auto& pool = kernel_.program().operands;
-  work.operand = uint32_t(pool.size());
+  insn.operand = uint32_t(pool.size());
   pool.resize(pool.size() + info->slots.size());
-  for (const auto& [slot, source] : slots) pool[work.operand + size_t(info->slot(slot))] = operand(source);
+  for (const auto& [slot, source] : slots) pool[insn.operand + size_t(info->slot(slot))] = operand(source);
   std::vector<int64_t> attrs;
   attrs.reserve(info->attrs.size());
   for (const arch::AttrSlot& slot : info->attrs) attrs.push_back(slot.initial);
@@ -160,35 +161,37 @@ void Recorder::emit(std::string_view row, Slots slots, Settings settings, arch::
     const size_t at = size_t(info->attr(name));
     attrs[at] = encoded(*info, info->attrs[at], value);
   }
-  work.attr = kernel_.attr_block(attrs);
+  insn.attr = kernel_.attr_block(attrs);
+  // Every engine that may take it is noted: the scheduler chooses.
   arch::EngineMask open = info->row->engines;
-  if (work.unit() == arch::Unit::queue) open = arch::kSync | arch::kScalar | arch::kGpsimd;
-  if (work.unit() == arch::Unit::meeting) open = arch::kSync;
+  if (insn.unit() == arch::Unit::queue) open = arch::kSync | arch::kScalar | arch::kGpsimd;
+  if (insn.unit() == arch::Unit::rendezvous) open = arch::kSync;
   if (engines) open &= engines;
   std::optional<Error> first;
   for (int e = 0; e < arch::kEngines; ++e) {
     if (!(open & (1 << e))) continue;
-    if (auto ok = arch::check_on(kernel_, work, arch::Engine(e), nest_); ok)
-      work.engines |= arch::EngineMask(1 << e);
+    if (auto ok = arch::check_on(kernel_, insn, arch::Engine(e), nest_); ok)
+      insn.engines |= arch::EngineMask(1 << e);
     else if (!first)
       first = ok.error();
   }
-  if (!work.engines) {
+  if (!insn.engines) {
     if (first) first->message = cat(row, ": ", first->message);
     return fail_with(first ? *first : fail(Code::internal, cat(row, " has no engine here")));
   }
-  kernel_.works.push_back(work);
+  kernel_.insns.push_back(insn);
   const arch::Chip& k = chip();
+  // A running estimate of how busy engines are, for scalar_is_free() and gpsimd_is_free().
   const double columns = double(slots.size() > 1 ? (slots.begin() + 1)->second.view.columns() : 1);
   const bool fast = k.vector.fast_factor > 1 && bytes(slots.begin()->second.view.dtype) == 2;
   // What either takes is Vector's where they share a port: the scheduler leaves it there.
-  const bool either = work.engines == (arch::kVector | arch::kGpsimd);
+  const bool either = insn.engines == (arch::kVector | arch::kGpsimd);
   const bool shared = k.has(arch::Feature::shared_ports);
-  if (work.engines == arch::kVector || (either && shared))
+  if (insn.engines == arch::kVector || (either && shared))
     busy_vector_ += (k.vector.interval_min_cycles + columns / (fast ? 2 : 1)) / k.vector.clock_ghz;
-  if (work.engines == arch::kGpsimd || (either && !shared))
+  if (insn.engines == arch::kGpsimd || (either && !shared))
     busy_gpsimd_ += (k.vector.interval_min_cycles + columns) / k.gpsimd.clock_ghz;
-  if (work.engines == arch::kScalar) busy_scalar_ += (k.scalar.interval_min_cycles + columns) / k.scalar.clock_ghz;
+  if (insn.engines == arch::kScalar) busy_scalar_ += (k.scalar.interval_min_cycles + columns) / k.scalar.clock_ghz;
 }
 
 View Recorder::constant_row(double number, Dtype dtype) {

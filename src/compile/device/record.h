@@ -1,4 +1,4 @@
-// Recorder: instructions of the device compiler, in program order, over tensors that compile/stream places later.
+// Recorder: instructions of the device compiler, in program order, over tensors that compile/stream allocates later.
 // A View is memory as an instruction sees it; an Axis one of its dims. What the chip does not allow is our own bug and
 // ends in error() once, with the instruction's name.
 #pragma once
@@ -36,7 +36,7 @@ struct View {
   int partition = 0, partitions = 1;
   int64_t row_stride = 0, offset = 0;
   Axes axes = {};
-  int64_t step = 0;      // elements further in each trip of the innermost loop
+  int64_t step = 0;      // elements further in each iteration of the innermost loop
   uint32_t dynamic = 0;  // as Operand::dynamic
 
   int64_t columns() const { return count_of(axes); }
@@ -67,16 +67,16 @@ class Recorder {
  public:
   // Instructions of one program at most; Neuron's compiler has the same limit ("over the threshold (5000000)",
   // aws-neuron-sdk issue 819).
-  static constexpr size_t kWorksMax = 5'000'000;
+  static constexpr size_t kInsnsMax = 5'000'000;
 
-  Recorder(std::string name, const arch::Chip& chip, size_t works_max = kWorksMax);
+  Recorder(std::string name, const arch::Chip& chip, size_t insns_max = kInsnsMax);
 
   const arch::Chip& chip() const { return *kernel_.chip; }
   arch::Kernel& kernel() { return kernel_; }
   const arch::Kernel& kernel() const { return kernel_; }
   // Of one multiply: what fills a bank of PSUM in f32, although later cores take more.
   int64_t columns_max() const { return std::min<int64_t>(chip().tensor.moving_max, 512); }
-  size_t work_count() const { return kernel_.works.size(); }
+  size_t insn_count() const { return kernel_.insns.size(); }
 
   View on_chip(arch::Space space, Dtype dtype, int64_t partitions, int64_t columns, std::string_view name);
   View sbuf(Dtype dtype, int64_t partitions, int64_t columns, std::string_view name = "t") {
@@ -106,14 +106,14 @@ class Recorder {
   // Can GpSimd take some of Vector's work, and has it less to do?
   bool gpsimd_is_free() const { return !chip().has(arch::Feature::shared_ports) && busy_gpsimd_ < busy_vector_; }
 
-  // What follows, up to end_loop(), runs `trips` times; repeats: while the register is not zero.
-  void loop(const Source& trips, bool repeats = false);
+  // What follows, up to end_loop(), runs `iterations` times; repeats: while the register is not zero.
+  void loop(const Source& iterations, bool repeats = false);
   void end_loop();
-  // Registers are taken in turn, so that what uses one after the other can overlap; those that loops look at are their
-  // own.
-  Register next_register() { return {register_++ % kTurns}; }
+  // Registers are taken round-robin, so that what uses one after the other can overlap; those that loops look at are
+  // their own.
+  Register next_register() { return {register_++ % kRotating}; }
   int depth() const { return nest_.depth; }  // loops around what is recorded
-  Register loop_register() const { return {kTurns + nest_.depth}; }
+  Register loop_register() const { return {kRotating + nest_.depth}; }
   // The address of an operand: + register × scale elements, or row p at + index[p] × scale.
   uint32_t by_register(Register r, int64_t scale);
   uint32_t by_rows(const View& index, int64_t scale);
@@ -127,14 +127,14 @@ class Recorder {
   void lies_elsewhere(uint32_t tensor, Elsewhere where) { elsewhere_[tensor] = std::move(where); }
   bool lies_elsewhere(uint32_t tensor) const { return elsewhere_.count(tensor) > 0; }
   // Registers that nothing else takes for a while.
-  Register kept_register() { return {arch::kRegisterCount - 1 - kept_++ % kKept}; }
+  Register reserved_register() { return {arch::kRegisterCount - 1 - reserved_++ % kReserved}; }
 
   void at(uint32_t line) { line_ = line; }  // as Insn::line, of what follows
   const std::optional<Error>& error() const { return error_; }
   void fail_with(Error e) {
     if (!error_) error_ = std::move(e);
   }
-  void fail_at(const std::string& where) {  // what has no place of its own
+  void fail_at(const std::string& where) {  // what has no location of its own
     if (error_ && error_->where.empty()) error_->where = where;
   }
 
@@ -144,18 +144,18 @@ class Recorder {
   int64_t encoded(const arch::RowInfo& info, const arch::AttrSlot& slot,
                   const std::variant<int64_t, double, std::string_view>& value);
 
-  static constexpr int kTurns = arch::kRegisterCount / 2, kKept = arch::kRegisterCount / 4;
+  static constexpr int kRotating = arch::kRegisterCount / 2, kReserved = arch::kRegisterCount / 4;
 
   arch::Kernel kernel_;
-  size_t works_max_;
+  size_t insns_max_;
   using Constants = std::map<std::pair<Dtype, uint64_t>, View>;  // by the bits of the number
   Constants constant_rows_;
-  std::vector<Constants> around_;  // of the loops around what is recorded: one that runs no trip fills nothing
+  std::vector<Constants> around_;  // of the loops around what is recorded: one without an iteration fills nothing
   std::unordered_map<uint32_t, Elsewhere> elsewhere_;
   double busy_vector_ = 0, busy_scalar_ = 0, busy_gpsimd_ = 0;  // ns, roughly
 
   arch::LoopNest nest_;
-  int register_ = 0, kept_ = 0;
+  int register_ = 0, reserved_ = 0;
   uint32_t names_ = 0;
   uint32_t line_ = 0;
   std::optional<Error> error_;

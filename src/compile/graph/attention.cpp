@@ -29,25 +29,26 @@ class Matcher {
  public:
   Matcher(const ir::Node& dot, size_t weights) : dot_(dot), weights_(weights) {}
 
-  std::optional<AttentionMatch> match_open(const NodeUsers& users, const std::unordered_set<const ir::Node*>& kept) {
+  std::optional<AttentionMatch> match_open(const NodeUsers& users,
+                                           const std::unordered_set<const ir::Node*>& live_out) {
     m_.root = &dot_;
     m_.inside = {&dot_};
     if (!second_multiply() || !softmax() || !first_multiply() || !assign_dims()) return std::nullopt;
-    take_transpose(users, kept);
-    if (!assign_heads() || !place_mask()) return std::nullopt;
+    take_transpose(users, live_out);
+    if (!assign_heads() || !match_mask()) return std::nullopt;
     m_.mask = {mask_.value, mask_.map};
     return m_;
   }
-  std::optional<AttentionMatch> match(const NodeUsers& users, const std::unordered_set<const ir::Node*>& kept) {
-    if (!match_open(users, kept)) return std::nullopt;
+  std::optional<AttentionMatch> match(const NodeUsers& users, const std::unordered_set<const ir::Node*>& live_out) {
+    if (!match_open(users, live_out)) return std::nullopt;
     if (size(m_.at.shared) * size(m_.at.query) <= arch::AttentionStep::kFewRows) {
-      take_update(m_.k, users, kept);
-      take_update(m_.v, users, kept);
+      take_update(m_.k, users, live_out);
+      take_update(m_.v, users, live_out);
     }
     const std::unordered_set<const ir::Node*> inside(m_.inside.begin(), m_.inside.end());
     for (const ir::Node* node : inside) {
       if (node == m_.root) continue;
-      if (kept.count(node)) return std::nullopt;
+      if (live_out.count(node)) return std::nullopt;
       const bool is_row = node == m_.top.value.node || node == m_.sum.value.node;
       for (const ir::Node* user : users.at(node)) {
         if (is_row && user->op == op::attention_gradient)
@@ -262,9 +263,9 @@ class Matcher {
     return batch_.size() <= 2 && rows_.size() <= 2;
   }
 
-  void take_transpose(const NodeUsers& users, const std::unordered_set<const ir::Node*>& kept) {
+  void take_transpose(const NodeUsers& users, const std::unordered_set<const ir::Node*>& live_out) {
     const auto found = users.find(&dot_);
-    if (kept.count(&dot_) || found == users.end() || found->second.size() != 1) return;
+    if (live_out.count(&dot_) || found == users.end() || found->second.size() != 1) return;
     const ir::Node& n = *found->second[0];
     if (n.op != op::transpose) return;
     const ir::Ints& from = n.attrs.ints("permutation");
@@ -277,9 +278,9 @@ class Matcher {
   }
 
   // A cache that is updated for this alone is read as it is, and the update besides.
-  void take_update(AttentionOperand& o, const NodeUsers& users, const std::unordered_set<const ir::Node*>& kept) {
+  void take_update(AttentionOperand& o, const NodeUsers& users, const std::unordered_set<const ir::Node*>& live_out) {
     const ir::Node& n = *o.value.node;
-    if (n.op != op::dynamic_update_slice || kept.count(&n) || users.at(&n).size() != 1) return;
+    if (n.op != op::dynamic_update_slice || live_out.count(&n) || users.at(&n).size() != 1) return;
     const Dims &all = n.types[0].dims, &part = n.inputs[1].type().dims;
     const size_t key = size_t(o.dims[size_t(m_.at.key)]);
     for (size_t d = 0; d < all.size(); ++d)
@@ -297,11 +298,11 @@ class Matcher {
   int64_t size(int d) const { return d < 0 ? 1 : m_.space[size_t(d)]; }
 
   bool assign_heads() {
-    const std::optional<PositionMask> by_place = mask_.value.node ? position_mask(mask_) : std::nullopt;
+    const std::optional<PositionMask> by_position = mask_.value.node ? position_mask(mask_) : std::nullopt;
     AttentionDims& at = m_.at;
     if (!rows_.empty()) at.query = rows_.back();
     if (rows_.size() == 2) at.shared = rows_.front();
-    if (at.shared >= 0 && by_place && by_place->query == at.shared) std::swap(at.query, at.shared);
+    if (at.shared >= 0 && by_position && by_position->query == at.shared) std::swap(at.query, at.shared);
     if (!batch_.empty()) at.kv = batch_.back();
     if (batch_.size() == 2) at.batch = batch_.front();
     auto is_even = [&] {
@@ -316,22 +317,22 @@ class Matcher {
   }
 
   // A mask by position is none in memory; one mask or bias besides may be.
-  bool place_mask() {
+  bool match_mask() {
     Seen rest = mask_;
     if (mask_.value.node) {
       Seen part = mask_;
-      std::optional<PositionMask> by_place = position_mask(part);
-      if (!by_place && below_mask(part).node().op == op::and_) {
+      std::optional<PositionMask> by_position = position_mask(part);
+      if (!by_position && below_mask(part).node().op == op::and_) {
         const Seen both = below_mask(part);
         for (size_t i : {0, 1}) {
-          by_place = position_mask(both.input(i));
+          by_position = position_mask(both.input(i));
           rest = both.input(1 - i);
-          if (by_place) break;
+          if (by_position) break;
         }
-      } else if (by_place) {
+      } else if (by_position) {
         rest = {};
       }
-      if (!by_place || !hide(*by_place)) rest = mask_;
+      if (!by_position || !hide(*by_position)) rest = mask_;
       if (m_.step.causal && rest.value.node && narrow(position_mask(rest))) rest = {};
     }
     if (rest.value.node && bias_.value.node) return false;
@@ -391,10 +392,10 @@ std::vector<ir::Value> AttentionMatch::reads() const {
 }
 
 std::optional<AttentionMatch> match_attention(const ir::Node& dot, const NodeUsers& users,
-                                              const std::unordered_set<const ir::Node*>& kept) {
+                                              const std::unordered_set<const ir::Node*>& live_out) {
   if (dot.op != op::dot_general) return std::nullopt;
   for (size_t weights : {0, 1})
-    if (auto found = Matcher(dot, weights).match(users, kept)) return found;
+    if (auto found = Matcher(dot, weights).match(users, live_out)) return found;
   return std::nullopt;
 }
 

@@ -16,7 +16,7 @@ namespace trine::compile {
 // Dims of the weights that softmax gives, by what varies with them; -1: there is none of more than one element.
 struct AttentionDims {
   int batch = -1, kv = -1;      // of queries, keys and values; kv is the head of keys
-  int shared = -1, query = -1;  // of queries alone: heads that share one of keys, and places
+  int shared = -1, query = -1;  // of queries alone: heads that share one of keys, and positions
   int key = -1;
 };
 
@@ -56,9 +56,9 @@ struct AttentionMatch {
 };
 
 using NodeUsers = std::unordered_map<const ir::Node*, std::vector<const ir::Node*>>;
-// The attention whose second multiply `dot` is, if it is one. `kept`: must be in memory, though maybe unread.
+// The attention whose second multiply `dot` is, if it is one. `live_out`: must be in memory, though maybe unread.
 std::optional<AttentionMatch> match_attention(const ir::Node& dot, const NodeUsers& users,
-                                              const std::unordered_set<const ir::Node*>& kept);
+                                              const std::unordered_set<const ir::Node*>& live_out);
 
 // The same where others may read what happens inside: what a gradient is found by.
 std::optional<AttentionMatch> match_open_attention(const ir::Node& dot, const NodeUsers& users);

@@ -237,8 +237,9 @@ class Parts {
     auto boxed = [&](const Value& v) { return with_sign(truth(is_infinite(v), v), v); };
     auto by = [&](const Pair& p, const Pair& q, double size) {
       const Value s = like(size, p.re);
-      return Pair{add(op::multiply, s, add(op::add, add(op::multiply, p.re, q.re), add(op::multiply, p.im, q.im))),
-                  add(op::multiply, s, add(op::subtract, add(op::multiply, p.im, q.re), add(op::multiply, p.re, q.im)))};
+      return Pair{
+          add(op::multiply, s, add(op::add, add(op::multiply, p.re, q.re), add(op::multiply, p.im, q.im))),
+          add(op::multiply, s, add(op::subtract, add(op::multiply, p.im, q.re), add(op::multiply, p.re, q.im)))};
     };
     const Pair of_zero = {add(op::multiply, endless, x.re), add(op::multiply, endless, x.im)};
     const Pair of_x = by({boxed(x.re), boxed(x.im)}, y, kInf), of_y = by(a, {boxed(y.re), boxed(y.im)}, 0);
@@ -255,8 +256,8 @@ class Parts {
     const Value large = compared(x.re, like(x.re.type().dtype == Dtype::f64 ? 700 : 80, x.re), "GT");
     const Value power = add(op::exponential, selected(large, add(op::multiply, x.re, like(0.5, x.re)), x.re));
     const Value gone = is_equal(x.re, -kInf), level = is_equal(x.im, 0);
-    auto finish = [&](const Value& turn) {
-      const Value once = add(op::multiply, power, turn);
+    auto finish = [&](const Value& rotation) {
+      const Value once = add(op::multiply, power, rotation);
       return selected(gone, like(0, once), selected(large, add(op::multiply, once, power), once));
     };
     return {selected(level, finish(like(1, x.re)), finish(add(op::cosine, x.im))),

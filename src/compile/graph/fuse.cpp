@@ -33,7 +33,7 @@ constexpr size_t kSearchMax = 4000;       // units looked at for a cycle; beyond
 using NodeSet = std::unordered_set<const ir::Node*>;
 
 bool is_loop_constant(const ir::Node& node) {
-  return node.op == op::iota && node.types[0].dtype != Dtype::boolean && arch::is_tile_dtype(node.types[0].dtype);
+  return node.op == op::iota && node.types[0].dtype != Dtype::boolean && arch::is_loop_dtype(node.types[0].dtype);
 }
 
 bool is_trailing(const ir::Ints& dims, size_t rank) {
@@ -44,7 +44,7 @@ bool is_trailing(const ir::Ints& dims, size_t rank) {
 
 class Fuser {
  public:
-  Fuser(std::span<const ir::Node* const> nodes, std::span<const ir::Value> kept, const FuseOptions& options,
+  Fuser(std::span<const ir::Node* const> nodes, std::span<const ir::Value> live_out, const FuseOptions& options,
         bool searches_all)
       : nodes_(nodes), options_(options), searches_all_(searches_all) {
     for (const ir::Node* node : nodes) {
@@ -52,7 +52,7 @@ class Fuser {
       for (const ir::Value& v : node->captures)
         if (!has_plans(*node) || !is_made_anew(*v.node)) add_user(v, *node);
     }
-    for (const ir::Value& v : kept) kept_.insert(v.node);
+    for (const ir::Value& v : live_out) live_out_.insert(v.node);
   }
 
   std::optional<Fusion> all() {
@@ -60,8 +60,8 @@ class Fuser {
     for (size_t i = nodes_.size(); i-- > 0;) {
       const ir::Node& node = *nodes_[i];
       if (node.op == op::parameter || node.op == op::constant) continue;
-      if (is_made_anew(node) && !users_.count(&node) && !kept_.count(&node)) continue;
-      place(node);
+      if (is_made_anew(node) && !users_.count(&node) && !live_out_.count(&node)) continue;
+      fuse_node(node);
     }
     if (units_.size() <= kSmallPlan) merge_small();
     for (size_t u = 0; u < units_.size(); ++u) take_product(u);
@@ -69,11 +69,11 @@ class Fuser {
   }
 
  private:
-  // Nodes inside are not placed; the root stands for all of them.
+  // Nodes inside get no unit; the root stands for all of them.
   void find_attentions() {
     for (size_t i = nodes_.size(); i-- > 0;) {
       if (inside_.count(nodes_[i])) continue;
-      auto found = match_attention(*nodes_[i], users_, kept_);
+      auto found = match_attention(*nodes_[i], users_, live_out_);
       if (!found || !(options_.attention ? options_.attention(*found) : found->is_plain())) continue;
       const AttentionMatch& match = attentions_.emplace_back(*std::move(found));
       for (const ir::Node* node : match.inside) inside_[node] = &match;
@@ -88,9 +88,9 @@ class Fuser {
   enum class Class : uint8_t { other, map, reduce, view, alias };
 
   Class class_of(const ir::Node& node) const {
-    if (is_tile_map(node) || is_loop_constant(node) || is_gather(node)) return Class::map;
-    if (is_tile_reduce(node)) return Class::reduce;
-    if (view_kind(node) != ViewKind::none && arch::is_tile_dtype(node.types[0].dtype)) return Class::view;
+    if (is_loop_map(node) || is_loop_constant(node) || is_gather(node)) return Class::map;
+    if (is_loop_reduce(node)) return Class::reduce;
+    if (view_kind(node) != ViewKind::none && arch::is_loop_dtype(node.types[0].dtype)) return Class::view;
     return is_alias(node) ? Class::alias : Class::other;
   }
 
@@ -116,7 +116,7 @@ class Fuser {
   }
 
   Wish wish_of(const ir::Node& node) {
-    Wish wish{.memory = kept_.count(&node) > 0};
+    Wish wish{.memory = live_out_.count(&node) > 0};
     std::unordered_set<size_t> loops;
     const bool is_view = class_of(node) == Class::view;
     if (read_by_.count(&node)) (is_view ? wish.walked : wish.memory) = true;
@@ -150,7 +150,7 @@ class Fuser {
     return std::any_of(users.begin(), users.end(), [&](const ir::Node* u) { return sees_part(*u); });
   }
 
-  void place(const ir::Node& node) {
+  void fuse_node(const ir::Node& node) {
     if (auto found = inside_.find(&node); found != inside_.end()) {
       if (!found->second || found->second->root != &node) return;
       units_.push_back({.single = &node, .attention = found->second});
@@ -177,11 +177,11 @@ class Fuser {
         views_.insert(&node);
         return;
       case Class::view:
-        return place_view(node, wish);
+        return fuse_view(node, wish);
       case Class::map:
-        return place_map(node, wish);
+        return fuse_map(node, wish);
       case Class::reduce:
-        return place_reduce(node, wish);
+        return fuse_reduce(node, wish);
     }
   }
 
@@ -205,7 +205,7 @@ class Fuser {
   }
 
   // A view is read through by every loop that uses it; memory of its own only where someone needs it dense.
-  void place_view(const ir::Node& node, const Wish& wish) {
+  void fuse_view(const ir::Node& node, const Wish& wish) {
     for (size_t loop : wish.loops) join(node, loop);
     if (is_alias(node) && (wish.memory || wish.walked))
       views_.insert(&node);
@@ -217,7 +217,7 @@ class Fuser {
 
   static bool is_full(const Unit& loop) { return loop.op_count >= kOpsMax; }
   // Does a dim that stays lie within one that is reduced?
-  static bool is_turned(const Unit& loop) {
+  static bool is_transposed(const Unit& loop) {
     bool reduced = false;
     for (size_t d = 0; d < loop.space.size(); ++d) {
       if (reduced && !loop.inner[d] && loop.space[d] > 1) return true;
@@ -228,8 +228,8 @@ class Fuser {
   bool fits(const ir::Node& node, const Unit& loop) const {
     if (is_full(loop)) return false;
     const int64_t here = node.types[0].elements(), all = element_count(loop.space);
-    if (options_.rows_apart && here == all && is_turned(loop)) return false;
-    if (here >= all || tile_cost(node) <= kDuplicateCostMax) return here <= all;
+    if (options_.rows_apart && here == all && is_transposed(loop)) return false;
+    if (here >= all || loop_cost(node) <= kDuplicateCostMax) return here <= all;
     int64_t rows = 1;
     for (size_t d = 0; d < loop.space.size(); ++d) rows *= loop.inner[d] ? 1 : loop.space[d];
     if (loop.has_reduction()) return here <= rows;  // once per row
@@ -237,9 +237,9 @@ class Fuser {
   }
   // Is the node made of a reduction that the loop will do row by row? Then it will be computed once per row.
   static bool comes_of_rows(const ir::Node& node, const Dims& space, int depth) {
-    if (is_tile_reduce(node))
+    if (is_loop_reduce(node))
       return node.inputs[0].type().dims == space && is_trailing(node.attrs.ints("dimensions"), space.size());
-    if (depth == 0 || (!is_tile_map(node) && view_kind(node) != ViewKind::whole)) return false;
+    if (depth == 0 || (!is_loop_map(node) && view_kind(node) != ViewKind::whole)) return false;
     return std::any_of(node.inputs.begin(), node.inputs.end(),
                        [&](const ir::Value& v) { return comes_of_rows(*v.node, space, depth - 1); });
   }
@@ -254,7 +254,7 @@ class Fuser {
     return std::nullopt;
   }
 
-  void place_map(const ir::Node& node, const Wish& wish) {
+  void fuse_map(const ir::Node& node, const Wish& wish) {
     if (const auto loop = beside_product(node, wish)) return add_root(node, *loop);
     const bool all_fit =
         std::all_of(wish.loops.begin(), wish.loops.end(), [&](size_t l) { return fits(node, units_[l]); });
@@ -279,7 +279,7 @@ class Fuser {
 
   // One cheap op on values that have memory anyway, or few ops on one large value.
   bool is_cheap_chain(const ir::Node& node) {
-    if (tile_cost(node) > 1) return is_rebuilt(node);
+    if (loop_cost(node) > 1) return is_rebuilt(node);
     return is_rebuilt(node) || std::all_of(node.inputs.begin(), node.inputs.end(), [&](const ir::Value& v) {
              const Class kind = class_of(*v.node);
              return kind == Class::other || v.node->op == op::parameter || v.node->op == op::constant ||
@@ -293,25 +293,26 @@ class Fuser {
     const int64_t all = node.types[0].elements();
     if (all < kRebuiltMin) return false;
     NodeSet seen = {&node};
-    std::vector<const ir::Node*> work = {&node};
+    std::vector<const ir::Node*> worklist = {&node};
     int cost = 0, leaves = 0;
     bool seen_otherwise = false;  // under other dims: then only what costs next to nothing
-    while (!work.empty()) {
-      const ir::Node& n = *work.back();
-      work.pop_back();
-      cost += tile_cost(n);
+    while (!worklist.empty()) {
+      const ir::Node& n = *worklist.back();
+      worklist.pop_back();
+      cost += loop_cost(n);
       if (cost > kRebuiltCost || leaves > 1) return false;
       for (const ir::Value& v : n.inputs) {
         if (!seen.insert(v.node).second) continue;
         const Class kind = class_of(*v.node);
         if (v.type().elements() <= all / 16) {
           if (kind == Class::reduce && all < kHugeSpace) return false;  // its own loop was to go along
-        } else if (kind == Class::other || kind == Class::alias || v.node->op == op::parameter || kept_.count(v.node)) {
+        } else if (kind == Class::other || kind == Class::alias || v.node->op == op::parameter ||
+                   live_out_.count(v.node)) {
           ++leaves;
           if (kind == Class::alias) seen_otherwise = true;
           if (kind == Class::alias && makes_products(*v.node->inputs[0].node)) return false;  // its loop makes it
         } else if (kind == Class::map || (kind == Class::view && view_kind(*v.node) == ViewKind::whole)) {
-          work.push_back(v.node);
+          worklist.push_back(v.node);
         } else {
           return false;
         }
@@ -324,7 +325,7 @@ class Fuser {
   bool can_add_root(const ir::Node& node, size_t loop) {
     const Unit& unit = units_[loop];
     if (node.types[0].dims != unit.space || is_full(unit)) return false;
-    if (options_.rows_apart && is_turned(unit)) return false;
+    if (options_.rows_apart && is_transposed(unit)) return false;
     return !has_view(node, unit) && can_write(node, loop);
   }
   // Does a member look at the node, or at a half of a pair, elsewhere than at its own element?
@@ -383,14 +384,14 @@ class Fuser {
     uint32_t last = searches_all_ ? UINT32_MAX : 0;
     for (const ir::Node* member : units_[loop].members) last = std::max(last, member->id);
     std::unordered_set<size_t> seen = {loop};
-    std::vector<size_t> work, found;
+    std::vector<size_t> worklist, found;
     readers(&node, found);
     for (size_t u : found)
-      if (u != loop && seen.insert(u).second) work.push_back(u);
-    while (!work.empty()) {
+      if (u != loop && seen.insert(u).second) worklist.push_back(u);
+    while (!worklist.empty()) {
       if (seen.size() > kSearchMax) return true;
-      const Unit& unit = units_[work.back()];
-      work.pop_back();
+      const Unit& unit = units_[worklist.back()];
+      worklist.pop_back();
       found.clear();
       for (const ir::Node* node : {unit.single, unit.product})
         if (node && node->id < last) readers(node, found);
@@ -398,13 +399,13 @@ class Fuser {
         if (root->id < last) readers(root, found);
       for (size_t u : found) {
         if (u == loop) return true;
-        if (seen.insert(u).second) work.push_back(u);
+        if (seen.insert(u).second) worklist.push_back(u);
       }
     }
     return false;
   }
 
-  void place_reduce(const ir::Node& node, const Wish& wish) {
+  void fuse_reduce(const ir::Node& node, const Wish& wish) {
     const Dims& space = node.inputs[0].type().dims;
     std::vector<bool> inner(space.size());
     for (int64_t d : node.attrs.ints("dimensions")) inner[size_t(d)] = true;
@@ -434,7 +435,7 @@ class Fuser {
     if (reduction.attrs.ints("dimensions").empty()) return false;
     return std::all_of(unit.members.begin(), unit.members.end(), [&](const ir::Node* member) {
       if (class_of(*member) == Class::view) return member->inputs[0].type().elements() == 1;
-      if (member->types[0].dims != rows || tile_cost(*member) > kDuplicateCostMax) return false;
+      if (member->types[0].dims != rows || loop_cost(*member) > kDuplicateCostMax) return false;
       return std::all_of(member->inputs.begin(), member->inputs.end(), [&](const ir::Value& v) {
         return v.node == &reduction || unit.members.count(v.node) || v.node->op == op::constant ||
                v.type().elements() == 1;
@@ -458,24 +459,25 @@ class Fuser {
   }
   static bool will_reduce_rows(const Unit& unit) {
     return std::any_of(unit.members.begin(), unit.members.end(), [&](const ir::Node* n) {
-      return n->op == op::broadcast_in_dim && n->types[0].dims == unit.space && comes_of_rows(*n, unit.space, kRowDepth);
+      return n->op == op::broadcast_in_dim && n->types[0].dims == unit.space &&
+             comes_of_rows(*n, unit.space, kRowDepth);
     });
   }
   // What has memory anyway and is as large as the space, of all that the nodes are made of elementwise.
   NodeSet large_inputs(const std::vector<const ir::Node*>& nodes, const Dims& space) {
     NodeSet out, seen;
-    std::vector<const ir::Node*> work = nodes;
+    std::vector<const ir::Node*> worklist = nodes;
     const int64_t all = element_count(space);
-    while (!work.empty() && seen.size() < kOpsMax) {
-      const ir::Node& n = *work.back();
-      work.pop_back();
+    while (!worklist.empty() && seen.size() < kOpsMax) {
+      const ir::Node& n = *worklist.back();
+      worklist.pop_back();
       if (!seen.insert(&n).second) continue;
       const Class kind = class_of(n);
       if (kind == Class::other)
         out.insert(&n);
       else
         for (const ir::Value& v : n.inputs)
-          if (v.type().elements() == all) work.push_back(v.node);
+          if (v.type().elements() == all) worklist.push_back(v.node);
     }
     return out;
   }
@@ -554,7 +556,7 @@ class Fuser {
     readers(product, found);
     unit.product = product;
     const bool is_given =
-        std::any_of(kept_.begin(), kept_.end(), [&](const ir::Node* result) {  // itself or seen otherwise
+        std::any_of(live_out_.begin(), live_out_.end(), [&](const ir::Node* result) {  // itself or seen otherwise
           while (views_.count(result) && is_alias(*result)) result = result->inputs[0].node;
           return result == product;
         });
@@ -627,13 +629,13 @@ class Fuser {
   bool waits(size_t from, size_t to) {
     const auto all = needs();
     std::vector<bool> seen(units_.size());
-    std::vector<size_t> work = {from};
-    while (!work.empty()) {
-      const size_t u = work.back();
-      work.pop_back();
+    std::vector<size_t> worklist = {from};
+    while (!worklist.empty()) {
+      const size_t u = worklist.back();
+      worklist.pop_back();
       if (u == to) return true;
       for (size_t next : all[u])
-        if (!seen[next]) seen[next] = true, work.push_back(next);
+        if (!seen[next]) seen[next] = true, worklist.push_back(next);
     }
     return false;
   }
@@ -695,7 +697,7 @@ class Fuser {
   FuseOptions options_;
   bool searches_all_;
   NodeUsers users_;
-  NodeSet kept_, views_;
+  NodeSet live_out_, views_;
   std::deque<AttentionMatch> attentions_;
   std::unordered_map<const ir::Node*, const AttentionMatch*> inside_;  // null: nothing needs the node
   std::unordered_map<const ir::Node*, std::vector<const AttentionMatch*>> read_by_;
@@ -731,10 +733,10 @@ bool walks_operands(const ir::Node& node) {
          node.inputs[0].type().dtype == node.inputs[1].type().dtype;
 }
 
-Fusion fuse(std::span<const ir::Node* const> nodes, std::span<const ir::Value> kept, const FuseOptions& options) {
-  auto quick = Fuser(nodes, kept, options, false).all();
+Fusion fuse(std::span<const ir::Node* const> nodes, std::span<const ir::Value> live_out, const FuseOptions& options) {
+  auto quick = Fuser(nodes, live_out, options, false).all();
   if (quick) return std::move(*quick);
-  auto careful = Fuser(nodes, kept, options, true).all();
+  auto careful = Fuser(nodes, live_out, options, true).all();
   CHECK(careful, "units have an order");
   return std::move(*careful);
 }

@@ -1,5 +1,5 @@
 // Which nodes are computed together: each unit becomes one step of a host plan.
-// A loop unit is one tile program; anything else is a unit of its own. Values inside a loop unit need no memory.
+// A loop unit is one loop program; anything else is a unit of its own. Values inside a loop unit need no memory.
 // Invariant: units in the order given need only values that earlier units, or the plan's inputs, hold in memory.
 #pragma once
 
@@ -50,7 +50,8 @@ struct FuseOptions {
 };
 
 // nodes: a graph's or a region's, in order. kept: values that must be in memory at the end.
-Fusion fuse(std::span<const ir::Node* const> nodes, std::span<const ir::Value> kept, const FuseOptions& options = {});
+Fusion fuse(std::span<const ir::Node* const> nodes, std::span<const ir::Value> live_out,
+            const FuseOptions& options = {});
 
 std::string unit_text(const Unit& unit);        // its type and its ops
 std::string fusion_text(const Fusion& fusion);  // a line for each unit

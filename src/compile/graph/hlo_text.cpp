@@ -95,11 +95,11 @@ std::string groups_text(const Node& node) {
   return cat("{", listed(groups, ",", [](const ir::Ints& g) { return cat("{", numbers(g), "}"); }), "}");
 }
 
-// Of a place "model.py:12 (jit(f)/sin)".
-std::string metadata(std::string_view place) {
-  const size_t name = place.ends_with(')') ? place.find(" (") : std::string_view::npos;
-  if (name == std::string_view::npos) return cat(", metadata={op_name=\"", place, "\"}");
-  const std::string_view file = place.substr(0, name), inner = place.substr(name + 2, place.size() - name - 3);
+// Of a location "model.py:12 (jit(f)/sin)".
+std::string metadata(std::string_view location) {
+  const size_t name = location.ends_with(')') ? location.find(" (") : std::string_view::npos;
+  if (name == std::string_view::npos) return cat(", metadata={op_name=\"", location, "\"}");
+  const std::string_view file = location.substr(0, name), inner = location.substr(name + 2, location.size() - name - 3);
   const size_t line = std::min(file.rfind(':'), file.size());
   return cat(", metadata={op_name=\"", inner, "\" source_file=\"", file.substr(0, line), "\"",
              line < file.size() ? cat(" source_line=", file.substr(line + 1)) : "", "}");
@@ -172,7 +172,7 @@ class Printer {
     const Tensor* constant = ir::constant_of(node);
     std::string out = cat("  ", own, " = ", shape(node.types), " ", opcode(node.op.name()), "(",
                           constant ? AttrText()(*constant) : names(node.inputs), ")", attrs(node), called);
-    if (node.where) append_text(out, metadata(graph_.place(node.where)));
+    if (node.where) append_text(out, metadata(graph_.location(node.where)));
     out += "\n";
     for (uint32_t r = 0; r < node.types.size(); ++r) {
       names_[node.result(r)] = node.types.size() == 1 ? own : fresh("get-tuple-element");

@@ -7,7 +7,7 @@
 
 namespace trine::compile {
 
-using arch::TileOp;
+using arch::LoopOp;
 
 namespace {
 
@@ -15,37 +15,37 @@ constexpr int kGather = 5;  // the cost of an element
 
 struct Name {
   std::string_view name;
-  TileOp op;
+  LoopOp op;
 };
-constexpr Name kCompares[] = {{"EQ", TileOp::eq}, {"NE", TileOp::ne}, {"LT", TileOp::lt},
-                              {"LE", TileOp::le}, {"GT", TileOp::gt}, {"GE", TileOp::ge}};
-constexpr Name kReduces[] = {{"add", TileOp::reduce_sum},     {"multiply", TileOp::reduce_prod},
-                             {"maximum", TileOp::reduce_max}, {"minimum", TileOp::reduce_min},
-                             {"and", TileOp::reduce_and},     {"or", TileOp::reduce_or},
-                             {"xor", TileOp::reduce_xor}};
+constexpr Name kCompares[] = {{"EQ", LoopOp::eq}, {"NE", LoopOp::ne}, {"LT", LoopOp::lt},
+                              {"LE", LoopOp::le}, {"GT", LoopOp::gt}, {"GE", LoopOp::ge}};
+constexpr Name kReduces[] = {{"add", LoopOp::reduce_sum},     {"multiply", LoopOp::reduce_prod},
+                             {"maximum", LoopOp::reduce_max}, {"minimum", LoopOp::reduce_min},
+                             {"and", LoopOp::reduce_and},     {"or", LoopOp::reduce_or},
+                             {"xor", LoopOp::reduce_xor}};
 
-TileOp find(std::span<const Name> names, std::string_view name) {
+LoopOp find(std::span<const Name> names, std::string_view name) {
   for (const Name& n : names)
     if (n.name == name) return n.op;
-  return TileOp::count;
+  return LoopOp::count;
 }
 
-bool is_in(Dtype dtype, arch::TileTypes types) {
-  const Dtype value = arch::tile_value_type(dtype);
+bool is_in(Dtype dtype, arch::LoopOpTypes types) {
+  const Dtype value = arch::loop_value_type(dtype);
   const int bit = is_floating(value) ? 1 : is_integer(value) ? 2 : 4;
   return (int(types) & bit) != 0;
 }
 
-bool has_tile_types(const ir::Node& node) {
+bool has_loop_types(const ir::Node& node) {
   for (const ir::Value& v : node.inputs)
-    if (v.type().is_token || !arch::is_tile_dtype(v.type().dtype)) return false;
-  return node.types.size() == 1 && !node.types[0].is_token && arch::is_tile_dtype(node.types[0].dtype);
+    if (v.type().is_token || !arch::is_loop_dtype(v.type().dtype)) return false;
+  return node.types.size() == 1 && !node.types[0].is_token && arch::is_loop_dtype(node.types[0].dtype);
 }
 
 // Widths must agree, and narrow floats have no bits of their own in a program.
 bool is_plain_bitcast(const ir::Node& node) {
   const Dtype from = node.inputs[0].type().dtype, to = node.types[0].dtype;
-  auto plain = [](Dtype d) { return d != Dtype::boolean && arch::tile_value_type(d) == d; };
+  auto plain = [](Dtype d) { return d != Dtype::boolean && arch::loop_value_type(d) == d; };
   return bits(from) == bits(to) && plain(from) && plain(to) && node.inputs[0].type().dims == node.types[0].dims;
 }
 
@@ -56,35 +56,35 @@ const ops::OnHost* loop_row(ir::OpId op) {
   return row && row->host ? &row->host : nullptr;
 }
 
-TileOp tile_compare(std::string_view direction) { return find(kCompares, direction); }
-TileOp tile_reduce(std::string_view kind) { return find(kReduces, kind); }
+LoopOp loop_compare(std::string_view direction) { return find(kCompares, direction); }
+LoopOp loop_reduce(std::string_view kind) { return find(kReduces, kind); }
 
-bool is_tile_map(const ir::Node& node) {
+bool is_loop_map(const ir::Node& node) {
   if (is_complex_part(node) || is_complex_pair(node)) return true;
   const ops::OnHost* row = loop_row(node.op);
-  if (!row || !has_tile_types(node)) return false;
-  if (node.op == op::compare) return tile_compare(node.attrs.text("direction")) != TileOp::count;
+  if (!row || !has_loop_types(node)) return false;
+  if (node.op == op::compare) return loop_compare(node.attrs.text("direction")) != LoopOp::count;
   if (node.op == op::bitcast_convert) return is_plain_bitcast(node);
   if (node.op == op::convert || node.op == op::select) return true;
   const Dtype dtype = node.inputs[0].type().dtype;
-  const TileOp op = dtype == Dtype::boolean && row->logical != TileOp::count ? row->logical : row->op;
+  const LoopOp op = dtype == Dtype::boolean && row->logical != LoopOp::count ? row->logical : row->op;
   return is_in(dtype, arch::row(op).types);
 }
 
-bool is_tile_reduce(const ir::Node& node) {
+bool is_loop_reduce(const ir::Node& node) {
   if (node.op != op::reduce || node.inputs.size() != 2 || !node.regions.empty() ||
-      node.attrs.ints("dimensions").empty() || !has_tile_types(node))
+      node.attrs.ints("dimensions").empty() || !has_loop_types(node))
     return false;
   const std::string_view kind = node.attrs.text("kind");
   const auto op = ir::OpId::find(kind);
   const ops::OnHost* combine = op ? loop_row(*op) : nullptr;
-  if (!combine || tile_reduce(kind) == TileOp::count) return false;
+  if (!combine || loop_reduce(kind) == LoopOp::count) return false;
   const Dtype dtype = node.types[0].dtype;
-  if (dtype == Dtype::boolean && combine->logical != TileOp::count) return false;
-  return is_in(dtype, arch::row(tile_reduce(kind)).types) && is_in(dtype, arch::row(combine->op).types);
+  if (dtype == Dtype::boolean && combine->logical != LoopOp::count) return false;
+  return is_in(dtype, arch::row(loop_reduce(kind)).types) && is_in(dtype, arch::row(combine->op).types);
 }
 
-int tile_cost(const ir::Node& node) {
+int loop_cost(const ir::Node& node) {
   const ops::OnHost* row = loop_row(node.op);
   return row ? row->cost : node.op == op::reduce ? 1 : node.op == op::gather ? kGather : 0;
 }

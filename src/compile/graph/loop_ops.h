@@ -10,13 +10,13 @@ namespace trine::compile {
 
 // The op's host column; null where loops do not compute it.
 const ops::OnHost* loop_row(ir::OpId op);
-arch::TileOp tile_compare(std::string_view direction);  // "LT" ...; count where there is none
-arch::TileOp tile_reduce(std::string_view kind);        // "add" ...; count where there is none
+arch::LoopOp loop_compare(std::string_view direction);  // "LT" ...; count where there is none
+arch::LoopOp loop_reduce(std::string_view kind);        // "add" ...; count where there is none
 
-// An elementwise node that tile programs compute: its op, and the dtypes of its inputs and result.
-bool is_tile_map(const ir::Node& node);
+// An elementwise node that loop programs compute: its op, and the dtypes of its inputs and result.
+bool is_loop_map(const ir::Node& node);
 // A reduce of one operand by one of the plain kinds.
-bool is_tile_reduce(const ir::Node& node);
-int tile_cost(const ir::Node& node);
+bool is_loop_reduce(const ir::Node& node);
+int loop_cost(const ir::Node& node);
 
 }  // namespace trine::compile

@@ -1,4 +1,4 @@
-// A place is made of iota, constants, sums and products; what it is at most follows from the dims.
+// An index is made of iota, constants, sums and products; what it is at most follows from the dims.
 #include "compile/graph/narrow_index.h"
 
 #include <optional>
@@ -12,7 +12,7 @@ using ir::Value;
 
 namespace {
 
-constexpr int kDepthMax = 8;  // of the arithmetic of a place
+constexpr int kDepthMax = 8;  // of the arithmetic of an index
 
 std::optional<uint64_t> constant_bound(const Tensor& t) {
   if (element_count(t.dims) != 1) return {};
@@ -25,7 +25,7 @@ std::optional<uint64_t> constant_bound(const Tensor& t) {
   return uint64_t(value);
 }
 
-// The most that any element is; nothing where it is no place, or may wrap.
+// The most that any element is; nothing where it is no index, or may wrap.
 std::optional<uint64_t> bound(const Value& v, int depth = 0) {
   const Node& n = *v.node;
   if (depth > kDepthMax || !is_integer(v.type().dtype)) return {};
@@ -44,7 +44,7 @@ std::optional<uint64_t> bound(const Value& v, int depth = 0) {
   return out;
 }
 
-// The place made anew in 32 bits; it has a bound.
+// The index made anew in 32 bits; it has a bound.
 Value narrowed(Graph& graph, const Value& v, Dtype to) {
   const Node& n = *v.node;
   ir::Type type = ir::tensor_type(to, v.type().dims);
@@ -60,14 +60,14 @@ Value narrowed(Graph& graph, const Value& v, Dtype to) {
 
 }  // namespace
 
-Replacement narrow_places(Graph& graph, const Node& node) {
+Replacement narrow_indices(Graph& graph, const Node& node) {
   const Value& v = node.inputs[0];
   const Dtype to = node.types[0].dtype;
   if (!is_integer(to) || row(to).bits != 32 || row(v.type().dtype).bits != 64 || !bound(v)) return {};
   return {narrowed(graph, v, to)};
 }
 
-Replacement shift_places_out(Graph& graph, const Node& node) {
+Replacement shift_indices_out(Graph& graph, const Node& node) {
   const auto most = bound(node.inputs[0]), by = bound(node.inputs[1]);
   const Node* amount = node.inputs[1].node;
   while (amount->op == op::broadcast_in_dim) amount = amount->inputs[0].node;

@@ -77,9 +77,9 @@ std::optional<PositionMask> position_mask(const ir::Value& value, const IndexMap
   }
   PositionMask out{.offset = difference.offset};
   for (auto [dim, scale] : difference.by) {
-    int& place = scale < 0 ? out.key : out.query;
-    if (std::abs(scale) != 1 || place >= 0) return std::nullopt;
-    place = dim;
+    int& side = scale < 0 ? out.key : out.query;
+    if (std::abs(scale) != 1 || side >= 0) return std::nullopt;
+    side = dim;
   }
   return out.key < 0 ? std::nullopt : std::optional(out);
 }

@@ -80,15 +80,15 @@ bool is_near(float got, double want) {
   return std::isinf(want) ? double(got) == want : std::fabs(double(got) - want) <= kNearness * std::fabs(want) + 1e-37;
 }
 
-// What a region of (value, place, value, place) keeps, tried on pairs of these.
-struct Kept {
+// What a region of (value, index, value, index) keeps, tried on pairs of these.
+struct ArgReduce {
   bool is_max = false;
   double value(double x, double y) const {
     if (std::isnan(x) || std::isnan(y)) return std::numeric_limits<double>::quiet_NaN();
     return is_max ? std::max(x, y) : std::min(x, y);
   }
   // Of the first of NaNs, or of equals, the lesser.
-  int64_t place(double x, int64_t i, double y, int64_t j) const {
+  int64_t position(double x, int64_t i, double y, int64_t j) const {
     if (std::isnan(x)) return i;
     if (std::isnan(y)) return j;
     if (x == y) return std::min(i, j);
@@ -96,21 +96,22 @@ struct Kept {
   }
 };
 
-bool keeps(const ir::Region& region, Dtype value, Dtype place, Kept kept) {
+bool keeps(const ir::Region& region, Dtype value, Dtype position, ArgReduce arg_reduce) {
   static constexpr double kWhole[] = {-3, -1, 0, 2}, kReal[] = {-kInf, -3, -0.5, 0, 2, kInf, NAN}, kTruth[] = {0, 1};
   const std::span<const double> values = is_floating(value)        ? std::span<const double>(kReal)
                                          : value == Dtype::boolean ? std::span<const double>(kTruth)
                                                                    : kWhole;
-  static constexpr int64_t kPlaces[][2] = {{0, 1}, {1, 0}, {2, 5}, {5, 2}};
+  static constexpr int64_t kPositions[][2] = {{0, 1}, {1, 0}, {2, 5}, {5, 2}};
   ops::Evaluator evaluator({});
   for (double x : values) {
     for (double y : values) {
       if (std::isnan(x) && std::isnan(y)) continue;
-      for (const auto& [i, j] : kPlaces) {
-        const Tensor args[] = {scalar(value, x), scalar(place, double(i)), scalar(value, y), scalar(place, double(j))};
+      for (const auto& [i, j] : kPositions) {
+        const Tensor args[] = {scalar(value, x), scalar(position, double(i)), scalar(value, y),
+                               scalar(position, double(j))};
         auto got = evaluator.run(region, args);
-        if (!got || got->size() != 2 || int64_t(number((*got)[1])) != kept.place(x, i, y, j)) return false;
-        const double most = number((*got)[0]), want = kept.value(x, y);
+        if (!got || got->size() != 2 || int64_t(number((*got)[1])) != arg_reduce.position(x, i, y, j)) return false;
+        const double most = number((*got)[0]), want = arg_reduce.value(x, y);
         if (most != want && !(std::isnan(most) && std::isnan(want))) return false;
       }
     }
@@ -119,18 +120,18 @@ bool keeps(const ir::Region& region, Dtype value, Dtype place, Kept kept) {
 }
 
 // Whether the first value of a reduction is one that any other replaces.
-bool is_neutral(const Value& v, Kept kept) {
+bool is_neutral(const Value& v, ArgReduce arg_reduce) {
   const Tensor* t = ir::constant_of(v);
   if (!t || t->bytes() != size_t(bytes(t->dtype))) return false;
   return dispatch_element(t->dtype, [&](auto element) {
     using E = decltype(element);
     if constexpr (E::kIsFloating) {
-      return number(*t) == (kept.is_max ? -INFINITY : INFINITY);
+      return number(*t) == (arg_reduce.is_max ? -INFINITY : INFINITY);
     } else if constexpr (E::kIsBoolean) {
-      return (number(*t) != 0) != kept.is_max;
+      return (number(*t) != 0) != arg_reduce.is_max;
     } else if constexpr (E::kIsSigned && E::kBits >= 8) {
       using L = std::numeric_limits<typename E::Storage>;
-      return *t->view().template as<const typename E::Storage>() == (kept.is_max ? L::lowest() : L::max());
+      return *t->view().template as<const typename E::Storage>() == (arg_reduce.is_max ? L::lowest() : L::max());
     } else {
       return false;
     }
@@ -141,17 +142,18 @@ bool is_neutral(const Value& v, Kept kept) {
 
 std::optional<ArgMax> match_argmax(const Node& n) {
   if (n.inputs.size() != 4 || n.regions.size() != 1 || !n.captures.empty()) return std::nullopt;
-  const Value values = n.inputs[0], places = n.inputs[1];
-  const ir::Type &type = values.type(), &place = places.type();
+  const Value values = n.inputs[0], positions = n.inputs[1];
+  const ir::Type &type = values.type(), &position = positions.type();
   const ir::Ints& along = n.attrs.ints("dimensions");
   const Tensor* first = ir::constant_of(n.inputs[3]);
-  if (along.size() != 1 || places.node->op != op::iota || places.node->attrs.integer("iota_dimension") != along[0] ||
-      !is_integer(place.dtype) || bits(place.dtype) < 8 || !first || number(*first) != 0 ||
-      type.dims[size_t(along[0])] < 1)
+  if (along.size() != 1 || positions.node->op != op::iota ||
+      positions.node->attrs.integer("iota_dimension") != along[0] || !is_integer(position.dtype) ||
+      bits(position.dtype) < 8 || !first || number(*first) != 0 || type.dims[size_t(along[0])] < 1)
     return std::nullopt;
-  const Kept max{true}, min{false};
+  const ArgReduce max{true}, min{false};
   const bool is_max = is_neutral(n.inputs[2], max);
-  if ((!is_max && !is_neutral(n.inputs[2], min)) || !keeps(n.regions[0], type.dtype, place.dtype, is_max ? max : min))
+  if ((!is_max && !is_neutral(n.inputs[2], min)) ||
+      !keeps(n.regions[0], type.dtype, position.dtype, is_max ? max : min))
     return std::nullopt;
   return ArgMax{values, along[0], is_max};
 }
@@ -160,8 +162,8 @@ Replacement take_apart_argmax(Graph& g, const Node& n) {
   const auto match = match_argmax(n);
   if (!match) return {};
   const auto& [values, at, is_max] = *match;
-  const Value places = n.inputs[1];
-  const ir::Type &type = values.type(), &place = places.type();
+  const Value positions = n.inputs[1];
+  const ir::Type &type = values.type(), &position = positions.type();
   const ir::Ints along = {at};
   ir::Ints others;
   for (int64_t d = 0; d < int64_t(type.dims.size()); ++d)
@@ -177,11 +179,11 @@ Replacement take_apart_argmax(Graph& g, const Node& n) {
   const std::string kind = is_truth ? (is_max ? "or" : "and") : is_max ? "maximum" : "minimum";
   const Value most = reduce(values, n.inputs[2], kind, n.types[0]);
   const Value spread = g.add1(op::broadcast_in_dim, {most}, type, {{"broadcast_dimensions", others}}, n.where);
-  Value met = compare(values, spread, "EQ");
-  if (is_floating(type.dtype)) met = g.add1(op::or_, {met, compare(values, values, "NE")}, flags, {}, n.where);
-  const Value last = g.constant(scalar(place.dtype, double(type.dims[size_t(along[0])] - 1)), n.where);
-  const Value lasts = g.add1(op::broadcast_in_dim, {last}, place, {{"broadcast_dimensions", ir::Ints()}}, n.where);
-  const Value where = g.add1(op::select, {met, places, lasts}, place, {}, n.where);
+  Value hit = compare(values, spread, "EQ");
+  if (is_floating(type.dtype)) hit = g.add1(op::or_, {hit, compare(values, values, "NE")}, flags, {}, n.where);
+  const Value last = g.constant(scalar(position.dtype, double(type.dims[size_t(along[0])] - 1)), n.where);
+  const Value lasts = g.add1(op::broadcast_in_dim, {last}, position, {{"broadcast_dimensions", ir::Ints()}}, n.where);
+  const Value where = g.add1(op::select, {hit, positions, lasts}, position, {}, n.where);
   return {most, reduce(where, last, "minimum", n.types[1])};
 }
 
@@ -222,7 +224,7 @@ std::optional<bool> sorts_upwards(const Node& sort) {
   return up;
 }
 
-Replacement put_together_erfc(Graph& graph, const Node& node) {
+Replacement recognise_erfc(Graph& graph, const Node& node) {
   const Node& test = *node.inputs[0].node;
   if (node.types[0].dtype != Dtype::f32 || test.op != op::compare || test.inputs[0].node->op != op::abs) return {};
   const Value x = test.inputs[0].node->inputs[0];

@@ -1,5 +1,5 @@
 // Functions that arrive taken apart: JAX hands on erfc as some sixty additions and multiplications.
-// They are known by their values at chosen points, not by their coefficients, so another way to take them apart is
+// They are recognised by their values at chosen points, not by their coefficients, so another way to take them apart is
 // known too. Rules for simplify.h's table.
 #pragma once
 
@@ -10,10 +10,10 @@
 namespace trine::compile {
 
 // select(|x| < 1, ..., ...) of f32 that is erfc(x) wherever it was tried.
-ir::Replacement put_together_erfc(ir::Graph& graph, const ir::Node& node);
+ir::Replacement recognise_erfc(ir::Graph& graph, const ir::Node& node);
 
-// Reductions of values with their places that keep the largest or the least and its first place: a reduction of the
-// values, and one of the places where it is met. Both are loops that go along with others.
+// Reductions of values with their indices that keep the largest or the least and its first index: a reduction of the
+// values, and one of the indices where it is found. Both are loops that go along with others.
 struct ArgMax {
   ir::Value values = {};
   int64_t along = 0;

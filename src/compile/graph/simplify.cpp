@@ -64,8 +64,9 @@ bool is_approximate(const Node& node) {
 
 // Every input constant and the result small: computed now.
 Replacement fold(Graph& graph, const Node& node) {
-  if (node.op == op::constant || node.op == op::parameter || node.op == op::iota || node.is_unique || !node.regions.empty() ||
-      node.types.size() != 1 || node.types[0].is_token || node.types[0].elements() > kFoldedMax)
+  if (node.op == op::constant || node.op == op::parameter || node.op == op::iota || node.is_unique ||
+      !node.regions.empty() || node.types.size() != 1 || node.types[0].is_token ||
+      node.types[0].elements() > kFoldedMax)
     return {};
   std::vector<TensorView> in;
   for (const Value& v : node.inputs) {
@@ -76,7 +77,8 @@ Replacement fold(Graph& graph, const Node& node) {
   const ops::Op* op = ops::find_op(node.op);
   if (!op || !op->eval || op->has_effect || op->kind == ops::OpKind::collective || node.inputs.empty()) return {};
   // A scalar repeated is cheaper kept as it is.
-  if (node.op == op::broadcast_in_dim && node.inputs[0].type().elements() == 1 && node.types[0].elements() > 1) return {};
+  if (node.op == op::broadcast_in_dim && node.inputs[0].type().elements() == 1 && node.types[0].elements() > 1)
+    return {};
   Tensor out = Tensor::make(node.types[0].dtype, node.types[0].dims);
   const TensorView to[] = {out.view()};
   if (!ops::evaluate(node, in, {}, to)) return {};
@@ -185,10 +187,12 @@ Replacement times_one(Graph&, const Node& n) {
 Replacement times_truth(Graph& g, const Node& n) {
   for (size_t i : {0, 1}) {
     const Node& factor = *n.inputs[i].node;
-    if (factor.op != op::convert || factor.inputs[0].type().dtype != Dtype::boolean || ir::constant_of(factor.inputs[0]))
+    if (factor.op != op::convert || factor.inputs[0].type().dtype != Dtype::boolean ||
+        ir::constant_of(factor.inputs[0]))
       continue;
     const Value zero = g.constant(Tensor::make(n.types[0].dtype, {}), n.where);
-    const Value zeros = g.add1(op::broadcast_in_dim, {zero}, n.types[0], {{"broadcast_dimensions", ir::Ints()}}, n.where);
+    const Value zeros =
+        g.add1(op::broadcast_in_dim, {zero}, n.types[0], {{"broadcast_dimensions", ir::Ints()}}, n.where);
     return the(g.add1(op::select, {factor.inputs[0], n.inputs[1 - i], zeros}, n.types[0], {}, n.where));
   }
   return {};
@@ -222,7 +226,7 @@ Replacement multiply_as_result(Graph& g, const Node& n) {
   return the(g.add1(n.op, std::move(inputs), n.types[0], n.attrs, n.where));
 }
 
-// A slice whose place is known: clamped as dynamic_slice clamps.
+// A slice whose start is known: clamped as dynamic_slice clamps.
 Replacement slice_known(Graph& g, const Node& n) {
   ir::Ints start, limit;
   const Dims &whole = n.inputs[0].type().dims, &part = n.types[0].dims;
@@ -259,8 +263,8 @@ Replacement add_scattered(Graph& g, const Node& n) {
   for (size_t i : {size_t{0}, size_t{1}}) {
     const Node& scatter = *n.inputs[i].node;
     if (!is_sum_into_zeros(scatter) || n.inputs[1 - i] == n.inputs[i]) continue;
-    return the(
-        g.add1(op::scatter, {n.inputs[1 - i], scatter.inputs[1], scatter.inputs[2]}, n.types[0], scatter.attrs, n.where));
+    return the(g.add1(op::scatter, {n.inputs[1 - i], scatter.inputs[1], scatter.inputs[2]}, n.types[0], scatter.attrs,
+                      n.where));
   }
   return {};
 }
@@ -342,7 +346,7 @@ constexpr ir::Rule kRules[] = {
     {"and with a known truth", op::and_, truth_with_known<1>},
     {"or with a known truth", op::or_, truth_with_known<0>},
     {"case of a known index", op::case_, case_known},
-    {"put erfc together", op::select, put_together_erfc},
+    {"put erfc together", op::select, recognise_erfc},
     {"add zero to integers", op::add, whole_add_zero},
     {"add what is scattered into zeros", op::add, add_scattered},
     {"scatter to a known place", op::scatter, scatter_known},
@@ -355,8 +359,8 @@ constexpr ir::Rule kRules[] = {
     {"multiply as the result", op::dot_general, multiply_as_result},
     {"concatenate one", op::concatenate, one_part},
     {"barrier", op::optimization_barrier, barrier},
-    {"shift places out", op::shift_right_logical, shift_places_out},
-    {"narrow places", op::convert, narrow_places},
+    {"shift places out", op::shift_right_logical, shift_indices_out},
+    {"narrow places", op::convert, narrow_indices},
 };
 
 }  // namespace

@@ -143,14 +143,14 @@ DotStep plan_dot(const ir::Node& dot, const DotOperand& left, const DotOperand& 
   return out;
 }
 
-std::optional<arch::TileProgram> dot_loop(const GemmStep& step, const ir::Type& a, const ir::Type& b,
+std::optional<arch::LoopProgram> dot_loop(const GemmStep& step, const ir::Type& a, const ir::Type& b,
                                           const ir::Type& c) {
   constexpr int64_t kProductsMax = 256;  // of so few, handing them to the multiply's kernels costs more than they do
   if (step.k < 1 || c.elements() == 0) return std::nullopt;
   if ((step.m != 1 || step.n != 1) && c.elements() * step.k > kProductsMax) return std::nullopt;
   for (Dtype d : {a.dtype, b.dtype, c.dtype})
-    if (!arch::is_tile_dtype(d) || d == Dtype::boolean || is_floating(d) != is_floating(c.dtype)) return std::nullopt;
-  arch::TileBuilder t;
+    if (!arch::is_loop_dtype(d) || d == Dtype::boolean || is_floating(d) != is_floating(c.dtype)) return std::nullopt;
+  arch::LoopBuilder t;
   std::vector<int64_t> of_a, of_b, of_c;
   for (const Dim& d : step.batch) {
     t.dim(d.size);
@@ -165,13 +165,13 @@ std::optional<arch::TileProgram> dot_loop(const GemmStep& step, const ir::Type& 
   const uint32_t left = t.input(a.dtype, a.elements(), of_a, step.a.offset),
                  right = t.input(b.dtype, b.elements(), of_b, step.b.offset),
                  to = t.output(c.dtype, c.elements(), of_c, step.c.offset);
-  const Dtype wide = arch::tile_value_type(c.dtype);
+  const Dtype wide = arch::loop_value_type(c.dtype);
   auto value = [&](uint32_t operand) {
-    const arch::TileValue v = t.load(operand);
+    const arch::LoopValue v = t.load(operand);
     return t.type_of(v) == wide ? v : t.convert(v, wide);
   };
-  const arch::TileValue x = value(left), y = value(right);
-  const arch::TileValue sum = t.unary(arch::TileOp::reduce_sum, t.binary(arch::TileOp::mul, x, y));
+  const arch::LoopValue x = value(left), y = value(right);
+  const arch::LoopValue sum = t.unary(arch::LoopOp::reduce_sum, t.binary(arch::LoopOp::mul, x, y));
   t.once();
   t.store(to, sum);
   return t.take();

@@ -26,12 +26,12 @@ struct DotStep {
 // prefer_right_as_b: the right operand is the one worth packing.
 DotStep plan_dot(const ir::Node& dot, const DotOperand& left, const DotOperand& right, bool prefer_right_as_b);
 
-// The transposed product of the same numbers: in[0] and in[1] change places too.
+// The transposed product of the same numbers: in[0] and in[1] are swapped too.
 void swap_sides(arch::GemmStep& step);
 
 // A multiply without rows and columns, which reads each number once, or of few numbers, as a loop that sums products:
-// in[0] is A, in[1] B. Nothing for others, or where tile programs do not know a dtype.
-std::optional<arch::TileProgram> dot_loop(const arch::GemmStep& step, const ir::Type& a, const ir::Type& b,
+// in[0] is A, in[1] B. Nothing for others, or where loop programs do not know a dtype.
+std::optional<arch::LoopProgram> dot_loop(const arch::GemmStep& step, const ir::Type& a, const ir::Type& b,
                                           const ir::Type& c);
 
 }  // namespace trine::compile

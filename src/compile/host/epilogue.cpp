@@ -9,9 +9,9 @@
 
 namespace trine::compile {
 
-using arch::TileOp;
-using arch::TileOperand;
-using arch::TileProgram;
+using arch::LoopOp;
+using arch::LoopOperand;
+using arch::LoopProgram;
 
 namespace {
 
@@ -20,7 +20,7 @@ using Chain = std::vector<size_t>;
 
 class Collapse {
  public:
-  Collapse(const TileProgram& loop, uint32_t read) : loop_(loop), read_(loop.operands[read]) {
+  Collapse(const LoopProgram& loop, uint32_t read) : loop_(loop), read_(loop.operands[read]) {
     for (size_t d = 0; d < loop.dims.size(); ++d)
       if (loop.dims[d].size != 1) by_stride_.push_back(d);
     std::sort(by_stride_.begin(), by_stride_.end(),
@@ -44,7 +44,7 @@ class Collapse {
   bool is_whole() const { return used_ == by_stride_.size() && read_.offset == 0; }
 
   // An operand's stride along a chain; nothing where it is not even.
-  std::optional<int64_t> stride(const TileOperand& o, const Chain& chain) const {
+  std::optional<int64_t> stride(const LoopOperand& o, const Chain& chain) const {
     if (chain.empty()) return 0;
     for (size_t i = 0; i + 1 < chain.size(); ++i)
       if (o.strides[chain[i]] != o.strides[chain[i + 1]] * loop_.dims[chain[i + 1]].size) return std::nullopt;
@@ -52,8 +52,8 @@ class Collapse {
   }
 
  private:
-  const TileProgram& loop_;
-  const TileOperand& read_;
+  const LoopProgram& loop_;
+  const LoopOperand& read_;
   std::vector<size_t> by_stride_ = {};
   size_t used_ = 0;
 };
@@ -86,8 +86,8 @@ std::optional<Product> product_of(const arch::ConvStep& step) {
   return out;
 }
 
-bool narrow_to_read(arch::GemmStep& step, TileProgram& loop, uint32_t read) {
-  TileOperand& operand = loop.operands[read];
+bool narrow_to_read(arch::GemmStep& step, LoopProgram& loop, uint32_t read) {
+  LoopOperand& operand = loop.operands[read];
   arch::GemmStep out = step;
   int64_t rest = operand.offset;
   // Of a dim of the product the elements that are read: one loop dim may take steps, several go through it one by one.
@@ -135,10 +135,10 @@ bool makes_products(const ir::Node& node) {
   return narrow(node.inputs[0].type().dtype) && narrow(node.types[0].dtype) && node.types[0].elements() > 0;
 }
 
-std::optional<TileProgram> as_epilogue(const TileProgram& loop, uint32_t read, const Product& product) {
+std::optional<LoopProgram> as_epilogue(const LoopProgram& loop, uint32_t read, const Product& product) {
   Collapse collapse(loop, read);
   Chain chains[2];
-  TileProgram out{.dims = {{1, false}, {product.columns.size, false}}, .stages = loop.stages, .insns = loop.insns};
+  LoopProgram out{.dims = {{1, false}, {product.columns.size, false}}, .stages = loop.stages, .insns = loop.insns};
   for (const ProductDim& dim : product.rows) {
     out.dims[0].size *= dim.size;
     if (dim.size > 1 && !collapse.add(dim, chains[0])) return std::nullopt;
@@ -158,9 +158,9 @@ std::optional<TileProgram> as_epilogue(const TileProgram& loop, uint32_t read, c
     out.operands.back().strides = {*by_row, *by_col};
     if (int64_t& beside = out.operands.back().beside; beside >= 0) beside = renamed[size_t(beside)];
   }
-  for (arch::TileInsn& n : out.insns) {
-    if (n.op == TileOp::load || n.op == TileOp::store || n.op == TileOp::pick) n.at = renamed[n.at];
-    if (n.op != TileOp::iota) continue;
+  for (arch::LoopInsn& n : out.insns) {
+    if (n.op == LoopOp::load || n.op == LoopOp::store || n.op == LoopOp::pick) n.at = renamed[n.at];
+    if (n.op != LoopOp::iota) continue;
     const auto side =
         std::find_if(std::begin(chains), std::end(chains), [&](const Chain& c) { return c == Chain{n.at}; });
     if (side == std::end(chains)) return std::nullopt;
@@ -169,9 +169,9 @@ std::optional<TileProgram> as_epilogue(const TileProgram& loop, uint32_t read, c
   return out;
 }
 
-bool writes_along_columns(const TileProgram& epilogue) {
+bool writes_along_columns(const LoopProgram& epilogue) {
   return epilogue.dims[1].size == 1 || std::all_of(epilogue.operands.begin(), epilogue.operands.end(),
-                                                   [](const TileOperand& o) { return !o.output || o.strides[1] == 1; });
+                                                   [](const LoopOperand& o) { return !o.output || o.strides[1] == 1; });
 }
 
 }  // namespace trine::compile

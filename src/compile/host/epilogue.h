@@ -23,16 +23,16 @@ std::optional<Product> product_of(const arch::ConvStep& step);  // none where it
 
 // Leaves of the multiply only what the loop's operand `read` reads of the product, which nobody else does; the loop
 // then reads all of it. False, and nothing is changed, where that is no part of rows and columns.
-bool narrow_to_read(arch::GemmStep& step, arch::TileProgram& loop, uint32_t read);
+bool narrow_to_read(arch::GemmStep& step, arch::LoopProgram& loop, uint32_t read);
 
 // Multiplies of floats of up to 32 bits, whose sums are f32.
 bool makes_products(const ir::Node& node);
 
 // The loop's program over rows and columns of the product, operand 0, which was its operand `read`; nothing where the
 // loop walks otherwise.
-std::optional<arch::TileProgram> as_epilogue(const arch::TileProgram& loop, uint32_t read, const Product& product);
+std::optional<arch::LoopProgram> as_epilogue(const arch::LoopProgram& loop, uint32_t read, const Product& product);
 
 // Whether what it stores lies side by side along the product's columns, as its tiles do.
-bool writes_along_columns(const arch::TileProgram& epilogue);
+bool writes_along_columns(const arch::LoopProgram& epilogue);
 
 }  // namespace trine::compile

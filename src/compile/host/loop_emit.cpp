@@ -17,16 +17,16 @@
 
 namespace trine::compile {
 
-using arch::TileInsn;
-using arch::TileOp;
-using arch::TileStage;
-using arch::TileValue;
+using arch::LoopInsn;
+using arch::LoopOp;
+using arch::LoopStage;
+using arch::LoopValue;
 
 namespace {
 
 // An instruction before its stage is known.
 struct Draft {
-  TileInsn insn;
+  LoopInsn insn;
   bool by_row = false;  // once per row
   bool reduces = false;
   int stage = 0;  // even: per element, odd: per row
@@ -50,10 +50,10 @@ class Emitter {
   explicit Emitter(const Unit& unit) : unit_(unit) {}
 
   Result<LoopCode> all() {
-    arch::TileProgram& p = code_.program;
+    arch::LoopProgram& p = code_.program;
     for (size_t d = 0; d < unit_.space.size(); ++d) p.dims.push_back({unit_.space[d], bool(unit_.inner[d])});
     struct Stored {
-      TileValue value;
+      LoopValue value;
       const ir::Node* root;
       Part part;
     };
@@ -67,7 +67,7 @@ class Emitter {
       if (const auto from = moved_whole(*root, map)) {
         const uint32_t at =
             operand(from->first, walk_of(from->second, from->first.type().dims, unit_.space.size()), false, Part::bits);
-        stores.push_back({push_op(TileOp::load, Dtype::s64, {}, false, at), root, Part::bits});
+        stores.push_back({push_op(LoopOp::load, Dtype::s64, {}, false, at), root, Part::bits});
         continue;
       }
       stores.push_back({TRY(value(root->inputs[0], map)), root, Part::real});
@@ -79,7 +79,7 @@ class Emitter {
       const bool by_row = (drafts_[v].by_row || drafts_[v].reduces) && this->by_row(root_map(*root));
       const Walk walk = walk_of(root_map(*root), root->types[0].dims, unit_.space.size());
       const uint32_t at = operand(root->result(), walk, true, part);
-      push({.op = TileOp::store, .type = type_of(v), .in = {v, arch::kNoValue, arch::kNoValue}, .at = at}, by_row);
+      push({.op = LoopOp::store, .type = type_of(v), .in = {v, arch::kNoValue, arch::kNoValue}, .at = at}, by_row);
     }
     finish();
     return std::move(code_);
@@ -101,21 +101,21 @@ class Emitter {
     return std::all_of(map.begin(), map.end(),
                        [&](const IndexTerm& t) { return t.dim < 0 || !unit_.inner[size_t(t.dim)]; });
   }
-  Dtype type_of(TileValue v) const { return drafts_[v].insn.type; }
+  Dtype type_of(LoopValue v) const { return drafts_[v].insn.type; }
 
   // A store rounds by itself.
-  TileValue before_rounding(TileValue v, Dtype stored) const {
-    const TileInsn& n = drafts_[v].insn;
-    return n.op == TileOp::round_to && Dtype(n.at) == stored ? n.in[0] : v;
+  LoopValue before_rounding(LoopValue v, Dtype stored) const {
+    const LoopInsn& n = drafts_[v].insn;
+    return n.op == LoopOp::round_to && Dtype(n.at) == stored ? n.in[0] : v;
   }
 
-  TileValue push(TileInsn insn, bool row) {
+  LoopValue push(LoopInsn insn, bool row) {
     drafts_.push_back({insn, row});
-    return TileValue(drafts_.size() - 1);
+    return LoopValue(drafts_.size() - 1);
   }
-  TileValue push_op(TileOp op, Dtype type, std::initializer_list<TileValue> in, bool row, uint32_t at = 0,
+  LoopValue push_op(LoopOp op, Dtype type, std::initializer_list<LoopValue> in, bool row, uint32_t at = 0,
                     uint64_t bits = 0) {
-    TileInsn insn{.op = op, .type = type, .at = at, .bits = bits};
+    LoopInsn insn{.op = op, .type = type, .at = at, .bits = bits};
     std::copy(in.begin(), in.end(), insn.in.begin());
     return push(insn, row);
   }
@@ -123,7 +123,7 @@ class Emitter {
   enum class Part : uint8_t { whole, real, imag, bits };
   uint32_t operand(const ir::Value& v, const Walk& walk, bool output, Part part = Part::whole) {
     const ir::Type& t = v.type();
-    arch::TileOperand o{t.dtype, output, t.elements(), walk.offset, walk.strides};
+    arch::LoopOperand o{t.dtype, output, t.elements(), walk.offset, walk.strides};
     if (part == Part::bits) o.dtype = Dtype::s64;
     if (part == Part::real || part == Part::imag) {
       o = {row(t.dtype).element, output, 2 * o.elements, 2 * o.offset + (part == Part::imag), o.strides};
@@ -138,19 +138,19 @@ class Emitter {
     return uint32_t(all.size() - 1);
   }
 
-  Result<TileValue> value(const ir::Value& v, const IndexMap& map) {
+  Result<LoopValue> value(const ir::Value& v, const IndexMap& map) {
     // Terms of dims with one element mean nothing: drop them, so that equal reads are one.
     IndexMap tidy = map;
     for (size_t d = 0; d < tidy.size(); ++d)
       if (v.type().dims[d] == 1) tidy[d] = {};
     const std::pair<ir::Value, IndexMap> key{v, std::move(tidy)};
     if (auto found = memo_.find(key); found != memo_.end()) return found->second;
-    const TileValue made = TRY(make(v, key.second));
+    const LoopValue made = TRY(make(v, key.second));
     memo_.emplace(key, made);
     return made;
   }
 
-  Result<TileValue> make(const ir::Value& v, const IndexMap& map) {
+  Result<LoopValue> make(const ir::Value& v, const IndexMap& map) {
     const ir::Node& node = *v.node;
     const bool row = by_row(map);
     if (node.op == op::constant) {
@@ -161,11 +161,11 @@ class Emitter {
       if (const ir::Node* pair = node.inputs[0].node; is_made_here(*pair)) return value(pair->inputs[part], map);
       const Walk walk = walk_of(map, v.type().dims, unit_.space.size());
       const uint32_t at = operand(node.inputs[0], walk, false, part ? Part::imag : Part::real);
-      return push_op(TileOp::load, v.type().dtype, {}, row, at);
+      return push_op(LoopOp::load, v.type().dtype, {}, row, at);
     }
     if (!unit_.members.count(&node)) {
       const uint32_t at = operand(v, walk_of(map, v.type().dims, unit_.space.size()), false);
-      return push_op(TileOp::load, arch::tile_value_type(v.type().dtype), {}, row, at);
+      return push_op(LoopOp::load, arch::loop_value_type(v.type().dtype), {}, row, at);
     }
     if (view_kind(node) != ViewKind::none) return value(node.inputs[0], through_view(node, map));
     if (node.op == op::iota) return iota(node, map, row);
@@ -195,33 +195,33 @@ class Emitter {
     return from[0] == from[1] ? std::optional(from[0]) : std::nullopt;
   }
 
-  Result<TileValue> computed(const ir::Node& node, const IndexMap& map, bool row) {
-    std::vector<TileValue> in;
+  Result<LoopValue> computed(const ir::Node& node, const IndexMap& map, bool row) {
+    std::vector<LoopValue> in;
     for (const ir::Value& v : node.inputs) {
       // The scalar predicate of select and bounds of clamp are for every element.
       const bool scalar = v.type().dims.empty() && !map.empty();
       in.push_back(TRY(value(v, scalar ? IndexMap{} : map)));
     }
-    const Dtype result = node.types[0].dtype, type = arch::tile_value_type(result);
+    const Dtype result = node.types[0].dtype, type = arch::loop_value_type(result);
     if (node.op == op::convert) return converted(in[0], result, row);
     if (node.op == op::compare) {
       if (node.attrs.text("compare_type") == "TOTALORDER")
-        for (TileValue& v : in) v = in_total_order(v, row);
-      return push_op(tile_compare(node.attrs.text("direction")), Dtype::boolean, {in[0], in[1]}, row);
+        for (LoopValue& v : in) v = in_total_order(v, row);
+      return push_op(loop_compare(node.attrs.text("direction")), Dtype::boolean, {in[0], in[1]}, row);
     }
     if (node.op == op::reduce_precision)
       return push_op(
-          TileOp::reduce_precision, type, {in[0]}, row, 0,
+          LoopOp::reduce_precision, type, {in[0]}, row, 0,
           uint64_t(node.attrs.integer("exponent_bits")) << 8 | uint64_t(node.attrs.integer("mantissa_bits")));
     const ops::OnHost& r = *loop_row(node.op);
-    const TileOp op = result == Dtype::boolean && r.logical != TileOp::count ? r.logical : r.op;
-    TileInsn insn{.op = op, .type = type};
+    const LoopOp op = result == Dtype::boolean && r.logical != LoopOp::count ? r.logical : r.op;
+    LoopInsn insn{.op = op, .type = type};
     std::copy(in.begin(), in.end(), insn.in.begin());
     return push(insn, row);
   }
 
   // An element of the operand's window: where windows begin, each start held inside, is computed here.
-  Result<TileValue> gathered(const ir::Node& node, const IndexMap& map, bool row) {
+  Result<LoopValue> gathered(const ir::Node& node, const IndexMap& map, bool row) {
     const ops::SliceAxes axes = ops::gather_axes(node.attrs);
     const ir::Value &x = node.inputs[0], &starts = node.inputs[1];
     const ir::Ints& sizes = node.attrs.ints("slice_sizes");
@@ -239,34 +239,34 @@ class Emitter {
     for (size_t b = 0; b < axes.operand_batching.size(); ++b)
       from[size_t(axes.operand_batching[b])] = at[size_t(axes.indices_batching[b])];
     const Dims &dims = x.type().dims, strides = row_major_strides(dims);
-    std::optional<TileValue> index;
+    std::optional<LoopValue> index;
     int64_t reach = 0;
     for (size_t k = 0; k < axes.index_map.size(); ++k) {
       const size_t d = size_t(axes.index_map[k]);
       const int64_t most = dims[d] - sizes[d];
       if (most == 0) continue;
       if (size_t(axes.index_vector_dim) < at.size()) at[size_t(axes.index_vector_dim)] = {-1, 0, int64_t(k)};
-      const TileValue start = start_of(TRY(value(starts, at)), most, strides[d], by_row(at));
-      index = index ? push_op(TileOp::add, Dtype::s32, {*index, start}, by_row(at)) : start;
+      const LoopValue start = start_of(TRY(value(starts, at)), most, strides[d], by_row(at));
+      index = index ? push_op(LoopOp::add, Dtype::s32, {*index, start}, by_row(at)) : start;
       reach += most * strides[d];
     }
     const uint32_t in = operand(x, walk_of(from, dims, unit_.space.size()), false);
-    const Dtype type = arch::tile_value_type(x.type().dtype);
-    if (!index) return push_op(TileOp::load, type, {}, row, in);
-    return push_op(TileOp::pick, type, {*index}, row, in, uint64_t(reach));
+    const Dtype type = arch::loop_value_type(x.type().dtype);
+    if (!index) return push_op(LoopOp::load, type, {}, row, in);
+    return push_op(LoopOp::pick, type, {*index}, row, in, uint64_t(reach));
   }
   // A start as elements of the operand, in 32 bits.
-  TileValue start_of(TileValue v, int64_t most, int64_t stride, bool row) {
+  LoopValue start_of(LoopValue v, int64_t most, int64_t stride, bool row) {
     const Dtype type = type_of(v);
     if (trine::row(type).kind == DtypeKind::signed_int)
-      v = push_op(TileOp::max, type, {v, constant_int(type, 0, row)}, row);
+      v = push_op(LoopOp::max, type, {v, constant_int(type, 0, row)}, row);
     if (double(most) < trine::row(type).max_finite)
-      v = push_op(TileOp::min, type, {v, constant_int(type, most, row)}, row);
-    if (type != Dtype::s32) v = push_op(TileOp::convert, Dtype::s32, {v}, row);
-    return stride == 1 ? v : push_op(TileOp::mul, Dtype::s32, {v, constant_int(Dtype::s32, stride, row)}, row);
+      v = push_op(LoopOp::min, type, {v, constant_int(type, most, row)}, row);
+    if (type != Dtype::s32) v = push_op(LoopOp::convert, Dtype::s32, {v}, row);
+    return stride == 1 ? v : push_op(LoopOp::mul, Dtype::s32, {v, constant_int(Dtype::s32, stride, row)}, row);
   }
   // A gather asks for one part of its index vectors at a time.
-  Result<TileValue> part_of(const ir::Node& node, const IndexMap& map) {
+  Result<LoopValue> part_of(const ir::Node& node, const IndexMap& map) {
     const size_t dim = size_t(node.attrs.integer("dimension"));
     IndexMap at = map;
     for (const ir::Value& part : node.inputs) {
@@ -277,59 +277,59 @@ class Emitter {
     return fail(Code::internal, "a concatenation in a loop is not read part by part");
   }
 
-  // Floats in total order are in the order of their bits, those below zero turned round.
-  TileValue in_total_order(TileValue v, bool row) {
+  // Floats in total order are in the order of their bits, those below zero reversed.
+  LoopValue in_total_order(LoopValue v, bool row) {
     if (!is_floating(type_of(v))) return v;
     const bool is_wide = type_of(v) == Dtype::f64;
     const Dtype whole = is_wide ? Dtype::s64 : Dtype::s32;
-    const TileValue bits = push_op(TileOp::bit_cast, whole, {v}, row);
-    const TileValue sign = push_op(TileOp::shr_arith, whole, {bits, constant_int(whole, is_wide ? 63 : 31, row)}, row);
-    const TileValue turned =
-        push_op(TileOp::bit_and, whole, {sign, constant_int(whole, is_wide ? INT64_MAX : INT32_MAX, row)}, row);
-    return push_op(TileOp::bit_xor, whole, {bits, turned}, row);
+    const LoopValue bits = push_op(LoopOp::bit_cast, whole, {v}, row);
+    const LoopValue sign = push_op(LoopOp::shr_arith, whole, {bits, constant_int(whole, is_wide ? 63 : 31, row)}, row);
+    const LoopValue flipped =
+        push_op(LoopOp::bit_and, whole, {sign, constant_int(whole, is_wide ? INT64_MAX : INT32_MAX, row)}, row);
+    return push_op(LoopOp::bit_xor, whole, {bits, flipped}, row);
   }
 
-  Result<TileValue> converted(TileValue from, Dtype to, bool row) {
-    const Dtype type = arch::tile_value_type(to);
-    TileValue v = from;
-    if (type_of(v) != type) v = push_op(TileOp::convert, type, {v}, row);
-    if (type != to) v = push_op(TileOp::round_to, type, {v}, row, uint32_t(to));
+  Result<LoopValue> converted(LoopValue from, Dtype to, bool row) {
+    const Dtype type = arch::loop_value_type(to);
+    LoopValue v = from;
+    if (type_of(v) != type) v = push_op(LoopOp::convert, type, {v}, row);
+    if (type != to) v = push_op(LoopOp::round_to, type, {v}, row, uint32_t(to));
     return v;
   }
 
-  Result<TileValue> iota(const ir::Node& node, const IndexMap& map, bool row) {
+  Result<LoopValue> iota(const ir::Node& node, const IndexMap& map, bool row) {
     const IndexTerm& term = map[size_t(node.attrs.integer("iota_dimension"))];
-    const Dtype dtype = node.types[0].dtype, type = arch::tile_value_type(dtype);
+    const Dtype dtype = node.types[0].dtype, type = arch::loop_value_type(dtype);
     const double most = double(std::abs(term.offset)) + double(std::abs(term.scale)) * double(largest_dim());
     const Dtype whole = !is_floating(type) ? type : most < double(INT32_MAX) ? Dtype::s32 : Dtype::s64;
-    TileValue v = constant_int(whole, term.offset, row);
+    LoopValue v = constant_int(whole, term.offset, row);
     if (term.dim >= 0) {
-      TileValue i = push_op(TileOp::iota, whole, {}, row, uint32_t(term.dim));
-      if (term.scale != 1) i = push_op(TileOp::mul, whole, {i, constant_int(whole, term.scale, row)}, row);
-      v = term.offset ? push_op(TileOp::add, whole, {i, v}, row) : i;
+      LoopValue i = push_op(LoopOp::iota, whole, {}, row, uint32_t(term.dim));
+      if (term.scale != 1) i = push_op(LoopOp::mul, whole, {i, constant_int(whole, term.scale, row)}, row);
+      v = term.offset ? push_op(LoopOp::add, whole, {i, v}, row) : i;
     }
     return converted(v, dtype, row);
   }
   int64_t largest_dim() const {
     return unit_.space.empty() ? 1 : *std::max_element(unit_.space.begin(), unit_.space.end());
   }
-  TileValue constant_int(Dtype type, int64_t v, bool row) {
-    return push_op(TileOp::constant, type, {}, row, 0, uint64_t(v));
+  LoopValue constant_int(Dtype type, int64_t v, bool row) {
+    return push_op(LoopOp::constant, type, {}, row, 0, uint64_t(v));
   }
 
   // The reduction itself reads every element of a row; what comes of it is a number per row.
-  Result<TileValue> reduce(const ir::Node& node, const IndexMap& map) {
+  Result<LoopValue> reduce(const ir::Node& node, const IndexMap& map) {
     IndexMap rows = root_map(node);
     for (size_t d = 0; d < rows.size(); ++d)
       if (node.types[0].dims[d] == 1) rows[d] = {};
     if (map != rows) return fail(Code::internal, "a reduction in a loop is used otherwise than row by row");
-    const TileValue in = TRY(value(node.inputs[0], identity_map(int(unit_.space.size()))));
-    const Dtype type = arch::tile_value_type(node.types[0].dtype);
+    const LoopValue in = TRY(value(node.inputs[0], identity_map(int(unit_.space.size()))));
+    const Dtype type = arch::loop_value_type(node.types[0].dtype);
     const std::string_view kind = node.attrs.text("kind");
-    const TileValue total = push_op(tile_reduce(kind), type, {in}, false);
+    const LoopValue total = push_op(loop_reduce(kind), type, {in}, false);
     drafts_[total].reduces = true;
     if (is_neutral(node.inputs[1], kind)) return total;
-    const TileValue init = TRY(value(node.inputs[1], {}));
+    const LoopValue init = TRY(value(node.inputs[1], {}));
     return push_op(loop_row(ir::op_named(kind))->op, type, {init, total}, true);
   }
 
@@ -342,8 +342,8 @@ class Emitter {
     std::memcpy(&bits, p, each);
     return bits;
   }
-  TileValue constant(Dtype dtype, uint64_t stored, bool row) {
-    const Dtype type = arch::tile_value_type(dtype);
+  LoopValue constant(Dtype dtype, uint64_t stored, bool row) {
+    const Dtype type = arch::loop_value_type(dtype);
     uint64_t bits = stored;
     dispatch_element(dtype, [&](auto element) {
       using E = decltype(element);
@@ -353,7 +353,7 @@ class Emitter {
         bits = uint64_t(E::load(typename E::Storage(stored)));
       }
     });
-    return push_op(TileOp::constant, type, {}, row, 0, bits);
+    return push_op(LoopOp::constant, type, {}, row, 0, bits);
   }
   // Is the value the one that changes nothing? Then the reduction's own start will do.
   static bool is_neutral(const ir::Value& v, std::string_view kind) {
@@ -382,7 +382,7 @@ class Emitter {
   void set_stages() {
     for (Draft& d : drafts_) {
       int least = d.by_row ? -1 : 0;
-      for (TileValue v : d.insn.in) {
+      for (LoopValue v : d.insn.in) {
         if (v == arch::kNoValue) continue;
         const Draft& in = drafts_[v];
         least = std::max(least, in.reduces || (in.by_row && !d.by_row) ? in.stage + 1 : in.stage);
@@ -395,10 +395,10 @@ class Emitter {
     std::vector<bool> is_used(drafts_.size());
     std::vector<size_t> out;
     for (size_t i = drafts_.size(); i-- > 0;) {
-      const TileInsn& n = drafts_[i].insn;
-      if (!is_used[i] && n.op == TileOp::round_to) continue;
+      const LoopInsn& n = drafts_[i].insn;
+      if (!is_used[i] && n.op == LoopOp::round_to) continue;
       out.push_back(i);
-      for (TileValue v : n.in)
+      for (LoopValue v : n.in)
         if (v != arch::kNoValue) is_used[v] = true;
     }
     std::reverse(out.begin(), out.end());
@@ -409,17 +409,17 @@ class Emitter {
     std::vector<size_t> order = used();
     std::stable_sort(order.begin(), order.end(),
                      [&](size_t a, size_t b) { return drafts_[a].stage < drafts_[b].stage; });
-    std::vector<TileValue> renamed(drafts_.size());
-    arch::TileProgram& p = code_.program;
+    std::vector<LoopValue> renamed(drafts_.size());
+    arch::LoopProgram& p = code_.program;
     int stage = INT32_MIN;
     for (size_t i : order) {
       Draft& d = drafts_[i];
-      if (d.stage != stage) p.stages.push_back(d.by_row ? TileStage::once : TileStage::each);
+      if (d.stage != stage) p.stages.push_back(d.by_row ? LoopStage::once : LoopStage::each);
       stage = d.stage;
       d.insn.stage = uint16_t(p.stages.size() - 1);
-      for (TileValue& v : d.insn.in)
+      for (LoopValue& v : d.insn.in)
         if (v != arch::kNoValue) v = renamed[v];
-      renamed[i] = TileValue(p.insns.size());
+      renamed[i] = LoopValue(p.insns.size());
       p.insns.push_back(d.insn);
     }
   }
@@ -427,7 +427,7 @@ class Emitter {
   const Unit& unit_;
   LoopCode code_;
   std::vector<Draft> drafts_;
-  std::map<std::pair<ir::Value, IndexMap>, TileValue, KeyLess> memo_;
+  std::map<std::pair<ir::Value, IndexMap>, LoopValue, KeyLess> memo_;
 };
 
 }  // namespace

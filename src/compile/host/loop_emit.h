@@ -1,4 +1,4 @@
-// The tile program of a loop unit: values are pulled from its roots down to what lies in memory.
+// The loop program of a loop unit: values are pulled from its roots down to what lies in memory.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,7 @@
 namespace trine::compile {
 
 struct LoopCode {
-  arch::TileProgram program;
+  arch::LoopProgram program;
   std::vector<ir::Value> operands = {};  // in the program's order: values read, then the roots written
   size_t inputs = 0;                     // how many of them are read
 };

@@ -15,7 +15,7 @@
 namespace trine::compile {
 
 // Functions of the user's own on the host (custom_call "trine_host_call"), found by the call's backend_config when the
-// program is planned. The plan keeps what is given; it runs in its place among the program's steps.
+// program is planned. The plan keeps what is given; it runs at its position among the program's steps.
 using HostFunction = std::function<Result<void>(std::span<const TensorView> in, std::span<const TensorView> out)>;
 using FindHostFunction = std::function<Result<HostFunction>(std::string_view config)>;
 inline constexpr std::string_view kHostCall = "trine_host_call";
@@ -31,7 +31,7 @@ struct NativeOptions {
   PassObserver observer = {};
 };
 
-// Simplified, fused, placed. The way from a front-end's graph to the native executor.
+// Simplified, fused, allocated. The way from a front-end's graph to the native executor.
 Result<std::shared_ptr<const arch::HostPlan>> compile_native(const ir::Graph& graph, const NativeOptions& options = {});
 
 // Only planned, as it is. The plan keeps the graph: steps without a kernel of their own call the op's reference meaning

@@ -34,7 +34,7 @@ Result<void> run_reuse(HostState& s) {
 }
 
 Result<void> run_memory(HostState& s) {
-  place_temporaries(*s.plan);
+  allocate_temporaries(*s.plan);
   return {};
 }
 
@@ -44,7 +44,7 @@ Result<void> run_in_place(HostState& s) {
 }
 
 Result<void> run_cost(HostState& s) {
-  count_work(*s.plan);
+  count_flops(*s.plan);
   return {};
 }
 

@@ -12,7 +12,7 @@ int64_t stride_at(const std::vector<int64_t>& strides, int dim) { return dim < 0
 }  // namespace
 
 // every_head: it has all heads, not those of keys alone. `last` of a bias is the dim of keys, which is its `dim` here;
-// everyone else's `place` is a query or a key.
+// everyone else's `position` is a query or a key.
 SlotId PlanBuilder::attention_operand(const AttentionMatch& match, const AttentionOperand& operand, bool every_head,
                                       arch::AttentionStep::View& view) {
   // The operand over the weights' dims, and its last.
@@ -58,18 +58,18 @@ arch::Step PlanBuilder::attention_step(const AttentionMatch& match) {
     bias.dims[size_t(at.key)] = -1;
     out.in.push_back(attention_operand(match, bias, true, step.bias));
   }
-  auto patch = [&](const AttentionOperand& o, arch::AttentionStep::Patch& to, int64_t& places) {
+  auto patch = [&](const AttentionOperand& o, arch::AttentionStep::Patch& to, int64_t& positions) {
     if (!o.patch.node) return;
     const size_t key = size_t(o.dims[size_t(at.key)]);
     to.count = o.patch.type().dims[key];
-    places = o.value.type().dims[key];
+    positions = o.value.type().dims[key];
     AttentionOperand part = o;
     part.value = o.patch;
     out.in.push_back(attention_operand(match, part, false, to.view));
     out.in.push_back(slot_of(o.start));
   };
-  patch(match.k, step.k_patch, step.k_places);
-  patch(match.v, step.v_patch, step.v_places);
+  patch(match.k, step.k_patch, step.k_positions);
+  patch(match.v, step.v_patch, step.v_positions);
   const Dims strides = row_major_strides(match.out.value.type().dims);
   auto stride = [&](int d) { return d < 0 ? 0 : stride_at(strides, match.out.dims[size_t(d)]); };
   step.out = {0, stride(at.batch), at.shared >= 0 ? stride(at.shared) : stride(at.kv), stride(at.query),

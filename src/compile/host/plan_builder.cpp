@@ -113,8 +113,8 @@ void PlanBuilder::lines() {
   std::unordered_map<uint32_t, uint32_t> renamed;
   for (Step& step : plan_->steps) {
     if (step.where == 0) continue;
-    auto [it, fresh] = renamed.emplace(step.where, uint32_t(plan_->places.size()));
-    if (fresh) plan_->places.push_back(graph_->place(step.where));
+    auto [it, fresh] = renamed.emplace(step.where, uint32_t(plan_->locations.size()));
+    if (fresh) plan_->locations.push_back(graph_->location(step.where));
     step.where = it->second;
   }
 }
@@ -131,7 +131,7 @@ Result<Step> PlanBuilder::step_for(const Unit& unit) {
 
 Result<Step> PlanBuilder::loop_step(LoopCode code) {
   const std::vector<SlotId> all = slots_of(code.operands);
-  return Step{.what = arch::TileStep{std::move(code.program)},
+  return Step{.what = arch::LoopStep{std::move(code.program)},
               .in = {all.begin(), all.begin() + ptrdiff_t(code.inputs)},
               .out = {all.begin() + ptrdiff_t(code.inputs), all.end()}};
 }
@@ -141,16 +141,16 @@ bool PlanBuilder::is_input(SlotId id) const { return plan_->slots[base_of(id)].k
 // The multiply becomes that of the transposed product where its loop then writes along columns, as that of a weight's
 // gradient does. A product that is kept has its place, and a weight stays B, whose packed form is kept, unless there
 // are so many rows that packing is nothing beside them.
-std::optional<arch::TileProgram> PlanBuilder::turned_epilogue(Step& multiply, const arch::TileProgram& loop,
-                                                              uint32_t read) const {
+std::optional<arch::LoopProgram> PlanBuilder::transposed_epilogue(Step& multiply, const arch::LoopProgram& loop,
+                                                                  uint32_t read) const {
   auto* gemm = std::get_if<arch::GemmStep>(&multiply.what);
   if (!gemm || gemm->m == 1 || gemm->n == 1) return std::nullopt;
   if (gemm->n < kManyRows && is_input(multiply.in[1]) && !is_input(multiply.in[0])) return std::nullopt;
-  arch::GemmStep turned = *gemm;
-  swap_sides(turned);
-  auto program = as_epilogue(loop, read, product_of(turned));
+  arch::GemmStep transposed = *gemm;
+  swap_sides(transposed);
+  auto program = as_epilogue(loop, read, product_of(transposed));
   if (!program || !writes_along_columns(*program)) return std::nullopt;
-  *gemm = std::move(turned);
+  *gemm = std::move(transposed);
   std::swap(multiply.in[0], multiply.in[1]);
   return program;
 }
@@ -167,7 +167,7 @@ Result<Step> PlanBuilder::product_step(const Unit& unit) {
   }
   arch::StepEpilogue* epilogue = nullptr;
   std::optional<Product> product;
-  arch::TileProgram loop = code.program;
+  arch::LoopProgram loop = code.program;
   arch::GemmStep whole;
   if (auto* gemm = std::get_if<arch::GemmStep>(&multiply.what)) {
     whole = *gemm;
@@ -176,10 +176,10 @@ Result<Step> PlanBuilder::product_step(const Unit& unit) {
     product = product_of(*gemm);
   }
   if (auto* conv = std::get_if<arch::ConvStep>(&multiply.what)) epilogue = &conv->epilogue, product = product_of(*conv);
-  std::optional<arch::TileProgram> program;
+  std::optional<arch::LoopProgram> program;
   if (reads.size() == 1 && product && has_dense_columns(*product)) program = as_epilogue(loop, reads[0], *product);
   if (reads.size() == 1 && !unit.keeps_product && !(program && writes_along_columns(*program)))
-    if (auto turned = turned_epilogue(multiply, loop, reads[0])) program = std::move(turned);
+    if (auto transposed = transposed_epilogue(multiply, loop, reads[0])) program = std::move(transposed);
   if (!program || unit.keeps_product) multiply.out = {slot_of(unit.product->result())};
   if (!program) {
     if (std::holds_alternative<arch::GemmStep>(multiply.what)) multiply.what = std::move(whole);
@@ -187,7 +187,7 @@ Result<Step> PlanBuilder::product_step(const Unit& unit) {
     plan_->steps.push_back(std::move(multiply));
     return loop_step(std::move(code));
   }
-  *epilogue = {std::make_shared<const arch::TileProgram>(*std::move(program)), unit.keeps_product};
+  *epilogue = {std::make_shared<const arch::LoopProgram>(*std::move(program)), unit.keeps_product};
   for (uint32_t i = 0; i < code.operands.size(); ++i) {
     if (i == reads[0]) continue;
     (i < code.inputs ? multiply.in : multiply.out).push_back(slot_of(code.operands[i]));
@@ -221,7 +221,7 @@ Step PlanBuilder::pool_step(const ir::Node& node, Pool pool) {
     plan_->steps.push_back({.what = *std::move(pool.pad), .in = {x, neutral}, .out = {padded}});
     x = padded;
   }
-  return {.what = arch::TileStep{std::move(pool.program)}, .in = {x, start}};
+  return {.what = arch::LoopStep{std::move(pool.program)}, .in = {x, start}};
 }
 
 Step PlanBuilder::move_step(const ir::Node& node, arch::MoveKind kind) {
@@ -248,7 +248,7 @@ DotOperand PlanBuilder::walked(const ir::Value& value) const {
 // A step before this one copies the operand to memory of its own, its dims in the given order.
 SlotId PlanBuilder::copy_dense(const DotOperand& operand, const Dims& dims, const std::vector<int64_t>& order) {
   const ir::Type& from = operand.memory.type();
-  arch::TileBuilder b;
+  arch::LoopBuilder b;
   Dims moved;
   std::vector<int64_t> strides;
   for (int64_t d : order) {
@@ -261,7 +261,7 @@ SlotId PlanBuilder::copy_dense(const DotOperand& operand, const Dims& dims, cons
   b.store(out, b.load(in));
   plan_->slots.push_back({.dtype = from.dtype, .dims = moved});
   const SlotId to = SlotId(plan_->slots.size() - 1);
-  plan_->steps.push_back({.what = arch::TileStep{b.take()}, .in = {slot_of(operand.memory)}, .out = {to}});
+  plan_->steps.push_back({.what = arch::LoopStep{b.take()}, .in = {slot_of(operand.memory)}, .out = {to}});
   return to;
 }
 
@@ -276,9 +276,9 @@ Result<Step> PlanBuilder::dot_step(const ir::Node& node) {
   // A weight is an input of the plan: packed once, it is multiplied many times.
   const bool right_as_b = is_input(slots[1]) || !is_input(slots[0]);
   DotStep dot = plan_dot(node, sides[0], sides[1], right_as_b);
-  if (dot.copy >= 0 && !arch::is_tile_dtype(sides[0].memory.type().dtype)) return call_step(node);
-  for (int turn = 0; dot.copy >= 0; ++turn) {
-    CHECK(turn < 3, "a dense operand walks its depth with one stride");
+  if (dot.copy >= 0 && !arch::is_loop_dtype(sides[0].memory.type().dtype)) return call_step(node);
+  for (int iteration = 0; dot.copy >= 0; ++iteration) {
+    CHECK(iteration < 3, "a dense operand walks its depth with one stride");
     DotOperand& side = sides[dot.copy];
     const Dims& dims = node.inputs[size_t(dot.copy)].type().dims;
     slots[dot.copy] = copy_dense(side, dims, dot.copy_order);
@@ -292,7 +292,7 @@ Result<Step> PlanBuilder::dot_step(const ir::Node& node) {
   if (dot.swapped) std::swap(slots[0], slots[1]);
   const Slot &a = plan_->slots[slots[0]], &b = plan_->slots[slots[1]];
   if (auto loop = dot_loop(dot.step, ir::tensor_type(a.dtype, a.dims), ir::tensor_type(b.dtype, b.dims), node.types[0]))
-    return Step{.what = arch::TileStep{*std::move(loop)}, .in = {slots[0], slots[1]}};
+    return Step{.what = arch::LoopStep{*std::move(loop)}, .in = {slots[0], slots[1]}};
   return Step{.what = std::move(dot.step), .in = {slots[0], slots[1]}};
 }
 
@@ -302,7 +302,7 @@ std::function<std::string()> PlanBuilder::text_of(const ir::Node& node) const {
 
 Result<Step> PlanBuilder::host_call_step(const ir::Node& node) {
   if (!options_.host_functions)
-    return fail(Code::unsupported, "a call of a host function, where nobody answers it", graph_->place(node.where));
+    return fail(Code::unsupported, "a call of a host function, where nobody answers it", graph_->location(node.where));
   arch::CallStep call{.op = std::string(kHostCall),
                       .run = TRY(options_.host_functions(node.attrs.text("backend_config"))),
                       .text = text_of(node)};
@@ -311,7 +311,7 @@ Result<Step> PlanBuilder::host_call_step(const ir::Node& node) {
 
 Result<Step> PlanBuilder::kernel_step(const ir::Node& node) {
   if (!options_.kernels)
-    return fail(Code::unsupported, "an NKI kernel, where nobody runs it", graph_->place(node.where));
+    return fail(Code::unsupported, "an NKI kernel, where nobody runs it", graph_->location(node.where));
   arch::CallStep call{.op = std::string(kKernelCall),
                       .run = TRY(options_.kernels(node.attrs.text("backend_config"))),
                       .text = text_of(node)};
@@ -324,7 +324,7 @@ Result<Step> PlanBuilder::call_step(const ir::Node& node) {
   const ops::Op* op = ops::find_op(node.op);
   if (!op || !op->eval)
     return fail(Code::unsupported, std::string("nothing can run the op `").append(node.op.name()).append("`"),
-                graph_->place(node.where));
+                graph_->location(node.where));
   const size_t inputs = node.inputs.size();
   arch::CallStep call{
       .op = std::string(node.op.name()),
@@ -344,14 +344,14 @@ Result<std::shared_ptr<const HostPlan>> PlanBuilder::region_plan(const ir::Regio
   std::vector<const ir::Node*> nodes;
   std::unordered_set<const ir::Node*> handed;
   for (const ir::Value& v : inputs) handed.insert(v.node);
-  std::vector<ir::Value> work = body.captures;
-  while (!work.empty()) {
-    const ir::Node* node = work.back().node;
-    work.pop_back();
+  std::vector<ir::Value> worklist = body.captures;
+  while (!worklist.empty()) {
+    const ir::Node* node = worklist.back().node;
+    worklist.pop_back();
     if (!handed.insert(node).second) continue;
     nodes.push_back(node);
     for (const auto* sources : {&node->inputs, &node->captures})
-      work.insert(work.end(), sources->begin(), sources->end());
+      worklist.insert(worklist.end(), sources->begin(), sources->end());
   }
   std::sort(nodes.begin(), nodes.end(), [](const ir::Node* a, const ir::Node* b) { return a->id < b->id; });
   nodes.insert(nodes.end(), body.nodes.begin(), body.nodes.end());
@@ -376,15 +376,15 @@ Result<Step> PlanBuilder::while_step(const ir::Node& node) {
     for (uint32_t i : fixed) inputs.push_back(values[i]);
     return inputs;
   };
-  // A turn ends by asking whether there is another: one plan, in which both are fused.
-  ir::Region turn{.params = body.params, .effects = body.effects};
-  for (uint32_t i : carried) turn.results.push_back(body.results[i]);
+  // An iteration ends by asking whether there is another: one plan, in which both are fused.
+  ir::Region iteration{.params = body.params, .effects = body.effects};
+  for (uint32_t i : carried) iteration.results.push_back(body.results[i]);
   const std::vector<ir::Value> asked = ir::inlined(*graph_, cond, body.results);
-  turn.results.push_back(asked[0]);
-  turn.effects.insert(turn.effects.end(), asked.begin() + 1, asked.end());
+  iteration.results.push_back(asked[0]);
+  iteration.effects.insert(iteration.effects.end(), asked.begin() + 1, asked.end());
   arch::WhileStep loop;
   loop.cond = TRY(region_plan(cond, inputs_of(cond.params), cond.results));
-  loop.body = TRY(region_plan(turn, inputs_of(body.params), turn.results));
+  loop.body = TRY(region_plan(iteration, inputs_of(body.params), iteration.results));
   for (size_t i = 0; i < carried.size(); ++i) loop.in_place.push_back(loop.body->in_place[i] == int(i));
   Step step{.what = std::move(loop), .in = slots_of(inputs_of(node.inputs))};
   for (uint32_t i : carried) step.out.push_back(slot_of(node.result(i)));

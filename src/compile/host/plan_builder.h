@@ -31,8 +31,8 @@ class PlanBuilder {
   Result<arch::Step> node_step(const ir::Node& node);
   Result<arch::Step> loop_step(LoopCode code);
   Result<arch::Step> product_step(const Unit& unit);
-  std::optional<arch::TileProgram> turned_epilogue(arch::Step& multiply, const arch::TileProgram& loop,
-                                                   uint32_t read) const;
+  std::optional<arch::LoopProgram> transposed_epilogue(arch::Step& multiply, const arch::LoopProgram& loop,
+                                                       uint32_t read) const;
   arch::Step conv_step(const ir::Node& node);
   Result<arch::Step> dot_step(const ir::Node& node);
   DotOperand walked(const ir::Value& value) const;
@@ -65,12 +65,12 @@ class PlanBuilder {
 std::vector<int> in_place_inputs(const arch::HostPlan& plan);
 
 // Sets the plan's rough count of operations and bytes.
-void count_work(arch::HostPlan& plan);
+void count_flops(arch::HostPlan& plan);
 
 // A temporary that its last reader can overwrite becomes the same memory as that step's result.
 void share_in_place(arch::HostPlan& plan);
 
-// Gives temporaries offsets in one arena so that only those share bytes whose lifetimes do not meet.
-void place_temporaries(arch::HostPlan& plan);
+// Gives temporaries offsets in one arena so that only those share bytes whose live ranges do not overlap.
+void allocate_temporaries(arch::HostPlan& plan);
 
 }  // namespace trine::compile

@@ -1,4 +1,5 @@
-// A rough count of a plan's work: operations on numbers, and bytes its steps read and write. A loop counts one turn.
+// A rough count of a plan's work: operations on numbers, and bytes its steps read and write. A loop counts one
+// iteration.
 #include <algorithm>
 
 #include "compile/host/plan_builder.h"
@@ -23,11 +24,11 @@ struct Flops {
   double operator()(const arch::WindowStep&) const { return 0; }
   double operator()(const arch::CopyStep&) const { return 0; }
   double operator()(const arch::CollectiveStep&) const { return elements(); }
-  double operator()(const arch::TileStep& step) const {
+  double operator()(const arch::LoopStep& step) const {
     double space = 1, insns = 0;
-    for (const arch::TileDim& d : step.program.dims) space *= double(d.size);
-    for (const arch::TileInsn& n : step.program.insns)
-      insns += n.op > arch::TileOp::iota && step.program.stages[n.stage] == arch::TileStage::each;
+    for (const arch::LoopDim& d : step.program.dims) space *= double(d.size);
+    for (const arch::LoopInsn& n : step.program.insns)
+      insns += n.op > arch::LoopOp::iota && step.program.stages[n.stage] == arch::LoopStage::each;
     return space * insns;
   }
   double operator()(const arch::GemmStep& g) const {
@@ -53,7 +54,7 @@ struct Flops {
 
 }  // namespace
 
-void count_work(HostPlan& plan) {
+void count_flops(HostPlan& plan) {
   for (const arch::Step& step : plan.steps) {
     plan.flops += std::visit(Flops{plan, step}, step.what);
     for (const auto* side : {&step.in, &step.out})

@@ -1,4 +1,4 @@
-// Offsets of temporaries: in the order of their first write, each takes the lowest gap that is free for its lifetime.
+// Offsets of temporaries: in the order of their first write, each takes the lowest gap that is free for its live range.
 #include <algorithm>
 
 #include "compile/host/plan_builder.h"
@@ -11,7 +11,7 @@ using arch::SlotKind;
 
 namespace {
 
-struct Life {
+struct LiveRange {
   arch::SlotId slot = 0;
   size_t first = SIZE_MAX, last = 0;  // steps
   int64_t bytes = 0;
@@ -26,15 +26,15 @@ struct Pair {
   SlotId from = arch::kNoSlot, to = arch::kNoSlot;
 };
 
-// The operands of a step's tile program from `first` on: what it reads, then what it writes.
+// The operands of a step's loop program from `first` on: what it reads, then what it writes.
 struct LoopOperands {
-  const arch::TileProgram& program;
+  const arch::LoopProgram& program;
   uint32_t first = 0;
   std::span<const SlotId> in = {}, out = {};
 };
 LoopOperands operands_of(const arch::Step& step) {
-  static const arch::TileProgram none;
-  if (const auto* loop = std::get_if<arch::TileStep>(&step.what)) return {loop->program, 0, step.in, step.out};
+  static const arch::LoopProgram none;
+  if (const auto* loop = std::get_if<arch::LoopStep>(&step.what)) return {loop->program, 0, step.in, step.out};
   const arch::StepEpilogue* epilogue = nullptr;
   if (const auto* gemm = std::get_if<arch::GemmStep>(&step.what)) epilogue = &gemm->epilogue;
   if (const auto* conv = std::get_if<arch::ConvStep>(&step.what)) epilogue = &conv->epilogue;
@@ -43,45 +43,45 @@ LoopOperands operands_of(const arch::Step& step) {
 }
 
 // Is a value made from what operand `in` holds? Within a stage only that says which of a load and a store comes first.
-bool reads(const arch::TileProgram& p, arch::TileValue value, uint32_t in) {
+bool reads(const arch::LoopProgram& p, arch::LoopValue value, uint32_t in) {
   std::vector<bool> seen(p.insns.size());
-  std::vector<arch::TileValue> left = {value};
+  std::vector<arch::LoopValue> left = {value};
   while (!left.empty()) {
-    const arch::TileValue v = left.back();
+    const arch::LoopValue v = left.back();
     left.pop_back();
     if (v == arch::kNoValue || seen[v]) continue;
     seen[v] = true;
-    if (p.insns[v].op == arch::TileOp::load && p.insns[v].at == in) return true;
+    if (p.insns[v].op == arch::LoopOp::load && p.insns[v].at == in) return true;
     left.insert(left.end(), p.insns[v].in.begin(), p.insns[v].in.end());
   }
   return false;
 }
 
 // Does every store of `out` come after every load of `in`?
-bool stores_after(const arch::TileProgram& p, uint32_t in, uint32_t out) {
+bool stores_after(const arch::LoopProgram& p, uint32_t in, uint32_t out) {
   int last = -1;
-  for (const arch::TileInsn& n : p.insns)
-    if (n.op == arch::TileOp::load && n.at == in) last = std::max<int>(last, n.stage);
-  for (const arch::TileInsn& n : p.insns)
-    if (n.op == arch::TileOp::store && n.at == out && (n.stage < last || (n.stage == last && !reads(p, n.in[0], in))))
+  for (const arch::LoopInsn& n : p.insns)
+    if (n.op == arch::LoopOp::load && n.at == in) last = std::max<int>(last, n.stage);
+  for (const arch::LoopInsn& n : p.insns)
+    if (n.op == arch::LoopOp::store && n.at == out && (n.stage < last || (n.stage == last && !reads(p, n.in[0], in))))
       return false;
   return true;
 }
 
 // Is what operand `in` holds read at other elements than the loop's own?
-bool picks(const arch::TileProgram& p, uint32_t in) {
+bool picks(const arch::LoopProgram& p, uint32_t in) {
   return std::any_of(p.insns.begin(), p.insns.end(),
-                     [&](const arch::TileInsn& n) { return n.op == arch::TileOp::pick && n.at == in; });
+                     [&](const arch::LoopInsn& n) { return n.op == arch::LoopOp::pick && n.at == in; });
 }
 
 // A loop may overwrite what it reads at the very elements it writes, if nothing reads it again.
 void add_loop_pairs(const LoopOperands& loop, std::vector<Pair>& pairs) {
-  const arch::TileProgram& p = loop.program;
+  const arch::LoopProgram& p = loop.program;
   for (size_t o = 0; o < loop.out.size(); ++o) {
     const uint32_t out = loop.first + uint32_t(loop.in.size() + o);
     for (uint32_t i = 0; i < loop.in.size(); ++i) {
       const uint32_t in = loop.first + i;
-      arch::TileOperand same = p.operands[in];
+      arch::LoopOperand same = p.operands[in];
       same.output = true;
       if (same == p.operands[out] && !picks(p, in) && stores_after(p, in, out))
         pairs.push_back({loop.in[i], loop.out[o]});
@@ -127,22 +127,23 @@ bool is_last_use(const HostPlan& plan, const Uses& uses, SlotId base, size_t at)
   return here == 1 && uses.last_read[base] == at;
 }
 
-std::vector<Life> lives_of(const HostPlan& plan) {
-  std::vector<Life> lives(plan.slots.size());
-  for (size_t s = 0; s < lives.size(); ++s) lives[s].slot = arch::SlotId(s);
+std::vector<LiveRange> live_ranges_of(const HostPlan& plan) {
+  std::vector<LiveRange> ranges(plan.slots.size());
+  for (size_t s = 0; s < ranges.size(); ++s) ranges[s].slot = arch::SlotId(s);
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     for (const auto* side : {&plan.steps[i].in, &plan.steps[i].out}) {
       for (arch::SlotId id : *side) {
         id = base_of(plan, id);
-        lives[id].first = std::min(lives[id].first, i);
-        lives[id].last = i;
+        ranges[id].first = std::min(ranges[id].first, i);
+        ranges[id].last = i;
       }
     }
   }
-  std::erase_if(lives,
-                [&](const Life& l) { return plan.slots[l.slot].kind != SlotKind::temporary || l.first == SIZE_MAX; });
-  for (Life& l : lives) l.bytes = int64_t(std::max<size_t>(plan.slots[l.slot].bytes(), 1) + 63) / 64 * 64;
-  return lives;
+  std::erase_if(ranges, [&](const LiveRange& l) {
+    return plan.slots[l.slot].kind != SlotKind::temporary || l.first == SIZE_MAX;
+  });
+  for (LiveRange& l : ranges) l.bytes = int64_t(std::max<size_t>(plan.slots[l.slot].bytes(), 1) + 63) / 64 * 64;
+  return ranges;
 }
 
 }  // namespace
@@ -177,22 +178,23 @@ std::vector<int> in_place_inputs(const HostPlan& plan) {
   return over;
 }
 
-void place_temporaries(HostPlan& plan) {
-  std::vector<Life> lives = lives_of(plan);
-  std::stable_sort(lives.begin(), lives.end(), [](const Life& a, const Life& b) { return a.first < b.first; });
+void allocate_temporaries(HostPlan& plan) {
+  std::vector<LiveRange> ranges = live_ranges_of(plan);
+  std::stable_sort(ranges.begin(), ranges.end(),
+                   [](const LiveRange& a, const LiveRange& b) { return a.first < b.first; });
   struct Held {
     int64_t offset, end;
     size_t last;
   };
   std::vector<Held> held;  // by offset
-  for (const Life& life : lives) {
-    std::erase_if(held, [&](const Held& h) { return h.last < life.first; });
+  for (const LiveRange& range : ranges) {
+    std::erase_if(held, [&](const Held& h) { return h.last < range.first; });
     int64_t at = 0;
     auto next = held.begin();
-    for (; next != held.end() && next->offset - at < life.bytes; ++next) at = std::max(at, next->end);
-    held.insert(next, {at, at + life.bytes, life.last});
-    plan.slots[life.slot].offset = at;
-    plan.arena_bytes = std::max(plan.arena_bytes, at + life.bytes);
+    for (; next != held.end() && next->offset - at < range.bytes; ++next) at = std::max(at, next->end);
+    held.insert(next, {at, at + range.bytes, range.last});
+    plan.slots[range.slot].offset = at;
+    plan.arena_bytes = std::max(plan.arena_bytes, at + range.bytes);
   }
   for (SlotId id = 0; id < plan.slots.size(); ++id) {
     const arch::Slot& base = plan.slots[base_of(plan, id)];

@@ -65,7 +65,7 @@ class PlanPrinter {
   void head(std::string_view name, const arch::Step& step) {
     append_text(out_, cat(name, step.in.empty() ? "" : " ", slot_list(step.in)));
   }
-  void loop(const arch::TileProgram& program) { out_ += indented(arch::text(program), indent_ + "    "); }
+  void loop(const arch::LoopProgram& program) { out_ += indented(arch::text(program), indent_ + "    "); }
   void epilogue(const arch::StepEpilogue& e) {
     if (e.program) append_text(out_, e.keeps_product ? ", kept, then" : ", then");
     out_ += '\n';
@@ -79,10 +79,10 @@ class PlanPrinter {
     head(cat("call ", call.op), step);
     out_ += '\n';
   }
-  void one(const arch::TileStep& tile, const arch::Step& step) {
+  void one(const arch::LoopStep& loop_op, const arch::Step& step) {
     head("loop", step);
     out_ += '\n';
-    loop(tile.program);
+    loop(loop_op.program);
   }
   void one(const arch::GemmStep& g, const arch::Step& step) {
     head("multiply", step);

@@ -69,7 +69,7 @@ class PlanVerifier {
   Result<void> inside(const Any&) {
     return {};
   }
-  Result<void> inside(const arch::TileStep& loop) { return arch::verify(loop.program); }
+  Result<void> inside(const arch::LoopStep& loop) { return arch::verify(loop.program); }
   Result<void> inside(const arch::GemmStep& gemm) { return inside(gemm.epilogue); }
   Result<void> inside(const arch::ConvStep& conv) { return inside(conv.epilogue); }
   Result<void> inside(const arch::StepEpilogue& epilogue) {

@@ -35,7 +35,7 @@ bool is_pool(const ir::Node& node) {
     const ir::Ints& ints = node.attrs.ints(name);
     return std::all_of(ints.begin(), ints.end(), [&](int64_t i) { return i == value; });
   };
-  return is_number && is_known && arch::is_tile_dtype(dtype) && all("base_dilations", 1) &&
+  return is_number && is_known && arch::is_loop_dtype(dtype) && all("base_dilations", 1) &&
          !all("window_dimensions", 1) && element_count(node.attrs.ints("window_dimensions")) <= kWindowMax &&
          element_count(node.types[0].dims) > 0 && !is_running(node);
 }
@@ -64,7 +64,7 @@ std::optional<Pool> plan_pool(const ir::Node& node) {
   if (pool.padded != dims || pad.low != Dims(dims.size(), 0)) pool.pad = std::move(pad);
   pool.neutral = neutral_of(node.attrs.text("kind"), node.types[0].dtype);
   const Dims strides = row_major_strides(pool.padded), out_strides = row_major_strides(out);
-  arch::TileBuilder b;
+  arch::LoopBuilder b;
   std::vector<int64_t> in_walk, out_walk = {out_strides.begin(), out_strides.end()};
   for (size_t d = 0; d < dims.size(); ++d) {
     b.dim(out[d]);
@@ -81,7 +81,7 @@ std::optional<Pool> plan_pool(const ir::Node& node) {
                  start = b.input(dtype, 1, std::vector<int64_t>(in_walk.size(), 0)),
                  y = b.output(dtype, element_count(out), out_walk);
   const std::string_view kind = node.attrs.text("kind");
-  const arch::TileValue total = b.unary(tile_reduce(kind), b.load(x));
+  const arch::LoopValue total = b.unary(loop_reduce(kind), b.load(x));
   b.once();
   b.store(y, b.binary(loop_row(ir::op_named(kind))->op, b.load(start), total));
   pool.program = b.take();

@@ -12,10 +12,10 @@ struct Pool {
   std::optional<arch::MoveStep> pad = {};  // of the operand, to these dims, by what changes nothing
   Dims padded = {};
   Tensor neutral = {};
-  arch::TileProgram program = {};  // operands: the padded operand, the start value, the result
+  arch::LoopProgram program = {};  // operands: the padded operand, the start value, the result
 };
 
-// Nothing where the window is large, the reduction a region, or the dtype no tile program's.
+// Nothing where the window is large, the reduction a region, or the dtype no loop program's.
 std::optional<Pool> plan_pool(const ir::Node& node);
 
 }  // namespace trine::compile

@@ -68,7 +68,7 @@ bool is_loop_gather(const ir::Node& node) {
   const ir::Type &operand = node.inputs[0].type(), &indices = node.inputs[1].type(), &out = node.types[0];
   const bool has_words =
       bits(out.dtype) >= 16 || out.dtype == Dtype::boolean || (is_integer(out.dtype) && bits(out.dtype) == 8);
-  if (!arch::is_tile_dtype(out.dtype) || !has_words || !is_integer(indices.dtype)) return false;
+  if (!arch::is_loop_dtype(out.dtype) || !has_words || !is_integer(indices.dtype)) return false;
   if (bits(indices.dtype) == 64 && bits(out.dtype) != 64) return false;  // the whole loop would have lanes of 64 bits
   if (operand.elements() == 0 || operand.elements() > INT32_MAX || out.elements() == 0) return false;
   const ir::Ints& window = ops::gather_axes(node.attrs).window;

@@ -1,4 +1,4 @@
-// gather and scatter as windows at computed places: strides of the loops over index vectors and over a window.
+// gather and scatter as windows at computed indices: strides of the loops over index vectors and over a window.
 #pragma once
 
 #include <optional>

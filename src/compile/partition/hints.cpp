@@ -53,12 +53,12 @@ const Sharding* Hints::find(const Value& value) const {
   return found == hints_.end() ? nullptr : &found->second;
 }
 
-Sharding filled(const Meshes::Parsed& said, const Sharding& have) {
-  Sharding out = said.dims;
-  Atoms used = said.replicated;
+Sharding filled(const Meshes::Parsed& declared, const Sharding& have) {
+  Sharding out = declared.dims;
+  Atoms used = declared.replicated;
   for (const Atoms& dim : out) used.insert(used.end(), dim.begin(), dim.end());
   for (size_t d = 0; d < out.size(); ++d) {
-    if (!said.is_open[d] || !out[d].empty()) continue;
+    if (!declared.is_open[d] || !out[d].empty()) continue;
     const auto is_free = [&](int a) { return std::find(used.begin(), used.end(), a) == used.end(); };
     if (std::all_of(have[d].begin(), have[d].end(), is_free)) out[d] = have[d];
   }
@@ -69,29 +69,30 @@ bool Hints::set(const Value& value, Sharding sharding) {
   const Manual& manual = manual_.of(value);
   if (!manual.can_be_cut()) return false;
   if (manual.is_manual) sharding = left_of(sharding, manual.axes, value.type().dims, meshes_);
-  const auto said = said_.find(value);
-  if (said != said_.end()) sharding = filled(said->second, sharding);
+  const auto declared = declared_.find(value);
+  if (declared != declared_.end()) sharding = filled(declared->second, sharding);
   if (is_whole(sharding)) return false;
   const auto [at, is_new] = hints_.emplace(value, sharding);
-  if (is_new || said == said_.end() || at->second != said->second.dims || at->second == sharding) return is_new;
+  if (is_new || declared == declared_.end() || at->second != declared->second.dims || at->second == sharding)
+    return is_new;
   at->second = std::move(sharding);
   return true;
 }
 
-void Hints::say(const Value& value, Meshes::Parsed said) {
-  const Sharding dims = said.dims;
-  said_.emplace(value, std::move(said));
+void Hints::declare(const Value& value, Meshes::Parsed declared) {
+  const Sharding dims = declared.dims;
+  declared_.emplace(value, std::move(declared));
   set(value, dims);
 }
 
 // What the program says itself.
 Result<void> Hints::fix(const Node& node) {
   if (node.op == op::sharding_constraint || node.op == op::to_global)
-    say(node.result(), TRY(meshes_.parse(node.attrs.text("sharding"), node.types[0].dims)));
+    declare(node.result(), TRY(meshes_.parse(node.attrs.text("sharding"), node.types[0].dims)));
   if (node.op == op::to_global) at_edges_[&node] = TRY(manual_sharding(meshes_, node, node.types[0].dims));
   if (node.op == op::to_local) {
     at_edges_[&node] = TRY(manual_sharding(meshes_, node, node.inputs[0].type().dims));
-    say(node.result(), at_edges_[&node].other);
+    declare(node.result(), at_edges_[&node].other);
   }
   for (const ir::Region& region : node.regions)
     for (const Node* inner : ir::body_of(region).nodes) TRY(fix(*inner));
@@ -103,13 +104,13 @@ void Hints::enter(const Node& node) {
   const ManualSharding& edge = at_edges_.at(&node);
   if (const Sharding* own = find(whole)) set(part, left_of(*own, edge.axes, part.type().dims, meshes_));
   const Sharding* own = find(part);
-  set(whole, own ? joined(edge.said.dims, *own) : edge.said.dims);
+  set(whole, own ? joined(edge.declared.dims, *own) : edge.declared.dims);
 }
 
 void Hints::leave(const Node& node) {
   const Value &part = node.inputs[0], whole = node.result();
   const ManualSharding& edge = at_edges_.at(&node);
-  if (const Sharding* own = find(part)) set(whole, joined(edge.said.dims, *own));
+  if (const Sharding* own = find(part)) set(whole, joined(edge.declared.dims, *own));
   if (const Sharding* own = find(whole); own && manual_.of(part).is_manual)
     set(part, left_of(*own, edge.axes, part.type().dims, meshes_));
 }
@@ -172,7 +173,7 @@ void Hints::sweep(const ir::Region& body) {
   for (size_t i = nodes.size(); i-- > 0;) backward(*nodes[i]);
 }
 
-// A carried value lies the same way before, in and after every turn.
+// A carried value has the same sharding before, in and after every iteration.
 void Hints::loop(const Node& node) {
   const ir::Region& body = node.regions[1];
   const auto tie_all = [&] {
@@ -200,8 +201,8 @@ void Hints::choice(const Node& node) {
 
 Result<void> Hints::compute() {
   for (const Value& v : graph_.params) {
-    say(v, TRY(meshes_.parse(v.type().sharding, v.type().dims)));
-    said_[v].is_open.assign(v.type().dims.size(), false);  // it is already where it is
+    declare(v, TRY(meshes_.parse(v.type().sharding, v.type().dims)));
+    declared_[v].is_open.assign(v.type().dims.size(), false);  // it is already where it is
   }
   const std::vector<const Node*> nodes = graph_.order();
   for (const Node* node : nodes) TRY(fix(*node));

@@ -42,8 +42,9 @@ class Hints {
   const Sharding* find(const ir::Value& value) const;  // null: none
 
  private:
-  bool set(const ir::Value& value, Sharding sharding);    // where there is none yet, or dims were left open
-  void say(const ir::Value& value, Meshes::Parsed said);  // what the program says itself; only open dims may change
+  bool set(const ir::Value& value, Sharding sharding);  // where there is none yet, or dims were left open
+  void declare(const ir::Value& value,
+               Meshes::Parsed declared);  // what the program says itself; only open dims may change
   void forward(const ir::Node& node);
   void backward(const ir::Node& node);
   Result<void> fix(const ir::Node& node);
@@ -58,12 +59,12 @@ class Hints {
   const ir::Graph& graph_;
   const ManualParts& manual_;
   std::unordered_map<const ir::Node*, ManualSharding> at_edges_;  // of to_local and to_global
-  std::unordered_map<ir::Value, Sharding, PlaceHash> hints_;
-  std::unordered_map<ir::Value, Meshes::Parsed, PlaceHash> said_;
+  std::unordered_map<ir::Value, Sharding, ValueKeyHash> hints_;
+  std::unordered_map<ir::Value, Meshes::Parsed, ValueKeyHash> declared_;
 };
 
 bool is_whole(const Sharding& sharding);
 // What is said, and of dims left open what `have` has, as far as its atoms are free.
-Sharding filled(const Meshes::Parsed& said, const Sharding& have);
+Sharding filled(const Meshes::Parsed& declared, const Sharding& have);
 
 }  // namespace trine::compile

@@ -67,9 +67,9 @@ Result<ManualParts> ManualParts::make(const Meshes& meshes, const ir::Graph& gra
 Result<ManualSharding> manual_sharding(const Meshes& meshes, const Node& node, const Dims& dims) {
   ManualSharding out{
       TRY(meshes.parse(node.attrs.text("sharding"), dims)), {}, TRY(meshes.axes(node.attrs.strings("manual_axes")))};
-  if (!out.said.order.empty()) return own_order(node.attrs.text("sharding"));
-  out.other = {.dims = out.said.dims, .is_open = out.said.is_open, .replicated = out.said.replicated};
-  for (Atoms& dim : out.said.dims) std::erase_if(dim, [&](int a) { return !has(out.axes, a); });
+  if (!out.declared.order.empty()) return own_order(node.attrs.text("sharding"));
+  out.other = {.dims = out.declared.dims, .is_open = out.declared.is_open, .replicated = out.declared.replicated};
+  for (Atoms& dim : out.declared.dims) std::erase_if(dim, [&](int a) { return !has(out.axes, a); });
   for (Atoms& dim : out.other.dims) std::erase_if(dim, [&](int a) { return has(out.axes, a); });
   return out;
 }

@@ -9,7 +9,7 @@
 
 namespace trine::compile {
 
-struct PlaceHash {
+struct ValueKeyHash {
   size_t operator()(const ir::Value& v) const { return std::hash<const void*>()(v.node) * 31 + v.index; }
 };
 
@@ -33,13 +33,13 @@ class ManualParts {
     if (manual.is_manual) parts_[value] = manual;
   }
 
-  std::unordered_map<ir::Value, Manual, PlaceHash> parts_;
+  std::unordered_map<ir::Value, Manual, ValueKeyHash> parts_;
 };
 
 // Of a to_local or to_global: the manual axes, and how they cut the whole.
 struct ManualSharding {
-  Meshes::Parsed said;   // of manual axes alone
-  Meshes::Parsed other;  // of the others, for the part
+  Meshes::Parsed declared;  // of manual axes alone
+  Meshes::Parsed other;     // of the others, for the part
   Atoms axes;
 };
 Result<ManualSharding> manual_sharding(const Meshes& meshes, const ir::Node& node, const Dims& dims);

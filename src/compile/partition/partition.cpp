@@ -42,7 +42,7 @@ class Partitioner {
   Result<Partitioned> all();
 
  private:
-  uint32_t place(const Node& node) { return node.where ? out_.graph.add_place(from_.place(node.where)) : 0; }
+  uint32_t location(const Node& node) { return node.where ? out_.graph.add_location(from_.location(node.where)) : 0; }
   const Local& local(const Value& v) const { return locals_.at(v); }
   Result<Value> as(const Value& v, const Sharding& sharding, uint32_t where);
   Result<std::vector<Value>> whole_inputs(const Node& node);
@@ -88,9 +88,9 @@ class Partitioner {
   Hints hints_;
   Partitioned out_;
   Resharder reshard_;
-  std::unordered_map<Value, Local, PlaceHash> locals_;
-  std::unordered_map<Value, Unsummed, PlaceHash> unsummed_;  // of some: what their sums in locals_ are made of
-  std::unordered_map<const Node*, const Node*> made_;        // of nodes that may be kept for their effect
+  std::unordered_map<Value, Local, ValueKeyHash> locals_;
+  std::unordered_map<Value, Unsummed, ValueKeyHash> unsummed_;  // of some: what their sums in locals_ are made of
+  std::unordered_map<const Node*, const Node*> made_;           // of nodes that may be kept for their effect
 };
 
 Result<Value> Partitioner::as(const Value& v, const Sharding& sharding, uint32_t where) {
@@ -119,7 +119,7 @@ Result<Value> Partitioner::unsummed(const Value& v, const Sharding& sharding, co
 
 Result<std::vector<Value>> Partitioner::whole_inputs(const Node& node) {
   std::vector<Value> out;
-  for (const Value& v : node.inputs) out.push_back(TRY(as(v, whole(v), place(node))));
+  for (const Value& v : node.inputs) out.push_back(TRY(as(v, whole(v), location(node))));
   return out;
 }
 
@@ -131,7 +131,7 @@ Value Partitioner::parameter(const Value& old, const Sharding& sharding) {
   ir::Type type = old.type();
   type.sharding.clear();
   if (!type.is_token) type.dims = meshes_.local(type.dims, sharding);
-  const Value made = out_.graph.parameter(std::move(type), place(*old.node));
+  const Value made = out_.graph.parameter(std::move(type), location(*old.node));
   bind(old, made, sharding);
   return made;
 }
@@ -139,13 +139,13 @@ Value Partitioner::parameter(const Value& old, const Sharding& sharding) {
 Result<void> Partitioner::visit(const Node& node) {
   using Method = Result<void> (Partitioner::*)(const Node&);
   static constexpr std::pair<ir::OpId, Method> kSpecial[] = {{op::constant, &Partitioner::constant},
-                                                                     {op::iota, &Partitioner::iota},
-                                                                     {op::sharding_constraint, &Partitioner::constraint},
-                                                                     {op::lie_alike, &Partitioner::lie_alike},
-                                                                     {op::to_local, &Partitioner::to_local},
-                                                                     {op::to_global, &Partitioner::to_global},
-                                                                     {op::while_, &Partitioner::loop},
-                                                                     {op::case_, &Partitioner::choice}};
+                                                             {op::iota, &Partitioner::iota},
+                                                             {op::sharding_constraint, &Partitioner::constraint},
+                                                             {op::lie_alike, &Partitioner::lie_alike},
+                                                             {op::to_local, &Partitioner::to_local},
+                                                             {op::to_global, &Partitioner::to_global},
+                                                             {op::while_, &Partitioner::loop},
+                                                             {op::case_, &Partitioner::choice}};
   if (node.op == op::parameter || made_.contains(&node) || locals_.contains(node.result())) return {};
   for (auto [op, method] : kSpecial)
     if (op == node.op) return (this->*method)(node);
@@ -168,7 +168,7 @@ Result<void> Partitioner::constant(const Node& node) {
 // Equal elements are made in the size that is wanted; others are cut from the whole.
 Result<Value> Partitioner::constant_part(const Node& node, const Sharding& sharding) {
   const Tensor& value = *node.attrs.tensor("value");
-  const uint32_t where = place(node);
+  const uint32_t where = location(node);
   if (is_whole(sharding) || !ir::is_splat(value))
     return reshard_.move(out_.graph.constant(value, where), whole(node.result()), sharding, where);
   Tensor part = Tensor::make(value.dtype, meshes_.local(value.dims, sharding));
@@ -187,7 +187,7 @@ Result<void> Partitioner::iota(const Node& node) {
 Result<Value> Partitioner::iota_part(const Node& node, const Sharding& sharding) {
   ir::Type type = node.types[0];
   type.dims = meshes_.local(type.dims, sharding);
-  const uint32_t where = place(node);
+  const uint32_t where = location(node);
   const auto dim = size_t(node.attrs.integer("iota_dimension"));
   Value made = TRY(reshard_.make(op::iota, {}, node.attrs, where, {type}));
   if (!sharding[dim].empty()) {
@@ -205,7 +205,7 @@ Result<void> Partitioner::constraint(const Node& node) {
   const auto wanted = TRY(meshes_.parse(node.attrs.text("sharding"), node.types[0].dims));
   const Sharding sharding =
       within(manual_.of(node.inputs[0]), node.result(), filled(wanted, local(node.inputs[0]).sharding));
-  bind(node.result(), TRY(as(node.inputs[0], sharding, place(node))), sharding);
+  bind(node.result(), TRY(as(node.inputs[0], sharding, location(node))), sharding);
   const auto parts = unsummed_.find(node.inputs[0]);
   if (parts != unsummed_.end() && !wanted.unreduced.empty()) unsummed_[node.result()] = Unsummed(parts->second);
   return {};
@@ -214,7 +214,7 @@ Result<void> Partitioner::constraint(const Node& node) {
 Result<void> Partitioner::lie_alike(const Node& node) {
   const Sharding* wanted = hints_.find(node.result());
   const Sharding sharding = within(manual_.of(node), node.result(), wanted ? *wanted : local(node.inputs[0]).sharding);
-  bind(node.result(), TRY(as(node.inputs[0], sharding, place(node))), sharding);
+  bind(node.result(), TRY(as(node.inputs[0], sharding, location(node))), sharding);
   return {};
 }
 
@@ -224,14 +224,14 @@ Result<void> Partitioner::to_local(const Node& node) {
   const ManualSharding edge = TRY(manual_sharding(meshes_, node, from.type().dims));
   const Sharding* hint = hints_.find(to);
   const Sharding rest = filled(edge.other, within(manual_.of(to), to, hint ? *hint : local(from).sharding));
-  const Sharding wanted = joined(edge.said.dims, rest);
-  const uint32_t where = place(node);
-  const Value part = edge.said.unreduced.empty() ? TRY(as(from, wanted, where))
-                                                 : TRY(unsummed(from, wanted, edge.said.unreduced, where));
+  const Sharding wanted = joined(edge.declared.dims, rest);
+  const uint32_t where = location(node);
+  const Value part = edge.declared.unreduced.empty() ? TRY(as(from, wanted, where))
+                                                     : TRY(unsummed(from, wanted, edge.declared.unreduced, where));
   if (part.type().dims != meshes_.local(to.type().dims, rest))
     return fail(Code::unsupported,
                 cat("a part ", ir::text(to.type()), " of ", ir::text(from.type()), " that is not cut evenly"),
-                from_.place(node.where));
+                from_.location(node.where));
   bind(to, part, rest);
   return {};
 }
@@ -244,13 +244,13 @@ Result<void> Partitioner::to_global(const Node& node) {
   const bool is_cut = manual_.of(to).can_be_cut();
   const Sharding rest =
       is_cut ? filled(edge.other, left_of(local(from).sharding, taken, from.type().dims, meshes_)) : whole(from);
-  const Value part = TRY(as(from, rest, place(node)));
-  const Sharding sharding = joined(edge.said.dims, rest);
-  if (!edge.said.unreduced.empty()) return sum(to, {part, sharding, edge.said.unreduced}, place(node));
+  const Value part = TRY(as(from, rest, location(node)));
+  const Sharding sharding = joined(edge.declared.dims, rest);
+  if (!edge.declared.unreduced.empty()) return sum(to, {part, sharding, edge.declared.unreduced}, location(node));
   if (is_cut)
     bind(to, part, sharding);
   else
-    bind(to, TRY(reshard_.move(part, sharding, whole(to), place(node))), whole(to));
+    bind(to, TRY(reshard_.move(part, sharding, whole(to), location(node))), whole(to));
   return {};
 }
 
@@ -268,7 +268,7 @@ Result<void> Partitioner::by_rule(const Node& node, const OpRule& rule) {
   ir::Spec spec{.op = node.op,
                 .attrs = std::move(form.attrs),
                 .types = std::move(form.types),
-                .where = place(node),
+                .where = location(node),
                 .is_unique = node.is_unique};
   for (size_t i = 0; i < node.inputs.size(); ++i)
     spec.inputs.push_back(TRY(as(node.inputs[i], atoms.of(rule.inputs[i]), spec.where)));
@@ -295,16 +295,16 @@ Result<void> Partitioner::combine(const Node& node, const OpRule& rule, const Fa
       Sharding scattered = sharding;
       scattered[d].insert(scattered[d].end(), reduced.begin(), reduced.end());
       if (scattered != *wanted || value.type().dims[d] % meshes_.count(reduced)) continue;
-      value = TRY(reshard_.reduce_scatter(value, reduced, kind, int64_t(d), place(node)));
+      value = TRY(reshard_.reduce_scatter(value, reduced, kind, int64_t(d), location(node)));
       bind(node.result(r), value, std::move(scattered));
       break;
     }
     if (locals_.contains(node.result(r))) continue;
     if (!reduced.empty() && kind == "add") {
-      TRY(sum(node.result(r), {value, std::move(sharding), reduced}, place(node)));
+      TRY(sum(node.result(r), {value, std::move(sharding), reduced}, location(node)));
       continue;
     }
-    if (!reduced.empty()) value = TRY(reshard_.all_reduce(value, reduced, kind, place(node)));
+    if (!reduced.empty()) value = TRY(reshard_.all_reduce(value, reduced, kind, location(node)));
     bind(node.result(r), value, std::move(sharding));
   }
   return node.op == op::add ? sum_of_unsummed(node) : Result<void>();
@@ -315,7 +315,7 @@ Result<void> Partitioner::sum_of_unsummed(const Node& node) {
   if (a == unsummed_.end() || b == unsummed_.end() || a->second.sharding != b->second.sharding ||
       a->second.over != b->second.over)
     return {};
-  const Value parts = TRY(reshard_.make(op::add, {a->second.value, b->second.value}, {}, place(node)));
+  const Value parts = TRY(reshard_.make(op::add, {a->second.value, b->second.value}, {}, location(node)));
   unsummed_[node.result()] = Unsummed{parts, Sharding(a->second.sharding), Atoms(a->second.over)};
   return {};
 }
@@ -326,7 +326,7 @@ Result<void> Partitioner::as_it_is(const Node& node) {
                 .inputs = TRY(whole_inputs(node)),
                 .attrs = node.attrs,
                 .types = node.types,
-                .where = place(node),
+                .where = location(node),
                 .is_unique = node.is_unique};
   for (const ir::Region& region : node.regions) spec.regions.push_back(TRY(same_region(region)));
   const Node* made = out_.graph.add(std::move(spec));
@@ -337,7 +337,7 @@ Result<void> Partitioner::as_it_is(const Node& node) {
 
 // A function of the host is called once, by the first device, on whole tensors; the others get its results.
 Result<void> Partitioner::host_call(const Node& node) {
-  const uint32_t where = place(node);
+  const uint32_t where = location(node);
   ir::Spec spec{.op = op::case_, .inputs = TRY(whole_inputs(node)), .where = where, .is_unique = node.is_unique};
   spec.inputs.insert(spec.inputs.begin(), TRY(reshard_.is_not_first(where)));
   spec.regions.resize(2);
@@ -367,7 +367,7 @@ Result<void> Partitioner::host_call(const Node& node) {
 // A function of the host that sees each device's parts; it gives a token alone.
 Result<void> Partitioner::parts_call(const Node& node) {
   ir::Spec spec{
-      .op = node.op, .attrs = node.attrs, .types = node.types, .where = place(node), .is_unique = node.is_unique};
+      .op = node.op, .attrs = node.attrs, .types = node.types, .where = location(node), .is_unique = node.is_unique};
   for (const Value& v : node.inputs) spec.inputs.push_back(local(v).value);
   const Node* made = made_[&node] = out_.graph.add(std::move(spec));
   bind_all(node, made);
@@ -385,7 +385,7 @@ Result<void> Partitioner::inspection(const Node& node) {
                                                     .inputs = {have.value},
                                                     .attrs = std::move(attrs),
                                                     .types = {have.value.type()},
-                                                    .where = place(node),
+                                                    .where = location(node),
                                                     .is_unique = node.is_unique});
   bind(node.result(), made->result(), have.sharding);
   return {};
@@ -409,7 +409,7 @@ Result<void> Partitioner::visit_body(const ir::Region& region, ir::Region& made)
 // A carried value lies as it is wanted, or as it came; the body gives it back so.
 Result<void> Partitioner::loop(const Node& node) {
   const Manual manual = manual_.of(node);
-  ir::Spec spec{.op = op::while_, .where = place(node), .is_unique = node.is_unique};
+  ir::Spec spec{.op = op::while_, .where = location(node), .is_unique = node.is_unique};
   std::vector<Sharding> shardings;
   for (uint32_t i = 0; i < node.inputs.size(); ++i) {
     const Sharding* wanted = hints_.find(node.result(i));
@@ -435,7 +435,7 @@ Result<void> Partitioner::loop(const Node& node) {
 // Branches take what they use as parameters, the device's number with them.
 Result<void> Partitioner::choice(const Node& node) {
   const Manual manual = manual_.of(node);
-  ir::Spec spec{.op = op::case_, .where = place(node), .is_unique = node.is_unique};
+  ir::Spec spec{.op = op::case_, .where = location(node), .is_unique = node.is_unique};
   if (!reshard_.device) reshard_.device = TRY(reshard_.make(op::partition_id, {}, {}, spec.where));
   const Value device = reshard_.device;
   spec.inputs.push_back(TRY(as(node.inputs[0], whole(node.inputs[0]), spec.where)));
@@ -464,18 +464,18 @@ Result<void> Partitioner::choice(const Node& node) {
   return {};
 }
 
-static bool is_reordered(const Meshes::Parsed& said) {
-  return !said.order.empty() && !(is_whole(said.dims) && said.unreduced.empty());
+static bool is_reordered(const Meshes::Parsed& declared) {
+  return !declared.order.empty() && !(is_whole(declared.dims) && declared.unreduced.empty());
 }
 
 Result<void> Partitioner::input(const Value& v) {
-  const auto said = TRY(meshes_.parse(v.type().sharding, v.type().dims));
-  const uint32_t where = place(*v.node);
-  Value part = parameter(v, said.dims);
+  const auto declared = TRY(meshes_.parse(v.type().sharding, v.type().dims));
+  const uint32_t where = location(*v.node);
+  Value part = parameter(v, declared.dims);
   out_.graph.params.push_back(part);
-  out_.shardings.inputs.push_back(meshes_.hlo_text(said.dims, said.unreduced, said.order));
-  if (is_reordered(said)) bind(v, part = TRY(reshard_.reorder(part, said.order, false, where)), said.dims);
-  if (!said.unreduced.empty()) return sum(v, {part, said.dims, said.unreduced}, where);
+  out_.shardings.inputs.push_back(meshes_.hlo_text(declared.dims, declared.unreduced, declared.order));
+  if (is_reordered(declared)) bind(v, part = TRY(reshard_.reorder(part, declared.order, false, where)), declared.dims);
+  if (!declared.unreduced.empty()) return sum(v, {part, declared.dims, declared.unreduced}, where);
   return {};
 }
 
@@ -497,13 +497,13 @@ Result<Partitioned> Partitioner::all() {
   for (size_t i = 0; i < from_.results.size(); ++i) {
     const Value& v = from_.results[i];
     const Sharding* carried = hints_.find(v);
-    Meshes::Parsed as_said{carried ? *carried : local(v).sharding, {}};
-    if (i < wanted.size() && !wanted[i].empty()) as_said = TRY(meshes_.parse(wanted[i], v.type().dims));
-    Value made =
-        as_said.unreduced.empty() ? TRY(as(v, as_said.dims, 0)) : TRY(unsummed(v, as_said.dims, as_said.unreduced, 0));
-    if (is_reordered(as_said)) made = TRY(reshard_.reorder(made, as_said.order, true, 0));
+    Meshes::Parsed as_declared{carried ? *carried : local(v).sharding, {}};
+    if (i < wanted.size() && !wanted[i].empty()) as_declared = TRY(meshes_.parse(wanted[i], v.type().dims));
+    Value made = as_declared.unreduced.empty() ? TRY(as(v, as_declared.dims, 0))
+                                               : TRY(unsummed(v, as_declared.dims, as_declared.unreduced, 0));
+    if (is_reordered(as_declared)) made = TRY(reshard_.reorder(made, as_declared.order, true, 0));
     graph.results.push_back(made);
-    out_.shardings.results.push_back(meshes_.hlo_text(as_said.dims, as_said.unreduced, as_said.order));
+    out_.shardings.results.push_back(meshes_.hlo_text(as_declared.dims, as_declared.unreduced, as_declared.order));
   }
   for (const Value& v : from_.effects) graph.effects.push_back(effect(v));
   for (size_t i = 0; i < graph.donations.size(); ++i) {

@@ -128,24 +128,24 @@ Result<Value> Resharder::move(Value value, const Sharding& from, const Sharding&
   const size_t rank = from.size();
   // The last atoms of one dim that another dim wants next.
   for (size_t i = 0; i < rank; ++i) {
-    const size_t kept = common_prefix(now[i], to[i]);
-    const Atoms moved = suffix(now[i], kept);
-    if (moved.empty() || kept != to[i].size()) continue;
+    const size_t common = common_prefix(now[i], to[i]);
+    const Atoms moved = suffix(now[i], common);
+    if (moved.empty() || common != to[i].size()) continue;
     for (size_t j = 0; j < rank; ++j) {
       Atoms longer = now[j];
       longer.insert(longer.end(), moved.begin(), moved.end());
       if (j == i || longer != to[j] || value.type().dims[j] % meshes_.count(moved)) continue;
       value = TRY(exchange(value, moved, int64_t(i), int64_t(j), where));
-      now[i].resize(kept);
+      now[i].resize(common);
       now[j] = std::move(longer);
       break;
     }
   }
   for (size_t d = 0; d < rank; ++d) {
-    const size_t kept = common_prefix(now[d], to[d]);
-    if (kept == now[d].size()) continue;
-    value = TRY(gather(value, suffix(now[d], kept), int64_t(d), where));
-    now[d].resize(kept);
+    const size_t common = common_prefix(now[d], to[d]);
+    if (common == now[d].size()) continue;
+    value = TRY(gather(value, suffix(now[d], common), int64_t(d), where));
+    now[d].resize(common);
   }
   for (size_t d = 0; d < rank; ++d)
     if (now[d] != to[d]) value = TRY(cut(value, suffix(to[d], now[d].size()), int64_t(d), where));

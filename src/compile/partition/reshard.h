@@ -15,7 +15,7 @@ class Resharder {
   ir::Value device = {};
 
   Result<ir::Value> move(ir::Value value, const Sharding& from, const Sharding& to, uint32_t where);
-  // From the devices of a mesh with an order of its own to their places, or back.
+  // From the devices of a mesh with an order of its own to the default order, or back.
   Result<ir::Value> reorder(ir::Value value, const std::vector<int64_t>& order, bool is_back, uint32_t where);
   Result<ir::Value> all_reduce(ir::Value value, const Atoms& atoms, const std::string& kind, uint32_t where);
   Result<ir::Value> reduce_scatter(ir::Value value, const Atoms& atoms, const std::string& kind, int64_t dim,

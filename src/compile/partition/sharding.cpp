@@ -153,6 +153,7 @@ Result<Meshes::Parsed> Meshes::parse(std::string_view text, const Dims& dims) co
   if (text.empty()) return out;
   if (text.starts_with('{'))
     return fail(Code::unsupported, cat("the sharding ", text, " of GSPMD; set JAX_USE_SHARDY_PARTITIONER=true"));
+  // Which mesh; one without axes is a single device.
   Cursor c{text};
   c.eat("#sdy.sharding");
   if (!c.eat("<")) return unreadable(text);
@@ -167,6 +168,7 @@ Result<Meshes::Parsed> Meshes::parse(std::string_view text, const Dims& dims) co
     return out;
   }
   if (!c.eat(",") || !c.eat("[")) return unreadable(text);
+  // Of each dim its axes. An axis that does not divide the dim, and what follows it, is left out.
   out.order = mesh->order;
   std::set<int> used;
   for (size_t d = 0; !c.eat("]"); ++d) {

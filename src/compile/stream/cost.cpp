@@ -76,8 +76,8 @@ void add_ports(Cost& cost, const arch::Call& call, Engine e, bool fast) {
 
 Costs::Costs(Kernel& kernel) : kernel_(kernel) {
   std::unordered_map<std::string, uint32_t> known;
-  shape_.reserve(kernel.works.size());
-  for (const Work& w : kernel.works) {
+  shape_.reserve(kernel.insns.size());
+  for (const KernelInsn& w : kernel.insns) {
     const auto [it, fresh] = known.try_emplace(key_of(w), static_cast<uint32_t>(known.size()));
     shape_.push_back(it->second);
     if (!fresh) continue;
@@ -94,11 +94,11 @@ std::vector<double> Costs::elapsed(int core) const {
   out.reserve(shape_.size());
   for (uint32_t w = 0; w < shape_.size(); ++w) {
     out.push_back(most);
-    const Work& work = kernel_.works[w];
-    if (work.core != core || !work.engines) continue;
-    Engine best = only_engine(work.engines);
+    const KernelInsn& kernel_insn = kernel_.insns[w];
+    if (kernel_insn.core != core || !kernel_insn.engines) continue;
+    Engine best = only_engine(kernel_insn.engines);
     for (int e = 0; e < kEngines; ++e)
-      if (work.engines & (1 << e) && of(w, static_cast<Engine>(e)).interval < of(w, best).interval)
+      if (kernel_insn.engines & (1 << e) && of(w, static_cast<Engine>(e)).interval < of(w, best).interval)
         best = static_cast<Engine>(e);
     const Cost& c = of(w, best);
     most = std::max(most, busy[static_cast<size_t>(best)] += c.interval);
@@ -110,7 +110,7 @@ std::vector<double> Costs::elapsed(int core) const {
 double Costs::busiest() const {
   std::array<double, kEngines + kDmaEnginesMax> busy{};
   for (uint32_t w = 0; w < shape_.size(); ++w) {
-    const arch::EngineMask open = kernel_.works[w].engines;
+    const arch::EngineMask open = kernel_.insns[w].engines;
     if (!open) continue;
     const Cost& c = of(w, only_engine(open));
     if (!(open & (open - 1))) busy[static_cast<size_t>(only_engine(open))] += c.interval;
@@ -120,7 +120,7 @@ double Costs::busiest() const {
 }
 
 // Everything a cost may look at: no cost looks at where in its memory a tile lies.
-std::string Costs::key_of(const Work& w) const {
+std::string Costs::key_of(const KernelInsn& w) const {
   std::string key;
   const auto add = [&](auto v) { key.append(reinterpret_cast<const char*>(&v), sizeof v); };
   add(w.opcode());
@@ -140,7 +140,7 @@ std::string Costs::key_of(const Work& w) const {
   return key;
 }
 
-Cost Costs::measure(const Work& w, Engine e) const {
+Cost Costs::measure(const KernelInsn& w, Engine e) const {
   const Chip& chip = *kernel_.chip;
   arch::Insn insn;
   insn.opcode = w.opcode();

@@ -1,5 +1,5 @@
-// Costs: what a work takes on an engine, in nanoseconds, from its row's `cycles` and the chip's numbers: the
-// simulator's own cost without what crosses instructions. Works of one shape share one entry.
+// Costs: what an instruction takes on an engine, in nanoseconds, from its row's `cycles` and the chip's numbers: the
+// simulator's own cost without what crosses instructions. Instructions of one shape share one entry.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ namespace trine::compile {
 inline constexpr int kDmaEnginesMax = 16;
 
 struct Cost {
-  double interval = 0;                       // of the engine: it can start its next work after this
+  double interval = 0;                       // of the engine: it can start its next instruction after this
   double latency = 0;                        // from then to the result
   double load = 0;                           // tensor engine: weights, hidden behind the multiply before
   int table = -1;                            // scalar engine: which activation table
@@ -30,21 +30,21 @@ struct Cost {
 class Costs {
  public:
   explicit Costs(Kernel& kernel);
-  const Cost& of(uint32_t work, arch::Engine e) const {
-    return table_[shape_[work] * static_cast<size_t>(kEngines) + static_cast<size_t>(e)];
+  const Cost& of(uint32_t insn, arch::Engine e) const {
+    return table_[shape_[insn] * static_cast<size_t>(kEngines) + static_cast<size_t>(e)];
   }
-  // Of each work: how long the busiest engine of this core, or its busiest DMA engine, has worked when it is reached
-  // in program order. What the kernel takes is not less.
+  // Of each instruction: how long the busiest engine of this core, or its busiest DMA engine, has worked when it is
+  // reached in program order. What the kernel takes is not less.
   std::vector<double> elapsed(int core) const;
   // Of all cores together: what the busiest engine has to do that no other can, or the busiest DMA engine.
   double busiest() const;
 
  private:
-  Cost measure(const Work& w, arch::Engine e) const;
-  std::string key_of(const Work& w) const;
+  Cost measure(const KernelInsn& w, arch::Engine e) const;
+  std::string key_of(const KernelInsn& w) const;
 
   Kernel& kernel_;
-  std::vector<uint32_t> shape_;  // of each work
+  std::vector<uint32_t> shape_;  // of each instruction
   std::vector<Cost> table_;      // of each shape and engine
 };
 

@@ -1,5 +1,5 @@
-// Edges from touched bytes; see depend.h. One Touched per memory: SBUF and PSUM of each core, and each HBM tensor that
-// is written. Accumulators, random states and registers are one more, with a byte for each.
+// Edges from touched bytes; see dependences.h. One Touched per memory: SBUF and PSUM of each core, and each HBM tensor
+// that is written. Accumulators, random states and registers are one more, with a byte for each.
 #include "compile/stream/dependences.h"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ class Finder {
     const size_t cores = program_.cores;
     loops_.resize(cores);
     fence_.assign(cores, -1);
-    last_seen_.assign(kernel.works.size(), UINT32_MAX);
+    last_seen_.assign(kernel.insns.size(), UINT32_MAX);
     for (size_t c = 0; c < cores; ++c) {
       sbuf_.emplace_back(sbuf_bytes, kChipCells);
       psum_.emplace_back(psum_bytes, kChipCells);
@@ -42,9 +42,9 @@ class Finder {
   }
 
   Edges run() {
-    for (uint32_t w = 0; w < kernel_.works.size(); ++w) {
-      work_ = w;
-      one(kernel_.works[w]);
+    for (uint32_t w = 0; w < kernel_.insns.size(); ++w) {
+      insn_ = w;
+      one(kernel_.insns[w]);
       edges_.close();
     }
     return std::move(edges_);
@@ -53,7 +53,7 @@ class Finder {
  private:
   void note_writes() {
     written_.assign(program_.tensors.size(), 0);
-    for (const Work& w : kernel_.works)
+    for (const KernelInsn& w : kernel_.insns)
       for (size_t s = 0; s < w.info->slots.size(); ++s) {
         const Operand& o = program_.operands[w.operand + s];
         if (o.kind == OperandKind::tile && w.info->slots[s].writes()) written_[storage(o.tensor)] = 1;
@@ -65,33 +65,33 @@ class Finder {
   }
 
   void after(uint32_t earlier, EdgeKind kind = EdgeKind::data) {
-    if (earlier == work_ || last_seen_[earlier] == work_) return;
-    if (kernel_.works[earlier].core != kernel_.works[work_].core) return;  // cores meet at barriers
-    last_seen_[earlier] = work_;
+    if (earlier == insn_ || last_seen_[earlier] == insn_) return;
+    if (kernel_.insns[earlier].core != kernel_.insns[insn_].core) return;  // cores wait for each other at barriers
+    last_seen_[earlier] = insn_;
     edges_.add(earlier, kind);
   }
 
-  void one(const Work& w) {
+  void one(const KernelInsn& w) {
     arch::LoopNest& nest = loops_[w.core];
     if (ends_loop(w)) --nest.depth;
     if (fence_[w.core] >= 0) after(static_cast<uint32_t>(fence_[w.core]));
     for (uint32_t i = 0; i < w.afters; ++i) after(kernel_.afters[w.after + i]);
-    // Reads first: a work that reads what it writes must not find itself.
+    // Reads first: an instruction that reads what it writes must not find itself.
     for (const bool write : {false, true})
       for (size_t s = 0; s < w.info->slots.size(); ++s) operand(w, s, write);
     hidden(w);
-    if (w.unit() == arch::Unit::meeting) meeting(w);
+    if (w.unit() == arch::Unit::rendezvous) rendezvous(w);
     if (begins_loop(w)) {
-      const Operand& trips = program_.operands[w.operand];
-      nest.trips[static_cast<size_t>(nest.depth++)] = w.repeats ? 1
-                                                      : trips.kind == OperandKind::immediate
-                                                          ? static_cast<int64_t>(trips.immediate)
-                                                          : -1;
+      const Operand& iterations = program_.operands[w.operand];
+      nest.iterations[static_cast<size_t>(nest.depth++)] = w.repeats ? 1
+                                                           : iterations.kind == OperandKind::immediate
+                                                               ? static_cast<int64_t>(iterations.immediate)
+                                                               : -1;
     }
-    if (is_fence(w)) fence_[w.core] = work_;
+    if (is_fence(w)) fence_[w.core] = insn_;
   }
 
-  void operand(const Work& w, size_t slot, bool write) {
+  void operand(const KernelInsn& w, size_t slot, bool write) {
     const Operand& o = program_.operands[w.operand + slot];
     const arch::OperandSlot& s = w.info->slots[slot];
     if (o.kind == OperandKind::reg && s.writes() == write) touch_hidden(w, register_byte(w, o.reg), write);
@@ -118,7 +118,7 @@ class Finder {
     return made.get();
   }
 
-  void touch(const Work& w, const Operand& o, bool write) {
+  void touch(const KernelInsn& w, const Operand& o, bool write) {
     const arch::Tensor& t = program_.tensors[o.tensor];
     Touched* const m = memory(t, o.tensor);
     if (!m) return;
@@ -128,7 +128,7 @@ class Finder {
       hbm_cells(*m, o, r);
     else
       m->cells_between(r.low, r.high, cells_);
-    m->touch(r, cells_, write, work_,
+    m->touch(r, cells_, write, insn_,
              [&](uint32_t who, bool read) { after(who, read ? EdgeKind::anti : EdgeKind::data); });
   }
 
@@ -146,31 +146,31 @@ class Finder {
     }
   }
 
-  static int64_t register_byte(const Work& w, int number) {
+  static int64_t register_byte(const KernelInsn& w, int number) {
     return static_cast<int64_t>(only_engine(w.engines)) * arch::kRegisterCount + number;
   }
 
-  void touch_hidden(const Work& w, int64_t byte, bool write) {
+  void touch_hidden(const KernelInsn& w, int64_t byte, bool write) {
     cells_.clear();
     hidden_[w.core].cells_between(byte, byte + 1, cells_);
     Region r;
     r.low = byte;
     r.high = byte + 1;
-    hidden_[w.core].touch(r, cells_, write, work_,
+    hidden_[w.core].touch(r, cells_, write, insn_,
                           [&](uint32_t who, bool read) { after(who, read ? EdgeKind::anti : EdgeKind::data); });
   }
 
-  void hidden(const Work& w) {
+  void hidden(const KernelInsn& w) {
     const auto engine = static_cast<int64_t>(only_engine(w.engines));
     if (keeps_sum(program_, w)) touch_hidden(w, kAccumulators + engine, true);
     if (keeps_random(w)) touch_hidden(w, kRandom + engine, true);
   }
 
   // Cores come to their meetings in one order.
-  void meeting(const Work& w) {
-    const auto [it, fresh] = last_meeting_.try_emplace(w.core, work_);
+  void rendezvous(const KernelInsn& w) {
+    const auto [it, fresh] = last_rendezvous_.try_emplace(w.core, insn_);
     if (!fresh) after(it->second);
-    it->second = work_;
+    it->second = insn_;
   }
 
   Kernel& kernel_;
@@ -182,22 +182,22 @@ class Finder {
   std::vector<Touched> sbuf_, psum_, hidden_;
   std::map<uint32_t, std::unique_ptr<Touched>> hbm_;
   std::vector<char> written_;
-  std::map<uint8_t, uint32_t> last_meeting_;
+  std::map<uint8_t, uint32_t> last_rendezvous_;
   Touched::Ranges cells_;
-  uint32_t work_ = 0;
+  uint32_t insn_ = 0;
 };
 
 }  // namespace
 
-bool keeps_sum(const arch::Program& program, const Work& work) {
-  const int i = work.info->attr("reduce_cmd");
-  const bool commands = i >= 0 && static_cast<arch::ReduceCmd>(program.attrs[work.attr + static_cast<size_t>(i)]) !=
+bool keeps_sum(const arch::Program& program, const KernelInsn& insn) {
+  const int i = insn.info->attr("reduce_cmd");
+  const bool commands = i >= 0 && static_cast<arch::ReduceCmd>(program.attrs[insn.attr + static_cast<size_t>(i)]) !=
                                       arch::ReduceCmd::idle;
-  return commands || work.info->row->name == "activation_reduce";
+  return commands || insn.info->row->name == "activation_reduce";
 }
 
-bool keeps_random(const Work& work) {
-  const std::string_view name = work.info->row->name;
+bool keeps_random(const KernelInsn& insn) {
+  const std::string_view name = insn.info->row->name;
   return name.find("rng") != std::string_view::npos || name.starts_with("rand") || name == "dropout";
 }
 

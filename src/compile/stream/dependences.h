@@ -1,5 +1,6 @@
-// Depend: which works must be over before which, from the bytes they touch once every tensor has its place: a read
-// after a write, a write after a read or a write, the engines' hidden values, registers, and what the user asked for.
+// Dependences: which instructions must be over before which, from the bytes they touch once every tensor has its
+// address: a read after a write, a write after a read or a write, the engines' hidden values, registers, and what the
+// user asked for.
 #pragma once
 
 #include <cstdint>
@@ -15,27 +16,27 @@ enum class EdgeKind : uint8_t {
   anti,  // overwrites what the earlier one read
 };
 struct Edge {
-  uint32_t work = 0;
+  uint32_t insn = 0;
   EdgeKind kind = EdgeKind::data;
 };
 
-// Of each work, earlier works of the same core; each named once.
+// Of each instruction, earlier instructions of the same core; each named once.
 class Edges {
  public:
-  std::span<const Edge> before(uint32_t work) const {
-    return {pool_.data() + begin_[work], pool_.data() + begin_[work + 1]};
+  std::span<const Edge> before(uint32_t insn) const {
+    return {pool_.data() + begin_[insn], pool_.data() + begin_[insn + 1]};
   }
   void add(uint32_t earlier, EdgeKind kind) { pool_.push_back({earlier, kind}); }
-  void close() { begin_.push_back(static_cast<uint32_t>(pool_.size())); }  // the work in hand is complete
+  void close() { begin_.push_back(static_cast<uint32_t>(pool_.size())); }  // the instruction in hand is complete
 
  private:
   std::vector<Edge> pool_;
   std::vector<uint32_t> begin_{0};
 };
 
-// What an engine keeps from one work to the next, beside their operands.
-bool keeps_sum(const arch::Program& program, const Work& work);  // reads or writes the engine's accumulators
-bool keeps_random(const Work& work);                             // advances its random numbers
+// What an engine keeps from one instruction to the next, beside their operands.
+bool keeps_sum(const arch::Program& program, const KernelInsn& insn);  // reads or writes the engine's accumulators
+bool keeps_random(const KernelInsn& insn);                             // advances its random numbers
 
 // Sizes of the on-chip memories in bytes per partition, where they are not the chip's.
 Edges find_edges(Kernel& kernel, int64_t sbuf_bytes = 0, int64_t psum_bytes = 0);

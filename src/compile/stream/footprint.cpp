@@ -1,4 +1,4 @@
-// Hulls, combs and cells; see region.h.
+// Hulls, combs and cells; see footprint.h.
 #include "compile/stream/footprint.h"
 
 #include <algorithm>
@@ -43,8 +43,8 @@ Region region_of(const arch::Program& p, const arch::Operand& o, const arch::Loo
   for (size_t d = 0; d < a.rank; ++d) walk.add(a.dims[d].stride * size, a.dims[d].count);
   if (t.space == arch::Space::hbm) walk.add(a.partition_stride * size, a.partitions);
   for (size_t d = 0; d < static_cast<size_t>(loops.depth); ++d) {
-    if (a.step[d] && loops.trips[d] < 0) return r;
-    walk.add(a.step[d] * size, loops.trips[d]);
+    if (a.step[d] && loops.iterations[d] < 0) return r;
+    walk.add(a.step[d] * size, loops.iterations[d]);
   }
   int64_t low = r.low + o.offset * size, high = low;
   for (size_t d = 0; d < walk.rank; ++d) {
@@ -82,8 +82,8 @@ void Touched::cells_between(int64_t low, int64_t high, Ranges& out) const {
   if (range.first <= range.last) out.push_back(range);
 }
 
-void Touched::meet(const Range* begin, const Range* end) {
-  met_.clear();
+void Touched::find_lists(const Range* begin, const Range* end) {
+  lists_found_.clear();
   ++pass_;
   for (; begin != end; ++begin)
     for (int64_t c = begin->first; c <= begin->last; ++c) {
@@ -93,7 +93,7 @@ void Touched::meet(const Range* begin, const Range* end) {
         list.pass = pass_;
         list.here = 0;
         list.first = c;
-        met_.push_back(id);
+        lists_found_.push_back(id);
       }
       ++list.here;
     }

@@ -89,8 +89,8 @@ class Touched {
   template <class F>
   void touch_alike(const Range* begin, const Range* end, bool write, F f) {
     bool moved = false;
-    meet(begin, end);
-    for (const uint32_t id : met_) {
+    find_lists(begin, end);
+    for (const uint32_t id : lists_found_) {
       const uint32_t to = target(id);
       List& list = lists_[to];
       visit(list.writes, list.first, write, [&](uint32_t earlier) { f(earlier, false); });
@@ -101,9 +101,9 @@ class Touched {
     }
     if (moved) move(begin, end);
   }
-  void meet(const Range* begin, const Range* end);  // finds the lists of these cells, in their order
-  uint32_t target(uint32_t id);                     // itself, or a copy for the cells in hand where others have it too
-  uint32_t settle(uint32_t id);                     // all that hold but this entry become one
+  void find_lists(const Range* begin, const Range* end);  // finds the lists of these cells, in their order
+  uint32_t target(uint32_t id);  // itself, or a copy for the cells in hand where others have it too
+  uint32_t settle(uint32_t id);  // all that hold but this entry become one
   void move(const Range* begin, const Range* end);
   uint32_t fresh();
 
@@ -124,17 +124,17 @@ class Touched {
       for (const uint32_t old : list) hits(old);
       return;
     }
-    size_t kept = 0;
+    size_t left = 0;
     for (const uint32_t old : list)
-      if (!hits(old) || !covers_in_cell(region, entries_[old].region, cell)) list[kept++] = old;
-    list.resize(kept);
+      if (!hits(old) || !covers_in_cell(region, entries_[old].region, cell)) list[left++] = old;
+    list.resize(left);
   }
   bool covers_in_cell(const Region& a, const Region& b, int64_t cell) const;
 
   int64_t cell_bytes_ = 512;
   std::vector<uint32_t> cells_;  // of each its list
   std::vector<List> lists_;
-  std::vector<uint32_t> spare_, met_;
+  std::vector<uint32_t> spare_, lists_found_;
   uint32_t pass_ = 0, lone_ = kNone;
   std::vector<Entry> entries_;
   std::vector<uint32_t> seen_;  // of each entry: the last one that met it, times two, and one where they overlap

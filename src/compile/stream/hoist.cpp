@@ -1,5 +1,5 @@
-// Loops from the inside out; of each the works that may go, then the tiles that there is room for, then what those
-// need. See hoist.h.
+// Loops from the inside out; of each the instructions that may go, then the tiles that there is room for, then what
+// those need. See hoist.h.
 #include "compile/stream/hoist.h"
 
 #include <algorithm>
@@ -16,9 +16,9 @@ using arch::Space;
 
 namespace {
 
-constexpr uint64_t kLooksMax = 1 << 26;  // works times loops: all works are looked at for each loop
+constexpr uint64_t kLooksMax = 1 << 26;  // instructions times loops: all instructions are looked at for each loop
 
-// One loop of a kernel: works (begin, end) are its body.
+// One loop of a kernel: instructions (begin, end) are its body.
 class Loop {
  public:
   Loop(Kernel& kernel, uint32_t begin, uint32_t end, size_t depth)
@@ -29,11 +29,11 @@ class Loop {
     goes_.assign(end_ - begin_, 0);
     int inner = 0;
     for (uint32_t w = begin_ + 1; w < end_; ++w) {
-      const Work& work = kernel_.works[w];
-      if (work.core != kernel_.works[begin_].core) return false;  // bodies of several cores lie in each other
-      if (ends_loop(work)) --inner;
-      goes_[w - begin_] = inner == 0 && may_go(work);
-      if (begins_loop(work)) ++inner;
+      const KernelInsn& insn = kernel_.insns[w];
+      if (insn.core != kernel_.insns[begin_].core) return false;  // bodies of several cores lie in each other
+      if (ends_loop(insn)) --inner;
+      goes_[w - begin_] = inner == 0 && may_go(insn);
+      if (begins_loop(insn)) ++inner;
     }
     settle();
     choose();
@@ -44,11 +44,11 @@ class Loop {
 
  private:
   struct Use {
-    uint32_t first = kNoWork, last = 0;              // of all works
+    uint32_t first = kNoInsn, last = 0;              // of all instructions
     bool written = false;                            // in the body
-    bool stays = false;                              // some work that writes it in the body stays there
-    uint32_t first_write = kNoWork, last_write = 0;  // in the body
-    uint32_t first_stay = kNoWork;                   // the first work of the body that reads it and stays
+    bool stays = false;                              // some instruction that writes it in the body stays there
+    uint32_t first_write = kNoInsn, last_write = 0;  // in the body
+    uint32_t first_stay = kNoInsn;                   // the first instruction of the body that reads it and stays
     bool chosen = true, needed = false;
   };
 
@@ -57,9 +57,9 @@ class Loop {
     return alias < 0 ? tensor : static_cast<uint32_t>(alias);
   }
   bool on_chip(uint32_t tensor) const { return program_.tensors[tensor].space != Space::hbm; }
-  // Calls f(tensor, it is written) for each tile of a work.
+  // Calls f(tensor, it is written) for each tile of an instruction.
   template <class F>
-  void over_tiles(const Work& w, F f) const {
+  void over_tiles(const KernelInsn& w, F f) const {
     for (size_t s = 0; s < w.info->slots.size(); ++s) {
       const Operand& o = program_.operands[w.operand + s];
       if (o.kind != OperandKind::tile) continue;
@@ -73,9 +73,9 @@ class Loop {
   void note_uses() {
     uses_.assign(program_.tensors.size(), {});
     const bool alone = program_.cores == 1;
-    for (uint32_t w = 0; w < kernel_.works.size(); ++w) {
+    for (uint32_t w = 0; w < kernel_.insns.size(); ++w) {
       const bool inside = w > begin_ && w < end_;
-      over_tiles(kernel_.works[w], [&](uint32_t t, bool write) {
+      over_tiles(kernel_.insns[w], [&](uint32_t t, bool write) {
         Use& u = uses_[t];
         u.first = std::min(u.first, w);
         u.last = w;
@@ -88,8 +88,8 @@ class Loop {
   }
 
   // By itself: pure, of the body alone, and the same in every iteration.
-  bool may_go(const Work& w) const {
-    if (w.afters || w.fixed_order || is_fence(w) || w.unit() == arch::Unit::meeting || keeps_sum(program_, w) ||
+  bool may_go(const KernelInsn& w) const {
+    if (w.afters || w.fixed_order || is_fence(w) || w.unit() == arch::Unit::rendezvous || keeps_sum(program_, w) ||
         keeps_random(w))
       return false;
     bool goes = false;
@@ -101,7 +101,7 @@ class Loop {
       if (o.dynamic || program_.patterns[o.pattern].step[depth_] != 0) return false;
       if (!slot.writes()) continue;
       const Use& u = uses_[o.tensor];
-      if (!on_chip(o.tensor) || program_.tensors[o.tensor].alias >= 0 || kernel_.origins[o.tensor].placed ||
+      if (!on_chip(o.tensor) || program_.tensors[o.tensor].alias >= 0 || kernel_.origins[o.tensor].fixed_address ||
           u.first <= begin_)
         return false;
       goes = true;
@@ -109,14 +109,14 @@ class Loop {
     return goes;
   }
 
-  // What depends on works that stay, stays.
+  // What depends on instructions that stay, stays.
   void settle() {
     for (bool changed = true; changed;) {
       changed = false;
-      for (Use& u : uses_) u.stays = false, u.first_stay = kNoWork;
+      for (Use& u : uses_) u.stays = false, u.first_stay = kNoInsn;
       for (uint32_t w = begin_ + 1; w < end_; ++w) {
         if (goes(w)) continue;
-        over_tiles(kernel_.works[w], [&](uint32_t t, bool write) {
+        over_tiles(kernel_.insns[w], [&](uint32_t t, bool write) {
           if (write)
             uses_[t].stays = true;
           else
@@ -126,7 +126,7 @@ class Loop {
       for (uint32_t w = begin_ + 1; w < end_; ++w) {
         if (!goes(w)) continue;
         bool can = true;
-        over_tiles(kernel_.works[w], [&](uint32_t t, bool write) { can = can && settled(t, w, write); });
+        over_tiles(kernel_.insns[w], [&](uint32_t t, bool write) { can = can && settled(t, w, write); });
         if (can) continue;
         goes_[w - begin_] = 0;
         changed = true;
@@ -139,7 +139,7 @@ class Loop {
     if (u.stays || !u.chosen || !on_chip(t)) return false;  // in HBM another core may write it
     // Read before it is written, it would be what the iteration before left.
     if (u.first_stay < u.last_write || (!write && w < u.first_write)) return false;
-    return u.first_stay == kNoWork || program_.tensors[t].space == Space::sbuf;
+    return u.first_stay == kNoInsn || program_.tensors[t].space == Space::sbuf;
   }
 
   // Tiles that would lie on chip all the time: as many as leave the body twice what it holds at once.
@@ -157,7 +157,7 @@ class Loop {
   // Made before the loop and read in it.
   bool stands_by(uint32_t t) const {
     const Use& u = uses_[t];
-    return u.written && !u.stays && u.chosen && u.first_stay != kNoWork && program_.tensors[t].space == Space::sbuf;
+    return u.written && !u.stays && u.chosen && u.first_stay != kNoInsn && program_.tensors[t].space == Space::sbuf;
   }
   // Bytes of a partition: what passes through the loop, and twice the most that the body's own tiles take at once.
   int64_t held() const {
@@ -166,8 +166,8 @@ class Loop {
     for (uint32_t t = 0; t < uses_.size(); ++t) {
       const Use& u = uses_[t];
       const arch::Tensor& tensor = program_.tensors[t];
-      const bool met = u.first != kNoWork && u.first < end_ && u.last > begin_;
-      if (!met || tensor.space != Space::sbuf || stands_by(t)) continue;
+      const bool used_in_loop = u.first != kNoInsn && u.first < end_ && u.last > begin_;
+      if (!used_in_loop || tensor.space != Space::sbuf || stands_by(t)) continue;
       const int64_t bytes = arch::bytes_per_partition(tensor);
       if (u.first < begin_ || u.last > end_) {
         across += bytes;
@@ -181,31 +181,31 @@ class Loop {
     return across + 2 * most;
   }
 
-  // Works whose results nobody in the loop reads stay where they are.
+  // Instructions whose results nobody in the loop reads stay where they are.
   void keep_needed() {
     for (uint32_t t = 0; t < uses_.size(); ++t) uses_[t].needed = stands_by(t);
     for (uint32_t w = end_ - 1; w > begin_; --w) {
       if (!goes(w)) continue;
       bool needed = false;
-      over_tiles(kernel_.works[w], [&](uint32_t t, bool write) { needed = needed || (write && uses_[t].needed); });
+      over_tiles(kernel_.insns[w], [&](uint32_t t, bool write) { needed = needed || (write && uses_[t].needed); });
       goes_[w - begin_] = needed;
       if (!needed) continue;
-      over_tiles(kernel_.works[w], [&](uint32_t t, bool) { uses_[t].needed = true; });
+      over_tiles(kernel_.insns[w], [&](uint32_t t, bool) { uses_[t].needed = true; });
     }
   }
 
   bool move() {
     const auto moving = static_cast<uint32_t>(std::count(goes_.begin(), goes_.end(), 1));
     if (!moving) return false;
-    std::vector<uint32_t> place(end_ - begin_);
+    std::vector<uint32_t> position(end_ - begin_);
     uint32_t ahead = begin_, behind = begin_ + moving;
-    const std::vector<Work> before(kernel_.works.begin() + begin_, kernel_.works.begin() + end_);
+    const std::vector<KernelInsn> before(kernel_.insns.begin() + begin_, kernel_.insns.begin() + end_);
     for (uint32_t i = 0; i < before.size(); ++i) {
-      place[i] = goes_[i] ? ahead++ : behind++;
-      kernel_.works[place[i]] = before[i];
+      position[i] = goes_[i] ? ahead++ : behind++;
+      kernel_.insns[position[i]] = before[i];
     }
     for (uint32_t& id : kernel_.afters)
-      if (id >= begin_ && id < end_) id = place[id - begin_];
+      if (id >= begin_ && id < end_) id = position[id - begin_];
     return true;
   }
   bool goes(uint32_t w) const { return goes_[w - begin_] != 0; }
@@ -215,20 +215,20 @@ class Loop {
   const uint32_t begin_, end_;
   const size_t depth_;
   std::vector<Use> uses_;
-  std::vector<char> goes_;  // of the works from begin on
+  std::vector<char> goes_;  // of the instructions from begin on
 };
 
 }  // namespace
 
 bool hoist_from_loops(Kernel& kernel) {
-  const auto loops = static_cast<uint64_t>(std::count_if(kernel.works.begin(), kernel.works.end(), arch::begins_loop));
-  if (loops == 0 || loops * kernel.works.size() > kLooksMax) return false;
+  const auto loops = static_cast<uint64_t>(std::count_if(kernel.insns.begin(), kernel.insns.end(), arch::begins_loop));
+  if (loops == 0 || loops * kernel.insns.size() > kLooksMax) return false;
   bool moved = false;
   std::vector<std::vector<uint32_t>> open(kernel.program().cores);
-  for (uint32_t w = 0; w < kernel.works.size(); ++w) {
-    std::vector<uint32_t>& mine = open[kernel.works[w].core];
-    if (begins_loop(kernel.works[w])) mine.push_back(w);
-    if (!ends_loop(kernel.works[w])) continue;
+  for (uint32_t w = 0; w < kernel.insns.size(); ++w) {
+    std::vector<uint32_t>& mine = open[kernel.insns[w].core];
+    if (begins_loop(kernel.insns[w])) mine.push_back(w);
+    if (!ends_loop(kernel.insns[w])) continue;
     const uint32_t begin = mine.back();
     mine.pop_back();
     moved = Loop(kernel, begin, w, mine.size()).run() || moved;

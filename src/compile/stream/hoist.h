@@ -6,7 +6,7 @@
 
 namespace trine::compile {
 
-// True when works were moved.
+// True when instructions were moved.
 bool hoist_from_loops(Kernel& kernel);
 
 }  // namespace trine::compile

@@ -10,8 +10,8 @@ using arch::ends_loop;
 using arch::is_fence;
 using arch::kEngines;
 using arch::Kernel;
+using arch::KernelInsn;
 using arch::only_engine;
 using arch::Origin;
-using arch::Work;
 
 }  // namespace trine::compile

@@ -21,10 +21,10 @@ namespace {
 constexpr std::string_view kHoist = "hoist", kUnroll = "unroll", kAllocate = "allocate";
 
 bool has_loops(const StreamState& s) {
-  return std::any_of(s.kernel.works.begin(), s.kernel.works.end(), arch::begins_loop);
+  return std::any_of(s.kernel.insns.begin(), s.kernel.insns.end(), arch::begins_loop);
 }
 
-Result<void> refuse(StreamState& s, Complaint why) {
+Result<void> refuse(StreamState& s, Diagnostic why) {
   s.why = std::move(why);
   return s.why.error();
 }
@@ -44,7 +44,7 @@ Result<void> run_allocate(StreamState& s) {
 
 Result<void> run_semaphores(StreamState& s) {
   if (auto woven = weave(s.kernel, s.edges, s.schedule); !woven)
-    return refuse(s, complaint_of(woven.error(), "semaphores"));
+    return refuse(s, diagnostic_of(woven.error(), "semaphores"));
   s.program = s.kernel.builder.take();
   return {};
 }
@@ -70,7 +70,7 @@ constexpr PassForm<StreamState> kDependences{
     "dependences",
     [](const StreamState& s) {
       int64_t edges = 0;
-      for (uint32_t i = 0; i < s.kernel.works.size(); ++i) edges += int64_t(s.edges.before(i).size());
+      for (uint32_t i = 0; i < s.kernel.insns.size(); ++i) edges += int64_t(s.edges.before(i).size());
       return std::vector<PassSize>{{"dependences", edges}};
     },
     [](const StreamState& s) { return dependences_text(s.kernel, s.edges); },

@@ -6,7 +6,7 @@
 
 #include <optional>
 
-#include "base/complaint.h"
+#include "base/diagnostic.h"
 #include "compile/pass/pass.h"
 #include "compile/stream/dependences.h"
 #include "compile/stream/kernel.h"
@@ -22,7 +22,7 @@ struct StreamState {
   Edges edges = {};
   std::vector<std::vector<Step>> schedule = {};  // of each core
   std::optional<arch::Program> program = {};
-  Complaint why = {};  // of the pass that failed
+  Diagnostic why = {};  // of the pass that failed
 
   struct Given {
     std::string_view pass = {};

@@ -1,4 +1,4 @@
-// Which engines need registers, and their copies of register works; see registers.h.
+// Which engines need registers, and their copies of register instructions; see registers.h.
 #include "compile/stream/registers.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr Engine kPreferred[] = {Engine::sync, Engine::vector, Engine::tensor, Engine::scalar, Engine::gpsimd};
 
-bool reads_register(const arch::Program& p, const Work& w) {
+bool reads_register(const arch::Program& p, const KernelInsn& w) {
   for (size_t s = 0; s < w.info->slots.size(); ++s) {
     const arch::Operand& o = p.operands[w.operand + s];
     if (o.kind == OperandKind::reg) return true;
@@ -27,7 +27,7 @@ bool reads_register(const arch::Program& p, const Work& w) {
 }
 
 // move, alu, load, alloc: what gives a register its value.
-bool makes_register(const Work& w) {
+bool makes_register(const KernelInsn& w) {
   return w.unit() == arch::Unit::control && !w.info->slots.empty() && w.info->slots[0].writes() &&
          (w.info->slots[0].kinds & arch::kReg);
 }
@@ -43,9 +43,9 @@ EngineMask decided(EngineMask open) {
 void settle_registers(Kernel& kernel) {
   const arch::Program& p = kernel.program();
   std::vector<EngineMask> users(p.cores);
-  std::vector<int> depth(p.cores);  // of loops whose trips a register holds, and what is inside them
+  std::vector<int> depth(p.cores);  // of loops whose number of iterations a register holds, and what is inside them
   bool any = false;
-  for (Work& w : kernel.works) {
+  for (KernelInsn& w : kernel.insns) {
     const bool counted = begins_loop(w) && p.operands[w.operand].kind == OperandKind::reg;
     if (begins_loop(w) && (counted || depth[w.core])) ++depth[w.core];
     if (counted) users[w.core] |= arch::kSync;
@@ -60,10 +60,10 @@ void settle_registers(Kernel& kernel) {
     users[w.core] |= w.engines;
   }
   if (!any) return;
-  std::vector<Work> out;
-  std::vector<uint32_t> moved(kernel.works.size());
-  for (size_t i = 0; i < kernel.works.size(); ++i) {
-    Work w = kernel.works[i];
+  std::vector<KernelInsn> out;
+  std::vector<uint32_t> moved(kernel.insns.size());
+  for (size_t i = 0; i < kernel.insns.size(); ++i) {
+    KernelInsn w = kernel.insns[i];
     if (makes_register(w)) {
       for (int e = 0; e < kEngines; ++e)
         if (users[w.core] & (1 << e)) {
@@ -76,7 +76,7 @@ void settle_registers(Kernel& kernel) {
     moved[i] = static_cast<uint32_t>(out.empty() ? 0 : out.size() - 1);
   }
   for (uint32_t& id : kernel.afters) id = moved[id];
-  kernel.works = std::move(out);
+  kernel.insns = std::move(out);
 }
 
 }  // namespace trine::compile

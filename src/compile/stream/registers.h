@@ -1,5 +1,5 @@
 // Registers: every engine has its own, so whatever computes one in a kernel is repeated on each engine that reads it,
-// and works that read registers get their engine here.
+// and instructions that read registers get their engine here.
 #pragma once
 
 #include "compile/stream/kernel.h"

@@ -1,7 +1,7 @@
-// List scheduling; see schedule.h. Works become available when all they depend on has been issued; at any moment the
-// engine that can start something first takes, of what is ready, the work with the highest rank. Three ranks are tried
-// (program order, the longest way to the end, no reordering at all) and the one that ends first by the rows' own costs
-// is kept. Between fences everything is scheduled apart.
+// List scheduling; see schedule.h. Instructions become available when all they depend on has been issued; at any moment
+// the engine that can start something first takes, of what is ready, the instruction with the highest rank. Three ranks
+// are tried (program order, the longest path to the end, no reordering at all) and the one that ends first by the rows'
+// own costs is kept. Between fences everything is scheduled apart.
 #include "compile/stream/schedule.h"
 
 #include <algorithm>
@@ -20,25 +20,26 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 // Transfers are issued this long before the DMA engines run dry, so that a store which becomes ready later need not
 // stand behind every load there is memory for.
 constexpr double kDmaLeadNs = 4000;
-// A second engine takes a work only when it gains at least this: what it costs when the estimate is a little off.
+// A second engine takes an instruction only when it gains at least this: what it costs when the estimate is a little
+// off.
 constexpr double kSwitchNs = 200;
 // DMA queues of each issuer, by engine: a queue belongs to one, so that its count means one thing.
 struct QueueRange {
   int first, count;
 };
 constexpr QueueRange kQueues[kEngines] = {{15, 1}, {14, 1}, {8, 3}, {11, 3}, {0, 8}};
-constexpr int kTableLookahead = 8;  // how many works may be passed over to save an activation-table load
+constexpr int kTableLookahead = 8;  // how many instructions may be passed over to save an activation-table load
 
 enum class Rank : uint8_t { program, critical, fixed };
 
-// The works between two fences of one core, and one way to issue them.
+// The instructions between two fences of one core, and one order to issue them.
 class Segment {
  public:
-  Segment(Kernel& kernel, const Edges& edges, const Costs& costs, std::vector<uint32_t> works)
-      : kernel_(kernel), edges_(edges), costs_(costs), chip_(*kernel.chip), works_(std::move(works)) {
-    if (works_.empty()) return;
-    local_.assign(works_.back() - works_.front() + 1, UINT32_MAX);
-    for (uint32_t i = 0; i < works_.size(); ++i) local_[works_[i] - works_.front()] = i;
+  Segment(Kernel& kernel, const Edges& edges, const Costs& costs, std::vector<uint32_t> insns)
+      : kernel_(kernel), edges_(edges), costs_(costs), chip_(*kernel.chip), insns_(std::move(insns)) {
+    if (insns_.empty()) return;
+    local_.assign(insns_.back() - insns_.front() + 1, UINT32_MAX);
+    for (uint32_t i = 0; i < insns_.size(); ++i) local_[insns_[i] - insns_.front()] = i;
     link();
     find_paths();
   }
@@ -49,30 +50,30 @@ class Segment {
  private:
   struct Candidate {
     double key = 0;  // when it is ready, or its rank
-    uint32_t work = 0;
-    bool operator>(const Candidate& o) const { return key != o.key ? key > o.key : work > o.work; }
+    uint32_t insn = 0;
+    bool operator>(const Candidate& o) const { return key != o.key ? key > o.key : insn > o.insn; }
   };
   using Heap = std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>>;
   struct Lane {                       // one engine
     double free = 0, issue_free = 0;  // its sequencer; its descriptor generation
     double multiply_start = 0, multiply_free = 0;
-    double backlog = 0;  // ns of works that are available and would rather run here
+    double backlog = 0;  // ns of instructions that are available and would rather run here
     int table = -1, passed_over = 0;
     Heap later;       // by the time they are ready
-    Heap now, moves;  // ready works of its own, ready transfers; by rank
+    Heap now, moves;  // ready instructions of its own, ready transfers; by rank
   };
 
-  const Work& work(uint32_t i) const { return kernel_.works[works_[i]]; }
-  const Cost& cost(uint32_t i, Engine e) const { return costs_.of(works_[i], e); }
-  bool transfers(uint32_t i) const { return work(i).unit() == arch::Unit::queue; }
+  const KernelInsn& insn(uint32_t i) const { return kernel_.insns[insns_[i]]; }
+  const Cost& cost(uint32_t i, Engine e) const { return costs_.of(insns_[i], e); }
+  bool transfers(uint32_t i) const { return insn(i).unit() == arch::Unit::queue; }
   bool stores(uint32_t i) const {
     const auto& p = kernel_.program();
-    return p.tensors[p.operands[work(i).operand].tensor].space == arch::Space::hbm;
+    return p.tensors[p.operands[insn(i).operand].tensor].space == arch::Space::hbm;
   }
   Lane& lane(Engine e) { return lanes_[static_cast<size_t>(e)]; }
   const Lane& lane(Engine e) const { return lanes_[static_cast<size_t>(e)]; }
-  uint32_t local(uint32_t work) const {
-    return work < works_.front() || work > works_.back() ? UINT32_MAX : local_[work - works_.front()];
+  uint32_t local(uint32_t insn) const {
+    return insn < insns_.front() || insn > insns_.back() ? UINT32_MAX : local_[insn - insns_.front()];
   }
   // The engines worth considering, the preferred one first.
   arch::EngineMask choices(uint32_t i) const;
@@ -103,7 +104,7 @@ class Segment {
   const Edges& edges_;
   const Costs& costs_;
   const arch::Chip& chip_;
-  std::vector<uint32_t> works_, local_;      // local_: number in the segment of each work
+  std::vector<uint32_t> insns_, local_;      // local_: number in the segment of each instruction
   std::vector<uint32_t> next_begin_, next_;  // who depends on it
   std::vector<uint32_t> needs_;              // how many it depends on
   std::vector<double> path_;                 // ns from its start to the end of all that depends on it
@@ -123,15 +124,15 @@ Engine Segment::preferred(uint32_t i) const {
   static constexpr Engine kCompute[] = {Engine::tensor, Engine::vector, Engine::scalar, Engine::gpsimd, Engine::sync};
   static constexpr Engine kIssuers[] = {Engine::sync, Engine::scalar, Engine::gpsimd, Engine::vector, Engine::tensor};
   for (const Engine e : transfers(i) ? kIssuers : kCompute)
-    if (work(i).engines & arch::bit(e)) return e;
+    if (insn(i).engines & arch::bit(e)) return e;
   return Engine::sync;
 }
 
 arch::EngineMask Segment::choices(uint32_t i) const {
-  const arch::EngineMask open = work(i).engines;
+  const arch::EngineMask open = insn(i).engines;
   if (!(open & (open - 1))) return open;
   const arch::EngineMask first = arch::bit(preferred(i));
-  if (work(i).fixed_order) return first;
+  if (insn(i).fixed_order) return first;
   // Loads have one issuer, as in the published profiles; stores may go around it.
   if (transfers(i)) return chip_.has(arch::Feature::hwdge) && stores(i) ? open & (arch::kSync | arch::kScalar) : first;
   // Where Vector and GpSimd exclude each other nothing is gained.
@@ -140,19 +141,19 @@ arch::EngineMask Segment::choices(uint32_t i) const {
 }
 
 void Segment::link() {
-  needs_.assign(works_.size(), 0);
+  needs_.assign(insns_.size(), 0);
   std::vector<std::pair<uint32_t, uint32_t>> pairs;
   std::array<uint32_t, kEngines> last_fixed;
   last_fixed.fill(UINT32_MAX);
-  for (uint32_t i = 0; i < works_.size(); ++i) {
-    for (const Edge& e : edges_.before(works_[i]))
-      if (const uint32_t before = local(e.work); before != UINT32_MAX) pairs.emplace_back(before, i);
-    if (!work(i).fixed_order) continue;
+  for (uint32_t i = 0; i < insns_.size(); ++i) {
+    for (const Edge& e : edges_.before(insns_[i]))
+      if (const uint32_t before = local(e.insn); before != UINT32_MAX) pairs.emplace_back(before, i);
+    if (!insn(i).fixed_order) continue;
     uint32_t& last = last_fixed[static_cast<size_t>(preferred(i))];
     if (last != UINT32_MAX) pairs.emplace_back(last, i);
     last = i;
   }
-  next_begin_.assign(works_.size() + 1, 0);
+  next_begin_.assign(insns_.size() + 1, 0);
   for (const auto& [before, after] : pairs) ++next_begin_[before + 1], ++needs_[after];
   for (size_t i = 1; i < next_begin_.size(); ++i) next_begin_[i] += next_begin_[i - 1];
   next_.resize(pairs.size());
@@ -161,8 +162,8 @@ void Segment::link() {
 }
 
 void Segment::find_paths() {
-  path_.assign(works_.size(), 0);
-  for (uint32_t i = static_cast<uint32_t>(works_.size()); i-- > 0;) {
+  path_.assign(insns_.size(), 0);
+  for (uint32_t i = static_cast<uint32_t>(insns_.size()); i-- > 0;) {
     const Cost& c = cost(i, preferred(i));
     double own = c.interval + c.latency;
     if (transfers(i)) own = c.start + c.latency + *std::max_element(c.dma.begin(), c.dma.end());
@@ -175,9 +176,9 @@ void Segment::find_paths() {
 void Segment::reset() {
   lanes_ = {};
   missing_ = needs_;
-  done_.assign(works_.size(), 0);
-  on_.assign(works_.size(), Engine::sync);
-  issued_.assign(works_.size(), 0);
+  done_.assign(insns_.size(), 0);
+  on_.assign(insns_.size(), Engine::sync);
+  issued_.assign(insns_.size(), 0);
   dma_.fill(0);
   ring_.fill(0);
   sbuf_port_ = psum_port_ = {};
@@ -187,8 +188,8 @@ void Segment::reset() {
 // When what it depends on can be seen from this engine.
 double Segment::ready_on(uint32_t i, Engine e) const {
   double ready = 0;
-  for (const Edge& edge : edges_.before(works_[i])) {
-    const uint32_t before = local(edge.work);
+  for (const Edge& edge : edges_.before(insns_[i])) {
+    const uint32_t before = local(edge.insn);
     if (before == UINT32_MAX) continue;
     double seen = done_[before];
     if (!transfers(before)) {
@@ -242,8 +243,8 @@ double Segment::transfer(uint32_t i, Engine e, double start, Step& step) {
   for (int q = first + 1; q < first + count; ++q)
     if (std::max(ring_[static_cast<size_t>(q)], arrival) < std::max(ring_[static_cast<size_t>(queue)], arrival))
       queue = q;
-  if (work(i).queue_given)
-    queue = static_cast<int>(kernel_.program().attrs[work(i).attr + static_cast<size_t>(work(i).info->attr("queue"))]);
+  if (insn(i).queue_given)
+    queue = static_cast<int>(kernel_.program().attrs[insn(i).attr + static_cast<size_t>(insn(i).info->attr("queue"))]);
   step.queue = static_cast<uint8_t>(queue % chip_.dma.rings);
   double& ring = ring_[step.queue];
   const double begin = std::max(arrival, ring);
@@ -262,7 +263,7 @@ double Segment::transfer(uint32_t i, Engine e, double start, Step& step) {
 }
 
 void Segment::issue(uint32_t i, Engine e, double start, std::vector<Step>& out) {
-  Step step{works_[i], e, 0};
+  Step step{insns_[i], e, 0};
   const Cost& c = cost(i, e);
   Lane& l = lane(e);
   if (transfers(i)) {
@@ -287,7 +288,7 @@ void Segment::issue(uint32_t i, Engine e, double start, std::vector<Step>& out) 
 }
 
 void Segment::run_in_order(std::vector<Step>& out) {
-  for (uint32_t i = 0; i < works_.size(); ++i) {
+  for (uint32_t i = 0; i < insns_.size(); ++i) {
     const arch::EngineMask open = choices(i);
     Engine best = preferred(i);
     double start = start_on(i, best, ready_on(i, best));
@@ -312,20 +313,20 @@ void Segment::release(uint32_t i) {
 }
 
 void Segment::refill(Lane& l, Rank rank) {
-  while (!l.later.empty() && (l.later.top().key <= l.free || issued_[l.later.top().work])) {
-    const uint32_t i = l.later.top().work;
+  while (!l.later.empty() && (l.later.top().key <= l.free || issued_[l.later.top().insn])) {
+    const uint32_t i = l.later.top().insn;
     l.later.pop();
     if (!issued_[i]) (transfers(i) ? l.moves : l.now).push({rank == Rank::critical ? -path_[i] : double(i), i});
   }
   for (Heap* heap : {&l.now, &l.moves})
-    while (!heap->empty() && issued_[heap->top().work]) heap->pop();
+    while (!heap->empty() && issued_[heap->top().insn]) heap->pop();
 }
 
 // When the first of the ready transfers should be triggered from this engine.
 double Segment::gate(Engine e) const {
   const Lane& l = lane(e);
   if (l.moves.empty()) return kNever;
-  const uint32_t i = l.moves.top().work;
+  const uint32_t i = l.moves.top().insn;
   const Engine home = preferred(i);
   const double start = std::max(start_on(i, e, 0), backlog_of(i) - kDmaLeadNs);
   if (e == home) return start;
@@ -340,7 +341,7 @@ double Segment::earliest(Engine e) const {
   return std::max(l.free, std::min({compute, later, gate(e)}));
 }
 
-// True when its own engine would end the work at the head sooner; it is then looked at again later.
+// True when its own engine would end the instruction at the head sooner; it is then looked at again later.
 bool Segment::put_off(uint32_t i, Engine e, double at) {
   const Engine home = preferred(i);
   if (e == home) return false;
@@ -353,13 +354,13 @@ bool Segment::put_off(uint32_t i, Engine e, double at) {
   return true;
 }
 
-// Of the next few works, one that needs no other activation table.
+// Of the next few instructions, one that needs no other activation table.
 Segment::Candidate Segment::keep_table(Lane& l, const Candidate& first) {
   const auto fits = [&](uint32_t i) {
     const int table = cost(i, Engine::scalar).table;
     return table < 0 || table == l.table;
   };
-  if (fits(first.work) || l.table < 0 || l.passed_over >= kTableLookahead) {
+  if (fits(first.insn) || l.table < 0 || l.passed_over >= kTableLookahead) {
     l.passed_over = 0;
     return first;
   }
@@ -367,7 +368,7 @@ Segment::Candidate Segment::keep_table(Lane& l, const Candidate& first) {
   while (!l.now.empty() && static_cast<int>(held.size()) < kTableLookahead) {
     held.push_back(l.now.top());
     l.now.pop();
-    if (!issued_[held.back().work] && fits(held.back().work)) {
+    if (!issued_[held.back().insn] && fits(held.back().insn)) {
       std::swap(held.front(), held.back());
       ++l.passed_over;
       break;
@@ -386,19 +387,19 @@ bool Segment::pick(Engine e, double at, Candidate& out) {
   out = heap.top();
   heap.pop();
   if (move) return true;
-  if (const double port = port_free(out.work, e); port > at) {
-    l.later.push({port, out.work});
+  if (const double port = port_free(out.insn, e); port > at) {
+    l.later.push({port, out.insn});
     return false;
   }
-  if (put_off(out.work, e, at)) return false;
+  if (put_off(out.insn, e, at)) return false;
   if (e == Engine::scalar) out = keep_table(l, out);
   return true;
 }
 
 void Segment::run_by_rank(Rank rank, std::vector<Step>& out) {
-  for (uint32_t i = 0; i < works_.size(); ++i)
+  for (uint32_t i = 0; i < insns_.size(); ++i)
     if (!missing_[i]) release(i);
-  for (size_t left = works_.size(); left;) {
+  for (size_t left = insns_.size(); left;) {
     Engine best = Engine::tensor;
     double at = kNever;
     for (int n = 0; n < kEngines; ++n) {
@@ -410,7 +411,7 @@ void Segment::run_by_rank(Rank rank, std::vector<Step>& out) {
     refill(lane(best), rank);
     Candidate next;
     if (!pick(best, at, next)) continue;
-    const uint32_t i = next.work;
+    const uint32_t i = next.insn;
     issue(i, best, at, out);
     lane(preferred(i)).backlog -= weight(i, preferred(i));
     --left;
@@ -422,7 +423,7 @@ void Segment::run_by_rank(Rank rank, std::vector<Step>& out) {
 double Segment::run(Rank rank, std::vector<Step>& out) {
   reset();
   out.clear();
-  out.reserve(works_.size());
+  out.reserve(insns_.size());
   if (rank == Rank::fixed)
     run_in_order(out);
   else
@@ -430,11 +431,11 @@ double Segment::run(Rank rank, std::vector<Step>& out) {
   return end_;
 }
 
-void add_segment(Kernel& kernel, const Edges& edges, const Costs& costs, std::vector<uint32_t>& works,
+void add_segment(Kernel& kernel, const Edges& edges, const Costs& costs, std::vector<uint32_t>& insns,
                  std::vector<Step>& out) {
-  if (works.empty()) return;
-  Segment segment(kernel, edges, costs, std::move(works));
-  works.clear();
+  if (insns.empty()) return;
+  Segment segment(kernel, edges, costs, std::move(insns));
+  insns.clear();
   std::vector<Step> best, other;
   double end = segment.run(Rank::program, best);
   for (const Rank rank : {Rank::critical, Rank::fixed})
@@ -451,14 +452,14 @@ std::vector<std::vector<Step>> schedule(Kernel& kernel, const Edges& edges) {
   const Costs costs(kernel);
   std::vector<std::vector<Step>> out(kernel.program().cores);
   std::vector<std::vector<uint32_t>> open(kernel.program().cores);
-  for (uint32_t w = 0; w < kernel.works.size(); ++w) {
-    const Work& work = kernel.works[w];
-    if (!is_fence(work)) {
-      open[work.core].push_back(w);
+  for (uint32_t w = 0; w < kernel.insns.size(); ++w) {
+    const KernelInsn& insn = kernel.insns[w];
+    if (!is_fence(insn)) {
+      open[insn.core].push_back(w);
       continue;
     }
-    add_segment(kernel, edges, costs, open[work.core], out[work.core]);
-    out[work.core].push_back({w, only_engine(work.engines & arch::kSync ? arch::kSync : work.engines), 0});
+    add_segment(kernel, edges, costs, open[insn.core], out[insn.core]);
+    out[insn.core].push_back({w, only_engine(insn.engines & arch::kSync ? arch::kSync : insn.engines), 0});
   }
   for (size_t c = 0; c < open.size(); ++c) add_segment(kernel, edges, costs, open[c], out[c]);
   return out;

@@ -1,6 +1,6 @@
-// Schedule: in which order the works of a core are issued, on which engine and, for a transfer, on which queue.
-// One list for all engines of a core: each engine issues its steps in the order of the list, and no work stands before
-// one that it depends on, so that whatever waits are put between engines, some engine can always go on.
+// Schedule: in which order the instructions of a core are issued, on which engine and, for a transfer, on which queue.
+// One list for all engines of a core: each engine issues its steps in the order of the list, and no instruction stands
+// before one that it depends on, so that whatever waits are put between engines, some engine can always go on.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 namespace trine::compile {
 
 struct Step {
-  uint32_t work = 0;
+  uint32_t insn = 0;
   arch::Engine engine = arch::Engine::sync;
   uint8_t queue = 0;  // transfers
 };

@@ -1,4 +1,4 @@
-// Clocks, waits and streams; see weave.h.
+// Clocks, waits and streams; see semaphores.h.
 #include "compile/stream/semaphores.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ constexpr int kSyncUnit = static_cast<int>(Engine::sync);
 constexpr uint16_t kOpWait = 0x0a, kOpIncrement = 0x0c;  // semaphore_wait, semaphore_increment
 constexpr int64_t kQueueStep = 16;                       // a transfer's semaphore counts its 16 DMA engines
 
-using Clock = std::vector<uint32_t>;  // of each unit: how many of its works are over
+using Clock = std::vector<uint32_t>;  // of each unit: how many of its instructions are over
 
 // One instruction of a stream, made from a step or for the sake of order.
 struct Line {
@@ -40,19 +40,19 @@ struct Need {
 };
 
 struct Loop {
-  uint32_t work = 0;
+  uint32_t insn = 0;
   uint8_t streams = 0;                         // that have something in it
-  std::vector<uint32_t> first;                 // of each unit: works before the loop
+  std::vector<uint32_t> first;                 // of each unit: instructions before the loop
   std::vector<int64_t> counts;                 // semaphores at its beginning
   std::array<int64_t, kEngines> top{};         // of each stream: where a loop that repeats tests its register
   std::vector<std::pair<int, int64_t>> taken;  // what Sync takes back after an iteration
 };
 
-class Weaver {
+class SemaphoreInserter {
  public:
-  Weaver(Kernel& kernel, const Edges& edges, const std::vector<Step>& steps, int core)
+  SemaphoreInserter(Kernel& kernel, const Edges& edges, const std::vector<Step>& steps, int core)
       : kernel_(kernel), edges_(edges), steps_(steps), core_(core) {
-    line_of_.assign(kernel.works.size(), -1);
+    line_of_.assign(kernel.insns.size(), -1);
     find_units();
     clocks_.emplace_back(units_);
     for (auto& k : known_) k = 0;
@@ -62,7 +62,7 @@ class Weaver {
 
   Result<void> run() {
     for (size_t s = 0; s < steps_.size(); ++s) {
-      const Work& w = kernel_.works[steps_[s].work];
+      const KernelInsn& w = kernel_.insns[steps_[s].insn];
       if (begins_loop(w))
         begin_loop(static_cast<int64_t>(s));
       else if (ends_loop(w))
@@ -116,7 +116,7 @@ class Weaver {
   size_t units_ = kEngines;
   std::map<std::pair<Engine, int>, int> queues_;
   std::vector<Line> lines_;
-  std::vector<int64_t> line_of_;                // of each work
+  std::vector<int64_t> line_of_;                // of each instruction
   std::vector<std::vector<uint32_t>> members_;  // of each unit: its lines
   std::vector<Clock> clocks_;
   std::array<uint32_t, kEngines> known_{};           // of each stream, in clocks_
@@ -128,19 +128,19 @@ class Weaver {
   std::vector<std::vector<int64_t>> count_;  // of each unit: its semaphore after each member
 };
 
-void Weaver::find_units() {
+void SemaphoreInserter::find_units() {
   for (const Step& s : steps_)
-    if (kernel_.works[s.work].unit() == arch::Unit::queue)
+    if (kernel_.insns[s.insn].unit() == arch::Unit::queue)
       if (queues_.try_emplace({s.engine, s.queue}, static_cast<int>(units_)).second) ++units_;
 }
 
-int Weaver::unit_of(const Step& s) const {
-  if (kernel_.works[s.work].unit() != arch::Unit::queue) return static_cast<int>(s.engine);
+int SemaphoreInserter::unit_of(const Step& s) const {
+  if (kernel_.insns[s.insn].unit() != arch::Unit::queue) return static_cast<int>(s.engine);
   return queues_.find({s.engine, s.queue})->second;
 }
 
 // What the loops before a line take back again must not let it on too soon, so it waits for a sign of its own.
-void Weaver::wait_for_loop(int stream) {
+void SemaphoreInserter::wait_for_loop(int stream) {
   const int64_t from = owed_[static_cast<size_t>(stream)];
   if (from < 0) return;
   owed_[static_cast<size_t>(stream)] = -1;
@@ -158,7 +158,7 @@ void Weaver::wait_for_loop(int stream) {
   line.clock = known_[static_cast<size_t>(stream)];
 }
 
-Line& Weaver::add_line(int stream, int unit) {
+Line& SemaphoreInserter::add_line(int stream, int unit) {
   wait_for_loop(stream);
   Line& line = lines_.emplace_back();
   line.stream = static_cast<uint8_t>(stream);
@@ -170,25 +170,25 @@ Line& Weaver::add_line(int stream, int unit) {
   return line;
 }
 
-void Weaver::everything(std::vector<Need>& needs) const {
+void SemaphoreInserter::everything(std::vector<Need>& needs) const {
   for (size_t u = 0; u < units_; ++u)
     if (!members_[u].empty()) needs.push_back({static_cast<int>(u), static_cast<uint32_t>(members_[u].size() - 1)});
 }
 
 // Keeps of `needs` what the stream does not know and no other need implies; learns all of it.
-void Weaver::await(Line& line, std::vector<Need>& needs) {
+void SemaphoreInserter::await(Line& line, std::vector<Need>& needs) {
   const int stream = line.stream;
   for (const Need& n : pending_[line.stream]) needs.push_back(n);
   pending_[line.stream].clear();
   std::sort(needs.begin(), needs.end(),
             [](const Need& a, const Need& b) { return a.unit != b.unit ? a.unit < b.unit : a.index > b.index; });
-  size_t kept = 0;
+  size_t left = 0;
   for (const Need& n : needs) {
-    if (n.unit == line.unit || (kept && needs[kept - 1].unit == n.unit)) continue;
+    if (n.unit == line.unit || (left && needs[left - 1].unit == n.unit)) continue;
     if (known(stream)[static_cast<size_t>(n.unit)] > n.index) continue;
-    needs[kept++] = n;
+    needs[left++] = n;
   }
-  needs.resize(kept);
+  needs.resize(left);
   const auto clock_of = [&](const Need& n) -> const Clock& {
     return clocks_[lines_[members_[static_cast<size_t>(n.unit)][n.index]].clock];
   };
@@ -215,14 +215,14 @@ void Weaver::await(Line& line, std::vector<Need>& needs) {
   line.clock = known_[line.stream];
 }
 
-void Weaver::add_step(int64_t step) {
+void SemaphoreInserter::add_step(int64_t step) {
   const Step& s = steps_[static_cast<size_t>(step)];
-  const Work& w = kernel_.works[s.work];
+  const KernelInsn& w = kernel_.insns[s.insn];
   std::vector<Need> needs;
   const bool fence = is_fence(w);
   if (fence) everything(needs);
-  for (const Edge& e : edges_.before(s.work))
-    if (line_of_[e.work] >= 0) require(needs, lines_[static_cast<size_t>(line_of_[e.work])]);
+  for (const Edge& e : edges_.before(s.insn))
+    if (line_of_[e.insn] >= 0) require(needs, lines_[static_cast<size_t>(line_of_[e.insn])]);
   const int stream = static_cast<int>(s.engine);
   // The sequencer carries out register arithmetic itself, without waits and updates; they stand before it.
   const bool silent = w.unit() == arch::Unit::control && w.opcode() < arch::kOpRegisterLoad;
@@ -232,25 +232,25 @@ void Weaver::add_step(int64_t step) {
   line.step = step;
   await(line, needs);
   if (silent) return;
-  line_of_[s.work] = static_cast<int64_t>(lines_.size() - 1);
+  line_of_[s.insn] = static_cast<int64_t>(lines_.size() - 1);
   if (fence)
     for (int e = 0; e < kEngines; ++e)
       if (e != stream) pending_[static_cast<size_t>(e)].push_back({line.unit, line.index});
 }
 
 // A line of Sync's at which everything is over.
-uint32_t Weaver::gather() {
+uint32_t SemaphoreInserter::gather() {
   std::vector<Need> needs;
   everything(needs);
   await(add_semaphore_line(kSyncUnit, kSyncUnit), needs);
   return static_cast<uint32_t>(lines_.size() - 1);
 }
 
-uint8_t Weaver::streams_inside(size_t step) const {
+uint8_t SemaphoreInserter::streams_inside(size_t step) const {
   uint8_t out = 1 << kSyncUnit;
   int depth = 0;
   for (; step < steps_.size(); ++step) {
-    const Work& w = kernel_.works[steps_[step].work];
+    const KernelInsn& w = kernel_.insns[steps_[step].insn];
     if (begins_loop(w))
       ++depth;
     else if (ends_loop(w) && --depth == 0)
@@ -261,9 +261,9 @@ uint8_t Weaver::streams_inside(size_t step) const {
   return out;
 }
 
-void Weaver::begin_loop(int64_t step) {
+void SemaphoreInserter::begin_loop(int64_t step) {
   Loop loop;
-  loop.work = steps_[static_cast<size_t>(step)].work;
+  loop.insn = steps_[static_cast<size_t>(step)].insn;
   loop.streams = streams_inside(static_cast<size_t>(step));
   const uint32_t over = gather();
   const Need released{kSyncUnit, lines_[over].index};
@@ -286,7 +286,7 @@ void Weaver::begin_loop(int64_t step) {
   }
 }
 
-void Weaver::end_loop() {
+void SemaphoreInserter::end_loop() {
   const int number = open_.back();
   open_.pop_back();
   const Loop& loop = loops_[static_cast<size_t>(number)];
@@ -296,7 +296,7 @@ void Weaver::end_loop() {
       const Need n{static_cast<int>(u), static_cast<uint32_t>(members_[u].size() - 1)};
       if (known(kSyncUnit)[u] <= n.index) needs.push_back(n);  // else it was in an inner loop
     }
-  // Every last work is asked for by itself: Sync takes the counts back, so each must have been reached.
+  // Every last instruction is asked for by itself: Sync takes the counts back, so each must have been reached.
   Line& over = add_semaphore_line(kSyncUnit, -1);
   over.loop = number;
   over.wait = static_cast<uint32_t>(waits_.size());
@@ -320,7 +320,8 @@ void Weaver::end_loop() {
     end.clock = known_[static_cast<size_t>(e)];
   }
   std::vector<Need> none;
-  // For streams that were not in the loop; and for the loop around it, which this one may have left without a trip.
+  // For streams that were not in the loop; and for the loop around it, which this one may have left without an
+  // iteration.
   for (int e = 0; e < kEngines; ++e)
     if (e == kSyncUnit || (!open_.empty() && (loop.streams & (1 << e)))) await(add_semaphore_line(e, e), none);
   const int64_t last = members_[kSyncUnit].back();
@@ -328,7 +329,7 @@ void Weaver::end_loop() {
 }
 
 // Counts of each semaphore along the program; a loop's are taken back at its end.
-void Weaver::number_signals() {
+void SemaphoreInserter::number_signals() {
   count_.resize(units_);
   for (size_t u = 0; u < units_; ++u) count_[u].resize(members_[u].size());
   std::vector<int64_t> at(units_);
@@ -351,7 +352,7 @@ void Weaver::number_signals() {
   }
 }
 
-void Weaver::write() {
+void SemaphoreInserter::write() {
   arch::Program& p = kernel_.program();
   std::array<std::vector<arch::Insn>, kEngines> streams;
   for (const Line& line : lines_) write_line(line, streams[line.stream]);
@@ -361,7 +362,7 @@ void Weaver::write() {
           {static_cast<uint8_t>(core_), static_cast<Engine>(e), std::move(streams[static_cast<size_t>(e)])});
 }
 
-void Weaver::write_line(const Line& line, std::vector<arch::Insn>& out) {
+void SemaphoreInserter::write_line(const Line& line, std::vector<arch::Insn>& out) {
   arch::Program& p = kernel_.program();
   arch::Insn insn;
   insn.opcode = line.opcode;
@@ -399,7 +400,7 @@ void Weaver::write_line(const Line& line, std::vector<arch::Insn>& out) {
   insn.updates = static_cast<uint8_t>(p.updates.size() - insn.update);
   if (line.step >= 0) {
     const Step& s = steps_[static_cast<size_t>(line.step)];
-    const Work& w = kernel_.works[s.work];
+    const KernelInsn& w = kernel_.insns[s.insn];
     insn.opcode = w.opcode();
     insn.operand = w.operand;
     insn.attr = w.unit() == arch::Unit::queue ? kernel_.attrs_with(w, "queue", s.queue) : w.attr;
@@ -413,16 +414,16 @@ void Weaver::write_line(const Line& line, std::vector<arch::Insn>& out) {
   out.push_back(insn);
 }
 
-// A loop that goes on while a register is not zero is one trip of a loop with a branch and a jump inside.
-void Weaver::write_loop(const Line& line, std::vector<arch::Insn>& out) {
+// A loop that goes on while a register is not zero is one iteration of a loop with a branch and a jump inside.
+void SemaphoreInserter::write_loop(const Line& line, std::vector<arch::Insn>& out) {
   arch::Program& p = kernel_.program();
   Loop& loop = loops_[static_cast<size_t>(line.loop)];
-  const Work& work = kernel_.works[loop.work];
+  const KernelInsn& kernel_insn = kernel_.insns[loop.insn];
   const auto here = [&] { return static_cast<int64_t>(out.size()); };
   arch::Insn insn;
   insn.opcode = line.opcode;
-  insn.operand = work.operand;
-  if (!work.repeats) return out.push_back(insn);
+  insn.operand = kernel_insn.operand;
+  if (!kernel_insn.repeats) return out.push_back(insn);
   int64_t& top = loop.top[line.stream];
   if (line.opcode == arch::kOpLoop) {
     insn.operand = static_cast<uint32_t>(p.operands.size());
@@ -432,7 +433,7 @@ void Weaver::write_loop(const Line& line, std::vector<arch::Insn>& out) {
     arch::Insn leave;
     leave.opcode = arch::kOpBranch;
     leave.operand = static_cast<uint32_t>(p.operands.size());
-    const arch::Operand condition = p.operands[work.operand];
+    const arch::Operand condition = p.operands[kernel_insn.operand];
     p.operands.push_back(condition);
     p.operands.push_back(arch::immediate_operand(0));
     return out.push_back(leave);
@@ -447,9 +448,9 @@ void Weaver::write_loop(const Line& line, std::vector<arch::Insn>& out) {
 
 }  // namespace
 
-Result<void> weave(Kernel& kernel, const Edges& edges, const std::vector<std::vector<Step>>& steps) {
+Result<void> insert_semaphores(Kernel& kernel, const Edges& edges, const std::vector<std::vector<Step>>& steps) {
   for (size_t core = 0; core < steps.size(); ++core)
-    TRY(Weaver(kernel, edges, steps[core], static_cast<int>(core)).run());
+    TRY(SemaphoreInserter(kernel, edges, steps[core], static_cast<int>(core)).run());
   return {};
 }
 

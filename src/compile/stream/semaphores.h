@@ -1,8 +1,8 @@
-// Weave: turns a schedule into streams with semaphores. Each unit that completes work (an engine, a DMA queue) has one
-// semaphore of its own, raised by those works that somebody waits for; a wait asks for a count. What a stream knows to
-// be over is kept as a vector clock, so a wait that an earlier one implies is left out.
-// Loops: everything is over before one begins, and before each next iteration; Sync then takes the counts back, so that
-// an iteration starts as the one before did, however many there are.
+// Semaphores: makes streams of a schedule. Each unit that completes instructions (an engine, a DMA queue) has one
+// semaphore of its own, raised by those instructions that somebody waits for; a wait asks for a count. What a stream
+// knows to be over is kept as a vector clock, so a wait that an earlier one implies is left out. Loops: everything is
+// over before one begins, and before each next iteration; Sync then takes the counts back, so that an iteration starts
+// as the one before did, however many there are.
 #pragma once
 
 #include <vector>
@@ -12,6 +12,6 @@
 
 namespace trine::compile {
 
-Result<void> weave(Kernel& kernel, const Edges& edges, const std::vector<std::vector<Step>>& steps);
+Result<void> insert_semaphores(Kernel& kernel, const Edges& edges, const std::vector<std::vector<Step>>& steps);
 
 }  // namespace trine::compile

@@ -1,7 +1,7 @@
 // Streams: a recorded kernel becomes a verified Program, by the passes of pipeline.h.
 #pragma once
 
-#include "base/complaint.h"
+#include "base/diagnostic.h"
 #include "compile/stream/pipeline.h"
 
 namespace trine::compile {
@@ -12,9 +12,9 @@ struct StreamOptions {
 };
 
 // Takes the kernel apart, whatever the outcome. `why` says what was wrong, in parts; kernel.messages what was done.
-Result<arch::Program> make_streams(Kernel& kernel, Complaint& why, const StreamOptions& options = {});
+Result<arch::Program> make_streams(Kernel& kernel, Diagnostic& why, const StreamOptions& options = {});
 // The same, not verified: of several that are timed one is.
-Result<arch::Program> make_unverified(Kernel& kernel, Complaint& why, const StreamOptions& options = {});
-Result<void> verify_streams(const arch::Program& program, const arch::Chip& chip, Complaint& why);
+Result<arch::Program> make_unverified(Kernel& kernel, Diagnostic& why, const StreamOptions& options = {});
+Result<void> verify_streams(const arch::Program& program, const arch::Chip& chip, Diagnostic& why);
 
 }  // namespace trine::compile

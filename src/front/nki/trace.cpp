@@ -16,7 +16,7 @@ using arch::OperandKind;
 namespace {
 
 constexpr int64_t kReachMax = int64_t{1} << 46;  // elements; the limit of a Program's offsets and strides
-constexpr int64_t kTripsMax = (int64_t{1} << 31) - 1;
+constexpr int64_t kIterationsMax = (int64_t{1} << 31) - 1;
 
 bool within(int64_t v, int64_t limit) { return v >= -limit && v <= limit; }
 
@@ -38,7 +38,7 @@ std::string near(std::string_view name, const Range& all, F name_of) {
   return join(nearest(name, names), ", ");
 }
 
-// Work that keeps a value inside its engine, so that the engine cannot be left open.
+// An instruction that keeps a value inside its engine, so that the engine cannot be left open.
 bool keeps_state(const arch::RowInfo& info) { return info.row->name.starts_with("ran") || info.row->name == "rng"; }
 
 }  // namespace
@@ -60,17 +60,17 @@ Result<Trace> Trace::make(std::string name, const arch::Chip& chip, int cores) {
   return t;
 }
 
-Error Trace::complain(Complaint c) {
+Error Trace::diagnose(Diagnostic c) {
   if (c.file.empty()) {
     c.file = file_;
     c.line = line_;
   }
-  complaint_ = std::move(c);
-  return complaint_.error();
+  diagnostic_ = std::move(c);
+  return diagnostic_.error();
 }
 
 Error Trace::wrong(std::string_view rule, std::string found, std::string expected, std::string fix) {
-  return complain({Code::invalid, std::string(rule), std::move(found), std::move(expected), std::move(fix), {}, 0});
+  return diagnose({Code::invalid, std::string(rule), std::move(found), std::move(expected), std::move(fix), {}, 0});
 }
 
 Result<Dtype> Trace::dtype_of(std::string_view name) {
@@ -89,6 +89,7 @@ Result<uint32_t> Trace::tensor(const TensorArgs& args) {
   TRY(check_core(args.core));
   arch::Tensor t;
   t.name = args.name.empty() ? "tensor" : args.name;
+  // Names are made unique: a kernel may use one for several tensors.
   if (const int n = names_[t.name]++; n) t.name += cat(".", n);
   while (kernel_.builder.find_tensor(t.name) >= 0) t.name += "_";
   t.space = args.space;
@@ -98,6 +99,7 @@ Result<uint32_t> Trace::tensor(const TensorArgs& args) {
   t.shape = args.shape;
   const bool on_chip = t.space != arch::Space::hbm;
   const auto& chip = *kernel_.chip;
+  // What memory cannot hold is refused here, where the user's line is known.
   if (!size_fits(t) || t.shape.size() > 16)
     return wrong("tensor size", cat("tensor `", t.name, "` has a negative dim, more than 16 or over 2^46 bytes"),
                  "a shape that memory can hold");
@@ -108,6 +110,7 @@ Result<uint32_t> Trace::tensor(const TensorArgs& args) {
   if (on_chip && t.kind != arch::TensorKind::scratch)
     return wrong("tensor kind", cat("tensor `", t.name, "` is an argument or constant in ", name(t.space)), "hbm",
                  "load it into a tile");
+  // An address of the user's is obeyed; else HBM gets the next one, and the compiler allocates on chip later.
   if (args.address) {
     const auto [partition, byte] = *args.address;
     const int64_t size =
@@ -120,7 +123,7 @@ Result<uint32_t> Trace::tensor(const TensorArgs& args) {
     t.partition = static_cast<int32_t>(partition);
     t.address = byte;
   }
-  if (!on_chip) t.address = kernel_.builder.placer.next(t.space, 0);
+  if (!on_chip) t.address = kernel_.builder.allocator.next(t.space, 0);
   if (args.alias >= 0) {
     if (static_cast<size_t>(args.alias) >= kernel_.program().tensors.size() || on_chip)
       return wrong("alias", cat("tensor `", t.name, "` aliases tensor ", args.alias), "an input in hbm");
@@ -279,7 +282,7 @@ Result<int64_t> Trace::encode(const arch::RowInfo& info, const arch::AttrSlot& s
   return bad("a known type");
 }
 
-Result<void> Trace::set_attrs(const EmitArgs& args, arch::Draft& draft, Work& work) {
+Result<void> Trace::set_attrs(const EmitArgs& args, arch::Draft& draft, KernelInsn& insn) {
   const arch::RowInfo& info = *draft.info;
   std::vector<char> given(info.attrs.size());
   for (const auto& [attr_name, value] : args.attrs) {
@@ -290,7 +293,7 @@ Result<void> Trace::set_attrs(const EmitArgs& args, arch::Draft& draft, Work& wo
     const arch::AttrSlot& slot = info.attrs[static_cast<size_t>(index)];
     draft.attrs[static_cast<size_t>(index)] = TRY(encode(info, slot, value));
     given[static_cast<size_t>(index)] = 1;
-    if (info.row->unit == arch::Unit::queue && slot.name == "queue") work.queue_given = true;
+    if (info.row->unit == arch::Unit::queue && slot.name == "queue") insn.queue_given = true;
   }
   for (size_t i = 0; i < info.attrs.size(); ++i)
     if (info.attrs[i].required && !given[i])
@@ -298,8 +301,8 @@ Result<void> Trace::set_attrs(const EmitArgs& args, arch::Draft& draft, Work& wo
   return {};
 }
 
-Result<void> Trace::choose_engines(const EmitArgs& args, Work& work) {
-  arch::EngineMask open = work.info->row->engines;
+Result<void> Trace::choose_engines(const EmitArgs& args, KernelInsn& insn) {
+  arch::EngineMask open = insn.info->row->engines;
   if (!args.engine.empty()) {
     const auto engine = arch::engine_by_name(args.engine);
     if (!engine || !(open & arch::bit(*engine))) {
@@ -309,25 +312,25 @@ Result<void> Trace::choose_engines(const EmitArgs& args, Work& work) {
       return wrong("engine", cat(args.row, " on engine ", args.engine), cat("one of ", legal));
     }
     open = arch::bit(*engine);
-  } else if (work.unit() == arch::Unit::queue) {
+  } else if (insn.unit() == arch::Unit::queue) {
     open = arch::kSync | arch::kScalar | arch::kGpsimd;
-  } else if (work.unit() == arch::Unit::meeting) {
+  } else if (insn.unit() == arch::Unit::rendezvous) {
     open = arch::kSync;
   }
   std::optional<Error> first;
   for (int e = 0; e < arch::kEngines; ++e) {
     if (!(open & (1 << e))) continue;
-    auto ok = arch::check_on(kernel_, work, static_cast<arch::Engine>(e), loops_[work.core]);
+    auto ok = arch::check_on(kernel_, insn, static_cast<arch::Engine>(e), loops_[insn.core]);
     if (ok) {
-      work.engines |= static_cast<arch::EngineMask>(1 << e);
-      if (keeps_state(*work.info)) break;
+      insn.engines |= static_cast<arch::EngineMask>(1 << e);
+      if (keeps_state(*insn.info)) break;
     } else if (!first) {
       first = ok.error();
     }
   }
-  if (!work.engines) {
+  if (!insn.engines) {
     first->where.clear();
-    return complain(complaint_of(*first, args.row));
+    return diagnose(diagnostic_of(*first, args.row));
   }
   return {};
 }
@@ -337,7 +340,7 @@ Result<uint32_t> Trace::emit(const EmitArgs& args) {
   TRY(check_core(args.core));
   const arch::RowInfo* const info = arch::row_by_name(args.row);
   if (!info)
-    return complain({Code::not_found,
+    return diagnose({Code::not_found,
                      "instruction",
                      cat("no instruction `", args.row, "`"),
                      cat("one of the machine's; near: ",
@@ -348,59 +351,59 @@ Result<uint32_t> Trace::emit(const EmitArgs& args) {
   if (info->row->opcode <= arch::kOpJump || info->row->name.starts_with("semaphore_"))
     return wrong("instruction", cat("`", args.row, "` in a kernel"), "data and register instructions",
                  "use loop() and end_loop(); order comes from the operands and `after`");
-  Work work;
-  work.info = info;
-  work.core = static_cast<uint8_t>(args.core);
-  work.fixed_order = args.fixed_order;
+  KernelInsn insn;
+  insn.info = info;
+  insn.core = static_cast<uint8_t>(args.core);
+  insn.fixed_order = args.fixed_order;
   arch::Draft draft(*info);
   TRY(set_operands(args, draft));
-  TRY(set_attrs(args, draft, work));
+  TRY(set_attrs(args, draft, insn));
   auto& pool = kernel_.program().operands;
-  work.operand = static_cast<uint32_t>(pool.size());
+  insn.operand = static_cast<uint32_t>(pool.size());
   pool.insert(pool.end(), draft.operands.begin(), draft.operands.end());
-  work.attr = kernel_.attr_block(draft.attrs);
-  work.line = kernel_.builder.line(args.file, args.line);
-  TRY(choose_engines(args, work));
-  work.after = static_cast<uint32_t>(kernel_.afters.size());
-  work.afters = static_cast<uint32_t>(args.after.size());
+  insn.attr = kernel_.attr_block(draft.attrs);
+  insn.line = kernel_.builder.line(args.file, args.line);
+  TRY(choose_engines(args, insn));
+  insn.after = static_cast<uint32_t>(kernel_.afters.size());
+  insn.afters = static_cast<uint32_t>(args.after.size());
   for (const uint32_t id : args.after) {
-    if (id >= kernel_.works.size())
-      return wrong("after", cat("instruction ", id, " as a producer"), cat("one below ", kernel_.works.size()));
+    if (id >= kernel_.insns.size())
+      return wrong("after", cat("instruction ", id, " as a producer"), cat("one below ", kernel_.insns.size()));
     kernel_.afters.push_back(id);
   }
-  kernel_.works.push_back(work);
-  return static_cast<uint32_t>(kernel_.works.size() - 1);
+  kernel_.insns.push_back(insn);
+  return static_cast<uint32_t>(kernel_.insns.size() - 1);
 }
 
-Work& Trace::add_control(uint16_t opcode, const Operand* trips, int core) {
-  Work work;
-  work.info = arch::row_by_opcode(opcode);
-  work.core = static_cast<uint8_t>(core);
-  work.engines = arch::kAnyEngine;
-  if (trips) {
-    work.operand = static_cast<uint32_t>(kernel_.program().operands.size());
-    kernel_.program().operands.push_back(*trips);
+KernelInsn& Trace::add_control(uint16_t opcode, const Operand* iterations, int core) {
+  KernelInsn insn;
+  insn.info = arch::row_by_opcode(opcode);
+  insn.core = static_cast<uint8_t>(core);
+  insn.engines = arch::kAnyEngine;
+  if (iterations) {
+    insn.operand = static_cast<uint32_t>(kernel_.program().operands.size());
+    kernel_.program().operands.push_back(*iterations);
   }
-  kernel_.works.push_back(work);
-  return kernel_.works.back();
+  kernel_.insns.push_back(insn);
+  return kernel_.insns.back();
 }
 
-Result<void> Trace::loop(std::optional<int64_t> trips, std::optional<int64_t> reg, int core, bool while_nonzero) {
+Result<void> Trace::loop(std::optional<int64_t> iterations, std::optional<int64_t> reg, int core, bool while_nonzero) {
   file_ = {}, line_ = 0;
   TRY(check_core(core));
-  if (trips.has_value() == reg.has_value())
+  if (iterations.has_value() == reg.has_value())
     return wrong("loops", "a loop with both or neither of trips and register", "one of them");
   if (while_nonzero && !reg) return wrong("loops", "a loop that repeats without a register", "a register to look at");
-  if (trips && (*trips < 0 || *trips > kTripsMax))
-    return wrong("loops", cat("a loop of ", *trips, " iterations"), cat("0 to ", kTripsMax));
+  if (iterations && (*iterations < 0 || *iterations > kIterationsMax))
+    return wrong("loops", cat("a loop of ", *iterations, " iterations"), cat("0 to ", kIterationsMax));
   if (reg && (*reg < 0 || *reg >= kernel_.chip->sequencer.registers))
     return wrong("register", cat("register ", *reg), cat("0 to ", kernel_.chip->sequencer.registers - 1));
   arch::LoopNest& nest = loops_[static_cast<size_t>(core)];
   if (nest.depth >= arch::kLoopDepthMax)
     return wrong("loops", "one more loop", cat("at most ", arch::kLoopDepthMax, " inside each other"));
-  const Operand o =
-      trips ? arch::immediate_operand(static_cast<double>(*trips)) : arch::register_operand(static_cast<int>(*reg));
-  nest.trips[static_cast<size_t>(nest.depth++)] = while_nonzero ? 1 : trips ? *trips : -1;
+  const Operand o = iterations ? arch::immediate_operand(static_cast<double>(*iterations))
+                               : arch::register_operand(static_cast<int>(*reg));
+  nest.iterations[static_cast<size_t>(nest.depth++)] = while_nonzero ? 1 : iterations ? *iterations : -1;
   add_control(arch::kOpLoop, &o, core).repeats = while_nonzero;
   return {};
 }
@@ -416,13 +419,13 @@ Result<void> Trace::end_loop(int core) {
 
 Result<void> Trace::depends(uint32_t consumer, std::span<const uint32_t> producers) {
   file_ = {}, line_ = 0;
-  const auto& works = kernel_.works;
-  if (consumer >= works.size()) return wrong("depends", cat("instruction ", consumer), "one that emit() returned");
+  const auto& insns = kernel_.insns;
+  if (consumer >= insns.size()) return wrong("depends", cat("instruction ", consumer), "one that emit() returned");
   for (const uint32_t p : producers) {
     if (p >= consumer)
       return wrong("depends", cat("instruction ", p, " as a producer of instruction ", consumer),
                    "a producer that was recorded before", "move the producer's call up");
-    if (works[p].core != works[consumer].core)
+    if (insns[p].core != insns[consumer].core)
       return wrong("depends", "a dependency between two cores", "both on one", "use core_barrier");
     depends_.emplace_back(consumer, p);
   }
@@ -445,13 +448,13 @@ void Trace::join_depends() {
   std::stable_sort(depends_.begin(), depends_.end());
   std::vector<uint32_t> afters;
   size_t next = 0;
-  for (uint32_t w = 0; w < kernel_.works.size(); ++w) {
-    Work& work = kernel_.works[w];
+  for (uint32_t w = 0; w < kernel_.insns.size(); ++w) {
+    KernelInsn& insn = kernel_.insns[w];
     const auto begin = static_cast<uint32_t>(afters.size());
-    afters.insert(afters.end(), kernel_.afters.begin() + work.after, kernel_.afters.begin() + work.after + work.afters);
+    afters.insert(afters.end(), kernel_.afters.begin() + insn.after, kernel_.afters.begin() + insn.after + insn.afters);
     for (; next < depends_.size() && depends_[next].first == w; ++next) afters.push_back(depends_[next].second);
-    work.after = begin;
-    work.afters = static_cast<uint32_t>(afters.size()) - begin;
+    insn.after = begin;
+    insn.afters = static_cast<uint32_t>(afters.size()) - begin;
   }
   kernel_.afters = std::move(afters);
 }

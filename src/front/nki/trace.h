@@ -13,12 +13,12 @@
 
 #include "arch/program/kernel.h"
 #include "arch/program/verify.h"
-#include "base/complaint.h"
+#include "base/diagnostic.h"
 
 namespace trine::front {
 
 using arch::Kernel;
-using arch::Work;
+using arch::KernelInsn;
 
 struct TensorArgs {
   std::string name = {};
@@ -70,9 +70,10 @@ class Trace {
   uint32_t immediate(double value);
   Result<uint32_t> register_(int64_t number);
   Result<uint32_t> emit(const EmitArgs& args);
-  // `trips` or `reg` is given. With `while_nonzero` it goes on for as long as the register is not zero, and its index
-  // stays 0; else the register holds the trips.
-  Result<void> loop(std::optional<int64_t> trips, std::optional<int64_t> reg, int core = 0, bool while_nonzero = false);
+  // `iterations` or `reg` is given. With `while_nonzero` it goes on for as long as the register is not zero, and its
+  // index stays 0; else the register holds the number of iterations.
+  Result<void> loop(std::optional<int64_t> iterations, std::optional<int64_t> reg, int core = 0,
+                    bool while_nonzero = false);
   Result<void> end_loop(int core = 0);
 
   // One more order: the consumer begins when the producers, recorded before it, are over.
@@ -82,20 +83,20 @@ class Trace {
   Result<arch::Kernel*> close();
 
   const std::vector<std::string>& messages() const { return kernel_.messages; }
-  const Complaint& complaint() const { return complaint_; }  // of the last error
+  const Diagnostic& diagnostic() const { return diagnostic_; }  // of the last error
 
  private:
   Trace() = default;
-  Error complain(Complaint c);
+  Error diagnose(Diagnostic c);
   Error wrong(std::string_view rule, std::string found, std::string expected, std::string fix = {});
   Result<Dtype> dtype_of(std::string_view name);
   Result<void> check_core(int core);
   Result<uint32_t> dynamic_of(const TileArgs& args);
   Result<void> set_operands(const EmitArgs& args, arch::Draft& draft);
-  Result<void> set_attrs(const EmitArgs& args, arch::Draft& draft, Work& work);
+  Result<void> set_attrs(const EmitArgs& args, arch::Draft& draft, KernelInsn& insn);
   Result<int64_t> encode(const arch::RowInfo& info, const arch::AttrSlot& slot, const AttrValue& value);
-  Result<void> choose_engines(const EmitArgs& args, Work& work);
-  Work& add_control(uint16_t opcode, const arch::Operand* trips, int core);
+  Result<void> choose_engines(const EmitArgs& args, KernelInsn& insn);
+  KernelInsn& add_control(uint16_t opcode, const arch::Operand* iterations, int core);
   void join_depends();
 
   Kernel kernel_;
@@ -103,7 +104,7 @@ class Trace {
   std::vector<std::pair<uint32_t, uint32_t>> depends_;  // consumer, producer
   std::vector<arch::LoopNest> loops_;                   // of each core
   std::unordered_map<std::string, int> names_;
-  Complaint complaint_;
+  Diagnostic diagnostic_;
   std::string_view file_;  // of the call in hand
   uint32_t line_ = 0;
   bool closed_ = false;

@@ -15,8 +15,8 @@ namespace {
 
 constexpr int64_t kFoldElements = 4096;               // of a result folded at once
 constexpr int64_t kKnownElements = int64_t{1} << 22;  // computed in all to know one value
-constexpr ir::OpId kNeverFolded[] = {op::convolution, op::reduce_window,     op::while_,      op::case_,
-                                             op::custom_call, op::rng_bit_generator, op::dot_general};
+constexpr ir::OpId kNeverFolded[] = {op::convolution, op::reduce_window,     op::while_,     op::case_,
+                                     op::custom_call, op::rng_bit_generator, op::dot_general};
 
 int64_t elements_of(const ir::Node& node) {
   int64_t n = 0;
@@ -85,9 +85,10 @@ const Tensor* Build::known(const Value& value) {
   if (auto at = known_.find(value.node); at != known_.end()) return &at->second;
   if (!fixed_.contains(value.node)) return nullptr;
   const auto order = ir::Graph::order({value});
-  int64_t work = 0;
+  int64_t cost = 0;
   for (const ir::Node* n : order)
-    if (work += n->op == op::constant || known_.contains(n) ? 0 : elements_of(*n); work > kKnownElements) return nullptr;
+    if (cost += n->op == op::constant || known_.contains(n) ? 0 : elements_of(*n); cost > kKnownElements)
+      return nullptr;
   for (const ir::Node* n : order) {
     if (n->op == op::constant || known_.contains(n)) continue;
     std::vector<TensorView> in;
@@ -202,7 +203,8 @@ Made Build::slice(Value x, int axis, int64_t start, int64_t limit, int64_t strid
   limits[size_t(axis)] = limit;
   strides[size_t(axis)] = stride;
   if (start == 0 && limit == dims(x)[size_t(axis)] && stride == 1) return x;
-  return make(op::slice, {x},
+  return make(
+      op::slice, {x},
       {{"start_indices", std::move(starts)}, {"limit_indices", std::move(limits)}, {"strides", std::move(strides)}});
 }
 
@@ -227,9 +229,9 @@ Made Build::reduce(std::string_view kind, Value x, const Ints& axes, bool keep) 
   Value out = TRY(make(op::reduce, {x, TRY(number(dtype(x), neutral(kind, dtype(x))))},
                        {{"dimensions", axes}, {"kind", std::string(kind)}}));
   if (!keep) return out;
-  Dims kept = dims(x);
-  for (int64_t a : axes) kept[size_t(a)] = 1;
-  return reshape(out, std::move(kept));
+  Dims with_ones = dims(x);
+  for (int64_t a : axes) with_ones[size_t(a)] = 1;
+  return reshape(out, std::move(with_ones));
 }
 
 Made Build::mean(Value x, const Ints& axes, bool keep) {

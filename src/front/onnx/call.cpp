@@ -20,7 +20,8 @@ const AttributeProto* Call::find(std::string_view name) const {
 const AttributeProto* Call::find_of(std::string_view name, AttributeKind kind) {
   const AttributeProto* a = find(name);
   if (a == nullptr || a->kind == int64_t(kind)) return a;
-  complaint = fail(Code::invalid, cat("attribute `", name, "` is of kind ", a->kind, "; expected ", int64_t(kind)));
+  attribute_error =
+      fail(Code::invalid, cat("attribute `", name, "` is of kind ", a->kind, "; expected ", int64_t(kind)));
   return nullptr;
 }
 

@@ -1,5 +1,5 @@
 // One ONNX node about to become nodes of the graph: its inputs as values, its attributes by name, and the row of its
-// op. A row is (name, since which opset, how many inputs, lowering); rows_*.cpp hold them, rows.cpp finds them.
+// op. A row is (name, since which opset, how many inputs, lowering); rows_*.cpp hold them, rows/rows.cpp finds them.
 #pragma once
 
 #include <memory>
@@ -29,16 +29,16 @@ struct Call {
   Maker& maker;
   const NodeProto& node;
   int64_t opset = 0;
-  std::vector<Item> items = {};         // inputs, absent ones empty
-  Values in = {};                       // those that are tensors, at the same places
-  std::vector<Item> lists = {};         // set by lowerings whose results are lists
-  std::optional<Error> complaint = {};  // an attribute of another kind than asked for
+  std::vector<Item> items = {};               // inputs, absent ones empty
+  Values in = {};                             // those that are tensors, at the same indices
+  std::vector<Item> lists = {};               // set by lowerings whose results are lists
+  std::optional<Error> attribute_error = {};  // an attribute of another kind than asked for
 
   bool has(size_t i) const { return i < in.size() && bool(in[i]); }
   size_t outputs() const { return node.outputs.size(); }
   bool wants(size_t i) const { return i < node.outputs.size() && !node.outputs[i].empty(); }
 
-  // Attributes; absent: the given value. Of another kind: a complaint, and the given value.
+  // Attributes; absent: the given value. Of another kind: an error, and the given value.
   const AttributeProto* find(std::string_view name) const;
   int64_t integer(std::string_view name, int64_t otherwise);
   double real(std::string_view name, double otherwise);

@@ -61,17 +61,17 @@ Result<Values> run_loop(Build& b, const Loop& loop) {
   body.results = {TRY(b.binary(op::add, number, b.integer(1))), step.go_on ? step.go_on : yes};
   body.results.insert(body.results.end(), step.carried.begin(), step.carried.end());
   for (const Value& v : step.collected) {
-    if (loop.trips < 0)
+    if (loop.iterations < 0)
       return fail(Code::unsupported, "it collects values but the number of steps is not known when the model is read");
     Dims all = dims(v);
-    all.insert(all.begin(), loop.trips);
+    all.insert(all.begin(), loop.iterations);
     const Value buffer = param(body, ir::tensor_type(dtype(v), all));
     init.push_back(TRY(b.fill(dtype(v), all, 0)));
     body.results.push_back(TRY(put_step(b, buffer, v, number)));
   }
   for (const Value& v : init) param(cond, v.type());
   Value goes = cond.params[1];
-  const Value limit = loop.limit ? loop.limit : loop.trips >= 0 ? b.integer(loop.trips) : Value{};
+  const Value limit = loop.limit ? loop.limit : loop.iterations >= 0 ? b.integer(loop.iterations) : Value{};
   if (limit) goes = TRY(b.binary(op::and_, goes, TRY(b.compare("LT", cond.params[0], limit))));
   cond.results = {goes};
   const size_t count = init.size();

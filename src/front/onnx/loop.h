@@ -13,15 +13,15 @@ struct Step {
 };
 
 struct Loop {
-  int64_t trips = -1;  // -1: only `limit` or `go_on` ends it
-  Value limit = {};    // s64; null: trips is all there is
-  Value go_on = {};    // bool, before the first step; null: true
+  int64_t iterations = -1;  // -1: only `limit` or `go_on` ends it
+  Value limit = {};         // s64; null: trips is all there is
+  Value go_on = {};         // bool, before the first step; null: true
   Values carried = {};
   // The step number and the values carried into the step.
   std::function<Result<Step>(Value number, const Values& carried)> step = {};
 };
 
-// What is carried out of the last step, then what was collected, each with a new first dim of `trips`.
+// What is carried out of the last step, then what was collected, each with a new first dim of `iterations`.
 Result<Values> run_loop(Build& b, const Loop& loop);
 
 // x[..., number, ...] without the axis.

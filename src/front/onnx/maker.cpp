@@ -23,7 +23,7 @@ std::string full_name(const NodeProto& node) {
 }
 
 // The node's name; where it has none, the first value it makes.
-std::string place_of(const NodeProto& node) {
+std::string location_of(const NodeProto& node) {
   if (!node.name.empty()) return std::string(node.name);
   for (std::string_view output : node.outputs)
     if (!output.empty()) return cat("the node of `", output, "`");
@@ -145,7 +145,7 @@ Result<void> Maker::parameters() {
     if (!dtype) return fail(dtype.error().code, cat("input `", info.name, "`: ", dtype.error().message));
     const ir::Type type = ir::tensor_type(*dtype, TRY(dims_of(info)));
     if (!ir::is_countable(type)) return fail(Code::out_of_range, cat("input `", info.name, "` of ", ir::text(type)));
-    const Value param = build_.graph.parameter(type, build_.graph.add_place(cat("input ", info.name)));
+    const Value param = build_.graph.parameter(type, build_.graph.add_location(cat("input ", info.name)));
     build_.graph.params.push_back(param);
     scope_->items[info.name] = {.value = param};
     names.emplace_back(info.name);
@@ -202,7 +202,7 @@ Result<void> Maker::nodes(const std::vector<NodeProto>& nodes, Scope& scope) {
 
 Result<void> Maker::node(const NodeProto& node, Scope& scope) {
   const uint32_t outer = build_.where;
-  build_.where = build_.graph.add_place(cat(options_.name, ": ", place_of(node)));
+  build_.where = build_.graph.add_location(cat(options_.name, ": ", location_of(node)));
   std::vector<Item> inputs;
   Result<std::vector<Item>> made = std::vector<Item>{};
   for (std::string_view name : node.inputs) {
@@ -213,12 +213,12 @@ Result<void> Maker::node(const NodeProto& node, Scope& scope) {
   }
   if (made && ++count_ > kNodesMax) made = fail(Code::out_of_range, cat("more than ", kNodesMax, " nodes in all"));
   if (made) made = lower(node, std::move(inputs));
-  const std::string& place = build_.graph.place(build_.where);
+  const std::string& location = build_.graph.location(build_.where);
   build_.where = outer;
   if (!made) {
     const Error& e = made.error();
-    if (e.where.starts_with(options_.name) && e.where != place) return e;  // of a node inside this one
-    return fail(e.code, cat(full_name(node), ": ", e.message), place);
+    if (e.where.starts_with(options_.name) && e.where != location) return e;  // of a node inside this one
+    return fail(e.code, cat(full_name(node), ": ", e.message), location);
   }
   for (size_t i = 0; i < node.outputs.size(); ++i)
     if (!node.outputs[i].empty() && i < made->size()) scope.items[node.outputs[i]] = (*made)[i];
@@ -262,7 +262,7 @@ Result<std::vector<Item>> Maker::lower(const NodeProto& node, std::vector<Item> 
     if (!call.in[size_t(i)] && !row->takes_lists)
       return fail(Code::invalid, cat("input ", i, " is a list of tensors; expected a tensor"));
   Values values = TRY(row->lower(call));
-  if (call.complaint) return *call.complaint;
+  if (call.attribute_error) return *call.attribute_error;
   std::vector<Item> out = std::move(call.lists);
   for (const Value& v : values) out.push_back({.value = v});
   for (size_t i = out.size(); i < node.outputs.size(); ++i)

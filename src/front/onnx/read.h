@@ -14,7 +14,7 @@
 namespace trine::front {
 
 struct OnnxOptions {
-  std::string name = "model";  // begins the place of an error
+  std::string name = "model";  // begins the location of an error
   std::string folder = {};     // where external data lies; empty: none can be read
   // Shapes of inputs by name, and values of symbolic dims by name ({"batch", {4}}).
   std::map<std::string, Dims, std::less<>> shapes = {};

@@ -9,7 +9,7 @@
 namespace trine::front::stablehlo {
 
 // `bytes` holds all elements or one; it stays where it is unless it has to change (bits past the element's width,
-// packed booleans). The error has no place: the caller knows it.
+// packed booleans). The error has no location: the caller knows it.
 Result<AttrId> make_dense(Module& module, TypeId tensor, std::string_view bytes);
 
 // The same of a blob of bytecode, where booleans are packed eight a byte and 0xFF alone is the true splat.

@@ -33,7 +33,7 @@ struct AttrRow {
 struct OpRow {
   std::string_view name = {};   // "stablehlo.add"
   std::string_view attrs = {};  // see ops.cpp
-  std::string_view form = {};   // of the text; empty: only the generic form exists. See text_form.cpp
+  std::string_view form = {};   // of the text; empty: only the generic form exists. See text/form.cpp
   int first = 1, last = 1;      // versions of the VHLO op
 };
 

@@ -25,12 +25,12 @@ std::string_view module_in(std::string_view file) {
 
 Result<Module> read_module(std::string bytes, std::string_view name) {
   Module module;
-  const std::string_view kept = module_in(module.keep(std::move(bytes)));
-  const bool bytecode = kept.starts_with(kBytecodeMagic);
-  if (!bytecode && kept.find('\0') != std::string_view::npos)
+  const std::string_view stored = module_in(module.keep(std::move(bytes)));
+  const bool bytecode = stored.starts_with(kBytecodeMagic);
+  if (!bytecode && stored.find('\0') != std::string_view::npos)
     return fail(Code::invalid, "neither StableHLO text nor MLIR bytecode, which begins with 4D 4C EF 52",
                 std::string(name));
-  const auto read = bytecode ? read_bytecode(kept, module) : read_text(kept, name, module);
+  const auto read = bytecode ? read_bytecode(stored, module) : read_text(stored, name, module);
   if (read) return module;
   const Error& e = read.error();
   return fail(e.code, e.message, e.where.empty() ? std::string(name) : cat(name, ":", bytecode ? " " : "", e.where));

@@ -9,7 +9,7 @@
 
 namespace trine::front::stablehlo {
 
-// The module keeps the bytes: its constants point into them. `name` begins the place of an error.
+// The module keeps the bytes: its constants point into them. `name` begins the location of an error.
 Result<Module> read_module(std::string bytes, std::string_view name);
 
 }  // namespace trine::front::stablehlo

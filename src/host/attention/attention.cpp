@@ -59,7 +59,7 @@ const AttentionKernels& kernels_of(Simd simd) {
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-const std::byte* place(const Attention::Tensor& t, int64_t batch, int64_t head, int64_t seq) {
+const std::byte* address_of(const Attention::Tensor& t, int64_t batch, int64_t head, int64_t seq) {
   return static_cast<const std::byte*>(t.data) +
          (batch * t.batch_stride + head * t.head_stride + seq * t.seq_stride) * bytes(t.dtype);
 }
@@ -72,7 +72,7 @@ void gather_wide(const void* from, Dtype dtype, int64_t lane_stride, int64_t dep
   source.fill(source.ctx, 0, lanes, width, 0, depth, to);
 }
 
-// A head of keys and values, and the query rows that meet it: row r is query r % queries of its head r / queries.
+// A head of keys and values, and the query rows that attend to it: row r is query r % queries of its head r / queries.
 struct Head {
   Head(const Attention& attention, int64_t item)
       : a(attention),
@@ -88,7 +88,7 @@ struct Head {
   int64_t visible(int64_t row) const {
     return a.causal ? std::clamp<int64_t>(query_of(row) + a.causal_offset + 1, 0, a.keys) : a.keys;
   }
-  const std::byte* query(int64_t row) const { return place(a.q, batch, head_of(row), query_of(row)); }
+  const std::byte* query(int64_t row) const { return address_of(a.q, batch, head_of(row), query_of(row)); }
   const std::byte* bias(int64_t row, int64_t key) const {
     const Attention::Bias& b = a.bias;
     const int64_t offset = batch * b.batch_stride + head_of(row) * b.head_stride + query_of(row) * b.query_stride;
@@ -110,10 +110,20 @@ struct Head {
 struct PackedHead {
   explicit PackedHead(const Head& head)
       : a(head.a), dims(a.value_dim), memory(size_t(a.keys * (a.dim + a.value_dim) * 4)) {
-    const StridedPanels k{
-        place(a.k, head.batch, head.kv, 0), a.k.dtype, Family::floats, a.k.seq_stride, a.k.dim_stride, a.dim, a.simd};
-    const StridedPanels v{
-        place(a.v, head.batch, head.kv, 0), a.v.dtype, Family::floats, a.v.dim_stride, a.v.seq_stride, a.keys, a.simd};
+    const StridedPanels k{address_of(a.k, head.batch, head.kv, 0),
+                          a.k.dtype,
+                          Family::floats,
+                          a.k.seq_stride,
+                          a.k.dim_stride,
+                          a.dim,
+                          a.simd};
+    const StridedPanels v{address_of(a.v, head.batch, head.kv, 0),
+                          a.v.dtype,
+                          Family::floats,
+                          a.v.dim_stride,
+                          a.v.seq_stride,
+                          a.keys,
+                          a.simd};
     const PanelSource from_k = k.source(), from_v = v.source();
     parallel_for(ceil_div(a.keys, kBlockKeys), 1, [&](int64_t begin, int64_t end) {
       for (int64_t block = begin; block < end; ++block) {
@@ -272,10 +282,10 @@ struct WideRows {
     const Attention::Patch& p = t.patch;
     const bool patched = p.data && first < p.first + p.count && p.first < first + count;
     if (t.dtype == Dtype::f32 && t.dim_stride == 1 && !patched) {
-      return {reinterpret_cast<const float*>(place(t, item.batch, item.kv, first)), t.seq_stride};
+      return {reinterpret_cast<const float*>(address_of(t, item.batch, item.kv, first)), t.seq_stride};
     }
     for (int64_t r = 0; r < count; ++r) {
-      const std::byte* ahead = place(t, item.batch, item.kv, first + r + kRowsAhead);
+      const std::byte* ahead = address_of(t, item.batch, item.kv, first + r + kRowsAhead);
       for (int64_t i = 0; i < n * t.dim_stride * bytes(t.dtype); i += 64) __builtin_prefetch(ahead + i);
       widen(item, first + r, memory.as<float>() + r * n);
     }
@@ -285,7 +295,7 @@ struct WideRows {
  private:
   void widen(const Head& item, int64_t seq, float* to) const {
     const Attention::Patch& p = t.patch;
-    const std::byte* from = place(t, item.batch, item.kv, seq);
+    const std::byte* from = address_of(t, item.batch, item.kv, seq);
     int64_t stride = t.dim_stride;
     if (p.data && seq >= p.first && seq < p.first + p.count) {
       from = static_cast<const std::byte*>(p.data) +
@@ -344,7 +354,7 @@ struct FewRows {
     for (int64_t i = 0; i < rows * a.dim; ++i) q[i] *= a.scale;
     std::fill_n(sums, rows * a.value_dim, 0.0f);
   }
-  void meet(const WideRows& keys, int64_t first, int64_t n) {
+  void add_keys(const WideRows& keys, int64_t first, int64_t n) {
     const auto [data, stride] = keys.rows(head, first, n);
     for (int64_t r = 0; r < rows; ++r) {
       head.kernels.dots(q + r * a.dim, data, stride, n, a.dim, scores + r * a.keys + first);
@@ -386,7 +396,7 @@ void run_few(const Attention& a, int64_t first, int64_t count) {
   const WideRows keys(a.k, a, a.dim), values(a.v, a, a.value_dim);
   const int64_t step = count > 1 ? kTogetherKeys : kFewKeys;
   for (int64_t j = 0; j < a.keys; j += step) {
-    for (FewRows& h : heads) h.meet(keys, j, std::min(step, a.keys - j));
+    for (FewRows& h : heads) h.add_keys(keys, j, std::min(step, a.keys - j));
   }
   for (FewRows& h : heads) h.soften(room);
   for (int64_t j = 0; j < a.keys; j += step) {

@@ -18,7 +18,7 @@ struct Attention {
   int64_t queries = 0, keys = 0, dim = 0, value_dim = 0;
   float scale = 1;
 
-  // Places [first, first + count) that lie elsewhere: what a cache is about to be updated with. Only for few rows.
+  // Positions [first, first + count) that lie elsewhere: what a cache is about to be updated with. Only for few rows.
   struct Patch {
     const void* data = nullptr;
     int64_t first = 0, count = 0;

@@ -1,4 +1,4 @@
-// The inner loops of attention as templates over a build B (see tile_lanes.h), which has vectors V of 8; loops over 16
+// The inner loops of attention as templates over a build B (see loops/lanes.h), which has vectors V of 8; loops over 16
 // queries become vector code by themselves. Invariant: sums run in a fixed order.
 #pragma once
 
@@ -28,7 +28,7 @@ struct AttentionRows {
     float t[kWide] = {};
     for (int64_t i = 0; i < n; ++i, s += kWide) {
       for (int64_t j = 0; j < kWide; ++j) {
-        s[j] = TileMath<Lanes>::exp(s[j] - top[j]);
+        s[j] = LaneMath<Lanes>::exp(s[j] - top[j]);
         t[j] += s[j];
       }
     }

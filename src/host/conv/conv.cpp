@@ -59,7 +59,7 @@ void run_phase(const Conv& c, Family family, int64_t group, int64_t phase) {
   const auto* weights = static_cast<const std::byte*>(c.weights.data);
   if (weights) weights += walk.w_begin * bytes(c.weights.dtype);
   const WeightPanels b{walk, weights, c.weights.batch_stride, c.weights.dtype, family, k, c.simd};
-  Blocked w{.m = walk.place_count(), .n = c.out_features, .depth = depth_steps(family, k), .family = family};
+  Blocked w{.m = walk.position_count(), .n = c.out_features, .depth = depth_steps(family, k), .family = family};
   w.a = panel_source(a);
   w.b = panel_source(b);
   w.packed_b = c.packed_weights;
@@ -69,9 +69,9 @@ void run_phase(const Conv& c, Family family, int64_t group, int64_t phase) {
   if (out) out += walk.out_begin * bytes(c.output.dtype);
   w.out = {out, c.output.dtype, 0, c.output.feature_stride, c.epilogue, 0, group * c.out_features};
   RowMap rows;
-  for (size_t i = 0; i < walk.places.size(); ++i) {
-    rows.extents[i] = walk.places[i].extent;
-    rows.strides[i] = walk.places[i].out_step;
+  for (size_t i = 0; i < walk.positions.size(); ++i) {
+    rows.extents[i] = walk.positions[i].extent;
+    rows.strides[i] = walk.positions[i].out_step;
   }
   if (const auto step = rows.step()) {
     w.out.row_stride = *step;

@@ -2,7 +2,7 @@
 // window, padding of either sign and groups: hence its gradients too.
 // It runs as a multiply whose A panels are gathered from the input: no im2col buffer, no padded copy.
 //   out[n, o, y] = sum over c, k of in[n, c, (y * stride + k * window_dilation - pad_low) / in_dilation] * w[o, c, k]
-// where the division is exact and the place lies inside the input. Dtypes, sums and rounding are gemm's.
+// where the division is exact and the position lies inside the input. Dtypes, sums and rounding are gemm's.
 #pragma once
 
 #include <array>

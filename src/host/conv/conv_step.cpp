@@ -7,8 +7,8 @@
 
 namespace trine::host {
 
-Result<void> run_conv(const arch::ConvStep& step, std::span<const TensorView> in, const TensorView& out, Kept* kept,
-                      const Epilogue& epilogue) {
+Result<void> run_conv(const arch::ConvStep& step, std::span<const TensorView> in, const TensorView& out,
+                      PackedForms* packed_forms, const Epilogue& epilogue) {
   Conv c{
       .batch = step.batch, .in_features = step.in_channels, .out_features = step.out_channels, .groups = step.groups};
   for (const arch::ConvStep::Spatial& s : step.spatial) {
@@ -25,11 +25,11 @@ Result<void> run_conv(const arch::ConvStep& step, std::span<const TensorView> in
   c.output = {out.as<std::byte>(), out.dtype, step.y_batch, step.y_channel, step.y_group};
   c.epilogue = epilogue;
   std::shared_ptr<const PackedMatrix> form;
-  const bool asks = kept && !runs_as_stencil(c, Family::floats);
+  const bool asks = packed_forms && !runs_as_stencil(c, Family::floats);
   if (const auto matrix = asks ? weights_as_matrix(c) : std::nullopt) {
     int64_t k = c.in_features;
     for (int s = 0; s < c.rank; ++s) k *= c.space[size_t(s)].window;
-    form = kept->packed(*matrix, step.w_offset, k, c.out_features);
+    form = packed_forms->packed(*matrix, step.w_offset, k, c.out_features);
   }
   c.packed_weights = form.get();
   return conv(c);

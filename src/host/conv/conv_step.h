@@ -10,7 +10,7 @@
 namespace trine::host {
 
 // kept: beside the kernel's bytes, or null. With an epilogue, `out` may be without data.
-Result<void> run_conv(const arch::ConvStep& step, std::span<const TensorView> in, const TensorView& out, Kept* kept,
-                      const Epilogue& epilogue);
+Result<void> run_conv(const arch::ConvStep& step, std::span<const TensorView> in, const TensorView& out,
+                      PackedForms* packed_forms, const Epilogue& epilogue);
 
 }  // namespace trine::host

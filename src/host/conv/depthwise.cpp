@@ -73,15 +73,15 @@ struct Image {
       for (size_t s = 0; s < size_t(c.rank); ++s) strides[s] = c.space[s].in_stride;
       return;
     }
-    const int64_t places = product(c, &Conv::Dim::in);
+    const int64_t positions = product(c, &Conv::Dim::in);
     data = memory.as<float>();
-    batch_stride = places * c.groups;
+    batch_stride = positions * c.groups;
     int64_t stride = c.groups;
     for (size_t s = size_t(c.rank); s-- > 0; stride *= c.space[s].in) strides[s] = stride;
-    parallel_for(c.batch * places, 64, [&](int64_t begin, int64_t end) {
+    parallel_for(c.batch * positions, 64, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        int64_t offset = i / places * c.input.batch_stride;
-        const Index x = decode(c, &Conv::Dim::in, i % places);
+        int64_t offset = i / positions * c.input.batch_stride;
+        const Index x = decode(c, &Conv::Dim::in, i % positions);
         for (size_t s = 0; s < size_t(c.rank); ++s) offset += x[s] * c.space[s].in_stride;
         const auto* from = static_cast<const std::byte*>(c.input.data) + offset * bytes(c.input.dtype);
         widen_strided(from, c.input.dtype, c.input.group_stride, memory.as<float>() + i * c.groups, c.groups, c.simd);
@@ -138,14 +138,14 @@ struct Depthwise {
 
   // Rows [row0, row0 + count) of the output: (batch, space) in order.
   void run(int64_t row0, int64_t count, float* own) const {
-    const int64_t places = product(c, &Conv::Dim::out);
+    const int64_t positions = product(c, &Conv::Dim::out);
     const bool direct = is_direct(out, Family::floats);
     float* tile = direct ? static_cast<float*>(out.data) + row0 * out.row_stride : own;
     const int64_t ld = direct ? out.row_stride : c.groups;
     const float *in[kTapsMax], *w[kTapsMax];
     for (int64_t r = 0; r < count; ++r) {
-      const Index y = decode(c, &Conv::Dim::out, (row0 + r) % places);
-      const float* base = image.data + (row0 + r) / places * image.batch_stride;
+      const Index y = decode(c, &Conv::Dim::out, (row0 + r) % positions);
+      const float* base = image.data + (row0 + r) / positions * image.batch_stride;
       for (size_t s = 0; s < size_t(c.rank); ++s) base += y[s] * c.space[s].stride * image.strides[s];
       int64_t met = 0;
       for (int64_t t = 0; t < taps; ++t) {

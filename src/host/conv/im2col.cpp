@@ -35,48 +35,49 @@ void advance(const Walk::Dims& dims, int count, Index& index, int64_t by) {
 
 // One dimension of space: which taps of the window a phase of the output meets, and where they lie.
 struct Phase {
-  int64_t places = 0, taps = 0;        // counts
-  int64_t place0 = 0, place_step = 1;  // in the output
-  int64_t tap0 = 0, tap_step = 1;      // in the window
-  int64_t x0 = 0, x_per_place = 0, x_per_tap = 0;
+  int64_t positions = 0, taps = 0;           // counts
+  int64_t position0 = 0, position_step = 1;  // in the output
+  int64_t tap0 = 0, tap_step = 1;            // in the window
+  int64_t x0 = 0, x_per_position = 0, x_per_tap = 0;
 };
 int64_t phases_of(const Conv::Dim& d) { return d.in_dilation / std::gcd(d.in_dilation, d.stride); }
 Phase make_phase(const Conv::Dim& d, int64_t phase) {
   const int64_t holes = d.in_dilation, dilation = d.window_dilation;
   Phase out;
-  out.place0 = phase;
-  out.place_step = phases_of(d);
-  out.places = d.out > phase ? ceil_div(d.out - phase, out.place_step) : 0;
+  out.position0 = phase;
+  out.position_step = phases_of(d);
+  out.positions = d.out > phase ? ceil_div(d.out - phase, out.position_step) : 0;
   out.tap_step = holes / std::gcd(holes, dilation);
   const int64_t first = phase * d.stride - d.pad_low;
   while (out.tap0 < out.tap_step && floor_mod(first + out.tap0 * dilation, holes) != 0) ++out.tap0;
   const bool meets = out.tap0 < out.tap_step && out.tap0 < d.window;
   out.taps = meets ? ceil_div(d.window - out.tap0, out.tap_step) : 0;
   out.x0 = meets ? (first + out.tap0 * dilation) / holes : 0;
-  out.x_per_place = out.place_step * d.stride / holes;
+  out.x_per_position = out.position_step * d.stride / holes;
   out.x_per_tap = out.tap_step * dilation / holes;
   return out;
 }
 
-// Innermost place: the nearest in the input.
-void order_places(Walk& w) {
+// Innermost position: the nearest in the input.
+void order_positions(Walk& w) {
   auto far = [](const Walk::Dim& d) {
     return d.extent == 1 ? std::numeric_limits<int64_t>::max() : std::abs(d.in_step);
   };
-  std::stable_sort(w.places.begin(), w.places.begin() + w.dims, [&](auto& a, auto& b) { return far(a) > far(b); });
+  std::stable_sort(w.positions.begin(), w.positions.begin() + w.dims,
+                   [&](auto& a, auto& b) { return far(a) > far(b); });
   int last = -2;
-  for (const Walk::Dim& d : w.places) {
+  for (const Walk::Dim& d : w.positions) {
     if (d.extent == 1) continue;
     w.natural &= d.space > last;
     last = d.space;
   }
 }
 
-// Innermost depth: what is contiguous in the input or, when places are, the longest run.
+// Innermost depth: what is contiguous in the input or, when positions are, the longest run.
 void order_depth(Walk& w) {
-  const bool contiguous_places = w.places[size_t(w.dims) - 1].in_step == 1;
+  const bool contiguous_positions = w.positions[size_t(w.dims) - 1].in_step == 1;
   auto worth = [&](const Walk::Dim& d) {
-    const bool contiguous = std::abs(d.in_step) == 1 && !contiguous_places;
+    const bool contiguous = std::abs(d.in_step) == 1 && !contiguous_positions;
     return (contiguous ? int64_t{1} << 40 : 0) + d.extent * 2 + (d.space < 0);
   };
   const auto end = w.depth.begin() + w.dims;
@@ -90,7 +91,7 @@ int64_t product(const Walk::Dims& dims) {
 
 }  // namespace
 
-int64_t Walk::place_count() const { return product(places); }
+int64_t Walk::position_count() const { return product(positions); }
 int64_t Walk::depth_count() const { return product(depth); }
 
 int64_t phase_count(const Conv& c) {
@@ -105,7 +106,7 @@ Walk make_walk(const Conv& c, int64_t group, int64_t phase) {
   w.in_begin = group * c.input.group_stride;
   w.out_begin = group * c.output.group_stride;
   w.w_begin = group * c.weights.group_stride;
-  w.places[0] = {c.batch, c.input.batch_stride, c.output.batch_stride};
+  w.positions[0] = {c.batch, c.input.batch_stride, c.output.batch_stride};
   w.depth[size_t(c.rank)] = {c.in_features, c.input.feature_stride, 0, c.weights.feature_stride};
   for (int s = c.rank - 1; s >= 0; --s) {
     const size_t i = size_t(s);
@@ -113,22 +114,23 @@ Walk make_walk(const Conv& c, int64_t group, int64_t phase) {
     const Phase p = make_phase(d, phase % phases_of(d));
     phase /= phases_of(d);
     const int64_t w_stride = d.reversed ? -d.w_stride : d.w_stride;
-    w.places[i + 1] = {p.places, p.x_per_place * d.in_stride, p.place_step * d.out_stride, 0, s, p.x_per_place};
+    w.positions[i + 1] = {p.positions,     p.x_per_position * d.in_stride, p.position_step * d.out_stride, 0, s,
+                          p.x_per_position};
     w.depth[i] = {p.taps, p.x_per_tap * d.in_stride, 0, p.tap_step * w_stride, s, p.x_per_tap};
     w.origin[i] = p.x0;
     w.in_size[i] = d.in;
     w.in_begin += p.x0 * d.in_stride;
-    w.out_begin += p.place0 * d.out_stride;
+    w.out_begin += p.position0 * d.out_stride;
     w.w_begin += p.tap0 * w_stride + (d.reversed ? (d.window - 1) * d.w_stride : 0);
   }
-  order_places(w);
+  order_positions(w);
   order_depth(w);
   return w;
 }
 
 namespace {
 
-// A lane's place: where depth 0 would be read, and its x.
+// A lane's position: where depth 0 would be read, and its x.
 struct Lane {
   int64_t offset = 0;
   Space x = {};
@@ -136,12 +138,12 @@ struct Lane {
 
 struct Lanes {
   Lanes(const Walk& walk, int64_t first, int64_t count_) : count(count_) {
-    Index index = decode(walk.places, walk.dims, first);
-    for (int64_t l = 0; l < count; ++l, advance(walk.places, walk.dims, index, 1)) {
+    Index index = decode(walk.positions, walk.dims, first);
+    for (int64_t l = 0; l < count; ++l, advance(walk.positions, walk.dims, index, 1)) {
       Lane& lane = all[l];
       lane.x = walk.origin;
       for (int i = 0; i < walk.dims; ++i) {
-        const Walk::Dim& d = walk.places[size_t(i)];
+        const Walk::Dim& d = walk.positions[size_t(i)];
         lane.offset += index[size_t(i)] * d.in_step;
         if (d.space >= 0) lane.x[size_t(d.space)] += index[size_t(i)] * d.x_step;
       }

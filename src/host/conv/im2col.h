@@ -1,5 +1,5 @@
-// The two sides of a convolution as panels: places of the output by window x features, and window x features by output
-// features. Inside host/ only. Invariant: both sides walk the depth in the same order.
+// The two sides of a convolution as panels: positions of the output by window x features, and window x features by
+// output features. Inside host/ only. Invariant: both sides walk the depth in the same order.
 #pragma once
 
 #include <array>
@@ -12,23 +12,23 @@ namespace trine::host {
 
 using Space = std::array<int64_t, kSpaceMax>;
 
-// One group, and one phase of a dilated input: then inputs have no holes. Steps are in elements; `x` is a place of the
-// input along one dimension of space.
+// One group, and one phase of a dilated input: then inputs have no holes. Steps are in elements; `x` is a position of
+// the input along one dimension of space.
 struct Walk {
   struct Dim {
     int64_t extent = 1;
-    int64_t in_step = 0, out_step = 0, w_step = 0;  // out_step of places, w_step of depth
+    int64_t in_step = 0, out_step = 0, w_step = 0;  // out_step of positions, w_step of depth
     int space = -1;                                 // which x it moves, or none
     int64_t x_step = 0;
   };
   using Dims = std::array<Dim, kSpaceMax + 1>;
   int dims = 1;                                      // of each: rank + 1
-  Dims places = {}, depth = {};                      // outermost first
-  Space origin = {}, in_size = {};                   // x of place 0 and depth 0
-  int64_t in_begin = 0, out_begin = 0, w_begin = 0;  // offsets of that place
-  bool natural = true;                               // places are (batch, space) in order
+  Dims positions = {}, depth = {};                   // outermost first
+  Space origin = {}, in_size = {};                   // x of position 0 and depth 0
+  int64_t in_begin = 0, out_begin = 0, w_begin = 0;  // offsets of that position
+  bool natural = true;                               // positions are (batch, space) in order
 
-  int64_t place_count() const;
+  int64_t position_count() const;
   int64_t depth_count() const;
 };
 // `phase` is below phase_count(c). An empty depth means that this phase of the output is zero.

@@ -1,4 +1,4 @@
-// A row of the output is a sum of rows of the input, one for each tap: the window's places and the input's features.
+// A row of the output is a sum of rows of the input, one for each tap: the window's positions and the input's features.
 // Where the window reaches over a row's ends, taps are cut to what they reach.
 #include "host/conv/stencil.h"
 
@@ -12,7 +12,7 @@ namespace trine::host {
 namespace {
 
 constexpr int64_t kTapsMax = 4096;
-constexpr int64_t kRowMin = 16;  // places: below, rows are mostly ends
+constexpr int64_t kRowMin = 16;  // positions: below, rows are mostly ends
 
 void weighed_sum(const float* const* in, const float* w, int64_t taps, int64_t n, float* to) {
   std::fill_n(to, n, 0.0f);
@@ -44,8 +44,8 @@ int64_t product(const Conv& c, int64_t Conv::Dim::* size, int dims) {
 }
 
 struct Tap {
-  Index x = {};        // where it reads for place 0
-  int64_t offset = 0;  // of that place
+  Index x = {};        // where it reads for position 0
+  int64_t offset = 0;  // of that position
   float weight = 0;
 };
 
@@ -101,11 +101,11 @@ struct Stencil {
       w.push_back(t.weight);
     }
     sum(in.data(), w.data(), int64_t(in.size()), inner_end - inner_begin, to + inner_begin);
-    for (int64_t i = 0; i < inner_begin; ++i) end_place(met, base, i, to);
-    for (int64_t i = inner_end; i < last.out; ++i) end_place(met, base, i, to);
+    for (int64_t i = 0; i < inner_begin; ++i) edge_position(met, base, i, to);
+    for (int64_t i = inner_end; i < last.out; ++i) edge_position(met, base, i, to);
   }
 
-  void end_place(const std::vector<const Tap*>& met, const float* base, int64_t i, float* to) const {
+  void edge_position(const std::vector<const Tap*>& met, const float* base, int64_t i, float* to) const {
     float out = 0;
     for (const Tap* t : met) {
       const int64_t x = i + t->x[size_t(c.rank - 1)];
@@ -119,7 +119,7 @@ struct Stencil {
   const Conv::Dim& last;
   const WeighedSum sum;
   std::vector<Tap> taps = {};
-  int64_t inner_begin = 0, inner_end = INT64_MAX;  // places of a row where every tap is inside it
+  int64_t inner_begin = 0, inner_end = INT64_MAX;  // positions of a row where every tap is inside it
 };
 
 }  // namespace
@@ -138,8 +138,8 @@ bool runs_as_stencil(const Conv& c, Family family) {
 void run_stencil(const Conv& c) {
   const Stencil stencil(c);
   const int64_t rows = c.batch * product(c, &Conv::Dim::out, c.rank - 1);
-  const int64_t work = std::max<int64_t>(1, int64_t(stencil.taps.size()) * stencil.last.out);
-  parallel_for(rows, std::max<int64_t>(1, (int64_t{1} << 17) / work), [&](int64_t begin, int64_t end) {
+  const int64_t products = std::max<int64_t>(1, int64_t(stencil.taps.size()) * stencil.last.out);
+  parallel_for(rows, std::max<int64_t>(1, (int64_t{1} << 17) / products), [&](int64_t begin, int64_t end) {
     std::vector<const float*> in;
     std::vector<float> w;
     for (int64_t r = begin; r < end; ++r) stencil.run(r, in, w);

@@ -1,5 +1,5 @@
-// Convolution into one feature along which nothing is summed side by side: places of a row are the vector direction, so
-// no panel is gathered for one column. Inside host/ only: conv() decides.
+// Convolution into one feature along which nothing is summed side by side: positions of a row are the vector direction,
+// so no panel is gathered for one column. Inside host/ only: conv() decides.
 #pragma once
 
 #include "host/conv/conv.h"

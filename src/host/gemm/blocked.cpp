@@ -20,8 +20,8 @@ constexpr int64_t kWidenedBytes = int64_t{64} << 20;     // of B, widened for al
 constexpr int64_t kDepthLong = 8192, kDepthPart = 4096;  // steps: longer sums are packed in parts
 constexpr int64_t kSplitTiles = 384;                     // groups x panels; results this small split a long depth
 constexpr int64_t kPanelBytes =
-    (kDepthBlock + 1) * kStepBytes;                // of a block; one step more keeps panels off one L1 set
-constexpr int64_t kInlineWork = int64_t{1} << 18;  // multiply-adds not worth a second thread
+    (kDepthBlock + 1) * kStepBytes;                    // of a block; one step more keeps panels off one L1 set
+constexpr int64_t kInlineProducts = int64_t{1} << 18;  // multiply-adds not worth a second thread
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -33,13 +33,13 @@ struct Part {
 
 // One blocked multiply under way.
 struct Run {
-  explicit Run(const Blocked& work)
-      : w(work),
-        kernels(micro_kernels(format_of(work.family), work.simd)),
-        groups(work.m),
-        width(panel_width(work.family)),
-        unit(row(work.family).unit),
-        panels(ceil_div(work.n, width)) {}
+  explicit Run(const Blocked& blocked)
+      : w(blocked),
+        kernels(micro_kernels(format_of(blocked.family), blocked.simd)),
+        groups(blocked.m),
+        width(panel_width(blocked.family)),
+        unit(row(blocked.family).unit),
+        panels(ceil_div(blocked.n, width)) {}
 
   const Blocked& w;
   const MicroKernels& kernels;
@@ -383,7 +383,7 @@ void run_blocked(const Blocked& w) {
   if (w.m <= 0 || w.n <= 0) return;
   if (w.depth <= 0) return run_empty(w);
   static ThreadPool alone(1);
-  ThreadPool::Use use(w.m * w.n * w.depth <= kInlineWork ? alone : ThreadPool::current());
+  ThreadPool::Use use(w.m * w.n * w.depth <= kInlineProducts ? alone : ThreadPool::current());
   if (runs_as_gemv(w)) return run_gemv(w);
   const int64_t tiles = Groups(w.m).count * ceil_div(w.n, panel_width(w.family));
   if (w.depth > kDepthLong && tiles <= kSplitTiles) return run_split(w);

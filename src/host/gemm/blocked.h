@@ -1,6 +1,6 @@
 // The blocked multiply under gemm and conv: packs both sides, cuts the result into tiles, runs microkernels over them
 // and finishes each tile (epilogue, rounding, store) while it is in cache.
-// Not a public face: gemm.h and conv.h are. Invariant: no result bit depends on the number of threads.
+// Not a public face: gemm.h and conv/conv.h are. Invariant: no result bit depends on the number of threads.
 #pragma once
 
 #include <array>

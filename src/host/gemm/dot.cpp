@@ -124,8 +124,8 @@ void small_rows(const GemmStep& g, const float* a, const float* b, float* c) {
 
 void small_items(const GemmStep& g, std::span<const TensorView> in, const TensorView& out) {
   const auto one = is_by_rows(g) ? small_rows : small_dots;
-  const int64_t work = g.m * g.n * std::max<int64_t>(g.k, 1);
-  parallel_for(item_count(g), std::max<int64_t>(1, (1 << 16) / work), [&](int64_t begin, int64_t end) {
+  const int64_t products = g.m * g.n * std::max<int64_t>(g.k, 1);
+  parallel_for(item_count(g), std::max<int64_t>(1, (1 << 16) / products), [&](int64_t begin, int64_t end) {
     for (int64_t item = begin; item < end; ++item) {
       int64_t a = g.a.offset, b = g.b.offset, c = g.c.offset, rest = item;
       for (size_t d = g.batch.size(); d-- > 0;) {
@@ -142,7 +142,7 @@ void small_items(const GemmStep& g, std::span<const TensorView> in, const Tensor
 // For all items: its packed form serves every one.
 bool has_one_b(const GemmStep::Batch& inner) { return inner.b == 0 || inner.size == 1; }
 
-Result<void> packed(const GemmStep& g, std::span<const TensorView> in, const TensorView& out, Kept* kept,
+Result<void> packed(const GemmStep& g, std::span<const TensorView> in, const TensorView& out, PackedForms* packed_forms,
                     const Epilogue& epilogue) {
   GemmStep::Batch inner;
   std::span<const GemmStep::Batch> outer = g.batch;
@@ -161,7 +161,7 @@ Result<void> packed(const GemmStep& g, std::span<const TensorView> in, const Ten
     call.row_base = row_base;
     row_base += g.m * inner.size;
     std::shared_ptr<const PackedMatrix> form;
-    if (kept && has_one_b(inner)) form = kept->packed(call.b, b, g.k, g.n);
+    if (packed_forms && has_one_b(inner)) form = packed_forms->packed(call.b, b, g.k, g.n);
     call.packed_b = form.get();
     return gemm(call);
   });
@@ -169,18 +169,18 @@ Result<void> packed(const GemmStep& g, std::span<const TensorView> in, const Ten
 
 }  // namespace
 
-Result<void> run_dot(const GemmStep& step, std::span<const TensorView> in, const TensorView& out, Kept* kept,
-                     const Epilogue& epilogue) {
+Result<void> run_dot(const GemmStep& step, std::span<const TensorView> in, const TensorView& out,
+                     PackedForms* packed_forms, const Epilogue& epilogue) {
   if (out.elements() == 0) return {};
   // Beside a weight the packed form is asked for first: its own bytes may be gone.
-  const bool has_form = kept && (step.batch.empty() || has_one_b(step.batch.back()));
+  const bool has_form = packed_forms && (step.batch.empty() || has_one_b(step.batch.back()));
   if (!epilogue.run && !has_form && is_small(step, in, out)) {
     small_items(step, in, out);
     return {};
   }
   auto left = family_of(in[0].dtype), right = family_of(in[1].dtype);
   if (left && right && *left == *right && (!out.data || can_store(*left, out.dtype))) {
-    return packed(step, in, out, kept, epilogue);
+    return packed(step, in, out, packed_forms, epilogue);
   }
   if (epilogue.run) return fail(Code::internal, "an epilogue on a multiply that has none");
   return plain(step, in, out);

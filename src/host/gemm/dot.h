@@ -10,7 +10,7 @@
 namespace trine::host {
 
 // kept: beside B's bytes, or null. With an epilogue, `out` may be without data.
-Result<void> run_dot(const arch::GemmStep& step, std::span<const TensorView> in, const TensorView& out, Kept* kept,
-                     const Epilogue& epilogue);
+Result<void> run_dot(const arch::GemmStep& step, std::span<const TensorView> in, const TensorView& out,
+                     PackedForms* packed_forms, const Epilogue& epilogue);
 
 }  // namespace trine::host

@@ -31,8 +31,8 @@ Reader reader_of(const PackedMatrix& b) {
 }
 
 struct Gemv {
-  explicit Gemv(const Blocked& work)
-      : w(work),
+  explicit Gemv(const Blocked& blocked)
+      : w(blocked),
         reader(reader_of(*w.packed_b)),
         kernels(micro_kernels(reader.format, w.simd)),
         groups(w.m),

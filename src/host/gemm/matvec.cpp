@@ -10,7 +10,7 @@ namespace trine::host {
 namespace {
 
 constexpr int64_t kTaskColumns = 256;
-constexpr int64_t kInlineWork = int64_t{1} << 17;  // multiply-adds not worth a second thread
+constexpr int64_t kInlineProducts = int64_t{1} << 17;  // multiply-adds not worth a second thread
 
 template <class T>
 void vec_times(const T* a, const T* b, int64_t step, int64_t apart, int64_t depth, int64_t n, T* to) {
@@ -65,7 +65,7 @@ void run_as(const Gemm& g, Family family, int64_t item) {
       finish_tile(out, family, reinterpret_cast<std::byte*>(to), n, 0, 1, j, n);
     }
   };
-  if (g.n * g.k <= kInlineWork) return columns(0, g.n);
+  if (g.n * g.k <= kInlineProducts) return columns(0, g.n);
   parallel_for((g.n + kTaskColumns - 1) / kTaskColumns, 1,
                [&](int64_t begin, int64_t end) { columns(begin * kTaskColumns, std::min(end * kTaskColumns, g.n)); });
 }

@@ -1,5 +1,5 @@
 // A vector times a matrix in AVX2 with FMA. Lanes are columns whichever way the matrix lies, so that every sum runs in
-// order of depth: where depth is what lies side by side, squares are turned in registers. Called only where
+// order of depth: where depth is what lies side by side, squares are transposed in registers. Called only where
 // simd_best() says avx2. Everything lives in an unnamed namespace, so none of it can stand in for a portable function.
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -33,7 +33,7 @@ struct F32 {
   static Vector load(const float* p, __m256i mask) { return _mm256_maskload_ps(p, mask); }
   static void store(float* p, Vector v, __m256i mask) { _mm256_maskstore_ps(p, mask, v); }
   // v[d] = column by column what lay row by row.
-  static void turn(Vector (&v)[8]) {
+  static void transpose(Vector (&v)[8]) {
     Vector t[8], u[8];
 #pragma GCC unroll 4
     for (int i = 0; i < 8; i += 2) {
@@ -70,7 +70,7 @@ struct F64 {
   static __m256i first(int64_t n) { return _mm256_cmpgt_epi64(_mm256_set1_epi64x(n), _mm256_setr_epi64x(0, 1, 2, 3)); }
   static Vector load(const double* p, __m256i mask) { return _mm256_maskload_pd(p, mask); }
   static void store(double* p, Vector v, __m256i mask) { _mm256_maskstore_pd(p, mask, v); }
-  static void turn(Vector (&v)[4]) {
+  static void transpose(Vector (&v)[4]) {
     const Vector a = _mm256_unpacklo_pd(v[0], v[1]), b = _mm256_unpackhi_pd(v[0], v[1]);
     const Vector c = _mm256_unpacklo_pd(v[2], v[3]), d = _mm256_unpackhi_pd(v[2], v[3]);
     v[0] = _mm256_permute2f128_pd(a, c, 0x20), v[1] = _mm256_permute2f128_pd(b, d, 0x20);
@@ -109,7 +109,7 @@ void deep_columns(const typename T::Unit* a, const typename T::Unit* b, int64_t 
       typename T::Vector square[size_t(L)];
 #pragma GCC unroll 8
       for (int i = 0; i < L; ++i) square[i] = T::load(b + (v * L + i) * apart + d);
-      T::turn(square);
+      T::transpose(square);
 #pragma GCC unroll 8
       for (int i = 0; i < L; ++i) sum[v] = T::fma(T::splat(a + d + i), square[i], sum[v]);
     }

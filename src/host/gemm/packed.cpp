@@ -25,15 +25,15 @@ std::atomic<int64_t>& bytes_max() {
 
 }  // namespace
 
-int64_t Kept::bytes_in_use() { return in_use.load(); }
-void Kept::set_bytes_max(int64_t bytes) { bytes_max() = bytes; }
+int64_t PackedForms::bytes_in_use() { return in_use.load(); }
+void PackedForms::set_bytes_max(int64_t bytes) { bytes_max() = bytes; }
 
-Kept::~Kept() {
+PackedForms::~PackedForms() {
   for (const Form& form : forms_)
     if (form.packed) in_use -= int64_t(form.packed->bytes());
 }
 
-std::shared_ptr<const PackedMatrix> Kept::packed(const Matrix& b, int64_t offset, int64_t k, int64_t n) {
+std::shared_ptr<const PackedMatrix> PackedForms::packed(const Matrix& b, int64_t offset, int64_t k, int64_t n) {
   std::lock_guard lock(mutex_);
   ++asks_;
   for (Form& form : forms_) {
@@ -55,14 +55,14 @@ std::shared_ptr<const PackedMatrix> Kept::packed(const Matrix& b, int64_t offset
   return nullptr;
 }
 
-bool Kept::make_room(const Form& form, uint64_t since) {
+bool PackedForms::make_room(const Form& form, uint64_t since) {
   if (has_room(form)) return true;
   for (Form& other : forms_)
     if (other.packed && other.asked < since) in_use -= int64_t(std::exchange(other.packed, nullptr)->bytes());
   return has_room(form);
 }
 
-bool Kept::has_room(const Form& form) const {
+bool PackedForms::has_room(const Form& form) const {
   int64_t first = form.first(), end = form.end(), values = form.k * form.n;
   bool is_alone = true;
   for (const Form& other : forms_) {
@@ -75,7 +75,7 @@ bool Kept::has_room(const Form& form) const {
   return is_alone || values <= end - first;
 }
 
-bool Kept::begin_use(bool by_forms_alone) {
+bool PackedForms::begin_use(bool by_forms_alone) {
   if (bytes_ < kDropMin) return false;
   std::lock_guard lock(mutex_);
   if (is_gone_ && by_forms_alone) return false;
@@ -84,20 +84,20 @@ bool Kept::begin_use(bool by_forms_alone) {
   return true;
 }
 
-void Kept::end_use(bool counts, bool by_forms_alone) {
+void PackedForms::end_use(bool counts, bool by_forms_alone) {
   if (!counts || bytes_ < kDropMin) return;
   std::lock_guard lock(mutex_);
   uses_ -= by_forms_alone ? kByForms : kPlain;
   if (uses_ == 0 && by_forms_alone && !is_pinned_ && !is_gone_) drop();
 }
 
-void Kept::pin() {
+void PackedForms::pin() {
   std::lock_guard lock(mutex_);
   restore();
   is_pinned_ = true;
 }
 
-const Kept::Form* Kept::whole() const {
+const PackedForms::Form* PackedForms::whole() const {
   for (const Form& f : forms_) {
     const bool is_dense = (f.col_stride == 1 && f.row_stride == f.n) || (f.row_stride == 1 && f.col_stride == f.k);
     if (f.packed && f.packed->dtype() == Dtype::f32 && is_dense && f.offset == 0 && size_t(f.k * f.n * 4) == bytes_)
@@ -106,7 +106,7 @@ const Kept::Form* Kept::whole() const {
   return nullptr;
 }
 
-void Kept::restore() {
+void PackedForms::restore() {
   if (!is_gone_) return;
   const Form& form = *whole();
   unpack_b(*form.packed, reinterpret_cast<float*>(own_), form.row_stride, form.col_stride);
@@ -114,7 +114,7 @@ void Kept::restore() {
   is_pinned_ = true;  // who reads them once will again
 }
 
-void Kept::drop() {
+void PackedForms::drop() {
   constexpr size_t kPage = 4096;
   if (whole() && madvise(own_, bytes_ / kPage * kPage, MADV_DONTNEED) == 0) is_gone_ = true;
 }

@@ -18,13 +18,13 @@
 
 namespace trine::host {
 
-class Kept {
+class PackedForms {
  public:
-  Kept() = default;
-  Kept(std::byte* own, size_t bytes) : own_(own), bytes_(bytes) {}  // memory from scratch.h, which may go
-  Kept(const Kept&) = delete;
-  Kept& operator=(const Kept&) = delete;
-  ~Kept();
+  PackedForms() = default;
+  PackedForms(std::byte* own, size_t bytes) : own_(own), bytes_(bytes) {}  // memory from scratch.h, which may go
+  PackedForms(const PackedForms&) = delete;
+  PackedForms& operator=(const PackedForms&) = delete;
+  ~PackedForms();
 
   // B of a multiply, packed; null the first time, past the bounds, and for what no kernel packs.
   std::shared_ptr<const PackedMatrix> packed(const Matrix& b, int64_t offset, int64_t k, int64_t n);

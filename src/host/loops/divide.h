@@ -1,5 +1,5 @@
 // Division of s64 by loops that become vector code, where the numbers of a part are small enough for f64: there is no
-// vector division of integers. Included only by tile_loops.h. Invariant: exact, whatever the numbers are.
+// vector division of integers. Included only by kernels.h. Invariant: exact, whatever the numbers are.
 #pragma once
 
 #include <bit>
@@ -30,7 +30,7 @@ struct DivideLoops {
   }
 
   template <bool kA, bool kB, bool kIsRest>
-  static void run(void* d, const void* a, const void* b, const void*, int64_t n, const TileAux&) {
+  static void run(void* d, const void* a, const void* b, const void*, int64_t n, const LoopAux&) {
     using N = IntLane<B, int64_t>;
     constexpr int64_t kSmall = int64_t{1} << 50, kPart = 64;
     auto* to = static_cast<int64_t*>(d);
@@ -56,7 +56,7 @@ struct DivideLoops {
     }
   }
   template <bool kIsRest>
-  static TileFn find(const TileFnKey& k) {
+  static LoopFn find(const LoopFnKey& k) {
     if (k.a_uniform) return k.b_uniform ? nullptr : run<true, false, kIsRest>;
     return k.b_uniform ? run<false, true, kIsRest> : run<false, false, kIsRest>;
   }

@@ -1,4 +1,4 @@
-// What ops do to one lane, as templates over C++ types; the loops around them are in tile_loops.h.
+// What ops do to one lane, as templates over C++ types; the loops around them are in kernels.h.
 // Only the two builds of the kernels include this: B is a type of theirs, so that no function is shared between them.
 #pragma once
 
@@ -26,7 +26,7 @@ struct Wrapping {
   friend bool operator==(Wrapping a, Wrapping b) { return a.x == b.x; }
 };
 
-// Float lanes for TileMath: plain numbers.
+// Float lanes for LaneMath: plain numbers.
 template <class B>
 struct PlainLanes {
   using F = float;
@@ -168,7 +168,7 @@ struct DoubleLane {
   }
   // Giles' approximation, made exact by steps of Newton's method.
   static double erf_inv(double x) {
-    using Math = TileMath<PlainLanes<B>>;
+    using Math = LaneMath<PlainLanes<B>>;
     if (!(std::fabs(x) < 1)) return std::fabs(x) == 1 ? x * double(Math::kInf) : double(Math::kNan);
     double w = -std::log1p(-x * x);
     bool near = w < 5;

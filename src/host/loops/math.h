@@ -1,6 +1,6 @@
 // Elementary functions of f32, written once without branches over an algebra L of lanes: floats in a loop that the
 // compiler makes vector code of, or values that the emitter of machine code records. Error: at most 4 ulp, see
-// tests/host/tile_ops.cpp. Results below the least normal number may be 0, as XLA's are.
+// tests/host/loop_ops.cpp. Results below the least normal number may be 0, as XLA's are.
 // Invariant: every L that has a fused multiply-add gives the same bits.
 #pragma once
 
@@ -15,7 +15,7 @@ namespace trine::host {
 // L::F, L::I, L::M: float, int32 and truth lanes with + - * / and compares, & | ^ << >> on I, & | ! on M, and
 // fma, bits, value, select, root, magnitude, to_float, least, most as statics.
 template <class L>
-struct TileMath {
+struct LaneMath {
   using F = typename L::F;
   using I = typename L::I;
   using M = typename L::M;

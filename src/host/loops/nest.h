@@ -1,5 +1,5 @@
-// A tile program made ready for any executor: dims dropped, merged and ordered, the vector dim chosen, values marked.
-// Not code yet: the interpreter (tile_interp.cpp) and the emitter of machine code read it.
+// A loop program made ready for any executor: dims dropped, merged and ordered, the vector dim chosen, values marked.
+// Not code yet: the interpreter (interp.cpp) and the emitter of machine code read it.
 // Invariant: what the nest computes is what the program says; only the order of reductions is chosen here.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace trine::host {
 
-struct TileLoop {
+struct NestLoop {
   int64_t size = 1;
   std::vector<int64_t> steps = {};  // bytes, per operand
 };
@@ -21,10 +21,10 @@ struct LoopAt {
   uint32_t index = 0;
 };
 
-struct TileValueFacts {
-  bool uniform = false;  // one number along the vector
-  bool of_row = false;   // lives through the stages of a row
-  bool kept = false;     // of an element, and used in later stages: stays in the row's scratch
+struct ValueFacts {
+  bool uniform = false;   // one number along the vector
+  bool of_row = false;    // lives through the stages of a row
+  bool buffered = false;  // of an element, and used in later stages: buffered in the row's scratch
 };
 
 // An operand that does not lie along the vector: blocks of it are moved to or from scratch that does.
@@ -41,16 +41,16 @@ struct RepeatedOperand {
   int64_t times = 1;
 };
 
-struct TileNest {
-  std::vector<arch::TileOperand> operands = {};
-  std::vector<arch::TileStage> stages = {};
-  std::vector<arch::TileInsn> insns = {};  // with values that later stages compute again written out
-  std::vector<TileValueFacts> facts = {};  // per instruction
+struct LoopNest {
+  std::vector<arch::LoopOperand> operands = {};
+  std::vector<arch::LoopStage> stages = {};
+  std::vector<arch::LoopInsn> insns = {};  // with values that later stages compute again written out
+  std::vector<ValueFacts> facts = {};      // per instruction
   std::vector<LoopAt> iota_loops = {};     // per dim of the program
   std::vector<int64_t> offsets = {};       // bytes, per operand
 
-  std::vector<TileLoop> rows = {}, inner = {};  // outermost first, without the vector's loop
-  TileLoop vector = {};
+  std::vector<NestLoop> rows = {}, inner = {};  // outermost first, without the vector's loop
+  NestLoop vector = {};
   std::vector<StagedOperand> staged = {};  // only where there are no inner dims
   std::vector<RepeatedOperand> repeated = {};
   bool vertical = true;  // the vector runs along a row dim: each lane is a row of its own
@@ -62,14 +62,14 @@ struct TileNest {
 
 // Every other element along the vector, of 32 bits or more, read, or written together with the elements between:
 // machine code shuffles these, and kernels step over what is between, so they are not staged.
-bool is_doubled(const arch::TileProgram& program, size_t operand, int64_t stride);
+bool is_doubled(const arch::LoopProgram& program, size_t operand, int64_t stride);
 // The output that is written together with this one, or nothing.
 inline constexpr uint32_t kNoPartner = UINT32_MAX;
-uint32_t partner_of(const std::vector<arch::TileOperand>& operands, uint32_t operand);
+uint32_t partner_of(const std::vector<arch::LoopOperand>& operands, uint32_t operand);
 
 // `fixed`: the dims stay as they are, the last one is the vector.
-TileNest make_nest(const arch::TileProgram& program, bool fixed = false);
+LoopNest make_nest(const arch::LoopProgram& program, bool fixed = false);
 
-int cost(arch::TileOp op);  // of one element, in f32 additions, roughly
+int cost(arch::LoopOp op);  // of one element, in f32 additions, roughly
 
 }  // namespace trine::host

@@ -1,5 +1,5 @@
 // The interpreter's kernels: one instruction over a chunk of lanes. Two builds of the same templates exist, portable
-// and AVX2 (tile_ops_portable.cpp, tile_ops_avx2.cpp); this is what both offer. Chunks may share memory only
+// and AVX2 (ops_portable.cpp, ops_avx2.cpp); this is what both offer. Chunks may share memory only
 // exactly.
 #pragma once
 
@@ -18,7 +18,7 @@ constexpr int bytes(Lane lane) { return lane == Lane::f64 || lane == Lane::s64 |
 // Accumulators of a reduction along the vector: element i of a chunk goes to accumulator i modulo their number.
 inline constexpr int kAccumulatorBytes = 128;
 
-struct TileAux {
+struct LoopAux {
   int64_t start = 0;      // iota: of the chunk
   int64_t stride = 1;     // strided load and store, and pick, in elements
   int64_t most = 0;       // pick: the largest index
@@ -28,31 +28,31 @@ struct TileAux {
   Dtype dtype = Dtype::f32;  // memory side of loads and stores; round_to
 };
 
-using TileFn = void (*)(void* d, const void* a, const void* b, const void* c, int64_t n, const TileAux& aux);
+using LoopFn = void (*)(void* d, const void* a, const void* b, const void* c, int64_t n, const LoopAux& aux);
 
-struct TileFnKey {
-  arch::TileOp op = arch::TileOp::count;
+struct LoopFnKey {
+  arch::LoopOp op = arch::LoopOp::count;
   Lane lane = Lane::f32;                                         // of the (last) input
   Lane to = Lane::f32;                                           // of the result
   bool a_uniform = false, b_uniform = false, c_uniform = false;  // one number for the whole chunk
 };
 
 // One build's kernels. find() gives null where no kernel takes uniform inputs: they are spread first.
-struct TileKernels {
-  TileFn (*find)(const TileFnKey& key) = nullptr;
-  TileFn (*load)(Dtype dtype, bool strided) = nullptr;   // to lanes
-  TileFn (*store)(Dtype dtype, bool strided) = nullptr;  // from lanes
-  TileFn (*pick)(Dtype dtype) = nullptr;                 // to lanes, from memory b at indices a
-  TileFn (*wrap)(Dtype type) = nullptr;                  // in place, to a narrow integer's range; null: none needed
-  TileFn (*spread)(Lane lane) = nullptr;                 // n copies of a[0]
-  TileFn (*accumulate)(arch::TileOp op, Lane lane) = nullptr;  // d: accumulators, a: a chunk
-  TileFn (*fold)(arch::TileOp op, Lane lane) = nullptr;        // d[0] from the accumulators a
-  TileFn (*identity)(arch::TileOp op, Lane lane) = nullptr;    // n times what the reduction starts from
-  TileFn (*pair)(arch::TileOp op, Lane lane) = nullptr;        // d = op(a, b), lane by lane
+struct LoopKernels {
+  LoopFn (*find)(const LoopFnKey& key) = nullptr;
+  LoopFn (*load)(Dtype dtype, bool strided) = nullptr;   // to lanes
+  LoopFn (*store)(Dtype dtype, bool strided) = nullptr;  // from lanes
+  LoopFn (*pick)(Dtype dtype) = nullptr;                 // to lanes, from memory b at indices a
+  LoopFn (*wrap)(Dtype type) = nullptr;                  // in place, to a narrow integer's range; null: none needed
+  LoopFn (*spread)(Lane lane) = nullptr;                 // n copies of a[0]
+  LoopFn (*accumulate)(arch::LoopOp op, Lane lane) = nullptr;  // d: accumulators, a: a chunk
+  LoopFn (*fold)(arch::LoopOp op, Lane lane) = nullptr;        // d[0] from the accumulators a
+  LoopFn (*identity)(arch::LoopOp op, Lane lane) = nullptr;    // n times what the reduction starts from
+  LoopFn (*pair)(arch::LoopOp op, Lane lane) = nullptr;        // d = op(a, b), lane by lane
 };
 
-const TileKernels& tile_kernels_portable();
-const TileKernels& tile_kernels_avx2();
-const TileKernels& tile_kernels(Simd simd);
+const LoopKernels& loop_kernels_portable();
+const LoopKernels& loop_kernels_avx2();
+const LoopKernels& loop_kernels(Simd simd);
 
 }  // namespace trine::host

@@ -31,7 +31,7 @@ struct Avx2 {
 
 }  // namespace
 
-const TileKernels& tile_kernels_avx2() { return Loops<Avx2>::kTable; }
+const LoopKernels& loop_kernels_avx2() { return Loops<Avx2>::kTable; }
 
 }  // namespace trine::host
 

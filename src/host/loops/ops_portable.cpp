@@ -12,14 +12,14 @@ struct Portable {
 
 }  // namespace
 
-const TileKernels& tile_kernels_portable() { return Loops<Portable>::kTable; }
+const LoopKernels& loop_kernels_portable() { return Loops<Portable>::kTable; }
 
-const TileKernels& tile_kernels(Simd simd) {
+const LoopKernels& loop_kernels(Simd simd) {
 #if defined(__x86_64__)
-  if (simd == Simd::avx2) return tile_kernels_avx2();
+  if (simd == Simd::avx2) return loop_kernels_avx2();
 #endif
   (void)simd;
-  return tile_kernels_portable();
+  return loop_kernels_portable();
 }
 
 Lane lane_of(Dtype type) {

@@ -1,4 +1,4 @@
-// What prepare() makes of a tile program and run() walks: the nest, its steps, and how the work is cut.
+// What prepare() makes of a loop program and run() walks: the nest, its steps, and how the work is cut.
 // Invariant: units and parts depend on the program alone, so results do not depend on threads.
 #pragma once
 
@@ -12,10 +12,10 @@
 
 namespace trine::host {
 
-struct TilePlan {
-  TileNest nest = {};
-  TileInterp interp = {};
-  std::shared_ptr<const TileCode> code = {};  // null: the interpreter runs it
+struct LoopPlan {
+  LoopNest nest = {};
+  LoopInterp interp = {};
+  std::shared_ptr<const NestCode> code = {};  // null: the interpreter runs it
   bool empty = false;                         // no rows: nothing happens
   int64_t blocks = 1;                         // of lanes, along a vertical vector
   int64_t units = 1;                          // rows times blocks: what threads share out
@@ -29,19 +29,19 @@ struct TilePlan {
 inline constexpr int64_t kStageRows = 64, kStageColumns = 64;
 
 // Part of a vertical nest without inner loops: rows of the innermost row loop and a range along the vector.
-struct TileRegion {
+struct LoopRegion {
   std::span<std::byte* const> bases = {};  // operands at row and column 0
   std::span<const int64_t> steps = {};     // bytes from row to row, per operand
   std::span<const int64_t> outer = {};     // index of the other row loops
-  TileRange range = {};
+  LoopRange range = {};
 };
-size_t region_bytes(const TilePlan& plan);
-void run_region(const TilePlan& plan, const TileRegion& region, std::byte* scratch);
+size_t region_bytes(const LoopPlan& plan);
+void run_region(const LoopPlan& plan, const LoopRegion& region, std::byte* scratch);
 
 // Units of a plan with staged operands.
-void run_staged(const TilePlan& plan, std::span<void* const> operands, int64_t begin, int64_t end);
+void run_staged(const LoopPlan& plan, std::span<void* const> operands, int64_t begin, int64_t end);
 
 // Of a verified program; `fixed` as in make_nest().
-std::shared_ptr<const TilePlan> make_plan(const arch::TileProgram& program, const TileOptions& options, bool fixed);
+std::shared_ptr<const LoopPlan> make_plan(const arch::LoopProgram& program, const LoopOptions& options, bool fixed);
 
 }  // namespace trine::host

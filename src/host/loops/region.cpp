@@ -11,8 +11,8 @@ namespace trine::host {
 
 namespace {
 
-void run_in_code(const TilePlan& plan, const TileRegion& region, std::byte* scratch) {
-  TileRange range = region.range;
+void run_in_code(const LoopPlan& plan, const LoopRegion& region, std::byte* scratch) {
+  LoopRange range = region.range;
   const int64_t end = range.end, block = is_unblocked(*plan.code) ? end - range.begin : plan.interp.block;
   for (; range.begin < end; range.begin += block) {
     range.end = std::min(range.begin + block, end);
@@ -20,11 +20,11 @@ void run_in_code(const TilePlan& plan, const TileRegion& region, std::byte* scra
   }
 }
 
-void interpret(const TilePlan& plan, const TileRegion& region, std::byte* scratch) {
-  const TileRange& range = region.range;
-  TileWalker w{plan, {}};
+void interpret(const LoopPlan& plan, const LoopRegion& region, std::byte* scratch) {
+  const LoopRange& range = region.range;
+  NestWalker w{plan, {}};
   w.operand_count = region.bases.size();
-  w.place_all(scratch, scratch + TileWalker::table_bytes(plan) + TileWalker::slots_bytes(plan));
+  w.set_addresses(scratch, scratch + NestWalker::table_bytes(plan) + NestWalker::slots_bytes(plan));
   std::copy(region.outer.begin(), region.outer.end(), w.index);
   for (int64_t r = range.row; r < range.row + range.rows; ++r) {
     if (!plan.nest.rows.empty()) w.index[plan.nest.rows.size() - 1] = r;
@@ -39,14 +39,14 @@ void interpret(const TilePlan& plan, const TileRegion& region, std::byte* scratc
 
 // A unit: a block of rows and columns at one index of the outer row loops.
 struct StagedUnit {
-  const TilePlan& plan;
+  const LoopPlan& plan;
   std::span<void* const> operands;
   std::span<std::byte*> bases;
   std::span<int64_t> steps, outer;
-  TileRange range = {};
+  LoopRange range = {};
 
   void go_to(int64_t unit) {
-    const TileNest& nest = plan.nest;
+    const LoopNest& nest = plan.nest;
     const int64_t columns = unit % plan.blocks * plan.stage_columns;
     unit /= plan.blocks;
     const int64_t size = nest.rows.empty() ? 1 : nest.rows.back().size;
@@ -109,17 +109,17 @@ struct StagedUnit {
 
 }  // namespace
 
-size_t region_bytes(const TilePlan& plan) {
+size_t region_bytes(const LoopPlan& plan) {
   if (plan.code) return code_scratch_bytes(*plan.code);
-  return TileWalker::table_bytes(plan) + TileWalker::slots_bytes(plan) + TileWalker::unit_bytes(plan);
+  return NestWalker::table_bytes(plan) + NestWalker::slots_bytes(plan) + NestWalker::unit_bytes(plan);
 }
 
-void run_region(const TilePlan& plan, const TileRegion& region, std::byte* scratch) {
+void run_region(const LoopPlan& plan, const LoopRegion& region, std::byte* scratch) {
   if (plan.code) return run_in_code(plan, region, scratch);
   interpret(plan, region, scratch);
 }
 
-void run_staged(const TilePlan& plan, std::span<void* const> operands, int64_t begin, int64_t end) {
+void run_staged(const LoopPlan& plan, std::span<void* const> operands, int64_t begin, int64_t end) {
   const size_t count = operands.size(), outer = plan.nest.rows.empty() ? 0 : plan.nest.rows.size() - 1;
   const size_t tables = round_up((2 * count + outer) * 8);
   size_t staged = 0;

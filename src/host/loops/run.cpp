@@ -1,4 +1,4 @@
-// Prepares and runs tile programs: cuts the work into units, walks the loops, calls the steps.
+// Prepares and runs loop programs: cuts the work into units, walks the loops, calls the steps.
 // A unit is a row, or a block of rows where the vector runs across them. Long rows are cut into parts, which threads
 // share out when there are few units; the sums are the same either way.
 #include <algorithm>
@@ -24,15 +24,15 @@ std::byte* thread_scratch(size_t bytes) {
 
 namespace {
 
-using arch::TileStage;
+using arch::LoopStage;
 
 constexpr int64_t kTaskCost = 100'000;  // additions: some ten microseconds, so that handing out a task is cheap
 
-void interpret_units(const TilePlan& plan, std::span<void* const> operands, int64_t begin, int64_t end) {
-  TileWalker w{plan, operands};
-  const size_t own = TileWalker::table_bytes(plan) + TileWalker::slots_bytes(plan);
-  std::byte* memory = thread_scratch(own + TileWalker::unit_bytes(plan));
-  w.place_all(memory, memory + own);
+void interpret_units(const LoopPlan& plan, std::span<void* const> operands, int64_t begin, int64_t end) {
+  NestWalker w{plan, operands};
+  const size_t own = NestWalker::table_bytes(plan) + NestWalker::slots_bytes(plan);
+  std::byte* memory = thread_scratch(own + NestWalker::unit_bytes(plan));
+  w.set_addresses(memory, memory + own);
   for (int64_t u = begin; u < end; ++u) {
     w.go_to_unit(u);
     w.run_unit();
@@ -40,9 +40,9 @@ void interpret_units(const TilePlan& plan, std::span<void* const> operands, int6
 }
 
 // Rows of the innermost row loop side by side in one call, or blocks of so many lanes along a vertical vector.
-void run_units_in_code(const TilePlan& plan, std::span<void* const> operands, int64_t begin, int64_t end,
+void run_units_in_code(const LoopPlan& plan, std::span<void* const> operands, int64_t begin, int64_t end,
                        int64_t block) {
-  const TileNest& nest = plan.nest;
+  const LoopNest& nest = plan.nest;
   const int64_t all_blocks = nest.vertical ? (nest.vector.size + block - 1) / block : 1;
   const int64_t at_once = is_unblocked(*plan.code) ? all_blocks : plan.interp.block / block;
   const size_t tables = round_up((operands.size() + nest.rows.size()) * 8);
@@ -52,7 +52,7 @@ void run_units_in_code(const TilePlan& plan, std::span<void* const> operands, in
   const int64_t innermost = nest.rows.empty() ? 1 : nest.rows.back().size;
   for (int64_t u = begin; u < end;) {
     int64_t r = u / all_blocks, b = u - r * all_blocks, blocks = 1;
-    TileRange range{.row = r % innermost, .begin = 0, .end = nest.vector.size};
+    LoopRange range{.row = r % innermost, .begin = 0, .end = nest.vector.size};
     if (all_blocks > 1) {
       blocks = std::min({all_blocks - b, end - u, at_once});
       range.begin = b * block;
@@ -63,7 +63,7 @@ void run_units_in_code(const TilePlan& plan, std::span<void* const> operands, in
     for (size_t o = 0; o < operands.size(); ++o) pointers[o] = static_cast<std::byte*>(operands[o]) + nest.offsets[o];
     r /= innermost;
     for (size_t d = nest.rows.size(); d-- > 1;) {
-      const TileLoop& loop = nest.rows[d - 1];
+      const NestLoop& loop = nest.rows[d - 1];
       index[d - 1] = r % loop.size;
       r /= loop.size;
       for (size_t o = 0; o < operands.size(); ++o) pointers[o] += index[d - 1] * loop.steps[o];
@@ -75,16 +75,16 @@ void run_units_in_code(const TilePlan& plan, std::span<void* const> operands, in
   }
 }
 
-void run_units(const TilePlan& plan, std::span<void* const> operands, int64_t begin, int64_t end) {
+void run_units(const LoopPlan& plan, std::span<void* const> operands, int64_t begin, int64_t end) {
   if (!plan.nest.staged.empty()) return run_staged(plan, operands, begin, end);
   if (plan.code) return run_units_in_code(plan, operands, begin, end, std::max<int64_t>(plan.interp.block, 1));
   interpret_units(plan, operands, begin, end);
 }
 
 // Few units of many lanes, each a row of its own: threads share out groups of them. False where lanes are few, too.
-bool run_lanes(const TilePlan& plan, std::span<void* const> operands, int64_t threads) {
+bool run_lanes(const LoopPlan& plan, std::span<void* const> operands, int64_t threads) {
   constexpr int64_t kGroup = 64;  // lanes: whole cache lines of any format
-  const TileNest& nest = plan.nest;
+  const LoopNest& nest = plan.nest;
   if (!plan.code || !nest.vertical || !nest.staged.empty() || plan.interp.block < kGroup) return false;
   const int64_t groups = nest.row_count * ((nest.vector.size + kGroup - 1) / kGroup);
   if (groups < threads) return false;
@@ -94,59 +94,59 @@ bool run_lanes(const TilePlan& plan, std::span<void* const> operands, int64_t th
 }
 
 // Few units with long rows: threads share out the parts, stage by stage.
-void run_parts(const TilePlan& plan, std::span<void* const> operands) {
-  const size_t unit_bytes = round_up(TileWalker::unit_bytes(plan));
-  const size_t own = TileWalker::table_bytes(plan) + TileWalker::slots_bytes(plan) + TileWalker::unit_bytes(plan);
+void run_parts(const LoopPlan& plan, std::span<void* const> operands) {
+  const size_t unit_bytes = round_up(NestWalker::unit_bytes(plan));
+  const size_t own = NestWalker::table_bytes(plan) + NestWalker::slots_bytes(plan) + NestWalker::unit_bytes(plan);
   const size_t part_bytes = round_up(size_t(plan.interp.row_bytes));
   Scratch shared(unit_bytes * size_t(plan.units));
   std::byte* units = shared.as();
-  auto with_unit = [&](int64_t u, auto&& work) {
-    TileWalker w{plan, operands};
+  auto with_unit = [&](int64_t u, auto&& body) {
+    NestWalker w{plan, operands};
     std::byte* memory = thread_scratch(own);
-    w.place_all(memory, units + size_t(u) * unit_bytes);
+    w.set_addresses(memory, units + size_t(u) * unit_bytes);
     w.go_to_unit(u);
-    work(w);
+    body(w);
   };
-  for (const TileStageSteps& s : plan.interp.stages) {
-    if (s.kind == TileStage::once) {
-      for (int64_t u = 0; u < plan.units; ++u) with_unit(u, [&](TileWalker& w) { w.run_once(s); });
+  for (const StageSteps& s : plan.interp.stages) {
+    if (s.kind == LoopStage::once) {
+      for (int64_t u = 0; u < plan.units; ++u) with_unit(u, [&](NestWalker& w) { w.run_once(s); });
       continue;
     }
     Scratch partial(part_bytes * size_t(plan.units * plan.parts));
     std::byte* results = partial.as();
     parallel_for(plan.units * plan.parts, 1, [&](int64_t begin, int64_t end) {
       for (int64_t k = begin; k < end; ++k) {
-        with_unit(k / plan.parts, [&](TileWalker& w) {
-          for (const TileReduction& r : s.reductions) {
-            w.place[r.part] = results + size_t(k) * part_bytes + plan.interp.places[r.part].at;
+        with_unit(k / plan.parts, [&](NestWalker& w) {
+          for (const LoopReduction& r : s.reductions) {
+            w.address[r.part] = results + size_t(k) * part_bytes + plan.interp.storage[r.part].at;
           }
           w.run_part(s, k % plan.parts);
         });
       }
     });
     for (int64_t u = 0; u < plan.units; ++u) {
-      with_unit(u, [&](TileWalker& w) {
+      with_unit(u, [&](NestWalker& w) {
         w.begin_totals(s);
         for (int64_t part = 0; part < plan.parts; ++part) {
           std::byte* from = results + size_t(u * plan.parts + part) * part_bytes;
-          for (const TileReduction& r : s.reductions) w.add_part(r, from + plan.interp.places[r.part].at);
+          for (const LoopReduction& r : s.reductions) w.add_part(r, from + plan.interp.storage[r.part].at);
         }
       });
     }
   }
 }
 
-bool is_copy(const TileNest& nest) {
-  return nest.insns.size() == 2 && nest.insns[0].op == arch::TileOp::load && nest.insns[1].op == arch::TileOp::store &&
+bool is_copy(const LoopNest& nest) {
+  return nest.insns.size() == 2 && nest.insns[0].op == arch::LoopOp::load && nest.insns[1].op == arch::LoopOp::store &&
          nest.operands[nest.insns[0].at].dtype == nest.operands[nest.insns[1].at].dtype;
 }
 
-int64_t unit_cost(const TilePlan& plan) {
-  const TileNest& nest = plan.nest;
+int64_t unit_cost(const LoopPlan& plan) {
+  const LoopNest& nest = plan.nest;
   int64_t lanes = nest.vertical ? plan.interp.block : nest.vector.size, sum = 20;
   if (!nest.staged.empty()) lanes = 2 * kStageRows * kStageColumns;
   for (const auto& n : nest.insns) {
-    bool each = nest.stages[n.stage] == TileStage::each;
+    bool each = nest.stages[n.stage] == LoopStage::each;
     int64_t elements = each ? nest.inner_count * lanes : nest.vertical ? lanes : 1;
     sum += elements * (cost(n.op) * 4 + 4) / 32 + 2;
   }
@@ -154,7 +154,7 @@ int64_t unit_cost(const TilePlan& plan) {
 }
 
 // One row, in one range, too little to share out: its words never change.
-bool is_one_range(const TilePlan& plan) {
+bool is_one_range(const LoopPlan& plan) {
   const bool whole = plan.blocks == 1 || (plan.code && is_unblocked(*plan.code));
   return plan.code && !plan.empty && plan.nest.staged.empty() && plan.nest.repeated.empty() && plan.nest.rows.empty() &&
          whole && plan.units * plan.unit_cost < 2 * kTaskCost;
@@ -162,13 +162,13 @@ bool is_one_range(const TilePlan& plan) {
 
 }  // namespace
 
-size_t TileCall::scratch_bytes(const TileKernel& kernel) {
+size_t LoopCall::scratch_bytes(const LoopKernel& kernel) {
   return is_one_range(kernel.plan()) ? round_up(code_scratch_bytes(*kernel.plan().code)) : 0;
 }
 
-TileCall::TileCall(const TileKernel& kernel, std::span<void* const> operands, std::byte* scratch)
+LoopCall::LoopCall(const LoopKernel& kernel, std::span<void* const> operands, std::byte* scratch)
     : kernel_(&kernel), operands_(operands.begin(), operands.end()), scratch_(scratch) {
-  const TilePlan& plan = kernel.plan();
+  const LoopPlan& plan = kernel.plan();
   if (!is_one_range(plan)) return;
   code_ = plan.code.get();
   std::vector<std::byte*> at;
@@ -177,16 +177,16 @@ TileCall::TileCall(const TileKernel& kernel, std::span<void* const> operands, st
   set_call(*code_, at, {}, {}, {.begin = 0, .end = plan.nest.vector.size}, scratch);
 }
 
-void TileCall::run() const {
+void LoopCall::run() const {
   if (code_) return enter(*code_, scratch_);
   host::run(*kernel_, operands_);
 }
 
-std::shared_ptr<const TilePlan> make_plan(const arch::TileProgram& program, const TileOptions& options, bool fixed) {
-  auto plan = std::make_shared<TilePlan>();
+std::shared_ptr<const LoopPlan> make_plan(const arch::LoopProgram& program, const LoopOptions& options, bool fixed) {
+  auto plan = std::make_shared<LoopPlan>();
   plan->nest = make_nest(program, fixed);
-  const TileNest& nest = plan->nest;
-  plan->interp = make_interp(nest, tile_kernels(options.simd));
+  const LoopNest& nest = plan->nest;
+  plan->interp = make_interp(nest, loop_kernels(options.simd));
   const int64_t stage_rows = nest.rows.empty() ? 1 : std::clamp<int64_t>(nest.rows.back().size, 1, kStageRows);
   plan->stage_columns = kStageRows / stage_rows * kStageColumns;
   const int64_t block = nest.staged.empty() ? std::max<int64_t>(plan->interp.block, 1) : plan->stage_columns;
@@ -209,12 +209,12 @@ std::shared_ptr<const TilePlan> make_plan(const arch::TileProgram& program, cons
   return plan;
 }
 
-Result<TileKernel> prepare(const arch::TileProgram& program, const TileOptions& options) {
+Result<LoopKernel> prepare(const arch::LoopProgram& program, const LoopOptions& options) {
   TRY(verify(program));
-  return TileKernel(make_plan(program, options, false));
+  return LoopKernel(make_plan(program, options, false));
 }
 
-static void run_whole(const TilePlan& plan, std::span<void* const> operands) {
+static void run_whole(const LoopPlan& plan, std::span<void* const> operands) {
   const int64_t total = plan.units * plan.unit_cost;
   if (total < 2 * kTaskCost) return run_units(plan, operands, 0, plan.units);
   const int64_t threads = pool_threads();
@@ -226,8 +226,8 @@ static void run_whole(const TilePlan& plan, std::span<void* const> operands) {
 }
 
 // With repeated operands written out: the nest adds their offsets, so they are taken off.
-static void run_repeated(const TilePlan& plan, std::span<void* const> operands) {
-  const TileNest& nest = plan.nest;
+static void run_repeated(const LoopPlan& plan, std::span<void* const> operands) {
+  const LoopNest& nest = plan.nest;
   std::vector<void*> all(operands.begin(), operands.end());
   size_t total = 0;
   for (const RepeatedOperand& r : nest.repeated)
@@ -245,8 +245,8 @@ static void run_repeated(const TilePlan& plan, std::span<void* const> operands) 
   run_whole(plan, all);
 }
 
-void run(const TileKernel& kernel, std::span<void* const> operands) {
-  const TilePlan& plan = kernel.plan();
+void run(const LoopKernel& kernel, std::span<void* const> operands) {
+  const LoopPlan& plan = kernel.plan();
   if (plan.empty) return;
   plan.nest.repeated.empty() ? run_whole(plan, operands) : run_repeated(plan, operands);
 }

@@ -1,5 +1,5 @@
 // Memory that does not lie side by side: the interpreter's loads and stores with a stride, and picks.
-// Elements go through a row of them, which L, the loops of tile_loops.h, widens or narrows.
+// Elements go through a row of them, which L, the loops of kernels.h, widens or narrows.
 #pragma once
 
 #include "base/number/number.h"
@@ -8,11 +8,11 @@
 namespace trine::host {
 
 template <class L>
-struct ApartLoops {
+struct StridedLoops {
   static constexpr int64_t kPart = 256;
 
   template <class S>
-  static void load(void* d, const void* a, const void*, const void*, int64_t n, const TileAux& aux) {
+  static void load(void* d, const void* a, const void*, const void*, int64_t n, const LoopAux& aux) {
     auto* from = static_cast<const S*>(a);
     in_parts<S>(d, n, aux, [&](S* side, int64_t i, int64_t m) {
       for (int64_t j = 0; j < m; ++j) side[j] = from[(i + j) * aux.stride];
@@ -20,7 +20,7 @@ struct ApartLoops {
   }
   // Indices may lie where the result goes: a part of them is read before it is written.
   template <class S>
-  static void pick(void* d, const void* a, const void* b, const void*, int64_t n, const TileAux& aux) {
+  static void pick(void* d, const void* a, const void* b, const void*, int64_t n, const LoopAux& aux) {
     auto* index = static_cast<const int32_t*>(a);
     auto* from = static_cast<const S*>(b);
     if (trine::bytes(aux.dtype) == lane_bytes(aux.dtype)) {
@@ -33,10 +33,10 @@ struct ApartLoops {
     });
   }
   template <class S>
-  static void store(void* d, const void* a, const void*, const void*, int64_t n, const TileAux& aux) {
+  static void store(void* d, const void* a, const void*, const void*, int64_t n, const LoopAux& aux) {
     auto* to = static_cast<S*>(d);
     const int lane = lane_bytes(aux.dtype);
-    TileFn unit = L::store_unit(aux.dtype);
+    LoopFn unit = L::store_unit(aux.dtype);
     S side[kPart];
     for (int64_t i = 0; i < n; i += kPart) {
       int64_t m = n - i < kPart ? n - i : kPart;
@@ -45,24 +45,24 @@ struct ApartLoops {
     }
   }
 
-  static TileFn find_load(Dtype dtype) {
-    return with_stored(dtype, [](auto zero) -> TileFn { return load<decltype(zero)>; });
+  static LoopFn find_load(Dtype dtype) {
+    return with_stored(dtype, [](auto zero) -> LoopFn { return load<decltype(zero)>; });
   }
-  static TileFn find_pick(Dtype dtype) {
-    return with_stored(dtype, [](auto zero) -> TileFn { return pick<decltype(zero)>; });
+  static LoopFn find_pick(Dtype dtype) {
+    return with_stored(dtype, [](auto zero) -> LoopFn { return pick<decltype(zero)>; });
   }
-  static TileFn find_store(Dtype dtype) {
-    return with_stored(dtype, [](auto zero) -> TileFn { return store<decltype(zero)>; });
+  static LoopFn find_store(Dtype dtype) {
+    return with_stored(dtype, [](auto zero) -> LoopFn { return store<decltype(zero)>; });
   }
 
  private:
   static int lane_bytes(Dtype dtype) { return trine::bits(dtype) == 64 ? 8 : 4; }
-  static int64_t held(int64_t index, const TileAux& aux) { return index < 0 ? 0 : index > aux.most ? aux.most : index; }
+  static int64_t held(int64_t index, const LoopAux& aux) { return index < 0 ? 0 : index > aux.most ? aux.most : index; }
 
   template <class S, class F>
-  static void in_parts(void* d, int64_t n, const TileAux& aux, F fill) {
+  static void in_parts(void* d, int64_t n, const LoopAux& aux, F fill) {
     const int lane = lane_bytes(aux.dtype);
-    TileFn unit = L::load_unit(aux.dtype);
+    LoopFn unit = L::load_unit(aux.dtype);
     S side[kPart];
     for (int64_t i = 0; i < n; i += kPart) {
       int64_t m = n - i < kPart ? n - i : kPart;
@@ -72,7 +72,7 @@ struct ApartLoops {
   }
 
   template <class F>
-  static TileFn with_stored(Dtype dtype, F f) {
+  static LoopFn with_stored(Dtype dtype, F f) {
     switch (trine::bytes(dtype)) {
       case 1:
         return f(uint8_t{});

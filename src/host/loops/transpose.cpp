@@ -98,7 +98,7 @@ void store(std::byte* p, __m128i v) { _mm_storeu_si128(reinterpret_cast<__m128i*
 template <>
 struct Square<uint32_t> {
   static constexpr int64_t kSide = 4;
-  static void turn(std::byte* to, int64_t to_row, const std::byte* from, int64_t from_column) {
+  static void transpose_square(std::byte* to, int64_t to_row, const std::byte* from, int64_t from_column) {
     __m128i a = load(from), b = load(from + from_column), c = load(from + 2 * from_column),
             d = load(from + 3 * from_column);
     __m128i ab = _mm_unpacklo_epi32(a, b), cd = _mm_unpacklo_epi32(c, d);
@@ -113,7 +113,7 @@ struct Square<uint32_t> {
 template <>
 struct Square<uint64_t> {
   static constexpr int64_t kSide = 2;
-  static void turn(std::byte* to, int64_t to_row, const std::byte* from, int64_t from_column) {
+  static void transpose_square(std::byte* to, int64_t to_row, const std::byte* from, int64_t from_column) {
     const __m128i a = load(from), b = load(from + from_column);
     store(to, _mm_unpacklo_epi64(a, b));
     store(to + to_row, _mm_unpackhi_epi64(a, b));
@@ -123,7 +123,7 @@ struct Square<uint64_t> {
 template <>
 struct Square<uint16_t> {
   static constexpr int64_t kSide = 8;
-  static void turn(std::byte* to, int64_t to_row, const std::byte* from, int64_t from_column) {
+  static void transpose_square(std::byte* to, int64_t to_row, const std::byte* from, int64_t from_column) {
     __m128i x[8], y[8];
     for (int i = 0; i < 8; ++i) x[i] = load(from + i * from_column);
     for (int i = 0; i < 4; ++i) {
@@ -154,8 +154,8 @@ void transpose(BlockSide to, BlockSide from, int64_t rows, int64_t columns) {
     full_columns = columns / kSide * kSide;
     for (int64_t r = 0; r < full_rows; r += kSide) {
       for (int64_t c = 0; c < full_columns; c += kSide) {
-        Square<T>::turn(to.data + r * to.row + c * int64_t(sizeof(T)), to.row,
-                        from.data + r * int64_t(sizeof(T)) + c * from.column, from.column);
+        Square<T>::transpose_square(to.data + r * to.row + c * int64_t(sizeof(T)), to.row,
+                                    from.data + r * int64_t(sizeof(T)) + c * from.column, from.column);
       }
     }
   }

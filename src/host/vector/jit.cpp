@@ -14,7 +14,7 @@
 
 namespace trine::host {
 
-using arch::TileStage;
+using arch::LoopStage;
 using namespace Xbyak;
 
 namespace {
@@ -23,11 +23,11 @@ int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 class Emitter : public Lines {
  public:
-  Emitter(const TileNest& nest, const VectorProgram& program, int64_t block, bool bf16) : Lines(nest, program, bf16) {
+  Emitter(const LoopNest& nest, const VectorProgram& program, int64_t block, bool bf16) : Lines(nest, program, bf16) {
     width_ = round_up(nest.vertical ? block : nest.vector.size, 8);
     for (const VArray& a : program.arrays) {
       array_offsets_.push_back(frame_bytes_);
-      frame_bytes_ += round_up(4 * (a.kept ? width_ * nest.inner_count : width_) + 32, 64);
+      frame_bytes_ += round_up(4 * (a.buffered ? width_ * nest.inner_count : width_) + 32, 64);
     }
     if (frame_bytes_ > int64_t{1} << 30) throw std::length_error("frame");
   }
@@ -95,7 +95,7 @@ class Emitter : public Lines {
   }
 
   void stage(const VStage& s) {
-    if (s.kind == TileStage::once) return once(s);
+    if (s.kind == LoopStage::once) return once(s);
     if (is_short(s)) return short_row(s);
     totals_begin(s);
     if (!nest_.inner.empty()) return with_inner(s);
@@ -180,7 +180,7 @@ class Emitter : public Lines {
   }
 
   void with_inner(const VStage& s) {
-    const TileLoop& loop = nest_.inner[0];
+    const NestLoop& loop = nest_.inner[0];
     if (loop.size == 0 || nest_.vector.size == 0) return;
     Label part, again, end;
     for (uint32_t o : s.operands) {
@@ -390,15 +390,15 @@ class Emitter : public Lines {
 
 }  // namespace
 
-struct TileCode {
-  TileCode(const TileNest& nest, VectorProgram program_in, int64_t block, bool bf16)
+struct NestCode {
+  NestCode(const LoopNest& nest, VectorProgram program_in, int64_t block, bool bf16)
       : program(std::move(program_in)), words{nest.operands.size()} {
     emitter = std::make_unique<Emitter>(nest, program, block, bf16);
     entry = emitter->finish();
     frame_bytes = emitter->frame_bytes();
     outer_rows = nest.rows.empty() ? 0 : nest.rows.size() - 1;
   }
-  TileCode(const TileNest& nest, std::unique_ptr<ScalarCode> code)
+  NestCode(const LoopNest& nest, std::unique_ptr<ScalarCode> code)
       : words{nest.operands.size()}, numbers(std::move(code)), entry(numbers->entry()) {}
 
   VectorProgram program = {};  // calls point into it
@@ -410,27 +410,27 @@ struct TileCode {
   size_t outer_rows = 0;
 };
 
-std::shared_ptr<const TileCode> make_code(const TileNest& nest, int64_t block, bool bf16) {
+std::shared_ptr<const NestCode> make_code(const LoopNest& nest, int64_t block, bool bf16) {
   auto program = make_vectors(nest);
   if (!program) {
     auto numbers = ScalarCode::make(nest, JitWords{nest.operands.size()}.current(0));
-    return numbers ? std::make_shared<TileCode>(nest, std::move(numbers)) : nullptr;
+    return numbers ? std::make_shared<NestCode>(nest, std::move(numbers)) : nullptr;
   }
   try {
-    return std::make_shared<TileCode>(nest, std::move(*program), block, bf16);
+    return std::make_shared<NestCode>(nest, std::move(*program), block, bf16);
   } catch (const std::exception&) {  // too many values or too much code: the interpreter takes it
     return nullptr;
   }
 }
 
-bool is_unblocked(const TileCode& code) { return code.program.arrays.empty(); }
+bool is_unblocked(const NestCode& code) { return code.program.arrays.empty(); }
 
-size_t code_scratch_bytes(const TileCode& code) {
+size_t code_scratch_bytes(const NestCode& code) {
   return size_t(round_up(int64_t(code.words.count()) * 8, 64) + code.frame_bytes);
 }
 
-void set_call(const TileCode& code, std::span<std::byte* const> pointers, std::span<const int64_t> steps,
-              std::span<const int64_t> index, const TileRange& range, std::byte* scratch) {
+void set_call(const NestCode& code, std::span<std::byte* const> pointers, std::span<const int64_t> steps,
+              std::span<const int64_t> index, const LoopRange& range, std::byte* scratch) {
   const JitWords& w = code.words;
   auto* words = reinterpret_cast<int64_t*>(scratch);
   words[JitWords::kRows] = range.rows;
@@ -446,7 +446,7 @@ void set_call(const TileCode& code, std::span<std::byte* const> pointers, std::s
   }
 }
 
-void enter(const TileCode& code, std::byte* scratch) { code.entry(reinterpret_cast<int64_t*>(scratch)); }
+void enter(const NestCode& code, std::byte* scratch) { code.entry(reinterpret_cast<int64_t*>(scratch)); }
 
 }  // namespace trine::host
 
@@ -454,13 +454,13 @@ void enter(const TileCode& code, std::byte* scratch) { code.entry(reinterpret_ca
 
 namespace trine::host {
 
-struct TileCode {};
-std::shared_ptr<const TileCode> make_code(const TileNest&, int64_t, bool) { return nullptr; }
-bool is_unblocked(const TileCode&) { return false; }
-size_t code_scratch_bytes(const TileCode&) { return 0; }
-void set_call(const TileCode&, std::span<std::byte* const>, std::span<const int64_t>, std::span<const int64_t>,
-              const TileRange&, std::byte*) {}
-void enter(const TileCode&, std::byte*) {}
+struct NestCode {};
+std::shared_ptr<const NestCode> make_code(const LoopNest&, int64_t, bool) { return nullptr; }
+bool is_unblocked(const NestCode&) { return false; }
+size_t code_scratch_bytes(const NestCode&) { return 0; }
+void set_call(const NestCode&, std::span<std::byte* const>, std::span<const int64_t>, std::span<const int64_t>,
+              const LoopRange&, std::byte*) {}
+void enter(const NestCode&, std::byte*) {}
 
 }  // namespace trine::host
 
@@ -468,8 +468,8 @@ void enter(const TileCode&, std::byte*) {}
 
 namespace trine::host {
 
-void run_code(const TileCode& code, std::span<std::byte* const> pointers, std::span<const int64_t> steps,
-              std::span<const int64_t> index, const TileRange& range, std::byte* scratch) {
+void run_code(const NestCode& code, std::span<std::byte* const> pointers, std::span<const int64_t> steps,
+              std::span<const int64_t> index, const LoopRange& range, std::byte* scratch) {
   set_call(code, pointers, steps, index, range, scratch);
   enter(code, scratch);
 }

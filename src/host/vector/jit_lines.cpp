@@ -9,7 +9,7 @@
 
 namespace trine::host {
 
-using arch::TileOp;
+using arch::LoopOp;
 using namespace Xbyak;
 
 namespace {
@@ -247,6 +247,7 @@ bool Lines::simple(State& s) {
   }
 }
 
+// What simple() does not cover: memory and indices, then ops of one AVX2 instruction, then those of several.
 void Lines::one(State& s) {
   if (simple(s)) return;
   const VInsn& n = *s.item->insn;
@@ -332,8 +333,8 @@ void Lines::one(State& s) {
 
 // Arguments lie in the call area: result, then three inputs of 32 bytes. Vector registers are lost.
 void Lines::call_kernel(const VCall& c, int64_t lanes, bool counts_tail) {
-  const Reg64 kept[] = {rdi, rsi, rdx, r9, r10, r11};
-  for (int i = 0; i < 6; ++i) mov(stack_word(8 + i), kept[i]);
+  const Reg64 pushed[] = {rdi, rsi, rdx, r9, r10, r11};
+  for (int i = 0; i < 6; ++i) mov(stack_word(8 + i), pushed[i]);
   if (counts_tail) {
     mov(r8, rbx);
     sub(r8, rbp);
@@ -348,7 +349,7 @@ void Lines::call_kernel(const VCall& c, int64_t lanes, bool counts_tail) {
   mov(rax, reinterpret_cast<uint64_t>(c.fn));
   vzeroupper();
   Xbyak::CodeGenerator::call(rax);
-  for (int i = 0; i < 6; ++i) mov(kept[i], stack_word(8 + i));
+  for (int i = 0; i < 6; ++i) mov(pushed[i], stack_word(8 + i));
 }
 
 void Lines::call(State& s) {
@@ -403,20 +404,20 @@ void Lines::patch(State& s) {
 void Lines::pair(const VReduction& r, const Ymm& d, const Ymm& a, const Operand& b, const Ymm& spare) {
   const bool is_float = r.lane == Lane::f32, is_signed = r.lane == Lane::s32;
   switch (r.op) {
-    case TileOp::reduce_sum:
+    case LoopOp::reduce_sum:
       return is_float ? vaddps(d, a, b) : vpaddd(d, a, b);
-    case TileOp::reduce_prod:
+    case LoopOp::reduce_prod:
       return is_float ? vmulps(d, a, b) : vpmulld(d, a, b);
-    case TileOp::reduce_and:
+    case LoopOp::reduce_and:
       return vpand(d, a, b);
-    case TileOp::reduce_or:
+    case LoopOp::reduce_or:
       return vpor(d, a, b);
-    case TileOp::reduce_xor:
+    case LoopOp::reduce_xor:
       return vpxor(d, a, b);
     default:
       break;
   }
-  const bool most = r.op == TileOp::reduce_max;
+  const bool most = r.op == LoopOp::reduce_max;
   if (r.lane == Lane::mask) return most ? vpor(d, a, b) : vpand(d, a, b);
   if (!is_float && is_signed) return most ? vpmaxsd(d, a, b) : vpminsd(d, a, b);
   if (!is_float) return most ? vpmaxud(d, a, b) : vpminud(d, a, b);
@@ -447,11 +448,11 @@ void Lines::accumulate(State& s) {
   const VReduction& r = s.stage.reductions[n.at];
   Ymm x = reg_of(s, n.in[0]), t = spare(s);
   if (s.layout.masked) {
-    Ymm kept = spare(s);
+    Ymm pushed = spare(s);
     vmovaps(t, yword[rsp + stack_.mask]);
-    vmovaps(kept, constant(r.identity));
-    vblendvps(kept, kept, x, t);
-    x = kept;
+    vmovaps(pushed, constant(r.identity));
+    vblendvps(pushed, pushed, x, t);
+    x = pushed;
   }
   const int vector = s.layout.before + s.layout.first + s.item->copy;
   if (s.layout.pinned > 0) {

@@ -56,7 +56,7 @@ class Lines : public Xbyak::CodeGenerator {
   using Xmm = Xbyak::Xmm;
   using Ymm = Xbyak::Ymm;
 
-  Lines(const TileNest& nest, const VectorProgram& program, bool bf16)
+  Lines(const LoopNest& nest, const VectorProgram& program, bool bf16)
       : Xbyak::CodeGenerator(16384, Xbyak::AutoGrow), nest_(nest), program_(program), has_bf16_(bf16) {
     words_.operands = nest.operands.size();
     size_t reductions = 0;
@@ -77,7 +77,7 @@ class Lines : public Xbyak::CodeGenerator {
   void write_unusual();
   void write_constants();
 
-  const TileNest& nest_;
+  const LoopNest& nest_;
   const VectorProgram& program_;
   JitWords words_;
   Stack stack_;

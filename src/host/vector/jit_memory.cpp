@@ -26,9 +26,9 @@ Address Lines::address(const VInsn& n, int vectors, int further) {
 }
 
 Address Lines::array(const VInsn& n, int vectors) {
-  const bool kept = program_.arrays[n.at].kept;
-  const int64_t at = array_offsets_[n.at] + 32 * vectors + (kept ? 4 * width_ * n.row : 0);
-  return ptr[(kept ? rdx : rsi) + rbp * 4 + size_t(at)];
+  const bool buffered = program_.arrays[n.at].buffered;
+  const int64_t at = array_offsets_[n.at] + 32 * vectors + (buffered ? 4 * width_ * n.row : 0);
+  return ptr[(buffered ? rdx : rsi) + rbp * 4 + size_t(at)];
 }
 
 void Lines::load_vector(const Layout& layout, VMemory kind, const Ymm& d, const Address& from) {

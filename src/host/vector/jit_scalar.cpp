@@ -10,10 +10,10 @@
 
 namespace trine::host {
 
-using arch::TileClass;
-using arch::TileInsn;
-using arch::TileOp;
-using arch::TileValue;
+using arch::LoopInsn;
+using arch::LoopOp;
+using arch::LoopOpClass;
+using arch::LoopValue;
 using namespace Xbyak;
 
 namespace {
@@ -26,22 +26,22 @@ bool is_whole_type(Dtype d) {
          d == Dtype::u64 || d == Dtype::boolean;
 }
 
-bool suits(const TileNest& nest) {
+bool suits(const LoopNest& nest) {
   if (nest.vector.size < 1 || nest.vector.size > kLanesMax || !nest.rows.empty() || !nest.inner.empty() ||
       !nest.staged.empty())
     return false;
   if (nest.insns.size() * size_t(nest.vector.size) > kValuesMax) return false;
-  return std::all_of(nest.insns.begin(), nest.insns.end(), [&](const TileInsn& n) {
-    const bool is_memory = n.op == TileOp::load || n.op == TileOp::store;
+  return std::all_of(nest.insns.begin(), nest.insns.end(), [&](const LoopInsn& n) {
+    const bool is_memory = n.op == LoopOp::load || n.op == LoopOp::store;
     if (is_memory && !is_whole_type(nest.operands[n.at].dtype)) return false;
-    if (n.op == TileOp::iota && is_floating(n.type)) return false;
-    return is_whole_type(n.type) && n.op != TileOp::round_to && row(n.op).kind != TileClass::reduce;
+    if (n.op == LoopOp::iota && is_floating(n.type)) return false;
+    return is_whole_type(n.type) && n.op != LoopOp::round_to && row(n.op).kind != LoopOpClass::reduce;
   });
 }
 
 }  // namespace
 
-std::unique_ptr<ScalarCode> ScalarCode::make(const TileNest& nest, int first_pointer) {
+std::unique_ptr<ScalarCode> ScalarCode::make(const LoopNest& nest, int first_pointer) {
   if (!suits(nest)) return nullptr;
   try {
     auto code = std::unique_ptr<ScalarCode>(new ScalarCode(nest.vector.size));
@@ -54,7 +54,7 @@ std::unique_ptr<ScalarCode> ScalarCode::make(const TileNest& nest, int first_poi
 }
 
 // rbx holds the words of the call.
-void ScalarCode::all(const TileNest& nest, int first_pointer) {
+void ScalarCode::all(const LoopNest& nest, int first_pointer) {
   push(rbx);
   push(rbp);
   mov(rbp, rsp);
@@ -62,7 +62,7 @@ void ScalarCode::all(const TileNest& nest, int first_pointer) {
   sub(rsp, int(int64_t(nest.insns.size()) * lanes_ * 8));
   and_(rsp, -32);
   // An instruction on all lanes before the next: a result may lie over what other lanes still read.
-  for (TileValue v = 0; v < nest.insns.size(); ++v)
+  for (LoopValue v = 0; v < nest.insns.size(); ++v)
     for (lane_ = 0; lane_ < lanes_; ++lane_) one(nest, v, first_pointer);
   mov(rsp, rbp);
   pop(rbp);
@@ -70,42 +70,42 @@ void ScalarCode::all(const TileNest& nest, int first_pointer) {
   ret();
 }
 
-void ScalarCode::one(const TileNest& nest, TileValue v, int first_pointer) {
-  const TileInsn& n = nest.insns[v];
-  if (n.op == TileOp::constant) {
+void ScalarCode::one(const LoopNest& nest, LoopValue v, int first_pointer) {
+  const LoopInsn& n = nest.insns[v];
+  if (n.op == LoopOp::constant) {
     const bool is_truth = n.type == Dtype::boolean;
     mov(rax, is_truth ? (n.bits & 1 ? ~uint64_t{0} : 0) : n.bits);
     return mov(slot(v), rax);
   }
-  if (n.op == TileOp::iota) {
+  if (n.op == LoopOp::iota) {
     mov(rax, uint64_t(lane_));
     return mov(slot(v), rax);
   }
-  if (n.op == TileOp::load || n.op == TileOp::store) {
+  if (n.op == LoopOp::load || n.op == LoopOp::store) {
     mov(rcx, qword[rbx + 8 * (first_pointer + int(n.at))]);
     if (const int64_t further = lane_ * nest.vector.steps[n.at]) {
       mov(rax, uint64_t(further));
       add(rcx, rax);
     }
     const Dtype stored = nest.operands[n.at].dtype;
-    return n.op == TileOp::load ? load(n, stored, slot(v)) : store(n, stored);
+    return n.op == LoopOp::load ? load(n, stored, slot(v)) : store(n, stored);
   }
-  const Lane from = lane_of(nest.insns[n.in[n.op == TileOp::select ? 1 : 0]].type);
+  const Lane from = lane_of(nest.insns[n.in[n.op == LoopOp::select ? 1 : 0]].type);
   const bool is_wide = bytes(from) == 8;
   bool done = false;
-  if (n.op == TileOp::select) {
+  if (n.op == LoopOp::select) {
     mov(rax, slot(n.in[1]));
     cmp(half(n.in[0]), 0);
     cmove(rax, slot(n.in[2]));
     mov(slot(v), rax);
     done = true;
-  } else if (n.op == TileOp::bit_cast) {
+  } else if (n.op == LoopOp::bit_cast) {
     mov(rax, slot(n.in[0]));
     mov(slot(v), rax);
     done = true;
-  } else if (n.op == TileOp::convert) {
+  } else if (n.op == LoopOp::convert) {
     done = convert(v, n, from);
-  } else if (row(n.op).kind == TileClass::compare) {
+  } else if (row(n.op).kind == LoopOpClass::compare) {
     done = compare(v, n, from);
   } else if (from == Lane::f64 || from == Lane::f32) {
     done = floating(v, n, is_wide);
@@ -115,7 +115,7 @@ void ScalarCode::one(const TileNest& nest, TileValue v, int first_pointer) {
   if (!done) call(v, n, from);
 }
 
-void ScalarCode::load(const TileInsn& n, Dtype stored, const Address& to) {
+void ScalarCode::load(const LoopInsn& n, Dtype stored, const Address& to) {
   if (stored == Dtype::boolean) {
     xor_(eax, eax);
     cmp(byte[rcx], 1);
@@ -129,7 +129,7 @@ void ScalarCode::load(const TileInsn& n, Dtype stored, const Address& to) {
   mov(to, rax);
 }
 
-void ScalarCode::store(const TileInsn& n, Dtype stored) {
+void ScalarCode::store(const LoopInsn& n, Dtype stored) {
   mov(rax, slot(n.in[0]));
   if (stored == Dtype::boolean) {
     and_(eax, 1);
@@ -141,71 +141,71 @@ void ScalarCode::store(const TileInsn& n, Dtype stored) {
   }
 }
 
-bool ScalarCode::floating(TileValue v, const TileInsn& n, bool is_wide) {
-  const bool is_pair = n.op == TileOp::add || n.op == TileOp::sub || n.op == TileOp::mul || n.op == TileOp::div;
-  if (n.op == TileOp::neg || n.op == TileOp::abs) {
+bool ScalarCode::floating(LoopValue v, const LoopInsn& n, bool is_wide) {
+  const bool is_pair = n.op == LoopOp::add || n.op == LoopOp::sub || n.op == LoopOp::mul || n.op == LoopOp::div;
+  if (n.op == LoopOp::neg || n.op == LoopOp::abs) {
     mov(rax, slot(n.in[0]));
     const uint8_t sign = is_wide ? 63 : 31;
-    n.op == TileOp::neg ? btc(rax, sign) : btr(rax, sign);
+    n.op == LoopOp::neg ? btc(rax, sign) : btr(rax, sign);
     mov(slot(v), rax);
     return true;
   }
-  if (!is_pair && n.op != TileOp::sqrt) return false;
-  const TileValue last = is_pair ? n.in[1] : n.in[0];
+  if (!is_pair && n.op != LoopOp::sqrt) return false;
+  const LoopValue last = is_pair ? n.in[1] : n.in[0];
   if (is_wide) {
     vmovsd(xmm0, slot(n.in[0]));
-    if (n.op == TileOp::add) vaddsd(xmm0, xmm0, slot(last));
-    if (n.op == TileOp::sub) vsubsd(xmm0, xmm0, slot(last));
-    if (n.op == TileOp::mul) vmulsd(xmm0, xmm0, slot(last));
-    if (n.op == TileOp::div) vdivsd(xmm0, xmm0, slot(last));
-    if (n.op == TileOp::sqrt) vsqrtsd(xmm0, xmm0, slot(last));
+    if (n.op == LoopOp::add) vaddsd(xmm0, xmm0, slot(last));
+    if (n.op == LoopOp::sub) vsubsd(xmm0, xmm0, slot(last));
+    if (n.op == LoopOp::mul) vmulsd(xmm0, xmm0, slot(last));
+    if (n.op == LoopOp::div) vdivsd(xmm0, xmm0, slot(last));
+    if (n.op == LoopOp::sqrt) vsqrtsd(xmm0, xmm0, slot(last));
     vmovsd(slot(v), xmm0);
   } else {
     vmovss(xmm0, half(n.in[0]));
-    if (n.op == TileOp::add) vaddss(xmm0, xmm0, half(last));
-    if (n.op == TileOp::sub) vsubss(xmm0, xmm0, half(last));
-    if (n.op == TileOp::mul) vmulss(xmm0, xmm0, half(last));
-    if (n.op == TileOp::div) vdivss(xmm0, xmm0, half(last));
-    if (n.op == TileOp::sqrt) vsqrtss(xmm0, xmm0, half(last));
+    if (n.op == LoopOp::add) vaddss(xmm0, xmm0, half(last));
+    if (n.op == LoopOp::sub) vsubss(xmm0, xmm0, half(last));
+    if (n.op == LoopOp::mul) vmulss(xmm0, xmm0, half(last));
+    if (n.op == LoopOp::div) vdivss(xmm0, xmm0, half(last));
+    if (n.op == LoopOp::sqrt) vsqrtss(xmm0, xmm0, half(last));
     vmovss(half(v), xmm0);
   }
   return true;
 }
 
 // Whole numbers and truths. The upper half of a 32-bit lane's slot is nobody's.
-bool ScalarCode::whole(TileValue v, const TileInsn& n, bool is_wide) {
+bool ScalarCode::whole(LoopValue v, const LoopInsn& n, bool is_wide) {
   const bool is_truth = n.type == Dtype::boolean;
   switch (n.op) {
-    case TileOp::add:
-    case TileOp::sub:
-    case TileOp::mul:
+    case LoopOp::add:
+    case LoopOp::sub:
+    case LoopOp::mul:
       if (is_truth) return false;
       break;
-    case TileOp::bit_and:
-    case TileOp::bit_or:
-    case TileOp::bit_xor:
-    case TileOp::bit_not:
+    case LoopOp::bit_and:
+    case LoopOp::bit_or:
+    case LoopOp::bit_xor:
+    case LoopOp::bit_not:
       break;
     default:
       return false;
   }
   mov(rax, slot(n.in[0]));
-  if (n.op == TileOp::add) add(rax, slot(n.in[1]));
-  if (n.op == TileOp::sub) sub(rax, slot(n.in[1]));
-  if (n.op == TileOp::mul) is_wide ? imul(rax, slot(n.in[1])) : imul(eax, half(n.in[1]));
-  if (n.op == TileOp::bit_and) and_(rax, slot(n.in[1]));
-  if (n.op == TileOp::bit_or) or_(rax, slot(n.in[1]));
-  if (n.op == TileOp::bit_xor) xor_(rax, slot(n.in[1]));
-  if (n.op == TileOp::bit_not) not_(rax);
+  if (n.op == LoopOp::add) add(rax, slot(n.in[1]));
+  if (n.op == LoopOp::sub) sub(rax, slot(n.in[1]));
+  if (n.op == LoopOp::mul) is_wide ? imul(rax, slot(n.in[1])) : imul(eax, half(n.in[1]));
+  if (n.op == LoopOp::bit_and) and_(rax, slot(n.in[1]));
+  if (n.op == LoopOp::bit_or) or_(rax, slot(n.in[1]));
+  if (n.op == LoopOp::bit_xor) xor_(rax, slot(n.in[1]));
+  if (n.op == LoopOp::bit_not) not_(rax);
   mov(slot(v), rax);
   return true;
 }
 
-bool ScalarCode::compare(TileValue v, const TileInsn& n, Lane lane) {
-  const TileValue a = n.in[0], b = n.in[1];
+bool ScalarCode::compare(LoopValue v, const LoopInsn& n, Lane lane) {
+  const LoopValue a = n.in[0], b = n.in[1];
   if (lane == Lane::f64 || lane == Lane::f32) {
     constexpr uint8_t kBy[] = {kEqual, kNotEqual, kLess, kLessEqual, kGreater, kGreaterEqual};
-    const uint8_t by = kBy[int(n.op) - int(TileOp::eq)];
+    const uint8_t by = kBy[int(n.op) - int(LoopOp::eq)];
     if (lane == Lane::f64) {
       vmovsd(xmm0, slot(a));
       vcmpsd(xmm0, xmm0, slot(b), by);
@@ -225,21 +225,21 @@ bool ScalarCode::compare(TileValue v, const TileInsn& n, Lane lane) {
     cmp(eax, half(b));
   }
   const bool is_signed = lane == Lane::s32 || lane == Lane::s64;
-  if (n.op == TileOp::eq) sete(al);
-  if (n.op == TileOp::ne) setne(al);
-  if (n.op == TileOp::lt) is_signed ? setl(al) : setb(al);
-  if (n.op == TileOp::le) is_signed ? setle(al) : setbe(al);
-  if (n.op == TileOp::gt) is_signed ? setg(al) : seta(al);
-  if (n.op == TileOp::ge) is_signed ? setge(al) : setae(al);
+  if (n.op == LoopOp::eq) sete(al);
+  if (n.op == LoopOp::ne) setne(al);
+  if (n.op == LoopOp::lt) is_signed ? setl(al) : setb(al);
+  if (n.op == LoopOp::le) is_signed ? setle(al) : setbe(al);
+  if (n.op == LoopOp::gt) is_signed ? setg(al) : seta(al);
+  if (n.op == LoopOp::ge) is_signed ? setge(al) : setae(al);
   movzx(eax, al);
   neg(eax);
   mov(half(v), eax);
   return true;
 }
 
-bool ScalarCode::convert(TileValue v, const TileInsn& n, Lane from) {
+bool ScalarCode::convert(LoopValue v, const LoopInsn& n, Lane from) {
   const Lane to = lane_of(n.type);
-  const TileValue a = n.in[0];
+  const LoopValue a = n.in[0];
   vxorpd(xmm0, xmm0, xmm0);
   if (to == Lane::f64 && (from == Lane::s32 || from == Lane::s64 || from == Lane::f32)) {
     if (from == Lane::s32) vcvtsi2sd(xmm0, xmm0, half(a));
@@ -266,12 +266,12 @@ bool ScalarCode::convert(TileValue v, const TileInsn& n, Lane from) {
   return false;
 }
 
-void ScalarCode::call(TileValue v, const TileInsn& n, Lane from) {
-  TileAux aux;
+void ScalarCode::call(LoopValue v, const LoopInsn& n, Lane from) {
+  LoopAux aux;
   aux.bits = uint32_t(trine::bits(n.type));
   aux.exponent = uint32_t(n.bits >> 8 & 255);
   aux.mantissa = uint32_t(n.bits & 255);
-  TileFn fn = tile_kernels(Simd::avx2).find({n.op, from, lane_of(n.type)});
+  LoopFn fn = loop_kernels(Simd::avx2).find({n.op, from, lane_of(n.type)});
   if (!fn) throw std::length_error("an op without a kernel");
   calls_.push_back({fn, aux});
   const Reg64 to[] = {rsi, rdx, rcx};

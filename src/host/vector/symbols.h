@@ -1,4 +1,4 @@
-// Lanes that record what is done to them: TileMath over SymbolLanes writes vector code instead of computing.
+// Lanes that record what is done to them: LaneMath over SymbolLanes writes vector code instead of computing.
 #pragma once
 
 #include <bit>

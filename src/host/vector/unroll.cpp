@@ -10,13 +10,13 @@ namespace trine::host {
 
 namespace {
 
-bool by_call(const TileNest& nest, const VInsn& n) {
+bool by_call(const LoopNest& nest, const VInsn& n) {
   if (n.op == VOp::call || n.op == VOp::patch) return true;
   return (n.op == VOp::load || n.op == VOp::store) && memory_of(nest.operands[n.at].dtype) == VMemory::call;
 }
 
 // Its operands are where the list's own are, and a fixed way further on.
-bool is_movable(const TileNest& nest, const VInsn& n) {
+bool is_movable(const LoopNest& nest, const VInsn& n) {
   if (n.op == VOp::accumulate || by_call(nest, n)) return false;
   if (n.op == VOp::index) return LoopKind(n.at >> 8) != LoopKind::inner;
   if (n.op != VOp::load && n.op != VOp::store && n.op != VOp::pick) return true;
@@ -30,7 +30,7 @@ bool is_part(const VStage& stage, uint32_t array) {
 
 }  // namespace
 
-std::optional<VList> unroll(const TileNest& nest, const VStage& stage) {
+std::optional<VList> unroll(const LoopNest& nest, const VStage& stage) {
   const VList& one = stage.each;
   if (!nest.vertical || nest.inner.size() != 1 || stage.reductions.empty() || !stage.before.insns.empty()) return {};
   if (!std::all_of(one.insns.begin(), one.insns.end(), [&](const VInsn& n) { return is_movable(nest, n); })) return {};

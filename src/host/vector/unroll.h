@@ -11,6 +11,6 @@ namespace trine::host {
 inline constexpr uint32_t kRowsAtOnce = 4;  // a read and a write of the sums for as many reads of the operand
 
 // The stage's list, kRowsAtOnce times. Nothing where it does more than read, compute and reduce.
-std::optional<VList> unroll(const TileNest& nest, const VStage& stage);
+std::optional<VList> unroll(const LoopNest& nest, const VStage& stage);
 
 }  // namespace trine::host

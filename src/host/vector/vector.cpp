@@ -14,11 +14,11 @@
 namespace trine::host {
 
 using arch::kNoValue;
-using arch::TileClass;
-using arch::TileInsn;
-using arch::TileOp;
-using arch::TileStage;
-using arch::TileValue;
+using arch::LoopInsn;
+using arch::LoopOp;
+using arch::LoopOpClass;
+using arch::LoopStage;
+using arch::LoopValue;
 
 Ref VWriter::constant(uint32_t bits) {
   auto& pool = program_.constants;
@@ -54,23 +54,23 @@ VMemory memory_of(Dtype dtype) {
 
 namespace {
 
-using Math = TileMath<SymbolLanes>;
+using Math = LaneMath<SymbolLanes>;
 
 // One instruction's operations, written to one list.
 struct Meaning {
   VectorProgram& program;
   VWriter w;
-  const TileKernels& kernels = tile_kernels(Simd::avx2);
+  const LoopKernels& kernels = loop_kernels(Simd::avx2);
 
   Ref k(float x) { return w.constant(std::bit_cast<uint32_t>(x)); }
   Ref ki(int32_t x) { return w.constant(uint32_t(x)); }
   Ref not_of(Ref a) { return w.put(VOp::bxor, a, ki(-1)); }
 
-  Ref call(TileFn fn, const TileAux& aux, Ref a, Ref b = {}, Ref c = {}) {
+  Ref call(LoopFn fn, const LoopAux& aux, Ref a, Ref b = {}, Ref c = {}) {
     program.calls.push_back({fn, aux});
     return w.put(VOp::call, a, b, c, uint32_t(program.calls.size() - 1));
   }
-  Ref call_kernel(const TileInsn& n, Lane from, const std::array<Ref, 3>& in, const TileAux& aux) {
+  Ref call_kernel(const LoopInsn& n, Lane from, const std::array<Ref, 3>& in, const LoopAux& aux) {
     return call(kernels.find({n.op, from, lane_of(n.type)}), aux, in[0], in[1], in[2]);
   }
 
@@ -99,83 +99,83 @@ struct Meaning {
     return w.put(VOp::sar, w.put(VOp::shl, a, {}, {}, 0, up), {}, {}, 0, up);
   }
 
-  Ref elementary(TileOp op, Ref a) {
+  Ref elementary(LoopOp op, Ref a) {
     SymbolF x(Symbol{&w, a});
     switch (op) {
-      case TileOp::exp:
+      case LoopOp::exp:
         return Math::exp(x).ref;
-      case TileOp::expm1:
+      case LoopOp::expm1:
         return Math::expm1(x).ref;
-      case TileOp::log:
+      case LoopOp::log:
         return Math::log(x).ref;
-      case TileOp::log1p:
+      case LoopOp::log1p:
         return Math::log1p(x).ref;
-      case TileOp::logistic:
+      case LoopOp::logistic:
         return Math::logistic(x).ref;
-      case TileOp::tanh:
+      case LoopOp::tanh:
         return Math::tanh(x).ref;
-      case TileOp::erf:
+      case LoopOp::erf:
         return Math::erf(x).ref;
-      case TileOp::erfc:
+      case LoopOp::erfc:
         return Math::erfc(x).ref;
-      case TileOp::erf_inv:
+      case LoopOp::erf_inv:
         return Math::erf_inv(x).ref;
-      case TileOp::sin:
+      case LoopOp::sin:
         return patched(op, a, Math::sin(x).ref);
-      case TileOp::cos:
+      case LoopOp::cos:
         return patched(op, a, Math::cos(x).ref);
-      case TileOp::tan:
+      case LoopOp::tan:
         return patched(op, a, Math::tan(x).ref);
       default:
         return {};
     }
   }
-  Ref patched(TileOp op, Ref x, Ref y) {
+  Ref patched(LoopOp op, Ref x, Ref y) {
     program.calls.push_back({kernels.find({.op = op}), {}});
     Ref size = w.put(VOp::band, x, ki(0x7fffffff));
     Ref large = w.put(VOp::fcmp, size, k(Math::kTrigMax), {}, 0, kGreater);
     return w.put(VOp::patch, x, y, large, uint32_t(program.calls.size() - 1));
   }
 
-  Ref floating(const TileInsn& n, const std::array<Ref, 3>& in) {
+  Ref floating(const LoopInsn& n, const std::array<Ref, 3>& in) {
     auto [a, b, c] = in;
     switch (n.op) {
-      case TileOp::add:
+      case LoopOp::add:
         return w.put(VOp::fadd, a, b);
-      case TileOp::sub:
+      case LoopOp::sub:
         return w.put(VOp::fsub, a, b);
-      case TileOp::mul:
+      case LoopOp::mul:
         return w.put(VOp::fmul, a, b);
-      case TileOp::div:
+      case LoopOp::div:
         return w.put(VOp::fdiv, a, b);
-      case TileOp::max:
+      case LoopOp::max:
         return extreme(a, b, VOp::fmax);
-      case TileOp::min:
+      case LoopOp::min:
         return extreme(a, b, VOp::fmin);
-      case TileOp::clamp:
+      case LoopOp::clamp:
         return extreme(extreme(b, a, VOp::fmax), c, VOp::fmin);
-      case TileOp::neg:
+      case LoopOp::neg:
         return w.put(VOp::bxor, a, ki(INT32_MIN));
-      case TileOp::abs:
+      case LoopOp::abs:
         return w.put(VOp::band, a, ki(INT32_MAX));
-      case TileOp::sign: {
+      case LoopOp::sign: {
         Ref one = w.put(VOp::bor, w.put(VOp::band, a, ki(INT32_MIN)), k(1));
         Ref other = w.put(VOp::fcmp, w.put(VOp::band, a, ki(INT32_MAX)), k(0), {}, 0, kGreater);
         return w.put(VOp::blend, other, one, a);
       }
-      case TileOp::round_even:
+      case LoopOp::round_even:
         return w.put(VOp::fround, a, {}, {}, 0, 8);
-      case TileOp::round_away:
+      case LoopOp::round_away:
         return away(a);
-      case TileOp::floor:
+      case LoopOp::floor:
         return w.put(VOp::fround, a, {}, {}, 0, 9);
-      case TileOp::ceil:
+      case LoopOp::ceil:
         return w.put(VOp::fround, a, {}, {}, 0, 10);
-      case TileOp::sqrt:
+      case LoopOp::sqrt:
         return w.put(VOp::fsqrt, a);
-      case TileOp::rsqrt:
+      case LoopOp::rsqrt:
         return w.put(VOp::fdiv, k(1), w.put(VOp::fsqrt, a));
-      case TileOp::round_to:
+      case LoopOp::round_to:
         return round_to(n, a);
       default:
         return elementary(n.op, a);
@@ -189,18 +189,18 @@ struct Meaning {
     const Ref is_half = w.put(VOp::fcmp, lost, k(0.5F), {}, 0, kGreaterEqual);
     return w.put(VOp::blend, is_half, w.put(VOp::fadd, whole, one), whole);
   }
-  Ref round_to(const TileInsn& n, Ref a) {
+  Ref round_to(const LoopInsn& n, Ref a) {
     if (Dtype(n.at) == Dtype::f32) return a;
     if (Dtype(n.at) == Dtype::f16) return w.put(VOp::f16, a);
     if (Dtype(n.at) != Dtype::bf16) return {};
     return w.put(VOp::bf16, a);
   }
 
-  Ref shift(const TileInsn& n, Ref a, Ref b) {
+  Ref shift(const LoopInsn& n, Ref a, Ref b) {
     const int up = 32 - trine::bits(n.type);
     const bool is_signed = trine::row(n.type).kind == DtypeKind::signed_int;
-    if (n.op == TileOp::shl) return w.put(VOp::shlv, a, b);
-    if (n.op == TileOp::shr_arith) {
+    if (n.op == LoopOp::shl) return w.put(VOp::shlv, a, b);
+    if (n.op == LoopOp::shr_arith) {
       if (!is_signed && up > 0) a = w.put(VOp::sar, w.put(VOp::shl, a, {}, {}, 0, up), {}, {}, 0, up);
       return w.put(VOp::sarv, a, b);
     }
@@ -209,54 +209,54 @@ struct Meaning {
     return shifted;
   }
 
-  Ref integer(const TileInsn& n, const std::array<Ref, 3>& in) {
+  Ref integer(const LoopInsn& n, const std::array<Ref, 3>& in) {
     auto [a, b, c] = in;
     const bool is_signed = trine::row(n.type).kind == DtypeKind::signed_int;
     const VOp most = is_signed ? VOp::smax : VOp::umax, least = is_signed ? VOp::smin : VOp::umin;
     switch (n.op) {
-      case TileOp::add:
+      case LoopOp::add:
         return w.put(VOp::iadd, a, b);
-      case TileOp::sub:
+      case LoopOp::sub:
         return w.put(VOp::isub, a, b);
-      case TileOp::mul:
+      case LoopOp::mul:
         return w.put(VOp::imul, a, b);
-      case TileOp::div:
-      case TileOp::rem:
+      case LoopOp::div:
+      case LoopOp::rem:
         return divided(n, a, b);
-      case TileOp::max:
+      case LoopOp::max:
         return w.put(most, a, b);
-      case TileOp::min:
+      case LoopOp::min:
         return w.put(least, a, b);
-      case TileOp::clamp:
+      case LoopOp::clamp:
         return w.put(least, w.put(most, b, a), c);
-      case TileOp::neg:
+      case LoopOp::neg:
         return w.put(VOp::isub, ki(0), a);
-      case TileOp::abs:
+      case LoopOp::abs:
         return is_signed ? w.put(VOp::iabs, a) : a;
-      case TileOp::sign:
+      case LoopOp::sign:
         return w.put(least, is_signed ? w.put(VOp::smax, a, ki(-1)) : a, ki(1));
-      case TileOp::shl:
-      case TileOp::shr_arith:
-      case TileOp::shr_logical:
+      case LoopOp::shl:
+      case LoopOp::shr_arith:
+      case LoopOp::shr_logical:
         return shift(n, a, b);
-      case TileOp::popcount:
+      case LoopOp::popcount:
         return popcount(unsigned_bits(a, n.type));
-      case TileOp::clz:
+      case LoopOp::clz:
         return leading_zeros(unsigned_bits(a, n.type), trine::bits(n.type));
       default:
         return bitwise(n, in);
     }
   }
   // By a power of two. What is below zero rounds up: so much is added before its bits go.
-  Ref divided(const TileInsn& n, Ref a, Ref b) {
+  Ref divided(const LoopInsn& n, Ref a, Ref b) {
     const uint32_t by = b.kind == Ref::constant ? program.constants[b.id] : 0;
     const bool is_signed = trine::row(n.type).kind == DtypeKind::signed_int;
     if (!std::has_single_bit(by) || by >> 31) return {};
     const int bits = std::countr_zero(by);
-    if (bits == 0) return n.op == TileOp::div ? a : ki(0);
-    if (!is_signed) return n.op == TileOp::div ? shifted(a, bits) : w.put(VOp::band, a, ki(int32_t(by - 1)));
+    if (bits == 0) return n.op == LoopOp::div ? a : ki(0);
+    if (!is_signed) return n.op == LoopOp::div ? shifted(a, bits) : w.put(VOp::band, a, ki(int32_t(by - 1)));
     const Ref below = shifted(w.put(VOp::sar, a, {}, {}, 0, 31), 32 - bits), up = w.put(VOp::iadd, a, below);
-    if (n.op == TileOp::div) return w.put(VOp::sar, up, {}, {}, 0, bits);
+    if (n.op == LoopOp::div) return w.put(VOp::sar, up, {}, {}, 0, bits);
     return w.put(VOp::isub, a, w.put(VOp::band, up, ki(int32_t(~(by - 1)))));
   }
   Ref unsigned_bits(Ref a, Dtype type) {
@@ -276,43 +276,43 @@ struct Meaning {
     for (int by : {1, 2, 4, 8, 16}) a = w.put(VOp::bor, a, shifted(a, by));
     return w.put(VOp::isub, ki(bits), popcount(a));
   }
-  Ref bitwise(const TileInsn& n, const std::array<Ref, 3>& in) {
+  Ref bitwise(const LoopInsn& n, const std::array<Ref, 3>& in) {
     switch (n.op) {
-      case TileOp::bit_and:
+      case LoopOp::bit_and:
         return w.put(VOp::band, in[0], in[1]);
-      case TileOp::bit_or:
+      case LoopOp::bit_or:
         return w.put(VOp::bor, in[0], in[1]);
-      case TileOp::bit_xor:
+      case LoopOp::bit_xor:
         return w.put(VOp::bxor, in[0], in[1]);
-      case TileOp::bit_not:
+      case LoopOp::bit_not:
         return not_of(in[0]);
       default:
         return {};
     }
   }
-  Ref truth(const TileInsn& n, const std::array<Ref, 3>& in) {
-    if (n.op == TileOp::max) return w.put(VOp::bor, in[0], in[1]);
-    if (n.op == TileOp::min) return w.put(VOp::band, in[0], in[1]);
+  Ref truth(const LoopInsn& n, const std::array<Ref, 3>& in) {
+    if (n.op == LoopOp::max) return w.put(VOp::bor, in[0], in[1]);
+    if (n.op == LoopOp::min) return w.put(VOp::band, in[0], in[1]);
     return bitwise(n, in);
   }
 
-  Ref compare(TileOp op, Lane lane, Ref a, Ref b) {
+  Ref compare(LoopOp op, Lane lane, Ref a, Ref b) {
     if (lane == Lane::f32) {
       constexpr int32_t kBy[] = {kEqual, kNotEqual, kLess, kLessEqual, kGreater, kGreaterEqual};
-      return w.put(VOp::fcmp, a, b, {}, 0, kBy[int(op) - int(TileOp::eq)]);
+      return w.put(VOp::fcmp, a, b, {}, 0, kBy[int(op) - int(LoopOp::eq)]);
     }
-    if (op == TileOp::eq) return w.put(VOp::ieq, a, b);
-    if (op == TileOp::ne) return not_of(w.put(VOp::ieq, a, b));
+    if (op == LoopOp::eq) return w.put(VOp::ieq, a, b);
+    if (op == LoopOp::ne) return not_of(w.put(VOp::ieq, a, b));
     if (lane != Lane::s32) {
       a = w.put(VOp::bxor, a, ki(INT32_MIN));
       b = w.put(VOp::bxor, b, ki(INT32_MIN));
     }
-    if (op == TileOp::lt || op == TileOp::ge) std::swap(a, b);
+    if (op == LoopOp::lt || op == LoopOp::ge) std::swap(a, b);
     Ref greater = w.put(VOp::igt, a, b);
-    return op == TileOp::le || op == TileOp::ge ? not_of(greater) : greater;
+    return op == LoopOp::le || op == LoopOp::ge ? not_of(greater) : greater;
   }
 
-  Ref convert(const TileInsn& n, Lane from, Ref a) {
+  Ref convert(const LoopInsn& n, Lane from, Ref a) {
     const Lane to = lane_of(n.type);
     if (to == Lane::mask) {
       if (from == Lane::mask) return a;
@@ -343,12 +343,12 @@ struct Meaning {
   }
 
   // Empty where there are no operations for it.
-  Ref inlined(const TileInsn& n, Lane from, const std::array<Ref, 3>& in) {
-    if (n.op == TileOp::select) return w.put(VOp::blend, in[0], in[1], in[2]);
-    if (n.op == TileOp::convert) return convert(n, from, in[0]);
-    if (n.op == TileOp::bit_cast) return in[0];
-    if (row(n.op).kind == TileClass::compare) return compare(n.op, from, in[0], in[1]);
-    if (n.op == TileOp::is_finite) {
+  Ref inlined(const LoopInsn& n, Lane from, const std::array<Ref, 3>& in) {
+    if (n.op == LoopOp::select) return w.put(VOp::blend, in[0], in[1], in[2]);
+    if (n.op == LoopOp::convert) return convert(n, from, in[0]);
+    if (n.op == LoopOp::bit_cast) return in[0];
+    if (row(n.op).kind == LoopOpClass::compare) return compare(n.op, from, in[0], in[1]);
+    if (n.op == LoopOp::is_finite) {
       Ref size = w.put(VOp::band, in[0], ki(INT32_MAX));
       return w.put(VOp::fcmp, size, k(std::numeric_limits<float>::infinity()), {}, 0, kLess);
     }
@@ -356,16 +356,16 @@ struct Meaning {
     return from == Lane::mask ? truth(n, in) : integer(n, in);
   }
 
-  Ref value(const TileInsn& n, Lane from, const std::array<Ref, 3>& in, const TileAux& aux) {
+  Ref value(const LoopInsn& n, Lane from, const std::array<Ref, 3>& in, const LoopAux& aux) {
     Ref r = inlined(n, from, in);
     if (r.kind == Ref::none) r = call_kernel(n, from, in, aux);
-    bool saturated = n.op == TileOp::convert && from == Lane::f32;
+    bool saturated = n.op == LoopOp::convert && from == Lane::f32;
     return saturated ? r : wrap(r, n.type);
   }
 };
 
 struct Translator {
-  const TileNest& nest;
+  const LoopNest& nest;
   VectorProgram out = {};
   std::vector<Ref> in_loop = {};         // per value: its register in the current stage's loop
   std::vector<Ref> in_before = {};       // likewise in the list before the loop
@@ -383,28 +383,28 @@ struct Translator {
     if (nest.operands.size() > 64 || nest.insns.size() > 4000) return false;
     if (nest.vector.size == 1 && !nest.inner.empty()) return false;
     for (size_t i = 0; i < nest.insns.size(); ++i) {
-      const TileInsn& n = nest.insns[i];
-      if (bytes(lane_of(n.type)) == 8 || (nest.vector.size == 1 && row(n.op).kind == TileClass::reduce)) return false;
-      if (nest.facts[i].kept && nest.facts[i].uniform && !nest.inner.empty()) return false;
-      if (n.op == TileOp::load || n.op == TileOp::store) {
+      const LoopInsn& n = nest.insns[i];
+      if (bytes(lane_of(n.type)) == 8 || (nest.vector.size == 1 && row(n.op).kind == LoopOpClass::reduce)) return false;
+      if (nest.facts[i].buffered && nest.facts[i].uniform && !nest.inner.empty()) return false;
+      if (n.op == LoopOp::load || n.op == LoopOp::store) {
         int64_t step = nest.vector.steps[n.at] / trine::bytes(nest.operands[n.at].dtype);
         if (step != 0 && step != 1 && !is_shuffled(n, step)) return false;
         if (is_row_format(nest.operands[n.at].dtype)) return false;
       }
-      if (n.op == TileOp::pick && memory_of(nest.operands[n.at].dtype) == VMemory::call) return false;
-      if (n.op == TileOp::round_to && is_row_format(Dtype(n.at))) return false;
+      if (n.op == LoopOp::pick && memory_of(nest.operands[n.at].dtype) == VMemory::call) return false;
+      if (n.op == LoopOp::round_to && is_row_format(Dtype(n.at))) return false;
     }
     return true;
   }
 
   // Every other word; of outputs, where the one beside is stored in the same stage.
-  bool is_shuffled(const TileInsn& n, int64_t step) const {
+  bool is_shuffled(const LoopInsn& n, int64_t step) const {
     if (step != 2 || memory_of(nest.operands[n.at].dtype) != VMemory::word) return false;
-    if (n.op == TileOp::load) return true;
+    if (n.op == LoopOp::load) return true;
     const uint32_t other = partner_of(nest.operands, n.at);
     auto stores = [&](uint32_t operand) {
-      return std::count_if(nest.insns.begin(), nest.insns.end(), [&](const TileInsn& m) {
-        return m.op == TileOp::store && m.at == operand && m.stage == n.stage;
+      return std::count_if(nest.insns.begin(), nest.insns.end(), [&](const LoopInsn& m) {
+        return m.op == LoopOp::store && m.at == operand && m.stage == n.stage;
       });
     };
     return other != kNoPartner && stores(n.at) == 1 && stores(other) == 1;
@@ -414,9 +414,9 @@ struct Translator {
   static bool is_row_format(Dtype d) { return memory_of(d) == VMemory::call && is_floating(d) && trine::bits(d) <= 8; }
 
   VStage& now() { return out.stages[stage]; }
-  bool uniform(TileValue v) const { return nest.facts[v].uniform && nest.insns[v].op != TileOp::constant; }
+  bool uniform(LoopValue v) const { return nest.facts[v].uniform && nest.insns[v].op != LoopOp::constant; }
 
-  static uint32_t constant_bits(const TileInsn& n) {
+  static uint32_t constant_bits(const LoopInsn& n) {
     if (n.type == Dtype::boolean) return n.bits & 1 ? UINT32_MAX : 0;
     if (!is_integer(n.type)) return uint32_t(n.bits);
     int up = 64 - trine::bits(n.type);
@@ -424,28 +424,28 @@ struct Translator {
     return uint32_t(is_signed ? uint64_t(int64_t(n.bits << up) >> up) : n.bits << up >> up);
   }
 
-  Ref use(TileValue v, bool in_loop_list) {
-    const TileInsn& n = nest.insns[v];
+  Ref use(LoopValue v, bool in_loop_list) {
+    const LoopInsn& n = nest.insns[v];
     VWriter loop(out, now().each), before(out, now().before);
-    if (n.op == TileOp::constant) return loop.constant(constant_bits(n));
+    if (n.op == LoopOp::constant) return loop.constant(constant_bits(n));
     if (uniform(v)) return in_loop_list || in_before[v].kind == Ref::none ? slot[v] : in_before[v];
     if (in_loop[v].kind == Ref::none) in_loop[v] = loop.put(VOp::array_load, {}, {}, {}, array[v]);
     return in_loop[v];
   }
 
-  uint32_t new_array(bool kept) {
-    out.arrays.push_back({kept});
+  uint32_t new_array(bool buffered) {
+    out.arrays.push_back({buffered});
     return uint32_t(out.arrays.size() - 1);
   }
 
-  TileAux aux_of(const TileInsn& n) const {
-    TileAux x;
+  LoopAux aux_of(const LoopInsn& n) const {
+    LoopAux x;
     x.bits = uint32_t(trine::bits(n.type));
-    if (n.op == TileOp::load || n.op == TileOp::store) {
+    if (n.op == LoopOp::load || n.op == LoopOp::store) {
       x.dtype = nest.operands[n.at].dtype;
       x.bits = uint32_t(trine::bits(x.dtype));
     }
-    if (n.op == TileOp::round_to) x.dtype = Dtype(n.at);
+    if (n.op == LoopOp::round_to) x.dtype = Dtype(n.at);
     x.exponent = uint32_t(n.bits >> 8 & 255);
     x.mantissa = uint32_t(n.bits & 255);
     return x;
@@ -459,7 +459,7 @@ struct Translator {
     const VMemory kind = memory_of(nest.operands[o].dtype);
     if ((kind != VMemory::bf16 && kind != VMemory::f16) || nest.vertical || !nest.inner.empty()) return false;
     if (nest.rows.empty() || nest.vector.steps[o] == 0 || 4 * nest.vector.size > kWidenedBytesMax) return false;
-    return std::all_of(nest.rows.begin(), nest.rows.end(), [&](const TileLoop& l) { return l.steps[o] == 0; });
+    return std::all_of(nest.rows.begin(), nest.rows.end(), [&](const NestLoop& l) { return l.steps[o] == 0; });
   }
   uint32_t widened_array(uint32_t o) {
     if (widened.empty()) widened.assign(nest.operands.size(), kNone);
@@ -477,21 +477,21 @@ struct Translator {
   }
 
   // Memory goes through a kernel where its format has no few operations: imm is that call, or -1.
-  int32_t memory_call(const TileInsn& n) {
+  int32_t memory_call(const LoopInsn& n) {
     Dtype d = nest.operands[n.at].dtype;
     if (memory_of(d) != VMemory::call) return -1;
-    const TileKernels& kernels = tile_kernels(Simd::avx2);
-    TileFn fn = n.op == TileOp::load ? kernels.load(d, false) : kernels.store(d, false);
+    const LoopKernels& kernels = loop_kernels(Simd::avx2);
+    LoopFn fn = n.op == LoopOp::load ? kernels.load(d, false) : kernels.store(d, false);
     out.calls.push_back({fn, aux_of(n)});
     return int32_t(out.calls.size() - 1);
   }
 
-  void reduction(TileValue v, const TileInsn& n) {
+  void reduction(LoopValue v, const LoopInsn& n) {
     VReduction r{.op = n.op, .lane = lane_of(n.type), .bits = uint32_t(trine::bits(n.type))};
     uint32_t start = 0;
-    TileAux aux;
+    LoopAux aux;
     aux.bits = r.bits;
-    tile_kernels(Simd::avx2).identity(n.op, r.lane)(&start, nullptr, nullptr, nullptr, 1, aux);
+    loop_kernels(Simd::avx2).identity(n.op, r.lane)(&start, nullptr, nullptr, nullptr, 1, aux);
     VWriter loop(out, now().each);
     r.identity = loop.constant(start).id;
     Ref x = use(n.in[0], true);
@@ -510,14 +510,14 @@ struct Translator {
     now().reductions.push_back(r);
   }
 
-  static Ref pair_of(Meaning& m, const TileInsn& n, Ref a, Ref b) {
-    constexpr TileOp kPairs[] = {TileOp::add,     TileOp::mul,    TileOp::max,    TileOp::min,
-                                 TileOp::bit_and, TileOp::bit_or, TileOp::bit_xor};
-    TileInsn pair{.op = kPairs[int(n.op) - int(TileOp::reduce_sum)], .type = n.type};
+  static Ref pair_of(Meaning& m, const LoopInsn& n, Ref a, Ref b) {
+    constexpr LoopOp kPairs[] = {LoopOp::add,     LoopOp::mul,    LoopOp::max,    LoopOp::min,
+                                 LoopOp::bit_and, LoopOp::bit_or, LoopOp::bit_xor};
+    LoopInsn pair{.op = kPairs[int(n.op) - int(LoopOp::reduce_sum)], .type = n.type};
     return m.inlined(pair, lane_of(n.type), {a, b, {}});
   }
 
-  void define(TileValue v, bool in_loop_list, Ref r) {
+  void define(LoopValue v, bool in_loop_list, Ref r) {
     VList& list = in_loop_list ? now().each : now().before;
     VWriter w(out, list);
     if (!in_loop_list) {
@@ -527,27 +527,27 @@ struct Translator {
       return;
     }
     in_loop[v] = r;
-    bool stays = nest.facts[v].kept || nest.facts[v].of_row;
+    bool stays = nest.facts[v].buffered || nest.facts[v].of_row;
     if (!stays) return;
-    array[v] = new_array(nest.facts[v].kept);
+    array[v] = new_array(nest.facts[v].buffered);
     w.effect(VOp::array_store, r, array[v]);
   }
 
-  void insn(TileValue v) {
-    const TileInsn& n = nest.insns[v];
-    if (n.op == TileOp::constant) return;
-    if (row(n.op).kind == TileClass::reduce) return reduction(v, n);
-    const bool one_lane = nest.vector.size == 1 || (now().kind == TileStage::once && !nest.vertical);
-    const bool loops = n.op == TileOp::store ? !one_lane : !uniform(v);
+  void insn(LoopValue v) {
+    const LoopInsn& n = nest.insns[v];
+    if (n.op == LoopOp::constant) return;
+    if (row(n.op).kind == LoopOpClass::reduce) return reduction(v, n);
+    const bool one_lane = nest.vector.size == 1 || (now().kind == LoopStage::once && !nest.vertical);
+    const bool loops = n.op == LoopOp::store ? !one_lane : !uniform(v);
     VList& list = loops ? now().each : now().before;
     VWriter w(out, list);
-    if (n.op == TileOp::load && loops && is_widened(n.at))
+    if (n.op == LoopOp::load && loops && is_widened(n.at))
       return define(v, loops, w.put(VOp::array_load, {}, {}, {}, widened_array(n.at)));
-    if (n.op == TileOp::load) {
+    if (n.op == LoopOp::load) {
       touch(n.at);
       return define(v, loops, w.put(VOp::load, {}, {}, {}, n.at, memory_call(n)));
     }
-    if (n.op == TileOp::store) {
+    if (n.op == LoopOp::store) {
       touch(n.at);
       Ref x = use(n.in[0], loops);
       if (loops && nest.vector.steps[n.at] == 2 * trine::bytes(nest.operands[n.at].dtype)) return store_part(n, x);
@@ -555,19 +555,19 @@ struct Translator {
       return;
     }
     Meaning m{out, w};
-    if (n.op == TileOp::iota) return define(v, loops, m.wrap(iota(w, n), n.type));
-    if (n.op == TileOp::pick) {
+    if (n.op == LoopOp::iota) return define(v, loops, m.wrap(iota(w, n), n.type));
+    if (n.op == LoopOp::pick) {
       touch(n.at);
-      return define(v, loops, w.put(VOp::pick, place_of(m, n, use(n.in[0], loops)), {}, {}, n.at));
+      return define(v, loops, w.put(VOp::pick, index_of(m, n, use(n.in[0], loops)), {}, {}, n.at));
     }
     std::array<Ref, 3> in = {};
     for (int k = 0; k < row(n.op).inputs; ++k) in[size_t(k)] = use(n.in[size_t(k)], loops);
-    Lane from = lane_of(nest.insns[n.in[n.op == TileOp::select ? 1 : 0]].type);
+    Lane from = lane_of(nest.insns[n.in[n.op == LoopOp::select ? 1 : 0]].type);
     define(v, loops, m.value(n, from, in, aux_of(n)));
   }
 
   // The index of a pick, held inside, counted from where the vector begins.
-  Ref place_of(Meaning& m, const TileInsn& n, Ref index) {
+  Ref index_of(Meaning& m, const LoopInsn& n, Ref index) {
     const Ref held = m.w.put(VOp::smin, m.w.put(VOp::smax, index, m.ki(0)), m.ki(int32_t(n.bits)));
     const int64_t step = nest.vector.steps[n.at] / trine::bytes(nest.operands[n.at].dtype);
     if (step == 0 || nest.vector.size == 1) return held;
@@ -576,7 +576,7 @@ struct Translator {
   }
 
   // The first of two that lie side by side waits for the other.
-  void store_part(const TileInsn& n, Ref x) {
+  void store_part(const LoopInsn& n, Ref x) {
     const uint32_t other = partner_of(nest.operands, n.at);
     const bool is_first = nest.operands[n.at].beside < 0;
     if (waiting.count(other)) {
@@ -589,7 +589,7 @@ struct Translator {
     }
   }
 
-  Ref iota(VWriter& w, const TileInsn& n) {
+  Ref iota(VWriter& w, const LoopInsn& n) {
     LoopAt at = nest.iota_loops[n.at];
     Ref whole = at.kind == LoopKind::vector ? w.put(VOp::iota)
                                             : w.put(VOp::index, {}, {}, {}, uint32_t(at.kind) << 8 | at.index);
@@ -602,8 +602,8 @@ struct Translator {
     in_before.resize(count);
     slot.resize(count);
     array.assign(count, kNone);
-    for (TileStage kind : nest.stages) out.stages.push_back({.kind = kind});
-    for (TileValue v = 0; v < count; ++v) {
+    for (LoopStage kind : nest.stages) out.stages.push_back({.kind = kind});
+    for (LoopValue v = 0; v < count; ++v) {
       if (nest.insns[v].stage != stage) {
         stage = nest.insns[v].stage;
         std::fill(in_loop.begin(), in_loop.end(), Ref{});
@@ -616,7 +616,7 @@ struct Translator {
 
 }  // namespace
 
-std::optional<VectorProgram> make_vectors(const TileNest& nest) {
+std::optional<VectorProgram> make_vectors(const LoopNest& nest) {
   Translator t{nest};
   if (!t.supported()) return std::nullopt;
   t.run();

@@ -1,5 +1,5 @@
 // A nest as vector code: straight lists of operations on eight 32-bit lanes, per stage one list for what is the same
-// along the vector and one for the loop. The emitter of machine code (tile_jit.cpp) adds loops and registers.
+// along the vector and one for the loop. The emitter of machine code (jit.cpp) adds loops and registers.
 // Not for 64-bit lanes: such programs stay with the interpreter. Invariant: same order of operations as there.
 #pragma once
 
@@ -57,12 +57,12 @@ struct VList {
 };
 
 struct VCall {
-  TileFn fn = nullptr;
-  TileAux aux = {};
+  LoopFn fn = nullptr;
+  LoopAux aux = {};
 };
 
 struct VReduction {
-  arch::TileOp op = arch::TileOp::count;
+  arch::LoopOp op = arch::LoopOp::count;
   Lane lane = Lane::f32;
   uint32_t identity = 0;  // constant
   uint32_t bits = 32;     // of the type, to which totals wrap
@@ -71,14 +71,14 @@ struct VReduction {
 };
 
 struct VStage {
-  arch::TileStage kind = arch::TileStage::each;
+  arch::LoopStage kind = arch::LoopStage::each;
   VList before = {}, each = {};
   std::vector<VReduction> reductions = {};
   std::vector<uint32_t> operands = {};  // that it touches, those of the loop first
 };
 
 struct VArray {
-  bool kept = false;  // else one number per lane of the row block
+  bool buffered = false;  // else one number per lane of the row block
 };
 
 struct VectorProgram {
@@ -91,7 +91,7 @@ struct VectorProgram {
 };
 
 // Nothing where the nest has 64-bit lanes or more loops than machine code is written for.
-std::optional<VectorProgram> make_vectors(const TileNest& nest);
+std::optional<VectorProgram> make_vectors(const LoopNest& nest);
 
 // How a memory dtype is loaded and stored without a call.
 enum class VMemory : uint8_t { word, bf16, f16, s8, u8, s16, u16, truth, call };

@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "run/accuracy/bands.h"
 #include "sim/cluster/collective.h"
-#include "sim/core/prepare.h"
+#include "sim/core/plan.h"
 
 namespace trine::run {
 
@@ -58,7 +58,7 @@ Result<double> copy_rate(int64_t bytes, const arch::Instance& instance) {
 const sim::Event* last_event(const Timed& t, sim::Part part) {
   const sim::Event* found = nullptr;
   for (const auto& e : t.timing.events)
-    if (e.part == part && e.doing == sim::Doing::work) found = &e;
+    if (e.part == part && e.doing == sim::Doing::execute) found = &e;
   return found;
 }
 
@@ -96,7 +96,7 @@ constexpr Metric kMetrics[] = {
      [](const Timed& t) {
        const auto& e = t.timing.events;
        const auto scalar = [](const sim::Event& x) {
-         return x.part == sim::Part::scalar && x.doing == sim::Doing::work;
+         return x.part == sim::Part::scalar && x.doing == sim::Doing::execute;
        };
        const auto first = std::find_if(e.begin(), e.end(), scalar);
        const auto last = std::find_if(e.rbegin(), e.rend(), scalar);
@@ -181,10 +181,10 @@ std::string band_text(const AccuracyRow& r, const std::vector<Residual>& residua
 
 std::string where_off(const std::vector<AccuracyRow>& rows) {
   std::string out;
-  std::vector<std::string> said;
+  std::vector<std::string> noted;
   for (const auto& r : rows) {
-    if (r.note.empty() || std::count(said.begin(), said.end(), r.note)) continue;
-    said.push_back(r.note);
+    if (r.note.empty() || std::count(noted.begin(), noted.end(), r.note)) continue;
+    noted.push_back(r.note);
     out += cat("- ", r.note, "\n");
   }
   return out.empty() ? out : "\n## Where it is off\n\n" + out;

@@ -10,7 +10,7 @@ namespace trine::run {
 
 Client::Client(ClientOptions options)
     : options_(std::move(options)),
-      turns_(ThreadPool::process().threads()),
+      permits_(ThreadPool::process().threads()),
       sum_orders_({options_.instance.get(), 1, options_.lnc}) {}
 
 Result<std::unique_ptr<Client>> Client::make(ClientOptions options) {
@@ -23,12 +23,12 @@ Result<std::unique_ptr<Client>> Client::make(ClientOptions options) {
   std::unique_ptr<Client> client(new Client(std::move(options)));
   const auto& visible = client->options_.visible;
   const auto& owners = client->options_.owners;
-  for (DevicePlace& place : device_places(instance, client->lnc())) {
-    const auto found = std::find(visible.begin(), visible.end(), place.id);
+  for (DeviceInfo& info : device_infos(instance, client->lnc())) {
+    const auto found = std::find(visible.begin(), visible.end(), info.id);
     if (!visible.empty() && found == visible.end()) continue;
-    if (!owners.empty()) place.process = owners[size_t(found - visible.begin())];
-    const bool is_here = place.process == client->process();
-    client->devices_.push_back(std::make_unique<Device>(instance, client->lnc(), std::move(place), is_here));
+    if (!owners.empty()) info.process = owners[size_t(found - visible.begin())];
+    const bool is_here = info.process == client->process();
+    client->devices_.push_back(std::make_unique<Device>(instance, client->lnc(), std::move(info), is_here));
     client->pointers_.push_back(client->devices_.back().get());
   }
   return client;

@@ -32,9 +32,9 @@ class Client {
   std::span<Device* const> devices() const { return pointers_; }  // of all processes
   Result<Device*> find_device(int id) const;
   int process() const { return options_.peers ? options_.peers->process() : 0; }
-  bool is_here(const Device& device) const { return device.place().process == process(); }
+  bool is_here(const Device& device) const { return device.info().process == process(); }
   Peers* peers() const { return options_.peers.get(); }
-  Turns& turns() { return turns_; }
+  Permits& permits() { return permits_; }
   SumOrders& sum_orders() { return sum_orders_; }
   std::mutex& launch_order() { return launch_order_; }  // held while a program is queued on several devices
 
@@ -42,7 +42,7 @@ class Client {
   explicit Client(ClientOptions options);
 
   const ClientOptions options_;
-  Turns turns_;
+  Permits permits_;
   SumOrders sum_orders_;
   std::mutex launch_order_;
   std::vector<std::unique_ptr<Device>> devices_;

@@ -1,6 +1,6 @@
 // What a collective does to the values of its members: the same bits whoever arrives last. Sums run in the order of a
-// schedule (sum_order.h); what only moves goes straight from its source to its place, as memory is shared here and any
-// schedule ends with the same bytes. Not who meets whom (gathering.h), not time (comm/ and sim/).
+// schedule (sum_order.h); what only moves goes straight from its source to its destination, as memory is shared here
+// and any schedule ends with the same bytes. Not who waits for whom (rendezvous.h), not time (comm/ and sim/).
 #pragma once
 
 #include <span>

@@ -23,8 +23,8 @@ std::vector<int64_t> coordinates(const arch::Instance& instance, int64_t chip) {
 
 }  // namespace
 
-std::vector<DevicePlace> device_places(const arch::Instance& instance, int64_t lnc) {
-  std::vector<DevicePlace> out;
+std::vector<DeviceInfo> device_infos(const arch::Instance& instance, int64_t lnc) {
+  std::vector<DeviceInfo> out;
   const int64_t per_chip = instance.chip->cores / lnc;
   for (int64_t chip = 0; chip < instance.chips; ++chip)
     for (int64_t core = 0; core < per_chip; ++core)
@@ -32,11 +32,11 @@ std::vector<DevicePlace> device_places(const arch::Instance& instance, int64_t l
   return out;
 }
 
-Device::Device(const arch::Instance& instance, int64_t lnc, DevicePlace place, bool is_here)
-    : place_(std::move(place)),
+Device::Device(const arch::Instance& instance, int64_t lnc, DeviceInfo info, bool is_here)
+    : info_(std::move(info)),
       kind_(cat("NC_v", instance.chip->generation)),
-      name_(cat("neuron:", place_.id, " (", instance.name, ", chip ", place_.chip, ", core ", place_.core,
-                is_here ? "" : cat(", of process ", place_.process), ")")),
+      name_(cat("neuron:", info_.id, " (", instance.name, ", chip ", info_.chip, ", core ", info_.core,
+                is_here ? "" : cat(", of process ", info_.process), ")")),
       memories_{Memory::make(name_, is_here ? instance.chip->hbm.bytes / instance.chip->cores * lnc : 0)} {
   for (size_t k = 1; k < memories_.size(); ++k)
     memories_[k] = Memory::make(cat(run::name(MemoryKind(k)), " of ", name_), is_here ? INT64_MAX : 0);

@@ -14,7 +14,7 @@
 
 namespace trine::run {
 
-struct DevicePlace {
+struct DeviceInfo {
   int id = 0;                             // logical core, counted over the whole instance
   int process = 0;                        // that owns it
   int64_t chip = 0;                       // counted over the instance
@@ -29,10 +29,10 @@ struct Counters {
 
 class Device {
  public:
-  Device(const arch::Instance& instance, int64_t lnc, DevicePlace place, bool is_here = true);
+  Device(const arch::Instance& instance, int64_t lnc, DeviceInfo info, bool is_here = true);
 
-  const DevicePlace& place() const { return place_; }
-  int id() const { return place_.id; }
+  const DeviceInfo& info() const { return info_; }
+  int id() const { return info_.id; }
   const std::string& kind() const { return kind_; }  // "NC_v2"
   const std::string& name() const { return name_; }  // "neuron:3 (trn1.32xlarge, chip 1, core 1)"
   Memory& memory(MemoryKind kind = MemoryKind::device) const { return *memories_[size_t(kind)]; }
@@ -40,7 +40,7 @@ class Device {
   Queue& queue() { return queue_; }
 
  private:
-  const DevicePlace place_;
+  const DeviceInfo info_;
   const std::string kind_, name_;
   // Shared with the storage in them, which a framework may free last.
   std::array<std::shared_ptr<Memory>, size_t(MemoryKind::count)> memories_;
@@ -49,6 +49,6 @@ class Device {
 };
 
 // Where each logical core of an instance is.
-std::vector<DevicePlace> device_places(const arch::Instance& instance, int64_t lnc);
+std::vector<DeviceInfo> device_infos(const arch::Instance& instance, int64_t lnc);
 
 }  // namespace trine::run

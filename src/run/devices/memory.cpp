@@ -86,9 +86,9 @@ Result<std::shared_ptr<Storage>> Memory::allocate(Allocation wanted) {
     stats_.largest_bytes = std::max(stats_.largest_bytes, bytes);
     block->bytes_ = size_t(bytes);
     block->is_counted_ = true;
-    block->after_ = living_;
-    if (living_) living_->before_ = block.get();
-    living_ = block.get();
+    block->after_ = live_;
+    if (live_) live_->before_ = block.get();
+    live_ = block.get();
   }
   block->data_ = TRY(host_memory(size_t(bytes)));
   return std::make_shared<Storage>(std::move(block));
@@ -97,7 +97,7 @@ Result<std::shared_ptr<Storage>> Memory::allocate(Allocation wanted) {
 void Memory::release(Block& block) {
   std::lock_guard lock(mutex_);
   if (!block.is_counted_) return;
-  (block.before_ ? block.before_->after_ : living_) = block.after_;
+  (block.before_ ? block.before_->after_ : live_) = block.after_;
   if (block.after_) block.after_->before_ = block.before_;
   add(block.class_, -int64_t(block.bytes_));
 }
@@ -134,7 +134,7 @@ Error Memory::out_of_memory(std::string_view wanted, int64_t bytes) const {
     int64_t count = 0, bytes = 0;
   };
   std::map<std::string, Group> groups;
-  for (const Block* s = living_; s; s = s->after_) {
+  for (const Block* s = live_; s; s = s->after_) {
     std::string what = cat(shape_text(s->dtype_, s->dims_), " ", name(s->class_));
     if (s->owner_) what += cat(" of ", *s->owner_);
     Group& group = groups[std::move(what)];

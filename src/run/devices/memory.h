@@ -62,30 +62,30 @@ class Block {
 class Storage {
  public:
   explicit Storage(std::shared_ptr<Block> block)
-      : block_(std::move(block)), kept_(block_->data_.data(), block_->bytes_) {}
+      : block_(std::move(block)), packed_forms_(block_->data_.data(), block_->bytes_) {}
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
 
   std::byte* data() const { return block_->data_.data(); }  // values are there during a use of kept(), or pinned
   size_t bytes() const { return block_->bytes_; }
-  host::Kept& kept() { return kept_; }                                                  // packed forms of these values
+  host::PackedForms& packed_forms() { return packed_forms_; }                           // packed forms of these values
   std::shared_ptr<Storage> reuse() const { return std::make_shared<Storage>(block_); }  // for the next values
 
   // Uses that a later program on the same device does not wait for: another device's copy, a transfer to the host, a
   // pointer somebody was given. While there are any, a donated tensor's bytes are not written.
   void begin_foreign_use() {
     foreign_.fetch_add(1, std::memory_order_relaxed);
-    kept_.begin_use(false);
+    packed_forms_.begin_use(false);
   }
   void end_foreign_use() {
-    kept_.end_use(true, false);
+    packed_forms_.end_use(true, false);
     foreign_.fetch_sub(1, std::memory_order_release);
   }
   bool has_foreign_use() const { return foreign_.load(std::memory_order_acquire) != 0; }
 
  private:
   const std::shared_ptr<Block> block_;
-  host::Kept kept_;
+  host::PackedForms packed_forms_;
   std::atomic<int> foreign_ = 0;
 };
 
@@ -120,7 +120,7 @@ class Memory : public std::enable_shared_from_this<Memory> {
   const std::string name_;
   mutable std::mutex mutex_;
   MemoryStats stats_;
-  Block* living_ = nullptr;  // the youngest; the others follow
+  Block* live_ = nullptr;  // the youngest; the others follow
 };
 
 }  // namespace trine::run

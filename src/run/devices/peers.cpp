@@ -22,7 +22,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr int kMeetMs = 120'000;                 // to start all processes
+constexpr int kConnectMs = 120'000;              // to start all processes
 constexpr size_t kMessageMax = size_t{1} << 40;  // bytes
 constexpr int64_t kLateSeconds = 600;            // a peer that is there but does not come
 constexpr milliseconds kLook{50};                // between looks at whether a wait is over
@@ -100,7 +100,7 @@ seconds late_after() {
 
 struct Peers::Header {
   Launch launch;
-  MeetingPoint point;
+  RendezvousKey point;
   uint64_t size = 0;
 };
 
@@ -115,23 +115,23 @@ Result<std::unique_ptr<Peers>> Peers::connect(Board& board, int process, int cou
   const std::string address = cat("trine-", getpid(), "-", random(), "-", random());
   const int listener = TRY(listen_at(address, count));
   out->about_[size_t(process)] = std::move(about);
-  const Result<void> met = out->meet(board, listener, address);
+  const Result<void> connected = out->connect_all(board, listener, address);
   close(listener);
-  if (!met) return Error(met.error());
+  if (!connected) return Error(connected.error());
   for (int p = 0; p < count; ++p)
     if (p != process) out->peers_[size_t(p)]->reader = std::thread([self = out.get(), p] { self->read(p); });
   return out;
 }
 
 // Each process calls those before it, and is called by those after it; who calls knows the secret on the board.
-Result<void> Peers::meet(Board& board, int listener, const std::string& address) {
+Result<void> Peers::connect_all(Board& board, int listener, const std::string& address) {
   std::random_device random;
   const uint64_t secret = uint64_t(random()) << 32 | random();
   TRY(board.put(cat("trine/", process_), cat(address, " ", secret, " ", about_[size_t(process_)])));
   int to_come = 0;
   for (int p = 0; p < int(peers_.size()); ++p) {
     if (p == process_) continue;
-    const auto text = board.get(cat("trine/", p), kMeetMs);
+    const auto text = board.get(cat("trine/", p), kConnectMs);
     if (!text)
       return fail(Code::io, cat("process ", p, " of ", peers_.size(), " did not come: ", text.error().message));
     const size_t first = text->find(' '), second = text->find(' ', first + 1);
@@ -144,7 +144,7 @@ Result<void> Peers::meet(Board& board, int listener, const std::string& address)
     const Hello hello{std::strtoull(text->c_str() + first + 1, nullptr, 10), process_};
     peers_[size_t(p)]->socket = TRY(connect_to(text->substr(0, first), hello, p));
   }
-  const timeval wait{kMeetMs / 1000, 0};
+  const timeval wait{kConnectMs / 1000, 0};
   setsockopt(listener, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait));
   while (to_come > 0) {
     const int caller = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
@@ -189,7 +189,7 @@ Result<void> Peers::write(Peer& peer, const Header& header, std::span<const std:
   return {};
 }
 
-Result<void> Peers::send(int to, const Launch& launch, const MeetingPoint& point,
+Result<void> Peers::send(int to, const Launch& launch, const RendezvousKey& point,
                          std::span<const std::span<const std::byte>> parts) {
   Header header{launch, point, 0};
   for (const auto& part : parts) header.size += part.size();
@@ -198,7 +198,7 @@ Result<void> Peers::send(int to, const Launch& launch, const MeetingPoint& point
   return {};
 }
 
-Result<Peers::Message> Peers::receive(int from, const Launch& launch, const MeetingPoint& point,
+Result<Peers::Message> Peers::receive(int from, const Launch& launch, const RendezvousKey& point,
                                       const std::function<bool()>& is_over) {
   const auto start = std::chrono::steady_clock::now(), late = start + late_after();
   std::unique_lock lock(mutex_);
@@ -209,7 +209,7 @@ Result<Peers::Message> Peers::receive(int from, const Launch& launch, const Meet
       return out;
     }
     if (const auto why = given_up_.find(launch); why != given_up_.end()) return fail(Code::io, why->second);
-    const auto other = inbox_.lower_bound({from, launch, MeetingPoint{}});
+    const auto other = inbox_.lower_bound({from, launch, RendezvousKey{}});
     if (other != inbox_.end() && std::get<0>(other->first) == from && std::get<1>(other->first) == launch &&
         std::get<2>(other->first).program != point.program)
       return fail(Code::invalid, cat("process ", from,

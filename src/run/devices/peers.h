@@ -1,5 +1,5 @@
 // The other processes of a program that runs on the devices of several, on this machine: a socket to each, and what
-// they have sent that nobody has taken yet. Not what is sent or why (gathering.h). Invariant: receive() ends: with the
+// they have sent that nobody has taken yet. Not what is sent or why (rendezvous.h). Invariant: receive() ends: with the
 // message, or with an error when the peer is gone, gave up, or is late.
 #pragma once
 
@@ -38,9 +38,9 @@ struct Launch {
 };
 
 // A collective within it: the program, by a hash; the step; the first participant of the group; how often it was met.
-struct MeetingPoint {
-  uint64_t program = 0, step = 0, group = 0, turn = 0;
-  auto operator<=>(const MeetingPoint&) const = default;
+struct RendezvousKey {
+  uint64_t program = 0, step = 0, group = 0, round = 0;
+  auto operator<=>(const RendezvousKey&) const = default;
 };
 
 class Peers {
@@ -60,10 +60,10 @@ class Peers {
   const std::vector<std::string>& about() const { return about_; }  // by process
   uint64_t next_launch(uint64_t devices);                           // its number, from 1
 
-  Result<void> send(int to, const Launch& launch, const MeetingPoint& point,
+  Result<void> send(int to, const Launch& launch, const RendezvousKey& point,
                     std::span<const std::span<const std::byte>> parts);
   // `is_over` is asked now and then; once true, the wait ends with an error.
-  Result<Message> receive(int from, const Launch& launch, const MeetingPoint& point,
+  Result<Message> receive(int from, const Launch& launch, const RendezvousKey& point,
                           const std::function<bool()>& is_over);
   void give_up(const Launch& launch, const std::string& why);  // tells all the others
   void forget(const Launch& launch);                           // and all before it on the same devices
@@ -78,7 +78,7 @@ class Peers {
   };
 
   Peers(int process, int count);
-  Result<void> meet(Board& board, int listener, const std::string& address);
+  Result<void> connect_all(Board& board, int listener, const std::string& address);
   Result<void> write(Peer& peer, const Header& header, std::span<const std::span<const std::byte>> parts);
   void read(int from);
   Result<void> take(int from, const Header& header);
@@ -89,7 +89,7 @@ class Peers {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<uint64_t, uint64_t> launches_, over_;  // by devices: the last begun, the last that is over
-  std::map<std::tuple<int, Launch, MeetingPoint>, Message> inbox_;
+  std::map<std::tuple<int, Launch, RendezvousKey>, Message> inbox_;
   std::map<Launch, std::string> given_up_;
 };
 

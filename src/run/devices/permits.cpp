@@ -3,13 +3,13 @@
 
 namespace trine::run {
 
-bool Turns::take() {
+bool Permits::take() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return free_ > 0; });
   return --free_ == count_ - 1;
 }
 
-void Turns::give() {
+void Permits::give() {
   std::lock_guard lock(mutex_);
   ++free_;
   changed_.notify_one();

@@ -1,5 +1,5 @@
-// Turns: how many device threads may compute at once. Devices are many and processors few; a thread that waits for
-// others gives its turn back. Invariant: never more turns out than processors.
+// Permits: how many device threads may compute at once. Devices are many and processors few; a thread that waits for
+// others gives its permit back. Invariant: never more permits out than processors.
 #pragma once
 
 #include <condition_variable>
@@ -7,9 +7,9 @@
 
 namespace trine::run {
 
-class Turns {
+class Permits {
  public:
-  explicit Turns(int count) : free_(count), count_(count) {}
+  explicit Permits(int count) : free_(count), count_(count) {}
 
   bool take();  // blocks; true if nobody else has one, so that the whole thread pool is free
   void give();

@@ -15,7 +15,7 @@ Queue::~Queue() {
 void Queue::add(std::function<void()> task) {
   std::lock_guard lock(mutex_);
   tasks_.push_back(std::move(task));
-  if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
+  if (!thread_.joinable()) thread_ = std::thread([this] { run_tasks(); });
   changed_.notify_all();
 }
 
@@ -38,7 +38,7 @@ void Queue::drain() {
   --drains_;
 }
 
-void Queue::work() {
+void Queue::run_tasks() {
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [&] { return (!tasks_.empty() && !is_busy_) || (stop_ && tasks_.empty()); });

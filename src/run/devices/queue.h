@@ -25,7 +25,7 @@ class Queue {
   void drain();  // waits until all tasks so far are done
 
  private:
-  void work();
+  void run_tasks();
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -1,4 +1,4 @@
-// Groups after StableHLO's rules, and the spots where their members meet.
+// Groups after StableHLO's rules, and the arrivals of their members.
 #include "run/devices/rendezvous.h"
 
 #include <algorithm>
@@ -83,30 +83,34 @@ StepNumbers number_collectives(const arch::HostPlan& plan) {
   return out;
 }
 
-Gathering::Gathering(Assignment assignment, Turns* turns, SumOrders* orders, std::vector<comm::Place> places,
-                     Abroad abroad)
-    : assignment_(assignment), turns_(turns), orders_(orders), places_(std::move(places)), abroad_(std::move(abroad)) {
+Rendezvous::Rendezvous(Assignment assignment, Permits* permits, SumOrders* orders, std::vector<comm::Place> places,
+                       Abroad abroad)
+    : assignment_(assignment),
+      permits_(permits),
+      orders_(orders),
+      places_(std::move(places)),
+      abroad_(std::move(abroad)) {
   for (int64_t p = 0; p < assignment_.size(); ++p) here_ += abroad_.is_here(p);
 }
 
-Gathering::~Gathering() {
+Rendezvous::~Rendezvous() {
   if (abroad_.peers) abroad_.peers->forget(abroad_.launch);
 }
 
-struct Gathering::Spot {
+struct Rendezvous::Arrivals {
   Group group;
   std::vector<Member> members;                   // in the group's order
   std::vector<std::vector<TensorView>> brought;  // by members of other processes, and the memory it is in
   std::vector<Peers::Message> messages;
   size_t here = 0;  // members of this process
   size_t arrived = 0;
-  uint64_t turn = 0;
+  uint64_t round = 0;
   bool is_running = false, done = false;
   Result<void> outcome = {};
 };
 
-Result<void> Gathering::meet(int64_t participant, const CollectiveStep& step, std::span<const TensorView> in,
-                             std::span<const TensorView> out) {
+Result<void> Rendezvous::join(int64_t participant, const CollectiveStep& step, std::span<const TensorView> in,
+                              std::span<const TensorView> out) {
   if (step.kind == CollectiveKind::partition_id)
     return write_id(out, participant % assignment_.partitions), Result<void>();
   if (step.kind == CollectiveKind::replica_id)
@@ -115,59 +119,59 @@ Result<void> Gathering::meet(int64_t participant, const CollectiveStep& step, st
   const Key key{&step, group.participants[0]};
   std::unique_lock lock(mutex_);
   if (error_) return *error_;
-  std::shared_ptr<Spot>& slot = spots_[key];
+  std::shared_ptr<Arrivals>& slot = arrivals_[key];
   if (!slot) {
-    slot = std::make_shared<Spot>();
+    slot = std::make_shared<Arrivals>();
     slot->members.resize(group.participants.size());
     slot->group = std::move(group);
     for (const int64_t p : slot->group.participants) slot->here += abroad_.is_here(p);
-    slot->turn = met_[key]++;
+    slot->round = rounds_[key]++;
   }
-  const std::shared_ptr<Spot> spot = slot;
-  const auto& all = spot->group.participants;
-  const size_t place = size_t(std::find(all.begin(), all.end(), participant) - all.begin());
-  spot->members[place] = {spot->group.ids[place], in, out};
-  if (++spot->arrived < spot->here) {
+  const std::shared_ptr<Arrivals> arrivals = slot;
+  const auto& all = arrivals->group.participants;
+  const size_t index = size_t(std::find(all.begin(), all.end(), participant) - all.begin());
+  arrivals->members[index] = {arrivals->group.ids[index], in, out};
+  if (++arrivals->arrived < arrivals->here) {
     ++waiting_;
     look_for_deadlock();
     lock.unlock();
-    turns_->give();
+    permits_->give();
     lock.lock();
-    changed_.wait(lock, [&] { return spot->done || (error_ && !spot->is_running); });
-    const Result<void> outcome = spot->done ? spot->outcome : Result<void>(*error_);
+    changed_.wait(lock, [&] { return arrivals->done || (error_ && !arrivals->is_running); });
+    const Result<void> outcome = arrivals->done ? arrivals->outcome : Result<void>(*error_);
     lock.unlock();
-    turns_->take();
+    permits_->take();
     return outcome;
   }
-  spot->is_running = true;  // from here on the members' memory is in use: nobody leaves
-  spots_.erase(key);
-  waiting_ -= int64_t(spot->here) - 1;
+  arrivals->is_running = true;  // from here on the members' memory is in use: nobody leaves
+  arrivals_.erase(key);
+  waiting_ -= int64_t(arrivals->here) - 1;
   lock.unlock();
-  const Result<void> outcome = run(step, *spot);
+  const Result<void> outcome = run(step, *arrivals);
   lock.lock();
-  finish(*spot, outcome);
+  finish(*arrivals, outcome);
   return outcome;
 }
 
-Result<void> Gathering::run(const CollectiveStep& step, Spot& spot) {
-  const auto& all = spot.group.participants;
-  if (spot.here < all.size()) {
-    turns_->give();
-    const Result<void> exchanged = exchange(step, spot);
-    turns_->take();
+Result<void> Rendezvous::run(const CollectiveStep& step, Arrivals& arrivals) {
+  const auto& all = arrivals.group.participants;
+  if (arrivals.here < all.size()) {
+    permits_->give();
+    const Result<void> exchanged = exchange(step, arrivals);
+    permits_->take();
     TRY(exchanged);
   }
   const ThreadPool::Use whole_pool(ThreadPool::process());
   Sums sums{orders_, {}};
   if (orders_)
     for (const int64_t p : all) sums.places.push_back(places_[size_t(p)]);
-  return run_collective(step, spot.members, sums);
+  return run_collective(step, arrivals.members, sums);
 }
 
 // Every process of the group gets what the others' members bring, in the group's order.
-Result<void> Gathering::exchange(const CollectiveStep& step, Spot& spot) {
-  const auto& all = spot.group.participants;
-  const MeetingPoint point{abroad_.program, abroad_.numbers->at(&step), uint64_t(all[0]), spot.turn};
+Result<void> Rendezvous::exchange(const CollectiveStep& step, Arrivals& arrivals) {
+  const auto& all = arrivals.group.participants;
+  const RendezvousKey point{abroad_.program, abroad_.numbers->at(&step), uint64_t(all[0]), arrivals.round};
   std::vector<std::span<const std::byte>> mine;
   const Member* like = nullptr;
   std::set<int> others;
@@ -176,7 +180,7 @@ Result<void> Gathering::exchange(const CollectiveStep& step, Spot& spot) {
       others.insert(abroad_.processes[size_t(all[i])]);
       continue;
     }
-    like = &spot.members[i];
+    like = &arrivals.members[i];
     for (const TensorView& v : like->in) mine.emplace_back(v.as<const std::byte>(), v.bytes());
   }
   for (const int other : others) TRY(abroad_.peers->send(other, abroad_.launch, point, mine));
@@ -184,19 +188,19 @@ Result<void> Gathering::exchange(const CollectiveStep& step, Spot& spot) {
     std::lock_guard lock(mutex_);
     return error_.has_value();
   };
-  spot.brought.resize(all.size());
+  arrivals.brought.resize(all.size());
   for (const int other : others) {
     const Peers::Message& message =
-        spot.messages.emplace_back(TRY(abroad_.peers->receive(other, abroad_.launch, point, is_over)));
+        arrivals.messages.emplace_back(TRY(abroad_.peers->receive(other, abroad_.launch, point, is_over)));
     size_t at = 0;
     for (size_t i = 0; i < all.size(); ++i) {
       if (abroad_.processes[size_t(all[i])] != other) continue;
-      spot.brought[i].assign(like->in.begin(), like->in.end());
-      for (TensorView& v : spot.brought[i]) {
+      arrivals.brought[i].assign(like->in.begin(), like->in.end());
+      for (TensorView& v : arrivals.brought[i]) {
         v.data = message.bytes.data() + at;
         at += v.bytes();
       }
-      spot.members[i] = {spot.group.ids[i], spot.brought[i], {}};
+      arrivals.members[i] = {arrivals.group.ids[i], arrivals.brought[i], {}};
     }
     if (at != message.size)
       return fail(Code::invalid,
@@ -205,34 +209,34 @@ Result<void> Gathering::exchange(const CollectiveStep& step, Spot& spot) {
   return {};
 }
 
-void Gathering::finish(Spot& spot, const Result<void>& outcome) {
-  spot.outcome = outcome;
-  spot.done = true;
+void Rendezvous::finish(Arrivals& arrivals, const Result<void>& outcome) {
+  arrivals.outcome = outcome;
+  arrivals.done = true;
   changed_.notify_all();
 }
 
-void Gathering::abort(const Error& error) {
+void Rendezvous::abort(const Error& error) {
   if (!error_) error_ = error;
   changed_.notify_all();
 }
 
-void Gathering::look_for_deadlock() {
+void Rendezvous::look_for_deadlock() {
   if (waiting_ == 0 || waiting_ + left_ < here_ || error_) return;
   abort(fail(Code::invalid, cat(waiting_, " of ", here_,
                                 " devices wait in collectives for others that never come: the devices took different "
                                 "ways through a loop or a branch")));
 }
 
-void Gathering::leave(int64_t, const Result<void>& outcome) {
-  std::optional<Error> to_tell;
+void Rendezvous::leave(int64_t, const Result<void>& outcome) {
+  std::optional<Error> to_notify;
   {
     std::lock_guard lock(mutex_);
     ++left_;
     if (!outcome) abort(outcome.error());
     look_for_deadlock();
-    if (error_ && !std::exchange(has_told_, true)) to_tell = error_;
+    if (error_ && !std::exchange(has_notified_, true)) to_notify = error_;
   }
-  if (to_tell && abroad_.peers) abroad_.peers->give_up(abroad_.launch, to_tell->message);
+  if (to_notify && abroad_.peers) abroad_.peers->give_up(abroad_.launch, to_notify->message);
 }
 
 }  // namespace trine::run

@@ -73,8 +73,8 @@ std::vector<uint32_t> loop_bodies(const arch::Stream& s) {
 // Unrolled copies of an instruction share its line; in assembly text, where each has its own, its loop and its shapes.
 std::string likeness(const Look& l, const Insn& i, bool line_is_shared, uint32_t body) {
   if (line_is_shared) return cat("line ", i.call.insn.line, " ", i.row().name);
-  std::string key = cat(i.stream, " ", body, " ", i.row().name, " ", i.prepared.queue);
-  if (i.prepared.kind == Kind::engine)
+  std::string key = cat(i.stream, " ", body, " ", i.row().name, " ", i.timed.queue);
+  if (i.timed.kind == Kind::engine)
     for (size_t a = 0; a < i.call.info.attrs.size(); ++a) key += cat(" ", l.program.attrs[i.call.insn.attr + a]);
   for (size_t s = 0; s < i.call.info.slots.size(); ++s) {
     const arch::Operand& o = i.call.operand(static_cast<int>(s));
@@ -129,12 +129,12 @@ std::vector<Hotspot> hotspots(const Look& l) {
   return out;
 }
 
-std::vector<Insn> working_insns(const Look& l) {
+std::vector<Insn> executed_insns(const Look& l) {
   std::vector<Insn> out;
   for (uint32_t s = 0; s < l.program.streams.size(); ++s) {
     const arch::Stream& stream = l.program.streams[s];
     for (uint32_t n = 0; n < stream.insns.size(); ++n) {
-      const sim::Prepared& p = l.plan.streams[s][n];
+      const sim::TimedInsn& p = l.plan.streams[s][n];
       if (p.kind == Kind::control || p.kind == Kind::semaphore || !l.timing.totals[s][n].count) continue;
       const arch::RowInfo& info = *arch::row_by_opcode(stream.insns[n].opcode);
       out.push_back({s, n, arch::Call{l.program, l.chip, stream.insns[n], info, stream.engine, stream.core}, p,
@@ -152,11 +152,11 @@ Look::Look(const arch::Program& p, const arch::Instance& i, const sim::TimeOptio
       chip(*i.chip),
       timing(t),
       report(make_report(p, i, t)),
-      plan(sim::prepare(p, *i.chip, options)),
+      plan(sim::make_plan(p, *i.chip, options)),
       options_(options) {
   options_.events_max = 0;
   options_.window_begin_ns = options_.window_end_ns = 0;
-  insns = working_insns(*this);
+  insns = executed_insns(*this);
 }
 
 double Look::time(const arch::Program& p, const arch::Chip& c, std::vector<sim::Scale> scales) const {
@@ -185,7 +185,7 @@ double Look::issue_ns(Engine e) const {
   double ns = 0;
   for (const Insn& i : insns)
     if (i.is_dma() && i.call.engine == e)
-      ns += static_cast<double>(i.total.count) * to_ns(plan.transfers[i.prepared.transfer].issue);
+      ns += static_cast<double>(i.total.count) * to_ns(plan.transfers[i.timed.transfer].issue);
   return ns;
 }
 
@@ -204,8 +204,8 @@ const Insn* Look::longest_waiting(const std::function<bool(const Insn&)>& which)
 }
 
 const Insn* Look::quicker_on(const arch::Chip& other) const {
-  const sim::Plan there = sim::prepare(program, other, options_);
-  return busiest([&](const Insn& i) { return there.streams[i.stream][i.index].interval < i.prepared.interval; });
+  const sim::Plan there = sim::make_plan(program, other, options_);
+  return busiest([&](const Insn& i) { return there.streams[i.stream][i.index].interval < i.timed.interval; });
 }
 
 Site Look::site(const Insn& i) const {

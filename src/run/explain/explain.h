@@ -1,6 +1,6 @@
 // Explain: what bounds a timed program, by how much, what to change first, and which instructions to look at.
 // Every "would take" is the model's own: the program is timed again with one thing changed, or bounded by its busiest
-// unit ("at best"). Rules are rows of explain_rules.cpp; how it reads is explain_text.cpp.
+// unit ("at best"). Rules are rows of rules.cpp; how it reads is text.cpp.
 #pragma once
 
 #include <span>

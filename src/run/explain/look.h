@@ -7,7 +7,7 @@
 
 #include "arch/row.h"
 #include "run/explain/explain.h"
-#include "sim/core/prepare.h"
+#include "sim/core/plan.h"
 
 namespace trine::run {
 
@@ -15,13 +15,13 @@ namespace trine::run {
 struct Insn {
   uint32_t stream = 0, index = 0;
   arch::Call call;
-  const sim::Prepared& prepared;
+  const sim::TimedInsn& timed;
   const sim::InsnTotal& total;
 
   const arch::Row& row() const { return *call.info.row; }
   double busy_ns() const { return sim::to_ns(total.busy); }
-  bool is_dma() const { return prepared.kind == sim::Kind::queue; }
-  bool is_matmul() const { return prepared.kind == sim::Kind::matmul; }
+  bool is_dma() const { return timed.kind == sim::Kind::queue; }
+  bool is_matmul() const { return timed.kind == sim::Kind::matmul; }
 };
 
 class Look {

@@ -110,8 +110,7 @@ std::optional<Advice> tensor_fill(const Look& l) {
 std::optional<Advice> tensor_short(const Look& l) {
   const auto columns = [](const Insn& x) { return static_cast<double>(x.call.tile("moving").row_elements); };
   const auto brief = [&](const Insn& x) {
-    return is_array_matmul(x) &&
-           (columns(x) < l.chip.tensor.interval_min_cycles || x.prepared.load > x.prepared.interval);
+    return is_array_matmul(x) && (columns(x) < l.chip.tensor.interval_min_cycles || x.timed.load > x.timed.interval);
   };
   const Insn* i = l.busiest(brief);
   if (!i) return {};
@@ -120,9 +119,9 @@ std::optional<Advice> tensor_short(const Look& l) {
     if (brief(x))
       scales.push_back({x.stream, x.index, std::min(1.0, columns(x) / l.chip.tensor.interval_min_cycles), 0, 1});
   const std::string why =
-      i->prepared.load > i->prepared.interval
-          ? cat("Loading the weights takes ", with_unit_ns(to_ns(i->prepared.load)), ", streaming ",
-                with_unit_ns(to_ns(i->prepared.interval)), "; a load hides only behind a longer stream.")
+      i->timed.load > i->timed.interval
+          ? cat("Loading the weights takes ", with_unit_ns(to_ns(i->timed.load)), ", streaming ",
+                with_unit_ns(to_ns(i->timed.interval)), "; a load hides only behind a longer stream.")
           : cat("A matmul takes at least ", l.chip.tensor.interval_min_cycles, " cycles.");
   return advice(l, *i, cat("Matmuls stream only ", columns(*i), " columns past each set of weights."), why,
                 cat("Stream up to ", l.chip.tensor.moving_max, " columns a matmul"), l.time_if(scales));
@@ -143,7 +142,7 @@ std::optional<Advice> tensor_throttle(const Look& l) {
 std::optional<Advice> psum_banks(const Look& l) {
   double waits = 0;
   for (const Engine e : {Engine::vector, Engine::scalar, Engine::gpsimd})
-    if (l.busiest([&](const Insn& x) { return x.call.engine == e && x.prepared.traffic.psum_read > 0; }))
+    if (l.busiest([&](const Insn& x) { return x.call.engine == e && x.timed.traffic.psum_read > 0; }))
       waits += l.waited_share(Engine::tensor, static_cast<Part>(e));
   const Insn* i = l.longest_waiting([](const Insn& x) { return x.is_matmul(); });
   if (!i || waits < 0.02 || l.report.psum_banks_used >= l.report.psum_banks) return {};
@@ -156,7 +155,7 @@ std::optional<Advice> psum_banks(const Look& l) {
 // --- data movement ---
 
 double run_efficiency(const Look& l, const Insn& i) {
-  const sim::QueueWork& w = l.plan.transfers[i.prepared.transfer];
+  const sim::TransferTime& w = l.plan.transfers[i.timed.transfer];
   const arch::Transfer t = arch::describe_transfer(l.chip, i.call);
   const double ideal = static_cast<double>(t.bytes) / (l.chip.dma.rate_bytes_per_ns * t.rate_fraction);
   return w.packets > 0 ? ideal / to_ns(w.packets) : 1;
@@ -195,14 +194,14 @@ std::optional<Advice> dma_issue(const Look& l) {
   for (double* ns : {&chip.dma.hwdge_issue_ns, &chip.dma.swdge_issue_ns, &chip.dma.ring_turnaround_ns}) *ns /= kMerge;
   return advice(l, *i, cat(arch::name(engine), " spends ", percent(share), " of the time on DMA descriptors."),
                 cat("It issues ", with_commas(transfers), " transfers at ",
-                    with_unit_ns(to_ns(l.plan.transfers[i->prepared.transfer].issue)), " each."),
+                    with_unit_ns(to_ns(l.plan.transfers[i->timed.transfer].issue)), " each."),
                 cat("Make transfers ", kMerge, " times as large, or issue them from more engines"), l.time_if(chip));
 }
 
 std::optional<Advice> dma_few_engines(const Look& l) {
   const auto uneven = [&](const Insn& x) {
     if (!x.is_dma()) return 1.0;
-    const sim::QueueWork& w = l.plan.transfers[x.prepared.transfer];
+    const sim::TransferTime& w = l.plan.transfers[x.timed.transfer];
     const auto most = *std::max_element(w.engine.begin(), w.engine.end());
     return most > 0 ? to_ns(w.packets) / static_cast<double>(w.engine.size()) / to_ns(most) : 1.0;
   };
@@ -221,11 +220,11 @@ std::optional<Advice> dma_few_engines(const Look& l) {
 std::optional<Advice> dma_one_queue(const Look& l) {
   std::map<int, int64_t> transfers;  // by queue
   for (const Insn& x : l.insns)
-    if (x.is_dma()) transfers[x.prepared.queue] += x.total.count;
+    if (x.is_dma()) transfers[x.timed.queue] += x.total.count;
   if (transfers.empty()) return {};
   const auto fullest = std::max_element(transfers.begin(), transfers.end(),
                                         [](const auto& a, const auto& b) { return a.second < b.second; });
-  const Insn* i = l.busiest([&](const Insn& x) { return x.is_dma() && x.prepared.queue == fullest->first; });
+  const Insn* i = l.busiest([&](const Insn& x) { return x.is_dma() && x.timed.queue == fullest->first; });
   arch::Chip chip = l.chip;
   chip.dma.ring_turnaround_ns = 0;
   return advice(l, *i,
@@ -270,7 +269,7 @@ std::optional<Advice> dma_wait(const Look& l) {
 
 std::optional<Advice> spill(const Look& l) {
   const auto spills = [](const Insn& x) {
-    return x.is_dma() && x.prepared.traffic.spill_save + x.prepared.traffic.spill_reload > 0;
+    return x.is_dma() && x.timed.traffic.spill_save + x.timed.traffic.spill_reload > 0;
   };
   const Insn* i = l.busiest(spills);
   if (!i) return {};
@@ -336,8 +335,8 @@ std::optional<Advice> small_instructions(const Look& l) {
   };
   const auto filled = [&](const Insn& x) { return static_cast<double>(row_elements(x)) / floor_of(x); };
   const auto small = [&](const Insn& x) {
-    return x.prepared.kind == Kind::engine && filled(x) < 1 &&
-           x.prepared.interval <= sim::cycles_to_fs(floor_of(x), sim::clock_ghz(l.chip, x.call.engine));
+    return x.timed.kind == Kind::engine && filled(x) < 1 &&
+           x.timed.interval <= sim::cycles_to_fs(floor_of(x), sim::clock_ghz(l.chip, x.call.engine));
   };
   const Insn* i = l.busiest(small);
   if (!i) return {};
@@ -358,7 +357,7 @@ std::optional<Advice> engine_idle(const Look& l) {
   if (l.engine_share(busy) < 0.5) return {};
   Engine idle = busy;
   const auto movable = [&](const Insn& x) {
-    return x.prepared.kind == Kind::engine && x.call.engine == busy && (x.row().engines & arch::bit(idle));
+    return x.timed.kind == Kind::engine && x.call.engine == busy && (x.row().engines & arch::bit(idle));
   };
   const Insn* i = nullptr;
   for (const Engine e : {Engine::vector, Engine::scalar, Engine::gpsimd}) {
@@ -380,9 +379,9 @@ std::optional<Advice> engine_idle(const Look& l) {
 std::optional<Advice> table_loads(const Look& l) {
   std::set<int> tables;
   for (const Insn& x : l.insns)
-    if (x.prepared.table >= 0) tables.insert(x.prepared.table);
+    if (x.timed.table >= 0) tables.insert(x.timed.table);
   const auto needed = static_cast<int64_t>(tables.size()) * l.program.cores;
-  const Insn* i = l.busiest([](const Insn& x) { return x.prepared.table >= 0; });
+  const Insn* i = l.busiest([](const Insn& x) { return x.timed.table >= 0; });
   if (!i || l.timing.table_loads <= needed) return {};
   arch::Chip chip = l.chip;
   chip.scalar.table_load_ns *= static_cast<double>(needed) / static_cast<double>(l.timing.table_loads);
@@ -398,7 +397,7 @@ std::optional<Advice> result_wait(const Look& l) {
   for (const Engine e : {Engine::scalar, Engine::gpsimd})
     if (l.waited_share(e, Part::result) > l.waited_share(engine, Part::result)) engine = e;
   const Insn* i =
-      l.longest_waiting([&](const Insn& x) { return x.prepared.kind == Kind::engine && x.call.engine == engine; });
+      l.longest_waiting([&](const Insn& x) { return x.timed.kind == Kind::engine && x.call.engine == engine; });
   if (!i || l.waited_share(engine, Part::result) == 0) return {};
   arch::Chip chip = l.chip;
   chip.vector.latency_cycles = chip.scalar.latency_cycles = chip.gpsimd.latency_cycles = 0;
@@ -415,7 +414,7 @@ std::optional<Advice> port_conflict(const Look& l) {
   for (const Engine e : {Engine::scalar, Engine::gpsimd})
     if (waits(e) > waits(engine)) engine = e;
   const Insn* i =
-      l.longest_waiting([&](const Insn& x) { return x.prepared.kind == Kind::engine && x.call.engine == engine; });
+      l.longest_waiting([&](const Insn& x) { return x.timed.kind == Kind::engine && x.call.engine == engine; });
   if (!i || waits(engine) == 0) return {};
   const double would = std::max(l.lower_bound_ns(), l.report.time_ns * (1 - waits(engine)));
   return advice(

@@ -10,7 +10,7 @@ namespace trine::run {
 namespace {
 
 constexpr size_t kAdviceShown = 3;
-constexpr int kPlaceColumn = 78, kLineMax = 76;
+constexpr int kLocationColumn = 78, kLineMax = 76;
 
 std::string percent(double share) { return cat(fixed(100 * share, share < 0.1 ? 1 : 0), " %"); }
 
@@ -20,15 +20,15 @@ std::string_view words(std::string_view part) {
       {"dma", "transfers"}, {"semaphore", "signals"},           {"issue", "descriptor generation"},
       {"port", "ports"},    {"result", "results on their way"}, {"launch", "launch"},
   };
-  for (const auto& [name, said] : kWords)
-    if (name == part) return said;
+  for (const auto& [name, label] : kWords)
+    if (name == part) return label;
   return part;
 }
 
-// The place at the right margin, or after the words when they are long.
-std::string with_place(std::string line, std::string_view at) {
+// The location at the right margin, or after the words when they are long.
+std::string with_location(std::string line, std::string_view at) {
   if (at.empty()) return line + "\n";
-  for (int n = std::max(2, kPlaceColumn - display_width(line)); n > 0; --n) line += ' ';
+  for (int n = std::max(2, kLocationColumn - display_width(line)); n > 0; --n) line += ' ';
   return cat(line, at, "\n");
 }
 
@@ -77,7 +77,7 @@ std::string Explanation::text(bool all) const {
   const size_t shown = all ? advice.size() : std::min(advice.size(), kAdviceShown);
   for (size_t i = 0; i < shown; ++i) {
     const Advice& a = advice[i];
-    out += with_place(cat(i + 1, ". ", a.what), a.site.at);
+    out += with_location(cat(i + 1, ". ", a.what), a.site.at);
     out += cat("   ", a.why, "\n");
     if (!a.site.instruction.empty()) out += cat("   ", a.site.engine, ": ", brief(a.site.instruction), "\n");
     out += cat("   ", a.fix, ": ", a.at_best ? "at best " : "about ", with_unit_ns(a.would_ns), ".  (rule ", a.rule,
@@ -88,7 +88,7 @@ std::string Explanation::text(bool all) const {
   if (!hotspots.empty()) out += "\nThe instructions to look at:\n";
   for (size_t i = 0; i < hotspots.size(); ++i) {
     const Hotspot& h = hotspots[i];
-    out += with_place(cat(i + 1, ". ", h.site.engine, ": ", brief(h.site.instruction)), h.site.at);
+    out += with_location(cat(i + 1, ". ", h.site.engine, ": ", brief(h.site.instruction)), h.site.at);
     out += cat("   ", h.alike ? cat("and ", h.alike, " like it; ") : "",
                h.count == 1 ? "once" : cat(with_commas(h.count), " times"), ", ", with_unit_ns(h.busy_ns),
                " of work; if it took no time: ", with_unit_ns(h.without_ns), "\n");

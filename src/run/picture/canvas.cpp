@@ -1,4 +1,4 @@
-// The shapes and their SVG form; see picture_canvas.h. Pixels are picture_png.cpp's.
+// The shapes and their SVG form; see canvas.h. Pixels are png.cpp's.
 #include "run/picture/canvas.h"
 
 #include <cmath>

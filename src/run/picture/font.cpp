@@ -1,4 +1,4 @@
-// The letters themselves; see picture_font.h.
+// The letters themselves; see font.h.
 #include "run/picture/font.h"
 
 #include <algorithm>

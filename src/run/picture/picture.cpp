@@ -32,7 +32,7 @@ static_assert(static_cast<int>(Ink::dma) - static_cast<int>(Ink::tensor) == stat
 
 std::string percent(double share) { return cat(fixed(100 * share, 1), " %"); }
 
-struct Placed {
+struct LaneBox {
   const Lane* lane;
   double top, height;
 };
@@ -40,21 +40,21 @@ struct Placed {
 class Drawing {
  public:
   Drawing(const arch::Program& program, const Report& report, const sim::Timing& timing, const Occupancy& seen)
-      : program_(program), report_(report), timing_(timing), seen_(seen), canvas_(kWidth, place()) {}
+      : program_(program), report_(report), timing_(timing), seen_(seen), canvas_(kWidth, lay_out()) {}
 
   Canvas run() {
     heading();
-    for (const Placed& p : placed_) canvas_.rect(kLeft, p.top, kPlot, p.height, Ink::band);
+    for (const LaneBox& p : boxes_) canvas_.rect(kLeft, p.top, kPlot, p.height, Ink::band);
     axis();
     launch();
-    for (const Placed& p : placed_) draw_lane(p);
+    for (const LaneBox& p : boxes_) draw_lane(p);
     legend();
     return std::move(canvas_);
   }
 
  private:
   // Lanes from top to bottom; the height that all of it takes.
-  double place() {
+  double lay_out() {
     double y = 84;
     for (int core = 0; core < program_.cores; ++core) {
       if (program_.cores > 1) {
@@ -68,14 +68,14 @@ class Drawing {
           queues.push_back(&l);
           continue;
         }
-        placed_.push_back({&l, y, kEngineHeight});
+        boxes_.push_back({&l, y, kEngineHeight});
         y += kEngineHeight + kWaitHeight + kGap;
       }
       std::stable_sort(queues.begin(), queues.end(), [](auto a, auto b) { return a->total > b->total; });
       const size_t shown = std::min(queues.size(), kQueuesMax);
       std::sort(queues.begin(), queues.begin() + static_cast<std::ptrdiff_t>(shown),
                 [](auto a, auto b) { return a->queue < b->queue; });
-      for (size_t i = 0; i < shown; ++i, y += kQueueHeight + kQueueGap) placed_.push_back({queues[i], y, kQueueHeight});
+      for (size_t i = 0; i < shown; ++i, y += kQueueHeight + kQueueGap) boxes_.push_back({queues[i], y, kQueueHeight});
       if (queues.size() > shown) {
         captions_.push_back({y + 9, cat("and ", queues.size() - shown, " queues more, less busy")});
         y += 18;
@@ -115,7 +115,7 @@ class Drawing {
     double step = 10 * power;
     for (const double s : {5, 2, 1})
       if (range / (s * power) <= 10) step = s * power;
-    const double top = placed_.front().top;
+    const double top = boxes_.front().top;
     for (double t = std::ceil(seen_.begin_ns / step) * step; t <= seen_.end_ns * (1 + 1e-12); t += step) {
       canvas_.rect(x_of(t) - 0.5, top, 1, bottom_ - top, Ink::grid);
       canvas_.text(x_of(t), bottom_ + 14, tick(t), 11, Ink::faint, Anchor::middle);
@@ -135,13 +135,13 @@ class Drawing {
     for (const auto& [from, to] : ends) {
       const double a = std::max(kLeft, x_of(from)), b = std::min(kLeft + kPlot, x_of(to));
       if (b - a < 2) continue;
-      const double top = placed_.front().top;
+      const double top = boxes_.front().top;
       canvas_.rect(a, top, b - a, bottom_ - kGap - top, Ink::shade, "launch: the runtime starts and ends the program");
       if (b - a > 50) canvas_.text((a + b) / 2, top + 17, "launch", 11, Ink::faint, Anchor::middle);
     }
   }
 
-  void draw_lane(const Placed& p) {
+  void draw_lane(const LaneBox& p) {
     const Lane& l = *p.lane;
     const bool queue = l.part == Part::dma;
     const std::string name = queue ? cat("queue ", l.queue) : std::string(sim::name(l.part));
@@ -157,7 +157,7 @@ class Drawing {
   double bin_ns() const { return (seen_.end_ns - seen_.begin_ns) / static_cast<double>(seen_.bins); }
   double bin_width() const { return kPlot / static_cast<double>(seen_.bins); }
 
-  void draw_bins(const Placed& p) {
+  void draw_bins(const LaneBox& p) {
     std::vector<float> heights;
     for (const float ns : p.lane->busy)
       heights.push_back(ns > 0 ? std::max(1.0f, static_cast<float>(p.height * ns / bin_ns())) : 0);
@@ -165,7 +165,7 @@ class Drawing {
   }
 
   // Few enough to be told apart: each by itself, transfers that overlap one above the other.
-  bool draw_events(const Placed& p) {
+  bool draw_events(const LaneBox& p) {
     const Lane& l = *p.lane;
     if (l.events > kLaneEventsMax) return false;
     const double width = kPlot * sim::to_ns(l.total) / (seen_.end_ns - seen_.begin_ns);
@@ -211,7 +211,7 @@ class Drawing {
   }
 
   // Below the lane, in the colour of what the longest wait of each bin is for.
-  void draw_waits(const Placed& p) {
+  void draw_waits(const LaneBox& p) {
     std::array<std::vector<float>, static_cast<size_t>(Ink::count)> heights;
     for (size_t b = 0; b < seen_.bins; ++b) {
       float sum = 0, most = 0;
@@ -236,19 +236,20 @@ class Drawing {
   void legend() {
     double x = kLeft;
     const double y = bottom_ + 44;
-    const auto say = [&](std::string_view s) {
+    const auto write_label = [&](std::string_view s) {
       canvas_.text(x, y, s, 12, Ink::faint);
       x += text_width(s, 12) + 14;
     };
-    say("height: share of the time busy");
+    write_label("height: share of the time busy");
     if (std::none_of(waits_.begin(), waits_.end(), [](bool b) { return b; })) return;
-    say("·   thin line below: waiting for");
+    write_label("·   thin line below: waiting for");
     for (size_t i = 0; i < waits_.size(); ++i) {
       if (!waits_[i]) continue;
       canvas_.rect(x, y - 9, 10, 10, static_cast<Ink>(i));
       x += 15;
-      say(static_cast<Ink>(i) == Ink::other ? std::string_view("a signal, port or pipeline")
-                                            : sim::name(static_cast<Part>(i - static_cast<size_t>(Ink::tensor))));
+      write_label(static_cast<Ink>(i) == Ink::other
+                      ? std::string_view("a signal, port or pipeline")
+                      : sim::name(static_cast<Part>(i - static_cast<size_t>(Ink::tensor))));
     }
   }
 
@@ -256,7 +257,7 @@ class Drawing {
   const Report& report_;
   const sim::Timing& timing_;
   const Occupancy& seen_;
-  std::vector<Placed> placed_;
+  std::vector<LaneBox> boxes_;
   std::vector<std::pair<double, std::string>> captions_;
   double bottom_ = 0;
   Canvas canvas_;
@@ -285,7 +286,7 @@ Result<SavedPicture> save_picture(const std::string& path, const arch::Program& 
   }
   Occupancy seen(program, saved.begin_ns, saved.end_ns, kPictureBins);
   options.events_max = 0;
-  options.watcher = &seen;
+  options.observer = &seen;
   const sim::Timing timing = TRY(sim::time_program(program, *instance.chip, options));
   const Canvas canvas = draw(program, report, timing, seen);
   TRY(write_file(path, path.ends_with(".svg") ? canvas.svg() : canvas.png()));

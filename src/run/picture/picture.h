@@ -1,5 +1,5 @@
 // Picture: a timed program as one drawing: a lane per engine and DMA queue, how busy each is over time, and what it
-// waits for. SVG or PNG from the same shapes. Every instruction by itself is trace.h's business.
+// waits for. SVG or PNG from the same shapes. Every instruction by itself is profile/trace.h's business.
 #pragma once
 
 #include <string>

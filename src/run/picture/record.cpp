@@ -1,4 +1,4 @@
-// Sorting events into lanes and bins; see picture_record.h.
+// Sorting events into lanes and bins; see record.h.
 #include "run/picture/record.h"
 
 #include <algorithm>
@@ -44,7 +44,7 @@ void Occupancy::add(std::vector<float>& to_bins, Fs from, Fs to) const {
   }
 }
 
-void Occupancy::saw(const Event& e) {
+void Occupancy::on_event(const Event& e) {
   const arch::Row& row = *arch::row_by_opcode(program_.streams[e.stream].insns[e.insn].opcode)->row;
   if (row.unit == arch::Unit::control) return;  // the sequencer's own, not the unit's
   Lane& to = lane(e);

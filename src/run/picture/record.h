@@ -24,10 +24,10 @@ struct Lane {
 };
 inline constexpr int64_t kLaneEventsMax = 400;
 
-class Occupancy : public sim::Watcher {
+class Occupancy : public sim::EventObserver {
  public:
   Occupancy(const arch::Program& program, double begin_ns, double end_ns, size_t bins);
-  void saw(const sim::Event& e) override;
+  void on_event(const sim::Event& e) override;
 
   std::vector<Lane> lanes;  // each core's five engines, then its queues as they come
   double begin_ns, end_ns;

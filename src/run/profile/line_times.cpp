@@ -8,14 +8,14 @@
 namespace trine::run {
 
 LineTimes::LineTimes(const arch::Program& program)
-    : program_(program), rows_(program.lines.size() + 1), lives_(program.tensors.size()) {}
+    : program_(program), rows_(program.lines.size() + 1), ranges_(program.tensors.size()) {}
 
-void LineTimes::saw(const sim::Event& e) {
+void LineTimes::on_event(const sim::Event& e) {
   if (e.doing == sim::Doing::issue) return;
   const arch::Insn& insn = program_.streams[e.stream].insns[e.insn];
   Row& row = rows_[insn.line];
   row.end = std::max(row.end, e.end);
-  row.count += e.doing == sim::Doing::work;
+  row.count += e.doing == sim::Doing::execute;
   row.busy[std::min(size_t(e.part), kUnits - 1)] += e.end - e.start;
   if (e.part != sim::Part::dma) return;
   const size_t slots = arch::row_by_opcode(insn.opcode)->slots.size();
@@ -24,19 +24,19 @@ void LineTimes::saw(const sim::Event& e) {
     if (o.kind != arch::OperandKind::tile) continue;
     const arch::Tensor& t = program_.tensors[o.tensor];
     if (t.space != arch::Space::hbm || t.kind != arch::TensorKind::scratch) continue;
-    Life& life = lives_[o.tensor];
-    if (life.first < 0 || e.start < life.first) life.first = e.start;
-    life.last = std::max(life.last, e.end);
+    LiveRange& range = ranges_[o.tensor];
+    if (range.first < 0 || e.start < range.first) range.first = e.start;
+    range.last = std::max(range.last, e.end);
   }
 }
 
 int64_t LineTimes::scratch_peak() const {
   std::vector<std::pair<sim::Fs, int64_t>> steps;
-  for (size_t t = 0; t < lives_.size(); ++t) {
-    if (lives_[t].first < 0) continue;
+  for (size_t t = 0; t < ranges_.size(); ++t) {
+    if (ranges_[t].first < 0) continue;
     const int64_t bytes = arch::tensor_bytes(program_.tensors[t]);
-    steps.push_back({lives_[t].first, bytes});
-    steps.push_back({lives_[t].last + 1, -bytes});
+    steps.push_back({ranges_[t].first, bytes});
+    steps.push_back({ranges_[t].last + 1, -bytes});
   }
   std::sort(steps.begin(), steps.end());
   int64_t now = 0, most = 0;

@@ -11,11 +11,11 @@
 
 namespace trine::run {
 
-class LineTimes : public sim::Watcher {
+class LineTimes : public sim::EventObserver {
  public:
   explicit LineTimes(const arch::Program& program);
 
-  void saw(const sim::Event& e) override;
+  void on_event(const sim::Event& e) override;
   // [{where, line, end_ns, count, busy_ns: {tensor, …, dma}}], by the lines' own order; lines without a busy unit left
   // out.
   Json json() const;
@@ -31,10 +31,10 @@ class LineTimes : public sim::Watcher {
   };
   const arch::Program& program_;
   std::vector<Row> rows_;  // by Insn::line; 0: unknown
-  struct Life {
+  struct LiveRange {
     sim::Fs first = -1, last = -1;
   };
-  std::vector<Life> lives_;  // by tensor; of scratch in HBM
+  std::vector<LiveRange> ranges_;  // by tensor; of scratch in HBM
 };
 
 }  // namespace trine::run

@@ -14,7 +14,7 @@ void RunRecord::stop() {
   if (--asking_ > 0) return;
   const std::lock_guard lock(mutex_);
   rows_.clear();
-  place_.clear();
+  index_.clear();
 }
 
 std::vector<Ran> RunRecord::all() const {
@@ -25,7 +25,7 @@ std::vector<Ran> RunRecord::all() const {
 void RunRecord::add(const arch::HostPlan& plan, int64_t devices, std::vector<int64_t> weights) {
   if (!plan.source) return;
   const std::lock_guard lock(mutex_);
-  const auto [found, is_new] = place_.emplace(plan.source.get(), rows_.size());
+  const auto [found, is_new] = index_.emplace(plan.source.get(), rows_.size());
   if (is_new) rows_.push_back({.source = plan.source, .devices = devices, .weights = std::move(weights)});
   ++rows_[found->second].runs;
 }

@@ -27,7 +27,7 @@ class RunRecord {
   static RunRecord& process();
 
   bool is_on() const { return asking_.load(std::memory_order_relaxed) > 0; }
-  // Who asks inside another's time looks at all() first, and counts from there: rows keep their places.
+  // Who asks inside another's time looks at all() first, and counts from there: rows keep their indices.
   void start();
   void stop();  // forgets when nobody asks any more
   std::vector<Ran> all() const;
@@ -37,7 +37,7 @@ class RunRecord {
   std::atomic<int> asking_ = 0;
   mutable std::mutex mutex_;
   std::vector<Ran> rows_;
-  std::unordered_map<const arch::PlanSource*, size_t> place_;
+  std::unordered_map<const arch::PlanSource*, size_t> index_;
 };
 
 }  // namespace trine::run

@@ -13,7 +13,7 @@
 #include "base/format/deflate.h"
 #include "base/format/json.h"
 #include "base/text.h"
-#include "sim/core/prepare.h"
+#include "sim/core/plan.h"
 
 namespace trine::run {
 
@@ -52,11 +52,11 @@ class Writer {
       : program_(program),
         instance_(instance),
         timing_(timing),
-        plan_(sim::prepare(program, *instance.chip, {})),
+        plan_(sim::make_plan(program, *instance.chip, {})),
         put_(put) {}
 
   void run() {
-    place_events();
+    add_events();
     count_events();
     out_ = "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"program\":";
     append_json_string(out_, program_.name);
@@ -74,7 +74,7 @@ class Writer {
 
  private:
   // Transfers of one queue may overlap: each goes to the first lane that is free by then.
-  void place_events() {
+  void add_events() {
     std::map<std::pair<int, int>, std::vector<size_t>> queues;  // by core and queue
     track_.resize(timing_.events.size());
     for (size_t i = 0; i < timing_.events.size(); ++i) {
@@ -120,7 +120,7 @@ class Writer {
       runs_.emplace_back(stream.size());
       for (const auto& total : stream) executed += total.count;
     }
-    for (const Event& e : timing_.events) recorded += e.doing == Doing::work;
+    for (const Event& e : timing_.events) recorded += e.doing == Doing::execute;
     whole_ = executed == recorded;
   }
 
@@ -181,8 +181,8 @@ class Writer {
       append_text(out_, cat(",\"waited_ns\":", fixed(sim::to_ns(e.waited), 1)));
       if (e.waited_for != Part::count) append_text(out_, cat(",\"waited_for\":\"", sim::name(e.waited_for), "\""));
     }
-    if (e.doing == Doing::work) append_text(out_, cat(",\"result_ns\":", whole_ns(e.done)));
-    const int64_t n = e.doing == Doing::work ? runs_[e.stream][e.insn]++ : runs_[e.stream][e.insn];
+    if (e.doing == Doing::execute) append_text(out_, cat(",\"result_ns\":", whole_ns(e.done)));
+    const int64_t n = e.doing == Doing::execute ? runs_[e.stream][e.insn]++ : runs_[e.stream][e.insn];
     if (whole_) append_iteration(e, n);
     out_ += "}},\n";
     if (e.cause >= 0) arrow(static_cast<size_t>(e.cause), index);
@@ -198,15 +198,15 @@ class Writer {
     if (!text.empty()) return text;
     const arch::Stream& stream = program_.streams[e.stream];
     const std::string at = arch::source_line(program_, stream.insns[e.insn]);
-    std::string says = arch::describe_insn(program_, stream, e.insn);
-    if (!at.empty() && says.ends_with(at)) says.resize(says.size() - at.size() - 4);  // " at "
+    std::string insn_text = arch::describe_insn(program_, stream, e.insn);
+    if (!at.empty() && insn_text.ends_with(at)) insn_text.resize(insn_text.size() - at.size() - 4);  // " at "
     text = "\"instruction\":";
-    append_json_string(text, says);
+    append_json_string(text, insn_text);
     if (!at.empty()) {
       text += ",\"at\":";
       append_json_string(text, at);
     }
-    const sim::Prepared& p = plan_.streams[e.stream][e.insn];
+    const sim::TimedInsn& p = plan_.streams[e.stream][e.insn];
     const sim::Traffic& t = p.traffic;
     const std::pair<std::string_view, int64_t> numbers[] = {
         {"flops", p.flops},
@@ -229,9 +229,9 @@ class Writer {
     if (fresh) {
       for (uint32_t pc = 0; pc < e.insn; ++pc) {
         if (insns[pc].opcode == arch::kOpLoop) {
-          const arch::Operand& trips = program_.operands[insns[pc].operand];
-          nest->second.push_back(trips.kind == arch::OperandKind::immediate ? static_cast<int64_t>(trips.immediate)
-                                                                            : 0);
+          const arch::Operand& iterations = program_.operands[insns[pc].operand];
+          nest->second.push_back(
+              iterations.kind == arch::OperandKind::immediate ? static_cast<int64_t>(iterations.immediate) : 0);
         } else if (insns[pc].opcode == arch::kOpEndLoop) {
           nest->second.pop_back();
         } else if (insns[pc].opcode == arch::kOpBranch || insns[pc].opcode == arch::kOpJump) {
@@ -240,10 +240,11 @@ class Writer {
         }
       }
     }
-    const auto& trips = nest->second;
-    if (trips.empty() || std::count(trips.begin(), trips.end(), 0)) return;
+    const auto& iterations = nest->second;
+    if (iterations.empty() || std::count(iterations.begin(), iterations.end(), 0)) return;
     std::string text;
-    for (size_t d = trips.size(); d-- > 0; n /= trips[d]) text = cat(d ? " " : "", "i", d, "=", n % trips[d], text);
+    for (size_t d = iterations.size(); d-- > 0; n /= iterations[d])
+      text = cat(d ? " " : "", "i", d, "=", n % iterations[d], text);
     append_text(out_, cat(",\"iteration\":\"", text, "\""));
   }
 

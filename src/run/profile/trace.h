@@ -1,6 +1,6 @@
 // Trace: a timed program as Chrome trace JSON, which Perfetto opens: a process per core, a track per engine and DMA
-// queue, arrows along semaphores, HBM rates as counters. Not a summary: report.h and explain.h say what it means.
-// Invariant: times are whole ns and slices of one track never overlap, as the format demands.
+// queue, arrows along semaphores, HBM rates as counters. Not a summary: report/report.h and explain/explain.h say what
+// it means. Invariant: times are whole ns and slices of one track never overlap, as the format demands.
 #pragma once
 
 #include <functional>

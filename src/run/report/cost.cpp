@@ -17,11 +17,11 @@ bool was_estimated(const arch::Sources& sources, std::string_view path) {
 
 }  // namespace
 
-Cost cost_of(const arch::Instance& instance, const Work& work) {
+Cost cost_of(const arch::Instance& instance, const Workload& workload) {
   Cost out;
   const double all = static_cast<double>(instance.cores());
-  const double share = work.cores > 0 ? work.cores / all : 1, seconds = work.ns * 1e-9;
-  const double results = std::max(work.results, 1e-9);
+  const double share = workload.cores > 0 ? workload.cores / all : 1, seconds = workload.ns * 1e-9;
+  const double results = std::max(workload.results, 1e-9);
   for (const arch::Price& p : instance.prices) {
     const double usd = p.usd_per_hour * share * seconds / 3600;
     out.rents.push_back(
@@ -29,15 +29,16 @@ Cost cost_of(const arch::Instance& instance, const Work& work) {
   }
   const auto& chip = instance.chip->power;
   const double chips = static_cast<double>(instance.chips) * share;
-  const double by_use = chip.idle_watts + (chip.chip_watts - chip.idle_watts) * std::clamp(work.utilisation, 0.0, 1.0);
-  out.chip_joules = work.chip_joules ? *work.chip_joules : by_use * chips * seconds;
-  out.chip_watts = work.chip_joules && seconds > 0 ? *work.chip_joules / seconds : by_use * chips;
+  const double by_use =
+      chip.idle_watts + (chip.chip_watts - chip.idle_watts) * std::clamp(workload.utilisation, 0.0, 1.0);
+  out.chip_joules = workload.chip_joules ? *workload.chip_joules : by_use * chips * seconds;
+  out.chip_watts = workload.chip_joules && seconds > 0 ? *workload.chip_joules / seconds : by_use * chips;
   out.host_watts = instance.power.host_watts * share;
   out.wall_watts = (out.chip_watts + out.host_watts) * instance.power.pue_factor;
   out.wall_joules = (out.chip_joules + out.host_watts * seconds) * instance.power.pue_factor;
   out.wall_joules_per_result = out.wall_joules / results;
   // Between idle and full, and by instruction, everything is our model.
-  out.is_estimate = work.chip_joules || work.utilisation < 1 ||
+  out.is_estimate = workload.chip_joules || workload.utilisation < 1 ||
                     was_estimated(instance.chip->sources, "power.chip_watts") ||
                     was_estimated(instance.sources, "power.host_watts");
   return out;

@@ -12,7 +12,7 @@
 
 namespace trine::run {
 
-struct Work {
+struct Workload {
   double ns = 0;                           // how long it takes
   double cores = 0;                        // physical ones it occupies; 0: all of the instance
   double results = 1;                      // inferences or tokens that come of it
@@ -38,7 +38,7 @@ struct Cost {
   Json json() const;
 };
 
-Cost cost_of(const arch::Instance& instance, const Work& work);
+Cost cost_of(const arch::Instance& instance, const Workload& workload);
 
 std::string dollars(double usd);    // "$1.34", "$0.0000123"
 std::string joules(double joules);  // "12.3 mJ"

@@ -45,8 +45,8 @@ std::string Finding::text() const {
   if (!operand.empty()) out += cat(": ", operand);
   if (!stream.empty()) {
     out += cat("\n  --> ",
-               file.empty() ? cat(stream, " #", place.index) : cat(file, ":", line, "  ", stream, " #", place.index));
-    for (size_t d = 0; d < place.loops.size(); ++d) out += cat(d ? ", i" : "  i", d, "=", place.loops[d]);
+               file.empty() ? cat(stream, " #", point.index) : cat(file, ":", line, "  ", stream, " #", point.index));
+    for (size_t d = 0; d < point.loops.size(); ++d) out += cat(d ? ", i" : "  i", d, "=", point.loops[d]);
     out += cat("\n      ", instruction);
   }
   out += cat("\n  found     ", found);
@@ -59,8 +59,8 @@ std::string stream_name(const arch::Stream& s) {
   return s.core ? cat(static_cast<int>(s.core), ".", name(s.engine)) : std::string(name(s.engine));
 }
 
-Place place_of(int stream, const arch::Sequencer& at) {
-  Place p;
+ProgramPoint point_of(int stream, const arch::Sequencer& at) {
+  ProgramPoint p;
   p.stream = stream;
   p.index = at.pc();
   p.loops.assign(at.loops(), at.loops() + at.depth());
@@ -68,17 +68,17 @@ Place place_of(int stream, const arch::Sequencer& at) {
 }
 
 bool Findings::add(Finding f, uint64_t other) {
-  if (!known_.emplace(static_cast<int>(f.kind), f.place.stream, f.place.index, f.operand, other).second) return false;
+  if (!known_.emplace(static_cast<int>(f.kind), f.point.stream, f.point.index, f.operand, other).second) return false;
   if (full()) {
     ++dropped_;
     return false;
   }
   if (f.fix.empty()) f.fix = fix_for(f.kind);
-  if (f.place.stream >= 0) {
-    const arch::Stream& s = program_->streams[static_cast<size_t>(f.place.stream)];
+  if (f.point.stream >= 0) {
+    const arch::Stream& s = program_->streams[static_cast<size_t>(f.point.stream)];
     f.stream = stream_name(s);
-    f.instruction = describe_insn(*program_, s, f.place.index);
-    if (const uint32_t line = s.insns[f.place.index].line) {
+    f.instruction = describe_insn(*program_, s, f.point.index);
+    if (const uint32_t line = s.insns[f.point.index].line) {
       const arch::SourceLine& source = program_->lines[line - 1];
       f.file = program_->strings[source.file];
       f.line = source.line;
@@ -90,7 +90,7 @@ bool Findings::add(Finding f, uint64_t other) {
 
 Finding* Findings::find(FaultKind kind, int stream, uint32_t index) {
   for (Finding& f : list_)
-    if (f.kind == kind && f.place.stream == stream && f.place.index == index) return &f;
+    if (f.kind == kind && f.point.stream == stream && f.point.index == index) return &f;
   return nullptr;
 }
 

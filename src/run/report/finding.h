@@ -15,7 +15,7 @@
 namespace trine::run {
 
 // Where in a program something happened. `index` counts the stream's instructions from 0.
-struct Place {
+struct ProgramPoint {
   int stream = -1;  // -1: no instruction, the program as a whole
   uint32_t index = 0;
   std::vector<int64_t> loops;  // index of each enclosing loop, outermost first
@@ -23,7 +23,7 @@ struct Place {
 
 struct Finding {
   arch::FaultKind kind = arch::FaultKind::uninitialized_read;
-  Place place;
+  ProgramPoint point;
   std::string operand;  // slot, or empty
   std::string found, expected, fix;
   std::string stream;       // "vector", "1.sync"
@@ -36,7 +36,7 @@ struct Finding {
 };
 
 std::string stream_name(const arch::Stream& s);
-Place place_of(int stream, const arch::Sequencer& at);
+ProgramPoint point_of(int stream, const arch::Sequencer& at);
 
 // Keeps the first findings, each kind once per static instruction.
 class Findings {

@@ -7,7 +7,7 @@
 
 #include "base/text.h"
 #include "run/accuracy/bands.h"
-#include "sim/core/prepare.h"
+#include "sim/core/plan.h"
 
 namespace trine::run {
 
@@ -86,10 +86,10 @@ double energy(const Report& r, const arch::Chip& k, const sim::Timing& t) {
   return pj * 1e-12;
 }
 
-std::string note_of(const arch::Program& program, const sim::Timing::Supposed& s) {
+std::string note_of(const arch::Program& program, const sim::Timing::Assumed& s) {
   const std::string where = arch::source_line(program, program.streams[s.stream].insns[s.insn]);
   const std::string at = where.empty() ? std::string() : cat(" (", where, ")");
-  if (s.ways > 1) return cat("which way a branch goes depends on data: the longest of ", s.ways, " is timed", at);
+  if (s.paths > 1) return cat("which way a branch goes depends on data: the longest of ", s.paths, " is timed", at);
   return cat("how often a loop goes round depends on data: one trip is timed", at);
 }
 
@@ -132,7 +132,7 @@ Report make_report(const arch::Program& program, const arch::Instance& instance,
   r.table_loads = t.table_loads;
   r.traffic = t.traffic;
   r.throttled_ns = to_ns(t.throttled);
-  for (const sim::Timing::Supposed& s : t.supposed) r.notes.push_back(note_of(program, s));
+  for (const sim::Timing::Assumed& s : t.assumed) r.notes.push_back(note_of(program, s));
   if (r.time_ns > 0) {
     const double stacks = std::ceil(r.cores / static_cast<double>(k.cores_per_stack()));
     r.mfu = static_cast<double>(t.flops) / (r.time_ns * k.tensor_flops_per_ns() * r.cores);

@@ -1,5 +1,6 @@
 // Report: what a timed program means to a person: time with its band, what bounds it, memory, energy, dollars.
-// Derived from a Timing alone; prints itself as text and JSON. Pictures and traces are picture.h and trace.h.
+// Derived from a Timing alone; prints itself as text and JSON. Pictures and traces are picture/picture.h and
+// profile/trace.h.
 #pragma once
 
 #include <optional>
@@ -42,7 +43,7 @@ struct Report {
   double mfu = 0, mbu = 0;  // shares, as Neuron's profiler defines them
   double throttled_ns = 0;
   int64_t sbuf_peak_bytes = 0, sbuf_bytes = 0, psum_banks_used = 0, psum_banks = 0, hbm_used_bytes = 0, hbm_bytes = 0;
-  std::vector<std::string> notes;  // what was supposed where data would have said it
+  std::vector<std::string> notes;  // what was assumed where data would have said it
   Cost cost;                       // of the cores in use, for one run; energy by instruction and byte
 
   std::string text() const;

@@ -86,7 +86,7 @@ uint64_t Jumper::hash(const State& s, Fs now) const {
   uint64_t h = 1;
   for (size_t e = 0; e < s.engines.size(); ++e) {
     const EngineState& x = s.engines[e];
-    mix(h, timer_.sequencers_[e].pc() * 4 + x.blocked * 2 + x.meeting);
+    mix(h, timer_.sequencers_[e].pc() * 4 + x.blocked * 2 + x.rendezvous);
     if (!x.blocked && !timer_.sequencers_[e].done()) mix(h, static_cast<uint64_t>(x.time.time - now));
   }
   for (const auto& d : s.dma)
@@ -116,7 +116,7 @@ bool Jumper::progressed(const Snapshot& then, const Snapshot& here, std::vector<
 
 bool Jumper::same_engine(size_t engine, const Snapshot& then, const Snapshot& here, bool standing) const {
   const EngineState &a = then.state.engines[engine], &b = here.state.engines[engine];
-  if (a.blocked != b.blocked || a.meeting != b.meeting || a.table != b.table) return false;
+  if (a.blocked != b.blocked || a.rendezvous != b.rendezvous || a.table != b.table) return false;
   if (b.blocked && a.wait != b.wait) return false;
   if (ahead(a.issue_free, then.now) != ahead(b.issue_free, here.now) || !same_inflight(a, then.now, b, here.now))
     return false;
@@ -175,7 +175,7 @@ bool Jumper::waits_in_step(size_t engine, const Progress& p, const Deltas& delta
   const uint32_t end = timer_.sequencers_[engine].end_of_loop(begin - 1);
   const auto& core = delta[timer_.program_.streams[engine].core];
   for (uint32_t i = begin; i < end; ++i) {
-    const Prepared& insn = timer_.plan_.streams[engine][i];
+    const TimedInsn& insn = timer_.plan_.streams[engine][i];
     for (uint8_t w = 0; w < insn.waits; ++w) {
       const arch::Wait& wait = timer_.program_.waits[insn.wait + w];
       const int64_t step = timer_.program_.steps[wait.steps][static_cast<size_t>(p.depth)];
@@ -198,7 +198,7 @@ bool Jumper::addresses_in_step(size_t engine, int depth) {
   std::vector<Mover> movers;
   const uint32_t end = timer_.sequencers_[engine].end_of_loop(frame.begin - 1);
   for (uint32_t i = frame.begin; i < end; ++i) {
-    const Prepared& p = timer_.plan_.streams[engine][i];
+    const TimedInsn& p = timer_.plan_.streams[engine][i];
     for (uint32_t f = p.footprint; f < p.footprint + p.footprints; ++f) {
       const Footprint& print = timer_.plan_.footprints[f];
       const int64_t step =
@@ -224,9 +224,9 @@ bool Jumper::addresses_in_step(size_t engine, int depth) {
 // How long an engine that waits for a growing semaphore goes on standing.
 int64_t Jumper::periods_standing(size_t engine, const Deltas& delta) const {
   const EngineState& e = timer_.state_.engines[engine];
-  if (!e.blocked || e.meeting) return INT64_MAX;
+  if (!e.blocked || e.rendezvous) return INT64_MAX;
   const arch::Sequencer& s = timer_.sequencers_[engine];
-  const Prepared& p = timer_.plan_.streams[engine][s.pc()];
+  const TimedInsn& p = timer_.plan_.streams[engine][s.pc()];
   const arch::Wait& w = timer_.program_.waits[p.wait + e.wait];
   const size_t index = static_cast<size_t>(timer_.semaphore_index_[w.semaphore]);
   const uint8_t core = timer_.program_.streams[engine].core;

@@ -50,7 +50,7 @@ struct EngineState {
   Fs multiply_free = 0;            // tensor engine: the array, all of it
   std::array<Fs, 16> cell_free{};  // and its 4 by 4 parts, which tiled matmuls occupy apart
   Fs issue_free = 0;               // descriptor generation of this engine
-  bool blocked = false, meeting = false;
+  bool blocked = false, rendezvous = false;
   uint8_t wait = 0;  // which of the instruction's waits
   int16_t table = -1;
   Part waited_for = Part::count;

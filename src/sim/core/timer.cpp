@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "base/text.h"
-#include "sim/core/suppose.h"
+#include "sim/core/assume.h"
 
 namespace trine::sim {
 
@@ -29,7 +29,7 @@ std::string_view name(Part p) {
 }
 
 Timer::Timer(const arch::Program& program, const arch::Chip& chip, const TimeOptions& options)
-    : program_(program), chip_(chip), options_(options), plan_(prepare(program, chip, options)), jumper_(*this) {
+    : program_(program), chip_(chip), options_(options), plan_(make_plan(program, chip, options)), jumper_(*this) {
   const size_t cores = program.cores;
   semaphore_index_.assign(1 << 16, -1);
   queue_index_.assign(1 << 16, -1);
@@ -71,7 +71,7 @@ Timer::Timer(const arch::Program& program, const arch::Chip& chip, const TimeOpt
     }));
   for (const arch::Stream& stream : program.streams) {
     loads_.emplace_back();
-    for (uint32_t i = 0; i < stream.insns.size() && !options.supposed.empty(); ++i)
+    for (uint32_t i = 0; i < stream.insns.size() && !options.assumed.empty(); ++i)
       if (stream.insns[i].opcode == arch::kOpRegisterLoad) loads_.back().push_back(i);
   }
   state_.last = preamble;
@@ -84,7 +84,7 @@ bool Timer::in_window(Fs t) const { return window_end_ <= window_begin_ || (t >=
 
 int64_t Timer::record(const Event& e) {
   if (!in_window(e.start)) return -1;
-  if (options_.watcher) options_.watcher->saw(e);
+  if (options_.observer) options_.observer->on_event(e);
   if (static_cast<int64_t>(timing_.events.size()) >= options_.events_max) {
     timing_.events_complete = false;
     return -1;
@@ -133,7 +133,7 @@ Result<Timing> Timer::run() {
 
 Result<void> Timer::issue(size_t engine) {
   EngineState& e = state_.engines[engine];
-  const Prepared& p = plan_.streams[engine][sequencers_[engine].pc()];
+  const TimedInsn& p = plan_.streams[engine][sequencers_[engine].pc()];
   if (p.kind == Kind::control) {
     control(engine, p);
     return {};
@@ -149,8 +149,8 @@ Result<void> Timer::issue(size_t engine) {
     case Kind::queue:
       trigger(engine, p);
       break;
-    case Kind::meeting:
-      meet(engine, p);
+    case Kind::rendezvous:
+      enter_rendezvous(engine, p);
       break;
     case Kind::register_load:
       return load_register(engine, p);
@@ -164,7 +164,7 @@ Result<void> Timer::issue(size_t engine) {
   return {};
 }
 
-void Timer::control(size_t engine, const Prepared& p) {
+void Timer::control(size_t engine, const TimedInsn& p) {
   arch::Sequencer& s = sequencers_[engine];
   EngineState& e = state_.engines[engine];
   const int depth = s.depth();
@@ -179,7 +179,7 @@ void Timer::control(size_t engine, const Prepared& p) {
   if (opcode == arch::kOpEndLoop && s.depth() == depth) jumper_.finished_iteration(engine);
 }
 
-bool Timer::waits_hold(size_t engine, const Prepared& p) {
+bool Timer::waits_hold(size_t engine, const TimedInsn& p) {
   EngineState& e = state_.engines[engine];
   const auto& values = state_.semaphores[program_.streams[engine].core];
   for (uint8_t w = 0; w < p.waits; ++w) {
@@ -197,7 +197,7 @@ bool Timer::waits_hold(size_t engine, const Prepared& p) {
 // Wakes every engine whose wait now holds; it goes on at the moment the update became visible.
 void Timer::update_semaphores(const Pending& e) {
   const uint8_t core = program_.streams[e.engine].core;
-  const Prepared& p = plan_.streams[e.engine][e.insn];
+  const TimedInsn& p = plan_.streams[e.engine][e.insn];
   auto& values = state_.semaphores[core];
   for (uint8_t u = 0; u < p.updates; ++u) {
     const arch::Update& update = program_.updates[p.update + u];
@@ -208,7 +208,7 @@ void Timer::update_semaphores(const Pending& e) {
   }
   for (size_t i = 0; i < state_.engines.size(); ++i) {
     EngineState& waiter = state_.engines[i];
-    if (!waiter.blocked || waiter.meeting || program_.streams[i].core != core) continue;
+    if (!waiter.blocked || waiter.rendezvous || program_.streams[i].core != core) continue;
     waiter.blocked = false;
     if (!waits_hold(i, plan_.streams[i][sequencers_[i].pc()])) continue;
     if (e.at.time > waiter.time.time) waiter.time = e.at;
@@ -226,24 +226,24 @@ int64_t Timer::shift_of(size_t engine, const Footprint& print) const {
 }
 
 // In-flight results of the same engine that this instruction reads or overwrites.
-Fs Timer::dependency(size_t engine, const Prepared& p) {
+Fs Timer::dependency(size_t engine, const TimedInsn& p) {
   EngineState& e = state_.engines[engine];
   Fs until = 0;
-  uint8_t kept = 0;
+  uint8_t left = 0;
   for (uint8_t i = 0; i < e.inflights; ++i)
-    if (e.inflight[i].done > e.time.time) e.inflight[kept++] = e.inflight[i];
-  e.inflights = kept;
-  if (!kept) return 0;
+    if (e.inflight[i].done > e.time.time) e.inflight[left++] = e.inflight[i];
+  e.inflights = left;
+  if (!left) return 0;
   for (uint32_t f = p.footprint; f < p.footprint + p.footprints; ++f) {
     const Footprint& print = plan_.footprints[f];
     const int64_t shift = shift_of(engine, print);
-    for (uint8_t i = 0; i < kept; ++i)
+    for (uint8_t i = 0; i < left; ++i)
       if (overlaps(e.inflight[i], print, shift)) until = std::max(until, e.inflight[i].done);
   }
   return until;
 }
 
-void Timer::remember_result(size_t engine, const Prepared& p, Fs done) {
+void Timer::remember_result(size_t engine, const TimedInsn& p, Fs done) {
   EngineState& e = state_.engines[engine];
   for (uint32_t f = p.footprint; f < p.footprint + p.footprints; ++f) {
     const Footprint& print = plan_.footprints[f];
@@ -265,7 +265,7 @@ void Timer::remember_result(size_t engine, const Prepared& p, Fs done) {
 
 // NeuronCore-v2 lets Vector and GpSimd not touch SBUF together, nor Vector and Scalar PSUM; from v3 on only Vector's
 // fast modes borrow GpSimd's SBUF port.
-Fs Timer::port_free(size_t engine, const Prepared& p) const {
+Fs Timer::port_free(size_t engine, const TimedInsn& p) const {
   const arch::Stream& s = program_.streams[engine];
   const bool shared = chip_.has(arch::Feature::shared_ports);
   const size_t other = s.engine == Engine::vector ? 1 : 0;
@@ -278,7 +278,7 @@ Fs Timer::port_free(size_t engine, const Prepared& p) const {
   return until;
 }
 
-void Timer::take_port(size_t engine, const Prepared& p, Fs until) {
+void Timer::take_port(size_t engine, const TimedInsn& p, Fs until) {
   const arch::Stream& s = program_.streams[engine];
   const bool shared = chip_.has(arch::Feature::shared_ports);
   const size_t self = s.engine == Engine::vector ? 0 : 1;
@@ -308,7 +308,7 @@ void Timer::load_table(size_t engine, int16_t table) {
           .done = e.time.time});
 }
 
-void Timer::run_on_engine(size_t engine, const Prepared& p) {
+void Timer::run_on_engine(size_t engine, const TimedInsn& p) {
   EngineState& e = state_.engines[engine];
   const Part part = part_of(program_.streams[engine].engine);
   const Fs result = dependency(engine, p), port = port_free(engine, p);
@@ -336,14 +336,14 @@ Fs Timer::throttled(uint8_t core, Fs start, Fs interval) {
   Throttle& t = state_.throttle[core];
   const auto& k = chip_.throttle;
   const Fs window = std::llround(k.window_ns * kFsPerNs), ramp = std::llround(k.ramp_ns * kFsPerNs);
-  uint8_t kept = 0;
+  uint8_t left = 0;
   Fs idle = 0;
   for (uint8_t i = 0; i < t.gaps; ++i) {
     if (t.gap[i].end <= start - window) continue;
     idle += t.gap[i].end - std::max(t.gap[i].begin, start - window);
-    t.gap[kept++] = t.gap[i];
+    t.gap[left++] = t.gap[i];
   }
-  t.gaps = kept;
+  t.gaps = left;
   if (!t.ever || static_cast<double>(idle) > (1 - k.threshold_fraction) * static_cast<double>(window)) {
     t.ever = true;
     t.engaged = start;
@@ -367,7 +367,7 @@ static void add_gap(Throttle& t, Fs begin, Fs end) {
 
 // A stationary load may run while the previous multiply does (one spare weight buffer); the multiply itself follows its
 // load and whoever holds its part of the array. The sequencer goes on to the next load as soon as it has begun.
-void Timer::multiply(size_t engine, const Prepared& p) {
+void Timer::multiply(size_t engine, const TimedInsn& p) {
   EngineState& e = state_.engines[engine];
   const uint8_t core = program_.streams[engine].core;
   const Fs free = e.multiply_free;
@@ -392,10 +392,10 @@ void Timer::multiply(size_t engine, const Prepared& p) {
   sequencers_[engine].step();
 }
 
-void Timer::trigger(size_t engine, const Prepared& p) {
+void Timer::trigger(size_t engine, const TimedInsn& p) {
   EngineState& e = state_.engines[engine];
   const Part part = part_of(program_.streams[engine].engine);
-  const QueueWork& w = plan_.transfers[p.transfer];
+  const TransferTime& w = plan_.transfers[p.transfer];
   if (p.dge == arch::Dge::hwdge && e.issue_free > e.time.time) {
     e.time.reach(Part::issue, e.issue_free);
     e.waited_for = Part::issue;
@@ -443,10 +443,11 @@ void Timer::trigger(size_t engine, const Prepared& p) {
 // First come, first served on each DMA engine; a ring starts its next transfer a turnaround after the last one.
 void Timer::arrive(const Pending& a) {
   const arch::Stream& s = program_.streams[a.engine];
-  const Prepared& p = plan_.streams[a.engine][a.insn];
-  const QueueWork& w = plan_.transfers[p.transfer];
+  const TimedInsn& p = plan_.streams[a.engine][a.insn];
+  const TransferTime& w = plan_.transfers[p.transfer];
   CoreDma& dma = state_.dma[s.core];
   Fs& ring = dma.ring[static_cast<size_t>(queue_index_[p.queue])];
+  // Every DMA engine that has a share takes it once it is free; the HBM stack bounds all of them.
   const Fs begin = std::max(a.at.time, ring);
   Fs first = Fs{1} << 62, end = begin;
   for (size_t k = 0; k < w.engine.size(); ++k) {
@@ -468,6 +469,7 @@ void Timer::arrive(const Pending& a) {
   const Fs active_from = std::max(a.at.time - (w.start - std::min(w.issue, w.start)), dma.active_until);
   tally.dma_active += std::max<Fs>(0, end + plan_.completion - active_from);
   dma.active_until = std::max(dma.active_until, end + plan_.completion);
+  // Its semaphores are raised once the completion is written.
   Stamp done = a.at;
   done.reach(Part::dma, end);
   done.spend(Part::dma, plan_.completion);
@@ -476,6 +478,7 @@ void Timer::arrive(const Pending& a) {
     state_.last_stamp = done;
   }
   tally.traffic += p.traffic;
+  // Summaries and the event come last: nothing below decides a time.
   InsnTotal& total = timing_.totals[a.engine][a.insn];
   ++total.count;
   total.busy += end - first;
@@ -494,15 +497,15 @@ void Timer::arrive(const Pending& a) {
   if (p.updates) push({.at = done, .engine = a.engine, .from = Part::dma, .insn = a.insn, .event = index});
 }
 
-// Cores that run one program together meet at the same point of the same engine's stream.
-void Timer::meet(size_t engine, const Prepared& p) {
+// Cores that run one program have their rendezvous at the same point of the same engine's stream.
+void Timer::enter_rendezvous(size_t engine, const TimedInsn& p) {
   EngineState& e = state_.engines[engine];
-  e.blocked = e.meeting = true;
+  e.blocked = e.rendezvous = true;
   Stamp latest = e.time;
   std::vector<size_t> group;
   for (size_t i = 0; i < state_.engines.size(); ++i) {
     if (program_.streams[i].engine != program_.streams[engine].engine) continue;
-    if (!state_.engines[i].meeting) {
+    if (!state_.engines[i].rendezvous) {
       if (program_.cores > 1) return;  // somebody is still on the way
       continue;
     }
@@ -512,8 +515,8 @@ void Timer::meet(size_t engine, const Prepared& p) {
   const Part part = part_of(program_.streams[engine].engine);
   for (size_t i : group) {
     EngineState& member = state_.engines[i];
-    const Prepared& q = plan_.streams[i][sequencers_[i].pc()];
-    member.blocked = member.meeting = false;
+    const TimedInsn& q = plan_.streams[i][sequencers_[i].pc()];
+    member.blocked = member.rendezvous = false;
     member.time = latest;
     member.time.spend(Part::semaphore, plan_.semaphore_latency);
     const Fs start = member.time.time;
@@ -524,14 +527,14 @@ void Timer::meet(size_t engine, const Prepared& p) {
   }
 }
 
-Result<void> Timer::load_register(size_t engine, const Prepared& p) {
+Result<void> Timer::load_register(size_t engine, const TimedInsn& p) {
   EngineState& e = state_.engines[engine];
   size_t& next = state_.loaded[engine];
   const bool known = engine < options_.loaded.size() && next < options_.loaded[engine].size();
-  uint32_t supposed = 0;  // where registers only make addresses, time does not depend on them
-  if (!known && engine < options_.supposed.size() && !options_.supposed[engine].empty()) {
+  uint32_t assumed = 0;  // where registers only make addresses, time does not depend on them
+  if (!known && engine < options_.assumed.size() && !options_.assumed[engine].empty()) {
     const std::vector<uint32_t>& all = loads_[engine];
-    supposed = options_.supposed[engine][static_cast<size_t>(
+    assumed = options_.assumed[engine][static_cast<size_t>(
         std::lower_bound(all.begin(), all.end(), sequencers_[engine].pc()) - all.begin())];
   } else if (!known && steers_[engine]) {
     return fail(Code::unsupported,
@@ -540,7 +543,7 @@ Result<void> Timer::load_register(size_t engine, const Prepared& p) {
   }
   const Part part = part_of(program_.streams[engine].engine);
   const arch::Operand& dst = program_.operands[sequencers_[engine].insn().operand];
-  sequencers_[engine].set_register(dst.reg, known ? options_.loaded[engine][next++] : supposed);
+  sequencers_[engine].set_register(dst.reg, known ? options_.loaded[engine][next++] : assumed);
   const Fs start = e.time.time;
   e.time.spend(part, p.interval);
   finish(engine, p, start, e.time.time, e.time, part, p.interval);
@@ -549,7 +552,7 @@ Result<void> Timer::load_register(size_t engine, const Prepared& p) {
 }
 
 // The book-keeping every executed instruction shares.
-void Timer::finish(size_t engine, const Prepared& p, Fs start, Fs end, Stamp done, Part part, Fs busy) {
+void Timer::finish(size_t engine, const TimedInsn& p, Fs start, Fs end, Stamp done, Part part, Fs busy) {
   EngineState& e = state_.engines[engine];
   Tally& tally = state_.tally;
   EngineTotal& total = tally.engines[static_cast<size_t>(part)];
@@ -608,9 +611,9 @@ Timing Timer::result() {
   for (size_t i = 0; i < state_.engines.size(); ++i) {
     const EngineState& e = state_.engines[i];
     if (!e.blocked) continue;
-    const Prepared& p = plan_.streams[i][sequencers_[i].pc()];
-    Timing::Stuck stuck{static_cast<uint32_t>(i), sequencers_[i].pc(), e.meeting, 0, 0, 0};
-    if (!e.meeting) {
+    const TimedInsn& p = plan_.streams[i][sequencers_[i].pc()];
+    Timing::Stuck stuck{static_cast<uint32_t>(i), sequencers_[i].pc(), e.rendezvous, 0, 0, 0};
+    if (!e.rendezvous) {
       const arch::Wait& w = program_.waits[p.wait + e.wait];
       stuck.semaphore = w.semaphore;
       stuck.value = state_.semaphores[program_.streams[i].core][static_cast<size_t>(semaphore_index_[w.semaphore])];
@@ -622,8 +625,8 @@ Timing Timer::result() {
 }
 
 Result<Timing> time_program(const arch::Program& program, const arch::Chip& chip, const TimeOptions& options) {
-  if (options.loaded.empty() && options.supposed.empty())
-    if (Suppose suppose(program); suppose.applies()) return suppose.time(chip, options);
+  if (options.loaded.empty() && options.assumed.empty())
+    if (Assumptions assumptions(program); assumptions.applies()) return assumptions.time(chip, options);
   return Timer(program, chip, options).run();
 }
 

@@ -6,7 +6,7 @@
 
 #include "arch/sequencer.h"
 #include "sim/core/jump.h"
-#include "sim/core/prepare.h"
+#include "sim/core/plan.h"
 #include "sim/core/state.h"
 #include "sim/core/timing.h"
 
@@ -22,24 +22,24 @@ class Timer {
 
   bool advance();  // one step; false when nothing can move
   Result<void> issue(size_t engine);
-  void control(size_t engine, const Prepared& p);
-  bool waits_hold(size_t engine, const Prepared& p);
+  void control(size_t engine, const TimedInsn& p);
+  bool waits_hold(size_t engine, const TimedInsn& p);
   void load_table(size_t engine, int16_t table);
-  void run_on_engine(size_t engine, const Prepared& p);
-  void multiply(size_t engine, const Prepared& p);
-  void trigger(size_t engine, const Prepared& p);
-  void meet(size_t engine, const Prepared& p);
-  Result<void> load_register(size_t engine, const Prepared& p);
+  void run_on_engine(size_t engine, const TimedInsn& p);
+  void multiply(size_t engine, const TimedInsn& p);
+  void trigger(size_t engine, const TimedInsn& p);
+  void enter_rendezvous(size_t engine, const TimedInsn& p);
+  Result<void> load_register(size_t engine, const TimedInsn& p);
   void arrive(const Pending& e);
   void update_semaphores(const Pending& e);
 
   int64_t shift_of(size_t engine, const Footprint& print) const;  // bytes, by the loops it stands in
-  Fs dependency(size_t engine, const Prepared& p);
-  void remember_result(size_t engine, const Prepared& p, Fs done);
-  Fs port_free(size_t engine, const Prepared& p) const;
-  void take_port(size_t engine, const Prepared& p, Fs until);
+  Fs dependency(size_t engine, const TimedInsn& p);
+  void remember_result(size_t engine, const TimedInsn& p, Fs done);
+  Fs port_free(size_t engine, const TimedInsn& p) const;
+  void take_port(size_t engine, const TimedInsn& p, Fs until);
   Fs throttled(uint8_t core, Fs start, Fs interval);
-  void finish(size_t engine, const Prepared& p, Fs start, Fs end, Stamp done, Part part, Fs busy);
+  void finish(size_t engine, const TimedInsn& p, Fs start, Fs end, Stamp done, Part part, Fs busy);
   int64_t record(const Event& e);  // its index, or -1 when it is not kept
   void push(Pending e);
   bool in_window(Fs t) const;

@@ -36,12 +36,12 @@ inline constexpr size_t kParts = static_cast<size_t>(Part::count);
 std::string_view name(Part p);
 using Parts = std::array<Fs, kParts>;
 
-struct Watcher;
+struct EventObserver;
 
 // What if: every execution of an instruction takes this much of its own time.
 struct Scale {
   uint32_t stream = 0, insn = 0;
-  double work = 1, load = 1, issue = 1;  // work: on its engine or the DMA engines; load: of weights
+  double execute = 1, load = 1, issue = 1;  // work: on its engine or the DMA engines; load: of weights
 };
 
 struct TimeOptions {
@@ -54,20 +54,20 @@ struct TimeOptions {
   // Values that register_load got in an exact run, per stream in order; needed only when control flow depends on data.
   std::vector<std::vector<uint32_t>> loaded;
   // Where there are none: what each register_load of a stream is taken to give, in the order they stand in it. Empty:
-  // see suppose.h.
-  std::vector<std::vector<uint32_t>> supposed;
+  // see assume.h.
+  std::vector<std::vector<uint32_t>> assumed;
   std::vector<Scale> scales;
-  Watcher* watcher = nullptr;  // is shown what is recorded, and what would be past events_max
+  EventObserver* observer = nullptr;  // is shown what is recorded, and what would be past events_max
 };
 
-// What an event is of its instruction. A DMA instruction makes two: `issue` on its engine, `work` on its queue.
-enum class Doing : uint8_t { work, issue, table };  // table: an activation table is loaded first
+// What an event is of its instruction. A DMA instruction makes two: `issue` on its engine, `execute` on its queue.
+enum class Doing : uint8_t { execute, issue, table };  // table: an activation table is loaded first
 
 // One executed instruction.
 struct Event {
   uint32_t stream = 0, insn = 0;
   Part part = Part::tensor;  // the engine, or dma
-  Doing doing = Doing::work;
+  Doing doing = Doing::execute;
   uint8_t core = 0;
   uint16_t queue = 0;     // dma
   Fs start = 0, end = 0;  // of its interval on the unit, without the latency
@@ -78,9 +78,9 @@ struct Event {
 };
 
 // Sees events one by one, so that a long program need not be kept.
-struct Watcher {
-  virtual ~Watcher() = default;
-  virtual void saw(const Event& e) = 0;
+struct EventObserver {
+  virtual ~EventObserver() = default;
+  virtual void on_event(const Event& e) = 0;
 };
 
 // One static instruction, over all its executions.
@@ -126,23 +126,23 @@ struct Timing {
 
   struct Stuck {  // an engine that still waits when nothing can move any more
     uint32_t stream = 0, insn = 0;
-    bool at_meeting = false;  // waits for other cores, not for a semaphore
+    bool at_rendezvous = false;  // waits for other cores, not for a semaphore
     uint16_t semaphore = 0;
     int64_t value = 0, wanted = 0;
   };
   std::vector<Stuck> stuck;  // not empty: the program deadlocks
 
-  struct Supposed {  // a register that decides where the program goes, without data
+  struct Assumed {  // a register that decides where the program goes, without data
     uint32_t stream = 0, insn = 0;
-    int64_t ways = 1;  // of a branch, the longest of them was taken; 1: a loop, of which one trip was
-    uint32_t way = 0;
+    int64_t paths = 1;  // of a branch, the longest of them was taken; 1: a loop, of which one iteration was
+    uint32_t path = 0;
   };
-  std::vector<Supposed> supposed;
+  std::vector<Assumed> assumed;
 };
 
 Result<Timing> time_program(const arch::Program& program, const arch::Chip& chip, const TimeOptions& options = {});
 
-// From launch to end alone, the other cores of the HBM stack busy too: what the compiler weighs ways to write a unit
+// From launch to end alone, the other cores of the HBM stack busy too: what the compiler compares variants of a unit
 // by.
 Result<Fs> time_among_others(const arch::Program& program, const arch::Chip& chip);
 

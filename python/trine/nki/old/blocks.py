@@ -37,17 +37,17 @@ class Blocks:
             if not -n <= i < n:
                 raise error("NKI010", f"block {index}", f"inside {self.blocks}")
         index = tuple(i % n for i, n in zip(index, self.blocks))
-        placed = hasattr(self.buffer, "place")
-        place = self.buffer.place(index, self.tile_shape, self.dtype) if placed else index
-        if place not in self.made:
-            self.made[place] = made = Tile.of(create.ndarray(self.tile_shape, self.dtype, space_of(self.buffer), self.name,
-                                                             place if placed else None))  # fmt: skip
+        has_address = hasattr(self.buffer, "address_of")
+        slot = self.buffer.address_of(index, self.tile_shape, self.dtype) if has_address else index
+        if slot not in self.made:
+            self.made[slot] = made = Tile.of(create.ndarray(self.tile_shape, self.dtype, space_of(self.buffer), self.name,
+                                                             slot if has_address else None))  # fmt: skip
             if self.value is not None:
                 set_value(made, self.value)
-        if self.owner.setdefault(place, index) != index:
-            self.owner[place] = index  # another block moves in: its first matmul overwrites again
-            self.made[place].storage.written = None
-        return self.made[place]
+        if self.owner.setdefault(slot, index) != index:
+            self.owner[slot] = index  # another block moves in: its first matmul overwrites again
+            self.made[slot].storage.written = None
+        return self.made[slot]
 
     def _find(self, key):
         """(all block indices given with this key, the rest of it)."""
@@ -94,13 +94,13 @@ def allocate(shape, dtype, buffer=None, name="", value=None):
     at = next((i for i, n in enumerate(shape) if isinstance(n, ParDim)), 0)
     sizes = create.as_shape(shape)
     region = create.as_buffer(space_of(buffer))
-    if not current().dialect.placed:
+    if not current().dialect.obeys_addresses:
         buffer = region
-    elif hasattr(buffer, "place"):
+    elif hasattr(buffer, "address_of"):
         buffer = first_placement(buffer)
     if at and region in (SBUF, PSUM):
         return Blocks(sizes[:at], sizes[at:], dtype, buffer or SBUF, name, value)
-    address = buffer.place((), sizes, as_dtype(dtype)) if hasattr(buffer, "place") else None
+    address = buffer.address_of((), sizes, as_dtype(dtype)) if hasattr(buffer, "address_of") else None
     kind = "output" if region is PRIVATE_HBM else "scratch"  # any tensor in HBM may be returned
     made = Tile.of(create.allocate(sizes, dtype, region, name, address, kind))
     if value is not None:

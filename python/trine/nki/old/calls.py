@@ -52,7 +52,7 @@ def skip(dst):
     return dst
 
 
-def on_part(f, dst, mask, data, turned=False, **operands):
+def on_part(f, dst, mask, data, transposed=False, **operands):
     """As run, for calls whose other arguments follow from the part: f(dst, data, box, …). turned: dst is transposed."""
     recorder = current().dialect
     with masking(mask, data.shape) as something:
@@ -63,7 +63,7 @@ def on_part(f, dst, mask, data, turned=False, **operands):
             if box is None:
                 f(dst, data, [(0, n) for n in data.shape], **operands)
             else:
-                out = box[::-1] if turned else box
+                out = box[::-1] if transposed else box
                 f(cut(dst, out), cut(data, box), box, **operands)
                 recorder.was_cut(dst, out)
         else:

@@ -9,13 +9,13 @@ from trine.nki.trace import missing
 BANK = 2048  # bytes of a PSUM bank per partition
 
 
-class Placed:
+class Allocated:
     """A buffer whose tiles are placed by a function of the block index, the partitions and the bytes."""
 
     def __init__(self, region, function):
         self.region, self.function = region, function
 
-    def place(self, index, shape, dtype):
+    def address_of(self, index, shape, dtype):
         size = dtype.bits // 8
         for n in shape[1:]:
             size *= n
@@ -44,11 +44,11 @@ class sbuf:
 
     @staticmethod
     def alloc(func):
-        return Placed(SBUF, func)
+        return Allocated(SBUF, func)
 
     @staticmethod
     def mod_alloc(*, base_addr, base_partition=0, num_par_tiles=(), num_free_tiles=()):
-        return Placed(SBUF, lambda idx, pdim_size, fdim_size: (
+        return Allocated(SBUF, lambda idx, pdim_size, fdim_size: (
             _modulo(base_partition, num_par_tiles, pdim_size)(idx), _modulo(base_addr, num_free_tiles, fdim_size)(idx)))  # fmt: skip
 
     @staticmethod
@@ -63,11 +63,11 @@ class psum:
 
     @staticmethod
     def alloc(func):
-        return Placed(PSUM, func)
+        return Allocated(PSUM, func)
 
     @staticmethod
     def mod_alloc(*, base_bank, base_addr=0, base_partition=0, num_bank_tiles=(), num_par_tiles=(), num_free_tiles=()):
-        return Placed(PSUM, lambda idx, pdim_size, fdim_size: (
+        return Allocated(PSUM, lambda idx, pdim_size, fdim_size: (
             _modulo(base_bank, num_bank_tiles, 1)(idx), _modulo(base_partition, num_par_tiles, pdim_size)(idx),
             _modulo(base_addr, num_free_tiles, fdim_size)(idx)))  # fmt: skip
 

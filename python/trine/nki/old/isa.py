@@ -219,32 +219,32 @@ def _ordered_axes(axis, ndim):
 
 def tensor_reduce(op, data, axis, *, mask=None, dtype=None, negate=False, keepdims=False, **_):
     data = need(data, "data")
-    kept, axes = _ordered_axes(axis, data.ndim)
-    shape = [1 if d in axes else n for d, n in enumerate(data.shape)] if keepdims else [data.shape[d] for d in kept]
+    outer, axes = _ordered_axes(axis, data.ndim)
+    shape = [1 if d in axes else n for d, n in enumerate(data.shape)] if keepdims else [data.shape[d] for d in outer]
     dst = new(shape if len(shape) > 1 else shape + [1], dtype, data.dtype)
     region = mask.region(data.shape) if isinstance(mask, Mask) else None
     if mask is False or (isinstance(mask, Mask) and region is None):
         return skip(dst)
     if region is not None:
         data = cut(data, [region[d] if d in axes else (0, n) for d, n in enumerate(data.shape)])
-    moved = data.permute(kept + axes)
-    recorder, last = current().dialect, list(range(len(kept), data.ndim))
+    moved = data.permute(outer + axes)
+    recorder, last = current().dialect, list(range(len(outer), data.ndim))
     saved = recorder.region
     if region is not None:
-        recorder.region = [region[d] for d in kept], tuple(data.shape[d] for d in kept)
-        dst_view = dst.reshape([data.shape[d] for d in kept]) if len(kept) > 1 else dst
-        _reduce_part(recorder, dst, dst_view, op, moved, last, negate, [region[d] for d in kept])
+        recorder.region = [region[d] for d in outer], tuple(data.shape[d] for d in outer)
+        dst_view = dst.reshape([data.shape[d] for d in outer]) if len(outer) > 1 else dst
+        _reduce_part(recorder, dst, dst_view, op, moved, last, negate, [region[d] for d in outer])
     else:
         isa_compute.tensor_reduce(dst, op, moved, last, negate)
     recorder.region = saved
     return dst
 
 
-def _reduce_part(recorder, dst, view, op, data, axes, negate, kept):
+def _reduce_part(recorder, dst, view, op, data, axes, negate, outer):
     """A masked reduction: the kept dimensions of data and dst are cut alike."""
     recorder.region = None
-    box = kept + [(0, n) for n in data.shape[len(kept) :]]
-    out = kept if len(kept) > 1 else kept + [(0, 1)]
+    box = outer + [(0, n) for n in data.shape[len(outer) :]]
+    out = outer if len(outer) > 1 else outer + [(0, 1)]
     isa_compute.tensor_reduce(cut(view, out), op, cut(data, box), axes, negate)
     if view.shape == dst.shape:
         recorder.was_cut(dst, out)
@@ -350,7 +350,7 @@ def nc_transpose(data, *, mask=None, dtype=None, engine=engine.unknown, **_):
     else:  # the array writes 8-bit elements two bytes apart
         dst = new((rows, columns, 2), None, data.dtype, PSUM)[:, :, 0]
     chosen = vector_engine if on_vector else tensor_engine
-    on_part(lambda d, s, _: isa_move.nc_transpose(d, s, engine=chosen), dst, mask, data, turned=True)
+    on_part(lambda d, s, _: isa_move.nc_transpose(d, s, engine=chosen), dst, mask, data, transposed=True)
     return dst if dtype is None or as_dtype(dtype) is data.dtype else Tile.of(elementwise.copy(dst, dtype))
 
 

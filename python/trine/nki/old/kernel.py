@@ -32,11 +32,11 @@ def results(result):
     return result
 
 
-def dialect(tracer, placed=True):
-    return Recorder(tracer, Tile.of, results, placed)
+def dialect(tracer, obeys_addresses=True):
+    return Recorder(tracer, Tile.of, results, obeys_addresses)
 
 
-_unplaced = functools.partial(dialect, placed=False)
+_without_addresses = functools.partial(dialect, obeys_addresses=False)
 
 
 class FunctionalKernel(Kernel):
@@ -44,7 +44,7 @@ class FunctionalKernel(Kernel):
 
     def __init__(self, fn, target=None, simulate=False, schedule=(), grid=(), dialect=dialect, ranks=0):
         if getattr(fn, "force_auto_alloc", False):
-            dialect = _unplaced
+            dialect = _without_addresses
         super().__init__(join_masks(fn), target, simulate, schedule, grid, dialect, ranks)
 
     def _documents(self, name):
@@ -53,7 +53,7 @@ class FunctionalKernel(Kernel):
         return hasattr(isa, name) or hasattr(language, name)
 
     def placed_by_scheduler(self):
-        made = self._but(dialect=_unplaced)
+        made = self._but(dialect=_without_addresses)
         made._cache = {}
         return made
 

@@ -12,7 +12,7 @@ from trine.nki.old.blocks import Blocks, ParDim, allocate
 from trine.nki.old.calls import F32, need, new, run, skip
 from trine.nki.old.index import Index, Mask, arange, mgrid
 from trine.nki.old.isa import _ordered_axes as ordered_axes
-from trine.nki.old.loops import affine_range, dynamic_range, nc, reduction_place, sequential_range, spmd_dim, static_range
+from trine.nki.old.loops import affine_range, dynamic_range, nc, reduction_key, sequential_range, spmd_dim, static_range
 from trine.nki.old.record import cut
 from trine.nki.old.tile import Tile, add_into, assign, conform, masking
 from trine.nki.tensor import NkiTensor, as_dtype
@@ -156,8 +156,8 @@ copy = ops.Op("copy", "bypass", "copy", copy)
 
 
 def transpose(x, *, dtype=None, mask=None, **_):
-    turned = nisa.nc_transpose(Tile.of(elementwise.to_sbuf(need(x, "x"))), mask=mask)
-    return turned if turned.storage.space == "sbuf" and dtype is None else copy(turned, dtype=dtype)
+    transposed = nisa.nc_transpose(Tile.of(elementwise.to_sbuf(need(x, "x"))), mask=mask)
+    return transposed if transposed.storage.space == "sbuf" and dtype is None else copy(transposed, dtype=dtype)
 
 
 def matmul(x, y, *, transpose_x=False, mask=None, **_):
@@ -325,15 +325,15 @@ def rms_norm(x, w, axis, n, epsilon=1e-6, *, dtype=None, compute_dtype=None, mas
 
 def loop_reduce(x, op, loop_indices, *, dtype=None, mask=None, **_):
     """x of every iteration of these loops put together by op; complete after the last."""
-    key, kept = reduction_place(loop_indices), current().dialect.reductions
+    key, partial = reduction_key(loop_indices), current().dialect.reductions
     x = need(x, "x")
-    if key not in kept:
-        kept[key] = copy(x, mask=mask, dtype=dtype)
+    if key not in partial:
+        partial[key] = copy(x, mask=mask, dtype=dtype)
         current().release()  # the sum stays where it is, whatever the result is assigned to
     else:
-        total = kept[key]
+        total = partial[key]
         assign(total, nisa.tensor_tensor(total, x, op, mask=mask, dtype=total.dtype))
-    return kept[key]
+    return partial[key]
 
 
 # --- operators of tiles ---

@@ -17,7 +17,7 @@ class _Loop:
     """A loop and its running iteration. static: AWS's tracer unrolls it too, the others it walks through once."""
 
     def __init__(self, static):
-        self.at, self.static, self.place = None, static, _call_path()
+        self.at, self.static, self.call_path = None, static, _call_path()
 
 
 def _call_path():
@@ -49,7 +49,7 @@ static_range = functools.partial(_range, static=True)
 dynamic_range = current_language.dynamic_range
 
 
-def reduction_place(loop_indices):
+def reduction_key(loop_indices):
     """A key that is the same for the iterations of the given loops, and for nothing else."""
     indices = loop_indices if isinstance(loop_indices, (list, tuple)) else [loop_indices]
     over = {i.loop for i in indices if isinstance(i, LoopIndex)}
@@ -58,7 +58,7 @@ def reduction_place(loop_indices):
         raise error("NKI028", f"loop_indices={loop_indices!r}", "indices of the nl.affine_range loops around the call")
     outermost = min(loops.index(loop) for loop in over if loop in loops)
     # a loop inside those reduced over is made anew in each of their iterations: its place in the source stands for it
-    around = tuple((loop if n < outermost else loop.place, int(loop.at)) for n, loop in enumerate(loops) if loop not in over)
+    around = tuple((loop if n < outermost else loop.call_path, int(loop.at)) for n, loop in enumerate(loops) if loop not in over)
     return _call_path(), loops[outermost], around
 
 

@@ -85,9 +85,9 @@ def _parts(operands):
 class Recorder:
     """One per trace: what of every tile is written, zeros that wait, and the mask around the call in hand."""
 
-    def __init__(self, tracer, wrap, results, placed=True):
+    def __init__(self, tracer, wrap, results, obeys_addresses=True):
         self.tracer, self.wrap, self.results = tracer, wrap, results
-        self.placed = placed  # addresses that the kernel gives are obeyed
+        self.obeys_addresses = obeys_addresses  # addresses that the kernel gives are obeyed
         self.hulls = {}  # storage -> WHOLE, or [first, end) of each dimension that is written
         self.zeros = {}  # PSUM storage -> boxes that are written, the rest being zeros nobody has made yet
         self.cast = set()  # storages whose dtype the kernel named

@@ -33,7 +33,7 @@ class MpDeviceLoader:
                     continue
             return False
 
-        def work():
+        def load():
             try:
                 for batch in self._loader:
                     moved = tree_map(lambda v: v.to(self._device) if isinstance(v, torch.Tensor) else v, batch)
@@ -43,7 +43,7 @@ class MpDeviceLoader:
             except BaseException as e:  # raised where the batch is asked for
                 offer(e)
 
-        thread = threading.Thread(target=work)
+        thread = threading.Thread(target=load)
         thread.start()
         try:
             while (batch := ready.get()) is not _END:

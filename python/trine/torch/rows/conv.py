@@ -160,9 +160,9 @@ def max_pool(b, x, kernel, stride, padding, dilation, ceil):
     window, strides, pairs, dilations = _window(b, x, n, kernel, stride, padding, dilation, b.dims)
     low = lowest(x.dtype)
     size = math.prod(x.dims[x.rank - n :])
-    place = b.reshape(b.iota((size,), 0), [1] * (x.rank - n) + list(x.dims[x.rank - n :]))
-    place = b.broadcast(place, x.dims)
-    best, at = _patches(b, x, window, strides, pairs, dilations, low), _patches(b, place, window, strides, pairs, dilations, -1)
+    position = b.reshape(b.iota((size,), 0), [1] * (x.rank - n) + list(x.dims[x.rank - n :]))
+    position = b.broadcast(position, x.dims)
+    best, at = _patches(b, x, window, strides, pairs, dilations, low), _patches(b, position, window, strides, pairs, dilations, -1)
     best, at = (_cut(b, v, (*b.dims, v.dims[-1])) for v in (best, at))
     value = b.reduce("maximum", best, [best.rank - 1], low)
     hit = b.compare("EQ", best, b.broadcast_in_dim(value, best.dims, range(value.rank)))
@@ -343,8 +343,8 @@ def nearest(b, x, factors):
             x = b.reshape(wide_x, (*x.dims[:i], out, *x.dims[i + 1 :]))
         else:
             step = torch.tensor(step, dtype=torch.float32)
-            places = (torch.arange(out, dtype=torch.float32) * step).floor().long().clamp(max=x.dims[i] - 1)
-            x = take(b, x, b.array(places), i)
+            positions = (torch.arange(out, dtype=torch.float32) * step).floor().long().clamp(max=x.dims[i] - 1)
+            x = take(b, x, b.array(positions), i)
     return x
 
 
@@ -371,8 +371,8 @@ def upsample_nearest_backward(b, grad, size, in_size, *factors):
 
 
 def reflected(size, low, high):
-    places = list(range(-low, size + high))
-    return [(-p if p < 0 else 2 * (size - 1) - p if p >= size else p) for p in places]
+    positions = list(range(-low, size + high))
+    return [(-p if p < 0 else 2 * (size - 1) - p if p >= size else p) for p in positions]
 
 
 @row("reflection_pad1d", "reflection_pad2d", "reflection_pad3d")
@@ -385,11 +385,11 @@ def replication_pad(b, x, pad):
     return _picked_pad(b, x, pad, lambda size, low, high: [min(max(p, 0), size - 1) for p in range(-low, size + high)])
 
 
-def _picked_pad(b, x, pad, places):
+def _picked_pad(b, x, pad, positions):
     from trine.torch.rows.index import take
 
     for i in range(len(pad) // 2):
         dim = x.rank - 1 - i
         if pad[2 * i] or pad[2 * i + 1]:
-            x = take(b, x, b.array(torch.tensor(places(x.dims[dim], pad[2 * i], pad[2 * i + 1]))), dim)
+            x = take(b, x, b.array(torch.tensor(positions(x.dims[dim], pad[2 * i], pad[2 * i + 1]))), dim)
     return x

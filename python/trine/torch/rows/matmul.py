@@ -93,7 +93,7 @@ def softmax_of(b, x, dim):
     if not x.rank:
         return b.like(x, 1.0)
     dim %= x.rank
-    top = b.kept(b.reduce("maximum", x, [dim], -math.inf), x, [dim], True)
+    top = b.keep_dims(b.reduce("maximum", x, [dim], -math.inf), x, [dim], True)
     e = b.unary("exponential", b.sub(x, top))
     return b.div(e, b.sum(e, [dim], keep=True))
 
@@ -108,7 +108,7 @@ def all_minus_infinity(b, x, dim):
     dim %= max(x.rank, 1)
     if not x.rank:
         return b.test("EQ", x, -math.inf)
-    return b.kept(b.test("EQ", b.reduce("maximum", x, [dim], -math.inf), -math.inf), x, [dim], True)
+    return b.keep_dims(b.test("EQ", b.reduce("maximum", x, [dim], -math.inf), -math.inf), x, [dim], True)
 
 
 @row("_log_softmax")
@@ -117,7 +117,7 @@ def log_softmax(b, x, dim, _):
     if not x.rank:
         return b.convert(b.like(x, 0.0), b.dtype)
     dim %= x.rank
-    off = b.sub(x, b.kept(b.reduce("maximum", x, [dim], -math.inf), x, [dim], True))
+    off = b.sub(x, b.keep_dims(b.reduce("maximum", x, [dim], -math.inf), x, [dim], True))
     total = b.sum(b.unary("exponential", off), [dim], keep=True)
     return b.convert(b.sub(off, b.unary("log", total)), b.dtype)
 

@@ -100,10 +100,10 @@ def extreme(b, x, dim, reduce):
         return [x, b.constant(0, torch.int64)]
     dim = axis(dim, x.rank)
     best = reduce(b, x, [dim])
-    return [b.reshape(best, b.outs[0][0]), b.reshape(place(b, x, best, dim), b.outs[1][0])]
+    return [b.reshape(best, b.outs[0][0]), b.reshape(index_of_best(b, x, best, dim), b.outs[1][0])]
 
 
-def place(b, x, best, dim):
+def index_of_best(b, x, best, dim):
     """The first index along dim where x is `best`."""
     spread = b.broadcast_in_dim(best, x.dims, [i for i in range(x.rank) if i != dim])
     hit = b.compare("EQ", x, spread)
@@ -129,7 +129,7 @@ def _arg(b, x, dim, reduce):
     if not x.rank:
         return b.constant(0, torch.int64, b.dims)
     dim = axis(dim, x.rank)
-    return b.reshape(place(b, x, reduce(b, x, [dim]), dim), b.dims)
+    return b.reshape(index_of_best(b, x, reduce(b, x, [dim]), dim), b.dims)
 
 
 @row("any", "any.dim", "any.dims")

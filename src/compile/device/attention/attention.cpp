@@ -1,4 +1,4 @@
-// Per head and tile of 128 queries, and block of keys: scores into PSUM, exp with its sum, weights turned, values
+// Per head and tile of 128 queries, and block of keys: scores into PSUM, exp with its sum, weights transposed, values
 // summed; see attention.h. Weights are divided by their sum at the end, when they are one row of values.
 #include "compile/device/attention/attention.h"
 
@@ -36,7 +36,7 @@ class Attention {
     tiles_.emplace(rec, store, policy.cast.value_or(q_.memory->dtype));
     if (match.bias) {
       Heads bias = heads_of(store, match, *match.bias, match.at.query);
-      bias.dim = heads_of(store, match, *match.bias, match.at.key).place;
+      bias.dim = heads_of(store, match, *match.bias, match.at.key).position;
       const bool is_mask = match.bias->value.type().dtype == Dtype::boolean;
       bias_.emplace(rec, store, bias, is_mask, match.minus ? -step_.scale : step_.scale, step_.keys, tiles_->dtype());
     }
@@ -81,26 +81,26 @@ class Attention {
     Summed all = {};
   };
 
-  // Keys [begin, end) of a head on chip, turned, and their values.
+  // Keys [begin, end) of a head on chip, transposed, and their values.
   void enter_keys(int64_t b, int64_t g, int64_t begin, int64_t end) {
     first_key_ = begin;
-    keys_ = turned(k_, k_.offset + k_.at(b, g, 0) + begin * k_.place, end - begin);
+    keys_ = transposed(k_, k_.offset + k_.at(b, g, 0) + begin * k_.position, end - begin);
     values_.clear();
     const int64_t lanes = rec_.chip().partitions, at = v_.offset + v_.at(b, g, 0);
     for (int64_t i = begin; i < end; i += lanes)
-      values_.push_back(tiles_->rows(v_, at + i * v_.place, std::min(lanes, end - i), step_.value_dim));
+      values_.push_back(tiles_->rows(v_, at + i * v_.position, std::min(lanes, end - i), step_.value_dim));
   }
-  // [dim, places], at most 128 of the dim in each.
-  std::vector<View> turned(const Heads& o, int64_t e0, int64_t places) {
+  // [dim, positions], at most 128 of the dim in each.
+  std::vector<View> transposed(const Heads& o, int64_t e0, int64_t positions) {
     const int64_t lanes = rec_.chip().partitions;
     std::vector<View> out;
     for (int64_t d = 0; d < step_.dim; d += lanes)
-      out.push_back(tiles_->turned(o, e0 + d * o.dim, places, std::min(lanes, step_.dim - d)));
+      out.push_back(tiles_->transposed(o, e0 + d * o.dim, positions, std::min(lanes, step_.dim - d)));
     return out;
   }
   void enter(Tile& tile) {
     if (tile.q.empty())
-      tile.q = turned(q_, q_.offset + q_.at(tile.b, tile.g, tile.s) + tile.first * q_.place, tile.rows);
+      tile.q = transposed(q_, q_.offset + q_.at(tile.b, tile.g, tile.s) + tile.first * q_.position, tile.rows);
     if (bias_) bias_->enter(tile.b, tile.g, tile.s);
   }
 
@@ -113,11 +113,11 @@ class Attention {
   }
   void in_passing(std::vector<Tile>& tiles) {
     for (int64_t j = 0; j < step_.keys; j += block_) {
-      const auto meets = [&](const Tile& t) { return j < seen(t.first, t.rows) && j + block_ > seen_from(t.first); };
-      if (std::none_of(tiles.begin(), tiles.end(), meets)) continue;
+      const auto has_keys = [&](const Tile& t) { return j < seen(t.first, t.rows) && j + block_ > seen_from(t.first); };
+      if (std::none_of(tiles.begin(), tiles.end(), has_keys)) continue;
       enter_keys(tiles[0].b, tiles[0].g, j, std::min(step_.keys, j + block_));
       for (Tile& tile : tiles) {
-        if (!meets(tile)) continue;
+        if (!has_keys(tile)) continue;
         enter(tile);
         add_keys(tile, j, std::min(seen(tile.first, tile.rows), j + block_));
       }
@@ -178,7 +178,7 @@ class Attention {
     rec_.emit("reciprocal", {{"dst", inverse}, {"data", tile.all.sum.view}});
     Val result = Val::tile(tile.all.values);
     result.set_scale(inverse);
-    result_->put(result, out_.at(tile.b, tile.g, tile.s) + tile.first * out_.place, tile.rows, step_.value_dim);
+    result_->put(result, out_.at(tile.b, tile.g, tile.s) + tile.first * out_.position, tile.rows, step_.value_dim);
     if (top_) keep_rows(tile);
   }
   // For the gradient: the highest score and the sum of the weights by it.
@@ -307,7 +307,7 @@ class Attention {
       data.axes = {{1, count}};
       v.partitions = int(count);
       const View still = rec_.sbuf(tiles_->dtype(), count, rows, "across");
-      emit_turned(rec_, store_.choice.turner, still, {&data, 1});
+      emit_transpose(rec_, store_.choice.transpose_engine, still, {&data, 1});
       rec_.emit("nc_matmul", {{"dst", acc}, {"stationary", still}, {"moving", v}},
                 {{"accumulate", std::string_view(j > begin ? "add" : "overwrite")}});
     }

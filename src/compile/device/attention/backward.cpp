@@ -32,7 +32,7 @@ class Backward {
     if (node.inputs.size() > ops::kBiasInput) {
       const ir::Value v = node.inputs[ops::kBiasInput];
       Heads bias = heads(v, ops::kGradientInputs[ops::kBiasInput], false);
-      bias.dim = heads(v, ops::kGradientInputs[ops::kBiasInput], true).place;
+      bias.dim = heads(v, ops::kGradientInputs[ops::kBiasInput], true).position;
       bias_.emplace(rec, store, bias, v.type().dtype == Dtype::boolean, scale_, keys_, dtype_);
     }
     for (uint32_t i = 0; i < 3; ++i) {
@@ -56,7 +56,7 @@ class Backward {
  private:
   enum Input : uint8_t { kQ, kK, kV, kOut, kGradient };
 
-  // by_key: places are the keys'.
+  // by_key: positions are the keys'.
   Heads heads(const ir::Value& v, std::string_view name, bool by_key) {
     const Dims strides = row_major_strides(v.type().dims);
     const ir::Ints& dims = node_.attrs.ints(name);
@@ -81,10 +81,10 @@ class Backward {
               arch::kVector);
   }
   // [columns, rows] of a tile, on chip.
-  View turned(const View& rows) {
+  View transposed(const View& rows) {
     const int64_t columns = rows.columns();
     const View to = rec_.sbuf(dtype_, columns, rows.partitions);
-    emit_turned(rec_, store_.choice.turner, to, {&rows, 1});
+    emit_transpose(rec_, store_.choice.transpose_engine, to, {&rows, 1});
     return to;
   }
 
@@ -96,11 +96,11 @@ class Backward {
   };
   void enter_keys(int64_t b, int64_t g) {
     const Heads &k = in_[kK], &v = in_[kV];
-    k_turned_ = tiles_->turned(k, k.at(b, g, 0), keys_, dim_);
-    v_turned_ = tiles_->turned(v, v.at(b, g, 0), keys_, value_dim_);
+    k_transposed_ = tiles_->transposed(k, k.at(b, g, 0), keys_, dim_);
+    v_transposed_ = tiles_->transposed(v, v.at(b, g, 0), keys_, value_dim_);
     k_rows_.clear();
     for (int64_t j = 0; j < keys_; j += lanes())
-      k_rows_.push_back(tiles_->rows(k, k.at(b, g, 0) + j * k.place, std::min(lanes(), keys_ - j), dim_));
+      k_rows_.push_back(tiles_->rows(k, k.at(b, g, 0) + j * k.position, std::min(lanes(), keys_ - j), dim_));
     for (auto& sums : key_sums_) sums.assign(k_rows_.size(), {});
   }
   // A tile's sum of one strip joins those of the strips before.
@@ -122,7 +122,7 @@ class Backward {
     const double factor = node_.attrs.real(ops::kGradientFactors[1 + i]);
     if (value.is_tile() && factor != 1) value.set_scale(factor);
     const int64_t begin = int64_t(t) * lanes();
-    results_[1 + i]->put(value, to.at(b, g, 0) + begin * to.place, std::min(lanes(), keys_ - begin),
+    results_[1 + i]->put(value, to.at(b, g, 0) + begin * to.position, std::min(lanes(), keys_ - begin),
                          i ? value_dim_ : dim_);
   }
 
@@ -130,18 +130,18 @@ class Backward {
 
   struct Tile {
     int64_t first = 0, rows = 0;
-    View q = {}, q_turned = {}, g = {}, g_turned = {}, shift = {}, mean = {}, dq = {};
+    View q = {}, q_transposed = {}, g = {}, g_transposed = {}, shift = {}, mean = {}, dq = {};
     Source seen = 1.0;  // 0 in rows that a mask hides altogether
     bool begun = false;
   };
   Tile query_tile(int64_t b, int64_t g, int64_t s, int64_t first, int64_t rows) {
-    const auto at = [&](const Heads& h) { return h.at(b, g, s) + first * h.place; };
+    const auto at = [&](const Heads& h) { return h.at(b, g, s) + first * h.position; };
     const auto number = [&](const Form& form) {
       return *access(form, ((b * kv_heads_ + g) * shared_ + s) * queries_ + first, {{1, rows}}, {{0, 1}});
     };
     Tile t{first, rows};
     t.q = tiles_->rows(in_[kQ], at(in_[kQ]), rows, dim_);
-    t.q_turned = tiles_->turned(in_[kQ], at(in_[kQ]), rows, dim_);
+    t.q_transposed = tiles_->transposed(in_[kQ], at(in_[kQ]), rows, dim_);
     t.shift = row_math(rec_, number(*top_), -1.0, "multiply").view;
     const View inverse = row(rows, "inverse");
     rec_.emit("reciprocal", {{"dst", inverse}, {"data", number(*sum_)}});
@@ -149,7 +149,7 @@ class Backward {
     gradient.set_scale(inverse);
     t.g = rec_.sbuf(dtype_, rows, value_dim_, "gradient");
     emit_copy(rec_, t.g, gradient);
-    t.g_turned = turned(t.g);
+    t.g_transposed = transposed(t.g);
     const View both = rec_.sbuf(Dtype::f32, rows, value_dim_);
     t.mean = row(rows, "mean");
     rec_.emit("tensor_tensor",
@@ -188,7 +188,7 @@ class Backward {
   void put_query(Tile& t, int64_t b, int64_t g, int64_t s) {
     Val value = t.begun ? Val::tile(t.dq) : Val::of(0);
     if (t.begun) value.set_scale(row_math(rec_, t.seen, node_.attrs.real(ops::kGradientFactors[0]), "multiply"));
-    results_[0]->put(value, out_[0].at(b, g, s) + t.first * out_[0].place, t.rows, dim_);
+    results_[0]->put(value, out_[0].at(b, g, s) + t.first * out_[0].position, t.rows, dim_);
   }
 
   // Keys [begin, begin + columns) of all queries of the strip.
@@ -201,7 +201,7 @@ class Backward {
       if (seen <= 0) continue;
       const View p = weights(t, begin, seen), dp = rec_.psum(t.rows, seen),
                  ds = rec_.sbuf(dtype_, t.rows, seen, "slope");
-      multiply(dp, t.g_turned, part(v_turned_, begin, seen));
+      multiply(dp, t.g_transposed, part(v_transposed_, begin, seen));
       rec_.emit("scalar_tensor_tensor", {{"dst", ds}, {"data", dp}, {"operand0", t.mean}, {"operand1", p}},
                 {{"op0", std::string_view("subtract")}, {"op1", std::string_view("multiply")}});
       for (int64_t i = 0; i * lanes() < seen; ++i) {
@@ -225,7 +225,7 @@ class Backward {
   }
   View weights(const Tile& t, int64_t begin, int64_t seen) {
     View scores = rec_.psum(t.rows, seen);
-    multiply(scores, t.q_turned, part(k_turned_, begin, seen));
+    multiply(scores, t.q_transposed, part(k_transposed_, begin, seen));
     if (bias_) scores = bias_->added(scores, t.first, begin);
     const View p = rec_.sbuf(dtype_, t.rows, seen, "weights");
     Val x = Val::tile(scores);
@@ -244,20 +244,20 @@ class Backward {
                {"cmp_op", std::string_view("greater_equal")}});
     return p;
   }
-  // dq += ds k: ds turned, several tiles of keys in one bank.
+  // dq += ds k: ds transposed, several tiles of keys in one bank.
   void add_queries(Tile& t, const View& ds, int64_t begin) {
     const int64_t seen = ds.columns(), full = seen / lanes();
     const int64_t parts = (seen + lanes() - 1) / lanes();
     const View across = rec_.sbuf(dtype_, lanes(), parts * t.rows);
-    const auto turn = [&](int64_t first, int64_t count, int64_t keys) {
+    const auto transpose = [&](int64_t first, int64_t count, int64_t keys) {
       std::vector<View> tiles;
       for (int64_t i = first; i < first + count; ++i) tiles.push_back(part(ds, i * lanes(), keys));
       View to = part(across, first * t.rows, count * t.rows);
       to.partitions = int(keys);
-      if (count) emit_turned(rec_, store_.choice.turner, to, tiles);
+      if (count) emit_transpose(rec_, store_.choice.transpose_engine, to, tiles);
     };
-    turn(0, full, lanes());
-    turn(full, parts - full, seen - full * lanes());
+    transpose(0, full, lanes());
+    transpose(full, parts - full, seen - full * lanes());
     const View dq = rec_.psum(t.rows, dim_);
     for (int64_t i = 0; i < parts; ++i) {
       View still = part(across, i * t.rows, t.rows), moving = k_rows_[size_t(begin / lanes() + i)];
@@ -281,7 +281,7 @@ class Backward {
   std::optional<HeadTiles> tiles_ = {};
   std::optional<HeadBias> bias_ = {};
   const Form *top_ = nullptr, *sum_ = nullptr;
-  View k_turned_ = {}, v_turned_ = {};
+  View k_transposed_ = {}, v_transposed_ = {};
   std::vector<View> k_rows_ = {};
   std::array<std::vector<Sum>, 2> key_sums_ = {};  // of keys, of values
 };

@@ -1,5 +1,5 @@
-// Per sequence and head of keys: its keys turned and multiplied by the queries that meet it, scores as [keys, queries];
-// several of them together are brought to weights; values by weights give [value dim, queries]. See attention_few.h.
+// Per sequence and head of keys: its keys transposed and multiplied by the queries that attend to it, scores as [keys,
+// queries]; several of them together are brought to weights; values by weights give [value dim, queries]. See decode.h.
 #include "compile/device/attention/decode.h"
 
 #include <algorithm>
@@ -15,16 +15,16 @@ namespace trine::compile::device {
 namespace {
 
 constexpr int64_t kQueriesMost = 31;  // more are rows of a tile of their own
-constexpr int64_t kRowsMost = 64;     // queries that meet one head of keys
+constexpr int64_t kRowsMost = 64;     // queries that attend to one head of keys
 constexpr int64_t kKeysMost = 65536;
 
 // Keys on partitions: chunk c of C has keys p·C + c, so that a partition reads one run of memory, or, where they do not
 // come out even, c·lanes + p.
-struct Places {
+struct KeyLayout {
   int64_t lanes = 1, chunks = 1, last = 1;  // partitions of the last chunk
   bool in_runs = true;
 
-  static Places of(int64_t keys, int64_t partitions) {
+  static KeyLayout of(int64_t keys, int64_t partitions) {
     if (keys <= partitions) return {keys, 1, keys, true};
     const int64_t chunks = (keys + partitions - 1) / partitions;
     return {partitions, chunks, keys - (chunks - 1) * partitions, keys % partitions == 0};
@@ -45,11 +45,11 @@ class FewQueries {
     dtype_ = policy.cast.value_or(q_.memory->dtype);
     batch_ = step_.batch, heads_ = step_.kv_heads;
     rows_ = step_.heads / step_.kv_heads * step_.queries;
-    if (batch_ == 1 && k_.kv > k_.place) {  // these are sequences: no two of them lie between one key and the next
+    if (batch_ == 1 && k_.kv > k_.position) {  // these are sequences: no two of them lie between one key and the next
       std::swap(batch_, heads_);
       for (Heads* o : {&q_, &k_, &v_, &out_, &bias_}) std::swap(o->batch, o->kv);
     }
-    at_ = Places::of(step_.keys, rec_.chip().partitions);
+    at_ = KeyLayout::of(step_.keys, rec_.chip().partitions);
   }
 
   void run() {
@@ -90,13 +90,13 @@ class FewQueries {
           for (int64_t b = 0; b < batch_; b += lanes) {
             const int64_t count = std::min(lanes, batch_ - b);
             const int64_t e0 =
-                q_.offset + q_.at(b, g, 0) + r / step_.queries * q_.shared + r % step_.queries * q_.place;
+                q_.offset + q_.at(b, g, 0) + r / step_.queries * q_.shared + r % step_.queries * q_.position;
             emit_copy(rec_, part(queries_.back(), (b * heads_ + g) * rows_ + r, {{heads_ * rows_, count}}),
-                      Val::tile(turned_query(e0 + d.stride * q_.dim, count, d.count)));
+                      Val::tile(transposed_query(e0 + d.stride * q_.dim, count, d.count)));
           }
     }
   }
-  View turned_query(int64_t e0, int64_t count, int64_t dims) {
+  View transposed_query(int64_t e0, int64_t count, int64_t dims) {
     const Axis dim{q_.dim, dims}, batch{q_.batch, count};
     Memory& m = *q_.memory;
     for (const Form& f : m.forms)
@@ -108,21 +108,21 @@ class FewQueries {
       rows = rec_.sbuf(m.dtype, count, dims, "rows");
       store_.load(rows, store_.hbm(m), m.dtype, e0, {batch}, {dim});
     }
-    return turned_tile(rec_, store_.choice.turner, rows);
+    return transposed_tile(rec_, store_.choice.transpose_engine, rows);
   }
 
   // --- keys and values of an item: a view for each chunk, keys on partitions ---
 
   std::vector<View> by_chunk(const Heads& o, int64_t b, int64_t g, int64_t width) {
-    const bool dense = o.dim == 1 && o.kv == width && o.place == heads_ * width;
+    const bool dense = o.dim == 1 && o.kv == width && o.position == heads_ * width;
     const int64_t held = at_.chunks * heads_ * width * bytes(o.memory->dtype);
     if (!dense || held > rec_.chip().sbuf.bytes_per_partition / 16) {
       const View tile = loaded(o, o.offset + o.at(b, g, 0), {{o.dim, width}}, width);
       return chunks_of(tile, 0, width, width);
     }
-    auto& kept = tiles_[o.memory];  // all heads of a sequence lie together
-    if (kept.batch != b) kept = {b, loaded(o, o.offset + o.at(b, 0, 0), {{1, heads_ * width}}, heads_ * width)};
-    return chunks_of(kept.tile, g * width, heads_ * width, width);
+    auto& resident = tiles_[o.memory];  // all heads of a sequence lie together
+    if (resident.batch != b) resident = {b, loaded(o, o.offset + o.at(b, 0, 0), {{1, heads_ * width}}, heads_ * width)};
+    return chunks_of(resident.tile, g * width, heads_ * width, width);
   }
   std::vector<View> chunks_of(const View& tile, int64_t offset, int64_t pitch, int64_t width) const {
     std::vector<View> out;
@@ -135,7 +135,7 @@ class FewQueries {
   // [lanes, chunk, inner] in the multiply's format.
   View loaded(const Heads& o, int64_t e0, const Axes& inner, int64_t width) {
     const View raw = rec_.sbuf(o.memory->dtype, at_.lanes, at_.chunks * width, "places");
-    load_places(raw, *o.memory, e0, o.place, inner, width);
+    load_positions(raw, *o.memory, e0, o.position, inner, width);
     if (raw.dtype == dtype_) return raw;
     const View cast = rec_.sbuf(dtype_, at_.lanes, at_.chunks * width, "places");
     const int64_t whole = at_.is_whole() ? at_.chunks : at_.chunks - 1;
@@ -148,7 +148,7 @@ class FewQueries {
     v.partitions = int(at_.last);
     return v;
   }
-  void load_places(const View& raw, Memory& m, int64_t e0, int64_t stride, const Axes& inner, int64_t width) {
+  void load_positions(const View& raw, Memory& m, int64_t e0, int64_t stride, const Axes& inner, int64_t width) {
     const uint32_t hbm = store_.hbm(m);
     const int64_t pitch = at_.in_runs ? stride : at_.lanes * stride;
     const auto walked = [&](int64_t chunks) {
@@ -178,42 +178,43 @@ class FewQueries {
       const View acc = rec_.psum(at_.lanes, items * count * rows_);
       for (int64_t i = 0; i < items; ++i)
         score(first + i, c, count, part(acc, i * count * rows_, {{1, count * rows_}}));
-      place_scores(scores, acc, first, items, c, count);
+      store_scores(scores, acc, first, items, c, count);
     }
     weigh(scores, first, items);
   }
-  // Keys of an item are turned, some chunks in one bank.
+  // Keys of an item are transposed, some chunks in one bank.
   void score(int64_t item, int64_t first, int64_t count, const View& acc) {
     const std::vector<View> keys = by_chunk(k_, batch_of(item), head_of(item), step_.dim);
     const int64_t together = std::max<int64_t>(1, rec_.columns_max() / at_.lanes);
     for (int64_t c = first; c < first + count; c += together) {
       const int64_t n = std::min(together, first + count - c);
-      std::vector<View> turned;
-      for (const Axis& d : cut(step_.dim)) turned.push_back(turn({keys.begin() + c, keys.begin() + c + n}, d, c));
+      std::vector<View> transposed;
+      for (const Axis& d : cut(step_.dim))
+        transposed.push_back(transpose({keys.begin() + c, keys.begin() + c + n}, d, c));
       for (int64_t j = 0; j < n; ++j) {
         View to = part(acc, (c - first + j) * rows_, {{1, rows_}});
         to.partitions = int(at_.lanes_of(c + j));
-        for (size_t d = 0; d < turned.size(); ++d)
+        for (size_t d = 0; d < transposed.size(); ++d)
           rec_.emit("nc_matmul",
                     {{"dst", to},
-                     {"stationary", part(turned[d], j * at_.lanes, {{1, at_.lanes_of(c + j)}})},
+                     {"stationary", part(transposed[d], j * at_.lanes, {{1, at_.lanes_of(c + j)}})},
                      {"moving", part(queries_[d], item * rows_, {{1, rows_}})}},
                     {{"accumulate", std::string_view(d ? "add" : "overwrite")}});
       }
     }
   }
   // [dims, keys] of chunks from `first` on.
-  View turn(const std::vector<View>& keys, const Axis& dims, int64_t first) {
+  View transpose(const std::vector<View>& keys, const Axis& dims, int64_t first) {
     const auto n = int64_t(keys.size());
-    const View turned = rec_.sbuf(dtype_, dims.count, n * at_.lanes, "turned");
+    const View transposed = rec_.sbuf(dtype_, dims.count, n * at_.lanes, "turned");
     std::vector<View> tiles;
     for (const View& k : keys) tiles.push_back(part(k, dims.stride, {{1, dims.count}}));
     const int64_t filled = (n - 1) * at_.lanes + at_.lanes_of(first + n - 1);
-    emit_turned(rec_, store_.choice.turner, part(turned, 0, {{1, filled}}), tiles);
-    return turned;
+    emit_transpose(rec_, store_.choice.transpose_engine, part(transposed, 0, {{1, filled}}), tiles);
+    return transposed;
   }
   // From PSUM with what is added to them.
-  void place_scores(const View& scores, const View& acc, int64_t first, int64_t items, int64_t chunk, int64_t count) {
+  void store_scores(const View& scores, const View& acc, int64_t first, int64_t items, int64_t chunk, int64_t count) {
     const bool ragged = !at_.is_whole() && chunk + count == at_.chunks;
     const auto move = [&](int64_t from, int64_t chunks, int64_t lanes) {
       if (!chunks) return;
@@ -249,7 +250,7 @@ class FewQueries {
     Memory& m = *bias_.memory;
     const View raw = rec_.sbuf(m.dtype, at_.lanes, at_.chunks, "bias");
     if (!at_.is_whole()) rec_.emit("memset", {{"dst", raw}}, {{"value", 0.0}});
-    load_places(raw, m, e0, bias_.place, {{1, 1}}, 1);
+    load_positions(raw, m, e0, bias_.position, {{1, 1}}, 1);
     Val x = Val::tile(raw);
     if (match_.bias->value.type().dtype == Dtype::boolean) {  // 1: seen, 0: not
       x.set_scale(-kMasked / step_.scale);
@@ -267,9 +268,9 @@ class FewQueries {
     const int64_t columns = items * rows_;
     const View each = rec_.sbuf(Dtype::f32, at_.lanes, columns, "top"), top = rec_.sbuf(Dtype::f32, columns, 1, "top");
     rec_.emit("tensor_reduce", {{"dst", each}, {"data", by_column(scores, items)}}, {{"op", std::string_view("max")}});
-    const View across = turned_tile(rec_, store_.choice.turner, each);
+    const View across = transposed_tile(rec_, store_.choice.transpose_engine, each);
     rec_.emit("tensor_reduce", {{"dst", top}, {"data", across}}, {{"op", std::string_view("max")}});
-    return turned_tile(rec_, store_.choice.turner, part(top, 0, {{0, at_.lanes}}));
+    return transposed_tile(rec_, store_.choice.transpose_engine, part(top, 0, {{0, at_.lanes}}));
   }
   View by_column(const View& tile, int64_t items) const {
     return part(tile, 0, {{at_.chunks * rows_, items}, {1, rows_}, {rows_, at_.chunks}});
@@ -328,7 +329,7 @@ class FewQueries {
   void make_output() {
     Memory& m = *out_.memory;
     const int64_t lanes = rec_.chip().partitions, dim = step_.value_dim;
-    const int64_t all = std::max({out_.batch, out_.place, dim});
+    const int64_t all = std::max({out_.batch, out_.position, dim});
     for (int64_t columns : {dim == lanes ? dim : all, dim}) {
       if (out_.dim != 1 || m.elements % columns || columns % dim) continue;
       Tiling tiling{columns, dim, std::min(dim, lanes)};
@@ -341,7 +342,7 @@ class FewQueries {
     }
     store_.keep_in_hbm(m, "", arch::TensorKind::scratch);
   }
-  int64_t row_at(int64_t r) const { return r / step_.queries * out_.shared + r % step_.queries * out_.place; }
+  int64_t row_at(int64_t r) const { return r / step_.queries * out_.shared + r % step_.queries * out_.position; }
   bool holds_all(const Form& form) const {
     for (int64_t g = 0; g < heads_; ++g)
       for (int64_t r = 0; r < rows_; ++r) {
@@ -384,7 +385,7 @@ class FewQueries {
     return true;
   }
 
-  struct Kept {
+  struct LoadedTile {
     int64_t batch = -1;
     View tile = {};
   };
@@ -396,12 +397,12 @@ class FewQueries {
   Heads q_, k_, v_, out_, bias_;
   Dtype dtype_ = Dtype::bf16;
   int64_t batch_ = 1, heads_ = 1;  // sequences, and heads of keys of each
-  int64_t rows_ = 1;               // queries that meet one of them
-  Places at_;
+  int64_t rows_ = 1;               // queries that attend to one of them
+  KeyLayout at_;
   std::vector<View> queries_ = {};
   View ones_ = {};
   std::map<int64_t, View> biases_;
-  std::map<const Memory*, Kept> tiles_;
+  std::map<const Memory*, LoadedTile> tiles_;
   Form* form_ = nullptr;
 };
 

@@ -10,7 +10,8 @@ namespace trine::compile::device {
 
 namespace {
 
-Heads strided(const AttentionMatch& match, Memory& memory, const Walk& walk, const AttentionOperand& from, int place) {
+Heads strided(const AttentionMatch& match, Memory& memory, const Walk& walk, const AttentionOperand& from,
+              int position) {
   const auto stride = [&](int d) {
     if (d < 0 || from.dims[size_t(d)] < 0 || match.space[size_t(d)] == 1) return int64_t{0};
     return walk.strides[size_t(from.dims[size_t(d)])];
@@ -20,13 +21,13 @@ Heads strided(const AttentionMatch& match, Memory& memory, const Walk& walk, con
           stride(match.at.batch),
           stride(match.at.kv),
           stride(match.at.shared),
-          stride(place),
+          stride(position),
           from.last < 0 ? 0 : walk.strides[size_t(from.last)]};
 }
 
 }  // namespace
 
-Heads heads_of(Store& store, const AttentionMatch& match, const AttentionOperand& from, int place) {
+Heads heads_of(Store& store, const AttentionMatch& match, const AttentionOperand& from, int position) {
   IndexMap map = identity_map(from.value.type().rank());
   ir::Value v = from.value;
   while (!store.has(v) && view_kind(*v.node) != ViewKind::none) {
@@ -34,7 +35,7 @@ Heads heads_of(Store& store, const AttentionMatch& match, const AttentionOperand
     v = v.node->inputs[0];
   }
   const Walk walk = walk_of(map, v.type().dims, size_t(from.value.type().rank()));
-  return strided(match, store.of(v), walk, from, place);
+  return strided(match, store.of(v), walk, from, position);
 }
 
 Heads result_heads(Store& store, const AttentionMatch& match) {
@@ -42,32 +43,34 @@ Heads result_heads(Store& store, const AttentionMatch& match) {
   return strided(match, store.of(v), {0, row_major_strides(v.type().dims)}, match.out, match.at.query);
 }
 
-View HeadTiles::turned(const Heads& o, int64_t e0, int64_t places, int64_t dim) {
-  if (auto v = found(o, e0, {o.dim, dim}, {o.place, places})) return *v;
+View HeadTiles::transposed(const Heads& o, int64_t e0, int64_t positions, int64_t dim) {
+  if (auto v = found(o, e0, {o.dim, dim}, {o.position, positions})) return *v;
   const int64_t lanes = rec_.chip().partitions, together = rec_.columns_max() / lanes * lanes;
-  const View to = rec_.sbuf(dtype_, dim, places, "turned");
+  const View to = rec_.sbuf(dtype_, dim, positions, "turned");
   const auto part = [](View v, int64_t begin, int64_t count) {
     v.offset = begin;
     v.axes = {{1, count}};
     return v;
   };
-  if (load(o, e0, places, to)) return to;
-  for (int64_t i = 0; i < places; i += together) {  // as many rows as fill a bank
-    const int64_t count = std::min(together, places - i);
+  if (load(o, e0, positions, to)) return to;
+  for (int64_t i = 0; i < positions; i += together) {  // as many rows as fill a bank
+    const int64_t count = std::min(together, positions - i);
     std::vector<View> tiles;
     for (int64_t j = 0; j < count; j += lanes)
-      tiles.push_back(rows(o, e0 + (i + j) * o.place, std::min(lanes, count - j), dim));
-    emit_turned(rec_, store_.choice.turner, part(to, i, count), tiles);
+      tiles.push_back(rows(o, e0 + (i + j) * o.position, std::min(lanes, count - j), dim));
+    emit_transpose(rec_, store_.choice.transpose_engine, part(to, i, count), tiles);
   }
   return to;
 }
 
-// Straight from HBM, where no form has the rows and the choice is to turn them on the way.
-bool HeadTiles::load(const Heads& o, int64_t e0, int64_t places, const View& to) {
+// Straight from HBM, where no form has the rows and the choice is to transpose them in the load.
+bool HeadTiles::load(const Heads& o, int64_t e0, int64_t positions, const View& to) {
   Memory& m = *o.memory;
-  if (!m.forms.empty() || m.elsewhere || o.dim != 1 || store_.choice.turner != Turner::dma) return false;
-  const View raw = m.dtype == dtype_ ? to : rec_.sbuf(m.dtype, to.partitions, places, "raw");
-  if (!load_turned(rec_, Turner::dma, raw, {store_.hbm(m), m.dtype, e0, {o.place, places}})) return false;
+  if (!m.forms.empty() || m.elsewhere || o.dim != 1 || store_.choice.transpose_engine != TransposeEngine::dma)
+    return false;
+  const View raw = m.dtype == dtype_ ? to : rec_.sbuf(m.dtype, to.partitions, positions, "raw");
+  if (!load_transposed(rec_, TransposeEngine::dma, raw, {store_.hbm(m), m.dtype, e0, {o.position, positions}}))
+    return false;
   if (raw.tensor != to.tensor) emit_copy(rec_, to, Val::tile(raw));
   return true;
 }
@@ -81,26 +84,27 @@ std::optional<View> HeadTiles::found(const Heads& o, int64_t e0, const Axis& par
     other = &f;
   }
   if (!other) return std::nullopt;
-  return access(store_.form(*o.memory, dtype_, other->turned, other->columns, other->tiling), e0, {part}, {free});
+  return access(store_.form(*o.memory, dtype_, other->transposed, other->columns, other->tiling), e0, {part}, {free});
 }
 
-View HeadTiles::rows(const Heads& o, int64_t e0, int64_t places, int64_t dim) {
-  if (auto v = found(o, e0, {o.place, places}, {o.dim, dim})) return *v;
-  const View t = rec_.sbuf(o.memory->dtype, places, dim, "rows");
-  store_.load(t, store_.hbm(*o.memory), o.memory->dtype, e0, {{o.place, places}}, {{o.dim, dim}});
+View HeadTiles::rows(const Heads& o, int64_t e0, int64_t positions, int64_t dim) {
+  if (auto v = found(o, e0, {o.position, positions}, {o.dim, dim})) return *v;
+  const View t = rec_.sbuf(o.memory->dtype, positions, dim, "rows");
+  store_.load(t, store_.hbm(*o.memory), o.memory->dtype, e0, {{o.position, positions}}, {{o.dim, dim}});
   if (t.dtype == dtype_) return t;
-  const View cast = rec_.sbuf(dtype_, places, dim, "rows");
+  const View cast = rec_.sbuf(dtype_, positions, dim, "rows");
   emit_copy(rec_, cast, Val::tile(t));
   return cast;
 }
 
-HeadRows::HeadRows(Recorder& rec, Store& store, const Heads& to, int64_t places) : rec_(rec), store_(store), to_(to) {
+HeadRows::HeadRows(Recorder& rec, Store& store, const Heads& to, int64_t positions)
+    : rec_(rec), store_(store), to_(to) {
   Memory& m = *to.memory;
-  const int64_t lanes = rec.chip().partitions, columns = to.place;
-  if (store.fits(m) && to.dim == 1 && columns > 0 && m.elements % columns == 0 && places > 1) {
+  const int64_t lanes = rec.chip().partitions, columns = to.position;
+  if (store.fits(m) && to.dim == 1 && columns > 0 && m.elements % columns == 0 && positions > 1) {
     const int64_t extent = m.elements / columns;
     Tiling tiling = Tiling::plain(extent, lanes);
-    if (extent != places && places % lanes) tiling = {extent, places, std::min(places, lanes)};
+    if (extent != positions && positions % lanes) tiling = {extent, positions, std::min(positions, lanes)};
     if (extent % tiling.period == 0) {
       form_ = &store.new_form(m, m.dtype, false, columns, tiling);
       return;
@@ -110,7 +114,7 @@ HeadRows::HeadRows(Recorder& rec, Store& store, const Heads& to, int64_t places)
 }
 
 void HeadRows::put(const Val& value, int64_t e0, int64_t rows, int64_t dim) {
-  const Axis part{to_.place, rows}, free{to_.dim, dim};
+  const Axis part{to_.position, rows}, free{to_.dim, dim};
   if (form_)
     if (const auto dst = access(*form_, e0, {part}, {free})) return emit_copy(rec_, *dst, value);
   Memory& m = *to_.memory;
@@ -121,7 +125,7 @@ void HeadRows::put(const Val& value, int64_t e0, int64_t rows, int64_t dim) {
 
 View HeadBias::added(const View& scores, int64_t first, int64_t key) {
   const int64_t rows = scores.partitions, columns = scores.columns();
-  if (bias_.place || !rec_.in_psum(scores)) {
+  if (bias_.position || !rec_.in_psum(scores)) {
     const View t = rec_.sbuf(Dtype::f32, rows, columns, "scores");
     rec_.emit("tensor_tensor", {{"dst", t}, {"data1", scores}, {"data2", part(rows, columns, first, key, Dtype::f32)}},
               {{"op", std::string_view("add")}}, arch::kVector);
@@ -142,12 +146,12 @@ View HeadBias::added(const View& scores, int64_t first, int64_t key) {
 }
 
 View HeadBias::part(int64_t rows, int64_t columns, int64_t first, int64_t key, Dtype dtype) {
-  const int64_t e0 = bias_.offset + at_ + first * bias_.place + key * bias_.dim;
+  const int64_t e0 = bias_.offset + at_ + first * bias_.position + key * bias_.dim;
   auto [found, fresh] = parts_.try_emplace({e0, rows, columns});
   if (!fresh) return found->second;
   Memory& m = *bias_.memory;
   const View raw = rec_.sbuf(m.dtype, rows, columns, "bias");
-  store_.load(raw, store_.hbm(m), m.dtype, e0, {{bias_.place, rows}}, {{bias_.dim, columns}});
+  store_.load(raw, store_.hbm(m), m.dtype, e0, {{bias_.position, rows}}, {{bias_.dim, columns}});
   // Adding widens by itself.
   if (!is_mask_ && scale_ == 1 && (m.dtype == dtype || dtype == Dtype::f32)) return found->second = raw;
   found->second = rec_.sbuf(dtype, rows, columns, "bias");
@@ -158,8 +162,8 @@ View HeadBias::part(int64_t rows, int64_t columns, int64_t first, int64_t key, D
   return found->second;
 }
 
-Form& row_form(Store& store, const ir::Value& value, int64_t places) {
-  return store.new_form(store.of(value), Dtype::f32, true, places, Tiling::plain(places, store.lanes()));
+Form& row_form(Store& store, const ir::Value& value, int64_t positions) {
+  return store.new_form(store.of(value), Dtype::f32, true, positions, Tiling::plain(positions, store.lanes()));
 }
 
 }  // namespace trine::compile::device

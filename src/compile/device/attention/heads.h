@@ -1,5 +1,5 @@
-// Heads of attention in memory: tiles of one head's rows, turned or not, in the multiply's format, and where the rows
-// of a result go. What attention and its gradient have in common.
+// Heads of attention in memory: tiles of one head's rows, transposed or not, in the multiply's format, and where the
+// rows of a result go. What attention and its gradient have in common.
 #pragma once
 
 #include <array>
@@ -14,13 +14,13 @@ namespace trine::compile::device {
 // A value's memory and its strides by what varies.
 struct Heads {
   Memory* memory = nullptr;
-  int64_t offset = 0, batch = 0, kv = 0, shared = 0, place = 0, dim = 0;
+  int64_t offset = 0, batch = 0, kv = 0, shared = 0, position = 0, dim = 0;
 
   int64_t at(int64_t b, int64_t g, int64_t s) const { return b * batch + g * kv + s * shared; }
 };
 
-// An operand of a match, `place` the dim of the weights that its places are: through views, to what has memory.
-Heads heads_of(Store& store, const AttentionMatch& match, const AttentionOperand& from, int place);
+// An operand of a match, `position` the dim of the weights that its positions are: through views, to what has memory.
+Heads heads_of(Store& store, const AttentionMatch& match, const AttentionOperand& from, int position);
 Heads result_heads(Store& store, const AttentionMatch& match);
 
 class HeadTiles {
@@ -28,15 +28,15 @@ class HeadTiles {
   HeadTiles(Recorder& rec, Store& store, Dtype dtype) : rec_(rec), store_(store), dtype_(dtype) {}
 
   Dtype dtype() const { return dtype_; }
-  // [dim, places] from element e0 on: from a form that holds it so, else rows turned by the tensor engine.
-  View turned(const Heads& o, int64_t e0, int64_t places, int64_t dim);
-  // [places, dim], the places on partitions: at most 128.
-  View rows(const Heads& o, int64_t e0, int64_t places, int64_t dim);
+  // [dim, positions] from element e0 on: from a form that holds it so, else rows transposed by the tensor engine.
+  View transposed(const Heads& o, int64_t e0, int64_t positions, int64_t dim);
+  // [positions, dim], the positions on partitions: at most 128.
+  View rows(const Heads& o, int64_t e0, int64_t positions, int64_t dim);
 
  private:
   // On chip in the multiply's format, the whole value brought into it where it has another.
   std::optional<View> found(const Heads& o, int64_t e0, const Axis& part, const Axis& free);
-  bool load(const Heads& o, int64_t e0, int64_t places, const View& to);
+  bool load(const Heads& o, int64_t e0, int64_t positions, const View& to);
 
   Recorder& rec_;
   Store& store_;
@@ -46,7 +46,7 @@ class HeadTiles {
 // Rows of a result: on chip where it may stay, else in HBM.
 class HeadRows {
  public:
-  HeadRows(Recorder& rec, Store& store, const Heads& to, int64_t places);
+  HeadRows(Recorder& rec, Store& store, const Heads& to, int64_t positions);
   void put(const struct Val& value, int64_t e0, int64_t rows, int64_t dim);
 
  private:
@@ -85,7 +85,7 @@ class HeadBias {
   std::map<std::array<int64_t, 3>, View> parts_ = {};
 };
 
-// One f32 for each row of every head, places on partitions and heads along them: what a gradient asks of attention.
-Form& row_form(Store& store, const ir::Value& value, int64_t places);
+// One f32 for each row of every head, positions on partitions and heads along them: what a gradient asks of attention.
+Form& row_form(Store& store, const ir::Value& value, int64_t positions);
 
 }  // namespace trine::compile::device

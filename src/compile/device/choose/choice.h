@@ -1,4 +1,4 @@
-// Choice: how a unit is written that can be written in several ways. Who reads a field says what it means; which
+// Choice: how a unit with several variants is written. Who reads a field says what it means; which
 // choices a unit has, and which it gets, is choose.h's.
 #pragma once
 
@@ -7,8 +7,8 @@
 
 namespace trine::compile::device {
 
-// Who exchanges rows and columns (turn.h).
-enum class Turner : uint8_t { tensor, dma, vector };
+// Which engine transposes (memory/transpose.h).
+enum class TransposeEngine : uint8_t { tensor, dma, vector };
 
 struct Choice {
   // Multiplies: panels of the left and the right operand take SBUF / left and SBUF / right each.
@@ -18,7 +18,7 @@ struct Choice {
 
   int64_t columns = 4096;  // loops: of a block; temporaries of a few members then fit many times over
 
-  Turner turner = Turner::tensor;  // of everything the unit turns
+  TransposeEngine transpose_engine = TransposeEngine::tensor;  // of everything the unit transposes
 
   bool operator==(const Choice&) const = default;
   std::string text() const;

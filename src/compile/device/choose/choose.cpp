@@ -18,7 +18,7 @@ namespace trine::compile::device {
 namespace {
 
 constexpr double kFsPerNs = 1e6;
-// Timed apart, a unit has no neighbours to overlap with: what gains less than this over the first way may lose it
+// Timed apart, a unit has no neighbours to overlap with: what gains less than this over the first variant may lose it
 // again.
 constexpr double kGainLeast = 0.02;
 constexpr double kRoom = 0.6;  // of SBUF; estimate: what is kept for other units and loaded ahead for them has the rest
@@ -48,7 +48,7 @@ class Known {
 };
 
 int64_t time_alone(arch::Kernel& kernel, const arch::Chip& chip, Timer timer) {
-  Complaint why;
+  Diagnostic why;
   arch::Chip less = chip;
   less.sbuf.bytes_per_partition = int64_t(double(less.sbuf.bytes_per_partition) * kRoom) / 64 * 64;
   kernel.chip = &less;
@@ -58,33 +58,34 @@ int64_t time_alone(arch::Kernel& kernel, const arch::Chip& chip, Timer timer) {
   return time ? std::max<int64_t>(*time, 0) : kUnwritable;
 }
 
-int64_t time_of(Rehearsal& way, const arch::Chip& chip, Timer timer) {
-  const int64_t all = time_alone(way.kernel, chip, timer);
-  if (!way.alone || all < 0) return all;
-  const int64_t one = time_alone(*way.alone, chip, timer);
+int64_t time_of(Trial& variant, const arch::Chip& chip, Timer timer) {
+  const int64_t all = time_alone(variant.kernel, chip, timer);
+  if (!variant.alone || all < 0) return all;
+  const int64_t one = time_alone(*variant.alone, chip, timer);
   return one < 0 ? one : std::max<int64_t>(all - one, 0);
 }
 
 // What was timed before is not again. The key has all that the time follows from.
-int64_t known_time_of(Rehearsal& way, const Key& key, const arch::Chip& chip, Timer timer) {
+int64_t known_time_of(Trial& variant, const Key& key, const arch::Chip& chip, Timer timer) {
   static Known known;
   if (const auto found = known.find(key)) return *found;
-  const int64_t fs = time_of(way, chip, timer);
+  const int64_t fs = time_of(variant, chip, timer);
   known.keep(key, fs);
   return fs;
 }
 
-// Which ways are worth timing: each once; of long ones the first, and that whose busiest engine has the least to do.
-std::vector<bool> worthy(std::vector<std::optional<Rehearsal>>& ways, const std::vector<Key>& keys, Verdict& out) {
+// Which variants are worth timing: each once; of long ones the first, and that whose busiest engine has the least to
+// do.
+std::vector<bool> worthy(std::vector<std::optional<Trial>>& variants, const std::vector<Key>& keys, Comparison& out) {
   std::vector<std::pair<double, size_t>> order;
   bool is_long = false;
-  for (size_t i = 0; i < ways.size(); ++i) {
+  for (size_t i = 0; i < variants.size(); ++i) {
     const auto own = keys.begin() + ptrdiff_t(i);
     const bool seen = std::find(keys.begin(), own, *own) != own;
-    if (ways[i] && seen) out.fs[i] = kSameAsBefore;
-    if (!ways[i] || seen) continue;
-    arch::Kernel& once = ways[i]->alone ? *ways[i]->alone : ways[i]->kernel;
-    is_long = is_long || once.works.size() >= kLong;
+    if (variants[i] && seen) out.fs[i] = kSameAsBefore;
+    if (!variants[i] || seen) continue;
+    arch::Kernel& once = variants[i]->alone ? *variants[i]->alone : variants[i]->kernel;
+    is_long = is_long || once.insns.size() >= kLong;
     order.push_back({Costs(once).busiest(), i});
     out.fs[i] = kSurelySlower;
   }
@@ -92,23 +93,23 @@ std::vector<bool> worthy(std::vector<std::optional<Rehearsal>>& ways, const std:
     std::stable_sort(order.begin() + 1, order.end());
     order.resize(2);
   }
-  std::vector<bool> in(ways.size(), false);
+  std::vector<bool> in(variants.size(), false);
   for (const auto& [busiest, i] : order) in[i] = true;
   return in;
 }
 
 // Times them one after the other; what cannot end before the best so far is left out.
-Verdict race(std::vector<std::optional<Rehearsal>>& ways, const std::vector<Key>& keys, const arch::Chip& chip,
-             Timer timer) {
-  Verdict out{0, std::vector<int64_t>(ways.size(), kUnwritable)};
-  const std::vector<bool> in = worthy(ways, keys, out);
+Comparison race(std::vector<std::optional<Trial>>& variants, const std::vector<Key>& keys, const arch::Chip& chip,
+                Timer timer) {
+  Comparison out{0, std::vector<int64_t>(variants.size(), kUnwritable)};
+  const std::vector<bool> in = worthy(variants, keys, out);
   int64_t best = -1;
-  for (size_t i = 0; i < ways.size(); ++i) {
+  for (size_t i = 0; i < variants.size(); ++i) {
     if (!in[i]) continue;
-    arch::Kernel& once = ways[i]->alone ? *ways[i]->alone : ways[i]->kernel;
+    arch::Kernel& once = variants[i]->alone ? *variants[i]->alone : variants[i]->kernel;
     const auto wins = [&](double fs) { return best < 0 || fs < double(best) * (out.best == 0 ? 1 - kGainLeast : 1); };
-    if (wins(Costs(once).busiest() * kFsPerNs)) out.fs[i] = known_time_of(*ways[i], keys[i], chip, timer);
-    ways[i].reset();
+    if (wins(Costs(once).busiest() * kFsPerNs)) out.fs[i] = known_time_of(*variants[i], keys[i], chip, timer);
+    variants[i].reset();
     if (out.fs[i] >= 0 && wins(double(out.fs[i]))) best = out.fs[i], out.best = i;
   }
   return out;
@@ -155,29 +156,29 @@ void Digest::add(const arch::Kernel& kernel) {
     add(uint64_t(d.kind) << 40 | uint64_t(d.reg) << 32 | d.index);
     add(uint64_t(d.scale));
   }
-  for (const arch::Work& w : kernel.works) {
+  for (const arch::KernelInsn& w : kernel.insns) {
     add(uint64_t(w.afters) << 32 | uint64_t(w.opcode()) << 16 | uint64_t(w.engines) << 8 | uint64_t(w.repeats));
     for (size_t s = 0; s < w.info->slots.size(); ++s) add(p.operands[w.operand + s]);
     for (size_t a = 0; a < w.info->attrs.size(); ++a) add(uint64_t(p.attrs[w.attr + a]));
   }
 }
 
-Verdict fastest(std::vector<std::optional<Rehearsal>> ways, const arch::Chip& chip, Timer timer) {
+Comparison fastest(std::vector<std::optional<Trial>> variants, const arch::Chip& chip, Timer timer) {
   Digest machine;
   machine.add(arch::chip_text(chip));
   machine.add(uint64_t(reinterpret_cast<uintptr_t>(timer)));
   std::vector<Key> keys;
-  for (const auto& way : ways) {
+  for (const auto& variant : variants) {
     Digest own = machine;
-    if (way) own.add(way->kernel);
+    if (variant) own.add(variant->kernel);
     keys.push_back(own.key());
   }
-  return race(ways, keys, chip, timer);
+  return race(variants, keys, chip, timer);
 }
 
-bool Rehearsal::turns() const {
-  return std::any_of(kernel.works.begin(), kernel.works.end(),
-                     [](const arch::Work& w) { return w.info->row->name.ends_with("_transpose"); });
+bool Trial::transposes() const {
+  return std::any_of(kernel.insns.begin(), kernel.insns.end(),
+                     [](const arch::KernelInsn& w) { return w.info->row->name.ends_with("_transpose"); });
 }
 
 std::string Choice::text() const {
@@ -191,26 +192,27 @@ std::string Choice::text() const {
   add(strip != plain.strip, cat("strips of ", strip));
   add(deep, "depth in parts");
   add(columns != plain.columns, cat("blocks of ", columns, " columns"));
-  add(turner == Turner::dma, "turned by DMA");
-  add(turner == Turner::vector, "turned by vector");
+  add(transpose_engine == TransposeEngine::dma, "turned by DMA");
+  add(transpose_engine == TransposeEngine::vector, "turned by vector");
   return out.empty() ? "plain" : out;
 }
 
-Chosen ChosenOnce::of(std::string unit, bool others_turn) const {
-  Chosen out = others_turn && turned ? *turned : Chosen{{}, ways, ways.size() > 1 ? cut : Verdict()};
+Chosen ChosenOnce::of(std::string unit, bool others_transpose) const {
+  Chosen out =
+      others_transpose && transposed ? *transposed : Chosen{{}, variants, variants.size() > 1 ? cut : Comparison()};
   out.unit = std::move(unit);
   return out;
 }
 
 std::string Chosen::text() const {
   std::string out = cat(unit, "\n");
-  for (size_t i = 0; i < ways.size(); ++i) {
-    const int64_t fs = verdict.fs[i];
+  for (size_t i = 0; i < variants.size(); ++i) {
+    const int64_t fs = comparison.fs[i];
     const std::string time = fs >= 0               ? cat(fixed(double(fs) / kFsPerNs / 1e3, 2), " us")
                              : fs == kUnwritable   ? "cannot be written, or is too long to be timed"
                              : fs == kSameAsBefore ? "the same instructions"
                                                    : "its busiest engine takes longer";
-    append_text(out, cat(i == verdict.best ? "  * " : "    ", ways[i].text(), ": ", time, "\n"));
+    append_text(out, cat(i == comparison.best ? "  * " : "    ", variants[i].text(), ": ", time, "\n"));
   }
   return out;
 }

@@ -1,4 +1,4 @@
-// Choose: of the ways a unit can be written, the one that ends first on the chip. Each way is recorded apart, made into
+// Choose: of the variants of a unit, the one that ends first on the chip. Each variant is recorded apart, made into
 // streams as if it were a program of its own, and timed by the timer that was handed in.
 // Invariant: the answer follows from the kernels and the chip alone; what was asked before only makes it quicker.
 #pragma once
@@ -40,46 +40,47 @@ class Digest {
 // Instructions from which on how a unit begins and ends hardly counts, and timing it takes long.
 inline constexpr size_t kLong = 4000;
 
-// From here on the first way is taken: each is held in memory until it is timed.
+// From here on the first variant is taken: each is held in memory until it is timed.
 inline constexpr size_t kTimedMax = size_t{1} << 18;
 
-// A unit by itself, recorded one way. Between others it begins while what it needs of memory is on its way already: it
-// is then recorded twice in a row, the second waiting for the first as one layer for another, and takes what that adds.
-struct Rehearsal {
+// A unit by itself, recorded as one variant. Between others it begins while what it needs of memory is on its way
+// already: it is then recorded twice in a row, the second waiting for the first as one layer for another, and takes
+// what that adds.
+struct Trial {
   arch::Kernel kernel = {};
   std::optional<arch::Kernel> alone = {};  // where `kernel` has it twice
 
-  bool turns() const;  // rows and columns
+  bool transposes() const;  // rows and columns
 };
 
-// Femtoseconds of each way, launch and end left out; less than 0: not timed.
+// Femtoseconds of each variant, launch and end left out; less than 0: not timed.
 inline constexpr int64_t kUnwritable = -1, kSameAsBefore = -2, kSurelySlower = -3;
-struct Verdict {
+struct Comparison {
   size_t best = 0;
   std::vector<int64_t> fs = {};
 };
 
-// Nothing: it could not be written that way.
-Verdict fastest(std::vector<std::optional<Rehearsal>> ways, const arch::Chip& chip, Timer timer);
+// Nothing: that variant could not be recorded.
+Comparison fastest(std::vector<std::optional<Trial>> variants, const arch::Chip& chip, Timer timer);
 
 // A unit that had a choice, for who looks on.
 struct Chosen {
   std::string unit = {};
-  std::vector<Choice> ways = {};
-  Verdict verdict = {};
+  std::vector<Choice> variants = {};
+  Comparison comparison = {};
 
-  const Choice& taken() const { return ways[verdict.best]; }
+  const Choice& taken() const { return variants[comparison.best]; }
   std::string text() const;
 };
 
 // What was found for units that are written alike.
 struct ChosenOnce {
-  std::vector<Choice> ways = {};  // to cut it
-  Verdict cut = {};
-  bool turns = false;                 // the fastest of them, rows and columns
-  std::optional<Chosen> turned = {};  // with who else may do that, where that was asked for
+  std::vector<Choice> variants = {};  // to cut it
+  Comparison cut = {};
+  bool transposes = false;                // the fastest of them, rows and columns
+  std::optional<Chosen> transposed = {};  // with who else may do that, where that was asked for
 
-  Chosen of(std::string unit, bool others_turn) const;
+  Chosen of(std::string unit, bool others_transpose) const;
 };
 struct Choices {
   std::map<Digest::Key, ChosenOnce> by_unit = {}, by_kernel = {};

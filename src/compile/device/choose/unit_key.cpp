@@ -55,8 +55,8 @@ void UnitKey::add(const ir::Value& v) {
   const auto [found, fresh] = nodes_.try_emplace(v.node, nodes_.size());
   add(found->second << 8 | v.index);
   const Memory& m = *store_.find(v);
-  const auto [place, unseen] = memories_.try_emplace(&m, memories_.size());
-  add(place->second);
+  const auto [entry, unseen] = memories_.try_emplace(&m, memories_.size());
+  add(entry->second);
   if (unseen) add(m);
   if (!fresh) return;
   add(v.node->op.name());
@@ -78,7 +78,7 @@ void UnitKey::add(const Memory& m) {
     add(uint64_t(m.panels->lanes)), add(uint64_t(m.panels->chunks));
   }
   for (const Form& f : m.forms) {
-    add(uint64_t(f.dtype) << 1 | uint64_t(f.turned));
+    add(uint64_t(f.dtype) << 1 | uint64_t(f.transposed));
     for (int64_t n : {f.rows, f.columns, f.tiling.extent, f.tiling.period, f.tiling.per}) add(uint64_t(n));
   }
 }

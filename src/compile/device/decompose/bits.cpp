@@ -82,8 +82,8 @@ ir::Replacement shift_with_sign(ir::Graph& graph, const ir::Node& node) {
       make.op(op::or_, {make.compare(by, w.number(0), "LT"), make.compare(by, w.number(width_of(dtype) - 1), "GT")});
   by = w.pick(out_of_range, w.number(31), by);
   const Value left = make.op(op::shift_right_logical, {x, by});
-  const Value kept = make.op(op::shift_right_logical, {w.number(-1), by});
-  const Value moved = w.pick(make.compare(x, w.number(0), "LT"), w.either(left, make.op(op::not_, {kept})), left);
+  const Value reach = make.op(op::shift_right_logical, {w.number(-1), by});
+  const Value moved = w.pick(make.compare(x, w.number(0), "LT"), w.either(left, make.op(op::not_, {reach})), left);
   return {bytes(dtype) == 4 ? make.bits(moved, dtype) : make.cast(moved, dtype)};
 }
 
@@ -95,21 +95,21 @@ ir::Replacement precision_by_bits(ir::Graph& graph, const ir::Node& node) {
   Make make(graph, node.where);
   const Words w(make, node.types[0].dims);
   const int m = format.mantissa_bits, e = format.exponent_bits;
-  const int64_t m_kept = node.attrs.integer("mantissa_bits"), e_kept = node.attrs.integer("exponent_bits");
+  const int64_t m_bits = node.attrs.integer("mantissa_bits"), e_bits = node.attrs.integer("exponent_bits");
   const int64_t sign = int64_t{1} << (e + m), infinite = ((int64_t{1} << e) - 1) << m;
   const Value x = as_word(make, w, node.inputs[0]), size = w.both(x, sign - 1);
   Value cut = size;
-  if (m_kept < m) {
-    const int drop = m - int(m_kept);
+  if (m_bits < m) {
+    const int drop = m - int(m_bits);
     const Value odd = w.both(w.down(size, drop), 1);
     cut = w.add(size, w.add(odd, w.number((int64_t{1} << (drop - 1)) - 1)));
     cut = w.both(cut, ~((int64_t{1} << drop) - 1));
   }
-  if (e_kept < e) {
-    const int64_t bias = (int64_t{1} << (e - 1)) - 1, kept = (int64_t{1} << (e_kept - 1)) - 1;
+  if (e_bits < e) {
+    const int64_t bias = (int64_t{1} << (e - 1)) - 1, reach = (int64_t{1} << (e_bits - 1)) - 1;
     const Value exponent = w.down(cut, m);
-    cut = w.pick(w.more(exponent, bias - kept), cut, w.number(0));
-    cut = w.pick(w.more(exponent, bias + kept), w.number(infinite), cut);
+    cut = w.pick(w.more(exponent, bias - reach), cut, w.number(0));
+    cut = w.pick(w.more(exponent, bias + reach), w.number(infinite), cut);
   }
   cut = w.pick(w.more(size, infinite), size, cut);  // NaN stays
   const Value out = w.either(cut, w.both(x, sign));

@@ -27,10 +27,11 @@ std::optional<ops::ConvolutionShape> shape_of(const ir::Node& node) {
 
 }  // namespace
 
-// Images cut into patches: each is a row, the channels and places of the kernel its columns.
+// Images cut into patches: each is a row, the channels and taps of the kernel its columns.
 ir::Replacement convolve_patches(ir::Graph& graph, const ir::Node& node) {
   const auto shape = shape_of(node);
   if (!shape || can_shift(node) || shape->feature_groups != 1 || shape->batch_groups != 1) return {};
+  // Windows side by side, of more than one element: then an image is cut without copies.
   const auto overlaps = [](const ops::WindowDim& w) {
     return w.low || w.high || w.base_dilation != 1 || w.window_dilation != 1 || w.stride != w.size || w.is_reversed;
   };
@@ -40,7 +41,7 @@ ir::Replacement convolve_patches(ir::Graph& graph, const ir::Node& node) {
   Make make(graph, node.where);
   const Dims &out = node.types[0].dims, &x = node.inputs[0].type().dims;
   const size_t rank = x.size(), spatial = shape->windows.size();
-  // Whole windows alone, and each spatial dim as [window, place]; where the dims are then.
+  // Whole windows alone, and each spatial dim as [window, position]; where the dims are then.
   Dims begin(rank, 0), end = x;
   for (size_t s = 0; s < spatial; ++s)
     end[size_t(shape->input_spatial[s])] = out[size_t(shape->output_spatial[s])] * shape->windows[s].size;
@@ -58,22 +59,22 @@ ir::Replacement convolve_patches(ir::Graph& graph, const ir::Node& node) {
   }
   const auto position = [&](int64_t d) { return at[size_t(d)]; };
   // Rows [batch, windows], columns in the order that the image has them, and the kernel's in the same.
-  ir::Ints turn = {position(shape->input_batch)}, kernel_turn;
+  ir::Ints permutation = {position(shape->input_batch)}, kernel_permutation;
   Dims made = {x[size_t(shape->input_batch)]};
   std::vector<std::pair<int64_t, int64_t>> columns = {{position(shape->input_feature), shape->kernel_input_feature}};
   for (size_t s = 0; s < spatial; ++s) {
-    turn.push_back(position(shape->input_spatial[s]));
+    permutation.push_back(position(shape->input_spatial[s]));
     made.push_back(out[size_t(shape->output_spatial[s])]);
     columns.emplace_back(position(shape->input_spatial[s]) + 1, shape->kernel_spatial[s]);
   }
   std::sort(columns.begin(), columns.end());
-  for (const auto& [from, kernel] : columns) turn.push_back(from), kernel_turn.push_back(kernel);
-  kernel_turn.push_back(shape->kernel_output_feature);
+  for (const auto& [from, kernel] : columns) permutation.push_back(from), kernel_permutation.push_back(kernel);
+  kernel_permutation.push_back(shape->kernel_output_feature);
   const int64_t features = out[size_t(shape->output_feature)], rows = node.types[0].elements() / features,
                 depth = node.inputs[1].type().elements() / features;
-  const Value patches =
-      make.reshape(make.transpose(make.reshape(make.slice(node.inputs[0], begin, end), cut), turn), {rows, depth});
-  const Value weights = make.reshape(make.transpose(node.inputs[1], kernel_turn), {depth, features});
+  const Value patches = make.reshape(
+      make.transpose(make.reshape(make.slice(node.inputs[0], begin, end), cut), permutation), {rows, depth});
+  const Value weights = make.reshape(make.transpose(node.inputs[1], kernel_permutation), {depth, features});
   const Value product = make.own(op::dot_general, {patches, weights}, {node.types[0].dtype, {rows, features}},
                                  {{"lhs_batch", ir::Ints{}},
                                   {"rhs_batch", ir::Ints{}},
@@ -118,12 +119,12 @@ ir::Replacement rows_as_channels(ir::Graph& graph, const ir::Node& node) {
                                {1, 1, high.stride, rows_do ? 1 : wide.stride}));
   }
   // The kernel as [output, (rows, columns where they are taken, channels), 1, columns that are left].
-  const Value turned = make.transpose(kernel, {shape->kernel_output_feature, shape->kernel_spatial[0],
-                                               shape->kernel_spatial[1], shape->kernel_input_feature});
-  const int64_t features = turned.type().dims[0];
+  const Value transposed = make.transpose(kernel, {shape->kernel_output_feature, shape->kernel_spatial[0],
+                                                   shape->kernel_spatial[1], shape->kernel_input_feature});
+  const int64_t features = transposed.type().dims[0];
   const Value weights =
-      rows_do ? make.reshape(make.transpose(turned, {0, 1, 3, 2}), {features, taps * channels, 1, wide.size})
-              : make.reshape(turned, {features, taps * channels, 1, 1});
+      rows_do ? make.reshape(make.transpose(transposed, {0, 1, 3, 2}), {features, taps * channels, 1, wide.size})
+              : make.reshape(transposed, {features, taps * channels, 1, 1});
   ir::Attrs attrs = node.attrs;
   attrs.set("window_strides", ir::Ints{1, rows_do ? wide.stride : 1});
   attrs.set("padding", ir::Ints{0, 0, 0, 0});
@@ -131,8 +132,8 @@ ir::Replacement rows_as_channels(ir::Graph& graph, const ir::Node& node) {
   attrs.set("kernel_output_feature", int64_t{0});
   attrs.set("kernel_input_feature", int64_t{1});
   attrs.set("kernel_spatial", ir::Ints{2, 3});
-  return {
-      make.op(op::convolution, {make.op(op::concatenate, parts, {{"dimension", int64_t{1}}}), weights}, attrs, node.types)};
+  return {make.op(op::convolution, {make.op(op::concatenate, parts, {{"dimension", int64_t{1}}}), weights}, attrs,
+                  node.types)};
 }
 
 // Of three spatial dims the first: planes that a window's own planes see are channels besides, and each plane made is
@@ -147,17 +148,20 @@ ir::Replacement planes_as_channels(ir::Graph& graph, const ir::Node& node) {
     out.insert(feature < spatial[0] ? out.begin() + 2 : out.end(), feature);
     return out;  // planes beside the images, channels as far out as they are
   };
+  // Channels stay before or after the rows and columns, as they lie: to move them would be a transpose more.
   const bool first_in = shape->input_feature < shape->input_spatial[0],
              first_out = shape->output_feature < shape->output_spatial[0];
   Make make(graph, node.where);
-  const Value turned =
+  const Value transposed =
       make.transpose(node.inputs[0], order(shape->input_batch, shape->input_feature, shape->input_spatial));
+  // Padding of planes is done here, since the convolution that is left has two spatial dims.
   const Dims none(5, 0);
   Dims low = none, high = none;
   low[1] = deep.low, high[1] = deep.high;
-  const Value padded = make.pad(turned, make.number(turned.type().dtype, 0), low, high);
+  const Value padded = make.pad(transposed, make.number(transposed.type().dtype, 0), low, high);
   const int64_t planes = node.types[0].dims[size_t(shape->output_spatial[0])], channel = first_in ? 2 : 4;
   Values parts;
+  // Each plane of the window is a slice; side by side along the channels the multiply sums them all.
   for (int64_t tap = 0; tap < deep.size; ++tap) {
     Dims begin = none, end = padded.type().dims, step(5, 1);
     begin[1] = tap * deep.window_dilation, step[1] = deep.stride;
@@ -174,22 +178,24 @@ ir::Replacement planes_as_channels(ir::Graph& graph, const ir::Node& node) {
   const Dims& k = kernel.type().dims;
   const Value weights = make.reshape(kernel, {k[0], k[1], k[2] * k[3], k[4]});
   ir::Attrs attrs = node.attrs;
+  // The same convolution over the two dims that are left.
   const auto two = [&](const char* name, size_t each) {
     const ir::Ints all = attrs.ints(name);
     if (all.size() == 3 * each) attrs.set(name, ir::Ints(all.begin() + int64_t(each), all.end()));
   };
   for (const char* name : {"window_strides", "lhs_dilation", "rhs_dilation", "window_reversal"}) two(name, 1);
   two("padding", 2);
-  const auto place = [&](const std::string& side, bool first) {
+  const auto add_side = [&](const std::string& side, bool first) {
     attrs.set(side + "_batch", int64_t{0});
     attrs.set(side + "_feature", int64_t{first ? 1 : 3});
     attrs.set(side + "_spatial", first ? ir::Ints{2, 3} : ir::Ints{1, 2});
   };
-  place("input", first_in);
-  place("output", first_out);
+  add_side("input", first_in);
+  add_side("output", first_out);
   attrs.set("kernel_spatial", ir::Ints{0, 1});
   attrs.set("kernel_input_feature", int64_t{2});
   attrs.set("kernel_output_feature", int64_t{3});
+  // Its result as [images, planes], which are split again, and back in the order of the node.
   const ir::Ints to = order(shape->output_batch, shape->output_feature, shape->output_spatial);
   Dims made;
   for (int64_t d : to) made.push_back(node.types[0].dims[size_t(d)]);
@@ -226,8 +232,9 @@ ir::Replacement kernel_gradient_last(ir::Graph& graph, const ir::Node& node) {
     dims.push_back(node.types[0].dims[size_t(made[i])]);
     back[size_t(made[i])] = int64_t(i);
   }
-  const Value out = make.op(op::convolution, {make.transpose(node.inputs[0], last), make.transpose(node.inputs[1], last)},
-                            attrs, {ir::tensor_type(node.types[0].dtype, dims)});
+  const Value out =
+      make.op(op::convolution, {make.transpose(node.inputs[0], last), make.transpose(node.inputs[1], last)}, attrs,
+              {ir::tensor_type(node.types[0].dtype, dims)});
   return {make.transpose(out, back)};
 }
 

@@ -27,7 +27,7 @@ ir::Replacement nothing_to_make(ir::Graph& graph, const ir::Node& node) {
   return out;
 }
 
-constexpr ir::Rule kTogether[] = {
+constexpr ir::Rule kRecognise[] = {
     {"nothing to make", {}, nothing_to_make},
     {"the largest in parts of rows", op::reduce, arg_max_in_parts},
     {"whole numbers divided downwards", op::select, divide_downwards},
@@ -54,8 +54,8 @@ constexpr ir::Rule kRules[] = {
     {"sort by the largest", op::sort, sort_by_largest},
     {"sort by rank", op::sort, sort_by_rank},
     {"largest in parts of rows", op::top_k, top_in_parts},
-    {"largest by turns", op::top_k, top_by_turns},
-    {"places as floats", op::reduce, places_as_floats},
+    {"largest by turns", op::top_k, top_by_repeated_max},
+    {"places as floats", op::reduce, indices_as_floats},
     {"reduce by rows, then the rows", op::reduce, reduce_by_rows},
     {"long vectors multiplied by elements", op::dot_general, product_of_vectors},
     {"products without a sum by elements", op::dot_general, product_without_sum},
@@ -93,10 +93,10 @@ constexpr ir::Rule kRules[] = {
 
 }  // namespace
 
-ir::Graph put_together(const ir::Graph& graph) { return ir::rewrite(graph, kTogether).graph; }
+ir::Graph recognise(const ir::Graph& graph) { return ir::rewrite(graph, kRecognise).graph; }
 
 ir::Graph decompose(const ir::Graph& graph) {
-  ir::Rewritten out = ir::rewrite(put_together(graph), kRules);
+  ir::Rewritten out = ir::rewrite(recognise(graph), kRules);
   for (int round = 1; round < kRounds && !out.applied.empty(); ++round) out = ir::rewrite(out.graph, kRules);
   return simplify(out.graph).graph;
 }

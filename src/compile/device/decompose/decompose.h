@@ -9,8 +9,8 @@ namespace trine::compile::device {
 // Of a convert to integers: to the nearest, as engines write them, and not towards zero.
 inline constexpr std::string_view kNearest = "nearest";
 
-// What is known by several nodes together, as one; the first step of decompose().
-ir::Graph put_together(const ir::Graph& graph);
+// Recognises what several nodes compute, as one; the first step of decompose().
+ir::Graph recognise(const ir::Graph& graph);
 ir::Graph decompose(const ir::Graph& graph);
 
 // The rules, a file for each group.
@@ -45,9 +45,9 @@ ir::Replacement transposed_product(ir::Graph& graph, const ir::Node& node);
 ir::Replacement sort_by_largest(ir::Graph& graph, const ir::Node& node);
 ir::Replacement sort_by_rank(ir::Graph& graph, const ir::Node& node);
 ir::Replacement arg_max_in_parts(ir::Graph& graph, const ir::Node& node);
-ir::Replacement places_as_floats(ir::Graph& graph, const ir::Node& node);
+ir::Replacement indices_as_floats(ir::Graph& graph, const ir::Node& node);
 ir::Replacement top_in_parts(ir::Graph& graph, const ir::Node& node);
-ir::Replacement top_by_turns(ir::Graph& graph, const ir::Node& node);
+ir::Replacement top_by_repeated_max(ir::Graph& graph, const ir::Node& node);
 ir::Replacement reduce_by_halves(ir::Graph& graph, const ir::Node& node);
 ir::Replacement erf_inv_by_polynomials(ir::Graph& graph, const ir::Node& node);
 ir::Replacement whole_as_written(ir::Graph& graph, const ir::Node& node);

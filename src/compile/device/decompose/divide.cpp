@@ -73,8 +73,8 @@ Halves divide_near_zero(Make& make, const Value& x, double number) {
   const auto two = [&](ir::OpId op, const Value& a, const Value& b) { return make.op(op, {a, b}); };
   const auto out = divide_near(make, x, number);
   const Value below = is_below(make, x), flips = make.op(op::negate, {below});
-  const auto turned = [&](const Value& v) { return two(op::add, two(op::xor_, v, flips), below); };
-  const Value far = turned(is_below(make, turned(out.rest)));
+  const auto flipped = [&](const Value& v) { return two(op::add, two(op::xor_, v, flips), below); };
+  const Value far = flipped(is_below(make, flipped(out.rest)));
   return {two(op::subtract, out.quotient, far),
           two(op::add, out.rest, two(op::multiply, far, make.number(Dtype::s32, number, x.type().dims)))};
 }
@@ -154,7 +154,8 @@ ir::Replacement divide_by_guesses(ir::Graph& graph, const ir::Node& node) {
     if (node.op == op::divide && !small) {
       negative = make.op(op::xor_, {a_below, b_below});
       const Value none = make.compare(b, zero, "EQ");  // minus one whatever the dividend's sign is
-      found = make.op(op::select, {make.op(op::and_, {none, a_below}), make.number(Dtype::s32, 1, zero.type().dims), found});
+      found = make.op(op::select,
+                      {make.op(op::and_, {none, a_below}), make.number(Dtype::s32, 1, zero.type().dims), found});
     }
     found = make.op(op::select, {negative, make.op(op::negate, {found}), found});
   }

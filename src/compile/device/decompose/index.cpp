@@ -1,5 +1,5 @@
 // gather, scatter, dynamic_slice and dynamic_update_slice: indices become element offsets, in 32-bit arithmetic, of
-// windows that DMA moves; see decompose.h. A scatter that adds rows where indices may meet is a multiply by ones.
+// windows that DMA moves; see decompose.h. A scatter that adds rows where indices may be equal is a multiply by ones.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -129,7 +129,7 @@ ir::Replacement gather_before_convert(ir::Graph& graph, const ir::Node& node) {
   return {make.cast(read, node.types[0].dtype)};
 }
 
-// One place at a time along one dim, of rows that hold all of it.
+// One index at a time along one dim, of rows that hold all of it.
 ir::Replacement gather_in_rows(ir::Graph& graph, const ir::Node& node) {
   const Value &x = node.inputs[0], &indices = node.inputs[1];
   if (!is_index(indices.type().dtype) || !is_small(x.type()) || !is_small(node.types[0])) return {};
@@ -138,47 +138,51 @@ ir::Replacement gather_in_rows(ir::Graph& graph, const ir::Node& node) {
   if (axes.index_map.size() != 1 || !ops::holds(axes.collapsed, axes.index_map[0]) || axes.collapsed.size() != 1)
     return {};
   const int64_t along = axes.index_map[0];
-  ir::Ints turn = axes.operand_batching;
+  // Rows are (batch, window), the dim that is gathered along is theirs; other dims must be taken whole.
+  ir::Ints permutation = axes.operand_batching;
   Dims batch, window;
-  for (int64_t d : turn) batch.push_back(dims[size_t(d)]);
+  for (int64_t d : permutation) batch.push_back(dims[size_t(d)]);
   for (size_t d = 0; d < dims.size(); ++d) {
     if (int64_t(d) == along || ops::holds(axes.operand_batching, int64_t(d))) continue;
     if (sizes[d] != dims[d] || (int64_t(d) > along && dims[d] > 1)) return {};
-    turn.push_back(int64_t(d));
+    permutation.push_back(int64_t(d));
     window.push_back(dims[d]);
   }
-  turn.push_back(along);
+  permutation.push_back(along);
   const int64_t columns = dims[size_t(along)], items = element_count(batch), wide = element_count(window);
   const int64_t each = node.types[0].elements() / (items * wide);
   if (!gathers_in_rows(x.type(), columns, each)) return {};
   Make make(graph, node.where);
   const Starts starts = starts_of(make, axes, x, indices);
+  // Indices in the order of rows.
   ir::Ints order, rest;  // of the indices: batches first
   for (int64_t d : axes.indices_batching) order.push_back(d > axes.index_vector_dim ? d - 1 : d);
   for (size_t d = 0; d < starts.dims.size(); ++d)
     if (std::find(order.begin(), order.end(), int64_t(d)) == order.end()) rest.push_back(int64_t(d));
   const ir::Ints batches = order;
   order.insert(order.end(), rest.begin(), rest.end());
-  int64_t parts = 1;  // a list of places in one row is shared out
+  int64_t parts = 1;  // a list of indices in one row is shared out
   for (int64_t n = kLanes; items * wide == 1 && parts == 1 && n > 1; --n)
     if (each % n == 0) parts = n;
-  const Value places = make.reshape(make.transpose(clamped(make, starts.at[size_t(along)], columns - 1), order),
+  const Value picked = make.reshape(make.transpose(clamped(make, starts.at[size_t(along)], columns - 1), order),
                                     {items * parts, each / parts});
-  const Value found = make.own(op::row_gather, {make.reshape(make.transpose(x, turn), {items * wide, columns}), places},
-                               ir::tensor_type(x.type().dtype, {items * wide * parts, each / parts}), {});
+  const Value found =
+      make.own(op::row_gather, {make.reshape(make.transpose(x, permutation), {items * wide, columns}), picked},
+               ir::tensor_type(x.type().dtype, {items * wide * parts, each / parts}), {});
+  // From [batch, window, indices] to the node's own order of dims.
   Dims made = joined(batch, window);
   for (int64_t d : rest) made.push_back(starts.dims[size_t(d)]);
   ir::Ints back;
   for (size_t d = 0, inside = 0, index = 0; d < node.types[0].dims.size(); ++d) {
-    const auto place = [](const ir::Ints& list, int64_t v) {
+    const auto index_in = [](const ir::Ints& list, int64_t v) {
       return size_t(std::find(list.begin(), list.end(), v) - list.begin());
     };
     if (ops::holds(axes.window, int64_t(d))) {
       back.push_back(int64_t(batch.size() + inside++));
       continue;
     }
-    const size_t at = place(batches, int64_t(index));
-    back.push_back(int64_t(at < batches.size() ? at : batch.size() + window.size() + place(rest, int64_t(index))));
+    const size_t at = index_in(batches, int64_t(index));
+    back.push_back(int64_t(at < batches.size() ? at : batch.size() + window.size() + index_in(rest, int64_t(index))));
     ++index;
   }
   return {make.transpose(make.reshape(found, made), back)};

@@ -19,7 +19,7 @@ using ir::Value;
 namespace {
 
 constexpr int64_t kLanes = 128;              // partitions to fill
-constexpr int64_t kPlaceMax = 1 << 24;       // that f32 counts to
+constexpr int64_t kIndexMax = 1 << 24;       // that f32 counts to
 constexpr int64_t kSearched = 4096;          // elements of a part: short enough to be loaded while others are searched
 constexpr int64_t kSearchMax = 16384;        // that an instruction looks through
 constexpr int64_t kRowLeast = 64;            // below, halves are as quick
@@ -35,7 +35,7 @@ std::optional<double> number_in(const Value& v) {
 
 }  // namespace
 
-// The first place of the largest of each row, or of the least: searched for in parts of the row.
+// The first index of the largest of each row, or of the least: searched for in parts of the row.
 ir::Replacement arg_max_in_parts(ir::Graph& graph, const ir::Node& node) {
   const auto match = match_argmax(node);
   if (!match) return {};
@@ -43,7 +43,7 @@ ir::Replacement arg_max_in_parts(ir::Graph& graph, const ir::Node& node) {
   const int64_t n = type.dims[size_t(match->along)];
   if (!is_floating(type.dtype) || bytes(type.dtype) < 2 || !device_dtype(type.dtype) ||
       !device_dtype(node.types[1].dtype) || match->along + 1 != int64_t(type.dims.size()) || n < kRowLeast ||
-      n > kPlaceMax || type.elements() == 0)
+      n > kIndexMax || type.elements() == 0)
     return take_apart_argmax(graph, node);
   Make make(graph, node.where);
   const int64_t rows = type.elements() / n;
@@ -66,20 +66,20 @@ ir::Replacement arg_max_in_parts(ir::Graph& graph, const ir::Node& node) {
     const Value begins =
         make.op(op::multiply, {make.iota(Dtype::f32, all, 1), make.number(Dtype::f32, double(length), all)});
     const Value values = column(0), best = make.broadcast(make.reduce(values, "maximum", 1), all, {0});
-    const Value place = make.op(op::select, {make.compare(values, best, "EQ"), make.op(op::add, {first, begins}),
-                                           make.number(Dtype::f32, 2 * double(kPlaceMax), all)});
-    first = make.reduce(place, "minimum", 1);
+    const Value index = make.op(op::select, {make.compare(values, best, "EQ"), make.op(op::add, {first, begins}),
+                                             make.number(Dtype::f32, 2 * double(kIndexMax), all)});
+    first = make.reduce(index, "minimum", 1);
     odd = make.reduce(make.op(op::add, {odd, begins}), "minimum", 1);
   }
   first = make.reshape(first, {rows}), odd = make.reshape(odd, {rows});
   const Value is_odd = make.compare(odd, make.number(Dtype::f32, double(n), {rows}), "LT");
-  const Value place = make.cast(make.op(op::select, {is_odd, odd, first}), node.types[1].dtype);
+  const Value index = make.cast(make.op(op::select, {is_odd, odd, first}), node.types[1].dtype);
   return {make.reduce(match->values, match->is_max ? "maximum" : "minimum", match->along),
-          make.reshape(place, node.types[1].dims)};
+          make.reshape(index, node.types[1].dims)};
 }
 
-// Places, flags and numbers that f32 holds exactly: engines reduce floats.
-ir::Replacement places_as_floats(ir::Graph& graph, const ir::Node& node) {
+// Indices, flags and numbers that f32 holds exactly: engines reduce floats.
+ir::Replacement indices_as_floats(ir::Graph& graph, const ir::Node& node) {
   const Dtype dtype = node.types[0].dtype;
   const std::string_view kind = node.attrs.text("kind");
   const ir::Node& choice = *node.inputs[0].node;
@@ -93,24 +93,24 @@ ir::Replacement places_as_floats(ir::Graph& graph, const ir::Node& node) {
                                {{"dimensions", node.attrs.ints("dimensions")}, {"kind", std::string(kind)}});
     return {make.combine(kind, {make.cast(best, dtype), make.broadcast(node.inputs[1], node.types[0].dims, {})})};
   };
-  if (kind == "add" && choice.op == op::convert && choice.inputs[0].type().dtype == Dtype::boolean && bytes(dtype) == 4 &&
-      choice.types[0].elements() / node.types[0].elements() <= kPlaceMax)
+  if (kind == "add" && choice.op == op::convert && choice.inputs[0].type().dtype == Dtype::boolean &&
+      bytes(dtype) == 4 && choice.types[0].elements() / node.types[0].elements() <= kIndexMax)
     return reduced(make.cast(choice.inputs[0], Dtype::f32));
   if (choice.op != op::select || (kind != "minimum" && kind != "maximum")) return {};
   const auto as_float = [&](const Value& v) -> Value {
     if (v.node->op == op::iota) {
       const int64_t along = v.node->attrs.integer("iota_dimension");
-      return dims[size_t(along)] <= kPlaceMax ? make.iota(Dtype::f32, dims, along) : Value{};
+      return dims[size_t(along)] <= kIndexMax ? make.iota(Dtype::f32, dims, along) : Value{};
     }
     const auto number = number_in(v);
-    return number && std::abs(*number) <= double(kPlaceMax) ? make.number(Dtype::f32, *number, dims) : Value{};
+    return number && std::abs(*number) <= double(kIndexMax) ? make.number(Dtype::f32, *number, dims) : Value{};
   };
   const Value yes = as_float(choice.inputs[1]), no = as_float(choice.inputs[2]);
   if (!yes || !no) return {};
   return reduced(make.op(op::select, {choice.inputs[0], yes, no}));
 }
 
-// The largest of each part, then of those: equals stay in the order of their places.
+// The largest of each part, then of those: equals stay in the order of their indices.
 ir::Replacement top_in_parts(ir::Graph& graph, const ir::Node& node) {
   const Value& x = node.inputs[0];
   const int64_t k = node.attrs.integer("k"), n = x.type().dims.back();
@@ -134,18 +134,20 @@ ir::Replacement top_in_parts(ir::Graph& graph, const ir::Node& node) {
   const Dims found = {rows, parts, k}, side = {rows, parts * k};
   const Value begins =
       make.op(op::multiply, {make.iota(Dtype::s32, found, 1), make.number(Dtype::s32, double(length), found)});
-  const Value places = make.op(op::add, {each.node->result(1), begins});
+  const Value indices = make.op(op::add, {each.node->result(1), begins});
   const Value all = make.op(op::top_k, {make.reshape(each, side)}, {{"k", k}});
-  const Value at = make.op(op::add, {all.node->result(1), make.op(op::multiply, {make.iota(Dtype::s32, {rows, k}, 0),
-                                                        make.number(Dtype::s32, double(parts * k), {rows, k})})});
+  const Value at = make.op(
+      op::add, {all.node->result(1), make.op(op::multiply, {make.iota(Dtype::s32, {rows, k}, 0),
+                                                            make.number(Dtype::s32, double(parts * k), {rows, k})})});
   const ir::Ints none;  // windows of one element
-  const Value chosen = make.own(op::window_load, {make.reshape(places, {rows * parts * k}), make.reshape(at, {rows * k})},
-                                ir::tensor_type(Dtype::s32, {rows * k}), {{"sizes", none}, {"strides", none}});
+  const Value chosen =
+      make.own(op::window_load, {make.reshape(indices, {rows * parts * k}), make.reshape(at, {rows * k})},
+               ir::tensor_type(Dtype::s32, {rows * k}), {{"sizes", none}, {"strides", none}});
   return {make.reshape(all, node.types[0].dims), make.reshape(chosen, node.types[1].dims)};
 }
 
 // All of a row as its largest: of what sorts upwards, the negatives. NaNs are told by how many there are; among
-// infinities their places may be any.
+// infinities their indices may be any.
 ir::Replacement sort_by_largest(ir::Graph& graph, const ir::Node& node) {
   constexpr int64_t kPairsLeast = 1 << 18;  // below, ranks are as quick
   const ir::Type& type = node.types[0];
@@ -164,12 +166,12 @@ ir::Replacement sort_by_largest(ir::Graph& graph, const ir::Node& node) {
   const auto up = sorts_upwards(node);
   if (!up) return {};
   Make make(graph, node.where);
-  ir::Ints turn, back(rank);
+  ir::Ints permutation, back(rank);
   for (int64_t d = 0; d < int64_t(rank); ++d)
-    if (d != dim) turn.push_back(d);
-  turn.push_back(dim);
-  for (size_t d = 0; d < rank; ++d) back[size_t(turn[d])] = int64_t(d);
-  const Value x = make.cast(make.transpose(node.inputs[0], turn), Dtype::f32);
+    if (d != dim) permutation.push_back(d);
+  permutation.push_back(dim);
+  for (size_t d = 0; d < rank; ++d) back[size_t(permutation[d])] = int64_t(d);
+  const Value x = make.cast(make.transpose(node.inputs[0], permutation), Dtype::f32);
   const Dims& dims = x.type().dims;
   const auto last = int64_t(rank) - 1;
   const Value odd = make.compare(x, x, "NE");
@@ -179,9 +181,10 @@ ir::Replacement sort_by_largest(ir::Graph& graph, const ir::Node& node) {
   const Value count = make.reduce(make.cast(odd, Dtype::f32), "add", last);
   ir::Ints rows;
   for (int64_t d = 0; d < last; ++d) rows.push_back(d);
-  const Value odds = make.broadcast(count, dims, rows), place = make.iota(Dtype::f32, dims, last);
-  const Value is_odd = *up ? make.compare(make.op(op::add, {place, odds}), make.number(Dtype::f32, double(n), dims), "GE")
-                           : make.compare(place, odds, "LT");
+  const Value odds = make.broadcast(count, dims, rows), index = make.iota(Dtype::f32, dims, last);
+  const Value is_odd =
+      *up ? make.compare(make.op(op::add, {index, odds}), make.number(Dtype::f32, double(n), dims), "GE")
+          : make.compare(index, odds, "LT");
   const Value sorted =
       make.op(op::select, {is_odd, make.number(Dtype::f32, NAN, dims), *up ? make.op(op::negate, {top}) : top});
   ir::Replacement out = {make.transpose(make.cast(sorted, type.dtype), back)};

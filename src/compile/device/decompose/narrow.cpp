@@ -1,5 +1,6 @@
 // Whole numbers narrower than a word: engines keep the nearest number that fits where a graph keeps the low bits, so
-// what may overflow is computed in words and cut. And sums of nothing, which no loop has a trip for; see decompose.h.
+// what may overflow is computed in words and cut. And sums of nothing, which no loop has an iteration for; see
+// decompose.h.
 #include <algorithm>
 #include <iterator>
 

@@ -14,7 +14,7 @@ using ir::Value;
 namespace {
 
 constexpr int64_t kPairsMax = int64_t{1} << 28;  // comparisons of a sort by rank
-constexpr int64_t kTurnsMax = 32;                // of top_k, one element a turn
+constexpr int64_t kRoundsMax = 32;               // of top_k, one element a round
 
 // x[..., rank] of every element, by sums that are exact: a 32-bit element goes in two halves. rank is f32, counted
 // along the last dim; keep: how many of the first are wanted.
@@ -74,9 +74,9 @@ ir::Replacement sort_by_rank(ir::Graph& graph, const ir::Node& node) {
   for (const Value& v : node.inputs)
     if (!device_dtype(v.type().dtype)) return {};
   Make make(graph, node.where);
-  const ir::Ints turn = to_last(rank, dim);
+  const ir::Ints permutation = to_last(rank, dim);
   Values sorted;
-  for (const Value& v : node.inputs) sorted.push_back(make.transpose(v, turn));
+  for (const Value& v : node.inputs) sorted.push_back(make.transpose(v, permutation));
   const Dims dims = sorted[0].type().dims;
   // [..., i, j]: j against i.
   Dims cube = dims;
@@ -104,22 +104,22 @@ ir::Replacement sort_by_rank(ir::Graph& graph, const ir::Node& node) {
   const Value earlier =
       make.compare(make.iota(Dtype::s32, cube, int64_t(rank)), make.iota(Dtype::s32, cube, int64_t(rank) - 1), "LT");
   const Value first = make.op(op::or_, {less, make.op(op::and_, {earlier, make.op(op::not_, {more})})});
-  const Value place = make.reduce(make.cast(first, Dtype::f32), "add", int64_t(rank));
+  const Value index = make.reduce(make.cast(first, Dtype::f32), "add", int64_t(rank));
   ir::Replacement out;
-  for (const Value& v : sorted) out.push_back(make.transpose(permuted(make, v, place, n), inverse(turn)));
+  for (const Value& v : sorted) out.push_back(make.transpose(permuted(make, v, index, n), inverse(permutation)));
   return out;
 }
 
-// The largest, its first place, and once more without it.
-ir::Replacement top_by_turns(ir::Graph& graph, const ir::Node& node) {
+// The largest, its first index, and once more without it.
+ir::Replacement top_by_repeated_max(ir::Graph& graph, const ir::Node& node) {
   const Value& x = node.inputs[0];
   const int64_t k = node.attrs.integer("k"), n = x.type().dims.back();
   if (!device_dtype(x.type().dtype) || node.types[0].elements() == 0 || takes_top_k(node)) return {};
   Make make(graph, node.where);
   const auto last = int64_t(x.type().dims.size()) - 1;
-  const bool by_turns = is_floating(x.type().dtype) && k <= kTurnsMax && x.type().elements() > 1 << 16;
-  if (!by_turns) {
-    const Value place = make.iota(Dtype::s32, x.type().dims, last);
+  const bool by_rounds = is_floating(x.type().dtype) && k <= kRoundsMax && x.type().elements() > 1 << 16;
+  if (!by_rounds) {
+    const Value index = make.iota(Dtype::s32, x.type().dims, last);
     ir::Attrs attrs = {{"dimension", last}, {"is_stable", true}};
     const Value a = graph.parameter(ir::tensor_type(x.type().dtype, {})),
                 b = graph.parameter(ir::tensor_type(x.type().dtype, {}));
@@ -128,7 +128,7 @@ ir::Replacement top_by_turns(ir::Graph& graph, const ir::Node& node) {
     ir::Attrs how = {{"direction", "GT"}};
     if (is_floating(x.type().dtype)) how.set("compare_type", "TOTALORDER");
     const Value less = make.op(op::compare, {a, b}, how);
-    const Value sorted = make.op(op::sort, {x, place}, attrs, {}, {{{a, b, p, q}, {less}}});
+    const Value sorted = make.op(op::sort, {x, index}, attrs, {}, {{{a, b, p, q}, {less}}});
     return {make.slice_dim(sorted, size_t(last), 0, k), make.slice_dim(sorted.node->result(1), size_t(last), 0, k)};
   }
   const Dims& dims = x.type().dims;
@@ -137,24 +137,24 @@ ir::Replacement top_by_turns(ir::Graph& graph, const ir::Node& node) {
   Dims one = dims;
   one.back() = 1;
   Value rest = make.cast(x, Dtype::f32);
-  const Value place = make.iota(Dtype::f32, dims, last);
-  Values values, places;
-  for (int64_t turn = 0; turn < k; ++turn) {
+  const Value index = make.iota(Dtype::f32, dims, last);
+  Values values, indices;
+  for (int64_t round = 0; round < k; ++round) {
     const Value best = make.reduce(rest, "maximum", last);
     const Value hit = make.compare(rest, make.broadcast(best, dims, to), "EQ");
     const Value at =
-        make.reduce(make.op(op::select, {hit, place, make.number(Dtype::f32, double(n), dims)}), "minimum", last);
+        make.reduce(make.op(op::select, {hit, index, make.number(Dtype::f32, double(n), dims)}), "minimum", last);
     values.push_back(make.reshape(best, one));
-    places.push_back(make.reshape(at, one));
-    if (turn + 1 < k)
-      rest = make.op(op::select, {make.compare(place, make.broadcast(at, dims, to), "EQ"),
-                                make.broadcast(make.lowest(Dtype::f32), dims, {}), rest});
+    indices.push_back(make.reshape(at, one));
+    if (round + 1 < k)
+      rest = make.op(op::select, {make.compare(index, make.broadcast(at, dims, to), "EQ"),
+                                  make.broadcast(make.lowest(Dtype::f32), dims, {}), rest});
   }
   const auto side_by_side = [&](const Values& parts, Dtype dtype) {
     const Value all = parts.size() == 1 ? parts[0] : make.op(op::concatenate, parts, {{"dimension", last}});
     return make.cast(all, dtype);
   };
-  return {side_by_side(values, x.type().dtype), side_by_side(places, Dtype::s32)};
+  return {side_by_side(values, x.type().dtype), side_by_side(indices, Dtype::s32)};
 }
 
 // Integers and regions: halves combined element by element. A region is associative, as XLA asks of it.
@@ -177,11 +177,11 @@ ir::Replacement reduce_by_halves(ir::Graph& graph, const ir::Node& node) {
   };
   // Reduced dims last, so that halves lie along the free dim.
   const ir::Ints& reduced = node.attrs.ints("dimensions");
-  ir::Ints turn = ops::axes_besides(int(dims.size()), reduced);
-  const size_t first = turn.size();
-  turn.insert(turn.end(), reduced.begin(), reduced.end());
+  ir::Ints permutation = ops::axes_besides(int(dims.size()), reduced);
+  const size_t first = permutation.size();
+  permutation.insert(permutation.end(), reduced.begin(), reduced.end());
   Values parts;
-  for (size_t i = 0; i < n; ++i) parts.push_back(make.transpose(node.inputs[i], turn));
+  for (size_t i = 0; i < n; ++i) parts.push_back(make.transpose(node.inputs[i], permutation));
   for (size_t dim = first; dim < dims.size(); ++dim) {
     std::vector<Values> left;  // odd ones, combined at the end
     while (parts[0].type().dims[dim] > 1) {
@@ -215,8 +215,8 @@ ir::Replacement compare_total(ir::Graph& graph, const ir::Node& node) {
   const auto key = [&](const Value& x) {
     const Dims& dims = x.type().dims;
     const Value raw = make.bits(make.cast(x, Dtype::f32), Dtype::s32);
-    const Value turned = make.op(op::xor_, {raw, make.number(Dtype::s32, 0x7fffffff, dims)});
-    return make.op(op::select, {make.compare(raw, make.number(Dtype::s32, 0, dims), "LT"), turned, raw});
+    const Value flipped = make.op(op::xor_, {raw, make.number(Dtype::s32, 0x7fffffff, dims)});
+    return make.op(op::select, {make.compare(raw, make.number(Dtype::s32, 0, dims), "LT"), flipped, raw});
   };
   return {make.op(op::compare, {key(node.inputs[0]), key(node.inputs[1])},
                   {{"direction", std::string(node.attrs.text("direction"))}})};

@@ -1,4 +1,4 @@
-// Sums as multiplies, and multiplies whose operands change places; see decompose.h.
+// Sums as multiplies, and multiplies whose operands are swapped; see decompose.h.
 #include <algorithm>
 #include <numeric>
 #include <optional>
@@ -44,15 +44,15 @@ ir::Replacement reduce_by_rows(ir::Graph& graph, const ir::Node& node) {
   if (!node.regions.empty() || node.inputs.size() != 2) return {};
   Dims dims = node.inputs[0].type().dims;
   const ir::Ints& reduced = node.attrs.ints("dimensions");
-  const int64_t results = node.types[0].elements(), kept = int64_t(dims.size() - reduced.size());
+  const int64_t results = node.types[0].elements(), outer = int64_t(dims.size() - reduced.size());
   const int64_t all = results ? node.inputs[0].type().elements() / results : 0;
-  if (results >= kEnough || all < (kept ? kLeast : kTotalLeast)) return {};
+  if (results >= kEnough || all < (outer ? kLeast : kTotalLeast)) return {};
   for (size_t i = 0; i < reduced.size(); ++i)
-    if (reduced[i] != kept + int64_t(i)) return {};
+    if (reduced[i] != outer + int64_t(i)) return {};
   Make make(graph, node.where);
   Value x = node.inputs[0];
   // Dims of rows: as few as fill the partitions. Where the last is needed for that, it becomes two.
-  size_t rows = size_t(kept);
+  size_t rows = size_t(outer);
   int64_t lanes = results;
   while (lanes < kLanes && rows + 1 < dims.size()) lanes *= dims[rows++];
   if (lanes < kEnough) {
@@ -73,7 +73,7 @@ ir::Replacement reduce_by_rows(ir::Graph& graph, const ir::Node& node) {
   };
   const Value each =
       over(x, make.identity(kind, node.types[0].dtype), rows, Dims(dims.begin(), dims.begin() + long(rows)));
-  return {over(each, node.inputs[1], size_t(kept), node.types[0].dims)};
+  return {over(each, node.inputs[1], size_t(outer), node.types[0].dims)};
 }
 
 // Over pixels and the few channels of a group at once: over pixels first, where channels lie side by side.
@@ -97,16 +97,16 @@ ir::Replacement reduce_apart(ir::Graph& graph, const ir::Node& node) {
   std::reverse(major.begin(), major.end());
   Make make(graph, node.where);
   const std::string_view kind = node.attrs.text("kind");
-  Dims kept;
+  Dims outer;
   for (size_t d = 0; d < dims.size(); ++d)
-    if (std::find(major.begin(), major.end(), int64_t(d)) == major.end()) kept.push_back(dims[d]);
+    if (std::find(major.begin(), major.end(), int64_t(d)) == major.end()) outer.push_back(dims[d]);
   const auto over = [&](const Value& x, const Value& start, const ir::Ints& axes, const Dims& out) {
     return make.own(op::reduce, {x, start}, ir::tensor_type(node.types[0].dtype, out),
                     {{"dimensions", axes}, {"kind", std::string(kind)}});
   };
   ir::Ints last;
-  for (size_t i = kept.size() - minor.size(); i < kept.size(); ++i) last.push_back(int64_t(i));
-  const Value first = over(node.inputs[0], make.identity(kind, node.types[0].dtype), major, kept);
+  for (size_t i = outer.size() - minor.size(); i < outer.size(); ++i) last.push_back(int64_t(i));
+  const Value first = over(node.inputs[0], make.identity(kind, node.types[0].dtype), major, outer);
   return {over(first, node.inputs[1], last, node.types[0].dims)};
 }
 
@@ -179,28 +179,29 @@ ir::Replacement product_of_few(ir::Graph& graph, const ir::Node& node) {
   for (size_t i = 0; i < batch.size(); ++i) to[size_t(few_batch[i])] = batch[i];
   for (size_t i = 0; i < contract.size(); ++i) to[size_t(few_contract[i])] = contract[i];
   if (size_t(few.type().rank()) != batch.size() + contract.size()) return {};
-  const Value products = make.op(op::multiply, {make.cast(many, Dtype::f32), make.broadcast(make.cast(few, Dtype::f32), many.type().dims, to)});
+  const Value products = make.op(
+      op::multiply, {make.cast(many, Dtype::f32), make.broadcast(make.cast(few, Dtype::f32), many.type().dims, to)});
   // What is left of the big operand's dims in its own order, and where the result has them.
-  Dims kept;
-  std::vector<int64_t> place;
+  Dims outer;
+  std::vector<int64_t> position;
   auto at = int64_t(batch.size());
   for (int64_t d = 0; d < many.type().rank(); ++d) {
     if (std::find(contract.begin(), contract.end(), d) != contract.end()) continue;
-    kept.push_back(many.type().dims[size_t(d)]);
+    outer.push_back(many.type().dims[size_t(d)]);
     const auto found = std::find(batch.begin(), batch.end(), d);
-    place.push_back(found == batch.end() ? at++ : found - batch.begin());
+    position.push_back(found == batch.end() ? at++ : found - batch.begin());
   }
   ir::Ints dims = contract;
   std::sort(dims.begin(), dims.end());
-  const Value sum = make.own(op::reduce, {products, make.number(Dtype::f32, 0)}, {Dtype::f32, kept},
+  const Value sum = make.own(op::reduce, {products, make.number(Dtype::f32, 0)}, {Dtype::f32, outer},
                              {{"dimensions", dims}, {"kind", std::string("add")}});
-  ir::Ints turn(place.size());
-  for (size_t i = 0; i < place.size(); ++i) turn[size_t(place[i])] = int64_t(i);
-  return {make.transpose(make.cast(sum, node.types[0].dtype), turn)};
+  ir::Ints permutation(position.size());
+  for (size_t i = 0; i < position.size(); ++i) permutation[size_t(position[i])] = int64_t(i);
+  return {make.transpose(make.cast(sum, node.types[0].dtype), permutation)};
 }
 
-// Over major dims by anything but a sum: blocks of rows, element by element, until a block is left that is turned as a
-// whole, or a row that fills the partitions by itself.
+// Over major dims by anything but a sum: blocks of rows, element by element, until a block is left that is transposed
+// as a whole, or a row that fills the partitions by itself.
 ir::Replacement reduce_by_blocks(ir::Graph& graph, const ir::Node& node) {
   constexpr int64_t kLanes = 128, kColumnsMin = 8, kColumnsLong = 1 << 13, kRowLeast = 1024, kBlocksMost = 32,
                     kBlocksLeast = 2;
@@ -217,7 +218,7 @@ ir::Replacement reduce_by_blocks(ir::Graph& graph, const ir::Node& node) {
   const Dims& out = node.types[0].dims;
   const Value x = make.reshape(node.inputs[0], {f->lead, f->rows, f->columns});
   // Few rows that are long fill the partitions with parts of them; of short ones each takes several. What is then not
-  // turned where it lies goes through memory: worth it for one group alone.
+  // transposed where it lies goes through memory: worth it for one group alone.
   int64_t parts = std::max<int64_t>(1, kLanes / (f->lead * left)), joined = 1;
   while (f->columns % parts) --parts;
   while (f->lead == 1 && joined * f->columns < kRowLeast && left % (2 * joined) == 0 && left >= 2 * joined * kLanes)
@@ -235,7 +236,7 @@ ir::Replacement reduce_by_blocks(ir::Graph& graph, const ir::Node& node) {
   return {make.combine(kind, {make.reshape(best, out), make.broadcast(node.inputs[1], out, {})})};
 }
 
-// Over major dims, rows would have to be turned first. Few are combined one after the other; many are summed by a
+// Over major dims, rows would have to be transposed first. Few are combined one after the other; many are summed by a
 // multiply with ones, which takes them as they lie.
 ir::Replacement reduce_major(ir::Graph& graph, const ir::Node& node) {
   constexpr int64_t kFew = 8, kColumnsMin = 128, kRowsMin = 32, kRowsLong = 8192;

@@ -39,10 +39,10 @@ class Words {
     const Value other = add(times(a0, b >> 16), low(middle));
     return add(times(a1, b >> 16), add(down(middle, 16), down(other, 16)));
   }
-  // 1 where the sum wrapped. Words compare as s32 with the highest bit turned.
+  // 1 where the sum wrapped. Words compare as s32 with the highest bit flipped.
   Value carry(const Value& sum, const Value& part) const {
-    const auto turned = [&](const Value& v) { return make_.bits(flip(v, number(0x80000000)), Dtype::s32); };
-    return make_.cast(make_.compare(turned(sum), turned(part), "LT"), Dtype::u32);
+    const auto flipped = [&](const Value& v) { return make_.bits(flip(v, number(0x80000000)), Dtype::s32); };
+    return make_.cast(make_.compare(flipped(sum), flipped(part), "LT"), Dtype::u32);
   }
 
  private:

@@ -245,6 +245,7 @@ ir::Replacement unpool_by_slices(ir::Graph& graph, const ir::Node& node) {
     sizes.push_back(w.size);
     if (w.base_dilation != 1 || w.window_dilation != 1) return {};
   }
+  // A compare and a select for each tap: worth it where there are few.
   if (element_count(sizes) > kTapsMax) return {};
   Make make(graph, node.where);
   const Dtype dtype = x.type().dtype;
@@ -282,6 +283,7 @@ ir::Replacement unpool_by_slices(ir::Graph& graph, const ir::Node& node) {
     best = make.op(op::select, {takes, here, best});
     chosen = make.op(op::select, {takes, name, chosen});
   });
+  // Each source goes to the tap its window chose; padding is cut off, and the initial value added.
   const Value sum = spread_back(make, chosen, source, *windows, padded.type().dims);
   Dims begin, end;
   for (size_t d = 0; d < windows->size(); ++d) {
@@ -317,14 +319,15 @@ Value by_products(Make& make, const ir::Node& node, const ops::ConvolutionShape&
   const size_t spatial = shape.windows.size();
   const int64_t groups = shape.feature_groups, many = kd[size_t(shape.kernel_output_feature)] / groups;
   // As [batch, spatial..., group, output of the group].
-  ir::Ints turn = {shape.input_batch};
-  turn.insert(turn.end(), shape.input_spatial.begin(), shape.input_spatial.end());
-  turn.push_back(shape.input_feature);
-  const Value input = make.cast(make.transpose(x, turn), Dtype::f32);
-  ir::Ints kernel_turn = shape.kernel_spatial;
-  kernel_turn.push_back(shape.kernel_input_feature);
-  kernel_turn.push_back(shape.kernel_output_feature);
-  const Value weights = make.cast(make.transpose(kernel, kernel_turn), Dtype::f32);
+  ir::Ints permutation = {shape.input_batch};
+  permutation.insert(permutation.end(), shape.input_spatial.begin(), shape.input_spatial.end());
+  permutation.push_back(shape.input_feature);
+  const Value input = make.cast(make.transpose(x, permutation), Dtype::f32);
+  ir::Ints kernel_permutation = shape.kernel_spatial;
+  kernel_permutation.push_back(shape.kernel_input_feature);
+  kernel_permutation.push_back(shape.kernel_output_feature);
+  const Value weights = make.cast(make.transpose(kernel, kernel_permutation), Dtype::f32);
+  // Of each tap a term: the input it sees times its weight, by groups and their outputs.
   Dims taps, wide = {xd[size_t(shape.input_batch)]};
   for (size_t s = 0; s < spatial; ++s) {
     taps.push_back(shape.windows[s].size);
@@ -352,9 +355,10 @@ Value by_products(Make& make, const ir::Node& node, const ops::ConvolutionShape&
     ir::Ints to, scale_to = {int64_t(spatial) + 1, int64_t(spatial) + 2};
     for (int64_t d = 0; d < int64_t(spatial) + 2; ++d) to.push_back(d);
     const Value term = make.op(op::multiply, {make.broadcast(make.slice(input, begin, end, step), five, to),
-                                            make.broadcast(scale, five, scale_to)});
+                                              make.broadcast(scale, five, scale_to)});
     sum = sum ? make.op(op::add, {sum, term}) : term;
   });
+  // Groups and their outputs are one feature dim of the result.
   Dims flat = wide;
   flat.push_back(groups * many);
   ir::Ints back(out.size());
@@ -364,7 +368,7 @@ Value by_products(Make& make, const ir::Node& node, const ops::ConvolutionShape&
   return make.cast(make.transpose(make.reshape(sum, flat), back), node.types[0].dtype);
 }
 
-// Over one dim as over two, of which the first has one place; nothing where that is no gain.
+// Over one dim as over two, of which the first has one element; nothing where that is no gain.
 Value convolve_row(Make& make, const ir::Node& node) {
   if (node.types[0].dims.size() != 3) return {};
   ir::Attrs attrs = node.attrs;

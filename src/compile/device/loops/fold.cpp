@@ -25,16 +25,16 @@ class Folding {
     }
     int64_t best = -1;
     size_t best_split = rank ? rank - 1 : 0;
-    bool best_turned = false;
+    bool best_transposed = false;
     for (size_t split = 0; split <= rank; ++split)
-      for (bool turned : {false, true}) {
-        if (joined_ && (turned || columns_from(split) % joined_->run)) continue;
-        const int64_t score = score_of(split, turned);
-        if (score > best) best = score, best_split = split, best_turned = turned;
+      for (bool transposed : {false, true}) {
+        if (joined_ && (transposed || columns_from(split) % joined_->run)) continue;
+        const int64_t score = score_of(split, transposed);
+        if (score > best) best = score, best_split = split, best_transposed = transposed;
       }
-    if (best <= 0) best_split = plain_split(), best_turned = false;
+    if (best <= 0) best_split = plain_split(), best_transposed = false;
     while (joined_ && columns_from(best_split) % joined_->run) --best_split;
-    for (size_t d = 0; d < rank; ++d) ((d < best_split) != best_turned ? out.parts : out.frees).push_back(d);
+    for (size_t d = 0; d < rank; ++d) ((d < best_split) != best_transposed ? out.parts : out.frees).push_back(d);
     return out;
   }
 
@@ -96,22 +96,22 @@ class Folding {
     return true;
   }
   // Elements that would be read where they are on chip.
-  int64_t score_of(size_t split, bool turned) const {
+  int64_t score_of(size_t split, bool transposed) const {
     Dims sides[2];
-    for (size_t d = 0; d < unit_.space.size(); ++d) sides[(d < split) != turned ? 0 : 1].push_back(unit_.space[d]);
+    for (size_t d = 0; d < unit_.space.size(); ++d) sides[(d < split) != transposed ? 0 : 1].push_back(unit_.space[d]);
     const Tiling tiling = Tiling::of(sides[0], chip_.partitions);
     const int64_t columns = columns_from(split);
     int64_t score = 0;
     // What does not stay on chip goes to memory by rows.
     const int64_t each = element_count(sides[1]) * tiling.tiles();
     for (const ir::Node* root : unit_.roots)
-      if (turned && each * bytes(store_.of(root->result()).dtype) > store_.keep_bytes()) return 0;
+      if (transposed && each * bytes(store_.of(root->result()).dtype) > store_.keep_bytes()) return 0;
     for (const ir::Node* node : unit_.members)
       for (const ir::Value& v : node->inputs) {
         if (unit_.members.count(v.node) || !store_.has(v) || v.type().elements() != element_count(unit_.space))
           continue;
         for (const Form& f : store_.of(v).forms)
-          if (f.turned == turned && f.columns == columns && f.tiling.same(tiling)) score += v.type().elements();
+          if (f.transposed == transposed && f.columns == columns && f.tiling.same(tiling)) score += v.type().elements();
       }
     return score;
   }

@@ -27,8 +27,8 @@ Joined described(const ir::Node& node) {
 
 class Joiner {
  public:
-  Joiner(std::vector<Unit>& units, std::span<const ir::Value> kept) : units_(units) {
-    for (const ir::Value& v : kept) mark(v, 2);
+  Joiner(std::vector<Unit>& units, std::span<const ir::Value> live_out) : units_(units) {
+    for (const ir::Value& v : live_out) mark(v, 2);
     for (size_t u = 0; u < units.size(); ++u) {
       const Unit& unit = units[u];
       for (const ir::Node* root : unit.roots) maker_[root] = u;
@@ -108,6 +108,6 @@ std::optional<Joined> joined_by(const Unit& unit) {
   return described(*unit.roots[0]);
 }
 
-void join(std::vector<Unit>& units, std::span<const ir::Value> kept) { Joiner(units, kept).all(); }
+void join(std::vector<Unit>& units, std::span<const ir::Value> live_out) { Joiner(units, live_out).all(); }
 
 }  // namespace trine::compile::device

@@ -23,6 +23,6 @@ struct Joined {
 std::optional<Joined> joined_by(const Unit& unit);
 
 // Makes such loops, in place of the units that computed the parts and put them together.
-void join(std::vector<Unit>& units, std::span<const ir::Value> kept);
+void join(std::vector<Unit>& units, std::span<const ir::Value> live_out);
 
 }  // namespace trine::compile::device

@@ -1,4 +1,4 @@
-// Pulls each root's value tile by tile, as tile_emit.cpp does for the host; see loop.h.
+// Pulls each root's value tile by tile, as host/loop_emit.cpp does for the host; see loop.h.
 #include "compile/device/loops/loop.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ namespace trine::compile::device {
 namespace {
 
 constexpr int64_t kListLeast = 1 << 14;  // elements that are worth all partitions
-constexpr int64_t kKept =
+constexpr int64_t kRowsShare =
     3;  // of a partition's memory, what rows may take that are read again: two tiles of them, and others
 
 class Loop {
@@ -49,7 +49,7 @@ class Loop {
     if (unit_.has_reduction() || joined_ || !reads_directly()) return false;
     const size_t rank = unit_.space.size();
     parts_.clear(), frees_.clear();
-    for (size_t d = 0; d < rank; ++d) ((d + 1 < rank) != product.is_turned() ? parts_ : frees_).push_back(d);
+    for (size_t d = 0; d < rank; ++d) ((d + 1 < rank) != product.is_transposed() ? parts_ : frees_).push_back(d);
     tiles_ = cut(dims_of(parts_), rec_.chip().partitions);
     blocks_ = cut(dims_of(frees_), product.block_columns());
     for (int64_t most = product.block_columns() / 2; most >= rec_.chip().partitions && !begin_evenly(frees_, blocks_);
@@ -62,14 +62,15 @@ class Loop {
     product_ = &product;
     make_results();
     // Panel by panel of the left operand's rows; inside, each panel of the right one is used for all of them.
-    const bool turned = product.is_turned();
-    const size_t rows = turned ? blocks_.size() : tiles_.size(), others = turned ? tiles_.size() : blocks_.size();
-    const auto step = size_t(turned ? element_count(blocks_[0].count) : element_count(tiles_[0].count));
+    const bool transposed = product.is_transposed();
+    const size_t rows = transposed ? blocks_.size() : tiles_.size(),
+                 others = transposed ? tiles_.size() : blocks_.size();
+    const auto step = size_t(transposed ? element_count(blocks_[0].count) : element_count(tiles_[0].count));
     const size_t group = std::max<size_t>(1, size_t(product.panel_rows()) / std::max<size_t>(1, step));
     for (size_t begin = 0; begin < rows; begin += group)
       for (size_t other = 0; other < others; ++other)
         for (size_t row = begin; row < std::min(rows, begin + group); ++row)
-          visit(turned ? other : row, turned ? row : other);
+          visit(transposed ? other : row, transposed ? row : other);
     return true;
   }
 
@@ -88,7 +89,7 @@ class Loop {
     if (joined_ && !has_whole_runs()) return apart();
     if (blocks_.size() > 1 && per_ == 1 && unit_.has_reduction()) shifted_ = shifted_sums(unit_);
     operands_.keeps =
-        passes() > 1 && operands_.row_bytes(frees_, free_dims()) <= rec_.chip().sbuf.bytes_per_partition / kKept;
+        passes() > 1 && operands_.row_bytes(frees_, free_dims()) <= rec_.chip().sbuf.bytes_per_partition / kRowsShare;
     make_results();
     over_tiles();
   }
@@ -277,7 +278,7 @@ class Loop {
   void put(const ir::Node& root, size_t block) {
     const Result& r = results_[&root];
     const IndexMap map = root_map(root);
-    const Place at = place(walk_of(map, root.types[0].dims, unit_.space.size()), !is_row(root), block);
+    const Slice at = slice(walk_of(map, root.types[0].dims, unit_.space.size()), !is_row(root), block);
     if (r.form) {
       const auto dst = access(*r.form, at.e0, at.part, at.free);
       CHECK(dst, "a result's own form holds its tiles");
@@ -293,7 +294,8 @@ class Loop {
     if (auto found = memo.find({v, map}); found != memo.end())
       return emit_copy(rec_, dst, over(found->second, is_row(root)));
     const auto done = [&] { memo[{v, map}] = dst.columns() == 1 ? Val::row(dst) : Val::tile(dst); };
-    if (view_kind(root) == ViewKind::none && root.op != op::reduce && root.op != op::iota && unit_.members.count(&root)) {
+    if (view_kind(root) == ViewKind::none && root.op != op::reduce && root.op != op::iota &&
+        unit_.members.count(&root)) {
       const Val made = elementwise(root, map, &dst);
       if (!made.is_pending() && !made.is_number() && made.view.tensor == dst.tensor) return done();
       emit_copy(rec_, dst, made);
@@ -316,7 +318,7 @@ class Loop {
     const Result& r = results_[joined_->node];
     Walk walk{0, row_major_strides(unit_.space)};
     for (int64_t& stride : walk.strides) stride = joined_->stride(stride);
-    const Place whole = place(walk, true, block);
+    const Slice whole = slice(walk, true, block);
     const int64_t all = columns_ * int64_t(joined_->parts.size());
     const View t = r.form ? View{} : rec_.sbuf(r.memory->dtype, partitions_, all);
     for (size_t i = 0; i < joined_->parts.size(); ++i) {
@@ -346,8 +348,8 @@ class Loop {
 
   // --- where a walk is at the tile and block in hand ---
 
-  Place place(const Walk& walk, bool with_free, size_t block) const {
-    Place out{walk.offset};
+  Slice slice(const Walk& walk, bool with_free, size_t block) const {
+    Slice out{walk.offset};
     const auto side = [&](const std::vector<size_t>& dims, const Block& b, Axes& axes) {
       for (size_t i = 0; i < dims.size(); ++i) {
         const int64_t stride = walk.strides[dims[i]] * (i + 1 == dims.size() ? b.step : 1);
@@ -426,8 +428,8 @@ class Loop {
       return made(to, row);
     }
     if (!row)
-      if (const auto place = match_place(node, unit_.members))
-        if (auto v = chosen(*place, map, target())) return *v;
+      if (const auto one_hot = match_one_hot(node, unit_.members))
+        if (auto v = chosen(*one_hot, map, target())) return *v;
     std::vector<Val> inputs;
     for (const ir::Value& in : node.inputs) inputs.push_back(over(value(in, operand_map(node, in, map)), row));
     if (const std::string_view act = activation_of(node); !act.empty() && !inputs[0].is_number())
@@ -460,24 +462,24 @@ class Loop {
     return &from;
   }
 
-  std::optional<Val> chosen(const OnePlace& c, const IndexMap& map, const View& to) {
+  std::optional<Val> chosen(const OneHot& c, const IndexMap& map, const View& to) {
     const Val by = c.value ? value(c.value, operand_map(*c.value.node, c.value, map)) : Val::of(1);
     if (!by.is_row() && !by.is_number()) return std::nullopt;
     // Elsewhere it is 0 times the value: only what is known to be finite may be.
     if (c.value && bound_of(c.value).value_or(HUGE_VAL) > std::numeric_limits<float>::max()) return std::nullopt;
     const Val at = value(c.at, operand_map(*c.at.node, c.at, map));
     if (!at.is_row() && !at.is_number()) return std::nullopt;
-    Source place = f32_of(at);
+    Source index = f32_of(at);
     View count;
     if (counts_columns(c.count, map)) {
       count = operands_.counted(columns_, at_tile());
-      if (const int64_t begin = blocks_[at_block_].begin[0]) place = row_math(rec_, place, double(begin), "subtract");
+      if (const int64_t begin = blocks_[at_block_].begin[0]) index = row_math(rec_, index, double(begin), "subtract");
     } else {
       const Val v = value(c.count, map);
       if (!v.is_tile() || v.is_pending()) return std::nullopt;
       count = v.view;
     }
-    rec_.emit("tensor_scalar", {{"dst", to}, {"data", count}, {"operand0", place}, {"operand1", f32_of(by)}},
+    rec_.emit("tensor_scalar", {{"dst", to}, {"data", count}, {"operand0", index}, {"operand1", f32_of(by)}},
               {{"op0", std::string_view("equal")}, {"op1", std::string_view("multiply")}}, arch::kVector);
     return Val::tile(to);
   }
@@ -514,7 +516,7 @@ class Loop {
     // As an affine value of the loop's dims: its walk is the iota itself.
     Walk walk{term.offset, std::vector<int64_t>(unit_.space.size(), 0)};
     walk.strides[size_t(term.dim)] = term.scale;
-    const Place at = place(walk, !row, at_block_);
+    const Slice at = slice(walk, !row, at_block_);
     const View whole = rec_.sbuf(Dtype::s32, partitions_, row ? per_ : columns_, "iota");
     iota_rows(whole, at);
     const Dtype dtype = *device_dtype(node.types[0].dtype);
@@ -524,7 +526,7 @@ class Loop {
     return made(cast, row);
   }
   // One instruction where partitions step evenly; else in runs of even ones, through memory where those are small.
-  void iota_rows(const View& dst, const Place& at) {
+  void iota_rows(const View& dst, const Slice& at) {
     const Axes part = collapse(at.part), free = collapse(at.free);
     std::vector<int64_t> pattern;
     for (const Axis& a : free) pattern.insert(pattern.end(), {a.stride, a.count});
@@ -558,7 +560,7 @@ class Loop {
   void reduce_block(const ir::Value& v, const IndexMap& map, std::string_view alu, const View& part) {
     const ir::Node& node = *v.node;
     if (alu == "add" && unit_.members.count(&node))
-      if (const auto place = match_place(node, unit_.members); place && pick(*place, map, part)) return;
+      if (const auto one_hot = match_one_hot(node, unit_.members); one_hot && pick(*one_hot, map, part)) return;
     const std::string_view act = unit_.members.count(&node) ? activation_of(node) : std::string_view();
     if (alu == "add" && !act.empty() && columns_ > 1 && per_ == 1 && !by_row(map) && !block_.count({v, map})) {
       const Val x = as_tile(value(node.inputs[0], map), columns_);  // the sum comes with the activation
@@ -583,8 +585,8 @@ class Loop {
     rec_.emit("tensor_copy", {{"dst", part}, {"src", out.view}}, {}, arch::kVector);
   }
 
-  // The row's element at one place, where counting along the block meets it.
-  bool pick(const OnePlace& c, const IndexMap& map, const View& part) {
+  // The row's element at one index, where counting along the block reaches it.
+  bool pick(const OneHot& c, const IndexMap& map, const View& part) {
     double number = 0;
     if (!c.value || splat(*c.value.node, number) || by_row(map) || !counts_columns(c.count, map)) return false;
     const Val at = value(c.at, map), x = value(c.value, map);
@@ -692,14 +694,14 @@ class Loop {
   }
   void note_reads() {
     std::set<KeyLess::Key, KeyLess> seen;
-    std::vector<KeyLess::Key> work;
+    std::vector<KeyLess::Key> worklist;
     for (const ir::Node* root : unit_.roots)
-      if (!joined_) work.push_back({root->result(), root_map(*root)});
+      if (!joined_) worklist.push_back({root->result(), root_map(*root)});
     if (joined_)
-      for (const ir::Value& part : joined_->parts) work.push_back({part, identity_map(int(unit_.space.size()))});
-    while (!work.empty()) {
-      auto [v, map] = std::move(work.back());
-      work.pop_back();
+      for (const ir::Value& part : joined_->parts) worklist.push_back({part, identity_map(int(unit_.space.size()))});
+    while (!worklist.empty()) {
+      auto [v, map] = std::move(worklist.back());
+      worklist.pop_back();
       if (double number = 0; splat(*v.node, number) || !seen.insert({v, map}).second) continue;
       if (!unit_.members.count(v.node)) {
         look_through(v, map);
@@ -707,11 +709,11 @@ class Loop {
         const Walk walk = walk_of(map, v.type().dims, unit_.space.size());
         operands_.reads.add(store_.of(v), walk.strides, walk.offset);
       } else if (view_kind(*v.node) != ViewKind::none) {
-        work.push_back({v.node->inputs[0], through_view(*v.node, map)});
+        worklist.push_back({v.node->inputs[0], through_view(*v.node, map)});
       } else if (v.node->op == op::reduce) {
-        work.push_back({v.node->inputs[0], identity_map(int(unit_.space.size()))});
+        worklist.push_back({v.node->inputs[0], identity_map(int(unit_.space.size()))});
       } else {
-        for (const ir::Value& in : v.node->inputs) work.push_back({in, operand_map(*v.node, in, map)});
+        for (const ir::Value& in : v.node->inputs) worklist.push_back({in, operand_map(*v.node, in, map)});
       }
     }
   }
@@ -723,7 +725,7 @@ class Loop {
     }
     const Walk walk = walk_of(map, v.type().dims, unit_.space.size());
     const bool row = by_row(map);
-    const Place at = place(walk, !row, at_block_);
+    const Slice at = slice(walk, !row, at_block_);
     if (product_ && v.node == unit_.product) return Val::tile(product_->block(at.e0, at.part, at.free));
     return made(operands_.read(store_.of(v), at, walk, at_tile()), row);
   }
@@ -771,7 +773,7 @@ std::string loop_obstacle(const Unit& unit) {
   return {};
 }
 
-std::vector<Choice> loop_ways(Recorder& rec, Store& store, const Unit& unit) {
+std::vector<Choice> loop_variants(Recorder& rec, Store& store, const Unit& unit) {
   std::vector<Choice> out = {{}};
   const int64_t columns = Loop(rec, store, unit).columns();
   for (int64_t most : {2048, 1024, 8192})

@@ -1,5 +1,5 @@
-// A loop unit (fuse.h) as instructions: its space is cut into tiles of partitions and blocks of columns; inside one,
-// every member is an instruction or a few on tiles that stay in SBUF.
+// A loop unit (graph/fuse.h) as instructions: its space is cut into tiles of partitions and blocks of columns; inside
+// one, every member is an instruction or a few on tiles that stay in SBUF.
 #pragma once
 
 #include "compile/device/loops/map.h"
@@ -13,8 +13,8 @@ namespace trine::compile::device {
 // Why the unit cannot run on the device; empty where it can.
 std::string loop_obstacle(const Unit& unit);
 
-// The ways to cut its columns into blocks, those that differ.
-std::vector<Choice> loop_ways(Recorder& rec, Store& store, const Unit& unit);
+// Its variants: cuts of its columns into blocks, those that differ.
+std::vector<Choice> loop_variants(Recorder& rec, Store& store, const Unit& unit);
 
 void lower_loop(Recorder& rec, Store& store, const Unit& unit);
 // With the unit's product made block by block as the loop reads it; false, and nothing done, where it cannot be.

@@ -170,8 +170,8 @@ void bitwise(Op& o, const View& to, std::string_view op) {
   o.tensor(to, o.words(o.in[0], to.dtype), o.words(o.in[1], to.dtype), op, arch::kVector);
 }
 void bit_and(Op& o, const View& to) { bitwise(o, to, "bitwise_and"); }
-// Bits that were shifted apart add up: a word turned round, which GpSimd puts together while Vector shifts the next.
-bool turns_round(const ir::Node& node, const View& to) {
+// Bits that were shifted apart add up: a word rotated, which GpSimd combines while Vector shifts the next.
+bool wraps_round(const ir::Node& node, const View& to) {
   const ir::Node &up = *node.inputs[0].node, &down = *node.inputs[1].node;
   if (bytes(to.dtype) != 4 || up.op != op::shift_left || down.op != op::shift_right_logical) return false;
   const auto by = [](const ir::Node& shift) {
@@ -183,7 +183,7 @@ bool turns_round(const ir::Node& node, const View& to) {
   return by(up) > 0 && by(down) > 0 && by(up) + by(down) == 32;
 }
 void bit_or(Op& o, const View& to) {
-  if (turns_round(o.node, to))
+  if (wraps_round(o.node, to))
     return o.tensor(to, o.spread(o.in[0], to.dtype), o.spread(o.in[1], to.dtype), "add", arch::kGpsimd);
   bitwise(o, to, "bitwise_or");
 }
@@ -281,8 +281,8 @@ void is_finite(Op& o, const View& to) {
   o.scalar(to, a, "less_equal", kMaxFloat);
 }
 
-// sin and cos are defined on [-π, π]: whole turns are taken off first, 2π in two parts.
-void turned_sine(Op& o, const View& to, double shift) {
+// sin and cos are defined on [-π, π]: multiples of 2π are taken off first, 2π in two parts.
+void shifted_sine(Op& o, const View& to, double shift) {
   const View x = o.f32(o.in[0]), k = o.temp(), r = o.temp();
   o.rec_.emit(
       "tensor_scalar",
@@ -299,8 +299,8 @@ void turned_sine(Op& o, const View& to, double shift) {
               {{"op0", std::string_view("min")}, {"op1", std::string_view("max")}});
   o.activation(to, r, "sin");
 }
-void sine(Op& o, const View& to) { turned_sine(o, to, 0); }
-void cosine(Op& o, const View& to) { turned_sine(o, to, std::numbers::pi / 2); }
+void sine(Op& o, const View& to) { shifted_sine(o, to, 0); }
+void cosine(Op& o, const View& to) { shifted_sine(o, to, std::numbers::pi / 2); }
 
 void shift(Op& o, const View& to, std::string_view op) {
   if (o.in[1].is_number()) return o.scalar(to, o.spread(o.in[0], to.dtype), op, o.in[1].number);

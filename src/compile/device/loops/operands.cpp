@@ -38,7 +38,7 @@ std::vector<int64_t> key_of(const Memory& m, int64_t e0, const Axes& axes) {
 
 }  // namespace
 
-View Operands::read(Memory& m, const Place& at, const Walk& walk, const AtTile& here) {
+View Operands::read(Memory& m, const Slice& at, const Walk& walk, const AtTile& here) {
   const bool on_parts =
       std::any_of(at.part.begin(), at.part.end(), [](const Axis& a) { return a.count > 1 && a.stride; });
   if (on_parts || here.partitions() == 1)
@@ -83,15 +83,15 @@ View Operands::counted(int64_t columns, const AtTile& here) {
   return view;
 }
 
-View Operands::loaded(Memory& m, const Place& at, const Walk& walk, const AtTile& here) {
-  if (auto view = through_turn(m, at, here.parts)) return *view;
+View Operands::loaded(Memory& m, const Slice& at, const Walk& walk, const AtTile& here) {
+  if (auto view = through_transpose(m, at, here.parts)) return *view;
   if (auto view = one_column_each(m, at, here)) return *view;
   if (auto view = by_blocks(rec_, store_, m, at.e0, at.part, moving(at.free))) return expand(*view, at.free);
   if (auto view = covered(m, at, walk, here.partitions())) return *view;
   const View t = plain(m, at, here.partitions());
   return expand(t, at.free);
 }
-View Operands::plain(Memory& m, const Place& at, int partitions) {
+View Operands::plain(Memory& m, const Slice& at, int partitions) {
   const Axes axes = moving(at.free);
   const auto load = [&] {
     const View t = rec_.sbuf(m.dtype, partitions, count_of(axes), "in");
@@ -99,12 +99,12 @@ View Operands::plain(Memory& m, const Place& at, int partitions) {
     return t;
   };
   if (!keeps) return load();
-  auto [found, fresh] = kept_.try_emplace(key_of(m, at.e0, axes));
+  auto [found, fresh] = loaded_.try_emplace(key_of(m, at.e0, axes));
   if (fresh) found->second = load();
   return found->second;
 }
 // With what lies between its elements, and what other reads have of that.
-std::optional<View> Operands::covered(Memory& m, const Place& at, const Walk& walk, int partitions) {
+std::optional<View> Operands::covered(Memory& m, const Slice& at, const Walk& walk, int partitions) {
   const auto [first, last] = reads.together(m, walk.strides, walk.offset, at.free);
   const Cover cover = cover_of(at.free, last - first, bytes(m.dtype));
   if (!pays(cover, at.free) || cover.columns() * bytes(m.dtype) > kCoverBytes) return std::nullopt;
@@ -121,7 +121,7 @@ std::optional<View> Operands::covered(Memory& m, const Place& at, const Walk& wa
 }
 // One value per partition, the tiles' values one after the other in memory: all of them in one transfer, a column for
 // each tile.
-std::optional<View> Operands::one_column_each(Memory& m, const Place& at, const AtTile& here) {
+std::optional<View> Operands::one_column_each(Memory& m, const Slice& at, const AtTile& here) {
   const auto& tiles = here.tiles;
   const Axes part = collapse(at.part);
   const int64_t lanes = element_count(tiles[0].count);
@@ -137,8 +137,8 @@ std::optional<View> Operands::one_column_each(Memory& m, const Place& at, const 
   view.axes = {{1, 1}};
   return view;
 }
-// Neighbouring elements on neighbouring partitions: cheaper by rows first and turned on chip.
-std::optional<View> Operands::through_turn(Memory& m, const Place& at, const Dims& parts) {
+// Neighbouring elements on neighbouring partitions: cheaper by rows first and transposed on chip.
+std::optional<View> Operands::through_transpose(Memory& m, const Slice& at, const Dims& parts) {
   const Axes part = collapse(at.part);
   // Those of a matrix, or of several one after the other.
   int64_t columns = element_count(parts), step = INT64_MAX;
@@ -152,13 +152,14 @@ std::optional<View> Operands::through_turn(Memory& m, const Place& at, const Dim
     return std::nullopt;
   const Form probe{m.dtype, true, rows, columns, tiling, std::vector<uint32_t>(size_t(tiling.tiles()))};
   if (!access(probe, at.e0, at.part, at.free)) return std::nullopt;
-  const Turner chosen = std::exchange(store_.choice.turner, exact_turner(rec_.chip(), store_.choice.turner));
-  const Form& turned = store_.form(m, m.dtype, true, columns, tiling);
-  store_.choice.turner = chosen;
-  return access(turned, at.e0, at.part, at.free);
+  const TransposeEngine chosen = std::exchange(store_.choice.transpose_engine,
+                                               exact_transpose_engine(rec_.chip(), store_.choice.transpose_engine));
+  const Form& transposed = store_.form(m, m.dtype, true, columns, tiling);
+  store_.choice.transpose_engine = chosen;
+  return access(transposed, at.e0, at.part, at.free);
 }
 // The same for all partitions: loaded once for the unit, to every partition.
-View Operands::broadcast(Memory& m, const Place& at, const AtTile& here) {
+View Operands::broadcast(Memory& m, const Slice& at, const AtTile& here) {
   const Axes axes = moving(at.free);
   const Cover cover = cover_of(at.free, 0, bytes(m.dtype));
   const bool covers = pays(cover, at.free) && cover.columns() * bytes(m.dtype) <= kCoverBytes && !m.elsewhere;

@@ -12,8 +12,8 @@
 
 namespace trine::compile::device {
 
-// Elements e0 + part × free of a memory: those that a tile and a block of the loop meet.
-struct Place {
+// Elements e0 + part × free of a memory: those of a tile and a block of the loop.
+struct Slice {
   int64_t e0 = 0;
   Axes part = {}, free = {};
 };
@@ -34,7 +34,7 @@ class Operands {
   Reads reads;         // all that the loop will ask for
   bool keeps = false;  // what was loaded for a tile stays until the next: rows are read more than once
 
-  View read(Memory& m, const Place& at, const Walk& walk, const AtTile& here);
+  View read(Memory& m, const Slice& at, const Walk& walk, const AtTile& here);
   // 0, 1, 2 … of so many columns in every partition: one for all tiles.
   View counted(int64_t columns, const AtTile& here);
 
@@ -46,19 +46,19 @@ class Operands {
   static constexpr int64_t kCoverBytes = 32 << 10;
 
   void enter_block() { covers_.clear(); }
-  void enter_tile() { kept_.clear(); }
+  void enter_tile() { loaded_.clear(); }
 
  private:
-  View loaded(Memory& m, const Place& at, const Walk& walk, const AtTile& here);
-  View plain(Memory& m, const Place& at, int partitions);
-  std::optional<View> covered(Memory& m, const Place& at, const Walk& walk, int partitions);
-  std::optional<View> one_column_each(Memory& m, const Place& at, const AtTile& here);
-  std::optional<View> through_turn(Memory& m, const Place& at, const Dims& parts);
-  View broadcast(Memory& m, const Place& at, const AtTile& here);
+  View loaded(Memory& m, const Slice& at, const Walk& walk, const AtTile& here);
+  View plain(Memory& m, const Slice& at, int partitions);
+  std::optional<View> covered(Memory& m, const Slice& at, const Walk& walk, int partitions);
+  std::optional<View> one_column_each(Memory& m, const Slice& at, const AtTile& here);
+  std::optional<View> through_transpose(Memory& m, const Slice& at, const Dims& parts);
+  View broadcast(Memory& m, const Slice& at, const AtTile& here);
 
   Recorder& rec_;
   Store& store_;
-  std::map<std::vector<int64_t>, View> broadcasts_, kept_;
+  std::map<std::vector<int64_t>, View> broadcasts_, loaded_;
   std::map<std::tuple<const Memory*, int64_t, std::vector<int64_t>>, View> covers_;  // of the block in hand
 };
 

@@ -115,9 +115,9 @@ std::optional<Activated> match_activation(const ir::Node& node, const Members& m
   return std::nullopt;
 }
 
-std::optional<OnePlace> match_place(const ir::Node& node, const Members& members) {
+std::optional<OneHot> match_one_hot(const ir::Node& node, const Members& members) {
   const ir::Node* compare = &node;
-  OnePlace out;
+  OneHot out;
   double zero = 1;
   const auto bare = [](const ir::Node* n) {
     while (n->op == op::broadcast_in_dim && n->inputs[0].type().elements() == 1) n = n->inputs[0].node;

@@ -1,4 +1,4 @@
-// Forms of elementwise arithmetic that one instruction computes: gelu (by erf or tanh), silu, a value at one place of a
+// Forms of elementwise arithmetic that one instruction computes: gelu (by erf or tanh), silu, a value at one index of a
 // row.
 #pragma once
 
@@ -18,10 +18,10 @@ struct Activated {
 // The node as one activation of one value; every node between them is of `members`.
 std::optional<Activated> match_activation(const ir::Node& node, const std::unordered_set<const ir::Node*>& members);
 
-// Where counting along the free dims meets a number of the row: 1 or `value` there, 0 elsewhere.
-struct OnePlace {
+// Where counting along the free dims reaches a number of the row: 1 or `value` there, 0 elsewhere.
+struct OneHot {
   ir::Value count = {}, at = {}, value = {};
 };
-std::optional<OnePlace> match_place(const ir::Node& node, const std::unordered_set<const ir::Node*>& members);
+std::optional<OneHot> match_one_hot(const ir::Node& node, const std::unordered_set<const ir::Node*>& members);
 
 }  // namespace trine::compile::device

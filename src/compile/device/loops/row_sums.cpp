@@ -82,7 +82,7 @@ void emit_pick(Recorder& rec, const View& part, const Val& x, const View& at, in
   const int lanes = part.partitions;
   const double first = double(begin), last = double(x.view.columns() - 1);
   const View low = rec.sbuf(Dtype::f32, lanes, 1), inside = rec.sbuf(Dtype::f32, lanes, 1),
-             place = rec.sbuf(Dtype::u32, lanes, 1, "place"), hit = rec.sbuf(Dtype::u32, lanes, 1),
+             slice = rec.sbuf(Dtype::u32, lanes, 1, "place"), hit = rec.sbuf(Dtype::u32, lanes, 1),
              found = rec.sbuf(x.view.dtype, lanes, 1, "found"), wide = rec.sbuf(Dtype::f32, lanes, 1);
   const auto two = [&](const View& dst, const View& data, const Source& a, std::string_view op0, const Source& b,
                        std::string_view op1) {
@@ -91,9 +91,9 @@ void emit_pick(Recorder& rec, const View& part, const Val& x, const View& at, in
   };
   two(low, at, first, "subtract", 0.0, "max");
   two(inside, low, last, "min", 0.0, "add");
-  rec.emit("tensor_copy", {{"dst", place}, {"src", inside}}, {}, arch::kVector);
+  rec.emit("tensor_copy", {{"dst", slice}, {"src", inside}}, {}, arch::kVector);
   two(hit, at, first, "subtract", inside, "equal");
-  rec.emit("nc_n_gather", {{"dst", found}, {"data", x.view}, {"indices", place}});
+  rec.emit("nc_n_gather", {{"dst", found}, {"data", x.view}, {"indices", slice}});
   Val value = x;
   value.view = found;
   emit_copy(rec, wide, value);

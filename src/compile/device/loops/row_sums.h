@@ -30,7 +30,7 @@ class BlockSums {
   View tops_, sums_;
 };
 
-// part = the element of each row of x that is `at` - begin places from its first; 0 where it is not among them.
+// part = the element of each row of x that is `at` - begin elements from its first; 0 where it is not among them.
 // at: f32, one per partition.
 void emit_pick(Recorder& rec, const View& part, const Val& x, const View& at, int64_t begin);
 

@@ -51,8 +51,8 @@ bool starts_well(const View& v) {
 std::optional<View> access(const Form& form, int64_t e0, const Axes& part, const Axes& free) {
   int64_t low = e0 % form.columns, high = low;  // columns met
   const auto reach = [&](const Move& m, int64_t count) { (m.column < 0 ? low : high) += m.column * (count - 1); };
-  const auto along_partitions = [&](const Move& m) { return form.turned ? m.row == 0 : m.column == 0; };
-  const auto along_free = [&](const Move& m) { return form.turned ? m.column == 0 : m.row == 0; };
+  const auto along_partitions = [&](const Move& m) { return form.transposed ? m.row == 0 : m.column == 0; };
+  const auto along_free = [&](const Move& m) { return form.transposed ? m.column == 0 : m.row == 0; };
 
   int64_t partitions = 1;
   for (const Axis& a : collapse(part)) {
@@ -72,12 +72,12 @@ std::optional<View> access(const Form& form, int64_t e0, const Axes& part, const
   }
   if (low < 0 || high >= form.columns) return std::nullopt;
   const int64_t row = e0 / form.columns, column = e0 % form.columns;
-  const int64_t p = form.turned ? column : row;
+  const int64_t p = form.transposed ? column : row;
   const int64_t tile = form.tiling.tile_of(p);
   if (form.tiling.partition_of(p) + partitions > form.tiling.size(tile)) return std::nullopt;
   view.tensor = form.tensors[size_t(tile)];
   view.partition = int(form.tiling.partition_of(p));
-  view.offset = form.turned ? row : column;
+  view.offset = form.transposed ? row : column;
   if (view.axes.empty()) view.axes.push_back({1, 1});
   return view;
 }

@@ -1,5 +1,5 @@
 // Form: where the elements of a value lie on chip. A value of E elements in dense order is a matrix of R rows by C
-// columns; rows (or, turned, columns) go to partitions, tile by tile, the other side along the free dim.
+// columns; rows (or, transposed, columns) go to partitions, tile by tile, the other side along the free dim.
 // Reshapes keep the dense order, so they keep every form.
 #pragma once
 
@@ -30,12 +30,12 @@ struct Tiling {
 
 struct Form {
   Dtype dtype = Dtype::f32;
-  bool turned = false;  // columns on partitions
+  bool transposed = false;  // columns on partitions
   int64_t rows = 1, columns = 1;
   Tiling tiling = {};
   std::vector<uint32_t> tensors = {};  // of each tile
 
-  int64_t free() const { return turned ? rows : columns; }
+  int64_t free() const { return transposed ? rows : columns; }
   // All of one tile.
   View tile(int64_t t) const;
 };

@@ -1,4 +1,4 @@
-// Rows of HBM that are turned block by block; see bring.h.
+// Rows of HBM that are transposed block by block; see load_transposed.h.
 #include "compile/device/memory/load_transposed.h"
 
 #include "compile/device/memory/transpose.h"
@@ -7,18 +7,20 @@ namespace trine::compile::device {
 
 namespace {
 
-// Elements from which on turning them takes less than as many descriptors; estimate: a trip through PSUM is about 2 us.
-constexpr int64_t kTurnLeast = 4096;
+// Elements from which on transposing them takes less than as many descriptors; estimate: a trip through PSUM is about 2
+// us.
+constexpr int64_t kTransposeLeast = 4096;
 // Rows of HBM, one after the other, as columns of dst: 128 by 128, as many at once as a bank of PSUM holds.
-void turn_rows(Recorder& rec, Store& store, const View& dst, uint32_t hbm, Dtype dtype, int64_t e0, const Axis& rows) {
+void transpose_rows(Recorder& rec, Store& store, const View& dst, uint32_t hbm, Dtype dtype, int64_t e0,
+                    const Axis& rows) {
   View to = dst;
   to.axes = {{1, rows.count}};
-  const Turner by = exact_turner(rec.chip(), store.choice.turner);
-  if (load_turned(rec, by, to, {hbm, dtype, e0, rows})) return;
+  const TransposeEngine by = exact_transpose_engine(rec.chip(), store.choice.transpose_engine);
+  if (load_transposed(rec, by, to, {hbm, dtype, e0, rows})) return;
   const int64_t lanes = rec.chip().partitions, wide = dst.partitions;
   const int64_t together = std::max<int64_t>(1, rec.chip().psum.bank_bytes / bytes(dtype) / lanes);
   const int64_t most = std::min(rows.count, lanes), groups = rows.count / most;
-  const auto turn = [&](int64_t first, int64_t count, int64_t tall) {
+  const auto transpose = [&](int64_t first, int64_t count, int64_t tall) {
     const View raw = rec.sbuf(dtype, tall, count * wide, "rows");
     store.load(raw, hbm, dtype, e0 + first * most * rows.stride, {{rows.stride, tall}},
                {{most * rows.stride, count}, {1, wide}});
@@ -32,11 +34,11 @@ void turn_rows(Recorder& rec, Store& store, const View& dst, uint32_t hbm, Dtype
       View part = dst;
       part.offset += (first + i) * most;
       part.axes = {{1, tall * int64_t(tiles.size())}};
-      emit_turned(rec, by, part, tiles);
+      emit_transpose(rec, by, part, tiles);
     }
   };
-  turn(0, groups, most);
-  if (const int64_t rest = rows.count % most) turn(groups, 1, rest);
+  transpose(0, groups, most);
+  if (const int64_t rest = rows.count % most) transpose(groups, 1, rest);
 }
 
 }  // namespace
@@ -44,7 +46,7 @@ void turn_rows(Recorder& rec, Store& store, const View& dst, uint32_t hbm, Dtype
 std::optional<View> by_blocks(Recorder& rec, Store& store, Memory& m, int64_t e0, const Axes& part, const Axes& free) {
   const Axes p = collapse(part), f = collapse(free);
   const int64_t wide = p[0].count, all = count_of(f);
-  if (p.size() != 1 || p[0].stride != 1 || wide * all < kTurnLeast || m.elsewhere) return std::nullopt;
+  if (p.size() != 1 || p[0].stride != 1 || wide * all < kTransposeLeast || m.elsewhere) return std::nullopt;
   if (f.back().stride <= 1 || f.back().count < 32 || wide < 8) return std::nullopt;
   const View tile = rec.sbuf(m.dtype, wide, all, "in");
   const int64_t rows = f.back().count;
@@ -53,7 +55,7 @@ std::optional<View> by_blocks(Recorder& rec, Store& store, Memory& m, int64_t e0
     for (size_t d = f.size() - 1; d-- > 0; rest /= f[d].count) at += rest % f[d].count * f[d].stride;
     View dst = tile;
     dst.offset = i * rows;
-    turn_rows(rec, store, dst, store.hbm(m), m.dtype, at, f.back());
+    transpose_rows(rec, store, dst, store.hbm(m), m.dtype, at, f.back());
   }
   return tile;
 }

@@ -1,5 +1,5 @@
 // Bringing rows of HBM to a loop that wants them as columns: neighbouring elements on neighbouring partitions. They
-// would be fetched one by one; so rows come to the chip, 128 at a time, and are turned there or on their way.
+// would be fetched one by one; so rows come to the chip, 128 at a time, and are transposed there or on their way.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Lifetimes from the recorded instructions, and the map as text and as a picture; see memory_map.h.
+// Live ranges from the recorded instructions, and the map as text and as a picture; see memory_map.h.
 #include "compile/device/memory/memory_map.h"
 
 #include <algorithm>
@@ -130,10 +130,10 @@ MemoryMap memory_map(const arch::Kernel& kernel, const std::vector<bool>& weight
   const arch::Program& p = kernel.program();
   constexpr int64_t kNever = -1;
   std::vector<std::pair<int64_t, int64_t>> used(p.tensors.size(), {kNever, kNever});
-  for (size_t w = 0; w < kernel.works.size(); ++w) {
-    const arch::Work& work = kernel.works[w];
-    for (size_t o = 0; o < work.info->slots.size(); ++o) {
-      const arch::Operand& operand = p.operands[work.operand + o];
+  for (size_t w = 0; w < kernel.insns.size(); ++w) {
+    const arch::KernelInsn& insn = kernel.insns[w];
+    for (size_t o = 0; o < insn.info->slots.size(); ++o) {
+      const arch::Operand& operand = p.operands[insn.operand + o];
       if (operand.kind != arch::OperandKind::tile) continue;
       auto& [first, last] = used[operand.tensor];
       if (first == kNever) first = int64_t(w);
@@ -141,7 +141,7 @@ MemoryMap memory_map(const arch::Kernel& kernel, const std::vector<bool>& weight
     }
   }
   MemoryMap out{.room = room};
-  const double span = std::max<double>(1, double(kernel.works.size()) - 1);
+  const double span = std::max<double>(1, double(kernel.insns.size()) - 1);
   for (size_t i = 0; i < p.tensors.size(); ++i) {
     const arch::Tensor& t = p.tensors[i];
     if (t.space != arch::Space::hbm || t.alias >= 0) continue;

@@ -31,7 +31,7 @@ struct MemoryMap {
 };
 inline constexpr std::string_view kMemoryKinds[] = {"weights", "inputs", "outputs", "constants", "scratch"};
 
-// Before places were given. weights: which of arg0, arg1, … are.
+// Before addresses were given. weights: which of arg0, arg1, … are.
 MemoryMap memory_map(const arch::Kernel& kernel, const std::vector<bool>& weights, int64_t room);
 
 }  // namespace trine::compile::device

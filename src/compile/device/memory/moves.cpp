@@ -1,4 +1,4 @@
-// Joint walks of two places in HBM, and the ops made of them; see moves.h.
+// Joint walks of two ranges in HBM, and the ops made of them; see moves.h.
 #include "compile/device/memory/moves.h"
 
 #include <algorithm>
@@ -118,7 +118,7 @@ void fill(Recorder& rec, Store& store, Memory& m, const ir::Value& value) {
   }
 }
 
-// The places before and after the operand along each dim, where they are few; false: all are to be filled.
+// The elements before and after the operand along each dim, where they are few; false: all are to be filled.
 static bool fill_edges(Recorder& rec, Store& store, Memory& m, const ir::Value& value, const Dims& low,
                        const Dims& inner) {
   constexpr int64_t kSharesOfEdge = 4;  // of all elements the edges are at most one share
@@ -182,7 +182,7 @@ std::string move_obstacle(const ir::Node& node) {
 // A part whose rows on chip are runs of the result goes there straight; else by way of its own memory.
 static bool put_rows(Store& store, Memory& part, const Memory& out, int64_t offset, int64_t run, int64_t pitch) {
   for (const Form& f : part.forms) {
-    if (f.turned || (f.columns != run && run != part.elements)) continue;
+    if (f.transposed || (f.columns != run && run != part.elements)) continue;
     const int64_t step = f.columns == run ? pitch : f.columns;
     for (int64_t t = 0; t < f.tiling.tiles(); ++t)
       store.store(uint32_t(out.hbm), out.dtype, offset + f.tiling.begin(t) * step, {{step, f.tiling.size(t)}},
@@ -193,7 +193,7 @@ static bool put_rows(Store& store, Memory& part, const Memory& out, int64_t offs
 }
 
 // Parts of a few elements each, as where two lists are made pairs: put together on chip, in rows of whole items.
-static bool weave_parts(Recorder& rec, Store& store, const ir::Node& node, const Memory& out, int64_t pitch) {
+static bool interleave_parts(Recorder& rec, Store& store, const ir::Node& node, const Memory& out, int64_t pitch) {
   constexpr int64_t kRunBytes = 64, kRowBytes = 8 << 10, kLeast = 4096;
   const int64_t size = bytes(out.dtype), items = out.elements / pitch, lanes = rec.chip().partitions;
   if (out.elements < kLeast || pitch * size > kRowBytes) return false;
@@ -230,7 +230,7 @@ void lower_concatenate(Recorder& rec, Store& store, const ir::Node& node) {
   const Dims& dims = node.types[0].dims;
   int64_t pitch = 1, offset = 0;
   for (size_t d = dim; d < dims.size(); ++d) pitch *= dims[d];
-  if (out.elements && weave_parts(rec, store, node, out, pitch)) return;
+  if (out.elements && interleave_parts(rec, store, node, out, pitch)) return;
   for (const ir::Value& v : node.inputs) {
     Memory& part = store.of(v);
     if (part.elements == 0) continue;

@@ -1,4 +1,4 @@
-// Ops that only move elements, by DMA between places in HBM: concatenate, pad, and bits under another element size.
+// Ops that only move elements, by DMA from HBM to HBM: concatenate, pad, and bits under another element size.
 #pragma once
 
 #include "compile/device/loops/map.h"

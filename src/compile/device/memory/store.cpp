@@ -44,7 +44,7 @@ void Store::mirror(const Store& other, const arch::Program& theirs, const ir::Va
   m = *found->second;
   for (Form& f : m.forms)
     for (size_t t = 0; t < f.tensors.size(); ++t)
-      f.tensors[t] = rec_.sbuf(f.dtype, f.tiling.size(int64_t(t)), f.free(), f.turned ? "turned" : "tile").tensor;
+      f.tensors[t] = rec_.sbuf(f.dtype, f.tiling.size(int64_t(t)), f.free(), f.transposed ? "turned" : "tile").tensor;
   if (m.hbm < 0) return;
   const arch::Tensor& t = theirs.tensors[size_t(m.hbm)];
   m.hbm = rec_.hbm("", t.dtype, t.shape, t.kind == arch::TensorKind::constant ? arch::TensorKind::scratch : t.kind);
@@ -62,10 +62,10 @@ struct Walked {
 // Runs f(Walked) for parts that are as large as can be. Elements go over in order, so HBM's rows need not be the
 // partitions: where these are two dims the outer one is.
 template <class F>
-static void over_transfers(int64_t e0, const Axes& part, const Axes& free, bool in_one_place, F f) {
+static void over_transfers(int64_t e0, const Axes& part, const Axes& free, bool in_one_range, F f) {
   constexpr size_t kDims = 4;  // of HBM's side
   const Axes p = collapse(part), c = collapse(free);
-  const size_t last = p.size() > 1 && in_one_place && p.size() + c.size() <= kDims ? 0 : p.size() - 1;
+  const size_t last = p.size() > 1 && in_one_range && p.size() + c.size() <= kDims ? 0 : p.size() - 1;
   const size_t beside = std::min(c.size(), kDims - (p.size() - last));  // dims of c that one part has
   const auto offset = [](const Axes& axes, size_t count, int64_t i) {
     int64_t at = 0;
@@ -152,10 +152,10 @@ void Store::store(uint32_t hbm, Dtype dtype, int64_t e0, const Axes& part, const
   });
 }
 
-Form& Store::new_form(Memory& m, Dtype dtype, bool turned, int64_t columns, const Tiling& tiling) {
-  Form f{dtype, turned, m.elements / std::max<int64_t>(columns, 1), columns, tiling, {}};
+Form& Store::new_form(Memory& m, Dtype dtype, bool transposed, int64_t columns, const Tiling& tiling) {
+  Form f{dtype, transposed, m.elements / std::max<int64_t>(columns, 1), columns, tiling, {}};
   for (int64_t t = 0; t < tiling.tiles(); ++t)
-    f.tensors.push_back(rec_.sbuf(dtype, tiling.size(t), f.free(), turned ? "turned" : "tile").tensor);
+    f.tensors.push_back(rec_.sbuf(dtype, tiling.size(t), f.free(), transposed ? "turned" : "tile").tensor);
   m.forms.push_back(std::move(f));
   return m.forms.back();
 }
@@ -178,15 +178,16 @@ void Store::write(Memory& m, uint32_t hbm) {
   // Rows lie in HBM as they do on partitions; columns would go element by element.
   const Form* from = &m.forms[0];
   for (const Form& f : m.forms)
-    if (!f.turned && f.dtype == m.dtype) from = &f;
-  const Turner chosen = choice.turner;
-  if (m.no_product) choice.turner = exact_turner(rec_.chip(), chosen);
-  const auto done = [&] { choice.turner = chosen; };
-  if (from->turned && from->columns * bytes(m.dtype) > keep_bytes()) {
-    store_turned(m, hbm, Form(*from));
+    if (!f.transposed && f.dtype == m.dtype) from = &f;
+  const TransposeEngine chosen = choice.transpose_engine;
+  if (m.no_product) choice.transpose_engine = exact_transpose_engine(rec_.chip(), chosen);
+  const auto done = [&] { choice.transpose_engine = chosen; };
+  if (from->transposed && from->columns * bytes(m.dtype) > keep_bytes()) {
+    store_transposed(m, hbm, Form(*from));
     return done();
   }
-  if (from->turned) from = &form(m, m.dtype, false, from->columns, Tiling::plain(from->rows, rec_.chip().partitions));
+  if (from->transposed)
+    from = &form(m, m.dtype, false, from->columns, Tiling::plain(from->rows, rec_.chip().partitions));
   done();
   for (int64_t t = 0; t < from->tiling.tiles(); ++t)
     store(hbm, m.dtype, from->tiling.begin(t) * from->columns, {{from->columns, from->tiling.size(t)}},
@@ -202,14 +203,14 @@ Store::Mark Store::mark() const {
 void Store::back_to(const Mark& mark) {
   for (auto& [value, memory] : memories_) {
     const auto found = mark.find(memory.get());
-    const Place before = found == mark.end() ? Place{} : found->second;
+    const Snapshot before = found == mark.end() ? Snapshot{} : found->second;
     memory->forms.resize(std::min(before.forms, memory->forms.size()));
     memory->hbm = before.hbm;
   }
 }
 
-// Rows too long for one partition: each tile of columns is turned and stored by itself.
-void Store::store_turned(Memory& m, uint32_t hbm, const Form& from) {
+// Rows too long for one partition: each tile of columns is transposed and stored by itself.
+void Store::store_transposed(Memory& m, uint32_t hbm, const Form& from) {
   const int64_t lanes = rec_.chip().partitions;
   for (int64_t t = 0; t < from.tiling.tiles(); ++t)
     for (int64_t r = 0; r < from.rows; r += lanes) {
@@ -218,13 +219,13 @@ void Store::store_turned(Memory& m, uint32_t hbm, const Form& from) {
       data.offset = r;
       data.axes = {{1, rows}};
       const View part = rec_.sbuf(m.dtype, rows, width, "rows");
-      emit_turned(rec_, choice.turner, part, {&data, 1});
+      emit_transpose(rec_, choice.transpose_engine, part, {&data, 1});
       store(hbm, m.dtype, r * from.columns + from.tiling.begin(t), {{from.columns, rows}}, {{1, width}}, part);
     }
 }
 
 // Rows to partitions or back, blocks of 128 by 128, several in one bank of PSUM.
-void Store::turn(const Form& from, Form& to) {
+void Store::transpose(const Form& from, Form& to) {
   const int64_t lanes = rec_.chip().partitions;
   const int64_t most = std::min(rec_.chip().psum.bank_bytes / std::max(bytes(from.dtype), 1), 4 * lanes);
   for (int64_t t = 0; t < to.tiling.tiles(); ++t) {
@@ -235,7 +236,7 @@ void Store::turn(const Form& from, Form& to) {
       View dst = to.tile(t);
       dst.offset = begin;
       dst.axes = {{1, filled}};
-      emit_turned(rec_, choice.turner, dst, tiles, most);
+      emit_transpose(rec_, choice.transpose_engine, dst, tiles, most);
       begin += std::exchange(filled, 0);
       tiles.clear();
     };
@@ -261,44 +262,45 @@ void Store::fill_from_hbm(Memory& m, Form& to) {
 }
 
 // Rows that need not be on chip first.
-bool Store::fill_turned_from_hbm(Memory& m, Form& to) {
+bool Store::fill_transposed_from_hbm(Memory& m, Form& to) {
   bool done = !m.elsewhere;
   for (int64_t t = 0; t < to.tiling.tiles() && done; ++t)
-    done = load_turned(rec_, choice.turner, to.tile(t),
-                       {uint32_t(m.hbm), m.dtype, to.tiling.begin(t), {to.columns, to.rows}});
+    done = load_transposed(rec_, choice.transpose_engine, to.tile(t),
+                           {uint32_t(m.hbm), m.dtype, to.tiling.begin(t), {to.columns, to.rows}});
   return done;
 }
 
-const Form& Store::form(Memory& m, Dtype dtype, bool turned, int64_t columns, const Tiling& tiling) {
-  const int64_t extent = turned ? columns : m.elements / columns;
+const Form& Store::form(Memory& m, Dtype dtype, bool transposed, int64_t columns, const Tiling& tiling) {
+  const int64_t extent = transposed ? columns : m.elements / columns;
   const Tiling wanted = tiling.period ? tiling : Tiling::plain(extent, rec_.chip().partitions);
   const auto fits = [&](const Form& f, bool side) {
-    return f.turned == side && f.columns == columns && (tiling.period == 0 || side != turned || f.tiling.same(wanted));
+    return f.transposed == side && f.columns == columns &&
+           (tiling.period == 0 || side != transposed || f.tiling.same(wanted));
   };
   for (const Form& f : m.forms)
-    if (fits(f, turned) && f.dtype == dtype) return f;
+    if (fits(f, transposed) && f.dtype == dtype) return f;
   for (const Form& f : m.forms)
-    if (fits(f, turned)) {
+    if (fits(f, transposed)) {
       const Form from = f;
-      Form& to = new_form(m, dtype, turned, columns, from.tiling);
+      Form& to = new_form(m, dtype, transposed, columns, from.tiling);
       copy_form(from, to);
       return to;
     }
   for (const Form& f : m.forms)
-    if (fits(f, !turned)) {
+    if (fits(f, !transposed)) {
       Form from = f;
-      if (bytes(dtype) < bytes(from.dtype)) from = form(m, dtype, from.turned, columns, from.tiling);
-      Form& to = new_form(m, dtype, turned, columns, wanted);
-      turn(from, to);
+      if (bytes(dtype) < bytes(from.dtype)) from = form(m, dtype, from.transposed, columns, from.tiling);
+      Form& to = new_form(m, dtype, transposed, columns, wanted);
+      transpose(from, to);
       return to;
     }
   hbm(m);
-  if (turned && choice.turner == Turner::dma) {
+  if (transposed && choice.transpose_engine == TransposeEngine::dma) {
     Form& to = new_form(m, m.dtype, true, columns, wanted);
-    if (fill_turned_from_hbm(m, to)) return m.dtype == dtype ? to : form(m, dtype, true, columns, wanted);
+    if (fill_transposed_from_hbm(m, to)) return m.dtype == dtype ? to : form(m, dtype, true, columns, wanted);
     m.forms.pop_back();
   }
-  if (turned) {
+  if (transposed) {
     form(m, dtype, false, columns, Tiling{0, 0, 0});
     return form(m, dtype, true, columns, tiling);
   }

@@ -30,7 +30,7 @@ struct Memory {
   Dims dims = {};
   int64_t elements = 1;
   int64_t hbm = -1;  // its tensor
-  int input = -1;    // a weight that no one has placed yet: its number
+  int input = -1;    // a weight that no one has laid out yet: its number
   std::optional<PanelLayout> panels = {};
   const void* panel_owner = nullptr;  // the multiply they were made for
   bool no_product = false;            // made by a loop: what is not finite must not reach other elements
@@ -59,21 +59,21 @@ class Store {
   void keep_in_hbm(Memory& m, std::string_view name, arch::TensorKind kind, std::span<const std::byte> data = {});
 
   // New tiles for a value, to be written.
-  Form& new_form(Memory& m, Dtype dtype, bool turned, int64_t columns, const Tiling& tiling);
-  // The value with these columns, rows (or, turned, columns) on partitions; made where there is none.
+  Form& new_form(Memory& m, Dtype dtype, bool transposed, int64_t columns, const Tiling& tiling);
+  // The value with these columns, rows (or, transposed, columns) on partitions; made where there is none.
   // A tiling of period 0: any.
-  const Form& form(Memory& m, Dtype dtype, bool turned, int64_t columns, const Tiling& tiling);
+  const Form& form(Memory& m, Dtype dtype, bool transposed, int64_t columns, const Tiling& tiling);
 
   // dst (columns dense) = elements e0 + part × free of HBM, in as many transfers as it takes.
   void load(const View& dst, uint32_t hbm, Dtype dtype, int64_t e0, const Axes& part, const Axes& free);
   void store(uint32_t hbm, Dtype dtype, int64_t e0, const Axes& part, const Axes& free, const View& src);
 
   // Where each value is, and back to that: what a loop's body moved is not there after it.
-  struct Place {
+  struct Snapshot {
     size_t forms = 0;
     int64_t hbm = -1;
   };
-  using Mark = std::unordered_map<const Memory*, Place>;
+  using Mark = std::unordered_map<const Memory*, Snapshot>;
   Mark mark() const;
   void back_to(const Mark& mark);
 
@@ -83,11 +83,11 @@ class Store {
   int64_t keep_bytes() const { return rec_.chip().sbuf.bytes_per_partition / 4; }
 
  private:
-  void store_turned(Memory& m, uint32_t hbm, const Form& from);
-  void turn(const Form& from, Form& to);
+  void store_transposed(Memory& m, uint32_t hbm, const Form& from);
+  void transpose(const Form& from, Form& to);
   void copy_form(const Form& from, Form& to);
   void fill_from_hbm(Memory& m, Form& to);
-  bool fill_turned_from_hbm(Memory& m, Form& to);
+  bool fill_transposed_from_hbm(Memory& m, Form& to);
 
   Recorder& rec_;
   std::unordered_map<ir::Value, std::unique_ptr<Memory>, ir::ValueHash> memories_;

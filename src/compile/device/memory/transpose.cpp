@@ -1,4 +1,4 @@
-// Who turns, and how; see turn.h.
+// Which engine transposes, and how; see transpose.h.
 #include "compile/device/memory/transpose.h"
 
 #include "compile/device/loops/map.h"
@@ -32,33 +32,33 @@ bool is_dense(const View& v) { return v.axes.size() <= 1; }
 
 }  // namespace
 
-Turner turner_of(const arch::Chip& chip, Turner wanted, Dtype dtype) {
+TransposeEngine transpose_engine_of(const arch::Chip& chip, TransposeEngine wanted, Dtype dtype) {
   const int size = bytes(dtype);
-  if (wanted == Turner::dma && (size == 2 || size == 4)) return wanted;
+  if (wanted == TransposeEngine::dma && (size == 2 || size == 4)) return wanted;
   const bool array = size > 1 && (!is_integer(dtype) || chip.has(arch::Feature::transpose_mode));
-  return wanted == Turner::vector || !array ? Turner::vector : Turner::tensor;
+  return wanted == TransposeEngine::vector || !array ? TransposeEngine::vector : TransposeEngine::tensor;
 }
 
-Turner exact_turner(const arch::Chip& chip, Turner wanted) {
-  return wanted == Turner::tensor && !chip.has(arch::Feature::transpose_mode) ? Turner::dma : wanted;
+TransposeEngine exact_transpose_engine(const arch::Chip& chip, TransposeEngine wanted) {
+  return wanted == TransposeEngine::tensor && !chip.has(arch::Feature::transpose_mode) ? TransposeEngine::dma : wanted;
 }
 
-void emit_turned(Recorder& rec, Turner by, const View& dst, std::span<const View> tiles, int64_t room) {
+void emit_transpose(Recorder& rec, TransposeEngine by, const View& dst, std::span<const View> tiles, int64_t room) {
   const Dtype dtype = tiles[0].dtype;
-  by = turner_of(rec.chip(), by, dtype);
+  by = transpose_engine_of(rec.chip(), by, dtype);
   const int64_t columns = tiles[0].columns();
   int64_t rows = 0;
   for (const View& t : tiles) rows += t.partitions;
-  const bool direct = by != Turner::tensor && dst.dtype == dtype && is_dense(dst);
-  const View to = direct                 ? dst
-                  : by == Turner::tensor ? rec.psum(columns, std::max(room, rows), dtype)
-                                         : rec.sbuf(dtype, columns, rows, "turned");
+  const bool direct = by != TransposeEngine::tensor && dst.dtype == dtype && is_dense(dst);
+  const View to = direct                          ? dst
+                  : by == TransposeEngine::tensor ? rec.psum(columns, std::max(room, rows), dtype)
+                                                  : rec.sbuf(dtype, columns, rows, "turned");
   int64_t at = 0;
   for (const View& tile : tiles) {
     const View here = part(to, at, tile.partitions);
-    if (by == Turner::vector)
+    if (by == TransposeEngine::vector)
       by_vector(rec, here, tile);
-    else if (by == Turner::dma)
+    else if (by == TransposeEngine::dma)
       rec.emit("dma_transpose", {{"dst", here}, {"src", tile}});
     else
       rec.emit("nc_transpose", {{"dst", here}, {"data", tile}}, {}, arch::kTensor);
@@ -72,19 +72,20 @@ void emit_turned(Recorder& rec, Turner by, const View& dst, std::span<const View
   emit_copy(rec, dst, Val::tile(from));
 }
 
-View turned_tile(Recorder& rec, Turner by, const View& tile) {
-  if (turner_of(rec.chip(), by, tile.dtype) == Turner::tensor) {
+View transposed_tile(Recorder& rec, TransposeEngine by, const View& tile) {
+  if (transpose_engine_of(rec.chip(), by, tile.dtype) == TransposeEngine::tensor) {
     const View acc = rec.psum(tile.columns(), tile.partitions, tile.dtype);
     rec.emit("nc_transpose", {{"dst", acc}, {"data", tile}}, {}, arch::kTensor);
     return acc;
   }
   const View to = rec.sbuf(tile.dtype, tile.columns(), tile.partitions, "turned");
-  emit_turned(rec, by, to, {&tile, 1});
+  emit_transpose(rec, by, to, {&tile, 1});
   return to;
 }
 
-bool load_turned(Recorder& rec, Turner by, const View& dst, const HbmRows& from) {
-  if (by != Turner::dma || turner_of(rec.chip(), by, from.dtype) != Turner::dma) return false;
+bool load_transposed(Recorder& rec, TransposeEngine by, const View& dst, const HbmRows& from) {
+  if (by != TransposeEngine::dma || transpose_engine_of(rec.chip(), by, from.dtype) != TransposeEngine::dma)
+    return false;
   if (dst.dtype != from.dtype || from.rows.count > kRowsMax || from.rows.stride <= 0) return false;
   View src{.tensor = from.tensor,
            .dtype = from.dtype,

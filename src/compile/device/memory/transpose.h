@@ -1,4 +1,4 @@
-// Turning: rows and columns of tiles exchanged, by the engine that the unit's choice names, or, where that one cannot,
+// Transposes of tiles, by the engine that the unit's choice names, or, where that one cannot,
 // by one that can. Three can: the tensor engine (blocks of 128 by 128 into PSUM, then a copy), the vector engine
 // (blocks of 32 by 32, any format) and DMA (2- and 4-byte elements, from HBM too, so that rows need not come first).
 #pragma once
@@ -10,19 +10,19 @@
 
 namespace trine::compile::device {
 
-// Who turns elements of this format, bit for bit.
-Turner turner_of(const arch::Chip& chip, Turner wanted, Dtype dtype);
+// Which engine transposes elements of this format, bit for bit.
+TransposeEngine transpose_engine_of(const arch::Chip& chip, TransposeEngine wanted, Dtype dtype);
 
 // The same where elements that are not finite must not reach others, as they do where the tensor engine multiplies by
-// an identity to turn them: for whoever does not multiply what was turned.
-Turner exact_turner(const arch::Chip& chip, Turner wanted);
+// an identity to transpose them: for whoever does not multiply the result.
+TransposeEngine exact_transpose_engine(const arch::Chip& chip, TransposeEngine wanted);
 
 // dst [columns, rows of all] = tiles [rows, columns] of SBUF, side by side: at most 128 of each, and a bank in all.
 // Cast on the way where dst has another format.
 // room: columns of PSUM that it takes at least.
-void emit_turned(Recorder& rec, Turner by, const View& dst, std::span<const View> tiles, int64_t room = 0);
-// The same of one tile, where engines can read it: in PSUM where the tensor engine turned it.
-View turned_tile(Recorder& rec, Turner by, const View& tile);
+void emit_transpose(Recorder& rec, TransposeEngine by, const View& dst, std::span<const View> tiles, int64_t room = 0);
+// The same of one tile, where engines can read it: in PSUM where the tensor engine transposed it.
+View transposed_tile(Recorder& rec, TransposeEngine by, const View& tile);
 
 // Rows of HBM, `runs` of some neighbouring elements in each.
 struct HbmRows {
@@ -32,6 +32,6 @@ struct HbmRows {
   Axis rows = {}, runs = {0, 1};
 };
 // dst [columns, run, row] straight from rows [row, run, column]; false where nobody does that for this choice.
-bool load_turned(Recorder& rec, Turner by, const View& dst, const HbmRows& from);
+bool load_transposed(Recorder& rec, TransposeEngine by, const View& dst, const HbmRows& from);
 
 }  // namespace trine::compile::device

@@ -72,7 +72,7 @@ class Windows {
     Memory &x = store_.of(node_.inputs[0]), &out = store_.of(node_.result());
     Recorder::Elsewhere where{.tensor = store_.hbm(x), .each = each_};
     for (int64_t w = 0; w < count_; ++w) {
-      const Register r = rec_.kept_register();
+      const Register r = rec_.reserved_register();
       rec_.emit("register_load", {{"dst", r}, {"src", offset_at(w)}});
       where.dynamic.push_back(rec_.by_register(r, 1));
     }
@@ -81,12 +81,12 @@ class Windows {
     rec_.lies_elsewhere(uint32_t(out.hbm), std::move(where));
   }
 
-  void store(int64_t place) {
+  void store(int64_t hbm_tensor) {
     Memory &x = store_.of(node_.inputs[0]), &out = store_.of(node_.result()), &updates = store_.of(node_.inputs[2]);
     const uint32_t from = store_.hbm(updates);
-    if (place >= 0) {
+    if (hbm_tensor >= 0) {
       store_.hbm(x);
-      out.hbm = place;
+      out.hbm = hbm_tensor;
     } else {
       const uint32_t old = store_.hbm(x);
       store_.keep_in_hbm(out, "", arch::TensorKind::scratch);
@@ -135,7 +135,7 @@ class Windows {
     }
   }
 
-  // f(the window, its number, windows further per trip)
+  // f(the window, its number, windows further per iteration)
   template <class F>
   void one_by_one(uint32_t hbm, Dtype dtype, F f) {
     const bool loops = count_ > kUnrolled;

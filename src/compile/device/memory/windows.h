@@ -1,5 +1,5 @@
-// window_load and window_store (decompose.h) by DMA whose addresses data decides: rows by an index tile where the chip
-// gathers, else one window after the other by a register.
+// window_load and window_store (decompose/decompose.h) by DMA whose addresses data decides: rows by an index tile where
+// the chip gathers, else one window after the other by a register.
 #pragma once
 
 #include "compile/device/memory/moves.h"

@@ -1,5 +1,5 @@
 // convolution on the tensor engine: a multiply whose contracted dims are the kernel's taps and channels, each tap the
-// same operand a little further on. Padding is done before it (decompose.h).
+// same operand a little further on. Padding is done before it (decompose/decompose.h).
 #pragma once
 
 #include "compile/device/multiplies/dot.h"

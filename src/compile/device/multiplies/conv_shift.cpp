@@ -48,7 +48,7 @@ class Shifted {
   }
 
   void run() {
-    place_output();
+    allocate_output();
     const int64_t taps = windows_[0].size * windows_[1].size;
     const int64_t each = taps * chunks_ * bytes(dtype_);
     width_ = std::clamp(kPanelBytes / each / lanes_ * lanes_, lanes_, (features_ + lanes_ - 1) / lanes_ * lanes_);
@@ -99,7 +99,7 @@ class Shifted {
       if (form)
         copy(*form, b, n + i, i, from, to);
       else if (last_in_)
-        turn(b, n + i, i, from, to);
+        transpose(b, n + i, i, from, to);
       else
         load(b, n + i, i, from, to);
     }
@@ -119,7 +119,7 @@ class Shifted {
     const Tiling tiling = last_in_ ? Tiling::plain(channels_, lanes_)
                                    : Tiling{images_ * channels_, channels_, std::min(channels_, lanes_)};
     for (const Form& f : in_->forms)
-      if (f.turned == last_in_ && f.columns == columns && f.tiling.same(tiling)) return &f;
+      if (f.transposed == last_in_ && f.columns == columns && f.tiling.same(tiling)) return &f;
     if (images_ * pixels * chunks_ * bytes(in_->dtype) > store_.keep_bytes()) return nullptr;
     return &store_.form(*in_, in_->dtype, last_in_, columns, tiling);
   }
@@ -134,10 +134,10 @@ class Shifted {
       emit_copy(rec_, dst, Val::tile(src));
     }
   }
-  // Channels lie densely in HBM: rows of pixels are brought in and turned.
-  void turn(const Band& b, int64_t n, int64_t image, int64_t from, int64_t to) {
+  // Channels lie densely in HBM: rows of pixels are brought in and transposed.
+  void transpose(const Band& b, int64_t n, int64_t image, int64_t from, int64_t to) {
     const uint32_t hbm = store_.hbm(*in_);
-    if (load_turned(b, hbm, n, image, from, to)) return;
+    if (load_transposed(b, hbm, n, image, from, to)) return;
     const int64_t together = std::max<int64_t>(1, lanes_ / size_[1]);
     for (int64_t row = from; row < to; row += together)
       for (int64_t x = 0; x < size_[1]; x += lanes_) {
@@ -155,18 +155,21 @@ class Shifted {
           data.axes = {{1, lanes_of(c)}};
           dst.offset += x;
           dst.axes = rows > 1 ? Axes{{padded_[1], rows}, {1, wide}} : Axes{{1, wide}};
-          emit_turned(rec_, store_.choice.turner, dst, {&data, 1});
+          emit_transpose(rec_, store_.choice.transpose_engine, dst, {&data, 1});
         }
       }
   }
-  bool load_turned(const Band& b, uint32_t hbm, int64_t n, int64_t image, int64_t from, int64_t to) {
-    if (turner_of(rec_.chip(), store_.choice.turner, in_->dtype) != Turner::dma || in_->elsewhere) return false;
+  bool load_transposed(const Band& b, uint32_t hbm, int64_t n, int64_t image, int64_t from, int64_t to) {
+    if (transpose_engine_of(rec_.chip(), store_.choice.transpose_engine, in_->dtype) != TransposeEngine::dma ||
+        in_->elsewhere)
+      return false;
     const int64_t pixels = (to - from) * size_[1];
     for (int64_t c = 0; c < chunks_; ++c) {
       const View dst = inside(b, c, image, from, to - from);
       const View raw = in_->dtype == dtype_ ? dst : rec_.sbuf(in_->dtype, lanes_of(c), pixels, "raw");
       const int64_t e0 = (n * size_[0] + from) * size_[1] * channels_ + c * lanes_;
-      if (!device::load_turned(rec_, Turner::dma, raw, {hbm, in_->dtype, e0, {channels_, pixels}})) return false;
+      if (!device::load_transposed(rec_, TransposeEngine::dma, raw, {hbm, in_->dtype, e0, {channels_, pixels}}))
+        return false;
       View src = raw;
       if (dst.axes.size() > 1) src.axes = {{size_[1], to - from}, {1, size_[1]}};
       if (raw.tensor != dst.tensor) emit_copy(rec_, dst, Val::tile(src));
@@ -216,7 +219,7 @@ class Shifted {
     }
     if (k_in_ == 1 && k_out_ != 1 && channels_ > 1) {
       for (int64_t tap = 0; tap < parts / chunks_; ++tap)
-        for (int64_t f = 0; f < wide; f += lanes_) turn_weights(tap, first, f, wide);
+        for (int64_t f = 0; f < wide; f += lanes_) transpose_weights(tap, first, f, wide);
       return panel_;
     }
     const uint32_t hbm = store_.hbm(*weights_);
@@ -270,8 +273,9 @@ class Shifted {
   int64_t tap_at(int64_t tap) const {
     return k_first_ + tap / windows_[1].size * tap_[0] + tap % windows_[1].size * tap_[1];
   }
-  // Channels lie densely, as where a gradient goes back through the layer: rows of features are brought in and turned.
-  void turn_weights(int64_t tap, int64_t first, int64_t f, int64_t wide) {
+  // Channels lie densely, as where a gradient goes back through the layer: rows of features are brought in and
+  // transposed.
+  void transpose_weights(int64_t tap, int64_t first, int64_t f, int64_t wide) {
     const int64_t tall = std::min(lanes_, wide - f), e0 = tap_at(tap) + (first + f) * k_out_;
     const uint32_t hbm = store_.hbm(*weights_);
     const auto to = [&](int64_t c) {
@@ -281,9 +285,9 @@ class Shifted {
       dst.axes = {{1, tall}};
       return dst;
     };
-    int64_t done = 0;  // chunks that were turned on their way
+    int64_t done = 0;  // chunks that were transposed on their way
     const auto rows = [&] { return HbmRows{hbm, weights_->dtype, e0 + done * lanes_, {k_out_, tall}}; };
-    while (done < chunks_ && device::load_turned(rec_, store_.choice.turner, to(done), rows())) ++done;
+    while (done < chunks_ && device::load_transposed(rec_, store_.choice.transpose_engine, to(done), rows())) ++done;
     if (done == chunks_) return;
     View raw = rec_.sbuf(weights_->dtype, tall, channels_, "rows"), cast = raw;
     store_.load(raw, hbm, weights_->dtype, e0, {{k_out_, tall}}, {{1, channels_}});
@@ -295,13 +299,13 @@ class Shifted {
       View data = cast;
       data.offset = c * lanes_;
       data.axes = {{1, lanes_of(c)}};
-      emit_turned(rec_, store_.choice.turner, to(c), {&data, 1});
+      emit_transpose(rec_, store_.choice.transpose_engine, to(c), {&data, 1});
     }
   }
 
   // --- output ---
 
-  void place_output() {
+  void allocate_output() {
     const int64_t pixels = made_[0] * made_[1];
     const Tiling tiling = last_out_ ? Tiling::plain(features_, lanes_)
                                     : Tiling{images_ * features_, features_, std::min(features_, lanes_)};
@@ -384,7 +388,7 @@ class Shifted {
       data.offset = i;
       data.axes = {{1, some}};
       const View rows = rec_.sbuf(out_->dtype, some, tall, "rows");
-      emit_turned(rec_, store_.choice.turner, rows, {&data, 1});
+      emit_transpose(rec_, store_.choice.transpose_engine, rows, {&data, 1});
       store_.store(uint32_t(out_->hbm), out_->dtype, e0 + i * features_, {{features_, some}}, {{1, tall}}, rows);
     }
   }

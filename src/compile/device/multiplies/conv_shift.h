@@ -7,7 +7,7 @@
 namespace trine::compile::device {
 
 // Two spatial dims, no groups or one for each channel, no dilated input, channels enough to fill partitions, first or
-// last in both operands. Such a convolution keeps its padding; all others have it done before (decompose.h).
+// last in both operands. Such a convolution keeps its padding; all others have it done before (decompose/decompose.h).
 bool can_shift(const ir::Node& conv);
 void lower_shifted(Recorder& rec, Store& store, const ir::Node& conv, const DotPolicy& policy);
 

@@ -38,8 +38,8 @@ constexpr size_t kOrdered = 6;   // contracted dims whose orders are tried: 720 
 
 class Dot : public Product {
  public:
-  Dot(Recorder& rec, Store& store, const ir::Node& dot, const ir::Node& out, bool turned, const DotPolicy& policy)
-      : rec_(rec), store_(store), how_(store.choice), turned_(turned) {
+  Dot(Recorder& rec, Store& store, const ir::Node& dot, const ir::Node& out, bool transposed, const DotPolicy& policy)
+      : rec_(rec), store_(store), how_(store.choice), transposed_(transposed) {
     left_ = side_of(store, dot.inputs[0]);
     right_ = side_of(store, dot.inputs[1]);
     out_ = &store.of(out.result());
@@ -48,7 +48,7 @@ class Dot : public Product {
     find_axes(dot, out);
   }
   Dot(Recorder& rec, Store& store, const Strides& s, const DotPolicy& policy)
-      : rec_(rec), store_(store), how_(store.choice), turned_(false), windows_(s.windows) {
+      : rec_(rec), store_(store), how_(store.choice), transposed_(false), windows_(s.windows) {
     left_ = s.left;
     right_ = s.right;
     out_ = &store.of(s.out);
@@ -57,7 +57,7 @@ class Dot : public Product {
   }
 
   void run() {
-    place_output();
+    allocate_output();
     const int64_t block_m = panel_rows(), block_n = panel_columns(), strip = strip_rows();
     int64_t batches = 1;
     for (const Shared& b : batch_) batches *= b.count;
@@ -101,8 +101,8 @@ class Dot : public Product {
 
   // --- as a product that is asked for block by block ---
 
-  void prefer(bool turned) { by_columns_ = turned; }
-  bool is_turned() const override { return by_columns_; }
+  void prefer(bool transposed) { by_columns_ = transposed; }
+  bool is_transposed() const override { return by_columns_; }
   int64_t panel_rows() const override {
     const int64_t step = by_columns_ ? rec_.columns_max() : rec_.chip().partitions;
     const int64_t rows = panel_count(m_.count, step, sbuf() / how_.left);
@@ -193,7 +193,7 @@ class Dot : public Product {
     std::map<int64_t, View> sums;  // by where a block goes
     for (int64_t first = 0; first < all; first += each) {
       chunks_ = {first, std::min(all, first + each)};
-      for (auto& kept : panels_) kept.clear();
+      for (auto& cached : panels_) cached.clear();
       for (int64_t n = ns.begin; n < ns.end && !rec_.error(); n += block_n) {
         const int64_t width = std::min(block_n, ns.end - n);
         const Panel& c = panel(right_, false, at.right + n * n_.right, {n_.right, width}, n);
@@ -237,9 +237,9 @@ class Dot : public Product {
     // Strides of the dot's own dims in the output's memory.
     Dims strides = row_major_strides(out.types[0].dims);
     if (&out != &dot) {
-      const Dims turned = strides;
+      const Dims transposed = strides;
       const ir::Ints& from = out.attrs.ints("permutation");
-      for (size_t d = 0; d < from.size(); ++d) strides[size_t(from[d])] = turned[d];
+      for (size_t d = 0; d < from.size(); ++d) strides[size_t(from[d])] = transposed[d];
     }
     const auto has = [](const ir::Ints& list, size_t d) {
       return std::find(list.begin(), list.end(), int64_t(d)) != list.end();
@@ -272,13 +272,13 @@ class Dot : public Product {
   }
   // --- short contracted dims side by side: partitions hold several of the next one's items ---
 
-  // Neither side is turned on its way here, nor a weight whose order in memory follows from the last dim alone.
+  // Neither side is transposed on its way here, nor a weight whose order in memory follows from the last dim alone.
   bool can_join() const {
     const auto is_plain = [](const Side& side) { return side.memory->input < 0 && !side.memory->panels; };
     return depth_.size() > 1 && is_plain(left_) && is_plain(right_) &&
            std::all_of(depth_.begin(), depth_.end(), [](const Shared& d) { return d.left != 1 && d.right != 1; });
   }
-  // Rows of a window that the kernel has one after the other: turned together.
+  // Rows of a window that the kernel has one after the other: transposed together.
   bool lies_in_a_row() const {
     bool all = depth_.back().left == 1 && depth_.back().right > 0 && m_.left > 1;
     for (size_t d = 0; d + 1 < depth_.size(); ++d)
@@ -357,9 +357,9 @@ class Dot : public Product {
   // What is streamed is kept as long as its group is in hand.
   const Panel& panel(const Side& side, bool is_left, int64_t e0, const Axis& columns, int64_t group) {
     const std::array<int64_t, 4> key = {is_left, e0, columns.stride, columns.count};
-    auto& kept = panels_[is_left];
-    if (auto found = kept.find(key); found != kept.end()) return found->second;
-    if (kept.size() > 64 || group != groups_[is_left]) kept.clear();
+    auto& cached = panels_[is_left];
+    if (auto found = cached.find(key); found != cached.end()) return found->second;
+    if (cached.size() > 64 || group != groups_[is_left]) cached.clear();
     groups_[is_left] = group;
     Panel made;
     if (lay_out(side, is_left, columns)) {
@@ -369,12 +369,12 @@ class Dot : public Product {
       made.clear();
       stream(side, is_left, e0, columns, made);
     }
-    return kept[key] = std::move(made);
+    return cached[key] = std::move(made);
   }
 
   int64_t column_count(bool is_left) const { return is_left ? m_.count : n_.count; }
 
-  // A weight that nobody has placed is laid out for this multiply.
+  // A weight that has no layout yet is laid out for this multiply.
   bool lay_out(const Side& side, bool is_left, const Axis& columns) {
     Memory& m = *side.memory;
     if (m.panels) return m.panel_owner == this;
@@ -443,7 +443,7 @@ class Dot : public Product {
     if (m.forms.empty() && is_given(m) && share > sbuf() / 16 && (is_left || panel_rows() >= m_.count)) return false;
     const int64_t step = is_left ? depth_[0].left : depth_[0].right, k = depth_[0].count;
     const bool minor = step == 1 && k > 1;
-    // On the way there it is in memory's format, and by rows before they are turned.
+    // On the way there it is in memory's format, and by rows before they are transposed.
     const int64_t raw = m.dtype == dtype_ ? 0 : share * bytes(m.dtype) / bytes(dtype_);
     if (m.forms.empty() && share * (minor ? 2 : 1) + raw > 3 * store_.keep_bytes()) return false;
     int64_t width = minor ? k : step;
@@ -462,7 +462,7 @@ class Dot : public Product {
     return from_form(f, is_left, e0, columns, out);
   }
 
-  // Straight from HBM: [k, chunk, columns] in one go where K is not the minor dim, else by rows and turned.
+  // Straight from HBM: [k, chunk, columns] in one go where K is not the minor dim, else by rows and transposed.
   void stream(const Side& side, bool is_left, int64_t e0, const Axis& columns, Panel& out) {
     Memory& m = *side.memory;
     const uint32_t hbm = store_.hbm(m);
@@ -477,8 +477,8 @@ class Dot : public Product {
       out.push_back(v);
     }
     const bool minor = parts[0].k.back().stride == 1 && parts[0].count() > 1 && columns.stride != 1;
-    if (minor && load_chunks_turned(m, hbm, e0, columns, parts, out)) return;
-    if (minor) return stream_turned(m, hbm, e0, columns, parts, out);
+    if (minor && load_chunks_transposed(m, hbm, e0, columns, parts, out)) return;
+    if (minor) return stream_transposed(m, hbm, e0, columns, parts, out);
     if (m.dtype == dtype_) return load_chunks(m, hbm, e0, columns, parts, whole);
     // Cast a few chunks at a time.
     const auto together = size_t(std::max<int64_t>(1, sbuf() / 16 / (columns.count * bytes(m.dtype))));
@@ -495,7 +495,7 @@ class Dot : public Product {
       }
     }
   }
-  // A part of the contracted dims: where it begins, and its places on partitions.
+  // A part of the contracted dims: where it begins, and its indices on partitions.
   struct Chunk {
     int64_t first = 0;
     Axes k = {};
@@ -522,9 +522,11 @@ class Dot : public Product {
     }
   }
 
-  // Chunks that lie evenly in one transfer, turned on its way; what has another format is cast a few chunks at a time.
-  bool load_chunks_turned(Memory& m, uint32_t hbm, int64_t e0, const Axis& columns, Parts parts, const Panel& out) {
-    if (m.elsewhere || turner_of(rec_.chip(), how_.turner, m.dtype) != Turner::dma) return false;
+  // Chunks that lie evenly in one transfer, transposed on its way; what has another format is cast a few chunks at a
+  // time.
+  bool load_chunks_transposed(Memory& m, uint32_t hbm, int64_t e0, const Axis& columns, Parts parts, const Panel& out) {
+    if (m.elsewhere || transpose_engine_of(rec_.chip(), how_.transpose_engine, m.dtype) != TransposeEngine::dma)
+      return false;
     if (std::any_of(parts.begin(), parts.end(), [](const Chunk& c) { return collapse(c.k).size() > 1; })) return false;
     const bool casts = m.dtype != dtype_;
     const auto together = size_t(std::max<int64_t>(1, sbuf() / 16 / (columns.count * bytes(m.dtype))));
@@ -536,8 +538,8 @@ class Dot : public Product {
           break;
       View dst = casts ? rec_.sbuf(m.dtype, out[first].partitions, int64_t(count) * columns.count, "raw") : out[first];
       dst.axes = {{1, int64_t(count) * columns.count}};
-      if (!load_turned(rec_, how_.turner, dst,
-                       {hbm, m.dtype, e0 + parts[first].first, columns, {pitch, int64_t(count)}}))
+      if (!load_transposed(rec_, how_.transpose_engine, dst,
+                           {hbm, m.dtype, e0 + parts[first].first, columns, {pitch, int64_t(count)}}))
         return false;
       View to = out[first];
       to.axes = dst.axes;
@@ -546,19 +548,20 @@ class Dot : public Product {
     return true;
   }
 
-  void stream_turned(Memory& m, uint32_t hbm, int64_t e0, const Axis& columns, const std::vector<Chunk>& parts,
-                     const Panel& out) {
+  void stream_transposed(Memory& m, uint32_t hbm, int64_t e0, const Axis& columns, const std::vector<Chunk>& parts,
+                         const Panel& out) {
     const int64_t lanes = rec_.chip().partitions;
     constexpr size_t kTogether = 64;  // chunks of k whose rows are on chip at once
     for (int64_t begin = 0; begin < columns.count; begin += lanes)
       for (size_t first = 0; first < parts.size(); first += kTogether) {
         const size_t count = std::min(kTogether, parts.size() - first);
-        turn_rows(m, hbm, e0, columns, begin, Parts(parts).subspan(first, count), std::span(out).subspan(first, count));
+        transpose_rows(m, hbm, e0, columns, begin, Parts(parts).subspan(first, count),
+                       std::span(out).subspan(first, count));
       }
   }
   // Rows of the operand from `begin` on, some chunks of k wide, into those chunks' columns.
-  void turn_rows(Memory& m, uint32_t hbm, int64_t e0, const Axis& columns, int64_t begin, Parts parts,
-                 std::span<const View> out) {
+  void transpose_rows(Memory& m, uint32_t hbm, int64_t e0, const Axis& columns, int64_t begin, Parts parts,
+                      std::span<const View> out) {
     const int64_t rows = std::min(rec_.chip().partitions, columns.count - begin);
     int64_t total = 0, at = 0;
     for (const auto& p : parts) total += p.count();
@@ -590,7 +593,7 @@ class Dot : public Product {
       data.axes = {{1, k}};
       dst.offset += begin;
       dst.axes = {{1, rows}};
-      emit_turned(rec_, how_.turner, dst, {&data, 1});
+      emit_transpose(rec_, how_.transpose_engine, dst, {&data, 1});
       at += k;
     }
   }
@@ -601,13 +604,13 @@ class Dot : public Product {
   const Shared& across() const { return by_columns_ ? n_ : m_; }
   const Shared& along() const { return by_columns_ ? m_ : n_; }
 
-  void place_output() {
+  void allocate_output() {
     const int64_t lanes = rec_.chip().partitions;
     const bool fits = out_->elements * bytes(out_->dtype) / lanes <= store_.keep_bytes();
     const int64_t columns = columns_of_output();
     if (fits && columns > 0 && out_->elements % columns == 0)
-      for (bool turned : {turned_, !turned_})
-        if (place_output(turned, columns)) return;
+      for (bool transposed : {transposed_, !transposed_})
+        if (allocate_output(transposed, columns)) return;
     by_columns_ = m_.count > 1 && m_.out == 1 && n_.count > 1;
     store_.keep_in_hbm(*out_, "", arch::TensorKind::scratch);
   }
@@ -617,23 +620,23 @@ class Dot : public Product {
     const Shared& one = m_.count > 1 ? m_ : n_;
     return one.out == 1 || one.count == 1 ? one.count : one.out;
   }
-  bool place_output(bool turned, int64_t columns) {
+  bool allocate_output(bool transposed, int64_t columns) {
     const int64_t lanes = rec_.chip().partitions;
     const auto moves_columns = [&](const Shared& s) { return s.count > 1 && s.out == 1; };
-    by_columns_ = turned ? !moves_columns(m_) : moves_columns(m_);
-    if (m_.count == 1 && n_.count > 1) by_columns_ = turned == moves_columns(n_);
-    const int64_t extent = turned ? columns : out_->elements / columns, own = across().count;
+    by_columns_ = transposed ? !moves_columns(m_) : moves_columns(m_);
+    if (m_.count == 1 && n_.count > 1) by_columns_ = transposed == moves_columns(n_);
+    const int64_t extent = transposed ? columns : out_->elements / columns, own = across().count;
     Tiling tiling = Tiling::plain(extent, lanes);
     const bool aligned = own % lanes == 0 || extent == own || (lanes % own == 0 && own % 32 == 0);
     if (!aligned) tiling = {extent, own, std::min(own, lanes)};
     if (extent % tiling.period) return false;
-    const int64_t free = turned ? out_->elements / columns : columns;
-    if (turned && !turned_ && free < 32) return false;  // nobody asked for so many tiles of so few columns
+    const int64_t free = transposed ? out_->elements / columns : columns;
+    if (transposed && !transposed_ && free < 32) return false;  // nobody asked for so many tiles of so few columns
     if (free * bytes(out_->dtype) * tiling.tiles() > store_.keep_bytes()) return false;
-    const Form probe{out_->dtype, turned, out_->elements / columns,
-                     columns,     tiling, std::vector<uint32_t>(size_t(tiling.tiles()))};
+    const Form probe{out_->dtype, transposed, out_->elements / columns,
+                     columns,     tiling,     std::vector<uint32_t>(size_t(tiling.tiles()))};
     if (!reach(probe)) return false;
-    form_ = &store_.new_form(*out_, out_->dtype, turned, columns, tiling);
+    form_ = &store_.new_form(*out_, out_->dtype, transposed, columns, tiling);
     return true;
   }
   // Does the form hold the first and the last block?
@@ -701,7 +704,7 @@ class Dot : public Product {
   Memory* out_ = nullptr;
   Form* form_ = nullptr;
   Dtype dtype_ = Dtype::f32;
-  bool turned_;              // how the output is wanted
+  bool transposed_;          // how the output is wanted
   bool by_columns_ = false;  // columns of the product go to partitions
   bool windows_ = false;     // as Strides
   std::vector<Shared> batch_, depth_;
@@ -735,37 +738,38 @@ std::string dot_obstacle(const ir::Node& dot) {
   return {};
 }
 
-std::unique_ptr<Product> product_of(Recorder& rec, Store& store, const ir::Node& dot, bool turned,
+std::unique_ptr<Product> product_of(Recorder& rec, Store& store, const ir::Node& dot, bool transposed,
                                     const DotPolicy& policy) {
-  auto out = std::make_unique<Dot>(rec, store, dot, dot, turned, policy);
-  out->prefer(turned);
+  auto out = std::make_unique<Dot>(rec, store, dot, dot, transposed, policy);
+  out->prefer(transposed);
   return out;
 }
 
-void lower_dot(Recorder& rec, Store& store, const ir::Node& dot, const ir::Node& out, bool turned,
+void lower_dot(Recorder& rec, Store& store, const ir::Node& dot, const ir::Node& out, bool transposed,
                const DotPolicy& policy) {
-  if (out.types[0].elements()) Dot(rec, store, dot, out, turned, policy).run();
+  if (out.types[0].elements()) Dot(rec, store, dot, out, transposed, policy).run();
 }
 
-std::vector<Choice> dot_ways(Recorder& rec, Store& store, const ir::Node& dot, bool turned, const DotPolicy& policy) {
-  static constexpr Choice kWays[] = {{}, {.left = 8}, {.left = 2, .right = 16}, {.strip = 128}, {.deep = true}};
+std::vector<Choice> dot_variants(Recorder& rec, Store& store, const ir::Node& dot, bool transposed,
+                                 const DotPolicy& policy) {
+  static constexpr Choice kVariants[] = {{}, {.left = 8}, {.left = 2, .right = 16}, {.strip = 128}, {.deep = true}};
   const Choice before = store.choice;
-  std::vector<Choice> ways(std::begin(kWays), std::end(kWays)), out;
+  std::vector<Choice> variants(std::begin(kVariants), std::end(kVariants)), out;
   store.choice = {};
-  if (Dot(rec, store, dot, dot, turned, policy).left_share() <= 0.25 / ways[0].left)
-    ways.insert(ways.begin(), Choice{.right = 4});
-  store.choice = ways.back();
-  const Dot deep(rec, store, dot, dot, turned, policy);
+  if (Dot(rec, store, dot, dot, transposed, policy).left_share() <= 0.25 / variants[0].left)
+    variants.insert(variants.begin(), Choice{.right = 4});
+  store.choice = variants.back();
+  const Dot deep(rec, store, dot, dot, transposed, policy);
   if (size_t(deep.steps()) >= kTimedMax && deep.spares_passes())  // the first is taken
-    std::rotate(ways.begin(), ways.end() - 1, ways.end());
+    std::rotate(variants.begin(), variants.end() - 1, variants.end());
   std::vector<std::array<int64_t, 4>> cuts;
-  for (const Choice& way : ways) {
-    store.choice = way;
-    Dot made(rec, store, dot, dot, turned, policy);
-    made.prefer(turned);
+  for (const Choice& variant : variants) {
+    store.choice = variant;
+    Dot made(rec, store, dot, dot, transposed, policy);
+    made.prefer(transposed);
     if (std::find(cuts.begin(), cuts.end(), made.cut()) != cuts.end()) continue;
     cuts.push_back(made.cut());
-    out.push_back(way);
+    out.push_back(variant);
   }
   store.choice = before;
   return out;

@@ -27,7 +27,7 @@ class Product {
  public:
   virtual ~Product() = default;
   // Minor dims of the product on partitions?
-  virtual bool is_turned() const = 0;
+  virtual bool is_transposed() const = 0;
   // Rows of the left operand that one panel of it holds; blocks are best asked for panel by panel.
   virtual int64_t panel_rows() const = 0;
   // Can blocks of this many rows and columns be asked for, wherever they begin at a multiple of it? minor: the extent
@@ -37,16 +37,18 @@ class Product {
   virtual int64_t block_columns() const = 0;
   virtual View block(int64_t e0, const Axes& part, const Axes& free) = 0;
 };
-std::unique_ptr<Product> product_of(Recorder& rec, Store& store, const ir::Node& dot, bool turned,
+std::unique_ptr<Product> product_of(Recorder& rec, Store& store, const ir::Node& dot, bool transposed,
                                     const DotPolicy& policy);
 
-// out: the value to make, the dot itself or a transpose of it. turned: its minor dim goes to partitions where it can.
-void lower_dot(Recorder& rec, Store& store, const ir::Node& dot, const ir::Node& out, bool turned,
+// out: the value to make, the dot itself or a transpose of it. transposed: its minor dim goes to partitions where it
+// can.
+void lower_dot(Recorder& rec, Store& store, const ir::Node& dot, const ir::Node& out, bool transposed,
                const DotPolicy& policy);
 
-// The ways to cut it that differ. First that which gives both panels half of SBUF in all, the right one more where the
+// Its variants, those that differ. First that which gives both panels half of SBUF in all, the right one more where the
 // left operand is small; others within the half but for one.
-std::vector<Choice> dot_ways(Recorder& rec, Store& store, const ir::Node& dot, bool turned, const DotPolicy& policy);
+std::vector<Choice> dot_variants(Recorder& rec, Store& store, const ir::Node& dot, bool transposed,
+                                 const DotPolicy& policy);
 
 // One dim of a multiply: how far each side moves in its own memory. 0 where the side has it not.
 struct Shared {

@@ -66,7 +66,7 @@ std::optional<SumWalk> walk_of_sum(const Dims& space, const Summed& sum, const a
   return out;
 }
 
-SummedBy find_summed(std::vector<Unit>& units, std::span<const ir::Value> kept,
+SummedBy find_summed(std::vector<Unit>& units, std::span<const ir::Value> live_out,
                      const std::unordered_map<const ir::Node*, std::vector<const ir::Node*>>& users, Store& store,
                      const arch::Chip& chip) {
   std::unordered_map<const ir::Node*, size_t> loops;  // by what they make alone
@@ -74,7 +74,7 @@ SummedBy find_summed(std::vector<Unit>& units, std::span<const ir::Value> kept,
     const Unit& unit = units[u];
     if (unit.is_loop() && !unit.product && !unit.has_reduction() && unit.roots.size() == 1) loops[unit.roots[0]] = u;
   }
-  for (const ir::Value& v : kept) loops.erase(memory_root(v).node);
+  for (const ir::Value& v : live_out) loops.erase(memory_root(v).node);
   SummedBy out;
   std::unordered_map<const ir::Node*, size_t> first;  // the loop that comes before the multiply
   for (const Unit& unit : units) {

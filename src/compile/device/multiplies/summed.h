@@ -15,7 +15,7 @@ struct Summed {
 using SummedBy = std::unordered_map<const ir::Node*, Summed>;  // the multiply, and what it sums
 
 // Those loops; each comes just before the unit of its multiply afterwards. users: of every node.
-SummedBy find_summed(std::vector<Unit>& units, std::span<const ir::Value> kept,
+SummedBy find_summed(std::vector<Unit>& units, std::span<const ir::Value> live_out,
                      const std::unordered_map<const ir::Node*, std::vector<const ir::Node*>>& users, Store& store,
                      const arch::Chip& chip);
 

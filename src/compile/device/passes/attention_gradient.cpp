@@ -17,12 +17,12 @@ namespace trine::compile::device {
 
 namespace {
 
-constexpr size_t kPlaces = 6, kSeen = 4;  // keys of the row that is tried, and those that the mask leaves
-constexpr int kStepsMax = 2048;           // values looked at for one expression
-constexpr size_t kBetweenMax = 64;        // nodes between the weights and the multiplies that use them
-constexpr int64_t kKeysMax = 8192;        // whose gradients are on chip at once
+constexpr size_t kKeys = 6, kSeen = 4;  // keys of the row that is tried, and those that the mask leaves
+constexpr int kStepsMax = 2048;         // values looked at for one expression
+constexpr size_t kBetweenMax = 64;      // nodes between the weights and the multiplies that use them
+constexpr int64_t kKeysMax = 8192;      // whose gradients are on chip at once
 
-using Numbers = std::array<double, kPlaces>;
+using Numbers = std::array<double, kKeys>;
 
 bool is_float(Dtype d) { return is_floating(d) && bits(d) >= 8 && bits(d) <= 32; }
 
@@ -37,18 +37,18 @@ class Row {
  public:
   explicit Row(const AttentionMatch& m) : m_(m), dims_(m.space.size(), -1) {
     double sum = 0;
-    for (size_t i = 0; i < kPlaces; ++i) {
+    for (size_t i = 0; i < kKeys; ++i) {
       raised_[i] = m.mask.value.node && i >= kSeen ? 0 : 0.3 + 0.7 * std::fmod(0.618 * double(i + 1), 1.0);
       gradient_[i] = std::cos(2.1 * double(i + 1));
       sum += raised_[i];
     }
     double mean = 0;
-    for (size_t i = 0; i < kPlaces; ++i) {
+    for (size_t i = 0; i < kKeys; ++i) {
       sum_[i] = sum;
       weights_[i] = raised_[i] / sum;
       mean += weights_[i] * gradient_[i];
     }
-    for (size_t i = 0; i < kPlaces; ++i) slope_[i] = weights_[i] * (gradient_[i] - mean);
+    for (size_t i = 0; i < kKeys; ++i) slope_[i] = weights_[i] * (gradient_[i] - mean);
   }
 
   enum class Is : uint8_t { other, weights, slope };
@@ -71,11 +71,11 @@ class Row {
  private:
   bool is_multiple(const Numbers& given, const Numbers& of) {
     size_t most = 0;
-    for (size_t i = 0; i < kPlaces; ++i)
+    for (size_t i = 0; i < kKeys; ++i)
       if (std::fabs(of[i]) > std::fabs(of[most])) most = i;
     factor = given[most] / of[most];
     if (!std::isfinite(factor) || factor == 0) return false;
-    for (size_t i = 0; i < kPlaces; ++i)
+    for (size_t i = 0; i < kKeys; ++i)
       if (!(std::fabs(given[i] - factor * of[i]) <= 1e-5 * std::fabs(given[most]))) return false;
     return true;
   }
@@ -132,7 +132,7 @@ class Row {
     auto a = of(n.inputs[1], map);
     const auto b = of(n.inputs[2], map);
     if (!a || !b) return std::nullopt;
-    for (size_t i = kSeen; i < kPlaces; ++i) (*a)[i] = (*b)[i];
+    for (size_t i = kSeen; i < kKeys; ++i) (*a)[i] = (*b)[i];
     return a;
   }
   std::optional<Numbers> total(const ir::Node& n, IndexMap map) {
@@ -153,7 +153,7 @@ class Row {
     auto a = of(n.inputs[0], map);
     const auto b = n.inputs.size() > 1 ? of(n.inputs[1], map) : a;
     if (!a || !b) return std::nullopt;
-    for (size_t i = 0; i < kPlaces; ++i) {
+    for (size_t i = 0; i < kKeys; ++i) {
       double &x = (*a)[i], y = (*b)[i];
       x = n.op == op::add        ? x + y
           : n.op == op::subtract ? x - y
@@ -202,8 +202,8 @@ struct Multiplied {
 
 class Finder {
  public:
-  Finder(const AttentionMatch& m, const NodeUsers& users, const std::unordered_set<const ir::Node*>& kept)
-      : m_(m), users_(users), kept_(kept), inside_(m.inside.begin(), m.inside.end()) {}
+  Finder(const AttentionMatch& m, const NodeUsers& users, const std::unordered_set<const ir::Node*>& live_out)
+      : m_(m), users_(users), live_out_(live_out), inside_(m.inside.begin(), m.inside.end()) {}
 
   bool find() {
     if (m_.step.keys != m_.space[size_t(m_.at.key)] || m_.step.keys > kKeysMax || m_.step.value_dim > 128) return false;
@@ -216,20 +216,20 @@ class Finder {
  private:
   // Everything between the weights and multiplies, and those; false where something else reads them.
   bool gather() {
-    std::vector<const ir::Node*> work;
+    std::vector<const ir::Node*> worklist;
     std::unordered_set<const ir::Node*> seen;
     const auto spread = [&](const ir::Node* node) {
       const auto found = users_.find(node);
-      if (found == users_.end() || kept_.count(node)) return false;
+      if (found == users_.end() || live_out_.count(node)) return false;
       for (const ir::Node* user : found->second)
-        if (!inside_.count(user) && seen.insert(user).second) work.push_back(user);
+        if (!inside_.count(user) && seen.insert(user).second) worklist.push_back(user);
       return true;
     };
     for (const ir::Node* node : m_.inside)
       if (node != m_.root && !spread(node)) return false;
-    while (!work.empty()) {
-      const ir::Node* const node = work.back();
-      work.pop_back();
+    while (!worklist.empty()) {
+      const ir::Node* const node = worklist.back();
+      worklist.pop_back();
       if (seen.size() > kBetweenMax || !node->regions.empty()) return false;
       if (node->op == op::dot_general)
         multiplies_.push_back(node);
@@ -307,12 +307,12 @@ class Finder {
           out.summed.push_back(d);
       }
     }
-    for (size_t turn : {0, 1})  // free dims of the left operand, then of the right one
-      for (size_t d = 0; d < (turn == side ? mine_done : other_done).size(); ++d) {
-        if ((turn == side ? mine_done : other_done)[d]) continue;
+    for (size_t operand : {0, 1})  // free dims of the left operand, then of the right one
+      for (size_t d = 0; d < (operand == side ? mine_done : other_done).size(); ++d) {
+        if ((operand == side ? mine_done : other_done)[d]) continue;
         const int result = at++;
-        if ((turn == side ? mine : other).type().dims[d] == 1) continue;
-        if (turn != side) {
+        if ((operand == side ? mine : other).type().dims[d] == 1) continue;
+        if (operand != side) {
           if (out.other.last >= 0) return std::nullopt;
           out.other.last = int(d), out.out.last = result;
         } else if (const int own = weights_dim(int64_t(d)); own >= 0) {
@@ -328,7 +328,7 @@ class Finder {
   // The gradient of the weights: of out by the values.
   bool products(const Row& row) {
     const ir::Node& dot = *row.product.value.node;
-    if (!users_.count(&dot) || kept_.count(&dot)) return false;
+    if (!users_.count(&dot) || live_out_.count(&dot)) return false;
     const char* const lists[2][2] = {{"lhs_batch", "lhs_contract"}, {"rhs_batch", "rhs_contract"}};
     AttentionOperand sides[2];
     size_t at = dot.attrs.ints("lhs_batch").size();
@@ -355,7 +355,7 @@ class Finder {
   // What the graph reads: the product, or a transpose of it that is all that is read.
   AttentionOperand transposed(AttentionOperand o) const {
     const auto found = users_.find(o.value.node);
-    if (kept_.count(o.value.node) || found == users_.end() || found->second.size() != 1) return o;
+    if (live_out_.count(o.value.node) || found == users_.end() || found->second.size() != 1) return o;
     const ir::Node& n = *found->second[0];
     if (n.op != op::transpose) return o;
     const ir::Ints& from = n.attrs.ints("permutation");
@@ -368,7 +368,7 @@ class Finder {
 
   const AttentionMatch& m_;
   const NodeUsers& users_;
-  const std::unordered_set<const ir::Node*>& kept_;
+  const std::unordered_set<const ir::Node*>& live_out_;
   std::unordered_set<const ir::Node*> inside_;
   std::vector<const ir::Node*> multiplies_;
 };
@@ -427,7 +427,7 @@ struct Made {
 
 ir::Graph with_attention_gradients(const ir::Graph& graph, bool (*takes)(const AttentionMatch&)) {
   NodeUsers users;
-  std::unordered_set<const ir::Node*> kept;
+  std::unordered_set<const ir::Node*> live_out;
   const std::vector<const ir::Node*> nodes = graph.order();
   for (const ir::Node* node : nodes)
     for (const auto* list : {&node->inputs, &node->captures})
@@ -436,14 +436,14 @@ ir::Graph with_attention_gradients(const ir::Graph& graph, bool (*takes)(const A
         if (of.empty() || of.back() != node) of.push_back(node);
       }
   for (const auto* list : {&graph.results, &graph.effects})
-    for (const ir::Value& v : *list) kept.insert(v.node);
+    for (const ir::Value& v : *list) live_out.insert(v.node);
 
   std::deque<Made> all;
   std::unordered_map<const ir::Node*, std::pair<Made*, uint32_t>> by_result;
   for (const ir::Node* node : nodes) {
     const auto match = match_open_attention(*node, users);
     if (!match || !takes(*match) || (match->bias && match->step.causal)) continue;
-    Finder found(*match, users, kept);
+    Finder found(*match, users, live_out);
     if (!found.find()) continue;
     Made& made = all.emplace_back();
     made.match = *match;
@@ -459,7 +459,7 @@ ir::Graph with_attention_gradients(const ir::Graph& graph, bool (*takes)(const A
     const auto found = by_result.find(&old);
     if (found == by_result.end()) return {};
     const auto [made, which] = found->second;
-    if (!made->node) made->make(to, fresh, old.where ? to.add_place(graph.place(old.where)) : 0);
+    if (!made->node) made->make(to, fresh, old.where ? to.add_location(graph.location(old.where)) : 0);
     return {made->node->result(which)};
   });
 }

@@ -53,7 +53,7 @@ class Images {
       if (!ends_.count(&old)) return {};
       Values parts;
       for (int64_t i = 0; i < images_ / each_; ++i) parts.push_back(piece(to, old.result(), i, now));
-      Make make(to, place(to, old));
+      Make make(to, location(to, old));
       ir::Attrs attrs;
       attrs.set("dimension", int64_t{0});
       return {make.op(op::concatenate, std::move(parts), std::move(attrs))};
@@ -61,7 +61,9 @@ class Images {
   }
 
  private:
-  uint32_t place(ir::Graph& to, const Node& old) const { return old.where ? to.add_place(graph_.place(old.where)) : 0; }
+  uint32_t location(ir::Graph& to, const Node& old) const {
+    return old.where ? to.add_location(graph_.location(old.where)) : 0;
+  }
   bool has_images(const Value& v) const { return !v.type().dims.empty() && v.type().dims[0] == images_; }
   bool is_input(const Value& v) const {
     return has_images(v) && (v.node->op == op::parameter || (v.node->op == op::slice && is_piece(*v.node)));
@@ -139,12 +141,12 @@ class Images {
     }
     ir::Type type = n.types[0];
     type.dims[0] = each_;
-    return made_[old.node][size_t(i)] = to.add1(n.op, std::move(inputs), std::move(type), n.attrs, place(to, n));
+    return made_[old.node][size_t(i)] = to.add1(n.op, std::move(inputs), std::move(type), n.attrs, location(to, n));
   }
   Value given(ir::Graph& to, const Value& old, int64_t i, const ir::NewValue& now) {
     const bool is_slice = old.node->op == op::slice;
     const int64_t first = (is_slice ? old.node->attrs.ints("start_indices")[0] : 0) + i * each_;
-    Make make(to, place(to, *old.node));
+    Make make(to, location(to, *old.node));
     return make.slice_dim(now(is_slice ? old.node->inputs[0] : old), 0, first, first + each_);
   }
 

@@ -34,7 +34,7 @@ class Flat {
   ir::Graph made() {
     return ir::substituted(graph_, [&](ir::Graph& to, const Node& old, const ir::NewValue& now) -> ir::Replacement {
       if (old.types.size() != 1 || !old.regions.empty() || !old.captures.empty() || !is_pair(old.result())) return {};
-      Make make(to, old.where ? to.add_place(graph_.place(old.where)) : 0);
+      Make make(to, old.where ? to.add_location(graph_.location(old.where)) : 0);
       const Value rows = in_rows(make, old, now);
       if (!rows.node) return {};
       rows_[old.result()] = rows;
@@ -43,7 +43,7 @@ class Flat {
   }
 
  private:
-  // [places, …] by a matrix.
+  // [positions, …] by a matrix.
   static bool is_plain_multiply(const Node& n) {
     return n.op == op::dot_general && n.types[0].dims.size() == 3 && n.inputs[0].type().dims.size() == 3 &&
            n.inputs[1].type().dims.size() == 2 && n.attrs.ints("lhs_contract") == ir::Ints{2} &&
@@ -62,7 +62,8 @@ class Flat {
 
   // Has it memory of its own, or rows already? A view that nobody stores would have to be.
   bool has_rows(const Value& v) const {
-    return rows_.count(v) || (view_kind(*v.node) == ViewKind::none && v.node->op != op::iota && v.node->op != op::constant);
+    return rows_.count(v) ||
+           (view_kind(*v.node) == ViewKind::none && v.node->op != op::iota && v.node->op != op::constant);
   }
   Value rows_of(Make& make, const Value& v, const ir::NewValue& now) const {
     const auto found = rows_.find(v);
@@ -111,7 +112,7 @@ class Flat {
   }
 
   const ir::Graph& graph_;
-  std::set<std::pair<int64_t, int64_t>> pairs_;  // batch and places
+  std::set<std::pair<int64_t, int64_t>> pairs_;  // batch and positions
   std::unordered_map<Value, Value, ir::ValueHash> rows_;
 };
 

@@ -1,5 +1,6 @@
-// Sequences of odd lengths as one list of rows: [batch, places, width] whose places fill no tile of partitions evenly
-// becomes [batch · places, width] around the multiplies that do not tell sequences apart. The same bytes throughout.
+// Sequences of odd lengths as one list of rows: [batch, positions, width] whose positions fill no tile of partitions
+// evenly becomes [batch · positions, width] around the multiplies that do not tell sequences apart. The same bytes
+// throughout.
 #pragma once
 
 #include "arch/chips/chip.h"

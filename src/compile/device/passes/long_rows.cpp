@@ -28,7 +28,7 @@ class LongRows {
     for (const Node* node : nodes)
       if (is_member(*node) || is_reduction(*node)) join(*node);
     for (const Node* node : nodes) look(*node);
-    for (const Value& v : bound_) kept_.insert(root(v));
+    for (const Value& v : bound_) unchanged_.insert(root(v));
     for (const Node* node : nodes) any_ = any_ || changes(*node);
   }
   bool apply() const { return any_; }
@@ -36,7 +36,7 @@ class LongRows {
   ir::Graph made() {
     return ir::substituted(graph_, [&](ir::Graph& to, const Node& old, const ir::NewValue& now) -> ir::Replacement {
       if (!changes(old)) return {};
-      Make make(to, old.where ? to.add_place(graph_.place(old.where)) : 0);
+      Make make(to, old.where ? to.add_location(graph_.location(old.where)) : 0);
       if (is_reduction(old)) return {reduced(make, old, now)};
       const Dims dims = cut(old.types[0].dims);
       Values inputs;
@@ -102,8 +102,8 @@ class LongRows {
     }
   }
   bool changes(const Node& n) {
-    if (is_reduction(n)) return !kept_.count(root(n.inputs[0]));
-    return is_member(n) && !kept_.count(root(n.result()));
+    if (is_reduction(n)) return !unchanged_.count(root(n.inputs[0]));
+    return is_member(n) && !unchanged_.count(root(n.result()));
   }
 
   Value in_parts(Make& make, const Value& v, const Dims& dims, const ir::NewValue& now) {
@@ -156,7 +156,7 @@ class LongRows {
   bool any_ = false;
   std::unordered_map<Value, Value, ir::ValueHash> families_;
   std::vector<Value> bound_;
-  std::unordered_set<Value, ir::ValueHash> kept_;  // families that stay as they are
+  std::unordered_set<Value, ir::ValueHash> unchanged_;  // families that stay as they are
   std::unordered_map<Value, Value, ir::ValueHash> made_;
 };
 

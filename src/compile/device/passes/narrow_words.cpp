@@ -1,4 +1,4 @@
-// One walk in order of ids, nodes made anew with narrow types; see words.h.
+// One walk in order of ids, nodes made anew with narrow types; see narrow_words.h.
 #include "compile/device/passes/narrow_words.h"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ class Narrower {
       out_.params.push_back(parameter(p, is_number(p) ? ir::tensor_type(Dtype::f32, {}) : narrow(p.type())));
     for (const ir::Node* node : from_.order()) visit(*node);
     out_.results = mapped(from_.results);
-    out_.effects = kept(from_.effects);
+    out_.effects = copied_effects(from_.effects);
     return std::move(out_);
   }
 
@@ -49,9 +49,9 @@ class Narrower {
       if ((uses(node->inputs) && node->op != op::convert) || uses(node->captures)) return false;
     return !uses(from_.results);
   }
-  uint32_t place(uint32_t where) { return where ? out_.add_place(from_.place(where)) : 0; }
+  uint32_t location(uint32_t where) { return where ? out_.add_location(from_.location(where)) : 0; }
   ir::Value parameter(const ir::Value& old, ir::Type type) {
-    const ir::Value fresh = out_.parameter(std::move(type), place(old.node->where));
+    const ir::Value fresh = out_.parameter(std::move(type), location(old.node->where));
     map_[old.node] = {fresh};
     return fresh;
   }
@@ -60,7 +60,7 @@ class Narrower {
     for (const ir::Value& v : values) out.push_back(map_.at(v.node)[v.index]);
     return out;
   }
-  std::vector<ir::Value> kept(const std::vector<ir::Value>& effects) const {
+  std::vector<ir::Value> copied_effects(const std::vector<ir::Value>& effects) const {
     std::vector<ir::Value> out;
     for (const ir::Value& v : effects) {
       const std::vector<ir::Value>& results = map_.at(v.node);
@@ -69,13 +69,14 @@ class Narrower {
     return out;
   }
   ir::Value converted(const ir::Value& v, const ir::Type& type, uint32_t where) {
-    return v.type().dtype == type.dtype ? v
-                                        : out_.add1(op::convert, {v}, ir::tensor_type(type.dtype, type.dims), {}, where);
+    return v.type().dtype == type.dtype
+               ? v
+               : out_.add1(op::convert, {v}, ir::tensor_type(type.dtype, type.dims), {}, where);
   }
 
   void visit(const ir::Node& node) {
     if (map_.count(&node)) return;
-    const uint32_t where = place(node.where);
+    const uint32_t where = location(node.where);
     if (node.op == op::constant && node.types[0].dtype == Dtype::s64) {
       map_[&node] = {out_.constant(narrow(*node.attrs.tensor("value")), where)};
       return;
@@ -106,7 +107,7 @@ class Narrower {
     for (const ir::Value& p : old.params) out.params.push_back(parameter(p, narrow(p.type())));
     for (const ir::Node* inner : ir::body_of(old).nodes) visit(*inner);
     out.results = mapped(old.results);
-    out.effects = kept(old.effects);
+    out.effects = copied_effects(old.effects);
     return out;
   }
 

@@ -20,7 +20,7 @@ using ir::Node;
 using ir::Value;
 
 constexpr int64_t kRowsLeast = 64;      // fewer are found in memory one by one
-constexpr int64_t kCountMax = 1 << 24;  // places that are told apart in f32
+constexpr int64_t kCountMax = 1 << 24;  // indices that f32 tells apart
 constexpr size_t kOpsMax = 24;          // between the picked value and what is reduced
 
 bool is_elementwise(const Node& n) {
@@ -73,14 +73,14 @@ class Picks {
   ir::Graph made() {
     return ir::substituted(graph_, [&](ir::Graph& to, const Node& old, const ir::NewValue& now) -> ir::Replacement {
       if (!picks_.count(&old)) return {};
-      Make make(to, old.where ? to.add_place(graph_.place(old.where)) : 0);
+      Make make(to, old.where ? to.add_location(graph_.location(old.where)) : 0);
       Dims rows = old.inputs[0].type().dims;
       const int64_t columns = rows.back();
       rows.pop_back();
-      const Value places = make.reshape(now(old.inputs[1]), rows);
-      const Dtype own = places.type().dtype;
-      const Value at = make.op(op::minimum, {make.op(op::maximum, {places, make.number(own, 0, rows)}),
-                                           make.number(own, double(columns - 1), rows)});
+      const Value row_indices = make.reshape(now(old.inputs[1]), rows);
+      const Dtype own = row_indices.type().dtype;
+      const Value at = make.op(op::minimum, {make.op(op::maximum, {row_indices, make.number(own, 0, rows)}),
+                                             make.number(own, double(columns - 1), rows)});
       return {make.reshape(picked(make, old.inputs[0], make.cast(at, Dtype::s32), now), old.types[0].dims)};
     });
   }
@@ -90,14 +90,14 @@ class Picks {
   void note(const Node& reduce) {
     const Value& x = reduce.inputs[0];
     if (reduce.attrs.ints("dimensions") != ir::Ints{int64_t(x.type().rank()) - 1}) return;
-    std::vector<Value> work = {x};
+    std::vector<Value> worklist = {x};
     std::unordered_set<const Node*> seen;
-    while (!work.empty() && seen.size() < kOpsMax) {
-      const Value v = work.back();
-      work.pop_back();
+    while (!worklist.empty() && seen.size() < kOpsMax) {
+      const Value v = worklist.back();
+      worklist.pop_back();
       if (v.type().dims != x.type().dims || !seen.insert(v.node).second) continue;
       if (is_elementwise(*v.node))
-        work.insert(work.end(), v.node->inputs.begin(), v.node->inputs.end());
+        worklist.insert(worklist.end(), v.node->inputs.begin(), v.node->inputs.end());
       else
         reduced_.insert(v);
     }

@@ -50,7 +50,7 @@ class Splitter {
   Splitter(const ir::Graph& graph, const arch::Chip& chip) : graph_(graph), chip_(chip), order_(graph.order()) {}
 
   Split all() {
-    for (const ir::Node* node : order_) place(*node);
+    for (const ir::Node* node : order_) assign_part(*node);
     for (size_t i = 0; i < graph_.params.size(); ++i) numbers_[graph_.params[i].node] = {i};
     slots_ = graph_.params.size();
     std::unordered_set<const ir::Node*> given_back;
@@ -92,7 +92,7 @@ class Splitter {
     return obstacle(ir::extract(graph_, given, nodes, results, effects), chip_);
   }
 
-  void place(const ir::Node& node) {
+  void assign_part(const ir::Node& node) {
     if (is_source(node)) {
       level_[&node] = node.op != op::parameter && !foreign(node, chip_).empty() ? 1 : 0;
       return;
@@ -107,8 +107,8 @@ class Splitter {
       if (why.empty()) why = reason(node);
       if ((level % 2 == 1) != !why.empty()) ++level;  // odd: on the host
       if (!why.empty())
-        out_.host.push_back(
-            {std::string(node.op.name()), node.types.empty() ? "" : ir::text(node.types[0]), why, graph_.place(node.where)});
+        out_.host.push_back({std::string(node.op.name()), node.types.empty() ? "" : ir::text(node.types[0]), why,
+                             graph_.location(node.where)});
     }
     level_[&node] = level;
   }

@@ -11,7 +11,7 @@
 namespace trine::compile {
 
 // A node that stays on the host.
-struct HostPlaced {
+struct HostOp {
   std::string op = {}, type = {}, reason = {}, where = {};
 };
 
@@ -24,8 +24,8 @@ struct Part {
 
 struct Split {
   std::vector<Part> parts = {};
-  std::vector<size_t> results = {};   // of the graph
-  std::vector<HostPlaced> host = {};  // why there is more than one part
+  std::vector<size_t> results = {};  // of the graph
+  std::vector<HostOp> host = {};     // why there is more than one part
 };
 
 // graph: simplified. One part where the device computes all of it.

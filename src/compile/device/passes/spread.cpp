@@ -41,7 +41,7 @@ class Spread {
                                                                                       : ir::Replacement{};
       }
       if (!is_member(old) || bound_.count(root(&old))) return {};
-      Make make(to, old.where ? to.add_place(graph_.place(old.where)) : 0);
+      Make make(to, old.where ? to.add_location(graph_.location(old.where)) : 0);
       const Dims dims = rows_of(old.types[0].dims);
       Values inputs;
       for (const Value& v : old.inputs) inputs.push_back(in_rows(make, v, dims, now));
@@ -74,8 +74,8 @@ class Spread {
     return v.type().rank() == 0 || (v.node->op == op::broadcast_in_dim && v.node->inputs[0].type().rank() == 0);
   }
   bool is_plain(const Node& n) const {
-    if (n.types.size() != 1 || !n.regions.empty() || n.op == op::reshape || n.op == op::iota || !is_poor(n.types[0].dims) ||
-        !has_map(n))
+    if (n.types.size() != 1 || !n.regions.empty() || n.op == op::reshape || n.op == op::iota ||
+        !is_poor(n.types[0].dims) || !has_map(n))
       return false;
     return std::all_of(n.inputs.begin(), n.inputs.end(),
                        [&](const Value& v) { return is_number(v) || v.type().dims == n.types[0].dims; });

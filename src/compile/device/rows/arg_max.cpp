@@ -56,19 +56,19 @@ void lower_arg_max(Recorder& rec, Store& store, const ir::Node& node) {
   for (int64_t t = 0; t < tiling.tiles(); ++t) {
     const int64_t rows = tiling.size(t), first = tiling.begin(t);
     const View part = parts_of(rec, store, x, n, parts, length, first, rows);
-    const View top = rec.sbuf(Dtype::f32, rows, kEight, "top"), place = rec.sbuf(Dtype::u32, rows, kEight, "place"),
+    const View top = rec.sbuf(Dtype::f32, rows, kEight, "top"), index = rec.sbuf(Dtype::u32, rows, kEight, "place"),
                empty = rec.sbuf(Dtype::u32, rows, kEight, "place"),
                numbers = rec.sbuf(Dtype::bf16, rows, length, "numbers");
     View zeros = none;
     zeros.partitions = int(rows);
     rec.emit("max8", {{"dst", top}, {"src", part}});
-    rec.emit("nc_find_index8", {{"dst", place}, {"data", part}, {"vals", top}});
+    rec.emit("nc_find_index8", {{"dst", index}, {"data", part}, {"vals", top}});
     // A NaN is no greater than anything.
     rec.emit("tensor_scalar", {{"dst", numbers}, {"data", part}, {"operand0", -kInf}},
              {{"op0", std::string_view("greater_equal")}});
     rec.emit("nc_find_index8", {{"dst", empty}, {"data", numbers}, {"vals", zeros}});
     const View found = form ? form->tile(t) : rec.sbuf(Dtype::f32, rows, kFound, "found");
-    const View from[kFound] = {top, place, empty};
+    const View from[kFound] = {top, index, empty};
     for (int64_t i = 0; i < kFound; ++i) {
       View to = found, one = from[i];
       to.offset += i;

@@ -1,4 +1,4 @@
-// Tiles of rows and the places looked up in them; see gather.h.
+// Tiles of rows and the indices looked up in them; see gather.h.
 #include "compile/device/rows/gather.h"
 
 #include <map>
@@ -8,7 +8,7 @@ namespace trine::compile::device {
 namespace {
 
 constexpr int64_t kRowBytes = 32 << 10;  // of what is looked through
-constexpr int64_t kPlacesMax = 4096;     // of a row that one instruction finds
+constexpr int64_t kIndicesMax = 4096;    // of a row that one instruction finds
 constexpr int64_t kPassed = 64;          // elements that are loaded in the time of finding one in memory
 constexpr int64_t kElementsLeast = 1 << 10;
 
@@ -39,11 +39,11 @@ class RowGather {
         data_ = held(x_, one_ ? 0 : first * columns_, {{one_ ? 0 : columns_, rows}}, columns_, "rows");
       View data = data_;
       data.partitions = int(rows);
-      for (int64_t at = 0; at < each_; at += kPlacesMax) {
-        const int64_t count = std::min(kPlacesMax, each_ - at);
+      for (int64_t at = 0; at < each_; at += kIndicesMax) {
+        const int64_t count = std::min(kIndicesMax, each_ - at);
         View dst = form ? form->tile(t) : rec_.sbuf(out_.dtype, rows, count, "found");
         if (form) dst.offset = at, dst.axes = {{1, count}};
-        rec_.emit("nc_n_gather", {{"dst", dst}, {"data", data}, {"indices", places(t, at, count)}});
+        rec_.emit("nc_n_gather", {{"dst", dst}, {"data", data}, {"indices", indices(t, at, count)}});
         if (!form) store_.store(uint32_t(out_.hbm), out_.dtype, first * each_ + at, {{each_, rows}}, {{1, count}}, dst);
       }
     }
@@ -57,12 +57,12 @@ class RowGather {
     store_.load(t, store_.hbm(m), m.dtype, e0, part, {{1, count}});
     return t;
   }
-  // Of the rows that look at the same places, each has its copy of them.
-  View places(int64_t t, int64_t at, int64_t count) {
+  // Of the rows that look at the same indices, each has its copy of them.
+  View indices(int64_t t, int64_t at, int64_t count) {
     const int64_t rows = tiling_.size(t), item = tiling_.begin(t) / together_;
     const Axes part = rows >= together_ ? Axes{{each_, rows / together_}, {0, together_}} : Axes{{0, rows}};
     const bool alone = together_ == 1;
-    auto [found, fresh] = places_.try_emplace({alone ? t : item, at, rows});
+    auto [found, fresh] = indices_.try_emplace({alone ? t : item, at, rows});
     if (fresh) found->second = held(index_, item * each_ + at, alone ? Axes{{each_, rows}} : part, count, "places");
     View view = found->second;
     view.dtype = Dtype::u32;
@@ -76,7 +76,7 @@ class RowGather {
   bool one_ = false;  // row of x for all
   View data_ = {};
   Tiling tiling_ = {};
-  std::map<std::array<int64_t, 3>, View> places_;
+  std::map<std::array<int64_t, 3>, View> indices_;
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Elements of rows at places that data gives, by GpSimd: each partition gathers from the row it holds. Rows that data
-// chooses as a whole are windows.h's.
+// Elements of rows at indices that data gives, by GpSimd: each partition gathers from the row it holds. Rows that data
+// chooses as a whole are memory/windows.h's.
 #pragma once
 
 #include "compile/device/memory/store.h"

@@ -12,9 +12,9 @@ namespace trine::compile::device {
 
 namespace {
 
-constexpr int64_t kBlock = 2048;    // columns scanned at once
-constexpr int64_t kTurned = 128;    // rows and columns that are turned at once
-constexpr int64_t kSideBySide = 4;  // such blocks in a bank of PSUM
+constexpr int64_t kBlock = 2048;         // columns scanned at once
+constexpr int64_t kTransposeSide = 128;  // rows and columns that are transposed at once
+constexpr int64_t kSideBySide = 4;       // such blocks in a bank of PSUM
 
 class Scan {
  public:
@@ -23,7 +23,7 @@ class Scan {
         store_(store),
         x_(store.of(node.inputs[0])),
         out_(store.of(node.result())),
-        turner_(exact_turner(rec.chip(), store.choice.turner)),
+        transpose_engine_(exact_transpose_engine(rec.chip(), store.choice.transpose_engine)),
         reverse_(node.attrs.flag("reverse")) {
     const Dims& dims = node.types[0].dims;
     groups_ = dims[0], n_ = dims[1], columns_ = dims[2];
@@ -37,7 +37,7 @@ class Scan {
     if (columns_ > 1) {
       store_.keep_in_hbm(out_, "", arch::TensorKind::scratch);
       for (int64_t g = 0; g < groups_; ++g)
-        for (int64_t c = 0; c < columns_; c += kSideBySide * kTurned) along_rows(g, c);
+        for (int64_t c = 0; c < columns_; c += kSideBySide * kTransposeSide) along_rows(g, c);
       return;
     }
     const Tiling tiling = Tiling::plain(groups_, rec_.chip().partitions);
@@ -110,21 +110,22 @@ class Scan {
 
   // Columns [first, first + several blocks) of a group.
   void along_rows(int64_t group, int64_t first) {
-    const int64_t width = std::min(kSideBySide * kTurned, columns_ - first), blocks = (width + kTurned - 1) / kTurned;
+    const int64_t width = std::min(kSideBySide * kTransposeSide, columns_ - first),
+                  blocks = (width + kTransposeSide - 1) / kTransposeSide;
     std::array<std::optional<View>, kSideBySide> before;
-    over_blocks(kTurned, [&](int64_t begin, int64_t rows) {
+    over_blocks(kTransposeSide, [&](int64_t begin, int64_t rows) {
       const int64_t e0 = (group * n_ + begin) * columns_ + first;
       const Axes part = {{columns_, rows}}, free = {{1, width}};
       const View in = rec_.sbuf(x_.dtype, rows, width, "in");
       store_.load(in, store_.hbm(x_), x_.dtype, e0, part, free);
       const View to = rec_.sbuf(out_.dtype, rows, width, "rows");
       for (int64_t b = 0; b < blocks; ++b) {
-        const int64_t each = std::min(kTurned, width - b * kTurned);
-        const View turned = turned_tile(rec_, turner_, cut(in, b * kTurned, each)),
+        const int64_t each = std::min(kTransposeSide, width - b * kTransposeSide);
+        const View transposed = transposed_tile(rec_, transpose_engine_, cut(in, b * kTransposeSide, each)),
                    run = rec_.sbuf(Dtype::f32, each, rows, "run");
-        scan(run, turned, before[size_t(b)]);
+        scan(run, transposed, before[size_t(b)]);
         before[size_t(b)] = end_of(run);
-        emit_turned(rec_, turner_, cut(to, b * kTurned, each), {&run, 1});
+        emit_transpose(rec_, transpose_engine_, cut(to, b * kTransposeSide, each), {&run, 1});
       }
       store_.store(uint32_t(out_.hbm), out_.dtype, e0, part, free, to);
     });
@@ -133,7 +134,7 @@ class Scan {
   Recorder& rec_;
   Store& store_;
   Memory &x_, &out_;
-  Turner turner_;
+  TransposeEngine transpose_engine_;
   bool reverse_;
   int64_t groups_ = 1, n_ = 1, columns_ = 1;
   std::string_view alu_;

@@ -10,10 +10,10 @@ namespace trine::compile::device {
 
 namespace {
 
-constexpr int64_t kEight = 8;                        // that an instruction finds
-constexpr int64_t kColumnsMax = 16384;               // that it looks through
-constexpr int64_t kTurnsMax = kColumnsMax / kEight;  // of eight each
-constexpr int64_t kPairsLeast = 1 << 16;             // comparisons of a sort by rank, which is exact for every float
+constexpr int64_t kEight = 8;                         // that an instruction finds
+constexpr int64_t kColumnsMax = 16384;                // that it looks through
+constexpr int64_t kRoundsMax = kColumnsMax / kEight;  // of eight each
+constexpr int64_t kPairsLeast = 1 << 16;              // comparisons of a sort by rank, which is exact for every float
 
 View columns(View v, int64_t begin, int64_t count) {
   v.offset += begin;
@@ -36,7 +36,7 @@ bool takes_top_k(const ir::Node& node) {
   const ir::Type& x = node.inputs[0].type();
   const int64_t n = x.dims.back();
   return device_dtype(x.dtype) && is_floating(x.dtype) && bytes(x.dtype) >= 2 && n >= kEight && n <= kColumnsMax &&
-         node.attrs.integer("k") <= kEight * kTurnsMax && node.types[0].elements() > 0 &&
+         node.attrs.integer("k") <= kEight * kRoundsMax && node.types[0].elements() > 0 &&
          x.elements() > kPairsLeast / n;
 }
 
@@ -58,12 +58,12 @@ void lower_top_k(Recorder& rec, Store& store, const ir::Node& node) {
     View found[2];
     for (size_t i : {0, 1}) found[i] = forms[i] ? forms[i]->tile(t) : rec.sbuf(out[i]->dtype, rows, k, "largest");
     for (int64_t at = 0; at < k; at += kEight) {
-      const View top = rec.sbuf(Dtype::f32, rows, kEight, "top"), place = rec.sbuf(Dtype::u32, rows, kEight, "place");
+      const View top = rec.sbuf(Dtype::f32, rows, kEight, "top"), index = rec.sbuf(Dtype::u32, rows, kEight, "place");
       const int64_t count = std::min(kEight, k - at);
       rec.emit("max8", {{"dst", top}, {"src", rest}});
-      rec.emit("nc_find_index8", {{"dst", place}, {"data", rest}, {"vals", top}});
+      rec.emit("nc_find_index8", {{"dst", index}, {"data", rest}, {"vals", top}});
       emit_copy(rec, columns(found[0], at, count), Val::tile(columns(top, 0, count)));
-      emit_copy(rec, columns(found[1], at, count), Val::tile(columns(place, 0, count)));
+      emit_copy(rec, columns(found[1], at, count), Val::tile(columns(index, 0, count)));
       if (at + kEight >= k) continue;
       const View less = rec.sbuf(x.dtype, rows, n, "rows");
       rec.emit("nc_match_replace8", {{"dst", less}, {"data", rest}, {"vals", top}},

@@ -1,5 +1,5 @@
 // top_k by Vector's searches: eight of a row at a time, rows on partitions. What it does not take is decomposed
-// (decompose_order.cpp, decompose_largest.cpp). A NaN is never among the largest, and zeros are equal.
+// (decompose/order.cpp, decompose/largest.cpp). A NaN is never among the largest, and zeros are equal.
 #pragma once
 
 #include "compile/device/memory/store.h"

@@ -1,4 +1,4 @@
-// Addresses by lifetime; see place.h.
+// Addresses by live range; see allocate.h.
 #include "compile/stream/memory/allocate.h"
 
 #include <algorithm>
@@ -21,14 +21,14 @@ std::string line_text(const arch::Program& p, uint32_t line) {
   return line ? cat(" (", p.strings[p.lines[line - 1].file], ":", p.lines[line - 1].line, ")") : std::string();
 }
 
-// One memory of one core: the tensors the user left to us, by their first use, and those he placed.
+// One memory of one core: the tensors the user left to us, by their first use, and those with an address of the user's.
 struct Demand {
-  std::vector<Life> open, fixed;
+  std::vector<LiveRange> open, fixed;
 };
 
-Shelf with_fixed(Shelf shelf, const Demand& d, const arch::Program& p) {
-  for (const Life& life : d.fixed) shelf.fix(life, p.tensors[life.tensor].address);
-  return shelf;
+FreeSpace with_fixed(FreeSpace free_space, const Demand& d, const arch::Program& p) {
+  for (const LiveRange& range : d.fixed) free_space.fix(range, p.tensors[range.tensor].address);
+  return free_space;
 }
 
 // Those that live while so much is put that the round comes by again: they would be in its way.
@@ -38,7 +38,7 @@ std::vector<bool> stayers(const Demand& d, int64_t limit) {
   std::vector<bool> out(d.open.size());
   for (size_t i = 0; i < d.open.size(); ++i) {
     const auto after = std::upper_bound(d.open.begin(), d.open.end(), d.open[i].last,
-                                        [](uint32_t last, const Life& l) { return last < l.first; });
+                                        [](uint32_t last, const LiveRange& l) { return last < l.first; });
     out[i] = put[size_t(after - d.open.begin())] - put[i] >= limit;
   }
   return out;
@@ -46,108 +46,110 @@ std::vector<bool> stayers(const Demand& d, int64_t limit) {
 
 // In the order of first use, round and round, what stays long at the end. False when one finds no room; `stuck` is then
 // that one.
-bool in_turn(arch::Program& p, Shelf& shelf, const Demand& d, Life& stuck) {
+bool in_order(arch::Program& p, FreeSpace& free_space, const Demand& d, LiveRange& stuck) {
   using End = std::pair<uint32_t, int64_t>;  // last use, address
   std::priority_queue<End, std::vector<End>, std::greater<>> ends;
-  const std::vector<bool> stays = stayers(d, shelf.limit());
+  const std::vector<bool> stays = stayers(d, free_space.limit());
   for (size_t i = 0; i < d.open.size(); ++i) {
-    const Life& life = d.open[i];
-    for (; !ends.empty() && ends.top().first < life.first; ends.pop()) shelf.free(ends.top().second);
-    const int64_t at = stays[i] ? shelf.find_last(life) : shelf.find_next(life);
+    const LiveRange& range = d.open[i];
+    for (; !ends.empty() && ends.top().first < range.first; ends.pop()) free_space.free(ends.top().second);
+    const int64_t at = stays[i] ? free_space.find_last(range) : free_space.find_next(range);
     if (at < 0) {
-      stuck = life;
+      stuck = range;
       return false;
     }
-    stays[i] ? shelf.put_aside(life, at) : shelf.put(life, at);
-    ends.push({life.last, at});
-    p.tensors[life.tensor].address = at;
+    stays[i] ? free_space.put_apart(range, at) : free_space.put(range, at);
+    ends.push({range.last, at});
+    p.tensors[range.tensor].address = at;
   }
   return true;
 }
 
 // Largest first, each at the lowest address where nothing that lives at the same time is.
-bool tightly(arch::Program& p, const Shelf& empty, const Demand& d) {
+bool tightly(arch::Program& p, const FreeSpace& empty, const Demand& d) {
   if (d.open.size() > kPackMax) return false;
-  std::vector<Life> order = d.open;
-  std::stable_sort(order.begin(), order.end(), [](const Life& a, const Life& b) { return a.bytes > b.bytes; });
-  std::vector<Life> done;
-  for (const Life& life : order) {
-    Shelf shelf = empty;
-    for (const Life& other : done)
-      if (other.meets(life)) shelf.fix(other, p.tensors[other.tensor].address);
-    const int64_t at = shelf.find(life, 0);
+  std::vector<LiveRange> order = d.open;
+  std::stable_sort(order.begin(), order.end(),
+                   [](const LiveRange& a, const LiveRange& b) { return a.bytes > b.bytes; });
+  std::vector<LiveRange> done;
+  for (const LiveRange& range : order) {
+    FreeSpace free_space = empty;
+    for (const LiveRange& other : done)
+      if (other.meets(range)) free_space.fix(other, p.tensors[other.tensor].address);
+    const int64_t at = free_space.find(range, 0);
     if (at < 0) return false;
-    p.tensors[life.tensor].address = at;
-    done.push_back(life);
+    p.tensors[range.tensor].address = at;
+    done.push_back(range);
   }
   return true;
 }
 
-std::optional<Complaint> place_one(Kernel& kernel, const Demand& d, Space space, int core) {
+std::optional<Diagnostic> allocate_space(Kernel& kernel, const Demand& d, Space space, int core) {
   arch::Program& p = kernel.program();
-  const Shelf empty = with_fixed(Shelf::of(*kernel.chip, space), d, p);
-  Shelf shelf = empty;
-  Life stuck;
-  if (in_turn(p, shelf, d, stuck)) return std::nullopt;
+  const FreeSpace empty = with_fixed(FreeSpace::of(*kernel.chip, space), d, p);
+  FreeSpace free_space = empty;
+  LiveRange stuck;
+  if (in_order(p, free_space, d, stuck)) return std::nullopt;
   if (space == Space::psum) {
     if (tightly(p, empty, d)) return std::nullopt;
-    std::vector<Life> living = shelf.fixed_at(stuck.first);
-    for (const Life& life : d.open)
-      if (life.first < stuck.first && life.last >= stuck.first) living.push_back(life);
-    return does_not_fit(kernel, stuck, std::move(living), shelf.limit());
+    std::vector<LiveRange> live = free_space.fixed_at(stuck.first);
+    for (const LiveRange& range : d.open)
+      if (range.first < stuck.first && range.last >= stuck.first) live.push_back(range);
+    return does_not_fit(kernel, stuck, std::move(live), free_space.limit());
   }
   return spill(kernel, empty, core);
 }
 
 }  // namespace
 
-Complaint does_not_fit(Kernel& kernel, const Life& life, std::vector<Life> living, int64_t limit) {
+Diagnostic does_not_fit(Kernel& kernel, const LiveRange& range, std::vector<LiveRange> live, int64_t limit) {
   const arch::Program& p = kernel.program();
-  const Tensor& t = p.tensors[life.tensor];
+  const Tensor& t = p.tensors[range.tensor];
   int64_t used = 0;
-  for (const Life& l : living) used += l.bytes;
-  std::stable_sort(living.begin(), living.end(), [](const Life& a, const Life& b) { return a.bytes > b.bytes; });
+  for (const LiveRange& l : live) used += l.bytes;
+  std::stable_sort(live.begin(), live.end(), [](const LiveRange& a, const LiveRange& b) { return a.bytes > b.bytes; });
   std::string largest;
-  for (size_t i = 0; i < std::min<size_t>(3, living.size()); ++i)
-    largest += cat(i ? ", " : "", p.tensors[living[i].tensor].name, " ", living[i].bytes,
-                   line_text(p, kernel.origins[living[i].tensor].line));
-  Complaint c;
+  for (size_t i = 0; i < std::min<size_t>(3, live.size()); ++i)
+    largest += cat(i ? ", " : "", p.tensors[live[i].tensor].name, " ", live[i].bytes,
+                   line_text(p, kernel.origins[live[i].tensor].line));
+  Diagnostic c;
   c.code = Code::out_of_memory;
   c.rule = t.space == Space::sbuf ? "sbuf capacity" : "psum capacity";
-  c.found = cat("`", t.name, "` needs ", life.bytes, " bytes per partition of ", name(t.space), " while ", used,
+  c.found = cat("`", t.name, "` needs ", range.bytes, " bytes per partition of ", name(t.space), " while ", used,
                 " are in use");
   if (!largest.empty()) c.found += cat(", the most by ", largest);
   c.expected = cat("at most ", limit, " bytes per partition in use at once");
   c.fix = "use smaller tiles, or fewer that are needed at once";
-  if (const uint32_t line = kernel.origins[life.tensor].line) {
+  if (const uint32_t line = kernel.origins[range.tensor].line) {
     c.file = p.strings[p.lines[line - 1].file];
     c.line = p.lines[line - 1].line;
   }
   return c;
 }
 
-std::optional<Complaint> place(Kernel& kernel) {
+std::optional<Diagnostic> allocate(Kernel& kernel) {
   const auto demand = [&](Space space, int core) {
     Demand d;
     const arch::Program& p = kernel.program();
-    for (const Life& life : lives_of(kernel)) {
-      const Tensor& t = p.tensors[life.tensor];
-      if (t.space != space || t.core != core || !life.used()) continue;
-      (kernel.origins[life.tensor].placed ? d.fixed : d.open).push_back(life);
+    for (const LiveRange& range : live_ranges_of(kernel)) {
+      const Tensor& t = p.tensors[range.tensor];
+      if (t.space != space || t.core != core || !range.used()) continue;
+      (kernel.origins[range.tensor].fixed_address ? d.fixed : d.open).push_back(range);
     }
-    std::stable_sort(d.open.begin(), d.open.end(), [](const Life& a, const Life& b) { return a.first < b.first; });
+    std::stable_sort(d.open.begin(), d.open.end(),
+                     [](const LiveRange& a, const LiveRange& b) { return a.first < b.first; });
     return d;
   };
   for (int core = 0; core < kernel.program().cores; ++core) {
-    auto problem = place_one(kernel, demand(Space::psum, core), Space::psum, core);
-    if (problem && reorder_for_psum(kernel, core, Shelf::of(*kernel.chip, Space::psum).limit())) {
-      problem = place_one(kernel, demand(Space::psum, core), Space::psum, core);
+    auto problem = allocate_space(kernel, demand(Space::psum, core), Space::psum, core);
+    if (problem && reorder_for_psum(kernel, core, FreeSpace::of(*kernel.chip, Space::psum).limit())) {
+      problem = allocate_space(kernel, demand(Space::psum, core), Space::psum, core);
       kernel.messages.push_back(
           "psum: more tensors are written than there is room for before they are read; readers "
           "were moved forward");
     }
     if (problem) return problem;
-    if ((problem = place_one(kernel, demand(Space::sbuf, core), Space::sbuf, core))) return problem;
+    if ((problem = allocate_space(kernel, demand(Space::sbuf, core), Space::sbuf, core))) return problem;
   }
   return std::nullopt;
 }

@@ -1,21 +1,21 @@
-// Place: gives every tensor of SBUF and PSUM an address, from its first use to its last in program order. The next
+// Allocate: gives every tensor of SBUF and PSUM an address, from its first use to its last in program order. The next
 // tensor goes after the one before and wraps around at the end, so that an address is used again as late as possible:
-// loads then run ahead of the work by themselves. What does not fit that way is packed tightly in PSUM, and in SBUF,
-// where packing leaves loads no room to run ahead, kept in HBM between its uses (spill.h).
+// loads then run ahead of the computation by themselves. What does not fit that way is packed tightly in PSUM, and in
+// SBUF, where packing leaves loads no room to run ahead, kept in HBM between its uses (spill.h).
 #pragma once
 
 #include <optional>
 
-#include "base/complaint.h"
+#include "base/diagnostic.h"
 #include "compile/stream/kernel.h"
 #include "compile/stream/memory/free_space.h"
 
 namespace trine::compile {
 
 // What does not fit, or nothing.
-std::optional<Complaint> place(Kernel& kernel);
+std::optional<Diagnostic> allocate(Kernel& kernel);
 
-// The complaint that `life` finds no room beside `living`.
-Complaint does_not_fit(Kernel& kernel, const Life& life, std::vector<Life> living, int64_t limit);
+// The diagnostic that `range` finds no room beside `live`.
+Diagnostic does_not_fit(Kernel& kernel, const LiveRange& range, std::vector<LiveRange> live, int64_t limit);
 
 }  // namespace trine::compile

@@ -8,7 +8,7 @@
 
 namespace trine::compile {
 
-// Of each work of the core: a load that may be put off, and repeated, until the last use of what it fills.
-std::vector<char> repeatable_loads(Kernel& kernel, int core, const std::vector<Life>& lives);
+// Of each instruction of the core: a load that may be put off, and repeated, until the last use of what it fills.
+std::vector<char> repeatable_loads(Kernel& kernel, int core, const std::vector<LiveRange>& ranges);
 
 }  // namespace trine::compile

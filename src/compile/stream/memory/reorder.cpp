@@ -1,5 +1,5 @@
-// The earliest work that fits goes next; see reorder.h. What depends on what comes from tensors apart from each other,
-// as if each had a place of its own.
+// The earliest instruction that fits goes next; see reorder.h. What depends on what comes from tensors apart from each
+// other, as if each had an address of its own.
 #include "compile/stream/memory/reorder.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ class Apart {
     auto& tensors = kernel.program().tensors;
     for (size_t t = 0; t < tensors.size(); ++t) {
       before_.push_back(tensors[t].address);
-      if (tensors[t].space == Space::hbm || kernel.origins[t].placed) continue;
+      if (tensors[t].space == Space::hbm || kernel.origins[t].fixed_address) continue;
       int64_t& end = tensors[t].space == Space::sbuf ? sbuf : psum;
       tensors[t].address = end;
       end += arch::bytes_per_partition(tensors[t]);
@@ -47,8 +47,8 @@ class Apart {
 class Orderer {
  public:
   Orderer(Kernel& kernel, int core, int64_t limit) : kernel_(kernel), program_(kernel.program()), limit_(limit) {
-    for (uint32_t w = 0; w < kernel.works.size(); ++w)
-      if (kernel.works[w].core == core) slots_.push_back(w);
+    for (uint32_t w = 0; w < kernel.insns.size(); ++w)
+      if (kernel.insns[w].core == core) slots_.push_back(w);
     uses_.assign(program_.tensors.size(), 0);
     for (const uint32_t w : slots_) over_psum(w, [&](uint32_t t) { ++uses_[t]; });
     begun_.assign(program_.tensors.size(), 0);
@@ -72,12 +72,12 @@ class Orderer {
   }
 
  private:
-  // Calls f(tensor) once for each PSUM tensor of ours that the work names.
+  // Calls f(tensor) once for each PSUM tensor of ours that the instruction names.
   template <class F>
   void over_psum(uint32_t w, F f) const {
     std::vector<uint32_t> named;
-    over_tensors(program_, kernel_.works[w], [&](uint32_t t) {
-      const bool ours = program_.tensors[t].space == Space::psum && !kernel_.origins[t].placed;
+    over_tensors(program_, kernel_.insns[w], [&](uint32_t t) {
+      const bool ours = program_.tensors[t].space == Space::psum && !kernel_.origins[t].fixed_address;
       if (ours && std::find(named.begin(), named.end(), t) == named.end()) named.push_back(t);
     });
     for (const uint32_t t : named) f(t);
@@ -86,17 +86,17 @@ class Orderer {
   void link() {
     const Apart apart(kernel_);
     const Edges edges = find_edges(kernel_, apart.sbuf, apart.psum);
-    missing_.assign(kernel_.works.size(), 0);
-    next_.resize(kernel_.works.size());
+    missing_.assign(kernel_.insns.size(), 0);
+    next_.resize(kernel_.insns.size());
     for (const uint32_t w : slots_)
       for (const Edge& e : edges.before(w)) {
-        next_[e.work].push_back(w);
+        next_[e.insn].push_back(w);
         ++missing_[w];
       }
     // A fence comes after all before it; edges say the rest.
     std::vector<uint32_t> open;
     for (const uint32_t w : slots_) {
-      if (!is_fence(kernel_.works[w])) {
+      if (!is_fence(kernel_.insns[w])) {
         open.push_back(w);
         continue;
       }
@@ -131,11 +131,11 @@ class Orderer {
   }
 
   void apply() {
-    std::vector<uint32_t> moved(kernel_.works.size());
+    std::vector<uint32_t> moved(kernel_.insns.size());
     std::iota(moved.begin(), moved.end(), 0u);
-    const std::vector<Work> works = kernel_.works;
+    const std::vector<KernelInsn> insns = kernel_.insns;
     for (size_t i = 0; i < slots_.size(); ++i) {
-      kernel_.works[slots_[i]] = works[order_[i]];
+      kernel_.insns[slots_[i]] = insns[order_[i]];
       moved[order_[i]] = slots_[i];
     }
     for (uint32_t& id : kernel_.afters) id = moved[id];

@@ -1,5 +1,5 @@
-// Reorder: another order of one core's works, so that fewer PSUM tensors live at once. For kernels that fill more of
-// them than there are banks before they read any, as loops written one after the other do.
+// Reorder: another order of one core's instructions, so that fewer PSUM tensors live at once. For kernels that fill
+// more of them than there are banks before they read any, as loops written one after the other do.
 #pragma once
 
 #include "compile/stream/kernel.h"

@@ -25,68 +25,68 @@ struct Written {
   Region region;  // counted from the tensor's beginning
 };
 
-struct State {                  // of one tensor as it was recorded
-  std::vector<uint32_t> uses;   // works, in order; of a loop its beginning and its end
-  size_t next = 0;              // the first use not yet passed
-  uint32_t instance = 0;        // the tensor that stands for it now
-  int64_t address = -1;         // -1: not in SBUF
-  int64_t home = -1;            // its tensor in HBM
-  double used_ns = 0;           // when it was last used, see Costs::elapsed
-  bool begun = false;           // it has been in SBUF
-  bool changed = false;         // what it holds is nowhere else
-  bool loaded = true;           // nothing but `loads` has written it
-  std::vector<Written> writes;  // so far, none within another
-  std::vector<Work> loads;      // that may be repeated
+struct State {                    // of one tensor as it was recorded
+  std::vector<uint32_t> uses;     // instructions, in order; of a loop its beginning and its end
+  size_t next = 0;                // the first use not yet passed
+  uint32_t instance = 0;          // the tensor that stands for it now
+  int64_t address = -1;           // -1: not in SBUF
+  int64_t home = -1;              // its tensor in HBM
+  double used_ns = 0;             // when it was last used, see Costs::elapsed
+  bool begun = false;             // it has been in SBUF
+  bool changed = false;           // what it holds is nowhere else
+  bool loaded = true;             // nothing but `loads` has written it
+  std::vector<Written> writes;    // so far, none within another
+  std::vector<KernelInsn> loads;  // that may be repeated
   int moves = 0;
 };
 
-struct Place {
+struct Candidate {
   int64_t at = -1;
   bool idle = false;
   uint32_t use = 0;           // of what lies there, the next
   std::vector<uint32_t> out;  // who must leave
-  bool operator>(const Place& o) const { return idle != o.idle ? idle : use > o.use; }
+  bool operator>(const Candidate& o) const { return idle != o.idle ? idle : use > o.use; }
 };
 
 class Spiller {
  public:
-  Spiller(Kernel& kernel, Shelf shelf, int core)
+  Spiller(Kernel& kernel, FreeSpace free_space, int core)
       : kernel_(kernel),
         program_(kernel.program()),
-        shelf_(std::move(shelf)),
+        free_space_(std::move(free_space)),
         core_(core),
         copy_(*arch::row_by_name("dma_copy")) {
     states_.resize(program_.tensors.size());
     for (uint32_t t = 0; t < states_.size(); ++t) states_[t].instance = t;
-    lives_ = lives_of(kernel);
-    repeatable_ = repeatable_loads(kernel, core, lives_);
+    ranges_ = live_ranges_of(kernel);
+    repeatable_ = repeatable_loads(kernel, core, ranges_);
     elapsed_ = Costs(kernel).elapsed(core);
     arch::Draft defaults(copy_);
     copy_attr_ = kernel.attr_block(defaults.attrs);
     find_uses();
   }
 
-  std::optional<Complaint> run() {
-    const std::vector<Work> works = std::move(kernel_.works);
-    kernel_.works.clear();
-    std::vector<uint32_t> moved(works.size());
+  std::optional<Diagnostic> run() {
+    const std::vector<KernelInsn> insns = std::move(kernel_.insns);
+    kernel_.insns.clear();
+    std::vector<uint32_t> moved(insns.size());
     int depth = 0;
-    for (uint32_t w = 0; w < works.size(); ++w) {
-      const Work& work = works[w];
+    for (uint32_t w = 0; w < insns.size(); ++w) {
+      const KernelInsn& insn = insns[w];
       now_ = w;
-      if (put_off(work)) continue;
-      if (work.core == core_ && begins_loop(work) && depth++ == 0) {
-        pin_loop(works, w);
+      if (put_off(insn)) continue;
+      if (insn.core == core_ && begins_loop(insn) && depth++ == 0) {
+        pin_loop(insns, w);
         if (!bring_all()) clear_for_loop();
       }
-      if (work.core == core_ && (depth == 0 || tight_)) pin_work(work);
+      if (insn.core == core_ && (depth == 0 || tight_)) pin_insn(insn);
       if (!bring_all())
         if (auto problem = repack()) return problem;
-      moved[w] = static_cast<uint32_t>(kernel_.works.size());
-      kernel_.works.push_back(work);
-      if (work.core != core_) continue;
-      rewrite(work);
-      if (ends_loop(work)) --depth;
+      moved[w] = static_cast<uint32_t>(kernel_.insns.size());
+      kernel_.insns.push_back(insn);
+      if (insn.core != core_) continue;
+      rewrite(insn);
+      if (ends_loop(insn)) --depth;
       if (depth == 0) tight_ = false, held_ = 0;
       if (depth == 0 || tight_) unpin();
     }
@@ -97,24 +97,24 @@ class Spiller {
 
  private:
   bool ours(uint32_t t) const {
-    return t < lives_.size() && program_.tensors[t].space == Space::sbuf && program_.tensors[t].core == core_ &&
-           !kernel_.origins[t].placed;
+    return t < ranges_.size() && program_.tensors[t].space == Space::sbuf && program_.tensors[t].core == core_ &&
+           !kernel_.origins[t].fixed_address;
   }
   void find_uses();
-  void pin_work(const Work& w);
-  void pin_loop(const std::vector<Work>& works, uint32_t begin);
+  void pin_insn(const KernelInsn& w);
+  void pin_loop(const std::vector<KernelInsn>& insns, uint32_t begin);
   void clear_for_loop();
   void unpin();
   uint32_t next_use(uint32_t t) const;
-  bool put_off(const Work& w);
+  bool put_off(const KernelInsn& w);
   double lead_ns(uint32_t t) const;
   bool bring_all();
   bool bring(uint32_t t);
-  std::optional<Complaint> repack();
-  bool make_room(const Life& life);
+  std::optional<Diagnostic> repack();
+  bool make_room(const LiveRange& range);
   void send_away(uint32_t t);
-  void note_writes(const Work& w);
-  void rewrite(const Work& w);
+  void note_writes(const KernelInsn& w);
+  void rewrite(const KernelInsn& w);
   void add_home(uint32_t t);
   void add_copies(uint32_t t, bool out);
   void add_loads(uint32_t t);
@@ -124,60 +124,60 @@ class Spiller {
 
   Kernel& kernel_;
   arch::Program& program_;
-  Shelf shelf_;
+  FreeSpace free_space_;
   const int core_;
   const arch::RowInfo& copy_;
   uint32_t copy_attr_ = 0;
-  std::vector<Life> lives_;
-  std::vector<char> repeatable_;  // of each work as recorded
+  std::vector<LiveRange> ranges_;
+  std::vector<char> repeatable_;  // of each instruction as recorded
   std::vector<double> elapsed_;
   std::vector<State> states_;
-  std::vector<uint32_t> pinned_;  // tensors that the work or loop in hand uses
+  std::vector<uint32_t> pinned_;  // tensors that the instruction or loop in hand uses
   bool tight_ = false;            // in a loop whose tensors do not all fit at once
   size_t held_ = 0;               // of pinned_, those that stay to the loop's end
   uint32_t now_ = 0;
 };
 
 void Spiller::find_uses() {
-  for (uint32_t w = 0; w < kernel_.works.size(); ++w)
+  for (uint32_t w = 0; w < kernel_.insns.size(); ++w)
     if (!repeatable_[w])
-      over_tensors(program_, kernel_.works[w], [&](uint32_t t) {
+      over_tensors(program_, kernel_.insns[w], [&](uint32_t t) {
         if (ours(t) && (states_[t].uses.empty() || states_[t].uses.back() != w)) states_[t].uses.push_back(w);
       });
 }
 
 // A load into what is not in SBUF waits until the tile is used.
-bool Spiller::put_off(const Work& w) {
+bool Spiller::put_off(const KernelInsn& w) {
   if (!repeatable_[now_]) return false;
   const uint32_t t = program_.operands[w.operand].tensor;
   State& s = states_[t];
-  if (!ours(t) || !s.loaded || s.address >= 0 || next_use(t) == kNoWork) return false;
+  if (!ours(t) || !s.loaded || s.address >= 0 || next_use(t) == kNoInsn) return false;
   note_writes(w);
   return true;
 }
 
-// How long a place should have lain idle for the transfer that fills it to be hidden: twice what one takes, so that
+// How long an address should have been idle for the transfer that fills it to be hidden: twice what one takes, so that
 // one is under way while the next is issued.
 double Spiller::lead_ns(uint32_t t) const {
   const auto& d = kernel_.chip->dma;
-  const double bytes = static_cast<double>(lives_[t].bytes * program_.tensors[t].shape[0]);
+  const double bytes = static_cast<double>(ranges_[t].bytes * program_.tensors[t].shape[0]);
   return 2 *
          (d.start_sync_ns + d.completion_ns + bytes / (d.rate_bytes_per_ns * static_cast<double>(d.engines_per_core)));
 }
 
-void Spiller::pin_work(const Work& w) {
+void Spiller::pin_insn(const KernelInsn& w) {
   over_tensors(program_, w, [&](uint32_t t) {
     if (ours(t) && std::find(pinned_.begin(), pinned_.end(), t) == pinned_.end()) pinned_.push_back(t);
   });
 }
 
-void Spiller::pin_loop(const std::vector<Work>& works, uint32_t begin) {
+void Spiller::pin_loop(const std::vector<KernelInsn>& insns, uint32_t begin) {
   int depth = 0;
-  for (uint32_t w = begin; w < works.size(); ++w) {
-    if (works[w].core != core_) continue;
-    pin_work(works[w]);
-    if (begins_loop(works[w])) ++depth;
-    if (ends_loop(works[w]) && --depth == 0) return;
+  for (uint32_t w = begin; w < insns.size(); ++w) {
+    if (insns[w].core != core_) continue;
+    pin_insn(insns[w]);
+    if (begins_loop(insns[w])) ++depth;
+    if (ends_loop(insns[w]) && --depth == 0) return;
   }
 }
 
@@ -185,10 +185,10 @@ void Spiller::pin_loop(const std::vector<Work>& works, uint32_t begin) {
 // in its body alone comes and goes there. Nothing else may leave inside, where it would do so again and again.
 void Spiller::clear_for_loop() {
   std::vector<uint32_t> all;
-  for (const auto& [address, taken] : shelf_.taken()) all.push_back(taken.tensor);
+  for (const auto& [address, taken] : free_space_.taken()) all.push_back(taken.tensor);
   for (const uint32_t t : all) send_away(t);
-  std::erase_if(pinned_, [&](uint32_t t) { return lives_[t].first > now_; });
-  shelf_.rewind();
+  std::erase_if(pinned_, [&](uint32_t t) { return ranges_[t].first > now_; });
+  free_space_.rewind();
   tight_ = true;
   held_ = pinned_.size();
 }
@@ -200,7 +200,7 @@ void Spiller::unpin() {
     while (s.next < s.uses.size() && s.uses[s.next] <= now_) ++s.next;
     s.used_ns = elapsed_[now_];
     if (s.next < s.uses.size() || s.address < 0) continue;
-    shelf_.free(s.address);
+    free_space_.free(s.address);
     s.address = -1;
   }
   pinned_.resize(held_);
@@ -208,7 +208,7 @@ void Spiller::unpin() {
 
 uint32_t Spiller::next_use(uint32_t t) const {
   const State& s = states_[t];
-  return s.next < s.uses.size() ? s.uses[s.next] : kNoWork;
+  return s.next < s.uses.size() ? s.uses[s.next] : kNoInsn;
 }
 
 bool Spiller::bring_all() {
@@ -218,31 +218,31 @@ bool Spiller::bring_all() {
 }
 
 // What is needed now lies so that nothing fits between: everything out, then the largest first.
-std::optional<Complaint> Spiller::repack() {
+std::optional<Diagnostic> Spiller::repack() {
   const auto begin = pinned_.begin() + ptrdiff_t(held_);
   std::vector<uint32_t> all;
-  for (const auto& [address, taken] : shelf_.taken())
+  for (const auto& [address, taken] : free_space_.taken())
     if (std::find(pinned_.begin(), begin, taken.tensor) == begin) all.push_back(taken.tensor);
   for (const uint32_t t : all) send_away(t);
-  std::stable_sort(begin, pinned_.end(), [&](uint32_t a, uint32_t b) { return lives_[a].bytes > lives_[b].bytes; });
-  shelf_.rewind();
+  std::stable_sort(begin, pinned_.end(), [&](uint32_t a, uint32_t b) { return ranges_[a].bytes > ranges_[b].bytes; });
+  free_space_.rewind();
   for (const uint32_t t : pinned_) {
     if (states_[t].address >= 0 || bring(t)) continue;
-    std::vector<Life> living = shelf_.fixed_at(now_);
-    for (const auto& [address, taken] : shelf_.taken()) living.push_back(lives_[taken.tensor]);
-    return does_not_fit(kernel_, lives_[t], std::move(living), shelf_.limit());
+    std::vector<LiveRange> live = free_space_.fixed_at(now_);
+    for (const auto& [address, taken] : free_space_.taken()) live.push_back(ranges_[taken.tensor]);
+    return does_not_fit(kernel_, ranges_[t], std::move(live), free_space_.limit());
   }
   return std::nullopt;
 }
 
 bool Spiller::bring(uint32_t t) {
   State& s = states_[t];
-  Life life = lives_[t];
-  life.first = now_;
-  int64_t at = shelf_.find_next(life);
-  if (at < 0 && make_room(life)) at = shelf_.find(life, 0);
+  LiveRange range = ranges_[t];
+  range.first = now_;
+  int64_t at = free_space_.find_next(range);
+  if (at < 0 && make_room(range)) at = free_space_.find(range, 0);
   if (at < 0) return false;
-  shelf_.put(life, at);
+  free_space_.put(range, at);
   s.address = at;
   if (s.begun) {  // it comes back, as a tensor of its own
     arch::Tensor again = program_.tensors[t];
@@ -259,30 +259,30 @@ bool Spiller::bring(uint32_t t) {
   return true;
 }
 
-// Of all places that are long enough, the one whose tensors are needed again last; first among those that have not
+// Of all free ranges that are long enough, the one whose tensors are needed again last; first among those that have not
 // been used for as long as a transfer takes.
-bool Spiller::make_room(const Life& life) {
-  const auto& taken = shelf_.taken();
+bool Spiller::make_room(const LiveRange& range) {
+  const auto& taken = free_space_.taken();
   std::vector<int64_t> starts{0};
   for (const auto& [low, t] : taken) {
-    starts.push_back(shelf_.align(low, life.bytes));
-    starts.push_back(shelf_.align(t.high, life.bytes));
+    starts.push_back(free_space_.align(low, range.bytes));
+    starts.push_back(free_space_.align(t.high, range.bytes));
   }
-  const double idle_since = elapsed_[now_] - lead_ns(life.tensor);
-  Place best;
+  const double idle_since = elapsed_[now_] - lead_ns(range.tensor);
+  Candidate best;
   for (const int64_t at : starts) {
-    if (at + life.bytes > shelf_.limit() || shelf_.past_fixed(life, at) != at) continue;
-    Place place{at, true, kNoWork, {}};
+    if (at + range.bytes > free_space_.limit() || free_space_.past_fixed(range, at) != at) continue;
+    Candidate candidate{at, true, kNoInsn, {}};
     auto it = taken.upper_bound(at);
     if (it != taken.begin() && std::prev(it)->second.high > at) --it;
-    for (; it != taken.end() && it->first < at + life.bytes; ++it) {
+    for (; it != taken.end() && it->first < at + range.bytes; ++it) {
       const uint32_t t = it->second.tensor;
       const bool held = std::find(pinned_.begin(), pinned_.end(), t) != pinned_.end();
-      place.use = std::min(place.use, held ? 0 : next_use(t));
-      place.idle &= states_[t].used_ns <= idle_since;
-      place.out.push_back(t);
+      candidate.use = std::min(candidate.use, held ? 0 : next_use(t));
+      candidate.idle &= states_[t].used_ns <= idle_since;
+      candidate.out.push_back(t);
     }
-    if (place.use && place > best) best = std::move(place);
+    if (candidate.use && candidate > best) best = std::move(candidate);
   }
   if (best.at < 0) return false;
   for (const uint32_t t : best.out) send_away(t);
@@ -296,7 +296,7 @@ void Spiller::send_away(uint32_t t) {
     add_copies(t, true);
     s.changed = false;
   }
-  shelf_.free(s.address);
+  free_space_.free(s.address);
   s.address = -1;
 }
 
@@ -305,8 +305,8 @@ void Spiller::add_home(uint32_t t) {
   home.name = program_.tensors[t].name + "_spill";
   home.space = Space::hbm;
   home.dtype = Dtype::u8;
-  home.shape = {program_.tensors[t].shape[0], (lives_[t].bytes + kRowStep - 1) / kRowStep * kRowStep};
-  home.address = kernel_.builder.placer.next(Space::hbm, 0);
+  home.shape = {program_.tensors[t].shape[0], (ranges_[t].bytes + kRowStep - 1) / kRowStep * kRowStep};
+  home.address = kernel_.builder.allocator.next(Space::hbm, 0);
   states_[t].home = kernel_.builder.add_tensor(std::move(home));
   kernel_.origins.push_back(kernel_.origins[t]);
 }
@@ -323,7 +323,7 @@ void Spiller::add_copies(uint32_t t, bool out) {
     a.partition_stride = row;
     const Operand there =
         kernel_.builder.tile(static_cast<uint32_t>(s.home), a, region.partition * row + region.offset);
-    Work copy;
+    KernelInsn copy;
     copy.info = &copy_;
     copy.core = static_cast<uint8_t>(core_);
     copy.engines = arch::kSync | arch::kScalar;
@@ -332,24 +332,24 @@ void Spiller::add_copies(uint32_t t, bool out) {
     copy.operand = static_cast<uint32_t>(program_.operands.size());
     program_.operands.push_back(out ? there : here);
     program_.operands.push_back(out ? here : there);
-    kernel_.works.push_back(copy);
+    kernel_.insns.push_back(copy);
   }
 }
 
 void Spiller::add_loads(uint32_t t) {
   const State& s = states_[t];
-  for (Work load : s.loads) {
+  for (KernelInsn load : s.loads) {
     Operand dst = program_.operands[load.operand];
     const Operand src = program_.operands[load.operand + 1];
     dst.tensor = s.instance;
     load.operand = static_cast<uint32_t>(program_.operands.size());
     program_.operands.push_back(dst);
     program_.operands.push_back(src);
-    kernel_.works.push_back(load);
+    kernel_.insns.push_back(load);
   }
 }
 
-void Spiller::note_writes(const Work& w) {
+void Spiller::note_writes(const KernelInsn& w) {
   for (size_t i = 0; i < w.info->slots.size(); ++i) {
     Operand o = program_.operands[w.operand + i];
     if (o.kind != OperandKind::tile || !w.info->slots[i].writes() || !ours(o.tensor)) continue;
@@ -365,7 +365,7 @@ void Spiller::note_writes(const Work& w) {
       all.dtype = a.dtype;
       all.rank = 1;
       all.partitions = static_cast<uint16_t>(t.shape[0]);
-      all.dims[0] = {1, static_cast<uint32_t>(lives_[o.tensor].bytes / (bits(a.dtype) / 8))};
+      all.dims[0] = {1, static_cast<uint32_t>(ranges_[o.tensor].bytes / (bits(a.dtype) / 8))};
       o = kernel_.builder.tile(o.tensor, all);
     }
     Region r = region_of(program_, o, {});
@@ -376,7 +376,7 @@ void Spiller::note_writes(const Work& w) {
   }
 }
 
-void Spiller::rewrite(const Work& w) {
+void Spiller::rewrite(const KernelInsn& w) {
   note_writes(w);
   for (size_t i = 0; i < w.info->slots.size(); ++i) {
     Operand& o = program_.operands[w.operand + i];
@@ -410,7 +410,7 @@ void Spiller::report_those(F which, std::string_view fate) {
       if (line)
         names += cat(" (", program_.strings[program_.lines[line - 1].file], ":", program_.lines[line - 1].line, ")");
     }
-    bytes += lives_[t].bytes;
+    bytes += ranges_[t].bytes;
   }
   if (count)
     kernel_.messages.push_back(cat("sbuf: ", count, count == 1 ? " tensor was " : " tensors were ", fate, ", ", bytes,
@@ -420,8 +420,8 @@ void Spiller::report_those(F which, std::string_view fate) {
 
 }  // namespace
 
-std::optional<Complaint> spill(Kernel& kernel, Shelf shelf, int core) {
-  return Spiller(kernel, std::move(shelf), core).run();
+std::optional<Diagnostic> spill(Kernel& kernel, FreeSpace free_space, int core) {
+  return Spiller(kernel, std::move(free_space), core).run();
 }
 
 }  // namespace trine::compile

@@ -1,5 +1,5 @@
-// Finding the writes that begin a version, and renaming; see versions.h. Tensors that the user placed keep their one
-// place, and so do those that carry something from one iteration of a device loop to the next or out of it.
+// Finding the writes that begin a version, and renaming; see versions.h. Tensors with an address of the user's keep it,
+// and so do those that carry something from one iteration of a device loop to the next or out of it.
 #include "compile/stream/memory/versions.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ class Splitter {
   }
 
   void run() {
-    for (const Work& w : kernel_.works) {
+    for (const KernelInsn& w : kernel_.insns) {
       for (size_t s = 0; s < w.info->slots.size(); ++s)
         if (begins_version(w, s)) start(program_.operands[w.operand + s].tensor);
       over_tensors(program_, w, [&](uint32_t t) {
@@ -37,26 +37,26 @@ class Splitter {
   }
 
  private:
-  // Tensors that may be renamed: ours to place, and used in one loop body only or in none.
+  // Tensors that may be renamed: ours to allocate, and used in one loop body only or in none.
   void find_free() {
     free_.assign(count_, 0);
-    body_.assign(count_, kNoWork);
-    std::vector<std::vector<uint32_t>> loops(program_.cores);  // that are open, by their first work
-    for (uint32_t w = 0; w < kernel_.works.size(); ++w) {
-      const Work& work = kernel_.works[w];
-      auto& open = loops[work.core];
-      if (begins_loop(work)) open.push_back(w + 1);
-      if (ends_loop(work)) open.pop_back();
+    body_.assign(count_, kNoInsn);
+    std::vector<std::vector<uint32_t>> loops(program_.cores);  // that are open, by their first instruction
+    for (uint32_t w = 0; w < kernel_.insns.size(); ++w) {
+      const KernelInsn& insn = kernel_.insns[w];
+      auto& open = loops[insn.core];
+      if (begins_loop(insn)) open.push_back(w + 1);
+      if (ends_loop(insn)) open.pop_back();
       const uint32_t body = open.empty() ? 0 : open.back();
-      over_tensors(program_, work, [&](uint32_t t) {
-        free_[t] = program_.tensors[t].space != arch::Space::hbm && !kernel_.origins[t].placed &&
-                   (body_[t] == kNoWork || (free_[t] && body_[t] == body));
+      over_tensors(program_, insn, [&](uint32_t t) {
+        free_[t] = program_.tensors[t].space != arch::Space::hbm && !kernel_.origins[t].fixed_address &&
+                   (body_[t] == kNoInsn || (free_[t] && body_[t] == body));
         body_[t] = body;
       });
     }
   }
 
-  int64_t attr(const Work& w, std::string_view name) const {
+  int64_t attr(const KernelInsn& w, std::string_view name) const {
     const int i = w.info->attr(name);
     return i < 0 ? -1 : program_.attrs[w.attr + static_cast<size_t>(i)];
   }
@@ -66,14 +66,14 @@ class Splitter {
     return row.engines != arch::kGpsimd || row.name == "iota" || row.name == "affine_select";
   }
 
-  bool overwrites(const Work& w, const arch::OperandSlot& slot) const {
+  bool overwrites(const KernelInsn& w, const arch::OperandSlot& slot) const {
     if (!writes_all(*w.info->row)) return false;
     if (slot.mode == arch::Mode::write) return attr(w, "oob") != static_cast<int64_t>(arch::Oob::skip);
     return slot.mode == arch::Mode::read_write &&
            attr(w, "accumulate") == static_cast<int64_t>(arch::Accumulate::overwrite);
   }
 
-  bool begins_version(const Work& w, size_t slot) const {
+  bool begins_version(const KernelInsn& w, size_t slot) const {
     const Operand& o = program_.operands[w.operand + slot];
     if (o.kind != OperandKind::tile || !free_[o.tensor] || o.dynamic || !overwrites(w, w.info->slots[slot]))
       return false;
@@ -95,7 +95,7 @@ class Splitter {
     kernel_.origins.push_back(kernel_.origins[t]);
   }
 
-  void rename(const Work& w) {
+  void rename(const KernelInsn& w) {
     for (size_t s = 0; s < w.info->slots.size(); ++s) {
       Operand o = program_.operands[w.operand + s];
       if (o.kind != OperandKind::tile) continue;
@@ -135,8 +135,9 @@ class Splitter {
   arch::Program& program_;
   const size_t count_;  // of tensors as recorded
   std::vector<char> free_;
-  std::vector<uint32_t> body_;  // of each tensor: 1 + the work that begins the loop around its uses, 0 outside loops
-  std::vector<uint32_t> now_;   // the version that stands for each
+  std::vector<uint32_t>
+      body_;  // of each tensor: 1 + the instruction that begins the loop around its uses, 0 outside loops
+  std::vector<uint32_t> now_;  // the version that stands for each
   std::vector<uint32_t> versions_;
 };
 

@@ -1,6 +1,6 @@
 // Versions: a tensor that is overwritten as a whole starts anew, so from there on it may lie elsewhere. Each version
-// becomes a tensor of its own; with addresses given out in turn, a buffer that a kernel fills in a loop then is as many
-// buffers as there is room for, and loads need not wait for the work before.
+// becomes a tensor of its own; with addresses given out round-robin, a buffer that a kernel fills in a loop then is as
+// many buffers as there is room for, and loads need not wait for the computation before.
 #pragma once
 
 #include "compile/stream/kernel.h"

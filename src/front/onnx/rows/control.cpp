@@ -80,7 +80,7 @@ Lowered branch(Call& c) {
 
 struct LoopNode {
   const GraphProto* body = nullptr;
-  int64_t trips = -1;
+  int64_t iterations = -1;
   Value limit = {}, go_on = {};
   bool never_stops = false;  // go_on is true before the first step, as far as known
 };
@@ -104,7 +104,7 @@ Lowered loop_while(Call& c, const LoopNode& l) {
     carried.push_back(c.in[i]);
   }
   const Value yes = TRY(c.b.number(Dtype::boolean, 1));
-  Loop loop{.trips = l.trips, .limit = l.limit, .go_on = l.go_on, .carried = carried};
+  Loop loop{.iterations = l.iterations, .limit = l.limit, .go_on = l.go_on, .carried = carried};
   bool may_stop = false;
   loop.step = [&](Value number, const Values& values) -> Result<Step> {
     std::vector<Item> items;
@@ -127,7 +127,7 @@ Lowered loop_written_out(Call& c, const LoopNode& l) {
   std::vector<Item> carried(c.items.begin() + 2, c.items.end());
   Value go_on = l.go_on ? l.go_on : TRY(c.b.number(Dtype::boolean, 1));
   std::vector<Values> collected;
-  for (int64_t i = 0; l.trips < 0 || i < l.trips; ++i) {
+  for (int64_t i = 0; l.iterations < 0 || i < l.iterations; ++i) {
     const Tensor* known = c.b.known(go_on);
     if (known == nullptr) return fail(Code::unsupported, "whether it goes on depends on the model's inputs");
     if (*known->view().as<uint8_t>() == 0) break;
@@ -160,10 +160,10 @@ Lowered loop(Call& c) {
   for (size_t i = 2; i < c.items.size(); ++i)
     if (!c.items[i]) return fail(Code::invalid, cat("input ", i, " is absent"));
   if (l.limit)
-    if (const Tensor* known = c.b.known(l.limit)) l.trips = std::max<int64_t>(*known->view().as<int64_t>(), 0);
+    if (const Tensor* known = c.b.known(l.limit)) l.iterations = std::max<int64_t>(*known->view().as<int64_t>(), 0);
   const Tensor* starts = l.go_on ? c.b.known(l.go_on) : nullptr;
   l.never_stops = !l.go_on || (starts != nullptr && *starts->view().as<uint8_t>() != 0);
-  if (starts != nullptr && *starts->view().as<uint8_t>() == 0) l.trips = 0;
+  if (starts != nullptr && *starts->view().as<uint8_t>() == 0) l.iterations = 0;
   auto done = loop_while(c, l);
   if (done) return done;
   auto written = loop_written_out(c, l);
@@ -201,9 +201,9 @@ Lowered scan(Call& c) {
       x = TRY(c.b.make(op::reverse, {x}, {{"dimensions", Ints{at.back()}}}));
     scanned.push_back(x);
     const int64_t size = dims(x)[size_t(at.back())];
-    if (i > 0 && size != loop.trips)
-      return fail(Code::invalid, cat("scan inputs of ", loop.trips, " and ", size, " steps"));
-    loop.trips = size;
+    if (i > 0 && size != loop.iterations)
+      return fail(Code::invalid, cat("scan inputs of ", loop.iterations, " and ", size, " steps"));
+    loop.iterations = size;
   }
   loop.step = [&](Value number, const Values& carried) -> Result<Step> {
     std::vector<Item> inputs;

@@ -1,4 +1,4 @@
-// Ops of ONNX that compute each element from the elements at the same place, after broadcasting.
+// Ops of ONNX that compute each element from the elements at the same index, after broadcasting.
 #include <cmath>
 
 #include "base/text.h"

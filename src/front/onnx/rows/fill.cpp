@@ -95,7 +95,7 @@ Lowered trilu(Call& c) {
   return one(c.b.select(keeps, x, TRY(c.b.number(dtype(x), 0))));
 }
 
-// Uniform in [0, 1): 24 bits of a counter-based generator that the seed and the place of the node start.
+// Uniform in [0, 1): 24 bits of a counter-based generator that the seed and the position of the node start.
 Made uniform(Call& c, const Dims& to) {
   Tensor state = Tensor::make(Dtype::u64, {2});
   state.view().as<uint64_t>()[0] = std::bit_cast<uint32_t>(float(c.real("seed", 0)));
@@ -120,8 +120,8 @@ Lowered random_uniform_of(Call& c, const Dims& to, Dtype type) {
 
 // By the inverse of the distribution's integral.
 Lowered random_normal_of(Call& c, const Dims& to, Dtype type) {
-  const Value spread =
-      TRY(c.b.with_number(op::add, TRY(c.b.with_number(op::multiply, TRY(uniform(c, to)), 2)), std::ldexp(1.0, -24) - 1));
+  const Value spread = TRY(
+      c.b.with_number(op::add, TRY(c.b.with_number(op::multiply, TRY(uniform(c, to)), 2)), std::ldexp(1.0, -24) - 1));
   const Value normal =
       TRY(c.b.with_number(op::multiply, TRY(c.b.unary(op::erf_inv, spread)), std::sqrt(2.0) * c.real("scale", 1)));
   return one(c.b.convert(TRY(c.b.with_number(op::add, normal, c.real("mean", 0))), type));

@@ -23,7 +23,7 @@ Lowered gather(Call& c) {
   const int64_t size = dims(x)[size_t(axis)];
   const Value at = TRY(from_start(c.b, c.in[1], size));
   const Tensor* known = c.b.known(at);
-  // One known place is a slice.
+  // One known index is a slice.
   if (known != nullptr && element_count(known->dims) == 1) {
     const int64_t i = *known->view().as<int64_t>();
     if (i < 0 || i >= size) return fail(Code::invalid, cat("index ", i, " of a dim of ", size));
@@ -150,9 +150,10 @@ Lowered one_hot(Call& c) {
   const Value at = TRY(from_start(c.b, c.in[0], depths[0]));
   Dims to = dims(at);
   to.insert(to.begin() + axis, depths[0]);
-  Ints places;
-  for (int d = 0; d < r; ++d) places.push_back(d < axis ? d : d + 1);
-  const Value hot = TRY(c.b.compare("EQ", TRY(c.b.iota(Dtype::s64, to, axis)), TRY(c.b.broadcast_at(at, to, places))));
+  Ints positions;
+  for (int d = 0; d < r; ++d) positions.push_back(d < axis ? d : d + 1);
+  const Value hot =
+      TRY(c.b.compare("EQ", TRY(c.b.iota(Dtype::s64, to, axis)), TRY(c.b.broadcast_at(at, to, positions))));
   const Value off = TRY(c.b.reshape(TRY(c.b.slice(c.in[2], 0, 0, 1)), {})),
               on = TRY(c.b.reshape(TRY(c.b.slice(c.in[2], 0, 1, 2)), {}));
   return one(c.b.select(hot, on, off));
@@ -164,7 +165,7 @@ Ints moved_last(int rank, int axis) {
   return order;
 }
 
-// The smallest are the largest of what has the opposite order: -x, or all bits turned for integers.
+// The smallest are the largest of what has the opposite order: -x, or all bits flipped for integers.
 Lowered top_k(Call& c) {
   const int r = rank(c.in[0]), axis = TRY(c.axis(c.integer("axis", -1), r));
   const int64_t k = c.opset < 10                           ? c.integer("k", 0)
@@ -180,8 +181,8 @@ Lowered top_k(Call& c) {
   Value values = top->result(0);
   if (smallest) values = TRY(c.b.unary(reverse, values));
   values = TRY(c.b.transpose(values, moved_last(r, axis)));
-  const Value places = TRY(c.b.transpose(TRY(c.b.convert(top->result(1), Dtype::s64)), moved_last(r, axis)));
-  return Values{values, places};
+  const Value positions = TRY(c.b.transpose(TRY(c.b.convert(top->result(1), Dtype::s64)), moved_last(r, axis)));
+  return Values{values, positions};
 }
 
 // In log2(n) steps: after step s each element combines the 2^s before it.
@@ -247,11 +248,11 @@ Lowered compress(Call& c) {
   } else {
     axis = TRY(c.axis(c.integer("axis", 0), rank(x)));
   }
-  Ints places;
+  Ints positions;
   const int64_t size = dims(x)[size_t(axis)];
   for (int64_t i = 0; i < std::min(element_count(keep.dims), size); ++i)
-    if (!is_zero_at(keep, i)) places.push_back(i);
-  return one(c.b.take(x, axis, c.b.integers(places)));
+    if (!is_zero_at(keep, i)) positions.push_back(i);
+  return one(c.b.take(x, axis, c.b.integers(positions)));
 }
 
 const Row kRows[] = {

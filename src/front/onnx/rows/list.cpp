@@ -17,8 +17,8 @@ Lowered give(Call& c, Values list) {
   return Values{};
 }
 
-// Negative places count from the end of the list; inserting may be at the end too.
-Result<size_t> place(Call& c, size_t input, size_t size, bool inserts = false) {
+// Negative indices count from the end of the list; inserting may be at the end too.
+Result<size_t> list_index(Call& c, size_t input, size_t size, bool inserts = false) {
   const Ints at = TRY(c.need_ints(input, "position"));
   const auto n = int64_t(size);
   if (at.size() != 1 || at[0] < -n || at[0] >= n + inserts)
@@ -35,13 +35,13 @@ Lowered empty(Call& c) { return give(c, {}); }
 
 Lowered at(Call& c) {
   const Values& list = *TRY(need_list(c, 0));
-  return Values{list[TRY(place(c, 1, list.size()))]};
+  return Values{list[TRY(list_index(c, 1, list.size()))]};
 }
 
 Lowered insert(Call& c) {
   Values list = *TRY(need_list(c, 0));
   if (!c.has(1)) return fail(Code::invalid, "input 1 is no tensor");
-  const size_t where = c.has(2) ? TRY(place(c, 2, list.size(), true)) : list.size();
+  const size_t where = c.has(2) ? TRY(list_index(c, 2, list.size(), true)) : list.size();
   list.insert(list.begin() + int64_t(where), c.in[1]);
   return give(c, std::move(list));
 }
@@ -49,7 +49,7 @@ Lowered insert(Call& c) {
 Lowered erase(Call& c) {
   Values list = *TRY(need_list(c, 0));
   if (list.empty()) return fail(Code::invalid, "the list is empty");
-  const size_t where = c.has(1) ? TRY(place(c, 1, list.size())) : list.size() - 1;
+  const size_t where = c.has(1) ? TRY(list_index(c, 1, list.size())) : list.size() - 1;
   list.erase(list.begin() + int64_t(where));
   return give(c, std::move(list));
 }

@@ -12,14 +12,14 @@ Made log_softmax(Build& b, Value x) {
   return b.binary(op::subtract, shifted, TRY(b.unary(op::log, sum)));
 }
 
-// -weight[target] * x[target] of each place, zero where the target is to be ignored; then summed or averaged.
+// -weight[target] * x[target] of each position, zero where the target is to be ignored; then summed or averaged.
 Made likelihood_loss(Call& c, Value x, Value target, Value weight) {
   Build& b = c.b;
-  Dims places = dims(x);
+  Dims indices = dims(x);
   if (rank(x) < 2 || rank(target) != rank(x) - 1)
     return fail(Code::invalid, cat("targets of ", ir::text(target.type()), " for ", ir::text(x.type())));
-  places.erase(places.begin() + 1);
-  if (dims(target) != places)
+  indices.erase(indices.begin() + 1);
+  if (dims(target) != indices)
     return fail(Code::invalid, cat("targets of ", ir::text(target.type()), " for ", ir::text(x.type())));
   Ints at = count_up(0, rank(x));
   at.erase(at.begin() + 1);

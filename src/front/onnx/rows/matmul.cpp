@@ -86,8 +86,8 @@ Result<Term> diagonals(Build& b, Term t) {
       if (t.letters[k] != t.letters[i]) continue;
       const Value on = TRY(b.compare("EQ", TRY(b.iota(Dtype::s64, dims(t.value), int(i))),
                                      TRY(b.iota(Dtype::s64, dims(t.value), int(k)))));
-      const Value kept = TRY(b.select(on, t.value, TRY(b.number(dtype(t.value), 0))));
-      t.value = TRY(b.reduce("add", kept, {int64_t(k)}, false));
+      const Value on_diagonal = TRY(b.select(on, t.value, TRY(b.number(dtype(t.value), 0))));
+      t.value = TRY(b.reduce("add", on_diagonal, {int64_t(k)}, false));
       t.letters.erase(k, 1);
     }
   return t;

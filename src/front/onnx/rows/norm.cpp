@@ -44,8 +44,8 @@ Lowered batch_normalization(Call& c) {
     for (int64_t d = 2; d < rank(x); ++d) axes.push_back(d);
     const Moments m = TRY(moments(c.b, x, axes));
     for (auto [old, fresh, like] : {std::tuple(mean, m.mean, c.in[3]), std::tuple(variance, m.variance, c.in[4])}) {
-      const Value kept = TRY(c.b.with_number(op::multiply, old, momentum));
-      const Value now = TRY(c.b.binary(op::add, kept, TRY(c.b.with_number(op::multiply, fresh, 1 - momentum))));
+      const Value decayed = TRY(c.b.with_number(op::multiply, old, momentum));
+      const Value now = TRY(c.b.binary(op::add, decayed, TRY(c.b.with_number(op::multiply, fresh, 1 - momentum))));
       running.push_back(TRY(c.b.convert(TRY(c.b.reshape(now, dims(like))), dtype(like))));
     }
     mean = m.mean;

@@ -38,8 +38,8 @@ Made pool(Call& c, Value x, const Window& w, std::string_view kind) {
   return c.b.make(op::reduce_window, {x, TRY(c.b.number(dtype(x), neutral(kind, dtype(x))))}, pool_attrs(w, kind));
 }
 
-// Places are numbered in the whole tensor, or with the spatial dims column by column.
-Made place_numbers(Build& b, const Dims& of, bool by_column) {
+// Indices are counted in the whole tensor, or with the spatial dims column by column.
+Made flat_indices(Build& b, const Dims& of, bool by_column) {
   Dims strides = row_major_strides(of);
   if (by_column) {
     int64_t step = 1;
@@ -53,18 +53,19 @@ Made place_numbers(Build& b, const Dims& of, bool by_column) {
   return out;
 }
 
-Made max_places(Call& c, const Window& w) {
+Made max_indices(Call& c, const Window& w) {
   const Value x = c.in[0];
   ir::Region region;
   for (Dtype d : {dtype(x), Dtype::s64, dtype(x), Dtype::s64})
     region.params.push_back(c.b.graph.parameter(ir::tensor_type(d, {})));
   const auto& p = region.params;
-  const Value later = TRY(c.b.binary(op::or_, TRY(c.b.compare("GT", p[2], p[0])), TRY(c.b.compare_number("LT", p[1], 0))));
+  const Value later =
+      TRY(c.b.binary(op::or_, TRY(c.b.compare("GT", p[2], p[0])), TRY(c.b.compare_number("LT", p[1], 0))));
   region.results = {TRY(c.b.select(later, p[2], p[0])), TRY(c.b.select(later, p[3], p[1]))};
-  const Value places = TRY(place_numbers(c.b, dims(x), c.integer("storage_order", 0) != 0));
+  const Value indices = TRY(flat_indices(c.b, dims(x), c.integer("storage_order", 0) != 0));
   const ir::Node* node =
       TRY(c.b.node({.op = op::reduce_window,
-                    .inputs = {x, places, TRY(c.b.number(dtype(x), neutral("maximum", dtype(x)))), c.b.integer(-1)},
+                    .inputs = {x, indices, TRY(c.b.number(dtype(x), neutral("maximum", dtype(x)))), c.b.integer(-1)},
                     .attrs = pool_attrs(w, {}),
                     .regions = {std::move(region)}}));
   return node->result(1);
@@ -73,7 +74,7 @@ Made max_places(Call& c, const Window& w) {
 Lowered max_pool(Call& c) {
   const Window w = TRY(pool_window(c));
   Values out = {TRY(pool(c, c.in[0], w, "maximum"))};
-  if (c.wants(1)) out.push_back(TRY(max_places(c, w)));
+  if (c.wants(1)) out.push_back(TRY(max_indices(c, w)));
   return out;
 }
 
@@ -145,7 +146,7 @@ Lowered global_lp_pool(Call& c) {
   return one(root(c.b, TRY(c.b.reduce("add", TRY(to_power(c.b, c.in[0], p)), TRY(spatial(c)), true)), p));
 }
 
-// Each element goes back to its place, counted in the image that was pooled; elsewhere is zero.
+// Each element goes back to its index, counted in the image that was pooled; elsewhere is zero.
 Lowered max_unpool(Call& c) {
   const Value x = c.in[0];
   if (rank(x) < 3 || dims(c.in[1]) != dims(x))

@@ -29,9 +29,9 @@ Made lined_up(Call& c, Value v, Value x, int64_t axis_given, int64_t block) {
   Dims apart = dims(v), joined = dims(v);
   apart.insert(apart.begin() + axis + 1, block);
   joined[k] *= block;
-  Ints places;
-  for (int64_t d = 0; d < rank(v); ++d) places.push_back(d <= axis ? d : d + 1);
-  const Value repeated = TRY(c.b.reshape(TRY(c.b.broadcast_at(v, apart, places)), joined));
+  Ints indices;
+  for (int64_t d = 0; d < rank(v); ++d) indices.push_back(d <= axis ? d : d + 1);
+  const Value repeated = TRY(c.b.reshape(TRY(c.b.broadcast_at(v, apart, indices)), joined));
   return c.b.slice(repeated, axis, 0, dims(x)[k]);
 }
 

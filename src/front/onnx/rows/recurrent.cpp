@@ -18,7 +18,9 @@ Made apply(Build& b, const Activation& f, Value x) {
   if (f.name == "sigmoid") return b.unary(op::logistic, x);
   if (f.name == "tanh") return b.unary(op::tanh, x);
   if (f.name == "relu") return b.with_number(op::maximum, x, 0);
-  const auto line = [&]() -> Made { return b.with_number(op::add, TRY(b.with_number(op::multiply, x, f.alpha)), f.beta); };
+  const auto line = [&]() -> Made {
+    return b.with_number(op::add, TRY(b.with_number(op::multiply, x, f.alpha)), f.beta);
+  };
   if (f.name == "affine") return line();
   if (f.name == "hardsigmoid") return b.clamp(TRY(line()), 0, 1);
   if (f.name == "scaledtanh")
@@ -77,7 +79,8 @@ Result<Values> gru_step(Build& b, const Cell& cell, Value x, const Values& state
   const Value fresh = TRY(act(b, cell, 1, TRY(b.binary(op::add, TRY(gate(b, x, cell, 2)), inner))));
   const Value keep = TRY(b.binary(op::multiply, z, h));
   const Value one_value = TRY(b.number(dtype(z), 1));
-  return Values{TRY(b.binary(op::add, TRY(b.binary(op::multiply, TRY(b.binary(op::subtract, one_value, z)), fresh)), keep))};
+  return Values{
+      TRY(b.binary(op::add, TRY(b.binary(op::multiply, TRY(b.binary(op::subtract, one_value, z)), fresh)), keep))};
 }
 
 // Gates i, o, f, c.
@@ -178,7 +181,7 @@ Result<Direction> run_direction(Call& c, const Kind& kind, Value x, int64_t d, b
   const Cell cell = TRY(cell_of(c, kind, d));
   const Value share = TRY(input_share(c, cell, x, d));
   const int64_t time = dims(x)[0], batch = dims(x)[1];
-  Loop loop{.trips = time};
+  Loop loop{.iterations = time};
   for (size_t s = 0; s < kind.states; ++s) {
     Value init = TRY(b.fill(dtype(x), {batch, cell.hidden}, 0));
     if (c.has(5 + s)) init = TRY(direction_of(b, c.in[5 + s], d));

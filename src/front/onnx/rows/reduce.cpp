@@ -1,4 +1,4 @@
-// Reductions over axes, and the places of the largest and smallest elements.
+// Reductions over axes, and the indices of the largest and smallest elements.
 #include <algorithm>
 #include <cmath>
 #include <limits>

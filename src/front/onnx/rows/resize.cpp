@@ -1,4 +1,4 @@
-// Resizing images: each axis on its own, as a choice of places (nearest) or a product with a matrix of weights.
+// Resizing images: each axis on its own, as a choice of indices (nearest) or a product with a matrix of weights.
 #include <algorithm>
 #include <cmath>
 
@@ -17,7 +17,7 @@ struct Axis {
 };
 
 struct How {
-  std::string_view mode = {}, place = {}, nearest = {};
+  std::string_view mode = {}, coordinates = {}, nearest = {};
   double cubic_a = -0.75, outside_value = 0;
   bool exclude_outside = false, antialias = false;
 };
@@ -25,18 +25,18 @@ struct How {
 // Where in the input the output's element i lies.
 double source_of(const How& how, const Axis& a, int64_t i) {
   const auto x = double(i), in = double(a.in), out = double(a.out);
-  if (how.place == "asymmetric") return x / a.scale;
-  if (how.place == "align_corners") return a.out > 1 ? x * (in - 1) / (out - 1) : 0;
-  if (how.place == "tf_crop_and_resize")
+  if (how.coordinates == "asymmetric") return x / a.scale;
+  if (how.coordinates == "align_corners") return a.out > 1 ? x * (in - 1) / (out - 1) : 0;
+  if (how.coordinates == "tf_crop_and_resize")
     return a.out > 1 ? a.start * (in - 1) + x * (a.end - a.start) * (in - 1) / (out - 1)
                      : 0.5 * (a.start + a.end) * (in - 1);
-  if (how.place == "pytorch_half_pixel" && a.out <= 1) return 0;
+  if (how.coordinates == "pytorch_half_pixel" && a.out <= 1) return 0;
   const double half = (x + 0.5) / a.scale - 0.5;
-  if (how.place != "half_pixel_symmetric") return half;
+  if (how.coordinates != "half_pixel_symmetric") return half;
   return in / 2 * (1 - out / (a.scale * in)) + half;
 }
 
-int64_t nearest_place(const How& how, double x) {
+int64_t nearest_index(const How& how, double x) {
   if (how.nearest == "floor") return int64_t(std::floor(x));
   if (how.nearest == "ceil") return int64_t(std::ceil(x));
   if (how.nearest == "round_prefer_ceil") return int64_t(std::floor(x + 0.5));
@@ -73,20 +73,20 @@ Made repeat(Build& b, Value x, int axis, int64_t times) {
   Dims apart = dims(x), joined = dims(x);
   apart.insert(apart.begin() + axis + 1, times);
   joined[size_t(axis)] *= times;
-  Ints places;
-  for (int64_t d = 0; d < rank(x); ++d) places.push_back(d <= axis ? d : d + 1);
-  return b.reshape(TRY(b.broadcast_at(x, apart, places)), joined);
+  Ints indices;
+  for (int64_t d = 0; d < rank(x); ++d) indices.push_back(d <= axis ? d : d + 1);
+  return b.reshape(TRY(b.broadcast_at(x, apart, indices)), joined);
 }
 
 Made resize_nearest(Build& b, Value x, int axis, const How& how, const Axis& a) {
-  Ints places;
+  Ints indices;
   const int64_t times = a.in > 0 && a.out % a.in == 0 ? a.out / a.in : 0;
   bool repeats = times > 0;
   for (int64_t i = 0; i < a.out; ++i) {
-    places.push_back(std::clamp<int64_t>(nearest_place(how, source_of(how, a, i)), 0, a.in - 1));
-    repeats = repeats && places.back() == i / times;
+    indices.push_back(std::clamp<int64_t>(nearest_index(how, source_of(how, a, i)), 0, a.in - 1));
+    repeats = repeats && indices.back() == i / times;
   }
-  return repeats ? repeat(b, x, axis, times) : b.take(x, axis, b.integers(places));
+  return repeats ? repeat(b, x, axis, times) : b.take(x, axis, b.integers(indices));
 }
 
 Made resize_weighted(Build& b, Value x, int axis, const How& how, const Axis& a) {
@@ -112,7 +112,7 @@ Made extrapolate(Build& b, Value y, int axis, const How& how, const Axis& a) {
 }
 
 Made resize_axis(Build& b, Value x, int axis, const How& how, const Axis& a) {
-  if (a.in == a.out && a.scale == 1 && how.place != "tf_crop_and_resize") return x;
+  if (a.in == a.out && a.scale == 1 && how.coordinates != "tf_crop_and_resize") return x;
   if (a.in == 0 || a.out < 0 || a.out > kWeightsMax || a.in > kWeightsMax / std::max<int64_t>(a.out, 1))
     return fail(Code::out_of_range, cat("from ", a.in, " to ", a.out, " elements"));
   const bool nearest = how.mode == "nearest";
@@ -120,7 +120,7 @@ Made resize_axis(Build& b, Value x, int axis, const How& how, const Axis& a) {
     if (!(std::abs(source_of(how, a, i)) < double(kWeightsMax)) || !(a.scale > 1e-6))
       return fail(Code::invalid, cat("a scale of ", a.scale));
   const Value y = TRY(nearest ? resize_nearest(b, x, axis, how, a) : resize_weighted(b, x, axis, how, a));
-  return how.place == "tf_crop_and_resize" ? extrapolate(b, y, axis, how, a) : Made(y);
+  return how.coordinates == "tf_crop_and_resize" ? extrapolate(b, y, axis, how, a) : Made(y);
 }
 
 Result<std::vector<float>> need_reals(Call& c, size_t i, std::string_view what) {
@@ -183,7 +183,7 @@ Lowered resize_as(Call& c, const How& how, const std::vector<Axis>& axes, const 
 
 Lowered resize(Call& c) {
   How how{.mode = c.text("mode", "nearest"),
-          .place = c.text("coordinate_transformation_mode", "half_pixel"),
+          .coordinates = c.text("coordinate_transformation_mode", "half_pixel"),
           .nearest = c.text("nearest_mode", "round_prefer_floor")};
   how.cubic_a = c.real("cubic_coeff_a", -0.75);
   how.outside_value = c.real("extrapolation_value", 0);
@@ -194,10 +194,10 @@ Lowered resize(Call& c) {
   return resize_as(c, how, TRY(axes_of(c, which, 2, 3, 1)), which);
 }
 
-// Before opset 11 places were x / scale, rounded down.
+// Before opset 11 coordinates were x / scale, rounded down.
 Lowered resize_old(Call& c) {
   const std::string_view mode = c.text("mode", "nearest");
-  const How how{.mode = mode == "bilinear" ? "linear" : mode, .place = "asymmetric", .nearest = "floor"};
+  const How how{.mode = mode == "bilinear" ? "linear" : mode, .coordinates = "asymmetric", .nearest = "floor"};
   const Ints which = count_up(0, rank(c.in[0]));
   return resize_as(c, how, TRY(axes_of(c, which, 1, 9, 9)), which);
 }

@@ -1,4 +1,4 @@
-// Images sampled at computed places (GridSample, AffineGrid), and put together again from patches (Col2Im).
+// Images sampled at computed points (GridSample, AffineGrid), and put together again from patches (Col2Im).
 #include <algorithm>
 #include <cmath>
 
@@ -37,7 +37,7 @@ Made inside(Build& b, const Side& s, Value x) {
 }
 
 struct Tap {
-  Value place = {}, weight = {};  // place: whole numbers as floats
+  Value index = {}, weight = {};  // index: whole numbers as floats
 };
 
 Result<std::vector<Tap>> taps(Build& b, std::string_view mode, Value x) {
@@ -63,18 +63,18 @@ Result<std::vector<Tap>> taps(Build& b, std::string_view mode, Value x) {
   return out;
 }
 
-// x[n, :, places of the spatial dims]: [batch, channels, points]. Places beyond give zero with padding zeros.
-Made pixels(Build& b, Value x, const std::vector<Side>& sides, const Values& places) {
+// x[n, :, indices of the spatial dims]: [batch, channels, points]. Indices beyond give zero with padding zeros.
+Made pixels(Build& b, Value x, const std::vector<Side>& sides, const Values& indices) {
   Values columns;
   Value valid = {};
-  const Dims& flat = dims(places[0]);
+  const Dims& flat = dims(indices[0]);
   for (size_t d = 0; d < sides.size(); ++d) {
-    const Value place = TRY(inside(b, sides[d], places[d]));
+    const Value index = TRY(inside(b, sides[d], indices[d]));
     const auto last = double(sides[d].size - 1);
     const Value in =
-        TRY(b.binary(op::and_, TRY(b.compare_number("GE", place, 0)), TRY(b.compare_number("LE", place, last))));
+        TRY(b.binary(op::and_, TRY(b.compare_number("GE", index, 0)), TRY(b.compare_number("LE", index, last))));
     if (sides[d].padding == "zeros") valid = valid ? TRY(b.binary(op::and_, valid, in)) : in;
-    const Value whole = TRY(b.convert(TRY(b.clamp(place, 0, last)), Dtype::s64));
+    const Value whole = TRY(b.convert(TRY(b.clamp(index, 0, last)), Dtype::s64));
     columns.push_back(TRY(b.reshape(whole, {flat[0], flat[1], 1})));
   }
   Ints sizes(dims(x).size(), 1);
@@ -119,14 +119,14 @@ Lowered grid_sample(Call& c) {
   Value sum = {};
   std::vector<size_t> pick(size_t(r), 0);
   for (bool more = true; more;) {
-    Values places;
+    Values indices;
     Value weight = {};
     for (size_t d = 0; d < size_t(r); ++d) {
       const Tap& t = all[d][pick[d]];
-      places.push_back(t.place);
+      indices.push_back(t.index);
       if (t.weight) weight = weight ? TRY(c.b.binary(op::multiply, weight, t.weight)) : t.weight;
     }
-    Value part = TRY(pixels(c.b, x, sides, places));
+    Value part = TRY(pixels(c.b, x, sides, indices));
     if (weight) part = TRY(c.b.binary(op::multiply, part, TRY(c.b.broadcast_at(weight, dims(part), {0, 2}))));
     sum = sum ? TRY(c.b.binary(op::add, sum, part)) : part;
     more = false;

@@ -10,7 +10,7 @@ namespace trine::front::onnx {
 
 namespace {
 
-constexpr int64_t kIndicesMax = int64_t{1} << 20;  // of a list of places written into the graph
+constexpr int64_t kIndicesMax = int64_t{1} << 20;  // of a list of indices written into the graph
 
 // Axes: an attribute in old opsets, an input since `since`; absent: none.
 Result<Ints> axes_of(Call& c, int since, size_t input) {
@@ -175,7 +175,7 @@ Lowered slice(Call& c) {
   return Values{out};
 }
 
-// The place in a dim of `size` that index i, perhaps outside, shows.
+// The element of a dim of `size` that index i, perhaps outside, shows.
 int64_t shown(std::string_view mode, int64_t i, int64_t size) {
   if (mode == "edge") return std::clamp<int64_t>(i, 0, size - 1);
   if (mode == "wrap") return ((i % size) + size) % size;
@@ -184,15 +184,15 @@ int64_t shown(std::string_view mode, int64_t i, int64_t size) {
   return std::min(at, period - at) % size;
 }
 
-Made pad_by_places(Build& b, Value x, std::string_view mode, const Ints& low, const Ints& high) {
+Made pad_by_indices(Build& b, Value x, std::string_view mode, const Ints& low, const Ints& high) {
   for (int d = 0; d < rank(x); ++d) {
     const auto k = size_t(d);
     if (low[k] == 0 && high[k] == 0) continue;
     const int64_t size = dims(x)[k];
     if (size == 0) return fail(Code::invalid, cat("mode ", mode, " of an empty dim"));
-    Ints places;
-    for (int64_t i = -low[k]; i < size + high[k]; ++i) places.push_back(shown(mode, i, size));
-    x = TRY(b.take(x, d, b.integers(places)));
+    Ints indices;
+    for (int64_t i = -low[k]; i < size + high[k]; ++i) indices.push_back(shown(mode, i, size));
+    x = TRY(b.take(x, d, b.integers(indices)));
   }
   return x;
 }
@@ -214,7 +214,7 @@ Lowered pad(Call& c) {
         (mode != "constant" && dims(x)[axis] > kIndicesMax))
       return fail(Code::out_of_range, cat("pads of ", low[axis], " and ", high[axis]));
   }
-  if (mode == "reflect" || mode == "edge" || mode == "wrap") return one(pad_by_places(c.b, x, mode, low, high));
+  if (mode == "reflect" || mode == "edge" || mode == "wrap") return one(pad_by_indices(c.b, x, mode, low, high));
   if (mode != "constant")
     return fail(Code::invalid, cat("mode `", mode, "`; expected constant, reflect, edge or wrap"));
   Value value = TRY(c.b.number(dtype(x), c.opset < 11 ? c.real("value", 0) : 0));

@@ -27,7 +27,8 @@ Made to_complex(Build& b, Value x) {
 Made from_complex(Build& b, Value z) {
   Dims to = dims(z);
   to.push_back(1);
-  return b.concat({TRY(b.reshape(TRY(b.unary(op::real, z)), to)), TRY(b.reshape(TRY(b.unary(op::imag, z)), to))}, rank(z));
+  return b.concat({TRY(b.reshape(TRY(b.unary(op::real, z)), to)), TRY(b.reshape(TRY(b.unary(op::imag, z)), to))},
+                  rank(z));
 }
 
 // Cut, or filled with zeros, to n along the last dim.
@@ -100,10 +101,10 @@ Lowered stft(Call& c) {
   if (length > size) return fail(Code::invalid, cat("frames of ", length, " in a signal of ", size));
   const int64_t frames = (size - length) / step + 1;
   if (frames > kPointsMax / length) return fail(Code::out_of_range, cat(frames, " frames of ", length));
-  Ints places;
+  Ints indices;
   for (int64_t f = 0; f < frames; ++f)
-    for (int64_t i = 0; i < length; ++i) places.push_back(f * step + i);
-  z = TRY(c.b.take(z, 1, TRY(c.b.reshape(c.b.integers(places), {frames, length}))));
+    for (int64_t i = 0; i < length; ++i) indices.push_back(f * step + i);
+  z = TRY(c.b.take(z, 1, TRY(c.b.reshape(c.b.integers(indices), {frames, length}))));
   if (c.has(2)) {
     const Value zero = TRY(c.b.fill(dtype(c.in[2]), dims(c.in[2]), 0));
     z = TRY(c.b.binary(op::multiply, z, TRY(c.b.make(op::complex, {c.in[2], zero}))));
@@ -116,9 +117,10 @@ Lowered window(Call& c, double first, double second, double third) {
   const int64_t size = TRY(points(c, 0, 0));
   const double n = c.integer("periodic", 1) != 0 ? double(size) : double(size - 1);
   const Dtype type = TRY(dtype_of(c.integer("output_datatype", 1)));
-  const Value turn = TRY(c.b.with_number(op::multiply, TRY(c.b.iota(Dtype::f64, {size}, 0)), n > 0 ? 2 * M_PI / n : 0));
-  const Value once = TRY(c.b.with_number(op::multiply, TRY(c.b.unary(op::cosine, turn)), -second));
-  const Value twice = TRY(c.b.unary(op::cosine, TRY(c.b.with_number(op::multiply, turn, 2))));
+  const Value angle =
+      TRY(c.b.with_number(op::multiply, TRY(c.b.iota(Dtype::f64, {size}, 0)), n > 0 ? 2 * M_PI / n : 0));
+  const Value once = TRY(c.b.with_number(op::multiply, TRY(c.b.unary(op::cosine, angle)), -second));
+  const Value twice = TRY(c.b.unary(op::cosine, TRY(c.b.with_number(op::multiply, angle, 2))));
   const Value sum = TRY(c.b.binary(op::add, once, TRY(c.b.with_number(op::multiply, twice, third))));
   return one(c.b.convert(TRY(c.b.with_number(op::add, sum, first)), type));
 }

@@ -55,7 +55,7 @@ Error at(Error error, const Bytes& from) {
 }
 
 template <class T>
-Result<T> placed(Result<T> result, const Bytes& from) {
+Result<T> with_position(Result<T> result, const Bytes& from) {
   if (!result) return at(result.error(), from);
   return result;
 }
@@ -84,7 +84,7 @@ Result<AttrId> AttrReader::attr_by_number(uint64_t number, const Bytes& from) {
   if (depth_ >= kDepthMax) return from.error(cat("attributes nested more than ", kDepthMax, " deep"));
   slot.reading = true;
   ++depth_;
-  auto read = placed(read_attr(container_.attrs[number]), container_.attrs[number].bytes);
+  auto read = with_position(read_attr(container_.attrs[number]), container_.attrs[number].bytes);
   --depth_;
   slot.reading = false;
   if (read) slot.id = *read;
@@ -113,11 +113,11 @@ Result<AttrId> AttrReader::read_attr(const Entry& entry) {
   const uint64_t code = TRY(from.varint("an attribute's code"));
   AttrId id{};
   if (entry.dialect == "builtin") {
-    id = TRY(placed(read_builtin(code, from), before));
+    id = TRY(with_position(read_builtin(code, from), before));
   } else if (entry.dialect == "vhlo") {
-    id = TRY(placed(read_vhlo(code, from), before));
+    id = TRY(with_position(read_vhlo(code, from), before));
   } else {
-    id = TRY(placed(read_dialect(entry.dialect, code, from), before));
+    id = TRY(with_position(read_dialect(entry.dialect, code, from), before));
   }
   if (from.left() > 0) return from.error(cat(from.left(), " bytes after the end of an attribute of ", entry.dialect));
   return id;

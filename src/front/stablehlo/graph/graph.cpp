@@ -83,7 +83,7 @@ Result<void> GraphMaker::add_parameter(const Op& function, uint32_t i, TypeId ty
   t.sharding = std::move(sharding);
   const Block& body = function.regions[0].blocks[0];
   const AttrId location = body.locations.empty() ? AttrId::none : body.locations[i];
-  graph_.params.push_back(graph_.parameter(std::move(t), graph_.add_place(place_text(module_, location))));
+  graph_.params.push_back(graph_.parameter(std::move(t), graph_.add_location(location_text(module_, location))));
   const AttrId alias = dictionary_entry(function, "arg_attrs", i, "tf.aliasing_output");
   const bool donated = alias != AttrId::none && module_.attr(alias).kind == AttrKind::integer;
   graph_.donations.push_back(donated ? int(module_.attr(alias).bits) : -1);
@@ -109,7 +109,7 @@ ir::Strings GraphMaker::texts_of(const Op& function, std::string_view list, std:
 }
 
 // How and where arguments and results lie, as JAX says it.
-void GraphMaker::note_places(const Op& function) {
+void GraphMaker::note_locations(const Op& function) {
   struct Note {
     std::string_view name, list, entry;
     size_t count;
@@ -141,7 +141,7 @@ Result<void> GraphMaker::main_function(const Op& function) {
       graph_.attrs.set("result_shardings", std::move(shardings));
   }
   finish_donations(function);
-  note_places(function);
+  note_locations(function);
   return {};
 }
 

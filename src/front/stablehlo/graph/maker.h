@@ -19,14 +19,15 @@ namespace trine::front::stablehlo {
 using Values = std::vector<ir::Value>;
 
 // "model.py:12 (jit(f)/dot_general)"; empty where nothing is known. `around`: the name of the call it is inlined by.
-std::string place_text(const Module& module, AttrId location, std::string_view around = {});
-std::string_view place_name(const Module& module, AttrId location);  // what JAX calls it: "jit(f)/layer 0/jit(block)"
+std::string location_text(const Module& module, AttrId location, std::string_view around = {});
+std::string_view location_name(const Module& module,
+                               AttrId location);  // what JAX calls it: "jit(f)/layer 0/jit(block)"
 
-// graph_type.cpp
+// type.cpp
 Result<ir::Type> graph_type(const Module& module, TypeId id);
 Result<Tensor> graph_tensor(const Module& module, const Attr& dense);  // of a splat its one element, as a scalar
 
-// graph_attr.cpp: attributes as plain values; those with a dot in their name, and accuracies, are left out.
+// attr.cpp: attributes as plain values; those with a dot in their name, and accuracies, are left out.
 Result<ir::Attrs> graph_attrs(const Module& module, const Op& op);
 
 class GraphMaker {
@@ -46,7 +47,7 @@ class GraphMaker {
   Result<void> add_parameter(const Op& function, uint32_t i, TypeId type, std::string sharding);
   void finish_donations(const Op& function);
   ir::Strings texts_of(const Op& function, std::string_view list, std::string_view name, size_t count) const;
-  void note_places(const Op& function);
+  void note_locations(const Op& function);
   std::string sharding_of(const Op& function, std::string_view list, size_t i) const;
   std::vector<AttrId> same_shardings(const Op& function, std::string_view list, const Op& manual,
                                      std::string_view wanted) const;
@@ -54,7 +55,7 @@ class GraphMaker {
   int64_t manual_devices(const Op& manual, AttrId sharding) const;
   AttrId dictionary_entry(const Op& op, std::string_view list, size_t i, std::string_view name) const;
 
-  // graph_op.cpp
+  // op.cpp
   Result<Values> block(const Block& block, std::span<const ir::Value> arguments);
   Result<void> op(const Op& op);
   Result<Values> operands(const Op& op) const;
@@ -78,7 +79,7 @@ class GraphMaker {
   Result<void> cross_replica_sum(const Op& op);
   Result<void> ragged_all_to_all(const Op& op);
 
-  // graph_region.cpp
+  // region.cpp
   Result<ir::Region> region(const Region& region, std::span<const ir::Value> outer = {});
   Result<const Block*> only_block(const Region& region) const;
   std::string_view combiner(const Op& op, size_t number) const;  // "add", ...; empty: none of the kinds
@@ -100,7 +101,7 @@ class GraphMaker {
   Values values_;
   std::unordered_map<std::string_view, const Op*> functions_;
   std::unordered_set<const Op*> open_;                                 // functions being inlined
-  std::unordered_map<AttrId, uint32_t> places_;                        // of the function being converted
+  std::unordered_map<AttrId, uint32_t> locations_;                     // of the function being converted
   std::string around_;                                                 // the names of the calls it is inlined by
   std::unordered_map<ir::Value, std::string, ir::ValueHash> layouts_;  // that the program asks for by itself
   Values* effects_ = nullptr;                                          // of the region being converted

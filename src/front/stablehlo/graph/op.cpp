@@ -85,15 +85,15 @@ Result<Values> GraphMaker::block(const Block& block, std::span<const ir::Value> 
 }
 
 Result<void> GraphMaker::op(const Op& op) {
-  auto [place, fresh] = places_.try_emplace(op.location, 0);
-  if (fresh) place->second = graph_.add_place(place_text(module_, op.location, around_));
+  auto [entry, fresh] = locations_.try_emplace(op.location, 0);
+  if (fresh) entry->second = graph_.add_location(location_text(module_, op.location, around_));
   const uint32_t outer = where_;
-  const bool has_line = graph_.place(place->second).find(':') != std::string::npos;
-  where_ = has_line || !outer ? place->second : outer;  // of a called function without lines: the call's
+  const bool has_line = graph_.location(entry->second).find(':') != std::string::npos;
+  where_ = has_line || !outer ? entry->second : outer;  // of a called function without lines: the call's
   auto done = ++ops_ > kOpsMax ? Result<void>(fail(Code::out_of_range, cat("more than ", kOpsMax, " ops")))
                                : (this->*rule_for(op.name))(op);
   if (!done && done.error().where.empty()) {
-    const std::string& where = graph_.place(where_);
+    const std::string& where = graph_.location(where_);
     done = fail(done.error().code, cat(op.name, ": ", done.error().message), where.empty() ? "the program" : where);
   }
   where_ = outer;
@@ -131,7 +131,7 @@ Result<void> GraphMaker::bind(const Op& op, std::span<const ir::Value> results) 
 Result<void> GraphMaker::add(const Op& op, std::string_view name, ir::Attrs attrs, Values inputs,
                              std::vector<ir::Region> regions) {
   const auto id = ir::OpId::find(name);
-  if (!id) return fail(Code::unsupported, ir::unknown_op(name), graph_.place(where_));
+  if (!id) return fail(Code::unsupported, ir::unknown_op(name), graph_.location(where_));
   const ops::Op* row = ops::find_op(*id);
   if (row != nullptr && row->is_internal)
     return fail(Code::unsupported, cat("`", name, "` is made by the compiler alone"));

@@ -199,13 +199,13 @@ Result<void> GraphMaker::call_function(const Op& op, std::string_view name) {
     return fail(Code::unsupported, cat("@", name, " is only declared"));
   if (!open_.insert(&function).second) return fail(Code::unsupported, cat("@", name, " calls itself"));
   const std::string outer = around_;
-  auto places = std::move(places_);
-  places_.clear();
-  if (const std::string_view called = place_name(module_, op.location); !called.empty())
+  auto locations = std::move(locations_);
+  locations_.clear();
+  if (const std::string_view called = location_name(module_, op.location); !called.empty())
     around_ = outer.empty() ? std::string(called) : cat(outer, "/", called);
   auto results = block(*TRY(only_block(function.regions[0])), TRY(operands(op)));
   open_.erase(&function);
-  places_ = std::move(places);
+  locations_ = std::move(locations);
   around_ = outer;
   return bind(op, TRY(std::move(results)));
 }

@@ -1,4 +1,4 @@
-// Types, constants and places of a module in the graph's terms.
+// Types, constants and locations of a module in the graph's terms.
 #include <algorithm>
 #include <cstring>
 
@@ -80,14 +80,14 @@ static void follow(const Module& module, AttrId location, std::string_view& name
   }
 }
 
-std::string_view place_name(const Module& module, AttrId location) {
+std::string_view location_name(const Module& module, AttrId location) {
   std::string_view name;
   std::string file;
   follow(module, location, name, file);
   return name;
 }
 
-std::string place_text(const Module& module, AttrId location, std::string_view around) {
+std::string location_text(const Module& module, AttrId location, std::string_view around) {
   std::string_view name;
   std::string file;
   follow(module, location, name, file);

@@ -1,4 +1,4 @@
-// Types and attributes as MLIR writes them; records by their rows are in print_record.cpp.
+// Types and attributes as MLIR writes them; records by their rows are in record.cpp.
 #include <charconv>
 #include <cmath>
 #include <cstring>
@@ -65,6 +65,7 @@ void Printer::shape(const Type& t) {
   type(t.element);
 }
 
+// Kinds with a closing `>` break, the others return.
 void Printer::type(TypeId id) {
   if (full()) return;
   const Type& t = module_.type(id);

@@ -1,4 +1,4 @@
-// A Module as MLIR text in the generic form, which MLIR and text.h read back to the same module.
+// A Module as MLIR text in the generic form, which MLIR and text/text.h read back to the same module.
 #pragma once
 
 #include <string>

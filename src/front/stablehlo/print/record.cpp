@@ -1,4 +1,4 @@
-// Records and enumerations, by the syntax of their rows; the mirror of text_record.cpp.
+// Records and enumerations, by the syntax of their rows; the mirror of text/record.cpp.
 #include <cstring>
 
 #include "base/text.h"
@@ -183,17 +183,17 @@ bool Printer::conv_numbers(const Attr& a, const RecordRow&) {
   std::string text = "<";
   for (size_t part = 0; part < 3; ++part) {
     const std::vector<int64_t> spatial = integers_of(module_.attr(a.elements[part * 3 + 2]));
-    std::vector<std::string> places(spatial.size() + 2);
-    auto put = [&](uint64_t place, std::string what) {
-      if (place >= places.size() || !places[place].empty()) return false;
-      places[place] = std::move(what);
+    std::vector<std::string> positions(spatial.size() + 2);
+    auto put = [&](uint64_t position, std::string what) {
+      if (position >= positions.size() || !positions[position].empty()) return false;
+      positions[position] = std::move(what);
       return true;
     };
     for (size_t i = 0; i < 2; ++i)
       if (!put(module_.attr(a.elements[part * 3 + i]).bits, std::string(1, (part == 1 ? "io" : "bf")[i]))) return false;
     for (size_t i = 0; i < spatial.size(); ++i)
       if (!put(uint64_t(spatial[i]), cat(i))) return false;
-    text += cat(part == 0 ? "" : part == 1 ? "x" : "->", "[", join(places, ", "), "]");
+    text += cat(part == 0 ? "" : part == 1 ? "x" : "->", "[", join(positions, ", "), "]");
   }
   out_ += text + ">";
   return true;

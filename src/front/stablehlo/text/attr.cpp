@@ -18,7 +18,7 @@ Result<AttrId> TextParser::attr() {
   if (depth_ >= kDepthMax) return cursor_.error(cat("attributes nested more than ", kDepthMax, " deep"));
   const Nesting nesting(depth_);
   const size_t begin = cursor_.at();
-  return placed(attr_inside(), begin);
+  return with_position(attr_inside(), begin);
 }
 
 Result<AttrId> TextParser::attr_inside() {
@@ -34,7 +34,7 @@ Result<AttrId> TextParser::attr_inside() {
     case '#':
       return dialect_attr();
     case '"':
-      return make_string(module_, TRY(kept_string()));
+      return make_string(module_, TRY(saved_string()));
     case '(':
     case '!':
       return make_type(module_, TRY(type()));
@@ -89,11 +89,11 @@ Result<AttrId> TextParser::number_attr() {
   return is_floating(scalar) ? make_float(module_, scalar, bits) : make_integer(module_, scalar, int64_t(bits));
 }
 
-Result<std::string_view> TextParser::kept_string() { return module_.keep(TRY(cursor_.quoted())); }
+Result<std::string_view> TextParser::saved_string() { return module_.keep(TRY(cursor_.quoted())); }
 
 Result<std::string_view> TextParser::symbol_name() {
   TRY(cursor_.expect("@"));
-  if (cursor_.rest().starts_with("\"")) return kept_string();
+  if (cursor_.rest().starts_with("\"")) return saved_string();
   const std::string_view name = cursor_.suffix();
   if (name.empty()) return cursor_.expected("a name after @");
   return name;
@@ -118,7 +118,7 @@ Result<AttrId> TextParser::array_attr() {
 }
 
 Result<std::string_view> TextParser::name_or_quoted(std::string_view what) {
-  if (cursor_.sees("\"")) return kept_string();
+  if (cursor_.sees("\"")) return saved_string();
   const std::string_view name = cursor_.word();
   if (name.empty()) return cursor_.expected(what);
   return name;
@@ -266,7 +266,8 @@ Result<AttrId> TextParser::location_inside() {
     TRY(cursor_.expect("]"));
     return made(*record_by_name("loc.fused"), {TRY(make_array(module_, std::move(parts))), metadata});
   }
-  const AttrId name = TRY(make_string(module_, TRY(kept_string())));
+  // A string is a file where a line follows, else a name.
+  const AttrId name = TRY(make_string(module_, TRY(saved_string())));
   if (!cursor_.accept(":")) {
     AttrId child{};
     if (cursor_.accept("(")) {

@@ -1,4 +1,4 @@
-// See text_cursor.h.
+// See cursor.h.
 #include "front/stablehlo/text/cursor.h"
 
 #include <algorithm>

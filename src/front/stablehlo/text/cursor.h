@@ -1,4 +1,4 @@
-// A place in a text and the words of MLIR's language at it. Space and // comments before a word are skipped.
+// A position in a text and the words of MLIR's language at it. Space and // comments before a word are skipped.
 #pragma once
 
 #include <cstdint>

@@ -316,7 +316,7 @@ Result<void> TextParser::window_form(Draft& draft) {
       const auto rows = int64_t(values.size() / 2);
       const TypeId tensor = TRY(checked(Type{.kind = TypeKind::tensor, .element = element, .shape = {rows, 2}}));
       std::string bytes(reinterpret_cast<const char*>(values.data()), values.size() * 8);
-      set(draft, "padding", TRY(placed(make_dense(module_, tensor, module_.keep(std::move(bytes))), begin)));
+      set(draft, "padding", TRY(with_position(make_dense(module_, tensor, module_.keep(std::move(bytes))), begin)));
     }
   } while (cursor_.accept(","));
   return {};

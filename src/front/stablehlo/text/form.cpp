@@ -1,6 +1,6 @@
 // The short forms, read by the patterns of ops.cpp, word by word: % an operand, %* a list of them, %, a list where a
 // comma follows each; {name:kind} an attribute's value; attrs the dictionary; :kind the types; <name> a part of its
-// own in text_custom.cpp; [ ... ] what may be missing; anything else stands as it is.
+// own in custom.cpp; [ ... ] what may be missing; anything else stands as it is.
 #include "base/text.h"
 #include "front/stablehlo/build.h"
 #include "front/stablehlo/text/parser.h"
@@ -138,6 +138,7 @@ Result<void> TextParser::form_types(Draft& draft, std::string_view kind) {
     draft.result_types = {types[1]};
     return {};
   }
+  // From here on one type says all of them.
   if (types.size() != 1) return cursor_.error(cat("expected one type, found ", types.size()));
   if (kind == "operand_only") {
     draft.operand_types = {first};

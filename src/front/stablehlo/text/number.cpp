@@ -95,7 +95,7 @@ Result<AttrId> TextParser::dense_attr() {
   }
   TRY(cursor_.expect(">"));
   cursor_.go(end);
-  return placed(make_dense(module_, id, module_.keep(std::move(bytes))), begin);
+  return with_position(make_dense(module_, id, module_.keep(std::move(bytes))), begin);
 }
 
 Result<AttrId> TextParser::dense_hex(TypeId tensor, size_t at) {
@@ -111,7 +111,7 @@ Result<AttrId> TextParser::dense_hex(TypeId tensor, size_t at) {
     bytes += char(value);
   }
   if (!good) return cursor_.error_at(at, "expected bytes as \"0x...\"");
-  return placed(make_dense_from_blob(module_, tensor, module_.keep(std::move(bytes))), at);
+  return with_position(make_dense_from_blob(module_, tensor, module_.keep(std::move(bytes))), at);
 }
 
 }  // namespace trine::front::stablehlo

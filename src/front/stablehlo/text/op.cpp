@@ -151,7 +151,7 @@ Result<void> TextParser::generic_op(Draft& draft) {
 
 Result<void> TextParser::finish(Draft& draft) {
   draft.op.location = TRY(location_or(draft.at));
-  TRY(placed(sort_attrs(draft.op.attrs), draft.at));
+  TRY(with_position(sort_attrs(draft.op.attrs), draft.at));
   TRY(resolve_operands(draft));
   for (const Awaited& block : draft.successors) {  // numbered at the region's end, when all blocks are known
     draft.op.successors.push_back(uint32_t(scopes_.back().awaited.size()));

@@ -66,7 +66,7 @@ class TextParser {
     AttrId attrs = AttrId::none;
   };
 
-  // text_type.cpp
+  // type.cpp
   Result<TypeId> type();
   Result<TypeId> type_inside();
   Result<TypeId> function_type();
@@ -77,7 +77,7 @@ class TextParser {
   Result<std::vector<TypeId>> types_or_one();  // (a, b) or a
   Result<TypeId> checked(Type type);
 
-  // text_attr.cpp
+  // attr.cpp
   Result<AttrId> attr();
   Result<AttrId> attr_inside();
   Result<AttrId> word_attr(std::string_view word, size_t at);
@@ -89,21 +89,21 @@ class TextParser {
   Result<AttrId> packed_attr();
   Result<AttrId> location();  // loc(...); none: unknown
   Result<AttrId> location_inside();
-  Result<AttrId> location_or(size_t at);  // the place in the text where none is given
+  Result<AttrId> location_or(size_t at);  // the position in the text where none is given
   Result<std::vector<NamedAttr>> dictionary();
   Result<AttrId> dictionary_attr();
   Result<std::string_view> name_or_quoted(std::string_view what);
   Result<std::string_view> symbol_name();
-  Result<std::string_view> kept_string();
+  Result<std::string_view> saved_string();
 
-  // text_number.cpp
+  // number.cpp
   Result<AttrId> dense_attr();
   Result<AttrId> dense_hex(TypeId tensor, size_t at);
   Result<void> dense_elements(const Type& tensor, size_t dimension, std::string& bytes);
   Result<void> dense_element(TypeId element, std::string& bytes);
   Result<uint64_t> number_bits(Scalar scalar);
 
-  // text_record.cpp
+  // record.cpp
   Result<AttrId> record(const RecordRow& row);
   Result<AttrId> record_fields(const RecordRow& row);
   Result<AttrId> record_pattern(const RecordRow& row);
@@ -125,7 +125,7 @@ class TextParser {
   Result<AttrId> record_list(const RecordRow& row);  // up to a closing bracket
   bool closes();
 
-  // text_op.cpp
+  // op.cpp
   Result<void> scan_lines();
   Result<Op> op();
   Result<void> op_body(Draft& draft);
@@ -144,7 +144,7 @@ class TextParser {
   Result<Argument> argument(bool attributes);
   Result<std::vector<Argument>> argument_list(bool attributes);  // (%a: type, ...)
 
-  // text_form.cpp
+  // form.cpp
   Result<void> form(Draft& draft, std::string_view form);
   Result<void> form_word(Draft& draft, std::string_view word);
   Result<void> form_attr(Draft& draft, std::string_view name, std::string_view kind);
@@ -154,7 +154,7 @@ class TextParser {
   Result<void> same_types(Draft& draft, TypeId type);
   Result<void> from_function(Draft& draft, TypeId type);
 
-  // text_custom.cpp
+  // custom.cpp
   Result<void> module_form(Draft& draft);
   Result<void> func_form(Draft& draft);
   Result<void> func_results(std::vector<TypeId>& types, std::vector<AttrId>& attrs);
@@ -175,7 +175,7 @@ class TextParser {
   void set(Draft& draft, std::string_view name, AttrId value) { draft.op.attrs.push_back({name, value}); }
   Error at_cursor(const Error& error, size_t at) const;
   template <class T>
-  Result<T> placed(Result<T> result, size_t at) const {
+  Result<T> with_position(Result<T> result, size_t at) const {
     if (!result && result.error().where.empty()) return at_cursor(result.error(), at);
     return result;
   }

@@ -9,7 +9,7 @@
 namespace trine::front::stablehlo {
 
 Result<AttrId> TextParser::made(const RecordRow& row, std::vector<AttrId> fields) {
-  return placed(make_record(module_, row, std::move(fields)), cursor_.at());
+  return with_position(make_record(module_, row, std::move(fields)), cursor_.at());
 }
 
 Result<AttrId> TextParser::enumeration(const EnumRow& row) {
@@ -57,7 +57,7 @@ Result<AttrId> TextParser::field(const Field& f) {
     case FieldKind::real:
       return make_float(module_, Scalar::f64, TRY(number_bits(Scalar::f64)));
     case FieldKind::text:
-      return make_string(module_, TRY(kept_string()));
+      return make_string(module_, TRY(saved_string()));
     case FieldKind::type:
       return make_type(module_, TRY(type()));
     case FieldKind::attr:
@@ -89,7 +89,7 @@ Result<AttrId> TextParser::record_fields(const RecordRow& row) {
   }
   TRY(cursor_.expect(">"));
   for (size_t i = 0; i < fields.size(); ++i)
-    if (!given[i]) fields[i] = TRY(placed(default_field(module_, row.fields[i].kind), cursor_.at()));
+    if (!given[i]) fields[i] = TRY(with_position(default_field(module_, row.fields[i].kind), cursor_.at()));
   return made(row, std::move(fields));
 }
 
@@ -126,7 +126,7 @@ Result<AttrId> TextParser::pattern_field(const Field& f) {
     std::vector<AttrId> out;
     if (!empty) {
       do {
-        out.push_back(TRY(make_string(module_, TRY(kept_string()))));
+        out.push_back(TRY(make_string(module_, TRY(saved_string()))));
       } while (cursor_.accept(","));
     }
     return make_array(module_, std::move(out));
@@ -214,8 +214,8 @@ Result<AttrId> TextParser::conv_numbers() {
     if (fields.size() == 6) TRY(cursor_.expect("->"));
     TRY(cursor_.expect("["));
     int64_t lettered[2] = {-1, -1};
-    std::vector<std::pair<int64_t, int64_t>> spatial;  // its number, its place
-    int64_t place = 0;
+    std::vector<std::pair<int64_t, int64_t>> spatial;  // its number, its position
+    int64_t position = 0;
     do {
       const size_t begin = (cursor_.peek(), cursor_.at());
       if (const std::string_view word = cursor_.word(); !word.empty()) {
@@ -223,23 +223,24 @@ Result<AttrId> TextParser::conv_numbers() {
         if (which == std::string_view::npos || lettered[which] >= 0)
           return cursor_.error_at(begin,
                                   cat("expected ", letters.substr(0, 1), ", ", letters.substr(1), " or a number"));
-        lettered[which] = place++;
+        lettered[which] = position++;
       } else {
-        spatial.emplace_back(TRY(cursor_.integer()), place++);
+        spatial.emplace_back(TRY(cursor_.integer()), position++);
       }
     } while (cursor_.accept(","));
     TRY(cursor_.expect("]"));
     std::sort(spatial.begin(), spatial.end());
-    std::vector<int64_t> places;
+    std::vector<int64_t> positions;
     for (auto [number, where] : spatial) {
-      if (number != int64_t(places.size())) return cursor_.error("spatial dimensions are numbered 0, 1, ... once each");
-      places.push_back(where);
+      if (number != int64_t(positions.size()))
+        return cursor_.error("spatial dimensions are numbered 0, 1, ... once each");
+      positions.push_back(where);
     }
     for (int64_t where : lettered) {
       if (where < 0) return cursor_.error(cat("expected both ", letters.substr(0, 1), " and ", letters.substr(1)));
       fields.push_back(TRY(make_integer(module_, Scalar::i64, where)));
     }
-    fields.push_back(TRY(make_integers(module_, places)));
+    fields.push_back(TRY(make_integers(module_, positions)));
   }
   return made(*record_by_name("stablehlo.conv"), std::move(fields));
 }

@@ -9,7 +9,7 @@
 
 namespace trine::front::stablehlo {
 
-// `text` must outlive the module, as for read_bytecode. What has no location gets its place in the file `name`.
+// `text` must outlive the module, as for read_bytecode. What has no location gets its position in the file `name`.
 // Errors say line:column.
 Result<void> read_text(std::string_view text, std::string_view name, Module& module);
 

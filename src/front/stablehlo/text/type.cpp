@@ -9,8 +9,8 @@ namespace trine::front::stablehlo {
 
 Result<TypeId> TextParser::checked(Type type) {
   const size_t at = cursor_.at();
-  TRY(placed(check_type(module_, type), at));
-  return placed(module_.intern(std::move(type)), at);
+  TRY(with_position(check_type(module_, type), at));
+  return with_position(module_.intern(std::move(type)), at);
 }
 
 Result<TypeId> TextParser::type() {

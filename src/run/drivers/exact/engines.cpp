@@ -1,4 +1,4 @@
-// The engines' turns; see engines.h.
+// The engines, a slice of instructions at a time; see engines.h.
 #include "run/drivers/exact/engines.h"
 
 #include <algorithm>
@@ -14,10 +14,10 @@ using arch::FaultKind;
 
 namespace {
 
-// An engine that never waits must not keep the others from their turn; large, so that producers run well ahead.
-constexpr int64_t kTurnMax = 65536;
+// An engine that never waits must not keep the others from running; large, so that producers run well ahead.
+constexpr int64_t kSliceMax = 65536;
 
-// After so many turns every wait that can be met is, so that polling loops starve nobody.
+// After so many rounds every wait that can be met is, so that polling loops starve nobody.
 constexpr int64_t kHeldMax = 4096;
 
 // Only rows of the control set write registers.
@@ -40,21 +40,22 @@ std::string wait_text(const arch::Wait& w, int64_t value) {
 
 }  // namespace
 
-Engines::Engines(arch::Machine& machine, const Prepared& prepared, const ExactOptions& options, Findings& findings,
-                 Races::Known& known, const Watch& watch)
+Engines::Engines(arch::Machine& machine, const DecodedProgram& decoded, const ExactOptions& options, Findings& findings,
+                 Races::Known& known, const Checks& checks)
     : machine_(machine),
       program_(machine.program()),
-      prepared_(prepared),
+      decoded_(decoded),
       options_(options),
       findings_(findings),
-      watch_(watch) {
-  for (size_t i = 0; i < prepared.streams.size(); ++i) {
-    Lane& lane = lanes_.emplace_back(prepared.streams[i], static_cast<int>(i));
+      checks_(checks) {
+  for (size_t i = 0; i < decoded.streams.size(); ++i) {
+    Lane& lane = lanes_.emplace_back(decoded.streams[i], static_cast<int>(i));
     lane.rounding.mode = options.stochastic ? RoundingMode::stochastic : RoundingMode::nearest_even;
-    lane.rounding.seed = options.seed + i;  // every stream has its own sequence, so its turns do not matter
+    lane.rounding.seed =
+        options.seed + i;  // every stream has its own sequence, so the order of engines does not matter
   }
   for (arch::Core& core : machine_.cores) core.trap_nan = options.trap_nan;
-  if (watch.races) races_.emplace(machine_, findings_, known, watch.any_row);
+  if (checks.races) races_.emplace(machine_, findings_, known, checks.any_row);
 }
 
 void Engines::run(RunResult& result) {
@@ -66,9 +67,9 @@ void Engines::run(RunResult& result) {
       report_endless();
       break;
     }
-    const bool met = hold_meetings();
-    if (watch_.any_row && !machine_.settled) break;
-    if (pass_waits() || met || moved) continue;
+    const bool crossed = run_all_rendezvous();
+    if (checks_.any_row && !machine_.settled) break;
+    if (pass_waits() || crossed || moved) continue;
     result.finished = true;
     for (const Lane& lane : lanes_) result.finished &= lane.at.done();
     if (!result.finished) report_deadlock();
@@ -83,8 +84,8 @@ bool Engines::advance(Lane& lane) {
   lane.spins = false;
   const int64_t before = counts_.instructions;
   const int64_t budget = options_.steps_max ? options_.steps_max : std::numeric_limits<int64_t>::max();
-  const int64_t end = std::min(saturating_add(before, kTurnMax), budget);
-  while (!lane.at.done() && counts_.instructions < end && !lane.spins && !waits(lane) && !meets(lane)) {
+  const int64_t end = std::min(saturating_add(before, kSliceMax), budget);
+  while (!lane.at.done() && counts_.instructions < end && !lane.spins && !waits(lane) && !at_rendezvous(lane)) {
     ++counts_.instructions;
     changes_ += lane.form->changes[lane.at.pc()];
     if (lane.at.at_control()) {
@@ -101,7 +102,7 @@ bool Engines::advance(Lane& lane) {
   return counts_.instructions != before;
 }
 
-// Brent's way: the place is marked after 1, 2, 4, … steps, so any round is seen within twice its length.
+// Brent's algorithm: the position is marked after 1, 2, 4, … steps, so any round is seen within twice its length.
 void Engines::look_for_spin(Lane& lane) {
   if (lane.mark_changes == changes_ && lane.at.pc() == lane.mark.pc && lane.at.position() == lane.mark) {
     lane.spins = true;
@@ -114,14 +115,14 @@ void Engines::look_for_spin(Lane& lane) {
 arch::Call Engines::call_of(const Lane& lane) const {
   const arch::Stream& stream = lane.at.stream();
   return {program_,
-          prepared_.chip,
+          decoded_.chip,
           lane.at.insn(),
           lane.info(),
           stream.engine,
           stream.core,
           lane.at.depth() ? lane.at.loops() : nullptr,
           lane.at.registers(),
-          &prepared_.forms};
+          &decoded_.forms};
 }
 
 void Engines::execute(Lane& lane) {
@@ -149,23 +150,24 @@ void Engines::execute_on_registers(Lane& lane, arch::Core& core, const arch::Cal
     lane.loaded.push_back(registers[program_.operands[call.insn.operand].reg]);
 }
 
-// The same engine of every core has come to an instruction at which cores meet; it is carried out once for all.
-bool Engines::hold_meetings() {
-  if (!prepared_.meets) return false;
+// The same engine of every core has come to a rendezvous; it is carried out once for all.
+bool Engines::run_all_rendezvous() {
+  if (!decoded_.at_rendezvous) return false;
   bool any = false;
   for (int e = 0; e < arch::kEngineCount; ++e) {
     std::vector<Lane*> come(program_.cores);
     for (Lane& lane : lanes_)
-      if (lane.at.stream().engine == static_cast<arch::Engine>(e) && !lane.at.done() && meets(lane) && !waits(lane))
+      if (lane.at.stream().engine == static_cast<arch::Engine>(e) && !lane.at.done() && at_rendezvous(lane) &&
+          !waits(lane))
         come[lane.at.stream().core] = &lane;
     if (std::find(come.begin(), come.end(), nullptr) != come.end()) continue;
-    hold_meeting(come);
+    run_rendezvous(come);
     any = true;
   }
   return any;
 }
 
-void Engines::hold_meeting(const std::vector<Lane*>& lanes) {
+void Engines::run_rendezvous(const std::vector<Lane*>& lanes) {
   std::vector<arch::Call> calls;
   std::vector<int> streams;
   for (Lane* lane : lanes) {
@@ -174,15 +176,15 @@ void Engines::hold_meeting(const std::vector<Lane*>& lanes) {
   }
   arch::Core& core = machine_.cores[0];
   if (races_) {
-    races_->meet(streams);
+    races_->barrier(streams);
     for (size_t i = 0; i < calls.size(); ++i) races_->access(streams[i], lanes[i]->at, calls[i]);
   }
   core.rounding = lanes[0]->rounding;
-  machine_.meeting = calls;
+  machine_.rendezvous = calls;
   calls[0].info.row->exec(core, calls[0]);  // it sees to it that they agree
-  machine_.meeting = {};
+  machine_.rendezvous = {};
   lanes[0]->rounding = core.rounding;
-  if (races_) races_->meet(streams);
+  if (races_) races_->barrier(streams);
   if (!core.faults.empty()) take_faults(*lanes[0]);
   for (Lane* lane : lanes) {
     ++counts_.instructions;
@@ -225,10 +227,10 @@ bool Engines::pass_waits() {
   for (Lane& lane : lanes_) {
     lane.rank = -1;
     if (lane.at.done() || idles(lane) || !waits(lane) || !satisfied(lane)) continue;
-    lane.rank = races_ && races_->ambiguous(lane.stream, lane.at) ? 1 + (lane.stream == watch_.last) : 0;
+    lane.rank = races_ && races_->ambiguous(lane.stream, lane.at) ? 1 + (lane.stream == checks_.last) : 0;
     found[static_cast<size_t>(lane.rank)] = true;
   }
-  const bool all = ++turns_ % kHeldMax == 0;
+  const bool all = ++permits_ % kHeldMax == 0;
   bool any = false;
   for (int rank = 0; rank < kRanks && (all || !any); ++rank) {
     if (!found[static_cast<size_t>(rank)]) continue;
@@ -246,7 +248,7 @@ void Engines::take_faults(Lane& lane) {
   for (arch::Fault& fault : core.faults) {
     Finding f;
     f.kind = fault.kind;
-    f.place = place_of(lane.stream, lane.at);
+    f.point = point_of(lane.stream, lane.at);
     f.operand = std::move(fault.operand);
     f.found = std::move(fault.detail);
     findings_.add(std::move(f));
@@ -287,7 +289,7 @@ void Engines::report_deadlock() {
     if (lane.at.done()) continue;
     Finding f;
     f.kind = FaultKind::deadlock;
-    f.place = place_of(lane.stream, lane.at);
+    f.point = point_of(lane.stream, lane.at);
     if (idles(lane)) {
       f.found = cat(stream_name(lane.at.stream()), " goes round for ever: nothing that it looks at changes any more");
       f.expected = "a way out of the loop";
@@ -312,7 +314,7 @@ std::string Engines::missing_from(const Lane& lane) const {
     });
     std::string_view state = it == lanes_.end() ? "has no such stream" : "";
     if (it != lanes_.end() && it->at.done()) state = "has ended";
-    if (it != lanes_.end() && !it->at.done() && (waits(*it) || !meets(*it))) state = "is held up";
+    if (it != lanes_.end() && !it->at.done() && (waits(*it) || !at_rendezvous(*it))) state = "is held up";
     if (!state.empty()) out += cat(out.empty() ? "" : ", ", "core ", core, ", which ", state);
   }
   return out;
@@ -323,7 +325,7 @@ void Engines::report_endless() {
     if (lane.at.done() || waits(lane)) continue;
     Finding f;
     f.kind = FaultKind::deadlock;
-    f.place = place_of(lane.stream, lane.at);
+    f.point = point_of(lane.stream, lane.at);
     f.found = cat("the program has not ended after ", counts_.instructions, " instructions");
     f.expected = "an end within the step limit";
     f.fix = "look for a branch or jump that is always taken, or raise the step limit";

@@ -10,31 +10,31 @@
 #include "arch/core.h"
 #include "arch/row.h"
 #include "arch/sequencer.h"
+#include "run/drivers/exact/decoded.h"
 #include "run/drivers/exact/exact.h"
-#include "run/drivers/exact/prepared.h"
 #include "run/drivers/exact/races.h"
 
 namespace trine::run {
 
 class Engines {
  public:
-  struct Watch {
+  struct Checks {
     bool races = true;
     // An operand whose address depends on data counts as its whole tensor; the run ends once it cannot settle.
     bool any_row = false;
     int last = -1;  // a stream whose ambiguous waits are let on after everybody else's, or -1
   };
-  Engines(arch::Machine& machine, const Prepared& prepared, const ExactOptions& options, Findings& findings,
-          Races::Known& known, const Watch& watch);
+  Engines(arch::Machine& machine, const DecodedProgram& decoded, const ExactOptions& options, Findings& findings,
+          Races::Known& known, const Checks& checks);
   void run(RunResult& result);
   std::set<int> hasty() const { return races_ ? races_->hasty() : std::set<int>{}; }
 
  private:
   struct Lane {
-    Lane(const PreparedStream& prepared, int number) : at(prepared.begin), form(&prepared), stream(number) {}
+    Lane(const DecodedStream& decoded, int number) : at(decoded.begin), form(&decoded), stream(number) {}
     const arch::RowInfo& info() const { return *form->infos[at.pc()]; }
     arch::Sequencer at;
-    const PreparedStream* form;
+    const DecodedStream* form;
     int stream = 0;
     Rounding rounding;
     std::vector<uint32_t> loaded;  // what its register_loads gave, in order
@@ -47,18 +47,19 @@ class Engines {
   };
   bool idles(const Lane& lane) const { return lane.spins && lane.mark_changes == changes_; }
   bool waits(const Lane& lane) const { return lane.at.insn().waits && !lane.passed; }
-  bool meets(const Lane& lane) const { return lane.info().row->unit == arch::Unit::meeting; }
+  bool at_rendezvous(const Lane& lane) const { return lane.info().row->unit == arch::Unit::rendezvous; }
   bool satisfied(const Lane& lane) const;
-  bool advance(Lane& lane);  // until it waits, meets, ends or has run for a while; false when it did nothing
+  bool advance(
+      Lane& lane);  // until it waits, comes to a rendezvous, ends or has run for a while; false when it did nothing
   arch::Call call_of(const Lane& lane) const;
   void execute(Lane& lane);
   void execute_on_registers(Lane& lane, arch::Core& core, const arch::Call& call);
   void look_for_spin(Lane& lane);
   void update(Lane& lane);
   void take_faults(Lane& lane);
-  bool pass_waits();     // lets on whoever may go on
-  bool hold_meetings();  // of engines whose every core has come
-  void hold_meeting(const std::vector<Lane*>& lanes);
+  bool pass_waits();          // lets on whoever may go on
+  bool run_all_rendezvous();  // of engines whose every core has come
+  void run_rendezvous(const std::vector<Lane*>& lanes);
   void report_deadlock();
   void report_endless();
   bool raises(const Lane& lane, uint16_t semaphore) const;
@@ -67,14 +68,14 @@ class Engines {
 
   arch::Machine& machine_;
   const arch::Program& program_;
-  const Prepared& prepared_;
+  const DecodedProgram& decoded_;
   const ExactOptions& options_;
   Findings& findings_;
   std::vector<Lane> lanes_;
   std::optional<Races> races_;
-  const Watch watch_;
+  const Checks checks_;
   Counts counts_;
-  int64_t turns_ = 0;
+  int64_t permits_ = 0;
   int64_t changes_ = 0;  // instructions that may have changed memory or a semaphore
 };
 

@@ -49,7 +49,7 @@ Result<void> check_inputs(const Program& program, const Inputs& inputs) {
 }
 
 // On-chip constants and inputs are there when the program starts, partition by partition.
-void place_on_chip(arch::Machine& machine, const Tensor& t, const std::byte* from) {
+void write_on_chip(arch::Machine& machine, const Tensor& t, const std::byte* from) {
   arch::Core& core = machine.cores[t.core];
   Memory& m = t.space == Space::sbuf ? core.sbuf : core.psum;
   const size_t row = static_cast<size_t>(bytes_per_partition(t));
@@ -59,7 +59,7 @@ void place_on_chip(arch::Machine& machine, const Tensor& t, const std::byte* fro
   m.written_in.set(t.partition, partitions, static_cast<size_t>(t.address), row);
 }
 
-void place_tensors(arch::Machine& machine, const std::vector<bool>& written, const Inputs& inputs) {
+void write_tensors(arch::Machine& machine, const std::vector<bool>& written, const Inputs& inputs) {
   const Program& program = machine.program();
   for (size_t i = 0; i < program.tensors.size(); ++i) {
     const Tensor& t = program.tensors[i];
@@ -69,7 +69,7 @@ void place_tensors(arch::Machine& machine, const std::vector<bool>& written, con
       from = std::span(program.data.data(), program.data.size()).subspan(t.data_offset, t.data_bytes);
     if (from.empty()) continue;
     if (t.space != Space::hbm) {
-      place_on_chip(machine, t, from.data());
+      write_on_chip(machine, t, from.data());
     } else if (written[i]) {
       std::memcpy(machine.hbm[i].bytes, from.data(), from.size());
       machine.hbm[i].complete = true;
@@ -99,13 +99,13 @@ std::vector<std::byte> read_back(arch::Machine& machine, uint32_t index, bool& c
 }
 
 // The first instruction that touches a tensor which reaches past the end of its memory.
-Place first_use_past_end(const Program& program, const arch::Chip& chip) {
+ProgramPoint first_use_past_end(const Program& program, const arch::Chip& chip) {
   const auto past = [&](const Tensor& t) {
     if (t.space == Space::hbm) return t.address + tensor_bytes(t) > chip.hbm.bytes;
     return t.address + bytes_per_partition(t) >
            (t.space == Space::sbuf ? chip.sbuf.bytes_per_partition : chip.psum.banks * chip.psum.bank_bytes);
   };
-  Place p;
+  ProgramPoint p;
   for (size_t s = 0; s < program.streams.size(); ++s)
     for (uint32_t pc = 0; pc < program.streams[s].insns.size(); ++pc) {
       const arch::Insn& insn = program.streams[s].insns[pc];
@@ -150,7 +150,7 @@ Result<void> check_program(const Program& program, const arch::Chip& chip, Findi
     if (problem.error.code != Code::out_of_memory) return problem.error;
     Finding f;
     f.kind = arch::FaultKind::over_capacity;
-    f.place = first_use_past_end(program, chip);
+    f.point = first_use_past_end(program, chip);
     f.found = problem.error.message;
     findings.add(std::move(f), findings.list().size());
   }
@@ -164,7 +164,7 @@ void collect_outputs(arch::Machine& machine, Findings& findings, RunResult& resu
     if (t.kind != TensorKind::output) continue;
     bool complete = true;
     result.outputs.push_back({t.name, t.dtype, t.shape, read_back(machine, i, complete)});
-    if (!machine.cores[0].watched) continue;
+    if (!machine.cores[0].tracked) continue;
     if (complete || !result.finished) continue;
     Finding f;
     f.kind = arch::FaultKind::uninitialized_read;
@@ -178,36 +178,37 @@ void collect_outputs(arch::Machine& machine, Findings& findings, RunResult& resu
 
 // Machines that have run a program, for its next run: fresh memory costs more than a small program. Few, since each
 // holds an SBUF.
-class Shelf {
+class MachineCache {
  public:
   std::unique_ptr<arch::Machine> take(const ExactProgram* owner) {
     const std::lock_guard held(mutex_);
-    for (auto& [who, machine] : kept_)
+    for (auto& [who, machine] : machines_)
       if (who == owner && machine) return std::move(machine);
     return nullptr;
   }
   void put(const ExactProgram* owner, std::unique_ptr<arch::Machine> machine) {
     const std::lock_guard held(mutex_);
-    kept_.emplace_back(owner, std::move(machine));
-    std::erase_if(kept_, [](const auto& k) { return !k.second; });
-    if (kept_.size() > kMost) kept_.erase(kept_.begin());
+    machines_.emplace_back(owner, std::move(machine));
+    std::erase_if(machines_, [](const auto& k) { return !k.second; });
+    if (machines_.size() > kMost) machines_.erase(machines_.begin());
   }
   void drop(const ExactProgram* owner) {
     const std::lock_guard held(mutex_);
-    std::erase_if(kept_, [&](const auto& k) { return k.first == owner; });
+    std::erase_if(machines_, [&](const auto& k) { return k.first == owner; });
   }
-  static Shelf& process() {
-    static Shelf* const all = new Shelf;  // stays to the end: programs may be dropped after other statics are
+  static MachineCache& process() {
+    static MachineCache* const all =
+        new MachineCache;  // stays to the end: programs may be dropped after other statics are
     return *all;
   }
 
  private:
   static constexpr size_t kMost = 4;
   std::mutex mutex_;
-  std::vector<std::pair<const ExactProgram*, std::unique_ptr<arch::Machine>>> kept_;
+  std::vector<std::pair<const ExactProgram*, std::unique_ptr<arch::Machine>>> machines_;
 };
 
-Result<std::unique_ptr<arch::Machine>> machine_for(const Prepared& p) {
+Result<std::unique_ptr<arch::Machine>> machine_for(const DecodedProgram& p) {
   auto machine = std::make_unique<arch::Machine>(p.program, shape_of(p.chip));
   if (const std::string name = machine->refused(); !name.empty())
     return fail(Code::out_of_memory, cat("the host has no memory for ", name), p.program.name);
@@ -222,23 +223,23 @@ bool by_value(const Finding& f) {
 }  // namespace
 
 ExactProgram::ExactProgram(const Program& program, const arch::Chip& chip)
-    : prepared_(std::make_unique<const Prepared>(program, chip)) {}
-ExactProgram::~ExactProgram() { Shelf::process().drop(this); }
+    : decoded_(std::make_unique<const DecodedProgram>(program, chip)) {}
+ExactProgram::~ExactProgram() { MachineCache::process().drop(this); }
 
 Result<std::shared_ptr<const ExactProgram>> ExactProgram::make(const Program& program, const arch::Chip& chip) {
   Findings findings(program, std::numeric_limits<int>::max());
   TRY(check_program(program, chip, findings));
   std::shared_ptr<ExactProgram> out(new ExactProgram(program, chip));
   out->unfit_ = findings.take();
-  if (out->prepared_->wanders) out->state_ = State::never;
+  if (out->decoded_->wanders) out->state_ = State::never;
   return std::shared_ptr<const ExactProgram>(std::move(out));
 }
 
 // Every finding; `settled`: other data could not have given others. Where addresses depend on data, a strict run takes
 // every row for touched that any data could name; it ends where that cannot be settled, and its result is of no use.
-Result<RunResult> ExactProgram::run_watched(const Inputs& inputs, const ExactOptions& options, bool strict,
+Result<RunResult> ExactProgram::run_tracked(const Inputs& inputs, const ExactOptions& options, bool strict,
                                             bool& settled) const {
-  const Prepared& p = *prepared_;
+  const DecodedProgram& p = *decoded_;
   Findings findings(p.program, options.findings_max);
   Races::Known known;
   RunResult result;
@@ -248,7 +249,7 @@ Result<RunResult> ExactProgram::run_watched(const Inputs& inputs, const ExactOpt
   while (!lasts.empty()) {  // findings come once, so later runs add only the races that the first could not see
     const int last = lasts.extract(lasts.begin()).value();
     auto machine = TRY(machine_for(p));
-    place_tensors(*machine, p.written, inputs);
+    write_tensors(*machine, p.written, inputs);
     Engines engines(*machine, p, options, findings, known, {options.check_races, strict && p.moves, last});
     RunResult again;
     RunResult& here = last < 0 ? result : again;
@@ -263,21 +264,21 @@ Result<RunResult> ExactProgram::run_watched(const Inputs& inputs, const ExactOpt
   result.findings = findings.take();
   settled =
       settled && !result.findings_dropped && std::all_of(result.findings.begin(), result.findings.end(), by_value);
-  if (settled && strict) Shelf::process().put(this, std::move(first));
+  if (settled && strict) MachineCache::process().put(this, std::move(first));
   return result;
 }
 
 // False where it met what only a watched run tells in full.
 Result<bool> ExactProgram::run_settled(const Inputs& inputs, const ExactOptions& options, RunResult& result) const {
-  const Prepared& p = *prepared_;
-  auto machine = Shelf::process().take(this);
+  const DecodedProgram& p = *decoded_;
+  auto machine = MachineCache::process().take(this);
   const bool fresh = !machine;
   if (fresh) machine = TRY(machine_for(p));
   machine->restart();
   // A machine's written bits say what has to be cleared before another program may have it, so its first run is
   // watched.
-  for (arch::Core& core : machine->cores) core.watched = fresh;
-  place_tensors(*machine, p.written, inputs);
+  for (arch::Core& core : machine->cores) core.tracked = fresh;
+  write_tensors(*machine, p.written, inputs);
   Findings findings(p.program, options.findings_max);
   Races::Known known;
   Engines engines(*machine, p, options, findings, known, {.races = false});
@@ -286,17 +287,17 @@ Result<bool> ExactProgram::run_settled(const Inputs& inputs, const ExactOptions&
   result.findings_dropped = findings.dropped();
   result.findings = findings.take();
   if (result.findings_dropped || !std::all_of(result.findings.begin(), result.findings.end(), by_value)) return false;
-  Shelf::process().put(this, std::move(machine));
+  MachineCache::process().put(this, std::move(machine));
   return true;
 }
 
 Result<RunResult> ExactProgram::run(const Inputs& inputs, const ExactOptions& options) const {
-  TRY(check_inputs(prepared_->program, inputs));
+  TRY(check_inputs(decoded_->program, inputs));
   if (!unfit_.empty()) {  // so there is nothing to run it on
     RunResult result;
-    const size_t kept = std::min(unfit_.size(), static_cast<size_t>(std::max(options.findings_max, 0)));
-    result.findings.assign(unfit_.begin(), unfit_.begin() + static_cast<ptrdiff_t>(kept));
-    result.findings_dropped = static_cast<int64_t>(unfit_.size() - kept);
+    const size_t shown = std::min(unfit_.size(), static_cast<size_t>(std::max(options.findings_max, 0)));
+    result.findings.assign(unfit_.begin(), unfit_.begin() + static_cast<ptrdiff_t>(shown));
+    result.findings_dropped = static_cast<int64_t>(unfit_.size() - shown);
     return result;
   }
   if (state_ == State::settled) {
@@ -305,11 +306,11 @@ Result<RunResult> ExactProgram::run(const Inputs& inputs, const ExactOptions& op
   }
   bool settled = false;
   if (state_ == State::open && options.check_races) {
-    auto result = TRY(run_watched(inputs, options, true, settled));
+    auto result = TRY(run_tracked(inputs, options, true, settled));
     state_ = settled ? State::settled : State::never;
-    if (settled || !prepared_->moves) return result;
+    if (settled || !decoded_->moves) return result;
   }
-  return run_watched(inputs, options, false, settled);
+  return run_tracked(inputs, options, false, settled);
 }
 
 Result<RunResult> run_exact(const Program& program, const arch::Chip& chip, const Inputs& inputs,

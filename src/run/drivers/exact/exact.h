@@ -53,7 +53,7 @@ struct RunResult {
   std::vector<std::vector<uint32_t>> loaded;  // of each stream: what its register_loads gave, for the timer
 };
 
-struct Prepared;
+struct DecodedProgram;
 
 // A program made ready for a chip, to be run many times. Whether it races, reads what nobody wrote or breaks a PSUM
 // group rarely depends on data: once a run has shown that no data can make it, later runs do not look again, and give
@@ -70,10 +70,10 @@ class ExactProgram {
  private:
   enum class State : uint8_t { open, settled, never };
   ExactProgram(const arch::Program& program, const arch::Chip& chip);
-  Result<RunResult> run_watched(const Inputs& inputs, const ExactOptions& options, bool strict, bool& settled) const;
+  Result<RunResult> run_tracked(const Inputs& inputs, const ExactOptions& options, bool strict, bool& settled) const;
   Result<bool> run_settled(const Inputs& inputs, const ExactOptions& options, RunResult& result) const;
 
-  std::unique_ptr<const Prepared> prepared_;
+  std::unique_ptr<const DecodedProgram> decoded_;
   std::vector<Finding> unfit_;  // what does not fit the chip
   mutable std::atomic<State> state_ = State::open;
 };

@@ -195,7 +195,7 @@ bool Order::update(int thread, int core, const arch::Update& u) {
   if (s.waiters.empty()) return true;
   bool clean = true;
   const Clock& clock = clocks_[static_cast<size_t>(thread)];
-  for (const auto& [stream, period] : s.met)
+  for (const auto& [stream, period] : s.waits_met)
     if (stream_of(thread) != stream && clock[static_cast<size_t>(stream)] <= period) hasty_.insert(stream);
   if (u.op == arch::UpdateOp::set) {
     clean = s.tally.all_known_to(clock);
@@ -210,7 +210,7 @@ void Order::wait(int stream, int core, const arch::Wait& w, int64_t value) {
   Semaphore& s = semaphore(core, w.semaphore);
   Clock& clock = clocks_[static_cast<size_t>(stream)];
   if (ambiguous(stream, core, w, value)) {
-    s.met[stream] = period(stream);
+    s.waits_met[stream] = period(stream);
     next_period(stream);
   }
   s.tally.learn(true, value, clock);
@@ -221,7 +221,7 @@ void Order::wait(int stream, int core, const arch::Wait& w, int64_t value) {
   s.tally.settle(waiters_);
 }
 
-void Order::meet(const std::vector<int>& streams) {
+void Order::barrier(const std::vector<int>& streams) {
   Clock all(clocks_.size());
   for (const int s : streams) raise(all, clocks_[static_cast<size_t>(s)]);
   for (const int s : streams) {

@@ -63,8 +63,8 @@ class Order {
   // False when a `set` may come before or after another update, so that the semaphore's value is anyone's guess.
   bool update(int thread, int core, const arch::Update& u);
   void wait(int stream, int core, const arch::Wait& w, int64_t value);
-  void meet(const std::vector<int>& streams);  // all of them reach a point together
-  void end(int stream);                        // will not wait any more
+  void barrier(const std::vector<int>& streams);  // all of them reach a point together
+  void end(int stream);                           // will not wait any more
   // Several threads raise it, and the wait is not met by what the stream knows already: what it learns depends on who
   // else may have been first.
   bool ambiguous(int stream, int core, const arch::Wait& w, int64_t value) const;
@@ -75,9 +75,9 @@ class Order {
  private:
   struct Semaphore {
     Tally tally = {};
-    std::vector<int> waiters = {};     // streams
-    std::vector<int> updaters = {};    // threads
-    std::map<int, uint64_t> met = {};  // of each stream: the period in which its last ambiguous wait was met
+    std::vector<int> waiters = {};           // streams
+    std::vector<int> updaters = {};          // threads
+    std::map<int, uint64_t> waits_met = {};  // of each stream: the period in which its last ambiguous wait was met
   };
   struct Past {  // of a queue that several streams use: what had been triggered when, and what its transfer knew
     std::deque<uint64_t> triggered;

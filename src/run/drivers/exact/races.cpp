@@ -42,7 +42,7 @@ void Races::access(int stream, const arch::Sequencer& at, const arch::Call& call
 
 void Races::touch(const arch::Call& call, const arch::Operand& o, const Access& a) {
   tensor_ = o.tensor;
-  shadow_.touch(machine_.cores[call.core], call.place(o), a, order_.clock(a.thread));
+  shadow_.touch(machine_.cores[call.core], call.tile_of(o), a, order_.clock(a.thread));
 }
 
 void Races::update(int stream, const arch::Sequencer& at) {
@@ -53,7 +53,7 @@ void Races::update(int stream, const arch::Sequencer& at) {
     if (order_.update(thread, at.stream().core, u)) continue;
     Finding f;
     f.kind = arch::FaultKind::race;
-    f.place = place_of(stream, at);
+    f.point = point_of(stream, at);
     f.found = cat("s", u.semaphore, " is set here while another update of it may come before or after");
     f.expected = "updates of a semaphore to be ordered with the one that sets it";
     f.fix = "set it before anybody else can update it, or add and subtract only";
@@ -79,16 +79,16 @@ bool Races::ambiguous(int stream, const arch::Sequencer& at) const {
   return false;
 }
 
-Place Races::place_of_site(uint32_t site) const {
+ProgramPoint Races::point_of_site(uint32_t site) const {
   const auto it = std::upper_bound(first_site_.begin(), first_site_.end(), site) - 1;
-  Place p;
+  ProgramPoint p;
   p.stream = static_cast<int>(it - first_site_.begin());
   p.index = site - *it;
   return p;
 }
 
-std::string Races::say(uint32_t site) const {
-  const Place p = place_of_site(site);
+std::string Races::site_text(uint32_t site) const {
+  const ProgramPoint p = point_of_site(site);
   const arch::Stream& s = program_.streams[static_cast<size_t>(p.stream)];
   const arch::Insn& insn = s.insns[p.index];
   std::string out = cat(stream_name(s), "'s ", arch::row_by_opcode(insn.opcode)->row->name, " #", p.index);
@@ -101,25 +101,25 @@ std::string Races::say(uint32_t site) const {
 
 // Names the semaphore that is there already, or the clause that is missing.
 std::string Races::fix(const Clash& c) const {
-  const Place a = place_of_site(c.earlier.site), b = place_of_site(c.later.site);
+  const ProgramPoint a = point_of_site(c.earlier.site), b = point_of_site(c.later.site);
   const arch::Stream &first = program_.streams[static_cast<size_t>(a.stream)],
                      &second = program_.streams[static_cast<size_t>(b.stream)];
   const arch::Insn &from = first.insns[a.index], &to = second.insns[b.index];
   const bool queue = arch::row_by_opcode(from.opcode)->row->unit == arch::Unit::queue;
   if (first.core != second.core) return "put a core_barrier between them, after a wait for the first";
   if (!from.updates)
-    return cat("add `then sN+=", queue ? "16" : "1", "` to ", say(c.earlier.site),
+    return cat("add `then sN+=", queue ? "16" : "1", "` to ", site_text(c.earlier.site),
                " and `wait sN>=", queue ? "16" : "1", "` here");
   const arch::Update& u = program_.updates[from.update];
   for (uint32_t i = 0; i < to.waits; ++i)
     if (program_.waits[to.wait + i].semaphore == u.semaphore)
-      return cat("wait for the value that s", u.semaphore, " has once ", say(c.earlier.site),
+      return cat("wait for the value that s", u.semaphore, " has once ", site_text(c.earlier.site),
                  " is done; if others raise it too, give each a semaphore of its own");
   return cat("add `wait s", u.semaphore, ">=", u.value, "` here, or to what runs before it");
 }
 
 bool Races::is_about(const Finding& f, uint32_t tensor) const {
-  const arch::Insn& insn = program_.streams[static_cast<size_t>(f.place.stream)].insns[f.place.index];
+  const arch::Insn& insn = program_.streams[static_cast<size_t>(f.point.stream)].insns[f.point.index];
   const int slot = arch::row_by_opcode(insn.opcode)->slot(f.operand);
   return slot >= 0 && program_.operands[insn.operand + static_cast<size_t>(slot)].tensor == tensor;
 }
@@ -127,7 +127,7 @@ bool Races::is_about(const Finding& f, uint32_t tensor) const {
 void Races::report(const Clash& c) {
   machine_.settled = false;
   if (!known_.insert(std::minmax(c.earlier.site, c.later.site)).second) return;
-  const Place earlier = place_of_site(c.earlier.site);
+  const ProgramPoint earlier = point_of_site(c.earlier.site);
   // Read before it was written: the reader is the one that should have waited, and this is why it found nothing.
   if (Finding* unwritten = findings_.find(arch::FaultKind::uninitialized_read, earlier.stream, earlier.index);
       unwritten && is_about(*unwritten, tensor_)) {
@@ -137,7 +137,7 @@ void Races::report(const Clash& c) {
     return;
   }
   Finding f;
-  f.place = place_of(stream_, *at_);
+  f.point = point_of(stream_, *at_);
   f.operand = slot_;
   describe(c, f);
   findings_.add(std::move(f), c.earlier.site + uint64_t{1});
@@ -146,7 +146,7 @@ void Races::report(const Clash& c) {
 void Races::describe(const Clash& c, Finding& f) const {
   const arch::Tensor& t = program_.tensors[tensor_];
   f.kind = arch::FaultKind::race;
-  f.found = cat(c.later.write ? "writes " : "reads ", t.name, " while ", say(c.earlier.site), " may still be ",
+  f.found = cat(c.later.write ? "writes " : "reads ", t.name, " while ", site_text(c.earlier.site), " may still be ",
                 c.earlier.write ? "writing" : "reading", " it, ");
   f.found += t.space == arch::Space::hbm ? cat("at byte ", c.byte)
                                          : cat("in partition ", c.row, " at byte ", c.byte - t.address);

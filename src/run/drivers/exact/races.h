@@ -29,7 +29,7 @@ class Races {
   void wait(int stream, const arch::Sequencer& at);  // its waits have been met
   void end(int stream) { order_.end(stream); }
   const std::set<int>& hasty() const { return order_.hasty(); }
-  void meet(const std::vector<int>& streams) { order_.meet(streams); }
+  void barrier(const std::vector<int>& streams) { order_.barrier(streams); }
   bool ambiguous(int stream, const arch::Sequencer& at) const;  // what its waits tell depends on who else has run
 
  private:
@@ -39,8 +39,8 @@ class Races {
   void describe(const Clash& c, Finding& f) const;
   std::string fix(const Clash& c) const;
   uint32_t site(int stream, uint32_t index) const { return first_site_[static_cast<size_t>(stream)] + index; }
-  Place place_of_site(uint32_t site) const;
-  std::string say(uint32_t site) const;  // "sync's dma_copy #3 (kernel.py:12)"
+  ProgramPoint point_of_site(uint32_t site) const;
+  std::string site_text(uint32_t site) const;  // "sync's dma_copy #3 (kernel.py:12)"
 
   arch::Machine& machine_;
   const arch::Program& program_;

@@ -155,12 +155,12 @@ void Shadow::flush_scattered(size_t area) {
   uint32_t* const found = reinterpret_cast<uint32_t*>(own.found.data());
   for (const Piece& p : pieces_)
     for (int64_t b = p.block; b < p.block + p.count; ++b) {
-      uint32_t& place = found[b / kSide];
-      if (!place) {
+      uint32_t& number = found[b / kSide];
+      if (!number) {
         cells_.push_back({b / kSide, {}});
-        place = static_cast<uint32_t>(cells_.size());
+        number = static_cast<uint32_t>(cells_.size());
       }
-      cells_[place - 1].rows[static_cast<size_t>(b % kSide)] |= p.bytes;
+      cells_[number - 1].rows[static_cast<size_t>(b % kSide)] |= p.bytes;
     }
   pieces_.clear();
   for (const Cell& c : cells_) {

@@ -36,7 +36,7 @@ class Shadow {
 
   // any_row: a tile whose address depends on data touches its whole tensor, as other data might have it.
   Shadow(const arch::Machine& machine, OnClash on_clash, bool any_row);
-  // Every placed row of the tile, and the index tile it is placed by. Rows outside the tensor are left out.
+  // Every row of the tile, and the index tile that addresses it. Rows outside the tensor are left out.
   void touch(arch::Core& core, const arch::Tile& t, const Access& a, const Clock& clock);
 
  private:
@@ -55,7 +55,7 @@ class Shadow {
   struct Area {                // one memory
     arch::LazyBytes heads;     // uint32_t per cell: its first entry, 0 for none
     int64_t cells_across = 0;  // on chip: cells side by side; 0 in HBM
-    arch::LazyBytes found{};   // HBM, uint32_t per cell: 1 + its place among the cells of the access at hand
+    arch::LazyBytes found{};   // HBM, uint32_t per cell: 1 + its index among the cells of the access at hand
   };
   struct Piece {  // the same bytes of neighbouring 64-byte blocks
     int64_t block = 0, count = 0;

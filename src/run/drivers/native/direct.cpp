@@ -27,20 +27,21 @@ Result<std::shared_ptr<const DirectProgram>> DirectProgram::make(std::shared_ptr
 }
 
 Result<void> DirectProgram::run(std::span<const void* const> inputs, std::span<void* const> outputs,
-                                std::span<KeptForms* const> kept) const {
+                                std::span<ArrayForms* const> packed_forms) const {
   if (inputs.size() != plan_->inputs.size() || outputs.size() != plan_->outputs.size())
     return fail(Code::invalid, cat("found ", inputs.size(), " inputs and ", outputs.size(), " outputs; expected ",
                                    plan_->inputs.size(), " and ", plan_->outputs.size()));
   TRY(check_addresses(*plan_, plan_->inputs, inputs, "input"));
   TRY(check_addresses(*plan_, plan_->outputs, outputs, "output"));
-  if (!kept.empty() && kept.size() != inputs.size())
-    return fail(Code::invalid, cat("found ", kept.size(), " kept forms for ", inputs.size(), " inputs"));
-  std::vector<host::Kept*> forms(kept.size());
-  for (size_t i = 0; i < kept.size(); ++i) forms[i] = kept[i] ? &kept[i]->kept : nullptr;
+  if (!packed_forms.empty() && packed_forms.size() != inputs.size())
+    return fail(Code::invalid, cat("found ", packed_forms.size(), " kept forms for ", inputs.size(), " inputs"));
+  std::vector<host::PackedForms*> forms(packed_forms.size());
+  for (size_t i = 0; i < packed_forms.size(); ++i)
+    forms[i] = packed_forms[i] ? &packed_forms[i]->packed_forms : nullptr;
   if (RunRecord::process().is_on()) {
     std::vector<int64_t> weights;
-    for (size_t i = 0; i < kept.size(); ++i)
-      if (kept[i]) weights.push_back(int64_t(i));
+    for (size_t i = 0; i < packed_forms.size(); ++i)
+      if (packed_forms[i]) weights.push_back(int64_t(i));
     RunRecord::process().add(*plan_, 1, std::move(weights));
   }
   return host::execute(*prepared_, {inputs, outputs, forms, nullptr});

@@ -1,5 +1,5 @@
 // A host plan run on memory that the caller owns: no device, no queue, no copy; done when run() returns.
-// Not for programs that meet other devices. The plan and its kernels never change, so many threads may run one.
+// Not for programs with collectives. The plan and its kernels never change, so many threads may run one.
 #pragma once
 
 #include <memory>
@@ -15,8 +15,8 @@ class Prepared;
 namespace trine::run {
 
 // Packed forms of one tensor, which the owner of its bytes drops when they change.
-struct KeptForms {
-  host::Kept kept;
+struct ArrayForms {
+  host::PackedForms packed_forms;
 };
 
 class DirectProgram {
@@ -25,9 +25,9 @@ class DirectProgram {
 
   const arch::HostPlan& plan() const { return *plan_; }
   // Inputs and outputs are dense, of the plan's types and in its order. An output may be an input's memory only where
-  // the plan's in_place says so. `kept`: beside each input, or null; may be empty.
+  // the plan's in_place says so. `packed_forms`: beside each input, or null; may be empty.
   Result<void> run(std::span<const void* const> inputs, std::span<void* const> outputs,
-                   std::span<KeptForms* const> kept) const;
+                   std::span<ArrayForms* const> packed_forms) const;
 
  private:
   DirectProgram(std::shared_ptr<const arch::HostPlan> plan, std::shared_ptr<const host::Prepared> prepared)

@@ -146,7 +146,7 @@ Result<void> NativeProgram::check_given_once(const Task& task) const {
 
 // Outputs are allocated before anything is donated, so that running out of memory takes nothing away.
 Result<void> NativeProgram::prepare(Task& task, std::span<Buffer* const> arguments, size_t participant,
-                                    std::span<const int64_t> kept) const {
+                                    std::span<const int64_t> not_donated) const {
   TRY(check(arguments, participant));
   const Device& device = *devices_[participant];
   task.inputs.reserve(arguments.size());
@@ -156,7 +156,7 @@ Result<void> NativeProgram::prepare(Task& task, std::span<Buffer* const> argumen
     task.inputs.push_back(TRY(arguments[i]->use()));
     task.take(arguments[i]->ready());
     const int output = i < plan_->donations.size() ? plan_->donations[i] : -1;
-    if (output < 0 || std::find(kept.begin(), kept.end(), int64_t(i)) != kept.end()) continue;
+    if (output < 0 || std::find(not_donated.begin(), not_donated.end(), int64_t(i)) != not_donated.end()) continue;
     task.is_donated[i] = true;
     const bool over = arguments[i]->kind() == kind_of(size_t(output)) && size_t(output) < plan_->in_place.size() &&
                       plan_->in_place[size_t(output)] == int(i);
@@ -179,25 +179,25 @@ Result<void> NativeProgram::prepare(Task& task, std::span<Buffer* const> argumen
   return {};
 }
 
-Result<void> NativeProgram::execute(const Task& task, size_t participant, host::Meeting* meeting) {
+Result<void> NativeProgram::execute(const Task& task, size_t participant, host::Collectives* collectives) {
   StackMemory few;
   const std::pmr::polymorphic_allocator<> memory(&few.lists);
   std::pmr::vector<const void*> inputs(task.inputs.size(), nullptr, memory);
   std::pmr::vector<void*> outputs(task.outputs.size(), nullptr, memory);
-  std::pmr::vector<host::Kept*> kept(task.inputs.size(), nullptr, memory);
+  std::pmr::vector<host::PackedForms*> packed_forms(task.inputs.size(), nullptr, memory);
   const std::vector<bool>& by_forms = host::by_forms_alone(*prepared_);
   std::pmr::vector<bool> counts(inputs.size(), false, memory);
   for (size_t i = 0; i < inputs.size(); ++i) {
-    host::Kept& beside = task.inputs[i]->kept();
+    host::PackedForms& beside = task.inputs[i]->packed_forms();
     counts[i] = beside.begin_use(by_forms[i] && !task.is_donated[i]);
     inputs[i] = task.inputs[i]->data();
-    kept[i] = task.is_donated[i] ? nullptr : &beside;
+    packed_forms[i] = task.is_donated[i] ? nullptr : &beside;
   }
   for (size_t i = 0; i < outputs.size(); ++i) outputs[i] = task.outputs[i]->data();
   const int64_t start = now_ns();
-  const Result<void> outcome = host::execute(*prepared_, {inputs, outputs, kept, meeting});
+  const Result<void> outcome = host::execute(*prepared_, {inputs, outputs, packed_forms, collectives});
   for (size_t i = 0; i < inputs.size(); ++i)
-    task.inputs[i]->kept().end_use(counts[i], by_forms[i] && !task.is_donated[i]);
+    task.inputs[i]->packed_forms().end_use(counts[i], by_forms[i] && !task.is_donated[i]);
   const int64_t took = now_ns() - start, mean = mean_ns_.load(std::memory_order_relaxed);
   mean_ns_.store(mean + (std::min(took, 2 * mean + 1000) - mean) / 8,
                  std::memory_order_relaxed);  // outliers weigh little
@@ -208,26 +208,26 @@ Result<void> NativeProgram::execute(const Task& task, size_t participant, host::
 
 bool NativeProgram::is_quick() const { return mean_ns_.load(std::memory_order_relaxed) < kQuickNs; }
 
-// Waits for the inputs, then for a turn to compute. Alone, a program has the whole thread pool.
-Result<void> NativeProgram::run_queued(const Task& task, Gathering* gathering, size_t participant) {
+// Waits for the inputs, then for a permit to compute. Alone, a program has the whole thread pool.
+Result<void> NativeProgram::run_queued(const Task& task, Rendezvous* rendezvous, size_t participant) {
   Device& device = *devices_[participant];
   for (const Future& input : task.awaited) TRY(input.wait());
-  const bool is_alone = client_.turns().take() && !gathering;
+  const bool is_alone = client_.permits().take() && !rendezvous;
   const int64_t start = now_ns();
   device.memory().begin_temporaries(plan_->arena_bytes);
   Result<void> outcome;
   {
     const ThreadPool::Use pool(is_alone ? ThreadPool::process() : single_thread());
-    if (gathering) {
-      Seat seat(*gathering, int64_t(participant));
-      outcome = execute(task, participant, &seat);
+    if (rendezvous) {
+      Participant member(*rendezvous, int64_t(participant));
+      outcome = execute(task, participant, &member);
     } else {
       outcome = execute(task, participant, nullptr);
     }
   }
   device.memory().end_temporaries(plan_->arena_bytes);
   device.counters().busy_ns += now_ns() - start;
-  client_.turns().give();
+  client_.permits().give();
   return outcome;
 }
 
@@ -238,16 +238,16 @@ Abroad NativeProgram::begin_abroad() const {
   out.peers = client_.peers();
   out.launch = {devices_hash_, out.peers->next_launch(devices_hash_)};
   out.program = program_hash_;
-  for (const Device* d : devices_) out.processes.push_back(d->place().process);
+  for (const Device* d : devices_) out.processes.push_back(d->info().process);
   out.numbers = &numbers_;
   return out;
 }
 
-std::shared_ptr<Gathering> NativeProgram::make_gathering(Abroad abroad) const {
+std::shared_ptr<Rendezvous> NativeProgram::make_rendezvous(Abroad abroad) const {
   std::vector<comm::Place> places;
-  for (const Device* d : devices_) places.push_back({0, d->place().chip, d->place().core});
-  return std::make_shared<Gathering>(assignment_, &client_.turns(), &client_.sum_orders(), std::move(places),
-                                     std::move(abroad));
+  for (const Device* d : devices_) places.push_back({0, d->info().chip, d->info().core});
+  return std::make_shared<Rendezvous>(assignment_, &client_.permits(), &client_.sum_orders(), std::move(places),
+                                      std::move(abroad));
 }
 
 void NativeProgram::add_buffers(Launched& launched, const Task& task, size_t participant, const Future& ready) const {
@@ -261,12 +261,12 @@ void NativeProgram::add_buffers(Launched& launched, const Task& task, size_t par
 
 Result<void> NativeProgram::prepare_all(std::pmr::vector<Task>& tasks,
                                         std::span<const std::span<Buffer* const>> arguments,
-                                        std::span<const int64_t> kept) const {
+                                        std::span<const int64_t> not_donated) const {
   if (arguments.size() != here_.size())
     return fail(Code::invalid,
                 cat(*name_, " runs on ", here_.size(), " devices, arguments of ", arguments.size(), " were given"));
   tasks.reserve(here_.size());
-  for (size_t i = 0; i < here_.size(); ++i) TRY(prepare(tasks.emplace_back(), arguments[i], here_[i], kept));
+  for (size_t i = 0; i < here_.size(); ++i) TRY(prepare(tasks.emplace_back(), arguments[i], here_[i], not_donated));
   return {};
 }
 
@@ -288,7 +288,7 @@ bool NativeProgram::run_here(const Task& task, Launched& launched, Result<void>&
 }
 
 Result<NativeProgram::Launched> NativeProgram::launch(std::span<const std::span<Buffer* const>> arguments,
-                                                      std::span<const int64_t> kept,
+                                                      std::span<const int64_t> not_donated,
                                                       std::pmr::memory_resource* memory) {
   if (RunRecord::process().is_on()) RunRecord::process().add(*plan_, int64_t(devices_.size()), {});
   Launched launched(memory);
@@ -298,17 +298,17 @@ Result<NativeProgram::Launched> NativeProgram::launch(std::span<const std::span<
   const bool is_short = devices_.size() == 1 && !here_.empty() && is_quick();
   StackMemory few;
   std::pmr::vector<Task> tasks(is_short ? &few.lists : std::pmr::get_default_resource());
-  const Result<void> prepared = prepare_all(tasks, arguments, kept);
-  if (!prepared) {
-    if (abroad.peers) abroad.peers->give_up(abroad.launch, prepared.error().message);
-    return Error(prepared.error());
+  const Result<void> checked = prepare_all(tasks, arguments, not_donated);
+  if (!checked) {
+    if (abroad.peers) abroad.peers->give_up(abroad.launch, checked.error().message);
+    return Error(checked.error());
   }
   Result<void> outcome;
   if (is_short && run_here(tasks[0], launched, outcome)) {
     if (!outcome) return Error(outcome.error());
     return launched;
   }
-  auto gathering = devices_.size() > 1 ? make_gathering(std::move(abroad)) : nullptr;
+  auto rendezvous = devices_.size() > 1 ? make_rendezvous(std::move(abroad)) : nullptr;
   for (size_t i = 0; i < here_.size(); ++i) {
     const size_t d = here_[i];
     Promise done;
@@ -316,9 +316,9 @@ Result<NativeProgram::Launched> NativeProgram::launch(std::span<const std::span<
     add_buffers(launched, tasks[i], d, done.future());
     auto task = is_short ? std::make_shared<Task>(tasks[i], Task::allocator_type())  // its lists outlive this call
                          : std::make_shared<Task>(std::move(tasks[i]));
-    devices_[d]->queue().add([self = self_.lock(), task, gathering, d, done] {
-      const Result<void> outcome = self->run_queued(*task, gathering.get(), d);
-      if (gathering) gathering->leave(int64_t(d), outcome);
+    devices_[d]->queue().add([self = self_.lock(), task, rendezvous, d, done] {
+      const Result<void> outcome = self->run_queued(*task, rendezvous.get(), d);
+      if (rendezvous) rendezvous->leave(int64_t(d), outcome);
       *task = Task();  // free what nobody holds before anyone is told
       Counters& counters = self->devices_[d]->counters();
       ++counters.executions;

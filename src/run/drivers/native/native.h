@@ -35,9 +35,10 @@ class NativeProgram {
     std::pmr::vector<std::pmr::vector<std::unique_ptr<Buffer>>> outputs;  // of each device of this process
     std::pmr::vector<Future> done;                                        // likewise
   };
-  // One list of arguments for each device of this process. `kept`: inputs that are not donated although the plan would.
-  // `memory`: of the lists that are returned.
-  Result<Launched> launch(std::span<const std::span<Buffer* const>> arguments, std::span<const int64_t> kept = {},
+  // One list of arguments for each device of this process. `not_donated`: inputs that are not donated although the plan
+  // would. `memory`: of the lists that are returned.
+  Result<Launched> launch(std::span<const std::span<Buffer* const>> arguments,
+                          std::span<const int64_t> not_donated = {},
                           std::pmr::memory_resource* memory = std::pmr::get_default_resource());
 
  private:
@@ -48,16 +49,16 @@ class NativeProgram {
   Result<void> check_given_once(const Task& task) const;
   Result<void> check(std::span<Buffer* const> arguments, size_t participant) const;
   Result<void> prepare(Task& task, std::span<Buffer* const> arguments, size_t participant,
-                       std::span<const int64_t> kept) const;
-  Result<void> execute(const Task& task, size_t participant, host::Meeting* meeting);
-  Result<void> run_queued(const Task& task, Gathering* gathering, size_t participant);
+                       std::span<const int64_t> not_donated) const;
+  Result<void> execute(const Task& task, size_t participant, host::Collectives* collectives);
+  Result<void> run_queued(const Task& task, Rendezvous* rendezvous, size_t participant);
   bool is_quick() const;
   MemoryKind kind_of(size_t output) const { return kinds_.empty() ? MemoryKind::device : kinds_[output]; }
   Result<void> prepare_all(std::pmr::vector<Task>& tasks, std::span<const std::span<Buffer* const>> arguments,
-                           std::span<const int64_t> kept) const;
+                           std::span<const int64_t> not_donated) const;
   bool run_here(const Task& task, Launched& launched, Result<void>& outcome);
   Abroad begin_abroad() const;
-  std::shared_ptr<Gathering> make_gathering(Abroad abroad) const;
+  std::shared_ptr<Rendezvous> make_rendezvous(Abroad abroad) const;
   void add_buffers(Launched& launched, const Task& task, size_t participant, const Future& ready) const;
 
   Client& client_;

@@ -14,12 +14,12 @@ Result<TimedResult> run_timed(const arch::Program& program, const arch::Instance
   for (const auto& s : r.timing.stuck) {
     Finding f;
     f.kind = arch::FaultKind::deadlock;
-    f.place = {static_cast<int>(s.stream), s.insn, {}};
-    f.found = s.at_meeting ? "waits for the other cores, which never come"
-                           : cat("waits for s", s.semaphore, " to reach ", s.wanted, "; it stands at ", s.value,
-                                 " and nothing can move any more");
-    f.expected = s.at_meeting ? "every core of the program to pass here as often"
-                              : cat("updates that bring s", s.semaphore, " to ", s.wanted);
+    f.point = {static_cast<int>(s.stream), s.insn, {}};
+    f.found = s.at_rendezvous ? "waits for the other cores, which never come"
+                              : cat("waits for s", s.semaphore, " to reach ", s.wanted, "; it stands at ", s.value,
+                                    " and nothing can move any more");
+    f.expected = s.at_rendezvous ? "every core of the program to pass here as often"
+                                 : cat("updates that bring s", s.semaphore, " to ", s.wanted);
     findings.add(std::move(f));
   }
   r.findings = findings.take();

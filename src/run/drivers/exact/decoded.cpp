@@ -1,5 +1,5 @@
-// One pass over the streams; see prepared.h.
-#include "run/drivers/exact/prepared.h"
+// One pass over the streams; see decoded.h.
+#include "run/drivers/exact/decoded.h"
 
 #include <algorithm>
 
@@ -21,16 +21,16 @@ bool is_decided(const arch::Program& p, const arch::Insn& insn) {
 
 }  // namespace
 
-Prepared::Prepared(const arch::Program& p, const arch::Chip& on)
+DecodedProgram::DecodedProgram(const arch::Program& p, const arch::Chip& on)
     : program(p), chip(on), forms(p), written(p.tensors.size()) {
   bool loads = false, decided = false, by_register = false;
   for (const arch::Stream& s : p.streams) {
-    PreparedStream stream{arch::Sequencer(p, s), {}, {}};
+    DecodedStream stream{arch::Sequencer(p, s), {}, {}};
     for (const arch::Insn& insn : s.insns) {
       const arch::RowInfo& info = *arch::row_by_opcode(insn.opcode);
       stream.infos.push_back(&info);
       stream.changes.push_back(insn.updates || may_write(info));
-      meets |= info.row->unit == arch::Unit::meeting;
+      at_rendezvous |= info.row->unit == arch::Unit::rendezvous;
       loads |= insn.opcode == arch::kOpRegisterLoad;
       decided |= is_decided(p, insn);
       for (size_t i = 0; i < info.slots.size(); ++i) {

@@ -1,4 +1,4 @@
-// Tile programs on both builds of the interpreter against the reference: views, stages, reductions, every op and type.
+// Loop programs on both builds of the interpreter against the reference: views, stages, reductions, every op and type.
 #include "host/loops/loop.h"
 
 #include <cmath>
@@ -7,7 +7,7 @@
 #include "base/pool.h"
 #include "base/text.h"
 #include "host/loops/nest.h"
-#include "tests/host/tile_case.h"
+#include "tests/host/loop_case.h"
 #include "tests/testing.h"
 
 using namespace trine;
@@ -17,60 +17,60 @@ using test::kBuilds;
 
 namespace {
 
-TileProgram add_program(std::vector<int64_t> sizes, std::vector<int64_t> a, std::vector<int64_t> b,
+LoopProgram add_program(std::vector<int64_t> sizes, std::vector<int64_t> a, std::vector<int64_t> b,
                         std::vector<int64_t> out, int64_t elements, int64_t offset = 0) {
-  TileBuilder t;
+  LoopBuilder t;
   for (int64_t n : sizes) t.dim(n);
   uint32_t x = t.input(Dtype::f32, elements, a, offset), y = t.input(Dtype::f32, elements, b),
            z = t.output(Dtype::f32, elements, out);
-  t.store(z, t.binary(TileOp::add, t.load(x), t.load(y)));
+  t.store(z, t.binary(LoopOp::add, t.load(x), t.load(y)));
   return t.take();
 }
 
 // gelu(x * w + b), then layer norm with weights.
-TileProgram gelu_layer_norm(int64_t rows, int64_t columns, Dtype dtype = Dtype::f32) {
-  TileBuilder t;
+LoopProgram gelu_layer_norm(int64_t rows, int64_t columns, Dtype dtype = Dtype::f32) {
+  LoopBuilder t;
   t.dim(rows);
   t.dim(columns, true);
   uint32_t x = t.input(dtype, rows * columns, {columns, 1}), w = t.input(dtype, columns, {0, 1}),
            b = t.input(dtype, columns, {0, 1}), out = t.output(dtype, rows * columns, {columns, 1});
   auto k = [&](double v) { return t.constant(Dtype::f32, v); };
-  auto mul = [&](TileValue a, TileValue c) { return t.binary(TileOp::mul, a, c); };
-  auto add = [&](TileValue a, TileValue c) { return t.binary(TileOp::add, a, c); };
-  TileValue u = add(mul(t.load(x), t.load(w)), t.load(b));
-  TileValue cubic = add(u, mul(k(0.044715), mul(u, mul(u, u))));
-  TileValue h = mul(mul(k(0.5), u), add(k(1), t.unary(TileOp::tanh, mul(k(0.7978845608), cubic))));
-  TileValue sum = t.unary(TileOp::reduce_sum, h);
+  auto mul = [&](LoopValue a, LoopValue c) { return t.binary(LoopOp::mul, a, c); };
+  auto add = [&](LoopValue a, LoopValue c) { return t.binary(LoopOp::add, a, c); };
+  LoopValue u = add(mul(t.load(x), t.load(w)), t.load(b));
+  LoopValue cubic = add(u, mul(k(0.044715), mul(u, mul(u, u))));
+  LoopValue h = mul(mul(k(0.5), u), add(k(1), t.unary(LoopOp::tanh, mul(k(0.7978845608), cubic))));
+  LoopValue sum = t.unary(LoopOp::reduce_sum, h);
   t.once();
-  TileValue mean = mul(sum, k(1.0 / double(columns)));
+  LoopValue mean = mul(sum, k(1.0 / double(columns)));
   t.each();
-  TileValue off = t.binary(TileOp::sub, h, mean);
-  TileValue squares = t.unary(TileOp::reduce_sum, mul(off, off));
+  LoopValue off = t.binary(LoopOp::sub, h, mean);
+  LoopValue squares = t.unary(LoopOp::reduce_sum, mul(off, off));
   t.once();
-  TileValue scale = t.unary(TileOp::rsqrt, add(mul(squares, k(1.0 / double(columns))), k(1e-5)));
+  LoopValue scale = t.unary(LoopOp::rsqrt, add(mul(squares, k(1.0 / double(columns))), k(1e-5)));
   t.each();
   t.store(out, add(mul(mul(off, scale), t.load(w)), t.load(b)));
   return t.take();
 }
 
-TileProgram softmax(std::vector<TileDim> dims, std::vector<int64_t> strides, int64_t elements,
+LoopProgram softmax(std::vector<LoopDim> dims, std::vector<int64_t> strides, int64_t elements,
                     Dtype dtype = Dtype::f32) {
-  TileBuilder t;
-  for (const TileDim& d : dims) t.dim(d.size, d.inner);
+  LoopBuilder t;
+  for (const LoopDim& d : dims) t.dim(d.size, d.inner);
   uint32_t x = t.input(dtype, elements, strides), out = t.output(dtype, elements, strides);
-  TileValue v = t.load(x), top = t.unary(TileOp::reduce_max, v);
+  LoopValue v = t.load(x), top = t.unary(LoopOp::reduce_max, v);
   t.each();
-  TileValue e = t.unary(TileOp::exp, t.binary(TileOp::sub, v, top)), sum = t.unary(TileOp::reduce_sum, e);
+  LoopValue e = t.unary(LoopOp::exp, t.binary(LoopOp::sub, v, top)), sum = t.unary(LoopOp::reduce_sum, e);
   t.once();
-  TileValue inverse = t.binary(TileOp::div, t.constant(tile_value_type(dtype), 1), sum);
+  LoopValue inverse = t.binary(LoopOp::div, t.constant(loop_value_type(dtype), 1), sum);
   t.each();
-  t.store(out, t.binary(TileOp::mul, e, inverse));
+  t.store(out, t.binary(LoopOp::mul, e, inverse));
   return t.take();
 }
 
-TileProgram reduction(TileOp op, Dtype dtype, std::vector<TileDim> dims, std::vector<int64_t> strides,
+LoopProgram reduction(LoopOp op, Dtype dtype, std::vector<LoopDim> dims, std::vector<int64_t> strides,
                       int64_t elements) {
-  TileBuilder t;
+  LoopBuilder t;
   std::vector<int64_t> out_strides(dims.size(), 0);
   int64_t rows = 1;
   for (size_t d = dims.size(); d-- > 0;) {
@@ -78,9 +78,9 @@ TileProgram reduction(TileOp op, Dtype dtype, std::vector<TileDim> dims, std::ve
     out_strides[d] = rows;
     rows *= dims[d].size;
   }
-  for (const TileDim& d : dims) t.dim(d.size, d.inner);
+  for (const LoopDim& d : dims) t.dim(d.size, d.inner);
   uint32_t x = t.input(dtype, elements, strides), out = t.output(dtype, rows, out_strides);
-  TileValue r = t.unary(op, t.load(x));
+  LoopValue r = t.unary(op, t.load(x));
   t.once();
   t.store(out, r);
   return t.take();
@@ -108,7 +108,7 @@ TEST_CASE("short rows beside few numbers that come again") {
     for (Dtype d : {Dtype::f32, Dtype::f64, Dtype::bf16, Dtype::u8}) {
       for (int64_t few : {2, 3, 5, 12}) {
         for (int64_t step : {1, 2, -1}) {  // of the few numbers
-          TileBuilder t;
+          LoopBuilder t;
           t.dim(3);
           t.dim(700);
           t.dim(few);
@@ -116,9 +116,9 @@ TEST_CASE("short rows beside few numbers that come again") {
           const uint32_t x = t.input(d, all, {700 * few, few, 1}), scale = t.input(d, 3, {1, 0, 0}),
                          mean = t.input(d, reach + 8, {0, 0, step}, step < 0 ? reach + 5 : 5),
                          y = t.output(d, all, {700 * few, few, 1});
-          t.store(y, t.binary(TileOp::add, t.binary(TileOp::mul, t.load(x), t.load(scale)), t.load(mean)));
+          t.store(y, t.binary(LoopOp::add, t.binary(LoopOp::mul, t.load(x), t.load(scale)), t.load(mean)));
           INFO(std::string(row(d).name), " ", few, " ", step);
-          const TileProgram program = t.take();
+          const LoopProgram program = t.take();
           CHECK(check_program(program, 4, build, 1) == "");
           CHECK(host::make_nest(program).repeated.size() == 1);
         }
@@ -131,14 +131,14 @@ TEST_CASE("transposes: whole blocks, rests and planes, of every size of element"
   for (const auto& build : kBuilds) {
     for (Dtype d : {Dtype::u8, Dtype::bf16, Dtype::f32, Dtype::s64}) {
       for (bool computes : {false, true}) {
-        TileBuilder t;
+        LoopBuilder t;
         t.dim(3);
         t.dim(70);
         t.dim(139);
         const int64_t all = 3 * 70 * 139;
         uint32_t x = t.input(d, all, {70 * 139, 1, 70}), y = t.output(d, all, {139, 3 * 139, 1});
-        TileValue v = t.load(x);
-        t.store(y, computes ? t.binary(TileOp::add, v, v) : v);
+        LoopValue v = t.load(x);
+        t.store(y, computes ? t.binary(LoopOp::add, v, v) : v);
         CHECK(check_program(t.program(), 1, build) == "");
       }
     }
@@ -150,10 +150,10 @@ TEST_CASE("rows that are read in steps, from their first element to the last of 
     for (Dtype d : {Dtype::f32, Dtype::f64, Dtype::bf16, Dtype::s8}) {
       for (int64_t step : {2, 3, 4, -1, -2}) {
         for (int64_t n : {1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 64, 201}) {
-          TileBuilder t;
+          LoopBuilder t;
           t.dim(n);
           const int64_t elements = (n - 1) * std::abs(step) + 1;
-          const TileValue x = t.load(t.input(d, elements, {step}, step < 0 ? elements - 1 : 0));
+          const LoopValue x = t.load(t.input(d, elements, {step}, step < 0 ? elements - 1 : 0));
           t.store(t.output(d, n, {1}), x);
           INFO(std::string(row(d).name), " ", step, " ", n);
           CHECK(check_program(t.program(), 4, build) == "");
@@ -179,13 +179,13 @@ TEST_CASE("stages: layer norm and softmax in one program") {
 
 TEST_CASE("reductions of every kind and type, along rows, columns and everything") {
   for (const auto& build : kBuilds) {
-    for (TileOp op = TileOp::reduce_sum; op < TileOp::count; op = TileOp(int(op) + 1)) {
+    for (LoopOp op = LoopOp::reduce_sum; op < LoopOp::count; op = LoopOp(int(op) + 1)) {
       for (Dtype d : {Dtype::f32, Dtype::f64, Dtype::bf16, Dtype::s8, Dtype::u8, Dtype::s16, Dtype::s32, Dtype::u32,
                       Dtype::s64, Dtype::u64, Dtype::boolean, Dtype::s4, Dtype::u2}) {
-        bool bits_only = op >= TileOp::reduce_and;
-        if (bits_only ? is_floating(d) : d == Dtype::boolean && op <= TileOp::reduce_prod) continue;
+        bool bits_only = op >= LoopOp::reduce_and;
+        if (bits_only ? is_floating(d) : d == Dtype::boolean && op <= LoopOp::reduce_prod) continue;
         INFO(std::string(row(op).name), " ", std::string(row(d).name));
-        double near = is_floating(d) && op <= TileOp::reduce_prod ? 1e-4 : 0, ulps = near ? 200 : 0;
+        double near = is_floating(d) && op <= LoopOp::reduce_prod ? 1e-4 : 0, ulps = near ? 200 : 0;
         CHECK(check_program(reduction(op, d, {{4}, {77, true}}, {77, 1}, 308), 1, build, ulps, near) == "");
         CHECK(check_program(reduction(op, d, {{77, true}, {4}}, {4, 1}, 308), 2, build, ulps, near) == "");
         CHECK(check_program(reduction(op, d, {{3}, {5, true}, {21}, {4, true}}, {420, 84, 4, 1}, 1260), 3, build, ulps,
@@ -198,7 +198,7 @@ TEST_CASE("reductions of every kind and type, along rows, columns and everything
 
 TEST_CASE("long reductions: any number of threads gives the same bits") {
   ThreadPool one(1), three(3);
-  for (const auto& dims : {std::vector<TileDim>{{1000003, true}},
+  for (const auto& dims : {std::vector<LoopDim>{{1000003, true}},
                            {{2}, {300001, true}},
                            {{40000, true}, {24}},
                            {{3000, true}, {203}},
@@ -209,11 +209,11 @@ TEST_CASE("long reductions: any number of threads gives the same bits") {
       strides[d] = elements;
       elements *= dims[d].size;
     }
-    TileProgram p = reduction(TileOp::reduce_sum, Dtype::f32, dims, strides, elements);
+    LoopProgram p = reduction(LoopOp::reduce_sum, Dtype::f32, dims, strides, elements);
     for (const auto& build : kBuilds) {
       auto kernel = host::prepare(p, build);
       REQUIRE(kernel);
-      test::TileBuffers a = test::random_buffers(p, 1), b = a, c = a;
+      test::LoopBuffers a = test::random_buffers(p, 1), b = a, c = a;
       {
         ThreadPool::Use use(one);
         host::run(*kernel, a.pointers());
@@ -235,10 +235,10 @@ TEST_CASE("long reductions: any number of threads gives the same bits") {
 
 TEST_CASE("in place: an output may be the input read at the same elements") {
   for (const auto& build : kBuilds) {
-    TileProgram p = softmax({{6}, {300, true}}, {300, 1}, 1800);
+    LoopProgram p = softmax({{6}, {300, true}}, {300, 1}, 1800);
     auto kernel = host::prepare(p, build);
     REQUIRE(kernel);
-    test::TileBuffers apart = test::random_buffers(p, 1), in_place = apart;
+    test::LoopBuffers apart = test::random_buffers(p, 1), in_place = apart;
     host::run(*kernel, apart.pointers());
     std::vector<void*> same = {in_place.data[0].data(), in_place.data[0].data()};
     host::run(*kernel, same);
@@ -248,18 +248,18 @@ TEST_CASE("in place: an output may be the input read at the same elements") {
 
 TEST_CASE("a call on memory that stays gives the same at every run") {
   for (const auto& build : kBuilds) {
-    for (const TileProgram& p :
+    for (const LoopProgram& p :
          {add_program({}, {}, {}, {}, 1), add_program({13}, {1}, {1}, {1}, 13), softmax({{40, true}}, {1}, 40),
           softmax({{6}, {300, true}}, {300, 1}, 1800), add_program({70, 90}, {1, 70}, {90, 1}, {90, 1}, 6300)}) {
       auto kernel = host::prepare(p, build);
       REQUIRE(kernel);
-      test::TileBuffers want = test::random_buffers(p, 1), got = want;
+      test::LoopBuffers want = test::random_buffers(p, 1), got = want;
       const std::vector<std::byte> before = want.data.back();
       host::run(*kernel, want.pointers());
-      std::vector<std::byte> memory(host::TileCall::scratch_bytes(*kernel) + 64);
-      const host::TileCall call(*kernel, got.pointers(),
+      std::vector<std::byte> memory(host::LoopCall::scratch_bytes(*kernel) + 64);
+      const host::LoopCall call(*kernel, got.pointers(),
                                 memory.data() + 64 - reinterpret_cast<size_t>(memory.data()) % 64);
-      for (int turn = 0; turn < 3; ++turn) {
+      for (int round = 0; round < 3; ++round) {
         std::copy(before.begin(), before.end(), got.data.back().begin());
         call.run();
         CHECK(got.data == want.data);
@@ -271,24 +271,24 @@ TEST_CASE("a call on memory that stays gives the same at every run") {
 TEST_CASE("iota of each kind of loop") {
   for (const auto& build : kBuilds) {
     for (Dtype d : {Dtype::s32, Dtype::f32, Dtype::u8, Dtype::s64, Dtype::f64}) {
-      TileBuilder t;
+      LoopBuilder t;
       t.dim(3);
       t.dim(300, true);
       t.dim(2, true);
       uint32_t all = t.output(d, 1800, {600, 2, 1}), rows = t.output(d, 3, {1, 0, 0});
-      TileValue i = t.iota(d, 0), j = t.iota(d, 1), k = t.iota(d, 2);
-      t.store(all, t.binary(TileOp::sub, t.binary(TileOp::add, i, j), k));
-      TileValue sum = t.unary(TileOp::reduce_max, j);
+      LoopValue i = t.iota(d, 0), j = t.iota(d, 1), k = t.iota(d, 2);
+      t.store(all, t.binary(LoopOp::sub, t.binary(LoopOp::add, i, j), k));
+      LoopValue sum = t.unary(LoopOp::reduce_max, j);
       t.once();
-      t.store(rows, t.binary(TileOp::add, sum, t.iota(d, 0)));
+      t.store(rows, t.binary(LoopOp::add, sum, t.iota(d, 0)));
       CHECK(check_program(t.program(), 1, build) == "");
     }
   }
 }
 
 // out[i, j] = table[7 i + index[i, j]], of which 40 lie beyond the rows' own.
-static TileProgram picked(Dtype dtype, int64_t columns, int64_t across) {
-  TileBuilder t;
+static LoopProgram picked(Dtype dtype, int64_t columns, int64_t across) {
+  LoopBuilder t;
   t.dim(5);
   t.dim(columns);
   const int64_t reach = 4 * 7 + (columns - 1) * std::abs(across) + 40;
@@ -299,7 +299,7 @@ static TileProgram picked(Dtype dtype, int64_t columns, int64_t across) {
 }
 
 TEST_CASE("picks: every format, whole vectors and tails, indices below and beyond") {
-  for (const host::TileOptions& build : kBuilds)
+  for (const host::LoopOptions& build : kBuilds)
     for (Dtype d : {Dtype::f32, Dtype::s32, Dtype::bf16, Dtype::f16, Dtype::s8, Dtype::u8, Dtype::s16, Dtype::u16,
                     Dtype::boolean, Dtype::f64, Dtype::s64, Dtype::f8e4m3fn, Dtype::s4})
       for (int64_t columns : {1, 3, 8, 13, 100, 1500})
@@ -307,7 +307,7 @@ TEST_CASE("picks: every format, whole vectors and tails, indices below and beyon
 }
 
 TEST_CASE("a pick that may leave its buffer, or whose index is no s32, is refused") {
-  TileProgram p = picked(Dtype::f32, 8, 0);
+  LoopProgram p = picked(Dtype::f32, 8, 0);
   p.insns[1].bits = 41;
   auto beyond = host::prepare(p);
   REQUIRE(!beyond);
@@ -320,7 +320,7 @@ TEST_CASE("a pick that may leave its buffer, or whose index is no s32, is refuse
 }
 
 TEST_CASE("programs that are not legal are refused with a reason") {
-  auto refused = [](const TileProgram& p, std::string_view why) {
+  auto refused = [](const LoopProgram& p, std::string_view why) {
     auto kernel = host::prepare(p);
     REQUIRE(!kernel);
     CHECK_MESSAGE(kernel.error().message.find(why) != std::string::npos, kernel.error().message);
@@ -330,9 +330,9 @@ TEST_CASE("programs that are not legal are refused with a reason") {
   refused(add_program({7, 33}, {33}, {0, 1}, {33, 1}, 231), "1 strides for 2 dims");
   refused(add_program({int64_t{1} << 40, int64_t{1} << 40}, {0, 0}, {0, 0}, {1, 1}, 1), "2^48");
   refused(add_program({-1}, {1}, {1}, {1}, 1), "size -1");
-  TileProgram p = softmax({{6}, {300, true}}, {300, 1}, 1800);
-  for (TileInsn& n : p.insns) {
-    if (row(n.op).kind == TileClass::reduce) n.stage = uint16_t(p.stages.size());
+  LoopProgram p = softmax({{6}, {300, true}}, {300, 1}, 1800);
+  for (LoopInsn& n : p.insns) {
+    if (row(n.op).kind == LoopOpClass::reduce) n.stage = uint16_t(p.stages.size());
   }
   refused(p, "stage 4 of 4");
   p = softmax({{6}, {300, true}}, {300, 1}, 1800);
@@ -344,7 +344,7 @@ TEST_CASE("programs that are not legal are refused with a reason") {
 }
 
 TEST_CASE("text names everything") {
-  CHECK(text(reduction(TileOp::reduce_sum, Dtype::bf16, {{4}, {77, true}}, {77, 1}, 308)) ==
+  CHECK(text(reduction(LoopOp::reduce_sum, Dtype::bf16, {{4}, {77, true}}, {77, 1}, 308)) ==
         "dims row 4 inner 77\n@0 in bf16[308] 0 + 77 + 1\n@1 out bf16[4] 0 + 1 + 0\n"
         "each\n  %0 = load f32 @0\n  %1 = reduce_sum f32 %0\nonce\n  store @1 %1\n");
 }

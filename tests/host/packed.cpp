@@ -40,12 +40,12 @@ View view_of(char name) {
 }
 
 // For each ask: '+' where a packed form answers, '.' where the multiply has to pack.
-std::string answers(Kept& kept, std::string_view asks, const std::vector<float>& values) {
+std::string answers(PackedForms& packed_forms, std::string_view asks, const std::vector<float>& values) {
   std::string out;
   for (char name : asks) {
     const View v = view_of(name);
     const Matrix b{values.data() + v.offset, Dtype::f32, v.row_stride, v.col_stride};
-    out += kept.packed(b, v.offset, v.k, v.n) ? '+' : '.';
+    out += packed_forms.packed(b, v.offset, v.k, v.n) ? '+' : '.';
   }
   return out;
 }
@@ -69,12 +69,12 @@ TEST_CASE("forms of a weight are kept so that each value is packed once") {
   const std::vector<float> values(kRows * kColumns, 1.0f);
   for (const Row& row : rows) {
     CAPTURE(row.what);
-    const int64_t before = Kept::bytes_in_use();
+    const int64_t before = PackedForms::bytes_in_use();
     {
-      Kept kept;
-      CHECK(answers(kept, row.asks, values) == row.answers);
-      CHECK(Kept::bytes_in_use() - before == row.forms * int64_t(packed_bytes(Dtype::f32, kRows, kColumns / 3)));
+      PackedForms packed_forms;
+      CHECK(answers(packed_forms, row.asks, values) == row.answers);
+      CHECK(PackedForms::bytes_in_use() - before == row.forms * int64_t(packed_bytes(Dtype::f32, kRows, kColumns / 3)));
     }
-    CHECK(Kept::bytes_in_use() == before);
+    CHECK(PackedForms::bytes_in_use() == before);
   }
 }

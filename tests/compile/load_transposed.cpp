@@ -1,6 +1,6 @@
-// Elements that a loop wants in another order than memory's: turned in blocks, backwards, with gaps, woven. Values by
-// index arithmetic, on a chip of so little SBUF that nothing stays there as a whole; times against a loop that reads
-// as many bytes in order.
+// Elements that a loop wants in another order than memory's: transposed in blocks, backwards, with gaps, interleaved.
+// Values by index arithmetic, on a chip of so little SBUF that nothing stays there as a whole; times against a loop
+// that reads as many bytes in order.
 #include "compile/device/memory/load_transposed.h"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
-// Complaint: what is wrong with a kernel, in the parts that the Python side shows apart: the rule, what was found, what
-// was expected, what to try, and the user's own line. As text it is an ordinary Error.
+// Diagnostic: what is wrong with a kernel, in the parts that the Python side shows apart: the rule, what was found,
+// what was expected, what to try, and the user's own line. As text it is an ordinary Error.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace trine {
 
-struct Complaint {
+struct Diagnostic {
   Code code = Code::invalid;
   std::string rule = {}, found = {}, expected = {}, fix = {};
   std::string file = {};  // of the user's source, or empty
@@ -21,7 +21,7 @@ struct Complaint {
 };
 
 // Of an error whose message reads "what is wrong; what to do".
-Complaint complaint_of(const Error& error, std::string_view rule);
+Diagnostic diagnostic_of(const Error& error, std::string_view rule);
 
 std::string_view code_name(Code code);
 

@@ -12,7 +12,7 @@
 
 namespace trine::sim {
 
-enum class Kind : uint8_t { control, semaphore, engine, matmul, queue, register_load, meeting };
+enum class Kind : uint8_t { control, semaphore, engine, matmul, queue, register_load, rendezvous };
 
 // Bytes an on-chip operand may touch; the affine part is added when it is walked.
 struct Footprint {
@@ -25,7 +25,7 @@ struct Footprint {
   int32_t element_bytes = 1;
 };
 
-struct Prepared {
+struct TimedInsn {
   Kind kind = Kind::control;
   uint8_t waits = 0, updates = 0;
   bool touches_sbuf = false, touches_psum = false, fast = false;
@@ -41,7 +41,7 @@ struct Prepared {
   Traffic traffic;
 };
 
-struct QueueWork {
+struct TransferTime {
   std::vector<Fs> engine;  // time on each DMA engine; zero: no share
   Fs stack = 0;            // time on the HBM stack
   Fs issue = 0;            // time of descriptor generation on its issuer
@@ -50,15 +50,15 @@ struct QueueWork {
 };
 
 struct Plan {
-  std::vector<std::vector<Prepared>> streams;
+  std::vector<std::vector<TimedInsn>> streams;
   std::vector<Footprint> footprints;
-  std::vector<QueueWork> transfers;
+  std::vector<TransferTime> transfers;
   Fs semaphore_latency = 0, completion = 0, turnaround = 0, table_load = 0;
   Fs lookback = 0;  // the longest from descriptors in the ring to first byte
 };
 
 Fs cycles_to_fs(double cycles, double ghz);
 double clock_ghz(const arch::Chip& chip, arch::Engine e);
-Plan prepare(const arch::Program& program, const arch::Chip& chip, const TimeOptions& options);
+Plan make_plan(const arch::Program& program, const arch::Chip& chip, const TimeOptions& options);
 
 }  // namespace trine::sim

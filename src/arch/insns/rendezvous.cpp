@@ -1,6 +1,6 @@
-// What meeting cores do to each other's memory; see meeting.h. Every source is read before any result is written, so
-// that a core may use one tile for both. Sums run over ranks in order, in f32.
-#include "arch/insns/meeting.h"
+// What cores at a rendezvous do to each other's memory; see rendezvous.h. Every source is read before any result is
+// written, so that a core may use one tile for both. Sums run over ranks in order, in f32.
+#include "arch/insns/rendezvous.h"
 
 #include <algorithm>
 #include <cstring>
@@ -15,7 +15,7 @@ namespace trine::arch {
 namespace {
 
 std::span<const Call> calls_of(Core& c, const Call& i) {
-  const auto all = c.machine().meeting;
+  const auto all = c.machine().rendezvous;
   return all.empty() ? std::span<const Call>(&i, 1) : all;
 }
 
@@ -24,13 +24,13 @@ using Floats = std::vector<float>;
 
 Bytes read_tile(Core& c, const Tile& t) {
   Bytes out(static_cast<size_t>(t.elements() * t.element_bytes()));
-  c.working_on("src");
+  c.set_slot("src");
   for (int p = 0; p < t.partitions; ++p) c.read_bytes(t, p, out.data() + p * t.row_elements * t.element_bytes());
   return out;
 }
 
 void write_tile(Core& c, const Tile& t, const std::byte* from) {
-  c.working_on("dst");
+  c.set_slot("dst");
   for (int p = 0; p < t.partitions; ++p) c.write_bytes(t, p, from + p * t.row_elements * t.element_bytes());
 }
 
@@ -74,7 +74,7 @@ Floats reduced(Core& c, const Group& g) {
   for (size_t r = 0; r < g.ranks(); ++r) {
     const Tile t = g.calls[r]->tile("src");
     one.resize(static_cast<size_t>(t.elements()));
-    c.working_on("src");
+    c.set_slot("src");
     for (int p = 0; p < t.partitions; ++p) c.read(t, p, one.data() + p * t.row_elements);
     if (r == 0)
       sum = one;
@@ -89,7 +89,7 @@ void write_parts(Core& c, const Group& g, const Floats& values, int64_t each) {
   for (size_t r = 0; r < g.ranks(); ++r) {
     const Tile d = g.calls[r]->tile("dst");
     const float* const from = values.data() + static_cast<int64_t>(r) * each;
-    c.working_on("dst");
+    c.set_slot("dst");
     for (int p = 0; p < d.partitions; ++p) c.write(d, p, from + p * d.row_elements);
   }
 }
@@ -236,7 +236,7 @@ Result<void> exchange_check(const Chip& k, const Call& i) {
   return {};
 }
 
-static Result<void> collective_places(const Call& i, Collective kind) {
+static Result<void> collective_spaces(const Call& i, Collective kind) {
   const Tile s = i.tile("src"), d = i.tile("dst");
   const bool reduces = kind == Collective::all_reduce || kind == Collective::reduce_scatter;
   if (s.dtype != d.dtype || (is_packed(s.dtype) && reduces))
@@ -275,7 +275,7 @@ Result<void> collective_check(const Chip&, const Call& i) {
   if (op != Alu::add && op != Alu::max && op != Alu::min)
     return fail(Code::invalid, cat("op=", name(op), "; collectives combine by add, max or min"));
   const int64_t ranks = ranks_of(i);
-  TRY(collective_places(i, kind));
+  TRY(collective_spaces(i, kind));
   TRY(collective_sizes(i, kind, ranks));
   if (kind == Collective::permute && (pairs.size() % 2 || pairs.empty()))
     return fail(Code::invalid, "pairs lists source and target ranks in turn");

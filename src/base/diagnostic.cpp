@@ -1,5 +1,5 @@
-// Complaints as text, as JSON, and from the verifier's one-line errors; see complaint.h.
-#include "base/complaint.h"
+// Diagnostics as text, as JSON, and from the verifier's one-line errors; see diagnostic.h.
+#include "base/diagnostic.h"
 
 #include <charconv>
 
@@ -13,22 +13,22 @@ std::string_view code_name(Code code) {
   return kNames[static_cast<size_t>(code)];
 }
 
-Error Complaint::error() const {
+Error Diagnostic::error() const {
   std::string message = found;
   if (!expected.empty()) message += cat("; expected ", expected);
   if (!fix.empty()) message += cat("; ", fix);
   return fail(code, std::move(message), file.empty() ? std::string() : cat(file, ":", line));
 }
 
-std::string Complaint::json() const {
+std::string Diagnostic::json() const {
   Json out = Json::object();
   out.set("code", code_name(code)).set("rule", rule).set("found", found).set("expected", expected);
   out.set("try", fix).set("file", file).set("line", line);
   return out.text();
 }
 
-Complaint complaint_of(const Error& error, std::string_view rule) {
-  Complaint c{.code = error.code, .rule = std::string(rule), .found = error.message};
+Diagnostic diagnostic_of(const Error& error, std::string_view rule) {
+  Diagnostic c{.code = error.code, .rule = std::string(rule), .found = error.message};
   const size_t cut = c.found.rfind("; ");
   if (cut != std::string::npos) {
     c.fix = c.found.substr(cut + 2);

@@ -1,8 +1,8 @@
-// Every tile op on every type it takes, with special values, vectors and single numbers; conversions between all types.
+// Every loop op on every type it takes, with special values, vectors and single numbers; conversions between all types.
 #include <cmath>
 
 #include "base/text.h"
-#include "tests/host/tile_case.h"
+#include "tests/host/loop_case.h"
 #include "tests/testing.h"
 
 using namespace trine;
@@ -17,42 +17,42 @@ const Dtype kTypes[] = {Dtype::f32, Dtype::f64, Dtype::boolean, Dtype::s2,  Dtyp
                         Dtype::u16, Dtype::s32, Dtype::u32,     Dtype::s64, Dtype::u64};
 
 // `uniform` bit k: input k is one number.
-TileProgram one_op(TileOp op, Dtype type, int uniform, int64_t n) {
-  TileBuilder t;
+LoopProgram one_op(LoopOp op, Dtype type, int uniform, int64_t n) {
+  LoopBuilder t;
   t.dim(n);
-  const TileOpRow& r = row(op);
-  TileValue in[3] = {};
+  const LoopOpRow& r = row(op);
+  LoopValue in[3] = {};
   for (int k = 0; k < r.inputs; ++k) {
-    Dtype d = r.kind == TileClass::select && k == 0 ? Dtype::boolean : type;
+    Dtype d = r.kind == LoopOpClass::select && k == 0 ? Dtype::boolean : type;
     in[k] = t.load(t.input(d, n, {uniform >> k & 1 ? 0 : 1}));
   }
-  TileValue v = r.inputs == 1   ? t.unary(op, in[0])
+  LoopValue v = r.inputs == 1   ? t.unary(op, in[0])
                 : r.inputs == 2 ? t.binary(op, in[0], in[1])
                                 : t.ternary(op, in[0], in[1], in[2]);
   t.store(t.output(t.type_of(v), n, {1}), v);
   return t.take();
 }
 
-bool takes(const TileOpRow& r, Dtype d) {
+bool takes(const LoopOpRow& r, Dtype d) {
   int one = is_floating(d) ? 1 : is_integer(d) ? 2 : 4;
   return (int(r.types) & one) != 0;
 }
 
 // Of f32, computed in f64 and rounded once.
-bool is_through_f64(TileOp op) {
-  return op == TileOp::pow || op == TileOp::atan2 || op == TileOp::cbrt || (op >= TileOp::asin && op <= TileOp::atanh);
+bool is_through_f64(LoopOp op) {
+  return op == LoopOp::pow || op == LoopOp::atan2 || op == LoopOp::cbrt || (op >= LoopOp::asin && op <= LoopOp::atanh);
 }
 
 // In ulp; the ops not named are exact.
-double allowed(TileOp op, bool wide) {
-  if (op == TileOp::digamma) return wide ? 1e5 : 16;  // near its zeros
-  if (op == TileOp::erf_inv) return wide ? 1e6 : 64;  // near its zero XLA's approximation, too, loses some bits
-  if (op == TileOp::erfc) return wide ? 4 : 64;       // builds without a fused multiply-add round x^2
-  if (op == TileOp::rsqrt || op == TileOp::logistic || op == TileOp::lgamma) return wide ? 64 : 4;
+double allowed(LoopOp op, bool wide) {
+  if (op == LoopOp::digamma) return wide ? 1e5 : 16;  // near its zeros
+  if (op == LoopOp::erf_inv) return wide ? 1e6 : 64;  // near its zero XLA's approximation, too, loses some bits
+  if (op == LoopOp::erfc) return wide ? 4 : 64;       // builds without a fused multiply-add round x^2
+  if (op == LoopOp::rsqrt || op == LoopOp::logistic || op == LoopOp::lgamma) return wide ? 64 : 4;
   if (is_through_f64(op) && !wide) return 1;
-  if ((op == TileOp::sin || op == TileOp::cos) && !wide) return 1;
-  if ((op == TileOp::exp || op == TileOp::tanh) && wide) return 2;  // of the C library's, which is off by 1 itself
-  bool elementary = (op >= TileOp::cbrt && op <= TileOp::digamma) || op == TileOp::pow || op == TileOp::atan2;
+  if ((op == LoopOp::sin || op == LoopOp::cos) && !wide) return 1;
+  if ((op == LoopOp::exp || op == LoopOp::tanh) && wide) return 2;  // of the C library's, which is off by 1 itself
+  bool elementary = (op >= LoopOp::cbrt && op <= LoopOp::digamma) || op == LoopOp::pow || op == LoopOp::atan2;
   return elementary ? 4 : 0;
 }
 
@@ -60,8 +60,8 @@ double allowed(TileOp op, bool wide) {
 
 TEST_CASE("every op on every type") {
   for (const auto& build : kBuilds) {
-    for (int o = int(TileOp::add); o < int(TileOp::convert); ++o) {
-      const TileOpRow& r = row(TileOp(o));
+    for (int o = int(LoopOp::add); o < int(LoopOp::convert); ++o) {
+      const LoopOpRow& r = row(LoopOp(o));
       for (Dtype d : kTypes) {
         if (!takes(r, d)) continue;
         for (int uniform = 0; uniform < 1 << r.inputs; ++uniform) {
@@ -77,12 +77,12 @@ TEST_CASE("every op on every type") {
 TEST_CASE("quotients and remainders by constants, powers of two among them") {
   for (const auto& build : kBuilds)
     for (Dtype d : kTypes)
-      for (TileOp op : {TileOp::div, TileOp::rem})
+      for (LoopOp op : {LoopOp::div, LoopOp::rem})
         for (int by : {0, 1, 2, 3, 8, 64, -2}) {
           if (!is_integer(d)) continue;
-          TileBuilder t;
+          LoopBuilder t;
           t.dim(403);
-          const TileValue x = t.load(t.input(d, 403, {1}));
+          const LoopValue x = t.load(t.input(d, 403, {1}));
           t.store(t.output(d, 403, {1}), t.binary(op, x, t.constant(d, by)));
           INFO(std::string(row(op).name), " ", std::string(row(d).name), " by ", by);
           CHECK(check_program(t.take(), 5, build) == "");
@@ -94,9 +94,9 @@ TEST_CASE("every op and conversion on one and on a few numbers of 64 bits among 
   for (const auto& build : kBuilds)
     for (int64_t n : {1, 5})
       for (uint64_t seed = 1; seed < 12; ++seed) {
-        for (int o = int(TileOp::add); o < int(TileOp::convert); ++o)
+        for (int o = int(LoopOp::add); o < int(LoopOp::convert); ++o)
           for (Dtype d : types) {
-            const TileOpRow& r = row(TileOp(o));
+            const LoopOpRow& r = row(LoopOp(o));
             if (!takes(r, d)) continue;
             INFO(std::string(r.name), " ", std::string(row(d).name), " ", n, " ", seed);
             const double ulps = is_floating(d) ? allowed(r.op, d == Dtype::f64) : 0;
@@ -104,9 +104,9 @@ TEST_CASE("every op and conversion on one and on a few numbers of 64 bits among 
           }
         for (Dtype from : types)
           for (Dtype to : types) {
-            TileBuilder t;
+            LoopBuilder t;
             t.dim(n);
-            const TileValue wide = t.convert(t.load(t.input(Dtype::s64, n, {1})), Dtype::f64);
+            const LoopValue wide = t.convert(t.load(t.input(Dtype::s64, n, {1})), Dtype::f64);
             t.store(t.output(Dtype::f64, n, {1}), wide);
             t.store(t.output(to, n, {1}), t.convert(t.load(t.input(from, n, {1})), to));
             INFO(std::string(row(from).name), " to ", std::string(row(to).name), " ", n, " ", seed);
@@ -116,17 +116,17 @@ TEST_CASE("every op and conversion on one and on a few numbers of 64 bits among 
 }
 
 TEST_CASE("functions computed in f64 have the same bits in every build") {
-  for (int o = int(TileOp::add); o < int(TileOp::convert); ++o) {
-    const TileOpRow& r = row(TileOp(o));
-    const bool is_wide = r.op == TileOp::exp || r.op == TileOp::tanh || r.op == TileOp::logistic;
+  for (int o = int(LoopOp::add); o < int(LoopOp::convert); ++o) {
+    const LoopOpRow& r = row(LoopOp(o));
+    const bool is_wide = r.op == LoopOp::exp || r.op == LoopOp::tanh || r.op == LoopOp::logistic;
     if (!is_through_f64(r.op) && !is_wide) continue;
-    const TileProgram p = one_op(r.op, is_wide ? Dtype::f64 : Dtype::f32, 0, 4003);
+    const LoopProgram p = one_op(r.op, is_wide ? Dtype::f64 : Dtype::f32, 0, 4003);
     std::string first;
     for (const auto& build : kBuilds) {
       INFO(std::string(r.name));
       auto kernel = host::prepare(p, build);
       REQUIRE(kernel);
-      test::TileBuffers buffers = test::random_buffers(p, 9, true);
+      test::LoopBuffers buffers = test::random_buffers(p, 9, true);
       host::run(*kernel, buffers.pointers());
       const auto& out = buffers.data.back();
       std::string bits(reinterpret_cast<const char*>(out.data()), out.size());
@@ -137,9 +137,9 @@ TEST_CASE("functions computed in f64 have the same bits in every build") {
 }
 
 TEST_CASE("tanh is never above 1, tanh and erf of far numbers are 1") {
-  for (TileOp op : {TileOp::tanh, TileOp::erf}) {
+  for (LoopOp op : {LoopOp::tanh, LoopOp::erf}) {
     const int64_t n = 4001;
-    const TileProgram p = one_op(op, Dtype::f32, 0, n);
+    const LoopProgram p = one_op(op, Dtype::f32, 0, n);
     for (const auto& build : kBuilds) {
       auto kernel = host::prepare(p, build);
       REQUIRE(kernel);
@@ -148,7 +148,7 @@ TEST_CASE("tanh is never above 1, tanh and erf of far numbers are 1") {
       void* operands[] = {in.data(), out.data()};
       host::run(*kernel, operands);
       for (int64_t i = 0; i < n; ++i) {
-        const bool is_far = op == TileOp::erf || std::fabs(in[i]) > 9.1f;
+        const bool is_far = op == LoopOp::erf || std::fabs(in[i]) > 9.1f;
         CHECK(std::fabs(out[i]) <= 1);
         if (is_far) CHECK(out[i] == std::copysign(1.0f, in[i]));
       }
@@ -166,11 +166,11 @@ TEST_CASE("s64 is divided exactly, near quotients that are whole and near the li
   for (size_t i = 0; i < 200; ++i)  // parts of small numbers alone
     a.push_back((int64_t{1} << 50) - 1 - int64_t(i)), b.push_back(i % 2 ? 3 + int64_t(i) : -1 - int64_t(i));
   const auto n = int64_t(a.size());
-  TileBuilder t;
+  LoopBuilder t;
   t.dim(n);
-  TileValue x = t.load(t.input(Dtype::s64, n, {1})), y = t.load(t.input(Dtype::s64, n, {1}));
-  t.store(t.output(Dtype::s64, n, {1}), t.binary(TileOp::div, x, y));
-  t.store(t.output(Dtype::s64, n, {1}), t.binary(TileOp::rem, x, y));
+  LoopValue x = t.load(t.input(Dtype::s64, n, {1})), y = t.load(t.input(Dtype::s64, n, {1}));
+  t.store(t.output(Dtype::s64, n, {1}), t.binary(LoopOp::div, x, y));
+  t.store(t.output(Dtype::s64, n, {1}), t.binary(LoopOp::rem, x, y));
   for (const auto& build : kBuilds) {
     auto kernel = host::prepare(t.program(), build);
     REQUIRE(kernel);
@@ -193,9 +193,9 @@ TEST_CASE("conversions and bit casts between all types") {
         for (bool cast : {false, true}) {
           bool same = bits(from) == bits(to) && from != Dtype::boolean && to != Dtype::boolean;
           if (cast && !same) continue;
-          TileBuilder t;
+          LoopBuilder t;
           t.dim(301);
-          TileValue x = t.load(t.input(from, 301, {1}));
+          LoopValue x = t.load(t.input(from, 301, {1}));
           t.store(t.output(to, 301, {1}), cast ? t.bit_cast(x, to) : t.convert(x, to));
           INFO(std::string(row(from).name), " to ", std::string(row(to).name), cast);
           CHECK(check_program(t.program(), 3, build, 0, 0, true) == "");
@@ -206,9 +206,9 @@ TEST_CASE("conversions and bit casts between all types") {
 }
 
 TEST_CASE("floats saturate to integers, NaN gives 0") {
-  TileBuilder t;
+  LoopBuilder t;
   t.dim(8);
-  TileValue x = t.load(t.input(Dtype::f32, 8, {1}));
+  LoopValue x = t.load(t.input(Dtype::f32, 8, {1}));
   t.store(t.output(Dtype::s8, 8, {1}), t.convert(x, Dtype::s8));
   t.store(t.output(Dtype::u32, 8, {1}), t.convert(x, Dtype::u32));
   for (const auto& build : kBuilds) {
@@ -227,12 +227,12 @@ TEST_CASE("floats saturate to integers, NaN gives 0") {
 TEST_CASE("memory of every dtype, side by side and apart") {
   for (const auto& build : kBuilds) {
     for (const DtypeRow& r : kDtypes) {
-      if (!is_tile_dtype(r.dtype)) continue;
+      if (!is_loop_dtype(r.dtype)) continue;
       for (int64_t stride : {1, 2, -1}) {
-        TileBuilder t;
+        LoopBuilder t;
         t.dim(301);
         int64_t offset = stride < 0 ? 300 : 0;
-        TileValue x = t.load(t.input(r.dtype, 602, {stride}, offset));
+        LoopValue x = t.load(t.input(r.dtype, 602, {stride}, offset));
         t.store(t.output(r.dtype, 602, {-stride}, stride < 0 ? 0 : 300 * stride), x);
         INFO(std::string(r.name), " ", stride);
         CHECK(check_program(t.program(), 3, build, 0, 0, true) == "");
@@ -246,17 +246,17 @@ TEST_CASE("rounding inside a program") {
     for (Dtype type : {Dtype::f32, Dtype::f64}) {
       for (const DtypeRow& r : kDtypes) {
         if (r.kind != DtypeKind::floating || r.bits > 32) continue;
-        TileBuilder t;
+        LoopBuilder t;
         t.dim(301);
-        TileValue x = t.load(t.input(type, 301, {1}));
+        LoopValue x = t.load(t.input(type, 301, {1}));
         t.store(t.output(type, 301, {1}), t.round_to(x, r.dtype));
         INFO(std::string(r.name));
         CHECK(check_program(t.program(), 3, build, 0, 0, true) == "");
       }
       for (auto [e, m] : {std::pair{5, 10}, {8, 7}, {4, 3}, {8, 23}, {11, 52}, {2, 0}, {8, 0}}) {
-        TileBuilder t;
+        LoopBuilder t;
         t.dim(301);
-        TileValue x = t.load(t.input(type, 301, {1}));
+        LoopValue x = t.load(t.input(type, 301, {1}));
         t.store(t.output(type, 301, {1}), t.reduce_precision(x, e, m));
         INFO(e, " ", m);
         CHECK(check_program(t.program(), 3, build, 0, 0, true) == "");

@@ -1,5 +1,5 @@
 // See the header.
-#include "tests/host/tile_case.h"
+#include "tests/host/loop_case.h"
 
 #include <cmath>
 #include <cstring>
@@ -8,7 +8,7 @@
 #include "base/number/element.h"
 #include "base/number/random.h"
 #include "base/text.h"
-#include "tests/host/tile_reference.h"
+#include "tests/host/loop_reference.h"
 
 namespace trine::test {
 
@@ -40,10 +40,10 @@ typename E::Storage random_element(uint64_t seed, uint64_t i, bool special) {
 
 }  // namespace
 
-TileBuffers random_buffers(const TileProgram& p, uint64_t seed, bool special) {
-  TileBuffers out;
+LoopBuffers random_buffers(const LoopProgram& p, uint64_t seed, bool special) {
+  LoopBuffers out;
   for (size_t o = 0; o < p.operands.size(); ++o) {
-    const TileOperand& op = p.operands[o];
+    const LoopOperand& op = p.operands[o];
     std::vector<std::byte> data(size_t(op.elements) * size_t(bytes(op.dtype)) + 8, std::byte{0x5a});
     if (!op.output) {
       dispatch_element(op.dtype, [&](auto element) {
@@ -69,10 +69,10 @@ double ulps_between(double got, double expected, bool wide) {
   return std::fabs(got - expected) / std::ldexp(1.0, e - (wide ? 53 : 24));
 }
 
-std::string difference(const TileProgram& p, const TileBuffers& got, const TileBuffers& expected, double ulps,
+std::string difference(const LoopProgram& p, const LoopBuffers& got, const LoopBuffers& expected, double ulps,
                        double relative) {
   for (size_t o = 0; o < p.operands.size(); ++o) {
-    const TileOperand& op = p.operands[o];
+    const LoopOperand& op = p.operands[o];
     if (std::memcmp(got.data[o].data(), expected.data[o].data(), got.data[o].size()) == 0) continue;
     bool wide = op.dtype == Dtype::f64;
     std::string found = dispatch_element(op.dtype, [&](auto element) -> std::string {
@@ -108,11 +108,11 @@ std::string difference(const TileProgram& p, const TileBuffers& got, const TileB
   return "";
 }
 
-std::string check_program(const TileProgram& p, uint64_t seed, const host::TileOptions& options, double ulps,
+std::string check_program(const LoopProgram& p, uint64_t seed, const host::LoopOptions& options, double ulps,
                           double relative, bool special) {
   auto kernel = host::prepare(p, options);
   if (!kernel) return kernel.error().message;
-  TileBuffers got = random_buffers(p, seed, special), expected = got;
+  LoopBuffers got = random_buffers(p, seed, special), expected = got;
   host::run(*kernel, got.pointers());
   evaluate(p, expected.pointers());
   return difference(p, got, expected, ulps, relative);

@@ -1,10 +1,10 @@
-// Random tile programs: exact ones on every executor against the reference, all others machine code against the
+// Random loop programs: exact ones on every executor against the reference, all others machine code against the
 // interpreter, bit for bit. A failure prints its seed and the program.
 #include <algorithm>
 
 #include "base/number/random.h"
 #include "base/text.h"
-#include "tests/host/tile_case.h"
+#include "tests/host/loop_case.h"
 #include "tests/testing.h"
 
 using namespace trine;
@@ -16,7 +16,7 @@ class Writer {
  public:
   Writer(uint32_t seed, bool exact) : seed_(seed), exact_(exact) {}
 
-  TileProgram write() {
+  LoopProgram write() {
     int dims = int(1 + up_to(3));
     for (int d = 0; d < dims; ++d) {
       constexpr int64_t kSizes[] = {1, 2, 3, 5, 7, 8, 9, 16, 17, 31, 33, 40, 100, 300};
@@ -75,7 +75,7 @@ class Writer {
     return operand;
   }
 
-  void store(TileValue v, bool once) {
+  void store(LoopValue v, bool once) {
     std::vector<size_t> over;
     for (size_t d = sizes_.size(); d-- > 0;) {
       if (!once || !inner_[d]) over.push_back(d);
@@ -90,7 +90,7 @@ class Writer {
   void stage(const std::vector<uint32_t>& inputs, bool last) {
     const bool once = up_to(4) == 0;
     once ? t_.once() : t_.each();
-    std::vector<TileValue> own = rows_, fresh;
+    std::vector<LoopValue> own = rows_, fresh;
     if (!once) own.insert(own.end(), elements_.begin(), elements_.end());
     for (uint32_t o : inputs) {
       if ((!once || for_once_[o]) && up_to(3) != 0) own.push_back(t_.load(o));
@@ -107,71 +107,71 @@ class Writer {
     for (uint32_t k = 0; k < up_to(3); ++k)
       store(own[own.size() - 1 - up_to(uint32_t(std::min<size_t>(own.size(), 4)))], once);
     if (last) store(own.back(), once);
-    auto& kept = once ? rows_ : elements_;
+    auto& packed_forms = once ? rows_ : elements_;
     for (size_t k = before; k < own.size(); ++k) {
-      if (up_to(2)) kept.push_back(own[k]);
+      if (up_to(2)) packed_forms.push_back(own[k]);
     }
     if (once) return;
     for (uint32_t k = 0; k < up_to(3); ++k) {
-      TileValue x = own[up_to(uint32_t(own.size()))];
-      TileOp op = TileOp(int(TileOp::reduce_sum) + int(up_to(7)));
-      if (!takes(op, t_.type_of(x)) || (exact_ && is_floating(t_.type_of(x)) && op <= TileOp::reduce_prod)) continue;
+      LoopValue x = own[up_to(uint32_t(own.size()))];
+      LoopOp op = LoopOp(int(LoopOp::reduce_sum) + int(up_to(7)));
+      if (!takes(op, t_.type_of(x)) || (exact_ && is_floating(t_.type_of(x)) && op <= LoopOp::reduce_prod)) continue;
       fresh.push_back(t_.unary(op, x));
     }
     rows_.insert(rows_.end(), fresh.begin(), fresh.end());
   }
 
-  static bool takes(TileOp op, Dtype d) {
+  static bool takes(LoopOp op, Dtype d) {
     int one = is_floating(d) ? 1 : is_integer(d) ? 2 : 4;
     return (int(row(op).types) & one) != 0;
   }
-  static bool is_exact(TileOp op) {
-    return !(op >= TileOp::rsqrt && op <= TileOp::digamma) && op != TileOp::pow && op != TileOp::atan2;
+  static bool is_exact(LoopOp op) {
+    return !(op >= LoopOp::rsqrt && op <= LoopOp::digamma) && op != LoopOp::pow && op != LoopOp::atan2;
   }
 
-  TileValue pick(const std::vector<TileValue>& from, Dtype type) {
-    std::vector<TileValue> fit;
-    for (TileValue v : from) {
+  LoopValue pick(const std::vector<LoopValue>& from, Dtype type) {
+    std::vector<LoopValue> fit;
+    for (LoopValue v : from) {
       if (t_.type_of(v) == type) fit.push_back(v);
     }
     return fit.empty() ? t_.constant(type, double(up_to(5))) : fit[up_to(uint32_t(fit.size()))];
   }
 
-  TileValue value(const std::vector<TileValue>& from) {
-    TileValue a = from[from.size() - 1 - up_to(uint32_t(std::min<size_t>(from.size(), 6)))];
+  LoopValue value(const std::vector<LoopValue>& from) {
+    LoopValue a = from[from.size() - 1 - up_to(uint32_t(std::min<size_t>(from.size(), 6)))];
     Dtype type = t_.type_of(a);
     for (;;) {
-      TileOp op = TileOp(int(TileOp::add) + int(up_to(uint32_t(TileOp::reduce_sum) - uint32_t(TileOp::add))));
-      if (up_to(3) == 0) op = TileOp(int(TileOp::add) + int(up_to(4)));
-      const TileOpRow& r = row(op);
-      if (op == TileOp::convert) return t_.convert(a, tile_value_type(dtype()));
-      if (op == TileOp::round_to && is_floating(type)) return t_.round_to(a, up_to(2) ? Dtype::bf16 : Dtype::f8e4m3fn);
-      if (op == TileOp::reduce_precision && is_floating(type)) return t_.reduce_precision(a, 5, 7);
-      if (op >= TileOp::convert || !takes(op, type) || (exact_ && is_floating(type) && !is_exact(op))) continue;
-      if (op == TileOp::digamma || op == TileOp::lgamma) continue;
+      LoopOp op = LoopOp(int(LoopOp::add) + int(up_to(uint32_t(LoopOp::reduce_sum) - uint32_t(LoopOp::add))));
+      if (up_to(3) == 0) op = LoopOp(int(LoopOp::add) + int(up_to(4)));
+      const LoopOpRow& r = row(op);
+      if (op == LoopOp::convert) return t_.convert(a, loop_value_type(dtype()));
+      if (op == LoopOp::round_to && is_floating(type)) return t_.round_to(a, up_to(2) ? Dtype::bf16 : Dtype::f8e4m3fn);
+      if (op == LoopOp::reduce_precision && is_floating(type)) return t_.reduce_precision(a, 5, 7);
+      if (op >= LoopOp::convert || !takes(op, type) || (exact_ && is_floating(type) && !is_exact(op))) continue;
+      if (op == LoopOp::digamma || op == LoopOp::lgamma) continue;
       if (r.inputs == 1) return t_.unary(op, a);
-      TileValue b = pick(from, type);
+      LoopValue b = pick(from, type);
       if (r.inputs == 2) return up_to(2) ? t_.binary(op, a, b) : t_.binary(op, b, a);
-      if (op == TileOp::select) return t_.ternary(op, pick(from, Dtype::boolean), a, b);
+      if (op == LoopOp::select) return t_.ternary(op, pick(from, Dtype::boolean), a, b);
       return t_.ternary(op, pick(from, type), a, b);
     }
   }
 
-  TileBuilder t_;
+  LoopBuilder t_;
   uint32_t seed_, count_ = 0;
   bool exact_, wide_ = up_to(8) == 0;
   std::vector<int64_t> sizes_ = {};
   std::vector<bool> inner_ = {}, for_once_ = {};
   std::vector<int64_t> room_ = {};  // per input: how far it reaches beyond its walk, for picks; -1: none picks
-  std::vector<TileValue> rows_ = {}, elements_ = {};
+  std::vector<LoopValue> rows_ = {}, elements_ = {};
 };
 
 }  // namespace
 
 TEST_CASE("exact random programs: every executor gives the reference's bits") {
   for (uint32_t seed = 0; seed < 1000; ++seed) {
-    TileProgram p = Writer(seed, true).write();
-    for (const host::TileOptions& build : test::kBuilds) {
+    LoopProgram p = Writer(seed, true).write();
+    for (const host::LoopOptions& build : test::kBuilds) {
       std::string found = test::check_program(p, seed, build, 0, 0, seed % 2 == 0);
       if (!found.empty())
         FAIL("seed " << seed << " machine code " << build.machine_code << ": " << found << "\n" << text(p));
@@ -181,16 +181,16 @@ TEST_CASE("exact random programs: every executor gives the reference's bits") {
 
 TEST_CASE("random programs: machine code gives the interpreter's bits") {
   for (uint32_t seed = 0; seed < 1000; ++seed) {
-    TileProgram p = Writer(seed + 100000, false).write();
+    LoopProgram p = Writer(seed + 100000, false).write();
     auto slow = host::prepare(p, {simd_best(), false});
     REQUIRE_MESSAGE(slow, slow.error().message);
-    const test::TileBuffers given = test::random_buffers(p, seed, seed % 3 == 0);
-    test::TileBuffers a = given;
+    const test::LoopBuffers given = test::random_buffers(p, seed, seed % 3 == 0);
+    test::LoopBuffers a = given;
     host::run(*slow, a.pointers());
     for (bool bf16 : {false, has_avx512_bf16()}) {
       auto fast = host::prepare(p, {simd_best(), true, bf16});
       REQUIRE(fast);
-      test::TileBuffers b = given;
+      test::LoopBuffers b = given;
       host::run(*fast, b.pointers());
       std::string found = test::difference(p, b, a);
       if (!found.empty()) FAIL("seed " << seed << " bf16 " << bf16 << ": " << found << "\n" << text(p));

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "tests/host/tile_case.h"
+#include "tests/host/loop_case.h"
 #include "tests/testing.h"
 
 using namespace trine;
@@ -13,17 +13,17 @@ namespace {
 constexpr int64_t kRows = 37, kColumns = 101;
 
 // max(tile + bias[column], 0) * scale[row] + index of the column, to bf16 and back to the tile.
-TileProgram finish_program() {
-  TileBuilder t;
+LoopProgram finish_program() {
+  LoopBuilder t;
   t.dim(kRows);
   uint32_t columns = t.dim(kColumns);
   uint32_t tile = t.input(Dtype::f32, kRows * kColumns, {kColumns, 1}), bias = t.input(Dtype::f32, kColumns, {0, 1}),
            scale = t.input(Dtype::bf16, kRows, {1, 0});
   uint32_t narrow = t.output(Dtype::bf16, kRows * kColumns, {kColumns, 1}),
            back = t.output(Dtype::f32, kRows * kColumns, {kColumns, 1});
-  TileValue sum = t.binary(TileOp::add, t.load(tile), t.load(bias));
-  TileValue most = t.binary(TileOp::max, sum, t.constant(Dtype::f32, 0));
-  TileValue v = t.binary(TileOp::add, t.binary(TileOp::mul, most, t.load(scale)), t.iota(Dtype::f32, columns));
+  LoopValue sum = t.binary(LoopOp::add, t.load(tile), t.load(bias));
+  LoopValue most = t.binary(LoopOp::max, sum, t.constant(Dtype::f32, 0));
+  LoopValue v = t.binary(LoopOp::add, t.binary(LoopOp::mul, most, t.load(scale)), t.iota(Dtype::f32, columns));
   t.store(narrow, v);
   t.store(back, v);
   return t.take();
@@ -32,16 +32,16 @@ TileProgram finish_program() {
 }  // namespace
 
 TEST_CASE("tiles of any size give the same as the whole") {
-  const TileProgram p = finish_program();
-  for (const host::TileOptions& build : test::kBuilds) {
-    test::TileBuffers whole = test::random_buffers(p, 1), cut = whole;
+  const LoopProgram p = finish_program();
+  for (const host::LoopOptions& build : test::kBuilds) {
+    test::LoopBuffers whole = test::random_buffers(p, 1), cut = whole;
     auto kernel = host::prepare(p, build);
     auto epilogue = host::prepare_epilogue(p, 0, 4, build);
     REQUIRE(kernel);
     REQUIRE_MESSAGE(epilogue, epilogue.error().message);
     host::run(*kernel, whole.pointers());
     std::vector<void*> operands = cut.pointers();
-    host::TileEpilogueCall call{&*epilogue, operands};
+    host::LoopEpilogueCall call{&*epilogue, operands};
     std::vector<float> tile(64 * 80);
     for (int64_t r = 0; r < kRows; r += 6) {
       for (int64_t c = 0; c < kColumns; c += 35) {
@@ -60,7 +60,7 @@ TEST_CASE("tiles of any size give the same as the whole") {
 }
 
 TEST_CASE("epilogues want rows, columns and a dense tile") {
-  TileProgram p = finish_program();
+  LoopProgram p = finish_program();
   CHECK(!host::prepare_epilogue(p, 2));
   CHECK(!host::prepare_epilogue(p, 0, 3));
   CHECK(!host::prepare_epilogue(p, 9));

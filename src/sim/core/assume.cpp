@@ -1,5 +1,5 @@
-// What loads mean to the streams that go by them; see suppose.h.
-#include "sim/core/suppose.h"
+// What loads mean to the streams that go by them; see assume.h.
+#include "sim/core/assume.h"
 
 #include <algorithm>
 #include <map>
@@ -12,8 +12,8 @@ namespace trine::sim {
 
 namespace {
 
-constexpr int kTriesMax = 64;                    // programs timed to find the longest ways
-constexpr int64_t kStepsMax = int64_t{1} << 28;  // of a program whose ending was supposed
+constexpr int kTriesMax = 64;                    // programs timed to find the longest paths
+constexpr int64_t kStepsMax = int64_t{1} << 28;  // of a program whose ending was assumed
 
 using Registers = uint64_t;  // a set
 static_assert(arch::kRegisterCount <= 64);
@@ -45,8 +45,8 @@ class Look {
     }
     return ends_loop(load);
   }
-  // Numbers that are told apart: the branch takes the least of what was loaded and its last way.
-  int64_t ways(uint32_t load) const {
+  // Numbers that are told apart: the branch takes the least of what was loaded and its last path.
+  int64_t paths(uint32_t load) const {
     const Registers loaded = of(operand(load, 0));
     for (uint32_t i = load + 1; i < insns_.size(); ++i) {
       if (goes_by(i, loaded) || insns_[i].opcode == arch::kOpRegisterLoad) return 1;
@@ -84,7 +84,7 @@ class Look {
 
 }  // namespace
 
-Suppose::Suppose(const arch::Program& program) : program_(program) {
+Assumptions::Assumptions(const arch::Program& program) : program_(program) {
   size_t first = program.streams.size();
   std::vector<size_t> counts;
   for (size_t s = 0; s < program.streams.size(); ++s) {
@@ -101,43 +101,43 @@ Suppose::Suppose(const arch::Program& program) : program_(program) {
   look(first);
 }
 
-void Suppose::look(size_t stream) {
+void Assumptions::look(size_t stream) {
   stream_ = static_cast<uint32_t>(stream);
   const Look look(program_, program_.streams[stream]);
-  std::map<std::pair<uint32_t, int64_t>, size_t> places;
+  std::map<std::pair<uint32_t, int64_t>, size_t> addresses;
   for (uint32_t load : look.loads()) {
     const arch::Operand& from = look.operand(load, 1);
-    const auto [found, fresh] = places.try_emplace({from.tensor, from.offset}, data_.size());
+    const auto [found, fresh] = addresses.try_emplace({from.tensor, from.offset}, data_.size());
     if (fresh) data_.push_back({.insn = load});
     Datum& datum = data_[found->second];
     const bool ends = look.ends_loop(load);
-    datum.ways = std::max(datum.ways, look.ways(load));
+    datum.paths = std::max(datum.paths, look.paths(load));
     datum.steers = datum.steers || (look.steers(load) && !ends);
     sites_.push_back({found->second, ends ? 0u : 1u});
   }
 }
 
-Loads Suppose::loads() const {
+Loads Assumptions::loads() const {
   std::vector<uint32_t> each;
-  for (const Site& site : sites_) each.push_back(data_[site.datum].ways > 1 ? data_[site.datum].value : site.first);
+  for (const Site& site : sites_) each.push_back(data_[site.datum].paths > 1 ? data_[site.datum].value : site.first);
   Loads out(program_.streams.size());
   for (size_t s = 0; s < out.size(); ++s)
     if (steers_[s]) out[s] = each;
   return out;
 }
 
-Result<Timing> Suppose::time(const arch::Chip& chip, const TimeOptions& options) {
+Result<Timing> Assumptions::time(const arch::Chip& chip, const TimeOptions& options) {
   TimeOptions quiet = options;
   quiet.events_max = 0;
-  quiet.watcher = nullptr;
+  quiet.observer = nullptr;
   quiet.steps_max = std::min(options.steps_max, kStepsMax);
   Fs longest = -1;
   int tries = 0;
   for (Datum& datum : data_)
-    for (int64_t way = 0; way < datum.ways && datum.ways > 1 && tries < kTriesMax; ++way, ++tries) {
+    for (int64_t path = 0; path < datum.paths && datum.paths > 1 && tries < kTriesMax; ++path, ++tries) {
       const uint32_t before = datum.value;
-      datum.value = static_cast<uint32_t>(way);
-      quiet.supposed = loads();
+      datum.value = static_cast<uint32_t>(path);
+      quiet.assumed = loads();
       const Fs end = TRY(Timer(program_, chip, quiet).run()).end;
       if (end > longest)
         longest = end;
@@ -146,10 +146,10 @@ Result<Timing> Suppose::time(const arch::Chip& chip, const TimeOptions& options)
     }
   TimeOptions loud = options;
   loud.steps_max = quiet.steps_max;
-  loud.supposed = loads();
+  loud.assumed = loads();
   Timing out = TRY(Timer(program_, chip, loud).run());
   for (const Datum& datum : data_)
-    if (datum.steers || datum.ways > 1) out.supposed.push_back({stream_, datum.insn, datum.ways, datum.value});
+    if (datum.steers || datum.paths > 1) out.assumed.push_back({stream_, datum.insn, datum.paths, datum.value});
   return out;
 }
 

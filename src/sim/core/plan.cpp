@@ -1,5 +1,5 @@
 // From static instructions to durations: the row's own cost, the chip's clocks, the shares of a DMA transfer.
-#include "sim/core/prepare.h"
+#include "sim/core/plan.h"
 
 #include <algorithm>
 #include <cmath>
@@ -88,24 +88,24 @@ class Preparer {
   }
 
  private:
-  void scale(Prepared& p, const Scale& by) {
+  void scale(TimedInsn& p, const Scale& by) {
     const auto times = [](Fs& t, double factor) { t = std::llround(static_cast<double>(t) * factor); };
-    times(p.interval, by.work);
+    times(p.interval, by.execute);
     times(p.load, by.load);
     if (p.kind != Kind::queue) return;
-    QueueWork& w = plan_.transfers[p.transfer];
-    for (Fs& t : w.engine) times(t, by.work);
-    times(w.stack, by.work);
-    times(w.packets, by.work);
+    TransferTime& w = plan_.transfers[p.transfer];
+    for (Fs& t : w.engine) times(t, by.execute);
+    times(w.stack, by.execute);
+    times(w.packets, by.execute);
     times(w.issue, by.issue);
   }
 
-  Prepared one(const arch::Stream& stream, const arch::Insn& insn) {
+  TimedInsn one(const arch::Stream& stream, const arch::Insn& insn) {
     const arch::RowInfo& info = *arch::row_by_opcode(insn.opcode);
     const Call call{program_, chip_, insn, info, stream.engine, stream.core};
     const arch::Cost cost = info.row->cycles(chip_, call);
     const double ghz = clock_ghz(chip_, stream.engine);
-    Prepared p;
+    TimedInsn p;
     p.waits = insn.waits;
     p.updates = insn.updates;
     p.wait = insn.wait;
@@ -121,7 +121,7 @@ class Preparer {
     add_operands(p, call, info);
     if (p.kind == Kind::matmul) p.cells = array_cells(chip_, call);
     if (p.kind == Kind::queue) add_transfer(p, call, stream.engine);
-    if (p.kind == Kind::meeting) p.interval += meeting_time(p, call);
+    if (p.kind == Kind::rendezvous) p.interval += rendezvous_time(p, call);
     return p;
   }
 
@@ -132,20 +132,20 @@ class Preparer {
         return opcode <= arch::kOpRegisterAlu ? Kind::control : Kind::semaphore;
       case arch::Unit::queue:
         return Kind::queue;
-      case arch::Unit::meeting:
-        return Kind::meeting;
+      case arch::Unit::rendezvous:
+        return Kind::rendezvous;
       case arch::Unit::engine:
         break;
     }
     return engine == Engine::tensor ? Kind::matmul : Kind::engine;
   }
 
-  void add_operands(Prepared& p, const Call& call, const arch::RowInfo& info) {
+  void add_operands(TimedInsn& p, const Call& call, const arch::RowInfo& info) {
     p.footprint = static_cast<uint32_t>(plan_.footprints.size());
     for (size_t s = 0; s < info.slots.size(); ++s) {
       const arch::Operand& o = call.operand(static_cast<int>(s));
       if (o.kind != arch::OperandKind::tile) continue;
-      const Tile t = call.place(o);
+      const Tile t = call.tile_of(o);
       add_traffic(p.traffic, t, info.slots[s].reads(), info.slots[s].writes());
       p.touches_sbuf |= t.space == Space::sbuf;
       p.touches_psum |= t.space == Space::psum;
@@ -174,21 +174,21 @@ class Preparer {
             size};
   }
 
-  void add_transfer(Prepared& p, const Call& call, Engine engine) {
+  void add_transfer(TimedInsn& p, const Call& call, Engine engine) {
     const arch::Transfer t = arch::describe_transfer(chip_, call);
     const auto& d = chip_.dma;
     p.queue = static_cast<uint16_t>(call.attr("queue"));
     p.dge = choose_dge(chip_, engine, call.info.attr("dge") < 0 ? arch::Dge::none : call.as<arch::Dge>("dge"));
     p.transfer = static_cast<uint32_t>(plan_.transfers.size());
-    QueueWork w;
+    TransferTime w;
     w.engine.resize(static_cast<size_t>(d.engines_per_core));
     for (const auto& share : t.shares) {
       const double ns = static_cast<double>(share.bytes) / (d.rate_bytes_per_ns * t.rate_fraction) +
                         static_cast<double>(share.descriptors - share.strided_descriptors) * d.descriptor_ns +
                         static_cast<double>(share.strided_descriptors) * d.descriptor_strided_ns;
-      const Fs work = ns_to_fs(ns);
-      w.engine[static_cast<size_t>(share.engine)] += work;
-      w.packets += work;
+      const Fs engine_time = ns_to_fs(ns);
+      w.engine[static_cast<size_t>(share.engine)] += engine_time;
+      w.packets += engine_time;
     }
     const int sharing = std::max(1, options_.cores_on_stack);
     w.stack = ns_to_fs(static_cast<double>((t.hbm_read + t.hbm_write) * sharing) / chip_.stack_bytes_per_ns());
@@ -203,7 +203,7 @@ class Preparer {
   }
 
   // A transfer between SBUF and an HBM tensor that is neither input, output nor constant is a spill.
-  void note_spill(Prepared& p, const Call& call) {
+  void note_spill(TimedInsn& p, const Call& call) {
     for (size_t s = 0; s < call.info.slots.size(); ++s) {
       const arch::Operand& o = call.operand(static_cast<int>(s));
       if (o.kind != arch::OperandKind::tile) continue;
@@ -218,7 +218,7 @@ class Preparer {
 
   // A collective runs by its schedule; cores that only exchange their operands do so over the core's DMA engines; a
   // bare barrier has none.
-  Fs meeting_time(const Prepared& p, const Call& call) const {
+  Fs rendezvous_time(const TimedInsn& p, const Call& call) const {
     const int64_t bytes = p.traffic.hbm_read + p.traffic.sbuf_read;
     if (!bytes) return 0;
     if (call.info.attr("kind") >= 0)
@@ -273,7 +273,7 @@ double clock_ghz(const Chip& k, Engine e) {
   return 0;
 }
 
-Plan prepare(const Program& program, const Chip& chip, const TimeOptions& options) {
+Plan make_plan(const Program& program, const Chip& chip, const TimeOptions& options) {
   return Preparer(program, chip, options).run();
 }
 

@@ -1,5 +1,5 @@
 // See the header.
-#include "tests/host/tile_reference.h"
+#include "tests/host/loop_reference.h"
 
 #include <algorithm>
 #include <bit>
@@ -49,98 +49,98 @@ double erf_inv(double x) {
   return (low + high) / 2;
 }
 
-double float_unary(TileOp op, double x) {
+double float_unary(LoopOp op, double x) {
   switch (op) {
-    case TileOp::neg:
+    case LoopOp::neg:
       return -x;
-    case TileOp::abs:
+    case LoopOp::abs:
       return std::fabs(x);
-    case TileOp::sign:
+    case LoopOp::sign:
       return x > 0 ? 1 : x < 0 ? -1 : x;
-    case TileOp::round_even:
+    case LoopOp::round_even:
       return std::nearbyint(x);
-    case TileOp::round_away:
+    case LoopOp::round_away:
       return std::round(x);
-    case TileOp::floor:
+    case LoopOp::floor:
       return std::floor(x);
-    case TileOp::ceil:
+    case LoopOp::ceil:
       return std::ceil(x);
-    case TileOp::sqrt:
+    case LoopOp::sqrt:
       return std::sqrt(x);
-    case TileOp::rsqrt:
+    case LoopOp::rsqrt:
       return 1 / std::sqrt(x);
-    case TileOp::cbrt:
+    case LoopOp::cbrt:
       return std::cbrt(x);
-    case TileOp::exp:
+    case LoopOp::exp:
       return std::exp(x);
-    case TileOp::expm1:
+    case LoopOp::expm1:
       return std::expm1(x);
-    case TileOp::log:
+    case LoopOp::log:
       return std::log(x);
-    case TileOp::log1p:
+    case LoopOp::log1p:
       return std::log1p(x);
-    case TileOp::logistic:
+    case LoopOp::logistic:
       return 1 / (1 + std::exp(-x));
-    case TileOp::tanh:
+    case LoopOp::tanh:
       return std::tanh(x);
-    case TileOp::sin:
+    case LoopOp::sin:
       return std::sin(x);
-    case TileOp::cos:
+    case LoopOp::cos:
       return std::cos(x);
-    case TileOp::tan:
+    case LoopOp::tan:
       return std::tan(x);
-    case TileOp::asin:
+    case LoopOp::asin:
       return std::asin(x);
-    case TileOp::acos:
+    case LoopOp::acos:
       return std::acos(x);
-    case TileOp::atan:
+    case LoopOp::atan:
       return std::atan(x);
-    case TileOp::sinh:
+    case LoopOp::sinh:
       return std::sinh(x);
-    case TileOp::cosh:
+    case LoopOp::cosh:
       return std::cosh(x);
-    case TileOp::asinh:
+    case LoopOp::asinh:
       return std::asinh(x);
-    case TileOp::acosh:
+    case LoopOp::acosh:
       return std::acosh(x);
-    case TileOp::atanh:
+    case LoopOp::atanh:
       return std::atanh(x);
-    case TileOp::erf:
+    case LoopOp::erf:
       return std::erf(x);
-    case TileOp::erfc:
+    case LoopOp::erfc:
       return std::erfc(x);
-    case TileOp::erf_inv:
+    case LoopOp::erf_inv:
       return erf_inv(x);
-    case TileOp::lgamma:
+    case LoopOp::lgamma:
       return std::lgamma(x);
-    case TileOp::digamma:
+    case LoopOp::digamma:
       return digamma(x);
     default:
       std::abort();
   }
 }
 
-double float_binary(TileOp op, Dtype t, double a, double b) {
+double float_binary(LoopOp op, Dtype t, double a, double b) {
   switch (op) {
-    case TileOp::add:
+    case LoopOp::add:
       return a + b;
-    case TileOp::sub:
+    case LoopOp::sub:
       return a - b;
-    case TileOp::mul:
+    case LoopOp::mul:
       return a * b;
-    case TileOp::div:
+    case LoopOp::div:
       return a / b;
-    case TileOp::rem:
+    case LoopOp::rem:
       return std::fmod(a, b);
-    case TileOp::max:
+    case LoopOp::max:
       return std::isnan(a) || std::isnan(b) ? NAN : std::max(a, b);
-    case TileOp::min:
+    case LoopOp::min:
       return std::isnan(a) || std::isnan(b) ? NAN : std::min(a, b);
-    case TileOp::pow:
+    case LoopOp::pow:
       return std::pow(a, b);
-    case TileOp::atan2:
+    case LoopOp::atan2:
       return std::atan2(a, b);
-    case TileOp::next_after:
+    case LoopOp::next_after:
       return t == Dtype::f32 ? double(std::nextafter(float(a), float(b))) : std::nextafter(a, b);
     default:
       std::abort();
@@ -167,70 +167,70 @@ uint64_t low(Dtype t, uint64_t a) { return a & (~uint64_t{0} >> (64 - bits(t)));
 
 bool less(Dtype t, Value a, Value b) { return is_signed(t) ? int64_t(a.i) < int64_t(b.i) : a.i < b.i; }
 
-uint64_t int_op(TileOp op, Dtype t, Value a, Value b) {
+uint64_t int_op(LoopOp op, Dtype t, Value a, Value b) {
   const uint64_t width = uint64_t(bits(t)), by = low(t, b.i);
   switch (op) {
-    case TileOp::add:
+    case LoopOp::add:
       return a.i + b.i;
-    case TileOp::sub:
+    case LoopOp::sub:
       return a.i - b.i;
-    case TileOp::mul:
+    case LoopOp::mul:
       return a.i * b.i;
-    case TileOp::div:
+    case LoopOp::div:
       return divide(t, a.i, b.i, true);
-    case TileOp::rem:
+    case LoopOp::rem:
       return divide(t, a.i, b.i, false);
-    case TileOp::pow:
+    case LoopOp::pow:
       return int_power(t, a.i, b.i);
-    case TileOp::max:
+    case LoopOp::max:
       return less(t, a, b) ? b.i : a.i;
-    case TileOp::min:
+    case LoopOp::min:
       return less(t, a, b) ? a.i : b.i;
-    case TileOp::bit_and:
+    case LoopOp::bit_and:
       return a.i & b.i;
-    case TileOp::bit_or:
+    case LoopOp::bit_or:
       return a.i | b.i;
-    case TileOp::bit_xor:
+    case LoopOp::bit_xor:
       return a.i ^ b.i;
-    case TileOp::shl:
+    case LoopOp::shl:
       return by < width ? a.i << by : 0;
-    case TileOp::shr_logical:
+    case LoopOp::shr_logical:
       return by < width ? low(t, a.i) >> by : 0;
-    case TileOp::shr_arith: {
+    case LoopOp::shr_arith: {
       int64_t own = int64_t(a.i << (64 - width)) >> (64 - width);
       return uint64_t(own >> (by < width ? by : width - 1));
     }
-    case TileOp::neg:
+    case LoopOp::neg:
       return 0 - a.i;
-    case TileOp::abs:
+    case LoopOp::abs:
       return is_signed(t) && int64_t(a.i) < 0 ? 0 - a.i : a.i;
-    case TileOp::sign:
+    case LoopOp::sign:
       return is_signed(t) ? uint64_t((int64_t(a.i) > 0) - (int64_t(a.i) < 0)) : a.i != 0;
-    case TileOp::bit_not:
+    case LoopOp::bit_not:
       return ~a.i;
-    case TileOp::popcount:
+    case LoopOp::popcount:
       return uint64_t(std::popcount(low(t, a.i)));
-    case TileOp::clz:
+    case LoopOp::clz:
       return uint64_t(std::countl_zero(low(t, a.i))) - (64 - width);
     default:
       std::abort();
   }
 }
 
-bool compare(TileOp op, Dtype t, Value a, Value b) {
+bool compare(LoopOp op, Dtype t, Value a, Value b) {
   bool lt = is_floating(t) ? a.f < b.f : less(t, a, b);
   bool gt = is_floating(t) ? a.f > b.f : less(t, b, a);
   bool eq = is_floating(t) ? a.f == b.f : a.i == b.i;
   switch (op) {
-    case TileOp::eq:
+    case LoopOp::eq:
       return eq;
-    case TileOp::ne:
+    case LoopOp::ne:
       return !eq;
-    case TileOp::lt:
+    case LoopOp::lt:
       return lt;
-    case TileOp::le:
+    case LoopOp::le:
       return lt || eq;
-    case TileOp::gt:
+    case LoopOp::gt:
       return gt;
     default:
       return gt || eq;
@@ -268,7 +268,7 @@ double reduce_precision(double x, Dtype t, int exponent, int mantissa) {
 }
 
 struct Machine {
-  const TileProgram& p;
+  const LoopProgram& p;
   std::span<void* const> operands;
   std::vector<int64_t> index = {};
   std::vector<std::vector<Value>> values = {};  // by value and element of the row
@@ -312,36 +312,36 @@ struct Machine {
     }
     return e;
   }
-  Value get(TileValue v) const {
-    const TileInsn& n = p.insns[v];
-    bool of_row = p.stages[n.stage] == TileStage::once || row(n.op).kind == TileClass::reduce;
-    if (n.op == TileOp::constant) return constant(n);
+  Value get(LoopValue v) const {
+    const LoopInsn& n = p.insns[v];
+    bool of_row = p.stages[n.stage] == LoopStage::once || row(n.op).kind == LoopOpClass::reduce;
+    if (n.op == LoopOp::constant) return constant(n);
     return values[v][size_t(of_row ? 0 : element())];
   }
-  static Value constant(const TileInsn& n) {
+  static Value constant(const LoopInsn& n) {
     if (n.type == Dtype::f32) return {double(std::bit_cast<float>(uint32_t(n.bits))), 0};
     if (n.type == Dtype::f64) return {std::bit_cast<double>(n.bits), 0};
     return wrapped(n.type, n.bits);
   }
 
-  Value map(const TileInsn& n) const {
-    const TileOpRow& r = row(n.op);
+  Value map(const LoopInsn& n) const {
+    const LoopOpRow& r = row(n.op);
     Value a = get(n.in[0]), b = r.inputs > 1 ? get(n.in[1]) : Value{}, c = r.inputs > 2 ? get(n.in[2]) : Value{};
     Dtype from = p.insns[n.in[0]].type;
-    if (n.op == TileOp::select) return a.i ? b : c;
-    if (r.kind == TileClass::compare) return {0, compare(n.op, from, a, b)};
-    if (n.op == TileOp::is_finite) return {0, std::isfinite(a.f)};
-    if (n.op == TileOp::convert) return convert(from, n.type, a);
-    if (n.op == TileOp::bit_cast) return cast(from, n.type, a);
-    if (n.op == TileOp::clamp) return clamp(n.type, a, b, c);
-    if (n.op == TileOp::round_to) {
+    if (n.op == LoopOp::select) return a.i ? b : c;
+    if (r.kind == LoopOpClass::compare) return {0, compare(n.op, from, a, b)};
+    if (n.op == LoopOp::is_finite) return {0, std::isfinite(a.f)};
+    if (n.op == LoopOp::convert) return convert(from, n.type, a);
+    if (n.op == LoopOp::bit_cast) return cast(from, n.type, a);
+    if (n.op == LoopOp::clamp) return clamp(n.type, a, b, c);
+    if (n.op == LoopOp::round_to) {
       Rounding nearest;
       const DtypeRow& format = row(Dtype(n.at));
       if (Dtype(n.at) == Dtype::f32) return rounded(Dtype::f32, a.f);
       float x = n.type == Dtype::f32 ? float(a.f) : to_float_odd(a.f);
       return {double(format.widen(format.round(x, nearest))), 0};
     }
-    if (n.op == TileOp::reduce_precision)
+    if (n.op == LoopOp::reduce_precision)
       return {reduce_precision(a.f, n.type, int(n.bits >> 8), int(n.bits & 255)), 0};
     if (is_floating(n.type)) {
       return rounded(n.type, r.inputs == 1 ? float_unary(n.op, a.f) : float_binary(n.op, n.type, a.f, b.f));
@@ -350,7 +350,7 @@ struct Machine {
   }
   static Value clamp(Dtype t, Value low_limit, Value x, Value high) {
     if (is_floating(t)) {
-      return {float_binary(TileOp::min, t, float_binary(TileOp::max, t, x.f, low_limit.f), high.f), 0};
+      return {float_binary(LoopOp::min, t, float_binary(LoopOp::max, t, x.f, low_limit.f), high.f), 0};
     }
     Value up = less(t, x, low_limit) ? low_limit : x;
     return less(t, high, up) ? high : up;
@@ -364,28 +364,28 @@ struct Machine {
     return wrapped(to, raw);
   }
 
-  static Value start(const TileInsn& n) {
+  static Value start(const LoopInsn& n) {
     Dtype t = n.type;
     double inf = INFINITY;
     uint64_t most = t == Dtype::boolean ? 1 : ~uint64_t{0} >> (64 - bits(t) + is_signed(t));
     uint64_t least = is_signed(t) ? ~most : 0;
     switch (n.op) {
-      case TileOp::reduce_prod:
+      case LoopOp::reduce_prod:
         return {1, 1};
-      case TileOp::reduce_max:
+      case LoopOp::reduce_max:
         return {-inf, least};
-      case TileOp::reduce_min:
+      case LoopOp::reduce_min:
         return {inf, most};
-      case TileOp::reduce_and:
+      case LoopOp::reduce_and:
         return wrapped(t, ~uint64_t{0});
       default:
         return {};
     }
   }
-  void accumulate(const TileInsn& n, Value& total) const {
-    constexpr TileOp kPairs[] = {TileOp::add,     TileOp::mul,    TileOp::max,    TileOp::min,
-                                 TileOp::bit_and, TileOp::bit_or, TileOp::bit_xor};
-    TileOp op = kPairs[int(n.op) - int(TileOp::reduce_sum)];
+  void accumulate(const LoopInsn& n, Value& total) const {
+    constexpr LoopOp kPairs[] = {LoopOp::add,     LoopOp::mul,    LoopOp::max,    LoopOp::min,
+                                 LoopOp::bit_and, LoopOp::bit_or, LoopOp::bit_xor};
+    LoopOp op = kPairs[int(n.op) - int(LoopOp::reduce_sum)];
     Value x = get(n.in[0]);
     if (is_floating(n.type))
       total.f = float_binary(op, Dtype::f64, total.f, x.f);
@@ -393,18 +393,18 @@ struct Machine {
       total = wrapped(n.type, int_op(op, n.type, total, x));
   }
 
-  void run_insn(TileValue v, bool of_row) {
-    const TileInsn& n = p.insns[v];
-    if (n.op == TileOp::constant) return;
-    if (n.op == TileOp::store) return store(n.at, get(n.in[0]));
+  void run_insn(LoopValue v, bool of_row) {
+    const LoopInsn& n = p.insns[v];
+    if (n.op == LoopOp::constant) return;
+    if (n.op == LoopOp::store) return store(n.at, get(n.in[0]));
     Value& to = values[v][size_t(of_row ? 0 : element())];
-    if (n.op == TileOp::load)
+    if (n.op == LoopOp::load)
       to = load(n.at);
-    else if (n.op == TileOp::pick)
+    else if (n.op == LoopOp::pick)
       to = load(n.at, std::clamp<int64_t>(int64_t(get(n.in[0]).i), 0, int64_t(n.bits)));
-    else if (n.op == TileOp::iota)
+    else if (n.op == LoopOp::iota)
       to = convert(Dtype::s64, n.type, {0, uint64_t(index[n.at])});
-    else if (row(n.op).kind == TileClass::reduce)
+    else if (row(n.op).kind == LoopOpClass::reduce)
       accumulate(n, values[v][0]);
     else
       to = map(n);
@@ -412,23 +412,23 @@ struct Machine {
 
   void run_row() {
     int64_t elements = 1;
-    for (const TileDim& d : p.dims) elements *= d.inner ? std::max<int64_t>(d.size, 1) : 1;
+    for (const LoopDim& d : p.dims) elements *= d.inner ? std::max<int64_t>(d.size, 1) : 1;
     values.assign(p.insns.size(), std::vector<Value>(size_t(elements)));
     for (size_t s = 0; s < p.stages.size(); ++s) {
-      for (TileValue v = 0; v < p.insns.size(); ++v) {
-        const TileInsn& n = p.insns[v];
-        if (n.stage == s && row(n.op).kind == TileClass::reduce) values[v][0] = start(n);
+      for (LoopValue v = 0; v < p.insns.size(); ++v) {
+        const LoopInsn& n = p.insns[v];
+        if (n.stage == s && row(n.op).kind == LoopOpClass::reduce) values[v][0] = start(n);
       }
-      bool once = p.stages[s] == TileStage::once;
+      bool once = p.stages[s] == LoopStage::once;
       walk(0, true, once, [&] {
-        for (TileValue v = 0; v < p.insns.size(); ++v) {
-          bool of_row = once || row(p.insns[v].op).kind == TileClass::reduce;
+        for (LoopValue v = 0; v < p.insns.size(); ++v) {
+          bool of_row = once || row(p.insns[v].op).kind == LoopOpClass::reduce;
           if (p.insns[v].stage == s) run_insn(v, of_row);
         }
       });
-      for (TileValue v = 0; v < p.insns.size(); ++v) {
-        const TileInsn& n = p.insns[v];
-        bool sum = n.stage == s && row(n.op).kind == TileClass::reduce;
+      for (LoopValue v = 0; v < p.insns.size(); ++v) {
+        const LoopInsn& n = p.insns[v];
+        bool sum = n.stage == s && row(n.op).kind == LoopOpClass::reduce;
         if (sum && is_floating(n.type)) values[v][0] = rounded(n.type, values[v][0].f);
       }
     }
@@ -448,7 +448,7 @@ struct Machine {
 
 }  // namespace
 
-void evaluate(const TileProgram& program, std::span<void* const> operands) {
+void evaluate(const LoopProgram& program, std::span<void* const> operands) {
   Machine m{program, operands};
   m.index.assign(program.dims.size(), 0);
   m.walk(0, false, false, [&] { m.run_row(); });

@@ -10,23 +10,23 @@
 
 namespace trine::run {
 
-struct PreparedStream {
+struct DecodedStream {
   arch::Sequencer begin;
   std::vector<const arch::RowInfo*> infos;  // of each instruction
   std::vector<bool> changes;                // of each instruction: it may write memory or a semaphore
 };
 
-struct Prepared {
-  Prepared(const arch::Program& program, const arch::Chip& chip);
+struct DecodedProgram {
+  DecodedProgram(const arch::Program& program, const arch::Chip& chip);
 
   const arch::Program& program;
   const arch::Chip& chip;
   arch::Forms forms;
-  std::vector<PreparedStream> streams;
-  std::vector<bool> written;  // tensors that an instruction may write
-  bool meets = false;         // there are instructions at which cores meet
-  bool moves = false;         // addresses depend on data
-  bool wanders = false;       // which instructions run depends on data
+  std::vector<DecodedStream> streams;
+  std::vector<bool> written;   // tensors that an instruction may write
+  bool at_rendezvous = false;  // there are rendezvous of cores
+  bool moves = false;          // addresses depend on data
+  bool wanders = false;        // which instructions run depends on data
 };
 
 }  // namespace trine::run

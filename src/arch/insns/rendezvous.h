@@ -1,5 +1,5 @@
-// Rows at which the program's cores meet: exchanges and collectives. The driver runs exec once, when every core has
-// come to it, and gives all their calls in Machine::meeting; a core alone is a group of one.
+// Rows at which the program's cores have a rendezvous: exchanges and collectives. The driver runs exec once, when every
+// core has come to it, and gives all their calls in Machine::rendezvous; a core alone is a group of one.
 #pragma once
 
 #include "arch/call.h"

@@ -1,5 +1,5 @@
-// Suppose: what registers hold that decide where a program goes, where no data says it. Of each branch every way is
-// timed and the longest is taken, one branch after the other; a loop whose trips depend on data makes one.
+// Assumptions: what registers hold that decide where a program goes, where no data says it. Of each branch every path
+// is timed and the longest is taken, one branch after the other; a loop whose iterations depend on data makes one.
 #pragma once
 
 #include <vector>
@@ -11,22 +11,22 @@ namespace trine::sim {
 // What each stream's register_loads give, in the order they stand in it.
 using Loads = std::vector<std::vector<uint32_t>>;
 
-class Suppose {
+class Assumptions {
  public:
-  explicit Suppose(const arch::Program& program);
+  explicit Assumptions(const arch::Program& program);
 
-  // Is there anything to suppose, and do the streams that go by registers load as many of them?
+  // Is there anything to assume, and do the streams that go by registers load as many of them?
   bool applies() const { return !sites_.empty(); }
   Result<Timing> time(const arch::Chip& chip, const TimeOptions& options);
 
  private:
   struct Site {
-    size_t datum = 0;  // loads of one place give one value
+    size_t datum = 0;  // loads of one address give one value
     uint32_t first = 1;
   };
   struct Datum {
     uint32_t insn = 0;
-    int64_t ways = 1;  // that a branch by it has; 1: none
+    int64_t paths = 1;  // that a branch by it has; 1: none
     bool steers = false;
     uint32_t value = 0;
   };

@@ -1,4 +1,4 @@
-// The plain meaning of tile programs, element by element: f32 ops are computed in f64 and rounded, integers in 64 bits
+// The plain meaning of loop programs, element by element: f32 ops are computed in f64 and rounded, integers in 64 bits
 // and wrapped. Sums are f64. The referee of the interpreter and of the machine code.
 #pragma once
 
@@ -10,6 +10,6 @@
 namespace trine::test {
 
 // Writes the outputs of a verified program.
-void evaluate(const arch::TileProgram& program, std::span<void* const> operands);
+void evaluate(const arch::LoopProgram& program, std::span<void* const> operands);
 
 }  // namespace trine::test
