@@ -19,6 +19,7 @@ file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/python/bind_all.cpp CONTENT "${table}"
 nanobind_add_module(_core NB_STATIC NOMINSIZE src/api/python/module.cpp src/api/python/arrays.cpp ${binds} ${CMAKE_BINARY_DIR}/python/bind_all.cpp)
 target_link_libraries(_core PRIVATE ${trine_folders})
 target_compile_definitions(_core PRIVATE TRINE_VERSION="${PROJECT_VERSION}")
+trine_precompile(_core python)
 
 # The PJRT plugin: a library of its own that shows one symbol.
 add_library(trine_pjrt MODULE src/api/pjrt/plugin.cpp)
@@ -38,6 +39,7 @@ if(NOT no_torch)
   target_link_libraries(_torch PRIVATE ${trine_folders} torch torch_cpu torch_python c10)
   target_link_options(_torch PRIVATE -Wl,--exclude-libs,ALL)
   set_target_properties(_torch PROPERTIES CXX_VISIBILITY_PRESET hidden BUILD_RPATH ${torch_folder}/lib)
+  trine_precompile(_torch torch)
   list(APPEND modules _torch)
 endif()
 

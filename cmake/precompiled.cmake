@@ -1,0 +1,31 @@
+# Precompiled headers: what most files of a group include, parsed once instead of some hundred times. Never a substitute
+# for an include: each file says what it uses, and a build with TRINE_PRECOMPILE=OFF (clang's, make check's) proves it.
+option(TRINE_PRECOMPILE "parse what most files include once (g++ only)" ON)
+
+set(trine_std_headers <algorithm> <array> <bit> <charconv> <cmath> <cstddef> <cstdint> <cstdio> <cstdlib> <cstring>
+    <functional> <limits> <map> <memory> <numeric> <optional> <set> <span> <string> <string_view> <type_traits>
+    <unordered_map> <utility> <variant> <vector>)
+# In brackets, so that the generated file has no absolute path and clones share ccache's results.
+set(trine_machine_headers ${trine_std_headers} <base/format/json.h> <base/number/number.h> <base/result.h> <base/text.h> <arch/chips/chip.h>
+    <arch/program/program.h> <arch/row.h>)
+set(trine_graph_headers ${trine_machine_headers} <complex> <deque> <base/tensor.h> <ir/graph.h> <ops/op.h>)
+set(trine_python_headers <nanobind/nanobind.h> <nanobind/ndarray.h> <nanobind/stl/string.h> <nanobind/stl/vector.h>
+    ${trine_machine_headers})
+set(trine_torch_headers <api/torch/aten.h> <api/torch/backend.h>)
+set(trine_tests_headers ${trine_graph_headers} <tests/testing.h>)
+
+# trine_precompile(target group): gives the target the headers of trine_<group>_headers. Targets of a group share one
+# precompiled file, so they must have the same code options; the group's first target makes it.
+function(trine_precompile target group)
+  if(NOT TRINE_PRECOMPILE OR NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    return()
+  endif()
+  get_property(owner GLOBAL PROPERTY trine_precompiled_${group})
+  if(owner)
+    target_precompile_headers(${target} REUSE_FROM ${owner})
+  else()
+    target_precompile_headers(${target} PRIVATE ${trine_${group}_headers})
+    set_property(GLOBAL PROPERTY trine_precompiled_${group} ${target})
+  endif()
+  target_compile_options(${target} PRIVATE -fpch-preprocess)  # ccache needs it
+endfunction()
