@@ -1,5 +1,6 @@
 // `trine collectives`: how long a collective takes on the machine, by size and number of ranks, and what it is made of.
 #include <algorithm>
+#include <charconv>
 
 #include "base/text.h"
 #include "run/report/collective_time.h"

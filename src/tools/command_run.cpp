@@ -1,5 +1,6 @@
 // `trine run`: a program's values, its time, or both.
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstring>
 

@@ -31,11 +31,11 @@ class KernelReader {
     if (!program) return at_its_line(program.error());
     out_.program = std::move(*program);
     std::array<size_t, kEngineCount> at{};
-    for (Recording::Beside& work : out_.works) {
-      const auto first = size_t(only_engine(work.engines));
-      work.insn = out_.program.streams[first].insns[at[first]];
+    for (Recording::Beside& beside : out_.kernel_insns) {
+      const auto first = size_t(only_engine(beside.engines));
+      beside.insn = out_.program.streams[first].insns[at[first]];
       for (size_t e = 0; e < at.size(); ++e)
-        if (e == first || is_everywhere(work.insn.opcode)) ++at[e];
+        if (e == first || is_everywhere(beside.insn.opcode)) ++at[e];
     }
     return std::move(out_);
   }
@@ -60,7 +60,7 @@ class KernelReader {
     const bool is_head =
         word == "kernel" || word == "chip" || word == "producer" || word == "tensor" || word == "const";
     if (!is_head) return instruction(number, text);
-    if (word == "tensor" || word == "const") out_.placed.push_back(text.find(" at ") != text.npos);
+    if (word == "tensor" || word == "const") out_.fixed_address.push_back(text.find(" at ") != text.npos);
     head_.push_back(word == "kernel" ? cat("program", text.substr(word.size())) : std::string(text));
     numbers_.push_back(number);
     return {};
@@ -71,34 +71,34 @@ class KernelReader {
     const std::string_view insn = trim(parts[0]), word = insn.substr(0, insn.find(' '));
     const RowInfo* const info = row_by_name(word);
     if (!info) return wrong(number, cat("no instruction is named `", word, "`"));
-    Recording::Beside work{.engines = engines_of(*info->row)};
-    for (size_t i = 1; i < parts.size(); ++i) TRY(note(number, trim(parts[i]), work));
+    Recording::Beside beside{.engines = engines_of(*info->row)};
+    for (size_t i = 1; i < parts.size(); ++i) TRY(note(number, trim(parts[i]), beside));
     for (size_t e = 0; e < streams_.size(); ++e) {
-      if (e != size_t(only_engine(work.engines)) && !is_everywhere(info->row->opcode)) continue;
+      if (e != size_t(only_engine(beside.engines)) && !is_everywhere(info->row->opcode)) continue;
       streams_[e].emplace_back(insn);
       stream_numbers_[e].push_back(number);
     }
-    out_.works.push_back(std::move(work));
+    out_.kernel_insns.push_back(std::move(beside));
     return {};
   }
 
-  Result<void> note(size_t number, std::string_view text, Recording::Beside& work) {
+  Result<void> note(size_t number, std::string_view text, Recording::Beside& insn) {
     const auto words = split(text, ' ');
-    if (text == "in order") return work.fixed_order = true, Result<void>();
-    if (text == "own queue") return work.queue_given = true, Result<void>();
-    if (text == "while") return work.repeats = true, Result<void>();
-    if (words[0] == "on") work.engines = 0;
+    if (text == "in order") return beside.fixed_order = true, Result<void>();
+    if (text == "own queue") return beside.queue_given = true, Result<void>();
+    if (text == "while") return beside.repeats = true, Result<void>();
+    if (words[0] == "on") beside.engines = 0;
     for (size_t i = 1; i < words.size(); ++i) {
       if (words[0] == "on") {
         const auto engine = engine_by_name(words[i]);
         if (!engine) return wrong(number, cat("no engine is named `", words[i], "`"));
-        work.engines |= bit(*engine);
+        beside.engines |= bit(*engine);
       } else if (words[0] == "after") {
         uint32_t n = 0;
         const char* const end = words[i].data() + words[i].size();
-        if (std::from_chars(words[i].data(), end, n).ptr != end || n >= out_.works.size())
+        if (std::from_chars(words[i].data(), end, n).ptr != end || n >= out_.kernel_insns.size())
           return wrong(number, cat("found `", words[i], "`, expected the number of an earlier instruction"));
-        work.after.push_back(n);
+        beside.after.push_back(n);
       }
     }
     if (words.size() > 1 && (words[0] == "on" || words[0] == "after")) return {};

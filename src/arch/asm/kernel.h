@@ -19,7 +19,7 @@ namespace trine::arch {
 // has_addresses: the tensors on chip were given theirs; else only those that the user chose are printed.
 std::string disassemble(const Kernel& kernel, bool has_addresses);
 
-std::string describe_work(const Kernel& kernel, const Work& work);  // without notes and indentation
+std::string describe_insn(const Kernel& kernel, const KernelInsn& insn);  // without notes and indentation
 
 // For the chip that the text names, else for `chip`.
 Result<Kernel> assemble_kernel(std::string_view text, std::string_view file_name, const Chip& chip);

@@ -183,7 +183,7 @@ std::string head_of(std::string_view kind, const Program& p, HasAddress has_addr
 }
 
 // What a recorded instruction knows beside itself.
-void append_notes(std::string& out, const Kernel& kernel, const Work& w) {
+void append_notes(std::string& out, const Kernel& kernel, const KernelInsn& w) {
   if (w.engines != engines_of(*w.info->row)) {
     out += " | on";
     for (int e = 0; e < kEngines; ++e)
@@ -204,7 +204,7 @@ std::string disassemble(const Program& p) {
   return out;
 }
 
-std::string describe_work(const Kernel& kernel, const Work& w) {
+std::string describe_insn(const Kernel& kernel, const KernelInsn& w) {
   Insn insn;
   insn.opcode = w.opcode();
   insn.operand = w.operand;
@@ -217,12 +217,12 @@ std::string describe_work(const Kernel& kernel, const Work& w) {
 
 std::string disassemble(const Kernel& kernel, bool has_addresses) {
   std::string out =
-      head_of("kernel", kernel.program(), [&](size_t i) { return has_addresses || kernel.origins[i].placed; });
+      head_of("kernel", kernel.program(), [&](size_t i) { return has_addresses || kernel.origins[i].fixed_address; });
   size_t depth = 1;
-  for (const Work& w : kernel.works) {
+  for (const KernelInsn& w : kernel.insns) {
     if (ends_loop(w)) --depth;
     out.append(2 * depth, ' ');
-    out += describe_work(kernel, w);
+    out += describe_insn(kernel, w);
     append_notes(out, kernel, w);
     out += '\n';
     if (begins_loop(w)) ++depth;

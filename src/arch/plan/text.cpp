@@ -77,14 +77,15 @@ struct StepText {
   }
   std::string operator()(const AttentionStep& s) {
     const auto view = [](const AttentionStep::View& v) {
-      return cat(v.offset, "+", v.batch, "+", v.head, "+", v.place, "+", v.dim);
+      return cat(v.offset, "+", v.batch, "+", v.head, "+", v.position, "+", v.dim);
     };
     const auto patch = [&](const AttentionStep::Patch& p) { return cat(p.count, " at ", view(p.view)); };
     return cat("attention batch ", s.batch, " heads ", s.heads, " of ", s.kv_heads, " queries ", s.queries, " keys ",
                s.keys, " dim ", s.dim, " value_dim ", s.value_dim, " scale ", real(s.scale),
                s.causal ? cat(" causal ", s.causal_offset) : "", "\nq ", view(s.q), " k ", view(s.k), " v ", view(s.v),
                " out ", view(s.out), s.has_bias ? cat(" bias ", view(s.bias), " masked ", real(s.masked)) : "",
-               "\npatch k ", patch(s.k_patch), " of ", s.k_places, " v ", patch(s.v_patch), " of ", s.v_places, "\n");
+               "\npatch k ", patch(s.k_patch), " of ", s.k_positions, " v ", patch(s.v_patch), " of ", s.v_positions,
+               "\n");
   }
   std::string operator()(const MoveStep& s) {
     static constexpr std::string_view kKinds[] = {"slice", "update", "concatenate", "pad"};
@@ -124,9 +125,10 @@ struct StepText {
 std::string step_text(const HostPlan& plan, const Step& step) {
   const std::string all = std::visit(StepText(), step.what);
   const size_t end = all.find('\n');
-  const std::string& place = plan.places[step.where];
+  const std::string& location = plan.locations[step.where];
   return cat(all.substr(0, end), " ", listed(step.in), " -> ", listed(step.out),
-             place.empty() ? "" : cat(" at ", place), "\n", indented(std::string_view(all).substr(end + 1), "    "));
+             location.empty() ? "" : cat(" at ", location), "\n",
+             indented(std::string_view(all).substr(end + 1), "    "));
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ uint32_t hash_of(const char* p) {
   return (byte(0) | byte(1) << 8 | byte(2) << 16) * 0x9E3779B1u >> (32 - kHashBits);
 }
 
-struct Code {
+struct HuffmanCode {
   std::vector<uint8_t> length;
   std::vector<uint16_t> bits;  // already reversed: DEFLATE sends a code's first bit first
 };
@@ -79,12 +79,12 @@ bool huffman_lengths(const std::vector<uint32_t>& counts, int longest, std::vect
   return true;
 }
 
-Code make_code(std::vector<uint32_t> counts, int longest) {
+HuffmanCode make_code(std::vector<uint32_t> counts, int longest) {
   // A lone symbol still needs a bit, and some inflaters want a complete code: two at least.
   auto used = std::count_if(counts.begin(), counts.end(), [](auto c) { return c > 0; });
   for (size_t i = 0; used < 2; ++i)
     if (!counts[i]) counts[i] = 1, ++used;
-  Code code{std::vector<uint8_t>(counts.size()), std::vector<uint16_t>(counts.size())};
+  HuffmanCode code{std::vector<uint8_t>(counts.size()), std::vector<uint16_t>(counts.size())};
   while (!huffman_lengths(counts, longest, code.length))
     for (auto& c : counts) c = c ? (c >> 2) + 1 : 0;
   std::array<uint32_t, 16> count{}, next{};
@@ -230,12 +230,12 @@ void Deflater::put_block(bool last) {
     ++literals[static_cast<size_t>(length ? 257 + length_code(length) : static_cast<int>(t))];
     if (length) ++distances[static_cast<size_t>(distance_code(t & 0xFFFF))];
   }
-  const Code literal = make_code(literals, 15), distance = make_code(distances, 15);
+  const HuffmanCode literal = make_code(literals, 15), distance = make_code(distances, 15);
   std::vector<uint8_t> both = literal.length;
   both.insert(both.end(), distance.length.begin(), distance.length.end());
   const auto runs = runs_of(both);
   for (const Run& r : runs) ++lengths[r.symbol];
-  const Code length_codes = make_code(lengths, 7);
+  const HuffmanCode length_codes = make_code(lengths, 7);
   put_bits(last, 1);
   put_bits(2, 2);  // dynamic codes
   put_bits(kLiterals - 257, 5);
@@ -246,7 +246,7 @@ void Deflater::put_block(bool last) {
     put_bits(length_codes.bits[r.symbol], length_codes.length[r.symbol]);
     put_bits(r.extra, r.extra_bits);
   }
-  const auto put = [&](const Code& c, int symbol) {
+  const auto put = [&](const HuffmanCode& c, int symbol) {
     put_bits(c.bits[static_cast<size_t>(symbol)], c.length[static_cast<size_t>(symbol)]);
   };
   for (const uint32_t t : tokens_) {

@@ -8,7 +8,7 @@ namespace trine::compile {
 std::string dependences_text(const Kernel& kernel, const Edges& edges) {
   std::string out;
   for (uint32_t w = 0; w < kernel.insns.size(); ++w) {
-    append_text(out, cat(w, " ", arch::describe_work(kernel, kernel.insns[w])));
+    append_text(out, cat(w, " ", arch::describe_insn(kernel, kernel.insns[w])));
     for (const EdgeKind kind : {EdgeKind::data, EdgeKind::anti}) {
       bool any = false;
       for (const Edge& edge : edges.before(w)) {
@@ -30,7 +30,7 @@ std::string schedule_text(const Kernel& kernel, const std::vector<std::vector<St
     for (const Step& step : schedule[core]) {
       const KernelInsn& insn = kernel.insns[step.insn];
       const std::string queue = insn.unit() == arch::Unit::queue ? cat(" queue ", step.queue) : std::string();
-      append_text(out, cat(step.insn, " ", name(step.engine), queue, ": ", arch::describe_work(kernel, insn), "\n"));
+      append_text(out, cat(step.insn, " ", name(step.engine), queue, ": ", arch::describe_insn(kernel, insn), "\n"));
     }
   }
   return out;
@@ -47,7 +47,7 @@ Result<void> verify_kernel(const Kernel& kernel) {
   for (size_t w = 0; w < kernel.insns.size(); ++w) {
     const KernelInsn& insn = kernel.insns[w];
     const auto wrong = [&](const Error& error) {
-      return fail(error.code, cat("instruction ", w, ", ", arch::describe_work(kernel, insn), ": ", error.message),
+      return fail(error.code, cat("instruction ", w, ", ", arch::describe_insn(kernel, insn), ": ", error.message),
                   error.where);
     };
     if (insn.core >= p.cores) return wrong(fail(Code::invalid, "no such core"));
