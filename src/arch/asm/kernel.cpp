@@ -82,7 +82,7 @@ class KernelReader {
     return {};
   }
 
-  Result<void> note(size_t number, std::string_view text, Recording::Beside& insn) {
+  Result<void> note(size_t number, std::string_view text, Recording::Beside& beside) {
     const auto words = split(text, ' ');
     if (text == "in order") return beside.fixed_order = true, Result<void>();
     if (text == "own queue") return beside.queue_given = true, Result<void>();

@@ -123,12 +123,12 @@ struct StepText {
 };
 
 std::string step_text(const HostPlan& plan, const Step& step) {
-  const std::string all = std::visit(StepText(), step.what);
+  const std::string whole = std::visit(StepText(), step.what);
+  const std::string_view all = whole;
   const size_t end = all.find('\n');
   const std::string& location = plan.locations[step.where];
   return cat(all.substr(0, end), " ", listed(step.in), " -> ", listed(step.out),
-             location.empty() ? "" : cat(" at ", location), "\n",
-             indented(std::string_view(all).substr(end + 1), "    "));
+             location.empty() ? "" : cat(" at ", location), "\n", indented(all.substr(end + 1), "    "));
 }
 
 }  // namespace
