@@ -9,9 +9,9 @@ TOP = """# Models
 
 Generated from the rows of `python/trine/models/families.py`; `make docs` rewrites it.
 
-`trine.models` has the architectures people deploy as JAX functions of a Hugging Face `config.json`, each checked against
-`transformers` (or diffusers) in f32: forward, prefill, decoding with a cache, loss and training step. Files only: nothing
-is downloaded.
+`trine.models` has the architectures that people deploy, written as JAX functions and built from a Hugging Face `config.json`.
+Each is checked against `transformers` (or diffusers) in f32: forward, prefill, decoding with a cache, loss and training
+step. It reads files and downloads nothing.
 
 ```python
 from trine import models
@@ -26,10 +26,11 @@ params, state, loss = model.train_step(params, state, {"tokens": tokens, "labels
 function, shapes = models.phase(model, "decode", batch=1, seq=2048, tp=8)   # of one core; jax.jit(function).lower(*shapes)
 ```
 
-Parameters are plain trees of arrays, dense weights [inputs, outputs]; the functions are pure and take them first. With
-`tp` cores each has some of the heads, of the MLP's columns and of the vocabulary (`model.shardings()` says which axis),
-and sums go over the mesh axis `tp`. Key heads fewer than cores are repeated; sizes that do not divide are filled up with
-zeros (`model.spread`). ResNet and the UNet are not cut.
+Parameters are plain trees of arrays; a dense weight is [inputs, outputs]. The functions are pure and take the parameters first.
+
+With `tp` cores, each core has some of the heads, of the MLP's columns and of the vocabulary (`model.shardings()` says which
+axis), and sums go over the mesh axis `tp`. Where there are fewer key heads than cores, they are repeated. Sizes that do not
+divide are padded with zeros (`model.spread`). ResNet and the UNet are not cut.
 
 Weights: safetensors (one file, or several with their index) and GGUF (%s). From GGUF also come the
 configuration (%s) and byte-pair tokenizers.

@@ -13,45 +13,55 @@ from trine.torch.rows import ROWS
 HEAD = """<!-- Written by `python -m trine.torch.page`; do not edit. -->
 # PyTorch on virtual NeuronCores
 
-With Trine and torch 2.13.0 installed (`pip install .[torch]`):
+With Trine and torch 2.13.0 installed (`pip install .[torch]`), torch finds the device `neuron` by itself. A first port, step by
+step: [tutorial](tutorials/port_a_pytorch_model.md).
 
-```python
-model = torch.compile(model, backend="neuron")   # forward and backward, through AOTAutograd
-```
+| way in | what you write | what happens |
+|---|---|---|
+| compiled | `torch.compile(model, backend="neuron")` | forward and backward become programs, through AOTAutograd |
+| eager | `model.to("neuron")`, `x.to("neuron")` | each op runs at once on a virtual NeuronCore |
+| lazy | `xm.xla_device()`, `xm.mark_step()` | ops are recorded; a step runs as one program |
 
-```python
-model.to("neuron"); x.to("neuron")               # eager: each op runs on a virtual NeuronCore
-```
+These give native values, from host plans. Time and cost come from the same graphs as device programs:
 
 | | |
 |---|---|
-| device | `neuron`, found by torch itself; as many as the chosen instance has (`TRINE_INSTANCE`, `trine use`, `NEURON_RT_VISIBLE_CORES`). `xla` is the same device under its older name, and lazy |
-| eager | an op is compiled once for its shapes, dtypes and strides, by the same rows; an op without a row runs on torch's CPU, on the same memory: `torch.neuron.fallbacks()` counts them, `fallback_reasons()` says why. Programs are kept for the next process in `~/.cache/trine` |
-| lazy | ops on `xla` are recorded; `xm.mark_step()`, `xm.optimizer_step(…, barrier=True)` or reading a value (`item`, `print`, `cpu`) runs them as one program a step: forward, backward and optimizer. The trace is its key: the second step finds it in memory, a second process in the compile cache. What optimisers write keeps its memory; learning rates and seeds are inputs. `torch_xla.debug.metrics` counts |
-| memory | each device holds what its share of HBM holds; past it `torch.OutOfMemoryError` lists the largest tensors. `torch.neuron.memory_allocated()`, `memory_summary()` and the like count |
-| generator | `torch.manual_seed` seeds it; `torch.Generator("neuron")`, `torch.neuron.get_rng_state()` |
+| `trine.report(model, inputs, instance="trn1.2xlarge")` | the model as instructions of one core, from shapes alone. `train=True` adds the gradients; `auto_cast="matmult"` multiplies in bf16 |
+| `with trine.timed() as t:` | around a training loop or anything else: every program that runs inside, how often, its time on the chip, launches and dollars; `t.as_dict()` |
+
+64-bit integers are 32 bits wide on the chip.
+
+## The device
+
+| | |
+|---|---|
+| devices | as many as the chosen instance has (`TRINE_INSTANCE`, `trine use`, `NEURON_RT_VISIBLE_CORES`). `xla` is the same device under its older name, and lazy |
+| eager ops | an op is compiled once for its shapes, dtypes and strides. An op without a row runs on torch's CPU, on the same memory: `torch.neuron.fallbacks()` counts them, `torch.neuron.fallback_reasons()` says why. Programs are kept for the next process in `~/.cache/trine` |
+| lazy steps | `xm.mark_step()`, `xm.optimizer_step(…, barrier=True)` or reading a value (`item`, `print`, `cpu`) runs what was recorded: forward, backward and optimizer in one program. The trace is its key: the second step finds it in memory, a second process in the compile cache. Parameters and optimizer state are updated in place; learning rates and seeds are inputs. `torch_xla.debug.metrics` counts |
+| memory | each device has its share of HBM. Past it, `torch.OutOfMemoryError` lists the largest tensors. `torch.neuron.memory_allocated()`, `memory_summary()` and the like count |
+| random numbers | `torch.manual_seed` seeds the generator; `torch.Generator("neuron")`, `torch.neuron.get_rng_state()` |
 | autocast | `torch.autocast("neuron", dtype=torch.bfloat16)`, by torch's own lists of ops; f16 and both f8 too |
-| older scripts | `torch_xla` (`core.xla_model`, `runtime`, `amp`, `distributed`, `debug`) and `torch_neuronx` (`trace` with `compiler_args`, `analyze`, `DataParallel` over cores, `dynamic_batch_size`, `replace_weights`) from `python/compat`; a trace is a ScriptModule that `torch.jit` saves and loads. `neuron_parallel_compile python train.py` runs the script without computing, compiles the graphs of its steps in parallel and fills the cache |
-| time and cost | `trine.report(model, inputs, instance="trn1.2xlarge")`: the model as instructions of one core, from shapes alone; `train=True` with the gradients, `auto_cast="matmult"` in bf16. `with trine.timed() as t:` around a training loop or anything else: every program that runs inside, compiled or eager, how often, its time on the chip, launches and dollars; `t.as_dict()`. 64-bit integers are 32 bits wide on the chip |
-| NKI kernels | called in a compiled model, or as an operator with a gradient (`torch_neuronx.nki_op`, `register_autograd`): part of the program, in values and in time ([nki.md](nki.md)) |
-| processes | `torchrun`, `xmp.spawn` and `torch_xla.launch`: `torch.distributed` with the backend `neuron` or `xla`, `DistributedDataParallel`, `xm.all_reduce` and the like; each process has the cores to itself, the bytes go through torch's gloo. Their time on the chip's links is `trine collectives`' |
-| loaders | workers by fork or spawn, `pin_memory`, prefetch; tensors of a device that a worker gives are copied |
-| not there yet | streams that overlap; `torch_xla.distributed.spmd` keeps and checks shardings but runs on one core |
+| NKI kernels | called in a compiled model, or as an operator with a gradient (`torch_neuronx.nki_op`, `register_autograd`): part of the program, in values and in time ([nki.md](nki.md#inside-pytorch-and-jax)) |
+| several processes | `torchrun`, `xmp.spawn`, `torch_xla.launch`; `torch.distributed` with the backend `neuron` or `xla`; `DistributedDataParallel`, `xm.all_reduce` and the like. Each process has the cores to itself; the bytes go through torch's gloo. `trine collectives` gives their time on the chip's links |
+| data loaders | workers by fork or spawn, `pin_memory`, prefetch. Device tensors that a worker returns are copied |
+| older scripts | `torch_xla` (`core.xla_model`, `runtime`, `amp`, `distributed`, `debug`) and `torch_neuronx` (`trace` with `compiler_args`, `analyze`, `DataParallel` over cores, `dynamic_batch_size`, `replace_weights`), from `python/compat`. A trace is a ScriptModule that `torch.jit` saves and loads. `neuron_parallel_compile python train.py` runs the script without computing, compiles the graphs of its steps in parallel and fills the cache |
+| not there yet | streams that overlap. `torch_xla.distributed.spmd` keeps and checks shardings but runs on one core |
 
-For compiled models:
+## Compiled models
 
 | | |
 |---|---|
-| shapes | static: each new one is compiled, and kept. `torch.compile(model, backend="neuron", dynamic=True, options={"buckets": {0: [1, 8], 1: [64, 128]}})` compiles these sizes alone (by dim; a list stands for every dim that varies): inputs are filled up with zeros and results cut back, for inference whose rows are independent and whose padding is masked |
-| kept | programs are kept by their graph in the compile cache (`trine cache`): a second process compiles none of them. What took over a second says so on stderr, when it is made and when it is found |
-| mutation | functionalised; buffers written in the graph are written in place |
-| random numbers | from one seed per run, drawn from torch's generator: `torch.manual_seed` decides them. They are not torch's own CPU numbers |
-| weights | passed as they lie; multiplies keep packed forms beside them, dropped when torch's version counter, the address, or a sample of the bytes changes |
+| shapes | are static: each new one is compiled, and kept |
+| buckets | `torch.compile(model, backend="neuron", dynamic=True, options={"buckets": {0: [1, 8], 1: [64, 128]}})` compiles these sizes alone, by dim; a list stands for every dim that varies. Inputs are padded with zeros and results cut back. For inference whose rows are independent and whose padding is masked |
+| cache | programs are kept by their graph in the compile cache (`trine cache`): a second process compiles none of them. What took over a second says so on stderr |
+| mutation | is functionalised; buffers written in the graph are written in place |
+| random numbers | come from one seed per run, drawn from torch's generator, so `torch.manual_seed` decides them. They are not torch's own CPU numbers |
+| weights | are passed where they lie. Multiplies keep packed forms beside them, dropped when torch's version counter, the address, or a sample of the bytes changes |
 | f32, bf16, f16 | sums and functions of narrow floats are computed in f32 and rounded once, as on torch's CPU |
 | ops without a row | run on torch's CPU between two programs; `trine.torch.pieces.FALLBACKS` counts them |
-| graph breaks | one warning per place, with its line and the reason, from the logger `trine.torch`; at level INFO it says what was compiled, in which time |
+| graph breaks | one warning for each place, with its line and the reason, from the logger `trine.torch`. At level INFO it says what was compiled, and how long that took |
 
-One emitter (`python/trine/torch/`) serves every way in: a row per ATen overload writes StableHLO. Rows are compared with
+One emitter (`python/trine/torch/`) serves every way in: a row for each ATen overload writes StableHLO. Rows are compared with
 torch's CPU over torch's own OpInfo samples, forward and gradient: a part in `make test`, all in `make test-torch`.
 """
 
