@@ -23,6 +23,7 @@ FAMILY = re.compile(r"^((?:[\w-]+/)*[\w-]*)(\.\*|_\*(?:\.\w+)?|\*\.\w+)$")  # `h
 ROOTS = ("src", "python", "python/trine", "python/compat", "tests", "docs", "examples", "include")
 # Names that stand for a user's file. Names in CamelCase are another project's: ours are snake_case.
 EXAMPLES = {"FILE.py", "file.py", "kernel.py", "matmul.tasm", "model.py", "my_kernel.py", "script.py", "train.py"}
+GENERATED = {"op_ids.h", "op_names.cpp"}  # by the build, into its own folder
 OTHERS = re.compile(r".*[a-z][A-Z]\w*\.\w+$|(?:.*/)?llama\.cpp$")
 CODE = (".h", ".cpp", ".py", ".cmake", "CMakeLists.txt", "Makefile", ".sh")
 
@@ -103,7 +104,7 @@ class Links:
 
     def cites(self, citing: str, path: str) -> bool:
         """A bare name may lie anywhere; a path begins at the root, at one of ROOTS or where it is cited."""
-        if path in EXAMPLES or OTHERS.match(path):
+        if path in EXAMPLES or Path(path).name in GENERATED or OTHERS.match(path):
             return True
         if "/" not in path:
             return path in self.names
