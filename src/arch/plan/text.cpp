@@ -1,6 +1,8 @@
 // Host plan to text; see text.h. A new field of a step is to be printed here.
 #include "arch/plan/text.h"
 
+#include <algorithm>
+
 #include "base/format/sha256.h"
 #include "base/text.h"
 
@@ -125,7 +127,7 @@ struct StepText {
 std::string step_text(const HostPlan& plan, const Step& step) {
   const std::string whole = std::visit(StepText(), step.what);
   const std::string_view all = whole;
-  const size_t end = all.find('\n');
+  const auto end = size_t(std::find(all.begin(), all.end(), '\n') - all.begin());
   const std::string& location = plan.locations[step.where];
   return cat(all.substr(0, end), " ", listed(step.in), " -> ", listed(step.out),
              location.empty() ? "" : cat(" at ", location), "\n", indented(all.substr(end + 1), "    "));

@@ -37,14 +37,14 @@ Result<void> run_undoable(StreamState& s, std::string_view pass, bool (*changes)
 }
 
 Result<void> run_allocate(StreamState& s) {
-  if (auto problem = place(s.kernel)) return refuse(s, *std::move(problem));
+  if (auto problem = allocate(s.kernel)) return refuse(s, *std::move(problem));
   s.has_addresses = true;
   return {};
 }
 
 Result<void> run_semaphores(StreamState& s) {
-  if (auto woven = weave(s.kernel, s.edges, s.schedule); !woven)
-    return refuse(s, diagnostic_of(woven.error(), "semaphores"));
+  if (auto inserted = insert_semaphores(s.kernel, s.edges, s.schedule); !inserted)
+    return refuse(s, diagnostic_of(inserted.error(), "semaphores"));
   s.program = s.kernel.builder.take();
   return {};
 }
