@@ -15,6 +15,7 @@
 #include "compile/device/passes/pick.h"
 #include "compile/device/passes/spread.h"
 #include "compile/stream/streams.h"
+#include "ir/text.h"
 
 namespace trine::compile::device {
 
@@ -90,7 +91,7 @@ Result<void> run_memory_map(DeviceState& s) {
 constexpr PassForm<DeviceState> kGraph{
     "graph",
     [](const DeviceState& s) { return graph_sizes(*s.graph); },
-    [](const DeviceState& s) { return graph_text(*s.graph); },
+    [](const DeviceState& s) { return ir::text(*s.graph); },
     [](const DeviceState& s) { return verify_graph(*s.graph); },
 };
 

@@ -16,7 +16,7 @@ namespace {
 constexpr PassForm<GraphState> kGraph{
     "graph",
     [](const GraphState& s) { return graph_sizes(*s.graph); },
-    [](const GraphState& s) { return graph_text(*s.graph); },
+    [](const GraphState& s) { return ir::text(*s.graph); },
     [](const GraphState& s) { return verify_graph(*s.graph); },
 };
 
@@ -129,7 +129,6 @@ ir::Graph CurrentGraph::take() {
 }
 
 std::vector<PassSize> graph_sizes(const ir::Graph& graph) { return {{"ops", int64_t(graph.order().size())}}; }
-std::string graph_text(const ir::Graph& graph) { return ir::text(graph); }
 Result<void> verify_graph(const ir::Graph& graph) { return ir::verify(graph, ops::check); }
 
 const Pipeline<GraphState>& graph_pipeline() {

@@ -50,9 +50,8 @@ struct GraphState {
 
 const Pipeline<GraphState>& graph_pipeline();
 
-// What any pass leaves that gives a graph: its ops, its text, ir::verify with the ops' own rules.
+// Of what any pass leaves that gives a graph: its ops, and ir::verify with the ops' own rules.
 std::vector<PassSize> graph_sizes(const ir::Graph& graph);
-std::string graph_text(const ir::Graph& graph);
 Result<void> verify_graph(const ir::Graph& graph);
 
 }  // namespace trine::compile

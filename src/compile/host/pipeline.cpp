@@ -1,7 +1,7 @@
 // The table of host passes; see pipeline.h.
 #include "compile/host/pipeline.h"
 
-#include "base/text.h"
+#include "arch/plan/text.h"
 #include "compile/host/plan_builder.h"
 #include "compile/host/windows.h"
 
@@ -53,6 +53,13 @@ Result<void> run_lines(HostState& s) {
   return {};
 }
 
+// Steps name lines of the graph until plan-lines has run.
+std::string text_without_lines(const HostState& s) {
+  arch::HostPlan plan = *s.plan;
+  for (arch::Step& step : plan.steps) step.where = 0;
+  return arch::text(plan);
+}
+
 std::vector<PassSize> plan_sizes(const HostState& s) {
   return {{"steps", int64_t(s.plan->steps.size())}, {"bytes", s.plan->arena_bytes}};
 }
@@ -66,14 +73,21 @@ constexpr PassForm<HostState> kUnits{
 constexpr PassForm<HostState> kSteps{
     "plan",
     plan_sizes,
-    [](const HostState& s) { return plan_text(*s.plan); },
+    text_without_lines,
     [](const HostState& s) { return verify_plan(*s.plan, false); },
+};
+
+constexpr PassForm<HostState> kAllocated{
+    "plan",
+    plan_sizes,
+    text_without_lines,
+    [](const HostState& s) { return verify_plan(*s.plan, true); },
 };
 
 constexpr PassForm<HostState> kPlan{
     "plan",
     plan_sizes,
-    [](const HostState& s) { return plan_text(*s.plan); },
+    [](const HostState& s) { return arch::text(*s.plan); },
     [](const HostState& s) { return verify_plan(*s.plan, true); },
 };
 
@@ -112,17 +126,17 @@ constexpr Pass<HostState> kPasses[] = {
      .run = run_memory,
      .needs = "outputs",
      .leaves = "addresses",
-     .form = &kPlan,
+     .form = &kAllocated,
      .help = "temporaries in one arena, packed by live range"},
     {.name = "plan-in-place",
      .run = run_in_place,
      .needs = "addresses",
-     .form = &kPlan,
+     .form = &kAllocated,
      .help = "which outputs may be written over which inputs"},
     {.name = "plan-cost",
      .run = run_cost,
      .needs = "steps",
-     .form = &kPlan,
+     .form = &kAllocated,
      .help = "a rough count of operations and bytes, by which the runtime decides to run it inline"},
     {.name = "plan-lines",
      .run = run_lines,

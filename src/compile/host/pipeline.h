@@ -32,7 +32,6 @@ struct HostState {
 
 const Pipeline<HostState>& host_pipeline();
 
-std::string plan_text(const arch::HostPlan& plan);
 // The invariants of plan.h: every step's inputs are written before it, temporaries that live at once lie apart, loops
 // are well formed.
 Result<void> verify_plan(const arch::HostPlan& plan, bool has_addresses);
