@@ -1,6 +1,6 @@
 """Verbs of the command's text tests. `run ARGS` starts trine with ARGS, `sh LINE` a whole shell line.
 
-Each runs in a fresh folder that is also its HOME, without colour and without the caller's TRINE_ settings.
+Each runs in a fresh folder that is also its HOME, without colour and without the caller's TRINE_ settings but TRINE_VERIFY_EACH.
 The indented lines are stdin; the text compared is stdout and then stderr.
 """
 
@@ -11,7 +11,7 @@ PLAIN = {"run", "sh"}
 
 
 def shell(command, line, context):
-    env = {k: v for k, v in os.environ.items() if not k.startswith(("TRINE_", "XDG_"))}
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("TRINE_", "XDG_")) or k == "TRINE_VERIFY_EACH"}
     env |= {"HOME": str(context.folder), "NO_COLOR": "1", "ROOT": str(context.root)}
     env["PATH"] = f"{context.trine.parent}:{env['PATH']}"
     done = subprocess.run(

@@ -72,7 +72,9 @@ static constexpr PassForm<Count> kCount{
     "count",
     [](const Count& c) { return std::vector<PassSize>{{"ones", c.value}}; },
     [](const Count& c) { return std::string(size_t(c.value), '1'); },
-    [](const Count& c) { return c.value > 2 ? Result<void>(fail(Code::invalid, "too many", "here:1")) : Result<void>(); },
+    [](const Count& c) {
+      return c.value > 2 ? Result<void>(fail(Code::invalid, "too many", "here:1")) : Result<void>();
+    },
 };
 static constexpr Pass<Count> kCounting[] = {
     {.name = "add", .run = add_one, .form = &kCount, .help = "adds one", .is_stage = true},

@@ -20,6 +20,7 @@ COST_MAX = 3e6  # steps of the reference evaluator, about a second
 # Shapes or the number of devices change: nothing before can be compared with what is after.
 MEANT = {"partition", "layout"}
 EPS = {"f64": 2.0**-52, "f32": 2.0**-23, "c64": 2.0**-23, "c128": 2.0**-52, "f16": 2.0**-10, "bf16": 2.0**-7, "tf32": 2.0**-10}
+ULPS = 64  # roundings that add up on the way
 TYPE = re.compile(r"\b(" + "|".join(DTYPES) + r")\[([0-9,]*)\]")
 
 
@@ -71,3 +72,79 @@ def apart(a, b):
     with np.errstate(invalid="ignore"):
         gap = np.abs(a - b)[~same]
     return float(np.nan_to_num(gap, nan=np.inf, posinf=np.inf).max() / max(1.0, finite.max(initial=0.0)))
+
+
+def compare(graphs, given):
+    """The first pass after which results differ by more than rounding, or nothing."""
+    before, eps = None, eps_of(text for _, text in graphs)
+    want = None
+    for name, text in graphs:
+        if text == before:
+            continue
+        before = text
+        if want is None or name in MEANT:
+            want = values(text, given if name not in MEANT else arguments(head(text)))
+            given = given if name not in MEANT else arguments(head(text))
+            continue
+        got = values(text, given)
+        for i, (a, b) in enumerate(zip(want, got, strict=True)):
+            error = apart(a, b)
+            if error > ULPS * eps:
+                return f"result {i} after {name}: {error:.3g} apart, {error / eps if eps else np.inf:.0f} eps"
+    return None
+
+
+def artifacts(group):
+    """{name: artifact} of a group of the corpus: what its programs hand to the reader."""
+    from replay import corpus, listings
+
+    found = {}
+
+    def keep(artifact, form, options):
+        if form == "graph":
+            found[f"{case.name} {len(found)}"] = artifact
+        return "", ""
+
+    old, listings.form_of = listings.form_of, keep
+    try:
+        for case in corpus.GROUPS[group]():
+            case.make()
+    finally:
+        listings.form_of = old
+    return found
+
+
+@functools.cache
+def outcome(group, on_host):
+    """What differs, and how many graphs were compared and left out."""
+    counts, differing = collections.Counter(), []
+    for name, artifact in artifacts(group).items():
+        try:
+            cost, graphs = _core.pass_graphs(artifact, "trn2", on_host)
+        except ValueError as e:
+            assert "after pass" not in str(e), f"{name}: {e}"
+            counts["refused"] += 1
+            continue
+        if cost > COST_MAX:
+            counts["too large"] += 1
+            continue
+        try:
+            problem = compare(graphs, arguments(head(graphs[0][1])))
+        except ValueError as e:  # no meaning is known: a call of the user's own
+            counts["not evaluated"] += 1
+            if "no meaning" not in str(e) and "custom_call" not in str(e):
+                differing.append(f"{name}: {e}")
+            continue
+        counts["compared"] += 1
+        if problem:
+            differing.append(f"{name}: {problem}")
+    return differing, counts
+
+
+@pytest.mark.parametrize("on_host", [False, True], ids=["device", "host"])
+@pytest.mark.parametrize("group", ["ops", "jax", "onnx", "stablehlo", "torch", "mesh", "zoo"])
+def test_passes_keep_values(group, on_host):
+    differing, counts = outcome(group, on_host)
+    print(group, dict(counts))
+    assert not differing, "\n".join(differing)
+    assert counts["compared"] > 0

@@ -9,31 +9,25 @@
 #include "compile/device/attention/attention.h"
 #include "compile/device/decompose/decompose.h"
 #include "compile/device/passes/attention_gradient.h"
-#include "compile/device/passes/by_sample.h"
-#include "compile/device/passes/flat.h"
-#include "compile/device/passes/long_rows.h"
-#include "compile/device/passes/pick.h"
-#include "compile/device/passes/spread.h"
 #include "compile/stream/streams.h"
 #include "ir/text.h"
 
 namespace trine::compile::device {
 
+// Each in passes/<name>.cpp; nothing else calls them.
+using GraphPass = ir::Graph(ir::Graph graph, const arch::Chip& chip);
+GraphPass flatten_sequences, pick_in_rows, split_batches, split_long_rows, spread_partitions;
+
 namespace {
 
 // A pass that is one function from graph to graph.
 template <ir::Graph (*kPass)(const ir::Graph&)>
-Result<void> run_on(DeviceState& s) {
+Result<void> run_graph(DeviceState& s) {
   s.graph = kPass(*s.graph);
   return {};
 }
-template <ir::Graph (*kPass)(ir::Graph)>
-Result<void> run_with(DeviceState& s) {
-  s.graph = kPass(s.graph.take());
-  return {};
-}
-template <ir::Graph (*kPass)(ir::Graph, const arch::Chip&)>
-Result<void> run_for_chip(DeviceState& s) {
+template <GraphPass* kPass>
+Result<void> run_graph(DeviceState& s) {
   s.graph = kPass(s.graph.take(), s.chip);
   return {};
 }
@@ -132,44 +126,44 @@ constexpr PassForm<DeviceState> kMemory{
 
 constexpr Pass<DeviceState> kPasses[] = {
     {.name = "attention-gradient",
-     .run = run_on<attention_gradients>,
+     .run = run_graph<attention_gradients>,
      .needs = "canonical",
      .form = &kGraph,
      .help = "the derivative of attention as one op, which makes the weights again tile by tile"},
     {.name = "recognise",
-     .run = run_on<recognise>,
+     .run = run_graph<recognise>,
      .needs = "canonical",
      .form = &kGraph,
      .help = "what several nodes compute together as one: arg max, division downwards; nothing for empty results"},
     {.name = "pick-in-rows",
-     .run = run_with<picked_in_rows>,
+     .run = run_graph<pick_in_rows>,
      .needs = "canonical",
      .form = &kGraph,
      .help = "one element of each row that is reduced anyway, as the sum of the row with the others left out"},
     {.name = "split-batches",
-     .run = run_for_chip<by_sample>,
+     .run = run_graph<split_batches>,
      .needs = "canonical",
      .form = &kGraph,
      .help = "convolutions over a batch that does not fit on chip go one image after the other"},
     {.name = "flatten-sequences",
-     .run = run_for_chip<flat>,
+     .run = run_graph<flatten_sequences>,
      .needs = "canonical",
      .form = &kGraph,
      .help = "sequences of odd lengths as one list of rows around the multiplies that do not tell them apart"},
     {.name = "split-long-rows",
-     .run = run_for_chip<long_rows>,
+     .run = run_graph<split_long_rows>,
      .needs = "canonical",
      .form = &kGraph,
      .help = "few rows that are very long as several each, so that every partition has some"},
     {.name = "decompose",
-     .run = run_on<decompose>,
+     .run = run_graph<decompose>,
      .needs = "canonical",
      .leaves = "decomposed",
      .form = &kGraph,
      .help = "ops without a lowering as ops that have one, then simplified again",
      .is_stage = true},
     {.name = "spread-partitions",
-     .run = run_for_chip<spread>,
+     .run = run_graph<spread_partitions>,
      .needs = "decomposed",
      .form = &kGraph,
      .help = "elementwise work on few rows as rows that fill all partitions"},

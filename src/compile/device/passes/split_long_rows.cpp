@@ -1,11 +1,13 @@
-// Families: the values of one shape that feed one another elementwise, with the reductions that read them; see
-// long_rows.h. Rows so long are not on chip in one piece, so another shape costs nothing at a family's borders.
-#include "compile/device/passes/long_rows.h"
-
+// split-long-rows: few rows that are very long, as logits over a vocabulary are: each becomes several, so that every
+// partition has some. Elementwise work on them and reductions along them are done in parts, and what the parts gave
+// is reduced again. Rows that a multiply reads stay as they are. Families: the values of one shape that feed one
+// another elementwise, with the reductions that read them. Rows so long are not on chip in one piece, so another
+// shape costs nothing at a family's borders.
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "arch/chips/chip.h"
 #include "compile/device/decompose/build.h"
 #include "compile/device/loops/map.h"
 #include "compile/graph/index_map.h"
@@ -162,7 +164,7 @@ class LongRows {
 
 }  // namespace
 
-ir::Graph long_rows(ir::Graph graph, const arch::Chip& chip) {
+ir::Graph split_long_rows(ir::Graph graph, const arch::Chip& chip) {
   LongRows all(graph, chip);
   if (!all.apply()) return graph;
   return all.made();

@@ -1,11 +1,12 @@
-// From the multiplies on, whatever treats all rows alike: loops of elements, reductions of rows, what is spread over
-// them; see flat.h.
-#include "compile/device/passes/flat.h"
-
+// flatten-sequences: sequences of odd lengths as one list of rows: [batch, positions, width] whose positions fill no
+// tile of partitions evenly becomes [batch · positions, width] around the multiplies that do not tell sequences
+// apart. The same bytes throughout. From the multiplies on, whatever treats all rows alike: loops of elements,
+// reductions of rows, what is spread over them.
 #include <algorithm>
 #include <set>
 #include <unordered_map>
 
+#include "arch/chips/chip.h"
 #include "compile/device/decompose/build.h"
 #include "compile/device/loops/map.h"
 #include "compile/graph/index_map.h"
@@ -118,7 +119,7 @@ class Flat {
 
 }  // namespace
 
-ir::Graph flat(ir::Graph graph, const arch::Chip& chip) {
+ir::Graph flatten_sequences(ir::Graph graph, const arch::Chip& chip) {
   Flat all(graph, chip);
   if (!all.apply()) return graph;
   return all.made();

@@ -1,11 +1,12 @@
-// Islands: elementwise ops of one shape that read inputs of the program and feed one another, or results, alone; see
-// spread.h. Among multiplies and reductions values are on chip in rows already, and stay in them.
-#include "compile/device/passes/spread.h"
-
+// spread-partitions: elementwise work on arrays that fill few partitions, or that have hardly anything on each, as
+// rows that fill all: a list of 2^20 numbers is [128, 8,192]. The same bytes throughout; what tells rows apart stays
+// as it is. Islands: elementwise ops of one shape that read inputs of the program and feed one another, or results,
+// alone. Among multiplies and reductions values are on chip in rows already, and stay in them.
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "arch/chips/chip.h"
 #include "compile/device/decompose/build.h"
 #include "compile/device/loops/map.h"
 #include "ir/rewrite.h"
@@ -120,7 +121,7 @@ class Spread {
 
 }  // namespace
 
-ir::Graph spread(ir::Graph graph, const arch::Chip& chip) {
+ir::Graph spread_partitions(ir::Graph graph, const arch::Chip& chip) {
   Spread all(graph, chip);
   if (!all.apply()) return graph;
   return all.made();

@@ -1,10 +1,12 @@
-// What is picked from a result of elementwise ops is computed from what is picked of their inputs; see pick.h.
-#include "compile/device/passes/pick.h"
-
+// pick-in-rows: one element of each row of what is reduced along its rows anyway, as cross-entropy picks the logit
+// of a target: the sum of the row in which all others are left out, which the loop that reduces the rows finds on
+// its way (loops/loop.cpp). Other gathers are decompose/index.cpp's. What is picked from a result of elementwise ops
+// is computed from what is picked of their inputs.
 #include <algorithm>
 #include <optional>
 #include <unordered_set>
 
+#include "arch/chips/chip.h"
 #include "compile/device/decompose/build.h"
 #include "compile/device/loops/map.h"
 #include "compile/device/loops/splat.h"
@@ -161,7 +163,7 @@ class Picks {
 
 }  // namespace
 
-ir::Graph picked_in_rows(ir::Graph graph) {
+ir::Graph pick_in_rows(ir::Graph graph, const arch::Chip&) {
   Picks picks(graph);
   if (!picks.apply()) return graph;
   return picks.made();

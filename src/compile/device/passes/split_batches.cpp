@@ -1,10 +1,12 @@
-// Finds the nodes that treat every image alike, from the input on, and makes them image by image; see by_sample.h.
-#include "compile/device/passes/by_sample.h"
-
+// split-batches: convolutions over a batch that does not fit on chip: as long as values are that large, one image
+// after the other. What images do not share is then never brought out of SBUF and back; further on, where values are
+// small, they are one batch again. A batch of which even that is large goes through by some images at a time. Finds
+// the nodes that treat every image alike, from the input on, and makes them image by image.
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "arch/chips/chip.h"
 #include "compile/device/decompose/build.h"
 #include "compile/device/loops/map.h"
 #include "ir/rewrite.h"
@@ -172,7 +174,7 @@ static int64_t at_once(const ir::Graph& graph, const arch::Chip& chip) {
   return each;
 }
 
-ir::Graph by_sample(ir::Graph graph, const arch::Chip& chip) {
+ir::Graph split_batches(ir::Graph graph, const arch::Chip& chip) {
   if (const int64_t each = at_once(graph, chip); each > 1 && each < images_of(graph))
     if (Images some(graph, chip, each); some.apply()) graph = some.made();
   if (Images images(graph, chip); images.apply()) return images.made();

@@ -1,11 +1,13 @@
 // One element of each row: found by a sum of the row where its rows are reduced, by a gather where they are not.
-#include "compile/device/passes/pick.h"
+#include "arch/chips/chip.h"
 
 #include "base/text.h"
 #include "ir/rewrite.h"
 #include "tests/compile/testing.h"
 
 namespace trine::compile::device {
+
+ir::Graph pick_in_rows(ir::Graph graph, const arch::Chip& chip);  // passes/pick_in_rows.cpp
 
 static const std::string kOfRows =
     " {offset_dims = [], collapsed_slice_dims = [1], operand_batching_dims = [0], start_indices_batching_dims = [0], "
@@ -67,7 +69,7 @@ TEST_CASE("one element of each row") {
     std::mt19937 random(5);
     std::vector<Tensor> args;
     for (const ir::Value& p : graph->params) args.push_back(random_tensor(p.type(), random));
-    const ir::Graph picked = picked_in_rows(ir::copy(*graph));
+    const ir::Graph picked = pick_in_rows(ir::copy(*graph), **arch::find_chip("trn2"));
     REQUIRE(ir::verify(picked));
     CHECK((ir::text(picked).find("gather") == std::string::npos) == c.is_picked);
     const auto want = ops::evaluate(*graph, args), got = ops::evaluate(picked, args);
