@@ -71,9 +71,9 @@ static const Op* const kOps[] = {
 ${listed}};
 std::span<const Op* const> all_ops() { return kOps; }
 
-static const std::string_view kSaid[] = {
+static const std::string_view kSummaries[] = {
 ${said}};
-std::string_view says(const Op& op) { return kSaid[std::find(std::begin(kOps), std::end(kOps), &op) - kOps]; }
+std::string_view op_summary(const Op& op) { return kSummaries[std::find(std::begin(kOps), std::end(kOps), &op) - kOps]; }
 
 }  // namespace trine::ops
 ")

@@ -2,6 +2,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
+#include "api/chips.h"
 #include "api/graph_text.h"
 #include "api/machine.h"
 #include "api/numerics.h"
