@@ -29,9 +29,9 @@ class Asked:
     without a default), the `words`, the options as `typed`, each one word, and `trine`, the path of the command itself."""
 
     def __init__(self, text):
-        said = json.loads(text)
-        self.options, self.words, self.typed = said["options"], said["words"], said["typed"]
-        self.command, self.module, self.trine = said["command"], said["module"], said["trine"]
+        asked = json.loads(text)
+        self.options, self.words, self.typed = asked["options"], asked["words"], asked["typed"]
+        self.command, self.module, self.trine = asked["command"], asked["module"], asked["trine"]
 
     def __getattr__(self, name):
         try:

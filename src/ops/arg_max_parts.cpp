@@ -1,7 +1,7 @@
 // arg_max_parts: of each row of x [R, N], cut into `parts` of `length` elements (the last may be shorter), three
-// numbers as f32[R, parts, 3]: the part's largest, the place in the part where that is first met, and the place of the
-// first NaN. A NaN is never the largest; where there is no other the largest is -inf. A place of what is nowhere is
-// 2^32. C1: x is floats of two dims. C2: length is above 0, and parts as many as cover N.
+// numbers as f32[R, parts, 3]: the part's largest, the index in the part where that is first found, and the index of
+// the first NaN. A NaN is never the largest; where there is no other the largest is -inf. An index of what is nowhere
+// is 2^32. C1: x is floats of two dims. C2: length is above 0, and parts as many as cover N.
 #include <cmath>
 
 #include "ops/internal.h"
@@ -29,14 +29,14 @@ Result<void> eval(const Eval& e) {
     load_wide(e.in[0], r * n, n, line.data.get());
     for (int64_t p = 0; p < parts; ++p, out += 3) {
       double top = -HUGE_VAL;
-      float place = kNoPlace, odd = kNoPlace;
+      float at = kNoIndex, odd = kNoIndex;
       const int64_t begin = p * length, count = std::min(length, n - begin);
       for (int64_t i = count - 1; i >= 0; --i) {  // backwards: what is met first stays
         const double x = line[begin + i];
         if (std::isnan(x)) odd = float(i);
-        if (x >= top) top = x, place = float(i);
+        if (x >= top) top = x, at = float(i);
       }
-      out[0] = float(top), out[1] = place, out[2] = odd;
+      out[0] = float(top), out[1] = at, out[2] = odd;
     }
   }
   return {};

@@ -95,9 +95,9 @@ struct Operand {
     for (size_t i = 0; i < kAxes; ++i) strides[i] = dims[i] < 0 ? 0 : all[size_t(dims[i])];
   }
   double& at(const std::array<int64_t, kAxes>& index) {
-    int64_t place = 0;
-    for (size_t i = 0; i < kAxes; ++i) place += index[i] * strides[i];
-    return data[place];
+    int64_t offset = 0;
+    for (size_t i = 0; i < kAxes; ++i) offset += index[i] * strides[i];
+    return data[offset];
   }
 };
 

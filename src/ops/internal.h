@@ -10,7 +10,7 @@
 namespace trine::ops {
 
 inline constexpr int64_t kNowhere = INT32_MAX;  // window_store: the offset of a window that is dropped
-inline constexpr float kNoPlace = 0x1p32F;      // arg_max_parts: the place of what is nowhere
+inline constexpr float kNoIndex = 0x1p32F;      // arg_max_parts: the index of what is nowhere
 
 // The inputs and results of attention_gradient, in order, by the names of the attributes with their dims.
 inline constexpr std::string_view kGradientInputs[] = {"q", "k", "v", "out", "gradient", "top", "sum", "bias"};

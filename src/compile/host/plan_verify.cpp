@@ -15,7 +15,7 @@ using arch::SlotKind;
 class PlanVerifier {
  public:
   PlanVerifier(const HostPlan& plan, bool has_addresses)
-      : plan_(plan), has_addresses_(has_addresses), lives_(plan.slots.size()) {}
+      : plan_(plan), has_addresses_(has_addresses), ranges_(plan.slots.size()) {}
 
   Result<void> all() {
     for (SlotId id = 0; id < plan_.slots.size(); ++id) TRY(base_of(id));
@@ -28,7 +28,7 @@ class PlanVerifier {
   }
 
  private:
-  struct Life {
+  struct LiveRange {
     size_t first = SIZE_MAX, last = 0;
     SlotId slot = 0;
   };
@@ -46,21 +46,21 @@ class PlanVerifier {
   }
   bool is_written(SlotId base) const {
     const SlotKind kind = plan_.slots[base].kind;
-    return kind == SlotKind::input || kind == SlotKind::constant || lives_[base].first != SIZE_MAX;
+    return kind == SlotKind::input || kind == SlotKind::constant || ranges_[base].first != SIZE_MAX;
   }
 
   Result<void> one(const arch::Step& step) {
     for (SlotId id : step.in) {
       const SlotId base = TRY(base_of(id));
       if (!is_written(base)) return wrong(cat("reads %", id, ", which nothing has written"));
-      lives_[base].last = step_;
+      ranges_[base].last = step_;
     }
     for (SlotId id : step.out) {
       const SlotId base = TRY(base_of(id));
       const SlotKind kind = plan_.slots[base].kind;
       if (kind == SlotKind::input || kind == SlotKind::constant) return wrong(cat("writes %", id, ", an input"));
-      lives_[base].first = std::min(lives_[base].first, step_);
-      lives_[base].last = step_;
+      ranges_[base].first = std::min(ranges_[base].first, step_);
+      ranges_[base].last = step_;
     }
     return std::visit([&](const auto& what) { return inside(what); }, step.what);
   }
@@ -86,23 +86,24 @@ class PlanVerifier {
 
   // Temporaries that live at once share no byte of the arena.
   Result<void> apart() {
-    std::vector<Life> order;
-    for (SlotId id = 0; id < lives_.size(); ++id)
-      if (plan_.slots[id].kind == SlotKind::temporary && lives_[id].first != SIZE_MAX)
-        order.push_back({lives_[id].first, lives_[id].last, id});
-    std::stable_sort(order.begin(), order.end(), [](const Life& a, const Life& b) { return a.first < b.first; });
-    std::vector<Life> living;
-    for (const Life& life : order) {
-      std::erase_if(living, [&](const Life& other) { return other.last < life.first; });
-      const arch::Slot& slot = plan_.slots[life.slot];
+    std::vector<LiveRange> order;
+    for (SlotId id = 0; id < ranges_.size(); ++id)
+      if (plan_.slots[id].kind == SlotKind::temporary && ranges_[id].first != SIZE_MAX)
+        order.push_back({ranges_[id].first, ranges_[id].last, id});
+    std::stable_sort(order.begin(), order.end(),
+                     [](const LiveRange& a, const LiveRange& b) { return a.first < b.first; });
+    std::vector<LiveRange> live;
+    for (const LiveRange& range : order) {
+      std::erase_if(live, [&](const LiveRange& other) { return other.last < range.first; });
+      const arch::Slot& slot = plan_.slots[range.slot];
       const int64_t end = slot.offset + int64_t(slot.bytes());
-      if (end > plan_.arena_bytes) return wrong(cat("temporary %", life.slot, " lies past the arena's end"));
-      for (const Life& other : living) {
+      if (end > plan_.arena_bytes) return wrong(cat("temporary %", range.slot, " lies past the arena's end"));
+      for (const LiveRange& other : live) {
         const arch::Slot& o = plan_.slots[other.slot];
         if (slot.offset < o.offset + int64_t(o.bytes()) && o.offset < end)
-          return wrong(cat("temporaries %", other.slot, " and %", life.slot, " live at once in the same bytes"));
+          return wrong(cat("temporaries %", other.slot, " and %", range.slot, " live at once in the same bytes"));
       }
-      living.push_back(life);
+      live.push_back(range);
     }
     return {};
   }
@@ -110,7 +111,7 @@ class PlanVerifier {
   const HostPlan& plan_;
   const bool has_addresses_;
   size_t step_ = 0;
-  std::vector<Life> lives_;
+  std::vector<LiveRange> ranges_;
 };
 
 }  // namespace
