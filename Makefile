@@ -117,6 +117,7 @@ check: test-build
 	@.venv/bin/clang-format --dry-run -Werror $(CXX_FILES)
 	@$(PYTHON) tests/check_layers.py
 	@$(PYTHON) tests/check_size.py
+	@$(PYTHON) tests/check_words.py
 	@$(PYTHON) tests/check_docs.py
 	@$(PYTHON) tests/check_commits.py
 	@$(PYTHON) tests/replay/run.py --jobs $(JOBS)
