@@ -23,7 +23,7 @@ from trine.estimate import stablehlo  # noqa: E402
 
 
 def best(runs, rounds=5, seconds=0.1):
-    """The least time of a call of each: in turns, and in each turn as many as so long holds, so that its data is near."""
+    """The least time of a call of each: alternating, and in each round as many as so long holds, so that its data is near."""
     least = [float("inf")] * len(runs)
     for _ in range(rounds):
         for i, run in enumerate(runs):

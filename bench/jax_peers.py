@@ -16,7 +16,7 @@ import numpy as np
 from trine import models
 
 KEY = jax.random.key(0)
-SETTLE_S = 0.05  # before each turn: threads of onnxruntime look for work that long, on the core of whoever comes next
+SETTLE_S = 0.05  # before each round: threads of onnxruntime look for work that long, on the core of whoever comes next
 TRANSFORMERS = ("bert", "gpt2_prefill", "gpt2_decode")
 
 

@@ -29,7 +29,7 @@ void to_complex(Matrix<double> t, Matrix<double> z, Matrix<Complex128> to, Matri
     if (t(p + 1, p) == 0) continue;
     const double a = t(p, p), imaginary = std::sqrt(std::abs(t(p, p + 1))) * std::sqrt(std::abs(t(p + 1, p)));
     const Complex128 first = {a, imaginary};
-    // (first - a, c) is an eigenvector of the block, turned into the first axis.
+    // (first - a, c) is an eigenvector of the block, rotated into the first axis.
     const Complex128 x = first - a, y = t(p + 1, p);
     const double size = std::hypot(std::abs(x), std::abs(y));
     const Complex128 c = x / size, s = y / size;

@@ -41,7 +41,7 @@ class Writer {
     return kSome[up_to(wide_ ? 17 : 15)];
   }
 
-  // Row-major over the given dims in some order, some of them turned round.
+  // Row-major over the given dims in some order, some of them reversed.
   std::vector<int64_t> strides(std::vector<size_t> over, int64_t& elements, int64_t& offset, bool shuffles) {
     std::vector<int64_t> out(sizes_.size(), 0);
     for (size_t i = over.size(); shuffles && i > 1; --i) std::swap(over[i - 1], over[up_to(uint32_t(i))]);

@@ -1,5 +1,5 @@
-// Hoist: what every iteration of a loop would make alike is made once, before it: weights that the body reads, turned
-// or cast, masks and constants. As much of it as leaves the body room for its own tiles twice over.
+// Hoist: what every iteration of a loop would make alike is made once, before it: weights that the body reads,
+// transposed or cast, masks and constants. As much of it as leaves the body room for its own tiles twice over.
 #pragma once
 
 #include "compile/stream/kernel.h"

@@ -14,7 +14,7 @@ struct Step {
 
 struct Loop {
   int64_t iterations = -1;  // -1: only `limit` or `go_on` ends it
-  Value limit = {};         // s64; null: trips is all there is
+  Value limit = {};         // s64; null: iterations is all there is
   Value go_on = {};         // bool, before the first step; null: true
   Values carried = {};
   // The step number and the values carried into the step.

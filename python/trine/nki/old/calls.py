@@ -53,7 +53,7 @@ def skip(dst):
 
 
 def on_part(f, dst, mask, data, transposed=False, **operands):
-    """As run, for calls whose other arguments follow from the part: f(dst, data, box, …). turned: dst is transposed."""
+    """As run, for calls whose other arguments follow from the part: f(dst, data, box, …). transposed: of dst the box is reversed."""
     recorder = current().dialect
     with masking(mask, data.shape) as something:
         region = recorder.region[0] if recorder.region is not None and mask is not None else None

@@ -301,7 +301,7 @@ def _adaptive_backward(b, grad, x, n):
     return b.convert(out, b.dtype)
 
 
-# resampling: per dim a constant matrix, or a list of places
+# resampling: per dim a constant matrix, or a list of positions
 
 
 def _scale(size, out, corners, factor):

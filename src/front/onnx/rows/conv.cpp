@@ -38,7 +38,9 @@ Result<Ints> kernel_of(Call& c, size_t n, Ints kernel) {
   return kernel;
 }
 
-Made with_bias(Call& c, Value y, Value bias) { return c.b.binary(op::add, y, TRY(c.b.broadcast_at(bias, dims(y), {1}))); }
+Made with_bias(Call& c, Value y, Value bias) {
+  return c.b.binary(op::add, y, TRY(c.b.broadcast_at(bias, dims(y), {1})));
+}
 
 Result<void> check_image(Value x, Value w) {
   if (rank(x) < 3 || rank(w) != rank(x) || dtype(x) != dtype(w))
@@ -124,7 +126,7 @@ Lowered conv(Call& c) {
   return c.has(2) ? one(with_bias(c, y, c.in[2])) : Values{y};
 }
 
-// The image is spread by the stride and convolved with the kernel turned around.
+// The image is spread by the stride and convolved with the kernel reversed.
 Result<Window> enlarged(Call& c, const Dims& image, const Ints& kernel) {
   const size_t n = kernel.size();
   Window w{.kernel = TRY(kernel_of(c, n, kernel)), .low = Ints(n, 0), .high = Ints(n, 0), .result = Dims(n, 0)};
