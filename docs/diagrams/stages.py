@@ -94,38 +94,36 @@ DIAGRAMS = {
         """
         from: graph / of a front-end
 
-        step: simplify / canonicalise, / fold constants
+        step: partition / one device's / program
 
-        step: recognise / softmax, GELU, / attention, masks
+        step: auto-cast / where the user / allows it
 
-        step: fuse / which ops are / one loop nest
+        step: simplify / canonicalise, fold, / recognise
 
         from: compile/host / values at CPU speed
-        from: compile/partition / many devices
         from: compile/device / time, exact values
         """,
         """
-        graph > simplify > recognise > fuse > compile/host & compile/partition & compile/device
+        graph > partition > auto-cast > simplify > compile/host & compile/device
         """,
     ),
     "compile_host": (
         "compile/host: a graph becomes a host plan",
         """
-        from: fused graph
+        from: canonical graph
 
-        step: loop nests / as tile programs
-        step: multiplies / with epilogues
-        step: convolutions / and windows
-        step: attention / as one step
+        step: fuse-host / which nodes / are one step
 
-        step: memory / live ranges / share bytes
+        step: plan-steps / loop nests, multiplies, / attention, calls
 
-        data: host plan / steps over slots
+        step: plan-outputs, plan-reuse / results in place
 
-        value: host / runs the plan
+        step: plan-memory / live ranges / share bytes
+
+        data: host plan / run by host
         """,
         """
-        fused graph > loop nests & multiplies & convolutions & attention > memory > host plan > host
+        canonical graph > fuse-host > plan-steps > plan-outputs, plan-reuse > plan-memory > host plan
         """,
     ),
     "compile_partition": (
@@ -152,21 +150,21 @@ DIAGRAMS = {
     "compile_device": (
         "compile/device: a graph becomes instructions for one core",
         """
-        from: graph / simplified
-        from: chip file / memories, formats
+        from: canonical graph
+        from: chip file
 
-        step: split / what no engine / does: to the host
+        step: recognise / attention's gradient, / arg max
 
         step: decompose / ops into those / with a lowering
 
-        step: choose / time each way / to write a unit
+        step: fuse / units: loop nest, / multiply, attention
 
-        step: lower / tiles of SBUF / and PSUM
+        step: lower, choose / each way timed, / the fastest kept
 
         data: recorded kernel / no addresses yet, / to compile/stream
         """,
         """
-        graph & chip file > split > decompose > choose > lower > recorded kernel
+        canonical graph & chip file > recognise > decompose > fuse > lower, choose > recorded kernel
         """,
     ),
     "compile_stream": (
@@ -175,20 +173,20 @@ DIAGRAMS = {
         from: compile/device
         from: NKI kernel
 
-        step: loops / hoist, unroll, / double-buffer
+        step: hoist, unroll / loops overlap
 
-        step: place / addresses, / spills
+        step: allocate / SBUF and PSUM, / spills
 
-        step: depend / who waits / for whom
+        step: dependences / from the bytes / touched
 
         step: schedule / engine, queue, / order
 
-        step: weave / semaphores
+        step: semaphores / between / streams
 
         data: program / verified
         """,
         """
-        compile/device & NKI kernel > loops > place > depend > schedule > weave > program
+        compile/device & NKI kernel > hoist, unroll > allocate > dependences > schedule > semaphores > program
         """,
     ),
     "program": (
