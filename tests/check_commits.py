@@ -61,8 +61,8 @@ def broken(root):
     return out
 
 
-def main():
-    root = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
+def main(words):
+    root = Path(words[0] if words else ".")
     try:
         git(root, "rev-parse", "--verify", "HEAD")
     except (subprocess.CalledProcessError, FileNotFoundError):
@@ -74,4 +74,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -1,7 +1,9 @@
 """The repository's own checks catch what they are for."""
 
+import subprocess
 from pathlib import Path
 
+import check_commits
 import check_docs
 import check_layers
 import check_links
@@ -101,3 +103,56 @@ def test_generated_pages_are_listed_with_their_commands():
 
 def test_this_repository_keeps_its_arrows():
     assert check_layers.broken_arrows(Path(__file__).resolve().parent.parent.parent) == []
+
+
+STORED = "# jax: 2 programs\nmlp\n  plan   aaaa  1 tile\n  trn1   bbbb  9 ns\nlstm\n  plan   cccc  while 1\n"
+
+
+def history(root, *commits):
+    """A repository: each commit is (files, subject, body)."""
+
+    def git(*words):
+        subprocess.run(["git", "-C", str(root), "-c", "user.name=a", "-c", "user.email=a@b", *words], check=True, capture_output=True)
+
+    root.mkdir(exist_ok=True)
+    git("init", "-q")
+    for files, subject, body in commits:
+        tree(root, files)
+        git("add", "-A")
+        git("commit", "-q", "--allow-empty", "-m", f"{subject}\n\n{body}")
+    return root
+
+
+def stored(text):
+    return {"tests/replay/stored/jax.txt": text}
+
+
+def test_a_commit_that_says_same_may_not_move_a_stored_program(tmp_path):
+    first = (stored(STORED), "tests: a corpus", "")
+    other = stored(STORED.replace("bbbb", "beef"))
+    assert check_commits.broken(history(tmp_path / "a", first, ({"x": "1"}, "base: tidy [same]", ""))) == []
+    (found,) = check_commits.broken(history(tmp_path / "b", first, (other, "compile: faster [same]", "why")))
+    assert "says [same], yet 1 stored forms moved: jax/mlp, trn1" in found
+    dropped = stored(STORED.split("lstm")[0])
+    (found,) = check_commits.broken(history(tmp_path / "c", first, (dropped, "tests: fewer [same]", "why")))
+    assert "jax/lstm, plan" in found
+
+
+def test_a_commit_that_moves_a_stored_program_says_why(tmp_path):
+    first = (stored(STORED), "tests: a corpus", "")
+    other = stored(STORED.replace("bbbb", "beef"))
+    assert check_commits.broken(history(tmp_path / "a", first, (other, "compile: faster", "mlp on trn1 takes 8 ns instead of 9"))) == []
+    (found,) = check_commits.broken(history(tmp_path / "b", first, (other, "compile: faster", "Signed-off-by: A B <a@b>")))
+    assert "its body is to say what moved and why" in found
+    more = stored(STORED + "gru\n  plan   dddd  while 1\n")
+    assert check_commits.broken(history(tmp_path / "c", first, (more, "tests: one more [same]", ""))) == []
+
+
+def test_history_that_is_cut_off_or_not_there_breaks_nothing(tmp_path):
+    first = (stored(STORED), "tests: a corpus", "")
+    bad = (stored(STORED.replace("bbbb", "beef")), "compile: faster [same]", "")
+    whole = history(tmp_path / "whole", first, bad)
+    assert len(check_commits.broken(whole)) == 1
+    subprocess.run(["git", "clone", "-q", "--depth", "1", f"file://{whole}", str(tmp_path / "shallow")], check=True)
+    assert check_commits.broken(tmp_path / "shallow") == []  # its one commit has no parent here
+    assert check_commits.main([str(tmp_path)]) == 0  # no repository
