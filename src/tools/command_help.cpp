@@ -1,4 +1,4 @@
-// trine help: what the option tables say, for people (text, man pages, a reference page) and for programs (JSON).
+// trine help: what the option tables say, for people (text, man pages) and for programs (JSON).
 #include "base/file.h"
 #include "base/text.h"
 #include "tools/cli.h"
@@ -20,8 +20,6 @@ Result<Exit> run(const Args& args) {
     print(report("commands").set("commands", std::move(list)).text(2) + "\n");
   } else if (args.has("--man")) {
     print(one ? man_page(*one) : general_man_page());
-  } else if (args.has("--markdown")) {
-    print(commands_markdown());
   } else {
     print(one ? help(*one) : general_help());
   }
@@ -31,7 +29,6 @@ Result<Exit> run(const Args& args) {
 constexpr Option kOptions[] = {
     {"--man", "", "", "as a man page"},
     {"--output", "-o", "DIR", "write all man pages there", folder()},
-    {"--markdown", "", "", "print docs/commands.md"},
     kJson,
 };
 

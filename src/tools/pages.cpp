@@ -1,4 +1,4 @@
-// The reference page and the JSON of the option tables; see pages.h. Man pages are in man.cpp.
+// The JSON of the option tables; see pages.h. Man pages are in man.cpp.
 #include "tools/pages.h"
 
 #include "base/text.h"
@@ -9,13 +9,6 @@ namespace {
 
 constexpr std::string_view kKinds[] = {"text", "whole", "real", "choice", "file", "folder"};
 static_assert(std::size(kKinds) == size_t(Values::Kind::folder) + 1);
-
-// Bars would end a table's cell.
-std::string cell(std::string_view text) {
-  std::string out;
-  for (const char c : text) out += c == '|' ? std::string("\\|") : std::string(1, c);
-  return out;
-}
 
 Json option_json(const Option& o) {
   Json out = Json::object().set("name", o.name);
@@ -50,28 +43,6 @@ Json command_json(const Command& command) {
       .set("python", !command.run)
       .set("options", std::move(options))
       .set("examples", std::move(examples));
-}
-
-std::string commands_markdown() {
-  std::string out =
-      "<!-- Written by `trine help --markdown`; do not edit. -->\n# Commands\n\nEvery command of `trine` and its "
-      "options, from the tables in `src/tools/command_*.cpp`. `trine help COMMAND` prints\none, `man trine-COMMAND` "
-      "too; `trine completion` completes them in a shell. In brackets: the default.\n\nExit codes: 0 ok, 1 ran and a "
-      "check failed, 2 usage, 3 the input cannot be used, 4 out of a virtual device's memory,\n5 something outside "
-      "failed, 130 interrupted.\n";
-  for (const Command* c : commands()) {
-    out += cat("\n## ", c->name, "\n\n`", usage(*c), "`", c->alias.empty() ? "" : cat(", also `", c->alias, "`"), ": ",
-               c->summary, ".\n");
-    if (!c->details.empty()) out += cat("\n", c->details, "\n");
-    std::vector<std::vector<std::string>> rows = {{"option", "meaning"}};
-    for (const Option& o : c->options)
-      rows.push_back(
-          {cat("`", o.brief.empty() ? "" : cat(o.brief, ", "), o.name, o.is_switch() ? "" : " ", o.value, "`"),
-           cell(full_meaning(o))});
-    if (rows.size() > 1) out += cat("\n", markdown(rows));
-    if (!c->examples.empty()) out += cat("\n```sh\n", c->examples, "\n```\n");
-  }
-  return out;
 }
 
 }  // namespace trine::tools

@@ -1,4 +1,4 @@
-// The option tables as pages: man pages, docs/commands.md, and JSON for programs.
+// The option tables as man pages, and as JSON for programs.
 #pragma once
 
 #include <string>
@@ -15,7 +15,6 @@ std::vector<ManPage> man_pages();  // trine.1, a page for each command, and one 
 std::string man_page(const Command& command);
 std::string general_man_page();
 
-std::string commands_markdown();
 Json command_json(const Command& command);
 
 }  // namespace trine::tools
