@@ -2,7 +2,7 @@
 # everything it makes lies in .venv and build*/. CMakeLists.txt knows how to compile.
 SHELL := /bin/bash
 .DEFAULT_GOAL := build
-.PHONY: build demo test test-fast test-torch test-jax test-build replay replay-inputs bench accuracy docs fuzz sanitize tsan format check clean docs-html
+.PHONY: build demo test test-fast test-torch test-jax test-build replay replay-inputs bench accuracy docs fuzz sanitize tsan format check clean docs-html test-wheel
 
 export CXX ?= g++
 JOBS ?= $(shell nproc)
@@ -51,6 +51,12 @@ test-torch: build
 	@$(PYTHON) tests/torch/sweep.py --dtypes f32,f64,bf16,f16,i64,i32,u8,bool,c64 --samples 100
 	@$(PYTHON) tests/torch/models.py
 	@$(PYTHON) tests/torch/device_sweep.py --dtypes f32,i64,bf16,bool --samples 8 --save
+
+# The wheel, in a clean environment, for each Python (PYTHONS="python3.12 python3.13"); TORCH=1 builds it against torch.
+test-wheel: .venv/.ready
+	@setup/apt.sh setup/apt-shells.txt
+	@$(PYTHON) tests/wheel.py $(if $(TORCH),--torch) $(or $(PYTHONS),python3)
+	@$(PYTEST) tests/cli/test_completion.py
 
 # Random JAX programs against XLA's CPU: whole numbers to the bit, the same over a mesh of eight devices, and floats.
 test-jax: build
@@ -126,4 +132,4 @@ check: test-build
 	@cmake --build build -j $(JOBS) --target all_verify_interface_header_sets
 
 clean:
-	rm -rf build build-asan build-tsan build-fuzz build-wheel python/trine/*.so
+	rm -rf build build-asan build-tsan build-fuzz build-wheel* python/trine/*.so
