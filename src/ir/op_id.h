@@ -25,7 +25,7 @@ struct OpId {
   friend void append_text(std::string& out, OpId op) { trine::append_text(out, op.name()); }
 };
 
-OpId op_named(std::string_view name);  // of a name that is one: a reduction's kind, checked by its type rule
+OpId op_named(std::string_view name);           // of a name that is one: a reduction's kind, checked by its type rule
 std::string unknown_op(std::string_view name);  // "there is no op `sparse`; near: ..."
 
 }  // namespace trine::ir

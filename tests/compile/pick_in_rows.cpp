@@ -7,7 +7,7 @@
 
 namespace trine::compile::device {
 
-ir::Graph pick_in_rows(ir::Graph graph, const arch::Chip& chip);  // passes/pick_in_rows.cpp
+ir::Graph pick_in_rows(ir::Graph graph, const arch::Chip& chip);  // compile/device/passes/pick_in_rows.cpp
 
 static const std::string kOfRows =
     " {offset_dims = [], collapsed_slice_dims = [1], operand_batching_dims = [0], start_indices_batching_dims = [0], "

@@ -77,7 +77,8 @@ TEST_CASE("rules of the verifier") {
   CHECK(broken("graph \"m\" (%0: f32[]) { %1 = tanh %0 : f32[] return %1 }") == "fine");
   CHECK(broken("graph \"m\" (%0: f32[]) { %1 = while %0 : f32[] return %1 }") == "V5");
   CHECK(broken("graph \"m\" (%0: f32[]) { %1 = case %0 (%2: f32[]) { return %2 } : f32[] return %1 }") == "V6");
-  CHECK(broken("graph \"m\" () { %1 = map (%0: f32[]) { return %0 } : f32[] %2 = tanh %0 : f32[] return %1, %2 }") == "V3");
+  CHECK(broken("graph \"m\" () { %1 = map (%0: f32[]) { return %0 } : f32[] %2 = tanh %0 : f32[] return %1, %2 }") ==
+        "V3");
 }
 
 TEST_CASE("rules rewrite to a fixed point, in regions too") {

@@ -59,7 +59,8 @@ ir::Spec spec_of(const Node& node) {
 }
 
 bool is_rounded_to(const Value& v, Dtype type) {
-  return v.node->op == op::reduce_precision && v.node->attrs.integer("mantissa_bits") <= row(type).format.mantissa_bits &&
+  return v.node->op == op::reduce_precision &&
+         v.node->attrs.integer("mantissa_bits") <= row(type).format.mantissa_bits &&
          v.node->attrs.integer("exponent_bits") <= row(type).format.exponent_bits;
 }
 

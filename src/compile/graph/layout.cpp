@@ -54,8 +54,8 @@ Result<std::vector<Dims>> parse_all(const ir::Strings& texts, const std::vector<
 ir::Value transposed(ir::Graph& graph, const ir::Value& x, const Dims& permutation) {
   Dims dims;
   for (int64_t d : permutation) dims.push_back(x.type().dims[size_t(d)]);
-  return graph.add1(op::transpose, {x}, ir::tensor_type(x.type().dtype, std::move(dims)), {{"permutation", permutation}},
-                    x.node->where);
+  return graph.add1(op::transpose, {x}, ir::tensor_type(x.type().dtype, std::move(dims)),
+                    {{"permutation", permutation}}, x.node->where);
 }
 
 Dims inverse(const Dims& permutation) {

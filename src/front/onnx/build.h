@@ -45,8 +45,8 @@ class Build {
   Result<Ints> known_integers(const Value& value);
 
   Made unary(ir::OpId op, Value x) { return make(op, {x}); }
-  Made binary(ir::OpId op, Value a, Value b);          // broadcast, of one dtype
-  Made with_number(ir::OpId op, Value a, double b);    // a op b
+  Made binary(ir::OpId op, Value a, Value b);                  // broadcast, of one dtype
+  Made with_number(ir::OpId op, Value a, double b);            // a op b
   Made compare(std::string_view direction, Value a, Value b);  // broadcast
   Made compare_number(std::string_view direction, Value a, double b);
   Made select(Value pred, Value a, Value b);  // broadcast

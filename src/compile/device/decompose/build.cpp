@@ -79,7 +79,8 @@ Value Make::slice_dim(const Value& x, size_t dim, int64_t begin, int64_t end) {
 Value Make::pad(const Value& x, const Value& fill, const Dims& low, const Dims& high, const Dims& inside) {
   const Dims none(low.size(), 0);
   if (low == none && high == none && (inside.empty() || inside == none)) return x;
-  return op(op::pad, {x, fill},
+  return op(
+      op::pad, {x, fill},
       {{"edge_padding_low", low}, {"edge_padding_high", high}, {"interior_padding", inside.empty() ? none : inside}});
 }
 Value Make::compare(const Value& a, const Value& b, std::string_view direction) {

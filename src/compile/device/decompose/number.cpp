@@ -73,7 +73,8 @@ bool is_whole(const Value& v, int depth) {
   if (n.op == op::convert && !is_floating(n.inputs[0].type().dtype)) return true;
   if (depth == 0) return false;
   const auto is_whole_in = [&](size_t i) { return is_whole(n.inputs[i], depth - 1); };
-  if (n.op == op::broadcast_in_dim || n.op == op::reshape || n.op == op::negate || n.op == op::abs) return is_whole_in(0);
+  if (n.op == op::broadcast_in_dim || n.op == op::reshape || n.op == op::negate || n.op == op::abs)
+    return is_whole_in(0);
   if (n.op == op::minimum || n.op == op::maximum) return is_whole_in(0) && is_whole_in(1);
   return n.op == op::clamp && is_whole_in(0) && is_whole_in(1) && is_whole_in(2);
 }
@@ -120,15 +121,16 @@ ir::Replacement erf_inv_by_polynomials(ir::Graph& graph, const ir::Node& node) {
   const Value x = make.cast(given, Dtype::f32);
   const Dims& dims = x.type().dims;
   const auto number = [&](double v) { return make.number(Dtype::f32, v, dims); };
-  const Value w = make.op(op::negate, {make.op(op::log_plus_one, {make.op(op::negate, {make.op(op::multiply, {x, x})})})});
+  const Value w =
+      make.op(op::negate, {make.op(op::log_plus_one, {make.op(op::negate, {make.op(op::multiply, {x, x})})})});
   const Value is_near = make.compare(w, number(5), "LT");
   const Value root = make.op(op::sqrt, {make.op(op::maximum, {w, number(0)})});
   const Value at =
       make.op(op::select, {is_near, make.op(op::subtract, {w, number(2.5)}), make.op(op::subtract, {root, number(3)})});
   Value sum = make.op(op::select, {is_near, number(kNear[0]), number(kFar[0])});
   for (size_t i = 1; i < std::size(kNear); ++i)
-    sum = make.op(op::add,
-                  {make.op(op::select, {is_near, number(kNear[i]), number(kFar[i])}), make.op(op::multiply, {sum, at})});
+    sum = make.op(
+        op::add, {make.op(op::select, {is_near, number(kNear[i]), number(kFar[i])}), make.op(op::multiply, {sum, at})});
   const Value inside = make.op(op::multiply, {sum, x});
   const Value edge = make.op(op::multiply, {x, number(HUGE_VAL)});
   const Value one = make.compare(make.op(op::abs, {x}), number(1), "EQ");

@@ -26,7 +26,8 @@ std::optional<double> at_least(const ir::Value& v, int depth) {
   double number = 0;
   if (splat(n, number)) return number > 0 ? std::optional(number) : std::nullopt;
   if (depth == 0) return std::nullopt;
-  if (n.op == op::broadcast_in_dim || n.op == op::reshape || n.op == op::convert) return at_least(n.inputs[0], depth - 1);
+  if (n.op == op::broadcast_in_dim || n.op == op::reshape || n.op == op::convert)
+    return at_least(n.inputs[0], depth - 1);
   if (n.op != op::maximum) return std::nullopt;
   const auto a = at_least(n.inputs[0], depth - 1), b = at_least(n.inputs[1], depth - 1);
   if (!a && !b) return std::nullopt;
