@@ -2,6 +2,7 @@
 of passes comes from their tables."""
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -9,6 +10,11 @@ import pytest
 from text_lines import parse
 
 FOLDER = Path(__file__).resolve().parent
+# Rows whose cases lie elsewhere, and why.
+ELSEWHERE = {
+    "import": "it only shows what the front-ends' own tests judge",
+    "round-stochastically": "it has to be asked for: tests/compile/auto_cast.cpp",
+}
 GRAPH = 'graph "g" (%0: f32[4,8]) {\n  %1 = negate %0 : f32[4,8]\n  return %1\n}\n'
 
 
@@ -25,7 +31,7 @@ def command(trine, *words, code=0, **rest):
 
 def test_every_pass_has_its_cases(rows):
     for row in rows:
-        if row["pass"] == "import":  # the front-end's own tests
+        if row["pass"] in ELSEWHERE:
             continue
         path = FOLDER / f"{row['pass'].replace('-', '_')}.test"
         assert path.exists(), f"pass {row['pass']} has no {path.name}"
@@ -50,7 +56,7 @@ def model(tmp_path):
 
 def test_each_pass_is_printed_timed_and_stopped_after(model, trine, tmp_path):
     everything = command(trine, model, "--print-after", "all", "-o", tmp_path / "g.trn").stdout
-    seen = [line.removeprefix("# after ") for line in everything.splitlines() if line.startswith("# after ")]
+    seen = re.findall(r"# after (\w+ pass [\w-]+)", everything)
     assert seen[0] == "graph pass import" and seen[-1] == "stream pass semaphores" and "device pass lower" in seen
     timed = json.loads(command(trine, model, "--time-passes", "--json", "-o", tmp_path / "g.trn").stdout)["passes"]
     assert [f"{t['pipeline']} pass {t['pass']}" for t in timed] == seen
