@@ -1,6 +1,6 @@
 """A compiled program called with torch tensors: addresses in, addresses out, nothing copied that is dense.
 
-Weights keep packed forms beside them (`kept_beside`) as long as their bytes stay the same.
+Weights keep packed forms beside them (`forms_of`) as long as their bytes stay the same.
 """
 
 import math
