@@ -20,13 +20,13 @@ release = re.search(r"project\(trine VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt
 
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 root_doc = "docs/index"
-include_patterns = ["README.md", "CONTRIBUTING.md", "docs/**", "src/**/README.md", "examples/**/README.md", "python/**/README.md"]
-exclude_patterns = [".*", "build*", "out", "bench", "tests", "**/__pycache__"]
+include_patterns = ["README.md", "CONTRIBUTING.md", "docs/**", *(f"{folder}/**/README.md" for folder in ("src", "python", "examples", "tests"))]
+exclude_patterns = [".*", "build*", "out", "bench", "tests/fuzz", "**/__pycache__"]
 default_role = "literal"  # `name` in docstrings, as in Markdown
 
 myst_enable_extensions = ["attrs_block", "colon_fence"]
 myst_heading_anchors = 4
-suppress_warnings = ["myst.header", "toc.empty_glob"]  # a room's README may begin below a title; a glob may wait for its page
+suppress_warnings = ["myst.header"]  # a room's README may begin below a title
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
@@ -57,6 +57,14 @@ def link_to_readme(app, document, source):
     source[0] = re.sub(r"(?<!!)\[([^\]]+)\]\(([^)\s#]+)\)", one, source[0])
 
 
+def list_other_pages(app, document, source):
+    """The line `(others)` of the first page's lists stands for the pages of docs/ that no list names."""
+    if document == root_doc:
+        pages = (p.stem for p in sorted((ROOT / "docs").glob("*.md")) if p.stem != "index")
+        others = [p for p in pages if not re.search(rf"^{p}$", source[0], re.M)]
+        source[0] = source[0].replace("(others)\n", "".join(f"{p}\n" for p in others))
+
+
 def plain_docstring(app, what, name, obj, options, lines):
     """Our docstrings are plain text: indented lines are code, and stars are stars."""
     text, out, inside = inspect.cleandoc("\n".join(lines)).splitlines(), [], False
@@ -80,5 +88,6 @@ def add_front_door(app, error):
 
 def setup(app):
     app.connect("source-read", link_to_readme)
+    app.connect("source-read", list_other_pages)
     app.connect("autodoc-process-docstring", plain_docstring)
     app.connect("build-finished", add_front_door)
