@@ -1,6 +1,6 @@
 """NKI kernels on a virtual chip: values, time, and every illegal use with its line.
 
-  import trine.nki as nki, trine.nki.language as nl, trine.nki.isa as nisa
+Use it as `import trine.nki as nki, trine.nki.language as nl, trine.nki.isa as nisa`.
 """
 
 from trine.nki import collectives, isa, language, typing
