@@ -1,7 +1,10 @@
 // convert: each element in the declared dtype. Floats round to nearest even; to integers they are cut toward zero and
 // saturate, NaN becomes 0; integers wrap; a boolean is whether the element is not zero; a complex number becomes real
-// by losing its imaginary part.
+// by losing its imaginary part. Where the compiler sets `nearest`, floats round to the nearest even integer instead.
+#include <cmath>
+
 #include "ops/elementwise.h"
+#include "ops/internal.h"
 
 namespace trine::ops {
 
@@ -40,8 +43,9 @@ I to_integer(const DtypeRow& to, double x) {
   return x <= double(smallest) ? smallest : I(x);
 }
 
+// nearest: to an integer, as engines write them.
 template <class To, class From>
-To convert_one(const DtypeRow& to, From x) {
+To convert_one(const DtypeRow& to, From x, bool nearest) {
   if constexpr (Logical<To>) {
     return x != From(0);
   } else if constexpr (Floating<To> || Complex<To>) {
@@ -50,7 +54,7 @@ To convert_one(const DtypeRow& to, From x) {
   } else if constexpr (Complex<From>) {
     return to_integer<To>(to, x.real());
   } else if constexpr (Floating<From>) {
-    return to_integer<To>(to, x);
+    return to_integer<To>(to, nearest ? std::nearbyint(x) : x);
   } else {
     return To(x);
   }
@@ -60,12 +64,13 @@ template <class To, class From>
 Result<void> run(const Eval& e) {
   constexpr int64_t kChunk = 256;
   const DtypeRow& to = row(e.out[0].dtype);
+  const bool nearest = e.node.attrs.flag(kNearest);
   From in[kChunk];
   To out[kChunk];
   for (int64_t at = 0, count = e.out[0].elements(); at < count; at += kChunk) {
     const int64_t n = std::min(kChunk, count - at);
     load_wide(e.in[0], at, n, in);
-    for (int64_t i = 0; i < n; ++i) out[i] = convert_one<To>(to, in[i]);
+    for (int64_t i = 0; i < n; ++i) out[i] = convert_one<To>(to, in[i], nearest);
     store_wide(out, n, e.out[0], at);
   }
   return {};
@@ -89,6 +94,7 @@ Result<void> eval(const Eval& e) {
 extern const Op op_convert{.name = "convert",
                            .kind = OpKind::elementwise,
                            .arity = 1,
+                           .attrs = "nearest",
                            .infer = infer,
                            .eval = eval,
                            .host = {.op = arch::LoopOp::convert}};

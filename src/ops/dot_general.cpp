@@ -1,7 +1,8 @@
 // dot_general: sums of products over the contracting dims; result dims are batch, free dims of lhs, free dims of rhs.
 // The result's dtype may be another than the inputs' (preferred_element_type); sums are wide and rounded once, so
-// `precision` and `algorithm` ask for no more than this gives.
-// C1: axes are in range and named once. C2: batch and contracting dims have equal sizes on both sides.
+// `precision` and `algorithm` ask for no more than this gives. Where the compiler sets `keeps_format`, the device does
+// not cast the operands to a narrower dtype either. C1: axes are in range and named once. C2: batch and contracting
+// dims have equal sizes on both sides.
 #include "ops/axes.h"
 #include "ops/wide.h"
 
@@ -87,11 +88,12 @@ Result<void> eval(const Eval& e) {
 
 }  // namespace
 
-extern const Op op_dot_general{.name = "dot_general",
-                               .kind = OpKind::contraction,
-                               .arity = 2,
-                               .attrs = "lhs_batch rhs_batch lhs_contract rhs_contract precision algorithm",
-                               .infer = infer,
-                               .eval = eval};
+extern const Op op_dot_general{
+    .name = "dot_general",
+    .kind = OpKind::contraction,
+    .arity = 2,
+    .attrs = "lhs_batch rhs_batch lhs_contract rhs_contract precision algorithm keeps_format",
+    .infer = infer,
+    .eval = eval};
 
 }  // namespace trine::ops

@@ -9,8 +9,9 @@
 
 namespace trine::ops {
 
-inline constexpr int64_t kNowhere = INT32_MAX;  // window_store: the offset of a window that is dropped
-inline constexpr float kNoIndex = 0x1p32F;      // arg_max_parts: the index of what is nowhere
+inline constexpr int64_t kNowhere = INT32_MAX;           // window_store: the offset of a window that is dropped
+inline constexpr std::string_view kNearest = "nearest";  // convert: floats to the nearest integer
+inline constexpr float kNoIndex = 0x1p32F;               // arg_max_parts: the index of what is nowhere
 
 // The inputs and results of attention_gradient, in order, by the names of the attributes with their dims.
 inline constexpr std::string_view kGradientInputs[] = {"q", "k", "v", "out", "gradient", "top", "sum", "bias"};

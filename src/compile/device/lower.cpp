@@ -20,6 +20,7 @@
 #include "compile/device/rows/gather.h"
 #include "compile/device/rows/scan.h"
 #include "compile/device/rows/top_k.h"
+#include "ops/internal.h"
 
 namespace trine::compile::device {
 
@@ -50,7 +51,7 @@ constexpr Row kRows[] = {
     {op::all_gather, move_obstacle, kCollective},
     {op::all_reduce, move_obstacle, kCollective},
     {op::all_to_all, move_obstacle, kCollective},
-    {op::arg_max_parts, move_obstacle, [](Lowering& l, const ir::Node& n) { lower_arg_max(l.rec(), l.store(), n); }},
+    {op::arg_max_parts, arg_max_obstacle, [](Lowering& l, const ir::Node& n) { lower_arg_max(l.rec(), l.store(), n); }},
     {op::attention_gradient, [](const ir::Node&) { return std::string(); },
      [](Lowering& l, const ir::Node& n) { lower_attention_gradient(l.rec(), l.store(), n, l.policy()); }},
     {op::bitcast_convert, move_obstacle, [](Lowering& l, const ir::Node& n) { lower_bits(l.rec(), l.store(), n); }},
@@ -67,7 +68,8 @@ constexpr Row kRows[] = {
     {op::reduce_scatter, move_obstacle, kCollective},
     {op::replica_id, move_obstacle, kRank},
     {op::scan, move_obstacle, [](Lowering& l, const ir::Node& n) { lower_scan(l.rec(), l.store(), n); }},
-    {op::row_gather, move_obstacle, [](Lowering& l, const ir::Node& n) { lower_row_gather(l.rec(), l.store(), n); }},
+    {op::row_gather, row_gather_obstacle,
+     [](Lowering& l, const ir::Node& n) { lower_row_gather(l.rec(), l.store(), n); }},
     {op::top_k, move_obstacle, [](Lowering& l, const ir::Node& n) { lower_top_k(l.rec(), l.store(), n); }},
     {op::while_, regions_obstacle, [](Lowering& l, const ir::Node& n) { l.loop_while(n); }},
     {op::window_load, window_obstacle, [](Lowering& l, const ir::Node& n) { l.window_load(n); }},
@@ -275,6 +277,17 @@ void Lowering::narrow(const std::vector<Unit>& units, std::span<const ir::Value>
   for (const auto& [dot, as] : written_as_) one(*as);
 }
 
+// The gradient of an attention reads what that leaves on chip of its rows.
+static std::string rows_obstacle(const Unit& unit, const std::vector<Unit>& units) {
+  if (!unit.single || unit.single->op != op::attention_gradient) return {};
+  const auto& in = unit.single->inputs;
+  const bool any = std::any_of(units.begin(), units.end(), [&](const Unit& u) {
+    return u.attention && u.attention->keeps_rows && u.attention->top.value == in[ops::kTopInput] &&
+           u.attention->sum.value == in[ops::kSumInput];
+  });
+  return any ? std::string() : "its attention is not computed as one";
+}
+
 void Lowering::body(const std::vector<const ir::Node*>& nodes, std::span<const ir::Value> live_out) {
   add_constants(nodes);
   Fusion fusion = units_of(nodes, live_out);
@@ -296,8 +309,8 @@ void Lowering::body(const std::vector<const ir::Node*>& nodes, std::span<const i
   ++bodies_;
   for (unit_ = 0; unit_ < units.size() && !rec_.error(); ++unit_) {
     if (progress && bodies_ == 1) progress(unit_, units.size());
-    if (const std::string why = unit_obstacle(units[unit_]); !why.empty())
-      return rec_.fail_with(refuse(units[unit_], why));
+    for (const std::string& why : {unit_obstacle(units[unit_]), rows_obstacle(units[unit_], units)})
+      if (!why.empty()) return rec_.fail_with(refuse(units[unit_], why));
     const Unit& unit = units[unit_];
     if (is_summed(unit)) continue;
     const uint32_t where = (unit.product ? unit.product : unit.single ? unit.single : unit.roots.front())->where;

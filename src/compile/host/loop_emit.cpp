@@ -13,6 +13,7 @@
 #include "compile/graph/index_map.h"
 #include "compile/graph/loop_ops.h"
 #include "ir/constant.h"
+#include "ops/internal.h"
 #include "ops/slices.h"
 
 namespace trine::compile {
@@ -203,7 +204,11 @@ class Emitter {
       in.push_back(TRY(value(v, scalar ? IndexMap{} : map)));
     }
     const Dtype result = node.types[0].dtype, type = arch::loop_value_type(result);
-    if (node.op == op::convert) return converted(in[0], result, row);
+    if (node.op == op::convert) {
+      if (node.attrs.flag(ops::kNearest) && is_floating(type_of(in[0])))
+        in[0] = push_op(LoopOp::round_even, type_of(in[0]), {in[0]}, row);
+      return converted(in[0], result, row);
+    }
     if (node.op == op::compare) {
       if (node.attrs.text("compare_type") == "TOTALORDER")
         for (LoopValue& v : in) v = in_total_order(v, row);

@@ -28,6 +28,7 @@ REFUSED = {
     "%r = call @f(%x) : (tensor<2xf32>) -> tensor<2xf32>": "-:3: func.call: there is no function @f",
     "%r = call @main(%x, %p) : (tensor<2xf32>, tensor<i1>) -> tensor<2xf32>": "@main calls itself",
     '%r = "other.op"(%x) : (tensor<2xf32>) -> tensor<2xf32>': "-:3: other.op: an op of this dialect",
+    '%r = "stablehlo.scan"(%x) {kind = "add"} : (tensor<2xf32>) -> tensor<2xf32>': "-:3: stablehlo.scan: `scan` is made by the compiler alone",
     '%y = "stablehlo.tanh"(%x) : (tensor<2xf32>) -> tensor<?xf32>': "a size that is not known, in tensor<?xf32>",
     '%y = "stablehlo.tanh"(%x) : (tensor<2xf32>) -> tensor<3xf32>': "tanh(f32[2]) gives f32[2]; f32[3] was declared",
     '%y = "stablehlo.tanh"(%x, %x) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>': "takes 1 inputs; 2 given",

@@ -6,9 +6,6 @@
 
 namespace trine::compile::device {
 
-// Of a convert to integers: to the nearest, as engines write them, and not towards zero.
-inline constexpr std::string_view kNearest = "nearest";
-
 // Recognises what several nodes compute, as one; the first step of decompose().
 ir::Graph recognise(const ir::Graph& graph);
 ir::Graph decompose(const ir::Graph& graph);

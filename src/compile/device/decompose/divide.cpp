@@ -6,6 +6,7 @@
 #include "compile/device/decompose/decompose.h"
 #include "compile/device/loops/splat.h"
 #include "compile/device/memory/store.h"
+#include "ops/internal.h"
 
 namespace trine::compile::device {
 
@@ -58,7 +59,7 @@ Halves divide_near(Make& make, const Value& x, double number) {
   const auto two = [&](ir::OpId op, const Value& a, const Value& b) { return make.op(op, {a, b}); };
   const auto guess = [&](const Value& v) {
     return make.own(op::convert, {two(op::multiply, make.cast(v, Dtype::f32), part)}, ir::tensor_type(Dtype::s32, dims),
-                    {{std::string(kNearest), true}});
+                    {{std::string(ops::kNearest), true}});
   };
   const Value first = guess(x), left = two(op::subtract, x, two(op::multiply, first, d)), second = guess(left);
   return {two(op::add, first, second), two(op::subtract, left, two(op::multiply, second, d))};

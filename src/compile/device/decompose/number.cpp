@@ -7,6 +7,7 @@
 #include "compile/device/loops/splat.h"
 #include "compile/device/memory/store.h"
 #include "ir/constant.h"
+#include "ops/internal.h"
 
 namespace trine::compile::device {
 
@@ -95,10 +96,11 @@ Value before_rounding(Make& make, const Value& v, int depth) {
 ir::Replacement whole_as_written(ir::Graph& graph, const ir::Node& node) {
   const Value& x = node.inputs[0];
   const Dtype from = x.type().dtype, into = node.types[0].dtype;
-  if (!is_floating(from) || !is_integer(into) || node.attrs.flag(kNearest)) return {};
+  if (!is_floating(from) || !is_integer(into) || node.attrs.flag(ops::kNearest)) return {};
   if (!device_dtype(from) || !device_dtype(into) || bits(into) > 32 || !is_whole(x, kDepth)) return {};
   Make make(graph, node.where);
-  return {make.own(op::convert, {before_rounding(make, x, kDepth)}, node.types[0], {{std::string(kNearest), true}})};
+  return {
+      make.own(op::convert, {before_rounding(make, x, kDepth)}, node.types[0], {{std::string(ops::kNearest), true}})};
 }
 
 ir::Replacement count_in_words(ir::Graph& graph, const ir::Node& node) {

@@ -7,10 +7,10 @@
 #include <numbers>
 
 #include "base/text.h"
-#include "compile/device/decompose/decompose.h"
 #include "compile/device/loops/splat.h"
 #include "compile/device/memory/moves.h"
 #include "compile/device/memory/store.h"
+#include "ops/internal.h"
 #include "ops/op.h"
 
 namespace trine::compile::device {
@@ -567,7 +567,7 @@ Val emit_map(Recorder& rec, const ir::Node& node, const std::vector<Val>& inputs
     emit_quotient(rec, inputs, to);
     return Val::tile(to);
   }
-  if (node.op == op::convert && node.attrs.flag(kNearest)) {
+  if (node.op == op::convert && node.attrs.flag(ops::kNearest)) {
     const View to = dst ? *dst : rec.sbuf(dtype, partitions, columns);
     emit_copy(rec, to, inputs[0]);
     return columns == 1 ? Val::row(to) : Val::tile(to);

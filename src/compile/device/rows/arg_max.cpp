@@ -4,14 +4,17 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/text.h"
 #include "compile/device/loops/map.h"
+#include "compile/device/memory/moves.h"
 
 namespace trine::compile::device {
 
 namespace {
 
-constexpr int64_t kEight = 8;  // that an instruction finds
-constexpr int64_t kFound = 3;  // numbers for each part
+constexpr int64_t kEight = 8;          // that an instruction finds
+constexpr int64_t kSearchMax = 16384;  // elements that it looks through
+constexpr int64_t kFound = 3;          // numbers for each part
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
 // Parts [first, first + count) on partitions, what the last of a row lacks filled up.
@@ -43,6 +46,13 @@ View parts_of(Recorder& rec, Store& store, Memory& x, int64_t n, int64_t parts, 
 }
 
 }  // namespace
+
+std::string arg_max_obstacle(const ir::Node& node) {
+  if (std::string why = move_obstacle(node); !why.empty()) return why;
+  const int64_t length = node.attrs.integer("length");
+  if (length >= kEight && length <= kSearchMax) return {};
+  return cat("a search looks through ", kEight, " to ", kSearchMax, " elements, parts have ", length);
+}
 
 void lower_arg_max(Recorder& rec, Store& store, const ir::Node& node) {
   Memory &x = store.of(node.inputs[0]), &out = store.of(node.result());

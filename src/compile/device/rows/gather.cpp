@@ -3,6 +3,9 @@
 
 #include <map>
 
+#include "base/text.h"
+#include "compile/device/memory/moves.h"
+
 namespace trine::compile::device {
 
 namespace {
@@ -85,6 +88,13 @@ bool gathers_in_rows(const ir::Type& x, int64_t columns, int64_t each) {
   const auto dtype = device_dtype(x.dtype);
   return dtype && columns * bytes(*dtype) <= kRowBytes && columns <= each * kPassed &&
          x.elements() / columns * each >= kElementsLeast;
+}
+
+std::string row_gather_obstacle(const ir::Node& node) {
+  if (std::string why = move_obstacle(node); !why.empty()) return why;
+  const ir::Type& x = node.inputs[0].type();
+  const int64_t size = x.dims[1] * bytes(*device_dtype(x.dtype));
+  return size <= kRowBytes ? std::string() : cat("rows of ", size, " bytes do not fit a partition");
 }
 
 void lower_row_gather(Recorder& rec, Store& store, const ir::Node& node) { RowGather(rec, store, node).run(); }
