@@ -85,7 +85,7 @@ docs: build
 # The pages as a site with search, without a warning; open build/docs/index.html.
 docs-html: build
 	@rm -rf build/docs  # pages that are gone would stay
-	@$(PYTHON) -m sphinx -q -W --keep-going -b html -c docs -d build/docs-read . build/docs
+	@$(PYTHON) -m sphinx -q -E -W --keep-going -b html -c docs -d build/docs-read . build/docs
 	@$(PYTHON) tests/check_site.py build/docs
 
 accuracy: build
