@@ -40,7 +40,9 @@ def environment(root):
     """Of a process that compiles with the build in `root`."""
     kept = {k: os.environ[k] for k in LEFT if k in os.environ}
     path = os.pathsep.join(str(p) for p in (root / "python", root / "python/compat"))
-    return kept | {"PYTHONPATH": path, "NEURON_CC_FLAGS": "--no_cache", "JAX_PLATFORMS": "cpu"}
+    # glibc picks functions by processor, whose last bits may differ: constants are folded with the oldest ones.
+    same = {"NEURON_CC_FLAGS": "--no_cache", "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2,-FMA,-FMA4"}
+    return kept | same | {"PYTHONPATH": path, "JAX_PLATFORMS": "cpu"}
 
 
 # What is kept of a program: all texts, those that are stored, or none.
