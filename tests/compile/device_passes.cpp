@@ -21,7 +21,7 @@ namespace {
 std::string unknown_attribute(const ir::Graph& graph) {
   for (const ir::Node* node : nodes_and_bodies(graph)) {
     const ops::Op* const op = ops::find_op(node->op);
-    const auto names = split(op ? op->attrs : "", ' ');
+    const auto names = trine::split(op ? op->attrs : "", ' ');
     for (const auto& [name, value] : node->attrs.items())
       if (op && node->op != op::constant && std::find(names.begin(), names.end(), name) == names.end())
         return cat(node->op, " ", name);
