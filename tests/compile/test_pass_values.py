@@ -2,7 +2,7 @@
 by the ops' reference meanings.
 
 Graphs that the reference evaluator would take long for, and those with loops, which may not end for arguments of chance, are
-left out and counted. What a pass is meant to change is said in
+left out and counted; those of the zoo are all too large, and no group here. What a pass is meant to change is said in
 MEANT: a comparison then begins anew after it.
 """
 
@@ -154,7 +154,7 @@ def outcome(group, on_host):
 
 
 @pytest.mark.parametrize("on_host", [False, True], ids=["device", "host"])
-@pytest.mark.parametrize("group", ["ops", "jax", "onnx", "stablehlo", "torch", "mesh", "zoo"])
+@pytest.mark.parametrize("group", ["ops", "jax", "onnx", "stablehlo", "torch", "mesh"])
 def test_passes_keep_values(group, on_host):
     differing, counts = outcome(group, on_host)
     print(group, dict(counts))
