@@ -18,10 +18,10 @@
 
 namespace trine::compile {
 
-TEST_CASE("a pass needs only what passes before it leave, on the way to the host and to the device") {
+TEST_CASE("a pass needs only what passes before it leave, on the pipelines to the host and to the device") {
   const auto rows = all_passes();
-  for (const auto& way : {std::span<const std::string_view>(kHostPipelines), {kDevicePipelines}}) {
-    const auto ordered = check_pass_order(rows, way);
+  for (const auto& pipelines : {std::span<const std::string_view>(kHostPipelines), {kDevicePipelines}}) {
+    const auto ordered = check_pass_order(rows, pipelines);
     CHECK_MESSAGE(ordered, ordered.error().text());
   }
 }

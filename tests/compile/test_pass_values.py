@@ -8,7 +8,6 @@ MEANT: a comparison then begins anew after it.
 
 import collections
 import functools
-import os
 import re
 
 import numpy as np
