@@ -153,7 +153,7 @@ def outcome(group, on_host):
 
 
 @pytest.mark.parametrize("on_host", [False, True], ids=["device", "host"])
-@pytest.mark.parametrize("group", ["ops", "jax", "onnx", "stablehlo", "torch", "mesh"])
+@pytest.mark.parametrize("group", ["ops", "jax", "onnx", "stablehlo", pytest.param("torch", marks=pytest.mark.slow), "mesh"])
 def test_passes_keep_values(group, on_host):
     differing, counts = outcome(group, on_host)
     print(group, dict(counts))
