@@ -17,7 +17,7 @@ using W = GraphWriter;
 
 enum class Hides { nothing, later, mask, bias };
 
-// softmax(q kᵀ / 4) v of [batch, heads, (heads that share keys,) places, 16], with the gradients of q, k and v.
+// softmax(q kᵀ / 4) v of [batch, heads, (heads that share keys,) positions, 16], with the gradients of q, k and v.
 std::string attention(std::string_view dtype, Hides hides, bool shared) {
   W w;
   const std::string lead = shared ? "2,2,2," : "2,2,", own(dtype);
@@ -25,7 +25,7 @@ std::string attention(std::string_view dtype, Hides hides, bool shared) {
   const std::string q = w.in(cat(own, rows("40,16"))), k = w.in(cat(own, "[2,2,48,16]")),
                     v = w.in(cat(own, "[2,2,48,16]")), g = w.in(cat(own, rows("40,16")));
   const std::string scores = cat("f32", rows("40,48")), each = cat("f32", rows("40"));
-  const std::string places = shared ? "0, 1, 2, 3" : "0, 1, 2", last = shared ? "4" : "3", row = shared ? "3" : "2";
+  const std::string indices = shared ? "0, 1, 2, 3" : "0, 1, 2", last = shared ? "4" : "3", row = shared ? "3" : "2";
   const auto dot = [&](const std::string& a, const std::string& b, std::string_view ac, std::string_view bc,
                        const std::string& type) {
     return w.op("dot_general", {a, b}, type,
@@ -50,12 +50,12 @@ std::string attention(std::string_view dtype, Hides hides, bool shared) {
   if (!mask.empty()) s = w.op("select", {mask, s, w.spread(w.number(Dtype::f32, -1e30), scores)}, scores);
   const std::string top = w.reduce(s, "maximum", last, each, Dtype::f32, -HUGE_VAL);
   const std::string raised =
-      w.op("exponential", {w.op("subtract", {s, w.spread(top, scores, places)}, scores)}, scores);
-  const std::string sum = w.spread(w.reduce(raised, "add", last, each), scores, places);
+      w.op("exponential", {w.op("subtract", {s, w.spread(top, scores, indices)}, scores)}, scores);
+  const std::string sum = w.spread(w.reduce(raised, "add", last, each), scores, indices);
   const std::string p = w.op("divide", {raised, sum}, scores), out = dot(p, v, last, "2", cat(own, rows("40,16")));
   const std::string dp = dot(g, v, last, "3", scores);
   const std::string mean = w.reduce(w.op("multiply", {p, dp}, scores), "add", last, each);
-  std::string ds = w.op("multiply", {p, w.op("subtract", {dp, w.spread(mean, scores, places)}, scores)}, scores);
+  std::string ds = w.op("multiply", {p, w.op("subtract", {dp, w.spread(mean, scores, indices)}, scores)}, scores);
   if (!mask.empty()) ds = w.op("select", {mask, ds, w.spread(w.number(Dtype::f32, 0), scores)}, scores);
   ds = w.op("multiply", {ds, scale}, scores);
   const std::string both = shared ? "2, 3" : "2";
@@ -72,7 +72,7 @@ void add_attention(Graphs& all) {
   all.push_back({"of heads that share keys", attention("f32", Hides::later, true)});
 }
 
-// --- gather, scatter and slices at computed places ---
+// --- gather, scatter and slices at computed indices ---
 
 std::string one(std::string_view op, std::initializer_list<std::string_view> types, std::string_view type,
                 std::string_view rest = {}) {
@@ -100,16 +100,16 @@ std::string around(W& w, std::string_view type) {
                     three = w.spread(w.number(Dtype::s32, 3), type);
   return w.op("subtract", {w.op("multiply", {x, two}, type), three}, type);
 }
-std::string gather_around(std::string_view x, std::string_view places, std::string_view type, std::string_view how) {
+std::string gather_around(std::string_view x, std::string_view indices, std::string_view type, std::string_view how) {
   W w;
   const std::string from = w.in(x);
-  return w.text({w.op("gather", {from, around(w, places)}, type, how)});
+  return w.text({w.op("gather", {from, around(w, indices)}, type, how)});
 }
-std::string scatter_around(std::string_view x, std::string_view places, std::string_view updates,
+std::string scatter_around(std::string_view x, std::string_view indices, std::string_view updates,
                            std::string_view how) {
   W w;
   const std::string into = w.in(x), from = w.in(updates);
-  return w.text({w.op("scatter", {into, around(w, places), from}, x, how)});
+  return w.text({w.op("scatter", {into, around(w, indices), from}, x, how)});
 }
 
 std::string picked() {
@@ -262,14 +262,14 @@ std::string top(std::string_view op, std::string_view type, std::string_view typ
   const std::string found = w.op(op, {x}, types, how);
   return w.text({cat(found, "#0"), cat(found, "#1")});
 }
-std::string sorted(std::string_view dims, int dim, bool up, bool with_places) {
+std::string sorted(std::string_view dims, int dim, bool up, bool with_indices) {
   W w;
   W::Names in = {w.in(cat("f32", dims))};
-  if (with_places) in.push_back(w.op("iota", {}, cat("s32", dims), cat("{iota_dimension = ", dim, "}")));
-  const std::string s = w.op("sort", in, with_places ? cat("f32", dims, ", s32", dims) : cat("f32", dims),
+  if (with_indices) in.push_back(w.op("iota", {}, cat("s32", dims), cat("{iota_dimension = ", dim, "}")));
+  const std::string s = w.op("sort", in, with_indices ? cat("f32", dims, ", s32", dims) : cat("f32", dims),
                              cat("{compare_type = \"TOTALORDER\", dimension = ", dim, ", direction = \"",
                                  up ? "LT" : "GT", "\", is_stable = true}"));
-  return with_places ? w.text({cat(s, "#0"), cat(s, "#1")}) : w.text({s});
+  return with_indices ? w.text({cat(s, "#0"), cat(s, "#1")}) : w.text({s});
 }
 
 void add_order(Graphs& all) {
@@ -372,7 +372,7 @@ std::string softmax(std::string_view type, std::string_view rows) {
   const std::string at = w.op("iota", {}, type, "{iota_dimension = 1}");
   return w.text({p, w.reduce(w.op("multiply", {p, at}, type), "add", "1", rows)});
 }
-// Sequences of 100 places: a multiply with what follows it, and the mean of its rows.
+// Sequences of 100 positions: a multiply with what follows it, and the mean of its rows.
 std::string sequences() {
   W w;
   const std::string x = w.in("f32[3,100,64]"), weights = w.in("f32[64,32]"), bias = w.in("f32[32]"),
