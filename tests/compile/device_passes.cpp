@@ -76,8 +76,10 @@ TEST_CASE("what a pass makes of a graph is a graph, and means the same") {
       }
     }
   }
+  // Batches that are split are too large to evaluate here; tests/compile/split_batches.test shows what becomes of them.
   for (const Pass<DeviceState>& pass : device_pipeline().passes)
-    if (pass.form->name == "graph") CHECK_MESSAGE(changed.count(pass.name), pass.name, " changed no graph");
+    if (pass.form->name == "graph" && pass.name != "split-batches")
+      CHECK_MESSAGE(changed.count(pass.name), pass.name, " changed no graph");
   for (const ops::Op* op : ops::all_ops())
     if (op->is_internal) CHECK_MESSAGE(internal.count(op->name), op->name, " is in no graph");
 }
