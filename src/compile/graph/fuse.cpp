@@ -74,7 +74,9 @@ class Fuser {
     for (size_t i = nodes_.size(); i-- > 0;) {
       if (inside_.count(nodes_[i])) continue;
       auto found = match_attention(*nodes_[i], users_, live_out_);
-      if (!found || !(options_.attention ? options_.attention(*found) : found->is_plain())) continue;
+      // A host's step leaves nothing of its rows of scores, so one whose rows a gradient reads is computed op by op.
+      const auto on_host = [](const AttentionMatch& m) { return m.is_plain() && !m.keeps_rows; };
+      if (!found || !(options_.attention ? options_.attention(*found) : on_host(*found))) continue;
       const AttentionMatch& match = attentions_.emplace_back(*std::move(found));
       for (const ir::Node* node : match.inside) inside_[node] = &match;
       for (const ir::Value& v : match.reads()) read_by_[v.node].push_back(&match);
