@@ -26,7 +26,7 @@ constexpr size_t kStreamBytes = size_t{8} << 20;  // results this large bypass t
 template <class N>
 constexpr auto widen_table() {
   std::array<float, size_t{1} << N::kBits> out{};
-  for (size_t i = 0; i < out.size(); ++i) out[i] = N::kRow.widen(i);
+  for (size_t i = 0; i < out.size(); ++i) out[i] = N::widen_bits(i);
   return out;
 }
 

@@ -81,26 +81,16 @@ struct DtypeRow {
   int bits = 0;  // of storage
   DtypeKind kind = DtypeKind::floating;
   NamesAbroad abroad = {};
-  FloatFormat format = {};                        // floating kinds
-  double max_finite = 0;                          // the largest value
-  double min_finite = 0;                          // the most negative value, or the smallest of f8e8m0
-  int lanes = 1;                                  // elements in one carrier
-  Dtype element = Dtype::count;                   // of a packed carrier; a complex number's part
-  uint64_t (*round)(float, Rounding&) = nullptr;  // to storage bits; null for packed carriers, f64 and complex
-  float (*widen)(uint64_t bits) = nullptr;        // high bits are ignored; null likewise
+  FloatFormat format = {};       // floating kinds
+  double max_finite = 0;         // the largest value
+  double min_finite = 0;         // the most negative value, or the smallest of f8e8m0
+  int lanes = 1;                 // elements in one carrier
+  Dtype element = Dtype::count;  // of a packed carrier; a complex number's part
+
+  // Of one value, and of every dtype but packed carriers, f64 and complex numbers.
+  uint64_t round(float value, Rounding& rounding) const;  // to storage bits
+  float widen(uint64_t bits) const;                       // high bits are ignored
 };
-
-template <FloatFormat F>
-uint64_t round_one(float value, Rounding& rounding) {
-  if (rounding.mode == RoundingMode::stochastic) return round_float<F, true>(value, rounding.next());
-  ++rounding.index;
-  return round_float<F>(value);
-}
-
-template <FloatFormat F, int kBits>
-constexpr float widen_one(uint64_t bits) {
-  return widen_float<F>(uint32_t(bits & ((uint64_t{1} << kBits) - 1)));
-}
 
 // Sub-byte integers: the stored nibble, sign-extended or not.
 template <class T, int kBits>
@@ -112,7 +102,7 @@ template <FloatFormat F, int kBits>
 constexpr DtypeRow float_row(Dtype dtype, std::string_view name, NamesAbroad abroad) {
   double max = double(widen_float<F>(F.max_bits << F.low_zeros));
   double min = F.has_sign ? -max : double(widen_float<F>(0));
-  return {dtype, name, kBits, DtypeKind::floating, abroad, F, max, min, 1, dtype, round_one<F>, widen_one<F, kBits>};
+  return {dtype, name, kBits, DtypeKind::floating, abroad, F, max, min, 1, dtype};
 }
 
 template <class T, int kBits = int(sizeof(T) * 8)>
@@ -126,12 +116,7 @@ constexpr DtypeRow int_row(Dtype dtype, std::string_view name, NamesAbroad abroa
           .abroad = abroad,
           .max_finite = top - 1,  // of 64-bit types, the nearest double
           .min_finite = std::is_signed_v<T> ? -top : 0,
-          .element = dtype,
-          .round = [](float v, Rounding& r) -> uint64_t {
-            ++r.index;
-            return uint64_t(round_int<T, kBits>(v)) & (~uint64_t{0} >> (64 - kBits));
-          },
-          .widen = [](uint64_t v) { return float(int_from_bits<T, kBits>(v)); }};
+          .element = dtype};
 }
 
 constexpr DtypeRow packed_row(Dtype dtype, std::string_view name, std::string_view nki, int bits, Dtype element) {
@@ -190,9 +175,7 @@ inline constexpr std::array<DtypeRow, size_t(Dtype::count)> kDtypes = {{
      .kind = DtypeKind::boolean,
      .abroad = {"bool", "bool_", "i1", "bool", "BOOL"},
      .max_finite = 1,
-     .element = Dtype::boolean,
-     .round = [](float v, Rounding& r) -> uint64_t { return ++r.index, v != 0; },
-     .widen = [](uint64_t v) { return float((v & 0xff) != 0); }},
+     .element = Dtype::boolean},
     int_row<int8_t, 4>(Dtype::s4, "s4", {"int4", "", "i4", "int4", ""}),
     int_row<uint8_t, 4>(Dtype::u4, "u4", {"uint4", "", "ui4", "uint4", ""}),
     int_row<int8_t>(Dtype::s8, "s8", {"int8", "int8", "i8", "int8", "I8"}),
@@ -281,6 +264,15 @@ struct Number {
       return float(stored);
     } else {
       return float(stored != 0);
+    }
+  }
+  static constexpr float widen_bits(uint64_t bits)  // high bits are ignored
+    requires(!kIsPacked)
+  {
+    if constexpr (kIsInteger) {
+      return widen(int_from_bits<Storage, kBits>(bits));
+    } else {
+      return widen(Storage(bits & (~uint64_t{0} >> (64 - kBits))));
     }
   }
   // Nearest even.
