@@ -31,11 +31,40 @@ struct Error {
   std::string text() const { return where.empty() ? message : where + ": " + message; }
 };
 
+// An Error on its way up, in one pointer: a Result that succeeded carries a null one, and code that passes an error on
+// moves it. Its functions are in result.cpp, so that the many places that return early stay small.
+class [[nodiscard]] Failure {
+ public:
+  Failure() = default;  // none
+  Failure(const Error& error);
+  Failure(Error&& error);
+  Failure(const Failure& other);
+  Failure(Failure&& other) noexcept : error_(std::exchange(other.error_, nullptr)) {}
+  Failure& operator=(Failure other) noexcept {
+    std::swap(error_, other.error_);
+    return *this;
+  }
+  ~Failure() {
+    if (error_) drop(error_);
+  }
+
+  explicit operator bool() const { return error_ != nullptr; }
+  const Error& error() const;  // empty where there is none
+  operator const Error&() const { return error(); }
+
+ private:
+  static void drop(const Error* error);
+
+  const Error* error_ = nullptr;
+};
+
 template <class T>
 class [[nodiscard]] Result {
  public:
   Result(T value) : value_(std::move(value)) {}
-  Result(Error error) : error_(std::move(error)) {}
+  Result(const Error& error) : failure_(error) {}
+  Result(Error&& error) : failure_(std::move(error)) {}
+  Result(Failure failure) : failure_(std::move(failure)) {}
 
   explicit operator bool() const { return value_.has_value(); }
   bool has_value() const { return value_.has_value(); }
@@ -44,41 +73,42 @@ class [[nodiscard]] Result {
   T&& operator*() && { return std::move(*value_); }
   T* operator->() { return &*value_; }
   const T* operator->() const { return &*value_; }
-  const Error& error() const { return error_; }
+  const Error& error() const { return failure_.error(); }
+  Failure&& failure() && { return std::move(failure_); }
 
  private:
   std::optional<T> value_;
-  Error error_;
+  Failure failure_;
 };
 
 template <>
 class [[nodiscard]] Result<void> {
  public:
   Result() = default;
-  Result(Error error) : error_(std::move(error)), ok_(false) {}
+  Result(const Error& error) : failure_(error) {}
+  Result(Error&& error) : failure_(std::move(error)) {}
+  Result(Failure failure) : failure_(std::move(failure)) {}
 
-  explicit operator bool() const { return ok_; }
-  bool has_value() const { return ok_; }
+  explicit operator bool() const { return !failure_; }
+  bool has_value() const { return !failure_; }
   void operator*() const {}
-  const Error& error() const { return error_; }
+  const Error& error() const { return failure_.error(); }
+  Failure&& failure() && { return std::move(failure_); }
 
  private:
-  Error error_;
-  bool ok_ = true;
+  Failure failure_;
 };
 
-inline Error fail(Code code, std::string message, std::string where = {}) {
-  return Error{code, std::move(message), std::move(where)};
-}
+Failure fail(Code code, std::string message, std::string where = {});
 
 }  // namespace trine
 
 // Unwraps a Result or returns its error upward.
-#define TRY(expr)                                                 \
-  __extension__({                                                 \
-    auto try_result_ = (expr);                                    \
-    if (!try_result_) return ::trine::Error(try_result_.error()); \
-    *std::move(try_result_);                                      \
+#define TRY(expr)                                              \
+  __extension__({                                              \
+    auto try_result_ = (expr);                                 \
+    if (!try_result_) return std::move(try_result_).failure(); \
+    *std::move(try_result_);                                   \
   })
 
 // Our own bug: on in release. No input may reach a CHECK.

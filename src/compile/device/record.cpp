@@ -176,8 +176,9 @@ void Recorder::emit(std::string_view row, Slots slots, Settings settings, arch::
       first = ok.error();
   }
   if (!insn.engines) {
-    if (first) first->message = cat(row, ": ", first->message);
-    return fail_with(first ? *first : fail(Code::internal, cat(row, " has no engine here")));
+    if (!first) return fail_with(fail(Code::internal, cat(row, " has no engine here")));
+    first->message = cat(row, ": ", first->message);
+    return fail_with(*first);
   }
   kernel_.insns.push_back(insn);
   const arch::Chip& k = chip();
