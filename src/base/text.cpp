@@ -2,10 +2,21 @@
 #include "base/text.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 
 namespace trine {
+
+namespace {
+
+template <class T>
+void append_whole(std::string& out, T v) {
+  char buffer[24];
+  out.append(buffer, std::to_chars(buffer, buffer + sizeof buffer, v).ptr);
+}
+
+}  // namespace
 
 std::string shortest(double v) {
   char buffer[40];
@@ -15,6 +26,8 @@ std::string shortest(double v) {
 
 void append_text(std::string& out, std::string_view s) { out += s; }
 void append_text(std::string& out, double v) { out += shortest(v); }
+void append_signed(std::string& out, int64_t v) { append_whole(out, v); }
+void append_unsigned(std::string& out, uint64_t v) { append_whole(out, v); }
 
 std::vector<std::string_view> split(std::string_view s, char at) {
   std::vector<std::string_view> parts;

@@ -1,7 +1,6 @@
 // Small text helpers: cat() joins anything, nearest() finds what the user meant, the rest formats numbers for people.
 #pragma once
 
-#include <charconv>
 #include <concepts>
 #include <cstdint>
 #include <span>
@@ -14,6 +13,8 @@ namespace trine {
 std::string shortest(double v);  // fewest digits that read back to the same double
 void append_text(std::string& out, std::string_view s);
 void append_text(std::string& out, double v);
+void append_signed(std::string& out, int64_t v);
+void append_unsigned(std::string& out, uint64_t v);
 
 template <std::integral T>
 void append_text(std::string& out, T v) {
@@ -21,10 +22,10 @@ void append_text(std::string& out, T v) {
     out += v ? "true" : "false";
   } else if constexpr (std::same_as<T, char>) {
     out += v;
+  } else if constexpr (std::signed_integral<T>) {
+    append_signed(out, v);
   } else {
-    char buffer[24];
-    auto end = std::to_chars(buffer, buffer + sizeof buffer, v).ptr;
-    out.append(buffer, end);
+    append_unsigned(out, v);
   }
 }
 

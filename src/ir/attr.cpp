@@ -52,6 +52,13 @@ struct HashOne {
 
 }  // namespace
 
+Attrs::Attrs(const Attrs& other) = default;
+Attrs::Attrs(Attrs&& other) noexcept = default;
+Attrs& Attrs::operator=(const Attrs& other) = default;
+Attrs& Attrs::operator=(Attrs&& other) noexcept = default;
+Attrs::~Attrs() = default;
+bool Attrs::operator==(const Attrs& other) const { return items_ == other.items_; }
+
 Attrs::Attrs(std::initializer_list<Item> items) {
   for (const Item& item : items) set(item.first, item.second);
 }

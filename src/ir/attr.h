@@ -23,6 +23,12 @@ class Attrs {
 
   Attrs() = default;
   Attrs(std::initializer_list<Item> items);
+  // Defined in attr.cpp: inline, every file that makes a node would compile them again.
+  Attrs(const Attrs& other);
+  Attrs(Attrs&& other) noexcept;
+  Attrs& operator=(const Attrs& other);
+  Attrs& operator=(Attrs&& other) noexcept;
+  ~Attrs();
 
   void set(std::string_view name, Attr value);
   void remove(std::string_view name);
@@ -38,7 +44,7 @@ class Attrs {
   const Tensor* tensor(std::string_view name) const;    // null where absent
 
   const std::vector<Item>& items() const { return items_; }
-  bool operator==(const Attrs&) const = default;
+  bool operator==(const Attrs& other) const;
 
  private:
   std::vector<Item> items_;

@@ -59,6 +59,11 @@ std::vector<const Node*> reachable(std::vector<Value> from, uint32_t floor) {
 
 }  // namespace
 
+Graph::Graph() = default;
+Graph::Graph(Graph&& other) = default;
+Graph& Graph::operator=(Graph&& other) = default;
+Graph::~Graph() = default;
+
 RegionBody body_of(const Region& region) {
   std::vector<Value> ends = region.results;
   ends.insert(ends.end(), region.effects.begin(), region.effects.end());

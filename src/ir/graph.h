@@ -68,9 +68,11 @@ struct Spec {
 
 class Graph {
  public:
-  Graph() = default;
-  Graph(Graph&&) = default;
-  Graph& operator=(Graph&&) = default;
+  // Defined in graph.cpp: inline, every file that holds a graph would compile them again.
+  Graph();
+  Graph(Graph&& other);
+  Graph& operator=(Graph&& other);
+  ~Graph();
 
   std::string name = "main";
   std::vector<Value> params;   // of the program

@@ -6,6 +6,8 @@
 
 namespace trine::ops {
 
+Inferred one_type(Dtype dtype, Dims dims) { return std::vector<ir::Type>{ir::tensor_type(dtype, std::move(dims))}; }
+
 Inferred same_as_first(const Call& call) {
   if (call.inputs.empty()) return fail(Code::invalid, "needs an input");
   if (call.inputs[0].is_token) return fail(Code::invalid, "takes tensors, no tokens");

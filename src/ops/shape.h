@@ -10,9 +10,7 @@
 namespace trine::ops {
 
 using Inferred = Result<std::vector<ir::Type>>;
-inline Inferred one_type(Dtype dtype, Dims dims) {
-  return std::vector<ir::Type>{ir::tensor_type(dtype, std::move(dims))};
-}
+Inferred one_type(Dtype dtype, Dims dims);
 
 // Type rules used by many ops.
 Inferred same_as_first(const Call& call);         // the first input's type
