@@ -150,6 +150,23 @@ std::vector<arch::WindowStep::Loop> merged(const std::vector<arch::WindowStep::L
   return out;
 }
 
+// An index of a dtype that is not worth loops of its own; null where it is no integer.
+using LoadIndex = int64_t (*)(const void* indices, int64_t at);
+LoadIndex load_of(Dtype dtype) {
+  return dispatch_element(dtype, [](auto element) -> LoadIndex {
+    using E = decltype(element);
+    if constexpr (E::kIsInteger) {
+      return [](const void* indices, int64_t at) {
+        // What is past all signed numbers is past every operand.
+        const auto value = E::load(static_cast<const typename E::Storage*>(indices)[at]);
+        return int64_t(std::min<typename E::Wide>(value, INT64_MAX));
+      };
+    } else {
+      return nullptr;
+    }
+  });
+}
+
 // f(T()) for a T of as many bytes.
 template <class F>
 void with_unit(size_t bytes, F&& f) {
@@ -260,15 +277,12 @@ void Windows::visit(const void* indices, int64_t begin, int64_t end, F&& f) cons
     if (step_.starts.size() == 2) return visit_by<2>(index, begin, end, f);
     return visit_by<0>(index, begin, end, f);
   }
-  dispatch_element(index_, [&](auto element) {
-    using E = decltype(element);
-    if constexpr (E::kIsInteger) {
-      auto* p = static_cast<const typename E::Storage*>(indices);
-      // What is past all signed numbers is past every operand.
-      visit_by<0>([p](int64_t i) { return int64_t(std::min<typename E::Wide>(E::load(p[i]), INT64_MAX)); }, begin, end,
-                  f);
-    }
-  });
+  if (index_ == Dtype::s64) {
+    auto* p = static_cast<const int64_t*>(indices);
+    return visit_by<0>([p](int64_t i) { return p[i]; }, begin, end, f);
+  }
+  if (const LoadIndex load = load_of(index_))
+    visit_by<0>([indices, load](int64_t i) { return load(indices, i); }, begin, end, f);
 }
 
 // Windows whose elements lie apart on both sides, with neighbours side by side in the result: a row of neighbours at a

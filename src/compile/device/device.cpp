@@ -11,6 +11,7 @@
 #include "compile/graph/simplify.h"
 #include "compile/stream/streams.h"
 #include "ir/text.h"
+#include "ops/wide.h"
 
 namespace trine::compile {
 
@@ -107,18 +108,15 @@ static Result<void> check_layout(const PanelLayout& p, int64_t elements) {
 }
 
 static Tensor cast_to(Dtype dtype, const TensorView& given) {
+  constexpr int64_t kChunk = 1024;
   Tensor out = Tensor::make(dtype, given.dims);
-  dispatch_element(given.dtype, [&](auto from) {
-    using From = decltype(from);
-    dispatch_element(dtype, [&](auto to) {
-      using To = decltype(to);
-      if constexpr (!From::kIsComplex && !To::kIsComplex) {
-        const auto* const x = given.as<const typename From::Storage>();
-        auto* const y = out.view().template as<typename To::Storage>();
-        const int64_t n = given.elements();
-        for (int64_t i = 0; i < n; ++i) y[i] = To::store(typename To::Wide(From::load(x[i])));
-      }
-    });
+  const TensorView to = out.view();
+  ops::dispatch_wide(dtype, [&]<class W>() {
+    W wide[kChunk];
+    for (int64_t at = 0, n = given.elements(); at < n; at += kChunk) {
+      ops::load_wide(given, at, std::min(kChunk, n - at), wide);
+      ops::store_wide(wide, std::min(kChunk, n - at), to, at);
+    }
   });
   return out;
 }

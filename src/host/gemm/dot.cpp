@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <type_traits>
 
 #include "base/pool.h"
 #include "host/gemm/gemm.h"
@@ -22,60 +23,70 @@ Result<void> for_each_item(std::span<const GemmStep::Batch> dims, int64_t a, int
   return {};
 }
 
-template <class T>
-T* at(const TensorView& v, int64_t element) {
-  return v.as<T>() + element;
+// What the plain loop sums in: integers modulo 2^64, whatever their sign.
+template <class E>
+using Sum = std::conditional_t<E::kIsInteger, uint64_t, typename E::Wide>;
+
+// `count` sums to result elements `step` apart.
+using StoreSums = void (*)(const void* sums, void* to, int64_t step, int64_t count);
+template <class C>
+void store_sums(const void* sums, void* to, int64_t step, int64_t count) {
+  const auto* from = static_cast<const Sum<C>*>(sums);
+  auto* c = static_cast<typename C::Storage*>(to);
+  for (int64_t j = 0; j < count; ++j) c[j * step] = C::store(typename C::Wide(from[j]));
 }
 
-// Sums in the wide type of the result; integers wrap.
-template <class A, class C>
-void plain_rows(const GemmStep& g, const typename A::Storage* a, const typename A::Storage* b, typename C::Storage* c,
+// Rows begin .. end of one product of matrices whose first elements are a and b; `c` is the result's.
+using PlainRows = void (*)(const GemmStep& g, const void* a, const void* b, std::byte* c, int64_t c_size,
+                           StoreSums store, int64_t begin, int64_t end);
+template <class A>
+void plain_rows(const GemmStep& g, const void* a, const void* b, std::byte* c, int64_t c_size, StoreSums store,
                 int64_t begin, int64_t end) {
-  using W = typename C::Wide;
+  using W = Sum<A>;
+  constexpr int64_t kColumns = 64;
+  W sums[kColumns];
   for (int64_t i = begin; i < end; ++i) {
+    const auto* x = static_cast<const typename A::Storage*>(a) + i * g.a.row_stride;
     for (int64_t j = 0; j < g.n; ++j) {
+      const auto* y = static_cast<const typename A::Storage*>(b) + j * g.b.col_stride;
       W sum{};
-      const auto* x = a + i * g.a.row_stride;
-      const auto* y = b + j * g.b.col_stride;
       for (int64_t k = 0; k < g.k; ++k) {
         const auto l = A::load(x[k * g.a.col_stride]), r = A::load(y[k * g.b.row_stride]);
-        if constexpr (C::kIsInteger) {
-          sum = W(uint64_t(sum) + uint64_t(W(l)) * uint64_t(W(r)));
-        } else if constexpr (C::kIsBoolean) {
-          sum = sum || (bool(l) && bool(r));
+        if constexpr (A::kIsBoolean) {
+          sum = sum || (l && r);
         } else {
           sum += W(l) * W(r);
         }
       }
-      c[i * g.c.row_stride + j * g.c.col_stride] = C::store(sum);
+      sums[j % kColumns] = sum;
+      const int64_t done = j % kColumns + 1;
+      if (done == kColumns || j + 1 == g.n)
+        store(sums, c + (i * g.c.row_stride + (j + 1 - done) * g.c.col_stride) * c_size, g.c.col_stride, done);
     }
   }
 }
 
-template <class A, class C>
-constexpr bool kCanMultiply =
-    (A::kIsComplex == C::kIsComplex) && (A::kIsFloating == C::kIsFloating) && (A::kIsBoolean == C::kIsBoolean);
+// Of one class: complex, floating, boolean or integer.
+bool can_multiply(Dtype a, Dtype c) {
+  return is_complex(a) == is_complex(c) && is_floating(a) == is_floating(c) &&
+         (a == Dtype::boolean) == (c == Dtype::boolean);
+}
 
 Result<void> plain(const GemmStep& g, std::span<const TensorView> in, const TensorView& out) {
-  return dispatch_element(in[0].dtype, [&](auto left) -> Result<void> {
-    using A = decltype(left);
-    return dispatch_element(out.dtype, [&](auto result) -> Result<void> {
-      using C = decltype(result);
-      if constexpr (kCanMultiply<A, C>) {
-        return for_each_item(g.batch, g.a.offset, g.b.offset, g.c.offset, [&](int64_t a, int64_t b, int64_t c) {
-          const auto* x = at<const typename A::Storage>(in[0], a);
-          const auto* y = at<const typename A::Storage>(in[1], b);
-          auto* z = at<typename C::Storage>(out, c);
-          const int64_t grain = std::max<int64_t>(1, (1 << 16) / std::max<int64_t>(1, g.n * g.k));
-          parallel_for(g.m, grain, [&](int64_t begin, int64_t end) { plain_rows<A, C>(g, x, y, z, begin, end); });
-          return Result<void>();
-        });
-      } else {
-        return fail(
-            Code::unsupported,
-            std::string("no multiply of ").append(row(A::kDtype).name).append(" gives ").append(row(C::kDtype).name));
-      }
-    });
+  if (!can_multiply(in[0].dtype, out.dtype)) {
+    return fail(
+        Code::unsupported,
+        std::string("no multiply of ").append(row(in[0].dtype).name).append(" gives ").append(row(out.dtype).name));
+  }
+  const PlainRows rows = dispatch_element(in[0].dtype, [](auto e) -> PlainRows { return plain_rows<decltype(e)>; });
+  const StoreSums store = dispatch_element(out.dtype, [](auto e) -> StoreSums { return store_sums<decltype(e)>; });
+  const int64_t a_size = bytes(in[0].dtype), c_size = bytes(out.dtype);
+  return for_each_item(g.batch, g.a.offset, g.b.offset, g.c.offset, [&](int64_t a, int64_t b, int64_t c) {
+    const auto *x = in[0].as<std::byte>() + a * a_size, *y = in[1].as<std::byte>() + b * a_size;
+    std::byte* const z = out.as<std::byte>() + c * c_size;
+    const int64_t grain = std::max<int64_t>(1, (1 << 16) / std::max<int64_t>(1, g.n * g.k));
+    parallel_for(g.m, grain, [&](int64_t begin, int64_t end) { rows(g, x, y, z, c_size, store, begin, end); });
+    return Result<void>();
   });
 }
 
