@@ -3,6 +3,8 @@
 
 #include <cstring>
 
+#include "ir/op_ids.h"
+
 namespace trine::ir {
 
 const Tensor* constant_of(const Node& node) { return node.op == op::constant ? node.attrs.tensor("value") : nullptr; }

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "base/result.h"
+#include "ir/op_ids.h"
 
 namespace trine::ir {
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "ir/attr.h"
-#include "ir/op_ids.h"
+#include "ir/op_id.h"
 #include "ir/type.h"
 
 namespace trine::ir {

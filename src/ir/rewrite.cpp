@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "base/result.h"
+#include "ir/op_ids.h"
 
 namespace trine::ir {
 

@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "ir/constant.h"
+#include "ir/op_ids.h"
 #include "ir/text.h"
 
 namespace trine::ir {

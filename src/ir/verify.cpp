@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "base/text.h"
+#include "ir/op_ids.h"
 
 namespace trine::ir {
 

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <optional>
 
+#include "ir/op_ids.h"
 #include "ops/shape.h"
 
 namespace trine::ops {

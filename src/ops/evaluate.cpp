@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "ir/constant.h"
+#include "ir/op_ids.h"
 
 namespace trine::ops {
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "ir/op_ids.h"
 #include "ops/op.h"
 
 namespace trine::ops {

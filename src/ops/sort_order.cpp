@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "ir/constant.h"
+#include "ir/op_ids.h"
 #include "ops/wide.h"
 
 namespace trine::ops {

@@ -20,6 +20,7 @@
 #include "compile/graph/simplify.h"
 #include "compile/host/native.h"
 #include "compile/pass/run_pass.h"
+#include "ir/op_ids.h"
 #include "run/drivers/timed/timed.h"
 #include "tools/choose.h"
 #include "tools/cli.h"

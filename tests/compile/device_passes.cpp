@@ -9,6 +9,7 @@
 #include "compile/device/decompose/build.h"
 #include "compile/device/pipeline.h"
 #include "compile/graph/simplify.h"
+#include "ir/op_ids.h"
 #include "ops/op.h"
 #include "tests/compile/device_graphs.h"
 #include "tests/compile/testing.h"

@@ -1,6 +1,7 @@
 // Layouts as the front-end hands them over, and the program they become.
 #include "compile/graph/layout.h"
 
+#include "ir/op_ids.h"
 #include "tests/compile/testing.h"
 
 namespace trine::compile {

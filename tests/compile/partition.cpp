@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "base/text.h"
+#include "ir/op_ids.h"
 #include "ir/text.h"
 #include "ir/verify.h"
 

@@ -1,5 +1,6 @@
 // Random graphs: simplified, fused and planned, they give what the reference evaluator gives. Seeds are printed.
 #include "compile/host/native.h"
+#include "ir/op_ids.h"
 #include "ir/text.h"
 #include "ops/evaluate.h"
 #include "tests/compile/testing.h"

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include "ir/op_ids.h"
 #include "ir/text.h"
 
 namespace trine::compile::device {

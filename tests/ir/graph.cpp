@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include "ir/op_ids.h"
+
 namespace trine::ir {
 
 static Type f32(Dims dims) { return tensor_type(Dtype::f32, std::move(dims)); }

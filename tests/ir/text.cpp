@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include "ir/op_ids.h"
 #include "ir/rewrite.h"
 #include "ir/verify.h"
 

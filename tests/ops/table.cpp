@@ -1,4 +1,5 @@
 // The generated table of ops: sorted, so that names are found, and every row has a type rule and a meaning.
+#include "ir/op_ids.h"
 #include "ops/evaluate.h"
 
 #include <doctest/doctest.h>

@@ -20,6 +20,7 @@
 #include "compile/device/rows/gather.h"
 #include "compile/device/rows/scan.h"
 #include "compile/device/rows/top_k.h"
+#include "ir/op_ids.h"
 #include "ops/internal.h"
 
 namespace trine::compile::device {

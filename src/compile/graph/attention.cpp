@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "compile/graph/position_mask.h"
+#include "ir/op_ids.h"
 
 namespace trine::compile {
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "compile/graph/numerics.h"
+#include "ir/op_ids.h"
 #include "ir/rewrite.h"
 #include "ops/op.h"
 

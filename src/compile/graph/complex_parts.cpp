@@ -7,6 +7,7 @@
 #include "base/number/number.h"
 #include "base/number/scalar.h"
 #include "compile/graph/index_map.h"
+#include "ir/op_ids.h"
 
 namespace trine::compile {
 

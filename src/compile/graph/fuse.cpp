@@ -12,6 +12,7 @@
 #include "compile/host/conv.h"
 #include "compile/host/epilogue.h"
 #include "compile/host/windows.h"
+#include "ir/op_ids.h"
 
 namespace trine::compile {
 

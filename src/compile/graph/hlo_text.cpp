@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "ir/constant.h"
+#include "ir/op_ids.h"
 #include "ir/value_hash.h"
 
 namespace trine::compile {

@@ -1,6 +1,8 @@
 // Maps through views, and the strides they come to.
 #include "compile/graph/index_map.h"
 
+#include "ir/op_ids.h"
+
 namespace trine::compile {
 
 IndexMap identity_map(int rank) {

@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "base/text.h"
+#include "ir/op_ids.h"
 #include "ir/rewrite.h"
 
 namespace trine::compile {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "compile/graph/complex_parts.h"
+#include "ir/op_ids.h"
 
 namespace trine::compile {
 

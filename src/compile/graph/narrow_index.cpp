@@ -3,6 +3,8 @@
 
 #include <optional>
 
+#include "ir/op_ids.h"
+
 namespace trine::compile {
 
 using ir::Graph;

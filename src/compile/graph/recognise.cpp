@@ -11,6 +11,7 @@
 #include "base/number/element.h"
 #include "base/number/scalar.h"
 #include "ir/constant.h"
+#include "ir/op_ids.h"
 #include "ops/evaluate.h"
 
 namespace trine::compile {

@@ -10,6 +10,7 @@
 #include "compile/graph/narrow_index.h"
 #include "compile/graph/recognise.h"
 #include "ir/constant.h"
+#include "ir/op_ids.h"
 #include "ops/evaluate.h"
 
 namespace trine::compile {

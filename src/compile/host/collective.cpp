@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "ir/op_ids.h"
 
 namespace trine::compile {
 

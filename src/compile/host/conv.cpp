@@ -1,6 +1,8 @@
 // Dimension numbers become strides; both kinds of groups become one.
 #include "compile/host/conv.h"
 
+#include "ir/op_ids.h"
+
 namespace trine::compile {
 
 bool is_host_conv(const ir::Node& node) {

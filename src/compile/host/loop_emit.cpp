@@ -13,6 +13,7 @@
 #include "compile/graph/index_map.h"
 #include "compile/graph/loop_ops.h"
 #include "ir/constant.h"
+#include "ir/op_ids.h"
 #include "ops/internal.h"
 #include "ops/slices.h"
 

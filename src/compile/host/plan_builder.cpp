@@ -9,6 +9,7 @@
 #include "compile/host/epilogue.h"
 #include "compile/host/native.h"
 #include "compile/host/windows.h"
+#include "ir/op_ids.h"
 #include "ir/rewrite.h"
 #include "ir/text.h"
 #include "ops/evaluate.h"

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ir/op_ids.h"
 #include "ops/slices.h"
 
 namespace trine::compile {

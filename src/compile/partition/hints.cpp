@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "ir/op_ids.h"
+
 namespace trine::compile {
 
 using ir::Node;

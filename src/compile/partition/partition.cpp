@@ -8,6 +8,7 @@
 #include "compile/partition/hints.h"
 #include "compile/partition/reshard.h"
 #include "ir/constant.h"
+#include "ir/op_ids.h"
 #include "ops/op.h"
 
 namespace trine::compile {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ir/op_ids.h"
 #include "ops/op.h"
 
 namespace trine::compile {

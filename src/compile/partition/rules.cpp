@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "ir/constant.h"
+#include "ir/op_ids.h"
 #include "ops/op.h"
 
 namespace trine::compile {

@@ -3,6 +3,7 @@
 
 #include "compile/device/control.h"
 #include "compile/device/pipeline.h"
+#include "ir/op_ids.h"
 #include "ir/text.h"
 
 namespace trine::compile {

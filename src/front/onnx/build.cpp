@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/number/scalar.h"
+#include "ir/op_ids.h"
 #include "ops/evaluate.h"
 #include "ops/shape.h"
 

@@ -2,6 +2,7 @@
 #include "front/onnx/loop.h"
 
 #include "base/text.h"
+#include "ir/op_ids.h"
 
 namespace trine::front::onnx {
 

@@ -9,6 +9,7 @@
 #include "compile/device/attention/heads.h"
 #include "compile/device/loops/map.h"
 #include "compile/device/memory/transpose.h"
+#include "ir/op_ids.h"
 
 namespace trine::compile::device {
 

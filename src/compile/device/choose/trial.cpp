@@ -5,6 +5,7 @@
 #include "compile/device/choose/unit_key.h"
 #include "compile/device/loops/loop.h"
 #include "compile/device/lower.h"
+#include "ir/op_ids.h"
 
 namespace trine::compile::device {
 

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "ir/op_ids.h"
+
 namespace trine::compile::device {
 
 UnitKey::UnitKey(const Unit& unit, const Store& store, const arch::Program& program)

@@ -8,6 +8,7 @@
 #include "base/number/scalar.h"
 #include "base/text.h"
 #include "compile/device/loops/map.h"
+#include "ir/op_ids.h"
 
 namespace trine::compile::device {
 

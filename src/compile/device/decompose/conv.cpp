@@ -7,6 +7,7 @@
 #include "compile/device/decompose/decompose.h"
 #include "compile/device/multiplies/conv_shift.h"
 #include "compile/device/multiplies/dot.h"
+#include "ir/op_ids.h"
 #include "ops/convolution_shape.h"
 
 namespace trine::compile::device {

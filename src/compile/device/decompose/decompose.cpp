@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "compile/graph/simplify.h"
+#include "ir/op_ids.h"
 #include "ops/op.h"
 
 namespace trine::compile::device {

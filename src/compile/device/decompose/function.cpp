@@ -8,6 +8,7 @@
 #include "compile/device/decompose/build.h"
 #include "compile/device/decompose/decompose.h"
 #include "compile/device/memory/store.h"
+#include "ir/op_ids.h"
 
 namespace trine::compile::device {
 

@@ -10,6 +10,7 @@
 #include "compile/device/memory/store.h"
 #include "compile/device/multiplies/dot.h"
 #include "compile/device/rows/gather.h"
+#include "ir/op_ids.h"
 #include "ops/internal.h"
 #include "ops/slices.h"
 

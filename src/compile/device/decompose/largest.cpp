@@ -11,6 +11,7 @@
 #include "compile/device/rows/arg_max.h"
 #include "compile/device/rows/top_k.h"
 #include "compile/graph/recognise.h"
+#include "ir/op_ids.h"
 
 namespace trine::compile::device {
 

@@ -6,6 +6,7 @@
 
 #include "compile/device/decompose/build.h"
 #include "compile/device/decompose/decompose.h"
+#include "ir/op_ids.h"
 
 namespace trine::compile::device {
 

@@ -7,6 +7,7 @@
 #include "compile/device/loops/splat.h"
 #include "compile/device/memory/store.h"
 #include "ir/constant.h"
+#include "ir/op_ids.h"
 #include "ops/internal.h"
 
 namespace trine::compile::device {

@@ -5,6 +5,7 @@
 #include "compile/device/decompose/decompose.h"
 #include "compile/device/memory/store.h"
 #include "compile/device/rows/top_k.h"
+#include "ir/op_ids.h"
 #include "ops/axes.h"
 
 namespace trine::compile::device {

@@ -6,6 +6,7 @@
 #include "compile/device/decompose/build.h"
 #include "compile/device/decompose/decompose.h"
 #include "compile/device/multiplies/dot.h"
+#include "ir/op_ids.h"
 
 namespace trine::compile::device {
 

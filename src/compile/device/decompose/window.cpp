@@ -8,6 +8,7 @@
 #include "compile/device/memory/store.h"
 #include "compile/device/multiplies/conv_shift.h"
 #include "compile/device/rows/scan.h"
+#include "ir/op_ids.h"
 #include "ops/axes.h"
 #include "ops/convolution_shape.h"
 

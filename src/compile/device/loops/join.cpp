@@ -6,6 +6,7 @@
 
 #include "compile/device/memory/store.h"
 #include "compile/graph/index_map.h"
+#include "ir/op_ids.h"
 
 namespace trine::compile::device {
 

@@ -18,6 +18,7 @@
 #include "compile/device/memory/moves.h"
 #include "compile/graph/index_map.h"
 #include "compile/graph/loop_ops.h"
+#include "ir/op_ids.h"
 
 namespace trine::compile::device {
 

@@ -10,6 +10,7 @@
 #include "compile/device/loops/splat.h"
 #include "compile/device/memory/moves.h"
 #include "compile/device/memory/store.h"
+#include "ir/op_ids.h"
 #include "ops/internal.h"
 #include "ops/op.h"
 

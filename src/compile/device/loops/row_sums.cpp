@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "compile/graph/index_map.h"
+#include "ir/op_ids.h"
 
 namespace trine::compile::device {
 

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "compile/graph/position_mask.h"
+#include "ir/op_ids.h"
 
 namespace trine::compile::device {
 

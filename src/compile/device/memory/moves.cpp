@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "ir/op_ids.h"
 
 namespace trine::compile::device {
 

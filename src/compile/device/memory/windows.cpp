@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "compile/device/decompose/decompose.h"
+#include "ir/op_ids.h"
 
 namespace trine::compile::device {
 

@@ -5,6 +5,7 @@
 
 #include "compile/device/loops/splat.h"
 #include "compile/device/multiplies/dot.h"
+#include "ir/op_ids.h"
 
 namespace trine::compile::device {
 

@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "compile/graph/position_mask.h"
+#include "ir/op_ids.h"
 #include "ir/rewrite.h"
 #include "ops/internal.h"
 

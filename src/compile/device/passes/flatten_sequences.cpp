@@ -10,6 +10,7 @@
 #include "compile/device/decompose/build.h"
 #include "compile/device/loops/map.h"
 #include "compile/graph/index_map.h"
+#include "ir/op_ids.h"
 #include "ir/rewrite.h"
 #include "ir/value_hash.h"
 

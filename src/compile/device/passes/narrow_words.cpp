@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <unordered_map>
 
+#include "ir/op_ids.h"
+
 namespace trine::compile {
 
 namespace {

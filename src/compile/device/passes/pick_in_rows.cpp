@@ -10,6 +10,7 @@
 #include "compile/device/decompose/build.h"
 #include "compile/device/loops/map.h"
 #include "compile/device/loops/splat.h"
+#include "ir/op_ids.h"
 #include "ir/rewrite.h"
 #include "ir/value_hash.h"
 #include "ops/slices.h"

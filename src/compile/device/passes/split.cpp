@@ -11,6 +11,7 @@
 #include "compile/device/decompose/decompose.h"
 #include "compile/device/lower.h"
 #include "compile/graph/index_map.h"
+#include "ir/op_ids.h"
 #include "ir/rewrite.h"
 
 namespace trine::compile {

@@ -9,6 +9,7 @@
 #include "arch/chips/chip.h"
 #include "compile/device/decompose/build.h"
 #include "compile/device/loops/map.h"
+#include "ir/op_ids.h"
 #include "ir/rewrite.h"
 #include "ops/convolution_shape.h"
 

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "front/onnx/loop.h"
 #include "front/onnx/maker.h"
+#include "ir/op_ids.h"
 
 namespace trine::front::onnx {
 

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "front/onnx/call.h"
 #include "front/onnx/tensor.h"
+#include "ir/op_ids.h"
 
 namespace trine::front::onnx {
 

@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "front/onnx/call.h"
+#include "ir/op_ids.h"
 #include "ops/shape.h"
 
 namespace trine::front::onnx {

@@ -1,6 +1,7 @@
 // Losses that models carry when they are exported for training.
 #include "base/text.h"
 #include "front/onnx/call.h"
+#include "ir/op_ids.h"
 
 namespace trine::front::onnx {
 

@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "front/onnx/window.h"
+#include "ir/op_ids.h"
 
 namespace trine::front::onnx {
 

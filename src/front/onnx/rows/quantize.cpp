@@ -7,6 +7,7 @@
 #include "front/onnx/matmul.h"
 #include "front/onnx/tensor.h"
 #include "front/onnx/window.h"
+#include "ir/op_ids.h"
 
 namespace trine::front::onnx {
 

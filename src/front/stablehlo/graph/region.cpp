@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "front/stablehlo/graph/maker.h"
 #include "front/stablehlo/print/print.h"
+#include "ir/op_ids.h"
 
 namespace trine::front::stablehlo {
 
