@@ -2,7 +2,8 @@
 NKI kernel, then a small LLaMA trained for a minute through plain JAX on a virtual NeuronCore, then BERT through PyTorch.
 
 Values are computed instruction by instruction and checked against NumPy; time, energy and dollars come from timing
-the same programs; pictures of where the time goes are written to out/.
+the same programs; pictures of where the time goes are written to out/. `demo.py kernels` and `demo.py models` are its
+two halves; `make demo` shows the first while it builds what only the second needs.
 """
 
 import subprocess
@@ -24,6 +25,7 @@ INSTANCES = ["trn1.2xlarge", "trn2.3xlarge", "trn3-gen1-ultraserver"]
 DTYPES = {"f32": np.float32, "bf16": ml_dtypes.bfloat16}
 MODELS = {"bert-base": ["--batch", "8", "--auto-cast", "matmult"], "llama-3.2-1b": ["--phase", "prefill", "--seq", "512"]}
 OUT = Path(__file__).resolve().parent.parent / "out"
+TRINE = Path(__file__).resolve().parent.parent / "build" / "trine"
 
 
 def check_values(program, chip, lhsT, rhs, expected):
@@ -91,20 +93,20 @@ def show_torch():
     print(f"\nfive steps of training on the device, op by op: with trine.timed() as t (loss {loss.item():.3f})\n\n{t}", flush=True)
 
 
-def show_models():
+def show_estimates():
     """Whole models from their configurations alone, on four generations: time with band, bound, dollars, energy."""
     print("\nwhole models as instructions, from their configurations alone\n", flush=True)
     where = "inf2.xlarge,trn1.2xlarge,trn2.3xlarge,trn3-gen1-ultraserver"
     for name, options in MODELS.items():
-        subprocess.run([Path(sys.executable).parent / "trine", "estimate", "--config", name, *options, "--compare", where, "--picture",
+        subprocess.run([TRINE, "estimate", "--config", name, *options, "--compare", where, "--picture",
                         OUT / f"{name}.svg"], check=True)
         print(f"picture → out/{name}.svg\n", flush=True)
 
 
-def main():
+def show_kernels():
+    """A multiply written in assembly on three generations of chips, and an NKI kernel."""
     rng = np.random.default_rng(0)
     whole = [rng.standard_normal((K, n)) for n in (M, N)]
-    OUT.mkdir(exist_ok=True)
     print(f"matmul {M}×{N}×{K} on one core: one program per dtype, the same on each chip\n")
     rows = [("instance", "dtype", "bound by", "time", "90 % band", "MFU", "energy", "cost", "max error")]
     for dtype, kind in DTYPES.items():
@@ -123,20 +125,27 @@ def main():
                          f"{timed['energy_j'] * 1e3:.1f} mJ", cost, f"{error:.1e}"))
     table(rows)
     print("\nvalues: every instruction executed, results agree with NumPy on every chip")
-    subprocess.run([Path(sys.executable).parent / "trine", "run", OUT / "matmul_bf16.tasm", "--instance", "trn2.3xlarge", "--picture", OUT / "demo.svg",
+    subprocess.run([TRINE, "run", OUT / "matmul_bf16.tasm", "--instance", "trn2.3xlarge", "--picture", OUT / "demo.svg",
                     "--trace", OUT / "demo.json.gz"], check=True, stdout=subprocess.DEVNULL)
     print("timeline of the bf16 program on trn2 → out/demo.svg; in full → out/demo.json.gz (open in Perfetto)")
     show_kernel(rng)
+
+
+def show_models():
+    """Training through JAX, BERT through PyTorch, and whole models from their configurations."""
     print("\na small LLaMA learns this repository's documentation, through plain JAX\n", flush=True)
     subprocess.run([sys.executable, Path(__file__).parent / "jax/train_llama.py", "--seconds", "60", "--picture",
                     OUT / "loss.svg"], check=True)
     print("\nPyTorch, one line changed: torch.compile(model, backend=\"neuron\")\n", flush=True)
     subprocess.run([sys.executable, Path(__file__).parent / "torch/compile_bert.py", "--layers", "4"], check=True)
     show_torch()
-    show_models()
+    show_estimates()
     print("\nnext: trine explain out/matmul_bf16.tasm --instance trn2.3xlarge")
     print("      trine nki examples/nki/matmul.py::blocked --shapes 2048x2048,2048x2048 --dtype bfloat16 --sweep")
 
 
 if __name__ == "__main__":
-    main()
+    OUT.mkdir(exist_ok=True)
+    parts = {"kernels": show_kernels, "models": show_models}
+    for name in sys.argv[1:] or parts:
+        parts[name]()
