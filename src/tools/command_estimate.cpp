@@ -22,6 +22,7 @@ constexpr Option kOptions[] = {
     {"--accumulate", "", "N", "training: batches between two steps of the optimiser (1)", whole(1)},
     {"--global-batch", "", "N", "training: sequences between two steps, over all copies; instead of --accumulate",
      whole(1)},
+    {"--tokens", "", "N", "training: of the whole run, for its steps, days and dollars", whole(1)},
     {"--zero1", "", "", "training: the optimiser's state is shared out over the copies (decoders: yes)"},
     {"--no-zero1", "", "", "training: every copy has all of the optimiser's state (others: yes)"},
     {"--auto-cast", "", "KIND", "what is computed in the cast type", one_of("none matmult all").otherwise("none")},
@@ -29,7 +30,13 @@ constexpr Option kOptions[] = {
     {"--dtype", "", "TYPE", "of the parameters; the configuration's own without it",
      one_of("bf16=bfloat16 f16=fp16=float16 f32=fp32=float32")},
     kInstance,
-    {"--compare", "", "A,B,…", "several instances in one table", text_like(instance_names).in_a_list()},
+    {"--compare", "", "A,B,…", "several instances in one table; all: every one there is",
+     text_like(instance_names).in_a_list()},
+    {"--p50", "", "TIME", "leave out what is likely slower than this half of the time: 20ms, 1.5s"},
+    {"--p99", "", "TIME", "leave out what is likely slower than this once in a hundred calls"},
+    {"--sort", "", "BY", "the order of the table", one_of("latency throughput cost energy")},
+    {"--price", "", "WAY", "the way to rent that the table's dollars are for (the one most of its instances have)",
+     one_of("on-demand reserved reserved-3y capacity-block")},
     {"--picture", "", "FILE", "draw the latencies beside one another, as .svg", file(".svg")},
     kJson,
 };
@@ -46,7 +53,8 @@ extern const Command command_estimate{
         "inf2.xlarge,trn1.2xlarge\n"
         "trine estimate --config llama-3-8b --phase decode --seq 4096 --tp 32 --instance trn1.32xlarge --json\n"
         "trine estimate --config llama-2-7b --phase train --seq 4096 --tp 8 --dp 64 --global-batch 1024 --instance "
-        "trn1.32xlarge",
+        "trn1.32xlarge\n"
+        "trine estimate --config bert-base --batch 8 --compare all --p99 20ms --sort cost",
     .options = kOptions,
     .python = "trine.estimate.command",
 };

@@ -206,3 +206,78 @@ def test_errors_say_what_was_found(words, code, says):
 def test_a_bad_configuration_names_itself(config, content, says):
     code, out, err = run("--config", config(content))
     assert code == 3 and out == "" and says in err
+
+
+def test_what_cannot_fit_is_said_before_it_is_compiled(config, monkeypatch):
+    from trine.estimate import answer
+
+    monkeypatch.setattr(answer, "timed", lambda *_, **__: pytest.fail("it was compiled"))
+    big = LLAMA | {"hidden_size": 8192, "intermediate_size": 65536, "num_hidden_layers": 12, "num_attention_heads": 64, "num_key_value_heads": 64}
+    asked = answer.ask(big, phase="decode", seq=16, instance="trn1.32xlarge", dtype="bfloat16")
+    large = asked.too_large()
+    assert not large.memory["fits"] and large.memory["used"] > large.memory["room"] and large.fits_at_tp == 4
+    assert answer.ask(LLAMA, phase="decode", seq=16).too_large() is None
+
+
+@pytest.mark.parametrize("phase,training", [("decode", {}), ("train", {"dp": 2, "zero1": False}), ("train", {"dp": 2, "zero1": True})])
+def test_what_is_resident_is_what_the_program_holds(phase, training):
+    from trine.estimate import answer
+
+    asked = answer.ask(LLAMA, phase=phase, seq=64, instance="trn1.2xlarge", dtype="bfloat16", **training)
+    held = answer.memory.resident(asked.model, asked.phase, asked.each, asked.length, asked.at, asked.plan)
+    found = answer.estimate_asked(asked).memory
+    for name in ("weights", "cache", "optimiser"):
+        assert held[name] == pytest.approx(found[name], rel=0.02), name
+
+
+def test_one_column_has_prices_of_one_way_to_rent(config):
+    path, names = config(BERT), "inf2.xlarge,trn1.2xlarge,trn2.3xlarge"
+    code, out, err = run("--config", path, "--seq", "64", "--compare", names)
+    assert code == 0, err
+    lines = {line.split()[0]: line.split() for line in out.splitlines()[2:6]}
+    assert "$/1M on-demand" in out and "–" in lines["trn2.3xlarge"] and "–" not in lines["inf2.xlarge"][-2:]
+    code, out, err = run("--config", path, "--seq", "64", "--compare", names, "--price", "capacity-block")
+    lines = {line.split()[0]: line.split() for line in out.splitlines()[2:6]}
+    assert "$/1M capacity block" in out and lines["trn1.2xlarge"][-2] == "–" and float(lines["trn2.3xlarge"][-2]) > 0
+
+
+def test_limits_and_order(config):
+    path, common = config(BERT), ["--seq", "64", "--compare", "trn2.3xlarge,trn1.2xlarge,inf2.xlarge", "--json"]
+    code, out, err = run("--config", path, *common, "--sort", "cost", "--price", "on-demand")
+    assert code == 0, err
+    rows = json.loads(out)["rows"]
+    prices = [next((r["usd_per_million"] for r in row["cost"]["rents"] if r["way"] == "on-demand"), float("inf")) for row in rows]
+    assert prices == sorted(prices) and len(rows) == 3 and rows[-1]["instance"] == "trn2.3xlarge"
+    times = {row["instance"]: row["latency_ms"]["p99"] for row in rows}
+    assert all(row["latency_ms"]["p99"] > row["latency_ms"]["p50"] for row in rows)
+    limit = (min(times.values()) + max(times.values())) / 2
+    code, out, err = run("--config", path, *common, "--p99", f"{limit * 1e3:.3f}us")
+    left = json.loads(out)
+    assert code == 0 and {r["instance"] for r in left["rows"]} == {n for n, t in times.items() if t <= limit} and left["too_slow"], err
+    code, out, err = run("--config", path, *common, "--p99", "1us")
+    assert code == 1 and not json.loads(out)["rows"]
+    code, out, err = run("--config", path, *common, "--p99", "soon")
+    assert code == 2 and '--p99 "soon": a time such as 20ms' in err
+
+
+def test_a_training_run_has_dollars_and_its_parts_add_up(config):
+    code, out, err = run("--config", config(LLAMA), "--phase", "train", "--seq", "64", "--instance", "trn1.32xlarge", "--tp", "2", "--pp", "2",
+                         "--accumulate", "4", "--nodes", "2", "--tokens", "1000000", "--json")  # fmt: skip
+    assert code == 0, err
+    d = json.loads(out)
+    t, r = d["training"], d["training"]["run"]
+    assert r["steps"] == -(-1000000 // (t["global_batch"] * 64))
+    for rent in d["cost"]["rents"]:
+        assert rent["usd_per_step"] == pytest.approx(2 * rent["usd_per_hour"] * d["latency_ms"]["p50"] / 3.6e6)
+        assert rent["usd_per_run"] == pytest.approx(rent["usd_per_step"] * r["steps"])
+        assert rent["usd_per_million_tokens"] == pytest.approx(rent["usd_per_step"] / (t["global_batch"] * 64) * 1e6)
+    times = d["latency_ms"]
+    assert sum(row["ms"] for row in d["by_layer"]) == pytest.approx(times["device"] + times["collectives"], rel=0.1)
+
+
+def test_dollars_of_written_tokens_include_their_prompt(config):
+    code, out, err = run("--config", config(LLAMA), "--seq", "16", "--new-tokens", "32", "--json", "--instance", "trn1.2xlarge")
+    assert code == 0, err
+    d = json.loads(out)
+    rent = d["cost"]["rents"][0]
+    assert rent["usd_per_million"] == pytest.approx(rent["usd_per_hour"] / 3600 * 1e6 / d["generation"]["tokens_per_s_instance"])

@@ -28,6 +28,7 @@ class Answer:
     results: float  # of one call of one copy: inferences, tokens or sequences
     copies: int
     new_tokens: int = 0
+    tokens: int = 0  # of a training run
     generation: dict | None = None
     plan: object = None  # of training; see training.py
     images: str = ""  # of what a model of images reads, in place of `seq`
@@ -128,18 +129,44 @@ class Answer:
         moved = self._sum(lambda run: run.report["mbu_pct"] * run.report["time_ns"] * run.report["sharing"]) / 1e6
         return moved / self.likely_ms * (1 - self.layout.idle / self.layout.lnc)
 
+    @property
+    def p99_ms(self):
+        """One call in a hundred takes longer; from the tails of published rows."""
+        return self.likely_ms * calibration.tail(self.phase)
+
     def cost(self):
-        """Dollars by way to rent, watts and joules."""
+        """Dollars by way to rent, watts and joules: of a phase's results, of tokens with the prompts they follow, of a
+        training step on all its instances."""
         busy = min(1.0, max(self.mfu, self.mbu) / 100)
-        return _core.cost_of(self.instance, self.likely_ms * 1e6, 0.0, self.copies * self.results / (self.plan.nodes if self.plan else 1), busy)
+        ms, results = self.likely_ms, self.copies * self.results
+        if self.generation:
+            ms, results = self.generation["total_ms"], self.copies * self.batch * self.new_tokens
+        nodes = self.plan.nodes if self.plan else 1
+        cost = _core.cost_of(self.instance, ms * 1e6, 0.0, results / nodes, busy)
+        for rent in cost["rents"] if self.plan else ():
+            rent["usd_per_step"] = rent["usd"] * nodes
+            rent["usd_per_million_tokens"] = rent["usd_per_million"] / self.seq
+            if self.tokens:
+                rent["usd_per_run"] = rent["usd_per_step"] * self.steps
+        return cost
+
+    @property
+    def steps(self):
+        """Of a training run over `tokens` tokens."""
+        return -(-self.tokens // int(self.copies * self.results * self.seq))
 
     def advice(self):
         """Cores over which it would fit, where it does not; None where nothing here helps."""
         return memory.advice(self.memory, self.tp, self.layout.instance["cores"] // self.layout.lnc)
 
     def layers(self):
-        """Of our program and of what it asks of other cores; see where.by_layer."""
-        rows = list(self.main.layers)
+        """Of our programs, each as often as it runs, and of what they ask of other cores; see where.by_layer. They add up to
+        device and collectives."""
+        rows = []
+        for run, count in self.runs:
+            rows += [r | {"ms": r["ms"] * count, "busy_ms": {unit: ms * count for unit, ms in r["busy_ms"].items()}} for r in run.layers]
+        if self.late_ms:
+            rows.append({"layer": "pipeline", "part": "bubble", "ms": self.late_ms, "bound": "none", "busy_ms": {}})
         for u in self.collectives:
             rows.append({"layer": "collectives", "part": u["kind"].replace("_", "-"), "ms": u["ns"] * u["count"] / 1e6, "bound": "link", "busy_ms": {}})
         return rows
@@ -149,6 +176,7 @@ class Answer:
         likely = self.likely_ms
         return {
             "p50": likely,
+            "p99": self.p99_ms,
             "low": likely * self.band[0],
             "high": likely * self.band[1],
             "achievable": self.achievable_ms,
@@ -198,6 +226,8 @@ class Answer:
             out["generation"] = self.generation
         if self.plan:
             out["training"] = dataclasses.asdict(self.plan) | {"global_batch": int(self.copies * self.results)}
+            if self.tokens:
+                out["training"]["run"] = {"tokens": self.tokens, "steps": self.steps, "hours": self.steps * self.likely_ms / 3.6e6}
         return out
 
     def by_kind(self):
@@ -234,13 +264,45 @@ def images_of(model, seq):
     return kinds.get(model.family.kind, lambda c: "")(model.settings)
 
 
-def estimate(config, *, phase="forward", batch=1, seq=None, instance="trn1.2xlarge", tp=1, lnc=None, auto_cast="none",
-             auto_cast_type="bf16", dtype=None, new_tokens=0, image=None, **training):  # fmt: skip
-    """One phase of a model on an instance. `config` as `trine.models.load_config` takes it.
+@dataclasses.dataclass
+class Asked:
+    """A phase of a model on an instance, checked: what estimate_asked() compiles."""
 
-    new_tokens: prefill and decode as parts of writing that many tokens after the prompt; see generation.py.
-    training: nodes, pp, dp, accumulate, global_batch, zero1; see training.plan.
-    """
+    name: str
+    model: object
+    phase: str
+    batch: int
+    each: int  # of the batch, what one program works on
+    seq: int
+    dtype: str
+    at: cores.Layout
+    cast: str
+    cast_type: str
+    new_tokens: int = 0
+    tokens: int = 0
+    plan: object = None  # of training
+
+    @property
+    def length(self):
+        """Tokens of the cache, or of the prompt."""
+        return self.seq + self.new_tokens if self.phase == "decode" else self.seq
+
+    def too_large(self):
+        """memory.TooLarge where what is there in any case does not fit, else None; takes no compiling."""
+        narrow = self.cast != "none" and self.dtype == "float32"
+        held = memory.resident(self.model, self.phase, self.each, self.length, self.at, self.plan, narrow)
+        chip = _core.chip(self.at.instance["chip"])
+        room = chip["hbm.bytes"] // chip["cores"] * self.at.lnc
+        if held["used"] <= room:
+            return None
+        most = self.at.instance["cores"] // self.at.lnc
+        held |= {"room": room, "fits": False}
+        return memory.TooLarge(self.name, self.phase, self.at.instance["name"], self.at.tp, held, memory.advice(held, self.at.tp, most))
+
+
+def ask(config, *, phase="forward", batch=1, seq=None, instance="trn1.2xlarge", tp=1, lnc=None, auto_cast="none",
+        auto_cast_type="bf16", dtype=None, new_tokens=0, image=None, tokens=None, **training):  # fmt: skip
+    """What estimate() is asked for, checked; its arguments are estimate()'s."""
     from trine import models
 
     settings = models.load_config(config) if not isinstance(config, dict) else config
@@ -255,29 +317,49 @@ def estimate(config, *, phase="forward", batch=1, seq=None, instance="trn1.2xlar
     seq = usual_seq(model, settings, seq, image)
     check_length(model, seq + new_tokens)
     at, each = cores.layout(instance_of(instance), model, batch, tp, lnc)
-    run = functools.partial(timed, model, at=at, cast=auto_cast, cast_type=auto_cast_type)
-    name = settings.get("_name_or_path") or settings.get("model_type", "model")
-    made = functools.partial(Answer, name=name, batch=batch, dtype=dtype, layout=at, images=images_of(model, seq))
+    plan = None
     if phase == "train":
-        from trine.estimate.training import plan, trained
+        from trine.estimate import training as train
 
-        return trained(run, made, plan(model, at, batch, **training), batch=each, seq=seq)
-    length = seq + new_tokens if phase == "decode" else seq
-    found = run(phase, each, length)
+        plan = train.plan(model, at, batch, **training)
+    name = settings.get("_name_or_path") or settings.get("model_type", "model")
+    return Asked(name, model, phase, batch, each, seq, dtype, at, auto_cast, auto_cast_type, new_tokens, tokens or 0, plan)
+
+
+def estimate(config, **how):
+    """One phase of a model on an instance. `config` as `trine.models.load_config` takes it.
+
+    phase, batch, seq, instance, tp, lnc, dtype, auto_cast, auto_cast_type, image: as the options of `trine estimate`.
+    new_tokens: prefill and decode as parts of writing that many tokens after the prompt; see generation.py.
+    nodes, pp, dp, accumulate, global_batch, zero1: of training; see training.plan. tokens: of the whole run.
+    """
+    return estimate_asked(ask(config, **how))
+
+
+def estimate_asked(asked):
+    """The Answer to what ask() gave."""
+    model, at, phase, batch, seq = asked.model, asked.at, asked.phase, asked.batch, asked.seq
+    run = functools.partial(timed, model, at=at, cast=asked.cast, cast_type=asked.cast_type)
+    made = functools.partial(Answer, name=asked.name, batch=batch, dtype=asked.dtype, layout=at, images=images_of(model, seq))
+    if phase == "train":
+        from trine.estimate.training import trained
+
+        return trained(run, functools.partial(made, tokens=asked.tokens), asked.plan, batch=asked.each, seq=seq)
+    found = run(phase, asked.each, asked.length)
     answer = made(
         phase=phase,
-        seq=length,
+        seq=asked.length,
         kind=calibration.kind_of(model.family.kind, phase, batch * seq, at.instance["chip"]),
         runs=[(found, 1)],
         collectives=cores.collectives(found.uses, at),
         results={"prefill": batch * seq, "decode": batch, "forward": batch}[phase],
         copies=at.copies,
-        new_tokens=new_tokens,
+        new_tokens=asked.new_tokens,
     )
-    if new_tokens:
+    if asked.new_tokens:
         from trine.estimate.generation import generated
 
-        answer.generation = generated(answer, run, each, seq, new_tokens)
+        answer.generation = generated(answer, run, asked.each, seq, asked.new_tokens)
     return answer
 
 

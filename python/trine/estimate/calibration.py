@@ -64,3 +64,13 @@ def host_ms(phase, moved):
     host = table()["host"]
     served = host[HOST_PARTS[phase]]["is"] if phase in HOST_PARTS else 0.0
     return moved / host["bus_bytes_per_ns"]["is"] / 1e6 + served
+
+
+@functools.cache
+def tails():
+    return json.loads((Path(__file__).parent / "tails.json").read_text())
+
+
+def tail(phase):
+    """p99 as a factor of p50, which nine of ten published rows lie below."""
+    return tails()["decode" if phase == "decode" else "other"]["p90"]

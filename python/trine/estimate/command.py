@@ -5,22 +5,31 @@ src/tools/command_estimate.cpp has its options; each arrives here as the table h
 
 import json
 
-from trine.command import OK, OUT_OF_MEMORY, UNSUPPORTED, USAGE, Stop, note
+from trine.command import CHECK_FAILED, OK, OUT_OF_MEMORY, UNSUPPORTED, USAGE, Stop, note
 
-TRAINING = ("nodes", "pp", "dp", "accumulate", "global_batch")
+TRAINING = ("nodes", "pp", "dp", "accumulate", "global_batch", "tokens")
 DTYPES = {"bf16": "bfloat16", "f16": "float16", "f32": "float32"}
 
 
+def names_of(a):
+    """The instances asked for, in that order; "all" is every one there is."""
+    from trine import _core
+    from trine.nki import machine
+
+    if not a.compare:
+        return [a.instance or machine.chosen_instance() or "trn1.2xlarge"]
+    return [i["name"] for i in _core.instances()] if a.compare == "all" else a.compare.split(",")
+
+
 def answers(a):
-    """One Answer for each instance asked for, in that order; the phase's default is the model's usual one."""
+    """One Answer, or TooLarge, for each instance asked for; the phase's default is the model's usual one."""
     import os
 
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     from trine import models
-    from trine.estimate.answer import estimate, instance_of
-    from trine.nki import machine
+    from trine.estimate.answer import ask, estimate_asked, instance_of
 
-    names = a.compare.split(",") if a.compare else [a.instance or machine.chosen_instance() or "trn1.2xlarge"]
+    names = names_of(a)
     try:
         for name in names:
             instance_of(name)
@@ -32,7 +41,19 @@ def answers(a):
         how = {"phase": phase, "batch": a.batch, "seq": a.seq, "tp": a.tp, "lnc": a.lnc, "dtype": DTYPES.get(a.dtype),
                "auto_cast": a.auto_cast, "auto_cast_type": a.auto_cast_type, "image": a.image_size,
                "new_tokens": a.new_tokens or 0, **of_training(a, phase)}  # fmt: skip
-        return [estimate(config, instance=name, **how) for name in names]
+        found, refused = [], None
+        for name in names:
+            try:
+                asked = ask(config, instance=name, **how)
+                found.append(asked.too_large() or estimate_asked(asked))
+            except models.ConfigError as e:  # of one instance of many: too few cores, say
+                refused = e
+                if len(names) == 1:
+                    raise
+                note(f"{name}: {e}")
+        if not found:
+            raise refused
+        return found
     except models.ConfigError as e:
         raise Stop(UNSUPPORTED, str(e)) from None
     except MemoryError as e:  # of the virtual device: the compiler says which value has no room
@@ -65,15 +86,28 @@ def default_phase(config):
 def run(a):
     if not a.config:
         raise Stop(USAGE, "--config is missing: a config.json, a GGUF file or a name such as bert-base")
-    found = answers(a)
+    from trine.estimate import compare
+
+    try:
+        limits = {name: compare.milliseconds(getattr(a, name), f"--{name}") for name in ("p50", "p99") if getattr(a, name)}
+    except ValueError as e:
+        raise Stop(USAGE, str(e)) from None
+    every = answers(a)
+    from trine.estimate.memory import TooLarge
     from trine.estimate.text import picture, text
 
-    if a.picture:
+    large, timed = [f for f in every if isinstance(f, TooLarge)], [f for f in every if not isinstance(f, TooLarge)]
+    purchase = compare.PURCHASES.get(a.price)
+    found, slow = compare.chosen(timed, sort=a.sort, purchase=purchase, **limits)
+    if a.picture and found:
         picture(found, a.picture)
         note(f"picture → {a.picture}")
     if a.json:
-        rows = [f.as_dict() for f in found]
-        print(json.dumps(rows[0] if len(rows) == 1 else {"version": 1, "rows": rows}, indent=2))
+        rows = [f.as_dict() for f in [*found, *large]]
+        left = {"too_slow": [f.instance for f in slow]} if slow else {}
+        print(json.dumps(rows[0] if len(every) == 1 and rows else {"version": 1, "rows": rows, **left}, indent=2))
     else:
-        print(text(found, f", {a.auto_cast}→{a.auto_cast_type}" if a.auto_cast != "none" else ""))
-    return OK if all(f.memory["fits"] for f in found) else OUT_OF_MEMORY
+        print(text(found, f", {a.auto_cast}→{a.auto_cast_type}" if a.auto_cast != "none" else "", purchase, slow, large))
+    if slow and not found:
+        return CHECK_FAILED
+    return OUT_OF_MEMORY if not any(f.memory["fits"] for f in every) or (len(every) == 1 and large) else OK

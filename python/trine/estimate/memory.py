@@ -1,4 +1,10 @@
-"""What one logical core must hold, from the program's own tensors, and what to do where that is too much."""
+"""What one logical core must hold, from the program's own tensors, and what to do where that is too much.
+
+`resident` says what is there whatever the program does, from shapes alone, before anything is compiled.
+"""
+
+import dataclasses
+import math
 
 SIZES = {"f32": 4, "s32": 4, "u32": 4, "bf16": 2, "f16": 2, "s16": 2, "u16": 2}
 
@@ -38,3 +44,45 @@ def advice(memory, tp, most):
         if cores > tp and cores <= most and memory["used"] * tp / cores <= memory["room"]:
             return cores
     return None
+
+
+@dataclasses.dataclass
+class TooLarge:
+    """In place of an answer: what is on the device in any case is more than it holds, so nothing was compiled."""
+
+    name: str
+    phase: str
+    instance: str
+    tp: int
+    memory: dict
+    fits_at_tp: int | None
+
+    def as_dict(self):
+        """What `trine estimate --json` prints of it."""
+        return {"version": 1, "model": self.name, "phase": self.phase, "instance": self.instance, "tp": self.tp,
+                "memory_bytes_per_core": self.memory, "fits_at_tp": self.fits_at_tp}  # fmt: skip
+
+
+def resident(model, phase, batch, seq, at, plan=None, narrow=False):
+    """Weights, cache and the optimiser's state of one logical core. narrow: weights may be held in two bytes instead of
+    four. plan: of training (training.Plan)."""
+    import jax
+
+    from trine.estimate.lowering import bytes_of
+    from trine.models.training import adamw_init
+
+    out = {"weights": 0, "cache": 0, "optimiser": 0, "activations": 0, "scratch": 0}
+    if plan and plan.pp > 1:
+        model = model.with_layers(math.ceil(model.settings.layers / plan.pp))
+    shapes = model.parameters_shapes(at.shards)
+    weights = bytes_of(shapes)
+    out["weights"] = at.parts * weights // (2 if narrow else 1)
+    if phase in ("prefill", "decode"):
+        out["cache"] = at.parts * bytes_of(model.cache_shapes(batch, seq, at.shards))
+    if plan and plan.zero1:  # the gradients' sum, and a share of AdamW's two averages and of the f32 copy
+        count = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(shapes))
+        out["optimiser"] = at.parts * (weights + 12 * count // plan.copies)
+    elif plan:
+        out["optimiser"] = at.parts * bytes_of(jax.eval_shape(adamw_init, shapes))
+    out["used"] = sum(out.values())
+    return out

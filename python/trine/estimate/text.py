@@ -1,5 +1,7 @@
 """An estimate on a screen: the answer first, then what it is made of. And as a picture."""
 
+from trine.estimate import compare
+
 
 def span(ms):
     """A time with three digits and its unit."""
@@ -22,13 +24,13 @@ def columns(rows, right=()):
     return ["  ".join(c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(r, widths, strict=True))).rstrip() for r in rows]
 
 
-def table(found):
-    first = found[0].as_dict()
-    rows = [("instance", "p50 latency", f"{first['result']}/s", "bound by", "MFU", "MBU", "$/1M", f"J/{first['result']}")]
+def table(found, purchase):
+    """One line an instance, all prices of one way to rent."""
+    product = found[0].as_dict()["result"]
+    rows = [("instance", "p50 latency", f"{product}/s", "bound by", "MFU", "MBU", f"$/1M {purchase}", f"J/{product}")]
     for answer in found:
-        d = answer.as_dict()
-        t, cost = d["latency_ms"], d["cost"]
-        dollars = next(iter(cost["rents"]), {}).get("usd_per_million")
+        d, rent = answer.as_dict(), compare.rent(answer, purchase)
+        t = d["latency_ms"]
         rows.append(
             (
                 d["instance"],
@@ -37,8 +39,8 @@ def table(found):
                 d["bound"],
                 f"{d['mfu_pct']:.0f} %",
                 f"{d['mbu_pct']:.0f} %",
-                "–" if dollars is None else f"{dollars:.3g}",
-                f"{cost['wall_joules_per_result']:.3g}",
+                f"{rent['usd_per_million']:.3g}" if rent else "–",
+                f"{d['cost']['wall_joules_per_result']:.3g}",
             )
         )
     return "\n".join(columns(rows, right=(2, 4, 5, 6, 7)))
@@ -56,11 +58,36 @@ def memory_line(d):
 
 
 def layer_lines(answer, most=12):
-    """Where the device's time goes, the longest first."""
+    """Where our program's time goes, the longest first; what is too small to be shown is one line, so that all add up."""
     rows = sorted(answer.by_kind(), key=lambda r: -r["ms"])
     total = sum(r["ms"] for r in rows) or 1.0
-    shown = [(f"  {r['layer']}", r["part"], span(r["ms"]), f"{r['ms'] / total:.0%}", r["bound"]) for r in rows[:most] if r["ms"] > total / 200]
+    large = [r for r in rows[:most] if r["ms"] > total / 200]
+    shown = [(f"  {r['layer']}", r["part"], span(r["ms"]), f"{r['ms'] / total:.0%}", r["bound"]) for r in large]
+    rest = total - sum(r["ms"] for r in large)
+    if rest > total / 200:
+        shown.append(("  the rest", "", span(rest), f"{rest / total:.0%}", ""))
     return columns([("  where", "", "time", "share", "bound by"), *shown], right=(2, 3))
+
+
+def cost_lines(d):
+    """Dollars and joules: of a result, of a training step and run, of a prompt and what is written after it."""
+    rents, wall = d["cost"]["rents"], d["cost"]
+
+    def each(key):
+        return ", ".join(f"{r['way']} {r[key]:.3g}" for r in rents) or "no price known"
+
+    of = {"token": "tokens", "inference": "inferences", "sequence": "sequences"}[d["result"]]
+    written = " written, their prompts included" if "generation" in d else ""
+    lines = [f"  $ per million {of}{written}: {each('usd_per_million')}"]
+    if t := d.get("training"):
+        lines = [f"  $ a step: {each('usd_per_step')}", f"  $ per million tokens: {each('usd_per_million_tokens')}"]
+        if r := t.get("run"):
+            lines.append(f"  {r['tokens']:,} tokens: {r['steps']:,} steps, {span_of_days(r['hours'])}; $ {each('usd_per_run')}")
+    return [*lines, f"  {wall['wall_watts']:,.0f} W at the wall, PUE included; {wall['wall_joules_per_result']:.3g} J per {d['result']}"]
+
+
+def span_of_days(hours):
+    return f"{hours:.3g} hours" if hours < 48 else f"{hours / 24:,.3g} days"
 
 
 def copies(d):
@@ -90,9 +117,7 @@ def detail(answer):
         lines.append(f"  the host runs {', '.join(sorted(set(d['on_host'])))}; its own time is not counted")
     if answer.layout.idle:
         lines.append(f"  a batch of {d['batch']} is not cut in two: one core of each logical one idles")
-    rents = ", ".join(f"{r['way']} {r['usd_per_million']:.3g}" for r in d["cost"]["rents"])
-    lines.append(f"  $ per million {d['result']}s: {rents or 'no price known'}")
-    lines.append(f"  {d['cost']['wall_watts']:.0f} W at the wall, PUE included; {d['cost']['wall_joules_per_result']:.3g} J per {d['result']}")
+    lines += cost_lines(d)
     if g := d.get("generation"):
         lines.append(
             f"  {g['prompt']} tokens in, {g['new_tokens']} out: first after {span(g['first_token_ms'])}, then {span(g['token_ms'])} each;"
@@ -101,10 +126,21 @@ def detail(answer):
     return "\n".join(lines + layer_lines(answer))
 
 
-def text(found, cast=""):
-    first = found[0]
-    head = first.title + (f", tp {first.tp}" if first.tp > 1 else "") + cast
-    return "\n".join([head, "", table(found), *(detail(answer) for answer in found)])
+def too_large(found):
+    """What does not fit, known before it was compiled."""
+    return "\n".join(f"{t.instance}:\n{memory_line(t.as_dict())}" for t in found)
+
+
+def text(found, cast="", purchase=None, slow=(), large=()):
+    """found: answers in their order; slow: those that a limit left out; large: those that do not fit."""
+    parts = []
+    if found:
+        first = found[0]
+        parts += [first.title + (f", tp {first.tp}" if first.tp > 1 else "") + cast, "", table(found, purchase or compare.usual_purchase(found))]
+    if slow:
+        parts.append("too slow: " + ", ".join(f"{a.instance} p50 {span(a.likely_ms)}, p99 {span(a.p99_ms)}" for a in slow))
+    parts += [detail(answer) for answer in found]
+    return "\n".join([*parts, *([too_large(large)] if large else [])])
 
 
 def picture(found, path):
