@@ -1,7 +1,7 @@
 // Looked at, never changed.
 #include "ir/constant.h"
 
-#include <cstring>
+#include "base/number/scalar.h"
 
 #include "ir/op_ids.h"
 
@@ -9,11 +9,23 @@ namespace trine::ir {
 
 const Tensor* constant_of(const Node& node) { return node.op == op::constant ? node.attrs.tensor("value") : nullptr; }
 
-bool is_splat(const Tensor& tensor) {
-  if (tensor.bytes() == 0) return false;
-  const size_t each = size_t(bytes(tensor.dtype));
-  const std::byte* p = tensor.data.get();
-  return std::memcmp(p, p + each, tensor.bytes() - each) == 0;
+static bool repeats(const Node& node) { return node.op == op::broadcast_in_dim || node.op == op::reshape; }
+
+const Tensor* splat_of(Value value) {
+  while (repeats(*value.node)) value = value.node->inputs[0];
+  const Tensor* t = constant_of(value);
+  return t && is_splat(*t) ? t : nullptr;
+}
+
+std::optional<double> splat(const Value& value) {
+  const Tensor* t = splat_of(value);
+  if (!t || is_complex(t->dtype)) return std::nullopt;
+  return number(*t);
+}
+
+std::optional<double> splat_as_written(Value value) {
+  while (repeats(*value.node) || value.node->op == op::convert) value = value.node->inputs[0];
+  return splat(value);
 }
 
 }  // namespace trine::ir

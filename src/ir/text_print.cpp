@@ -2,8 +2,8 @@
 #include <cmath>
 #include <unordered_map>
 
+#include "base/number/scalar.h"
 #include "base/text.h"
-#include "ir/constant.h"
 #include "ir/op_ids.h"
 #include "ir/text.h"
 

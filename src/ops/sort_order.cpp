@@ -19,11 +19,8 @@ struct Side {
 };
 
 bool is_constant(const ir::Value& v, bool (*holds)(double)) {
-  const Tensor* value = ir::constant_of(v);
-  if (!value || value->view().elements() != 1 || !is_floating(value->dtype)) return false;
-  double d;
-  load_wide(value->view(), 0, 1, &d);
-  return holds(d);
+  const auto number = ir::splat(v);
+  return number && is_floating(v.type().dtype) && holds(*number);
 }
 
 bool is_compare(const ir::Value& v, std::string_view direction) {

@@ -1,6 +1,7 @@
 // One element between a double and its dtype.
 #include "base/number/scalar.h"
 
+#include <cstring>
 #include <limits>
 
 namespace trine {
@@ -34,6 +35,13 @@ double number(const Tensor& tensor) {
       return double(E::load(*tensor.view().template as<const typename E::Storage>()));
     }
   });
+}
+
+bool is_splat(std::span<const std::byte> data, size_t element_bytes) {
+  return !data.empty() && std::memcmp(data.data(), data.data() + element_bytes, data.size() - element_bytes) == 0;
+}
+bool is_splat(const Tensor& tensor) {
+  return is_splat({tensor.data.get(), tensor.bytes()}, size_t(bytes(tensor.dtype)));
 }
 
 }  // namespace trine

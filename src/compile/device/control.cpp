@@ -11,9 +11,8 @@
 namespace trine::compile::device {
 
 static std::optional<int64_t> integer_of(const ir::Value& v) {
-  const Tensor* const t = ir::constant_of(v);
-  if (!t || t->dtype != Dtype::s32 || t->view().elements() != 1) return std::nullopt;
-  return *t->view().as<const int32_t>();
+  const auto number = v.type().dtype == Dtype::s32 ? ir::splat(v) : std::nullopt;
+  return number ? std::optional(int64_t(*number)) : std::nullopt;
 }
 
 std::optional<int64_t> known_iterations(const ir::Node& loop) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "compile/graph/position_mask.h"
+#include "ir/constant.h"
 #include "ir/op_ids.h"
 
 namespace trine::compile {
@@ -78,13 +79,6 @@ class Matcher {
     }
   }
 
-  // A constant that every element is, through views.
-  static std::optional<double> splat(ir::Value v) {
-    while (v.node->op == op::broadcast_in_dim || v.node->op == op::reshape || v.node->op == op::convert)
-      v = v.node->inputs[0];
-    return constant_splat(v);
-  }
-
   bool second_multiply() {
     const ir::Ints &contract = dot_.attrs.ints(weights_ ? "rhs_contract" : "lhs_contract"),
                    &other = dot_.attrs.ints(weights_ ? "lhs_contract" : "rhs_contract"),
@@ -141,7 +135,7 @@ class Matcher {
   bool is_rows(Seen s, std::string_view kind, const Seen& of) {
     s = below(s);
     if (kind == "maximum" && s.node().op == op::maximum) {  // with minus infinity
-      const auto left = splat(s.node().inputs[0]), right = splat(s.node().inputs[1]);
+      const auto left = ir::splat_as_written(s.node().inputs[0]), right = ir::splat_as_written(s.node().inputs[1]);
       if (!left && !right) return false;
       if ((left ? *left : *right) != -INFINITY) return false;
       m_.inside.push_back(&s.node());
@@ -149,7 +143,7 @@ class Matcher {
     }
     const ir::Node& n = s.node();
     if (n.op != op::reduce || n.inputs.size() != 2 || n.attrs.text("kind") != kind) return false;
-    const auto start = splat(n.inputs[1]);
+    const auto start = ir::splat_as_written(n.inputs[1]);
     if (!start || *start != (kind == "add" ? 0 : -INFINITY)) return false;
     const ir::Ints& axes = n.attrs.ints("dimensions");
     if (axes.size() != 1) return false;
@@ -175,13 +169,14 @@ class Matcher {
       const bool is_scaled = scale != 1 || outside;
       m_.inside.push_back(&n);
       if (n.op == op::multiply || n.op == op::divide) {
-        const auto left = n.op == op::multiply ? splat(n.inputs[0]) : std::nullopt, right = splat(n.inputs[1]);
+        const auto left = n.op == op::multiply ? ir::splat_as_written(n.inputs[0]) : std::nullopt,
+                   right = ir::splat_as_written(n.inputs[1]);
         if (!left && !right) return false;
         const double by = left ? *left : *right;
         scale *= n.op == op::divide ? 1 / by : by;
         s = s.input(left ? 1 : 0);
       } else if (n.op == op::select && n.inputs[0].type().dims == n.types[0].dims) {
-        const auto fill = splat(n.inputs[2]);
+        const auto fill = ir::splat_as_written(n.inputs[2]);
         if (!fill || mask_.value.node || is_scaled) return false;
         mask_ = s.input(0);
         m_.step.masked = float(*fill);
@@ -212,7 +207,7 @@ class Matcher {
       if (n.op == op::select) {
         v = n.inputs[1];
       } else if (n.op == op::multiply || n.op == op::divide) {
-        v = n.op == op::multiply && splat(n.inputs[0]) ? n.inputs[1] : n.inputs[0];
+        v = n.op == op::multiply && ir::splat_as_written(n.inputs[0]) ? n.inputs[1] : n.inputs[0];
       } else if (n.op == op::convert || n.op == op::tanh || view_kind(n) == ViewKind::whole) {
         v = n.inputs[0];
       } else {

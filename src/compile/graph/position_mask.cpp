@@ -4,7 +4,6 @@
 #include <cmath>
 #include <map>
 
-#include "base/number/scalar.h"
 #include "ir/constant.h"
 #include "ir/op_ids.h"
 
@@ -30,7 +29,7 @@ std::optional<Affine> affine(const ir::Value& v, const IndexMap& map, int depth)
   const ir::Node& n = *v.node;
   // Narrow or unsigned numbers wrap.
   if (depth == 0 || row(v.type().dtype).kind != DtypeKind::signed_int || bits(v.type().dtype) < 32) return std::nullopt;
-  if (const auto number = constant_splat(v)) {
+  if (const auto number = ir::splat(v)) {
     if (std::abs(*number) > 0x1p31) return std::nullopt;
     return Affine{int64_t(*number)};
   }
@@ -52,12 +51,6 @@ std::optional<Affine> affine(const ir::Value& v, const IndexMap& map, int depth)
 }
 
 }  // namespace
-
-std::optional<double> constant_splat(const ir::Value& value) {
-  const Tensor* t = ir::constant_of(value);
-  if (!t || !ir::is_splat(*t) || is_complex(t->dtype)) return std::nullopt;
-  return number(*t);
-}
 
 std::optional<PositionMask> position_mask(const ir::Value& value, const IndexMap& map) {
   const ir::Node& n = *value.node;

@@ -16,7 +16,4 @@ struct PositionMask {
 // Of a boolean value seen through a map into some space.
 std::optional<PositionMask> position_mask(const ir::Value& value, const IndexMap& map);
 
-// The number that every element of a constant is.
-std::optional<double> constant_splat(const ir::Value& value);
-
 }  // namespace trine::compile

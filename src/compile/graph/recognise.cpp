@@ -51,11 +51,10 @@ class AtPoints {
   static bool is_constant(const Node& node) { return node.op == op::constant || node.op == op::broadcast_in_dim; }
 
   static std::optional<Tensor> repeated(const Node& node) {
-    const Node& from = node.op == op::broadcast_in_dim ? *node.inputs[0].node : node;
-    const Tensor* value = ir::constant_of(from);
-    if (!value || value->bytes() != size_t(bytes(value->dtype))) return std::nullopt;
+    const Tensor* value = ir::splat_of(node.result());
+    if (!value) return std::nullopt;
     Tensor out = Tensor::make(value->dtype, {kPointCount});
-    const size_t each = value->bytes();
+    const size_t each = size_t(bytes(value->dtype));
     for (int64_t i = 0; i < kPointCount; ++i) std::memcpy(out.data.get() + size_t(i) * each, value->data.get(), each);
     return out;
   }
@@ -146,10 +145,9 @@ std::optional<ArgMax> match_argmax(const Node& n) {
   const Value values = n.inputs[0], positions = n.inputs[1];
   const ir::Type &type = values.type(), &position = positions.type();
   const ir::Ints& along = n.attrs.ints("dimensions");
-  const Tensor* first = ir::constant_of(n.inputs[3]);
   if (along.size() != 1 || positions.node->op != op::iota ||
       positions.node->attrs.integer("iota_dimension") != along[0] || !is_integer(position.dtype) ||
-      bits(position.dtype) < 8 || !first || number(*first) != 0 || type.dims[size_t(along[0])] < 1)
+      bits(position.dtype) < 8 || ir::splat(n.inputs[3]) != 0.0 || type.dims[size_t(along[0])] < 1)
     return std::nullopt;
   const ArgReduce max{true}, min{false};
   const bool is_max = is_neutral(n.inputs[2], max);

@@ -24,18 +24,9 @@ namespace {
 
 constexpr int64_t kFoldedMax = 4096;  // elements of a constant worth keeping instead of computing
 
-// The one value of every element of a constant, seen through broadcasts; null where there is none.
-const Tensor* splat_of(Value v) {
-  while (v.node->op == op::broadcast_in_dim || v.node->op == op::reshape) v = v.node->inputs[0];
-  const Tensor* t = ir::constant_of(v);
-  return t && ir::is_splat(*t) ? t : nullptr;
-}
-
 bool is_splat(const Value& v, double want) {
-  const Tensor* t = splat_of(v);
-  if (!t) return false;
-  const double x = number(*t);
-  return x == want && (!is_floating(t->dtype) || !std::signbit(x));
+  const auto x = ir::splat(v);
+  return x == want && (!is_floating(v.type().dtype) || !std::signbit(*x));
 }
 
 // The elements of a constant of integers.
@@ -138,7 +129,7 @@ Replacement slice_all(Graph&, const Node& n) {
 }
 
 Replacement select_known(Graph&, const Node& n) {
-  const Tensor* p = splat_of(n.inputs[0]);
+  const Tensor* p = ir::splat_of(n.inputs[0]);
   if (!p) return {};
   return the(*p->view().as<const uint8_t>() ? n.inputs[1] : n.inputs[2]);
 }

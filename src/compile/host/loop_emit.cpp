@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 
+#include "base/number/scalar.h"
 #include "base/text.h"
 #include "compile/graph/complex_parts.h"
 #include "compile/graph/index_map.h"
@@ -340,12 +341,10 @@ class Emitter {
   }
 
   static std::optional<uint64_t> splat_bits(const Tensor& t) {
-    const size_t each = size_t(bytes(t.dtype)), n = t.bytes();
-    if (n == 0 || each > 8) return std::nullopt;
-    const std::byte* p = t.data.get();
-    if (std::memcmp(p, p + each, n - each) != 0) return std::nullopt;
+    const size_t each = size_t(bytes(t.dtype));
+    if (each > 8 || !is_splat(t)) return std::nullopt;
     uint64_t bits = 0;
-    std::memcpy(&bits, p, each);
+    std::memcpy(&bits, t.data.get(), each);
     return bits;
   }
   LoopValue constant(Dtype dtype, uint64_t stored, bool row) {

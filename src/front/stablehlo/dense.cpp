@@ -1,8 +1,7 @@
 // Splats are found by comparing the bytes with themselves one element on, so that the first difference ends the search.
 #include "front/stablehlo/dense.h"
 
-#include <cstring>
-
+#include "base/number/scalar.h"
 #include "base/text.h"
 
 namespace trine::front::stablehlo {
@@ -52,8 +51,7 @@ Result<AttrId> make_dense(Module& module, TypeId tensor, std::string_view data) 
   if (layout.elements == 0) data = {};  // MLIR writes the value that no element has
   data = canonical_bits(module, data, layout.scalar);
   const size_t width = layout.width;
-  if (data.size() > width && std::memcmp(data.data(), data.data() + width, data.size() - width) == 0)
-    data = data.substr(0, width);
+  if (is_splat(std::as_bytes(std::span(data)), width)) data = data.substr(0, width);
   return module.intern(Attr{.kind = AttrKind::dense, .type = tensor, .text = data});
 }
 

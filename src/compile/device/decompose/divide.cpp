@@ -4,8 +4,8 @@
 
 #include "compile/device/decompose/build.h"
 #include "compile/device/decompose/decompose.h"
-#include "compile/device/loops/splat.h"
 #include "compile/device/memory/store.h"
+#include "ir/constant.h"
 #include "ir/op_ids.h"
 #include "ops/internal.h"
 
@@ -18,13 +18,6 @@ namespace {
 struct Halves {
   Value quotient, rest;
 };
-
-// The divisor where it is one number for all elements, else nothing.
-std::optional<double> number_of(Value v) {
-  while (v.node->op == op::broadcast_in_dim || v.node->op == op::reshape) v = v.node->inputs[0];
-  double number = 0;
-  return splat(*v.node, number) ? std::optional(number) : std::nullopt;
-}
 
 // Words without a sign, held as s32; `small`: the divisor is known to be 1 … 2^31 - 1.
 Halves divide_words(Make& make, const Value& a, const Value& b, bool small) {
@@ -83,7 +76,7 @@ Halves divide_near_zero(Make& make, const Value& x, double number) {
 
 // A divisor that divide_near takes: a number of many elements, with a sign.
 std::optional<double> near_divisor(const ir::Node& node) {
-  const auto number = number_of(node.inputs[1]);
+  const auto number = ir::splat(node.inputs[1]);
   const bool has_sign = row(node.types[0].dtype).kind == DtypeKind::signed_int && bytes(node.types[0].dtype) <= 4;
   return number && has_sign && *number >= 2 && *number < 0x1p31 ? number : std::nullopt;
 }
@@ -91,7 +84,7 @@ std::optional<double> near_divisor(const ir::Node& node) {
 bool is_compare(const Value& v, std::string_view direction) {
   return v.node->op == op::compare && v.node->attrs.text("direction") == direction;
 }
-bool is_number(const Value& v, double want) { return number_of(v) == std::optional(want); }
+bool is_number(const Value& v, double want) { return ir::splat(v) == want; }
 
 }  // namespace
 
@@ -134,7 +127,7 @@ ir::Replacement divide_by_guesses(ir::Graph& graph, const ir::Node& node) {
   const Dtype dtype = node.types[0].dtype;
   if (!is_integer(dtype) || !device_dtype(dtype) || bytes(dtype) > 4) return {};
   const bool has_sign = row(dtype).kind == DtypeKind::signed_int;
-  const auto number = number_of(node.inputs[1]);
+  const auto number = ir::splat(node.inputs[1]);
   if (!has_sign && number && *number >= 1 && std::exp2(std::round(std::log2(*number))) == *number) return {};
   Make make(graph, node.where);
   if (const auto near = near_divisor(node)) {

@@ -6,10 +6,10 @@
 
 #include "compile/device/decompose/build.h"
 #include "compile/device/decompose/decompose.h"
-#include "compile/device/loops/splat.h"
 #include "compile/device/memory/store.h"
 #include "compile/device/multiplies/dot.h"
 #include "compile/device/rows/gather.h"
+#include "ir/constant.h"
 #include "ir/op_ids.h"
 #include "ops/internal.h"
 #include "ops/slices.h"
@@ -272,11 +272,9 @@ bool suits_multiply(const RowScatter& r, Dtype dtype) {
 // Whole numbers of one size, so few that f32 sums them exactly: histograms.
 static bool counts(const Value& x, const Value& updates) {
   constexpr double kExact = 1 << 24;
-  Value v = updates;
-  while (v.node->op == op::broadcast_in_dim || v.node->op == op::reshape) v = v.node->inputs[0];
-  double each = 0;
-  return bits(x.type().dtype) == 32 && is_integer(x.type().dtype) && splat(*v.node, each) &&
-         std::abs(each) * double(updates.type().elements()) <= kExact;
+  const auto each = ir::splat(updates);
+  return bits(x.type().dtype) == 32 && is_integer(x.type().dtype) && each &&
+         std::abs(*each) * double(updates.type().elements()) <= kExact;
 }
 
 ir::Replacement scatter_by_windows(ir::Graph& graph, const ir::Node& node) {

@@ -6,11 +6,11 @@
 
 #include "compile/device/decompose/build.h"
 #include "compile/device/decompose/decompose.h"
-#include "compile/device/loops/splat.h"
 #include "compile/device/memory/store.h"
 #include "compile/device/rows/arg_max.h"
 #include "compile/device/rows/top_k.h"
 #include "compile/graph/recognise.h"
+#include "ir/constant.h"
 #include "ir/op_ids.h"
 
 namespace trine::compile::device {
@@ -25,14 +25,6 @@ constexpr int64_t kSearched = 4096;          // elements of a part: short enough
 constexpr int64_t kSearchMax = 16384;        // that an instruction looks through
 constexpr int64_t kRowLeast = 64;            // below, halves are as quick
 constexpr int64_t kElementsLeast = 1 << 14;  // of top_k
-
-// A constant, or one spread over dims.
-std::optional<double> number_in(const Value& v) {
-  const ir::Node* node = v.node;
-  while (node->op == op::broadcast_in_dim && node->inputs[0].type().elements() == 1) node = node->inputs[0].node;
-  double out = 0;
-  return splat(*node, out) ? std::optional(out) : std::nullopt;
-}
 
 }  // namespace
 
@@ -103,7 +95,7 @@ ir::Replacement indices_as_floats(ir::Graph& graph, const ir::Node& node) {
       const int64_t along = v.node->attrs.integer("iota_dimension");
       return dims[size_t(along)] <= kIndexMax ? make.iota(Dtype::f32, dims, along) : Value{};
     }
-    const auto number = number_in(v);
+    const auto number = ir::splat(v);
     return number && std::abs(*number) <= double(kIndexMax) ? make.number(Dtype::f32, *number, dims) : Value{};
   };
   const Value yes = as_float(choice.inputs[1]), no = as_float(choice.inputs[2]);

@@ -4,8 +4,8 @@
 
 #include "compile/device/decompose/build.h"
 #include "compile/device/decompose/decompose.h"
-#include "compile/device/loops/splat.h"
 #include "compile/device/memory/store.h"
+#include "compile/graph/range.h"
 #include "ir/constant.h"
 #include "ir/op_ids.h"
 #include "ops/internal.h"
@@ -20,23 +20,9 @@ constexpr int kDepth = 16;  // ops looked through
 
 bool is_wide(Dtype d) { return d == Dtype::u64 || d == Dtype::s64; }
 
-std::optional<uint64_t> splat_of(Value v) {
-  while (v.node->op == op::broadcast_in_dim || v.node->op == op::reshape) v = v.node->inputs[0];
-  const Tensor* const t = ir::constant_of(v);
-  if (!t || t->view().elements() != 1 || !is_wide(t->dtype)) return std::nullopt;
-  return *t->view().as<const uint64_t>();
-}
-
-// No element is negative or above this; infinity where that is not known.
-double bound(const Value& v, int depth) {
-  if (const auto number = splat_of(v)) return double(*number);
-  const ir::Node& node = *v.node;
-  if (depth == 0) return HUGE_VAL;
-  if (node.op == op::iota) return double(node.types[0].dims[size_t(node.attrs.integer("iota_dimension"))]);
-  if (node.op == op::broadcast_in_dim || node.op == op::reshape) return bound(node.inputs[0], depth - 1);
-  if (node.op == op::add) return bound(node.inputs[0], depth - 1) + bound(node.inputs[1], depth - 1);
-  if (node.op == op::multiply) return bound(node.inputs[0], depth - 1) * bound(node.inputs[1], depth - 1);
-  return HUGE_VAL;
+std::optional<uint64_t> splat_of(const Value& v) {
+  const Tensor* const t = is_wide(v.type().dtype) ? ir::splat_of(v) : nullptr;
+  return t ? std::optional(*t->view().as<const uint64_t>()) : std::nullopt;
 }
 
 // The low 32 bits, or null where they are not found.
@@ -48,7 +34,8 @@ Value low_bits(Make& make, const Value& v, int depth) {
   if (node.op == op::iota) return make.iota(Dtype::u32, dims, node.attrs.integer("iota_dimension"));
   if (node.op == op::shift_right_logical) {
     const auto by = splat_of(node.inputs[1]);
-    const bool all_gone = by && *by >= 32 && bound(node.inputs[0], kDepth) < 0x1p32;
+    const Range x = range_of(node.inputs[0]);
+    const bool all_gone = by && *by >= 32 && x.low >= 0 && x.high < 0x1p32;
     return all_gone ? make.number(Dtype::u32, 0, dims) : Value{};
   }
   if (node.op == op::convert && is_integer(node.inputs[0].type().dtype)) {
@@ -70,7 +57,7 @@ Value low_bits(Make& make, const Value& v, int depth) {
 // Is every element a whole number, or none at all?
 bool is_whole(const Value& v, int depth) {
   const ir::Node& n = *v.node;
-  if (double number = 0; splat(n, number)) return number == std::floor(number);
+  if (const auto number = ir::splat(v)) return *number == std::floor(*number);
   if (n.op == op::round_nearest_even || n.op == op::floor || n.op == op::ceil) return true;
   if (n.op == op::convert && !is_floating(n.inputs[0].type().dtype)) return true;
   if (depth == 0) return false;

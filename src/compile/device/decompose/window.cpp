@@ -4,10 +4,10 @@
 
 #include "compile/device/decompose/build.h"
 #include "compile/device/decompose/decompose.h"
-#include "compile/device/loops/splat.h"
 #include "compile/device/memory/store.h"
 #include "compile/device/multiplies/conv_shift.h"
 #include "compile/device/rows/scan.h"
+#include "ir/constant.h"
 #include "ir/op_ids.h"
 #include "ops/axes.h"
 #include "ops/convolution_shape.h"
@@ -152,9 +152,7 @@ ir::Replacement running_by_scans(ir::Graph& graph, const ir::Node& node) {
   else
     run = running(make, make.reshape(counts ? make.cast(x.node->inputs[0], Dtype::f32) : x, folded), kind, reverse);
   const Value out = make.cast(make.reshape(run, dims), dtype);
-  double init = 0, identity = 0;
-  splat(*make.identity(kind, dtype).node, identity);
-  if (splat(*node.inputs[1].node, init) && init == identity) return {out};
+  if (ir::splat(node.inputs[1]) == ir::splat(make.identity(kind, dtype))) return {out};
   return {make.combine(kind, {make.broadcast(node.inputs[1], dims, {}), out})};
 }
 

@@ -14,10 +14,11 @@
 #include "compile/device/loops/operands.h"
 #include "compile/device/loops/peephole.h"
 #include "compile/device/loops/row_sums.h"
-#include "compile/device/loops/splat.h"
 #include "compile/device/memory/moves.h"
 #include "compile/graph/index_map.h"
 #include "compile/graph/loop_ops.h"
+#include "compile/graph/range.h"
+#include "ir/constant.h"
 #include "ir/op_ids.h"
 
 namespace trine::compile::device {
@@ -390,8 +391,7 @@ class Loop {
   }
 
   Val value(const ir::Value& v, const IndexMap& map) {
-    double number = 0;
-    if (splat(*v.node, number)) return Val::of(number);
+    if (const auto number = ir::splat(v)) return Val::of(*number);
     const bool row = by_row(map);
     Memo& memo = row ? rows_ : block_;
     if (auto found = memo.find({v, map}); found != memo.end()) return found->second;
@@ -467,7 +467,7 @@ class Loop {
     const Val by = c.value ? value(c.value, operand_map(*c.value.node, c.value, map)) : Val::of(1);
     if (!by.is_row() && !by.is_number()) return std::nullopt;
     // Elsewhere it is 0 times the value: only what is known to be finite may be.
-    if (c.value && bound_of(c.value).value_or(HUGE_VAL) > std::numeric_limits<float>::max()) return std::nullopt;
+    if (c.value && range_of(c.value).size() > std::numeric_limits<float>::max()) return std::nullopt;
     const Val at = value(c.at, operand_map(*c.at.node, c.at, map));
     if (!at.is_row() && !at.is_number()) return std::nullopt;
     Source index = f32_of(at);
@@ -588,8 +588,7 @@ class Loop {
 
   // The row's element at one index, where counting along the block reaches it.
   bool pick(const OneHot& c, const IndexMap& map, const View& part) {
-    double number = 0;
-    if (!c.value || splat(*c.value.node, number) || by_row(map) || !counts_columns(c.count, map)) return false;
+    if (!c.value || ir::splat(c.value) || by_row(map) || !counts_columns(c.count, map)) return false;
     const Val at = value(c.at, map), x = value(c.value, map);
     if (!at.is_row() || !x.is_tile() || x.view.columns() != columns_) return false;
     emit_pick(rec_, part, x, f32_of(at).view, blocks_[at_block_].begin[0]);
@@ -661,8 +660,7 @@ class Loop {
   // With what it begins from, in its format.
   Val finished(const ir::Node& node, View total) {
     const auto [alu, identity] = alu_of(node.attrs.text("kind"));
-    double init = identity;
-    if (!splat(*node.inputs[1].node, init) || init != identity) {
+    if (ir::splat(node.inputs[1]) != identity) {
       const Val start = value(node.inputs[1], {});
       const View sum = rec_.sbuf(Dtype::f32, partitions_, per_, "sum");
       if (start.is_number())
@@ -703,7 +701,7 @@ class Loop {
     while (!worklist.empty()) {
       auto [v, map] = std::move(worklist.back());
       worklist.pop_back();
-      if (double number = 0; splat(*v.node, number) || !seen.insert({v, map}).second) continue;
+      if (ir::splat(v) || !seen.insert({v, map}).second) continue;
       if (!unit_.members.count(v.node)) {
         look_through(v, map);
         if (!store_.has(v)) continue;

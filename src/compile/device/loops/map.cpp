@@ -7,9 +7,9 @@
 #include <numbers>
 
 #include "base/text.h"
-#include "compile/device/loops/splat.h"
 #include "compile/device/memory/moves.h"
 #include "compile/device/memory/store.h"
+#include "ir/constant.h"
 #include "ir/op_ids.h"
 #include "ops/internal.h"
 #include "ops/op.h"
@@ -175,12 +175,7 @@ void bit_and(Op& o, const View& to) { bitwise(o, to, "bitwise_and"); }
 bool wraps_round(const ir::Node& node, const View& to) {
   const ir::Node &up = *node.inputs[0].node, &down = *node.inputs[1].node;
   if (bytes(to.dtype) != 4 || up.op != op::shift_left || down.op != op::shift_right_logical) return false;
-  const auto by = [](const ir::Node& shift) {
-    ir::Value v = shift.inputs[1];
-    while (v.node->op == op::broadcast_in_dim) v = v.node->inputs[0];
-    double number = -1;
-    return splat(*v.node, number) ? number : -1;
-  };
+  const auto by = [](const ir::Node& shift) { return ir::splat(shift.inputs[1]).value_or(-1); };
   return by(up) > 0 && by(down) > 0 && by(up) + by(down) == 32;
 }
 void bit_or(Op& o, const View& to) {
@@ -385,10 +380,8 @@ bool has_map(const ir::Node& node, std::string* why) {
   const uint8_t kind = d == Dtype::boolean ? kBool : is_integer(d) ? kInt : kFloat;
   if (!(row->takes & kind)) return no(cat(node.op, " of ", shape_text(d, {}), " has no instruction"));
   if (kind == kInt && (node.op == op::divide || node.op == op::remainder)) {
-    double by = 0;
-    ir::Value v = node.inputs[1];
-    while (v.node->op == op::broadcast_in_dim) v = v.node->inputs[0];
-    const bool whole = splat(*v.node, by) && by >= 1 && std::exp2(std::round(std::log2(by))) == by;
+    const double by = ir::splat(node.inputs[1]).value_or(0);
+    const bool whole = by >= 1 && std::exp2(std::round(std::log2(by))) == by;
     if (!whole || d == Dtype::s32 || d == Dtype::s16 || d == Dtype::s8)
       return no(cat(node.op, " of whole numbers is on the chip by powers of two of unsigned ones alone"));
   }

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <vector>
 
-#include "compile/device/loops/splat.h"
 #include "compile/graph/index_map.h"
+#include "ir/constant.h"
 #include "ir/op_ids.h"
 
 namespace trine::compile::device {
@@ -20,20 +20,13 @@ struct Product {
   std::vector<ir::Value> values = {};
 };
 
-// Through views that only spread a scalar.
-ir::Value bare(ir::Value v) {
-  while (v.node->op == op::broadcast_in_dim && v.node->inputs[0].type().elements() == 1) v = v.node->inputs[0];
-  return v;
-}
-
 void flatten(const ir::Value& v, const Members& members, Product& out, int depth = 0) {
-  double number = 0;
-  if (splat(*bare(v).node, number)) {
-    out.number *= number;
+  if (const auto number = ir::splat(v)) {
+    out.number *= *number;
   } else if (v.node->op == op::multiply && depth < 6 && members.count(v.node)) {
     for (const ir::Value& in : v.node->inputs) flatten(in, members, out, depth + 1);
-  } else if (v.node->op == op::divide && members.count(v.node) && splat(*bare(v.node->inputs[1]).node, number)) {
-    out.number /= number;
+  } else if (v.node->op == op::divide && members.count(v.node) && ir::splat(v.node->inputs[1])) {
+    out.number /= *ir::splat(v.node->inputs[1]);
     flatten(v.node->inputs[0], members, out, depth + 1);
   } else if (v.node->op == op::negate && members.count(v.node)) {
     out.number = -out.number;
@@ -49,9 +42,8 @@ bool near(double a, double b) { return std::fabs(a - b) <= 0x1p-8 * std::fabs(b)
 // v = 1 + inner, or nothing.
 std::optional<ir::Value> one_plus(const ir::Value& v, const Members& members) {
   if (v.node->op != op::add || !members.count(v.node)) return std::nullopt;
-  double number = 0;
-  for (int side : {0, 1})
-    if (splat(*bare(v.node->inputs[size_t(side)]).node, number) && number == 1) return v.node->inputs[size_t(1 - side)];
+  for (size_t side : {0, 1})
+    if (ir::splat(v.node->inputs[side]) == 1.0) return v.node->inputs[1 - side];
   return std::nullopt;
 }
 
@@ -65,13 +57,12 @@ bool is_monomial(const ir::Value& v, const ir::Value& x, double number, size_t p
       ++have;
       continue;
     }
-    double e = 0;  // x*x, x^3 and their like as one node
-    if (f.node->op == op::square && f.node->inputs[0] == x)
-      have += 2;
-    else if (f.node->op == op::power && f.node->inputs[0] == x && splat(*bare(f.node->inputs[1]).node, e))
-      have += size_t(e);
-    else
-      return false;
+    // x*x, x^3 and their like as one node
+    const auto power_of = f.node->op == op::square  ? std::optional(2.0)
+                          : f.node->op == op::power ? ir::splat(f.node->inputs[1])
+                                                    : std::nullopt;
+    if (!power_of || f.node->inputs[0] != x) return false;
+    have += size_t(*power_of);
   }
   return have == power && near(p.number, number);
 }
@@ -119,12 +110,7 @@ std::optional<Activated> match_activation(const ir::Node& node, const Members& m
 std::optional<OneHot> match_one_hot(const ir::Node& node, const Members& members) {
   const ir::Node* compare = &node;
   OneHot out;
-  double zero = 1;
-  const auto bare = [](const ir::Node* n) {
-    while (n->op == op::broadcast_in_dim && n->inputs[0].type().elements() == 1) n = n->inputs[0].node;
-    return n;
-  };
-  if (node.op == op::select && splat(*bare(node.inputs[2].node), zero) && zero == 0) {
+  if (node.op == op::select && ir::splat(node.inputs[2]) == 0.0) {
     compare = node.inputs[0].node;
     out.value = node.inputs[1];
     const Dtype d = node.types[0].dtype;

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "compile/device/loops/splat.h"
 #include "compile/device/multiplies/dot.h"
+#include "ir/constant.h"
 #include "ir/op_ids.h"
 
 namespace trine::compile::device {
@@ -20,11 +20,8 @@ int64_t columns_most(const arch::Chip& chip) {
 // What a multiply by ones sums: groups of rows; nothing where it is none.
 std::optional<Summed> sums_of(const ir::Node& dot) {
   const std::optional<Summed> none;
-  double number = 0;
   if (dot.op != op::dot_general || !dot.attrs.flag(kKeepsFormat) || dot.types[0].dtype != Dtype::f32) return none;
-  const ir::Node* by = dot.inputs[0].node;
-  while (by->op == op::broadcast_in_dim) by = by->inputs[0].node;
-  if (!splat(*by, number) || number != 1 || dot.inputs[1].type().dtype != Dtype::f32) return none;
+  if (ir::splat(dot.inputs[0]) != 1.0 || dot.inputs[1].type().dtype != Dtype::f32) return none;
   if (!dot.attrs.ints("lhs_batch").empty()) return none;
   const ir::Ints& over = dot.attrs.ints("rhs_contract");
   if (dot.inputs[0].type().rank() != int(over.size())) return none;

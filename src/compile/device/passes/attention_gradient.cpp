@@ -9,7 +9,7 @@
 #include <deque>
 #include <unordered_map>
 
-#include "compile/graph/position_mask.h"
+#include "ir/constant.h"
 #include "ir/op_ids.h"
 #include "ir/rewrite.h"
 #include "ops/internal.h"
@@ -26,12 +26,6 @@ constexpr int64_t kKeysMax = 8192;      // whose gradients are on chip at once
 using Numbers = std::array<double, kKeys>;
 
 bool is_float(Dtype d) { return is_floating(d) && bits(d) >= 8 && bits(d) <= 32; }
-
-std::optional<double> splat(ir::Value v) {
-  while (v.node->op == op::broadcast_in_dim || v.node->op == op::reshape || v.node->op == op::convert)
-    v = v.node->inputs[0];
-  return constant_splat(v);
-}
 
 // One row of an expression over the weights, and which of its dims are which of the weights' own.
 class Row {
@@ -110,7 +104,7 @@ class Row {
     if (is(v, map, m_.raised)) return raised_;
     if (is(v, map, m_.sum)) return sum_;
     if (!is_float(v.type().dtype)) return std::nullopt;
-    if (const auto number = splat(v)) {
+    if (const auto number = ir::splat_as_written(v)) {
       Numbers all;
       all.fill(*number);
       return all;
@@ -139,7 +133,7 @@ class Row {
   std::optional<Numbers> total(const ir::Node& n, IndexMap map) {
     const ir::Ints& axes = n.attrs.ints("dimensions");
     if (n.inputs.size() != 2 || n.attrs.text("kind") != "add" || axes.size() != 1) return std::nullopt;
-    if (splat(n.inputs[1]) != 0.0) return std::nullopt;
+    if (ir::splat_as_written(n.inputs[1]) != 0.0) return std::nullopt;
     map.insert(map.begin() + axes[0], IndexTerm{dims_[size_t(m_.at.key)], 1, 0});
     auto all = of(n.inputs[0], map);
     if (!all) return std::nullopt;

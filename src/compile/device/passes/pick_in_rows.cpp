@@ -9,7 +9,7 @@
 #include "arch/chips/chip.h"
 #include "compile/device/decompose/build.h"
 #include "compile/device/loops/map.h"
-#include "compile/device/loops/splat.h"
+#include "ir/constant.h"
 #include "ir/op_ids.h"
 #include "ir/rewrite.h"
 #include "ir/value_hash.h"
@@ -108,7 +108,7 @@ class Picks {
 
   // Are rows of it, or of all that it is made of elementwise, reduced, or the same along each?
   bool is_found(const Value& v, std::unordered_set<const Node*>& seen, bool& any) const {
-    if (double number = 0; v.type().rank() == 0 || splat(*v.node, number)) return true;
+    if (v.type().rank() == 0 || ir::splat(v)) return true;
     if (!seen.insert(v.node).second) return true;
     if (seen.size() > kOpsMax) return false;
     if (keeps_rows(*v.node)) return is_found(v.node->inputs[0], seen, any);
@@ -130,7 +130,7 @@ class Picks {
   Value picked(Make& make, const Value& v, const Value& at, const ir::NewValue& now) {
     const Dims& rows = at.type().dims;
     if (v.type().rank() == 0) return now(v);
-    if (double number = 0; splat(*v.node, number)) return make.number(v.type().dtype, number, rows);
+    if (const auto number = ir::splat(v)) return make.number(v.type().dtype, *number, rows);
     const Node& n = *v.node;
     if (keeps_rows(n)) {
       Dims own = n.inputs[0].type().dims;
