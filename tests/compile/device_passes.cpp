@@ -6,7 +6,7 @@
 
 #include "arch/chips/chip.h"
 #include "base/text.h"
-#include "compile/device/decompose/build.h"
+#include "compile/device/control.h"
 #include "compile/device/pipeline.h"
 #include "compile/graph/simplify.h"
 #include "ir/op_ids.h"

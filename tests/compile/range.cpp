@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/number/scalar.h"
+#include "ir/op_ids.h"
 
 namespace trine::compile {
 

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "base/number/scalar.h"
+#include "ir/op_ids.h"
 
 namespace trine::ir {
 

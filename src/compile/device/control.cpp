@@ -73,4 +73,14 @@ LastUse last_uses(const std::vector<Unit>& units, std::span<const ir::Value> liv
   return out;
 }
 
+std::vector<const ir::Node*> nodes_and_bodies(const ir::Graph& graph) {
+  std::vector<const ir::Node*> nodes = graph.order();
+  for (size_t i = 0; i < nodes.size(); ++i)
+    for (const ir::Region& region : nodes[i]->regions) {
+      const auto inside = ir::body_of(region).nodes;
+      nodes.insert(nodes.end(), inside.begin(), inside.end());
+    }
+  return nodes;
+}
+
 }  // namespace trine::compile::device

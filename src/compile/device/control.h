@@ -16,6 +16,9 @@ std::optional<int64_t> known_iterations(const ir::Node& loop);
 // A region's nodes, and what it uses of the graph around it that is made anew for it (graph/fuse.h).
 std::vector<const ir::Node*> nodes_of(const ir::Region& region);
 
+// Of a graph and of all bodies of loops and branches in it.
+std::vector<const ir::Node*> nodes_and_bodies(const ir::Graph& graph);
+
 // For each value in memory, the last of the units that reads it, through whatever views; units.size() for what is kept.
 using LastUse = std::unordered_map<ir::Value, size_t, ir::ValueHash>;
 LastUse last_uses(const std::vector<Unit>& units, std::span<const ir::Value> live_out);

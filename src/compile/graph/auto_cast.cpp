@@ -4,7 +4,7 @@
 #include "compile/graph/numerics.h"
 #include "ir/op_ids.h"
 #include "ir/rewrite.h"
-#include "ops/op.h"
+#include "ops/build.h"
 
 namespace trine::compile {
 
@@ -44,11 +44,6 @@ Value rounded(Graph& graph, const Value& v, Dtype type, uint32_t where) {
       ->result();
 }
 
-Value converted(Graph& graph, const Value& v, Dtype type, uint32_t where) {
-  return graph.add({.op = op::convert, .inputs = {v}, .types = {ir::tensor_type(type, v.type().dims)}, .where = where})
-      ->result();
-}
-
 ir::Spec spec_of(const Node& node) {
   return {.op = node.op,
           .inputs = node.inputs,
@@ -74,7 +69,7 @@ Replacement cast_operands(Graph& graph, const Node& node) {
   for (Value& v : spec.inputs) {
     if (type == Dtype::f32 || v.type().dtype != Dtype::f32) continue;
     if (type == Dtype::tf32 && is_rounded_to(v, type)) continue;
-    v = type == Dtype::tf32 ? rounded(graph, v, type, node.where) : converted(graph, v, type, node.where);
+    v = type == Dtype::tf32 ? rounded(graph, v, type, node.where) : ops::Make(graph, node.where).convert(v, type);
     changed = true;
   }
   // The host multiplies two of a kind.
@@ -119,7 +114,7 @@ Value by_chance(Graph& graph, const Value& wide, Dtype type, uint32_t where) {
 Replacement convert_by_chance(Graph& graph, const Node& node) {
   const Dtype from = node.inputs[0].type().dtype, to = node.types[0].dtype;
   if (!is_narrow(to) || (from != Dtype::f32 && from != Dtype::f64)) return {};
-  const Value wide = from == Dtype::f32 ? node.inputs[0] : converted(graph, node.inputs[0], Dtype::f32, node.where);
+  const Value wide = ops::Make(graph, node.where).convert(node.inputs[0], Dtype::f32);
   return {by_chance(graph, wide, to, node.where)};
 }
 
@@ -131,7 +126,7 @@ Replacement compute_wide(Graph& graph, const Node& node) {
   ir::Spec spec = spec_of(node);
   const Dtype type = node.types[0].dtype;
   for (Value& v : spec.inputs)
-    if (!is_product(node) && is_narrow(v.type().dtype)) v = converted(graph, v, Dtype::f32, node.where);
+    if (!is_product(node) && is_narrow(v.type().dtype)) v = ops::Make(graph, node.where).convert(v, Dtype::f32);
   spec.types[0].dtype = Dtype::f32;
   return {by_chance(graph, graph.add(std::move(spec))->result(), type, node.where)};
 }

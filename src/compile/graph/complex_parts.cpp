@@ -5,9 +5,9 @@
 #include <limits>
 
 #include "base/number/number.h"
-#include "base/number/scalar.h"
 #include "compile/graph/index_map.h"
 #include "ir/op_ids.h"
+#include "ops/build.h"
 
 namespace trine::compile {
 
@@ -26,7 +26,7 @@ struct Pair {
 
 class Parts {
  public:
-  Parts(Graph& graph, const Node& node) : g_(graph), node_(node) {}
+  Parts(Graph& graph, const Node& node) : g_(graph), node_(node), make_(graph, node.where) {}
 
   Replacement all() {
     if (node_.types.size() != 1 || node_.types[0].is_token || is_complex_pair(node_)) return {};
@@ -100,21 +100,11 @@ class Parts {
   Value add(ir::OpId op, const Value& a, const V&... rest) {
     return g_.add1(op, {a, rest...}, a.type(), {}, node_.where);
   }
-  Value compared(const Value& a, const Value& b, std::string_view direction) {
-    return g_.add1(op::compare, {a, b}, ir::tensor_type(Dtype::boolean, a.type().dims),
-                   {{"direction", std::string(direction)}}, node_.where);
-  }
+  Value compared(const Value& a, const Value& b, std::string_view direction) { return make_.compare(a, b, direction); }
   Value selected(const Value& p, const Value& a, const Value& b) {
     return g_.add1(op::select, {p, a, b}, a.type(), {}, node_.where);
   }
-  Value cast(const Value& v, ir::OpId op, Dtype to) {
-    return g_.add1(op, {v}, ir::tensor_type(to, v.type().dims), {}, node_.where);
-  }
-  Value number(double x, const ir::Type& type) {
-    const Value one = g_.constant(scalar(type.dtype, x), node_.where);
-    if (type.dims.empty()) return one;
-    return g_.add1(op::broadcast_in_dim, {one}, type, {{"broadcast_dimensions", ir::Ints()}}, node_.where);
-  }
+  Value number(double x, const ir::Type& type) { return make_.number(type.dtype, x, type.dims); }
   Value like(double x, const Value& v) { return number(x, v.type()); }
   Value is_equal(const Value& v, double x) { return compared(v, like(x, v), "EQ"); }
   static constexpr double kInf = std::numeric_limits<double>::infinity();
@@ -147,14 +137,14 @@ class Parts {
     const Dtype to = node_.types[0].dtype;
     if (is_complex(to)) {
       const Dtype element = row(to).element;
-      if (has_complex(x)) return put({cast(re(x), op::convert, element), cast(im(x), op::convert, element)});
-      const Value whole = x.type().dtype == element ? x : cast(x, op::convert, element);
+      if (has_complex(x)) return put({make_.convert(re(x), element), make_.convert(im(x), element)});
+      const Value whole = make_.convert(x, element);
       return put({whole, like(0, whole)});
     }
     if (!has_complex(x)) return {};
     if (to == Dtype::boolean)
       return {add(op::or_, compared(re(x), like(0, re(x)), "NE"), compared(im(x), like(0, im(x)), "NE"))};
-    return {re(x).type().dtype == to ? re(x) : cast(re(x), op::convert, to)};
+    return {make_.convert(re(x), to)};
   }
 
   Pair product(const Pair& a, const Pair& b) {
@@ -173,10 +163,10 @@ class Parts {
     auto field = [&](int exponent) {
       return number(std::ldexp(double(exponent), digits), ir::tensor_type(whole, size.type().dims));
     };
-    Value power = add(op::and_, cast(size, op::bitcast_convert, whole), field(2 * bias + 1));
+    Value power = add(op::and_, make_.bits(size, whole), field(2 * bias + 1));
     power = add(op::minimum, add(op::maximum, power, field(bias - down)), field(bias + up));
-    return {cast(add(op::subtract, field(2 * bias), power), op::bitcast_convert, size.type().dtype),
-            cast(power, op::bitcast_convert, size.type().dtype)};
+    return {make_.bits(add(op::subtract, field(2 * bias), power), size.type().dtype),
+            make_.bits(power, size.type().dtype)};
   }
   Value larger(const Pair& x) { return add(op::maximum, add(op::abs, x.re), add(op::abs, x.im)); }
   Value length(const Pair& x) {
@@ -219,7 +209,7 @@ class Parts {
   Value with_sign(const Value& size, const Value& sign) {
     const bool is_wide = sign.type().dtype == Dtype::f64;
     const Dtype whole = is_wide ? Dtype::s64 : Dtype::s32;
-    const Value bits = cast(sign, op::bitcast_convert, whole);
+    const Value bits = make_.bits(sign, whole);
     return selected(compared(bits, number(0, bits.type()), "LT"), add(op::negate, size), size);
   }
   // `a` is x in smaller numbers.
@@ -267,6 +257,7 @@ class Parts {
 
   Graph& g_;
   const Node& node_;
+  ops::Make make_;
 };
 
 }  // namespace

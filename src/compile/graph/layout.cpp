@@ -6,8 +6,8 @@
 #include <charconv>
 
 #include "base/text.h"
-#include "ir/op_ids.h"
 #include "ir/rewrite.h"
+#include "ops/build.h"
 
 namespace trine::compile {
 
@@ -53,10 +53,7 @@ Result<std::vector<Dims>> parse_all(const ir::Strings& texts, const std::vector<
 }
 
 ir::Value transposed(ir::Graph& graph, const ir::Value& x, const Dims& permutation) {
-  Dims dims;
-  for (int64_t d : permutation) dims.push_back(x.type().dims[size_t(d)]);
-  return graph.add1(op::transpose, {x}, ir::tensor_type(x.type().dtype, std::move(dims)),
-                    {{"permutation", permutation}}, x.node->where);
+  return ops::Make(graph, x.node->where).transpose(x, permutation);
 }
 
 Dims inverse(const Dims& permutation) {

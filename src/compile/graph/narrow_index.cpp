@@ -5,6 +5,7 @@
 
 #include "compile/graph/range.h"
 #include "ir/constant.h"
+#include "ops/build.h"
 
 #include "ir/op_ids.h"
 
@@ -56,10 +57,7 @@ Replacement shift_indices_out(Graph& graph, const Node& node) {
   const auto by = ir::splat(node.inputs[1]);
   const Range index = range_of(node.inputs[0]);
   if (!by || *by < 0 || index.low < 0 || (*by < 64 && index.high >= std::exp2(*by))) return {};
-  const ir::Type& type = node.types[0];
-  const Value zero = graph.constant(Tensor::make(type.dtype, {}), node.where);
-  if (type.dims.empty()) return {zero};
-  return {graph.add1(op::broadcast_in_dim, {zero}, type, {{"broadcast_dimensions", ir::Ints{}}}, node.where)};
+  return {ops::Make(graph, node.where).number(node.types[0].dtype, 0, node.types[0].dims)};
 }
 
 }  // namespace trine::compile

@@ -7,6 +7,7 @@
 
 #include "base/number/scalar.h"
 #include "ir/constant.h"
+#include "ir/op_ids.h"
 
 namespace trine::compile {
 

@@ -12,7 +12,9 @@
 #include "base/number/scalar.h"
 #include "ir/constant.h"
 #include "ir/op_ids.h"
+#include "ops/build.h"
 #include "ops/evaluate.h"
+#include "ops/identity.h"
 
 namespace trine::compile {
 
@@ -119,25 +121,6 @@ bool keeps(const ir::Region& region, Dtype value, Dtype position, ArgReduce arg_
   return true;
 }
 
-// Whether the first value of a reduction is one that any other replaces.
-bool is_neutral(const Value& v, ArgReduce arg_reduce) {
-  const Tensor* t = ir::constant_of(v);
-  if (!t || t->bytes() != size_t(bytes(t->dtype))) return false;
-  return dispatch_element(t->dtype, [&](auto element) {
-    using E = decltype(element);
-    if constexpr (E::kIsFloating) {
-      return number(*t) == (arg_reduce.is_max ? -INFINITY : INFINITY);
-    } else if constexpr (E::kIsBoolean) {
-      return (number(*t) != 0) != arg_reduce.is_max;
-    } else if constexpr (E::kIsSigned && E::kBits >= 8) {
-      using L = std::numeric_limits<typename E::Storage>;
-      return *t->view().template as<const typename E::Storage>() == (arg_reduce.is_max ? L::lowest() : L::max());
-    } else {
-      return false;
-    }
-  });
-}
-
 }  // namespace
 
 std::optional<ArgMax> match_argmax(const Node& n) {
@@ -150,8 +133,8 @@ std::optional<ArgMax> match_argmax(const Node& n) {
       bits(position.dtype) < 8 || ir::splat(n.inputs[3]) != 0.0 || type.dims[size_t(along[0])] < 1)
     return std::nullopt;
   const ArgReduce max{true}, min{false};
-  const bool is_max = is_neutral(n.inputs[2], max);
-  if ((!is_max && !is_neutral(n.inputs[2], min)) ||
+  const bool is_max = ops::is_identity(n.inputs[2], "maximum");
+  if ((!is_max && !ops::is_identity(n.inputs[2], "minimum")) ||
       !keeps(n.regions[0], type.dtype, position.dtype, is_max ? max : min))
     return std::nullopt;
   return ArgMax{values, along[0], is_max};
@@ -167,22 +150,17 @@ Replacement take_apart_argmax(Graph& g, const Node& n) {
   ir::Ints others;
   for (int64_t d = 0; d < int64_t(type.dims.size()); ++d)
     if (d != along[0]) others.push_back(d);
-  const ir::Type flags = ir::tensor_type(Dtype::boolean, type.dims);
+  ops::Make make(g, n.where);
   auto reduce = [&](const Value& v, const Value& init, std::string kind, const ir::Type& to) {
-    return g.add1(op::reduce, {v, init}, to, {{"dimensions", along}, {"kind", std::move(kind)}}, n.where);
-  };
-  auto compare = [&](const Value& a, const Value& b, std::string direction) {
-    return g.add1(op::compare, {a, b}, flags, {{"direction", std::move(direction)}}, n.where);
+    return make.op(op::reduce, {v, init}, {{"dimensions", along}, {"kind", std::move(kind)}}, {to});
   };
   const bool is_truth = type.dtype == Dtype::boolean;
   const std::string kind = is_truth ? (is_max ? "or" : "and") : is_max ? "maximum" : "minimum";
   const Value most = reduce(values, n.inputs[2], kind, n.types[0]);
-  const Value spread = g.add1(op::broadcast_in_dim, {most}, type, {{"broadcast_dimensions", others}}, n.where);
-  Value hit = compare(values, spread, "EQ");
-  if (is_floating(type.dtype)) hit = g.add1(op::or_, {hit, compare(values, values, "NE")}, flags, {}, n.where);
-  const Value last = g.constant(scalar(position.dtype, double(type.dims[size_t(along[0])] - 1)), n.where);
-  const Value lasts = g.add1(op::broadcast_in_dim, {last}, position, {{"broadcast_dimensions", ir::Ints()}}, n.where);
-  const Value where = g.add1(op::select, {hit, positions, lasts}, position, {}, n.where);
+  Value hit = make.compare(values, make.broadcast(most, type.dims, others), "EQ");
+  if (is_floating(type.dtype)) hit = make.op(op::or_, {hit, make.compare(values, values, "NE")});
+  const Value last = make.number(position.dtype, double(type.dims[size_t(along[0])] - 1));
+  const Value where = make.op(op::select, {hit, positions, make.broadcast(last, position.dims, {})});
   return {most, reduce(where, last, "minimum", n.types[1])};
 }
 

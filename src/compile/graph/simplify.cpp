@@ -11,6 +11,7 @@
 #include "compile/graph/recognise.h"
 #include "ir/constant.h"
 #include "ir/op_ids.h"
+#include "ops/build.h"
 #include "ops/evaluate.h"
 
 namespace trine::compile {
@@ -182,9 +183,7 @@ Replacement times_truth(Graph& g, const Node& n) {
     if (factor.op != op::convert || factor.inputs[0].type().dtype != Dtype::boolean ||
         ir::constant_of(factor.inputs[0]))
       continue;
-    const Value zero = g.constant(Tensor::make(n.types[0].dtype, {}), n.where);
-    const Value zeros =
-        g.add1(op::broadcast_in_dim, {zero}, n.types[0], {{"broadcast_dimensions", ir::Ints()}}, n.where);
+    const Value zeros = ops::Make(g, n.where).number(n.types[0].dtype, 0, n.types[0].dims);
     return the(g.add1(op::select, {factor.inputs[0], n.inputs[1 - i], zeros}, n.types[0], {}, n.where));
   }
   return {};
@@ -213,8 +212,7 @@ Replacement multiply_as_result(Graph& g, const Node& n) {
   if (is_of_its_kind(n.inputs[0]) && is_of_its_kind(n.inputs[1])) return {};
   const Dtype dtype = is_floating(result) && bytes(result) < 4 ? Dtype::f32 : result;
   std::vector<Value> inputs;
-  for (const Value& v : n.inputs)
-    inputs.push_back(g.add1(op::convert, {v}, ir::tensor_type(dtype, v.type().dims), {}, n.where));
+  for (const Value& v : n.inputs) inputs.push_back(ops::Make(g, n.where).convert(v, dtype));
   return the(g.add1(n.op, std::move(inputs), n.types[0], n.attrs, n.where));
 }
 
@@ -308,15 +306,10 @@ Replacement scatter_one_each(Graph& g, const Node& n) {
   const int64_t each = dims[size_t(along[0])];
   if (n.types[0].elements() != element_count(rows) * each) return {};  // other dims are of one element
   if (index.elements() != element_count(rows) || update.elements() != element_count(rows)) return {};
-  auto spread = [&](const Value& v, const ir::Type& t) {
-    const Value flat = g.add1(op::reshape, {v}, ir::tensor_type(t.dtype, rows), {}, n.where);
-    return g.add1(op::broadcast_in_dim, {flat}, ir::tensor_type(t.dtype, dims), {{"broadcast_dimensions", batch}},
-                  n.where);
-  };
-  const Value at = g.add1(op::iota, {}, ir::tensor_type(index.dtype, dims), {{"iota_dimension", along[0]}}, n.where);
-  const Value here = g.add1(op::compare, {at, spread(n.inputs[1], index)}, ir::tensor_type(Dtype::boolean, dims),
-                            {{"direction", std::string("EQ")}}, n.where);
-  return the(g.add1(op::select, {here, spread(n.inputs[2], update), n.inputs[0]}, n.types[0], {}, n.where));
+  ops::Make make(g, n.where);
+  auto spread = [&](const Value& v) { return make.broadcast(make.reshape(v, rows), dims, batch); };
+  const Value here = make.compare(make.iota(index.dtype, dims, along[0]), spread(n.inputs[1]), "EQ");
+  return the(g.add1(op::select, {here, spread(n.inputs[2]), n.inputs[0]}, n.types[0], {}, n.where));
 }
 
 Replacement one_part(Graph&, const Node& n) { return n.inputs.size() == 1 ? the(n.inputs[0]) : Replacement{}; }

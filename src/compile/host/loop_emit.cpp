@@ -15,6 +15,7 @@
 #include "compile/graph/loop_ops.h"
 #include "ir/constant.h"
 #include "ir/op_ids.h"
+#include "ops/identity.h"
 #include "ops/internal.h"
 #include "ops/slices.h"
 
@@ -360,27 +361,12 @@ class Emitter {
     });
     return push_op(LoopOp::constant, type, {}, row, 0, bits);
   }
-  // Is the value the one that changes nothing? Then the reduction's own start will do.
+  // Does the value change nothing? Then the reduction's own start will do. Products and ends of whole numbers start as
+  // the program says.
   static bool is_neutral(const ir::Value& v, std::string_view kind) {
-    const Tensor* t = ir::constant_of(v);
-    if (!t) return false;
-    return dispatch_element(t->dtype, [&](auto element) {
-      using E = decltype(element);
-      using W = typename E::Wide;
-      const W x = E::load(*t->view().template as<const typename E::Storage>());
-      if constexpr (E::kIsComplex) {
-        return false;
-      } else if constexpr (E::kIsFloating) {
-        if (kind == "add") return x == 0;
-        if (kind == "multiply") return x == 1;
-        if (kind == "maximum") return x == -std::numeric_limits<double>::infinity();
-        return kind == "minimum" && x == std::numeric_limits<double>::infinity();
-      } else {
-        if (kind == "multiply" || kind == "maximum" || kind == "minimum") return false;
-        if (kind == "and") return E::store(W(x)) == E::store(W(E::kIsBoolean ? 1 : ~uint64_t{0}));
-        return x == W(0);
-      }
-    });
+    const Dtype dtype = v.type().dtype;
+    if (!is_floating(dtype) && (kind == "multiply" || kind == "maximum" || kind == "minimum")) return false;
+    return !is_complex(dtype) && ops::is_identity(v, kind);
   }
 
   // Stage of each draft: no earlier than what it uses; a reduction's result from the next stage on.

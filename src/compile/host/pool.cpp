@@ -7,6 +7,7 @@
 #include "base/number/scalar.h"
 #include "compile/graph/loop_ops.h"
 #include "ir/op_ids.h"
+#include "ops/identity.h"
 
 namespace trine::compile {
 
@@ -41,12 +42,6 @@ bool is_pool(const ir::Node& node) {
          element_count(node.types[0].dims) > 0 && !is_running(node);
 }
 
-// The value that changes nothing: padding holds none.
-Tensor neutral_of(std::string_view kind, Dtype dtype) {
-  if (kind == "add" || kind == "multiply") return scalar(dtype, kind == "multiply");
-  return scalar(dtype, kind == "maximum" ? -HUGE_VAL : HUGE_VAL);
-}
-
 int64_t at(const ir::Ints& ints, size_t d) { return ints.empty() ? 1 : ints[d]; }
 
 }  // namespace
@@ -63,7 +58,8 @@ std::optional<Pool> plan_pool(const ir::Node& node) {
     pool.padded[d] += padding[2 * d] + padding[2 * d + 1];
   }
   if (pool.padded != dims || pad.low != Dims(dims.size(), 0)) pool.pad = std::move(pad);
-  pool.neutral = neutral_of(node.attrs.text("kind"), node.types[0].dtype);
+  const Dtype dtype = node.types[0].dtype;
+  pool.neutral = scalar(dtype, ops::identity(node.attrs.text("kind"), dtype));
   const Dims strides = row_major_strides(pool.padded), out_strides = row_major_strides(out);
   arch::LoopBuilder b;
   std::vector<int64_t> in_walk, out_walk = {out_strides.begin(), out_strides.end()};
@@ -77,7 +73,6 @@ std::optional<Pool> plan_pool(const ir::Node& node) {
     in_walk.push_back(strides[d] * at(apart, d));
     out_walk.push_back(0);
   }
-  const Dtype dtype = node.types[0].dtype;
   const uint32_t x = b.input(dtype, element_count(pool.padded), in_walk),
                  start = b.input(dtype, 1, std::vector<int64_t>(in_walk.size(), 0)),
                  y = b.output(dtype, element_count(out), out_walk);

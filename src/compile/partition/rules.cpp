@@ -6,8 +6,8 @@
 #include <map>
 #include <numeric>
 
-#include "ir/constant.h"
 #include "ir/op_ids.h"
+#include "ops/identity.h"
 #include "ops/op.h"
 
 namespace trine::compile {
@@ -140,37 +140,13 @@ OpRule convolution(const Node& node) {
   return rule;
 }
 
-// Whether combining with `value` changes nothing, so that each device may do it.
-bool is_identity(const Value& value, std::string_view kind) {
-  const Tensor* tensor = ir::constant_of(value);
-  if (!tensor || !tensor->dims.empty()) return false;
-  return dispatch_element(tensor->dtype, [&](auto element) -> bool {
-    using E = decltype(element);
-    const auto held = E::load(*tensor->view().template as<const typename E::Storage>());
-    using Wide = std::decay_t<decltype(held)>;
-    if (kind == "add" || kind == "or" || kind == "xor") return held == Wide(0);
-    if (kind == "multiply") return held == Wide(1);
-    if constexpr (std::is_same_v<Wide, bool>) {
-      return held == (kind == "and" || kind == "minimum");
-    } else if constexpr (E::kIsFloating) {
-      const double edge = E::kRow.format.has_inf ? std::numeric_limits<double>::infinity() : E::kRow.max_finite;
-      const double limit = E::kDtype == Dtype::f64 ? std::numeric_limits<double>::infinity() : edge;
-      return held == (kind == "maximum" ? -limit : limit);
-    } else if constexpr (E::kIsInteger) {
-      if (kind == "and") return typename E::Storage(held) == typename E::Storage(-1);
-      return double(held) == (kind == "maximum" ? E::kRow.min_finite : E::kRow.max_finite);
-    }
-    return false;
-  });
-}
-
 OpRule reduce(const Node& node) {
   OpRule rule = blank(node);
   const size_t count = node.inputs.size() / 2;
   const std::string kind(node.attrs.text("kind"));
   const ir::Ints& reduced = node.attrs.ints("dimensions");
   bool can_cut = !kind.empty();
-  for (size_t i = 0; i < count; ++i) can_cut = can_cut && is_identity(node.inputs[count + i], kind);
+  for (size_t i = 0; i < count; ++i) can_cut = can_cut && ops::is_identity(node.inputs[count + i], kind);
   const Dims& dims = dims_of(node.inputs[0]);
   size_t at = 0;
   for (size_t d = 0; d < dims.size(); ++d) {

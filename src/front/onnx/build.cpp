@@ -41,15 +41,6 @@ Ints count_up(int64_t from, int64_t to) {
   return out;
 }
 
-double neutral(std::string_view kind, Dtype dtype) {
-  const DtypeRow& row = kDtypes[size_t(dtype)];
-  const bool endless = is_float(dtype) && row.bits >= 16;
-  if (kind == "multiply" || kind == "and") return 1;
-  if (kind == "maximum") return endless ? -std::numeric_limits<double>::infinity() : row.min_finite;
-  if (kind == "minimum") return endless ? std::numeric_limits<double>::infinity() : row.max_finite;
-  return 0;
-}
-
 Result<const ir::Node*> Build::node(ir::Spec spec) {
   spec.where = where;
   const ir::Node* made = TRY(ops::make(graph, std::move(spec)));
@@ -59,7 +50,7 @@ Result<const ir::Node*> Build::node(ir::Spec spec) {
   return made;
 }
 
-Made Build::make(ir::OpId op, Values inputs, Attrs attrs, std::vector<ir::Type> types) {
+Made Build::op(ir::OpId op, Values inputs, Attrs attrs, std::vector<ir::Type> types) {
   const ir::Node* made =
       TRY(node({.op = op, .inputs = std::move(inputs), .attrs = std::move(attrs), .types = std::move(types)}));
   if (made->op == op::constant || !fixed_.contains(made)) return made->result();
@@ -115,8 +106,6 @@ Result<Ints> Build::known_integers(const Value& value) {
   return out;
 }
 
-Made Build::number(Dtype dtype, double value) { return constant(scalar(dtype, value)); }
-
 Value Build::integers(const Ints& values) {
   Tensor t = Tensor::make(Dtype::s64, {int64_t(values.size())});
   std::copy(values.begin(), values.end(), t.view().as<int64_t>());
@@ -145,11 +134,7 @@ Made Build::broadcast(Value x, const Dims& to) {
   if (dims(x) == to) return x;
   if (dims(x).size() > to.size())
     return fail(Code::invalid, cat(ir::text(x.type()), " does not broadcast to ", shape_text(dtype(x), to)));
-  return broadcast_at(x, to, count_up(int64_t(to.size()) - rank(x), int64_t(to.size())));
-}
-
-Made Build::broadcast_at(Value x, const Dims& to, const Ints& axes) {
-  return make(op::broadcast_in_dim, {x}, {{"broadcast_dimensions", axes}}, {ir::tensor_type(dtype(x), to)});
+  return broadcast(x, to, count_up(int64_t(to.size()) - rank(x), int64_t(to.size())));
 }
 
 Made Build::binary(ir::OpId op, Value a, Value b) {
@@ -157,78 +142,39 @@ Made Build::binary(ir::OpId op, Value a, Value b) {
     return fail(Code::invalid,
                 cat("found ", ir::text(a.type()), " and ", ir::text(b.type()), "; expected one element type"));
   const Dims to = TRY(broadcast_dims(dims(a), dims(b)));
-  return make(op, {TRY(broadcast(a, to)), TRY(broadcast(b, to))});
+  return this->op(op, {TRY(broadcast(a, to)), TRY(broadcast(b, to))});
 }
 
 Made Build::with_number(ir::OpId op, Value a, double b) { return binary(op, a, TRY(number(dtype(a), b))); }
 
-Made Build::compare(std::string_view direction, Value a, Value b) {
+Made Build::compare(Value a, Value b, std::string_view direction) {
   if (dtype(a) != dtype(b))
     return fail(Code::invalid,
                 cat("found ", ir::text(a.type()), " and ", ir::text(b.type()), "; expected one element type"));
   const Dims to = TRY(broadcast_dims(dims(a), dims(b)));
-  return make(op::compare, {TRY(broadcast(a, to)), TRY(broadcast(b, to))}, {{"direction", std::string(direction)}});
+  return Words::compare(TRY(broadcast(a, to)), TRY(broadcast(b, to)), direction);
 }
 
-Made Build::compare_number(std::string_view direction, Value a, double b) {
-  return compare(direction, a, TRY(number(dtype(a), b)));
+Made Build::compare_number(Value a, double b, std::string_view direction) {
+  return compare(a, TRY(number(dtype(a), b)), direction);
 }
 
 Made Build::select(Value pred, Value a, Value b) {
   const Dims to = TRY(broadcast_dims(dims(pred), TRY(broadcast_dims(dims(a), dims(b)))));
-  return make(op::select, {TRY(broadcast(pred, to)), TRY(broadcast(a, to)), TRY(broadcast(b, to))});
-}
-
-Made Build::convert(Value x, Dtype to) {
-  if (dtype(x) == to) return x;
-  return make(op::convert, {x}, {}, {ir::tensor_type(to, dims(x))});
+  return op(op::select, {TRY(broadcast(pred, to)), TRY(broadcast(a, to)), TRY(broadcast(b, to))});
 }
 
 Made Build::clamp(Value x, double low, double high) {
-  return make(op::clamp, {TRY(number(dtype(x), low)), x, TRY(number(dtype(x), high))});
-}
-
-Made Build::reshape(Value x, Dims to) {
-  if (dims(x) == to) return x;
-  return make(op::reshape, {x}, {}, {ir::tensor_type(dtype(x), std::move(to))});
-}
-
-Made Build::transpose(Value x, Ints permutation) {
-  if (permutation == count_up(0, rank(x))) return x;
-  return make(op::transpose, {x}, {{"permutation", std::move(permutation)}});
-}
-
-Made Build::slice(Value x, int axis, int64_t start, int64_t limit, int64_t stride) {
-  Ints starts(size_t(rank(x)), 0), limits = dims(x), strides(size_t(rank(x)), 1);
-  starts[size_t(axis)] = start;
-  limits[size_t(axis)] = limit;
-  strides[size_t(axis)] = stride;
-  if (start == 0 && limit == dims(x)[size_t(axis)] && stride == 1) return x;
-  return make(
-      op::slice, {x},
-      {{"start_indices", std::move(starts)}, {"limit_indices", std::move(limits)}, {"strides", std::move(strides)}});
-}
-
-Made Build::concat(const Values& parts, int axis) {
-  if (parts.size() == 1) return parts[0];
-  return make(op::concatenate, parts, {{"dimension", int64_t(axis)}});
+  return op(op::clamp, {TRY(number(dtype(x), low)), x, TRY(number(dtype(x), high))});
 }
 
 Made Build::pad(Value x, double value, const Ints& low, const Ints& high) {
-  return make(op::pad, {x, TRY(number(dtype(x), value))},
-              {{"edge_padding_low", low}, {"edge_padding_high", high}, {"interior_padding", Ints(low.size(), 0)}});
+  return pad(x, TRY(number(dtype(x), value)), low, high);
 }
 
-Made Build::iota(Dtype type, Dims to, int axis) {
-  return make(op::iota, {}, {{"iota_dimension", int64_t(axis)}}, {ir::tensor_type(type, std::move(to))});
-}
-
-Made Build::fill(Dtype type, Dims to, double value) { return broadcast(TRY(number(type, value)), to); }
-
-Made Build::reduce(std::string_view kind, Value x, const Ints& axes, bool keep) {
+Made Build::reduce(Value x, std::string_view kind, const Ints& axes, bool keep) {
   if (dtype(x) == Dtype::boolean) kind = kind == "maximum" ? "or" : kind == "minimum" ? "and" : kind;
-  Value out = TRY(make(op::reduce, {x, TRY(number(dtype(x), neutral(kind, dtype(x))))},
-                       {{"dimensions", axes}, {"kind", std::string(kind)}}));
+  const Value out = TRY(Words::reduce(x, kind, axes));
   if (!keep) return out;
   Dims with_ones = dims(x);
   for (int64_t a : axes) with_ones[size_t(a)] = 1;
@@ -238,7 +184,7 @@ Made Build::reduce(std::string_view kind, Value x, const Ints& axes, bool keep) 
 Made Build::mean(Value x, const Ints& axes, bool keep) {
   double count = 1;
   for (int64_t a : axes) count *= double(dims(x)[size_t(a)]);
-  return with_number(op::divide, TRY(reduce("add", x, axes, keep)), count);
+  return with_number(op::divide, TRY(reduce(x, "add", axes, keep)), count);
 }
 
 Made Build::take(Value x, int axis, Value indices) {
@@ -246,15 +192,15 @@ Made Build::take(Value x, int axis, Value indices) {
   Ints offsets = count_up(0, axis), sizes = dims(x);
   for (int64_t d = axis + 1; d < rank(x); ++d) offsets.push_back(d + q - 1);
   sizes[size_t(axis)] = 1;
-  return make(op::gather, {x, indices},
-              {{"offset_dims", std::move(offsets)},
-               {"collapsed_slice_dims", Ints{axis}},
-               {"operand_batching_dims", Ints{}},
-               {"start_indices_batching_dims", Ints{}},
-               {"start_index_map", Ints{axis}},
-               {"index_vector_dim", q},
-               {"slice_sizes", std::move(sizes)},
-               {"indices_are_sorted", false}});
+  return op(op::gather, {x, indices},
+            {{"offset_dims", std::move(offsets)},
+             {"collapsed_slice_dims", Ints{axis}},
+             {"operand_batching_dims", Ints{}},
+             {"start_indices_batching_dims", Ints{}},
+             {"start_index_map", Ints{axis}},
+             {"index_vector_dim", q},
+             {"slice_sizes", std::move(sizes)},
+             {"indices_are_sorted", false}});
 }
 
 Made Build::dot(Value a, Value b, Ints a_batch, Ints b_batch, Ints a_contract, Ints b_contract, Dtype result) {
@@ -265,13 +211,13 @@ Made Build::dot(Value a, Value b, Ints a_batch, Ints b_batch, Ints a_contract, I
     if (!has(a_batch, d) && !has(a_contract, d)) out.push_back(dims(a)[size_t(d)]);
   for (int64_t d = 0; d < rank(b); ++d)
     if (!has(b_batch, d) && !has(b_contract, d)) out.push_back(dims(b)[size_t(d)]);
-  return make(op::dot_general, {a, b},
-              {{"lhs_batch", std::move(a_batch)},
-               {"rhs_batch", std::move(b_batch)},
-               {"lhs_contract", std::move(a_contract)},
-               {"rhs_contract", std::move(b_contract)},
-               {"precision", ir::Strings{"DEFAULT", "DEFAULT"}}},
-              {ir::tensor_type(result, std::move(out))});
+  return op(op::dot_general, {a, b},
+            {{"lhs_batch", std::move(a_batch)},
+             {"rhs_batch", std::move(b_batch)},
+             {"lhs_contract", std::move(a_contract)},
+             {"rhs_contract", std::move(b_contract)},
+             {"precision", ir::Strings{"DEFAULT", "DEFAULT"}}},
+            {ir::tensor_type(result, std::move(out))});
 }
 
 Made Build::widen(Value x) { return is_float(x) && row(dtype(x)).bits < 32 ? convert(x, Dtype::f32) : Made(x); }

@@ -10,14 +10,14 @@
 
 #include "base/text.h"
 #include "ir/graph.h"
-#include "ops/op.h"
+#include "ops/build.h"
 
 namespace trine::front::onnx {
 
 using ir::Attrs;
 using ir::Ints;
 using ir::Value;
-using Values = std::vector<Value>;
+using ops::Values;
 using Made = Result<Value>;
 
 inline const Dims& dims(const Value& v) { return v.type().dims; }
@@ -27,42 +27,36 @@ inline bool is_float(Dtype d) { return kDtypes[size_t(d)].kind == DtypeKind::flo
 inline bool is_float(const Value& v) { return is_float(dtype(v)); }
 Ints count_up(int64_t from, int64_t to);  // from, ..., to - 1
 
-class Build {
+// The words of ops/build.h, and these; what is made of constants is folded.
+class Build : public ops::Words<Build, Made> {
  public:
   ir::Graph graph;
   uint32_t where = 0;  // of the node being read
 
-  Made make(ir::OpId op, Values inputs, Attrs attrs = {}, std::vector<ir::Type> types = {});
+  Made op(ir::OpId op, Values inputs, Attrs attrs = {}, std::vector<ir::Type> types = {});
   Result<const ir::Node*> node(ir::Spec spec);  // not folded
 
   Value constant(Tensor tensor) { return graph.constant(std::move(tensor), where); }
-  Made number(Dtype dtype, double value);  // a scalar
-  Value integers(const Ints& values);      // s64[n]
-  Value integer(int64_t value);            // s64[]
+  Value integers(const Ints& values);  // s64[n]
+  Value integer(int64_t value);        // s64[]
   // The tensor a value is bound to be whatever the inputs are; null where it depends on them, or is too large.
   const Tensor* known(const Value& value);
   // The same as integers, of any shape.
   Result<Ints> known_integers(const Value& value);
 
-  Made unary(ir::OpId op, Value x) { return make(op, {x}); }
+  Made unary(ir::OpId op, Value x) { return this->op(op, {x}); }
   Made binary(ir::OpId op, Value a, Value b);                  // broadcast, of one dtype
   Made with_number(ir::OpId op, Value a, double b);            // a op b
-  Made compare(std::string_view direction, Value a, Value b);  // broadcast
-  Made compare_number(std::string_view direction, Value a, double b);
+  Made compare(Value a, Value b, std::string_view direction);  // broadcast
+  Made compare_number(Value a, double b, std::string_view direction);
   Made select(Value pred, Value a, Value b);  // broadcast
-  Made convert(Value x, Dtype dtype);
   Made clamp(Value x, double low, double high);
 
-  Made broadcast(Value x, const Dims& dims);                       // trailing dims line up
-  Made broadcast_at(Value x, const Dims& dims, const Ints& axes);  // x's dim i is dim axes[i]
-  Made reshape(Value x, Dims dims);
-  Made transpose(Value x, Ints permutation);
-  Made slice(Value x, int axis, int64_t start, int64_t limit, int64_t stride = 1);
-  Made concat(const Values& parts, int axis);
+  using Words::broadcast;
+  Made broadcast(Value x, const Dims& dims);  // trailing dims line up
+  using Words::pad;
   Made pad(Value x, double value, const Ints& low, const Ints& high);
-  Made iota(Dtype dtype, Dims dims, int axis);
-  Made fill(Dtype dtype, Dims dims, double value);  // every element the same
-  Made reduce(std::string_view kind, Value x, const Ints& axes, bool keep);
+  Made reduce(Value x, std::string_view kind, const Ints& axes, bool keep);
   Made mean(Value x, const Ints& axes, bool keep);
   // Rows of x along an axis: x[:axis] + indices' dims + x[axis + 1:]; indices are not negative.
   Made take(Value x, int axis, Value indices);
@@ -78,8 +72,5 @@ class Build {
   std::unordered_set<const ir::Node*> fixed_;  // nodes made of constants alone
   std::unordered_map<const ir::Node*, Tensor> known_;
 };
-
-// The start of a reduction that changes nothing: 0, 1, the lowest or the highest number.
-double neutral(std::string_view kind, Dtype dtype);
 
 }  // namespace trine::front::onnx

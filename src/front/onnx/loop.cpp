@@ -13,7 +13,7 @@ Made put_step(Build& b, Value buffer, Value x, Value number) {
   one.insert(one.begin(), 1);
   Values inputs = {buffer, TRY(b.reshape(x, one)), number};
   for (int i = 0; i < rank(x); ++i) inputs.push_back(b.integer(0));
-  return b.make(op::dynamic_update_slice, inputs);
+  return b.op(op::dynamic_update_slice, inputs);
 }
 
 Result<void> check_carried(const Loop& loop, const Step& step) {
@@ -35,7 +35,7 @@ Made at_step(Build& b, Value x, int axis, Value number) {
   sizes[size_t(axis)] = 1;
   Values inputs = {x};
   for (int d = 0; d < rank(x); ++d) inputs.push_back(d == axis ? number : b.integer(0));
-  const Value part = TRY(b.make(op::dynamic_slice, inputs, {{"slice_sizes", sizes}}));
+  const Value part = TRY(b.op(op::dynamic_slice, inputs, {{"slice_sizes", sizes}}));
   sizes.erase(sizes.begin() + axis);
   return b.reshape(part, sizes);
 }
@@ -67,13 +67,13 @@ Result<Values> run_loop(Build& b, const Loop& loop) {
     Dims all = dims(v);
     all.insert(all.begin(), loop.iterations);
     const Value buffer = param(body, ir::tensor_type(dtype(v), all));
-    init.push_back(TRY(b.fill(dtype(v), all, 0)));
+    init.push_back(TRY(b.number(dtype(v), 0, all)));
     body.results.push_back(TRY(put_step(b, buffer, v, number)));
   }
   for (const Value& v : init) param(cond, v.type());
   Value goes = cond.params[1];
   const Value limit = loop.limit ? loop.limit : loop.iterations >= 0 ? b.integer(loop.iterations) : Value{};
-  if (limit) goes = TRY(b.binary(op::and_, goes, TRY(b.compare("LT", cond.params[0], limit))));
+  if (limit) goes = TRY(b.binary(op::and_, goes, TRY(b.compare(cond.params[0], limit, "LT"))));
   cond.results = {goes};
   const size_t count = init.size();
   const ir::Node* node =

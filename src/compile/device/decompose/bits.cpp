@@ -2,10 +2,10 @@
 // special form, or nothing at all on one core; see decompose.h.
 #include <cmath>
 
-#include "compile/device/decompose/build.h"
 #include "compile/device/decompose/decompose.h"
 #include "compile/device/memory/store.h"
 #include "ir/op_ids.h"
+#include "ops/build.h"
 
 namespace trine::compile::device {
 
@@ -16,7 +16,7 @@ namespace {
 // Short ways to write s32 arithmetic of one shape.
 class Words {
  public:
-  Words(Make& make, const Dims& dims) : make_(make), dims_(dims) {}
+  Words(ops::Make& make, const Dims& dims) : make_(make), dims_(dims) {}
   Value number(int64_t v) const { return make_.number(Dtype::s32, double(int32_t(uint32_t(v))), dims_); }
   Value both(const Value& a, const Value& b) const { return make_.op(op::and_, {a, b}); }
   Value both(const Value& a, int64_t b) const { return both(a, number(b)); }
@@ -36,7 +36,7 @@ class Words {
   }
 
  private:
-  Make& make_;
+  ops::Make& make_;
   const Dims& dims_;
 };
 
@@ -45,11 +45,11 @@ int width_of(Dtype d) { return bytes(d) * 8; }
 bool is_word(Dtype d) { return is_integer(d) && device_dtype(d) && bytes(d) <= 4; }
 
 // An element's own bits, zeros above.
-Value as_word(Make& make, const Words& w, const Value& x) {
+Value as_word(ops::Make& make, const Words& w, const Value& x) {
   const Dtype dtype = x.type().dtype;
   if (bytes(dtype) == 4) return make.bits(x, Dtype::s32);
-  if (is_floating(dtype)) return make.cast(make.bits(x, bytes(dtype) == 2 ? Dtype::u16 : Dtype::u8), Dtype::s32);
-  return w.both(make.cast(x, Dtype::s32), (int64_t{1} << width_of(dtype)) - 1);
+  if (is_floating(dtype)) return make.convert(make.bits(x, bytes(dtype) == 2 ? Dtype::u16 : Dtype::u8), Dtype::s32);
+  return w.both(make.convert(x, Dtype::s32), (int64_t{1} << width_of(dtype)) - 1);
 }
 
 }  // namespace
@@ -57,7 +57,7 @@ Value as_word(Make& make, const Words& w, const Value& x) {
 ir::Replacement count_bits(ir::Graph& graph, const ir::Node& node) {
   const Dtype dtype = node.types[0].dtype;
   if (!is_word(dtype)) return {};
-  Make make(graph, node.where);
+  ops::Make make(graph, node.where);
   const Words w(make, node.types[0].dims);
   Value x = as_word(make, w, node.inputs[0]);
   if (node.op == op::count_leading_zeros) {
@@ -66,26 +66,26 @@ ir::Replacement count_bits(ir::Graph& graph, const ir::Node& node) {
   } else {
     x = w.ones(x);
   }
-  return {bytes(dtype) == 4 ? make.bits(x, dtype) : make.cast(x, dtype)};
+  return {bytes(dtype) == 4 ? make.bits(x, dtype) : make.convert(x, dtype)};
 }
 
 // The highest bit fills: what a logical shift leaves out, where it is set.
 ir::Replacement shift_with_sign(ir::Graph& graph, const ir::Node& node) {
   const Dtype dtype = node.types[0].dtype;
   if (!is_word(dtype)) return {};
-  Make make(graph, node.where);
+  ops::Make make(graph, node.where);
   const Words w(make, node.types[0].dims);
   Value x = as_word(make, w, node.inputs[0]);
   const int64_t sign = int64_t{1} << (width_of(dtype) - 1);
   if (bytes(dtype) < 4) x = w.sub(make.op(op::xor_, {x, w.number(sign)}), w.number(sign));
-  Value by = bytes(dtype) == 4 ? make.bits(node.inputs[1], Dtype::s32) : make.cast(node.inputs[1], Dtype::s32);
+  Value by = bytes(dtype) == 4 ? make.bits(node.inputs[1], Dtype::s32) : make.convert(node.inputs[1], Dtype::s32);
   const Value out_of_range =
       make.op(op::or_, {make.compare(by, w.number(0), "LT"), make.compare(by, w.number(width_of(dtype) - 1), "GT")});
   by = w.pick(out_of_range, w.number(31), by);
   const Value left = make.op(op::shift_right_logical, {x, by});
   const Value reach = make.op(op::shift_right_logical, {w.number(-1), by});
   const Value moved = w.pick(make.compare(x, w.number(0), "LT"), w.either(left, make.op(op::not_, {reach})), left);
-  return {bytes(dtype) == 4 ? make.bits(moved, dtype) : make.cast(moved, dtype)};
+  return {bytes(dtype) == 4 ? make.bits(moved, dtype) : make.convert(moved, dtype)};
 }
 
 // As the op rounds: to nearest even in the bits kept; what overflows is infinite, what would be subnormal zero.
@@ -93,7 +93,7 @@ ir::Replacement precision_by_bits(ir::Graph& graph, const ir::Node& node) {
   const Dtype dtype = node.types[0].dtype;
   const FloatFormat format = row(dtype).format;
   if (!device_dtype(dtype) || (dtype != Dtype::f32 && dtype != Dtype::bf16 && dtype != Dtype::f16)) return {};
-  Make make(graph, node.where);
+  ops::Make make(graph, node.where);
   const Words w(make, node.types[0].dims);
   const int m = format.mantissa_bits, e = format.exponent_bits;
   const int64_t m_bits = node.attrs.integer("mantissa_bits"), e_bits = node.attrs.integer("exponent_bits");
@@ -115,11 +115,11 @@ ir::Replacement precision_by_bits(ir::Graph& graph, const ir::Node& node) {
   cut = w.pick(w.more(size, infinite), size, cut);  // NaN stays
   const Value out = w.either(cut, w.both(x, sign));
   if (dtype == Dtype::f32) return {make.bits(out, dtype)};
-  return {make.bits(make.cast(out, Dtype::u16), dtype)};
+  return {make.bits(make.convert(out, Dtype::u16), dtype)};
 }
 
 ir::Replacement plain_form(ir::Graph& graph, const ir::Node& node) {
-  Make make(graph, node.where);
+  ops::Make make(graph, node.where);
   const ir::Type& type = node.types.empty() ? ir::Type{} : node.types[0];
   if (node.op == op::dot)
     return {make.op(op::dot_general, node.inputs,

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <optional>
 
-#include "compile/device/decompose/build.h"
 #include "compile/device/decompose/decompose.h"
 #include "compile/device/multiplies/conv_shift.h"
 #include "compile/device/multiplies/dot.h"
 #include "ir/op_ids.h"
+#include "ops/build.h"
 #include "ops/convolution_shape.h"
 
 namespace trine::compile::device {
@@ -39,7 +39,7 @@ ir::Replacement convolve_patches(ir::Graph& graph, const ir::Node& node) {
   if (std::any_of(shape->windows.begin(), shape->windows.end(), overlaps)) return {};
   const auto one = [](const ops::WindowDim& w) { return w.size == 1; };
   if (std::all_of(shape->windows.begin(), shape->windows.end(), one)) return {};
-  Make make(graph, node.where);
+  ops::Make make(graph, node.where);
   const Dims &out = node.types[0].dims, &x = node.inputs[0].type().dims;
   const size_t rank = x.size(), spatial = shape->windows.size();
   // Whole windows alone, and each spatial dim as [window, position]; where the dims are then.
@@ -106,12 +106,12 @@ ir::Replacement rows_as_channels(ir::Graph& graph, const ir::Node& node) {
   const bool rows_do = channels * high.size >= kEnough;
   const int64_t taps = high.size * (rows_do ? 1 : wide.size);
   if (channels >= kEnough || taps < 2 || channels * taps < kEnough || channels * taps > kLanes) return {};
-  Make make(graph, node.where);
+  ops::Make make(graph, node.where);
   const Value padded =
       make.pad(x, make.number(x.type().dtype, 0), {0, 0, high.low, wide.low}, {0, 0, high.high, wide.high});
   const Dims &all = padded.type().dims, &out = node.types[0].dims;
   const int64_t rows = out[size_t(shape->output_spatial[0])], columns = out[size_t(shape->output_spatial[1])];
-  Values parts;
+  ops::Values parts;
   for (int64_t tap = 0; tap < taps; ++tap) {
     const int64_t row = (rows_do ? tap : tap / wide.size) * high.window_dilation;
     const int64_t column = rows_do ? 0 : tap % wide.size * wide.window_dilation;
@@ -133,8 +133,7 @@ ir::Replacement rows_as_channels(ir::Graph& graph, const ir::Node& node) {
   attrs.set("kernel_output_feature", int64_t{0});
   attrs.set("kernel_input_feature", int64_t{1});
   attrs.set("kernel_spatial", ir::Ints{2, 3});
-  return {make.op(op::convolution, {make.op(op::concatenate, parts, {{"dimension", int64_t{1}}}), weights}, attrs,
-                  node.types)};
+  return {make.op(op::convolution, {make.concat(parts, int64_t{1}), weights}, attrs, node.types)};
 }
 
 // Of three spatial dims the first: planes that a window's own planes see are channels besides, and each plane made is
@@ -152,7 +151,7 @@ ir::Replacement planes_as_channels(ir::Graph& graph, const ir::Node& node) {
   // Channels stay before or after the rows and columns, as they lie: to move them would be a transpose more.
   const bool first_in = shape->input_feature < shape->input_spatial[0],
              first_out = shape->output_feature < shape->output_spatial[0];
-  Make make(graph, node.where);
+  ops::Make make(graph, node.where);
   const Value transposed =
       make.transpose(node.inputs[0], order(shape->input_batch, shape->input_feature, shape->input_spatial));
   // Padding of planes is done here, since the convolution that is left has two spatial dims.
@@ -161,7 +160,7 @@ ir::Replacement planes_as_channels(ir::Graph& graph, const ir::Node& node) {
   low[1] = deep.low, high[1] = deep.high;
   const Value padded = make.pad(transposed, make.number(transposed.type().dtype, 0), low, high);
   const int64_t planes = node.types[0].dims[size_t(shape->output_spatial[0])], channel = first_in ? 2 : 4;
-  Values parts;
+  ops::Values parts;
   // Each plane of the window is a slice; side by side along the channels the multiply sums them all.
   for (int64_t tap = 0; tap < deep.size; ++tap) {
     Dims begin = none, end = padded.type().dims, step(5, 1);
@@ -170,7 +169,7 @@ ir::Replacement planes_as_channels(ir::Graph& graph, const ir::Node& node) {
     parts.push_back(make.slice(padded, begin, end, step));
   }
   const auto flat = [](const Dims& d) { return Dims{d[0] * d[1], d[2], d[3], d[4]}; };
-  const Value stacked = parts.size() == 1 ? parts[0] : make.op(op::concatenate, parts, {{"dimension", channel}});
+  const Value stacked = make.concat(parts, channel);
   const Value images = make.reshape(stacked, flat(stacked.type().dims));
   // The kernel as [rows, columns, (planes, channels), outputs].
   const Value kernel =
@@ -218,7 +217,7 @@ ir::Replacement kernel_gradient_last(ir::Graph& graph, const ir::Node& node) {
     return {};
   const auto taps = [&](size_t s) { return node.types[0].dims[size_t(shape->output_spatial[s])]; };
   if (taps(0) * taps(1) == 1) return {};  // a multiply over pixels as they lie
-  Make make(graph, node.where);
+  ops::Make make(graph, node.where);
   const ir::Ints last = {0, 2, 3, 1};
   ir::Attrs attrs = node.attrs;
   for (const char* name : {"input_spatial", "kernel_spatial"}) attrs.set(name, ir::Ints{1, 2});
@@ -250,7 +249,7 @@ ir::Replacement groups_together(ir::Graph& graph, const ir::Node& node) {
   int64_t many = std::min(groups, kLanes / in);
   while (many > 1 && groups % many) --many;
   if (in == 1 || many < 2) return {};
-  Make make(graph, node.where);
+  ops::Make make(graph, node.where);
   Dims apart = k, wide = k;
   apart.insert(apart.begin() + int64_t(in_dim), many);
   wide[in_dim] = many * in;
@@ -266,7 +265,7 @@ ir::Replacement groups_together(ir::Graph& graph, const ir::Node& node) {
   ir::Attrs attrs = node.attrs;
   attrs.set("feature_group_count", int64_t{1});
   const int64_t parts = groups / many;
-  Values made;
+  ops::Values made;
   for (int64_t p = 0; p < parts; ++p) {
     const Value channels = make.slice_dim(x, size_t(shape->input_feature), p * many * in, (p + 1) * many * in);
     const Value own_weights = make.slice_dim(weights, out_dim, p * many * out, (p + 1) * many * out);
@@ -275,7 +274,7 @@ ir::Replacement groups_together(ir::Graph& graph, const ir::Node& node) {
     made.push_back(make.op(op::convolution, {channels, own_weights}, attrs, {type}));
   }
   if (parts == 1) return {made[0]};
-  return {make.op(op::concatenate, made, {{"dimension", shape->output_feature}})};
+  return {make.concat(made, shape->output_feature)};
 }
 
 }  // namespace trine::compile::device

@@ -2,11 +2,11 @@
 // Exact for all 32-bit operands: the guess is off by 2^-22 of itself, a second one of the rest by less than two.
 #include <cmath>
 
-#include "compile/device/decompose/build.h"
 #include "compile/device/decompose/decompose.h"
 #include "compile/device/memory/store.h"
 #include "ir/constant.h"
 #include "ir/op_ids.h"
+#include "ops/build.h"
 #include "ops/internal.h"
 
 namespace trine::compile::device {
@@ -20,15 +20,15 @@ struct Halves {
 };
 
 // Words without a sign, held as s32; `small`: the divisor is known to be 1 … 2^31 - 1.
-Halves divide_words(Make& make, const Value& a, const Value& b, bool small) {
+Halves divide_words(ops::Make& make, const Value& a, const Value& b, bool small) {
   const Dims& dims = a.type().dims;
   const auto s32 = [&](double v) { return make.number(Dtype::s32, v, dims); };
   const auto two = [&](ir::OpId op, const Value& x, const Value& y) { return make.op(op, {x, y}); };
-  const auto as_float = [&](const Value& x) { return make.cast(make.bits(x, Dtype::u32), Dtype::f32); };
+  const auto as_float = [&](const Value& x) { return make.convert(make.bits(x, Dtype::u32), Dtype::f32); };
   const Value by = two(op::maximum, as_float(b), make.number(Dtype::f32, 1, dims));
-  const Value first = make.bits(make.cast(two(op::divide, as_float(a), by), Dtype::u32), Dtype::s32);
+  const Value first = make.bits(make.convert(two(op::divide, as_float(a), by), Dtype::u32), Dtype::s32);
   const Value left = two(op::subtract, a, two(op::multiply, first, b));
-  const Value second = make.cast(two(op::divide, make.cast(left, Dtype::f32), by), Dtype::s32);
+  const Value second = make.convert(two(op::divide, make.convert(left, Dtype::f32), by), Dtype::s32);
   Value q = two(op::add, first, second), r = two(op::subtract, left, two(op::multiply, second, b));
   const Value under = make.compare(r, s32(0), "LT");
   q = make.op(op::select, {under, two(op::subtract, q, s32(1)), q});
@@ -39,7 +39,7 @@ Halves divide_words(Make& make, const Value& a, const Value& b, bool small) {
   if (small) return {q, r};
   const Value huge = make.compare(b, s32(0), "LT");  // 2^31 and above: once or not at all
   const Value once = two(op::and_, make.compare(a, s32(0), "LT"), make.compare(a, b, "GE"));
-  q = make.op(op::select, {huge, make.cast(once, Dtype::s32), q});
+  q = make.op(op::select, {huge, make.convert(once, Dtype::s32), q});
   r = make.op(op::select, {huge, make.op(op::select, {once, two(op::subtract, a, b), a}), r});
   const Value none = make.compare(b, s32(0), "EQ");  // StableHLO leaves it open; XLA gives all ones and the dividend
   return {make.op(op::select, {none, s32(-1), q}), make.op(op::select, {none, a, r})};
@@ -47,24 +47,24 @@ Halves divide_words(Make& make, const Value& a, const Value& b, bool small) {
 
 // By a number from 2 on, both with a sign: |rest| is at most a little over half of it. Two guesses that are rounded to
 // the nearest do: the first is off by 2^-22 of itself, the second by less than one.
-Halves divide_near(Make& make, const Value& x, double number) {
+Halves divide_near(ops::Make& make, const Value& x, double number) {
   const Dims& dims = x.type().dims;
   const Value d = make.number(Dtype::s32, number, dims), part = make.number(Dtype::f32, 1 / number, dims);
   const auto two = [&](ir::OpId op, const Value& a, const Value& b) { return make.op(op, {a, b}); };
   const auto guess = [&](const Value& v) {
-    return make.own(op::convert, {two(op::multiply, make.cast(v, Dtype::f32), part)}, ir::tensor_type(Dtype::s32, dims),
-                    {{std::string(ops::kNearest), true}});
+    return make.own(op::convert, {two(op::multiply, make.convert(v, Dtype::f32), part)},
+                    ir::tensor_type(Dtype::s32, dims), {{std::string(ops::kNearest), true}});
   };
   const Value first = guess(x), left = two(op::subtract, x, two(op::multiply, first, d)), second = guess(left);
   return {two(op::add, first, second), two(op::subtract, left, two(op::multiply, second, d))};
 }
 
-Value is_below(Make& make, const Value& x) {  // 1 or 0
+Value is_below(ops::Make& make, const Value& x) {  // 1 or 0
   return make.op(op::shift_right_logical, {x, make.number(Dtype::s32, 31, x.type().dims)});
 }
 
 // Towards zero: what is left has the sign of the dividend.
-Halves divide_near_zero(Make& make, const Value& x, double number) {
+Halves divide_near_zero(ops::Make& make, const Value& x, double number) {
   const auto two = [&](ir::OpId op, const Value& a, const Value& b) { return make.op(op, {a, b}); };
   const auto out = divide_near(make, x, number);
   const Value below = is_below(make, x), flips = make.op(op::negate, {below});
@@ -115,7 +115,7 @@ ir::Replacement divide_downwards(ir::Graph& graph, const ir::Node& node) {
   };
   const Value &a = both.inputs[0], &b = both.inputs[1];
   if (!(is_left(a) && differs(b)) && !(is_left(b) && differs(a))) return {};
-  Make make(graph, node.where);
+  ops::Make make(graph, node.where);
   const Halves out = divide_near(make, x, *number);
   const Value far = is_below(make, out.rest);
   if (quotient) return {make.op(op::subtract, {out.quotient, far})};
@@ -129,14 +129,14 @@ ir::Replacement divide_by_guesses(ir::Graph& graph, const ir::Node& node) {
   const bool has_sign = row(dtype).kind == DtypeKind::signed_int;
   const auto number = ir::splat(node.inputs[1]);
   if (!has_sign && number && *number >= 1 && std::exp2(std::round(std::log2(*number))) == *number) return {};
-  Make make(graph, node.where);
+  ops::Make make(graph, node.where);
   if (const auto near = near_divisor(node)) {
-    const Halves out = divide_near_zero(make, make.cast(node.inputs[0], Dtype::s32), *near);
-    return {make.cast(node.op == op::divide ? out.quotient : out.rest, dtype)};
+    const Halves out = divide_near_zero(make, make.convert(node.inputs[0], Dtype::s32), *near);
+    return {make.convert(node.op == op::divide ? out.quotient : out.rest, dtype)};
   }
   const Dtype wide = has_sign ? Dtype::s32 : Dtype::u32;
-  Value a = make.bits(make.cast(node.inputs[0], wide), Dtype::s32);
-  Value b = make.bits(make.cast(node.inputs[1], wide), Dtype::s32);
+  Value a = make.bits(make.convert(node.inputs[0], wide), Dtype::s32);
+  Value b = make.bits(make.convert(node.inputs[1], wide), Dtype::s32);
   const Value zero = make.number(Dtype::s32, 0, a.type().dims);
   const bool small = number && *number >= 1 && *number < 0x1p31;
   const Value a_below = make.compare(a, zero, "LT"), b_below = make.compare(b, zero, "LT");
@@ -154,7 +154,7 @@ ir::Replacement divide_by_guesses(ir::Graph& graph, const ir::Node& node) {
     }
     found = make.op(op::select, {negative, make.op(op::negate, {found}), found});
   }
-  return {make.cast(make.bits(found, wide), dtype)};
+  return {make.convert(make.bits(found, wide), dtype)};
 }
 
 }  // namespace trine::compile::device

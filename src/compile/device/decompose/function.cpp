@@ -5,10 +5,10 @@
 #include <initializer_list>
 #include <numbers>
 
-#include "compile/device/decompose/build.h"
 #include "compile/device/decompose/decompose.h"
 #include "compile/device/memory/store.h"
 #include "ir/op_ids.h"
+#include "ops/build.h"
 
 namespace trine::compile::device {
 
@@ -23,7 +23,7 @@ constexpr double kExpAlone = 20;  // from here exp(-x) is lost beside exp(x)
 // Short ways to write f32 arithmetic of one shape.
 class Floats {
  public:
-  Floats(Make& make, const Dims& dims) : make_(make), dims_(dims) {}
+  Floats(ops::Make& make, const Dims& dims) : make_(make), dims_(dims) {}
   Value number(double v) const { return make_.number(Dtype::f32, v, dims_); }
   Value call(ir::OpId op, const Value& x) const { return make_.op(op, {x}); }
   Value add(const Value& a, const Value& b) const { return make_.op(op::add, {a, b}); }
@@ -66,7 +66,7 @@ class Floats {
   Value nan_where(const Value& is, const Value& x) const { return pick(is, number(NAN), x); }
 
  private:
-  Make& make_;
+  ops::Make& make_;
   const Dims& dims_;
 };
 
@@ -159,9 +159,9 @@ ir::Replacement function_by_others(ir::Graph& graph, const ir::Node& node) {
     if (row.op != node.op) continue;
     const Dtype dtype = node.inputs[0].type().dtype;
     if (!is_device_float(dtype)) return {};
-    Make make(graph, node.where);
+    ops::Make make(graph, node.where);
     const Floats f(make, node.types[0].dims);
-    return {make.cast(row.make(f, make.cast(node.inputs[0], Dtype::f32)), dtype)};
+    return {make.convert(row.make(f, make.convert(node.inputs[0], Dtype::f32)), dtype)};
   }
   return {};
 }
@@ -170,9 +170,9 @@ ir::Replacement function_by_others(ir::Graph& graph, const ir::Node& node) {
 ir::Replacement atan2_by_octants(ir::Graph& graph, const ir::Node& node) {
   const Dtype dtype = node.types[0].dtype;
   if (!is_device_float(dtype)) return {};
-  Make make(graph, node.where);
+  ops::Make make(graph, node.where);
   const Floats f(make, node.types[0].dims);
-  const Value y = make.cast(node.inputs[0], Dtype::f32), x = make.cast(node.inputs[1], Dtype::f32);
+  const Value y = make.convert(node.inputs[0], Dtype::f32), x = make.convert(node.inputs[1], Dtype::f32);
   const Value ay = f.call(op::abs, y), ax = f.call(op::abs, x);
   const Value low = make.op(op::minimum, {ay, ax}), high = make.op(op::maximum, {ay, ax});
   const Value same = make.compare(low, high, "EQ");  // also both zero or both infinite
@@ -183,13 +183,13 @@ ir::Replacement atan2_by_octants(ir::Graph& graph, const ir::Node& node) {
   Value angle = f.atan(ratio);
   angle = f.pick(make.compare(ay, ax, "GT"), f.sub(f.number(kPi / 2), angle), angle);
   angle = f.pick(negative(x), f.sub(f.number(kPi), angle), angle);
-  return {make.cast(f.pick(negative(y), f.call(op::negate, angle), angle), dtype)};
+  return {make.convert(f.pick(negative(y), f.call(op::negate, angle), angle), dtype)};
 }
 
 ir::Replacement infinite_by_compare(ir::Graph& graph, const ir::Node& node) {
   if (!is_device_float(node.inputs[0].type().dtype)) return {};
-  Make make(graph, node.where);
-  Value x = make.cast(node.inputs[0], Dtype::f32);
+  ops::Make make(graph, node.where);
+  Value x = make.convert(node.inputs[0], Dtype::f32);
   if (node.op == op::is_inf) x = make.op(op::abs, {x});
   const double wanted = node.op == op::is_neg_inf ? -HUGE_VAL : HUGE_VAL;
   return {make.compare(x, make.number(Dtype::f32, wanted, x.type().dims), "EQ")};
@@ -200,27 +200,27 @@ ir::Replacement batch_norm_by_parts(ir::Graph& graph, const ir::Node& node) {
   const Dims& dims = node.types[0].dims;
   for (const Value& v : node.inputs)
     if (!is_device_float(v.type().dtype)) return {};
-  Make make(graph, node.where);
+  ops::Make make(graph, node.where);
   const int64_t feature = node.attrs.integer("feature_index"), features = dims[size_t(feature)];
   const Floats f(make, dims), own(make, node.inputs[1].type().dims);
   if (node.types[0].elements() == 0) {
     if (features) return {};  // a mean of nothing
-    Values none;
+    ops::Values none;
     for (const ir::Type& t : node.types) none.push_back(make.number(t.dtype, 0, t.dims));
     return none;
   }
   const double count = double(node.types[0].elements() / features);
-  const auto in = [&](size_t i) { return make.cast(node.inputs[i], Dtype::f32); };
+  const auto in = [&](size_t i) { return make.convert(node.inputs[i], Dtype::f32); };
   const auto spread = [&](const Value& v) { return make.broadcast(v, dims, {feature}); };
   const auto total = [&](Value v) {
     for (int64_t d = int64_t(dims.size()); d-- > 0;)
-      if (d != feature) v = make.reduce(v, "add", d);
+      if (d != feature) v = make.reduce(v, "add", {d});
     return v;
   };
   const auto inverse = [&](const Value& variance) {
     return own.call(op::rsqrt, own.add(variance, own.number(node.attrs.real("epsilon"))));
   };
-  const auto back = [&](const Value& v, size_t i) { return make.cast(v, node.types[i].dtype); };
+  const auto back = [&](const Value& v, size_t i) { return make.convert(v, node.types[i].dtype); };
   const Value x = in(0), scale = in(1), each = own.number(1 / count);
   if (node.op == op::batch_norm_grad) {
     const Value gradient = in(4), by = inverse(in(3));

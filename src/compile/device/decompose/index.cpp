@@ -4,13 +4,13 @@
 #include <cmath>
 #include <limits>
 
-#include "compile/device/decompose/build.h"
 #include "compile/device/decompose/decompose.h"
 #include "compile/device/memory/store.h"
 #include "compile/device/multiplies/dot.h"
 #include "compile/device/rows/gather.h"
 #include "ir/constant.h"
 #include "ir/op_ids.h"
+#include "ops/build.h"
 #include "ops/internal.h"
 #include "ops/slices.h"
 
@@ -27,8 +27,8 @@ constexpr double kRowNs = 3000, kRowElementNs = 1.6, kProductsPerNs = 128 * 128 
 bool is_index(Dtype d) { return is_integer(d) && device_dtype(d) && bytes(d) <= 4; }
 
 // As s32; what is beyond it is its largest.
-Value to_s32(Make& make, const Value& index) {
-  if (index.type().dtype != Dtype::u32) return make.cast(index, Dtype::s32);
+Value to_s32(ops::Make& make, const Value& index) {
+  if (index.type().dtype != Dtype::u32) return make.convert(index, Dtype::s32);
   const Value top = make.number(Dtype::u32, INT32_MAX, index.type().dims);
   return make.bits(make.op(op::minimum, {index, top}), Dtype::s32);
 }
@@ -39,7 +39,7 @@ struct Starts {
   std::vector<Value> at = {};  // per operand dim, s32 of those dims; null where always 0
 };
 
-Starts starts_of(Make& make, const ops::SliceAxes& axes, const Value& operand, const Value& indices) {
+Starts starts_of(ops::Make& make, const ops::SliceAxes& axes, const Value& operand, const Value& indices) {
   Starts out;
   const Dims& all = indices.type().dims;
   const auto vector = size_t(axes.index_vector_dim);
@@ -60,10 +60,10 @@ Starts starts_of(Make& make, const ops::SliceAxes& axes, const Value& operand, c
   return out;
 }
 
-Value plus(Make& make, const Value& a, const Value& b) { return a ? make.op(op::add, {a, b}) : b; }
+Value plus(ops::Make& make, const Value& a, const Value& b) { return a ? make.op(op::add, {a, b}) : b; }
 
 // Σ start × stride.
-Value offset_of(Make& make, const std::vector<Value>& starts, const Dims& strides, const Dims& dims) {
+Value offset_of(ops::Make& make, const std::vector<Value>& starts, const Dims& strides, const Dims& dims) {
   Value sum;
   for (size_t d = 0; d < starts.size(); ++d) {
     if (!starts[d]) continue;
@@ -74,7 +74,7 @@ Value offset_of(Make& make, const std::vector<Value>& starts, const Dims& stride
   return sum ? sum : make.number(Dtype::s32, 0, dims);
 }
 
-Value clamped(Make& make, const Value& start, int64_t high) {
+Value clamped(ops::Make& make, const Value& start, int64_t high) {
   const Dims& dims = start.type().dims;
   return make.op(op::minimum, {make.op(op::maximum, {start, make.number(Dtype::s32, 0, dims)}),
                                make.number(Dtype::s32, double(high), dims)});
@@ -123,11 +123,11 @@ Dims joined(Dims a, const Dims& b) {
 ir::Replacement gather_before_convert(ir::Graph& graph, const ir::Node& node) {
   const ir::Node& wide = *node.inputs[0].node;
   if (wide.op != op::convert || node.types[0].elements() > wide.types[0].elements() / 4) return {};
-  Make make(graph, node.where);
+  ops::Make make(graph, node.where);
   const Value from = wide.inputs[0];
   const Value read = graph.add1(op::gather, {from, node.inputs[1]},
                                 ir::tensor_type(from.type().dtype, node.types[0].dims), node.attrs, node.where);
-  return {make.cast(read, node.types[0].dtype)};
+  return {make.convert(read, node.types[0].dtype)};
 }
 
 // One index at a time along one dim, of rows that hold all of it.
@@ -153,7 +153,7 @@ ir::Replacement gather_in_rows(ir::Graph& graph, const ir::Node& node) {
   const int64_t columns = dims[size_t(along)], items = element_count(batch), wide = element_count(window);
   const int64_t each = node.types[0].elements() / (items * wide);
   if (!gathers_in_rows(x.type(), columns, each)) return {};
-  Make make(graph, node.where);
+  ops::Make make(graph, node.where);
   const Starts starts = starts_of(make, axes, x, indices);
   // Indices in the order of rows.
   ir::Ints order, rest;  // of the indices: batches first
@@ -192,7 +192,7 @@ ir::Replacement gather_in_rows(ir::Graph& graph, const ir::Node& node) {
 ir::Replacement gather_by_windows(ir::Graph& graph, const ir::Node& node) {
   const Value &x = node.inputs[0], &indices = node.inputs[1];
   if (!is_index(indices.type().dtype) || !is_small(x.type()) || !is_small(node.types[0])) return {};
-  Make make(graph, node.where);
+  ops::Make make(graph, node.where);
   const ops::SliceAxes axes = ops::gather_axes(node.attrs);
   const Dims &dims = x.type().dims, sizes = node.attrs.ints("slice_sizes"), strides = row_major_strides(dims);
   Starts starts = starts_of(make, axes, x, indices);
@@ -208,7 +208,7 @@ ir::Replacement gather_by_windows(ir::Graph& graph, const ir::Node& node) {
   return {make.transpose(many, order_of_many(axes.window, node.types[0].dims.size()))};
 }
 
-static Value window_offset(Make& make, const ir::Node& node, size_t first, const Dims& dims, const Dims& sizes) {
+static Value window_offset(ops::Make& make, const ir::Node& node, size_t first, const Dims& dims, const Dims& sizes) {
   std::vector<Value> starts;
   for (size_t d = 0; d < dims.size(); ++d) {
     const int64_t high = dims[d] - sizes[d];
@@ -222,7 +222,7 @@ ir::Replacement slice_by_window(ir::Graph& graph, const ir::Node& node) {
   const Dims &dims = x.type().dims, &sizes = node.types[0].dims;
   if (dims.empty()) return {x};
   if (!is_index(node.inputs[1].type().dtype) || !is_small(x.type()) || !is_small(node.types[0])) return {};
-  Make make(graph, node.where);
+  ops::Make make(graph, node.where);
   const Value offset = window_offset(make, node, 1, dims, sizes);
   const Value row = make.own(op::window_load, {x, offset}, ir::tensor_type(x.type().dtype, joined({1}, sizes)),
                              window_attrs(sizes, row_major_strides(dims)));
@@ -235,7 +235,7 @@ ir::Replacement update_by_window(ir::Graph& graph, const ir::Node& node) {
   if (dims.empty()) return {update};
   if (update.type().elements() == 0) return {x};
   if (!is_index(node.inputs[2].type().dtype) || !is_small(x.type())) return {};
-  Make make(graph, node.where);
+  ops::Make make(graph, node.where);
   const Value offset = window_offset(make, node, 2, dims, sizes);
   ir::Attrs attrs = window_attrs(sizes, row_major_strides(dims));
   attrs.set("kind", "set");
@@ -282,7 +282,7 @@ ir::Replacement scatter_by_windows(ir::Graph& graph, const ir::Node& node) {
   const Value &x = node.inputs[0], &indices = node.inputs[1], &updates = node.inputs[2];
   if (!is_small(updates.type())) return updates.type().elements() ? ir::Replacement{} : ir::Replacement{x};
   if (!is_index(indices.type().dtype) || !is_small(x.type())) return {};
-  Make make(graph, node.where);
+  ops::Make make(graph, node.where);
   const ops::SliceAxes axes = ops::scatter_axes(node.attrs);
   const Dims &dims = x.type().dims, strides = row_major_strides(dims);
   Dims sizes(dims.size(), 1), window;
@@ -317,10 +317,10 @@ ir::Replacement scatter_by_windows(ir::Graph& graph, const ir::Node& node) {
     Value at = offset_of(make, parts, pitch, starts.dims);
     if (inside) at = make.op(op::select, {inside, at, make.number(Dtype::s32, -1, starts.dims)});
     const Dims cube = {rows->batch, each, rows->rows};
-    const Value ones = make.cast(make.compare(make.broadcast(make.reshape(at, {rows->batch, each}), cube, {0, 1}),
-                                              make.iota(Dtype::s32, cube, 2), "EQ"),
-                                 sums);
-    const Value flat = make.cast(make.reshape(many, {rows->batch, each, rows->row}), sums);
+    const Value ones = make.convert(make.compare(make.broadcast(make.reshape(at, {rows->batch, each}), cube, {0, 1}),
+                                                 make.iota(Dtype::s32, cube, 2), "EQ"),
+                                    sums);
+    const Value flat = make.convert(make.reshape(many, {rows->batch, each, rows->row}), sums);
     const Value sum = make.op(op::dot_general, {ones, flat},
                               {{"lhs_batch", ir::Ints{0}},
                                {"rhs_batch", ir::Ints{0}},
@@ -328,7 +328,7 @@ ir::Replacement scatter_by_windows(ir::Graph& graph, const ir::Node& node) {
                                {"rhs_contract", ir::Ints{1}},
                                {std::string(kKeepsFormat), true}},
                               {ir::tensor_type(sums, {rows->batch, rows->rows, rows->row})});
-    return {make.op(op::add, {x, make.cast(make.reshape(sum, dims), x.type().dtype)})};
+    return {make.op(op::add, {x, make.convert(make.reshape(sum, dims), x.type().dtype)})};
   }
   Value offsets = offset_of(make, starts.at, strides, starts.dims);
   if (inside) offsets = make.op(op::select, {inside, offsets, make.number(Dtype::s32, ops::kNowhere, starts.dims)});

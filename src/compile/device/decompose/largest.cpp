@@ -4,7 +4,6 @@
 #include <cmath>
 #include <optional>
 
-#include "compile/device/decompose/build.h"
 #include "compile/device/decompose/decompose.h"
 #include "compile/device/memory/store.h"
 #include "compile/device/rows/arg_max.h"
@@ -12,6 +11,7 @@
 #include "compile/graph/recognise.h"
 #include "ir/constant.h"
 #include "ir/op_ids.h"
+#include "ops/build.h"
 
 namespace trine::compile::device {
 
@@ -38,7 +38,7 @@ ir::Replacement arg_max_in_parts(ir::Graph& graph, const ir::Node& node) {
       !device_dtype(node.types[1].dtype) || match->along + 1 != int64_t(type.dims.size()) || n < kRowLeast ||
       n > kIndexMax || type.elements() == 0)
     return take_apart_argmax(graph, node);
-  Make make(graph, node.where);
+  ops::Make make(graph, node.where);
   const int64_t rows = type.elements() / n;
   const int64_t wanted = std::max((n + kSearched - 1) / kSearched, std::min(kLanes / rows, n / kRowLeast));
   int64_t length = std::max<int64_t>(8, (n + wanted - 1) / wanted);
@@ -58,16 +58,16 @@ ir::Replacement arg_max_in_parts(ir::Graph& graph, const ir::Node& node) {
     const Dims all = {rows, parts};
     const Value begins =
         make.op(op::multiply, {make.iota(Dtype::f32, all, 1), make.number(Dtype::f32, double(length), all)});
-    const Value values = column(0), best = make.broadcast(make.reduce(values, "maximum", 1), all, {0});
+    const Value values = column(0), best = make.broadcast(make.reduce(values, "maximum", {1}), all, {0});
     const Value index = make.op(op::select, {make.compare(values, best, "EQ"), make.op(op::add, {first, begins}),
                                              make.number(Dtype::f32, 2 * double(kIndexMax), all)});
-    first = make.reduce(index, "minimum", 1);
-    odd = make.reduce(make.op(op::add, {odd, begins}), "minimum", 1);
+    first = make.reduce(index, "minimum", {1});
+    odd = make.reduce(make.op(op::add, {odd, begins}), "minimum", {1});
   }
   first = make.reshape(first, {rows}), odd = make.reshape(odd, {rows});
   const Value is_odd = make.compare(odd, make.number(Dtype::f32, double(n), {rows}), "LT");
-  const Value index = make.cast(make.op(op::select, {is_odd, odd, first}), node.types[1].dtype);
-  return {make.reduce(match->values, match->is_max ? "maximum" : "minimum", match->along),
+  const Value index = make.convert(make.op(op::select, {is_odd, odd, first}), node.types[1].dtype);
+  return {make.reduce(match->values, match->is_max ? "maximum" : "minimum", {match->along}),
           make.reshape(index, node.types[1].dims)};
 }
 
@@ -80,15 +80,15 @@ ir::Replacement indices_as_floats(ir::Graph& graph, const ir::Node& node) {
       node.inputs[0].type().elements() == 0)
     return {};
   const Dims& dims = choice.types[0].dims;
-  Make make(graph, node.where);
+  ops::Make make(graph, node.where);
   const auto reduced = [&](const Value& x) -> ir::Replacement {
     const Value best = make.op(op::reduce, {x, make.identity(kind, Dtype::f32)},
                                {{"dimensions", node.attrs.ints("dimensions")}, {"kind", std::string(kind)}});
-    return {make.combine(kind, {make.cast(best, dtype), make.broadcast(node.inputs[1], node.types[0].dims, {})})};
+    return {make.combine(kind, {make.convert(best, dtype), make.broadcast(node.inputs[1], node.types[0].dims, {})})};
   };
   if (kind == "add" && choice.op == op::convert && choice.inputs[0].type().dtype == Dtype::boolean &&
       bytes(dtype) == 4 && choice.types[0].elements() / node.types[0].elements() <= kIndexMax)
-    return reduced(make.cast(choice.inputs[0], Dtype::f32));
+    return reduced(make.convert(choice.inputs[0], Dtype::f32));
   if (choice.op != op::select || (kind != "minimum" && kind != "maximum")) return {};
   const auto as_float = [&](const Value& v) -> Value {
     if (v.node->op == op::iota) {
@@ -121,8 +121,9 @@ ir::Replacement top_in_parts(ir::Graph& graph, const ir::Node& node) {
     }
   const int64_t length = (n + parts - 1) / parts;
   if (length < k) return {};
-  Make make(graph, node.where);
-  const Value even = make.pad(make.reshape(x, {rows, n}), make.lowest(dtype), {0, 0}, {0, parts * length - n});
+  ops::Make make(graph, node.where);
+  const Value even =
+      make.pad(make.reshape(x, {rows, n}), make.identity("maximum", dtype), {0, 0}, {0, parts * length - n});
   const Value each = make.op(op::top_k, {make.reshape(even, {rows, parts, length})}, {{"k", k}});
   const Dims found = {rows, parts, k}, side = {rows, parts * k};
   const Value begins =
@@ -158,20 +159,20 @@ ir::Replacement sort_by_largest(ir::Graph& graph, const ir::Node& node) {
   }
   const auto up = sorts_upwards(node);
   if (!up) return {};
-  Make make(graph, node.where);
+  ops::Make make(graph, node.where);
   ir::Ints permutation, back(rank);
   for (int64_t d = 0; d < int64_t(rank); ++d)
     if (d != dim) permutation.push_back(d);
   permutation.push_back(dim);
   for (size_t d = 0; d < rank; ++d) back[size_t(permutation[d])] = int64_t(d);
-  const Value x = make.cast(make.transpose(node.inputs[0], permutation), Dtype::f32);
+  const Value x = make.convert(make.transpose(node.inputs[0], permutation), Dtype::f32);
   const Dims& dims = x.type().dims;
   const auto last = int64_t(rank) - 1;
   const Value odd = make.compare(x, x, "NE");
-  const Value far = make.broadcast(make.lowest(Dtype::f32, !*up), dims, {});
+  const Value far = make.number(Dtype::f32, *up ? -HUGE_VAL : HUGE_VAL, dims);
   const Value key = make.op(op::select, {odd, far, *up ? make.op(op::negate, {x}) : x});
   const Value top = make.op(op::top_k, {key}, {{"k", n}});
-  const Value count = make.reduce(make.cast(odd, Dtype::f32), "add", last);
+  const Value count = make.reduce(make.convert(odd, Dtype::f32), "add", {last});
   ir::Ints rows;
   for (int64_t d = 0; d < last; ++d) rows.push_back(d);
   const Value odds = make.broadcast(count, dims, rows), index = make.iota(Dtype::f32, dims, last);
@@ -180,9 +181,9 @@ ir::Replacement sort_by_largest(ir::Graph& graph, const ir::Node& node) {
           : make.compare(index, odds, "LT");
   const Value sorted =
       make.op(op::select, {is_odd, make.number(Dtype::f32, NAN, dims), *up ? make.op(op::negate, {top}) : top});
-  ir::Replacement out = {make.transpose(make.cast(sorted, type.dtype), back)};
+  ir::Replacement out = {make.transpose(make.convert(sorted, type.dtype), back)};
   for (size_t i = 1; i < node.inputs.size(); ++i)
-    out.push_back(make.transpose(make.cast(top.node->result(1), node.types[i].dtype), back));
+    out.push_back(make.transpose(make.convert(top.node->result(1), node.types[i].dtype), back));
   return out;
 }
 

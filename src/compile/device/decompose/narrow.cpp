@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <iterator>
 
-#include "compile/device/decompose/build.h"
 #include "compile/device/decompose/decompose.h"
 #include "ir/op_ids.h"
+#include "ops/build.h"
 
 namespace trine::compile::device {
 
@@ -22,14 +22,14 @@ bool is_signed(Dtype d) { return d == Dtype::s8 || d == Dtype::s16; }
 bool is_word(Dtype d) { return d == Dtype::s32 || d == Dtype::u32; }
 
 // A word's low bits as the narrow number they are.
-Value cut(Make& make, const Value& word, Dtype to) {
+Value cut(ops::Make& make, const Value& word, Dtype to) {
   const Dims& dims = word.type().dims;
   const int bits = width_of(to);
   const auto number = [&](int64_t v) { return make.number(Dtype::s32, double(v), dims); };
   Value low = make.op(op::and_, {word, number((int64_t{1} << bits) - 1)});
-  if (!is_signed(to)) return make.cast(low, to);
+  if (!is_signed(to)) return make.convert(low, to);
   const Value sign = number(int64_t{1} << (bits - 1));
-  return make.cast(make.op(op::subtract, {make.op(op::xor_, {low, sign}), sign}), to);
+  return make.convert(make.op(op::subtract, {make.op(op::xor_, {low, sign}), sign}), to);
 }
 
 // Was it cut already?
@@ -46,7 +46,7 @@ ir::Replacement narrow_in_words(ir::Graph& graph, const ir::Node& node) {
   constexpr ir::OpId kOverflow[] = {op::abs, op::add, op::multiply, op::negate, op::shift_left, op::subtract};
   const Dtype to = node.types.empty() ? Dtype::f32 : node.types[0].dtype;
   if (node.types.size() != 1 || node.types[0].is_token || !width_of(to)) return {};
-  Make make(graph, node.where);
+  ops::Make make(graph, node.where);
   if (node.op == op::iota) {
     const int64_t dim = node.attrs.integer("iota_dimension");
     if (node.types[0].dims[size_t(dim)] <= int64_t{1} << (width_of(to) - is_signed(to))) return {};
@@ -58,11 +58,11 @@ ir::Replacement narrow_in_words(ir::Graph& graph, const ir::Node& node) {
         is_word(from) || (width_of(from) && (width_of(from) > width_of(to) || is_signed(from) != is_signed(to)));
     const bool fits = width_of(from) && width_of(from) < width_of(to) && !is_signed(from);
     if (!loses || fits || is_cut(node.inputs[0])) return {};
-    return {cut(make, make.cast(node.inputs[0], Dtype::s32), to)};
+    return {cut(make, make.convert(node.inputs[0], Dtype::s32), to)};
   }
   if (std::ranges::find(kOverflow, node.op) == std::end(kOverflow)) return {};
-  Values words;
-  for (const Value& v : node.inputs) words.push_back(make.cast(v, Dtype::s32));
+  ops::Values words;
+  for (const Value& v : node.inputs) words.push_back(make.convert(v, Dtype::s32));
   return {cut(make, make.op(node.op, words, node.attrs), to)};
 }
 
@@ -73,7 +73,7 @@ ir::Replacement sum_of_nothing(ir::Graph& graph, const ir::Node& node) {
   const bool empty = std::any_of(node.inputs.begin(), node.inputs.begin() + ptrdiff_t(counted),
                                  [](const Value& v) { return v.type().elements() == 0; });
   if (!empty) return {};
-  Make make(graph, node.where);
+  ops::Make make(graph, node.where);
   const Value from = product ? make.number(node.types[0].dtype, 0) : node.inputs[1];
   return {make.broadcast(from, node.types[0].dims, {})};
 }

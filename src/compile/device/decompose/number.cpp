@@ -2,12 +2,12 @@
 // arrays so. What is taken of them in 32 bits is computed in 32 bits; see decompose.h.
 #include <cmath>
 
-#include "compile/device/decompose/build.h"
 #include "compile/device/decompose/decompose.h"
 #include "compile/device/memory/store.h"
 #include "compile/graph/range.h"
 #include "ir/constant.h"
 #include "ir/op_ids.h"
+#include "ops/build.h"
 #include "ops/internal.h"
 
 namespace trine::compile::device {
@@ -20,33 +20,33 @@ constexpr int kDepth = 16;  // ops looked through
 
 bool is_wide(Dtype d) { return d == Dtype::u64 || d == Dtype::s64; }
 
-std::optional<uint64_t> splat_of(const Value& v) {
+std::optional<uint64_t> word_of(const Value& v) {
   const Tensor* const t = is_wide(v.type().dtype) ? ir::splat_of(v) : nullptr;
   return t ? std::optional(*t->view().as<const uint64_t>()) : std::nullopt;
 }
 
 // The low 32 bits, or null where they are not found.
-Value low_bits(Make& make, const Value& v, int depth) {
+Value low_bits(ops::Make& make, const Value& v, int depth) {
   const ir::Node& node = *v.node;
   const Dims& dims = v.type().dims;
-  if (const auto number = splat_of(v)) return make.number(Dtype::u32, double(uint32_t(*number)), dims);
+  if (const auto number = word_of(v)) return make.number(Dtype::u32, double(uint32_t(*number)), dims);
   if (depth == 0) return {};
   if (node.op == op::iota) return make.iota(Dtype::u32, dims, node.attrs.integer("iota_dimension"));
   if (node.op == op::shift_right_logical) {
-    const auto by = splat_of(node.inputs[1]);
+    const auto by = word_of(node.inputs[1]);
     const Range x = range_of(node.inputs[0]);
     const bool all_gone = by && *by >= 32 && x.low >= 0 && x.high < 0x1p32;
     return all_gone ? make.number(Dtype::u32, 0, dims) : Value{};
   }
   if (node.op == op::convert && is_integer(node.inputs[0].type().dtype)) {
     if (is_wide(node.inputs[0].type().dtype)) return low_bits(make, node.inputs[0], depth - 1);
-    return make.cast(node.inputs[0], Dtype::u32);
+    return make.convert(node.inputs[0], Dtype::u32);
   }
   const bool moves = node.op == op::broadcast_in_dim || node.op == op::reshape;
   const bool counts = node.op == op::add || node.op == op::multiply || node.op == op::subtract || node.op == op::and_ ||
                       node.op == op::or_ || node.op == op::xor_;
   if (!moves && !counts) return {};
-  Values inputs;
+  ops::Values inputs;
   for (const Value& in : node.inputs) {
     inputs.push_back(low_bits(make, in, depth - 1));
     if (!inputs.back()) return {};
@@ -69,11 +69,11 @@ bool is_whole(const Value& v, int depth) {
 }
 
 // The same before it is rounded to the nearest, where limits that are whole are all that follows.
-Value before_rounding(Make& make, const Value& v, int depth) {
+Value before_rounding(ops::Make& make, const Value& v, int depth) {
   const ir::Node& n = *v.node;
   if (n.op == op::round_nearest_even) return n.inputs[0];
   if (depth == 0 || (n.op != op::minimum && n.op != op::maximum && n.op != op::clamp)) return v;
-  Values inputs;
+  ops::Values inputs;
   for (const Value& in : n.inputs) inputs.push_back(before_rounding(make, in, depth - 1));
   return make.op(n.op, inputs, n.attrs, n.types);
 }
@@ -86,7 +86,7 @@ ir::Replacement whole_as_written(ir::Graph& graph, const ir::Node& node) {
   const Dtype from = x.type().dtype, into = node.types[0].dtype;
   if (!is_floating(from) || !is_integer(into) || node.attrs.flag(ops::kNearest)) return {};
   if (!device_dtype(from) || !device_dtype(into) || bits(into) > 32 || !is_whole(x, kDepth)) return {};
-  Make make(graph, node.where);
+  ops::Make make(graph, node.where);
   return {
       make.own(op::convert, {before_rounding(make, x, kDepth)}, node.types[0], {{std::string(ops::kNearest), true}})};
 }
@@ -94,9 +94,9 @@ ir::Replacement whole_as_written(ir::Graph& graph, const ir::Node& node) {
 ir::Replacement count_in_words(ir::Graph& graph, const ir::Node& node) {
   const Dtype to = node.types[0].dtype;
   if (!is_wide(node.inputs[0].type().dtype) || !is_integer(to) || is_wide(to)) return {};
-  Make make(graph, node.where);
+  ops::Make make(graph, node.where);
   const Value low = low_bits(make, node.inputs[0], kDepth);
-  return low ? ir::Replacement{make.cast(low, to)} : ir::Replacement{};
+  return low ? ir::Replacement{make.convert(low, to)} : ir::Replacement{};
 }
 
 // M. Giles, "Approximating the erfinv function", 2012: single precision, as XLA computes it.
@@ -107,8 +107,8 @@ ir::Replacement erf_inv_by_polynomials(ir::Graph& graph, const ir::Node& node) {
                              -0.0076224613,   0.00943887047,  1.00167406,    2.83297682};
   const Value& given = node.inputs[0];
   if (!is_floating(given.type().dtype) || !device_dtype(given.type().dtype)) return {};
-  Make make(graph, node.where);
-  const Value x = make.cast(given, Dtype::f32);
+  ops::Make make(graph, node.where);
+  const Value x = make.convert(given, Dtype::f32);
   const Dims& dims = x.type().dims;
   const auto number = [&](double v) { return make.number(Dtype::f32, v, dims); };
   const Value w =
@@ -124,7 +124,7 @@ ir::Replacement erf_inv_by_polynomials(ir::Graph& graph, const ir::Node& node) {
   const Value inside = make.op(op::multiply, {sum, x});
   const Value edge = make.op(op::multiply, {x, number(HUGE_VAL)});
   const Value one = make.compare(make.op(op::abs, {x}), number(1), "EQ");
-  return {make.cast(make.op(op::select, {one, edge, inside}), given.type().dtype)};
+  return {make.convert(make.op(op::select, {one, edge, inside}), given.type().dtype)};
 }
 
 }  // namespace trine::compile::device

@@ -1,12 +1,12 @@
 // Sorting, selecting and reducing what engines cannot reduce, as comparisons, sums and halvings; see decompose.h.
 #include <algorithm>
 
-#include "compile/device/decompose/build.h"
 #include "compile/device/decompose/decompose.h"
 #include "compile/device/memory/store.h"
 #include "compile/device/rows/top_k.h"
 #include "ir/op_ids.h"
 #include "ops/axes.h"
+#include "ops/build.h"
 
 namespace trine::compile::device {
 
@@ -19,7 +19,7 @@ constexpr int64_t kRoundsMax = 32;               // of top_k, one element a roun
 
 // x[..., rank] of every element, by sums that are exact: a 32-bit element goes in two halves. rank is f32, counted
 // along the last dim; keep: how many of the first are wanted.
-Value permuted(Make& make, const Value& x, const Value& rank, int64_t keep) {
+Value permuted(ops::Make& make, const Value& x, const Value& rank, int64_t keep) {
   const Dtype dtype = x.type().dtype;
   const Dims& dims = x.type().dims;
   const auto last = int64_t(dims.size()) - 1;
@@ -31,20 +31,20 @@ Value permuted(Make& make, const Value& x, const Value& rank, int64_t keep) {
   const Value hit = make.compare(make.broadcast(rank, cube, to), make.iota(Dtype::f32, cube, last), "EQ");
   const auto moved = [&](const Value& part) {
     const Value chosen = make.op(op::select, {hit, make.broadcast(part, cube, to), make.number(Dtype::f32, 0, cube)});
-    return make.reduce(chosen, "add", last + 1);
+    return make.reduce(chosen, "add", {last + 1});
   };
   if (bytes(dtype) <= 1 || dtype == Dtype::s16 || dtype == Dtype::u16) {
     if (is_floating(dtype))
-      return make.bits(make.cast(moved(make.cast(make.bits(x, Dtype::u8), Dtype::f32)), Dtype::u8), dtype);
-    return make.cast(moved(make.cast(x, Dtype::f32)), dtype);
+      return make.bits(make.convert(moved(make.convert(make.bits(x, Dtype::u8), Dtype::f32)), Dtype::u8), dtype);
+    return make.convert(moved(make.convert(x, Dtype::f32)), dtype);
   }
   if (bytes(dtype) == 2)
-    return make.bits(make.cast(moved(make.cast(make.bits(x, Dtype::u16), Dtype::f32)), Dtype::u16), dtype);
+    return make.bits(make.convert(moved(make.convert(make.bits(x, Dtype::u16), Dtype::f32)), Dtype::u16), dtype);
   const Value raw = make.bits(x, Dtype::u32), half = make.number(Dtype::u32, 16, dims);
   const Value high = make.op(op::shift_right_logical, {raw, half}),
               low = make.op(op::and_, {raw, make.number(Dtype::u32, 0xffff, dims)});
-  const Value h = make.cast(moved(make.cast(high, Dtype::f32)), Dtype::u32),
-              l = make.cast(moved(make.cast(low, Dtype::f32)), Dtype::u32);
+  const Value h = make.convert(moved(make.convert(high, Dtype::f32)), Dtype::u32),
+              l = make.convert(moved(make.convert(low, Dtype::f32)), Dtype::u32);
   const Value up = make.op(op::shift_left, {h, make.number(Dtype::u32, 16, h.type().dims)});
   return make.bits(make.op(op::or_, {up, l}), dtype);
 }
@@ -74,9 +74,9 @@ ir::Replacement sort_by_rank(ir::Graph& graph, const ir::Node& node) {
   if (node.types[0].elements() > kPairsMax / n) return {};
   for (const Value& v : node.inputs)
     if (!device_dtype(v.type().dtype)) return {};
-  Make make(graph, node.where);
+  ops::Make make(graph, node.where);
   const ir::Ints permutation = to_last(rank, dim);
-  Values sorted;
+  ops::Values sorted;
   for (const Value& v : node.inputs) sorted.push_back(make.transpose(v, permutation));
   const Dims dims = sorted[0].type().dims;
   // [..., i, j]: j against i.
@@ -86,7 +86,7 @@ ir::Replacement sort_by_rank(ir::Graph& graph, const ir::Node& node) {
   for (size_t d = 0; d < rank; ++d) to_i.push_back(int64_t(d)), to_j.push_back(int64_t(d));
   to_j.back() = int64_t(rank);
   const auto before = [&](bool swapped) -> Value {
-    Values arguments;
+    ops::Values arguments;
     for (const Value& v : sorted) {
       const Value i = make.broadcast(v, cube, to_i), j = make.broadcast(v, cube, to_j);
       arguments.push_back(swapped ? i : j);
@@ -97,7 +97,7 @@ ir::Replacement sort_by_rank(ir::Graph& graph, const ir::Node& node) {
       if (node.attrs.find("compare_type")) attrs.set("compare_type", std::string(node.attrs.text("compare_type")));
       return make.op(op::compare, {arguments[0], arguments[1]}, attrs);
     }
-    const Values out = make.inlined(node.regions[0], arguments, cube);
+    const ops::Values out = make.inlined(node.regions[0], arguments, cube);
     return out.empty() ? Value{} : out[0];
   };
   const Value less = before(false), more = before(true);
@@ -105,7 +105,7 @@ ir::Replacement sort_by_rank(ir::Graph& graph, const ir::Node& node) {
   const Value earlier =
       make.compare(make.iota(Dtype::s32, cube, int64_t(rank)), make.iota(Dtype::s32, cube, int64_t(rank) - 1), "LT");
   const Value first = make.op(op::or_, {less, make.op(op::and_, {earlier, make.op(op::not_, {more})})});
-  const Value index = make.reduce(make.cast(first, Dtype::f32), "add", int64_t(rank));
+  const Value index = make.reduce(make.convert(first, Dtype::f32), "add", {int64_t(rank)});
   ir::Replacement out;
   for (const Value& v : sorted) out.push_back(make.transpose(permuted(make, v, index, n), inverse(permutation)));
   return out;
@@ -116,7 +116,7 @@ ir::Replacement top_by_repeated_max(ir::Graph& graph, const ir::Node& node) {
   const Value& x = node.inputs[0];
   const int64_t k = node.attrs.integer("k"), n = x.type().dims.back();
   if (!device_dtype(x.type().dtype) || node.types[0].elements() == 0 || takes_top_k(node)) return {};
-  Make make(graph, node.where);
+  ops::Make make(graph, node.where);
   const auto last = int64_t(x.type().dims.size()) - 1;
   const bool by_rounds = is_floating(x.type().dtype) && k <= kRoundsMax && x.type().elements() > 1 << 16;
   if (!by_rounds) {
@@ -137,23 +137,23 @@ ir::Replacement top_by_repeated_max(ir::Graph& graph, const ir::Node& node) {
   for (int64_t d = 0; d < last; ++d) to.push_back(d);
   Dims one = dims;
   one.back() = 1;
-  Value rest = make.cast(x, Dtype::f32);
+  Value rest = make.convert(x, Dtype::f32);
   const Value index = make.iota(Dtype::f32, dims, last);
-  Values values, indices;
+  ops::Values values, indices;
   for (int64_t round = 0; round < k; ++round) {
-    const Value best = make.reduce(rest, "maximum", last);
+    const Value best = make.reduce(rest, "maximum", {last});
     const Value hit = make.compare(rest, make.broadcast(best, dims, to), "EQ");
     const Value at =
-        make.reduce(make.op(op::select, {hit, index, make.number(Dtype::f32, double(n), dims)}), "minimum", last);
+        make.reduce(make.op(op::select, {hit, index, make.number(Dtype::f32, double(n), dims)}), "minimum", {last});
     values.push_back(make.reshape(best, one));
     indices.push_back(make.reshape(at, one));
     if (round + 1 < k)
       rest = make.op(op::select, {make.compare(index, make.broadcast(at, dims, to), "EQ"),
-                                  make.broadcast(make.lowest(Dtype::f32), dims, {}), rest});
+                                  make.number(Dtype::f32, -HUGE_VAL, dims), rest});
   }
-  const auto side_by_side = [&](const Values& parts, Dtype dtype) {
-    const Value all = parts.size() == 1 ? parts[0] : make.op(op::concatenate, parts, {{"dimension", last}});
-    return make.cast(all, dtype);
+  const auto side_by_side = [&](const ops::Values& parts, Dtype dtype) {
+    const Value all = make.concat(parts, last);
+    return make.convert(all, dtype);
   };
   return {side_by_side(values, x.type().dtype), side_by_side(indices, Dtype::s32)};
 }
@@ -169,10 +169,10 @@ ir::Replacement reduce_by_halves(ir::Graph& graph, const ir::Node& node) {
   if (element_count(dims) == 0) return {};
   for (const ir::Type& t : node.types)
     if (!device_dtype(t.dtype)) return {};
-  Make make(graph, node.where);
-  const auto combined = [&](const Values& a, const Values& b) -> Values {
+  ops::Make make(graph, node.where);
+  const auto combined = [&](const ops::Values& a, const ops::Values& b) -> ops::Values {
     if (node.regions.empty()) return {make.combine(kind, {a[0], b[0]})};
-    Values arguments = a;
+    ops::Values arguments = a;
     arguments.insert(arguments.end(), b.begin(), b.end());
     return make.inlined(node.regions[0], arguments, a[0].type().dims);
   };
@@ -181,13 +181,13 @@ ir::Replacement reduce_by_halves(ir::Graph& graph, const ir::Node& node) {
   ir::Ints permutation = ops::axes_besides(int(dims.size()), reduced);
   const size_t first = permutation.size();
   permutation.insert(permutation.end(), reduced.begin(), reduced.end());
-  Values parts;
+  ops::Values parts;
   for (size_t i = 0; i < n; ++i) parts.push_back(make.transpose(node.inputs[i], permutation));
   for (size_t dim = first; dim < dims.size(); ++dim) {
-    std::vector<Values> left;  // odd ones, combined at the end
+    std::vector<ops::Values> left;  // odd ones, combined at the end
     while (parts[0].type().dims[dim] > 1) {
       const int64_t all = parts[0].type().dims[dim], half = all / 2;
-      Values low, high, odd;
+      ops::Values low, high, odd;
       for (const Value& v : parts) {
         low.push_back(make.slice_dim(v, dim, 0, half));
         high.push_back(make.slice_dim(v, dim, half, 2 * half));
@@ -199,7 +199,7 @@ ir::Replacement reduce_by_halves(ir::Graph& graph, const ir::Node& node) {
     }
     for (size_t i = left.size(); i-- > 0;) parts = combined(parts, left[i]);
   }
-  Values inits;
+  ops::Values inits;
   for (size_t i = 0; i < n; ++i) {
     parts[i] = make.reshape(parts[i], node.types[i].dims);
     inits.push_back(make.broadcast(node.inputs[n + i], node.types[i].dims, {}));
@@ -212,10 +212,10 @@ ir::Replacement compare_total(ir::Graph& graph, const ir::Node& node) {
   if (node.attrs.text("compare_type") != "TOTALORDER") return {};
   const Dtype dtype = node.inputs[0].type().dtype;
   if (!is_floating(dtype) || !device_dtype(dtype)) return {};
-  Make make(graph, node.where);
+  ops::Make make(graph, node.where);
   const auto key = [&](const Value& x) {
     const Dims& dims = x.type().dims;
-    const Value raw = make.bits(make.cast(x, Dtype::f32), Dtype::s32);
+    const Value raw = make.bits(make.convert(x, Dtype::f32), Dtype::s32);
     const Value flipped = make.op(op::xor_, {raw, make.number(Dtype::s32, 0x7fffffff, dims)});
     return make.op(op::select, {make.compare(raw, make.number(Dtype::s32, 0, dims), "LT"), flipped, raw});
   };
@@ -234,8 +234,8 @@ ir::Replacement multiply_integers(ir::Graph& graph, const ir::Node& node) {
   int64_t depth = 1;
   for (int64_t d : left) depth *= a.type().dims[size_t(d)];
   if (depth > kExact && left.size() != 1) return {};
-  Make make(graph, node.where);
-  const Value x = make.cast(a, Dtype::f32), y = make.cast(b, Dtype::f32);
+  ops::Make make(graph, node.where);
+  const Value x = make.convert(a, Dtype::f32), y = make.convert(b, Dtype::f32);
   Value sum;
   for (int64_t begin = 0; begin < std::max<int64_t>(depth, 1); begin += kExact) {
     const int64_t end = std::min(depth, begin + kExact);
@@ -244,7 +244,7 @@ ir::Replacement multiply_integers(ir::Graph& graph, const ir::Node& node) {
       p = make.slice_dim(x, size_t(left[0]), begin, end);
       q = make.slice_dim(y, size_t(right[0]), begin, end);
     }
-    const Value part = make.cast(
+    const Value part = make.convert(
         make.op(op::dot_general, {p, q}, node.attrs, {ir::tensor_type(Dtype::f32, node.types[0].dims)}), Dtype::s32);
     sum = sum ? make.op(op::add, {sum, part}) : part;
   }

@@ -3,10 +3,10 @@
 #include <numeric>
 #include <optional>
 
-#include "compile/device/decompose/build.h"
 #include "compile/device/decompose/decompose.h"
 #include "compile/device/multiplies/dot.h"
 #include "ir/op_ids.h"
+#include "ops/build.h"
 
 namespace trine::compile::device {
 
@@ -50,7 +50,7 @@ ir::Replacement reduce_by_rows(ir::Graph& graph, const ir::Node& node) {
   if (results >= kEnough || all < (outer ? kLeast : kTotalLeast)) return {};
   for (size_t i = 0; i < reduced.size(); ++i)
     if (reduced[i] != outer + int64_t(i)) return {};
-  Make make(graph, node.where);
+  ops::Make make(graph, node.where);
   Value x = node.inputs[0];
   // Dims of rows: as few as fill the partitions. Where the last is needed for that, it becomes two.
   size_t rows = size_t(outer);
@@ -96,7 +96,7 @@ ir::Replacement reduce_apart(ir::Graph& graph, const ir::Node& node) {
   }
   if (majors < kMajorLeast || minors > kMinorMost) return {};
   std::reverse(major.begin(), major.end());
-  Make make(graph, node.where);
+  ops::Make make(graph, node.where);
   const std::string_view kind = node.attrs.text("kind");
   Dims outer;
   for (size_t d = 0; d < dims.size(); ++d)
@@ -120,8 +120,9 @@ ir::Replacement product_of_vectors(ir::Graph& graph, const ir::Node& node) {
   if (node.types[0].rank() || left.elements() < kLeast || lc != rc || !is_floating(dtype) || !is_floating(left.dtype) ||
       !is_floating(right.dtype))
     return {};
-  Make make(graph, node.where);
-  const Value products = make.op(op::multiply, {make.cast(node.inputs[0], dtype), make.cast(node.inputs[1], dtype)});
+  ops::Make make(graph, node.where);
+  const Value products =
+      make.op(op::multiply, {make.convert(node.inputs[0], dtype), make.convert(node.inputs[1], dtype)});
   ir::Ints all(lc.size());
   std::iota(all.begin(), all.end(), 0);
   return {make.own(op::reduce, {products, make.number(dtype, 0)}, node.types[0],
@@ -133,8 +134,8 @@ ir::Replacement product_without_sum(ir::Graph& graph, const ir::Node& node) {
   const Dtype dtype = node.types[0].dtype;
   const Dims& out = node.types[0].dims;
   if (!is_floating(dtype) || node.types[0].elements() == 0) return {};
-  Make make(graph, node.where);
-  Values sides;
+  ops::Make make(graph, node.where);
+  ops::Values sides;
   const char* const names[2][2] = {{"lhs_batch", "lhs_contract"}, {"rhs_batch", "rhs_contract"}};
   auto at = int64_t(node.attrs.ints("lhs_batch").size());
   for (size_t side : {0, 1}) {
@@ -153,7 +154,7 @@ ir::Replacement product_without_sum(ir::Graph& graph, const ir::Node& node) {
       to.push_back(found == batch.end() ? at++ : found - batch.begin());
       dims.push_back(size);
     }
-    sides.push_back(make.broadcast(make.cast(make.reshape(v, dims), dtype), out, to));
+    sides.push_back(make.broadcast(make.convert(make.reshape(v, dims), dtype), out, to));
   }
   return {make.op(op::multiply, sides)};
 }
@@ -175,13 +176,13 @@ ir::Replacement product_of_few(ir::Graph& graph, const ir::Node& node) {
                  &few_batch = node.attrs.ints(names[1 - big][0]), &few_contract = node.attrs.ints(names[1 - big][1]);
   for (int64_t d : contract) depth *= many.type().dims[size_t(d)];
   if (count < kBatches || depth > kFew || few.type().elements() != count * depth) return {};
-  Make make(graph, node.where);
+  ops::Make make(graph, node.where);
   ir::Ints to(size_t(few.type().rank()), 0);
   for (size_t i = 0; i < batch.size(); ++i) to[size_t(few_batch[i])] = batch[i];
   for (size_t i = 0; i < contract.size(); ++i) to[size_t(few_contract[i])] = contract[i];
   if (size_t(few.type().rank()) != batch.size() + contract.size()) return {};
-  const Value products = make.op(
-      op::multiply, {make.cast(many, Dtype::f32), make.broadcast(make.cast(few, Dtype::f32), many.type().dims, to)});
+  const Value products = make.op(op::multiply, {make.convert(many, Dtype::f32),
+                                                make.broadcast(make.convert(few, Dtype::f32), many.type().dims, to)});
   // What is left of the big operand's dims in its own order, and where the result has them.
   Dims outer;
   std::vector<int64_t> position;
@@ -198,7 +199,7 @@ ir::Replacement product_of_few(ir::Graph& graph, const ir::Node& node) {
                              {{"dimensions", dims}, {"kind", std::string("add")}});
   ir::Ints permutation(position.size());
   for (size_t i = 0; i < position.size(); ++i) permutation[size_t(position[i])] = int64_t(i);
-  return {make.transpose(make.cast(sum, node.types[0].dtype), permutation)};
+  return {make.transpose(make.convert(sum, node.types[0].dtype), permutation)};
 }
 
 // Over major dims by anything but a sum: blocks of rows, element by element, until a block is left that is transposed
@@ -214,7 +215,7 @@ ir::Replacement reduce_by_blocks(ir::Graph& graph, const ir::Node& node) {
   while (f->rows / left > kBlocksMost) left *= 2;
   const int64_t blocks = f->rows / left, rest = f->rows % left;
   if (blocks < kBlocksLeast) return {};
-  Make make(graph, node.where);
+  ops::Make make(graph, node.where);
   const std::string kind(node.attrs.text("kind"));
   const Dims& out = node.types[0].dims;
   const Value x = make.reshape(node.inputs[0], {f->lead, f->rows, f->columns});
@@ -232,8 +233,8 @@ ir::Replacement reduce_by_blocks(ir::Graph& graph, const ir::Node& node) {
     best = b ? make.combine(kind, {best, one}) : one;
   }
   best = make.reshape(best, {f->lead, left, f->columns});
-  best = make.reduce(best, kind, 1);
-  if (rest) best = make.combine(kind, {best, make.reduce(make.slice_dim(x, 1, f->rows - rest, f->rows), kind, 1)});
+  best = make.reduce(best, kind, {1});
+  if (rest) best = make.combine(kind, {best, make.reduce(make.slice_dim(x, 1, f->rows - rest, f->rows), kind, {1})});
   return {make.combine(kind, {make.reshape(best, out), make.broadcast(node.inputs[1], out, {})})};
 }
 
@@ -248,7 +249,7 @@ ir::Replacement reduce_major(ir::Graph& graph, const ir::Node& node) {
   if (f->columns < (f->rows < kRowsLong ? kColumnsMin : kFew)) return {};
   const std::string_view kind = node.attrs.text("kind");
   if (f->rows > kFew && (kind != "add" || !multiplies(dtype))) return {};
-  Make make(graph, node.where);
+  ops::Make make(graph, node.where);
   const Dims& out = node.types[0].dims;
   Value sum;
   if (f->rows <= kFew) {

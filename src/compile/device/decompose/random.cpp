@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <array>
 
-#include "compile/device/decompose/build.h"
 #include "compile/device/decompose/decompose.h"
 #include "compile/device/memory/store.h"
 #include "ir/op_ids.h"
+#include "ops/build.h"
 
 namespace trine::compile::device {
 
@@ -19,7 +19,7 @@ constexpr int64_t kCountersMax = int64_t{1} << 30;
 // Short ways to write u32 arithmetic of one shape; scalars are spread.
 class Words {
  public:
-  Words(Make& make, Dims dims) : make_(make), dims_(std::move(dims)) {}
+  Words(ops::Make& make, Dims dims) : make_(make), dims_(std::move(dims)) {}
   const Dims& dims() const { return dims_; }
   Value number(uint32_t v) const { return make_.number(Dtype::u32, v, dims_); }
   Value spread(const Value& v) const { return make_.broadcast(v, dims_, {}); }
@@ -43,11 +43,11 @@ class Words {
   // 1 where the sum wrapped. Words compare as s32 with the highest bit flipped.
   Value carry(const Value& sum, const Value& part) const {
     const auto flipped = [&](const Value& v) { return make_.bits(flip(v, number(0x80000000)), Dtype::s32); };
-    return make_.cast(make_.compare(flipped(sum), flipped(part), "LT"), Dtype::u32);
+    return make_.convert(make_.compare(flipped(sum), flipped(part), "LT"), Dtype::u32);
   }
 
  private:
-  Make& make_;
+  ops::Make& make_;
   const Dims dims_;
 };
 
@@ -85,15 +85,15 @@ Four philox(const Words& w, Four x, Pair key) {
   return x;
 }
 
-// Values side by side in a new dim behind `dim`.
-Value stacked(Make& make, const Values& parts, size_t dim) {
-  Values wide;
+// ops::Values side by side in a new dim behind `dim`.
+Value stacked(ops::Make& make, const ops::Values& parts, size_t dim) {
+  ops::Values wide;
   for (const Value& v : parts) {
     Dims dims = v.type().dims;
     dims.insert(dims.begin() + ptrdiff_t(dim), 1);
     wide.push_back(make.reshape(v, dims));
   }
-  return make.op(op::concatenate, wide, {{"dimension", int64_t(dim)}});
+  return make.concat(wide, int64_t(dim));
 }
 
 // The dim whose neighbours share a counter, as the op has it: the first even one, else the largest.
@@ -108,7 +108,7 @@ struct Drawn {
   uint32_t used = 0;  // counters
 };
 
-Value counted(Make& make, const Dims& dims) {
+Value counted(ops::Make& make, const Dims& dims) {
   int64_t n = 1;
   for (int64_t d : dims) n *= d;
   return make.reshape(make.iota(Dtype::u32, {n}, 0), dims);
@@ -116,7 +116,7 @@ Value counted(Make& make, const Dims& dims) {
 
 Pair spread(const Words& w, const Pair& p) { return {w.spread(p[0]), w.spread(p[1])}; }
 
-Drawn draw_threefry(Make& make, const Pair& key, const Pair& counter, const Dims& dims) {
+Drawn draw_threefry(ops::Make& make, const Pair& key, const Pair& counter, const Dims& dims) {
   if (dims.empty()) return {threefry(Words(make, {}), counter, key)[0], 1};
   const size_t shared = shared_dim(dims);
   Dims half = dims;
@@ -131,7 +131,7 @@ Drawn draw_threefry(Make& make, const Pair& key, const Pair& counter, const Dims
   return {make.slice_dim(both, shared, 0, dims[shared]), uint32_t(used)};
 }
 
-Drawn draw_philox(Make& make, const Pair& key, const Pair& low, const Pair& high, const Dims& dims) {
+Drawn draw_philox(ops::Make& make, const Pair& key, const Pair& low, const Pair& high, const Dims& dims) {
   int64_t n = 1;
   for (int64_t d : dims) n *= d;
   const int64_t blocks = (n + 3) / 4;
@@ -152,7 +152,7 @@ ir::Replacement random_in_words(ir::Graph& graph, const ir::Node& node) {
   if (given.op != op::bitcast_convert || given.inputs[0].type().dtype != Dtype::u32 || bytes(wanted.dtype) != 4 ||
       !device_dtype(wanted.dtype) || wanted.elements() == 0 || wanted.elements() > kCountersMax)
     return {};
-  Make make(graph, node.where);
+  ops::Make make(graph, node.where);
   const Value& state = given.inputs[0];
   const int64_t words = state.type().dims[0];
   const auto pair = [&](int64_t i) -> Pair {
@@ -166,7 +166,7 @@ ir::Replacement random_in_words(ir::Graph& graph, const ir::Node& node) {
   const Drawn drawn =
       is_threefry ? draw_threefry(make, key, counter, wanted.dims) : draw_philox(make, key, counter, high, wanted.dims);
   const Pair next = plus(one, counter, one.number(drawn.used));
-  Values rows = {stacked(make, {key[0], key[1]}, 0), stacked(make, {next[0], next[1]}, 0)};
+  ops::Values rows = {stacked(make, {key[0], key[1]}, 0), stacked(make, {next[0], next[1]}, 0)};
   if (words == 3) {
     const Pair upper = plus(one, high, one.carry(next[1], counter[1]));
     rows.push_back(stacked(make, {upper[0], upper[1]}, 0));

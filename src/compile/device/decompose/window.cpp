@@ -2,7 +2,6 @@
 // them, and convolutions of one channel each as sums of products; see decompose.h.
 #include <algorithm>
 
-#include "compile/device/decompose/build.h"
 #include "compile/device/decompose/decompose.h"
 #include "compile/device/memory/store.h"
 #include "compile/device/multiplies/conv_shift.h"
@@ -10,6 +9,7 @@
 #include "ir/constant.h"
 #include "ir/op_ids.h"
 #include "ops/axes.h"
+#include "ops/build.h"
 #include "ops/convolution_shape.h"
 
 namespace trine::compile::device {
@@ -24,7 +24,7 @@ constexpr int64_t kTapsFew = 9;     // combined at once, where windows are far a
 constexpr int64_t kLong = 1 << 14;  // elements of a row that is scanned in parts
 
 // Padded and dilated, so that windows only slide.
-Value spread(Make& make, const Value& x, const Value& fill, const std::vector<ops::WindowDim>& windows) {
+Value spread(ops::Make& make, const Value& x, const Value& fill, const std::vector<ops::WindowDim>& windows) {
   Dims low, high, inside;
   for (const ops::WindowDim& w : windows) {
     low.push_back(w.low);
@@ -35,7 +35,7 @@ Value spread(Make& make, const Value& x, const Value& fill, const std::vector<op
 }
 
 // v[begin, begin + length) of a dim, each `stride` apart.
-Value strided(Make& make, const Value& v, size_t dim, int64_t begin, int64_t length, int64_t stride) {
+Value strided(ops::Make& make, const Value& v, size_t dim, int64_t begin, int64_t length, int64_t stride) {
   if (stride == 1) return make.slice_dim(v, dim, begin, begin + length);
   Dims from(v.type().dims.size(), 0), to = v.type().dims, step(from.size(), 1);
   from[dim] = begin, to[dim] = begin + length, step[dim] = stride;
@@ -43,7 +43,7 @@ Value strided(Make& make, const Value& v, size_t dim, int64_t begin, int64_t len
 }
 
 // One dim of a window over x: S(a + b)[i] = S(a)[i] + S(b)[i + a], positions one apart until the last.
-Value slide(Make& make, const Value& x, size_t dim, const ops::WindowDim& w, std::string_view kind) {
+Value slide(ops::Make& make, const Value& x, size_t dim, const ops::WindowDim& w, std::string_view kind) {
   const int64_t size = w.size, dilation = w.window_dilation, length = x.type().dims[dim] - (size - 1) * dilation;
   const auto shifted = [&](const Value& v, int64_t by) { return strided(make, v, dim, by, length, w.stride); };
   if (size <= kLinear * w.stride) {
@@ -66,7 +66,7 @@ Value slide(Make& make, const Value& x, size_t dim, const ops::WindowDim& w, std
 }
 
 // All taps of a window at once: what windows have in common is little, and nothing between dims goes to memory.
-Value at_once(Make& make, const Value& x, const std::vector<ops::WindowDim>& windows, const Dims& positions,
+Value at_once(ops::Make& make, const Value& x, const std::vector<ops::WindowDim>& windows, const Dims& positions,
               std::string_view kind) {
   Dims sizes;
   for (const ops::WindowDim& w : windows) {
@@ -89,7 +89,7 @@ Value at_once(Make& make, const Value& x, const std::vector<ops::WindowDim>& win
 }
 
 // Over few long rows: each in parts, and what came before a part combined with it.
-Value running(Make& make, const Value& x, const std::string& kind, bool reverse) {
+Value running(ops::Make& make, const Value& x, const std::string& kind, bool reverse) {
   constexpr int64_t kLanes = 128, kEnough = 4;
   const auto plain = [&](const Value& v) {
     return make.own(op::scan, {v}, v.type(), {{"kind", kind}, {"reverse", reverse}});
@@ -100,7 +100,7 @@ Value running(Make& make, const Value& x, const std::string& kind, bool reverse)
   while (n % parts) --parts;
   if (dims[2] > 1 || n < kLong || parts < kEnough) return plain(x);
   if (const Dtype dtype = x.type().dtype; dtype != Dtype::f32)
-    return make.cast(running(make, make.cast(x, Dtype::f32), kind, reverse), dtype);
+    return make.convert(running(make, make.convert(x, Dtype::f32), kind, reverse), dtype);
   const Value each = make.reshape(plain(make.reshape(x, {groups * parts, n / parts, 1})), {groups, parts, n / parts});
   const int64_t end = reverse ? 0 : n / parts - 1;
   const Value totals = plain(make.reshape(make.slice_dim(each, 2, end, end + 1), {groups, parts, 1}));
@@ -140,7 +140,7 @@ ir::Replacement running_by_scans(ir::Graph& graph, const ir::Node& node) {
   const bool floats = is_floating(dtype) && device_dtype(dtype) && bytes(dtype) >= 2;
   if (!counts && !floats) return {};
   if (kind != "add" && kind != "multiply" && kind != "maximum" && kind != "minimum") return {};
-  Make make(graph, node.where);
+  ops::Make make(graph, node.where);
   Dims folded = {1, dims[*along], 1};
   for (size_t d = 0; d < dims.size(); ++d)
     if (d != *along) folded[d < *along ? 0 : 2] *= dims[d];
@@ -150,8 +150,8 @@ ir::Replacement running_by_scans(ir::Graph& graph, const ir::Node& node) {
     run = make.own(op::scan, {make.reshape(x.node->inputs[0], folded)}, ir::tensor_type(dtype, folded),
                    {{"kind", kind}, {"reverse", reverse}});
   else
-    run = running(make, make.reshape(counts ? make.cast(x.node->inputs[0], Dtype::f32) : x, folded), kind, reverse);
-  const Value out = make.cast(make.reshape(run, dims), dtype);
+    run = running(make, make.reshape(counts ? make.convert(x.node->inputs[0], Dtype::f32) : x, folded), kind, reverse);
+  const Value out = make.convert(make.reshape(run, dims), dtype);
   if (ir::splat(node.inputs[1]) == ir::splat(make.identity(kind, dtype))) return {out};
   return {make.combine(kind, {make.broadcast(node.inputs[1], dims, {}), out})};
 }
@@ -162,7 +162,7 @@ ir::Replacement pool_by_slices(ir::Graph& graph, const ir::Node& node) {
   if (!device_dtype(x.type().dtype)) return {};
   auto windows = ops::windows_from(node.attrs, x.type().dims.size());
   if (!windows) return {};
-  Make make(graph, node.where);
+  ops::Make make(graph, node.where);
   const std::string_view kind = node.attrs.text("kind");
   Value out = spread(make, x, make.identity(kind, x.type().dtype), *windows);
   if (const Value all = at_once(make, out, *windows, node.types[0].dims, kind))
@@ -178,7 +178,7 @@ ir::Replacement pool_by_slices(ir::Graph& graph, const ir::Node& node) {
 // Each tap's sources, back where they were chosen from: `whole` positions and a few more. Where windows stand `stride`
 // apart, every stride-th position is reached by the same taps, so those are summed together and then put between the
 // others.
-static Value spread_back(Make& make, const Value& chosen, const Value& source,
+static Value spread_back(ops::Make& make, const Value& chosen, const Value& source,
                          const std::vector<ops::WindowDim>& windows, const Dims& whole) {
   const Dims& positions = source.type().dims;
   const Dtype dtype = source.type().dtype;
@@ -193,7 +193,7 @@ static Value spread_back(Make& make, const Value& chosen, const Value& source,
   }
   const Value at = make.pad(chosen, make.number(Dtype::f32, -1), reach, high),
               given = make.pad(source, make.number(dtype, 0), reach, high);
-  Values parts;
+  ops::Values parts;
   ops::for_each_index(strides, [&](const Dims& first, int64_t) {
     Value sum = make.number(dtype, 0, counts);
     bool any = false;
@@ -217,13 +217,13 @@ static Value spread_back(Make& make, const Value& chosen, const Value& source,
   for (size_t d = strides.size(); d-- > 0;) {
     const auto each = size_t(strides[d]);
     if (each == 1) continue;
-    Values wider;
+    ops::Values wider;
     for (size_t i = 0; i < parts.size(); i += each) {
-      Values side;
+      ops::Values side;
       Dims dims = parts[i].type().dims;
       dims.insert(dims.begin() + ptrdiff_t(d) + 1, 1);
       for (size_t k = i; k < i + each; ++k) side.push_back(make.reshape(parts[k], dims));
-      const Value both = make.op(op::concatenate, std::move(side), {{"dimension", int64_t(d) + 1}});
+      const Value both = make.concat(std::move(side), int64_t(d) + 1);
       dims.erase(dims.begin() + ptrdiff_t(d) + 1);
       dims[d] *= int64_t(each);
       wider.push_back(make.reshape(both, dims));
@@ -246,7 +246,7 @@ ir::Replacement unpool_by_slices(ir::Graph& graph, const ir::Node& node) {
   }
   // A compare and a select for each tap: worth it where there are few.
   if (element_count(sizes) > kTapsMax) return {};
-  Make make(graph, node.where);
+  ops::Make make(graph, node.where);
   const Dtype dtype = x.type().dtype;
   const Dims& positions = source.type().dims;
   const std::string direction(node.attrs.text("select_kind"));
@@ -299,7 +299,7 @@ ir::Replacement pad_positive(ir::Graph& graph, const ir::Node& node) {
   const auto negative = [](int64_t v) { return v < 0; };
   if (std::none_of(low.begin(), low.end(), negative) && std::none_of(high.begin(), high.end(), negative)) return {};
   if (node.types[0].elements() == 0) return {};
-  Make make(graph, node.where);
+  ops::Make make(graph, node.where);
   Dims begin(low.size(), 0), end = node.types[0].dims;
   for (size_t d = 0; d < low.size(); ++d) {
     begin[d] = std::max<int64_t>(0, -low[d]);
@@ -312,7 +312,7 @@ ir::Replacement pad_positive(ir::Graph& graph, const ir::Node& node) {
 namespace {
 
 // One input channel for each group: each tap of the kernel times a slice, element by element.
-Value by_products(Make& make, const ir::Node& node, const ops::ConvolutionShape& shape, const Value& x) {
+Value by_products(ops::Make& make, const ir::Node& node, const ops::ConvolutionShape& shape, const Value& x) {
   const Value& kernel = node.inputs[1];
   const Dims &xd = x.type().dims, &kd = kernel.type().dims, &out = node.types[0].dims;
   const size_t spatial = shape.windows.size();
@@ -321,11 +321,11 @@ Value by_products(Make& make, const ir::Node& node, const ops::ConvolutionShape&
   ir::Ints permutation = {shape.input_batch};
   permutation.insert(permutation.end(), shape.input_spatial.begin(), shape.input_spatial.end());
   permutation.push_back(shape.input_feature);
-  const Value input = make.cast(make.transpose(x, permutation), Dtype::f32);
+  const Value input = make.convert(make.transpose(x, permutation), Dtype::f32);
   ir::Ints kernel_permutation = shape.kernel_spatial;
   kernel_permutation.push_back(shape.kernel_input_feature);
   kernel_permutation.push_back(shape.kernel_output_feature);
-  const Value weights = make.cast(make.transpose(kernel, kernel_permutation), Dtype::f32);
+  const Value weights = make.convert(make.transpose(kernel, kernel_permutation), Dtype::f32);
   // Of each tap a term: the input it sees times its weight, by groups and their outputs.
   Dims taps, wide = {xd[size_t(shape.input_batch)]};
   for (size_t s = 0; s < spatial; ++s) {
@@ -364,11 +364,11 @@ Value by_products(Make& make, const ir::Node& node, const ops::ConvolutionShape&
   back[size_t(shape.output_batch)] = 0;
   for (size_t s = 0; s < spatial; ++s) back[size_t(shape.output_spatial[s])] = int64_t(s) + 1;
   back[size_t(shape.output_feature)] = int64_t(spatial) + 1;
-  return make.cast(make.transpose(make.reshape(sum, flat), back), node.types[0].dtype);
+  return make.convert(make.transpose(make.reshape(sum, flat), back), node.types[0].dtype);
 }
 
 // Over one dim as over two, of which the first has one element; nothing where that is no gain.
-Value convolve_row(Make& make, const ir::Node& node) {
+Value convolve_row(ops::Make& make, const ir::Node& node) {
   if (node.types[0].dims.size() != 3) return {};
   ir::Attrs attrs = node.attrs;
   const auto with_row = [](const Dims& dims, int64_t at) {
@@ -411,7 +411,7 @@ ir::Replacement convolve_padded(ir::Graph& graph, const ir::Node& node) {
   if (!is_floating(x.type().dtype) || !device_dtype(x.type().dtype) || can_shift(node)) return {};
   auto shape = ops::ConvolutionShape::from(node.attrs, x.type().dims, kernel.type().dims);
   if (!shape) return {};
-  Make make(graph, node.where);
+  ops::Make make(graph, node.where);
   if (const Value row = convolve_row(make, node)) return {row};
   const size_t rank = x.type().dims.size();
   Dims low(rank, 0), high(rank, 0), inside(rank, 0);

@@ -7,12 +7,12 @@
 #include <unordered_map>
 
 #include "arch/chips/chip.h"
-#include "compile/device/decompose/build.h"
 #include "compile/device/loops/map.h"
 #include "compile/graph/index_map.h"
 #include "ir/op_ids.h"
 #include "ir/rewrite.h"
 #include "ir/value_hash.h"
+#include "ops/build.h"
 
 namespace trine::compile::device {
 
@@ -36,7 +36,7 @@ class Flat {
   ir::Graph made() {
     return ir::substituted(graph_, [&](ir::Graph& to, const Node& old, const ir::NewValue& now) -> ir::Replacement {
       if (old.types.size() != 1 || !old.regions.empty() || !old.captures.empty() || !is_pair(old.result())) return {};
-      Make make(to, old.where ? to.add_location(graph_.location(old.where)) : 0);
+      ops::Make make(to, old.where ? to.add_location(graph_.location(old.where)) : 0);
       const Value rows = in_rows(make, old, now);
       if (!rows.node) return {};
       rows_[old.result()] = rows;
@@ -67,12 +67,12 @@ class Flat {
     return rows_.count(v) ||
            (view_kind(*v.node) == ViewKind::none && v.node->op != op::iota && v.node->op != op::constant);
   }
-  Value rows_of(Make& make, const Value& v, const ir::NewValue& now) const {
+  Value rows_of(ops::Make& make, const Value& v, const ir::NewValue& now) const {
     const auto found = rows_.find(v);
     return found != rows_.end() ? found->second : make.reshape(now(v), merged(v.type().dims));
   }
 
-  Value in_rows(Make& make, const Node& n, const ir::NewValue& now) const {
+  Value in_rows(ops::Make& make, const Node& n, const ir::NewValue& now) const {
     const ir::Type type = merged(n.types[0]);
     const auto less = [](ir::Ints dims) {
       for (int64_t& d : dims) --d;
@@ -101,7 +101,7 @@ class Flat {
     if (n.op == op::reshape)
       return rows_.count(n.inputs[0]) ? make.reshape(rows_of(make, n.inputs[0], now), type.dims) : Value{};
     if (!has_map(n)) return {};
-    Values inputs;
+    ops::Values inputs;
     bool any = false;
     for (const Value& v : n.inputs) {
       const bool same = v.type().dims == n.types[0].dims;

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "ir/op_ids.h"
+#include "ops/build.h"
 
 namespace trine::compile {
 
@@ -71,9 +72,7 @@ class Narrower {
     return out;
   }
   ir::Value converted(const ir::Value& v, const ir::Type& type, uint32_t where) {
-    return v.type().dtype == type.dtype
-               ? v
-               : out_.add1(op::convert, {v}, ir::tensor_type(type.dtype, type.dims), {}, where);
+    return ops::Make(out_, where).convert(v, type.dtype);
   }
 
   void visit(const ir::Node& node) {

@@ -7,12 +7,13 @@
 #include <unordered_set>
 
 #include "arch/chips/chip.h"
-#include "compile/device/decompose/build.h"
+#include "compile/device/control.h"
 #include "compile/device/loops/map.h"
 #include "ir/constant.h"
 #include "ir/op_ids.h"
 #include "ir/rewrite.h"
 #include "ir/value_hash.h"
+#include "ops/build.h"
 #include "ops/slices.h"
 
 namespace trine::compile::device {
@@ -76,7 +77,7 @@ class Picks {
   ir::Graph made() {
     return ir::substituted(graph_, [&](ir::Graph& to, const Node& old, const ir::NewValue& now) -> ir::Replacement {
       if (!picks_.count(&old)) return {};
-      Make make(to, old.where ? to.add_location(graph_.location(old.where)) : 0);
+      ops::Make make(to, old.where ? to.add_location(graph_.location(old.where)) : 0);
       Dims rows = old.inputs[0].type().dims;
       const int64_t columns = rows.back();
       rows.pop_back();
@@ -84,7 +85,7 @@ class Picks {
       const Dtype own = row_indices.type().dtype;
       const Value at = make.op(op::minimum, {make.op(op::maximum, {row_indices, make.number(own, 0, rows)}),
                                              make.number(own, double(columns - 1), rows)});
-      return {make.reshape(picked(make, old.inputs[0], make.cast(at, Dtype::s32), now), old.types[0].dims)};
+      return {make.reshape(picked(make, old.inputs[0], make.convert(at, Dtype::s32), now), old.types[0].dims)};
     });
   }
 
@@ -127,7 +128,7 @@ class Picks {
     return to.empty() || to.back() != last || n.inputs[0].type().dims.back() == 1;
   }
 
-  Value picked(Make& make, const Value& v, const Value& at, const ir::NewValue& now) {
+  Value picked(ops::Make& make, const Value& v, const Value& at, const ir::NewValue& now) {
     const Dims& rows = at.type().dims;
     if (v.type().rank() == 0) return now(v);
     if (const auto number = ir::splat(v)) return make.number(v.type().dtype, *number, rows);
@@ -144,7 +145,7 @@ class Picks {
       return make.broadcast(make.reshape(now(n.inputs[0]), own), rows, to);
     }
     if (is_elementwise(n)) {
-      Values inputs;
+      ops::Values inputs;
       for (const Value& in : n.inputs) inputs.push_back(picked(make, in, at, now));
       return make.op(n.op, inputs, n.attrs, {ir::tensor_type(v.type().dtype, rows)});
     }
@@ -154,7 +155,7 @@ class Picks {
     const auto last = int64_t(rows.size());
     const Value here = make.compare(make.iota(Dtype::s32, dims, last), make.broadcast(at, dims, to), "EQ");
     const Value alone = make.op(op::select, {here, now(v), make.number(v.type().dtype, 0, dims)});
-    return make.reduce(alone, "add", last);
+    return make.reduce(alone, "add", {last});
   }
 
   const ir::Graph& graph_;

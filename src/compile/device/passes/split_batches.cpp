@@ -7,10 +7,10 @@
 #include <unordered_set>
 
 #include "arch/chips/chip.h"
-#include "compile/device/decompose/build.h"
 #include "compile/device/loops/map.h"
 #include "ir/op_ids.h"
 #include "ir/rewrite.h"
+#include "ops/build.h"
 #include "ops/convolution_shape.h"
 
 namespace trine::compile::device {
@@ -54,9 +54,9 @@ class Images {
   ir::Graph made() {
     return ir::substituted(graph_, [&](ir::Graph& to, const Node& old, const ir::NewValue& now) -> ir::Replacement {
       if (!ends_.count(&old)) return {};
-      Values parts;
+      ops::Values parts;
       for (int64_t i = 0; i < images_ / each_; ++i) parts.push_back(piece(to, old.result(), i, now));
-      Make make(to, location(to, old));
+      ops::Make make(to, location(to, old));
       ir::Attrs attrs;
       attrs.set("dimension", int64_t{0});
       return {make.op(op::concatenate, std::move(parts), std::move(attrs))};
@@ -136,7 +136,7 @@ class Images {
     made.resize(size_t(images_ / each_));
     if (made[size_t(i)].node) return made[size_t(i)];
     const Node& n = *old.node;
-    Values inputs;
+    ops::Values inputs;
     for (size_t k = 0; k < n.inputs.size(); ++k) {
       const bool second = n.op == op::convolution || n.op == op::pad || n.op == op::reduce_window || n.op == op::reduce;
       const bool shared = n.op == op::broadcast_in_dim || (second && k == 1);
@@ -149,7 +149,7 @@ class Images {
   Value given(ir::Graph& to, const Value& old, int64_t i, const ir::NewValue& now) {
     const bool is_slice = old.node->op == op::slice;
     const int64_t first = (is_slice ? old.node->attrs.ints("start_indices")[0] : 0) + i * each_;
-    Make make(to, location(to, *old.node));
+    ops::Make make(to, location(to, *old.node));
     return make.slice_dim(now(is_slice ? old.node->inputs[0] : old), 0, first, first + each_);
   }
 

@@ -8,12 +8,13 @@
 #include <unordered_set>
 
 #include "arch/chips/chip.h"
-#include "compile/device/decompose/build.h"
+#include "compile/device/control.h"
 #include "compile/device/loops/map.h"
 #include "compile/graph/index_map.h"
 #include "ir/op_ids.h"
 #include "ir/rewrite.h"
 #include "ir/value_hash.h"
+#include "ops/build.h"
 
 namespace trine::compile::device {
 
@@ -39,10 +40,10 @@ class LongRows {
   ir::Graph made() {
     return ir::substituted(graph_, [&](ir::Graph& to, const Node& old, const ir::NewValue& now) -> ir::Replacement {
       if (!changes(old)) return {};
-      Make make(to, old.where ? to.add_location(graph_.location(old.where)) : 0);
+      ops::Make make(to, old.where ? to.add_location(graph_.location(old.where)) : 0);
       if (is_reduction(old)) return {reduced(make, old, now)};
       const Dims dims = cut(old.types[0].dims);
-      Values inputs;
+      ops::Values inputs;
       for (const Value& v : old.inputs) inputs.push_back(in_parts(make, v, dims, now));
       const Value made = make.op(old.op, inputs, old.attrs, {ir::tensor_type(old.types[0].dtype, dims)});
       made_[old.result()] = made;
@@ -109,7 +110,7 @@ class LongRows {
     return is_member(n) && !unchanged_.count(root(n.result()));
   }
 
-  Value in_parts(Make& make, const Value& v, const Dims& dims, const ir::NewValue& now) {
+  Value in_parts(ops::Make& make, const Value& v, const Dims& dims, const ir::NewValue& now) {
     if (v.type().rank() == 0) return now(v);
     if (const auto found = made_.find(v); found != made_.end()) return found->second;
     const auto last = int64_t(dims.size()) - 2;
@@ -132,7 +133,7 @@ class LongRows {
     }
     return make.broadcast(make.reshape(now(from), own), dims, to);
   }
-  static Value count(Make& make, const Node& iota, const Dims& dims) {
+  static Value count(ops::Make& make, const Node& iota, const Dims& dims) {
     const Dtype dtype = iota.types[0].dtype;
     const int64_t along = iota.attrs.integer("iota_dimension"), last = int64_t(dims.size()) - 2;
     if (along != last) return make.iota(dtype, dims, along);
@@ -142,16 +143,16 @@ class LongRows {
   }
 
   // Parts in f32, where the reduction is one of narrower floats.
-  Value reduced(Make& make, const Node& old, const ir::NewValue& now) {
+  Value reduced(ops::Make& make, const Node& old, const ir::NewValue& now) {
     const Dims dims = cut(old.inputs[0].type().dims);
     const Dtype dtype = old.types[0].dtype, wide = is_floating(dtype) ? Dtype::f32 : dtype;
     const std::string kind(old.attrs.text("kind"));
     const auto last = int64_t(dims.size()) - 2;
-    const Value x = make.cast(in_parts(make, old.inputs[0], dims, now), wide);
-    const Value each = make.reduce(x, kind, last + 1);
-    const Value all = make.op(op::reduce, {each, make.cast(now(old.inputs[1]), wide)},
+    const Value x = make.convert(in_parts(make, old.inputs[0], dims, now), wide);
+    const Value each = make.reduce(x, kind, {last + 1});
+    const Value all = make.op(op::reduce, {each, make.convert(now(old.inputs[1]), wide)},
                               {{"dimensions", ir::Ints{last}}, {"kind", kind}});
-    return make.cast(all, dtype);
+    return make.convert(all, dtype);
   }
 
   const ir::Graph& graph_;

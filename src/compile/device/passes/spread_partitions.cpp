@@ -7,10 +7,10 @@
 #include <unordered_set>
 
 #include "arch/chips/chip.h"
-#include "compile/device/decompose/build.h"
 #include "compile/device/loops/map.h"
 #include "ir/op_ids.h"
 #include "ir/rewrite.h"
+#include "ops/build.h"
 
 namespace trine::compile::device {
 
@@ -43,9 +43,9 @@ class Spread {
                                                                                       : ir::Replacement{};
       }
       if (!is_member(old) || bound_.count(root(&old))) return {};
-      Make make(to, old.where ? to.add_location(graph_.location(old.where)) : 0);
+      ops::Make make(to, old.where ? to.add_location(graph_.location(old.where)) : 0);
       const Dims dims = rows_of(old.types[0].dims);
-      Values inputs;
+      ops::Values inputs;
       for (const Value& v : old.inputs) inputs.push_back(in_rows(make, v, dims, now));
       const Value rows = make.op(old.op, inputs, old.attrs, {ir::tensor_type(old.types[0].dtype, dims)});
       rows_[&old] = rows;
@@ -105,7 +105,7 @@ class Spread {
       }
   }
 
-  Value in_rows(Make& make, const Value& v, const Dims& dims, const ir::NewValue& now) const {
+  Value in_rows(ops::Make& make, const Value& v, const Dims& dims, const ir::NewValue& now) const {
     if (v.type().rank() == 0) return now(v);
     if (is_number(v)) return make.broadcast(now(v.node->inputs[0]), dims, {});
     if (const auto found = rows_.find(v.node); found != rows_.end()) return found->second;

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 
 #include "compile/device/loops/map.h"
 #include "compile/device/memory/transpose.h"
+#include "ops/identity.h"
 
 namespace trine::compile::device {
 
@@ -27,10 +27,9 @@ class Scan {
         reverse_(node.attrs.flag("reverse")) {
     const Dims& dims = node.types[0].dims;
     groups_ = dims[0], n_ = dims[1], columns_ = dims[2];
-    constexpr double kInf = std::numeric_limits<double>::infinity();
     const std::string_view kind = node.attrs.text("kind");
     alu_ = kind == "maximum" ? "max" : kind == "minimum" ? "min" : kind;
-    identity_ = kind == "maximum" ? -kInf : kind == "minimum" ? kInf : kind == "multiply" ? 1 : 0;
+    identity_ = ops::identity(kind, Dtype::f32);
   }
 
   void all() {

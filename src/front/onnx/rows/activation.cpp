@@ -12,7 +12,7 @@ namespace {
 
 // x where it is above zero, else `other`.
 Lowered above_zero(Call& c, Made other) {
-  return one(c.b.select(TRY(c.b.compare_number("GT", c.in[0], 0)), c.in[0], TRY(std::move(other))));
+  return one(c.b.select(TRY(c.b.compare_number(c.in[0], 0, "GT")), c.in[0], TRY(std::move(other))));
 }
 
 Lowered relu(Call& c) { return one(c.b.with_number(op::maximum, c.in[0], 0)); }
@@ -91,7 +91,7 @@ Lowered swish(Call& c) {
 }
 
 Lowered thresholded_relu(Call& c) {
-  const Value above = TRY(c.b.compare_number("GT", c.in[0], c.real("alpha", 1)));
+  const Value above = TRY(c.b.compare_number(c.in[0], c.real("alpha", 1), "GT"));
   return one(c.b.select(above, c.in[0], TRY(c.b.number(dtype(c.in[0]), 0))));
 }
 
@@ -100,8 +100,8 @@ Lowered shrink(Call& c) {
   const Value x = c.in[0];
   const Value zero = TRY(c.b.number(dtype(x), 0));
   const Value high =
-      TRY(c.b.select(TRY(c.b.compare_number("GT", x, lambd)), TRY(c.b.with_number(op::subtract, x, bias)), zero));
-  return one(c.b.select(TRY(c.b.compare_number("LT", x, -lambd)), TRY(c.b.with_number(op::add, x, bias)), high));
+      TRY(c.b.select(TRY(c.b.compare_number(x, lambd, "GT")), TRY(c.b.with_number(op::subtract, x, bias)), zero));
+  return one(c.b.select(TRY(c.b.compare_number(x, -lambd, "LT")), TRY(c.b.with_number(op::add, x, bias)), high));
 }
 
 // Bounds are attributes up to opset 10, inputs after; where they cross, the upper one wins.
@@ -121,10 +121,10 @@ struct Exponentials {
 };
 
 Result<Exponentials> exponentials(Build& b, Value x, const Ints& axes) {
-  const Value highest = TRY(b.reduce("maximum", x, axes, true));
+  const Value highest = TRY(b.reduce(x, "maximum", axes, true));
   const Value shifted = TRY(b.binary(op::subtract, x, highest));
   const Value powers = TRY(b.unary(op::exponential, shifted));
-  return Exponentials{shifted, powers, TRY(b.reduce("add", powers, axes, true))};
+  return Exponentials{shifted, powers, TRY(b.reduce(powers, "add", axes, true))};
 }
 
 // Up to opset 12 all dims from the axis on were one.
@@ -152,7 +152,7 @@ Lowered hardmax(Call& c) {
   const Ints axes = TRY(softmax_axes(c));
   Value x = c.in[0];
   const Dims before = dims(x);
-  if (axes.empty()) return one(c.b.fill(dtype(x), before, 1));
+  if (axes.empty()) return one(c.b.number(dtype(x), 1, before));
   Dims flat = {1, 1};
   for (int64_t d = 0; d < rank(x); ++d) flat[d >= axes[0] && axes.size() > 1] *= before[size_t(d)];
   int axis = int(axes[0]);
@@ -160,11 +160,11 @@ Lowered hardmax(Call& c) {
     x = TRY(c.b.reshape(x, flat));
     axis = 1;
   }
-  const Value is_top = TRY(c.b.compare("EQ", x, TRY(c.b.reduce("maximum", x, {axis}, true))));
+  const Value is_top = TRY(c.b.compare(x, TRY(c.b.reduce(x, "maximum", {axis}, true)), "EQ"));
   const Value at = TRY(c.b.iota(Dtype::s32, dims(x), axis));
   const Value far = TRY(c.b.number(Dtype::s32, double(std::numeric_limits<int32_t>::max())));
-  const Value first = TRY(c.b.reduce("minimum", TRY(c.b.select(is_top, at, far)), {axis}, true));
-  return one(c.b.reshape(TRY(c.b.convert(TRY(c.b.compare("EQ", at, first)), dtype(x))), before));
+  const Value first = TRY(c.b.reduce(TRY(c.b.select(is_top, at, far)), "minimum", {axis}, true));
+  return one(c.b.reshape(TRY(c.b.convert(TRY(c.b.compare(at, first, "EQ")), dtype(x))), before));
 }
 
 // What it does when a model is used: nothing.
@@ -176,7 +176,7 @@ Lowered dropout(Call& c) {
     if (is_on && ratio != 0) return fail(Code::unsupported, cat("dropout of ", ratio, " while training"));
   }
   Values out = {c.in[0]};
-  if (c.wants(1)) out.push_back(TRY(c.b.fill(Dtype::boolean, dims(c.in[0]), 1)));
+  if (c.wants(1)) out.push_back(TRY(c.b.number(Dtype::boolean, 1, dims(c.in[0]))));
   return out;
 }
 

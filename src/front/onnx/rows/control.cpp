@@ -199,7 +199,7 @@ Lowered scan(Call& c) {
     Value x = c.in[size_t(states + i)];
     at.push_back(TRY(scan_axis(c, axes, size_t(i), rank(x))));
     if (size_t(i) < backward.size() && backward[size_t(i)] != 0)
-      x = TRY(c.b.make(op::reverse, {x}, {{"dimensions", Ints{at.back()}}}));
+      x = TRY(c.b.op(op::reverse, {x}, {{"dimensions", Ints{at.back()}}}));
     scanned.push_back(x);
     const int64_t size = dims(x)[size_t(at.back())];
     if (i > 0 && size != loop.iterations)
@@ -221,7 +221,7 @@ Lowered scan(Call& c) {
   for (size_t i = size_t(states); i < out.size(); ++i) {
     const size_t k = i - size_t(states);
     if (k < out_backward.size() && out_backward[k] != 0)
-      out[i] = TRY(c.b.make(op::reverse, {out[i]}, {{"dimensions", Ints{0}}}));
+      out[i] = TRY(c.b.op(op::reverse, {out[i]}, {{"dimensions", Ints{0}}}));
     out[i] = TRY(first_to(c.b, out[i], TRY(scan_axis(c, out_axes, k, rank(out[i])))));
   }
   return out;

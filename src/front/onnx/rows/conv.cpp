@@ -39,9 +39,7 @@ Result<Ints> kernel_of(Call& c, size_t n, Ints kernel) {
   return kernel;
 }
 
-Made with_bias(Call& c, Value y, Value bias) {
-  return c.b.binary(op::add, y, TRY(c.b.broadcast_at(bias, dims(y), {1})));
-}
+Made with_bias(Call& c, Value y, Value bias) { return c.b.binary(op::add, y, TRY(c.b.broadcast(bias, dims(y), {1}))); }
 
 Result<void> check_image(Value x, Value w) {
   if (rank(x) < 3 || rank(w) != rank(x) || dtype(x) != dtype(w))
@@ -116,8 +114,8 @@ Made convolve(Call& c, Value x, Value w, Dtype result) {
   const Window window = TRY(window_of(c, dims(x), Ints(dims(w).begin() + 2, dims(w).end())));
   Dims to = {dims(x)[0], dims(w)[0]};
   to.insert(to.end(), window.result.begin(), window.result.end());
-  return c.b.make(op::convolution, {x, w}, conv_attrs(window, false, c.integer("group", 1)),
-                  {ir::tensor_type(result, to)});
+  return c.b.op(op::convolution, {x, w}, conv_attrs(window, false, c.integer("group", 1)),
+                {ir::tensor_type(result, to)});
 }
 
 namespace {
@@ -175,7 +173,7 @@ Lowered conv_transpose(Call& c) {
     w = TRY(c.b.reshape(TRY(c.b.transpose(TRY(c.b.reshape(w, apart)), order)), joined));
   }
   const Window around = TRY(enlarged(c, dims(x), kernel));
-  const Value y = TRY(c.b.make(op::convolution, {x, w}, conv_attrs(around, true, groups)));
+  const Value y = TRY(c.b.op(op::convolution, {x, w}, conv_attrs(around, true, groups)));
   return c.has(2) ? one(with_bias(c, y, c.in[2])) : Values{y};
 }
 

@@ -21,7 +21,7 @@ Lowered binary(Call& c) {
 }
 template <const char* kDirection>
 Lowered compare(Call& c) {
-  return one(c.b.compare(kDirection, c.in[0], c.in[1]));
+  return one(c.b.compare(c.in[0], c.in[1], kDirection));
 }
 template <ir::OpId kOp>
 Lowered fold_left(Call& c) {
@@ -58,8 +58,8 @@ Lowered modulo(Call& c) {
   if (c.integer("fmod", 0) != 0) return Values{rest};
   const Value divisor = TRY(c.b.broadcast(c.in[1], dims(rest)));
   const Value apart =
-      TRY(c.b.compare("NE", TRY(c.b.compare_number("LT", rest, 0)), TRY(c.b.compare_number("LT", divisor, 0))));
-  const Value moves = TRY(c.b.binary(op::and_, apart, TRY(c.b.compare_number("NE", rest, 0))));
+      TRY(c.b.compare(TRY(c.b.compare_number(rest, 0, "LT")), TRY(c.b.compare_number(divisor, 0, "LT")), "NE"));
+  const Value moves = TRY(c.b.binary(op::and_, apart, TRY(c.b.compare_number(rest, 0, "NE"))));
   return one(c.b.select(moves, TRY(c.b.binary(op::add, rest, divisor)), rest));
 }
 
@@ -72,12 +72,12 @@ Lowered shift(Call& c) {
   return one(c.b.binary(direction == "LEFT" ? op::shift_left : right, c.in[0], c.in[1]));
 }
 
-Lowered is_nan(Call& c) { return one(c.b.compare("NE", c.in[0], c.in[0])); }
+Lowered is_nan(Call& c) { return one(c.b.compare(c.in[0], c.in[0], "NE")); }
 
 Lowered is_infinite(Call& c) {
   const Value x = TRY(c.b.widen(c.in[0]));
   const bool negative = c.integer("detect_negative", 1) != 0, positive = c.integer("detect_positive", 1) != 0;
-  if (!negative && !positive) return one(c.b.fill(Dtype::boolean, dims(x), 0));
+  if (!negative && !positive) return one(c.b.number(Dtype::boolean, 0, dims(x)));
   return one(c.b.unary(negative && positive ? op::is_inf : negative ? op::is_neg_inf : op::is_pos_inf, x));
 }
 
@@ -107,7 +107,7 @@ Lowered bit_cast(Call& c) {
     return fail(Code::invalid, cat("from ", ir::text(c.in[0].type()), " to ", row(to).name, ", of another size"));
   if (to == dtype(c.in[0])) return Values{c.in[0]};
   if (to == Dtype::boolean || dtype(c.in[0]) == Dtype::boolean) return one(c.b.convert(c.in[0], to));
-  return one(c.b.make(op::bitcast_convert, {c.in[0]}, {}, {ir::tensor_type(to, dims(c.in[0]))}));
+  return one(c.b.op(op::bitcast_convert, {c.in[0]}, {}, {ir::tensor_type(to, dims(c.in[0]))}));
 }
 
 const Row kRows[] = {

@@ -82,7 +82,7 @@ Made diagonal_number(Build& b, const Dims& to) {
 Lowered eye_like(Call& c) {
   if (rank(c.in[0]) != 2) return fail(Code::invalid, cat("of ", ir::text(c.in[0].type()), "; expected a matrix"));
   const Dtype type = c.find("dtype") != nullptr ? TRY(dtype_of(c.integer("dtype", 1))) : dtype(c.in[0]);
-  const Value on = TRY(c.b.compare("EQ", TRY(diagonal_number(c.b, dims(c.in[0]))), c.b.integer(c.integer("k", 0))));
+  const Value on = TRY(c.b.compare(TRY(diagonal_number(c.b, dims(c.in[0]))), c.b.integer(c.integer("k", 0)), "EQ"));
   return one(c.b.convert(on, type));
 }
 
@@ -92,7 +92,7 @@ Lowered trilu(Call& c) {
   const Dims plane(dims(x).end() - 2, dims(x).end());
   Value k = c.b.integer(0);
   if (c.has(1)) k = TRY(c.b.reshape(TRY(c.b.convert(c.in[1], Dtype::s64)), {}));
-  const Value keeps = TRY(c.b.compare(c.integer("upper", 1) != 0 ? "GE" : "LE", TRY(diagonal_number(c.b, plane)), k));
+  const Value keeps = TRY(c.b.compare(TRY(diagonal_number(c.b, plane)), k, c.integer("upper", 1) != 0 ? "GE" : "LE"));
   return one(c.b.select(keeps, x, TRY(c.b.number(dtype(x), 0))));
 }
 
@@ -138,7 +138,7 @@ Lowered random_normal_like(Call& c) { return random_normal_of(c, dims(c.in[0]), 
 Lowered bernoulli(Call& c) {
   const Dtype type = TRY(random_type(c, dtype(c.in[0])));
   const Value p = TRY(c.b.convert(c.in[0], Dtype::f32));
-  return one(c.b.convert(TRY(c.b.compare("LT", TRY(uniform(c, dims(p))), p)), type));
+  return one(c.b.convert(TRY(c.b.compare(TRY(uniform(c, dims(p))), p, "LT")), type));
 }
 
 const Row kRows[] = {

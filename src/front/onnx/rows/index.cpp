@@ -15,7 +15,7 @@ namespace {
 // Negative indices count from the end.
 Made from_start(Build& b, Value indices, int64_t size) {
   const Value wide = TRY(b.convert(indices, Dtype::s64));
-  return b.select(TRY(b.compare_number("LT", wide, 0)), TRY(b.binary(op::add, wide, b.integer(size))), wide);
+  return b.select(TRY(b.compare_number(wide, 0, "LT")), TRY(b.binary(op::add, wide, b.integer(size))), wide);
 }
 
 Lowered gather(Call& c) {
@@ -31,7 +31,7 @@ Lowered gather(Call& c) {
     Dims to(dims(x).begin(), dims(x).begin() + axis);
     to.insert(to.end(), known->dims.begin(), known->dims.end());
     to.insert(to.end(), dims(x).begin() + axis + 1, dims(x).end());
-    return one(c.b.reshape(TRY(c.b.slice(x, axis, i, i + 1)), to));
+    return one(c.b.reshape(TRY(c.b.slice_dim(x, axis, i, i + 1)), to));
   }
   return one(c.b.take(x, axis, at));
 }
@@ -48,25 +48,25 @@ Lowered gather_elements(Call& c) {
     others.push_back(d);
     if (dims(at)[size_t(d)] > dims(x)[size_t(d)])
       return fail(Code::invalid, cat("indices of ", ir::text(c.in[1].type()), " into ", ir::text(x.type())));
-    x = TRY(c.b.slice(x, d, 0, dims(at)[size_t(d)]));
+    x = TRY(c.b.slice_dim(x, d, 0, dims(at)[size_t(d)]));
   }
   Dims with_index = dims(at);
   with_index.push_back(1);
-  return one(c.b.make(op::gather, {x, TRY(c.b.reshape(at, with_index))},
-                      {{"offset_dims", Ints{}},
-                       {"collapsed_slice_dims", Ints{axis}},
-                       {"operand_batching_dims", others},
-                       {"start_indices_batching_dims", others},
-                       {"start_index_map", Ints{axis}},
-                       {"index_vector_dim", int64_t(r)},
-                       {"slice_sizes", Ints(size_t(r), 1)},
-                       {"indices_are_sorted", false}}));
+  return one(c.b.op(op::gather, {x, TRY(c.b.reshape(at, with_index))},
+                    {{"offset_dims", Ints{}},
+                     {"collapsed_slice_dims", Ints{axis}},
+                     {"operand_batching_dims", others},
+                     {"start_indices_batching_dims", others},
+                     {"start_index_map", Ints{axis}},
+                     {"index_vector_dim", int64_t(r)},
+                     {"slice_sizes", Ints(size_t(r), 1)},
+                     {"indices_are_sorted", false}}));
 }
 
 // Coordinates in the last dim, of the dims from `first` on.
 Made coordinates_from_start(Build& b, Value indices, const Dims& of, int64_t first) {
   const int64_t count = dims(indices).back();
-  return b.select(TRY(b.compare_number("LT", TRY(b.convert(indices, Dtype::s64)), 0)),
+  return b.select(TRY(b.compare_number(TRY(b.convert(indices, Dtype::s64)), 0, "LT")),
                   TRY(b.binary(op::add, TRY(b.convert(indices, Dtype::s64)),
                                b.integers(Ints(of.begin() + first, of.begin() + first + count)))),
                   TRY(b.convert(indices, Dtype::s64)));
@@ -82,15 +82,15 @@ Lowered gather_nd(Call& c) {
   const Value at = TRY(coordinates_from_start(c.b, c.in[1], dims(x), batch));
   Ints sizes = dims(x);
   for (int64_t d = 0; d < batch + count; ++d) sizes[size_t(d)] = 1;
-  return one(c.b.make(op::gather, {x, at},
-                      {{"offset_dims", count_up(q - 1, q - 1 + rank(x) - batch - count)},
-                       {"collapsed_slice_dims", count_up(batch, batch + count)},
-                       {"operand_batching_dims", count_up(0, batch)},
-                       {"start_indices_batching_dims", count_up(0, batch)},
-                       {"start_index_map", count_up(batch, batch + count)},
-                       {"index_vector_dim", q - 1},
-                       {"slice_sizes", sizes},
-                       {"indices_are_sorted", false}}));
+  return one(c.b.op(op::gather, {x, at},
+                    {{"offset_dims", count_up(q - 1, q - 1 + rank(x) - batch - count)},
+                     {"collapsed_slice_dims", count_up(batch, batch + count)},
+                     {"operand_batching_dims", count_up(0, batch)},
+                     {"start_indices_batching_dims", count_up(0, batch)},
+                     {"start_index_map", count_up(batch, batch + count)},
+                     {"index_vector_dim", q - 1},
+                     {"slice_sizes", sizes},
+                     {"indices_are_sorted", false}}));
 }
 
 Result<std::string> scatter_kind(Call& c) {
@@ -105,16 +105,16 @@ Result<std::string> scatter_kind(Call& c) {
 Made scatter(Call& c, Value x, Value at, Value updates, Ints window, Ints inserted, Ints to_dims) {
   if (dtype(x) != dtype(updates))
     return fail(Code::invalid, cat("updates of ", ir::text(updates.type()), " into ", ir::text(x.type())));
-  return c.b.make(op::scatter, {x, at, updates},
-                  {{"update_window_dims", std::move(window)},
-                   {"inserted_window_dims", std::move(inserted)},
-                   {"input_batching_dims", Ints{}},
-                   {"scatter_indices_batching_dims", Ints{}},
-                   {"scatter_dims_to_operand_dims", std::move(to_dims)},
-                   {"index_vector_dim", int64_t(rank(at) - 1)},
-                   {"indices_are_sorted", false},
-                   {"unique_indices", false},
-                   {"kind", TRY(scatter_kind(c))}});
+  return c.b.op(op::scatter, {x, at, updates},
+                {{"update_window_dims", std::move(window)},
+                 {"inserted_window_dims", std::move(inserted)},
+                 {"input_batching_dims", Ints{}},
+                 {"scatter_indices_batching_dims", Ints{}},
+                 {"scatter_dims_to_operand_dims", std::move(to_dims)},
+                 {"index_vector_dim", int64_t(rank(at) - 1)},
+                 {"indices_are_sorted", false},
+                 {"unique_indices", false},
+                 {"kind", TRY(scatter_kind(c))}});
 }
 
 Lowered scatter_elements(Call& c) {
@@ -153,10 +153,9 @@ Lowered one_hot(Call& c) {
   to.insert(to.begin() + axis, depths[0]);
   Ints positions;
   for (int d = 0; d < r; ++d) positions.push_back(d < axis ? d : d + 1);
-  const Value hot =
-      TRY(c.b.compare("EQ", TRY(c.b.iota(Dtype::s64, to, axis)), TRY(c.b.broadcast_at(at, to, positions))));
-  const Value off = TRY(c.b.reshape(TRY(c.b.slice(c.in[2], 0, 0, 1)), {})),
-              on = TRY(c.b.reshape(TRY(c.b.slice(c.in[2], 0, 1, 2)), {}));
+  const Value hot = TRY(c.b.compare(TRY(c.b.iota(Dtype::s64, to, axis)), TRY(c.b.broadcast(at, to, positions)), "EQ"));
+  const Value off = TRY(c.b.reshape(TRY(c.b.slice_dim(c.in[2], 0, 0, 1)), {})),
+              on = TRY(c.b.reshape(TRY(c.b.slice_dim(c.in[2], 0, 1, 2)), {}));
   return one(c.b.select(hot, on, off));
 }
 
@@ -236,7 +235,7 @@ Lowered non_zero(Call& c) {
   });
   Values rows;
   for (const Ints& row : found) rows.push_back(TRY(c.b.reshape(c.b.integers(row), {1, int64_t(row.size())})));
-  if (rows.empty()) return one(c.b.fill(Dtype::s64, {0, is_zero_at(t, 0) ? 0 : 1}, 0));
+  if (rows.empty()) return one(c.b.number(Dtype::s64, 0, {0, is_zero_at(t, 0) ? 0 : 1}));
   return one(c.b.concat(rows, 0));
 }
 

@@ -89,7 +89,7 @@ Lowered split_to_list(Call& c) {
   for (int64_t s : sizes) {
     if (s < 0 || s > size - done)
       return fail(Code::invalid, cat("parts of ", ir::text(ir::Attr(sizes)), " of a dim of ", size));
-    Value part = TRY(c.b.slice(x, axis, done, done + s));
+    Value part = TRY(c.b.slice_dim(x, axis, done, done + s));
     Dims to = dims(part);
     if (!keep) to.erase(to.begin() + axis);
     out.push_back(TRY(c.b.reshape(part, to)));

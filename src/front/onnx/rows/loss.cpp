@@ -8,8 +8,8 @@ namespace trine::front::onnx {
 namespace {
 
 Made log_softmax(Build& b, Value x) {
-  const Value shifted = TRY(b.binary(op::subtract, x, TRY(b.reduce("maximum", x, {1}, true))));
-  const Value sum = TRY(b.reduce("add", TRY(b.unary(op::exponential, shifted)), {1}, true));
+  const Value shifted = TRY(b.binary(op::subtract, x, TRY(b.reduce(x, "maximum", {1}, true))));
+  const Value sum = TRY(b.reduce(TRY(b.unary(op::exponential, shifted)), "add", {1}, true));
   return b.binary(op::subtract, shifted, TRY(b.unary(op::log, sum)));
 }
 
@@ -25,23 +25,23 @@ Made likelihood_loss(Call& c, Value x, Value target, Value weight) {
   Ints at = count_up(0, rank(x));
   at.erase(at.begin() + 1);
   const Value classes = TRY(b.iota(dtype(target), dims(x), 1)), zero = TRY(b.number(dtype(x), 0));
-  Value hit = TRY(b.compare("EQ", classes, TRY(b.broadcast_at(target, dims(x), at))));
+  Value hit = TRY(b.compare(classes, TRY(b.broadcast(target, dims(x), at)), "EQ"));
   if (c.find("ignore_index") != nullptr) {
     const Value counts =
-        TRY(b.compare("NE", target, TRY(b.convert(b.integer(c.integer("ignore_index", 0)), dtype(target)))));
-    hit = TRY(b.binary(op::and_, hit, TRY(b.broadcast_at(counts, dims(x), at))));
+        TRY(b.compare(target, TRY(b.convert(b.integer(c.integer("ignore_index", 0)), dtype(target))), "NE"));
+    hit = TRY(b.binary(op::and_, hit, TRY(b.broadcast(counts, dims(x), at))));
   }
   const Value one_value = TRY(b.number(dtype(x), 1));
-  const Value scale = weight ? TRY(b.broadcast_at(TRY(b.convert(weight, dtype(x))), dims(x), {1})) : one_value;
+  const Value scale = weight ? TRY(b.broadcast(TRY(b.convert(weight, dtype(x))), dims(x), {1})) : one_value;
   const Value weights = TRY(b.select(hit, scale, zero));
   const Value chosen = TRY(b.select(hit, TRY(b.binary(op::multiply, x, weights)), zero));
-  const Value loss = TRY(b.unary(op::negate, TRY(b.reduce("add", chosen, {1}, false))));
+  const Value loss = TRY(b.unary(op::negate, TRY(b.reduce(chosen, "add", {1}, false))));
   const std::string_view how = c.text("reduction", "mean");
   if (how == "none") return loss;
-  const Value sum = TRY(b.reduce("add", loss, count_up(0, rank(loss)), false));
+  const Value sum = TRY(b.reduce(loss, "add", count_up(0, rank(loss)), false));
   if (how == "sum") return sum;
   if (how != "mean") return fail(Code::invalid, cat("reduction `", how, "`; expected none, sum or mean"));
-  return b.binary(op::divide, sum, TRY(b.reduce("add", weights, count_up(0, rank(weights)), false)));
+  return b.binary(op::divide, sum, TRY(b.reduce(weights, "add", count_up(0, rank(weights)), false)));
 }
 
 Lowered negative_log_likelihood(Call& c) {

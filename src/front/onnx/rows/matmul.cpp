@@ -85,10 +85,10 @@ Result<Term> diagonals(Build& b, Term t) {
   for (size_t i = 0; i < t.letters.size(); ++i)
     for (size_t k = t.letters.size(); k-- > i + 1;) {
       if (t.letters[k] != t.letters[i]) continue;
-      const Value on = TRY(b.compare("EQ", TRY(b.iota(Dtype::s64, dims(t.value), int(i))),
-                                     TRY(b.iota(Dtype::s64, dims(t.value), int(k)))));
+      const Value on = TRY(b.compare(TRY(b.iota(Dtype::s64, dims(t.value), int(i))),
+                                     TRY(b.iota(Dtype::s64, dims(t.value), int(k))), "EQ"));
       const Value on_diagonal = TRY(b.select(on, t.value, TRY(b.number(dtype(t.value), 0))));
-      t.value = TRY(b.reduce("add", on_diagonal, {int64_t(k)}, false));
+      t.value = TRY(b.reduce(on_diagonal, "add", {int64_t(k)}, false));
       t.letters.erase(k, 1);
     }
   return t;
@@ -105,7 +105,7 @@ Result<Term> sum_alone(Build& b, Term t, const std::string& needed) {
       left += t.letters[i];
     }
   }
-  if (!gone.empty()) t.value = TRY(b.reduce("add", t.value, gone, false));
+  if (!gone.empty()) t.value = TRY(b.reduce(t.value, "add", gone, false));
   t.letters = left;
   return t;
 }
@@ -239,12 +239,12 @@ Lowered determinant(Call& c) {
   const ir::Node* lu = TRY(c.b.node({.op = op::lu, .inputs = {x}}));
   const Value factors = lu->result(0), pivots = lu->result(1);
   const Dims plane = {n, n};
-  const Value on = TRY(c.b.compare("EQ", TRY(c.b.iota(Dtype::s64, plane, 0)), TRY(c.b.iota(Dtype::s64, plane, 1))));
+  const Value on = TRY(c.b.compare(TRY(c.b.iota(Dtype::s64, plane, 0)), TRY(c.b.iota(Dtype::s64, plane, 1)), "EQ"));
   const Value diagonal = TRY(c.b.select(on, factors, TRY(c.b.number(dtype(x), 1))));
-  const Value size = TRY(c.b.reduce("multiply", diagonal, {r - 2, r - 1}, false));
-  const Value swaps = TRY(c.b.compare("NE", pivots, TRY(c.b.iota(dtype(pivots), dims(pivots), rank(pivots) - 1))));
+  const Value size = TRY(c.b.reduce(diagonal, "multiply", {r - 2, r - 1}, false));
+  const Value swaps = TRY(c.b.compare(pivots, TRY(c.b.iota(dtype(pivots), dims(pivots), rank(pivots) - 1)), "NE"));
   const Value one_value = TRY(c.b.number(dtype(x), 1)), minus = TRY(c.b.number(dtype(x), -1));
-  const Value sign = TRY(c.b.reduce("multiply", TRY(c.b.select(swaps, minus, one_value)), {r - 2}, false));
+  const Value sign = TRY(c.b.reduce(TRY(c.b.select(swaps, minus, one_value)), "multiply", {r - 2}, false));
   return one(c.b.binary(op::multiply, size, sign));
 }
 

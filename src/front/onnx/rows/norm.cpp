@@ -117,9 +117,9 @@ Lowered lp_normalization(Call& c) {
   const int64_t p = c.integer("p", 2);
   if (p != 1 && p != 2) return fail(Code::invalid, cat("p of ", p, "; expected 1 or 2"));
   const Value sizes = TRY(p == 1 ? c.b.unary(op::abs, x) : c.b.binary(op::multiply, x, x));
-  Value norm = TRY(c.b.reduce("add", sizes, axis, true));
+  Value norm = TRY(c.b.reduce(sizes, "add", axis, true));
   if (p == 2) norm = TRY(c.b.unary(op::sqrt, norm));
-  const Value zero = TRY(c.b.compare_number("EQ", norm, 0));
+  const Value zero = TRY(c.b.compare_number(norm, 0, "EQ"));
   const Value divisor = TRY(c.b.select(zero, TRY(c.b.number(dtype(x), 1)), norm));
   return one(c.b.select(zero, TRY(c.b.number(dtype(x), 0)), TRY(c.b.binary(op::divide, x, divisor))));
 }
@@ -142,13 +142,13 @@ Lowered lrn(Call& c) {
   window[1] = size;
   padding[2] = (size - 1) / 2;
   padding[3] = size - 1 - (size - 1) / 2;
-  const Value sum = TRY(c.b.make(op::reduce_window, {TRY(c.b.binary(op::multiply, x, x)), TRY(c.b.number(dtype(x), 0))},
-                                 {{"window_dimensions", window},
-                                  {"window_strides", Ints(r, 1)},
-                                  {"base_dilations", Ints(r, 1)},
-                                  {"window_dilations", Ints(r, 1)},
-                                  {"padding", padding},
-                                  {"kind", std::string("add")}}));
+  const Value sum = TRY(c.b.op(op::reduce_window, {TRY(c.b.binary(op::multiply, x, x)), TRY(c.b.number(dtype(x), 0))},
+                               {{"window_dimensions", window},
+                                {"window_strides", Ints(r, 1)},
+                                {"base_dilations", Ints(r, 1)},
+                                {"window_dilations", Ints(r, 1)},
+                                {"padding", padding},
+                                {"kind", std::string("add")}}));
   const Value scaled = TRY(c.b.with_number(op::multiply, sum, c.real("alpha", 1e-4f) / double(size)));
   const Value base = TRY(c.b.with_number(op::add, scaled, c.real("bias", 1)));
   return one(c.b.binary(op::divide, x, TRY(c.b.with_number(op::power, base, c.real("beta", 0.75)))));

@@ -36,7 +36,7 @@ Attrs pool_attrs(const Window& w, std::string_view kind) {
 }
 
 Made pool(Call& c, Value x, const Window& w, std::string_view kind) {
-  return c.b.make(op::reduce_window, {x, TRY(c.b.number(dtype(x), neutral(kind, dtype(x))))}, pool_attrs(w, kind));
+  return c.b.op(op::reduce_window, {x, TRY(c.b.identity(kind, dtype(x)))}, pool_attrs(w, kind));
 }
 
 // Indices are counted in the whole tensor, or with the spatial dims column by column.
@@ -46,7 +46,7 @@ Made flat_indices(Build& b, const Dims& of, bool by_column) {
     int64_t step = 1;
     for (size_t d = 2; d < of.size(); step *= std::max<int64_t>(of[d++], 1)) strides[d] = step;
   }
-  Value out = TRY(b.fill(Dtype::s64, of, 0));
+  Value out = TRY(b.number(Dtype::s64, 0, of));
   for (size_t d = 0; d < of.size(); ++d) {
     const Value at = TRY(b.iota(Dtype::s64, of, int(d)));
     out = TRY(b.binary(op::add, out, TRY(b.binary(op::multiply, at, b.integer(strides[d])))));
@@ -61,14 +61,13 @@ Made max_indices(Call& c, const Window& w) {
     region.params.push_back(c.b.graph.parameter(ir::tensor_type(d, {})));
   const auto& p = region.params;
   const Value later =
-      TRY(c.b.binary(op::or_, TRY(c.b.compare("GT", p[2], p[0])), TRY(c.b.compare_number("LT", p[1], 0))));
+      TRY(c.b.binary(op::or_, TRY(c.b.compare(p[2], p[0], "GT")), TRY(c.b.compare_number(p[1], 0, "LT"))));
   region.results = {TRY(c.b.select(later, p[2], p[0])), TRY(c.b.select(later, p[3], p[1]))};
   const Value indices = TRY(flat_indices(c.b, dims(x), c.integer("storage_order", 0) != 0));
-  const ir::Node* node =
-      TRY(c.b.node({.op = op::reduce_window,
-                    .inputs = {x, indices, TRY(c.b.number(dtype(x), neutral("maximum", dtype(x)))), c.b.integer(-1)},
-                    .attrs = pool_attrs(w, {}),
-                    .regions = {std::move(region)}}));
+  const ir::Node* node = TRY(c.b.node({.op = op::reduce_window,
+                                       .inputs = {x, indices, TRY(c.b.identity("maximum", dtype(x))), c.b.integer(-1)},
+                                       .attrs = pool_attrs(w, {}),
+                                       .regions = {std::move(region)}}));
   return node->result(1);
 }
 
@@ -111,7 +110,7 @@ Lowered average_pool(Call& c) {
       continue;
     }
     const Value divisor = TRY(c.b.convert(c.b.integers(counts), dtype(x)));
-    sum = TRY(c.b.binary(op::divide, sum, TRY(c.b.broadcast_at(divisor, dims(sum), {int64_t(d) + 2}))));
+    sum = TRY(c.b.binary(op::divide, sum, TRY(c.b.broadcast(divisor, dims(sum), {int64_t(d) + 2}))));
   }
   return one(c.b.convert(TRY(c.b.with_number(op::divide, sum, all)), dtype(c.in[0])));
 }
@@ -141,10 +140,10 @@ Lowered global_average_pool(Call& c) {
   const Value x = TRY(c.b.widen(c.in[0]));
   return one(c.b.convert(TRY(c.b.mean(x, TRY(spatial(c)), true)), dtype(c.in[0])));
 }
-Lowered global_max_pool(Call& c) { return one(c.b.reduce("maximum", c.in[0], TRY(spatial(c)), true)); }
+Lowered global_max_pool(Call& c) { return one(c.b.reduce(c.in[0], "maximum", TRY(spatial(c)), true)); }
 Lowered global_lp_pool(Call& c) {
   const int64_t p = c.integer("p", 2);
-  return one(root(c.b, TRY(c.b.reduce("add", TRY(to_power(c.b, c.in[0], p)), TRY(spatial(c)), true)), p));
+  return one(root(c.b, TRY(c.b.reduce(TRY(to_power(c.b, c.in[0], p)), "add", TRY(spatial(c)), true)), p));
 }
 
 // Each element goes back to its index, counted in the image that was pooled; elsewhere is zero.
@@ -168,18 +167,18 @@ Lowered max_unpool(Call& c) {
   if (to.size() != pooled.size() || !ir::is_countable(type) || !ir::is_countable(small))
     return fail(Code::invalid, cat("into ", ir::text(type)));
   const int64_t count = x.type().elements();
-  const Value zeros = TRY(c.b.fill(dtype(x), {small.elements()}, 0));
+  const Value zeros = TRY(c.b.number(dtype(x), 0, {small.elements()}));
   const Value flat =
-      TRY(c.b.make(op::scatter, {zeros, TRY(c.b.reshape(c.in[1], {count, 1})), TRY(c.b.reshape(x, {count}))},
-                   {{"update_window_dims", Ints{}},
-                    {"inserted_window_dims", Ints{0}},
-                    {"input_batching_dims", Ints{}},
-                    {"scatter_indices_batching_dims", Ints{}},
-                    {"scatter_dims_to_operand_dims", Ints{0}},
-                    {"index_vector_dim", int64_t{1}},
-                    {"indices_are_sorted", false},
-                    {"unique_indices", false},
-                    {"kind", std::string("set")}}));
+      TRY(c.b.op(op::scatter, {zeros, TRY(c.b.reshape(c.in[1], {count, 1})), TRY(c.b.reshape(x, {count}))},
+                 {{"update_window_dims", Ints{}},
+                  {"inserted_window_dims", Ints{0}},
+                  {"input_batching_dims", Ints{}},
+                  {"scatter_indices_batching_dims", Ints{}},
+                  {"scatter_dims_to_operand_dims", Ints{0}},
+                  {"index_vector_dim", int64_t{1}},
+                  {"indices_are_sorted", false},
+                  {"unique_indices", false},
+                  {"kind", std::string("set")}}));
   const Value image = TRY(c.b.reshape(flat, pooled));
   Ints more;
   for (size_t d = 0; d < to.size(); ++d) more.push_back(to[d] - pooled[d]);

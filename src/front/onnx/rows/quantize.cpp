@@ -19,7 +19,7 @@ Made lined_up(Call& c, Value v, Value x, int64_t axis_given, int64_t block) {
     return c.b.broadcast(TRY(c.b.reshape(v, {})), dims(x));
   const int axis = TRY(c.axis(axis_given, rank(x)));
   if (block == 0) {
-    if (rank(v) == 1 && dims(v)[0] == dims(x)[size_t(axis)]) return c.b.broadcast_at(v, dims(x), {axis});
+    if (rank(v) == 1 && dims(v)[0] == dims(x)[size_t(axis)]) return c.b.broadcast(v, dims(x), {axis});
     return fail(Code::invalid,
                 cat("a scale or zero point of ", ir::text(v.type()), " along axis ", axis, " of ", ir::text(x.type())));
   }
@@ -32,8 +32,8 @@ Made lined_up(Call& c, Value v, Value x, int64_t axis_given, int64_t block) {
   joined[k] *= block;
   Ints indices;
   for (int64_t d = 0; d < rank(v); ++d) indices.push_back(d <= axis ? d : d + 1);
-  const Value repeated = TRY(c.b.reshape(TRY(c.b.broadcast_at(v, apart, indices)), joined));
-  return c.b.slice(repeated, axis, 0, dims(x)[k]);
+  const Value repeated = TRY(c.b.reshape(TRY(c.b.broadcast(v, apart, indices)), joined));
+  return c.b.slice_dim(repeated, axis, 0, dims(x)[k]);
 }
 
 // Rounded to even and saturated; floats of 8 bits and fewer only saturate.
@@ -77,8 +77,8 @@ Lowered dequantize_linear(Call& c) {
 Lowered dynamic_quantize_linear(Call& c) {
   const Value x = c.in[0];
   const Ints all = count_up(0, rank(x));
-  const Value high = TRY(c.b.with_number(op::maximum, TRY(c.b.reduce("maximum", x, all, false)), 0));
-  const Value low = TRY(c.b.with_number(op::minimum, TRY(c.b.reduce("minimum", x, all, false)), 0));
+  const Value high = TRY(c.b.with_number(op::maximum, TRY(c.b.reduce(x, "maximum", all, false)), 0));
+  const Value low = TRY(c.b.with_number(op::minimum, TRY(c.b.reduce(x, "minimum", all, false)), 0));
   const Value scale = TRY(c.b.with_number(op::divide, TRY(c.b.binary(op::subtract, high, low)), 255));
   const Value shift = TRY(c.b.unary(op::negate, TRY(c.b.binary(op::divide, low, scale))));
   const Value zero = TRY(saturate(c.b, shift, Dtype::u8));
@@ -127,7 +127,7 @@ Lowered qlinear_matmul(Call& c) {
 Lowered qlinear_conv(Call& c) {
   const Value x = TRY(centred(c, c.in[0], c.in[2], 1)), w = TRY(centred(c, c.in[3], c.in[5], 0));
   Value sum = TRY(convolve(c, x, w, Dtype::s32));
-  if (c.has(8)) sum = TRY(c.b.binary(op::add, sum, TRY(c.b.broadcast_at(c.in[8], dims(sum), {1}))));
+  if (c.has(8)) sum = TRY(c.b.binary(op::add, sum, TRY(c.b.broadcast(c.in[8], dims(sum), {1}))));
   return one(requantize(c, sum, c.in[1], c.in[4], c.in[6], c.in[7], 1));
 }
 

@@ -26,12 +26,12 @@ Made apply(Build& b, const Activation& f, Value x) {
   if (f.name == "hardsigmoid") return b.clamp(TRY(line()), 0, 1);
   if (f.name == "scaledtanh")
     return b.with_number(op::multiply, TRY(b.unary(op::tanh, TRY(b.with_number(op::multiply, x, f.beta)))), f.alpha);
-  const Value above = TRY(b.compare_number("GT", x, 0));
+  const Value above = TRY(b.compare_number(x, 0, "GT"));
   if (f.name == "leakyrelu") return b.select(above, x, TRY(b.with_number(op::multiply, x, f.alpha)));
   if (f.name == "elu")
     return b.select(above, x, TRY(b.with_number(op::multiply, TRY(b.unary(op::exponential_minus_one, x)), f.alpha)));
   if (f.name == "thresholdedrelu")
-    return b.select(TRY(b.compare_number("GT", x, f.alpha)), x, TRY(b.number(dtype(x), 0)));
+    return b.select(TRY(b.compare_number(x, f.alpha, "GT")), x, TRY(b.number(dtype(x), 0)));
   if (f.name == "softsign") return b.binary(op::divide, x, TRY(b.with_number(op::add, TRY(b.unary(op::abs, x)), 1)));
   return fail(Code::unsupported, cat("activation `", f.name, "`"));
 }
@@ -53,7 +53,7 @@ Made clipped(Build& b, const Cell& cell, Value x) {
 Made act(Build& b, const Cell& cell, size_t i, Value x) { return apply(b, cell.f[i], TRY(clipped(b, cell, x))); }
 
 Made gate(Build& b, Value all, const Cell& cell, int64_t i) {
-  return b.slice(all, rank(all) - 1, i * cell.hidden, (i + 1) * cell.hidden);
+  return b.slice_dim(all, rank(all) - 1, i * cell.hidden, (i + 1) * cell.hidden);
 }
 
 Made times(Build& b, Value h, Value r) { return b.dot(h, r, {}, {}, {1}, {1}, dtype(h)); }
@@ -65,9 +65,9 @@ Result<Values> rnn_step(Build& b, const Cell& cell, Value x, const Values& state
 // Gates z, r, h. x has the input's share and all biases but, with linear_before_reset, that of h's recurrence.
 Result<Values> gru_step(Build& b, const Cell& cell, Value x, const Values& state) {
   const Value h = state[0];
-  const Value zr = TRY(b.slice(cell.r, 0, 0, 2 * cell.hidden)),
-              rh = TRY(b.slice(cell.r, 0, 2 * cell.hidden, 3 * cell.hidden));
-  const Value both = TRY(b.binary(op::add, TRY(b.slice(x, 1, 0, 2 * cell.hidden)), TRY(times(b, h, zr))));
+  const Value zr = TRY(b.slice_dim(cell.r, 0, 0, 2 * cell.hidden)),
+              rh = TRY(b.slice_dim(cell.r, 0, 2 * cell.hidden, 3 * cell.hidden));
+  const Value both = TRY(b.binary(op::add, TRY(b.slice_dim(x, 1, 0, 2 * cell.hidden)), TRY(times(b, h, zr))));
   const Value z = TRY(act(b, cell, 0, TRY(gate(b, both, cell, 0)))),
               r = TRY(act(b, cell, 0, TRY(gate(b, both, cell, 1))));
   Value inner = {};
@@ -131,7 +131,7 @@ Result<std::vector<Activation>> activations(Call& c, const Kind& kind, size_t di
 
 // Entry d of the first dim.
 Made direction_of(Build& b, Value x, int64_t d) {
-  const Value part = TRY(b.slice(x, 0, d, d + 1));
+  const Value part = TRY(b.slice_dim(x, 0, d, d + 1));
   return b.reshape(part, Dims(dims(part).begin() + 1, dims(part).end()));
 }
 
@@ -145,10 +145,10 @@ Result<Cell> cell_of(Call& c, const Kind& kind, int64_t d) {
   if (c.has(3)) {
     const Value bias = TRY(direction_of(c.b, c.in[3], d));
     if (dims(bias) != Dims{2 * all}) return fail(Code::invalid, cat("biases of ", ir::text(c.in[3].type())));
-    cell.w_bias = TRY(c.b.slice(bias, 0, 0, all));
-    cell.r_bias = TRY(c.b.slice(bias, 0, all, 2 * all));
+    cell.w_bias = TRY(c.b.slice_dim(bias, 0, 0, all));
+    cell.r_bias = TRY(c.b.slice_dim(bias, 0, all, 2 * all));
   } else {
-    cell.w_bias = cell.r_bias = TRY(c.b.fill(dtype(c.in[0]), {all}, 0));
+    cell.w_bias = cell.r_bias = TRY(c.b.number(dtype(c.in[0]), 0, {all}));
   }
   if (kind.states == 2 && c.has(7)) {
     cell.peepholes = TRY(direction_of(c.b, c.in[7], d));
@@ -164,8 +164,8 @@ Made input_share(Call& c, const Cell& cell, Value x, int64_t d) {
   Value bias = cell.w_bias;
   Value other = cell.r_bias;
   if (cell.linear_before_reset && cell.gates == 3) {
-    const Value zero = TRY(c.b.fill(dtype(x), {cell.hidden}, 0));
-    other = TRY(c.b.concat({TRY(c.b.slice(other, 0, 0, 2 * cell.hidden)), zero}, 0));
+    const Value zero = TRY(c.b.number(dtype(x), 0, {cell.hidden}));
+    other = TRY(c.b.concat({TRY(c.b.slice_dim(other, 0, 0, 2 * cell.hidden)), zero}, 0));
   }
   bias = TRY(c.b.binary(op::add, bias, other));
   return c.b.binary(op::add, TRY(c.b.dot(x, w, {}, {}, {2}, {1}, dtype(x))), bias);
@@ -184,7 +184,7 @@ Result<Direction> run_direction(Call& c, const Kind& kind, Value x, int64_t d, b
   const int64_t time = dims(x)[0], batch = dims(x)[1];
   Loop loop{.iterations = time};
   for (size_t s = 0; s < kind.states; ++s) {
-    Value init = TRY(b.fill(dtype(x), {batch, cell.hidden}, 0));
+    Value init = TRY(b.number(dtype(x), 0, {batch, cell.hidden}));
     if (c.has(5 + s)) init = TRY(direction_of(b, c.in[5 + s], d));
     loop.carried.push_back(init);
   }
@@ -196,7 +196,7 @@ Result<Direction> run_direction(Call& c, const Kind& kind, Value x, int64_t d, b
     Values next = TRY(kind.step(b, cell, TRY(at_step(b, share, 0, at)), state));
     Value out = next[0];
     if (lengths) {
-      const Value inside = TRY(b.reshape(TRY(b.compare("LT", at, lengths)), {batch, 1}));
+      const Value inside = TRY(b.reshape(TRY(b.compare(at, lengths, "LT")), {batch, 1}));
       out = TRY(b.select(inside, out, TRY(b.number(dtype(x), 0))));
       for (size_t s = 0; s < next.size(); ++s) next[s] = TRY(b.select(inside, next[s], state[s]));
     }
@@ -204,7 +204,7 @@ Result<Direction> run_direction(Call& c, const Kind& kind, Value x, int64_t d, b
   };
   Values out = TRY(run_loop(b, loop));
   Direction result{.all = out.back(), .last = Values(out.begin(), out.end() - 1)};
-  if (backward) result.all = TRY(b.make(op::reverse, {result.all}, {{"dimensions", Ints{0}}}));
+  if (backward) result.all = TRY(b.op(op::reverse, {result.all}, {{"dimensions", Ints{0}}}));
   return result;
 }
 

@@ -31,7 +31,7 @@ Lowered reduce(Call& c, const char* kind, int since = 18, ir::OpId before = {}, 
   const Over o = TRY(over(c, since));
   Value x = TRY(c.b.widen(c.in[0]));
   if (before) x = TRY(c.b.unary(before, x));
-  if (!o.nothing) x = TRY(c.b.reduce(kind, x, o.axes, o.keep));
+  if (!o.nothing) x = TRY(c.b.reduce(x, kind, o.axes, o.keep));
   if (after) {
     if (!is_float(x)) x = TRY(c.b.convert(x, Dtype::f64));
     x = TRY(c.b.unary(after, x));
@@ -61,12 +61,12 @@ Lowered reduce_log_sum_exp(Call& c) {
   if (o.nothing) return Values{c.in[0]};
   Value x = TRY(c.b.widen(c.in[0]));
   if (!is_float(x)) x = TRY(c.b.convert(x, Dtype::f64));
-  const Value top = TRY(c.b.reduce("maximum", x, o.axes, true));
+  const Value top = TRY(c.b.reduce(x, "maximum", o.axes, true));
   const Value base = TRY(c.b.select(TRY(c.b.unary(op::is_finite, top)), top, TRY(c.b.number(dtype(x), 0))));
   const Value powers = TRY(c.b.unary(op::exponential, TRY(c.b.binary(op::subtract, x, base))));
-  Value out = TRY(c.b.unary(op::log, TRY(c.b.reduce("add", powers, o.axes, true))));
+  Value out = TRY(c.b.unary(op::log, TRY(c.b.reduce(powers, "add", o.axes, true))));
   out = TRY(c.b.binary(op::add, out, base));
-  if (!o.keep) out = TRY(c.b.reshape(out, dims(TRY(c.b.reduce("add", x, o.axes, false)))));
+  if (!o.keep) out = TRY(c.b.reshape(out, dims(TRY(c.b.reduce(x, "add", o.axes, false)))));
   return one(c.b.convert(out, dtype(c.in[0])));
 }
 
@@ -80,15 +80,15 @@ Lowered arg_extreme(Call& c, const char* direction, const char* kind) {
   for (Dtype d : {dtype(x), Dtype::s64, dtype(x), Dtype::s64})
     region.params.push_back(c.b.graph.parameter(ir::tensor_type(d, {})));
   const Value a = region.params[0], i = region.params[1], b = region.params[2], k = region.params[3];
-  Value wins = TRY(c.b.compare(direction, a, b));
-  if (is_float(x)) wins = TRY(c.b.binary(op::or_, wins, TRY(c.b.compare("NE", a, a))));
-  const Value tie = TRY(c.b.binary(op::and_, TRY(c.b.compare("EQ", a, b)), TRY(c.b.compare(last ? "GT" : "LT", i, k))));
+  Value wins = TRY(c.b.compare(a, b, direction));
+  if (is_float(x)) wins = TRY(c.b.binary(op::or_, wins, TRY(c.b.compare(a, a, "NE"))));
+  const Value tie = TRY(c.b.binary(op::and_, TRY(c.b.compare(a, b, "EQ")), TRY(c.b.compare(i, k, last ? "GT" : "LT"))));
   region.results = {TRY(c.b.select(wins, a, b)), TRY(c.b.select(TRY(c.b.binary(op::or_, wins, tie)), i, k))};
-  const ir::Node* node = TRY(c.b.node({.op = op::reduce,
-                                       .inputs = {x, TRY(c.b.iota(Dtype::s64, dims(x), axis)),
-                                                  TRY(c.b.number(dtype(x), neutral(kind, dtype(x)))), c.b.integer(0)},
-                                       .attrs = {{"dimensions", Ints{axis}}},
-                                       .regions = {std::move(region)}}));
+  const ir::Node* node = TRY(c.b.node(
+      {.op = op::reduce,
+       .inputs = {x, TRY(c.b.iota(Dtype::s64, dims(x), axis)), TRY(c.b.identity(kind, dtype(x))), c.b.integer(0)},
+       .attrs = {{"dimensions", Ints{axis}}},
+       .regions = {std::move(region)}}));
   Dims to = dims(x);
   to[size_t(axis)] = 1;
   if (!keep) to.erase(to.begin() + axis);

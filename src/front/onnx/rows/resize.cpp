@@ -75,7 +75,7 @@ Made repeat(Build& b, Value x, int axis, int64_t times) {
   joined[size_t(axis)] *= times;
   Ints indices;
   for (int64_t d = 0; d < rank(x); ++d) indices.push_back(d <= axis ? d : d + 1);
-  return b.reshape(TRY(b.broadcast_at(x, apart, indices)), joined);
+  return b.reshape(TRY(b.broadcast(x, apart, indices)), joined);
 }
 
 Made resize_nearest(Build& b, Value x, int axis, const How& how, const Axis& a) {
@@ -107,7 +107,7 @@ Made extrapolate(Build& b, Value y, int axis, const How& how, const Axis& a) {
     outside.push_back(x < 0 || x > double(a.in - 1));
   }
   if (std::find(outside.begin(), outside.end(), 1) == outside.end()) return y;
-  const Value mask = TRY(b.broadcast_at(TRY(b.convert(b.integers(outside), Dtype::boolean)), dims(y), {axis}));
+  const Value mask = TRY(b.broadcast(TRY(b.convert(b.integers(outside), Dtype::boolean)), dims(y), {axis}));
   return b.select(mask, TRY(b.number(dtype(y), how.outside_value)), y);
 }
 

@@ -27,7 +27,7 @@ Made reflected(Build& b, const Side& s, Value x) {
   const Value away = TRY(b.unary(op::abs, TRY(b.with_number(op::subtract, x, s.low()))));
   const Value rest = TRY(b.with_number(op::remainder, away, 2 * range));
   const Value back = TRY(b.binary(op::subtract, TRY(b.number(dtype(x), 2 * range)), rest));
-  const Value folded = TRY(b.select(TRY(b.compare_number("LE", rest, range)), rest, back));
+  const Value folded = TRY(b.select(TRY(b.compare_number(rest, range, "LE")), rest, back));
   return b.with_number(op::add, folded, s.low());
 }
 
@@ -73,7 +73,7 @@ Made pixels(Build& b, Value x, const std::vector<Side>& sides, const Values& ind
     const Value index = TRY(inside(b, sides[d], indices[d]));
     const auto last = double(sides[d].size - 1);
     const Value in =
-        TRY(b.binary(op::and_, TRY(b.compare_number("GE", index, 0)), TRY(b.compare_number("LE", index, last))));
+        TRY(b.binary(op::and_, TRY(b.compare_number(index, 0, "GE")), TRY(b.compare_number(index, last, "LE"))));
     if (sides[d].padding == "zeros") valid = valid ? TRY(b.binary(op::and_, valid, in)) : in;
     const Value whole = TRY(b.convert(TRY(b.clamp(index, 0, last)), Dtype::s64));
     columns.push_back(TRY(b.reshape(whole, {flat[0], flat[1], 1})));
@@ -81,17 +81,17 @@ Made pixels(Build& b, Value x, const std::vector<Side>& sides, const Values& ind
   Ints sizes(dims(x).size(), 1);
   sizes[1] = dims(x)[1];
   const Ints spatial = count_up(2, rank(x));
-  const Value found = TRY(b.make(op::gather, {x, TRY(b.concat(columns, 2))},
-                                 {{"offset_dims", Ints{1}},
-                                  {"collapsed_slice_dims", spatial},
-                                  {"operand_batching_dims", Ints{0}},
-                                  {"start_indices_batching_dims", Ints{0}},
-                                  {"start_index_map", spatial},
-                                  {"index_vector_dim", int64_t{2}},
-                                  {"slice_sizes", sizes},
-                                  {"indices_are_sorted", false}}));
+  const Value found = TRY(b.op(op::gather, {x, TRY(b.concat(columns, 2))},
+                               {{"offset_dims", Ints{1}},
+                                {"collapsed_slice_dims", spatial},
+                                {"operand_batching_dims", Ints{0}},
+                                {"start_indices_batching_dims", Ints{0}},
+                                {"start_index_map", spatial},
+                                {"index_vector_dim", int64_t{2}},
+                                {"slice_sizes", sizes},
+                                {"indices_are_sorted", false}}));
   if (!valid) return found;
-  return b.select(TRY(b.broadcast_at(valid, dims(found), {0, 2})), found, TRY(b.number(dtype(x), 0)));
+  return b.select(TRY(b.broadcast(valid, dims(found), {0, 2})), found, TRY(b.number(dtype(x), 0)));
 }
 
 Lowered grid_sample(Call& c) {
@@ -109,7 +109,7 @@ Lowered grid_sample(Call& c) {
   for (int d = 0; d < r; ++d) {  // the grid names the last dim first
     Side side{.size = dims(x)[size_t(d + 2)], .align = c.integer("align_corners", 0) != 0, .padding = padding};
     if (side.size == 0) return fail(Code::invalid, cat("an empty image of ", ir::text(x.type())));
-    const Value flat = TRY(c.b.reshape(TRY(c.b.slice(grid, rank(grid) - 1, r - 1 - d, r - d)), {batch, count}));
+    const Value flat = TRY(c.b.reshape(TRY(c.b.slice_dim(grid, rank(grid) - 1, r - 1 - d, r - d)), {batch, count}));
     const Value unit =
         TRY(c.b.with_number(op::multiply, TRY(c.b.with_number(op::add, TRY(c.b.convert(flat, dtype(x))), 1)), 0.5));
     const double span = side.align ? double(side.size - 1) : double(side.size);
@@ -128,7 +128,7 @@ Lowered grid_sample(Call& c) {
       if (t.weight) weight = weight ? TRY(c.b.binary(op::multiply, weight, t.weight)) : t.weight;
     }
     Value part = TRY(pixels(c.b, x, sides, indices));
-    if (weight) part = TRY(c.b.binary(op::multiply, part, TRY(c.b.broadcast_at(weight, dims(part), {0, 2}))));
+    if (weight) part = TRY(c.b.binary(op::multiply, part, TRY(c.b.broadcast(weight, dims(part), {0, 2}))));
     sum = sum ? TRY(c.b.binary(op::add, sum, part)) : part;
     more = false;
     for (size_t d = 0; d < size_t(r) && !more; ++d) {
@@ -160,7 +160,7 @@ Lowered affine_grid(Call& c) {
     const double step = align ? (n > 1 ? 2 / (n - 1) : 0) : 2 / n, start = align ? (n > 1 ? -1 : 0) : 1 / n - 1;
     parts.push_back(TRY(c.b.with_number(op::add, TRY(c.b.with_number(op::multiply, at, step)), start)));
   }
-  parts.push_back(TRY(c.b.fill(dtype(theta), to, 1)));
+  parts.push_back(TRY(c.b.number(dtype(theta), 1, to)));
   const Value all = TRY(c.b.concat(parts, int(r)));                             // [..., r + 1]
   const Value grid = TRY(c.b.dot(theta, all, {}, {}, {2}, {r}, dtype(theta)));  // [n, r, ...]
   Ints order = {0};
@@ -199,7 +199,7 @@ Lowered col2im(Call& c) {
   const Value split = TRY(c.b.reshape(x, apart));
   Value sum = {};
   for (int64_t k = 0; k < pixels_in_block; ++k) {
-    const Value part = TRY(c.b.slice(split, 2, k, k + 1));
+    const Value part = TRY(c.b.slice_dim(split, 2, k, k + 1));
     Dims to = apart;
     to.erase(to.begin() + 2);
     Ints low = {0, 0}, high = {0, 0}, between = {0, 0};
@@ -211,8 +211,8 @@ Lowered col2im(Call& c) {
       between.insert(between.begin() + 2, strides[d] - 1);
     }
     const Value spread =
-        TRY(c.b.make(op::pad, {TRY(c.b.reshape(part, to)), TRY(c.b.number(dtype(x), 0))},
-                     {{"edge_padding_low", low}, {"edge_padding_high", high}, {"interior_padding", between}}));
+        TRY(c.b.op(op::pad, {TRY(c.b.reshape(part, to)), TRY(c.b.number(dtype(x), 0))},
+                   {{"edge_padding_low", low}, {"edge_padding_high", high}, {"interior_padding", between}}));
     sum = sum ? TRY(c.b.binary(op::add, sum, spread)) : spread;
   }
   return Values{sum};

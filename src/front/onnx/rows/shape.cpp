@@ -84,7 +84,7 @@ Lowered transpose(Call& c) {
     std::reverse(order.begin(), order.end());
   }
   for (int64_t& axis : order) axis = TRY(c.axis(axis, rank(c.in[0]), "perm"));
-  return one(c.b.make(op::transpose, {c.in[0]}, {{"permutation", std::move(order)}}));
+  return one(c.b.op(op::transpose, {c.in[0]}, {{"permutation", std::move(order)}}));
 }
 
 Lowered expand(Call& c) {
@@ -107,7 +107,7 @@ Lowered tile(Call& c) {
     at.push_back(int64_t(2 * d + 1));
     to.push_back(times[d] * from[d]);
   }
-  return one(c.b.reshape(TRY(c.b.broadcast_at(c.in[0], apart, at)), std::move(to)));
+  return one(c.b.reshape(TRY(c.b.broadcast(c.in[0], apart, at)), std::move(to)));
 }
 
 Lowered concat(Call& c) {
@@ -131,7 +131,7 @@ Lowered split(Call& c) {
   for (int64_t s : sizes) {
     if (s < 0 || s > size - at)
       return fail(Code::invalid, cat("parts of ", ir::text(ir::Attr(sizes)), " of a dim of ", size));
-    out.push_back(TRY(c.b.slice(c.in[0], axis, at, at + s)));
+    out.push_back(TRY(c.b.slice_dim(c.in[0], axis, at, at + s)));
     at += s;
   }
   if (at != size) return fail(Code::invalid, cat("parts of ", ir::text(ir::Attr(sizes)), " of a dim of ", size));
@@ -148,14 +148,14 @@ Made slice_axis(Build& b, Value x, int axis, int64_t start, int64_t end, int64_t
   if (step > 0) {
     start = inside(start, 0, size);
     end = std::max(inside(end, 0, size), start);
-    return b.slice(x, axis, start, end, step);
+    return b.slice_dim(x, axis, start, end, step);
   }
   start = inside(start, -1, size - 1);
   end = std::min(inside(end, -1, size - 1), start);
   // Reversed, element i is at size - 1 - i.
-  const Value back = TRY(b.make(op::reverse, {x}, {{"dimensions", Ints{axis}}}));
+  const Value back = TRY(b.op(op::reverse, {x}, {{"dimensions", Ints{axis}}}));
   const int64_t stride = step == std::numeric_limits<int64_t>::min() ? std::numeric_limits<int64_t>::max() : -step;
-  return b.slice(back, axis, size - 1 - start, size - 1 - end, stride);
+  return b.slice_dim(back, axis, size - 1 - start, size - 1 - end, stride);
 }
 
 Lowered slice(Call& c) {
@@ -221,8 +221,8 @@ Lowered pad(Call& c) {
   Value value = TRY(c.b.number(dtype(x), c.opset < 11 ? c.real("value", 0) : 0));
   if (c.opset >= 11 && c.has(2)) value = TRY(c.b.reshape(c.in[2], {}));
   return one(
-      c.b.make(op::pad, {x, value},
-               {{"edge_padding_low", low}, {"edge_padding_high", high}, {"interior_padding", Ints(low.size(), 0)}}));
+      c.b.op(op::pad, {x, value},
+             {{"edge_padding_low", low}, {"edge_padding_high", high}, {"interior_padding", Ints(low.size(), 0)}}));
 }
 
 // Cut or filled evenly on both sides; an odd rest goes after.
@@ -278,22 +278,22 @@ Lowered reverse_sequence(Call& c) {
   const Value at = TRY(c.b.iota(Dtype::s64, plane, 0));
   const Value length = TRY(c.b.broadcast(TRY(c.b.convert(c.in[1], Dtype::s64)), plane));
   const Value mirrored = TRY(c.b.binary(op::subtract, TRY(c.b.with_number(op::subtract, length, 1)), at));
-  const Value from = TRY(c.b.select(TRY(c.b.compare("LT", at, length)), mirrored, at));
+  const Value from = TRY(c.b.select(TRY(c.b.compare(at, length, "LT")), mirrored, at));
   Ints order = {time, batch};
   for (int64_t d = 0; d < rank(x); ++d)
     if (d != time && d != batch) order.push_back(d);
   const Value moved = TRY(c.b.transpose(x, order));
   Ints sizes = dims(moved);
   sizes[0] = sizes[1] = 1;
-  const Value rows = TRY(c.b.make(op::gather, {moved, TRY(c.b.reshape(from, {plane[0], plane[1], 1}))},
-                                  {{"offset_dims", count_up(2, rank(x))},
-                                   {"collapsed_slice_dims", Ints{0}},
-                                   {"operand_batching_dims", Ints{1}},
-                                   {"start_indices_batching_dims", Ints{1}},
-                                   {"start_index_map", Ints{0}},
-                                   {"index_vector_dim", int64_t{2}},
-                                   {"slice_sizes", sizes},
-                                   {"indices_are_sorted", false}}));
+  const Value rows = TRY(c.b.op(op::gather, {moved, TRY(c.b.reshape(from, {plane[0], plane[1], 1}))},
+                                {{"offset_dims", count_up(2, rank(x))},
+                                 {"collapsed_slice_dims", Ints{0}},
+                                 {"operand_batching_dims", Ints{1}},
+                                 {"start_indices_batching_dims", Ints{1}},
+                                 {"start_index_map", Ints{0}},
+                                 {"index_vector_dim", int64_t{2}},
+                                 {"slice_sizes", sizes},
+                                 {"indices_are_sorted", false}}));
   Ints back(order.size());
   for (size_t i = 0; i < order.size(); ++i) back[size_t(order[i])] = int64_t(i);
   return one(c.b.transpose(rows, back));

@@ -20,9 +20,10 @@ Made to_complex(Build& b, Value x) {
   if (rank(x) < 2 || (parts != 1 && parts != 2) || (dtype(x) != Dtype::f32 && dtype(x) != Dtype::f64))
     return fail(Code::invalid, cat("of ", ir::text(x.type()), "; expected f32 or f64 with one or two parts last"));
   const Dims to(dims(x).begin(), dims(x).end() - 1);
-  const Value real = TRY(b.reshape(TRY(b.slice(x, last, 0, 1)), to));
-  const Value imaginary = parts == 2 ? TRY(b.reshape(TRY(b.slice(x, last, 1, 2)), to)) : TRY(b.fill(dtype(x), to, 0));
-  return b.make(op::complex, {real, imaginary});
+  const Value real = TRY(b.reshape(TRY(b.slice_dim(x, last, 0, 1)), to));
+  const Value imaginary =
+      parts == 2 ? TRY(b.reshape(TRY(b.slice_dim(x, last, 1, 2)), to)) : TRY(b.number(dtype(x), 0, to));
+  return b.op(op::complex, {real, imaginary});
 }
 
 Made from_complex(Build& b, Value z) {
@@ -36,24 +37,24 @@ Made from_complex(Build& b, Value z) {
 Made fitted(Build& b, Value x, int64_t n) {
   const int last = rank(x) - 1;
   const int64_t size = dims(x)[size_t(last)];
-  if (size >= n) return b.slice(x, last, 0, n);
+  if (size >= n) return b.slice_dim(x, last, 0, n);
   Dims more = dims(x);
   more[size_t(last)] = n - size;
-  const Value zero = TRY(b.fill(dtype(x) == Dtype::c64 ? Dtype::f32 : Dtype::f64, more, 0));
-  return b.concat({x, TRY(b.make(op::complex, {zero, zero}))}, last);
+  const Value zero = TRY(b.number(dtype(x) == Dtype::c64 ? Dtype::f32 : Dtype::f64, 0, more));
+  return b.concat({x, TRY(b.op(op::complex, {zero, zero}))}, last);
 }
 
 // Over the last dim of complex numbers; one-sided: the first half and its middle.
 Made transform(Build& b, Value z, int64_t n, bool inverse, bool half) {
   z = TRY(fitted(b, z, n));
-  z = TRY(b.make(op::fft, {z}, {{"fft_type", std::string(inverse ? "IFFT" : "FFT")}, {"fft_length", Ints{n}}}));
-  return half ? b.slice(z, rank(z) - 1, 0, n / 2 + 1) : Made(z);
+  z = TRY(b.op(op::fft, {z}, {{"fft_type", std::string(inverse ? "IFFT" : "FFT")}, {"fft_length", Ints{n}}}));
+  return half ? b.slice_dim(z, rank(z) - 1, 0, n / 2 + 1) : Made(z);
 }
 
 // The real numbers whose transform has this first half, axes moved back, in one part.
 Made real_inverse(Build& b, Value z, int64_t n, const Ints& order) {
   const Value half = TRY(fitted(b, z, n / 2 + 1));
-  const Value y = TRY(b.make(op::fft, {half}, {{"fft_type", std::string("IRFFT")}, {"fft_length", Ints{n}}}));
+  const Value y = TRY(b.op(op::fft, {half}, {{"fft_type", std::string("IRFFT")}, {"fft_length", Ints{n}}}));
   const Value moved = TRY(b.transpose(y, order));
   Dims to = dims(moved);
   to.push_back(1);
@@ -107,8 +108,8 @@ Lowered stft(Call& c) {
     for (int64_t i = 0; i < length; ++i) indices.push_back(f * step + i);
   z = TRY(c.b.take(z, 1, TRY(c.b.reshape(c.b.integers(indices), {frames, length}))));
   if (c.has(2)) {
-    const Value zero = TRY(c.b.fill(dtype(c.in[2]), dims(c.in[2]), 0));
-    z = TRY(c.b.binary(op::multiply, z, TRY(c.b.make(op::complex, {c.in[2], zero}))));
+    const Value zero = TRY(c.b.number(dtype(c.in[2]), 0, dims(c.in[2])));
+    z = TRY(c.b.binary(op::multiply, z, TRY(c.b.op(op::complex, {c.in[2], zero}))));
   }
   return one(from_complex(c.b, TRY(transform(c.b, z, length, false, c.integer("onesided", 1) != 0))));
 }
