@@ -19,6 +19,7 @@ if(TRINE_TESTS)
     target_link_libraries(test_${folder} PRIVATE trine_test_main ${trine_folders})
     trine_precompile(test_${folder} tests)
     add_test(NAME ${folder} COMMAND test_${folder})
+    set_property(TEST ${folder} APPEND PROPERTY ENVIRONMENT TRINE_VERIFY_EACH=1)
   endforeach()
 endif()
 

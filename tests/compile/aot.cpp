@@ -9,6 +9,7 @@
 #include "compile/aot/parts.h"
 #include "compile/aot/trn.h"
 #include "compile/device/device.h"
+#include "tests/compile/verify_each.h"
 #include "tests/testing.h"  // last
 
 using namespace trine;
@@ -99,7 +100,7 @@ TEST_CASE("parts read back, and none are believed that do not fit each other") {
   const ir::Graph graph = *compile::read_graph(kSplit, "graph");
   const arch::Chip& chip = **arch::find_chip("trn2");
   const auto made = compile::compile_split(graph, chip, {}, [&](const ir::Graph& part, const auto& own) {
-    return compile::compile_device(part, chip, own);
+    return compile::compile_device(part, chip, own, compile::kVerifiedProgram);
   });
   REQUIRE_MESSAGE(made, made.error().text());
   REQUIRE(made->parts.size() == 3);

@@ -11,6 +11,7 @@
 #include "ir/text.h"
 #include "ir/verify.h"
 #include "tests/compile/testing.h"
+#include "tests/compile/verify_each.h"
 
 namespace trine::compile {
 
@@ -69,7 +70,8 @@ TEST_CASE("the operands of a product follow the switch and the precision") {
 
 TEST_CASE("all: inputs of the program are rounded before they are used") {
   auto graph = ir::parse_graph("graph \"g\" (%0: f32[1]) { %1 = add %0, %0 : f32[1] return %1 }", "t");
-  auto plan = compile_native(*graph, {.numerics = {.cast = AutoCast::all, .type = Dtype::bf16}});
+  auto plan =
+      compile_native(*graph, {.numerics = {.cast = AutoCast::all, .type = Dtype::bf16}, .observer = kVerifyEach});
   REQUIRE(plan);
   Tensor x = Tensor::make(Dtype::f32, {1});
   x.view().as<float>()[0] = 1.00001f;
@@ -85,7 +87,7 @@ TEST_CASE("rounding by chance is right on average and differs between runs") {
       "%2, %3 }",
       "t");
   REQUIRE(graph);
-  auto plan = compile_native(*graph, {.numerics = {.is_stochastic = true, .seed = 7}});
+  auto plan = compile_native(*graph, {.numerics = {.is_stochastic = true, .seed = 7}, .observer = kVerifyEach});
   REQUIRE(plan);
   Tensor args[] = {Tensor::make(Dtype::bf16, {kCount}), Tensor::make(Dtype::f32, {kCount})};
   const float value = 1.0f + 0x1p-9f;  // a quarter of the way from 1 to the next bf16

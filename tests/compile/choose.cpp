@@ -13,6 +13,7 @@
 #include "ir/text.h"
 #include "run/drivers/exact/exact.h"
 #include "run/drivers/timed/timed.h"
+#include "tests/compile/verify_each.h"
 
 namespace trine::compile {
 
@@ -45,7 +46,7 @@ static ir::Graph graph_of(const ChooseCase& c) {
 }
 
 static std::string bytes_of(const ChooseCase& c) {
-  auto made = compile_device(graph_of(c), **arch::find_chip(c.chip), kOptions);
+  auto made = compile_device(graph_of(c), **arch::find_chip(c.chip), kOptions, kVerifiedProgram);
   REQUIRE(made);
   return artifact_bytes(*made);
 }
@@ -54,7 +55,7 @@ TEST_CASE("the way taken is the fastest, and no slower than the plain one") {
   for (const ChooseCase& c : kCases) {
     CAPTURE(cat(c.chip, " ", c.rows, " ", c.depth, " ", c.columns));
     std::vector<device::Chosen> chosen;
-    DeviceObserver observer;
+    DeviceObserver observer = kVerifiedProgram;
     observer.chosen = &chosen;
     REQUIRE(compile_device(graph_of(c), **arch::find_chip(c.chip), kOptions, observer));
     for (const device::Chosen& unit : chosen) {
@@ -72,7 +73,7 @@ TEST_CASE("a choice is made where there is one, and not always the plain one") {
   size_t units = 0, others = 0;
   for (const ChooseCase& c : kCases) {
     std::vector<device::Chosen> chosen;
-    DeviceObserver observer;
+    DeviceObserver observer = kVerifiedProgram;
     observer.chosen = &chosen;
     REQUIRE(compile_device(graph_of(c), **arch::find_chip(c.chip), kOptions, observer));
     units += chosen.size();
@@ -89,7 +90,7 @@ static Result<int64_t> by_length(const arch::Program& program, const arch::Chip&
 
 TEST_CASE("the timer handed in decides; without one every unit is written the first way") {
   const auto compiled = [](const ChooseCase& c, device::Timer timer, std::vector<device::Chosen>& chosen) {
-    DeviceObserver observer;
+    DeviceObserver observer = kVerifiedProgram;
     observer.chosen = &chosen;
     DeviceOptions options = kOptions;
     options.timer = timer;
@@ -138,7 +139,7 @@ TEST_CASE("a recorder that is full says so once, and grows no further") {
 
 TEST_CASE("a unit too long to be timed takes the first way, or says where it stands") {
   const ChooseCase huge{"trn2", 1 << 20, 1 << 15, 1 << 18, false};
-  auto made = compile_device(graph_of(huge), **arch::find_chip(huge.chip), kOptions);
+  auto made = compile_device(graph_of(huge), **arch::find_chip(huge.chip), kOptions, kVerifiedProgram);
   REQUIRE(!made);
   CHECK(made.error().message == "more than 5,000,000 instructions in one program");
 }
@@ -150,7 +151,7 @@ TEST_CASE("how many columns a loop takes at once is chosen, where it has more th
                                  "g");
     REQUIRE_MESSAGE(graph, graph.error().text());
     std::vector<device::Chosen> chosen;
-    DeviceObserver observer;
+    DeviceObserver observer = kVerifiedProgram;
     observer.chosen = &chosen;
     REQUIRE(compile_device(*graph, **arch::find_chip("trn2"), kOptions, observer));
     return chosen;
@@ -186,7 +187,7 @@ TEST_CASE("a product whose depth is in parts, and its columns too, has the plain
   for (size_t i = 0; i < right.size(); ++i) right[i] = float(i % 5) - 2;
   std::vector<std::vector<std::byte>> found;
   for (device::Timer timer : {device::Timer(nullptr), device::Timer(prefers_sums)}) {
-    auto made = compile_device(*graph, chip, {.timer = timer});
+    auto made = compile_device(*graph, chip, {.timer = timer}, kVerifiedProgram);
     REQUIRE_MESSAGE(made, made.error().text());
     CHECK((*prefers_sums(made->program, chip) == 1'000'000'000'000'000) == (timer != nullptr));
     auto ran = run::run_exact(made->program, chip,

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "tests/compile/testing.h"
+#include "tests/compile/verify_each.h"
 
 namespace trine::compile {
 
@@ -64,7 +65,7 @@ TEST_CASE("loops over parts give what the ops mean") {
         CAPTURE(rows);
         CAPTURE(is_wide);
         const ir::Graph graph = graph_of(with_types(cat("(%0: C[N,5], %1: C[N,5]) {\n", c.body), rows, is_wide));
-        const Compiled ran = run_both(graph, compile_native(graph), 3);
+        const Compiled ran = run_both(graph, compile_native(graph, kVerifiedPlan), 3);
         if (!is_wide) CHECK(ran.plan->steps.size() <= c.steps);
         for (size_t i = 0; i < ran.want.size(); ++i)
           CHECK(error_of(ran.got[i], ran.want[i], is_wide ? 0x1p-52 : 0x1p-23) <= 64);
@@ -87,7 +88,7 @@ TEST_CASE("lengths and quotients of the smallest, the largest and infinity") {
                                        "]\n  %3 = divide %0, %1 : c64[", all, "]\n  return %2, %3 }"));
   const Tensor args[] = {x, y};
   auto want = ops::evaluate(graph, args);
-  auto plan = compile_native(graph);
+  auto plan = compile_native(graph, kVerifiedPlan);
   REQUIRE(plan);
   auto got = run_plan(*plan, args);
   REQUIRE(got);

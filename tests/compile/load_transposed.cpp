@@ -13,6 +13,7 @@
 #include "ir/text.h"
 #include "run/drivers/exact/exact.h"
 #include "run/drivers/timed/timed.h"
+#include "tests/compile/verify_each.h"
 
 namespace trine::compile {
 
@@ -53,7 +54,7 @@ static ir::Graph graph_of(const OrderCase& c, std::string_view dtype) {
 template <class T>
 static void check_order(const OrderCase& c, std::string_view dtype, const arch::Chip& chip) {
   const ir::Graph graph = graph_of(c, dtype);
-  auto made = compile_device(graph, chip, {.timer = run::time_among_others});
+  auto made = compile_device(graph, chip, {.timer = run::time_among_others}, kVerifiedProgram);
   REQUIRE_MESSAGE(made, made.error().text());
   std::vector<T> given(size_t(graph.params[0].type().elements()));
   for (size_t i = 0; i < given.size(); ++i) given[i] = T(i % (sizeof(T) == 1 ? 127 : 1 << 23));
@@ -87,7 +88,7 @@ TEST_CASE("another order costs little more than the bytes") {
   const arch::Chip& chip = **arch::find_chip("trn1");
   const auto time = [&](const std::string& op) {
     const OrderCase c{"", "[2048,2048]", op, "[2048,2048]", nullptr};
-    auto made = compile_device(graph_of(c, "f32"), chip, {.timer = run::time_among_others});
+    auto made = compile_device(graph_of(c, "f32"), chip, {.timer = run::time_among_others}, kVerifiedProgram);
     REQUIRE_MESSAGE(made, made.error().text());
     return double(*run::time_among_others(made->program, chip));
   };

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "host/gemm/packed.h"
 #include "tests/compile/testing.h"
+#include "tests/compile/verify_each.h"
 
 namespace trine::compile {
 
@@ -369,7 +370,7 @@ TEST_CASE("a weight is packed when it is multiplied again, and forgotten with it
   return %2 })",
                                "t");
   REQUIRE(graph);
-  auto plan = compile_native(*graph);
+  auto plan = compile_native(*graph, kVerifiedPlan);
   REQUIRE(plan);
   CHECK((*plan)->flops == 2.0 * 5 * 64 * 48);
   CHECK((*plan)->moved_bytes == 4.0 * (5 * 64 + 64 * 48 + 5 * 48));

@@ -4,6 +4,7 @@
 #include "ir/text.h"
 #include "ops/evaluate.h"
 #include "tests/compile/testing.h"
+#include "tests/compile/verify_each.h"
 
 #include <doctest/doctest.h>
 
@@ -171,7 +172,7 @@ TEST_CASE("random graphs, compiled, give their reference values") {
     CAPTURE(seed);
     const ir::Graph graph = Maker(seed).graph(3 + int(seed % 30));
     CAPTURE(ir::text(graph));
-    const Compiled ran = run_both(graph, compile_native(graph), seed);
+    const Compiled ran = run_both(graph, compile_native(graph, kVerifiedPlan), seed);
     for (size_t i = 0; i < ran.want.size(); ++i) REQUIRE(error_of(ran.got[i], ran.want[i], 0x1p-23) <= 512);
   }
 }

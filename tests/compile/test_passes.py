@@ -13,7 +13,6 @@ FOLDER = Path(__file__).resolve().parent
 # Rows whose cases lie elsewhere, and why.
 ELSEWHERE = {
     "import": "it only shows what the front-ends' own tests judge",
-    "round-stochastically": "it has to be asked for: tests/compile/auto_cast.cpp",
 }
 GRAPH = 'graph "g" (%0: f32[4,8]) {\n  %1 = negate %0 : f32[4,8]\n  return %1\n}\n'
 
@@ -57,6 +56,7 @@ def model(tmp_path):
 def test_each_pass_is_printed_timed_and_stopped_after(model, trine, tmp_path):
     everything = command(trine, model, "--print-after", "all", "-o", tmp_path / "g.trn").stdout
     seen = re.findall(r"# after (\w+ pass [\w-]+)", everything)
+    assert everything.count("# after ") == len(re.findall(r"(?m)^# after ", everything)), "a form that does not end its line"
     assert seen[0] == "graph pass import" and seen[-1] == "stream pass semaphores" and "device pass lower" in seen
     timed = json.loads(command(trine, model, "--time-passes", "--json", "-o", tmp_path / "g.trn").stdout)["passes"]
     assert [f"{t['pipeline']} pass {t['pass']}" for t in timed] == seen

@@ -11,6 +11,7 @@
 #include "ir/text.h"
 #include "run/drivers/exact/exact.h"
 #include "run/drivers/timed/timed.h"
+#include "tests/compile/verify_each.h"
 
 namespace trine::compile {
 
@@ -73,7 +74,7 @@ static ir::Graph graph_of(const TransposeCase& c) {
 }
 
 static arch::Program program_of(const TransposeCase& c, device::Timer timer) {
-  auto made = compile_device(graph_of(c), **arch::find_chip(c.chip), {.timer = timer});
+  auto made = compile_device(graph_of(c), **arch::find_chip(c.chip), {.timer = timer}, kVerifiedProgram);
   REQUIRE_MESSAGE(made, made.error().text());
   return std::move(made->program);
 }

@@ -121,7 +121,7 @@ constexpr PassForm<DeviceState> kChoices{
 constexpr PassForm<DeviceState> kMemory{
     "memory",
     [](const DeviceState& s) { return std::vector<PassSize>{{"bytes", s.memory.bytes()}}; },
-    [](const DeviceState& s) { return s.memory.text(); },
+    [](const DeviceState& s) { return s.memory.text() + "\n"; },
 };
 
 constexpr Pass<DeviceState> kPasses[] = {

@@ -32,6 +32,7 @@ class NamedPasses {
     if (auto sound = verify_graph(graph); !sound) return in_input(sound.error());
     GraphOptions options = options_.graph;
     options.layouts = TRY(layouts_of(graph));
+    options.numerics.is_stochastic = true;  // for the pass that does it, where that is named
     graph_.emplace(GraphState{.graph = std::move(graph), .options = std::move(options)});
     return {};
   }
