@@ -102,7 +102,7 @@ class Timed:
     def _timed_kernel(self, compiled, runs):
         row = Ran(compiled.program.name, runs, 1)
         try:
-            return self._of_reports(row, [_core.time(compiled.program, self.instance).report()])
+            return self._of_parts(row, [_core.time(compiled.program, self.instance)])
         except (ValueError, RuntimeError) as e:
             row.why_not = str(e)  # traced for a chip that is not this instance's
             return row
@@ -110,15 +110,15 @@ class Timed:
     def _timed(self, row, source, weights):
         try:
             compiled = _core.compile_device(source, self.chip, self.auto_cast, "bf16", list(weights))
-            reports = [_core.time(p["program"], self.instance).report() for p in compiled.parts if not p["on_host"]]
+            parts = [_core.time(p["program"], self.instance) for p in compiled.parts if not p["on_host"]]
         except (ValueError, MemoryError, RuntimeError, NotImplementedError) as e:
             row.why_not = str(e)
             return row
         row.host_ops = [f"{h['op']} {h['type']}: {h['reason']}" for h in compiled.host_placed]
-        if not reports:
+        if not parts:
             row.why_not = row.host_ops[0] if row.host_ops else "it computes nothing"
             return row
-        self._of_reports(row, reports)
+        self._of_parts(row, parts)
         row.collectives_ns = sum(
             use["count"] * _core.time_collective(self.instance, use["kind"], use["bytes"], use["ranks"])["ns"]
             for use in compiled.collectives
@@ -126,12 +126,12 @@ class Timed:
         )
         return row
 
-    def _of_reports(self, row, reports):
-        longest = max(reports, key=lambda r: r["time_ns"])
-        row.bound, row.flops = longest["bound"]["by"], sum(r["flops"] for r in reports)
-        row.launch_ns = sum(r["launch_ns"] for r in reports)
-        row.device_ns = sum(r["time_ns"] for r in reports) - row.launch_ns
-        row.busy_ns = sum(r["time_ns"] * min(1.0, max(r["mfu_pct"], r["mbu_pct"]) / 100) for r in reports)
+    def _of_parts(self, row, parts):
+        whole = _core.add_reports([p.counted for p in parts]).numbers()
+        row.bound, row.flops, row.launch_ns = whole["bound"]["by"], whole["flops"], whole["launch_ns"]
+        row.device_ns = whole["time_ns"] - row.launch_ns
+        each = (p.report() for p in parts)
+        row.busy_ns = sum(r["time_ns"] * min(1.0, max(r["mfu_pct"], r["mbu_pct"]) / 100) for r in each)
         return row
 
     @property

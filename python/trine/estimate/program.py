@@ -1,6 +1,7 @@
 """One phase of a model as a program for one core: traced without weights, compiled, timed."""
 
 import dataclasses
+import functools
 import time
 
 from trine import _core
@@ -21,7 +22,8 @@ ARGUMENTS = {  # of a phase, after the parameters: what each is kept as
 class Run:
     device_ms: float  # without the launch's envelope
     envelope_ms: float
-    report: dict
+    counted: object  # _core.Report: what is added and extended
+    sharing: int  # cores on a stack of HBM
     uses: list  # of other cores: kind, bytes, ranks, count
     memory: dict
     layers: list  # see where.by_layer
@@ -30,6 +32,12 @@ class Run:
     trace_s: float
     compile_s: float
     timer_s: float
+    is_repeated: bool = False  # work done before, which counts as none
+
+    @functools.cached_property
+    def report(self):
+        """The numbers, as of `_core.time(…).report()`."""
+        return self.counted.numbers() | {"sharing": self.sharing} | ({"mfu_pct": 0.0} if self.is_repeated else {})
 
 
 def host_bytes(traced_phase, phase):
@@ -109,18 +117,12 @@ def equal_layers(model):
     return s.layers if alike else 0
 
 
-SUMS = ("time_ns", "flops", "hbm_read_bytes", "hbm_write_bytes", "instructions", "transfers")
-
-
 def between(first, last, count):
     """`count` programs, evenly from the first one to the last, with the collectives of all their tokens at once."""
 
     def total(a, b):
         return type(b)((a + b) / 2 * count)
 
-    report = last.report | {k: total(first.report[k], last.report[k]) for k in SUMS}
-    for share in ("mfu_pct", "mbu_pct"):
-        report[share] = sum(r[share] * r["time_ns"] for r in (first.report, last.report)) / (first.report["time_ns"] + last.report["time_ns"])
     had = {(r["layer"], r["part"]): r for r in first.layers}
     layers = []
     for row in last.layers:
@@ -130,7 +132,7 @@ def between(first, last, count):
     return dataclasses.replace(
         last,
         device_ms=total(first.device_ms, last.device_ms),
-        report=report,
+        counted=_core.reports_between(first.counted, last.counted, count),
         uses=[u | {"bytes": int(u["bytes"] * count)} for u in last.uses],
         layers=layers,
         host_bytes=int(last.host_bytes * count),
@@ -149,14 +151,11 @@ def extended(few, more, times, uses, layers):
     def both(a, b, of):
         return {k: line(a[k], b[k]) if k in of else b[k] for k in b}
 
-    report = both(few.report, more.report, SUMS)
-    for share in ("mfu_pct", "mbu_pct"):  # are of the time, and so are added up with it
-        report[share] = line(few.report[share] * few.report["time_ns"], more.report[share] * more.report["time_ns"]) / report["time_ns"]
     held = both(few.memory, more.memory, ("weights", "cache", "optimiser", "activations", "scratch", "used"))
     return dataclasses.replace(
         more,
         device_ms=line(few.device_ms, more.device_ms),
-        report=report,
+        counted=_core.extend_reports(few.counted, more.counted, times),
         uses=uses,
         memory=held | {"fits": held["used"] <= held["room"]},
         layers=layers,
@@ -193,14 +192,15 @@ def timed_program(artifact, at, what, shapes, resident, donated=(), cast="none",
     with stage(f"timing {what}, {name}"):
         found = [_core.time(program, name, cores_on_stack=max(1, sharing), lines=True) for program in programs]
     end = time.perf_counter()
-    report = parts.added([f.report() for f in found], name)
+    counted = _core.add_reports([f.counted for f in found])
     envelope = (chip["kernel.preamble_ns"] + chip["kernel.teardown_ns"]) / 1e6 * len(found)
     room = chip["hbm.bytes"] // chip["cores"] * at.lnc
     given = [leaf for i in donated for leaf in leaf_range(shapes, i)]
     return Run(
-        device_ms=report["time_ns"] / 1e6 - envelope,
+        device_ms=counted.numbers()["time_ns"] / 1e6 - envelope,
         envelope_ms=envelope,
-        report=report | {"sharing": sharing},
+        counted=counted,
+        sharing=sharing,
         uses=compiled.collectives,
         memory=memory.per_core(programs, max(f.scratch_peak_bytes for f in found), ranges, given, at.parts, room),
         layers=where.by_layer(parts.lines_of(found)),

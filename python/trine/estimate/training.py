@@ -67,7 +67,7 @@ def trained(run, made, plan, *, batch, seq):
         again, flight, layers = run("prefill", batch, seq), min(plan.pp, plan.accumulate), model.settings.layers
         held = at.parts * layers * batch * seq * model.settings.width * model.dtype.itemsize // at.shards
         runs_made[0] = holding(main, 0, main.memory["scratch"] // (flight * layers) + flight * held), runs_made[0][1]
-        runs_made.append((dataclasses.replace(again, report=again.report | {"mfu_pct": 0.0}), plan.accumulate))
+        runs_made.append((dataclasses.replace(again, is_repeated=True), plan.accumulate))
         uses += times(cores.collectives(again.uses, at), plan.accumulate + more)
         late_ms += more * again.device_ms
     if plan.pp > 1:

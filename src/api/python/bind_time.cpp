@@ -1,12 +1,14 @@
 // Time of a program for Python: the report as a dict, by way of its JSON text.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include "api/python/raise.h"
 #include "arch/program/container.h"
 #include "arch/program/verify.h"
 #include "run/drivers/timed/timed.h"
 #include "run/profile/line_times.h"
+#include "run/report/sum.h"
 
 namespace nb = nanobind;
 using namespace trine;
@@ -37,7 +39,14 @@ Timed time_program(const arch::Program& program, const std::string& instance_nam
   return {or_raise(std::move(r)), lines ? by_line.json().text() : std::string(), lines ? by_line.scratch_peak() : 0};
 }
 
-nb::object as_dict(const Timed& t) { return nb::module_::import_("json").attr("loads")(t.result.report.json().text()); }
+nb::object as_dict(const run::Report& r) { return nb::module_::import_("json").attr("loads")(r.json().text()); }
+
+const arch::Instance& instance_of(const run::Report& r) { return *or_raise(arch::find_instance(r.instance)); }
+
+run::Report add_reports(const std::vector<run::Report>& parts) {
+  if (parts.empty()) throw nb::value_error("no report to add");
+  return run::added(parts, instance_of(parts[0]));
+}
 
 nb::list findings(const Timed& t) {
   nb::list out;
@@ -60,8 +69,26 @@ void bind_time(nb::module_& m) {
           [](const Timed& t) { return nb::module_::import_("json").attr("loads")(t.lines.empty() ? "[]" : t.lines); },
           "of each source line: when its last instruction ends and how busy it keeps the engines; where asked for")
       .def_ro("scratch_peak_bytes", &Timed::scratch_peak, "of HBM, in use at once; with the lines")
-      .def("report", as_dict, "the report's numbers, as `trine run --json` prints them under `time`")
+      .def_prop_ro(
+          "counted", [](const Timed& t) { return t.result.report; }, "the report, to be added to others")
+      .def(
+          "report", [](const Timed& t) { return as_dict(t.result.report); },
+          "the report's numbers, as `trine run --json` prints them under `time`")
       .def("__str__", [](const Timed& t) { return t.result.report.text(); });
+  nb::class_<run::Report>(m, "Report").def("numbers", as_dict, "as Timed.report()");
+  m.def("add_reports", add_reports, nb::arg("parts"), "Of parts that run one after the other on one instance.");
+  m.def(
+      "extend_reports",
+      [](const run::Report& few, const run::Report& more, double times) {
+        return run::extended(few, more, times, instance_of(more));
+      },
+      nb::arg("few"), nb::arg("more"), nb::arg("times"), "few + times × (more - few)");
+  m.def(
+      "reports_between",
+      [](const run::Report& first, const run::Report& last, double count) {
+        return run::between(first, last, count, instance_of(last));
+      },
+      nb::arg("first"), nb::arg("last"), nb::arg("count"), "`count` programs, evenly from the first to the last");
   m.def("time", time_program, nb::arg("program"), nb::arg("instance") = "trn2.3xlarge", nb::arg("jump") = true,
         nb::arg("cores_on_stack") = 0, nb::arg("lines") = false, "Times a verified program on one virtual instance.");
 }
