@@ -6,12 +6,13 @@
 #include <cstring>
 
 #include "base/pool.h"
+#include "host/thresholds.h"
 
 namespace trine::host {
 
 namespace {
 
-constexpr int64_t kParallelBytes = 1 << 20;  // below, sharing out costs more than copying
+namespace tuned = thresholds::move;
 
 }  // namespace
 
@@ -78,11 +79,11 @@ void copy_loops(std::byte* to, const std::byte* from, std::span<const MoveLoop> 
 }
 
 void copy_flat(std::byte* to, const std::byte* from, int64_t bytes) {
-  if (bytes < kParallelBytes) {
+  if (bytes < tuned::kParallelBytes) {
     std::memcpy(to, from, size_t(bytes));
     return;
   }
-  parallel_for(bytes, kParallelBytes / 4,
+  parallel_for(bytes, tuned::kParallelBytes / 4,
                [&](int64_t begin, int64_t end) { std::memcpy(to + begin, from + begin, size_t(end - begin)); });
 }
 
@@ -92,9 +93,9 @@ void copy_box(std::byte* to, const std::byte* from, std::span<const MoveLoop> lo
   int64_t bytes = int64_t(size);
   for (const MoveLoop& l : loops) bytes *= l.count;
   if (loops.size() == 1 && is_flat(loops[0], size)) return copy_flat(to, from, bytes);
-  if (bytes < kParallelBytes || loops.empty()) return copy_loops(to, from, loops, size);
+  if (bytes < tuned::kParallelBytes || loops.empty()) return copy_loops(to, from, loops, size);
   const int64_t each = std::max<int64_t>(1, bytes / loops[0].count);
-  parallel_for(loops[0].count, std::max<int64_t>(1, kParallelBytes / 4 / each), [&](int64_t begin, int64_t end) {
+  parallel_for(loops[0].count, std::max<int64_t>(1, tuned::kParallelBytes / 4 / each), [&](int64_t begin, int64_t end) {
     std::vector<MoveLoop> part(loops.begin(), loops.end());
     part[0].count = end - begin;
     copy_loops(to + begin * loops[0].to, from + begin * loops[0].from, part, size);
@@ -159,7 +160,7 @@ Move::Move(const arch::MoveStep& step, std::span<const arch::Slot* const> in, co
   loops_ = is_slice ? move_loops(box_strides, from, box.dims, size) : move_loops(from, box_strides, box.dims, size);
   if (box.bytes() == 0) loops_ = {{0, 0, 0}};
   const bool is_one_run = loops_.empty() || (loops_.size() == 1 && is_flat(loops_[0], size_));
-  if (is_one_run && int64_t(box.bytes()) < kParallelBytes) flat_ = int64_t(box.bytes());
+  if (is_one_run && int64_t(box.bytes()) < tuned::kParallelBytes) flat_ = int64_t(box.bytes());
   for (size_t d = 0; d < whole.size(); ++d) {
     const size_t at = d + (is_slice ? 1 : 2);
     if (whole[d] > box.dims[d]) starts_.push_back({in[at]->dtype, at, whole[d] - box.dims[d], from[d] * size});

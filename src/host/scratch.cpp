@@ -1,6 +1,8 @@
 // Buffers by size class. Before the system is asked for more, what lies unused the longest goes back to it.
 #include "host/scratch.h"
 
+#include "host/thresholds.h"
+
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -17,14 +19,12 @@ namespace trine::host {
 
 namespace {
 
+namespace tuned = thresholds::scratch;
+
 constexpr size_t kLine = 64;
 constexpr size_t kHugePage = size_t{2} << 20;
-constexpr size_t kSlackBytes = size_t{32} << 20;    // for sizes that take turns
-constexpr size_t kUsedToCached = 4;                 // so many times what is kept must be in use,
-constexpr size_t kKeepBytes = size_t{512} << 20;    // up to this bound; besides one buffer as large as any, up to
-constexpr size_t kLargestCached = size_t{1} << 30;  // a step of training asks for such an arena again and again
-constexpr size_t kLeast = 256;                      // bytes of the smallest buffer
-constexpr size_t kSteps = 8;                        // sizes to each power of two: at most an eighth lies idle
+constexpr size_t kLeast = 256;  // bytes of the smallest buffer
+constexpr size_t kSteps = 8;    // sizes to each power of two: at most an eighth lies idle
 
 size_t size_class(size_t bytes) {
   const size_t n = std::max(bytes, kLeast);
@@ -90,7 +90,7 @@ class Store {
     Old old;
     std::lock_guard lock(mutex_);
     used_bytes_ -= b.bytes;
-    largest_ = std::min(std::max(largest_, b.bytes), kLargestCached);
+    largest_ = std::min(std::max(largest_, b.bytes), tuned::kLargestCached);
     b.stamp = ++stamp_;
     free_[size_class(b.bytes)].push_back(b);
     free_bytes_ += b.bytes;
@@ -109,8 +109,8 @@ class Store {
  private:
   // To what may lie unused while `used` are in use.
   void trim(size_t used, Old& old) {
-    const size_t cached = std::min(kKeepBytes, used / kUsedToCached + kSlackBytes) + largest_;
-    trim_to(std::min(cached, std::max(most_bytes_, used) - used + kSlackBytes), old);
+    const size_t cached = std::min(tuned::kKeepBytes, used / tuned::kUsedToCached + tuned::kSlackBytes) + largest_;
+    trim_to(std::min(cached, std::max(most_bytes_, used) - used + tuned::kSlackBytes), old);
   }
   void trim_to(size_t bytes, Old& old) {
     while (free_bytes_ > bytes) {

@@ -10,6 +10,7 @@
 #include "base/number/convert.h"
 #include "base/number/element.h"
 #include "base/pool.h"
+#include "host/thresholds.h"
 #include "host/windows_kernels.h"
 
 namespace trine::host {
@@ -18,9 +19,7 @@ using arch::WindowKind;
 
 namespace {
 
-constexpr int64_t kSharedBytes = 1 << 18;  // below, one thread is as quick
-constexpr int64_t kColumnsMin = 256;       // elements of a window that a thread takes
-constexpr int64_t kLongWindow = 256;       // bytes; of shorter ones, looking at the indices is the work
+namespace tuned = thresholds::windows;
 
 // A dense row of narrow floats, combined in f32.
 template <class E, class F>
@@ -295,7 +294,7 @@ void Windows::gather_across(std::span<void* const> in, std::byte* out) const {
   const MoveLoop rows = loops_[0];
   const auto* operand = static_cast<const std::byte*>(in[0]);
   const int64_t row_bytes = std::max<int64_t>(1, count_ * int64_t(size_));
-  parallel_for(rows.count, std::max<int64_t>(1, kSharedBytes / 4 / row_bytes), [&](int64_t begin, int64_t end) {
+  parallel_for(rows.count, std::max<int64_t>(1, tuned::kSharedBytes / 4 / row_bytes), [&](int64_t begin, int64_t end) {
     with_unit(size_, [&]<class T>(T) {
       for (int64_t r = begin; r < end; ++r) {
         visit(in[1], 0, count_,
@@ -319,8 +318,8 @@ void Windows::gather(std::span<void* const> in, std::byte* out) const {
     });
   };
   if (gathers_across()) return gather_across(in, out);
-  if (count_ * window_bytes_ < kSharedBytes) return some(0, count_);
-  parallel_for(count_, std::max<int64_t>(1, kSharedBytes / 4 / window_bytes_), some);
+  if (count_ * window_bytes_ < tuned::kSharedBytes) return some(0, count_);
+  parallel_for(count_, std::max<int64_t>(1, tuned::kSharedBytes / 4 / window_bytes_), some);
 }
 
 // Windows of one element each; f combines two elements. By one thread: another would look at all indices again.
@@ -384,22 +383,24 @@ void Windows::scatter(std::span<void* const> in, std::byte* out) const {
   std::vector<int64_t> offsets;  // of the updates, where a gather says
   if (updates_) updates_->visit(in[3], 0, count_, [&](int64_t, int64_t, int64_t at) { offsets.push_back(at); });
   auto from = [&](int64_t w, int64_t many) { return updates + (offsets.empty() ? many : offsets[size_t(w)]); };
-  if (count_ * window_bytes_ < kSharedBytes) {
+  if (count_ * window_bytes_ < tuned::kSharedBytes) {
     return visit(in[1], 0, count_,
                  [&](int64_t w, int64_t many, int64_t at) { combine(out + at, from(w, many), loops_); });
   }
   const int64_t threads = pool_threads(), columns = loops_.empty() ? 1 : loops_.back().count;
   if (!step_.is_disjoint) {
-    return parallel_for(columns, std::max(kColumnsMin, columns / (2 * threads)), [&](int64_t begin, int64_t end) {
-      std::vector<MoveLoop> part = loops_;
-      const int64_t to = part.empty() ? 0 : begin * part.back().to, by = part.empty() ? 0 : begin * part.back().from;
-      if (!part.empty()) part.back().count = end - begin;
-      visit(in[1], 0, count_,
-            [&](int64_t w, int64_t many, int64_t at) { combine(out + at + to, from(w, many) + by, part); });
-    });
+    return parallel_for(
+        columns, std::max(tuned::kColumnsMin, columns / (2 * threads)), [&](int64_t begin, int64_t end) {
+          std::vector<MoveLoop> part = loops_;
+          const int64_t to = part.empty() ? 0 : begin * part.back().to,
+                        by = part.empty() ? 0 : begin * part.back().from;
+          if (!part.empty()) part.back().count = end - begin;
+          visit(in[1], 0, count_,
+                [&](int64_t w, int64_t many, int64_t at) { combine(out + at + to, from(w, many) + by, part); });
+        });
   }
   // Windows that begin elsewhere do not overlap: a part takes those that begin in its range of the operand.
-  const int64_t parts = window_bytes_ < kLongWindow ? threads : 4 * threads, each = int64_t(bytes_) / parts + 1;
+  const int64_t parts = window_bytes_ < tuned::kLongWindow ? threads : 4 * threads, each = int64_t(bytes_) / parts + 1;
   parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
     visit(in[1], 0, count_, [&](int64_t w, int64_t many, int64_t at) {
       if (at >= begin * each && at < end * each) combine(out + at, from(w, many), loops_);

@@ -12,24 +12,17 @@
 #include "compile/host/conv.h"
 #include "compile/host/epilogue.h"
 #include "compile/host/windows.h"
+#include "compile/thresholds.h"
 #include "ir/op_ids.h"
 
 namespace trine::compile {
 
 namespace {
 
-constexpr size_t kOpsMax = 256;           // of one loop: programs stay small enough to prepare fast
-constexpr int kDuplicateCostMax = 2;      // computing again is cheaper than memory
-constexpr int kRebuiltCost = 32;          // likewise of a chain of ops on a tensor of
-constexpr int64_t kRebuiltMin = 1 << 16;  // so many elements
-constexpr int64_t kHugeSpace = 1 << 23;   // elements; past every cache
-constexpr int64_t kRowsMin = 4;           // rows a loop with a reduction inside it should have, to share out
-constexpr int64_t kSmallSpace = 1 << 15;  // elements; below, rows do not matter
-constexpr int kRowDepth = 8;              // ops between a row's reduction and its use
-constexpr size_t kRowOpsMax = 4;          // ops on a row's result, done one by one without vectors
-constexpr int64_t kTinySpace = 256;       // elements; starting such a loop costs more than running it
-constexpr size_t kSmallPlan = 64;         // units; in larger plans no one looks for tiny loops
-constexpr size_t kSearchMax = 4000;       // units looked at for a cycle; beyond, assume one
+namespace tuned = thresholds::fuse;
+
+constexpr int kRowDepth = 8;         // ops between a row's reduction and its use
+constexpr size_t kSearchMax = 4000;  // units looked at for a cycle; beyond, assume one
 
 using NodeSet = std::unordered_set<const ir::Node*>;
 
@@ -64,7 +57,7 @@ class Fuser {
       if (is_made_anew(node) && !users_.count(&node) && !live_out_.count(&node)) continue;
       fuse_node(node);
     }
-    if (units_.size() <= kSmallPlan) merge_small();
+    if (units_.size() <= tuned::kSmallPlan) merge_small();
     for (size_t u = 0; u < units_.size(); ++u) take_product(u);
     return in_order();
   }
@@ -218,7 +211,7 @@ class Fuser {
       views_.insert(&node);
   }
 
-  static bool is_full(const Unit& loop) { return loop.op_count >= kOpsMax; }
+  static bool is_full(const Unit& loop) { return loop.op_count >= tuned::kOpsMax; }
   // Does a dim that stays lie within one that is reduced?
   static bool is_transposed(const Unit& loop) {
     bool reduced = false;
@@ -232,7 +225,7 @@ class Fuser {
     if (is_full(loop)) return false;
     const int64_t here = node.types[0].elements(), all = element_count(loop.space);
     if (options_.rows_apart && here == all && is_transposed(loop)) return false;
-    if (here >= all || loop_cost(node) <= kDuplicateCostMax) return here <= all;
+    if (here >= all || loop_cost(node) <= tuned::kDuplicateCostMax) return here <= all;
     int64_t rows = 1;
     for (size_t d = 0; d < loop.space.size(); ++d) rows *= loop.inner[d] ? 1 : loop.space[d];
     if (loop.has_reduction()) return here <= rows;  // once per row
@@ -294,7 +287,7 @@ class Fuser {
   // anyway.
   bool is_rebuilt(const ir::Node& node) {
     const int64_t all = node.types[0].elements();
-    if (all < kRebuiltMin) return false;
+    if (all < tuned::kRebuiltMin) return false;
     NodeSet seen = {&node};
     std::vector<const ir::Node*> worklist = {&node};
     int cost = 0, leaves = 0;
@@ -303,12 +296,12 @@ class Fuser {
       const ir::Node& n = *worklist.back();
       worklist.pop_back();
       cost += loop_cost(n);
-      if (cost > kRebuiltCost || leaves > 1) return false;
+      if (cost > tuned::kRebuiltCost || leaves > 1) return false;
       for (const ir::Value& v : n.inputs) {
         if (!seen.insert(v.node).second) continue;
         const Class kind = class_of(*v.node);
         if (v.type().elements() <= all / 16) {
-          if (kind == Class::reduce && all < kHugeSpace) return false;  // its own loop was to go along
+          if (kind == Class::reduce && all < tuned::kHugeSpace) return false;  // its own loop was to go along
         } else if (kind == Class::other || kind == Class::alias || v.node->op == op::parameter ||
                    live_out_.count(v.node)) {
           ++leaves;
@@ -321,7 +314,7 @@ class Fuser {
         }
       }
     }
-    return leaves <= 1 && (!seen_otherwise || cost <= kDuplicateCostMax);
+    return leaves <= 1 && (!seen_otherwise || cost <= tuned::kDuplicateCostMax);
   }
 
   // May a loop that uses the node also write it to memory? Only where no other user of it must come before the loop.
@@ -434,11 +427,12 @@ class Fuser {
   // Does the loop make a little of the reduction's results, and of numbers that are the same for all of them?
   bool comes_after(const ir::Node& reduction, const Unit& unit) const {
     const Dims& rows = reduction.types[0].dims;
-    if (!options_.rows_after || unit.has_reduction() || unit.space != rows || unit.op_count > kRowOpsMax) return false;
+    if (!options_.rows_after || unit.has_reduction() || unit.space != rows || unit.op_count > tuned::kRowOpsMax)
+      return false;
     if (reduction.attrs.ints("dimensions").empty()) return false;
     return std::all_of(unit.members.begin(), unit.members.end(), [&](const ir::Node* member) {
       if (class_of(*member) == Class::view) return member->inputs[0].type().elements() == 1;
-      if (member->types[0].dims != rows || loop_cost(*member) > kDuplicateCostMax) return false;
+      if (member->types[0].dims != rows || loop_cost(*member) > tuned::kDuplicateCostMax) return false;
       return std::all_of(member->inputs.begin(), member->inputs.end(), [&](const ir::Value& v) {
         return v.node == &reduction || unit.members.count(v.node) || v.node->op == op::constant ||
                v.type().elements() == 1;
@@ -471,7 +465,7 @@ class Fuser {
     NodeSet out, seen;
     std::vector<const ir::Node*> worklist = nodes;
     const int64_t all = element_count(space);
-    while (!worklist.empty() && seen.size() < kOpsMax) {
+    while (!worklist.empty() && seen.size() < tuned::kOpsMax) {
       const ir::Node& n = *worklist.back();
       worklist.pop_back();
       if (!seen.insert(&n).second) continue;
@@ -492,7 +486,7 @@ class Fuser {
     if (unit.has_reduction() && unit.inner != inner) return false;
     if (!is_trailing(node.attrs.ints("dimensions"), space.size())) return false;
     const int64_t all = element_count(space), rows = node.types[0].elements();
-    if (rows < kRowsMin && all > kSmallSpace) return false;
+    if (rows < tuned::kRowsMin && all > tuned::kSmallSpace) return false;
     for (const ir::Node* user : users_[&node])
       if (unit.members.count(user) && !used_by_row(*user, node.types[0].rank(), unit)) return false;
     return true;
@@ -610,8 +604,8 @@ class Fuser {
     }
   }
   static std::optional<Unit> merged(const Unit& a, const Unit& b) {
-    auto is_small = [](const Unit& u) { return u.is_loop() && element_count(u.space) <= kTinySpace; };
-    if (!is_small(a) || !is_small(b) || a.op_count + b.op_count > kOpsMax) return std::nullopt;
+    auto is_small = [](const Unit& u) { return u.is_loop() && element_count(u.space) <= tuned::kTinySpace; };
+    if (!is_small(a) || !is_small(b) || a.op_count + b.op_count > tuned::kOpsMax) return std::nullopt;
     const Unit &wide = a.space.size() < b.space.size() ? b : a, &other = &wide == &a ? b : a;
     Unit out = wide;
     if (wide.space == other.space) {

@@ -9,6 +9,7 @@
 #include "compile/graph/complex_parts.h"
 #include "compile/graph/narrow_index.h"
 #include "compile/graph/recognise.h"
+#include "compile/thresholds.h"
 #include "ir/constant.h"
 #include "ir/op_ids.h"
 #include "ops/build.h"
@@ -23,7 +24,7 @@ using ir::Value;
 
 namespace {
 
-constexpr int64_t kFoldedMax = 4096;  // elements of a constant worth keeping instead of computing
+namespace tuned = thresholds::fold;
 
 bool is_splat(const Value& v, double want) {
   const auto x = ir::splat(v);
@@ -59,7 +60,7 @@ bool is_approximate(const Node& node) {
 Replacement fold(Graph& graph, const Node& node) {
   if (node.op == op::constant || node.op == op::parameter || node.op == op::iota || node.is_unique ||
       !node.regions.empty() || node.types.size() != 1 || node.types[0].is_token ||
-      node.types[0].elements() > kFoldedMax)
+      node.types[0].elements() > tuned::kFoldedMax)
     return {};
   std::vector<TensorView> in;
   for (const Value& v : node.inputs) {

@@ -1,6 +1,8 @@
 // Dims that lie evenly in every operand are merged; of what remains, the widest is the matrix's, the rest is batch.
 #include "compile/host/dot.h"
 
+#include "compile/thresholds.h"
+
 #include <algorithm>
 
 namespace trine::compile {
@@ -8,6 +10,8 @@ namespace trine::compile {
 using arch::GemmStep;
 
 namespace {
+
+namespace tuned = thresholds::host_dot;
 
 // One dim of the multiply with its stride in A, B and C; 0 where the matrix does not have it.
 using Dim = GemmStep::Batch;
@@ -145,9 +149,8 @@ DotStep plan_dot(const ir::Node& dot, const DotOperand& left, const DotOperand& 
 
 std::optional<arch::LoopProgram> dot_loop(const GemmStep& step, const ir::Type& a, const ir::Type& b,
                                           const ir::Type& c) {
-  constexpr int64_t kProductsMax = 256;  // of so few, handing them to the multiply's kernels costs more than they do
   if (step.k < 1 || c.elements() == 0) return std::nullopt;
-  if ((step.m != 1 || step.n != 1) && c.elements() * step.k > kProductsMax) return std::nullopt;
+  if ((step.m != 1 || step.n != 1) && c.elements() * step.k > tuned::kProductsMax) return std::nullopt;
   for (Dtype d : {a.dtype, b.dtype, c.dtype})
     if (!arch::is_loop_dtype(d) || d == Dtype::boolean || is_floating(d) != is_floating(c.dtype)) return std::nullopt;
   arch::LoopBuilder t;

@@ -9,6 +9,7 @@
 #include "compile/host/epilogue.h"
 #include "compile/host/native.h"
 #include "compile/host/windows.h"
+#include "compile/thresholds.h"
 #include "ir/op_ids.h"
 #include "ir/rewrite.h"
 #include "ir/text.h"
@@ -24,6 +25,8 @@ using arch::Step;
 
 namespace {
 
+namespace tuned = thresholds::host_plan;
+
 bool is_constant(const ir::Value& v) { return v.node->op == op::constant; }
 
 // What a region uses of the graph around it, less what it makes anew.
@@ -33,8 +36,6 @@ std::vector<ir::Value> used_by(const ir::Node& node) {
     if (!is_made_anew(*v.node)) used.push_back(v);
   return used;
 }
-
-constexpr int64_t kManyRows = 64;
 
 bool has_dense_columns(const Product& p) { return p.columns.size == 1 || p.columns.stride == 1; }
 
@@ -146,7 +147,7 @@ std::optional<arch::LoopProgram> PlanBuilder::transposed_epilogue(Step& multiply
                                                                   uint32_t read) const {
   auto* gemm = std::get_if<arch::GemmStep>(&multiply.what);
   if (!gemm || gemm->m == 1 || gemm->n == 1) return std::nullopt;
-  if (gemm->n < kManyRows && is_input(multiply.in[1]) && !is_input(multiply.in[0])) return std::nullopt;
+  if (gemm->n < tuned::kManyRows && is_input(multiply.in[1]) && !is_input(multiply.in[0])) return std::nullopt;
   arch::GemmStep transposed = *gemm;
   swap_sides(transposed);
   auto program = as_epilogue(loop, read, product_of(transposed));

@@ -6,6 +6,7 @@
 
 #include "base/number/scalar.h"
 #include "compile/graph/loop_ops.h"
+#include "compile/thresholds.h"
 #include "ir/op_ids.h"
 #include "ops/identity.h"
 
@@ -13,15 +14,15 @@ namespace trine::compile {
 
 namespace {
 
-constexpr int64_t kWindowMax = 4096;  // elements
-constexpr int64_t kRunMax = 48;       // of a window as long as its dim: there, once over it costs as much
+namespace tuned = thresholds::host_pool;
 
 // A long window that ends or begins at each element, as of a running sum: the op itself goes over it once.
 bool is_running(const ir::Node& node) {
   const Dims& dims = node.inputs[0].type().dims;
   const ir::Ints &window = node.attrs.ints("window_dimensions"), &padding = node.attrs.ints("padding");
   for (size_t d = 0; d < dims.size() && !padding.empty(); ++d)
-    if (window[d] > kRunMax && window[d] == dims[d] && std::max(padding[2 * d], padding[2 * d + 1]) == dims[d] - 1)
+    if (window[d] > tuned::kRunMax && window[d] == dims[d] &&
+        std::max(padding[2 * d], padding[2 * d + 1]) == dims[d] - 1)
       return true;
   return false;
 }
@@ -38,7 +39,7 @@ bool is_pool(const ir::Node& node) {
     return std::all_of(ints.begin(), ints.end(), [&](int64_t i) { return i == value; });
   };
   return is_number && is_known && arch::is_loop_dtype(dtype) && all("base_dilations", 1) &&
-         !all("window_dimensions", 1) && element_count(node.attrs.ints("window_dimensions")) <= kWindowMax &&
+         !all("window_dimensions", 1) && element_count(node.attrs.ints("window_dimensions")) <= tuned::kWindowMax &&
          element_count(node.types[0].dims) > 0 && !is_running(node);
 }
 

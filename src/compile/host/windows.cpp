@@ -3,12 +3,15 @@
 
 #include <algorithm>
 
+#include "compile/thresholds.h"
 #include "ir/op_ids.h"
 #include "ops/slices.h"
 
 namespace trine::compile {
 
 namespace {
+
+namespace tuned = thresholds::host_windows;
 
 bool holds(const ir::Ints& ints, int64_t d) { return std::find(ints.begin(), ints.end(), d) != ints.end(); }
 
@@ -80,9 +83,6 @@ bool is_loop_gather(const ir::Node& node) {
 
 namespace {
 
-// Shorter windows are no more than what is kept of each of them.
-constexpr int64_t kJoinedElements = 64;
-
 // Are the windows side by side in `many` the same, in the same order?
 bool are_alike(const arch::WindowStep& a, const arch::WindowStep& b) {
   if (a.windows.size() != b.windows.size() || a.window.size() != b.window.size()) return false;
@@ -93,7 +93,7 @@ bool are_alike(const arch::WindowStep& a, const arch::WindowStep& b) {
   }
   for (size_t d = 0; d < a.windows.size(); ++d)
     if (a.windows[d].size != b.windows[d].size || a.windows[d].many != b.windows[d].many) return false;
-  return elements >= kJoinedElements;
+  return elements >= tuned::kJoinedElements;
 }
 
 }  // namespace

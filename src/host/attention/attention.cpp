@@ -16,19 +16,17 @@
 #include "host/attention/kernels.h"
 #include "host/attention/rows.h"
 #include "host/gemm/blocked.h"
+#include "host/thresholds.h"
 #include "host/values.h"
 
 namespace trine::host {
 
 namespace {
 
+namespace tuned = thresholds::attention;
+
 constexpr int64_t kWide = 16;                                // queries side by side
-constexpr int64_t kBlockKeys = 192;                          // 32 groups of keys; their scores are 12 KiB
 constexpr int64_t kFewRows = arch::AttentionStep::kFewRows;  // packing does not pay up to here
-constexpr int64_t kFewKeys = 64;                             // met at a time by few rows
-constexpr int64_t kTogetherKeys = 8;                         // by few rows of several heads
-constexpr int64_t kTogether = 12;                            // heads; a row of them is 3 KiB of f32
-constexpr int64_t kRowsAhead = 16;                           // fetched while others are widened
 constexpr float kLeast = -std::numeric_limits<float>::infinity();
 
 struct AttentionPortable {
@@ -125,9 +123,9 @@ struct PackedHead {
                           a.keys,
                           a.simd};
     const PanelSource from_k = k.source(), from_v = v.source();
-    parallel_for(ceil_div(a.keys, kBlockKeys), 1, [&](int64_t begin, int64_t end) {
+    parallel_for(ceil_div(a.keys, tuned::kBlockKeys), 1, [&](int64_t begin, int64_t end) {
       for (int64_t block = begin; block < end; ++block) {
-        const int64_t first = block * kBlockKeys;
+        const int64_t first = block * tuned::kBlockKeys;
         const Groups in = groups(first);
         for (int64_t g = 0; g < in.count; ++g) {
           const int64_t key = first + in.row(g), height = in.row(g + 1) - in.row(g);
@@ -140,10 +138,12 @@ struct PackedHead {
       }
     });
   }
-  Groups groups(int64_t first) const { return Groups(std::min(kBlockKeys, a.keys - first)); }  // of the block of keys
+  Groups groups(int64_t first) const {
+    return Groups(std::min(tuned::kBlockKeys, a.keys - first));
+  }  // of the block of keys
   float* keys(int64_t key) const { return memory.as<float>() + key * a.dim; }
   float* values(int64_t first, int64_t dim) const {
-    const int64_t count = std::min(kBlockKeys, a.keys - first);
+    const int64_t count = std::min(tuned::kBlockKeys, a.keys - first);
     return memory.as<float>() + a.keys * a.dim + first * a.value_dim + dim * count;
   }
 
@@ -160,11 +160,11 @@ struct Column {
         packed(p),
         row0(first_row),
         count(rows),
-        memory(size_t(((a.dim + 2 * kBlockKeys + a.value_dim) * kWide + a.value_dim) * 4)),
+        memory(size_t(((a.dim + 2 * tuned::kBlockKeys + a.value_dim) * kWide + a.value_dim) * 4)),
         q(memory.as<float>()),
         scores(q + a.dim * kWide),
-        bias(scores + kBlockKeys * kWide),
-        sums(bias + kBlockKeys * kWide),
+        bias(scores + tuned::kBlockKeys * kWide),
+        sums(bias + tuned::kBlockKeys * kWide),
         row_out(sums + a.value_dim * kWide),
         micro(micro_kernels(PanelFormat::floats, a.simd)) {
     std::fill_n(top, kWide, kLeast);
@@ -178,7 +178,7 @@ struct Column {
     head.kernels.scale(q, a.dim, scale.data());
     std::fill_n(sums, a.value_dim * kWide, 0.0f);
     const int64_t end = head.visible(row0 + count - 1);
-    for (int64_t first = 0; first < end; first += kBlockKeys) {
+    for (int64_t first = 0; first < end; first += tuned::kBlockKeys) {
       const int64_t n = packed.groups(first).m;
       score(first);
       mask(first, n);
@@ -272,7 +272,7 @@ void run_packed(const Head& head) {
 // Rows of a tensor as f32: where they lie, or copied, some at a time.
 struct WideRows {
   WideRows(const Attention::Tensor& tensor, const Attention& attention, int64_t dim)
-      : t(tensor), n(dim), a(attention), memory(size_t(kFewKeys * dim) * 4) {}
+      : t(tensor), n(dim), a(attention), memory(size_t(tuned::kFewKeys * dim) * 4) {}
 
   struct Rows {
     const float* data = nullptr;
@@ -285,7 +285,7 @@ struct WideRows {
       return {reinterpret_cast<const float*>(address_of(t, item.batch, item.kv, first)), t.seq_stride};
     }
     for (int64_t r = 0; r < count; ++r) {
-      const std::byte* ahead = address_of(t, item.batch, item.kv, first + r + kRowsAhead);
+      const std::byte* ahead = address_of(t, item.batch, item.kv, first + r + tuned::kRowsAhead);
       for (int64_t i = 0; i < n * t.dim_stride * bytes(t.dtype); i += 64) __builtin_prefetch(ahead + i);
       widen(item, first + r, memory.as<float>() + r * n);
     }
@@ -394,7 +394,7 @@ void run_few(const Attention& a, int64_t first, int64_t count) {
   for (int64_t i = 0; i < count; ++i)
     heads.emplace_back(Head(a, first + i), memory.as<float>() + i * FewRows::floats(a));
   const WideRows keys(a.k, a, a.dim), values(a.v, a, a.value_dim);
-  const int64_t step = count > 1 ? kTogetherKeys : kFewKeys;
+  const int64_t step = count > 1 ? tuned::kTogetherKeys : tuned::kFewKeys;
   for (int64_t j = 0; j < a.keys; j += step) {
     for (FewRows& h : heads) h.add_keys(keys, j, std::min(step, a.keys - j));
   }
@@ -409,7 +409,7 @@ void run_few(const Attention& a, int64_t first, int64_t count) {
 int64_t heads_together(const Attention& a) {
   const auto are_mixed = [](const Attention::Tensor& t) { return t.head_stride < t.seq_stride; };
   if (!are_mixed(a.k) || !are_mixed(a.v)) return 1;
-  int64_t count = std::min(kTogether, std::max<int64_t>(a.batch * a.kv_heads / (2 * pool_threads()), 1));
+  int64_t count = std::min(tuned::kTogether, std::max<int64_t>(a.batch * a.kv_heads / (2 * pool_threads()), 1));
   while (a.kv_heads % count != 0) --count;
   return count;
 }

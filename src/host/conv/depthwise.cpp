@@ -7,13 +7,14 @@
 #include <vector>
 
 #include "base/pool.h"
+#include "host/thresholds.h"
 #include "host/values.h"
 
 namespace trine::host {
 
 namespace {
 
-constexpr int64_t kTapsMax = 1024;
+namespace tuned = thresholds::convolution;
 
 void tap_sum(const float* const* in, const float* const* w, int64_t taps, int64_t n, float* to) {
   constexpr int64_t kBlock = 16;
@@ -142,7 +143,7 @@ struct Depthwise {
     const bool direct = is_direct(out, Family::floats);
     float* tile = direct ? static_cast<float*>(out.data) + row0 * out.row_stride : own;
     const int64_t ld = direct ? out.row_stride : c.groups;
-    const float *in[kTapsMax], *w[kTapsMax];
+    const float *in[tuned::kDepthwiseTapsMax], *w[tuned::kDepthwiseTapsMax];
     for (int64_t r = 0; r < count; ++r) {
       const Index y = decode(c, &Conv::Dim::out, (row0 + r) % positions);
       const float* base = image.data + (row0 + r) / positions * image.batch_stride;
@@ -181,7 +182,7 @@ bool runs_depthwise(const Conv& c, Family family) {
   for (int s = 0; s < c.rank; ++s) holes |= c.space[size_t(s)].in_dilation > 1;
   const int64_t taps = product(c, &Conv::Dim::window);
   return family == Family::floats && c.in_features == 1 && c.out_features == 1 && c.groups > 1 && !holes && taps > 0 &&
-         taps <= kTapsMax && !c.packed_weights;
+         taps <= tuned::kDepthwiseTapsMax && !c.packed_weights;
 }
 
 void run_depthwise(const Conv& c) {

@@ -6,13 +6,13 @@
 #include <vector>
 
 #include "base/pool.h"
+#include "host/thresholds.h"
 
 namespace trine::host {
 
 namespace {
 
-constexpr int64_t kTapsMax = 4096;
-constexpr int64_t kRowMin = 16;  // positions: below, rows are mostly ends
+namespace tuned = thresholds::convolution;
 
 void weighed_sum(const float* const* in, const float* w, int64_t taps, int64_t n, float* to) {
   std::fill_n(to, n, 0.0f);
@@ -132,7 +132,8 @@ bool runs_as_stencil(const Conv& c, Family family) {
     if (c.space[size_t(s)].in_dilation != 1) return false;
   const Conv::Dim& d = c.space[size_t(c.rank - 1)];
   const int64_t taps = c.in_features * product(c, &Conv::Dim::window, c.rank);
-  return d.stride == 1 && d.in_stride == 1 && d.out_stride == 1 && d.out >= kRowMin && taps > 0 && taps <= kTapsMax;
+  return d.stride == 1 && d.in_stride == 1 && d.out_stride == 1 && d.out >= tuned::kRowMin && taps > 0 &&
+         taps <= tuned::kStencilTapsMax;
 }
 
 void run_stencil(const Conv& c) {

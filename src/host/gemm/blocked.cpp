@@ -7,21 +7,16 @@
 
 #include "base/pool.h"
 #include "host/gemm/gemv.h"
+#include "host/thresholds.h"
 
 namespace trine::host {
 
 namespace {
 
-constexpr int64_t kBlockGroups = 24;                     // 144 rows: with kDepthBlock 432 KiB of A, in L2
-constexpr int64_t kChunkPanels = 12;                     // 192 columns, in L2 four panels at a time
-constexpr int64_t kTasksPerThread = 4;                   // so that a thread that lost its core is not waited for
-constexpr int64_t kSharedBytes = int64_t{16} << 20;      // of packed A at a time
-constexpr int64_t kWidenedBytes = int64_t{64} << 20;     // of B, widened for all blocks of rows at once
-constexpr int64_t kDepthLong = 8192, kDepthPart = 4096;  // steps: longer sums are packed in parts
-constexpr int64_t kSplitTiles = 384;                     // groups x panels; results this small split a long depth
+namespace tuned = thresholds::blocked;
+
 constexpr int64_t kPanelBytes =
-    (kDepthBlock + 1) * kStepBytes;                    // of a block; one step more keeps panels off one L1 set
-constexpr int64_t kInlineProducts = int64_t{1} << 18;  // multiply-adds not worth a second thread
+    (kDepthBlock + 1) * kStepBytes;  // of a block; one step more keeps panels off one L1 set
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -61,7 +56,7 @@ struct Run {
   // About as many panels a task, at least one; fours are not cut.
   int64_t chunk_of(int64_t panels_wanted) const {
     const int64_t step = kernels.wide[1] && panels_wanted >= kPanelsWide ? kPanelsWide : 1;
-    return std::clamp<int64_t>(panels_wanted / step * step, 1, kChunkPanels);
+    return std::clamp<int64_t>(panels_wanted / step * step, 1, tuned::kChunkPanels);
   }
   int64_t height_of(int64_t group) const { return groups.row(group + 1) - groups.row(group); }
   void fill_a(int64_t group, int64_t d, int64_t steps, std::byte* to) const {
@@ -85,7 +80,7 @@ struct Task {
         col0(p0 * run.width),
         cols(std::min(p1 * run.width, run.w.n) - col0),
         b_bytes(run.all_b ? 0 : (p1 - p0) * kPanelBytes),
-        a_bytes(run.all_a || run.plain_a ? 0 : kBlockGroups * kRowsMax * kDepthBlock * run.unit),
+        a_bytes(run.all_a || run.plain_a ? 0 : tuned::kBlockGroups * kRowsMax * kDepthBlock * run.unit),
         scratch(size_t(b_bytes + a_bytes + (run.sums ? 0 : (run.groups.row(g1) - row0) * cols * run.unit))),
         tile(run.sums ? run.sums + (row0 * run.sums_ld + col0) * run.unit : scratch.as() + b_bytes + a_bytes),
         ld(run.sums ? run.sums_ld : cols) {}
@@ -94,8 +89,8 @@ struct Task {
     for (int64_t d = 0; d < run.depth(); d += kDepthBlock) {
       const int64_t steps = std::min(kDepthBlock, run.depth() - d);
       find_b(d, steps);
-      for (int64_t gb = g0; gb < g1; gb += kBlockGroups) {
-        const int64_t ge = std::min(gb + kBlockGroups, g1);
+      for (int64_t gb = g0; gb < g1; gb += tuned::kBlockGroups) {
+        const int64_t ge = std::min(gb + tuned::kBlockGroups, g1);
         find_a(gb, ge, d, steps);
         for (int64_t p = p0, step = 1; p < p1; p += step) {
           step = panels_at(p);
@@ -211,7 +206,7 @@ struct Task {
   const int64_t ld;
   const std::byte* b = nullptr;  // this block of depth, and bytes from panel to panel
   int64_t b_stride = 0;
-  Group a[kBlockGroups] = {};
+  Group a[tuned::kBlockGroups] = {};
 };
 
 // Cuts the result into tasks of at most `block` groups by `chunk` panels: nearly equal, as many for every thread. Those
@@ -235,7 +230,7 @@ void run_sharing_a(Run& run, int64_t block, int64_t chunk) {
   run.plain_a = run.can_be_plain() && chunk % kPanelsWide == 0;
   if (run.plain_a) return run_tasks(run, 0, run.groups.count, block, chunk);
   const int64_t group_bytes = run.depth() * kRowsMax * run.unit;
-  const int64_t step = std::min(run.groups.count, std::max(kSharedBytes / group_bytes, kBlockGroups));
+  const int64_t step = std::min(run.groups.count, std::max(tuned::kSharedBytes / group_bytes, tuned::kBlockGroups));
   Scratch memory(size_t(step * group_bytes));
   run.all_a = memory.as();
   for (int64_t g0 = 0; g0 < run.groups.count; g0 += step) {
@@ -254,7 +249,7 @@ void run_sharing_a(Run& run, int64_t block, int64_t chunk) {
 void pack_all_b(const Run& run, std::byte* to) {
   const PanelSource& source = run.w.b;
   const int64_t panel_bytes = run.depth() * kStepBytes;
-  parallel_for(run.panels, kChunkPanels, [&](int64_t begin, int64_t end) {
+  parallel_for(run.panels, tuned::kChunkPanels, [&](int64_t begin, int64_t end) {
     for (int64_t p = begin; p < end; ++p) {
       if (!source.fill_rows) run.fill_b(p, 0, run.depth(), to + p * panel_bytes);
     }
@@ -277,8 +272,8 @@ void widen_all_b(const Run& run, std::byte* to) {
 
 void run_part(Run& run) {
   const PackedMatrix* packed = run.w.packed_b;
-  const int64_t wanted = pool_threads() * kTasksPerThread;
-  const int64_t blocks = ceil_div(run.groups.count, kBlockGroups);
+  const int64_t wanted = pool_threads() * tuned::kTasksPerThread;
+  const int64_t blocks = ceil_div(run.groups.count, tuned::kBlockGroups);
   if (packed && packed->is_wide()) {
     run.all_b = packed->panel(run.w.packed_item, 0) + run.part.begin * kStepBytes;
     run.all_b_depth = depth_steps(run.w.family, packed->k());
@@ -287,24 +282,25 @@ void run_part(Run& run) {
     return run_sharing_a(run, run.groups.count, run.chunk_of(run.panels / wanted));
   }
   const int64_t b_bytes = run.panels * run.depth() * kStepBytes;
-  const bool widens = packed && !packed->is_wide() && blocks > 1 && b_bytes <= kWidenedBytes;
+  const bool widens = packed && !packed->is_wide() && blocks > 1 && b_bytes <= tuned::kWidenedBytes;
   Scratch memory(packed && !widens ? 0 : size_t(b_bytes));
   if (!packed || widens) {
     (widens ? widen_all_b : pack_all_b)(run, memory.as());
     run.all_b = memory.as();
     run.all_b_depth = run.depth();
   }
-  if (run.panels <= kChunkPanels || blocks >= wanted) {
+  if (run.panels <= tuned::kChunkPanels || blocks >= wanted) {
     run.plain_a = run.can_be_plain();
-    const int64_t block = std::clamp<int64_t>(ceil_div(run.groups.count, wanted), 4, kBlockGroups);
-    return run_tasks(run, 0, run.groups.count, block, run.plain_a ? std::min(run.panels, kChunkPanels) : run.panels);
+    const int64_t block = std::clamp<int64_t>(ceil_div(run.groups.count, wanted), 4, tuned::kBlockGroups);
+    return run_tasks(run, 0, run.groups.count, block,
+                     run.plain_a ? std::min(run.panels, tuned::kChunkPanels) : run.panels);
   }
-  run_sharing_a(run, kBlockGroups, run.chunk_of(run.panels * blocks / wanted));
+  run_sharing_a(run, tuned::kBlockGroups, run.chunk_of(run.panels * blocks / wanted));
 }
 
 void run_parts(const Blocked& w) {
   Run run(w);
-  const bool direct = is_direct(w.out, w.family), parts = w.depth > kDepthLong;
+  const bool direct = is_direct(w.out, w.family), parts = w.depth > tuned::kDepthLong;
   Scratch sums(parts && !direct ? size_t(w.m * w.n * run.unit) : 1);
   if (direct) {
     run.sums = static_cast<std::byte*>(w.out.data);
@@ -313,7 +309,7 @@ void run_parts(const Blocked& w) {
     run.sums = sums.as();
     run.sums_ld = w.n;
   }
-  const int64_t step = parts ? kDepthPart : w.depth;
+  const int64_t step = parts ? tuned::kDepthPart : w.depth;
   for (int64_t d = 0; d < w.depth; d += step) {
     run.part = {w.begin + d, w.begin + std::min(d + step, w.depth), d == 0, d + step >= w.depth};
     run.all_a = run.all_b = nullptr;
@@ -332,13 +328,13 @@ void add_up(std::byte* sums, int64_t size, int64_t count) {
 
 // Small results of a long depth: parts of fixed length side by side, added in order.
 void run_split(const Blocked& w) {
-  const int64_t count = ceil_div(w.depth, kDepthPart), size = w.m * w.n, bytes = size * row(w.family).unit;
+  const int64_t count = ceil_div(w.depth, tuned::kDepthPart), size = w.m * w.n, bytes = size * row(w.family).unit;
   Scratch memory(size_t(count * bytes));
   parallel_for(count, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       Blocked part = w;
-      part.begin = w.begin + i * kDepthPart;
-      part.depth = std::min(kDepthPart, w.depth - i * kDepthPart);
+      part.begin = w.begin + i * tuned::kDepthPart;
+      part.depth = std::min(tuned::kDepthPart, w.depth - i * tuned::kDepthPart);
       part.out = {.data = memory.as() + i * bytes, .dtype = row(w.family).sum, .row_stride = w.n};
       run_parts(part);
     }
@@ -383,10 +379,10 @@ void run_blocked(const Blocked& w) {
   if (w.m <= 0 || w.n <= 0) return;
   if (w.depth <= 0) return run_empty(w);
   static ThreadPool alone(1);
-  ThreadPool::Use use(w.m * w.n * w.depth <= kInlineProducts ? alone : ThreadPool::current());
+  ThreadPool::Use use(w.m * w.n * w.depth <= tuned::kInlineProducts ? alone : ThreadPool::current());
   if (runs_as_gemv(w)) return run_gemv(w);
   const int64_t tiles = Groups(w.m).count * ceil_div(w.n, panel_width(w.family));
-  if (w.depth > kDepthLong && tiles <= kSplitTiles) return run_split(w);
+  if (w.depth > tuned::kDepthLong && tiles <= tuned::kSplitTiles) return run_split(w);
   run_parts(w);
 }
 

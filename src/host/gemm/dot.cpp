@@ -7,12 +7,15 @@
 
 #include "base/pool.h"
 #include "host/gemm/gemm.h"
+#include "host/thresholds.h"
 
 namespace trine::host {
 
 using arch::GemmStep;
 
 namespace {
+
+namespace tuned = thresholds::small;
 
 // Calls f(item, offsets in elements) for every index of the batch dims but the last `inner`.
 template <class F>
@@ -90,13 +93,8 @@ Result<void> plain(const GemmStep& g, std::span<const TensorView> in, const Tens
   });
 }
 
-// Batches of few numbers each, where what packing costs would be most of it: up to where packing was faster on a grid
-// of m, n and k from 1 to 128. By rows that is a matter of A's numbers, by dots of all products, never of how many
-// items.
-constexpr int64_t kSmallLeft = 128, kSmallProducts = 512, kSmallColumns = 64, kDotColumns = 4;
-
 // Where columns of b are dense, and not very few, by rows of the result; else element by element.
-bool is_by_rows(const GemmStep& g) { return g.b.col_stride == 1 && g.n > kDotColumns; }
+bool is_by_rows(const GemmStep& g) { return g.b.col_stride == 1 && g.n > tuned::kDotColumns; }
 
 int64_t item_count(const GemmStep& g) {
   int64_t count = 1;
@@ -107,8 +105,8 @@ int64_t item_count(const GemmStep& g) {
 bool is_small(const GemmStep& g, std::span<const TensorView> in, const TensorView& out) {
   for (const TensorView* v : {&in[0], &in[1], &out})
     if (v->dtype != Dtype::f32) return false;
-  if (!out.data || g.n > kSmallColumns || item_count(g) == 1) return false;
-  return is_by_rows(g) ? g.m * g.k <= kSmallLeft : g.m * g.n * g.k <= kSmallProducts;
+  if (!out.data || g.n > tuned::kSmallColumns || item_count(g) == 1) return false;
+  return is_by_rows(g) ? g.m * g.k <= tuned::kSmallLeft : g.m * g.n * g.k <= tuned::kSmallProducts;
 }
 
 void small_dots(const GemmStep& g, const float* a, const float* b, float* c) {
@@ -121,7 +119,7 @@ void small_dots(const GemmStep& g, const float* a, const float* b, float* c) {
     }
 }
 void small_rows(const GemmStep& g, const float* a, const float* b, float* c) {
-  float sums[kSmallColumns];
+  float sums[tuned::kSmallColumns];
   for (int64_t i = 0; i < g.m; ++i) {
     std::fill_n(sums, g.n, 0.0f);
     for (int64_t k = 0; k < g.k; ++k) {

@@ -4,15 +4,13 @@
 #include <algorithm>
 
 #include "base/pool.h"
+#include "host/thresholds.h"
 
 namespace trine::host {
 
 namespace {
 
-constexpr int64_t kRows = 8;               // more rows are bound by arithmetic and take the blocked path
-constexpr int64_t kTaskPanels = 4;         // of f32 64 columns
-constexpr int64_t kCachedBytes = 1 << 20;  // of B: below, panels go side by side, since sums of one wait for each other
-constexpr int64_t kNearBytes = 1024;       // how far a lone group fetches ahead; several fetch the next block together
+namespace tuned = thresholds::gemv;
 
 // The kernel that reads the panels as they are; formats without one are widened into L1 first.
 struct Reader {
@@ -55,7 +53,7 @@ struct Gemv {
       if (reader.widens) b.widen(from, steps, wide, w.simd);
       for (int64_t g = 0; g < groups.count; ++g) {
         const int64_t row = groups.row(g), rows = groups.row(g + 1) - row;
-        const int64_t far = groups.count == 1 ? kNearBytes : kDepthBlock * b.step_bytes();
+        const int64_t far = groups.count == 1 ? tuned::kNearBytes : kDepthBlock * b.step_bytes();
         const Ahead ahead{from + far + g * steps / groups.count * b.step_bytes(), stride};
         multiply(kernels, w.family, a.as() + (row * w.depth + d * rows) * unit, reader.widens ? wide : from, steps,
                  rows, cols, tile + row * ld * unit, ld, d > 0, ahead);
@@ -66,7 +64,7 @@ struct Gemv {
   // Whether panels p to p + kPanelsWide are one call of a wide kernel.
   bool is_wide(int64_t p, int64_t end) const {
     return !reader.widens && groups.count == 1 && kernels.wide[w.m] && p + kPanelsWide <= end &&
-           (p + kPanelsWide) * width <= w.n && int64_t(w.packed_b->bytes()) <= kCachedBytes;
+           (p + kPanelsWide) * width <= w.n && int64_t(w.packed_b->bytes()) <= tuned::kCachedBytes;
   }
   void wide_panels(int64_t p, std::byte* tile, int64_t ld) const {
     const PackedMatrix& b = *w.packed_b;
@@ -88,19 +86,19 @@ struct Gemv {
 
 }  // namespace
 
-bool runs_as_gemv(const Blocked& w) { return w.packed_b && w.m <= kRows; }
+bool runs_as_gemv(const Blocked& w) { return w.packed_b && w.m <= tuned::kRows; }
 
 void run_gemv(const Blocked& w) {
   const Gemv gemv(w);
-  const int64_t panels = w.packed_b->panels(), tasks = (panels + kTaskPanels - 1) / kTaskPanels;
+  const int64_t panels = w.packed_b->panels(), tasks = (panels + tuned::kTaskPanels - 1) / tuned::kTaskPanels;
   const bool direct = is_direct(w.out, w.family);
   parallel_for(tasks, 1, [&](int64_t begin, int64_t end) {
     alignas(64) std::byte wide[kDepthBlock * kStepBytes];
-    alignas(64) std::byte own[kRows * kTaskPanels * kStepBytes];
+    alignas(64) std::byte own[tuned::kRows * tuned::kTaskPanels * kStepBytes];
     for (int64_t t = begin; t < end; ++t) {
-      const int64_t p0 = t * kTaskPanels, p1 = std::min(p0 + kTaskPanels, panels), col0 = p0 * gemv.width;
+      const int64_t p0 = t * tuned::kTaskPanels, p1 = std::min(p0 + tuned::kTaskPanels, panels), col0 = p0 * gemv.width;
       std::byte* tile = direct ? static_cast<std::byte*>(w.out.data) + col0 * gemv.unit : own;
-      const int64_t ld = direct ? w.out.row_stride : kTaskPanels * gemv.width;
+      const int64_t ld = direct ? w.out.row_stride : tuned::kTaskPanels * gemv.width;
       for (int64_t p = p0; p < p1;) {
         std::byte* to = tile + (p - p0) * kStepBytes;
         if (gemv.is_wide(p, p1)) {

@@ -4,13 +4,13 @@
 #include <algorithm>
 
 #include "base/pool.h"
+#include "host/thresholds.h"
 
 namespace trine::host {
 
 namespace {
 
-constexpr int64_t kTaskColumns = 256;
-constexpr int64_t kInlineProducts = int64_t{1} << 17;  // multiply-adds not worth a second thread
+namespace tuned = thresholds::matvec;
 
 template <class T>
 void vec_times(const T* a, const T* b, int64_t step, int64_t apart, int64_t depth, int64_t n, T* to) {
@@ -52,9 +52,9 @@ void run_as(const Gemm& g, Family family, int64_t item) {
   const TileOut out{c, g.c.dtype, g.c.row_stride, g.c.col_stride, g.epilogue, g.row_base + item};
   const bool direct = is_direct(out, family);
   auto columns = [&](int64_t begin, int64_t end) {
-    alignas(64) T own[kTaskColumns], part[kTaskColumns];
-    for (int64_t j = begin; j < end; j += kTaskColumns) {
-      const int64_t n = std::min(kTaskColumns, end - j);
+    alignas(64) T own[tuned::kTaskColumns], part[tuned::kTaskColumns];
+    for (int64_t j = begin; j < end; j += tuned::kTaskColumns) {
+      const int64_t n = std::min(tuned::kTaskColumns, end - j);
       T* to = direct ? reinterpret_cast<T*>(c) + j : own;
       for (int64_t d = 0; d < g.k; d += kDepthBlock) {
         const int64_t steps = std::min(kDepthBlock, g.k - d);
@@ -65,9 +65,10 @@ void run_as(const Gemm& g, Family family, int64_t item) {
       finish_tile(out, family, reinterpret_cast<std::byte*>(to), n, 0, 1, j, n);
     }
   };
-  if (g.n * g.k <= kInlineProducts) return columns(0, g.n);
-  parallel_for((g.n + kTaskColumns - 1) / kTaskColumns, 1,
-               [&](int64_t begin, int64_t end) { columns(begin * kTaskColumns, std::min(end * kTaskColumns, g.n)); });
+  if (g.n * g.k <= tuned::kInlineProducts) return columns(0, g.n);
+  parallel_for((g.n + tuned::kTaskColumns - 1) / tuned::kTaskColumns, 1, [&](int64_t begin, int64_t end) {
+    columns(begin * tuned::kTaskColumns, std::min(end * tuned::kTaskColumns, g.n));
+  });
 }
 
 }  // namespace

@@ -7,14 +7,14 @@
 #include "base/pool.h"
 #include "base/text.h"
 #include "host/gemm/pack_fill.h"
+#include "host/thresholds.h"
 #include "host/values.h"
 
 namespace trine::host {
 
 namespace {
 
-constexpr int64_t kRowsAhead = 4;   // prefetched when packing row by row
-constexpr int64_t kRowLanes = 512;  // widened at a time
+namespace tuned = thresholds::pack;
 
 template <class U>
 void pack_lanes(const LaneRun* runs, int64_t depth_stride, int64_t width, int64_t depth, void* to_) {
@@ -83,12 +83,12 @@ void fill_rows(const void* ctx, int64_t lane, int64_t lanes, int64_t begin, int6
   auto& p = *static_cast<const StridedPanels*>(ctx);
   const int64_t unit = row(p.family).unit, width = panel_width(p.family);
   const bool wide = is_wide(p.dtype, p.family);
-  alignas(64) std::byte staged[kRowLanes * 4];
+  alignas(64) std::byte staged[tuned::kRowLanes * 4];
   for (int64_t d = 0; d < depth; ++d) {
-    for (int64_t l = 0; l < lanes; l += kRowLanes) {
-      const int64_t count = std::min(kRowLanes, lanes - l);
+    for (int64_t l = 0; l < lanes; l += tuned::kRowLanes) {
+      const int64_t count = std::min(tuned::kRowLanes, lanes - l);
       const std::byte* from = at(p, lane + l, begin + d);
-      const std::byte* ahead = at(p, lane + l, begin + d + kRowsAhead);
+      const std::byte* ahead = at(p, lane + l, begin + d + tuned::kRowsAhead);
       for (int64_t i = 0; i < count * bytes(p.dtype); i += 64) __builtin_prefetch(ahead + i);
       if (!wide) widen_units(p.dtype, p.family, from, staged, count, p.simd);
       std::byte* step = static_cast<std::byte*>(to) + l / width * panel_bytes + d * kStepBytes;

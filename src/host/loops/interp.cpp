@@ -5,6 +5,7 @@
 
 #include "base/number/number.h"
 #include "base/result.h"
+#include "host/thresholds.h"
 
 namespace trine::host {
 
@@ -17,9 +18,7 @@ using arch::LoopValue;
 
 namespace {
 
-constexpr int64_t kSlotsBytes = 24 << 10;  // all slots together: most of a first-level cache
-constexpr int64_t kBlockMax = 1024, kBlockMin = 64;
-constexpr int64_t kBufferedBytes = 128 << 10;  // of a block of rows
+namespace tuned = thresholds::loops;
 
 struct Maker {
   const LoopNest& nest;
@@ -336,8 +335,8 @@ struct Maker {
     bool wide =
         std::any_of(out.storage.begin(), out.storage.end(), [](const ValueStorage& p) { return p.lane_bytes == 8; });
     int64_t lane = wide ? 8 : 4;
-    int64_t block = kSlotsBytes / (lane * std::max<int64_t>(out.slots, 3)) / 64 * 64;
-    block = std::clamp(block, kBlockMin, kBlockMax);
+    int64_t block = tuned::kSlotsBytes / (lane * std::max<int64_t>(out.slots, 3)) / 64 * 64;
+    block = std::clamp(block, tuned::kBlockMin, tuned::kBlockMax);
     int64_t buffered_per_lane = 0;
     for (uint32_t i = 0; i < out.storage.size(); ++i) {
       if (out.storage[i].kind != StorageKind::buffered) continue;
@@ -345,7 +344,7 @@ struct Maker {
       buffered_per_lane += out.storage[i].lane_bytes * nest.inner_count;
     }
     if (nest.vertical && buffered_per_lane > 0) {
-      block = std::clamp(kBufferedBytes / buffered_per_lane / 16 * 16, std::min<int64_t>(16, block), block);
+      block = std::clamp(tuned::kBufferedBytes / buffered_per_lane / 16 * 16, std::min<int64_t>(16, block), block);
     }
     out.block = std::min(block, std::max<int64_t>(nest.vector.size, 1));
     out.slot_bytes = in_lines(out.block * lane);

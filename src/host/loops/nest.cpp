@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "base/number/number.h"
+#include "host/thresholds.h"
 
 namespace trine::host {
 
@@ -17,13 +18,7 @@ using arch::LoopValue;
 
 namespace {
 
-constexpr int64_t kCutHorizontal = 8192;                   // elements of a partial result
-constexpr int64_t kCutVertical = 256;                      // rows of a partial result
-constexpr int64_t kBufferedBytesMax = 1 << 20;             // of a row: within the second-level cache
-constexpr int64_t kShortMax = 12;                          // elements of a dim that vectors fill badly
-constexpr int64_t kRepeatedMin = 64, kRepeatedMax = 2048;  // numbers of a repeated operand
-constexpr double kPick = 6;                                // of an element, wherever it lies, in loads along the vector
-constexpr int kCheap = 3;  // a value of this cost is computed again rather than buffered
+namespace tuned = thresholds::loops;
 
 struct Dim {
   int64_t size = 1;
@@ -72,7 +67,7 @@ double vector_cost(const LoopProgram& p, const Dim& d) {
   double per = 2;
   for (const LoopInsn& n : p.insns) {
     if (p.stages[n.stage] == LoopStage::once) continue;
-    if (n.op == LoopOp::pick) per += kPick;
+    if (n.op == LoopOp::pick) per += tuned::kPick;
     if (n.op != LoopOp::load && n.op != LoopOp::store) continue;
     int64_t s = d.strides[n.at];
     per += s == 0 ? 0.1 : s == 1 ? 1 : is_doubled(p, n.at, s) ? 2 : n.op == LoopOp::store ? 10 : 8;
@@ -145,7 +140,8 @@ Lie lie_of(const LoopProgram& p, const std::vector<Dim>& dims, size_t shorts, si
 
 // Iterations of `around` that make a row long enough for vectors, and no longer than is cheap to write out.
 int64_t repeats_of(int64_t around, int64_t count) {
-  for (int64_t repeats = std::min(kRepeatedMax / count, around / 8); repeats * count >= kRepeatedMin; --repeats)
+  for (int64_t repeats = std::min(tuned::kRepeatedMax / count, around / 8); repeats * count >= tuned::kRepeatedMin;
+       --repeats)
     if (around % repeats == 0) return repeats;
   return 0;
 }
@@ -178,7 +174,7 @@ void lengthen_short(const LoopProgram& p, std::vector<Dim>& dims, LoopNest& nest
   for (const LoopInsn& n : p.insns)
     if (n.op == LoopOp::pick) return;  // indices are counted in the operand as it is
   for (size_t s = 0; s < dims.size(); ++s) {
-    if (dims[s].size > kShortMax || dims[s].has_iota) continue;
+    if (dims[s].size > tuned::kShortMax || dims[s].has_iota) continue;
     for (size_t around = 0; around < dims.size(); ++around)
       if (lengthen(p, dims, s, around, nest)) return;
   }
@@ -225,7 +221,8 @@ void order_loops(const LoopProgram& p, LoopNest& nest, bool fixed) {
   int64_t outermost = nest.inner.empty() ? 1 : nest.inner[0].size;
   int64_t rest = outermost == 0 ? 1 : nest.inner_count / outermost;
   if (!nest.vertical && !nest.inner.empty()) rest *= nest.vector.size;
-  nest.inner_cut = std::max<int64_t>(1, (nest.vertical ? kCutVertical : kCutHorizontal) / std::max<int64_t>(rest, 1));
+  nest.inner_cut =
+      std::max<int64_t>(1, (nest.vertical ? tuned::kCutVertical : tuned::kCutHorizontal) / std::max<int64_t>(rest, 1));
 }
 
 bool is_row_value(const std::vector<LoopStage>& stages, const LoopInsn& n) {
@@ -287,7 +284,7 @@ struct Stager {
       if (here[v] == kNoValue) here[v] = push(n);
       return here[v];
     }
-    if (stored || (keep_any && price[v] > kCheap)) {
+    if (stored || (keep_any && price[v] > tuned::kCheap)) {
       nest.facts[moved[v]].buffered = true;
       return moved[v];
     }
@@ -369,7 +366,7 @@ LoopNest make_nest(const LoopProgram& p, bool fixed) {
   for (const auto& o : p.operands) nest.offsets.push_back(o.offset * bytes(o.dtype));
   order_loops(p, nest, fixed);
   Stager{p, nest, true}.run();
-  if (buffered_bytes(nest) > kBufferedBytesMax) {
+  if (buffered_bytes(nest) > tuned::kBufferedBytesMax) {
     nest.insns.clear();
     nest.facts.clear();
     Stager{p, nest, false}.run();

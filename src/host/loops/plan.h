@@ -26,8 +26,6 @@ struct LoopPlan {
   int64_t unit_cost = 0;                      // in f32 additions, roughly
 };
 
-inline constexpr int64_t kStageRows = 64, kStageColumns = 64;
-
 // Part of a vertical nest without inner loops: rows of the innermost row loop and a range along the vector.
 struct LoopRegion {
   std::span<std::byte* const> bases = {};  // operands at row and column 0

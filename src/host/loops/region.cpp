@@ -6,6 +6,7 @@
 #include "host/loops/plan.h"
 #include "host/loops/transpose.h"
 #include "host/loops/walk.h"
+#include "host/thresholds.h"
 
 namespace trine::host {
 
@@ -50,8 +51,8 @@ struct StagedUnit {
     const int64_t columns = unit % plan.blocks * plan.stage_columns;
     unit /= plan.blocks;
     const int64_t size = nest.rows.empty() ? 1 : nest.rows.back().size;
-    range = {.row = unit % plan.row_blocks * kStageRows, .begin = columns};
-    range.rows = std::min(kStageRows, size - range.row);
+    range = {.row = unit % plan.row_blocks * thresholds::loops::kStageRows, .begin = columns};
+    range.rows = std::min(thresholds::loops::kStageRows, size - range.row);
     range.end = std::min(columns + plan.stage_columns, nest.vector.size);
     unit /= plan.row_blocks;
     for (size_t o = 0; o < bases.size(); ++o) {
@@ -97,7 +98,7 @@ struct StagedUnit {
       if (!plan.nest.operands[s.operand].output) move_block(inside.back(), outside.back(), range.rows, columns, size);
       bases[s.operand] = stage - (range.row * columns + range.begin) * size;
       steps[s.operand] = columns * size;
-      stage += kStageRows * kStageColumns * size;
+      stage += thresholds::loops::kStageRows * thresholds::loops::kStageColumns * size;
     }
     run_region(plan, {bases, steps, outer, range}, scratch);
     for (size_t k = 0; k < plan.nest.staged.size(); ++k) {
@@ -124,7 +125,8 @@ void run_staged(const LoopPlan& plan, std::span<void* const> operands, int64_t b
   const size_t tables = round_up((2 * count + outer) * 8);
   size_t staged = 0;
   for (const StagedOperand& s : plan.nest.staged) {
-    staged += size_t(kStageRows * kStageColumns * bytes(plan.nest.operands[s.operand].dtype));
+    staged += size_t(thresholds::loops::kStageRows * thresholds::loops::kStageColumns *
+                     bytes(plan.nest.operands[s.operand].dtype));
   }
   std::byte* memory = thread_scratch(tables + staged + region_bytes(plan));
   auto** bases = reinterpret_cast<std::byte**>(memory);

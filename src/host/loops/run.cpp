@@ -9,6 +9,7 @@
 #include "host/loops/plan.h"
 #include "host/loops/walk.h"
 #include "host/scratch.h"
+#include "host/thresholds.h"
 
 namespace trine::host {
 
@@ -24,9 +25,9 @@ std::byte* thread_scratch(size_t bytes) {
 
 namespace {
 
-using arch::LoopStage;
+namespace tuned = thresholds::loops;
 
-constexpr int64_t kTaskCost = 100'000;  // additions: some ten microseconds, so that handing out a task is cheap
+using arch::LoopStage;
 
 void interpret_units(const LoopPlan& plan, std::span<void* const> operands, int64_t begin, int64_t end) {
   NestWalker w{plan, operands};
@@ -144,7 +145,7 @@ bool is_copy(const LoopNest& nest) {
 int64_t unit_cost(const LoopPlan& plan) {
   const LoopNest& nest = plan.nest;
   int64_t lanes = nest.vertical ? plan.interp.block : nest.vector.size, sum = 20;
-  if (!nest.staged.empty()) lanes = 2 * kStageRows * kStageColumns;
+  if (!nest.staged.empty()) lanes = 2 * tuned::kStageRows * tuned::kStageColumns;
   for (const auto& n : nest.insns) {
     bool each = nest.stages[n.stage] == LoopStage::each;
     int64_t elements = each ? nest.inner_count * lanes : nest.vertical ? lanes : 1;
@@ -157,7 +158,7 @@ int64_t unit_cost(const LoopPlan& plan) {
 bool is_one_range(const LoopPlan& plan) {
   const bool whole = plan.blocks == 1 || (plan.code && is_unblocked(*plan.code));
   return plan.code && !plan.empty && plan.nest.staged.empty() && plan.nest.repeated.empty() && plan.nest.rows.empty() &&
-         whole && plan.units * plan.unit_cost < 2 * kTaskCost;
+         whole && plan.units * plan.unit_cost < 2 * tuned::kTaskCost;
 }
 
 }  // namespace
@@ -187,11 +188,11 @@ std::shared_ptr<const LoopPlan> make_plan(const arch::LoopProgram& program, cons
   plan->nest = make_nest(program, fixed);
   const LoopNest& nest = plan->nest;
   plan->interp = make_interp(nest, loop_kernels(options.simd));
-  const int64_t stage_rows = nest.rows.empty() ? 1 : std::clamp<int64_t>(nest.rows.back().size, 1, kStageRows);
-  plan->stage_columns = kStageRows / stage_rows * kStageColumns;
+  const int64_t stage_rows = nest.rows.empty() ? 1 : std::clamp<int64_t>(nest.rows.back().size, 1, tuned::kStageRows);
+  plan->stage_columns = tuned::kStageRows / stage_rows * tuned::kStageColumns;
   const int64_t block = nest.staged.empty() ? std::max<int64_t>(plan->interp.block, 1) : plan->stage_columns;
   if (!nest.staged.empty() && !nest.rows.empty()) {
-    plan->row_blocks = (nest.rows.back().size + kStageRows - 1) / kStageRows;
+    plan->row_blocks = (nest.rows.back().size + tuned::kStageRows - 1) / tuned::kStageRows;
   }
   plan->is_copy = is_copy(nest);
   plan->blocks = nest.vertical ? (nest.vector.size + block - 1) / block : 1;
@@ -216,12 +217,12 @@ Result<LoopKernel> prepare(const arch::LoopProgram& program, const LoopOptions& 
 
 static void run_whole(const LoopPlan& plan, std::span<void* const> operands) {
   const int64_t total = plan.units * plan.unit_cost;
-  if (total < 2 * kTaskCost) return run_units(plan, operands, 0, plan.units);
+  if (total < 2 * tuned::kTaskCost) return run_units(plan, operands, 0, plan.units);
   const int64_t threads = pool_threads();
   const int64_t few = plan.code ? threads : 4 * threads;
   if (threads > 1 && plan.units < threads && run_lanes(plan, operands, threads)) return;
   if (threads > 1 && plan.units < few && plan.parts > 1) return run_parts(plan, operands);
-  const int64_t grain = std::max<int64_t>(1, kTaskCost / plan.unit_cost);
+  const int64_t grain = std::max<int64_t>(1, tuned::kTaskCost / plan.unit_cost);
   parallel_for(plan.units, grain, [&](int64_t begin, int64_t end) { run_units(plan, operands, begin, end); });
 }
 

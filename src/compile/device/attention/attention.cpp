@@ -9,18 +9,14 @@
 #include "compile/device/attention/heads.h"
 #include "compile/device/loops/map.h"
 #include "compile/device/memory/transpose.h"
+#include "compile/thresholds.h"
 #include "ir/op_ids.h"
 
 namespace trine::compile::device {
 
 namespace {
 
-constexpr int64_t kBlockKeys =
-    2048;  // whose scores are in PSUM at once; half as many where the next can be made meanwhile
-constexpr int64_t kKeysOnChip = 16384;  // of one head; of more, a block after the other passes by
-constexpr int64_t kKeysMax = 131072;
-constexpr int64_t kTilesTogether = 16;  // of queries that a block of keys is brought in for
-constexpr int64_t kQueriesLeast = 32;   // fewer are rows of a multiply over all heads
+namespace tuned = thresholds::attention;
 
 class Attention {
  public:
@@ -29,7 +25,7 @@ class Attention {
         store_(store),
         match_(match),
         step_(match.step),
-        block_(rec.chip().has(arch::Feature::shared_ports) ? kBlockKeys : kBlockKeys / 2) {
+        block_(rec.chip().has(arch::Feature::shared_ports) ? tuned::kBlockKeys : tuned::kBlockKeys / 2) {
     q_ = heads_of(store, match, match.q, match.at.query);
     k_ = heads_of(store, match, match.k, match.at.key);
     v_ = heads_of(store, match, match.v, match.at.key);
@@ -49,8 +45,8 @@ class Attention {
 
   void run() {
     const int64_t shared = step_.heads / step_.kv_heads, lanes = rec_.chip().partitions;
-    const bool whole = step_.keys <= kKeysOnChip;
-    const int64_t together = whole ? step_.queries : lanes * std::max<int64_t>(1, kTilesTogether / shared);
+    const bool whole = step_.keys <= tuned::kKeysOnChip;
+    const int64_t together = whole ? step_.queries : lanes * std::max<int64_t>(1, tuned::kTilesTogether / shared);
     for (int64_t b = 0; b < step_.batch; ++b)
       for (int64_t g = 0; g < step_.kv_heads; ++g) {
         if (whole) enter_keys(b, g, 0, step_.keys);
@@ -283,7 +279,7 @@ class Attention {
       rec_.emit("scalar_tensor_tensor", {{"dst", values}, {"data", all.values}, {"operand0", less}, {"operand1", acc}},
                 {{"op0", std::string_view("multiply")}, {"op1", std::string_view("add")}});
       all.values = values;
-    } else if (end < step_.keys || step_.keys > kKeysOnChip) {  // more may follow, and PSUM is short
+    } else if (end < step_.keys || step_.keys > tuned::kKeysOnChip) {  // more may follow, and PSUM is short
       all.values = rec_.sbuf(Dtype::f32, rows, step_.value_dim, "values");
       emit_copy(rec_, all.values, Val::tile(acc));
     } else {
@@ -337,12 +333,12 @@ class Attention {
 static bool takes_tiles(const AttentionMatch& match) {
   const arch::AttentionStep& s = match.step;
   return !match.k.patch.node && !match.v.patch.node && s.dim <= 512 && s.value_dim <= 512 &&
-         s.queries >= kQueriesLeast && s.keys <= kKeysMax;
+         s.queries >= tuned::kQueriesLeast && s.keys <= tuned::kKeysMax;
 }
 
 bool takes_gradient(const AttentionMatch& match) {
   const arch::AttentionStep& s = match.step;
-  return takes_tiles(match) && match.is_plain() && s.dim <= 128 && s.value_dim <= 128 && s.keys <= kKeysOnChip;
+  return takes_tiles(match) && match.is_plain() && s.dim <= 128 && s.value_dim <= 128 && s.keys <= tuned::kKeysOnChip;
 }
 
 // A bias that was widened to be added is read as it was before.

@@ -10,13 +10,14 @@
 #include "compile/device/attention/heads.h"
 #include "compile/device/loops/map.h"
 #include "compile/device/memory/transpose.h"
+#include "compile/thresholds.h"
 #include "ops/internal.h"
 
 namespace trine::compile::device {
 
 namespace {
 
-constexpr int64_t kQueries = 2048;  // of one head that are on chip at once
+namespace tuned = thresholds::attention;
 
 class Backward {
  public:
@@ -48,7 +49,8 @@ class Backward {
       for (int64_t g = 0; g < kv_heads_; ++g) {
         enter_keys(b, g);
         for (int64_t s = 0; s < shared_; ++s)
-          for (int64_t i = 0; i < queries_; i += kQueries) strip(b, g, s, i, std::min(queries_, i + kQueries));
+          for (int64_t i = 0; i < queries_; i += tuned::kBackwardQueries)
+            strip(b, g, s, i, std::min(queries_, i + tuned::kBackwardQueries));
         put_keys(b, g);
       }
   }

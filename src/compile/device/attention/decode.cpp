@@ -9,14 +9,13 @@
 #include "compile/device/attention/heads.h"
 #include "compile/device/loops/map.h"
 #include "compile/device/memory/transpose.h"
+#include "compile/thresholds.h"
 
 namespace trine::compile::device {
 
 namespace {
 
-constexpr int64_t kQueriesMost = 31;  // more are rows of a tile of their own
-constexpr int64_t kRowsMost = 64;     // queries that attend to one head of keys
-constexpr int64_t kKeysMost = 65536;
+namespace tuned = thresholds::decode;
 
 // Keys on partitions: chunk c of C has keys p·C + c, so that a partition reads one run of memory, or, where they do not
 // come out even, c·lanes + p.
@@ -423,8 +422,8 @@ bool takes_few(const AttentionMatch& match) {
   const arch::AttentionStep& s = match.step;
   return match.is_plain() && !match.keeps_rows && !s.causal &&
          !(match.bias && (varies(match, match.at.query) || varies(match, match.at.shared))) &&
-         s.queries <= kQueriesMost && s.heads / s.kv_heads * s.queries <= kRowsMost && s.dim <= 512 &&
-         s.value_dim <= 512 && s.keys <= kKeysMost && !match.k.patch.node && !match.v.patch.node;
+         s.queries <= tuned::kQueriesMost && s.heads / s.kv_heads * s.queries <= tuned::kRowsMost && s.dim <= 512 &&
+         s.value_dim <= 512 && s.keys <= tuned::kKeysMost && !match.k.patch.node && !match.v.patch.node;
 }
 
 void lower_few(Recorder& rec, Store& store, const AttentionMatch& match, const DotPolicy& policy) {

@@ -12,16 +12,15 @@
 #include "base/text.h"
 #include "compile/stream/cost.h"
 #include "compile/stream/streams.h"
+#include "compile/thresholds.h"
 
 namespace trine::compile::device {
 
 namespace {
 
+namespace tuned = thresholds::choose;
+
 constexpr double kFsPerNs = 1e6;
-// Timed apart, a unit has no neighbours to overlap with: what gains less than this over the first variant may lose it
-// again.
-constexpr double kGainLeast = 0.02;
-constexpr double kRoom = 0.6;  // of SBUF; estimate: what is kept for other units and loaded ahead for them has the rest
 constexpr size_t kKnownMax = size_t{1} << 16;  // times that are kept
 
 using Key = Digest::Key;
@@ -50,7 +49,7 @@ class Known {
 int64_t time_alone(arch::Kernel& kernel, const arch::Chip& chip, Timer timer) {
   Diagnostic why;
   arch::Chip less = chip;
-  less.sbuf.bytes_per_partition = int64_t(double(less.sbuf.bytes_per_partition) * kRoom) / 64 * 64;
+  less.sbuf.bytes_per_partition = int64_t(double(less.sbuf.bytes_per_partition) * tuned::kRoom) / 64 * 64;
   kernel.chip = &less;
   const auto program = make_unverified(kernel, why);
   if (!program) return kUnwritable;
@@ -85,7 +84,7 @@ std::vector<bool> worthy(std::vector<std::optional<Trial>>& variants, const std:
     if (variants[i] && seen) out.fs[i] = kSameAsBefore;
     if (!variants[i] || seen) continue;
     arch::Kernel& once = variants[i]->alone ? *variants[i]->alone : variants[i]->kernel;
-    is_long = is_long || once.insns.size() >= kLong;
+    is_long = is_long || once.insns.size() >= tuned::kLong;
     order.push_back({Costs(once).busiest(), i});
     out.fs[i] = kSurelySlower;
   }
@@ -107,7 +106,9 @@ Comparison race(std::vector<std::optional<Trial>>& variants, const std::vector<K
   for (size_t i = 0; i < variants.size(); ++i) {
     if (!in[i]) continue;
     arch::Kernel& once = variants[i]->alone ? *variants[i]->alone : variants[i]->kernel;
-    const auto wins = [&](double fs) { return best < 0 || fs < double(best) * (out.best == 0 ? 1 - kGainLeast : 1); };
+    const auto wins = [&](double fs) {
+      return best < 0 || fs < double(best) * (out.best == 0 ? 1 - tuned::kGainLeast : 1);
+    };
     if (wins(Costs(once).busiest() * kFsPerNs)) out.fs[i] = known_time_of(*variants[i], keys[i], chip, timer);
     variants[i].reset();
     if (out.fs[i] >= 0 && wins(double(out.fs[i]))) best = out.fs[i], out.best = i;

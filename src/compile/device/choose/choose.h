@@ -37,12 +37,6 @@ class Digest {
   Key key_ = {0x243f6a8885a308d3, 0x13198a2e03707344};
 };
 
-// Instructions from which on how a unit begins and ends hardly counts, and timing it takes long.
-inline constexpr size_t kLong = 4000;
-
-// From here on the first variant is taken: each is held in memory until it is timed.
-inline constexpr size_t kTimedMax = size_t{1} << 18;
-
 // A unit by itself, recorded as one variant. Between others it begins while what it needs of memory is on its way
 // already: it is then recorded twice in a row, the second waiting for the first as one layer for another, and takes
 // what that adds.

@@ -5,6 +5,7 @@
 #include "compile/device/choose/unit_key.h"
 #include "compile/device/loops/loop.h"
 #include "compile/device/lower.h"
+#include "compile/thresholds.h"
 #include "ir/op_ids.h"
 
 namespace trine::compile::device {
@@ -167,7 +168,7 @@ std::optional<Trial> Lowering::record_trial(const Unit& unit, const Choice& vari
     for (const AttentionPart* part : {&unit.attention->top, &unit.attention->sum}) write(part->value.node);
   if (unit.product)
     if (const auto as = written_as_.find(unit.product); as != written_as_.end()) write(as->second);
-  Recorder rec("", rec_.chip(), kTimedMax);
+  Recorder rec("", rec_.chip(), thresholds::choose::kTimedMax);
   Store store(rec);
   std::swap(rec_, rec), store_.swap(store);
   store_.choice = variant;
@@ -189,7 +190,7 @@ std::optional<Trial> Lowering::record_trial(const Unit& unit, const Choice& vari
   };
   transposed_by();
   Trial out;
-  if (!made.empty() && rec_.insn_count() && rec_.insn_count() < kLong && !rec_.error()) {
+  if (!made.empty() && rec_.insn_count() && rec_.insn_count() < thresholds::choose::kLong && !rec_.error()) {
     out.alone = rec_.kernel();
     const size_t first = rec_.insn_count();
     transposed_by();

@@ -8,6 +8,7 @@
 #include "compile/device/memory/store.h"
 #include "compile/device/multiplies/dot.h"
 #include "compile/device/rows/gather.h"
+#include "compile/thresholds.h"
 #include "ir/constant.h"
 #include "ir/op_ids.h"
 #include "ops/build.h"
@@ -20,9 +21,9 @@ using ir::Value;
 
 namespace {
 
-// A row that is added by itself takes at least so long, and the tensor engine multiplies so many numbers in the time.
+namespace tuned = thresholds::scatter;
+
 constexpr int64_t kLanes = 128;  // partitions of every core
-constexpr double kRowNs = 3000, kRowElementNs = 1.6, kProductsPerNs = 128 * 128 * 2.8;
 
 bool is_index(Dtype d) { return is_integer(d) && device_dtype(d) && bytes(d) <= 4; }
 
@@ -264,7 +265,7 @@ std::optional<RowScatter> row_scatter(const ops::SliceAxes& axes, const Dims& di
 }
 bool suits_multiply(const RowScatter& r, Dtype dtype) {
   const double products = double(r.rows) * double(r.row) * (bytes(dtype) > 2 ? 4 : 1);
-  return products / kProductsPerNs <= std::max(kRowNs, kRowElementNs * double(r.row));
+  return products / tuned::kProductsPerNs <= std::max(tuned::kRowNs, tuned::kRowElementNs * double(r.row));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "compile/device/rows/arg_max.h"
 #include "compile/device/rows/top_k.h"
 #include "compile/graph/recognise.h"
+#include "compile/thresholds.h"
 #include "ir/constant.h"
 #include "ir/op_ids.h"
 #include "ops/build.h"
@@ -19,12 +20,11 @@ using ir::Value;
 
 namespace {
 
-constexpr int64_t kLanes = 128;              // partitions to fill
-constexpr int64_t kIndexMax = 1 << 24;       // that f32 counts to
-constexpr int64_t kSearched = 4096;          // elements of a part: short enough to be loaded while others are searched
-constexpr int64_t kSearchMax = 16384;        // that an instruction looks through
-constexpr int64_t kRowLeast = 64;            // below, halves are as quick
-constexpr int64_t kElementsLeast = 1 << 14;  // of top_k
+namespace tuned = thresholds::order;
+
+constexpr int64_t kLanes = 128;         // partitions to fill
+constexpr int64_t kIndexMax = 1 << 24;  // that f32 counts to
+constexpr int64_t kSearchMax = 16384;   // that an instruction looks through
 
 }  // namespace
 
@@ -35,12 +35,13 @@ ir::Replacement arg_max_in_parts(ir::Graph& graph, const ir::Node& node) {
   const ir::Type& type = match->values.type();
   const int64_t n = type.dims[size_t(match->along)];
   if (!is_floating(type.dtype) || bytes(type.dtype) < 2 || !device_dtype(type.dtype) ||
-      !device_dtype(node.types[1].dtype) || match->along + 1 != int64_t(type.dims.size()) || n < kRowLeast ||
+      !device_dtype(node.types[1].dtype) || match->along + 1 != int64_t(type.dims.size()) || n < tuned::kRowLeast ||
       n > kIndexMax || type.elements() == 0)
     return take_apart_argmax(graph, node);
   ops::Make make(graph, node.where);
   const int64_t rows = type.elements() / n;
-  const int64_t wanted = std::max((n + kSearched - 1) / kSearched, std::min(kLanes / rows, n / kRowLeast));
+  const int64_t wanted =
+      std::max((n + tuned::kSearched - 1) / tuned::kSearched, std::min(kLanes / rows, n / tuned::kRowLeast));
   int64_t length = std::max<int64_t>(8, (n + wanted - 1) / wanted);
   for (int64_t l = length; l >= std::max<int64_t>(8, length / 2); --l)
     if (n % l == 0) {  // parts of one length, where that takes no more than twice as many
@@ -109,10 +110,10 @@ ir::Replacement top_in_parts(ir::Graph& graph, const ir::Node& node) {
   const int64_t k = node.attrs.integer("k"), n = x.type().dims.back();
   const Dtype dtype = x.type().dtype;
   if (node.types[0].elements() == 0 || !is_floating(dtype) || bytes(dtype) < 2 || !device_dtype(dtype) ||
-      x.type().elements() < kElementsLeast)
+      x.type().elements() < tuned::kElementsLeast)
     return {};
   const int64_t rows = x.type().elements() / n, least = (n + kSearchMax - 1) / kSearchMax;
-  int64_t parts = std::max(least, std::min(kLanes / rows, n / std::max<int64_t>(kSearched / 4, 2 * k)));
+  int64_t parts = std::max(least, std::min(kLanes / rows, n / std::max<int64_t>(tuned::kSearched / 4, 2 * k)));
   if (parts < 2 || parts * k > kSearchMax) return {};
   for (int64_t p = parts; p >= std::max(least, parts / 2); --p)
     if (n % p == 0) {
@@ -143,14 +144,13 @@ ir::Replacement top_in_parts(ir::Graph& graph, const ir::Node& node) {
 // All of a row as its largest: of what sorts upwards, the negatives. NaNs are told by how many there are; among
 // infinities their indices may be any.
 ir::Replacement sort_by_largest(ir::Graph& graph, const ir::Node& node) {
-  constexpr int64_t kPairsLeast = 1 << 18;  // below, ranks are as quick
   const ir::Type& type = node.types[0];
   const size_t rank = type.dims.size();
   const int64_t given = node.attrs.integer("dimension");
   const auto dim = given < 0 ? given + int64_t(rank) : given;
   const int64_t n = rank ? type.dims[size_t(dim)] : 1;
   if (!is_floating(type.dtype) || bytes(type.dtype) < 2 || !device_dtype(type.dtype) || n < 8 || n > kSearchMax ||
-      type.elements() < kPairsLeast / n)
+      type.elements() < tuned::kPairsLeast / n)
     return {};
   for (size_t i = 1; i < node.inputs.size(); ++i) {
     const ir::Node& other = *node.inputs[i].node;

@@ -4,6 +4,7 @@
 #include "compile/device/decompose/decompose.h"
 #include "compile/device/memory/store.h"
 #include "compile/device/rows/top_k.h"
+#include "compile/thresholds.h"
 #include "ir/op_ids.h"
 #include "ops/axes.h"
 #include "ops/build.h"
@@ -14,8 +15,7 @@ using ir::Value;
 
 namespace {
 
-constexpr int64_t kPairsMax = int64_t{1} << 28;  // comparisons of a sort by rank
-constexpr int64_t kRoundsMax = 32;               // of top_k, one element a round
+namespace tuned = thresholds::order;
 
 // x[..., rank] of every element, by sums that are exact: a 32-bit element goes in two halves. rank is f32, counted
 // along the last dim; keep: how many of the first are wanted.
@@ -71,7 +71,7 @@ ir::Replacement sort_by_rank(ir::Graph& graph, const ir::Node& node) {
   const auto dim = size_t(given < 0 ? given + int64_t(rank) : given);
   const int64_t n = node.types[0].dims[dim];
   if (n == 1 || node.types[0].elements() == 0) return node.inputs;
-  if (node.types[0].elements() > kPairsMax / n) return {};
+  if (node.types[0].elements() > tuned::kPairsMax / n) return {};
   for (const Value& v : node.inputs)
     if (!device_dtype(v.type().dtype)) return {};
   ops::Make make(graph, node.where);
@@ -118,7 +118,7 @@ ir::Replacement top_by_repeated_max(ir::Graph& graph, const ir::Node& node) {
   if (!device_dtype(x.type().dtype) || node.types[0].elements() == 0 || takes_top_k(node)) return {};
   ops::Make make(graph, node.where);
   const auto last = int64_t(x.type().dims.size()) - 1;
-  const bool by_rounds = is_floating(x.type().dtype) && k <= kRoundsMax && x.type().elements() > 1 << 16;
+  const bool by_rounds = is_floating(x.type().dtype) && k <= tuned::kRoundsMax && x.type().elements() > 1 << 16;
   if (!by_rounds) {
     const Value index = make.iota(Dtype::s32, x.type().dims, last);
     ir::Attrs attrs = {{"dimension", last}, {"is_stable", true}};

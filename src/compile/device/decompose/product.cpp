@@ -5,6 +5,7 @@
 
 #include "compile/device/decompose/decompose.h"
 #include "compile/device/multiplies/dot.h"
+#include "compile/thresholds.h"
 #include "ir/op_ids.h"
 #include "ops/build.h"
 
@@ -13,6 +14,8 @@ namespace trine::compile::device {
 using ir::Value;
 
 namespace {
+
+namespace tuned = thresholds::reduce;
 
 // A reduction's dims as [lead, rows, columns], the rows folded; nothing where others lie between.
 struct Folded {
@@ -41,13 +44,13 @@ bool folds_floats(const ir::Node& node) {
 // Of all elements, or of very many for each of a few results: rows first, which lie on partitions, then what they gave.
 // On a partition for each result most of the chip would have nothing to do.
 ir::Replacement reduce_by_rows(ir::Graph& graph, const ir::Node& node) {
-  constexpr int64_t kLanes = 128, kEnough = 32, kTotalLeast = 1 << 14, kLeast = 1 << 20;
+  constexpr int64_t kLanes = 128;
   if (!node.regions.empty() || node.inputs.size() != 2) return {};
   Dims dims = node.inputs[0].type().dims;
   const ir::Ints& reduced = node.attrs.ints("dimensions");
   const int64_t results = node.types[0].elements(), outer = int64_t(dims.size() - reduced.size());
   const int64_t all = results ? node.inputs[0].type().elements() / results : 0;
-  if (results >= kEnough || all < (outer ? kLeast : kTotalLeast)) return {};
+  if (results >= tuned::kResultsFew || all < (outer ? tuned::kEachLeast : tuned::kTotalLeast)) return {};
   for (size_t i = 0; i < reduced.size(); ++i)
     if (reduced[i] != outer + int64_t(i)) return {};
   ops::Make make(graph, node.where);
@@ -56,10 +59,10 @@ ir::Replacement reduce_by_rows(ir::Graph& graph, const ir::Node& node) {
   size_t rows = size_t(outer);
   int64_t lanes = results;
   while (lanes < kLanes && rows + 1 < dims.size()) lanes *= dims[rows++];
-  if (lanes < kEnough) {
+  if (lanes < tuned::kResultsFew) {
     int64_t parts = kLanes / lanes;
     while (parts > 1 && dims.back() % parts) --parts;
-    if (lanes * parts < kEnough) return {};
+    if (lanes * parts < tuned::kResultsFew) return {};
     dims.insert(dims.end() - 1, parts);
     dims.back() /= parts;
     x = make.reshape(x, dims);
@@ -79,7 +82,6 @@ ir::Replacement reduce_by_rows(ir::Graph& graph, const ir::Node& node) {
 
 // Over pixels and the few channels of a group at once: over pixels first, where channels lie side by side.
 ir::Replacement reduce_apart(ir::Graph& graph, const ir::Node& node) {
-  constexpr int64_t kMinorMost = 64, kMajorLeast = 32;
   if (!folds_floats(node)) return {};
   const Dims& dims = node.inputs[0].type().dims;
   const ir::Ints& reduced = node.attrs.ints("dimensions");
@@ -94,7 +96,7 @@ ir::Replacement reduce_apart(ir::Graph& graph, const ir::Node& node) {
       (between == 1 ? minor : major).push_back(int64_t(d));
     }
   }
-  if (majors < kMajorLeast || minors > kMinorMost) return {};
+  if (majors < tuned::kMajorLeast || minors > tuned::kMinorMost) return {};
   std::reverse(major.begin(), major.end());
   ops::Make make(graph, node.where);
   const std::string_view kind = node.attrs.text("kind");
@@ -113,12 +115,11 @@ ir::Replacement reduce_apart(ir::Graph& graph, const ir::Node& node) {
 
 // A sum over long vectors that have no rows and no columns: of their products, on all partitions.
 ir::Replacement product_of_vectors(ir::Graph& graph, const ir::Node& node) {
-  constexpr int64_t kLeast = 1 << 14;
   const ir::Type &left = node.inputs[0].type(), &right = node.inputs[1].type();
   const Dtype dtype = node.types[0].dtype;
   const ir::Ints &lc = node.attrs.ints("lhs_contract"), &rc = node.attrs.ints("rhs_contract");
-  if (node.types[0].rank() || left.elements() < kLeast || lc != rc || !is_floating(dtype) || !is_floating(left.dtype) ||
-      !is_floating(right.dtype))
+  if (node.types[0].rank() || left.elements() < tuned::kVectorLeast || lc != rc || !is_floating(dtype) ||
+      !is_floating(left.dtype) || !is_floating(right.dtype))
     return {};
   ops::Make make(graph, node.where);
   const Value products =
@@ -162,7 +163,6 @@ ir::Replacement product_without_sum(ir::Graph& graph, const ir::Node& node) {
 // A few numbers for each of many batches against a tensor: as that lies, element by element. The tensor engine would
 // take one batch at a time.
 ir::Replacement product_of_few(ir::Graph& graph, const ir::Node& node) {
-  constexpr int64_t kFew = 16, kBatches = 64;
   const char* const names[2][2] = {{"lhs_batch", "lhs_contract"}, {"rhs_batch", "rhs_contract"}};
   const ir::Ints& batches = node.attrs.ints("lhs_batch");
   const int64_t left = node.inputs[0].type().elements(), right = node.inputs[1].type().elements();
@@ -175,7 +175,7 @@ ir::Replacement product_of_few(ir::Graph& graph, const ir::Node& node) {
   const ir::Ints &batch = node.attrs.ints(names[big][0]), &contract = node.attrs.ints(names[big][1]),
                  &few_batch = node.attrs.ints(names[1 - big][0]), &few_contract = node.attrs.ints(names[1 - big][1]);
   for (int64_t d : contract) depth *= many.type().dims[size_t(d)];
-  if (count < kBatches || depth > kFew || few.type().elements() != count * depth) return {};
+  if (count < tuned::kBatchesMany || depth > tuned::kFactorsFew || few.type().elements() != count * depth) return {};
   ops::Make make(graph, node.where);
   ir::Ints to(size_t(few.type().rank()), 0);
   for (size_t i = 0; i < batch.size(); ++i) to[size_t(few_batch[i])] = batch[i];
@@ -205,16 +205,15 @@ ir::Replacement product_of_few(ir::Graph& graph, const ir::Node& node) {
 // Over major dims by anything but a sum: blocks of rows, element by element, until a block is left that is transposed
 // as a whole, or a row that fills the partitions by itself.
 ir::Replacement reduce_by_blocks(ir::Graph& graph, const ir::Node& node) {
-  constexpr int64_t kLanes = 128, kColumnsMin = 8, kColumnsLong = 1 << 13, kRowLeast = 1024, kBlocksMost = 32,
-                    kBlocksLeast = 2;
+  constexpr int64_t kLanes = 128;
   if (!folds_floats(node) || node.attrs.text("kind") == "add") return {};
   const auto f = folded(node.inputs[0].type().dims, node.attrs.ints("dimensions"));
-  if (!f || f->columns < kColumnsMin) return {};
+  if (!f || f->columns < tuned::kBlockColumnsMin) return {};
   // Rows that are left.
-  int64_t left = f->lead == 1 && f->columns >= kColumnsLong ? 1 : kLanes;
-  while (f->rows / left > kBlocksMost) left *= 2;
+  int64_t left = f->lead == 1 && f->columns >= tuned::kBlockColumnsLong ? 1 : kLanes;
+  while (f->rows / left > tuned::kBlocksMost) left *= 2;
   const int64_t blocks = f->rows / left, rest = f->rows % left;
-  if (blocks < kBlocksLeast) return {};
+  if (blocks < tuned::kBlocksLeast) return {};
   ops::Make make(graph, node.where);
   const std::string kind(node.attrs.text("kind"));
   const Dims& out = node.types[0].dims;
@@ -223,7 +222,8 @@ ir::Replacement reduce_by_blocks(ir::Graph& graph, const ir::Node& node) {
   // transposed where it lies goes through memory: worth it for one group alone.
   int64_t parts = std::max<int64_t>(1, kLanes / (f->lead * left)), joined = 1;
   while (f->columns % parts) --parts;
-  while (f->lead == 1 && joined * f->columns < kRowLeast && left % (2 * joined) == 0 && left >= 2 * joined * kLanes)
+  while (f->lead == 1 && joined * f->columns < tuned::kBlockRowLeast && left % (2 * joined) == 0 &&
+         left >= 2 * joined * kLanes)
     joined *= 2;
   const Dims each = {f->lead, left / joined, parts, joined * f->columns / parts};
   const Value even = make.reshape(make.slice_dim(x, 1, 0, blocks * left), {f->lead, blocks, each[1], each[2], each[3]});
@@ -241,21 +241,21 @@ ir::Replacement reduce_by_blocks(ir::Graph& graph, const ir::Node& node) {
 // Over major dims, rows would have to be transposed first. Few are combined one after the other; many are summed by a
 // multiply with ones, which takes them as they lie.
 ir::Replacement reduce_major(ir::Graph& graph, const ir::Node& node) {
-  constexpr int64_t kFew = 8, kColumnsMin = 128, kRowsMin = 32, kRowsLong = 8192;
   if (!folds_floats(node)) return {};
   const Dtype dtype = node.types[0].dtype;
   const auto f = folded(node.inputs[0].type().dims, node.attrs.ints("dimensions"));
-  if (!f || f->rows < 2 || (f->lead > 1 && f->rows < kRowsMin)) return {};
-  if (f->columns < (f->rows < kRowsLong ? kColumnsMin : kFew)) return {};
+  if (!f || f->rows < 2 || (f->lead > 1 && f->rows < tuned::kMajorRowsMin)) return {};
+  if (f->columns < (f->rows < tuned::kMajorRowsLong ? tuned::kMajorColumnsMin : tuned::kMajorFew)) return {};
   const std::string_view kind = node.attrs.text("kind");
-  if (f->rows > kFew && (kind != "add" || !multiplies(dtype))) return {};
+  if (f->rows > tuned::kMajorFew && (kind != "add" || !multiplies(dtype))) return {};
   ops::Make make(graph, node.where);
   const Dims& out = node.types[0].dims;
   Value sum;
-  if (f->rows <= kFew) {
+  if (f->rows <= tuned::kMajorFew) {
     // Each with dims of its own, which go to partitions.
-    const bool even = f->columns % kColumnsMin == 0;
-    const Dims dims = out.size() > 1 || !even ? out : Dims{kColumnsMin, f->columns / kColumnsMin};
+    const bool even = f->columns % tuned::kMajorColumnsMin == 0;
+    const Dims dims =
+        out.size() > 1 || !even ? out : Dims{tuned::kMajorColumnsMin, f->columns / tuned::kMajorColumnsMin};
     Dims each = dims;
     each.insert(each.begin(), f->rows);
     const Value x = make.reshape(node.inputs[0], each);

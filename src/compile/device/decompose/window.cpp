@@ -6,6 +6,7 @@
 #include "compile/device/memory/store.h"
 #include "compile/device/multiplies/conv_shift.h"
 #include "compile/device/rows/scan.h"
+#include "compile/thresholds.h"
 #include "ir/constant.h"
 #include "ir/op_ids.h"
 #include "ops/axes.h"
@@ -18,10 +19,7 @@ using ir::Value;
 
 namespace {
 
-constexpr int64_t kLinear = 4;      // taps combined one by one; above, by doubling
-constexpr int64_t kTapsMax = 64;    // of select_and_scatter
-constexpr int64_t kTapsFew = 9;     // combined at once, where windows are far apart
-constexpr int64_t kLong = 1 << 14;  // elements of a row that is scanned in parts
+namespace tuned = thresholds::window;
 
 // Padded and dilated, so that windows only slide.
 Value spread(ops::Make& make, const Value& x, const Value& fill, const std::vector<ops::WindowDim>& windows) {
@@ -46,7 +44,7 @@ Value strided(ops::Make& make, const Value& v, size_t dim, int64_t begin, int64_
 Value slide(ops::Make& make, const Value& x, size_t dim, const ops::WindowDim& w, std::string_view kind) {
   const int64_t size = w.size, dilation = w.window_dilation, length = x.type().dims[dim] - (size - 1) * dilation;
   const auto shifted = [&](const Value& v, int64_t by) { return strided(make, v, dim, by, length, w.stride); };
-  if (size <= kLinear * w.stride) {
+  if (size <= tuned::kLinear * w.stride) {
     Value sum = shifted(x, 0);
     for (int64_t t = 1; t < size; ++t) sum = make.combine(kind, {sum, shifted(x, t * dilation)});
     return sum;
@@ -73,7 +71,7 @@ Value at_once(ops::Make& make, const Value& x, const std::vector<ops::WindowDim>
     sizes.push_back(w.size);
     if (w.size > 1 && w.stride == 1) return {};
   }
-  if (element_count(sizes) > kTapsFew) return {};
+  if (element_count(sizes) > tuned::kTapsFew) return {};
   Value sum;
   ops::for_each_index(sizes, [&](const Dims& tap, int64_t) {
     Dims begin, end, step;
@@ -90,7 +88,7 @@ Value at_once(ops::Make& make, const Value& x, const std::vector<ops::WindowDim>
 
 // Over few long rows: each in parts, and what came before a part combined with it.
 Value running(ops::Make& make, const Value& x, const std::string& kind, bool reverse) {
-  constexpr int64_t kLanes = 128, kEnough = 4;
+  constexpr int64_t kLanes = 128;
   const auto plain = [&](const Value& v) {
     return make.own(op::scan, {v}, v.type(), {{"kind", kind}, {"reverse", reverse}});
   };
@@ -98,7 +96,7 @@ Value running(ops::Make& make, const Value& x, const std::string& kind, bool rev
   const int64_t groups = dims[0], n = dims[1];
   int64_t parts = std::max<int64_t>(1, kLanes / groups);
   while (n % parts) --parts;
-  if (dims[2] > 1 || n < kLong || parts < kEnough) return plain(x);
+  if (dims[2] > 1 || n < tuned::kLong || parts < tuned::kPartsLeast) return plain(x);
   if (const Dtype dtype = x.type().dtype; dtype != Dtype::f32)
     return make.convert(running(make, make.convert(x, Dtype::f32), kind, reverse), dtype);
   const Value each = make.reshape(plain(make.reshape(x, {groups * parts, n / parts, 1})), {groups, parts, n / parts});
@@ -131,8 +129,8 @@ ir::Replacement running_by_scans(ir::Graph& graph, const ir::Node& node) {
     if (!whole || along) return {};
     along = d;
   }
-  constexpr int64_t kLeast = 16, kExact = 1 << 24;
-  if (!along || dims[*along] < kLeast) return {};
+  constexpr int64_t kExact = 1 << 24;
+  if (!along || dims[*along] < tuned::kRunLeast) return {};
   const Dtype dtype = x.type().dtype;
   const std::string kind(node.attrs.text("kind"));
   const bool counts = is_integer(dtype) && device_dtype(dtype) && kind == "add" && x.node->op == op::convert &&
@@ -146,7 +144,7 @@ ir::Replacement running_by_scans(ir::Graph& graph, const ir::Node& node) {
     if (d != *along) folded[d < *along ? 0 : 2] *= dims[d];
   const bool reverse = (*windows)[*along].low == 0;
   Value run;
-  if (counts && folded[2] == 1 && folded[1] < kLong)
+  if (counts && folded[2] == 1 && folded[1] < tuned::kLong)
     run = make.own(op::scan, {make.reshape(x.node->inputs[0], folded)}, ir::tensor_type(dtype, folded),
                    {{"kind", kind}, {"reverse", reverse}});
   else
@@ -245,7 +243,7 @@ ir::Replacement unpool_by_slices(ir::Graph& graph, const ir::Node& node) {
     if (w.base_dilation != 1 || w.window_dilation != 1) return {};
   }
   // A compare and a select for each tap: worth it where there are few.
-  if (element_count(sizes) > kTapsMax) return {};
+  if (element_count(sizes) > tuned::kTapsMax) return {};
   ops::Make make(graph, node.where);
   const Dtype dtype = x.type().dtype;
   const Dims& positions = source.type().dims;

@@ -1,14 +1,15 @@
 // Which elements between those of a read are worth loading; see cover.h.
 #include "compile/device/loops/cover.h"
 
+#include "compile/thresholds.h"
+
 #include <cstdlib>
 
 namespace trine::compile::device {
 
 namespace {
 
-// Bytes that a DMA engine moves in the time of one more descriptor; estimate: 7 ns at 23 B/ns.
-constexpr int64_t kDescriptorBytes = 160;
+namespace tuned = thresholds::cover;
 
 bool moves(const Axis& a) { return a.stride != 0 && a.count > 1; }
 
@@ -28,7 +29,7 @@ Cover cover_of(const Axes& free, int64_t span, int bytes) {
   for (; near < order.size(); ++near) {
     const Axis& a = free[order[near]];
     const int64_t longer = (a.count - 1) * far(order[near]) + length;
-    if (longer * bytes > a.count * (length * bytes + kDescriptorBytes)) break;
+    if (longer * bytes > a.count * (length * bytes + tuned::kDescriptorBytes)) break;
     if (a.stride < 0) out.first += longer - length;
     length = longer;
   }

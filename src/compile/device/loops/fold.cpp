@@ -1,6 +1,8 @@
 // Which dims of a loop go along partitions; see fold.h.
 #include "compile/device/loops/fold.h"
 
+#include "compile/thresholds.h"
+
 #include <algorithm>
 
 #include "ir/op_ids.h"
@@ -9,7 +11,7 @@ namespace trine::compile::device {
 
 namespace {
 
-constexpr int64_t kRowTiny = 32, kTinyLeast = 1 << 16;  // elements of a row, and of rows that share a partition
+namespace tuned = thresholds::partitions;
 
 class Folding {
  public:
@@ -47,12 +49,12 @@ class Folding {
     int64_t n = 1;
     for (size_t d : fold.frees) n *= unit_.space[d];
     const int64_t all = element_count(unit_.space);
-    if (n < 2 || n > kRowTiny || all < kTinyLeast) return 1;
+    if (n < 2 || n > tuned::kRowTiny || all < tuned::kTinyLeast) return 1;
     for (const ir::Node* node : unit_.members)
       for (const ir::Value& v : node->inputs)
         if (!unit_.members.count(v.node) && v.type().elements() == all && store_.has(v) && !store_.of(v).forms.empty())
           return 1;
-    for (int64_t each = std::min(kRowLong / n, all / n / chip_.partitions); each > 1; --each)
+    for (int64_t each = std::min(tuned::kRowLong / n, all / n / chip_.partitions); each > 1; --each)
       if (unit_.space[fold.parts.back()] % each == 0) return each;
     return 1;
   }
@@ -66,9 +68,9 @@ class Folding {
         at = split;
         break;
       }
-    if (columns_from(at) >= kRowShort) return at;
+    if (columns_from(at) >= tuned::kRowShort) return at;
     const int64_t all = element_count(unit_.space);
-    for (size_t split = at; split-- > 1 && columns_from(at) < kRowLong;) {
+    for (size_t split = at; split-- > 1 && columns_from(at) < tuned::kRowLong;) {
       if (all < chip_.partitions * columns_from(split)) break;
       if (spreads_evenly(split)) at = split;
     }

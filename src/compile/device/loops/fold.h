@@ -9,9 +9,6 @@
 
 namespace trine::compile::device {
 
-// Elements that a partition moves at once: below the first a transfer is mostly overhead, from the second on hardly.
-inline constexpr int64_t kRowShort = 256, kRowLong = 1024;
-
 struct Fold {
   std::vector<size_t> parts = {}, frees = {};
   // Of a loop that reduces short rows: how many a partition takes. If several, the last dim of rows is on both sides.

@@ -6,17 +6,14 @@
 
 #include "compile/device/memory/store.h"
 #include "compile/graph/index_map.h"
+#include "compile/thresholds.h"
 #include "ir/op_ids.h"
 
 namespace trine::compile::device {
 
 namespace {
 
-constexpr int64_t kElementsLeast = 1 << 12;  // below, starting a loop takes as long as the transfers
-constexpr size_t kPartsMax = 8;
-// Bytes of a run from which on transfers write it as fast as engines do; of parts that lie in memory anyway, from half
-// a packet's overhead on.
-constexpr int64_t kRunComputed = 512, kRunMoved = 128;
+namespace tuned = thresholds::join;
 
 Joined described(const ir::Node& node) {
   Joined out{.node = &node};
@@ -72,7 +69,7 @@ class Joiner {
   void take(Unit& unit) {
     const ir::Node& node = *unit.single;
     const Dims& dims = node.inputs[0].type().dims;
-    if (node.types[0].elements() < kElementsLeast || node.inputs.size() > kPartsMax) return;
+    if (node.types[0].elements() < tuned::kElementsLeast || node.inputs.size() > tuned::kPartsMax) return;
     for (const ir::Value& v : node.inputs)
       if (v.type().dims != dims) return;
     const Joined joined = described(node);
@@ -85,7 +82,7 @@ class Joiner {
       }
     for (const ir::Value& part : joined.parts)
       if (part.type().dims != *space) return;
-    if (joined.run * bytes(node.types[0].dtype) >= (loops.empty() ? kRunMoved : kRunComputed)) return;
+    if (joined.run * bytes(node.types[0].dtype) >= (loops.empty() ? tuned::kRunMoved : tuned::kRunComputed)) return;
     const Dims strides = row_major_strides(*space);
     for (size_t d = 0; d < space->size(); ++d)
       if (strides[d] % joined.run && joined.run % (strides[d] * (*space)[d])) return;

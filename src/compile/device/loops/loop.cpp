@@ -18,6 +18,7 @@
 #include "compile/graph/index_map.h"
 #include "compile/graph/loop_ops.h"
 #include "compile/graph/range.h"
+#include "compile/thresholds.h"
 #include "ir/constant.h"
 #include "ir/op_ids.h"
 
@@ -25,9 +26,7 @@ namespace trine::compile::device {
 
 namespace {
 
-constexpr int64_t kListLeast = 1 << 14;  // elements that are worth all partitions
-constexpr int64_t kRowsShare =
-    3;  // of a partition's memory, what rows may take that are read again: two tiles of them, and others
+namespace tuned = thresholds::partitions;
 
 class Loop {
  public:
@@ -86,12 +85,13 @@ class Loop {
     const int64_t wide = store_.choice.columns / (joined_ ? int64_t(joined_->parts.size()) : 1);
     blocks_ = cut(free, wide);
     for (int64_t most = wide / 2;
-         per_ == 1 && most >= kRowShort && operands_.widest(frees_, blocks_[0]) > Operands::kCoverBytes; most /= 2)
+         per_ == 1 && most >= tuned::kRowShort && operands_.widest(frees_, blocks_[0]) > thresholds::cover::kCoverBytes;
+         most /= 2)
       blocks_ = cut(free, most);
     if (joined_ && !has_whole_runs()) return apart();
     if (blocks_.size() > 1 && per_ == 1 && unit_.has_reduction()) shifted_ = shifted_sums(unit_);
-    operands_.keeps =
-        passes() > 1 && operands_.row_bytes(frees_, free_dims()) <= rec_.chip().sbuf.bytes_per_partition / kRowsShare;
+    operands_.keeps = passes() > 1 && operands_.row_bytes(frees_, free_dims()) <=
+                                          rec_.chip().sbuf.bytes_per_partition / tuned::kRowsShare;
     make_results();
     over_tiles();
   }
@@ -152,7 +152,8 @@ class Loop {
 
   // One dim that nothing divides evenly: a run of it on each partition, and what is left on one.
   bool is_list() const {
-    return unit_.space.size() == 1 && !unit_.has_reduction() && frees_.size() == 1 && unit_.space[0] >= kListLeast;
+    return unit_.space.size() == 1 && !unit_.has_reduction() && frees_.size() == 1 &&
+           unit_.space[0] >= tuned::kListLeast;
   }
   void run_list() {
     const int64_t n = unit_.space[0], lanes = rec_.chip().partitions, each = n / lanes;

@@ -6,6 +6,7 @@
 
 #include "compile/device/memory/load_transposed.h"
 #include "compile/device/memory/transpose.h"
+#include "compile/thresholds.h"
 
 namespace trine::compile::device {
 
@@ -107,7 +108,7 @@ View Operands::plain(Memory& m, const Slice& at, int partitions) {
 std::optional<View> Operands::covered(Memory& m, const Slice& at, const Walk& walk, int partitions) {
   const auto [first, last] = reads.together(m, walk.strides, walk.offset, at.free);
   const Cover cover = cover_of(at.free, last - first, bytes(m.dtype));
-  if (!pays(cover, at.free) || cover.columns() * bytes(m.dtype) > kCoverBytes) return std::nullopt;
+  if (!pays(cover, at.free) || cover.columns() * bytes(m.dtype) > thresholds::cover::kCoverBytes) return std::nullopt;
   const int64_t begin = at.e0 - (walk.offset - first);
   auto [found, fresh] = covers_.try_emplace({&m, begin, walk.strides});
   if (fresh) {
@@ -162,7 +163,8 @@ std::optional<View> Operands::through_transpose(Memory& m, const Slice& at, cons
 View Operands::broadcast(Memory& m, const Slice& at, const AtTile& here) {
   const Axes axes = moving(at.free);
   const Cover cover = cover_of(at.free, 0, bytes(m.dtype));
-  const bool covers = pays(cover, at.free) && cover.columns() * bytes(m.dtype) <= kCoverBytes && !m.elsewhere;
+  const bool covers =
+      pays(cover, at.free) && cover.columns() * bytes(m.dtype) <= thresholds::cover::kCoverBytes && !m.elsewhere;
   auto [found, fresh] = broadcasts_.try_emplace(key_of(m, at.e0, axes));
   if (fresh) {
     const int64_t lanes = std::min<int64_t>(rec_.chip().partitions, element_count(here.rows));

@@ -42,8 +42,6 @@ class Operands {
   int64_t widest(const std::vector<size_t>& frees, const Block& block) const;
   // Bytes of a partition's share of all rows of `frees` elements that the loop reads.
   int64_t row_bytes(const std::vector<size_t>& frees, const Dims& counts) const;
-  // Bytes of what lies between elements that may be loaded with them.
-  static constexpr int64_t kCoverBytes = 32 << 10;
 
   void enter_block() { covers_.clear(); }
   void enter_tile() { loaded_.clear(); }

@@ -2,14 +2,14 @@
 #include "compile/device/memory/load_transposed.h"
 
 #include "compile/device/memory/transpose.h"
+#include "compile/thresholds.h"
 
 namespace trine::compile::device {
 
 namespace {
 
-// Elements from which on transposing them takes less than as many descriptors; estimate: a trip through PSUM is about 2
-// us.
-constexpr int64_t kTransposeLeast = 4096;
+namespace tuned = thresholds::memory;
+
 // Rows of HBM, one after the other, as columns of dst: 128 by 128, as many at once as a bank of PSUM holds.
 void transpose_rows(Recorder& rec, Store& store, const View& dst, uint32_t hbm, Dtype dtype, int64_t e0,
                     const Axis& rows) {
@@ -46,7 +46,7 @@ void transpose_rows(Recorder& rec, Store& store, const View& dst, uint32_t hbm, 
 std::optional<View> by_blocks(Recorder& rec, Store& store, Memory& m, int64_t e0, const Axes& part, const Axes& free) {
   const Axes p = collapse(part), f = collapse(free);
   const int64_t wide = p[0].count, all = count_of(f);
-  if (p.size() != 1 || p[0].stride != 1 || wide * all < kTransposeLeast || m.elsewhere) return std::nullopt;
+  if (p.size() != 1 || p[0].stride != 1 || wide * all < tuned::kTransposeLeast || m.elsewhere) return std::nullopt;
   if (f.back().stride <= 1 || f.back().count < 32 || wide < 8) return std::nullopt;
   const View tile = rec.sbuf(m.dtype, wide, all, "in");
   const int64_t rows = f.back().count;

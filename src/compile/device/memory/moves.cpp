@@ -5,15 +5,17 @@
 #include <utility>
 
 #include "base/text.h"
+#include "compile/thresholds.h"
 #include "ir/op_ids.h"
 
 namespace trine::compile::device {
 
 namespace {
 
-constexpr size_t kRank = 3;              // free dims of one transfer beside its rows
-constexpr int64_t kRowsMax = 16384;      // of one transfer
-constexpr int64_t kFillBytes = 8 << 10;  // of the tile that fills memory, per partition
+namespace tuned = thresholds::memory;
+
+constexpr size_t kRank = 3;          // free dims of one transfer beside its rows
+constexpr int64_t kRowsMax = 16384;  // of one transfer
 
 // Without dims of one, neighbours that both sides walk on merged.
 std::vector<Move> merged(const std::vector<Move>& dims) {
@@ -30,11 +32,10 @@ std::vector<Move> merged(const std::vector<Move>& dims) {
 
 // One long run is cut into rows, so that the queues share the work.
 void share_out(std::vector<Move>& all) {
-  constexpr int64_t kRunLeast = 2048;  // elements
   if (all.empty() || all.back().to != 1 || all.back().from != 1) return;
   for (int64_t n : {128, 64, 32, 16}) {
     const int64_t run = all.back().count / n;
-    if (all.back().count % n || run < kRunLeast) continue;
+    if (all.back().count % n || run < tuned::kRunLeast) continue;
     all.back() = {run, run, n};
     return all.push_back({1, 1, run});
   }
@@ -105,7 +106,7 @@ static View fill_tile(Recorder& rec, Store& store, const Memory& m, const ir::Va
 
 void fill(Recorder& rec, Store& store, Memory& m, const ir::Value& value) {
   const int64_t lanes = rec.chip().partitions;
-  const int64_t width = std::clamp<int64_t>(m.elements / lanes, 1, kFillBytes / bytes(m.dtype));
+  const int64_t width = std::clamp<int64_t>(m.elements / lanes, 1, tuned::kFillBytes / bytes(m.dtype));
   const int64_t rows = std::min(lanes, m.elements / width);
   const View tile = fill_tile(rec, store, m, value, rows, width);
   for (int64_t at = 0; at < m.elements;) {
@@ -122,10 +123,8 @@ void fill(Recorder& rec, Store& store, Memory& m, const ir::Value& value) {
 // The elements before and after the operand along each dim, where they are few; false: all are to be filled.
 static bool fill_edges(Recorder& rec, Store& store, Memory& m, const ir::Value& value, const Dims& low,
                        const Dims& inner) {
-  constexpr int64_t kSharesOfEdge = 4;  // of all elements the edges are at most one share
-  constexpr int64_t kTransfersMax = 128;
-  const int64_t lanes = rec.chip().partitions, width = kFillBytes / bytes(m.dtype);
-  if ((m.elements - element_count(inner)) * kSharesOfEdge > m.elements) return false;
+  const int64_t lanes = rec.chip().partitions, width = tuned::kFillBytes / bytes(m.dtype);
+  if ((m.elements - element_count(inner)) * tuned::kSharesOfEdge > m.elements) return false;
   const Dims strides = row_major_strides(m.dims);
   struct Slab {
     int64_t first = 0;
@@ -149,7 +148,7 @@ static bool fill_edges(Recorder& rec, Store& store, Memory& m, const ir::Value& 
       transfers += count;
       slabs.push_back(std::move(slab));
     }
-  if (transfers > kTransfersMax) return false;
+  if (transfers > tuned::kTransfersMax) return false;
   if (slabs.empty()) return true;
   const View tile = fill_tile(rec, store, m, value, lanes, width);
   for (const Slab& slab : slabs) {
@@ -195,16 +194,15 @@ static bool put_rows(Store& store, Memory& part, const Memory& out, int64_t offs
 
 // Parts of a few elements each, as where two lists are made pairs: put together on chip, in rows of whole items.
 static bool interleave_parts(Recorder& rec, Store& store, const ir::Node& node, const Memory& out, int64_t pitch) {
-  constexpr int64_t kRunBytes = 64, kRowBytes = 8 << 10, kLeast = 4096;
   const int64_t size = bytes(out.dtype), items = out.elements / pitch, lanes = rec.chip().partitions;
-  if (out.elements < kLeast || pitch * size > kRowBytes) return false;
+  if (out.elements < tuned::kInterleavedLeast || pitch * size > tuned::kInterleavedRow) return false;
   int64_t shortest = pitch;
   for (const ir::Value& v : node.inputs) {
     if (store.of(v).elsewhere) return false;
     if (v.type().elements()) shortest = std::min(shortest, v.type().elements() / items);
   }
-  if (shortest * size > kRunBytes) return false;
-  const int64_t wide = std::clamp<int64_t>(items / lanes, 1, kRowBytes / size / pitch);
+  if (shortest * size > tuned::kInterleavedBytes) return false;
+  const int64_t wide = std::clamp<int64_t>(items / lanes, 1, tuned::kInterleavedRow / size / pitch);
   for (int64_t first = 0, rows = 0, count = 0; first < items; first += rows * count) {
     count = std::min(wide, items - first), rows = std::min(lanes, (items - first) / count);
     const View whole = rec.sbuf(out.dtype, rows, count * pitch, "woven");
@@ -244,13 +242,12 @@ void lower_concatenate(Recorder& rec, Store& store, const ir::Node& node) {
 }
 
 bool lower_slice(Recorder& rec, Store& store, const ir::Node& node) {
-  constexpr int64_t kRunLeast = 512;  // bytes
   if (node.op != op::slice || !store.has(node.inputs[0])) return false;
   Memory &out = store.of(node.result()), &in = store.of(node.inputs[0]);
   const ir::Ints &first = node.attrs.ints("start_indices"), &steps = node.attrs.ints("strides");
   const Dims &made = node.types[0].dims, to = row_major_strides(made),
              from = row_major_strides(node.inputs[0].type().dims);
-  const bool runs = !made.empty() && steps.back() == 1 && made.back() * bytes(out.dtype) >= kRunLeast;
+  const bool runs = !made.empty() && steps.back() == 1 && made.back() * bytes(out.dtype) >= tuned::kSliceRunLeast;
   if (!runs || store.fits(out) || !in.forms.empty() || in.hbm < 0 || in.elsewhere || in.dtype != out.dtype)
     return false;
   store.keep_in_hbm(out, "", arch::TensorKind::scratch);

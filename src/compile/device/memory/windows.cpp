@@ -5,14 +5,14 @@
 
 #include "base/text.h"
 #include "compile/device/decompose/decompose.h"
+#include "compile/thresholds.h"
 #include "ir/op_ids.h"
 
 namespace trine::compile::device {
 
 namespace {
 
-constexpr int64_t kUnrolled = 16384;   // windows moved one by one without a loop
-constexpr int64_t kCombineMax = 8192;  // elements of a window combined on chip
+namespace tuned = thresholds::memory;
 
 // sizes × strides, neighbours merged: the window as one operand walks it.
 Axes axes_of(const ir::Node& node) {
@@ -139,7 +139,7 @@ class Windows {
   // f(the window, its number, windows further per iteration)
   template <class F>
   void one_by_one(uint32_t hbm, Dtype dtype, F f) {
-    const bool loops = count_ > kUnrolled;
+    const bool loops = count_ > tuned::kUnrolled;
     if (loops) rec_.loop(double(count_));
     for (int64_t w = 0; w < (loops ? 1 : count_); ++w) {
       const Register r = rec_.next_register();
@@ -184,7 +184,8 @@ std::string window_obstacle(const ir::Node& node) {
   const Dtype dtype = node.types[0].dtype;
   if (is_integer(dtype) && bits(dtype) < 32 && (kind == "add" || kind == "multiply"))
     return cat("scatter by ", kind, " of ", row(dtype).name, " would keep the nearest number that fits");
-  if (count_of(axes) > kCombineMax) return cat("scatter by ", kind, " of windows of ", count_of(axes), " elements");
+  if (count_of(axes) > tuned::kCombineMax)
+    return cat("scatter by ", kind, " of windows of ", count_of(axes), " elements");
   return {};
 }
 

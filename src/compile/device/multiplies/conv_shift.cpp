@@ -8,15 +8,14 @@
 #include "compile/device/loops/map.h"
 #include "compile/device/memory/transpose.h"
 #include "compile/device/multiplies/dot.h"
+#include "compile/thresholds.h"
 #include "ops/convolution_shape.h"
 
 namespace trine::compile::device {
 
 namespace {
 
-constexpr int64_t kChannelsLeast = 16, kChannelsApart = 32;  // from here on Tensor is quicker than products by Vector
-constexpr int64_t kBandBytes = 40 << 10;                     // of padded input, per partition
-constexpr int64_t kPanelBytes = 40 << 10;                    // of weights, per partition
+namespace tuned = thresholds::convolution;
 
 class Shifted {
  public:
@@ -51,13 +50,14 @@ class Shifted {
     allocate_output();
     const int64_t taps = windows_[0].size * windows_[1].size;
     const int64_t each = taps * chunks_ * bytes(dtype_);
-    width_ = std::clamp(kPanelBytes / each / lanes_ * lanes_, lanes_, (features_ + lanes_ - 1) / lanes_ * lanes_);
+    width_ =
+        std::clamp(tuned::kPanelBytes / each / lanes_ * lanes_, lanes_, (features_ + lanes_ - 1) / lanes_ * lanes_);
     if (apart_)
       width_ = lanes_;
     else
       lay_out();
     const int64_t row = chunks_ * padded_[1] * bytes(dtype_);
-    const int64_t most = std::max<int64_t>(kBandBytes / row, reach(0) + 1);  // rows of all images
+    const int64_t most = std::max<int64_t>(tuned::kBandBytes / row, reach(0) + 1);  // rows of all images
     together_ = std::clamp<int64_t>(most / padded_[0], 1, images_);
     band_ = together_ > 1 || padded_[0] <= most ? made_[0]
                                                 : std::max<int64_t>(1, (most - reach(0) - 1) / windows_[0].stride + 1);
@@ -441,7 +441,7 @@ bool can_shift(const ir::Node& conv) {
     return false;
   for (const ops::WindowDim& w : shape->windows)
     if (w.base_dilation != 1 || w.low < 0 || w.high < 0) return false;
-  return x[size_t(shape->input_feature)] >= (groups > 1 ? kChannelsApart : kChannelsLeast) &&
+  return x[size_t(shape->input_feature)] >= (groups > 1 ? tuned::kChannelsApart : tuned::kChannelsLeast) &&
          multiplies(conv.types[0].dtype);
 }
 

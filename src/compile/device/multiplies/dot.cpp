@@ -13,10 +13,13 @@
 #include "compile/device/loops/map.h"
 #include "compile/device/memory/transpose.h"
 #include "compile/graph/index_map.h"
+#include "compile/thresholds.h"
 
 namespace trine::compile::device {
 
 namespace {
+
+namespace tuned = thresholds::dot;
 
 // Outermost first; neighbours that every side walks on are one.
 std::vector<Shared> merged(const std::vector<Shared>& dims) {
@@ -32,9 +35,6 @@ std::vector<Shared> merged(const std::vector<Shared>& dims) {
   }
   return out;
 }
-
-constexpr int64_t kNarrow = 64;  // columns of a panel, at least
-constexpr size_t kOrdered = 6;   // contracted dims whose orders are tried: 720 at most
 
 class Dot : public Product {
  public:
@@ -181,13 +181,14 @@ class Dot : public Product {
     return how_.deep && rows >= 2 * panel_rows() && panel_rows() < m_.count ? rows : 0;
   }
   // Not even the narrowest panel would have its share.
-  bool too_deep() const { return chunks() * kNarrow * bytes(dtype_) > sbuf() / 4; }
+  bool too_deep() const { return chunks() * tuned::kNarrow * bytes(dtype_) > sbuf() / 4; }
   struct Part {
     int64_t begin = 0, end = 0;
   };
   void run_deep(const Offsets& at, const Part& ms, const Part& ns) {
     const int64_t rows = ms.end - ms.begin;
-    const int64_t all = chunks(), each = std::max<int64_t>(1, sbuf() / 4 / (std::max(rows, kNarrow) * bytes(dtype_)));
+    const int64_t all = chunks(),
+                  each = std::max<int64_t>(1, sbuf() / 4 / (std::max(rows, tuned::kNarrow) * bytes(dtype_)));
     chunks_ = {0, std::min(all, each)};
     const int64_t block_n = panel_columns(), strip = std::min(rows, how_.strip);
     std::map<int64_t, View> sums;  // by where a block goes
@@ -296,7 +297,7 @@ class Dot : public Product {
       for (size_t d = 0; d < order.size(); ++d) depth_[d] = given[order[d]];
       find_cut();
       if (best.empty() || chunks() < fewest) best = depth_, fewest = chunks();
-    } while (order.size() <= kOrdered && std::next_permutation(order.begin(), order.end()));
+    } while (order.size() <= tuned::kOrdered && std::next_permutation(order.begin(), order.end()));
     depth_ = best;
     find_cut();
   }
@@ -330,7 +331,8 @@ class Dot : public Product {
   // stays while all of the right one passes by, panel after panel, the next loaded while one is used.
   int64_t panel_count(int64_t extent, int64_t step, int64_t share) const {
     const int64_t fit = share / (chunks() * bytes(dtype_));
-    const int64_t whole = fit >= step ? fit / step * step : std::max(kNarrow, fit / kNarrow * kNarrow);
+    const int64_t whole =
+        fit >= step ? fit / step * step : std::max(tuned::kNarrow, fit / tuned::kNarrow * tuned::kNarrow);
     return std::min(extent, whole);
   }
 
@@ -551,10 +553,9 @@ class Dot : public Product {
   void stream_transposed(Memory& m, uint32_t hbm, int64_t e0, const Axis& columns, const std::vector<Chunk>& parts,
                          const Panel& out) {
     const int64_t lanes = rec_.chip().partitions;
-    constexpr size_t kTogether = 64;  // chunks of k whose rows are on chip at once
     for (int64_t begin = 0; begin < columns.count; begin += lanes)
-      for (size_t first = 0; first < parts.size(); first += kTogether) {
-        const size_t count = std::min(kTogether, parts.size() - first);
+      for (size_t first = 0; first < parts.size(); first += tuned::kTogether) {
+        const size_t count = std::min(tuned::kTogether, parts.size() - first);
         transpose_rows(m, hbm, e0, columns, begin, Parts(parts).subspan(first, count),
                        std::span(out).subspan(first, count));
       }
@@ -760,7 +761,7 @@ std::vector<Choice> dot_variants(Recorder& rec, Store& store, const ir::Node& do
     variants.insert(variants.begin(), Choice{.right = 4});
   store.choice = variants.back();
   const Dot deep(rec, store, dot, dot, transposed, policy);
-  if (size_t(deep.steps()) >= kTimedMax && deep.spares_passes())  // the first is taken
+  if (size_t(deep.steps()) >= thresholds::choose::kTimedMax && deep.spares_passes())  // the first is taken
     std::rotate(variants.begin(), variants.end() - 1, variants.end());
   std::vector<std::array<int64_t, 4>> cuts;
   for (const Choice& variant : variants) {

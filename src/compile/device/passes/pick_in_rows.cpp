@@ -9,6 +9,7 @@
 #include "arch/chips/chip.h"
 #include "compile/device/control.h"
 #include "compile/device/loops/map.h"
+#include "compile/thresholds.h"
 #include "ir/constant.h"
 #include "ir/op_ids.h"
 #include "ir/rewrite.h"
@@ -20,10 +21,11 @@ namespace trine::compile::device {
 
 namespace {
 
+namespace tuned = thresholds::passes;
+
 using ir::Node;
 using ir::Value;
 
-constexpr int64_t kRowsLeast = 64;      // fewer are found in memory one by one
 constexpr int64_t kCountMax = 1 << 24;  // indices that f32 tells apart
 constexpr size_t kOpsMax = 24;          // between the picked value and what is reduced
 
@@ -44,7 +46,7 @@ bool is_pick(const Node& n) {
   if (!is_floating(x.type().dtype) || bits(x.type().dtype) < 16 || bits(x.type().dtype) > 32) return false;
   if (!is_integer(indices.type().dtype) || bits(indices.type().dtype) != 32) return false;
   const int64_t rows = x.type().elements() / std::max<int64_t>(1, dims.back());
-  if (rows < kRowsLeast || dims.back() > kCountMax || indices.type().elements() != rows) return false;
+  if (rows < tuned::kPickedRowsLeast || dims.back() > kCountMax || indices.type().elements() != rows) return false;
   if (!std::is_sorted(axes.indices_batching.begin(), axes.indices_batching.end())) return false;
   for (int64_t d = 0; d < last; ++d)
     if (dims[size_t(d)] > 1 && !ops::holds(axes.operand_batching, d)) return false;

@@ -8,6 +8,7 @@
 
 #include "arch/chips/chip.h"
 #include "compile/device/loops/map.h"
+#include "compile/thresholds.h"
 #include "ir/op_ids.h"
 #include "ir/rewrite.h"
 #include "ops/build.h"
@@ -17,10 +18,10 @@ namespace trine::compile::device {
 
 namespace {
 
+namespace tuned = thresholds::passes;
+
 using ir::Node;
 using ir::Value;
-
-constexpr int64_t kPiecesMost = 64;
 
 int64_t size_of(const Value& v) { return v.type().elements() * bytes(v.type().dtype); }
 // Bytes of a value that may not stay on chip; two of half of it may not either.
@@ -39,7 +40,7 @@ class Images {
   // each: images at once; more than one: of all that treats them alike, else of what is large.
   Images(const ir::Graph& graph, const arch::Chip& chip, int64_t each = 1)
       : graph_(graph), large_(large_on(chip)), images_(images_of(graph)), each_(each) {
-    if (images_ <= each_ || images_ % each_ || images_ / each_ > kPiecesMost) return;
+    if (images_ <= each_ || images_ % each_ || images_ / each_ > tuned::kPiecesMost) return;
     for (const Node* node : graph.order())
       if (is_alike(*node)) alike_.insert(node);
     find_ends();

@@ -11,6 +11,7 @@
 #include "compile/device/control.h"
 #include "compile/device/loops/map.h"
 #include "compile/graph/index_map.h"
+#include "compile/thresholds.h"
 #include "ir/op_ids.h"
 #include "ir/rewrite.h"
 #include "ir/value_hash.h"
@@ -20,10 +21,10 @@ namespace trine::compile::device {
 
 namespace {
 
+namespace tuned = thresholds::passes;
+
 using ir::Node;
 using ir::Value;
-
-constexpr int64_t kLong = 1 << 14, kFew = 64;  // elements of a row, rows
 
 class LongRows {
  public:
@@ -55,7 +56,7 @@ class LongRows {
   // How many parts a row has; 1 where it stays whole.
   int64_t parts(const Dims& dims) const {
     const int64_t n = dims.empty() ? 1 : dims.back(), rows = n ? element_count(dims) / n : 0;
-    if (n < kLong || rows == 0 || rows >= kFew) return 1;
+    if (n < tuned::kSplitLong || rows == 0 || rows >= tuned::kSplitRowsFew) return 1;
     int64_t out = std::max<int64_t>(1, lanes_ / rows);
     while (n % out) --out;
     return out;

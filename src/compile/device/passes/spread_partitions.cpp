@@ -8,6 +8,7 @@
 
 #include "arch/chips/chip.h"
 #include "compile/device/loops/map.h"
+#include "compile/thresholds.h"
 #include "ir/op_ids.h"
 #include "ir/rewrite.h"
 #include "ops/build.h"
@@ -16,11 +17,10 @@ namespace trine::compile::device {
 
 namespace {
 
+namespace tuned = thresholds::passes;
+
 using ir::Node;
 using ir::Value;
-
-// Where a row is not long enough to be worth a partition, or rows are too few to fill them.
-constexpr int64_t kElementsLeast = 1 << 14, kFew = 64;
 
 class Spread {
  public:
@@ -61,16 +61,20 @@ class Spread {
     for (int64_t d : dims) all *= d;
     int64_t rows = lanes_;
     while (all % rows) --rows;
-    return rows < kFew ? Dims{all} : Dims{rows, all / rows};
+    return rows < tuned::kSpreadRowsFew ? Dims{all} : Dims{rows, all / rows};
   }
   bool is_poor(const Dims& dims) const {
     if (dims.empty()) return false;
     int64_t all = 1;
     for (int64_t d : dims) all *= d;
-    if (all < kElementsLeast || (dims.back() >= kFew && all / dims.back() >= kFew)) return false;
+    if (all < tuned::kSpreadLeast ||
+        (dims.back() >= tuned::kSpreadRowsFew && all / dims.back() >= tuned::kSpreadRowsFew))
+      return false;
     const Dims rows = rows_of(dims);
     const int64_t filled = rows.size() == 1 ? lanes_ : rows[0];
-    return dims != rows && filled > std::min<int64_t>(lanes_, dims.back() < kFew ? kFew : all / dims.back());
+    return dims != rows &&
+           filled > std::min<int64_t>(lanes_,
+                                      dims.back() < tuned::kSpreadRowsFew ? tuned::kSpreadRowsFew : all / dims.back());
   }
   static bool is_number(const Value& v) {
     return v.type().rank() == 0 || (v.node->op == op::broadcast_in_dim && v.node->inputs[0].type().rank() == 0);

@@ -5,15 +5,15 @@
 
 #include "base/text.h"
 #include "compile/device/memory/moves.h"
+#include "compile/thresholds.h"
 
 namespace trine::compile::device {
 
 namespace {
 
-constexpr int64_t kRowBytes = 32 << 10;  // of what is looked through
-constexpr int64_t kIndicesMax = 4096;    // of a row that one instruction finds
-constexpr int64_t kPassed = 64;          // elements that are loaded in the time of finding one in memory
-constexpr int64_t kElementsLeast = 1 << 10;
+namespace tuned = thresholds::rows;
+
+constexpr int64_t kIndicesMax = 4096;  // of a row that one instruction finds
 
 class RowGather {
  public:
@@ -86,15 +86,15 @@ class RowGather {
 
 bool gathers_in_rows(const ir::Type& x, int64_t columns, int64_t each) {
   const auto dtype = device_dtype(x.dtype);
-  return dtype && columns * bytes(*dtype) <= kRowBytes && columns <= each * kPassed &&
-         x.elements() / columns * each >= kElementsLeast;
+  return dtype && columns * bytes(*dtype) <= tuned::kGatheredBytes && columns <= each * tuned::kPassed &&
+         x.elements() / columns * each >= tuned::kGatheredLeast;
 }
 
 std::string row_gather_obstacle(const ir::Node& node) {
   if (std::string why = move_obstacle(node); !why.empty()) return why;
   const ir::Type& x = node.inputs[0].type();
   const int64_t size = x.dims[1] * bytes(*device_dtype(x.dtype));
-  return size <= kRowBytes ? std::string() : cat("rows of ", size, " bytes do not fit a partition");
+  return size <= tuned::kGatheredBytes ? std::string() : cat("rows of ", size, " bytes do not fit a partition");
 }
 
 void lower_row_gather(Recorder& rec, Store& store, const ir::Node& node) { RowGather(rec, store, node).run(); }

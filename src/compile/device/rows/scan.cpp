@@ -6,13 +6,15 @@
 
 #include "compile/device/loops/map.h"
 #include "compile/device/memory/transpose.h"
+#include "compile/thresholds.h"
 #include "ops/identity.h"
 
 namespace trine::compile::device {
 
 namespace {
 
-constexpr int64_t kBlock = 2048;         // columns scanned at once
+namespace tuned = thresholds::rows;
+
 constexpr int64_t kTransposeSide = 128;  // rows and columns that are transposed at once
 constexpr int64_t kSideBySide = 4;       // such blocks in a bank of PSUM
 
@@ -83,7 +85,7 @@ class Scan {
   void along_columns(const Tiling& tiling, int64_t t, const Form* form) {
     const int64_t rows = tiling.size(t);
     std::optional<View> before;
-    over_blocks(kBlock, [&](int64_t begin, int64_t count) {
+    over_blocks(tuned::kScanBlock, [&](int64_t begin, int64_t count) {
       const int64_t e0 = tiling.begin(t) * n_ + begin;
       const Axes part = {{n_, rows}}, free = {{1, count}};
       std::optional<View> src;

@@ -5,15 +5,17 @@
 #include <limits>
 
 #include "compile/device/loops/map.h"
+#include "compile/thresholds.h"
 
 namespace trine::compile::device {
 
 namespace {
 
+namespace tuned = thresholds::rows;
+
 constexpr int64_t kEight = 8;                         // that an instruction finds
 constexpr int64_t kColumnsMax = 16384;                // that it looks through
 constexpr int64_t kRoundsMax = kColumnsMax / kEight;  // of eight each
-constexpr int64_t kPairsLeast = 1 << 16;              // comparisons of a sort by rank, which is exact for every float
 
 View columns(View v, int64_t begin, int64_t count) {
   v.offset += begin;
@@ -37,7 +39,7 @@ bool takes_top_k(const ir::Node& node) {
   const int64_t n = x.dims.back();
   return device_dtype(x.dtype) && is_floating(x.dtype) && bytes(x.dtype) >= 2 && n >= kEight && n <= kColumnsMax &&
          node.attrs.integer("k") <= kEight * kRoundsMax && node.types[0].elements() > 0 &&
-         x.elements() > kPairsLeast / n;
+         x.elements() > tuned::kRankedLeast / n;
 }
 
 void lower_top_k(Recorder& rec, Store& store, const ir::Node& node) {
