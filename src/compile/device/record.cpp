@@ -3,6 +3,7 @@
 
 #include <bit>
 
+#include "arch/program/record.h"
 #include "base/text.h"
 
 namespace trine::compile::device {
@@ -107,25 +108,14 @@ uint32_t Recorder::by_rows(const View& index, int64_t scale) {
 void Recorder::loop(const Source& iterations, bool repeats) {
   if (nest_.depth >= arch::kLoopDepthMax)
     return fail_with(fail(Code::unsupported, cat("more than ", arch::kLoopDepthMax, " loops inside each other")));
-  arch::KernelInsn insn;
-  insn.info = arch::row_by_opcode(arch::kOpLoop);
-  insn.engines = arch::kAnyEngine;
-  insn.repeats = repeats;
-  insn.operand = uint32_t(kernel_.program().operands.size());
-  kernel_.program().operands.push_back(operand(iterations));
-  kernel_.insns.push_back(insn);
+  arch::add_loop(kernel_, nest_, operand(iterations), repeats);
   around_.push_back(constant_rows_);
-  nest_.iterations[size_t(nest_.depth++)] = repeats ? 1 : iterations.is_number() ? int64_t(iterations.number) : -1;
 }
 void Recorder::end_loop() {
   if (nest_.depth == 0) return;
-  arch::KernelInsn insn;
-  insn.info = arch::row_by_opcode(arch::kOpEndLoop);
-  insn.engines = arch::kAnyEngine;
-  kernel_.insns.push_back(insn);
+  arch::add_end_loop(kernel_, nest_);
   constant_rows_ = std::move(around_.back());
   around_.pop_back();
-  --nest_.depth;
 }
 
 int64_t Recorder::encoded(const arch::RowInfo& info, const arch::AttrSlot& slot,
@@ -163,23 +153,15 @@ void Recorder::emit(std::string_view row, Slots slots, Settings settings, arch::
   }
   insn.attr = kernel_.attr_block(attrs);
   // Every engine that may take it is noted: the scheduler chooses.
-  arch::EngineMask open = info->row->engines;
-  if (insn.unit() == arch::Unit::queue) open = arch::kSync | arch::kScalar | arch::kGpsimd;
-  if (insn.unit() == arch::Unit::rendezvous) open = arch::kSync;
+  arch::EngineMask open = arch::open_engines(insn);
   if (engines) open &= engines;
-  std::optional<Error> first;
-  for (int e = 0; e < arch::kEngines; ++e) {
-    if (!(open & (1 << e))) continue;
-    if (auto ok = arch::check_on(kernel_, insn, arch::Engine(e), nest_); ok)
-      insn.engines |= arch::EngineMask(1 << e);
-    else if (!first)
-      first = ok.error();
+  const auto legal = arch::legal_engines(kernel_, insn, open, nest_);
+  if (!legal) {
+    Error first = legal.error();
+    first.message = cat(row, ": ", first.message);
+    return fail_with(std::move(first));
   }
-  if (!insn.engines) {
-    if (!first) return fail_with(fail(Code::internal, cat(row, " has no engine here")));
-    first->message = cat(row, ": ", first->message);
-    return fail_with(*first);
-  }
+  insn.engines = *legal;
   kernel_.insns.push_back(insn);
   const arch::Chip& k = chip();
   // A running estimate of how busy engines are, for scalar_is_free() and gpsimd_is_free().

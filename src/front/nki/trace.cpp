@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 
+#include "arch/program/record.h"
 #include "base/text.h"
 
 namespace trine::front {
@@ -312,26 +313,16 @@ Result<void> Trace::choose_engines(const EmitArgs& args, KernelInsn& insn) {
       return wrong("engine", cat(args.row, " on engine ", args.engine), cat("one of ", legal));
     }
     open = arch::bit(*engine);
-  } else if (insn.unit() == arch::Unit::queue) {
-    open = arch::kSync | arch::kScalar | arch::kGpsimd;
-  } else if (insn.unit() == arch::Unit::rendezvous) {
-    open = arch::kSync;
+  } else {
+    open = arch::open_engines(insn);
   }
-  std::optional<Error> first;
-  for (int e = 0; e < arch::kEngines; ++e) {
-    if (!(open & (1 << e))) continue;
-    auto ok = arch::check_on(kernel_, insn, static_cast<arch::Engine>(e), loops_[insn.core]);
-    if (ok) {
-      insn.engines |= static_cast<arch::EngineMask>(1 << e);
-      if (keeps_state(*insn.info)) break;
-    } else if (!first) {
-      first = ok.error();
-    }
+  auto legal = arch::legal_engines(kernel_, insn, open, loops_[insn.core], keeps_state(*insn.info));
+  if (!legal) {
+    Error first = legal.error();
+    first.where.clear();
+    return diagnose(diagnostic_of(first, args.row));
   }
-  if (!insn.engines) {
-    first->where.clear();
-    return diagnose(diagnostic_of(*first, args.row));
-  }
+  insn.engines = *legal;
   return {};
 }
 
@@ -375,19 +366,6 @@ Result<uint32_t> Trace::emit(const EmitArgs& args) {
   return static_cast<uint32_t>(kernel_.insns.size() - 1);
 }
 
-KernelInsn& Trace::add_control(uint16_t opcode, const Operand* iterations, int core) {
-  KernelInsn insn;
-  insn.info = arch::row_by_opcode(opcode);
-  insn.core = static_cast<uint8_t>(core);
-  insn.engines = arch::kAnyEngine;
-  if (iterations) {
-    insn.operand = static_cast<uint32_t>(kernel_.program().operands.size());
-    kernel_.program().operands.push_back(*iterations);
-  }
-  kernel_.insns.push_back(insn);
-  return kernel_.insns.back();
-}
-
 Result<void> Trace::loop(std::optional<int64_t> iterations, std::optional<int64_t> reg, int core, bool while_nonzero) {
   file_ = {}, line_ = 0;
   TRY(check_core(core));
@@ -403,8 +381,7 @@ Result<void> Trace::loop(std::optional<int64_t> iterations, std::optional<int64_
     return wrong("loops", "one more loop", cat("at most ", arch::kLoopDepthMax, " inside each other"));
   const Operand o = iterations ? arch::immediate_operand(static_cast<double>(*iterations))
                                : arch::register_operand(static_cast<int>(*reg));
-  nest.iterations[static_cast<size_t>(nest.depth++)] = while_nonzero ? 1 : iterations ? *iterations : -1;
-  add_control(arch::kOpLoop, &o, core).repeats = while_nonzero;
+  arch::add_loop(kernel_, nest, o, while_nonzero, core);
   return {};
 }
 
@@ -412,8 +389,7 @@ Result<void> Trace::end_loop(int core) {
   file_ = {}, line_ = 0;
   TRY(check_core(core));
   if (!loops_[static_cast<size_t>(core)].depth) return wrong("loops", "an end_loop", "a loop that is open");
-  --loops_[static_cast<size_t>(core)].depth;
-  add_control(arch::kOpEndLoop, nullptr, core);
+  arch::add_end_loop(kernel_, loops_[static_cast<size_t>(core)], core);
   return {};
 }
 

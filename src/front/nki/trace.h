@@ -96,7 +96,6 @@ class Trace {
   Result<void> set_attrs(const EmitArgs& args, arch::Draft& draft, KernelInsn& insn);
   Result<int64_t> encode(const arch::RowInfo& info, const arch::AttrSlot& slot, const AttrValue& value);
   Result<void> choose_engines(const EmitArgs& args, KernelInsn& insn);
-  KernelInsn& add_control(uint16_t opcode, const arch::Operand* iterations, int core);
   void join_depends();
 
   Kernel kernel_;

@@ -138,9 +138,8 @@ struct PackedHead {
       }
     });
   }
-  Groups groups(int64_t first) const {
-    return Groups(std::min(tuned::kBlockKeys, a.keys - first));
-  }  // of the block of keys
+  // Of the block of keys.
+  Groups groups(int64_t first) const { return Groups(std::min(tuned::kBlockKeys, a.keys - first)); }
   float* keys(int64_t key) const { return memory.as<float>() + key * a.dim; }
   float* values(int64_t first, int64_t dim) const {
     const int64_t count = std::min(tuned::kBlockKeys, a.keys - first);
