@@ -28,6 +28,23 @@ Result<std::vector<ir::Type>> same_as_inputs(const Call& call) {
   return types;
 }
 
+Result<std::vector<ir::Type>> part_type(const Call& call) {
+  if (call.declared.size() != 1 || call.declared[0].rank() != call.inputs[0].rank())
+    return fail(Code::invalid, "its result type must be given, of the input's rank");
+  return std::vector<ir::Type>{ir::tensor_type(call.inputs[0].dtype, call.declared[0].dims)};
+}
+Result<void> not_partitioned(const Eval&) {
+  return fail(Code::unsupported, "a program for several devices that has not been partitioned");
+}
+
+Result<std::vector<ir::Type>> device_number_type(const Call&) {
+  return std::vector<ir::Type>{ir::tensor_type(Dtype::u32, {})};
+}
+Result<void> number_alone(const Eval& e) {
+  *e.out[0].as<uint32_t>() = 0;
+  return {};
+}
+
 Result<void> copy_alone(const Eval& e) {
   for (size_t i = 0; i < e.out.size(); ++i) {
     if (group_size(e.node.attrs) > 1 || e.in[i].elements() != e.out[i].elements())

@@ -135,4 +135,22 @@ Result<void> LaneBody::run(int64_t n) {
   return {};
 }
 
+Result<std::vector<ir::Type>> reduced_types(const Call& call, const Dims& dims) {
+  const size_t n = call.inputs.size() / 2;
+  if (n == 0 || call.inputs.size() % 2) return fail(Code::invalid, "needs as many inits as operands");
+  std::vector<ir::Type> types;
+  std::vector<Dtype> dtypes;
+  for (size_t i = 0; i < n; ++i) {
+    const ir::Type &x = call.inputs[i], &init = call.inputs[n + i];
+    if (x.dims != call.inputs[0].dims)
+      return fail(Code::invalid, cat("operands differ in shape: ", ir::text(call.inputs[0]), " and ", ir::text(x)));
+    if (init.rank() != 0 || init.dtype != x.dtype)
+      return fail(Code::invalid, cat("init ", i, " is ", ir::text(init), "; ", row(x.dtype).name, "[] was expected"));
+    types.push_back(ir::tensor_type(x.dtype, dims));
+    dtypes.push_back(x.dtype);
+  }
+  TRY(check_combined(call, dtypes));
+  return types;
+}
+
 }  // namespace trine::ops

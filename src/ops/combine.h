@@ -77,5 +77,7 @@ class LaneBody {
 Result<void> check_combiner(const ir::Region& region, std::span<const Dtype> dtypes);
 // The call's one region, or where it has none its kind, which is for one operand.
 Result<void> check_combined(const Call& call, std::span<const Dtype> dtypes);
+// Of a reduction to these dims, whose inputs are operands of one shape and then as many scalar inits.
+Result<std::vector<ir::Type>> reduced_types(const Call& call, const Dims& dims);
 
 }  // namespace trine::ops

@@ -14,24 +14,11 @@ namespace {
 constexpr int64_t kLanes = 1024;
 
 Result<std::vector<ir::Type>> infer(const Call& call) {
-  const size_t n = call.inputs.size() / 2;
-  if (n == 0 || call.inputs.size() % 2) return fail(Code::invalid, "needs as many inits as operands");
+  if (call.inputs.empty()) return fail(Code::invalid, "needs an operand");
   const ir::Ints& dimensions = call.attrs.ints("dimensions");
   TRY(check_axes("dimensions", dimensions, call.inputs[0].rank()));
   const Dims unreduced = sizes_of(call.inputs[0].dims, axes_besides(call.inputs[0].rank(), dimensions));
-  std::vector<ir::Type> types;
-  std::vector<Dtype> dtypes;
-  for (size_t i = 0; i < n; ++i) {
-    const ir::Type &x = call.inputs[i], &init = call.inputs[n + i];
-    if (x.dims != call.inputs[0].dims)
-      return fail(Code::invalid, cat("operands differ in shape: ", ir::text(call.inputs[0]), " and ", ir::text(x)));
-    if (init.rank() != 0 || init.dtype != x.dtype)
-      return fail(Code::invalid, cat("init ", i, " is ", ir::text(init), "; ", row(x.dtype).name, "[] was expected"));
-    types.push_back(ir::tensor_type(x.dtype, unreduced));
-    dtypes.push_back(x.dtype);
-  }
-  TRY(check_combined(call, dtypes));
-  return types;
+  return reduced_types(call, unreduced);
 }
 
 // Reads the operand once, in order; the inner loop is over its last dim, kept or reduced.

@@ -15,8 +15,7 @@ namespace {
 constexpr int64_t kLanes = 1024;
 
 Result<std::vector<ir::Type>> infer(const Call& call) {
-  const size_t n = call.inputs.size() / 2;
-  if (n == 0 || call.inputs.size() % 2) return fail(Code::invalid, "needs as many inits as operands");
+  if (call.inputs.empty()) return fail(Code::invalid, "needs an operand");
   const Dims& dims = call.inputs[0].dims;
   const auto windows = TRY(windows_from(call.attrs, dims.size()));
   Dims out;
@@ -24,19 +23,7 @@ Result<std::vector<ir::Type>> infer(const Call& call) {
     TRY(check_window(windows[d], dims[d]));
     out.push_back(windows[d].count(dims[d]));
   }
-  std::vector<ir::Type> types;
-  std::vector<Dtype> dtypes;
-  for (size_t i = 0; i < n; ++i) {
-    const ir::Type &x = call.inputs[i], &init = call.inputs[n + i];
-    if (x.dims != dims)
-      return fail(Code::invalid, cat("operands differ in shape: ", ir::text(call.inputs[0]), " and ", ir::text(x)));
-    if (init.rank() != 0 || init.dtype != x.dtype)
-      return fail(Code::invalid, cat("init ", i, " is ", ir::text(init), "; ", row(x.dtype).name, "[] was expected"));
-    types.push_back(ir::tensor_type(x.dtype, out));
-    dtypes.push_back(x.dtype);
-  }
-  TRY(check_combined(call, dtypes));
-  return types;
+  return reduced_types(call, out);
 }
 
 // Calls f(offset of the operand) for each element under the window at `at`, in order.
