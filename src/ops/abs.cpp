@@ -16,6 +16,6 @@ extern const Op op_abs =
               return std::abs(x);
             }
           },
-          {.host = {.op = arch::LoopOp::abs}});
+          {.host = {.op = arch::LoopOp::abs}, .abroad = {.onnx = "Abs:1"}});
 
 }  // namespace trine::ops

@@ -3,7 +3,8 @@
 
 namespace trine::ops {
 
-extern const Op op_acos = unary("acos", []<Inexact T>(T x) -> T { return std::acos(x); },
-                                {.host = {.op = arch::LoopOp::acos, .cost = kHeavy}});
+extern const Op op_acos =
+    unary("acos", []<Inexact T>(T x) -> T { return std::acos(x); },
+          {.host = {.op = arch::LoopOp::acos, .cost = kHeavy}, .abroad = {.onnx = "Acos:7", .torch = "acos"}});
 
 }  // namespace trine::ops

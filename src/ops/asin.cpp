@@ -3,7 +3,8 @@
 
 namespace trine::ops {
 
-extern const Op op_asin = unary("asin", []<Inexact T>(T x) -> T { return std::asin(x); },
-                                {.host = {.op = arch::LoopOp::asin, .cost = kHeavy}});
+extern const Op op_asin =
+    unary("asin", []<Inexact T>(T x) -> T { return std::asin(x); },
+          {.host = {.op = arch::LoopOp::asin, .cost = kHeavy}, .abroad = {.onnx = "Asin:7", .torch = "asin"}});
 
 }  // namespace trine::ops

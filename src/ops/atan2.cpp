@@ -12,6 +12,6 @@ extern const Op op_atan2 = binary("atan2",
                                       return std::atan2(y, x);
                                     }
                                   },
-                                  {.host = {.op = arch::LoopOp::atan2, .cost = kHeavy}});
+                                  {.host = {.op = arch::LoopOp::atan2, .cost = kHeavy}, .abroad = {.torch = "atan2"}});
 
 }  // namespace trine::ops

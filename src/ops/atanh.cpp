@@ -3,7 +3,8 @@
 
 namespace trine::ops {
 
-extern const Op op_atanh = unary("atanh", []<Inexact T>(T x) -> T { return std::atanh(x); },
-                                 {.host = {.op = arch::LoopOp::atanh, .cost = kHeavy}});
+extern const Op op_atanh =
+    unary("atanh", []<Inexact T>(T x) -> T { return std::atanh(x); },
+          {.host = {.op = arch::LoopOp::atanh, .cost = kHeavy}, .abroad = {.onnx = "Atanh:9", .torch = "atanh"}});
 
 }  // namespace trine::ops

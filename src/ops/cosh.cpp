@@ -3,7 +3,8 @@
 
 namespace trine::ops {
 
-extern const Op op_cosh = unary("cosh", []<Inexact T>(T x) -> T { return std::cosh(x); },
-                                {.host = {.op = arch::LoopOp::cosh, .cost = kHeavy}});
+extern const Op op_cosh =
+    unary("cosh", []<Inexact T>(T x) -> T { return std::cosh(x); },
+          {.host = {.op = arch::LoopOp::cosh, .cost = kHeavy}, .abroad = {.onnx = "Cosh:9", .torch = "cosh"}});
 
 }  // namespace trine::ops

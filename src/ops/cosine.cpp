@@ -3,7 +3,8 @@
 
 namespace trine::ops {
 
-extern const Op op_cosine = unary("cosine", []<Inexact T>(T x) -> T { return std::cos(x); },
-                                  {.host = {.op = arch::LoopOp::cos, .cost = kHeavy}});
+extern const Op op_cosine =
+    unary("cosine", []<Inexact T>(T x) -> T { return std::cos(x); },
+          {.host = {.op = arch::LoopOp::cos, .cost = kHeavy}, .abroad = {.onnx = "Cos:7", .torch = "cos"}});
 
 }  // namespace trine::ops

@@ -11,6 +11,6 @@ extern const Op op_divide = binary("divide",
                                      }
                                      return a / b;
                                    },
-                                   {.host = {.op = arch::LoopOp::div, .cost = 5}});
+                                   {.host = {.op = arch::LoopOp::div, .cost = 5}, .abroad = {.onnx = "Div:7"}});
 
 }  // namespace trine::ops

@@ -148,7 +148,8 @@ constexpr Op elementwise(std::string_view name, const Columns& columns) {
           .eval = [](const Eval& e) { return each<N>(e, F{}); },
           .host = columns.host,
           .device = columns.device,
-          .cut = columns.cut};
+          .cut = columns.cut,
+          .abroad = columns.abroad};
 }
 template <class F>
 constexpr Op unary(std::string_view name, F, const Columns& columns = {}) {

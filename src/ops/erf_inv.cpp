@@ -4,7 +4,8 @@
 
 namespace trine::ops {
 
-extern const Op op_erf_inv = unary("erf_inv", []<Floating T>(T x) -> T { return erf_inv(x); },
-                                   {.host = {.op = arch::LoopOp::erf_inv, .cost = kHeavy}});
+extern const Op op_erf_inv =
+    unary("erf_inv", []<Floating T>(T x) -> T { return erf_inv(x); },
+          {.host = {.op = arch::LoopOp::erf_inv, .cost = kHeavy}, .abroad = {.torch = "erfinv"}});
 
 }  // namespace trine::ops

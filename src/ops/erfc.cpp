@@ -4,6 +4,6 @@
 namespace trine::ops {
 
 extern const Op op_erfc = unary("erfc", []<Floating T>(T x) -> T { return std::erfc(x); },
-                                {.host = {.op = arch::LoopOp::erfc, .cost = kHeavy}});
+                                {.host = {.op = arch::LoopOp::erfc, .cost = kHeavy}, .abroad = {.torch = "erfc"}});
 
 }  // namespace trine::ops

@@ -13,6 +13,6 @@ extern const Op op_exponential_minus_one = unary(
         return std::expm1(x);
       }
     },
-    {.host = {.op = arch::LoopOp::expm1, .cost = kHeavy}});
+    {.host = {.op = arch::LoopOp::expm1, .cost = kHeavy}, .abroad = {.torch = "expm1"}});
 
 }  // namespace trine::ops

@@ -5,11 +5,12 @@
 
 namespace trine::ops {
 
-extern const Op op_lgamma = unary("lgamma",
-                                  []<Floating T>(T x) -> T {
-                                    int sign = 0;  // lgamma itself would write a global
-                                    return lgamma_r(x, &sign);
-                                  },
-                                  {.host = {.op = arch::LoopOp::lgamma, .cost = kHeavy}});
+extern const Op op_lgamma =
+    unary("lgamma",
+          []<Floating T>(T x) -> T {
+            int sign = 0;  // lgamma itself would write a global
+            return lgamma_r(x, &sign);
+          },
+          {.host = {.op = arch::LoopOp::lgamma, .cost = kHeavy}, .abroad = {.torch = "lgamma"}});
 
 }  // namespace trine::ops

@@ -15,6 +15,6 @@ extern const Op op_log_plus_one =
               return std::log1p(x);
             }
           },
-          {.host = {.op = arch::LoopOp::log1p, .cost = kHeavy}});
+          {.host = {.op = arch::LoopOp::log1p, .cost = kHeavy}, .abroad = {.torch = "log1p"}});
 
 }  // namespace trine::ops

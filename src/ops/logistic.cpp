@@ -12,6 +12,8 @@ extern const Op op_logistic =
             }
             return 1.0 / (1.0 + std::exp(-x));
           },
-          {.host = {.op = arch::LoopOp::logistic, .cost = kHeavy}, .device = {.activation = "sigmoid"}});
+          {.host = {.op = arch::LoopOp::logistic, .cost = kHeavy},
+           .device = {.activation = "sigmoid"},
+           .abroad = {.onnx = "Sigmoid:1", .torch = "sigmoid"}});
 
 }  // namespace trine::ops

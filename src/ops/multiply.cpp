@@ -16,6 +16,6 @@ extern const Op op_multiply =
                return a * b;
              }
            },
-           {.host = {.op = arch::LoopOp::mul, .logical = arch::LoopOp::bit_and}});
+           {.host = {.op = arch::LoopOp::mul, .logical = arch::LoopOp::bit_and}, .abroad = {.onnx = "Mul:7"}});
 
 }  // namespace trine::ops

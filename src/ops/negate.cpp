@@ -11,6 +11,6 @@ extern const Op op_negate = unary("negate",
                                       return -x;
                                     }
                                   },
-                                  {.host = {.op = arch::LoopOp::neg}});
+                                  {.host = {.op = arch::LoopOp::neg}, .abroad = {.onnx = "Neg:1"}});
 
 }  // namespace trine::ops

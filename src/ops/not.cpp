@@ -11,6 +11,6 @@ extern const Op op_not = unary("not",
                                    return ~x;
                                  }
                                },
-                               {.host = {.op = arch::LoopOp::bit_not}});
+                               {.host = {.op = arch::LoopOp::bit_not}, .abroad = {.onnx = "BitwiseNot:18 Not:1"}});
 
 }  // namespace trine::ops

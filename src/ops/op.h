@@ -58,10 +58,17 @@ struct OnDevice {
 struct Cut {
   int whole_last = 0;  // these last dims stay whole, and all before them are a batch
 };
+// Ops of others that are this one, element by element, once their own rules have promoted and broadcast the operands.
+// Their front-ends make their rows from it. StableHLO and CHLO need no column: their ops have our names.
+struct Abroad {
+  std::string_view onnx = {};   // "And:7 BitwiseAnd:18": each with the first opset that has it
+  std::string_view torch = {};  // "atan2 bitwise_and.Tensor": overloads of ATen; without a form, the default one
+};
 struct Columns {
   OnHost host = {};
   OnDevice device = {};
   Cut cut = {};
+  Abroad abroad = {};
 };
 
 struct Op {
@@ -80,6 +87,7 @@ struct Op {
   OnHost host = {};
   OnDevice device = {};
   Cut cut = {};
+  Abroad abroad = {};
 };
 
 std::span<const Op* const> all_ops();       // by name

@@ -13,6 +13,6 @@ extern const Op op_sign = unary("sign",
                                     return x == 0 || std::isnan(x) ? x : std::copysign(1.0, x);
                                   }
                                 },
-                                {.host = {.op = arch::LoopOp::sign}});
+                                {.host = {.op = arch::LoopOp::sign}, .abroad = {.onnx = "Sign:9"}});
 
 }  // namespace trine::ops

@@ -4,6 +4,8 @@
 namespace trine::ops {
 
 extern const Op op_sqrt = unary("sqrt", []<Inexact T>(T x) -> T { return std::sqrt(x); },
-                                {.host = {.op = arch::LoopOp::sqrt, .cost = 5}, .device = {.activation = "sqrt"}});
+                                {.host = {.op = arch::LoopOp::sqrt, .cost = 5},
+                                 .device = {.activation = "sqrt"},
+                                 .abroad = {.onnx = "Sqrt:1", .torch = "sqrt"}});
 
 }  // namespace trine::ops

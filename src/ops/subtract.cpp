@@ -11,6 +11,6 @@ extern const Op op_subtract = binary("subtract",
                                          return a - b;
                                        }
                                      },
-                                     {.host = {.op = arch::LoopOp::sub}});
+                                     {.host = {.op = arch::LoopOp::sub}, .abroad = {.onnx = "Sub:7"}});
 
 }  // namespace trine::ops

@@ -4,6 +4,8 @@
 namespace trine::ops {
 
 extern const Op op_tanh = unary("tanh", []<Inexact T>(T x) -> T { return std::tanh(x); },
-                                {.host = {.op = arch::LoopOp::tanh, .cost = kHeavy}, .device = {.activation = "tanh"}});
+                                {.host = {.op = arch::LoopOp::tanh, .cost = kHeavy},
+                                 .device = {.activation = "tanh"},
+                                 .abroad = {.onnx = "Tanh:1", .torch = "tanh"}});
 
 }  // namespace trine::ops

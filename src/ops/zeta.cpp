@@ -4,6 +4,7 @@
 
 namespace trine::ops {
 
-extern const Op op_zeta = binary("zeta", []<Floating T>(T s, T q) -> T { return zeta(s, q); });
+extern const Op op_zeta =
+    binary("zeta", []<Floating T>(T s, T q) -> T { return zeta(s, q); }, {.abroad = {.torch = "special_zeta"}});
 
 }  // namespace trine::ops

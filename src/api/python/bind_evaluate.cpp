@@ -6,7 +6,9 @@
 #include <nanobind/stl/vector.h>
 
 #include "api/python/raise.h"
+#include "base/text.h"
 #include "compile/graph/evaluate.h"
+#include "front/stablehlo/ops.h"
 
 namespace nb = nanobind;
 using namespace trine;
@@ -38,6 +40,27 @@ nb::list op_names() {
   return out;
 }
 
+// An op's name in a StableHLO module: of the dialect that has it, and CHLO's where neither says.
+std::string stablehlo_name(std::string_view op) {
+  const std::string own = cat("stablehlo.", op);
+  return front::stablehlo::op_by_name(own) ? own : cat("chlo.", op);
+}
+
+nb::list ops_abroad() {
+  const auto text = [](std::string_view s) { return nb::str(s.data(), s.size()); };
+  nb::list out;
+  for (const compile::OpAbroad& op : compile::ops_abroad()) {
+    nb::dict d;
+    d["name"] = text(op.name);
+    d["inputs"] = op.inputs;
+    d["stablehlo"] = text(stablehlo_name(op.name));
+    d["onnx"] = text(op.onnx);
+    d["torch"] = text(op.torch);
+    out.append(d);
+  }
+  return out;
+}
+
 }  // namespace
 
 void bind_evaluate(nb::module_& m) {
@@ -45,4 +68,5 @@ void bind_evaluate(nb::module_& m) {
   m.def("evaluate", evaluate, "graph"_a, "arguments"_a,
         "Runs a graph's text by the ops' reference meanings: (dtype, shape, bytes) of each result.");
   m.def("op_names", op_names, "The ops a graph may have.");
+  m.def("ops_abroad", ops_abroad, "One dict per op that StableHLO, ONNX or torch have under a name of their own.");
 }

@@ -39,4 +39,12 @@ std::vector<std::string_view> op_names() {
   return names;
 }
 
+std::vector<OpAbroad> ops_abroad() {
+  std::vector<OpAbroad> out;
+  for (const ops::Op* op : ops::all_ops())
+    if (!op->abroad.onnx.empty() || !op->abroad.torch.empty())
+      out.push_back({op->name, op->arity, op->abroad.onnx, op->abroad.torch});
+  return out;
+}
+
 }  // namespace trine::compile

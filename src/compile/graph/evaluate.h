@@ -16,4 +16,12 @@ Result<std::vector<Tensor>> evaluate_text(std::string_view graph,
 
 std::vector<std::string_view> op_names();
 
+// Ops that others have too, by their own columns; see ops/op.h.
+struct OpAbroad {
+  std::string_view name = {};
+  int inputs = 0;
+  std::string_view onnx = {}, torch = {};
+};
+std::vector<OpAbroad> ops_abroad();
+
 }  // namespace trine::compile

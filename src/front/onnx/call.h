@@ -1,5 +1,5 @@
 // One ONNX node about to become nodes of the graph: its inputs as values, its attributes by name, and the row of its
-// op. A row is (name, since which opset, how many inputs, lowering); rows_*.cpp hold them, rows/rows.cpp finds them.
+// op. A row is (name, since which opset, how many inputs, lowering); rows/*.cpp hold them, rows/rows.cpp finds them.
 #pragma once
 
 #include <memory>
@@ -29,6 +29,7 @@ struct Call {
   Maker& maker;
   const NodeProto& node;
   int64_t opset = 0;
+  ir::OpId op = {};                           // the row's
   std::vector<Item> items = {};               // inputs, absent ones empty
   Values in = {};                             // those that are tensors, at the same indices
   std::vector<Item> lists = {};               // set by lowerings whose results are lists
@@ -70,12 +71,14 @@ struct Row {
   Lowered (*lower)(Call& call) = nullptr;
   std::string_view domain = {};  // empty: ai.onnx
   bool takes_lists = false;      // an input may be a list of tensors
+  ir::OpId op = {};              // rows_of_ops(): ours, which it is
 };
 
 // The row of the newest version not after `opset`; null where there is none.
 const Row* find_row(std::string_view domain, std::string_view op, int64_t opset);
 std::vector<const Row*> all_rows();
 
+std::span<const Row> rows_of_ops();
 std::span<const Row> rows_elementwise();
 std::span<const Row> rows_activation();
 std::span<const Row> rows_shape();

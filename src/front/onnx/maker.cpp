@@ -252,7 +252,7 @@ Result<std::vector<Item>> Maker::lower(const NodeProto& node, std::vector<Item> 
                                    row->inputs_max < 0                 ? " or more"
                                    : row->inputs_max > row->inputs_min ? cat(" to ", row->inputs_max)
                                                                        : std::string()));
-  Call call{.b = build_, .maker = *this, .node = node, .opset = opset};
+  Call call{.b = build_, .maker = *this, .node = node, .opset = opset, .op = row->op};
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i] && int(i) < row->inputs_min) return fail(Code::invalid, cat("input ", i, " is absent"));
     call.in.push_back(inputs[i].value);

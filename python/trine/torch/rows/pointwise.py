@@ -4,40 +4,22 @@ import math
 
 import torch
 
+from trine import _core
 from trine.torch.rules import Unsupported, Value, is_float, is_whole, row, wide
 
-# ATen name -> StableHLO op on the result's dtype
-FUNCTIONS = {
-    "acos": "chlo.acos",
-    "acosh": "chlo.acosh",
-    "asin": "chlo.asin",
-    "asinh": "chlo.asinh",
-    "atan": "chlo.atan",
-    "atanh": "chlo.atanh",
-    "cos": "cosine",
-    "cosh": "chlo.cosh",
-    "erf": "chlo.erf",
-    "erfc": "chlo.erfc",
-    "erfinv": "chlo.erf_inv",
-    "exp": "exponential",
-    "expm1": "exponential_minus_one",
-    "lgamma": "chlo.lgamma",
-    "log": "log",
-    "log1p": "log_plus_one",
-    "rsqrt": "rsqrt",
-    "sigmoid": "logistic",
-    "sin": "sine",
-    "sinh": "chlo.sinh",
-    "sqrt": "sqrt",
-    "tan": "chlo.tan",
-    "tanh": "tanh",
-}
 ROUNDINGS = {"ceil": "ceil", "floor": "floor", "round": "round_nearest_even"}
 
 
-def _function(name):
+def _unary(name):
     def emit(b, x):
         return b.convert(b.unary(name, b.convert(x, wide(b.dtype))), b.dtype)
+
+    return emit
+
+
+def _binary(name):
+    def emit(b, x, y):
+        return b.convert(b.binary(name, *b.pair(x, y, wide(b.dtype))), b.dtype)
 
     return emit
 
@@ -49,8 +31,10 @@ def _rounding(name):
     return emit
 
 
-for _name, _op in FUNCTIONS.items():
-    row(_name)(_function(_op))
+# Ops that are one of ours: by the torch column of its row in src/ops.
+for _op in _core.ops_abroad():
+    if _op["torch"]:
+        row(*_op["torch"].split())((_unary if _op["inputs"] == 1 else _binary)(_op["stablehlo"]))
 for _name, _op in ROUNDINGS.items():
     row(_name)(_rounding(_op))
 
@@ -300,11 +284,6 @@ def pow_(b, x, y):
     return b.convert(b.binary("power", x, y), b.dtype)
 
 
-@row("atan2")
-def atan2(b, x, y):
-    return b.convert(b.binary("atan2", *b.pair(x, y, wide(b.dtype))), b.dtype)
-
-
 @row("maximum")
 def maximum(b, x, y):
     return b.binary("maximum", *b.pair(x, y, b.dtype))
@@ -355,17 +334,6 @@ def nextafter(b, x, y):
     return b.binary("chlo.next_after", *b.pair(x, y, b.dtype))
 
 
-def _bitwise(name):
-    def emit(b, x, y):
-        return b.binary(name, *b.pair(x, y, b.dtype))
-
-    return emit
-
-
-for _name in ("and", "or", "xor"):
-    row(f"bitwise_{_name}.Tensor", f"bitwise_{_name}.Scalar", f"bitwise_{_name}.Scalar_Tensor")(_bitwise(_name))
-
-
 def _logical(name):
     def emit(b, x, y):
         dims = b.dims
@@ -376,17 +344,6 @@ def _logical(name):
 
 for _name in ("and", "or", "xor"):
     row(f"logical_{_name}")(_logical(_name))
-
-
-def _shift(name):
-    def emit(b, x, y):
-        return b.binary(name, *b.pair(x, y, b.dtype))
-
-    return emit
-
-
-_LEFT = ("bitwise_left_shift.Tensor", "bitwise_left_shift.Tensor_Scalar", "__lshift__.Scalar", "__lshift__.Tensor")
-row(*_LEFT)(_shift("shift_left"))
 
 
 @row("bitwise_right_shift.Tensor", "bitwise_right_shift.Tensor_Scalar", "__rshift__.Scalar", "__rshift__.Tensor")
@@ -498,8 +455,3 @@ def polygamma(b, n, x):
     pole = b.like(x, math.inf if n % 2 else -math.inf)
     out = b.binary("chlo.polygamma", b.like(x, float(n)), x)
     return b.convert(b.where(b.test("EQ", x, 0.0), pole, out), b.dtype)
-
-
-@row("special_zeta")
-def zeta(b, x, q):
-    return b.binary("chlo.zeta", *b.pair(x, q, b.dtype))

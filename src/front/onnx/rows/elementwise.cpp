@@ -10,15 +10,6 @@ namespace trine::front::onnx {
 
 namespace {
 
-// One op of ours under another name.
-template <ir::OpId kOp>
-Lowered unary(Call& c) {
-  return one(c.b.unary(kOp, c.in[0]));
-}
-template <ir::OpId kOp>
-Lowered binary(Call& c) {
-  return one(c.b.binary(kOp, c.in[0], c.in[1]));
-}
 template <const char* kDirection>
 Lowered compare(Call& c) {
   return one(c.b.compare(c.in[0], c.in[1], kDirection));
@@ -111,60 +102,25 @@ Lowered bit_cast(Call& c) {
 }
 
 const Row kRows[] = {
-    {"Abs", 1, 1, 1, unary<op::abs>},
-    {"Acos", 7, 1, 1, unary<op::acos>},
-    {"Acosh", 9, 1, 1, unary<op::acosh>},
-    {"Add", 7, 2, 2, binary<op::add>},
-    {"And", 7, 2, 2, binary<op::and_>},
-    {"Asin", 7, 1, 1, unary<op::asin>},
-    {"Asinh", 9, 1, 1, unary<op::asinh>},
-    {"Atan", 7, 1, 1, unary<op::atan>},
-    {"Atanh", 9, 1, 1, unary<op::atanh>},
     {"BitCast", 26, 1, 1, bit_cast},
     {"BitShift", 11, 2, 2, shift},
-    {"BitwiseAnd", 18, 2, 2, binary<op::and_>},
-    {"BitwiseNot", 18, 1, 1, unary<op::not_>},
-    {"BitwiseOr", 18, 2, 2, binary<op::or_>},
-    {"BitwiseXor", 18, 2, 2, binary<op::xor_>},
     {"Cast", 6, 1, 1, cast_to},
     {"CastLike", 15, 2, 2, cast_like},
-    {"Ceil", 1, 1, 1, unary<op::ceil>},
-    {"Cos", 7, 1, 1, unary<op::cosine>},
-    {"Cosh", 9, 1, 1, unary<op::cosh>},
-    {"Div", 7, 2, 2, binary<op::divide>},
     {"Equal", 7, 2, 2, compare<kEq>},
-    {"Erf", 9, 1, 1, unary<op::erf>},
-    {"Exp", 1, 1, 1, unary<op::exponential>},
-    {"Floor", 1, 1, 1, unary<op::floor>},
     {"Greater", 7, 2, 2, compare<kGt>},
     {"GreaterOrEqual", 12, 2, 2, compare<kGe>},
     {"IsInf", 10, 1, 1, is_infinite},
     {"IsNaN", 9, 1, 1, is_nan},
     {"Less", 7, 2, 2, compare<kLt>},
     {"LessOrEqual", 12, 2, 2, compare<kLe>},
-    {"Log", 1, 1, 1, unary<op::log>},
     {"Max", 6, 1, -1, fold_left<op::maximum>},
     {"Mean", 6, 1, -1, mean},
     {"Min", 6, 1, -1, fold_left<op::minimum>},
     {"Mod", 10, 2, 2, modulo},
-    {"Mul", 7, 2, 2, binary<op::multiply>},
-    {"Neg", 1, 1, 1, unary<op::negate>},
-    {"Not", 1, 1, 1, unary<op::not_>},
-    {"Or", 7, 2, 2, binary<op::or_>},
     {"Pow", 7, 2, 2, power},
     {"Reciprocal", 1, 1, 1, reciprocal},
-    {"Round", 11, 1, 1, unary<op::round_nearest_even>},
-    {"Sigmoid", 1, 1, 1, unary<op::logistic>},
-    {"Sign", 9, 1, 1, unary<op::sign>},
-    {"Sin", 7, 1, 1, unary<op::sine>},
-    {"Sinh", 9, 1, 1, unary<op::sinh>},
-    {"Sqrt", 1, 1, 1, unary<op::sqrt>},
-    {"Sub", 7, 2, 2, binary<op::subtract>},
     {"Sum", 6, 1, -1, fold_left<op::add>},
-    {"Tan", 7, 1, 1, unary<op::tan>},
-    {"Tanh", 1, 1, 1, unary<op::tanh>},
     {"Where", 9, 3, 3, where},
-    {"Xor", 7, 2, 2, binary<op::xor_>},
 };
 
 }  // namespace
