@@ -47,13 +47,26 @@ bool is_whole(const Value& v) { return is_integer(v.type().dtype) || v.type().dt
 
 Replacement the(const Value& v) { return {v}; }
 
+// Whether loops compute it as what it is made of: they have no instruction for the op, but for its dtypes.
+bool decomposes_for_loops(const Node& node) {
+  const ops::Op* op = ops::find_op(node.op);
+  if (!op || !op->decompose || op->host || op->kind != ops::OpKind::elementwise) return false;
+  return std::ranges::all_of(node.inputs, [](const Value& v) { return arch::is_loop_dtype(v.type().dtype); }) &&
+         std::ranges::all_of(node.types, [](const ir::Type& t) { return arch::is_loop_dtype(t.dtype); });
+}
+
+Replacement decompose_for_loops(Graph& graph, const Node& node) {
+  return decomposes_for_loops(node) ? ops::find_op(node.op)->decompose(graph, node) : Replacement{};
+}
+
 // Functions whose loops on the host round otherwise than the reference by an ulp or a few.
 bool is_approximate(const Node& node) {
   static constexpr ir::OpId kFunctions[] = {
       op::cosine, op::erf,     op::erfc,         op::erf_inv, op::exponential,
       op::log,    op::sine,    op::log_plus_one, op::tan,     op::exponential_minus_one,
       op::tanh,   op::logistic};
-  return node.types[0].dtype != Dtype::f64 && std::ranges::find(kFunctions, node.op) != std::end(kFunctions);
+  return (node.types[0].dtype != Dtype::f64 && std::ranges::find(kFunctions, node.op) != std::end(kFunctions)) ||
+         decomposes_for_loops(node);
 }
 
 // Every input constant and the result small: computed now.
@@ -367,6 +380,7 @@ ir::Rewritten simplify_for_host(const Graph& graph) {
       if (rule.apply == fold) rule.apply = fold_for_host;
     out.push_back({"take argmax apart", op::reduce, take_apart_argmax});
     out.push_back({"take complex numbers apart", {}, take_apart_complex});
+    out.push_back({"the op's own decomposition", {}, decompose_for_loops});
     return out;
   }();
   return ir::rewrite(graph, rules);

@@ -13,9 +13,10 @@ namespace {
 
 constexpr int kRounds = 8;  // what a rule makes may need another
 
+// But for what an engine has a table of.
 ir::Replacement by_the_op(ir::Graph& graph, const ir::Node& node) {
   const ops::Op* const op = ops::find_op(node.op);
-  return op && op->decompose ? op->decompose(graph, node) : ir::Replacement{};
+  return op && op->decompose && op->device.activation.empty() ? op->decompose(graph, node) : ir::Replacement{};
 }
 
 // Results without elements: no rule below has to think of them.
