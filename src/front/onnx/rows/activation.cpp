@@ -69,15 +69,10 @@ Lowered hard_swish(Call& c) {
 }
 
 // log(1 + e^x), without overflow
-Made softplus_of(Build& b, Value x) {
-  const Value small = TRY(b.unary(op::exponential, TRY(b.unary(op::negate, TRY(b.unary(op::abs, x))))));
-  return b.binary(op::add, TRY(b.with_number(op::maximum, x, 0)), TRY(b.unary(op::log_plus_one, small)));
-}
-
-Lowered softplus(Call& c) { return one(softplus_of(c.b, c.in[0])); }
-
-Lowered mish(Call& c) {
-  return one(c.b.binary(op::multiply, c.in[0], TRY(c.b.unary(op::tanh, TRY(softplus_of(c.b, c.in[0]))))));
+Lowered softplus(Call& c) {
+  const Value small = TRY(c.b.unary(op::exponential, TRY(c.b.unary(op::negate, TRY(c.b.unary(op::abs, c.in[0]))))));
+  const Value positive = TRY(c.b.with_number(op::maximum, c.in[0], 0));
+  return one(c.b.binary(op::add, positive, TRY(c.b.unary(op::log_plus_one, small))));
 }
 
 Lowered softsign(Call& c) {
@@ -193,7 +188,6 @@ const Row kRows[] = {
     {"Hardmax", 1, 1, 1, hardmax},
     {"LeakyRelu", 6, 1, 1, leaky_relu},
     {"LogSoftmax", 1, 1, 1, log_softmax},
-    {"Mish", 18, 1, 1, mish},
     {"PRelu", 7, 2, 2, prelu},
     {"Relu", 6, 1, 1, relu},
     {"Selu", 6, 1, 1, selu},
