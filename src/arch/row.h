@@ -38,6 +38,14 @@ using Exec = void (*)(Core&, const Call&);
 using Cycles = Cost (*)(const Chip&, const Call&);
 using Check = Result<void> (*)(const Chip&, const Call&);  // rules of this row beyond the general ones
 
+// The row's nki.isa call, where its arguments are operands and attributes of the row as they stand; Python makes the
+// function in both dialects (python/trine/nki/isa_rows.py). Empty: the call is written there by hand, or there is none.
+struct NkiCall {
+  std::string_view takes = {};  // parameters in order: "dst data imm dst_idx"; "engine=vector" where there is a choice
+  std::string_view old = {};    // of the functional dialect, which makes dst itself: "* data imm dst_idx"
+  std::string_view returns = {};  // what it makes: "data" a tile as that operand is, "data 8 u32" of 8 u32 a partition
+};
+
 struct Row {
   std::string_view name = {};  // the nki.isa spelling where there is one
   uint16_t opcode = 0;
@@ -52,6 +60,7 @@ struct Row {
   Exec exec = nullptr;
   Cycles cycles = nullptr;
   Check check = nullptr;
+  NkiCall nki = {};
   std::string_view summary = {};  // its meaning in one line, for people
   std::string_view source = {};   // of the cost: "doc: …", "measured: …" or "estimate: …"
   std::string_view label = {};    // the profiler's opcode name

@@ -1,5 +1,8 @@
 """nki.isa calls that the language and the examples do not reach, against NumPy; and that all of NKI 0.6 is there."""
 
+import inspect
+import re
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -7,6 +10,8 @@ import pytest
 import trine.nki as nki
 import trine.nki.isa as nisa
 import trine.nki.language as nl
+from trine.nki import isa_rows, machine
+from trine.nki.old import isa as old_isa
 
 BF16 = ml_dtypes.bfloat16
 DOCUMENTED = """activate2 activation activation_reduce affine_select bn_aggr bn_stats core_barrier dma_compute dma_copy
@@ -48,6 +53,38 @@ def numbers(shape=(128, 64), seed=1):
 
 def test_every_documented_function_is_there():
     assert [n for n in DOCUMENTED if not callable(getattr(nisa, n, None))] == []
+
+
+# Calls that are made from instruction rows, as NKI 0.6 and SDK 2.26 document them.
+MADE = """bn_aggr(dst, data, name=None) bn_stats(dst, data, name=None) dropout(dst, data, prob, name=None)
+  max8(dst, src, name=None) nc_find_index8(dst, data, vals, name=None)
+  nc_match_replace8(dst, data, vals, imm, dst_idx=None, name=None) nc_n_gather(dst, data, indices, name=None)
+  nc_stream_shuffle(dst, src, shuffle_mask, name=None)
+  nonzero_with_count(dst, src, index_offset=0, padding_val=-1, name=None) quantize_mx(dst, src, dst_scale, name=None)
+  rand2(dst, min, max, name=None) rand_get_state(dst, engine=<engine.gpsimd: 3>, name=None)
+  rand_set_state(src_seeds, engine=<engine.gpsimd: 3>, name=None) reciprocal(dst, data, name=None)
+  rng(dst, engine=<engine.vector: 5>, name=None) sequence_bounds(dst, segment_ids, name=None)
+  set_rng_seed(src_seeds, name=None) tensor_partition_reduce(dst, op, data, name=None)
+  topk(val_dst, idx_dst, src, n, name=None)"""
+MADE_OLD = """bn_aggr(data, *) bn_stats(data, *) dropout(data, prob, *) max8(*, src) nc_find_index8(*, data, vals)
+  nc_match_replace8(*, data, vals, imm, dst_idx=None) reciprocal(data, *)"""
+
+
+def test_calls_made_from_rows_take_what_nki_documents():
+    made = {name: name + str(inspect.signature(getattr(nisa, name))) for name in isa_rows.CALLS}
+    for text in re.findall(r"\w+\([^)]*\)", MADE):
+        assert made[text.split("(")[0]] == text
+    for text in re.findall(r"\w+\([^)]*\)", MADE_OLD):
+        name, rest = text[:-1].split("(")
+        assert str(inspect.signature(getattr(old_isa, name))) == f"({rest}, dtype=None, mask=None, **_)"
+
+
+def test_a_row_names_its_own_operands_and_attributes():
+    for row in machine.rows().values():
+        known = {x["name"] for kind in ("operands", "attrs") for x in row[kind]} | {"*", "engine"}
+        for words in (row["nki"]["takes"], row["nki"]["old"], row["nki"]["returns"].split(" ")[0]):
+            assert {w.split("=")[0] for w in words.split()} <= known, row["name"]
+        assert bool(row["nki"]["old"]) == bool(row["nki"]["returns"]), row["name"]
 
 
 def test_versions():

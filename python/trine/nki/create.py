@@ -4,7 +4,7 @@ from math import prod
 
 import numpy as np
 
-from trine.nki import dtypes, isa_compute, isa_move
+from trine.nki import dtypes, isa_compute, isa_move, isa_rows
 from trine.nki.tensor import PRIVATE_HBM, PSUM, SBUF, SHARED_HBM, MemoryRegion, Storage, as_dtype, contiguous
 from trine.nki.trace import current, error, user_frame, variable_at
 
@@ -176,7 +176,7 @@ def shared_identity_matrix(n, dtype=dtypes.by_name["uint8"], dst=None):
 
 
 def random_seed(seed):
-    isa_compute.set_rng_seed(seed)
+    isa_rows.set_rng_seed(seed)
 
 
 def rand(shape, dtype, buffer=SBUF, name=""):
@@ -184,9 +184,9 @@ def rand(shape, dtype, buffer=SBUF, name=""):
     tracer = current()
     made = ndarray(shape, dtype, buffer, name)
     if "xorwow" in tracer.features:
-        isa_compute.rand2(made, 0.0, 1.0)
+        isa_rows.rand2(made, 0.0, 1.0)
         return made
     bits = ndarray(shape, "uint16")
-    isa_compute.rng(bits)
+    isa_rows.rng(bits)
     isa_compute.tensor_scalar(made, bits, "multiply", 1.0 / 65536)
     return made

@@ -5,7 +5,7 @@ Every function takes tiles (or numbers, for the second operand) and returns a ne
 
 import math
 
-from trine.nki import create, dtypes, isa_compute, ops
+from trine.nki import create, dtypes, isa_compute, isa_rows, ops
 from trine.nki.tensor import SBUF, NkiTensor, as_dtype
 from trine.nki.trace import current, error
 
@@ -67,7 +67,7 @@ def copy(x, dtype=None):
 def reciprocal(x, dtype=None):
     """1 / x, correctly rounded, on the Vector engine."""
     out = like(tile(x, "reciprocal"), dtype)
-    isa_compute.reciprocal(out, x)
+    isa_rows.reciprocal(out, x)
     return out
 
 

@@ -138,10 +138,6 @@ def tensor_reduce(dst, op, data, axis, negate=False, keepdims=False, name=None):
     return emit("tensor_reduce", {"dst": dst, "data": data}, {"op": ops.alu(op), "negate": negate}, "vector", name)
 
 
-def tensor_partition_reduce(dst, op, data, name=None):
-    return emit("tensor_partition_reduce", {"dst": dst, "data": data}, {"op": ops.alu(op)}, "gpsimd", name)
-
-
 def tensor_scalar_reduce(dst, data, op0, operand0, reduce_op, reduce_res=None, reverse0=False,
                          reduce_cmd=_cmd.reset_reduce, reduce_init=None, reduce_res_negate=False, name=None):  # fmt: skip
     if reverse0:
@@ -210,43 +206,6 @@ def exponential(dst, src, max_value=0.0, reduce_res=None, reduce_cmd=_cmd.idle, 
     return emit("exponential", operands, {"reduce_cmd": cmd}, "vector", name)
 
 
-def reciprocal(dst, data, name=None):
-    _note_psum(dst)
-    return emit("reciprocal", {"dst": dst, "data": data}, {}, "vector", name)
-
-
-def bn_stats(dst, data, name=None):
-    _note_psum(dst)
-    return emit("bn_stats", {"dst": dst, "data": data}, {}, "vector", name)
-
-
-def bn_aggr(dst, data, name=None):
-    _note_psum(dst)
-    return emit("bn_aggr", {"dst": dst, "data": data}, {}, "vector", name)
-
-
-def max8(dst, src, name=None):
-    return emit("max8", {"dst": dst, "src": src}, {}, "vector", name)
-
-
-def nc_find_index8(dst, data, vals, name=None):
-    return emit("nc_find_index8", {"dst": dst, "data": data, "vals": vals}, {}, "vector", name)
-
-
-def nc_match_replace8(dst, data, vals, imm, dst_idx=None, name=None):
-    operands = {"dst": dst, "data": data, "vals": vals, "dst_idx": dst_idx}
-    return emit("nc_match_replace8", operands, {"imm": float(imm)}, "vector", name)
-
-
-def nc_stream_shuffle(dst, src, shuffle_mask, name=None):
-    return emit("nc_stream_shuffle", {"dst": dst, "src": src}, {"shuffle_mask": [int(m) for m in shuffle_mask]}, "vector", name)
-
-
-def quantize_mx(dst, src, dst_scale, name=None):
-    needs("mx", "quantize_mx")
-    return emit("quantize_mx", {"dst": dst, "src": src, "dst_scale": dst_scale}, {}, "vector", name)
-
-
 FP32_MIN = -3.4028234663852886e38
 
 
@@ -270,32 +229,6 @@ def select_reduce(dst, predicate, on_true, on_false, reduce_res=None, reduce_cmd
     operands = {"dst": dst, "predicate": _bits(predicate), "on_true": on_true, "on_false": on_false, "reduce_res": reduce_res}
     attrs = {"reverse_pred": reverse_pred, "reduce_cmd": member(reduce_cmd, _cmd, "reduce_cmd")}
     return emit("select_reduce", operands, attrs, "vector", name)
-
-
-def dropout(dst, data, prob, name=None):
-    return emit("dropout", {"dst": dst, "data": data, "prob": prob}, {}, "vector", name)
-
-
-def rng(dst, engine=e.engine.vector, name=None):
-    return emit("rng", {"dst": dst}, {}, engine_name(engine, ("vector", "gpsimd"), "rng"), name)
-
-
-def rand2(dst, min, max, name=None):
-    needs("xorwow", "rand2")
-    return emit("rand2", {"dst": dst, "min": min, "max": max}, {}, "vector", name)
-
-
-def rand_set_state(src_seeds, engine=e.engine.gpsimd, name=None):
-    chosen = engine_name(engine, ("gpsimd", "vector"), "rand_set_state")
-    return emit("rand_set_state", {"src_seeds": src_seeds}, {}, chosen, name)
-
-
-def rand_get_state(dst, engine=e.engine.gpsimd, name=None):
-    return emit("rand_get_state", {"dst": dst}, {}, engine_name(engine, ("gpsimd", "vector"), "rand_get_state"), name)
-
-
-def set_rng_seed(src_seeds, name=None):
-    return emit("set_rng_seed", {"src_seeds": src_seeds}, {}, "vector", name)
 
 
 def get_nc_version():

@@ -83,24 +83,6 @@ def local_gather(dst, src_buffer, index, num_elem_per_idx=1, num_valid_indices=N
     return emit("local_gather", {"dst": dst, "src_buffer": src_buffer, "index": index}, attrs, "gpsimd", name)
 
 
-def nc_n_gather(dst, data, indices, name=None):
-    return emit("nc_n_gather", {"dst": dst, "data": data, "indices": indices}, {}, "gpsimd", name)
-
-
-def topk(val_dst, idx_dst, src, n, name=None):
-    return emit("topk", {"val_dst": val_dst, "idx_dst": idx_dst, "src": src}, {"n": int(n)}, "gpsimd", name)
-
-
-def nonzero_with_count(dst, src, index_offset=0, padding_val=-1, name=None):
-    needs("gpsimd_select", "nonzero_with_count")
-    attrs = {"index_offset": int(index_offset), "padding_val": int(padding_val)}
-    return emit("nonzero_with_count", {"dst": dst, "src": src}, attrs, "gpsimd", name)
-
-
-def sequence_bounds(dst, segment_ids, name=None):
-    return emit("sequence_bounds", {"dst": dst, "segment_ids": segment_ids}, {}, "gpsimd", name)
-
-
 # --- DMA ---
 
 

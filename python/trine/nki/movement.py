@@ -1,6 +1,6 @@
 """nki.language: loading, storing, transposing, multiplying matrices, and the shape functions."""
 
-from trine.nki import create, elementwise, isa_compute, isa_move
+from trine.nki import create, elementwise, isa_compute, isa_move, isa_rows
 from trine.nki.elementwise import F32, like, tile
 from trine.nki.tensor import PSUM, NkiTensor, as_dtype
 from trine.nki.trace import current, error
@@ -65,7 +65,7 @@ def gather_flattened(data, indices, axis=0, dtype=None):
         isa_compute.tensor_copy(wide, indices)
         indices = wide
     out = create.ndarray(indices.shape, data.dtype)
-    isa_move.nc_n_gather(out, data, indices)
+    isa_rows.nc_n_gather(out, data, indices)
     return out if dtype is None or as_dtype(dtype) is data.dtype else elementwise.copy(out, dtype)
 
 
@@ -95,7 +95,7 @@ def on_partitions(x, count):
     out = create.ndarray((count,) + x.shape[1:], x.dtype)
     for first in range(0, count, QUADRANT):
         rows = min(QUADRANT, count - first)
-        isa_compute.nc_stream_shuffle(out[first : first + rows], x, [0] * rows + [255] * (QUADRANT - rows))
+        isa_rows.nc_stream_shuffle(out[first : first + rows], x, [0] * rows + [255] * (QUADRANT - rows))
     return out
 
 

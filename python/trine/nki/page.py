@@ -3,7 +3,7 @@
 import inspect
 import re
 
-from trine.nki import collectives, dtypes, isa, isa_compute, isa_move, lacking, language, machine, ops
+from trine.nki import collectives, dtypes, isa, isa_compute, isa_move, isa_rows, lacking, language, machine, ops
 from trine.nki.errors import RULES
 from trine.nki.old import compiler as old_compiler
 from trine.nki.old import isa as old_isa
@@ -58,6 +58,7 @@ def isa_functions():
                 continue
             named = re.findall(r'emit\(\s*"(\w+)"', inspect.getsource(f))
             yield name, f, [rows[r] for r in named if r in rows]
+    yield from ((name, getattr(isa_rows, name), [rows[name]]) for name in isa_rows.CALLS)
 
 
 def signature(f):

@@ -2,7 +2,7 @@
 
 from math import prod as _product
 
-from trine.nki import create, elementwise, isa_compute, ops
+from trine.nki import create, elementwise, isa_compute, isa_rows, ops
 from trine.nki.elementwise import F32, binary, like, tile
 from trine.nki.isa_compute import trailing_axes
 from trine.nki.tensor import as_dtype
@@ -71,7 +71,7 @@ def softmax(x, axis=-1, dtype=None):
         moved = binary("add", x, top, F32)
         isa_compute.activation(raised, "exp", moved)
         isa_compute.tensor_reduce(total, "add", raised, axes)
-    isa_compute.reciprocal(total, total)
+    isa_rows.reciprocal(total, total)
     return binary("multiply", raised, total, dtype or x.dtype)
 
 
@@ -91,5 +91,5 @@ def rms_norm(x, w, axis, n, epsilon=1e-6, dtype=None, compute_dtype=None):
 def dropout(x, rate, dtype=None):
     """x with each element zeroed with probability rate."""
     out = like(tile(x, "dropout"))
-    isa_compute.dropout(out, x, rate)
+    isa_rows.dropout(out, x, rate)
     return out if dtype is None else elementwise.copy(out, dtype)

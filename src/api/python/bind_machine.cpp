@@ -42,6 +42,15 @@ nb::dict operand(const arch::OperandSlot& s) {
   return d;
 }
 
+// An attribute's value where none is given.
+nb::object initial(const arch::AttrSlot& a) {
+  if (a.required || a.type == arch::AttrType::ints || a.type == arch::AttrType::string) return nb::none();
+  if (a.type == arch::AttrType::real) return nb::float_(std::bit_cast<double>(a.initial));
+  if (a.type == arch::AttrType::boolean) return nb::bool_(a.initial != 0);
+  if (a.type == arch::AttrType::enumeration) return text(a.set->members[static_cast<size_t>(a.initial)]);
+  return nb::int_(a.initial);
+}
+
 nb::dict attribute(const arch::AttrSlot& a) {
   static constexpr std::string_view kTypes[] = {"int", "float", "bool", "enum", "ints", "string", "label"};
   nb::dict d;
@@ -52,6 +61,8 @@ nb::dict attribute(const arch::AttrSlot& a) {
   if (a.set)
     for (std::string_view m : a.set->members) members.append(text(m));
   d["members"] = members;
+  d["set"] = text(a.set ? a.set->name : "");
+  d["initial"] = initial(a);
   return d;
 }
 
@@ -69,6 +80,11 @@ nb::list rows() {
     for (const arch::AttrSlot& a : r.attrs) attrs.append(attribute(a));
     d["operands"] = operands;
     d["attrs"] = attrs;
+    nb::dict call;
+    call["takes"] = text(r.row->nki.takes);
+    call["old"] = text(r.row->nki.old);
+    call["returns"] = text(r.row->nki.returns);
+    d["nki"] = call;
     d["says"] = text(r.row->summary);
     d["source"] = text(r.row->source);
     out.append(d);

@@ -137,6 +137,7 @@ constexpr Row kRows[] = {
      .exec = nc_n_gather,
      .cycles = nc_n_gather_cycles,
      .check = check_nc_n_gather,
+     .nki = {.takes = "dst data indices"},
      .summary = "dst[p, e] = data[p, indices[p, e]] in every partition",
      .source = "estimate: never published; local_gather's cycles per single element, 150 per 512 elements",
      .label = "N_GATHER"},

@@ -7,7 +7,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from trine.nki import dtypes, elementwise, isa_compute, isa_move
+from trine.nki import dtypes, elementwise, isa_compute, isa_move, isa_rows
 from trine.nki.isa_compute import FP32_MIN, get_nc_version
 from trine.nki.isa_enums import engine, nc_version, oob_mode, reduce_cmd
 from trine.nki.old.blocks import allocate
@@ -62,18 +62,8 @@ def activation_reduce(op, data, *, reduce_op, reduce_res, bias=None, scale=1.0, 
                op=op, reduce_op=reduce_op, reduce_res=reduce_res)  # fmt: skip
 
 
-def dropout(data, prob, *, mask=None, dtype=None, **_):
-    data = need(data, "data")
-    return run(isa_compute.dropout, new(data.shape, dtype, data.dtype), mask, data=data, prob=prob)
-
-
 def memset(shape, value, dtype, *, mask=None, engine=engine.unknown, **_):
     return run(isa_compute.memset, allocate(shape, dtype), mask, value=value, engine=engine)
-
-
-def reciprocal(data, *, dtype=None, mask=None, **_):
-    data = need(data, "data")
-    return run(isa_compute.reciprocal, new(data.shape, dtype, data.dtype), mask, data=data)
 
 
 def scalar_tensor_tensor(*, data, op0, operand0, op1, operand1, reverse0=False, reverse1=False, dtype=None, mask=None, **_):
@@ -259,33 +249,6 @@ def tensor_partition_reduce(op, data, *, mask=None, dtype=None, **_):
     return dst
 
 
-def bn_stats(data, *, mask=None, dtype=None, **_):
-    data = need(data, "data")
-    return run(isa_compute.bn_stats, new((data.shape[0], 6), dtype, F32), mask, data.shape, data=data)
-
-
-def bn_aggr(data, *, mask=None, dtype=None, **_):
-    data = need(data, "data")
-    return run(isa_compute.bn_aggr, new((data.shape[0], 2), dtype, F32), mask, data.shape, data=data)
-
-
-def max8(*, src, mask=None, dtype=None, **_):
-    src = need(src, "src")
-    return run(isa_compute.max8, new((src.shape[0], 8), dtype, src.dtype), mask, src.shape, src=src)
-
-
-def nc_find_index8(*, data, vals, mask=None, dtype=None, **_):
-    data = need(data, "data")
-    dst = new((data.shape[0], 8), dtype, dtypes.by_trine["u32"])
-    return run(isa_compute.nc_find_index8, dst, mask, data.shape, data=data, vals=vals)
-
-
-def nc_match_replace8(*, data, vals, imm, dst_idx=None, mask=None, dtype=None, **_):
-    data = need(data, "data")
-    dst = new(data.shape, dtype, data.dtype)
-    return run(isa_compute.nc_match_replace8, dst, mask, data=data, vals=vals, imm=imm, dst_idx=dst_idx)
-
-
 # --- tensor engine ---
 
 _PERF = {"double_row_gen3": "double_row", "double_row": "double_row"}
@@ -381,6 +344,11 @@ def dma_transpose(src, *, axes=None, mask=None, dtype=None, dge_mode=dge_mode.un
     dst = new([src.shape[a] for a in order], None, src.dtype)
     isa_move.dma_transpose(dst, src, axes=axes, dge_mode=_dge(dge_mode))
     return dst if dtype is None or as_dtype(dtype) is src.dtype else Tile.of(elementwise.copy(dst, dtype))
+
+
+# --- what the instructions' rows say whole ---
+
+isa_rows.define("old", globals())
 
 
 def __getattr__(name):
