@@ -1,6 +1,6 @@
 // bitcast_convert: the same bits read as the declared dtype. C1: a wider element is the last dim of narrower ones, the
 // lowest bits first; else the dims stay. C2: packed carriers have no bits to read,
-// booleans are read as booleans alone.
+// booleans are read as booleans alone. C3: one width is a multiple of the other.
 #include "ops/elementwise.h"
 
 namespace trine::ops {
@@ -16,6 +16,8 @@ Inferred infer(const Call& call) {
     if (row(dtype).kind == DtypeKind::packed || (dtype == Dtype::boolean && from.dtype != to.dtype))
       return no_dtype("", dtype);
   const int a = width(from.dtype), b = width(to.dtype);
+  if (std::max(a, b) % std::min(a, b))
+    return fail(Code::invalid, cat(row(from.dtype).name, " and ", row(to.dtype).name, " do not fill each other"));
   Dims dims = from.dims;
   if (a > b) dims.push_back(a / b);
   if (a < b) {

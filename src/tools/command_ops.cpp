@@ -91,7 +91,8 @@ std::string page() {
       "<!-- Written by `trine ops --markdown`; do not edit. -->\n"
       "# Ops\n\nWhat a graph may be made of: the ops of StableHLO and CHLO, and a few of our own. Each is one file of "
       "`src/ops/`, which holds its type rule and its reference meaning; the rules an op states are its C1, C2 ... "
-      "Floats are f64, f32, f16, bf16, the f8 kinds and f4; integers are signed and unsigned of 2 to 64 bits.\n";
+      "Floats are f64, f32, f16, bf16 and those of 8 bits and fewer; integers are signed and unsigned of 2 to 64 "
+      "bits.\n";
   const auto section = [&](std::string_view title, auto holds) {
     std::string rows;
     for (const Op* op : ops::all_ops())

@@ -112,7 +112,7 @@ def agree(name, shape, raw, got):
 
 def check(op, line, variant, chip):
     text, operands = graph_of(op, line, variant)
-    if any(n == "f4e2m1" or (n in handler.INTS and handler.INTS[n][0] < 8) for n, _ in operands):
+    if any(handler.ROWS[n]["bits"] < 8 for n, _ in operands):
         return Outcome(op, line.number, variant, "apart", "no array of the caller's has such elements")
     bitwise = op in ("count_leading_zeros", "popcnt", "shift_right_logical")
     if any(n in ("s64", "u64") and (bitwise or any(not -(2**31) <= int(v) < 2**31 for v in x.reshape(-1))) for n, x in operands):

@@ -7,11 +7,13 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 
+from trine import _core
+
 DTYPES = {
-    "F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": ml_dtypes.bfloat16, "I64": np.int64, "I32": np.int32,
-    "I16": np.int16, "I8": np.int8, "U8": np.uint8, "BOOL": np.bool_, "F8_E4M3": ml_dtypes.float8_e4m3fn,
-    "F8_E5M2": ml_dtypes.float8_e5m2,
-}  # fmt: skip
+    r["safetensors"]: np.dtype(getattr(ml_dtypes, r["numpy"], r["numpy"])).type
+    for r in _core.dtypes()
+    if r["safetensors"] and r["bits"] >= 8  # narrower elements are packed there, and NumPy's are not
+}
 HEADER_LIMIT = 100_000_000  # bytes, the format's own
 
 

@@ -9,31 +9,13 @@ import struct
 
 import torch
 
-ELEMENTS = {
-    torch.float32: "f32",
-    torch.float64: "f64",
-    torch.float16: "f16",
-    torch.bfloat16: "bf16",
-    torch.bool: "i1",
-    torch.int8: "i8",
-    torch.int16: "i16",
-    torch.int32: "i32",
-    torch.int64: "i64",
-    torch.uint8: "ui8",
-    torch.uint16: "ui16",
-    torch.uint32: "ui32",
-    torch.uint64: "ui64",
-    torch.complex64: "complex<f32>",
-    torch.complex128: "complex<f64>",
-    torch.float8_e4m3fn: "f8E4M3FN",
-    torch.float8_e5m2: "f8E5M2",
-    torch.float8_e4m3fnuz: "f8E4M3FNUZ",
-    torch.float8_e5m2fnuz: "f8E5M2FNUZ",
-    torch.float8_e8m0fnu: "f8E8M0FNU",
-}
+from trine import _core
+
+# torch dtype -> how StableHLO writes it. torch keeps no tensors of elements narrower than a byte.
+ELEMENTS = {getattr(torch, r["torch"]): r["stablehlo"] for r in _core.dtypes() if r["torch"] and r["bits"] >= 8}
 _SIGNED_ABROAD = {"ui8", "ui16", "ui32", "ui64"}
 _BITS = {torch.float64: ("<d", "<Q", 16), torch.float32: ("<f", "<I", 8), torch.float16: ("<e", "<H", 4)}
-NARROW = (torch.bfloat16, torch.float16, torch.float8_e4m3fn, torch.float8_e5m2)
+NARROW = tuple(d for d in ELEMENTS if d.is_floating_point and d.itemsize < 4)
 
 
 class Unsupported(NotImplementedError):

@@ -19,41 +19,6 @@ constexpr CodeRow kCodes[] = {
     {Code::cancelled, ErrorCode::cancelled},       {Code::internal, ErrorCode::internal},
 };
 
-struct TypeRow {
-  Dtype ours;
-  BufferType theirs;
-};
-constexpr TypeRow kTypes[] = {
-    {Dtype::boolean, BufferType::pred},
-    {Dtype::s2, BufferType::s2},
-    {Dtype::s4, BufferType::s4},
-    {Dtype::s8, BufferType::s8},
-    {Dtype::s16, BufferType::s16},
-    {Dtype::s32, BufferType::s32},
-    {Dtype::s64, BufferType::s64},
-    {Dtype::u2, BufferType::u2},
-    {Dtype::u4, BufferType::u4},
-    {Dtype::u8, BufferType::u8},
-    {Dtype::u16, BufferType::u16},
-    {Dtype::u32, BufferType::u32},
-    {Dtype::u64, BufferType::u64},
-    {Dtype::f16, BufferType::f16},
-    {Dtype::bf16, BufferType::bf16},
-    {Dtype::f32, BufferType::f32},
-    {Dtype::f64, BufferType::f64},
-    {Dtype::c64, BufferType::c64},
-    {Dtype::c128, BufferType::c128},
-    {Dtype::f8e5m2, BufferType::f8e5m2},
-    {Dtype::f8e4m3fn, BufferType::f8e4m3fn},
-    {Dtype::f8e4m3b11fnuz, BufferType::f8e4m3b11fnuz},
-    {Dtype::f8e5m2fnuz, BufferType::f8e5m2fnuz},
-    {Dtype::f8e4m3fnuz, BufferType::f8e4m3fnuz},
-    {Dtype::f8e4m3, BufferType::f8e4m3},
-    {Dtype::f8e3m4, BufferType::f8e3m4},
-    {Dtype::f8e8m0, BufferType::f8e8m0fnu},
-    {Dtype::f4e2m1, BufferType::f4e2m1fn},
-};
-
 }  // namespace
 
 ErrorCode code_of(Code code) {
@@ -74,15 +39,13 @@ Result<run::MemoryKind> memory_kind_of(std::string_view name) {
 }
 
 std::optional<Dtype> dtype_of(BufferType type) {
-  const auto row = std::find_if(std::begin(kTypes), std::end(kTypes), [&](auto& r) { return r.theirs == type; });
-  if (row == std::end(kTypes)) return std::nullopt;
-  return row->ours;
+  const auto row =
+      std::find_if(kDtypes.begin(), kDtypes.end(), [&](auto& r) { return r.abroad.codes.pjrt == int(type); });
+  if (type == BufferType::invalid || row == kDtypes.end()) return std::nullopt;
+  return row->dtype;
 }
 
-BufferType type_of(Dtype dtype) {
-  const auto row = std::find_if(std::begin(kTypes), std::end(kTypes), [&](auto& r) { return r.ours == dtype; });
-  return row == std::end(kTypes) ? BufferType::invalid : row->theirs;
-}
+BufferType type_of(Dtype dtype) { return BufferType(row(dtype).abroad.codes.pjrt); }
 
 ErrorHandle* make_error(Error error) { return new ErrorHandle{std::move(error)}; }
 ErrorHandle* answer(const Result<void>& result) { return result ? nullptr : make_error(result.error()); }

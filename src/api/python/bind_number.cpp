@@ -82,7 +82,7 @@ FloatsOut dequantize(BytesIn codes, BytesIn scales, const std::string& element) 
 
 nb::list dtypes() {
   nb::list out;
-  for (const DtypeRow& r : kChipDtypes) {
+  for (const DtypeRow& r : kDtypes) {
     nb::dict d;
     auto text = [](std::string_view s) { return nb::str(s.data(), s.size()); };
     d["name"] = text(r.name);
@@ -90,9 +90,12 @@ nb::list dtypes() {
     d["numpy"] = text(r.abroad.numpy);
     d["nki"] = text(r.abroad.nki);
     d["stablehlo"] = text(r.abroad.stablehlo);
+    d["torch"] = text(r.abroad.torch);
+    d["safetensors"] = text(r.abroad.safetensors);
     d["max"] = r.max_finite;
     d["min"] = r.min_finite;
     d["packed"] = r.kind == DtypeKind::packed;
+    d["is_on_chip"] = is_on_chip(r.dtype);
     out.append(d);
   }
   return out;

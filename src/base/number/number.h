@@ -66,6 +66,14 @@ struct Rounding {
   uint32_t next();  // the random word of element `index`, which advances
 };
 
+// The numbers others give it in files and calls, each defined by the one named; 0 or -1 where they have no such type.
+struct CodesAbroad {
+  int onnx = 0;      // TensorProto.DataType
+  int pjrt = 0;      // PJRT_Buffer_Type
+  int vhlo = -1;     // its type in VHLO bytecode (StableHLO's VhloBytecode.cpp)
+  int builtin = -1;  // its type in bytecode of MLIR's builtin dialect (BuiltinDialectBytecode.td); integers share one
+};
+
 // What others call it; empty where they have no such type.
 struct NamesAbroad {
   std::string_view numpy = {};  // with ml_dtypes
@@ -73,6 +81,7 @@ struct NamesAbroad {
   std::string_view stablehlo = {};
   std::string_view torch = {};
   std::string_view safetensors = {};
+  CodesAbroad codes = {};
 };
 
 struct DtypeRow {
@@ -156,56 +165,97 @@ inline constexpr FloatFormat kF8e5m2fnuz{5, 2, 16, true, false, false, Overflow:
 }  // namespace formats
 
 inline constexpr std::array<DtypeRow, size_t(Dtype::count)> kDtypes = {{
-    float_row<formats::kF32, 32>(Dtype::f32, "f32", {"float32", "float32", "f32", "float32", "F32"}),
-    float_row<formats::kTf32, 32>(Dtype::tf32, "tf32", {"", "tfloat32", "tf32", "", ""}),
-    float_row<formats::kBf16, 16>(Dtype::bf16, "bf16", {"bfloat16", "bfloat16", "bf16", "bfloat16", "BF16"}),
-    float_row<formats::kF16, 16>(Dtype::f16, "f16", {"float16", "float16", "f16", "float16", "F16"}),
-    float_row<formats::kF8e4m3, 8>(Dtype::f8e4m3, "f8e4m3", {"float8_e4m3", "float8_e4m3", "f8E4M3", "", ""}),
+    float_row<formats::kF32, 32>(
+        Dtype::f32, "f32",
+        {"float32", "float32", "f32", "float32", "F32", {.onnx = 1, .pjrt = 11, .vhlo = 4, .builtin = 5}}),
+    float_row<formats::kTf32, 32>(Dtype::tf32, "tf32", {"", "tfloat32", "tf32", "", "", {.vhlo = 34, .builtin = 21}}),
+    float_row<formats::kBf16, 16>(
+        Dtype::bf16, "bf16",
+        {"bfloat16", "bfloat16", "bf16", "bfloat16", "BF16", {.onnx = 16, .pjrt = 13, .vhlo = 2, .builtin = 3}}),
+    float_row<formats::kF16, 16>(
+        Dtype::f16, "f16",
+        {"float16", "float16", "f16", "float16", "F16", {.onnx = 10, .pjrt = 10, .vhlo = 3, .builtin = 4}}),
+    float_row<formats::kF8e4m3, 8>(
+        Dtype::f8e4m3, "f8e4m3",
+        {"float8_e4m3", "float8_e4m3", "f8E4M3", "", "", {.pjrt = 26, .vhlo = 35, .builtin = 23}}),
     float_row<formats::kF8e4m3fn, 8>(Dtype::f8e4m3fn, "f8e4m3fn",
-                                     {"float8_e4m3fn", "float8_e4m3fn", "f8E4M3FN", "float8_e4m3fn", "F8_E4M3"}),
+                                     {"float8_e4m3fn",
+                                      "float8_e4m3fn",
+                                      "f8E4M3FN",
+                                      "float8_e4m3fn",
+                                      "F8_E4M3",
+                                      {.onnx = 17, .pjrt = 17, .vhlo = 6, .builtin = 24}}),
     float_row<formats::kF8e5m2, 8>(Dtype::f8e5m2, "f8e5m2",
-                                   {"float8_e5m2", "float8_e5m2", "f8E5M2", "float8_e5m2", "F8_E5M2"}),
-    float_row<formats::kF8e3m4, 8>(Dtype::f8e3m4, "f8e3m4", {"float8_e3m4", "", "f8E3M4", "", ""}),
+                                   {"float8_e5m2",
+                                    "float8_e5m2",
+                                    "f8E5M2",
+                                    "float8_e5m2",
+                                    "F8_E5M2",
+                                    {.onnx = 19, .pjrt = 16, .vhlo = 7, .builtin = 22}}),
+    float_row<formats::kF8e3m4, 8>(Dtype::f8e3m4, "f8e3m4",
+                                   {"float8_e3m4", "", "f8E3M4", "", "", {.pjrt = 27, .vhlo = 36, .builtin = 28}}),
     float_row<formats::kF8e8m0, 8>(Dtype::f8e8m0, "f8e8m0",
-                                   {"float8_e8m0fnu", "float8_e8m0fnu", "f8E8M0FNU", "float8_e8m0fnu", "F8_E8M0"}),
-    float_row<formats::kF4e2m1, 4>(Dtype::f4e2m1, "f4e2m1", {"float4_e2m1fn", "", "f4E2M1FN", "", "F4"}),
+                                   {"float8_e8m0fnu",
+                                    "float8_e8m0fnu",
+                                    "f8E8M0FNU",
+                                    "float8_e8m0fnu",
+                                    "F8_E8M0",
+                                    {.onnx = 24, .pjrt = 28, .vhlo = 40, .builtin = 32}}),
+    float_row<formats::kF4e2m1, 4>(
+        Dtype::f4e2m1, "f4e2m1",
+        {"float4_e2m1fn", "", "f4E2M1FN", "", "F4", {.onnx = 23, .pjrt = 29, .vhlo = 37, .builtin = 29}}),
     {.dtype = Dtype::boolean,
      .name = "bool",
      .bits = 8,
      .kind = DtypeKind::boolean,
-     .abroad = {"bool", "bool_", "i1", "bool", "BOOL"},
+     .abroad = {"bool", "bool_", "i1", "bool", "BOOL", {.onnx = 9, .pjrt = 1, .vhlo = 0}},
      .max_finite = 1,
      .element = Dtype::boolean},
-    int_row<int8_t, 4>(Dtype::s4, "s4", {"int4", "", "i4", "int4", ""}),
-    int_row<uint8_t, 4>(Dtype::u4, "u4", {"uint4", "", "ui4", "uint4", ""}),
-    int_row<int8_t>(Dtype::s8, "s8", {"int8", "int8", "i8", "int8", "I8"}),
-    int_row<uint8_t>(Dtype::u8, "u8", {"uint8", "uint8", "ui8", "uint8", "U8"}),
-    int_row<int16_t>(Dtype::s16, "s16", {"int16", "int16", "i16", "int16", "I16"}),
-    int_row<uint16_t>(Dtype::u16, "u16", {"uint16", "uint16", "ui16", "uint16", "U16"}),
-    int_row<int32_t>(Dtype::s32, "s32", {"int32", "int32", "i32", "int32", "I32"}),
-    int_row<uint32_t>(Dtype::u32, "u32", {"uint32", "uint32", "ui32", "uint32", "U32"}),
-    int_row<int64_t>(Dtype::s64, "s64", {"int64", "", "i64", "int64", "I64"}),
-    int_row<uint64_t>(Dtype::u64, "u64", {"uint64", "", "ui64", "uint64", "U64"}),
+    int_row<int8_t, 4>(Dtype::s4, "s4", {"int4", "", "i4", "int4", "", {.onnx = 22, .pjrt = 21, .vhlo = 10}}),
+    int_row<uint8_t, 4>(Dtype::u4, "u4", {"uint4", "", "ui4", "uint4", "", {.onnx = 21, .pjrt = 22, .vhlo = 15}}),
+    int_row<int8_t>(Dtype::s8, "s8", {"int8", "int8", "i8", "int8", "I8", {.onnx = 3, .pjrt = 2, .vhlo = 11}}),
+    int_row<uint8_t>(Dtype::u8, "u8", {"uint8", "uint8", "ui8", "uint8", "U8", {.onnx = 2, .pjrt = 6, .vhlo = 16}}),
+    int_row<int16_t>(Dtype::s16, "s16", {"int16", "int16", "i16", "int16", "I16", {.onnx = 5, .pjrt = 3, .vhlo = 12}}),
+    int_row<uint16_t>(Dtype::u16, "u16",
+                      {"uint16", "uint16", "ui16", "uint16", "U16", {.onnx = 4, .pjrt = 7, .vhlo = 17}}),
+    int_row<int32_t>(Dtype::s32, "s32", {"int32", "int32", "i32", "int32", "I32", {.onnx = 6, .pjrt = 4, .vhlo = 13}}),
+    int_row<uint32_t>(Dtype::u32, "u32",
+                      {"uint32", "uint32", "ui32", "uint32", "U32", {.onnx = 12, .pjrt = 8, .vhlo = 18}}),
+    int_row<int64_t>(Dtype::s64, "s64", {"int64", "", "i64", "int64", "I64", {.onnx = 7, .pjrt = 5, .vhlo = 14}}),
+    int_row<uint64_t>(Dtype::u64, "u64", {"uint64", "", "ui64", "uint64", "U64", {.onnx = 13, .pjrt = 9, .vhlo = 19}}),
     packed_row(Dtype::f8e4m3fn_x4, "f8e4m3fn_x4", "float8_e4m3fn_x4", 32, Dtype::f8e4m3fn),
     packed_row(Dtype::f8e5m2_x4, "f8e5m2_x4", "float8_e5m2_x4", 32, Dtype::f8e5m2),
     packed_row(Dtype::f4e2m1fn_x4, "f4e2m1fn_x4", "float4_e2m1fn_x4", 16, Dtype::f4e2m1),
     {.dtype = Dtype::f64,
      .name = "f64",
      .bits = 64,
-     .abroad = {"float64", "", "f64", "float64", "F64"},
+     .abroad = {"float64", "", "f64", "float64", "F64", {.onnx = 11, .pjrt = 12, .vhlo = 5, .builtin = 6}},
      .max_finite = 0x1.fffffffffffffp1023,
      .min_finite = -0x1.fffffffffffffp1023,
      .element = Dtype::f64},
-    complex_row(Dtype::c64, "c64", {"complex64", "", "complex<f32>", "complex64", "C64"}, Dtype::f32),
-    complex_row(Dtype::c128, "c128", {"complex128", "", "complex<f64>", "complex128", ""}, Dtype::f64),
-    int_row<int8_t, 2>(Dtype::s2, "s2", {"int2", "", "i2", "", ""}),
-    int_row<uint8_t, 2>(Dtype::u2, "u2", {"uint2", "", "ui2", "", ""}),
+    complex_row(Dtype::c64, "c64", {"complex64", "", "complex<f32>", "complex64", "C64", {.onnx = 14, .pjrt = 14}},
+                Dtype::f32),
+    complex_row(Dtype::c128, "c128", {"complex128", "", "complex<f64>", "complex128", "", {.onnx = 15, .pjrt = 15}},
+                Dtype::f64),
+    int_row<int8_t, 2>(Dtype::s2, "s2", {"int2", "", "i2", "", "", {.onnx = 26, .pjrt = 24, .vhlo = 31}}),
+    int_row<uint8_t, 2>(Dtype::u2, "u2", {"uint2", "", "ui2", "", "", {.onnx = 25, .pjrt = 25, .vhlo = 32}}),
     float_row<formats::kF8e4m3fnuz, 8>(Dtype::f8e4m3fnuz, "f8e4m3fnuz",
-                                       {"float8_e4m3fnuz", "", "f8E4M3FNUZ", "float8_e4m3fnuz", ""}),
-    float_row<formats::kF8e4m3b11fnuz, 8>(Dtype::f8e4m3b11fnuz, "f8e4m3b11fnuz",
-                                          {"float8_e4m3b11fnuz", "", "f8E4M3B11FNUZ", "", ""}),
+                                       {"float8_e4m3fnuz",
+                                        "",
+                                        "f8E4M3FNUZ",
+                                        "float8_e4m3fnuz",
+                                        "",
+                                        {.onnx = 18, .pjrt = 20, .vhlo = 27, .builtin = 26}}),
+    float_row<formats::kF8e4m3b11fnuz, 8>(
+        Dtype::f8e4m3b11fnuz, "f8e4m3b11fnuz",
+        {"float8_e4m3b11fnuz", "", "f8E4M3B11FNUZ", "", "", {.pjrt = 18, .vhlo = 29, .builtin = 27}}),
     float_row<formats::kF8e5m2fnuz, 8>(Dtype::f8e5m2fnuz, "f8e5m2fnuz",
-                                       {"float8_e5m2fnuz", "", "f8E5M2FNUZ", "float8_e5m2fnuz", ""}),
+                                       {"float8_e5m2fnuz",
+                                        "",
+                                        "f8E5M2FNUZ",
+                                        "float8_e5m2fnuz",
+                                        "",
+                                        {.onnx = 20, .pjrt = 19, .vhlo = 28, .builtin = 25}}),
 }};
 
 constexpr bool dtypes_in_order() {

@@ -1,6 +1,7 @@
 // Elements of tensors, from raw bytes, lists of numbers, or a file. Sub-byte elements are packed there, not here.
 #include "front/onnx/tensor.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <fstream>
@@ -14,24 +15,19 @@ namespace {
 
 constexpr int64_t kDenseMax = int64_t{1} << 30;  // bytes of a sparse tensor made dense
 
-// By the number ONNX gives them; `count` where it names none of ours.
-constexpr Dtype kTypes[] = {
-    Dtype::count, Dtype::f32,   Dtype::u8,      Dtype::s8,       Dtype::u16,        Dtype::s16,    Dtype::s32,
-    Dtype::s64,   Dtype::count, Dtype::boolean, Dtype::f16,      Dtype::f64,        Dtype::u32,    Dtype::u64,
-    Dtype::c64,   Dtype::c128,  Dtype::bf16,    Dtype::f8e4m3fn, Dtype::f8e4m3fnuz, Dtype::f8e5m2, Dtype::f8e5m2fnuz,
-    Dtype::u4,    Dtype::s4,    Dtype::f4e2m1,  Dtype::f8e8m0,   Dtype::u2,         Dtype::s2};
 constexpr int64_t kText = 8;
 
 int bits_of(Dtype dtype) { return kDtypes[size_t(dtype)].bits; }
 
 // Sub-byte elements: the lowest bits first, each as a byte of its own, signed ones sign-extended.
 void unpack(std::string_view raw, const TensorView& to) {
-  const int bits = bits_of(to.dtype), per_byte = 8 / bits;
+  const int bits = bits_of(to.dtype);
   const bool is_signed = kDtypes[size_t(to.dtype)].kind == DtypeKind::signed_int;
   auto* out = to.as<uint8_t>();
   for (int64_t i = 0; i < to.elements(); ++i) {
-    const auto byte = uint8_t(raw[size_t(i / per_byte)]);
-    const auto value = uint8_t(uint8_t(byte >> (bits * int(i % per_byte))) & ((1 << bits) - 1));
+    const auto first = size_t(i * bits / 8);  // an element may end in the next byte
+    const int low = uint8_t(raw[first]), high = first + 1 < raw.size() ? uint8_t(raw[first + 1]) : 0;
+    const auto value = uint8_t(((high << 8 | low) >> (i * bits % 8)) & ((1 << bits) - 1));
     out[i] = is_signed ? uint8_t(int8_t(value << (8 - bits)) >> (8 - bits)) : value;
   }
 }
@@ -51,9 +47,15 @@ Result<void> from_raw(std::string_view raw, const TensorView& to) {
   return {};
 }
 
-// A list of 32- or 64-bit numbers: each the bits of an element, or a byte of packed ones.
+// A list of 32- or 64-bit numbers: each the bits of an element, or a byte of those that fill bytes together.
 Result<void> from_numbers(const std::vector<uint64_t>& numbers, const TensorView& to) {
   const int bits = bits_of(to.dtype);
+  if (8 % bits != 0 && bits < 8) {
+    if (int64_t(numbers.size()) != to.elements())
+      return fail(Code::invalid, cat("found ", numbers.size(), " numbers for ", shape_text(to.dtype, to.dims)));
+    for (size_t i = 0; i < numbers.size(); ++i) to.as<uint8_t>()[i] = uint8_t(numbers[i] & ((1U << bits) - 1));
+    return {};
+  }
   std::string raw;
   const size_t width = bits < 8 ? 1 : size_t(bytes(to.dtype));
   raw.reserve(numbers.size() * width);
@@ -131,16 +133,15 @@ size_t held_bytes(const TensorProto& proto) {
 
 Result<Dtype> dtype_of(int64_t type) {
   if (type == kText) return fail(Code::unsupported, "tensors of strings");
-  if (type <= 0 || type >= int64_t(std::size(kTypes)))
-    return fail(Code::unsupported, cat("element type ", type, "; this build knows 1 to ", std::size(kTypes) - 1));
-  return kTypes[type];
+  int last = 0;
+  for (const DtypeRow& r : kDtypes) {
+    if (type > 0 && r.abroad.codes.onnx == type) return r.dtype;
+    last = std::max(last, r.abroad.codes.onnx);
+  }
+  return fail(Code::unsupported, cat("element type ", type, "; this build knows 1 to ", last));
 }
 
-int64_t type_of(Dtype dtype) {
-  for (size_t i = 0; i < std::size(kTypes); ++i)
-    if (kTypes[i] == dtype && dtype != Dtype::count) return int64_t(i);
-  return 0;
-}
+int64_t type_of(Dtype dtype) { return dtype == Dtype::count ? 0 : row(dtype).abroad.codes.onnx; }
 
 Result<Tensor> make_tensor(const TensorProto& proto, const std::string& folder) {
   const auto in = [&](Error e) { return fail(e.code, cat("tensor `", proto.name, "`: ", e.message)); };

@@ -1,4 +1,5 @@
-// The rows of scalar.h, and the conversion between a float's bits and a double, one routine for all layouts.
+// The rows of scalar.h from those of the dtypes, and the conversion between a float's bits and a double, one routine
+// for all layouts.
 #include "front/stablehlo/scalar.h"
 
 #include <array>
@@ -9,50 +10,41 @@ namespace trine::front::stablehlo {
 
 namespace {
 
-constexpr auto kSigned = ScalarKind::signed_integer;
-constexpr auto kUnsigned = ScalarKind::unsigned_integer;
-constexpr auto kFloat = ScalarKind::floating;
-
-// Codes: StableHLO's VhloBytecode.cpp and MLIR's BuiltinDialectBytecode.td. Layouts: the names spell them.
-constexpr std::array<ScalarRow, size_t(Scalar::count)> kRows = {{
-    {Scalar::i1, "i1", 1, ScalarKind::boolean, 0},
-    {Scalar::i2, "i2", 2, kSigned, 31},
-    {Scalar::i4, "i4", 4, kSigned, 10},
-    {Scalar::i8, "i8", 8, kSigned, 11},
-    {Scalar::i16, "i16", 16, kSigned, 12},
-    {Scalar::i32, "i32", 32, kSigned, 13},
-    {Scalar::i64, "i64", 64, kSigned, 14},
-    {Scalar::ui2, "ui2", 2, kUnsigned, 32},
-    {Scalar::ui4, "ui4", 4, kUnsigned, 15},
-    {Scalar::ui8, "ui8", 8, kUnsigned, 16},
-    {Scalar::ui16, "ui16", 16, kUnsigned, 17},
-    {Scalar::ui32, "ui32", 32, kUnsigned, 18},
-    {Scalar::ui64, "ui64", 64, kUnsigned, 19},
-    {Scalar::index, "index", 64, kSigned, 9, 1},
-    {Scalar::f4e2m1fn, "f4E2M1FN", 4, kFloat, 37, 29, 2, 1, 1, Specials::finite},
-    {Scalar::f6e2m3fn, "f6E2M3FN", 6, kFloat, 38, 30, 2, 3, 1, Specials::finite},
-    {Scalar::f6e3m2fn, "f6E3M2FN", 6, kFloat, 39, 31, 3, 2, 3, Specials::finite},
-    {Scalar::f8e3m4, "f8E3M4", 8, kFloat, 36, 28, 3, 4, 3},
-    {Scalar::f8e4m3, "f8E4M3", 8, kFloat, 35, 23, 4, 3, 7},
-    {Scalar::f8e4m3fn, "f8E4M3FN", 8, kFloat, 6, 24, 4, 3, 7, Specials::nan_ones},
-    {Scalar::f8e4m3fnuz, "f8E4M3FNUZ", 8, kFloat, 27, 26, 4, 3, 8, Specials::nan_zero},
-    {Scalar::f8e4m3b11fnuz, "f8E4M3B11FNUZ", 8, kFloat, 29, 27, 4, 3, 11, Specials::nan_zero},
-    {Scalar::f8e5m2, "f8E5M2", 8, kFloat, 7, 22, 5, 2, 15},
-    {Scalar::f8e5m2fnuz, "f8E5M2FNUZ", 8, kFloat, 28, 25, 5, 2, 16, Specials::nan_zero},
-    {Scalar::f8e8m0fnu, "f8E8M0FNU", 8, kFloat, 40, 32, 8, 0, 127, Specials::nan_ones, false},
-    {Scalar::bf16, "bf16", 16, kFloat, 2, 3, 8, 7, 127},
-    {Scalar::f16, "f16", 16, kFloat, 3, 4, 5, 10, 15},
-    {Scalar::tf32, "tf32", 19, kFloat, 34, 21, 8, 10, 127},
-    {Scalar::f32, "f32", 32, kFloat, 4, 5, 8, 23, 127},
-    {Scalar::f64, "f64", 64, kFloat, 5, 6, 11, 52, 1023},
-}};
-
-constexpr bool in_order() {
-  for (size_t i = 0; i < kRows.size(); ++i)
-    if (size_t(kRows[i].scalar) != i) return false;
-  return true;
+constexpr ScalarKind kind_of(DtypeKind kind) {
+  if (kind == DtypeKind::boolean) return ScalarKind::boolean;
+  if (kind == DtypeKind::floating) return ScalarKind::floating;
+  return kind == DtypeKind::signed_int ? ScalarKind::signed_integer : ScalarKind::unsigned_integer;
 }
-static_assert(in_order(), "one row per Scalar, in its order");
+
+constexpr Specials specials_of(const FloatFormat& f) {
+  if (f.has_inf) return Specials::ieee;
+  if (f.nan_is_minus_zero) return Specials::nan_zero;
+  return f.has_nan ? Specials::nan_ones : Specials::finite;
+}
+
+// Without a name where StableHLO has no such scalar: carriers, and complex numbers, which are a type of their own.
+constexpr ScalarRow row_of(const DtypeRow& d) {
+  ScalarRow r{.scalar = Scalar(d.dtype)};
+  if (d.kind == DtypeKind::packed || d.kind == DtypeKind::complex) return r;
+  r.name = d.abroad.stablehlo;
+  r.bits = d.kind == DtypeKind::boolean ? 1 : d.bits - d.format.low_zeros;
+  r.kind = kind_of(d.kind);
+  r.vhlo = d.abroad.codes.vhlo;
+  r.builtin = d.abroad.codes.builtin;
+  r.exponent = d.format.exponent_bits;
+  r.mantissa = d.format.mantissa_bits;
+  r.bias = d.format.bias;
+  r.specials = specials_of(d.format);
+  r.has_sign = d.format.has_sign;
+  return r;
+}
+
+constexpr auto kRows = [] {
+  std::array<ScalarRow, size_t(Scalar::count)> rows = {};
+  for (const DtypeRow& d : kDtypes) rows[size_t(d.dtype)] = row_of(d);
+  rows[size_t(Scalar::index)] = {Scalar::index, "index", 64, ScalarKind::signed_integer, 9, 1};  // codes as in number.h
+  return rows;
+}();
 
 template <class Match>
 std::optional<Scalar> find(Match match) {
@@ -105,7 +97,7 @@ uint64_t magnitude_code(const ScalarRow& r, double value) {
 const ScalarRow& row(Scalar scalar) { return kRows[size_t(scalar)]; }
 
 std::optional<Scalar> scalar_by_name(std::string_view name) {
-  return find([&](const ScalarRow& r) { return r.name == name; });
+  return find([&](const ScalarRow& r) { return !name.empty() && r.name == name; });
 }
 std::optional<Scalar> scalar_by_vhlo(uint64_t code) {
   return find([&](const ScalarRow& r) { return uint64_t(r.vhlo) == code && r.vhlo >= 0; });

@@ -1,44 +1,26 @@
 // The element types StableHLO and VHLO know, one row each: name in text, width, codes in bytecode, float layout.
-// Not base/number/number.h: f64, complex and the formats no chip has are read here too, and only as bits.
+// The rows follow from the dtypes' (base/number/number.h): a new format needs nothing here. Values are only bits here.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string_view>
 
+#include "base/number/number.h"
+
 namespace trine::front::stablehlo {
 
+// A dtype by the name of StableHLO, and its `index` beside them; only those that code speaks of are named.
 enum class Scalar : uint8_t {
-  i1,
-  i2,
-  i4,
-  i8,
-  i16,
-  i32,
-  i64,
-  ui2,
-  ui4,
-  ui8,
-  ui16,
-  ui32,
-  ui64,
-  index,
-  f4e2m1fn,
-  f6e2m3fn,
-  f6e3m2fn,
-  f8e3m4,
-  f8e4m3,
-  f8e4m3fn,
-  f8e4m3fnuz,
-  f8e4m3b11fnuz,
-  f8e5m2,
-  f8e5m2fnuz,
-  f8e8m0fnu,
-  bf16,
-  f16,
-  tf32,
-  f32,
-  f64,
+  i1 = uint8_t(Dtype::boolean),
+  i8 = uint8_t(Dtype::s8),
+  i16 = uint8_t(Dtype::s16),
+  i32 = uint8_t(Dtype::s32),
+  i64 = uint8_t(Dtype::s64),
+  tf32 = uint8_t(Dtype::tf32),
+  f32 = uint8_t(Dtype::f32),
+  f64 = uint8_t(Dtype::f64),
+  index = uint8_t(Dtype::count),
   count,
 };
 
