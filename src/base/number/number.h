@@ -49,6 +49,8 @@ enum class Dtype : uint8_t {
   f8e4m3fnuz,
   f8e4m3b11fnuz,
   f8e5m2fnuz,
+  f6e2m3,  // elements of MX blocks, without infinity or NaN
+  f6e3m2,
   count,
 };
 
@@ -162,6 +164,8 @@ inline constexpr FloatFormat kF4e2m1{2, 1, 1, true, false, false, Overflow::satu
 inline constexpr FloatFormat kF8e4m3fnuz{4, 3, 8, true, false, false, Overflow::nan, 0x7f, 0x80, 0, true};
 inline constexpr FloatFormat kF8e4m3b11fnuz{4, 3, 11, true, false, false, Overflow::nan, 0x7f, 0x80, 0, true};
 inline constexpr FloatFormat kF8e5m2fnuz{5, 2, 16, true, false, false, Overflow::nan, 0x7f, 0x80, 0, true};
+inline constexpr FloatFormat kF6e2m3{2, 3, 1, true, false, false, Overflow::saturate, 0x1f, 0};
+inline constexpr FloatFormat kF6e3m2{3, 2, 3, true, false, false, Overflow::saturate, 0x1f, 0};
 }  // namespace formats
 
 inline constexpr std::array<DtypeRow, size_t(Dtype::count)> kDtypes = {{
@@ -256,6 +260,10 @@ inline constexpr std::array<DtypeRow, size_t(Dtype::count)> kDtypes = {{
                                         "float8_e5m2fnuz",
                                         "",
                                         {.onnx = 20, .pjrt = 19, .vhlo = 28, .builtin = 25}}),
+    float_row<formats::kF6e2m3, 6>(Dtype::f6e2m3, "f6e2m3",
+                                   {"float6_e2m3fn", "", "f6E2M3FN", "", "", {.onnx = 27, .vhlo = 38, .builtin = 30}}),
+    float_row<formats::kF6e3m2, 6>(Dtype::f6e3m2, "f6e3m2",
+                                   {"float6_e3m2fn", "", "f6E3M2FN", "", "", {.onnx = 28, .vhlo = 39, .builtin = 31}}),
 }};
 
 constexpr bool dtypes_in_order() {
