@@ -1,9 +1,9 @@
-// Rows' costs in nanoseconds; see cost.h. The formulas are those of sim/core.
+// Rows' costs in nanoseconds; see cost.h. The formulas are those of arch/rates.h.
 #include "compile/stream/cost.h"
 
 #include <algorithm>
 
-#include "arch/transfer.h"
+#include "arch/rates.h"
 
 namespace trine::compile {
 
@@ -12,50 +12,22 @@ using arch::Engine;
 
 namespace {
 
-struct Clock {
-  double ghz = 1, latency_cycles = 0;
-};
-
-Clock clock_of(const Chip& k, Engine e) {
-  switch (e) {
-    case Engine::tensor:
-      return {k.tensor.clock_ghz, k.tensor.latency_cycles};
-    case Engine::vector:
-      return {k.vector.clock_ghz, k.vector.latency_cycles};
-    case Engine::scalar:
-      return {k.scalar.clock_ghz, k.scalar.latency_cycles};
-    case Engine::gpsimd:
-      return {k.gpsimd.clock_ghz, k.gpsimd.latency_cycles};
-    case Engine::sync:
-      break;
-  }
-  return {k.sync.clock_ghz, 0};
-}
-
 void add_transfer(Cost& cost, const Chip& chip, const arch::Call& call) {
-  const auto& d = chip.dma;
   const arch::Transfer t = arch::describe_transfer(chip, call);
   for (const auto& share : t.shares)
-    cost.dma[static_cast<size_t>(share.engine % kDmaEnginesMax)] +=
-        static_cast<double>(share.bytes) / (d.rate_bytes_per_ns * t.rate_fraction) +
-        static_cast<double>(share.descriptors - share.strided_descriptors) * d.descriptor_ns +
-        static_cast<double>(share.strided_descriptors) * d.descriptor_strided_ns;
-  cost.stack = static_cast<double>(t.hbm_read + t.hbm_write) / chip.stack_bytes_per_ns();
-  auto dge = call.info.attr("dge") < 0 ? arch::Dge::none : call.as<arch::Dge>("dge");
-  if (dge == arch::Dge::unknown) {
-    const bool drives = call.engine == Engine::scalar || call.engine == Engine::sync;
-    dge = call.engine == Engine::gpsimd              ? arch::Dge::swdge
-          : chip.has(arch::Feature::hwdge) && drives ? arch::Dge::hwdge
-                                                     : arch::Dge::none;
-  }
+    cost.dma[static_cast<size_t>(share.engine % kDmaEnginesMax)] += arch::share_ns(chip, t, share);
+  const auto asked = call.info.attr("dge") < 0 ? arch::Dge::none : call.as<arch::Dge>("dge");
+  const arch::Dge dge = arch::dge_of(chip, call.engine, asked);
+  const arch::TransferRate rate = arch::rate_of(chip, t, dge);
+  cost.stack = rate.stack_ns;
+  cost.issue = rate.issue_ns;
+  cost.start = rate.start_ns;
   cost.hardware = dge == arch::Dge::hwdge;
-  if (cost.hardware) cost.issue = d.hwdge_issue_ns;
-  if (dge == arch::Dge::swdge) {
-    cost.issue = d.swdge_issue_ns;
-    cost.interval = std::max(cost.interval, cost.issue);  // GpSimd writes the descriptors itself
+  if (dge == arch::Dge::swdge) {  // GpSimd writes the descriptors itself
+    cost.interval = std::max(cost.interval, cost.issue);
+    cost.start = std::max(cost.start, cost.issue);
   }
-  cost.start = dge == arch::Dge::swdge ? std::max(d.start_gpsimd_ns, d.swdge_issue_ns) : d.start_sync_ns;
-  cost.latency = d.completion_ns;
+  cost.latency = chip.dma.completion_ns;
 }
 
 // NeuronCore-v2 lets Vector and GpSimd not touch SBUF together, nor Vector and Scalar PSUM; from v3 on only Vector's
@@ -148,7 +120,7 @@ Cost Costs::measure(const KernelInsn& w, Engine e) const {
   insn.attr = w.attr;
   const arch::Call call{kernel_.program(), chip, insn, *w.info, e, w.core};
   const arch::Cost cycles = w.info->row->cycles(chip, call);
-  const Clock clock = clock_of(chip, e);
+  const arch::EngineClock clock = arch::clock_of(chip, e);
   Cost cost;
   cost.interval = static_cast<double>(cycles.cycles) / clock.ghz;
   cost.latency = clock.latency_cycles / clock.ghz;

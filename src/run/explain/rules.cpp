@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "arch/rates.h"
 #include "arch/transfer.h"
 #include "base/text.h"
 #include "run/explain/look.h"
@@ -336,7 +337,7 @@ std::optional<Advice> small_instructions(const Look& l) {
   const auto filled = [&](const Insn& x) { return static_cast<double>(row_elements(x)) / floor_of(x); };
   const auto small = [&](const Insn& x) {
     return x.timed.kind == Kind::engine && filled(x) < 1 &&
-           x.timed.interval <= sim::cycles_to_fs(floor_of(x), sim::clock_ghz(l.chip, x.call.engine));
+           x.timed.interval <= sim::cycles_to_fs(floor_of(x), arch::clock_of(l.chip, x.call.engine).ghz);
   };
   const Insn* i = l.busiest(small);
   if (!i) return {};

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <set>
 
+#include "arch/rates.h"
 #include "base/text.h"
 #include "run/accuracy/bands.h"
 #include "sim/core/plan.h"
@@ -74,7 +75,7 @@ double energy(const Report& r, const arch::Chip& k, const sim::Timing& t) {
   double pj = p.idle_watts / static_cast<double>(k.cores) * r.cores * r.time_ns * 1e3;
   for (size_t e = 0; e < arch::kEngineCount; ++e) {
     const auto engine = static_cast<arch::Engine>(e);
-    const double cycles = to_ns(t.engines[e].busy) * sim::clock_ghz(k, engine);
+    const double cycles = to_ns(t.engines[e].busy) * arch::clock_of(k, engine).ghz;
     if (engine == arch::Engine::tensor)
       pj += cycles * static_cast<double>(k.tensor.rows * k.tensor.columns) * p.cell_cycle_pj;
     else if (engine != arch::Engine::sync)

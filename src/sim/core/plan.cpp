@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 
+#include "arch/rates.h"
 #include "arch/sequencer.h"
 #include "sim/cluster/collective.h"
 
@@ -20,30 +21,6 @@ using arch::Tile;
 namespace {
 
 Fs ns_to_fs(double ns) { return std::llround(ns * kFsPerNs); }
-
-double latency_cycles(const Chip& k, Engine e) {
-  switch (e) {
-    case Engine::tensor:
-      return k.tensor.latency_cycles;
-    case Engine::vector:
-      return k.vector.latency_cycles;
-    case Engine::scalar:
-      return k.scalar.latency_cycles;
-    case Engine::gpsimd:
-      return k.gpsimd.latency_cycles;
-    case Engine::sync:
-      return 0;
-  }
-  return 0;
-}
-
-// What the sequencer does when the program leaves the choice open.
-arch::Dge choose_dge(const Chip& k, Engine e, arch::Dge asked) {
-  if (asked != arch::Dge::unknown) return asked;
-  if (e == Engine::gpsimd) return arch::Dge::swdge;
-  const bool drives_hwdge = e == Engine::scalar || e == Engine::sync;
-  return k.has(arch::Feature::hwdge) && drives_hwdge ? arch::Dge::hwdge : arch::Dge::none;
-}
 
 void add_traffic(Traffic& to, const Tile& t, bool reads, bool writes) {
   const int64_t bytes = t.elements() * t.element_bytes();
@@ -104,7 +81,7 @@ class Preparer {
     const arch::RowInfo& info = *arch::row_by_opcode(insn.opcode);
     const Call call{program_, chip_, insn, info, stream.engine, stream.core};
     const arch::Cost cost = info.row->cycles(chip_, call);
-    const double ghz = clock_ghz(chip_, stream.engine);
+    const auto [ghz, latency_cycles] = arch::clock_of(chip_, stream.engine);
     TimedInsn p;
     p.waits = insn.waits;
     p.updates = insn.updates;
@@ -112,7 +89,7 @@ class Preparer {
     p.update = insn.update;
     p.interval = cycles_to_fs(static_cast<double>(cost.cycles), ghz);
     p.load = cycles_to_fs(static_cast<double>(cost.load), ghz);
-    p.latency = cycles_to_fs(latency_cycles(chip_, stream.engine), ghz);
+    p.latency = cycles_to_fs(latency_cycles, ghz);
     p.flops = cost.flops;
     p.table = static_cast<int16_t>(cost.table);
     p.fast = cost.fast;
@@ -176,26 +153,20 @@ class Preparer {
 
   void add_transfer(TimedInsn& p, const Call& call, Engine engine) {
     const arch::Transfer t = arch::describe_transfer(chip_, call);
-    const auto& d = chip_.dma;
     p.queue = static_cast<uint16_t>(call.attr("queue"));
-    p.dge = choose_dge(chip_, engine, call.info.attr("dge") < 0 ? arch::Dge::none : call.as<arch::Dge>("dge"));
+    p.dge = arch::dge_of(chip_, engine, call.info.attr("dge") < 0 ? arch::Dge::none : call.as<arch::Dge>("dge"));
     p.transfer = static_cast<uint32_t>(plan_.transfers.size());
     TransferTime w;
-    w.engine.resize(static_cast<size_t>(d.engines_per_core));
+    w.engine.resize(static_cast<size_t>(chip_.dma.engines_per_core));
     for (const auto& share : t.shares) {
-      const double ns = static_cast<double>(share.bytes) / (d.rate_bytes_per_ns * t.rate_fraction) +
-                        static_cast<double>(share.descriptors - share.strided_descriptors) * d.descriptor_ns +
-                        static_cast<double>(share.strided_descriptors) * d.descriptor_strided_ns;
-      const Fs engine_time = ns_to_fs(ns);
+      const Fs engine_time = ns_to_fs(arch::share_ns(chip_, t, share));
       w.engine[static_cast<size_t>(share.engine)] += engine_time;
       w.packets += engine_time;
     }
-    const int sharing = std::max(1, options_.cores_on_stack);
-    w.stack = ns_to_fs(static_cast<double>((t.hbm_read + t.hbm_write) * sharing) / chip_.stack_bytes_per_ns());
-    const bool software = p.dge == arch::Dge::swdge;
-    w.start = ns_to_fs(software ? d.start_gpsimd_ns : d.start_sync_ns);
-    if (software) w.issue = ns_to_fs(d.swdge_issue_ns);
-    if (p.dge == arch::Dge::hwdge) w.issue = ns_to_fs(d.hwdge_issue_ns);
+    const arch::TransferRate rate = arch::rate_of(chip_, t, p.dge, std::max(1, options_.cores_on_stack));
+    w.stack = ns_to_fs(rate.stack_ns);
+    w.start = ns_to_fs(rate.start_ns);
+    w.issue = ns_to_fs(rate.issue_ns);
     plan_.lookback = std::max(plan_.lookback, w.start - std::min(w.issue, w.start));
     p.traffic = {t.hbm_read, t.hbm_write, t.sbuf_read, t.sbuf_write, 0, 0, 0, 0};
     note_spill(p, call);
@@ -256,22 +227,6 @@ class Preparer {
 }  // namespace
 
 Fs cycles_to_fs(double cycles, double ghz) { return ghz > 0 ? std::llround(cycles * kFsPerNs / ghz) : 0; }
-
-double clock_ghz(const Chip& k, Engine e) {
-  switch (e) {
-    case Engine::tensor:
-      return k.tensor.clock_ghz;
-    case Engine::vector:
-      return k.vector.clock_ghz;
-    case Engine::scalar:
-      return k.scalar.clock_ghz;
-    case Engine::gpsimd:
-      return k.gpsimd.clock_ghz;
-    case Engine::sync:
-      return k.sync.clock_ghz;
-  }
-  return 0;
-}
 
 Plan make_plan(const Program& program, const Chip& chip, const TimeOptions& options) {
   return Preparer(program, chip, options).run();

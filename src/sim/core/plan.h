@@ -58,7 +58,6 @@ struct Plan {
 };
 
 Fs cycles_to_fs(double cycles, double ghz);
-double clock_ghz(const arch::Chip& chip, arch::Engine e);
 Plan make_plan(const arch::Program& program, const arch::Chip& chip, const TimeOptions& options);
 
 }  // namespace trine::sim
