@@ -7,6 +7,7 @@
 #include "arch/asm/kernel.h"
 #include "arch/program/verify.h"
 #include "base/text.h"
+#include "compile/stream/forward.h"
 #include "compile/stream/hoist.h"
 #include "compile/stream/memory/allocate.h"
 #include "compile/stream/memory/versions.h"
@@ -18,7 +19,7 @@ namespace trine::compile {
 
 namespace {
 
-constexpr std::string_view kHoist = "hoist", kUnroll = "unroll", kAllocate = "allocate";
+constexpr std::string_view kForward = "forward", kHoist = "hoist", kUnroll = "unroll", kAllocate = "allocate";
 
 bool has_loops(const StreamState& s) {
   return std::any_of(s.kernel.insns.begin(), s.kernel.insns.end(), arch::begins_loop);
@@ -49,7 +50,7 @@ Result<void> run_semaphores(StreamState& s) {
   return {};
 }
 
-// Without room, first without what unrolling repeated, then without what was hoisted.
+// Without room, first without what unrolling repeated, then without what was hoisted, then with all tiles in SBUF.
 std::string_view retreat(StreamState& s, std::string_view failed) {
   if (failed != kAllocate) std::erase_if(s.given, [](const auto& given) { return given.pass == kUnroll; });
   if (s.given.empty()) return {};
@@ -96,7 +97,16 @@ constexpr PassForm<StreamState> kProgram{
     [](const StreamState& s) { return arch::first_error(arch::verify(*s.program, *s.kernel.chip)); },
 };
 
+// Of kernels whose author left memory and engines to the compiler, on NeuronCore-v2.
+bool forwards(const StreamState& s) { return !s.hoists && !s.kernel.chip->has(arch::Feature::vector_fast_modes); }
+
 constexpr Pass<StreamState> kPasses[] = {
+    {.name = kForward,
+     .run = [](StreamState& s) { return run_undoable(s, kForward, forward_through_psum); },
+     .needs = "kernel",
+     .form = &kKernel,
+     .help = "what one instruction makes for the next alone, one of two inputs, goes there through PSUM",
+     .applies = forwards},
     {.name = kHoist,
      .run = [](StreamState& s) { return run_undoable(s, kHoist, hoist_from_loops); },
      .needs = "kernel",
