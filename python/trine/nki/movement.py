@@ -2,7 +2,7 @@
 
 from trine.nki import create, elementwise, isa_compute, isa_move, isa_rows
 from trine.nki.elementwise import F32, like, tile
-from trine.nki.tensor import PSUM, NkiTensor, as_dtype
+from trine.nki.tensor import PSUM, NkiTensor, as_dtype, contiguous
 from trine.nki.trace import current, error
 
 
@@ -87,16 +87,39 @@ QUADRANT = 32  # partitions that one shuffle reaches
 
 
 def on_partitions(x, count):
-    """The single row of x on `count` partitions: a shuffle for each quadrant, bit for bit."""
+    """The single row of x on `count` partitions: of floats by a multiply with a column of ones, which Neuron's compiler
+    does too and leaves Vector free; of other dtypes by a shuffle for each quadrant, bit for bit."""
     if x.offset // x.strides[0] % QUADRANT:
         near = create.ndarray(x.shape, x.dtype)
         isa_move.dma_copy(near, x)
         x = near
     out = create.ndarray((count,) + x.shape[1:], x.dtype)
+    dialect = current().dialect
+    if x.dtype.trine in ("f32", "bf16", "f16") and x.ndim == 2 and (dialect is None or dialect.region is None):
+        _multiply_ones(out, elementwise.to_sbuf(x))
+        return out
     for first in range(0, count, QUADRANT):
         rows = min(QUADRANT, count - first)
         isa_rows.nc_stream_shuffle(out[first : first + rows], x, [0] * rows + [255] * (QUADRANT - rows))
     return out
+
+
+def _multiply_ones(out, row):
+    """out = onesᵀ · row, a bank of PSUM at a time."""
+    tracer = current()
+    key = ("ones", out.shape[0], row.dtype, tracer.program.core)
+    if key in tracer.constants:
+        ones = contiguous(tracer.constants[key])
+    else:
+        ones = create.ones((1, out.shape[0]), row.dtype, name="ones")
+        if not tracer.loops:
+            tracer.constants[key] = ones.storage
+    bank = tracer.chip["psum.bank_bytes"] // 4
+    for first in range(0, row.shape[1], bank):
+        part = row[:, first : min(first + bank, row.shape[1])]
+        sums = create.ndarray((out.shape[0], part.shape[1]), F32, PSUM)
+        isa_move.nc_matmul(sums, ones, part)
+        isa_compute.tensor_copy(out[:, first : first + part.shape[1]], sums)
 
 
 def expand_dims(x, axis):
