@@ -21,6 +21,7 @@ namespace {
 
 constexpr size_t kHotspots = 3, kCandidates = 6;  // candidates of each kind are tried
 constexpr double kWorthSaying = 0.01;             // of the time
+constexpr std::string_view kLaunchRule = "launch";
 
 // Every tile in SBUF or HBM that is f32 becomes bf16; PSUM keeps its sums.
 arch::Program in_bf16(arch::Program p) {
@@ -228,7 +229,11 @@ Explanation explain(const arch::Program& program, const arch::Instance& instance
       advice->rule = r.name;
       e.advice.push_back(std::move(*advice));
     }
-  std::stable_sort(e.advice.begin(), e.advice.end(), [](auto& a, auto& b) { return a.would_ns < b.would_ns; });
+  // What a kernel's author can change comes first: every small kernel would gain most from its launch.
+  std::stable_sort(e.advice.begin(), e.advice.end(), [](auto& a, auto& b) {
+    const bool last_a = a.rule == kLaunchRule, last_b = b.rule == kLaunchRule;
+    return last_a != last_b ? last_b : a.would_ns < b.would_ns;
+  });
   e.hotspots = hotspots(look);
   return e;
 }

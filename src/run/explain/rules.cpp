@@ -291,11 +291,19 @@ std::optional<Advice> spill(const Look& l) {
 std::optional<Advice> vector_two_inputs(const Look& l) {
   arch::Chip chip = l.chip;
   chip.vector.two_input_factor = 1;
-  const Insn* i = l.quicker_on(chip);
+  const sim::Plan there = sim::make_plan(l.program, chip, {});
+  const auto quick = [&](const Insn& x) { return there.streams[x.stream][x.index].interval; };
+  // What has an input in PSUM already does what the advice would say.
+  const auto both = [&](const Insn& x) { return quick(x) < x.timed.interval && !x.timed.traffic.psum_read; };
+  const Insn* i = l.busiest(both);
   if (!i) return {};
-  return advice(l, *i, cat(i->row().name, " reads two tensors, which halves its rate."),
-                in_all(l, [&](const Insn& x) { return x.call.insn.opcode == i->call.insn.opcode; }),
-                "Let one input come from PSUM or be one value a partition", l.time_if(chip), true);
+  std::vector<Scale> scales;
+  for (const Insn& x : l.insns)
+    if (both(x))
+      scales.push_back(
+          {x.stream, x.index, static_cast<double>(quick(x)) / static_cast<double>(x.timed.interval), 1, 1});
+  return advice(l, *i, cat(i->row().name, " reads two tensors, which halves its rate."), in_all(l, both),
+                "Let one input come from PSUM or be one value a partition", l.time_if(scales), true);
 }
 
 std::optional<Advice> wide_elements(const Look& l) {
@@ -337,7 +345,7 @@ std::optional<Advice> small_instructions(const Look& l) {
   const auto filled = [&](const Insn& x) { return static_cast<double>(row_elements(x)) / floor_of(x); };
   const auto small = [&](const Insn& x) {
     return x.timed.kind == Kind::engine && filled(x) < 1 &&
-           x.timed.interval <= sim::cycles_to_fs(floor_of(x), arch::clock_of(l.chip, x.call.engine).ghz);
+           x.timed.interval <= sim::cycles_to_fs(2 * floor_of(x), arch::clock_of(l.chip, x.call.engine).ghz);
   };
   const Insn* i = l.busiest(small);
   if (!i) return {};

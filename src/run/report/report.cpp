@@ -50,9 +50,14 @@ void find_bound(Report& r, const sim::Timing& t) {
     if (ns > 0) r.critical_ns.emplace_back(name(static_cast<Part>(p)), ns);
   }
   std::stable_sort(r.critical_ns.begin(), r.critical_ns.end(), [](auto& a, auto& b) { return a.second > b.second; });
-  const auto best = std::max_element(shares.begin(), shares.end());
-  r.bound = static_cast<Bound>(best - shares.begin());
-  r.bound_share = r.time_ns > 0 ? *best / r.time_ns : 0;
+  size_t best = static_cast<size_t>(std::max_element(shares.begin(), shares.end()) - shares.begin());
+  // Of engines that take turns on the path the busiest decides, not the one that happens to be waited for.
+  const auto busy = [&](size_t e) { return t.engines[e].busy; };
+  if (best <= static_cast<size_t>(Bound::gpsimd))
+    for (size_t e = 0; e <= static_cast<size_t>(Bound::gpsimd); ++e)
+      if (busy(e) > busy(best)) best = e;
+  r.bound = static_cast<Bound>(best);
+  r.bound_share = r.time_ns > 0 ? shares[best] / r.time_ns : 0;
 }
 
 void add_engines(Report& r, const sim::Timing& t) {
