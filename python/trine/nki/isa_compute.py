@@ -92,8 +92,10 @@ def tensor_scalar(dst, data, op0, operand0, reverse0=False, op1=None, operand1=N
     elif operand1 is not None:
         raise error("NKI003", "operand1 without op1", "both or none")
     chosen = engine_name(engine, ("vector", "scalar", "gpsimd"), "tensor_scalar")
-    if chosen is None:
-        chosen = "gpsimd" if "rsqrt" in (first, second) else "vector"
+    if chosen is None and "rsqrt" in (first, second):
+        chosen = "gpsimd"
+    elif chosen is None and not (dst.dtype.is_float and data.dtype.is_float):
+        chosen = "vector"
     _note_psum(dst)
     return emit("tensor_scalar", operands, attrs, chosen, name)
 

@@ -29,9 +29,18 @@ Cost tensor_copy_cycles(const Chip& k, const Call& i) {
   return interval(k, i, static_cast<double>(s.row_elements) / speedup, speedup > 1 && i.engine == Engine::vector);
 }
 
+// Without an exact copy Scalar has its activation, which goes through f32: floats alone pass unchanged.
+Result<void> scalar_moves(const Chip& k, const Call& i, std::initializer_list<std::string_view> slots) {
+  if (k.has(Feature::scalar_copy)) return {};
+  for (const auto slot : slots)
+    if (const Dtype d = i.tile(slot).dtype; !is_floating(d))
+      return fail(Code::unsupported, cat(slot, " is ", row(d).name, ", and the Scalar engine of ", k.name,
+                                         " moves floats only, through f32; use Vector"));
+  return {};
+}
+
 Result<void> tensor_copy_check(const Chip& k, const Call& i) {
-  if (i.engine == Engine::scalar)
-    TRY(chip_has(k, i, Feature::scalar_copy, "the Scalar engine (use activation with op=copy, or Vector)"));
+  if (i.engine == Engine::scalar) TRY(scalar_moves(k, i, {"dst", "src"}));
   if (i.tile("dst").dtype != i.tile("src").dtype) TRY(computable(i));
   return same_shape(i, {"src", "dst"});
 }
@@ -194,7 +203,7 @@ Result<void> tensor_scalar_engine_check(const Chip& k, const Call& i) {
     return fail(Code::invalid, cat("op0=", name(op0), " op1=", name(op1),
                                    ": on gpsimd tensor_scalar computes op0=rsqrt alone; run it on vector"));
   if (i.engine != Engine::scalar) return {};
-  TRY(chip_has(k, i, Feature::scalar_copy, "the Scalar engine (use Vector)"));
+  TRY(scalar_moves(k, i, {"dst", "data"}));
   const bool one = (op0 == Alu::multiply || op0 == Alu::add) && op1 == Alu::bypass;
   if (one || (op0 == Alu::multiply && op1 == Alu::add)) return {};
   return fail(Code::invalid, cat("op0=", name(op0), " op1=", name(op1),

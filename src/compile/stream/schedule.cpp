@@ -40,6 +40,7 @@ class Segment {
     if (insns_.empty()) return;
     local_.assign(insns_.back() - insns_.front() + 1, UINT32_MAX);
     for (uint32_t i = 0; i < insns_.size(); ++i) local_[insns_[i] - insns_.front()] = i;
+    for (uint32_t i = 0; i < insns_.size(); ++i) home_.push_back(find_home(i));
     link();
     find_paths();
   }
@@ -77,7 +78,8 @@ class Segment {
   }
   // The engines worth considering, the preferred one first.
   arch::EngineMask choices(uint32_t i) const;
-  Engine preferred(uint32_t i) const;
+  Engine preferred(uint32_t i) const { return home_[i]; }
+  Engine find_home(uint32_t i) const;
   double weight(uint32_t i, Engine e) const { return transfers(i) ? cost(i, e).issue : cost(i, e).interval; }
 
   void link();
@@ -106,6 +108,7 @@ class Segment {
   const arch::Chip& chip_;
   std::vector<uint32_t> insns_, local_;      // local_: number in the segment of each instruction
   std::vector<uint32_t> next_begin_, next_;  // who depends on it
+  std::vector<Engine> home_;                 // where it would rather run
   std::vector<uint32_t> needs_;              // how many it depends on
   std::vector<double> path_;                 // ns from its start to the end of all that depends on it
   // The run in hand.
@@ -120,9 +123,14 @@ class Segment {
   double stack_ = 0, end_ = 0;
 };
 
-Engine Segment::preferred(uint32_t i) const {
+// What Vector and Scalar both can do, such as draining PSUM, goes to the one that does it sooner, as in the profiles of
+// Neuron's programs; GpSimd and Sync have what nobody else takes.
+Engine Segment::find_home(uint32_t i) const {
   static constexpr Engine kCompute[] = {Engine::tensor, Engine::vector, Engine::scalar, Engine::gpsimd, Engine::sync};
   static constexpr Engine kIssuers[] = {Engine::sync, Engine::scalar, Engine::gpsimd, Engine::vector, Engine::tensor};
+  constexpr arch::EngineMask kEither = arch::kVector | arch::kScalar;
+  if (!transfers(i) && (insn(i).engines & kEither) == kEither)
+    return cost(i, Engine::scalar).interval < cost(i, Engine::vector).interval ? Engine::scalar : Engine::vector;
   for (const Engine e : transfers(i) ? kIssuers : kCompute)
     if (insn(i).engines & arch::bit(e)) return e;
   return Engine::sync;
