@@ -33,17 +33,19 @@ constexpr CostRow kCosts[] = {
     // fp32: four passes, two with a hint about that operand, and no fast weight load
     {"trn2", "tensor", kF32, "nc_matmul dst=d stationary=s moving=m", 2048, 512, kFull},
     {"trn2", "tensor", kF32, "nc_matmul dst=d stationary=s moving=m is_moving_onezero=true", 1024, 256, kFull},
+    // whose weights NeuronCore-v2 does not load in the background
+    {"trn1", "tensor", kF32, "nc_matmul dst=d stationary=s moving=m", 2560, 0, kFull},
     {"trn2", "tensor", kF32, "nc_matmul dst=d stationary=t[0:128, 0, 128@1] moving=m is_stationary_onezero=true", 2048,
      512, kFull},
     {"trn2", "tensor", kF32, "nc_matmul dst=d stationary=t[0:128, 0, 128@1] moving=t", 512, 32, kFull},
     // transposes count no flops and halve the passes where there is a transpose mode
     {"trn2", "tensor", kF32, "nc_matmul dst=p stationary=s moving=m[0:128, 0, 128@1] is_transpose=true", 256, 256, 0},
-    {"trn1", "tensor", kF32, "nc_matmul dst=p stationary=s moving=m[0:128, 0, 128@1] is_transpose=true", 512, 512, 0},
+    {"trn1", "tensor", kF32, "nc_matmul dst=p stationary=s moving=m[0:128, 0, 128@1] is_transpose=true", 1024, 0, 0},
     {"trn2", "tensor", kF32, "nc_transpose dst=p data=s", 256, 256, 0},
-    {"trn1", "tensor", kF32, "nc_transpose dst=p data=s", 512, 512, 0},
+    {"trn1", "tensor", kF32, "nc_transpose dst=p data=s", 1024, 0, 0},
     {"trn2", "tensor", kBf16, "nc_transpose dst=p data=s", 128, 32, 0},
     {"trn2", "tensor", kBf16, "nc_transpose dst=p[0:128, 0, 16@1] data=s[0:16, 0, 128@1]", 64, 32, 0},
-    {"trn2", "vector", kF32, "nc_transpose dst=i[0:32, 0, 32@1] data=i[0:32, 0, 32@1]", 64, 0, 0},
+    {"trn2", "vector", kF32, "nc_transpose dst=i[0:32, 0, 32@1] data=i[0:32, 0, 32@1]", 92, 0, 0},
     // twice and four times the K in the same cycles
     {"trn2", "tensor", kFp8, "nc_matmul dst=d stationary=s moving=m perf_mode=double_row", 512, 32, 2 * kFull},
     {"trn3", "tensor", kMx, "nc_matmul_mx dst=d stationary=s moving=m stationary_scale=u moving_scale=v", 512, 32,

@@ -54,7 +54,8 @@ def repeat(line, count):
 @pytest.mark.parametrize("chip", INSTANCE)
 def test_independent_instructions_follow_after_their_interval(chip):
     one, nine = (ns(chip, "vector:" + "; ".join(["tensor_copy dst=a src=b", "tensor_copy dst=c src=d"][i % 2] for i in range(n))) for n in (1, 9))
-    assert nine - one == pytest.approx(8 * 512 / number(chip, "vector.clock_ghz"), rel=1e-6)
+    cycles = 512 + number(chip, "vector.access_cycles")
+    assert nine - one == pytest.approx(8 * cycles / number(chip, "vector.clock_ghz"), rel=1e-6)
 
 
 @pytest.mark.parametrize("chip", INSTANCE)
@@ -64,19 +65,20 @@ def test_a_dependent_instruction_waits_for_the_result(chip):
     assert chained - apart == pytest.approx(number(chip, "vector.latency_cycles") / number(chip, "vector.clock_ghz"), rel=1e-6)
 
 
-@pytest.mark.parametrize("dtype, passes", [("f32", 4), ("bf16", 1)])
-def test_a_matmul_takes_its_passes(dtype, passes):
+# The weight load hides behind the multiply before it, but NeuronCore-v2 stops for weights of f32.
+@pytest.mark.parametrize("chip, dtype, cycles", [("trn1", "f32", 4 * (512 + 128)), ("trn2", "f32", 4 * 512), ("trn1", "bf16", 512)])
+def test_a_matmul_takes_its_passes(chip, dtype, cycles):
     w, x = ("w", "a") if dtype == "f32" else ("wb", "e")
     line = f"nc_matmul dst=acc stationary={w} moving={x} accumulate=overwrite"
-    few, many = (ns("trn1", "tensor:" + repeat(line, n)) for n in (10, 110))
-    assert (many - few) / 100 == pytest.approx(512 * passes / 2.8, rel=1e-6)  # the load hides behind the multiply
+    few, many = (ns(chip, "tensor:" + repeat(line, n)) for n in (20, 120))
+    assert (many - few) / 100 == pytest.approx(cycles / number(chip, "tensor.clock_ghz"), rel=1e-6)
 
 
 def test_an_exposed_weight_load_costs_its_columns():
     # with only 64 columns moving, 128 f32 columns of weights at one a cycle and pass do not hide
     line = "nc_matmul dst=acc[0:128, 0, 64@1] stationary=w moving=a[0:128, 0, 64@1] accumulate=overwrite"
-    few, many = (ns("trn1", "tensor:" + repeat(line, n)) for n in (10, 110))
-    assert (many - few) / 100 == pytest.approx(4 * 128 / 2.8, rel=1e-6)
+    few, many = (ns("trn2", "tensor:" + repeat(line, n)) for n in (40, 140))
+    assert (many - few) / 100 == pytest.approx(4 * 128 / 2.4, rel=1e-6)
 
 
 def test_matmuls_on_parts_of_the_array_run_side_by_side():
@@ -96,7 +98,7 @@ def test_the_limiter_slows_the_first_matmuls_of_chips_that_have_it():
         first = ns(chip, "tensor:" + line) - ns(chip, "tensor: semaphore_increment then s0+=1")
         assert (first > 1.5 * 2048 / clock) == slowed
         steady = ns(chip, "tensor:" + repeat(line, 60)) - ns(chip, "tensor:" + repeat(line, 50))
-        assert steady == pytest.approx(10 * 2048 / clock, rel=1e-6)
+        assert steady == pytest.approx(10 * (2560 if chip == "trn1" else 2048) / clock, rel=1e-6)
 
 
 def test_the_limiter_engages_again_after_idling():
@@ -141,6 +143,13 @@ def test_a_transfer_is_striped_over_the_engines_by_partition():
         return ns("trn2", f"sync: dma_copy dst=big[0:{rows}, 0, 4096@1] src=h[0, {rows}@4096 4096@1] then s0+=16")
     assert load(128) == pytest.approx(load(8), rel=1e-3)  # 8 partitions an engine
     assert load(8) - load(4) == pytest.approx(4 * 16384 / number("trn2", "dma.rate_bytes_per_ns"), rel=0.02)
+
+
+def test_rows_of_hbm_that_lie_far_apart_cost_more_a_descriptor():
+    head = HEAD + "tensor wide hbm f32[128,262144] input\n"
+    near, far = (ns("trn1", f"sync: dma_copy dst=a src=wide[0, 128@{stride} 512@1] then s0+=16", head=head) for stride in (12288, 262144))
+    more = number("trn1", "dma.descriptor_far_ns") - number("trn1", "dma.descriptor_strided_ns")
+    assert far - near == pytest.approx(7 * more, rel=1e-6)  # of eight rows an engine the first follows nothing
 
 
 TWO_CORES = """program p

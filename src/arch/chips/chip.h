@@ -49,12 +49,13 @@ struct Chip {
     double double_row_factor = 0, mx_factor = 0, mx_fp4_factor = 0, sparse_factor = 0;
   } tensor;
   struct {
-    double clock_ghz = 0, interval_min_cycles = 0, latency_cycles = 0;
+    double clock_ghz = 0, interval_min_cycles = 0, access_cycles = 0, latency_cycles = 0;
     double fast_factor = 0, half_fast_factor = 0, tensor_tensor_fast_factor = 0, two_input_factor = 0;
+    double reciprocal_factor = 0;
     double lane_flops_per_cycle = 0;
   } vector;
   struct {
-    double clock_ghz = 0, interval_min_cycles = 0, latency_cycles = 0, fast_factor = 0;
+    double clock_ghz = 0, interval_min_cycles = 0, access_cycles = 0, latency_cycles = 0, fast_factor = 0;
     double table_load_ns = 0;
     double lane_flops_per_cycle = 0;
   } scalar;

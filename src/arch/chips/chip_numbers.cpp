@@ -104,6 +104,9 @@ constexpr NumberRow kNumberRows[] = {
         "vector.interval_min_cycles", "cycles", [](Chip& c) -> auto& { return c.vector.interval_min_cycles; },
         "issue floor of an instruction"),
     row(
+        "vector.access_cycles", "cycles", [](Chip& c) -> auto& { return c.vector.access_cycles; },
+        "of every instruction beside its elements"),
+    row(
         "vector.latency_cycles", "cycles", [](Chip& c) -> auto& { return c.vector.latency_cycles; },
         "from the last issue cycle to the result in memory"),
     row(
@@ -119,6 +122,9 @@ constexpr NumberRow kNumberRows[] = {
         "vector.two_input_factor", "factor", [](Chip& c) -> auto& { return c.vector.two_input_factor; },
         "cycles per element with two tile inputs"),
     row(
+        "vector.reciprocal_factor", "factor", [](Chip& c) -> auto& { return c.vector.reciprocal_factor; },
+        "cycles per element of reciprocal"),
+    row(
         "vector.lane_flops_per_cycle", "flops_per_cycle",
         [](Chip& c) -> auto& { return c.vector.lane_flops_per_cycle; },
         "as the maker counts them, for the published peak only"),
@@ -127,6 +133,9 @@ constexpr NumberRow kNumberRows[] = {
     row(
         "scalar.interval_min_cycles", "cycles", [](Chip& c) -> auto& { return c.scalar.interval_min_cycles; },
         "issue floor of an instruction"),
+    row(
+        "scalar.access_cycles", "cycles", [](Chip& c) -> auto& { return c.scalar.access_cycles; },
+        "of every instruction beside its elements"),
     row(
         "scalar.latency_cycles", "cycles", [](Chip& c) -> auto& { return c.scalar.latency_cycles; },
         "from the last issue cycle to the result in memory"),

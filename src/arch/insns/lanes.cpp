@@ -230,6 +230,10 @@ double stride_slowdown(const Chip& k, const Call& i) {
   return 1;
 }
 
+static double access_cycles(const Chip& k, Engine e) {
+  return e == Engine::vector ? k.vector.access_cycles : e == Engine::scalar ? k.scalar.access_cycles : 0;
+}
+
 Cost interval(const Chip& k, const Call& i, double elements, bool fast) {
   double least = interval_min(k, i.engine);
   for (size_t s = 0; s < i.info.slots.size(); ++s) {
@@ -237,7 +241,7 @@ Cost interval(const Chip& k, const Call& i, double elements, bool fast) {
     if (o.dynamic && i.program.dynamics[o.dynamic - 1].kind == DynamicKind::reg)
       least = std::max(least, k.sequencer.dynamic_address_min_cycles);
   }
-  const double cycles = std::max(least, elements * stride_slowdown(k, i));
+  const double cycles = std::max(least, elements * stride_slowdown(k, i) + access_cycles(k, i.engine));
   return {.cycles = static_cast<int64_t>(std::ceil(cycles)), .fast = fast};
 }
 

@@ -111,13 +111,11 @@ Result<void> chip_has(const Chip& k, const Call& i, Feature f, std::string_view 
 
 double interval_min(const Chip& k, Engine e);
 
-// The published rule for most instructions: `elements` steps per lane, never under the engine's floor. Operands whose
-// innermost stride is too wide take stride_factor as long; an address from a register has a floor of its own.
+// The published rule for most instructions: `elements` steps per lane, never under the engine's floor, and the cycles
+// that Vector and Scalar take to reach memory. Operands whose innermost stride is too wide take stride_factor as long;
+// an address from a register has a floor of its own.
 Cost interval(const Chip& k, const Call& i, double elements, bool fast = false);
 double stride_slowdown(const Chip& k, const Call& i);  // 1, or stride_factor
-inline Cost elementwise(double floor_cycles, double elements) {
-  return {.cycles = static_cast<int64_t>(std::ceil(std::max(floor_cycles, elements)))};
-}
 
 // The factor of the vector fast modes for a copy-like instruction from `src` to `dst`; 1 when it does not qualify.
 double copy_speedup(const Chip& k, const Call& i, const Tile& dst, const Tile& src);

@@ -19,10 +19,13 @@ int64_t rows_per_partition(const Call& i) { return i.as<PerfMode>("perf_mode") =
 static int64_t whole(double cycles) { return static_cast<int64_t>(std::ceil(cycles)); }
 
 // LS and MM of the array. f32 goes through in several passes and has no fast weight load: one column a cycle and pass,
-// which is what the active time of the published naive-matmul profile (MM plus exposed LS) shows.
+// which is what the active time of the published naive-matmul profile (MM plus exposed LS) shows. Where f32 weights do
+// not load in the background, the array waits for them.
 static Cost array_cost(const Chip& k, double passes, double stationary, double interval) {
-  const double load = passes > 1 ? passes * stationary : stationary / k.tensor.load_fast_factor;
-  return {.cycles = whole(passes * interval), .load = whole(load)};
+  if (passes == 1) return {.cycles = whole(interval), .load = whole(stationary / k.tensor.load_fast_factor)};
+  const double load = passes * stationary;
+  if (k.has(Feature::fp32_background_load)) return {.cycles = whole(passes * interval), .load = whole(load)};
+  return {.cycles = whole(passes * interval + load)};
 }
 
 static double matmul_passes(const Chip& k, const Call& i) {
@@ -54,7 +57,7 @@ Cost matmul_mx_cycles(const Chip& k, const Call& i) {
 Cost transpose_cycles(const Chip& k, const Call& i) {
   const Tile t = i.tile("data");
   const double p = t.partitions, f = static_cast<double>(t.row_elements);
-  if (i.engine == Engine::vector) return elementwise(k.vector.interval_min_cycles, f);
+  if (i.engine == Engine::vector) return interval(k, i, f);
   const bool wide = t.element_bytes() == 4;
   const double passes = !wide                            ? 1
                         : k.has(Feature::transpose_mode) ? k.tensor.fp32_transpose_passes

@@ -1,0 +1,95 @@
+"""Small kernels, one for each mechanism of docs/decisions/20261117-time-of-kernels.md; each fails without it."""
+
+import json
+
+import neuronxcc.nki as nki
+import neuronxcc.nki.isa as nisa
+import neuronxcc.nki.language as nl
+import pytest
+
+from trine.nki import shape
+from trine.reports import report
+
+TRN1, TRN2 = "trn1.2xlarge", "trn2.3xlarge"
+I, J = nl.arange(128)[:, None], nl.arange(512)[None, :]
+
+
+@nki.jit
+def drain(w, x):
+    """A multiply, and its result out of PSUM by a copy whose engine nobody names."""
+    out = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.shared_hbm)
+    a, b = nl.load(w), nl.load(x)
+    nl.store(out, nl.copy(nisa.nc_matmul(a, b)))
+    return out
+
+
+@nki.jit
+def scaled(x, y):
+    """Numbers times a constant, which Scalar does as well, beside a product of tiles, which only Vector does."""
+    out = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.shared_hbm)
+    a, b = nl.load(x), nl.load(y)
+    nl.store(out, nl.multiply(nisa.tensor_scalar(a, nl.multiply, 0.9), nisa.tensor_scalar(b, nl.multiply, 0.1)))
+    return out
+
+
+@nki.jit
+def inverse(x):
+    out = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.shared_hbm)
+    nl.store(out, nisa.reciprocal(nl.load(x)))
+    return out
+
+
+@nki.jit
+def spread(row, x):
+    """One row times every row."""
+    out = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.shared_hbm)
+    nl.store(out, nisa.tensor_tensor(nl.load(x), nl.load(row).broadcast_to((128, 512)), op=nl.multiply))
+    return out
+
+
+def engines(kernel, instance, *shapes):
+    made = report(kernel, instance=instance, **dict(zip(kernel._signature.parameters, map(shape, shapes))))
+    return json.loads(made.to_json())["engines"]
+
+
+def busy(found, engine):
+    return found[engine]["busy_ns"], found[engine]["instructions"]
+
+
+def test_a_copy_that_nobody_placed_is_scalar_s_on_trn1():
+    found = engines(drain, TRN1, (128, 128), (128, 512))
+    assert busy(found, "vector") == (0, 0)
+    assert busy(found, "scalar") == (pytest.approx((512 + 60) / 1.4, rel=1e-3), 1)
+
+
+def test_products_with_a_constant_leave_vector_to_products_of_tiles():
+    found = engines(scaled, TRN1, (128, 512), (128, 512))
+    assert busy(found, "vector") == (pytest.approx((1024 + 60) / 1.12, rel=1e-3), 1)
+    assert found["scalar"]["instructions"] == 2
+
+
+def test_a_reciprocal_takes_what_profiles_show_and_not_eight_cycles_an_element():
+    assert busy(engines(inverse, TRN1, (128, 512)), "vector")[0] == pytest.approx((2.7 * 512 + 60) / 1.12, rel=1e-3)
+
+
+def test_a_row_reaches_all_partitions_by_a_multiply_and_not_through_vector():
+    found = engines(spread, TRN1, (1, 512), (128, 512))
+    assert found["tensor"]["instructions"] == 1
+    assert busy(found, "vector")[0] < (1024 + 60 + 128 + 60 + 1) / 1.12  # the product, and the ones
+
+
+@pytest.mark.parametrize("instance, cycles, clock", [(TRN1, 4 * (512 + 128), 2.8), (TRN2, 4 * 512, 2.4)])
+def test_weights_of_f32_load_behind_a_multiply_from_v3_on(instance, cycles, clock):
+    def made(n):
+        @nki.jit
+        def many(w, x):
+            out = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.shared_hbm)
+            a, b, total = nl.load(w), nl.load(x), nl.zeros((128, 512), dtype=nl.float32, buffer=nl.psum)
+            for _ in range(n):
+                total += nisa.nc_matmul(a, b)
+            nl.store(out, nl.copy(total))
+            return out
+
+        return report(many, instance=instance, w=shape((128, 128)), x=shape((128, 512))).time_ns
+
+    assert (made(60) - made(40)) / 20 == pytest.approx(cycles / clock, rel=1e-3)
