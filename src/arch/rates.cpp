@@ -40,7 +40,7 @@ double share_ns(const Chip& k, const Transfer& t, const Transfer::Share& share) 
   const auto& d = k.dma;
   return static_cast<double>(share.bytes) / (d.rate_bytes_per_ns * t.rate_fraction) +
          static_cast<double>(share.descriptors - share.strided_descriptors) * d.descriptor_ns +
-         static_cast<double>(share.strided_descriptors) * d.descriptor_strided_ns;
+         static_cast<double>(share.strided_descriptors) * (t.far ? d.descriptor_far_ns : d.descriptor_strided_ns);
 }
 
 }  // namespace trine::arch

@@ -15,20 +15,22 @@ namespace {
 struct Side {
   int64_t run = 1;  // elements
   bool hbm = false;
+  int64_t jump = 0;  // bytes from one run to the next
 };
 
 Side side_of(const Tile& t) {
-  int64_t run = 1;
+  int64_t run = 1, jump = 0;
   bool whole = true;
   for (int d = t.pattern->rank - 1; d >= 0 && whole; --d) {
     const Dim& dim = t.pattern->dims[static_cast<size_t>(d)];
     if (dim.count == 1) continue;
     whole = dim.stride == run;
-    if (whole) run *= dim.count;
+    (whole ? run : jump) = whole ? run * dim.count : dim.stride;
   }
   const bool hbm = t.space == Space::hbm;
   if (whole && hbm && !t.dynamic && (t.partitions == 1 || t.pattern->partition_stride == run)) run *= t.partitions;
-  return {run, hbm};
+  if (whole && t.partitions > 1) jump = t.pattern->partition_stride;
+  return {run, hbm, std::abs(jump) * t.element_bytes()};
 }
 
 struct Count {
@@ -68,6 +70,7 @@ class Describer {
     (src.space == Space::hbm ? out.hbm_read : out.sbuf_read) += src.elements() * src.element_bytes();
     width_ = std::max(src.element_bytes(), dst_.element_bytes());
     const Side from = side_of(src), to = side_of(dst_);
+    for (const Side& side : {from, to}) out.far |= side.hbm && side.jump >= chip_.dma.far_bytes;
     if (!src.on_chip() && !dst_.on_chip())
       deal_evenly(count(from, to, 0, src.elements(), longest_between_hbm(src.elements())), engines());
     else if (transposed)

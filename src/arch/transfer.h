@@ -27,6 +27,7 @@ struct Transfer {
   };
   std::vector<Share> shares;
   double rate_fraction = 1;  // of the engines' copy rate
+  bool far = false;          // an HBM side jumps at least dma.far_bytes from descriptor to descriptor
 
   int64_t descriptors() const {
     int64_t n = 0;

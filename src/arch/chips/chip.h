@@ -74,8 +74,8 @@ struct Chip {
   struct {
     int64_t engines_per_core = 0, rings = 0, partitions_per_engine = 0;
     double rate_bytes_per_ns = 0, peak_bytes_per_ns = 0;  // one engine: sustained, theoretical
-    int64_t descriptor_bytes = 0, descriptor_bytes_max = 0, packet_bytes = 0;
-    double descriptor_ns = 0, descriptor_strided_ns = 0;
+    int64_t descriptor_bytes = 0, far_bytes = 0, descriptor_bytes_max = 0, packet_bytes = 0;
+    double descriptor_ns = 0, descriptor_strided_ns = 0, descriptor_far_ns = 0;
     double ring_turnaround_ns = 0, start_gpsimd_ns = 0, start_sync_ns = 0, completion_ns = 0;
     double hwdge_issue_ns = 0, swdge_issue_ns = 0;
     double transpose_load_fraction = 0, transpose_sbuf_fraction = 0, compute_fraction = 0;

@@ -205,6 +205,12 @@ constexpr NumberRow kNumberRows[] = {
         "dma.descriptor_strided_ns", "ns", [](Chip& c) -> auto& { return c.dma.descriptor_strided_ns; },
         "per descriptor, rows apart in HBM"),
     row(
+        "dma.descriptor_far_ns", "ns", [](Chip& c) -> auto& { return c.dma.descriptor_far_ns; },
+        "the same when its HBM side lies at least far_bytes away"),
+    row(
+        "dma.far_bytes", "bytes", [](Chip& c) -> auto& { return c.dma.far_bytes; },
+        "between HBM rows that cost more than their descriptor"),
+    row(
         "dma.ring_turnaround_ns", "ns", [](Chip& c) -> auto& { return c.dma.ring_turnaround_ns; },
         "least time from one transfer of a ring to its next"),
     row(
