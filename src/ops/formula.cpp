@@ -1,50 +1,21 @@
-// Terms of formulas as nodes; see formula.h. What an op refuses here is a formula's bug.
+// Terms of formulas as nodes, in the words of build.h; see formula.h.
 #include "ops/formula.h"
 
-#include "base/number/scalar.h"
-#include "ir/op_ids.h"
+#include "ops/build.h"
 
 namespace trine::ops {
 
-namespace {
-
-ir::Value made(ir::Graph& graph, ir::Spec spec) {
-  auto node = make(graph, std::move(spec));
-  CHECK(node, "a formula that its ops take");
-  return (*node)->result();
-}
-
-}  // namespace
-
-Term Term::of(ir::OpId op) const {
-  return {*graph_, made(*graph_, {.op = op, .inputs = {value_}, .where = where_}), where_};
-}
+Term Term::of(ir::OpId op) const { return {*graph_, Make(*graph_, where_).op(op, {value_}), where_}; }
 
 Term Term::of(ir::OpId op, const Term& other) const {
-  return {*graph_, made(*graph_, {.op = op, .inputs = {value_, other.value_}, .where = where_}), where_};
+  return {*graph_, Make(*graph_, where_).op(op, {value_, other.value_}), where_};
 }
 
 Term Term::number(double value) const {
-  const ir::Type& type = value_.type();
-  const ir::Value one = graph_->constant(scalar(type.dtype, value), where_);
-  if (type.dims.empty()) return {*graph_, one, where_};
-  return {*graph_,
-          made(*graph_, {.op = op::broadcast_in_dim,
-                         .inputs = {one},
-                         .attrs = {{"broadcast_dimensions", ir::Ints{}}},
-                         .types = {type},
-                         .where = where_}),
-          where_};
+  return {*graph_, Make(*graph_, where_).number(value_.type().dtype, value, value_.type().dims), where_};
 }
 
-Term Term::as(Dtype dtype) const {
-  const ir::Type& type = value_.type();
-  if (type.dtype == dtype) return *this;
-  return {*graph_,
-          made(*graph_,
-               {.op = op::convert, .inputs = {value_}, .types = {ir::tensor_type(dtype, type.dims)}, .where = where_}),
-          where_};
-}
+Term Term::as(Dtype dtype) const { return {*graph_, Make(*graph_, where_).convert(value_, dtype), where_}; }
 
 Term operator+(const Term& a, const Term& b) { return a.of(op::add, b); }
 Term operator-(const Term& a, const Term& b) { return a.of(op::subtract, b); }
