@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/number/scalar.h"
 #include "base/text.h"
 #include "compile/host/native.h"
 #include "compile/partition/hints.h"
@@ -161,7 +162,7 @@ Result<void> Partitioner::visit(const Node& node) {
 
 Result<void> Partitioner::constant(const Node& node) {
   const Sharding* wanted = hints_.find(node.result());
-  const Sharding sharding = wanted && ir::is_splat(*node.attrs.tensor("value")) ? *wanted : whole(node.result());
+  const Sharding sharding = wanted && is_splat(*node.attrs.tensor("value")) ? *wanted : whole(node.result());
   bind(node.result(), TRY(constant_part(node, sharding)), sharding);
   return {};
 }
@@ -170,7 +171,7 @@ Result<void> Partitioner::constant(const Node& node) {
 Result<Value> Partitioner::constant_part(const Node& node, const Sharding& sharding) {
   const Tensor& value = *node.attrs.tensor("value");
   const uint32_t where = location(node);
-  if (is_whole(sharding) || !ir::is_splat(value))
+  if (is_whole(sharding) || !is_splat(value))
     return reshard_.move(out_.graph.constant(value, where), whole(node.result()), sharding, where);
   Tensor part = Tensor::make(value.dtype, meshes_.local(value.dims, sharding));
   std::copy(value.data.get(), value.data.get() + part.bytes(), part.data.get());
