@@ -4,10 +4,21 @@ import jax
 import jax.numpy as jnp
 
 
-def conv(params, x, stride=1):
-    half = params["w"].shape[0] // 2
-    y = jax.lax.conv_general_dilated(x, params["w"], (stride, stride), ((half, half), (half, half)),
-                                     dimension_numbers=("NHWC", "HWIO", "NHWC"))  # fmt: skip
+def conv(params, x, stride=1, pad=None):
+    """pad: zeros around the image, or (before, after); None: half the kernel. A kernel of fewer inputs than x has is one
+    per group of them."""
+    half = params["w"].shape[0] // 2 if pad is None else pad
+    pads = half if isinstance(half, tuple) else (half, half)
+    groups = x.shape[-1] // params["w"].shape[2]
+    y = jax.lax.conv_general_dilated(x, params["w"], (stride, stride), (pads, pads),
+                                     dimension_numbers=("NHWC", "HWIO", "NHWC"), feature_group_count=groups)  # fmt: skip
+    return y + params["b"] if "b" in params else y
+
+
+def conv1(params, x, stride=1, pad=0, groups=1):
+    """Over one axis: x[batch, length, channels]; pad: zeros before and after, or (before, after)."""
+    pads = pad if isinstance(pad, tuple) else (pad, pad)
+    y = jax.lax.conv_general_dilated(x, params["w"], (stride,), (pads,), dimension_numbers=("NWC", "WIO", "NWC"), feature_group_count=groups)
     return y + params["b"] if "b" in params else y
 
 
@@ -34,8 +45,8 @@ def group_norm(params, x, groups, eps=1e-5):
     return y.reshape(x.shape).astype(x.dtype) * params["scale"] + params["bias"]
 
 
-def max_pool(x, size, stride):
-    half = size // 2
+def max_pool(x, size, stride, pad=None):
+    half = size // 2 if pad is None else pad
     return jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, size, size, 1), (1, stride, stride, 1),
                                  ((0, 0), (half, half), (half, half), (0, 0)))  # fmt: skip
 

@@ -6,8 +6,9 @@ import jax
 import jax.numpy as jnp
 
 from trine.models import parameters as p
-from trine.models.block import block, block_parameters, cache_shape, causal_mask, layer_scope, normed
-from trine.models.layers import alibi_slopes, dense, embed, gathered, rope_angles, rows
+from trine.models.block import CACHE_AXES, block, causal_mask, image_mask, layer_cache, layer_scope, layers_parameters, normed
+from trine.models.layers import alibi_slopes, dense, embed, gathered, rope_angles, rows, three_angles
+from trine.models.stored import is_stored
 from trine.models.training import cross_entropy
 
 
@@ -19,11 +20,13 @@ STAYS = 3 << 20
 
 
 def parameters(c):
-    tree = {"tokens": p.table(c.vocab, c.embed, split=0), "layers": [block_parameters(c) for _ in range(c.layers)]}
+    tree = {"tokens": p.table(c.vocab, c.embed, split=0), "layers": layers_parameters(c)}
     if c.positions == "learned":
         tree["positions"] = p.table(c.context + c.position_offset, c.width)
     if c.embed != c.width:
         tree |= {"embed_in": p.dense(c.embed, c.width, False), "embed_out": p.dense(c.width, c.embed, False)}
+    if c.embed_norm:
+        tree["embed_norm"] = p.norm(c.width, c.norm)
     if c.final_norm:
         tree["norm"] = p.norm(c.width, c.norm)
     if not c.tied:
@@ -40,38 +43,69 @@ def embedded(params, c, tokens, positions, axis):
         x = dense(params["embed_in"], x)
     if c.positions == "learned":
         x = x + rows(params["positions"]["table"], positions + c.position_offset)
-    return x
+    return normed(params["embed_norm"], c, x) if c.embed_norm else x
 
 
 def alibi(c, keys, heads, axis):
-    """Falcon's bias [heads, 1, keys], rounded to bf16 as its training was."""
+    """A bias [heads, 1, keys]; Falcon's is rounded to bf16 as its training was, and scaled as the scores are."""
     slopes = alibi_slopes(c.heads)
     if axis is not None:
         spread = p.Parameter((c.heads,), split=0, parts=c.heads, groups=c.groups).spread(slopes, jax.lax.axis_size(axis))
         slopes = jax.lax.dynamic_slice(jnp.asarray(spread), (jax.lax.axis_index(axis) * heads,), (heads,))
+    if not c.alibi_scaled:
+        return jnp.asarray(slopes)[:, None, None] * (jnp.arange(keys) - (keys - 1)).astype(jnp.float32)
     bias = jnp.asarray(slopes, jnp.bfloat16)[:, None, None] * jnp.arange(keys).astype(jnp.bfloat16)
     return bias.astype(jnp.float32) * c.head_dim**-0.5
 
 
-def states(params, c, tokens, cache=None, at=0, axis=None):
-    """(hidden states after the last norm, cache) of tokens[batch, seq] that stand at position `at` on."""
+def states(params, c, tokens, cache=None, at=0, axis=None, given=None, three=None, images=None):
+    """(hidden states after the last norm, cache) of tokens[batch, seq] that stand at position `at` on. given: the tokens as
+    vectors already. three: their three positions each, [3, batch, seq], where they are not all the same. images: [batch, seq]
+    the number of the image that a token is of, whose tokens see one another; below zero: of none."""
     seq = tokens.shape[1]
     positions = at + jnp.arange(seq)
-    x = embedded(params, c, tokens, positions, axis)
-    keys = seq if cache is None else cache[0]["k"].shape[1] * (2 if c.share else 1)
-    angles = rope_angles(c.rope, c.head_dim, positions, keys) if c.positions == "rope" else None
-    masks = {window: causal_mask(positions, keys, window) for window in {0, c.window}}
+    x = embedded(params, c, tokens, positions, axis) if given is None else given
+    keys = keys_of(c, seq, cache)
+    each = [c.layer(i) for i in range(c.layers)]
+    ropes = {own.rope for own in each if own.positions == "rope" and own.mixer not in ("convolution", "state")}
+    rotated = {rope: rope_angles(rope, rotary_dims(c), positions, keys) for rope in sorted(ropes, key=repr) if three is None}
+    angles = rotated or {rope: three_angles(rope, c.head_dim, three, keys) for rope in ropes}
+    windows = {0, c.window} if not c.forms else {own.window for own in each}
+    masks = {window: causal_mask(positions, keys, window) for window in windows}
+    if images is not None:
+        masks = {window: image_mask(positions, keys, window, images) for window in windows}
     bias = None
     if c.positions == "alibi":
-        bias = alibi(c, keys, params["layers"][0]["q"]["w"].shape[1] // c.head_dim, axis)
+        bias = alibi(c, keys, heads_here(params["layers"][0]["q"]["w"]) // c.head_dim, axis)
     new_cache = []
-    for i, layer in enumerate(params["layers"]):
-        mask = masks[c.window if i >= c.window_from else 0]
+    for i, (layer, own) in enumerate(zip(params["layers"], each, strict=True)):
+        mask = masks[own.window if i >= c.window_from else 0]
+        angle = angles.get(own.rope) if own.positions == "rope" else None
         with layer_scope(i):
-            x, new = block(layer, c, x, angles, mask, bias, None if cache is None else cache[i], at, axis=axis)
+            x, new = block(layer, own, x, angle, mask, bias, None if cache is None else cache[i], at, axis=axis)
         new_cache.append(new)
     x = normed(params["norm"], c, x) if c.final_norm else x
+    x = x if c.head_scale == 1.0 else x * jnp.asarray(c.head_scale, x.dtype)
     return x, None if cache is None else new_cache
+
+
+def heads_here(w):
+    """Columns of a projection that this core has."""
+    return (w["codes"] if is_stored(w) else w).shape[1]
+
+
+def rotary_dims(c):
+    """Dims of a head that positions may turn."""
+    return c.latent.rotated if c.latent else c.head_dim
+
+
+def keys_of(c, seq, cache):
+    """How many tokens there may be to look at: those of a cache where there is one that grows."""
+    for layer in cache or ():
+        for name in ("k", "latent"):
+            if name in layer:
+                return layer[name].shape[1] * (2 if c.share else 1)
+    return seq
 
 
 @jax.named_scope("head")
@@ -80,7 +114,8 @@ def scores(params, c, x, axis=None):
     if "embed_out" in params:
         x = dense(params["embed_out"], x)
     x = gathered(x, axis, c.dealt)
-    return x @ params["tokens"]["table"].T if c.tied else dense(params["head"], x)
+    y = x @ params["tokens"]["table"].T if c.tied else dense(params["head"], x)
+    return c.logit_cap * jnp.tanh(y / c.logit_cap) if c.logit_cap else y
 
 
 def logits(params, c, x, axis=None):
@@ -98,7 +133,8 @@ def deals(c, inputs, axis):
     batch, seq = inputs["tokens"].shape
     if axis is None or seq % jax.lax.axis_size(axis) or (seq < DEALT_LEAST and batch * seq * c.width <= STAYS):
         return False
-    return c.positions != "learned" and not c.experts
+    plain = all(own.mixer == "attention" and not own.experts for own in map(c.layer, range(c.layers)))
+    return c.positions != "learned" and plain
 
 
 def prefill(params, c, inputs, cache, axis=None, at=0):
@@ -126,8 +162,17 @@ def loss(params, c, inputs, axis=None):
 
 
 def cache_shapes(c, batch, length, cores=1):
-    shape = cache_shape(c, batch, length, cores)
-    return [{"k": shape, "v": shape} for _ in range(c.layers)]
+    return [layer_cache(c.layer(i), batch, length, cores) for i in range(c.layers)]
+
+
+def cache_specs(c, axis):
+    """A PartitionSpec for every array of the cache."""
+    from jax.sharding import PartitionSpec
+
+    def spec(name):
+        return PartitionSpec(*(None,) * CACHE_AXES[name], axis) if name in CACHE_AXES else PartitionSpec()
+
+    return [{name: spec(name) for name in names} for names in cache_shapes(c, 1, 2)]
 
 
 def input_shapes(c, phase, batch, seq):

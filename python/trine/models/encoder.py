@@ -1,10 +1,11 @@
 """Encoders of the BERT kind: hidden states of all tokens, and a head where the configuration names one."""
 
 import jax
+import jax.numpy as jnp
 
 from trine.models import parameters as p
-from trine.models.block import block, block_parameters, layer_scope, normed
-from trine.models.layers import ACTIVATIONS, copied, dense, embed, rows
+from trine.models.block import block, block_parameters, layer_scope, near_mask, normed
+from trine.models.layers import ACTIVATIONS, copied, dense, embed, norm, rope_angles, rows
 from trine.models.training import cross_entropy
 
 
@@ -12,17 +13,22 @@ def parameters(c):
     layers = 1 if c.shared else c.layers
     tree = {
         "tokens": p.table(c.vocab, c.embed, split=0),
-        "positions": p.table(c.context, c.embed),
         "embed_norm": p.norm(c.embed, c.norm),
-        "layers": [block_parameters(c) for _ in range(layers)],
+        "layers": [block_parameters(c.layer(i)) for i in range(layers)],
     }
+    if c.positions == "learned":
+        tree["positions"] = p.table(c.context, c.embed)
+    if c.distances:
+        tree["distances"] = p.table(c.distances.rows, c.width) | (p.norm(c.width, c.norm) if c.distances.normed else {})
+    if c.final_norm:
+        tree["norm"] = p.norm(c.width, c.norm)
     if c.types:
         tree["types"] = p.table(c.types, c.embed)
     if c.embed != c.width:
         tree["embed_in"] = p.dense(c.embed, c.width)
     if c.head == "masked":
         bias = p.Parameter((c.vocab,), "zeros", split=0)
-        tree["masked"] = {"dense": p.dense(c.width, c.embed), "norm": p.norm(c.embed, c.norm), "bias": bias}
+        tree["masked"] = {"dense": p.dense(c.width, c.embed, c.masked_bias), "norm": p.norm(c.embed, c.norm), "bias": bias}
     if c.head == "classes":
         tree |= {"pooler": p.dense(c.width, c.width), "classifier": p.dense(c.width, c.classes)}
     return tree
@@ -32,7 +38,8 @@ def parameters(c):
 def embedded(params, c, inputs, axis):
     tokens = inputs["tokens"]
     x = embed(params["tokens"], tokens, axis)
-    x = x + params["positions"]["table"][c.position_offset : c.position_offset + tokens.shape[1]]
+    if c.positions == "learned":
+        x = x + params["positions"]["table"][c.position_offset : c.position_offset + tokens.shape[1]]
     if c.types:
         x = x + (rows(params["types"]["table"], inputs["types"]) if "types" in inputs else params["types"]["table"][0])
     x = normed(params["embed_norm"], c, x)
@@ -45,16 +52,27 @@ def states(params, c, inputs, axis=None):
     """Hidden states of inputs["tokens"][batch, seq]; inputs["mask"] is True where there is a token."""
     x = embedded(params, c, inputs, axis)
     mask = inputs["mask"][:, None, None, :] if "mask" in inputs else None
+    bias = None
+    if c.distances:
+        x = x if mask is None else x * inputs["mask"][..., None].astype(x.dtype)
+        bias = params["distances"]["table"]
+        bias = norm(params["distances"], bias, c.eps) if c.distances.normed else bias
+        mask = mask if mask is None else mask & mask.swapaxes(-1, -2)
     for i in range(c.layers):
+        own = c.layer(0 if c.shared else i)
+        angles = rope_angles(own.rope, own.head_dim, jnp.arange(x.shape[1]), x.shape[1]) if own.positions == "rope" else None
+        seen = mask
+        if own.window:
+            seen = near_mask(x.shape[1], own.window) if mask is None else mask & near_mask(x.shape[1], own.window)
         with layer_scope(i):
-            x, _ = block(params["layers"][0 if c.shared else i], c, x, mask=mask, axis=axis)
-    return x
+            x, _ = block(params["layers"][0 if c.shared else i], own, x, angles, mask=seen, bias=bias, axis=axis)
+    return normed(params["norm"], c, x) if c.final_norm else x
 
 
 @jax.named_scope("head")
 def masked_scores(params, c, x, axis):
     """Logits over the part of the vocabulary this core has."""
-    h = ACTIVATIONS[c.activation](dense(params["masked"]["dense"], x))
+    h = ACTIVATIONS[c.masked_activation or c.activation](dense(params["masked"]["dense"], x))
     return copied(normed(params["masked"]["norm"], c, h), axis) @ params["tokens"]["table"].T + params["masked"]["bias"]
 
 

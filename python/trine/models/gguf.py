@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from trine.models.quantised import FORMATS
+from trine.models.reading import only_read
 from trine.models.safetensors import FileError
 
 SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
@@ -147,7 +148,9 @@ class Gguf:
         config |= self._rope(config)
         if self.family == "falcon":
             config["new_decoder_architecture"] = "blk.0.attn_norm_2.weight" in self
-        return config
+        from trine.models.families import FAMILIES as ROWS
+
+        return only_read(ROWS[self.family], config)
 
     def _rope(self, config):
         """Stretched rotary positions: given as a kind and a factor, or as a factor for each frequency."""

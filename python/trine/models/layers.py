@@ -11,6 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from trine.models.stored import times
+
 ACTIVATIONS = {
     "gelu": lambda x: jax.nn.gelu(x, approximate=False),
     "gelu_new": lambda x: jax.nn.gelu(x, approximate=True),
@@ -18,6 +20,7 @@ ACTIVATIONS = {
     "silu": jax.nn.silu,
     "relu": jax.nn.relu,
     "tanh": jnp.tanh,
+    "relu2": lambda x: jnp.square(jax.nn.relu(x)),
 }
 
 
@@ -35,6 +38,23 @@ def _copied(x, axis):
 
 
 _copied.defvjp(lambda x, axis: (x, None), lambda axis, _, g: (jax.lax.psum(g, axis),))
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(1,))
+def _collected(x, axis):
+    return jax.lax.all_gather(x, axis, axis=x.ndim - 1, tiled=True)
+
+
+def _own_part(axis, count, g):
+    return (jax.lax.dynamic_slice_in_dim(g, jax.lax.axis_index(axis) * count, count, g.ndim - 1),)
+
+
+_collected.defvjp(lambda x, axis: (_collected(x, axis), x.shape[-1]), _own_part)
+
+
+def collected(x, axis, size):
+    """The `size` last values of which each core has some, on every core, on the way into what all do alike."""
+    return x if axis is None else _collected(x, axis)[..., :size]
 
 
 def total(x, axis):
@@ -58,20 +78,20 @@ def summed(x, axis, dealt):
 
 
 def dense(params, x):
-    y = x @ params["w"]
+    y = times(x, params["w"])
     return y + params["b"] if "b" in params else y
 
 
 def dense_rows(params, x, axis, dealt=False):
     """A dense layer whose inputs lie on the cores: partial products are added up, then the bias once."""
-    y = summed(x @ params["w"], axis, dealt)
+    y = summed(times(x, params["w"]), axis, dealt)
     return y + params["b"] if "b" in params else y
 
 
-def norm(params, x, eps, plus_one=False):
-    """Layer norm where there is a bias, RMS norm where there is none; in f32 whatever the input is."""
+def norm(params, x, eps, plus_one=False, centred=False):
+    """Layer norm where there is a bias or it is centred, else RMS norm; in f32 whatever the input is."""
     wide = x.astype(jnp.float32)
-    if "bias" in params:
+    if centred or "bias" in params:
         wide = wide - wide.mean(-1, keepdims=True)
     wide = wide * jax.lax.rsqrt((wide * wide).mean(-1, keepdims=True) + eps)
     y = wide.astype(x.dtype) * (params["scale"] + 1 if plus_one else params["scale"])
@@ -114,13 +134,16 @@ def rope_frequencies(rope, head_dim, length):
         frequency = (1 - smooth) * frequency / rope.factor + smooth * frequency
     elif rope.kind == "yarn":
         bounds = [dim * math.log(rope.original / (b * 2 * math.pi)) / (2 * math.log(rope.theta)) for b in (rope.high, rope.low)]
-        first, last = max(math.floor(bounds[0]), 0), min(math.ceil(bounds[1]), dim - 1)
+        if not rope.whole:
+            bounds = [math.floor(bounds[0]), math.ceil(bounds[1])]
+        first, last = max(bounds[0], 0), min(bounds[1], dim - 1)
         unscaled = 1 - np.clip((np.arange(dim // 2) - first) / max(last - first, 0.001), 0, 1)
         frequency = frequency / rope.factor * (1 - unscaled) + frequency * unscaled
         attention = rope.attention or (0.1 * math.log(rope.factor) + 1 if rope.factor > 1 else 1.0)
     elif rope.kind == "longrope":
         frequency = frequency / np.asarray(rope.long if length > rope.original else rope.short, np.float32)
         attention = rope.attention or (math.sqrt(1 + math.log(rope.factor) / math.log(rope.original)) if rope.factor > 1 else 1.0)
+        attention = rope.attention_long or attention if length > rope.original else attention
     return frequency.astype(np.float32), attention
 
 
@@ -131,31 +154,52 @@ def rope_angles(rope, head_dim, positions, length):
     return jnp.cos(angle) * attention, jnp.sin(angle) * attention
 
 
+def three_angles(rope, head_dim, positions, length):
+    """(cosine, sine)[batch, seq, pairs] of positions[3, batch, seq]: some pairs turn by each of the three."""
+    frequency, attention = rope_frequencies(rope, head_dim, length)
+    which = np.repeat(np.arange(len(rope.sections)) % 3, rope.sections)
+    rotated = jnp.moveaxis(positions, 0, -1).astype(jnp.float32)[..., which]
+    angle = rotated * frequency
+    return jnp.cos(angle) * attention, jnp.sin(angle) * attention
+
+
 def rotate(x, angles):
-    """Turns the pairs (i, i + half) of the first dims of x[batch, seq, heads, dim]; what the angles do not cover stays."""
-    cos, sin = angles[0][:, None, :], angles[1][:, None, :]
+    """Turns the pairs (i, i + half) of the first dims of x[batch, seq, heads, dim] by angles[seq, pairs], or by each row's
+    own [batch, seq, pairs]; what the angles do not cover stays."""
+    cos, sin = angles[0][..., None, :], angles[1][..., None, :]
     half = cos.shape[-1]
     a, b = x[..., :half].astype(jnp.float32), x[..., half : 2 * half].astype(jnp.float32)
     rotated = [(a * cos - b * sin).astype(x.dtype), (b * cos + a * sin).astype(x.dtype)]
     return jnp.concatenate([*rotated, x[..., 2 * half :]] if 2 * half < x.shape[-1] else rotated, -1)
 
 
-def attend(q, k, v, mask, scale=None, bias=None):
+def attend(q, k, v, mask, scale=None, bias=None, cap=0.0, sinks=None):
     """softmax(q kT scale + bias) v over [batch, seq, heads, dim]; k and v may have fewer heads, shared by groups.
 
     mask: booleans that broadcast to [batch, 1, queries, keys], or None; False is not looked at.
-    bias: [heads, queries or 1, keys], or None.
+    bias: [heads, queries or 1, keys], or None. cap: scores are kept between plus and minus this. sinks: a score per head
+    that takes its share and gives nothing. Values may have other dims than keys.
     """
     batch, queries, heads, dim = q.shape
     groups = k.shape[2]
     q = q.reshape(batch, queries, groups, heads // groups, dim)
     scores = jnp.einsum("bqghd,bkgd->bghqk", q, k).astype(jnp.float32) * (dim**-0.5 if scale is None else scale)
+    if cap:
+        scores = cap * jnp.tanh(scores / cap)
     if bias is not None:
         scores = scores + bias.reshape(groups, heads // groups, *bias.shape[1:]).astype(jnp.float32)
     if mask is not None:
         scores = jnp.where(mask[:, :, None], scores, jnp.float32(-1e9))
-    weights = jax.nn.softmax(scores, -1).astype(v.dtype)
-    return jnp.einsum("bghqk,bkgd->bqghd", weights, v).reshape(batch, queries, heads * dim)
+    weights = (jax.nn.softmax(scores, -1) if sinks is None else with_sinks(scores, sinks)).astype(v.dtype)
+    return jnp.einsum("bghqk,bkgd->bqghd", weights, v).reshape(batch, queries, heads * v.shape[-1])
+
+
+def with_sinks(scores, sinks):
+    """The softmax over scores[batch, groups, heads, queries, keys] and one more of each head, which is then left out."""
+    sink = sinks.reshape(*scores.shape[1:3], 1, 1).astype(jnp.float32)
+    most = jax.lax.stop_gradient(jnp.maximum(scores.max(-1, keepdims=True), sink))
+    weights = jnp.exp(scores - most)
+    return weights / (weights.sum(-1, keepdims=True) + jnp.exp(sink - most))
 
 
 def alibi_slopes(heads):

@@ -12,11 +12,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from trine.models import parameters as p
-from trine.models import training
+from trine.models import stored, training
 from trine.models.families import ConfigError, family_of
+from trine.models.quantisation import keeps, storage_of
+from trine.models.weights import names_of
 
-MODULES = {"decoder": "decoder", "encoder": "encoder", "seq2seq": "seq2seq", "vit": "vision", "clip": "clip",
-           "resnet": "resnet", "unet": "unet"}  # fmt: skip
+STORED = ("decoder", "seeing")  # kinds whose dense weights may be kept in few bits
+MODULES = {"vit": "vision"}  # of a kind, where the module is called otherwise
 
 
 class Model:
@@ -25,14 +27,18 @@ class Model:
         self.family = family_of(config)
         self.settings = settings or self.family.settings(config)
         self.dtype = jnp.dtype(dtype)
-        self.functions = importlib.import_module(f"trine.models.{MODULES[self.family.kind]}")
+        self.functions = importlib.import_module(f"trine.models.{MODULES.get(self.family.kind, self.family.kind)}")
         self.tree = self.functions.parameters(self.settings)
+        self.storage = storage_of(config)
+        if self.storage and self.family.kind not in STORED:
+            raise ConfigError(f"weights of {self.family.name} are kept whole in the zoo; its quantization_config is not read")
 
     def __repr__(self):
         return f"<{self.family.name}, {self.parameters_count():,} parameters>"
 
     def parameters_count(self):
-        return sum(int(np.prod(leaf.shape, dtype=np.int64)) for _, leaf in p.leaves(self.tree))
+        """As makers count them: running statistics and the like are not among them."""
+        return sum(int(np.prod(leaf.shape, dtype=np.int64)) for _, leaf in p.leaves(self.tree) if leaf.counted)
 
     def with_head(self, head):
         """The same encoder with another head: "masked", "classes" or "" for none."""
@@ -50,20 +56,57 @@ class Model:
 
     def parameters_shapes(self, tp=1, per_core=True):
         """jax.ShapeDtypeStruct of every parameter: of one core of `tp`, or of all cores' side by side."""
-        return p.shapes(self.tree, self.dtype, tp, per_core)
+        if not self.storage:
+            return p.shapes(self.tree, self.dtype, tp, per_core)
+        return p.mapped(self.tree, lambda path, leaf: self._shape(path, leaf, leaf.on_core(tp) if per_core else leaf.over(tp)))
+
+    def _shape(self, path, leaf, shape):
+        if not self.is_stored(path, leaf):
+            return jax.ShapeDtypeStruct(shape, self.dtype)
+        found = stored.shapes_of(self.storage, shape, self.dtype)
+        return {name: jax.ShapeDtypeStruct(*given) for name, given in found.items()}
+
+    def is_stored(self, path, leaf):
+        """Whether a weight is kept in few bits: dense layers of the blocks are, but for those the configuration names."""
+        if not self.storage or path[-1] != "w" or "layers" not in path or "router" in path or len(leaf.shape) < 2:
+            return False
+        names = names_of(self.family.names, self.family.prefix, path)
+        return not any(keeps(self.storage, name) for name, _ in names[:1])
+
+    def stored(self, params):
+        """Whole parameters as the configuration stores them: the nearest codes."""
+        def as_stored(path, leaf):
+            value = functools.reduce(lambda tree, key: tree[key], path, params)
+            return stored.store(self.storage, value, self.dtype) if self.is_stored(path, leaf) else value
+
+        return p.mapped(self.tree, as_stored)
 
     def init(self, key):
         return p.initial(self.tree, key, self.dtype)
 
     def load(self, path):
         """Parameters from a safetensors file, a folder of them, or a GGUF file; NumPy arrays."""
+        if self.storage:
+            raise ConfigError(f"a file of weights stored by {self.storage.method} is not read; times and sizes are made of its configuration")
         from trine.models.files import load
 
         return load(self, path)
 
     def shardings(self, axis="tp"):
         """A PartitionSpec for every parameter, as `spread` lays it out."""
-        return p.specs(self.tree, axis)
+        specs = p.specs(self.tree, axis)
+        if not self.storage:
+            return specs
+        from jax.sharding import PartitionSpec
+
+        def spec(path, leaf):
+            own = functools.reduce(lambda tree, key: tree[key], path, specs)
+            if not self.is_stored(path, leaf):
+                return own
+            by_output = PartitionSpec(*(None,) * (len(leaf.shape) - 1), axis if leaf.split == len(leaf.shape) - 1 else None)
+            return {name: own if name == "codes" else by_output for name in stored.shapes_of(self.storage, leaf.shape, self.dtype)}
+
+        return p.mapped(self.tree, spec)
 
     def spread(self, params, tp):
         """The parameters as `shardings` cuts them for `tp` cores: key heads repeated, odd sizes filled up with zeros."""
@@ -94,14 +137,20 @@ class Model:
             raise ConfigError(f"{self.family.name} writes no text: it has no {name}; forward and train are there")
         return getattr(self.functions, name)
 
+    def _whole(self, what):
+        if self.storage:
+            raise ConfigError(f"{what} needs whole weights; the configuration stores them by {self.storage.method} in {self.storage.bits} bits")
+
     def train_step(self, params, state, inputs, rate=1e-4, axis=None):
         """(parameters, optimiser state, loss) after one step of AdamW."""
+        self._whole("training")
         (loss, running), grads = self.value_and_grad(params, inputs, axis)
         new, state = training.adamw(grads, state, params, rate)
         return self.still(new, params, running), state, loss
 
     def gradients(self, params, before, inputs, axis=None):
         """(sum of the gradients before and these, loss)"""
+        self._whole("training")
         (loss, _), grads = self.value_and_grad(params, inputs, axis)
         return jax.tree.map(lambda sum, g: sum + g.astype(sum.dtype), before, grads), loss
 

@@ -16,6 +16,8 @@ class Parameter:
     parts: int = 0  # what that axis is made of and may not be cut inside (heads); 0: single elements
     groups: int = 0  # key heads, where several of the parts share one: each core has whole keys and parts of their groups
     trained: bool = True
+    kernel: bool = False  # of a convolution over one axis, which files hold the other way round
+    counted: bool = True  # among the model's parameters; running statistics and the like are not
 
     def slots(self, cores):
         """(slots, parts in one): a slot has one group's key, or a copy of it, and as many of the group's parts; past the
@@ -83,7 +85,7 @@ def dense(inputs, outputs, bias=True, split=None, parts=0, groups=0, count=None)
 
 def norm(width, kind, split=None, parts=0, groups=0):
     scale = Parameter((width,), "zeros" if kind == "rms1" else "ones", split=split, parts=parts, groups=groups)
-    return {"scale": scale} | ({"bias": Parameter((width,), "zeros", split=split)} if kind == "layer" else {})
+    return {"scale": scale} | ({"bias": Parameter((width,), "zeros", split=split, parts=parts, groups=groups)} if kind == "layer" else {})
 
 
 def table(rows, width, split=None):
@@ -96,8 +98,14 @@ def conv(size, inputs, outputs, bias=False):
     return layer | ({"b": Parameter((outputs,), "zeros")} if bias else {})
 
 
+def conv1(size, inputs, outputs, bias=True, groups=1):
+    """Over one axis, [size, inputs of a group, outputs]."""
+    layer = {"w": Parameter((size, inputs // groups, outputs), scale=(2 / (size * inputs)) ** 0.5, kernel=True)}
+    return layer | ({"b": Parameter((outputs,), "zeros")} if bias else {})
+
+
 def batch_norm(width):
-    still = {"mean": Parameter((width,), "zeros", trained=False), "var": Parameter((width,), "ones", trained=False)}
+    still = {"mean": Parameter((width,), "zeros", trained=False, counted=False), "var": Parameter((width,), "ones", trained=False, counted=False)}
     return norm(width, "layer") | still
 
 

@@ -10,7 +10,7 @@ from trine.models.training import adamw_init
 
 PHASES = ("prefill", "decode", "train", "gradients", "forward")
 AXIS = "tp"
-UNCUT = ("resnet", "unet")
+UNCUT = ("resnet", "unet", "convnext", "efficientnet", "vgg", "swin", "vae", "perceiver")
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def phase(model, phase, batch, seq, tp=1, parts=1, tokens=None):
         shapes, specs, results, donated = (weights, inputs), (by_core, everywhere), everywhere, ()
     else:
         cache = model.cache_shapes(batch, seq, tp)
-        by_heads = PartitionSpec(None, None, AXIS)
+        by_heads = model.functions.cache_specs(model.settings, AXIS)
         shapes, specs, results, donated = (weights, inputs, cache), (by_core, everywhere, by_heads), (everywhere, by_heads), (2,)
     function = core
     if axis:
@@ -85,7 +85,8 @@ def shared_by(model, phase, seq, cores, parts):
     c = model.settings
     if model.family.kind != "decoder" or parts != 2 or cores < 2 * c.heads:
         return ""
-    if c.qk_norm == "whole" or c.window or c.positions == "alibi":
+    plain = c.mixer == "attention" and c.qk_norm in ("", "head") and not (c.forms or c.sinks or c.score_cap or c.clip)
+    if not plain or c.window or c.positions == "alibi":
         return ""
     from trine.models.block import attention_parameters
 

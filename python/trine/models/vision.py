@@ -12,18 +12,19 @@ from trine.models.training import cross_entropy
 def tower_parameters(c):
     tree = {
         "patches": p.conv(c.patch, c.channels, c.width, c.patch_bias),
-        "cls": {"table": p.Parameter((1, c.width))},
-        "positions": p.table(c.patches + 1, c.width),
+        "positions": p.table(c.patches + c.first_token, c.width),
         "layers": [block_parameters(c) for _ in range(c.layers)],
         "norm": p.norm(c.width, c.norm),
     }
+    if c.first_token:
+        tree["cls"] = {"table": p.Parameter((1, c.width))}
     if c.embed_norm:
         tree["embed_norm"] = p.norm(c.width, c.norm)
     return tree
 
 
 def parameters(c):
-    return tower_parameters(c) | ({"classifier": p.dense(c.width, c.classes)} if c.head == "classes" else {})
+    return tower_parameters(c) | ({"classifier": p.dense(c.width * (2 if c.pooled else 1), c.classes)} if c.head == "classes" else {})
 
 
 def patched(params, c, images):
@@ -38,8 +39,9 @@ def patched(params, c, images):
 @jax.named_scope("embedding")
 def embedded(params, c, images):
     x = patched(params["patches"], c, images)
-    first = jnp.broadcast_to(params["cls"]["table"], (x.shape[0], 1, c.width))
-    x = jnp.concatenate([first, x], 1) + params["positions"]["table"]
+    if c.first_token:
+        x = jnp.concatenate([jnp.broadcast_to(params["cls"]["table"], (x.shape[0], 1, c.width)), x], 1)
+    x = x + params["positions"]["table"]
     if "embed_norm" in params:
         x = normed(params["embed_norm"], c, x)
     return x
@@ -57,7 +59,10 @@ def forward(params, c, inputs, axis=None):
     """Logits of the classes of inputs["images"], or the hidden states where there is no head."""
     x = normed(params["norm"], c, states(params, c, inputs["images"], axis))
     with jax.named_scope("head"):
-        return dense(params["classifier"], x[:, 0]) if "classifier" in params else x
+        if "classifier" not in params:
+            return x
+        first = x[:, 0]
+        return dense(params["classifier"], jnp.concatenate([first, x[:, 1:].mean(1)], -1) if c.pooled else first)
 
 
 def loss(params, c, inputs, axis=None):

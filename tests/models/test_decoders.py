@@ -1,0 +1,128 @@
+"""Decoders beyond the first ones give what `transformers` gives: forward, a prompt into the cache, tokens out of it."""
+
+import jax
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+from models.checks import GROUPED, SIZES, near, pair, tokens
+from trine import models
+
+FOUR = GROUPED | dict(num_hidden_layers=4)
+EXPERTS = dict(num_experts=8, num_experts_per_tok=2, moe_intermediate_size=24)
+LATENT = dict(kv_lora_rank=16, q_lora_rank=20, qk_rope_head_dim=8, qk_nope_head_dim=12, v_head_dim=10, n_routed_experts=8, num_experts_per_tok=2,
+              moe_intermediate_size=24, first_k_dense_replace=1, n_shared_experts=2, routed_scaling_factor=1.5)  # fmt: skip
+YARN = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=16)
+MSCALE = YARN | dict(mscale=1.0, mscale_all_dim=0.7, beta_fast=32, beta_slow=1)
+LONG = dict(rope_type="longrope", rope_theta=10000.0, short_factor=[1.0, 1.5, 2.0, 2.5], long_factor=[2.0, 3.0, 4.0, 5.0],
+            original_max_position_embeddings=32, short_mscale=1.2, long_mscale=1.3)  # fmt: skip
+H1 = GROUPED | dict(mamba_d_ssm=48, mamba_n_heads=6, mamba_d_head=8, mamba_n_groups=2, mamba_d_state=8, mamba_chunk_size=4, head_dim=8)
+CASES = {
+    "ministral": ("MinistralForCausalLM", GROUPED | dict(head_dim=8, sliding_window=5, layer_types=["full_attention", "sliding_attention"])),
+    "qwen2_moe": ("Qwen2MoeForCausalLM", FOUR | EXPERTS | dict(shared_expert_intermediate_size=40, mlp_only_layers=[1], decoder_sparse_step=1)),
+    "qwen3_moe": ("Qwen3MoeForCausalLM", GROUPED | EXPERTS | dict(head_dim=16, norm_topk_prob=True)),
+    "gemma2": ("Gemma2ForCausalLM", GROUPED | dict(head_dim=16, sliding_window=5, query_pre_attn_scalar=20)),
+    "gemma3_text": ("Gemma3ForCausalLM", GROUPED | dict(head_dim=16, sliding_window=5, layer_types=["sliding_attention", "full_attention"])),
+    "gpt_oss": ("GptOssForCausalLM", GROUPED | dict(head_dim=16, num_local_experts=4, num_experts_per_tok=2, sliding_window=5,
+                                                    rope_parameters=YARN | dict(truncate=False))),
+    "deepseek_v3": ("DeepseekV3ForCausalLM", SIZES | LATENT | dict(n_group=4, topk_group=2, rope_parameters=MSCALE)),
+    "deepseek_v3 without rank": ("DeepseekV3ForCausalLM", SIZES | LATENT | dict(n_group=1, topk_group=1, q_lora_rank=None)),
+    "deepseek_v2": ("DeepseekV2ForCausalLM", SIZES | LATENT | dict(topk_method="greedy")),
+    "deepseek_v2 grouped": ("DeepseekV2ForCausalLM", SIZES | LATENT | dict(topk_method="group_limited_greedy", n_group=4, topk_group=2)),
+    "granite": ("GraniteForCausalLM", GROUPED | dict(embedding_multiplier=3.0, attention_multiplier=0.2, residual_multiplier=0.5, logits_scaling=4.0)),
+    "phimoe": ("PhimoeForCausalLM", GROUPED | dict(num_local_experts=4, attention_bias=True, lm_head_bias=True, router_jitter_noise=0.3)),
+    "phimoe long": ("PhimoeForCausalLM", GROUPED | dict(num_local_experts=4, rope_parameters=LONG)),
+    "cohere": ("CohereForCausalLM", GROUPED),
+    "cohere norms": ("CohereForCausalLM", GROUPED | dict(use_qk_norm=True)),
+    "cohere2": ("Cohere2ForCausalLM", FOUR | dict(sliding_window=5)),
+    "glm": ("GlmForCausalLM", GROUPED | dict(head_dim=16, pad_token_id=0, attention_bias=True)),
+    "glm4": ("Glm4ForCausalLM", GROUPED | dict(head_dim=16, pad_token_id=0, attention_bias=True)),
+    "smollm3": ("SmolLM3ForCausalLM", FOUR | dict(pad_token_id=0, use_sliding_window=True, sliding_window=5)),
+    "hunyuan_v1_dense": ("HunYuanDenseV1ForCausalLM", GROUPED | dict(head_dim=16, rope_parameters=dict(rope_type="dynamic", alpha=50.0, factor=1.0, rope_theta=10000.0))),
+    "hunyuan_v1_moe": ("HunYuanMoEV1ForCausalLM", GROUPED | dict(head_dim=16, num_experts=4, moe_topk=[2, 2])),
+    "lfm2": ("Lfm2ForCausalLM", GROUPED | dict(layer_types=["conv", "full_attention"], block_multiple_of=16)),
+    "mamba": ("MambaForCausalLM", dict(vocab_size=99, hidden_size=32, num_hidden_layers=2, state_size=6)),
+    "falcon_mamba": ("FalconMambaForCausalLM", dict(vocab_size=99, hidden_size=32, num_hidden_layers=2, state_size=6)),
+    "mamba2": ("Mamba2ForCausalLM", dict(vocab_size=99, hidden_size=32, num_hidden_layers=2, state_size=6, num_heads=8, head_dim=8, n_groups=2, chunk_size=4)),
+    "falcon_h1": ("FalconH1ForCausalLM", H1 | dict(key_multiplier=0.7, ssm_in_multiplier=1.2, ssm_out_multiplier=0.8, attention_in_multiplier=1.1,
+                                                  attention_out_multiplier=0.9, embedding_multiplier=2.0, lm_head_multiplier=0.5, mlp_multipliers=[0.9, 1.2],
+                                                  ssm_multipliers=[0.9, 0.8, 1.1, 1.2, 0.7])),
+    "falcon_h1 normed": ("FalconH1ForCausalLM", H1 | dict(mamba_rms_norm=True, mamba_norm_before_gate=False, tie_word_embeddings=True)),
+    "gptj": ("GPTJForCausalLM", dict(vocab_size=99, n_embd=32, n_layer=2, n_head=4, n_positions=64, rotary_dim=4)),
+    "gpt_neo": ("GPTNeoForCausalLM", dict(vocab_size=99, hidden_size=32, num_layers=2, num_heads=4, max_position_embeddings=64, window_size=5,
+                                          attention_types=[[["global", "local"], 1]])),
+    "bloom": ("BloomForCausalLM", dict(vocab_size=99, hidden_size=32, n_layer=2, n_head=4)),
+    "mpt": ("MptForCausalLM", dict(vocab_size=99, d_model=36, n_layers=2, n_heads=3, max_seq_len=64)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_decoder(name, tmp_path):
+    kind, config = CASES[name]
+    theirs, ours, params = pair(kind, config, tmp_path)
+    ids = tokens()
+    with torch.no_grad():
+        want = theirs(torch.tensor(ids).long(), use_cache=False).logits
+    near(jax.jit(ours.forward)(params, {"tokens": ids}), want)
+    logits, cache = jax.jit(ours.prefill)(params, {"tokens": ids[:, :9]}, ours.empty_cache(2, 16))
+    near(logits, want[:, 8])
+    decode = jax.jit(ours.decode)
+    for at in range(9, 12):
+        logits, cache = decode(params, {"tokens": ids[:, at : at + 1], "at": np.int32(at)}, cache)
+        near(logits, want[:, at])
+
+
+def megatron_file(theirs, folder, groups, gated):
+    """A file as Megatron's core names and lays out its tensors: queries, key and value of each group together."""
+    named = {name.removeprefix("transformer.").removeprefix("model."): value.detach() for name, value in theirs.named_parameters()}
+    made = {}
+
+    def grouped(q, k, v):
+        parts = [part.reshape(groups, -1, *part.shape[1:]) for part in (q, k, v)]
+        joined = torch.cat([part.reshape(groups, part.shape[1], -1) for part in parts], 1)
+        return joined.reshape(-1, *q.shape[1:]) if q.ndim > 1 else joined.reshape(-1)
+
+    for i in range(2):
+        to = f"decoder.layers.{i}."
+        if gated:
+            at = f"layers.{i}."
+            made[to + "self_attention.linear_qkv.weight"] = grouped(*(named[f"{at}self_attn.{n}_proj.weight"] for n in "qkv"))
+            made[to + "self_attention.linear_proj.weight"] = named[at + "self_attn.o_proj.weight"]
+            made[to + "mlp.linear_fc1.weight"] = torch.cat([named[at + "mlp.gate_proj.weight"], named[at + "mlp.up_proj.weight"]])
+            made[to + "mlp.linear_fc2.weight"] = named[at + "mlp.down_proj.weight"]
+            made[to + "self_attention.linear_qkv.layer_norm_weight"] = named[at + "input_layernorm.weight"]
+            made[to + "mlp.linear_fc1.layer_norm_weight"] = named[at + "post_attention_layernorm.weight"]
+            continue
+        at = f"h.{i}."
+        for end in ("weight", "bias"):
+            whole = named[f"{at}attn.c_attn.{end}"]
+            made[to + f"self_attention.linear_qkv.{end}"] = grouped(*(whole.T if end == "weight" else whole).chunk(3))
+            for ours, theirs_ in (("self_attention.linear_proj", "attn.c_proj"), ("mlp.linear_fc1", "mlp.c_fc"), ("mlp.linear_fc2", "mlp.c_proj")):
+                value = named[f"{at}{theirs_}.{end}"]
+                made[f"{to}{ours}.{end}"] = value.T if end == "weight" else value
+            made[to + f"input_layernorm.{end}"], made[to + f"pre_mlp_layernorm.{end}"] = named[f"{at}ln_1.{end}"], named[f"{at}ln_2.{end}"]
+    if gated:
+        made |= {"embedding.word_embeddings.weight": named["embed_tokens.weight"], "decoder.final_layernorm.weight": named["norm.weight"],
+                 "output_layer.weight": named["lm_head.weight"]}  # fmt: skip
+    else:
+        made |= {"embedding.word_embeddings.weight": named["wte.weight"], "embedding.position_embeddings.weight": named["wpe.weight"],
+                 "decoder.final_layernorm.weight": named["ln_f.weight"], "decoder.final_layernorm.bias": named["ln_f.bias"]}  # fmt: skip
+    safetensors.torch.save_file({name: value.contiguous() for name, value in made.items()}, folder / "megatron.safetensors")
+
+
+@pytest.mark.parametrize("gated", [False, True], ids=["learned positions", "rotary and gated"])
+def test_megatron(gated, tmp_path):
+    """By Megatron's keys and tensors, what `transformers` gives of the same weights under the names it has for them."""
+    common = dict(model_type="megatron_gpt", hidden_size=32, num_layers=2, num_attention_heads=4, max_position_embeddings=64, padded_vocab_size=99)
+    if gated:
+        theirs, _, _ = pair("LlamaForCausalLM", GROUPED | dict(rms_norm_eps=1e-5), tmp_path)
+        config = common | dict(ffn_hidden_size=48, num_query_groups=2, group_query_attention=True, position_embedding_type="rope", normalization="RMSNorm", swiglu=True,
+                               add_bias_linear=False, untie_embeddings_and_output_weights=True)  # fmt: skip
+    else:
+        theirs, _, _ = pair("GPT2LMHeadModel", dict(vocab_size=99, n_embd=32, n_layer=2, n_head=4, n_positions=64, activation_function="gelu"), tmp_path)
+        config = common | dict(position_embedding_type="learned_absolute", normalization="LayerNorm")
+    megatron_file(theirs, tmp_path, 2 if gated else 4, gated)
+    ours, ids = models.build(config), tokens()
+    with torch.no_grad():
+        want = theirs(torch.tensor(ids).long(), use_cache=False).logits
+    near(jax.jit(ours.forward)(ours.load(tmp_path / "megatron.safetensors"), {"tokens": ids}), want)
