@@ -9,6 +9,7 @@ from trine.estimate.program import Run, timed
 
 DTYPES = {"float32": "float32", "bfloat16": "bfloat16", "float16": "float16"}
 PRODUCT = {"prefill": "token", "decode": "token", "train": "sequence", "forward": "inference"}
+PICTURES = ("resnet", "convnext", "efficientnet", "vgg")  # whose size may be any
 NARROW = {"bf16": "bfloat16", "f16": "float16", "fp16": "float16"}  # what --auto-cast all makes of f32
 
 
@@ -31,6 +32,7 @@ class Answer:
     tokens: int = 0  # of a training run
     generation: dict | None = None
     plan: object = None  # of training; see training.py
+    weights: str = ""  # how they are stored, where that is not the dtype
     images: str = ""  # of what a model of images reads, in place of `seq`
     late_ms: float = 0.0  # by which a pipeline's last stage begins later than its first
 
@@ -197,6 +199,7 @@ class Answer:
             "batch": self.batch,
             "seq": self.seq,
             "dtype": self.dtype,
+            "weights": self.weights or self.dtype,
             "tp": self.tp,
             "lnc": self.layout.lnc,
             "latency_ms": self.times(),
@@ -247,20 +250,28 @@ def usual_dtype(settings):
     from trine.models.families import family_of
 
     named = str(settings.get("torch_dtype") or settings.get("dtype") or "")
-    return DTYPES.get(named) or ("bfloat16" if family_of(settings).kind == "decoder" else "float32")
+    return DTYPES.get(named) or ("bfloat16" if family_of(settings).kind in ("decoder", "seeing", "sd3", "flux") else "float32")
 
 
 def usual_seq(model, settings, seq, image):
-    """Tokens, or for images their size: ResNet is published at 224, a diffusion UNet reads texts of 77 tokens."""
+    """Tokens, or for images their size: ResNet is published at 224. A diffusion UNet reads texts of 77 tokens, Stable
+    Diffusion 3 of 333 (two of 77 beside one of 256) and Flux of 512. Sound is ten seconds of 16 kHz. A picture's tokens
+    are among a text's."""
     kind = model.family.kind
-    if kind == "resnet":
-        return image or settings.get("image_size") or 224
-    return seq or (77 if kind == "unet" else 128)
+    if kind in PICTURES:
+        return image or getattr(model.settings, "image", None) or settings.get("image_size") or 224
+    if kind == "seeing" and not seq:
+        from trine.models.seeing import image_tokens
+
+        return 128 + image_tokens(model.settings)
+    return seq or {"unet": 77, "sd3": 333, "flux": 512, "speech": 160_000}.get(kind, 128)
 
 
 def images_of(model, seq):
     """What a model without tokens reads; nothing for others."""
-    kinds = {"resnet": lambda c: f"images of {seq}", "vit": lambda c: f"images of {c.image}", "unet": lambda c: f"latents of {c.size}"}
+    kinds = {"vit": lambda c: f"images of {c.image}", "swin": lambda c: f"images of {c.image}", "vae": lambda c: f"images of {c.size}",
+             "speech": lambda c: f"{seq} samples"}  # fmt: skip
+    kinds |= dict.fromkeys(PICTURES, lambda c: f"images of {seq}") | dict.fromkeys(("unet", "dit", "sd3", "flux"), lambda c: f"latents of {c.size}")
     return kinds.get(model.family.kind, lambda c: "")(model.settings)
 
 
@@ -340,7 +351,8 @@ def estimate_asked(asked):
     """The Answer to what ask() gave."""
     model, at, phase, batch, seq = asked.model, asked.at, asked.phase, asked.batch, asked.seq
     run = functools.partial(timed, model, at=at, cast=asked.cast, cast_type=asked.cast_type)
-    made = functools.partial(Answer, name=asked.name, batch=batch, dtype=asked.dtype, layout=at, images=images_of(model, seq))
+    made = functools.partial(Answer, name=asked.name, batch=batch, dtype=asked.dtype, layout=at, images=images_of(model, seq),
+                             weights=f"{model.storage.kind} ({model.storage.method})" if model.storage else "")  # fmt: skip
     if phase == "train":
         from trine.estimate.training import trained
 
@@ -368,5 +380,8 @@ def check_length(model, length):
     from trine import models
 
     s = model.settings
-    if model.family.kind in ("decoder", "encoder") and s.positions == "learned" and s.context and length > s.context:
+    s = s.text if model.family.kind == "seeing" else s.decoder if model.family.kind == "seq2seq" else s
+    if model.family.kind not in ("decoder", "encoder", "seeing", "seq2seq"):
+        return
+    if s.positions == "learned" and s.context and length > s.context:
         raise models.ConfigError(f"{length} tokens; the configuration has {s.context} positions")

@@ -15,6 +15,16 @@ KINDS = {
     ("clip", "forward"): "encoder",
     ("resnet", "forward"): "convolution",
     ("unet", "forward"): "convolution",
+    ("convnext", "forward"): "convolution",
+    ("efficientnet", "forward"): "convolution",
+    ("vgg", "forward"): "convolution",
+    ("vae", "forward"): "convolution",
+    ("swin", "forward"): "encoder",
+    ("speech", "forward"): "encoder",
+    ("perceiver", "forward"): "encoder",
+    ("dit", "forward"): "encoder",
+    ("sd3", "forward"): "encoder",
+    ("flux", "forward"): "encoder",
 }
 # Of phases in which a serving loop has a part: its name in the table.
 HOST_PARTS = {"prefill": "first_token_ms", "decode": "token_ms"}

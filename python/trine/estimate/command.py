@@ -80,7 +80,7 @@ def of_training(a, phase):
 def default_phase(config):
     from trine.models.families import family_of
 
-    return "prefill" if family_of(config).kind == "decoder" else "forward"
+    return "prefill" if family_of(config).kind in ("decoder", "seeing") else "forward"
 
 
 def run(a):

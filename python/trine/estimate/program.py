@@ -5,7 +5,7 @@ import functools
 import time
 
 from trine import _core
-from trine.estimate import memory, parts, where
+from trine.estimate import kinds, memory, parts, where
 from trine.estimate.lowering import bytes_of, leaf_range, stablehlo
 from trine.progress import stage
 
@@ -52,7 +52,7 @@ def host_bytes(traced_phase, phase):
 
 
 CHUNK = 2048  # tokens at once of a longer prompt: enough to hide the reading of weights six times over (calibration.balance)
-IMAGES = {"resnet": 8, "unet": 1}  # likewise: 8 of the smallest, 7 x 7 positions, hide it once; a UNet's work is on 64 x 64
+IMAGES = {"resnet": 8, "convnext": 8, "efficientnet": 8, "vgg": 8, "swin": 8, "unet": 1, "vae": 1, "dit": 1, "sd3": 1, "flux": 1}  # likewise: 8 of the smallest, 7 x 7 positions, hide it once; a UNet's work is on 64 x 64
 # Layers of the programs that a long one is taken from: between the first and the last, which overlap with what is around
 # all layers, one and three. Of a large layer (instructions; each takes half a second to compile) there are one and two:
 # what overlaps at its edges are some hundreds of them.
@@ -76,7 +76,10 @@ def timed(model, phase, batch, seq, at, **how):
 
 def tokens_of(model, seq):
     s = model.settings
-    return {"vit": lambda: s.patches + 1, "clip": lambda: s.vision.patches + seq}.get(model.family.kind, lambda: seq)()
+    sound = model.family.kind == "seq2seq" and s.bands
+    known = {"vit": lambda: s.patches + 1, "clip": lambda: s.vision.patches + seq, "seeing": lambda: s.vision.patches + seq,
+             "speech": lambda: seq // 320, "seq2seq": lambda: s.encoder.context if sound else seq}  # fmt: skip
+    return max(1, known.get(model.family.kind, lambda: seq)())
 
 
 def by_tokens(model, phase, batch, seq, at, **how):
@@ -92,6 +95,8 @@ def by_tokens(model, phase, batch, seq, at, **how):
 def by_layers(model, phase, batch, seq, at, **how):
     """A model of many equal layers is timed by two that have a few: each layer adds the same."""
     layers = equal_layers(model)
+    if not layers and len(keys := kinds.layer_keys(model)) > MORE:
+        return by_kinds(model, keys, phase, batch, seq, at, **how)
     if layers <= MORE:
         return timed_whole(model, phase, batch, seq, at, **how)
 
@@ -110,10 +115,29 @@ def by_layers(model, phase, batch, seq, at, **how):
     return extended(few, more, times, uses, where.extended(few.layers, more.layers, layers))
 
 
+def by_kinds(model, keys, phase, batch, seq, at, **how):
+    """A model of layers of several kinds is timed by a few of each, and for each kind by one that has more of it."""
+
+    def of(layout):
+        return timed_whole(kinds.with_these(model, layout), phase, batch, seq, at, **how)
+
+    each = 1
+    few, left = kinds.sample(keys, each)
+    base = of(few)
+    if base.report["instructions"] / len(few) * len(keys) < LONG:
+        return timed_whole(model, phase, batch, seq, at, **how)
+    if base.report["instructions"] < LARGE and len(left) == 1:  # edges of small layers weigh more
+        each, (few, left) = 2, kinds.sample(keys, 2)
+        base = of(few)
+    longer = {key: (of(kinds.with_more(few, key, each)), each) for key in left}
+    runs = [(run, left[key] / more) for key, (run, more) in longer.items()]
+    return kinds.mixed(base, runs, kinds.uses_of(base, runs), kinds.rows_of(keys, few, base, longer))
+
+
 def equal_layers(model):
     """How many layers a model has that are all alike; 0 where they are not."""
     s = model.settings
-    alike = model.family.kind in ("decoder", "encoder", "vit") and not (s.window and s.window_from)
+    alike = model.family.kind in ("decoder", "encoder", "vit") and not (s.forms or s.window and s.window_from)
     return s.layers if alike else 0
 
 
