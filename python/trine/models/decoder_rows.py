@@ -179,7 +179,7 @@ GEMMA = LLAMA.like(
 GEMMA2 = GEMMA.like(
     "gemma2", "Gemma with norms before and after, every other layer a window, capped scores and logits", SANDWICH_NAMES, block="sandwich",
     score_scale=lambda c: Key("query_pre_attn_scalar", default=256)(c) ** -0.5, forms=sliding(gemma_types),
-    also=("hidden_act",),
+    also=("hidden_act", "sliding_window_size"),
     score_cap=lambda c: c.get("attn_logit_softcapping", 50.0) or 0.0, logit_cap=lambda c: c.get("final_logit_softcapping", 30.0) or 0.0)  # fmt: skip
 
 
@@ -310,7 +310,7 @@ MAMBA = Family(
         "layers.x": MIXER + "in_proj#gate", "layers.z": MIXER + "in_proj#up", "layers.conv": MIXER + "conv1d", "layers.inner": MIXER + "x_proj",
         "layers.steps": MIXER + "dt_proj", "layers.rates": f"={MIXER}A_log", "layers.d": f"={MIXER}D", "layers.o": MIXER + "out_proj",
     }, "backbone.", note="a decaying state per channel in attention's place, no MLP", also=("expand", "intermediate_size", "ssm_cfg", "d_model", "d_inner",
-       "rms_norm", "time_step_max", "time_step_min", "pad_vocab_size_multiple"))  # fmt: skip
+       "rms_norm", "fused_add_norm", "time_step_max", "time_step_min", "pad_vocab_size_multiple"))  # fmt: skip
 
 
 def lfm_ffn(config):
@@ -371,7 +371,7 @@ MEGATRON = Family(
         "layers.q": MEGATRON_LAYER + "self_attention.linear_qkv#q/groups", "layers.k": MEGATRON_LAYER + "self_attention.linear_qkv#k/groups",
         "layers.v": MEGATRON_LAYER + "self_attention.linear_qkv#v/groups", "layers.o": MEGATRON_LAYER + "self_attention.linear_proj",
         "layers.gate": MEGATRON_LAYER + "mlp.linear_fc1#gate",
-        "layers.up": MEGATRON_LAYER + "mlp.linear_fc1", "layers.down": MEGATRON_LAYER + "mlp.linear_fc2",
+        "layers.up": MEGATRON_LAYER + "mlp.linear_fc1#up/gated", "layers.down": MEGATRON_LAYER + "mlp.linear_fc2",
     }, "model.", note="by Megatron-LM's or NeMo's own keys: learned or rotary positions, layer or RMS norm, GELU or SwiGLU",
     also=("group_query_attention", "seq_length", "make_vocab_size_divisible_by", "apply_query_key_layer_scaling", "attention_softmax_in_fp32",
           "bias_gelu_fusion", "bias_swiglu_fusion", "masked_softmax_fusion", "tensor_model_parallel_size", "pipeline_model_parallel_size",
@@ -419,7 +419,7 @@ DECODERS = [
     GLM,
     GLM.like("glm4", "glm with norms before and after", {
         "layers.norm1_after": LAYER + "post_self_attn_layernorm", "layers.norm2_after": LAYER + "post_mlp_layernorm"}, block="sandwich"),
-    LLAMA.like("smollm3", "LLaMA of which every fourth layer has no positions", forms=smollm_forms, rope=lambda c: rope_of(c, theta=2000000.0),
+    LLAMA.like("smollm3", "LLaMA of which every fourth layer has no positions", forms=smollm_forms, also=("max_window_layers",), rope=lambda c: rope_of(c, theta=2000000.0),
                tied=key("tie_word_embeddings", True)),
     LLAMA.like("hunyuan_v1_dense", "LLaMA with a norm over each head's q and k once they are turned", {
         "layers.q_norm": LAYER + "self_attn.query_layernorm", "layers.k_norm": LAYER + "self_attn.key_layernorm"}, qk_norm="after", rope=hunyuan_rope,

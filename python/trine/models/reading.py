@@ -9,35 +9,31 @@ import fnmatch
 
 # Keys that change neither what a model computes once trained, nor its size: by what they are for.
 HARMLESS = (
-    # of the file and of the library that wrote it
-    "_*", "architectures", "model_type", "transformers_version", "torch_dtype", "dtype", "auto_map", "adapters", "tokenizer_class",
-    "attn_implementation", "torchscript", "use_cache", "return_dict", "output_*", "is_encoder_decoder", "prefix", "unsloth_*",
-    "gradient_checkpointing", "chunk_size_feed_forward", "finetuning_task", "task_specific_params", "problem_type", "pruned_heads",
-    "sliding_window_size_*", "pretraining_tp", "use_flash_attn", "use_flash_attention", "flash_attn*", "fused_*", "rescale_prenorm_residual",
-    "use_mambapy", "use_associative_scan", "num_logits_to_keep", "use_mems_*", "use_bfloat16", "tf_legacy_loss", "model_name", "language", "name_or_path", "license", "*_revision",
-    "cache_implementation", "deterministic_flash_attn", "reference_compile", "repad_logits_with_grad", "compile", "scale_attn_by_inverse_layer_idx_*",
+    # of the file, and of the library that wrote it or runs it
+    "_*", "architectures", "model_type", "transformers_version", "torch_dtype", "dtype", "auto_map", "tokenizer_class", "name_or_path",
+    "model_max_length", "ignore_index", "attn_implementation", "torchscript", "use_cache", "return_dict", "output_*", "is_encoder_decoder", "prefix", "unsloth_*", "pruned_heads",
+    "gradient_checkpointing", "chunk_size_feed_forward", "finetuning_task", "task_specific_params", "problem_type", "pretraining_tp", "use_bfloat16",
+    "use_flash_attn", "use_flash_attention", "flash_attn*", "deterministic_flash_attn", "use_mambapy", "use_associative_scan", "num_logits_to_keep",
+    "tf_legacy_loss", "cache_implementation", "reference_compile", "repad_logits_with_grad", "rescale_prenorm_residual", "residual_in_fp32",
     # of training
-    "*dropout*", "*_drop", "*_pdrop", "*drop_rate*", "drop_path*", "dropout_*", "layerdrop", "*_layerdrop", "initializer_*", "init_*", "*_init", "*_init_*",
-    "apply_spec_augment", "mask_time_*", "mask_feature_*", "*_loss", "*_loss_*", "router_aux_loss*", "aux_loss*", "seq_aux", "*_jitter", "input_jitter_noise",
-    "*contrastive*", "*diversity*", "num_negatives", "label_smoothing*", "ctc_*", "classifier_proj_size", "use_weighted_layer_sum", "xvector_*", "tdnn_*",
-    "*z_loss*", "*aux_alpha", "mlm_probability", "summary_*", "ep_size", "moe_layer_freq_*", "num_nextn_predict_layers", "num_mtp_layers",
-    "disable_ngram_loss", "ngram", "residual_in_fp32", "time_step_floor", "time_step_scale", "time_step_init_scheme", "initial_context_length",
-    "mamba_use_mlp", "logit_scale_init_value",
-    # of tokens and of how text is written
-    "*_token_id", "*_token_ids", "*_token_index", "*_token_map", "bos_token*", "eos_token*", "pad_token*", "max_length", "min_length", "max_new_tokens",
-    "do_sample", "early_stopping", "num_beams", "num_beam_groups", "temperature", "top_k", "top_p", "typical_p", "repetition_penalty", "length_penalty",
+    "*dropout*", "*_drop", "*_pdrop", "*drop_rate*", "drop_path*", "layerdrop", "*_layerdrop", "initializer_*", "init_*", "apply_spec_augment",
+    "mask_time_*", "mask_feature_*", "*_loss", "*_loss_*", "aux_loss*", "seq_aux", "input_jitter_noise", "*contrastive*", "*diversity*",
+    "num_negatives", "ctc_*", "classifier_proj_size", "use_weighted_layer_sum", "xvector_*", "tdnn_*", "summary_*", "ep_size",
+    "num_nextn_predict_layers", "num_mtp_layers", "disable_ngram_loss", "time_step_floor", "time_step_scale", "time_step_init_scheme",
+    "initial_context_length", "logit_scale_init_value",
+    # of tokens, and of how text is written
+    "*_token_id", "*_token_ids", "bos_token*", "eos_token*", "pad_token*", "max_length", "min_length", "max_new_tokens", "do_sample",
+    "early_stopping", "num_beams", "num_beam_groups", "temperature", "top_k", "top_p", "typical_p", "repetition_penalty", "length_penalty",
     "no_repeat_ngram_size", "encoder_no_repeat_ngram_size", "bad_words_ids", "num_return_sequences", "forced_*", "suppress_tokens",
-    "begin_suppress_tokens", "remove_invalid_values", "exponential_decay_length_penalty", "generation_config", "median_filter_width", "alignment_heads",
-    # of classes and heads that a row has its own say on
+    "begin_suppress_tokens", "remove_invalid_values", "exponential_decay_length_penalty", "generation_config", "median_filter_width",
+    # of classes and heads, on which a row has its own say
     "id2label", "label2id", "num_labels", "classifier_*", "num_classes", "head", "semantic_loss_ignore_index", "out_features", "out_indices",
     "stage_names", "auxiliary_*", "use_auxiliary_head", "is_decoder", "add_cross_attention", "cross_attention_hidden_size", "tie_encoder_decoder",
 )  # fmt: skip
 # Switches that say nothing where they are off, whether the family has them or not.
-SWITCHES = {"attention_bias", "mlp_bias", "use_sliding_window", "use_qk_norm", "qkv_bias", "use_bidirectional_attention", "qk_layernorm",
-            "use_parallel_residual", "use_mask_token", "alibi", "tie_word_embeddings", "is_causal", "add_adapter", "multimodal", "logits_scaling",
-            "position_embeddings_copy", "post_norm_training", "enable_moe_block", "scale_attn_by_inverse_layer_idx", "reorder_and_upcast_attn",
-            "use_dual_attention", "class_embed_type", "only_cross_attention", "dual_cross_attention", "force_upcast", "apply_residual_connection_post_layernorm",
-            "prefix_lm", "qk_ln"}  # fmt: skip
+SWITCHES = {"attention_bias", "mlp_bias", "use_sliding_window", "use_qk_norm", "qkv_bias", "use_bidirectional_attention", "qk_layernorm", "alibi",
+            "tie_word_embeddings", "add_adapter", "scale_attn_by_inverse_layer_idx", "reorder_and_upcast_attn", "use_mask_token", "prefix_lm", "qk_ln",
+            "apply_residual_connection_post_layernorm", "only_cross_attention", "dual_cross_attention"}  # fmt: skip
 
 
 class ConfigError(ValueError):

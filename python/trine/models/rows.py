@@ -19,9 +19,9 @@ class Key:
         self.names, self.default = names, default
 
     def __call__(self, config):
-        for name in self.names:
-            if config.get(name) is not None:
-                return config.get(name)
+        found = next((one for one in [config.get(name) for name in self.names] if one is not None), None)  # all count as read
+        if found is not None:
+            return found
         if self.default is MISSING:
             raise ConfigError(f"a configuration of {config.kind()} needs \"{config.path}{self.names[0]}\"")
         return self.default

@@ -43,6 +43,8 @@ def part_of(value, part, c):
     name, _, layout = part.partition("/")
     if layout == "odd":
         return value[..., name == "up" :: 2]
+    if layout == "gated" and not c.gated:
+        return value
     if name in ("gate", "up"):
         return np.split(value, 2, -1)[name == "up"]
     if name in ("first", "rest"):
