@@ -67,6 +67,7 @@ void append(Steps& to, Steps more);
 void beside(Steps& to, const Steps& others);  // both at once, step by step
 
 // Between nodes: no sizes are published, only small, medium and large.
+bool flat_between_nodes(const arch::Instance& instance);
 Algorithm choose_between_nodes(const Cluster& cluster, const Request& request, int64_t nodes, int64_t ranks_per_node);
 
 }  // namespace trine::comm

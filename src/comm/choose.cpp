@@ -81,6 +81,10 @@ Algorithm choose_in_node(const Cluster& cluster, const Party& party, const Reque
 
 }  // namespace
 
+// doc: Neuron's page on collectives between nodes has the flat ring over all ranks on Trainium1 alone; nccom-test's
+// two-node times there are those of its 126 steps.
+bool flat_between_nodes(const arch::Instance& instance) { return instance.chip->generation <= 2; }
+
 Algorithm choose_between_nodes(const Cluster& cluster, const Request& request, int64_t nodes, int64_t ranks_per_node) {
   const int64_t bytes = request.bytes / ranks_per_node;  // of one of the groups that run side by side
   const arch::Instance& instance = *cluster.instance;

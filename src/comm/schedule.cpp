@@ -197,7 +197,9 @@ class Builder {
   Result<Schedule> hierarchical() {
     by_node_ = nodes_of();
     const int32_t nodes = static_cast<int32_t>(by_node_.size());
-    if (nodes < 2) {  // one node, or an uneven group: a ring does for both
+    const bool flat =
+        !request_.algorithm && flat_between_nodes(*cluster_.instance) && request_.kind != Collective::broadcast;
+    if (nodes < 2 || flat) {  // one node, or an uneven group: a ring does for both
       by_node_.clear();
       out_.algorithm = Algorithm::ring;
       return flat_ring();

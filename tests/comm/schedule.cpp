@@ -32,7 +32,7 @@ TEST_CASE("every schedule keeps its promise") {
       {"inf2.48xlarge", 1, 1, 24, 1},     {"inf2.24xlarge", 1, 1, 12, 1},         {"inf1.6xlarge", 1, 1, 16, 1},
       {"trn2-ultraserver", 1, 2, 128, 2}, {"trn3-gen2-ultraserver", 1, 2, 72, 8}, {"trn1.32xlarge", 2, 1, 64, 1},
       {"trn1.32xlarge", 4, 1, 4, 32},     {"trn1.32xlarge", 3, 1, 24, 4},         {"trn1.32xlarge", 4, 1, 16, 8},
-      {"trn1.32xlarge", 2, 1, 33, 1},
+      {"trn1.32xlarge", 2, 1, 33, 1},     {"trn2.48xlarge", 2, 2, 128, 1},        {"trn2.48xlarge", 4, 2, 16, 16},
   };
   for (const Row& row : kRows) {
     const Cluster c = cluster(row.instance, row.nodes, row.lnc);
@@ -133,8 +133,9 @@ TEST_CASE("the algorithm by size band and topology") {
       {"trn2.48xlarge", 1, 2, 64, ag, 1 << 27, "kangaring"},
       {"trn3-gen1-ultraserver", 1, 2, 64, ag, 1 << 27, "mesh"},  // a switch is never oversubscribed
       {"trn1.32xlarge", 1, 1, 32, Collective::all_to_all, 1 << 20, "direct"},
-      {"trn1.32xlarge", 2, 1, 64, ar, 1 << 10, "hierarchical (mesh inside, single_step between nodes)"},
-      {"trn1.32xlarge", 16, 1, 512, ar, 1 << 27, "hierarchical (kangaring inside, rdh between nodes)"},
+      {"trn2.48xlarge", 2, 2, 128, ar, 1 << 10, "hierarchical (mesh inside, single_step between nodes)"},
+      {"trn2.48xlarge", 16, 2, 1024, ar, 1 << 27, "hierarchical (kangaring inside, rdh between nodes)"},
+      {"trn1.32xlarge", 2, 1, 64, ar, 1 << 10, "ring"},  // flat over all ranks on Trainium1 alone
       {"trn1.32xlarge", 2, 1, 33, ar, 1 << 10, "ring"},  // an uneven group
   };
   for (const Row& row : kRows) {
