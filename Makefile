@@ -91,9 +91,14 @@ docs-html: build
 	@$(PYTHON) -m sphinx -q -E -W --keep-going -b html -c docs -d build/docs-read . build/docs
 	@$(PYTHON) tests/check_site.py build/docs
 
+# ROWS=FILE scores another file of measurements and writes nothing.
 accuracy: build
-	@$(PYTHON) tests/check_docs.py --update docs/accuracy.md src/run/accuracy/residuals.json
-	@cat docs/accuracy.md
+ifdef ROWS
+	@build/trine accuracy --rows $(ROWS)
+else
+	@build/trine accuracy --update --markdown > build/accuracy.md && cp build/accuracy.md docs/accuracy.md
+	@cmake --build build -j $(JOBS)
+endif
 
 # clang 19 for all: libFuzzer, and g++ 12 loses constant expressions under UBSan.
 clang = setup/apt.sh setup/apt-clang.txt && cmake -S . -G Ninja -DCMAKE_CXX_COMPILER=clang++-19 \

@@ -1,40 +1,35 @@
-// `trine accuracy`: predictions beside published measurements.
-#include "base/text.h"
-#include "run/accuracy/accuracy.h"
+// `trine accuracy`: predictions beside published measurements. Whole models are JAX functions, so the work is Python's
+// (python/trine/accuracy/command.py); this is its option table.
 #include "tools/cli.h"
 
 namespace trine::tools {
 
-static constexpr Option kMarkdown{"--markdown", "", "", "print docs/accuracy.md"};
-static constexpr Option kResiduals{"--residuals", "", "", "print the residuals that the bands are made of"};
-static constexpr Option kKernels{"--kernels", "", "DIR",
-                                 "traced kernels, NAME.trine each; their rows are left out else", folder()};
-static constexpr Option kOptions[] = {kJson, kMarkdown, kResiduals, kKernels};
+namespace {
 
-static Result<Exit> run_accuracy(const Args& args) {
-  const auto rows = TRY(run::accuracy(args.get("--kernels")));
-  if (args.has("--json")) {
-    Json out = report("accuracy");
-    out.set("rows", run::accuracy_json(rows));
-    print(out.text(2) + "\n");
-  } else if (args.has("--markdown")) {
-    print(run::accuracy_markdown(rows));
-  } else if (args.has("--residuals")) {
-    print(run::residuals_json(rows));
-  } else {
-    print(run::accuracy_text(rows));
-  }
-  return Exit::ok;
-}
+constexpr Option kOptions[] = {
+    {"--rows", "", "FILE", "score another file of measurements; its rows are not shown, only classes", file(".json")},
+    {"--class", "", "NAME", "score one class of programs only, such as decode"},
+    {"--kernels", "", "DIR", "sources of the kernels (examples/nki of this folder); without them theirs are left out",
+     folder()},
+    {"--each", "", "", "a line for each measurement of Trine's own file"},
+    {"--markdown", "", "", "print docs/accuracy.md"},
+    {"--update", "", "", "fit the calibration and the bands again and write them (in Trine's own source folder)"},
+    kJson,
+};
 
-extern const Command command_accuracy;
-const Command command_accuracy{
+}  // namespace
+
+extern const Command command_accuracy{
     .name = "accuracy",
-    .summary = "predictions beside published measurements",
-    .details = "Times the program behind every published measurement we hold and shows the error.",
-    .examples = "trine accuracy --json",
+    .summary = "predictions beside published measurements: errors, bands and baselines by class",
+    .details =
+        "Errors are of measurements left out with all of their model family, kernel or instance; a band is where nine "
+        "in ten of them lay.",
+    .examples =
+        "trine accuracy --class decode\n"
+        "trine accuracy --rows mine.json --json",
     .options = kOptions,
-    .run = run_accuracy,
+    .python = "trine.accuracy.command",
 };
 
 }  // namespace trine::tools

@@ -29,6 +29,7 @@ constexpr Option kOptions[] = {
     {"--auto-cast-type", "", "TYPE", "the cast type", one_of("bf16 f16=fp16 tf32 f8").otherwise("bf16")},
     {"--dtype", "", "TYPE", "of the parameters; the configuration's own without it",
      one_of("bf16=bfloat16 f16=fp16=float16 f32=fp32=float32")},
+    {"--sdk", "", "VERSION", "of Neuron's whose choices the likely time follows, such as 2.18 (the newest known)"},
     kInstance,
     {"--compare", "", "A,B,…", "several instances in one table; all: every one there is",
      text_like(instance_names).in_a_list()},

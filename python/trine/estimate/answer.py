@@ -4,7 +4,7 @@ import dataclasses
 import functools
 
 from trine import _core
-from trine.estimate import calibration, cores, memory, where
+from trine.estimate import calibration, cores, fit, memory, neuron, where
 from trine.estimate.program import Run, timed
 
 DTYPES = {"float32": "float32", "bfloat16": "bfloat16", "float16": "float16"}
@@ -35,6 +35,9 @@ class Answer:
     weights: str = ""  # how they are stored, where that is not the dtype
     images: str = ""  # of what a model of images reads, in place of `seq`
     late_ms: float = 0.0  # by which a pipeline's last stage begins later than its first
+    unfused: float = 0.0  # tokens times layers whose scores Neuron's program writes out; see neuron.py
+    tail: float = 1.0  # how much more it computes of sequences that end within a tile
+    sdk: str | None = None  # whose choices the likely time follows
 
     @property
     def title(self):
@@ -75,6 +78,28 @@ class Answer:
         return self._sum(lambda run: run.device_ms) + self.late_ms
 
     @property
+    def busy_ms(self):
+        """How long our program keeps each engine of a core busy."""
+        out = {}
+        for run, count in self.runs:
+            for row in run.layers:
+                for unit, ms in row["busy_ms"].items():
+                    out[unit] = out.get(unit, 0.0) + ms * count
+        return out
+
+    @property
+    def serial_ms(self):
+        """How long the compute engines of our program take as Neuron's overlap them, tails whole; see neuron.py."""
+        return self.tail * neuron.serial_ms(self.busy_ms, self.layout.instance["chip"])
+
+    @property
+    def dma_ms(self):
+        """All bytes of our program at the rate of a core's DMA engines."""
+        chip = _core.chip(self.layout.instance["chip"])
+        rate = chip["dma.rate_bytes_per_ns"] * chip["dma.engines_per_core"]
+        return self._sum(lambda run: run.report["hbm_read_bytes"] + run.report["hbm_write_bytes"]) / rate / 1e6
+
+    @property
     def launch_ms(self):
         """Starting programs: the envelope on the device and the host's call."""
         return self._sum(lambda run: run.envelope_ms + calibration.launch_ms(self.layout.instance["chip"]))
@@ -97,12 +122,31 @@ class Answer:
     @property
     def on_device_ms(self):
         """As a device profile shows it: nothing of the host's."""
-        return self.device_ms * self.factor + self.collectives_ms
+        return self.neuron_ms * self.factor + self.unfused * calibration.unfused_ms() + self.collectives_ms
+
+    @property
+    def neuron_ms(self):
+        """Our program's time on the device with as little overlap as Neuron's programs have; see fit.device."""
+        return fit.device(self.device_ms, self.serial_ms, self.dma_ms, calibration.waiting(self.kind))
 
     @property
     def factor(self):
         """How Neuron's own compiler compares with ours for this class of program; fitted on published rows."""
         return calibration.factor(self.kind)["factor"]
+
+    def why_likely(self):
+        """What makes the likely time differ from our program's, in words."""
+        words = [f"{self.kind}: ×{self.factor:.2f} of device time"]
+        if self.neuron_ms > self.device_ms:
+            words.insert(0, f"less overlap: {self.neuron_ms / self.device_ms:.2f} of ours")
+        if self.unfused and calibration.unfused_ms():
+            words.append(f"scores written out {self.unfused * calibration.unfused_ms():.0f} ms")
+        return words
+
+    @property
+    def out_of_range(self):
+        """Why this chip's times are not to be used; nothing for most."""
+        return neuron.out_of_range(self.layout.instance["chip"])
 
     @property
     def likely_ms(self):
@@ -111,8 +155,13 @@ class Answer:
 
     @property
     def band(self):
-        """(low, high) as factors of likely_ms: nine in ten of the published rows lie between."""
-        return calibration.band(self.kind)
+        """(low, high) as factors of likely_ms: nine in ten measurements of such programs lay between."""
+        return calibration.band(self.kind, self.layout.instance["chip"])[0]
+
+    @property
+    def band_from(self):
+        """Which measurements the band was made of."""
+        return calibration.band(self.kind, self.layout.instance["chip"])[1]
 
     @property
     def throughput(self):
@@ -203,7 +252,8 @@ class Answer:
             "tp": self.tp,
             "lnc": self.layout.lnc,
             "latency_ms": self.times(),
-            "calibration": calibration.factor(self.kind) | {"class": self.kind},
+            "calibration": calibration.factor(self.kind) | {"class": self.kind, "band_from": self.band_from, "neuron_ms": self.neuron_ms,
+                                                            "unfused_ms": self.unfused * calibration.unfused_ms(), "out_of_range": self.out_of_range},
             "throughput_per_s": self.throughput,
             "result": PRODUCT[self.phase],
             "copies": self.copies,
@@ -254,7 +304,7 @@ def usual_dtype(settings):
 
 
 def usual_seq(model, settings, seq, image):
-    """Tokens, or for images their size: ResNet is published at 224. A diffusion UNet reads texts of 77 tokens, Stable
+    """Tokens, or for images their size: ResNet is published at 224. A diffusion UNet and CLIP read texts of 77 tokens, Stable
     Diffusion 3 of 333 (two of 77 beside one of 256) and Flux of 512. Sound is ten seconds of 16 kHz. A picture's tokens
     are among a text's."""
     kind = model.family.kind
@@ -264,7 +314,7 @@ def usual_seq(model, settings, seq, image):
         from trine.models.seeing import image_tokens
 
         return 128 + image_tokens(model.settings)
-    return seq or {"unet": 77, "sd3": 333, "flux": 512, "speech": 160_000}.get(kind, 128)
+    return seq or {"unet": 77, "clip": 77, "sd3": 333, "flux": 512, "speech": 160_000}.get(kind, 128)
 
 
 def images_of(model, seq):
@@ -292,6 +342,7 @@ class Asked:
     new_tokens: int = 0
     tokens: int = 0
     plan: object = None  # of training
+    sdk: str | None = None  # of Neuron's whose choices the likely time follows
 
     @property
     def length(self):
@@ -312,7 +363,7 @@ class Asked:
 
 
 def ask(config, *, phase="forward", batch=1, seq=None, instance="trn1.2xlarge", tp=1, lnc=None, auto_cast="none",
-        auto_cast_type="bf16", dtype=None, new_tokens=0, image=None, tokens=None, **training):  # fmt: skip
+        auto_cast_type="bf16", dtype=None, new_tokens=0, image=None, tokens=None, sdk=None, **training):  # fmt: skip
     """What estimate() is asked for, checked; its arguments are estimate()'s."""
     from trine import models
 
@@ -320,6 +371,8 @@ def ask(config, *, phase="forward", batch=1, seq=None, instance="trn1.2xlarge", 
     dtype = dtype or usual_dtype(settings)
     if auto_cast == "all" and dtype == "float32" and auto_cast_type in NARROW:
         dtype, auto_cast = NARROW[auto_cast_type], "none"
+    if auto_cast == "matmult" and dtype == "float32":
+        settings = neuron.untied(settings)
     model = models.build(settings, dtype)
     if phase == "prefill" and not model.writes:
         phase = "forward"  # all that reading its input is
@@ -334,7 +387,7 @@ def ask(config, *, phase="forward", batch=1, seq=None, instance="trn1.2xlarge", 
 
         plan = train.plan(model, at, batch, **training)
     name = settings.get("_name_or_path") or settings.get("model_type", "model")
-    return Asked(name, model, phase, batch, each, seq, dtype, at, auto_cast, auto_cast_type, new_tokens, tokens or 0, plan)
+    return Asked(name, model, phase, batch, each, seq, dtype, at, auto_cast, auto_cast_type, new_tokens, tokens or 0, plan, sdk)
 
 
 def estimate(config, **how):
@@ -343,6 +396,7 @@ def estimate(config, **how):
     phase, batch, seq, instance, tp, lnc, dtype, auto_cast, auto_cast_type, image: as the options of `trine estimate`.
     new_tokens: prefill and decode as parts of writing that many tokens after the prompt; see generation.py.
     nodes, pp, dp, accumulate, global_batch, zero1: of training; see training.plan. tokens: of the whole run.
+    sdk: the version of Neuron's whose choices the likely time follows, such as "2.18"; the newest known without it.
     """
     return estimate_asked(ask(config, **how))
 
@@ -352,6 +406,7 @@ def estimate_asked(asked):
     model, at, phase, batch, seq = asked.model, asked.at, asked.phase, asked.batch, asked.seq
     run = functools.partial(timed, model, at=at, cast=asked.cast, cast_type=asked.cast_type)
     made = functools.partial(Answer, name=asked.name, batch=batch, dtype=asked.dtype, layout=at, images=images_of(model, seq),
+                             tail=neuron.tail(model, asked.sdk), sdk=asked.sdk,
                              weights=f"{model.storage.kind} ({model.storage.method})" if model.storage else "")  # fmt: skip
     if phase == "train":
         from trine.estimate.training import trained
@@ -361,12 +416,13 @@ def estimate_asked(asked):
     answer = made(
         phase=phase,
         seq=asked.length,
-        kind=calibration.kind_of(model.family.kind, phase, batch * seq, at.instance["chip"]),
+        kind=calibration.kind_of(model.family.kind, phase, batch, seq),
         runs=[(found, 1)],
         collectives=cores.collectives(found.uses, at),
         results={"prefill": batch * seq, "decode": batch, "forward": batch}[phase],
         copies=at.copies,
         new_tokens=asked.new_tokens,
+        unfused=neuron.unfused(model, phase, asked.each, seq, at, asked.sdk),
     )
     if asked.new_tokens:
         from trine.estimate.generation import generated

@@ -1,33 +1,27 @@
-"""What Neuron's own compiler and runtime take beside our program, by class of program, and what the host adds.
+"""What Neuron's own compiler and runtime take beside our program, by class of program, what the host adds, and the band.
 
-See calibration.json, which `python -m trine.estimate.accuracy --update` writes, and docs/estimate.md.
+calibration.json has the numbers; `trine accuracy --update` writes it from published measurements. See docs/estimate.md.
 """
 
 import functools
 import json
+import math
 from pathlib import Path
 
 from trine import _core
+from trine.estimate import fit
 
-KINDS = {
-    ("encoder", "forward"): "encoder",
-    ("vit", "forward"): "encoder",
-    ("clip", "forward"): "encoder",
-    ("resnet", "forward"): "convolution",
-    ("unet", "forward"): "convolution",
-    ("convnext", "forward"): "convolution",
-    ("efficientnet", "forward"): "convolution",
-    ("vgg", "forward"): "convolution",
-    ("vae", "forward"): "convolution",
-    ("swin", "forward"): "encoder",
-    ("speech", "forward"): "encoder",
-    ("perceiver", "forward"): "encoder",
-    ("dit", "forward"): "encoder",
-    ("sd3", "forward"): "encoder",
-    ("flux", "forward"): "encoder",
+CLASSES = ("decode", "short prompts", "long prompts", "decoder forward", "encoder", "vision", "convolution", "diffusion", "training")
+FORWARD = {
+    **dict.fromkeys(("encoder", "seq2seq", "speech"), "encoder"),
+    **dict.fromkeys(("vit", "clip", "swin", "perceiver"), "vision"),
+    **dict.fromkeys(("resnet", "convnext", "efficientnet", "vgg"), "convolution"),
+    **dict.fromkeys(("unet", "vae", "dit", "sd3", "flux"), "diffusion"),
 }
+LONG = 2048  # tokens of a batch: from here on a hidden state 8,192 wide in bf16 is larger than SBUF
 # Of phases in which a serving loop has a part: its name in the table.
 HOST_PARTS = {"prefill": "first_token_ms", "decode": "token_ms"}
+GENERATIONS = {1: "NeuronCore-v1", 2: "NeuronCore-v2", 3: "NeuronCore-v3", 4: "NeuronCore-v4", 5: "NeuronCore-v5"}
 
 
 @functools.cache
@@ -35,33 +29,33 @@ def table():
     return json.loads((Path(__file__).parent / "calibration.json").read_text())
 
 
-def kind_of(family, phase, tokens, chip):
-    """The class a model's phase belongs to. A prompt too short to keep the tensor engine busy while weights come in is
-    bound as decode is, by the DMA engines: two operations for each token and parameter of two bytes."""
-    if phase == "decode":
-        return "streaming"
+def kind_of(family, phase, batch, seq):
+    """The class that a phase of a model belongs to. family: the kind of its family, as trine.models has it."""
     if phase == "train":
-        return "train"
-    if phase == "prefill" and tokens < balance(chip):
-        return "streaming"
-    return KINDS.get((family, phase), "prefill")
+        return "training"
+    if phase == "decode":
+        return "decode"
+    if phase == "prefill":
+        return "long prompts" if batch * seq >= LONG else "short prompts"
+    return FORWARD.get(family, "decoder forward")
 
 
-def balance(chip):
-    """bf16 operations that a core's tensor engine does in the time its DMA engines bring a byte."""
-    c = _core.chip(chip)
-    operations = 2 * c["tensor.rows"] * c["tensor.columns"] * c["tensor.clock_ghz"]
-    return operations / (c["dma.rate_bytes_per_ns"] * c["dma.engines_per_core"])
+def core_of(chip):
+    """The generation of a chip's core: chips of one generation have the same."""
+    return GENERATIONS.get(_core.chip(chip)["generation"], chip)
 
 
 def factor(kind):
-    return table()["classes"][kind]
+    """{"factor", "cases"} of a class; one where too few measurements say anything."""
+    return table()["classes"].get(kind, {"factor": 1.0, "cases": 0})
 
 
-def band(kind):
-    """Factors around the likely time: how far published rows lie from it when they are not in the fit."""
-    spread = factor(kind)["spread"]
-    return 1 / spread, spread
+def band(kind, chip):
+    """((low, high) as factors of the likely time, what it was made of)."""
+    core = core_of(chip)
+    bands = table()["bands"]
+    found = next((b for b in bands if b["class"] == kind and b["core"] == core), None) or next(b for b in bands if b["class"] == kind)
+    return (1 / found["factor"], found["factor"]), found["from"]
 
 
 def launch_ms(chip):
@@ -69,11 +63,37 @@ def launch_ms(chip):
     return _core.chip(chip)["kernel.launch_ns"] / 1e6
 
 
+def bus_ms(moved):
+    """Bytes that cross between host and device."""
+    return moved / table()["host"]["bus_bytes_per_ns"]["is"] / 1e6
+
+
 def host_ms(phase, moved):
     """Bytes that cross the bus, and what a serving loop does around a token."""
-    host = table()["host"]
-    served = host[HOST_PARTS[phase]]["is"] if phase in HOST_PARTS else 0.0
-    return moved / host["bus_bytes_per_ns"]["is"] / 1e6 + served
+    served = table()["host"][HOST_PARTS[phase]]["is"] if phase in HOST_PARTS else 0.0
+    return bus_ms(moved) + served
+
+
+def unfused_ms():
+    """Of a token and a layer whose scores are written out."""
+    return table()["host"]["unfused_us"]["is"] / 1e3
+
+
+def waiting(kind):
+    """The share of the shorter of compute and DMA engines that the other waits for."""
+    return table()["waiting"][fit.WAITING[kind]]["is"] if kind in fit.WAITING else 0.0
+
+
+def fitted():
+    """The stored calibration, as fit.fitted gives one."""
+    t = table()
+    return {"factors": {k: c["factor"] for k, c in t["classes"].items()}, "host": {n: t["host"][n]["is"] for n in HOST_PARTS.values()},
+            "unfused_us": t["host"]["unfused_us"]["is"], "waiting": {n: w["is"] for n, w in t["waiting"].items()}}  # fmt: skip
+
+
+def width(kind, chip):
+    """log of the band's factor."""
+    return math.log(band(kind, chip)[0][1])
 
 
 @functools.cache

@@ -40,7 +40,7 @@ def answers(a):
             raise Stop(USAGE, f"--new-tokens with --phase {phase}; tokens are written by prefill and decode")
         how = {"phase": phase, "batch": a.batch, "seq": a.seq, "tp": a.tp, "lnc": a.lnc, "dtype": DTYPES.get(a.dtype),
                "auto_cast": a.auto_cast, "auto_cast_type": a.auto_cast_type, "image": a.image_size,
-               "new_tokens": a.new_tokens or 0, **of_training(a, phase)}  # fmt: skip
+               "new_tokens": a.new_tokens or 0, "sdk": a.sdk, **of_training(a, phase)}  # fmt: skip
         found, refused = [], None
         for name in names:
             try:

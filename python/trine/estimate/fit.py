@@ -1,70 +1,83 @@
-"""The calibration of published rows: a factor of device time for each class of program, and the host's part of a token
-that is served, the first and each that follows. Pure arithmetic on what accuracy.py has computed; no row is looked at
-twice by its own prediction under leave-one-out.
+"""The calibration of published measurements: a factor of device time for each class of program, and the host's part of a
+token that is served, the first and each that follows. Pure arithmetic on what trine.accuracy has computed.
+
+A factor needs eight measurements or is one, and so does a part of the host's, or is none: what fewer say is their own.
 """
 
-import dataclasses
 import math
 import statistics
 
-CLASSES = ("encoder", "convolution", "prefill", "streaming", "train")
+ROWS_MIN = 8
+MECHANISM_MIN = 3  # measurements for the one rate of a mechanism that the libraries' source shows
 HOST = ("first_token_ms", "token_ms")  # what a serving loop adds
-PRIOR_ROWS = 1  # a class is drawn towards the mean of all classes as if by one row more: the least a prior can weigh (unit information)
+SUMS = ("generation",)  # classes that are made of others
+OWN = ("decode",)  # bound by the DMA engines as Neuron's programs are: profiles lie around our program's own time
+# Classes with a share of waiting in place of a factor, by group: a decoder's many tokens, and training.
+WAITING = {"short prompts": "prompts", "long prompts": "prompts", "decoder forward": "prompts", "training": "training"}
 
 
-@dataclasses.dataclass(frozen=True)
-class Point:
-    """A measured time and what ours is made of, in ms."""
-
-    id: str
-    kind: str
-    measured: float
-    device: float
-    rest: float  # collectives, launch and what crosses the bus: taken as they are
-    host: str | None  # the part of the host that is in it besides, of HOST
-
-    def predicted(self, fit):
-        return self.device * fit["factors"][self.kind] + self.rest + (fit[self.host] if self.host else 0.0)
-
-    @property
-    def ratio(self):
-        """log of what is left of the measured time over our device time; None where nothing is left."""
-        left = self.measured - self.rest
-        return math.log(left / self.device) if left > 0 else None
-
-    def error(self, fit):
-        return math.log(self.predicted(fit) / self.measured)
+def device(own, serial, dma, waiting):
+    """A program on the device as Neuron's compiler overlaps it: at least our program's time, at least its compute engines' one
+    after the other, and of the shorter of these and the DMA engines' a share that the other waits for."""
+    return max(own, serial) + waiting * min(dma, serial)
 
 
-def factors(points):
-    """Medians by class, each drawn towards that of all classes: some rows are off for reasons no factor covers. Rows with
-    the host's part of a token in them say nothing of it."""
+def likely(term, fitted):
+    return device(term.device, term.serial, term.dma, fitted.get("waiting", {}).get(WAITING.get(term.kind), 0.0))
+
+
+def predicted(terms, fitted):
+    """In ms. terms: as trine.accuracy.predict has them."""
+    factors = fitted["factors"]
+    return sum(t.count * likely(t, fitted) * factors.get(t.kind, 1.0) for t in terms) + besides(terms, fitted)
+
+
+def besides(terms, fitted):
+    """What no factor is applied to."""
+    host, unfused = fitted["host"], fitted.get("unfused_us", 0.0) / 1e3
+    return sum(t.count * (t.rest + host.get(t.host, 0.0) + t.unfused * unfused) for t in terms)
+
+
+def factors(points, fitted):
+    """Medians by class of what is left of the measured time over the device's."""
     ratios = {}
     for p in points:
-        if not p.host and p.ratio is not None:
-            ratios.setdefault(p.kind, []).append(p.ratio)
-    everywhere = statistics.median(statistics.median(r) for r in ratios.values()) if ratios else 0.0
-    return {k: math.exp(statistics.median([*ratios.get(k, []), *[everywhere] * PRIOR_ROWS])) for k in CLASSES}
+        own, rest = sum(t.count * likely(t, fitted) for t in p.terms), besides(p.terms, fitted)
+        if p.kind not in SUMS and p.kind not in OWN and p.kind not in WAITING and own > 0 and p.measured > rest:
+            ratios.setdefault(p.kind, []).append(math.log((p.measured - rest) / own))
+    return {kind: math.exp(statistics.median(r)) for kind, r in ratios.items() if len(r) >= ROWS_MIN}
 
 
 def fitted(points):
-    """The factors, and with them the host's times that leave the least squares of errors, as logarithms. Squares, as few
-    rows tell them and disagree: least errors would meet one of them and pass the others by."""
-    known = {"factors": factors(points)}
+    """Factors of what holds nothing of the host's, then with them the parts that leave the least errors (their sum, so that
+    one row that is off for a reason of its own does not draw the others)."""
+    known = {"factors": {}, "host": {}, "unfused_us": 0.0, "waiting": {}}
+    plain = [p for p in points if p.kind not in SUMS]
+    alone = [p for p in plain if not any(t.host or t.unfused for t in p.terms)]
+    known["factors"] = factors(alone, known)
+    known["waiting"] = shares_of_waiting([p for p in alone if p.kind in WAITING], known)
     for name in HOST:
-        on_host = [p for p in points if p.host == name]
-        most = min((p.measured for p in on_host), default=0.0)
-        tried = [known | {name: most * step / 100} for step in range(100)]
-        known = min(tried, key=lambda fit: sum(p.error(fit) ** 2 for p in on_host))
+        own = [p for p in plain if any(t.host == name and not t.unfused for t in p.terms)]
+        if len(own) >= ROWS_MIN:
+            most = statistics.median(p.measured for p in own)
+            known["host"] = best([known["host"] | {name: most * step / 200} for step in range(100)], "host", known, own)
+    own = [p for p in plain if any(t.unfused for t in p.terms)]
+    if len(own) >= MECHANISM_MIN:
+        known["unfused_us"] = best([step / 20 for step in range(200)], "unfused_us", known, own)
     return known
 
 
-def left_out(points):
-    """{id: the error of each row under a fit on all others}, as a logarithm."""
-    return {p.id: p.error(fitted([q for q in points if q is not p])) for p in points}
+def shares_of_waiting(points, known):
+    """One for each group; a group of too few measurements has that of both together."""
+    out = {}
+    for group in dict.fromkeys(WAITING.values()):
+        own = [p for p in points if WAITING[p.kind] == group]
+        own = own if len(own) >= ROWS_MIN else points
+        if len(own) >= ROWS_MIN:
+            tried = [{g: step / 50 for g in WAITING.values()} for step in range(101)]
+            out[group] = best(tried, "waiting", known, own)[group]
+    return out
 
 
-def spread(errors):
-    """The factor that nine in ten of the rows lie within when they are left out."""
-    ordered = sorted(abs(e) for e in errors)
-    return math.exp(ordered[min(len(ordered) - 1, math.ceil(0.9 * len(ordered)) - 1)])
+def best(tried, name, known, points):
+    return min(tried, key=lambda value: sum(abs(math.log(predicted(p.terms, known | {name: value}) / p.measured)) for p in points))

@@ -7,7 +7,7 @@ length), and a step reads all of its bucket.
 
 import dataclasses
 
-from trine.estimate import calibration, cores
+from trine.estimate import calibration, cores, neuron
 
 BUCKET_LEAST = 128  # tokens: the partitions that a tile of keys lies on, so that a shorter cache would take as long
 
@@ -57,8 +57,9 @@ def _answer(like, run, phase, batch, length):
         like,
         phase=phase,
         seq=length,
-        kind=calibration.kind_of("decoder", phase, batch * length, like.layout.instance["chip"]),
+        kind=calibration.kind_of("decoder", phase, batch, length),
         runs=[(found, 1)],
         collectives=cores.collectives(found.uses, like.layout),
         results=like.batch * (length if phase == "prefill" else 1),
+        unfused=neuron.unfused(run.args[0], phase, batch, length, like.layout, like.sdk),
     )

@@ -40,18 +40,18 @@ class Run:
         return self.counted.numbers() | {"sharing": self.sharing} | ({"mfu_pct": 0.0} if self.is_repeated else {})
 
 
-def host_bytes(traced_phase, phase):
-    """Inputs that are new in every call and results. What a decoder keeps on the device, and logits that the device
+def host_bytes(traced_phase, phase, writes):
+    """Inputs that are new in every call and results. What a model that writes keeps on the device, and logits that the device
     picks a token from, do not cross."""
     import jax
 
     inputs = traced_phase.shapes[-1] if phase in ("train", "gradients") else traced_phase.shapes[1]
-    if phase != "forward":
+    if phase != "forward" or writes:
         return bytes_of(inputs)
     return bytes_of(inputs) + bytes_of(jax.eval_shape(traced_phase.function, *traced_phase.shapes))
 
 
-CHUNK = 2048  # tokens at once of a longer prompt: enough to hide the reading of weights six times over (calibration.balance)
+CHUNK = 2048  # tokens at once of a longer prompt: enough to hide the reading of weights six times over (337 operations for a byte on Trainium1)
 IMAGES = {"resnet": 8, "convnext": 8, "efficientnet": 8, "vgg": 8, "swin": 8, "unet": 1, "vae": 1, "dit": 1, "sd3": 1, "flux": 1}  # likewise: 8 of the smallest, 7 x 7 positions, hide it once; a UNet's work is on 64 x 64
 # Layers of the programs that a long one is taken from: between the first and the last, which overlap with what is around
 # all layers, one and three. Of a large layer (instructions; each takes half a second to compile) there are one and two:
@@ -200,7 +200,7 @@ def timed_whole(model, phase, batch, seq, at, tokens=None, **how):
     traced = time.perf_counter() - begin
     resident = {"weights": 0} | {resident: i for i, resident in ARGUMENTS[phase].items()}
     run = timed_program(artifact, at, what, traced_phase.shapes, resident, traced_phase.donated, **how)
-    return dataclasses.replace(run, trace_s=traced, host_bytes=run.host_bytes + host_bytes(traced_phase, phase))
+    return dataclasses.replace(run, trace_s=traced, host_bytes=run.host_bytes + host_bytes(traced_phase, phase, model.writes))
 
 
 def timed_program(artifact, at, what, shapes, resident, donated=(), cast="none", cast_type="bf16"):

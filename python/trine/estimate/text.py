@@ -107,13 +107,16 @@ def detail(answer):
     t, lnc = d["latency_ms"], f", logical cores of {d['lnc']}" if d["lnc"] > 1 else ""
     lines = [
         f"\n{d['instance']}: our program {span(t['achievable'])}; Neuron's likely {span(t['p50'])}"
-        f" ({d['calibration']['class']} programs: ×{d['calibration']['factor']:.2f} of device time)",
+        f" ({', '.join(answer.why_likely())})",
         f"  device {span(t['device'])} · collectives {span(t['collectives']) if t['collectives'] else 'none'}"
         f" · launch {span(t['launch'])} · host {span(t['host'])}",
         f"  HBM {size(d['hbm_read_bytes'])} read, {size(d['hbm_write_bytes'])} written by each core",
         memory_line(d),
         f"  {copies(d)}{lnc} · compiled in {d['compile_s']:.2f} s, timed in {d['timer_s']:.2f} s",
     ]
+    lines.append(f"  band: {d['calibration']['band_from']}")
+    if answer.out_of_range:
+        lines.append(f"  {answer.out_of_range}")
     if d["on_host"]:
         lines.append(f"  the host runs {', '.join(sorted(set(d['on_host'])))}; its own time is not counted")
     if answer.layout.idle:

@@ -74,7 +74,7 @@ def trained(run, made, plan, *, batch, seq):
         uses.append(passed(model, at, plan, batch * seq, 2 * (plan.accumulate + more)))
     if plan.copies > 1:
         uses += summed(model, at, plan)
-    return made(phase="train", seq=seq, kind="train", runs=runs_made, collectives=uses, results=made.keywords["batch"] * plan.accumulate,
+    return made(phase="train", seq=seq, kind="training", runs=runs_made, collectives=uses, results=made.keywords["batch"] * plan.accumulate,
                 copies=plan.copies, plan=plan, late_ms=late_ms)  # fmt: skip
 
 

@@ -16,7 +16,7 @@ namespace {
 nb::object as_dict(const Json& json) { return nb::module_::import_("json").attr("loads")(json.text()); }
 
 nb::object time_collective(const std::string& instance, const std::string& kind, int64_t bytes, int64_t ranks,
-                           int64_t nodes, int64_t lnc, int64_t stride, bool all_groups) {
+                           int64_t nodes, int64_t lnc, int64_t stride, bool all_groups, const std::string& algorithm) {
   run::CollectiveQuery q;
   q.cluster.instance = or_raise(arch::find_instance(instance));
   q.cluster.lnc = lnc > 0 ? lnc : q.cluster.instance->chip->lnc_default;
@@ -29,6 +29,7 @@ nb::object time_collective(const std::string& instance, const std::string& kind,
     or_raise(Result<void>(fail(Code::invalid, cat("no collective \"", kind, "\" on ", nodes, " nodes at lnc ", lnc))));
   q.request.kind = *found;
   q.request.bytes = bytes;
+  q.request.algorithm = comm::algorithm_by_name(algorithm);
   return as_dict(or_raise(run::answer(q)).json());
 }
 
@@ -44,8 +45,9 @@ nb::object cost_of(const std::string& instance, double ns, double cores, double 
 void bind_cost(nb::module_& m) {
   using namespace nb::literals;
   m.def("time_collective", time_collective, "instance"_a, "kind"_a, "bytes"_a, "ranks"_a = 0, "nodes"_a = 1,
-        "lnc"_a = 0, "stride"_a = 1, "all_groups"_a = false,
-        "Time of a collective among logical cores, as a row of `trine collectives --json`.");
+        "lnc"_a = 0, "stride"_a = 1, "all_groups"_a = false, "algorithm"_a = "",
+        "Time of a collective among logical cores, as a row of `trine collectives --json`; `algorithm`: instead of the "
+        "chosen one.");
   m.def("cost_of", cost_of, "instance"_a, "ns"_a, "cores"_a = 0.0, "results"_a = 1.0, "utilisation"_a = 1.0,
         "Dollars by way to rent, watts and joules of that much time on some of an instance's cores (0: all).");
 }

@@ -116,6 +116,7 @@ nb::dict instance_dict(const arch::Instance& i) {
   d["chip"] = i.chip->name;
   d["chips"] = i.chips;
   d["cores"] = i.cores();
+  d["network.efa_gbps"] = i.network.efa_gbps;
   return d;
 }
 

@@ -6,6 +6,7 @@
 #include "api/python/raise.h"
 #include "arch/program/container.h"
 #include "arch/program/verify.h"
+#include "run/accuracy/bands.h"
 #include "run/drivers/timed/timed.h"
 #include "run/profile/line_times.h"
 #include "run/report/sum.h"
@@ -23,12 +24,12 @@ struct Timed {
 };
 
 Timed time_program(const arch::Program& program, const std::string& instance_name, bool jump, int cores_on_stack,
-                   bool lines) {
+                   bool lines, int64_t events) {
   const arch::Instance& instance = *or_raise(arch::find_instance(instance_name));
   or_raise(arch::first_error(arch::verify(program, *instance.chip)));
   sim::TimeOptions options;
   options.jump = jump;
-  options.events_max = 0;
+  options.events_max = events;
   options.cores_on_stack = cores_on_stack;
   run::LineTimes by_line(program);
   if (lines) options.observer = &by_line;
@@ -48,6 +49,20 @@ run::Report add_reports(const std::vector<run::Report>& parts) {
   return run::added(parts, instance_of(parts[0]));
 }
 
+// What was recorded of engines and DMA engines at work, in the order it was.
+nb::list events(const Timed& t) {
+  nb::list out;
+  for (const sim::Event& e : t.result.timing.events) {
+    if (e.doing != sim::Doing::execute) continue;
+    nb::dict d;
+    const std::string part(sim::name(e.part));
+    d["part"] = part;
+    d["start_ns"] = sim::to_ns(e.start), d["end_ns"] = sim::to_ns(e.end), d["done_ns"] = sim::to_ns(e.done);
+    out.append(d);
+  }
+  return out;
+}
+
 nb::list findings(const Timed& t) {
   nb::list out;
   for (const run::Finding& f : t.result.findings) out.append(nb::str(f.text().c_str()));
@@ -64,6 +79,10 @@ void bind_time(nb::module_& m) {
       .def_prop_ro(
           "jumped", [](const Timed& t) { return t.result.timing.jumped; }, "instructions not walked one by one")
       .def_prop_ro("findings", findings)
+      .def_prop_ro("events", events, "of work, as many as were asked for: part, start_ns, end_ns, done_ns")
+      .def_prop_ro(
+          "dma_packet_ns", [](const Timed& t) { return sim::to_ns(t.result.timing.dma_packets); },
+          "busy time of DMA engines, summed over them")
       .def_prop_ro(
           "lines",
           [](const Timed& t) { return nb::module_::import_("json").attr("loads")(t.lines.empty() ? "[]" : t.lines); },
@@ -90,5 +109,13 @@ void bind_time(nb::module_& m) {
       },
       nb::arg("first"), nb::arg("last"), nb::arg("count"), "`count` programs, evenly from the first to the last");
   m.def("time", time_program, nb::arg("program"), nb::arg("instance") = "trn2.3xlarge", nb::arg("jump") = true,
-        nb::arg("cores_on_stack") = 0, nb::arg("lines") = false, "Times a verified program on one virtual instance.");
+        nb::arg("cores_on_stack") = 0, nb::arg("lines") = false, nb::arg("events") = 0,
+        "Times a verified program on one virtual instance.");
+  m.def(
+      "accuracy_file",
+      [](const std::string& name) {
+        const auto text = or_raise(run::accuracy_file(name));
+        return nb::str(text.data(), text.size());
+      },
+      nb::arg("name"), "A data file of published measurements, or a program that one of them is of.");
 }

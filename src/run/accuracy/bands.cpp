@@ -1,11 +1,13 @@
-// Quantiles of the residuals; see bands.h.
+// Looks bands up; see bands.h.
 #include "run/accuracy/bands.h"
 
-#include <algorithm>
-#include <vector>
+#include <map>
+#include <span>
+#include <utility>
 
 #include "base/embedded.h"
 #include "base/format/json.h"
+#include "base/text.h"
 
 namespace trine::run {
 
@@ -13,47 +15,33 @@ std::span<const EmbeddedFile> embedded_accuracy();  // written by the build
 
 namespace {
 
-constexpr size_t kRowsMin = 5;
+using Bands = std::map<std::pair<int64_t, std::string>, Band>;  // by generation and bound
 
-std::vector<Residual> read_residuals() {
-  std::vector<Residual> out;
-  for (const EmbeddedFile& file : embedded_accuracy()) {
-    if (file.name != "residuals.json") continue;
-    const auto json = parse_json(file.text, file.name);
-    CHECK(json.has_value(), "residuals.json is written by trine itself");
-    for (const Json& row : (*json).find("rows")->items())
-      out.push_back({row.find("bound")->string(), row.find("ratio")->number()});
-  }
+Bands read_bands() {
+  const auto text = accuracy_file("bands.json");
+  CHECK(text.has_value(), "bands.json is among the embedded files");
+  const auto json = parse_json(*text, "bands.json");
+  CHECK(json.has_value(), "bands.json is written by `make accuracy`");
+  Bands out;
+  for (const Json& row : (*json).find("bands")->items())
+    out[{row.find("generation")->integer(), row.find("bound")->string()}] = {
+        row.find("low")->number(), row.find("high")->number(), static_cast<int>(row.find("rows")->integer()),
+        row.find("from")->string()};
   return out;
-}
-
-double quantile(const std::vector<double>& sorted, double q) {
-  const double at = q * static_cast<double>(sorted.size() - 1);
-  const size_t i = static_cast<size_t>(at);
-  const double rest = at - static_cast<double>(i);
-  return i + 1 < sorted.size() ? sorted[i] * (1 - rest) + sorted[i + 1] * rest : sorted[i];
 }
 
 }  // namespace
 
-Band band_of(Bound bound) {
-  static const std::vector<Residual> all = read_residuals();
-  return band_of(bound, all);
+Result<std::string_view> accuracy_file(std::string_view name) {
+  for (const EmbeddedFile& f : embedded_accuracy())
+    if (f.name == name) return f.text;
+  return fail(Code::not_found, cat("no file ", name, " among those of run/accuracy"));
 }
 
-Band band_of(Bound bound, std::span<const Residual> all) {
-  std::vector<double> ratios;
-  for (const auto& r : all)
-    if (r.bound == name(bound)) ratios.push_back(r.ratio);
-  if (ratios.size() < kRowsMin) {
-    ratios.clear();
-    for (const auto& r : all)
-      if (r.bound != name(Bound::collective)) ratios.push_back(r.ratio);
-  }
-  if (ratios.empty()) return {};
-  std::sort(ratios.begin(), ratios.end());
-  return {std::min(1.0, quantile(ratios, 0.05)), std::max(1.0, quantile(ratios, 0.95)),
-          static_cast<int>(ratios.size())};
+Band band_of(Bound bound, const arch::Chip& chip) {
+  static const Bands all = read_bands();
+  const auto found = all.find({chip.generation, std::string(name(bound))});
+  return found == all.end() ? Band{} : found->second;
 }
 
 }  // namespace trine::run

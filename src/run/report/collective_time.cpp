@@ -16,7 +16,7 @@ Result<CollectiveAnswer> answer(const CollectiveQuery& query) {
   if (request.kind == comm::Collective::permute && request.pairs.empty())
     for (int32_t r = 0; r < int32_t(ranks); ++r) request.pairs.emplace_back(r, (r + 1) % int32_t(ranks));
   out.time = TRY(sim::time_collective(query.cluster, groups, request));
-  out.band = band_of(Bound::collective);
+  out.band = band_of(Bound::collective, *query.cluster.instance->chip);
   return out;
 }
 
@@ -27,6 +27,7 @@ Json CollectiveAnswer::json() const {
       .set("bytes", bytes)
       .set("ns", time.ns)
       .set("band_ns", Json::Array{time.ns * band.low, time.ns * band.high})
+      .set("band_from", band.from)
       .set("start_ns", time.start_ns)
       .set("latency_ns", time.latency_ns)
       .set("transfer_ns", time.transfer_ns)

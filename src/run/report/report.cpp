@@ -128,9 +128,10 @@ Report make_report(const arch::Program& program, const arch::Instance& instance,
   r.time_ns = to_ns(t.end);
   r.launch_ns = to_ns(t.preamble + t.teardown);
   find_bound(r, t);
-  const Band band = band_of(r.bound);
+  const Band band = band_of(r.bound, k);
   r.band_low_ns = r.time_ns * band.low;
   r.band_high_ns = r.time_ns * band.high;
+  r.band_from = band.from;
   add_engines(r, t);
   r.instructions = t.instructions;
   r.transfers = t.transfers;

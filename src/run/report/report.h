@@ -24,7 +24,8 @@ struct Report {
   std::string program, instance, chip;
   int cores = 1;
   double time_ns = 0;
-  double band_low_ns = 0, band_high_ns = 0;  // 90 % of our residuals lie inside
+  double band_low_ns = 0, band_high_ns = 0;  // nine in ten measurements of such programs lay inside
+  std::string band_from = {};                // which measurements
   double launch_ns = 0;                      // preamble and teardown, part of time_ns
   Bound bound = Bound::tensor;
   double bound_share = 0;  // of the critical path

@@ -84,7 +84,7 @@ Json Report::json() const {
   Json j = Json::object();
   j.set("program", program).set("instance", instance).set("chip", chip).set("cores", cores);
   j.set("time_ns", time_ns);
-  j.set("band_ns", Json::Array{band_low_ns, band_high_ns});
+  j.set("band_ns", Json::Array{band_low_ns, band_high_ns}).set("band_from", band_from);
   j.set("launch_ns", launch_ns);
   j.set("bound", Json::object()).set("instructions", instructions);
   Json bound_json = Json::object();

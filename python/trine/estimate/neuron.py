@@ -1,0 +1,84 @@
+"""Choices of Neuron's own compiler and libraries that ours does not make, by SDK version: files of sdk/, each line with its
+evidence. The likely time follows them where they are known; calibration.json has factors for what is not.
+"""
+
+import functools
+import json
+from pathlib import Path
+
+from trine import _core
+
+SCORE_BYTES = 4  # softmax is computed in f32
+COMPUTE = ("tensor", "vector", "scalar", "gpsimd")
+
+
+@functools.cache
+def versions():
+    """{(2, 18): content}, oldest first."""
+    found = {}
+    for path in (Path(__file__).parent / "sdk").glob("sdk-*.json"):
+        content = json.loads(path.read_text())
+        found[number(content["version"])] = content
+    return dict(sorted(found.items()))
+
+
+def number(version):
+    try:
+        return tuple(int(part) for part in version.split(".")[:2])
+    except ValueError:
+        raise ValueError(f'--sdk "{version}"; a version such as 2.18 is expected') from None
+
+
+def choice(name, sdk=None):
+    """What a version does: the newest file that is not newer than it has the line, or an older one. None: nothing is known."""
+    upto = number(sdk) if sdk else max(versions())
+    known = [v for at, v in versions().items() if at <= upto] or [next(iter(versions().values()))]
+    for content in reversed(known):
+        if name in content["choices"]:
+            return content["choices"][name]["is"]
+    return None
+
+
+def fused_attention(batch, seq, head_dim, lnc, sdk=None):
+    """Whether attention of a prompt is one kernel, which keeps its scores on the chip."""
+    rule = choice("prefill.attention_kernel.lnc2") if lnc > 1 else choice("prefill.attention_kernel", sdk)
+    return seq >= rule["tokens_min"] and batch <= rule["batch_max"] and head_dim <= rule["head_dim_max"]
+
+
+def unfused(model, phase, batch, seq, at, sdk=None):
+    """Tokens times layers of a prompt whose scores are written out: no kernel, and those of a layer do not fit on the chip."""
+    s = model.settings
+    if phase != "prefill" or model.family.kind != "decoder" or fused_attention(batch, seq, s.head_dim, at.lnc, sdk):
+        return 0.0
+    heads = -(-s.heads // at.shards)
+    chip = _core.chip(at.instance["chip"])
+    room = chip["partitions"] * chip["sbuf.bytes_per_partition"]
+    return float(batch * seq * s.layers) if batch * heads * seq * seq * SCORE_BYTES > room else 0.0
+
+
+def tail(model, sdk=None):
+    """How much more a program computes of sequences that end within a tile: tails are computed whole."""
+    towers = {"vit": lambda s: s, "clip": lambda s: s.vision}
+    if model.family.kind not in towers:
+        return 1.0
+    tile, tokens = choice("tiles.tokens", sdk), towers[model.family.kind](model.settings).patches + 1
+    return -(-tokens // tile) * tile / tokens
+
+
+def untied(settings):
+    """Of a model whose multiplies are cast: weights are constants, so the head's copy of a tied embedding is stored as it is
+    multiplied, and the embedding as it is read."""
+    return settings | {"tie_word_embeddings": False} if settings.get("model_type") in ("gpt2", "opt") else settings
+
+
+def serial_ms(busy, chip):
+    """Compute engines one after the other on cores whose engines share ports (NeuronCore-v2); on others, the longest."""
+    times = [ms for unit, ms in busy.items() if unit in COMPUTE]
+    return sum(times) if _core.chip(chip)["generation"] == 2 else max(times, default=0.0)
+
+
+def out_of_range(chip):
+    """Why times of a chip are not to be used; nothing for those that are."""
+    if _core.chip(chip)["generation"] > 1:
+        return ""
+    return "NeuronCore-v1 is out of range: its memories and rates are not published, and measured times were 4 to 30 times shorter"
