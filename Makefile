@@ -14,7 +14,7 @@ configure = cmake -S . -G Ninja -DPython_EXECUTABLE=$(CURDIR)/$(PYTHON)
 with = grep -q '^$(1):BOOL=ON' build/CMakeCache.txt || $(configure) -B build -D$(1)=ON >/dev/null
 
 build: .venv/.ready build/.apt build/build.ninja
-	@cmake --build build -j $(JOBS)
+	@cmake --build build -j $(JOBS) --target trine _core
 	@ln -sf ../../build/trine ../../build/neuron-ls .venv/bin/
 
 build/.apt: setup/apt.txt
@@ -38,7 +38,7 @@ demo: .venv/.ready build/.apt build/build.ninja
 
 test-build: build
 	@$(call with,TRINE_TESTS)
-	@cmake --build build -j $(JOBS)
+	@cmake --build build -j $(JOBS) --target trine _core
 
 test: test-build
 	@ctest --test-dir build --output-on-failure --no-tests=error -j $(JOBS)
@@ -77,7 +77,7 @@ replay-inputs: build
 # Each bench/*.cpp and bench/*.py is a program that prints its rows.
 bench: build
 	@$(call with,TRINE_BENCH)
-	@cmake --build build -j $(JOBS)
+	@cmake --build build -j $(JOBS) --target trine _core
 	@for b in $(patsubst bench/%.cpp,build/bench_%,$(wildcard bench/*.cpp)); do echo "== $$b"; $$b || exit 1; done
 	@for b in $(wildcard bench/*.py); do echo "== $$b"; $(PYTHON) $$b || exit 1; done
 

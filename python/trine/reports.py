@@ -32,8 +32,9 @@ class Report:
     """What a timed kernel means: time with its band, what bounds it, memory, energy, dollars.
 
     Prints as text. The numbers are attributes: time_ns and band (low, high), bound, engines (each with busy_ns and waits),
-    flops, mfu, mbu, hbm_read_bytes, hbm_write_bytes, sbuf_peak_bytes, psum_peak_bytes, energy_j, cost_usd, cost (by way to
-    rent), messages, instance, chip and program.
+    flops, mfu, mbu, hbm_read_bytes, hbm_write_bytes, sbuf_read_bytes, sbuf_write_bytes, psum_read_bytes, psum_write_bytes,
+    spill_save_bytes, spill_reload_bytes, sbuf_peak_bytes, psum_peak_bytes, energy_j, cost_usd, cost (by way to rent),
+    messages, instance, chip and program.
     """
 
     def __init__(self, timed, program, instance, messages=(), whole=None):
@@ -53,6 +54,12 @@ class Report:
         self.flops: int = n["flops"]
         self.hbm_read_bytes: int = n["hbm_read_bytes"]
         self.hbm_write_bytes: int = n["hbm_write_bytes"]
+        self.sbuf_read_bytes: int = n["sbuf_read_bytes"]
+        self.sbuf_write_bytes: int = n["sbuf_write_bytes"]
+        self.psum_read_bytes: int = n["psum_read_bytes"]
+        self.psum_write_bytes: int = n["psum_write_bytes"]
+        self.spill_save_bytes: int = n["spill_save_bytes"]  # of what was written to HBM
+        self.spill_reload_bytes: int = n["spill_reload_bytes"]  # of what was read from it
         self.sbuf_peak_bytes: int = n["sbuf_peak_bytes"]
         chip = machine.chip(self.chip)
         self.psum_peak_bytes: int = n["psum_banks_used"] * chip["psum.bank_bytes"] * chip["partitions"]

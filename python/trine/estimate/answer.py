@@ -12,6 +12,9 @@ PRODUCT = {"prefill": "token", "decode": "token", "train": "sequence", "forward"
 PICTURES = ("resnet", "convnext", "efficientnet", "vgg")  # whose size may be any
 NARROW = {"bf16": "bfloat16", "f16": "float16", "fp16": "float16"}  # what --auto-cast all makes of f32
 
+TRAFFIC = ("hbm_read_bytes", "hbm_write_bytes", "sbuf_read_bytes", "sbuf_write_bytes", "psum_read_bytes", "psum_write_bytes",
+           "spill_save_bytes", "spill_reload_bytes")  # fmt: skip
+
 
 @dataclasses.dataclass
 class Answer:
@@ -260,8 +263,7 @@ class Answer:
             "mfu_pct": self.mfu,
             "mbu_pct": self.mbu,
             "flops": r["flops"],
-            "hbm_read_bytes": r["hbm_read_bytes"],
-            "hbm_write_bytes": r["hbm_write_bytes"],
+            **{key: r[key] for key in TRAFFIC},
             "bound": r["bound"]["by"],
             "by_layer": self.layers(),
             "memory_bytes_per_core": self.memory,

@@ -102,6 +102,13 @@ def copies(d):
     return " ".join(w for w in words if w) + f": {t['global_batch']} sequences a step"
 
 
+def spilled(d):
+    """Of HBM's bytes those that were on chip before."""
+    if not d["spill_save_bytes"] + d["spill_reload_bytes"]:
+        return ""
+    return f"; of these {size(d['spill_save_bytes'])} spilled, {size(d['spill_reload_bytes'])} reloaded"
+
+
 def detail(answer):
     d = answer.as_dict()
     t, lnc = d["latency_ms"], f", logical cores of {d['lnc']}" if d["lnc"] > 1 else ""
@@ -110,7 +117,7 @@ def detail(answer):
         f" ({', '.join(answer.why_likely())})",
         f"  device {span(t['device'])} · collectives {span(t['collectives']) if t['collectives'] else 'none'}"
         f" · launch {span(t['launch'])} · host {span(t['host'])}",
-        f"  HBM {size(d['hbm_read_bytes'])} read, {size(d['hbm_write_bytes'])} written by each core",
+        f"  HBM {size(d['hbm_read_bytes'])} read, {size(d['hbm_write_bytes'])} written by each core{spilled(d)}",
         memory_line(d),
         f"  {copies(d)}{lnc} · compiled in {d['compile_s']:.2f} s, timed in {d['timer_s']:.2f} s",
     ]

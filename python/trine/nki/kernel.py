@@ -172,7 +172,7 @@ class Kernel:
 
     def _trace(self, chip, bound, tree, described, recorded):
         grid, cores = self._launch(chip)
-        tracer = Tracer(self.__name__, chip, grid, cores)
+        tracer = Tracer(self.__name__, chip, grid, cores, self._rules())
         tracer.dialect = self.dialect and self.dialect(tracer)
         buffer = SHARED_HBM if cores > 1 else PRIVATE_HBM
         with tracer:
@@ -195,6 +195,10 @@ class Kernel:
                 result = results
             self._apply_schedule(tracer)
             return self._finish(tracer, inputs, result, recorded)
+
+    def _rules(self):
+        """Whose its buffers and its order are; see Dialect in src/front/nki/trace.h."""
+        return "current"
 
     def _call(self, args, kwargs):
         """Runs the kernel's Python. What a call of ours makes of wrong arguments is the user's error, at their line."""

@@ -17,7 +17,10 @@ OLD_LIMITS = [
     "the same number. No values are computed; results have the right shape and hold NaN. Saved programs and traces are "
     "Trine's own formats under the names asked for.",
     "`nki.compiler` placement (`sbuf`, `psum`: `alloc`, `mod_alloc`) is obeyed unless `force_auto_alloc` says otherwise; its "
-    "other directives are accepted and have no effect, except `no_reorder`.",
+    "other directives are accepted and have no effect, except `no_reorder` and `skip_middle_end_transformations`.",
+    "Neuron's tensorizer rearranged such kernels, and so they are timed: what is loaded or computed again is merged, loops "
+    "are joined, and what does not fit into SBUF comes again ([bytes of kernels](decisions/20261117-bytes-of-kernels.md)). "
+    "`skip_middle_end_transformations` leaves a kernel as it is.",
     "Indices that the machine reads (`data[tile, i]`) need trn2 or newer, as DMA gathers do.",
 ]
 # What is there with a limit that NKI has not.

@@ -94,14 +94,14 @@ class Program:
 
 
 class Tracer:
-    def __init__(self, name: str, chip: str, grid=(), cores=1):
+    def __init__(self, name: str, chip: str, grid=(), cores=1, rules="current"):
         self.name = name
         self.chip_name = chip
         self.chip = machine.chip(chip)
         self.features = frozenset(self.chip["features"])
         self.grid = grid
         self.cores = cores
-        self.trace = _core.Trace(name, chip, cores)
+        self.trace = _core.Trace(name, chip, cores, rules)
         self.program = Program(0, (), 0)
         self.shared = []  # storages in shared_hbm, in order of creation
         self.constants = {}  # (kind, …) -> storage made once per core

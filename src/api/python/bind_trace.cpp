@@ -39,8 +39,9 @@ E member(const std::string& given, std::string_view what, const std::string_view
   throw nb::value_error(c.json().c_str());
 }
 
-Trace make_trace(const std::string& name, const std::string& chip, int cores) {
-  auto made = Trace::make(name, chip, cores);
+Trace make_trace(const std::string& name, const std::string& chip, int cores, const std::string& dialect) {
+  static constexpr std::string_view kDialects[] = {"current", "functional", "functional as is"};
+  auto made = Trace::make(name, chip, cores, member<front::Dialect>(dialect, "dialect", kDialects));
   if (!made) throw nb::value_error(diagnostic_of(made.error(), "launch").json().c_str());
   return *std::move(made);
 }
@@ -132,6 +133,7 @@ arch::Program finish(Trace& t) { return scheduled(value_of(t.close(), t.diagnost
 
 std::pair<arch::Program, std::string> finish_recorded(Trace& t) {
   arch::Kernel* const kernel = value_of(t.close(), t.diagnostic());
+  compile::rearrange(*kernel);
   auto bytes = arch::recording_bytes(*kernel);
   if (!bytes) throw nb::value_error(diagnostic_of(bytes.error(), "kernel").json().c_str());
   std::string text = to_base64(*bytes);
@@ -143,7 +145,7 @@ std::pair<arch::Program, std::string> finish_recorded(Trace& t) {
 void bind_trace(nb::module_& m) {
   using namespace nb::literals;
   nb::class_<Trace>(m, "Trace", "A kernel being recorded; finish() schedules it.")
-      .def(nb::new_(&make_trace), "name"_a, "chip"_a, "cores"_a = 1)
+      .def(nb::new_(&make_trace), "name"_a, "chip"_a, "cores"_a = 1, "dialect"_a = "current")
       .def("tensor", add_tensor, "name"_a, "space"_a, "dtype"_a, "shape"_a, "kind"_a = "scratch",
            "address"_a = nb::none(), "data"_a = nb::none(), "core"_a = 0, "alias"_a = -1, "file"_a = "", "line"_a = 0,
            "A tensor's number. Without an address the scheduler chooses one.")

@@ -57,11 +57,17 @@ class KernelReader {
     const std::string_view text = trim(lines_[number].substr(0, lines_[number].find('#')));
     const std::string_view word = text.substr(0, text.find(' '));
     if (text.empty()) return {};
+    if (text == "middle end") return out_.middle_end = true, Result<void>();
     const bool is_head =
         word == "kernel" || word == "chip" || word == "producer" || word == "tensor" || word == "const";
     if (!is_head) return instruction(number, text);
-    if (word == "tensor" || word == "const") out_.fixed_address.push_back(text.find(" at ") != text.npos);
-    head_.push_back(word == "kernel" ? cat("program", text.substr(word.size())) : std::string(text));
+    const size_t bar = text.find('|');
+    const std::string_view head = trim(text.substr(0, bar));
+    if (bar != text.npos && (word != "tensor" || trim(text.substr(bar + 1)) != "own"))
+      return wrong(number, cat("found `", text.substr(bar), "`, expected `| own` after a tensor"));
+    if (word == "tensor" || word == "const")
+      out_.origins.push_back({head.find(" at ") != head.npos, 0, bar != text.npos});
+    head_.push_back(word == "kernel" ? cat("program", head.substr(word.size())) : std::string(head));
     numbers_.push_back(number);
     return {};
   }
@@ -138,6 +144,7 @@ Result<Kernel> assemble_kernel(std::string_view text, std::string_view file_name
   out.chip = recording.program.chip.empty() ? &chip : TRY(find_chip(recording.program.chip));
   out.program().name = std::exchange(recording.program.name, "");
   out.program().chip = out.chip->name;
+  out.middle_end = recording.middle_end;
   TRY(append(out, recording, {}));
   return out;
 }

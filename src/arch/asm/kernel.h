@@ -1,6 +1,7 @@
 // A recorded kernel as text, both ways: assembly in program order, without streams or semaphores.
 //   kernel NAME, then `chip`, `tensor` and `const` lines as in assembly; a tensor on chip without `at` has no address
-//   yet. Instructions follow, each maybe with notes after bars:
+//   yet, one with `| own` is the user's own buffer, and the line `middle end` says that Neuron's tensorizer rearranges
+//   the kernel. Instructions follow, each maybe with notes after bars:
 //   | on vector gpsimd      the engines it may run on, where they are not all that the row allows
 //   | after 0 3             instructions, by their number from 0, that must be over before it
 //   | in order              it does not pass another such instruction on its engine

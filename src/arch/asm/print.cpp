@@ -161,9 +161,10 @@ void append_stream(std::string& out, const Program& p, const Stream& s) {
   label_here(s.insns.size());
 }
 
-// Name, chip and tensors; has_address: of each tensor on chip whether its address is known.
-template <class HasAddress>
-std::string head_of(std::string_view kind, const Program& p, HasAddress has_address) {
+// Name, chip and tensors; has_address: of each tensor on chip whether its address is known; note: what stands behind
+// it.
+template <class HasAddress, class Note>
+std::string head_of(std::string_view kind, const Program& p, HasAddress has_address, Note note) {
   std::string out(kind);
   append_name(out += ' ', p.name);
   out += '\n';
@@ -177,7 +178,7 @@ std::string head_of(std::string_view kind, const Program& p, HasAddress has_addr
     append_tensor(out, p, t, behind ? p.tensors[static_cast<size_t>(t.alias)].address : allocator.next(t.space, t.core),
                   has_address(i));
     allocator.taken(t);
-    out += '\n';
+    append_text(out, cat(note(i), "\n"));
   }
   return out;
 }
@@ -199,7 +200,7 @@ void append_notes(std::string& out, const Kernel& kernel, const KernelInsn& w) {
 }  // namespace
 
 std::string disassemble(const Program& p) {
-  std::string out = head_of("program", p, [](size_t) { return true; });
+  std::string out = head_of("program", p, [](size_t) { return true; }, [](size_t) { return ""; });
   for (const Stream& s : p.streams) append_stream(out, p, s);
   return out;
 }
@@ -216,8 +217,10 @@ std::string describe_insn(const Kernel& kernel, const KernelInsn& w) {
 }
 
 std::string disassemble(const Kernel& kernel, bool has_addresses) {
-  std::string out =
-      head_of("kernel", kernel.program(), [&](size_t i) { return has_addresses || kernel.origins[i].fixed_address; });
+  std::string out = head_of(
+      "kernel", kernel.program(), [&](size_t i) { return has_addresses || kernel.origins[i].fixed_address; },
+      [&](size_t i) { return kernel.origins[i].own ? " | own" : ""; });
+  if (kernel.middle_end) out += "middle end\n";
   size_t depth = 1;
   for (const KernelInsn& w : kernel.insns) {
     if (ends_loop(w)) --depth;

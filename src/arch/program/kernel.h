@@ -35,6 +35,7 @@ struct KernelInsn {
 struct Origin {
   bool fixed_address = false;  // the user chose the address
   uint32_t line = 0;           // where it was made, as Insn::line
+  bool own = false;            // the user's own buffer: one place for all that is ever written to it
 };
 
 struct Kernel {
@@ -43,6 +44,7 @@ struct Kernel {
   std::vector<KernelInsn> insns;  // of all cores, in program order
   std::vector<uint32_t> afters;
   std::vector<Origin> origins;  // of each tensor
+  bool middle_end = false;      // Neuron's tensorizer rearranges it: NKI's functional dialect
   std::vector<std::string> messages;
 
   Program& program() { return builder.program(); }

@@ -11,6 +11,7 @@ namespace trine::arch {
 namespace {
 
 constexpr uint32_t kFixed = 1, kQueue = 2, kRepeats = 4;
+constexpr uint32_t kAddress = 1, kOwnBuffer = 2;  // of a tensor
 
 // Words of 32 bits, one after the other.
 class Words {
@@ -32,7 +33,8 @@ class Words {
 
 std::vector<uint32_t> words_of(const Kernel& kernel) {
   std::vector<uint32_t> out;
-  for (const Origin& o : kernel.origins) out.push_back(o.fixed_address);
+  out.push_back(kernel.middle_end);
+  for (const Origin& o : kernel.origins) out.push_back((o.fixed_address ? kAddress : 0) | (o.own ? kOwnBuffer : 0));
   for (const KernelInsn& w : kernel.insns) {
     out.push_back(w.engines);
     out.push_back((w.fixed_order ? kFixed : 0) | (w.queue_given ? kQueue : 0) | (w.repeats ? kRepeats : 0));
@@ -88,7 +90,7 @@ class Appender {
     const bool is_constant = t.kind == TensorKind::constant;
     tensors_.push_back(is_constant ? to_.builder.add_constant(std::move(t), bytes)
                                    : to_.builder.add_tensor(std::move(t)));
-    to_.origins.push_back({part_.fixed_address[i], 0});
+    to_.origins.push_back(part_.origins[i]);
     return {};
   }
 
@@ -194,8 +196,10 @@ Result<Recording> parse_recording(std::span<const std::byte> bytes) {
     if (a.kind == SectionKind::kernel_insns) found = &a;
   if (!found) return fail(Code::invalid, "a program where the recording of a kernel is expected");
   Words words(found->bytes);
+  out.middle_end = TRY(words.next()) != 0;
   for (size_t i = 0; i < out.program.tensors.size(); ++i) {
-    out.fixed_address.push_back(TRY(words.next()) != 0);
+    const uint32_t flags = TRY(words.next());
+    out.origins.push_back({(flags & kAddress) != 0, 0, (flags & kOwnBuffer) != 0});
     if (out.program.tensors[i].alias >= int32_t(i))
       return fail(Code::invalid, "a kernel's output is the storage of a later tensor");
   }

@@ -22,7 +22,8 @@ struct Recording {
   };
   Program program = {};
   std::vector<Beside> kernel_insns = {};
-  std::vector<bool> fixed_address = {};  // of each tensor: the user chose the address
+  std::vector<Origin> origins = {};  // of each tensor; without lines
+  bool middle_end = false;           // as the kernel's
 
   // Tensors of a kind, in the order in which they were made.
   std::vector<uint32_t> tensors(TensorKind kind) const;

@@ -9,8 +9,11 @@
 #include "base/text.h"
 #include "compile/stream/forward.h"
 #include "compile/stream/hoist.h"
+#include "compile/stream/interleave.h"
+#include "compile/stream/join.h"
 #include "compile/stream/memory/allocate.h"
 #include "compile/stream/memory/versions.h"
+#include "compile/stream/merge.h"
 #include "compile/stream/registers.h"
 #include "compile/stream/semaphores.h"
 #include "compile/stream/unroll.h"
@@ -23,6 +26,14 @@ constexpr std::string_view kForward = "forward", kHoist = "hoist", kUnroll = "un
 
 bool has_loops(const StreamState& s) {
   return std::any_of(s.kernel.insns.begin(), s.kernel.insns.end(), arch::begins_loop);
+}
+
+// Kernels of NKI's functional dialect, whose loops are unrolled while tracing, where the user placed nothing: tensors
+// of one's own address may lie over each other.
+bool has_middle_end(const StreamState& s) {
+  const auto fixed = [](const Origin& o) { return o.fixed_address; };
+  return s.kernel.middle_end && s.kernel.program().cores == 1 && !has_loops(s) &&
+         std::none_of(s.kernel.origins.begin(), s.kernel.origins.end(), fixed);
 }
 
 Result<void> refuse(StreamState& s, Diagnostic why) {
@@ -101,6 +112,25 @@ constexpr PassForm<StreamState> kProgram{
 bool forwards(const StreamState& s) { return !s.hoists && !s.kernel.chip->has(arch::Feature::vector_fast_modes); }
 
 constexpr Pass<StreamState> kPasses[] = {
+    {.name = "merge",
+     .run = [](StreamState& s) { return merge_equal(s.kernel), Result<void>(); },
+     .needs = "kernel",
+     .form = &kKernel,
+     .help =
+         "what is loaded or computed again from the same is made once, where SBUF holds it; NKI's functional dialect",
+     .applies = has_middle_end},
+    {.name = "join",
+     .run = [](StreamState& s) { return join_loops(s.kernel), Result<void>(); },
+     .needs = "kernel",
+     .form = &kKernel,
+     .help = "loops that pass more to each other than SBUF holds become one; NKI's functional dialect",
+     .applies = has_middle_end},
+    {.name = "interleave",
+     .run = [](StreamState& s) { return interleave_sums(s.kernel), Result<void>(); },
+     .needs = "kernel",
+     .form = &kKernel,
+     .help = "sums that multiply by the same stationary tiles go side by side; NKI's functional dialect",
+     .applies = has_middle_end},
     {.name = kForward,
      .run = [](StreamState& s) { return run_undoable(s, kForward, forward_through_psum); },
      .needs = "kernel",
@@ -159,6 +189,13 @@ constexpr Pass<StreamState> kPasses[] = {
 };
 
 }  // namespace
+
+void rearrange(Kernel& kernel) {
+  if (!has_middle_end({.kernel = kernel})) return;
+  merge_equal(kernel);
+  join_loops(kernel);
+  interleave_sums(kernel);
+}
 
 const Pipeline<StreamState>& stream_pipeline() {
   static constexpr Pipeline<StreamState> kPipeline{"stream", kPasses, retreat};

@@ -44,11 +44,11 @@ bool keeps_state(const arch::RowInfo& info) { return info.row->name.starts_with(
 
 }  // namespace
 
-Result<Trace> Trace::make(std::string name, std::string_view chip, int cores) {
-  return make(std::move(name), *TRY(arch::find_chip(chip)), cores);
+Result<Trace> Trace::make(std::string name, std::string_view chip, int cores, Dialect dialect) {
+  return make(std::move(name), *TRY(arch::find_chip(chip)), cores, dialect);
 }
 
-Result<Trace> Trace::make(std::string name, const arch::Chip& chip, int cores) {
+Result<Trace> Trace::make(std::string name, const arch::Chip& chip, int cores, Dialect dialect) {
   if (cores < 1 || cores > chip.cores)
     return fail(Code::unsupported, cat("the kernel runs on ", cores, " cores together; ", chip.name, " has ",
                                        chip.cores, "; launch it with that many"));
@@ -57,6 +57,8 @@ Result<Trace> Trace::make(std::string name, const arch::Chip& chip, int cores) {
   t.kernel_.program().name = std::move(name);
   t.kernel_.program().chip = chip.name;
   t.kernel_.program().cores = static_cast<uint8_t>(cores);
+  t.kernel_.middle_end = dialect == Dialect::functional;
+  t.own_buffers_ = dialect == Dialect::current;
   t.loops_.resize(static_cast<size_t>(cores));
   return t;
 }
@@ -137,7 +139,8 @@ Result<uint32_t> Trace::tensor(const TensorArgs& args) {
                  cat("a constant of ", arch::tensor_bytes(t), " bytes"));
   const uint32_t index = t.kind == arch::TensorKind::constant ? kernel_.builder.add_constant(std::move(t), args.data)
                                                               : kernel_.builder.add_tensor(std::move(t));
-  kernel_.origins.push_back({args.address.has_value(), kernel_.builder.line(args.file, args.line)});
+  kernel_.origins.push_back(
+      {args.address.has_value(), kernel_.builder.line(args.file, args.line), on_chip && own_buffers_});
   return index;
 }
 

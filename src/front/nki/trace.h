@@ -59,11 +59,18 @@ struct EmitArgs {
   bool fixed_order = false;
 };
 
+// Whose a kernel's buffers and order are.
+enum class Dialect : uint8_t {
+  current,           // the user's: what is allocated once is one place
+  functional,        // the compiler's: tiles are values, which Neuron's tensorizer rearranges
+  functional_as_is,  // the same without that: skip_middle_end_transformations
+};
+
 class Trace {
  public:
-  static Result<Trace> make(std::string name, std::string_view chip, int cores = 1);
+  static Result<Trace> make(std::string name, std::string_view chip, int cores = 1, Dialect = Dialect::current);
   // On a chip of one's own, which must outlive the trace.
-  static Result<Trace> make(std::string name, const arch::Chip& chip, int cores = 1);
+  static Result<Trace> make(std::string name, const arch::Chip& chip, int cores = 1, Dialect = Dialect::current);
 
   Result<uint32_t> tensor(const TensorArgs& args);
   Result<uint32_t> tile(const TileArgs& args);
@@ -106,6 +113,7 @@ class Trace {
   Diagnostic diagnostic_;
   std::string_view file_;  // of the call in hand
   uint32_t line_ = 0;
+  bool own_buffers_ = true;
   bool closed_ = false;
 };
 

@@ -48,6 +48,16 @@ std::string bound_text(Bound b) {
   return cat(name(b), " engine");
 }
 
+// What passes through the memories on chip, and of HBM's bytes those that were on chip before.
+static std::string traffic_text(const sim::Traffic& t) {
+  const auto bytes = [](int64_t n) { return with_unit_bytes(static_cast<double>(n)); };
+  std::string out = cat("SBUF ", bytes(t.sbuf_read), " read, ", bytes(t.sbuf_write), " written · PSUM ",
+                        bytes(t.psum_read), " read, ", bytes(t.psum_write), " written");
+  if (t.spill_save || t.spill_reload)
+    out += cat(" · spilled ", bytes(t.spill_save), ", reloaded ", bytes(t.spill_reload));
+  return out;
+}
+
 std::string Report::text() const {
   const double bound_busy = bound == Bound::launch ? bound_share
                             : bound == Bound::dma  ? engines.back().busy_share
@@ -60,6 +70,7 @@ std::string Report::text() const {
       cat("  memory    SBUF ", mebibytes(sbuf_peak_bytes), " of ", mebibytes(sbuf_bytes), " MiB · PSUM ",
           psum_banks_used, " of ", psum_banks, " banks · HBM ", with_unit_bytes(static_cast<double>(traffic.hbm_read)),
           " read, ", with_unit_bytes(static_cast<double>(traffic.hbm_write)), " written\n");
+  out += cat("  traffic   ", traffic_text(traffic), "\n");
   out += cat("  MFU ", percent(mfu), " · MBU ", percent(mbu), " · ", with_commas(instructions),
              " instructions · launch ", with_unit_ns(launch_ns), "\n");
   out += "  cost      ";

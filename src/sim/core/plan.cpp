@@ -173,13 +173,15 @@ class Preparer {
     plan_.transfers.push_back(std::move(w));
   }
 
-  // A transfer between SBUF and an HBM tensor that is neither input, output nor constant is a spill.
+  // A transfer between SBUF and an HBM tensor that is neither input, output nor constant is a spill; and one of a
+  // tensor that says so, as Neuron's profiler counts the `_spill_` tensors that its compiler writes into kernels.
   void note_spill(TimedInsn& p, const Call& call) {
     for (size_t s = 0; s < call.info.slots.size(); ++s) {
       const arch::Operand& o = call.operand(static_cast<int>(s));
       if (o.kind != arch::OperandKind::tile) continue;
       const arch::Tensor& tensor = program_.tensors[o.tensor];
-      if (tensor.space != Space::hbm || tensor.kind != arch::TensorKind::scratch) continue;
+      const bool named = tensor.name.find("_spill_") != std::string::npos;
+      if (tensor.space != Space::hbm || (tensor.kind != arch::TensorKind::scratch && !named)) continue;
       if (call.info.slots[s].writes())
         p.traffic.spill_save += p.traffic.hbm_write;
       else

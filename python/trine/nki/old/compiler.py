@@ -100,7 +100,17 @@ def _unchanged(func=None, **_):
     return (lambda f: f) if func is None else func
 
 
-enable_stack_allocator = skip_middle_end_transformations = _unchanged
+enable_stack_allocator = _unchanged
+
+
+def skip_middle_end_transformations(func=None):
+    """The kernel as it is written: nothing merged, no loops joined."""
+    if func is None:
+        return skip_middle_end_transformations
+    if hasattr(func, "as_is"):
+        return func.as_is()
+    func.skip_middle_end = True
+    return func
 
 
 def force_auto_alloc(func=None):

@@ -45,12 +45,23 @@ class FunctionalKernel(Kernel):
     def __init__(self, fn, target=None, simulate=False, schedule=(), grid=(), dialect=dialect, ranks=0):
         if getattr(fn, "force_auto_alloc", False):
             dialect = _without_addresses
+        as_is = getattr(fn, "skip_middle_end", False)
         super().__init__(join_masks(fn), target, simulate, schedule, grid, dialect, ranks)
+        if as_is:
+            self.fn.skip_middle_end = True
 
     def _documents(self, name):
         from trine.nki.old import isa, language
 
         return hasattr(isa, name) or hasattr(language, name)
+
+    def _rules(self):
+        return "functional as is" if getattr(self.fn, "skip_middle_end", False) else "functional"
+
+    def as_is(self):
+        self.fn.skip_middle_end = True
+        self._cache = {}
+        return self
 
     def placed_by_scheduler(self):
         made = self._but(dialect=_without_addresses)

@@ -47,6 +47,7 @@ class FreeSpace {
   FreeSpace(int64_t limit, int64_t step, int64_t bank = 0) : limit_(limit), step_(step), bank_(bank) {}
   static FreeSpace of(const arch::Chip& chip, arch::Space space);  // in PSUM several tensors may share a bank
 
+  void shrink(int64_t limit) { limit_ = limit; }
   void fix(const LiveRange& range, int64_t address) { fixed_.push_back({range, address}); }
   // The first free address from `from` on, or -1.
   int64_t find(const LiveRange& range, int64_t from) const;

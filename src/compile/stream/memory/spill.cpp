@@ -32,6 +32,7 @@ struct State {                    // of one tensor as it was recorded
   int64_t address = -1;           // -1: not in SBUF
   int64_t home = -1;              // its tensor in HBM
   double used_ns = 0;             // when it was last used, see Costs::elapsed
+  uint32_t used = 0;              // the instruction
   bool begun = false;             // it has been in SBUF
   bool changed = false;           // what it holds is nowhere else
   bool loaded = true;             // nothing but `loads` has written it
@@ -43,18 +44,19 @@ struct State {                    // of one tensor as it was recorded
 struct Candidate {
   int64_t at = -1;
   bool idle = false;
-  uint32_t use = 0;           // of what lies there, the next
+  uint32_t use = 0;           // of what lies there, the next one, or how long ago the last was
   std::vector<uint32_t> out;  // who must leave
   bool operator>(const Candidate& o) const { return idle != o.idle ? idle : use > o.use; }
 };
 
 class Spiller {
  public:
-  Spiller(Kernel& kernel, FreeSpace free_space, int core)
+  Spiller(Kernel& kernel, FreeSpace free_space, int core, Leaver leaver)
       : kernel_(kernel),
         program_(kernel.program()),
         free_space_(std::move(free_space)),
         core_(core),
+        leaver_(leaver),
         copy_(*arch::row_by_name("dma_copy")) {
     states_.resize(program_.tensors.size());
     for (uint32_t t = 0; t < states_.size(); ++t) states_[t].instance = t;
@@ -126,6 +128,7 @@ class Spiller {
   arch::Program& program_;
   FreeSpace free_space_;
   const int core_;
+  const Leaver leaver_;
   const arch::RowInfo& copy_;
   uint32_t copy_attr_ = 0;
   std::vector<LiveRange> ranges_;
@@ -199,6 +202,7 @@ void Spiller::unpin() {
     State& s = states_[t];
     while (s.next < s.uses.size() && s.uses[s.next] <= now_) ++s.next;
     s.used_ns = elapsed_[now_];
+    s.used = now_;
     if (s.next < s.uses.size() || s.address < 0) continue;
     free_space_.free(s.address);
     s.address = -1;
@@ -259,8 +263,8 @@ bool Spiller::bring(uint32_t t) {
   return true;
 }
 
-// Of all free ranges that are long enough, the one whose tensors are needed again last; first among those that have not
-// been used for as long as a transfer takes.
+// Of all ranges that are long enough, the one whose tensors are needed again last or were used first; first among those
+// that have not been used for as long as a transfer takes.
 bool Spiller::make_room(const LiveRange& range) {
   const auto& taken = free_space_.taken();
   std::vector<int64_t> starts{0};
@@ -278,7 +282,9 @@ bool Spiller::make_room(const LiveRange& range) {
     for (; it != taken.end() && it->first < at + range.bytes; ++it) {
       const uint32_t t = it->second.tensor;
       const bool held = std::find(pinned_.begin(), pinned_.end(), t) != pinned_.end();
-      candidate.use = std::min(candidate.use, held ? 0 : next_use(t));
+      candidate.use = std::min(candidate.use, held                             ? 0
+                                              : leaver_ == Leaver::needed_last ? next_use(t)
+                                                                               : now_ - states_[t].used);
       candidate.idle &= states_[t].used_ns <= idle_since;
       candidate.out.push_back(t);
     }
@@ -420,8 +426,8 @@ void Spiller::report_those(F which, std::string_view fate) {
 
 }  // namespace
 
-std::optional<Diagnostic> spill(Kernel& kernel, FreeSpace free_space, int core) {
-  return Spiller(kernel, std::move(free_space), core).run();
+std::optional<Diagnostic> spill(Kernel& kernel, FreeSpace free_space, int core, Leaver leaver) {
+  return Spiller(kernel, std::move(free_space), core, leaver).run();
 }
 
 }  // namespace trine::compile

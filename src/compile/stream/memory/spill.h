@@ -1,6 +1,6 @@
 // Spill: addresses for the SBUF tensors of one core where they do not all fit. Instructions are walked in order; when a
-// tensor finds no room, the ones that are needed again last leave and come back before they are used: loaded once more
-// if a load is all that wrote them, else saved to HBM and brought back. Inserts the transfers.
+// tensor finds no room, others leave and come back before they are used: loaded once more if a load is all that wrote
+// them, else saved to HBM and brought back. Inserts the transfers.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,13 @@
 
 namespace trine::compile {
 
+// Who leaves.
+enum class Leaver : uint8_t {
+  needed_last,  // our own choice: the fewest transfers
+  used_first,   // Neuron's tensorizer: a set that is walked round and round and does not fit comes back as a whole
+};
+
 // `free_space` holds only what has an address of the user's. PSUM is never spilled: no DMA reaches it.
-std::optional<Diagnostic> spill(Kernel& kernel, FreeSpace free_space, int core);
+std::optional<Diagnostic> spill(Kernel& kernel, FreeSpace free_space, int core, Leaver leaver);
 
 }  // namespace trine::compile

@@ -1,5 +1,6 @@
 // Finding the writes that begin a version, and renaming; see versions.h. Tensors with an address of the user's keep it,
-// and so do those that carry something from one iteration of a device loop to the next or out of it.
+// and so do the user's own buffers and those that carry something from one iteration of a device loop to the next or
+// out of it.
 #include "compile/stream/memory/versions.h"
 
 #include <algorithm>
@@ -49,7 +50,8 @@ class Splitter {
       if (ends_loop(insn)) open.pop_back();
       const uint32_t body = open.empty() ? 0 : open.back();
       over_tensors(program_, insn, [&](uint32_t t) {
-        free_[t] = program_.tensors[t].space != arch::Space::hbm && !kernel_.origins[t].fixed_address &&
+        const Origin& origin = kernel_.origins[t];
+        free_[t] = program_.tensors[t].space != arch::Space::hbm && !origin.fixed_address && !origin.own &&
                    (body_[t] == kNoInsn || (free_[t] && body_[t] == body));
         body_[t] = body;
       });
