@@ -3,6 +3,7 @@
 #include "arch/transfer.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <numeric>
 
 #include "arch/row.h"

@@ -25,10 +25,22 @@ def drain(w, x):
 
 @nki.jit
 def scaled(x, y):
-    """Numbers times a constant, which Scalar does as well, beside a product of tiles, which only Vector does."""
+    """A tile times a constant, which Scalar does as well, and at once a product of tiles, which only Vector does."""
     out = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.shared_hbm)
     a, b = nl.load(x), nl.load(y)
-    nl.store(out, nl.multiply(nisa.tensor_scalar(a, nl.multiply, 0.9), nisa.tensor_scalar(b, nl.multiply, 0.1)))
+    nl.store(out, nl.multiply(a, nisa.tensor_scalar(b, nl.multiply, 0.1)))
+    return out
+
+
+@nki.jit
+def drains(w, x):
+    """Transposes and multiplies, one after the other; Scalar drains each before the next is over."""
+    out = nl.ndarray((16, 128, 512), dtype=nl.float32, buffer=nl.shared_hbm)
+    for first in range(0, 16, 4):
+        b = nl.load(x)
+        left = [nl.copy(nisa.nc_transpose(nl.load(w[i]), engine=nisa.tensor_engine)) for i in range(first, first + 4)]
+        for i, a in enumerate(left):
+            nl.store(out[first + i], nl.copy(nisa.nc_matmul(a, b)))
     return out
 
 
@@ -62,10 +74,16 @@ def test_a_copy_that_nobody_placed_is_scalar_s_on_trn1():
     assert busy(found, "scalar") == (pytest.approx((512 + 60) / 1.4, rel=1e-3), 1)
 
 
-def test_products_with_a_constant_leave_vector_to_products_of_tiles():
+def test_vector_leaves_drains_to_scalar_that_is_not_behind():
+    found = engines(drains, TRN1, (16, 128, 64), (64, 512))
+    assert found["scalar"]["instructions"] + found["vector"]["instructions"] == 32
+    assert found["vector"]["instructions"] < 8
+
+
+def test_a_product_with_a_constant_is_scalar_s_and_goes_on_through_psum():
     found = engines(scaled, TRN1, (128, 512), (128, 512))
-    assert busy(found, "vector") == (pytest.approx((1024 + 60) / 1.12, rel=1e-3), 1)
-    assert found["scalar"]["instructions"] == 2
+    assert found["scalar"]["instructions"] == 1
+    assert busy(found, "vector") == (pytest.approx((512 + 60) / 1.12, rel=1e-3), 1)  # 1,024 with both inputs in SBUF
 
 
 def test_a_reciprocal_takes_what_profiles_show_and_not_eight_cycles_an_element():

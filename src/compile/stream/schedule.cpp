@@ -59,6 +59,7 @@ class Segment {
     double free = 0, issue_free = 0;  // its sequencer; its descriptor generation
     double multiply_start = 0, multiply_free = 0;
     double backlog = 0;  // ns of instructions that are available and would rather run here
+    double ready = 0;    // of these, ns of computation whose operands are there
     int table = -1, passed_over = 0;
     Heap later;       // by the time they are ready
     Heap now, moves;  // ready instructions of its own, ready transfers; by rank
@@ -92,7 +93,7 @@ class Segment {
   void release(uint32_t i);
   void run_in_order(std::vector<Step>& out);
   void run_by_rank(Rank rank, std::vector<Step>& out);
-  void refill(Lane& l, Rank rank);
+  void refill(Engine e, Rank rank);
   double gate(Engine e) const;
   double earliest(Engine e) const;
   bool pick(Engine e, double at, Candidate& out);
@@ -116,7 +117,7 @@ class Segment {
   std::vector<uint32_t> missing_;
   std::vector<double> done_;
   std::vector<Engine> on_;
-  std::vector<char> issued_;
+  std::vector<char> issued_, waits_;  // waits_: counted in the `ready` of its home
   std::array<double, kDmaEnginesMax> dma_{};
   std::array<double, 256> ring_{};
   std::array<double, 2> sbuf_port_{}, psum_port_{};  // until when Vector holds it, until when the other does
@@ -187,6 +188,7 @@ void Segment::reset() {
   done_.assign(insns_.size(), 0);
   on_.assign(insns_.size(), Engine::sync);
   issued_.assign(insns_.size(), 0);
+  waits_.assign(insns_.size(), 0);
   dma_.fill(0);
   ring_.fill(0);
   sbuf_port_ = psum_port_ = {};
@@ -320,11 +322,16 @@ void Segment::release(uint32_t i) {
   lane(preferred(i)).backlog += weight(i, preferred(i));
 }
 
-void Segment::refill(Lane& l, Rank rank) {
+void Segment::refill(Engine e, Rank rank) {
+  Lane& l = lane(e);
   while (!l.later.empty() && (l.later.top().key <= l.free || issued_[l.later.top().insn])) {
     const uint32_t i = l.later.top().insn;
     l.later.pop();
-    if (!issued_[i]) (transfers(i) ? l.moves : l.now).push({rank == Rank::critical ? -path_[i] : double(i), i});
+    if (issued_[i]) continue;
+    (transfers(i) ? l.moves : l.now).push({rank == Rank::critical ? -path_[i] : double(i), i});
+    if (transfers(i) || waits_[i] || preferred(i) != e) continue;
+    waits_[i] = 1;
+    l.ready += weight(i, e);
   }
   for (Heap* heap : {&l.now, &l.moves})
     while (!heap->empty() && issued_[heap->top().insn]) heap->pop();
@@ -354,8 +361,11 @@ bool Segment::put_off(uint32_t i, Engine e, double at) {
   const Engine home = preferred(i);
   if (e == home) return false;
   const double margin = e == Engine::gpsimd ? cost(i, e).interval : kSwitchNs;
-  const double there =
-      start_on(i, home, ready_on(i, home)) + lane(home).backlog - weight(i, home) + cost(i, home).interval;
+  // Scalar is left for the slower Vector only when it has work at hand; what still waits for the tensor engine comes
+  // one by one.
+  const double ahead = home == Engine::scalar ? lane(home).ready - (waits_[i] ? weight(i, home) : 0)
+                                              : lane(home).backlog - weight(i, home);
+  const double there = start_on(i, home, ready_on(i, home)) + ahead + cost(i, home).interval;
   const double gain = there - (at + cost(i, e).interval) - margin;
   if (gain >= 0) return false;
   lane(e).later.push({std::max(at - gain, at + 1), i});
@@ -412,16 +422,17 @@ void Segment::run_by_rank(Rank rank, std::vector<Step>& out) {
     double at = kNever;
     for (int n = 0; n < kEngines; ++n) {
       const auto e = static_cast<Engine>(n);
-      refill(lane(e), rank);
+      refill(e, rank);
       if (const double t = earliest(e); t < at) at = t, best = e;
     }
     lane(best).free = at;  // it idles until then
-    refill(lane(best), rank);
+    refill(best, rank);
     Candidate next;
     if (!pick(best, at, next)) continue;
     const uint32_t i = next.insn;
     issue(i, best, at, out);
     lane(preferred(i)).backlog -= weight(i, preferred(i));
+    if (waits_[i]) lane(preferred(i)).ready -= weight(i, preferred(i));
     --left;
     for (uint32_t n = next_begin_[i]; n < next_begin_[i + 1]; ++n)
       if (!--missing_[next_[n]]) release(next_[n]);
