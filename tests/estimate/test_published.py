@@ -64,7 +64,8 @@ REPEATED = {"deepseek-v3": 1.3, "deepseek-v2-lite": 1.3, "phi-3.5-moe": 1.3}
 
 def estimated(name, phase, length, instance, cores):
     words = ["--config", name, "--phase", phase, "--instance", instance, "--tp", str(cores), "--json"]
-    done = subprocess.run(["trine", "estimate", *words, *(["--seq", str(length)] if length else [])], capture_output=True, text=True, timeout=600, check=False)
+    done = subprocess.run(["trine", "estimate", *words, *(["--seq", str(length)] if length else [])], capture_output=True, text=True, timeout=600,
+        check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -100,7 +101,8 @@ def test_published_and_larger(row):
     check(*row)
 
 
-MIXED = {"model_type": "gemma3_text", "vocab_size": 256, "hidden_size": 128, "num_hidden_layers": 18, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 32,
+MIXED = {"model_type": "gemma3_text", "vocab_size": 256, "hidden_size": 128, "num_hidden_layers": 18, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "head_dim": 32,
          "intermediate_size": 256, "max_position_embeddings": 128, "sliding_window": 32}  # fmt: skip
 
 

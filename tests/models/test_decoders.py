@@ -29,7 +29,8 @@ CASES = {
     "deepseek_v3 without rank": ("DeepseekV3ForCausalLM", SIZES | LATENT | dict(n_group=1, topk_group=1, q_lora_rank=None)),
     "deepseek_v2": ("DeepseekV2ForCausalLM", SIZES | LATENT | dict(topk_method="greedy")),
     "deepseek_v2 grouped": ("DeepseekV2ForCausalLM", SIZES | LATENT | dict(topk_method="group_limited_greedy", n_group=4, topk_group=2)),
-    "granite": ("GraniteForCausalLM", GROUPED | dict(embedding_multiplier=3.0, attention_multiplier=0.2, residual_multiplier=0.5, logits_scaling=4.0)),
+    "granite": ("GraniteForCausalLM", GROUPED | dict(embedding_multiplier=3.0, attention_multiplier=0.2, residual_multiplier=0.5,
+    logits_scaling=4.0)),
     "phimoe": ("PhimoeForCausalLM", GROUPED | dict(num_local_experts=4, attention_bias=True, lm_head_bias=True, router_jitter_noise=0.3)),
     "phimoe long": ("PhimoeForCausalLM", GROUPED | dict(num_local_experts=4, rope_parameters=LONG)),
     "cohere": ("CohereForCausalLM", GROUPED),
@@ -38,14 +39,17 @@ CASES = {
     "glm": ("GlmForCausalLM", GROUPED | dict(head_dim=16, pad_token_id=0, attention_bias=True)),
     "glm4": ("Glm4ForCausalLM", GROUPED | dict(head_dim=16, pad_token_id=0, attention_bias=True)),
     "smollm3": ("SmolLM3ForCausalLM", FOUR | dict(pad_token_id=0, use_sliding_window=True, sliding_window=5)),
-    "hunyuan_v1_dense": ("HunYuanDenseV1ForCausalLM", GROUPED | dict(head_dim=16, rope_parameters=dict(rope_type="dynamic", alpha=50.0, factor=1.0, rope_theta=10000.0))),
+    "hunyuan_v1_dense": ("HunYuanDenseV1ForCausalLM", GROUPED | dict(head_dim=16,
+    rope_parameters=dict(rope_type="dynamic", alpha=50.0, factor=1.0, rope_theta=10000.0))),
     "hunyuan_v1_moe": ("HunYuanMoEV1ForCausalLM", GROUPED | dict(head_dim=16, num_experts=4, moe_topk=[2, 2])),
     "lfm2": ("Lfm2ForCausalLM", GROUPED | dict(layer_types=["conv", "full_attention"], block_multiple_of=16)),
     "mamba": ("MambaForCausalLM", dict(vocab_size=99, hidden_size=32, num_hidden_layers=2, state_size=6)),
     "falcon_mamba": ("FalconMambaForCausalLM", dict(vocab_size=99, hidden_size=32, num_hidden_layers=2, state_size=6)),
-    "mamba2": ("Mamba2ForCausalLM", dict(vocab_size=99, hidden_size=32, num_hidden_layers=2, state_size=6, num_heads=8, head_dim=8, n_groups=2, chunk_size=4)),
+    "mamba2": ("Mamba2ForCausalLM", dict(vocab_size=99, hidden_size=32, num_hidden_layers=2, state_size=6, num_heads=8, head_dim=8, n_groups=2,
+    chunk_size=4)),
     "falcon_h1": ("FalconH1ForCausalLM", H1 | dict(key_multiplier=0.7, ssm_in_multiplier=1.2, ssm_out_multiplier=0.8, attention_in_multiplier=1.1,
-                                                  attention_out_multiplier=0.9, embedding_multiplier=2.0, lm_head_multiplier=0.5, mlp_multipliers=[0.9, 1.2],
+                                                  attention_out_multiplier=0.9, embedding_multiplier=2.0, lm_head_multiplier=0.5,
+                                                  mlp_multipliers=[0.9, 1.2],
                                                   ssm_multipliers=[0.9, 0.8, 1.1, 1.2, 0.7])),
     "falcon_h1 normed": ("FalconH1ForCausalLM", H1 | dict(mamba_rms_norm=True, mamba_norm_before_gate=False, tie_word_embeddings=True)),
     "gptj": ("GPTJForCausalLM", dict(vocab_size=99, n_embd=32, n_layer=2, n_head=4, n_positions=64, rotary_dim=4)),
@@ -116,10 +120,12 @@ def test_megatron(gated, tmp_path):
     common = dict(model_type="megatron_gpt", hidden_size=32, num_layers=2, num_attention_heads=4, max_position_embeddings=64, padded_vocab_size=99)
     if gated:
         theirs, _, _ = pair("LlamaForCausalLM", GROUPED | dict(rms_norm_eps=1e-5), tmp_path)
-        config = common | dict(ffn_hidden_size=48, num_query_groups=2, group_query_attention=True, position_embedding_type="rope", normalization="RMSNorm", swiglu=True,
+        config = common | dict(ffn_hidden_size=48, num_query_groups=2, group_query_attention=True, position_embedding_type="rope",
+            normalization="RMSNorm", swiglu=True,
                                add_bias_linear=False, untie_embeddings_and_output_weights=True)  # fmt: skip
     else:
-        theirs, _, _ = pair("GPT2LMHeadModel", dict(vocab_size=99, n_embd=32, n_layer=2, n_head=4, n_positions=64, activation_function="gelu"), tmp_path)
+        theirs, _, _ = pair("GPT2LMHeadModel", dict(vocab_size=99, n_embd=32, n_layer=2, n_head=4, n_positions=64, activation_function="gelu"),
+            tmp_path)
         config = common | dict(position_embedding_type="learned_absolute", normalization="LayerNorm")
     megatron_file(theirs, tmp_path, 2 if gated else 4, gated)
     ours, ids = models.build(config), tokens()

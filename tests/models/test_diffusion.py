@@ -12,8 +12,10 @@ SMALL = dict(num_layers=2, attention_head_dim=8, num_attention_heads=2)
 TEXT = dict(joint_attention_dim=12, pooled_projection_dim=10)
 CASES = {
     "dit": ("DiTTransformer2DModel", SMALL | dict(sample_size=8, in_channels=4, out_channels=8, num_embeds_ada_norm=10)),
-    "sd3": ("SD3Transformer2DModel", SMALL | TEXT | dict(sample_size=8, in_channels=4, out_channels=4, caption_projection_dim=16, pos_embed_max_size=6)),
-    "sd3.5": ("SD3Transformer2DModel", SMALL | TEXT | dict(sample_size=8, in_channels=4, out_channels=4, caption_projection_dim=16, pos_embed_max_size=6,
+    "sd3": ("SD3Transformer2DModel", SMALL | TEXT | dict(sample_size=8, in_channels=4, out_channels=4, caption_projection_dim=16,
+    pos_embed_max_size=6)),
+    "sd3.5": ("SD3Transformer2DModel", SMALL | TEXT | dict(sample_size=8, in_channels=4, out_channels=4, caption_projection_dim=16,
+    pos_embed_max_size=6,
                                                           dual_attention_layers=(0,), qk_norm="rms_norm")),
     "flux dev": ("FluxTransformer2DModel", SMALL | TEXT | dict(in_channels=8, num_single_layers=2, guidance_embeds=True, axes_dims_rope=(2, 4, 2))),
     "flux schnell": ("FluxTransformer2DModel", SMALL | TEXT | dict(in_channels=8, num_single_layers=1, axes_dims_rope=(2, 4, 2))),
@@ -57,7 +59,8 @@ def test_diffusion(name, tmp_path):
     near(jax.jit(ours.forward)(params, inputs), want, 1e-4)
 
 
-VAE = dict(block_out_channels=(8, 16), down_block_types=("DownEncoderBlock2D",) * 2, up_block_types=("UpDecoderBlock2D",) * 2, layers_per_block=1, norm_num_groups=4,
+VAE = dict(block_out_channels=(8, 16), down_block_types=("DownEncoderBlock2D",) * 2, up_block_types=("UpDecoderBlock2D",) * 2, layers_per_block=1,
+    norm_num_groups=4,
            sample_size=16)  # fmt: skip
 
 

@@ -14,9 +14,12 @@ ENCODERS = {
     "deberta": ("DebertaForMaskedLM", SIZES | DISTANCES),
     "deberta far": ("DebertaModel", SIZES | DISTANCES | dict(max_relative_positions=5, type_vocab_size=2, position_biased_input=True)),
     "deberta-v2": ("DebertaV2ForMaskedLM", SIZES | DISTANCES),
-    "deberta-v2 as v3": ("DebertaV2ForSequenceClassification", SIZES | DISTANCES | dict(position_buckets=6, share_att_key=True, norm_rel_ebd="layer_norm")),
-    "modernbert": ("ModernBertForMaskedLM", SIZES | dict(num_hidden_layers=4, local_attention=4, pad_token_id=0, eos_token_id=1, bos_token_id=2, cls_token_id=2, sep_token_id=1)),
-    "modernbert states": ("ModernBertModel", SIZES | dict(local_attention=4, norm_bias=True, pad_token_id=0, eos_token_id=1, bos_token_id=2, cls_token_id=2, sep_token_id=1)),
+    "deberta-v2 as v3": ("DebertaV2ForSequenceClassification", SIZES | DISTANCES |
+    dict(position_buckets=6, share_att_key=True, norm_rel_ebd="layer_norm")),
+    "modernbert": ("ModernBertForMaskedLM", SIZES | dict(num_hidden_layers=4, local_attention=4, pad_token_id=0, eos_token_id=1, bos_token_id=2,
+    cls_token_id=2, sep_token_id=1)),
+    "modernbert states": ("ModernBertModel", SIZES | dict(local_attention=4, norm_bias=True, pad_token_id=0, eos_token_id=1, bos_token_id=2,
+    cls_token_id=2, sep_token_id=1)),
 }  # fmt: skip
 
 
@@ -68,7 +71,8 @@ def test_pair(name, tmp_path):
         near(logits, want[:, at])
 
 
-SPEECH = dict(vocab_size=20, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48, conv_dim=(8, 12), conv_stride=(5, 2), conv_kernel=(10, 3),
+SPEECH = dict(vocab_size=20, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48, conv_dim=(8, 12), conv_stride=(5, 2),
+    conv_kernel=(10, 3),
               num_conv_pos_embeddings=8, num_conv_pos_embedding_groups=4)  # fmt: skip
 SPEAKERS = {
     "wav2vec2": ("Wav2Vec2ForCTC", SPEECH),
@@ -87,7 +91,8 @@ def test_speech(name, tmp_path):
 
 
 def test_perceiver(tmp_path):
-    config = dict(num_latents=4, d_latents=16, d_model=24, num_blocks=2, num_self_attends_per_block=2, num_self_attention_heads=2, num_cross_attention_heads=2, qk_channels=8,
+    config = dict(num_latents=4, d_latents=16, d_model=24, num_blocks=2, num_self_attends_per_block=2, num_self_attention_heads=2,
+        num_cross_attention_heads=2, qk_channels=8,
                   v_channels=16, vocab_size=99, max_position_embeddings=12, cross_attention_widening_factor=2)  # fmt: skip
     theirs, ours, params = pair("PerceiverForMaskedLM", config, tmp_path)
     ids, mask = tokens(), np.ones((2, 12), bool)

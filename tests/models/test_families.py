@@ -209,7 +209,8 @@ def test_unet(form, tmp_path):
 def test_every_family_is_checked():
     from models import test_decoders, test_diffusion, test_encoders, test_pictures, test_seeing
 
-    later = [test_decoders.CASES, test_encoders.ENCODERS, test_encoders.PAIRS, test_encoders.SPEAKERS, test_pictures.CASES, test_seeing.CASES, test_diffusion.CASES]
+    later = [test_decoders.CASES, test_encoders.ENCODERS, test_encoders.PAIRS, test_encoders.SPEAKERS, test_pictures.CASES, test_seeing.CASES,
+        test_diffusion.CASES]
     rows = {row.split()[0].replace("sd3.5", "sd3") for table in [DECODERS, ENCODERS, *later] for row in table}
     alone = {"vit", "clip", "t5", "resnet", "stable-diffusion unet", "vgg", "perceiver", "autoencoder_kl", "megatron_gpt"}
     assert rows | alone == set(models.FAMILIES)
@@ -227,16 +228,23 @@ def test_default_configurations_are_read():
 
 # Keys of published files beside those of the package's configurations.
 PUBLISHED = {
-    "gpt-oss-20b": dict(attention_dropout=0.0, experts_per_token=4, hidden_act="silu", initial_context_length=4096, initializer_range=0.02, output_router_logits=False,
+    "gpt-oss-20b": dict(attention_dropout=0.0, experts_per_token=4, hidden_act="silu", initial_context_length=4096, initializer_range=0.02,
+    output_router_logits=False,
                         router_aux_loss_coef=0.9, layer_types=["sliding_attention", "full_attention"] * 12, use_cache=True, eos_token_id=200002),
-    "deepseek-v3": dict(attention_bias=False, attention_dropout=0.0, auto_map={"AutoConfig": "configuration_deepseek.DeepseekV3Config"}, aux_loss_alpha=0.001, ep_size=1,
+    "deepseek-v3": dict(attention_bias=False, attention_dropout=0.0, auto_map={"AutoConfig": "configuration_deepseek.DeepseekV3Config"},
+    aux_loss_alpha=0.001, ep_size=1,
                         hidden_act="silu", num_nextn_predict_layers=1, pretraining_tp=1, seq_aux=True, use_cache=True),
-    "qwen3-30b-a3b": dict(attention_bias=False, hidden_act="silu", max_window_layers=48, output_router_logits=False, rope_scaling=None, router_aux_loss_coef=0.001,
+    "qwen3-30b-a3b": dict(attention_bias=False, hidden_act="silu", max_window_layers=48, output_router_logits=False, rope_scaling=None,
+    router_aux_loss_coef=0.001,
                           sliding_window=None, use_sliding_window=False),
-    "gemma-2-9b": dict(attention_bias=False, attention_dropout=0.0, cache_implementation="hybrid", hidden_act="gelu_pytorch_tanh", sliding_window_size=4096),
-    "mamba-130m": dict(d_inner=1536, d_model=768, fused_add_norm=True, hidden_act="silu", n_layer=24, pad_vocab_size_multiple=8, rescale_prenorm_residual=False,
-                       residual_in_fp32=True, rms_norm=True, ssm_cfg={}, time_step_floor=0.0001, time_step_init_scheme="random", time_step_max=0.1, time_step_min=0.001),
-    "llava-1.5-7b": dict(ignore_index=-100, projector_hidden_act="gelu", vision_feature_select_strategy="default", vocab_size=32064, pad_token_id=32001),
+    "gemma-2-9b": dict(attention_bias=False, attention_dropout=0.0, cache_implementation="hybrid", hidden_act="gelu_pytorch_tanh",
+    sliding_window_size=4096),
+    "mamba-130m": dict(d_inner=1536, d_model=768, fused_add_norm=True, hidden_act="silu", n_layer=24, pad_vocab_size_multiple=8,
+    rescale_prenorm_residual=False,
+                       residual_in_fp32=True, rms_norm=True, ssm_cfg={}, time_step_floor=0.0001, time_step_init_scheme="random", time_step_max=0.1,
+                       time_step_min=0.001),
+    "llava-1.5-7b": dict(ignore_index=-100, projector_hidden_act="gelu", vision_feature_select_strategy="default", vocab_size=32064,
+    pad_token_id=32001),
     "command-r": dict(hidden_act="silu", model_max_length=131072, use_qk_norm=False, pretraining_tp=1),
 }  # fmt: skip
 

@@ -117,7 +117,8 @@ def test_configurations():
               "t5-base": 222_903_552, "sd-1.5-unet": 859_520_964, "sd-2.1-unet": 865_910_724, "sdxl-unet": 2_567_463_684,
               "resnet-50": 25_557_032, "clip-vit-base-32": 151_277_313, "bert-base": 109_482_240 - 590_592,
               "gemma-2-2b": 2_614_341_888, "gemma-2-9b": 9_241_705_984, "gemma-3-1b": 999_885_952, "qwen3-30b-a3b": 30_532_122_624,
-              "qwen1.5-moe-a2.7b": 14_315_784_192, "deepseek-v3": 671_026_419_200, "deepseek-v2-lite": 15_706_484_224, "gpt-oss-20b": 20_914_757_184,
+              "qwen1.5-moe-a2.7b": 14_315_784_192, "deepseek-v3": 671_026_419_200, "deepseek-v2-lite": 15_706_484_224,
+              "gpt-oss-20b": 20_914_757_184,
               "gpt-oss-120b": 116_829_156_672, "granite-3.1-8b": 8_170_848_256, "phi-3.5-moe": 41_873_153_344, "command-r": 34_980_831_232,
               "glm-4-9b": 9_400_279_040, "smollm3-3b": 3_075_098_624, "lfm2-1.2b": 1_170_340_608, "mamba-130m": 129_135_360,
               "gpt-j-6b": 6_050_882_784, "gpt-neo-1.3b": 1_315_575_808, "bloom-560m": 559_214_592, "mpt-7b": 6_649_286_656,
@@ -189,7 +190,8 @@ def reference(path):
     def apart(name, value):
         return value.reshape(-1, 32, 2, 576).transpose(1, 2).reshape(-1, 576) if name in ("attn_q", "attn_k") else value
 
-    weights = {f"model.layers.{i}.{theirs}.weight": apart(name, read[f"blk.{i}.{name}.weight"]) for i in range(30) for theirs, name in names.items()}
+    weights = {f"model.layers.{i}.{theirs}.weight": apart(name, read[f"blk.{i}.{name}.weight"]) for i in range(30) for theirs,
+        name in names.items()}
     table = read["token_embd.weight"]
     with torch.device("meta"):
         model = T.LlamaForCausalLM(config)

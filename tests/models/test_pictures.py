@@ -18,7 +18,8 @@ CASES = {
     "swin": ("SwinForImageClassification", SWIN, 24),
     "swin in windows as large as the image": ("SwinForImageClassification", SWIN | dict(window_size=6), 24),
     "efficientnet": ("EfficientNetForImageClassification", dict(
-        width_coefficient=1.0, depth_coefficient=1.2, image_size=32, in_channels=[32, 16], out_channels=[16, 24], strides=[1, 2], kernel_sizes=[3, 5],
+        width_coefficient=1.0, depth_coefficient=1.2, image_size=32, in_channels=[32, 16], out_channels=[16, 24], strides=[1, 2],
+        kernel_sizes=[3, 5],
         expand_ratios=[1, 6], num_block_repeats=[1, 2], hidden_dim=1280, num_labels=5), 32),
 }  # fmt: skip
 
@@ -46,7 +47,8 @@ def test_vgg(name, size, tmp_path):
     theirs = torch.nn.Module()
     theirs.features = torch.nn.Sequential(*layers)
     nn = torch.nn
-    theirs.classifier = nn.Sequential(nn.Linear(have * 49, hidden), nn.ReLU(), nn.Dropout(), nn.Linear(hidden, hidden), nn.ReLU(), nn.Dropout(), nn.Linear(hidden, 5))
+    theirs.classifier = nn.Sequential(nn.Linear(have * 49, hidden), nn.ReLU(), nn.Dropout(), nn.Linear(hidden, hidden), nn.ReLU(), nn.Dropout(),
+        nn.Linear(hidden, 5))
     randomised(theirs, 0.1)
     safetensors.torch.save_file(theirs.state_dict(), tmp_path / "model.safetensors")
     ours = models.build(dict(model_type="vgg", architecture=name, width=width, hidden_size=hidden, num_classes=5))

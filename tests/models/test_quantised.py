@@ -7,9 +7,11 @@ from trine import models
 from trine.models import parameters, stored
 from trine.models.quantisation import storage_of
 
-LLAMA = dict(model_type="llama", vocab_size=99, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+LLAMA = dict(model_type="llama", vocab_size=99, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4,
+    num_key_value_heads=2,
              max_position_embeddings=64)  # fmt: skip
-OSS = dict(model_type="gpt_oss", vocab_size=99, hidden_size=64, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=16,
+OSS = dict(model_type="gpt_oss", vocab_size=99, hidden_size=64, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
+    num_key_value_heads=2, head_dim=16,
            num_local_experts=4, num_experts_per_tok=2, sliding_window=5)  # fmt: skip
 GROUP = dict(targets=["Linear"], weights=dict(num_bits=8, type="int", strategy="channel", symmetric=True, dynamic=False), input_activations=None)
 BLOCKS = {
@@ -17,7 +19,8 @@ BLOCKS = {
     "gptq": (dict(quant_method="gptq", bits=4, group_size=32, desc_act=False, sym=True, damp_percent=0.01), "int4", 0.07),
     "gptq 8": (dict(quant_method="gptq", bits=8, group_size=32), "int8", 0.005),
     "bitsandbytes": (dict(load_in_8bit=True, llm_int8_threshold=6.0), "int8", 0.005),
-    "compressed-tensors": (dict(quant_method="compressed-tensors", config_groups=dict(group_0=GROUP), ignore=["lm_head"], format="int-quantized"), "int8", 0.005),
+    "compressed-tensors": (dict(quant_method="compressed-tensors", config_groups=dict(group_0=GROUP), ignore=["lm_head"], format="int-quantized"),
+    "int8", 0.005),
     "fp8": (dict(quant_method="fp8", activation_scheme="dynamic", fmt="e4m3", weight_block_size=[32, 32]), "fp8", 0.04),
     "mxfp4": (dict(quant_method="mxfp4", modules_to_not_convert=["model.layers.*.self_attn", "lm_head"]), "mxfp4", 0.26),
 }  # fmt: skip
@@ -85,10 +88,13 @@ REFUSED = [
     (dict(quant_method="awg", bits=4), 'quant_method "awg" is not read; did you mean "awq"?'),
     (dict(quant_method="hqq"), 'quant_method "hqq" is not read; these are: awq, gptq'),
     (dict(quant_method="awq", bits=3), "3 bits by awq"),
-    (dict(quant_method="gptq", bits=4, groupsize=128), 'does not read the key "quantization_config.groupsize" (it is 128); did you mean "quantization_config.group_size"?'),
+    (dict(quant_method="gptq", bits=4, groupsize=128),
+    'does not read the key "quantization_config.groupsize" (it is 128); did you mean "quantization_config.group_size"?'),
     (dict(quant_method="bitsandbytes", load_in_4bit=True, bnb_4bit_quant_type="nf4"), "bitsandbytes' 4 bits (nf4)"),
-    (dict(quant_method="compressed-tensors", config_groups=dict(group_0=dict(GROUP, weights=dict(num_bits=2, type="int")))), "compressed-tensors of 2 bits, int"),
-    (dict(quant_method="compressed-tensors", config_groups=dict(group_0=GROUP), sparsity_config=dict(format="sparse-24-bitmask")), "sparsity_config: sparse-24-bitmask"),
+    (dict(quant_method="compressed-tensors", config_groups=dict(group_0=dict(GROUP, weights=dict(num_bits=2, type="int")))),
+    "compressed-tensors of 2 bits, int"),
+    (dict(quant_method="compressed-tensors", config_groups=dict(group_0=GROUP), sparsity_config=dict(format="sparse-24-bitmask")),
+    "sparsity_config: sparse-24-bitmask"),
 ]  # fmt: skip
 
 
@@ -113,7 +119,8 @@ def test_what_needs_whole_weights_says_so():
 
 UNREAD = [
     (dict(num_key_value_head=2), 'llama does not read the key "num_key_value_head" (it is 2); did you mean "num_key_value_heads"?'),
-    (dict(rope_scaling=dict(rope_type="linear", facto=2.0)), 'does not read the key "rope_scaling.facto" (it is 2.0); did you mean "rope_scaling.factor"?'),
+    (dict(rope_scaling=dict(rope_type="linear", facto=2.0)),
+    'does not read the key "rope_scaling.facto" (it is 2.0); did you mean "rope_scaling.factor"?'),
     (dict(attn_logit_softcapping=50.0), 'does not read the key "attn_logit_softcapping" (it is 50.0)'),
 ]
 

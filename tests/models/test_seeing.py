@@ -6,16 +6,21 @@ import pytest
 import torch
 from models.checks import near, pair, tokens
 
-TEXT = dict(vocab_size=99, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=64)
+TEXT = dict(vocab_size=99, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+    max_position_embeddings=64)
 MROPE = dict(rope_parameters=dict(rope_type="default", rope_theta=10000.0, mrope_section=[2, 1, 1]), bos_token_id=1, eos_token_id=2)
-CLIP = dict(model_type="clip_vision_model", hidden_size=24, intermediate_size=48, num_hidden_layers=3, num_attention_heads=4, image_size=8, patch_size=4)
+CLIP = dict(model_type="clip_vision_model", hidden_size=24, intermediate_size=48, num_hidden_layers=3, num_attention_heads=4, image_size=8,
+    patch_size=4)
 QWEN = dict(text_config=TEXT | MROPE, image_token_id=98, video_token_id=97, vision_start_token_id=96, vision_end_token_id=95)
 SEES = dict(depth=2, num_heads=2, patch_size=4, spatial_merge_size=2)
 CASES = {
-    "llava": ("LlavaForConditionalGeneration", dict(text_config=TEXT | dict(model_type="llama"), vision_config=CLIP, image_token_index=98, image_seq_length=4), 0),
+    "llava": ("LlavaForConditionalGeneration", dict(text_config=TEXT | dict(model_type="llama"), vision_config=CLIP, image_token_index=98,
+    image_seq_length=4), 0),
     "gemma3": ("Gemma3ForConditionalGeneration", dict(
-        text_config=TEXT | dict(head_dim=16, sliding_window=3, layer_types=["sliding_attention", "full_attention"]), image_token_index=98, mm_tokens_per_image=4,
-        vision_config=dict(hidden_size=24, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, image_size=16, patch_size=4, vision_use_head=False)), 0),
+        text_config=TEXT | dict(head_dim=16, sliding_window=3, layer_types=["sliding_attention", "full_attention"]), image_token_index=98,
+        mm_tokens_per_image=4,
+        vision_config=dict(hidden_size=24, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, image_size=16, patch_size=4,
+        vision_use_head=False)), 0),
     "qwen2_vl": ("Qwen2VLForConditionalGeneration", QWEN | dict(vision_config=SEES | dict(embed_dim=32, hidden_size=32, mlp_ratio=2)), 4),
     "qwen2_5_vl": ("Qwen2_5_VLForConditionalGeneration", QWEN | dict(vision_config=SEES | dict(
         hidden_size=32, out_hidden_size=32, intermediate_size=40, window_size=16, fullatt_block_indexes=[1])), 8),
@@ -45,7 +50,8 @@ def test_seeing(name, tmp_path):
     positions = {}
     if rows:
         kinds = (ids == 98).astype(np.int32)
-        where, _ = theirs.model.get_rope_index(torch.tensor(ids).long(), mm_token_type_ids=torch.tensor(kinds), image_grid_thw=given["image_grid_thw"])
+        where, _ = theirs.model.get_rope_index(torch.tensor(ids).long(), mm_token_type_ids=torch.tensor(kinds),
+            image_grid_thw=given["image_grid_thw"])
         positions = {"positions": where.numpy().astype(np.int32)}
         given["position_ids"] = where
     if name == "gemma3":

@@ -222,7 +222,8 @@ class Answer:
         if self.late_ms:
             rows.append({"layer": "pipeline", "part": "bubble", "ms": self.late_ms, "bound": "none", "busy_ms": {}})
         for u in self.collectives:
-            rows.append({"layer": "collectives", "part": u["kind"].replace("_", "-"), "ms": u["ns"] * u["count"] / 1e6, "bound": "link", "busy_ms": {}})
+            rows.append({"layer": "collectives", "part": u["kind"].replace("_", "-"), "ms": u["ns"] * u["count"] / 1e6, "bound": "link",
+                "busy_ms": {}})
         return rows
 
     def times(self):

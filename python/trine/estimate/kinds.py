@@ -16,7 +16,8 @@ STACKS = {
     "seeing": [("text", ""), ("vision", "image ")],
     "speech": [("stack", "")],
 }
-COUNTED = {"flux": (("layers", "double "), ("singles", "single ")), "dit": (("layers", ""),), "sd3": (("layers", ""),), "perceiver": (("layers", ""),)}
+COUNTED = {"flux": (("layers", "double "), ("singles", "single ")), "dit": (("layers", ""),), "sd3": (("layers", ""),),
+    "perceiver": (("layers", ""),)}
 
 
 def layer_keys(model):
@@ -96,7 +97,8 @@ def mixed(base, longer, uses, layers):
     held = each("memory", ("weights", "cache", "optimiser", "activations", "scratch", "used"))
     runs = [base, *(run for run, _ in longer)]
     return dataclasses.replace(
-        base, device_ms=total(lambda run: run.device_ms), report=report, uses=uses, memory=held | {"fits": held["used"] <= held["room"]}, layers=layers,
+        base, device_ms=total(lambda run: run.device_ms), report=report, uses=uses, memory=held | {"fits": held["used"] <= held["room"]},
+        layers=layers,
         host_bytes=base.host_bytes, on_host=sorted({op for run in runs for op in run.on_host}),
         **{name: sum(getattr(run, name) for run in runs) for name in ("trace_s", "compile_s", "timer_s")},
     )  # fmt: skip
@@ -153,5 +155,6 @@ def rows_of(keys, few, base, longer):
         number = numbers[key[0]] = numbers.get(key[0], -1) + 1
         for (rest, part), values in of_kind[key].items():
             busy = {k: v for k, v in values.items() if k != "ms"}
-            out.append({"layer": f"{key[0]}layer {number}{rest}", "part": part, "ms": values["ms"], "bound": max(busy, key=busy.get, default="none"), "busy_ms": busy})
+            out.append({"layer": f"{key[0]}layer {number}{rest}", "part": part, "ms": values["ms"],
+                "bound": max(busy, key=busy.get, default="none"), "busy_ms": busy})
     return out

@@ -52,7 +52,8 @@ def host_bytes(traced_phase, phase, writes):
 
 
 CHUNK = 2048  # tokens at once of a longer prompt: enough to hide the reading of weights six times over (337 operations for a byte on Trainium1)
-IMAGES = {"resnet": 8, "convnext": 8, "efficientnet": 8, "vgg": 8, "swin": 8, "unet": 1, "vae": 1, "dit": 1, "sd3": 1, "flux": 1}  # likewise: 8 of the smallest, 7 x 7 positions, hide it once; a UNet's work is on 64 x 64
+IMAGES = {"resnet": 8, "convnext": 8, "efficientnet": 8, "vgg": 8, "swin": 8, "unet": 1, "vae": 1, "dit": 1, "sd3": 1,
+    "flux": 1}  # likewise: 8 of the smallest, 7 x 7 positions, hide it once; a UNet's work is on 64 x 64
 # Layers of the programs that a long one is taken from: between the first and the last, which overlap with what is around
 # all layers, one and three. Of a large layer (instructions; each takes half a second to compile) there are one and two:
 # what overlaps at its edges are some hundreds of them.

@@ -49,7 +49,8 @@ def table(found, purchase):
 def memory_line(d):
     m = d["memory_bytes_per_core"]
     stored = f" as {d['weights']}" if " (" in d.get("weights", "") else ""
-    named = ", ".join(f"{n} {size(m[n])}{stored if n == 'weights' else ''}" for n in ("weights", "cache", "optimiser", "activations", "scratch") if m[n])
+    named = ", ".join(f"{n} {size(m[n])}{stored if n == 'weights' else ''}" for n in ("weights", "cache", "optimiser", "activations",
+        "scratch") if m[n])
     line = f"  {'fits' if m['fits'] else 'does not fit'}: {named}, of {size(m['room'])} per core"
     if m["fits"]:
         return line

@@ -149,7 +149,8 @@ DEEPSEEK_NAMES = expert_names("mlp", shared="shared_experts") | {
 DEEPSEEK = LLAMA.like(
     "deepseek_v3", "keys and values of one narrow vector per token; grouped experts and one for all", DEEPSEEK_NAMES,
     **MOE | dict(ffn=Key("moe_intermediate_size"), mixer="latent", latent=deepseek_latent, forms=deepseek_first, router=deepseek_router,
-                 shared_ffn=lambda c: c["moe_intermediate_size"] * (c.get("n_shared_experts") or 0), score_scale=deepseek_scale, head_dim=0, mlp_bias=False,
+                 shared_ffn=lambda c: c["moe_intermediate_size"] * (c.get("n_shared_experts") or 0), score_scale=deepseek_scale, head_dim=0,
+                 mlp_bias=False,
                  kv_heads=0, also=("num_key_value_heads", "head_dim", "qk_head_dim"),
                  rope=lambda c: rope_of(c, paired=c.get("rope_interleave", True) is not False)))  # fmt: skip
 
@@ -180,7 +181,8 @@ GEMMA2 = GEMMA.like(
     "gemma2", "Gemma with norms before and after, every other layer a window, capped scores and logits", SANDWICH_NAMES, block="sandwich",
     score_scale=lambda c: Key("query_pre_attn_scalar", default=256)(c) ** -0.5, forms=sliding(gemma_types),
     also=("hidden_act", "sliding_window_size"),
-    score_cap=lambda c: c.get("attn_logit_softcapping", 50.0) or 0.0, logit_cap=lambda c: c.get("final_logit_softcapping", 30.0) or 0.0)  # fmt: skip
+    score_cap=lambda c: c.get("attn_logit_softcapping", 50.0) or 0.0,
+    logit_cap=lambda c: c.get("final_logit_softcapping", 30.0) or 0.0)  # fmt: skip
 
 
 def smollm_forms(config):
@@ -214,7 +216,8 @@ COHERE = LLAMA.like(
     eps=key("layer_norm_eps", 1e-5), tied=key("tie_word_embeddings", True), head_scale=key("logit_scale", 0.0625), mlp_bias=False,
     rope=lambda c: rope_of(c, paired=True), qk_norm=lambda c: "own" if c.get("use_qk_norm") else "")  # fmt: skip
 GLM = LLAMA.like(
-    "glm", "LLaMA with biases on q, k, v, half of a head turned by pairs side by side", FUSED_MLP, o_bias=False, mlp_bias=False, eps=key("rms_norm_eps", 1.5625e-7),
+    "glm", "LLaMA with biases on q, k, v, half of a head turned by pairs side by side", FUSED_MLP, o_bias=False, mlp_bias=False,
+    eps=key("rms_norm_eps", 1.5625e-7),
     rope=lambda c: rope_of(c, share=0.5, paired=True), head_dim=key("head_dim", 128))  # fmt: skip
 
 
@@ -237,7 +240,8 @@ def mpt_scale(config):
 
 GPT2 = Family("gpt2", "decoder", dict(
     width=Key("n_embd", "hidden_size"), layers=Key("n_layer", "num_hidden_layers"),
-    heads=Key("n_head", "num_attention_heads"), context=Key("n_positions", "n_ctx", "max_position_embeddings", default=1024), vocab=Key("vocab_size"),
+    heads=Key("n_head", "num_attention_heads"), context=Key("n_positions", "n_ctx", "max_position_embeddings", default=1024),
+    vocab=Key("vocab_size"),
     ffn=expanded, positions="learned", activation=key("activation_function", "gelu_new"), eps=key("layer_norm_epsilon", 1e-5),
     tied=key("tie_word_embeddings", True)), {
     "tokens": "transformer.wte", "positions": "transformer.wpe", "norm": "transformer.ln_f", "head": "lm_head",
@@ -304,12 +308,14 @@ MIXER = "backbone.layers.{}.mixer."
 MAMBA = Family(
     "mamba", "decoder", dict(
         width=Key("hidden_size"), layers=Key("num_hidden_layers", "n_layer"), heads=1, ffn=0, vocab=Key("vocab_size"), norm="rms", positions="none",
-        eps=key("layer_norm_epsilon", 1e-5), activation=key("hidden_act", "silu"), tied=key("tie_word_embeddings", True), block="bare", mixer="state",
+        eps=key("layer_norm_epsilon", 1e-5), activation=key("hidden_act", "silu"), tied=key("tie_word_embeddings", True), block="bare",
+        mixer="state",
         space=mamba_space), {
         "tokens": "backbone.embeddings|backbone.embedding", "norm": "backbone.norm_f", "head": "lm_head", "layers.norm1": "backbone.layers.{}.norm",
         "layers.x": MIXER + "in_proj#gate", "layers.z": MIXER + "in_proj#up", "layers.conv": MIXER + "conv1d", "layers.inner": MIXER + "x_proj",
         "layers.steps": MIXER + "dt_proj", "layers.rates": f"={MIXER}A_log", "layers.d": f"={MIXER}D", "layers.o": MIXER + "out_proj",
-    }, "backbone.", note="a decaying state per channel in attention's place, no MLP", also=("expand", "intermediate_size", "ssm_cfg", "d_model", "d_inner",
+    }, "backbone.", note="a decaying state per channel in attention's place, no MLP",
+    also=("expand", "intermediate_size", "ssm_cfg", "d_model", "d_inner",
        "rms_norm", "fused_add_norm", "time_step_max", "time_step_min", "pad_vocab_size_multiple"))  # fmt: skip
 
 
@@ -358,11 +364,15 @@ MEGATRON = Family(
         width=Key("hidden_size"), layers=Key("num_layers"), heads=Key("num_attention_heads"), vocab=Key("padded_vocab_size", "vocab_size"),
         ffn=lambda c: c.get("ffn_hidden_size") or 4 * c["hidden_size"], context=Key("max_position_embeddings", "encoder_seq_length", default=2048),
         kv_heads=key("num_query_groups", 0), head_dim=key("kv_channels", 0), norm=lambda c: "rms" if megatron_rms(c) else "layer",
-        eps=Key("norm_epsilon", "layernorm_epsilon", default=1e-5), positions=lambda c: "rope" if c.get("position_embedding_type") == "rope" else "learned",
-        rope=lambda c: Rope(theta=float(megatron("rotary_base", default=10000.0)(c)), share=float(megatron("rotary_percent", "rotary_percentage", default=1.0)(c))),
-        activation=lambda c: "silu" if megatron_gated(c) else "gelu", gated=megatron_gated, qkv_bias=lambda c: megatron_biased(c) or bool(c.get("add_qkv_bias")),
+        eps=Key("norm_epsilon", "layernorm_epsilon", default=1e-5),
+        positions=lambda c: "rope" if c.get("position_embedding_type") == "rope" else "learned",
+        rope=lambda c: Rope(theta=float(megatron("rotary_base", default=10000.0)(c)),
+        share=float(megatron("rotary_percent", "rotary_percentage", default=1.0)(c))),
+        activation=lambda c: "silu" if megatron_gated(c) else "gelu", gated=megatron_gated,
+        qkv_bias=lambda c: megatron_biased(c) or bool(c.get("add_qkv_bias")),
         o_bias=megatron_biased, mlp_bias=megatron_biased, tied=megatron_tied), {
-        "tokens": "embedding.word_embeddings", "positions": "embedding.position_embeddings", "norm": "decoder.final_layernorm", "head": "output_layer",
+        "tokens": "embedding.word_embeddings", "positions": "embedding.position_embeddings", "norm": "decoder.final_layernorm",
+        "head": "output_layer",
         "layers.norm1": MEGATRON_LAYER + "input_layernorm", "layers.norm2": MEGATRON_LAYER + "pre_mlp_layernorm",
         "layers.norm1.scale": f"={MEGATRON_LAYER}self_attention.linear_qkv.layer_norm_weight|={MEGATRON_LAYER}input_layernorm.weight",
         "layers.norm1.bias": f"={MEGATRON_LAYER}self_attention.linear_qkv.layer_norm_bias|={MEGATRON_LAYER}input_layernorm.bias",
@@ -388,55 +398,77 @@ DECODERS = [
     LLAMA.like("qwen2", "LLaMA with biases on q, k, v", qkv_bias=True, o_bias=False, mlp_bias=False, **QWEN_WINDOW),
     LLAMA.like("qwen3", "LLaMA with a norm over each head's q and k", qk_norm="head", mlp_bias=False, head_dim=key("head_dim", 128), **QWEN_WINDOW),
     LLAMA.like("qwen2_moe", "qwen2 with experts and one for all, which a gate weighs", expert_names("mlp", shared="shared_expert"),
-               **QWEN_WINDOW | MOE | dict(qkv_bias=key("qkv_bias", True), o_bias=False, mlp_bias=False, ffn=Key("moe_intermediate_size"), chosen=key("num_experts_per_tok", 4),
-                                          shared_ffn=Key("shared_expert_intermediate_size"), shared_gate=True, forms=qwen_plain, also=("intermediate_size",),
+               **QWEN_WINDOW | MOE | dict(qkv_bias=key("qkv_bias", True), o_bias=False, mlp_bias=False, ffn=Key("moe_intermediate_size"),
+               chosen=key("num_experts_per_tok", 4),
+                                          shared_ffn=Key("shared_expert_intermediate_size"), shared_gate=True, forms=qwen_plain,
+                                          also=("intermediate_size",),
                                           router=lambda c: Router(normed=bool(c.get("norm_topk_prob", False))))),
     LLAMA.like("qwen3_moe", "qwen3 with experts", expert_names("mlp"),
-               **QWEN_WINDOW | MOE | dict(qk_norm="head", mlp_bias=False, head_dim=key("head_dim", 128), ffn=Key("moe_intermediate_size"), chosen=key("num_experts_per_tok", 8),
-                                          forms=qwen_plain, also=("intermediate_size",), router=lambda c: Router(normed=bool(c.get("norm_topk_prob", False))))),
+               **QWEN_WINDOW | MOE | dict(qk_norm="head", mlp_bias=False, head_dim=key("head_dim", 128), ffn=Key("moe_intermediate_size"),
+               chosen=key("num_experts_per_tok", 8),
+                                          forms=qwen_plain, also=("intermediate_size",), router=lambda c: Router(normed=bool(c.get("norm_topk_prob",
+                                          False))))),
     GEMMA,
     GEMMA2,
-    GEMMA2.like("gemma3_text", "Gemma 2 with a norm over each head's q and k, one layer of six without a window, and no caps", qk_norm="head", forms=gemma3_forms,
+    GEMMA2.like("gemma3_text", "Gemma 2 with a norm over each head's q and k, one layer of six without a window, and no caps", qk_norm="head",
+    forms=gemma3_forms,
                 rope=lambda c: rope_of(c, part="full_attention", theta=1000000.0), score_cap=lambda c: c.get("attn_logit_softcapping") or 0.0,
                 logit_cap=lambda c: c.get("final_logit_softcapping") or 0.0),
     LLAMA.like("gpt_oss", "experts with clipped gates, every other layer a window, a score per head that no key has", {
                    "layers.router": LAYER + "mlp.router", "layers.sinks": "=" + LAYER + "self_attn.sinks",
-                   "layers.gate.w": "=~" + LAYER + "mlp.experts.gate_up_proj#gate/odd", "layers.up.w": "=~" + LAYER + "mlp.experts.gate_up_proj#up/odd",
-                   "layers.gate.b": "=" + LAYER + "mlp.experts.gate_up_proj_bias#gate/odd", "layers.up.b": "=" + LAYER + "mlp.experts.gate_up_proj_bias#up/odd",
+                   "layers.gate.w": "=~" + LAYER + "mlp.experts.gate_up_proj#gate/odd",
+                   "layers.up.w": "=~" + LAYER + "mlp.experts.gate_up_proj#up/odd",
+                   "layers.gate.b": "=" + LAYER + "mlp.experts.gate_up_proj_bias#gate/odd",
+                   "layers.up.b": "=" + LAYER + "mlp.experts.gate_up_proj_bias#up/odd",
                    "layers.down.w": "=~" + LAYER + "mlp.experts.down_proj", "layers.down.b": "=" + LAYER + "mlp.experts.down_proj_bias"},
-               **MOE | dict(qkv_bias=key("attention_bias", True), o_bias=key("attention_bias", True), mlp_bias=True, head_dim=key("head_dim", 64), chosen=Key("num_experts_per_tok", "experts_per_token", default=4),
-                            eps=key("rms_norm_eps", 1e-5), sinks=True, router=Router(bias=True), gate_limit=key("swiglu_limit", 7.0), gate_slope=key("swiglu_alpha", 1.702),
-                            forms=sliding(lambda c, i: "full_attention" if i % 2 else "sliding_attention"), rope=lambda c: rope_of(c, theta=150000.0), also=("experts_per_token",))),
+               **MOE | dict(qkv_bias=key("attention_bias", True), o_bias=key("attention_bias", True), mlp_bias=True, head_dim=key("head_dim", 64),
+               chosen=Key("num_experts_per_tok", "experts_per_token", default=4),
+                            eps=key("rms_norm_eps", 1e-5), sinks=True, router=Router(bias=True), gate_limit=key("swiglu_limit", 7.0),
+                            gate_slope=key("swiglu_alpha", 1.702),
+                            forms=sliding(lambda c, i: "full_attention" if i % 2 else "sliding_attention"),
+                            rope=lambda c: rope_of(c, theta=150000.0), also=("experts_per_token",))),
     DEEPSEEK,
     DEEPSEEK.like("deepseek_v2", "deepseek_v3 with softmax over experts", also=("mlp_bias",)),
     LLAMA.like("granite", "LLaMA with factors of embedding, scores, residual and logits", embed_scale=key("embedding_multiplier", 1.0),
-               score_scale=key("attention_multiplier", 1.0), residual=key("residual_multiplier", 1.0), head_scale=lambda c: 1 / (c.get("logits_scaling") or 1.0)),
+               score_scale=key("attention_multiplier", 1.0), residual=key("residual_multiplier", 1.0),
+               head_scale=lambda c: 1 / (c.get("logits_scaling") or 1.0)),
     LLAMA.like("phimoe", "layer norms, biases, experts chosen one after the other", MIXTRAL_NAMES,
                **MOE | dict(norm="layer", eps=key("rms_norm_eps", 1e-5), head_bias=key("lm_head_bias", False), window=window_of, mlp_bias=False,
-                            rope=lambda c: rope_of(c, theta=1000000.0), router=lambda c: Router(kind="mixer", jitter=c.get("router_jitter_noise", 0.01)))),
+                            rope=lambda c: rope_of(c, theta=1000000.0), router=lambda c: Router(kind="mixer",
+                            jitter=c.get("router_jitter_noise", 0.01)))),
     COHERE,
     COHERE.like("cohere2", "cohere of which three layers of four see a window and only they turn", forms=cohere_forms),
     GLM,
     GLM.like("glm4", "glm with norms before and after", {
         "layers.norm1_after": LAYER + "post_self_attn_layernorm", "layers.norm2_after": LAYER + "post_mlp_layernorm"}, block="sandwich"),
-    LLAMA.like("smollm3", "LLaMA of which every fourth layer has no positions", forms=smollm_forms, also=("max_window_layers",), rope=lambda c: rope_of(c, theta=2000000.0),
+    LLAMA.like("smollm3", "LLaMA of which every fourth layer has no positions", forms=smollm_forms, also=("max_window_layers",),
+    rope=lambda c: rope_of(c, theta=2000000.0),
                tied=key("tie_word_embeddings", True)),
     LLAMA.like("hunyuan_v1_dense", "LLaMA with a norm over each head's q and k once they are turned", {
-        "layers.q_norm": LAYER + "self_attn.query_layernorm", "layers.k_norm": LAYER + "self_attn.key_layernorm"}, qk_norm="after", rope=hunyuan_rope,
+        "layers.q_norm": LAYER + "self_attn.query_layernorm", "layers.k_norm": LAYER + "self_attn.key_layernorm"}, qk_norm="after",
+        rope=hunyuan_rope,
         mlp_bias=False, eps=key("rms_norm_eps", 1e-5)),
     LLAMA.like("hunyuan_v1_moe", "hunyuan with experts and one for all", {
         "layers.q_norm": LAYER + "self_attn.query_layernorm", "layers.k_norm": LAYER + "self_attn.key_layernorm"} | expert_names(
             "mlp", router="gate.wg", shared="shared_mlp"), qk_norm="after", rope=hunyuan_rope, mlp_bias=False, eps=key("rms_norm_eps", 1e-5),
-        experts=Key("num_experts"), chosen=lambda c: c["moe_topk"] if isinstance(c["moe_topk"], int) else c["moe_topk"][0], shared_ffn=Key("intermediate_size")),
+        experts=Key("num_experts"), chosen=lambda c: c["moe_topk"] if isinstance(c["moe_topk"], int) else c["moe_topk"][0],
+        shared_ffn=Key("intermediate_size")),
     LLAMA.like("lfm2", "short convolutions in most layers, attention in the others", {
-        "norm": "model.embedding_norm", "layers.norm1": LAYER + "operator_norm", "layers.norm2": LAYER + "ffn_norm", "layers.gate": LAYER + "feed_forward.w1",
-        "layers.up": LAYER + "feed_forward.w3", "layers.down": LAYER + "feed_forward.w2", "layers.o": LAYER + "self_attn.out_proj|" + LAYER + "conv.out_proj",
+        "norm": "model.embedding_norm", "layers.norm1": LAYER + "operator_norm", "layers.norm2": LAYER + "ffn_norm",
+        "layers.gate": LAYER + "feed_forward.w1",
+        "layers.up": LAYER + "feed_forward.w3", "layers.down": LAYER + "feed_forward.w2",
+        "layers.o": LAYER + "self_attn.out_proj|" + LAYER + "conv.out_proj",
         "layers.q_norm": LAYER + "self_attn.q_layernorm", "layers.k_norm": LAYER + "self_attn.k_layernorm", "layers.conv": LAYER + "conv.conv",
-        "layers.before": LAYER + "conv.in_proj#0/third", "layers.after": LAYER + "conv.in_proj#1/third", "layers.x": LAYER + "conv.in_proj#2/third"},
-        qk_norm="head", qkv_bias=False, o_bias=False, mlp_bias=False, ffn=lfm_ffn, eps=Key("norm_eps", "block_norm_eps", default=1e-5), kernel=key("conv_L_cache", 3),
-        rope=lambda c: rope_of(c, theta=1000000.0), tied=lambda c: Key("tie_embedding", "tie_word_embeddings", default=True)(c), activation="silu", forms=lfm_forms,
-        also=("block_dim", "block_ff_dim", "block_mlp_init_scale", "block_norm_eps", "block_out_init_scale", "block_use_swiglu", "block_use_xavier_init",
-              "conv_dim", "conv_dim_out", "conv_use_xavier_init", "eos_token_id", "num_heads", "theta", "use_pos_enc", "tie_word_embeddings", "intermediate_size")),
+        "layers.before": LAYER + "conv.in_proj#0/third", "layers.after": LAYER + "conv.in_proj#1/third",
+        "layers.x": LAYER + "conv.in_proj#2/third"},
+        qk_norm="head", qkv_bias=False, o_bias=False, mlp_bias=False, ffn=lfm_ffn, eps=Key("norm_eps", "block_norm_eps", default=1e-5),
+        kernel=key("conv_L_cache", 3),
+        rope=lambda c: rope_of(c, theta=1000000.0), tied=lambda c: Key("tie_embedding", "tie_word_embeddings", default=True)(c), activation="silu",
+        forms=lfm_forms,
+        also=("block_dim", "block_ff_dim", "block_mlp_init_scale", "block_norm_eps", "block_out_init_scale", "block_use_swiglu",
+        "block_use_xavier_init",
+              "conv_dim", "conv_dim_out", "conv_use_xavier_init", "eos_token_id", "num_heads", "theta", "use_pos_enc", "tie_word_embeddings",
+              "intermediate_size")),
     MAMBA,
     MAMBA.like("falcon_mamba", "mamba with norms of step, in and out", also=("mixer_rms_eps",)),
     MAMBA.like("mamba2", "a decaying state per head in attention's place, no MLP", state_names(MIXER), space=mamba2_space,
@@ -444,9 +476,11 @@ DECODERS = [
     LLAMA.like("falcon_h1", "attention beside mamba2 in every layer, with factors of all that goes in and out", {
         "norm": "model.final_layernorm", "layers.norm2": LAYER + "pre_ff_layernorm", "layers.gate": LAYER + "feed_forward.gate_proj",
         "layers.up": LAYER + "feed_forward.up_proj", "layers.down": LAYER + "feed_forward.down_proj"} | state_names(LAYER + "mamba.", "state."),
-        mixer="both", space=falcon_h1_space, embed_scale=key("embedding_multiplier", 1.0), head_scale=key("lm_head_multiplier", 1.0), eps=key("rms_norm_eps", 1e-5),
+        mixer="both", space=falcon_h1_space, embed_scale=key("embedding_multiplier", 1.0), head_scale=key("lm_head_multiplier", 1.0),
+        eps=key("rms_norm_eps", 1e-5),
         score_scale=lambda c: (c.get("head_dim") or c["hidden_size"] // c["num_attention_heads"]) ** -0.5 * c.get("key_multiplier", 1.0),
-        attention_scales=lambda c: (c.get("attention_in_multiplier", 1.0), c.get("attention_out_multiplier", 1.0), c.get("ssm_out_multiplier", 1.0)),
+        attention_scales=lambda c: (c.get("attention_in_multiplier", 1.0), c.get("attention_out_multiplier", 1.0),
+        c.get("ssm_out_multiplier", 1.0)),
         mlp_scales=lambda c: tuple(c.get("mlp_multipliers") or (1.0, 1.0)), o_bias=key("projectors_bias", False),
         also=("mamba_d_head", "mamba_expand", "layer_types", "attn_layer_indices", "projectors_bias", "attention_bias")),
     LLAMA.like("phi3", "LLaMA with q, k, v in one tensor, gate and up in another", qkv_bias=False, o_bias=False,
@@ -473,7 +507,8 @@ DECODERS = [
         rope=lambda c: Rope(share=(c.get("rotary_dim") or 64) / (c["n_embd"] // c["n_head"]), paired=True)), {
         "tokens": "transformer.wte", "norm": "transformer.ln_f", "head": "lm_head", "layers.norm1": "transformer.h.{}.ln_1",
         "layers.up": "transformer.h.{}.mlp.fc_in", "layers.down": "transformer.h.{}.mlp.fc_out", "layers.o": "transformer.h.{}.attn.out_proj"} | {
-        f"layers.{n}": f"transformer.h.{{}}.attn.{n}_proj" for n in "qkv"}, "transformer.", note="gpt2 with attention beside the MLP, rotary pairs side by side",
+        f"layers.{n}": f"transformer.h.{{}}.attn.{n}_proj" for n in "qkv"}, "transformer.",
+        note="gpt2 with attention beside the MLP, rotary pairs side by side",
         also=("n_ctx", "scale_attn_weights", "rotary")),
     Family("gpt_neo", "decoder", HF_SIZES | dict(
         layers=Key("num_layers", "num_hidden_layers"), heads=Key("num_heads", "num_attention_heads"),
@@ -485,25 +520,32 @@ DECODERS = [
         f"layers.{n}": f"transformer.h.{{}}.attn.attention.{n}_proj" for n in "qkv"}, "transformer.",
         note="gpt2 with unscaled scores, every other layer a window", also=("attention_types", "intermediate_size")),
     Family("bloom", "decoder", dict(
-        width=Key("hidden_size", "n_embed"), layers=Key("n_layer", "num_hidden_layers"), heads=Key("n_head", "num_attention_heads"), vocab=Key("vocab_size"),
+        width=Key("hidden_size", "n_embed"), layers=Key("n_layer", "num_hidden_layers"), heads=Key("n_head", "num_attention_heads"),
+        vocab=Key("vocab_size"),
         ffn=lambda c: c.get("n_inner") or 4 * Key("hidden_size", "n_embed")(c), positions="alibi", alibi_scaled=False, activation="gelu_new",
         eps=key("layer_norm_epsilon", 1e-5), embed_norm=True, tied=key("tie_word_embeddings", True)), {
-        "tokens": "transformer.word_embeddings", "embed_norm": "transformer.word_embeddings_layernorm", "norm": "transformer.ln_f", "head": "lm_head",
+        "tokens": "transformer.word_embeddings", "embed_norm": "transformer.word_embeddings_layernorm", "norm": "transformer.ln_f",
+        "head": "lm_head",
         "layers.norm1": FALCON_LAYER + "input_layernorm", "layers.norm2": FALCON_LAYER + "post_attention_layernorm",
-        "layers.o": FALCON_LAYER + "self_attention.dense", "layers.up": FALCON_LAYER + "mlp.dense_h_to_4h", "layers.down": FALCON_LAYER + "mlp.dense_4h_to_h"} | {
+        "layers.o": FALCON_LAYER + "self_attention.dense", "layers.up": FALCON_LAYER + "mlp.dense_h_to_4h",
+        "layers.down": FALCON_LAYER + "mlp.dense_4h_to_h"} | {
         f"layers.{n}": f"{FALCON_LAYER}self_attention.query_key_value#{n}/groups" for n in "qkv"}, "transformer.",
-        note="ALiBi, a norm of the embedding", also=("seq_length", "n_embed", "offset_alibi", "skip_bias_add", "skip_bias_add_qkv", "unk_token_id", "num_attention_heads",
+        note="ALiBi, a norm of the embedding", also=("seq_length", "n_embed", "offset_alibi", "skip_bias_add", "skip_bias_add_qkv", "unk_token_id",
+        "num_attention_heads",
                                                     "masked_softmax_fusion", "bias_dropout_fusion", "attention_softmax_in_fp32", "slow_but_exact")),
     Family("mpt", "decoder", dict(
-        width=Key("d_model"), layers=Key("n_layers"), heads=Key("n_heads"), vocab=Key("vocab_size"), ffn=lambda c: int(c.get("expansion_ratio", 4) * c["d_model"]),
+        width=Key("d_model"), layers=Key("n_layers"), heads=Key("n_heads"), vocab=Key("vocab_size"),
+        ffn=lambda c: int(c.get("expansion_ratio", 4) * c["d_model"]),
         norm="centred", eps=key("layer_norm_epsilon", 1e-5), positions=lambda c: "alibi" if c.part("attn_config").get("alibi", True) else "learned",
-        context=key("max_seq_len", 2048), alibi_scaled=False, activation="gelu", qkv_bias=False, o_bias=False, mlp_bias=False, clip=lambda c: c.part("attn_config").get("clip_qkv") or 0.0,
+        context=key("max_seq_len", 2048), alibi_scaled=False, activation="gelu", qkv_bias=False, o_bias=False, mlp_bias=False,
+        clip=lambda c: c.part("attn_config").get("clip_qkv") or 0.0,
         score_scale=mpt_scale, tied=key("tie_word_embeddings", True)), {
         "tokens": "transformer.wte", "norm": "transformer.norm_f", "head": "lm_head", "layers.norm1": "transformer.blocks.{}.norm_1",
         "layers.norm2": "transformer.blocks.{}.norm_2", "layers.o": "transformer.blocks.{}.attn.out_proj",
         "layers.up": "transformer.blocks.{}.ffn.up_proj", "layers.down": "transformer.blocks.{}.ffn.down_proj"} | {
         f"layers.{n}": f"transformer.blocks.{{}}.attn.Wqkv#{n}" for n in "qkv"}, "transformer.", note="ALiBi, no biases anywhere",
-        also=("no_bias", "learned_pos_emb", "norm_type", "verbose", "embedding_fraction", "init_device", "logit_scale", "init_config", "use_pad_tok_in_ffn", "tokenizer_name")),
+        also=("no_bias", "learned_pos_emb", "norm_type", "verbose", "embedding_fraction", "init_device", "logit_scale", "init_config",
+        "use_pad_tok_in_ffn", "tokenizer_name")),
     MEGATRON,
     Family("opt", "decoder", HF_SIZES | dict(
         ffn=Key("ffn_dim"), positions="learned", position_offset=2, activation=key("activation_function", "relu"),
@@ -542,5 +584,6 @@ DECODERS = [
         "layers.k": FALCON_LAYER + "self_attention.query_key_value#k/groups",
         "layers.v": FALCON_LAYER + "self_attention.query_key_value#v/groups",
         "layers.up": FALCON_LAYER + "mlp.dense_h_to_4h", "layers.down": FALCON_LAYER + "mlp.dense_4h_to_h",
-    }, "transformer.", note="parallel block, one or few key heads, rotary positions or ALiBi", also=("num_kv_heads", "ffn_hidden_size", "multi_query", "num_ln_in_parallel_attn")),
+    }, "transformer.", note="parallel block, one or few key heads, rotary positions or ALiBi",
+    also=("num_kv_heads", "ffn_hidden_size", "multi_query", "num_ln_in_parallel_attn")),
 ]  # fmt: skip

@@ -76,9 +76,12 @@ def perceiver_of(config, values):
     keys, values, shape = config.get("qk_channels"), config.get("v_channels"), config.get("cross_attention_shape_for_attention", "kv")
     cross = keys or (latent_width if shape == "q" else width)
     return Perceiver(
-        config.get("vocab_size", 262), config.get("max_position_embeddings", 2048), width, config.get("num_latents", 256), latent_width, config.get("num_blocks", 1),
-        config.get("num_self_attends_per_block", 26), config.get("num_self_attention_heads", 8), config.get("num_cross_attention_heads", 8), keys or latent_width,
-        values or keys or latent_width, cross, values or cross, config.get("self_attention_widening_factor", 1), config.get("cross_attention_widening_factor", 1),
+        config.get("vocab_size", 262), config.get("max_position_embeddings", 2048), width, config.get("num_latents", 256), latent_width,
+        config.get("num_blocks", 1),
+        config.get("num_self_attends_per_block", 26), config.get("num_self_attention_heads", 8), config.get("num_cross_attention_heads", 8),
+        keys or latent_width,
+        values or keys or latent_width, cross, values or cross, config.get("self_attention_widening_factor", 1),
+        config.get("cross_attention_widening_factor", 1),
         bool(config.get("use_query_residual", True)), config.get("hidden_act", "gelu"),
     )  # fmt: skip
 
@@ -132,23 +135,29 @@ ENCODERS = [
     ROBERTA.like("camembert", "roberta by another name"),
     ROBERTA.like("xlm-roberta", "roberta by another name"),
     BERT.like("deberta-v2", "BERT whose queries and keys look at distances, too; versions 2 and 3", deberta_names("attention.self."), "deberta.",
-              mixer="distances", distances=deberta_distances, eps=key("layer_norm_eps", 1e-7), pooler=key("pooler_hidden_act", "gelu"), types=key("type_vocab_size", 0),
-              positions=lambda c: "learned" if c.get("position_biased_input", True) else "none", also=("pooler_hidden_size", "attention_head_size", "legacy")),
+              mixer="distances", distances=deberta_distances, eps=key("layer_norm_eps", 1e-7), pooler=key("pooler_hidden_act", "gelu"),
+              types=key("type_vocab_size", 0),
+              positions=lambda c: "learned" if c.get("position_biased_input", True) else "none",
+              also=("pooler_hidden_size", "attention_head_size", "legacy")),
     BERT.like("deberta", "the first of them: distances have projections of their own", deberta_names("attention.self.") | FUSED, "deberta.",
-              mixer="distances", distances=deberta_distances, eps=key("layer_norm_eps", 1e-7), pooler=key("pooler_hidden_act", "gelu"), types=key("type_vocab_size", 0), k_bias=False,
+              mixer="distances", distances=deberta_distances, eps=key("layer_norm_eps", 1e-7), pooler=key("pooler_hidden_act", "gelu"),
+              types=key("type_vocab_size", 0), k_bias=False,
               positions=lambda c: "learned" if c.get("position_biased_input", True) else "none", also=("pooler_hidden_size", "legacy")),
     Family("modernbert", "encoder", HF_SIZES | dict(
         positions="rope", causal=False, eps=key("norm_eps", 1e-5), activation=key("hidden_activation", "gelu"), gated=True,
         norm=lambda c: "layer" if c.get("norm_bias") else "centred", qkv_bias=key("attention_bias", False), o_bias=key("attention_bias", False),
-        mlp_bias=key("mlp_bias", False), embed_norm=True, masked_bias=key("classifier_bias", False), masked_activation=key("classifier_activation", "gelu"),
+        mlp_bias=key("mlp_bias", False), embed_norm=True, masked_bias=key("classifier_bias", False),
+        masked_activation=key("classifier_activation", "gelu"),
         forms=modern_forms), {
         "tokens": "model.embeddings.tok_embeddings", "embed_norm": "model.embeddings.norm", "norm": "model.final_norm",
         "layers.norm1": "model.layers.{}.attn_norm", "layers.norm2": "model.layers.{}.mlp_norm", "layers.o": "model.layers.{}.attn.Wo",
         "layers.gate": "model.layers.{}.mlp.Wi#gate", "layers.up": "model.layers.{}.mlp.Wi#up", "layers.down": "model.layers.{}.mlp.Wo"} | {
         f"layers.{n}": f"model.layers.{{}}.attn.Wqkv#{n}" for n in "qkv"} | masked_names("head.dense", "head.norm", "decoder.bias"), "model.",
-        note="rotary positions, GeGLU, two layers of three see a window", read=modern_of, also=("decoder_bias", "sparse_prediction", "sparse_pred_ignore_index", "embedding_dropout",
+        note="rotary positions, GeGLU, two layers of three see a window", read=modern_of,
+        also=("decoder_bias", "sparse_prediction", "sparse_pred_ignore_index", "embedding_dropout",
         "mlp_dropout", "layer_norm_eps", "sliding_window", "position_embedding_type")),
     Family("perceiver", "perceiver", note="a few latents look at all tokens, and the places to fill in at them; for masked text", read=perceiver_of,
-           also=("image_size", "train_size", "num_frames", "audio_samples_per_frame", "samples_per_patch", "output_shape", "output_num_channels", "layer_norm_eps",
+           also=("image_size", "train_size", "num_frames", "audio_samples_per_frame", "samples_per_patch", "output_shape", "output_num_channels",
+           "layer_norm_eps",
                  "tie_word_embeddings")),
 ]  # fmt: skip

@@ -22,7 +22,8 @@ FAMILIES = {"llama": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "gemma": "gemm
             "gpt2": "gpt2", "gptneox": "gpt_neox", "falcon": "falcon", "starcoder2": "starcoder2", "olmo2": "olmo2"}  # fmt: skip
 # Their key: ours, several where families spell it differently.
 KEYS = {
-    "embedding_length": ["hidden_size"], "block_count": ["num_hidden_layers"], "feed_forward_length": ["intermediate_size", "n_inner", "ffn_hidden_size"],
+    "embedding_length": ["hidden_size"], "block_count": ["num_hidden_layers"],
+    "feed_forward_length": ["intermediate_size", "n_inner", "ffn_hidden_size"],
     "attention.head_count": ["num_attention_heads"], "attention.head_count_kv": ["num_key_value_heads", "num_kv_heads"],
     "context_length": ["max_position_embeddings", "n_positions"], "attention.layer_norm_rms_epsilon": ["rms_norm_eps"],
     "attention.layer_norm_epsilon": ["layer_norm_eps", "layer_norm_epsilon", "norm_epsilon"], "rope.freq_base": ["rope_theta"],

@@ -84,7 +84,8 @@ def configurations_table():
 def main():
     rows = list(FAMILIES.values())
     whole = ", ".join(row.name for row in rows if row.kind in UNCUT)
-    print(TOP % (whole, ", ".join(row[0] for row in FORMATS.values()), ", ".join(GGUF_FAMILIES.values()), ", ".join(f"`{name}`" for name in METHODS)))
+    print(TOP % (whole, ", ".join(row[0] for row in FORMATS.values()), ", ".join(GGUF_FAMILIES.values()),
+        ", ".join(f"`{name}`" for name in METHODS)))
     stacks = [row for row in rows if row.values and row.kind in ("decoder", "encoder", "seq2seq", "vit", "speech")]
     print("\n".join(families_table(stacks)))
     print("\nA key in a cell is read from the configuration. The others are made of these or of convolutions:\n")

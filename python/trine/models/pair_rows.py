@@ -28,7 +28,8 @@ def bart_of(config, values):
             own["embed_scale"] = 1.0  # whatever scale_embedding says, as its maker has it
         sides.append(transformer_of(config, values | own | dict(causal=side == "decoder", head="lm" if side == "decoder" else "")))
     tied = config.get("tie_word_embeddings", True)
-    return TwoStacks(sides[0], replace(sides[1], tied=tied), config.get("decoder_start_token_id") or 0, bands, values["positions"] == "learned" and not bands)
+    return TwoStacks(sides[0], replace(sides[1], tied=tied), config.get("decoder_start_token_id") or 0, bands,
+        values["positions"] == "learned" and not bands)
 
 
 def bart_names(side):
@@ -43,11 +44,15 @@ def bart_names(side):
 
 BART = Family("bart", "seq2seq", dict(
     width=Key("d_model"), layers=0, heads=1, ffn=0, vocab=Key("vocab_size"), context=key("max_position_embeddings", 1024), positions="learned",
-    position_offset=2, activation=key("activation_function", "gelu"), embed_scale=lambda c: c["d_model"] ** 0.5 if c.get("scale_embedding") else 1.0,
+    position_offset=2, activation=key("activation_function", "gelu"),
+    embed_scale=lambda c: c["d_model"] ** 0.5 if c.get("scale_embedding") else 1.0,
     block="post", embed_norm=True, final_norm=False), bart_names("encoder") | bart_names("decoder") | {
-    "tokens": "model.shared|model.decoder.embed_tokens|model.encoder.embed_tokens", "head": "lm_head|proj_out", "logit_bias": "=final_logits_bias"}, "model.",
-    note="learned positions, norm of the sum, GELU", read=bart_of, also=("num_hidden_layers", "normalize_before", "normalize_embedding", "add_final_layer_norm",
-    "add_bias_logits", "classif_dropout", "extra_pos_embeddings", "static_position_embeddings", "force_bos_token_to_be_generated", "max_position_embeddings"))  # fmt: skip
+    "tokens": "model.shared|model.decoder.embed_tokens|model.encoder.embed_tokens", "head": "lm_head|proj_out", "logit_bias": "=final_logits_bias"},
+    "model.",
+    note="learned positions, norm of the sum, GELU", read=bart_of, also=("num_hidden_layers", "normalize_before", "normalize_embedding",
+    "add_final_layer_norm",
+    "add_bias_logits", "classif_dropout", "extra_pos_embeddings", "static_position_embeddings", "force_bos_token_to_be_generated",
+    "max_position_embeddings"))  # fmt: skip
 
 
 def speech_of(config, values):
@@ -87,7 +92,8 @@ def speech_names(model):
     return {f"layers.{ours}": layer + theirs for ours, theirs in names.items()} | {
         "stem.conv": conv + "conv", "stem.norm": conv + "layer_norm", "into_norm": f"{model}.feature_projection.layer_norm",
         "into": f"{model}.feature_projection.projection", "norm": f"{model}.encoder.layer_norm", "head": "lm_head",
-        "positions.w": without_norm(f"{model}.encoder.pos_conv_embed.conv"), "positions.b": f"={model}.encoder.pos_conv_embed.conv.bias|=encoder.pos_conv_embed.conv.bias"}  # fmt: skip
+        "positions.w": without_norm(f"{model}.encoder.pos_conv_embed.conv"),
+        "positions.b": f"={model}.encoder.pos_conv_embed.conv.bias|=encoder.pos_conv_embed.conv.bias"}  # fmt: skip
 
 
 def t5_names(side, mlp):
@@ -110,9 +116,12 @@ def activation_of_t5(config):
 
 
 SPEECH = Family("wav2vec2", "speech", dict(
-    width=Key("hidden_size"), layers=Key("num_hidden_layers"), heads=Key("num_attention_heads"), ffn=Key("intermediate_size"), positions="none", causal=False,
-    eps=key("layer_norm_eps", 1e-5), activation=key("hidden_act", "gelu"), head=""), speech_names("wav2vec2"), "wav2vec2.", note="convolutions over a wave, then an encoder",
-    read=speech_of, also=("num_feat_extract_layers", "adapter_kernel_size", "adapter_stride", "num_adapter_layers", "output_hidden_size", "num_codevectors_per_group", "num_codevector_groups",
+    width=Key("hidden_size"), layers=Key("num_hidden_layers"), heads=Key("num_attention_heads"), ffn=Key("intermediate_size"), positions="none",
+    causal=False,
+    eps=key("layer_norm_eps", 1e-5), activation=key("hidden_act", "gelu"), head=""), speech_names("wav2vec2"), "wav2vec2.",
+    note="convolutions over a wave, then an encoder",
+    read=speech_of, also=("num_feat_extract_layers", "adapter_kernel_size", "adapter_stride", "num_adapter_layers", "output_hidden_size",
+    "num_codevectors_per_group", "num_codevector_groups",
     "codevector_dim", "proj_codevector_dim", "vocab_size", "feat_proj_layer_norm", "gradient_checkpointing", "tokenizer_class"))  # fmt: skip
 PAIRS = [
     Family("t5", "seq2seq", dict(
@@ -122,11 +131,14 @@ PAIRS = [
         buckets=key("relative_attention_num_buckets", 32), distance=key("relative_attention_max_distance", 128),
         qkv_bias=False, o_bias=False, mlp_bias=False, score_scale=1.0, tied=key("tie_word_embeddings", True)),
         t5_names("encoder", 1) | t5_names("decoder", 2) | {"tokens": "shared", "head": "lm_head"},
-        note="RMS norm, relative positions, unscaled scores; v1.1: gated MLP", read=seq2seq_of, also=("dense_act_fn", "is_gated_act", "n_positions")),
+        note="RMS norm, relative positions, unscaled scores; v1.1: gated MLP", read=seq2seq_of,
+        also=("dense_act_fn", "is_gated_act", "n_positions")),
     BART,
     BART.like("mbart", "bart with norms before, and after all layers", block="pre", final_norm=True),
-    BART.like("whisper", "reads sound by two convolutions, writes text; no bias on keys", {"encoder.conv1": "model.encoder.conv1", "encoder.conv2": "model.encoder.conv2"},
-              block="pre", final_norm=True, embed_norm=False, position_offset=0, k_bias=False, also=("max_length", "alignment_heads", "lang_to_id", "task_to_id",
+    BART.like("whisper", "reads sound by two convolutions, writes text; no bias on keys",
+    {"encoder.conv1": "model.encoder.conv1", "encoder.conv2": "model.encoder.conv2"},
+              block="pre", final_norm=True, embed_norm=False, position_offset=0, k_bias=False,
+              also=("max_length", "alignment_heads", "lang_to_id", "task_to_id",
               "is_multilingual", "no_timestamps_token_id")),
     SPEECH,
     SPEECH.like("hubert", "wav2vec 2.0 trained otherwise", speech_names("hubert"), "hubert."),

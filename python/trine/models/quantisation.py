@@ -104,13 +104,18 @@ def compressed(given):
 # Method: how it is read, and keys that say nothing about storage.
 METHODS = {
     "awq": (awq, ("version", "backend", "do_fuse", "exllama_config", "fuse_max_seq_len", "modules_to_fuse", "zero_point")),
-    "gptq": (gptq, ("desc_act", "sym", "damp_percent", "true_sequential", "checkpoint_format", "static_groups", "model_name_or_path", "model_file_base_name", "is_marlin_format",
-                    "tokenizer", "dataset", "use_cuda_fp16", "model_seqlen", "block_name_to_quantize", "module_name_preceding_first_block", "batch_size", "pad_token_id",
-                    "use_exllama", "max_input_length", "exllama_config", "cache_block_outputs", "modules_in_block_to_quantize", "backend", "meta", "damp_auto_increment",
+    "gptq": (gptq, ("desc_act", "sym", "damp_percent", "true_sequential", "checkpoint_format", "static_groups", "model_name_or_path",
+    "model_file_base_name", "is_marlin_format",
+                    "tokenizer", "dataset", "use_cuda_fp16", "model_seqlen", "block_name_to_quantize", "module_name_preceding_first_block",
+                    "batch_size", "pad_token_id",
+                    "use_exllama", "max_input_length", "exllama_config", "cache_block_outputs", "modules_in_block_to_quantize", "backend", "meta",
+                    "damp_auto_increment",
                     "mse", "quant_method", "pack_dtype", "act_group_aware")),
-    "bitsandbytes": (bitsandbytes, ("llm_int8_threshold", "llm_int8_enable_fp32_cpu_offload", "llm_int8_has_fp16_weight", "bnb_4bit_compute_dtype", "bnb_4bit_quant_storage",
+    "bitsandbytes": (bitsandbytes, ("llm_int8_threshold", "llm_int8_enable_fp32_cpu_offload", "llm_int8_has_fp16_weight", "bnb_4bit_compute_dtype",
+    "bnb_4bit_quant_storage",
                                     "bnb_4bit_quant_type", "bnb_4bit_use_double_quant", "load_in_4bit", "load_in_8bit", "_load_in_8bit")),
-    "compressed-tensors": (compressed, ("format", "quantization_status", "global_compression_ratio", "version", "kv_cache_scheme", "sparsity_config", "transform_config")),
+    "compressed-tensors": (compressed, ("format", "quantization_status", "global_compression_ratio", "version", "kv_cache_scheme",
+    "sparsity_config", "transform_config")),
     "fp8": (fp8, ("activation_scheme", "fmt", "dequantize", "scale_fmt")),
     "mxfp4": (mxfp4, ("dequantize",)),
 }  # fmt: skip

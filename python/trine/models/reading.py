@@ -11,8 +11,10 @@ import fnmatch
 HARMLESS = (
     # of the file, and of the library that wrote it or runs it
     "_*", "architectures", "model_type", "transformers_version", "torch_dtype", "dtype", "auto_map", "tokenizer_class", "name_or_path",
-    "model_max_length", "ignore_index", "attn_implementation", "torchscript", "use_cache", "return_dict", "output_*", "is_encoder_decoder", "prefix", "unsloth_*", "pruned_heads",
-    "gradient_checkpointing", "chunk_size_feed_forward", "finetuning_task", "task_specific_params", "problem_type", "pretraining_tp", "use_bfloat16",
+    "model_max_length", "ignore_index", "attn_implementation", "torchscript", "use_cache", "return_dict", "output_*", "is_encoder_decoder",
+    "prefix", "unsloth_*", "pruned_heads",
+    "gradient_checkpointing", "chunk_size_feed_forward", "finetuning_task", "task_specific_params", "problem_type", "pretraining_tp",
+    "use_bfloat16",
     "use_flash_attn", "use_flash_attention", "flash_attn*", "deterministic_flash_attn", "use_mambapy", "use_associative_scan", "num_logits_to_keep",
     "tf_legacy_loss", "cache_implementation", "reference_compile", "repad_logits_with_grad", "rescale_prenorm_residual", "residual_in_fp32",
     # of training
@@ -32,7 +34,8 @@ HARMLESS = (
 )  # fmt: skip
 # Switches that say nothing where they are off, whether the family has them or not.
 SWITCHES = {"attention_bias", "mlp_bias", "use_sliding_window", "use_qk_norm", "qkv_bias", "use_bidirectional_attention", "qk_layernorm", "alibi",
-            "tie_word_embeddings", "add_adapter", "scale_attn_by_inverse_layer_idx", "reorder_and_upcast_attn", "use_mask_token", "prefix_lm", "qk_ln",
+            "tie_word_embeddings", "add_adapter", "scale_attn_by_inverse_layer_idx", "reorder_and_upcast_attn", "use_mask_token", "prefix_lm",
+            "qk_ln",
             "apply_residual_connection_post_layernorm", "only_cross_attention", "dual_cross_attention"}  # fmt: skip
 
 

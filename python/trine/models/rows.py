@@ -129,7 +129,8 @@ def rope_of(config, share=1.0, part=None, theta=10000.0, **more):
         high=float(high),
         short=tuple(of("short_factor") or ()),
         long=tuple(of("long_factor") or ()),
-        attention=float(of("attention_factor") or (of("short_mscale") if long else yarn and yarn_attention(given if given.values else scaling, factor)) or 0.0),
+        attention=float(of("attention_factor") or (of("short_mscale") if long else yarn and yarn_attention(given if given.values else scaling,
+        factor)) or 0.0),
         attention_long=float(of("long_mscale") or 0.0) if long else 0.0,
         whole=of("truncate") is False,
     )

@@ -30,7 +30,8 @@ def parameters(c):
         return tree
 
     return {
-        "pos_embed": {"proj": p.conv(c.patch, c.channels, c.width, True), "pos_embed": {"value": p.Parameter((c.table**2, c.width), trained=False, counted=False)}},
+        "pos_embed": {"proj": p.conv(c.patch, c.channels, c.width, True),
+        "pos_embed": {"value": p.Parameter((c.table**2, c.width), trained=False, counted=False)}},
         "time_text_embed": {"timestep_embedder": a.two(256, c.width), "text_embedder": a.two(c.pooled, c.width)},
         "context_embedder": p.dense(c.text, c.width),
         "transformer_blocks": [block(i) for i in range(c.layers)],

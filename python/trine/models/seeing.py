@@ -23,7 +23,8 @@ def parameters(c):
         joint = {"one": p.dense(s.width, c.text.width, c.joint_bias)}
         joint |= {"norm": p.norm(s.width, "rms1")} if c.pooled else {"two": p.dense(c.text.width, c.text.width, c.joint_bias)}
     else:
-        tower = {"patches": {"w": p.Parameter((c.frames * s.channels * s.patch**2, s.width))}, "layers": layers_parameters(s), "norm": p.norm(s.width, s.norm)}
+        tower = {"patches": {"w": p.Parameter((c.frames * s.channels * s.patch**2, s.width))}, "layers": layers_parameters(s),
+            "norm": p.norm(s.width, s.norm)}
         joint = {"one": p.dense(merged, merged), "two": p.dense(merged, c.text.width)}
     return {"text": decoder.parameters(c.text), "vision": tower, "joint": joint}
 

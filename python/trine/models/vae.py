@@ -31,7 +31,8 @@ def middle_parameters(c, width):
 
 def side_parameters(c, widths, inputs, outputs, depth, sampler):
     """Of the encoder, whose levels narrow the image, or of the decoder, whose levels widen it again."""
-    tree = {"conv_in": p.conv(3, inputs, widths[0], True), "conv_norm_out": p.norm(widths[-1], "layer"), "conv_out": p.conv(3, widths[-1], outputs, True)}
+    tree = {"conv_in": p.conv(3, inputs, widths[0], True), "conv_norm_out": p.norm(widths[-1], "layer"),
+        "conv_out": p.conv(3, widths[-1], outputs, True)}
     levels, have = [], widths[0]
     for i, width in enumerate(widths):
         level = {"resnets": [residual_parameters(have if n == 0 else width, width) for n in range(depth)]}
@@ -44,7 +45,8 @@ def side_parameters(c, widths, inputs, outputs, depth, sampler):
 
 def parameters(c):
     encoder = side_parameters(c, c.widths, c.channels, 2 * c.latent, c.depth, "downsamplers") | {"mid_block": middle_parameters(c, c.widths[-1])}
-    decoder = side_parameters(c, c.widths[::-1], c.latent, c.channels, c.depth + 1, "upsamplers") | {"mid_block": middle_parameters(c, c.widths[-1])}
+    decoder = side_parameters(c, c.widths[::-1], c.latent, c.channels, c.depth + 1,
+        "upsamplers") | {"mid_block": middle_parameters(c, c.widths[-1])}
     tree = {"encoder": encoder, "decoder": decoder}
     if c.quant:
         tree |= {"quant_conv": p.conv(1, 2 * c.latent, 2 * c.latent, True), "post_quant_conv": p.conv(1, c.latent, c.latent, True)}

@@ -79,12 +79,14 @@ def efficientnet_of(config, values):
     around, blocks = config.get("depthwise_padding") or (), []
     for inputs, outputs, stride, kernel, expand, repeats in zip(*columns, strict=True):
         for j in range(-int(-deeper * repeats // 1)):
-            blocks.append(Block(wide(outputs if j else inputs), wide(outputs), expand, kernel, 1 if j else stride, j > 0, len(blocks) not in around))
+            blocks.append(Block(wide(outputs if j else inputs), wide(outputs), expand, kernel, 1 if j else stride, j > 0,
+                len(blocks) not in around))
     if config.get("pooling_type", "mean") != "mean":
         raise ConfigError(f'pooling_type "{config.get("pooling_type")}" of efficientnet is not in the zoo; "mean" is')
     act = config.get("hidden_act", "silu")
     return EfficientNet(config.get("num_channels", 3), wide(32), tuple(blocks), config.get("squeeze_expansion_ratio", 0.25), wide(1280),
-                        "silu" if act == "swish" else act, config.get("batch_norm_eps", 0.001), side_of(config, 600), classes_of(config))  # fmt: skip
+                        "silu" if act == "swish" else act, config.get("batch_norm_eps", 0.001), side_of(config, 600),
+                        classes_of(config))  # fmt: skip
 
 
 VGGS = {  # convolutions per stage of 64, 128, 256, 512 and 512 channels: Simonyan and Zisserman, table 1, columns A, B, D, E
@@ -106,8 +108,10 @@ def swin_of(config, values):
     if config.get("use_absolute_embeddings"):
         raise ConfigError('"use_absolute_embeddings" of swin is not in the zoo')
     return Swin(
-        config.get("num_channels", 3), side_of(config), config.get("patch_size", 4), config.get("embed_dim", 96), tuple(config.get("depths", (2, 2, 6, 2))),
-        tuple(config.get("num_heads", (3, 6, 12, 24))), config.get("window_size", 7), config.get("mlp_ratio", 4.0), bool(config.get("qkv_bias", True)),
+        config.get("num_channels", 3), side_of(config), config.get("patch_size", 4), config.get("embed_dim", 96),
+        tuple(config.get("depths", (2, 2, 6, 2))),
+        tuple(config.get("num_heads", (3, 6, 12, 24))), config.get("window_size", 7), config.get("mlp_ratio", 4.0),
+        bool(config.get("qkv_bias", True)),
         config.get("hidden_act", "gelu"), config.get("layer_norm_eps", 1e-5), classes_of(config),
     )  # fmt: skip
 
@@ -126,8 +130,10 @@ def text_of(part, usual, **more):
     return made
 
 
-LLAVA_TEXT = {"hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32, "num_attention_heads": 32, "vocab_size": 32000, "max_position_embeddings": 2048}
-CLIP_LARGE = {"hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 24, "num_attention_heads": 16, "image_size": 336, "patch_size": 14}
+LLAVA_TEXT = {"hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32, "num_attention_heads": 32, "vocab_size": 32000,
+    "max_position_embeddings": 2048}
+CLIP_LARGE = {"hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 24, "num_attention_heads": 16, "image_size": 336,
+    "patch_size": 14}
 
 
 def llava_of(config, values):
@@ -136,19 +142,24 @@ def llava_of(config, values):
     if tower.get("model_type", "clip_vision_model") != "clip_vision_model":
         raise ConfigError(f'a tower of kind "{tower.get("model_type")}"; known there is clip_vision_model')
     tower.seen |= {"projection_dim", "vocab_size"}
-    sees = values_of(VISION_VALUES, tower) | dict(eps=tower.get("layer_norm_eps", 1e-5), activation=tower.get("hidden_act", "quick_gelu"), block="pre",
+    sees = values_of(VISION_VALUES, tower) | dict(eps=tower.get("layer_norm_eps", 1e-5), activation=tower.get("hidden_act", "quick_gelu"),
+        block="pre",
                                                   embed_norm=True, patch_bias=False)  # fmt: skip
     layer = config.get("vision_feature_layer", -2)
     if not isinstance(layer, int):
         raise ConfigError(f"vision_feature_layer {layer}: states of several layers are not in the zoo")
     act = config.get("projector_hidden_act", "gelu")
     tied = bool(config.get("tie_word_embeddings", False))
-    return Seeing(text_of(part, "llama", tied=tied), transformer_of(tower, sees), Key("image_token_index", "image_token_id", default=32000)(config), layer,
-                  config.get("vision_feature_select_strategy", "default") == "default", act, bool(config.get("multimodal_projector_bias", True)))  # fmt: skip
+    return Seeing(text_of(part, "llama", tied=tied), transformer_of(tower, sees), Key("image_token_index", "image_token_id", default=32000)(config),
+        layer,
+                  config.get("vision_feature_select_strategy", "default") == "default", act,
+                  bool(config.get("multimodal_projector_bias", True)))  # fmt: skip
 
 
-GEMMA3_TEXT = {"vocab_size": 262208, "hidden_size": 2304, "intermediate_size": 9216, "num_hidden_layers": 26, "num_attention_heads": 8, "num_key_value_heads": 4,
-               "head_dim": 256, "max_position_embeddings": 131072, "query_pre_attn_scalar": 256, "sliding_window": 4096, "model_type": "gemma3_text"}  # fmt: skip
+GEMMA3_TEXT = {"vocab_size": 262208, "hidden_size": 2304, "intermediate_size": 9216, "num_hidden_layers": 26, "num_attention_heads": 8,
+    "num_key_value_heads": 4,
+               "head_dim": 256, "max_position_embeddings": 131072, "query_pre_attn_scalar": 256, "sliding_window": 4096,
+               "model_type": "gemma3_text"}  # fmt: skip
 SIGLIP = {"hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 12, "num_attention_heads": 12, "image_size": 224, "patch_size": 16}
 
 
@@ -159,9 +170,11 @@ def gemma3_of(config, values):
     row = next(row for row in DECODERS if row.name == "gemma3_text")
     text = row.read(part, values_of(row.values, part))
     part.seen |= set(row.also)
-    sees = values_of(VISION_VALUES, tower) | dict(eps=tower.get("layer_norm_eps", 1e-6), activation=tower.get("hidden_act", "gelu_new"), block="pre", first_token=False)
+    sees = values_of(VISION_VALUES, tower) | dict(eps=tower.get("layer_norm_eps", 1e-6), activation=tower.get("hidden_act", "gelu_new"),
+        block="pre", first_token=False)
     side = int((config.get("mm_tokens_per_image") or 256) ** 0.5)
-    return Seeing(replace(text, tied=bool(config.get("tie_word_embeddings", True))), transformer_of(tower, sees), Key("image_token_id", "image_token_index", default=262144)(config),
+    return Seeing(replace(text, tied=bool(config.get("tie_word_embeddings", True))), transformer_of(tower, sees),
+        Key("image_token_id", "image_token_index", default=262144)(config),
                   layer=0, joint_bias=False, pooled=side, together=True)  # fmt: skip
 
 
@@ -178,9 +191,11 @@ def qwen_vl_of(config, values):
     text = replace(text, rope=replace(text.rope, sections=qwen_sections(part)), tied=bool(config.get("tie_word_embeddings", False)))
     width = tower.get("hidden_size", 1280) if later else tower.get("embed_dim", 1280)
     heads, patch, merge = tower.get("num_heads", 16), Key("patch_size", "spatial_patch_size", default=14)(tower), tower.get("spatial_merge_size", 2)
-    common = dict(width=width, layers=tower.get("depth", 32), heads=heads, positions="rope", causal=False, patch=patch, image=config.get("image_size", 448),
+    common = dict(width=width, layers=tower.get("depth", 32), heads=heads, positions="rope", causal=False, patch=patch,
+        image=config.get("image_size", 448),
                   channels=Key("in_channels", "in_chans", default=3)(tower), head="", block="pre", eps=1e-6)  # fmt: skip
-    tower.seen |= {"hidden_size", "out_hidden_size", "in_chans", "in_channels", "spatial_patch_size", "tokens_per_second", "rope_parameters", "model_type", "intermediate_size",
+    tower.seen |= {"hidden_size", "out_hidden_size", "in_chans", "in_channels", "spatial_patch_size", "tokens_per_second", "rope_parameters",
+        "model_type", "intermediate_size",
                    "mlp_ratio", "hidden_act", "window_size", "fullatt_block_indexes"}  # fmt: skip
     if later:
         sees = Transformer(**common, ffn=tower.get("intermediate_size", 3420), norm="rms", gated=True, activation=tower.get("hidden_act", "silu"))
@@ -204,12 +219,16 @@ def tower_names():
 
 
 QWEN_BLOCK = "visual.blocks.{}."
-QWEN_SEES = {"patches": "visual.patch_embed.proj", "norm": "visual.merger.ln_q", "layers.o": QWEN_BLOCK + "attn.proj", "layers.norm1": QWEN_BLOCK + "norm1",
-             "layers.norm2": QWEN_BLOCK + "norm2", "layers.gate": QWEN_BLOCK + "mlp.gate_proj", "layers.up": QWEN_BLOCK + "mlp.fc1|" + QWEN_BLOCK + "mlp.up_proj",
+QWEN_SEES = {"patches": "visual.patch_embed.proj", "norm": "visual.merger.ln_q", "layers.o": QWEN_BLOCK + "attn.proj",
+    "layers.norm1": QWEN_BLOCK + "norm1",
+             "layers.norm2": QWEN_BLOCK + "norm2", "layers.gate": QWEN_BLOCK + "mlp.gate_proj",
+             "layers.up": QWEN_BLOCK + "mlp.fc1|" + QWEN_BLOCK + "mlp.up_proj",
              "layers.down": QWEN_BLOCK + "mlp.fc2|" + QWEN_BLOCK + "mlp.down_proj"} | {f"layers.{n}": f"{QWEN_BLOCK}attn.qkv#{n}" for n in "qkv"}  # fmt: skip
 QWEN_VL = Family("qwen2_vl", "seeing", {}, under("text", "", LLAMA_NAMES) | under("vision", "", QWEN_SEES) | {
-    "joint.one": "visual.merger.mlp.0", "joint.two": "visual.merger.mlp.2"}, note="qwen2 that sees: patches turn by row and column, four become a token, tokens have three positions",
-    read=qwen_vl_of, also=("video_token_id", "vision_start_token_id", "vision_end_token_id", "vision_token_id", "text_config", "image_size"))  # fmt: skip
+    "joint.one": "visual.merger.mlp.0", "joint.two": "visual.merger.mlp.2"},
+    note="qwen2 that sees: patches turn by row and column, four become a token, tokens have three positions",
+    read=qwen_vl_of, also=("video_token_id", "vision_start_token_id", "vision_end_token_id", "vision_token_id", "text_config",
+    "image_size"))  # fmt: skip
 
 
 def resnet_of(config, values):
@@ -246,27 +265,40 @@ VISION = [
         "stages.units.conv": "resnet.encoder.stages.{}.layers.{}.layer.{}.convolution",
         "stages.units.norm": "resnet.encoder.stages.{}.layers.{}.layer.{}.normalization",
         "stages.skip.conv": "resnet.encoder.stages.{}.layers.{}.shortcut.convolution",
-        "stages.skip.norm": "resnet.encoder.stages.{}.layers.{}.shortcut.normalization", "classifier": "classifier.1"}, "resnet.", note="bottleneck or basic blocks, NHWC", read=resnet_of),
+        "stages.skip.norm": "resnet.encoder.stages.{}.layers.{}.shortcut.normalization", "classifier": "classifier.1"}, "resnet.",
+        note="bottleneck or basic blocks, NHWC", read=resnet_of),
     Family("dinov2", "vit", VISION_VALUES | dict(
-        block="pre", eps=key("layer_norm_eps", 1e-6), activation=lambda c: "silu" if c.get("use_swiglu_ffn") else c.get("hidden_act", "gelu"), qkv_bias=key("qkv_bias", True),
+        block="pre", eps=key("layer_norm_eps", 1e-6), activation=lambda c: "silu" if c.get("use_swiglu_ffn") else c.get("hidden_act", "gelu"),
+        qkv_bias=key("qkv_bias", True),
         gated=key("use_swiglu_ffn", False), ffn=dino_ffn, layer_scale=True, head=dino_head, classes=classes_of, pooled="both", image=side_of), {
-        "patches": "dinov2.embeddings.patch_embeddings.projection", "cls": "=dinov2.embeddings.cls_token", "positions": "=dinov2.embeddings.position_embeddings",
-        "norm": "dinov2.layernorm", "classifier": "classifier", "layers.q": DINO_LAYER + "attention.attention.query", "layers.k": DINO_LAYER + "attention.attention.key",
-        "layers.v": DINO_LAYER + "attention.attention.value", "layers.o": DINO_LAYER + "attention.output.dense", "layers.norm1": DINO_LAYER + "norm1",
-        "layers.norm2": DINO_LAYER + "norm2", "layers.scale1": "=" + DINO_LAYER + "layer_scale1.lambda1", "layers.scale2": "=" + DINO_LAYER + "layer_scale2.lambda1",
+        "patches": "dinov2.embeddings.patch_embeddings.projection", "cls": "=dinov2.embeddings.cls_token",
+        "positions": "=dinov2.embeddings.position_embeddings",
+        "norm": "dinov2.layernorm", "classifier": "classifier", "layers.q": DINO_LAYER + "attention.attention.query",
+        "layers.k": DINO_LAYER + "attention.attention.key",
+        "layers.v": DINO_LAYER + "attention.attention.value", "layers.o": DINO_LAYER + "attention.output.dense",
+        "layers.norm1": DINO_LAYER + "norm1",
+        "layers.norm2": DINO_LAYER + "norm2", "layers.scale1": "=" + DINO_LAYER + "layer_scale1.lambda1",
+        "layers.scale2": "=" + DINO_LAYER + "layer_scale2.lambda1",
         "layers.gate": DINO_LAYER + "mlp.weights_in#gate", "layers.up": DINO_LAYER + "mlp.fc1|" + DINO_LAYER + "mlp.weights_in#up",
         "layers.down": DINO_LAYER + "mlp.fc2|" + DINO_LAYER + "mlp.weights_out",
-    }, "dinov2.", note="ViT with a factor per channel of what a block adds; the largest: SwiGLU", also=("layerscale_value", "use_mask_token", "apply_layernorm", "reshape_hidden_states", "hidden_act")),
-    Family("convnext", "convnext", prefix="convnext.", note="wide convolutions of each channel, then an MLP over channels, NHWC", read=convnext_of, also=("num_stages", "image_size")),
-    Family("convnextv2", "convnext", prefix="convnextv2.", note="convnext with channels weighed by their answer to the image", read=convnext_of, also=("num_stages", "layer_scale_init_value")),
-    Family("efficientnet", "efficientnet", prefix="efficientnet.", note="blocks that widen, look at each channel, weigh channels and narrow, NHWC", read=efficientnet_of,
+    }, "dinov2.", note="ViT with a factor per channel of what a block adds; the largest: SwiGLU",
+    also=("layerscale_value", "use_mask_token", "apply_layernorm", "reshape_hidden_states", "hidden_act")),
+    Family("convnext", "convnext", prefix="convnext.", note="wide convolutions of each channel, then an MLP over channels, NHWC", read=convnext_of,
+    also=("num_stages", "image_size")),
+    Family("convnextv2", "convnext", prefix="convnextv2.", note="convnext with channels weighed by their answer to the image", read=convnext_of,
+    also=("num_stages", "layer_scale_init_value")),
+    Family("efficientnet", "efficientnet", prefix="efficientnet.", note="blocks that widen, look at each channel, weigh channels and narrow, NHWC",
+    read=efficientnet_of,
            also=("batch_norm_momentum", "hidden_dim", "num_hidden_layers", "drop_connect_rate")),
-    Family("vgg", "vgg", note="3x3 convolutions and three dense layers, by `architecture` (vgg11 to vgg19, also _bn), NHWC", read=vgg_of, also=("num_features", "pretrained_cfg")),
-    Family("swin", "swin", prefix="swin.", note="attention inside windows of an image that move, NHWC", read=swin_of, also=("encoder_stride", "hidden_size", "num_layers", "path_norm")),
+    Family("vgg", "vgg", note="3x3 convolutions and three dense layers, by `architecture` (vgg11 to vgg19, also _bn), NHWC", read=vgg_of,
+    also=("num_features", "pretrained_cfg")),
+    Family("swin", "swin", prefix="swin.", note="attention inside windows of an image that move, NHWC", read=swin_of,
+    also=("encoder_stride", "hidden_size", "num_layers", "path_norm")),
     Family("llava", "seeing", {}, under("text", "language_model.", LLAMA_NAMES) | tower_names() | {
         "vision.cls": "=vision_tower.vision_model.embeddings.class_embedding|=vision_tower.embeddings.class_embedding",
         "joint.one": "multi_modal_projector.linear_1", "joint.two": "multi_modal_projector.linear_2"},
-        note="LLaMA, mistral or qwen2 that sees by CLIP's tower and two dense layers", read=llava_of, also=("image_seq_length", "image_grid_pinpoints", "vocab_size", "pad_token_id")),
+        note="LLaMA, mistral or qwen2 that sees by CLIP's tower and two dense layers", read=llava_of,
+        also=("image_seq_length", "image_grid_pinpoints", "vocab_size", "pad_token_id")),
     QWEN_VL,
     QWEN_VL.like("qwen2_5_vl", "qwen2_vl whose tower has RMS norms, gates, and sees windows in most layers"),
     Family("gemma3", "seeing", {}, under("text", "language_model.", GEMMA2.names) | tower_names() | {

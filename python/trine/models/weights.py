@@ -100,7 +100,8 @@ def sorted_pairs(value, path, c):
     if not isinstance(c, Transformer) or not c.rope.paired or c.mixer in ("convolution", "state") or path[-1] == "taps":
         return value
     if c.latent:
-        dim, rotated = {"q": (c.latent.still + c.latent.rotated, c.latent.rotated), "kv_down": (value.shape[-1], c.latent.rotated)}.get(name, (0, 0))
+        dim, rotated = {"q": (c.latent.still + c.latent.rotated, c.latent.rotated), "kv_down": (value.shape[-1], c.latent.rotated)}.get(name,
+            (0, 0))
         first = dim - rotated
     else:
         dim, first, rotated = c.head_dim, 0, int(c.head_dim * c.rope.share) if name in ("q", "k", "q_norm", "k_norm") else 0

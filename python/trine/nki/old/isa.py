@@ -191,7 +191,7 @@ def local_gather(src_buffer, index, num_elem_per_idx=1, num_valid_indices=None, 
 
 def sequence_bounds(*, segment_ids, dtype=None, **_):
     dst = new((1, 2, segment_ids.size), dtype, segment_ids.dtype)
-    isa_move.sequence_bounds(dst, segment_ids)
+    isa_rows.sequence_bounds(dst, segment_ids)
     return dst
 
 
@@ -245,7 +245,7 @@ def tensor_partition_reduce(op, data, *, mask=None, dtype=None, **_):
     if isinstance(mask, Mask):
         data = cut(data, mask.region(data.shape))
     dst = new((1,) + data.shape[1:], dtype, data.dtype)
-    isa_compute.tensor_partition_reduce(dst, op, data)
+    isa_rows.tensor_partition_reduce(dst, op, data)
     return dst
 
 
@@ -318,7 +318,7 @@ def nc_transpose(data, *, mask=None, dtype=None, engine=engine.unknown, **_):
 
 
 def nc_stream_shuffle(src, dst, shuffle_mask, *, dtype=None, mask=None, **_):
-    run(isa_compute.nc_stream_shuffle, need(dst, "dst"), mask, src=need(src, "src"), shuffle_mask=shuffle_mask)
+    run(isa_rows.nc_stream_shuffle, need(dst, "dst"), mask, src=need(src, "src"), shuffle_mask=shuffle_mask)
 
 
 # --- DMA ---
