@@ -1,6 +1,7 @@
 """Cases of what is below whole models: collectives, kernels, and single transfers and instructions; and their times.
 
-A kernel has a program of ours behind it (src/run/accuracy/programs.json) or is said to have none. NKIBench's clock ticks in
+A kernel has a program of ours behind it (src/run/accuracy/programs.json, or `program` in the row of another's file, with the
+same keys: {"kernel": "file.py::function", "shapes": [[...]], "dtype": ...}, found in --kernels DIR) or is said to have none. NKIBench's clock ticks in
 steps: what lies within half of one is no error.
 """
 
@@ -84,7 +85,7 @@ def kernels(rows):
 
 
 def kernel(row):
-    how = programs()["programs"].get(row["id"])
+    how = row.get("program") or programs()["programs"].get(row["id"])
     unit, chip = row.get("unit", ""), str(row.get("chip", "trn1")).split()[0]
     instance = row.get("instance") or (how or {}).get("instance") or {"trn1": "trn1.2xlarge", "trn2": "trn2.3xlarge"}.get(chip, "trn1.2xlarge")
     part = row["id"].startswith("dev.") and "matmul" not in row["id"]

@@ -48,7 +48,7 @@ def fused_attention(batch, seq, head_dim, lnc, sdk=None):
 def unfused(model, phase, batch, seq, at, sdk=None):
     """Tokens times layers of a prompt whose scores are written out: no kernel, and those of a layer do not fit on the chip."""
     s = model.settings
-    if phase != "prefill" or model.family.kind != "decoder" or fused_attention(batch, seq, s.head_dim, at.lnc, sdk):
+    if phase != "prefill" or model.family.kind != "decoder" or not s.heads or fused_attention(batch, seq, s.head_dim, at.lnc, sdk):
         return 0.0
     heads = -(-s.heads // at.shards)
     chip = _core.chip(at.instance["chip"])
