@@ -68,8 +68,10 @@ def page(cases, predictions, lines):
     yield from each(cases, predictions)
     yield from bytes_of(cases, predictions)
     yield "\n## Sources\n"
-    for source in sorted({c.source for c in cases if c.source}):
-        yield f"- {source}: {sum(c.source == source for c in cases)}"
+    yield "Measurements by the repository that published them; each row of measurements.json has the page.\n"
+    repositories = [c.source.split(":")[0].split(" ")[0] for c in cases if c.source]
+    for name in sorted(set(repositories)):
+        yield f"- {name}: {repositories.count(name)}"
 
 
 def beaten(lines):
