@@ -131,8 +131,8 @@ def test_random_loops_do_what_they_do_unrolled(seed, monkeypatch):
             np.testing.assert_array_equal(got, w)
 
 
-def test_iterations_of_a_device_loop_overlap(trn2):
-    """Nearly as fast as the same loop unrolled."""
+def test_a_tile_of_a_device_loop_is_one_place(trn2):
+    """What the body allocates it allocates once, so a load waits for the store before it; unrolled, each has a tile."""
 
     def body(source, place):
         tile = nl.ndarray((128, 2048), nl.float32)
@@ -150,7 +150,7 @@ def test_iterations_of_a_device_loop_overlap(trn2):
         return kernel
 
     looped, flat = (trine.report(kernel(f), nki.shape((64, 128, 2048)), instance="trn2.3xlarge").time_ns for f in (on_device, unrolled))
-    assert looped < 1.1 * flat
+    assert looped > 1.3 * flat
 
 
 def test_matmul_in_three_loops(chip):
@@ -352,7 +352,7 @@ def late_and_early(a, fixed):
             nisa.activation(dst=y, op=nl.tanh, data=y)
         nisa.tensor_tensor(dst=y, data1=y, data2=y, op=nl.add)
         nisa.memset(dst=z, value=2.0)
-        nisa.tensor_scalar(dst=w, data=z, op0=nl.add, operand0=1.0)
+        nisa.tensor_scalar(dst=w, data=z, op0=nl.add, operand0=1.0, engine=nisa.engine.vector)
     out = result((3, *a.shape))
     for i, t in enumerate((y, z, w)):
         nl.store(out[i], t)
