@@ -45,7 +45,7 @@ def test_what_needs_no_compiler():
         check(line, recorded)
 
 
-@pytest.mark.slow
+@pytest.mark.skipif("TRINE_TEST_ACCURACY" not in os.environ, reason="compiles every measured program: make test-accuracy")
 def test_every_class():
     recorded = json.loads(RECORDED.read_text())
     found = lines()

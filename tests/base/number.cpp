@@ -72,7 +72,8 @@ TEST_CASE("nearest even is the nearest of all values") {
       size_t code = down < up || (down == up && above % 2 == 1) ? above - 1 : above;
       if (r.round(x, nearest) != code) FAIL(std::string(r.name) << " " << x);
       const bool is_zero = code == 0 && r.format.nan_is_minus_zero;  // which has no sign there
-      if (r.round(-x, nearest) != (is_zero ? 0 : code | size_t{1} << (r.bits - 1))) FAIL(std::string(r.name) << " " << -x);
+      if (r.round(-x, nearest) != (is_zero ? 0 : code | size_t{1} << (r.bits - 1)))
+        FAIL(std::string(r.name) << " " << -x);
     }
   }
 }

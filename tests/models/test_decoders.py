@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
-from models.checks import GROUPED, SIZES, near, pair, tokens
+from model_checks import GROUPED, SIZES, near, pair, tokens
 from trine import models
 
 FOUR = GROUPED | dict(num_hidden_layers=4)

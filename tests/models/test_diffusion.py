@@ -5,7 +5,7 @@ import jax
 import numpy as np
 import pytest
 import torch
-from models.checks import near, randomised
+from model_checks import near, randomised
 from trine import models
 
 SMALL = dict(num_layers=2, attention_head_dim=8, num_attention_heads=2)

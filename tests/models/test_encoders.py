@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 import torch
-from models.checks import SIZES, near, pair, tokens
+from model_checks import SIZES, near, pair, tokens
 
 DISTANCES = dict(relative_attention=True, pos_att_type=["p2c", "c2p"], type_vocab_size=0, position_biased_input=False, max_relative_positions=16)
 ENCODERS = {

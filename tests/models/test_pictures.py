@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
-from models.checks import near, pair, pixels, randomised
+from model_checks import near, pair, pixels, randomised
 from trine import models
 
 PIXELS = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, image_size=16, patch_size=4)

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 import torch
-from models.checks import near, pair, tokens
+from model_checks import near, pair, tokens
 
 TEXT = dict(vocab_size=99, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
     max_position_embeddings=64)

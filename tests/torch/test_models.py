@@ -1,4 +1,4 @@
-"""One model of tests/torch/models.py; `make test-torch` runs all."""
+"""One model of tests/torch/model_matrix.py; `make test-torch` runs all."""
 
 import pathlib
 import sys
@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
-import models  # noqa: E402
+import model_matrix as models  # noqa: E402
 
 from trine.torch import pieces  # noqa: E402
 

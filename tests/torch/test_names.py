@@ -21,7 +21,7 @@ def data(argument, dtype, index):
         return 2
     shape = (5, 1, 4) if index else (3, 1)  # broadcast against each other
     values = torch.linspace(0.05, 0.95, 20 if index else 3)
-    return (values if dtype.is_floating_point else values * 10).reshape(shape).to(dtype)
+    return (values if dtype.is_floating_point else values * 10 + 1).reshape(shape).to(dtype)
 
 
 @pytest.mark.parametrize("op, overload", NAMED)

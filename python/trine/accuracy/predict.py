@@ -171,10 +171,14 @@ def _model(case, answers):
 
 
 def _answer(ask):
+    """A row's configuration may spell sizes as other families do: what its own does not read is left out."""
     from trine.estimate import estimate
+    from trine.models.families import family_of
+    from trine.models.reading import only_read
 
     ask = {k: v for k, v in ask.items() if v is not None}
-    return estimate(ask.pop("config"), **ask)
+    config = ask.pop("config")
+    return estimate(only_read(family_of(config), config), **ask)
 
 
 def term(answer, case):

@@ -7,6 +7,8 @@ further layer adds is the same wherever it stands.
 import dataclasses
 import re
 
+from trine import _core
+
 # Stacks of a kind of model: the field of its settings, and what its layers are called in a program.
 STACKS = {
     "decoder": [("", "")],
@@ -91,13 +93,17 @@ def mixed(base, longer, uses, layers):
     def each(name, of):
         return {k: total(lambda run, k=k: getattr(run, name)[k]) if k in of else v for k, v in getattr(base, name).items()}
 
-    report = each("report", ("time_ns", "flops", "hbm_read_bytes", "hbm_write_bytes", "instructions", "transfers"))
-    for share in ("mfu_pct", "mbu_pct"):
-        report[share] = total(lambda run, s=share: run.report[s] * run.report["time_ns"]) / report["time_ns"]
-    held = each("memory", ("weights", "cache", "optimiser", "activations", "scratch", "used"))
+    counted = base.counted
+    for run, times in longer:  # base + 2 × (the mean of both - base) is both less one base
+        one = _core.extend_reports(base.counted, run.counted, times)
+        counted = _core.extend_reports(base.counted, _core.reports_between(counted, one, 1), 2)
+    parts = ("weights", "cache", "optimiser", "activations", "scratch")
+    held = each("memory", parts)
+    held |= {name: max(0, held[name]) for name in parts}
+    held["used"] = sum(held[name] for name in parts)
     runs = [base, *(run for run, _ in longer)]
     return dataclasses.replace(
-        base, device_ms=total(lambda run: run.device_ms), report=report, uses=uses, memory=held | {"fits": held["used"] <= held["room"]},
+        base, device_ms=total(lambda run: run.device_ms), counted=counted, uses=uses, memory=held | {"fits": held["used"] <= held["room"]},
         layers=layers,
         host_bytes=base.host_bytes, on_host=sorted({op for run in runs for op in run.on_host}),
         **{name: sum(getattr(run, name) for run in runs) for name in ("trace_s", "compile_s", "timer_s")},

@@ -361,8 +361,8 @@ def megatron_tied(config):
 MEGATRON_LAYER = "decoder.layers.{}."
 MEGATRON = Family(
     "megatron_gpt", "decoder", dict(
-        width=Key("hidden_size"), layers=Key("num_layers"), heads=Key("num_attention_heads"), vocab=Key("padded_vocab_size", "vocab_size"),
-        ffn=lambda c: c.get("ffn_hidden_size") or 4 * c["hidden_size"], context=Key("max_position_embeddings", "encoder_seq_length", default=2048),
+        width=Key("hidden_size"), layers=Key("num_layers", "num_hidden_layers"), heads=Key("num_attention_heads"), vocab=Key("padded_vocab_size", "vocab_size"),
+        ffn=lambda c: c.get("ffn_hidden_size") or c.get("intermediate_size") or 4 * c["hidden_size"], context=Key("max_position_embeddings", "encoder_seq_length", default=2048),
         kv_heads=key("num_query_groups", 0), head_dim=key("kv_channels", 0), norm=lambda c: "rms" if megatron_rms(c) else "layer",
         eps=Key("norm_epsilon", "layernorm_epsilon", default=1e-5),
         positions=lambda c: "rope" if c.get("position_embedding_type") == "rope" else "learned",
@@ -572,7 +572,7 @@ DECODERS = [
         "layers.up": NEOX_LAYER + "mlp.dense_h_to_4h", "layers.down": NEOX_LAYER + "mlp.dense_4h_to_h",
     }, note="parallel block, rotary positions on a quarter of a head"),
     Family("falcon", "decoder", HF_SIZES | dict(
-        ffn=lambda c: c.get("ffn_hidden_size") or 4 * c["hidden_size"], kv_heads=falcon_kv_heads, rope=rope_of,
+        ffn=lambda c: c.get("ffn_hidden_size") or c.get("intermediate_size") or 4 * c["hidden_size"], kv_heads=falcon_kv_heads, rope=rope_of,
         eps=key("layer_norm_epsilon", 1e-5), positions=lambda c: "alibi" if c.get("alibi") else "rope",
         activation=key("activation", "gelu"), block=lambda c: "parallel" if c.get("parallel_attn", True) else "pre",
         norms=falcon_norms, qkv_bias=key("bias", False), o_bias=key("bias", False), mlp_bias=key("bias", False),

@@ -19,10 +19,13 @@ FAMILIES = {row.name: row for row in [*DECODERS, *ENCODERS, *PAIRS, *VISION, *DI
 CLASSES = {"UNet2DConditionModel": "stable-diffusion unet", "DiTTransformer2DModel": "dit", "SD3Transformer2DModel": "sd3",
            "FluxTransformer2DModel": "flux", "AutoencoderKL": "autoencoder_kl"}  # fmt: skip; of diffusers
 
+SPELLINGS = {"gpt-megatron": "megatron_gpt", "megatron-gpt": "megatron_gpt"}  # of a model_type, beside its own
+
 
 def family_of(config):
     made = str(config.get("architecture") or "")
     name = config.get("model_type") or CLASSES.get(config.get("_class_name")) or config.get("_class_name") or ("vgg" if made.startswith("vgg") else None)
+    name = SPELLINGS.get(name, name)
     if name not in FAMILIES:
         near = difflib.get_close_matches(str(name), FAMILIES, 1, 0.7)
         asked = f'; did you mean "{near[0]}"?' if near else ""

@@ -1,6 +1,6 @@
 """transformers' models with random weights: a forward pass and three AdamW steps against torch's CPU eager.
 
-`python tests/torch/models.py [name ...]` prints a row per model; `make test-torch` runs all of them.
+`python tests/torch/model_matrix.py [name ...]` prints a row per model; `make test-torch` runs all of them.
 """
 
 import copy
