@@ -2,7 +2,7 @@
 # everything it makes lies in .venv and build*/. CMakeLists.txt knows how to compile.
 SHELL := /bin/bash
 .DEFAULT_GOAL := build
-.PHONY: build demo test test-fast test-accuracy test-torch test-jax test-build replay replay-inputs bench accuracy docs fuzz sanitize tsan format check clean docs-html test-wheel
+.PHONY: build demo test test-fast test-accuracy test-howto test-torch test-jax test-build replay replay-inputs bench accuracy docs fuzz sanitize tsan format check clean docs-html test-wheel
 
 export CXX ?= g++
 JOBS ?= $(shell nproc)
@@ -99,6 +99,10 @@ else
 	@build/trine accuracy --update --markdown > build/accuracy.md && cp build/accuracy.md docs/accuracy.md
 	@cmake --build build -j $(JOBS)
 endif
+
+# The how-to pages that build: each in a copy of the repository, most of it from the compiler cache. Half an hour.
+test-howto: build
+	@TRINE_TEST_HOWTO=1 $(PYTEST) tests/howto
 
 # Every measured program, compiled and scored again: no class's left-out error or coverage is worse than recorded. Minutes.
 test-accuracy: build
