@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 
 from trine.models import parameters as p
+from trine.models.classifier import classifier
 from trine.models.convolution import batch_norm, conv
 from trine.models.layers import ACTIVATIONS, dense
-from trine.models.training import cross_entropy
 
 
 def parameters(c):
@@ -71,20 +71,4 @@ def run(params, c, images, training):
     return logits, {"efficientnet": {"embeddings": stem, "encoder": {"blocks": blocks} | top}}
 
 
-def forward(params, c, inputs, axis=None):
-    """Logits of inputs["images"][batch, height, width, channels]."""
-    return run(params, c, inputs["images"], False)[0]
-
-
-def loss(params, c, inputs, axis=None):
-    return loss_and_statistics(params, c, inputs)[0]
-
-
-def loss_and_statistics(params, c, inputs):
-    logits, running = run(params, c, inputs["images"], True)
-    return cross_entropy(logits, inputs["labels"]), running
-
-
-def input_shapes(c, phase, batch, seq):
-    images = {"images": ((batch, seq or c.image, seq or c.image, c.channels), "float")}
-    return images | ({"labels": ((batch,), "int32")} if phase == "train" else {})
+forward, loss, loss_and_statistics, input_shapes = classifier(run, lambda c: c.image)
