@@ -15,7 +15,6 @@ from trine import _core
 from trine.accuracy.rows import Case
 
 UNITS_MS = {"ms": 1.0, "us": 1e-3, "ns": 1e-6, "s": 1e3}
-NKIBENCH_STEP_MS = 0.05555  # of its times: they come in multiples of it
 GUESS = re.compile(r"[a-z0-9]+\.\d*xlarge")
 
 

@@ -120,7 +120,7 @@ def each(cases, predictions):
         if p.skip or not c.time_ms:
             continue
         value = fit.predicted(p.terms, fitted)
-        off = f"{math.expm1(score.error(value, c.time_ms, c)):+.0%}"
+        off = f"{value / c.time_ms - 1:+.0%}"
         out = f"{math.expm1(errors[c.id]):+.0%}" if c.id in errors else c.role
         roof = f"{math.expm1(plain[c.id]):+.0%}" if c.id in plain else ""
         yield f"| {c.id} | {c.kind} | {c.instance} | {number(value)} | {number(c.time_ms)} | {off} | {out} | {roof} |"

@@ -8,7 +8,7 @@ import dataclasses
 import math
 import statistics
 
-from trine.accuracy import machine, store
+from trine.accuracy import store
 from trine.estimate import calibration, fit
 
 COVERED = 0.9
@@ -39,18 +39,11 @@ class Point:
         return self.case.time_ms
 
     def error(self, fitted):
-        return error(fit.predicted(self.terms, fitted), self.measured, self.case)
+        return math.log(fit.predicted(self.terms, fitted) / self.measured)
 
     @property
     def is_rate(self):
         return "copies" in self.case.ask
-
-
-def error(predicted, measured, case):
-    """Nothing within half a tick of the clock that measured is an error."""
-    if "NKIBench" in case.source and abs(predicted - measured) <= machine.NKIBENCH_STEP_MS / 2:
-        return 0.0
-    return math.log(predicted / measured)
 
 
 def points(cases, predictions):
