@@ -14,7 +14,7 @@ configure = cmake -S . -G Ninja -DPython_EXECUTABLE=$(CURDIR)/$(PYTHON)
 with = grep -q '^$(1):BOOL=ON' build/CMakeCache.txt || $(configure) -B build -D$(1)=ON >/dev/null
 
 build: .venv/.ready build/.apt build/build.ninja
-	@cmake --build build -j $(JOBS) --target trine _core
+	@cmake --build build -j $(JOBS)
 	@ln -sf ../../build/trine ../../build/neuron-ls .venv/bin/
 
 build/.apt: setup/apt.txt
@@ -35,7 +35,7 @@ demo: build
 
 test-build: build
 	@$(call with,TRINE_TESTS)
-	@cmake --build build -j $(JOBS) --target trine _core
+	@cmake --build build -j $(JOBS)
 
 test: test-build
 	@ctest --test-dir build --output-on-failure --no-tests=error -j $(JOBS)
@@ -74,7 +74,7 @@ replay-inputs: build
 # Each bench/*.cpp and bench/*.py is a program that prints its rows.
 bench: build
 	@$(call with,TRINE_BENCH)
-	@cmake --build build -j $(JOBS) --target trine _core
+	@cmake --build build -j $(JOBS)
 	@for b in $(patsubst bench/%.cpp,build/bench_%,$(wildcard bench/*.cpp)); do echo "== $$b"; $$b || exit 1; done
 	@for b in $(wildcard bench/*.py); do echo "== $$b"; $(PYTHON) $$b || exit 1; done
 
