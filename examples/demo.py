@@ -3,7 +3,7 @@ NKI kernel, then a small LLaMA trained for a minute through plain JAX on a virtu
 
 Values are computed instruction by instruction and checked against NumPy; time, energy and dollars come from timing
 the same programs; pictures of where the time goes are written to out/. `demo.py kernels` and `demo.py models` are its
-two halves.
+two halves; `make demo` shows the first while it builds what only the second needs.
 """
 
 import subprocess
