@@ -1,14 +1,14 @@
-# The `trine` command. The table of subcommands is whatever src/tools/command_*.cpp files there are, by name; a row with
+# The `trine` command. The table of subcommands is whatever src/tools/commands/*.cpp files there are, by name; a row with
 # `.alias = "neuron-x"` is started by that name too. A wheel also carries completion scripts and man pages, which the
 # command prints from the same table.
-file(GLOB command_files CONFIGURE_DEPENDS src/tools/command_*.cpp)
+file(GLOB command_files CONFIGURE_DEPENDS src/tools/commands/*.cpp)
 set(declared "")
 set(listed "")
 set(aliases "")
 foreach(path ${command_files})
   get_filename_component(stem ${path} NAME_WE)
-  string(APPEND declared "extern const Command ${stem};\n")
-  string(APPEND listed "    &${stem},\n")
+  string(APPEND declared "extern const Command command_${stem};\n")
+  string(APPEND listed "    &command_${stem},\n")
   file(STRINGS ${path} alias REGEX "^ *\\.alias = \"" LIMIT_COUNT 1)
   if(alias)
     string(REGEX REPLACE ".*\"([^\"]+)\".*" "\\1" alias "${alias}")
@@ -22,7 +22,7 @@ foreach(path ${model_files})
   get_filename_component(stem ${path} NAME_WLE)
   string(APPEND models "      \"${stem}\",\n")
 endforeach()
-file(CONFIGURE OUTPUT commands.cpp CONTENT "// Written by cmake/commands.cmake from file names: src/tools/command_*.cpp, and the models' configurations.
+file(CONFIGURE OUTPUT commands.cpp CONTENT "// Written by cmake/commands.cmake from file names: src/tools/commands/*.cpp, and the models' configurations.
 #include \"tools/cli.h\"
 
 namespace trine::tools {

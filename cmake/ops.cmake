@@ -1,8 +1,9 @@
-# The ops are whatever src/ops/*.cpp files define an op of their own name. From the list come
+# The ops are whatever files under src/ops define an op of their own name. From the list come
 #   ir/op_ids.h   namespace trine::op: the ids; C++ keywords get an underscore (op::and_)
 #   op_names.cpp  part of trine_ir: their names
 #   ops.cpp       part of trine_ops: their rows, and the comments that open their files
-file(GLOB op_files CONFIGURE_DEPENDS src/ops/*.cpp)
+file(GLOB_RECURSE op_files CONFIGURE_DEPENDS src/ops/*.cpp)
+list(SORT op_files COMPARE FILE_BASENAME)
 set(op_keywords and or not xor case while)
 set(ids "")
 set(names "")
@@ -32,7 +33,7 @@ foreach(path ${op_files})
 endforeach()
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${op_files})
 
-set(written "// Written by cmake/ops.cmake from the names of src/ops/*.cpp; sorted, as the files are.")
+set(written "// Written by cmake/ops.cmake from the names of the files under src/ops, sorted.")
 file(CONFIGURE OUTPUT generated/ir/op_ids.h CONTENT "${written}
 #pragma once
 

@@ -1,6 +1,6 @@
 """Where the `trine` command enters Python: one call of run(asked) of the module that its row names.
 
-Options arrive read and checked by the command's table (src/tools/command_*.cpp), so nothing is parsed here. Data goes to
+Options arrive read and checked by the command's table (src/tools/commands/*.cpp), so nothing is parsed here. Data goes to
 stdout, everything else to stderr.
 """
 

@@ -1,4 +1,4 @@
-// The frame of the `trine` command. A subcommand is one row: tools/command_<name>.cpp defines
+// The frame of the `trine` command. A subcommand is one row: tools/commands/<name>.cpp defines
 // `extern const Command command_<name>` and the build puts it into the table; help, spelling hints, completion and
 // pages are derived. Where the work is Python's, the row names the module and there is no code beside it. Reports go to
 // stdout, everything else to stderr; the environment is read here and in choose.h, nowhere below tools/.

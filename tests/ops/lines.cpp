@@ -1,5 +1,5 @@
 // Lines: the same bits with and without vector instructions, at every length.
-#include "ops/lines.h"
+#include "ops/linalg/lines.h"
 
 #include <cstring>
 #include <random>

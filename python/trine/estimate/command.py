@@ -1,6 +1,6 @@
 """`trine estimate`: a model's time and cost from its configuration, on one instance or beside others.
 
-src/tools/command_estimate.cpp has its options; each arrives here as the table has it.
+src/tools/commands/estimate.cpp has its options; each arrives here as the table has it.
 """
 
 import json

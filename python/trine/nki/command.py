@@ -1,6 +1,6 @@
 """`trine nki FILE.py::kernel`: a kernel's time from its shapes, on one instance or over all of them.
 
-src/tools/command_nki.cpp has its options. Data goes to stdout, everything else to stderr.
+src/tools/commands/nki.cpp has its options. Data goes to stdout, everything else to stderr.
 """
 
 import ast

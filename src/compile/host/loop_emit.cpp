@@ -17,7 +17,7 @@
 #include "ir/op_ids.h"
 #include "ops/identity.h"
 #include "ops/internal.h"
-#include "ops/slices.h"
+#include "ops/layout/slices.h"
 
 namespace trine::compile {
 

@@ -5,7 +5,7 @@
 
 #include "compile/thresholds.h"
 #include "ir/op_ids.h"
-#include "ops/slices.h"
+#include "ops/layout/slices.h"
 
 namespace trine::compile {
 

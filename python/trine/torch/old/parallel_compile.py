@@ -1,4 +1,4 @@
-"""neuron_parallel_compile, which is `trine parallel-compile` (src/tools/command_parallel_compile.cpp has its options): runs
+"""neuron_parallel_compile, which is `trine parallel-compile` (src/tools/commands/parallel_compile.cpp has its options): runs
 a script once to collect the graphs of its steps, compiles them in parallel, fills the cache.
 
 While collecting nothing is computed: results are zeros, and what the script prints or saves means nothing. The second

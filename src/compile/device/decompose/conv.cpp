@@ -8,7 +8,7 @@
 #include "compile/device/multiplies/dot.h"
 #include "ir/op_ids.h"
 #include "ops/build.h"
-#include "ops/convolution_shape.h"
+#include "ops/network/convolution_shape.h"
 
 namespace trine::compile::device {
 

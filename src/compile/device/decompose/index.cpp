@@ -13,7 +13,7 @@
 #include "ir/op_ids.h"
 #include "ops/build.h"
 #include "ops/internal.h"
-#include "ops/slices.h"
+#include "ops/layout/slices.h"
 
 namespace trine::compile::device {
 

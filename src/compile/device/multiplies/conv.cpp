@@ -5,7 +5,7 @@
 
 #include "base/text.h"
 #include "compile/device/multiplies/conv_shift.h"
-#include "ops/convolution_shape.h"
+#include "ops/network/convolution_shape.h"
 
 namespace trine::compile::device {
 

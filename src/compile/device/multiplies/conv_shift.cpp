@@ -9,7 +9,7 @@
 #include "compile/device/memory/transpose.h"
 #include "compile/device/multiplies/dot.h"
 #include "compile/thresholds.h"
-#include "ops/convolution_shape.h"
+#include "ops/network/convolution_shape.h"
 
 namespace trine::compile::device {
 

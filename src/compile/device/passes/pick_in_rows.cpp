@@ -15,7 +15,7 @@
 #include "ir/rewrite.h"
 #include "ir/value_hash.h"
 #include "ops/build.h"
-#include "ops/slices.h"
+#include "ops/layout/slices.h"
 
 namespace trine::compile::device {
 

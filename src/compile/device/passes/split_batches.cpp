@@ -12,7 +12,7 @@
 #include "ir/op_ids.h"
 #include "ir/rewrite.h"
 #include "ops/build.h"
-#include "ops/convolution_shape.h"
+#include "ops/network/convolution_shape.h"
 
 namespace trine::compile::device {
 

@@ -1,5 +1,6 @@
 // The largest of each part of a row, and where it is first met, by Vector's searches: parts on partitions.
-// ops/arg_max_parts.cpp says what they are; how the parts of a row are joined is the graph's (decompose/largest.cpp).
+// ops/reduce/arg_max_parts.cpp says what they are; how the parts of a row are joined is the graph's
+// (decompose/largest.cpp).
 #pragma once
 
 #include <string>

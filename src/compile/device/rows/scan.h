@@ -1,5 +1,5 @@
 // Running sums, products and extremes by Vector's scans, along the free dim; along another one blocks are transposed
-// before and after. See ops/scan.cpp.
+// before and after. See ops/reduce/scan.cpp.
 #pragma once
 
 #include "compile/device/memory/store.h"
