@@ -133,9 +133,10 @@ arch::Program finish(Trace& t) { return scheduled(value_of(t.close(), t.diagnost
 
 std::pair<arch::Program, std::string> finish_recorded(Trace& t) {
   arch::Kernel* const kernel = value_of(t.close(), t.diagnostic());
-  compile::rearrange(*kernel);
+  const auto refuse = [](const Error& error) { throw nb::value_error(diagnostic_of(error, "kernel").json().c_str()); };
+  if (auto done = compile::rearrange(*kernel); !done) refuse(done.error());
   auto bytes = arch::recording_bytes(*kernel);
-  if (!bytes) throw nb::value_error(diagnostic_of(bytes.error(), "kernel").json().c_str());
+  if (!bytes) refuse(bytes.error());
   std::string text = to_base64(*bytes);
   return {scheduled(kernel), std::move(text)};
 }

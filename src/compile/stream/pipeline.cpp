@@ -190,11 +190,13 @@ constexpr Pass<StreamState> kPasses[] = {
 
 }  // namespace
 
-void rearrange(Kernel& kernel) {
-  if (!has_middle_end({.kernel = kernel})) return;
-  merge_equal(kernel);
-  join_loops(kernel);
-  interleave_sums(kernel);
+Result<void> rearrange(Kernel& kernel) {
+  StreamState state{.kernel = kernel};
+  for (const auto& pass : kPasses) {
+    if (pass.applies != has_middle_end || !has_middle_end(state)) continue;
+    if (auto done = pass.run(state); !done) return done.error();
+  }
+  return {};
 }
 
 const Pipeline<StreamState>& stream_pipeline() {

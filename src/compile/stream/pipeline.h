@@ -33,7 +33,7 @@ struct StreamState {
 
 const Pipeline<StreamState>& stream_pipeline();
 // What Neuron's tensorizer does to a kernel of NKI's functional dialect, alone: for one that becomes part of a program.
-void rearrange(Kernel& kernel);
+Result<void> rearrange(Kernel& kernel);
 
 std::vector<PassSize> kernel_sizes(const Kernel& kernel);
 // Every instruction by the machine's rules, on every engine that it may run on.
