@@ -125,4 +125,4 @@ def collective_permute_implicit_current_processing_rank_id(iteration_id, replica
 
 
 def __getattr__(name):
-    raise missing("nki.collectives", name)
+    raise missing("nki.collectives", name, globals())

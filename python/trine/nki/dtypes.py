@@ -65,6 +65,7 @@ def _table():
 
 by_name, by_trine, _known = _table()
 _known["bool"] = by_name["bool_"]
+globals().update(by_name)  # `from nki.dtype import float8_e4m3fn_x4`
 
 
 def find(given) -> "DType | None":

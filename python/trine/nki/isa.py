@@ -1,5 +1,6 @@
 """nki.isa (`nisa`): one function per instruction, as NKI 0.6 documents them."""
 
+from trine.nki import isa_enums as constants
 from trine.nki import isa_rows
 from trine.nki.emit import NkiInstruction
 from trine.nki.errors import NkiError as NkiValidationError
@@ -14,6 +15,7 @@ from trine.nki.isa_move import (
     nc_transpose, register_alloc, register_load, register_move, register_store, sendrecv,
 )  # fmt: skip
 from trine.nki.registers import VirtualRegister
+from trine.nki.tensor import NKIObject
 from trine.nki.trace import missing
 
 globals().update({name: getattr(isa_rows, name) for name in isa_rows.CALLS})
@@ -24,4 +26,4 @@ tensor_copy_dynamic_src = tensor_copy_dynamic_dst = tensor_copy  # of NKI 0.2; a
 
 
 def __getattr__(name):
-    raise missing("nisa", name)
+    raise missing("nisa", name, globals())

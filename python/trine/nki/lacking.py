@@ -1,6 +1,7 @@
 """Names of NKI that are not here, and why: what the error says when one is used, and what docs/nki.md lists."""
 
 CURRENT = {
+    "nki.compiler.kernel_builder": "it builds the IR of Neuron's own compiler; write the kernel with @nki.jit",
     "nki.collectives.all_gather_v": "sizes that only the device knows",
     "nki.collectives.all_to_all_v": "sizes that only the device knows",
 }
@@ -14,6 +15,11 @@ OLD = {
 }
 # Names of the other dialect, and what does their work here.
 INSTEAD = {
+    "nl.arange": "slices: t[0:128, 0:512]",
+    "nl.mgrid": "slices: t[0:128, 0:512]",
+    "nl.par_dim": "the first dimension of a tile is its partitions",
+    "nl.nc": "kernel[2](…) runs on two cores",
+    "nl.spmd_dim": "kernel[2](…) runs on two cores",
     "nki.benchmark": "trine.report(kernel, …) times it",
     "nki.profile": "trine.report(kernel, …).trace(path)",
     "nki.baremetal": "call the kernel",

@@ -1,6 +1,7 @@
 """nki.language (`nl`): names as NKI has them. The functions live in create, elementwise, reduce and movement."""
 
 import contextlib
+from builtins import range as _range
 
 from trine.nki import dtypes as _dtypes
 from trine.nki import machine as _machine
@@ -75,10 +76,11 @@ def ds(start, size):
 
 def affine_range(start, stop=None, step=1):
     """range(); every Python loop of a kernel is unrolled."""
-    return range(start) if stop is None else range(start, stop, step)
+    return _range(start) if stop is None else _range(start, stop, step)
 
 
 sequential_range = static_range = affine_range
+range = affine_range
 
 
 def program_id(axis=0):
@@ -95,7 +97,7 @@ def num_programs(axes=0):
     """Programs along an axis of the launch grid; along all of them when axes is None."""
     grid = current().grid
     if axes is None:
-        axes = range(len(grid))
+        axes = _range(len(grid))
     total = 1
     for axis in [axes] if isinstance(axes, int) else axes:
         if axis < len(grid):
@@ -138,4 +140,4 @@ def is_on_chip(buffer):
 
 
 def __getattr__(name):
-    raise missing("nl", name)
+    raise missing("nl", name, globals())

@@ -119,7 +119,7 @@ class NkiTensor(Views, NKIObject):
         return self.shape[0]
 
     def __getattr__(self, name):
-        raise missing("NkiTensor", name)
+        raise missing("NkiTensor", name, dir(type(self)))
 
     def _no_operator(self, *_):
         raise error("NKI018", f"a Python operator on {self!r}", "a call: tensors of a kernel have no operators",

@@ -4,6 +4,7 @@ One Tracer fills one `_core.Trace`, for all programs of the launch. It knows not
 Invariant: `current()` is set exactly while a kernel is being traced.
 """
 
+import difflib
 import linecache
 import os
 import re
@@ -58,15 +59,29 @@ def error(code, found="", expected="", fix="", rule="", where=None) -> NkiError:
     return NkiError(code, found, expected, fix, file=file, line=line, rule=rule)
 
 
-def missing(module: str, name: str) -> Exception:
-    """For a module's __getattr__: Python's own error for its own names, ours for the user's."""
+def missing(module: str, name: str, known=()) -> Exception:
+    """For a module's __getattr__: Python's own error for its own names, ours for the user's; `known` are those it has."""
     if name.startswith("__"):
         return AttributeError(name)
     file, line = user_frame()
     full = f"{module}.{name}"
     why = lacking.CURRENT.get(full) or lacking.OLD.get(full)
-    return MissingName("NKI001", full, f"Trine lacks it: {why}" if why else "a name of NKI that docs/nki.md lists",
-                       lacking.INSTEAD.get(full, ""), file=file, line=line)  # fmt: skip
+    fix = lacking.INSTEAD.get(full, "")
+    if not why and not fix:
+        fix = _nearest(module, name, known)
+    return MissingName("NKI001", full, f"Trine lacks it: {why}" if why else "a name of NKI that docs/nki.md lists", fix,
+                       file=file, line=line)  # fmt: skip
+
+
+def _nearest(module, name, known):
+    """The name that was most likely meant, and what to use where that one is of the other dialect."""
+    ours = (n for n, v in known.items() if getattr(v, "__module__", None) == __name__) if isinstance(known, dict) else ()
+    here = [n for n in set(known).difference(ours) if not n.startswith("_")]
+    there = {full.rpartition(".")[2]: hint for full, hint in lacking.INSTEAD.items() if full.rpartition(".")[0] == module}
+    near = difflib.get_close_matches(name, sorted([*here, *there]), 1, 0.6)
+    if not near:
+        return ""
+    return f"nearest: {module}.{near[0]}" + (f", which is not here either: {there[near[0]]}" if near[0] in there else "")
 
 
 def from_core(exc: Exception) -> NkiError:

@@ -4,3 +4,15 @@
 class tensor:
     def __class_getitem__(cls, shape):
         return cls
+
+
+class mutable_tensor(tensor):
+    """An argument that the kernel writes; every argument may be."""
+
+
+class scalar:
+    def __class_getitem__(cls, given):
+        return cls
+
+
+Tensor = tensor

@@ -16,4 +16,4 @@ __all__ = ["NkiError", "baremetal", "benchmark", "compiler", "isa", "jit", "lang
 
 
 def __getattr__(name):
-    raise _missing("neuronxcc.nki", name)
+    raise _missing("neuronxcc.nki", name, globals())

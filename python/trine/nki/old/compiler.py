@@ -124,4 +124,4 @@ def force_auto_alloc(func=None):
 
 
 def __getattr__(name):
-    raise missing("neuronxcc.nki.compiler", name)
+    raise missing("neuronxcc.nki.compiler", name, globals())

@@ -352,4 +352,4 @@ isa_rows.define("old", globals())
 
 
 def __getattr__(name):
-    raise missing("neuronxcc.nki.isa", name)
+    raise missing("neuronxcc.nki.isa", name, globals())

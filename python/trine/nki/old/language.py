@@ -375,4 +375,4 @@ for _symbol, _name in (("sub", "subtract"), ("mul", "multiply"), ("truediv", "di
 
 
 def __getattr__(name):
-    raise missing("neuronxcc.nki.language", name)
+    raise missing("neuronxcc.nki.language", name, globals())

@@ -10,6 +10,10 @@ class tensor:
         return cls
 
 
+class mutable_tensor(tensor):
+    """An argument that the kernel writes."""
+
+
 class scalar:
     def __class_getitem__(cls, given):
         return cls
