@@ -518,3 +518,39 @@ def test_programs_do_not_depend_on_the_process(tmp_path):
         assert ran.returncode == 0, ran.stderr
         digests.add(ran.stdout)
     assert len(digests) == 1 and len(next(iter(digests)).strip()) == hashlib.sha256().digest_size * 2
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_more_offsets_than_a_sequencer_has_registers(own):
+    count = 80  # 64 registers
+
+    @nki.jit(platform_target="trn2")
+    def kernel(x, index):
+        out = nl.ndarray((count, 512), x.dtype, buffer=nl.shared_hbm)
+        i = nl.load(index)
+        for k in range(count):
+            offset = i[0:1, k : k + 1]
+            if own:
+                offset = nisa.register_alloc()
+                nisa.register_load(offset, i[0:1, k : k + 1])
+            row = nl.ndarray((1, 512), x.dtype, buffer=nl.sbuf)
+            nisa.dma_copy(row, x.ap([[512, 1], [1, 512]], scalar_offset=offset, indirect_dim=0))
+            nl.store(out[k : k + 1, :], row)
+        return out
+
+    x = np.arange(128 * 512, dtype=np.float32).reshape(128, 512)
+    index = np.random.default_rng(0).permutation(128)[:count].astype(np.int32)
+    assert (kernel(x, index[None]) == x[index]).all()
+
+
+def test_a_register_that_is_used_again_starts_at_zero():
+    @nki.jit(platform_target="trn2")
+    def kernel(x):
+        out = nl.ndarray((1, 1), nl.int32, buffer=nl.shared_hbm)
+        nisa.register_alloc(7)
+        t = nl.ndarray((1, 1), nl.int32, buffer=nl.sbuf)
+        nisa.register_store(t, nisa.register_alloc())
+        nl.store(out, t)
+        return out
+
+    assert kernel(np.zeros((1, 1), np.float32))[0, 0] == 0

@@ -13,10 +13,11 @@ from trine.nki.trace import current, error
 class VirtualRegister(NKIObject):
     is_virtual_register = True
 
-    def __init__(self, number, frozen=False, loop=None):
+    def __init__(self, number, frozen=False, loop=None, of=None):
         self.number = number
         self.frozen = frozen
         self.loop = loop  # (depth, first, step) of a loop's index; first may be a register
+        self.of = of  # the register whose number this is, kept in use by it
 
     def _no(self, *_):
         raise error("NKI013", "a register's value used in Python", "a value known while the kernel is traced",
@@ -26,7 +27,11 @@ class VirtualRegister(NKIObject):
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __floordiv__ = __mod__ = _no
 
     def operand(self, tracer):
-        return tracer.trace.register(self.number)
+        try:
+            return tracer.trace.register(self.number)
+        except ValueError:
+            raise error("NKI028", f"register {self.number + 1} of the kernel", "as many as a sequencer has",
+                        "let registers go that are not needed any more, or load offsets from a tile") from None
 
     def address(self, tracer, offset, scale):
         """offset and Trace.tile's arguments for offset + value·scale."""
@@ -58,20 +63,42 @@ class IndexSum(NKIObject):
         return offset, {**registers, "steps": steps}
 
 
+OFFSETS_MAX = 8  # registers that take turns at the offsets of transfers
+
+
 def as_register(tracer, index):
-    """A register, or one loaded with the single element of an SBUF tensor."""
+    """A register, or one loaded with the single element of an SBUF tensor for the instruction in hand."""
     if is_register(index):
         return index
-    register = alloc()
-    load(register, index)
-    return register
+    if len(tracer.offsets) < OFFSETS_MAX:
+        tracer.offsets.append(alloc())
+    else:
+        tracer.offsets.append(tracer.offsets.pop(0))
+    load(tracer.offsets[-1], index)
+    return tracer.offsets[-1]
+
+
+class _Owned(VirtualRegister):
+    """A register that alloc() gave. When the kernel drops it outside device loops, its number is free again: inside one,
+    the next iteration may still read it."""
+
+    def __init__(self, tracer):
+        super().__init__(tracer.registers_free.pop() if tracer.registers_free else tracer.register())
+        self.tracer = tracer
+
+    def __del__(self):
+        if not self.tracer.loops:
+            self.tracer.registers_free.append(self.number)
 
 
 def alloc(x=None):
     tracer = current()
-    register = VirtualRegister(tracer.register())
-    if x is not None:
-        move(register, x)
+    if x is None and tracer.loops:
+        return VirtualRegister(tracer.register())  # starts at zero once, not in every iteration
+    used_before = bool(tracer.registers_free)
+    register = _Owned(tracer)
+    if x is not None or used_before:
+        move(register, 0 if x is None else x)
     return register
 
 
@@ -130,9 +157,10 @@ class CountedLoop:
         if tracer.ordered:
             raise error("NKI028", "a device loop inside nl.no_reorder", "no_reorder inside the loop's body")
         self.counter = alloc(self.lower)
-        index = VirtualRegister(self.counter.number, frozen=True, loop=(len(tracer.loops), self.lower, self.step))
+        index = VirtualRegister(self.counter.number, True, (len(tracer.loops), self.lower, self.step), of=self.counter)
         if is_register(self.lower) or is_register(self.upper):
-            tracer.trace.loop(register=self._iterations().number, core=tracer.program.core)
+            self.trips = self._iterations()
+            tracer.trace.loop(register=self.trips.number, core=tracer.program.core)
         else:
             trips = max(0, -(-(self.upper - self.lower) // self.step))
             tracer.trace.loop(trips=trips, core=tracer.program.core)
@@ -183,7 +211,7 @@ def while_loop(init, body_fun):
     move(condition, init)
     tracer.trace.loop(register=condition.number, while_nonzero=True, core=tracer.program.core)
     tracer.loops.append(None)
-    result = body_fun(VirtualRegister(condition.number))
+    result = body_fun(VirtualRegister(condition.number, of=condition))
     if not is_register(result):
         raise error("NKI028", f"the body returned {result!r}", "the register with the next condition")
     if result.number != condition.number:

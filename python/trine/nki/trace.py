@@ -125,6 +125,8 @@ class Tracer:
         self.tiles = {}  # view -> operand handle
         self.imms = {}
         self.registers = 0
+        self.registers_free = []  # numbers whose registers the kernel has dropped
+        self.offsets = []  # registers that take turns at the offsets of transfers
         self.loops = []  # device loops around the call in hand
         self.ordered = 0  # depth of no_reorder blocks
         self.dialect = None  # None: the current one
