@@ -88,7 +88,23 @@ def shape_with_zero(a):
 @case("NKI010", "inside 0:512")
 def slice_past_the_end(a):
     t = tile()
-    t[:, 500:600]  # <--
+    nisa.memset(t[:, 500:600], 0)  # <--
+
+
+@case("NKI010", "[0:0]")
+def empty_view_used(a):
+    nisa.memset(tile()[:, nl.ds(0, 0)], 0)  # <--
+
+
+@case("NKI010", "a pattern inside the tensor")
+def pattern_past_the_end(a):
+    nisa.dma_copy(tile((128, 600)), a.ap([[512, 128], [1, 600]]))  # <--
+
+
+@case("NKI028", "register 65")
+def more_registers_than_a_sequencer_has(a):
+    held = [nisa.register_alloc(k) for k in range(64)]
+    held.append(nisa.register_alloc(64))  # <--
 
 
 @case("NKI010", "at most 2")
@@ -110,12 +126,6 @@ def every_second_partition(a):
 def five_free_dimensions(a):
     t = tile((128, 3, 3, 3, 3, 3, 2))
     nisa.memset(t[:, 0:2, 0:2, 0:2, 0:2, 0:2, 0:1], 0)  # <--
-
-
-@case("NKI013", "used as a condition")
-def branch_on_data(a):
-    if nl.load(a):  # <--
-        pass
 
 
 @case("NKI013", "register's value used in Python")

@@ -1,5 +1,7 @@
 """@nki.jit itself: arguments, results, the cache, targets, launches on two cores, schedules, printing."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
@@ -394,3 +396,29 @@ def test_explain_names_the_kernels_lines():
     first = kernel.where()[1]
     assert f"test_kernel.py:{first + 4}" in str(e), str(e)
     assert e.advice and e.advice[0]["would_ns"] < trine.report(kernel, (128, 4096), instance="trn2.3xlarge").time_ns
+
+
+def test_a_tensor_is_true_as_an_optional_argument_is():
+    @nki.jit
+    def kernel(a, bias=None):
+        t = nl.load(a)
+        assert t, "a tile made elsewhere is asked for its presence, not its values"
+        return add.fn(a, bias if bias else a)
+
+    assert kernel(ones())[0, 0] == 2
+    assert kernel(0 * ones(), 3 * ones())[0, 0] == 3
+
+
+def test_a_plain_value_in_a_dataclass_is_a_field():
+    @dataclass
+    class Sizes(nl.NKIObject):
+        rows: int
+        scale = None
+
+    assert Sizes(4) == Sizes(rows=4, scale=None) and Sizes(4, scale=2).scale == 2
+
+    @nki.jit
+    def kernel(a, sizes):
+        return add.fn(a, a) if sizes.scale is None else add.fn(a, a[0:1, :].broadcast(0, sizes.rows))
+
+    assert kernel(ones(), Sizes(4))[0, 0] == 2

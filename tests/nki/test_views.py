@@ -7,6 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import trine.nki as nki
+import trine.nki.isa as nisa
+import trine.nki.language as nl
 from trine.nki import dtypes
 from trine.nki.errors import NkiError
 from trine.nki.tensor import SBUF, SHARED_HBM, DynamicSlice, Storage, contiguous, merge_dims
@@ -155,6 +158,32 @@ REFUSED = {
 def test_views_that_no_access_pattern_expresses(case):
     f, code = REFUSED[case]
     with pytest.raises(NkiError) as e:
-        f(make((128, 64), SBUF))
+        view = f(make((128, 64), SBUF))
+        raise view.fault  # what is outside or empty is refused when an instruction uses it
     assert e.value.code == code
     assert e.value.file == __file__
+
+
+def test_a_view_is_checked_when_an_instruction_uses_it():
+    @nki.jit
+    def kernel(a):
+        t = nl.load(a)
+        empty, past, raw = t[:, nl.ds(0, 0)], t[:, 500:600], a.ap([[512, 128], [1, 600]])
+        assert empty.shape == (128, 0) and empty.size == 0 and t[:, 512:512].shape == (128, 0)
+        assert empty.reshape((128, 0, 4)).shape == (128, 0, 4)
+        assert past.shape == (128, 100) and raw.shape == (128, 600)
+        out = nl.ndarray(a.shape, a.dtype, buffer=nl.shared_hbm)
+        nl.store(out, t)
+        return out
+
+    a = np.arange(128 * 512, dtype=np.float32).reshape(128, 512)
+    assert (kernel(a) == a).all()
+
+
+def test_a_fault_stays_with_what_is_made_of_a_view():
+    @nki.jit
+    def kernel(a):
+        nisa.memset(nl.load(a)[:, 500:600].reshape((128, 10, 10))[:, 0:2, :], 0)
+
+    with pytest.raises(NkiError, match=r"NKI010[\s\S]*\[500:600\]"):
+        kernel(np.zeros((128, 512), np.float32))

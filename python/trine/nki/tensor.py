@@ -32,6 +32,15 @@ class NKIObject:
 
     __slots__ = ()
 
+    def __init_subclass__(cls, **kwargs):
+        """`x = None` in the body of a dataclass is a field, as `x: object = None` is."""
+        super().__init_subclass__(**kwargs)
+        own = dict(cls.__dict__.get("__annotations__", {}))
+        plain = (str, int, float, tuple, Enum, type(None))
+        fields = {k: object for k, v in vars(cls).items() if not k.startswith("_") and isinstance(v, plain)}
+        if "__slots__" not in vars(cls):
+            cls.__annotations__ = own | {k: v for k, v in fields.items() if k not in own}
+
     def __init__(self, **kwargs):
         for key, value in kwargs.items():
             setattr(self, key, value)
@@ -82,11 +91,12 @@ def row_strides(shape):
 
 
 class NkiTensor(Views, NKIObject):
-    __slots__ = ("storage", "shape", "strides", "offset", "dtype", "dynamic", "_handle")
+    __slots__ = ("storage", "shape", "strides", "offset", "dtype", "dynamic", "fault", "_handle")
 
     def __init__(self, storage, shape, strides, offset, dtype, dynamic=None):
         self.storage, self.shape, self.strides = storage, shape, strides
         self.offset, self.dtype, self.dynamic = offset, dtype, dynamic
+        self.fault = None  # why no instruction may use it: the error of an index outside, or of no elements
         self._handle = None
 
     # --- what it is ---
@@ -152,13 +162,13 @@ class NkiTensor(Views, NKIObject):
         return f"<{self.name or 'tensor'} {self.dtype}{list(self.shape)} in {self.buffer.value}>"
 
     def __bool__(self):
-        if self.on_chip and in_assert():
+        """True: kernels ask whether an optional tensor was given. What an assert computes in its own line is looked at
+        when the kernel has run."""
+        if self.on_chip and self.storage.where == user_frame() and in_assert():
             from trine.nki.movement import keep_for_host
 
             current().asserts.append((keep_for_host(self, "assert"), user_frame()))
-            return True  # looked at when the kernel has run
-        raise error("NKI013", f"{self!r} used as a condition", "a value known while the kernel is traced",
-                    "select on the chip (nl.where, affine_select), or loop with nl.while_loop")
+        return True
 
     def is_indirect(self):
         return self.dynamic is not None
@@ -184,7 +194,7 @@ class NkiTensor(Views, NKIObject):
         ndim = len(shape)
         if len(key) != ndim or Ellipsis in key:
             key = _fill(key, self)
-        offset, dynamic = self.offset, self.dynamic
+        offset, dynamic, fault = self.offset, self.dynamic, self.fault
         out_shape, out_strides = [], []
         on_chip = storage.on_chip
         for d in range(ndim):
@@ -202,7 +212,7 @@ class NkiTensor(Views, NKIObject):
                 if stop < 0:
                     stop += n
                 if start < 0 or stop > n or start >= stop:
-                    raise _outside(self, d, k)
+                    fault, stop = fault or _outside(self, d, k), max(start, stop)
                 if dynamic is not None and d == dynamic.dim and (start or stop != n):
                     raise _indirect_dim(self, d)
                 offset += start * stride
@@ -217,7 +227,7 @@ class NkiTensor(Views, NKIObject):
             elif type(k) is int:
                 at = k + n if k < 0 else k
                 if at < 0 or at >= n:
-                    raise _outside(self, d, k)
+                    fault = fault or _outside(self, d, k)
                 if dynamic is not None and d == dynamic.dim:
                     raise _indirect_dim(self, d)
                 offset += at * stride
@@ -225,7 +235,8 @@ class NkiTensor(Views, NKIObject):
                     out_shape.append(1)
                     out_strides.append(stride)
             else:
-                offset, dynamic = _other_index(self, d, k, offset, dynamic, out_shape, out_strides)
+                offset, dynamic, wrong = _other_index(self, d, k, offset, dynamic, out_shape, out_strides)
+                fault = fault or wrong
         if dynamic is not None and dynamic.dim is not None and len(out_shape) != ndim:
             dynamic = Dynamic(dynamic.kind, dynamic.index, dynamic.scale, None if dynamic.kind == "scalar" else 0)
         if on_chip:
@@ -234,7 +245,9 @@ class NkiTensor(Views, NKIObject):
                 out_strides.append(1)
         elif not out_shape:
             out_shape, out_strides = [1], [1]
-        return self.__class__(storage, tuple(out_shape), tuple(out_strides), offset, self.dtype, dynamic)
+        made = self.__class__(storage, tuple(out_shape), tuple(out_strides), offset, self.dtype, dynamic)
+        made.fault = fault
+        return made
 
     def __setitem__(self, key, value):
         from trine.nki.movement import assign
@@ -295,7 +308,7 @@ def _indirect_dim(tensor, dim):
 
 
 def _other_index(tensor, dim, key, offset, dynamic, out_shape, out_strides):
-    """Indices that are neither int nor slice: nl.ds, registers, NumPy integers."""
+    """Indices that are neither int nor slice: nl.ds, registers, NumPy integers. (offset, dynamic, fault)"""
     n, stride = tensor.shape[dim], tensor.strides[dim]
     if isinstance(key, DynamicSlice):
         start, size = key.start, key.size
@@ -306,22 +319,22 @@ def _other_index(tensor, dim, key, offset, dynamic, out_shape, out_strides):
         if tensor.on_chip and dim == 0:
             out_shape.append(1)
             out_strides.append(stride)
-    number = _as_int(start)
+    number, fault = _as_int(start), None
     if number is not None:
         if isinstance(key, DynamicSlice) and number < 0 or number + size > n or number < -n or size < 1:
-            raise _outside(tensor, dim, slice(number, number + size) if isinstance(key, DynamicSlice) else number)
-        return offset + (number if number >= 0 else number + n) * stride, dynamic
+            fault = _outside(tensor, dim, slice(number, number + size) if isinstance(key, DynamicSlice) else number)
+        return offset + (number if number >= 0 else number + n) * stride, dynamic, fault
     if not (is_register(start) or isinstance(start, NkiTensor)):
         raise error("NKI003", f"index {key!r} in dimension {dim}", "an integer, a slice, nl.ds or a register")
     if tensor.on_chip and dim == 0:
         raise error("NKI012", f"a runtime index in the partition dimension of {tensor!r}", "a static one",
                     "index a free dimension, or fetch the rows by DMA")
     if dynamic is None:
-        return offset, Dynamic("scalar", start, stride, None)
+        return offset, Dynamic("scalar", start, stride, None), fault
     both = _sum_of_indices(dynamic, start, stride)
     if both is None:
         raise error("NKI011", f"a second runtime index on {tensor!r}", "one per view, or the indices of device loops")
-    return offset, Dynamic("scalar", both, 1, None)
+    return offset, Dynamic("scalar", both, 1, None), fault
 
 
 def _sum_of_indices(dynamic, start, stride):
@@ -356,6 +369,8 @@ ROWS_MAX = 65535  # of one HBM operand; more rows are walked as a free dimension
 
 
 def make_tile(view, keep_dims):
+    if view.fault is not None:
+        raise view.fault
     tracer = current()
     storage, shape, strides, dtype = view.storage, view.shape, view.strides, view.dtype
     key = None

@@ -1,6 +1,7 @@
 """The views of NkiTensor beyond slicing. Each returns a new view of the same storage, or says why there is none.
 
-Nothing here knows instructions; a view that no access pattern can express is refused when it is made, not when it is used.
+Nothing here knows instructions. A view that no access pattern can express is refused when it is made; one that reaches
+outside its tensor, or is empty, when an instruction uses it.
 """
 
 from math import prod
@@ -12,8 +13,10 @@ class Views:
     __slots__ = ()
 
     def _view(self, shape, strides, offset=None, dtype=None, dynamic=None):
-        return self.__class__(self.storage, tuple(shape), tuple(strides), self.offset if offset is None else offset,
+        made = self.__class__(self.storage, tuple(shape), tuple(strides), self.offset if offset is None else offset,
                               self.dtype if dtype is None else dtype, self.dynamic if dynamic is None else dynamic)  # fmt: skip
+        made.fault = self.fault
+        return made
 
     def _dim(self, dim):
         at = dim + self.ndim if dim < 0 else dim
@@ -144,8 +147,6 @@ class Views:
 
         new = self.dtype if dtype is None else as_dtype(dtype)
         strides, shape = tuple(int(s) for s, _ in pattern), tuple(int(n) for _, n in pattern)
-        if min(shape, default=0) < 1:
-            raise error("NKI010", f"pattern {pattern}", "[stride, count] pairs with counts of 1 or more")
         base = rescaled(self.offset, self.dtype, new, self) + (offset or 0)
         if self.on_chip:
             row = self.storage.row * self.storage.dtype.bits // new.bits
@@ -153,13 +154,18 @@ class Views:
                 raise error("NKI011", f"partition stride {strides[0]} on {self!r}",
                             f"{row}, the elements of one partition of its storage")
             strides = (row,) + strides[1:]
-        check_inside(self, shape, strides, base, new)
+        fault = outside(self, shape, strides, base, new)
         if scalar_offset is None and vector_offset is None:
-            return self._view(shape, strides, base, new)
+            return self._faulty(fault, self._view(shape, strides, base, new))
         if scalar_offset is not None and vector_offset is not None:
             raise error("NKI003", "scalar_offset and vector_offset", "one of them")
         scale = rescaled(self.strides[self._dim(indirect_dim)], self.dtype, new, self)
-        return self._indirect(scale, shape, strides, base, new, scalar_offset, vector_offset)
+        return self._faulty(fault, self._indirect(scale, shape, strides, base, new, scalar_offset, vector_offset))
+
+    def _faulty(self, fault, made):
+        """A pattern written by hand has a fault of its own, or none: it walks the storage, not this view."""
+        made.fault = fault
+        return made
 
     def view(self, dtype):
         from trine.nki.tensor import as_dtype
@@ -202,13 +208,15 @@ def infer(shape, size, tensor):
         rest = prod(n for n in shape if n != -1)
         if shape.count(-1) == 1 and rest and size % rest == 0:
             shape = tuple(size // rest if n == -1 else n for n in shape)
-    if prod(shape) != size or min(shape, default=1) < 1:
+    if prod(shape) != size or min(shape, default=1) < min(size, 1):
         raise error("NKI015", f"shape {shape} for {tensor!r}", f"{size} elements")
     return shape
 
 
 def reshaped_strides(shape, strides, new_shape):
     """Strides of the same elements in the same order under another shape; None when no strides do it."""
+    if 0 in shape:
+        return (1,) * len(new_shape)
     dims = [(n, s) for n, s in zip(shape, strides) if n != 1]
     out, at = [], 0
     rest = list(new_shape)
@@ -255,14 +263,17 @@ def rescaled(elements, old, new, tensor):
     return bits // new.bits
 
 
-def check_inside(tensor, shape, strides, offset, dtype):
-    """A pattern written by hand must stay inside its storage."""
+def outside(tensor, shape, strides, offset, dtype):
+    """The error of a pattern written by hand that leaves its storage or has no elements; None where it may be used."""
     storage = tensor.storage
+    if min(shape, default=0) < 1:
+        return error("NKI010", f"a pattern of {shape} elements of {tensor!r}", "counts of 1 or more")
     total = storage.row * storage.dtype.bits // dtype.bits
     reach = sum(max(0, s * (n - 1)) for n, s in zip(shape, strides))
     low = offset + sum(min(0, s * (n - 1)) for n, s in zip(shape, strides))
     if storage.on_chip:
         total *= storage.shape[0]
     if low < 0 or offset + reach >= total:
-        raise error("NKI010", f"elements {low} to {offset + reach} of {storage.name or 'a tensor'}, which has {total}",
-                    "a pattern inside the tensor")
+        return error("NKI010", f"elements {low} to {offset + reach} of {storage.name or 'a tensor'}, which has {total}",
+                     "a pattern inside the tensor")  # fmt: skip
+    return None

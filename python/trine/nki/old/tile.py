@@ -23,7 +23,9 @@ class Tile(NkiTensor):
     def of(cls, view):
         if isinstance(view, Tile) or not isinstance(view, NkiTensor):
             return view
-        return cls(view.storage, view.shape, view.strides, view.offset, view.dtype, view.dynamic)
+        made = cls(view.storage, view.shape, view.strides, view.offset, view.dtype, view.dynamic)
+        made.fault = view.fault
+        return made
 
     def __getitem__(self, key):
         keys = key if isinstance(key, tuple) else (key,)
