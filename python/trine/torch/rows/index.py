@@ -241,3 +241,24 @@ def _search(b, edges, x, right, dtype):
     wide_edges = b.broadcast_in_dim(edges, dims, [x.rank])
     hit = b.compare("GE" if right else "GT", *b.pair(wide_x, wide_edges))
     return b.reduce("add", b.convert(hit, dtype), [x.rank], 0)
+
+
+@row("histc")
+def histc(b, x, bins, low, high):
+    """How many lie in each of equal bins, the last one closed; whole numbers too, as CUDA has them."""
+    whole = not is_float(x.dtype)
+    if low == high and not (whole and x.size):
+        raise Unsupported("a range that is the data's own")  # torch's CPU looks whether it is finite
+    x = b.reshape(b.convert(x, torch.int64 if whole else wide(x.dtype)), (x.size,))
+    low, high = _own_range(b, x) if low == high else (b.constant(int(v) if whole else v, x.dtype) for v in (low, high))
+    inside = b.binary("and", b.test("GE", x, low), b.test("LE", x, high))
+    place = b.minimum(b.div(b.mul(b.sub(x, low), bins), b.sub(high, low)), bins - 1)
+    place = b.where(inside, b.convert(place, torch.int64), bins)  # one bin more, for all others
+    counts = b.scatter(b.constant(0, torch.int64, (bins + 1,)), place, b.like(place, 1), [], [0], [0], 1, b.add)
+    return b.convert(b.slice(counts, [0], [bins]), b.dtype)
+
+
+def _own_range(b, x):
+    low, high = b.reduce("minimum", x, [0], 2**63 - 1), b.reduce("maximum", x, [0], -(2**63))
+    room = b.convert(b.test("EQ", low, high), x.dtype)
+    return b.sub(low, room), b.add(high, room)
