@@ -21,6 +21,12 @@ def saved(data, **how):
     return file
 
 
+def test_a_trace_says_nothing_about_torchs_own_classes():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FutureWarning)
+        torch_neuronx.trace(torch.nn.Linear(2, 2), torch.ones(1, 2))
+
+
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int32, torch.int64, torch.uint8])
 def test_histograms_of_whole_numbers_too(device, dtype):

@@ -3,6 +3,7 @@
 import os
 import re
 import traceback
+import warnings
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -74,7 +75,8 @@ def as_module(model):
 
 def exported(module, args, kwargs=None):
     """As the module is: train() and eval() decide what dropout and the like do."""
-    with torch.no_grad():
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*LeafSpec", FutureWarning)  # torch copies a class of its own that it calls deprecated
         made = torch.export.export(module, tuple(args), kwargs or {}, strict=False).run_decompositions(decompose.table())
     for node in [n for n in made.graph.nodes if n.target in CHECKS]:  # types are checked when it is called
         made.graph.erase_node(node)
