@@ -21,6 +21,14 @@ def saved(data, **how):
     return file
 
 
+def test_the_parts_of_torch_xla_are_there_unasked():
+    x = torch.ones(4, device="xla")
+    assert torch_xla._XLAC._xla_get_tensor_id(x) == torch_xla._XLAC._xla_get_tensor_id(x[1:])  # peft's save_pretrained
+    assert torch_xla.core.xla_model.xla_device().type == "xla"
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        torch_xla.nothing
+
+
 def test_a_trace_says_nothing_about_torchs_own_classes():
     with warnings.catch_warnings():
         warnings.simplefilter("error", FutureWarning)

@@ -1,7 +1,17 @@
 """The name `torch_xla` of the older stack, served by trine.torch.old."""
 
+import importlib
+
 import torch  # noqa: F401 makes the device known
 
 from trine.torch.old.launch import *  # noqa: F403
 
 __version__ = "2.9.0"
+
+
+def __getattr__(name):
+    """Its parts are there without being imported by name: torch_xla._XLAC, torch_xla.core."""
+    try:
+        return importlib.import_module(f"{__name__}.{name}")
+    except ModuleNotFoundError:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
