@@ -21,12 +21,46 @@ def saved(data, **how):
     return file
 
 
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_a_checkpoint_on_xla_draws_again_what_it_drew(reentrant):
+    x = torch.ones(64, device="xla", requires_grad=True)
+    out = torch.utils.checkpoint.checkpoint(torch.nn.Dropout(0.5), x, use_reentrant=reentrant)
+    out.sum().backward()
+    assert torch.equal(x.grad, out.detach()) and 0 < (x.grad == 0).sum() < 64
+
+
+def test_torch_xla_is_the_device_module():
+    assert torch.get_device_module("xla").device_count() == torch.neuron.device_count()
+    state = torch.xla.get_rng_state()
+    with torch.random.fork_rng(devices=[0], device_type="xla"):
+        torch.rand(2, device="xla")
+    assert torch.equal(torch.xla.get_rng_state(), state)
+    x = torch.ones(3, device="xla") + 1
+    torch.xla.synchronize()
+    assert x.tolist() == [2.0] * 3
+
+
 def test_the_parts_of_torch_xla_are_there_unasked():
     x = torch.ones(4, device="xla")
     assert torch_xla._XLAC._xla_get_tensor_id(x) == torch_xla._XLAC._xla_get_tensor_id(x[1:])  # peft's save_pretrained
     assert torch_xla.core.xla_model.xla_device().type == "xla"
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         torch_xla.nothing
+
+
+def test_tensors_of_xla_are_loaded_where_they_were():
+    kept = torch.arange(3.0, device="xla", requires_grad=True)
+    back = torch.load(saved({"a": kept, "p": torch.nn.Parameter(kept.detach()), "v": kept.detach()[1:]}))
+    assert {t.device.type for t in back.values()} == {"xla"}
+    assert back["a"].requires_grad and back["a"].is_leaf and isinstance(back["p"], torch.nn.Parameter)
+    assert [t.tolist() for t in back.values()] == [[0.0, 1.0, 2.0], [0.0, 1.0, 2.0], [1.0, 2.0]]
+
+
+@pytest.mark.parametrize("to", ["xla", "xla:0", torch.device("xla")])
+def test_tensors_of_others_are_loaded_to_xla(to):
+    for made in (torch.arange(3.0), torch.arange(3.0, device="neuron"), torch.arange(3.0, device="xla")):
+        back = torch.load(saved({"w": made, "same": made[1:]}), map_location=to)
+        assert back["w"].device == torch.device("xla:0") and back["w"].tolist() == [0.0, 1.0, 2.0] and back["same"].tolist() == [1.0, 2.0]
 
 
 def test_a_trace_says_nothing_about_torchs_own_classes():

@@ -18,18 +18,20 @@ def autoload():
     except ImportError:  # built without torch, or for another version of it: the backend still works on CPU tensors
         return
     torch.utils.rename_privateuse1_backend("neuron")
-    from trine.torch import neuron
+    from trine.torch import neuron, xla
 
     torch._register_device_module("neuron", neuron)
+    torch._register_device_module("xla", xla)
     torch.utils.generate_methods_for_privateuse1_backend()
     _torch.set_handlers(_prepare, _describe, _step)
     if torch.distributed.is_available():
         from trine.torch import group
 
         group.register()
-    from trine.torch import passing
+    from trine.torch import passing, saved
 
     passing.register()
+    saved.register()
     _allow_fused()
     _say_what_is_here_instead(torch)
 
