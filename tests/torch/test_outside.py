@@ -63,6 +63,20 @@ def test_tensors_of_others_are_loaded_to_xla(to):
         assert back["w"].device == torch.device("xla:0") and back["w"].tolist() == [0.0, 1.0, 2.0] and back["same"].tolist() == [1.0, 2.0]
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_stream_is_a_block_and_tensors_are_recorded_on_it(device):
+    s, x = torch.neuron.Stream(), torch.ones(3, device=device)
+    with s as entered:
+        x.record_stream(s)
+        first = s.record_event()
+    assert isinstance(entered, torch.Stream) and s == torch.neuron.current_stream() and s.device.type == "neuron"
+    x.record_stream(torch.neuron.current_stream())
+    last = torch.neuron.Event(enable_timing=True)
+    last.record()
+    s.wait_event(last)
+    assert first.elapsed_time(last) >= 0 and (x + x).tolist() == [2.0] * 3
+
+
 def test_a_trace_says_nothing_about_torchs_own_classes():
     with warnings.catch_warnings():
         warnings.simplefilter("error", FutureWarning)
@@ -92,3 +106,26 @@ def test_experts_are_chosen_as_on_the_cpu(device):
         out.loss.backward()
     experts = "model.layers.0.mlp.experts.down_proj"
     torch.testing.assert_close(other.get_parameter(experts).grad.cpu(), model.get_parameter(experts).grad, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_out_of_memory_says_which_tensors(device):
+    kept = torch.zeros(3, 1000, 1000, device=device)
+    torch_xla.sync()
+    with pytest.raises(torch.OutOfMemoryError, match=r"(?s)bf16\[12,1073741824\] needs.*MB  .*f32\[3,1000,1000\].*try a smaller batch"):
+        large = torch.zeros(12, 2**30, dtype=torch.bfloat16, device=device)
+        torch_xla.sync()
+        del large
+    assert kept.sum().item() == 0
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_devices_that_differ_are_named(device):
+    on, off = torch.ones(2, 2, device=device), torch.ones(2, 2)
+    for call in (torch.mm, lambda a, b: torch.cat([a, b]), lambda a, b: torch.add(b, b, out=a)):
+        with pytest.raises(RuntimeError, match=rf"found a tensor on cpu of shape \[2, 2\] among tensors on {device}:0.*\.to\(\"{device}:0\"\)"):
+            call(on, off)
+    with pytest.raises(RuntimeError, match=f"{device}:0|{device}:1"):
+        on + torch.ones(2, 2, device=f"{device}:1")
+    with pytest.raises(RuntimeError, match=f"found a tensor on {device}:1 of shape .2, 2. among tensors on {device}:0"):
+        on @ torch.ones(2, 2, device=f"{device}:1")

@@ -284,35 +284,23 @@ def programs():
     return _torch.cache_size()
 
 
-class Stream:
+class Stream(torch.Stream):
     """There is one, and it is always empty."""
 
-    def __init__(self, device=None, priority=0):
-        self.device = torch.device("neuron", _index(device))
-
-    def synchronize(self):
-        pass
-
-    def wait_stream(self, stream):
-        pass
-
-    def wait_event(self, event):
-        pass
+    def __new__(cls, device=None, priority=0, **kwargs):
+        return super().__new__(cls, device=torch.device("neuron", _index(device)), priority=priority, **kwargs)
 
     def record_event(self, event=None):
-        event = event or Event()
+        event = Event() if event is None else event
         event.record(self)
         return event
 
-    def query(self):
-        return True
 
-
-class Event:
+class Event(torch.Event):
     """A time; it has always happened."""
 
-    def __init__(self, enable_timing=False, blocking=False, interprocess=False):
-        self._at = None
+    def __new__(cls, enable_timing=False, blocking=False, interprocess=False):
+        return super().__new__(cls, device="neuron", enable_timing=enable_timing, blocking=blocking)
 
     def record(self, stream=None):
         import time
@@ -320,12 +308,6 @@ class Event:
         self._at = time.perf_counter()
 
     def wait(self, stream=None):
-        pass
-
-    def query(self):
-        return True
-
-    def synchronize(self):
         pass
 
     def elapsed_time(self, end):

@@ -10,12 +10,21 @@
 #include "api/torch/backend.h"
 #include "api/torch/devices.h"
 #include "api/torch/lazy.h"
+#include "api/torch/types.h"
 
 namespace trine::api::neuron {
 
 namespace {
 
 constexpr auto kNeuron = c10::DeviceType::PrivateUse1;
+
+// What the next allocation is for; null where nobody said.
+struct Next {
+  at::ScalarType dtype;
+  at::IntArrayRef dims;
+};
+thread_local std::optional<Next> next;
+run::Allocation next_described() { return next ? described(next->dtype, next->dims) : run::Allocation(); }
 
 void release(void* held) { delete static_cast<std::shared_ptr<run::Storage>*>(held); }
 
@@ -58,14 +67,7 @@ struct NeuronAllocator final : c10::DeviceAllocator {
   c10::DataPtr allocate(size_t bytes) override {
     const int index = current_device();
     if (bytes == 0) return {nullptr, nullptr, &release, c10::Device(kNeuron, c10::DeviceIndex(index))};
-    auto storage = api::neuron::allocate(index, bytes);
-    if (!storage) {
-      TORCH_CHECK_WITH(OutOfMemoryError, storage.error().code != Code::out_of_memory, storage.error().text(),
-                       "\ntry a smaller batch, bf16, torch.utils.checkpoint, or an instance with more memory a core "
-                       "(TRINE_INSTANCE, `trine ls --all`)");
-      TORCH_CHECK(false, storage.error().text());
-    }
-    auto* held = new std::shared_ptr<run::Storage>(*std::move(storage));
+    auto* held = new std::shared_ptr<run::Storage>(memory_for(index, bytes, next_described()));
     return {(*held)->data(), held, &release, c10::Device(kNeuron, c10::DeviceIndex(index))};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &release; }
@@ -203,6 +205,23 @@ struct Hooks final : at::PrivateUse1HooksInterface {
 };
 
 }  // namespace
+
+run::Allocation described(at::ScalarType dtype, at::IntArrayRef dims) {
+  return {.dtype = our_type(dtype).value_or(Dtype::u8), .dims = dims.vec()};
+}
+Described::Described(at::ScalarType dtype, at::IntArrayRef dims) { next = Next{dtype, dims}; }
+Described::~Described() { next.reset(); }
+
+std::shared_ptr<run::Storage> memory_for(int device, size_t bytes, run::Allocation what) {
+  auto made = allocate(device, bytes, std::move(what));
+  if (!made) {
+    TORCH_CHECK_WITH(OutOfMemoryError, made.error().code != Code::out_of_memory, made.error().text(),
+                     "\ntry a smaller batch, bf16, torch.utils.checkpoint, or an instance with more memory a core "
+                     "(TRINE_INSTANCE, `trine ls --all`)");
+    TORCH_CHECK(false, made.error().text());
+  }
+  return *std::move(made);
+}
 
 at::Generator make_generator(c10::DeviceIndex index) { return at::make_generator<NeuronGenerator>(index); }
 NeuronGenerator& generator(int index) {

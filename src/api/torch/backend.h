@@ -3,6 +3,8 @@
 
 #include "api/torch/aten.h"
 
+#include "run/devices/memory.h"
+
 namespace trine::api::neuron {
 
 struct NeuronGenerator final : c10::GeneratorImpl {
@@ -51,6 +53,18 @@ at::Generator make_generator(c10::DeviceIndex index);
 NeuronGenerator& generator(int index);  // the default one of a device
 uint64_t next_seed(c10::DeviceIndex index);
 void register_hooks();
+
+// What a tensor is, for the list that an out-of-memory error gives: torch's allocators are told its bytes alone.
+// A Described says it for the allocations of a block.
+run::Allocation described(at::ScalarType dtype, at::IntArrayRef dims);
+class Described {
+ public:
+  Described(at::ScalarType dtype, at::IntArrayRef dims);
+  ~Described();
+  Described(const Described&) = delete;
+  Described& operator=(const Described&) = delete;
+};
+std::shared_ptr<run::Storage> memory_for(int device, size_t bytes, run::Allocation what);  // or throws
 
 // A tensor on the CPU whose memory, once given back, is kept for the next of its size (stored.cpp).
 at::Tensor empty_stored(at::IntArrayRef dims, at::ScalarType dtype);

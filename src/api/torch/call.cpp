@@ -151,16 +151,16 @@ size_t cache_size() {
   return cache().entries.size();
 }
 
-// As other accelerators: a tensor with dims must be on the device, indices excepted.
+// As other accelerators: a tensor with dims must be on the device, indices on the CPU and copies excepted.
 void check_devices(const Call& call) {
-  if (std::none_of(call.tensors.begin(), call.tensors.end(),
-                   [](const at::Tensor& t) { return t.is_cpu() && t.dim() > 0; }))
-    return;
-  const std::string& name = call.op.schema().name();
-  if (name.find("index") != std::string::npos || name.find("copy") != std::string::npos) return;
-  for (const at::Tensor& t : call.tensors)
-    TORCH_CHECK(!t.is_cpu() || t.dim() == 0, name, ": found a tensor on cpu of shape ", t.sizes(), " among tensors on ",
-                call.device(), "; expected all on one device (move it with .to(\"neuron\"))");
+  const c10::Device device = call.device();
+  for (const at::Tensor& t : call.tensors) {
+    if (t.device() == device || (t.is_cpu() && t.dim() == 0)) continue;
+    const std::string& name = call.op.schema().name();
+    if ((t.is_cpu() && name.find("index") != std::string::npos) || name.find("copy") != std::string::npos) continue;
+    TORCH_CHECK(false, name, ": found a tensor on ", t.device(), " of shape ", t.sizes(), " among tensors on ", device,
+                "; expected all on one device (move it with .to(\"", device, "\"))");
+  }
 }
 
 namespace {

@@ -41,8 +41,9 @@ Result<run::Device*> device(int index) {
   return devices[size_t(index)];
 }
 
-Result<std::shared_ptr<run::Storage>> allocate(int index, size_t bytes) {
-  return TRY(device(index))->memory().allocate({.dtype = Dtype::u8, .dims = {int64_t(bytes)}});
+Result<std::shared_ptr<run::Storage>> allocate(int index, size_t bytes, run::Allocation what) {
+  if (TensorView{what.dtype, what.dims}.bytes() != bytes) what.dtype = Dtype::u8, what.dims = {int64_t(bytes)};
+  return TRY(device(index))->memory().allocate(std::move(what));
 }
 
 }  // namespace trine::api::neuron

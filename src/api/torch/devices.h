@@ -15,7 +15,8 @@ int current_device() noexcept;
 void set_current_device(int index) noexcept;
 Result<run::Device*> device(int index);
 
-// Bytes in a device's HBM share, for as long as the pointer lives; an error where they do not fit.
-Result<std::shared_ptr<run::Storage>> allocate(int index, size_t bytes);
+// Bytes in a device's HBM share, for as long as the pointer lives; an error where they do not fit. What they are is
+// for the list that such an error gives.
+Result<std::shared_ptr<run::Storage>> allocate(int index, size_t bytes, run::Allocation what);
 
 }  // namespace trine::api::neuron

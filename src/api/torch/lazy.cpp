@@ -91,20 +91,15 @@ BufferPtr& buffer_of(const c10::Storage& storage) {
   return *static_cast<BufferPtr*>(impl.data_ptr().get_context());
 }
 
-std::shared_ptr<run::Storage> new_memory(int device, size_t bytes) {
-  auto made = allocate(device, std::max<size_t>(bytes, 1));
-  if (!made) {
-    TORCH_CHECK_WITH(OutOfMemoryError, made.error().code != Code::out_of_memory, made.error().text());
-    TORCH_CHECK(false, made.error().text());
-  }
-  return *std::move(made);
+std::shared_ptr<run::Storage> new_memory(int device, size_t bytes, run::Allocation what) {
+  return memory_for(device, std::max<size_t>(bytes, 1), std::move(what));
 }
 
-void need_memory(const c10::Storage& storage, Buffer& buffer) {
+void need_memory(const at::Tensor& t, Buffer& buffer) {
   if (buffer.memory) return;
   TORCH_CHECK(!buffer.is_lost, "xla", kLost);
-  buffer.memory = new_memory(buffer.device, storage.nbytes());
-  show(*storage.unsafeGetStorageImpl(), buffer);
+  buffer.memory = new_memory(buffer.device, t.storage().nbytes(), described(t.scalar_type(), t.sizes()));
+  show(*t.storage().unsafeGetStorageImpl(), buffer);
 }
 
 // An alias that asks for nothing: the memory must be there.
@@ -122,6 +117,7 @@ int64_t slot_of(Queue& q, const at::Tensor& t) {
   if (b->slot < 0) {
     b->slot = int64_t(q.slots.size());
     b->dtype = t.scalar_type();
+    b->dims = t.sizes().vec();
     b->bytes = t.storage().nbytes();
     b->storage = t.storage().getWeakStorageImpl();
     q.slots.push_back(b);
@@ -271,7 +267,8 @@ void run_step(const Step& step, const Queue& q, const std::vector<c10::intrusive
   std::vector<void*> outputs;
   for (const Step::Output& o : step.outputs) {
     const Buffer& b = *q.slots[size_t(o.slot)];
-    memories.push_back(o.over >= 0 ? b.memory : new_memory(b.device, holders[size_t(o.slot)]->nbytes()));
+    memories.push_back(
+        o.over >= 0 ? b.memory : new_memory(b.device, holders[size_t(o.slot)]->nbytes(), described(b.dtype, b.dims)));
     outputs.push_back(memories.back()->data());
     if (state().is_extracting) std::memset(outputs.back(), 0, memories.back()->bytes());
   }
@@ -324,7 +321,7 @@ void resize_lazily(const c10::Storage& storage, size_t bytes) {
   const std::lock_guard lock(queue(b.device).mutex);
   if (b.slot >= 0) flush(queue(b.device));
   if (b.memory) {
-    auto larger = new_memory(b.device, bytes);
+    auto larger = new_memory(b.device, bytes, {});
     std::memcpy(larger->data(), b.memory->data(), std::min(bytes, storage.nbytes()));
     b.memory = std::move(larger);
     show(*storage.unsafeGetStorageImpl(), b);
@@ -356,7 +353,7 @@ void settle(const at::Tensor& tensor, Use use) {
   const std::lock_guard lock(q.mutex);
   if (b.slot >= 0 && (b.is_written || use == Use::write)) flush(q);
   if (use == Use::write) b.packed_forms = nullptr, b.reads = 0;
-  need_memory(tensor.storage(), b);
+  need_memory(tensor, b);
 }
 
 void copy_to_lazy(const at::Tensor& from, const at::Tensor& to) {

@@ -23,6 +23,7 @@ struct Buffer {
   std::optional<c10::weak_intrusive_ptr<c10::StorageImpl>> storage = {};
   int64_t slot = -1;  // its number in the queue
   at::ScalarType dtype = at::kByte;
+  std::vector<int64_t> dims = {};                      // of the tensor by which the queue met it
   bool is_written = false;                             // by what is recorded
   bool is_lost = false;                                // the program that was to write it failed
   std::unique_ptr<run::ArrayForms> packed_forms = {};  // packed forms, once it was read twice unchanged

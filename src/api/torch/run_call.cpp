@@ -12,6 +12,7 @@ namespace {
 // As at::empty, without its way through the dispatcher, which is half of what a small op costs.
 at::Tensor new_tensor(at::IntArrayRef dims, at::ScalarType dtype, c10::Device device) {
   const c10::DeviceGuard guard(device);
+  const Described what(dtype, dims);
   const bool is_xla = device.type() == c10::DeviceType::XLA;
   const c10::DispatchKeySet keys(is_xla ? c10::DispatchKey::XLA : c10::DispatchKey::PrivateUse1);
   return at::detail::empty_generic(dims, c10::GetAllocator(device.type()), keys, dtype, std::nullopt);

@@ -10,18 +10,12 @@
 #include "api/executable.h"
 #include "api/torch/backend.h"
 #include "api/torch/devices.h"
+#include "api/torch/types.h"
 #include "run/drivers/native/direct.h"
 
 namespace trine::api::neuron {
 
 namespace {
-
-constexpr std::pair<Dtype, at::ScalarType> kTypes[] = {
-    {Dtype::f32, at::kFloat},     {Dtype::f64, at::kDouble},       {Dtype::f16, at::kHalf},
-    {Dtype::bf16, at::kBFloat16}, {Dtype::boolean, at::kBool},     {Dtype::s8, at::kChar},
-    {Dtype::s16, at::kShort},     {Dtype::s32, at::kInt},          {Dtype::s64, at::kLong},
-    {Dtype::u8, at::kByte},       {Dtype::c64, at::kComplexFloat}, {Dtype::c128, at::kComplexDouble},
-};
 
 at::ScalarType torch_type(Dtype dtype) {
   for (const auto& [ours, theirs] : kTypes)

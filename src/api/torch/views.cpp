@@ -33,6 +33,7 @@ template <c10::DeviceType kType>
 at::Tensor empty(at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout>,
                  std::optional<at::Device> device, std::optional<bool>, std::optional<at::MemoryFormat> format) {
   const c10::DeviceGuard guard(device_or_current<kType>(device));
+  const Described what(c10::dtype_or_default(dtype), size);
   auto* allocator = c10::GetAllocator(kType);
   return at::detail::empty_generic(size, allocator, kKeys<kType>, c10::dtype_or_default(dtype), format);
 }
@@ -41,6 +42,7 @@ template <c10::DeviceType kType>
 at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, std::optional<at::ScalarType> dtype,
                          std::optional<at::Layout>, std::optional<at::Device> device, std::optional<bool>) {
   const c10::DeviceGuard guard(device_or_current<kType>(device));
+  const Described what(c10::dtype_or_default(dtype), size);
   auto* allocator = c10::GetAllocator(kType);
   return at::detail::empty_strided_generic(size, stride, allocator, kKeys<kType>, c10::dtype_or_default(dtype));
 }
@@ -89,6 +91,8 @@ bool can_take_data(const at::Tensor& self, const at::Tensor& from) {
 // Nested tensors are not held: torch's transformer then takes the way of masks.
 bool is_left_aligned(const at::Tensor&, const at::Tensor&) { return false; }
 
+void record_stream(at::Tensor&, c10::Stream) {}  // a stream never has work in it that could still read the tensor
+
 bool is_set_to(const at::Tensor& self, const at::Tensor& source) { return at::native::is_set_to(self, source); }
 
 template <c10::DeviceType kType>
@@ -106,6 +110,7 @@ void register_views(torch::Library& m) {
   m.impl("set_.source_Storage_storage_offset", TORCH_FN(at::native::set_storage_cpu_));
   m.impl("set_.source_Tensor", TORCH_FN(set_tensor));
   m.impl("is_set_to", TORCH_FN(is_set_to));
+  m.impl("record_stream", TORCH_FN(record_stream));
   m.impl("_has_compatible_shallow_copy_type", TORCH_FN(can_take_data));
   m.impl("_nested_tensor_from_mask_left_aligned", TORCH_FN(is_left_aligned));
   m.impl("view_as_real", TORCH_FN(at::native::view_as_real));
