@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -243,6 +244,15 @@ Result<std::string> OpenFile::read(int64_t offset, int64_t length) const {
     done += size_t(n);
   }
   return out;
+}
+
+Result<std::span<const std::byte>> map_file(const OpenFile& file, std::shared_ptr<const void>& owner) {
+  const auto size = size_t(file.size());
+  if (size == 0) return std::span<const std::byte>{};
+  void* at = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.fd(), 0);
+  if (at == MAP_FAILED) return errno == ENOMEM ? too_large(file.path(), file.size()) : io_error("map", file.path());
+  owner = std::shared_ptr<const void>(at, [size](const void* p) { ::munmap(const_cast<void*>(p), size); });
+  return std::span(static_cast<const std::byte*>(at), size);
 }
 
 Result<std::string> read_file(const std::string& path) {

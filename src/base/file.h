@@ -1,7 +1,10 @@
 // Whole files in and out, and files by names that models contain, with errors that name the path.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -35,6 +38,8 @@ class OpenFile {
   std::string path_;
 };
 
+// A read-only map of a whole file; unmapped with `owner`.
+Result<std::span<const std::byte>> map_file(const OpenFile& file, std::shared_ptr<const void>& owner);
 // A regular file, or a pipe that the process has open (/dev/stdin, /dev/fd/N); at most what fits this machine's memory.
 Result<std::string> read_file(const std::string& path);
 // Replaces a regular file at once, never half, and keeps its mode; follows links; writes into pipes and devices.

@@ -2,7 +2,6 @@
 #include "tools/model_file.h"
 
 #include <charconv>
-#include <filesystem>
 
 #include "base/file.h"
 #include "base/text.h"
@@ -34,7 +33,7 @@ Result<ir::Graph> read_model(const std::string& path, const std::vector<std::str
   std::string bytes = TRY(read_file(path));
   if (path.ends_with(".onnx")) {
     front::OnnxOptions options;
-    options.folder = std::filesystem::path(path).parent_path().string();
+    options.file = path;
     for (const std::string& s : shapes) TRY(add_shape(s, options));
     return front::read_onnx(bytes, options);
   }

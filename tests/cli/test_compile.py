@@ -102,6 +102,30 @@ def test_weights_in_a_file_of_their_own(trine):
     assert "holds other weights" in trine("compile", "mlp.onnx", "--shape", "batch=8", "--weights", "w.safetensors", code=3).stderr
 
 
+def test_weights_are_looked_for_beneath_the_program_alone(trine):
+    write_onnx(trine.folder / "mlp.onnx", 0)
+    (trine.folder / "other").mkdir()
+    outside = trine("compile", "mlp.onnx", "--shape", "batch=8", "--weights", "w.safetensors", "-o", "other/a.trn", code=3)
+    assert "not in the folder of other/a.trn or below it" in outside.stderr and not (trine.folder / "w.safetensors").exists()
+    trine("compile", "mlp.onnx", "--shape", "batch=8", "--weights", "other/w.safetensors", "-o", "a.trn")
+    trine("run", "a.trn", "--native", "--json")
+    weights, secret = trine.folder / "other/w.safetensors", trine.folder.parent / "secret.safetensors"
+    weights.rename(secret)
+    weights.symlink_to(secret)
+    assert "leads out of" in trine("run", "a.trn", "--native", code=3).stderr
+    # compiled again elsewhere, a program takes its weights along
+    weights.unlink()
+    secret.rename(weights)
+    trine("compile", "a.trn", "-o", "other/b.trn")
+    weights.rename(secret)
+    trine("run", "other/b.trn", "--native", "--json", code=2)
+    (trine.folder / "far").mkdir()
+    secret.rename(weights)
+    trine("compile", "a.trn", "-o", "far/c.trn")
+    weights.unlink()
+    trine("run", "far/c.trn", "--native", "--json")
+
+
 def test_a_function_of_a_module(trine):
     pytest.importorskip("jax")
     trine("compile", "toy:model")

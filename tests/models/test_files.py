@@ -105,6 +105,43 @@ def test_files_that_are_wrong(tmp_path):
         weights.load(model, SafeTensors(wrong), model.family.names)
 
 
+def test_an_index_names_files_of_its_folder_alone(tmp_path):
+    header = json.dumps({"x": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
+    sound = len(header).to_bytes(8, "little") + header + bytes(4)
+    folder, index = tmp_path / "model", tmp_path / "model/model.safetensors.index.json"
+    folder.mkdir()
+    (tmp_path / "secret.safetensors").write_bytes(sound)
+    (folder / "in.safetensors").write_bytes(sound)
+    (folder / "link.safetensors").symlink_to(tmp_path / "secret.safetensors")
+
+    def indexed(text):
+        index.write_text(text)
+        return SafeTensors(folder)
+
+    def named(name):
+        return indexed(json.dumps({"weight_map": {"x": name}}))
+
+    assert named("in.safetensors")["x"] == 0
+    for name in ("../secret.safetensors", str(tmp_path / "secret.safetensors"), "link.safetensors"):
+        with pytest.raises(FileError, match="leads out of"):
+            named(name)
+    for wrong in ("[]", "{", '{"weight_map": 5}', '{"weight_map": {"x": 5}}', "[" * 100_000):
+        with pytest.raises(FileError, match="index.json: "):
+            indexed(wrong)
+
+
+def test_entries_of_a_header_are_checked(tmp_path):
+    file = tmp_path / "m.safetensors"
+    right = {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}
+    wrong = [[], 5, {}, right | {"dtype": 5}, right | {"shape": 1}, right | {"shape": [-1]}, right | {"shape": ["x"]},
+             right | {"data_offsets": [0]}, right | {"data_offsets": [True, 4]}, right | {"data_offsets": [0, 4.0]}]  # fmt: skip
+    for header in [[], *({"x": entry} for entry in wrong)]:
+        text = json.dumps(header).encode()
+        file.write_bytes(len(text).to_bytes(8, "little") + text + bytes(4))
+        with pytest.raises(FileError, match="m.safetensors: "):
+            SafeTensors(file)
+
+
 POOLER = 768 * 769  # that hidden states do not need
 
 

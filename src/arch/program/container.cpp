@@ -2,14 +2,8 @@
 // before memory is taken, checksums before fields, and the structure before the Program is handed out.
 #include "arch/program/container.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <cstring>
 #include <functional>
 #include <set>
@@ -265,32 +259,6 @@ Result<void> Parser::read_section(const Entry& e) {
 
 }  // namespace
 
-Result<std::span<const std::byte>> map_file(const std::string& path, std::shared_ptr<const void>& owner) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  const auto failed = [&](std::string_view what) {
-    const int reason = errno;
-    if (file >= 0) ::close(file);
-    return fail(reason == ENOENT ? Code::not_found : Code::io, cat("cannot ", what, ": ", std::strerror(reason)), path);
-  };
-  if (file < 0) return failed("open");
-  struct stat info{};
-  if (::fstat(file, &info) != 0) return failed("stat");
-  if (!S_ISREG(info.st_mode)) {
-    ::close(file);
-    return fail(Code::io, "is not a regular file, which alone can be mapped", path);
-  }
-  const auto size = static_cast<size_t>(info.st_size);
-  if (size == 0) {
-    ::close(file);
-    return std::span<const std::byte>{};
-  }
-  void* at = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
-  if (at == MAP_FAILED) return failed("map");
-  ::close(file);
-  owner = std::shared_ptr<const void>(at, [size](const void* p) { ::munmap(const_cast<void*>(p), size); });
-  return std::span(static_cast<const std::byte*>(at), size);
-}
-
 bool seal(std::span<std::byte> file) {
   Header header;
   if (file.size() < kHeaderBytes) return false;
@@ -348,7 +316,7 @@ Result<Program> parse_program(std::span<const std::byte> bytes, std::string_view
 
 Result<Program> read_program(const std::string& path) {
   std::shared_ptr<const void> owner;
-  const auto bytes = TRY(map_file(path, owner));
+  const auto bytes = TRY(map_file(TRY(OpenFile::open(path)), owner));
   return parse_program(bytes, path, std::move(owner));
 }
 
@@ -367,7 +335,7 @@ Result<Program> parse_any(std::span<const std::byte> bytes, const std::string& n
 
 Result<Program> load_program(const std::string& path) {
   std::shared_ptr<const void> owner;
-  const auto bytes = TRY(map_file(path, owner));
+  const auto bytes = TRY(map_file(TRY(OpenFile::open(path)), owner));
   return is_container(bytes) ? parse_program(bytes, path, std::move(owner)) : parse_as_text(bytes, path);
 }
 

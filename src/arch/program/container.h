@@ -53,8 +53,6 @@ Result<void> write_program(const Program& p, const std::string& path);
 Result<Program> parse_program(std::span<const std::byte> bytes, std::string_view name,
                               std::shared_ptr<const void> owner = {}, std::vector<Attachment>* attached = nullptr);
 Result<Program> read_program(const std::string& path);  // maps the file
-// A read-only map of a whole file; unmapped with `owner`.
-Result<std::span<const std::byte>> map_file(const std::string& path, std::shared_ptr<const void>& owner);
 
 // Container or assembly text, told apart by the magic. Instructions of a text get its lines as source lines.
 Result<Program> parse_any(std::span<const std::byte> bytes, const std::string& name);

@@ -31,9 +31,10 @@ std::string name_in(const ir::Graph& graph, std::string_view attribute, std::str
   return cat(otherwise, i);
 }
 
-// Of the file that `path` names, the safetensors in it.
-Result<Bytes> weights_part(const std::string& path, std::shared_ptr<const void>& owner) {
-  const Bytes file = TRY(arch::map_file(path, owner));
+// The safetensors in a file: all of it, or a section.
+Result<Bytes> weights_part(const OpenFile& from, std::shared_ptr<const void>& owner) {
+  const std::string& path = from.path();
+  const Bytes file = TRY(map_file(from, owner));
   if (!chars(file).starts_with(arch::kProgramMagic)) return file;
   std::vector<arch::Attachment> attached;
   TRY(arch::parse_program(file, path, owner, &attached));
@@ -70,16 +71,27 @@ Result<TrnWeights> fitted(Bytes file, const std::string& path, std::shared_ptr<c
 std::string param_name(const ir::Graph& graph, size_t i) { return name_in(graph, "param_names", "arg", i); }
 std::string result_name(const ir::Graph& graph, size_t i) { return name_in(graph, "result_names", "out", i); }
 
-Result<TrnWeights> read_weights(const std::string& path, const ir::Graph& graph) {
+Result<TrnWeights> read_weights(const OpenFile& file, const ir::Graph& graph) {
   std::shared_ptr<const void> owner;
-  const Bytes bytes = TRY(weights_part(path, owner));
-  return fitted(bytes, path, owner, graph);
+  const Bytes bytes = TRY(weights_part(file, owner));
+  return fitted(bytes, file.path(), owner, graph);
+}
+Result<TrnWeights> read_weights(const std::string& path, const ir::Graph& graph) {
+  return read_weights(TRY(OpenFile::open(path)), graph);
 }
 
 Result<std::string> weights_text(const TrnWeights& weights, const ir::Graph& graph) {
   std::vector<NamedTensor> tensors;
   for (const auto& [i, view] : weights.values) tensors.push_back({param_name(graph, i), view});
   return write_safetensors(tensors);
+}
+
+std::optional<std::string> name_beside(const std::string& weights, const std::string& path) {
+  std::error_code none;
+  const fs::path folder = fs::weakly_canonical(fs::absolute(path, none).parent_path(), none);
+  const fs::path name = fs::weakly_canonical(fs::absolute(weights, none), none).lexically_relative(folder);
+  if (name.empty() || *name.begin() == "..") return {};
+  return name.string();
 }
 
 Result<void> write_trn(const Trn& trn, const std::string& path, WeightsIn where) {
@@ -97,9 +109,11 @@ Result<void> write_trn(const Trn& trn, const std::string& path, WeightsIn where)
     if (where == WeightsIn::file) {
       inside = TRY(weights_text(trn.weights, trn.graph));
     } else {
-      std::error_code none;
-      const fs::path folder = fs::absolute(path, none).parent_path();
-      loading.set("weights", fs::absolute(trn.weights.file, none).lexically_relative(folder).string());
+      const auto name = name_beside(trn.weights.file, path);
+      if (!name)
+        return fail(Code::invalid, cat("the weights lie in ", trn.weights.file, "; expected a file in the folder of ",
+                                       path, " or below it, where alone they are looked for"));
+      loading.set("weights", *name);
     }
   }
   const std::string head = loading.text(), graph = ir::text(trn.graph);
@@ -116,8 +130,9 @@ Result<void> write_trn(const Trn& trn, const std::string& path, WeightsIn where)
 
 bool is_trn(const std::string& path) {
   std::shared_ptr<const void> owner;
-  const auto file = arch::map_file(path, owner);
-  return path.ends_with(".trn") && file && chars(*file).starts_with(arch::kProgramMagic);
+  const auto file = OpenFile::open(path);
+  const auto bytes = path.ends_with(".trn") && file ? map_file(*file, owner) : Bytes{};
+  return bytes && chars(*bytes).starts_with(arch::kProgramMagic);
 }
 
 // What inputs and parts are in: the types that the program was made from.
@@ -170,10 +185,11 @@ Result<Trn> parse_trn(Bytes file, const std::string& path, std::shared_ptr<const
 
 Result<Trn> read_trn(const std::string& path) {
   std::shared_ptr<const void> owner;
-  const Bytes file = TRY(arch::map_file(path, owner));
+  const Bytes file = TRY(map_file(TRY(OpenFile::open(path)), owner));
   Trn out = TRY(parse_trn(file, path, owner));
   if (!out.weights.file.empty() && out.weights.values.empty())
-    out.weights = TRY(read_weights((fs::path(path).parent_path() / out.weights.file).string(), out.graph));
+    out.weights = TRY(read_weights(
+        TRY(OpenFile::open_beneath(fs::path(path).parent_path().string(), out.weights.file, path)), out.graph));
   return out;
 }
 

@@ -5,8 +5,10 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "base/file.h"
 #include "base/format/safetensors.h"
 #include "compile/device/device.h"
 
@@ -38,6 +40,8 @@ std::string result_name(const ir::Graph& graph, size_t i);
 
 // Where weights go: into the file; or they lie in `weights.file` already, which the new file then names.
 enum class WeightsIn : uint8_t { file, other };
+// How a .trn at `path` may name a file of weights: one in its folder or below it, and no other.
+std::optional<std::string> name_beside(const std::string& weights, const std::string& path);
 Result<void> write_trn(const Trn& trn, const std::string& path, WeightsIn where);
 Result<Trn> read_trn(const std::string& path);
 // The same of bytes that `owner` keeps alive; weights in another file are left there, by the name in `weights.file`.
@@ -45,6 +49,7 @@ Result<Trn> parse_trn(std::span<const std::byte> bytes, const std::string& name,
 bool is_trn(const std::string& path);  // a Program file with a graph in it
 
 // Weights of a .safetensors or .trn file for the graph's parameters, by name; what does not fit is refused.
+Result<TrnWeights> read_weights(const OpenFile& file, const ir::Graph& graph);
 Result<TrnWeights> read_weights(const std::string& path, const ir::Graph& graph);
 Result<std::string> weights_text(const TrnWeights& weights, const ir::Graph& graph);
 

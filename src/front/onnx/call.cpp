@@ -93,6 +93,6 @@ Result<double> Call::need_number(size_t i, std::string_view what) {
   return number(*t);
 }
 
-const std::string& Call::folder() const { return maker.folder(); }
+const std::string& Call::file() const { return maker.file(); }
 
 }  // namespace trine::front::onnx

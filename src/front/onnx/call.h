@@ -56,7 +56,7 @@ struct Call {
   Result<Ints> need_ints(size_t i, std::string_view what);
   Result<double> need_number(size_t i, std::string_view what);
 
-  const std::string& folder() const;
+  const std::string& file() const;
 
  private:
   const AttributeProto* find_of(std::string_view name, AttributeKind kind);

@@ -157,7 +157,7 @@ Result<void> Maker::parameters() {
 Result<void> Maker::initializers(const GraphProto& graph, Scope& scope) {
   ir::Strings names = build_.graph.attrs.strings("param_names");
   for (const TensorProto& proto : graph.initializers) {
-    Tensor tensor = TRY(make_tensor(proto, options_.folder));
+    Tensor tensor = TRY(make_tensor(proto, options_.file));
     const bool is_weight = &graph == &model_.graph && options_.weights_from >= 0 &&
                            int64_t(tensor.bytes()) >= options_.weights_from && is_float(tensor.dtype);
     if (is_weight) {
@@ -169,7 +169,7 @@ Result<void> Maker::initializers(const GraphProto& graph, Scope& scope) {
     }
   }
   for (const SparseProto& proto : graph.sparse)
-    scope.items[proto.values.name] = {.value = build_.constant(TRY(make_dense(proto, options_.folder)))};
+    scope.items[proto.values.name] = {.value = build_.constant(TRY(make_dense(proto, options_.file)))};
   if (&graph == &model_.graph) build_.graph.attrs.set("param_names", std::move(names));
   return {};
 }

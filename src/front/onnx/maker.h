@@ -41,7 +41,7 @@ class Maker {
     Scope scope_;
   };
 
-  const std::string& folder() const { return options_.folder; }
+  const std::string& file() const { return options_.file; }
   const AttributeProto* outer_attribute(std::string_view name) const;  // of the function call being read
 
  private:

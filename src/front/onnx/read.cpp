@@ -57,7 +57,7 @@ Result<std::vector<OnnxTensor>> read_onnx_weights(std::string_view bytes, const 
   const ModelProto model = TRY(read(bytes, options));
   std::vector<OnnxTensor> out;
   for (const TensorProto& proto : model.graph.initializers) {
-    Tensor tensor = TRY(make_tensor(proto, options.folder));
+    Tensor tensor = TRY(make_tensor(proto, options.file));
     if (options.weights_from >= 0 && int64_t(tensor.bytes()) >= options.weights_from && is_float(tensor.dtype))
       out.push_back({std::string(proto.name), std::move(tensor)});
   }

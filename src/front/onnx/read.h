@@ -15,7 +15,7 @@ namespace trine::front {
 
 struct OnnxOptions {
   std::string name = "model";  // begins the location of an error
-  std::string folder = {};     // where external data lies; empty: none can be read
+  std::string file = {};       // the model's own; external data lie in its folder. Empty: none can be read
   // Shapes of inputs by name, and values of symbolic dims by name ({"batch", {4}}).
   std::map<std::string, Dims, std::less<>> shapes = {};
   // Initializers of at least this many bytes become parameters behind the inputs, so that changed weights are the

@@ -4,8 +4,9 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
-#include <fstream>
+#include <filesystem>
 
+#include "base/file.h"
 #include "base/text.h"
 #include "ir/type.h"
 
@@ -81,33 +82,17 @@ Result<int64_t> external_number(const TensorProto& proto, std::string_view key, 
 }
 
 // Only files in the model's folder or below it.
-Result<std::string> external_path(const TensorProto& proto, const std::string& folder) {
-  std::string_view location;
+Result<std::string> read_external(const TensorProto& proto, const std::string& model) {
+  std::string location;
   for (const auto& [name, text] : proto.external)
     if (name == "location") location = text;
-  bool is_inside = !location.empty() && location[0] != '/' && location.find('\0') == std::string_view::npos;
-  for (std::string_view part : split(location, '/')) is_inside = is_inside && part != "..";
-  if (!is_inside)
-    return fail(Code::invalid, cat("external data at `", location, "`; expected a path inside the model's folder"));
-  if (folder.empty())
+  if (model.empty())
     return fail(Code::unsupported, cat("external data in `", location, "`, but the model was not read from a file"));
-  return cat(folder, "/", location);
-}
-
-Result<std::string> read_external(const TensorProto& proto, const std::string& folder) {
-  const std::string path = TRY(external_path(proto, folder));
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  if (!file) return fail(Code::io, cat("cannot open external data ", path));
-  const auto size = int64_t(file.tellg());
+  const auto file = OpenFile::open_beneath(std::filesystem::path(model).parent_path().string(), location, model);
+  if (!file) return fail(file.error().code, cat("external data: ", file.error().message));
   const int64_t offset = TRY(external_number(proto, "offset", 0));
-  const int64_t length = TRY(external_number(proto, "length", size - std::min(size, offset)));
-  if (offset > size || length > size - offset)
-    return fail(Code::invalid,
-                cat("external data at ", offset, " + ", length, " of ", path, ", which has ", size, " bytes"));
-  std::string out(size_t(length), '\0');
-  file.seekg(offset);
-  if (!file.read(out.data(), length)) return fail(Code::io, cat("cannot read external data ", path));
-  return out;
+  const int64_t length = TRY(external_number(proto, "length", file->size() - std::min(file->size(), offset)));
+  return file->read(offset, length);
 }
 
 Result<void> fill(const TensorProto& proto, std::string_view file, const TensorView& to) {
@@ -143,13 +128,13 @@ Result<Dtype> dtype_of(int64_t type) {
 
 int64_t type_of(Dtype dtype) { return dtype == Dtype::count ? 0 : row(dtype).abroad.codes.onnx; }
 
-Result<Tensor> make_tensor(const TensorProto& proto, const std::string& folder) {
+Result<Tensor> make_tensor(const TensorProto& proto, const std::string& model) {
   const auto in = [&](Error e) { return fail(e.code, cat("tensor `", proto.name, "`: ", e.message)); };
   const auto dtype = dtype_of(proto.type);
   if (!dtype) return in(dtype.error());
   const ir::Type type = ir::tensor_type(*dtype, proto.dims);
   if (!ir::is_countable(type)) return in(fail(Code::out_of_range, cat("a size of ", ir::text(type))));
-  auto file = proto.is_external ? read_external(proto, folder) : Result<std::string>(std::string());
+  auto file = proto.is_external ? read_external(proto, model) : Result<std::string>(std::string());
   if (!file) return in(file.error());
   const size_t held = held_bytes(proto) + file->size();
   if (size_t(type.elements()) > 8 * held)
@@ -160,8 +145,8 @@ Result<Tensor> make_tensor(const TensorProto& proto, const std::string& folder) 
 }
 
 // Indices are offsets into the flattened tensor, or a row of coordinates per value.
-Result<Tensor> make_dense(const SparseProto& proto, const std::string& folder) {
-  const Tensor values = TRY(make_tensor(proto.values, folder)), indices = TRY(make_tensor(proto.indices, folder));
+Result<Tensor> make_dense(const SparseProto& proto, const std::string& model) {
+  const Tensor values = TRY(make_tensor(proto.values, model)), indices = TRY(make_tensor(proto.indices, model));
   const ir::Type type = ir::tensor_type(values.dtype, proto.dims);
   if (!ir::is_countable(type) || type.elements() > kDenseMax / bytes(values.dtype))
     return fail(Code::out_of_range, cat("a sparse tensor of ", ir::text(type)));

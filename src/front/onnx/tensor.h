@@ -11,8 +11,8 @@ namespace trine::front::onnx {
 Result<Dtype> dtype_of(int64_t type);  // of TensorProto.DataType
 int64_t type_of(Dtype dtype);          // 0 where ONNX has none
 
-// `folder` is where external data lies; empty: there is none.
-Result<Tensor> make_tensor(const TensorProto& proto, const std::string& folder);
-Result<Tensor> make_dense(const SparseProto& proto, const std::string& folder);
+// `model` is the file whose folder holds external data; empty: there is none.
+Result<Tensor> make_tensor(const TensorProto& proto, const std::string& model);
+Result<Tensor> make_dense(const SparseProto& proto, const std::string& model);
 
 }  // namespace trine::front::onnx

@@ -75,7 +75,7 @@ Result<Model> read_onnx_model(const std::string& path, const Args& args) {
   const std::string bytes = TRY(read_file(path));
   front::OnnxOptions options;
   options.name = path;
-  options.folder = std::filesystem::path(path).parent_path().string();
+  options.file = path;
   options.weights_from = kWeightBytes;
   for (const std::string& s : args.all("--shape")) TRY(add_shape(s, options));
   out.graph = TRY(front::read_onnx(bytes, options));
@@ -193,10 +193,14 @@ Result<Made> compile_model(const Args& args, const ir::Graph& graph, const arch:
 }
 
 // Weights go into the file, or stay where they are, or go where they can be shared.
-Result<compile::WeightsIn> locate_weights(const Args& args, compile::Trn& trn) {
-  if (!trn.weights.file.empty() && !args.has("--params") && !args.has("--weights")) return compile::WeightsIn::other;
+Result<compile::WeightsIn> locate_weights(const Args& args, const std::string& out, compile::Trn& trn) {
+  if (!trn.weights.file.empty() && !args.has("--params") && !args.has("--weights"))
+    return compile::name_beside(trn.weights.file, out) ? compile::WeightsIn::other : compile::WeightsIn::file;
   if (!args.has("--weights") || trn.weights.values.empty()) return compile::WeightsIn::file;
   const std::string path = args.get("--weights"), text = TRY(compile::weights_text(trn.weights, trn.graph));
+  if (!compile::name_beside(path, out))
+    return fail(Code::invalid, cat("--weights is not in the folder of ", out, " or below it, where alone a .trn looks"),
+                path);
   const auto there = read_file(path);
   if (there && *there != text) return fail(Code::invalid, "holds other weights; name another file, or remove it", path);
   if (!there) TRY(write_file(path, text));
@@ -343,7 +347,7 @@ Result<Exit> compile_file(const Args& args) {
   trn.chip = chip.name;
   trn.graph = std::move(model.graph);
   trn.weights = std::move(model.weights);
-  TRY(compile::write_trn(trn, out, TRY(locate_weights(args, trn))));
+  TRY(compile::write_trn(trn, out, TRY(locate_weights(args, out, trn))));
   made->split = std::move(trn.made);
   print_done(args, out, chip.name, *made, seconds, log);
   return Exit::ok;

@@ -99,7 +99,7 @@ Result<Model> open_model(const std::string& path, const Args& args) {
       .path = path, .folder = fs::path(path).parent_path().string(), .bytes = TRY(read_file(path)), .options = {}};
   if (model.folder.empty()) model.folder = ".";
   model.options.name = fs::path(path).filename().string();
-  model.options.folder = model.folder;
+  model.options.file = path;
   for (const std::string& shape : args.all("--shape")) TRY(add_shape(shape, model.options));
   return model;
 }

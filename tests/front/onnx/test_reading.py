@@ -52,7 +52,15 @@ def test_external_data(trine, tmp_path):
     weight = model.graph.initializer[0]
     assert weight.data_location == onnx.TensorProto.EXTERNAL
     assert check(trine, [path]) == {tmp_path.name: None}
-    for wrong, said in (("../w.bin", "inside the model's folder"), ("/w.bin", "inside the model's folder"), ("none", "cannot open")):
+    (tmp_path / "away").symlink_to("/etc")
+    (tmp_path / "link").symlink_to("/etc/passwd")
+    out = "expected a file in that folder or below it"
+    for wrong, said in (
+        *((name, out) for name in ("../w.bin", "/w.bin", "link", "away/passwd")),
+        ("none", "cannot open"),
+        (".", "it is a folder; expected a file"),
+        ("", "expected one in"),
+    ):
         next(e for e in weight.external_data if e.key == "location").value = wrong
         path.write_bytes(model.SerializeToString())
         assert said in run(trine, path, "--print").stderr

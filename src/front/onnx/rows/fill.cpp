@@ -26,9 +26,9 @@ Lowered constant(Call& c) {
     const AttributeProto* a = c.find(given.name);
     if (a == nullptr) continue;
     if (given.name == "value" && a->tensors.size() == 1)
-      return Values{c.b.constant(TRY(make_tensor(a->tensors[0], c.folder())))};
+      return Values{c.b.constant(TRY(make_tensor(a->tensors[0], c.file())))};
     if (given.name == "sparse_value" && a->sparse.size() == 1)
-      return Values{c.b.constant(TRY(make_dense(a->sparse[0], c.folder())))};
+      return Values{c.b.constant(TRY(make_dense(a->sparse[0], c.file())))};
     if (given.name == "value_float") return Values{reals(c.b, {a->real}, true)};
     if (given.name == "value_floats") return Values{reals(c.b, a->reals, false)};
     if (given.name == "value_int") return Values{c.b.integer(a->integer)};
@@ -42,7 +42,7 @@ Lowered constant_of_shape(Call& c) {
   const Ints to = TRY(c.need_ints(0, "shape"));
   Value value = TRY(c.b.number(Dtype::f32, 0));
   if (const AttributeProto* a = c.find("value"); a != nullptr && a->tensors.size() == 1) {
-    Tensor t = TRY(make_tensor(a->tensors[0], c.folder()));
+    Tensor t = TRY(make_tensor(a->tensors[0], c.file()));
     if (element_count(t.dims) != 1)
       return fail(Code::invalid, cat("a value of ", shape_text(t.dtype, t.dims), "; expected one element"));
     value = TRY(c.b.reshape(c.b.constant(std::move(t)), {}));
