@@ -9,7 +9,7 @@ import functools
 import jax
 import jax.numpy as jnp
 
-from trine.models import disentangled, experts, latent, recurrent
+from trine.models import disentangled, experts, griffin, latent, recurrent
 from trine.models import parameters as p
 from trine.models.layers import ACTIVATIONS, attend, copied, dense, dense_rows, gathered, norm, norm_split, rotate
 from trine.models.stored import times
@@ -40,6 +40,7 @@ MIXERS = {
     "latent": latent.parameters,
     "convolution": recurrent.convolution_parameters,
     "state": recurrent.state_parameters,
+    "recurrence": griffin.parameters,
     "both": lambda c: attention_parameters(c) | {"state": recurrent.state_parameters(c)},
     "distances": lambda c: disentangled.parameters(c, attention_parameters(c)),
 }
@@ -139,6 +140,8 @@ def mixed(layer, c, x, angles, mask, bias, cache, at, axis):
         y, left = recurrent.convolution(layer, c, x, cache, axis)
     elif c.mixer == "state":
         y, left = recurrent.state(layer, c, x, cache, axis)
+    elif c.mixer == "recurrence":
+        y, left = griffin.recurrence(layer, c, x, cache, at, axis)
     else:
         into, out, of_state = c.attention_scales
         y, keys = attention(layer, c, scaled(x, into), angles, mask, bias, cache, at, axis)
@@ -263,6 +266,8 @@ def layer_cache(c, batch, length, cores=1):
     """Shapes of what a layer keeps of the tokens before, on one core, by name."""
     if c.mixer == "latent":
         return latent.cache_shapes(c, batch, length)
+    if c.mixer == "recurrence":
+        return griffin.cache_shapes(c, batch, cores)
     left = recurrent.cache_shapes(c, batch, cores) if c.mixer != "attention" else {}
     if c.mixer in ("attention", "both"):
         left |= dict.fromkeys("kv", cache_shape(c, batch, length, cores))

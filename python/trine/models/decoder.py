@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from trine.models import parameters as p
 from trine.models.block import CACHE_AXES, block, causal_mask, image_mask, layer_cache, layer_scope, layers_parameters, normed
-from trine.models.layers import alibi_slopes, dense, embed, gathered, rope_angles, rows, three_angles
+from trine.models.layers import alibi_slopes, dense, embed, gathered, rope_angles, rows, three_angles, waves
 from trine.models.stored import is_stored
 from trine.models.training import cross_entropy
 
@@ -43,6 +43,8 @@ def embedded(params, c, tokens, positions, axis):
         x = dense(params["embed_in"], x)
     if c.positions == "learned":
         x = x + rows(params["positions"]["table"], positions + c.position_offset)
+    if c.positions == "waves":
+        x = x + waves(positions + c.position_offset, c.width).astype(x.dtype)
     return normed(params["embed_norm"], c, x) if c.embed_norm else x
 
 
@@ -67,7 +69,7 @@ def states(params, c, tokens, cache=None, at=0, axis=None, given=None, three=Non
     x = embedded(params, c, tokens, positions, axis) if given is None else given
     keys = keys_of(c, seq, cache)
     each = [c.layer(i) for i in range(c.layers)]
-    ropes = {own.rope for own in each if own.positions == "rope" and own.mixer not in ("convolution", "state")}
+    ropes = {own.rope for own in each if own.positions == "rope" and own.mixer not in ("convolution", "state", "recurrence")}
     rotated = {rope: rope_angles(rope, rotary_dims(c), positions, keys) for rope in sorted(ropes, key=repr) if three is None}
     angles = rotated or {rope: three_angles(rope, c.head_dim, three, keys) for rope in ropes}
     windows = {0, c.window} if not c.forms else {own.window for own in each}

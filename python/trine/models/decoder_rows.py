@@ -3,6 +3,7 @@
 Layers that differ from one another are told by `forms`; see rows.sliding and settings.Transformer.
 """
 
+import math
 from dataclasses import replace
 
 from trine.models.rows import Family, Key, forms_of, key, layer_types, rope_of, sliding, stretched, window_of
@@ -334,6 +335,28 @@ def lfm_forms(config):
     return forms_of(types, {"full_attention": {}, "conv": {"mixer": "convolution", "mlp_bias": bool(config.get("conv_bias"))}})
 
 
+TEMPORAL = LAYER + "temporal_block."
+GRIFFIN_NAMES = {
+    "norm": "model.final_norm", "layers.norm1": LAYER + "temporal_pre_norm", "layers.norm2": LAYER + "channel_pre_norm",
+    "layers.y": TEMPORAL + "linear_y", "layers.x": TEMPORAL + "linear_x", "layers.conv": TEMPORAL + "conv_1d",
+    "layers.o": TEMPORAL + "o_proj|" + TEMPORAL + "linear_out", "layers.rates": "=" + TEMPORAL + "rg_lru.recurrent_param",
+    **{f"layers.{n}": f"{TEMPORAL}{n}_proj" for n in "qkv"}, **{f"layers.{n}": f"{LAYER}mlp_block.{n}_proj" for n in ("gate", "up", "down")},
+    **{f"layers.{ours}.{leaf}": f"=~{TEMPORAL}rg_lru.{theirs}_gate_{end}" for ours, theirs in (("into", "input"), ("decay", "recurrent"))
+       for leaf, end in (("w", "weight"), ("b", "bias"))},
+}  # fmt: skip
+
+
+def griffin_scale(config):
+    """The root of the width as bf16 has it, which its maker keeps."""
+    share, power = math.frexp(root_of_width(config))
+    return math.ldexp(round(share * 256) / 256, power)
+
+
+def griffin_forms(config):
+    kinds = config.get("block_types") or ("recurrent", "recurrent", "attention")
+    return forms_of([kinds[i % len(kinds)] for i in range(config["num_hidden_layers"])], {"attention": {}, "recurrent": {"mixer": "recurrence"}})
+
+
 # ---- what Megatron-LM and NeMo call a GPT
 
 
@@ -483,6 +506,12 @@ DECODERS = [
         c.get("ssm_out_multiplier", 1.0)),
         mlp_scales=lambda c: tuple(c.get("mlp_multipliers") or (1.0, 1.0)), o_bias=key("projectors_bias", False),
         also=("mamba_d_head", "mamba_expand", "layer_types", "attn_layer_indices", "projectors_bias", "attention_bias")),
+    LLAMA.like("arcee", "LLaMA with squared ReLU in place of a gate", gated=False, activation=key("hidden_act", "relu2"),
+               eps=key("rms_norm_eps", 1e-5)),
+    GEMMA.like("recurrent_gemma", "Griffin: a gated recurrence in two layers of three, attention over a window in the third", GRIFFIN_NAMES,
+               head_dim=0, window=key("attention_window_size", 2048), o_bias=True, mlp_bias=True, ffn=lambda c: c["intermediate_size"] // 2,
+               rope=lambda c: rope_of(c, share=0.5), recurrent=lambda c: c.get("lru_width") or c["hidden_size"], kernel=key("conv1d_width", 4),
+               logit_cap=key("logits_soft_cap", 30.0), embed_scale=griffin_scale, forms=griffin_forms, also=("head_dim", "w_init_variance_scale", "final_w_init_variance_scale")),
     LLAMA.like("phi3", "LLaMA with q, k, v in one tensor, gate and up in another", qkv_bias=False, o_bias=False,
                mlp_bias=False, window=window_of, eps=key("rms_norm_eps", 1e-5), names=FUSED_QKV | FUSED_MLP),
     LLAMA.like("olmo2", "LLaMA whose norms are on what a block adds, and on all of q and k", block="normed",
@@ -561,6 +590,16 @@ DECODERS = [
         "layers.v": "model.decoder.layers.{}.self_attn.v_proj", "layers.o": "model.decoder.layers.{}.self_attn.out_proj",
         "layers.up": "model.decoder.layers.{}.fc1", "layers.down": "model.decoder.layers.{}.fc2",
     }, "model.", note="learned positions from 2, ReLU; 350m: norm of the sum, narrower embedding", fixed=dict(layer_norm_elementwise_affine=True)),
+    Family("xglm", "decoder", dict(
+        width=Key("d_model", "hidden_size"), layers=Key("num_layers", "num_hidden_layers"), heads=Key("attention_heads", "num_attention_heads"),
+        ffn=Key("ffn_dim", "intermediate_size"), vocab=Key("vocab_size"), context=key("max_position_embeddings", 2048), positions="waves", position_offset=2,
+        activation=key("activation_function", "gelu"), tied=key("tie_word_embeddings", True),
+        embed_scale=lambda c: Key("d_model", "hidden_size")(c) ** 0.5 if c.get("scale_embedding", True) else 1.0), {
+        "tokens": "model.embed_tokens", "norm": "model.layer_norm", "head": "lm_head",
+        "layers.norm1": LAYER + "self_attn_layer_norm", "layers.norm2": LAYER + "final_layer_norm",
+        "layers.q": LAYER + "self_attn.q_proj", "layers.k": LAYER + "self_attn.k_proj", "layers.v": LAYER + "self_attn.v_proj",
+        "layers.o": LAYER + "self_attn.out_proj", "layers.up": LAYER + "fc1", "layers.down": LAYER + "fc2",
+    }, "model.", note="sines and cosines added as positions from 2, scaled embeddings, GELU", fixed=dict(add_cross_attention=False)),
     Family("gpt_neox", "decoder", HF_SIZES | dict(
         eps=key("layer_norm_eps", 1e-5), rope=lambda c: rope_of(c, share=0.25), activation=key("hidden_act", "gelu"),
         block=lambda c: "parallel" if c.get("use_parallel_residual", True) else "pre", qkv_bias=key("attention_bias", True),

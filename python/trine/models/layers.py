@@ -105,6 +105,13 @@ def norm_split(params, x, eps, width, axis):
     return (wide * jax.lax.rsqrt(square + eps)).astype(x.dtype) * params["scale"]
 
 
+def waves(positions, width):
+    """[positions, width] sines, then cosines, of wavelengths up to 10,000 times 2 pi; in f32."""
+    half = width // 2
+    angles = positions.astype(jnp.float32)[:, None] * jnp.exp(jnp.arange(half, dtype=jnp.float32) * (-math.log(10000.0) / (half - 1)))
+    return jnp.concatenate([jnp.sin(angles), jnp.cos(angles)], 1)
+
+
 def rows(table, index):
     """Rows of a table by numbers that are in it: from zero on, nothing is counted from the end."""
     return table.at[index].get(mode="promise_in_bounds", wrap_negative_indices=False)

@@ -104,7 +104,7 @@ class Transformer:
     causal: bool = True
     norm: str = "layer"  # rms; rms1: RMS norm times 1 + scale; centred: layer norm without a bias
     eps: float = 1e-5
-    positions: str = "rope"  # learned, alibi, relative, none
+    positions: str = "rope"  # learned, waves (sines and cosines that are added), alibi, relative, none
     position_offset: int = 0
     alibi_scaled: bool = True  # as the scores are
     rope: Rope = Rope()
@@ -119,11 +119,12 @@ class Transformer:
     # sandwich: norm of what goes in and of what is added; bare: a mixer alone, without an MLP
     norms: int = 2  # per block; 1 in a parallel one: shared
     first_norm: bool = True  # before attention
-    mixer: str = "attention"  # latent, convolution, state, both: attention beside a state, distances
+    mixer: str = "attention"  # latent, convolution, state, recurrence, both: attention beside a state, distances
     latent: Latent | None = None
     space: StateSpace | None = None
     distances: Distances | None = None
     kernel: int = 0  # convolution: tokens it sees
+    recurrent: int = 0  # channels of a recurrence
     qk_norm: str = ""  # head: over each head; whole: over all of them; after: over each head once turned; own: a head has its own
     k_bias: bool | None = None  # None: as qkv_bias
     score_scale: float = 0.0  # 0: head_dim ** -0.5

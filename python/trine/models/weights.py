@@ -97,7 +97,7 @@ def settings_of(settings, path):
 def sorted_pairs(value, path, c):
     """q and k whose rotary dims lie in pairs, as we have them: all first ones, then all second ones."""
     name = path[-2]
-    if not isinstance(c, Transformer) or not c.rope.paired or c.mixer in ("convolution", "state") or path[-1] == "taps":
+    if not isinstance(c, Transformer) or not c.rope.paired or c.mixer in ("convolution", "state", "recurrence") or path[-1] == "taps":
         return value
     if c.latent:
         dim, rotated = {"q": (c.latent.still + c.latent.rotated, c.latent.rotated), "kv_down": (value.shape[-1], c.latent.rotated)}.get(name,
