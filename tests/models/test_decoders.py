@@ -79,6 +79,21 @@ def test_decoder(name, tmp_path):
         near(logits, want[:, at])
 
 
+@pytest.mark.parametrize("kind", ["GPT2Model", "Qwen2Model"])
+def test_bare(kind, tmp_path):
+    """A file of the class without a head gives hidden states, writes no text, and is trained with one."""
+    sizes = dict(vocab_size=99, n_embd=32, n_layer=2, n_head=4, n_positions=64) if kind == "GPT2Model" else GROUPED
+    theirs, ours, params = pair(kind, sizes, tmp_path)
+    ids = tokens()
+    with torch.no_grad():
+        want = theirs(torch.tensor(ids).long(), use_cache=False).last_hidden_state
+    near(jax.jit(ours.forward)(params, {"tokens": ids}), want)
+    assert not ours.writes and "head" not in params
+    assert models.phase(ours, "train", 1, 8).shapes[0].keys() >= {"tokens", "layers"}
+    with pytest.raises(models.ConfigError, match="writes no text"):
+        ours.prefill(params, {"tokens": ids}, ours.empty_cache(2, 16))
+
+
 def megatron_file(theirs, folder, groups, gated):
     """A file as Megatron's core names and lays out its tensors: queries, key and value of each group together."""
     named = {name.removeprefix("transformer.").removeprefix("model."): value.detach() for name, value in theirs.named_parameters()}

@@ -29,7 +29,7 @@ def parameters(c):
         tree["embed_norm"] = p.norm(c.width, c.norm)
     if c.final_norm:
         tree["norm"] = p.norm(c.width, c.norm)
-    if not c.tied:
+    if not c.tied and c.head:
         tree["head"] = p.dense(c.embed, c.vocab, c.head_bias, "columns")
     return tree
 
@@ -126,8 +126,9 @@ def logits(params, c, x, axis=None):
 
 
 def forward(params, c, inputs, axis=None):
-    """Logits of every position of inputs["tokens"][batch, seq]."""
-    return logits(params, c, states(params, c, inputs["tokens"], axis=axis)[0], axis)
+    """Logits of every position of inputs["tokens"][batch, seq]; hidden states of a model without a head."""
+    x, _ = states(params, c, inputs["tokens"], axis=axis)
+    return logits(params, c, x, axis) if c.head else x
 
 
 def deals(c, inputs, axis):

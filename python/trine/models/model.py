@@ -41,7 +41,7 @@ class Model:
         return sum(int(np.prod(leaf.shape, dtype=np.int64)) for _, leaf in p.leaves(self.tree) if leaf.counted)
 
     def with_head(self, head):
-        """The same encoder with another head: "masked", "classes" or "" for none."""
+        """The same with another head: of an encoder "masked" or "classes", of a decoder "lm", "" for none."""
         return Model(self.config, self.dtype, replace(self.settings, head=head))
 
     def with_layers(self, count):
@@ -118,7 +118,7 @@ class Model:
     @property
     def writes(self):
         """Whether it writes text, token after token: prefill and decode are there."""
-        return hasattr(self.functions, "decode")
+        return hasattr(self.functions, "decode") and not (self.family.kind == "decoder" and not self.settings.head)
 
     def forward(self, params, inputs, axis=None):
         return self.functions.forward(params, self.settings, inputs, axis=axis)

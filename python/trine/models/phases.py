@@ -10,6 +10,7 @@ from trine.models.training import adamw_init
 
 PHASES = ("prefill", "decode", "train", "gradients", "forward")
 AXIS = "tp"
+TRAINED = {"encoder": "masked", "decoder": "lm"}  # of kinds whose files may have no head: what they are trained with
 UNCUT = ("resnet", "unet", "convnext", "efficientnet", "vgg", "swin", "vae", "perceiver")
 
 
@@ -52,8 +53,8 @@ def phase(model, phase, batch, seq, tp=1, parts=1, tokens=None):
     if tp > 1 and model.family.kind in UNCUT:
         raise ConfigError(f"{model.family.name} is not cut by tensor parallelism; run one copy on each core")
     like = "train" if phase == "gradients" else phase
-    if like == "train" and model.family.kind == "encoder" and not model.settings.head:
-        model = model.with_head("masked")
+    if like == "train" and model.family.kind in TRAINED and not model.settings.head:
+        model = model.with_head(TRAINED[model.family.kind])
     tp *= parts
     model = model.with_share(shared_by(model, phase, tokens or seq, tp, parts))
     axis = AXIS if tp > 1 else None

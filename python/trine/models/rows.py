@@ -38,7 +38,14 @@ def values_of(values, config):
 
 def transformer_of(config, values):
     values["activation"] = gelu_name(values.get("activation", "gelu"))
+    values.setdefault("head", "" if is_bare(config) else "lm")
     return Transformer(**values)
+
+
+def is_bare(config):
+    """Whether the class that wrote the file ends with hidden states, as AutoModel and makers of embeddings have it."""
+    kind = (config.get("architectures") or [""])[0]
+    return not config.path and kind.endswith("Model") and not kind.endswith("LMHeadModel")
 
 
 def gelu_name(name):
