@@ -133,3 +133,63 @@ def test_what_ifs_never_lose(ask, request):
         assert said["bound"]["without_ns"] <= said["time_ns"]
         assert all(said["bound"]["without_ns"] <= i["without_ns"] * 1.01 for i in said["instructions"])
         assert len(said["instructions"]) == 3
+
+
+ADDED = """program p
+tensor a sbuf f32[128,512] at 0:0
+tensor b {space} f32[128,512] at 0:{at}
+tensor c sbuf f32[128,512] at 0:4096
+stream vector
+  loop 64
+    tensor_tensor dst=c data1=a data2=b op=add
+  end_loop
+"""
+TURNS = """program p
+tensor t sbuf f32[128,512] at 0:0
+tensor u sbuf f32[128,512] at 0:2048
+tensor v sbuf f32[128,512] at 0:4096
+stream scalar
+  loop 100
+    activation dst=u data=t op=exp
+  end_loop
+  activation dst=u data=t op=exp then s0+=1
+stream vector
+  loop {early}
+    tensor_copy dst=v src=v
+  end_loop
+  loop {late}
+    tensor_copy dst=v src=u wait s0>=1
+  end_loop
+"""
+ONE_COPY = FEW.replace("loop 16", "loop 1")
+
+
+def rules_of(said):
+    return [a["rule"] for a in said["advice"]]
+
+
+def test_what_is_in_psum_already_is_not_told_to_be(ask, instance="trn1.2xlarge"):
+    told = ask("explain", ADDED.format(space="sbuf", at=2048), instance)["explain"]
+    assert "vector-two-inputs" in rules_of(told)
+    done = ask("explain", ADDED.format(space="psum", at=0), instance)["explain"]
+    assert "vector-two-inputs" not in rules_of(done)
+
+
+def test_bound_by_names_the_busiest_of_engines_that_take_turns(ask, instance="trn1.2xlarge"):
+    """The path goes longest through the scalar engine; the vector engine works longer, part of it beside the other."""
+    timed = ask("run", TURNS.format(early=60, late=70), instance)["time"]
+    busy = {name: timed["engines"][name]["busy_ns"] for name in ("vector", "scalar")}
+    assert busy["vector"] > busy["scalar"]
+    assert timed["critical_path_ns"]["scalar"] > timed["critical_path_ns"]["vector"]
+    assert timed["bound"]["by"] == "vector"
+    alone = ask("run", TURNS.format(early=1, late=1), instance)["time"]
+    assert alone["bound"]["by"] == "scalar"
+
+
+def test_launch_is_last_where_something_else_can_be_done(ask, instance="trn2.3xlarge"):
+    said = ask("explain", ONE_COPY.format(p=8, n=4096), instance)["explain"]
+    launch = next(a for a in said["advice"] if a["rule"] == "launch")
+    assert rules_of(said)[0] != "launch" and rules_of(said)[-1] == "launch"
+    assert launch["would_ns"] < said["advice"][0]["would_ns"]  # it would save most, and comes last all the same
+    bare = ask("explain", "program p\ntensor t sbuf bf16[128,512] at 0:0\nstream vector\n  memset dst=t value=1\n", instance)["explain"]
+    assert rules_of(bare) == ["launch"]
