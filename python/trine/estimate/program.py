@@ -105,9 +105,11 @@ def by_layers(model, phase, batch, seq, at, **how):
         return timed_whole(model.with_layers(layers), phase, batch, seq, at, **how)
 
     least, most, few = 1, 2, of(1)
-    if few.report["instructions"] < LARGE:
+    is_short = few.report["instructions"] * layers < LONG
+    if not is_short and few.report["instructions"] < LARGE:
         least, most, few = FEW, MORE, of(FEW)
-    if few.report["instructions"] * layers < LONG * least:
+        is_short = few.report["instructions"] * layers < LONG * least
+    if is_short:
         return timed_whole(model, phase, batch, seq, at, **how)
     more, times = of(most), (layers - least) / (most - least)
     counts = {(u["kind"], u["bytes"], u["ranks"]): u["count"] for u in few.uses}
