@@ -26,7 +26,7 @@ constexpr ErrorRow kErrors[] = {
     {"trn2", "sync", "dma_copy dst=h src=a dge=hwdge", "never casts"},
     {"trn2", "sync", "dma_copy dst=t[0:128, 0, 511@1] src=a", "each needs its counterpart"},
     {"trn3", "sync", "dma_copy dst=m src=a[0, 128@512 128@1]", "never cast"},
-    {"trn1", "gpsimd", "dma_copy dst=t src=a[0, 128@512 512@1, rows x*512]", "not on trn1"},
+    {"trn1", "gpsimd", "dma_transpose dst=k src=b[0, 128@512 128@1, rows x*512]", "not on trn1"},
     {"trn2", "sync", "dma_copy dst=t src=a[0, 128@512 512@1, rows x*512]", "issued from gpsimd"},
     {"trn2", "gpsimd", "dma_copy dst=t src=a[0, 128@512 512@1, rows x*512] dge=none", "need dge=swdge"},
     {"trn2", "gpsimd", "dma_copy dst=t src=a[0, 128@512 512@1, rows y*512]", "32-bit integers in sbuf"},

@@ -39,7 +39,10 @@ def tensor_copy(dst, src, engine=_unknown, name=None, dtype=None):
 
 def memset(dst, value, engine=_unknown, name=None):
     tensor(dst, "dst")
-    _note_psum(dst)
+    if value == 0 and dst.storage.space == "psum" and dst.is_contiguous():
+        psum.note_zeros(dst)
+    else:
+        _note_psum(dst)
     return emit("memset", {"dst": dst}, {"value": float(value)}, engine_name(engine, ("vector", "gpsimd"), "memset"), name)
 
 

@@ -21,7 +21,6 @@ OLD_LIMITS = [
     "Neuron's tensorizer rearranged such kernels, and so they are timed: what is loaded or computed again is merged, loops "
     "are joined, and what does not fit into SBUF comes again ([bytes of kernels](decisions/20261117-bytes-of-kernels.md)). "
     "`skip_middle_end_transformations` leaves a kernel as it is.",
-    "Indices that the machine reads (`data[tile, i]`) need trn2 or newer, as DMA gathers do.",
 ]
 # What is there with a limit that NKI has not.
 LIMITS = [

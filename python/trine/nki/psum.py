@@ -39,6 +39,16 @@ def mode(view, accumulate, loops):
     return chosen
 
 
+def note_zeros(view):
+    """A memset of zeros: to overwrite it and to add to it are the same, and only the first is defined before v4. So the
+    next matmul inside it overwrites."""
+    box = _box(view)
+    inside = [key for key, b in (view.storage.written or {}).items()
+              if box[0] <= b[0] and b[1] <= box[1] and box[2] <= b[2] and b[3] <= box[3]]  # fmt: skip
+    for key in inside:
+        del view.storage.written[key]
+
+
 def note_write(view):
     """Another instruction wrote this PSUM view: later matmuls with accumulate=None add to it."""
     storage = view.storage

@@ -178,6 +178,9 @@ Result<void> transpose_transfer_check(const Chip& k, const Call& i) {
   TRY(rows_by_index(i, "src"));
   if (i.tile("dst").dynamic) return fail(Code::invalid, "dst takes its rows from an index tile; only src may here");
   const bool indirect = is_indirect(i.tile("src"));
+  if (indirect && !k.has(Feature::hwdge))
+    return fail(Code::unsupported, cat("a transpose of rows from an index tile is not on ", k.name,
+                                       "; gather the rows first and transpose them on the tensor engine"));
   TRY(generation(k, i, indirect));
   TRY(transposed_shape(i));
   if (indirect) return transposable_by_index(i);

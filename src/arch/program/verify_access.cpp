@@ -189,8 +189,11 @@ void Access::check_pattern(const Tensor& t, const Pattern& a) {
                  ", expected a signed 16-bit number of elements");
   }
   const int64_t limit = t.space == Space::sbuf ? kSbufFreeMax : kPsumFreeMax;
-  if (a.row_elements() > limit)
-    bad(Code::out_of_range, "has ", a.row_elements(), " elements per partition, at most ", limit, " in ", name(t.space),
+  int64_t elements = 1;  // in PSUM a stride of 0 names the same ones again
+  for (size_t d = 0; d < a.rank; ++d)
+    if (a.dims[d].stride || t.space == Space::sbuf) elements *= a.dims[d].count;
+  if (elements > limit)
+    bad(Code::out_of_range, "has ", elements, " elements per partition, at most ", limit, " in ", name(t.space),
         "; split it");
 }
 

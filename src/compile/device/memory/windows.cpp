@@ -120,7 +120,10 @@ class Windows {
   View offset_at(int64_t window, int64_t step = 0) {
     return {.tensor = store_.hbm(offsets_), .dtype = Dtype::s32, .offset = window, .axes = {{1, 1}}, .step = step};
   }
-  bool gathers() const { return count_ > 1 && rec_.chip().has(arch::Feature::dma_indirect); }
+  // Neuron's compiler leaves gathers by index off where GpSimd alone makes descriptors.
+  bool gathers() const {
+    return count_ > 1 && rec_.chip().has(arch::Feature::dma_indirect) && rec_.chip().has(arch::Feature::hwdge);
+  }
   // A window at kNowhere stays where it is.
   void skipping(const View& to, const View& from) {
     rec_.emit("dma_copy", {{"dst", to}, {"src", from}}, {{"oob", std::string_view("skip")}});
