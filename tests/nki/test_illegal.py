@@ -444,6 +444,25 @@ def read_before_write(a):
     return out
 
 
+@case("NKI040", "what was there reaches out")
+def a_reduction_over_what_nobody_wrote(a):
+    out = nl.ndarray((128, 1), nl.float32, buffer=nl.shared_hbm)
+    t = tile()
+    nisa.dma_copy(t[:, 0:500], a[:, 0:500])
+    nl.store(out, nl.max(t, axis=1))  # <--
+    return out
+
+
+@case("NKI042", "accumulat", chip="trn1")
+def accumulate_on_what_vector_wrote(a):
+    out = nl.ndarray((128, 512), nl.float32, buffer=nl.shared_hbm)
+    x, p = nl.load(a), tile((128, 512), buffer=nl.psum)
+    nisa.memset(p, 5.0)
+    nisa.nc_matmul(p, stationary=x[:, :128], moving=x)  # <--
+    nl.store(out, nl.copy(p))
+    return out
+
+
 @case("NKI042", "accumulat")
 def accumulate_on_nothing(a):
     out = nl.ndarray((128, 512), nl.float32, buffer=nl.shared_hbm)
@@ -471,10 +490,17 @@ def assert_that_does_not_hold(a):
 
 
 @case("NKI046", "race", grid=(2,))
-def two_cores_write_one_place(a):
+def two_cores_write_different_bytes_to_one_place(a):
     out = nl.ndarray((128, 512), nl.float32, buffer=nl.shared_hbm)
-    nl.store(out, nl.load(a))
+    nl.store(out, nl.add(nl.load(a), float(nl.program_id(0))))  # <--
     return out
+
+
+@case("NKI004", "a transpose of rows from an index tile", chip="trn1")
+def gathered_rows_transposed_before_v3(a):
+    index, t = nl.full((128, 1), 1, nl.uint32), tile((128, 128), nl.bfloat16)
+    rows = nl.ndarray((128, 128), nl.bfloat16, buffer=nl.private_hbm)
+    nisa.dma_transpose(t, rows.ap([[128, 128], [1, 128]], vector_offset=index))  # <--
 
 
 @case("NKI027", "with_schedule")

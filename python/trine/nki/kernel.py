@@ -414,7 +414,7 @@ def _outcome(compiled, chip, given):
             raise error("NKI006", f"argument {name} has a shape but no data", "an array",
                         "trine.report(kernel, …) takes shapes alone")
         inputs[name] = arrays.raw(data, dtype)
-    outcome = compiled.ready(chip).run(inputs)
+    outcome = compiled.ready(chip).run(inputs, weigh_unwritten=True)
     raise_finding(outcome, compiled.files)
     return outcome
 
@@ -438,10 +438,16 @@ def run(compiled, chip, given):
 
 
 def raise_finding(outcome, files):
-    """The first thing the machine would have done wrong, as an NkiError; an output with holes is only warned of."""
+    """The first thing the machine would have done wrong, as an NkiError. An output with holes is only warned of, and so is
+    what no result depends on."""
     for f in outcome.findings:
         if not f.stream and f.kind == "uninitialized-read":
             warnings.warn(f"{f.operand}: {f.message}", stacklevel=3)
+            continue
+        if f.warning:
+            code = _FINDINGS.get(f.kind.replace("-", "_"), "NKI049")
+            where = f"{f.file}:{f.line}: " if f.file else ""
+            warnings.warn(f"{where}{code} {f.found or f.message}; no result depends on it", stacklevel=3)
             continue
         raise NkiError(_FINDINGS.get(f.kind.replace("-", "_"), "NKI049"), f.found or f.message, f.expected, f.fix,
                        file=files.get(f.file, f.file), line=f.line)  # fmt: skip

@@ -189,6 +189,7 @@ void bind_findings(nb::module_& m) {
       .def_ro("fix", &Finding::fix)
       .def_ro("file", &Finding::file)
       .def_ro("line", &Finding::line)
+      .def_ro("warning", &Finding::warning)
       .def("__str__", &Finding::text)
       .def("__repr__", [](const Finding& f) { return cat("<Finding ", name(f.kind), ": ", f.message(), ">"); });
   nb::class_<RunOutcome>(m, "RunResult", "Outputs and findings of one run.")
@@ -241,11 +242,12 @@ void bind_program(nb::module_& m) {
       .def(
           "run",
           [](const Ready& r, nb::dict inputs, uint64_t seed, bool stochastic, bool trap_nan, bool check_races,
-             int findings_max, int64_t steps_max) {
-            return run_ready(r, inputs, {seed, stochastic, trap_nan, check_races, findings_max, steps_max});
+             int findings_max, int64_t steps_max, bool weigh_unwritten) {
+            return run_ready(r, inputs,
+                             {seed, stochastic, trap_nan, check_races, findings_max, steps_max, weigh_unwritten});
           },
           "inputs"_a, "seed"_a = 0, "stochastic"_a = false, "trap_nan"_a = false, "check_races"_a = true,
-          "findings_max"_a = 20, "steps_max"_a = 0,
+          "findings_max"_a = 20, "steps_max"_a = 0, "weigh_unwritten"_a = false,
           "As Program.run. What no data can change is looked at until a run has shown it; the results are the same.")
       .def_prop_ro(
           "settled", [](const Ready& r) { return r.exact->settled(); },

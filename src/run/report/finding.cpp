@@ -41,7 +41,7 @@ std::string Finding::message() const {
 }
 
 std::string Finding::text() const {
-  std::string out = cat("finding ", name(kind));
+  std::string out = cat(warning ? "warning " : "finding ", name(kind));
   if (!operand.empty()) out += cat(": ", operand);
   if (!stream.empty()) {
     out += cat("\n  --> ",

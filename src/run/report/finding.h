@@ -30,6 +30,7 @@ struct Finding {
   std::string instruction;  // as the disassembler prints it
   std::string file;         // of the user's source, or empty
   uint32_t line = 0;
+  bool warning = false;  // nothing that the program gives depends on it
 
   std::string message() const;  // found and expected in one line
   std::string text() const;     // several lines, as an error is shown

@@ -75,6 +75,7 @@ void Engines::run(RunResult& result) {
     if (!result.finished) report_deadlock();
     break;
   }
+  if (races_) races_->finish();
   result.counts = counts_;
   for (Lane& lane : lanes_) result.loaded.push_back(std::move(lane.loaded));
 }
@@ -135,6 +136,7 @@ void Engines::execute(Lane& lane) {
     execute_on_registers(lane, core, call);
   else
     call.info.row->exec(core, call);
+  if (races_) races_->executed();
   lane.rounding = core.rounding;
   if (call.info.row->unit == arch::Unit::queue) ++counts_.transfers;
   if (!core.faults.empty()) take_faults(lane);
@@ -183,6 +185,7 @@ void Engines::run_rendezvous(const std::vector<Lane*>& lanes) {
   machine_.rendezvous = calls;
   calls[0].info.row->exec(core, calls[0]);  // it sees to it that they agree
   machine_.rendezvous = {};
+  if (races_) races_->executed();
   lanes[0]->rounding = core.rounding;
   if (races_) races_->barrier(streams);
   if (!core.faults.empty()) take_faults(*lanes[0]);

@@ -220,6 +220,43 @@ bool by_value(const Finding& f) {
   return f.kind == arch::FaultKind::nan || f.kind == arch::FaultKind::out_of_range_input;
 }
 
+bool reads_unwritten(const Finding& f) { return f.kind == arch::FaultKind::uninitialized_read && f.point.stream >= 0; }
+
+// Every byte of the machine's own memory; false where that is more than a second look is worth.
+bool fill_memory(arch::Machine& machine, std::byte with) {
+  constexpr size_t kMost = size_t{1} << 30;
+  size_t total = 0;
+  for (const Memory& m : machine.hbm) total += m.owned.size();
+  if (total > kMost) return false;
+  for (Memory& m : machine.hbm) std::fill_n(m.owned.data(), m.owned.size(), with);
+  for (arch::Core& core : machine.cores)
+    for (Memory* m : {&core.sbuf, &core.psum}) std::fill_n(m->bytes, m->size, with);
+  return true;
+}
+
+// What nobody wrote of an output says nothing about what the program computed.
+void clear_unwritten(Memory& m) {
+  constexpr size_t kBlock = 64;
+  if (m.complete || !m.owned.data()) return;
+  for (size_t b = 0; b < m.size; b += kBlock) {
+    const size_t end = std::min(b + kBlock, m.size);
+    if (m.written.all(b, end - b)) continue;
+    for (size_t i = b; i < end; ++i)
+      if (!m.written.all(i, 1)) m.bytes[i] = std::byte{0};
+  }
+}
+
+bool same_point(const Finding& a, const Finding& b) {
+  return a.kind == b.kind && a.point.stream == b.point.stream && a.point.index == b.point.index;
+}
+
+// The output that differs, or null.
+const Output* first_difference(const RunResult& a, const RunResult& b) {
+  for (size_t i = 0; i < a.outputs.size(); ++i)
+    if (a.outputs[i].bytes != b.outputs[i].bytes) return &a.outputs[i];
+  return nullptr;
+}
+
 }  // namespace
 
 ExactProgram::ExactProgram(const Program& program, const arch::Chip& chip)
@@ -291,6 +328,56 @@ Result<bool> ExactProgram::run_settled(const Inputs& inputs, const ExactOptions&
   return true;
 }
 
+// A run on memory that holds `fill` where nobody has written. Unfinished where there is too much of it.
+Result<RunResult> ExactProgram::run_filled(const Inputs& inputs, const ExactOptions& options, std::byte fill) const {
+  const DecodedProgram& p = *decoded_;
+  auto machine = TRY(machine_for(p));
+  RunResult result;
+  if (fill_memory(*machine, fill)) {
+    write_tensors(*machine, p.written, inputs);
+    Findings findings(p.program, options.findings_max);
+    Races::Known known;
+    Engines engines(*machine, p, options, findings, known, {.races = false});
+    engines.run(result);
+    for (Memory& m : machine->hbm) clear_unwritten(m);
+    collect_outputs(*machine, findings, result);
+    result.findings = findings.take();
+  }
+  for (arch::Core& core : machine->cores)  // the next machine's are zero where nobody wrote
+    for (Memory* m : {&core.sbuf, &core.psum}) std::fill_n(m->bytes, m->size, std::byte{0});
+  return result;
+}
+
+Result<void> ExactProgram::weigh(const Inputs& inputs, const ExactOptions& options, RunResult& result) const {
+  // Not a number; then large values of either sign, which survive where a comparison drops the first.
+  constexpr std::byte kFills[] = {std::byte{0xff}, std::byte{0x5a}, std::byte{0xda}};
+  auto& found = result.findings;
+  if (!result.finished || std::none_of(found.begin(), found.end(), reads_unwritten)) return {};
+  std::string reached;
+  std::vector<bool> everywhere(found.size(), true);
+  for (const std::byte fill : kFills) {
+    const RunResult other = TRY(run_filled(inputs, options, fill));
+    const Output* const differs = other.finished ? first_difference(result, other) : nullptr;
+    if (differs) reached = cat("; what was there reaches ", differs->name);
+    const auto stray = [&](const Finding& f) {
+      return !by_value(f) && f.kind != arch::FaultKind::uninitialized_read &&
+             std::none_of(found.begin(), found.end(), [&](const Finding& g) { return same_point(f, g); });
+    };
+    if (reached.empty() && (!other.finished || std::any_of(other.findings.begin(), other.findings.end(), stray)))
+      reached = "; what was there decides where the program goes";
+    if (!reached.empty()) break;
+    for (size_t i = 0; i < found.size(); ++i)
+      everywhere[i] = everywhere[i] && std::any_of(other.findings.begin(), other.findings.end(),
+                                                   [&](const Finding& g) { return same_point(found[i], g); });
+  }
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (reads_unwritten(found[i]) && !reached.empty()) found[i].found += reached;
+    if (!reached.empty()) continue;
+    found[i].warning |= reads_unwritten(found[i]) || (by_value(found[i]) && !everywhere[i]);
+  }
+  return {};
+}
+
 Result<RunResult> ExactProgram::run(const Inputs& inputs, const ExactOptions& options) const {
   TRY(check_inputs(decoded_->program, inputs));
   if (!unfit_.empty()) {  // so there is nothing to run it on
@@ -308,9 +395,14 @@ Result<RunResult> ExactProgram::run(const Inputs& inputs, const ExactOptions& op
   if (state_ == State::open && options.check_races) {
     auto result = TRY(run_tracked(inputs, options, true, settled));
     state_ = settled ? State::settled : State::never;
-    if (settled || !decoded_->moves) return result;
+    if (settled || !decoded_->moves) {
+      if (options.weigh_unwritten) TRY(weigh(inputs, options, result));
+      return result;
+    }
   }
-  return run_tracked(inputs, options, false, settled);
+  auto result = TRY(run_tracked(inputs, options, false, settled));
+  if (options.weigh_unwritten) TRY(weigh(inputs, options, result));
+  return result;
 }
 
 Result<RunResult> run_exact(const Program& program, const arch::Chip& chip, const Inputs& inputs,

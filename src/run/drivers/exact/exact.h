@@ -30,6 +30,9 @@ struct ExactOptions {
   bool check_races = true;
   int findings_max = 20;
   int64_t steps_max = 0;  // instructions, loops expanded; 0: no limit
+  // A read of what nobody wrote is a warning where no output depends on what was there: further runs, with other values
+  // there, give the same.
+  bool weigh_unwritten = false;
 };
 
 struct Output {
@@ -72,6 +75,8 @@ class ExactProgram {
   ExactProgram(const arch::Program& program, const arch::Chip& chip);
   Result<RunResult> run_tracked(const Inputs& inputs, const ExactOptions& options, bool strict, bool& settled) const;
   Result<bool> run_settled(const Inputs& inputs, const ExactOptions& options, RunResult& result) const;
+  Result<RunResult> run_filled(const Inputs& inputs, const ExactOptions& options, std::byte fill) const;
+  Result<void> weigh(const Inputs& inputs, const ExactOptions& options, RunResult& result) const;
 
   std::unique_ptr<const DecodedProgram> decoded_;
   std::vector<Finding> unfit_;  // what does not fit the chip

@@ -42,7 +42,9 @@ void Races::access(int stream, const arch::Sequencer& at, const arch::Call& call
 
 void Races::touch(const arch::Call& call, const arch::Operand& o, const Access& a) {
   tensor_ = o.tensor;
-  shadow_.touch(machine_.cores[call.core], call.tile_of(o), a, order_.clock(a.thread));
+  const arch::Tile tile = call.tile_of(o);
+  tile_ = &tile;
+  shadow_.touch(machine_.cores[call.core], tile, a, order_.clock(a.thread));
 }
 
 void Races::update(int stream, const arch::Sequencer& at) {
@@ -124,9 +126,69 @@ bool Races::is_about(const Finding& f, uint32_t tensor) const {
   return slot >= 0 && program_.operands[insn.operand + static_cast<size_t>(slot)].tensor == tensor;
 }
 
+// Stores of two cores to one place of HBM whose bytes can be looked at.
+bool Races::may_agree(const Clash& c) const {
+  const auto core = [&](const Access& a) {
+    return program_.streams[static_cast<size_t>(point_of_site(a.site).stream)].core;
+  };
+  return c.earlier.write && c.later.write && tile_->space == arch::Space::hbm && !tile_->dynamic &&
+         core(c.earlier) != core(c.later);
+}
+
+void Races::note_place() {
+  const arch::Tile& t = *tile_;
+  const int64_t last = (t.partitions - 1) * t.row_stride;
+  const auto begin = static_cast<size_t>(std::max<int64_t>(t.offset + t.low + std::min<int64_t>(last, 0), 0));
+  const arch::Memory& m = machine_.hbm_of(t.tensor);
+  const size_t end = std::min(static_cast<size_t>(t.offset + t.high + std::max<int64_t>(last, 0)), m.size);
+  place_ = {m.bytes + begin, {m.bytes + begin, m.bytes + std::max(begin, end)}, {}};
+  place_.written.assign(place_.bytes.size(), true);
+  if (m.complete || m.written.all(begin, place_.bytes.size())) return;
+  for (size_t i = 0; i < place_.bytes.size(); ++i) place_.written[i] = m.written.all(begin + i, 1);
+}
+
+void Races::compare() {
+  bool same = true;
+  for (size_t i = 0; same && i < place_.bytes.size(); ++i) same = !place_.written[i] || place_.at[i] == place_.bytes[i];
+  for (const Pair& pair : rivals_) {
+    const auto found = agreeing_.find(pair);
+    if (same || found == agreeing_.end()) continue;
+    findings_.add(std::move(found->second), pair.first + uint64_t{1});
+    known_.insert(pair);
+    agreeing_.erase(found);
+  }
+  rivals_.clear();
+}
+
+void Races::finish() {
+  for (auto& [pair, f] : agreeing_) {
+    f.warning = true;
+    f.found += ", and both write the same bytes";
+    findings_.add(std::move(f), pair.first + uint64_t{1});
+    known_.insert(pair);
+  }
+  agreeing_.clear();
+}
+
+Finding Races::finding_of(const Clash& c) const {
+  Finding f;
+  f.point = point_of(stream_, *at_);
+  f.operand = slot_;
+  describe(c, f);
+  return f;
+}
+
 void Races::report(const Clash& c) {
   machine_.settled = false;
-  if (!known_.insert(std::minmax(c.earlier.site, c.later.site)).second) return;
+  const Pair pair = std::minmax(c.earlier.site, c.later.site);
+  if (known_.contains(pair)) return;
+  if (may_agree(c)) {
+    if (rivals_.empty()) note_place();
+    if (std::find(rivals_.begin(), rivals_.end(), pair) == rivals_.end()) rivals_.push_back(pair);
+    if (!agreeing_.contains(pair)) agreeing_.emplace(pair, finding_of(c));
+    return;
+  }
+  known_.insert(pair);
   const ProgramPoint earlier = point_of_site(c.earlier.site);
   // Read before it was written: the reader is the one that should have waited, and this is why it found nothing.
   if (Finding* unwritten = findings_.find(arch::FaultKind::uninitialized_read, earlier.stream, earlier.index);
@@ -136,11 +198,7 @@ void Races::report(const Clash& c) {
     describe(swapped, *unwritten);
     return;
   }
-  Finding f;
-  f.point = point_of(stream_, *at_);
-  f.operand = slot_;
-  describe(c, f);
-  findings_.add(std::move(f), c.earlier.site + uint64_t{1});
+  findings_.add(finding_of(c), c.earlier.site + uint64_t{1});
 }
 
 void Races::describe(const Clash& c, Finding& f) const {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <set>
 #include <utility>
 #include <vector>
@@ -24,17 +25,27 @@ class Races {
 
   // One instruction of a stream is about to run, with `call`'s operands; `at` is where.
   void access(int stream, const arch::Sequencer& at, const arch::Call& call);
+  // It has changed memory.
+  void executed() {
+    if (!rivals_.empty()) compare();
+  }
   // It has run: its semaphore updates become visible.
   void update(int stream, const arch::Sequencer& at);
   void wait(int stream, const arch::Sequencer& at);  // its waits have been met
   void end(int stream) { order_.end(stream); }
+  void finish();  // the run is over: what two cores wrote alike becomes warnings
   const std::set<int>& hasty() const { return order_.hasty(); }
   void barrier(const std::vector<int>& streams) { order_.barrier(streams); }
   bool ambiguous(int stream, const arch::Sequencer& at) const;  // what its waits tell depends on who else has run
 
  private:
+  using Pair = std::pair<uint32_t, uint32_t>;
   void touch(const arch::Call& call, const arch::Operand& o, const Access& a);
   void report(const Clash& c);
+  Finding finding_of(const Clash& c) const;
+  bool may_agree(const Clash& c) const;
+  void note_place();
+  void compare();
   bool is_about(const Finding& f, uint32_t tensor) const;
   void describe(const Clash& c, Finding& f) const;
   std::string fix(const Clash& c) const;
@@ -54,6 +65,16 @@ class Races {
   const arch::Sequencer* at_ = nullptr;
   std::string_view slot_;
   uint32_t tensor_ = 0;
+  const arch::Tile* tile_ = nullptr;
+  // Two cores write one place of HBM with no order between them: no race where both write the same bytes.
+  struct Place {  // what it held before the second wrote
+    std::byte* at = nullptr;
+    std::vector<std::byte> bytes = {};
+    std::vector<bool> written = {};
+  };
+  std::map<Pair, Finding> agreeing_;  // so far
+  std::vector<Pair> rivals_;          // of the instruction at hand
+  Place place_;
 };
 
 }  // namespace trine::run
