@@ -217,6 +217,10 @@ def tridiagonal(a, lower=True):
     return np.tril(h, -1) + np.diag(d) + np.triu(a, 1), d, e, taus
 
 
+def tridiagonal_solve(dl, d, du, b):
+    return np.linalg.solve(np.diag(d) + np.diag(dl[1:], -1) + np.diag(du[:-1], 1), b)
+
+
 def pivoted_qr(x, fixed):
     a, order, taus = x.copy(), list(range(1, x.shape[1] + 1)), []
     first = [c for c in range(len(fixed)) if fixed[c]]

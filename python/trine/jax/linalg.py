@@ -77,6 +77,10 @@ def tridiagonal(ctx, x, *, lower):
     return call(ctx, "Tridiagonal", [x], ctx.avals_out, str(int(lower)))
 
 
+def tridiagonal_solve(ctx, dl, d, du, b, *, perturb_singular):
+    return call(ctx, "TridiagonalSolve", [dl, d, du, b], ctx.avals_out, str(int(perturb_singular)))
+
+
 def pivoted_qr(ctx, x, order, **_):
     return call(ctx, "PivotedQr", [x, order], ctx.avals_out)
 
@@ -86,7 +90,8 @@ def triangular_solve(ctx, a, b, **options):
     return linalg._triangular_solve_lowering(ctx, a, b, **{name: bool(flag) for name, flag in options.items()})
 
 
-TARGETS = {"Eig", "Eigh", "Hessenberg", "LuDecomposition", "PivotedQr", "Schur", "Svd", "Tridiagonal"}
+TARGETS = {"Eig", "Eigh", "Hessenberg", "LuDecomposition", "PivotedQr", "Schur", "Svd", "Tridiagonal",
+           "TridiagonalSolve"}  # fmt: skip
 RULES = {
     linalg.eigh_p: eigh,
     linalg.eig_p: eig,
@@ -95,6 +100,7 @@ RULES = {
     linalg.lu_p: lu,
     linalg.hessenberg_p: hessenberg,
     linalg.tridiagonal_p: tridiagonal,
+    linalg.tridiagonal_solve_p: tridiagonal_solve,
     linalg.geqp3_p: pivoted_qr,
     linalg.triangular_solve_p: triangular_solve,
 }

@@ -38,6 +38,8 @@ ir::Attrs tridiagonal_attrs(const ir::Attrs& attrs) { return {{"lower", attrs.te
 
 ir::Attrs svd_attrs(const ir::Attrs& attrs) { return {{"full", attrs.text("backend_config") == "1"}}; }
 
+ir::Attrs tridiagonal_solve_attrs(const ir::Attrs& attrs) { return {{"perturb", attrs.text("backend_config") == "1"}}; }
+
 ir::Attrs approx_top_k_attrs(const ir::Attrs& attrs) {
   return {{"dimension", number_in(attrs.text("backend_config"), "reduction_dim").value_or(-1)}};
 }
@@ -62,6 +64,7 @@ constexpr Target kTargets[] = {
     {"Tridiagonal", op::tridiagonal, tridiagonal_attrs},
 };
 
+    {"TridiagonalSolve", op::tridiagonal_solve, tridiagonal_solve_attrs},
 // Targets that say where or how a value is kept, and leave it as it is.
 constexpr std::string_view kPassing[] = {
     "InspectSharding",      "LayoutConstraint",     "MoveToDevice", "MoveToHost", "Pin",
