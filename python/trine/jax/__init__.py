@@ -28,7 +28,8 @@ def initialize() -> None:
     # JAX warns once for platforms outside this private set; where it is gone, so is our entry.
     getattr(xla_bridge, "_nonexperimental_plugins", set()).add(PLATFORM)
     xla_bridge.register_plugin(PLATFORM, priority=PRIORITY, library_path=str(library_path()))
-    from trine.jax import buffers, callbacks, dlpack, inspecting, linalg, options, partitioning, rules, sizes, texts
+    from trine.jax import buffers, callbacks, dlpack, endless, inspecting, linalg, options, partitioning
+    from trine.jax import rules, sizes, texts
 
     linalg.register(PLATFORM)
     dlpack.register(PLATFORM)
@@ -37,6 +38,7 @@ def initialize() -> None:
     options.register(PLATFORM)
     buffers.register(PLATFORM)
     rules.register(PLATFORM)
+    endless.register(PLATFORM)
     library = ctypes.CDLL(str(library_path()))
     callbacks.register(PLATFORM, library)
     texts.register(PLATFORM, library)
