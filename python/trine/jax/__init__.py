@@ -28,7 +28,7 @@ def initialize() -> None:
     # JAX warns once for platforms outside this private set; where it is gone, so is our entry.
     getattr(xla_bridge, "_nonexperimental_plugins", set()).add(PLATFORM)
     xla_bridge.register_plugin(PLATFORM, priority=PRIORITY, library_path=str(library_path()))
-    from trine.jax import buffers, callbacks, dlpack, endless, inspecting, linalg, options, partitioning
+    from trine.jax import buffers, callbacks, dlpack, endless, foreign, inspecting, linalg, options, partitioning
     from trine.jax import rules, sizes, texts
 
     linalg.register(PLATFORM)
@@ -39,6 +39,7 @@ def initialize() -> None:
     buffers.register(PLATFORM)
     rules.register(PLATFORM)
     endless.register(PLATFORM)
+    foreign.register(PLATFORM)
     library = ctypes.CDLL(str(library_path()))
     callbacks.register(PLATFORM, library)
     texts.register(PLATFORM, library)
