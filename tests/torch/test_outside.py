@@ -2,6 +2,10 @@
 
 import copy
 import io
+import os
+import re
+import subprocess
+import sys
 import warnings
 
 import pytest
@@ -10,6 +14,8 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("trine._torch")
 import torch_neuronx  # noqa: E402
 import torch_xla  # noqa: E402
+
+from trine import progress  # noqa: E402
 
 DEVICES = ["neuron", "xla"]
 
@@ -129,3 +135,46 @@ def test_devices_that_differ_are_named(device):
         on + torch.ones(2, 2, device=f"{device}:1")
     with pytest.raises(RuntimeError, match=f"found a tensor on {device}:1 of shape .2, 2. among tensors on {device}:0"):
         on @ torch.ones(2, 2, device=f"{device}:1")
+
+
+ELSEWHERE = """
+import sys, torch
+for n in (3, 4):
+    x = torch.ones(n, device="xla") * 2
+    x.tolist()
+print(torch.jit.load(sys.argv[1])(torch.ones(1, 2)).tolist())
+"""
+
+
+def test_what_costs_time_is_said(tmp_path):
+    """A bucket that cannot be had, once; a trace for another chip; every program that is compiled."""
+    layer = torch.nn.Linear(2, 2)
+    torch.jit.save(torch_neuronx.trace(layer, torch.ones(1, 2)), tmp_path / "t.pt")
+    chosen = {"TRINE_INSTANCE": "trn2.3xlarge", "NEURON_COMPILE_CACHE_URL": "s3://nothing", "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
+              "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "XDG_CACHE_HOME": str(tmp_path)}  # fmt: skip
+    done = subprocess.run([sys.executable, "-c", ELSEWHERE, tmp_path / "t.pt"], env=os.environ | chosen, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == str(layer(torch.ones(1, 2)).tolist())
+    assert done.stderr.count("the compile cache cannot be used, so every process compiles anew: ") == 1 and "s3://nothing" in done.stderr
+    assert "found a trace for trn1, expected one for trn2" in done.stderr and "compiled again" in done.stderr
+    assert len(re.findall(r"^\[NeuronCC\] compiled step, \d+ ops, in .* s, not cached$", done.stderr, re.M)) == 2
+
+
+def test_the_compiler_is_silenced(capfd, monkeypatch):
+    for flags, said in (("-O1", "[NeuronCC] compiled trace, "), ("-O1 -q", "")):
+        monkeypatch.setenv("NEURON_CC_FLAGS", flags)
+        torch_neuronx.trace(torch.nn.Linear(2, 2), torch.ones(1, 2))
+        err = capfd.readouterr().err
+        assert said in err if said else not err
+
+
+def test_more_processes_than_cores_is_said(capsys, monkeypatch):
+    monkeypatch.setattr(progress, "_said", set())
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "32")
+    for _ in range(2):
+        torch_xla.core.xla_model.xla_device()
+    assert capsys.readouterr().err.count("found 32 processes on this machine, expected at most 2") == 1
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    monkeypatch.setattr(progress, "_said", set())
+    torch_xla.core.xla_model.xla_device()
+    assert not capsys.readouterr().err

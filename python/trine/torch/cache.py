@@ -1,11 +1,13 @@
 """Programs of whole graphs, kept from one process to the next in the compile cache that `trine cache` shows.
 
-The key is everything that decides the program, as text, and the state of the rows. On a terminal each says that it is
-compiled and where it was kept; elsewhere what takes over a second does, and again when a later process finds it.
+The key is everything that decides the program, as text, and the state of the rows. Each says on stderr that it is compiled
+and where it was kept, as Neuron's compiler does: a graph compiled again and again is what makes a program slow. What took over
+a second says so again when a later process finds it. `-q` in NEURON_CC_FLAGS silences it.
 """
 
 import collections
 import json
+import os
 import sys
 import time
 
@@ -28,18 +30,20 @@ def get_or_make(name, text, ops, make):
         if entry["took"] >= SLOW:
             say(f"{name}, {ops} ops: found as {short} in {time.perf_counter() - began:.2f} s (made in {entry['took']:.1f} s)")
         return entry["program"]
-    is_shown = sys.stderr.isatty()
-    if is_shown:
-        print(f"compiling {name}, {ops} ops …", end="\r", file=sys.stderr, flush=True)
+    say(f"compiling {name}, {ops} ops …", passing=True)
     program = make()
     took = time.perf_counter() - began
     COUNTS["made"] += 1
     stored = _core.cache_put(text, state, f"torch {name}, {ops} ops", json.dumps({"program": program, "took": took}).encode())
-    if is_shown or took >= SLOW:
-        where = f"cached as {short} (`trine cache ls`)" if stored else "not cached: the cache cannot be written"
-        say(f"{CLEAR if is_shown else ''}compiled {name}, {ops} ops, in {took:.1f} s, {where}")
+    where = f"cached as {short} (`trine cache ls`)" if stored else "not cached"
+    say(f"compiled {name}, {ops} ops, in {took:.1f} s, {where}")
     return json.loads(json.dumps(program))  # the same types whether made or found
 
 
-def say(line):
-    print(line, file=sys.stderr, flush=True)
+def say(line, passing=False):
+    """A line of the compiler's; a passing one is for terminals, where the next takes its place."""
+    if not {"-q", "--quiet"}.isdisjoint(os.environ.get("NEURON_CC_FLAGS", "").split()):
+        return
+    is_terminal = sys.stderr.isatty()
+    if is_terminal or not passing:
+        print(f"{CLEAR if is_terminal else ''}[NeuronCC] {line}", end="\r" if passing else "\n", file=sys.stderr, flush=True)

@@ -13,6 +13,7 @@ from torch._C._distributed_c10d import _create_work_from_future
 from torch.futures import Future
 
 from trine import _torch
+from trine.torch import neuron
 
 
 def _aliased(value):
@@ -113,6 +114,7 @@ for _name in ("reduce_scatter_single_coalesced", "reduce_scatter_tensor_coalesce
 
 def _make(name):
     def make(store, rank, size, timeout):
+        neuron.say_if_crowded()
         return Group(name, dist.ProcessGroupGloo(store, rank, size, timeout=timeout), rank, size)
 
     return make

@@ -4,6 +4,7 @@ Ops run when they are called, so there is nothing to wait for: streams and event
 """
 
 import contextlib
+import os
 
 import torch
 
@@ -35,6 +36,19 @@ def _is_in_bad_fork():
 def device_count():
     """NeuronCores of the chosen instance that this process may use."""
     return _torch.device_count()
+
+
+def say_if_crowded():
+    """Processes that torchrun started on this machine and that no core is left for: said once, by the first of them."""
+    started, cores = int(os.environ.get("LOCAL_WORLD_SIZE", 1)), device_count()
+    if started > cores and os.environ.get("LOCAL_RANK", "0") == "0":
+        from trine import progress
+
+        progress.say_once(
+            f"found {started} processes on this machine, expected at most {cores}, the NeuronCores that each may use: cores are "
+            f"shared here, which the Neuron runtime refuses; start fewer (--nproc_per_node={cores}) or choose a larger instance "
+            "(TRINE_INSTANCE, `trine use`)"
+        )
 
 
 def current_device():

@@ -1,9 +1,11 @@
-// The compile cache for Python: get and put by a key of text. A cache that cannot be used is one that holds nothing.
+// The compile cache for Python: get and put by a key of text. A cache that cannot be used is one that holds nothing;
+// trine.progress says so once.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
 #include <cstdlib>
 
+#include "api/python/trouble.h"
 #include "compile/cache/cache.h"
 
 namespace nb = nanobind;
@@ -26,14 +28,19 @@ nb::object cache_get(const std::string& graph, const std::string& state) {
     auto cache = TRY(open_cache());
     return cache.get(key_of(graph, state, ""));
   }();
+  if (!found && found.error().code != Code::not_found) api::tell_trouble(found.error().text());
   return found ? nb::object(nb::bytes(found->data(), found->size())) : nb::none();
 }
 
 bool cache_put(const std::string& graph, const std::string& state, const std::string& about, const nb::bytes& bytes) {
   const std::string copy(bytes.c_str(), bytes.size());
-  nb::gil_scoped_release released;
-  auto cache = open_cache();
-  return cache && cache->put(key_of(graph, state, about), copy);
+  const Result<void> done = [&]() -> Result<void> {
+    nb::gil_scoped_release released;
+    auto cache = TRY(open_cache());
+    return cache.put(key_of(graph, state, about), copy);
+  }();
+  if (!done) api::tell_trouble(done.error().text());
+  return bool(done);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "api/device.h"
 #include "api/python/arrays.h"
 #include "api/python/raise.h"
+#include "api/python/trouble.h"
 #include "compile/device/device.h"
 
 namespace nb = nanobind;
@@ -110,6 +111,7 @@ void bind_device(nb::module_& m) {
           nb::gil_scoped_release unlocked;
           return api::compile_for_device(bytes, c, {auto_cast, auto_cast_type, std::move(weights)});
         }();
+        if (result && !result->cached().trouble.empty()) api::tell_trouble(result->cached().trouble);
         return or_raise(std::move(result));
       },
       "artifact"_a, "chip"_a, "auto_cast"_a = "none", "auto_cast_type"_a = "bf16", "weights"_a = std::vector<int64_t>(),

@@ -8,9 +8,11 @@
 #include "api/torch/aten.h"
 
 #include "api/executable.h"
+#include "api/machine.h"
 #include "api/torch/backend.h"
 #include "api/torch/devices.h"
 #include "api/torch/types.h"
+#include "base/text.h"
 #include "run/drivers/native/direct.h"
 
 namespace trine::api::neuron {
@@ -21,6 +23,14 @@ at::ScalarType torch_type(Dtype dtype) {
   for (const auto& [ours, theirs] : kTypes)
     if (ours == dtype) return theirs;
   TORCH_CHECK(false, "a traced program gives ", row(dtype).name, ", which torch has no dtype for");
+}
+
+constexpr std::string_view kAnyBatch = "any batch";
+
+// The chip of the machine that is meant; empty where none can be had.
+std::string chip_here() {
+  const auto machine = api::choose_machine({});
+  return machine ? machine->chip().name : "";
 }
 
 // Packed forms of a weight, for as long as it is the same bytes.
@@ -45,6 +55,9 @@ struct ScriptProgram final : ::torch::CustomClassHolder {
   }
   ScriptProgram(ExecutablePtr loaded, bool any) : any_batch(any) { set(std::move(loaded)); }
 
+  // What is kept beside the program: the chip it was compiled for, and `any batch`.
+  std::string extra() const { return cat(chip_here(), any_batch ? cat("\n", kAnyBatch) : ""); }
+
   void set(ExecutablePtr given) {
     executable = std::move(given);
     auto made = run::DirectProgram::make(executable->plan);
@@ -61,13 +74,20 @@ struct ScriptProgram final : ::torch::CustomClassHolder {
 
 using ProgramPtr = c10::intrusive_ptr<ScriptProgram>;
 
-constexpr std::string_view kAnyBatch = "any batch";
-
 ProgramPtr load_program(const std::string& bytes) {
   auto loaded = api::load(bytes);
   TORCH_CHECK(loaded, "a saved trace is damaged, or of another version: ", loaded ? "" : loaded.error().text(),
               "; trace the model again and save it with torch.jit.save");
-  return c10::make_intrusive<ScriptProgram>(loaded->executable, loaded->extra == kAnyBatch);
+  std::string_view chip = loaded->extra;
+  const bool any_batch = chip.ends_with(kAnyBatch);
+  if (any_batch) chip.remove_suffix(kAnyBatch.size());
+  chip = trim(chip);
+  const std::string here = chip_here();
+  if (!chip.empty() && !here.empty() && chip != here)
+    TORCH_WARN("torch.jit.load: found a trace for ", chip, ", expected one for ", here,
+               ", the chip of this machine; it is compiled again. Trace it there, or choose its instance "
+               "(TRINE_INSTANCE, `trine use`)");
+  return c10::make_intrusive<ScriptProgram>(loaded->executable, any_batch);
 }
 
 // For constant_pad_nd: rows after the last, in the first dim.
@@ -153,9 +173,8 @@ TORCH_LIBRARY(neuron, m) {
       .def("text", [](const ProgramPtr& p) { return p->executable->artifact(); })
       .def("batch", [](const ProgramPtr& p, int64_t weights) { return traced_batch(p, size_t(weights)); })
       .def("take_any_batch", [](const ProgramPtr& p) { p->any_batch = true; })
-      .def_pickle(
-          [](const ProgramPtr& p) -> std::string { return api::save(*p->executable, p->any_batch ? kAnyBatch : ""); },
-          [](std::string bytes) -> ProgramPtr { return load_program(bytes); });
+      .def_pickle([](const ProgramPtr& p) -> std::string { return api::save(*p->executable, p->extra()); },
+                  [](std::string bytes) -> ProgramPtr { return load_program(bytes); });
   m.def("run(__torch__.torch.classes.neuron.Program program, Tensor[] weights, Tensor[] inputs) -> Tensor[]",
         run_program);
 }

@@ -8,13 +8,14 @@ import concurrent.futures
 import io
 import os
 import re
+import time
 import warnings
 import zipfile
 
 import torch
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from trine.torch import export
+from trine.torch import cache, export
 from trine.torch.build import Unsupported
 from trine.torch.emit import supports
 
@@ -38,6 +39,7 @@ def trace(func, example_inputs, compiler_workdir=None, compiler_args=None, **_):
 
     compiler_args: neuronx-cc's, of which `--auto-cast` and `--auto-cast-type` change values.
     """
+    began = time.perf_counter()
     exported = _exported(func, example_inputs)
     refused = sorted({str(n.target) for n in exported.graph.nodes if not supports(n)})
     if refused:
@@ -49,7 +51,10 @@ def trace(func, example_inputs, compiler_workdir=None, compiler_args=None, **_):
     flags = compiler_args if isinstance(compiler_args, str) else " ".join(map(str, compiler_args or ()))
     traced = _Traced(text, flags, weights, spec)
     make = _quietly(lambda: torch.jit.trace(traced, _inputs(example_inputs), check_trace=False, strict=False))
-    return make()
+    made = make()
+    ops = sum(n.op == "call_function" for n in exported.graph.nodes)
+    cache.say(f"compiled trace, {ops} ops, in {time.perf_counter() - began:.1f} s, kept in the trace")
+    return made
 
 
 def _program(exported):

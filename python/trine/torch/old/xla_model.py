@@ -7,6 +7,7 @@ import torch
 from torch.utils._pytree import tree_map
 
 from trine import _torch
+from trine.torch.neuron import say_if_crowded
 
 REDUCE_SUM, REDUCE_MUL, REDUCE_MIN, REDUCE_MAX, REDUCE_AND, REDUCE_OR = "sum", "mul", "min", "max", "and", "or"
 _closures = []
@@ -14,6 +15,7 @@ _closures = []
 
 def xla_device(n=None, devkind=None):
     """The device of this process, or number n."""
+    say_if_crowded()
     return torch.device("xla", get_local_ordinal() % max(torch.neuron.device_count(), 1) if n is None else n)
 
 
