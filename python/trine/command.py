@@ -5,8 +5,10 @@ stdout, everything else to stderr.
 """
 
 import importlib
+import importlib.metadata
 import json
 import os
+import re
 import sys
 
 OK, CHECK_FAILED, USAGE, UNSUPPORTED, OUT_OF_MEMORY, OUTSIDE, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
@@ -40,6 +42,17 @@ class Asked:
             raise AttributeError(f"trine {self.command} has no option --{name.replace('_', '-')}") from None
 
 
+def missing(name):
+    """What to do about a module that is not there: the version Trine asks for, in the Python that runs."""
+    name = name.split(".")[0]
+    try:
+        listed = importlib.metadata.requires("trine") or ()
+    except importlib.metadata.PackageNotFoundError:
+        listed = ()
+    wanted = next((r.split(";")[0].strip() for r in listed if re.match(rf"{re.escape(name)}\b", r)), name)
+    return f"{sys.executable} has no {name}; try  {sys.executable} -m pip install '{wanted}'"
+
+
 def main(text) -> int:
     asked = Asked(text)
     try:
@@ -48,7 +61,7 @@ def main(text) -> int:
         note(f"trine {asked.command}: {e}")
         return e.code
     except ModuleNotFoundError as e:
-        note(f"trine {asked.command}: {sys.executable} has no {e.name}; install it there")
+        note(f"trine {asked.command}: {missing(e.name)}")
         return OUTSIDE
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads on; Python flushes at exit

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 
 #include "base/text.h"
 #include "tools/choose.h"
@@ -21,13 +22,26 @@ fs::path self() {
   return fs::read_symlink("/proc/self/exe", none);
 }
 
-// An installed command's own Python lies beside it or has the version it was built for; a build folder's is the
-// virtual environment in use, or the repository's.
+// The folder under whose name the command was called: an environment's, where the file itself is a link to a build.
+fs::path called_in() {
+  std::string name;
+  std::getline(std::ifstream("/proc/self/cmdline"), name, '\0');
+  if (name.find('/') != std::string::npos) return fs::path(name).parent_path();
+  const std::string path = getenv_or("PATH");
+  for (std::string_view folder : split(path, ':'))
+    if (const fs::path p = fs::path(folder) / name; !name.empty() && access(p.c_str(), X_OK) == 0)
+      return p.parent_path();
+  return self().parent_path();
+}
+
+// The command's own Python, whether or not its environment is activated, lies beside it, or has the version it was
+// built for; a build folder's is the virtual environment in use, or the repository's.
 std::string find_python() {
-  const fs::path bin = self().parent_path();
+  const fs::path bin = self().parent_path(), called = called_in();
   const std::string active = getenv_or("VIRTUAL_ENV"), version = TRINE_PYTHON_VERSION;
   std::vector<fs::path> candidates;
   if (!version.empty()) candidates.push_back(bin / cat("python", version));
+  if (fs::exists(called.parent_path() / "pyvenv.cfg")) candidates.push_back(called / "python");
   if (!active.empty()) candidates.push_back(fs::path(active) / "bin/python");
   if (version.empty()) candidates.push_back(bin.parent_path() / ".venv/bin/python");
   for (const fs::path& p : candidates)
