@@ -62,9 +62,9 @@ constexpr Target kTargets[] = {
     {"Schur", op::schur},
     {"Svd", op::svd, svd_attrs},
     {"Tridiagonal", op::tridiagonal, tridiagonal_attrs},
+    {"TridiagonalSolve", op::tridiagonal_solve, tridiagonal_solve_attrs},
 };
 
-    {"TridiagonalSolve", op::tridiagonal_solve, tridiagonal_solve_attrs},
 // Targets that say where or how a value is kept, and leave it as it is.
 constexpr std::string_view kPassing[] = {
     "InspectSharding",      "LayoutConstraint",     "MoveToDevice", "MoveToHost", "Pin",

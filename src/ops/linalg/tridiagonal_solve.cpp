@@ -5,7 +5,7 @@
 #include <array>
 #include <limits>
 
-#include "ops/matrix.h"
+#include "ops/linalg/matrix.h"
 
 namespace trine::ops {
 
