@@ -177,6 +177,8 @@ def page():
     yield "## Errors"
     yield ""
     yield "Every illegal use is one exception, `trine.NkiError`, with `code`, `rule`, `file`, `line`, `found`, `expected`, `fix`."
+    yield "What no result depends on is a warning: two cores that store the same bytes to one place, and memory that is read, that"
+    yield "nobody wrote and whose value changes no result (the kernel is run again with other values there)."
     yield ""
     yield "| code | rule |"
     yield "|---|---|"

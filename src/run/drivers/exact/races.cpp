@@ -135,21 +135,21 @@ bool Races::may_agree(const Clash& c) const {
          core(c.earlier) != core(c.later);
 }
 
-void Races::note_place() {
+void Races::note_target() {
   const arch::Tile& t = *tile_;
   const int64_t last = (t.partitions - 1) * t.row_stride;
   const auto begin = static_cast<size_t>(std::max<int64_t>(t.offset + t.low + std::min<int64_t>(last, 0), 0));
   const arch::Memory& m = machine_.hbm_of(t.tensor);
   const size_t end = std::min(static_cast<size_t>(t.offset + t.high + std::max<int64_t>(last, 0)), m.size);
-  place_ = {m.bytes + begin, {m.bytes + begin, m.bytes + std::max(begin, end)}, {}};
-  place_.written.assign(place_.bytes.size(), true);
-  if (m.complete || m.written.all(begin, place_.bytes.size())) return;
-  for (size_t i = 0; i < place_.bytes.size(); ++i) place_.written[i] = m.written.all(begin + i, 1);
+  target_ = {m.bytes + begin, {m.bytes + begin, m.bytes + std::max(begin, end)}, {}};
+  target_.written.assign(target_.bytes.size(), true);
+  if (m.complete || m.written.all(begin, target_.bytes.size())) return;
+  for (size_t i = 0; i < target_.bytes.size(); ++i) target_.written[i] = m.written.all(begin + i, 1);
 }
 
 void Races::compare() {
   bool same = true;
-  for (size_t i = 0; same && i < place_.bytes.size(); ++i) same = !place_.written[i] || place_.at[i] == place_.bytes[i];
+  for (size_t i = 0; same && i < target_.bytes.size(); ++i) same = !target_.written[i] || target_.at[i] == target_.bytes[i];
   for (const Pair& pair : rivals_) {
     const auto found = agreeing_.find(pair);
     if (same || found == agreeing_.end()) continue;
@@ -183,7 +183,7 @@ void Races::report(const Clash& c) {
   const Pair pair = std::minmax(c.earlier.site, c.later.site);
   if (known_.contains(pair)) return;
   if (may_agree(c)) {
-    if (rivals_.empty()) note_place();
+    if (rivals_.empty()) note_target();
     if (std::find(rivals_.begin(), rivals_.end(), pair) == rivals_.end()) rivals_.push_back(pair);
     if (!agreeing_.contains(pair)) agreeing_.emplace(pair, finding_of(c));
     return;

@@ -44,7 +44,7 @@ class Races {
   void report(const Clash& c);
   Finding finding_of(const Clash& c) const;
   bool may_agree(const Clash& c) const;
-  void note_place();
+  void note_target();
   void compare();
   bool is_about(const Finding& f, uint32_t tensor) const;
   void describe(const Clash& c, Finding& f) const;
@@ -67,14 +67,14 @@ class Races {
   uint32_t tensor_ = 0;
   const arch::Tile* tile_ = nullptr;
   // Two cores write one place of HBM with no order between them: no race where both write the same bytes.
-  struct Place {  // what it held before the second wrote
+  struct Target {  // what it held before the second wrote
     std::byte* at = nullptr;
     std::vector<std::byte> bytes = {};
     std::vector<bool> written = {};
   };
   std::map<Pair, Finding> agreeing_;  // so far
   std::vector<Pair> rivals_;          // of the instruction at hand
-  Place place_;
+  Target target_;
 };
 
 }  // namespace trine::run
