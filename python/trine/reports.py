@@ -4,9 +4,11 @@ The numbers and the text are C++'s (run/report/report.h); this object gives them
 """
 
 import dataclasses
+import functools
 import html
 import inspect
 import json
+import linecache
 import os
 import sys
 import tempfile
@@ -14,7 +16,10 @@ import tempfile
 from trine import _core, progress
 from trine.nki import arrays, dtypes, machine
 from trine.nki.kernel import Kernel, jit
+from trine.nki.text import aligned, byte_count, duration
 from trine.nki.trace import error
+
+LINES_SHOWN = 6
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,12 +39,13 @@ class Report:
     Prints as text. The numbers are attributes: time_ns and band (low, high), bound, engines (each with busy_ns and waits),
     flops, mfu, mbu, hbm_read_bytes, hbm_write_bytes, sbuf_read_bytes, sbuf_write_bytes, psum_read_bytes, psum_write_bytes,
     spill_save_bytes, spill_reload_bytes, sbuf_peak_bytes, psum_peak_bytes, energy_j, cost_usd, cost (by way to rent),
-    messages, instance, chip and program.
+    messages, instance, chip and program. Of a kernel also `lines`: what each source line asks of the machine.
     """
 
-    def __init__(self, timed, program, instance, messages=(), whole=None):
-        """`timed`, `program`: the one, or the longest of several, of which `whole` are the numbers."""
-        self._timed, self.program = timed, program
+    def __init__(self, timed, program, instance, messages=(), whole=None, files=None):
+        """`timed`, `program`: the one, or the longest of several, of which `whole` are the numbers. `files`: a kernel's
+        source files, by their names in the program."""
+        self._timed, self.program, self._files = timed, program, files
         self._numbers = n = whole or timed.report()
         self.messages = [*messages, *n["notes"]]
         self._in_parts = whole is not None
@@ -78,9 +84,22 @@ class Report:
         """What each engine waits for, in ns, longest first."""
         return {name: e.waits for name, e in self.engines.items()}
 
+    @functools.cached_property
+    def lines(self) -> list:
+        """Of each line of a kernel, the longest first: file, line, count (instructions), busy_ns by unit, waited_ns,
+        hbm_read_bytes, hbm_write_bytes, spill_save_bytes, spill_reload_bytes."""
+        return self._timed.line_totals(self.program) if self._files is not None else []
+
+    def source(self, line) -> str:
+        """The text of one of `lines`."""
+        return linecache.getline((self._files or {}).get(line["file"], line["file"]), line["line"]).strip()
+
+    def numbers(self) -> dict:
+        return {**self._numbers, "messages": self.messages, **({"lines": self.lines} if self.lines else {})}
+
     def to_json(self) -> str:
         """All numbers and messages as one JSON object, with a version."""
-        return json.dumps({"version": 1, **self._numbers, "messages": self.messages})
+        return json.dumps({"version": 1, **self.numbers()})
 
     def trace(self, path):
         """Writes every instruction's time as .json or .json.gz, which Perfetto opens."""
@@ -111,7 +130,23 @@ class Report:
         notes = "".join(f"  note      {m}\n" for m in self.messages if m not in text)
         if self._in_parts:
             notes = f"  in all    {self.time_ns / 1000:,.1f} µs on the chip; above is the longest part\n" + notes
-        return text.rstrip("\n") + ("\n" + notes.rstrip("\n") if notes else "")
+        return text.rstrip("\n") + ("\n" + notes.rstrip("\n") if notes else "") + self._line_text()
+
+    def _line_text(self):
+        """A kernel's spill, and its lines: how long each keeps the unit that it keeps longest."""
+        if not self.lines:
+            return ""
+        saved, reloaded = self.spill_save_bytes, self.spill_reload_bytes
+        spill = f"{byte_count(saved)} saved, {byte_count(reloaded)} reloaded" if saved or reloaded else "none"
+        rows = []
+        for line in self.lines[:LINES_SHOWN]:
+            unit, busy = max(line["busy_ns"].items(), key=lambda kv: kv[1])
+            spilled = line["spill_save_bytes"] + line["spill_reload_bytes"]
+            rows.append([f"  {line['file']}:{line['line']}", f"{line['count']:,}×", duration(busy), unit,
+                         self.source(line)[:60] + (f"  ({byte_count(spilled)} of it spill)" if spilled else "")])  # fmt: skip
+        more = len(self.lines) - LINES_SHOWN
+        rest = f"\n  … and {more} lines that take less" if more > 0 else ""
+        return f"\n  spill     {spill}\n\n{aligned(rows, right=(1, 2))}{rest}"
 
     def __repr__(self):
         return f"<Report {self.program.name} on {self.instance}: {self.time_ns / 1000:.1f} µs, bound by {self.bound}>"
@@ -275,4 +310,4 @@ def report(kernel, *args, instance=None, dtype="float32", **kwargs) -> Report:
         return _report_torch(kernel, args, kwargs, instance, **chosen)
     compiled, _, instance = compile_for(kernel, args, _with_dtype(kernel, dtype, kwargs), instance, dtype)
     timed = _core.time(compiled.program, instance)
-    return Report(timed, compiled.program, instance, compiled.messages)
+    return Report(timed, compiled.program, instance, compiled.messages, files=compiled.files)

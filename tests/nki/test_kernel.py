@@ -1,5 +1,6 @@
 """@nki.jit itself: arguments, results, the cache, targets, launches on two cores, schedules, printing."""
 
+import json
 from dataclasses import dataclass
 
 import numpy as np
@@ -422,3 +423,30 @@ def test_a_plain_value_in_a_dataclass_is_a_field():
         return add.fn(a, a) if sizes.scale is None else add.fn(a, a[0:1, :].broadcast(0, sizes.rows))
 
     assert kernel(ones(), Sizes(4))[0, 0] == 2
+
+
+@nki.jit
+def held_too_long(a):
+    out = nl.ndarray(a.shape[1:], a.dtype, buffer=nl.shared_hbm)
+    held = [nl.exp(nl.load(a[i])) for i in range(a.shape[0])]
+    total = nl.zeros(a.shape[1:], nl.float32)
+    for tile in held + held:
+        nisa.tensor_tensor(dst=total, data1=total, data2=tile, op=nl.add)
+    nl.store(out, total)
+    return out
+
+
+def test_the_lines_of_a_report_add_up():
+    report = trine.report(held_too_long, ((8, 128, 8192), "float32"), instance="trn2.3xlarge")
+    total = {key: sum(line[key] for line in report.lines) for key in report.lines[0] if key.endswith("_bytes")}
+    assert total["spill_save_bytes"] == report.spill_save_bytes > 0
+    assert total["spill_reload_bytes"] == report.spill_reload_bytes > 0
+    assert total["hbm_read_bytes"] == report.hbm_read_bytes and total["hbm_write_bytes"] == report.hbm_write_bytes
+    vector = sum(line["busy_ns"].get("vector", 0) for line in report.lines)
+    assert vector == pytest.approx(report.engines["vector"].busy_ns, rel=1e-6)
+    longest = [max(line["busy_ns"].values()) for line in report.lines]
+    assert longest == sorted(longest, reverse=True)
+    spilled = next(line for line in report.lines if line["spill_save_bytes"])
+    assert report.source(spilled).startswith("held = [")
+    assert "MB of it spill)" in str(report) and "spill     16.8 MB saved, 25.2 MB reloaded" in str(report)
+    assert json.loads(report.to_json())["lines"] == report.lines

@@ -16,10 +16,11 @@ import numpy as np
 
 from trine import _core
 from trine.command import CHECK_FAILED, OK, OUT_OF_MEMORY, OUTSIDE, UNSUPPORTED, USAGE, Stop, note
-from trine.nki import arrays, dtypes, machine
+from trine.nki import arrays, compare, dtypes, machine, tune
 from trine.nki.errors import NkiError
 from trine.nki.kernel import Kernel, jit
 from trine.nki.kernel import run as run_kernel
+from trine.nki.text import aligned, duration
 
 CAPACITY = ("NKI019", "NKI030")  # codes of what does not fit
 
@@ -72,8 +73,8 @@ def read_shape(text, dtype):
     return arrays.ShapeDtype(shape, read_dtype(own) if own else dtype)
 
 
-def read_arguments(kernel, asked):
-    """Keyword arguments of the kernel, from --shapes and --arg."""
+def read_arguments(kernel, asked, chosen=()):
+    """Keyword arguments of the kernel, from --shapes and --arg; those `chosen` come from --tune."""
     names = list(inspect.signature(kernel.fn).parameters)
     dtype, given = read_dtype(asked.dtype), {}
     for at, part in enumerate(p for p in (asked.shapes or "").split(",") if p):
@@ -98,7 +99,7 @@ def read_arguments(kernel, asked):
             near = difflib.get_close_matches(name, names, 1, 0)
             raise Stop(USAGE, f"{kernel.__name__} has no parameter {name}" + (f"; nearest: {near[0]}" if near else ""))
     lacking = [n for n, p in inspect.signature(kernel.fn).parameters.items()
-               if n not in given and p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]  # fmt: skip
+               if n not in given and n not in chosen and p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]  # fmt: skip
     if lacking:
         raise Stop(USAGE, f"{kernel.__name__} needs {', '.join(lacking)}: --shapes {lacking[0]}=128x512 for an array, "
                           f"--arg {lacking[0]}=VALUE for the rest")  # fmt: skip
@@ -161,13 +162,6 @@ def show_values(kernel, given, asked, instance):
     return rows
 
 
-def duration(ns):
-    for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
-        if ns >= size:
-            return f"{ns / size:.4g} {unit}"
-    return f"{ns:.0f} ns"
-
-
 def sweep(kernel, given):
     """One row per instance that has NeuronCores for NKI; programs are compiled once per chip."""
     from trine.reports import report
@@ -199,9 +193,7 @@ def sweep_table(kernel, rows):
         cost = "–" if r["cost_usd"] is None else f"{1e6 * r['cost_usd']:.4g}"
         table.append([r["instance"], duration(r["time_ns"]), f"{duration(low)} – {duration(high)}", r["bound"],
                       f"{r['mfu_pct']:.1f} %", f"{r['mbu_pct']:.1f} %", cost, f"{r['energy_j']:.3g}"])  # fmt: skip
-    widths = [max(len(row[c]) for row in table) for c in range(len(table[0]))]
-    lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths)).rstrip() for row in table]
-    return f"{kernel.__name__} on one core of each\n\n" + "\n".join(lines)
+    return f"{kernel.__name__} on one core of each\n\n" + aligned(table)
 
 
 def one(kernel, given, asked, instance, out):
@@ -221,10 +213,19 @@ def one(kernel, given, asked, instance, out):
     return f"{made}\n\n{why}"
 
 
-def answer(kernel, asked) -> int:
-    given = read_arguments(kernel, asked)
+def answer(kernel, asked, other=None) -> int:
+    given = read_arguments(kernel, asked, [t.partition("=")[0] for t in asked.tune])
     out = {"version": 1, "report": "nki", "kernel": kernel.__name__}
     instance = read_instance(kernel, asked.instance)
+    if asked.tune or other:
+        if asked.tune:
+            made, text, code = tune.tuned(kernel, tune.read_choices(kernel, asked.tune, given), given, instance)
+        else:
+            read_arguments(other, asked)
+            data = random_arrays(given, asked.seed) if asked.values else None
+            made, text, code = compare.compared([kernel, other], asked.words, given, instance, data, run_kernel)
+        print(json.dumps(out | {"tune" if asked.tune else "compare": made}, indent=2) if asked.json else text)
+        return code
     if asked.values:
         out["values"] = show_values(kernel, given, asked, instance)
     if asked.sweep:
@@ -249,9 +250,14 @@ def run(asked) -> int:
     try:
         if asked.sweep and (asked.trace or asked.picture or asked.instance):
             raise Stop(USAGE, "--sweep is over all instances; --instance, --trace and --picture are for one")
-        kernel = load_kernel(asked.words[0])
-        kernel = read_grid(kernel, asked.grid)
-        return answer(kernel, asked)
+        modes = [f"--{w}" for w in ("compare", "tune", "sweep") if getattr(asked, w)]
+        if len(modes) > 1 or (modes and modes != ["--sweep"] and (asked.trace or asked.picture)):
+            raise Stop(USAGE, f"found {' and '.join(modes)}, expected one of them, without --trace and --picture")
+        if len(asked.words) != (2 if asked.compare else 1):
+            raise Stop(USAGE, f"found {len(asked.words)} kernels, expected FILE.py::KERNEL, and two of them with --compare")
+        kernel = read_grid(load_kernel(asked.words[0]), asked.grid)
+        other = read_grid(load_kernel(asked.words[1]), asked.grid) if asked.compare else None
+        return answer(kernel, asked, other)
     except NkiError as e:
         note(located(e, kernel))
         at_run_time = e.code >= "NKI040" and e.code != "NKI049"

@@ -9,6 +9,7 @@
 #include "run/accuracy/bands.h"
 #include "run/drivers/timed/timed.h"
 #include "run/profile/line_times.h"
+#include "run/report/lines.h"
 #include "run/report/sum.h"
 
 namespace nb = nanobind;
@@ -63,6 +64,13 @@ nb::list events(const Timed& t) {
   return out;
 }
 
+nb::object line_totals(const Timed& t, const arch::Program& program) {
+  const arch::Instance& instance = *or_raise(arch::find_instance(t.result.report.instance));
+  Json out = Json::array();
+  for (const run::LineTotal& line : run::line_totals(program, *instance.chip, t.result.timing)) out.push(line.json());
+  return nb::module_::import_("json").attr("loads")(out.text());
+}
+
 nb::list findings(const Timed& t) {
   nb::list out;
   for (const run::Finding& f : t.result.findings) out.append(nb::str(f.text().c_str()));
@@ -87,6 +95,8 @@ void bind_time(nb::module_& m) {
           "lines",
           [](const Timed& t) { return nb::module_::import_("json").attr("loads")(t.lines.empty() ? "[]" : t.lines); },
           "of each source line: when its last instruction ends and how busy it keeps the engines; where asked for")
+      .def("line_totals", line_totals, nb::arg("program"),
+           "of each source line of the program that was timed: instructions, busy and waiting time, HBM traffic, spill")
       .def_ro("scratch_peak_bytes", &Timed::scratch_peak, "of HBM, in use at once; with the lines")
       .def_prop_ro(
           "counted", [](const Timed& t) { return t.result.report; }, "the report, to be added to others")

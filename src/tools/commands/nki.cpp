@@ -15,6 +15,10 @@ constexpr Option kOptions[] = {
     kInstance,
     {"--all", "", "", "every piece of advice, not only the first three"},
     {"--sweep", "", "", "a table over all instances"},
+    {"--compare", "", "", "two kernels, before and after: numbers and lines side by side; with --values results too"},
+    {"--tune", "", "NAME=V,V,…",
+     "time every combination of these parameters, the quickest first; NAME alone: around its default",
+     Values().repeated()},
     {"--values", "", "", "run it on random inputs too, which finds what only shows when it runs"},
     {"--seed", "", "N", "of the random inputs", whole().otherwise("0")},
     {"--trace", "", "FILE", "write every instruction's time as .json or .json.gz, which Perfetto opens",
@@ -28,14 +32,16 @@ constexpr Option kOptions[] = {
 extern const Command command_nki{
     .name = "nki",
     .summary = "an NKI kernel's time on an instance, and what bounds it, from shapes alone",
-    .words = "FILE.py::KERNEL",
+    .words = "FILE.py::KERNEL [FILE.py::KERNEL]",
     .words_min = 1,
-    .words_max = 1,
+    .words_max = 2,
     .word = file(".py"),
     .details = "The kernel's name may be left out where the file has one. docs/nki.md lists what of NKI there is.",
     .examples =
         "trine nki matmul.py::kernel --shapes lhsT=2048x1024,rhs=2048x2048 --dtype bfloat16 --instance trn2.3xlarge\n"
-        "trine nki softmax.py --shapes x=4096x512 --arg axis=-1 --sweep",
+        "trine nki softmax.py --shapes x=4096x512 --arg axis=-1 --sweep\n"
+        "trine nki softmax.py --shapes x=4096x512 --tune tile=128,256,512 --tune buffers\n"
+        "trine nki --compare old.py::kernel new.py::kernel --shapes x=4096x512 --values",
     .options = kOptions,
     .python = "trine.nki.command",
 };
