@@ -149,7 +149,8 @@ void Races::note_target() {
 
 void Races::compare() {
   bool same = true;
-  for (size_t i = 0; same && i < target_.bytes.size(); ++i) same = !target_.written[i] || target_.at[i] == target_.bytes[i];
+  for (size_t i = 0; same && i < target_.bytes.size(); ++i)
+    same = !target_.written[i] || target_.at[i] == target_.bytes[i];
   for (const Pair& pair : rivals_) {
     const auto found = agreeing_.find(pair);
     if (same || found == agreeing_.end()) continue;
