@@ -6,6 +6,7 @@ face to it and holds no computation of its own.
 """
 
 import importlib
+import importlib.util
 
 from trine import _core
 
@@ -16,7 +17,18 @@ _LAZY = {"report": "trine.reports", "Report": "trine.reports", "explain": "trine
          "Exact": "trine.exact", "NkiError": "trine.nki.errors"}  # fmt: skip
 
 
+_PARTS = {"models": "numpy", "nki": "numpy", "jax": "jax", "torch": "torch"}  # packages, and what each needs
+__all__ = [*_LAZY]
+
+
 def __getattr__(name):
     if name in _LAZY:
         return getattr(importlib.import_module(_LAZY[name]), name)
+    if name in _PARTS:
+        return importlib.import_module(f"trine.{name}")
     raise AttributeError(f"module 'trine' has no attribute '{name}'")
+
+
+def __dir__():
+    parts = [part for part, needs in _PARTS.items() if importlib.util.find_spec(needs)]
+    return sorted([*_LAZY, *parts, "__doc__", "__version__"])
