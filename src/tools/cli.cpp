@@ -66,6 +66,13 @@ Error unknown_command(std::string_view name) {
                                    " (trine --help lists all)"));
 }
 
+std::string aliases_text() {
+  std::string out;
+  for (const Command* c : commands())
+    if (!c->alias.empty()) out += cat(out.empty() ? "" : " ", "`", c->alias, "` is `trine ", c->name, "`.");
+  return out;
+}
+
 std::string general_help() {
   std::string out =
       "trine: the Trainium stack on an ordinary machine\n\n"
@@ -73,8 +80,7 @@ std::string general_help() {
   std::vector<std::vector<std::string>> rows;
   for (const Command* c : commands()) rows.push_back({cat("  ", c->name), std::string(c->summary)});
   out += columns(rows, "00");
-  return out +
-         "\n`trine COMMAND --help` explains one; `trine --version` names this build. Any neuron-X is `trine X`.\n";
+  return cat(out, "\n`trine COMMAND --help` explains one; `trine --version` names this build. ", aliases_text(), "\n");
 }
 
 std::string usage(const Command& command) {

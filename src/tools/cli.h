@@ -60,6 +60,7 @@ std::string markdown(const std::vector<std::vector<std::string>>& rows);  // a t
 Json report(std::string_view kind);  // {"version": 1, "report": kind}; add the rest
 
 std::string general_help();
+std::string aliases_text();  // "`neuron-ls` is `trine ls`."
 std::string help(const Command& command);
 std::string usage(const Command& command);  // "trine ls [OPTION...]"
 int run_command_line(std::string_view program, std::span<const std::string> typed);

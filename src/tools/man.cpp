@@ -90,7 +90,8 @@ std::string general_man_page() {
   out += roff(
       "Compiles programs of PyTorch, JAX, ONNX and NKI to NeuronCore instructions, and gives their values, time and "
       "cost\nwithout the chip. Reports go to stdout, everything else to stderr; every report has --json with a version "
-      "field.\nAny neuron-X is `trine X`. `trine help COMMAND` and trine-COMMAND(1) explain one.\n");
+      "field.\n");
+  out += roff(cat(aliases_text(), " `trine help COMMAND` and trine-COMMAND(1) explain one.\n"));
   out += ".SH COMMANDS\n";
   for (const Command* c : commands()) out += row(cat("\\fBtrine\\-", roff(c->name), "\\fR(1)"), c->summary);
   out += cat(".SH EXIT STATUS\n", listed(kExits), ".SH ENVIRONMENT\n", listed(kEnvironment));
