@@ -6,12 +6,18 @@ import sys
 import sysconfig
 
 
-def become_trine(words):
-    """Ends this process in favour of the command's."""
+def find_trine():
+    """The path of the command."""
     scripts = sysconfig.get_path("scripts")
     found = shutil.which("trine", path=scripts) or shutil.which("trine")
     if not found:
         sys.exit(f"there is no trine command in {scripts}, nor on PATH; install trine for {sys.executable}")
+    return found
+
+
+def become_trine(words):
+    """Ends this process in favour of the command's."""
+    found = find_trine()
     os.execv(found, [found, *words])
 
 

@@ -130,8 +130,9 @@ Result<void> write_trn(const Trn& trn, const std::string& path, WeightsIn where)
 
 bool is_trn(const std::string& path) {
   std::shared_ptr<const void> owner;
+  const bool is_named = path.ends_with(".trn") || path.ends_with(".neff");
   const auto file = OpenFile::open(path);
-  const auto bytes = path.ends_with(".trn") && file ? map_file(*file, owner) : Bytes{};
+  const auto bytes = is_named && file ? map_file(*file, owner) : Bytes{};
   return bytes && chars(*bytes).starts_with(arch::kProgramMagic);
 }
 
