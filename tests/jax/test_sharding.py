@@ -199,3 +199,37 @@ print(json.dumps(taken))
 def test_moved_between_orders_of_devices_and_given_away():
     said = run(["-W", "ignore", "-c", MOVED], TRINE_INSTANCE="trn1.32xlarge", NEURON_RT_NUM_CORES="8")
     assert said[-1] == [True, True, False, False, False]
+
+
+# Batches of matrices and of keys stay cut; so do counts that are left unsummed.
+STAY_CUT = """
+import json, jax, jax.numpy as jnp, numpy as np, re
+from jax import lax
+from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
+mesh = jax.make_mesh((4,), ("x",), (AxisType.Auto,), devices=jax.devices()[:4])
+over = NamedSharding(mesh, P("x"))
+def look(f, x):
+    done = jax.jit(f).lower(x).compile()
+    cut = {str(s.spec) for s in jax.tree.leaves(done.output_shardings)}
+    return sorted(cut), re.findall("all-gather|all-reduce|all-to-all|dynamic-slice", done.as_text())
+a = jax.device_put(np.eye(6, dtype=np.float32) * np.arange(1, 5, dtype=np.float32)[:, None, None], over)
+rules = dict(
+    eigh=jnp.linalg.eigh, qr=jnp.linalg.qr, hessenberg=lax.linalg.hessenberg, svd=jnp.linalg.svd, lu=lax.linalg.lu,
+    eig=jnp.linalg.eigvals, schur=lax.linalg.schur, tridiagonal=lax.linalg.tridiagonal,
+    solve=lambda x: lax.linalg.tridiagonal_solve(x[..., 0], x[..., 0] + 2, x[..., 0], x))
+seen = {name: look(f, a) for name, f in rules.items()}
+seeds = jax.device_put(np.arange(8), over)
+seen["key"] = look(jax.vmap(jax.random.key), seeds)
+mesh = jax.make_mesh((4,), ("x",), (AxisType.Explicit,), devices=jax.devices()[:4])
+with jax.set_mesh(mesh):
+    count = jax.jit(lambda v: jnp.bincount(v, length=3, out_sharding=P(unreduced={"x"})))
+    counts = count(jax.device_put(np.arange(8) % 3, P("x")))
+    parts = [np.asarray(s.data).tolist() for s in counts.addressable_shards]
+print(json.dumps([seen, parts]))
+"""
+
+
+def test_batches_stay_cut():
+    seen, parts = run(["-c", STAY_CUT], TRINE_INSTANCE="trn1.32xlarge")[-1]
+    assert seen == {name: [["P('x',)"], []] for name in seen}
+    assert parts == [[1, 1, 0], [1, 0, 1], [0, 1, 1], [1, 1, 0]]

@@ -8,6 +8,7 @@
 
 #include "ir/op_ids.h"
 #include "ops/identity.h"
+#include "ops/custom_call.h"
 #include "ops/op.h"
 
 namespace trine::compile {
@@ -202,9 +203,16 @@ OpRule sort(const Node& node) {
   return alike(node, [&](size_t d) { return int64_t(d) != node.attrs.integer("dimension"); });
 }
 
-OpRule but_last(const Node& node, size_t last) {
-  const size_t rank = node.types[0].dims.size();
-  return alike(node, [&](size_t d) { return d + last < rank; }, 0);
+// All values share the dims of the first input before its last ones.
+OpRule batched(const Node& node, size_t last) {
+  OpRule rule = blank(node);
+  const Dims& dims = dims_of(node.inputs[0]);
+  for (size_t d = 0; d + last < dims.size(); ++d) {
+    const int f = rule.add(dims[d]);
+    for (auto* values : {&rule.inputs, &rule.results})
+      for (auto& factors : *values) factors[d] = f;
+  }
+  return rule;
 }
 
 // Dims that the box covers whole are cut alike; the box's starts there are 0 for every device.
@@ -247,13 +255,23 @@ OpRule gather(const Node& node) {
   return rule;
 }
 
-// Updates go everywhere, so their own dims are whole; windows that cover a dim are cut with it.
+// Windows that cover a dim are cut with it. Updates go everywhere: of some there is a part of the sum, where what they
+// are added to is nothing; else their own dims are whole.
 OpRule scatter(const Node& node) {
   OpRule rule = blank(node);
   const size_t count = node.inputs.size() / 2;
   const Dims &x = dims_of(node.inputs[0]), &updates = dims_of(node.inputs[count + 1]);
   const ir::Ints& window = node.attrs.ints("update_window_dims");
   const auto windows =
+  const std::string kind(node.attrs.text("kind"));
+  Value into = node.inputs[0];
+  while (into.node->op == op::sharding_constraint) into = into.node->inputs[0];
+  if (count == 1 && node.attrs.ints("input_batching_dims").empty() && ops::is_identity(into, kind)) {
+    const auto of_updates = rest_of(updates.size(), window);
+    const auto of_indices = rest_of(dims_of(node.inputs[1]).size(), {node.attrs.integer("index_vector_dim")});
+    for (size_t i = 0; i < of_updates.size(); ++i)
+      rule.inputs[1][of_indices[i]] = rule.inputs[2][of_updates[i]] = rule.add(updates[of_updates[i]], kind);
+  }
       rest_of(x.size(), node.attrs.ints("inserted_window_dims"), node.attrs.ints("input_batching_dims"));
   for (size_t d = 0; d < x.size(); ++d) {
     const int f = rule.carry(x[d]);
@@ -338,8 +356,8 @@ std::optional<OpRule> rule_of(const Node& node, bool is_manual) {
   if (made != makers().end()) return made->second(node);
   if (const auto found = collective_makers().find(node.op); is_manual && found != collective_makers().end())
     return found->second(node);
-  const ops::Op* op = ops::find_op(node.op);
-  if (op && op->cut.whole_last) return but_last(node, size_t(op->cut.whole_last));
+  const ops::Op* op = node.op == op::custom_call ? ops::called_op(node) : ops::find_op(node.op);
+  if (op && op->cut.whole_last) return batched(node, size_t(op->cut.whole_last));
   if (op && op->kind == ops::OpKind::elementwise && node.regions.empty()) return elementwise(node);
   return std::nullopt;
 }

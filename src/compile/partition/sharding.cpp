@@ -92,11 +92,11 @@ Result<void> Meshes::add_mesh(std::string_view text) {
     if (total > devices_) break;
     c.eat(",");
   }
-  if (axes.empty()) return {};             // one device of all, or said of what runs on each device by itself
-  if (!axes.empty() && total != devices_)  // a mesh without axes is where JAX has scalars: everywhere
+  if (axes.empty() && c.eat(", device_ids=[")) return {};  // one device of all
+  if (total != 1 && total != devices_)                     // of one device: nothing is cut, so it is everywhere
     return fail(Code::unsupported, cat("a mesh of other than the program's ", devices_, " devices: ", text));
   Mesh mesh;
-  if (c.eat(", device_ids=[") && !read_order(c, mesh.order, devices_)) return unreadable(text);
+  if (total == devices_ && c.eat(", device_ids=[") && !read_order(c, mesh.order, devices_)) return unreadable(text);
   int64_t stride = 1;
   for (size_t i = axes.size(); i-- > 0; stride *= axes[i].second) mesh.axes[axes[i].first] = {axes[i].second, stride};
   meshes_.emplace(std::string(trim(text.substr(0, equals))), std::move(mesh));
@@ -164,7 +164,7 @@ Result<Meshes::Parsed> Meshes::parse(std::string_view text, const Dims& dims) co
   if (!c.eat("@")) return unreadable(text);
   const Mesh* mesh = find(c.name());
   if (!mesh) {
-    out.is_single = true;  // a mesh without axes: one device
+    out.is_single = true;
     return out;
   }
   if (!c.eat(",") || !c.eat("[")) return unreadable(text);

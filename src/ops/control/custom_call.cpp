@@ -1,5 +1,7 @@
 // custom_call: a call by name (call_target_name). Known targets are ops of their own here, or pass their inputs on;
 // all others are refused by name. C1: what the op behind the target asks for.
+#include "ops/custom_call.h"
+
 #include <algorithm>
 #include <charconv>
 #include <cstring>
@@ -127,6 +129,11 @@ Result<void> eval(const Eval& e) {
 }  // namespace
 
 extern const Op op_custom_call{.name = "custom_call",
+const Op* called_op(const ir::Node& node) {
+  const Target* target = find_target(node.attrs.text("call_target_name"));
+  return target ? find_op(target->op) : nullptr;
+}
+
                                .kind = OpKind::other,
                                .attrs = "call_target_name backend_config has_side_effect api_version",
                                .infer = infer,

@@ -34,10 +34,14 @@ void run(const Eval& e) {
 
 }  // namespace
 
-extern const Op op_hessenberg{
-    .name = "hessenberg", .kind = OpKind::other, .arity = 1, .infer = infer, .eval = [](const Eval& e) -> Result<void> {
-      dispatch_inexact(e.in[0].dtype, [&]<class W>() { run<W>(e); });
-      return {};
-    }};
+extern const Op op_hessenberg{.name = "hessenberg",
+                              .kind = OpKind::other,
+                              .arity = 1,
+                              .infer = infer,
+                              .eval = [](const Eval& e) -> Result<void> {
+                                dispatch_inexact(e.in[0].dtype, [&]<class W>() { run<W>(e); });
+                                return {};
+                              },
+                              .cut = {.whole_last = 2}};
 
 }  // namespace trine::ops

@@ -48,6 +48,7 @@ extern const Op op_householder_product{.name = "householder_product",
                                        .eval = [](const Eval& e) -> Result<void> {
                                          dispatch_inexact(e.in[0].dtype, [&]<class W>() { run<W>(e); });
                                          return {};
-                                       }};
+                                       },
+                                       .cut = {.whole_last = 2}};
 
 }  // namespace trine::ops

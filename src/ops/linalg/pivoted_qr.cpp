@@ -65,10 +65,14 @@ void run(const Eval& e) {
 
 }  // namespace
 
-extern const Op op_pivoted_qr{
-    .name = "pivoted_qr", .kind = OpKind::other, .arity = 2, .infer = infer, .eval = [](const Eval& e) -> Result<void> {
-      dispatch_inexact(e.in[0].dtype, [&]<class W>() { run<W>(e); });
-      return {};
-    }};
+extern const Op op_pivoted_qr{.name = "pivoted_qr",
+                              .kind = OpKind::other,
+                              .arity = 2,
+                              .infer = infer,
+                              .eval = [](const Eval& e) -> Result<void> {
+                                dispatch_inexact(e.in[0].dtype, [&]<class W>() { run<W>(e); });
+                                return {};
+                              },
+                              .cut = {.whole_last = 2}};
 
 }  // namespace trine::ops

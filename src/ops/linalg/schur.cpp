@@ -33,6 +33,7 @@ extern const Op op_schur{.name = "schur",
                          .eval = [](const Eval& e) -> Result<void> {
                            dispatch_inexact(e.in[0].dtype, [&]<class W>() { run<W>(e); });
                            return {};
-                         }};
+                         },
+                         .cut = {.whole_last = 2}};
 
 }  // namespace trine::ops

@@ -198,6 +198,7 @@ extern const Op op_svd{.name = "svd",
                        .eval = [](const Eval& e) -> Result<void> {
                          dispatch_inexact(e.in[0].dtype, [&]<class W>() { run<W>(e); });
                          return {};
-                       }};
+                       },
+                       .cut = {.whole_last = 2}};
 
 }  // namespace trine::ops
