@@ -233,3 +233,31 @@ def test_batches_stay_cut():
     seen, parts = run(["-c", STAY_CUT], TRINE_INSTANCE="trn1.32xlarge")[-1]
     assert seen == {name: [["P('x',)"], []] for name in seen}
     assert parts == [[1, 1, 0], [1, 0, 1], [0, 1, 1], [1, 1, 0]]
+
+
+# A rule of the user's own whose body gives other shapes than it says.
+CONTRADICTED = """
+import json, jax, jax.numpy as jnp, numpy as np
+from jax.experimental.custom_partitioning import custom_partitioning
+from jax.sharding import NamedSharding, PartitionSpec as P
+mesh = jax.make_mesh((4,), ("x",), devices=jax.devices()[:4])
+def twice(body):
+    f = custom_partitioning(lambda a: a * 2)
+    f.def_partition(
+        partition=lambda mesh, args, result: (mesh, body, result.sharding, (args[0].sharding,)), sharding_rule="i j -> i j")
+    return jax.jit(lambda a: f(a) + 1)
+a = jax.device_put(np.ones((8, 4), np.float32), NamedSharding(mesh, P("x")))
+with jax.set_mesh(mesh):
+    fine = twice(lambda a: a * 2)
+    try:
+        said = str(twice(lambda a: a[:1] * 2)(a))
+    except ValueError as e:
+        said = str(e)
+print(json.dumps([float(fine(a).sum()), str(fine(a).sharding.spec), said]))
+"""
+
+
+def test_a_rule_that_contradicts_itself():
+    total, spec, said = run(["-W", "ignore", "-c", CONTRADICTED], TRINE_INSTANCE="trn1.32xlarge")[-1]
+    assert (total, spec) == (96, "P('x', None)")
+    assert "Mismatch in result shapes. [ShapedArray(float32[1,4])] vs [ShapedArray(float32[2,4])]" in said

@@ -13,7 +13,8 @@ from jax._src.lib.mlir import ir
 
 from trine.jax import callbacks, texts
 
-INSPECTED = re.compile(r'backend_config="(\d+) \{([^"]*)\}", custom_call_target="InspectSharding"')
+TARGET = "InspectSharding"
+INSPECTED = re.compile(rf'backend_config="(\d+) \{{([^"]*)\}}", custom_call_target="{TARGET}"')
 TILES = re.compile(r"devices=\[([\d,]+)\]([\d,]+)(.*)")
 
 
@@ -35,6 +36,15 @@ def sharding_of(text):
         out.tile_assignment_devices = [int(n) for n in tiles[2].split(",")]
         out.replicate_on_last_tile_dim = "replicate" in tiles[3]
     return xla_client.HloSharding.from_proto(out)
+
+
+def emit(ctx, value, callback):
+    """The value, whose sharding the callback is told when the program is compiled."""
+    asked = Inspection(callback)
+    ctx.module_context.add_host_callback(asked)
+    op = mlir.custom_call(TARGET, result_types=[value.type], operands=[value], backend_config=str(id(asked)),
+                          api_version=1)  # fmt: skip
+    return op.result
 
 
 def register(platform: str, library) -> None:

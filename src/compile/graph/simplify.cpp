@@ -214,6 +214,11 @@ Replacement square(Graph& g, const Node& n) {
 
 Replacement barrier(Graph&, const Node& n) { return n.inputs; }
 
+// How it lies was told when the program was partitioned.
+Replacement inspected(Graph&, const Node& n) {
+  return !n.is_unique && n.attrs.text("call_target_name") == "InspectSharding" ? n.inputs : Replacement{};
+}
+
 // Integers whose products are asked for as floats are floats before, as in XLA; so with every other kind. Narrow floats
 // are summed wide.
 Replacement multiply_as_result(Graph& g, const Node& n) {
@@ -358,6 +363,7 @@ constexpr ir::Rule kRules[] = {
     {"multiply as the result", op::dot_general, multiply_as_result},
     {"concatenate one", op::concatenate, one_part},
     {"barrier", op::optimization_barrier, barrier},
+    {"what was inspected", op::custom_call, inspected},
     {"shift places out", op::shift_right_logical, shift_indices_out},
     {"narrow places", op::convert, narrow_indices},
 };

@@ -6,9 +6,10 @@
 #include <map>
 #include <numeric>
 
+#include "compile/host/native.h"
 #include "ir/op_ids.h"
-#include "ops/identity.h"
 #include "ops/custom_call.h"
+#include "ops/identity.h"
 #include "ops/op.h"
 
 namespace trine::compile {
@@ -262,7 +263,6 @@ OpRule scatter(const Node& node) {
   const size_t count = node.inputs.size() / 2;
   const Dims &x = dims_of(node.inputs[0]), &updates = dims_of(node.inputs[count + 1]);
   const ir::Ints& window = node.attrs.ints("update_window_dims");
-  const auto windows =
   const std::string kind(node.attrs.text("kind"));
   Value into = node.inputs[0];
   while (into.node->op == op::sharding_constraint) into = into.node->inputs[0];
@@ -272,6 +272,7 @@ OpRule scatter(const Node& node) {
     for (size_t i = 0; i < of_updates.size(); ++i)
       rule.inputs[1][of_indices[i]] = rule.inputs[2][of_updates[i]] = rule.add(updates[of_updates[i]], kind);
   }
+  const auto windows =
       rest_of(x.size(), node.attrs.ints("inserted_window_dims"), node.attrs.ints("input_batching_dims"));
   for (size_t d = 0; d < x.size(); ++d) {
     const int f = rule.carry(x[d]);
@@ -356,6 +357,7 @@ std::optional<OpRule> rule_of(const Node& node, bool is_manual) {
   if (made != makers().end()) return made->second(node);
   if (const auto found = collective_makers().find(node.op); is_manual && found != collective_makers().end())
     return found->second(node);
+  if (node.op == op::custom_call && node.attrs.text("call_target_name") == kInspection) return elementwise(node);
   const ops::Op* op = node.op == op::custom_call ? ops::called_op(node) : ops::find_op(node.op);
   if (op && op->cut.whole_last) return batched(node, size_t(op->cut.whole_last));
   if (op && op->kind == ops::OpKind::elementwise && node.regions.empty()) return elementwise(node);
