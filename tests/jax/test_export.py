@@ -1,6 +1,8 @@
 """Programs written out by jax.export and read again, with sizes left open: the values are those of the call itself."""
 
+import json
 import subprocess
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -52,3 +54,40 @@ def test_a_written_program_is_compiled_ahead_of_time(tmp_path):
         done = subprocess.run(["trine", "compile", path, "-o", out, "--instance", "trn1.2xlarge"], capture_output=True, text=True)
         assert done.returncode == code, done.stderr
     assert "NCC_" in done.stderr and "neither StableHLO text nor MLIR bytecode" in done.stderr
+
+
+# Written for a mesh of one device, and read where data lie over two; written with the annotations of GSPMD.
+OVER_TWO = """
+import json, os, sys
+import jax, jax.numpy as jnp, numpy as np
+from jax import export, lax
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+def mesh(n):
+    return Mesh(np.array(jax.devices()[:n]), ("x",))
+over = NamedSharding(mesh(2), P("x"))
+x = jax.device_put(np.arange(8, dtype=np.float32), over)
+def write(f, like):
+    return export.export(f)(like).serialize()
+def read(written):
+    return np.asarray(export.deserialize(bytearray(written)).call(x)).tolist()
+if sys.argv[1] == "write":
+    jax.config.update("jax_use_shardy_partitioner", False)
+    def moved(v):
+        return lax.with_sharding_constraint(v.reshape(2, 4) * 2, NamedSharding(mesh(2), P(None, "x"))).sum(0)
+    summed = jax.shard_map(lambda v: lax.psum(v, "x"), mesh=mesh(2), in_specs=P("x"), out_specs=P())
+    for name, f in (("moved", moved), ("summed", summed)):
+        open(f"{sys.argv[2]}/{name}", "wb").write(write(jax.jit(f), jax.ShapeDtypeStruct((8,), jnp.float32, sharding=over)))
+    print(json.dumps(None))
+else:
+    one = write(jax.jit(lambda v: v * 2 + v.sum(), in_shardings=NamedSharding(mesh(1), P("x"))), jnp.zeros(8))
+    print(json.dumps([read(one), *(read(open(f"{sys.argv[2]}/{name}", "rb").read()) for name in ("moved", "summed"))]))
+"""
+
+
+def test_a_program_of_one_device_and_programs_of_gspmd_over_two(tmp_path):
+    for what in ("write", "read"):
+        done = subprocess.run([sys.executable, "-c", OVER_TWO, what, tmp_path], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    x = np.arange(8)
+    wanted = [x * 2 + x.sum(), x.reshape(2, 4).sum(0) * 2, x[:4] + x[4:]]
+    assert json.loads(done.stdout) == [v.tolist() for v in wanted]

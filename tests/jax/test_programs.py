@@ -146,3 +146,13 @@ def test_what_a_loop_reads_under_other_dims_it_does_not_write():
 
     v = np.random.default_rng(0).integers(-8, 8, 33).astype(np.float32)
     np.testing.assert_array_equal(jax.jit(f)(v)[0], np.stack([v, v]))
+
+
+def test_what_is_kept_though_nobody_uses_it():
+    @jax.jit
+    def f(x):
+        jax.lax.dce_sink({"a": jnp.sin(x), "b": x * 2}, prevent_mlir_dce=True)
+        return x + 1
+
+    assert f(1.0) == 2
+    assert "sine(" in f.lower(1.0).compile().as_text()

@@ -38,9 +38,9 @@ ir::Attrs eigh_attrs(const ir::Attrs& attrs) {
 
 ir::Attrs tridiagonal_attrs(const ir::Attrs& attrs) { return {{"lower", attrs.text("backend_config") != "0"}}; }
 
-ir::Attrs svd_attrs(const ir::Attrs& attrs) { return {{"full", attrs.text("backend_config") == "1"}}; }
-
 ir::Attrs tridiagonal_solve_attrs(const ir::Attrs& attrs) { return {{"perturb", attrs.text("backend_config") == "1"}}; }
+
+ir::Attrs svd_attrs(const ir::Attrs& attrs) { return {{"full", attrs.text("backend_config") == "1"}}; }
 
 ir::Attrs approx_top_k_attrs(const ir::Attrs& attrs) {
   return {{"dimension", number_in(attrs.text("backend_config"), "reduction_dim").value_or(-1)}};
@@ -74,6 +74,7 @@ constexpr std::string_view kPassing[] = {
 // Functions of the user's own on the host: the executor's business, any types.
 constexpr std::string_view kHostCall = "trine_host_call";
 constexpr std::string_view kKernelCall = "AwsNeuronCustomNativeKernel";  // likewise
+constexpr std::string_view kSink = "dce_sink";                           // computes nothing of what it is given
 // Targets that give memory with nothing in it yet.
 constexpr std::string_view kEmpty[] = {"AllocateBuffer", "CreateBuffer"};
 
@@ -97,7 +98,7 @@ Result<std::vector<ir::Type>> infer(const Call& call) {
     return op->infer({call.inputs, attrs, call.regions, call.declared});
   }
   std::vector<ir::Type> declared(call.declared.begin(), call.declared.end());
-  if (is_one_of(kEmpty, name) || name == kHostCall || name == kKernelCall) return declared;
+  if (is_one_of(kEmpty, name) || name == kHostCall || name == kKernelCall || name == kSink) return declared;
   if (!is_one_of(kPassing, name)) return fail(Code::unsupported, cat("there is no custom call `", name, "`"));
   if (declared.size() > call.inputs.size())
     return fail(Code::invalid, cat(name, " gives ", declared.size(), " results of ", call.inputs.size(), " inputs"));
@@ -128,12 +129,12 @@ Result<void> eval(const Eval& e) {
 
 }  // namespace
 
-extern const Op op_custom_call{.name = "custom_call",
 const Op* called_op(const ir::Node& node) {
   const Target* target = find_target(node.attrs.text("call_target_name"));
   return target ? find_op(target->op) : nullptr;
 }
 
+extern const Op op_custom_call{.name = "custom_call",
                                .kind = OpKind::other,
                                .attrs = "call_target_name backend_config has_side_effect api_version",
                                .infer = infer,

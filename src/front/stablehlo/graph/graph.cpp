@@ -41,6 +41,10 @@ Result<ir::Graph> GraphMaker::make() {
   effects_ = &graph_.effects;
   open_.insert(function);
   TRY(main_function(*function));
+  if (ir::Strings meshes = graph_.attrs.strings("meshes"); !gspmd_.meshes().empty()) {
+    meshes.insert(meshes.end(), gspmd_.meshes().begin(), gspmd_.meshes().end());
+    graph_.attrs.set("meshes", std::move(meshes));
+  }
   return std::move(graph_);
 }
 
@@ -52,6 +56,7 @@ Result<void> GraphMaker::find_functions() {
     if (const Attr* n = module_.find(module_.top, count); n != nullptr && n->kind == AttrKind::integer)
       graph_.attrs.set(count.substr(5), int64_t(n->bits));
   partitions_ = graph_.attrs.integer("num_partitions", 1);
+  gspmd_ = GspmdMeshes(partitions_);
   ir::Strings meshes;
   for (const Op& op : module_.top.regions[0].blocks[0].ops) {
     if (op.name == "func.func") {
@@ -90,11 +95,13 @@ Result<void> GraphMaker::add_parameter(const Op& function, uint32_t i, TypeId ty
   return {};
 }
 
-std::string GraphMaker::sharding_of(const Op& function, std::string_view list, size_t i) const {
-  for (std::string_view name : {"sdy.sharding", "mhlo.sharding"})
-    if (const AttrId id = dictionary_entry(function, list, i, name); id != AttrId::none)
-      return module_.attr(id).kind == AttrKind::string ? std::string(module_.attr(id).text) : attr_text(module_, id);
-  return {};
+Result<std::string> GraphMaker::sharding_of(const Op& function, std::string_view list, size_t i, TypeId type) {
+  if (const AttrId own = dictionary_entry(function, list, i, "sdy.sharding"); own != AttrId::none)
+    return attr_text(module_, own);
+  const AttrId of_gspmd = dictionary_entry(function, list, i, "mhlo.sharding");
+  if (of_gspmd == AttrId::none || partitions_ == 1) return std::string();
+  const size_t rank = TRY(graph_type(module_, type)).dims.size();
+  return gspmd_.convert(module_.attr(of_gspmd).text, rank);
 }
 
 // Entry `name` of every argument or result; empty where none says anything.
@@ -131,12 +138,15 @@ Result<void> GraphMaker::main_function(const Op& function) {
   if (function.regions.size() != 1) return fail(Code::invalid, "a function without a body");
   const Block& body = *TRY(only_block(function.regions[0]));
   if (!TRY(peel_manual(function))) {
-    for (uint32_t i = 0; i < body.arguments; ++i)
-      TRY(add_parameter(function, i, module_.type_of(body.argument(i)), sharding_of(function, "arg_attrs", i)));
+    for (uint32_t i = 0; i < body.arguments; ++i) {
+      const TypeId type = module_.type_of(body.argument(i));
+      TRY(add_parameter(function, i, type, TRY(sharding_of(function, "arg_attrs", i, type))));
+    }
     const Values params = graph_.params;
     graph_.results = TRY(block(body, params));
     ir::Strings shardings;
-    for (size_t i = 0; i < graph_.results.size(); ++i) shardings.push_back(sharding_of(function, "res_attrs", i));
+    for (size_t i = 0; i < graph_.results.size(); ++i)
+      shardings.push_back(TRY(sharding_of(function, "res_attrs", i, module_.type_of(body.ops.back().operands[i]))));
     if (std::any_of(shardings.begin(), shardings.end(), [](const std::string& s) { return !s.empty(); }))
       graph_.attrs.set("result_shardings", std::move(shardings));
   }

@@ -9,6 +9,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "front/stablehlo/graph/gspmd.h"
 #include "front/stablehlo/module.h"
 #include "ir/graph.h"
 #include "ir/value_hash.h"
@@ -48,7 +49,7 @@ class GraphMaker {
   void finish_donations(const Op& function);
   ir::Strings texts_of(const Op& function, std::string_view list, std::string_view name, size_t count) const;
   void note_locations(const Op& function);
-  std::string sharding_of(const Op& function, std::string_view list, size_t i) const;
+  Result<std::string> sharding_of(const Op& function, std::string_view list, size_t i, TypeId type);
   std::vector<AttrId> same_shardings(const Op& function, std::string_view list, const Op& manual,
                                      std::string_view wanted) const;
   const Op* find_manual(const Block& main) const;
@@ -75,6 +76,8 @@ class GraphMaker {
   Result<void> convolution(const Op& op);
   Result<void> dimension_size(const Op& op);
   Result<void> custom_call(const Op& op);
+  Result<void> gspmd(const Op& op, std::string_view target);
+  Result<void> sink(const Op& op, ir::Attrs attrs);
   void note_layout(const Op& op, const Values& inputs);
   Result<void> cross_replica_sum(const Op& op);
   Result<void> ragged_all_to_all(const Op& op);
@@ -110,6 +113,7 @@ class GraphMaker {
   uint32_t block_first_ = 0;
   std::unordered_map<uint64_t, ValueId> groups_;
   int64_t partitions_ = 1;
+  GspmdMeshes gspmd_{1};
   int manual_depth_ = 0;   // of the manual parts that the op is in
   bool is_local_ = false;  // shapes are those of one device already
   int64_t ops_ = 0;

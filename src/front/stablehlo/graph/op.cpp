@@ -303,14 +303,47 @@ void GraphMaker::note_layout(const Op& op, const Values& inputs) {
   layouts_[inputs[0]] = out + "}";
 }
 
+// @Sharding says how a value lies; the others lead to the part of each device and back, and a value lies as said
+// before.
+Result<void> GraphMaker::gspmd(const Op& op, std::string_view target) {
+  const Values inputs = TRY(operands(op));
+  const Attr* said = module_.find(op, "mhlo.sharding");
+  if (inputs.size() != 1 || said == nullptr) return fail(Code::invalid, cat("@", target, " without its sharding"));
+  const bool is_manual = said->text == "{manual}";
+  if (target == "SPMDFullToShardShape") {
+    if (!is_manual || inputs[0].node->op != op::sharding_constraint)
+      return fail(Code::unsupported, cat("@", target, " to ", said->text, " of what lies nowhere"));
+    ir::Attrs attrs = inputs[0].node->attrs;
+    attrs.set("manual_axes", gspmd_.axes_of(std::string(attrs.text("sharding"))));
+    return add(op, "to_local", std::move(attrs), inputs);
+  }
+  if (is_manual) return identity(op);
+  const Attr* config = module_.find(op, "backend_config");
+  const size_t rank = inputs[0].type().dims.size();
+  ir::Attrs attrs{{"sharding", TRY(gspmd_.convert(said->text, rank, config ? config->text : std::string_view{}))}};
+  if (target == "Sharding") return add(op, "sharding_constraint", std::move(attrs), inputs);
+  attrs.set("manual_axes", gspmd_.axes_of(std::string(attrs.text("sharding"))));
+  return add(op, "to_global", std::move(attrs), inputs);
+}
+
+// Its operands are computed whoever needs them.
+Result<void> GraphMaker::sink(const Op& op, ir::Attrs attrs) {
+  const ir::Node* node = TRY(ops::make(graph_, {.op = op::custom_call,
+                                                .inputs = TRY(operands(op)),
+                                                .attrs = std::move(attrs),
+                                                .types = {ir::token_type()},
+                                                .where = where_,
+                                                .is_unique = true}));
+  effects_->push_back(node->result());
+  return {};
+}
+
 Result<void> GraphMaker::custom_call(const Op& op) {
   ir::Attrs attrs = TRY(graph_attrs(module_, op));
   const std::string_view target = attrs.text("call_target_name");
   for (std::string_view name : {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape"})
-    if (target == name) {
-      if (partitions_ == 1 || is_local_) return identity(op);
-      return fail(Code::unsupported, cat("the annotation @", name, " of GSPMD; set JAX_USE_SHARDY_PARTITIONER=true"));
-    }
+    if (target == name) return partitions_ == 1 || is_local_ ? identity(op) : gspmd(op, target);
+  if (target == "dce_sink") return sink(op, std::move(attrs));
   if (target == "ragged_all_to_all") return ragged_all_to_all(op);
   if (target == "LayoutConstraint") {  // values do not change; a result with it may lie so
     note_layout(op, TRY(operands(op)));
