@@ -148,6 +148,20 @@ def test_what_a_loop_reads_under_other_dims_it_does_not_write():
     np.testing.assert_array_equal(jax.jit(f)(v)[0], np.stack([v, v]))
 
 
+def test_a_program_is_dumped_where_it_is_asked_for(tmp_path, capfd):
+    f = jax.jit(lambda x: jnp.tanh(x) * 2)
+    f.lower(jnp.ones(3)).compile({"xla_dump_to": str(tmp_path), "xla_dump_hlo_as_text": True})
+    made = {p.name.split(".", 2)[2]: p.read_text() for p in tmp_path.iterdir()}
+    assert sorted(made) == ["before_optimizations.txt", "neuron_after_optimizations.txt"]
+    assert all("HloModule jit__lambda" in text and "tanh" in text for text in made.values())
+    assert capfd.readouterr().out == ""
+
+
+def test_memory_that_can_be_reserved():
+    stats = jax.devices()[0].memory_stats()
+    assert stats["bytes_reservable_limit"] == stats["bytes_limit"]
+
+
 def test_what_is_kept_though_nobody_uses_it():
     @jax.jit
     def f(x):

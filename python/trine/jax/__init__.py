@@ -28,7 +28,7 @@ def initialize() -> None:
     # JAX warns once for platforms outside this private set; where it is gone, so is our entry.
     getattr(xla_bridge, "_nonexperimental_plugins", set()).add(PLATFORM)
     xla_bridge.register_plugin(PLATFORM, priority=PRIORITY, library_path=str(library_path()))
-    from trine.jax import buffers, callbacks, dlpack, endless, foreign, inspecting, linalg, options, partitioning
+    from trine.jax import buffers, callbacks, dlpack, dump, endless, foreign, inspecting, linalg, options, partitioning
     from trine.jax import rules, sizes, texts
 
     linalg.register(PLATFORM)
@@ -43,4 +43,5 @@ def initialize() -> None:
     library = ctypes.CDLL(str(library_path()))
     callbacks.register(PLATFORM, library)
     texts.register(PLATFORM, library)
+    dump.register(PLATFORM, library)
     inspecting.register(PLATFORM, library)

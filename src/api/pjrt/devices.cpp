@@ -102,7 +102,9 @@ ErrorHandle* device_memory_stats(DeviceMemoryStatsArgs* args) {
   args->bytes_limit_is_set = true;
   args->largest_free_block_bytes = stats.limit_bytes - stats.in_use_bytes;
   args->largest_free_block_bytes_is_set = true;
-  args->bytes_reserved_is_set = args->peak_bytes_reserved_is_set = args->bytes_reservable_limit_is_set = false;
+  args->bytes_reservable_limit = stats.limit_bytes;
+  args->bytes_reservable_limit_is_set = true;
+  args->bytes_reserved_is_set = args->peak_bytes_reserved_is_set = false;
   args->pool_bytes_is_set = args->peak_pool_bytes_is_set = false;
   return nullptr;
 }
