@@ -115,6 +115,17 @@ def test_debug_print(capsys):
     assert capsys.readouterr().out == "first [0. 1. 2.]\nsum 15.0\n"
 
 
+def test_debug_print_is_captured_where_it_is_printed(capfd):
+    """One line each, at once where nobody waits but for the result, from loops, vmap and eager calls."""
+    f = jax.jit(lambda v: (jax.debug.print("jit {}", v), v)[1])
+    f(1).block_until_ready()
+    jax.vmap(f)(np.arange(2))
+    jax.jit(lambda v: jax.lax.scan(lambda c, _: (jax.debug.print("turn {}", c), (c + 1, None))[1], v, None, 2)[0])(0)
+    jax.debug.print("eager {}", jnp.arange(2))
+    jax.effects_barrier()
+    assert capfd.readouterr().out.split("\n") == ["jit 1", "jit 0", "jit 1", "turn 0", "turn 1", "eager [0 1]", ""]
+
+
 @pytest.mark.parametrize("function,said", [
     (lambda v: 1 / 0, "ZeroDivisionError: division by zero"),
     (lambda v: 1 / 0, r"(?s)Traceback \(most recent call last\).*test_callbacks.py"),
