@@ -165,11 +165,15 @@ def measure(name, make, given):
             "compile_s": compile_s["ours"], "xla_compile_s": compile_s["XLA"]}  # fmt: skip
 
 
-def _print(r):
+def print_head():
+    print(f"{'row':24} {'ours ms':>10} {'XLA ms':>10} {'ratio':>7} {'compile s':>10} {'XLA s':>7}", flush=True)
+
+
+def print_row(r):
     ms = r["ms"]
     others = "".join(f"  {k} {v:.2f} ({v / ms['ours']:.2f})" for k, v in ms.items() if k not in ("ours", "XLA"))
-    others += "  cpu " + " ".join(f"{v:.1f}" for v in r["cpu_ms"].values())
-    print(f"{r['row']:20} {ms['ours']:10.3f} {ms['XLA']:10.3f} {r['ratio']:7.2f} {r['compile_s']:10.2f} "
+    others += "  cpu " + " ".join(f"{v:.3f}" for v in r["cpu_ms"].values())
+    print(f"{r['row']:24} {ms['ours']:10.3f} {ms['XLA']:10.3f} {r['ratio']:7.2f} {r['compile_s']:10.2f} "
           f"{r['xla_compile_s']:7.2f}{others}", flush=True)  # fmt: skip
 
 
@@ -187,11 +191,11 @@ def main():
         raise SystemExit(f"no row is named {', '.join(unknown)}; there are {', '.join(makers)}")
     results = []
     if not given.json:
-        print(f"{'row':20} {'ours ms':>10} {'XLA ms':>10} {'ratio':>7} {'compile s':>10} {'XLA s':>7}", flush=True)
+        print_head()
     for name in given.rows or makers:
         results.append(measure(name, makers[name], given))
         if not given.json:
-            _print(results[-1])
+            print_row(results[-1])
     if given.json:
         print(json.dumps(results, indent=1))
 
