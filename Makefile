@@ -2,7 +2,7 @@
 # everything it makes lies in .venv and build*/. CMakeLists.txt knows how to compile.
 SHELL := /bin/bash
 .DEFAULT_GOAL := build
-.PHONY: build demo test test-fast test-accuracy test-howto test-torch test-jax test-build replay replay-inputs bench accuracy docs fuzz sanitize tsan format check clean docs-html test-wheel
+.PHONY: build demo test test-fast test-accuracy test-howto test-torch test-jax outside test-build replay replay-inputs bench accuracy docs fuzz sanitize tsan format check clean docs-html test-wheel
 
 export CXX ?= g++
 JOBS ?= $(shell nproc)
@@ -60,6 +60,10 @@ test-wheel: .venv/.ready
 	@setup/apt.sh setup/apt-shells.txt
 	@$(PYTHON) tests/wheel.py $(if $(TORCH),--torch) $(or $(PYTHONS),python3)
 	@$(PYTEST) tests/cli/test_completion.py
+
+# Packages of others, by their own tests and in programs, here and on the CPU; ONLY=<regex of rows>, UPDATE=1 writes docs/outside.md.
+outside: build
+	@$(PYTHON) tests/outside/run.py $(if $(ONLY),--only "$(ONLY)") $(if $(UPDATE),--update)
 
 # Random JAX programs against XLA's CPU: whole numbers to the bit, the same over a mesh of eight devices, and floats.
 test-jax: build

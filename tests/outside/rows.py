@@ -1,0 +1,42 @@
+"""What `make outside` runs: packages that nobody here wrote, by their own tests or in programs that use them.
+
+`tests` names a package whose wheel carries its tests: pytest runs them on both devices. `program` names a file of
+programs/, whose `run(device)` returns arrays by name, which are compared with those of the CPU.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Row:
+    name: str
+    framework: str  # jax or torch
+    says: str
+    tests: tuple[str, ...] = ()  # what pytest gets, below site-packages
+    deselect: str = ""  # pytest's -k
+    program: str = ""
+    tolerance: float = 1e-4  # of the largest value of an array
+
+
+ROWS = [
+    Row("optax", "jax", "optimizers, losses, line searches: its own tests", ("optax",), "not doctest"),
+    Row("chex", "jax", "assertions, variants, fakes: its own tests", ("chex",)),
+    Row("haiku", "jax", "modules and transforms: its own tests", ("haiku/_src",)),
+    Row("rlax", "jax", "reinforcement learning's losses: its own tests", ("rlax/_src",)),
+    Row("distrax", "jax", "distributions and bijectors: its own tests", ("distrax/_src",)),
+    Row("flax-nnx", "jax", "a convolutional network trained for ten steps, dropout and batch norm", program="flax_nnx"),
+    Row("flax-linen", "jax", "a transformer encoder trained for five steps", program="flax_linen"),
+    Row("equinox", "jax", "an MLP and an LSTM over a scan, trained", program="equinox_train"),
+    Row("diffrax", "jax", "ODEs by Tsit5 and Kvaerno5, and their gradients", program="diffrax_solve"),
+    Row("numpyro", "jax", "NUTS on a logistic regression, and SVI", program="numpyro_infer", tolerance=1e-2),
+    Row("blackjax", "jax", "HMC on a banana", program="blackjax_hmc", tolerance=1e-2),
+    Row("transformers-generate", "torch", "generate() of tiny random models: greedy, beams, sampling with a seed", program="transformers_generate"),
+    Row("transformers-train", "torch", "three AdamW steps of tiny random models, by family", program="transformers_train"),
+    Row("peft", "torch", "LoRA on a tiny LLaMA: trained, saved, loaded, merged", program="peft_lora"),
+    Row("accelerate", "torch", "a training loop with gradient accumulation and a scheduler", program="accelerate_loop"),
+    Row("sentence-transformers", "torch", "all-MiniLM-L6-v2: embeddings and their similarities", program="sentence_embeddings"),
+    Row("timm", "torch", "image models with random weights, forward and backward", program="timm_models", tolerance=1e-3),
+    Row("torchvision", "torch", "classification, segmentation and detection with random weights", program="torchvision_models", tolerance=1e-3),
+    Row("diffusers", "torch", "text-to-image pipelines with random weights, four steps", program="diffusers_pipelines", tolerance=1e-3),
+    Row("einops", "torch", "rearrange, reduce, repeat and pack on both frameworks", program="einops_both"),
+]
