@@ -55,7 +55,7 @@ test-torch: build
 	@$(PYTHON) tests/torch/model_matrix.py
 	@$(PYTHON) tests/torch/device_sweep.py --dtypes f32,i64,bf16,bool --samples 8 --save
 
-# The wheel, in a clean environment, for each Python (PYTHONS="python3.12 python3.13"); TORCH=1 builds it against torch.
+# The wheel, in a clean environment, for each Python (PYTHONS="python3.12 python3.13"); TORCH=1 has torch there too.
 test-wheel: .venv/.ready
 	@setup/apt.sh setup/apt-shells.txt
 	@$(PYTHON) tests/wheel.py $(if $(TORCH),--torch) $(or $(PYTHONS),python3)

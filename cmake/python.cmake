@@ -31,6 +31,9 @@ set_target_properties(trine_pjrt PROPERTIES PREFIX "" CXX_VISIBILITY_PRESET hidd
 set(modules _core trine_pjrt)
 execute_process(COMMAND ${Python_EXECUTABLE} -c "import importlib.util as u; print(u.find_spec('torch').submodule_search_locations[0])"
                 OUTPUT_VARIABLE torch_folder OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE no_torch)
+execute_process(COMMAND ${Python_EXECUTABLE} -c "import importlib.metadata as m; print(m.version('torch').partition('+')[0])"
+                OUTPUT_VARIABLE torch_version OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+set_source_files_properties(src/api/python/module.cpp PROPERTIES COMPILE_DEFINITIONS "TRINE_TORCH_VERSION=\"${torch_version}\"")
 if(NOT no_torch)
   file(GLOB torch_sources CONFIGURE_DEPENDS src/api/torch/*.cpp)
   Python_add_library(_torch MODULE WITH_SOABI ${torch_sources})

@@ -1,8 +1,8 @@
 """The wheel as a stranger gets it: built by pip from a copy of the sources, installed into a clean environment, the copy
 deleted, and everything used from an empty folder. `make test-wheel` runs it for each Python named.
 
-With --torch the build environment has torch, so that the wheel carries the device `neuron`; without, pip's own isolated
-one builds it. What is checked is the list at the end.
+The wheel carries PyTorch's device. With --torch the environment has torch and uses it; without, what needs it says so.
+What is checked is the list at the end.
 """
 
 import argparse
@@ -13,11 +13,12 @@ import subprocess
 import sys
 import tempfile
 import time
+import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-BUILD = ["scikit-build-core==1.1.1", "nanobind==3.1.0"]
-TORCH = "torch==2.13.0"
+TORCH = "2.13.0"
+PLACEHOLDER = "torch-neuronx==1.0"  # of PyPI
 
 KERNEL = """
 import trine.nki as nki, trine.nki.language as nl
@@ -69,18 +70,14 @@ def copy_sources(to):
             shutil.copy2(ROOT / name, to / name)
 
 
-def build(python, folder, made, with_torch):
+def build(python, folder, made):
     """The wheels of Trine and of the compatibility package; their sources are gone afterwards."""
     sources, maker = folder / "sources", folder / "maker"
     copy_sources(sources)
     run(python, "-m", "venv", maker)
     pip = [maker / "bin/python", "-m", "pip", "--disable-pip-version-check"]
-    alone = []
-    if with_torch:
-        run(*pip, "install", "--quiet", *BUILD, TORCH)
-        alone = ["--no-build-isolation"]
     for project in (sources, sources / "python/compat"):
-        run(*pip, "wheel", "--quiet", "--no-deps", *alone, "--wheel-dir", made, project, cwd=folder)
+        run(*pip, "wheel", "--quiet", "--no-deps", "--wheel-dir", made, project, cwd=folder)
     shutil.rmtree(sources)
 
 
@@ -89,7 +86,8 @@ def install(python, folder, made, with_torch):
     run(python, "-m", "venv", clean)
     wheel = next(made.glob("trine-*.whl"))
     pip = [clean / "bin/python", "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-    run(*pip, f"{wheel}[jax]", *([TORCH] if with_torch else []))
+    check("what it holds", "\n".join(zipfile.ZipFile(wheel).namelist()), r"trine/_torch\.\S*\.so")
+    run(*pip, f"{wheel}[jax,torch]" if with_torch else f"{wheel}[jax]")
     return clean, pip
 
 
@@ -133,12 +131,16 @@ def use(clean, pip, made, with_torch):
         if with_torch:
             check("torch.compile", sh(f"python -c '{TORCH_COMPILE}'"), r"compiled")
             check("torch's device", sh(f"python -c '{TORCH_DEVICE}'"), r"neuron:0")
+            run(*pip, "--no-deps", PLACEHOLDER)
+            check("a placeholder", sh("python -c 'import torch'"), r"pip put torch-neuronx 1.0 .* over the torch_neuronx of trine-compat; try  .*")
+        else:
+            check("no torch", sh("python -c 'import torch_xla'", code=1), rf"found no torch, expected {TORCH}: .*")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("pythons", nargs="*", default=[sys.executable], help="interpreters to build and test with")
-    parser.add_argument("--torch", action="store_true", help="build against torch, and use it")
+    parser.add_argument("--torch", action="store_true", help="with torch in the environment, and use it")
     parser.add_argument("--keep", type=Path, help="folder for the wheels; one that is there is not built again")
     asked = parser.parse_args()
     for python in asked.pythons:
@@ -148,7 +150,7 @@ def main():
         with tempfile.TemporaryDirectory(prefix="trine-wheel-") as folder:
             made = (asked.keep or Path(folder)).resolve() / version
             if not list(made.glob("trine_compat-*.whl")):
-                build(python, Path(folder), made, asked.torch)
+                build(python, Path(folder), made)
             wheel = next(made.glob("trine-*.whl"))
             print(f"  {wheel.name}, {wheel.stat().st_size / 1e6:.0f} MB, {time.monotonic() - began:.0f} s", flush=True)
             use(*install(python, Path(folder), made, asked.torch), made, asked.torch)

@@ -1,10 +1,13 @@
 """The name `torch_neuronx` of the older stack, served by trine.torch.old."""
 
-import torch
+from trine.torch import installed
 
-from trine.nki import jit as nki_jit
-from trine.torch.kernels import nki_op, wrap_nki
-from trine.torch.old.trace import (
+installed.need_device()
+import torch  # noqa: E402
+
+from trine.nki import jit as nki_jit  # noqa: E402
+from trine.torch.kernels import nki_op, wrap_nki  # noqa: E402
+from trine.torch.old.trace import (  # noqa: E402
     DataParallel,
     analyze,
     async_load,

@@ -2,9 +2,12 @@
 
 import importlib
 
-import torch  # noqa: F401 makes the device known
+from trine.torch import installed
 
-from trine.torch.old.launch import *  # noqa: F403
+installed.need_device()
+import torch  # noqa: E402, F401 makes the device known
+
+from trine.torch.old.launch import *  # noqa: E402, F403
 
 __version__ = "2.9.0"
 

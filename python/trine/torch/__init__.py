@@ -13,10 +13,13 @@ def autoload():
 
     if torch._C._get_privateuse1_backend_name() == "neuron" and hasattr(torch, "neuron"):
         return
-    try:
-        from trine import _torch
-    except ImportError:  # built without torch, or for another version of it: the backend still works on CPU tensors
-        return
+    from trine.torch import installed
+
+    installed.say_what_was_replaced()
+    if why := installed.trouble():  # the backend of torch.compile still works on CPU tensors
+        return installed.say_once(why)
+    from trine import _torch
+
     torch.utils.rename_privateuse1_backend("neuron")
     from trine.torch import neuron, xla
 

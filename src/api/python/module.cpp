@@ -7,5 +7,6 @@ void bind_all(nanobind::module_& m);
 NB_MODULE(_core, m) {
   nanobind::set_leak_warnings(false);  // Python keeps objects past its end when a script stops with an exception
   m.attr("version") = TRINE_VERSION;
+  m.attr("torch_version") = TRINE_TORCH_VERSION;  // that trine._torch was built for; empty: there is none
   bind_all(m);
 }
