@@ -52,6 +52,18 @@ def table(rows):
         print("  " + "  ".join(cell.ljust(w) if i < 3 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths))))
 
 
+def why_f32_is_slower(old, new):
+    """What the two chip files say about a multiply in f32."""
+    chips = {name: _core.chip(name) for name in (old, new)}
+    rates = []
+    for name, c in chips.items():
+        tflops = 2 * c["tensor.rows"] * c["tensor.columns"] * c["tensor.clock_ghz"] / c["tensor.fp32_passes"] / 1e3
+        rates.append(f"{tflops:.1f} TFLOP/s a core on {name}, at {c['tensor.clock_ghz']} GHz and {c['cores']} cores a chip")
+    passes, lines = f"{c['tensor.fp32_passes']:.0f}", ";\n  ".join(rates)
+    return (f"why {new} takes longer in f32: the tensor engine bounds it, an f32 product takes {passes} passes on both, and so its clock\n"
+            f"decides:\n  {lines}.\nbf16 takes one pass and half the bytes: there memory counts, and {new} has more of its rate")  # fmt: skip
+
+
 def show_kernel(rng, length=2048, d=128):
     """Flash attention from examples/nki: its values, its report, its picture."""
     q, k, v = (rng.standard_normal(shape).astype(ml_dtypes.bfloat16) for shape in ((d, length), (d, length), (length, d)))
@@ -124,6 +136,7 @@ def show_kernels():
                          f"{duration(low)} – {duration(high)}", f"{timed['mfu_pct']:.1f} %",
                          f"{timed['energy_j'] * 1e3:.1f} mJ", cost, f"{error:.1e}"))
     table(rows)
+    print(f"\n{why_f32_is_slower('trn1', 'trn2')}")
     print("\nvalues: every instruction executed, results agree with NumPy on every chip")
     subprocess.run([TRINE, "run", OUT / "matmul_bf16.tasm", "--instance", "trn2.3xlarge", "--picture", OUT / "demo.svg",
                     "--trace", OUT / "demo.json.gz"], check=True, stdout=subprocess.DEVNULL)

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from trine import models
+from trine.chart import Chart
 from trine.models.training import adamw_init
 
 # About two million parameters: learns a page of text in a minute on two cores.
@@ -59,23 +60,13 @@ def train(device, model, batch, seq, steps=None, seconds=None, say=None):
 
 def draw(path, curves):
     """The curves as one SVG picture."""
-    width, height, margin = 640, 360, 40
-    top = max(max(c) for c in curves.values())
-    longest = max(len(c) for c in curves.values())
-    colours = ["#1f77b4", "#d62728"]
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif" '
-             f'font-size="12"><rect width="100%" height="100%" fill="white"/>']  # fmt: skip
-    for i, (name, curve) in enumerate(curves.items()):
-        points = " ".join(
-            f"{margin + x * (width - 2 * margin) / max(1, longest - 1):.1f},"
-            f"{height - margin - y * (height - 2 * margin) / top:.1f}"
-            for x, y in enumerate(curve)
-        )
-        dash = ' stroke-dasharray="6 4"' if i else ""
-        parts.append(f'<polyline points="{points}" fill="none" stroke="{colours[i % 2]}" stroke-width="2"{dash}/>')
-        parts.append(f'<text x="{width - 200}" y="{24 + 18 * i}" fill="{colours[i % 2]}">{name}</text>')
-    parts.append(f'<text x="{margin}" y="20">loss, {top:.1f} at the top; {longest} steps</text></svg>')
-    pathlib.Path(path).write_text("\n".join(parts))
+    page = Chart("loss by step", 680, 380, left=64, top=76)
+    page.legend(64, 46, list(zip(("first", "second"), curves)))
+    across = page.across(max(len(c) for c in curves.values()) - 1, "step")
+    up = page.up(max(max(c) for c in curves.values()), "loss")
+    for kind, curve in zip(("first", "second"), curves.values()):
+        page.curve(kind, [(across(x), up(y)) for x, y in enumerate(curve)], dashed=kind == "second")
+    pathlib.Path(path).write_text(page.svg())
 
 
 def main(given):

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import xml.etree.ElementTree
 
 import pytest
 
@@ -174,6 +175,15 @@ def test_a_table_and_a_picture(config, tmp_path):
     assert code == 0, err
     for name in ("inf2.xlarge", "trn1.2xlarge", "trn2.3xlarge"):
         assert name in out and name in picture.read_text()
+    drawn = xml.etree.ElementTree.fromstring(picture.read_text())
+    words = ["".join(t.itertext()) for t in drawn.iterfind(".//{*}text")]
+    assert {"our program", "Neuron's likely", "its 90 % band", "0"} < set(words) and any(w.startswith("latency, ") for w in words)
+    bars = {kind: [r for r in drawn.iterfind(".//{*}rect") if r.get("class") == kind] for kind in ("first", "second")}
+    ours, likely = ([float(r.get("width")) for r in bars[kind][1:]] for kind in ("first", "second"))  # the first is the legend's
+    assert len(ours) == len(likely) == 3 and all(a > 0 for a in ours + likely)
+    zero = next(float(n.get("x1")) for n in drawn.iterfind(".//{*}line") if n.get("class") == "axis")
+    assert {float(r.get("x")) for kind in bars for r in bars[kind][1:]} == {zero}
+    assert sum(n.get("class") == "ink" for n in drawn.iterfind(".//{*}line")) == 3 * (1 + 3)
 
 
 ERRORS = [

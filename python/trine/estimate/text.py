@@ -156,20 +156,22 @@ def text(found, cast="", purchase=None, slow=(), large=()):
 
 
 def picture(found, path):
-    """Latency of each instance as a bar with its band, an SVG."""
-    bar, left, wide = 26, 170, 520
-    most = max(f.likely_ms * f.band[1] for f in found)
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + wide + 130}" height="{bar * len(found) + 50}"'
-        ' font-family="sans-serif" font-size="13">',
-        f'<text x="8" y="20">{found[0].title}</text>',
-    ]
-    for i, f in enumerate(found):
-        y, x = 34 + bar * i, left + wide * f.likely_ms / most
-        low, high = (left + wide * f.likely_ms * b / most for b in f.band)
-        parts.append(f'<text x="8" y="{y + 14}">{f.instance}</text>')
-        parts.append(f'<rect x="{left}" y="{y}" width="{x - left:.1f}" height="18" fill="#4477aa"/>')
-        parts.append(f'<path d="M{low:.1f} {y + 9}H{high:.1f}" stroke="#222" stroke-width="2"/>')
-        parts.append(f'<text x="{max(x, high) + 6:.1f}" y="{y + 14}">{span(f.likely_ms)}</text>')
+    """Each instance's latency as two bars from zero, our program's and Neuron's likely one with its band; an SVG."""
+    from trine.chart import Chart
+
+    rows = [(f.instance, f.achievable_ms, f.likely_ms, *(f.likely_ms * b for b in f.band)) for f in found]
+    most = max(max(r[1:]) for r in rows)
+    unit, scale = next((u, s) for u, s in (("s", 1e3), ("ms", 1.0), ("µs", 1e-3)) if most >= s or u == "µs")
+    each, left = 46, 30 + 7 * max(len(r[0]) for r in rows)
+    page = Chart(found[0].title, max(720, left + 560), 70 + each * len(rows) + 56, left, 66, right=110)
+    page.legend(16, 46, [("first", "our program"), ("second", "Neuron's likely"), ("ink", "its 90 % band")])
+    at = page.across(most / scale, f"latency, {unit}")
+    for i, (name, ours, likely, low, high) in enumerate(rows):
+        y = page.top + each * i + 6
+        page.text(left - 10, y + 20, name, anchor="end")
+        for kind, value, top, end in (("first", ours, y, ours), ("second", likely, y + 17, max(likely, high))):
+            page.shape(kind, "rect", x=left, y=top, width=at(value / scale) - left, height=15)
+            page.text(at(end / scale) + 6, top + 12, span(value), "faint")
+        page.whisker(at(low / scale), at(high / scale), y + 24.5)
     with open(path, "w") as out:
-        out.write("\n".join([*parts, "</svg>\n"]))
+        out.write(page.svg())
