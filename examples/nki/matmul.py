@@ -1,10 +1,12 @@
-"""A matrix multiply, out = lhs_tᵀ · rhs, in five schedules from naive loads to blocks in every dimension.
+"""A matrix multiply, out = lhs_tᵀ · rhs, in schedules from naive loads to blocks in every dimension.
 
   narrow     every operand is loaded where it is used, 128 columns at a time
   tiled      the same with moving tiles of 512 columns
   hoisted    a row of lhs_t tiles and a column of rhs tiles stay while they are used
   blocked    the same over blocks of output tiles, so that each load serves several
   blocked_k  blocks of K as well: large loads, partial sums kept in SBUF
+and with the user's own buffers in PSUM, where the next sum waits until the last one is out:
+  one_accumulator, two_accumulators
 """
 
 import trine.nki as nki
@@ -129,6 +131,32 @@ def add_up(totals, place, sums, columns, width):
         totals[row, "seen"].add(q)
     else:
         nisa.tensor_tensor(dst=part, data1=part, data2=sums, op=nl.add)
+
+
+def in_own_buffers(lhs_t, rhs, buffers):
+    """All loads come first, whole rows at a time; sums take turns in so many tiles of PSUM."""
+    (k, m), n = lhs_t.shape, rhs.shape[1]
+    width = nl.tile_size.gemm_moving_fmax
+    out = result(lhs_t, rhs)
+    turns = [nl.ndarray((M, width), dtype=nl.float32, buffer=nl.psum) for _ in range(buffers)]
+    lefts, rights = ([fetch(t, c, 0, K, t.shape[1]) for c in range(0, k, K)] for t in (lhs_t, rhs))
+    for i in range(0, m, M):
+        for j in range(0, n, width):
+            sums = turns[(i // M + j // width) % buffers]
+            for c, (left, right) in enumerate(zip(lefts, rights)):
+                nisa.nc_matmul(dst=sums, stationary=left[:, i : i + M], moving=right[:, j : j + width], accumulate=c > 0)
+            put(out, i, j, sums)
+    return out
+
+
+@nki.jit
+def one_accumulator(lhs_t, rhs):
+    return in_own_buffers(lhs_t, rhs, 1)
+
+
+@nki.jit
+def two_accumulators(lhs_t, rhs):
+    return in_own_buffers(lhs_t, rhs, 2)
 
 
 SCHEDULES = [narrow, tiled, hoisted, blocked, blocked_k]

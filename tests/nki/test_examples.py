@@ -95,6 +95,11 @@ def test_conv1d(chip, random, dtype):
     close(load("conv1d").conv1d(x, w), want, dtype)
 
 
+def test_average_pool(chip, random):
+    x = random.standard_normal((2, 256, 7, 7)).astype(np.float32)
+    close(load("pool").average_pool(x), x.mean((2, 3), keepdims=True), np.float32)
+
+
 def test_cross_entropy(chip, random):
     logits = random.standard_normal((140, 3000)).astype(np.float32)
     labels = random.integers(0, 3000, (140, 1))
@@ -138,7 +143,7 @@ def test_flash_attention_backward(chip, random, causal):
     close(dv, p.T @ grad, np.float32)
 
 
-@pytest.mark.parametrize("schedule", ["narrow", "tiled", "hoisted", "blocked", "blocked_k"])
+@pytest.mark.parametrize("schedule", ["narrow", "tiled", "hoisted", "blocked", "blocked_k", "one_accumulator", "two_accumulators"])
 @pytest.mark.parametrize("dtype", [np.float32, BF16])
 def test_matmul(chip, random, dtype, schedule):
     a, b = random.standard_normal((512, 512)).astype(dtype), random.standard_normal((512, 1024)).astype(dtype)
