@@ -6,6 +6,7 @@
 #include "compile/device/decompose/decompose.h"
 #include "compile/device/multiplies/conv_shift.h"
 #include "compile/device/multiplies/dot.h"
+#include "compile/thresholds.h"
 #include "ir/op_ids.h"
 #include "ops/build.h"
 #include "ops/network/convolution_shape.h"
@@ -15,6 +16,8 @@ namespace trine::compile::device {
 using ir::Value;
 
 namespace {
+
+namespace tuned = thresholds::convolution;
 
 constexpr int64_t kLanes = 128;
 
@@ -134,6 +137,42 @@ ir::Replacement rows_as_channels(ir::Graph& graph, const ir::Node& node) {
   attrs.set("kernel_input_feature", int64_t{1});
   attrs.set("kernel_spatial", ir::Ints{2, 3});
   return {make.op(op::convolution, {make.concat(parts, int64_t{1}), weights}, attrs, node.types)};
+}
+
+// Sound and other lines as images one pixel wide, where bands of rows are brought in: a line that does not fit on the
+// chip is then read once, not once for each tap.
+ir::Replacement line_as_image(ir::Graph& graph, const ir::Node& node) {
+  const auto shape = shape_of(node);
+  if (!shape || shape->windows.size() != 1 || shape->feature_groups != 1 || shape->batch_groups != 1) return {};
+  const ops::WindowDim& w = shape->windows[0];
+  if (w.low < 0 || w.high < 0 || w.base_dilation != 1 || w.size == 1) return {};
+  if (shape->input_batch != 0 || shape->output_batch != 0) return {};
+  if (node.inputs[0].type().dims[size_t(shape->input_feature)] < tuned::kChannelsLeast) return {};
+  ops::Make make(graph, node.where);
+  const auto widened = [](Dims dims, int64_t spatial) {
+    dims.insert(dims.begin() + spatial + 1, 1);
+    return dims;
+  };
+  const auto image = [&](const Value& v, int64_t spatial) { return make.reshape(v, widened(v.type().dims, spatial)); };
+  ir::Attrs attrs = node.attrs;
+  const auto add_side = [&](const std::string& side, const std::string& outer, const std::string& inner) {
+    const int64_t spatial = attrs.ints(side + "_spatial")[0];
+    for (const std::string& name : {side + outer, side + inner})
+      if (const int64_t at = attrs.integer(name); at > spatial) attrs.set(name, at + 1);
+    attrs.set(side + "_spatial", ir::Ints{spatial, spatial + 1});
+    return spatial;
+  };
+  const int64_t in = add_side("input", "_batch", "_feature"), out = add_side("output", "_batch", "_feature"),
+                kernel = add_side("kernel", "_input_feature", "_output_feature");
+  attrs.set("window_strides", ir::Ints{w.stride, 1});
+  attrs.set("padding", ir::Ints{w.low, w.high, 0, 0});
+  attrs.set("lhs_dilation", ir::Ints{1, 1});
+  attrs.set("rhs_dilation", ir::Ints{w.window_dilation, 1});
+  attrs.set("window_reversal", ir::Ints{w.is_reversed, 0});
+  const ir::Type type = ir::tensor_type(node.types[0].dtype, widened(node.types[0].dims, out));
+  const Value made =
+      make.op(op::convolution, {image(node.inputs[0], in), image(node.inputs[1], kernel)}, attrs, {type});
+  return {make.reshape(made, node.types[0].dims)};
 }
 
 // Of three spatial dims the first: planes that a window's own planes see are channels besides, and each plane made is

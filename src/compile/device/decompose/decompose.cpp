@@ -49,6 +49,7 @@ constexpr ir::Rule kRules[] = {
     {"negative padding by slices", op::pad, pad_positive},
     {"patches as rows of a multiply", op::convolution, convolve_patches},
     {"rows of a window as channels", op::convolution, rows_as_channels},
+    {"a line as an image", op::convolution, line_as_image},
     {"planes of a window as channels", op::convolution, planes_as_channels},
     {"gradient of a kernel by channels last", op::convolution, kernel_gradient_last},
     {"groups of few channels together", op::convolution, groups_together},

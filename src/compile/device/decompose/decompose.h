@@ -26,6 +26,7 @@ ir::Replacement convolve_padded(ir::Graph& graph, const ir::Node& node);
 
 ir::Replacement convolve_patches(ir::Graph& graph, const ir::Node& node);
 ir::Replacement rows_as_channels(ir::Graph& graph, const ir::Node& node);
+ir::Replacement line_as_image(ir::Graph& graph, const ir::Node& node);
 ir::Replacement planes_as_channels(ir::Graph& graph, const ir::Node& node);
 ir::Replacement kernel_gradient_last(ir::Graph& graph, const ir::Node& node);
 ir::Replacement groups_together(ir::Graph& graph, const ir::Node& node);
