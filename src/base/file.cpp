@@ -159,9 +159,10 @@ int open_and_ask(int folder, const std::string& name) {
     return -1;
   }
   std::error_code none;
-  const auto place = [&](int fd) { return fs::read_symlink(cat("/proc/self/fd/", int64_t{fd}), none).string(); };
-  const std::string root = place(folder);
-  if (!none && place(file.fd).starts_with(root == "/" ? root : root + "/") && !none) return std::exchange(file.fd, -1);
+  const auto path_of = [&](int fd) { return fs::read_symlink(cat("/proc/self/fd/", int64_t{fd}), none).string(); };
+  const std::string root = path_of(folder);
+  if (!none && path_of(file.fd).starts_with(root == "/" ? root : root + "/") && !none)
+    return std::exchange(file.fd, -1);
   errno = EXDEV;
   return -1;
 }

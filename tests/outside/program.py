@@ -1,4 +1,4 @@
-"""program.py NAME DEVICE FILE: runs programs/NAME.py on a device and keeps its arrays."""
+"""program.py NAME DEVICE OUT: runs a file of programs on a device and keeps its arrays."""
 
 import importlib
 import sys

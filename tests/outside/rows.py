@@ -15,7 +15,7 @@ class Row:
     tests: tuple[str, ...] = ()  # what pytest gets, below site-packages
     deselect: str = ""  # pytest's -k
     program: str = ""
-    tolerance: float = 1e-4  # of the largest value of an array
+    tolerance: float = 1e-4  # of the largest value of an array; more where Adam follows the signs of small gradients
 
 
 ROWS = [
@@ -24,7 +24,7 @@ ROWS = [
     Row("haiku", "jax", "modules and transforms: its own tests", ("haiku/_src",)),
     Row("rlax", "jax", "reinforcement learning's losses: its own tests", ("rlax/_src",)),
     Row("distrax", "jax", "distributions and bijectors: its own tests", ("distrax/_src",)),
-    Row("flax-nnx", "jax", "a convolutional network trained for ten steps, dropout and batch norm", program="flax_nnx"),
+    Row("flax-nnx", "jax", "a convolutional network trained for ten steps, dropout and batch norm", program="flax_nnx", tolerance=1e-2),
     Row("flax-linen", "jax", "a transformer encoder trained for five steps", program="flax_linen"),
     Row("equinox", "jax", "an MLP and an LSTM over a scan, trained", program="equinox_train"),
     Row("diffrax", "jax", "ODEs by Tsit5 and Kvaerno5, and their gradients", program="diffrax_solve"),

@@ -307,12 +307,12 @@ void GraphMaker::note_layout(const Op& op, const Values& inputs) {
 // before.
 Result<void> GraphMaker::gspmd(const Op& op, std::string_view target) {
   const Values inputs = TRY(operands(op));
-  const Attr* said = module_.find(op, "mhlo.sharding");
-  if (inputs.size() != 1 || said == nullptr) return fail(Code::invalid, cat("@", target, " without its sharding"));
-  const bool is_manual = said->text == "{manual}";
+  const Attr* sharding = module_.find(op, "mhlo.sharding");
+  if (inputs.size() != 1 || sharding == nullptr) return fail(Code::invalid, cat("@", target, " without its sharding"));
+  const bool is_manual = sharding->text == "{manual}";
   if (target == "SPMDFullToShardShape") {
     if (!is_manual || inputs[0].node->op != op::sharding_constraint)
-      return fail(Code::unsupported, cat("@", target, " to ", said->text, " of what lies nowhere"));
+      return fail(Code::unsupported, cat("@", target, " to ", sharding->text, " of what lies nowhere"));
     ir::Attrs attrs = inputs[0].node->attrs;
     attrs.set("manual_axes", gspmd_.axes_of(std::string(attrs.text("sharding"))));
     return add(op, "to_local", std::move(attrs), inputs);
@@ -320,7 +320,7 @@ Result<void> GraphMaker::gspmd(const Op& op, std::string_view target) {
   if (is_manual) return identity(op);
   const Attr* config = module_.find(op, "backend_config");
   const size_t rank = inputs[0].type().dims.size();
-  ir::Attrs attrs{{"sharding", TRY(gspmd_.convert(said->text, rank, config ? config->text : std::string_view{}))}};
+  ir::Attrs attrs{{"sharding", TRY(gspmd_.convert(sharding->text, rank, config ? config->text : std::string_view{}))}};
   if (target == "Sharding") return add(op, "sharding_constraint", std::move(attrs), inputs);
   attrs.set("manual_axes", gspmd_.axes_of(std::string(attrs.text("sharding"))));
   return add(op, "to_global", std::move(attrs), inputs);
