@@ -554,3 +554,61 @@ def test_a_register_that_is_used_again_starts_at_zero():
         return out
 
     assert kernel(np.zeros((1, 1), np.float32))[0, 0] == 0
+
+
+# --- collectives whose sizes are data ---
+
+
+def metadata(counts, displs, received=None):
+    rows = [counts, displs, [0] * len(counts)] + ([received] if received else [])
+    return np.array(rows, np.uint32)
+
+
+@pytest.mark.parametrize("offsets", [False, True])
+def test_every_rank_sends_each_as_many_as_it_says(trn2, offsets):
+    @nki.jit
+    def kernel(x, sizes):
+        out = nl.ndarray((64,), x.dtype, buffer=nl.shared_hbm)
+        nl.store(out.reshape((8, 8)), nl.zeros((8, 8), x.dtype))
+        counts = nl.ndarray(sizes.shape, sizes.dtype, buffer=nl.shared_hbm)
+        nisa.dma_copy(counts, sizes)
+        cc.all_to_all_v([x], [out], cc.ReplicaGroup([[0, 1]]), counts, has_rdispls=offsets)
+        return out, counts
+
+    x = [np.arange(1, 49, dtype=F32), 100 + np.arange(48, dtype=F32)]
+    sizes = [metadata([3, 5], [10, 0], [1, 20]), metadata([30, 0], [0, 7], [40, 2])]
+    if not offsets:
+        sizes = [s[:3] for s in sizes]
+    (first, got0), (second, got1) = nki.simulate(kernel, ranks=2)(x, sizes)
+    want = np.zeros((2, 64), F32)
+    at = [(1, 20), (40, 2)] if offsets else [(0, 32), (0, 32)]
+    want[0][at[0][0] :][:3], want[0][at[0][1] :][:30] = x[0][10:13], x[1][:30]
+    want[1][at[1][0] :][:5] = x[0][:5]
+    assert (first == want[0]).all() and (second == want[1]).all()
+    assert list(got0[2]) == [3, 30] and list(got1[2]) == [5, 0]
+
+
+def test_every_rank_sends_all_one_chunk_of_its_own_size(trn2):
+    @nki.jit
+    def kernel(x, sizes):
+        out = nl.ndarray((32,), x.dtype, buffer=nl.shared_hbm)
+        nl.store(out.reshape((1, 32)), nl.zeros((1, 32), x.dtype))
+        counts = nl.load(sizes.reshape((1, 6)))
+        cc.all_gather_v([x], [out], cc.ReplicaGroup([[0, 1]]), counts, recv_counts_known=True)
+        return out
+
+    x = [np.arange(1, 25, dtype=F32), 100 + np.arange(24, dtype=F32)]
+    sizes = [metadata([4, 9], [2, 9]), metadata([16, 9], [8, 9])]
+    for got in nki.simulate(kernel, ranks=2)(x, sizes):
+        assert (got[:4] == x[0][2:6]).all() and (got[4:16] == 0).all() and (got[16:] == x[1][8:]).all()
+
+
+def test_a_count_that_leaves_its_tensor(trn2):
+    @nki.jit
+    def kernel(x, sizes):
+        out = nl.ndarray((32,), x.dtype, buffer=nl.shared_hbm)
+        cc.all_gather_v([x], [out], cc.ReplicaGroup([[0, 1]]), sizes, recv_counts_known=True)
+        return out
+
+    with pytest.raises(nki.NkiError, match=r"NKI041[\s\S]*rank 0 sends elements 2 to 29 of 24"):
+        nki.simulate(kernel, ranks=2)([np.ones(24, F32)] * 2, [metadata([27, 0], [2, 0])] * 2)

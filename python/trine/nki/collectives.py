@@ -81,6 +81,30 @@ def all_to_all(srcs, dsts, replica_group, collective_dim=0, priority=None, name=
     return _collective("all_to_all", srcs, dsts, replica_group, name, dim=collective_dim)
 
 
+def _collective_v(kind, srcs, dsts, replica_group, metadata_tensor, recv_counts_known, has_rdispls, name):
+    pairs = list(_pairs(srcs, dsts, f"{kind}_v"))
+    if len(pairs) != 1 or pairs[0][0].on_chip:
+        raise error("NKI016", f"{kind}_v of {len(pairs)} tensors, {pairs[0][0]!r} first", "one, in HBM")
+    (src, dst), attrs = pairs[0], {"recv_counts_known": bool(recv_counts_known), "has_rdispls": bool(has_rdispls)}
+    if not recv_counts_known:
+        metadata_tensor.storage.writes += 1
+    return emit("collective_v", {"dst": dst, "src": src, "metadata": metadata_tensor},
+                {"kind": kind, "groups": _groups(replica_group), **attrs}, "sync", name)  # fmt: skip
+
+
+def all_gather_v(srcs, dsts, replica_group, metadata_tensor, recv_counts_known=False, has_rdispls=False, priority=None,
+                 name=None):  # fmt: skip
+    """Rank s's src[send_displ : send_displ + send_count] to slot s of every dst; rows of metadata_tensor: send count, send
+    offset, received counts (written unless recv_counts_known), offsets in dst (with has_rdispls)."""
+    return _collective_v("all_gather", srcs, dsts, replica_group, metadata_tensor, recv_counts_known, has_rdispls, name)
+
+
+def all_to_all_v(srcs, dsts, replica_group, metadata_tensor, recv_counts_known=False, has_rdispls=False, priority=None,
+                 name=None):  # fmt: skip
+    """As all_gather_v, with a count and an offset for each rank that is sent to."""
+    return _collective_v("all_to_all", srcs, dsts, replica_group, metadata_tensor, recv_counts_known, has_rdispls, name)
+
+
 def collective_permute(srcs, dsts, source_target_pairs, priority=None, name=None):
     flat = [int(r) for pair in source_target_pairs for r in pair]
     return _collective("permute", srcs, dsts, None, name, pairs=flat)

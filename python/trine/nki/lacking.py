@@ -2,8 +2,6 @@
 
 CURRENT = {
     "nki.compiler.kernel_builder": "it builds the IR of Neuron's own compiler; write the kernel with @nki.jit",
-    "nki.collectives.all_gather_v": "sizes that only the device knows",
-    "nki.collectives.all_to_all_v": "sizes that only the device knows",
 }
 OLD = {
     "neuronxcc.nki.language.all_reduce": "programs of a launch are recorded one after the other",

@@ -204,6 +204,119 @@ void collective(Core& c, const Call& i) {
   }
 }
 
+// --- collectives whose sizes are data: rows of counts and offsets, an entry for each rank ---
+
+namespace {
+
+enum CountRow : uint8_t { kSendCounts, kSendOffsets, kReceiveCounts, kReceiveOffsets };
+
+// Calls f with `n` elements of a dense tile, from its element `first` on, as a tile of one row.
+template <class F>
+void with_part(const Tile& t, int64_t first, int64_t n, F f) {
+  Pattern pattern;
+  pattern.dtype = t.dtype;
+  pattern.partitions = 1;
+  pattern.rank = 1;
+  pattern.dims[0] = {1, static_cast<uint32_t>(n)};
+  Tile part = t;
+  part.partitions = 1;
+  part.row_elements = n;
+  part.offset += first * t.element_bytes();
+  part.low = 0, part.high = n * t.element_bytes();
+  part.dense = true;
+  part.pattern = &pattern;
+  f(part);
+}
+
+class Counts {
+ public:
+  Counts(Core& c, const Call& call, int64_t ranks) : core_(c), tile_(call.tile("metadata")), ranks_(ranks) {}
+  int64_t get(CountRow row, int64_t rank) {
+    int64_t value = 0;
+    core_.set_slot("metadata");
+    with_part(tile_, row * ranks_ + rank, 1, [&](const Tile& t) { core_.read_int(t, 0, &value); });
+    return value;
+  }
+  void set(CountRow row, int64_t rank, int64_t value) {
+    core_.set_slot("metadata");
+    with_part(tile_, row * ranks_ + rank, 1, [&](const Tile& t) { core_.write_int(t, 0, &value); });
+  }
+
+ private:
+  Core& core_;
+  const Tile tile_;
+  const int64_t ranks_;
+};
+
+struct Message {
+  size_t from = 0, to = 0;
+  int64_t count = 0, at = 0;  // elements, and where they go
+  Bytes bytes = {};
+};
+
+// Everything that the ranks of a group send; false where a count leaves its tensor.
+bool read_messages(Core& c, const Group& g, std::vector<Message>& out) {
+  const auto ranks = static_cast<int64_t>(g.ranks());
+  const bool one_chunk = g.calls[0]->as<Collective>("kind") == Collective::all_gather;
+  for (int64_t from = 0; from < ranks; ++from)
+    for (int64_t to = 0; to < ranks; ++to) {
+      const Call &sender = *g.calls[static_cast<size_t>(from)], &receiver = *g.calls[static_cast<size_t>(to)];
+      const Tile src = sender.tile("src"), dst = receiver.tile("dst");
+      Counts sent(c, sender, ranks), received(c, receiver, ranks);
+      const int64_t column = one_chunk ? 0 : to, count = sent.get(kSendCounts, column);
+      const int64_t begin = sent.get(kSendOffsets, column);
+      const int64_t at =
+          receiver.attr("has_rdispls") ? received.get(kReceiveOffsets, from) : dst.elements() / ranks * from;
+      if (begin + count > src.elements() || at + count > dst.elements()) {
+        c.fault(FaultKind::out_of_bounds, "metadata",
+                cat("rank ", from, " sends elements ", begin, " to ", begin + count, " of ", src.elements(),
+                    " to element ", at, " of rank ", to, "'s ", dst.elements()));
+        return false;
+      }
+      Message m{static_cast<size_t>(from), static_cast<size_t>(to), count, at, {}};
+      m.bytes.resize(static_cast<size_t>(count * src.element_bytes()));
+      c.set_slot("src");
+      if (count) with_part(src, begin, count, [&](const Tile& t) { c.read_bytes(t, 0, m.bytes.data()); });
+      out.push_back(std::move(m));
+    }
+  return true;
+}
+
+void deliver(Core& c, const Group& g, const std::vector<Message>& messages) {
+  for (const Call* call : g.calls) c.may_write(call->tile("dst"));
+  for (const Message& m : messages) {
+    const Call& receiver = *g.calls[m.to];
+    c.set_slot("dst");
+    if (m.count)
+      with_part(receiver.tile("dst"), m.at, m.count, [&](const Tile& t) { c.write_bytes(t, 0, m.bytes.data()); });
+    if (!receiver.attr("recv_counts_known"))
+      Counts(c, receiver, static_cast<int64_t>(g.ranks())).set(kReceiveCounts, static_cast<int64_t>(m.from), m.count);
+  }
+}
+
+bool is_dense(const Tile& t) {
+  return t.dense && !t.dynamic && (t.partitions == 1 || t.row_stride == t.row_elements * t.element_bytes());
+}
+
+}  // namespace
+
+void collective_v(Core& c, const Call& i) {
+  const auto calls = calls_of(c, i);
+  if (!same_instruction(c, calls) || !same_attributes(c, calls)) return;
+  c.machine().settled = false;  // other data would move others
+  std::vector<int64_t> done;
+  for (const Call& leader : calls) {
+    const int64_t id = group_of(leader, leader.core);
+    if (std::ranges::find(done, id) != done.end()) continue;
+    done.push_back(id);
+    Group g;
+    for (const Call& call : calls)
+      if (group_of(call, call.core) == id) g.calls.push_back(&call);
+    std::vector<Message> messages;
+    if (read_messages(c, g, messages)) deliver(c, g, messages);
+  }
+}
+
 Result<void> barrier_check(const Chip&, const Call& i) {
   if (i.program.cores < 2)
     return fail(Code::invalid, cat(i.info.row->name, " joins the cores of a program; this one runs on one core"));
@@ -284,6 +397,30 @@ Result<void> collective_check(const Chip&, const Call& i) {
       return fail(Code::out_of_range, cat("pairs names rank ", rank, "; ranks are 0 to ", ranks - 1));
   if (kind == Collective::broadcast && (i.attr("root") < 0 || i.attr("root") >= ranks))
     return fail(Code::out_of_range, cat("root=", i.attr("root"), "; ranks are 0 to ", ranks - 1));
+  return {};
+}
+
+Result<void> collective_v_check(const Chip&, const Call& i) {
+  const Collective kind = i.as<Collective>("kind");
+  if (kind != Collective::all_gather && kind != Collective::all_to_all)
+    return fail(Code::invalid, "sizes that are data go with kind=all_gather and kind=all_to_all");
+  const auto groups = i.list("groups");
+  if (!groups.empty() && static_cast<int64_t>(groups.size()) != i.program.cores)
+    return fail(Code::invalid, cat("groups has ", groups.size(), " entries; it names the group of each of ",
+                                   i.program.cores, " cores"));
+  const Tile s = i.tile("src"), d = i.tile("dst"), m = i.tile("metadata");
+  if (s.dtype != d.dtype)
+    return fail(Code::invalid,
+                cat("src is ", row(s.dtype).name, " and dst ", row(d.dtype).name, "; a collective keeps one dtype"));
+  if (!is_dense(s) || !is_dense(d) || !is_dense(m))
+    return fail(Code::invalid, "src, dst and metadata are taken as flat; give whole tensors, without gaps");
+  const int64_t ranks = ranks_of(i), rows = i.attr("has_rdispls") ? 4 : 3;
+  if (m.dtype != Dtype::u32 || m.elements() != rows * ranks || (m.on_chip() && m.partitions != 1))
+    return fail(Code::invalid,
+                cat("metadata is ", row(m.dtype).name, " of ", m.elements(), " entries on ", m.partitions,
+                    " rows; it needs u32, ", rows, " rows of ", ranks, " ranks, in sbuf on one partition"));
+  if (d.elements() % ranks)
+    return fail(Code::invalid, cat("dst has ", d.elements(), " elements, which ", ranks, " ranks cannot share evenly"));
   return {};
 }
 

@@ -11,8 +11,10 @@ namespace trine::arch {
 void barrier(Core& c, const Call& i);
 void exchange(Core& c, const Call& i);
 void collective(Core& c, const Call& i);
+void collective_v(Core& c, const Call& i);
 Result<void> barrier_check(const Chip& k, const Call& i);
 Result<void> exchange_check(const Chip& k, const Call& i);
 Result<void> collective_check(const Chip& k, const Call& i);
+Result<void> collective_v_check(const Chip& k, const Call& i);
 
 }  // namespace trine::arch

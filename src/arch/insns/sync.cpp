@@ -188,6 +188,14 @@ constexpr Row kRows[] = {
                 .check = collective_check,
                 .summary = "dst = what the collective makes of the group's src tiles, ranks being cores in order",
                 .label = "PSEUDO_TRIGGER_COLLECTIVE_2"}),
+    rendezvous({.name = "collective_v",
+                .opcode = 0x93,
+                .operands = "dst:w:hbm src:r:hbm metadata:rw:hbm|sbuf",
+                .attrs = "kind:collective groups:ints= recv_counts_known:bool=false has_rdispls:bool=false",
+                .exec = collective_v,
+                .check = collective_v_check,
+                .summary = "a collective whose sizes are data: metadata has counts and offsets of each rank",
+                .label = "PSEUDO_TRIGGER_COLLECTIVE_2"}),
 };
 static_assert(well_formed(kRows));
 

@@ -150,7 +150,7 @@ static int64_t cores_max(const Program& p, const Chip& chip) {
     for (const Insn& i : s.insns) {
       const Row& row = *row_by_opcode(i.opcode)->row;
       if (row.needs == Feature::core_pair) return chip.lnc_max;
-      collective |= row.name == "collective";
+      collective |= row.name.starts_with("collective");
     }
   return collective ? chip.cores : chip.lnc_max;
 }

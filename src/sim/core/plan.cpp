@@ -202,7 +202,9 @@ class Preparer {
 
   // Every group of the program's cores at once; 0 where a core is alone in its group.
   double collective_ns(const Call& call, int64_t bytes) const {
-    const auto of_core = call.list("groups"), pairs = call.list("pairs");
+    const auto of_core = call.list("groups");
+    const bool fixed = call.info.attr("pairs") >= 0;  // else its sizes are data, and the most that fits is timed
+    const auto pairs = fixed ? call.list("pairs") : decltype(of_core){};
     std::map<int64_t, std::vector<comm::Place>> groups;
     for (int64_t core = 0; core < program_.cores; ++core)
       groups[of_core.empty() ? 0 : of_core[static_cast<size_t>(core)]].push_back({0, 0, core});
@@ -213,7 +215,7 @@ class Preparer {
     machine.chips = machine.hosts = 1;
     comm::Request request{.kind = call.as<arch::Collective>("kind"), .bytes = bytes};
     if (request.kind == arch::Collective::all_gather) request.bytes *= static_cast<int64_t>(all[0].size());
-    request.root = static_cast<int32_t>(call.attr("root"));
+    request.root = fixed ? static_cast<int32_t>(call.attr("root")) : 0;
     for (size_t i = 0; i + 1 < pairs.size(); i += 2)
       request.pairs.emplace_back(static_cast<int32_t>(pairs[i]), static_cast<int32_t>(pairs[i + 1]));
     const auto time = time_collective({&machine, 1, 1}, all, request);
