@@ -10,6 +10,7 @@ import json
 import os
 import re
 import sys
+import traceback
 
 OK, CHECK_FAILED, USAGE, UNSUPPORTED, OUT_OF_MEMORY, OUTSIDE, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
 
@@ -53,9 +54,17 @@ def missing(name):
     return f"{sys.executable} has no {name}; try  {sys.executable} -m pip install '{wanted}'"
 
 
+def watch_interrupts():
+    """Ctrl-C ends what C++ computes too."""
+    from trine import _core
+
+    _core.watch_interrupts()
+
+
 def main(text) -> int:
     asked = Asked(text)
     try:
+        watch_interrupts()
         return importlib.import_module(asked.module).run(asked)
     except Stop as e:
         note(f"trine {asked.command}: {e}")
@@ -69,5 +78,12 @@ def main(text) -> int:
     except OSError as e:
         note(f"trine {asked.command}: {e}")
         return OUTSIDE
+    except MemoryError as e:
+        note(f"trine {asked.command}: {e or 'this machine has too little memory left'}")
+        return OUT_OF_MEMORY
     except KeyboardInterrupt:
         return INTERRUPTED
+    except Exception as e:  # our own bug: one line, with its place
+        *_, last = traceback.extract_tb(e.__traceback__)
+        note(f"trine {asked.command}: internal error: {type(e).__name__}: {e} ({last.filename}:{last.lineno}); please report it")
+        return OUTSIDE

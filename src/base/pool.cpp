@@ -8,7 +8,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <exception>
 #include <utility>
+
+#include "base/stop.h"
 
 namespace trine {
 
@@ -63,6 +66,8 @@ struct ThreadPool::Job {
   std::atomic<int64_t> next = 0;      // first index nobody has taken
   std::atomic<int> helpers = 0;       // workers inside; changed with mutex_ held
   std::condition_variable left = {};  // the last helper left
+  std::exception_ptr thrown = {};     // by the first chunk that did; nobody begins another. Guarded by thrown_once
+  std::once_flag thrown_once = {};
   Job *before = nullptr, *after = nullptr;
 
   bool has_chunks() const { return next.load(std::memory_order_relaxed) < count; }
@@ -70,11 +75,17 @@ struct ThreadPool::Job {
   void run_chunks() {
     bool outer = std::exchange(inside_chunk, true);
     int64_t begin = next.load(std::memory_order_relaxed);
-    while (begin < count) {
-      int64_t size = std::min(std::max(grain, (count - begin) / shares), count - begin);
-      if (!next.compare_exchange_weak(begin, begin + size, std::memory_order_relaxed)) continue;
-      run_chunk(ctx, begin, begin + size);
-      begin = next.load(std::memory_order_relaxed);
+    try {
+      while (begin < count) {
+        int64_t size = std::min(std::max(grain, (count - begin) / shares), count - begin);
+        if (!next.compare_exchange_weak(begin, begin + size, std::memory_order_relaxed)) continue;
+        stop_point();
+        run_chunk(ctx, begin, begin + size);
+        begin = next.load(std::memory_order_relaxed);
+      }
+    } catch (...) {
+      std::call_once(thrown_once, [&] { thrown = std::current_exception(); });
+      next.store(count, std::memory_order_relaxed);
     }
     inside_chunk = outer;
   }
@@ -124,6 +135,7 @@ void ThreadPool::run(int64_t count, int64_t grain, Chunk run_chunk, void* ctx) {
   for (int64_t i = std::min(wanted, asleep); i > 0; --i) wake_.notify_one();
   job.run_chunks();
   finish(job);
+  if (job.thrown) std::rethrow_exception(job.thrown);
 }
 
 void ThreadPool::finish(Job& job) {

@@ -25,7 +25,8 @@ class ThreadPool {
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   int threads() const { return threads_; }
-  // `run_chunk` over [0, count) in chunks of at least `grain` (the last may be shorter). It must not throw.
+  // `run_chunk` over [0, count) in chunks of at least `grain` (the last may be shorter). What it throws, the caller
+  // gets.
   void run(int64_t count, int64_t grain, Chunk run_chunk, void* ctx);
 
   static ThreadPool& process();  // TRINE_THREADS threads, or as many as the process may run on; made at first use

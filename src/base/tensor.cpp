@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <new>
 
 #include "base/text.h"
 
@@ -34,7 +35,7 @@ Tensor Tensor::make(Dtype dtype, Dims dims) {
   Tensor t{dtype, std::move(dims), {}};
   const size_t size = (t.bytes() + 63) / 64 * 64 + 64;
   auto* p = static_cast<std::byte*>(std::aligned_alloc(64, size));
-  CHECK(p, "host memory is exhausted");
+  if (!p) throw std::bad_alloc();
   std::memset(p, 0, size);
   t.data = {p, std::free};
   return t;

@@ -8,6 +8,7 @@
 #include <new>
 #include <optional>
 
+#include "base/stop.h"
 #include "base/text.h"
 #include "host/attention/attention.h"
 #include "host/conv/conv_step.h"
@@ -293,6 +294,7 @@ class LoopRun {
     const bool alternates = second_.as<>() != nullptr;
     int last = 0;  // the set written last
     while (go_) {
+      stop_point();
       last = alternates ? 1 - last : 0;
       if (!iterations_[last])
         iterations_[last] = std::make_unique<Wired>(*loop_.body, frame(sources_[last], last), body_arena_.as<>());

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "base/result.h"
+#include "base/stop.h"
 #include "ir/op_ids.h"
 
 namespace trine::ir {
@@ -113,6 +114,7 @@ Value Graph::add1(OpId op, std::vector<Value> inputs, Type type, Attrs attrs, ui
 }
 
 const Node* Graph::add(Spec spec) {
+  stop_point();
   const size_t h = hash_spec(spec);
   if (!spec.is_unique) {
     auto [first, last] = by_hash_.equal_range(h);

@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "api/limits.h"
+#include "base/stop.h"
 #include "base/text.h"
 #include "tools/python.h"
 
@@ -29,7 +31,10 @@ int run_found(const Command& command, std::span<const std::string> typed) {
     print(help(command));
     return 0;
   }
-  const Result<Exit> done = command.run ? command.run(*args) : become_python(command, *args);
+  const Result<Exit> done = without_throwing([&]() -> Result<Exit> {
+    TRY(api::set_limits_from_environment());
+    return command.run ? command.run(*args) : become_python(command, *args);
+  });
   if (!done) return report_error(done.error(), exit_of(done.error().code));
   return static_cast<int>(*done);
 }

@@ -8,6 +8,7 @@ taken from a persistent cache never finds another process's function under its o
 import atexit
 import ctypes
 import secrets
+import signal
 import threading
 import traceback
 import weakref
@@ -158,6 +159,8 @@ def _without_ours(known):
 def register(platform: str, library) -> None:
     library.trine_pjrt_is_held.argtypes = [ctypes.c_uint64]
     library.trine_pjrt_set_answer(_answer)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # whoever has another decides what Ctrl-C does
+        library.trine_pjrt_watch_interrupts()
     functions.library = library
 
     @atexit.register

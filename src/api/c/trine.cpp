@@ -4,7 +4,9 @@
 #include <memory>
 
 #include "api/executable.h"
+#include "api/limits.h"
 #include "api/machine.h"
+#include "base/stop.h"
 #include "base/text.h"
 #include "run/devices/client.h"
 #include "run/devices/transfer.h"
@@ -38,7 +40,10 @@ trine_error* error_of(const Error& error) { return new trine_error{error.code, e
 // Runs `body`, which gives a Result<void>.
 template <class Body>
 trine_error* guarded(Body body) {
-  const Result<void> done = body();
+  const Result<void> done = without_throwing([&]() -> Result<void> {
+    const Work work;
+    return body();
+  });
   return done ? nullptr : error_of(done.error());
 }
 
@@ -67,6 +72,7 @@ void trine_error_free(trine_error* error) { delete error; }
 
 trine_error* trine_machine_open(const char* instance, trine_machine** machine) {
   return guarded([&]() -> Result<void> {
+    TRY(api::set_limits_from_environment());
     auto made = std::make_unique<trine_machine>();
     made->machine = TRY(api::choose_machine({.instance = instance ? instance : ""}));
     made->client = TRY(run::Client::make({.instance = std::make_shared<arch::Instance>(made->machine.instance),

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "api/limits.h"
 #include "api/pjrt/calls.h"
 #include "base/text.h"
 
@@ -150,6 +151,7 @@ Device* Client::find(const run::Device& device) const {
 }
 
 ErrorHandle* client_create(ClientCreateArgs* args) {
+  if (const auto set = set_limits_from_environment(); !set) return make_error(set.error());
   auto made = make_client(*args);
   if (!made) return make_error(made.error());
   args->client = made->release();

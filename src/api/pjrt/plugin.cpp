@@ -2,6 +2,7 @@
 #include "api/executable.h"
 #include "api/pjrt/calls.h"
 #include "api/pjrt/host_call.h"
+#include "base/stop.h"
 #include "run/profile/ran.h"
 
 extern "C" {
@@ -16,10 +17,13 @@ __attribute__((visibility("default"))) int trine_pjrt_is_held(uint64_t number) {
   return trine::api::pjrt::is_held(number);
 }
 
+// Ctrl-C stops what runs; where Python's own handler is in charge.
+__attribute__((visibility("default"))) void trine_pjrt_watch_interrupts() { trine::watch_interrupts(); }
+
 // Gives a saved executable as text, or why not.
 __attribute__((visibility("default"))) int trine_pjrt_text(const char* saved, size_t size,
                                                            void (*give)(const char* text, size_t size)) {
-  const auto text = trine::api::saved_as_hlo({saved, size});
+  const auto text = trine::without_throwing([&] { return trine::api::saved_as_hlo({saved, size}); });
   const std::string& message = text ? *text : text.error().text();
   give(message.data(), message.size());
   return text ? 0 : 1;

@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 
+#include "api/python/raise.h"
 #include "api/python/trouble.h"
 #include "compile/cache/cache.h"
 
@@ -24,7 +25,7 @@ compile::CacheKey key_of(const std::string& graph, const std::string& state, con
 
 nb::object cache_get(const std::string& graph, const std::string& state) {
   const Result<std::string> found = [&]() -> Result<std::string> {
-    nb::gil_scoped_release released;
+    const api::Unlocked unlocked;
     auto cache = TRY(open_cache());
     return cache.get(key_of(graph, state, ""));
   }();
@@ -35,7 +36,7 @@ nb::object cache_get(const std::string& graph, const std::string& state) {
 bool cache_put(const std::string& graph, const std::string& state, const std::string& about, const nb::bytes& bytes) {
   const std::string copy(bytes.c_str(), bytes.size());
   const Result<void> done = [&]() -> Result<void> {
-    nb::gil_scoped_release released;
+    const api::Unlocked unlocked;
     auto cache = TRY(open_cache());
     return cache.put(key_of(graph, state, about), copy);
   }();

@@ -40,7 +40,7 @@ nb::tuple run_exactly(const api::Compiled& c, const nb::list& arrays, const std:
     cached[nb::cast<size_t>(input)] = {held.back().view.as<const std::byte>(), held.back().view.bytes()};
   }
   auto result = [&] {
-    nb::gil_scoped_release unlocked;
+    const api::Unlocked unlocked;
     return c.run(std::move(views), on, {}, cached);
   }();
   api::Ran ran = or_raise(std::move(result));
@@ -108,7 +108,7 @@ void bind_device(nb::module_& m) {
         const arch::Chip& c = *or_raise(api::find_chip(chip));
         const std::string bytes(artifact.c_str(), artifact.size());
         auto result = [&] {
-          nb::gil_scoped_release unlocked;
+          const api::Unlocked unlocked;
           return api::compile_for_device(bytes, c, {auto_cast, auto_cast_type, std::move(weights)});
         }();
         if (result && !result->cached().trouble.empty()) api::tell_trouble(result->cached().trouble);

@@ -21,7 +21,7 @@ nb::list evaluate(const std::string& graph, const std::vector<BytesIn>& argument
   std::vector<std::span<const std::byte>> bytes;
   for (const BytesIn& a : arguments) bytes.push_back(std::as_bytes(std::span(a.data(), a.size())));
   Result<std::vector<Tensor>> results = [&] {
-    nb::gil_scoped_release released;
+    const api::Unlocked unlocked;
     return compile::evaluate_text(graph, bytes);
   }();
   nb::list out;

@@ -31,7 +31,7 @@ Program make(Result<api::ExecutablePtr> compiled) {
 Program compile_bytes(const nb::bytes& artifact) {
   Result<api::ExecutablePtr> compiled = [&] {
     std::string bytes(artifact.c_str(), artifact.size());
-    nb::gil_scoped_release unlocked;
+    const api::Unlocked unlocked;
     return api::compile_with_flags(std::move(bytes));
   }();
   return make(std::move(compiled));
@@ -87,7 +87,7 @@ void launch(const Program& program, const std::vector<uintptr_t>& inputs, const 
   for (size_t i = 0; i < forms.size(); ++i)
     forms[i] = packed_forms[i].is_none() ? nullptr : nb::cast<run::ArrayForms*>(packed_forms[i]);
   Result<void> outcome = [&] {
-    nb::gil_scoped_release unlocked;
+    const api::Unlocked unlocked;
     return program.direct->run(in, out, forms);
   }();
   or_raise(std::move(outcome));

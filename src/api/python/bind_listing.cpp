@@ -20,7 +20,7 @@ std::string host_listing(const nb::bytes& artifact, bool as_jax, int64_t partiti
   api::CompileOptions options{.replicas = replicas, .partitions = partitions};
   options.has_layouts = options.has_choosing_truths = as_jax;
   auto made = [&]() -> Result<std::string> {
-    nb::gil_scoped_release unlocked;
+    const api::Unlocked unlocked;
     return api::listing(*TRY(api::compile(std::move(bytes), options)));
   }();
   return or_raise(std::move(made));

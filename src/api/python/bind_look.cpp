@@ -27,7 +27,7 @@ auto timed(const arch::Program& program, const std::string& instance_name, Save 
   const arch::Instance& instance = *or_raise(arch::find_instance(instance_name));
   or_raise(arch::first_error(arch::verify(program, *instance.chip)));
   auto result = [&]() -> decltype(save(instance, std::declval<const run::TimedResult&>())) {
-    nb::gil_scoped_release unlocked;
+    const api::Unlocked unlocked;
     const run::TimedResult t = TRY(run::run_timed(program, instance, no_events()));
     return save(instance, t);
   }();

@@ -44,7 +44,7 @@ void bind_passes(nb::module_& m) {
       [](const nb::bytes& artifact, const std::string& chip, bool on_host, const std::string& flags) {
         auto made = [&] {
           std::string bytes(artifact.c_str(), artifact.size());
-          nb::gil_scoped_release unlocked;
+          const api::Unlocked unlocked;
           return graphs_of(std::move(bytes), chip, on_host, flags);
         }();
         const Graphs graphs = or_raise(std::move(made));

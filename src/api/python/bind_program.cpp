@@ -141,7 +141,7 @@ RunOutcome run_ready(const Ready& ready, nb::dict inputs, const run::ExactOption
     bytes[name] = arguments.back().bytes;
   }
   Result<run::RunResult> result = [&] {
-    nb::gil_scoped_release unlocked;
+    const api::Unlocked unlocked;
     return ready.exact->run(bytes, options);
   }();
   run::RunResult r = or_raise(std::move(result));

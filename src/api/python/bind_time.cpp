@@ -35,7 +35,7 @@ Timed time_program(const arch::Program& program, const std::string& instance_nam
   run::LineTimes by_line(program);
   if (lines) options.observer = &by_line;
   Result<run::TimedResult> r = [&] {
-    nb::gil_scoped_release unlocked;
+    const api::Unlocked unlocked;
     return run::run_timed(program, instance, options);
   }();
   return {or_raise(std::move(r)), lines ? by_line.json().text() : std::string(), lines ? by_line.scratch_peak() : 0};

@@ -8,6 +8,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "api/observe.h"
+#include "api/python/raise.h"
 #include "arch/program/recording.h"
 #include "base/format/base64.h"
 #include "compile/stream/streams.h"
@@ -123,7 +124,7 @@ uint32_t emit(Trace& t, std::string_view row, std::optional<std::string_view> en
 arch::Program scheduled(arch::Kernel* kernel) {
   Diagnostic why;
   auto result = [&] {
-    nb::gil_scoped_release unlocked;
+    const api::Unlocked unlocked;
     return compile::make_streams(*kernel, why, {.observer = api::observer_from_environment()});
   }();
   return value_of(std::move(result), why);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/result.h"
+#include "base/stop.h"
 
 namespace trine::api {
 
@@ -29,6 +30,12 @@ inline PyObject* exception_of(Code code) {
   }
   return PyExc_ValueError;
 }
+
+// A call that may be long: without Python's lock, and Ctrl-C stops it.
+struct Unlocked {
+  nanobind::gil_scoped_release released;
+  Work work;
+};
 
 template <class T>
 T or_raise(Result<T> result) {

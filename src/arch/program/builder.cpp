@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "base/result.h"
+#include "base/stop.h"
 
 namespace trine::arch {
 
@@ -245,6 +246,7 @@ uint32_t Builder::attr_block(std::span<const int64_t> attrs) {
 }
 
 uint32_t Builder::emit(size_t stream, const Draft& d) {
+  stop_point();
   Insn insn;
   insn.opcode = d.info->row->opcode;
   insn.operand = operand_block(d.operands);

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "arch/asm/asm.h"
+#include "base/stop.h"
 #include "base/text.h"
 #include "compile/device/pipeline.h"
 #include "compile/graph/simplify.h"
@@ -23,6 +24,7 @@ std::vector<HostOp> host_ops(const ir::Graph& graph, const arch::Chip& chip) {
 
 Result<DeviceProgram> compile_device(const ir::Graph& graph, const arch::Chip& chip, const DeviceOptions& options,
                                      const DeviceObserver& observer) {
+  const Work work(limits().compile_seconds, "compiling, by TRINE_COMPILE_SECONDS");
   GraphState imported{.graph = graph, .options = {.target = Target::device}};
   TRY(run_passes(graph_pipeline(), imported, observer.passes));
   DeviceState state{imported.graph.take(), chip, options, observer};

@@ -2,11 +2,13 @@
 #include "run/devices/memory.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <map>
 #include <vector>
 
 #include "base/file.h"
+#include "base/stop.h"
 #include "base/text.h"
 
 namespace trine::run {
@@ -17,6 +19,8 @@ constexpr std::string_view kKindNames[] = {"device", "pinned_host", "unpinned_ho
 constexpr std::string_view kClassNames[] = {"input", "output", "temporary"};
 constexpr size_t kListed = 8;                       // holders named in an out-of-memory message
 constexpr size_t kCheckedBytes = size_t{64} << 20;  // from here on, ask the system first: it promises more than it has
+
+std::atomic<int64_t> held_bytes = 0;  // by the process's devices together
 
 // Elements times bytes; -1 past what can be counted.
 int64_t bytes_of(Dtype dtype, const Dims& dims) {
@@ -90,6 +94,11 @@ Result<std::shared_ptr<Storage>> Memory::allocate(Allocation wanted) {
     if (live_) live_->before_ = block.get();
     live_ = block.get();
   }
+  const int64_t held = held_bytes += bytes;
+  if (limits().host_bytes > 0 && held > limits().host_bytes)
+    return fail(Code::out_of_memory, cat("virtual devices would hold ", with_unit_bytes(double(held)),
+                                         " of this machine's memory; TRINE_HOST_BYTES allows ",
+                                         with_unit_bytes(double(limits().host_bytes))));
   block->data_ = TRY(host_memory(size_t(bytes)));
   return std::make_shared<Storage>(std::move(block));
 }
@@ -100,6 +109,7 @@ void Memory::release(Block& block) {
   (block.before_ ? block.before_->after_ : live_) = block.after_;
   if (block.after_) block.after_->before_ = block.before_;
   add(block.class_, -int64_t(block.bytes_));
+  held_bytes -= int64_t(block.bytes_);
 }
 
 Result<void> Memory::check_room(int64_t bytes, std::string_view for_what) const {

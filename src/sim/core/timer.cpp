@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/stop.h"
 #include "base/text.h"
 #include "sim/core/assume.h"
 
@@ -123,10 +124,12 @@ bool Timer::advance() {
 }
 
 Result<Timing> Timer::run() {
-  while (advance())
-    if (++steps_ > options_.steps_max)
+  while (advance()) {
+    if ((++steps_ & 0xfff) == 0) stop_point();
+    if (steps_ > options_.steps_max)
       return fail(Code::out_of_range, cat("the program is still running after ", options_.steps_max,
                                           " steps; is there a loop without an end?"));
+  }
   if (failed_) return error_;
   return result();
 }

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/number/scalar.h"
+#include "base/stop.h"
 #include "base/text.h"
 #include "front/stablehlo/graph/maker.h"
 #include "front/stablehlo/print/print.h"
@@ -11,8 +12,7 @@ namespace trine::front::stablehlo {
 
 namespace {
 
-constexpr int64_t kOpsMax = int64_t{1} << 21;  // after inlining: functions that call twice grow without end
-constexpr int kNestingMax = 300;               // regions and inlined calls
+constexpr int kNestingMax = 300;  // regions and inlined calls
 
 bool is_return(std::string_view op) { return op == "func.return" || op == "stablehlo.return" || op == "sdy.return"; }
 
@@ -91,8 +91,11 @@ Result<void> GraphMaker::op(const Op& op) {
   const uint32_t outer = where_;
   const bool has_line = graph_.location(entry->second).find(':') != std::string::npos;
   where_ = has_line || !outer ? entry->second : outer;  // of a called function without lines: the call's
-  auto done = ++ops_ > kOpsMax ? Result<void>(fail(Code::out_of_range, cat("more than ", kOpsMax, " ops")))
-                               : (this->*rule_for(op.name))(op);
+  auto done =
+      ++ops_ > limits().ops && limits().ops > 0
+          ? Result<void>(fail(Code::out_of_range, cat("more than ", limits().ops,
+                                                      " ops once calls are written out; TRINE_OPS allows more")))
+          : (this->*rule_for(op.name))(op);
   if (!done && done.error().where.empty()) {
     const std::string& where = graph_.location(where_);
     done = fail(done.error().code, cat(op.name, ": ", done.error().message), where.empty() ? "the program" : where);

@@ -1,6 +1,7 @@
 // Checks counts, then runs the plan in the caller's thread with the process's thread pool.
 #include "run/drivers/native/direct.h"
 
+#include "base/stop.h"
 #include "base/text.h"
 #include "host/execute.h"
 #include "run/profile/ran.h"
@@ -44,7 +45,10 @@ Result<void> DirectProgram::run(std::span<const void* const> inputs, std::span<v
       if (packed_forms[i]) weights.push_back(int64_t(i));
     RunRecord::process().add(*plan_, 1, std::move(weights));
   }
-  return host::execute(*prepared_, {inputs, outputs, forms, nullptr});
+  return without_throwing([&] {
+    const Work work(limits().run_seconds, "running, by TRINE_RUN_SECONDS");
+    return host::execute(*prepared_, {inputs, outputs, forms, nullptr});
+  });
 }
 
 }  // namespace trine::run

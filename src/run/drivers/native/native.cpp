@@ -7,6 +7,7 @@
 #include <cstddef>
 
 #include "base/pool.h"
+#include "base/stop.h"
 #include "base/text.h"
 #include "host/execute.h"
 #include "run/profile/activity.h"
@@ -58,13 +59,15 @@ struct NativeProgram::Task {
   std::pmr::vector<std::shared_ptr<Storage>> inputs, outputs;
   std::pmr::vector<bool> is_donated;  // of inputs
   std::pmr::vector<Future> awaited;   // of inputs that were not ready
+  uint32_t since = interrupts();      // those that follow stop it
 
   explicit Task(allocator_type memory = {}) : inputs(memory), outputs(memory), is_donated(memory), awaited(memory) {}
   Task(const Task& other, allocator_type memory)
       : inputs(other.inputs, memory),
         outputs(other.outputs, memory),
         is_donated(other.is_donated, memory),
-        awaited(other.awaited, memory) {}
+        awaited(other.awaited, memory),
+        since(other.since) {}
 
   void take(const Future& ready) {
     if (!ready.is_ready())
@@ -195,7 +198,10 @@ Result<void> NativeProgram::execute(const Task& task, size_t participant, host::
   }
   for (size_t i = 0; i < outputs.size(); ++i) outputs[i] = task.outputs[i]->data();
   const int64_t start = now_ns();
-  const Result<void> outcome = host::execute(*prepared_, {inputs, outputs, packed_forms, collectives});
+  const Result<void> outcome = without_throwing([&] {
+    const Work work(limits().run_seconds, "running, by TRINE_RUN_SECONDS", task.since);
+    return host::execute(*prepared_, {inputs, outputs, packed_forms, collectives});
+  });
   for (size_t i = 0; i < inputs.size(); ++i)
     task.inputs[i]->packed_forms().end_use(counts[i], by_forms[i] && !task.is_donated[i]);
   const int64_t took = now_ns() - start, mean = mean_ns_.load(std::memory_order_relaxed);

@@ -1,12 +1,14 @@
 // Times a program and turns what the timer noticed into a report and findings; see timed.h.
 #include "run/drivers/timed/timed.h"
 
+#include "base/stop.h"
 #include "base/text.h"
 
 namespace trine::run {
 
 Result<TimedResult> run_timed(const arch::Program& program, const arch::Instance& instance,
                               const sim::TimeOptions& options) {
+  const Work work(limits().run_seconds, "timing, by TRINE_RUN_SECONDS");
   TimedResult r;
   r.timing = TRY(sim::time_program(program, *instance.chip, options));
   r.report = make_report(program, instance, r.timing);
