@@ -400,6 +400,9 @@ Result<void> Assembler::source_line(Cursor& c, Draft& d) {
 }  // namespace
 
 Result<Program> assemble(std::string_view text, std::string_view file_name, bool mark_lines) {
+  if (trim(text).empty())
+    return fail(Code::invalid, "found nothing; expected a program's text, as `trine asm` prints it",
+                std::string(file_name));
   return Assembler(text, file_name, mark_lines).run();
 }
 

@@ -15,6 +15,8 @@ namespace {
 using namespace onnx;
 
 Result<ModelProto> read(std::string_view bytes, const OnnxOptions& options) {
+  if (bytes.empty())
+    return fail(Code::invalid, "not an ONNX model: found nothing; expected a ModelProto", options.name);
   auto model = read_model(bytes);
   if (!model) return fail(model.error().code, cat("not an ONNX model: ", model.error().message), options.name);
   return model;

@@ -66,6 +66,33 @@ def test_external_data(trine, tmp_path):
         assert said in run(trine, path, "--print").stderr
 
 
+def looped(inputs, trips=None, go_on=None, doubles=3):
+    """x doubled by a Loop with these inputs, whose body ends it after `doubles` steps; inputs may be left out."""
+    h = onnx.helper
+    body = h.make_graph(
+        [h.make_node("Less", ["i", "last"], ["more"]), h.make_node("Add", ["s", "s"], ["t"])],
+        "body",
+        [h.make_tensor_value_info("i", onnx.TensorProto.INT64, []), h.make_tensor_value_info("c", onnx.TensorProto.BOOL, []),
+         h.make_tensor_value_info("s", onnx.TensorProto.FLOAT, [3])],
+        [h.make_tensor_value_info("more", onnx.TensorProto.BOOL, []), h.make_tensor_value_info("t", onnx.TensorProto.FLOAT, [3])],
+        [h.make_tensor("last", onnx.TensorProto.INT64, [], [doubles - 1])],
+    )  # fmt: skip
+    constants = [h.make_tensor("M", onnx.TensorProto.INT64, [], [trips or 0]), h.make_tensor("K", onnx.TensorProto.BOOL, [], [bool(go_on)])]
+    value = [h.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [3]) for n in "xy"]
+    graph = h.make_graph([h.make_node("Loop", inputs, ["y"], body=body)], "g", value[:1], value[1:], constants)
+    return h.make_model(graph, opset_imports=[h.make_opsetid("", 17)])
+
+
+@pytest.mark.parametrize("inputs,trips,go_on,times", [
+    (["M", "", "x"], 2, None, 4), (["", "K", "x"], None, True, 8), (["", "", "x"], None, None, 8), (["M", "K", "x"], 9, True, 8),
+    (["M", "K", "x"], 9, False, 1), (["M", "", "x"], 0, None, 1),
+])  # fmt: skip
+def test_a_loop_may_lack_its_limit_and_its_condition(trine, tmp_path, inputs, trips, go_on, times):
+    x = np.asarray([1, 2, 3], np.float32)
+    path = write_case(tmp_path, looped(inputs, trips, go_on), [x], [times * x])
+    assert check(trine, [path]) == {tmp_path.name: None}
+
+
 def test_functions(trine, tmp_path):
     text = """g (float[3] x) => (float[] y) { y = local.scale <by = 3.0> (x) }
       <domain: "local", opset_import: ["" : 17]> scale <by> (a) => (b) { c = Constant <value_float: float = @by> () b = Mul (a, c) }"""

@@ -155,6 +155,8 @@ Lowered loop_written_out(Call& c, const LoopNode& l) {
 }
 
 Lowered loop(Call& c) {
+  c.items.resize(std::max<size_t>(c.items.size(), 2));  // the limit and the condition may be left out
+  c.in.resize(c.items.size());
   LoopNode l{.body = TRY(need_graph(c, "body")),
              .limit = TRY(scalar(c, 0, Dtype::s64)),
              .go_on = TRY(scalar(c, 1, Dtype::boolean))};
@@ -229,7 +231,7 @@ Lowered scan(Call& c) {
 
 const Row kRows[] = {
     {"If", 1, 1, 1, branch},
-    {"Loop", 1, 2, -1, loop, {}, true},
+    {"Loop", 1, 0, -1, loop, {}, true},
     {"Scan", 9, 1, -1, scan},
 };
 
