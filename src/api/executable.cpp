@@ -9,6 +9,7 @@
 #include "api/observe.h"
 #include "api/program_text.h"
 #include "base/format/json.h"
+#include "base/stop.h"
 #include "base/text.h"
 #include "compile/graph/hlo_text.h"
 #include "compile/graph/pipeline.h"
@@ -19,7 +20,9 @@ namespace trine::api {
 namespace {
 
 constexpr std::string_view kMagic = "trine executable\n";
-constexpr int64_t kVersion = 1;
+constexpr int64_t kVersion = 2;  // 1: without the header under the checksum
+
+constexpr int64_t kCopiesMax = int64_t{1} << 20;  // replicas or partitions
 
 uint64_t hash_of(std::string_view bytes, uint64_t seed = 0xcbf29ce484222325) {  // FNV-1a
   for (unsigned char c : bytes) seed = (seed ^ c) * 0x100000001b3;
@@ -72,6 +75,7 @@ int64_t Executable::donated_bytes() const {
 }
 
 Result<ExecutablePtr> compile(std::string artifact, const CompileOptions& options) {
+  const Work work(limits().compile_seconds, "compiling, by TRINE_COMPILE_SECONDS");
   auto out = std::make_shared<Executable>();
   out->options = options;
   out->fingerprint = hex(
@@ -109,9 +113,9 @@ std::string save(const Executable& executable, std::string_view extra) {
                           .set("choosing_truths", executable.options.has_choosing_truths)
                           .set("numerics", numerics_text(executable.options.numerics))
                           .set("extra_bytes", int64_t(extra.size()))
-                          .set("bytes", int64_t(body.size()))
-                          .set("checksum", hex(hash_of(body)));
-  return cat(kMagic, header.text(0), "\n", body);
+                          .set("bytes", int64_t(body.size()));
+  const std::string head = header.text(0);
+  return cat(kMagic, hex(hash_of(body, hash_of(head))), "\n", head, "\n", body);
 }
 
 namespace {
@@ -121,20 +125,29 @@ Result<Saved> read_saved(std::string_view bytes) {
     return fail(Code::invalid,
                 "these bytes are not a saved executable: expected \"trine executable\" at the beginning");
   bytes.remove_prefix(kMagic.size());
-  const size_t end = bytes.find('\n');
-  if (end == std::string_view::npos) return fail(Code::invalid, "a saved executable ends within its header");
-  const Json header = TRY(parse_json(bytes.substr(0, end), "executable header"));
-  const std::string_view body = bytes.substr(end + 1);
+  const size_t sum_end = bytes.find('\n'), end = bytes.find('\n', sum_end + 1);
+  if (bytes.starts_with("{\"version\":1,"))
+    return fail(Code::unsupported, cat("a saved executable of version 1; this build reads ", kVersion));
+  if (sum_end == std::string_view::npos || end == std::string_view::npos)
+    return fail(Code::invalid, "a saved executable ends within its header");
+  const std::string_view head = bytes.substr(sum_end + 1, end - sum_end - 1), body = bytes.substr(end + 1);
+  if (bytes.substr(0, sum_end) != hex(hash_of(body, hash_of(head))))
+    return fail(Code::invalid, cat("a saved executable is damaged: its ", bytes.size() - sum_end - 1,
+                                   " bytes have another checksum than it says"));
+  const Json header = TRY(parse_json(head, "executable header"));
   const auto number = [&](const char* key) { return header.find(key) ? header.find(key)->integer() : -1; };
   if (number("version") != kVersion)
     return fail(Code::unsupported,
                 cat("a saved executable of version ", number("version"), "; this build reads ", kVersion));
   const int64_t extra = number("extra_bytes");
-  if (number("bytes") != int64_t(body.size()) || extra < 0 || extra > int64_t(body.size()) ||
-      !header.find("checksum") || header.find("checksum")->string() != hex(hash_of(body)))
+  if (number("bytes") != int64_t(body.size()) || extra < 0 || extra > int64_t(body.size()))
     return fail(Code::invalid, cat("a saved executable is damaged: found ", body.size(), " bytes, expected ",
-                                   number("bytes"), " with another checksum"));
+                                   number("bytes"), ", of them ", extra, " of the caller"));
   CompileOptions options{.replicas = number("replicas"), .partitions = number("partitions")};
+  for (const int64_t count : {options.replicas, options.partitions})
+    if (count < 1 || count > kCopiesMax)
+      return fail(Code::invalid, cat("a saved executable of ", options.replicas, " replicas and ", options.partitions,
+                                     " partitions; expected 1 to ", kCopiesMax));
   if (const Json* layouts = header.find("layouts")) options.has_layouts = layouts->boolean();
   if (const Json* truths = header.find("choosing_truths")) options.has_choosing_truths = truths->boolean();
   if (const Json* numerics = header.find("numerics")) TRY(set_numerics_by_flags(options.numerics, numerics->string()));

@@ -83,9 +83,12 @@ TEST_CASE("a saved executable that is damaged is refused") {
   CHECK(loaded->extra == "extra");
   CHECK(loaded->executable->fingerprint == (*made)->fingerprint);
   for (size_t cut = 0; cut < bytes.size(); cut += 7) CHECK(!load(std::string_view(bytes).substr(0, cut)));
-  std::string flipped = bytes;
-  flipped[flipped.size() - 10] ^= 1;
-  CHECK(!load(flipped));
+  for (size_t at = 0; at < bytes.size(); ++at) {
+    std::string flipped = bytes;
+    flipped[at] ^= 1;
+    CAPTURE(at);
+    CHECK(!load(flipped));
+  }
 }
 
 TEST_CASE("programs are compiled, saved and loaded on many threads at once") {
