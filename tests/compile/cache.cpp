@@ -137,6 +137,26 @@ TEST_CASE("torn and altered entries are never read") {
   CHECK_FALSE(with(write_entry(key_of(2), body_of(2))));
 }
 
+// For test_cache_hostile.py: an entry of the right key and checksum whose bytes are no program.
+TEST_CASE("an entry of anything" * doctest::skip(std::getenv("TRINE_TEST_ENTRY") == nullptr)) {
+  const fs::path path = std::getenv("TRINE_TEST_ENTRY");
+  std::ofstream(path, std::ios::binary) << write_entry({.hash = path.stem().string()}, "no program");
+}
+
+TEST_CASE("every byte of an entry is under its checksum or signature") {
+  for (const std::string_view secret : {"", "key"}) {
+    const std::string whole = write_entry(key_of(1), "some bytes", secret);
+    CHECK(read_entry(whole, key_of(1).hash, secret));
+    CHECK_FALSE(read_entry(whole, key_of(1).hash, secret.empty() ? "key" : ""));
+    for (size_t at = 0; at < whole.size(); ++at) {
+      std::string altered = whole;
+      altered[at] = char(altered[at] ^ 1);
+      CAPTURE(at);
+      CHECK_FALSE(read_entry(altered, key_of(1).hash, secret));
+    }
+  }
+}
+
 TEST_CASE("many processes: each entry is made once") {
   const Folder folder;
   const fs::path log = folder.path / "made";

@@ -50,6 +50,13 @@ Result<CompiledSource> parse_source(std::shared_ptr<const std::string> bytes, co
   return out;
 }
 
+// Of an entry that is whole but says nothing that can be read; what there is to say of it.
+std::string replace(Cache& cache, const CacheKey& key, const Error& why, std::string_view bytes) {
+  const auto stored = cache.put(key, bytes);
+  return cat("entry ", key.hash, " could not be read (", why.message, ") and was made again",
+             stored ? "" : cat("; it could not be replaced: ", stored.error().text()));
+}
+
 }  // namespace
 
 CacheKey device_key(const ir::Graph& graph, const arch::Chip& chip, const DeviceOptions& options) {
@@ -79,7 +86,15 @@ Result<CachedProgram> compile_cached(const ir::Graph& graph, const arch::Chip& c
   })));
   out.hash = key.hash;
   out.trouble = opened->trouble();
-  if (out.found) out.made = TRY(parse_artifact(std::as_bytes(std::span(*bytes)), key.about, bytes));
+  if (!out.found) return out;
+  auto read = parse_artifact(std::as_bytes(std::span(*bytes)), key.about, bytes);
+  if (read) {
+    out.made = *std::move(read);
+    return out;
+  }
+  out.found = false;
+  out.made = TRY(compile_device(graph, chip, options, observer));
+  out.trouble = replace(*opened, key, read.error(), artifact_bytes(out.made));
   return out;
 }
 
@@ -102,7 +117,16 @@ Result<CachedSource> source_cached(std::string_view source, const arch::Chip& ch
   })));
   out.hash = key.hash;
   out.trouble = opened->trouble();
-  if (out.found) out.made = TRY(parse_source(bytes, cat("cache entry ", key.hash)));
+  if (!out.found) return out;
+  auto read = parse_source(bytes, cat("cache entry ", key.hash));
+  if (read) {
+    out.made = *std::move(read);
+    return out;
+  }
+  out.found = false;
+  out.made = TRY(make());
+  key.about = cat(out.made.name, " for ", chip.name);
+  out.trouble = replace(*opened, key, read.error(), source_bytes(out.made));
   return out;
 }
 

@@ -72,6 +72,7 @@ Result<CacheOptions> cache_options(const Environment& environment) {
   if (out.url.starts_with("file://")) out.url.erase(0, 7);
   if (out.url.empty()) out.url = TRY(default_folder(environment));
   if (is_s3(out.url)) out.locks = TRY(default_folder(environment)) + "/v1/locks";
+  out.key = text_of(environment, "TRINE_CACHE_KEY");
   if (const std::string text = text_of(environment, "TRINE_CACHE_BYTES"); !text.empty()) {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out.bytes_max);
     if (error != std::errc{} || end != text.data() + text.size() || out.bytes_max < 0)
@@ -92,7 +93,7 @@ Result<Cache> Cache::open(CacheOptions options) {
 
 Result<std::string> Cache::get(const CacheKey& key) {
   std::string text = TRY(store_->read(key.hash));
-  auto entry = read_entry(text, key.hash);
+  auto entry = read_entry(text, key.hash, options_.key);
   if (entry) {
     text.erase(0, text.size() - entry->bytes.size());
     return text;
@@ -102,7 +103,13 @@ Result<std::string> Cache::get(const CacheKey& key) {
 }
 
 Result<void> Cache::put(const CacheKey& key, std::string_view bytes) {
-  TRY(store_->write(key.hash, write_entry(key, bytes)));
+  TRY(store_->write(key.hash, write_entry(key, bytes, options_.key)));
+  const Result<void> pruned = keep_within();
+  if (!pruned) trouble_ = cat("kept, but room could not be made: ", pruned.error().text());
+  return {};
+}
+
+Result<void> Cache::keep_within() {
   int64_t total = 0;
   for (const CacheEntry& e : TRY(store_->list(false))) total += e.bytes;
   if (total > options_.bytes_max) TRY(prune(int64_t(double(options_.bytes_max) * kPruneTo)));
@@ -125,7 +132,7 @@ Result<std::string> Cache::get_or_make(const CacheKey& key, const Make& make) {
   if (lock && found) return found;
   auto made = make();
   if (!made) return made;
-  if (auto stored = put(key, *made); !stored) trouble_ = stored.error().text();
+  if (auto stored = put(key, *made); !stored) trouble_ = cat("what was made was not kept: ", stored.error().text());
   return made;
 }
 
@@ -141,7 +148,7 @@ Result<std::vector<CacheEntry>> Cache::verify() {
   auto out = TRY(list());
   for (CacheEntry& e : out) {
     const auto text = store_->read(e.hash);
-    const auto entry = text ? read_entry(*text, e.hash) : Result<Entry>(text.error());
+    const auto entry = text ? read_entry(*text, e.hash, options_.key) : Result<Entry>(text.error());
     if (entry) e.about = entry->key.about;
     if (!entry) e.bad = entry.error().message;
   }
@@ -165,8 +172,9 @@ Result<int64_t> Cache::export_to(Cache& other) {
   int64_t count = 0;
   for (const CacheEntry& e : TRY(list())) {
     const auto text = store_->read(e.hash);
-    if (!text || !read_entry(*text, e.hash)) continue;
-    TRY(other.store_->write(e.hash, *text));
+    const auto entry = text ? read_entry(*text, e.hash, options_.key) : Result<Entry>(text.error());
+    if (!entry) continue;
+    TRY(other.store_->write(e.hash, write_entry(entry->key, entry->bytes, other.options_.key)));
     ++count;
   }
   return count;

@@ -32,11 +32,12 @@ struct CacheOptions {
   std::string url = {};                   // a directory, or s3://bucket/prefix
   std::string locks = {};                 // a directory of this machine; empty: inside the cache's own
   int64_t bytes_max = int64_t{10} << 30;  // kept; past it the least recently used go
+  std::string key = {};  // entries are signed by it, and none that is not is read; empty: a checksum against accidents
   S3Options s3 = {};
   bool off = false;  // nothing is read or kept
 };
 // From --cache_dir and --no_cache in NEURON_CC_FLAGS, NEURON_COMPILE_CACHE_URL (else the user's cache directory),
-// TRINE_CACHE_BYTES and AWS's variables.
+// TRINE_CACHE_BYTES, TRINE_CACHE_KEY and AWS's variables.
 using Environment = std::function<const char*(const char* name)>;
 Result<CacheOptions> cache_options(const Environment& environment);
 
@@ -46,6 +47,8 @@ struct CacheEntry {
   double used = 0;       // seconds since 1970: last read in a directory, written in S3
   std::string bad = {};  // why it cannot be used; set by verify
 };
+
+bool is_cache_hash(std::string_view text);  // 64 hex digits
 
 // Where entries lie. Values are whole entries as entry.h writes them.
 class CacheStore {
@@ -83,6 +86,8 @@ class Cache {
  private:
   Cache(CacheOptions options, std::unique_ptr<CacheStore> store)
       : options_(std::move(options)), store_(std::move(store)) {}
+
+  Result<void> keep_within();  // bytes_max
 
   CacheOptions options_;
   std::unique_ptr<CacheStore> store_;

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "base/file.h"
 #include "base/text.h"
 #include "compile/cache/entry.h"
 
@@ -45,38 +46,28 @@ Result<void> write_all(int fd, std::string_view bytes, const std::string& path) 
   return {};
 }
 
-Result<std::string> read_all(const std::string& path, bool touch) {
-  const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.fd < 0) return failed("open", path);
-  struct stat info = {};
-  if (::fstat(file.fd, &info) != 0) return failed("read", path);
-  std::string out(size_t(info.st_size), '\0');
-  size_t done = 0;
-  while (done < out.size()) {
-    const ssize_t n = ::read(file.fd, out.data() + done, out.size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return failed("read", path);
-    if (n == 0) break;
-    done += size_t(n);
-  }
-  out.resize(done);
-  if (touch) ::futimens(file.fd, nullptr);  // used now; where that is not allowed the entry only looks older
+Result<std::string> read_all(const std::string& path) {
+  const OpenFile file = TRY(OpenFile::open(path));
+  std::string out = TRY(file.read(0, file.size()));
+  ::futimens(file.fd(), nullptr);  // used now; where that is not allowed the entry only looks older
   return out;
 }
 
 // The first bytes, where an entry says what it is.
 std::string head_of(const std::string& path) {
-  const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const File file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   std::string out(4096, '\0');
   const ssize_t n = file.fd < 0 ? 0 : ::pread(file.fd, out.data(), out.size(), 0);
   out.resize(size_t(std::max<ssize_t>(n, 0)));
   return out;
 }
 
-Result<void> make_folder(const std::string& path) {
-  std::error_code error;
-  fs::create_directories(path, error);
-  if (error) return fail(Code::io, cat("cannot make the folder ", path, ": ", error.message()));
+// With those above it that are missing, each for its owner alone.
+Result<void> make_folder(const fs::path& path) {
+  if (::mkdir(path.c_str(), 0700) == 0 || errno == EEXIST) return {};
+  if (errno != ENOENT || !path.has_relative_path()) return failed("make the folder", path.string());
+  TRY(make_folder(path.parent_path()));
+  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return failed("make the folder", path.string());
   return {};
 }
 
@@ -85,15 +76,11 @@ void sync_folder(const std::string& path) {
   if (folder.fd >= 0) ::fsync(folder.fd);
 }
 
-bool is_hash(std::string_view name) {
-  return name.size() == 64 && name.find_first_not_of("0123456789abcdef") == std::string_view::npos;
-}
-
 class Folder : public CacheStore {
  public:
   explicit Folder(std::string root) : root_(std::move(root)) {}
 
-  Result<std::string> read(const std::string& hash) override { return read_all(path_of(hash), true); }
+  Result<std::string> read(const std::string& hash) override { return read_all(path_of(hash)); }
 
   Result<void> write(const std::string& hash, std::string_view bytes) override {
     for (int attempt = 0;; ++attempt) {
@@ -119,7 +106,8 @@ class Folder : public CacheStore {
       for (fs::directory_iterator at(subfolders->path(), inner), last; !inner && at != last; at.increment(inner)) {
         struct stat info = {};
         const std::string stem = at->path().stem().string();
-        if (at->path().extension() != ".entry" || !is_hash(stem) || ::stat(at->path().c_str(), &info) != 0) continue;
+        if (at->path().extension() != ".entry" || !is_cache_hash(stem) || ::stat(at->path().c_str(), &info) != 0)
+          continue;
         out.push_back({.hash = stem,
                        .bytes = int64_t(info.st_size),
                        .used = double(info.st_mtim.tv_sec) + double(info.st_mtim.tv_nsec) * 1e-9});
@@ -141,7 +129,7 @@ class Folder : public CacheStore {
                       path = cat(folder, "/", ::getpid(), "-", count++, "-", hash.substr(0, 8));
     TRY(make_folder(folder));
     TRY(make_folder(subfolder));
-    const File file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+    const File file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
     if (file.fd < 0) return failed("make", path);
     ::flock(file.fd, LOCK_EX | LOCK_NB);  // says that its writer lives: sweep() leaves it
     auto done = write_all(file.fd, bytes, path);
@@ -174,7 +162,7 @@ Result<CacheLock> CacheLock::take(const std::string& folder, const std::string& 
   TRY(make_folder(folder));
   const std::string path = cat(folder, "/", hash, ".lock");
   for (;;) {
-    File file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+    File file(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
     if (file.fd < 0) return failed("lock", path);
     while (::flock(file.fd, LOCK_EX) != 0)
       if (errno != EINTR) return failed("lock", path);
@@ -193,7 +181,7 @@ void sweep(const std::string& folder) {
   std::error_code error;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     const std::string path = at->path().string();
-    const File file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+    const File file(::open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
     if (file.fd >= 0 && ::flock(file.fd, LOCK_EX | LOCK_NB) == 0 && is_same(file.fd, path)) ::unlink(path.c_str());
   }
 }

@@ -17,6 +17,11 @@ namespace {
 
 constexpr int kAttempts = 3;
 constexpr long kConnectMs = 5000, kAllMs = 120000;
+constexpr long kSlowBytes = 1024, kSlowSeconds = 20;   // a body that comes slower for so long is given up
+constexpr auto kDeadline = std::chrono::seconds(180);  // of a call with all its attempts, or of a whole listing
+constexpr size_t kBodyMax = size_t{4} << 30;           // of an entry
+constexpr size_t kListMax = size_t{16} << 20;          // of one page of a listing, or of what is said of an error
+constexpr size_t kPagesMax = 10'000;
 
 std::string percent(std::string_view text, bool keeps_slash) {
   constexpr char kHex[] = "0123456789ABCDEF";
@@ -63,8 +68,23 @@ struct Answer {
   std::string body = {};
 };
 
+// As much as is wanted, no more; fewer bytes than were given end the request.
+struct Body {
+  std::string text = {};
+  size_t most = 0;
+  bool is_too_long = false;
+};
+
 size_t append_body(char* data, size_t size, size_t count, void* to) {
-  static_cast<std::string*>(to)->append(data, size * count);
+  Body& body = *static_cast<Body*>(to);
+  body.is_too_long = size * count > body.most - body.text.size();
+  if (body.is_too_long) return 0;
+  try {
+    body.text.append(data, size * count);
+  } catch (const std::bad_alloc&) {  // nothing may be thrown through curl
+    body.is_too_long = true;
+    return 0;
+  }
   return size * count;
 }
 
@@ -90,7 +110,7 @@ class S3 : public CacheStore {
       : options_(std::move(options)), bucket_(std::move(bucket)), prefix_(std::move(prefix)) {}
 
   Result<std::string> read(const std::string& hash) override {
-    Answer answer = TRY(send("GET", key_of(hash), "", {}));
+    Answer answer = TRY(send("GET", key_of(hash), "", {}, kBodyMax));
     if (answer.status == 200) return std::move(answer.body);
     return refused("read", answer);
   }
@@ -110,7 +130,12 @@ class S3 : public CacheStore {
   Result<std::vector<CacheEntry>> list(bool) override {
     std::vector<CacheEntry> out;
     std::string more;
+    size_t pages = 0;
+    const auto end = std::chrono::steady_clock::now() + kDeadline;
     do {
+      if (++pages > kPagesMax || std::chrono::steady_clock::now() > end)
+        return fail(Code::io, cat("cannot list s3://", bucket_, ": it goes on after ", pages - 1,
+                                  " pages; expected at most ", kPagesMax, " in ", kDeadline.count(), " s"));
       std::string query = more.empty() ? "" : cat("continuation-token=", percent(more, false), "&");
       append_text(query, cat("list-type=2&prefix=", percent(prefix_, false)));
       const Answer answer = TRY(send("GET", "", query, {}));
@@ -119,7 +144,11 @@ class S3 : public CacheStore {
         const std::string item = between(answer.body, "Contents", at);
         if (!item.empty()) add_entry(item, out);
       }
-      more = between(answer.body, "IsTruncated") == "true" ? between(answer.body, "NextContinuationToken") : "";
+      std::string next =
+          between(answer.body, "IsTruncated") == "true" ? between(answer.body, "NextContinuationToken") : "";
+      if (!next.empty() && next == more)
+        return fail(Code::io, cat("cannot list s3://", bucket_, ": it names the same page twice"));
+      more = std::move(next);
     } while (!more.empty());
     return out;
   }
@@ -130,10 +159,12 @@ class S3 : public CacheStore {
   void add_entry(const std::string& item, std::vector<CacheEntry>& out) const {
     const std::string key = between(item, "Key"), time = between(item, "LastModified");
     if (!key.starts_with(prefix_) || !key.ends_with(".entry")) return;
+    const std::string hash = key.substr(prefix_.size(), key.size() - std::min(key.size(), prefix_.size() + 6));
+    if (!is_cache_hash(hash)) return;  // nothing of ours
     std::tm parts = {};
     const bool timed = ::strptime(time.c_str(), "%Y-%m-%dT%H:%M:%S", &parts) != nullptr;
-    out.push_back({.hash = key.substr(prefix_.size(), key.size() - prefix_.size() - 6),
-                   .bytes = std::atoll(between(item, "Size").c_str()),
+    out.push_back({.hash = hash,
+                   .bytes = std::max(std::atoll(between(item, "Size").c_str()), 0LL),
                    .used = timed ? double(::timegm(&parts)) : 0});
   }
 
@@ -153,17 +184,19 @@ class S3 : public CacheStore {
   }
 
   Result<Answer> send(const std::string& method, const std::string& key, const std::string& query,
-                      std::string_view body) {
+                      std::string_view body, size_t answer_max = kListMax) {
+    const auto end = std::chrono::steady_clock::now() + kDeadline;
     for (int attempt = 1;; ++attempt) {
-      auto answer = send_once(method, key, query, body);
-      const bool passes = answer ? answer->status < 500 && answer->status != 429 : false;
-      if (passes || attempt == kAttempts) return answer;
+      auto answer = send_once(method, key, query, body, answer_max);
+      const bool passes = answer ? answer->status < 500 && answer->status != 429
+                                 : answer.error().code == Code::out_of_range;  // too long: it will not be shorter
+      if (passes || attempt == kAttempts || std::chrono::steady_clock::now() > end) return answer;
       std::this_thread::sleep_for(std::chrono::milliseconds(100 << attempt));
     }
   }
 
   Result<Answer> send_once(const std::string& method, const std::string& key, const std::string& query,
-                           std::string_view body) {
+                           std::string_view body, size_t answer_max) {
     // An endpoint of one's own has the bucket in the path, AWS in the host.
     const bool own = !options_.endpoint.empty();
     const std::string host = own ? options_.endpoint.substr(options_.endpoint.find("://") + 3)
@@ -178,7 +211,7 @@ class S3 : public CacheStore {
         cat(own ? options_.endpoint : "https://" + host, request.path, query.empty() ? "" : "?", query);
     Curl curl;
     if (curl.handle == nullptr) return fail(Code::internal, "libcurl cannot start");
-    Answer out;
+    Body got{.most = answer_max};
     char why[CURL_ERROR_SIZE] = {};
     curl.header(cat("authorization: ", authorization(request, options_)));
     curl.header(cat("x-amz-date: ", request.time));
@@ -191,17 +224,26 @@ class S3 : public CacheStore {
     curl_easy_setopt(curl.handle, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(curl.handle, CURLOPT_CONNECTTIMEOUT_MS, kConnectMs);
     curl_easy_setopt(curl.handle, CURLOPT_TIMEOUT_MS, kAllMs);
+    curl_easy_setopt(curl.handle, CURLOPT_LOW_SPEED_LIMIT, kSlowBytes);
+    curl_easy_setopt(curl.handle, CURLOPT_LOW_SPEED_TIME, kSlowSeconds);
+    curl_easy_setopt(curl.handle, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(curl.handle, CURLOPT_FOLLOWLOCATION, 0L);
     curl_easy_setopt(curl.handle, CURLOPT_WRITEFUNCTION, append_body);
-    curl_easy_setopt(curl.handle, CURLOPT_WRITEDATA, &out.body);
+    curl_easy_setopt(curl.handle, CURLOPT_WRITEDATA, &got);
     curl_easy_setopt(curl.handle, CURLOPT_ERRORBUFFER, why);
     if (method != "GET") curl_easy_setopt(curl.handle, CURLOPT_CUSTOMREQUEST, method.c_str());
     if (method == "PUT") {
       curl_easy_setopt(curl.handle, CURLOPT_POSTFIELDSIZE_LARGE, curl_off_t(body.size()));
       curl_easy_setopt(curl.handle, CURLOPT_POSTFIELDS, body.data());
     }
-    if (const CURLcode code = curl_easy_perform(curl.handle); code != CURLE_OK)
+    const CURLcode code = curl_easy_perform(curl.handle);
+    if (got.is_too_long)
+      return fail(Code::out_of_range, cat("s3://", bucket_, " at ", host, " answers more than ",
+                                          with_unit_bytes(double(answer_max)), ", or than memory holds"));
+    if (code != CURLE_OK)
       return fail(Code::io,
                   cat("cannot reach s3://", bucket_, " at ", host, ": ", why[0] != 0 ? why : curl_easy_strerror(code)));
+    Answer out{.body = std::move(got.text)};
     curl_easy_getinfo(curl.handle, CURLINFO_RESPONSE_CODE, &out.status);
     return out;
   }
@@ -240,8 +282,10 @@ Result<std::unique_ptr<CacheStore>> open_s3(const std::string& url, const S3Opti
                 cat("a cache at ", url, " needs credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"));
   S3Options options = given;
   while (options.endpoint.ends_with('/')) options.endpoint.pop_back();
-  if (!options.endpoint.empty() && options.endpoint.find("://") == std::string::npos)
-    return fail(Code::invalid, cat("AWS_ENDPOINT_URL is `", options.endpoint, "`; expected http://host:port"));
+  if (!options.endpoint.empty() && !options.endpoint.starts_with("http://") &&
+      !options.endpoint.starts_with("https://"))
+    return fail(Code::invalid,
+                cat("AWS_ENDPOINT_URL is `", options.endpoint, "`; expected http://host:port or https://host"));
   return std::unique_ptr<CacheStore>(
       std::make_unique<S3>(options, bucket, cat(prefix, prefix.empty() ? "" : "/", "v1/")));
 }

@@ -233,10 +233,10 @@ void print_done(const Args& args, const std::string& out, const std::string& chi
                 const PassLog& log) {
   const int64_t count = made.instructions();
   print_host(made.split);
-  if (!made.hash.empty())
+  if (!made.hash.empty() && (made.found || made.trouble.empty()))
     note(cat(made.found ? "found in the cache as " : "cached as ", made.hash.substr(0, 8), "…  (",
              made.found ? cat(fixed(seconds * 1e3, 0), " ms)") : "second time: nothing is compiled)"));
-  if (!made.trouble.empty()) note(cat("the cache could not be used: ", made.trouble));
+  if (!made.trouble.empty()) note(cat("the cache: ", made.trouble));
   if (args.has("--json")) {
     Json json = report("compile");
     json.set("output", out).set("chip", chip).set("instructions", count);
