@@ -13,6 +13,7 @@ from trine.models.gguf import Gguf
 
 __all__ = ["FAMILIES", "ConfigError", "build", "configurations", "load_config", "phase"]
 
+LARGEST = 1 << 26  # bytes of a configuration
 CONFIGS = Path(__file__).parent / "configs"
 
 
@@ -32,9 +33,11 @@ def load_config(path):
         raise ConfigError(f"{path}: no such file, and none of {', '.join(configurations())}")
     if is_gguf(path):
         return Gguf(path).config()
+    if not path.is_file() or path.stat().st_size > LARGEST:
+        raise ConfigError(f"{path}: no file of at most {LARGEST:,} bytes; expected a config.json")
     try:
         config = json.loads(path.read_text())
-    except ValueError as e:
+    except (ValueError, RecursionError) as e:
         raise ConfigError(f"{path}: not JSON: {e}") from None
     if not isinstance(config, dict):
         raise ConfigError(f"{path}: a configuration is an object, this is {type(config).__name__}")

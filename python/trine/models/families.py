@@ -25,6 +25,8 @@ SPELLINGS = {"gpt-megatron": "megatron_gpt", "megatron-gpt": "megatron_gpt"}  # 
 def family_of(config):
     made = str(config.get("architecture") or "")
     name = config.get("model_type") or CLASSES.get(config.get("_class_name")) or config.get("_class_name") or ("vgg" if made.startswith("vgg") else None)
+    if not isinstance(name, str | None):
+        raise ConfigError(f"model_type is {name!r}; expected the name of a family")
     name = SPELLINGS.get(name, name)
     if name not in FAMILIES:
         near = difflib.get_close_matches(str(name), FAMILIES, 1, 0.7)

@@ -11,9 +11,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from trine.models.reading import ConfigError
 from trine.models.stored import times
 
-ACTIVATIONS = {
+class Named(dict):
+    """Functions by the names that configurations give them."""
+
+    def __missing__(self, name):
+        raise ConfigError(f'an activation "{name}"; known are {", ".join(self)}')
+
+
+ACTIVATIONS = Named({
     "gelu": lambda x: jax.nn.gelu(x, approximate=False),
     "gelu_new": lambda x: jax.nn.gelu(x, approximate=True),
     "quick_gelu": lambda x: x * jax.nn.sigmoid(1.702 * x),
@@ -21,7 +29,7 @@ ACTIVATIONS = {
     "relu": jax.nn.relu,
     "tanh": jnp.tanh,
     "relu2": lambda x: jnp.square(jax.nn.relu(x)),
-}
+})
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(1,))

@@ -15,6 +15,7 @@ from trine.models import parameters as p
 from trine.models import stored, training
 from trine.models.families import ConfigError, family_of
 from trine.models.quantisation import keeps, storage_of
+from trine.models.rows import MISFITS
 from trine.models.weights import names_of
 
 STORED = ("decoder", "seeing")  # kinds whose dense weights may be kept in few bits
@@ -28,7 +29,10 @@ class Model:
         self.settings = settings or self.family.settings(config)
         self.dtype = jnp.dtype(dtype)
         self.functions = importlib.import_module(f"trine.models.{MODULES.get(self.family.kind, self.family.kind)}")
-        self.tree = self.functions.parameters(self.settings)
+        try:
+            self.tree = self.functions.parameters(self.settings)
+        except MISFITS as e:
+            raise ConfigError(f"the configuration of {self.family.name} does not fit together: {e}") from e
         self.storage = storage_of(config)
         if self.storage and self.family.kind not in STORED:
             raise ConfigError(f"weights of {self.family.name} are kept whole in the zoo; its quantization_config is not read")

@@ -9,7 +9,7 @@ import fnmatch
 import re
 from dataclasses import dataclass
 
-from trine.models.reading import ConfigError, Reading, refuse_unread
+from trine.models.reading import ConfigError, Reading, refuse_unread, short
 
 
 @dataclass(frozen=True)
@@ -126,6 +126,8 @@ def storage_of(config):
     block = config.get("quantization_config")
     if not block:
         return None
+    if not isinstance(block, dict):
+        raise ConfigError(f"quantization_config is {short(block)}; expected an object")
     method = block.get("quant_method") or ("bitsandbytes" if any(name.startswith(("load_in_", "_load_in_")) for name in block) else None)
     if method not in METHODS:
         near = difflib.get_close_matches(str(method), METHODS, 1, 0.6)

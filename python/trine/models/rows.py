@@ -6,10 +6,12 @@ Needs no JAX.
 import math
 from dataclasses import dataclass, field, replace
 
+from trine.models.checks import check_given, check_made
 from trine.models.reading import ConfigError, Reading, refuse_unread
 from trine.models.settings import Rope, Transformer
 
 MISSING = object()
+MISFITS = (TypeError, ZeroDivisionError, OverflowError, AttributeError, KeyError, IndexError, RecursionError)
 
 
 class Key:
@@ -73,7 +75,12 @@ class Family:
     def settings(self, config, strict=True):
         """Of a configuration; one with a key that nobody reads is refused where it is read strictly."""
         reading = config if isinstance(config, Reading) else Reading(config)
-        made = self.read(reading, values_of(self.values, reading))
+        check_given(reading.values)
+        try:
+            made = self.read(reading, values_of(self.values, reading))
+            check_made(made, self.name)
+        except MISFITS as e:  # of values that each could be, but not together
+            raise ConfigError(f"the configuration of {self.name} does not fit together: {e}") from e
         reading.seen |= {"quantization_config", *self.also}  # the first: see quantisation.py
         for name, only in self.fixed.items():
             if (given := reading.get(name, only)) != only and given is not None:
