@@ -27,14 +27,6 @@ class Call:
         self.specs = []
         self.args = tree_map(self._spec, list(args))
 
-    def bare(self):
-        """Without what is made from the rest, to be sent to another process."""
-        out = object.__new__(Call)
-        for name in self.__slots__:
-            setattr(out, name, getattr(self, name))
-        out.emission = None
-        return out
-
     def _spec(self, a):
         if not isinstance(a, torch.Tensor):
             return a

@@ -6,8 +6,8 @@ run of the script, without this command, finds every program.
 """
 
 import concurrent.futures
+import json
 import os
-import pickle
 import subprocess
 import sys
 import tempfile
@@ -23,13 +23,19 @@ def is_collecting():
 
 
 def collect(name, key, ops, calls, nodes, slots):
-    """Keeps a step's trace for the parent; what C++ then needs is which storages it would write."""
+    """Keeps a step's program for the parent, as text; what C++ then needs is which storages it would write."""
     import hashlib
+
+    from trine.torch import lazy_emit
 
     path = Path(os.environ[FOLDER]) / f"{hashlib.sha256(key.encode()).hexdigest()}.graph"
     if not path.exists():
         part = path.with_suffix(f".{os.getpid()}")
-        part.write_bytes(pickle.dumps((name, key, ops, [c.bare() for c in calls], nodes, slots)))
+        try:
+            made = {"program": lazy_emit.step(calls, nodes, slots)}
+        except Exception as e:  # the parent says so
+            made = {"failed": f"{type(e).__name__}: {str(e)[:300]}"}
+        part.write_text(json.dumps({"name": name, "key": key, "ops": ops, **made}))
         part.rename(path)
     return {"text": "", "params": [], "outputs": [(s, -1) for s, (*_, is_given) in enumerate(slots) if is_given]}
 
@@ -37,12 +43,14 @@ def collect(name, key, ops, calls, nodes, slots):
 def compile_one(path):
     """In a worker: seconds it took, or what went wrong."""
     from trine import _core
-    from trine.torch import cache, lazy_emit
+    from trine.torch import cache
 
     began = time.perf_counter()
     try:
-        name, key, ops, calls, nodes, slots = pickle.loads(Path(path).read_bytes())
-        program = cache.get_or_make(name, key, ops, lambda: lazy_emit.step(calls, nodes, slots))
+        given = json.loads(Path(path).read_text())
+        if "failed" in given:
+            return given["failed"]
+        program = cache.get_or_make(given["name"], given["key"], given["ops"], lambda: given["program"])
         _core.Executable.compile(program["text"].encode())
     except Exception as e:
         return f"{type(e).__name__}: {str(e)[:300]}"
