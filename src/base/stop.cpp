@@ -44,7 +44,7 @@ void interrupt() {
   stop_causes.fetch_add(1, std::memory_order_relaxed);
 }
 
-void watch_interrupts() {
+void take_interrupts() {
   struct sigaction now{};
   if (::sigaction(SIGINT, nullptr, &now) != 0) return;
   const bool has_info = now.sa_flags & SA_SIGINFO;

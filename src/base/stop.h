@@ -29,7 +29,7 @@ struct Stopped {
 
 uint32_t interrupts();    // so many there have been
 void interrupt();         // one more, as Ctrl-C
-void watch_interrupts();  // from now on SIGINT is one, beside what else it does; where nothing handles it, it ends the
+void take_interrupts();  // from now on SIGINT is one, beside what else it does; where nothing handles it, it ends the
                           // process
 
 // Work of this thread that can be stopped while it lives: by an interrupt after `since`, or past its seconds.

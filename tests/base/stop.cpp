@@ -65,8 +65,8 @@ TEST_CASE("an interrupt stops what had begun, and nothing that begins later") {
 TEST_CASE("SIGINT is an interrupt beside what it was") {
   CHECK(exit_of([] {
           std::signal(SIGINT, [](int) { others = 1; });
-          watch_interrupts();
-          watch_interrupts();  // once is enough
+          take_interrupts();
+          take_interrupts();  // once is enough
           const uint32_t had = interrupts();
           const Work work;
           ::raise(SIGINT);

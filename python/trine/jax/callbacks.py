@@ -160,7 +160,7 @@ def register(platform: str, library) -> None:
     library.trine_pjrt_is_held.argtypes = [ctypes.c_uint64]
     library.trine_pjrt_set_answer(_answer)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # whoever has another decides what Ctrl-C does
-        library.trine_pjrt_watch_interrupts()
+        library.trine_pjrt_take_interrupts()
     functions.library = library
 
     @atexit.register

@@ -18,7 +18,7 @@ __attribute__((visibility("default"))) int trine_pjrt_is_held(uint64_t number) {
 }
 
 // Ctrl-C stops what runs; where Python's own handler is in charge.
-__attribute__((visibility("default"))) void trine_pjrt_watch_interrupts() { trine::watch_interrupts(); }
+__attribute__((visibility("default"))) void trine_pjrt_take_interrupts() { trine::take_interrupts(); }
 
 // Gives a saved executable as text, or why not.
 __attribute__((visibility("default"))) int trine_pjrt_text(const char* saved, size_t size,

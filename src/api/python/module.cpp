@@ -19,6 +19,6 @@ NB_MODULE(_core, m) {
       PyErr_SetString(trine::api::exception_of(s.error.code), s.error.text().c_str());
     }
   });
-  m.def("watch_interrupts", &trine::watch_interrupts);
+  m.def("take_interrupts", &trine::take_interrupts);
   bind_all(m);
 }
