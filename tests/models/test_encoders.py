@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 import torch
-from model_checks import SIZES, near, pair, tokens
+from model_checks import SIZES, near, pair, pixels, tokens
 
 DISTANCES = dict(relative_attention=True, pos_att_type=["p2c", "c2p"], type_vocab_size=0, position_biased_input=False, max_relative_positions=16)
 ENCODERS = {
@@ -90,6 +90,9 @@ def test_speech(name, tmp_path):
     near(jax.jit(ours.forward)(params, {"waves": waves}), want)
 
 
+SEEN = {"ConvProcessing": 24, "Fourier": 8, "Learned": 8}
+
+
 def test_perceiver(tmp_path):
     config = dict(num_latents=4, d_latents=16, d_model=24, num_blocks=2, num_self_attends_per_block=2, num_self_attention_heads=2,
         num_cross_attention_heads=2, qk_channels=8,
@@ -100,3 +103,14 @@ def test_perceiver(tmp_path):
     with torch.no_grad():
         want = theirs(inputs=torch.tensor(ids).long(), attention_mask=torch.tensor(mask).long()).logits
     near(jax.jit(ours.forward)(params, {"tokens": ids, "mask": mask}), want)
+
+
+@pytest.mark.parametrize("kind", ["ConvProcessing", "Fourier", "Learned"])
+def test_perceiver_of_images(kind, tmp_path):
+    config = dict(num_latents=4, d_latents=16, d_model=24, num_blocks=2, num_self_attends_per_block=2, num_self_attention_heads=2,
+                  num_cross_attention_heads=1, image_size=SEEN[kind], num_labels=5)  # fmt: skip
+    theirs, ours, params = pair(f"PerceiverForImageClassification{kind}", config, tmp_path)
+    images, theirs_images = pixels(SEEN[kind])
+    with torch.no_grad():
+        want = theirs(inputs=theirs_images).logits
+    near(jax.jit(ours.forward)(params, {"images": images}), want)

@@ -68,11 +68,21 @@ def deberta_distances(config):
     return Distances(2 * (buckets or furthest), kinds, shared, buckets, furthest, normed, not old)
 
 
+PERCEIVERS = {  # of a class: how it sees, and the width of what it sees
+    "PerceiverForMaskedLM": ("", None), "PerceiverForImageClassificationConvProcessing": ("conv", 322),
+    "PerceiverForImageClassificationFourier": ("pixels", 261), "PerceiverForImageClassificationLearned": ("learned", 512),
+}  # fmt: skip
+
+
 def perceiver_of(config, values):
     kind = (config.get("architectures") or ["PerceiverForMaskedLM"])[0]
-    if kind != "PerceiverForMaskedLM":
-        raise ConfigError(f"{kind} is not in the zoo; PerceiverForMaskedLM is")
+    if kind not in PERCEIVERS:
+        raise ConfigError(f"{kind} is not in the zoo; there are {', '.join(PERCEIVERS)}")
+    sees, seen = PERCEIVERS[kind]
     width, latent_width = config.get("d_model", 768), config.get("d_latents", 1280)
+    width = seen or width
+    labels = config.get("id2label")
+    classes = len(labels) if isinstance(labels, dict) or hasattr(labels, "items") else config.get("num_labels", 2)
     keys, values, shape = config.get("qk_channels"), config.get("v_channels"), config.get("cross_attention_shape_for_attention", "kv")
     cross = keys or (latent_width if shape == "q" else width)
     return Perceiver(
@@ -82,7 +92,8 @@ def perceiver_of(config, values):
         keys or latent_width,
         values or keys or latent_width, cross, values or cross, config.get("self_attention_widening_factor", 1),
         config.get("cross_attention_widening_factor", 1),
-        bool(config.get("use_query_residual", True)), config.get("hidden_act", "gelu"),
+        bool(config.get("use_query_residual", True)), config.get("hidden_act", "gelu"), sees=sees,
+        image=config.get("image_size", 224 if sees != "learned" else 56) if sees else 0, classes=classes if sees else 0,
     )  # fmt: skip
 
 
@@ -156,7 +167,7 @@ ENCODERS = [
         note="rotary positions, GeGLU, two layers of three see a window", read=modern_of,
         also=("decoder_bias", "sparse_prediction", "sparse_pred_ignore_index", "embedding_dropout",
         "mlp_dropout", "layer_norm_eps", "sliding_window", "position_embedding_type")),
-    Family("perceiver", "perceiver", note="a few latents look at all tokens, and the places to fill in at them; for masked text", read=perceiver_of,
+    Family("perceiver", "perceiver", note="a few latents look at all tokens or pixels, and the places to fill in, or of the class, at them", read=perceiver_of,
            also=("image_size", "train_size", "num_frames", "audio_samples_per_frame", "samples_per_patch", "output_shape", "output_num_channels",
            "layer_norm_eps",
                  "tie_word_embeddings")),

@@ -48,6 +48,10 @@ class Model:
         """The same with another head: of an encoder "masked" or "classes", of a decoder "lm", "" for none."""
         return Model(self.config, self.dtype, replace(self.settings, head=head))
 
+    def unstored(self):
+        """The same with its weights kept whole."""
+        return Model({name: value for name, value in self.config.items() if name != "quantization_config"}, self.dtype, self.settings)
+
     def with_layers(self, count):
         """The same with another number of layers; for times, as all of them take the same."""
         return Model(self.config, self.dtype, replace(self.settings, layers=count))

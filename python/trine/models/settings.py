@@ -386,6 +386,9 @@ class Perceiver:
     activation: str
     out_keys: int = 256
     out_heads: int = 8
+    sees: str = ""  # images instead of tokens: conv, after a convolution; pixels; learned, with learned positions
+    image: int = 0
+    classes: int = 0
 
 
 @dataclass(frozen=True)
