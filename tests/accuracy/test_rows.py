@@ -5,6 +5,7 @@ import json
 import pytest
 
 from trine.accuracy import rows
+from trine.models.families import family_of
 
 BERT = {"model_type": "bert", "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072, "vocab_size": 30522}
 ROW = {"id": "a.p50", "case": "a", "family": "encoder", "config": BERT, "instance": "trn1.2xlarge", "batch": 8, "seq_in": 128, "tp": 1,
@@ -39,6 +40,26 @@ def test_prompts_are_padded_to_the_bucket_that_the_note_names():
     llama = {"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 128, "vocab_size": 100}
     case = one(family="llm", config=llama, seq_in=10000, seq_out=10, metric="ttft_p50", note="context bucket 12288", dtype="bf16")
     assert case.ask["seq"] == 12288 and case.kind == "long prompts"
+
+
+def test_a_forward_pass_of_a_decoder_ends_with_hidden_states():
+    gpt2 = {"model_type": "gpt2", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "vocab_size": 100}
+    case = one(family="decoder_forward", config=gpt2)
+    settings = family_of(case.ask["config"]).settings(case.ask["config"], strict=False)
+    assert case.kind == "decoder forward" and settings.head == "" and (settings.width, settings.layers) == (64, 2)
+
+
+def test_layers_of_two_kinds_are_counted_and_sound_is_samples():
+    lfm = {"model_type": "lfm2", "hidden_size": 64, "num_hidden_layers": 30, "num_attention_heads": 4, "intermediate_size": 96, "vocab_size": 100,
+           "num_attention_layers": 8, "num_conv_layers": 22}  # fmt: skip
+    settings = family_of(lfm).settings(rows.spelled(lfm), strict=False)
+    assert settings.ffn == 96 and sum(not form for form in settings.forms) == 8
+    assert one(config=BERT | {"samples": 112000, "frames": 349}, seq_in=349).ask["seq"] == 112000
+
+
+def test_f32_multiplies_are_cast_unless_the_row_says_otherwise():
+    assert rows.cases({"models": [{k: v for k, v in ROW.items() if k != "auto_cast"}]})[0].ask["auto_cast"] == "matmult"
+    assert "auto_cast" not in one(auto_cast="None").ask and "auto_cast" not in one(dtype="bf16").ask
 
 
 def test_unknown_machines_and_cores_are_named():

@@ -42,10 +42,9 @@ def test_engines_one_after_the_other():
     assert fit.predicted((Term("encoder", 1, 10.0, 1.0, serial=5.0),), {"factors": {"encoder": 2.0}, "host": {}}) == pytest.approx(21)
 
 
-def test_scores_that_are_written_out_cost_by_token_and_layer():
-    points = [point(i, kind="long prompts", group=f"g {i}", ratio=1.5, unfused=1000.0) for i in range(3)]
-    assert fit.fitted(points)["unfused_us"] == pytest.approx(5.0, rel=0.02)
-    assert fit.fitted(points[:2])["unfused_us"] == 0.0
+def test_nothing_is_fitted_on_training():
+    found = fit.fitted([point(i, kind="training", group=f"g {i}", ratio=2.0, serial=8.0, dma=4.0) for i in range(9)])
+    assert not found["factors"] and not found["waiting"] and not found["host"]
 
 
 def test_what_waits_is_fitted_in_place_of_a_factor():

@@ -97,10 +97,9 @@ def calibrated():
     yield "Neuron's time over our device time, by class; one where fewer than eight measurements say anything.\n"
     yield "| class | factor | measurements |\n|---|--:|--:|"
     for kind, c in t["classes"].items():
-        yield f"| {kind} | {'–' if kind in fit.WAITING else format(c['factor'], '.2f')} | {c['cases']} |"
+        yield f"| {kind} | {'–' if kind in (*fit.WAITING, *fit.PLAIN) else format(c['factor'], '.2f')} | {c['cases']} |"
     first, each_ = (t["host"][n]["is"] for n in fit.HOST)
     yield f"\nThe host's part of a first token: {first:g} ms, of each that follows: {each_:g} ms."
-    yield f"Scores that are written out: {t['host']['unfused_us']['is']:g} µs for each token and layer."
     shares = ", ".join(f"{w['is']:g} in {name}" for name, w in t["waiting"].items())
     yield f"Of the shorter of compute and DMA engines the other waits for {shares}: classes without a factor.\n"
 

@@ -20,11 +20,10 @@ class Term:
     kind: str
     count: float
     device: float
-    rest: float  # collectives, launch, bytes that cross the bus
+    rest: float  # collectives, launch, bytes that cross the bus, scores that Neuron's program writes out
     host: str = ""  # the part of a serving loop besides, by name
     serial: float = 0.0  # its compute engines one after the other, tails whole
     dma: float = 0.0  # its bytes at the rate of the DMA engines
-    unfused: float = 0.0  # tokens times layers whose scores Neuron's program writes out
     busy: dict = dataclasses.field(default_factory=dict)
 
 
@@ -187,9 +186,9 @@ def term(answer, case):
 
     profile = "device_time_derived" in case.measured
     moved = sum(run.host_bytes * count for run, count in answer.runs)
-    rest = answer.collectives_ms + (0.0 if profile else answer.launch_ms + calibration.bus_ms(moved))
+    rest = answer.collectives_ms + answer.unfused_ms + (0.0 if profile else answer.launch_ms + calibration.bus_ms(moved))
     served = "" if profile else calibration.HOST_PARTS.get(answer.phase, "")
-    return Term(answer.kind, 1, answer.device_ms, rest, served, answer.serial_ms, answer.dma_ms, answer.unfused, answer.busy_ms)
+    return Term(answer.kind, 1, answer.least_ms, rest, served, answer.serial_ms, answer.dma_ms, answer.busy_ms)
 
 
 def roofline_ms(answer):

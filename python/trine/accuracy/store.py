@@ -48,7 +48,6 @@ def write(cases, predictions):
     table["classes"] = {k: {"factor": round(fitted["factors"].get(k, 1.0), 3), "cases": counts.get(k, 0)} for k in calibration.CLASSES}
     for name in fit.HOST:
         table["host"][name]["is"] = round(fitted["host"].get(name, 0.0), 2)
-    table["host"]["unfused_us"]["is"] = round(fitted["unfused_us"], 2)
     for group, waiting in table["waiting"].items():
         waiting["is"] = round(fitted["waiting"].get(group, 0.0), 2)
     table["bands"] = []

@@ -38,7 +38,7 @@ class Answer:
     weights: str = ""  # how they are stored, where that is not the dtype
     images: str = ""  # of what a model of images reads, in place of `seq`
     late_ms: float = 0.0  # by which a pipeline's last stage begins later than its first
-    unfused: float = 0.0  # tokens times layers whose scores Neuron's program writes out; see neuron.py
+    unfused_ms: float = 0.0  # for scores that Neuron's program writes out; see neuron.py
     tail: float = 1.0  # how much more it computes of sequences that end within a tile
     sdk: str | None = None  # whose choices the likely time follows
 
@@ -81,10 +81,15 @@ class Answer:
         return self._sum(lambda run: run.device_ms) + self.late_ms
 
     @property
+    def neuron_runs(self):
+        """The programs that Neuron's are likely to be like: those with whole weights, where ours are stored in few bits."""
+        return [(run.whole or run, count) for run, count in self.runs]
+
+    @property
     def busy_ms(self):
-        """How long our program keeps each engine of a core busy."""
+        """How long such a program keeps each engine of a core busy."""
         out = {}
-        for run, count in self.runs:
+        for run, count in self.neuron_runs:
             for row in run.layers:
                 for unit, ms in row["busy_ms"].items():
                     out[unit] = out.get(unit, 0.0) + ms * count
@@ -93,14 +98,28 @@ class Answer:
     @property
     def serial_ms(self):
         """How long the compute engines of our program take as Neuron's overlap them, tails whole; see neuron.py."""
-        return self.tail * neuron.serial_ms(self.busy_ms, self.layout.instance["chip"])
+        return self.tail * self.late * neuron.serial_ms(self.busy_ms, self.layout.instance["chip"])
 
     @property
     def dma_ms(self):
-        """All bytes of our program at the rate of a core's DMA engines."""
+        """All bytes of such a program at the rate of a core's DMA engines."""
         chip = _core.chip(self.layout.instance["chip"])
         rate = chip["dma.rate_bytes_per_ns"] * chip["dma.engines_per_core"]
-        return self._sum(lambda run: run.report["hbm_read_bytes"] + run.report["hbm_write_bytes"]) / rate / 1e6
+        moved = sum((run.report["hbm_read_bytes"] + run.report["hbm_write_bytes"]) * count for run, count in self.neuron_runs)
+        return self.late * moved / rate / 1e6
+
+    @property
+    def late(self):
+        """By which factor a pipeline's step is longer than its programs."""
+        own = self.device_ms - self.late_ms
+        return self.device_ms / own if own else 1.0
+
+    @property
+    def least_ms(self):
+        """What of our program's time Neuron's cannot be below: all of it, but where most that it waits for are its own spills."""
+        if self.kind in neuron.SPILLING and neuron.is_serial(self.layout.instance["chip"]):
+            return self.dma_ms
+        return sum(run.device_ms * count for run, count in self.neuron_runs) + self.late_ms
 
     @property
     def launch_ms(self):
@@ -125,12 +144,12 @@ class Answer:
     @property
     def on_device_ms(self):
         """As a device profile shows it: nothing of the host's."""
-        return self.neuron_ms * self.factor + self.unfused * calibration.unfused_ms() + self.collectives_ms
+        return self.neuron_ms * self.factor + self.unfused_ms + self.collectives_ms
 
     @property
     def neuron_ms(self):
         """Our program's time on the device with as little overlap as Neuron's programs have; see fit.device."""
-        return fit.device(self.device_ms, self.serial_ms, self.dma_ms, calibration.waiting(self.kind))
+        return fit.device(self.least_ms, self.serial_ms, self.dma_ms, calibration.waiting(self.kind))
 
     @property
     def factor(self):
@@ -142,8 +161,11 @@ class Answer:
         words = [f"{self.kind}: ×{self.factor:.2f} of device time"]
         if self.neuron_ms > self.device_ms:
             words.insert(0, f"less overlap: {self.neuron_ms / self.device_ms:.2f} of ours")
-        if self.unfused and calibration.unfused_ms():
-            words.append(f"scores written out {self.unfused * calibration.unfused_ms():.0f} ms")
+        if self.neuron_ms < self.device_ms:
+            why = "as with whole weights" if self.main.whole else "without waiting for our spills"
+            words.insert(0, f"{why}: {self.neuron_ms / self.device_ms:.2f} of ours")
+        if self.unfused_ms:
+            words.append(f"scores written out {self.unfused_ms:.0f} ms")
         return words
 
     @property
@@ -257,7 +279,7 @@ class Answer:
             "lnc": self.layout.lnc,
             "latency_ms": self.times(),
             "calibration": calibration.factor(self.kind) | {"class": self.kind, "band_from": self.band_from, "neuron_ms": self.neuron_ms,
-                                                            "unfused_ms": self.unfused * calibration.unfused_ms(), "out_of_range": self.out_of_range},
+                                                            "unfused_ms": self.unfused_ms, "out_of_range": self.out_of_range},
             "throughput_per_s": self.throughput,
             "result": PRODUCT[self.phase],
             "copies": self.copies,
@@ -323,7 +345,7 @@ def usual_seq(model, settings, seq, image):
 def images_of(model, seq):
     """What a model without tokens reads; nothing for others."""
     kinds = {"vit": lambda c: f"images of {c.image}", "swin": lambda c: f"images of {c.image}", "vae": lambda c: f"images of {c.size}",
-             "speech": lambda c: f"{seq} samples"}  # fmt: skip
+             "speech": lambda c: f"{seq} samples", "perceiver": lambda c: f"images of {c.image}" if c.sees else ""}  # fmt: skip
     kinds |= dict.fromkeys(PICTURES, lambda c: f"images of {seq}") | dict.fromkeys(("unet", "dit", "sd3", "flux"), lambda c: f"latents of {c.size}")
     return kinds.get(model.family.kind, lambda c: "")(model.settings)
 
@@ -374,8 +396,6 @@ def ask(config, *, phase="forward", batch=1, seq=None, instance="trn1.2xlarge", 
     dtype = dtype or usual_dtype(settings)
     if auto_cast == "all" and dtype == "float32" and auto_cast_type in NARROW:
         dtype, auto_cast = NARROW[auto_cast_type], "none"
-    if auto_cast == "matmult" and dtype == "float32":
-        settings = neuron.untied(settings)
     model = models.build(settings, dtype)
     if phase == "prefill" and not model.writes:
         phase = "forward"  # all that reading its input is
@@ -425,7 +445,7 @@ def estimate_asked(asked):
         results={"prefill": batch * seq, "decode": batch, "forward": batch}[phase],
         copies=at.copies,
         new_tokens=asked.new_tokens,
-        unfused=neuron.unfused(model, phase, asked.each, seq, at, asked.sdk),
+        unfused_ms=neuron.unfused_ms(model, phase, asked.each, seq, at, asked.sdk),
     )
     if asked.new_tokens:
         from trine.estimate.generation import generated

@@ -74,11 +74,6 @@ def host_ms(phase, moved):
     return bus_ms(moved) + served
 
 
-def unfused_ms():
-    """Of a token and a layer whose scores are written out."""
-    return table()["host"]["unfused_us"]["is"] / 1e3
-
-
 def waiting(kind):
     """The share of the shorter of compute and DMA engines that the other waits for."""
     return table()["waiting"][fit.WAITING[kind]]["is"] if kind in fit.WAITING else 0.0
@@ -88,7 +83,7 @@ def fitted():
     """The stored calibration, as fit.fitted gives one."""
     t = table()
     return {"factors": {k: c["factor"] for k, c in t["classes"].items()}, "host": {n: t["host"][n]["is"] for n in HOST_PARTS.values()},
-            "unfused_us": t["host"]["unfused_us"]["is"], "waiting": {n: w["is"] for n, w in t["waiting"].items()}}  # fmt: skip
+            "waiting": {n: w["is"] for n, w in t["waiting"].items()}}  # fmt: skip
 
 
 def width(kind, chip):

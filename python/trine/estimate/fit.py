@@ -8,12 +8,12 @@ import math
 import statistics
 
 ROWS_MIN = 8
-MECHANISM_MIN = 3  # measurements for the one rate of a mechanism that the libraries' source shows
 HOST = ("first_token_ms", "token_ms")  # what a serving loop adds
 SUMS = ("generation",)  # classes that are made of others
 OWN = ("decode",)  # bound by the DMA engines as Neuron's programs are: profiles lie around our program's own time
-# Classes with a share of waiting in place of a factor, by group: a decoder's many tokens, and training.
-WAITING = {"short prompts": "prompts", "long prompts": "prompts", "decoder forward": "prompts", "training": "training"}
+PLAIN = ("training",)  # compute engines one after the other, and nothing besides
+# Classes with a share of waiting in place of a factor, by group: a decoder's many tokens.
+WAITING = {"short prompts": "prompts", "long prompts": "prompts", "decoder forward": "prompts"}
 
 
 def device(own, serial, dma, waiting):
@@ -34,8 +34,7 @@ def predicted(terms, fitted):
 
 def besides(terms, fitted):
     """What no factor is applied to."""
-    host, unfused = fitted["host"], fitted.get("unfused_us", 0.0) / 1e3
-    return sum(t.count * (t.rest + host.get(t.host, 0.0) + t.unfused * unfused) for t in terms)
+    return sum(t.count * (t.rest + fitted["host"].get(t.host, 0.0)) for t in terms)
 
 
 def factors(points, fitted):
@@ -43,7 +42,7 @@ def factors(points, fitted):
     ratios = {}
     for p in points:
         own, rest = sum(t.count * likely(t, fitted) for t in p.terms), besides(p.terms, fitted)
-        if p.kind not in SUMS and p.kind not in OWN and p.kind not in WAITING and own > 0 and p.measured > rest:
+        if p.kind not in (*SUMS, *OWN, *PLAIN, *WAITING) and own > 0 and p.measured > rest:
             ratios.setdefault(p.kind, []).append(math.log((p.measured - rest) / own))
     return {kind: math.exp(statistics.median(r)) for kind, r in ratios.items() if len(r) >= ROWS_MIN}
 
@@ -51,19 +50,16 @@ def factors(points, fitted):
 def fitted(points):
     """Factors of what holds nothing of the host's, then with them the parts that leave the least errors (their sum, so that
     one row that is off for a reason of its own does not draw the others)."""
-    known = {"factors": {}, "host": {}, "unfused_us": 0.0, "waiting": {}}
+    known = {"factors": {}, "host": {}, "waiting": {}}
     plain = [p for p in points if p.kind not in SUMS]
-    alone = [p for p in plain if not any(t.host or t.unfused for t in p.terms)]
+    alone = [p for p in plain if not any(t.host for t in p.terms)]
     known["factors"] = factors(alone, known)
     known["waiting"] = shares_of_waiting([p for p in alone if p.kind in WAITING], known)
     for name in HOST:
-        own = [p for p in plain if any(t.host == name and not t.unfused for t in p.terms)]
+        own = [p for p in plain if any(t.host == name for t in p.terms)]
         if len(own) >= ROWS_MIN:
             most = statistics.median(p.measured for p in own)
             known["host"] = best([known["host"] | {name: most * step / 200} for step in range(100)], "host", known, own)
-    own = [p for p in plain if any(t.unfused for t in p.terms)]
-    if len(own) >= MECHANISM_MIN:
-        known["unfused_us"] = best([step / 20 for step in range(200)], "unfused_us", known, own)
     return known
 
 

@@ -61,5 +61,5 @@ def _answer(like, run, phase, batch, length):
         runs=[(found, 1)],
         collectives=cores.collectives(found.uses, like.layout),
         results=like.batch * (length if phase == "prefill" else 1),
-        unfused=neuron.unfused(run.args[0], phase, batch, length, like.layout, like.sdk),
+        unfused_ms=neuron.unfused_ms(run.args[0], phase, batch, length, like.layout, like.sdk),
     )

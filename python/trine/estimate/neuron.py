@@ -9,6 +9,7 @@ from pathlib import Path
 from trine import _core
 
 SCORE_BYTES = 4  # softmax is computed in f32
+SPILLING = ("training", "convolution")  # classes whose programs of ours move their spills in short rows
 COMPUTE = ("tensor", "vector", "scalar", "gpsimd")
 
 
@@ -45,15 +46,24 @@ def fused_attention(batch, seq, head_dim, lnc, sdk=None):
     return seq >= rule["tokens_min"] and batch <= rule["batch_max"] and head_dim <= rule["head_dim_max"]
 
 
-def unfused(model, phase, batch, seq, at, sdk=None):
-    """Tokens times layers of a prompt whose scores are written out: no kernel, and those of a layer do not fit on the chip."""
+def unfused_ms(model, phase, batch, seq, at, sdk=None):
+    """For a prompt's scores that are written out, as there is no kernel and those of a layer do not fit on the chip: for each
+    token and layer with attention a transfer that waits for the one before."""
     s = model.settings
     if phase != "prefill" or model.family.kind != "decoder" or not s.heads or fused_attention(batch, seq, s.head_dim, at.lnc, sdk):
         return 0.0
     heads = -(-s.heads // at.shards)
     chip = _core.chip(at.instance["chip"])
     room = chip["partitions"] * chip["sbuf.bytes_per_partition"]
-    return float(batch * seq * s.layers) if batch * heads * seq * seq * SCORE_BYTES > room else 0.0
+    if batch * heads * seq * seq * SCORE_BYTES <= room:
+        return 0.0
+    layers = sum(s.layer(i).mixer not in ("convolution", "state", "recurrence") for i in range(s.layers))
+    return batch * seq * layers * transfer_ns(chip) / 1e6
+
+
+def transfer_ns(chip):
+    """From a transfer's start to the next one's, where each waits for the one before."""
+    return chip["dma.start_sync_ns"] + chip["dma.completion_ns"] + chip["dma.ring_turnaround_ns"]
 
 
 def tail(model, sdk=None):
@@ -65,16 +75,14 @@ def tail(model, sdk=None):
     return -(-tokens // tile) * tile / tokens
 
 
-def untied(settings):
-    """Of a model whose multiplies are cast: weights are constants, so the head's copy of a tied embedding is stored as it is
-    multiplied, and the embedding as it is read."""
-    return settings | {"tie_word_embeddings": False} if settings.get("model_type") in ("gpt2", "opt") else settings
-
-
 def serial_ms(busy, chip):
     """Compute engines one after the other on cores whose engines share ports (NeuronCore-v2); on others, the longest."""
     times = [ms for unit, ms in busy.items() if unit in COMPUTE]
-    return sum(times) if _core.chip(chip)["generation"] == 2 else max(times, default=0.0)
+    return sum(times) if is_serial(chip) else max(times, default=0.0)
+
+
+def is_serial(chip):
+    return _core.chip(chip)["generation"] == 2
 
 
 def out_of_range(chip):

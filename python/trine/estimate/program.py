@@ -5,7 +5,7 @@ import functools
 import time
 
 from trine import _core
-from trine.estimate import kinds, memory, parts, where
+from trine.estimate import kinds, memory, neuron, parts, where
 from trine.estimate.lowering import bytes_of, leaf_range, stablehlo
 from trine.progress import stage
 
@@ -33,6 +33,7 @@ class Run:
     compile_s: float
     timer_s: float
     is_repeated: bool = False  # work done before, which counts as none
+    whole: object = None  # Run: the same with whole weights, where these are stored in few bits
 
     @functools.cached_property
     def report(self):
@@ -63,7 +64,15 @@ LONG = 150_000  # instructions, from which on that is done: the compiler takes a
 
 
 def timed(model, phase, batch, seq, at, **how):
-    """at: the Layout. Of a large batch two pieces are timed, of one size and twice as large: each further one adds the
+    """at: the Layout. A model whose weights are stored in few bits is timed with whole ones, too: see neuron.py."""
+    found = by_pieces(model, phase, batch, seq, at, **how)
+    if not model.storage or neuron.choice("weights.stored") != "as whole ones":
+        return found
+    return dataclasses.replace(found, whole=by_pieces(model.unstored(), phase, batch, seq, at, **how))
+
+
+def by_pieces(model, phase, batch, seq, at, **how):
+    """ Of a large batch two pieces are timed, of one size and twice as large: each further one adds the
     same. What a decode step does is not cut: its tokens are few."""
     piece = IMAGES.get(model.family.kind) or max(1, CHUNK // tokens_of(model, seq))
     if phase == "decode" or batch <= 2 * piece:
