@@ -21,7 +21,7 @@ RATES = {"throughput", "output_throughput"}
 SPELLINGS = {"hidden_size": ("n_embd", "d_model", "dim"), "num_hidden_layers": ("n_layer", "n_layers", "num_layers"),
              "num_attention_heads": ("n_head", "n_heads", "attention_heads"), "intermediate_size": ("n_inner", "ffn_dim", "hidden_dim", "d_ff"),
              "max_position_embeddings": ("n_positions", "n_ctx")}  # fmt: skip
-BARE = {"architectures": ["AutoModel"]}  # forward passes are of hidden states: src/benchmark/pytorch/inf2_benchmark.py of aws-neuron-sdk
+BARE = {"architectures": ["AutoModel"]}  # forward passes are of hidden states: the benchmark script of aws-neuron-sdk builds AutoModel
 ZOO_LACKS = {"encoder": "encoder", "vision_transformer": "vit", "cnn": "resnet", "diffusion": "unet"}  # by a row's family: the kind
 
 
@@ -132,8 +132,8 @@ def spelled(config):
 
     config = {other: config[name] for name, others in SPELLINGS.items() for other in others if name in config} | config
     if config.get("model_type") == "perceiver" and "image_size" in config:
-        ways = {width: kind for kind, (_, width) in PERCEIVERS.items()}  # the width of what it sees tells how it does
-        config = {"architectures": [ways.get(config.get("d_model"), "PerceiverForImageClassification")]} | config
+        kinds = {width: kind for kind, (_, width) in PERCEIVERS.items()}  # the width of what it sees tells how it does
+        config = {"architectures": [kinds.get(config.get("d_model"), "PerceiverForImageClassification")]} | config
     if config.get("model_type") == "lfm2" and "num_attention_layers" in config:
         each = config["num_hidden_layers"] / config["num_attention_layers"]
         seen = [int(each * (i + 0.5)) for i in range(config["num_attention_layers"])]
