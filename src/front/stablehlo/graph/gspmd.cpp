@@ -14,9 +14,9 @@ namespace {
 
 // {devices=[2,1,4]<=[4,2]T(1,0) last_tile_dim_replicate}, or with the devices one by one: {devices=[2,2]0,2,1,3}
 struct Tiles {
-  Dims tiles = {}, counted = {};                    // parts per dim; the dims in which devices are counted
-  std::vector<int64_t> transpose = {}, order = {};  // which of `counted` comes first; or every device
-  size_t data = 0;                                  // tiles of the tensor's own dims; what is behind them is whole
+  Dims tiles = {}, counted = {};               // parts per dim; the dims in which devices are counted
+  std::vector<int64_t> axes = {}, order = {};  // which of `counted` comes first; or every device
+  size_t data = 0;                             // tiles of the tensor's own dims; what is behind them is whole
 };
 
 Error unreadable(std::string_view text) {
@@ -55,16 +55,16 @@ bool read_tiles(std::string_view text, int64_t devices, Tiles& out) {
   if (!eat(text, "{devices=[") || !read_list(text, "]", tiles)) return false;
   if (eat(text, "<=[")) {
     if (!read_list(text, "]", counted)) return false;
-    if (eat(text, "T(") && !read_list(text, ")", out.transpose)) return false;
+    if (eat(text, "T(") && !read_list(text, ")", out.axes)) return false;
   } else {
     if (!read_list(text, "", out.order)) return false;
     counted = tiles;
   }
-  if (out.transpose.empty()) {
-    out.transpose.resize(counted.size());
-    std::iota(out.transpose.begin(), out.transpose.end(), 0);
+  if (out.axes.empty()) {
+    out.axes.resize(counted.size());
+    std::iota(out.axes.begin(), out.axes.end(), 0);
   }
-  std::vector<int64_t> sorted = out.order.empty() ? out.transpose : out.order;
+  std::vector<int64_t> sorted = out.order.empty() ? out.axes : out.order;
   std::sort(sorted.begin(), sorted.end());
   const size_t count = out.order.empty() ? counted.size() : size_t(devices);
   if (sorted.size() != count) return false;
@@ -82,16 +82,16 @@ bool read_tiles(std::string_view text, int64_t devices, Tiles& out) {
 bool refine(Tiles& tiles) {
   std::vector<std::vector<int64_t>> parts(tiles.counted.size());
   size_t at = 0;
-  int64_t left = 1;  // of the dim transpose[at - 1]
+  int64_t left = 1;  // of the dim axes[at - 1]
   for (int64_t size : tiles.tiles)
     while (size > 1) {
       while (left == 1) {
-        if (at == tiles.transpose.size()) return false;
-        left = tiles.counted[size_t(tiles.transpose[at++])];
+        if (at == tiles.axes.size()) return false;
+        left = tiles.counted[size_t(tiles.axes[at++])];
       }
       const int64_t take = std::gcd(size, left);
       if (take != size && take != left) return false;
-      parts[size_t(tiles.transpose[at - 1])].push_back(take);
+      parts[size_t(tiles.axes[at - 1])].push_back(take);
       size /= take;
       left /= take;
     }
@@ -102,11 +102,10 @@ bool refine(Tiles& tiles) {
       numbers[i].push_back(int64_t(counted.size()));
       counted.push_back(part);
     }
-  std::vector<int64_t> transpose;
-  for (int64_t i : tiles.transpose)
-    transpose.insert(transpose.end(), numbers[size_t(i)].begin(), numbers[size_t(i)].end());
+  std::vector<int64_t> axes;
+  for (int64_t i : tiles.axes) axes.insert(axes.end(), numbers[size_t(i)].begin(), numbers[size_t(i)].end());
   tiles.counted = std::move(counted);
-  tiles.transpose = std::move(transpose);
+  tiles.axes = std::move(axes);
   return true;
 }
 
@@ -134,7 +133,7 @@ Result<std::string> GspmdMeshes::convert(std::string_view text, size_t rank, std
   Tiles tiles;
   const bool is_whole = text == "{replicated}" || text.starts_with("{maximal");
   if (is_whole)
-    tiles = {.tiles = {devices_}, .counted = {devices_}, .transpose = {0}};
+    tiles = {.tiles = {devices_}, .counted = {devices_}, .axes = {0}};
   else if (!read_tiles(text, devices_, tiles) || !refine(tiles))
     return unreadable(text);
   std::vector<int64_t> open;
@@ -144,7 +143,7 @@ Result<std::string> GspmdMeshes::convert(std::string_view text, size_t rank, std
   for (size_t d = 0, at = 0; d < rank; ++d) {
     std::string axes;
     for (int64_t parts = d < tiles.data ? tiles.tiles[d] : 1; parts > 1; ++at) {
-      const auto digit = size_t(tiles.transpose[at]);
+      const auto digit = size_t(tiles.axes[at]);
       axes += cat(axes.empty() ? "" : ", ", "\"", axis(tiles.counted, digit), "\"");
       parts /= tiles.counted[digit];
     }
