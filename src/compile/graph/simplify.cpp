@@ -7,6 +7,7 @@
 
 #include "base/number/scalar.h"
 #include "compile/graph/complex_parts.h"
+#include "compile/graph/loop_invariants.h"
 #include "compile/graph/narrow_index.h"
 #include "compile/graph/recognise.h"
 #include "compile/thresholds.h"
@@ -385,6 +386,7 @@ ir::Rewritten simplify_for_host(const Graph& graph) {
     for (ir::Rule& rule : out)
       if (rule.apply == fold) rule.apply = fold_for_host;
     out.push_back({"take argmax apart", op::reduce, take_apart_argmax});
+    out.push_back({"compute before a loop", op::while_, hoist_invariants});
     out.push_back({"take complex numbers apart", {}, take_apart_complex});
     out.push_back({"the op's own decomposition", {}, decompose_for_loops});
     return out;
