@@ -50,6 +50,7 @@ inline constexpr int64_t kJoinedElements = 64;
 // Pools as loops on the host. (host/pool.cpp)
 namespace host_pool {
 inline constexpr int64_t kWindowMax = 4096;  // elements of a window; chosen
+inline constexpr int64_t kUnrollMax = 16;    // elements of a window that are loaded side by side; chosen
 // of a window as long as its dim: there, once over it costs as much (a cumulative sum of 1,024 by 1,024 from 65 to 5.6
 // ms)
 inline constexpr int64_t kRunMax = 48;

@@ -223,7 +223,9 @@ Step PlanBuilder::pool_step(const ir::Node& node, Pool pool) {
     plan_->steps.push_back({.what = *std::move(pool.pad), .in = {x, neutral}, .out = {padded}});
     x = padded;
   }
-  return {.what = arch::LoopStep{std::move(pool.program)}, .in = {x, start}};
+  std::vector<SlotId> in(pool.loads, x);
+  in.push_back(start);
+  return {.what = arch::LoopStep{std::move(pool.program)}, .in = std::move(in)};
 }
 
 Step PlanBuilder::move_step(const ir::Node& node, arch::MoveKind kind) {

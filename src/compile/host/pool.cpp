@@ -45,6 +45,18 @@ bool is_pool(const ir::Node& node) {
 
 int64_t at(const ir::Ints& ints, size_t d) { return ints.empty() ? 1 : ints[d]; }
 
+// Of the elements of a window, from its first.
+std::vector<int64_t> window_offsets(const ir::Ints& window, const ir::Ints& apart, const Dims& strides) {
+  std::vector<int64_t> out = {0};
+  for (size_t d = 0; d < window.size(); ++d) {
+    std::vector<int64_t> wider;
+    for (int64_t offset : out)
+      for (int64_t i = 0; i < window[d]; ++i) wider.push_back(offset + i * at(apart, d) * strides[d]);
+    out = std::move(wider);
+  }
+  return out;
+}
+
 }  // namespace
 
 std::optional<Pool> plan_pool(const ir::Node& node) {
@@ -68,19 +80,34 @@ std::optional<Pool> plan_pool(const ir::Node& node) {
     b.dim(out[d]);
     in_walk.push_back(strides[d] * at(steps, d));
   }
-  for (size_t d = 0; d < dims.size(); ++d) {
-    if (window[d] == 1) continue;
-    b.dim(window[d], true);
-    in_walk.push_back(strides[d] * at(apart, d));
-    out_walk.push_back(0);
-  }
-  const uint32_t x = b.input(dtype, element_count(pool.padded), in_walk),
-                 start = b.input(dtype, 1, std::vector<int64_t>(in_walk.size(), 0)),
-                 y = b.output(dtype, element_count(out), out_walk);
   const std::string_view kind = node.attrs.text("kind");
-  const arch::LoopValue total = b.unary(loop_reduce(kind), b.load(x));
-  b.once();
-  b.store(y, b.binary(loop_row(ir::op_named(kind))->op, b.load(start), total));
+  const arch::LoopOp combine = loop_row(ir::op_named(kind))->op;
+  const int64_t elements = element_count(pool.padded);
+  // Few elements are loaded side by side; of more, the window is a loop of its own.
+  const bool is_unrolled = element_count(window) <= tuned::kUnrollMax;
+  std::vector<uint32_t> operands;
+  if (is_unrolled) {
+    for (int64_t offset : window_offsets(window, apart, strides))
+      operands.push_back(b.input(dtype, elements, in_walk, offset));
+  } else {
+    for (size_t d = 0; d < dims.size(); ++d) {
+      if (window[d] == 1) continue;
+      b.dim(window[d], true);
+      in_walk.push_back(strides[d] * at(apart, d));
+      out_walk.push_back(0);
+    }
+    operands.push_back(b.input(dtype, elements, in_walk));
+  }
+  pool.loads = operands.size();
+  const uint32_t start = b.input(dtype, 1, std::vector<int64_t>(in_walk.size(), 0)),
+                 y = b.output(dtype, element_count(out), out_walk);
+  arch::LoopValue total = b.load(operands[0]);
+  for (size_t i = 1; i < operands.size(); ++i) total = b.binary(combine, total, b.load(operands[i]));
+  if (!is_unrolled) {
+    total = b.unary(loop_reduce(kind), total);
+    b.once();
+  }
+  b.store(y, b.binary(combine, b.load(start), total));
   pool.program = b.take();
   return pool;
 }

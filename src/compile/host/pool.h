@@ -12,7 +12,8 @@ struct Pool {
   std::optional<arch::MoveStep> pad = {};  // of the operand, to these dims, by what changes nothing
   Dims padded = {};
   Tensor neutral = {};
-  arch::LoopProgram program = {};  // operands: the padded operand, the start value, the result
+  arch::LoopProgram program = {};  // operands: the padded operand `loads` times, the start value, the result
+  size_t loads = 1;
 };
 
 // Nothing where the window is large, the reduction a region, or the dtype no loop program's.
