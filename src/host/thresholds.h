@@ -38,6 +38,7 @@ namespace small {
 inline constexpr int64_t kSmallLeft = 128;
 inline constexpr int64_t kSmallProducts = 512;  // of all, by dots: they meet between this and twice as many
 inline constexpr int64_t kSmallColumns = 64;    // of B, at most
+inline constexpr int64_t kSmallTile = 2048;     // sums that an epilogue is called for: 8 KiB
 // up to here dots are quicker than rows (of one column, 0.12 to 0.25 of the time)
 inline constexpr int64_t kDotColumns = 4;
 }  // namespace small

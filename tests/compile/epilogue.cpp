@@ -48,6 +48,14 @@ static const EpilogueCase kEpilogues[] = {
   %3 = reshape %2 : f32[2,12,20]
   %4 = logistic %3 : f32[2,12,20]
   return %3, %4 })"},
+    {"of many small products", 1, true, R"((%0: f32[70,3,20], %1: f32[70,20,9], %2: f32[70,3,9]) {
+  %3 = dot_general %0, %1 {lhs_batch = [0], lhs_contract = [2], rhs_batch = [0], rhs_contract = [1]} : f32[70,3,9]
+  %4 = subtract %2, %3 : f32[70,3,9]
+  return %3, %4 })"},
+    {"of many vectors and matrices", 1, true, R"((%0: f32[70,13,23], %1: f32[70,23], %2: f32[70,13]) {
+  %3 = dot_general %0, %1 {lhs_batch = [0], lhs_contract = [2], rhs_batch = [0], rhs_contract = [1]} : f32[70,13]
+  %4 = subtract %2, %3 : f32[70,13]
+  return %4 })"},
     {"of the last of two products", 2, false, R"((%0: f32[24,33], %1: f32[33,20], %2: f32[33,20]) {
   %3 = dot_general %0, %1 DOT : f32[24,20]
   %4 = dot_general %0, %2 DOT : f32[24,20]

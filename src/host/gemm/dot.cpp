@@ -2,6 +2,7 @@
 #include "host/gemm/dot.h"
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 #include <type_traits>
 
@@ -102,23 +103,71 @@ int64_t item_count(const GemmStep& g) {
   return count;
 }
 
+// `out` has no data where an epilogue stores.
 bool is_small(const GemmStep& g, std::span<const TensorView> in, const TensorView& out) {
-  for (const TensorView* v : {&in[0], &in[1], &out})
-    if (v->dtype != Dtype::f32) return false;
-  if (!out.data || g.n > tuned::kSmallColumns || item_count(g) == 1) return false;
+  if (in[0].dtype != Dtype::f32 || in[1].dtype != Dtype::f32 || (out.data && out.dtype != Dtype::f32)) return false;
+  if (g.n > tuned::kSmallColumns || item_count(g) == 1) return false;
+  if (g.m * g.n > tuned::kSmallTile) return false;
   return is_by_rows(g) ? g.m * g.k <= tuned::kSmallLeft : g.m * g.n * g.k <= tuned::kSmallProducts;
 }
 
-void small_dots(const GemmStep& g, const float* a, const float* b, float* c) {
-  for (int64_t i = 0; i < g.m; ++i)
-    for (int64_t j = 0; j < g.n; ++j) {
-      const float *x = a + i * g.a.row_stride, *y = b + j * g.b.col_stride;
-      float sum = 0;
-      for (int64_t k = 0; k < g.k; ++k) sum += x[k * g.a.col_stride] * y[k * g.b.row_stride];
-      c[i * g.c.row_stride + j * g.c.col_stride] = sum;
-    }
+// Where the sums of an item go.
+struct Sums {
+  float* data = nullptr;
+  int64_t row_stride = 0, col_stride = 1;
+};
+
+// `kAtOnce` columns side by side: each sum waits for itself alone.
+template <int kAtOnce>
+int64_t small_columns(const GemmStep& g, const float* x, const float* b, float* c, int64_t step, int64_t j) {
+  for (; j + kAtOnce <= g.n; j += kAtOnce) {
+    const float* y = b + j * g.b.col_stride;
+    float sums[kAtOnce] = {};
+    for (int64_t k = 0; k < g.k; ++k)
+      for (int q = 0; q < kAtOnce; ++q) sums[q] += x[k * g.a.col_stride] * y[k * g.b.row_stride + q * g.b.col_stride];
+    for (int q = 0; q < kAtOnce; ++q) c[(j + q) * step] = sums[q];
+  }
+  return j;
 }
-void small_rows(const GemmStep& g, const float* a, const float* b, float* c) {
+// Where both sides lie along the depth: four sums of each of four columns, added in a fixed order.
+int64_t small_lines(const GemmStep& g, const float* x, const float* b, float* c, int64_t step) {
+  using Four = float __attribute__((vector_size(16)));
+  const auto load = [](const float* from) {
+    Four out;
+    std::memcpy(&out, from, sizeof(out));
+    return out;
+  };
+  int64_t j = 0;
+  for (; j + 4 <= g.n; j += 4) {
+    const float *y = b + j * g.b.col_stride, *z = y + 2 * g.b.col_stride;
+    Four sums[4] = {};
+    int64_t k = 0;
+    for (; k + 4 <= g.k; k += 4) {
+      const Four left = load(x + k);
+      sums[0] += left * load(y + k);
+      sums[1] += left * load(y + g.b.col_stride + k);
+      sums[2] += left * load(z + k);
+      sums[3] += left * load(z + g.b.col_stride + k);
+    }
+    for (int q = 0; q < 4; ++q) {
+      float sum = (sums[q][0] + sums[q][2]) + (sums[q][1] + sums[q][3]);
+      for (int64_t rest = k; rest < g.k; ++rest) sum += x[rest] * y[q * g.b.col_stride + rest];
+      c[(j + q) * step] = sum;
+    }
+  }
+  return j;
+}
+void small_dots(const GemmStep& g, const float* a, const float* b, const Sums& c) {
+  const bool is_along = g.a.col_stride == 1 && g.b.row_stride == 1 && g.k >= 4;
+  for (int64_t i = 0; i < g.m; ++i) {
+    const float* x = a + i * g.a.row_stride;
+    float* to = c.data + i * c.row_stride;
+    const int64_t along = is_along ? small_lines(g, x, b, to, c.col_stride) : 0;
+    const int64_t j = small_columns<8>(g, x, b, to, c.col_stride, along);
+    small_columns<1>(g, x, b, to, c.col_stride, small_columns<4>(g, x, b, to, c.col_stride, j));
+  }
+}
+void small_rows(const GemmStep& g, const float* a, const float* b, const Sums& c) {
   float sums[tuned::kSmallColumns];
   for (int64_t i = 0; i < g.m; ++i) {
     std::fill_n(sums, g.n, 0.0f);
@@ -127,23 +176,46 @@ void small_rows(const GemmStep& g, const float* a, const float* b, float* c) {
       const float* row = b + k * g.b.row_stride;
       for (int64_t j = 0; j < g.n; ++j) sums[j] += x * row[j];
     }
-    for (int64_t j = 0; j < g.n; ++j) c[i * g.c.row_stride + j * g.c.col_stride] = sums[j];
+    for (int64_t j = 0; j < g.n; ++j) c.data[i * c.row_stride + j * c.col_stride] = sums[j];
   }
 }
 
-void small_items(const GemmStep& g, std::span<const TensorView> in, const TensorView& out) {
+struct Item {
+  int64_t a = 0, b = 0, c = 0;  // offsets in elements
+};
+Item item_of(const GemmStep& g, int64_t number) {
+  Item out{g.a.offset, g.b.offset, g.c.offset};
+  for (size_t d = g.batch.size(); d-- > 0;) {
+    const GemmStep::Batch& dim = g.batch[d];
+    const int64_t index = d == 0 ? number : number % dim.size;
+    number = d == 0 ? 0 : number / dim.size;
+    out.a += index * dim.a, out.b += index * dim.b, out.c += index * dim.c;
+  }
+  return out;
+}
+
+// With an epilogue, which is called for as many items as a tile of sums holds.
+void small_items(const GemmStep& g, std::span<const TensorView> in, const TensorView& out, const Epilogue& epilogue) {
   const auto one = is_by_rows(g) ? small_rows : small_dots;
-  const int64_t products = g.m * g.n * std::max<int64_t>(g.k, 1);
+  const int64_t each = g.m * g.n, products = each * std::max<int64_t>(g.k, 1);
+  const auto store = [&](int64_t number, float* tile) {
+    const Item item = item_of(g, number);
+    const Sums result = tile ? Sums{tile, g.n} : Sums{out.as<float>() + item.c, g.c.row_stride, g.c.col_stride};
+    one(g, in[0].as<float>() + item.a, in[1].as<float>() + item.b, result);
+  };
   parallel_for(item_count(g), std::max<int64_t>(1, (1 << 16) / products), [&](int64_t begin, int64_t end) {
-    for (int64_t item = begin; item < end; ++item) {
-      int64_t a = g.a.offset, b = g.b.offset, c = g.c.offset, rest = item;
-      for (size_t d = g.batch.size(); d-- > 0;) {
-        const GemmStep::Batch& dim = g.batch[d];
-        const int64_t index = d == 0 ? rest : rest % dim.size;
-        rest = d == 0 ? 0 : rest / dim.size;
-        a += index * dim.a, b += index * dim.b, c += index * dim.c;
-      }
-      one(g, in[0].as<float>() + a, in[1].as<float>() + b, out.as<float>() + c);
+    if (!epilogue.run)
+      for (; begin < end; ++begin) store(begin, nullptr);
+    float tile[tuned::kSmallTile];
+    for (const int64_t most = tuned::kSmallTile / each; begin < end; begin += most) {
+      const int64_t count = std::min(most, end - begin);
+      for (int64_t i = 0; i < count; ++i) store(begin + i, tile + i * each);
+      epilogue.run(epilogue.ctx, tile, begin * g.m, count * g.m, 0, g.n, g.n);
+      for (int64_t i = 0; out.data && i < count; ++i)
+        for (int64_t r = 0; r < g.m; ++r)
+          for (int64_t c = 0; c < g.n; ++c)
+            out.as<float>()[item_of(g, begin + i).c + r * g.c.row_stride + c * g.c.col_stride] =
+                tile[i * each + r * g.n + c];
     }
   });
 }
@@ -183,8 +255,8 @@ Result<void> run_dot(const GemmStep& step, std::span<const TensorView> in, const
   if (out.elements() == 0) return {};
   // Beside a weight the packed form is asked for first: its own bytes may be gone.
   const bool has_form = packed_forms && (step.batch.empty() || has_one_b(step.batch.back()));
-  if (!epilogue.run && !has_form && is_small(step, in, out)) {
-    small_items(step, in, out);
+  if (!has_form && is_small(step, in, out)) {
+    small_items(step, in, out, epilogue);
     return {};
   }
   auto left = family_of(in[0].dtype), right = family_of(in[1].dtype);
