@@ -129,9 +129,10 @@ Move::Move(const arch::MoveStep& step, std::span<const arch::Slot* const> in, co
   if (kind_ == arch::MoveKind::concatenate) {
     int64_t at = 0;
     for (const arch::Slot* part : in) {
-      part_at_.push_back(at * to[size_t(step.dim)] * size);
-      parts_.push_back(move_loops(to, row_major_strides(part->dims), part->dims, size));
-      if (part->bytes() == 0) parts_.back() = {{0, 0, 0}};
+      parts_.push_back(
+          {at * to[size_t(step.dim)] * size, move_loops(to, row_major_strides(part->dims), part->dims, size)});
+      if (part->bytes() == 0) parts_.back().loops = {{0, 0, 0}};
+      parts_.back().flat = flat(parts_.back().loops, part->bytes());
       at += part->dims[size_t(step.dim)];
     }
     return;
@@ -159,8 +160,7 @@ Move::Move(const arch::MoveStep& step, std::span<const arch::Slot* const> in, co
   const Dims &whole = in[0]->dims, box_strides = row_major_strides(box.dims);
   loops_ = is_slice ? move_loops(box_strides, from, box.dims, size) : move_loops(from, box_strides, box.dims, size);
   if (box.bytes() == 0) loops_ = {{0, 0, 0}};
-  const bool is_one_run = loops_.empty() || (loops_.size() == 1 && is_flat(loops_[0], size_));
-  if (is_one_run && int64_t(box.bytes()) < tuned::kParallelBytes) flat_ = int64_t(box.bytes());
+  flat_ = flat(loops_, box.bytes());
   for (size_t d = 0; d < whole.size(); ++d) {
     const size_t at = d + (is_slice ? 1 : 2);
     if (whole[d] > box.dims[d]) starts_.push_back({in[at]->dtype, at, whole[d] - box.dims[d], from[d] * size});
@@ -174,15 +174,20 @@ int64_t Move::start(std::span<void* const> in) const {
   return at;
 }
 
-void Move::box(std::byte* to, const std::byte* from) const {
-  if (flat_ == 4) {
+int64_t Move::flat(std::span<const MoveLoop> loops, size_t bytes) const {
+  const bool is_one_run = loops.empty() || (loops.size() == 1 && is_flat(loops[0], size_));
+  return is_one_run && int64_t(bytes) < tuned::kParallelBytes ? int64_t(bytes) : -1;
+}
+
+void Move::box(std::byte* to, const std::byte* from, std::span<const MoveLoop> loops, int64_t flat) const {
+  if (flat == 4) {
     std::memcpy(to, from, 4);
-  } else if (flat_ == 2) {
+  } else if (flat == 2) {
     std::memcpy(to, from, 2);
-  } else if (flat_ >= 0) {
-    std::memcpy(to, from, size_t(flat_));
+  } else if (flat >= 0) {
+    std::memcpy(to, from, size_t(flat));
   } else {
-    copy_box(to, from, loops_, size_);
+    copy_box(to, from, loops, size_);
   }
 }
 
@@ -192,13 +197,13 @@ void Move::run(std::span<void* const> in, void* out) const {
   const auto* from = static_cast<const std::byte*>(in[0]);
   switch (kind_) {
     case arch::MoveKind::slice:
-      return box(to, from + start(in));
+      return box(to, from + start(in), loops_, flat_);
     case arch::MoveKind::update:
       if (to != from) copy_flat(to, from, int64_t(all_));
-      return box(to + start(in), static_cast<const std::byte*>(in[1]));
+      return box(to + start(in), static_cast<const std::byte*>(in[1]), loops_, flat_);
     case arch::MoveKind::concatenate:
       for (size_t i = 0; i < parts_.size(); ++i)
-        copy_box(to + part_at_[i], static_cast<const std::byte*>(in[i]), parts_[i], size_);
+        box(to + parts_[i].at, static_cast<const std::byte*>(in[i]), parts_[i].loops, parts_[i].flat);
       return;
     case arch::MoveKind::pad:
       fill(to, all_, in[1], size_);

@@ -31,15 +31,20 @@ class Move {
     size_t input = 0;
     int64_t most = 0, stride = 0;  // of the box's place; stride in bytes
   };
-  void box(std::byte* to, const std::byte* from) const;
+  struct Part {
+    int64_t at = 0;  // bytes
+    std::vector<MoveLoop> loops = {};
+    int64_t flat = -1;  // as flat_
+  };
+  void box(std::byte* to, const std::byte* from, std::span<const MoveLoop> loops, int64_t flat) const;
+  int64_t flat(std::span<const MoveLoop> loops, size_t bytes) const;
   int64_t start(std::span<void* const> in) const;
 
   arch::MoveKind kind_;
-  size_t size_ = 0, all_ = 0;    // bytes of an element, and of the whole result
-  std::vector<Start> starts_;    // of dims in which the box can move
-  std::vector<MoveLoop> loops_;  // of the box
-  std::vector<std::vector<MoveLoop>> parts_;
-  std::vector<int64_t> part_at_;     // concatenate: bytes
+  size_t size_ = 0, all_ = 0;        // bytes of an element, and of the whole result
+  std::vector<Start> starts_;        // of dims in which the box can move
+  std::vector<MoveLoop> loops_;      // of the box
+  std::vector<Part> parts_;          // concatenate
   int64_t to_at_ = 0, from_at_ = 0;  // pad: bytes
   bool is_empty_ = false;
   int64_t flat_ = -1;  // bytes of the box where they lie side by side on both sides and are few
