@@ -5,34 +5,31 @@
 #include <limits>
 
 #include "ops/linalg/blocks.h"
-#include "ops/linalg/lines.h"
 #include "ops/linalg/matrix.h"
 
 namespace trine::ops {
 
 namespace {
 
-constexpr int64_t kLong = 16;  // numbers worth a call
+constexpr int64_t kPanel = 8;  // columns of a tile of subtract_product: within a panel sums are too short for it
 
 // a(r, c) less the products of rows r and c over columns [first, last), both factored there.
 template <class W>
 void subtract_dot(Matrix<W> a, int64_t r, int64_t c, int64_t first, int64_t last) {
-  if (last - first >= kLong) {
-    a(r, c) -= dot_lines(&a(c, first), &a(r, first), last - first);
-  } else {
-    for (int64_t k = first; k < last; ++k) a(r, c) -= wide_multiply(a(r, k), conj_of(a(c, k)));
-  }
+  W sum = a(r, c);
+  for (int64_t k = first; k < last; ++k) sum -= wide_multiply(a(r, k), conj_of(a(c, k)));
+  a(r, c) = sum;
 }
 
 // In place on the lower triangle; false where the matrix is not positive definite.
 template <class W>
 bool factor(Matrix<W> a) {
-  WideArray<W> transposed(a.rows * kBlock);  // the block's rows so far, as columns
-  for (int64_t first = 0; first < a.rows; first += kBlock) {
-    const int64_t last = std::min(first + kBlock, a.rows);
+  WideArray<W> transposed(a.rows * kPanel);  // the panel's rows so far, as columns
+  for (int64_t first = 0; first < a.rows; first += kPanel) {
+    const int64_t last = std::min(first + kPanel, a.rows);
     for (int64_t c = first; c < last; ++c)
-      for (int64_t k = 0; k < first; ++k) transposed[k * kBlock + c - first] = conj_of(a(c, k));
-    subtract_product<W>({&a(first, first), a.columns}, {&a(first, 0), a.columns}, {transposed.at(0), kBlock},
+      for (int64_t k = 0; k < first; ++k) transposed[k * kPanel + c - first] = conj_of(a(c, k));
+    subtract_product<W>({&a(first, first), a.columns}, {&a(first, 0), a.columns}, {transposed.at(0), kPanel},
                         a.rows - first, last - first, first);
     for (int64_t c = first; c < last; ++c) {
       subtract_dot(a, c, c, first, c);

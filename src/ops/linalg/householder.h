@@ -8,12 +8,22 @@
 
 namespace trine::ops {
 
+// The length of column `c` from row `r` on. Squares that leave the range are taken one by one.
+template <class W>
+double norm_below(Matrix<W> a, int64_t r, int64_t c) {
+  double sum = 0;
+  for (int64_t i = r; i < a.rows; ++i) sum += square_of(a(i, c));
+  if (sum > 0x1p-900 && sum < 0x1p1000) return std::sqrt(sum);
+  double length = 0;
+  for (int64_t i = r; i < a.rows; ++i) length = std::hypot(length, std::abs(a(i, c)));
+  return length;
+}
+
 // Makes the reflector that maps column `c` of `a`, from row `r` on, to (beta, 0, ...): beta and the rest of v take its
 // place. Returns tau; zero where nothing needs to be done.
 template <class W>
 W make_reflector(Matrix<W> a, int64_t r, int64_t c) {
-  double rest = 0;
-  for (int64_t i = r + 1; i < a.rows; ++i) rest = std::hypot(rest, std::abs(a(i, c)));
+  const double rest = norm_below(a, r + 1, c);
   const W alpha = a(r, c);
   if (rest == 0 && imag_of(alpha) == 0) return W(0);
   const double beta = -std::copysign(std::hypot(std::abs(alpha), rest), real_of(alpha));

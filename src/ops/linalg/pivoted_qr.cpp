@@ -22,13 +22,6 @@ Result<std::vector<ir::Type>> infer(const Call& call) {
 }
 
 template <class W>
-double norm_below(Matrix<W> a, int64_t r, int64_t c) {
-  double norm = 0;
-  for (int64_t i = r; i < a.rows; ++i) norm += square_of(a(i, c));
-  return norm;
-}
-
-template <class W>
 void swap_columns(Matrix<W> a, int64_t* order, int64_t x, int64_t y) {
   for (int64_t r = 0; r < a.rows; ++r) std::swap(a(r, x), a(r, y));
   std::swap(order[x], order[y]);

@@ -25,17 +25,17 @@ Result<std::vector<ir::Type>> infer(const Call& call) {
   return std::vector<ir::Type>{ir::tensor_type(b.dtype, b.dims)};
 }
 
-// op(a), with the unread triangle zero.
+// op(a): the triangle that is read; the other one is zero in `to`.
 template <class W>
 void prepare(const ir::Attrs& attrs, Matrix<W> a, Matrix<W> to) {
   const bool is_lower = attrs.flag("lower"), is_unit = attrs.flag("unit_diagonal");
   const std::string_view transpose = attrs.text("transpose_a", "NO_TRANSPOSE");
-  for (int64_t r = 0; r < a.rows; ++r)
-    for (int64_t c = 0; c < a.rows; ++c) {
-      W v = r == c ? (is_unit ? W(1) : a(r, c)) : (r > c) == is_lower ? a(r, c) : W(0);
-      if (transpose == "ADJOINT") v = conj_of(v);
-      (transpose == "NO_TRANSPOSE" ? to(r, c) : to(c, r)) = v;
-    }
+  const bool is_straight = transpose == "NO_TRANSPOSE", is_adjoint = transpose == "ADJOINT";
+  for (int64_t r = 0; r < a.rows; ++r) {
+    for (int64_t c = is_lower ? 0 : r; c < (is_lower ? r + 1 : a.rows); ++c)
+      (is_straight ? to(r, c) : to(c, r)) = is_adjoint ? conj_of(a(r, c)) : a(r, c);
+    if (is_unit) to(r, r) = W(1);
+  }
 }
 
 // Rows of b, from the end of a where one unknown stands alone; first what is known already goes, a block at a time.
