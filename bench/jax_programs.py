@@ -1,4 +1,4 @@
-"""Whole jitted programs of many kinds, small and middling: on virtual NeuronCores and on XLA's CPU, step by step.
+"""Whole jitted programs of many kinds, small and middling: on virtual NeuronCores and on XLA's CPU, by turns.
 
 Prints the fastest of each and the ratio (above 1: ours is faster), then how many are faster. `jax_programs.py fft sort`
 runs some.
@@ -87,11 +87,11 @@ def scan_associative():
 @row
 def while_newton():
     def f(x):
-        def step(s):
+        def iterate(s):
             y, n = s
             return y - (y**3 - x) / (3 * y * y), n + 1
 
-        return lax.while_loop(lambda s: (jnp.abs(s[0] ** 3 - x).max() > 1e-3) & (s[1] < 60), step, (jnp.ones_like(x), 0))
+        return lax.while_loop(lambda s: (jnp.abs(s[0] ** 3 - x).max() > 1e-3) & (s[1] < 60), iterate, (jnp.ones_like(x), 0))
 
     return f, (jnp.abs(normal(4096)) + 1,)
 
@@ -99,11 +99,11 @@ def while_newton():
 @row
 def while_collatz():
     def f(n):
-        def step(s):
+        def iterate(s):
             n, count = s
             return jnp.where(n % 2 == 0, n // 2, 3 * n + 1), count + 1
 
-        return jax.vmap(lambda n: lax.while_loop(lambda s: s[0] > 1, step, (n, 0))[1])(n)
+        return jax.vmap(lambda n: lax.while_loop(lambda s: s[0] > 1, iterate, (n, 0))[1])(n)
 
     return f, (jnp.arange(1, 513),)
 
@@ -117,12 +117,12 @@ def fori_power():
 
 
 @row
-def fori_game_of_cells():
-    def step(_, b):
+def fori_cells():
+    def iterate(_, b):
         n = sum(jnp.roll(b, (i, j), (0, 1)) for i in (-1, 0, 1) for j in (-1, 0, 1)) - b
         return ((n == 3) | ((b == 1) & (n == 2))).astype(b.dtype)
 
-    return lambda b: lax.fori_loop(0, 50, step, b), (whole(128, 128, below=2),)
+    return lambda b: lax.fori_loop(0, 50, iterate, b), (whole(128, 128, below=2),)
 
 
 @row
@@ -552,13 +552,13 @@ def vmap_newton():
 @row
 def vmap_bisect():
     def solve(c):
-        def step(_, s):
+        def iterate(_, s):
             low, high = s
             mid = (low + high) / 2
             up = mid**3 + mid < c
             return jnp.where(up, mid, low), jnp.where(up, high, mid)
 
-        return lax.fori_loop(0, 40, step, (-10.0, 10.0))[0]
+        return lax.fori_loop(0, 40, iterate, (-10.0, 10.0))[0]
 
     return jax.vmap(solve), (normal(5000),)
 
@@ -592,11 +592,11 @@ def vmap_edit_distance():
 @row
 def clusters():
     def f(x, c):
-        def step(c, _):
+        def iterate(c, _):
             near = jax.nn.one_hot(jnp.argmin(((x[:, None] - c[None]) ** 2).sum(-1), 1), len(c))
             return near.T @ x / jnp.maximum(near.sum(0), 1)[:, None], None
 
-        return lax.scan(step, c, None, 10)[0]
+        return lax.scan(iterate, c, None, 10)[0]
 
     return f, (normal(1000, 4), normal(8, 4))
 
@@ -604,12 +604,12 @@ def clusters():
 @row
 def mandelbrot():
     def f(c):
-        def step(_, s):
+        def iterate(_, s):
             z, n = s
             inside = jnp.abs(z) < 2
             return jnp.where(inside, z * z + c, z), n + inside
 
-        return lax.fori_loop(0, 50, step, (jnp.zeros_like(c), jnp.zeros(c.shape, jnp.int32)))[1]
+        return lax.fori_loop(0, 50, iterate, (jnp.zeros_like(c), jnp.zeros(c.shape, jnp.int32)))[1]
 
     x = jnp.linspace(-2, 1, 200)
     return f, (x[:, None] + 1j * x[None, :],)
