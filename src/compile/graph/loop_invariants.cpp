@@ -112,13 +112,13 @@ ir::Replacement hoist_invariants(ir::Graph& graph, const Node& loop) {
   if (!is_worth || std::all_of(is_given.begin(), is_given.end(), [](bool given) { return given; })) return {};
 
   ir::Spec spec{.op = op::while_, .attrs = loop.attrs, .where = loop.where};
-  const auto kept = [&](const std::vector<Value>& values) {
+  const auto carried = [&](const std::vector<Value>& values) {
     std::vector<Value> out;
     for (size_t i = 0; i < count; ++i)
       if (!is_given[i]) out.push_back(values[i]);
     return out;
   };
-  spec.inputs = kept(loop.inputs);
+  spec.inputs = carried(loop.inputs);
   for (const Value& v : spec.inputs) spec.types.push_back(v.type());
   for (const ir::Region& region : loop.regions) {
     std::vector<Value> arguments = loop.inputs;
@@ -126,7 +126,7 @@ ir::Replacement hoist_invariants(ir::Graph& graph, const Node& loop) {
       if (!is_given[i]) arguments[i] = graph.parameter(region.params[i].type(), region.params[i].node->where);
     const std::vector<Value> made = ir::inlined(graph, region, arguments);
     const std::vector<Value> results(made.begin(), made.begin() + long(region.results.size()));
-    ir::Region fresh{.params = kept(arguments), .results = &region == &body ? kept(results) : results};
+    ir::Region fresh{.params = carried(arguments), .results = &region == &body ? carried(results) : results};
     fresh.effects.assign(made.begin() + long(results.size()), made.end());
     spec.regions.push_back(std::move(fresh));
   }
