@@ -103,6 +103,10 @@ Result<ExecutablePtr> compile_with_flags(std::string artifact, std::string_view 
   return compile(std::move(artifact), options);
 }
 
+std::string sealed(std::string_view head_and_body) {
+  return cat(kMagic, hex(hash_of(head_and_body)), "\n", head_and_body);
+}
+
 std::string save(const Executable& executable, std::string_view extra) {
   std::string body = cat(extra, executable.artifact());
   const Json header = Json::object()
@@ -114,8 +118,7 @@ std::string save(const Executable& executable, std::string_view extra) {
                           .set("numerics", numerics_text(executable.options.numerics))
                           .set("extra_bytes", int64_t(extra.size()))
                           .set("bytes", int64_t(body.size()));
-  const std::string head = header.text(0);
-  return cat(kMagic, hex(hash_of(body, hash_of(head))), "\n", head, "\n", body);
+  return sealed(cat(header.text(0), "\n", body));
 }
 
 namespace {
@@ -131,7 +134,7 @@ Result<Saved> read_saved(std::string_view bytes) {
   if (sum_end == std::string_view::npos || end == std::string_view::npos)
     return fail(Code::invalid, "a saved executable ends within its header");
   const std::string_view head = bytes.substr(sum_end + 1, end - sum_end - 1), body = bytes.substr(end + 1);
-  if (bytes.substr(0, sum_end) != hex(hash_of(body, hash_of(head))))
+  if (bytes.substr(0, sum_end) != hex(hash_of(bytes.substr(sum_end + 1))))
     return fail(Code::invalid, cat("a saved executable is damaged: its ", bytes.size() - sum_end - 1,
                                    " bytes have another checksum than it says"));
   const Json header = TRY(parse_json(head, "executable header"));

@@ -56,6 +56,7 @@ Result<ExecutablePtr> compile_with_flags(std::string artifact, std::string_view 
 
 // The saved form: a header with versions and a checksum, `extra` for the caller, the artifact.
 std::string save(const Executable& executable, std::string_view extra = {});
+std::string sealed(std::string_view head_and_body);  // with what goes before them: the format's name and the checksum
 struct Loaded {
   ExecutablePtr executable;
   std::string extra;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <ctime>
+#include <optional>
 #include <thread>
 
 #include "base/format/sha256.h"
@@ -140,33 +141,17 @@ class S3 : public CacheStore {
       append_text(query, cat("list-type=2&prefix=", percent(prefix_, false)));
       const Answer answer = TRY(send("GET", "", query, {}));
       if (answer.status != 200) return refused("list", answer);
-      for (size_t at = 0; at != std::string_view::npos;) {
-        const std::string item = between(answer.body, "Contents", at);
-        if (!item.empty()) add_entry(item, out);
-      }
-      std::string next =
-          between(answer.body, "IsTruncated") == "true" ? between(answer.body, "NextContinuationToken") : "";
-      if (!next.empty() && next == more)
+      S3Page page = read_s3_page(answer.body, prefix_);
+      out.insert(out.end(), page.entries.begin(), page.entries.end());
+      if (!page.next.empty() && page.next == more)
         return fail(Code::io, cat("cannot list s3://", bucket_, ": it names the same page twice"));
-      more = std::move(next);
+      more = std::move(page.next);
     } while (!more.empty());
     return out;
   }
 
  private:
   std::string key_of(const std::string& hash) const { return cat(prefix_, hash, ".entry"); }
-
-  void add_entry(const std::string& item, std::vector<CacheEntry>& out) const {
-    const std::string key = between(item, "Key"), time = between(item, "LastModified");
-    if (!key.starts_with(prefix_) || !key.ends_with(".entry")) return;
-    const std::string hash = key.substr(prefix_.size(), key.size() - std::min(key.size(), prefix_.size() + 6));
-    if (!is_cache_hash(hash)) return;  // nothing of ours
-    std::tm parts = {};
-    const bool timed = ::strptime(time.c_str(), "%Y-%m-%dT%H:%M:%S", &parts) != nullptr;
-    out.push_back({.hash = hash,
-                   .bytes = std::max(std::atoll(between(item, "Size").c_str()), 0LL),
-                   .used = timed ? double(::timegm(&parts)) : 0});
-  }
 
   // What S3 said, and what to look at.
   Error refused(std::string_view what, const Answer& answer) const {
@@ -252,7 +237,28 @@ class S3 : public CacheStore {
   std::string bucket_, prefix_;
 };
 
+std::optional<CacheEntry> read_item(std::string_view item, const std::string& prefix) {
+  const std::string key = between(item, "Key"), time = between(item, "LastModified");
+  constexpr std::string_view kEnd = ".entry";
+  if (!key.starts_with(prefix) || !key.ends_with(kEnd) || key.size() < prefix.size() + kEnd.size()) return {};
+  const std::string hash = key.substr(prefix.size(), key.size() - prefix.size() - kEnd.size());
+  if (!is_cache_hash(hash)) return {};
+  std::tm parts = {};
+  const bool timed = ::strptime(time.c_str(), "%Y-%m-%dT%H:%M:%S", &parts) != nullptr;
+  return CacheEntry{.hash = hash,
+                    .bytes = std::max(std::atoll(between(item, "Size").c_str()), 0LL),
+                    .used = timed ? double(::timegm(&parts)) : 0};
+}
+
 }  // namespace
+
+S3Page read_s3_page(std::string_view xml, const std::string& prefix) {
+  S3Page out;
+  for (size_t at = 0; at != std::string_view::npos;)
+    if (auto entry = read_item(between(xml, "Contents", at), prefix)) out.entries.push_back(*std::move(entry));
+  if (between(xml, "IsTruncated") == "true") out.next = between(xml, "NextContinuationToken");
+  return out;
+}
 
 std::string authorization(const SignedRequest& r, const S3Options& o) {
   const std::string day = r.time.substr(0, 8), scope = cat(day, "/", o.region, "/s3/aws4_request");

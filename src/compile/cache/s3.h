@@ -3,12 +3,21 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "compile/cache/cache.h"
 
 namespace trine::compile {
 
 Result<std::unique_ptr<CacheStore>> open_s3(const std::string& url, const S3Options& options);
+
+// A page of a bucket's listing.
+struct S3Page {
+  std::vector<CacheEntry> entries = {};  // of those below the prefix that are ours
+  std::string next = {};                 // the token of the page behind it; empty: there is none
+};
+S3Page read_s3_page(std::string_view xml, const std::string& prefix);
 
 // One request, as Signature Version 4 sees it. Times are "20150830T123600Z".
 struct SignedRequest {
