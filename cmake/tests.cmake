@@ -1,4 +1,5 @@
-# C++ tests: one doctest binary per folder of tests/, and each fuzz target as a replay of its corpus.
+# C++ tests: one doctest binary per folder of tests/, and each fuzz target as a replay of its corpus and some inputs made
+# of it, on guard pages.
 # Folders without sources are skipped; text and Python tests are pytest's.
 if(TRINE_TESTS)
   add_library(trine_test_main STATIC tests/doctest_main.cpp)
@@ -38,6 +39,6 @@ foreach(source ${fuzz_targets})
     target_link_options(fuzz_${stem} PRIVATE -fsanitize=fuzzer)
   else()
     target_sources(fuzz_${stem} PRIVATE tests/fuzz/replay/main.cpp)
-    add_test(NAME fuzz_${stem} COMMAND fuzz_${stem} ${CMAKE_SOURCE_DIR}/tests/fuzz/corpus/${stem})
+    add_test(NAME fuzz_${stem} COMMAND fuzz_${stem} --mutations 500 ${CMAKE_SOURCE_DIR}/tests/fuzz/corpus/${stem})
   endif()
 endforeach()
