@@ -4,13 +4,14 @@ Everything in the file is checked against its length before it is used.
 """
 
 import mmap
+import os
 import struct
 from pathlib import Path
 
 import numpy as np
 
 from trine.models.quantised import FORMATS
-from trine.models.reading import only_read
+from trine.models.reading import only_read, short
 from trine.models.safetensors import FileError
 
 SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
@@ -90,7 +91,8 @@ class Gguf:
     def __init__(self, path):
         self.path = Path(path)
         with open(path, "rb") as file:
-            self._data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            size = os.fstat(file.fileno()).st_size
+            self._data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
         c = Cursor(self.path, self._data)
         if c.take(4) != b"GGUF" or (version := c.number("I")) not in (2, 3):
             raise FileError(f"{path}: not a GGUF file of version 2 or 3, little-endian")
@@ -103,9 +105,11 @@ class Gguf:
                 raise FileError(f"{path}: {name} has {rank} dims")
             dims = [c.number("Q") for _ in range(rank)]
             self._at[name] = (tuple(reversed(dims)), c.number("I"), c.number("Q"))
-        align = self.metadata.get("general.alignment", 32) or 32
+        align = self._given("general.alignment", int, 32) or 32
+        if align & (align - 1) or align > len(self._data):
+            raise FileError(f"{path}: an alignment of {align}; expected a power of two")
         self._base = -(-c.at // align) * align
-        self.family = FAMILIES.get(self.metadata.get("general.architecture"))
+        self.family = FAMILIES.get(self._given("general.architecture", str))
         if self.family == "llama" and self._of("expert_count"):
             self.family = "mixtral"
 
@@ -130,6 +134,23 @@ class Gguf:
         blocks = np.frombuffer(self._data, np.uint8, length, first).reshape(-1, size)
         return read(blocks).reshape(shape)
 
+    def _given(self, key, kind, otherwise=None):
+        """An entry of the metadata, which must be of that kind where it is there."""
+        value = self.metadata.get(key, otherwise)
+        if value is not otherwise and (not isinstance(value, kind) or isinstance(value, bool)):
+            raise FileError(f"{self.path}: {key} is {short(value)}; expected {' or '.join(k.__name__ for k in (kind if isinstance(kind, tuple) else (kind,)))}")
+        return value
+
+    def _texts(self, key):
+        """A list of texts."""
+        value = self._given(key, list)
+        if value is None or not all(isinstance(one, str) for one in value):
+            raise FileError(f"{self.path}: {key} is missing, or no list of texts")
+        return value
+
+    def _number(self, key):
+        return self._given(f"{self.metadata.get('general.architecture')}.{key}", (int, float))
+
     def _of(self, key):
         return self.metadata.get(f"{self.metadata.get('general.architecture')}.{key}")
 
@@ -142,10 +163,16 @@ class Gguf:
             if self._of(theirs) is not None:
                 config |= dict.fromkeys(ours, self._of(theirs))
         if "token_embd.weight" in self:
-            config["vocab_size"] = self._at["token_embd.weight"][0][0]
-        heads, width = self._of("attention.head_count"), self._of("embedding_length")
-        if rotated := self._of("rope.dimension_count"):
-            config["partial_rotary_factor"] = rotated / (self._of("attention.key_length") or width // heads)
+            dims = self._at["token_embd.weight"][0]
+            if len(dims) != 2:
+                raise FileError(f"{self.path}: token_embd.weight is {list(dims)}; expected rows of tokens")
+            config["vocab_size"] = dims[0]
+        heads, width = self._number("attention.head_count"), self._number("embedding_length")
+        if rotated := self._number("rope.dimension_count"):
+            of_head = self._number("attention.key_length") or (width // heads if width and heads else 0)
+            if not of_head:
+                raise FileError(f"{self.path}: rope.dimension_count is {rotated}, and no head's size is given")
+            config["partial_rotary_factor"] = rotated / of_head
         config |= self._rope(config)
         if self.family == "falcon":
             config["new_decoder_architecture"] = "blk.0.attn_norm_2.weight" in self
@@ -156,11 +183,11 @@ class Gguf:
     def _rope(self, config):
         """Stretched rotary positions: given as a kind and a factor, or as a factor for each frequency."""
         if "rope_freqs.weight" in self:
-            factors = [float(f) for f in self["rope_freqs.weight"]]
+            factors = [float(f) for f in self["rope_freqs.weight"].reshape(-1)]
             return {"rope_scaling": {"rope_type": "longrope", "short_factor": factors, "long_factor": factors, "attention_factor": 1.0}}
         if (kind := self._of("rope.scaling.type")) in ("linear", "yarn"):
-            original = self._of("rope.scaling.original_context_length") or config.get("max_position_embeddings")
-            factor = self._of("rope.scaling.factor") or 1.0
+            original = self._number("rope.scaling.original_context_length") or config.get("max_position_embeddings")
+            factor = self._number("rope.scaling.factor") or 1.0
             return {"rope_scaling": {"rope_type": kind, "factor": factor, "original_max_position_embeddings": original}}
         return {}
 
@@ -180,8 +207,9 @@ class Gguf:
         kind = self.metadata.get("tokenizer.ggml.model")
         if kind != "gpt2":
             raise FileError(f'{self.path}: a tokenizer of kind "{kind}"; byte-pair encoding ("gpt2") is what can be read')
-        return Tokenizer(
-            self.metadata["tokenizer.ggml.tokens"], self.metadata["tokenizer.ggml.merges"],
-            self.metadata.get("tokenizer.ggml.token_type", ()), self.metadata.get("tokenizer.ggml.pre", "gpt-2"),
-            self.metadata.get("tokenizer.ggml.eos_token_id"),
-        )  # fmt: skip
+        tokens, merges = self._texts("tokenizer.ggml.tokens"), self._texts("tokenizer.ggml.merges")
+        kinds, pattern = self._given("tokenizer.ggml.token_type", list, ()), self._given("tokenizer.ggml.pre", str, "gpt-2")
+        try:
+            return Tokenizer(tokens, merges, kinds, pattern, self._given("tokenizer.ggml.eos_token_id", int))
+        except ValueError as e:
+            raise FileError(f"{self.path}: {e}") from None
