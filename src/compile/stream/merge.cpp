@@ -25,10 +25,12 @@ namespace {
 struct Tile {
   bool plain = false;  // it has a recipe
   uint32_t first_write = kNoInsn, last_write = 0, first_read = kNoInsn, last_read = 0;
+  bool moved = true;            // it is loaded, transposed or copied, and nothing else
   uint32_t same = 0;            // the first tile of this recipe, maybe itself
+  uint32_t stands = 0;          // the one of them that may stand for it
   std::vector<uint32_t> insns;  // that write it
   std::vector<uint32_t> readers;
-  std::vector<uint32_t> others;  // later tiles of its recipe, where it is the first
+  std::vector<uint32_t> others;  // later tiles that it may stand for
   std::string recipe;
 };
 
@@ -79,7 +81,7 @@ class Merger {
     tiles_.resize(program_.tensors.size());
     for (uint32_t t = 0; t < tiles_.size(); ++t) {
       tiles_[t].plain = program_.tensors[t].space != Space::hbm && !kernel_.origins[t].fixed_address;
-      tiles_[t].same = t;
+      tiles_[t].same = tiles_[t].stands = t;
     }
     std::vector<char> waited_for(kernel_.insns.size());
     for (const uint32_t id : kernel_.afters) waited_for[id] = 1;
@@ -107,7 +109,8 @@ class Merger {
 
   void find_recipes() {
     std::unordered_map<std::string, uint32_t> known;
-    std::vector<uint32_t> times(tiles_.size());  // written so far
+    std::map<std::pair<uint32_t, uint16_t>, uint32_t> last;  // the last tile that an instruction of a line made
+    std::vector<uint32_t> times(tiles_.size());              // written so far
     for (uint32_t w = 0; w < kernel_.insns.size(); ++w) {
       const KernelInsn& insn = kernel_.insns[w];
       uint32_t written = kNoInsn;
@@ -121,12 +124,29 @@ class Merger {
       if (written == kNoInsn || !tiles_[written].plain || tiles_[written].last_write != w) continue;
       Tile& t = tiles_[written];
       t.same = known.try_emplace(std::move(t.recipe), written).first->second;
-      if (t.same != written) tiles_[t.same].others.push_back(written);
+      // What is computed leaves only the loops around it that make it alike each time.
+      uint32_t& before = last.try_emplace({insn.line, uint16_t(insn.opcode())}, written).first->second;
+      if (t.moved)
+        t.stands = t.same;
+      else if (tiles_[before].same == t.same)
+        t.stands = tiles_[before].stands;
+      before = written;
+      if (t.stands != written) tiles_[t.stands].others.push_back(written);
     }
+  }
+
+  bool moves(const KernelInsn& w) const {
+    const std::string_view name = w.info->row->name;
+    if (name == "dma_copy" || name == "dma_transpose" || name == "nc_transpose") return true;
+    if (name == "nc_matmul") return program_.attrs[w.attr + static_cast<size_t>(w.info->attr("is_transpose"))];
+    if (name != "tensor_copy") return false;
+    const Tile& source = tiles_[program_.operands[w.operand + static_cast<size_t>(w.info->slot("src"))].tensor];
+    return source.plain && source.moved;
   }
 
   void add_step(const KernelInsn& w, uint32_t written, const std::vector<uint32_t>& times) {
     std::string& recipe = tiles_[written].recipe;
+    tiles_[written].moved &= moves(w);
     const auto add = [&](auto v) { recipe.append(reinterpret_cast<const char*>(&v), sizeof v); };
     if (recipe.empty()) {
       const arch::Tensor& t = program_.tensors[written];
@@ -153,8 +173,8 @@ class Merger {
     using Line = std::tuple<uint32_t, int64_t>;  // where a tile is made, and its size
     std::map<uint32_t, Class> classes;           // by the first tile
     for (uint32_t t = 0; t < tiles_.size(); ++t) {
-      if (!tiles_[t].plain || tiles_[t].same == t || program_.tensors[t].space != Space::sbuf) continue;
-      Class& c = classes[tiles_[t].same];
+      if (!tiles_[t].plain || tiles_[t].stands == t || program_.tensors[t].space != Space::sbuf) continue;
+      Class& c = classes[tiles_[t].stands];
       c.last = std::max(c.last, tiles_[t].last_read);
       c.others.push_back(t);
     }
@@ -220,7 +240,7 @@ class Merger {
       for (const uint32_t w : tiles_[t].readers)
         for (size_t s = 0; s < kernel_.insns[w].info->slots.size(); ++s) {
           Operand& o = program_.operands[kernel_.insns[w].operand + s];
-          if (o.kind == OperandKind::tile && o.tensor == t) o.tensor = tiles_[t].same;
+          if (o.kind == OperandKind::tile && o.tensor == t) o.tensor = tiles_[t].stands;
         }
     std::vector<uint32_t> moved(kernel_.insns.size());
     uint32_t left = 0;

@@ -1,6 +1,7 @@
 """What of a functional kernel's loads and results reaches HBM, by the rules of Neuron's tensorizer; see the decision
 `bytes of kernels`. Each program is small and has one mechanism; its values are held against NumPy's."""
 
+import importlib.util
 import sys
 from pathlib import Path
 
@@ -119,8 +120,37 @@ def test_an_operand_that_stays_is_loaded_once():
 def test_an_operand_that_leaves_no_room_comes_again_for_each_block_of_rows():
     rows, columns = numbers(46, P, 3 * P), numbers(46, P, 1024, seed=2)  # 184 KiB a partition stay through the loop
     found = report(product(46), rows, columns)
-    assert found.hbm_read_bytes > rows.nbytes + 2 * columns.nbytes  # three blocks; what the last one left serves the next
+    assert found.hbm_read_bytes == rows.nbytes + 3 * columns.nbytes  # all of it, for each of three blocks
     assert found.spill_save_bytes == 0
+
+
+def test_what_is_computed_by_turns_is_computed_again():
+    """Two tiles in an inner loop: their products are made in every round of the outer one, out of loads that are made once."""
+
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray((3, 2, P, 512), dtype=x.dtype, buffer=nl.shared_hbm)
+        for i in nl.affine_range(3):
+            for j in nl.affine_range(2):
+                tile = nl.load(x[j])
+                nl.store(out[i, j], nisa.tensor_tensor(tile, tile, op=nl.multiply))
+        return out
+
+    found = report(kernel, numbers(2, P, 512))
+    assert found.hbm_read_bytes == 2 * P * 512 * 4
+    assert found.engines["vector"].instructions == 6
+
+
+def test_of_what_waits_the_cheapest_leaves_and_sums_stay():
+    """A selective scan over tiles of 32 KiB a partition: its inputs come again for every state, its sums are never saved."""
+    path = Path(__file__).resolve().parents[3] / "examples/nki/functional/scan.py"
+    spec = importlib.util.spec_from_file_location("functional_scan", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    delta, states = numbers(1, P, 8192), numbers(1, 6, 8192)
+    found = report(module.channels_outside, delta, delta, numbers(P, 6), states, states)
+    assert found.spill_save_bytes <= delta.nbytes
+    assert found.hbm_read_bytes > 6 * delta.nbytes
 
 
 def test_spilled_bytes_stand_in_the_report():

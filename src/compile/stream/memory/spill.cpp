@@ -8,6 +8,7 @@
 #include "compile/stream/cost.h"
 #include "compile/stream/footprint.h"
 #include "compile/stream/memory/allocate.h"
+#include "compile/stream/memory/leavers.h"
 #include "compile/stream/memory/reload.h"
 
 namespace trine::compile {
@@ -66,6 +67,8 @@ class Spiller {
     arch::Draft defaults(copy_);
     copy_attr_ = kernel.attr_block(defaults.attrs);
     find_uses();
+    leaves_.assign(states_.size(), 0);
+    if (leaver == Leaver::used_first) find_leaving();
   }
 
   std::optional<Diagnostic> run() {
@@ -103,6 +106,7 @@ class Spiller {
            !kernel_.origins[t].fixed_address;
   }
   void find_uses();
+  void find_leaving();
   void pin_insn(const KernelInsn& w);
   void pin_loop(const std::vector<KernelInsn>& insns, uint32_t begin);
   void clear_for_loop();
@@ -135,6 +139,7 @@ class Spiller {
   std::vector<char> repeatable_;  // of each instruction as recorded
   std::vector<double> elapsed_;
   std::vector<State> states_;
+  std::vector<char> leaves_;      // of each tensor as recorded: after every use that is not at once followed by another
   std::vector<uint32_t> pinned_;  // tensors that the instruction or loop in hand uses
   bool tight_ = false;            // in a loop whose tensors do not all fit at once
   size_t held_ = 0;               // of pinned_, those that stay to the loop's end
@@ -147,6 +152,32 @@ void Spiller::find_uses() {
       over_tensors(program_, kernel_.insns[w], [&](uint32_t t) {
         if (ours(t) && (states_[t].uses.empty() || states_[t].uses.back() != w)) states_[t].uses.push_back(w);
       });
+}
+
+void Spiller::find_leaving() {
+  std::vector<Uses> all(states_.size());
+  for (uint32_t t = 0; t < all.size(); ++t) {
+    if (!ours(t)) continue;
+    all[t].insns = states_[t].uses;
+    all[t].writes.assign(all[t].insns.size(), 0);
+    all[t].lead_ns = lead_ns(t);
+    all[t].bytes = ranges_[t].bytes * program_.tensors[t].shape[0];
+    all[t].is_loaded = true;
+  }
+  std::vector<size_t> at(all.size());
+  for (uint32_t w = 0; w < kernel_.insns.size(); ++w) {
+    if (repeatable_[w]) continue;
+    const KernelInsn& insn = kernel_.insns[w];
+    for (size_t s = 0; s < insn.info->slots.size(); ++s) {
+      const Operand& o = program_.operands[insn.operand + s];
+      if (o.kind != OperandKind::tile || !insn.info->slots[s].writes() || !ours(o.tensor)) continue;
+      Uses& u = all[o.tensor];
+      while (u.insns[at[o.tensor]] < w) ++at[o.tensor];
+      u.writes[at[o.tensor]] = 1;
+      u.is_loaded = false;
+    }
+  }
+  leaves_ = find_leavers(kernel_, ranges_, all, elapsed_, free_space_.limit());
 }
 
 // A load into what is not in SBUF waits until the tile is used.
@@ -203,7 +234,11 @@ void Spiller::unpin() {
     while (s.next < s.uses.size() && s.uses[s.next] <= now_) ++s.next;
     s.used_ns = elapsed_[now_];
     s.used = now_;
-    if (s.next < s.uses.size() || s.address < 0) continue;
+    if (s.address < 0) continue;
+    if (s.next < s.uses.size()) {
+      if (leaves_[t] && elapsed_[s.uses[s.next]] - elapsed_[now_] > lead_ns(t)) send_away(t);
+      continue;
+    }
     free_space_.free(s.address);
     s.address = -1;
   }

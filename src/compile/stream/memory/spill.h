@@ -13,7 +13,7 @@ namespace trine::compile {
 // Who leaves.
 enum class Leaver : uint8_t {
   needed_last,  // our own choice: the fewest transfers
-  used_first,   // Neuron's tensorizer: a set that is walked round and round and does not fit comes back as a whole
+  used_first,   // Neuron's allocator: leavers.h, and where that is not enough what was used longest ago
 };
 
 // `free_space` holds only what has an address of the user's. PSUM is never spilled: no DMA reaches it.
