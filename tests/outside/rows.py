@@ -35,8 +35,6 @@ ROWS = [
     Row("peft", "torch", "LoRA on a tiny LLaMA: trained, saved, loaded, merged", program="peft_lora"),
     Row("accelerate", "torch", "a training loop with gradient accumulation and a scheduler", program="accelerate_loop"),
     Row("sentence-transformers", "torch", "all-MiniLM-L6-v2: embeddings and their similarities", program="sentence_embeddings"),
-    Row("timm", "torch", "image models with random weights, forward and backward", program="timm_models", tolerance=1e-3),
-    Row("torchvision", "torch", "classification, segmentation and detection with random weights", program="torchvision_models", tolerance=1e-3),
     Row("diffusers", "torch", "text-to-image pipelines with random weights, four steps", program="diffusers_pipelines", tolerance=1e-3),
     Row("einops", "torch", "rearrange, reduce, repeat and pack on both frameworks", program="einops_both"),
 ]

@@ -136,7 +136,7 @@ def page(results) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0], epilog="example: tests/outside/run.py --only 'optax|timm'")
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0], epilog="example: tests/outside/run.py --only 'optax|peft'")
     parser.add_argument("--only", default="", help="regular expression of rows' names")
     parser.add_argument("--update", action="store_true", help="write docs/outside.md from this run and the results on record")
     asked = parser.parse_args()
