@@ -50,7 +50,7 @@ struct TimeOptions {
   // A window in ns, counted from the launch: what starts in it is recorded in full and never jumped over.
   double window_begin_ns = 0, window_end_ns = 0;
   int cores_on_stack = 0;  // busy cores that share an HBM stack; 0: the program's own
-  int64_t steps_max = int64_t{1} << 40;
+  int64_t steps_max = int64_t{1} << 29;
   // Values that register_load got in an exact run, per stream in order; needed only when control flow depends on data.
   std::vector<std::vector<uint32_t>> loaded;
   // Where there are none: what each register_load of a stream is taken to give, in the order they stand in it. Empty:
