@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "arch/program/record.h"
+#include "base/stop.h"
 #include "base/text.h"
 
 namespace trine::compile::device {
@@ -131,6 +132,7 @@ int64_t Recorder::encoded(const arch::RowInfo& info, const arch::AttrSlot& slot,
 
 void Recorder::emit(std::string_view row, Slots slots, Settings settings, arch::EngineMask engines) {
   if (error_) return;
+  stop_point();
   if (kernel_.insns.size() >= insns_max_)
     return fail_with(
         fail(Code::out_of_range, cat("more than ", with_commas(int64_t(insns_max_)), " instructions in one program")));

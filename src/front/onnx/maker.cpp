@@ -5,6 +5,7 @@
 #include <set>
 #include <tuple>
 
+#include "base/stop.h"
 #include "base/text.h"
 #include "front/onnx/tensor.h"
 
@@ -12,7 +13,6 @@ namespace trine::front::onnx {
 
 namespace {
 
-constexpr int64_t kNodesMax = int64_t{1} << 20;  // functions and loops written out: they can grow without end
 constexpr int kNestingMax = 64;
 constexpr int64_t kOpsetMin = 6, kOpsetMax = 28;
 
@@ -211,7 +211,8 @@ Result<void> Maker::node(const NodeProto& node, Scope& scope) {
     if (!name.empty() && found == nullptr)
       made = fail(Code::invalid, cat("input `", name, "` is made by no node before it"));
   }
-  if (made && ++count_ > kNodesMax) made = fail(Code::out_of_range, cat("more than ", kNodesMax, " nodes in all"));
+  if (made && ++count_ > limits().ops && limits().ops > 0)  // functions and loops written out grow without end
+    made = fail(Code::out_of_range, cat("more than ", limits().ops, " nodes in all; TRINE_OPS allows more"));
   if (made) made = lower(node, std::move(inputs));
   const std::string& location = build_.graph.location(build_.where);
   build_.where = outer;
