@@ -35,7 +35,7 @@ BAD = [
     (b"GGUF", "bytes are needed at"),
     (gguf(), "architecture None"),
     (b"GGUF" + (3).to_bytes(4, "little") + b"\xff" * 16, "are read"),
-    (gguf(entry(b"general.architecture", 4, (5).to_bytes(4, "little"))), "architecture 5"),
+    (gguf(entry(b"general.architecture", 4, (5).to_bytes(4, "little"))), "general.architecture is 5; expected str"),
     (gguf(entry(b"general.architecture", 8, (5).to_bytes(8, "little") + b"llama")), "needs"),
     (LLAMA | {"model_type": 5}, "model_type is 5; expected the name of a family"),
     (LLAMA | {"model_type": ["llama"]}, "expected the name of a family"),

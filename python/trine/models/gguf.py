@@ -16,6 +16,7 @@ from trine.models.safetensors import FileError
 
 SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 TEXT, LIST = 8, 9
+ALIGN_LIMIT = 1 << 20
 COUNT_LIMIT = 1 << 24  # entries of a list or tensors of a file
 
 # Their architecture: our family.
@@ -106,8 +107,8 @@ class Gguf:
             dims = [c.number("Q") for _ in range(rank)]
             self._at[name] = (tuple(reversed(dims)), c.number("I"), c.number("Q"))
         align = self._given("general.alignment", int, 32) or 32
-        if align & (align - 1) or align > len(self._data):
-            raise FileError(f"{path}: an alignment of {align}; expected a power of two")
+        if align & (align - 1) or not 0 < align <= ALIGN_LIMIT:
+            raise FileError(f"{path}: an alignment of {align}; expected a power of two up to {ALIGN_LIMIT}")
         self._base = -(-c.at // align) * align
         self.family = FAMILIES.get(self._given("general.architecture", str))
         if self.family == "llama" and self._of("expert_count"):
