@@ -54,17 +54,9 @@ def missing(name):
     return f"{sys.executable} has no {name}; try  {sys.executable} -m pip install '{wanted}'"
 
 
-def take_interrupts():
-    """Ctrl-C ends what C++ computes too."""
-    from trine import _core
-
-    _core.take_interrupts()
-
-
 def main(text) -> int:
     asked = Asked(text)
     try:
-        take_interrupts()
         return importlib.import_module(asked.module).run(asked)
     except Stop as e:
         note(f"trine {asked.command}: {e}")

@@ -52,9 +52,11 @@ std::string find_python() {
 }  // namespace
 
 Result<Exit> become_python(const Command& command, const Args& args, std::string_view module) {
-  // Says what is missing in our words, with our exit code.
+  // Says what is missing in our words, with our exit code. Ctrl-C ends it as it ends any command: what is imported, of
+  // which much is others' C++, does not always survive an exception in its middle.
   const std::string start =
-      cat("import sys\ntry:\n  from trine.command import main\nexcept ModuleNotFoundError as e:\n  print(f'trine ",
+      cat("import signal, sys\nsignal.signal(signal.SIGINT, signal.SIG_DFL)\ntry:\n  from trine.command import "
+          "main\nexcept ModuleNotFoundError as e:\n  print(f'trine ",
           command.name, ": {sys.executable} has no {e.name}; install trine there', file=sys.stderr)\n",
           "  sys.exit(5)\nsys.exit(main(sys.argv.pop()))\n");
   Json typed = Json::array();

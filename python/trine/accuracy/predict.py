@@ -71,10 +71,11 @@ def _each(todo, folder, workers):
         for group in todo:
             yield predict(group, folder)
         return
-    from concurrent.futures import ProcessPoolExecutor, as_completed
-    from multiprocessing import get_context
+    from concurrent.futures import as_completed
 
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+    from trine.workers import processes
+
+    with processes(workers, "spawn") as pool:
         for done in as_completed([pool.submit(predict, group, folder) for group in todo]):
             yield done.result()
 

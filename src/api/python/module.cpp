@@ -19,6 +19,8 @@ NB_MODULE(_core, m) {
       PyErr_SetString(trine::api::exception_of(s.error.code), s.error.text().c_str());
     }
   });
-  m.def("take_interrupts", &trine::take_interrupts);
+  const auto signals = nanobind::module_::import_("signal");
+  if (signals.attr("getsignal")(signals.attr("SIGINT")).is(signals.attr("default_int_handler")))
+    trine::take_interrupts();  // whoever has another handler decides what Ctrl-C does
   bind_all(m);
 }

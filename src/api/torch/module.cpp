@@ -11,6 +11,7 @@
 #include "api/torch/call.h"
 #include "api/torch/devices.h"
 #include "api/torch/lazy.h"
+#include "base/stop.h"
 #include "run/profile/ran.h"
 
 namespace py = pybind11;
@@ -173,6 +174,9 @@ std::shared_ptr<const Step> make_step(const Trace& trace) {
 PYBIND11_MODULE(_torch, m) {
   using namespace trine::api::neuron;
   register_hooks();
+  const auto signals = py::module_::import("signal");
+  if (signals.attr("getsignal")(signals.attr("SIGINT")).is(signals.attr("default_int_handler")))
+    trine::take_interrupts();  // whoever has another handler decides what Ctrl-C does
   m.def("set_handlers", [](py::object eager, py::object recorded, py::object step) {
     handlers() = {std::move(eager), std::move(recorded), std::move(step)};
   });

@@ -5,7 +5,6 @@ While collecting nothing is computed: results are zeros, and what the script pri
 run of the script, without this command, finds every program.
 """
 
-import concurrent.futures
 import json
 import os
 import subprocess
@@ -13,6 +12,8 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+from trine.workers import processes
 
 COLLECTING = "NEURON_EXTRACT_GRAPHS_ONLY"  # set for the script that is run
 FOLDER = "TRINE_COLLECTED_GRAPHS"
@@ -65,7 +66,7 @@ def compile_all(folder):
     """Compiles what was collected; how many failed."""
     paths = sorted(Path(folder).glob("*.graph"))
     began = time.perf_counter()
-    with concurrent.futures.ProcessPoolExecutor(max(1, min(workers(), len(paths)))) as pool:
+    with processes(max(1, min(workers(), len(paths)))) as pool:
         found = list(pool.map(compile_one, paths))
     failed = [f for f in found if isinstance(f, str)]
     for f in failed:
