@@ -17,7 +17,7 @@ _LAZY = {"report": "trine.reports", "Report": "trine.reports", "explain": "trine
          "Exact": "trine.exact", "NkiError": "trine.nki.errors"}  # fmt: skip
 
 
-_PARTS = {"models": "numpy", "nki": "numpy", "jax": "jax", "torch": "torch"}  # packages, and what each needs
+_PARTS = {"estimate": "numpy", "models": "numpy", "nki": "numpy", "jax": "jax", "torch": "torch"}  # packages, and what each needs
 __all__ = [*_LAZY]
 
 

@@ -79,7 +79,7 @@ def test_python_dash_m_trine_is_the_command(shell, trine):
 def test_dir_shows_what_there_is():
     import trine
 
-    assert {"report", "explain", "timed", "nki", "models", "Exact", "__version__"} <= set(dir(trine))
+    assert {"report", "explain", "timed", "estimate", "nki", "models", "Exact", "__version__"} <= set(dir(trine))
     assert not [name for name in dir(trine) if name.startswith("_") and not name.startswith("__")]
     assert all(hasattr(trine, name) for name in dir(trine))
 
