@@ -28,17 +28,17 @@ def stage(name):
             print(f"{chr(13) if is_terminal else ''}  {name}  {time.perf_counter() - began:.1f} s", file=sys.stderr, flush=True)
 
 
-_warned = set()
+_shown = set()
 
 
 def say_once(text):
     """A line that a user must see, once in a process."""
-    if text not in _warned:
-        _warned.add(text)
+    if text not in _shown:
+        _shown.add(text)
         print(f"trine: {text}", file=sys.stderr, flush=True)
 
 
 def cache_trouble(why):
     """A cache that cannot be used only costs time, but that time again and again."""
-    if not any(text.startswith("the compile cache") for text in _warned):
+    if not any(text.startswith("the compile cache") for text in _shown):
         say_once(f"the compile cache cannot be used, so every process compiles anew: {why}")

@@ -40,7 +40,7 @@ def test_a_torch_that_does_not_fit_is_one_sentence(monkeypatch, found, built, sa
 
 
 def test_another_torch_neuronx_over_ours_is_said(monkeypatch, capsys):
-    monkeypatch.setattr(progress, "_said", set())
+    monkeypatch.setattr(progress, "_shown", set())
     monkeypatch.setattr(installed, "version", {"trine-compat": "0.1.0", "torch-neuronx": "1.0"}.get)
     installed.say_what_was_replaced()
     said = capsys.readouterr().err

@@ -169,12 +169,31 @@ def test_the_compiler_is_silenced(capfd, monkeypatch):
 
 
 def test_more_processes_than_cores_is_said(capsys, monkeypatch):
-    monkeypatch.setattr(progress, "_said", set())
+    monkeypatch.setattr(progress, "_shown", set())
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "32")
     for _ in range(2):
         torch_xla.core.xla_model.xla_device()
     assert capsys.readouterr().err.count("found 32 processes on this machine, expected at most 2") == 1
     monkeypatch.setenv("LOCAL_RANK", "1")
-    monkeypatch.setattr(progress, "_said", set())
+    monkeypatch.setattr(progress, "_shown", set())
     torch_xla.core.xla_model.xla_device()
     assert not capsys.readouterr().err
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int32, torch.int64])
+def test_the_largest_are_those_of_the_cpu(dtype):
+    x = torch.randperm(60).view(3, 20).to(dtype)
+    for dim in (0, 1):
+        for largest in (True, False):
+            got, want = (torch.topk(v, 3, dim, largest) for v in (x.to("neuron"), x))
+            assert torch.equal(got.values.cpu(), want.values) and torch.equal(got.indices.cpu(), want.indices)
+    if dtype.is_floating_point:
+        y = torch.tensor([1.0, -torch.nan, -0.0, torch.inf, 0.0, torch.nan], dtype=dtype)
+        assert torch.topk(y.to("neuron"), 6).indices.tolist() == [1, 5, 3, 0, 2, 4]
+
+
+def test_numbers_that_are_tensors_stay_on_the_device():
+    before = torch.neuron.fallbacks()
+    x = torch.arange(6, device="neuron")
+    assert (x % 4).tolist() == [0, 1, 2, 3, 0, 1] and ((x > 2) & torch.tensor(True)).tolist() == [False] * 3 + [True] * 3
+    assert torch.neuron.fallbacks() == before
