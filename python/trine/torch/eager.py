@@ -144,7 +144,12 @@ def infer(target, inputs):
 
     positional, keywords = _split(target, tree_map(bare, list(inputs)))
     with torch.no_grad():
-        return fused.TABLE.get(target, target)(*positional, **keywords)
+        try:
+            return fused.TABLE.get(target, target)(*positional, **keywords)
+        except RuntimeError:
+            if not any(type(a) in (bool, int, float) for a in positional):
+                raise
+            return target.overloadpacket(*positional, **keywords)  # torch takes a number for a tensor in some overloads alone
 
 
 def _split(target, arguments):
