@@ -197,3 +197,29 @@ def test_numbers_that_are_tensors_stay_on_the_device():
     x = torch.arange(6, device="neuron")
     assert (x % 4).tolist() == [0, 1, 2, 3, 0, 1] and ((x > 2) & torch.tensor(True)).tolist() == [False] * 3 + [True] * 3
     assert torch.neuron.fallbacks() == before
+
+
+@pytest.mark.parametrize("heads", [4, 2])
+@pytest.mark.parametrize("mask", [None, "causal", "bool", "float"])
+def test_attention_is_one_op_without_gradients(heads, mask):
+    torch.manual_seed(0)
+    q, k, v = torch.randn(2, 4, 3, 8), torch.randn(2, heads, 5, 8), torch.randn(2, heads, 5, 6)
+    given = {"bool": torch.rand(2, 1, 3, 5) > 0.3, "float": torch.randn(3, 5)}.get(mask)
+
+    def run(*tensors):
+        rest = None if given is None else given.to(tensors[0].device)
+        return torch.nn.functional.scaled_dot_product_attention(*tensors, attn_mask=rest, is_causal=mask == "causal", enable_gqa=heads == 2)
+
+    want = run(q, k, v)
+    q, k, v = (t.to("neuron") for t in (q, k, v))
+    run(q, k, v)
+    before = torch.neuron.programs()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as seen:
+        torch.testing.assert_close(run(q, k, v).cpu(), want, rtol=1e-4, atol=1e-5)
+    assert "aten::bmm" not in {e.name for e in seen.events()} and torch.neuron.programs() == before
+    with torch.inference_mode():
+        torch.testing.assert_close(run(q, k, v).cpu(), want, rtol=1e-4, atol=1e-5)
+    q.requires_grad_()
+    got = run(q, k, v)
+    torch.testing.assert_close(got.detach().cpu(), want, rtol=1e-4, atol=1e-5)
+    assert torch.autograd.grad(got.sum(), q)[0].abs().sum() > 0

@@ -163,8 +163,6 @@ void check_devices(const Call& call) {
   }
 }
 
-namespace {
-
 void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const Call call(op, *stack);
   if (call.generator.defined() && call.device().type() == c10::DeviceType::XLA) return lazy_fallback(op, stack);
@@ -187,6 +185,8 @@ void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   else
     run_on_cpu(call, *stack);
 }
+
+namespace {
 
 // Ops that torch would take apart, or refuse, before they reach the fallback.
 constexpr const char* kWhole[] = {"convolution_overrideable",

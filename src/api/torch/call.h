@@ -88,6 +88,7 @@ void run_entry(const Entry& entry, const Call& call, torch::jit::Stack& stack);
 void run_on_cpu(const Call& call, torch::jit::Stack& stack);
 void give_results(const Entry& entry, const Call& call, c10::ArrayRef<at::Tensor> results, torch::jit::Stack& stack);
 void check_devices(const Call& call);
+void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack);  // every op without a registration of its own
 
 void count_fallback(const std::string& op);
 std::unordered_map<std::string, int64_t> fallbacks();
