@@ -114,7 +114,7 @@ def use(clean, pip, made, with_torch):
         check("neuron-ls", sh("neuron-ls --json-output | head -3"), r'"neuron_device": 0')
         check("by its path", sh(f"PATH=/usr/bin:/bin {bin}/trine nki k.py --shapes 128x64"), r"twice on trn1.2xlarge, one core")
         check("trine nki", sh("trine nki k.py --shapes 128x64 --values"), r"result 0  float32\[128, 64\]")
-        check("estimate", sh("trine estimate --config resnet-18 --instance inf2.xlarge"), r"inf2.xlarge +\S+ ms")
+        check("estimate", sh("trine estimate --config resnet-18 --instance inf2.xlarge"), r"inf2.xlarge +\S+ [mµ]s")
         check("compile", sh("trine compile m:f --shape x=4x8 && trine run f.trn --values --native"), r"f.trn: \d+ instructions")
         check("python -m trine", sh("python -m trine use"), r"\* +trn1.2xlarge")
         check("no compat yet", sh("trine nki old.py --shapes 128x64", code=3), r"No module named 'neuronxcc'")
