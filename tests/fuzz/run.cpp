@@ -1,5 +1,5 @@
 // Any bytes as a program: what parses is compiled and run on memory that ends where the tensors do, twice, and gives
-// the same bits both times.
+// the same bits both times, unless it asks for chance.
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -58,7 +58,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto direct = run::DirectProgram::make(e.plan);
   if (!direct) return 0;
   const auto once = outputs_of(**direct), again = outputs_of(**direct);
-  for (size_t i = 0; once && again && i < once->size(); ++i)
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const bool is_random =
+      text.find("stochastic_convert") != std::string_view::npos || text.find("rng") != std::string_view::npos;
+  for (size_t i = 0; !is_random && once && again && i < once->size(); ++i)
     CHECK(std::memcmp((*once)[i]->data(), (*again)[i]->data(), (*once)[i]->size()) == 0, "the same bits both times");
   return 0;
 }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
@@ -97,7 +98,7 @@ class Mutator {
     constexpr const char* kTexts[] = {"0",  "-1", "4294967296", "9223372036854775807", "1e400", "nan", "\"\"",
                                       "[]", "{}", "\n"};
     const size_t at = below(s.size() + 1), size = below(std::min<size_t>(s.size() - at, 64) + 1);
-    switch (below(8)) {
+    switch (below(11)) {
       case 0:
         if (at < s.size()) s[at] = char(s[at] ^ (1 << below(8)));
         break;
@@ -122,6 +123,13 @@ class Mutator {
       case 6:
         s.resize(at);
         break;
+      case 7:
+      case 8:
+        replace_everywhere(s, at);
+        break;
+      case 9:
+        replace_word(s, at);
+        break;
       default: {
         const std::string& other = corpus_[below(corpus_.size())];
         const size_t from = below(other.size() + 1);
@@ -135,6 +143,33 @@ class Mutator {
     if (begin == std::string::npos) return;
     const size_t end = s.find_first_not_of("0123456789", begin);
     s.replace(begin, (end == std::string::npos ? s.size() : end) - begin, by);
+  }
+
+  // A number by another, wherever it stands: dims that agreed still do.
+  void replace_everywhere(std::string& s, size_t at) {
+    constexpr std::string_view kDigits = "0123456789";
+    const size_t begin = s.find_first_of(kDigits, at);
+    if (begin == std::string::npos) return;
+    const std::string old = s.substr(begin, s.find_first_not_of(kDigits, begin) - begin);
+    const std::string by = std::to_string(below(4) ? below(20) : below(300));
+    for (size_t i = 0; (i = s.find(old, i)) != std::string::npos && s.size() < kLongest; i += by.size() + 1) {
+      const bool is_whole = (i == 0 || !std::isalnum(uint8_t(s[i - 1]))) && s[i == 0 ? 0 : i - 1] != '%' &&
+                            (i + old.size() == s.size() || !std::isdigit(uint8_t(s[i + old.size()])));
+      if (is_whole) s.replace(i, old.size(), by);
+    }
+  }
+
+  // The name of an op by that of another.
+  void replace_word(std::string& s, size_t at) {
+    const auto word_after = [](const std::string& text, size_t from) -> std::pair<size_t, size_t> {
+      const size_t sign = text.find("= ", from);
+      if (sign == std::string::npos) return {0, 0};
+      return {sign + 2, text.find_first_of(" (", sign + 2) - sign - 2};
+    };
+    const std::string& other = corpus_[below(corpus_.size())];
+    const auto [to, to_size] = word_after(s, at);
+    const auto [from, from_size] = word_after(other, below(other.size() + 1));
+    if (to && from && to_size < 64 && from_size < 64) s.replace(to, to_size, other, from, from_size);
   }
 
   const std::vector<std::string>& corpus_;
