@@ -53,7 +53,7 @@ These give native values, from host plans. Time and cost come from the same grap
 |---|---|
 | shapes | are static: each new one is compiled, and kept |
 | buckets | `torch.compile(model, backend="neuron", dynamic=True, options={"buckets": {0: [1, 8], 1: [64, 128]}})` compiles these sizes alone, by dim; a list stands for every dim that varies. Inputs are padded with zeros and results cut back. For inference whose rows are independent and whose padding is masked |
-| cache | programs are kept by their graph in the compile cache (`trine cache`): a second process compiles none of them. What took over a second says so on stderr |
+| cache | programs are kept by their graph in the compile cache (`trine cache`): a second process compiles none of them. Each that is compiled says so on stderr (`[NeuronCC] …`; `-q` in `NEURON_CC_FLAGS` silences it) |
 | mutation | is functionalised; buffers written in the graph are written in place |
 | random numbers | come from one seed per run, drawn from torch's generator, so `torch.manual_seed` decides them. They are not torch's own CPU numbers |
 | weights | are passed where they lie. Multiplies keep packed forms beside them, dropped when torch's version counter, the address, or a sample of the bytes changes |
