@@ -11,13 +11,14 @@ import types
 import typing
 
 from trine.models.reading import ConfigError, short, silent
+from trine.models.settings import Transformer
 
 NUMBER = re.compile(r"(num|n|d|max)_\w+|\w+_(size|sizes|layers|layer|heads|head|dim|dims|positions|embeddings|groups|experts|channels|rank|window|eps"
                     r"|epsilon|theta|depth|depths|width|kernel|conv)|(\w+_)?factor")  # fmt: skip
 LARGEST = 1 << 40
 LAYERS_MAX = 1 << 14
-POSITIVE = ("width", "layers", "heads", "kv_heads", "head_dim")
-SIGNED = ("shift", "position_offset", "layer")  # a layer may be counted from the end
+POSITIVE = ("width", "layers", "heads", "kv_heads", "head_dim")  # of a stack of blocks
+BELOW_ZERO = ("shift", "position_offset", "layer")  # the last: counted from the end
 
 
 def is_number(value):
@@ -53,9 +54,9 @@ def check_made(made, what):
         value = getattr(made, field.name)
         if not fits(value, field.type):
             raise ConfigError(f"the {field.name} of {what} is {short(value)}; expected {kind_text(field.type)}")
-        if field.name in POSITIVE and isinstance(value, int) and value < 1 and value != field.default:
+        if isinstance(made, Transformer) and field.name in POSITIVE and value < 1:
             raise ConfigError(f"the {field.name} of {what} is {value}; expected 1 or more")
-        if isinstance(value, int) and value < 0 and field.name not in SIGNED:
+        if isinstance(value, int) and value < 0 and field.name not in BELOW_ZERO:
             raise ConfigError(f"the {field.name} of {what} is {value}; expected 0 or more")
         if field.name == "layers" and value > LAYERS_MAX:
             raise ConfigError(f"{what} has {value:,} layers; at most {LAYERS_MAX:,} are read")
