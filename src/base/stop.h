@@ -27,10 +27,9 @@ struct Stopped {
   Error error;
 };
 
-uint32_t interrupts();    // so many there have been
-void interrupt();         // one more, as Ctrl-C
-void take_interrupts();  // from now on SIGINT is one, beside what else it does; where nothing handles it, it ends the
-                          // process
+uint32_t interrupts();   // so many there have been
+void interrupt();        // one more, as Ctrl-C
+void take_interrupts();  // SIGINT is one too from now on; where nothing handles it, it ends the process as before
 
 // Work of this thread that can be stopped while it lives: by an interrupt after `since`, or past its seconds.
 class Work {
