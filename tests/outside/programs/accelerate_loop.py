@@ -1,6 +1,4 @@
-"""A training loop of accelerate: prepare, gradient accumulation, clipping, a scheduler, a saved state."""
-
-import tempfile
+"""A training loop of accelerate: prepare, gradient accumulation, clipping, a scheduler, the weights after it."""
 
 import torch
 from accelerate import Accelerator
@@ -29,7 +27,5 @@ def run(device):
             scheduler.step()
             optimizer.zero_grad()
         losses.append(accelerator.gather(loss.detach().reshape(1)).cpu())
-    with tempfile.TemporaryDirectory() as folder:
-        accelerator.save_state(folder)
-        accelerator.load_state(folder)
-    return {"losses": torch.cat(losses)}
+    weights = accelerator.get_state_dict(model)
+    return {"losses": torch.cat(losses), "weight": weights["0.weight"].cpu()}

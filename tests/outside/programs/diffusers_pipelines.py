@@ -30,7 +30,7 @@ def stable_diffusion(scheduler, device):
 def dit(device):
     torch.manual_seed(0)
     model = DiTTransformer2DModel(sample_size=8, num_layers=2, patch_size=2, attention_head_dim=8, num_attention_heads=2,
-                                  in_channels=4, out_channels=8, num_embeds_ada_norm=1000)
+                                  in_channels=4, out_channels=8, num_embeds_ada_norm=1000).eval()  # training drops labels by chance
     pipeline = DiTPipeline(transformer=model, vae=autoencoder(), scheduler=DDIMScheduler()).to(device)
     pipeline.set_progress_bar_config(disable=True)
     out = pipeline(class_labels=[1], num_inference_steps=3, generator=torch.Generator("cpu").manual_seed(0), output_type="np")
