@@ -45,6 +45,17 @@ def numbers_of_jax(request):
         jax.config.update("jax_enable_x64", "stablehlo" in request.path.parts)
 
 
+@pytest.fixture(autouse=True)
+def platform_of_jax():
+    """As it was, after tests that call a command in this process: commands that only lower programs ask for the CPU."""
+    before = os.environ.get("JAX_PLATFORMS")
+    yield
+    if before is None:
+        os.environ.pop("JAX_PLATFORMS", None)
+    else:
+        os.environ["JAX_PLATFORMS"] = before
+
+
 @pytest.fixture
 def golden(request):
     """golden(path, text): text must equal the file, named from the test's folder; --update writes it."""
