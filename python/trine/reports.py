@@ -16,7 +16,7 @@ import tempfile
 from trine import _core, progress
 from trine.nki import arrays, dtypes, machine
 from trine.nki.kernel import Kernel, jit
-from trine.nki.text import aligned, byte_count, duration
+from trine.text import aligned, byte_count, duration
 from trine.nki.trace import error
 
 LINES_SHOWN = 6

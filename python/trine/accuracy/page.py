@@ -5,7 +5,7 @@ import statistics
 
 from trine.accuracy import score
 from trine.estimate import calibration, fit
-from trine.estimate.text import columns
+from trine.text import columns
 
 HEAD = ("class", "measured", "built on", "left out", "by instance", "in band", "roofline", "scaled roofline")
 

@@ -1,6 +1,7 @@
 """An estimate on a screen: the answer first, then what it is made of. And as a picture."""
 
 from trine.estimate import compare
+from trine.text import aligned, byte_count, columns
 
 
 def span(ms):
@@ -9,19 +10,6 @@ def span(ms):
         if ms >= scale or unit == "µs":
             value = ms / scale
             return f"{value:.{max(0, 2 - (len(str(int(value))) - 1))}f} {unit}"
-
-
-def size(n):
-    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if n >= scale:
-            return f"{n / scale:.3g} {unit}"
-    return f"{n} B"
-
-
-def columns(rows, right=()):
-    """Rows of cells as lines; cells of the columns in `right` end together."""
-    widths = [max(len(r[i]) for r in rows) for i in range(len(rows[0]))]
-    return ["  ".join(c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(r, widths, strict=True))).rstrip() for r in rows]
 
 
 def table(found, purchase):
@@ -43,20 +31,20 @@ def table(found, purchase):
                 f"{d['cost']['wall_joules_per_result']:.3g}",
             )
         )
-    return "\n".join(columns(rows, right=(2, 4, 5, 6, 7)))
+    return aligned(rows, right=(2, 4, 5, 6, 7))
 
 
 def memory_line(d):
     m = d["memory_bytes_per_core"]
     stored = f" as {d['weights']}" if " (" in d.get("weights", "") else ""
-    named = ", ".join(f"{n} {size(m[n])}{stored if n == 'weights' else ''}" for n in ("weights", "cache", "optimiser", "activations",
+    named = ", ".join(f"{n} {byte_count(m[n])}{stored if n == 'weights' else ''}" for n in ("weights", "cache", "optimiser", "activations",
         "scratch") if m[n])
-    line = f"  {'fits' if m['fits'] else 'does not fit'}: {named}, of {size(m['room'])} per core"
+    line = f"  {'fits' if m['fits'] else 'does not fit'}: {named}, of {byte_count(m['room'])} per core"
     if m["fits"]:
         return line
     most = max(("weights", "cache", "optimiser", "activations", "scratch"), key=m.get)
     more = f"--tp {d['fits_at_tp']} would" if d.get("fits_at_tp") else f"no tp of {d['instance']} would; take a larger one"
-    return f"{line}\n  over by {size(m['used'] - m['room'])}, most of it {most}; {more}"
+    return f"{line}\n  over by {byte_count(m['used'] - m['room'])}, most of it {most}; {more}"
 
 
 def layer_lines(answer, most=12):
@@ -107,7 +95,7 @@ def spilled(d):
     """Of HBM's bytes those that were on chip before."""
     if not d["spill_save_bytes"] + d["spill_reload_bytes"]:
         return ""
-    return f"; of these {size(d['spill_save_bytes'])} spilled, {size(d['spill_reload_bytes'])} reloaded"
+    return f"; of these {byte_count(d['spill_save_bytes'])} spilled, {byte_count(d['spill_reload_bytes'])} reloaded"
 
 
 def detail(answer):
@@ -118,7 +106,7 @@ def detail(answer):
         f" ({', '.join(answer.why_likely())})",
         f"  device {span(t['device'])} · collectives {span(t['collectives']) if t['collectives'] else 'none'}"
         f" · launch {span(t['launch'])} · host {span(t['host'])}",
-        f"  HBM {size(d['hbm_read_bytes'])} read, {size(d['hbm_write_bytes'])} written by each core{spilled(d)}",
+        f"  HBM {byte_count(d['hbm_read_bytes'])} read, {byte_count(d['hbm_write_bytes'])} written by each core{spilled(d)}",
         memory_line(d),
         f"  {copies(d)}{lnc} · compiled in {d['compile_s']:.2f} s, timed in {d['timer_s']:.2f} s",
     ]

@@ -20,7 +20,7 @@ from trine.nki import arrays, compare, dtypes, machine, tune
 from trine.nki.errors import NkiError
 from trine.nki.kernel import Kernel, jit
 from trine.nki.kernel import run as run_kernel
-from trine.nki.text import aligned, duration
+from trine.text import aligned, duration
 
 CAPACITY = ("NKI019", "NKI030")  # codes of what does not fit
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from trine.command import CHECK_FAILED, OK
 from trine.nki import machine
-from trine.nki.text import aligned, byte_count, duration
+from trine.text import aligned, byte_count, duration
 
 # Of a report: what a row says, the attribute, how it is written.
 ROWS = [

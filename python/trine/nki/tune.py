@@ -10,7 +10,7 @@ import traceback
 from trine import progress
 from trine.command import OK, UNSUPPORTED, USAGE, Stop
 from trine.nki.errors import NkiError
-from trine.nki.text import aligned, duration
+from trine.text import aligned, duration
 
 COMBINATIONS_MAX = 1000
 SHOWN_MAX = 12
