@@ -121,6 +121,15 @@ class Gguf:
         return self._at.keys()
 
     def __getitem__(self, name):
+        _, shape, blocks, read = self._blocks(name)
+        return read(blocks).reshape(shape)
+
+    def packed(self, name):
+        """(format, shape, its bytes as they lie in the file) of a tensor."""
+        label, shape, blocks, _ = self._blocks(name)
+        return label, shape, blocks.reshape(-1)
+
+    def _blocks(self, name):
         shape, kind, offset = self._at[name]
         if kind not in FORMATS:
             known = ", ".join(row[0] for row in FORMATS.values())
@@ -132,8 +141,7 @@ class Gguf:
         first, length = self._base + offset, count // elements * size
         if first + length > len(self._data):
             raise FileError(f"{self.path}: {name} ends at byte {first + length}, the file at {len(self._data)}")
-        blocks = np.frombuffer(self._data, np.uint8, length, first).reshape(-1, size)
-        return read(blocks).reshape(shape)
+        return label, shape, np.frombuffer(self._data, np.uint8, length, first).reshape(-1, size), read
 
     def _given(self, key, kind, otherwise=None):
         """An entry of the metadata, which must be of that kind where it is there."""
