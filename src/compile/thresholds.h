@@ -28,6 +28,15 @@ inline constexpr size_t kRowOpsMax = 4;
 // elements; starting such a loop costs more than running it: a scan of 10,000 small ops is 35 ns an iteration
 inline constexpr int64_t kTinySpace = 256;
 inline constexpr size_t kSmallPlan = 64;  // units; in larger plans no one looks for tiny loops
+// loops that one with joins in it is cut into: rolls of a plane make nine
+inline constexpr size_t kBoxesMax = 32;
+// elements of a row from which on vectors are worth cutting for; shorter parts are copied
+inline constexpr int64_t kRunLeast = 16;
+// numbers of a row in which all parts of a join are computed at all indices, instead of cutting it: four vectors
+inline constexpr int64_t kSelectedMax = 32;
+// numbers that a loop of as few computes wherever it sees one of them: 1,000 Runge-Kutta steps of three numbers
+inline constexpr int64_t kPartNumbersMax = 8;
+inline constexpr size_t kPartOpsMax = 96;  // ops of such a loop: each may be computed for every number
 }  // namespace fuse
 
 // Constants. (graph/simplify.cpp)

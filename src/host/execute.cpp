@@ -36,19 +36,6 @@ class Run {
     if (!done) return located(done.error(), step);
     return {};
   }
-  std::vector<void*> pointers(std::span<const Operand> operands) const {
-    std::vector<void*> out;
-    out.reserve(operands.size());
-    for (const Operand& p : operands) out.push_back(data(p));
-    return out;
-  }
-  std::vector<PackedForms*> packed_forms_of(std::span<const Operand> operands) const {
-    std::vector<PackedForms*> out;
-    for (const Operand& p : operands) out.push_back(packed_forms(p));
-    return out;
-  }
-
- private:
   void* data(const Operand& operand) const {
     switch (operand.kind) {
       case SlotKind::input:
@@ -62,6 +49,19 @@ class Run {
     }
     return nullptr;
   }
+  std::vector<void*> pointers(std::span<const Operand> operands) const {
+    std::vector<void*> out;
+    out.reserve(operands.size());
+    for (const Operand& p : operands) out.push_back(data(p));
+    return out;
+  }
+  std::vector<PackedForms*> packed_forms_of(std::span<const Operand> operands) const {
+    std::vector<PackedForms*> out;
+    for (const Operand& p : operands) out.push_back(packed_forms(p));
+    return out;
+  }
+
+ private:
   TensorView view(const Operand& p) const { return {p.slot->dtype, p.slot->dims, data(p)}; }
   std::vector<TensorView> views(const std::vector<Operand>& operands) const {
     std::vector<TensorView> out;
@@ -223,8 +223,8 @@ class Wired {
     Collectives* collectives_;
     std::vector<Branch> branches_;
   };
-  using Step = std::variant<LoopCall, WiredMove, WiredWindows, std::unique_ptr<WiredCase>, std::unique_ptr<LoopRun>,
-                            const PreparedStep*>;
+  using Step = std::variant<LoopCall, ShortMove, WiredMove, WiredWindows, std::unique_ptr<WiredCase>,
+                            std::unique_ptr<LoopRun>, const PreparedStep*>;
 
   static constexpr size_t kLoopBytesMax = 1 << 18;  // of a loop inside: what larger ones take is given back in between
 
@@ -352,6 +352,10 @@ Wired::Wired(const Prepared& prepared, const Frame& frame, std::byte* arena)
       steps_.push_back({LoopCall(*kernel, in, at)});
       at += LoopCall::scratch_bytes(*kernel);
     } else if (const auto* move = std::get_if<Move>(&step.what)) {
+      if (const auto few = move->shortened(in, out[0])) {
+        steps_.push_back({*few});
+        continue;
+      }
       steps_.push_back({WiredMove{move, std::move(in), out[0]}});
     } else if (const auto* windows = std::get_if<Windows>(&step.what)) {
       steps_.push_back({WiredWindows{windows, std::move(in), out[0]}});
@@ -373,6 +377,8 @@ Result<void> Wired::all() {
   for (const Step& step : steps_) {
     if (const auto* call = std::get_if<LoopCall>(&step)) {
       call->run();
+    } else if (const auto* few = std::get_if<ShortMove>(&step)) {
+      few->run();
     } else if (const auto* move = std::get_if<WiredMove>(&step)) {
       move->what->run(move->in, move->out);
     } else if (const auto* windows = std::get_if<WiredWindows>(&step)) {
@@ -388,7 +394,64 @@ Result<void> Wired::all() {
   return {};
 }
 
+// A loop on memory of its own, for runs of a program: what they hand over is copied, and all else stays wired.
+class OwnLoop : public IdleRun {
+ public:
+  static constexpr size_t kBytesMax =
+      1 << 15;  // that are copied; wiring a small loop takes as long as a few times that
+
+  static size_t copied_bytes(const PreparedStep& step) {
+    size_t sum = 0;
+    for (const auto* side : {&step.in, &step.out})
+      for (const Operand& p : *side) sum += p.kind == SlotKind::constant ? 0 : room(p);
+    return sum;
+  }
+
+  OwnLoop(const PreparedLoop& loop, const PreparedStep& step) : step_(step), memory_(copied_bytes(step)) {
+    std::byte* at = memory_.as<>();
+    const auto own = [&](const std::vector<Operand>& operands) {
+      std::vector<void*> out;
+      for (const Operand& p : operands) {
+        out.push_back(p.kind == SlotKind::constant ? p.constant : at);
+        if (p.kind != SlotKind::constant) at += room(p);
+      }
+      return out;
+    };
+    in_ = own(step.in);
+    out_ = own(step.out);
+    std::vector<PackedForms*> forms;
+    for (const Operand& p : step.in) forms.push_back(p.packed_forms.get());
+    loop_ = std::make_unique<LoopRun>(loop, step, in_, out_, std::move(forms), nullptr);
+  }
+
+  Result<void> run(const Run& caller) {
+    for (size_t i = 0; i < in_.size(); ++i)
+      if (step_.in[i].kind != SlotKind::constant)
+        std::memcpy(in_[i], caller.data(step_.in[i]), step_.in[i].slot->bytes());
+    TRY(loop_->run());
+    for (size_t i = 0; i < out_.size(); ++i)
+      std::memcpy(caller.data(step_.out[i]), out_[i], step_.out[i].slot->bytes());
+    return {};
+  }
+
+ private:
+  static size_t room(const Operand& p) { return (p.slot->bytes() + 63) / 64 * 64; }
+
+  const PreparedStep& step_;
+  const Scratch memory_;
+  std::vector<void*> in_, out_;
+  std::unique_ptr<LoopRun> loop_;
+};
+
 Result<void> Run::run(const PreparedLoop& loop, const PreparedStep& step) {
+  const bool is_small = LoopRun::scratch_bytes(loop, step) <= OwnLoop::kBytesMax;
+  if (!frame_.collectives && is_small && OwnLoop::copied_bytes(step) <= OwnLoop::kBytesMax) {
+    std::unique_ptr<IdleRun> own = loop.idle->take();
+    if (!own) own = std::make_unique<OwnLoop>(loop, step);
+    TRY(static_cast<OwnLoop&>(*own).run(*this));
+    loop.idle->put_back(std::move(own));
+    return {};
+  }
   return LoopRun(loop, step, pointers(step.in), pointers(step.out), packed_forms_of(step.in), frame_.collectives).run();
 }
 

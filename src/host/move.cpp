@@ -41,8 +41,11 @@ void copy_units(std::byte* to, const std::byte* from, MoveLoop loop) {
 
 bool is_flat(const MoveLoop& loop, size_t size) { return loop.to == int64_t(size) && loop.from == int64_t(size); }
 
-// Bytes that one load and one store move.
-bool is_unit(int64_t bytes) { return bytes == 2 || bytes == 4 || bytes == 8 || bytes == 16; }
+// Bytes that a load and a store or two move.
+bool is_unit(int64_t bytes) {
+  constexpr int64_t kUnits[] = {2, 3, 4, 6, 8, 12, 16, 24, 32};
+  return std::find(std::begin(kUnits), std::end(kUnits), bytes) != std::end(kUnits);
+}
 
 void copy_row(std::byte* to, const std::byte* from, const MoveLoop& loop, size_t size) {
   if (is_flat(loop, size)) {
@@ -58,6 +61,16 @@ void copy_row(std::byte* to, const std::byte* from, const MoveLoop& loop, size_t
       return copy_units<uint32_t>(to, from, loop);
     case 8:
       return copy_units<uint64_t>(to, from, loop);
+    case 3:
+      return copy_units<std::array<uint8_t, 3>>(to, from, loop);
+    case 6:
+      return copy_units<std::array<uint16_t, 3>>(to, from, loop);
+    case 12:
+      return copy_units<std::array<uint32_t, 3>>(to, from, loop);
+    case 24:
+      return copy_units<std::array<uint64_t, 3>>(to, from, loop);
+    case 32:
+      return copy_units<std::array<uint64_t, 4>>(to, from, loop);
     default:
       return copy_units<std::array<uint64_t, 2>>(to, from, loop);
   }
@@ -209,6 +222,22 @@ void Move::run(std::span<void* const> in, void* out) const {
       fill(to, all_, in[1], size_);
       return copy_box(to + to_at_, from + from_at_, loops_, size_);
   }
+}
+
+std::optional<ShortMove> Move::shortened(std::span<void* const> in, void* out) const {
+  const bool is_slice = kind_ == arch::MoveKind::slice;
+  if (is_empty_ || (!is_slice && (kind_ != arch::MoveKind::update || in[0] != out))) return std::nullopt;
+  if (flat_ < 0 || flat_ > tuned::kShortBytes || starts_.size() != 1 || starts_[0].dtype != Dtype::s32)
+    return std::nullopt;
+  const Start& start = starts_[0];
+  if (start.most > INT32_MAX) return std::nullopt;
+  return ShortMove{.index = static_cast<const int32_t*>(in[start.input]),
+                   .most = int32_t(start.most),
+                   .stride = start.stride,
+                   .to = static_cast<std::byte*>(out),
+                   .from = static_cast<const std::byte*>(in[is_slice ? 0 : 1]),
+                   .is_slice = is_slice,
+                   .bytes = flat_};
 }
 
 }  // namespace trine::host

@@ -1,7 +1,10 @@
 // Boxes of elements copied between dense tensors: dynamic slices and updates, concatenation, padding.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <cstring>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -19,11 +22,37 @@ std::vector<MoveLoop> move_loops(const Dims& to, const Dims& from, const Dims& d
 void copy_loops(std::byte* to, const std::byte* from, std::span<const MoveLoop> loops, size_t size);
 void copy_flat(std::byte* to, const std::byte* from, int64_t bytes);  // by several threads where it is long
 
+// A slice or update of few bytes side by side at one index, on memory that stays where it is.
+struct ShortMove {
+  const int32_t* index = nullptr;
+  int32_t most = 0;
+  int64_t stride = 0;  // bytes an index
+  std::byte* to = nullptr;
+  const std::byte* from = nullptr;
+  bool is_slice = false;  // else what is moved to is at the index
+  int64_t bytes = 0;
+
+  void run() const {
+    const int64_t at = int64_t(std::clamp(*index, 0, most)) * stride;
+    std::byte* t = is_slice ? to : to + at;
+    const std::byte* f = is_slice ? from + at : from;
+    int64_t left = bytes;
+    for (; left >= 32; left -= 32, t += 32, f += 32) std::memcpy(t, f, 32);
+    if (left & 16) std::memcpy(t, f, 16), t += 16, f += 16;
+    if (left & 8) std::memcpy(t, f, 8), t += 8, f += 8;
+    if (left & 4) std::memcpy(t, f, 4), t += 4, f += 4;
+    if (left & 2) std::memcpy(t, f, 2), t += 2, f += 2;
+    if (left & 1) *t = *f;
+  }
+};
+
 // A step with its loops worked out, for runs that only have pointers. Small boxes cost a few dozen nanoseconds.
 class Move {
  public:
   Move(const arch::MoveStep& step, std::span<const arch::Slot* const> in, const arch::Slot& out);
   void run(std::span<void* const> in, void* out) const;
+  // Nothing where it is no such move.
+  std::optional<ShortMove> shortened(std::span<void* const> in, void* out) const;
 
  private:
   struct Start {

@@ -84,6 +84,20 @@ std::vector<bool> find_by_forms_alone(const Prepared& prepared) {
 
 }  // namespace
 
+std::unique_ptr<IdleRun> IdleRuns::take() {
+  const std::scoped_lock lock(mutex_);
+  if (runs_.empty()) return nullptr;
+  std::unique_ptr<IdleRun> run = std::move(runs_.back());
+  runs_.pop_back();
+  return run;
+}
+
+void IdleRuns::put_back(std::unique_ptr<IdleRun> run) {
+  constexpr size_t kMost = 4;  // threads that run the same program at once, as a rule
+  const std::scoped_lock lock(mutex_);
+  if (runs_.size() < kMost) runs_.push_back(std::move(run));
+}
+
 const std::vector<bool>& by_forms_alone(const Prepared& prepared) { return prepared.by_forms_alone; }
 
 Result<std::shared_ptr<const Prepared>> prepare(std::shared_ptr<const arch::HostPlan> plan) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <variant>
 #include <vector>
@@ -25,9 +26,27 @@ struct Operand {
   std::shared_ptr<PackedForms> packed_forms = {};  // of a constant
 };
 
+// A loop that is ready for its next run; execute.cpp knows what it is.
+struct IdleRun {
+  IdleRun() = default;
+  IdleRun(const IdleRun&) = delete;
+  IdleRun& operator=(const IdleRun&) = delete;
+  virtual ~IdleRun() = default;
+};
+class IdleRuns {
+ public:
+  std::unique_ptr<IdleRun> take();  // null where there is none
+  void put_back(std::unique_ptr<IdleRun> run);
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<IdleRun>> runs_;
+};
+
 struct PreparedLoop {
   std::vector<bool> in_place = {};
   std::shared_ptr<const Prepared> cond = {}, body = {};
+  std::shared_ptr<IdleRuns> idle = std::make_shared<IdleRuns>();
 };
 
 struct PreparedCase {

@@ -1,6 +1,7 @@
 """The device compiler op by op: JAX on the CPU against the instructions, run one by one on simulated memory."""
 
 import functools
+import re
 
 import jax
 import jax.numpy as jnp
@@ -193,6 +194,12 @@ CASES = {
     "shifted, in bands": (functools.partial(conv, padding=((2, 1), (0, 3)), **NHWC), floats(1, 160, 200, 16), floats(3, 3, 16, 4)),
     "shifted, channels first": (functools.partial(conv, strides=(2, 2), padding=((1, 1), (1, 1))), floats(2, 20, 9, 11), floats(32, 20, 3, 3)),
     "shifted, first, in bands": (functools.partial(conv, rhs_dilation=(2, 2)), floats(1, 16, 160, 120), floats(4, 16, 3, 3)),
+    "shifted, what follows it": (
+        lambda x, k, a, b, y: (jnp.maximum(conv(x, k, **NHWC) * a + b, 0), jnp.maximum(conv(x, k, **NHWC) * a + b + y, 0)),
+        floats(6, 10, 12, 24), 0.1 * floats(3, 3, 24, 140), floats(140), floats(140), floats(6, 10, 12, 140)),
+    "shifted, what follows it in bands": (lambda x, k, b: jnp.maximum(conv(x, k, **NHWC) + b, 0), floats(2, 112, 112, 16), 0.1 * floats(3, 3, 16, 130), floats(130)),
+    "shifted by channel, what follows it": (
+        lambda x, k, b: jnp.tanh(conv(x, k, feature_group_count=140, **NHWC) * 0.2 + b), floats(2, 9, 9, 140), floats(3, 3, 1, 140), floats(140)),
     "shifted, its gradients": (squares(functools.partial(conv, **NHWC), 0, 1), floats(2, 8, 8, 16), floats(3, 3, 16, 20)),
     "gradients over pixels of several rows and images": (squares(functools.partial(conv, **NHWC), 0, 1), floats(3, 7, 14, 140), 0.02 * floats(3, 3, 140, 24)),
     "gradients of channels first": (squares(functools.partial(conv, strides=(2, 2), padding=((1, 1), (1, 1))), 0, 1), floats(3, 20, 9, 11), 0.1 * floats(32, 20, 3, 3)),
@@ -494,6 +501,17 @@ def test_rows_of_a_window_of_few_channels_are_turned_together(chip):
     run = trine.Exact(stem, p, x, chip=chip, weights=[0])
     assert np.allclose(run(p, x), stem(p, x), rtol=1e-3, atol=1e-4)
     assert _core.time(run.program, INSTANCES[chip]).report()["transfers"] < 3 * 2 * 15
+
+
+def test_what_follows_a_convolution_reads_its_sums_in_psum():
+    def block(x, k, a, b):
+        return jnp.maximum(conv(x, k, **NHWC) * a + b, 0)
+
+    shapes = [jax.ShapeDtypeStruct(s, jnp.float32) for s in ((2, 14, 14, 256), (1, 1, 256, 256), (256,), (256,))]
+    lines = trine.report(block, *shapes, instance="trn1.2xlarge").program.disassemble().splitlines()
+    sums = {re.search(r"dst=(\S+)", line)[1] for line in lines if "nc_matmul" in line}
+    of_sums = [line for line in lines if any(f"{slot}={t} " in line for slot in ("data", "src") for t in sums)]
+    assert len(of_sums) == len(sums) == 2 and all("op=relu" in line and "scale=" in line and "bias=" in line for line in of_sums)
 
 
 def test_ways_that_depend_on_data_are_timed():

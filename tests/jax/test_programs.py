@@ -79,8 +79,10 @@ def test_profiler_shows_when_devices_ran(tmp_path):
                 f(x).block_until_ready()
     (file,) = tmp_path.rglob("*.xplane.pb")
     planes = {p.name: p for p in jax.profiler.ProfileData.from_file(str(file)).planes}
-    events = [e for line in planes["/device:CUSTOM:neuron:0"].lines for e in line.events]
+    lines = {line.name: list(line.events) for line in planes["/device:CUSTOM:neuron:0"].lines}
+    events = lines["Programs"]
     assert len(events) == 3 and all(e.duration_ns > 0 and e.name.startswith("jit_") for e in events)
+    assert len({e.duration_ns for e in events}) == 1 and len(lines["tensor"]) % 3 == 0, "the chip's time, the same in every run"
     steps = [e for line in planes["/host:CPU"].lines for e in line.events if e.name == "train"]
     assert len(steps) == 3 and steps[0].start_ns < events[0].start_ns < steps[2].start_ns + steps[2].duration_ns
 

@@ -45,3 +45,6 @@ def initialize() -> None:
     texts.register(PLATFORM, library)
     dump.register(PLATFORM, library)
     inspecting.register(PLATFORM, library)
+    from trine.debug import jax_taps
+
+    jax_taps.register(PLATFORM)

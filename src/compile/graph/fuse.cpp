@@ -11,6 +11,7 @@
 #include "compile/graph/loop_ops.h"
 #include "compile/host/conv.h"
 #include "compile/host/epilogue.h"
+#include "compile/host/join.h"
 #include "compile/host/windows.h"
 #include "compile/thresholds.h"
 #include "ir/op_ids.h"
@@ -127,7 +128,15 @@ class Fuser {
         if (!loops_of_.count(user)) continue;
       }
       auto found = loops_of_.find(user);
-      const bool part = (!is_view && !is_complex_part(node) && sees_part(*user)) || gathers_from(*user, node);
+      const bool is_gathered = gathers_from(*user, node);
+      bool part = !is_view && !is_complex_part(node) && sees_part(*user);
+      if (part && found != loops_of_.end() && is_tiny_part(node, found->second)) part = false;
+      if (in_parts_.count(user)) part = true;
+      if (part && !is_gathered && found != loops_of_.end() && is_through(node)) {
+        part = false;
+        in_parts_.insert(&node);
+      }
+      part = part || is_gathered;
       if (found == loops_of_.end() || part) {
         wish.memory = true;
         continue;
@@ -139,6 +148,49 @@ class Fuser {
     return wish;
   }
 
+  // --- joins: concatenations and pads, which loops are cut for
+
+  bool is_joined(const ir::Node& node) const { return options_.joins && is_join(node); }
+  // Costs nothing to look at once more, elsewhere: what lies in memory, seen otherwise.
+  bool is_through(const ir::Node& node) const { return class_of(node) == Class::view || is_joined(node); }
+  // Numbers so few that a loop of as few computes any of them where it needs it.
+  bool is_tiny_part(const ir::Node& node, const std::vector<size_t>& loops) const {
+    if (!options_.joins || node.types[0].elements() > tuned::kPartNumbersMax) return false;
+    return std::all_of(loops.begin(), loops.end(), [&](size_t l) { return is_tiny(units_[l]); });
+  }
+  static bool is_tiny(const Unit& loop) {
+    return !loop.has_reduction() && element_count(loop.space) <= tuned::kPartNumbersMax &&
+           loop.op_count <= tuned::kPartOpsMax;
+  }
+  // Would a loop of its own compute parts of it on the way?
+  bool computes_parts(const ir::Node& node) {
+    int64_t computed = 0;
+    for (const ir::Value& part : node.inputs) {
+      const ir::Node* from = part.node;
+      while (is_alias(*from) && users_[from].size() == 1) from = from->inputs[0].node;
+      const Class kind = class_of(*from);
+      const bool is_own = kind == Class::map && !live_out_.count(from) && users_[from].size() == 1;
+      if (is_own || (kind == Class::view && !is_alias(*from)) || is_joined(*from)) computed += part.type().elements();
+    }
+    return 2 * computed >= node.types[0].elements();
+  }
+  bool fuse_join(const ir::Node& node, const Wish& wish) {
+    if (!is_joined(node) || !has_long_runs(node)) return false;
+    const auto is_cut = [&](size_t l) {
+      return !units_[l].has_reduction() && fits(node, units_[l]) && boxes_of(units_[l].joins, node) <= tuned::kBoxesMax;
+    };
+    const bool is_once = wish.loops.size() == 1 || in_parts_.count(&node) || !computes_parts(node);
+    if (!wish.memory && !wish.walked && !wish.loops.empty() && is_once &&
+        std::all_of(wish.loops.begin(), wish.loops.end(), is_cut)) {
+      for (size_t loop : wish.loops) join(node, loop), units_[loop].joins.push_back(&node);
+      return true;
+    }
+    if (!computes_parts(node) || boxes_of({}, node) > tuned::kBoxesMax) return false;
+    in_parts_.erase(&node);
+    begin_loop(node, node.types[0].dims, std::vector<bool>(node.types[0].dims.size()));
+    units_.back().joins.push_back(&node);
+    return true;
+  }
   // Does a user see some of a node's elements only? Of a pair, through a half of it, too.
   bool sees_part(const ir::Node& user) {
     if (!is_complex_part(user)) return view_kind(user) == ViewKind::part;
@@ -166,6 +218,8 @@ class Fuser {
           for (size_t loop : wish.loops) join(node, loop);
           return;
         }
+        if (fuse_join(node, wish)) return;
+        in_parts_.erase(&node);
         units_.push_back({.single = &node});
         unit_of_[&node] = units_.size() - 1;
         return;
@@ -225,6 +279,7 @@ class Fuser {
     if (is_full(loop)) return false;
     const int64_t here = node.types[0].elements(), all = element_count(loop.space);
     if (options_.rows_apart && here == all && is_transposed(loop)) return false;
+    if (is_part(node, loop.joins) || (options_.joins && is_tiny(loop))) return here <= all;
     if (here >= all || loop_cost(node) <= tuned::kDuplicateCostMax) return here <= all;
     int64_t rows = 1;
     for (size_t d = 0; d < loop.space.size(); ++d) rows *= loop.inner[d] ? 1 : loop.space[d];
@@ -328,9 +383,9 @@ class Fuser {
   bool has_view(const ir::Node& node, const Unit& unit) {
     const auto& users = users_[&node];
     return std::any_of(users.begin(), users.end(), [&](const ir::Node* user) {
-      return unit.members.count(user) && (is_complex_part(*user) ? has_view(*user, unit)
-                                                                 : view_kind(*user) != ViewKind::none ||
-                                                                       is_gather(*user) || user->op == op::concatenate);
+      return unit.members.count(user) &&
+             (is_complex_part(*user) ? has_view(*user, unit)
+                                     : view_kind(*user) != ViewKind::none || is_gather(*user) || is_join(*user));
     });
   }
 
@@ -427,7 +482,8 @@ class Fuser {
   // Does the loop make a little of the reduction's results, and of numbers that are the same for all of them?
   bool comes_after(const ir::Node& reduction, const Unit& unit) const {
     const Dims& rows = reduction.types[0].dims;
-    if (!options_.rows_after || unit.has_reduction() || unit.space != rows || unit.op_count > tuned::kRowOpsMax)
+    if (!options_.rows_after || !unit.joins.empty() || unit.has_reduction() || unit.space != rows ||
+        unit.op_count > tuned::kRowOpsMax)
       return false;
     if (reduction.attrs.ints("dimensions").empty()) return false;
     return std::all_of(unit.members.begin(), unit.members.end(), [&](const ir::Node* member) {
@@ -446,7 +502,7 @@ class Fuser {
     const NodeSet mine = large_inputs({&node}, space);
     for (size_t u = units_.size(); u-- > 0;) {
       const Unit& unit = units_[u];
-      if (!unit.is_loop() || unit.space != space || is_full(unit)) continue;
+      if (!unit.is_loop() || !unit.joins.empty() || unit.space != space || is_full(unit)) continue;
       if (unit.has_reduction() ? unit.inner != inner : !will_reduce_rows(unit)) continue;
       const NodeSet others = large_inputs(unit.roots, space);
       const bool shares = std::any_of(mine.begin(), mine.end(), [&](const ir::Node* n) { return others.count(n) > 0; });
@@ -482,7 +538,7 @@ class Fuser {
   // Can the loop compute the reduction on its way: the same space, rows that fit a cache, used row by row?
   bool suits(const ir::Node& node, const Dims& space, const std::vector<bool>& inner, size_t loop) {
     const Unit& unit = units_[loop];
-    if (unit.space != space || is_full(unit)) return false;
+    if (!unit.joins.empty() || unit.space != space || is_full(unit)) return false;
     if (unit.has_reduction() && unit.inner != inner) return false;
     if (!is_trailing(node.attrs.ints("dimensions"), space.size())) return false;
     const int64_t all = element_count(space), rows = node.types[0].elements();
@@ -501,7 +557,7 @@ class Fuser {
       if (user.types[0].dims == unit.space) return read_in_place(user, unit, seen);
     } else if (view_kind(user) != ViewKind::none) {
       return false;
-    } else if (class_of(user) == Class::reduce || is_gather(user) || user.op == op::concatenate) {
+    } else if (class_of(user) == Class::reduce || is_gather(user) || is_join(user)) {
       return false;
     }
     for (const ir::Node* next : users_[&user])
@@ -511,7 +567,7 @@ class Fuser {
 
   // Not a view, or one that changes nothing but dims of one element.
   bool is_in_place(const ir::Node& node) const {
-    if (is_gather(node) || node.op == op::concatenate) return false;
+    if (is_gather(node) || is_join(node)) return false;
     if (view_kind(node) == ViewKind::none) return true;
     const auto without_ones = [](Dims dims) {
       std::erase(dims, 1);
@@ -536,7 +592,7 @@ class Fuser {
   // between them.
   void take_product(size_t loop) {
     Unit& unit = units_[loop];
-    if (!unit.is_loop() || unit.has_reduction()) return;
+    if (!unit.is_loop() || unit.has_reduction() || !unit.joins.empty()) return;
     const ir::Node* product = nullptr;
     for (const ir::Node* member : unit.members) {
       for (const ir::Value& v : member->inputs) {
@@ -606,6 +662,7 @@ class Fuser {
   static std::optional<Unit> merged(const Unit& a, const Unit& b) {
     auto is_small = [](const Unit& u) { return u.is_loop() && element_count(u.space) <= tuned::kTinySpace; };
     if (!is_small(a) || !is_small(b) || a.op_count + b.op_count > tuned::kOpsMax) return std::nullopt;
+    if ((!a.joins.empty() && b.has_reduction()) || (!b.joins.empty() && a.has_reduction())) return std::nullopt;
     const Unit &wide = a.space.size() < b.space.size() ? b : a, &other = &wide == &a ? b : a;
     Unit out = wide;
     if (wide.space == other.space) {
@@ -620,6 +677,7 @@ class Fuser {
     out.roots.insert(out.roots.end(), other.roots.begin(), other.roots.end());
     out.members.insert(other.members.begin(), other.members.end());
     out.op_count += other.op_count;  // those of both count twice
+    out.joins.insert(out.joins.end(), other.joins.begin(), other.joins.end());
     return out;
   }
   // Does `from` wait for `to`, if through others?
@@ -695,6 +753,7 @@ class Fuser {
   bool searches_all_;
   NodeUsers users_;
   NodeSet live_out_, views_;
+  NodeSet in_parts_;  // joins, and views of what they join, of which loops see several parts
   std::deque<AttentionMatch> attentions_;
   std::unordered_map<const ir::Node*, const AttentionMatch*> inside_;  // null: nothing needs the node
   std::unordered_map<const ir::Node*, std::vector<const AttentionMatch*>> read_by_;

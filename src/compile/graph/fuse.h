@@ -22,6 +22,7 @@ struct Unit {
   std::vector<const ir::Node*> roots = {};  // of a loop: what it writes to memory, by id
   std::unordered_set<const ir::Node*> members = {};
   size_t op_count = 0;                        // members that are not views
+  std::vector<const ir::Node*> joins = {};    // members that concatenate or pad: the loop is cut where parts meet
   const AttentionMatch* attention = nullptr;  // what `single`, its root, stands for
   Dims space = {};                            // of a loop: its dims
   std::vector<bool> inner = {};               // of a loop: the dims its reductions go over
@@ -47,6 +48,7 @@ struct FuseOptions {
   bool rows_apart = false;     // what is reduced over other dims than the last is made before, by a loop of rows
   bool rows_together = false;  // reductions of the same rows are one loop, which reads them once
   bool gathers = false;        // gathers of single elements are part of loops
+  bool joins = false;          // so are concatenations and pads, for which a loop is cut
 };
 
 // nodes: a graph's or a region's, in order. kept: values that must be in memory at the end.

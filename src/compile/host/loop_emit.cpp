@@ -13,6 +13,8 @@
 #include "compile/graph/complex_parts.h"
 #include "compile/graph/index_map.h"
 #include "compile/graph/loop_ops.h"
+#include "compile/host/join.h"
+#include "compile/thresholds.h"
 #include "ir/constant.h"
 #include "ir/op_ids.h"
 #include "ops/identity.h"
@@ -49,13 +51,21 @@ struct KeyLess {
   }
 };
 
+// Part of a loop's space.
+struct Box {
+  Dims begin, size;
+};
+
 class Emitter {
  public:
-  explicit Emitter(const Unit& unit) : unit_(unit) {}
+  Emitter(const Unit& unit, const Box& box) : unit_(unit), box_(box) {}
+
+  // Where a join's parts meet inside the box, if that is why there is no program for it.
+  const std::optional<Cut>& cut() const { return cut_; }
 
   Result<LoopCode> all() {
     arch::LoopProgram& p = code_.program;
-    for (size_t d = 0; d < unit_.space.size(); ++d) p.dims.push_back({unit_.space[d], bool(unit_.inner[d])});
+    for (size_t d = 0; d < unit_.space.size(); ++d) p.dims.push_back({box_.size[d], bool(unit_.inner[d])});
     struct Stored {
       LoopValue value;
       const ir::Node* root;
@@ -92,10 +102,10 @@ class Emitter {
  private:
   // A root has the loop's dims, or, of a row, those that are not reduced.
   IndexMap root_map(const ir::Node& root) const {
-    if (root.types[0].dims == unit_.space && !is_row(root)) return identity_map(int(unit_.space.size()));
+    const bool is_whole = root.types[0].dims == unit_.space && !is_row(root);
     IndexMap map;
     for (size_t d = 0; d < unit_.space.size(); ++d)
-      if (!unit_.inner[d]) map.push_back({int(d), 1, 0});
+      if (is_whole || !unit_.inner[d]) map.push_back({int(d), 1, box_.begin[d]});
     return map;
   }
   bool is_row(const ir::Node& root) const { return root.op == op::reduce && unit_.has_reduction(); }
@@ -167,15 +177,12 @@ class Emitter {
       const uint32_t at = operand(node.inputs[0], walk, false, part ? Part::imag : Part::real);
       return push_op(LoopOp::load, v.type().dtype, {}, row, at);
     }
-    if (!unit_.members.count(&node)) {
-      const uint32_t at = operand(v, walk_of(map, v.type().dims, unit_.space.size()), false);
-      return push_op(LoopOp::load, arch::loop_value_type(v.type().dtype), {}, row, at);
-    }
+    if (!unit_.members.count(&node)) return loaded(v, map, row);
     if (view_kind(node) != ViewKind::none) return value(node.inputs[0], through_view(node, map));
     if (node.op == op::iota) return iota(node, map, row);
     if (node.op == op::reduce) return reduce(node, map);
     if (node.op == op::gather) return gathered(node, map, row);
-    if (node.op == op::concatenate) return part_of(node, map);
+    if (is_join(node)) return joined(node, map, row);
     return computed(node, map, row);
   }
 
@@ -223,6 +230,7 @@ class Emitter {
           uint64_t(node.attrs.integer("exponent_bits")) << 8 | uint64_t(node.attrs.integer("mantissa_bits")));
     const ops::OnHost& r = *loop_row(node.op);
     const LoopOp op = result == Dtype::boolean && r.logical != LoopOp::count ? r.logical : r.op;
+    if (arch::row(op).inputs == 2 && in.size() == 1) in.push_back(in[0]);  // a square
     LoopInsn insn{.op = op, .type = type};
     std::copy(in.begin(), in.end(), insn.in.begin());
     return push(insn, row);
@@ -273,16 +281,87 @@ class Emitter {
     if (type != Dtype::s32) v = push_op(LoopOp::convert, Dtype::s32, {v}, row);
     return stride == 1 ? v : push_op(LoopOp::mul, Dtype::s32, {v, constant_int(Dtype::s32, stride, row)}, row);
   }
-  // A gather asks for one part of its index vectors at a time.
-  Result<LoopValue> part_of(const ir::Node& node, const IndexMap& map) {
-    const size_t dim = size_t(node.attrs.integer("dimension"));
+  // An element of one part, where the box has only that; of a few numbers, the part that its index says.
+  Result<LoopValue> joined(const ir::Node& node, const IndexMap& map, bool row) {
+    Joined at = part_of(node, map, box_.size);
+    if (const auto* part = std::get_if<0>(&at)) return value(part->first, part->second);
+    if (selects_) return node.op == op::pad ? selected_inside(node, map, row) : selected_part(node, map, row);
+    cut_ = std::get<Cut>(at);
+    return fail(Code::internal, "a join in a loop is read across its seam");
+  }
+  // Is it a short row of 32-bit numbers? Then all parts are computed at all indices: cheaper than a loop for each.
+  bool selects() const {
+    const auto is_plain = [](const ir::Type& t) {
+      return !is_complex(t.dtype) && bytes(arch::loop_value_type(t.dtype)) <= 4;
+    };
+    const int64_t all = element_count(unit_.space);
+    const bool is_row = std::find(unit_.space.begin(), unit_.space.end(), all) != unit_.space.end();
+    return is_row && all <= thresholds::fuse::kSelectedMax &&
+           std::all_of(unit_.members.begin(), unit_.members.end(), [&](const ir::Node* n) {
+             return n->op != op::gather && is_plain(n->types[0]) &&
+                    std::all_of(n->inputs.begin(), n->inputs.end(),
+                                [&](const ir::Value& v) { return is_plain(v.type()); });
+           });
+  }
+  LoopValue affine(const IndexTerm& term, bool row) {
+    LoopValue v = push_op(LoopOp::iota, Dtype::s32, {}, row, uint32_t(term.dim));
+    if (term.scale != 1) v = push_op(LoopOp::mul, Dtype::s32, {v, constant_int(Dtype::s32, term.scale, row)}, row);
+    if (term.offset) v = push_op(LoopOp::add, Dtype::s32, {v, constant_int(Dtype::s32, term.offset, row)}, row);
+    return v;
+  }
+  Result<LoopValue> selected_part(const ir::Node& node, const IndexMap& map, bool row) {
+    const auto dim = size_t(node.attrs.integer("dimension"));
+    const LoopValue index = affine(map[dim], row);
     IndexMap at = map;
-    for (const ir::Value& part : node.inputs) {
-      const int64_t size = part.type().dims[dim];
-      if (at[dim].dim < 0 && at[dim].offset < size) return value(part, at);
-      at[dim].offset -= size;
+    int64_t begin = node.types[0].dims[dim];
+    std::optional<LoopValue> made;
+    for (size_t i = node.inputs.size(); i-- > 0;) {
+      const int64_t end = begin;
+      begin -= node.inputs[i].type().dims[dim];
+      at[dim].offset = map[dim].offset - begin;
+      const LoopValue part = TRY(value(node.inputs[i], at));
+      if (made) {
+        const LoopValue is_here = push_op(LoopOp::lt, Dtype::boolean, {index, constant_int(Dtype::s32, end, row)}, row);
+        made = push_op(LoopOp::select, type_of(part), {is_here, part, *made}, row);
+      } else {
+        made = part;
+      }
     }
-    return fail(Code::internal, "a concatenation in a loop is not read part by part");
+    return *made;
+  }
+  Result<LoopValue> selected_inside(const ir::Node& node, const IndexMap& map, bool row) {
+    const ir::Ints& low = node.attrs.ints("edge_padding_low");
+    const Dims& dims = node.inputs[0].type().dims;
+    IndexMap at = map;
+    std::optional<LoopValue> is_inside;
+    for (size_t d = 0; d < map.size(); ++d) {
+      at[d].offset -= low[d];
+      if (at[d].dim < 0) continue;
+      // Below zero is above every size.
+      const LoopValue index = push_op(LoopOp::bit_cast, Dtype::u32, {affine(at[d], row)}, row);
+      const LoopValue here = push_op(LoopOp::lt, Dtype::boolean, {index, constant_int(Dtype::u32, dims[d], row)}, row);
+      is_inside = is_inside ? push_op(LoopOp::bit_and, Dtype::boolean, {*is_inside, here}, row) : here;
+    }
+    const LoopValue x = TRY(value(node.inputs[0], at)), edge = TRY(value(node.inputs[1], {}));
+    return push_op(LoopOp::select, type_of(x), {*is_inside, x, edge}, row);
+  }
+  // What lies in memory. Parts that are computed at all indices are read beyond their ends: there, any element will do.
+  LoopValue loaded(const ir::Value& v, const IndexMap& map, bool row) {
+    const Dtype type = arch::loop_value_type(v.type().dtype);
+    const Walk walk = walk_of(map, v.type().dims, unit_.space.size());
+    int64_t least = walk.offset, most = walk.offset;
+    std::optional<size_t> along;
+    for (size_t d = 0; d < walk.strides.size(); ++d) {
+      const int64_t reach = walk.strides[d] * (box_.size[d] - 1);
+      (reach < 0 ? least : most) += reach;
+      if (reach != 0) along = d;
+    }
+    const int64_t last = v.type().elements() - 1;
+    if (!selects_ || !along || (least >= 0 && most <= last))
+      return push_op(LoopOp::load, type, {}, row, operand(v, walk, false));
+    const LoopValue index = affine({int(*along), walk.strides[*along], walk.offset}, row);
+    const uint32_t at = operand(v, {0, std::vector<int64_t>(walk.strides.size(), 0)}, false);
+    return push_op(LoopOp::pick, type, {index}, row, at, uint64_t(last));
   }
 
   // Floats in total order are in the order of their bits, those below zero reversed.
@@ -416,6 +495,9 @@ class Emitter {
   }
 
   const Unit& unit_;
+  const Box& box_;
+  const bool selects_ = selects();
+  std::optional<Cut> cut_;
   LoopCode code_;
   std::vector<Draft> drafts_;
   std::map<std::pair<ir::Value, IndexMap>, LoopValue, KeyLess> memo_;
@@ -423,6 +505,30 @@ class Emitter {
 
 }  // namespace
 
-Result<LoopCode> emit_loop(const Unit& unit) { return Emitter(unit).all(); }
+Result<LoopCode> emit_loop(const Unit& unit) { return Emitter(unit, {Dims(unit.space.size(), 0), unit.space}).all(); }
+
+Result<std::vector<LoopCode>> emit_loops(const Unit& unit) {
+  std::vector<LoopCode> codes;
+  std::vector<Box> worklist = {{Dims(unit.space.size(), 0), unit.space}};
+  while (!worklist.empty()) {
+    const Box box = std::move(worklist.back());
+    worklist.pop_back();
+    Emitter emitter(unit, box);
+    auto code = emitter.all();
+    if (code) {
+      codes.push_back(*std::move(code));
+    } else if (const auto& cut = emitter.cut()) {
+      Box below = box, above = box;
+      below.size[cut->dim] = cut->at;
+      above.begin[cut->dim] += cut->at;
+      above.size[cut->dim] -= cut->at;
+      worklist.push_back(std::move(above));
+      worklist.push_back(std::move(below));
+    } else {
+      return code.error();
+    }
+  }
+  return codes;
+}
 
 }  // namespace trine::compile

@@ -16,5 +16,7 @@ struct LoopCode {
 };
 
 Result<LoopCode> emit_loop(const Unit& unit);
+// The same of a unit with joins: one program for each box of its space in which every join is one of its parts.
+Result<std::vector<LoopCode>> emit_loops(const Unit& unit);
 
 }  // namespace trine::compile

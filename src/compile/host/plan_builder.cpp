@@ -123,12 +123,23 @@ void PlanBuilder::lines() {
 
 Result<Step> PlanBuilder::step_for(const Unit& unit) {
   if (unit.product) return product_step(unit);
-  if (unit.is_loop()) return loop_step(TRY(emit_loop(unit)));
+  if (unit.is_loop()) return loop_steps(unit);
   if (unit.attention) return attention_step(*unit.attention);
   if (unit.single->op == op::while_) return while_step(*unit.single);
   Step step = TRY(node_step(*unit.single));
   for (uint32_t r = 0; r < unit.single->types.size(); ++r) step.out.push_back(slot_of(unit.single->result(r)));
   return step;
+}
+
+// All steps but the last are added here.
+Result<Step> PlanBuilder::loop_steps(const Unit& unit) {
+  std::vector<LoopCode> codes = TRY(emit_loops(unit));
+  for (size_t i = 0; i + 1 < codes.size(); ++i) {
+    Step step = TRY(loop_step(std::move(codes[i])));
+    step.where = unit.roots.front()->where;
+    plan_->steps.push_back(std::move(step));
+  }
+  return loop_step(std::move(codes.back()));
 }
 
 Result<Step> PlanBuilder::loop_step(LoopCode code) {

@@ -29,6 +29,7 @@ class PlanBuilder {
   std::vector<arch::SlotId> slots_of(std::span<const ir::Value> values);
   Result<arch::Step> step_for(const Unit& unit);
   Result<arch::Step> node_step(const ir::Node& node);
+  Result<arch::Step> loop_steps(const Unit& unit);
   Result<arch::Step> loop_step(LoopCode code);
   Result<arch::Step> product_step(const Unit& unit);
   std::optional<arch::LoopProgram> transposed_epilogue(arch::Step& multiply, const arch::LoopProgram& loop,

@@ -33,12 +33,13 @@ bool is_pool(const ir::Node& node) {
   const std::string_view kind = node.attrs.text("kind");
   const bool is_number = dtype == Dtype::f32 || dtype == Dtype::f64 || dtype == Dtype::bf16 || dtype == Dtype::f16 ||
                          (is_integer(dtype) && bits(dtype) >= 8);
+  const bool is_truth = dtype == Dtype::boolean && (kind == "or" || kind == "and");
   const bool is_known = kind == "add" || kind == "multiply" || kind == "maximum" || kind == "minimum";
   auto all = [&](std::string_view name, int64_t value) {
     const ir::Ints& ints = node.attrs.ints(name);
     return std::all_of(ints.begin(), ints.end(), [&](int64_t i) { return i == value; });
   };
-  return is_number && is_known && arch::is_loop_dtype(dtype) && all("base_dilations", 1) &&
+  return ((is_number && is_known) || is_truth) && arch::is_loop_dtype(dtype) && all("base_dilations", 1) &&
          !all("window_dimensions", 1) && element_count(node.attrs.ints("window_dimensions")) <= tuned::kWindowMax &&
          element_count(node.types[0].dims) > 0 && !is_running(node);
 }

@@ -180,6 +180,38 @@ void small_rows(const GemmStep& g, const float* a, const float* b, const Sums& c
   }
 }
 
+// So few columns and so little depth that both are written out.
+template <int kN, int kK>
+void tiny_dots(const GemmStep& g, const float* a, const float* b, const Sums& c) {
+  float right[kK][kN];
+  for (int k = 0; k < kK; ++k)
+    for (int q = 0; q < kN; ++q) right[k][q] = b[k * g.b.row_stride + q * g.b.col_stride];
+  for (int64_t i = 0; i < g.m; ++i) {
+    const float* x = a + i * g.a.row_stride;
+    float sums[kN] = {};
+    for (int k = 0; k < kK; ++k)
+      for (int q = 0; q < kN; ++q) sums[q] += x[k * g.a.col_stride] * right[k][q];
+    for (int q = 0; q < kN; ++q) c.data[i * c.row_stride + q * c.col_stride] = sums[q];
+  }
+}
+
+using SmallProduct = void (*)(const GemmStep& g, const float* a, const float* b, const Sums& c);
+SmallProduct small_product(const GemmStep& g) {
+  constexpr SmallProduct kTiny[3][3] = {{tiny_dots<2, 2>, tiny_dots<2, 3>, tiny_dots<2, 4>},
+                                        {tiny_dots<3, 2>, tiny_dots<3, 3>, tiny_dots<3, 4>},
+                                        {tiny_dots<4, 2>, tiny_dots<4, 3>, tiny_dots<4, 4>}};
+  if (g.n >= 2 && g.n <= 4 && g.k >= 2 && g.k <= 4) return kTiny[g.n - 2][g.k - 2];
+  return is_by_rows(g) ? small_rows : small_dots;
+}
+
+// A column is the row of the transposed product: its sums lie side by side.
+GemmStep transposed(const GemmStep& g) {
+  GemmStep t{.m = g.n, .n = g.m, .k = g.k};
+  t.a.row_stride = g.b.col_stride, t.a.col_stride = g.b.row_stride;
+  t.b.row_stride = g.a.col_stride, t.b.col_stride = g.a.row_stride;
+  return t;
+}
+
 struct Item {
   int64_t a = 0, b = 0, c = 0;  // offsets in elements
 };
@@ -196,12 +228,16 @@ Item item_of(const GemmStep& g, int64_t number) {
 
 // With an epilogue, which is called for as many items as a tile of sums holds.
 void small_items(const GemmStep& g, std::span<const TensorView> in, const TensorView& out, const Epilogue& epilogue) {
-  const auto one = is_by_rows(g) ? small_rows : small_dots;
+  const bool is_column = g.n == 1 && g.m > 1;
+  const GemmStep row_form = is_column ? transposed(g) : GemmStep{};
+  const SmallProduct one = small_product(is_column ? row_form : g);
   const int64_t each = g.m * g.n, products = each * std::max<int64_t>(g.k, 1);
   const auto store = [&](int64_t number, float* tile) {
     const Item item = item_of(g, number);
     const Sums result = tile ? Sums{tile, g.n} : Sums{out.as<float>() + item.c, g.c.row_stride, g.c.col_stride};
-    one(g, in[0].as<float>() + item.a, in[1].as<float>() + item.b, result);
+    const float *a = in[0].as<float>() + item.a, *b = in[1].as<float>() + item.b;
+    if (is_column) return one(row_form, b, a, {result.data, 0, result.row_stride});
+    one(g, a, b, result);
   };
   parallel_for(item_count(g), std::max<int64_t>(1, (1 << 16) / products), [&](int64_t begin, int64_t end) {
     if (!epilogue.run)

@@ -8,6 +8,7 @@
 #include "host/loops/interp.h"
 #include "host/loops/loop.h"
 #include "host/loops/nest.h"
+#include "host/move.h"
 #include "host/vector/jit.h"
 
 namespace trine::host {
@@ -23,6 +24,7 @@ struct LoopPlan {
   int64_t row_blocks = 1;                     // where operands are staged, a unit is a block of rows and columns
   int64_t stage_columns = 1;                  // of such a unit: more where rows are few
   bool is_copy = false;                       // one load, stored as it is
+  std::vector<MoveLoop> pieces = {};          // of a copy of short pieces: loops over them and over a piece
   int64_t unit_cost = 0;                      // in f32 additions, roughly
 };
 

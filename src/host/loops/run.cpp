@@ -142,6 +142,37 @@ bool is_copy(const LoopNest& nest) {
          nest.operands[nest.insns[0].at].dtype == nest.operands[nest.insns[1].at].dtype;
 }
 
+// A copy of short pieces, each whole on both sides: as loops over them, outermost first.
+std::vector<MoveLoop> pieces_of(const LoopPlan& plan) {
+  constexpr int64_t kBytesMax = 64;  // of a piece; longer ones are vectors
+  const LoopNest& nest = plan.nest;
+  if (!plan.is_copy || !nest.inner.empty() || !nest.repeated.empty() || nest.rows.empty()) return {};
+  const uint32_t from = nest.insns[0].at, to = nest.insns[1].at;
+  const int64_t size = bytes(nest.operands[to].dtype);
+  if (nest.vector.size * size > kBytesMax || nest.vector.steps[from] != size || nest.vector.steps[to] != size)
+    return {};
+  std::vector<MoveLoop> out;
+  for (const NestLoop& row : nest.rows) out.push_back({row.size, row.steps[to], row.steps[from]});
+  out.push_back({nest.vector.size, size, size});
+  return out;
+}
+
+void copy_pieces(const LoopPlan& plan, std::span<void* const> operands) {
+  const LoopNest& nest = plan.nest;
+  const uint32_t from = nest.insns[0].at, to = nest.insns[1].at;
+  const int64_t size = bytes(nest.operands[to].dtype), count = plan.pieces[0].count;
+  int64_t each = size;
+  for (const MoveLoop& loop : std::span(plan.pieces).subspan(1)) each *= loop.count;
+  const int64_t grain = std::max<int64_t>(1, thresholds::move::kParallelBytes / 4 / each);
+  parallel_for(count, grain, [&](int64_t begin, int64_t end) {
+    std::vector<MoveLoop> part = plan.pieces;
+    part[0].count = end - begin;
+    copy_loops(static_cast<std::byte*>(operands[to]) + nest.offsets[to] + begin * part[0].to,
+               static_cast<const std::byte*>(operands[from]) + nest.offsets[from] + begin * part[0].from, part,
+               size_t(size));
+  });
+}
+
 int64_t unit_cost(const LoopPlan& plan) {
   const LoopNest& nest = plan.nest;
   int64_t lanes = nest.vertical ? plan.interp.block : nest.vector.size, sum = 20;
@@ -156,6 +187,7 @@ int64_t unit_cost(const LoopPlan& plan) {
 
 // One row, in one range, too little to share out: its words never change.
 bool is_one_range(const LoopPlan& plan) {
+  if (!plan.pieces.empty()) return false;
   const bool whole = plan.blocks == 1 || (plan.code && is_unblocked(*plan.code));
   return plan.code && !plan.empty && plan.nest.staged.empty() && plan.nest.repeated.empty() && plan.nest.rows.empty() &&
          whole && plan.units * plan.unit_cost < 2 * tuned::kTaskCost;
@@ -205,8 +237,10 @@ std::shared_ptr<const LoopPlan> make_plan(const arch::LoopProgram& program, cons
   int64_t cut = nest.inner.empty() ? nest.vertical ? 1 : nest.vector.size : nest.inner[0].size;
   plan->parts = nest.inner_count == 0 ? 0 : (cut + nest.inner_cut - 1) / nest.inner_cut;
   plan->unit_cost = unit_cost(*plan);
+  const bool whole_rows = !fixed && nest.staged.empty() && nest.vector.size <= plan->interp.block;
+  if (whole_rows) plan->pieces = pieces_of(*plan);
   const bool codes = options.machine_code && options.simd == Simd::avx2 && !plan->empty;
-  if (codes) plan->code = make_code(nest, plan->interp.block, options.bf16);
+  if (codes) plan->code = make_code(nest, plan->interp.block, whole_rows, options.bf16);
   return plan;
 }
 
@@ -216,6 +250,7 @@ Result<LoopKernel> prepare(const arch::LoopProgram& program, const LoopOptions& 
 }
 
 static void run_whole(const LoopPlan& plan, std::span<void* const> operands) {
+  if (!plan.pieces.empty()) return copy_pieces(plan, operands);
   const int64_t total = plan.units * plan.unit_cost;
   if (total < 2 * tuned::kTaskCost) return run_units(plan, operands, 0, plan.units);
   const int64_t threads = pool_threads();

@@ -23,7 +23,8 @@ int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 class Emitter : public Lines {
  public:
-  Emitter(const LoopNest& nest, const VectorProgram& program, int64_t block, bool bf16) : Lines(nest, program, bf16) {
+  Emitter(const LoopNest& nest, const VectorProgram& program, int64_t block, bool whole_rows, bool bf16)
+      : Lines(nest, program, bf16), whole_rows_(whole_rows) {
     width_ = round_up(nest.vertical ? block : nest.vector.size, 8);
     for (const VArray& a : program.arrays) {
       array_offsets_.push_back(frame_bytes_);
@@ -121,7 +122,8 @@ class Emitter : public Lines {
   }
 
   bool is_short(const VStage& s) const {
-    return !nest_.vertical && nest_.inner.empty() && nest_.vector.size > 0 && nest_.vector.size <= 32 &&
+    if (nest_.vertical && !(whole_rows_ && s.reductions.empty())) return false;
+    return nest_.inner.empty() && nest_.vector.size > 0 && nest_.vector.size <= 32 &&
            nest_.vector.size <= nest_.inner_cut && s.reductions.size() <= 2;
   }
 
@@ -143,7 +145,7 @@ class Emitter : public Lines {
       mov(ebx, uint32_t(nest_.vector.size));
       vmovups(ymm0, ptr[rip + masks_ + 4 * (8 - rest)]);
       vmovaps(yword[rsp + stack_.mask], ymm0);
-      emit(s.each, s, {.masked = true, .pinned = pinned, .before = full});
+      emit(s.each, s, {.masked = true, .rest = rest, .pinned = pinned, .before = full});
     }
     for (uint32_t k = 0; k < s.reductions.size(); ++k) {
       for (int v = 0; v < used; ++v) vmovaps(Ymm(v), Ymm(15 - int(4 * k) - v));
@@ -386,14 +388,15 @@ class Emitter : public Lines {
   }
 
   int64_t frame_bytes_ = 0;
+  const bool whole_rows_;
 };
 
 }  // namespace
 
 struct NestCode {
-  NestCode(const LoopNest& nest, VectorProgram program_in, int64_t block, bool bf16)
+  NestCode(const LoopNest& nest, VectorProgram program_in, int64_t block, bool whole_rows, bool bf16)
       : program(std::move(program_in)), words{nest.operands.size()} {
-    emitter = std::make_unique<Emitter>(nest, program, block, bf16);
+    emitter = std::make_unique<Emitter>(nest, program, block, whole_rows, bf16);
     entry = emitter->finish();
     frame_bytes = emitter->frame_bytes();
     outer_rows = nest.rows.empty() ? 0 : nest.rows.size() - 1;
@@ -410,14 +413,14 @@ struct NestCode {
   size_t outer_rows = 0;
 };
 
-std::shared_ptr<const NestCode> make_code(const LoopNest& nest, int64_t block, bool bf16) {
+std::shared_ptr<const NestCode> make_code(const LoopNest& nest, int64_t block, bool whole_rows, bool bf16) {
   auto program = make_vectors(nest);
   if (!program) {
     auto numbers = ScalarCode::make(nest, JitWords{nest.operands.size()}.current(0));
     return numbers ? std::make_shared<NestCode>(nest, std::move(numbers)) : nullptr;
   }
   try {
-    return std::make_shared<NestCode>(nest, std::move(*program), block, bf16);
+    return std::make_shared<NestCode>(nest, std::move(*program), block, whole_rows, bf16);
   } catch (const std::exception&) {  // too many values or too much code: the interpreter takes it
     return nullptr;
   }
@@ -455,7 +458,7 @@ void enter(const NestCode& code, std::byte* scratch) { code.entry(reinterpret_ca
 namespace trine::host {
 
 struct NestCode {};
-std::shared_ptr<const NestCode> make_code(const LoopNest&, int64_t, bool) { return nullptr; }
+std::shared_ptr<const NestCode> make_code(const LoopNest&, int64_t, bool, bool) { return nullptr; }
 bool is_unblocked(const NestCode&) { return false; }
 size_t code_scratch_bytes(const NestCode&) { return 0; }
 void set_call(const NestCode&, std::span<std::byte* const>, std::span<const int64_t>, std::span<const int64_t>,

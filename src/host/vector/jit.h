@@ -12,8 +12,9 @@ namespace trine::host {
 
 struct NestCode;
 
-// `block`: lanes of a unit along a vertical vector. `bf16`: the processor converts to bf16, see has_avx512_bf16().
-std::shared_ptr<const NestCode> make_code(const LoopNest& nest, int64_t block, bool bf16);
+// `block`: lanes of a unit along a vertical vector. `whole_rows`: it is always run from its first to its last. `bf16`:
+// the processor converts to bf16, see has_avx512_bf16().
+std::shared_ptr<const NestCode> make_code(const LoopNest& nest, int64_t block, bool whole_rows, bool bf16);
 
 struct LoopRange {
   int64_t row = 0, rows = 1;   // along the innermost row loop

@@ -364,8 +364,9 @@ void Lines::call(State& s) {
   save_pinned(s, true);
   lea(rax, ptr[rsp + stack_.call]);
   lea(rcx, ptr[rsp + stack_.call + 32]);
-  call_kernel(program_.calls[n.at], 8, false);
+  call_kernel(program_.calls[n.at], s.layout.uniform ? 1 : 8, false);
   save_pinned(s, false);
+  if (s.layout.uniform) return vbroadcastss(result(s), dword[rsp + stack_.call]);
   vmovaps(result(s), yword[rsp + stack_.call]);
 }
 

@@ -41,6 +41,7 @@ struct Layout {
   int copies = 1;
   int first = 0;                    // vectors before this one since the index
   bool masked = false;              // the last vector, of fewer than eight lanes
+  int rest = 0;                     // its lanes, where they are known while code is written
   bool uniform = false;             // a list that runs before the loop: loads and stores of one element
   int pinned = 0;                   // accumulators in the highest registers: reduction r, vector u in 15 - (4 r + u)
   int before = 0;                   // vectors before the index, where each has an accumulator of its own
@@ -122,6 +123,8 @@ class Lines : public Xbyak::CodeGenerator {
   void blend(State& s);
   void load(State& s);
   void load_uniform(VMemory kind, const Ymm& d, const Reg64& base);
+  void load_lanes(State& s, const Ymm& d, int vectors);
+  void store_lanes(State& s, const Ymm& v, int vectors);
   void load_vector(const Layout& layout, VMemory kind, const Ymm& d, const Address& from);
   void is_set(State& s, const Ymm& d);
   void pick(State& s);

@@ -75,7 +75,9 @@ void Lines::load(State& s) {
   Ymm d = result(s);
   if (s.layout.uniform) return load_uniform(kind, d, pointer(n.at));
   if (is_doubled(n)) return load_doubled(s, d, vectors);
-  if (s.layout.masked && kind == VMemory::word) {
+  if (s.layout.rest > 0 && kind == VMemory::word) {
+    load_lanes(s, d, vectors);
+  } else if (s.layout.masked && kind == VMemory::word) {
     vmovaps(d, yword[rsp + stack_.mask]);
     vmaskmovps(d, d, address(n, vectors));
   } else if (s.layout.masked) {
@@ -85,6 +87,40 @@ void Lines::load(State& s) {
     load_vector(s.layout, kind, d, address(n, vectors));
   }
   if (kind == VMemory::truth) is_set(s, d);
+}
+
+// So many lanes as whole stores and loads of four, two and one: what one loop stores, the next one reads back before it
+// is in the cache, which a masked store does not allow.
+void Lines::load_lanes(State& s, const Ymm& d, int vectors) {
+  const VInsn& n = *s.item->insn;
+  const int rest = s.layout.rest, upper = rest > 4 ? rest - 4 : 0;
+  auto few = [&](const Xmm& x, int count, int at) {
+    if (count == 1) vmovss(x, address(n, vectors, at));
+    if (count == 2 || count == 3) vmovq(x, address(n, vectors, at));
+    if (count == 3) vpinsrd(x, x, address(n, vectors, at + 8), 2);
+    if (count == 4) vmovups(x, address(n, vectors, at));
+  };
+  few(low(d), std::min(rest, 4), 0);
+  if (upper == 0) return;
+  Ymm t = spare(s);
+  few(low(t), upper, 16);
+  vinsertf128(d, d, low(t), 1);
+}
+
+void Lines::store_lanes(State& s, const Ymm& v, int vectors) {
+  const VInsn& n = *s.item->insn;
+  const int rest = s.layout.rest, upper = rest > 4 ? rest - 4 : 0;
+  auto few = [&](const Xmm& x, int count, int at) {
+    if (count == 1) vmovss(address(n, vectors, at), x);
+    if (count == 2 || count == 3) vmovq(address(n, vectors, at), x);
+    if (count == 3) vpextrd(address(n, vectors, at + 8), x, 2);
+    if (count == 4) vmovups(address(n, vectors, at), x);
+  };
+  few(low(v), std::min(rest, 4), 0);
+  if (upper == 0) return;
+  Ymm t = spare(s);
+  vextractf128(low(t), v, 1);
+  few(low(t), upper, 16);
 }
 
 // Lanes beyond the end have indices that mean nothing: a masked vector reads none of them.
@@ -254,6 +290,7 @@ void Lines::store(State& s) {
   if (is_doubled(n)) return store_doubled(s, v);
   Address to = address(n, s.layout.first + s.item->copy);
   if (!s.layout.masked) return vmovups(to, v);
+  if (s.layout.rest > 0) return store_lanes(s, v, s.layout.first + s.item->copy);
   Ymm mask = spare(s);
   vmovaps(mask, yword[rsp + stack_.mask]);
   vmaskmovps(to, mask, v);

@@ -13,6 +13,6 @@ extern const Op op_square = unary("square",
                                       return x * x;
                                     }
                                   },
-                                  {.device = {.activation = "square"}});
+                                  {.host = {.op = arch::LoopOp::mul}, .device = {.activation = "square"}});
 
 }  // namespace trine::ops
