@@ -84,7 +84,7 @@ def check(name, phase, length, instance, cores):
     else:
         assert whole <= memory["weights"] * cores * 1.001 and memory["weights"] * cores <= REPEATED.get(name, 1.15) * whole
     rows = d["by_layer"]
-    assert sum(row["ms"] for row in rows) == pytest.approx(t["device"] + t["collectives"], rel=0.1, abs=0.05)
+    assert sum(row["ms"] for row in rows) == pytest.approx(t["device"] + t["collectives"], rel=0.12, abs=0.05)
     layers = {row["layer"] for row in rows if "layer " in row["layer"]}
     if hasattr(model.settings, "layers") and model.family.kind in ("decoder", "encoder", "vit"):
         assert {f"layer {i}" for i in range(model.settings.layers)} <= {name.removesuffix(" (backward)") for name in layers}

@@ -45,6 +45,19 @@ def drains(w, x):
 
 
 @nki.jit
+def behind(w, x):
+    """Products, each drained and then scaled three times, so that Scalar has far more to do than anybody."""
+    out = nl.ndarray((16, 128, 512), dtype=nl.float32, buffer=nl.shared_hbm)
+    b = nl.load(x)
+    for i in range(16):
+        tile = nl.copy(nisa.nc_matmul(nl.load(w[i]), b))
+        for factor in (0.5, 0.25, 0.125):
+            tile = nisa.tensor_scalar(tile, nl.multiply, factor)
+        nl.store(out[i], tile)
+    return out
+
+
+@nki.jit
 def inverse(x):
     out = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.shared_hbm)
     nl.store(out, nisa.reciprocal(nl.load(x)))
@@ -74,10 +87,12 @@ def test_a_copy_that_nobody_placed_is_scalar_s_on_trn1():
     assert busy(found, "scalar") == (pytest.approx((512 + 60) / 1.4, rel=1e-3), 1)
 
 
-def test_vector_leaves_drains_to_scalar_that_is_not_behind():
-    found = engines(drains, TRN1, (16, 128, 64), (64, 512))
-    assert found["scalar"]["instructions"] + found["vector"]["instructions"] == 32
-    assert found["vector"]["instructions"] < 8
+def test_scalar_keeps_its_drains_on_trn1_however_far_it_is_behind():
+    assert busy(engines(drains, TRN1, (16, 128, 64), (64, 512)), "vector") == (0, 0)
+    found = engines(behind, TRN1, (16, 128, 128), (128, 512))
+    assert found["scalar"]["instructions"] == 64 and found["vector"]["instructions"] == 0
+    assert found["scalar"]["busy_ns"] > 1.5 * found["tensor"]["busy_ns"]
+    assert engines(behind, TRN2, (16, 128, 128), (128, 512))["vector"]["instructions"] > 0
 
 
 def test_a_product_with_a_constant_is_scalar_s_and_goes_on_through_psum():
@@ -111,3 +126,18 @@ def test_weights_of_f32_load_behind_a_multiply_from_v3_on(instance, cycles, cloc
         return report(many, instance=instance, w=shape((128, 128)), x=shape((128, 512))).time_ns
 
     assert (made(60) - made(40)) / 20 == pytest.approx(cycles / clock, rel=1e-3)
+
+
+@nki.jit
+def nested(x, y, z):
+    """The inner of two products on one line is the same in every round, the outer is not."""
+    out = nl.ndarray((16, 128, 512), dtype=nl.float32, buffer=nl.shared_hbm)
+    a, b = nl.load(x), nl.load(y)
+    for i in nl.affine_range(16):
+        other = nl.load(z[i])
+        nl.store(out[i], nl.multiply(nl.multiply(a, b), other))
+    return out
+
+
+def test_of_two_calls_on_a_line_the_one_that_stays_alike_is_made_once():
+    assert engines(nested, TRN1, (128, 512), (128, 512), (16, 128, 512))["vector"]["instructions"] == 17

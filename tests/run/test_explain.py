@@ -193,3 +193,26 @@ def test_launch_is_last_where_something_else_can_be_done(ask, instance="trn2.3xl
     assert launch["would_ns"] < said["advice"][0]["would_ns"]  # it would save most, and comes last all the same
     bare = ask("explain", "program p\ntensor t sbuf bf16[128,512] at 0:0\nstream vector\n  memset dst=t value=1\n", instance)["explain"]
     assert rules_of(bare) == ["launch"]
+
+
+BESIDE = """program p
+tensor t {space} f32[128,512] at 0:0
+tensor u sbuf f32[128,512] at 0:16384
+tensor v sbuf f32[128,512] at 0:32768
+tensor w sbuf f32[128,512] at 0:49152
+stream vector
+  loop 128
+    tensor_copy dst=u src=t
+  end_loop
+stream scalar
+  loop 80
+    activation dst=v data=w op=exp
+  end_loop
+"""
+
+
+@pytest.mark.parametrize("space, instance, advised", [("sbuf", "trn2.3xlarge", True), ("psum", "trn2.3xlarge", False),
+                                                      ("sbuf", "trn1.2xlarge", False)])  # fmt: skip
+def test_work_is_offered_to_gpsimd_only_where_it_reaches_and_has_a_port(ask, space, instance, advised):
+    found = ask("explain", BESIDE.format(space=space), instance)
+    assert any(a["rule"] == "engine-idle" for a in found["explain"]["advice"]) == advised

@@ -23,7 +23,7 @@ class Term:
     rest: float  # collectives, launch, bytes that cross the bus, scores that Neuron's program writes out
     host: str = ""  # the part of a serving loop besides, by name
     serial: float = 0.0  # its compute engines one after the other, tails whole
-    dma: float = 0.0  # its bytes at the rate of the DMA engines
+    dma: float = 0.0  # its bytes at the rate of the DMA engines, where compute may wait for them
     busy: dict = dataclasses.field(default_factory=dict)
 
 
@@ -187,9 +187,11 @@ def term(answer, case):
 
     profile = "device_time_derived" in case.measured
     moved = sum(run.host_bytes * count for run, count in answer.runs)
+    if answer.phase == "train":  # a simulation of programs as Neuron's are likely to be: nothing is left to be fitted
+        return Term(answer.kind, 1, answer.neuron_ms, answer.rest_ms + calibration.bus_ms(moved), busy=answer.busy_ms)
     rest = answer.collectives_ms + answer.unfused_ms + (0.0 if profile else answer.launch_ms + calibration.bus_ms(moved))
     served = "" if profile else calibration.HOST_PARTS.get(answer.phase, "")
-    return Term(answer.kind, 1, answer.least_ms, rest, served, answer.serial_ms, answer.dma_ms, answer.busy_ms)
+    return Term(answer.kind, 1, answer.least_ms, rest, served, answer.serial_ms, answer.waits_ms, answer.busy_ms)
 
 
 def roofline_ms(answer):

@@ -9,7 +9,8 @@ from pathlib import Path
 from trine import _core
 
 SCORE_BYTES = 4  # softmax is computed in f32
-SPILLING = ("training", "convolution")  # classes whose programs of ours move their spills in short rows
+# Classes whose programs of ours move spills and weights in shorter rows than Neuron's do.
+SPILLING = ("training", "convolution", "short prompts", "long prompts", "decoder forward")
 COMPUTE = ("tensor", "vector", "scalar", "gpsimd")
 
 
@@ -59,6 +60,32 @@ def unfused_ms(model, phase, batch, seq, at, sdk=None):
         return 0.0
     layers = sum(s.layer(i).mixer not in ("convolution", "state", "recurrence") for i in range(s.layers))
     return batch * seq * layers * transfer_ns(chip) / 1e6
+
+
+def short_rows_ms(model, at, size, sdk=None):
+    """How much longer than at the DMA engines' rate the weights of MLPs take whose columns on a core make no tile but the least,
+    as they then come in rows of less than what a descriptor moves in its least time. size: bytes of a weight."""
+    s, rule = model.settings, choice("tiles.columns", sdk)
+    if model.family.kind != "decoder" or not is_serial(at.instance["chip"]):
+        return 0.0
+    chip = _core.chip(at.instance["chip"])
+    rate, own, total = chip["dma.rate_bytes_per_ns"], chip["dma.descriptor_strided_ns"], 0.0
+    for layer in map(s.layer, range(s.layers)):
+        columns = -(-layer.ffn // at.shards)
+        row = size * tile_columns(columns, rule)
+        if layer.experts or layer.block == "bare" or not row or row >= rule["row_bytes_least"]:
+            continue
+        rows = (3 if layer.gated else 2) * layer.width * columns * size / row
+        total += rows * (rule["row_bytes_least"] / rate + own - row / rate)
+    return total / chip["dma.engines_per_core"] / 1e6
+
+
+def tile_columns(columns, rule):
+    """Of a weight with so many columns: all of them, or the largest part that divides them; 0 where tiles end within."""
+    least, most = rule["least"], rule["most"]
+    if columns % least:
+        return 0
+    return max(n * least for n in range(1, most // least + 1) if columns // least % n == 0)
 
 
 def transfer_ns(chip):

@@ -14,6 +14,8 @@ import warnings
 
 import numpy as np
 
+from trine import _core
+from trine.debug import names
 from trine.nki import arrays, dtypes, isa, language, machine
 from trine.nki.errors import NkiError
 from trine.nki.tensor import PRIVATE_HBM, SHARED_HBM, NKIObject, NkiTensor, Storage, contiguous
@@ -423,9 +425,11 @@ def run(compiled, chip, given):
     """The kernel's results for these array arguments."""
     for hear in HEARD:
         hear(compiled)
+    if _core.is_logging():
+        _core.log_kernel(compiled.program, f"{chip} {id(compiled)}")
     outcome = _outcome(compiled, chip, given)
     for prefix, name, shape, dtype in compiled.prints:
-        print(prefix, arrays.from_bytes(outcome.outputs[name], shape, dtype))
+        print(f"{names.prefix()}{prefix}", arrays.from_bytes(outcome.outputs[name], shape, dtype), flush=True)
     for name, where in compiled.asserts:
         wrong = int((outcome.outputs[name] == 0).sum())
         if wrong:

@@ -70,10 +70,12 @@ def gather_flattened(data, indices, axis=0, dtype=None):
 
 
 def broadcast_to(x, shape, dtype=None):
-    """x with its dimensions of size 1 repeated, partitions too."""
+    """x with its dimensions of size 1 repeated, partitions too; of what lies in HBM a view, for a load."""
     shape = tuple(shape)
     if x.shape == shape and (dtype is None or as_dtype(dtype) is x.dtype):
         return x
+    if not x.on_chip and dtype is None and len(shape) == x.ndim and all(n in (1, m) for n, m in zip(x.shape, shape)):
+        return x._view(shape, [0 if n == 1 < m else s for n, m, s in zip(x.shape, shape, x.strides)])
     if x.shape[0] == 1 and shape[0] > 1:
         x = on_partitions(x, shape[0])
         if x.shape == shape and (dtype is None or as_dtype(dtype) is x.dtype):

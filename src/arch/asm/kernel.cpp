@@ -58,6 +58,7 @@ class KernelReader {
     const std::string_view word = text.substr(0, text.find(' '));
     if (text.empty()) return {};
     if (text == "middle end") return out_.middle_end = true, Result<void>();
+    if (text == "one engine") return out_.one_engine = true, Result<void>();
     const bool is_head =
         word == "kernel" || word == "chip" || word == "producer" || word == "tensor" || word == "const";
     if (!is_head) return instruction(number, text);
@@ -145,6 +146,7 @@ Result<Kernel> assemble_kernel(std::string_view text, std::string_view file_name
   out.program().name = std::exchange(recording.program.name, "");
   out.program().chip = out.chip->name;
   out.middle_end = recording.middle_end;
+  out.one_engine = recording.one_engine;
   TRY(append(out, recording, {}));
   return out;
 }

@@ -221,6 +221,7 @@ std::string disassemble(const Kernel& kernel, bool has_addresses) {
       "kernel", kernel.program(), [&](size_t i) { return has_addresses || kernel.origins[i].fixed_address; },
       [&](size_t i) { return kernel.origins[i].own ? " | own" : ""; });
   if (kernel.middle_end) out += "middle end\n";
+  if (kernel.one_engine) out += "one engine\n";
   size_t depth = 1;
   for (const KernelInsn& w : kernel.insns) {
     if (ends_loop(w)) --depth;

@@ -11,7 +11,8 @@ namespace trine::arch {
 namespace {
 
 constexpr uint32_t kFixed = 1, kQueue = 2, kRepeats = 4;
-constexpr uint32_t kAddress = 1, kOwnBuffer = 2;  // of a tensor
+constexpr uint32_t kAddress = 1, kOwnBuffer = 2;    // of a tensor
+constexpr uint32_t kMiddleEnd = 1, kOneEngine = 2;  // of the kernel
 
 // Words of 32 bits, one after the other.
 class Words {
@@ -33,7 +34,7 @@ class Words {
 
 std::vector<uint32_t> words_of(const Kernel& kernel) {
   std::vector<uint32_t> out;
-  out.push_back(kernel.middle_end);
+  out.push_back((kernel.middle_end ? kMiddleEnd : 0) | (kernel.one_engine ? kOneEngine : 0));
   for (const Origin& o : kernel.origins) out.push_back((o.fixed_address ? kAddress : 0) | (o.own ? kOwnBuffer : 0));
   for (const KernelInsn& w : kernel.insns) {
     out.push_back(w.engines);
@@ -196,7 +197,9 @@ Result<Recording> parse_recording(std::span<const std::byte> bytes) {
     if (a.kind == SectionKind::kernel_insns) found = &a;
   if (!found) return fail(Code::invalid, "a program where the recording of a kernel is expected");
   Words words(found->bytes);
-  out.middle_end = TRY(words.next()) != 0;
+  const uint32_t rules = TRY(words.next());
+  out.middle_end = rules & kMiddleEnd;
+  out.one_engine = rules & kOneEngine;
   for (size_t i = 0; i < out.program.tensors.size(); ++i) {
     const uint32_t flags = TRY(words.next());
     out.origins.push_back({(flags & kAddress) != 0, 0, (flags & kOwnBuffer) != 0});

@@ -22,8 +22,8 @@ struct Recording {
   };
   Program program = {};
   std::vector<Beside> kernel_insns = {};
-  std::vector<Origin> origins = {};  // of each tensor; without lines
-  bool middle_end = false;           // as the kernel's
+  std::vector<Origin> origins = {};             // of each tensor; without lines
+  bool middle_end = false, one_engine = false;  // as the kernel's
 
   // Tensors of a kind, in the order in which they were made.
   std::vector<uint32_t> tensors(TensorKind kind) const;

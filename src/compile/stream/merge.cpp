@@ -109,8 +109,8 @@ class Merger {
 
   void find_recipes() {
     std::unordered_map<std::string, uint32_t> known;
-    std::map<std::pair<uint32_t, uint16_t>, uint32_t> last;  // the last tile that an instruction of a line made
-    std::vector<uint32_t> times(tiles_.size());              // written so far
+    std::map<std::vector<uint32_t>, uint32_t> last;  // the last tile that a call made
+    std::vector<uint32_t> times(tiles_.size());      // written so far
     for (uint32_t w = 0; w < kernel_.insns.size(); ++w) {
       const KernelInsn& insn = kernel_.insns[w];
       uint32_t written = kNoInsn;
@@ -125,7 +125,7 @@ class Merger {
       Tile& t = tiles_[written];
       t.same = known.try_emplace(std::move(t.recipe), written).first->second;
       // What is computed leaves only the loops around it that make it alike each time.
-      uint32_t& before = last.try_emplace({insn.line, uint16_t(insn.opcode())}, written).first->second;
+      uint32_t& before = last.try_emplace(call_of(insn), written).first->second;
       if (t.moved)
         t.stands = t.same;
       else if (tiles_[before].same == t.same)
@@ -133,6 +133,16 @@ class Merger {
       before = written;
       if (t.stands != written) tiles_[t.stands].others.push_back(written);
     }
+  }
+
+  // Which call of the source it is, as far as lines tell: a line may have several, which differ in where their operands
+  // were made.
+  std::vector<uint32_t> call_of(const KernelInsn& w) const {
+    std::vector<uint32_t> out{w.line, w.opcode()};
+    over_tiles(w, [&](const Operand& o, const arch::OperandSlot& slot) {
+      if (!slot.writes()) out.push_back(kernel_.origins[o.tensor].line);
+    });
+    return out;
   }
 
   bool moves(const KernelInsn& w) const {

@@ -30,6 +30,8 @@ struct QueueRange {
 constexpr QueueRange kQueues[kEngines] = {{15, 1}, {14, 1}, {8, 3}, {11, 3}, {0, 8}};
 constexpr int kTableLookahead = 8;  // how many instructions may be passed over to save an activation-table load
 
+constexpr arch::EngineMask kEither = arch::kVector | arch::kScalar;
+
 enum class Rank : uint8_t { program, critical, fixed };
 
 // The instructions between two fences of one core, and one order to issue them.
@@ -129,7 +131,6 @@ class Segment {
 Engine Segment::find_home(uint32_t i) const {
   static constexpr Engine kCompute[] = {Engine::tensor, Engine::vector, Engine::scalar, Engine::gpsimd, Engine::sync};
   static constexpr Engine kIssuers[] = {Engine::sync, Engine::scalar, Engine::gpsimd, Engine::vector, Engine::tensor};
-  constexpr arch::EngineMask kEither = arch::kVector | arch::kScalar;
   if (!transfers(i) && (insn(i).engines & kEither) == kEither)
     return cost(i, Engine::scalar).interval < cost(i, Engine::vector).interval ? Engine::scalar : Engine::vector;
   for (const Engine e : transfers(i) ? kIssuers : kCompute)
@@ -142,6 +143,8 @@ arch::EngineMask Segment::choices(uint32_t i) const {
   if (!(open & (open - 1))) return open;
   const arch::EngineMask first = arch::bit(preferred(i));
   if (insn(i).fixed_order) return first;
+  // Neuron's compiler does not even out the load: profiles of NeuronCore-v2 have Vector idle beside a busy Scalar.
+  if (kernel_.one_engine && !transfers(i) && (open & kEither) == kEither) return first;
   // Loads have one issuer, as in the published profiles; stores may go around it.
   if (transfers(i)) return chip_.has(arch::Feature::hwdge) && stores(i) ? open & (arch::kSync | arch::kScalar) : first;
   // Where Vector and GpSimd exclude each other nothing is gained.

@@ -359,6 +359,21 @@ std::optional<Advice> small_instructions(const Look& l) {
                 "Put several together into longer rows", l.time_if(scales));
 }
 
+bool touches_psum(const Insn& x) {
+  for (size_t s = 0; s < x.call.info.slots.size(); ++s) {
+    const arch::Operand& o = x.call.program.operands[x.call.insn.operand + s];
+    if (o.kind == arch::OperandKind::tile && x.call.program.tensors[o.tensor].space == arch::Space::psum) return true;
+  }
+  return false;
+}
+
+// GpSimd has no way into PSUM, and where it and Vector share the one into SBUF nothing is gained between them.
+bool may_move(const Look& l, const Insn& x, Engine to) {
+  if (!(x.row().engines & arch::bit(to)) || (to == Engine::gpsimd && touches_psum(x))) return false;
+  const bool pair = to == Engine::gpsimd || x.call.engine == Engine::gpsimd;
+  return !pair || to == Engine::scalar || x.call.engine == Engine::scalar || !l.chip.has(arch::Feature::shared_ports);
+}
+
 std::optional<Advice> engine_idle(const Look& l) {
   Engine busy = Engine::vector;
   for (const Engine e : {Engine::scalar, Engine::gpsimd})
@@ -366,7 +381,7 @@ std::optional<Advice> engine_idle(const Look& l) {
   if (l.engine_share(busy) < 0.5) return {};
   Engine idle = busy;
   const auto movable = [&](const Insn& x) {
-    return x.timed.kind == Kind::engine && x.call.engine == busy && (x.row().engines & arch::bit(idle));
+    return x.timed.kind == Kind::engine && x.call.engine == busy && may_move(l, x, idle);
   };
   const Insn* i = nullptr;
   for (const Engine e : {Engine::vector, Engine::scalar, Engine::gpsimd}) {

@@ -61,6 +61,9 @@ class Preparer {
       for (const auto& insn : stream.insns) out.push_back(one(stream, insn));
     }
     for (const Scale& s : options_.scales) scale(plan_.streams[s.stream][s.insn], s);
+    for (TransferTime& w : plan_.transfers)
+      for (size_t e = 0; e < std::min(w.engine.size(), options_.dma_engine_scale.size()); ++e)
+        w.engine[e] = std::llround(static_cast<double>(w.engine[e]) * options_.dma_engine_scale[e]);
     return std::move(plan_);
   }
 

@@ -57,7 +57,8 @@ struct TimeOptions {
   // see assume.h.
   std::vector<std::vector<uint32_t>> assumed;
   std::vector<Scale> scales;
-  EventObserver* observer = nullptr;  // is shown what is recorded, and what would be past events_max
+  std::vector<double> dma_engine_scale;  // of each DMA engine: its transfers take so many times as long; may be shorter
+  EventObserver* observer = nullptr;     // is shown what is recorded, and what would be past events_max
 };
 
 // What an event is of its instruction. A DMA instruction makes two: `issue` on its engine, `execute` on its queue.

@@ -426,3 +426,32 @@ def test_where_of_a_whole_tile_and_a_part():
 
     a = numbers(100, 8)
     assert (kernel(a) == 2 * np.where(a > 0, 1, a)).all()
+
+
+@pytest.mark.parametrize("chip", ["trn1", "trn2"])
+def test_a_transposing_multiply_may_widen(chip):
+    """attn_fwd of the tutorials: v in bf16 is transposed into an f32 tensor in PSUM."""
+
+    @nki.jit(platform_target=chip)
+    def widen(x):
+        out = nl.ndarray((128, 64), dtype=nl.float32, buffer=nl.shared_hbm)
+        wide = nl.ndarray((2, nl.par_dim(128), 64), dtype=nl.float32, buffer=nl.psum)
+        identity = nl.load(nl.shared_constant(np.identity(64, dtype=nl.bfloat16)))
+        wide[1] = nisa.nc_matmul(nl.load(x, dtype=nl.bfloat16), identity, is_transpose=True, is_moving_onezero=True)
+        nl.store(out, nl.copy(wide[1]))
+        return out
+
+    x = np.round(numbers(64, 128) * 8)
+    np.testing.assert_array_equal(widen(x), x.T)
+
+
+def test_a_row_in_hbm_is_repeated_by_the_load():
+    @nki.jit
+    def scaled(x, gamma):
+        out = nl.ndarray((128, 64), dtype=nl.float32, buffer=nl.shared_hbm)
+        rows = nl.load(gamma.reshape((1, 64)).broadcast_to((128, 64)))
+        nl.store(out, nl.multiply(nl.load(x), rows))
+        return out
+
+    x, gamma = numbers(128, 64), numbers(64, seed=2)
+    np.testing.assert_array_equal(scaled(x, gamma), x * gamma)

@@ -336,6 +336,8 @@ def retarget(target, value):
     held.aim(target)
     if held.row == "nc_matmul":
         held.attrs = held.attrs | {"accumulate": "overwrite"}
+        if target.dtype is not value.dtype:
+            held.attrs.pop("is_transpose", None)  # which keeps the dtype; without, it is a multiply by the identity
         psum.mode(held.operands["dst"], False, 0)
     elif target.storage.space == "psum":
         psum.note_write(held.operands["dst"])

@@ -14,6 +14,7 @@
 #include "compile/device/loops/operands.h"
 #include "compile/device/loops/peephole.h"
 #include "compile/device/loops/row_sums.h"
+#include "compile/device/memory/load_transposed.h"
 #include "compile/device/memory/moves.h"
 #include "compile/graph/index_map.h"
 #include "compile/graph/loop_ops.h"
@@ -289,6 +290,7 @@ class Loop {
     }
     const View t = rec_.sbuf(r.memory->dtype, partitions_, count_of(at.free));
     into(root.result(), map, t);
+    if (product_ && store_by_rows(rec_, store_, *r.memory, at.e0, at.part, at.free, t)) return;
     store_.store(uint32_t(r.memory->hbm), r.memory->dtype, at.e0, at.part, at.free, t);
   }
   void into(const ir::Value& v, const IndexMap& map, const View& dst) {

@@ -400,6 +400,9 @@ static Source f32_row(Recorder& rec, const View& v) {
 Source row_math(Recorder& rec, const Source& a, const Source& b, std::string_view op) {
   if (a.is_number() && b.is_number())
     return op == "multiply" ? a.number * b.number : op == "add" ? a.number + b.number : a.number - b.number;
+  const double neutral = op == "multiply" ? 1.0 : 0.0;
+  if (b.is_number() && b.number == neutral) return a;
+  if (a.is_number() && a.number == neutral && op != "subtract") return b;
   const View& shape = a.is_number() ? b.view : a.view;
   const View t = rec.sbuf(Dtype::f32, shape.partitions, 1, "row");
   if (b.is_number() || a.is_number())
@@ -539,6 +542,40 @@ static bool emit_both(Recorder& rec, ir::OpId op, const std::vector<Val>& in, co
   return false;
 }
 
+// x · scale + bias + y of two tiles: the bias is left for whoever reads the sum. Nothing where it is not that.
+static std::optional<Val> emit_sum(Recorder& rec, ir::OpId op, const std::vector<Val>& in) {
+  if (op != op::add || !in[0].is_tile() || !in[1].is_tile()) return std::nullopt;
+  for (size_t i : {0, 1}) {
+    const Val &x = in[i], &y = in[1 - i];
+    if (!x.scaled || !x.shifted || y.is_pending() || is_integer(x.view.dtype) || is_integer(y.view.dtype)) continue;
+    if (rec.in_psum(x.view) && rec.in_psum(y.view)) continue;
+    Val sum = Val::tile(rec.sbuf(Dtype::f32, x.view.partitions, x.view.columns()));
+    rec.emit("scalar_tensor_tensor", {{"dst", sum.view}, {"data", x.view}, {"operand0", x.scale}, {"operand1", y.view}},
+             {{"op0", std::string_view("multiply")}, {"op1", std::string_view("add")}});
+    sum.set_bias(x.bias);
+    return sum;
+  }
+  return std::nullopt;
+}
+
+// max(x · scale + bias, 0) in one go; false where it is not that.
+static bool emit_relu(Recorder& rec, const std::vector<Val>& in, const View& to) {
+  if (is_integer(to.dtype)) return false;
+  for (size_t i : {0, 1}) {
+    const Val &x = in[i], &y = in[1 - i];
+    if (!x.is_tile() || !x.is_pending() || !y.is_number() || y.number != 0) continue;
+    if ((x.scaled && x.shifted) || rec.scalar_is_free())
+      emit_activation(rec, to, x, "relu");
+    else
+      rec.emit("tensor_scalar",
+               {{"dst", to}, {"data", x.view}, {"operand0", x.scaled ? x.scale : x.bias}, {"operand1", 0.0}},
+               {{"op0", std::string_view(x.scaled ? "multiply" : "add")}, {"op1", std::string_view("max")}},
+               arch::kVector);
+    return true;
+  }
+  return false;
+}
+
 // x / y of two tiles: what is pending on y goes into its reciprocal, what is on x into the product.
 static void emit_quotient(Recorder& rec, const std::vector<Val>& in, const View& to) {
   const bool takes_bias = rec.chip().has(arch::Feature::scalar_bias_immediate);
@@ -566,10 +603,16 @@ Val emit_map(Recorder& rec, const ir::Node& node, const std::vector<Val>& inputs
     emit_copy(rec, to, inputs[0]);
     return columns == 1 ? Val::row(to) : Val::tile(to);
   }
+  if (columns > 1 && !dst)
+    if (auto sum = emit_sum(rec, node.op, inputs)) return *sum;
   if (columns > 1 && dst && emit_both(rec, node.op, inputs, *dst)) return Val::tile(*dst);
   if (columns > 1 && !dst && inputs.size() == 2 && (inputs[0].is_pending() || inputs[1].is_pending())) {
     const View to = rec.sbuf(dtype, partitions, columns);
     if (emit_both(rec, node.op, inputs, to)) return Val::tile(to);
+  }
+  if (columns > 1 && node.op == op::maximum && (inputs[0].is_pending() || inputs[1].is_pending())) {
+    const View to = dst ? *dst : rec.sbuf(dtype, partitions, columns);
+    if (emit_relu(rec, inputs, to)) return Val::tile(to);
   }
   std::vector<Val> settled;
   for (const Val& v : inputs) settled.push_back(settle(rec, v));

@@ -60,4 +60,20 @@ std::optional<View> by_blocks(Recorder& rec, Store& store, Memory& m, int64_t e0
   return tile;
 }
 
+bool store_by_rows(Recorder& rec, Store& store, const Memory& m, int64_t e0, const Axes& part, const Axes& free,
+                   View tile) {
+  const Axes across = collapse(part), along = collapse(free);
+  if (across.size() != 1 || across[0].stride != 1 || along.size() != 1 || along[0].stride == 1) return false;
+  const int64_t lanes = rec.chip().partitions, wide = across[0].count;
+  const TransposeEngine by = exact_transpose_engine(rec.chip(), store.choice.transpose_engine);
+  for (int64_t i = 0; i < along[0].count; i += lanes) {
+    const int64_t rows = std::min(lanes, along[0].count - i), stride = along[0].stride;
+    tile.offset = i, tile.axes = {{1, rows}};
+    const View by_row = rec.sbuf(m.dtype, rows, wide, "rows");
+    emit_transpose(rec, by, by_row, {&tile, 1});
+    store.store(uint32_t(m.hbm), m.dtype, e0 + i * stride, {{stride, rows}}, {{1, wide}}, by_row);
+  }
+  return true;
+}
+
 }  // namespace trine::compile::device

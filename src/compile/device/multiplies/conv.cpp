@@ -68,7 +68,8 @@ void lower_conv(Recorder& rec, Store& store, const ir::Node& conv, const DotPoli
 }
 
 std::unique_ptr<Product> product_of_conv(Recorder& rec, Store& store, const ir::Node& conv, const DotPolicy& policy) {
-  if (conv.types[0].elements() == 0 || can_shift(conv)) return nullptr;
+  if (conv.types[0].elements() == 0) return nullptr;
+  if (can_shift(conv)) return product_of_shifted(rec, store, conv, policy);
   const Strides p = strides_of(store, conv);
   return p.windows ? product_of(rec, store, p, policy) : nullptr;
 }

@@ -7,7 +7,7 @@
 namespace trine::compile::device {
 
 std::string conv_obstacle(const ir::Node& conv);
-// Windows of few channels as a product that is asked for block by block; null where it is none.
+// As a product that is asked for block by block: windows of few channels, or shifted views; null where it is none.
 std::unique_ptr<Product> product_of_conv(Recorder& rec, Store& store, const ir::Node& conv, const DotPolicy& policy);
 
 void lower_conv(Recorder& rec, Store& store, const ir::Node& conv, const DotPolicy& policy);

@@ -17,7 +17,7 @@ namespace {
 
 namespace tuned = thresholds::convolution;
 
-class Shifted {
+class Shifted : public Product {
  public:
   Shifted(Recorder& rec, Store& store, const ir::Node& conv, const DotPolicy& policy)
       : rec_(rec), store_(store), lanes_(rec.chip().partitions) {
@@ -48,19 +48,7 @@ class Shifted {
 
   void run() {
     allocate_output();
-    const int64_t taps = windows_[0].size * windows_[1].size;
-    const int64_t each = taps * chunks_ * bytes(dtype_);
-    width_ =
-        std::clamp(tuned::kPanelBytes / each / lanes_ * lanes_, lanes_, (features_ + lanes_ - 1) / lanes_ * lanes_);
-    if (apart_)
-      width_ = lanes_;
-    else
-      lay_out();
-    const int64_t row = chunks_ * padded_[1] * bytes(dtype_);
-    const int64_t most = std::max<int64_t>(tuned::kBandBytes / row, reach(0) + 1);  // rows of all images
-    together_ = std::clamp<int64_t>(most / padded_[0], 1, images_);
-    band_ = together_ > 1 || padded_[0] <= most ? made_[0]
-                                                : std::max<int64_t>(1, (most - reach(0) - 1) / windows_[0].stride + 1);
+    begin(1, 1);
     for (int64_t n = 0; n < images_; n += together_)
       for (int64_t top = 0; top < made_[0]; top += band_) {
         const int64_t count = std::min(together_, images_ - n), high = std::min(band_, made_[0] - top);
@@ -70,12 +58,69 @@ class Shifted {
       }
   }
 
+  // Its features are minor, and on partitions.
+  bool is_product() const { return last_out_; }
+  bool is_transposed() const override { return true; }
+  int64_t block_columns() const override { return whole_.images * whole_.rows * whole_.columns; }
+  bool holds(int64_t part, int64_t free, int64_t, bool) const override {
+    return part == std::min(lanes_, features_) && free == block_columns();
+  }
+  int64_t panel_rows() const override { return together_ * band_ * made_[1]; }
+  View block(int64_t e0, const Axes& part, const Axes& free) override {
+    const int64_t feature = e0 % features_, at = e0 / features_, pixels = made_[0] * made_[1];
+    const int64_t n = at / pixels, y = at % pixels / made_[1], first = feature / width_ * width_;
+    const int64_t from = n / together_ * together_, top = y / band_ * band_;
+    if (from != in_hand_[0] || top != in_hand_[1]) {
+      in_hand_ = {from, top};
+      brought_ = bring(from, std::min(together_, images_ - from), top, std::min(band_, made_[0] - top));
+    }
+    Block b = whole_;
+    b.image = n - from, b.row = y - top, b.column = at % made_[1];
+    b.images = std::min(b.images, count_of(free) / (b.rows * b.columns));
+    const View& weights = apart_ ? diagonal(first) : panel(first);
+    return accumulate(brought_, weights, feature - first, count_of(part), std::min(width_, features_ - first), b,
+                      apart_ ? first / lanes_ : -1);
+  }
+  // To be asked for blocks; nothing is brought in or laid out before the first.
+  void prepare() {
+    const int64_t most = rec_.columns_max(), pixels = made_[0] * made_[1];
+    const auto even = [](int64_t count, int64_t limit) {  // the largest part of it
+      int64_t part = std::clamp<int64_t>(limit, 1, count);
+      while (count % part) --part;
+      return part;
+    };
+    whole_.columns = even(made_[1], most);
+    whole_.rows = whole_.columns < made_[1] ? 1 : even(made_[0], most / made_[1]);
+    whole_.images = whole_.rows < made_[0] ? 1 : even(images_, most / pixels);
+    begin(whole_.images, whole_.rows);
+  }
+
  private:
+  // Of the output.
+  struct Block {
+    int64_t image = 0, images = 1, row = 0, rows = 1, column = 0, columns = 1;
+  };
   // Padded rows of some images, a tile for each chunk of channels: [channel, image, row, column].
   struct Band {
     std::vector<View> tiles = {};
     int64_t rows = 0, first = 0;  // the first in the padded image
   };
+
+  // How much of the input is in hand at once: whole multiples of so many images and rows of the output.
+  void begin(int64_t images, int64_t rows) {
+    const int64_t taps = windows_[0].size * windows_[1].size;
+    const int64_t each = taps * chunks_ * bytes(dtype_);
+    width_ =
+        std::clamp(tuned::kPanelBytes / each / lanes_ * lanes_, lanes_, (features_ + lanes_ - 1) / lanes_ * lanes_);
+    if (apart_) width_ = lanes_;
+    const int64_t row = chunks_ * padded_[1] * bytes(dtype_);
+    const int64_t most = std::max<int64_t>(tuned::kBandBytes / row, reach(0) + 1);  // rows of all images
+    together_ = std::clamp<int64_t>(most / padded_[0], 1, images_);
+    together_ = std::max(images, together_ / images * images);
+    band_ = together_ > 1 || padded_[0] <= most ? made_[0]
+                                                : std::max<int64_t>(1, (most - reach(0) - 1) / windows_[0].stride + 1);
+    band_ = std::max(rows, band_ / rows * rows);
+  }
 
   // Rows or columns between the first and the last tap.
   int64_t reach(int s) const { return (windows_[size_t(s)].size - 1) * windows_[size_t(s)].window_dilation; }
@@ -208,6 +253,7 @@ class Shifted {
   }
   const View& panel(int64_t first) {
     if (panel_first_ == first) return panel_;
+    if (panel_first_ < 0) lay_out();
     const int64_t wide = std::min(width_, features_ - first), parts = windows_[0].size * windows_[1].size * chunks_;
     panel_first_ = first;
     panel_ = rec_.sbuf(dtype_, std::min(lanes_, channels_), parts * wide, "weights");
@@ -337,9 +383,6 @@ class Shifted {
             put(accumulate(b, weights, f, tall, wide, at, only), feature + f, tall, n, top, at);
           }
   }
-  struct Block {
-    int64_t image = 0, images = 1, row = 0, rows = 1, column = 0, columns = 1;
-  };
   // only: the one chunk of channels that counts, or -1.
   View accumulate(const Band& b, const View& weights, int64_t f, int64_t tall, int64_t wide, const Block& at,
                   int64_t only) {
@@ -414,6 +457,9 @@ class Shifted {
   std::array<ops::WindowDim, 2> windows_{};
   int64_t each_ = 0;                             // features of one panel in memory
   int64_t width_ = 0, together_ = 1, band_ = 1;  // features of a panel, images and rows of a band
+  Block whole_ = {};                             // that a reader asks for
+  Band brought_ = {};
+  std::array<int64_t, 2> in_hand_ = {-1, -1};  // its first image and row
   View panel_ = {};
   int64_t panel_first_ = -1;
   bool apart_ = false;               // channels by themselves: each has a kernel of its own
@@ -447,6 +493,14 @@ bool can_shift(const ir::Node& conv) {
 
 void lower_shifted(Recorder& rec, Store& store, const ir::Node& conv, const DotPolicy& policy) {
   Shifted(rec, store, conv, policy).run();
+}
+
+std::unique_ptr<Product> product_of_shifted(Recorder& rec, Store& store, const ir::Node& conv,
+                                            const DotPolicy& policy) {
+  auto out = std::make_unique<Shifted>(rec, store, conv, policy);
+  if (!out->is_product()) return nullptr;
+  out->prepare();
+  return out;
 }
 
 }  // namespace trine::compile::device

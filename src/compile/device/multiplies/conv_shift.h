@@ -10,5 +10,7 @@ namespace trine::compile::device {
 // last in both operands. Such a convolution keeps its padding; all others have it done before (decompose/decompose.h).
 bool can_shift(const ir::Node& conv);
 void lower_shifted(Recorder& rec, Store& store, const ir::Node& conv, const DotPolicy& policy);
+// The same asked for block by block, features on partitions; nothing where they are not the minor dim.
+std::unique_ptr<Product> product_of_shifted(Recorder& rec, Store& store, const ir::Node& conv, const DotPolicy& policy);
 
 }  // namespace trine::compile::device
