@@ -11,7 +11,9 @@ LLAMA = {"model_type": "llama", "vocab_size": 256, "hidden_size": 64, "num_hidde
          "num_key_value_heads": 2, "intermediate_size": 128, "max_position_embeddings": 128}  # fmt: skip
 BERT = {"model_type": "bert", "vocab_size": 200, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2,
         "intermediate_size": 128, "max_position_embeddings": 64, "type_vocab_size": 2}  # fmt: skip
-NAMES = ("phase seq new-tokens image-size lnc nodes dp pp accumulate global-batch tokens sdk compare p50 p99 sort price picture dtype").split()
+NAMES = ("phase profile seq new-tokens image-size lnc nodes dp pp accumulate global-batch tokens sdk compare p50 p99 sort price picture dtype zero cp ep "
+         "chunks recompute optimizer tensor-model-parallel-size pipeline-model-parallel-size context-parallel-size expert-model-parallel-size "
+         "num-layers-per-virtual-pipeline-stage micro-batch-size global-batch-size seq-length recompute-granularity").split()
 
 
 def gguf(*entries):
@@ -81,6 +83,7 @@ BAD = [
 
 def ask(path, capsys):
     options = dict.fromkeys(NAMES) | {"config": str(path), "batch": 1, "tp": 1, "seq": 16, "zero1": False, "no-zero1": False,
+                                      "search": False, "overlap-grad-reduce": False, "sequence-parallel": False, "use-distributed-optimizer": False,
                                       "auto-cast": "none", "auto-cast-type": "bf16", "json": False, "instance": "trn1.2xlarge"}  # fmt: skip
     asked = {"options": options, "words": [], "typed": [], "command": "estimate", "module": "trine.estimate.command", "trine": "trine"}
     code = command.main(json.dumps(asked))

@@ -47,7 +47,7 @@ def test_json_adds_up(config, content, phase, options, results):
     factor = d["calibration"]["factor"]
     assert d["by_layer"] and sum(r["ms"] for r in d["by_layer"]) == pytest.approx(t["device"] + t["collectives"], rel=0.1, abs=0.02)
     device = d["calibration"]["neuron_ms"] * factor + d["calibration"]["unfused_ms"]
-    assert d["calibration"]["neuron_ms"] >= t["device"]
+    assert d["calibration"]["neuron_ms"] >= t["device"] or d["phase"] == "prefill"  # a prompt is not held up by our own spills
     assert t["p50"] == pytest.approx(device + t["collectives"] + t["launch"] + t["host"])
     assert t["low"] < t["p50"] < t["high"]
     assert d["throughput_per_s"] == pytest.approx(d["copies"] * results / t["p50"] * 1e3)
@@ -134,12 +134,41 @@ def test_training_over_copies_and_stages(config):
         assert code == 0, err
         found[name] = json.loads(out)
     shares, copies, stages = (found[n]["training"] for n in ("shares", "copies", "stages"))
-    assert shares == {"nodes": 1, "copies": 16, "pp": 1, "accumulate": 4, "zero1": True, "recomputed": False, "global_batch": 64}
-    assert copies == shares | {"zero1": False} and stages == shares | {"nodes": 2, "copies": 8, "pp": 4, "global_batch": 32}
+    assert shares == {"nodes": 1, "copies": 16, "pp": 1, "accumulate": 4, "zero": 1, "cp": 1, "ep": 1, "chunks": 1, "recompute": "none",
+                      "optimiser": "f32", "overlap": False, "global_batch": 64}  # fmt: skip
+    assert copies == shares | {"zero": 0} and stages == shares | {"nodes": 2, "copies": 8, "pp": 4, "global_batch": 32}
     memory = {n: f["memory_bytes_per_core"] for n, f in found.items()}
     assert memory["shares"]["optimiser"] < memory["copies"]["optimiser"] and memory["stages"]["weights"] < memory["shares"]["weights"]
     of = {n: {u.get("of") for u in f["collectives"]} for n, f in found.items()}
     assert of == {"shares": {None, "gradients", "parameters"}, "copies": {None, "gradients"}, "stages": {None, "gradients", "parameters", "stages"}}
+
+
+def test_options_of_megatron(config):
+    path, common = config(LLAMA | {"num_hidden_layers": 4}), ["--phase", "train", "--json", "--instance", "trn1.32xlarge", "--nodes", "1"]
+    ours = ["--seq", "64", "--tp", "2", "--pp", "2", "--chunks", "2", "--batch", "2", "--global-batch", "64", "--zero", "1", "--recompute", "full"]
+    theirs = ["--seq-length", "64", "--tensor-model-parallel-size", "2", "--pipeline-model-parallel-size", "2", "--micro-batch-size", "2",
+              "--num-layers-per-virtual-pipeline-stage", "1", "--global-batch-size", "64", "--use-distributed-optimizer", "--sequence-parallel",
+              "--recompute-granularity", "full"]  # fmt: skip
+    found = []
+    for options in (ours, theirs):
+        code, out, err = run("--config", path, *common, *options)
+        assert code == 0, err
+        found.append(json.loads(out))
+    assert found[0]["training"] == found[1]["training"] and found[0]["latency_ms"] == found[1]["latency_ms"]
+
+
+def test_the_layout_that_is_found_is_the_fastest_that_fits(config, tmp_path):
+    path, picture = config(LLAMA | {"num_hidden_layers": 4}), tmp_path / "step.svg"
+    common = ["--phase", "train", "--seq", "64", "--instance", "trn1.32xlarge", "--nodes", "1", "--global-batch", "128"]
+    code, out, err = run("--config", path, *common, "--search", "--json", "--picture", str(picture))
+    assert code == 0, err
+    d = json.loads(out)
+    rates = [row["sequences_per_s"] for row in d["search"]["timed"]]
+    assert len(rates) == 4 and rates == sorted(rates, reverse=True) and rates[0] == pytest.approx(d["throughput_per_s"])
+    assert not d["search"]["timed"][0]["lost_by"] and all(row["lost_by"] for row in d["search"]["timed"][1:])
+    assert d["search"]["left_out"][0]["layouts"] and "stage 0" in picture.read_text()
+    code, out, err = run("--config", path, *common, "--search")
+    assert code == 0 and "layout" in out and "lost by" in out, err
 
 
 def test_casting_all_is_more_than_casting_multiplies(config):
@@ -204,6 +233,9 @@ ERRORS = [
     (["--config", "gpt2", "--phase", "train", "--pp", "99"], 3, "this has 12"),
     (["--config", "gpt2", "--phase", "decode", "--pp", "2"], 2, "of --phase train"),
     (["--config", "gpt2", "--phase", "train", "--zero1", "--no-zero1"], 2, "say the opposite"),
+    (["--config", "gpt2", "--phase", "decode", "--search"], 2, "--search with --phase decode"),
+    (["--config", "gpt2", "--phase", "train", "--pp", "2", "--pipeline-model-parallel-size", "4"], 2, "--pp 2 and --pipeline-model-parallel-size 4"),
+    (["--config", "gpt2", "--phase", "train", "--pp", "2", "--num-layers-per-virtual-pipeline-stage", "5"], 2, "a divisor of 6 is expected"),
     ([], 2, "--config is missing"),
 ]
 
@@ -231,7 +263,7 @@ def test_what_cannot_fit_is_said_before_it_is_compiled(config, monkeypatch):
     assert answer.ask(LLAMA, phase="decode", seq=16).too_large() is None
 
 
-@pytest.mark.parametrize("phase,training", [("decode", {}), ("train", {"dp": 2, "zero1": False}), ("train", {"dp": 2, "zero1": True})])
+@pytest.mark.parametrize("phase,training", [("decode", {}), ("train", {"dp": 2, "zero": 0}), ("train", {"dp": 2, "zero": 1}), ("train", {"dp": 2, "zero": 3})])
 def test_what_is_resident_is_what_the_program_holds(phase, training):
     from trine.estimate import answer
 

@@ -1,5 +1,7 @@
 """Costs and collectives as Python gets them."""
 
+import json
+
 import pytest
 
 from trine import _core
@@ -27,3 +29,28 @@ def test_collective():
 def test_what_cannot_be(wrong):
     with pytest.raises(ValueError):
         _core.time_collective(**{"instance": "trn1.32xlarge", "kind": "all_reduce", "bytes": 64, **wrong})
+
+
+def step(batches):
+    """Two stages of one layer each, whose gradients are summed over copies beside the next batch."""
+    piece = {"what": "forward", "ns": 1000.0, "uses": {"dma": 0.5}}
+    back = [{"what": "backward", "ns": 2000.0}, {"what": "sum", "ns": 500.0, "lane": "copies", "group": "data", "after": [0]}]
+    stage = {"forward": [[piece]], "backward": [back], "end": [{"what": "optimiser", "ns": 100.0, "after_all": True}]}
+    return {"names": ["forward", "backward", "sum", "optimiser", "send"], "stages": [stage, stage], "batches": batches,
+            "send": {"what": "send", "ns": 10.0}}  # fmt: skip
+
+
+def test_a_step_adds_up_and_says_who_waits_for_whom():
+    t = _core.time_step(json.dumps(step(8)), spans=True)
+    assert len(t["stages"]) == 2 and [s["in_flight"] for s in t["stages"]] == [2, 1] and t["spans"]
+    for s in t["stages"]:
+        assert sum(p["ns"] for p in s["parts"]) == pytest.approx(t["ns"])
+        assert sum(p["ns"] for p in s["parts"] if p["spent"] == "compute") == pytest.approx(8 * 3000 + 100)
+    assert any(p["spent"] == "waits" and p.get("stage") == 1 for p in t["stages"][0]["parts"])
+    assert _core.time_step(json.dumps(step(1 << 40)))["ns"] == pytest.approx(3010.0 * (1 << 40), rel=1e-6)  # what is sent there and back is waited for
+
+
+@pytest.mark.parametrize("wrong,message", [({"batches": 0}, "0 batches"), ({"send": {"what": "gift"}}, 'no name "gift"'), ({"stages": []}, "0 stages")])
+def test_a_step_that_does_not_fit_together(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        _core.time_step(json.dumps(step(4) | wrong))

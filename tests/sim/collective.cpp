@@ -178,3 +178,15 @@ TEST_CASE("a collective between the cores of a program takes what its schedule d
     CHECK(took == doctest::Approx(ns_of(c, 2, row.request)).epsilon(0.02));
   }
 }
+
+TEST_CASE("each kind of resource is busy no longer than all bytes take, and one of them as long") {
+  const Cluster trn1{*arch::find_instance("trn1.32xlarge"), 2, 1};
+  for (const int64_t ranks : {2, 8, 32, 64}) {
+    const auto t = time_collective(trn1, comm::first_ranks(trn1, ranks), {.bytes = 8 << 20});
+    REQUIRE(t.has_value());
+    double most = 0, sum = 0;
+    for (const double ns : t->busy_ns) most = std::max(most, ns), sum += ns;
+    CHECK(most <= t->transfer_ns * (1 + 1e-9));
+    CHECK(sum >= t->transfer_ns * (1 - 1e-9));
+  }
+}

@@ -34,11 +34,11 @@ class Answer:
     new_tokens: int = 0
     tokens: int = 0  # of a training run
     generation: dict | None = None
-    plan: object = None  # of training; see training.py
+    plan: object = None  # of training; see plan.py
     weights: str = ""  # how they are stored, where that is not the dtype
     images: str = ""  # of what a model of images reads, in place of `seq`
-    late_ms: float = 0.0  # by which a pipeline's last stage begins later than its first
     unfused_ms: float = 0.0  # for scores that Neuron's program writes out; see neuron.py
+    short_rows_ms: float = 0.0  # for weights that it reads in short rows
     tail: float = 1.0  # how much more it computes of sequences that end within a tile
     sdk: str | None = None  # whose choices the likely time follows
 
@@ -78,7 +78,7 @@ class Answer:
     @property
     def device_ms(self):
         """Our program on the engines of one core."""
-        return self._sum(lambda run: run.device_ms) + self.late_ms
+        return self._sum(lambda run: run.device_ms)
 
     @property
     def neuron_runs(self):
@@ -98,7 +98,7 @@ class Answer:
     @property
     def serial_ms(self):
         """How long the compute engines of our program take as Neuron's overlap them, tails whole; see neuron.py."""
-        return self.tail * self.late * neuron.serial_ms(self.busy_ms, self.layout.instance["chip"])
+        return self.tail * neuron.serial_ms(self.busy_ms, self.layout.instance["chip"])
 
     @property
     def dma_ms(self):
@@ -106,20 +106,19 @@ class Answer:
         chip = _core.chip(self.layout.instance["chip"])
         rate = chip["dma.rate_bytes_per_ns"] * chip["dma.engines_per_core"]
         moved = sum((run.report["hbm_read_bytes"] + run.report["hbm_write_bytes"]) * count for run, count in self.neuron_runs)
-        return self.late * moved / rate / 1e6
+        return moved / rate / 1e6 + self.short_rows_ms
 
     @property
-    def late(self):
-        """By which factor a pipeline's step is longer than its programs."""
-        own = self.device_ms - self.late_ms
-        return self.device_ms / own if own else 1.0
+    def waits_ms(self):
+        """Of that, what engines may wait for beside our program's own waiting: none where Neuron's overlap as ours do."""
+        return self.dma_ms if neuron.is_serial(self.layout.instance["chip"]) else 0.0
 
     @property
     def least_ms(self):
-        """What of our program's time Neuron's cannot be below: all of it, but where most that it waits for are its own spills."""
+        """What of our program's time Neuron's cannot be below: all of it, but where most that it waits for are its own short rows."""
         if self.kind in neuron.SPILLING and neuron.is_serial(self.layout.instance["chip"]):
             return self.dma_ms
-        return sum(run.device_ms * count for run, count in self.neuron_runs) + self.late_ms
+        return sum(run.device_ms * count for run, count in self.neuron_runs) + self.short_rows_ms
 
     @property
     def launch_ms(self):
@@ -149,7 +148,7 @@ class Answer:
     @property
     def neuron_ms(self):
         """Our program's time on the device with as little overlap as Neuron's programs have; see fit.device."""
-        return fit.device(self.least_ms, self.serial_ms, self.dma_ms, calibration.waiting(self.kind))
+        return fit.device(self.least_ms, self.serial_ms, self.waits_ms, calibration.waiting(self.kind))
 
     @property
     def factor(self):
@@ -162,10 +161,12 @@ class Answer:
         if self.neuron_ms > self.device_ms:
             words.insert(0, f"less overlap: {self.neuron_ms / self.device_ms:.2f} of ours")
         if self.neuron_ms < self.device_ms:
-            why = "as with whole weights" if self.main.whole else "without waiting for our spills"
+            why = "as with whole weights" if self.main.whole else "without waiting for our short rows"
             words.insert(0, f"{why}: {self.neuron_ms / self.device_ms:.2f} of ours")
         if self.unfused_ms:
             words.append(f"scores written out {self.unfused_ms:.0f} ms")
+        if self.short_rows_ms:
+            words.append(f"weights in short rows {self.short_rows_ms:.1f} ms")
         return words
 
     @property
@@ -241,8 +242,6 @@ class Answer:
         rows = []
         for run, count in self.runs:
             rows += [r | {"ms": r["ms"] * count, "busy_ms": {unit: ms * count for unit, ms in r["busy_ms"].items()}} for r in run.layers]
-        if self.late_ms:
-            rows.append({"layer": "pipeline", "part": "bubble", "ms": self.late_ms, "bound": "none", "busy_ms": {}})
         for u in self.collectives:
             rows.append({"layer": "collectives", "part": u["kind"].replace("_", "-"), "ms": u["ns"] * u["count"] / 1e6, "bound": "link",
                 "busy_ms": {}})
@@ -279,7 +278,7 @@ class Answer:
             "lnc": self.layout.lnc,
             "latency_ms": self.times(),
             "calibration": calibration.factor(self.kind) | {"class": self.kind, "band_from": self.band_from, "neuron_ms": self.neuron_ms,
-                                                            "unfused_ms": self.unfused_ms, "out_of_range": self.out_of_range},
+                                                            "unfused_ms": self.unfused_ms, "short_rows_ms": self.short_rows_ms, "out_of_range": self.out_of_range},
             "throughput_per_s": self.throughput,
             "result": PRODUCT[self.phase],
             "copies": self.copies,
@@ -406,9 +405,9 @@ def ask(config, *, phase="forward", batch=1, seq=None, instance="trn1.2xlarge", 
     at, each = cores.layout(instance_of(instance), model, batch, tp, lnc)
     plan = None
     if phase == "train":
-        from trine.estimate import training as train
+        from trine.estimate.plan import plan as planned
 
-        plan = train.plan(model, at, batch, **training)
+        plan = planned(model, at, batch, seq, **training)
     name = settings.get("_name_or_path") or settings.get("model_type", "model")
     return Asked(name, model, phase, batch, each, seq, dtype, at, auto_cast, auto_cast_type, new_tokens, tokens or 0, plan, sdk)
 
@@ -418,7 +417,8 @@ def estimate(config, **how):
 
     phase, batch, seq, instance, tp, lnc, dtype, auto_cast, auto_cast_type, image: as the options of `trine estimate`.
     new_tokens: prefill and decode as parts of writing that many tokens after the prompt; see generation.py.
-    nodes, pp, dp, accumulate, global_batch, zero1: of training; see training.plan. tokens: of the whole run.
+    nodes, pp, dp, accumulate, global_batch, zero, cp, ep, chunks, recompute, optimiser, overlap: of training; see plan.py.
+    tokens: of the whole run.
     sdk: the version of Neuron's whose choices the likely time follows, such as "2.18"; the newest known without it.
     """
     return estimate_asked(ask(config, **how))
@@ -432,9 +432,10 @@ def estimate_asked(asked):
                              tail=neuron.tail(model, asked.sdk), sdk=asked.sdk,
                              weights=f"{model.storage.kind} ({model.storage.method})" if model.storage else "")  # fmt: skip
     if phase == "train":
+        from trine.estimate.step import Step
         from trine.estimate.training import trained
 
-        return trained(run, functools.partial(made, tokens=asked.tokens), asked.plan, batch=asked.each, seq=seq)
+        return trained(run, functools.partial(Step, **made.keywords, tokens=asked.tokens), asked.plan, batch=asked.each, seq=seq)
     found = run(phase, asked.each, asked.length)
     answer = made(
         phase=phase,
@@ -446,6 +447,7 @@ def estimate_asked(asked):
         copies=at.copies,
         new_tokens=asked.new_tokens,
         unfused_ms=neuron.unfused_ms(model, phase, asked.each, seq, at, asked.sdk),
+        short_rows_ms=neuron.short_rows_ms(model, at, 4 if asked.dtype == "f32" else 2, asked.sdk),
     )
     if asked.new_tokens:
         from trine.estimate.generation import generated

@@ -7,7 +7,9 @@ import json
 
 from trine.command import CHECK_FAILED, OK, OUT_OF_MEMORY, UNSUPPORTED, USAGE, Stop, note
 
-TRAINING = ("nodes", "pp", "dp", "accumulate", "global_batch", "tokens")
+TRAINING = ("nodes", "pp", "dp", "accumulate", "global_batch", "tokens", "zero", "cp", "ep", "chunks", "recompute", "optimizer")
+MEGATRON = {"tensor_model_parallel_size": "tp", "pipeline_model_parallel_size": "pp", "context_parallel_size": "cp", "micro_batch_size": "batch",
+            "expert_model_parallel_size": "ep", "global_batch_size": "global_batch", "seq_length": "seq", "recompute_granularity": "recompute"}  # fmt: skip
 DTYPES = {"bf16": "bfloat16", "f16": "float16", "f32": "float32"}
 
 
@@ -19,6 +21,33 @@ def names_of(a):
     if not a.compare:
         return [a.instance or machine.chosen_instance() or "trn1.2xlarge"]
     return [i["name"] for i in _core.instances()] if a.compare == "all" else a.compare.split(",")
+
+
+def by_our_names(a):
+    """Megatron's options are ours under other names; an error where both say something else."""
+    typed = {word.split("=")[0].removeprefix("--").replace("-", "_") for word in a.typed}
+    for theirs, ours in MEGATRON.items():
+        given = getattr(a, theirs)
+        if given is None:
+            continue
+        if ours in typed and getattr(a, ours) != given:
+            raise Stop(USAGE, f"--{ours.replace('_', '-')} {getattr(a, ours)} and --{theirs.replace('_', '-')} {given} say the opposite; give one")
+        a.options[ours.replace("_", "-")] = given
+    if a.use_distributed_optimizer and a.zero is None and not a.no_zero1:
+        a.options["zero"] = 1
+
+
+def chunks_of(a, config):
+    """--chunks from Megatron's layers of each."""
+    each = a.num_layers_per_virtual_pipeline_stage
+    if each is None:
+        return
+    from trine import models
+
+    layers, pp = getattr(models.build(config, "bfloat16").settings, "layers", 1), a.pp or 1
+    if layers % (pp * each):
+        raise Stop(USAGE, f"--num-layers-per-virtual-pipeline-stage {each} with {layers} layers in {pp} stages; a divisor of {layers // pp} is expected")
+    a.options["chunks"] = layers // (pp * each)
 
 
 def answers(a):
@@ -35,6 +64,7 @@ def answers(a):
             instance_of(name)
         config = models.load_config(a.config)
         config.setdefault("_name_or_path", str(a.config).rsplit("/", 1)[-1].removesuffix(".json"))
+        chunks_of(a, config)
         phase = a.phase or default_phase(config)
         if a.new_tokens and phase not in ("prefill", "decode"):
             raise Stop(USAGE, f"--new-tokens with --phase {phase}; tokens are written by prefill and decode")
@@ -42,6 +72,10 @@ def answers(a):
                "auto_cast": a.auto_cast, "auto_cast_type": a.auto_cast_type, "image": a.image_size,
                "new_tokens": a.new_tokens or 0, "sdk": a.sdk, **of_training(a, phase)}  # fmt: skip
         found, refused = [], None
+        if a.search:
+            from trine.estimate.search import search
+
+            return [search(config, instance=names[0], **how)]
         for name in names:
             try:
                 asked = ask(config, instance=name, **how)
@@ -69,11 +103,19 @@ def of_training(a, phase):
         raise Stop(USAGE, "--zero1 and --no-zero1 say the opposite; give one")
     given = {name: getattr(a, name) for name in TRAINING if getattr(a, name) is not None}
     if a.zero1 or a.no_zero1:
-        given["zero1"] = a.zero1
+        given.setdefault("zero", int(a.zero1))
+    if a.overlap_grad_reduce:
+        given["overlap"] = True
+    if a.search and phase != "train":
+        raise Stop(USAGE, f"--search with --phase {phase}; it is of --phase train")
+    if a.search and a.compare:
+        raise Stop(USAGE, "--search with --compare; layouts are searched on one instance type")
     if given and phase != "train":
         raise Stop(USAGE, f"--{next(iter(given)).replace('_', '-')} with --phase {phase}; it is of --phase train")
     if "accumulate" in given and "global_batch" in given:
         raise Stop(USAGE, "--accumulate and --global-batch say the same twice; give one")
+    if "optimizer" in given:
+        given["optimiser"] = given.pop("optimizer")
     return given
 
 
@@ -92,7 +134,13 @@ def run(a):
         limits = {name: compare.milliseconds(getattr(a, name), f"--{name}") for name in ("p50", "p99") if getattr(a, name)}
     except ValueError as e:
         raise Stop(USAGE, str(e)) from None
-    every = answers(a)
+    by_our_names(a)
+    if a.profile:
+        from trine.profile import estimated
+
+        every = estimated.written(a.profile, lambda: answers(a), ["trine", "estimate", *a.typed])
+    else:
+        every = answers(a)
     from trine.estimate.memory import TooLarge
     from trine.estimate.text import picture, text
 

@@ -60,7 +60,8 @@ def within_ns(chip, kind, size, parts):
 
 
 def collectives(uses, where):
-    """What the program asks of other cores, with the time of one call of each. Groups of fewer than all cores are pairs
+    """What the program asks of other cores, with the time of one call of each, and of what share of that time it keeps DMA
+    engines, links, network and HBM busy. Groups of fewer than all cores are pairs
     within logical ones, or one core of each of those, all parts at once."""
     chip, name = _core.chip(where.instance["chip"]), where.instance["name"]
     out = []
@@ -70,7 +71,10 @@ def collectives(uses, where):
         across = where.parts < use["ranks"] < where.shards
         ranks, size = (use["ranks"], use["bytes"] * where.parts) if across else (max(1, use["ranks"] // where.parts), use["bytes"])
         ns = within_ns(chip, use["kind"], size, where.parts) if where.parts > 1 and not across else 0.0
+        shares = {}
         if ranks > 1:
-            ns += _core.time_collective(name, use["kind"], size, ranks, lnc=where.lnc)["ns"]
-        out.append(use | {"ranks": ranks, "bytes": size, "ns": ns})
+            found = _core.time_collective(name, use["kind"], size, ranks, lnc=where.lnc)
+            ns += found["ns"]
+            shares = {unit: min(1.0, busy / ns) for unit, busy in found["busy_ns"].items()}
+        out.append(use | {"ranks": ranks, "bytes": size, "ns": ns, "shares": shares})
     return out

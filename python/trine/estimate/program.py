@@ -201,6 +201,9 @@ def extended(few, more, times, uses, layers):
     )
 
 
+HEARD = []  # told of each program that is timed: `trine estimate --profile`
+
+
 def timed_whole(model, phase, batch, seq, at, tokens=None, **how):
     """The program as it is."""
     from trine import models
@@ -228,6 +231,8 @@ def timed_program(artifact, at, what, shapes, resident, donated=(), cast="none",
     with stage(f"timing {what}, {name}"):
         found = [_core.time(program, name, cores_on_stack=max(1, sharing), lines=True) for program in programs]
     end = time.perf_counter()
+    for hear in HEARD:
+        hear(what, name, programs, max(1, sharing), compiled)
     counted = _core.add_reports([f.counted for f in found])
     envelope = (chip["kernel.preamble_ns"] + chip["kernel.teardown_ns"]) / 1e6 * len(found)
     room = chip["hbm.bytes"] // chip["cores"] * at.lnc

@@ -85,9 +85,10 @@ def copies(d):
     if "training" not in d:
         return f"{many} on the instance"
     t = d["training"]
-    words = [many, f"on {t['nodes']} instance{'s' if t['nodes'] > 1 else ''}", f"in {t['pp']} stages" if t["pp"] > 1 else "",
-             f"with {t['accumulate']} batches each" if t["accumulate"] > 1 else "", "by ZeRO-1" if t["zero1"] else "",
-             "with layers computed again on the way back" if t["recomputed"] else ""]  # fmt: skip
+    words = [many, f"on {t['nodes']} instance{'s' if t['nodes'] > 1 else ''}", f"in {t['pp']} stages" + (f" of {t['chunks']} chunks" if t["chunks"] > 1 else "") if t["pp"] > 1 else "",
+             f"with {t['accumulate']} batches each" if t["accumulate"] > 1 else "", f"by ZeRO-{t['zero']}" if t["zero"] else "",
+             f"each sequence on {t['cp']} cores" if t["cp"] > 1 else "", f"experts on {t['ep']} copies" if t["ep"] > 1 else "",
+             {"full": "with layers computed again on the way back", "selective": "with scores computed again on the way back"}.get(t["recompute"], "")]  # fmt: skip
     return " ".join(w for w in words if w) + f": {t['global_batch']} sequences a step"
 
 
@@ -96,6 +97,37 @@ def spilled(d):
     if not d["spill_save_bytes"] + d["spill_reload_bytes"]:
         return ""
     return f"; of these {byte_count(d['spill_save_bytes'])} spilled, {byte_count(d['spill_reload_bytes'])} reloaded"
+
+
+def step_lines(d):
+    """A training step of programs as Neuron's are likely to be: what its longest stage does and waits for, then each stage."""
+    if "step" not in d:
+        return []
+    found = d["step"]["likely"]
+    s = found["stages"][found["longest_stage"]]
+    words = [f"compute {span(s['compute_ms'])}", f"collectives {span(s['collectives_ms'])} (and {span(s['hidden_ms'])} hidden)"]
+    words += [f"{name} {span(s[key])}" for name, key in (("bubbles", "bubbles_ms"), ("slowed by them", "slowed_ms"), ("launch", "launch_ms")) if s[key]]
+    lines = [f"  a step: {' · '.join(words)} = {span(found['ms'])}"]
+    if len(found["stages"]) > 1:
+        rows = [("  stage", "compute", "collectives", "hidden", "bubbles", "in flight", "waits most for")]
+        for s in found["stages"]:
+            most = next((w for w in s["waits"] if w["ms"] > 0.005 * found["ms"]), None)
+            whom = "nobody" if not most else f"stage {most['for_stage']}" + (", the step's end" if most["what"] == "end" else f", {most['what']}")
+            rows.append((f"  {s['stage']}", *(span(s[k]) for k in ("compute_ms", "collectives_ms", "hidden_ms", "bubbles_ms")), str(s["in_flight"]), whom))
+        lines += columns(rows, right=(1, 2, 3, 4, 5))
+    return lines
+
+
+def search_lines(found):
+    """Layouts that were timed, the fastest first, and how many others were not."""
+    rows = [("  layout", "sequences/s", "a step", "memory", "lost by")]
+    for r in found["timed"]:
+        rows.append((f"  {r['layout']}", f"{r['sequences_per_s']:,.1f}", span(r["ms"]), byte_count(r["used_bytes"]), r["lost_by"] or "the fastest"))
+    lines = columns(rows, right=(1, 2, 3))
+    for r in found["left_out"]:
+        named = ", or ".join(r["layouts"][:2])
+        lines.append(f"  {len(r['layouts'])} × {r['why']}: {named}" + (" …" if len(r["layouts"]) > 2 else ""))
+    return lines
 
 
 def detail(answer):
@@ -108,6 +140,8 @@ def detail(answer):
         f" · launch {span(t['launch'])} · host {span(t['host'])}",
         f"  HBM {byte_count(d['hbm_read_bytes'])} read, {byte_count(d['hbm_write_bytes'])} written by each core{spilled(d)}",
         memory_line(d),
+        *step_lines(d),
+        *(search_lines(d["search"]) if "search" in d else []),
         f"  {copies(d)}{lnc} · compiled in {d['compile_s']:.2f} s, timed in {d['timer_s']:.2f} s",
     ]
     lines.append(f"  band: {d['calibration']['band_from']}")
@@ -143,10 +177,52 @@ def text(found, cast="", purchase=None, slow=(), large=()):
     return "\n".join([*parts, *([too_large(large)] if large else [])])
 
 
-def picture(found, path):
-    """Each instance's latency as two bars from zero, our program's and Neuron's likely one with its band; an SVG."""
+def lanes(answer, path):
+    """A training step as an SVG: a lane for each stage, what its engines do, and below it what its streams do."""
     from trine.chart import Chart
 
+    found = answer.step.spans()
+    spans, stages = found["spans"], len(found["stages"])
+    end = max(s["end_ns"] for s in spans)
+    unit, scale = next((u, s) for u, s in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)) if end >= s or u == "µs")
+    each, left = 30, 90
+    batches = sum(1 for s in spans if s["stage"] == 0 and s["what"] == "layer forward") // max(1, answer.step.programs.layers)
+    page = Chart(f"{answer.title}: {batches} of {answer.plan.accumulate} batches", 1000, 70 + each * stages + 56, left, 66)
+    page.legend(16, 46, [("first", "compute"), ("second", "collectives"), ("faint", "waiting: blank")])
+    at = page.across(end / scale, f"time, {unit}")
+    for i in range(stages):
+        page.text(left - 10, page.top + each * i + 18, f"stage {i}", anchor="end")
+    for s in merged(spans, end / 2000):
+        y = page.top + each * s["stage"]
+        x, kind = at(s["begin_ns"] / scale), "second" if s["is_collective"] else "first"
+        page.shape(kind, "rect", x=x, y=y + (4 if s["lane"] == "compute" else 19), width=at(s["end_ns"] / scale) - x, height=14 if s["lane"] == "compute" else 5)
+    with open(path, "w") as out:
+        out.write(page.svg())
+
+
+def merged(spans, gap):
+    """Neighbours of one kind in one lane as one: what is narrower than a pixel is not drawn apart."""
+    out, last = [], {}
+    words = ("tensor ", "gradients", "parameters", "send", "keys", "experts")
+    for s in sorted(spans, key=lambda s: s["begin_ns"]):
+        s = s | {"is_collective": s["lane"] != "compute" or s["what"].startswith(words)}
+        key = (s["stage"], s["lane"])
+        had = last.get(key)
+        if had and had["is_collective"] == s["is_collective"] and s["begin_ns"] - had["end_ns"] <= gap:
+            had["end_ns"] = s["end_ns"]
+            continue
+        last[key] = s
+        out.append(s)
+    return out
+
+
+def picture(found, path):
+    """Each instance's latency as two bars from zero, our program's and Neuron's likely one with its band; of one training step
+    its lanes; an SVG."""
+    from trine.chart import Chart
+
+    if len(found) == 1 and found[0].phase == "train":
+        return lanes(found[0], path)
     rows = [(f.instance, f.achievable_ms, f.likely_ms, *(f.likely_ms * b for b in f.band)) for f in found]
     most = max(max(r[1:]) for r in rows)
     unit, scale = next((u, s) for u, s in (("s", 1e3), ("ms", 1.0), ("µs", 1e-3)) if most >= s or u == "µs")

@@ -1,112 +1,120 @@
 """A training step: gradients of some batches on every copy, their sum over all copies, one step of the optimiser.
 
-Copies see different data. A copy's layers may lie on `pp` groups of cores, one after the other (pipeline): batches go
-through one by one, so the first reaches the last stage pp - 1 batches late. With ZeRO-1 each copy keeps and steps its
-share of the optimiser's state: gradients are summed to the shares, and what was stepped is gathered. Where what all
-layers keep for the way back does not fit, only what goes into each is kept and each is computed once more.
+plan.py says how it is spread over cores; here are its programs and what a core holds, stages.py makes the step of them.
+Where what all layers keep for the way back does not fit, only what goes into each is kept and each is computed once more.
 """
 
 import dataclasses
 import functools
 import math
 
-from trine import _core
-from trine.estimate import cores
+from trine.estimate import cores, stages
 from trine.estimate.lowering import bytes_of, stablehlo
+from trine.estimate.plan import OPTIMISERS
 from trine.estimate.program import extended, timed_program
 from trine.estimate.where import line
-from trine.models.families import ConfigError
 
 WIDE = 1024  # parameters of one partition's row in the optimiser's program
 MOST = 1 << 24  # parameters of the optimiser's program; of more than twice as many, the time grows by the same
 
 
-@dataclasses.dataclass(frozen=True)
-class Plan:
-    """How many instances, and what they do between two steps of the optimiser."""
+@dataclasses.dataclass
+class Programs:
+    """Of one stage, as they were timed. `batch`: gradients of one; `step`: of the optimiser, None where `whole` has it."""
 
-    nodes: int
-    copies: int
-    pp: int
-    accumulate: int
-    zero1: bool
-    recomputed: bool = False  # layers, on the way back
+    batch: object
+    step: object = None
+    whole: object = None  # gradients and the optimiser in one
+    again: object = None  # layers forward, for the way back
+    longer: object = None  # of twice as many tokens: says how attention grows
+    layers: int = 1  # of the programs
 
-
-def plan(model, at, batch, *, nodes=None, pp=1, dp=None, accumulate=None, global_batch=None, zero1=None):
-    """Checks what was asked for and fills in the rest. batch: of one copy at a time."""
-    layers = getattr(model.settings, "layers", 1)
-    if pp > 1 and (model.family.kind != "decoder" or pp > layers):
-        raise ConfigError(f"pp {pp}; a pipeline is cut between a decoder's layers, this has {layers if model.family.kind == 'decoder' else 'none'}")
-    each = at.instance["cores"]
-    nodes = nodes or math.ceil((dp or 1) * at.cores * pp / each)
-    most = nodes * each // (at.cores * pp)
-    if most < 1:
-        raise ConfigError(f"tp {at.tp} and pp {pp} take {at.cores * pp} cores; {nodes} {at.instance['name']} have {nodes * each}: --nodes {math.ceil(at.cores * pp / each)}")
-    if dp and dp > most:
-        raise ConfigError(f"dp {dp}; {nodes} {at.instance['name']} hold {most} copies of tp {at.tp}" + (f", pp {pp}" if pp > 1 else ""))
-    copies = dp or most
-    if global_batch:
-        if global_batch % (batch * copies):
-            raise ConfigError(f"global batch {global_batch}; {copies} copies of batch {batch} take multiples of {batch * copies}")
-        accumulate = global_batch // (batch * copies)
-    zero1 = zero1 if zero1 is not None else model.family.kind == "decoder"
-    return Plan(nodes, copies, pp, accumulate or 1, zero1 and copies > 1)
+    def runs(self, plan):
+        """[(Run, how often in a step)], the main one first."""
+        if self.whole:
+            return [(self.whole, 1)] + ([(self.batch, plan.accumulate - 1)] if plan.accumulate > 1 else [])
+        out = [(self.batch, plan.accumulate), (self.step, 1)]
+        return out + ([(dataclasses.replace(self.again, is_repeated=True), plan.accumulate)] if self.again else [])
 
 
 def trained(run, made, plan, *, batch, seq):
     """run, made: as estimate() has them."""
     model, at = run.args[0], run.keywords["at"]
-    if plan.pp > 1:  # the last stage, which has the head, is the longest
-        model = model.with_layers(math.ceil(model.settings.layers / plan.pp))
-        run = functools.partial(run.func, model, **run.keywords)
-    runs_made, uses, late_ms = gradients(run, plan, batch, seq)
-    main, more = runs_made[0][0], plan.pp - 1
-    if not main.memory["fits"] and model.family.kind == "decoder":
-        plan = dataclasses.replace(plan, recomputed=True)
-        again, flight, layers = run("prefill", batch, seq), min(plan.pp, plan.accumulate), model.settings.layers
-        held = at.parts * layers * batch * seq * model.settings.width * model.dtype.itemsize // at.shards
-        runs_made[0] = holding(main, 0, main.memory["scratch"] // (flight * layers) + flight * held), runs_made[0][1]
-        runs_made.append((dataclasses.replace(again, is_repeated=True), plan.accumulate))
-        uses += times(cores.collectives(again.uses, at), plan.accumulate + more)
-        late_ms += more * again.device_ms
+    total = getattr(model.settings, "layers", 1)
+    model = part_of(model, plan)
+    run = functools.partial(run.func, model, **run.keywords)
+    found = programs(run, model, at, plan, batch, seq // plan.cp)
+    memory = held(model, at, plan, found, batch, seq // plan.cp)
+    if plan.recompute == "auto":
+        plan = dataclasses.replace(plan, recompute="none")
+        if not memory["fits"] and model.family.kind == "decoder":
+            plan = dataclasses.replace(plan, recompute="full")
+            memory = held(model, at, plan, found, batch, seq // plan.cp)
+    if plan.recompute in ("selective", "full") and not found.whole:
+        found.again = run("prefill", batch, seq // plan.cp)
+    if found.whole:
+        found.whole = dataclasses.replace(found.whole, memory=memory)
+    else:
+        found.batch = dataclasses.replace(found.batch, memory=memory)
+    step = stages.Spread(model, at, plan, found, batch, seq, total)
+    return made(phase="train", seq=seq, kind="training", runs=found.runs(plan), collectives=step.uses(), results=made.keywords["batch"] * plan.accumulate,
+                copies=plan.copies, plan=plan, step=step)  # fmt: skip
+
+
+def part_of(model, plan):
+    """What one stage has of the layers (the longest) and one copy of the experts; the last stage has the head besides."""
     if plan.pp > 1:
-        uses.append(passed(model, at, plan, batch * seq, 2 * (plan.accumulate + more)))
-    if plan.copies > 1:
-        uses += summed(model, at, plan)
-    return made(phase="train", seq=seq, kind="training", runs=runs_made, collectives=uses, results=made.keywords["batch"] * plan.accumulate,
-                copies=plan.copies, plan=plan, late_ms=late_ms)  # fmt: skip
+        model = model.with_layers(max(sum(each) for each in plan.layers(model.settings.layers)))
+    return model.with_experts(model.settings.experts // plan.ep) if plan.ep > 1 else model
 
 
-def gradients(run, plan, batch, seq):
-    """(programs of a step with how often each runs, what they ask of other cores, what a pipeline waits for)."""
-    model, at, count = run.args[0], run.keywords["at"], plan.accumulate
-    if not plan.zero1 and plan.pp == 1:
+def programs(run, model, at, plan, batch, seq):
+    layers = getattr(model.settings, "layers", 1)
+    if not plan.zero and model.family.kind != "decoder":
         whole = run("train", batch, seq)
-        if count == 1:
-            return [(whole, 1)], cores.collectives(whole.uses, at), 0.0
-        part = run("gradients", batch, seq)
-        return [(whole, 1), (part, count - 1)], cores.collectives(whole.uses, at) + times(cores.collectives(part.uses, at), count - 1), 0.0
-    part = run("gradients", batch, seq)
-    step = stepped(model, at, plan.copies if plan.zero1 else 1, run.keywords)
-    main = holding(part, step.memory["optimiser"], part.memory["scratch"] * min(plan.pp, count))
-    uses = times(cores.collectives(part.uses, at), count + plan.pp - 1)
-    return [(main, count), (step, 1)], uses, (plan.pp - 1) * part.device_ms
+        return Programs(run("gradients", batch, seq) if plan.accumulate > 1 else whole, whole=whole, layers=layers)
+    found = Programs(run("gradients", batch, seq), layers=layers)
+    found.step = stepped(model, at, plan.replicas if plan.zero else 1, plan.optimiser, run.keywords)
+    if plan.cp > 1:
+        found.longer = run("gradients", batch, 2 * seq)
+    return found
 
 
-def times(uses, count):
-    return [u | {"count": u["count"] * count} for u in uses]
+def held(model, at, plan, found, batch, seq):
+    """Bytes of a logical core of the first stage, which has the most batches in flight."""
+    own = (found.whole or found.batch).memory
+    if found.whole:
+        return own
+    s, layers, shares = model.settings, found.layers, plan.replicas
+    in_flight = stages.in_flight(plan) / plan.chunks
+    scratch = own["scratch"] * in_flight
+    if plan.recompute in ("full", "selective"):
+        tokens = at.parts * batch * seq // at.shards
+        inputs = layers * tokens * s.width * model.dtype.itemsize
+        scores = score_bytes(model, at, found, batch, seq) if plan.recompute == "selective" else 0
+        scratch = own["scratch"] // layers + in_flight * inputs if plan.recompute == "full" else in_flight * (own["scratch"] - scores)
+    state = found.step.memory["optimiser"]
+    gradients = own["optimiser"] / (shares if plan.zero >= 2 else 1)
+    weights = own["weights"]
+    if plan.zero == 3:  # its share, and the layer at work and the next
+        weights = weights / shares + 2 * weights / layers
+    out = own | {"weights": int(weights), "optimiser": int(gradients + state), "scratch": int(scratch)}
+    out["used"] = sum(out[name] for name in ("weights", "cache", "optimiser", "activations", "scratch"))
+    return out | {"fits": out["used"] <= out["room"]}
 
 
-def holding(part, state, scratch):
-    """Gradients, and beside them the optimiser's state and what batches in flight keep for their way back."""
-    held = part.memory | {"optimiser": part.memory["optimiser"] + state, "scratch": scratch}
-    held["used"] = sum(held[name] for name in ("weights", "cache", "optimiser", "activations", "scratch"))
-    return dataclasses.replace(part, memory=held | {"fits": held["used"] <= held["room"]})
+def score_bytes(model, at, found, batch, seq):
+    """What a program keeps of attention's scores, where it does (Korthikanti et al.: 34 s b h bytes a layer without them,
+    5 a s s b more with them); nothing where its memory shows that it does not."""
+    s, layers = model.settings, found.layers
+    plain = layers * 34 * seq * batch * s.width * at.parts // at.shards
+    scores = layers * 5 * s.heads * seq * seq * batch * at.parts // at.shards
+    return scores if found.batch.memory["scratch"] >= plain + scores else 0
 
 
-def stepped(model, at, shares, how):
-    """AdamW on a share of a core's parameters, with a copy of them in f32."""
+def stepped(model, at, shares, optimiser, how):
+    """AdamW on a share of a core's parameters: moments in f32 or bf16, and a copy of the parameters in f32, or none where
+    what is written back is rounded stochastically."""
     import jax
     import jax.numpy as jnp
 
@@ -114,44 +122,28 @@ def stepped(model, at, shares, how):
 
     count = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(model.parameters_shapes(at.shards)))
     count = -(-count // shares)
+    moments, copied = OPTIMISERS[optimiser]
+    kept = jnp.float32 if moments == 8 else jnp.bfloat16
 
     def timed(size):
         shape = (-(-size // WIDE), WIDE)
-        wide, grads = ({"share": jax.ShapeDtypeStruct(shape, dtype)} for dtype in (jnp.float32, model.dtype))
+        wide, grads = ({"share": jax.ShapeDtypeStruct(shape, dtype)} for dtype in (jnp.float32 if copied else model.dtype, model.dtype))
+        state = jax.eval_shape(lambda params: {k: jax.tree.map(lambda x: x.astype(kept) if x.ndim else x, v) for k, v in adamw_init(params).items()}, wide)
 
         def step(state, params, grads):
-            new, state = adamw(grads, state, params, 1e-4)
-            return {"state": state, "params": new}, jax.tree.map(lambda x: x.astype(model.dtype), new)
+            new, after = adamw(grads, state, params, 1e-4)
+            after = jax.tree.map(lambda x, like: x.astype(like.dtype), after, state)
+            return ({"state": after, "params": new} if copied else {"state": after}), jax.tree.map(lambda x: x.astype(model.dtype), new)
 
-        shapes = ({"state": jax.eval_shape(adamw_init, wide), "params": wide}, grads)
-        artifact = stablehlo(lambda kept, grads: step(kept["state"], kept["params"], grads), *shapes, donated=(0,), lines=True)
+        if copied:
+            shapes = ({"state": state, "params": wide}, grads)
+            artifact = stablehlo(lambda kept, grads: step(kept["state"], kept["params"], grads), *shapes, donated=(0,), lines=True)
+        else:
+            shapes = ({"state": state}, grads, wide)
+            artifact = stablehlo(lambda kept, grads, params: step(kept["state"], params, grads), *shapes, donated=(0, 2), lines=True)
         return timed_program(artifact, at, "the optimiser", shapes, {"optimiser": 0}, (0,), how["cast"], how["cast_type"])
 
     if count <= 2 * MOST:
         return timed(count)
     one, two = timed(MOST), timed(2 * MOST)
     return extended(one, two, count / MOST - 1, [], line(one.layers, two.layers, count / MOST - 1))
-
-
-def passed(model, at, plan, tokens, count):
-    """Activations to the next stage and their gradients back, a gather of two as Neuron sends them: each core what it has
-    of the tokens. Stages lie as far apart as all copies of one take, so between instances where there are several."""
-    size, have = tokens * model.settings.width * model.dtype.itemsize // at.tp, at.instance["cores"] // at.lnc
-    far = plan.nodes > 1
-    found = _core.time_collective(at.instance["name"], "all_gather", 2 * size, 2, nodes=2 if far else 1, lnc=at.lnc,
-                                  stride=have if far else at.tp * plan.copies, all_groups=have > 1)  # fmt: skip
-    return {"kind": "all_gather", "bytes": 2 * size, "ranks": 2, "count": count, "ns": found["ns"], "of": "stages"}
-
-
-def summed(model, at, plan):
-    """The sum of the gradients over all copies, which lie `tp` cores apart; all groups use the wires at once."""
-    size, nodes = bytes_of(model.parameters_shapes(at.tp)), math.ceil(plan.copies * at.cores / at.instance["cores"])
-
-    def use(kind, of):
-        found = _core.time_collective(at.instance["name"], kind, size, plan.copies, nodes=nodes, lnc=at.lnc,
-                                      stride=at.tp, all_groups=at.tp > 1)  # fmt: skip
-        return {"kind": kind, "bytes": size, "ranks": plan.copies, "count": 1, "ns": found["ns"], "of": of}
-
-    if plan.zero1:
-        return [use("reduce_scatter", "gradients"), use("all_gather", "parameters")]
-    return [use("all_reduce", "gradients")]

@@ -21,6 +21,9 @@ Result<CollectiveAnswer> answer(const CollectiveQuery& query) {
 }
 
 Json CollectiveAnswer::json() const {
+  Json busy = Json::object();
+  for (const sim::Limit kind : {sim::Limit::dma, sim::Limit::link, sim::Limit::network, sim::Limit::hbm})
+    busy.set(sim::name(kind), time.busy_ns[static_cast<size_t>(kind)]);
   return Json::object()
       .set("kind", comm::name(kind))
       .set("ranks", ranks)
@@ -38,7 +41,8 @@ Json CollectiveAnswer::json() const {
       .set("algorithm", comm::name(time.algorithm))
       .set("how", time.how)
       .set("link_bytes", time.link_bytes)
-      .set("network_bytes", time.network_bytes);
+      .set("network_bytes", time.network_bytes)
+      .set("busy_ns", std::move(busy));
 }
 
 }  // namespace trine::run

@@ -20,7 +20,7 @@ using comm::Place;
 using comm::Schedule;
 using comm::Step;
 
-constexpr std::string_view kLimits[] = {"latency", "link", "network", "dma", "hbm"};
+constexpr std::string_view kLimitNames[] = {"latency", "link", "network", "dma", "hbm"};
 
 // Read off nccom-test's all-reduce of 64 ranks on two trn1.32xlarge, a ring of 126 steps: 520 us at 16 bytes, 1,315 at
 // 64 KiB and hardly more at 1 MiB, 11,954 at 256 MiB, of which 57 are launch and start. A message follows the last one
@@ -81,12 +81,12 @@ class Resources {
     loads_[resource] += bytes;
   }
 
-  // The longest any resource is busy with what was loaded since the last call, and which kind it was.
-  std::pair<double, Limit> busiest() {
-    std::pair<double, Limit> out{0, Limit::latency};
+  // The longest any resource of each kind is busy with what was loaded since the last call.
+  std::array<double, kLimits> busiest() {
+    std::array<double, kLimits> out{};
     for (const size_t r : touched_) {
-      const double ns = loads_[r] / rates_[r];
-      if (ns > out.first) out = {ns, kinds_[r]};
+      double& most = out[static_cast<size_t>(kinds_[r])];
+      most = std::max(most, loads_[r] / rates_[r]);
       (kinds_[r] == Limit::link ? link_bytes : network_bytes) +=
           kinds_[r] == Limit::link || kinds_[r] == Limit::network ? loads_[r] : 0;
       loads_[r] = 0;
@@ -233,7 +233,7 @@ Result<void> check_network(const Cluster& cluster, std::span<const std::vector<P
 
 }  // namespace
 
-std::string_view name(Limit limit) { return kLimits[static_cast<size_t>(limit)]; }
+std::string_view name(Limit limit) { return kLimitNames[static_cast<size_t>(limit)]; }
 
 double CollectiveTime::bus_rate(comm::Collective kind, int64_t bytes, int64_t ranks) const {
   const double share = static_cast<double>(ranks - 1) / static_cast<double>(ranks);
@@ -259,10 +259,10 @@ Result<CollectiveTime> time_collective(const Cluster& cluster, std::span<const s
   out.how = schedules[0].text();
   out.steps = static_cast<int64_t>(steps);
   out.start_ns = cluster.instance->chip->collective.start_ns;
-  std::array<double, std::size(kLimits)> shares{};
+  std::array<double, kLimits> shares{};
   shares[static_cast<size_t>(Limit::latency)] = out.start_ns;
   double latency = 0, links = 0, network = 0;
-  std::pair<double, Limit> busiest{};
+  std::array<double, kLimits> busiest{};
   for (size_t i = 0; i < steps; ++i) {
     const bool again = i > 0 && std::all_of(schedules.begin(), schedules.end(), [&](const Schedule& s) {
                          return i < s.steps.size() && alike(s, i - 1, i);
@@ -276,16 +276,19 @@ Result<CollectiveTime> time_collective(const Cluster& cluster, std::span<const s
       links = resources.link_bytes;
       network = resources.network_bytes / 2;  // counted where it leaves and where it arrives
     }
+    const auto most = std::max_element(busiest.begin(), busiest.end());
     out.latency_ns += latency;
-    out.transfer_ns += busiest.first;
+    out.transfer_ns += *most;
     shares[static_cast<size_t>(Limit::latency)] += latency;
-    shares[static_cast<size_t>(busiest.second)] += busiest.first;
+    shares[static_cast<size_t>(most - busiest.begin())] += *most;
+    for (size_t k = 0; k < kLimits; ++k) out.busy_ns[k] += busiest[k];
     out.link_bytes += links;
     out.network_bytes += network;
   }
   const double staging = staging_ns(cluster, groups, request);
   out.transfer_ns += staging;
   shares[static_cast<size_t>(Limit::hbm)] += staging;
+  out.busy_ns[static_cast<size_t>(Limit::hbm)] += staging;
   out.ns = out.start_ns + out.latency_ns + out.transfer_ns;
   out.bound = static_cast<Limit>(std::max_element(shares.begin(), shares.end()) - shares.begin());
   return out;

@@ -3,6 +3,7 @@
 // what limits a step inside itself (packets, arbitration) is in the published latencies, not modelled.
 #pragma once
 
+#include <array>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 namespace trine::sim {
 
 enum class Limit : uint8_t { latency, link, network, dma, hbm };
+inline constexpr size_t kLimits = 5;
 std::string_view name(Limit limit);
 
 struct CollectiveTime {
@@ -22,6 +24,7 @@ struct CollectiveTime {
   comm::Algorithm algorithm = comm::Algorithm::none;
   std::string how = {};                      // in words: also what runs inside nodes and between them
   double link_bytes = 0, network_bytes = 0;  // over all links, of all groups; for energy
+  std::array<double, kLimits> busy_ns = {};  // the busiest resource of each kind, all steps together
 
   // As nccom-test prints them, in bytes a ns: the buffer over the time, and what that asks of each rank's wires.
   double algorithm_rate(int64_t bytes) const { return ns > 0 ? static_cast<double>(bytes) / ns : 0; }

@@ -23,8 +23,30 @@ constexpr Option kOptions[] = {
     {"--global-batch", "", "N", "training: sequences between two steps, over all copies; instead of --accumulate",
      whole(1)},
     {"--tokens", "", "N", "training: of the whole run, for its steps, days and dollars", whole(1)},
-    {"--zero1", "", "", "training: the optimiser's state is shared out over the copies (decoders: yes)"},
-    {"--no-zero1", "", "", "training: every copy has all of the optimiser's state (others: yes)"},
+    {"--zero", "", "N", "training: shared out over copies are 1 the optimiser's state, 2 gradients, 3 parameters (1)",
+     whole(0, 3)},
+    {"--zero1", "", "", "training: as --zero 1 (decoders: yes)"},
+    {"--no-zero1", "", "", "training: as --zero 0 (others: yes)"},
+    {"--cp", "", "N", "training: cores that share each sequence, keys and values in a ring (1)", whole(1)},
+    {"--ep", "", "N", "training: copies that share one set of experts (1)", whole(1)},
+    {"--chunks", "", "N", "training: of each stage's layers, for interleaved stages (1)", whole(1)},
+    {"--recompute", "", "KIND", "training: on the way back (layers, where memory asks for it)",
+     one_of("auto none selective full")},
+    {"--optimizer", "", "KIND", "training: moments, and parameters in f32 or rounded stochastically (f32)",
+     one_of("f32 f32-sr bf16-sr")},
+    {"--overlap-grad-reduce", "", "", "training: sum gradients layer by layer beside the last batch's way back"},
+    {"--search", "", "", "training: the fastest layout that fits, and why others lost"},
+    {"--tensor-model-parallel-size", "", "N", "Megatron's name of --tp", whole(1)},
+    {"--pipeline-model-parallel-size", "", "N", "Megatron's name of --pp", whole(1)},
+    {"--context-parallel-size", "", "N", "Megatron's name of --cp", whole(1)},
+    {"--expert-model-parallel-size", "", "N", "Megatron's name of --ep", whole(1)},
+    {"--num-layers-per-virtual-pipeline-stage", "", "N", "Megatron's way to say --chunks", whole(1)},
+    {"--micro-batch-size", "", "N", "Megatron's name of --batch", whole(1)},
+    {"--global-batch-size", "", "N", "Megatron's name of --global-batch", whole(1)},
+    {"--seq-length", "", "N", "Megatron's name of --seq", whole(1)},
+    {"--sequence-parallel", "", "", "accepted: long sequences are cut between blocks whenever --tp is"},
+    {"--use-distributed-optimizer", "", "", "Megatron's name of --zero 1"},
+    {"--recompute-granularity", "", "KIND", "Megatron's name of --recompute", one_of("selective full")},
     {"--auto-cast", "", "KIND", "what is computed in the cast type", one_of("none matmult all").otherwise("none")},
     {"--auto-cast-type", "", "TYPE", "the cast type", one_of("bf16 f16=fp16 tf32 f8").otherwise("bf16")},
     {"--dtype", "", "TYPE", "of the parameters; the configuration's own without it",
@@ -39,6 +61,7 @@ constexpr Option kOptions[] = {
     {"--price", "", "WAY", "the way to rent that the table's dollars are for (the one most of its instances have)",
      one_of("on-demand reserved reserved-3y capacity-block")},
     {"--picture", "", "FILE", "draw the latencies beside one another, as .svg", file(".svg")},
+    {"--profile", "", "FILE", "write the program that was timed as a profile (docs/profile.md)", file(".ntff")},
     kJson,
 };
 
@@ -54,6 +77,8 @@ extern const Command command_estimate{
         "inf2.xlarge,trn1.2xlarge\n"
         "trine estimate --config llama-3-8b --phase decode --seq 4096 --tp 32 --instance trn1.32xlarge --json\n"
         "trine estimate --config llama-2-7b --phase train --seq 4096 --tp 8 --dp 64 --global-batch 1024 --instance "
+        "trn1.32xlarge\n"
+        "trine estimate --config llama-2-13b --phase train --seq 4096 --nodes 4 --global-batch 256 --search --instance "
         "trn1.32xlarge\n"
         "trine estimate --config bert-base --batch 8 --compare all --p99 20ms --sort cost",
     .options = kOptions,

@@ -1,0 +1,161 @@
+"""`--search`: the fastest layout of a training step that fits memory, and why the others lost.
+
+Every layout has its memory counted from shapes first. Those that may fit are ranked by a time made of one layout's timed
+programs, divided by what each core has less of the work; the best are then compiled and timed as any other answer.
+"""
+
+import dataclasses
+import itertools
+
+from trine import _core
+from trine.estimate.answer import ask, estimate_asked
+from trine.models.families import ConfigError
+
+TIMED = 4  # layouts that are compiled
+TENSOR = (1, 2, 4, 8, 16, 32, 64)
+STAGES = (1, 2, 4, 8, 16, 32)
+LOST = ("compute", "slowed", "collectives", "bubbles", "launch")
+
+
+@dataclasses.dataclass
+class Layout:
+    """What is tried; `why` it was left, where it was not timed."""
+
+    how: dict
+    rank: float = 0.0
+    why: str = ""
+    answer: object = None
+
+    @property
+    def name(self):
+        h = self.how
+        words = [f"tp {h['tp']}", f"pp {h['pp']}" + (f" × {h['chunks']}" if h["chunks"] > 1 else ""), f"batch {h['batch']}", f"zero {h['zero']}"]
+        return ", ".join(words + ([f"recompute {h['recompute']}"] if h["recompute"] != "none" else []))
+
+
+def candidates(config, how):
+    """Layouts over all cores of the instances: powers of two, and what was asked for stays as it is."""
+    from trine import models
+
+    fixed = {k: v for k, v in how.items() if v is not None}
+    s = models.build(config, "bfloat16").settings
+    tensor = [fixed["tp"]] if fixed.get("tp", 1) > 1 else [t for t in TENSOR if s.heads % t == 0]
+    stages = [fixed["pp"]] if "pp" in fixed else [p for p in STAGES if p <= s.layers and s.layers % p == 0]
+    chunks = [fixed["chunks"]] if "chunks" in fixed else [1, 2]
+    batches = [fixed["batch"]] if fixed.get("batch", 1) > 1 else [1, 2, 4]
+    zeros = [fixed["zero"]] if "zero" in fixed else [1, 3]
+    again = [fixed["recompute"]] if "recompute" in fixed else ["none", "full"]
+    for tp, pp, c, batch, zero, r in itertools.product(tensor, stages, chunks, batches, zeros, again):
+        if c > 1 and (pp == 1 or s.layers % (pp * c)):
+            continue
+        yield Layout(fixed | {"tp": tp, "pp": pp, "chunks": c, "batch": batch, "zero": zero, "recompute": r})
+
+
+def least(layout, asked):
+    """Bytes that a layout holds for certain: parameters, gradients, the optimiser's state, and what goes into each layer of
+    the batches in flight; with nothing computed again also what a layer keeps (34 bytes a token and width)."""
+    from trine.estimate import memory, stages
+
+    held = memory.resident(asked.model, "train", asked.each, asked.seq, asked.at, asked.plan)["used"]
+    s, p = asked.model.settings, asked.plan
+    layers = s.layers / p.pp * stages.in_flight(p) / p.chunks
+    each = (2 if layout.how["recompute"] == "full" else 34) * s.width / asked.at.tp
+    return held + layers * asked.each * asked.seq / p.cp * each
+
+
+def rough(asked):
+    """A number to rank by, in ns of a step: operations at a third of the peak, collectives by their schedules, bubbles by
+    the schedule of stages."""
+    from trine.estimate import stages
+
+    s, p, at = asked.model.settings, asked.plan, asked.at
+    chip = _core.chip(at.instance["chip"])
+    tokens = asked.each * asked.seq // p.cp
+    share = asked.model.parameters_count() / p.pp / at.tp
+    peak = 2 * chip["tensor.rows"] * chip["tensor.columns"] * chip["tensor.clock_ghz"] * at.lnc
+    passes = 4 if p.recompute == "full" else 3
+    work = passes * (2 * share * tokens + 4 * tokens * asked.seq * s.width * s.layers / p.pp / at.tp / 2) / peak * 3
+    sums = 0.0
+    if at.tp > 1:
+        size = tokens * s.width * asked.model.dtype.itemsize
+        sums = passes / 3 * 4 * 2 * s.layers / p.pp * stages.asked(at.instance["name"], "all_gather", size, at.tp, 1, at.lnc, 1, False)["ns"]
+    batches = p.accumulate + (p.pp - 1) / p.chunks
+    over = 0.0
+    if p.replicas > 1:
+        g = stages.between(at.instance, "reduce_scatter", share * asked.model.dtype.itemsize, p.replicas, stride=at.tp, lnc=at.lnc, all_groups=at.tp > 1)
+        over = 2 * g["ns"] if p.zero < 3 else max(0.0, 3 * g["ns"] * p.accumulate - (work + sums) * p.accumulate)
+    return batches * (work + sums) + over
+
+
+def search(config, **how):
+    """The best Answer, with `.search`: the others and why each lost."""
+    instance = _core.instance(how["instance"])
+    how.setdefault("nodes", None)
+    how["nodes"] = how["nodes"] or 1
+    found, seen = [], {}
+    for layout in candidates(config, how):
+        try:
+            asked = ask(config, **layout.how)
+        except ConfigError as e:
+            layout.why = str(e)
+            found.append(layout)
+            continue
+        if asked.at.instance["cores"] * asked.plan.nodes != asked.plan.copies * asked.plan.pp * asked.plan.cp * asked.at.cores:
+            layout.why = "leaves cores idle"
+        room = _core.chip(instance["chip"])["hbm.bytes"] // _core.chip(instance["chip"])["cores"] * asked.at.lnc
+        need = least(layout, asked)
+        if need > room:
+            layout.why = f"does not fit: at least {need / 1e9:.1f} of {room / 1e9:.1f} GB per core"
+        layout.rank = rough(asked) if not layout.why else 0.0
+        found.append(layout)
+        seen[layout.name] = asked
+    ranked = sorted((f for f in found if not f.why), key=lambda f: f.rank / of_sequences(seen[f.name]))
+    timed = []
+    for layout in ranked:
+        if len(timed) >= TIMED:
+            break
+        layout.answer = estimate_asked(seen[layout.name])
+        if layout.answer.memory["fits"]:
+            timed.append(layout)
+        else:
+            m = layout.answer.memory
+            layout.why = f"does not fit: {m['used'] / 1e9:.1f} of {m['room'] / 1e9:.1f} GB per core"
+    if not timed:
+        raise ConfigError(f"no layout of {how['nodes']} {how['instance']} fits: " + next((f.why for f in found if f.why.startswith("does not")), "none was possible"))
+    timed.sort(key=lambda f: -f.answer.throughput)
+    best = timed[0].answer
+    best.search = rows(timed, ranked, found)
+    return best
+
+
+def of_sequences(asked):
+    """Sequences of a step, by which layouts are made comparable."""
+    return asked.plan.copies * asked.batch * asked.plan.accumulate
+
+
+def rows(timed, ranked, found):
+    """Those that were timed, the fastest first, with what each has more of; then how many were left and why."""
+    best = timed[0].answer
+    each = best.likely_ms / of_step(best)
+    out = []
+    for layout in timed:
+        a = layout.answer
+        ours, theirs = (x.step.likely.parts() for x in (a, best))
+        more = {k: ours[k] / of_step(a) - theirs[k] / of_step(best) for k in LOST}
+        worst = sorted((k for k in LOST if more[k] > 0.002 * each), key=lambda k: -more[k])
+        lost = ", ".join(f"{k} +{more[k] / each:.0%}" for k in worst[:2])
+        out.append({"layout": layout.name, "sequences_per_s": a.throughput, "ms": a.likely_ms, "used_bytes": a.memory["used"], "lost_by": lost})
+    reasons = {}
+    for f in found:
+        if f.why:
+            key = "do not fit memory" if f.why.startswith("does not fit") else f.why.split(";")[0]
+            reasons.setdefault(key, []).append(f.name)
+    out_of = [{"why": why, "layouts": names} for why, names in sorted(reasons.items(), key=lambda r: -len(r[1]))]
+    late = [f.name for f in ranked if f.answer is None]
+    if late:
+        out_of.insert(0, {"why": f"ranked behind the {len(timed)} that were timed", "layouts": late})
+    return {"timed": out, "left_out": out_of}
+
+
+def of_step(answer):
+    return answer.copies * answer.results
