@@ -273,3 +273,13 @@ def test_large_results_are_written_to_the_same_pages():
     del first
     assert f(x).data_ptr() == place
     again.resize_(2**21)  # as any tensor's
+
+
+def test_a_model_made_in_inference_mode_runs_and_its_weights_may_change():
+    with torch.inference_mode():
+        model = torch.nn.Linear(8, 4).to("neuron")
+        x = torch.ones(2, 8, device="neuron")
+        compiled = torch.compile(model, backend="neuron")
+        for _ in range(2):
+            torch.testing.assert_close(compiled(x), model(x))
+            model.weight[1, 3] += 2  # torch counts no writes of inference tensors

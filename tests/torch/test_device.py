@@ -171,3 +171,20 @@ def test_torch_finds_the_device_by_itself():
     code = "import torch; print(torch.ones(2, device='neuron').sum().item(), torch.neuron.device_count())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["2.0", "2"]
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_attention_with_a_gradient_is_one_op(is_causal):
+    torch.manual_seed(0)
+    ours = [torch.randn(2, 4, 16, 8, device="neuron", requires_grad=True) for _ in range(3)]
+    theirs = [t.detach().cpu().requires_grad_() for t in ours]
+    out = torch.nn.functional.scaled_dot_product_attention(*ours, is_causal=is_causal)
+    assert "FlashAttention" in out.grad_fn.name()
+    want = torch.nn.functional.scaled_dot_product_attention(*theirs, is_causal=is_causal)
+    out.square().sum().backward()
+    want.square().sum().backward()
+    torch.testing.assert_close(out.cpu(), want, rtol=1e-5, atol=1e-5)
+    for a, b in zip(ours, theirs):
+        torch.testing.assert_close(a.grad.cpu(), b.grad, rtol=1e-5, atol=1e-5)
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        assert "FlashAttention" not in torch.nn.functional.scaled_dot_product_attention(*ours).grad_fn.name()

@@ -36,7 +36,7 @@ def model():
 
 
 def test_the_device_is_xla():
-    assert xm.xla_device().type == "xla" and str(torch.ones(2, device="xla").device) == "xla:0"
+    assert xm.xla_device().type == "xla" and torch.ones(2, device="xla").device == xm.xla_device()
     assert xm.get_xla_supported_devices() == ["xla:0", "xla:1"]
     assert (xm.get_ordinal(), xm.xrt_world_size(), xm.is_master_ordinal()) == (0, 1, True)
 
@@ -316,26 +316,6 @@ def test_processes_of_spawn(tmp_path):
     assert (tmp_path / "done").read_text() == "done"
 
 
-ENDS = """
-import atexit, pathlib
-names = lambda: sorted({t.read_text().strip() for t in pathlib.Path("/proc/self/task").glob("*/comm") if "gloo" in t.read_text()})
-atexit.register(lambda: print(names()))  # runs after what importing registers
-import torch, torch.distributed as dist
-from torch_xla.distributed import xla_backend
-dist.init_process_group("xla", init_method="xla://")
-dist.all_reduce(torch.ones(2, device="xla"))
-print(names())
-"""
-
-
-def test_threads_of_a_group_end_before_python_does():
-    # Such a thread lets go of its tensors after the call has returned, and ends the process if Python is ending by then.
-    env = os.environ | {"PYTHONPATH": str(ROOT / "python/compat")}
-    done = subprocess.run([sys.executable, "-c", ENDS], capture_output=True, text=True, env=env)
-    during, after = done.stdout.splitlines()
-    assert "pt_gloo_runloop" in during and after == "[]" and done.returncode == 0
-
-
 def test_compiler_args_change_values(monkeypatch):
     torch.manual_seed(0)
     model, x = torch.nn.Linear(64, 8).eval(), torch.randn(4, 64)
@@ -360,3 +340,18 @@ def test_a_mesh_and_what_is_dealt_over_it():
         xs.mark_sharding(x, mesh, ("rows", None))
     with pytest.raises(ValueError, match="found 1 entries"):
         xs.mark_sharding(x, mesh, ("data",))
+
+
+def test_analyze_and_the_audit_list_the_same_ops():
+    from trine.torch import export, op_list
+
+    def f(x):
+        return torch.linalg.svdvals(x @ x) + 1
+
+    found = torch_neuronx.analyze(f, torch.randn(3, 3))
+    module, args = export.as_module(f), (torch.randn(3, 3),)
+    rows = op_list.op_rows(export.exported(module, args).graph, module, args)
+    assert found["supported_operators"]["aten"] == {r["op"]: r["count"] for r in rows if r["runs_on"] == "neuron"}
+    (refused,) = [r for r in rows if r["runs_on"] == "cpu"]
+    assert "svdvals(x @ x)" in refused["lines"][0] and __file__ in refused["lines"][0]
+    assert found["unsupported_operators"][0]["instances"] == refused["lines"]

@@ -54,9 +54,11 @@ def test_the_parts_of_torch_xla_are_there_unasked():
         torch_xla.nothing
 
 
-def test_tensors_of_xla_are_loaded_where_they_were():
+@pytest.mark.parametrize("is_zip", [True, False])
+def test_tensors_of_xla_are_loaded_where_they_were(is_zip):
     kept = torch.arange(3.0, device="xla", requires_grad=True)
-    back = torch.load(saved({"a": kept, "p": torch.nn.Parameter(kept.detach()), "v": kept.detach()[1:]}))
+    tensors = {"a": kept, "p": torch.nn.Parameter(kept.detach()), "v": kept.detach()[1:]}
+    back = torch.load(saved(tensors, _use_new_zipfile_serialization=is_zip))
     assert {t.device.type for t in back.values()} == {"xla"}
     assert back["a"].requires_grad and back["a"].is_leaf and isinstance(back["p"], torch.nn.Parameter)
     assert [t.tolist() for t in back.values()] == [[0.0, 1.0, 2.0], [0.0, 1.0, 2.0], [1.0, 2.0]]
@@ -72,10 +74,12 @@ def test_tensors_of_others_are_loaded_to_xla(to):
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_stream_is_a_block_and_tensors_are_recorded_on_it(device):
     s, x = torch.neuron.Stream(), torch.ones(3, device=device)
+    before = torch.neuron.current_stream()
     with s as entered:
         x.record_stream(s)
-        first = s.record_event()
-    assert isinstance(entered, torch.Stream) and s == torch.neuron.current_stream() and s.device.type == "neuron"
+        first = s.record_event(torch.neuron.Event(enable_timing=True))
+        assert s == torch.neuron.current_stream() != before
+    assert isinstance(entered, torch.Stream) and before == torch.neuron.current_stream() and s.device.type == "neuron"
     x.record_stream(torch.neuron.current_stream())
     last = torch.neuron.Event(enable_timing=True)
     last.record()

@@ -1,6 +1,10 @@
 """trine.timed(): what ran inside, how often, what it takes on the chip."""
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -84,3 +88,20 @@ def test_what_is_asked_wrongly():
         trine.timed("trn9.large")
     with pytest.raises(ValueError, match="auto_cast"):
         trine.timed(auto_cast="some")
+
+
+def test_collectives_of_many_ranks():
+    """By the schedule's time; whoever computes less waits for the rank that computes longest."""
+    script = Path(__file__).parent / "timed_ranks.py"
+    words = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "29741", str(script)]
+    ran = subprocess.run(words, capture_output=True, text=True, timeout=300, env=os.environ | {"TRINE_INSTANCE": "trn1.32xlarge"})
+    assert ran.returncode == 0, ran.stderr[-2000:]
+    d = json.loads(next(line for line in ran.stdout.splitlines() if line.startswith("{")))
+    rows = {e["kind"]: e for e in d["exchanges"]}
+    assert {kind: (e["bytes"], e["ranks"], e["count"]) for kind, e in rows.items()} == {
+        "all_reduce": (1 << 20, 2, 2), "all_gather": (2 << 20, 2, 1)}  # fmt: skip
+    for kind, e in rows.items():
+        assert e["each_ns"] == pytest.approx(_core.time_collective("trn1.32xlarge", kind, e["bytes"], 2)["ns"])
+    assert d["time"] == pytest.approx(d["parts"]) and "all-reduce of 2 ranks, 1.05 MB" in d["text"]
+    assert [row[0] for row in d["heard"]] == ["allreduce_"]  # the host's own: heard, and not counted
+    assert [r["waits_for"] for r in d["ranks"]] == [1, None] and d["ranks"][0]["waits_ns"] > 0

@@ -31,12 +31,20 @@ def autoload():
         from trine.torch import group
 
         group.register()
-    from trine.torch import passing, saved
+    from trine.torch import launcher, passing, saved, threads
 
+    threads.take()
+    launcher.register()
     passing.register()
     saved.register()
     _allow_fused()
     _say_what_is_here_instead(torch)
+    from trine.debug import names
+
+    if names.wanted:
+        from trine.debug import torch_taps
+
+        torch_taps.at_import()
 
 
 def _allow_fused():
@@ -86,11 +94,11 @@ def _step(words, slots):
 
 def _prepare(name, overload, args, numbers):
     """A program for a call: from an earlier process, else from the rows."""
-    from trine.torch import disk
+    from trine.torch import disk, lines
 
     key = disk.key(name, overload, args, numbers)
     answer = disk.find(key)
-    if answer is None:
+    if answer is None or lines.is_wanted():  # a profile asks for the user's line of each op
         from trine.torch import eager
 
         answer = eager.prepare(name, overload, args, numbers)

@@ -8,6 +8,7 @@ import time
 
 import torch
 
+from trine.debug import names
 from trine.torch import decompose, kernels  # noqa: F401 - kernels: Dynamo finds them by it
 from trine.torch.pieces import Runner
 
@@ -49,11 +50,18 @@ def compiler(kind, buckets=None):
 
 def runner(gm, kind, static):
     began = time.perf_counter()
-    made = Runner(constants_noted(gm), kind, static)
+    made = shown(gm, kind, static) if names.wanted else Runner(constants_noted(gm), kind, static)
     took = time.perf_counter() - began
     COMPILED.append((kind, len(gm.graph.nodes), took))
-    log.info("compiled %s graph of %d nodes in %.2f s, %d programs", kind, len(gm.graph.nodes), took, len(made.programs))
+    log.info("compiled %s graph of %d nodes in %.2f s, %d programs", kind, len(gm.graph.nodes), took, len(getattr(made, "programs", ())))
     return made
+
+
+def shown(gm, kind, static):
+    """With every value, for who dumps or watches."""
+    from trine.debug import torch_taps
+
+    return torch_taps.Shown(constants_noted(gm), lambda graph: Runner(graph, kind, static))
 
 
 def constants_noted(gm):

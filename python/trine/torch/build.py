@@ -96,6 +96,7 @@ class Text:
 
     def __init__(self):
         self.params, self.lines, self._count, self._constants = [], [], 0, {}
+        self.origin, self.origins = None, {}  # what is being written, and by a line's name what it is of; see lines.py
 
     def parameter(self, dims, dtype):
         value = Value(f"%arg{len(self.params)}", dims, dtype)
@@ -128,6 +129,8 @@ class Text:
         if "." not in name:
             name = "stablehlo." + name
         out = self.new_name()
+        if self.origin:
+            self.origins[out] = self.origin
         types = [tensor_type(d, t) for d, t in results]
         left = out if len(types) == 1 else f"{out}:{len(types)}"
         right = types[0] if len(types) == 1 else f"({', '.join(types)})"

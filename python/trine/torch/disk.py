@@ -62,12 +62,17 @@ def key(name, overload, args, numbers):
     return call_text(name, overload, args, numbers, tensor)
 
 
-def find(k):
-    """What was said for a key, or None."""
+def load():
+    """Reads the file, once."""
     global _answers
     if _answers is None:
         _answers = _read()
         atexit.register(save)
+
+
+def find(k):
+    """What was said for a key, or None."""
+    load()
     answer = _answers.get(k)
     if answer is None:
         return None

@@ -9,7 +9,7 @@ import functools
 import torch
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
-from trine.torch import decompose, fused
+from trine.torch import decompose, fused, lines
 from trine.torch.build import Unsupported, Value
 from trine.torch.emit import SEEDED, Emitter, finish, overload_name
 from trine.torch.rows import ROWS
@@ -72,6 +72,8 @@ def _prepare(op, args, numbers):
         raise Unsupported("whole numbers between fractions, of which torch's CPU and its shapes say different counts")
     val = as_written(infer(target, inputs), targets)
     e = Emitter()
+    if lines.is_wanted():
+        e.build.origin = lines.of_call(str(op))
     results = emitted(e, target, inputs, val, numbers, _taker(e), _number_of(e))
     writes = [index_of[id(t)] for t in targets] if targets else [-1] * len(results)
     params = e.signature.inputs

@@ -8,6 +8,7 @@ import functools
 
 import torch
 
+from trine.torch import lines
 from trine.torch.build import Unsupported, Value
 from trine.torch.rows import ROWS
 from trine.torch.rules import Build
@@ -148,6 +149,8 @@ class Emitter:
         if name in SEEDED:
             self.need_seed()
         arguments = full_arguments(node.target, node.args, node.kwargs)
+        if lines.is_wanted():
+            self.build.origin = lines.of_node(node, str(node.target))
         try:
             self.values[node] = self.call(name, [self.argument(a) for a in arguments], val)
         except Unsupported as e:
@@ -200,4 +203,7 @@ def finish(e, name, results, donated=(), merge=True):
         sig.layout.append(where[r.name])
     sig.outputs = [(r.dims, r.dtype) for r in returned]
     sig.donated = dict((o, i) for i, o in donated)
-    return e.build.finish(name, returned, donated), sig
+    text = e.build.finish(name, returned, donated)
+    if e.build.origins:
+        lines.save(text, e.build.lines, e.build.origins)
+    return text, sig

@@ -10,7 +10,7 @@ import torch
 from torch.utils._pytree import tree_map
 
 from trine import _torch
-from trine.torch import cache, disk
+from trine.torch import cache, disk, lines
 from trine.torch.old import parallel_compile
 
 _torch.set_extracting(parallel_compile.is_collecting())
@@ -20,7 +20,7 @@ RECORDED = []  # by the number C++ knows a call by
 class Call:
     """A call as recorded: arguments with tensors replaced by Spec."""
 
-    __slots__ = ("key", "name", "overload", "args", "specs", "numbers", "outputs", "seeded", "emission")
+    __slots__ = ("key", "name", "overload", "args", "specs", "numbers", "outputs", "seeded", "emission", "origin")
 
     def __init__(self, key, name, overload, args, numbers):
         self.key, self.name, self.overload, self.numbers = key, name, overload, list(numbers)
@@ -58,6 +58,7 @@ def describe(name, overload, args, numbers):
     """What a call gives and writes; None where no row can: torch's CPU then runs it."""
     key = key_of(name, overload, args, numbers)
     call = Call(key, name, overload, args, numbers)
+    call.origin = lines.of_call(f"{name}.{overload}" if overload else name) if lines.is_wanted() else None
     answer = disk.find(key)
     if answer is None:
         from trine.torch import lazy_emit

@@ -265,6 +265,7 @@ def _node(e, storages, call, words):
         return storages.read(slot, offset, spec.dims, spec.strides)
 
     e.begin()
+    e.build.origin = getattr(call, "origin", None)
     results = call.emission.results(e, call, read, e.number)
     for value, (dims, dtype, write, *_) in zip(results, call.outputs):
         if write >= 0:

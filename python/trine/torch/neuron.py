@@ -1,6 +1,6 @@
 """`torch.neuron`, in the shape of `torch.cuda`: devices, memory, random numbers, counters.
 
-Ops run when they are called, so there is nothing to wait for: streams and events exist for programs that use them.
+Ops run when they are called; collectives run beside them and are waited for by their handles.
 """
 
 import contextlib
@@ -9,6 +9,9 @@ import os
 import torch
 
 from trine import _torch
+from trine.torch import memory, streams  # noqa: F401 - torch.neuron.memory
+from trine.torch.memory import *  # noqa: F403
+from trine.torch.streams import *  # noqa: F403
 
 OutOfMemoryError = torch.OutOfMemoryError
 _initialized = True  # torch.utils.checkpoint asks before it keeps the generator's state
@@ -87,10 +90,13 @@ def get_device_name(device=None):
 
 
 def get_device_properties(device=None):
-    """name and total_memory, as torch.cuda's."""
+    """name, total_memory and multi_processor_count, as torch.cuda's; the name is the instance's family: trn1, trn2u, inf2."""
     import types
 
-    return types.SimpleNamespace(name=get_device_name(device), total_memory=_stats(device)["limit_bytes"])
+    from trine.nki import machine
+
+    family = (machine.chosen_instance() or machine.DEFAULT_INSTANCE).partition(".")[0]
+    return types.SimpleNamespace(name=family, total_memory=memory.mem_get_info(device)[1], multi_processor_count=1, index=_index(device))
 
 
 def get_device_capability(device=None):
@@ -121,91 +127,6 @@ class device_of:  # noqa: N801 - torch.cuda's name
 
 def synchronize(device=None):
     """Returns at once: ops have run when they return."""
-    pass
-
-
-# memory
-
-
-def _stats(device):
-    return _torch.memory_stats(_index(device))
-
-
-def memory_allocated(device=None):
-    """Bytes in use on the device."""
-    return _stats(device)["in_use_bytes"]
-
-
-def max_memory_allocated(device=None):
-    """Most bytes in use so far, or since reset_peak_memory_stats."""
-    return _stats(device)["peak_bytes"]
-
-
-def memory_reserved(device=None):
-    """The same as memory_allocated: nothing is reserved ahead."""
-    return memory_allocated(device)
-
-
-def reset_peak_memory_stats(device=None):
-    """Starts counting the peak anew."""
-    _torch.reset_peak(_index(device))
-
-
-def memory_stats(device=None):
-    """in_use_bytes, peak_bytes, limit_bytes and allocations of the device."""
-    return dict(_stats(device))
-
-
-def mem_get_info(device=None):
-    """(free bytes, all bytes) of the device."""
-    stats = _stats(device)
-    return stats["limit_bytes"] - stats["in_use_bytes"], stats["limit_bytes"]
-
-
-def memory_summary(device=None, abbreviated=False):
-    """The counts as text."""
-    stats = _stats(device)
-    mib = {k: v / 2**20 for k, v in stats.items()}
-    return (
-        f"{get_device_name(device)}\n  in use  {mib['in_use_bytes']:12,.1f} MiB\n  peak    {mib['peak_bytes']:12,.1f} MiB\n"
-        f"  limit   {mib['limit_bytes']:12,.1f} MiB\n  allocations ever  {stats['allocations']:,}"
-    )
-
-
-def max_memory_reserved(device=None):
-    """The same as max_memory_allocated."""
-    return max_memory_allocated(device)
-
-
-def reset_max_memory_allocated(device=None):
-    """The same as reset_peak_memory_stats."""
-    reset_peak_memory_stats(device)
-
-
-def reset_accumulated_memory_stats(device=None):
-    """The same as reset_peak_memory_stats."""
-    reset_peak_memory_stats(device)
-
-
-def memory_stats_as_nested_dict(device=None):
-    """The counts in torch.cuda's groups."""
-    stats = _stats(device)
-    return {"allocated_bytes": {"all": {"current": stats["in_use_bytes"], "peak": stats["peak_bytes"]}},
-            "allocation": {"all": {"allocated": stats["allocations"]}}}  # fmt: skip
-
-
-def memory_usage(device=None):
-    """Percent of the device's memory in use."""
-    return round(100 * memory_allocated(device) / _stats(device)["limit_bytes"])
-
-
-def empty_cache():
-    """What was kept of the memory of compiled programs' results goes back to the system."""
-    _torch.clear_stored()
-
-
-def ipc_collect():
-    """Nothing to do: there is no memory shared between processes."""
     pass
 
 
@@ -296,72 +217,3 @@ def fallback_reasons():
 def programs():
     """How many programs eager ops have so far."""
     return _torch.cache_size()
-
-
-class Stream(torch.Stream):
-    """There is one, and it is always empty."""
-
-    def __new__(cls, device=None, priority=0, **kwargs):
-        return super().__new__(cls, device=torch.device("neuron", _index(device)), priority=priority, **kwargs)
-
-    def record_event(self, event=None):
-        event = Event() if event is None else event
-        event.record(self)
-        return event
-
-
-class Event(torch.Event):
-    """A time; it has always happened."""
-
-    def __new__(cls, enable_timing=False, blocking=False, interprocess=False):
-        return super().__new__(cls, device="neuron", enable_timing=enable_timing, blocking=blocking)
-
-    def record(self, stream=None):
-        import time
-
-        self._at = time.perf_counter()
-
-    def wait(self, stream=None):
-        pass
-
-    def elapsed_time(self, end):
-        """Milliseconds between two events."""
-        return (end._at - self._at) * 1e3
-
-
-def current_stream(device=None):
-    """The device's one stream."""
-    return Stream(device)
-
-
-def default_stream(device=None):
-    """The device's one stream."""
-    return Stream(device)
-
-
-def set_stream(stream):
-    """Changes nothing: all streams are one."""
-    pass
-
-
-def is_current_stream_capturing():
-    """Always false: there are no captured graphs."""
-    return False
-
-
-class StreamContext:
-    """`with torch.neuron.stream(s):` - all streams are one."""
-
-    def __init__(self, stream):
-        self.stream = stream
-
-    def __enter__(self):
-        return self.stream
-
-    def __exit__(self, *_):
-        pass
-
-
-def stream(stream):
-    """A block in which a stream is the current one; all streams are one."""
-    return StreamContext(stream)

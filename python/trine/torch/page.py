@@ -27,7 +27,7 @@ These give native values, from host plans. Time and cost come from the same grap
 | | |
 |---|---|
 | `trine.report(model, inputs, instance="trn1.2xlarge")` | the model as instructions of one core, from shapes alone. `train=True` adds the gradients; `auto_cast="matmult"` multiplies in bf16 |
-| `with trine.timed() as t:` | around a training loop or anything else: every program that runs inside, how often, its time on the chip, launches and dollars; `t.as_dict()` |
+| `with trine.timed() as t:` | around a training loop or anything else: every program that runs inside, how often, its time on the chip, launches and dollars, and collectives between processes by their schedules; `t.as_dict()`; `t.over_ranks()` says what each process waits for |
 
 64-bit integers are 32 bits wide on the chip.
 
@@ -42,10 +42,12 @@ These give native values, from host plans. Time and cost come from the same grap
 | random numbers | `torch.manual_seed` seeds the generator; `torch.Generator("neuron")`, `torch.neuron.get_rng_state()` |
 | autocast | `torch.autocast("neuron", dtype=torch.bfloat16)`, by torch's own lists of ops; f16 and both f8 too |
 | NKI kernels | called in a compiled model, or as an operator with a gradient (`torch_neuronx.nki_op`, `register_autograd`): part of the program, in values and in time ([nki.md](nki.md#inside-pytorch-and-jax)) |
-| several processes | `torchrun`, `xmp.spawn`, `torch_xla.launch`; `torch.distributed` with the backend `neuron` or `xla`; `DistributedDataParallel`, `xm.all_reduce` and the like. Each process has the cores to itself; the bytes go through torch's gloo. `trine collectives` gives their time on the chip's links |
+| several processes | `torchrun`, `xmp.spawn`, `torch_xla.launch`; `torch.distributed` with the backend `neuron` or `xla`; `DistributedDataParallel`, `xm.all_reduce` and the like. `mpirun` and `accelerate launch` too. Each process has the cores to itself; ranks that `torchrun` or `xmp.spawn` starts are forked from one process that has imported torch, the first to come to a graph compiles it for all; ranks of a host share memory, sums have the bits of the chips' schedule, and a rank that ends, hangs or diverges is one error on every rank, with its line. `trine collectives` gives their time on the chip's links; [torch's own tests](distributed_test.md) of groups |
 | data loaders | workers by fork or spawn, `pin_memory`, prefetch. Device tensors that a worker returns are copied |
-| older scripts | `torch_xla` (`core.xla_model`, `runtime`, `amp`, `distributed`, `debug`) and `torch_neuronx` (`trace` with `compiler_args`, `analyze`, `DataParallel` over cores, `dynamic_batch_size`, `replace_weights`), from `python/compat`. A trace is a ScriptModule that `torch.jit` saves and loads. `neuron_parallel_compile python train.py` runs the script without computing, compiles the graphs of its steps in parallel and fills the cache |
-| not there yet | streams that overlap. `torch_xla.distributed.spmd` keeps and checks shardings but runs on one core |
+| older scripts | `torch_xla` (`core.xla_model`, `runtime`, `amp`, `distributed` with ZeRO-1 and FSDP, `debug`, `utils`) and `torch_neuronx` (`trace` with `compiler_args`, `analyze`, `DataParallel` over cores, `dynamic_batch_size`, `replace_weights`), from `python/compat`. A trace is a ScriptModule that `torch.jit` saves and loads. `neuron_parallel_compile python train.py` runs the script without computing, compiles the graphs of its steps in parallel and fills the cache |
+| NxD | `neuronx_distributed`, from `python/compat`: parallel layers, `nxd.initialize_parallel_model`, ZeRO-1, 1F1B and interleaved pipelines, LoRA, experts, checkpoints. `NXD_CPU_MODE=1` runs the same script on CPU tensors over gloo, to compare with |
+| which of them | accelerate, transformers and libraries above them take `torch_xla` where it can be imported, and the device `neuron` only where it cannot. With `python/compat` installed, `USE_TORCH_XLA=0` in the environment chooses `neuron`; without it there is nothing to choose |
+| not there yet | streams that overlap. `torch_xla.distributed.spmd` keeps and checks shardings but runs on one core. Of NxD: `lightning`, `trace`, `quantization` and checkpoint converters |
 
 ## Compiled models
 

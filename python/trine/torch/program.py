@@ -21,6 +21,7 @@ class Program:
     def __init__(self, text, signature, static=(), device="cpu"):
         self.executable = _core.Executable.compile(text.encode())
         self.signature, self.device = signature, device
+        self._core = -1 if device is None or torch.device(device).index is None else torch.device(device).index
         self._inputs = [(i, order, i in static) for i, order in zip(signature.inputs, signature.orders)]
         allowed = self.executable.in_place
         self._over = {o: i for o, i in signature.donated.items() if o < len(allowed) and allowed[o] == i}
@@ -40,7 +41,7 @@ class Program:
         for o, (dims, dtype) in enumerate(self.signature.outputs):
             over = self._over.get(o)
             results.append(new_memory(dims, dtype, self.device) if over is None else held[over])
-        self.executable.launch(inputs, [r.data_ptr() for r in results], forms)
+        self.executable.launch(inputs, [r.data_ptr() for r in results], forms, self._core)
         return results
 
     def results(self, args, seed=None):
@@ -91,8 +92,8 @@ def _fingerprint(tensor):
 
 
 def forms_of(tensor):
-    """Packed forms of a tensor, dropped when it was written to."""
-    if tensor.dim() < 2 or not tensor.is_floating_point() or tensor.device.type == "xla":
+    """Packed forms of a tensor, dropped when it was written to; none of one whose writes torch does not count."""
+    if tensor.dim() < 2 or not tensor.is_floating_point() or tensor.device.type == "xla" or tensor.is_inference():
         return None
     state = (tensor.data_ptr(), tensor._version, _fingerprint(tensor))
     old = tensor.__dict__.get("_trine_kept")

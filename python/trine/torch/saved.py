@@ -1,8 +1,12 @@
 """Files of torch.save with tensors of `xla` in them, or loaded to `xla`: torch has a way for each of its own devices."""
 
+import contextvars
 import functools
 
 import torch
+
+# While a file of the format before zip is read: tensors of `xla`, each with that of the CPU it is made from.
+_unfilled = contextvars.ContextVar("unfilled", default=None)
 
 
 def _tag(storage):
@@ -16,12 +20,35 @@ def _restore(storage, location):
     return torch.tensor([], dtype=torch.uint8).set_(storage).to(location).untyped_storage()
 
 
+def _fill_afterwards(load):
+    """That format has the bytes behind all objects: tensors that were moved before they were read are moved again."""
+
+    @functools.wraps(load)
+    def filled(*args, **options):
+        pairs = []
+        token = _unfilled.set(pairs)
+        try:
+            loaded = load(*args, **options)
+        finally:
+            _unfilled.reset(token)
+        with torch.no_grad():
+            for tensor, data in pairs:
+                tensor.copy_(data)
+        return loaded
+
+    return filled
+
+
 def register():
     torch.serialization.register_package(30, _tag, _restore)
+    torch.serialization._legacy_load = _fill_afterwards(torch.serialization._legacy_load)
     made = torch._utils._rebuild_device_tensor_from_cpu_tensor
 
     @functools.wraps(made)  # torch's own moves a tensor with a gradient, and then asks the result to be a leaf
     def _rebuild_device_tensor_from_cpu_tensor(data, dtype, device, requires_grad):
-        return made(data.detach(), dtype, device, requires_grad)
+        tensor = made(data.detach(), dtype, device, requires_grad)
+        if (pairs := _unfilled.get()) is not None:
+            pairs.append((tensor, data.detach()))
+        return tensor
 
     torch._utils._rebuild_device_tensor_from_cpu_tensor = _rebuild_device_tensor_from_cpu_tensor

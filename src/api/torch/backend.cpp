@@ -1,15 +1,18 @@
 // The device `neuron` as torch sees it: allocator, guard, hooks and generator. Programs run when they are called, or
-// recorded (lazy.h), never beside: a stream never has work in it and an event has always happened.
+// recorded (lazy.h), never beside: an event has happened when it is recorded.
 
 #include "api/torch/aten.h"
 
+#include <atomic>
 #include <chrono>
 #include <map>
 #include <mutex>
 
 #include "api/torch/backend.h"
 #include "api/torch/devices.h"
+#include "api/torch/history.h"
 #include "api/torch/lazy.h"
+#include "api/torch/streams.h"
 #include "api/torch/types.h"
 
 namespace trine::api::neuron {
@@ -26,7 +29,11 @@ struct Next {
 thread_local std::optional<Next> next;
 run::Allocation next_described() { return next ? described(next->dtype, next->dims) : run::Allocation(); }
 
-void release(void* held) { delete static_cast<std::shared_ptr<run::Storage>*>(held); }
+void release(void* held) {
+  auto* storage = static_cast<std::shared_ptr<run::Storage>*>(held);
+  if (storage) note_released((*storage)->data());
+  delete storage;
+}
 
 // `xla` is lazy: its storages have memory when something was written.
 struct LazyAllocator final : c10::Allocator {
@@ -34,6 +41,8 @@ struct LazyAllocator final : c10::Allocator {
   c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
   void copy_data(void* to, const void* from, size_t bytes) const override { std::memcpy(to, from, bytes); }
 };
+
+std::atomic<int64_t> ooms = 0;
 
 // What torch.accelerator asks about memory besides; nothing is kept back for later, so reserved is in use.
 struct NeuronAllocator final : c10::DeviceAllocator {
@@ -47,6 +56,7 @@ struct NeuronAllocator final : c10::DeviceAllocator {
       auto& all = (*bytes)[size_t(c10::CachingAllocator::StatType::AGGREGATE)];
       all.current = found.in_use_bytes, all.peak = found.peak_bytes;
     }
+    out.num_ooms = ooms;
     out.allocation[size_t(c10::CachingAllocator::StatType::AGGREGATE)].allocated = found.allocations;
     return out;
   }
@@ -68,6 +78,7 @@ struct NeuronAllocator final : c10::DeviceAllocator {
     const int index = current_device();
     if (bytes == 0) return {nullptr, nullptr, &release, c10::Device(kNeuron, c10::DeviceIndex(index))};
     auto* held = new std::shared_ptr<run::Storage>(memory_for(index, bytes, next_described()));
+    note_allocated(index, (*held)->data(), bytes);
     return {(*held)->data(), held, &release, c10::Device(kNeuron, c10::DeviceIndex(index))};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &release; }
@@ -132,13 +143,11 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   void uncheckedSetDevice(c10::Device d) const noexcept override {
     if (d.has_index()) set_current_device(d.index());
   }
-  c10::Stream getStream(c10::Device d) const override { return c10::Stream(c10::Stream::DEFAULT, d); }
+  c10::Stream getStream(c10::Device d) const override { return current_stream(d); }
   c10::Stream getDefaultStream(c10::Device d) const override { return c10::Stream(c10::Stream::DEFAULT, d); }
-  c10::Stream getNewStream(c10::Device d, int) const override { return c10::Stream(c10::Stream::DEFAULT, d); }
-  c10::Stream getStreamFromGlobalPool(c10::Device d, bool) const override {
-    return c10::Stream(c10::Stream::DEFAULT, d);
-  }
-  c10::Stream exchangeStream(c10::Stream s) const override { return s; }
+  c10::Stream getNewStream(c10::Device d, int) const override { return new_stream(d); }
+  c10::Stream getStreamFromGlobalPool(c10::Device d, bool) const override { return new_stream(d); }
+  c10::Stream exchangeStream(c10::Stream s) const override { return exchange_stream(s); }
   c10::DeviceIndex deviceCount() const noexcept override { return c10::DeviceIndex(device_count()); }
 
   // An event is the time at which it was recorded.
@@ -152,9 +161,12 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   void block(void*, const c10::Stream&) const override {}
   bool queryEvent(void*) const override { return true; }
   bool queryStream(const c10::Stream&) const override { return true; }
-  void synchronizeStream(const c10::Stream&) const override {}
-  void synchronizeEvent(void*) const override {}
-  void synchronizeDevice(const c10::DeviceIndex) const override {}
+  void synchronizeStream(const c10::Stream&) const override { run_recorded(); }
+  void synchronizeEvent(void*) const override { run_recorded(); }
+  void synchronizeDevice(const c10::DeviceIndex) const override { run_recorded(); }
+  static void run_recorded() {
+    if (kType == c10::DeviceType::XLA) end_step();
+  }
   double elapsedTime(void* from, void* to, const c10::DeviceIndex) const override {
     return double(*static_cast<int64_t*>(to) - *static_cast<int64_t*>(from)) * 1e-6;
   }
@@ -215,6 +227,7 @@ Described::~Described() { next.reset(); }
 std::shared_ptr<run::Storage> memory_for(int device, size_t bytes, run::Allocation what) {
   auto made = allocate(device, bytes, std::move(what));
   if (!made) {
+    if (made.error().code == Code::out_of_memory) ++ooms;
     TORCH_CHECK_WITH(OutOfMemoryError, made.error().code != Code::out_of_memory, made.error().text(),
                      "\ntry a smaller batch, bf16, torch.utils.checkpoint, or an instance with more memory a core "
                      "(TRINE_INSTANCE, `trine ls --all`)");

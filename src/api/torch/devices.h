@@ -3,9 +3,11 @@
 #pragma once
 
 #include <memory>
+#include <span>
 
 #include "base/result.h"
 #include "run/devices/client.h"
+#include "run/drivers/native/direct.h"
 
 namespace trine::api::neuron {
 
@@ -18,5 +20,9 @@ Result<run::Device*> device(int index);
 // Bytes in a device's HBM share, for as long as the pointer lives; an error where they do not fit. What they are is
 // for the list that such an error gives.
 Result<std::shared_ptr<run::Storage>> allocate(int index, size_t bytes, run::Allocation what);
+
+// A run that counts as the device's.
+Result<void> run_on(int index, const run::DirectProgram& program, std::span<const void* const> inputs,
+                    std::span<void* const> outputs, std::span<run::ArrayForms* const> forms);
 
 }  // namespace trine::api::neuron

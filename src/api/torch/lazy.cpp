@@ -274,7 +274,8 @@ void run_step(const Step& step, const Queue& q, const std::vector<c10::intrusive
   }
   if (!state().is_extracting) {
     const Timer timer{"ExecuteTime"};
-    const auto outcome = step.program->run(inputs, outputs, forms);
+    const auto outcome = run_on(step.outputs.empty() ? current_device() : q.slots[size_t(step.outputs[0].slot)]->device,
+                                *step.program, inputs, outputs, forms);
     TORCH_CHECK(outcome, "xla: ", outcome ? "" : outcome.error().text());
   }
   for (size_t i = 0; i < memories.size(); ++i) {

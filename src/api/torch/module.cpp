@@ -1,15 +1,20 @@
 // The Python module trine._torch: asks Python for a program the first time a call is met, and shows counters.
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/DynamicTypes.h>
+#include <torch/csrc/Event.h>
 #include <torch/csrc/jit/python/pybind_utils.h>
 #include <torch/csrc/utils/pybind.h>
 
 #include "api/torch/aten.h"
 
 #include "api/executable.h"
+#include "api/recording.h"
 #include "api/torch/backend.h"
 #include "api/torch/call.h"
 #include "api/torch/devices.h"
+#include "api/torch/exchanged.h"
+#include "api/torch/group_python.h"
+#include "api/torch/history.h"
 #include "api/torch/lazy.h"
 #include "base/stop.h"
 #include "run/profile/ran.h"
@@ -174,6 +179,7 @@ std::shared_ptr<const Step> make_step(const Trace& trace) {
 PYBIND11_MODULE(_torch, m) {
   using namespace trine::api::neuron;
   register_hooks();
+  trine::api::record_runs_from_environment("torch");
   const auto signals = py::module_::import("signal");
   if (signals.attr("getsignal")(signals.attr("SIGINT")).is(signals.attr("default_int_handler")))
     trine::take_interrupts();  // whoever has another handler decides what Ctrl-C does
@@ -205,13 +211,28 @@ PYBIND11_MODULE(_torch, m) {
     TORCH_CHECK(found, found ? "" : found.error().text());
     return (*found)->name();
   });
+  m.def("log_start", [](const std::string& folder) { trine::api::record_runs(folder, "torch"); });
+  m.def("log_stop", [] { trine::api::stop_recording(); });
   m.def("ran_start", [] { trine::run::RunRecord::process().start(); });
   m.def("ran_stop", [] { trine::run::RunRecord::process().stop(); });
   m.def("ran", &ran);
+  m.def("exchanged_start", &exchanged_start);
+  m.def("exchanged_stop", &exchanged_stop);
+  m.def("exchanged", [] {
+    std::vector<std::tuple<std::string, std::string, int64_t, int64_t, int64_t>> out;
+    for (const Exchanged& e : exchanged()) out.emplace_back(e.op, e.group, e.bytes, e.ranks, e.count);
+    return out;
+  });
   m.def("memory_stats", &memory_stats);
   m.def("reset_peak", [](int index) {
     if (const auto found = device(index)) (*found)->memory().reset_peak();
   });
+  m.def(
+      "elapsed_ms", [](const py::object& from, const py::object& to) {  // torch's own takes no class derived of its own
+        return reinterpret_cast<THPEvent*>(from.ptr())->event.elapsedTime(reinterpret_cast<THPEvent*>(to.ptr())->event);
+      });
+  m.def("record_history", &record_history);
+  m.def("history", [] { return history(device_count()); });
   m.def("fallbacks", &fallbacks, "Calls that torch's CPU ran, by op.");
   m.def("clear_cache", &clear_cache);
   m.def("cache_size", &cache_size);
@@ -222,5 +243,6 @@ PYBIND11_MODULE(_torch, m) {
     generator(index).set_current_seed(seed);
     generator(index).set_offset(offset);
   });
+  bind_group(m);
   m.def("next_seed", [](int index) { return next_seed(c10::DeviceIndex(index)); });
 }

@@ -4,6 +4,7 @@
 
 #include "api/torch/backend.h"
 #include "api/torch/call.h"
+#include "api/torch/devices.h"
 
 namespace trine::api::neuron {
 
@@ -66,8 +67,8 @@ void run_entry(const Entry& entry, const Call& call, torch::jit::Stack& stack) {
     results.push_back(allocate_output(output, call, device));
     outputs.push_back(results.back().data_ptr());
   }
-  const auto outcome =
-      entry.program->run(std::span(inputs.data(), inputs.size()), std::span(outputs.data(), outputs.size()), {});
+  const auto outcome = run_on(device.index(), *entry.program, std::span(inputs.data(), inputs.size()),
+                              std::span(outputs.data(), outputs.size()), {});
   TORCH_CHECK(outcome, call.op.schema().name(), ": ", outcome ? "" : outcome.error().text());
   for (size_t o = 0; o < results.size(); ++o) {
     const Entry::Output& output = entry.outputs[o];

@@ -127,7 +127,8 @@ std::vector<at::Tensor> run_once(const ProgramPtr& program, const std::vector<at
     results.push_back(at::empty(slot.dims, at::TensorOptions().dtype(torch_type(slot.dtype)).device(device)));
     out.push_back(results.back().data_ptr());
   }
-  const auto outcome = program->direct->run(in, out, packed_forms);
+  const auto outcome =
+      run_on(device.has_index() ? device.index() : current_device(), *program->direct, in, out, packed_forms);
   TORCH_CHECK(outcome, outcome ? "" : outcome.error().text());
   return results;
 }

@@ -17,10 +17,12 @@ namespace trine::run {
 struct ClientOptions {
   std::shared_ptr<const arch::Instance> instance = {};
   int64_t lnc = 1;
+  int64_t nodes = 1;              // equal instances, joined by their network; device ids count over all of them
   std::vector<int> visible = {};  // ids of the devices to use; empty: all
   // Where other processes have devices of the machine: how to reach them, and the process of each visible device.
   std::unique_ptr<Peers> peers = {};
   std::vector<int> owners = {};
+  PageOptions page = {};  // where its counters are published; without a folder nowhere. The cores are filled in here
 };
 
 class Client {
@@ -40,6 +42,7 @@ class Client {
 
  private:
   explicit Client(ClientOptions options);
+  void publish();
 
   const ClientOptions options_;
   Permits permits_;

@@ -2,13 +2,12 @@
 #include "run/devices/collective.h"
 
 #include <algorithm>
-#include <complex>
 #include <cstring>
 #include <memory>
-#include <type_traits>
 
 #include "base/pool.h"
 #include "base/text.h"
+#include "run/devices/combine.h"
 
 namespace trine::run {
 
@@ -16,8 +15,6 @@ using arch::CollectiveKind;
 using arch::CollectiveStep;
 
 namespace {
-
-constexpr int64_t kChunk = 4096;  // elements in all buffers of a sum: they stay in L1
 
 // A tensor seen as [outer, dim, inner] around one dimension; sizes of `inner` in bytes.
 struct Around {
@@ -31,151 +28,19 @@ Around around(const TensorView& view, int64_t dim) {
   return out;
 }
 
-enum class Fold { add, multiply, maximum, minimum, logical_and, logical_or, logical_xor };
-constexpr std::string_view kFolds[] = {"add", "multiply", "maximum", "minimum", "and", "or", "xor"};
-
-template <class T>
-T fold(Fold how, T a, T b) {
-  if constexpr (std::is_same_v<T, bool>) {
-    switch (how) {
-      case Fold::multiply:
-      case Fold::minimum:
-      case Fold::logical_and:
-        return a && b;
-      case Fold::logical_xor:
-        return a != b;
-      default:
-        return a || b;
-    }
-  } else if constexpr (std::is_integral_v<T>) {
-    using U = std::make_unsigned_t<T>;
-    switch (how) {
-      case Fold::add:
-        return T(U(a) + U(b));
-      case Fold::multiply:
-        return T(U(a) * U(b));
-      case Fold::maximum:
-        return std::max(a, b);
-      case Fold::minimum:
-        return std::min(a, b);
-      case Fold::logical_and:
-        return a & b;
-      case Fold::logical_or:
-        return a | b;
-      case Fold::logical_xor:
-        return a ^ b;
-    }
-  } else if constexpr (std::is_floating_point_v<T>) {
-    switch (how) {
-      case Fold::multiply:
-        return a * b;
-      case Fold::maximum:
-        return a > b || a != a ? a : b;
-      case Fold::minimum:
-        return a < b || a != a ? a : b;
-      default:
-        return a + b;
-    }
-  } else {
-    return how == Fold::multiply ? a * b : a + b;
-  }
-  return a;
-}
-
-// Combines elements of the members' i-th inputs by the sums of one piece.
-template <class E>
-class Summer {
- public:
-  using Stored = typename E::Storage;
-  // f32 stays f32 (as the chip adds), narrower floats widen to it; all else is exact or f64.
-  using Wide = std::conditional_t<E::kIsFloating && E::kDtype != Dtype::f64, float, typename E::Wide>;
-
-  Summer(Fold how, std::span<const Member> members, size_t input, const SumOrder& order)
-      : how_(how),
-        members_(members),
-        input_(input),
-        chunk_(std::max<int64_t>(kChunk / order.buffers, 64)),
-        wide_(std::make_unique<Wide[]>(size_t(chunk_ * order.buffers))),
-        stored_(std::make_unique<Stored[]>(size_t(chunk_))) {}
-
-  int64_t chunk() const { return chunk_; }
-
-  // Results of elements [begin, begin + count), count at most a chunk.
-  const std::byte* run(const SumOrder::Piece& piece, int64_t begin, int64_t count) {
-    for (const SumOrder::Sum& sum : piece.sums) add(sum, begin, count);
-    if (piece.result >= 0) return reinterpret_cast<const std::byte*>(from(piece.result) + begin);
-    const Wide* sums = buffer(piece.result);
-    for (int64_t k = 0; k < count; ++k) stored_[size_t(k)] = E::store(typename E::Wide(sums[k]));
-    return reinterpret_cast<const std::byte*>(stored_.get());
-  }
-
- private:
-  const Stored* from(int32_t member) const { return members_[size_t(member)].in[input_].template as<const Stored>(); }
-  Wide* buffer(int32_t term) { return wide_.get() + ~term * chunk_; }
-
-  // The first two terms in one pass, then the others onto it; the sum may lie over either of the two.
-  void add(const SumOrder::Sum& sum, int64_t begin, int64_t count) {
-    Wide* const to = wide_.get() + sum.to * chunk_;
-    with(sum.terms[0], begin, [&](auto a) { with(sum.terms[1], begin, [&](auto b) { combine(to, count, a, b); }); });
-    for (size_t t = 2; t < sum.terms.size(); ++t)
-      with(sum.terms[t], begin, [&](auto b) { combine(to, count, [to](int64_t k) { return to[k]; }, b); });
-  }
-
-  template <class A, class B>
-  void combine(Wide* to, int64_t count, A a, B b) const {
-    const Fold how = how_;
-    if (how == Fold::add)
-      for (int64_t k = 0; k < count; ++k) to[k] = fold(Fold::add, a(k), b(k));
-    else
-      for (int64_t k = 0; k < count; ++k) to[k] = fold(how, a(k), b(k));
-  }
-
-  // `body` with a function from an element's index to its value.
-  template <class Body>
-  void with(int32_t term, int64_t begin, Body body) {
-    if (term < 0) return body([at = buffer(term)](int64_t k) { return at[k]; });
-    body([at = from(term) + begin](int64_t k) { return Wide(E::load(at[k])); });
-  }
-
-  const Fold how_;
-  std::span<const Member> members_;
-  const size_t input_;
-  const int64_t chunk_;
-  std::unique_ptr<Wide[]> wide_;
-  std::unique_ptr<Stored[]> stored_;
-};
-
-// The piece an element is in, and how many elements from it on still are.
-struct Run {
-  int64_t piece = 0, count = 0;
-};
-Run run_at(int64_t element, int64_t elements, int64_t parts) {
-  const int64_t piece = element * parts / elements;
-  return {piece, ((piece + 1) * elements + parts - 1) / parts - element};
-}
-
 // Reduces elements of input i and hands each finished run to `put(element, stored values, count)`; `where(element)` is
 // its Run.
-template <class Where, class Put>
 Result<void> reduce(const CollectiveStep& step, std::span<const Member> members, size_t i, const SumOrder& order,
-                    Where where, Put put) {
-  const auto known = std::find(std::begin(kFolds), std::end(kFolds), step.reduction);
-  if (known == std::end(kFolds))
-    return fail(Code::unsupported, cat("a collective that reduces by \"", step.reduction, "\""));
-  const Fold how = Fold(known - std::begin(kFolds));
+                    const WhereIs& where, const Put& put) {
+  const auto how = fold_by_name(step.reduction);
+  if (!how) return fail(Code::unsupported, cat("a collective that reduces by \"", step.reduction, "\""));
   const TensorView& like = members[0].in[i];
-  return dispatch_element(like.dtype, [&](auto element) -> Result<void> {
-    parallel_for(like.elements(), kChunk, [&](int64_t begin, int64_t end) {
-      Summer<decltype(element)> summer(how, members, i, order);
-      while (begin < end) {
-        const Run run = where(begin);
-        const int64_t count = std::min({run.count, end - begin, summer.chunk()});
-        put(begin, summer.run(order.pieces[size_t(run.piece)], begin, count), count);
-        begin += count;
-      }
-    });
-    return {};
+  std::vector<const std::byte*> inputs;
+  for (const Member& m : members) inputs.push_back(m.in[i].as<const std::byte>());
+  parallel_for(like.elements(), kSumElements, [&](int64_t begin, int64_t end) {
+    combine(like.dtype, {.how = *how, .scale = 1, .divisor = 1}, inputs, order, {begin, end}, where, put);
   });
+  return {};
 }
 
 std::shared_ptr<const SumOrder> order_of(const CollectiveStep& step, std::span<const Member> members, size_t i,

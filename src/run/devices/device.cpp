@@ -23,23 +23,34 @@ std::vector<int64_t> coordinates(const arch::Instance& instance, int64_t chip) {
 
 }  // namespace
 
-std::vector<DeviceInfo> device_infos(const arch::Instance& instance, int64_t lnc) {
+std::vector<DeviceInfo> device_infos(const arch::Instance& instance, int64_t lnc, int64_t nodes) {
   std::vector<DeviceInfo> out;
   const int64_t per_chip = instance.chip->cores / lnc;
-  for (int64_t chip = 0; chip < instance.chips; ++chip)
-    for (int64_t core = 0; core < per_chip; ++core)
-      out.push_back({.id = int(out.size()), .chip = chip, .core = core, .coordinates = coordinates(instance, chip)});
+  for (int64_t node = 0; node < nodes; ++node)
+    for (int64_t chip = 0; chip < instance.chips; ++chip)
+      for (int64_t core = 0; core < per_chip; ++core) {
+        std::vector<int64_t> at = coordinates(instance, chip);
+        if (nodes > 1) at.push_back(node);
+        out.push_back({.id = int(out.size()), .node = node, .chip = chip, .core = core, .coordinates = std::move(at)});
+      }
   return out;
 }
 
 Device::Device(const arch::Instance& instance, int64_t lnc, DeviceInfo info, bool is_here)
     : info_(std::move(info)),
       kind_(cat("NC_v", instance.chip->generation)),
-      name_(cat("neuron:", info_.id, " (", instance.name, ", chip ", info_.chip, ", core ", info_.core,
-                is_here ? "" : cat(", of process ", info_.process), ")")),
+      name_(cat("neuron:", info_.id, " (", instance.name, info_.node > 0 ? cat(" ", info_.node) : "", ", chip ",
+                info_.chip, ", core ", info_.core, is_here ? "" : cat(", of process ", info_.process), ")")),
       memories_{Memory::make(name_, is_here ? instance.chip->hbm.bytes / instance.chip->cores * lnc : 0)} {
   for (size_t k = 1; k < memories_.size(); ++k)
     memories_[k] = Memory::make(cat(run::name(MemoryKind(k)), " of ", name_), is_here ? INT64_MAX : 0);
+}
+
+void Device::publish(std::shared_ptr<Page> page, size_t core) {
+  page_ = std::move(page);
+  page_core_ = core;
+  counters_ = &page_->core(core);
+  memory().publish(page_, core);
 }
 
 }  // namespace trine::run

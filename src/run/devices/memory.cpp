@@ -69,6 +69,15 @@ void Memory::add(MemoryClass which, int64_t bytes) {
   stats_.class_bytes[size_t(which)] += bytes;
   stats_.in_use_bytes += bytes;
   stats_.peak_bytes = std::max(stats_.peak_bytes, stats_.in_use_bytes);
+  if (!counters_) return;
+  counters_->memory[size_t(which)].store(stats_.class_bytes[size_t(which)], std::memory_order_relaxed);
+  counters_->memory_peak.store(stats_.peak_bytes, std::memory_order_relaxed);
+  counters_->touched.store(1, std::memory_order_relaxed);
+}
+
+void Memory::publish(std::shared_ptr<Page> page, size_t core) {
+  page_ = std::move(page);
+  counters_ = &page_->core(core);
 }
 
 Result<std::shared_ptr<Storage>> Memory::allocate(Allocation wanted) {

@@ -14,6 +14,7 @@
 #include "base/tensor.h"
 #include "host/gemm/packed.h"
 #include "host/scratch.h"
+#include "run/counters/publish.h"
 
 namespace trine::run {
 
@@ -108,6 +109,7 @@ class Memory : public std::enable_shared_from_this<Memory> {
 
   MemoryStats stats() const;
   void reset_peak();
+  void publish(std::shared_ptr<Page> page, size_t core);  // before the first allocation
 
  private:
   friend class Block;
@@ -121,6 +123,8 @@ class Memory : public std::enable_shared_from_this<Memory> {
   mutable std::mutex mutex_;
   MemoryStats stats_;
   Block* live_ = nullptr;  // the youngest; the others follow
+  std::shared_ptr<Page> page_;
+  CoreCounters* counters_ = nullptr;  // of page_
 };
 
 }  // namespace trine::run

@@ -1,19 +1,17 @@
-// Unix sockets without a name in the file system. A thread for each peer reads what comes, so that two processes may
-// send to each other at once.
+// A thread for each peer reads what comes, so that two processes may send to each other at once.
 #include "run/devices/peers.h"
 
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <random>
 #include <tuple>
 
 #include "base/text.h"
+#include "run/devices/sockets.h"
 
 namespace trine::run {
 
@@ -28,66 +26,7 @@ constexpr int64_t kLateSeconds = 600;            // a peer that is there but doe
 constexpr milliseconds kLook{50};                // between looks at whether a wait is over
 constexpr uint64_t kGivenUp = UINT64_MAX;        // as a step: the message says why
 
-struct Hello {
-  uint64_t secret = 0;
-  int64_t process = 0;
-};
-
 std::string system_text() { return std::strerror(errno); }
-
-bool send_all(int socket, const void* data, size_t size) {
-  const auto* at = static_cast<const char*>(data);
-  while (size > 0) {
-    const ssize_t sent = ::send(socket, at, size, MSG_NOSIGNAL);
-    if (sent < 0 && errno == EINTR) continue;
-    if (sent <= 0) return false;
-    at += sent;
-    size -= size_t(sent);
-  }
-  return true;
-}
-
-bool receive_all(int socket, void* data, size_t size) {
-  auto* at = static_cast<char*>(data);
-  while (size > 0) {
-    const ssize_t got = ::recv(socket, at, size, 0);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
-    at += got;
-    size -= size_t(got);
-  }
-  return true;
-}
-
-// A name that begins with a zero byte is in no folder and goes with its socket.
-std::pair<sockaddr_un, socklen_t> address_of(const std::string& name) {
-  sockaddr_un out{};
-  out.sun_family = AF_UNIX;
-  std::memcpy(out.sun_path + 1, name.data(), std::min(name.size(), sizeof(out.sun_path) - 1));
-  return {out, socklen_t(offsetof(sockaddr_un, sun_path) + 1 + name.size())};
-}
-
-Result<int> listen_at(const std::string& name, int count) {
-  const int out = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const auto [address, size] = address_of(name);
-  if (out >= 0 && bind(out, reinterpret_cast<const sockaddr*>(&address), size) == 0 && listen(out, count) == 0)
-    return out;
-  const Error error = fail(Code::io, cat("cannot listen for other processes: ", system_text()));
-  if (out >= 0) close(out);
-  return error;
-}
-
-Result<int> connect_to(const std::string& name, const Hello& hello, int process) {
-  const int out = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const auto [address, size] = address_of(name);
-  if (out >= 0 && ::connect(out, reinterpret_cast<const sockaddr*>(&address), size) == 0 &&
-      send_all(out, &hello, sizeof(hello)))
-    return out;
-  const Error error =
-      fail(Code::io, cat("cannot reach process ", process, ", which must be on this machine: ", system_text()));
-  if (out >= 0) close(out);
-  return error;
-}
 
 // NEURON_RT_EXEC_TIMEOUT, in seconds, as for a collective on the device.
 seconds late_after() {
@@ -111,56 +50,35 @@ Peers::Peers(int process, int count) : process_(process), about_(size_t(count)) 
 Result<std::unique_ptr<Peers>> Peers::connect(Board& board, int process, int count, std::string about) {
   if (count < 1 || process < 0 || process >= count) return fail(Code::invalid, cat("process ", process, " of ", count));
   std::unique_ptr<Peers> out(new Peers(process, count));
-  std::random_device random;
-  const std::string address = cat("trine-", getpid(), "-", random(), "-", random());
-  const int listener = TRY(listen_at(address, count));
   out->about_[size_t(process)] = std::move(about);
-  const Result<void> connected = out->connect_all(board, listener, address);
-  close(listener);
-  if (!connected) return Error(connected.error());
+  TRY(out->connect_all(board));
   for (int p = 0; p < count; ++p)
     if (p != process) out->peers_[size_t(p)]->reader = std::thread([self = out.get(), p] { self->read(p); });
   return out;
 }
 
 // Each process calls those before it, and is called by those after it; who calls knows the secret on the board.
-Result<void> Peers::connect_all(Board& board, int listener, const std::string& address) {
-  std::random_device random;
-  const uint64_t secret = uint64_t(random()) << 32 | random();
-  TRY(board.put(cat("trine/", process_), cat(address, " ", secret, " ", about_[size_t(process_)])));
-  int to_come = 0;
-  for (int p = 0; p < int(peers_.size()); ++p) {
+Result<void> Peers::connect_all(Board& board) {
+  Listener listener = TRY(Listener::open(process_));
+  const int count = int(peers_.size());
+  TRY(board.put(cat("trine/", process_), cat(listener.text(), " ", about_[size_t(process_)])));
+  for (int p = 0; p < count; ++p) {
     if (p == process_) continue;
     const auto text = board.get(cat("trine/", p), kConnectMs);
-    if (!text)
-      return fail(Code::io, cat("process ", p, " of ", peers_.size(), " did not come: ", text.error().message));
-    const size_t first = text->find(' '), second = text->find(' ', first + 1);
-    if (second == std::string::npos) return fail(Code::io, cat("process ", p, " says \"", *text, "\""));
-    about_[size_t(p)] = text->substr(second + 1);
-    if (p > process_) {
-      ++to_come;
-      continue;
-    }
-    const Hello hello{std::strtoull(text->c_str() + first + 1, nullptr, 10), process_};
-    peers_[size_t(p)]->socket = TRY(connect_to(text->substr(0, first), hello, p));
+    if (!text) return fail(Code::io, cat("process ", p, " of ", count, " did not come: ", text.error().message));
+    const size_t space = text->find(' ');
+    if (space == std::string::npos) return fail(Code::io, cat("process ", p, " left a text that cannot be read"));
+    about_[size_t(p)] = text->substr(space + 1);
+    if (p < process_) peers_[size_t(p)]->socket = TRY(call(text->substr(0, space), p, process_));
   }
-  const timeval wait{kConnectMs / 1000, 0};
-  setsockopt(listener, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait));
-  while (to_come > 0) {
-    const int caller = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
-    if (caller < 0) return fail(Code::io, cat("other processes did not call: ", system_text()));
-    Hello hello;
-    setsockopt(caller, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait));
-    const bool is_known = receive_all(caller, &hello, sizeof(hello)) && hello.secret == secret &&
-                          hello.process > process_ && hello.process < int64_t(peers_.size()) &&
-                          peers_[size_t(hello.process)]->socket < 0;
-    if (!is_known) {
-      close(caller);
+  for (int to_come = count - 1 - process_; to_come > 0;) {
+    const Listener::Caller caller = TRY(listener.accept(process_, count, kConnectMs));
+    int& socket = peers_[size_t(caller.process)]->socket;
+    if (socket >= 0) {
+      close(caller.socket);
       continue;
     }
-    const timeval forever{};
-    setsockopt(caller, SOL_SOCKET, SO_RCVTIMEO, &forever, sizeof(forever));
-    peers_[size_t(hello.process)]->socket = caller;
+    socket = caller.socket;
     --to_come;
   }
   return {};

@@ -1,6 +1,6 @@
-// The other processes of a program that runs on the devices of several, on this machine: a socket to each, and what
-// they have sent that nobody has taken yet. Not what is sent or why (rendezvous.h). Invariant: receive() ends: with the
-// message, or with an error when the peer is gone, gave up, or is late.
+// The other processes of a program that runs on the devices of several, on this machine and on others: a socket to each
+// (sockets.h), and what they have sent that nobody has taken yet. Not what is sent or why (rendezvous.h). Invariant:
+// receive() ends: with the message, or with an error when the peer is gone, gave up, or is late.
 #pragma once
 
 #include <array>
@@ -78,7 +78,7 @@ class Peers {
   };
 
   Peers(int process, int count);
-  Result<void> connect_all(Board& board, int listener, const std::string& address);
+  Result<void> connect_all(Board& board);
   Result<void> write(Peer& peer, const Header& header, std::span<const std::span<const std::byte>> parts);
   void read(int from);
   Result<void> take(int from, const Header& header);

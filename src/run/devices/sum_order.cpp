@@ -106,7 +106,8 @@ std::shared_ptr<const SumOrder> SumOrders::find(comm::Collective kind, std::span
                                                 int64_t bytes) {
   const comm::Request request{.kind = kind, .bytes = bytes, .root = 0, .pairs = {}, .algorithm = {}};
   Key key{kind, comm::choose(cluster_, members, request), {}};
-  for (const comm::Place& p : members) std::get<2>(key).push_back(p.chip * cluster_.ranks_per_chip() + p.core);
+  for (const comm::Place& p : members)
+    std::get<2>(key).push_back((p.node * cluster_.instance->chips + p.chip) * cluster_.ranks_per_chip() + p.core);
   std::lock_guard lock(mutex_);
   std::shared_ptr<const SumOrder>& order = known_[std::move(key)];
   if (order) return order;

@@ -3,7 +3,8 @@
 import contextlib
 import os
 
-from trine.torch.old import xla_model
+from trine.torch import launcher, rank_server, threads
+from trine.torch.old import ordinals, xla_backend, xla_model
 
 device = xla_model.xla_device
 
@@ -62,24 +63,29 @@ def compile(f=None, full_graph=False, name=None, num_different_graphs_allowed=No
     return call
 
 
-def _rank(index, fn, args, count, port):
-    os.environ |= {"RANK": str(index), "LOCAL_RANK": str(index), "WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count),
+def _rank(index, fn, args, count, port, env):
+    os.environ |= env | {"RANK": str(index), "LOCAL_RANK": str(index), "WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count),
                    "MASTER_ADDR": "localhost", "MASTER_PORT": str(port)}  # fmt: skip
+    threads.take()
+    ordinals.take_core()
     fn(index, *args)
+    ordinals.leave()
 
 
 def spawn(fn, args=(), nprocs=None, join=True, daemon=False, start_method="spawn"):
     """fn(rank, *args) in as many processes; without a number, in one for each core. One runs here."""
     from torch import multiprocessing
 
-    from trine.torch.old.xla_backend import free_port
-
     count = len(devices()) if nprocs is None else nprocs
     if not 1 <= count <= max(len(devices()), 1):
         raise ValueError(f"spawn: found nprocs={nprocs}, expected 1 to {len(devices())}, the cores of this machine, or None for all")
     if count == 1:
         return fn(0, *args)
-    return multiprocessing.start_processes(_rank, (fn, args, count, free_port()), count, join, daemon, start_method)
+    if start_method == "spawn" and not launcher.is_recorded(os.environ):  # as fresh a process, but forked from one that has imported torch
+        start_method = "forkserver"
+        multiprocessing.set_forkserver_preload([*rank_server.LOADED, "trine.torch.old.launch"])
+    every = (fn, args, count, xla_backend.free_port(), dict(os.environ))
+    return multiprocessing.start_processes(_rank, every, count, join, daemon, start_method)
 
 
 def launch(fn, args=(), start_method="spawn", debug_single_process=False):
@@ -87,3 +93,26 @@ def launch(fn, args=(), start_method="spawn", debug_single_process=False):
     if "WORLD_SIZE" in os.environ:
         return fn(xla_model.get_local_ordinal(), *args)
     return spawn(fn, args, 1 if debug_single_process else None, start_method=start_method)
+
+
+class MpModelWrapper:
+    """A model made before spawn, whose weights the processes share until they go to their devices."""
+
+    def __init__(self, model):
+        self._model = model.share_memory()
+
+    def to(self, device):
+        return self._model.to(device)
+
+
+class MpSerialExecutor:
+    """run(f): one process after the other, so that the first may fetch what all need."""
+
+    def __init__(self):
+        import multiprocessing
+
+        self._lock = multiprocessing.get_context("spawn").Lock()
+
+    def run(self, fn):
+        with self._lock:
+            return fn()

@@ -16,6 +16,33 @@ def _xla_get_tensor_id(tensor):
     return tensor.untyped_storage()._cdata
 
 
+_xla_get_tensor_view_alias_id = _xla_get_tensor_id
+
+
+def _xla_get_default_device():
+    return str(xla_model.xla_device())
+
+
+def _xla_get_all_devices():
+    return xla_model.get_xla_supported_devices()
+
+
+def _xla_real_devices(devices=()):
+    return xla_model.xla_real_devices(devices or xla_model.get_xla_supported_devices())
+
+
+def _xla_set_rng_seed(seed, device=None):
+    xla_model.set_rng_state(seed, device)
+
+
+def _xla_get_rng_seed(device=None):
+    return xla_model.get_rng_state(device)
+
+
+def _xla_set_use_full_mat_mul_precision(use_full_mat_mul_precision=True):
+    pass  # f32 is f32 here
+
+
 def _xla_metrics_report():
     return metrics.metrics_report()
 

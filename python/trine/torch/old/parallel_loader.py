@@ -12,10 +12,11 @@ _END = object()
 
 
 class MpDeviceLoader:
-    """A DataLoader whose batches are on the device; a thread moves the next ones meanwhile."""
+    """A DataLoader whose batches are on the device; a thread moves the next ones meanwhile. What was recorded runs when the
+    next batch is asked for, or every batches_per_execution-th."""
 
-    def __init__(self, loader, device, loader_prefetch_size=16, device_prefetch_size=8, **_):
-        self._loader, self._device, self._ahead = loader, torch.device(device), device_prefetch_size
+    def __init__(self, loader, device, loader_prefetch_size=16, device_prefetch_size=8, batches_per_execution=1, **_):
+        self._loader, self._device, self._ahead, self._every = loader, torch.device(device), device_prefetch_size, batches_per_execution
 
     def __len__(self):
         return len(self._loader)
@@ -46,10 +47,15 @@ class MpDeviceLoader:
         thread = threading.Thread(target=load)
         thread.start()
         try:
+            count = 0
             while (batch := ready.get()) is not _END:
                 if isinstance(batch, BaseException):
                     raise batch
                 yield batch
+                count += 1
+                if count % self._every == 0:
+                    xla_model.mark_step()
+            if count % self._every:
                 xla_model.mark_step()
         finally:
             stop.set()
@@ -63,7 +69,9 @@ class ParallelLoader:
         self._loader, self._devices, self._options = loader, [torch.device(d) for d in devices], options
 
     def per_device_loader(self, device):
-        return MpDeviceLoader(self._loader, device)
+        if torch.device(device) not in self._devices:
+            raise ValueError(f"per_device_loader: found {device}, expected one of {[str(d) for d in self._devices]}")
+        return MpDeviceLoader(self._loader, device, **self._options)
 
     def close(self):
         pass

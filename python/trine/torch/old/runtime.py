@@ -48,6 +48,13 @@ def device_attributes(device=None):
     return {"name": torch.neuron.get_device_name(torch.device(device).index if device else None), "local_ordinal": local_ordinal()}
 
 
+runtime_device_attributes = device_attributes
+
+
+def is_bf16_supported():
+    return True
+
+
 def global_runtime_device_attributes():
     return [device_attributes(d) for d in xla_model.get_xla_supported_devices()]
 

@@ -18,6 +18,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 from trine.torch import cache, export
 from trine.torch.build import Unsupported
 from trine.torch.emit import supports
+from trine.torch.op_list import op_rows
 
 
 def _inputs(example_inputs):
@@ -86,26 +87,14 @@ class _Traced(torch.nn.Module):
 
 
 def analyze(func, example_inputs, compiler_workdir=None, **_):
-    """Which ops of the model a program can hold: counts, and the places of those it cannot."""
-    exported = _exported(func, example_inputs)
-    calls = [n for n in exported.graph.nodes if n.op == "call_function"]
-    bad = {}
-    for n in calls:
-        if not supports(n):
-            row = bad.setdefault(str(n.target), {"kind": str(n.target), "failureAt": "neuronx-cc", "instances": []})
-            row["instances"].append((n.meta.get("stack_trace") or "unknown place").strip().splitlines()[-1])
-    rows = [{**r, "count": len(r["instances"])} for r in bad.values()]
-    percent = 100.0 * (1 - sum(r["count"] for r in rows) / max(len(calls), 1))
-    return {"torch_neuronx_version": "trine", "supported_operators": {"aten": _counts(calls)}, "unsupported_operators": rows,
-            "percent_supported": round(percent, 1)}
-
-
-def _counts(calls):
-    out = {}
-    for n in calls:
-        if supports(n):
-            out[str(n.target)] = out.get(str(n.target), 0) + 1
-    return out
+    """Which ops of the model a program can hold: counts, and the lines that ask for those it cannot."""
+    rows = op_rows(_exported(func, example_inputs).graph, export.as_module(func), _inputs(example_inputs))
+    bad = [{"kind": r["op"], "failureAt": "neuronx-cc", "instances": r["lines"], "count": r["count"]} for r in rows if r["runs_on"] == "cpu"]
+    held = {r["op"]: r["count"] for r in rows if r["runs_on"] == "neuron"}
+    total = sum(r["count"] for r in rows)
+    percent = 100.0 * sum(held.values()) / max(total, 1)
+    return {"torch_neuronx_version": "trine", "supported_operators": {"aten": held}, "unsupported_operators": bad,
+            "percent_supported": round(percent, 1)}  # fmt: skip
 
 
 # what is done with a trace

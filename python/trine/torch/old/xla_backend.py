@@ -3,11 +3,26 @@
 import os
 import socket
 
+import torch.distributed as dist
 from torch.distributed.rendezvous import register_rendezvous_handler, rendezvous
 
 from trine.torch import group
+from trine.torch.old import groups
 
 group.register()
+groups.register()
+
+
+class _Xla(type):
+    def __instancecheck__(cls, value):
+        return isinstance(value, dist.ProcessGroup) and "xla" in (value.name() if callable(getattr(value, "name", None)) else "", dist.get_backend(value))
+
+
+class ProcessGroupXla(metaclass=_Xla):
+    """What groups of the backend `xla` are, for isinstance."""
+
+
+new_xla_process_group = groups.new_group
 
 
 def free_port():
@@ -23,7 +38,8 @@ def _meet(url, timeout=None, **options):
     yield from rendezvous("env://", timeout=timeout, **options)
 
 
-try:
-    register_rendezvous_handler("xla", _meet)
-except RuntimeError:
-    pass  # known already
+for _scheme in ("xla", "pjrt"):
+    try:
+        register_rendezvous_handler(_scheme, _meet)
+    except RuntimeError:
+        pass  # known already

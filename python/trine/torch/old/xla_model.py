@@ -1,22 +1,29 @@
-"""torch_xla.core.xla_model: devices, steps, saving, and the collectives of one process or of torch.distributed."""
+"""torch_xla.core.xla_model: devices, steps, saving. Its collectives are in collectives.py, who takes part in ordinals.py."""
 
-import os
-import sys
+import collections
+import contextlib
+import functools
+import pickle
+import time
 
 import torch
-from torch.utils._pytree import tree_map
 
 from trine import _torch
 from trine.torch.neuron import say_if_crowded
+from trine.torch.old.collectives import *  # noqa: F403
+from trine.torch.old.collectives import _fetch_gradients, collective_broadcast, reduce_gradients  # noqa: F401
+from trine.torch.old.instances import ToXlaTensorArena, check_view_sharing  # noqa: F401
+from trine.torch.old.ordinals import get_local_ordinal, get_ordinal, is_master_ordinal, master_print, rendezvous, take_core, xrt_world_size  # noqa: F401
 
-REDUCE_SUM, REDUCE_MUL, REDUCE_MIN, REDUCE_MAX, REDUCE_AND, REDUCE_OR = "sum", "mul", "min", "max", "and", "or"
-_closures = []
+_closures, _running = [], collections.deque()
 
 
 def xla_device(n=None, devkind=None):
-    """The device of this process, or number n."""
+    """The device of this process, or number n. The first is then what "xla" without a number means."""
     say_if_crowded()
-    return torch.device("xla", get_local_ordinal() % max(torch.neuron.device_count(), 1) if n is None else n)
+    if n is None and torch.neuron.device_count():
+        n = take_core()
+    return torch.device("xla", n or 0)
 
 
 def get_xla_supported_devices(devkind=None, max_devices=None):
@@ -37,6 +44,14 @@ def parse_xla_device(device):
     return ("XLA", found.index or 0) if found.type == "xla" else None
 
 
+def xla_device_kind(device=None):
+    return torch.neuron.get_device_name(torch.device(device).index if device else None)
+
+
+def xla_replication_devices(local_devices=None):
+    return xla_real_devices(local_devices or get_xla_supported_devices())
+
+
 def xla_real_devices(devices):
     return [str(torch.device(d)) for d in devices]
 
@@ -46,8 +61,13 @@ def mark_step(wait=False, reset_scope=True):
     _torch.end_step()
     closures = list(_closures)
     _closures.clear()
-    for function, args in closures:
-        function(*args)
+    for function, args, run_async in closures:
+        if run_async:
+            _running.append(_thread().submit(function, *args))
+        else:
+            function(*args)
+    while _running and (_running[0].done() or wait):
+        _running.popleft().result()  # an error of one that ran meanwhile is raised here
 
 
 def wait_device_ops(devices=()):
@@ -59,129 +79,41 @@ def set_replication(device, devices):
 
 
 def add_step_closure(closure, args=(), run_async=False):
-    _closures.append((closure, args))
+    """closure(*args) after the next step, when the values are there; run_async: one after the other in a thread."""
+    _closures.append((closure, args, run_async))
+
+
+@functools.cache
+def _thread():
+    from concurrent.futures import ThreadPoolExecutor
+
+    return ThreadPoolExecutor(1)
 
 
 def unlazy(tensors):
-    pass
+    """Runs what is recorded."""
+    _torch.end_step()
 
 
-# ranks
+class RateTracker:
+    """Items a second, smoothed."""
 
+    def __init__(self, smooth_factor=0.4):
+        self._smooth, self._began, self._at, self._count, self._total, self._rate = smooth_factor, time.time(), time.time(), 0.0, 0.0, None
 
-def _distributed():
-    """Whether there are other processes; those that torchrun or spawn started meet when it is first asked for."""
-    if not torch.distributed.is_available():
-        return False
-    if not torch.distributed.is_initialized() and int(os.environ.get("WORLD_SIZE", 1)) > 1:
-        torch.distributed.init_process_group("xla")
-    return torch.distributed.is_initialized()
+    def add(self, count):
+        self._count += count
 
+    def rate(self):
+        now = time.time()
+        if now > self._at:
+            found = self._count / (now - self._at)
+            self._rate = found if self._rate is None else (1 - self._smooth) * found + self._smooth * self._rate
+            self._total, self._count, self._at = self._total + self._count, 0.0, now
+        return self._rate or 0.0
 
-def get_ordinal(defval=0):
-    return torch.distributed.get_rank() if _distributed() else defval
-
-
-def get_local_ordinal(defval=0):
-    return int(os.environ.get("LOCAL_RANK", defval))
-
-
-def xrt_world_size(defval=1):
-    return torch.distributed.get_world_size() if _distributed() else defval
-
-
-def is_master_ordinal(local=True):
-    return (get_local_ordinal() if local else get_ordinal()) == 0
-
-
-def master_print(*args, fd=None, local=False, flush=False):
-    if is_master_ordinal(local):
-        print(*args, file=fd or sys.stdout, flush=flush)
-
-
-def rendezvous(tag, payload=b"", replicas=()):
-    if _distributed():
-        torch.distributed.barrier()
-    return [payload] * xrt_world_size()
-
-
-# collectives
-
-_OPS = {REDUCE_SUM: "SUM", REDUCE_MUL: "PRODUCT", REDUCE_MIN: "MIN", REDUCE_MAX: "MAX", REDUCE_AND: "BAND", REDUCE_OR: "BOR"}
-
-
-def all_reduce(reduce_type, inputs, scale=1.0, groups=None, cctx=None, pin_layout=True):
-    """In place for a list of tensors, a new tensor for one."""
-    if reduce_type not in _OPS:
-        raise ValueError(f"all_reduce: found {reduce_type!r}, expected one of {sorted(_OPS)}")
-    tensors = [inputs.clone()] if isinstance(inputs, torch.Tensor) else list(inputs)
-    _, group = _mine(groups)
-    for t in tensors:
-        if _distributed():
-            torch.distributed.all_reduce(t, getattr(torch.distributed.ReduceOp, _OPS[reduce_type]), group=group)
-        if scale != 1.0:
-            t.mul_(scale)
-    return tensors[0] if isinstance(inputs, torch.Tensor) else None
-
-
-def _mine(groups):
-    """The ranks that take part with this one, in order; and the group that torch knows them by."""
-    if not _distributed():
-        return [0], None
-    if not groups:
-        return list(range(xrt_world_size())), None
-    key = tuple(map(tuple, groups))
-    if key not in _groups:
-        _groups[key] = [torch.distributed.new_group(list(g)) for g in key]  # every process makes every group
-    at = next((i for i, g in enumerate(key) if get_ordinal() in g), None)
-    if at is None:
-        raise ValueError(f"groups: found {groups}, expected each rank in one of them; this is {get_ordinal()}")
-    return list(key[at]), _groups[key][at]
-
-
-_groups = {}
-
-
-def all_gather(value, dim=0, groups=None, output=None, pin_layout=True):
-    ranks, group = _mine(groups)
-    parts = [value]
-    if _distributed():
-        parts = [torch.empty_like(value, memory_format=torch.contiguous_format) for _ in ranks]
-        torch.distributed.all_gather(parts, value.contiguous(), group=group)
-    found = torch.cat(parts, dim)
-    return found if output is None else output.copy_(found)
-
-
-def reduce_scatter(reduce_type, input, scale, scatter_dim, shard_count, groups=None, output=None, cctx=None, pin_layout=True):
-    """This rank's part of the sum over the ranks, along a dim."""
-    ranks, _ = _mine(groups)
-    if shard_count != len(ranks):
-        raise ValueError(f"reduce_scatter: found shard_count={shard_count}, expected the number of ranks, {len(ranks)}")
-    whole = all_reduce(reduce_type, input, scale, groups)
-    found = whole.chunk(shard_count, scatter_dim)[ranks.index(get_ordinal())].contiguous()
-    return found if output is None else output.copy_(found)
-
-
-def all_to_all(value, split_dimension, concat_dimension, split_count, groups=None, pin_layout=True):
-    ranks, _ = _mine(groups)
-    if split_count != len(ranks):
-        raise ValueError(f"all_to_all: found split_count={split_count}, expected the number of ranks, {len(ranks)}")
-    every = all_gather(value[None], 0, groups)
-    mine = every.chunk(split_count, split_dimension % value.dim() + 1)[ranks.index(get_ordinal())]
-    return torch.cat(mine.unbind(0), concat_dimension)
-
-
-def collective_permute(value, pairs):
-    """What the rank that is paired with this one has; zeros where there is none."""
-    every = all_gather(value[None])
-    source = next((s for s, t in pairs if t == get_ordinal()), None)
-    return torch.zeros_like(value) if source is None else every[source].clone()
-
-
-def collective_broadcast(tensors, root_ordinal=0, groups=None, pin_layout=True):
-    for t in tensors:
-        if _distributed():
-            torch.distributed.broadcast(t.data, root_ordinal, group=_mine(groups)[1])
+    def global_rate(self):
+        return (self._total + self._count) / max(time.time() - self._began, 1e-9)
 
 
 def broadcast_master_param(model):
@@ -202,37 +134,8 @@ def optimization_barrier_(tensors):
 
 
 def mesh_reduce(tag, data, reduce_fn):
-    return reduce_fn([data] if not _distributed() else _gathered(data))
-
-
-def _gathered(data):
-    out = [None] * xrt_world_size()
-    torch.distributed.all_gather_object(out, data)
-    return out
-
-
-def _fetch_gradients(optimizer):
-    return [p.grad for g in optimizer.param_groups for p in g["params"] if p.grad is not None]
-
-
-def all_reduce_bucketized_gradients(gradients, scale=1.0, groups=None, pin_layout=True, bucket_cap_mb=0):
-    """In place, in runs of one dtype: one message for many gradients."""
-    by_dtype = {}
-    for g in gradients:
-        by_dtype.setdefault(g.dtype, []).append(g)
-    for same in by_dtype.values():
-        flat = torch.cat([g.reshape(-1) for g in same])
-        all_reduce(REDUCE_SUM, [flat], scale, groups)
-        for g, part in zip(same, flat.split([g.numel() for g in same])):
-            g.copy_(part.view_as(g))
-
-
-def reduce_gradients(optimizer, groups=None, pin_layout=True):
-    if xrt_world_size() > 1:
-        all_reduce_bucketized_gradients(_fetch_gradients(optimizer), 1.0 / len(_mine(groups)[0]), groups)
-
-
-bucketized_reduce_gradients = reduce_gradients
+    """reduce_fn of the list of what each rank has."""
+    return reduce_fn([pickle.loads(b) for b in rendezvous(tag, pickle.dumps(_maybe_convert_to_cpu(data)))])
 
 
 def optimizer_step(optimizer, barrier=False, optimizer_args=None, groups=None, pin_layout=True):
@@ -248,7 +151,10 @@ def optimizer_step(optimizer, barrier=False, optimizer_args=None, groups=None, p
 
 
 def _maybe_convert_to_cpu(data, convert=True):
-    return tree_map(lambda v: v.cpu() if convert and isinstance(v, torch.Tensor) else v, data)
+    """The data with its tensors of a device on the CPU; what is recorded runs once for all."""
+    if not convert:
+        return data
+    return ToXlaTensorArena(lambda found: [v.cpu() for v in found], lambda v: isinstance(v, torch.Tensor) and v.device.type != "cpu").transform(data)
 
 
 def save(data, file_or_path, master_only=True, global_master=False):
@@ -270,11 +176,33 @@ def send_cpu_data_to_device(data, device, input_sharding=None):
 
 
 def set_rng_state(seed, device=None):
-    torch.neuron.manual_seed_all(int(seed))
+    """Seeds the generator of a device, or of all."""
+    if device is None:
+        return torch.neuron.manual_seed_all(int(seed))
+    with torch.neuron.device(torch.device(device).index or 0):
+        torch.neuron.manual_seed(int(seed))
 
 
 def get_rng_state(device=None):
-    return torch.neuron.initial_seed()
+    """One number that set_rng_state puts back: what was drawn since the seed makes a new seed."""
+    index = torch.device(device).index or 0 if device is not None else torch.neuron.current_device()
+    seed, drawn = _torch.get_state(index)
+    if drawn:
+        seed = (seed * 0x9E3779B97F4A7C15 + drawn) % 2**63
+        _torch.set_state(index, seed, 0)
+    return seed
+
+
+@contextlib.contextmanager
+def fork_rng(device=None, enabled=True):
+    """What is drawn inside leaves the generator as it was."""
+    index = torch.device(device).index if device is not None else torch.neuron.current_device()
+    before = torch.neuron.get_rng_state(index) if enabled else None
+    try:
+        yield
+    finally:
+        if enabled:
+            torch.neuron.set_rng_state(before, index)
 
 
 def get_memory_info(device=None):

@@ -217,6 +217,22 @@ def flash_attention_backward(b, grad, q, k, v, out, lse, dropout, causal, mask, 
     return [dq, heads_summed(b, dk, k), heads_summed(b, dv, v)]
 
 
+@row("_scaled_dot_product_flash_attention")
+def flash_attention_elsewhere(b, q, k, v, dropout, causal, debug, scale):
+    """Under the name that torch's rules know; the seeds and the mask that it gives besides are of other machines."""
+    if dropout or debug:
+        raise Unsupported("attention with dropout in one op")
+    out, lse = attention(b, q, k, v, None, causal, scale)
+    rest = [None if t is None else b.constant(0, t[1], t[0]) for t in b.outs[2:]]
+    rest[2:4] = q.dims[2], k.dims[2]
+    return [out, b.reshape(b.convert(lse, b.outs[1][1]), b.outs[1][0]), *rest]
+
+
+@row("_scaled_dot_product_flash_attention_backward")
+def flash_attention_elsewhere_backward(b, grad, q, k, v, out, lse, _q, _k, _max_q, _max_k, dropout, causal, _seed, _offset, scale):
+    return flash_attention_backward(b, grad, q, k, v, out, lse, dropout, causal, None, scale)
+
+
 def heads_summed(b, grad, x):
     if grad.dims == x.dims:
         return grad
