@@ -1,3 +1,5 @@
 """torch_xla.distributed.xla_backend."""
 
-from trine.torch.old import xla_backend  # noqa: F401 makes the backend known
+from trine.torch.old.xla_backend import ProcessGroupXla, new_xla_process_group
+
+__all__ = ["ProcessGroupXla", "new_xla_process_group"]

@@ -1,5 +1,5 @@
 """torch_xla.distributed.xla_multiprocessing."""
 
-from trine.torch.old.launch import spawn
+from trine.torch.old.launch import MpModelWrapper, MpSerialExecutor, spawn
 
-__all__ = ["spawn"]
+__all__ = ["MpModelWrapper", "MpSerialExecutor", "spawn"]

@@ -1,5 +1,5 @@
 """torch_xla.utils.checkpoint."""
 
-from torch.utils.checkpoint import checkpoint
+from trine.torch.old.checkpoint import checkpoint
 
 __all__ = ["checkpoint"]

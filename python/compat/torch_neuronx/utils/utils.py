@@ -1,0 +1,8 @@
+"""torch_neuronx.utils.utils: which machine a program is for."""
+
+from trine.nki import machine
+
+
+def get_platform_target():
+    """The family of the chosen instance: trn1, trn2, inf2."""
+    return (machine.chosen_instance() or machine.DEFAULT_INSTANCE).split(".")[0]

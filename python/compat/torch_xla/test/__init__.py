@@ -1,0 +1,1 @@
+"""Parts of torch_xla that its examples share."""

@@ -1,0 +1,3 @@
+"""torch_xla.utils.utils."""
+
+from trine.torch.old.instances import *  # noqa: F403
