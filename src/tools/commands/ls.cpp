@@ -1,11 +1,15 @@
 // trine ls: the chips of the virtual machine, with the columns and JSON keys of neuron-ls.
-// No process holds a virtual chip across commands, so only --show-all-procs lists one: this command itself.
+// Processes are those that publish counters (run/counters) of this machine; --show-all-procs lists this command too.
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 
+#include "api/publish.h"
 #include "base/text.h"
 #include "comm/topology.h"
+#include "run/counters/read.h"
 #include "tools/choose.h"
 #include "tools/cli.h"
 #include "tools/draw_topology.h"
@@ -78,6 +82,28 @@ std::string core_ids(const Device& d) {
   return d.cores == 1 ? cat(d.first_core) : cat(d.first_core, "-", d.first_core + d.cores - 1);
 }
 
+// Processes that hold cores, as they publish it.
+struct Process {
+  int64_t pid = 0;
+  std::string command, version;
+  std::set<int64_t> chips;
+};
+
+std::vector<Process> list_processes(const Machine& machine) {
+  std::map<int64_t, Process> found;
+  const std::string folder = api::counters_folder();
+  if (folder.empty()) return {};
+  for (const run::ProcessCounters& page : run::PageReader(folder).read(0)) {
+    if (page.cores.empty() || page.instance != machine.instance.name) continue;
+    Process& p = found[page.pid];
+    p.pid = page.pid, p.command = page.command, p.version = page.runtime_version;
+    for (const auto& core : page.cores) p.chips.insert(core.chip);
+  }
+  std::vector<Process> out;
+  for (auto& [pid, p] : found) out.push_back(std::move(p));
+  return out;
+}
+
 struct Column {
   std::string_view above, below;  // the two lines of the heading
   std::vector<std::string> cells;
@@ -90,6 +116,7 @@ std::string centred(std::string_view text, size_t width) {
 
 // neuron-ls's grid: headings centred, cells left. A row with several lines (processes) is ruled off.
 std::string grid(const std::vector<Column>& list, bool rule_rows) {
+  // A row whose first cell is empty goes on with the one before.
   std::vector<size_t> width;
   std::string rule = "+";
   for (const Column& c : list) {
@@ -109,19 +136,20 @@ std::string grid(const std::vector<Column>& list, bool rule_rows) {
       const std::string& cell = list[k].cells[r];
       rows += cat(" ", cell, std::string(width[k] - cell.size(), ' '), " |");
     }
-    rows += rule_rows ? cat("\n", rule, "\n") : "\n";
+    const bool goes_on = r + 1 < list[0].cells.size() && list[0].cells[r + 1].empty();
+    rows += rule_rows && !goes_on ? cat("\n", rule, "\n") : "\n";
   }
   return cat(rule, "\n", above, "\n", below, "\n", rule, "\n", rows, rule_rows ? "" : cat(rule, "\n"));
 }
 
 enum class View { plain, processes, topology };
 
-std::string table(const std::vector<Device>& devices, View view, const std::string& self) {
+std::string table(const std::vector<Device>& devices, View view, const std::vector<Process>& processes) {
   Column device{"NEURON", "DEVICE", {}}, cores{"NEURON", "CORES", {}}, ids{"NEURON", "CORE IDS", {}},
       memory{"NEURON", "MEMORY", {}}, connected{"CONNECTED", "DEVICES", {}}, bdf{"PCI", "BDF", {}},
       cpus{"CPU", "AFFINITY", {}}, numa{"NUMA", "NODE", {}}, pid{"PID", "", {}}, command{"COMMAND", "", {}},
       version{"RUNTIME", "VERSION", {}};
-  bool linked = false;
+  bool linked = false, is_any = false;
   for (const Device& d : devices) {
     linked = linked || !d.connected.empty();
     device.cells.push_back(cat(d.number));
@@ -132,9 +160,18 @@ std::string table(const std::vector<Device>& devices, View view, const std::stri
     bdf.cells.push_back(view == View::plain ? cat("0000:", d.bdf) : d.bdf);
     cpus.cells.push_back(d.affinity);
     numa.cells.push_back(cat(d.numa_node));
-    pid.cells.push_back(self.empty() ? "" : cat(static_cast<int64_t>(::getpid())));
-    command.cells.push_back(self);
-    version.cells.push_back(self.empty() ? "" : "NA");
+    size_t held = 0;
+    for (const Process& p : processes) {
+      if (!p.chips.contains(d.number)) continue;
+      if (held++ > 0)
+        for (Column* c : {&device, &cores, &ids, &memory, &connected, &bdf, &cpus, &numa}) c->cells.emplace_back();
+      pid.cells.push_back(cat(p.pid));
+      command.cells.push_back(p.command);
+      version.cells.push_back(p.version);
+    }
+    if (held == 0)
+      for (Column* c : {&pid, &command, &version}) c->cells.emplace_back();
+    is_any = is_any || held > 0;
   }
   std::vector<Column> list = {device, cores};
   if (view == View::plain) list.push_back(ids);
@@ -143,11 +180,14 @@ std::string table(const std::vector<Device>& devices, View view, const std::stri
   list.push_back(bdf);
   if (view == View::plain) list.insert(list.end(), {cpus, numa});
   if (view == View::processes) list.insert(list.end(), {pid, command, version});
-  return grid(list, !self.empty());
+  return grid(list, view == View::processes && is_any);
 }
 
-Json device_json(const Device& d, const Machine& machine) {
-  Json connected = Json::array(), ids = Json::array();
+Json device_json(const Device& d, const Machine& machine, const std::vector<Process>& processes) {
+  Json connected = Json::array(), ids = Json::array(), held = Json::array();
+  for (const Process& p : processes)
+    if (p.chips.contains(d.number))
+      held.push(Json::object().set("pid", p.pid).set("command", p.command).set("neuron_runtime_version", p.version));
   for (const int64_t c : d.connected) connected.push(c);
   for (int64_t k = 0; k < d.cores; ++k) ids.push(d.first_core + k);
   return Json::object()
@@ -160,7 +200,7 @@ Json device_json(const Device& d, const Machine& machine) {
       .set("logical_neuroncore_config", machine.lnc)
       .set("memory_size", d.memory_bytes)
       .set("neuroncore_ids", std::move(ids))
-      .set("neuron_processes", Json::array());
+      .set("neuron_processes", std::move(held));
 }
 
 std::string heading(const Machine& machine) {
@@ -173,9 +213,10 @@ std::string heading(const Machine& machine) {
 Result<Exit> run(const Args& args) {
   const Machine machine = TRY(choose_machine(args));
   const std::vector<Device> devices = list_devices(machine);
+  std::vector<Process> processes = list_processes(machine);
   if (args.has("--json-output") || args.has("--json")) {
     Json list = Json::array();
-    for (const Device& d : devices) list.push(device_json(d, machine));
+    for (const Device& d : devices) list.push(device_json(d, machine, processes));
     if (args.has("--json-output")) {
       print(list.text(4) + "\n");
       return Exit::ok;
@@ -192,7 +233,12 @@ Result<Exit> run(const Args& args) {
   }
   const bool all = args.has("--show-all-procs"), topology = args.has("--topology");
   const View view = topology ? View::topology : all || args.has("--wide") ? View::processes : View::plain;
-  print(heading(machine) + table(devices, view, all && !topology ? "trine ls --show-all-procs" : ""));
+  if (all && !topology) {
+    Process self{.pid = ::getpid(), .command = "trine ls --show-all-procs", .version = "NA", .chips = {}};
+    for (const Device& d : devices) self.chips.insert(d.number);
+    processes.push_back(std::move(self));
+  }
+  print(heading(machine) + table(devices, view, processes));
   if (topology) print(cat("\n\nNeuron Device Topology\n", draw_topology(machine.instance)));
   return Exit::ok;
 }

@@ -1,6 +1,7 @@
 // `trine run`: a program's values, its time, or both.
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 
@@ -11,11 +12,13 @@
 #include "run/drivers/exact/exact.h"
 #include "run/drivers/random_input.h"
 #include "run/drivers/timed/timed.h"
+#include "run/faults/apply.h"
 #include "run/picture/picture.h"
 #include "run/profile/trace.h"
 #include "tools/choose.h"
 #include "tools/cli.h"
 #include "tools/program_file.h"
+#include "tools/run_faults.h"
 #include "tools/trn_file.h"
 
 namespace trine::tools {
@@ -38,6 +41,7 @@ constexpr Option kOptions[] = {
     {"--trace", "", "FILE", "write every instruction's time as .json or .json.gz, which Perfetto opens",
      file(".json .json.gz")},
     {"--picture", "", "FILE", "draw how busy each engine is over time, as .svg or .png", file(".svg .png")},
+    kFault,
     kJson,
 };
 
@@ -67,7 +71,8 @@ Result<std::map<std::string, Array, std::less<>>> read_inputs(const Args& args, 
   return arrays;
 }
 
-Result<Values> run_values(const Args& args, const arch::Program& program, const arch::Chip& chip) {
+Result<Values> run_values(const Args& args, const arch::Program& program, const arch::Chip& chip,
+                          const run::Faults& faults) {
   Values v;
   auto arrays = TRY(read_inputs(args, program));
   const uint64_t seed = static_cast<uint64_t>(args.integer("--seed"));
@@ -85,7 +90,11 @@ Result<Values> run_values(const Args& args, const arch::Program& program, const 
   options.seed = seed;
   options.stochastic = args.has("--stochastic");
   options.trap_nan = args.has("--trap-nan");
+  TRY(add_flips(faults, &program, options));
+  const auto begin = std::chrono::steady_clock::now();
   v.result = TRY(run::run_exact(program, chip, inputs, options));
+  const auto took = std::chrono::steady_clock::now() - begin;
+  leave_traces(program, chip, v.result, std::chrono::duration_cast<std::chrono::nanoseconds>(took).count());
   v.loaded.push_back(v.result.loaded);
   if (args.has("--output"))
     for (const run::Output& o : v.result.outputs)
@@ -94,7 +103,7 @@ Result<Values> run_values(const Args& args, const arch::Program& program, const 
 }
 
 // A compiled model: exactly, natively, or both.
-Result<Values> run_model(const Args& args, const compile::Trn& trn, const arch::Chip& chip) {
+Result<Values> run_model(const Args& args, const compile::Trn& trn, const arch::Chip& chip, const run::Faults& faults) {
   Values v;
   const auto seed = static_cast<uint64_t>(args.integer("--seed"));
   const TrnInputs given = TRY(read_inputs(args, trn, seed));
@@ -106,7 +115,13 @@ Result<Values> run_model(const Args& args, const compile::Trn& trn, const arch::
     options.seed = seed;
     options.stochastic = args.has("--stochastic");
     options.trap_nan = args.has("--trap-nan");
+    const compile::DeviceProgram* const only = trn.made.only();
+    TRY(add_flips(faults, only ? &only->program : nullptr, options));
+    const auto begin = std::chrono::steady_clock::now();
     TrnRun ran = TRY(run_exactly(trn, given, chip, options));
+    const auto took = std::chrono::steady_clock::now() - begin;
+    if (only)
+      leave_traces(only->program, chip, ran.result, std::chrono::duration_cast<std::chrono::nanoseconds>(took).count());
     v.result = std::move(ran.result);
     v.loaded = std::move(ran.loaded);
     if (args.has("--native")) v.apart = differences(v.result.outputs, native);
@@ -256,7 +271,7 @@ std::vector<Piece> pieces_of(const std::optional<compile::Trn>& trn, const arch:
 
 // Time of each program. Of several, each under its number.
 Result<Exit> run_times(const Args& args, const std::vector<Piece>& pieces, const Machine& machine,
-                       sim::TimeOptions options, const Values& values, Json& out) {
+                       sim::TimeOptions options, const Values& values, const run::Faults& faults, Json& out) {
   Json parts = Json::array();
   for (const Piece& piece : pieces) {
     const std::string title = cat("part ", piece.part + 1, " of ", pieces.size());
@@ -267,6 +282,9 @@ Result<Exit> run_times(const Args& args, const std::vector<Piece>& pieces, const
     }
     options.loaded =
         piece.part < values.loaded.size() ? values.loaded[piece.part] : std::vector<std::vector<uint32_t>>{};
+    options.scales.clear();
+    options.dma_engine_scale.clear();
+    run::slow_down(*piece.program, faults, options);
     const run::TimedResult t = TRY(run::run_timed(*piece.program, machine.instance, options));
     TRY(save_views(args, *piece.program, machine, options, t, pieces.size() > 1 ? cat(piece.part + 1) : ""));
     for (const run::Finding& f : t.findings) note(f.text());
@@ -292,7 +310,11 @@ Result<Exit> run_run(const Args& args) {
   if (path != "-" && compile::is_trn(path)) trn = TRY(compile::read_trn(path));
   if (args.has("--native") && !trn)
     return fail(Code::invalid, "has no graph, which --native runs; `trine compile` writes programs that have", path);
-  const arch::Program loaded = trn ? arch::Program{} : TRY(load_program(path));
+  arch::Program loaded = trn ? arch::Program{} : TRY(load_program(path));
+  const auto faults = faults_of(args);
+  if (!faults) return note(cat("trine run: ", faults.error().text())), Exit::usage;
+  apply_faults(*faults, trn, loaded);
+  if (refusal(*faults, trn ? trn->graph.name : loaded.name) != run::Status::success) return Exit::check_failed;
   const std::vector<Piece> pieces = pieces_of(trn, loaded);
   const Machine machine = TRY(trn ? machine_for(args, trn->chip, path) : choose_machine(args));
   for (const Piece& piece : pieces) {
@@ -311,7 +333,7 @@ Result<Exit> run_run(const Args& args) {
   }
   Values v;
   if (values) {
-    v = TRY(trn ? run_model(args, *trn, machine.chip()) : run_values(args, loaded, machine.chip()));
+    v = TRY(trn ? run_model(args, *trn, machine.chip(), *faults) : run_values(args, loaded, machine.chip(), *faults));
     for (const run::Finding& f : v.result.findings)
       if (!f.warning) exit = Exit::check_failed;
     if (args.has("--json"))
@@ -320,7 +342,8 @@ Result<Exit> run_run(const Args& args) {
       print_values(v, trn ? trn->graph.name : loaded.name);
   }
   if (time && !pieces.empty())
-    if (const Exit failed = TRY(run_times(args, pieces, machine, options, v, out)); failed != Exit::ok) return failed;
+    if (const Exit failed = TRY(run_times(args, pieces, machine, options, v, *faults, out)); failed != Exit::ok)
+      return failed;
   if (args.has("--json")) print(out.text(2) + "\n");
   return exit;
 }
@@ -340,7 +363,8 @@ const Command command_run{
     .examples =
         "trine run matmul.tasm --instance trn2.3xlarge\n"
         "trine run model.trn --values --native --input tokens=tokens.npy\n"
-        "trine run matmul.tasm --values --input lhsT=a.npy --input rhs=b.npy --output out",
+        "trine run matmul.tasm --values --input lhsT=a.npy --input rhs=b.npy --output out\n"
+        "trine run matmul.tasm --values --fault stuck:semaphore=0",
     .options = kOptions,
     .run = run_run,
 };

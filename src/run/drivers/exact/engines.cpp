@@ -6,11 +6,13 @@
 #include <bit>
 #include <limits>
 
+#include "arch/asm/asm.h"
 #include "base/text.h"
 
 namespace trine::run {
 
 using arch::FaultKind;
+using arch::Memory;
 
 namespace {
 
@@ -32,6 +34,31 @@ int64_t saturating_add(int64_t a, int64_t b) {
 
 int64_t saturating_negate(int64_t v) {
   return v == std::numeric_limits<int64_t>::min() ? std::numeric_limits<int64_t>::max() : -v;
+}
+
+// What each operand of the instruction begins with.
+void add_memory(arch::Machine& machine, const arch::Stream& stream, const arch::Insn& insn, const arch::RowInfo& info,
+                const std::string& name, std::vector<MemoryPiece>& out) {
+  constexpr int64_t kShown = 64;  // bytes
+  const arch::Program& program = machine.program();
+  for (size_t i = 0; i < info.slots.size(); ++i) {
+    const arch::Operand& o = program.operands[insn.operand + i];
+    if (o.kind != arch::OperandKind::tile) continue;
+    const arch::Tensor& t = program.tensors[o.tensor];
+    const int64_t offset = o.offset * bits(program.patterns[o.pattern].dtype) / 8;
+    MemoryPiece piece{.stream = name, .operand = std::string(info.slots[i].name), .tensor = t.name};
+    piece.dtype = row(t.dtype).name;
+    const bool in_hbm = t.space == arch::Space::hbm;
+    const Memory* m = in_hbm                         ? &machine.hbm_of(o.tensor)
+                      : t.space == arch::Space::sbuf ? &machine.cores[stream.core].sbuf
+                                                     : &machine.cores[stream.core].psum;
+    piece.space = in_hbm ? "hbm" : t.space == arch::Space::sbuf ? "sbuf" : "psum";
+    piece.address = t.address + offset, piece.partition = in_hbm ? 0 : t.partition + o.partition;
+    const int64_t from = in_hbm ? offset : piece.partition * static_cast<int64_t>(m->pitch) + piece.address;
+    const int64_t end = std::min<int64_t>(from + kShown, static_cast<int64_t>(m->size));
+    if (m->bytes && from >= 0 && from < end) piece.bytes.assign(m->bytes + from, m->bytes + end);
+    out.push_back(std::move(piece));
+  }
 }
 
 std::string wait_text(const arch::Wait& w, int64_t value) {
@@ -62,7 +89,10 @@ void Engines::run(RunResult& result) {
   const int64_t budget = options_.steps_max ? options_.steps_max : std::numeric_limits<int64_t>::max();
   for (;;) {
     bool moved = false;
-    for (Lane& lane : lanes_) moved |= advance(lane);
+    for (Lane& lane : lanes_) {
+      flip_due(false);
+      moved |= advance(lane);
+    }
     if (counts_.instructions >= budget) {
       report_endless();
       break;
@@ -75,6 +105,7 @@ void Engines::run(RunResult& result) {
     if (!result.finished) report_deadlock();
     break;
   }
+  flip_due(true);
   if (races_) races_->finish();
   result.counts = counts_;
   for (Lane& lane : lanes_) result.loaded.push_back(std::move(lane.loaded));
@@ -85,7 +116,8 @@ bool Engines::advance(Lane& lane) {
   lane.spins = false;
   const int64_t before = counts_.instructions;
   const int64_t budget = options_.steps_max ? options_.steps_max : std::numeric_limits<int64_t>::max();
-  const int64_t end = std::min(saturating_add(before, kSliceMax), budget);
+  int64_t end = std::min(saturating_add(before, kSliceMax), budget);
+  if (flipped_ < options_.flips.size()) end = std::min(end, std::max(options_.flips[flipped_].after, before + 1));
   while (!lane.at.done() && counts_.instructions < end && !lane.spins && !waits(lane) && !at_rendezvous(lane)) {
     ++counts_.instructions;
     changes_ += lane.form->changes[lane.at.pc()];
@@ -101,6 +133,48 @@ bool Engines::advance(Lane& lane) {
   }
   if (races_ && lane.at.done() && counts_.instructions != before) races_->end(lane.stream);
   return counts_.instructions != before;
+}
+
+// On bytes nobody has, a flip is lost, as it would be.
+void Engines::flip_due(bool at_end) {
+  const auto flip = [&](const Flip& f) {
+    Memory* const m = f.tensor >= 0                  ? &machine_.hbm_of(static_cast<uint32_t>(f.tensor))
+                      : f.space == arch::Space::sbuf ? &machine_.cores[static_cast<size_t>(f.core)].sbuf
+                                                     : &machine_.cores[static_cast<size_t>(f.core)].psum;
+    const auto at = static_cast<size_t>(f.tensor >= 0 ? f.byte : f.partition * static_cast<int64_t>(m->pitch) + f.byte);
+    if (at < m->size) m->bytes[at] ^= std::byte(1u << f.bit);
+  };
+  for (; !at_end && flipped_ < options_.flips.size(); ++flipped_) {
+    const Flip& f = options_.flips[flipped_];
+    if (f.after > counts_.instructions) return;
+    if (!f.at_end) flip(f);
+  }
+  if (!at_end) return;
+  for (const Flip& f : options_.flips)
+    if (f.at_end) flip(f);
+}
+
+StopState Engines::state() const {
+  StopState out;
+  for (const Lane& lane : lanes_) {
+    EngineState e{.stream = stream_name(lane.at.stream()), .core = lane.at.stream().core};
+    e.state = lane.at.done() ? "ended" : "could go on";
+    if (!lane.at.done()) {
+      const ProgramPoint point = point_of(lane.stream, lane.at);
+      const arch::Insn& insn = lane.at.insn();
+      e.index = point.index, e.loops = point.loops;
+      e.instruction = arch::describe_insn(program_, lane.at.stream(), point.index);
+      e.where = arch::source_line(program_, insn);
+      if (waits(lane)) e.state = "waits", e.waits_for = waiting_for(lane);
+      if (!waits(lane) && at_rendezvous(lane)) e.state = "waits", e.waits_for = cat("meeting ", missing_from(lane));
+      if (idles(lane)) e.state = "goes round";
+      add_memory(machine_, lane.at.stream(), insn, lane.info(), e.stream, out.memory);
+    }
+    out.engines.push_back(std::move(e));
+  }
+  for (const arch::Core& core : machine_.cores)
+    out.semaphores.emplace_back(core.semaphores.begin(), core.semaphores.end());
+  return out;
 }
 
 // Brent's algorithm: the position is marked after 1, 2, 4, … steps, so any round is seen within twice its length.

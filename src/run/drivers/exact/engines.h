@@ -27,6 +27,7 @@ class Engines {
   Engines(arch::Machine& machine, const DecodedProgram& decoded, const ExactOptions& options, Findings& findings,
           Races::Known& known, const Checks& checks);
   void run(RunResult& result);
+  StopState state() const;  // after run()
   std::set<int> hasty() const { return races_ ? races_->hasty() : std::set<int>{}; }
 
  private:
@@ -60,6 +61,7 @@ class Engines {
   bool pass_waits();          // lets on whoever may go on
   bool run_all_rendezvous();  // of engines whose every core has come
   void run_rendezvous(const std::vector<Lane*>& lanes);
+  void flip_due(bool at_end);
   void report_deadlock();
   void report_endless();
   bool raises(const Lane& lane, uint16_t semaphore) const;
@@ -75,6 +77,7 @@ class Engines {
   std::optional<Races> races_;
   const Checks checks_;
   Counts counts_;
+  size_t flipped_ = 0;  // of options_.flips, so many are done
   int64_t permits_ = 0;
   int64_t changes_ = 0;  // instructions that may have changed memory or a semaphore
 };

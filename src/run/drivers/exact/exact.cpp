@@ -261,6 +261,7 @@ const Output* first_difference(const RunResult& a, const RunResult& b) {
 
 ExactProgram::ExactProgram(const Program& program, const arch::Chip& chip)
     : decoded_(std::make_unique<const DecodedProgram>(program, chip)) {}
+const arch::Chip& ExactProgram::chip() const { return decoded_->chip; }
 ExactProgram::~ExactProgram() { MachineCache::process().drop(this); }
 
 Result<std::shared_ptr<const ExactProgram>> ExactProgram::make(const Program& program, const arch::Chip& chip) {
@@ -293,6 +294,8 @@ Result<RunResult> ExactProgram::run_tracked(const Inputs& inputs, const ExactOpt
     engines.run(here);
     collect_outputs(*machine, findings, here);
     settled = settled && machine->settled && here.finished;
+    if (options.keeps_state && last < 0 && (!here.finished || !findings.list().empty()))
+      here.stopped = std::make_shared<const StopState>(engines.state());
     if (last >= 0) continue;
     lasts = engines.hasty();
     first = std::move(machine);
@@ -326,6 +329,27 @@ Result<bool> ExactProgram::run_settled(const Inputs& inputs, const ExactOptions&
   if (result.findings_dropped || !std::all_of(result.findings.begin(), result.findings.end(), by_value)) return false;
   MachineCache::process().put(this, std::move(machine));
   return true;
+}
+
+// With flipped bits: what it would have been worth to know of other runs does not hold, and nothing is kept.
+Result<RunResult> ExactProgram::run_faulted(const Inputs& inputs, const ExactOptions& options) const {
+  const DecodedProgram& p = *decoded_;
+  auto machine = TRY(machine_for(p));
+  std::vector<bool> written = p.written;
+  for (const Flip& f : options.flips)
+    if (f.tensor >= 0) written[machine->storage(static_cast<uint32_t>(f.tensor))] = true;  // a copy of the caller's
+  write_tensors(*machine, written, inputs);
+  Findings findings(p.program, options.findings_max);
+  Races::Known known;
+  RunResult result;
+  Engines engines(*machine, p, options, findings, known, {.races = false});
+  engines.run(result);
+  collect_outputs(*machine, findings, result);
+  result.findings_dropped = findings.dropped();
+  result.findings = findings.take();
+  if (options.keeps_state && (!result.finished || !result.findings.empty()))
+    result.stopped = std::make_shared<const StopState>(engines.state());
+  return result;
 }
 
 // A run on memory that holds `fill` where nobody has written. Unfinished where there is too much of it.
@@ -387,6 +411,7 @@ Result<RunResult> ExactProgram::run(const Inputs& inputs, const ExactOptions& op
     result.findings_dropped = static_cast<int64_t>(unfit_.size() - shown);
     return result;
   }
+  if (!options.flips.empty()) return run_faulted(inputs, options);
   if (state_ == State::settled) {
     RunResult result;
     if (TRY(run_settled(inputs, options, result))) return result;

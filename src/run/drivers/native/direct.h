@@ -7,6 +7,7 @@
 
 #include "arch/plan/plan.h"
 #include "host/gemm/packed.h"
+#include "run/counters/publish.h"
 
 namespace trine::host {
 class Prepared;
@@ -28,13 +29,20 @@ class DirectProgram {
   // the plan's in_place says so. `packed_forms`: beside each input, or null; may be empty.
   Result<void> run(std::span<const void* const> inputs, std::span<void* const> outputs,
                    std::span<ArrayForms* const> packed_forms) const;
+  // The same, counted as a run of that core.
+  Result<void> run_counted(std::span<const void* const> inputs, std::span<void* const> outputs,
+                           std::span<ArrayForms* const> packed_forms, Page* page, size_t core) const;
 
  private:
+  Result<void> run_faulty(std::span<const void* const> inputs, std::span<void* const> outputs,
+                          std::span<ArrayForms* const> packed_forms, Page& page, size_t core,
+                          ProgramCounters& row) const;
   DirectProgram(std::shared_ptr<const arch::HostPlan> plan, std::shared_ptr<const host::Prepared> prepared)
       : plan_(std::move(plan)), prepared_(std::move(prepared)) {}
 
   const std::shared_ptr<const arch::HostPlan> plan_;
   const std::shared_ptr<const host::Prepared> prepared_;
+  CountedProgram counted_;
 };
 
 }  // namespace trine::run

@@ -10,6 +10,7 @@
 #include "base/stop.h"
 #include "base/text.h"
 #include "host/execute.h"
+#include "run/faults/inject.h"
 #include "run/profile/activity.h"
 #include "run/profile/ran.h"
 
@@ -183,6 +184,16 @@ Result<void> NativeProgram::prepare(Task& task, std::span<Buffer* const> argumen
 }
 
 Result<void> NativeProgram::execute(const Task& task, size_t participant, host::Collectives* collectives) {
+  const bool is_faulty = Injector::process().is_on();
+  Injector::Ruling ruling;
+  if (is_faulty) {
+    Device& device = *devices_[participant];
+    ruling = Injector::process().before(device.id(), device.counters(), *name_);
+    if (ruling.failure) {
+      count(device, 0, ruling.status);
+      return ruling.failure;
+    }
+  }
   StackMemory few;
   const std::pmr::polymorphic_allocator<> memory(&few.lists);
   std::pmr::vector<const void*> inputs(task.inputs.size(), nullptr, memory);
@@ -208,8 +219,27 @@ Result<void> NativeProgram::execute(const Task& task, size_t participant, host::
   mean_ns_.store(mean + (std::min(took, 2 * mean + 1000) - mean) / 8,
                  std::memory_order_relaxed);  // outliers weigh little
   if (ActivityRecord& record = ActivityRecord::process(); record.is_on())
-    record.add(name_, devices_[participant]->id(), took);
+    record.add(name_, plan_->source, devices_[participant]->id(), took);
+  count(*devices_[participant], took, outcome ? Status::success : status_of(outcome.error().code));
+  if (is_faulty && outcome) {
+    std::vector<std::span<std::byte>> bytes;
+    for (const auto& o : task.outputs) bytes.emplace_back(o->data(), o->bytes());
+    Injector::process().after(devices_[participant]->id(), ruling.run, bytes);
+  }
   return outcome;
+}
+
+void NativeProgram::count(Device& device, int64_t took_ns, Status status) const {
+  ProgramCounters* const row = counted_.in(device.page(), [this] {
+    CountedInfo info = info_of(*plan_, int64_t(devices_.size()));
+    info.name = *name_;
+    return info;
+  });
+  if (row) return device.page()->count_run(*row, device.page_core(), took_ns, 1, status);
+  CoreCounters& counters = device.counters();
+  counters.executions.fetch_add(1, std::memory_order_relaxed);
+  counters.busy_ns.fetch_add(took_ns, std::memory_order_relaxed);
+  if (status != Status::success) ++counters.failures;
 }
 
 bool NativeProgram::is_quick() const { return mean_ns_.load(std::memory_order_relaxed) < kQuickNs; }
@@ -217,9 +247,12 @@ bool NativeProgram::is_quick() const { return mean_ns_.load(std::memory_order_re
 // Waits for the inputs, then for a permit to compute. Alone, a program has the whole thread pool.
 Result<void> NativeProgram::run_queued(const Task& task, Rendezvous* rendezvous, size_t participant) {
   Device& device = *devices_[participant];
-  for (const Future& input : task.awaited) TRY(input.wait());
+  for (const Future& input : task.awaited)
+    if (Result<void> ready = input.wait(); !ready) {
+      count(device, 0, status_of(ready.error().code));
+      return ready;
+    }
   const bool is_alone = client_.permits().take() && !rendezvous;
-  const int64_t start = now_ns();
   device.memory().begin_temporaries(plan_->arena_bytes);
   Result<void> outcome;
   {
@@ -232,7 +265,6 @@ Result<void> NativeProgram::run_queued(const Task& task, Rendezvous* rendezvous,
     }
   }
   device.memory().end_temporaries(plan_->arena_bytes);
-  device.counters().busy_ns += now_ns() - start;
   client_.permits().give();
   return outcome;
 }
@@ -251,7 +283,7 @@ Abroad NativeProgram::begin_abroad() const {
 
 std::shared_ptr<Rendezvous> NativeProgram::make_rendezvous(Abroad abroad) const {
   std::vector<comm::Place> places;
-  for (const Device* d : devices_) places.push_back({0, d->info().chip, d->info().core});
+  for (const Device* d : devices_) places.push_back({d->info().node, d->info().chip, d->info().core});
   return std::make_shared<Rendezvous>(assignment_, &client_.permits(), &client_.sum_orders(), std::move(places),
                                       std::move(abroad));
 }
@@ -282,12 +314,7 @@ bool NativeProgram::run_here(const Task& task, Launched& launched, Result<void>&
   if (!task.awaited.empty() || !queue.begin_inline()) return false;
   outcome = execute(task, 0, nullptr);
   queue.end_inline();
-  Counters& counters = devices_[0]->counters();
-  counters.executions.fetch_add(1, std::memory_order_relaxed);
-  if (!outcome) {
-    ++counters.failures;
-    return true;
-  }
+  if (!outcome) return true;
   add_buffers(launched, task, 0, Future());
   launched.done.emplace_back();
   return true;
@@ -296,7 +323,9 @@ bool NativeProgram::run_here(const Task& task, Launched& launched, Result<void>&
 Result<NativeProgram::Launched> NativeProgram::launch(std::span<const std::span<Buffer* const>> arguments,
                                                       std::span<const int64_t> not_donated,
                                                       std::pmr::memory_resource* memory) {
-  if (RunRecord::process().is_on()) RunRecord::process().add(*plan_, int64_t(devices_.size()), {});
+  const RunClock clock(RunRecord::process().is_on()
+                           ? RunRecord::process().add(*plan_, int64_t(devices_.size()), {}, int(devices_[0]->id()))
+                           : nullptr);
   Launched launched(memory);
   std::unique_lock<std::mutex> order;
   if (devices_.size() > 1) order = std::unique_lock(client_.launch_order());
@@ -326,9 +355,6 @@ Result<NativeProgram::Launched> NativeProgram::launch(std::span<const std::span<
       const Result<void> outcome = self->run_queued(*task, rendezvous.get(), d);
       if (rendezvous) rendezvous->leave(int64_t(d), outcome);
       *task = Task();  // free what nobody holds before anyone is told
-      Counters& counters = self->devices_[d]->counters();
-      ++counters.executions;
-      if (!outcome) ++counters.failures;
       done.set(outcome);
     });
   }

@@ -53,6 +53,7 @@ class NativeProgram {
   Result<void> execute(const Task& task, size_t participant, host::Collectives* collectives);
   Result<void> run_queued(const Task& task, Rendezvous* rendezvous, size_t participant);
   bool is_quick() const;
+  void count(Device& device, int64_t took_ns, Status status) const;
   MemoryKind kind_of(size_t output) const { return kinds_.empty() ? MemoryKind::device : kinds_[output]; }
   Result<void> prepare_all(std::pmr::vector<Task>& tasks, std::span<const std::span<Buffer* const>> arguments,
                            std::span<const int64_t> not_donated) const;
@@ -72,6 +73,7 @@ class NativeProgram {
   uint64_t devices_hash_ = 0, program_hash_ = 0;  // the same in every process
   StepNumbers numbers_;
   std::atomic<int64_t> mean_ns_;  // of a run, lately; at first an estimate
+  CountedProgram counted_;
   std::weak_ptr<NativeProgram> self_;
 };
 
