@@ -9,13 +9,21 @@ import ctypes
 import dataclasses
 import functools
 import json
+import re
 import sys
 import time
 
 from trine import _core, progress
 from trine.nki import kernel, machine
+from trine.text import byte_count
 
 SHOWN = 12  # rows of the table; the rest is one line
+# torch.distributed's ops, as the schedules of src/comm know them. A barrier is a sum of nothing much.
+EXCHANGES = {"allreduce_": "all_reduce", "allreduce_coalesced_": "all_reduce", "reduce_": "all_reduce", "broadcast_": "broadcast", "barrier": "all_reduce",
+             "allgather_": "all_gather", "_allgather_base_": "all_gather", "allgather_into_tensor_coalesced_": "all_gather", "gather_": "all_gather",
+             "allgather_coalesced_": "all_gather", "reduce_scatter_": "reduce_scatter", "_reduce_scatter_base_": "reduce_scatter",
+             "reduce_scatter_tensor_coalesced_": "reduce_scatter", "scatter_": "broadcast", "alltoall_": "all_to_all", "alltoall_base_": "all_to_all",
+             "send": "permute", "recv_": "permute", "recv_any_source_": "permute"}  # fmt: skip
 
 
 @dataclasses.dataclass
@@ -49,6 +57,27 @@ class Ran:
         return dataclasses.asdict(self) | {"total_ns": self.total_ns}
 
 
+@dataclasses.dataclass
+class Exchange:
+    """A collective between processes, by the schedule's time on the instance; `bytes`: the larger of a rank's buffers."""
+
+    kind: str
+    bytes: int
+    ranks: int
+    count: int
+    each_ns: float = 0.0
+    why_not: str = ""
+
+    @property
+    def total_ns(self):
+        """All of them."""
+        return self.count * self.each_ns
+
+    def as_dict(self):
+        """The fields, and total_ns."""
+        return dataclasses.asdict(self) | {"total_ns": self.total_ns}
+
+
 class Timed:
     """What ran between enter and exit. Prints as text; `as_dict()` has everything."""
 
@@ -59,6 +88,7 @@ class Timed:
             raise ValueError(f'auto_cast "{auto_cast}"; expected none, matmult or all')
         self.auto_cast, self.wall_s = auto_cast, 0.0
         self._found, self._cpu, self._began = [], collections.Counter(), None
+        self._exchanged = []  # (op, group, bytes, ranks, count) of torch.distributed
         self._kernels = {}  # id -> [Compiled, runs] of NKI kernels that ran by themselves
 
     def __enter__(self):
@@ -69,6 +99,10 @@ class Timed:
             r.start()
         self._before = [[row[2] for row in r.all()] for r in self._records]
         self._cpu_before = _on_cpu()
+        self._torch = _torch_module()
+        if self._torch:
+            self._torch.exchanged_start()
+            self._exchanged = self._torch.exchanged()
         kernel.HEARD.append(self._hear)
         self._began = time.perf_counter()
         return self
@@ -86,6 +120,11 @@ class Timed:
                     self._found.append((name, source, runs, devices, tuple(weights)))
             r.stop()
         self._cpu = _on_cpu() - self._cpu_before
+        if self._torch:
+            before = {tuple(row[:4]): row[4] for row in self._exchanged}
+            rows = [(*row[:4], row[4] - before.get(tuple(row[:4]), 0)) for row in self._torch.exchanged()]
+            self._exchanged = [(*row[:4], _ranks_of(row[1]), row[4]) for row in rows if row[4]]
+            self._torch.exchanged_stop()
 
     @functools.cached_property
     def programs(self) -> list:
@@ -134,6 +173,41 @@ class Timed:
         row.busy_ns = sum(r["time_ns"] * min(1.0, max(r["mfu_pct"], r["mbu_pct"]) / 100) for r in each)
         return row
 
+    @functools.cached_property
+    def exchanges(self) -> list:
+        """Collectives of torch.distributed between processes, those that take longest first."""
+        merged = collections.Counter()
+        for op, _, size, ranks, members, count in self._exchanged:
+            if members and op in EXCHANGES:
+                merged[EXCHANGES[op], max(size, 4), 2 if EXCHANGES[op] == "permute" else ranks, _stride(members)] += count
+        return sorted((self._exchange(*key, count) for key, count in merged.items()), key=lambda e: -e.total_ns)
+
+    def _exchange(self, kind, size, ranks, stride, count):
+        """Groups that take every stride-th core are there as often, all at once."""
+        row = Exchange(kind, size, ranks, count)
+        have = machine.instance(self.instance)["cores"] // _core.chip(self.chip)["lnc_default"]
+        nodes = -(-ranks * stride // have)
+        try:
+            found = _core.time_collective(self.instance, kind, size, ranks, nodes=nodes, stride=stride, all_groups=stride > 1)
+            row.each_ns = found["ns"]
+        except (ValueError, RuntimeError) as e:
+            row.why_not = str(e)
+        return row
+
+    def over_ranks(self) -> list:
+        """What each process computes, exchanges and waits for: every process calls it, after the block. A collective begins
+        with the last of its ranks, so the others wait for the one that computes longest."""
+        import torch.distributed as dist
+
+        own = {"device_ns": self.device_ns, "launch_ns": self.launch_ns, "collectives_ns": self.collectives_ns}
+        rows = [own]
+        if dist.is_initialized() and dist.get_world_size() > 1:
+            rows = [None] * dist.get_world_size()
+            dist.all_gather_object(rows, own)
+        busy = [r["device_ns"] + r["launch_ns"] for r in rows]
+        last = busy.index(max(busy))
+        return [r | {"rank": i, "waits_ns": max(busy) - b, "waits_for": last if b < max(busy) else None} for i, (r, b) in enumerate(zip(rows, busy))]
+
     @property
     def cpu_ops(self) -> dict:
         """Ops that torch's CPU ran, which have no time on the chip."""
@@ -154,13 +228,13 @@ class Timed:
 
     @property
     def collectives_ns(self) -> float:
-        """Exchange between cores, over all runs."""
-        return self._sum("collectives_ns")
+        """Exchange between cores, over all runs, and between processes."""
+        return self._sum("collectives_ns") + sum(e.total_ns for e in self.exchanges)
 
     @property
     def time_ns(self) -> float:
         """One after the other; nothing overlaps between programs."""
-        return self._sum("each_ns")
+        return self._sum("each_ns") + sum(e.total_ns for e in self.exchanges)
 
     @functools.cached_property
     def cost(self) -> dict:
@@ -180,14 +254,14 @@ class Timed:
         return {"version": 1, "instance": self.instance, "chip": self.chip, "auto_cast": self.auto_cast,
                 "time_ns": self.time_ns, "device_ns": self.device_ns, "launch_ns": self.launch_ns,
                 "collectives_ns": self.collectives_ns, "wall_s": self.wall_s, "cost": self.cost, "cost_usd": self.cost_usd,
-                "programs": [r.as_dict() for r in self.programs], "cpu_ops": self.cpu_ops}  # fmt: skip
+                "programs": [r.as_dict() for r in self.programs], "exchanges": [e.as_dict() for e in self.exchanges], "cpu_ops": self.cpu_ops}  # fmt: skip
 
     def to_json(self) -> str:
         """as_dict() as JSON."""
         return json.dumps(self.as_dict())
 
     def __str__(self):
-        if self._began is None or not (self._found or self._cpu or self._kernels):
+        if self._began is None or not (self._found or self._cpu or self._kernels or self._exchanged):
             return f"timed on {self.instance}: no program ran on a virtual NeuronCore"
         return "\n".join([*self._head(), "", *self._table(), *self._notes()])
 
@@ -218,6 +292,10 @@ class Timed:
             times = ("–", "–", "–", "not on the device") if is_out else (
                 span(total / runs), span(total), f"{100 * total / whole:.1f} %", same[0].bound)  # fmt: skip
             rows.append((label, f"{runs:,}", *times))
+        for e in self.exchanges[:SHOWN]:
+            name = f"{e.kind.replace('_', '-')} of {e.ranks} ranks, {byte_count(e.bytes)}"
+            shown = ("–", "–", "–", "not timed") if e.why_not else (span(e.each_ns), span(e.total_ns), f"{100 * e.total_ns / whole:.1f} %", "collective")
+            rows.append((name, f"{e.count:,}", *shown))
         rest = [r for _, same in groups[SHOWN:] for r in same]
         if rest:
             total = sum(r.total_ns for r in rest)
@@ -293,13 +371,35 @@ class _JaxRecord:
         return rows
 
 
-def _torch_record():
+def _torch_module():
     torch = sys.modules.get("torch")
     if torch is None or not hasattr(torch, "neuron"):
         return None
     from trine import _torch
 
-    return _TorchRecord(_torch)
+    return _torch
+
+
+def _torch_record():
+    module = _torch_module()
+    return _TorchRecord(module) if module else None
+
+
+def _ranks_of(group):
+    """Numbers of a group's members in the job, by the group's name; None where it is of the host's, or gone."""
+    distributed = sys.modules.get("torch.distributed.distributed_c10d")
+    try:
+        found = distributed._resolve_process_group(group)
+        on_device = {"neuron", "xla"} & set(re.split("[:,]", distributed.get_backend(found)))
+        return tuple(distributed.get_process_group_ranks(found)) if on_device else None
+    except (AttributeError, LookupError, RuntimeError, ValueError):
+        return None
+
+
+def _stride(members):
+    """How far apart they lie, where that is one number."""
+    steps = {b - a for a, b in zip(members, members[1:])}
+    return steps.pop() if len(steps) == 1 and min(steps) > 0 else 1
 
 
 def _jax_record():

@@ -5,7 +5,10 @@
 
 #include "api/limits.h"
 #include "api/pjrt/calls.h"
+#include "api/publish.h"
+#include "api/recording.h"
 #include "base/text.h"
+#include "run/devices/sockets.h"
 
 namespace trine::api::pjrt {
 
@@ -84,19 +87,50 @@ class CallersBoard : public run::Board {
   CallbackError on_error_ = make;
 };
 
-// The machine's devices, shared out among the processes of a job.
+// The machine of each process, counted from 0: those that reach each other by names of one machine are on it.
+Result<std::vector<int>> meet(run::Board& board, const ClientChoice& choice, const Machine& machine) {
+  constexpr int kMeetMs = 120'000;
+  const auto about = [&](std::string_view where) { return cat(where, " ", machine.instance.name, " ", machine.lnc); };
+  const std::string mine = about(run::machine_identity());
+  TRY(board.put(cat("trine/machine/", choice.process), mine));
+  std::vector<std::string> known;
+  std::vector<int> out;
+  for (int p = 0; p < choice.processes; ++p) {
+    const auto text = p == choice.process ? Result<std::string>(mine) : board.get(cat("trine/machine/", p), kMeetMs);
+    if (!text)
+      return fail(Code::io, cat("process ", p, " of ", choice.processes, " did not come: ", text.error().message));
+    const std::string where = text->substr(0, text->find(' '));
+    if (*text != about(where))
+      return fail(Code::invalid, cat("process ", p, " is on ",
+                                     std::string_view(*text).substr(std::min(text->size(), where.size() + 1)),
+                                     " (instance, physical cores in a logical one), process ", choice.process, " on ",
+                                     machine.instance.name, " ", machine.lnc, ": all must have the same"));
+    const auto found = std::find(known.begin(), known.end(), where);
+    out.push_back(int(found - known.begin()));
+    if (found == known.end()) known.push_back(where);
+  }
+  return out;
+}
+
+// The devices of the machines, shared out among the processes of a job.
 Result<run::ClientOptions> share_out(const Machine& machine, const ClientChoice& choice, const ClientCreateArgs& args) {
-  run::ClientOptions out{.instance = std::make_shared<arch::Instance>(machine.instance),
-                         .lnc = machine.lnc,
-                         .visible = TRY(process_cores(machine, choice.process, choice.processes))};
-  if (choice.processes == 1) return out;
+  run::ClientOptions out{.instance = std::make_shared<arch::Instance>(machine.instance), .lnc = machine.lnc};
+  if (choice.processes == 1) {
+    out.visible = TRY(process_cores(machine, 0, std::vector<int>{0}));
+    return out;
+  }
   if (!args.kv_get_callback || !args.kv_put_callback)
     return fail(Code::invalid, "several processes, but no store to meet in: call jax.distributed.initialize first");
+  if (choice.processes < 1 || choice.process < 0 || choice.process >= choice.processes)
+    return fail(Code::invalid, cat("process ", choice.process, " of ", choice.processes));
   CallersBoard board(args);
+  const std::vector<int> nodes = TRY(meet(board, choice, machine));
+  const int64_t cores = machine.instance.cores() / machine.lnc;
   std::string mine;
-  for (const int id : out.visible) mine += cat(mine.empty() ? "" : " ", id);
+  for (const int core : TRY(process_cores(machine, choice.process, nodes)))
+    mine += cat(mine.empty() ? "" : " ", nodes[size_t(choice.process)] * cores + core);
+  out.nodes = *std::max_element(nodes.begin(), nodes.end()) + 1;
   out.peers = TRY(run::Peers::connect(board, choice.process, choice.processes, std::move(mine)));
-  out.visible.clear();
   for (int p = 0; p < choice.processes; ++p) {
     for (const std::string_view id : split(out.peers->about()[size_t(p)], ' ')) {
       const int core = std::atoi(std::string(id).c_str());
@@ -130,7 +164,9 @@ Result<std::unique_ptr<Client>> make_client(const ClientCreateArgs& args) {
   auto client = std::make_unique<Client>();
   const ClientChoice choice = TRY(choice_of(args));
   client->machine = TRY(choose_machine(choice.machine));
-  client->client = TRY(run::Client::make(TRY(share_out(client->machine, choice, args))));
+  run::ClientOptions shares = TRY(share_out(client->machine, choice, args));
+  shares.page = page_options("jax");
+  client->client = TRY(run::Client::make(std::move(shares)));
   for (run::Device* device : client->client->devices()) {
     client->devices.push_back(make_device(*client, *device));
     Device* made = client->devices.back().get();
@@ -152,6 +188,7 @@ Device* Client::find(const run::Device& device) const {
 
 ErrorHandle* client_create(ClientCreateArgs* args) {
   if (const auto set = set_limits_from_environment(); !set) return make_error(set.error());
+  record_runs_from_environment("jax");
   auto made = make_client(*args);
   if (!made) return make_error(made.error());
   args->client = made->release();

@@ -2,6 +2,7 @@
 #include "api/executable.h"
 #include "api/pjrt/calls.h"
 #include "api/pjrt/host_call.h"
+#include "api/recording.h"
 #include "base/stop.h"
 #include "run/profile/ran.h"
 
@@ -31,6 +32,11 @@ __attribute__((visibility("default"))) int trine_pjrt_text(const char* saved, si
 
 __attribute__((visibility("default"))) void trine_pjrt_ran_start() { trine::run::RunRecord::process().start(); }
 __attribute__((visibility("default"))) void trine_pjrt_ran_stop() { trine::run::RunRecord::process().stop(); }
+
+__attribute__((visibility("default"))) void trine_pjrt_log_start(const char* folder) {
+  trine::api::record_runs(folder, "jax");
+}
+__attribute__((visibility("default"))) void trine_pjrt_log_stop() { trine::api::stop_recording(); }
 
 // Gives each program that ran since ran_start: name, source, runs, devices.
 __attribute__((visibility("default"))) void trine_pjrt_ran(void (*give)(const char* name, const char* source,

@@ -22,11 +22,12 @@ std::vector<Activity> ActivityRecord::stop() {
   return std::move(activities_);
 }
 
-void ActivityRecord::add(std::shared_ptr<const std::string> program, int device, int64_t took_ns) {
+void ActivityRecord::add(std::shared_ptr<const std::string> program, std::shared_ptr<const arch::PlanSource> source,
+                         int device, int64_t took_ns) {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   const int64_t end_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
   const std::lock_guard lock(mutex_);
-  if (is_on_) activities_.push_back({std::move(program), device, end_ns - took_ns, took_ns});
+  if (is_on_) activities_.push_back({std::move(program), std::move(source), device, end_ns - took_ns, took_ns});
 }
 
 }  // namespace trine::run

@@ -1,5 +1,5 @@
-// Which programs ran and how often, counted while somebody asks: one record for the process. A program whose plan says
-// nothing of its source is not counted.
+// Which programs ran and how often, counted while somebody asks: one record for the process. With a log every run goes
+// there too, with its time. A program whose plan says nothing of its source is not counted.
 #pragma once
 
 #include <atomic>
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "arch/plan/plan.h"
+#include "run/profile/run_log.h"
 
 namespace trine::run {
 
@@ -31,13 +32,35 @@ class RunRecord {
   void start();
   void stop();  // forgets when nobody asks any more
   std::vector<Ran> all() const;
-  void add(const arch::HostPlan& plan, int64_t devices, std::vector<int64_t> weights);
+  // Gives the row of the log, where its end is to be written; null without a log.
+  RunRow* add(const arch::HostPlan& plan, int64_t devices, std::vector<int64_t> weights, int device = 0);
+
+  // Null: no longer. A log that was once given stays, since who runs writes its end there.
+  void log_to(std::unique_ptr<RunLog> log);
+  RunLog* log() const { return log_.load(std::memory_order_acquire); }  // or null
 
  private:
   std::atomic<int> asking_ = 0;
   mutable std::mutex mutex_;
   std::vector<Ran> rows_;
   std::unordered_map<const arch::PlanSource*, size_t> index_;
+  std::unordered_map<size_t, uint32_t> logged_;  // by row: its line in the log
+  std::atomic<RunLog*> log_ = nullptr;
+  std::vector<std::unique_ptr<RunLog>> logs_;
+};
+
+// Writes how long it took when it goes out of scope.
+class RunClock {
+ public:
+  explicit RunClock(RunRow* row) : row_(row) {}
+  RunClock(const RunClock&) = delete;
+  RunClock& operator=(const RunClock&) = delete;
+  ~RunClock() {
+    if (row_) row_->took_ns = wall_ns() - row_->begin_ns;
+  }
+
+ private:
+  RunRow* row_;
 };
 
 }  // namespace trine::run

@@ -5,8 +5,11 @@
 #include "tools/choose.h"
 #include "tools/cli.h"
 #include "tools/program_file.h"
+#include "tools/python.h"
 
 namespace trine::tools {
+
+extern const Command command_explain;
 
 namespace {
 
@@ -19,6 +22,7 @@ Result<Exit> run_explain(const Args& args) {
     note("trine explain: expected a PROGRAM");
     return Exit::usage;
   }
+  if (args.words[0].ends_with(".ntff")) return become_python(command_explain, args, "trine.profile.advising");
   const Machine machine = TRY(choose_machine(args));
   const arch::Program program = TRY(load_program(args.words[0]));
   if (const Exit illegal = TRY(report_findings(program, machine.chip())); illegal != Exit::ok) return illegal;
@@ -48,11 +52,15 @@ constexpr Option kOptions[] = {
 extern const Command command_explain{
     .name = "explain",
     .summary = "what bounds a program, by how much, and what to look at first",
-    .words = "PROGRAM",
+    .words = "PROGRAM|PROFILE",
     .words_max = 1,
-    .word = file(".tasm .tprog"),
-    .details = "PROGRAM is assembly text or a program file, - for stdin. docs/explain.md lists the rules.",
-    .examples = "trine explain matmul.tasm --instance trn2.3xlarge",
+    .word = file(".tasm .tprog .ntff"),
+    .details =
+        "PROGRAM is assembly text or a program file, - for stdin; of a PROFILE the programs that take longest are\n"
+        "explained, by the model's own lines. docs/explain.md lists the rules.",
+    .examples =
+        "trine explain matmul.tasm --instance trn2.3xlarge\n"
+        "trine explain profile.ntff",
     .options = kOptions,
     .run = run_explain,
 };
