@@ -56,6 +56,12 @@ class Model:
         """The same with another number of layers; for times, as all of them take the same."""
         return Model(self.config, self.dtype, replace(self.settings, layers=count))
 
+    def with_experts(self, count):
+        """The same as a core has it whose experts are so many of all: tokens choose among these, in no groups."""
+        s = self.settings
+        router = replace(s.router, groups=0, best=0) if s.router.groups else s.router
+        return Model(self.config, self.dtype, replace(s, experts=count, chosen=min(s.chosen, count), router=router))
+
     def with_share(self, share):
         """The same as one core of a pair has it, for times; see Transformer.share."""
         return Model(self.config, self.dtype, replace(self.settings, share=share)) if share else self

@@ -1,0 +1,125 @@
+"""`trine serve`: opens a model, listens, and says on stderr every few seconds how it goes while there is something to say."""
+
+import asyncio
+import contextlib
+import json
+import signal
+import sys
+import time
+
+from trine.command import INTERRUPTED, OK, OUTSIDE, USAGE, Stop, note
+from trine.serve import opening
+from trine.text import byte_count
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+def rows_of(asked):
+    """Keys: those of a file, or the one of this user, which may do everything."""
+    from trine.serve import keys
+
+    if asked.keys:
+        try:
+            return keys.rows_of(asked.keys), asked.keys
+        except ValueError as e:
+            raise Stop(USAGE, str(e)) from None
+    path = opening.key_path(asked.key_file)
+    return [{"key": keys.own_key(path), "name": "owner", "admin": True}], str(path)
+
+
+def server_of(opened, state, keys, limits=None, adapters=None):
+    from trine.serve.server import Server
+
+    return Server(opened.name, opened.text, opened.engine, context=opened.context, instance=opened.instance, state=state, keys=keys, limits=limits,
+                  aliases=opened.aliases, adapters=adapters, facts=opened.facts)  # fmt: skip
+
+
+def shown_home(path):
+    home = str(opening.Path.home())
+    return "~" + path[len(home) :] if path.startswith(home + "/") else path
+
+
+def heading(opened, url, host, where, seconds):
+    """The first lines, as a person reads them."""
+    size = byte_count(opened.path.stat().st_size) if opened.path.is_file() else byte_count(sum(f.stat().st_size for f in opened.path.glob("*.safetensors")))
+    kind = opened.path.stem.rsplit(".", 1)[-1] if opened.path.suffix == ".gguf" and "." in opened.path.stem else opened.path.suffix.lstrip(".") or "safetensors"
+    seen = "loopback only" if host in LOOPBACK else f"open to whoever reaches {host}"
+    stats = opened.engine.stats()
+    return (f"{opened.name} ({kind}, {size}) as on {opened.instance}, on {url} — {seen}, key in {shown_home(where)}\n"
+            f"  ready in {seconds:.1f} s · context {opened.context:,} · {stats['kv_pages_total']:,} KV pages")  # fmt: skip
+
+
+class Ticker:
+    """One line about the last seconds, where requests ran in them."""
+
+    def __init__(self, server):
+        self.server = server
+        self.before = self._now()
+
+    def _now(self):
+        stats = self.server.stats()
+        metrics = self.server.metrics
+        first = {clock: metrics.values["trine_time_to_first_token_seconds", clock] for clock in ("host", "chip")}
+        return {"written": metrics.written, "usd": metrics.usd, "host": stats.get("host_s", 0.0), "chip": stats.get("chip_s", 0.0), "stats": stats,
+                "first": {c: (h.sum, sum(h.counts)) for c, h in first.items()}}  # fmt: skip
+
+    def line(self):
+        old, new = self.before, self._now()
+        self.before = new
+        written = new["written"] - old["written"]
+        if not written and not new["stats"].get("running"):
+            return None
+        out = f"  {time.strftime('%H:%M:%S')}  {new['stats'].get('running', 0)} running  {new['stats'].get('waiting', 0)} waiting"
+        for clock in ("host", "chip"):
+            seconds, sums, count = new[clock] - old[clock], new["first"][clock][0] - old["first"][clock][0], new["first"][clock][1] - old["first"][clock][1]
+            if seconds > 0 and written:
+                out += f"   {clock} {written / seconds:,.0f} tok/s" + (f", ttft {1e3 * sums / count:.0f} ms" if count else "")
+        return out + (f"   ${1e6 * (new['usd'] - old['usd']) / written:.2f} / 1M" if written else "")
+
+
+async def serve(asked, opened, began):
+    from trine.serve.listen import listening
+
+    rows, where = rows_of(asked)
+    limits = {"body": int(asked.max_body_mb) << 20, "request_s": float(asked.timeout_s)}
+    server = server_of(opened, opening.state_path(asked.state), rows, limits, asked.adapters)
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, ended.set)
+    if asked.for_s:
+        loop.call_later(float(asked.for_s), ended.set)
+    try:
+        async with listening(server, asked.host, int(asked.port), asked.tls_cert, asked.tls_key) as port:
+            scheme = "https" if asked.tls_cert else "http"
+            url = f"{scheme}://{'[' + asked.host + ']' if ':' in asked.host else asked.host}:{port}"
+            took = time.monotonic() - began
+            if asked.json:
+                print(json.dumps({"version": 1, "report": "serve", "model": opened.name, "url": url, "key_file": where, "instance": opened.instance,
+                                  "ready_s": took, "context": opened.context, "kv_pages": opened.engine.stats()["kv_pages_total"]}), flush=True)  # fmt: skip
+            else:
+                note(heading(opened, url, asked.host, where, took))
+            ticker = Ticker(server)
+            while not ended.is_set():
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(ended.wait(), 5)
+                if (line := ticker.line()) and not asked.json:
+                    note(line)
+    except OSError as e:
+        raise Stop(OUTSIDE, f"cannot listen on {asked.host}:{asked.port}: {e.strerror or e}") from None
+    return OK if asked.for_s else INTERRUPTED
+
+
+def run(asked):
+    if asked.plan_buckets:
+        from trine.serve.buckets import show
+
+        return show(asked.plan_buckets, asked.json)
+    began = time.monotonic()
+    if bool(asked.tls_cert) != bool(asked.tls_key):
+        raise Stop(USAGE, "--tls-cert and --tls-key go together")
+    options = {"running_most": int(asked.batch), "pages": int(asked.pages) if asked.pages else None}
+    opened = opening.open_model(asked.words[0] if asked.words else None, asked.instance, int(asked.tp), asked.name, options,
+                                int(asked.context) if asked.context else None, opening.state_path(asked.state))  # fmt: skip
+    sys.stdout.flush()
+    return asyncio.run(serve(asked, opened, began))

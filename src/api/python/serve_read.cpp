@@ -1,0 +1,185 @@
+// Dictionaries into what the engine takes. A wrong type is Python's own error; a wrong value is told by the engine's
+// checks.
+#include "api/python/serve_read.h"
+
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstring>
+#include <set>
+
+#include "api/python/raise.h"
+#include "base/text.h"
+
+namespace nb = nanobind;
+
+namespace trine::api {
+
+namespace {
+
+using Floats = nb::ndarray<const float, nb::c_contig, nb::device::cpu>;
+using Bytes = nb::ndarray<const uint8_t, nb::c_contig, nb::device::cpu>;
+using Numbers = nb::ndarray<const int32_t, nb::c_contig, nb::device::cpu>;
+
+std::vector<float> floats(nb::handle h) {
+  const auto a = nb::cast<Floats>(h);
+  return {a.data(), a.data() + a.size()};
+}
+
+template <class E>
+E named(const std::string& name, std::initializer_list<std::pair<const char*, E>> rows, const char* what) {
+  for (const auto& [key, value] : rows)
+    if (name == key) return value;
+  throw nb::value_error(cat(what, " \"", name, "\" is not served").c_str());
+}
+
+host::PackedMatrix matrix(const std::string& name, const nb::tuple& t) {
+  const auto bytes = nb::cast<Bytes>(t[3]);
+  std::vector<float> scales;
+  if (!nb::object(t[4]).is_none()) scales = floats(t[4]);
+  std::vector<int32_t> order;
+  if (!nb::object(t[5]).is_none()) {
+    const auto o = nb::cast<Numbers>(t[5]);
+    order.assign(o.data(), o.data() + o.size());
+  }
+  const auto format = or_raise(host::packed_named(nb::cast<std::string>(t[0])));
+  const int64_t outputs = nb::cast<int64_t>(t[1]), inputs = nb::cast<int64_t>(t[2]);
+  Result<host::PackedMatrix> made = [&] {
+    const nb::gil_scoped_release unlocked;
+    return host::PackedMatrix::make(format, outputs, inputs,
+                                    {reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()}, scales, order);
+  }();
+  if (!made) throw nb::value_error(cat("weight ", name, ": ", made.error().text()).c_str());
+  return *std::move(made);
+}
+
+}  // namespace
+
+run::DecoderShape decoder_shape(const nb::dict& d) {
+  run::DecoderShape s;
+  take(d, "width", s.width), take(d, "heads", s.heads), take(d, "kv_heads", s.kv_heads),
+      take(d, "head_dim", s.head_dim);
+  take(d, "ffn", s.ffn), take(d, "vocab", s.vocab), take(d, "context", s.context), take(d, "norms", s.norms);
+  take(d, "centred", s.centred), take(d, "plus_one", s.plus_one), take(d, "eps", s.eps), take(d, "qk_norm", s.qk_norm);
+  take(d, "gated", s.gated), take(d, "embed_scale", s.embed_scale), take(d, "head_scale", s.head_scale);
+  take(d, "residual", s.residual), take(d, "logit_cap", s.logit_cap), take(d, "score_cap", s.score_cap);
+  take(d, "score_scale", s.score_scale), take(d, "position_offset", s.position_offset);
+  using enum run::Block;
+  s.block = named<run::Block>(
+      nb::cast<std::string>(d["block"]),
+      {{"pre", pre}, {"parallel", parallel}, {"post", post}, {"normed", normed}, {"sandwich", sandwich}}, "a block");
+  using A = host::Activation;
+  s.activation = named<A>(nb::cast<std::string>(d["activation"]),
+                          {{"silu", A::silu},
+                           {"gelu_new", A::gelu_tanh},
+                           {"gelu", A::gelu},
+                           {"relu", A::relu},
+                           {"relu2", A::relu2},
+                           {"quick_gelu", A::quick_gelu},
+                           {"tanh", A::tanh}},
+                          "an activation");
+  for (const nb::handle h : nb::cast<nb::list>(d["layers"])) {
+    const auto l = nb::cast<std::vector<int32_t>>(h);
+    s.layers.push_back({l.at(0), l.at(1)});
+  }
+  for (const nb::handle h : nb::cast<nb::list>(d["ropes"])) {
+    const auto t = nb::cast<nb::tuple>(h);
+    s.ropes.push_back({nb::cast<int32_t>(t[0]), floats(t[1]), floats(t[2])});
+  }
+  if (d.contains("slopes") && !nb::object(d["slopes"]).is_none()) s.slopes = floats(d["slopes"]);
+  return s;
+}
+
+run::DecoderWeights decoder_weights(const nb::dict& matrices, const nb::dict& vectors) {
+  run::DecoderWeights w;
+  for (const auto& [name, value] : matrices) {
+    const auto key = nb::cast<std::string>(name);
+    w.matrices.emplace(key, matrix(key, nb::cast<nb::tuple>(value)));
+  }
+  for (const auto& [name, value] : vectors) w.vectors.emplace(nb::cast<std::string>(name), floats(value));
+  return w;
+}
+
+run::Adapter adapter(const nb::dict& tensors, float scale) {
+  run::Adapter out;
+  out.scale = scale;
+  std::set<std::string> names;
+  for (const auto& [name, value] : tensors) {
+    auto key = nb::cast<std::string>(name);
+    if (key.size() < 3 || (!key.ends_with(".a") && !key.ends_with(".b")))
+      throw nb::value_error(
+          cat("an adapter's tensor ", key, "; expected names as layers.0.q.a and layers.0.q.b").c_str());
+    names.insert(key.substr(0, key.size() - 2));
+  }
+  for (const std::string& name : names) {
+    run::LowRank low;
+    for (const auto& [suffix, to] : {std::pair{".a", &low.a}, {".b", &low.b}}) {
+      const std::string key = name + suffix;
+      if (!tensors.contains(key.c_str())) throw nb::value_error(cat("an adapter without ", key).c_str());
+      const auto t = nb::cast<Floats>(tensors[key.c_str()]);
+      if (t.ndim() != 2) throw nb::value_error(cat("an adapter's ", key, " has ", t.ndim(), " dims").c_str());
+      *to = or_raise(host::PackedMatrix::make(host::Packed::f32, int64_t(t.shape(0)), int64_t(t.shape(1)),
+                                              {reinterpret_cast<const std::byte*>(t.data()), t.size() * 4}));
+    }
+    out.layers.emplace(name, std::move(low));
+  }
+  return out;
+}
+
+serve::CostTable cost_table(nb::handle given) {
+  serve::CostTable t;
+  if (given.is_none()) return t;
+  const auto d = nb::cast<nb::dict>(given);
+  for (const auto& [name, to] : {std::pair{"prompt", &t.prompt}, {"decode", &t.decode}}) {
+    const auto g = nb::cast<nb::dict>(d[name]);
+    take(g, "sizes", to->sizes), take(g, "contexts", to->contexts), take(g, "seconds", to->seconds);
+  }
+  take(d, "low", t.low), take(d, "high", t.high), take(d, "launch", t.launch), take(d, "watts", t.watts);
+  take(d, "idle_watts", t.idle_watts), take(d, "dollars_per_hour", t.dollars_per_hour);
+  take(d, "transfer_seconds_per_token", t.transfer_seconds_per_token);
+  or_raise(t.check());
+  return t;
+}
+
+serve::SchedulerOptions scheduler_options(const nb::dict& d) {
+  serve::SchedulerOptions s;
+  take(d, "pages", s.pages), take(d, "running_most", s.running_most), take(d, "chunk", s.chunk),
+      take(d, "mixed_chunk", s.mixed_chunk);
+  take(d, "context", s.context), take(d, "prefix_cache", s.prefix_cache), take(d, "mixed", s.mixed);
+  return s;
+}
+
+std::vector<int32_t> token_list(nb::handle tokens) {
+  if (!nb::isinstance<nb::bytes>(tokens)) return nb::cast<std::vector<int32_t>>(tokens);
+  const auto b = nb::cast<nb::bytes>(tokens);
+  if (b.size() % 4) throw nb::value_error("tokens as bytes are int32 each");
+  std::vector<int32_t> out(b.size() / 4);
+  std::memcpy(out.data(), b.c_str(), b.size());
+  return out;
+}
+
+serve::Request request(const nb::dict& d) {
+  serve::Request r;
+  r.prompt = token_list(d["prompt"]);
+  serve::Sampling& s = r.sampling;
+  take(d, "max_tokens", r.max_tokens), take(d, "min_tokens", r.min_tokens), take(d, "n", r.n),
+      take(d, "best_of", r.best_of);
+  take(d, "temperature", s.temperature), take(d, "top_k", s.top_k), take(d, "top_p", s.top_p),
+      take(d, "min_p", s.min_p);
+  take(d, "presence_penalty", s.presence), take(d, "frequency_penalty", s.frequency),
+      take(d, "repetition_penalty", s.repetition);
+  int64_t seed = 0;
+  take(d, "seed", seed), s.seed = uint64_t(seed);
+  take(d, "logprobs", s.logprobs), take(d, "prompt_logprobs", r.prompt_logprobs);
+  take(d, "stop_tokens", r.stop_tokens), take(d, "ignore_eos", r.ignore_eos), take(d, "priority", r.priority);
+  take(d, "deadline_s", r.deadline_s), take(d, "key", r.key), take(d, "adapter", r.adapter),
+      take(d, "session", r.session);
+  take(d, "constrained", r.constrained), take(d, "embed", r.embed);
+  if (d.contains("logit_bias") && !nb::object(d["logit_bias"]).is_none())
+    for (const auto& [token, by] : nb::cast<nb::dict>(d["logit_bias"]))
+      s.bias[nb::cast<int32_t>(token)] = nb::cast<float>(by);
+  return r;
+}
+
+}  // namespace trine::api

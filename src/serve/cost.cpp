@@ -1,0 +1,53 @@
+// Looking up a step's time.
+#include "serve/cost.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+
+namespace trine::serve {
+
+Result<void> CostGrid::check(const char* what) const {
+  if (sizes.empty() || contexts.empty() || seconds.size() != sizes.size() * contexts.size())
+    return fail(Code::invalid, cat("times of ", what, ": ", sizes.size(), " sizes, ", contexts.size(), " contexts, ",
+                                   seconds.size(), " times"));
+  if (!std::is_sorted(sizes.begin(), sizes.end()) || !std::is_sorted(contexts.begin(), contexts.end()) ||
+      sizes[0] <= 0 || contexts[0] < 0)
+    return fail(Code::invalid, cat("times of ", what, " are not in the order of their buckets"));
+  for (const double s : seconds)
+    if (!(s > 0)) return fail(Code::invalid, cat("a time of ", s, " s among those of ", what));
+  return {};
+}
+
+Result<void> CostTable::check() const {
+  TRY(prompt.check("prompts"));
+  return decode.check("decoding");
+}
+
+int32_t CostGrid::bucket(int32_t size) const {
+  const auto at = std::lower_bound(sizes.begin(), sizes.end(), size);
+  return at == sizes.end() ? sizes.back() : *at;
+}
+
+double CostGrid::at(int32_t size, double context) const {
+  const size_t i = size_t(std::lower_bound(sizes.begin(), sizes.end(), bucket(size)) - sizes.begin());
+  const double* row = seconds.data() + i * contexts.size();
+  const double runs =
+      size > sizes.back() ? double((size + sizes.back() - 1) / sizes.back()) : 1.0;  // one program after the other
+  if (contexts.size() == 1 || context <= contexts[0]) return runs * row[0];
+  size_t j = size_t(std::upper_bound(contexts.begin(), contexts.end(), context) - contexts.begin());
+  j = std::min(j, contexts.size() - 1);
+  const double a = contexts[j - 1], b = contexts[j], share = b > a ? (context - a) / (b - a) : 0.0;
+  return runs * std::max(row[j - 1] + (row[j] - row[j - 1]) * share, row[0]);
+}
+
+StepCost cost_of(const CostTable& t, const StepPlan& plan) {
+  StepCost c;
+  if (!t || plan.rows.empty()) return c;
+  if (plan.prompt_tokens) c.prompt = t.prompt.at(plan.prompt_tokens, double(plan.prompt_context) / plan.prompt_rows);
+  if (plan.decode_rows) c.decode = t.decode.at(plan.decode_rows, double(plan.decode_context) / plan.decode_rows);
+  c.launch = t.launch * ((plan.prompt_tokens != 0) + (plan.decode_rows != 0));
+  return c;
+}
+
+}  // namespace trine::serve

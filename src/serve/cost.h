@@ -1,0 +1,43 @@
+// What a step takes on the chip: programs timed for some buckets, and what lies between them.
+// Not a timer: the seconds were made by it (trine.serve.cost). Batches and chunks go up to the next bucket,
+// as the program that runs has that size; contexts in between are interpolated.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/result.h"
+#include "serve/scheduler.h"
+
+namespace trine::serve {
+
+// seconds[i * contexts.size() + j] of a program for sizes[i] tokens (or sequences) that see contexts[j] tokens.
+struct CostGrid {
+  std::vector<int32_t> sizes, contexts;
+  std::vector<double> seconds;
+
+  Result<void> check(const char* what) const;
+  int32_t bucket(int32_t size) const;  // the largest where none is large enough
+  double at(int32_t size, double context) const;
+};
+
+struct CostTable {
+  CostGrid prompt, decode;
+  double low = 1, high = 1;  // of a time's 90 % band
+  double launch = 0;         // seconds between two steps on the host of the instance
+  double watts = 0, idle_watts = 0;
+  double dollars_per_hour = 0;
+  double transfer_seconds_per_token = 0;  // of keys and values to another instance
+
+  explicit operator bool() const { return !decode.sizes.empty(); }
+  Result<void> check() const;
+};
+
+struct StepCost {
+  double prompt = 0, decode = 0, launch = 0;  // seconds
+  double seconds() const { return prompt + decode + launch; }
+};
+
+StepCost cost_of(const CostTable& table, const StepPlan& plan);
+
+}  // namespace trine::serve
