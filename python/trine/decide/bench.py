@@ -1,0 +1,198 @@
+"""`trine bench`: the checklist of a benchmark for a model, a server or a function, as one report.
+
+What runs here is measured in host time (`host`); what a chip would take is predicted (`chip`). No number mixes the two.
+"""
+
+import importlib.util
+import json
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import numpy
+
+from trine.command import CHECK_FAILED, OK, OUTSIDE, UNSUPPORTED, USAGE, Stop, note
+from trine.decide import bench_load as load
+from trine.decide.prices import Prices
+
+SHARES = (0.2, 0.4, 0.6, 0.8, 0.9, 1.1)  # of capacity, for the load curve
+FAULT_S = 60.0  # from a fault to its repair: detection, restart, loading; an estimate
+
+
+def function_of(target):
+    """(the call, seconds to import it) of FILE.py:NAME."""
+    path, _, name = target.rpartition(":")
+    if not path or not Path(path).is_file():
+        raise Stop(USAGE, f"found {target}, expected FILE.py:FUNCTION of a file that is there, or http://…")
+    begin = time.perf_counter()
+    spec = importlib.util.spec_from_file_location("benched", path)
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(Path(path).resolve().parent))
+    spec.loader.exec_module(module)
+    if not callable(getattr(module, name, None)):
+        raise Stop(USAGE, f"{path}: found no function {name}, expected one that takes no arguments and does one inference")
+    return getattr(module, name), time.perf_counter() - begin
+
+
+def request_of(url, body):
+    """A call that sends one request and reads all of the answer."""
+    data = Path(body).read_bytes() if body else None
+    headers = {"Content-Type": "application/json"} if data else {}
+
+    def call():
+        with urllib.request.urlopen(urllib.request.Request(url, data, headers), timeout=120) as answer:  # noqa: S310
+            return answer.read()
+
+    return call
+
+
+def fidelity(out, path):
+    """Of a function's results against the arrays of an .npz, in their order."""
+    with numpy.load(path) as held:
+        wanted = [held[name] for name in held.files]
+    found = [numpy.asarray(x) for x in (out if isinstance(out, (tuple, list)) else [out])]
+    if [a.shape for a in found] != [b.shape for b in wanted]:
+        raise Stop(CHECK_FAILED, f"{path}: found shapes {[a.shape for a in found]}, expected {[b.shape for b in wanted]}")
+    rows = []
+    for a, b in zip(found, wanted, strict=True):
+        x, y = a.astype(numpy.float64), b.astype(numpy.float64)
+        ulp = numpy.abs(x - y) / numpy.maximum(numpy.spacing(numpy.abs(b.astype(numpy.float32))), numpy.finfo(numpy.float32).tiny)
+        norm = float(numpy.linalg.norm(y))
+        rows.append({"shape": list(a.shape), "bit_exact": bool((a == b).all()), "max_ulp_f32": float(ulp.max(initial=0)), "max_abs": float(numpy.abs(x - y).max(initial=0)),
+                     "relative": float(numpy.linalg.norm(x - y)) / norm if norm else None})  # fmt: skip
+    return rows
+
+
+def host_report(asked, call, loaded_s):
+    """What runs here: cold start, single calls, load, bursts; all in host time."""
+    begin = time.perf_counter()
+    try:
+        out = call()
+    except (urllib.error.URLError, OSError) as e:
+        raise Stop(OUTSIDE, f"{asked.words[0]}: {e}") from None
+    cold = {"load_s": loaded_s, "first_call_s": time.perf_counter() - begin}
+    singles, end = [], time.perf_counter() + asked.seconds
+    while time.perf_counter() < end or len(singles) < 5:
+        at = time.perf_counter()
+        call()
+        singles.append(time.perf_counter() - at)
+    capacity = asked.workers / float(numpy.median(singles))
+    curve = []
+    for share in (0.3, 0.6, 0.9):
+        rate = asked.rate or share * capacity
+        times = load.arrivals(max(10, int(rate * asked.seconds)), rate, asked.seed)
+        took, late, errors = load.run_open(call, times, asked.workers)
+        curve.append({"offered_per_s": rate, "served_per_s": len(times) / (float(times[-1]) + max(0.0, float(numpy.nanmax([*took, 0])))), "latency": load.summary(took),
+                      "begun_late_p99_ms": 1e3 * float(numpy.percentile(late, 99)), "lost": len(errors), "errors": errors[:3]})  # fmt: skip
+        if asked.rate:
+            break
+    took, _, errors = load.run_open(call, [0.0] * asked.burst, asked.workers)
+    report = {"time": "host", "cold_start": cold, "single": load.summary(singles), "load": curve,
+              "burst": {"requests": asked.burst, "last_ms": 1e3 * float(numpy.nanmax(took)), "lost": len(errors), "latency": load.summary(took)}}  # fmt: skip
+    if asked.reference:
+        report["fidelity"] = fidelity(out, asked.reference)
+    return report
+
+
+def answer_of(asked):
+    """The estimate that the chip's times come from."""
+    import os
+
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    from trine import models
+    from trine.estimate.answer import ask, estimate_asked
+
+    try:
+        config = models.load_config(asked.config)
+        config.setdefault("_name_or_path", str(asked.config).rsplit("/", 1)[-1].removesuffix(".json"))
+        wanted = ask(config, instance=asked.instance, phase=asked.phase, batch=asked.batch, seq=asked.seq, tp=asked.tp)
+    except (models.ConfigError, ValueError, OSError) as e:
+        raise Stop(UNSUPPORTED, str(e)) from None
+    large = wanted.too_large()
+    if large:
+        raise Stop(UNSUPPORTED, f"{asked.config} does not fit {asked.instance} at tp {asked.tp}; --tp {large.fits_at_tp} would")
+    begin = time.perf_counter()
+    found = estimate_asked(wanted)
+    return found, time.perf_counter() - begin
+
+
+def faults_of(exposed, copies_each, nodes, begin):
+    """The three that are tried: a node is lost, a link runs at half its rate, a core is throttled to half.
+    `exposed`: share of a call in which collectives are waited for."""
+    end = begin + FAULT_S
+    every = set(range(copies_each * nodes))
+    return {"node lost": load.Fault(begin, end, set(range(copies_each)), 0.0), "link at half its rate": load.Fault(begin, end, every, 1 + exposed),
+            "core throttled to half": load.Fault(begin, end, {0}, 2.0)}  # fmt: skip
+
+
+def under_load(service, copies_each, nodes, batch, exposed, asked):
+    """Copies of a model whose call takes `service` chip seconds: a load curve, a burst, and three faults, simulated."""
+    copies = copies_each * nodes
+    capacity = copies * batch / service
+    curve = []
+    for share in SHARES:
+        times = load.arrivals(asked.requests, share * capacity, asked.seed)
+        took = load.queue(times, copies, batch, service)
+        met = float((took <= asked.slo_ms * 1e-3).mean()) if asked.slo_ms else None
+        curve.append({"offered_per_s": share * capacity, "served_per_s": asked.requests / float((times + took).max()), "latency": load.summary(took), "within_slo": met})
+    burst = load.queue(numpy.zeros(asked.burst), copies, batch, service)
+    rate, failures = 0.6 * capacity, {}
+    count = min(400_000, max(asked.requests, int(rate * 3 * FAULT_S)))
+    times = load.arrivals(count, rate, asked.seed)
+    begin = float(times[-1]) / 4
+    for name, fault in faults_of(exposed, copies_each, nodes, begin).items():
+        took = load.queue(times, copies, batch, service, [fault])
+        struck = took[(times >= begin) & (times < fault.end)]
+        seen = {"lost": int(numpy.isnan(took).sum()), "recovered_after_s": load.recovery(times, took, begin), "repaired_after_s": FAULT_S}
+        failures[name] = seen | {"p99_ms_while": load.summary(struck).get("p99_ms"), "seen_to_s": float(times[-1]) - begin}
+    return {"capacity_per_s": capacity, "load": curve, "failures": failures,
+            "burst": {"requests": asked.burst, "last_ms": 1e3 * float(burst.max()), "latency": load.summary(burst)}}  # fmt: skip
+
+
+def chip_report(asked, prices):
+    """What the chips would do: the predicted time of a call, and a queue in chip time before copies of it."""
+    answer, compile_s = answer_of(asked)
+    if asked.slo_ms and answer.likely_ms > asked.slo_ms:
+        raise Stop(CHECK_FAILED, f"found --slo-ms {asked.slo_ms:g}, expected no less than {answer.likely_ms:.3g}: a call alone takes that on {asked.instance}")
+    found = under_load(answer.likely_ms * 1e-3, answer.copies, asked.nodes, asked.batch, answer.collectives_ms / answer.likely_ms, asked)
+    cost = answer.cost()
+    sent = asked.bytes_per_request / 1e9 * prices.inputs["egress_usd_per_gb"]["is"] * 1e6
+    rents = [{"way": r["way"], "usd_per_million": r["usd_per_million"], "with_egress_per_million": r["usd_per_million"] + sent} for r in cost["rents"]]
+    times_ms = answer.times()
+    return {
+        "time": "chip", "instance": asked.instance, "model": answer.title, "copies": answer.copies * asked.nodes, "nodes": asked.nodes, "batch": asked.batch, "result": "call's results",
+        "call_ms": {k: times_ms[k] for k in ("p50", "low", "high")}, **found,
+        "cold_start": {"weight_bytes": answer.memory["weights"], "compile_host_s": compile_s, "first_call_ms": times_ms["p50"]},
+        "cost": {"rents": rents, "egress_usd_per_million": sent, "storage_usd_per_month": answer.memory["weights"] / 1e9 * prices.inputs["storage_usd_per_gb_month"]["is"]},
+        "energy": {k: cost[k] for k in cost if k.startswith(("wall_", "pue"))},
+    }  # fmt: skip
+
+
+def run(asked):
+    if asked.words == ["serve"]:
+        from trine.serve.twin import run as served
+
+        return served(asked)
+    if not asked.words and not asked.config:
+        raise Stop(USAGE, "nothing to bench: give FILE.py:FUNCTION, http://…, or --config for chip time")
+    report = {"version": 1, "kind": "bench"}
+    if asked.words:
+        target = asked.words[0]
+        call, loaded = (request_of(target, asked.body), 0.0) if target.startswith(("http://", "https://")) else function_of(target)
+        report["host"] = host_report(asked, call, loaded)
+        if asked.loadgen:
+            from trine.decide.bench_loadgen import scenario
+
+            report["host"]["loadgen"] = scenario(call, asked.loadgen, asked.rate, asked.seconds)
+    if asked.config:
+        report["chip"] = chip_report(asked, Prices(asked.trine))
+    from trine.decide import bench_report
+
+    if asked.html:
+        Path(asked.html).write_text(bench_report.page(report))
+        note(f"page → {asked.html}")
+    print(json.dumps(report, indent=2) if asked.json else bench_report.text(report))
+    lost = report.get("host", {}).get("fidelity") and not all(r["relative"] is None or r["relative"] < asked.tolerance for r in report["host"]["fidelity"])
+    return CHECK_FAILED if lost else OK

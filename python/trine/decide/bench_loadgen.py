@@ -1,0 +1,37 @@
+"""MLPerf LoadGen's scenarios over a call of this machine, where `mlcommons-loadgen` is installed."""
+
+import tempfile
+from pathlib import Path
+
+from trine.command import OUTSIDE, Stop
+
+SCENARIOS = {"offline": "Offline", "server": "Server", "single-stream": "SingleStream", "multi-stream": "MultiStream"}
+
+
+def scenario(call, name, rate, seconds):
+    """LoadGen's own summary of a performance run of about `seconds`; its rules for a valid submission ask for 600."""
+    try:
+        import mlperf_loadgen as lg
+    except ModuleNotFoundError:
+        raise Stop(OUTSIDE, "--loadgen needs the package mlcommons-loadgen, which is not installed") from None
+    settings = lg.TestSettings()
+    settings.scenario, settings.mode = getattr(lg.TestScenario, SCENARIOS[name]), lg.TestMode.PerformanceOnly
+    settings.min_duration_ms, settings.min_query_count = int(1000 * seconds), 1
+    if rate:
+        settings.server_target_qps = settings.offline_expected_qps = rate
+
+    def issue(samples):
+        for sample in samples:
+            call()
+            lg.QuerySamplesComplete([lg.QuerySampleResponse(sample.id, 0, 0)])
+
+    with tempfile.TemporaryDirectory() as folder:
+        logs = lg.LogSettings()
+        logs.log_output.outdir, logs.log_output.copy_summary_to_stdout = folder, False
+        sut, library = lg.ConstructSUT(issue, lambda: None), lg.ConstructQSL(64, 64, lambda _: None, lambda _: None)
+        lg.StartTestWithLogSettings(sut, library, settings, logs)
+        lg.DestroyQSL(library)
+        lg.DestroySUT(sut)
+        lines = Path(folder, "mlperf_log_summary.txt").read_text().splitlines()
+    pairs = (line.split(":", 1) for line in lines if ":" in line)
+    return {key.strip(): value.strip() for key, value in pairs}
