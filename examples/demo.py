@@ -153,7 +153,10 @@ def show_models():
     subprocess.run([sys.executable, Path(__file__).parent / "torch/compile_bert.py", "--layers", "4"], check=True)
     show_torch()
     show_estimates()
+    print("a model served: real weights answer here, and the same steps are timed on three instances\n", flush=True)
+    subprocess.run([sys.executable, Path(__file__).parent / "served.py"], check=True)
     print("\nnext: trine explain out/matmul_bf16.tasm --instance trn2.3xlarge")
+    print("      trine serve smollm2")
     print("      trine nki examples/nki/matmul.py::blocked --shapes 2048x2048,2048x2048 --dtype bfloat16 --sweep")
 
 

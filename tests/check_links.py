@@ -22,7 +22,7 @@ FAMILY = re.compile(r"^((?:[\w-]+/)*[\w-]*)(\.\*|_\*(?:\.\w+)?|\*\.\w+)$")  # `h
 # Where a path may begin, besides the root and the folder of the file that cites it.
 ROOTS = ("src", "python", "python/trine", "python/compat", "tests", "docs", "examples", "include")
 # Names that stand for a user's file. Names in CamelCase are another project's: ours are snake_case.
-EXAMPLES = {"FILE.py", "file.py", "kernel.py", "matmul.tasm", "model.py", "my_kernel.py", "script.py", "train.py"}
+EXAMPLES = {"FILE.py", "file.py", "gpu_baseline.py", "kernel.py", "matmul.tasm", "model.py", "my_kernel.py", "script.py", "train.py"}
 GENERATED = {"op_ids.h", "op_names.cpp"}  # by the build, into its own folder
 OTHERS = re.compile(r".*[a-z][A-Z]\w*\.\w+$|(?:.*/)?llama\.cpp$")
 CODE = (".h", ".cpp", ".py", ".cmake", "CMakeLists.txt", "Makefile", ".sh")

@@ -21,10 +21,13 @@ ALLOWED = [
     (r"Place|places?_?", "src/sim/*", "comm::Place"),
     (r"Place|places?_?", "src/run/*", "comm::Place"),
     (r"places", "tests/run/collectives.cpp", "comm::Place"),
+    (r"Place|place_of", "src/tools/commands/nccom_test.cpp", "comm::Place"),
     (r"host_placed|_trine_kept|Kept", "*.py", "names that Python code and tensors hold"),
     (r"(?i)\w*places?", "*.py", "a position in a sequence or an image, as users of models say"),
     (r"placed_by_scheduler", "python/trine/nki/old/*", "looked up by its name"),
     (r"trips", "python/trine/nki/registers.py", "an argument of _core.Trace.loop"),
+    (r"num_kept_ckpts", "python/compat/*", "an argument's name, which scripts pass"),
+    (r"\w*turns?\w*", "python/trine/serve/*", "a turn of a conversation: the field's own word"),
     (r"kept", "python/trine/estimate/training.py", "an argument's name, which its program holds"),
 ]
 LOOKED_AT = {".cpp": ("src/", "tests/", "bench/"), ".h": ("src/", "tests/", "bench/"), ".py": ("python/", "bench/")}

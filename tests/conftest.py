@@ -29,6 +29,7 @@ def pytest_configure(config):
     os.environ["PATH"] = f"{config.trine.parent}:{os.environ['PATH']}"
     os.environ["NEURON_COMPILE_CACHE_URL"] = str(config.trine.parent / "test-cache")  # never the user's own
     os.environ.setdefault("NEURON_CC_FLAGS", "--no_cache")
+    os.environ["TRINE_COUNTERS"] = str(config.trine.parent / f"test-counters-{os.getpid()}")  # each worker's own
     os.environ.setdefault("TRINE_VERIFY_EACH", "1")  # what every pass leaves, in this process and those it starts
 
 

@@ -87,6 +87,7 @@ def install(python, folder, made, with_torch):
     wheel = next(made.glob("trine-*.whl"))
     pip = [clean / "bin/python", "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
     check("what it holds", "\n".join(zipfile.ZipFile(wheel).namelist()), r"trine/_torch\.\S*\.so")
+    check("what draws its pages", "\n".join(zipfile.ZipFile(wheel).namelist()), r"trine/pages/assets/vendor/echarts\.min\.js")
     run(*pip, f"{wheel}[jax,torch]" if with_torch else f"{wheel}[jax]")
     return clean, pip
 
@@ -117,6 +118,7 @@ def use(clean, pip, made, with_torch):
         check("estimate", sh("trine estimate --config resnet-18 --instance inf2.xlarge"), r"inf2.xlarge +\S+ [mµ]s")
         check("compile", sh("trine compile m:f --shape x=4x8 && trine run f.trn --values --native"), r"f.trn: \d+ instructions")
         check("python -m trine", sh("python -m trine use"), r"\* +trn1.2xlarge")
+        check("a page", sh("""python -c 'from trine.pages import shell; print(shell.one_file("x", "decide", {}))' | head -c 300"""), r"<!doctype html>")
         check("no compat yet", sh("trine nki old.py --shapes 128x64", code=3), r"No module named 'neuronxcc'")
         check("JAX", sh(f"python -c '{JAX}'"), r"2 devices")
         check("outside", sh("python -c 'import trine; print(trine.__file__)'"), re.escape(str(clean)))

@@ -7,6 +7,12 @@ face to it and holds no computation of its own.
 
 import importlib
 import importlib.util
+import os
+
+if os.environ.get("NEURON_RT_INSPECT_ENABLE") == "1":
+    from trine.profile import inspecting
+
+    inspecting.start()
 
 from trine import _core
 
@@ -17,7 +23,7 @@ _LAZY = {"report": "trine.reports", "Report": "trine.reports", "explain": "trine
          "Exact": "trine.exact", "NkiError": "trine.nki.errors"}  # fmt: skip
 
 
-_PARTS = {"estimate": "numpy", "models": "numpy", "nki": "numpy", "jax": "jax", "torch": "torch"}  # packages, and what each needs
+_PARTS = {"estimate": "numpy", "models": "numpy", "nki": "numpy", "jax": "jax", "torch": "torch", "profile": "numpy"}  # packages, and what each needs
 __all__ = [*_LAZY]
 
 

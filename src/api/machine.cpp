@@ -1,6 +1,7 @@
 // Picks the virtual machine and remembers it; see machine.h.
 #include "api/machine.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
@@ -103,38 +104,42 @@ Result<std::vector<int>> visible_cores(const Machine& machine) {
   return out;
 }
 
-Result<std::vector<int>> process_cores(const Machine& machine, int process, int processes) {
+Result<std::vector<int>> process_cores(const Machine& machine, int process, std::span<const int> nodes) {
   constexpr const char *kIndex = "NEURON_PJRT_PROCESS_INDEX", *kCounts = "NEURON_PJRT_PROCESSES_NUM_DEVICES";
   const int64_t cores = machine.instance.cores() / machine.lnc;
+  const size_t processes = nodes.size();
+  const int node = nodes[size_t(process)];
   if (const std::string index = getenv_or(kIndex); !index.empty() && index != std::to_string(process))
     return fail(Code::invalid, cat(kIndex, ": found \"", index, "\", but this is process ", process, " of ", processes,
                                    " by jax.distributed.initialize"));
   std::vector<int> out;
   if (const std::string text = getenv_or(kCounts); !text.empty()) {
     const auto counts = split(text, ',');
-    int64_t first = 0;
-    for (size_t p = 0; p < counts.size(); ++p) {
+    if (counts.size() != processes)
+      return fail(Code::invalid, cat(kCounts, ": found \"", text, "\", expected counts of ", processes, " processes"));
+    std::vector<int64_t> used(processes);  // by node
+    for (size_t p = 0; p < processes; ++p) {
       const std::string_view part = trim(counts[p]);
+      int64_t& first = used[size_t(nodes[p])];
       int64_t n = 0;
       const auto read = std::from_chars(part.data(), part.data() + part.size(), n);
       if (read.ec != std::errc{} || read.ptr != part.data() + part.size() || n < 1 || n > cores - first)
         return fail(Code::invalid,
                     cat(kCounts, ": found \"", text, "\", expected one count for each process, together at most the ",
-                        cores, " cores of ", machine.instance.name));
+                        cores, " cores of ", machine.instance.name, " on a machine"));
       for (int64_t core = first; int(p) == process && core < first + n; ++core) out.push_back(int(core));
       first += n;
     }
-    if (int(counts.size()) != processes)
-      return fail(Code::invalid, cat(kCounts, ": found \"", text, "\", expected counts of ", processes, " processes"));
     return out;
   }
   out = TRY(visible_cores(machine));
   if (!out.empty() || processes == 1) return out;
-  const int64_t share = cores / processes;
+  const int64_t here = std::count(nodes.begin(), nodes.end(), node);
+  const int64_t mine = std::count(nodes.begin(), nodes.begin() + process, node);
+  const int64_t share = cores / here;
   if (share < 1)
-    return fail(Code::invalid,
-                cat(processes, " processes on ", machine.instance.name, ", which has ", cores, " cores"));
-  for (int64_t core = process * share; core < (process + 1) * share; ++core) out.push_back(int(core));
+    return fail(Code::invalid, cat(here, " processes on ", machine.instance.name, ", which has ", cores, " cores"));
+  for (int64_t core = mine * share; core < (mine + 1) * share; ++core) out.push_back(int(core));
   return out;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -32,10 +33,10 @@ Result<Machine> choose_machine(const MachineChoice& choice);
 // Logical cores a process may use, as NEURON_RT_VISIBLE_CORES ("0-3,6") or NEURON_RT_NUM_CORES say; empty: all.
 Result<std::vector<int>> visible_cores(const Machine& machine);
 
-// Those of one process of several: NEURON_PJRT_PROCESSES_NUM_DEVICES ("4,4") counts them for each process, in order;
-// else what it may use; where nothing is said, even shares. NEURON_PJRT_PROCESS_INDEX, where set, must be the same
-// process.
-Result<std::vector<int>> process_cores(const Machine& machine, int process, int processes);
+// Those of one process of several, `nodes` being the machine of each process, counted from 0, every one such an
+// instance: NEURON_PJRT_PROCESSES_NUM_DEVICES ("4,4") counts them for each process, in order; else what it may use;
+// where nothing is said, even shares of its machine. NEURON_PJRT_PROCESS_INDEX, where set, must be the same process.
+Result<std::vector<int>> process_cores(const Machine& machine, int process, std::span<const int> nodes);
 
 std::string getenv_or(const char* name, std::string_view otherwise = "");
 Result<std::string> settings_path();                // $XDG_CONFIG_HOME/trine/settings.json, or under ~/.config

@@ -9,8 +9,8 @@ from trine import _core
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 NAME = re.compile(r"\"((?:TRINE|NEURON|NKI|AWS|XDG|JAX)_[A-Z0-9_]+|NO_COLOR)\"")
-OTHERS = {"JAX_PLATFORMS", "XDG_CONFIG_HOME"}  # read by others, or named in a sentence
-OURS_ALONE = {"TRINE_COLLECTED_GRAPHS"}  # from one of our processes to another
+OTHERS = {"JAX_PLATFORMS", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR"}  # read by others, or named in a sentence
+OURS_ALONE = {"TRINE_COLLECTED_GRAPHS", "TRINE_PROFILE_RECORD"}  # from one of our processes to another
 
 
 def variables_of_the_code():

@@ -16,10 +16,19 @@ using namespace trine::tools;
 
 namespace {
 
+// As a shell takes them apart, with single quotes.
 std::vector<std::string> words_of(std::string_view line) {
   std::vector<std::string> out;
-  for (const std::string_view word : split(line, ' '))
-    if (!word.empty()) out.emplace_back(word);
+  std::string word;
+  bool is_quoted = false, has_word = false;
+  for (const char c : cat(line, " ")) {
+    if (c == '\'') is_quoted = !is_quoted, has_word = true;
+    if (c == '\'') continue;
+    if (c != ' ' || is_quoted) word += c, has_word = true;
+    if (c != ' ' || is_quoted || !has_word) continue;
+    out.push_back(std::move(word));
+    word.clear(), has_word = false;
+  }
   return out;
 }
 

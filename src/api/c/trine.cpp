@@ -6,6 +6,8 @@
 #include "api/executable.h"
 #include "api/limits.h"
 #include "api/machine.h"
+#include "api/publish.h"
+#include "api/recording.h"
 #include "base/stop.h"
 #include "base/text.h"
 #include "run/devices/client.h"
@@ -73,11 +75,13 @@ void trine_error_free(trine_error* error) { delete error; }
 trine_error* trine_machine_open(const char* instance, trine_machine** machine) {
   return guarded([&]() -> Result<void> {
     TRY(api::set_limits_from_environment());
+    api::record_runs_from_environment("c");
     auto made = std::make_unique<trine_machine>();
     made->machine = TRY(api::choose_machine({.instance = instance ? instance : ""}));
     made->client = TRY(run::Client::make({.instance = std::make_shared<arch::Instance>(made->machine.instance),
                                           .lnc = made->machine.lnc,
-                                          .visible = TRY(api::visible_cores(made->machine))}));
+                                          .visible = TRY(api::visible_cores(made->machine)),
+                                          .page = api::page_options("c")}));
     *machine = made.release();
     return {};
   });

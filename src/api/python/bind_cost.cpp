@@ -1,4 +1,4 @@
-// Collectives' time and what time costs, for Python: dicts, by way of their JSON text.
+// Collectives' time, a step's, and what time costs, for Python: dicts, by way of their JSON text.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "run/report/collective_time.h"
 #include "run/report/cost.h"
+#include "run/report/step_time.h"
 
 namespace nb = nanobind;
 using namespace trine;
@@ -40,6 +41,11 @@ nb::object cost_of(const std::string& instance, double ns, double cores, double 
           .json());
 }
 
+nb::object time_step(const std::string& asked, bool spans) {
+  const sim::Pipeline pipeline = or_raise(run::pipeline_of(or_raise(parse_json(asked, "time_step"))));
+  return as_dict(run::json_of(pipeline, or_raise(sim::time_pipeline(pipeline, spans))));
+}
+
 }  // namespace
 
 void bind_cost(nb::module_& m) {
@@ -48,6 +54,9 @@ void bind_cost(nb::module_& m) {
         "lnc"_a = 0, "stride"_a = 1, "all_groups"_a = false, "algorithm"_a = "",
         "Time of a collective among logical cores, as a row of `trine collectives --json`; `algorithm`: instead of the "
         "chosen one.");
+  m.def("time_step", time_step, "asked"_a, "spans"_a = false,
+        "Time of a training step of a pipeline's stages, each a class of ranks: JSON text in, a dict out; "
+        "src/run/report/step_time.h has both.");
   m.def("cost_of", cost_of, "instance"_a, "ns"_a, "cores"_a = 0.0, "results"_a = 1.0, "utilisation"_a = 1.0,
         "Dollars by way to rent, watts and joules of that much time on some of an instance's cores (0: all).");
 }

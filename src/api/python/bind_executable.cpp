@@ -6,6 +6,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "api/executable.h"
+#include "api/publish.h"
 #include "api/python/raise.h"
 #include "base/text.h"
 #include "run/drivers/native/direct.h"
@@ -78,7 +79,7 @@ nb::list ran() {
 }
 
 void launch(const Program& program, const std::vector<uintptr_t>& inputs, const std::vector<uintptr_t>& outputs,
-            const nb::list& packed_forms) {
+            const nb::list& packed_forms, int core) {
   std::vector<const void*> in(inputs.size());
   std::vector<void*> out(outputs.size());
   std::vector<run::ArrayForms*> forms(packed_forms.size());
@@ -88,7 +89,9 @@ void launch(const Program& program, const std::vector<uintptr_t>& inputs, const 
     forms[i] = packed_forms[i].is_none() ? nullptr : nb::cast<run::ArrayForms*>(packed_forms[i]);
   Result<void> outcome = [&] {
     const api::Unlocked unlocked;
-    return program.direct->run(in, out, forms);
+    run::Page* const page = api::process_page("core");
+    const size_t at = core >= 0 && page && size_t(core) < page->core_count() ? size_t(core) : api::process_core();
+    return program.direct->run_counted(in, out, forms, page, at);
   }();
   or_raise(std::move(outcome));
 }
@@ -123,6 +126,6 @@ void bind_executable(nb::module_& m) {
           "steps", [](const Program& p) { return steps(*p.executable->plan); }, "How often each kind occurs.")
       .def_prop_ro("flops", [](const Program& p) { return p.executable->plan->flops; })
       .def_prop_ro("temporary_bytes", [](const Program& p) { return p.executable->plan->arena_bytes; })
-      .def("launch", launch, "inputs"_a, "outputs"_a, "kept"_a = nb::list(),
+      .def("launch", launch, "inputs"_a, "outputs"_a, "kept"_a = nb::list(), "core"_a = -1,
            "Runs on dense arrays at these addresses; `kept` holds a Kept or None for each input.");
 }

@@ -117,6 +117,10 @@ nb::dict instance_dict(const arch::Instance& i) {
   d["chips"] = i.chips;
   d["cores"] = i.cores();
   d["network.efa_gbps"] = i.network.efa_gbps;
+  d["hosts"] = i.hosts;
+  d["logical"] = i.chip->lnc_default;
+  d["host.vcpus"] = i.host.vcpus;
+  d["host.memory_bytes"] = i.host.memory_bytes;
   return d;
 }
 
@@ -136,6 +140,6 @@ void bind_machine(nb::module_& m) {
       "A chip's numbers by their path, its name and features.");
   m.def(
       "instance", [](const std::string& name) { return instance_dict(*or_raise(arch::find_instance(name))); }, "name"_a,
-      "Name, chip and size of an instance.");
+      "Name, chip, size and hosts of an instance; host.* are of all hosts together.");
   m.def("instances", instances, "Every built-in instance.");
 }

@@ -4,10 +4,14 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
+#include <chrono>
 
 #include <cstring>
 
+#include <set>
+
 #include "api/chips.h"
+#include "api/publish.h"
 #include "api/python/arrays.h"
 #include "api/python/raise.h"
 #include "arch/asm/asm.h"
@@ -16,6 +20,9 @@
 #include "arch/program/verify.h"
 #include "base/text.h"
 #include "run/drivers/exact/exact.h"
+#include "run/faults/apply.h"
+#include "run/faults/dump.h"
+#include "run/faults/inject.h"
 
 namespace nb = nanobind;
 using namespace trine;
@@ -111,10 +118,50 @@ struct RunOutcome {
 struct Ready {
   const arch::Program* program = nullptr;
   std::shared_ptr<const run::ExactProgram> exact;
+  std::shared_ptr<run::CountedProgram> counted = std::make_shared<run::CountedProgram>();
 };
+
+// A kernel's run in the process's counters; the program is written out from a copy of its container.
+void count_run(const Ready& ready, int64_t host_ns, run::Status status) {
+  run::Page* const page = api::process_page("core");
+  run::ProgramCounters* const row = ready.counted->in(page, [&] {
+    const arch::Program& program = *ready.program;
+    run::CountedInfo info{.name = program.name, .kind = "program"};
+    const auto bytes = std::make_shared<const std::vector<std::byte>>(arch::program_bytes(program));
+    info.text = [bytes] { return std::string(reinterpret_cast<const char*>(bytes->data()), bytes->size()); };
+    return info;
+  });
+  if (row) page->count_run(*row, api::process_core(), host_ns, 1, status);
+}
 
 Ready ready(const arch::Program& program, const std::string& chip) {
   return {&program, or_raise(run::ExactProgram::make(program, chip_named(chip)))};
+}
+
+// With TRINE_FAULT's flipped bits and stuck semaphores; a dump of a run that went wrong, where one is wanted.
+Result<run::RunResult> run_with_faults(const Ready& ready, const run::Inputs& inputs, run::ExactOptions options) {
+  api::set_faults_from_environment();
+  const run::Faults& faults = run::Injector::process().faults();
+  const std::string folder = api::dump_folder();
+  options.keeps_state = !folder.empty();
+  run::RunResult result;
+  if (faults.empty()) {
+    result = TRY(ready.exact->run(inputs, options));
+  } else {
+    run::CoreCounters unseen;
+    run::Page* const page = api::process_page("core");
+    const size_t core = api::process_core();
+    const auto ruling =
+        run::Injector::process().before(int64_t(core), page ? page->core(core) : unseen, ready.program->name);
+    const bool hangs = ruling.status == run::Status::timeout;  // which the run itself shows
+    if (ruling.failure && !hangs) return ruling.failure;
+    options.flips = TRY(run::flips_of(*ready.program, faults));
+    const arch::Program faulty = run::with_faults(*ready.program, faults);
+    result = TRY(run::run_exact(faulty, ready.exact->chip(), inputs, options));
+  }
+  if (run::status_of(result) != run::Status::success && !folder.empty())
+    (void)run::write_dump(folder, run::exact_dump(*ready.program, ready.exact->chip().name, result)).has_value();
+  return result;
 }
 
 // Of a Program object, which keeps what was made ready for its next run, by the chip itself: a chip's file may change.
@@ -142,7 +189,12 @@ RunOutcome run_ready(const Ready& ready, nb::dict inputs, const run::ExactOption
   }
   Result<run::RunResult> result = [&] {
     const api::Unlocked unlocked;
-    return ready.exact->run(bytes, options);
+    const auto begin = std::chrono::steady_clock::now();
+    auto ran = run_with_faults(ready, bytes, options);
+    const auto took = std::chrono::steady_clock::now() - begin;
+    count_run(ready, std::chrono::duration_cast<std::chrono::nanoseconds>(took).count(),
+              ran ? run::status_of(*ran) : run::status_of(ran.error().code));
+    return ran;
   }();
   run::RunResult r = or_raise(std::move(result));
   RunOutcome out;
@@ -210,6 +262,14 @@ void bind_program(nb::module_& m) {
       .def_ro("name", &arch::Program::name)
       .def_ro("chip", &arch::Program::chip)
       .def_ro("cores", &arch::Program::cores)
+      .def_prop_ro(
+          "files",
+          [](const arch::Program& p) {
+            std::set<std::string> out;
+            for (const arch::SourceLine& line : p.lines) out.insert(p.strings[line.file]);
+            return std::vector<std::string>(out.begin(), out.end());
+          },
+          "Source files that its instructions come from.")
       .def_prop_ro("tensors", tensor_list)
       .def_static(
           "load", [](const std::string& path) { return or_raise(arch::load_program(path)); }, "path"_a,

@@ -4,6 +4,7 @@
 
 #include "api/limits.h"
 #include "api/python/raise.h"
+#include "api/recording.h"
 
 void bind_all(nanobind::module_& m);
 
@@ -12,6 +13,7 @@ NB_MODULE(_core, m) {
   m.attr("version") = TRINE_VERSION;
   m.attr("torch_version") = TRINE_TORCH_VERSION;  // that trine._torch was built for; empty: there is none
   trine::api::or_raise(trine::api::set_limits_from_environment());
+  trine::api::record_runs_from_environment("python");
   nanobind::register_exception_translator([](const std::exception_ptr& thrown, void*) {
     try {
       std::rethrow_exception(thrown);
