@@ -38,6 +38,18 @@ ROWS = {
     "falcon": ("FalconForCausalLM", dict(vocab_size=99, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, num_kv_heads=2,
                                          new_decoder_architecture=True), {"feed_forward_length": 128}),
     "starcoder2": ("Starcoder2ForCausalLM", GROUPED, {}),
+    "qwen2moe": ("Qwen2MoeForCausalLM", GROUPED | dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=24, shared_expert_intermediate_size=40),
+                 {"expert_count": 4, "expert_used_count": 2, "expert_feed_forward_length": 24, "expert_shared_feed_forward_length": 40}),
+    "qwen3moe": ("Qwen3MoeForCausalLM", GROUPED | dict(head_dim=16, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=24, norm_topk_prob=True),
+                 {"attention.key_length": 16, "rope.dimension_count": 16, "expert_count": 4, "expert_used_count": 2, "expert_feed_forward_length": 24}),
+    "gemma2": ("Gemma2ForCausalLM", GROUPED | dict(head_dim=16, sliding_window=5, query_pre_attn_scalar=16),
+               {"attention.key_length": 16, "rope.dimension_count": 16, "attention.sliding_window": 5}),
+    "gemma3": ("Gemma3ForCausalLM", GROUPED | dict(head_dim=16, sliding_window=5, query_pre_attn_scalar=16),
+               {"attention.key_length": 16, "rope.dimension_count": 16, "attention.sliding_window": 5}),
+    "granite": ("GraniteForCausalLM", GROUPED | dict(embedding_multiplier=3.0, attention_multiplier=0.2, residual_multiplier=0.5, logits_scaling=4.0),
+                {"embedding_scale": 3.0, "attention.scale": 0.2, "residual_scale": 0.5, "logit_scale": 4.0}),
+    "smollm3": ("SmolLM3ForCausalLM", GROUPED | dict(pad_token_id=0), {}),
+    "arcee": ("ArceeForCausalLM", GROUPED, {}),
     "olmo2": ("Olmo2ForCausalLM", GROUPED, {}),
 }  # fmt: skip
 
@@ -50,9 +62,9 @@ def side_by_side(value, heads, keys):
 
 
 def converted(arch, name, value):
-    if arch.startswith(("llama", "mixtral")) and name.endswith(("q_proj.weight", "k_proj.weight")):
+    if arch.startswith(("llama", "mixtral", "granite", "smollm3", "arcee")) and name.endswith(("q_proj.weight", "k_proj.weight")):
         return value.reshape(-1, 2, DIM // 2, 32).swapaxes(1, 2).reshape(value.shape)  # pairs of rotary dims side by side
-    if arch == "gemma" and name.endswith("norm.weight"):
+    if arch.startswith("gemma") and name.endswith("norm.weight"):
         return value + 1
     if arch == "gpt2" and any(part in name for part in ("c_attn.weight", "c_proj.weight", "c_fc.weight")):
         return value.T
@@ -73,6 +85,11 @@ def tensors_of(theirs, arch):
             state[experts + ".w1.weight"], state[experts + ".w3.weight"] = both[:, :48], both[:, 48:]
             state[experts + ".w2.weight"] = state.pop(f"model.layers.{i}.mlp.experts.down_proj")
             state[f"model.layers.{i}.block_sparse_moe.gate.weight"] = state.pop(f"model.layers.{i}.mlp.gate.weight")
+    if arch in ("qwen2moe", "qwen3moe"):
+        for i in range(2):
+            both, experts = state.pop(f"model.layers.{i}.mlp.experts.gate_up_proj"), f"model.layers.{i}.mlp.experts"
+            state[experts + ".gate_proj.weight"], state[experts + ".up_proj.weight"] = both[:, :24], both[:, 24:]
+            state[experts + ".down_proj.weight"] = state.pop(f"model.layers.{i}.mlp.experts.down_proj")
     if arch == "llama 3.1":  # how far each frequency is stretched
         yield "rope_freqs.weight", (500000.0 ** (-np.arange(0, DIM, 2) / DIM) / theirs.model.rotary_emb.inv_freq.numpy()).astype(np.float32)
     tied = theirs.config.tie_word_embeddings
@@ -96,7 +113,7 @@ def test_family(arch, tmp_path):
     writer = gguf.GGUFWriter(path, written)
     for name, value in (META | more).items():
         if value is not None:
-            writer.add_uint32(f"{written}.{name}", value)
+            (writer.add_float32 if isinstance(value, float) else writer.add_uint32)(f"{written}.{name}", value)
     c = theirs.config
     if theta := (getattr(c, "rope_parameters", None) or {}).get("rope_theta"):
         writer.add_float32(f"{written}.rope.freq_base", theta)

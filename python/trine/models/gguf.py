@@ -21,7 +21,10 @@ COUNT_LIMIT = 1 << 24  # entries of a list or tensors of a file
 
 # Their architecture: our family.
 FAMILIES = {"llama": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "gemma": "gemma", "phi3": "phi3", "phi2": "phi",
-            "gpt2": "gpt2", "gptneox": "gpt_neox", "falcon": "falcon", "starcoder2": "starcoder2", "olmo2": "olmo2"}  # fmt: skip
+            "gpt2": "gpt2", "gptneox": "gpt_neox", "falcon": "falcon", "starcoder2": "starcoder2", "olmo2": "olmo2",
+            "qwen2moe": "qwen2_moe", "qwen3moe": "qwen3_moe", "gemma2": "gemma2", "gemma3": "gemma3_text", "granite": "granite",
+            "smollm3": "smollm3", "arcee": "arcee"}  # fmt: skip
+PAIRED = ("llama", "granite", "smollm3", "arcee")  # whose converter puts the rotary dims of a pair side by side
 # Their key: ours, several where families spell it differently.
 KEYS = {
     "embedding_length": ["hidden_size"], "block_count": ["num_hidden_layers"],
@@ -30,7 +33,10 @@ KEYS = {
     "context_length": ["max_position_embeddings", "n_positions"], "attention.layer_norm_rms_epsilon": ["rms_norm_eps"],
     "attention.layer_norm_epsilon": ["layer_norm_eps", "layer_norm_epsilon", "norm_epsilon"], "rope.freq_base": ["rope_theta"],
     "attention.key_length": ["head_dim"], "expert_count": ["num_local_experts"], "expert_used_count": ["num_experts_per_tok"],
-    "attention.sliding_window": ["sliding_window"], "vocab_size": ["vocab_size"],
+    "attention.sliding_window": ["sliding_window"], "vocab_size": ["vocab_size"], "expert_feed_forward_length": ["moe_intermediate_size"],
+    "expert_shared_feed_forward_length": ["shared_expert_intermediate_size"], "attn_logit_softcapping": ["attn_logit_softcapping"],
+    "final_logit_softcapping": ["final_logit_softcapping"], "attention.scale": ["attention_multiplier"], "embedding_scale": ["embedding_multiplier"],
+    "residual_scale": ["residual_multiplier"], "logit_scale": ["logits_scaling"],
 }  # fmt: skip
 NAMES = {
     "tokens": "token_embd", "positions": "position_embd", "norm": "output_norm", "head": "output",
@@ -39,9 +45,12 @@ NAMES = {
     "layers.v": "blk.{}.attn_v|blk.{}.attn_qkv#v", "layers.q_norm": "blk.{}.attn_q_norm", "layers.k_norm": "blk.{}.attn_k_norm",
     "layers.gate": "blk.{}.ffn_gate", "layers.up": "blk.{}.ffn_up", "layers.down": "blk.{}.ffn_down",
 }  # fmt: skip
+EXPERTS = {"layers.router": "blk.{}.ffn_gate_inp", "layers.gate": "blk.{}.ffn_gate_exps|blk.{}.ffn_gate",
+           "layers.up": "blk.{}.ffn_up_exps|blk.{}.ffn_up", "layers.down": "blk.{}.ffn_down_exps|blk.{}.ffn_down"}  # fmt: skip
+SANDWICH = {"layers.norm1_after": "blk.{}.post_attention_norm", "layers.norm2_after": "blk.{}.post_ffw_norm"}
 OTHER_NAMES = {
-    "mixtral": {"layers.router": "blk.{}.ffn_gate_inp", "layers.gate": "blk.{}.ffn_gate_exps", "layers.up": "blk.{}.ffn_up_exps",
-                "layers.down": "blk.{}.ffn_down_exps"},
+    "mixtral": EXPERTS, "qwen3_moe": EXPERTS, "gemma2": SANDWICH, "gemma3_text": SANDWICH,
+    "qwen2_moe": EXPERTS | {"layers.shared_gate": "blk.{}.ffn_gate_inp_shexp"} | {f"layers.shared.{n}": f"blk.{{}}.ffn_{n}_shexp" for n in ("gate", "up", "down")},
     "phi3": {"layers.gate": "blk.{}.ffn_up#gate", "layers.up": "blk.{}.ffn_up#up"},
     "olmo2": {"layers.norm1": "blk.{}.post_attention_norm", "layers.norm2": "blk.{}.post_ffw_norm"},
     "falcon": {"layers.norm1": "blk.{}.attn_norm_2|blk.{}.attn_norm", "layers.norm2": "blk.{}.attn_norm"},
@@ -183,11 +192,21 @@ class Gguf:
                 raise FileError(f"{self.path}: rope.dimension_count is {rotated}, and no head's size is given")
             config["partial_rotary_factor"] = rotated / of_head
         config |= self._rope(config)
+        if self.family in ("gemma2", "gemma3_text"):
+            config["query_pre_attn_scalar"] = self._scale_of(config)
+        if self.family == "qwen3_moe":
+            config["norm_topk_prob"] = True  # which files do not say
         if self.family == "falcon":
             config["new_decoder_architecture"] = "blk.0.attn_norm_2.weight" in self
         from trine.models.families import FAMILIES as ROWS
 
         return only_read(ROWS[self.family], config)
+
+    def _scale_of(self, config):
+        """What Gemma's scores are divided by the root of: a head's size, but of the largest model, which files do not say."""
+        largest = {"gemma2": 46, "gemma3_text": 62}[self.family]
+        whole = config["hidden_size"] // config["num_attention_heads"]
+        return whole if config.get("num_hidden_layers") == largest else config.get("head_dim") or whole
 
     def _rope(self, config):
         """Stretched rotary positions: given as a kind and a factor, or as a factor for each frequency."""
@@ -205,10 +224,10 @@ class Gguf:
 
     def fixed(self, path, value, settings):
         """Undoes what the converter did: pairs of rotary dims side by side, one added to Gemma's norms."""
-        if self.metadata["general.architecture"] == "llama" and path[-2] in ("q", "k"):
+        if self.metadata["general.architecture"] in PAIRED and path[-2] in ("q", "k"):
             split = value.reshape(*value.shape[:-1], -1, settings.head_dim // 2, 2)
             return split.swapaxes(-1, -2).reshape(value.shape)
-        return value - 1 if self.family == "gemma" and path[-1] == "scale" else value
+        return value - 1 if self.family.startswith("gemma") and path[-1] == "scale" else value
 
     def tokenizer(self):
         from trine.models.tokenizer import Tokenizer
