@@ -61,7 +61,7 @@ def test_names_labels_and_what_is_refused(field, tmp_path):
     if shutil.which("promtool"):
         checked = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True)
         assert (checked.returncode, checked.stdout + checked.stderr) == (0, "")
-    for path, headers, code in (("/etc/passwd", {}, 404), ("/metrics", {"Host": "evil.example"}, 403)):
+    for path, headers, code in (("/etc/passwd", {}, 404), ("/metrics", {"Host": "evil.example"}, 421)):
         with pytest.raises(urllib.error.HTTPError) as refused:
             get(url + path, **headers)
         assert refused.value.code == code

@@ -1,14 +1,12 @@
-"""The one HTTP server of all pages: loopback unless told, a token, the Host header checked, everything bounded.
+"""The one HTTP server of all pages, on the bounded listener (listener.py): loopback unless told, and a token.
 
 It answers GET from a table of functions and a fixed set of files; it never reads a path that a request names. A
-function gets the query as a Query and returns a JSON-able value or bytes. Not a server of models, and not for the internet.
+function gets the query as a Query and returns a JSON-able value or bytes.
 """
 
 import contextlib
 import hmac
 import http.cookies
-import http.server
-import ipaddress
 import json
 import math
 import secrets
@@ -18,11 +16,10 @@ import sys
 import threading
 import urllib.parse
 
-from trine.command import OUTSIDE, USAGE, Stop
+from trine.command import Stop
+from trine.pages import listener
+from trine.pages.listener import AT_ONCE, loopback  # noqa: F401, the first for who fills the server
 
-PATH_MOST = 16 << 10  # bytes of a request's path with its query
-AT_ONCE = 32  # requests that are answered at the same time; more wait at the door, and the kernel's queue after that
-IDLE_S = 30  # a connection that says nothing, or reads nothing, for so long is closed
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
     "connect-src 'self'; worker-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
@@ -88,13 +85,6 @@ class Query:
         return values
 
 
-def loopback(host):
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def plain(value):
     """Numbers that JSON lacks become null, and NumPy's become Python's."""
     if isinstance(value, dict):
@@ -115,41 +105,14 @@ def json_bytes(value):
         return json.dumps(plain(value), separators=(",", ":")).encode()
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    timeout = IDLE_S
-    server_version, sys_version = "trine", ""
-
-    def log_message(self, *_):
-        pass
-
-    def setup(self):
-        super().setup()
-        self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+class Handler(listener.Handler):
+    always = HEADERS
 
     def answer(self, code, body=b"", kind="txt", **more):
-        self.send_response(code)
-        for name, value in {**HEADERS, "Content-Type": KINDS[kind], "Content-Length": str(len(body)), **more}.items():
-            self.send_header(name, value)
-        if code >= 400:  # what follows on this connection is not trusted to be a request
-            self.send_header("Connection", "close")
-            self.close_connection = True
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
+        self.send(code, body, KINDS[kind], more)
 
     def refuse(self, code, text):
         self.answer(code, json_bytes({"error": text}), "json")
-
-    def host_known(self):
-        """A page of another name that resolves here (DNS rebinding) sends its own name as Host."""
-        given = self.headers.get_all("Host") or []
-        if len(given) != 1:
-            return False
-        name, _, port = given[0].rpartition(":")
-        if not port.isdigit():
-            name, port = given[0], "80"
-        return int(port) == self.server.server_port and name.strip("[]").lower() in self.server.names
 
     def token_sent(self, query):
         """"cookie", "query", "bearer", or None where no right one came."""
@@ -162,19 +125,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         right = self.server.token.encode()
         return next((by for by, text in sent.items() if hmac.compare_digest(text.encode(), right)), None)
 
-    def do_HEAD(self):
-        self.do_GET()
-
-    def do_GET(self):
-        if len(self.path) > PATH_MOST:
-            return self.refuse(414, f"found a path of {len(self.path)} bytes, expected at most {PATH_MOST}")
-        if self.headers.get("Content-Length", "0") != "0" or self.headers.get("Transfer-Encoding"):
-            return self.refuse(400, "a GET with a body is not answered here")
-        if not self.host_known():
-            return self.refuse(421, "the Host header names another machine")
-        path, _, rest = self.path.partition("?")
+    def asked(self, path, query):
         try:
-            query = Query(rest)
+            query = Query(query)
             sent = self.token_sent(query)
             if not sent:
                 return self.refuse(403, "no token: open the address that the command printed")
@@ -184,8 +137,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.route(path, query)
         except Bad as e:
             return self.refuse(400, str(e))
-        except (BrokenPipeError, ConnectionResetError, TimeoutError):
-            self.close_connection = True
 
     def route(self, path, query):
         if path in self.server.pages:
@@ -212,51 +163,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
         return self.answer(200, body, kind)
 
 
-class Server(http.server.ThreadingHTTPServer):
+class Server(listener.Listener):
     """`pages` {path: HTML}, `files` {path: bytes, or the Path of a guest's file}, `calls` {path: function of a Query}."""
-
-    daemon_threads = True
-    request_queue_size = 64
 
     def __init__(self, pages, files, calls, host="127.0.0.1", port=0, token=None, names=()):
         self.pages = {path: text.encode() for path, text in pages.items()}
         self.files, self.calls = files, calls
         self.token = token or secrets.token_urlsafe(24)
         self.gate = threading.BoundedSemaphore(8)  # functions at work at the same time
-        self.connections = threading.BoundedSemaphore(AT_ONCE)
-        if ":" in host:
-            self.address_family = socket.AF_INET6
-        try:
-            super().__init__((host, port), Handler)
-        except OSError as e:
-            raise Stop(OUTSIDE, f"cannot listen on {host} port {port}: {e.strerror or e}") from None
-        except OverflowError:
-            raise Stop(USAGE, f"found port {port}, expected one from 0 to 65535") from None
+        super().__init__(Handler, host, port, names)
         self.cookie = f"trine_{self.server_port}"
-        self.names = {"127.0.0.1", "localhost", "::1", host.lower(), *(n.lower() for n in names)}
-        if not loopback(host):
-            self.names |= {socket.gethostname().lower(), socket.getfqdn().lower()}
-        self.host = host
-
-    def server_bind(self):
-        socket.socket.setsockopt(self.socket, socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self.socket.bind(self.server_address)
-        self.server_address = self.socket.getsockname()
-        self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]  # no look-up of the name
-
-    def process_request(self, request, client_address):
-        if not self.connections.acquire(timeout=1):  # full: the newest goes, those being answered stay
-            return self.shutdown_request(request)
-        super().process_request(request, client_address)
-
-    def process_request_thread(self, request, client_address):
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self.connections.release()
-
-    def handle_error(self, request, client_address):
-        pass  # a client that went away
 
     @property
     def url(self):

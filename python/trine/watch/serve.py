@@ -1,14 +1,11 @@
 """`trine monitor --prometheus PORT`: /metrics for Prometheus, /document as neuron-monitor prints it.
 
-Listens on loopback unless told otherwise; elsewhere only with a token. Requests are bounded: GET alone, short lines, a time
-limit, and few at once. Counters are read when somebody asks, and at most ten times a second.
+Listens on loopback unless told otherwise; elsewhere only with a token. Requests are bounded by the listener that pages use
+(trine.pages.listener). Counters are read when somebody asks, and at most ten times a second.
 """
 
 import hmac
-import http.server
-import ipaddress
 import pathlib
-import socketserver
 import ssl
 import sys
 import threading
@@ -16,6 +13,8 @@ import time
 
 from trine import _core
 from trine.command import OK, OUTSIDE, USAGE, Stop, note
+from trine.pages import listener
+from trine.pages.listener import loopback
 
 SECONDS = 10  # a client may take for its request and to read the answer
 FEWEST_S = 0.1  # between two readings
@@ -75,102 +74,52 @@ class Piped:
         return self._text
 
 
-class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
-    """At most AT_ONCE requests; more wait in the queue of the socket."""
+class Server(listener.Listener):
+    """Whoever may reach it from elsewhere has the token, by whatever name it calls this machine."""
 
-    daemon_threads, allow_reuse_address, request_queue_size = True, True, AT_ONCE
-
-    def __init__(self, address, counters, token):
+    def __init__(self, host, port, counters, token):
         self.counters, self.token = counters, token
-        self.is_local = is_loopback(address[0])
-        self._room = threading.BoundedSemaphore(AT_ONCE)
-        super().__init__(address, Handler)
-
-    def process_request(self, request, client_address):
-        """One thread each, while there is room."""
-        self._room.acquire()
-        super().process_request(request, client_address)
-
-    def process_request_thread(self, request, client_address):
-        """Its room is free again at the end."""
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._room.release()
-
-    def handle_error(self, request, client_address):
-        """A client that goes away is no news."""
+        super().__init__(Handler, host, port, () if loopback(host) else None, AT_ONCE)
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
+class Handler(listener.Handler):
     """GET of two paths."""
 
-    timeout, server_version, sys_version, protocol_version = SECONDS, "trine-monitor", "", "HTTP/1.1"
+    timeout, server_version = SECONDS, "trine-monitor"
+    always = listener.Handler.always | {"Content-Security-Policy": "default-src 'none'"}
 
-    def do_GET(self):  # noqa: N802, http.server's name
+    def asked(self, path, query):
         """The answer, or why not."""
-        if not self._may():
-            return
-        path = self.path.split("?")[0]
-        if path == "/metrics":
-            self._send(200, "text/plain; version=0.0.4; charset=utf-8", self.server.counters.metrics())
-        elif path == "/document":
-            self._send(200, "application/json", self.server.counters.document())
-        else:
-            self._send(404, "text/plain; charset=utf-8", f"found {path}, expected /metrics or /document\n")
-
-    def _may(self):
-        host = self.headers.get("Host", "").rsplit(":", 1)[0].strip("[]")
-        if self.server.is_local and host not in ("localhost", "") and not is_loopback(host):  # another site's name for us
-            self._send(403, "text/plain; charset=utf-8", "expected a request for localhost\n")
-            return False
         given = self.headers.get("Authorization", "")
         if self.server.token and not hmac.compare_digest(given.encode(), f"Bearer {self.server.token}".encode()):
-            self._send(401, "text/plain; charset=utf-8", "expected the token of --token-file\n", {"WWW-Authenticate": "Bearer"})
-            return False
-        return True
-
-    def _send(self, code, kind, text, more=None):
-        body = text.encode()
-        self.send_response(code)
-        headers = {"Content-Type": kind, "Content-Length": str(len(body)), "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff",
-                   "Content-Security-Policy": "default-src 'none'"}  # fmt: skip
-        for name, value in {**headers, **(more or {})}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_):
-        """Nothing: requests come each second."""
-
-
-def is_loopback(host):
-    """localhost, 127.0.0.0/8 or ::1."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+            self.send(401, b"expected the token of --token-file\n", more={"WWW-Authenticate": "Bearer"})
+        elif path == "/metrics":
+            self.send(200, self.server.counters.metrics().encode(), "text/plain; version=0.0.4; charset=utf-8")
+        elif path == "/document":
+            self.send(200, self.server.counters.document().encode(), "application/json")
+        else:
+            self.refuse(404, f"found {path[:80]}, expected /metrics or /document")
 
 
 def run(asked):
     """Serves until Ctrl-C."""
     address, port = asked.address, int(asked.prometheus)
     token = pathlib.Path(asked.token_file).read_text().strip() if asked.token_file else ""
-    if not is_loopback(address) and not token:
+    if not loopback(address) and not token:
         raise Stop(USAGE, f"--address {address} is seen by others: give --token-file, whose line Prometheus sends as bearer token")
     if bool(asked.cert_file) != bool(asked.key_file):
         raise Stop(USAGE, "--cert-file and --key-file go together")
     if not asked.stdin and not (asked.folder or _core.counters_folder()):
         raise Stop(OUTSIDE, "TRINE_COUNTERS=off: processes publish nothing")
     counters = Piped() if asked.stdin else Counters(asked)
-    with Server((address, port), counters, token) as server:
+    with Server(address, port, counters, token) as server:
         scheme = "http"
         if asked.cert_file:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(asked.cert_file, asked.key_file)
             server.socket = context.wrap_socket(server.socket, server_side=True)
             scheme = "https"
-        seen = "loopback only" if is_loopback(address) else "with a token"
+        seen = "loopback only" if loopback(address) else "with a token"
         note(f"metrics on {scheme}://{address}:{server.server_port}/metrics — {seen}   (Ctrl-C ends)")
         server.serve_forever(poll_interval=0.5)
     return OK
