@@ -22,7 +22,7 @@ def table(config, instance, tp=1, context=0, prompts=PROMPTS, batches=BATCHES, c
         from trine import models
 
         config = models.load_config(config)
-    most = context or config.get("max_position_embeddings") or max(contexts)
+    most = context or positions(config) or max(contexts)
     how = {"instance": instance, "tp": tp, "lnc": lnc, "prompts": sorted({min(n, most) for n in prompts}), "batches": sorted(batches),
            "contexts": sorted({min(n, most) for n in contexts})}  # fmt: skip
     text = json.dumps([config, how], sort_keys=True, default=str)
@@ -31,6 +31,13 @@ def table(config, instance, tp=1, context=0, prompts=PROMPTS, batches=BATCHES, c
     made = timed(config, how, say or (lambda text: print(text, file=sys.stderr)))
     _core.cache_put(text, STATE, f"times of serving on {instance}, tp {tp}", json.dumps(made).encode())
     return made
+
+
+def positions(config):
+    """Tokens that the model can see at most, by whatever name its family has for it; 0: as many as you like."""
+    from trine.models.model import Model
+
+    return Model(config).settings.context or 0
 
 
 def timed(config, how, say):

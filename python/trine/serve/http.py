@@ -5,6 +5,7 @@ A client that reads nothing for WRITE_SECONDS is dropped; one that closes its co
 
 import asyncio
 import json
+import math
 import re
 
 from starlette.responses import Response
@@ -40,9 +41,18 @@ class Call:
         return self.body.get("trine") is True or self.headers.get("x-trine", "").lower() in ("1", "true")
 
 
+def refuse(text):
+    raise ValueError(f"{text[:40]} is no number of JSON's")
+
+
+def finite(text):
+    value = float(text)
+    return value if math.isfinite(value) else refuse(text)
+
+
 def parsed(raw):
     try:
-        value = json.loads(raw)
+        value = json.loads(raw, parse_constant=refuse, parse_float=finite)
     except RecursionError:
         raise Wrong("the body is nested too deeply", 400, code="invalid_json") from None
     except ValueError as e:  # also text that is no UTF-8, and numbers without end
@@ -116,9 +126,13 @@ async def unless_gone(call, work):
         await asyncio.gather(task, leaving, return_exceptions=True)
 
 
-async def started(pieces):
-    """The same stream once its first piece is there: whatever goes wrong before is an ordinary answer."""
-    first = await anext(pieces, None)
+async def started(pieces, most_s=None):
+    """The same stream once its first piece is there, within `most_s`: whatever goes wrong before is an ordinary answer."""
+    try:
+        first = await asyncio.wait_for(anext(pieces, None), most_s)
+    except TimeoutError:
+        await pieces.aclose()
+        raise Wrong(f"no first token within {1e3 * most_s:.0f} ms", 504) from None
 
     async def rest():
         try:

@@ -15,11 +15,10 @@ import secrets
 import tarfile
 import time
 
-from trine.serve import job, template
+from trine.serve import http, job, template
 from trine.serve.errors import Wrong
 from trine.serve.tools import new_id
 
-FIELDS = ("metadata", "ttl_s", "pinned", "quota", "instructions", "seed")
 PAGE = re.compile(r"[0-9a-f]{16,128}(\.[a-z0-9]{1,8})?")
 QUOTA = ("tokens", "usd", "turns")
 
@@ -32,6 +31,17 @@ def unpacked(blob):
     out = array.array("i")
     out.frombytes(blob or b"")
     return out.tolist()
+
+
+def checked(given):
+    """The fields that a client may set, each of its kind."""
+    quota, metadata = given.get("quota") or {}, given.get("metadata") or {}
+    if not isinstance(quota, dict) or not all(k in QUOTA and isinstance(v, (int, float)) and v >= 0 for k, v in quota.items()):
+        raise Wrong(f"quota is an object of {', '.join(QUOTA)}", 400, "quota")
+    if not isinstance(metadata, dict):
+        raise Wrong("metadata must be an object", 400, "metadata")
+    return {"metadata": metadata, "ttl_s": job.number(given, "ttl_s", 1, 1e9, None), "quota": quota, "instructions": job.text(given, "instructions"),
+            "seed": job.number(given, "seed", 0, 2**53, secrets.randbits(48), int)}  # fmt: skip
 
 
 class Sessions:
@@ -79,20 +89,12 @@ class Sessions:
 
     # Making and changing.
     def create(self, owner, body):
-        given = {name: body.get(name) for name in FIELDS if body.get(name) is not None}
-        ttl = job.number(given, "ttl_s", 1, 1e9, None)
-        quota = given.get("quota") or {}
-        if not isinstance(quota, dict) or not all(k in QUOTA and isinstance(v, (int, float)) and v >= 0 for k, v in quota.items()):
-            raise Wrong(f"quota is an object of {', '.join(QUOTA)}", 400, "quota")
-        if not isinstance(given.get("metadata", {}), dict):
-            raise Wrong("metadata must be an object", 400, "metadata")
-        model = self.server.model_named(body.get("model"))
-        fields = {"metadata": given.get("metadata") or {}, "ttl_s": ttl, "quota": quota, "instructions": job.text(given, "instructions"),
-                "seed": job.number(given, "seed", 0, 2**53, secrets.randbits(48), int), "model": model.name, "fingerprint": model.fingerprint, "pages": []}  # fmt: skip
+        model, pinned = self.server.model_named(body.get("model")), int(job.flag(body, "pinned"))
+        fields = checked(body) | {"model": model.name, "fingerprint": model.fingerprint, "pages": []}
         number, now = new_id("sess"), time.time()
         with self.store.write() as db:
             db.execute("insert into sessions values (?, ?, ?, ?, ?, ?, ?)",
-                       (number, owner, now, now, now + ttl if ttl else None, int(job.flag(given, "pinned")), json.dumps(fields)))  # fmt: skip
+                       (number, owner, now, now, now + fields["ttl_s"] if fields["ttl_s"] else None, pinned, json.dumps(fields)))  # fmt: skip
         return self.shown(number, owner)
 
     def update(self, number, owner, body):
@@ -313,14 +315,16 @@ class Sessions:
     def take(self, owner, raw, trusted=False):
         """A session from an exported file, under a new id."""
         try:
-            tar = tarfile.open(fileobj=io.BytesIO(raw))
-            body = json.loads(tar.extractfile("session.json").read())
+            tar = tarfile.open(fileobj=io.BytesIO(raw), mode="r:")  # not packed: what it holds is no longer than it is
+            body = http.parsed(member(tar, "session.json"))
             row, turns = body["session"], body["turns"]
             for turn in turns:
                 job.tokens_of(turn["tokens"], self.server.text.size)
                 template.prepared(self.server.text, turn["messages"])
+                job.text(turn, "text"), job.number(turn, "usd", 0, 1e9)
             pages = [p for p in row.get("pages") or () if isinstance(p, str) and PAGE.fullmatch(p)]  # never a path
-            fields = {k: row.get(k) for k in ("metadata", "ttl_s", "quota", "instructions", "seed", "fingerprint", "saved_tokens", "adapter")} | {"pages": pages}
+            fields = checked(row) | {"saved_tokens": job.number(row, "saved_tokens", 0, 2**31, 0, int), "pages": pages}
+            fields |= {name: job.text(row, name) for name in ("fingerprint", "adapter")}
         except (tarfile.TarError, KeyError, ValueError, TypeError, AttributeError, OSError) as e:
             raise Wrong(f"the file is no exported session: {e}", 400) from None
         self._take_pages(tar, fields, trusted)
@@ -342,8 +346,8 @@ class Sessions:
         folder.mkdir(parents=True, exist_ok=True)
         for name in fields.get("pages") or ():
             try:
-                data = tar.extractfile(f"kv/{name}").read()
-            except (KeyError, AttributeError):
+                data = member(tar, f"kv/{name}")
+            except (KeyError, ValueError, tarfile.TarError):
                 continue
             if not (folder / name).exists():
                 new = folder / f"{name}.{secrets.token_hex(4)}"
@@ -353,6 +357,14 @@ class Sessions:
 
 def seed_of(seed, turn):
     return int.from_bytes(hashlib.sha256(f"{seed}:{turn}".encode()).digest()[:6], "little")
+
+
+def member(tar, name):
+    """A plain file's bytes; one with holes could be of any size."""
+    found = tar.getmember(name)
+    if not found.isreg() or found.issparse():
+        raise ValueError(f"{name} is no plain file")
+    return tar.extractfile(found).read()
 
 
 def add(tar, name, data):

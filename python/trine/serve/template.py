@@ -27,7 +27,6 @@ OUTPUT_LIMIT = 64 << 20  # characters that a template may write
 
 @functools.lru_cache(8)
 def compiled(source):
-    from jinja2 import TemplateError
     from jinja2.ext import loopcontrols
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -42,8 +41,8 @@ def compiled(source):
     environment.globals |= {"raise_exception": refuse, "strftime_now": lambda form: datetime.datetime.now().strftime(form)}
     try:
         return environment.from_string(source)
-    except TemplateError as e:
-        raise Wrong(f"the model's chat template cannot be read: {e}", 500) from None
+    except Exception as e:  # jinja2's own, and Python's where a template is too deep or no program
+        raise Wrong(f"the model's chat template cannot be read: {e}"[:300], 400, "messages") from None
 
 
 def flat(content, where="content"):
@@ -122,8 +121,6 @@ def prepared(text, messages):
 
 def render(text, messages, tools=None, add_generation_prompt=True, extra=None):
     """The prompt's text. Whatever the template cannot take is the request's error, never ours."""
-    from jinja2 import TemplateError
-
     source = text.template or (CHATML if "<|im_start|>" in text.special.values() else PLAIN)
     knows_tools = "tools" in source
     messages = prepared(text, messages)
@@ -140,5 +137,7 @@ def render(text, messages, tools=None, add_generation_prompt=True, extra=None):
             if size > OUTPUT_LIMIT:
                 raise Wrong("the prompt is too long", 400, "messages", "context_length_exceeded")
         return "".join(out)
-    except (TemplateError, TypeError, ValueError, KeyError, AttributeError) as e:
-        raise Wrong(f"the model's chat template cannot take these messages: {e}", 400, "messages") from None
+    except Wrong:
+        raise
+    except Exception as e:  # a template is a program: it can fail in any way that Python can
+        raise Wrong(f"the model's chat template cannot take these messages: {e}"[:300], 400, "messages") from None

@@ -45,7 +45,10 @@ class Calling:
         elif choice == "required":
             self.force = ""
         elif isinstance(choice, dict) and choice.get("type") == "function":
-            self.force = (choice.get("function") or choice).get("name")
+            named = choice.get("function") or choice
+            self.force = named.get("name") if isinstance(named, dict) else None
+            if not isinstance(self.force, str) or not self.force:
+                raise Wrong("tool_choice: a function has a name", 400, "tool_choice")
         else:
             raise Wrong(f"tool_choice is {choice!r}; expected auto, none, required or a function", 400, "tool_choice")
         if self.force is not None:
@@ -93,7 +96,7 @@ def parse_call(text, functions):
         value, _ = json.JSONDecoder().raw_decode(text.strip())
     except (ValueError, RecursionError):
         return None
-    if not isinstance(value, dict) or value.get("name") not in functions:
+    if not isinstance(value, dict) or not isinstance(value.get("name"), str) or value["name"] not in functions:
         return None
     arguments = value.get("arguments", value.get("parameters", {}))
     return {"id": new_id(), "name": value["name"], "arguments": arguments if isinstance(arguments, str) else json.dumps(arguments)}

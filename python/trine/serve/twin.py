@@ -53,9 +53,9 @@ def read(path):
                     blocks = r.get("hash_ids") or []
                     shared = (len(blocks) - 1) * BLOCK if len(blocks) > 1 else 0
                     rows.append((r["timestamp"] / 1e3, r["input_length"], r["output_length"], hash(tuple(blocks[:-1])) & (2**63 - 1) if shared else 0, shared))
-    except (OSError, ValueError, KeyError, TypeError) as e:
+        rows = sorted(r for r in rows if 0 < r[1] < 2**31 and 0 < r[2] < 2**31 and abs(r[0]) < 1e12)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, csv.Error) as e:
         raise Stop(USAGE, f"{path}: no trace that can be read: {e}") from None
-    rows = sorted(r for r in rows if r[1] > 0 and r[2] > 0)
     if not rows:
         raise Stop(USAGE, f"{path}: no requests with tokens")
     at, prompt, output, prefix, tokens = zip(*rows, strict=True)
@@ -134,13 +134,16 @@ def find_fleet(trace, cost, options, attain, most=4096):
     return high, best
 
 
-def options_of(asked, cost):
-    context = max(cost["decode"]["contexts"][-1], 2048)
+def scheduler_of(cost):
+    """The scheduler's options of a copy on the chip: the sizes of its programs, and the pages its memory has."""
     prompt = cost["prompt"]
     chunk = max(prompt["sizes"], key=lambda n: n / prompt["seconds"][prompt["sizes"].index(n) * len(prompt["contexts"])])  # most tokens a second
-    options = {"pages": cost["pages"], "running_most": cost["decode"]["sizes"][-1], "chunk": chunk,
-               "mixed_chunk": cost["prompt"]["sizes"][0], "context": context, "mixed": False,
-               "copies": asked.copies or cost["copies"], "prompt_copies": asked.prompt_copies, "cold_start": asked.cold_start}  # fmt: skip
+    return {"pages": cost["pages"], "running_most": cost["decode"]["sizes"][-1], "chunk": chunk, "mixed_chunk": prompt["sizes"][0],
+            "context": max(cost["decode"]["contexts"][-1], 2048), "mixed": False}  # fmt: skip
+
+
+def options_of(asked, cost):
+    options = scheduler_of(cost) | {"copies": asked.copies or cost["copies"], "prompt_copies": asked.prompt_copies, "cold_start": asked.cold_start}
     if asked.copies_most:
         options["copies_most"] = asked.copies_most
     for name in ("ttft", "itl"):

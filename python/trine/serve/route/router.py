@@ -10,7 +10,7 @@ import os
 import random
 import time
 
-from trine.serve import tools
+from trine.serve import http, tools
 from trine.serve.errors import Wrong
 from trine.serve.route.policies import POLICIES, doubt, text_of
 from trine.serve.route.upstream import Total
@@ -128,19 +128,9 @@ class Router:
 
     async def _timed(self, stream, side):
         """The large model's first piece must come within the cap."""
-        limit = self.latency_s if side == "remote" else None
-        try:
-            first = await asyncio.wait_for(anext(stream, None), limit)
-        except TimeoutError:
-            await stream.aclose()
-            raise Wrong(f"no first token within {1e3 * limit:.0f} ms", 504) from None
-        try:
-            if first is not None:
-                yield first
-            async for piece in stream:
+        async with contextlib.aclosing(await http.started(stream, self.latency_s if side == "remote" else None)) as pieces:
+            async for piece in pieces:
                 yield piece
-        finally:
-            await stream.aclose()
 
     def _done(self, body, row, sides):
         self.counts[row["side"]] = self.counts.get(row["side"], 0) + 1

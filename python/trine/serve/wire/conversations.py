@@ -78,6 +78,9 @@ async def items(server, call):
 async def add(server, call):
     found(server, call)
     rows = new_items(call.body.get("items"))
+    known = {item["id"] for item in server.store.items(call.path["id"])}
+    if twice := [row["id"] for row in rows if row["id"] in known]:
+        raise Wrong(f"this conversation has an item {twice[0][:100]!r} already", 400, "items")
     server.store.append(call.path["id"], rows)
     return http.Json(page(rows, False))
 

@@ -9,8 +9,12 @@ from trine.serve.wire import chat
 REASONS = {"stop": "end_turn", "length": "max_tokens", "cancelled": "end_turn"}
 
 
-def result_text(content):
-    return content if isinstance(content, str) else "".join(p.get("text", "") for p in content or [] if isinstance(p, dict))
+def result_text(content, where):
+    if isinstance(content, str) or content is None:
+        return content or ""
+    if not isinstance(content, list) or not all(isinstance(p, dict) and isinstance(p.get("text", ""), str) for p in content):
+        raise Wrong(f"{where} must be a string or a list of text blocks")
+    return "".join(p.get("text", "") for p in content)
 
 
 def opened(message, at):
@@ -28,7 +32,7 @@ def opened(message, at):
         if kind == "text" and isinstance(block.get("text"), str):
             text.append(block["text"])
         elif kind == "tool_result":
-            out.append({"role": "tool", "tool_call_id": str(block.get("tool_use_id")), "content": result_text(block.get("content"))})
+            out.append({"role": "tool", "tool_call_id": str(block.get("tool_use_id")), "content": result_text(block.get("content"), f"messages[{at}]: a tool_result's content")})
         elif kind == "tool_use":
             calls.append({"id": block.get("id"), "type": "function", "function": {"name": block.get("name"), "arguments": json.dumps(block.get("input") or {})}})
         elif kind not in ("thinking", "redacted_thinking"):
@@ -45,7 +49,7 @@ def as_chat(body):
     messages = []
     system = body.get("system")
     if system:
-        messages.append({"role": "system", "content": result_text(system)})
+        messages.append({"role": "system", "content": result_text(system, "system")})
     for at, message in enumerate(body["messages"]):
         if not isinstance(message, dict):
             raise Wrong(f"messages[{at}] must be an object")
@@ -59,8 +63,9 @@ def as_chat(body):
         choice = body.get("tool_choice") or {"type": "auto"}
         kind = choice.get("type") if isinstance(choice, dict) else None
         named = {"type": "function", "function": {"name": choice.get("name")}} if kind == "tool" else None
-        out["tool_choice"] = named or {"auto": "auto", "any": "required", "none": "none"}.get(kind, choice)
-    form = (body.get("output_config") or {}).get("format") or body.get("output_format")
+        out["tool_choice"] = named or ({"auto": "auto", "any": "required", "none": "none"}.get(kind, choice) if isinstance(kind, str) else choice)
+    config = body.get("output_config")
+    form = (config.get("format") if isinstance(config, dict) else None) or body.get("output_format")
     if isinstance(form, dict) and form.get("type") == "json_schema":
         out["response_format"] = {"type": "json_schema", "json_schema": {"name": "answer", "schema": form.get("schema")}}
     return out

@@ -18,9 +18,11 @@ ECHOED = ("instructions", "max_output_tokens", "metadata", "parallel_tool_calls"
 
 
 def with_id(item):
-    kind = item.get("type") or "message"
+    kind, number = item.get("type") or "message", item.get("id")
+    if not isinstance(kind, str) or (number is not None and not isinstance(number, str)):
+        raise Wrong("an item's type and id are strings", 400, "input")
     prefix = {"message": "msg", "function_call": "fc", "function_call_output": "fco", "reasoning": "rs"}.get(kind, "item")
-    return {"id": tools.new_id(prefix)} | item | {"type": kind}
+    return item | {"id": number or tools.new_id(prefix), "type": kind}
 
 
 def input_items(given):
@@ -31,7 +33,10 @@ def input_items(given):
         return []
     if not isinstance(given, list) or not all(isinstance(i, dict) for i in given):
         raise Wrong("input must be a string or a list of items", 400, "input")
-    return [with_id(i) for i in given]
+    items = [with_id(i) for i in given]
+    if len({i["id"] for i in items}) < len(items):
+        raise Wrong("two items have the same id", 400, "input")
+    return items
 
 
 def messages_of(items):
@@ -114,9 +119,13 @@ class Response:
         self.store = body.get("store") is not False
         conversation = body.get("conversation")
         self.conversation = conversation.get("id") if isinstance(conversation, dict) else conversation
+        if not isinstance(self.conversation, (str, type(None))) or not isinstance(body.get("previous_response_id"), (str, type(None))):
+            raise Wrong("conversation and previous_response_id are ids", 400, "conversation")
         if self.conversation and body.get("previous_response_id"):
             raise Wrong("previous_response_id and conversation cannot both be given", 400, "conversation")
         self.history = self._history()
+        if self.conversation and {i["id"] for i in self.input} & {i["id"] for i in self.history}:
+            raise Wrong("the conversation has an item with this id already", 400, "input")
         if not self.input and not self.history and not body.get("instructions"):
             raise Wrong("input is required", 400, "input")
         self.shown = {"id": tools.new_id("resp"), "object": "response", "created_at": float(int(time.time())), "status": "queued" if body.get("background") else "in_progress",
