@@ -2,7 +2,7 @@
 # everything it makes lies in .venv and build*/. CMakeLists.txt knows how to compile.
 SHELL := /bin/bash
 .DEFAULT_GOAL := build
-.PHONY: build demo test test-fast test-accuracy test-howto test-torch test-jax outside test-cluster test-build replay replay-inputs bench accuracy docs fuzz sanitize tsan format check clean docs-html test-wheel test-watch test-audit test-clients test-hostile test-pages test-profile
+.PHONY: build demo test test-fast test-accuracy test-howto test-torch test-jax outside test-cluster test-build replay replay-inputs bench accuracy docs fuzz sanitize tsan format check clean docs-html test-wheel test-watch test-audit test-clients test-hostile test-kills fuzz-python test-pages test-profile
 
 export CXX ?= g++
 JOBS ?= $(shell nproc)
@@ -84,6 +84,14 @@ test-clients: build
 # The server under hostile input at full size: 2,000 connections, 100 MB prompts, 10,000 schemas. Half an hour.
 test-hostile: build
 	@TRINE_TEST_HOSTILE=1 $(PYTEST) tests/serve/test_hostile.py tests/serve/test_structured.py
+
+# kill -9 at random moments over sessions and batches, KILLS times (200, about a quarter of an hour) by SEED.
+test-kills: build
+	@TRINE_TEST_KILLS=$(or $(KILLS),200) TRINE_TEST_SEED=$(or $(SEED),1) $(PYTEST) tests/serve/test_kills.py -s
+
+# Every Python parser of the server with EXAMPLES made inputs each (2,000), other ones every time.
+fuzz-python: build
+	@TRINE_FUZZ_EXAMPLES=$(or $(EXAMPLES),2000) $(PYTEST) tests/serve/test_fuzz.py
 
 # DistributedTest of torch's wheel over our process group; docs/distributed_test.md is what came out.
 test-distributed: build
