@@ -7,6 +7,7 @@ from trine.estimate import calibration, cores, estimate, neuron, stages
 
 SIZES = dict(hidden_size=512, num_hidden_layers=4, num_attention_heads=4, intermediate_size=512, vocab_size=512)
 LLAMA = dict(model_type="llama", **SIZES)
+NEOX = dict(model_type="gpt_neox", **SIZES)
 
 
 def written_out(config, batch, seq, sdk="2.18"):
@@ -85,6 +86,31 @@ def test_a_likely_step_waits_for_short_rows():
     assert short.short_rows_ms > 0 == long.short_rows_ms
     assert short.neuron_ms == pytest.approx(short.device_ms + short.short_rows_ms)
     assert "weights in short rows" in " ".join(short.why_likely())
+
+
+def read_for_norms(instance="trn1.32xlarge", tp=2, batch=1, seq=128, phase="prefill", size=2, sdk=None, **config):
+    model = models.build(NEOX | config)
+    at, _ = cores.layout(_core.instance(instance), model, batch, tp)
+    return neuron.norms_ms(model, phase, batch, seq, at, size, sdk)
+
+
+def test_layer_norms_read_sums_over_cores_element_by_element():
+    elements = 4 * 2 * 512 * 128  # two sums of 512 channels in each of four layers
+    assert read_for_norms() == pytest.approx(elements * (5.4 + 2 / 17) / 16 / 1e6)
+    assert read_for_norms(size=4) == pytest.approx(elements * (5.4 + 4 / 17) / 16 / 1e6)
+    assert read_for_norms(tp=4) == read_for_norms() == 2 * read_for_norms(seq=64)
+    assert read_for_norms(tp=1) == 0 == read_for_norms(phase="decode")  # nothing is summed; a token's sums are few
+    assert read_for_norms(seq=256) == 0 == read_for_norms(batch=2)  # not measured
+    assert read_for_norms(sdk="2.18") == 0 == read_for_norms(instance="trn2.48xlarge")
+    rms = models.build(LLAMA)
+    at, _ = cores.layout(_core.instance("trn1.32xlarge"), rms, 1, 2)
+    assert neuron.norms_ms(rms, "prefill", 1, 128, at, 2) == 0
+
+
+def test_a_likely_prompt_has_them_beside_the_rest():
+    found = estimate(NEOX, phase="prefill", seq=128, instance="trn1.32xlarge", tp=2)
+    assert found.norms_ms > 0 and found.on_device_ms == pytest.approx(found.neuron_ms * found.factor + found.norms_ms + found.collectives_ms)
+    assert "element by element" in " ".join(found.why_likely())
 
 
 def test_prompts_wait_for_bytes_beside_compute_only_where_engines_take_turns():

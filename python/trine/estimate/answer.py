@@ -39,6 +39,7 @@ class Answer:
     images: str = ""  # of what a model of images reads, in place of `seq`
     unfused_ms: float = 0.0  # for scores that Neuron's program writes out; see neuron.py
     short_rows_ms: float = 0.0  # for weights that it reads in short rows
+    norms_ms: float = 0.0  # for sums over cores that its layer norms read element by element
     tail: float = 1.0  # how much more it computes of sequences that end within a tile
     sdk: str | None = None  # whose choices the likely time follows
 
@@ -143,7 +144,7 @@ class Answer:
     @property
     def on_device_ms(self):
         """As a device profile shows it: nothing of the host's."""
-        return self.neuron_ms * self.factor + self.unfused_ms + self.collectives_ms
+        return self.neuron_ms * self.factor + self.unfused_ms + self.norms_ms + self.collectives_ms
 
     @property
     def neuron_ms(self):
@@ -167,6 +168,8 @@ class Answer:
             words.append(f"scores written out {self.unfused_ms:.0f} ms")
         if self.short_rows_ms:
             words.append(f"weights in short rows {self.short_rows_ms:.1f} ms")
+        if self.norms_ms:
+            words.append(f"sums read element by element {self.norms_ms:.1f} ms")
         return words
 
     @property
@@ -278,7 +281,8 @@ class Answer:
             "lnc": self.layout.lnc,
             "latency_ms": self.times(),
             "calibration": calibration.factor(self.kind) | {"class": self.kind, "band_from": self.band_from, "neuron_ms": self.neuron_ms,
-                                                            "unfused_ms": self.unfused_ms, "short_rows_ms": self.short_rows_ms, "out_of_range": self.out_of_range},
+                                                            "unfused_ms": self.unfused_ms, "short_rows_ms": self.short_rows_ms,
+                                                            "norms_ms": self.norms_ms, "out_of_range": self.out_of_range},
             "throughput_per_s": self.throughput,
             "result": PRODUCT[self.phase],
             "copies": self.copies,
@@ -436,7 +440,7 @@ def estimate_asked(asked):
         from trine.estimate.training import trained
 
         return trained(run, functools.partial(Step, **made.keywords, tokens=asked.tokens), asked.plan, batch=asked.each, seq=seq)
-    found = run(phase, asked.each, asked.length)
+    found, size = run(phase, asked.each, asked.length), 4 if asked.dtype == "float32" else 2
     answer = made(
         phase=phase,
         seq=asked.length,
@@ -447,7 +451,8 @@ def estimate_asked(asked):
         copies=at.copies,
         new_tokens=asked.new_tokens,
         unfused_ms=neuron.unfused_ms(model, phase, asked.each, seq, at, asked.sdk),
-        short_rows_ms=neuron.short_rows_ms(model, at, 4 if asked.dtype == "f32" else 2, asked.sdk),
+        short_rows_ms=neuron.short_rows_ms(model, at, size, asked.sdk),
+        norms_ms=neuron.norms_ms(model, phase, asked.each, seq, at, size, asked.sdk),
     )
     if asked.new_tokens:
         from trine.estimate.generation import generated

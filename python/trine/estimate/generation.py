@@ -62,4 +62,5 @@ def _answer(like, run, phase, batch, length):
         collectives=cores.collectives(found.uses, like.layout),
         results=like.batch * (length if phase == "prefill" else 1),
         unfused_ms=neuron.unfused_ms(run.args[0], phase, batch, length, like.layout, like.sdk),
+        norms_ms=neuron.norms_ms(run.args[0], phase, batch, length, like.layout, 4 if like.dtype == "float32" else 2, like.sdk),
     )

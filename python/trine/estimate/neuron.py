@@ -80,6 +80,19 @@ def short_rows_ms(model, at, size, sdk=None):
     return total / chip["dma.engines_per_core"] / 1e6
 
 
+def norms_ms(model, phase, batch, seq, at, size, sdk=None):
+    """For a prompt's sums over cores that layer norms read with channels on partitions: an element a descriptor, on every core."""
+    s, rule = model.settings, choice("prefill.layer_norm", sdk)
+    if phase != "prefill" or model.family.kind != "decoder" or at.tp < 2 or not is_serial(at.instance["chip"]):
+        return 0.0
+    if not rule or batch * seq > rule["tokens_most"]:
+        return 0.0
+    chip = _core.chip(at.instance["chip"])
+    each = chip["dma.descriptor_strided_ns"] + size / chip["dma.rate_bytes_per_ns"]
+    wide = sum(layer.width for layer in map(s.layer, range(s.layers)) if layer.norm in ("layer", "centred"))
+    return rule["sums_a_layer"] * wide * batch * seq * each / chip["dma.engines_per_core"] / 1e6
+
+
 def tile_columns(columns, rule):
     """Of a weight with so many columns: all of them, or the largest part that divides them; 0 where tiles end within."""
     least, most = rule["least"], rule["most"]
