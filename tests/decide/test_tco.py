@@ -10,7 +10,7 @@ import subprocess
 import numpy
 import pytest
 
-from trine.decide import tco_model, tco_study
+from trine.decide import tco_model, tco_study, tco_train
 from trine.decide.formula import evaluate, excel
 from trine.decide.prices import Prices
 
@@ -54,9 +54,84 @@ def test_one_case_by_hand(case):
     assert parts == pytest.approx(row["total_usd"]["likely"])
 
 
+TRAIN = ["--train", "--config", "llama-3-8b", "--tokens", "1e12", "--machines", "trn1.32xlarge,p5.48xlarge", "--speeds", "speeds.json"]
+
+
+@pytest.fixture(scope="module")
+def trained(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("train")
+    done = tco(request.config.trine, folder, *TRAIN, "--purchase", "on-demand", "--xlsx", "t.xlsx", "--html", "t.html", "--json")
+    return folder, json.loads(done.stdout)
+
+
+def run_by_hand():
+    """1e12 tokens at 5,000 a second of a trn1.32xlarge, 21.50 USD an hour: eight end within the year, seven do."""
+    nodes = 2 ** math.ceil(math.log2(1e12 / (5000 * 0.95 * 12 * 730 * 3600)))
+    lost = nodes * 16 / 50700 * (0.5 + 1.0 / 2)  # stops an hour, times what each loses
+    hours = 1e12 / (nodes * 5000) / 3600 / 0.95 * (1 + lost)
+    year = hours / 8760
+    rent = nodes * hours * 1.02 * 21.5 * (0.9**year - 1) / (math.log(0.9) * year)
+    return nodes, rent + 5000 * 0.023 * 12 + 2 * nodes * 21.5 + 80 * 100 + 8 * hours / 730 * 100
+
+
+def test_a_training_run_by_hand(trained):
+    row = next(r for r in trained[1]["rows"] if r["machine"] == "trn1.32xlarge")
+    nodes, total = run_by_hand()
+    assert row["lines"]["nodes"] == nodes == 8 and row["total_usd"]["likely"] == pytest.approx(total, rel=1e-9)
+    assert row["lines"]["run_hours"] < 8760 and trained[1]["workload"]["steps"] == round(1e12 / 1024 / 4096)
+    points = {p["input"] for p in trained[1]["break_even"]}
+    assert "usd_per_hour" in points and "tokens_per_day" not in points
+    assert "machines</th>" in (trained[0] / "t.html").read_text().replace("<th class=n>", "<th>")
+
+
+def test_a_run_by_steps_is_that_by_tokens(trine, trained, tmp_path):
+    steps = [o if o != "--tokens" else "--steps" for o in TRAIN]
+    steps[steps.index("1e12")] = str(1e12 / 1024 / 4096)
+    again = json.loads(tco(trine, tmp_path, *steps, "--purchase", "on-demand", "--json").stdout)
+    assert again["rows"][0]["total_usd"] == pytest.approx(trained[1]["rows"][0]["total_usd"])
+
+
+def test_a_block_is_paid_by_days_and_what_is_reserved_by_months(trine, tmp_path):
+    options = [*TRAIN, "--machines", "trn1.32xlarge", "--nodes", "16", "--json"]
+    lines = {way: json.loads(tco(trine, tmp_path, *options, "--purchase", way).stdout)["rows"][0]["lines"] for way in ("on-demand", "capacity-block", "reserved")}
+    days = lines["on-demand"]["run_days"]
+    assert lines["on-demand"]["machine_hours"] == pytest.approx(16 * 24 * days)
+    assert lines["capacity-block"]["machine_hours"] == 16 * 24 * math.ceil(days) and lines["reserved"]["machine_hours"] == 16 * 8760
+    late = tco(trine, tmp_path, *TRAIN, "--nodes", "2").stdout
+    assert "later than asked for: trn1.32xlarge" in late
+
+
+def test_peers_of_training_are_labelled(trine, tmp_path):
+    options = ["--train", "--config", "llama-3-8b", "--tokens", "1e12", "--machines", "p5en.48xlarge,p5.48xlarge,mi300x-8", "--json"]
+    found = {r["machine"]: r for r in json.loads(tco(trine, tmp_path, *options).stdout)["rows"]}
+    h200 = found["p5en.48xlarge"]
+    assert h200["basis_kind"] == "measured" and "llama-3-8b/train-b1-s1024/bf16" in h200["basis"]
+    assert h200["lines"]["tokens_per_s"] == pytest.approx(8 * 8007 * 0.92, rel=1e-3)
+    assert found["p5.48xlarge"]["basis_kind"] == found["mi300x-8"]["basis_kind"] == "roofline"
+    assert [s["kind"] for s in found["p5.48xlarge"]["other_speeds"]] == ["published"]
+    only = {r["machine"]: r for r in json.loads(tco(trine, tmp_path, *options, "--basis", "published").stdout)["rows"]}
+    assert only["p5.48xlarge"]["lines"]["tokens_per_s"] == 8 * 14451 and "FP8" in only["p5.48xlarge"]["basis"]
+    # What an H200 was measured at lies within the roofline of its peaks.
+    other = next(s for s in h200["other_speeds"] if s["kind"] == "roofline")
+    assert other["low"] < 8 * 8007 < other["high"]
+
+
 @pytest.mark.slow
-def test_the_spreadsheet_computes_the_same(case):
-    folder, report = case
+def test_a_modelled_run_is_the_estimates(trine, tmp_path):
+    (tmp_path / "tiny.json").write_text(json.dumps({"model_type": "gpt2", "n_embd": 64, "n_layer": 2, "n_head": 4, "vocab_size": 256, "n_positions": 128}))
+    same = ["--config", "tiny.json", "--seq", "128", "--global-batch", "64", "--nodes", "1"]
+    row = json.loads(tco(trine, tmp_path, "--train", *same, "--tokens", "1e9", "--machines", "trn1.2xlarge", "--json").stdout)["rows"][0]
+    words = [trine, "estimate", *same, "--phase", "train", "--search", "--instance", "trn1.2xlarge", "--json"]
+    wanted = json.loads(subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, check=True).stdout)
+    assert row["lines"]["tokens_per_s"] == pytest.approx(128 * wanted["throughput_per_s"]) and row["basis_kind"] == "modelled"
+    assert f"tp {wanted['tp']}, pp {wanted['training']['pp']}, dp {wanted['training']['copies']}" in row["basis"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["case", "trained"])
+def test_the_spreadsheet_computes_the_same(kind, request):
+    folder, report = request.getfixturevalue(kind)
+    wanted, lines = (by_hand(), tco_model.LINES) if kind == "case" else (run_by_hand()[1], tco_train.TRAIN_LINES)
     office = shutil.which("soffice")
     if not office:
         pytest.skip("LibreOffice (libreoffice-calc) is not installed")
@@ -67,9 +142,9 @@ def test_the_spreadsheet_computes_the_same(case):
         table = list(csv.reader(text))
     names = table[0][2:]
     cells = {row[0]: dict(zip(names, row[2:], strict=True)) for row in table}
-    assert float(cells["total_usd"]["trn1.32xlarge"]) == pytest.approx(by_hand(), rel=1e-9)
+    assert float(cells["total_usd"]["trn1.32xlarge"]) == pytest.approx(wanted, rel=1e-9)
     for row in report["rows"]:
-        for line, _, _ in tco_model.LINES:
+        for line, _, _ in lines:
             assert float(cells[line][row["machine"]]) == pytest.approx(row["lines"][line], rel=1e-9), (row["machine"], line)
 
 
@@ -137,17 +212,37 @@ def test_no_price_is_told_with_the_price_that_would_match(trine, tmp_path):
         (["--config", "llama-3-8b"], 2, "--tokens-per-day is missing"),
         (["--config", "no-such-model", "--tokens-per-day", "1e9"], 3, "no-such-model"),
         ([*OPTIONS, "--machines", "abacus"], 2, 'found no machine "abacus", expected of trn1.32xlarge'),
+        (["--train", "--config", "llama-3-8b"], 2, "--train: found no number of tokens, expected one of --tokens, --steps"),
+        (["--train", "--config", "llama-3-8b", "--tokens", "1e9", "--steps", "9"], 2, "--train: found --tokens, --steps"),
+        (["--train", "--config", "llama-3-8b", "--tokens", "1e9", "--prompt", "9"], 2, "found --prompt with --train"),
+        ([*OPTIONS, "--nodes", "2"], 2, "found --nodes without --train"),
+        (["--train", "--config", "bert-base", "--tokens", "1e9"], 3, "expected a decoder"),
         ([*OPTIONS, "--purchase", "owned"], 3, "no owned price known"),
         ([*OPTIONS, "--duty", "0"], 2, "found --duty 0, expected a number from 0.001 to 1"),
         ([*OPTIONS, "--against", "abacus"], 2, 'found no --against "abacus"'),
         ([*OPTIONS, "--prices", "none.json"], 5, "none.json: No such file or directory"),
         ([*OPTIONS, "--prices", "bad.json"], 2, "bad.json, x: found region None, expected a text"),
         ([*OPTIONS, "--baseline", "bad.json"], 2, "bad.json: found not a whole baseline"),
+        ([*OPTIONS, "--baseline", "list.json"], 2, "list.json: found not a whole baseline"),
+        ([*OPTIONS, "--prices", "list.json"], 2, "list.json: found a list, expected an object"),
+        ([*OPTIONS, "--prices", "half.json"], 2, "half.json: found no JSON"),
+        ([*OPTIONS, "--prices", "bytes.json"], 2, "bytes.json: found no JSON"),
+        ([*OPTIONS, "--prices", "nan.json"], 2, "nan.json, x: found nan USD an hour, expected no less than 0"),
+        ([*OPTIONS, "--prices", "text.json"], 2, "text.json: found machines"),
+        ([*OPTIONS, "--prices", "band.json"], 2, "band.json, pue: found low, is, high [2, 1, 3], expected them in that order"),
+        ([*OPTIONS, "--audit", "hours.json"], 2, "hours.json: found effort_h 'long', expected hours"),
+        ([*OPTIONS, "--speeds", "words.json"], 2, "--speeds, trn1.32xlarge: found fast"),
         ([*OPTIONS, "--speeds", "wrong.json"], 2, "--speeds, trn1.32xlarge: found [3, 2, 1]"),
     ],
 )
 def test_bad_input(trine, tmp_path, options, code, words):
     (tmp_path / "bad.json").write_text(json.dumps({"machines": [{"name": "x", "prices": [{"way": "spot", "usd_per_hour": 1}]}]}))
+    row = {"way": "spot", "usd_per_hour": float("nan"), "region": "x", "date": "2026-01-01", "from": "x"}
+    texts = {"list": "[1]", "half": '{"machines": [', "text": '{"machines": "x"}', "nan": json.dumps({"machines": [{"name": "x", "prices": [row]}]}),
+             "band": '{"inputs": [{"name": "pue", "is": 1, "low": 2, "high": 3}]}', "hours": '{"findings": [{"effort_h": "long"}]}', "words": '{"trn1.32xlarge": "fast"}'}  # fmt: skip
+    for name, text in texts.items():
+        (tmp_path / f"{name}.json").write_text(text)
+    (tmp_path / "bytes.json").write_bytes(bytes(range(128, 256)))
     (tmp_path / "wrong.json").write_text(json.dumps({"trn1.32xlarge": [3, 2, 1]}))
     assert words in tco(trine, tmp_path, *options, code=code).stderr
 

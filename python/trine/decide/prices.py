@@ -36,8 +36,26 @@ def checked(row, where):
             raise Stop(USAGE, f"{where}: found {key} {row.get(key)!r}, expected {'a number' if key == 'usd_per_hour' else 'a text'}")
     if row["way"] not in RENTS:
         raise Stop(USAGE, f"{where}: found way {row['way']!r}, expected one of {'; '.join(RENTS)}")
-    if row["usd_per_hour"] < 0:
+    if not 0 <= row["usd_per_hour"] < float("inf"):  # what is no number is neither
         raise Stop(USAGE, f"{where}: found {row['usd_per_hour']} USD an hour, expected no less than 0")
+    return row
+
+
+def listed(table, key, where):
+    """The objects of a list, which may be missing."""
+    rows = table.get(key, [])
+    if not isinstance(rows, list) or not all(isinstance(r, dict) for r in rows):
+        raise Stop(USAGE, f"{where}: found {key} {str(rows)[:60]!r}, expected a list of objects as docs/tco.md shows")
+    return rows
+
+
+def banded(row, where):
+    """An input: a number with its name, between its low and its high where it has them."""
+    values = [row.get(k, row.get("is")) for k in ("low", "is", "high")]
+    if not isinstance(row.get("name"), str) or not all(isinstance(v, (int, float)) and abs(v) < float("inf") for v in values):
+        raise Stop(USAGE, f"{where}, {row.get('name')}: found {row.get('is')!r}, expected a name and a number")
+    if values != sorted(values):
+        raise Stop(USAGE, f"{where}, {row['name']}: found low, is, high {values}, expected them in that order")
     return row
 
 
@@ -53,18 +71,18 @@ class Prices:
             self.add(read(path), str(path))
 
     def add(self, table, where):
-        for machine in table.get("machines", []):
+        for machine in listed(table, "machines", where):
             name = machine.get("name")
             if "chip" in machine:
                 self.chips[name] = (machine["chip"], machine["chips"])
-            for row in machine.get("prices", []):
+            for row in listed(machine, "prices", f"{where}, {name}"):
                 self.hourly.setdefault(name, {})[row.get("way")] = checked(row, f"{where}, {name}")
             if machine.get("buy"):
+                if not isinstance(machine["buy"], dict) or not isinstance(machine["buy"].get("usd"), (int, float)):
+                    raise Stop(USAGE, f"{where}, {name}: found buy {machine['buy']!r}, expected usd, date, region and from")
                 self.buy[name] = machine["buy"]
-        for row in table.get("inputs", []):
-            if not isinstance(row.get("is"), (int, float)):
-                raise Stop(USAGE, f"{where}, {row.get('name')}: found {row.get('is')!r}, expected a number")
-            self.inputs[row["name"]] = row
+        for row in listed(table, "inputs", where):
+            self.inputs[row.get("name")] = banded(row, where)
 
     def rows(self):
         """[(what, way, row)] of all, for the sheet and for the check."""

@@ -5,12 +5,14 @@ import json
 from pathlib import Path
 
 from trine.command import CHECK_FAILED, OK, UNSUPPORTED, USAGE, Stop
-from trine.decide import tco_speed, tco_study
+from trine.decide import tco_speed, tco_study, tco_train
 from trine.decide.prices import HERE, Prices, read
 from trine.decide.tco_model import Input, Machine, shared_inputs
 
 COMMITTED = ("reserved", "reserved, 3 years", "capacity block")
 RENT_NAMES = {"on-demand": "on-demand", "reserved": "reserved", "reserved-3y": "reserved, 3 years", "capacity-block": "capacity block", "spot": "spot", "owned": "owned"}
+SERVING = ("prompt", "output", "batch", "duty", "utilisation", "no-autoscale", "p99-ms")  # options that training has no use for
+TRAINING = ("tokens", "steps", "global-batch", "nodes", "pp")
 NEURON_HOURS, COMPILE_HOURS = (30, 80, 200), {True: (0.5, 2, 6), False: (0.1, 0.25, 1)}
 
 
@@ -27,14 +29,17 @@ def port_hours(path, report=None):
         raise Stop(USAGE, f"{path}: found no findings, expected what `trine audit --json` prints")
     low = likely = high = 0.0
     for f in found:
-        effort = f.get("effort_h", 0)
-        ends = sorted(effort.values()) if isinstance(effort, dict) else effort if isinstance(effort, list) else [effort]
+        effort = f.get("effort_h", 0) if isinstance(f, dict) else None
+        ends = list(effort.values()) if isinstance(effort, dict) else effort if isinstance(effort, list) else [effort]
+        if not ends or not all(isinstance(h, (int, float)) and 0 <= h < float("inf") for h in ends):
+            raise Stop(USAGE, f"{path}: found effort_h {effort!r}, expected hours, or their range, as `trine audit --json` prints them")
+        ends = sorted(ends)
         low, likely, high = low + ends[0], likely + ends[len(ends) // 2], high + ends[-1]
     return (low, likely, high), f"{path}, {len(found)} findings"
 
 
-def machine_in(row, rent, price, speed, hours):
-    """A machine with one way to have it."""
+def machine_in(row, rent, price, speed, hours, nodes=0):
+    """A machine with one way to have it; of a job that trains on so many `nodes`, where there are any."""
     neuron = bool(row.get("modelled"))
     low, likely, high = hours[0] if neuron else row["port_hours"]
     source = hours[1] if neuron else "estimate"
@@ -49,7 +54,8 @@ def machine_in(row, rent, price, speed, hours):
         fixed("buy_usd", price.get("usd", 0.0) if rent == "owned" else 0.0, "USD"), fixed("committed", int(rent in COMMITTED)),
         fixed("spot", int(rent == "spot")), fixed("owned", int(rent == "owned")), fixed("ported", int(likely > 0)),
     ]  # fmt: skip
-    return Machine(row["name"], row["family"], rent, {i.name: i for i in inputs}, speed.basis, speed.kind, price)
+    made = Machine(row["name"], row["family"], rent, {i.name: i for i in inputs}, speed.basis, speed.kind, price)
+    return tco_train.trained(made, nodes) if nodes else made
 
 
 def all_rents(row, prices, factor=1.0):
@@ -66,7 +72,7 @@ def too_long(months):
     return {"spot", *(rent for rent, least in terms.items() if months < least)}
 
 
-def chosen(row, prices, speed, hours, shared, purchase, factor=1.0):
+def chosen(row, prices, speed, hours, shared, purchase, factor=1.0, nodes=0):
     """The way asked for, or the cheapest at likely values."""
     rents = all_rents(row, prices, factor)
     if purchase:
@@ -75,7 +81,7 @@ def chosen(row, prices, speed, hours, shared, purchase, factor=1.0):
         rents = {RENT_NAMES[purchase]: rents[RENT_NAMES[purchase]]}
     else:
         rents = {rent: price for rent, price in rents.items() if rent not in too_long(shared["months"].likely)}
-    made = [machine_in(row, rent, price, speed, hours) for rent, price in rents.items()]
+    made = [machine_in(row, rent, price, speed, hours, nodes) for rent, price in rents.items()]
     return min(made, key=lambda m: tco_study.likely(shared, m)["total_usd"], default=None)
 
 
@@ -108,6 +114,9 @@ def timed(asked, prices):
     """(workload, speeds of the machines asked for): what of a study takes long, and no price, load or duty changes."""
     rows, _ = listed_machines(asked, prices)
     speeds = read(asked.speeds) if asked.speeds else {}
+    if asked.train:
+        work = tco_train.load(asked)
+        return work, tco_train.speeds(work, rows, tco_speed.baseline_files(asked.baseline), speeds, asked.basis)
     work, files = tco_speed.load_workload(asked), tco_speed.baseline_files(asked.baseline)
     return work, tco_speed.all_speeds(work, rows, files, speeds, asked.basis, asked.p99_ms, asked.tp)
 
@@ -118,17 +127,18 @@ def gathered(asked, prices, shared, found, audited=None):
     hours = port_hours(asked.audit, audited)
     machines, without, unpriced = [], [], []
     for row in rows:
-        speed, why, others = found[row["name"]]
+        speed, why, others, *nodes = found[row["name"]]
+        factor = asked.neuron_price if row.get("modelled") else asked.peer_price
         if not speed:
             without.append({"machine": row["name"], "family": row["family"], "why": why})
-        elif machine := chosen(row, prices, speed, hours, shared, asked.purchase, asked.neuron_price if row.get("modelled") else asked.peer_price):
+        elif machine := chosen(row, prices, speed, hours, shared, asked.purchase, factor, *nodes):
             machine.others = others
             machines.append(machine)
         else:
             rent = f" {RENT_NAMES[asked.purchase]}" if asked.purchase else ""
             entry = {"machine": row["name"], "family": row["family"], "why": f"no{rent} price known: --prices FILE gives one"}
             without.append(entry)
-            unpriced.append((entry, machine_in(row, "unknown", None, speed, hours)))
+            unpriced.append((entry, machine_in(row, "unknown", None, speed, hours, *nodes)))
     return machines, without, unpriced, claims
 
 
@@ -145,6 +155,8 @@ def entry(machine, shared, totals):
 
 def workload_inputs(asked, prices):
     """What is shared by all machines; a utilisation that was asked for has no band."""
+    if asked.train:
+        return shared_inputs({"months": asked.months, "tokens": tco_train.load(asked).tokens}, prices, tco_train.TRAIN_SHARED)
     asked_for = {"months": asked.months, "tokens_per_day": asked.tokens_per_day, "duty": asked.duty, "autoscaled": 0 if asked.no_autoscale else 1}
     shared = shared_inputs(asked_for, prices)
     if asked.utilisation:
@@ -154,7 +166,7 @@ def workload_inputs(asked, prices):
 
 def study(asked, prices, speeds=None, audited=None):
     """The report, and the machines and inputs it was made of. `speeds` are timed()'s, `audited` the audit's report."""
-    per_day, shared = asked.tokens_per_day, workload_inputs(asked, prices)
+    shared = workload_inputs(asked, prices)
     work, found = speeds or timed(asked, prices)
     machines, without, unpriced, claims = gathered(asked, prices, shared, found, audited)
     if not machines:
@@ -163,14 +175,18 @@ def study(asked, prices, speeds=None, audited=None):
     found, pairs = weighed(shared, machines, asked.draws, asked.seed, asked.against)
     for item, machine in unpriced:
         item["price_to_match"] = tco_study.price_to_match(shared, machine, found["rows"][0]["total_usd"]["likely"])
-    report = {
-        "version": 1, "kind": "tco",
-        "workload": {"config": work.name, "writes": work.writes, "tokens_per_day": per_day, "months": asked.months, "batch": work.batch,
-                     "prompt": work.prompt, "output": work.output, "seq": work.seq, "duty": asked.duty, "autoscaled": not asked.no_autoscale,
-                     "utilisation": shared["utilisation"].likely, "neuron_price": asked.neuron_price, "peer_price": asked.peer_price},
-        **found, "without": without, "claims": tco_study.claims(claims, found["rows"]), "stale_prices": len(prices.stale(datetime.date.today())),
-    }  # fmt: skip
+    report = {"version": 1, "kind": "tco", "workload": described(asked, work, shared), **found, "without": without,
+              "claims": tco_study.claims(claims, found["rows"]), "stale_prices": len(prices.stale(datetime.date.today()))}  # fmt: skip
     return report, pairs, shared
+
+
+def described(asked, work, shared):
+    """The workload, for the report."""
+    both = {"config": work.name, "months": asked.months, "seq": work.seq, "neuron_price": asked.neuron_price, "peer_price": asked.peer_price, "train": bool(asked.train)}
+    if asked.train:
+        return both | {"tokens": work.tokens, "global_batch": work.global_batch, "steps": round(work.tokens / work.global_batch / work.seq)}
+    return both | {"writes": work.writes, "tokens_per_day": asked.tokens_per_day, "batch": work.batch, "prompt": work.prompt, "output": work.output,
+                   "duty": asked.duty, "autoscaled": not asked.no_autoscale, "utilisation": shared["utilisation"].likely}  # fmt: skip
 
 
 def weighed(shared, machines, draws, seed, against=None):
@@ -201,14 +217,23 @@ def check_prices(prices, as_json):
     return CHECK_FAILED if stale else OK
 
 
+def check_kind(asked):
+    """Options of the other kind of workload are told, not dropped."""
+    typed = {word.split("=")[0].removeprefix("--") for word in asked.typed}
+    wrong = next((n for n in (SERVING if asked.train else TRAINING) if n in typed), None)
+    if wrong:
+        raise Stop(USAGE, f"found --{wrong} {'with' if asked.train else 'without'} --train, expected it {'of a server' if asked.train else 'of a training run'} alone")
+    if not asked.train and not asked.tokens_per_day:
+        raise Stop(USAGE, "--tokens-per-day is missing: generated tokens a day, or inferences of a model that writes none; of a training run --train --tokens")
+
+
 def run(asked):
     prices = Prices(asked.trine, asked.prices)
     if asked.check_prices:
         return check_prices(prices, asked.json)
     if not asked.config:
         raise Stop(USAGE, "--config is missing: a config.json, a GGUF file or a name such as llama-3-8b")
-    if not asked.tokens_per_day:
-        raise Stop(USAGE, "--tokens-per-day is missing: generated tokens a day, or inferences of a model that writes none")
+    check_kind(asked)
     for name, value, least, most in (("months", asked.months, 0.1, 120), ("duty", asked.duty, 0.001, 1), ("utilisation", asked.utilisation or 1, 0.01, 1),
                                      ("neuron-price", asked.neuron_price, 0.01, 100), ("peer-price", asked.peer_price, 0.01, 100)):
         if not least <= value <= most:

@@ -86,16 +86,17 @@ class Machine:
     kind: str  # of the basis: measured, published, roofline, modelled
     price: dict | None  # the row, None where no price is known
     others: list = dataclasses.field(default_factory=list)  # speeds of other kinds
+    lines: list = dataclasses.field(default_factory=lambda: LINES)  # of its year; training has its own
 
     @property
     def title(self):
         return f"{self.name}, {self.rent}"
 
 
-def shared_inputs(asked, prices):
+def shared_inputs(asked, prices, rows=SHARED):
     """The workload's and the company's inputs; `asked` holds what the user gave."""
     out = {}
-    for name, low, likely, high, unit, source in SHARED:
+    for name, low, likely, high, unit, source in rows:
         likely = asked.get(name, likely)
         if name == "tokens_per_day":
             low, high = low * likely, high * likely
@@ -114,4 +115,4 @@ def at(inputs, point="likely"):
 
 def lines_of(shared, machine, **changed):
     """All lines of a machine with every input at its likely value, but those in `changed`."""
-    return evaluate(LINES, {**at(shared), **at(machine.inputs), **changed})
+    return evaluate(machine.lines, {**at(shared), **at(machine.inputs), **changed})

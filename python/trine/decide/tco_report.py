@@ -3,6 +3,8 @@
 import html
 
 from trine.chart import Chart
+from trine.decide import paper
+from trine.decide.paper import plain
 
 WIDE = 6  # rows of the tornado
 
@@ -12,23 +14,47 @@ def usd(value):
     size = abs(value)
     for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if size >= limit:
-            return f"${value / limit:,.3g}{unit}"
-    return f"${value:,.0f}"
+            return f"{'-' if value < 0 else ''}${size / limit:,.3g}{unit}"
+    return f"{'-' if value < 0 else ''}${size:,.0f}"
+
+
+def cents(value):
+    """Dollars of a million tokens: two places, three of what is below ten cents."""
+    return f"{value:.2f}" if value >= 0.1 else f"{value:.3f}"
 
 
 def number(value):
-    return f"{value:,.3g}" if abs(value) < 1000 else f"{value:,.0f}" if abs(value) < 1e6 else f"{value:.3g}"
+    size = abs(value)
+    for limit, unit in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
+        if size >= limit:
+            return f"{value / limit:.3g} {unit}"
+    return f"{value:,.3g}" if size < 1000 else f"{value:,.0f}"
+
+
+# What an input is called beside its machine, and how its value reads: {} is the number.
+CALLED = {"usd_per_hour": ("price", "{} USD an hour for"), "tokens_per_s": ("speed", "{} results a second of"), "port_hours": ("hours to port", "{} hours to port to"),
+          "tokens_per_day": ("results a day", "{} results a day"), "tokens": ("tokens of the run", "{} tokens of the run")}  # fmt: skip
+
+
+def called(name):
+    """An input of the tornado in words: "tokens_per_s of p5" is "speed of p5"."""
+    own, of, machine = name.partition(" of ")
+    return CALLED.get(own, (own.replace("_", " "),))[0] + of + machine
 
 
 def title(report):
     w = report["workload"]
+    if w["train"]:
+        return f"{w['config']} trained on {number(w['tokens'])} tokens within {w['months']:g} months ({w['steps']:,} steps of {w['global_batch']:,} × {w['seq']:,})"
     unit = "generated tokens" if w["writes"] else "inferences"
     return f"{w['months']:g} months, {number(w['tokens_per_day'])} {unit} a day, {w['config']}"
 
 
 def sentence(point):
-    of = f" of {point['of']}" if point["of"] else ""
-    return f"{point['input']}{of} {number(point['at'])}: above it {point['cheaper_above']} is cheaper"
+    """Where the answer flips."""
+    name, of = point["input"], f" {point['of']}" if point["of"] else ""
+    at = CALLED[name][1].format(number(point["at"])) if name in CALLED else f"{name.replace('_', ' ')} of {100 * point['at']:.0f} %"
+    return f"{at}{of}: above it {point['cheaper_above']} is cheaper"
 
 
 def answer(report):
@@ -47,20 +73,24 @@ def answer(report):
 
 def text(report):
     """The answer first: rows by likely cost, what decides it, where it flips."""
-    rows = report["rows"]
+    rows, train = report["rows"], report["workload"]["train"]
     wide = max([len(r["machine"]) for r in rows] + [8])
     rents = max(len(r["way"]) for r in rows)
-    out = [title(report), "", f"{'machine':{wide}}  {'way':{rents}}        low    likely      high   $/1M  basis"]
+    job = f"{'machines':>10} {'days':>6}" if train else ""
+    out = [title(report), "", f"{'machine':{wide}}  {'way':{rents}}        low    likely      high   $/1M{job}  basis"]
     for r in rows:
-        t = r["total_usd"]
-        out.append(f"{r['machine']:{wide}}  {r['way']:{rents}}  {usd(t['low']):>9} {usd(t['likely']):>9} {usd(t['high']):>9} {r['usd_per_million_tokens']:6.2f}  {r['basis']}")
+        t, job = r["total_usd"], f"{r['lines']['nodes']:10.0f} {r['lines']['run_days']:6.3g}" if train else ""
+        out.append(f"{r['machine']:{wide}}  {r['way']:{rents}}  {usd(t['low']):>9} {usd(t['likely']):>9} {usd(t['high']):>9} {cents(r['usd_per_million_tokens']):>6}{job}  {r['basis']}")
+    late = [r["machine"] for r in rows if train and r["lines"]["run_hours"] > r["lines"]["hours"]]
+    if late:
+        out.append(f"later than asked for: {', '.join(late)}; --nodes takes more")
     for w in report["without"]:
         match = f"; it would match the best at {w['price_to_match']:.2f} USD an hour" if w.get("price_to_match") else ""
         out.append(f"{w['machine']:{wide}}  {w['why']}{match}")
     if report["compared"]:
         a, b = report["compared"]
         out += ["", f"{a} is cheaper than {b} in {100 * report['chance_cheaper']:.0f} % of {report['draws']} draws"]
-        decides = ", ".join(f"{name} ({usd(abs(high - low) / 2)} either way)" for name, low, high in report["tornado"][:3])
+        decides = ", ".join(f"{called(name)} ({usd(abs(high - low) / 2)} either way)" for name, low, high in report["tornado"][:3])
         out.append(f"what decides it: {decides}")
         out += [f"flips at  {sentence(p)}" for p in report["break_even"]]
     if len({r["basis_kind"] for r in rows}) > 1:
@@ -76,8 +106,12 @@ def text(report):
 def bars(report):
     """Low, likely, high of each machine."""
     rows = report["rows"]
-    chart = Chart("Cost, USD", 860, 70 + 30 * len(rows) + 30, 250, 44)
-    place = chart.across(max(r["total_usd"]["high"] for r in rows), "USD")
+    chart = Chart("Cost: low, likely, high", 860, 70 + 30 * len(rows) + 30, 250, 44)
+    thousands = chart.across(max(r["total_usd"]["high"] for r in rows) / 1e3, "thousand USD")
+
+    def place(dollars):
+        return thousands(dollars / 1e3)
+
     for i, r in enumerate(rows):
         y, t = chart.top + 8 + i * (chart.high - 8) / len(rows), r["total_usd"]
         chart.text(chart.left - 8, y + 12, f"{r['machine']}, {r['way']}", "", "end")
@@ -99,35 +133,30 @@ def tornado(report):
     chart.shape("axis", "line", x1=place(0), x2=place(0), y1=chart.top, y2=chart.top + chart.high)
     for i, (name, low, high) in enumerate(listed):
         y = chart.top + 4 + i * chart.high / len(listed)
-        chart.text(chart.left - 8, y + 12, name, "", "end")
+        chart.text(chart.left - 8, y + 12, called(name), "", "end")
         chart.shape("second", "rect", x=place(min(low, high)), y=y, width=abs(place(high) - place(low)), height=16)
     for value in (-most, 0, most):
         chart.text(place(value), chart.top + chart.high + 18, usd(value), "faint", "middle")
     return chart.svg()
 
 
-STYLE = "body{font:15px/1.5 system-ui,sans-serif;max-width:900px;margin:2em auto;padding:0 1em}table{border-collapse:collapse}td,th{padding:.2em .7em;text-align:right;border-bottom:1px solid #ddd}td:first-child,th:first-child,td:last-child,th:last-child{text-align:left}svg{max-width:100%}@media print{body{margin:0}}"
-
-
-def table(head, rows):
-    cells = "".join(f"<th>{html.escape(h)}</th>" for h in head)
-    body = "".join("<tr>" + "".join(f"<td>{html.escape(str(c))}</td>" for c in row) + "</tr>" for row in rows)
-    return f"<table><tr>{cells}</tr>{body}</table>"
-
-
 def page(report, shared):
     """The whole as one HTML file."""
-    rows = [(r["machine"], r["way"], *(usd(r["total_usd"][k]) for k in ("low", "likely", "high")), f"{r['usd_per_million_tokens']:.2f}", r["basis"]) for r in report["rows"]]
-    parts = [f"<h1>{html.escape(title(report))}</h1>", table(("machine", "way", "low", "likely", "high", "$/1M", "basis"), rows), bars(report)]
+    rows = [(r["machine"], r["way"], *(usd(r["total_usd"][k]) for k in ("low", "likely", "high")), cents(r["usd_per_million_tokens"]), r["basis"]) for r in report["rows"]]
+    head, right = ("machine", "way", "low", "likely", "high", "$/1M", "speed from"), (2, 3, 4, 5)
+    if report["workload"]["train"]:
+        jobs = [(f"{r['lines']['nodes']:.0f}", f"{r['lines']['run_days']:.3g}") for r in report["rows"]]
+        rows, head, right = [(*row[:6], *job, row[6]) for row, job in zip(rows, jobs, strict=True)], (*head[:6], "machines", "days", head[6]), (2, 3, 4, 5, 6, 7)
+    parts = [f"<h1>{html.escape(title(report))}</h1>", f"<p class=answer>{html.escape(answer(report))}</p>", plain(head, rows, right), bars(report)]
     if report["compared"]:
-        share = f"{report['compared'][0]} is cheaper than {report['compared'][1]} in {100 * report['chance_cheaper']:.0f} % of {report['draws']} draws."
-        parts += [f"<p>{html.escape(share)}</p>", tornado(report), "<h2>Where it flips</h2><ul>"]
+        parts += [tornado(report), "<h2>Where it flips</h2><ul>"]
         parts += [f"<li>{html.escape(sentence(p))}</li>" for p in report["break_even"]] + ["</ul>"]
     claimed = [(c["claim"], " to ".join(f"{x:.2f}" for x in sorted(set(c["claimed_ratio"]))), f"{c['ratio_here']:.2f}" if c["ratio_here"] else "–", c["from"]) for c in report["claims"]]
-    parts += ["<h2>Claims, as a ratio of dollars</h2>", table(("claim", "claimed", "here", "source"), claimed)]
+    parts += ["<h2>Claims, as a ratio of dollars</h2>", plain(("claim", "claimed", "here", "source"), claimed, (1, 2))]
     priced = [(r["machine"], r["way"], r["price"].get("usd_per_hour", r["price"].get("usd")), r["price"].get("region"), r["price"].get("date"), r["price"].get("from")) for r in report["rows"]]
-    parts += ["<h2>Prices</h2>", table(("machine", "way", "USD", "region", "date", "source"), priced)]
-    parts += ["<h2>Inputs</h2>", table(("input", "low", "likely", "high", "unit", "source"), [(i.name, number(i.low), number(i.likely), number(i.high), i.unit, i.source) for i in shared.values()])]
+    parts += ["<h2>Prices</h2>", plain(("machine", "way", "USD an hour", "region", "date", "source"), priced, (2,))]
+    inputs = [(i.name, number(i.low), number(i.likely), number(i.high), i.unit, i.source) for i in shared.values()]
+    parts += ["<h2>Inputs</h2>", plain(("input", "low", "likely", "high", "unit", "source"), inputs, (1, 2, 3))]
     if report["without"]:
-        parts += ["<h2>Not compared</h2>", table(("machine", "why"), [(w["machine"], w["why"]) for w in report["without"]])]
-    return f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{html.escape(title(report))}</title><style>{STYLE}</style>' + "\n".join(parts) + "</html>\n"
+        parts += ["<h2>Not compared</h2>", plain(("machine", "why"), [(w["machine"], w["why"]) for w in report["without"]])]
+    return paper.page(title(report), parts)

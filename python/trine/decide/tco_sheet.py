@@ -2,7 +2,6 @@
 
 from trine.decide.formula import excel
 from trine.decide.sheet import Bold, Formula, column, write
-from trine.decide.tco_model import LINES
 
 
 def inputs_sheet(shared):
@@ -22,7 +21,7 @@ def machines_sheet(machines, where):
     for name, first in machines[0].inputs.items():
         rows.append([name, first.unit, *(m.inputs[name].likely for m in machines)])
         at[name] = len(rows)
-    for name, unit, expression in LINES:
+    for name, unit, expression in machines[0].lines:
         at[name] = len(rows) + 1
 
         def formula(letter, expression=expression):

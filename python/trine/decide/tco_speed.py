@@ -114,7 +114,8 @@ def baseline_files(extra=None):
     for path in paths:
         try:
             report = json.loads(path.read_text())
-            if report.get("kind") != "baseline" or report.get("small"):
+            rows = report.get("rows") if isinstance(report, dict) and report.get("kind") == "baseline" and not report.get("small") else None
+            if not isinstance(rows, list) or not all(isinstance(r, dict) and "ok" in r for r in rows):
                 raise ValueError("not a whole baseline")
         except (OSError, ValueError) as e:
             raise Stop(USAGE, f"{path}: found {e}, expected the JSON that the file of `trine baseline` writes") from None
@@ -190,8 +191,8 @@ def roofline(work, machine):
 def given(rows, machine):
     """The user's own: a number, or low, likely and high."""
     row = rows[machine["name"]]
-    row = row if isinstance(row, list) else [row * 0.9, row, row * 1.1]
-    if len(row) != 3 or not all(isinstance(x, (int, float)) and x > 0 for x in row) or row != sorted(row):
+    row = [row * 0.9, row, row * 1.1] if isinstance(row, (int, float)) else row
+    if not isinstance(row, list) or len(row) != 3 or not all(isinstance(x, (int, float)) and 0 < x < float("inf") for x in row) or row != sorted(row):
         raise Stop(USAGE, f"--speeds, {machine['name']}: found {row}, expected results a second, or [low, likely, high]")
     return Speed(*row, "given", "given by the user")
 

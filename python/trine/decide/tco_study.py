@@ -3,8 +3,9 @@
 import numpy
 
 from trine.decide.formula import evaluate
-from trine.decide.tco_model import LINES, at, lines_of
+from trine.decide.tco_model import at, lines_of
 
+SWEPT = {"tokens_per_day": (1e5, 1e13), "utilisation": (0.01, 1.0), "tokens": (1e6, 1e17), "goodput": (0.1, 1.0)}  # between which a point is looked for
 NEURON = ("Trn1", "Trn2", "Trn3", "Inf2")
 
 
@@ -19,7 +20,7 @@ def monte_carlo(shared, machines, draws, seed):
     """Totals of each machine; what is shared is drawn once, so that differences between machines are theirs."""
     common = drawn(shared, draws, numpy.random.default_rng(seed))
     rngs = numpy.random.default_rng(seed + 1).spawn(len(machines))
-    return [evaluate(LINES, {**common, **drawn(m.inputs, draws, rng)})["total_usd"] for m, rng in zip(machines, rngs, strict=True)]
+    return [evaluate(m.lines, {**common, **drawn(m.inputs, draws, rng)})["total_usd"] for m, rng in zip(machines, rngs, strict=True)]
 
 
 def tornado(shared, ours, theirs):
@@ -62,7 +63,7 @@ def break_evens(shared, ours, theirs):
         rest = float(lines_of(shared, other)["total_usd"])
         return lambda v: float(lines_of(shared, machine, **{name: v})["total_usd"]) - rest
 
-    tries = [("tokens_per_day", "", shared_difference("tokens_per_day"), 1e5, 1e13), ("utilisation", "", shared_difference("utilisation"), 0.01, 1.0)]
+    tries = [(name, "", shared_difference(name), low, high) for name, (low, high) in SWEPT.items() if name in shared]
     for machine, other in ((ours, theirs), (theirs, ours)):
         tries.append(("usd_per_hour", machine.name, own_difference(machine, other, "usd_per_hour"), 0.0, 2000.0))
         tries.append(("tokens_per_s", machine.name, own_difference(machine, other, "tokens_per_s"), 1.0, 1e7))

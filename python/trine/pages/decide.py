@@ -87,6 +87,8 @@ class Decision:
         self.asked, self.prices = asked, Prices(asked.trine, asked.prices)
         self.audit = self.audited()
         self.given_bench = read(asked.bench) if asked.bench else None
+        if self.given_bench and self.given_bench.get("kind") != "bench":
+            raise Stop(USAGE, f"{asked.bench}: found kind {self.given_bench.get('kind')!r}, expected what `trine bench --json` prints")
         self.sliders = sliders(asked)
         self.steps = {s["name"]: s["steps"] for s in self.sliders}
         start = (asked.batch, asked.context)
@@ -117,7 +119,8 @@ class Decision:
         output = max(1, context // 8)
         base = {"config": a.config, "months": a.months, "batch": batch, "prompt": context - output, "output": output, "seq": context, "duty": 1.0, "no_autoscale": None,
                 "p99_ms": None, "tp": None, "machines": a.machines, "against": a.against, "purchase": a.purchase, "basis": None, "baseline": a.baseline, "speeds": a.speeds,
-                "audit": a.audit, "draws": DRAWS, "seed": 0, "tokens_per_day": a.tokens_per_day, "utilisation": None, "neuron_price": 1.0, "peer_price": 1.0}  # fmt: skip
+                "audit": a.audit, "draws": DRAWS, "seed": 0, "tokens_per_day": a.tokens_per_day, "utilisation": None, "neuron_price": 1.0, "peer_price": 1.0,
+                "train": None}  # fmt: skip
         return SimpleNamespace(**{**base, **values})
 
     def timed(self, batch, context):

@@ -9,11 +9,18 @@ constexpr Option kOptions[] = {
     {"--config", "", "FILE", "a Hugging Face config.json, a GGUF file, or a name that comes with Trine: llama-3-8b",
      file(".json .gguf", model_names)},
     {"--tokens-per-day", "", "N", "generated tokens a day; inferences, of a model that writes none", real(1)},
+    {"--train", "", "", "a training run instead: --tokens, or --steps, or so many --tokens-per-day"},
+    {"--tokens", "", "N", "train: tokens that are read, of all runs", real(1)},
+    {"--steps", "", "N", "train: steps of --global-batch sequences", real(1)},
+    {"--global-batch", "", "N", "train: sequences of a step (1024)", whole(1)},
+    {"--nodes", "", "N", "train: machines that train together (as many as end within the months)", whole(1, 4096)},
+    {"--pp", "", "N", "train: stages; without --tp and --pp the fastest layout is searched", whole(1)},
     {"--months", "", "N", "how long", real().otherwise("12")},
     {"--batch", "", "N", "sequences at once of one copy of the model", whole(1).otherwise("32")},
     {"--prompt", "", "N", "tokens of a request's prompt", whole(1).otherwise("896")},
     {"--output", "", "N", "tokens of its answer", whole(1).otherwise("128")},
-    {"--seq", "", "N", "tokens of an inference, of a model that writes none (128)", whole(1)},
+    {"--seq", "", "N", "tokens of an inference, of a model that writes none (128); of a sequence that trains (4096)",
+     whole(1)},
     {"--duty", "", "SHARE", "of the hours in which there is load", real().otherwise("1")},
     {"--utilisation", "", "SHARE", "of a machine's saturated rate that is used (0.4 to 0.8, 0.6 likely)", real()},
     {"--neuron-price", "", "FACTOR", "Neuron's hourly prices, times this", real().otherwise("1")},
@@ -48,6 +55,7 @@ extern const Command command_tco{
     .examples =
         "trine tco --config llama-3-8b --tokens-per-day 1e9 --months 12\n"
         "trine tco --config bert-base --tokens-per-day 5e7 --batch 8 --machines inf2.48xlarge,p5en.48xlarge\n"
+        "trine tco --train --config llama-3-8b --tokens 1e12 --months 3\n"
         "trine tco --config llama-3-8b --tokens-per-day 1e9 --xlsx tco.xlsx --html tco.html --prices ours.json",
     .options = kOptions,
     .python = "trine.decide.tco",
