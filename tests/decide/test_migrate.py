@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from trine.decide.migrate import project, state
+from trine.decide.migrate import project, state, steps
 from trine.command import Stop
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -106,6 +106,12 @@ BAD = {
     "precision 'f4'": '[project]\nmodel = "a:b"\ninputs = "2x3"\n[traffic]\nitems_per_day = 1\n[try]\nprecisions = ["f4"]',
     "a batch of 0": '[project]\nmodel = "a:b"\ninputs = "0x3"\n[traffic]\nitems_per_day = 1',
     "inputs = 'wide'": '[project]\nmodel = "a:b"\ninputs = "wide"\n[traffic]\nitems_per_day = 1',
+    "model and config in [project]": '[project]\nconfig = "gpt2"\nmodel = "a:b"\n[traffic]\nitems_per_day = 1',
+    "train and config in [project]": '[project]\nconfig = "gpt2"\ntrain = true\n[traffic]\nitems_per_day = 1',
+    "row in [baseline]": '[project]\nconfig = "gpt2"\n[traffic]\nitems_per_day = 1\n[baseline]\nrow = "x"',
+    "tp in [try]": '[project]\nmodel = "a:b"\ninputs = "2x3"\n[traffic]\nitems_per_day = 1\n[try]\ntp = [2]',
+    "contexts = [1]": '[project]\nconfig = "gpt2"\n[traffic]\nitems_per_day = 1\n[try]\ncontexts = [1]',
+    "instances = []": '[project]\nconfig = "gpt2"\n[traffic]\nitems_per_day = 1\n[try]\ninstances = []',
     "path = 'nowhere'": '[project]\npath = "nowhere"\nmodel = "a:b"\ninputs = "2x3"\n[traffic]\nitems_per_day = 1',
 }
 
@@ -126,9 +132,122 @@ def test_batches_are_put_into_inputs(tmp_path):
     assert read.trial["batches"] == [2, 8, 32]
 
 
+def test_bytes_are_no_toml(tmp_path):
+    (tmp_path / "bad.toml").write_bytes(b"[project]\xff")
+    with pytest.raises(Stop) as stop:
+        project.read(tmp_path / "bad.toml")
+    assert stop.value.code == 2 and "found a byte that no UTF-8 has at 9" in str(stop.value)
+
+
+def test_what_cannot_be_copied_is_left(tmp_path):
+    """Pipes, links in a circle, and a file of a gigabyte: the copy has the rest, and nothing is followed or filled."""
+    root = tmp_path / "app"
+    root.mkdir()
+    (root / "a.py").write_text("import torch\n")
+    os.mkfifo(root / "pipe")
+    os.symlink(root, root / "round")
+    with open(root / "weights.bin", "wb") as f:
+        f.truncate(1 << 30)
+    (tmp_path / "move.toml").write_text('[project]\npath = "app"\nconfig = "gpt2"\n[traffic]\nitems_per_day = 1\n')
+    run = steps.Run(project.read(tmp_path / "move.toml"), state.State(tmp_path / "out"), None)
+    left = steps.copied(run)
+    assert [name for name, _ in left] == ["pipe"] and sorted(os.listdir(run.ported)) == ["a.py", "weights.bin"]
+    assert (run.ported / "weights.bin").is_symlink() and (root / "weights.bin").stat().st_blocks == 0
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"version": 1, "pieces": []}', '{"version": 9, "pieces": {}}', '{"version": 1, "pieces": {"pick": 3}}'])
+def test_any_state_file_is_read(tmp_path, text):
+    (tmp_path / "state.json").write_text(text)
+    assert state.State(tmp_path).get("pick", "k") is None
+
+
+def test_the_reports_folder_is_not_the_projects(moved):
+    done = migrate(moved, "-o", ".")
+    assert done.returncode == 2 and "in which the project itself lies" in done.stderr and not (moved / "state.json").exists()
+
+
 def test_a_damaged_state_is_done_again(tmp_path):
     (tmp_path / "state.json").write_text("{")
     held = state.State(tmp_path)
     assert "cannot be read" in held.trouble
     held.put("pick", "k", {"a": 1}, 0.1)
     assert state.State(tmp_path).get("pick", "k") == {"a": 1} and state.State(tmp_path).get("pick", "other") is None
+
+
+DECODER = """[project]
+path = "app"
+config = "tiny.json"
+[traffic]
+items_per_day = 100_000_000
+prompt = 24
+output = 8
+[try]
+instances = ["inf2.xlarge", "trn1.2xlarge"]
+batches = [2]
+contexts = [16, 32, 64]
+tp = [1, 2]
+"""
+TINY = {"model_type": "gpt2", "n_embd": 64, "n_layer": 2, "n_head": 4, "vocab_size": 256, "n_positions": 64, "_name_or_path": "tiny"}
+
+
+@pytest.fixture
+def decoding(tmp_path):
+    (tmp_path / "app").mkdir()
+    (tmp_path / "app" / "serve.py").write_text('import torch\nmodel = torch.nn.Linear(2, 2).cuda()\nprint(model.weight.to("cuda").sum())\n')
+    (tmp_path / "tiny.json").write_text(json.dumps(TINY))
+    (tmp_path / "move.toml").write_text(DECODER)
+    return tmp_path
+
+
+def test_what_is_tried_of_a_decoder(decoding):
+    from trine.decide.migrate import decoder
+
+    read = project.read(decoding / "move.toml")
+    config = decoder.loaded(read)
+    tried = decoder.cells(read, config)
+    assert len(tried) == 2 * 1 * 1 * 2 * 3 and tried[0] == ("inf2.xlarge", "bf16", 2, 1, 16) and read.unit == "tokens"
+    (decoding / "move.toml").write_text(DECODER.split("[try]")[0])
+    usual = project.read(decoding / "move.toml")
+    assert (usual.trial["contexts"], usual.trial["batches"], usual.trial["precisions"]) == ([32, 128], [8, 32], ["bf16"])
+    assert decoder.shares(usual, config, "trn1.2xlarge", "bf16") == [1, 2]  # all that the instance has
+    (decoding / "move.toml").write_text(DECODER.replace("tiny.json", "bert-base"))
+    with pytest.raises(Stop) as stop:
+        decoder.loaded(project.read(decoding / "move.toml"))
+    assert "expected a decoder" in str(stop.value)
+
+
+def test_a_decoders_row_follows_by_hand(decoding):
+    from trine.decide.migrate import decoder
+
+    read = project.read(decoding / "move.toml")
+    decode = {"ms": 2.0, "low": 1.5, "high": 3.0, "p99": 2.2, "copies": 4, "cores": 2, "bound": "dma", "collectives_ms": 0.5, "used_bytes": 1, "room_bytes": 2, "cases": 8}
+    prefill = decode | {"ms": 10.0, "low": 8.0, "high": 12.0}
+    row = decoder.joined(read, ("trn1.32xlarge", "bf16", 2, 2, 32), prefill, decode)
+    seconds = 2 * 10e-3 + 8 * 2e-3  # two prompts one after another, then eight steps, write 16 tokens
+    assert row["items_per_s"][1] == pytest.approx(4 * 16 / seconds) and row["cores"] == 8 and row["first_token_ms"] == 10.0
+    assert row["items_per_s"][0] < row["items_per_s"][1] < row["items_per_s"][2]
+    assert decoder.why_not(row | {"context": 16}, read.traffic) == "a window of 16 tokens, a request has 32"
+    assert "over the 2 ms asked for" in decoder.why_not(row, read.traffic | {"p99_ms": 2}) and not decoder.why_not(row, read.traffic)
+    assert "first token after 10 ms" in decoder.why_not(row, read.traffic | {"first_token_ms": 9})
+    assert decoder.joined(read, ("a", "bf16", 2, 2, 32), prefill, {"why_not": "no room"})["why_not"] == "no room"
+
+
+@pytest.mark.slow
+def test_a_decoder_over_cores_and_windows(decoding):
+    done = migrate(decoding)
+    assert done.returncode == 0, done.stderr
+    out = json.loads((decoding / "move.migration/report.json").read_text())
+    found, best = out["evaluate"], out["evaluate"]["recommended"]
+    assert len(found["cells"]) == 12 and best["context"] == 32 and out["validate"]["holds"] is True
+    assert {c["why_not"] for c in found["cells"] if c["context"] == 16} == {"a window of 16 tokens, a request has 32"}
+    assert found["runner_up"]["instance"] != best["instance"] and found["runner_up_flips"]
+    assert [w["context"] for w in found["windows"]] == [32, 64]
+    assert {tuple(c[n] != best[n] for n in ("tp", "context")) for c in found["beside"]} == {(True, False), (False, True)}
+    for name in ("report.html", "report.md"):
+        text = (decoding / "move.migration" / name).read_text()
+        assert "a window of 64 tokens" in text and "beside the runner-up" in text and f"tp {best['tp']}" in text
+    again = migrate(decoding)
+    assert again.returncode == 0 and again.stderr.count("as before") == 6, again.stderr
+    (decoding / "move.toml").write_text(DECODER.replace("tp = [1, 2]", "tp = [1]"))
+    fewer = migrate(decoding)
+    assert fewer.returncode == 0 and "timing" not in fewer.stderr, "what was timed is not timed again"

@@ -3,7 +3,8 @@
 import datetime
 
 from trine.command import UNSUPPORTED, Stop
-from trine.decide import bench_load, tco, tco_speed
+from trine.decide import bench_load, tco, tco_speed, tco_study
+from trine.decide.migrate import decoder
 from trine.decide.migrate.baseline import machine_row
 from trine.decide.migrate.project import PRECISIONS
 from trine.decide.tco_model import shared_inputs
@@ -29,7 +30,7 @@ def time_cell(project, module, cell, cores_of):
     except (ValueError, RuntimeError, MemoryError, TypeError) as e:
         return row | {"why_not": f"{type(e).__name__}: {str(e).strip().splitlines()[0] if str(e).strip() else ''}"}
     cores, low_high = cores_of(instance), report.band or (report.time_ns, report.time_ns)
-    return row | {"call_ms": report.time_ns * 1e-6, "band_ms": [low_high[0] * 1e-6, low_high[1] * 1e-6], "bound": report.bound, "cores": cores,
+    return row | {"call_ms": report.time_ns * 1e-6, "band_ms": [low_high[0] * 1e-6, low_high[1] * 1e-6], "bound": report.bound, "cores": cores, "copies": cores,
                   "items_per_s": [cores * batch / (t * 1e-9) for t in (low_high[1], report.time_ns, low_high[0])]}  # fmt: skip
 
 
@@ -47,6 +48,20 @@ def machines_for(row, project):
     return max(1, -(-rate // (0.6 * row["items_per_s"][1])))
 
 
+def p99_of(row, project, count):
+    if project.is_decoder:
+        return row["step_p99_ms"]
+    return row["call_ms"] if project.project["train"] else with_load(row, project, count)
+
+
+def slow(row, project):
+    """Why a timed row does not hold the traffic, else nothing."""
+    if project.is_decoder:
+        return decoder.why_not(row, project.traffic)
+    limit = project.traffic["p99_ms"]
+    return f"p99 {row['p99_ms']:.3g} ms, over the {limit:g} ms asked for" if limit and row["p99_ms"] > limit else ""
+
+
 def judged(rows, project, prices):
     """Rows with p99, machines, dollars for a million items, and why one is out."""
     out = []
@@ -55,39 +70,49 @@ def judged(rows, project, prices):
             out.append(row)
             continue
         count = int(machines_for(row, project))
-        hourly = prices.hourly.get(row["instance"], {}).get("on-demand")
-        row = row | {"machines": count, "p99_ms": row["call_ms"] if project.project["train"] else with_load(row, project, count)}
+        hourly = prices.hourly.get(row["instance"], {}).get("on-demand") or next(iter(prices.hourly.get(row["instance"], {}).values()), None)
+        row = row | {"machines": count, "p99_ms": p99_of(row, project, count)}
         if hourly:
-            row["usd_per_million"] = hourly["usd_per_hour"] / 3600 / row["items_per_s"][1] * 1e6
-        limit = project.traffic["p99_ms"]
-        if limit and row["p99_ms"] > limit:
-            row["why_not"] = f"p99 {row['p99_ms']:.3g} ms, over the {limit:g} ms asked for"
-        elif not hourly:
-            row["why_not"] = "no on-demand price known"
-        out.append(row)
+            row |= {"usd_per_million": hourly["usd_per_hour"] / 3600 / row["items_per_s"][1] * 1e6, "way": hourly["way"]}
+        why = slow(row, project) or ("" if hourly else "no price known: --prices FILE gives one")
+        out.append(row | {"why_not": why} if why else row)
     return out
+
+
+def cheapest(rows):
+    """Of each instance the cheapest way; ties go to the shorter call."""
+    best = {}
+    for row in rows:
+        key = (row["usd_per_million"], row["call_ms"])
+        if row["instance"] not in best or key < (best[row["instance"]]["usd_per_million"], best[row["instance"]]["call_ms"]):
+            best[row["instance"]] = row
+    return best
+
+
+def machine_of(name, row, prices, hours, shared):
+    chip, chips = prices.chips[name]
+    shape = f", tp {row['tp']}, window {row['context']}, {row['copies']} copies" if "tp" in row else f", one copy on each of {row['cores']} cores"
+    speed = tco_speed.Speed(*row["items_per_s"], "modelled", f"modelled, batch {row['batch']}, {row['precision']}{shape}")
+    listed = {"name": name, "family": chip.capitalize(), "chips": chips, "modelled": True}
+    return tco.chosen(listed, prices, speed, hours, shared, "on-demand") or tco.chosen(listed, prices, speed, hours, shared, None)
+
+
+def flips_between(shared, machines, order):
+    """Where the runner-up would be the cheaper of the two, one input at a time."""
+    by_name = {m.name: m for m in machines}
+    return tco_study.break_evens(shared, by_name[order[0]], by_name[order[1]]) if len(order) > 1 else []
 
 
 def evaluate(project, rows, baseline, hours, prices):
     rows = judged(rows, project, prices)
-    fit = [r for r in rows if "why_not" not in r]
-    if not fit:
+    best = cheapest([r for r in rows if "why_not" not in r])
+    if not best:
         reasons = sorted({r["why_not"] for r in rows})
         raise Stop(UNSUPPORTED, f"nothing that was tried holds: {'; '.join(reasons)}")
-    best = {}
-    for row in fit:  # of each instance the cheapest way; ties go to the shorter call
-        key = (row["usd_per_million"], row["call_ms"])
-        if row["instance"] not in best or key < (best[row["instance"]]["usd_per_million"], best[row["instance"]]["call_ms"]):
-            best[row["instance"]] = row
     shared = shared_inputs({"months": project.traffic["months"], "tokens_per_day": float(project.traffic["items_per_day"])}, prices)
-    machines = []
-    for name, row in best.items():
-        chip, chips = prices.chips[name]
-        words = f"modelled, batch {row['batch']}, {row['precision']}, one copy on each of {row['cores']} cores"
-        speed = tco_speed.Speed(*row["items_per_s"], "modelled", words)
-        made = tco.chosen({"name": name, "family": chip.capitalize(), "chips": chips, "modelled": True}, prices, speed, hours, shared, "on-demand")
-        if made:
-            machines.append(made)
+    machines = [m for name, row in best.items() if (m := machine_of(name, row, prices, hours, shared))]
+    if not machines:
+        raise Stop(UNSUPPORTED, f"no way to rent {', '.join(best)} for {project.traffic['months']:g} months has a price: --prices FILE gives one")
     gpu = machine_row(baseline["machine"])
     speed = tco_speed.Speed(*(gpu["chips"] * r for r in baseline["items_per_s"]), baseline["kind"], baseline["basis"])
     theirs = tco.chosen(gpu, prices, speed, hours, shared, "on-demand") or tco.chosen(gpu, prices, speed, hours, shared, None)
@@ -95,5 +120,9 @@ def evaluate(project, rows, baseline, hours, prices):
         machines.append(theirs)
     found, _ = tco.weighed(shared, machines, DRAWS, SEED)
     order = [r["machine"] for r in found["rows"] if r["machine"] in best]
-    return {"cells": rows, "recommended": best[order[0]], "runner_up": best[order[1]] if len(order) > 1 else None, "tco": found,
-            "prices": {r["machine"]: r["price"] for r in found["rows"]}, "date": datetime.date.today().isoformat()}  # fmt: skip
+    out = {"cells": rows, "recommended": best[order[0]], "runner_up": best[order[1]] if len(order) > 1 else None, "tco": found,
+           "runner_up_flips": flips_between(shared, machines, order),
+           "prices": {r["machine"]: r["price"] for r in found["rows"]}, "date": datetime.date.today().isoformat()}  # fmt: skip
+    if project.is_decoder:
+        out |= {"windows": decoder.windows(rows), "beside": decoder.beside(rows, best[order[0]])}
+    return out

@@ -42,6 +42,8 @@ class State:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             held = json.loads(self.path.read_text()) if self.path.exists() else {}
+            if held and not isinstance(held, dict):
+                raise ValueError("no object")
             if held and held.get("version") == VERSION and isinstance(held.get("pieces"), dict):
                 self.pieces = held["pieces"]
             elif held:
