@@ -9,7 +9,7 @@ import math
 STYLE = """<style>text{font-family:system-ui,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;font-size:12px;fill:#1f2328}.faint{fill:#656d76}.title{font-size:15px;
 font-weight:600}.paper{fill:#fff}.grid{stroke:#e4e7eb}.axis{stroke:#656d76}.line{fill:none;stroke-width:2}.first{fill:#0072b2;stroke:#0072b2}.second{fill:#e69f00;
 stroke:#e69f00}.ink{stroke:#1f2328;fill:none;stroke-width:1.5}text.first,text.second{stroke:none}polyline.first,polyline.second{fill:none}
-@media(prefers-color-scheme:dark){text{fill:#e6edf3}.faint{fill:#9198a1}.paper{fill:#15181c}.grid{stroke:#2b3138}.axis{stroke:#9198a1}.ink{stroke:#e6edf3}}</style>"""
+@media screen and (prefers-color-scheme:dark){text{fill:#e6edf3}.faint{fill:#9198a1}.paper{fill:#15181c}.grid{stroke:#2b3138}.axis{stroke:#9198a1}.ink{stroke:#e6edf3}}</style>"""
 
 
 def ticks(most, count=5):

@@ -73,6 +73,10 @@ def test_levels_need_enough_requests():
 @pytest.fixture
 def function(tmp_path):
     (tmp_path / "infer.py").write_text("import numpy\ndef once():\n    return numpy.arange(4, dtype='f4')\ndef broken():\n    raise OSError('gone')\n")
+    with open(tmp_path / "infer.py", "a") as f:
+        f.write("def asks(x):\n    return x\n")
+    (tmp_path / "ends.py").write_text("import sys\nsys.exit(3)\n")
+    (tmp_path / "wrong.py").write_text("def once(:\n")
     numpy.savez(tmp_path / "same.npz", a=numpy.arange(4, dtype="f4"))
     numpy.savez(tmp_path / "other.npz", a=numpy.arange(4, dtype="f4") + 1)
     return tmp_path
@@ -111,6 +115,19 @@ def test_a_server_and_its_lost_requests(trine, tmp_path):
     assert seen[0] == b'{"a": 1}' and report["host"]["burst"]["lost"] > 0
 
 
+def test_all_requests_lost_is_told(trine, tmp_path):
+    (tmp_path / "late.py").write_text("n = []\ndef once():\n    n.append(1)\n    if len(n) > 6:\n        raise RuntimeError('full')\n")
+    report = json.loads(bench(trine, tmp_path, "late.py:once", "--seconds", "0", "--rate", "50", "--burst", "4", "--json").stdout)["host"]
+    assert report["burst"]["lost"] == 4 and report["burst"]["last_ms"] is None and report["load"][0]["served_per_s"] == 0
+    assert "the last after – ms, 4 lost" in bench(trine, tmp_path, "late.py:once", "--seconds", "0", "--rate", "50", "--burst", "4").stdout
+
+
+def test_calls_shorter_than_what_begins_them(trine, function):
+    """A load that this machine cannot offer is not offered."""
+    report = json.loads(bench(trine, function, "infer.py:once", "--seconds", "0.2", "--json").stdout)["host"]
+    assert report["limited_by"] == "this machine's clock" and report["load"][-1]["offered_per_s"] < 1e3 / report["single"]["p50_ms"] / 2
+
+
 @pytest.mark.parametrize(
     ("options", "code", "words"),
     [
@@ -118,6 +135,11 @@ def test_a_server_and_its_lost_requests(trine, tmp_path):
         (["none.py:once"], 2, "expected FILE.py:FUNCTION of a file that is there"),
         (["infer.py:missing"], 2, "found no function missing"),
         (["infer.py:broken"], 5, "infer.py:broken: gone"),
+        (["infer.py:asks"], 3, "infer.py:asks raised TypeError"),
+        (["ends.py:once"], 3, "ends.py raised SystemExit: 3 (line 2: sys.exit(3))"),
+        (["wrong.py:once"], 3, "wrong.py raised SyntaxError"),
+        (["infer.py:once", "--seconds", "0.01", "--reference", "infer.py"], 2, "expected the .npz that numpy.savez writes"),
+        (["infer.py:once", "--seconds", "0.01", "--reference", "none.npz"], 5, "none.npz"),
         (["--config", "no-such-model"], 3, "no-such-model"),
         (["http://127.0.0.1:9/"], 5, "Connection refused"),
     ],

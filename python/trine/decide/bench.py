@@ -5,10 +5,13 @@ What runs here is measured in host time (`host`); what a chip would take is pred
 
 import importlib.util
 import json
+import math
 import sys
 import time
+import traceback
 import urllib.error
 import urllib.request
+import zipfile
 from pathlib import Path
 
 import numpy
@@ -21,6 +24,18 @@ SHARES = (0.2, 0.4, 0.6, 0.8, 0.9, 1.1)  # of capacity, for the load curve
 FAULT_S = 60.0  # from a fault to its repair: detection, restart, loading; an estimate
 
 
+def _users_line(e):
+    """Where in the user's file it was raised."""
+    frames = [f for f in traceback.extract_tb(e.__traceback__) if not f.filename.startswith("<") and f.filename != __file__]
+    return f" (line {frames[-1].lineno}: {frames[-1].line})" if frames else ""
+
+
+def last_ms(took):
+    """When the last that was answered was; None where all were lost."""
+    fine = [t for t in took if not math.isnan(t)]
+    return 1e3 * max(fine) if fine else None
+
+
 def function_of(target):
     """(the call, seconds to import it) of FILE.py:NAME."""
     path, _, name = target.rpartition(":")
@@ -30,7 +45,10 @@ def function_of(target):
     spec = importlib.util.spec_from_file_location("benched", path)
     module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(Path(path).resolve().parent))
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as e:  # the user's own, whatever it is
+        raise Stop(UNSUPPORTED, f"{path} raised {type(e).__name__}: {e}{_users_line(e)}; expected a file that can be imported") from None
     if not callable(getattr(module, name, None)):
         raise Stop(USAGE, f"{path}: found no function {name}, expected one that takes no arguments and does one inference")
     return getattr(module, name), time.perf_counter() - begin
@@ -50,8 +68,11 @@ def request_of(url, body):
 
 def fidelity(out, path):
     """Of a function's results against the arrays of an .npz, in their order."""
-    with numpy.load(path) as held:
-        wanted = [held[name] for name in held.files]
+    try:
+        with numpy.load(path, allow_pickle=False) as held:
+            wanted = [held[name] for name in held.files]
+    except (ValueError, AttributeError, zipfile.BadZipFile) as e:
+        raise Stop(USAGE, f"{path}: found {e}, expected the .npz that numpy.savez writes") from None
     found = [numpy.asarray(x) for x in (out if isinstance(out, (tuple, list)) else [out])]
     if [a.shape for a in found] != [b.shape for b in wanted]:
         raise Stop(CHECK_FAILED, f"{path}: found shapes {[a.shape for a in found]}, expected {[b.shape for b in wanted]}")
@@ -72,25 +93,30 @@ def host_report(asked, call, loaded_s):
         out = call()
     except (urllib.error.URLError, OSError) as e:
         raise Stop(OUTSIDE, f"{asked.words[0]}: {e}") from None
+    except Exception as e:  # the user's own
+        raise Stop(UNSUPPORTED, f"{asked.words[0]} raised {type(e).__name__}: {e}{_users_line(e)}; expected a function that takes no arguments and does one inference") from None
     cold = {"load_s": loaded_s, "first_call_s": time.perf_counter() - begin}
     singles, end = [], time.perf_counter() + asked.seconds
     while time.perf_counter() < end or len(singles) < 5:
         at = time.perf_counter()
-        call()
+        try:
+            call()
+        except Exception as e:  # under load a failed call is a lost request; one by one there is nothing to measure
+            raise Stop(OUTSIDE, f"{asked.words[0]} failed at call {len(singles) + 2}: {type(e).__name__}: {e}") from None
         singles.append(time.perf_counter() - at)
-    capacity = asked.workers / float(numpy.median(singles))
-    curve = []
+    able, harness = asked.workers / float(numpy.median(singles)), load.most_rate(asked.workers) / 2
+    capacity, curve = min(able, harness), []
     for share in (0.3, 0.6, 0.9):
         rate = asked.rate or share * capacity
         times = load.arrivals(max(10, int(rate * asked.seconds)), rate, asked.seed)
         took, late, errors = load.run_open(call, times, asked.workers)
-        curve.append({"offered_per_s": rate, "served_per_s": len(times) / (float(times[-1]) + max(0.0, float(numpy.nanmax([*took, 0])))), "latency": load.summary(took),
+        curve.append({"offered_per_s": rate, "served_per_s": (len(times) - len(errors)) / (float(times[-1]) + 1e-3 * (last_ms(took) or 0.0)), "latency": load.summary(took),
                       "begun_late_p99_ms": 1e3 * float(numpy.percentile(late, 99)), "lost": len(errors), "errors": errors[:3]})  # fmt: skip
         if asked.rate:
             break
     took, _, errors = load.run_open(call, [0.0] * asked.burst, asked.workers)
-    report = {"time": "host", "cold_start": cold, "single": load.summary(singles), "load": curve,
-              "burst": {"requests": asked.burst, "last_ms": 1e3 * float(numpy.nanmax(took)), "lost": len(errors), "latency": load.summary(took)}}  # fmt: skip
+    report = {"time": "host", "cold_start": cold, "single": load.summary(singles), "load": curve, "limited_by": "this machine's clock" if harness < able and not asked.rate else "the calls",
+              "burst": {"requests": asked.burst, "last_ms": last_ms(took), "lost": len(errors), "latency": load.summary(took)}}  # fmt: skip
     if asked.reference:
         report["fidelity"] = fidelity(out, asked.reference)
     return report

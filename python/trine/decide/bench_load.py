@@ -56,6 +56,13 @@ def run_open(call, times, workers):
     return took, late, errors
 
 
+def most_rate(workers, count=400):
+    """Requests a second that run_open can begin here where they do nothing: beyond half of it a load says more of this machine."""
+    begin = time.perf_counter()
+    run_open(lambda: None, [0.0] * count, workers)
+    return count / (time.perf_counter() - begin)
+
+
 @dataclasses.dataclass
 class Fault:
     """From `begin` to `end` some copies are gone (factor 0) or take `factor` times as long."""

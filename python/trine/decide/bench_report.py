@@ -3,6 +3,8 @@
 import html
 
 from trine.chart import Chart
+from trine.decide import paper
+from trine.decide.paper import plain
 
 LEVELS = ("p50_ms", "p90_ms", "p95_ms", "p99_ms", "p99.9_ms")
 
@@ -21,36 +23,70 @@ def load_lines(part):
     return out
 
 
+def fidelity_words(row):
+    return "bit-exact" if row["bit_exact"] else f"max {row['max_ulp_f32']:.3g} ulp of f32, relative {row['relative'] or 0:.2g}"
+
+
+def loadgen_rows(part):
+    """Of LoadGen's summary, what a reader looks for first."""
+    wanted = ("Result is", "Scenario", "Samples per", "Scheduled", "Completed", "50.00", "90.00", "99.00", "90th", "99th")
+    return [(k, v) for k, v in part.get("loadgen", {}).items() if k.startswith(wanted)]
+
+
+def recovered(fault):
+    if fault["recovered_after_s"] is None:
+        return f"not within {fault['seen_to_s']:.3g} s"
+    return f"after {fault['recovered_after_s']:.3g} s" if fault["recovered_after_s"] else "never slower than before"
+
+
+def limited(part):
+    """Said where calls are shorter than what it takes to begin one."""
+    return "; no more could be begun here" if part.get("limited_by") == "this machine's clock" else ""
+
+
 def host_lines(part):
     cold, single, burst = part["cold_start"], part["single"], part["burst"]
     out = ["host time, measured here", f"  cold start   load {cold['load_s']:.3g} s, first call {cold['first_call_s']:.3g} s"]
     out.append(f"  one by one   p50 {ms(single['p50_ms'])}  p95 {ms(single['p95_ms'])}  p99 {ms(single['p99_ms'])} ms of {single['count']} calls")
-    out += ["  open loop, from the scheduled time", *load_lines(part)]
-    out.append(f"  burst        {burst['requests']} at once: the last after {burst['last_ms']:.3g} ms")
-    for i, row in enumerate(part.get("fidelity", [])):
-        apart = f"max {row['max_ulp_f32']:.3g} ulp of f32, relative {row['relative'] or 0:.2g}"
-        out.append(f"  fidelity {i}   {'bit-exact' if row['bit_exact'] else apart}")
-    for key, value in part.get("loadgen", {}).items():
-        if key.startswith(("Result is", "Samples per", "Scheduled", "99", "Scenario")):
-            out.append(f"  LoadGen      {key}: {value}")
-    return out
+    out += [f"  open loop, from the scheduled time{limited(part)}", *load_lines(part)]
+    out.append(f"  burst        {burst['requests']} at once: the last after {ms(burst['last_ms'])} ms" + (f", {burst['lost']} lost" if burst["lost"] else ""))
+    out += [f"  fidelity {i}   {fidelity_words(row)}" for i, row in enumerate(part.get("fidelity", []))]
+    return out + [f"  LoadGen      {key}: {value}" for key, value in loadgen_rows(part)]
+
+
+def chip_rows(part):
+    """(word, text) of what a chip would do, beside load and faults."""
+    call, cold = part["call_ms"], part["cold_start"]
+    yield "one call", f"{call['p50']:.3g} ms ({call['low']:.3g} – {call['high']:.3g}), capacity {part['capacity_per_s']:.4g} requests/s"
+    yield "cold start", f"{cold['weight_bytes'] / 1e9:.3g} GB of weights to load, first call {cold['first_call_ms']:.3g} ms"
+    yield "burst", f"{part['burst']['requests']} at once: the last after {part['burst']['last_ms']:.3g} ms"
+    joules = part["energy"].get("wall_joules_per_result")
+    if joules is not None:
+        yield "energy", f"{joules:.3g} J a result at the wall (modelled, PUE {part['energy'].get('pue', 1):.3g})"
 
 
 def chip_lines(part):
-    call = part["call_ms"]
     out = [f"chip time, predicted: {part['model']}, {part['nodes']} × {part['instance']}, {part['copies']} copies"]
-    out.append(f"  one call     {call['p50']:.3g} ms ({call['low']:.3g} – {call['high']:.3g}), capacity {part['capacity_per_s']:.4g} requests/s")
+    out += [f"  {word:11}  {words}" for word, words in chip_rows(part)]
     out += ["  open loop, simulated", *load_lines(part)]
-    out.append(f"  burst        {part['burst']['requests']} at once: the last after {part['burst']['last_ms']:.3g} ms")
     for name, f in part["failures"].items():
-        back = f"recovered after {f['recovered_after_s']:.3g} s" if f["recovered_after_s"] is not None else f"not recovered within {f['seen_to_s']:.3g} s"
-        out.append(f"  {name:22}  lost {f['lost']}, {back}, p99 while it lasted {ms(f['p99_ms_while'])} ms")
+        out.append(f"  {name:22}  lost {f['lost']}, p99 meanwhile {ms(f['p99_ms_while'])} ms, recovered {recovered(f)}")
     for rent in part["cost"]["rents"]:
         out.append(f"  {rent['way']:18}  ${rent['usd_per_million']:.3g} a million results, ${rent['with_egress_per_million']:.3g} with what is sent")
-    joules = part["energy"].get("wall_joules_per_result")
-    if joules is not None:
-        out.append(f"  energy       {joules:.3g} J a result at the wall (modelled)")
     return out
+
+
+def answer(report):
+    """What was found in a sentence for each kind of time."""
+    out = []
+    if "host" in report:
+        last = report["host"]["load"][-1]
+        out.append(f"Measured here: {ms(report['host']['single']['p50_ms'])} ms a call alone; p99 {ms(last['latency'].get('p99_ms') or last['latency'].get('max_ms'))} ms at {last['offered_per_s']:.3g} requests a second.")
+    if "chip" in report:
+        part = report["chip"]
+        at = next((r for r in part["load"] if r["offered_per_s"] >= 0.55 * part["capacity_per_s"]), part["load"][0])
+        out.append(f"Predicted for {part['nodes']} × {part['instance']}: {part['capacity_per_s']:.4g} requests a second at most; p99 {ms(at['latency'].get('p99_ms'))} ms at {at['offered_per_s']:.4g}.")
+    return "\n".join(out)
 
 
 def text(report):
@@ -95,11 +131,36 @@ def cost_curve(part):
     return chart.svg()
 
 
+def load_table(part):
+    rows = [[f"{r['offered_per_s']:.4g}", f"{r['served_per_s']:.4g}", *(ms(r["latency"].get(level)) for level in LEVELS), str(r.get("lost", 0))] for r in part["load"]]
+    head = ["offered/s", "served/s", *(f"{level.removesuffix('_ms')} ms" for level in LEVELS), "lost"]
+    return plain(head, rows, tuple(range(8)))
+
+
+def host_parts(part):
+    cold, single, burst = part["cold_start"], part["single"], part["burst"]
+    rows = [("cold start", f"load {cold['load_s']:.3g} s, first call {cold['first_call_s']:.3g} s"),
+            ("one by one", f"p50 {ms(single['p50_ms'])}, p95 {ms(single['p95_ms'])}, p99 {ms(single['p99_ms'])} ms of {single['count']} calls"),
+            ("burst", f"{burst['requests']} at once: the last after {ms(burst['last_ms'])} ms, {burst['lost']} lost")]  # fmt: skip
+    rows += [("fidelity", fidelity_words(row)) for row in part.get("fidelity", [])] + [("LoadGen", f"{k}: {v}") for k, v in loadgen_rows(part)]
+    return ["<h2>Host time, measured here</h2>", plain(("", ""), rows), f"<h2>Under load, from the scheduled time{html.escape(limited(part))}</h2>", load_table(part)]
+
+
+def chip_parts(part):
+    rows = [(name, str(f["lost"]), ms(f["p99_ms_while"]), recovered(f)) for name, f in part["failures"].items()]
+    rents = [(r["way"], f"{r['usd_per_million']:.3g}", f"{r['with_egress_per_million']:.3g}") for r in part["cost"]["rents"]]
+    title = f"Chip time, predicted: {part['model']}, {part['nodes']} × {part['instance']}, {part['copies']} copies"
+    return [f"<h2>{html.escape(title)}</h2>", plain(("", ""), list(chip_rows(part))), "<h2>Under load, simulated</h2>", load_table(part),
+            "<h2>Faults, each for a minute at 60 % of capacity</h2>", plain(("fault", "requests lost", "p99 ms meanwhile", "recovered"), rows, (1, 2)),
+            "<h2>USD a million results</h2>", plain(("way", "machines", "with what is sent"), rents, (1, 2))]  # fmt: skip
+
+
 def page(report):
-    """One HTML file."""
-    pictures = [draw(report[key]) for key in ("host", "chip") if key in report for draw in (load_curve, distribution)]
+    """One HTML file: what was found first, then the tables, then the pictures."""
+    parts = ["<h1>Benchmark</h1>", f"<p class=answer>{html.escape(answer(report))}</p>"]
+    for key, made in (("host", host_parts), ("chip", chip_parts)):
+        if key in report:
+            parts += made(report[key]) + [load_curve(report[key]), distribution(report[key])]
     if "chip" in report:
-        pictures.append(cost_curve(report["chip"]))
-    style = "body{font:15px/1.5 system-ui,sans-serif;max-width:900px;margin:2em auto;padding:0 1em}pre{overflow:auto}svg{max-width:100%}"
-    body = f"<h1>Benchmark</h1><pre>{html.escape(text(report))}</pre>" + "\n".join(pictures)
-    return f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Benchmark</title><style>{style}</style>{body}</html>\n'
+        parts.append(cost_curve(report["chip"]))
+    return paper.page("Benchmark", parts)

@@ -5,27 +5,10 @@ import os
 
 from trine.decide.audit import report
 from trine.decide.audit.rule import EFFORTS
+from trine.decide.paper import page as paper
+from trine.decide.paper import place, table
 
-STYLE = """
-body { font: 15px/1.45 system-ui, sans-serif; color: #1b1f24; max-width: 70rem; margin: 2rem auto; padding: 0 1rem }
-h1 { font-size: 1.5rem } h2 { font-size: 1.15rem; margin-top: 2rem }
-table { border-collapse: collapse; width: 100% } th, td { text-align: left; vertical-align: top; padding: .25rem .6rem .25rem 0; border-bottom: 1px solid #d8dee4 }
-td.n, th.n { text-align: right; font-variant-numeric: tabular-nums } code { font: 13px ui-monospace, monospace; overflow-wrap: anywhere }
-.answer { font-size: 1.1rem; padding: .7rem 1rem; background: #f1f5f9; border-left: 4px solid #2563eb; white-space: pre-line }
-.error { color: #b42318 } .warning { color: #8a5a00 } .note { color: #57606a } .quiet { color: #57606a }
-@media print { body { margin: 0; max-width: none } tr { break-inside: avoid } }
-@media (prefers-color-scheme: dark) { body { background: #0d1117; color: #e6edf3 } .answer { background: #161b22 } th, td { border-color: #30363d }
-  .error { color: #ff7b72 } .warning { color: #d29922 } .note, .quiet { color: #8b949e } }
-"""
 e = html.escape
-
-
-def row(cells, tag="td", right=()):
-    return "<tr>" + "".join(f"<{tag}{' class=n' if i in right else ''}>{c}</{tag}>" for i, c in enumerate(cells)) + "</tr>"
-
-
-def table(head, rows, right=()):
-    return f"<table><thead>{row(map(e, head), 'th', right)}</thead><tbody>{''.join(row(r, 'td', right) for r in rows)}</tbody></table>"
 
 
 def page(audit, dry=None):
@@ -46,9 +29,9 @@ def page(audit, dry=None):
     for part, title in (("code", "Every place"), ("tests", "In tests"), ("vendored", "In vendored code")):
         found = audit.of(part)
         if found:
-            rows = [[f"<code>{e(f.file)}:{f.line}</code>", f"<span class={f.severity}>{e(f.kind)}</span>", f"<code>{e(f.text[:120])}</code>",
+            rows = [[place(f.file, f.line), f"<span class={f.severity}>{e(f.kind)}</span>", f"<code>{e(f.text[:120])}</code>",
                      "--fix" if f.edits else e(report.range_of(f.effort_h))] for f in found]  # fmt: skip
             parts += [f"<h2>{title}</h2>", table(["where", "kind", "line", "hours"], rows)]
     if audit.skipped:
         parts += ["<h2>Not read</h2>", table(["file", "why"], [[e(n), e(why)] for n, why in audit.skipped])]
-    return f"<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'><title>{name}: audit</title><style>{STYLE}</style><body>{''.join(parts)}</body></html>\n"
+    return paper(f"{os.path.basename(os.path.abspath(audit.root))}: audit", parts)
