@@ -10,6 +10,7 @@ import numpy
 import pytest
 
 from trine.decide import bench_load as load
+from trine.decide import bench_report
 
 
 def bench(trine, folder, *options, code=0):
@@ -115,6 +116,33 @@ def test_a_server_and_its_lost_requests(trine, tmp_path):
     assert seen[0] == b'{"a": 1}' and report["host"]["burst"]["lost"] > 0
 
 
+def test_a_server_of_this_machine_gets_the_users_key(trine, tmp_path, monkeypatch):
+    """Asked for by a 401, and never before."""
+    seen = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            seen.append(self.headers["Authorization"])
+            self.send_response(200 if seen[-1] == "Bearer tr-own" else 401)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    url = f"http://127.0.0.1:{server.server_port}/"
+    try:
+        assert "401" in bench(trine, tmp_path, url, code=5).stderr
+        (tmp_path / "trine").mkdir()
+        (tmp_path / "trine/key").write_text("tr-own\n")
+        bench(trine, tmp_path, url, "--seconds", "0.01", "--rate", "50", "--burst", "2")
+    finally:
+        server.shutdown()
+    assert seen[:3] == [None, None, "Bearer tr-own"]
+
+
 def test_all_requests_lost_is_told(trine, tmp_path):
     (tmp_path / "late.py").write_text("n = []\ndef once():\n    n.append(1)\n    if len(n) > 6:\n        raise RuntimeError('full')\n")
     report = json.loads(bench(trine, tmp_path, "late.py:once", "--seconds", "0", "--rate", "50", "--burst", "4", "--json").stdout)["host"]
@@ -165,10 +193,22 @@ def test_a_model_in_chip_time(trine, tmp_path):
     assert "expected no less than" in bench(trine, tmp_path, *options, "--slo-ms", "0.1", code=1).stderr
 
 
-@pytest.mark.parametrize("name", ["single-stream", "offline", "server"])
+@pytest.mark.parametrize("name", ["single-stream", "offline", "server", "multi-stream"])
 def test_loadgen(name):
-    pytest.importorskip("mlperf_loadgen", reason="mlcommons-loadgen is not installed")
+    pytest.importorskip("mlperf_loadgen", reason="mlcommons-loadgen is not installed: setup/loadgen.txt")
     from trine.decide.bench_loadgen import scenario
 
     found = scenario(lambda: time.sleep(0.001), name, 200.0, 0.3)
     assert found["Scenario"].replace(" ", "").lower() == name.replace("-", "") and "Result is" in found
+    words = " ".join(bench_report.loadgen_words({"loadgen": found}))
+    assert found["Result is"] in words and "p50 " in words and " ms" in words and "calls failed" not in words
+
+
+def test_loadgen_counts_calls_that_fail():
+    pytest.importorskip("mlperf_loadgen", reason="mlcommons-loadgen is not installed: setup/loadgen.txt")
+    from trine.decide.bench_loadgen import scenario
+
+    def call():
+        raise OSError("gone")
+
+    assert scenario(call, "single-stream", 200.0, 0.1, 2)["lost"] > 0

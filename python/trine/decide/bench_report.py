@@ -10,14 +10,14 @@ LEVELS = ("p50_ms", "p90_ms", "p95_ms", "p99_ms", "p99.9_ms")
 
 
 def ms(value):
-    return "–" if value is None else f"{value:.3g}"
+    return "–" if value is None else f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
 
 
 def load_lines(part):
     out = [f"  {'offered/s':>10} {'served/s':>10} {'p50':>8} {'p90':>8} {'p95':>8} {'p99':>8} {'p99.9':>8}  ms"]
     for row in part["load"]:
         cells = " ".join(f"{ms(row['latency'].get(level)):>8}" for level in LEVELS)
-        late = f"  begun late p99 {row['begun_late_p99_ms']:.2g} ms" if "begun_late_p99_ms" in row else ""
+        late = f"  begun late p99 {ms(row['begun_late_p99_ms'])} ms" if "begun_late_p99_ms" in row else ""
         lost = f"  lost {row['lost']}" if row.get("lost") else ""
         out.append(f"  {row['offered_per_s']:10.4g} {row['served_per_s']:10.4g} {cells}{late}{lost}")
     return out
@@ -27,16 +27,24 @@ def fidelity_words(row):
     return "bit-exact" if row["bit_exact"] else f"max {row['max_ulp_f32']:.3g} ulp of f32, relative {row['relative'] or 0:.2g}"
 
 
-def loadgen_rows(part):
-    """Of LoadGen's summary, what a reader looks for first."""
-    wanted = ("Result is", "Scenario", "Samples per", "Scheduled", "Completed", "50.00", "90.00", "99.00", "90th", "99th")
-    return [(k, v) for k, v in part.get("loadgen", {}).items() if k.startswith(wanted)]
+def loadgen_words(part):
+    """Of LoadGen's summary what a reader looks for first: its verdict with what it lacks, rates, and latencies in ms."""
+    found = part.get("loadgen", {})
+    if not found:
+        return []
+    lacks = [key.removesuffix(" satisfied").lower() for key, value in found.items() if key.endswith("satisfied") and value == "NO"]
+    out = [f"{found.get('Scenario', '')}: {found.get('Result is', 'no result')}" + (f", as its rules for {', '.join(lacks)} are not met" if lacks else "")]
+    out += [f"{key.lower()} {value}" for key, value in found.items() if "samples per second" in key.lower() and "inc." not in key]
+    levels = [(key.split()[0].rstrip("0").rstrip("."), value) for key, value in found.items() if key.endswith("percentile latency (ns)")]
+    if levels:
+        out.append(", ".join(f"p{level} {float(ns) * 1e-6:.3g} ms" for level, ns in levels if level in ("50", "90", "99", "99.9")))
+    return out + ([f"{found['lost']} calls failed"] if found.get("lost") else [])
 
 
 def recovered(fault):
     if fault["recovered_after_s"] is None:
-        return f"not within {fault['seen_to_s']:.3g} s"
-    return f"after {fault['recovered_after_s']:.3g} s" if fault["recovered_after_s"] else "never slower than before"
+        return f"not recovered within {fault['seen_to_s']:.3g} s"
+    return f"recovered after {fault['recovered_after_s']:.3g} s" if fault["recovered_after_s"] else "never slower than before"
 
 
 def limited(part):
@@ -51,7 +59,7 @@ def host_lines(part):
     out += [f"  open loop, from the scheduled time{limited(part)}", *load_lines(part)]
     out.append(f"  burst        {burst['requests']} at once: the last after {ms(burst['last_ms'])} ms" + (f", {burst['lost']} lost" if burst["lost"] else ""))
     out += [f"  fidelity {i}   {fidelity_words(row)}" for i, row in enumerate(part.get("fidelity", []))]
-    return out + [f"  LoadGen      {key}: {value}" for key, value in loadgen_rows(part)]
+    return out + [f"  LoadGen      {words}" for words in loadgen_words(part)]
 
 
 def chip_rows(part):
@@ -59,10 +67,10 @@ def chip_rows(part):
     call, cold = part["call_ms"], part["cold_start"]
     yield "one call", f"{call['p50']:.3g} ms ({call['low']:.3g} – {call['high']:.3g}), capacity {part['capacity_per_s']:.4g} requests/s"
     yield "cold start", f"{cold['weight_bytes'] / 1e9:.3g} GB of weights to load, first call {cold['first_call_ms']:.3g} ms"
-    yield "burst", f"{part['burst']['requests']} at once: the last after {part['burst']['last_ms']:.3g} ms"
+    yield "burst", f"{part['burst']['requests']} at once: the last after {ms(part['burst']['last_ms'])} ms"
     joules = part["energy"].get("wall_joules_per_result")
     if joules is not None:
-        yield "energy", f"{joules:.3g} J a result at the wall (modelled, PUE {part['energy'].get('pue', 1):.3g})"
+        yield "energy", f"{joules:.3g} J a result at the wall, PUE included (modelled)"
 
 
 def chip_lines(part):
@@ -70,7 +78,7 @@ def chip_lines(part):
     out += [f"  {word:11}  {words}" for word, words in chip_rows(part)]
     out += ["  open loop, simulated", *load_lines(part)]
     for name, f in part["failures"].items():
-        out.append(f"  {name:22}  lost {f['lost']}, p99 meanwhile {ms(f['p99_ms_while'])} ms, recovered {recovered(f)}")
+        out.append(f"  {name:22}  lost {f['lost']}, p99 meanwhile {ms(f['p99_ms_while'])} ms, {recovered(f)}")
     for rent in part["cost"]["rents"]:
         out.append(f"  {rent['way']:18}  ${rent['usd_per_million']:.3g} a million results, ${rent['with_egress_per_million']:.3g} with what is sent")
     return out
@@ -142,7 +150,7 @@ def host_parts(part):
     rows = [("cold start", f"load {cold['load_s']:.3g} s, first call {cold['first_call_s']:.3g} s"),
             ("one by one", f"p50 {ms(single['p50_ms'])}, p95 {ms(single['p95_ms'])}, p99 {ms(single['p99_ms'])} ms of {single['count']} calls"),
             ("burst", f"{burst['requests']} at once: the last after {ms(burst['last_ms'])} ms, {burst['lost']} lost")]  # fmt: skip
-    rows += [("fidelity", fidelity_words(row)) for row in part.get("fidelity", [])] + [("LoadGen", f"{k}: {v}") for k, v in loadgen_rows(part)]
+    rows += [("fidelity", fidelity_words(row)) for row in part.get("fidelity", [])] + [("LoadGen", words) for words in loadgen_words(part)]
     return ["<h2>Host time, measured here</h2>", plain(("", ""), rows), f"<h2>Under load, from the scheduled time{html.escape(limited(part))}</h2>", load_table(part)]
 
 
@@ -151,7 +159,7 @@ def chip_parts(part):
     rents = [(r["way"], f"{r['usd_per_million']:.3g}", f"{r['with_egress_per_million']:.3g}") for r in part["cost"]["rents"]]
     title = f"Chip time, predicted: {part['model']}, {part['nodes']} × {part['instance']}, {part['copies']} copies"
     return [f"<h2>{html.escape(title)}</h2>", plain(("", ""), list(chip_rows(part))), "<h2>Under load, simulated</h2>", load_table(part),
-            "<h2>Faults, each for a minute at 60 % of capacity</h2>", plain(("fault", "requests lost", "p99 ms meanwhile", "recovered"), rows, (1, 2)),
+            "<h2>Faults, each for a minute at 60 % of capacity</h2>", plain(("fault", "requests lost", "p99 ms meanwhile", "after it"), rows, (1, 2)),
             "<h2>USD a million results</h2>", plain(("way", "machines", "with what is sent"), rents, (1, 2))]  # fmt: skip
 
 

@@ -10,7 +10,7 @@ STYLE = """
 body { font: 15px/1.45 system-ui, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif; color: #1b1f24; background: #fff; max-width: 70rem; margin: 2rem auto; padding: 0 1rem }
 h1 { font-size: 1.5rem } h2 { font-size: 1.15rem; margin-top: 2rem } svg { max-width: 100%; height: auto }
 table { border-collapse: collapse; width: 100% } th, td { text-align: left; vertical-align: top; padding: .25rem .8rem .25rem 0; border-bottom: 1px solid #d8dee4 }
-td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap } code { font: 13px ui-monospace, 'DejaVu Sans Mono', monospace; overflow-wrap: anywhere }
+td.n, th.n { text-align: right; font-variant-numeric: tabular-nums } td.n { white-space: nowrap } th { vertical-align: bottom } code { font: 13px ui-monospace, 'DejaVu Sans Mono', monospace; overflow-wrap: anywhere }
 td { overflow-wrap: break-word } td:first-child { white-space: nowrap } td:first-child:has(code) { white-space: normal } td:first-child code { overflow-wrap: break-word }
 .answer { font-size: 1.1rem; padding: .7rem 1rem; background: #f1f5f9; border-left: 4px solid #2563eb; white-space: pre-line }
 .error { color: #b42318 } .warning { color: #8a5a00 } .note { color: #57606a } .quiet { color: #57606a }
