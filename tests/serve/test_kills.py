@@ -49,6 +49,11 @@ def texts(rows):
     return out
 
 
+def told(kills, count):
+    if kills % 10 == 0:
+        print(f"{kills} of {count} kills", flush=True)
+
+
 class Conversation:
     """A session as its client knows it: what was asked, and which answers were acknowledged."""
 
@@ -158,6 +163,7 @@ def test_sessions_and_batches_of_a_server(trine, tmp_path):
         for thread in threads:
             thread.join(60)
         assert not failed, failed
+        told(kills, count)
     one = Running(trine, tmp_path / "killed")
     try:
         for client in clients:
@@ -193,6 +199,7 @@ def test_a_batch_in_the_terminal(trine, tmp_path):
         kept = before[: before.rfind(b"\n") + 1]
         assert now.startswith(kept), "a line that was written is lost or changed"
         before = now
+        told(kills, count)
         if not killed:
             found = texts(map(json.loads, now.splitlines()))
             assert found == want
