@@ -223,7 +223,7 @@ def of_gguf(path, context=0):
         else:
             rest[leaf_path] = True
     vectors = {}
-    for leaf_path, value in load_leaves(model, gguf, rest):
+    for leaf_path, value in load_leaves(model, gguf, rest, gguf.names(), fixed=gguf.fixed):
         add(matrices, vectors, leaf_path, value)
     end = gguf.metadata.get("tokenizer.ggml.eos_token_id")
     ends = [end] if isinstance(end, int) else []
@@ -235,12 +235,12 @@ def of_gguf(path, context=0):
                     model=model, source=Path(path), gguf=gguf, config=model.config)  # fmt: skip
 
 
-def load_leaves(model, gguf, wanted):
+def load_leaves(model, source, wanted, names, transposed=True, fixed=None):
     """(path, array) of some parameters, read as the zoo reads them."""
     for path in wanted:
         tree, at = leaf_alone(model.tree, path), path
         one = types.SimpleNamespace(tree=tree, family=model.family, settings=model.settings, dtype=np.dtype(np.float32))
-        value = weights.load(one, gguf, gguf.names(), fixed=gguf.fixed)
+        value = weights.load(one, source, names, transposed, fixed)
         for key in at:
             value = value[key]
         yield path, value
@@ -265,9 +265,30 @@ def of_folder(path, store="", context=0):
     model = Model(config, dtype if dtype in FORMATS else "float32")
     end = config.get("eos_token_id")
     ends = [end] if isinstance(end, int) else [e for e in end or [] if isinstance(e, int)]
-    made = of_tree(model, model.load(path), path.name, store, ends, context, identity(path))
+    if model.storage:
+        made = of_stored(model, path, ends, context)
+    else:
+        made = of_tree(model, model.load(path), path.name, store, ends, context, identity(path))
     made.source = path
     return made
+
+
+def of_stored(model, path, ends, context):
+    """A folder whose dense weights are in few bits already."""
+    from trine.models.safetensors import SafeTensors
+    from trine.serve import few_bits
+
+    few_bits.check(model)
+    source, matrices, vectors, rest = SafeTensors(path), {}, {}, {}
+    for leaf_path, leaf in p.leaves(model.tree):
+        if model.is_stored(leaf_path, leaf):
+            matrices[dotted(leaf_path[:-1])] = few_bits.matrix(model, source, leaf_path)
+        else:
+            rest[leaf_path] = True
+    for leaf_path, value in load_leaves(model, source, rest, model.family.names, model.family.transposed):
+        add(matrices, vectors, leaf_path, value)
+    return Prepared(path.name, shape_of(model.settings, context), matrices, vectors, ends, identity(path), model.settings.vocab,
+                    model=model, config=model.config)  # fmt: skip
 
 
 def prepare(name, context=0, store="", instance=None, tp=1, **times):
