@@ -130,13 +130,13 @@ def gaps_while(ours, streams, new, meanwhile):
     """Milliseconds between the tokens of each of `streams` answers; meanwhile(tokens so far): what else is asked, once a token."""
     random = np.random.default_rng(1)
     mine = {ours.add(p, new): [] for p in prompts_of(random, streams, 16)}
-    left, told = len(mine), 0
+    left, written = len(mine), 0
     while left:
         for event in ours.engine.wait(60):
             if event["id"] in mine and event["kind"] == "token":
                 mine[event["id"]].append(now())
-                told += 1
-                meanwhile(told)
+                written += 1
+                meanwhile(written)
             left -= event["id"] in mine and event["kind"] == "finished"
     return np.concatenate([np.diff(times) for times in mine.values()]) * 1e3
 
@@ -144,7 +144,7 @@ def gaps_while(ours, streams, new, meanwhile):
 def mixed(ours):
     """Two clients write while prompts of 512 tokens come in, one after the other."""
     random = np.random.default_rng(2)
-    return gaps_while(ours, 2, 200, lambda told: ours.add(prompts_of(random, 1, PROMPT)[0], 1) if told % 60 == 0 else None)
+    return gaps_while(ours, 2, 200, lambda written: ours.add(prompts_of(random, 1, PROMPT)[0], 1) if written % 60 == 0 else None)
 
 
 def adapter_of(shape, rank=16, seed=3):
@@ -162,12 +162,12 @@ def swapped(ours):
     """Two clients write while an adapter of rank 16 is loaded, used and dropped again and again."""
     made, loaded = adapter_of(ours.prepared.shape), []
 
-    def swap(told):
-        if told % 20:
+    def swap(written):
+        if written % 20:
             return
         if loaded:
             ours.engine.drop_adapter(loaded.pop())
-        loaded.append(f"swap{told}")
+        loaded.append(f"swap{written}")
         ours.engine.load_adapter(loaded[-1], made, 1.0)
         ours.add(list(range(100, 108)), 4, adapter=loaded[-1])
 
@@ -200,7 +200,7 @@ def schema_cost(ours, path):
 
 
 def alone(ours, path):
-    for name, gaps in (("prompts come in", mixed(ours)), ("adapters are swapped", swapped(ours)), ("nothing else", gaps_while(ours, 2, 150, lambda told: None))):
+    for name, gaps in (("prompts come in", mixed(ours)), ("adapters are swapped", swapped(ours)), ("nothing else", gaps_while(ours, 2, 150, lambda written: None))):
         half, most = np.percentile(gaps, (50, 99))
         print(f"  gaps while {name:22} p50 {half:6.1f} ms   p99 {most:6.1f} ms   {most / half:.2f}×   longest {gaps.max():6.1f} ms")
     schema, without = schema_cost(ours, path)
