@@ -80,10 +80,9 @@ int main() {
       watcher.sample(1);
     }
     std::printf("%d processes of %d cores\n", kProcesses, kCores);
-    measure("json", watcher, monitor, [&](const run::Sample& s) { return monitor.document(s).text().size(); });
+    measure("json", watcher, monitor, [&](const run::Sample& s) { return monitor.text(s).size(); });
     run::Exposition exposition;
-    measure("prometheus", watcher, monitor,
-            [&](const run::Sample& s) { return exposition.text(monitor.document(s)).size(); });
+    measure("prometheus", watcher, monitor, [&](const run::Sample& s) { return exposition.text(s, monitor).size(); });
     tools::TopState state;
     measure("top", watcher, monitor, [&](const run::Sample& s) {
       size_t bytes = 0;

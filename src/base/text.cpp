@@ -25,7 +25,10 @@ std::string shortest(double v) {
 }
 
 void append_text(std::string& out, std::string_view s) { out += s; }
-void append_text(std::string& out, double v) { out += shortest(v); }
+void append_text(std::string& out, double v) {
+  char buffer[40];
+  out.append(buffer, std::to_chars(buffer, buffer + sizeof buffer, v).ptr);
+}
 void append_signed(std::string& out, int64_t v) { append_whole(out, v); }
 void append_unsigned(std::string& out, uint64_t v) { append_whole(out, v); }
 

@@ -29,14 +29,14 @@ class PythonWatcher {
     const api::Unlocked unlocked;
     run::Sample sample = watcher_.sample(period_s);
     monitor_.read_system(sample);
-    return monitor_.document(sample).text();
+    return monitor_.text(sample);
   }
-  // One pass, without the document's text between.
+  // One pass, without the document between.
   std::string exposition(double period_s) {
     const api::Unlocked unlocked;
     run::Sample sample = watcher_.sample(period_s);
     monitor_.read_system(sample);
-    return exposition_.text(monitor_.document(sample));
+    return exposition_.text(sample, monitor_);
   }
   int64_t pending() const { return watcher_.pending(); }
   double period() const { return config_.period_s; }

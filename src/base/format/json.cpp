@@ -352,19 +352,22 @@ Result<Json> parse_json(std::string_view text, std::string_view name) { return P
 void append_json_string(std::string& out, std::string_view s) {
   constexpr std::string_view from = "\"\\\b\f\n\r\t", to = "\"\\bfnrt", hex = "0123456789abcdef";
   out += '"';
-  for (const char c : s) {
-    const auto escaped = from.find(c);
-    if (escaped != std::string_view::npos) {
+  size_t begin = 0;  // of what needs no escape
+  for (size_t i = 0; i < s.size(); ++i) {
+    const char c = s[i];
+    if (static_cast<unsigned char>(c) >= 0x20 && c != '"' && c != '\\') continue;
+    out += s.substr(begin, i - begin);
+    begin = i + 1;
+    if (const auto escaped = from.find(c); escaped != std::string_view::npos) {
       out += '\\';
       out += to[escaped];
-    } else if (static_cast<unsigned char>(c) < 0x20) {
+    } else {
       out += "\\u00";
       out += hex[static_cast<unsigned char>(c) >> 4];
       out += hex[c & 0xF];
-    } else {
-      out += c;
     }
   }
+  out += s.substr(begin);
   out += '"';
 }
 

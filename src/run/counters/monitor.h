@@ -9,6 +9,7 @@
 
 #include "base/format/json.h"
 #include "run/counters/sample.h"
+#include "run/counters/shown.h"
 #include "run/counters/system.h"
 
 namespace trine::run {
@@ -38,21 +39,22 @@ class Monitor {
   Monitor(MonitorConfig config, MonitoredMachine machine);
   // Fills in what the processes take of this host, and keeps the reading for the next.
   void read_system(Sample& sample);
-  Json document(const Sample& sample);
+  std::string text(const Sample& sample);  // the document, on one line
+  Json document(const Sample& sample);     // the same as values
+  const MonitorConfig::Runtime* runtime_of(
+      const ProcessSample& p) const;  // the first whose filter fits its tag, or null
+  const MonitorConfig& config() const { return config_; }
   const HostReading& host() const { return host_; }
   const HostReading& host_before() const { return host_before_; }
   const MonitoredMachine& machine() const { return machine_; }
 
  private:
-  Json system_data(const Sample& sample) const;
   MonitorConfig config_;
   std::vector<std::regex> filters_;
   MonitoredMachine machine_;
   HostReading host_before_, host_;
   std::map<int64_t, ProcessReading> processes_;
+  size_t text_bytes_ = 0;  // of the last document
 };
-
-// Sums over the devices of chips, for those that show whole chips.
-std::map<int64_t, std::array<int64_t, size_t(PageEcc::count)>> ecc_by_chip(const Sample& sample);
 
 }  // namespace trine::run

@@ -1,22 +1,28 @@
-// The document of neuron-monitor (run/counters/monitor.h, or read from a pipe) as Prometheus's text format: the metric
-// names and labels of its companion script, ours behind them with trine_. A document may come from anywhere:
-// what is not there is left out.
+// What a monitor shows as Prometheus's text format: the metric names and labels of neuron-monitor's companion script,
+// ours behind them with trine_. Families are rows of a table in prometheus.cpp.
 #pragma once
 
 #include <map>
 #include <string>
 
 #include "base/format/json.h"
+#include "run/counters/monitor.h"
 
 namespace trine::run {
 
-// Keeps the sums of what documents count per period.
+struct Scrape;
+
+// Keeps the sums of what is counted per period.
 class Exposition {
  public:
+  std::string text(const Sample& sample, const Monitor& monitor);
+  // Of a document of neuron-monitor, which may come from anywhere: what is not there is left out.
   std::string text(const Json& document);
 
  private:
-  std::map<std::string, double> sums_;  // by metric and labels
+  std::string text(const Scrape& scrape);
+  std::map<std::string, double> sums_;  // by metric and labels; of processes that are gone nothing is kept
+  size_t bytes_ = 0;                    // of the last page
 };
 
 }  // namespace trine::run

@@ -48,8 +48,9 @@ void add_runs(Spent& work, const ProgramTime* time, double runs, double host_ns,
   work.joules += runs * time->joules, work.collective_ns += runs * time->collective_ns;
 }
 
-CoreSample sample_core(const Known& known, const ProcessCounters* before, size_t i, double period_ns, double age_ns) {
-  CoreSample out;
+// In place: a core's counters are four kilobytes, and there may be thousands of cores.
+void sample_core(CoreSample& out, const Known& known, const ProcessCounters* before, size_t i, double period_ns,
+                 double age_ns) {
   out.now = known.page->cores[i];
   const Core* const was = core_of(before, out.now.at);
   if (was) out.before = *was;
@@ -69,7 +70,6 @@ CoreSample sample_core(const Known& known, const ProcessCounters* before, size_t
   out.period.wall_ns = std::min(period_ns, age_ns), out.total.wall_ns = age_ns;
   out.period.gap_ns = std::max(out.period.wall_ns - busy, 0.0);
   out.total.gap_ns = std::max(age_ns - double(out.now.busy_ns), 0.0);
-  return out;
 }
 
 // Of runs in the period, by their time here.
@@ -135,10 +135,19 @@ void merge(CoreSample& to, const CoreSample& other) {
   }
 }
 
-void put_core(std::vector<CoreSample>& cores, CoreSample core) {
-  for (CoreSample& c : cores)
-    if (c.now.id == core.now.id) return merge(c, core);
-  cores.push_back(std::move(core));
+// Cores come by their number, but for those of another page of the same process. most: the largest of those before.
+void join_last(std::vector<CoreSample>& cores, int64_t& most) {
+  const CoreSample& last = cores.back();
+  if (cores.size() == 1 || last.now.id > most) {
+    most = last.now.id;
+    return;
+  }
+  for (size_t i = 0; i + 1 < cores.size(); ++i)
+    if (cores[i].now.id == last.now.id) {
+      merge(cores[i], last);
+      cores.pop_back();
+      return;
+    }
 }
 
 void add_models(ProcessSample& out, const Known& known, const ProcessCounters* before,
@@ -217,6 +226,7 @@ Sample make_sample(const std::vector<ProcessCounters>& before, const std::vector
   for (const ProcessCounters& page : before) old[page.file] = &page;
   std::map<int64_t, size_t> by_pid;
   std::map<size_t, std::vector<std::pair<double, double>>> device_runs;
+  std::map<size_t, int64_t> most;  // number of a core, by process
   std::set<std::pair<std::string, std::string>> asked;
   for (const ProcessCounters& page : now) {
     if (page.cores.empty()) continue;
@@ -240,13 +250,18 @@ Sample make_sample(const std::vector<ProcessCounters>& before, const std::vector
     }
     const ProcessCounters* const was = old.contains(page.file) ? old[page.file] : nullptr;
     const double age_ns = double(std::max<int64_t>(now_ns - page.started_ns, 1));
-    for (size_t i = 0; i < page.cores.size(); ++i)
-      put_core(process.cores, sample_core(known, was, i, period_s * 1e9, age_ns));
+    process.cores.reserve(process.cores.size() + page.cores.size());
+    for (size_t i = 0; i < page.cores.size(); ++i) {
+      sample_core(process.cores.emplace_back(), known, was, i, period_s * 1e9, age_ns);
+      join_last(process.cores, most[found->second]);
+    }
     add_models(process, known, was, device_runs[found->second]);
   }
   for (size_t i = 0; i < out.processes.size(); ++i) {
     ProcessSample& process = out.processes[i];
-    std::stable_sort(process.cores.begin(), process.cores.end(), [](auto& a, auto& b) { return a.now.id < b.now.id; });
+    const auto by_id = [](const CoreSample& a, const CoreSample& b) { return a.now.id < b.now.id; };
+    if (!std::is_sorted(process.cores.begin(), process.cores.end(), by_id))
+      std::stable_sort(process.cores.begin(), process.cores.end(), by_id);
     process.total_latency = host_latency(process.cores);
     process.device_latency = chip_latency(device_runs[i]);
     add_cost(process);

@@ -83,7 +83,7 @@ Result<Exit> run_monitor(const Args& args) {
       TRY(tree.update(sample, monitor.machine()));
       continue;
     }
-    print(monitor.document(sample).text() + "\n");
+    print(monitor.text(sample) + "\n");
     if (std::fflush(stdout) != 0) return fail(Code::io, "nobody reads on");
   }
   return is_over ? Exit::interrupted : Exit::ok;
