@@ -29,10 +29,10 @@ for _ in range(4):
 TRAIN = """
 import torch
 torch.manual_seed(0)
-model = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.GELU(), torch.nn.Linear(128, 64))
+model = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.GELU(), torch.nn.Linear(128, 64)).to("neuron")
 step = torch.compile(model, backend="neuron")
 for _ in range(3):
-    step(torch.randn(32, 64)).square().mean().backward()
+    step(torch.randn(32, 64).to("neuron")).square().mean().backward()
 """
 RANKS = """
 import torch
@@ -135,6 +135,7 @@ def test_timeline(chromium_started, served):
         drawn = t.tab.evaluate("() => { const rows = trineTimeline.tiles.find(%d, 0, 0); return Array.from(rows.begin).map((b, i) => [b, rows.end[i], rows.event[i]]); }" % p.tracks()[1]["id"])
         window = p.window([p.tracks()[1]["id"]], 0, p.info["end_ns"], 512)[p.tracks()[1]["id"]]
         assert drawn == [[float(r["begin_ns"]), float(r["end_ns"]), float(r["event"])] for r in window] and drawn
+        window = p.window([p.tracks()[1]["id"]], 0, p.info["end_ns"], 10**8)[p.tracks()[1]["id"]]
         event = next(int(r["event"]) for r in window if r["event"] >= 0)
         wanted = p.event(event)
         t.tab.evaluate(f"() => trineTimeline.choose({event}, {{ move: true }})")
@@ -146,6 +147,76 @@ def test_timeline(chromium_started, served):
         t.tab.keyboard.press("c")
         t.tab.wait_for_selector('button[aria-pressed="true"]')
         assert t.tab.evaluate("() => trineTimeline.path.length") == len(p.critical_path(0, p.info["end_ns"], page.PATH_MOST))
+
+
+def idle(t):
+    t.tab.wait_for_function("() => globalThis.trineTimeline && trineTimeline.tiles.idle() && trineTimeline.labels.length > 0", timeout=30000)
+
+
+def test_semaphores_are_tracks(chromium_started, served):
+    """What each holds over time, and a click leads to the instruction that raised it."""
+    url, p = served["train"]
+    tracks = [t for t in p.tracks() if t["kind"] == "semaphore"]
+    with tab(chromium_started) as t:
+        t.open(url + "#/timeline", "timeline")
+        idle(t)
+        heads = t.tab.evaluate("() => trineTimeline.layout.rows.filter(r => r.head).map(r => [r.key, r.title])")
+        (key,) = [k for k, title in heads if title == f"{len(tracks)} semaphores"]
+        t.tab.evaluate(f"() => trineTimeline.fold({key!r})")
+        titles = t.tab.evaluate("() => trineTimeline.layout.rows.map(r => r.title)")
+        assert {x["name"] for x in tracks} <= set(titles)
+        wanted = p.window([tracks[0]["id"]], 0, p.info["end_ns"], 512)[tracks[0]["id"]]
+        t.tab.evaluate("() => { trineTimeline.scrollBy(1e6); trineTimeline.draw(); }")
+        t.tab.wait_for_function(f"() => trineTimeline.tiles.find({tracks[0]['id']}, 0, 0)")
+        drawn = t.tab.evaluate("() => { const rows = trineTimeline.tiles.find(%d, 0, 0); return Array.from(rows.begin).map((b, i) => [b, rows.end[i], rows.name[i]]); }" % tracks[0]["id"])
+        assert drawn == [[float(r["begin_ns"]), float(r["end_ns"]), int(r["name"])] for r in wanted] and drawn
+        fine = p.window([tracks[0]["id"]], 0, p.info["end_ns"], 10**8)[tracks[0]["id"]]
+        one = fine[fine["event"] >= 0][0]
+        assert t.tab.evaluate(f"() => trineTimeline.labelOf(trineTimeline.tracks.get({tracks[0]['id']}), {{name: [{int(one['name'])}]}}, 0)") == f"= {one['name']}"
+        t.tab.evaluate(f"() => trineTimeline.choose({int(one['event'])})")
+        t.tab.wait_for_selector(".timeline-detail:not([hidden])")
+        assert tracks[0]["name"] in t.text(".timeline-detail")
+
+
+def test_the_hosts_clock(chromium_started, served):
+    """Runs, transfers with their bytes and gaps, as the reader has them."""
+    url, p = served["train"]
+    host = p.host()
+    with tab(chromium_started) as t:
+        t.open(url + "#/host", "host")
+        idle(t)
+        assert {x["name"] for x in host.tracks()} <= set(t.tab.evaluate("() => trineTimeline.layout.rows.map(r => r.title)"))
+        runs = next(x["id"] for x in host.tracks() if x["name"] == "runs")
+        wanted = host.window([runs], 0, host.end_ns, 512)[runs]
+        drawn = t.tab.evaluate("() => { const rows = trineTimeline.tiles.find(%d, 0, 0); return Array.from(rows.begin).map((b, i) => [b, rows.end[i]]); }" % runs)
+        assert drawn == [[float(r["begin_ns"]), float(r["end_ns"])] for r in wanted] and drawn
+        number = len(p.runs) << 32 | 0xFFFFFFFF
+        t.tab.evaluate(f"() => trineTimeline.choose({number}, {{ move: true }})")
+        t.tab.wait_for_selector(".timeline-detail:not([hidden])")
+        text = t.text(".timeline-detail")
+        assert "host to device" in text
+        close(re.search(r"bytes\s+(\S+\s\S+)", text)[1], int(p.transfers["bytes"][0]))
+        assert "critical path" not in t.text(".timeline-bar")
+
+
+def test_arrows_and_the_critical_path_are_drawn(chromium_started, served):
+    """An event that waited has an arrow from what let it begin, and the path's events follow one another in time."""
+    url, p = served["train"]
+    number = next(n for n in p.by_number)
+    events = p.table(number, "events")
+    at = next(int(i) for i in range(len(events)) if events["cause"][i] != 0xFFFFFFFF and events["waited_ns"][i] > 0)
+    run = int((p.runs["program"] == number).argmax())
+    event = p.event((run << 32) | at)
+    (cause,) = event["depends_on"]
+    assert p.event(cause)["begin_ns"] <= event["begin_ns"]
+    with tab(chromium_started) as t:
+        t.open(url + f"#/timeline?event={(run << 32) | at}", "timeline")
+        t.tab.wait_for_function("() => trineTimeline.chosen && trineTimeline.arrowsDrawn > 0", timeout=30000)
+        assert t.tab.evaluate("() => trineTimeline.chosen.near.before.map(e => e.event)") == [cause]
+        t.tab.evaluate("() => trineTimeline.togglePath()")
+        t.tab.wait_for_function("() => trineTimeline.pathDrawn > 0", timeout=30000)
+        path = t.tab.evaluate("() => trineTimeline.path.map(e => [e.begin_ns, e.end_ns, e.track])")
+        assert all(a[0] <= b[0] for a, b in zip(path, path[1:])) and len({x[2] for x in path}) > 1
 
 
 def test_operators_and_the_way_to_the_timeline(chromium_started, served):
@@ -255,7 +326,7 @@ def test_one_file(chromium_started, served, folder):
         t.tab.goto((folder / "after.html").as_uri())
         t.ready("summary")
         close(facts(t)["on the chip"], p.info["time_ns"])
-        for view in ("timeline", "operators", "source", "roofline", "memory", "compare"):
+        for view in ("timeline", "operators", "source", "roofline", "memory", "host", "compare"):
             t.view(view)
             assert t.tab.locator(".failed").count() == 0, view
         assert all(u.startswith(("file:", "data:")) for u in t.requests)

@@ -54,7 +54,7 @@ def test_tiles_hold_what_the_reader_gives():
     page = profile.Page(held)
     data = profile.packed(held.window([0, 3], 0, 100_000_000, 512))
     assert int.from_bytes(data[4:8], "little") == 2 and len(data) == 8 + sum(8 + 40 * len(rows) for rows in held.window([0, 3], 0, 100_000_000, 512).values())
-    assert page.levels > 10 and page.tile_of(0, 0, [0])
+    assert page.chip.levels > 10 and page.chip.tile_of(0, 0, [0])
 
 
 @pytest.mark.parametrize("query", ["level=0&index=1&tracks=0", "level=99&index=0&tracks=0", "level=0&index=0&tracks=9999", "level=0&index=0&tracks=a", "level=0&index=0", "level=-1&index=0&tracks=0",
@@ -63,7 +63,7 @@ def test_tiles_that_are_not_there(query):
     from trine.pages.server import Bad, Query
 
     with pytest.raises(Bad):
-        profile.Page(Synthetic(1000)).tile(Query(query))
+        profile.Page(Synthetic(1000)).chip.tile(Query(query))
 
 
 def test_keys_move_and_the_address_follows(chromium_started, url):

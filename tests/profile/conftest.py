@@ -15,13 +15,14 @@ torch.manual_seed(0)
 model = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.GELU(), torch.nn.Linear(128, 64)).to("neuron")
 optimizer = torch.optim.AdamW(model.parameters())
 step = torch.compile(model, backend="neuron")
-x, y = torch.randn(32, 64, device="neuron"), torch.randn(32, 64, device="neuron")
+x, y = torch.randn(32, 64).to("neuron"), torch.randn(32, 64).to("neuron")
 with trine.timed("trn1.2xlarge") as t:
     for _ in range(6):
         optimizer.zero_grad()
         loss = torch.nn.functional.mse_loss(step(x), y)
         loss.backward()
         optimizer.step()
+loss.item()
 print(repr(t.time_ns), repr(t.device_ns), repr(t.launch_ns), sum(r.runs for r in t.programs))
 """
 

@@ -44,13 +44,19 @@ def test_summary_json_has_neurons_names(view, trained):
 def test_json_and_database_have_the_same_rows(view, trained):
     found = json.loads(view("json"))
     base = sqlite3.connect(view("db", "p.db"))
-    for table in ("Instruction", "DmaPacket", "Flow", "SbufUsage", "HbmUsage", "PsumUsage", "SystemProfileEvents", "OpcodeSummary"):
+    for table in ("Instruction", "DmaPacket", "Flow", "SbufUsage", "HbmUsage", "PsumUsage", "SystemProfileEvents", "SemaphoreUpdate", "OpcodeSummary"):
         (count,) = base.execute(f'select count(*) from "{table}"').fetchone()
         assert count == len(found[table[0].lower() + table[1:]]) > 0, table
     p = trained.open()
     (work,) = base.execute("select count(*) from Instruction").fetchone()
     (moved,) = base.execute("select count(*) from DmaPacket").fetchone()
     assert work + moved == sum(r["events"] for r in p.info["programs"])
+    assert len(found["systemProfileEvents"]) == len(p.runs) + len(p.transfers)
+    assert {r["transfer_bytes"] for r in found["systemProfileEvents"] if r["name"] == "nrt_tensor_read"} == {4}
+    assert sum(r["host_gap_ns"] for r in found["systemProfileEvents"]) > 0
+    (changes,) = base.execute('select count(*) from SemaphoreUpdate s join Instruction i on s.instruction_id = i.id').fetchone()
+    (moves,) = base.execute('select count(*) from SemaphoreUpdate s join DmaPacket i on s.instruction_id = i.id').fetchone()
+    assert changes + moves == len(found["semaphoreUpdate"])
     assert {r["bir_debug_info_source_location"].rsplit("/", 1)[-1].split(":")[0] for r in found["instruction"]} >= {"train.py"}
 
 
@@ -74,10 +80,12 @@ def test_perfetto_by_its_own_messages(view, trained):
     trace = protos.Trace.FromString(view("perfetto", "p.pftrace").read_bytes())
     p = trained.open()
     tracks, begun, ended, out, into = set(), 0, 0, set(), set()
-    last = {}
+    last, semaphores, values, moved = {}, set(), 0, []
     for packet in trace.packet:
         if packet.HasField("track_descriptor"):
             tracks.add(packet.track_descriptor.uuid)
+            if packet.track_descriptor.name.startswith("semaphore "):
+                semaphores.add(packet.track_descriptor.uuid)
         e = packet.track_event
         if packet.HasField("track_event") and e.type in (1, 2):
             assert e.track_uuid in tracks and packet.timestamp >= last.get(e.track_uuid, 0)
@@ -85,7 +93,13 @@ def test_perfetto_by_its_own_messages(view, trained):
             begun, ended = begun + (e.type == 1), ended + (e.type == 2)
             out.update(e.flow_ids)
             into.update(e.terminating_flow_ids)
+        if packet.HasField("track_event") and e.type == 3:
+            assert e.track_uuid in tracks
+            moved += [a.int_value for a in e.debug_annotations if a.name == "bytes"]
+        values += e.track_uuid in semaphores
     assert begun == ended == events_in_all(p) + len(p.runs)
+    assert values == sum(r["runs"] * len(p.table(n, "semaphores")) for r in p.info["programs"] for n in r["numbers"]) and semaphores
+    assert sorted(moved) == sorted(p.transfers["bytes"].tolist())
     assert into == out and into
 
 
@@ -117,6 +131,18 @@ def test_kineto(view, trained):
     assert kinds.count("kernel") + kinds.count("gpu_memcpy") == events_in_all(trained.open())
     assert found["distributedInfo"] == {"backend": "neuron", "rank": 0, "world_size": 1}
     assert sum(e["name"].startswith("ProfilerStep#") for e in found["traceEvents"]) == trained.open().info["steps"]
+
+
+@pytest.mark.slow
+def test_hta_reads_it(view, trained, monkeypatch):
+    """Where HolisticTraceAnalysis is installed (it wants pandas before 3): its shares are those of the engines."""
+    monkeypatch.setenv("HTA_DISABLE_NS_ROUNDING", "1")  # instructions are shorter than its microsecond
+    hta = pytest.importorskip("hta.trace_analysis")
+    path, p = view("kineto", "hta.json"), trained.open()
+    row = hta.TraceAnalysis(trace_files={0: str(path)}, trace_dir=str(path.parent)).get_temporal_breakdown(visualize=False).iloc[0]
+    first, last = (e for e in (p.runs["begin"].min(), p.runs["end"].max()))
+    assert 0 < row["kernel_time(us)"] <= (last - first) / 1e6 and 0 < row["compute_time(us)"] < row["kernel_time(us)"]
+    assert row["idle_time(us)"] + row["compute_time(us)"] + row["non_compute_time(us)"] == pytest.approx(row["kernel_time(us)"], rel=1e-6)
 
 
 def test_a_damaged_file_is_refused(trained, trine, tmp_path):

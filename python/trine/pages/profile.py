@@ -19,6 +19,7 @@ TRACKS_MOST = 256  # in one request
 NEAR_MOST = 24  # arrows into an event, and out of it
 PATH_MOST = 2000
 STORED_BYTES = 12 << 20  # of tiles in one file, before base64
+ASKED = {"/api/tile", "/api/event", "/api/path", "/api/memory", "/api/find", "/api/trace", "/api/host/tile", "/api/host/event"}  # with a question
 KEYS = ("begin_ns", "end_ns", "event", "count")
 
 
@@ -46,34 +47,22 @@ def span_of(profile):
     return begin or 0, max(end, (begin or 0) + 1)
 
 
-class Page:
-    """The calls of the page, over one profile and perhaps another to compare it with."""
+class Clock:
+    """A timeline that is asked for tile by tile: the chip's, or this machine's (Profile.host). `source` has tracks, window and event."""
 
-    def __init__(self, profile, other=None, title=None):
-        self.profile, self.other = profile, other
-        self.begin, self.end = span_of(profile)
-        self.levels = max(1, int(max(1, self.end - self.begin) / COLUMNS).bit_length() + 2)
-        self.tracks = profile.tracks()
+    def __init__(self, source, begin, end):
+        self.source, self.begin, self.end = source, begin, max(end, begin + 1)
+        self.levels = max(1, int((self.end - self.begin) / COLUMNS).bit_length() + 2)
+        self.tracks = source.tracks()
         self.ids = {t["id"] for t in self.tracks}
-        info = profile.info
-        command = info.get("command") or ["profile"]
-        words = [command] if isinstance(command, str) else [Path(w).name if Path(w).is_absolute() else w for w in command]
-        self.title = title or (command if isinstance(command, str) else shlex.join(words))
 
-    def info(self, _=None):
-        """What every view needs; the texts of graphs and sources are asked for apart."""
-        about = {k: v for k, v in self.profile.info.items() if k not in ("programs", "sources", "exchanges", "waits")}
-        about["events"] = about.get("events") or sum(p.get("events", 0) * p.get("runs", 1) for p in self.profile.info.get("programs", []))
-        return {"version": 1, "title": self.title, "info": about, "begin_ns": self.begin, "end_ns": self.end, "levels": self.levels,
-                "stored_levels": 0, "tracks": self.tracks, "compare": self.other is not None, "perfetto": bool(perfetto.files())}  # fmt: skip
-
-    def names(self, _=None):
-        return self.profile.names()
+    def about(self):
+        return {"begin_ns": self.begin, "end_ns": self.end, "levels": self.levels, "stored_levels": 0, "tracks": self.tracks}
 
     def tile_of(self, level, index, tracks):
         step = (self.end - self.begin) / 2**level
         begin, end = self.begin + index * step, self.begin + (index + 1) * step
-        return packed(self.profile.window(tracks, int(begin), max(int(end + 0.999), int(begin) + 1), COLUMNS))
+        return packed(self.source.window(tracks, int(begin), max(int(end + 0.999), int(begin) + 1), COLUMNS))
 
     def tile(self, query):
         level = query.whole("level", 0, self.levels - 1)
@@ -84,23 +73,68 @@ class Page:
         return self.tile_of(level, index, tracks)
 
     def located(self, event):
-        found = self.profile.event(int(event))
+        found = self.source.event(int(event))
         return {k: found.get(k) for k in ("event", "track", "begin_ns", "end_ns", "name")} | {"event": int(event)}
 
     def event(self, query):
         number = query.whole("id", 0, 2**53)
         try:
-            found = self.profile.event(number)
+            found = self.source.event(number)
         except (IndexError, KeyError, ValueError) as e:
             raise Bad(f"found no event {number}: {e}") from None
         near = {"before": [self.located(e) for e in found.get("depends_on", [])[:NEAR_MOST]], "after": [self.located(e) for e in found.get("dependents", [])[:NEAR_MOST]]}
         return {"event": {**found, "event": number}, "near": near}
 
+    def store(self, out, path, most):
+        """Tiles into `out`, from the coarsest level on until they are whole or large enough; how many levels."""
+        ids, used = sorted(self.ids), 0
+        for level in range(self.levels):
+            tiles = {}
+            for index in range(2**level):
+                tiles[f"{path}?level={level}&index={index}"] = made = self.tile_of(level, index, ids)
+                used += len(made)
+                if used > most and level:
+                    return level
+            out |= tiles
+            if all(self.whole(level, index, ids) for index in range(2**level)):
+                return level + 1
+        return self.levels
+
+    def whole(self, level, index, ids):
+        """True where a tile shows every event by itself, so that a finer one would say no more."""
+        step = (self.end - self.begin) / 2**level
+        window = self.source.window(ids, int(self.begin + index * step), int(self.begin + (index + 1) * step) + 1, COLUMNS)
+        return all((rows["event"] >= 0).all() for rows in window.values())
+
+
+class Page:
+    """The calls of the page, over one profile and perhaps another to compare it with."""
+
+    def __init__(self, profile, other=None, title=None):
+        self.profile, self.other = profile, other
+        self.chip = Clock(profile, *span_of(profile))
+        host = profile.host() if hasattr(profile, "host") else None
+        self.host = Clock(host, host.begin_ns, host.end_ns) if host and host.tracks() else None
+        info = profile.info
+        command = info.get("command") or ["profile"]
+        words = [command] if isinstance(command, str) else [Path(w).name if Path(w).is_absolute() else w for w in command]
+        self.title = title or (command if isinstance(command, str) else shlex.join(words))
+
+    def info(self, _=None):
+        """What every view needs; the texts of graphs and sources are asked for apart."""
+        about = {k: v for k, v in self.profile.info.items() if k not in ("programs", "sources", "exchanges", "waits")}
+        about["events"] = about.get("events") or sum(p.get("events", 0) * p.get("runs", 1) for p in self.profile.info.get("programs", []))
+        return {"version": 1, "title": self.title, "info": about, **self.chip.about(), "host": self.host.about() if self.host else None,
+                "compare": self.other is not None, "perfetto": bool(perfetto.files())}  # fmt: skip
+
+    def names(self, _=None):
+        return self.host.source.names() if self.host else self.profile.names()
+
     def path(self, query):
         begin, end = query.whole("begin", 0, 2**53), query.whole("end", 0, 2**53)
         if end <= begin:
             raise Bad(f"found begin {begin} and end {end}, expected begin before end")
-        return [self.located(step["event"]) | {"ns": step["ns"]} for step in self.profile.critical_path(begin, end, PATH_MOST)]
+        return [self.chip.located(step["event"]) | {"ns": step["ns"]} for step in self.profile.critical_path(begin, end, PATH_MOST)]
 
     def find(self, query):
         """The longest event of an operator, for the way from a table to the timeline: {event}, or null where none is kept."""
@@ -132,8 +166,10 @@ class Page:
         p = self.profile
         plain = {"summary": "summary", "operators": "operators", "source": "source", "roofline": "roofline", "advice": "advice", "waits": "waits"}
         out = {f"/api/{name}": lambda _, f=method: getattr(p, f)() for name, method in plain.items() if hasattr(p, method)}
-        out |= {"/api/info": self.info, "/api/names": self.names, "/api/tile": self.tile, "/api/event": self.event, "/api/path": self.path, "/api/memory": self.memory,
+        out |= {"/api/info": self.info, "/api/names": self.names, "/api/tile": self.chip.tile, "/api/event": self.chip.event, "/api/path": self.path, "/api/memory": self.memory,
                 "/api/find": self.find, "/api/texts": self.texts}
+        if self.host:
+            out |= {"/api/host/tile": self.host.tile, "/api/host/event": self.host.event}
         if perfetto.files():
             out["/api/trace"] = lambda _: perfetto.trace(p)
         if self.other is not None:
@@ -167,34 +203,15 @@ class Page:
 
         out = {}
         for path, call in self.calls().items():
-            if path not in ("/api/tile", "/api/event", "/api/path", "/api/memory", "/api/find", "/api/trace"):
+            if path not in ASKED:
                 out[path] = call(Query(""))
         for kind in ("sbuf", "psum", "hbm"):
             if hasattr(self.profile, "memory"):
                 out[f"/api/memory?kind={kind}"] = self.memory(Query(f"kind={kind}"))
-        levels = self.store_tiles(out)
-        out["/api/info"] |= {"stored_levels": levels, "perfetto": False}
+        out["/api/info"] |= {"stored_levels": self.chip.store(out, "/api/tile", STORED_BYTES), "perfetto": False}
+        if self.host:
+            out["/api/info"]["host"] |= {"stored_levels": self.host.store(out, "/api/host/tile", STORED_BYTES // 4)}
         return out
-
-    def store_tiles(self, out):
-        ids, used = sorted(self.ids), 0
-        for level in range(self.levels):
-            tiles = {}
-            for index in range(2**level):
-                tiles[f"/api/tile?level={level}&index={index}"] = made = self.tile_of(level, index, ids)
-                used += len(made)
-                if used > STORED_BYTES and level:
-                    return level
-            out |= tiles
-            if all(self.whole(level, index, ids) for index in range(2**level)):
-                return level + 1
-        return self.levels
-
-    def whole(self, level, index, ids):
-        """True where a tile shows every event by itself, so that a finer one would say no more."""
-        step = (self.end - self.begin) / 2**level
-        window = self.profile.window(ids, int(self.begin + index * step), int(self.begin + (index + 1) * step) + 1, COLUMNS)
-        return all((rows["event"] >= 0).all() for rows in window.values())
 
 
 def opened(path, other=None):

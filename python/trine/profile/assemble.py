@@ -33,7 +33,7 @@ class Assembly:
         self.programs, self.exchanges = [], []  # of info
         self._pieces = []  # by program of info: [(number in the file or NONE, name, lane, ps)]
         self._by_key, self._exchange_by_key = {}, {}
-        self.ranks, self._runs, self.plan = [], [], []
+        self.ranks, self._runs, self._transfers, self.plan = [], [], [], []
         self._files = set()  # that instructions name themselves: JAX's and kernels'
 
     def program(self, name, source, weights=(), devices=1, lines=None) -> int:
@@ -111,17 +111,19 @@ class Assembly:
             self.exchanges.append(row)
         return self._exchange_by_key[key]
 
-    def lay(self, rank, sequence, **about):
-        """A rank's runs in order: [("program", row, host begin, host ns, device), or ("exchange", row, …, members)]."""
+    def lay(self, rank, sequence, transfers=(), **about):
+        """A rank's runs in order: [("program", row, host begin, host ns, device), or ("exchange", row, …, members)]; its transfers:
+        [(how many runs came before it, host begin, host ns, bytes, device, direction)]."""
         first, period, count = steps.find([(kind == "exchange") * (1 << 30) + row for kind, row, *_ in sequence])
         self.ranks.append({"rank": rank, "runs": 0, "steps": count, "step_runs": period, "step_first": first, **about})
         self._runs.append(sequence)
+        self._transfers.append(transfers)
 
     def finish(self, **about):
         """Writes the file. What it says of the whole is in `info`, which is returned."""
-        table, waits = _Timeline(self).lay()
+        table, transfers, waits = _Timeline(self).lay()
         info = self._info(table, waits) | about
-        self.writer.finish(json.dumps(info), table.tobytes())
+        self.writer.finish(json.dumps(info), table.tobytes(), transfers.tobytes())
         return info
 
     def _info(self, table, waits):
@@ -166,6 +168,7 @@ class _Timeline:
     def __init__(self, assembly):
         self.a = assembly
         self.names = {}
+        self.begins = [[] for _ in assembly._runs]  # of each rank's runs, in ps: where its transfers are put
 
     def name(self, text):
         if text not in self.names:
@@ -182,15 +185,27 @@ class _Timeline:
                 self._until_exchange(r, now, at, out)
             ready = self._meet(now, at, out, waits)
         table = np.array([row for rank in out for lane in (0, 1) for row in rank if row[7] == lane], rows.RUN)
-        return table, waits
+        return table, self._transfers(now), waits
+
+    def _transfers(self, now):
+        made = []
+        for r, own in enumerate(self.a._transfers):
+            begins = [*self.begins[r], now[r]]
+            for before, host_begin, host_ns, size, device, direction in own:
+                made.append((round(begins[before]), host_begin, host_ns, size, r, device, direction, self._step(r, before)))
+        return np.array(made, rows.TRANSFER)
+
+    def _step(self, r, number):
+        about = self.a.ranks[r]
+        return (number - about["step_first"]) // about["step_runs"] + 1 if about["steps"] and number >= about["step_first"] else 0
 
     def _until_exchange(self, r, now, at, out):
-        sequence, about = self.a._runs[r], self.a.ranks[r]
-        first, period, count = about["step_first"], about["step_runs"], about["steps"]
+        sequence = self.a._runs[r]
         while at[r] < len(sequence) and sequence[at[r]][0] == "program":
             _, row, host_begin, host_ns, device = sequence[at[r]]
-            step = (at[r] - first) // period + 1 if count and at[r] >= first else 0
+            step = self._step(r, at[r])
             program = self.a.programs[row]
+            self.begins[r].append(now[r])
             program["runs"] += 1
             for number, name, lane, ps in self.a._pieces[row]:
                 out[r].append((round(now[r]), round(now[r] + ps), host_begin, host_ns, number, self.name(name), r, lane, device, program["devices"], step, 0))
@@ -216,8 +231,8 @@ class _Timeline:
                 exchange = self.a.exchanges[row]
                 exchange["count"] += 1
                 waits[r][last] += (begin - now[r]) / 1000
-                about = self.a.ranks[r]
-                step = (at[r] - about["step_first"]) // about["step_runs"] + 1 if about["steps"] and at[r] >= about["step_first"] else 0
+                step = self._step(r, at[r])
+                self.begins[r].append(begin)
                 end = begin + exchange["each_ns"] * 1000
                 name = self.name(_exchange_name(exchange["kind"], exchange["bytes"], exchange["ranks"]))
                 out[r].append((round(begin), round(end), host_begin, host_ns, rows.NONE, name, r, 1, device, 1, step, 0))
@@ -249,7 +264,7 @@ def from_record(folder, path, instance=None, auto_cast="none", events=EVENTS_MAX
     kinds = sum(len(p.things) - 1 for p in processes)
     with progress.stage(f"compiling and timing up to {kinds} programs for {assembly.chip}"):
         for p in processes:
-            assembly.lay(p.rank, _sequence(assembly, p, pathlib.Path(folder)), pid=p.pid, begin_ns=p.begin_ns)
+            assembly.lay(p.rank, *_sequence(assembly, p, pathlib.Path(folder)), pid=p.pid, begin_ns=p.begin_ns)
     with progress.stage("writing the profile"):
         return assembly.finish(**about)
 
@@ -262,12 +277,16 @@ def _sequence(assembly, process, folder):
             made[number] = _thing(assembly, process.things[number], folder)
         return made[number]
 
-    out = []
+    out, transfers = [], []
     for row in process.rows:
+        if row["kind"] in (record.TO_DEVICE, record.FROM_DEVICE):
+            direction = int(row["kind"] == record.FROM_DEVICE)
+            transfers.append((len(out), int(row["begin_ns"]), int(row["took_ns"]), int(row["bytes"]), int(row["device"]), direction))
+            continue
         kind, number, members = thing(int(row["what"]))
         if number is not None:
             out.append((kind, number, int(row["begin_ns"]), int(row["took_ns"]), int(row["device"]), *([members] if kind == "exchange" else [])))
-    return out
+    return out, transfers
 
 
 def _thing(assembly, line, folder):

@@ -8,7 +8,7 @@ import os
 import numpy as np
 
 from trine import _core
-from trine.profile import origin, rows, summing
+from trine.profile import hosting, origin, rows, summing
 
 PROGRAMS_ADVISED = 4
 PATH_MOST = 500
@@ -175,17 +175,10 @@ def waits(profile) -> list:
 
 
 def host(profile) -> dict:
-    """Of this machine: how long its host was between the runs of a rank, and in them."""
-    out = {}
-    for r in profile.info["ranks"]:
-        own = profile.runs[(profile.runs["rank"] == r["rank"]) & (profile.runs["host_begin_ns"] > 0)]
-        if len(own) < 2:
-            continue
-        own = own[np.argsort(own["host_begin_ns"], kind="stable")]
-        gaps = np.maximum(0, own["host_begin_ns"][1:] - own["host_begin_ns"][:-1] - own["host_ns"][:-1])
-        out[r["rank"]] = {"gap_ns": float(gaps.sum()), "gap_median_ns": float(np.median(gaps)), "run_ns": float(own["host_ns"].sum()),
-                          "gap_per_step_ns": float(gaps.sum() / max(1, r["steps"]))}  # fmt: skip
-    return out
+    """Of this machine: how long its host was between the runs of a rank, in them, and in transfers."""
+    out = {r["rank"]: hosting.of_rank(profile, r["rank"]) for r in profile.info["ranks"]}
+    steps = {r["rank"]: max(1, r["steps"]) for r in profile.info["ranks"]}
+    return {r: found | {"gap_per_step_ns": found["gap_ns"] / steps[r]} for r, found in out.items() if found}
 
 
 def step_busy(profile) -> dict:

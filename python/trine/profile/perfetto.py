@@ -1,10 +1,10 @@
 """A profile as Perfetto's own trace, .pftrace: a process for each rank and device, a track for each unit, arrows along
-dependencies, memory as counters."""
+dependencies, memory and semaphores as counters, transfers between host and device as instants."""
 
 from trine.profile import explaining, proto, rows, slices
 
-BEGIN, END, COUNTER = 1, 2, 4
-ROOT = 1 << 32
+BEGIN, END, INSTANT, COUNTER = 1, 2, 3, 4
+ROOT, MEMORY, TRANSFERS = 1 << 32, 2 << 32, 3 << 32  # where numbers of tracks begin
 
 
 def write(profile, path, flows=True) -> str:
@@ -33,6 +33,8 @@ class _Trace:
             shown.add(part.run)
             self._part(part)
         self._counters()
+        self._semaphores(shown)
+        self._transfers()
         runs = sum(1 for r in self.profile.runs if r["program"] != rows.NONE)
         rest = f"; events of {runs - len(shown):,} runs left out, each is one slice" if len(shown) < runs else ""
         return f"{self.count:,} slices, {self.arrows:,} arrows{rest}"
@@ -45,7 +47,9 @@ class _Trace:
                 made.add(parent)
                 process = proto.number(1, (t["rank"] << 12) + t["device"] + 1) + proto.text(6, f"rank {t['rank']} device {t['device']}")
                 self.packet(proto.text(60, proto.number(1, parent) + proto.text(3, process)))
-            self.packet(proto.text(60, proto.number(1, t["id"] + 1) + proto.number(5, parent) + proto.text(2, f"{t['name']}" + (f" core {t['core']}" if t["core"] else ""))))
+            name = (f"semaphore {t['name']}" if t["kind"] == "semaphore" else t["name"]) + (f" core {t['core']}" if t["core"] else "")
+            counter = proto.text(8, b"") if t["kind"] == "semaphore" else b""
+            self.packet(proto.text(60, proto.number(1, t["id"] + 1) + proto.number(5, parent) + proto.text(2, name) + counter))
 
     def _slice(self, track, begin, end, name, more=b""):
         head = proto.number(11, track + 1)
@@ -88,7 +92,32 @@ class _Trace:
 
     def _counters(self):
         for n, kind in enumerate(rows.SPACES):
-            uuid = (2 << 32) + n
+            uuid = MEMORY + n
             self.packet(proto.text(60, proto.number(1, uuid) + proto.number(5, ROOT) + proto.text(2, f"{kind.upper()} bytes") + proto.text(8, b"")))
             for at, size, _ in explaining.memory(self.profile, kind):
                 self.packet(proto.text(11, proto.number(9, COUNTER) + proto.number(11, uuid) + proto.number(30, size)), int(at))
+
+    def _semaphores(self, shown):
+        """Values of each semaphore in the runs whose events are shown."""
+        ids = {(t["rank"], t["device"], t["core"], int(t["name"][1:])): t["id"] for t in self.profile.tracks() if t["kind"] == "semaphore"}
+        for number in sorted(shown) if ids else ():
+            run = self.profile.runs[number]
+            for row in self.profile.table(int(run["program"]), "semaphores"):
+                track = ids.get((int(run["rank"]), int(run["device"]), int(row["core"]), int(row["semaphore"])))
+                if track is not None:
+                    value = proto.number(9, COUNTER) + proto.number(11, track + 1) + proto.number(30, int(row["value"]))
+                    self.packet(proto.text(11, value), (int(run["begin"]) + int(row["at"])) // 1000)
+
+    def _transfers(self):
+        """Between host and device: instants of the chip's clock, since programs do not wait there; how long each took here beside it."""
+        made = set()
+        for row in self.profile.transfers:
+            rank, direction = int(row["rank"]), min(int(row["direction"]), 1)
+            uuid = TRANSFERS + 2 * rank + direction
+            if uuid not in made:
+                made.add(uuid)
+                parent = proto.number(5, ROOT + (rank << 12))
+                self.packet(proto.text(60, proto.number(1, uuid) + parent + proto.text(2, rows.DIRECTIONS[direction])))
+            notes = (("bytes", row["bytes"]), ("ns on this machine", row["host_ns"]), ("step", row["step"]))
+            more = b"".join(proto.text(4, proto.text(10, name) + proto.number(4, int(value))) for name, value in notes)
+            self.packet(proto.text(11, proto.number(9, INSTANT) + proto.number(11, uuid) + proto.text(23, rows.DIRECTIONS[direction]) + more), int(row["at"]) // 1000)

@@ -72,6 +72,8 @@ class Profile:
     def event(self, event_id) -> dict:
         """One event in full: its instruction, where it comes from, what it waited for, what it depends on."""
         event_id = int(event_id)
+        if (number := (event_id >> 32) - len(self.runs)) >= 0 and number < len(self.transfers):
+            return self._transfer(event_id, self.transfers[number])
         if not self._view.has(event_id):
             raise IndexError(f"no event {event_id} in {self.path}")
         run_number, number = event_id >> 32, event_id & rows.NONE
@@ -99,6 +101,12 @@ class Profile:
             "depends_on": [base + int(e["cause"])] if e["cause"] != rows.NONE else [], "dependents": [base + int(d) for d in dependents],
             "executions": int(insn["count"])}  # fmt: skip
 
+    def _transfer(self, event_id, row):
+        name = rows.DIRECTIONS[min(int(row["direction"]), 1)]
+        return {"event": event_id, "kind": "transfer", "name": name, "rank": int(row["rank"]), "device": int(row["device"]), "step": int(row["step"]),
+                "program": "", "track": None, "begin_ns": row["at"] / 1000, "end_ns": row["at"] / 1000, "duration_ns": 0.0, "host_ns": int(row["host_ns"]),
+                "bytes": int(row["bytes"]), "depends_on": [], "dependents": []}  # fmt: skip
+
     # Tables as they lie in the file.
 
     @functools.cached_property
@@ -106,10 +114,22 @@ class Profile:
         """Every run of every rank, by rank and lane; times in ps."""
         return np.asarray(self._view.runs()).view(rows.RUN)
 
+    @functools.cached_property
+    def transfers(self) -> np.ndarray:
+        """Every transfer between a rank's host and its devices; `at` is the instant on the chip's clock, in ps."""
+        return np.asarray(self._view.transfers()).view(rows.TRANSFER)
+
+    def host(self):
+        """The same on this machine's clock: tracks, windows and events of runs, transfers and gaps."""
+        from trine.profile import hosting
+
+        return hosting.HostClock(self)
+
     def table(self, program, kind) -> np.ndarray:
-        """Rows of a program by its number in the file: tracks, events, insns or memory."""
+        """Rows of a program by its number in the file: tracks, events, insns, memory or semaphores."""
         if (program, kind) not in self._tables:
-            dtype = {"tracks": rows.TRACK, "events": rows.EVENT, "insns": rows.INSN, "memory": rows.MEMORY}[kind]
+            dtype = {"tracks": rows.TRACK, "events": rows.EVENT, "insns": rows.INSN, "memory": rows.MEMORY,
+                     "semaphores": rows.SEMAPHORE}[kind]  # fmt: skip
             self._tables[program, kind] = np.asarray(self._view.table(program, kind)).view(dtype)
         return self._tables[program, kind]
 

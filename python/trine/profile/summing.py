@@ -1,5 +1,5 @@
 """Numbers of a whole profile: the fields that Neuron's tools print as Summary, by rank and in all. Times are seconds and shares
-0 to 1, as there; everything is what the programs' reports say, times how often each ran."""
+0 to 1, as summary-json of neuron-explorer has them (docs/profile.md says how that is known); everything is what the programs' reports say, times how often each ran."""
 
 from trine import _core
 from trine.profile import rows

@@ -6,7 +6,7 @@ out, and SchemaFields says of each column what it is.
 
 import numpy as np
 
-from trine.profile import explaining, origin, rows
+from trine.profile import explaining, hosting, origin, rows
 
 SCHEMA = "7.4.0"  # of Neuron Explorer, whose names these are
 MEANING = {
@@ -17,6 +17,10 @@ MEANING = {
     "framework_op": ("the framework's op", ""), "bir_debug_info_source_location": ("the user's line", ""), "raw_flops": ("of one execution", "flop"),
     "in_id": ("the event that let it begin", ""), "out_id": ("the event that begins", ""), "gap_time": ("from the one's end to the other's begin", "ns"),
     "transfer_bytes": ("bytes that the transfer moves", "bytes"), "throughput": ("transfer_bytes over its time", "GB/s"), "bytes": ("in use from here on", "bytes"),
+    "timestamp": ("from the start of the profile", "ns"), "semaphore_id": ("number of the semaphore on its core", ""),
+    "value": ("what it holds from here on", ""), "instruction_id": ("id of the row that changed it", ""),
+    "host_start_ts": ("on this machine, ns of the wall clock", "ns"), "host_duration_ns": ("on this machine", "ns"),
+    "host_gap_ns": ("this machine gave the devices nothing to do before it", "ns"),
     "operation": ("kind of collective", ""), "program": ("name of the program", ""), "rank": ("process", ""), "step": ("number of the step, 0: before the first", ""),
 }  # fmt: skip
 
@@ -24,7 +28,8 @@ MEANING = {
 def all_of(profile) -> dict:
     """{table: {column: values}}."""
     instruction, dma, flow = _events(profile)
-    made = {"Metadata": _metadata(profile), "Summary": _summary(profile), "Instruction": instruction, "DmaPacket": dma, "Flow": flow, "CcOp": _ccops(profile),
+    made = {"Metadata": _metadata(profile), "Summary": _summary(profile), "Instruction": instruction, "DmaPacket": dma, "Flow": flow,
+            "SemaphoreUpdate": _semaphores(profile), "CcOp": _ccops(profile),
             "SystemProfileEvents": _system(profile), "OpcodeSummary": _opcodes(profile), "FrameworkNode": _framework(profile)}  # fmt: skip
     for kind in rows.SPACES:
         made[f"{kind.capitalize()}Usage"] = _usage(profile, kind)
@@ -117,14 +122,49 @@ def _ccops(profile):
             "input_size": np.array([sizes.get(n.split(",")[0], {}).get("bytes", 0) for n in names], np.int64)}  # fmt: skip
 
 
+def _semaphores(profile):
+    parts = []
+    for number, run in first_runs(profile):
+        table = profile.table(int(run["program"]), "semaphores")
+        parts.append({"timestamp": (int(run["begin"]) + table["at"]) / 1000, "semaphore_id": table["semaphore"].astype(np.int64), "value": table["value"].astype(np.int64),
+                      "pcore_idx": table["core"].astype(np.int64), "instruction_id": (np.int64(number) << 32) + table["event"].astype(np.int64),
+                      "rank": np.full(len(table), int(run["rank"])), "program": [profile.names()[run["name"]]] * len(table)})  # fmt: skip
+    return _joined(parts)
+
+
 def _system(profile):
-    r = profile.runs
-    lanes = ("nc_exec_running", "cc_running", "host")
-    return {"id": (np.arange(len(r), dtype=np.int64) << 32) + rows.NONE, "name": [lanes[min(int(k), 2)] for k in r["lane"]], "model_name": _text(profile, r["name"]),
-            "start_ts": r["begin"] / 1000, "end_ts": r["end"] / 1000, "trace_event_source": ["hardware"] * len(r),
-            "instance_id": ["i-virtual"] * len(r), "process_id": np.array([profile.info["ranks"][int(k)].get("pid", 0) for k in r["rank"]], np.int64),
-            "nc_idx": r["device"].astype(np.int64), "worker_gid": r["rank"].astype(np.int64), "step": r["step"].astype(np.int64),
-            "host_start_ts": r["host_begin_ns"], "host_duration_ns": r["host_ns"]}  # fmt: skip
+    """Runs and transfers, under the names that the runtime's events have."""
+    r, t = profile.runs, profile.transfers
+    names = np.array(("nc_exec_running", "cc_running", "host", "nrt_tensor_write", "nrt_tensor_read"))
+    kind = np.concatenate([np.minimum(r["lane"], 2), 3 + np.minimum(t["direction"], 1)]).astype(np.int64)
+    pids = {k["rank"]: k.get("pid", 0) for k in profile.info["ranks"]}
+    rank = _both(r, t, "rank")
+    return {"id": (np.arange(len(r) + len(t), dtype=np.int64) << 32) + rows.NONE, "name": names[kind].tolist(),
+            "model_name": _text(profile, r["name"]) + [""] * len(t), "start_ts": np.concatenate([r["begin"], t["at"]]) / 1000,
+            "end_ts": np.concatenate([r["end"], t["at"]]) / 1000, "trace_event_source": np.where(kind < 3, "hardware", "software").tolist(),
+            "instance_id": ["i-virtual"] * len(kind), "process_id": np.array([pids.get(int(k), 0) for k in rank], np.int64),
+            "nc_idx": _both(r, t, "device"), "worker_gid": rank, "step": _both(r, t, "step"),
+            "transfer_bytes": np.concatenate([np.zeros(len(r), np.int64), t["bytes"]]), "host_start_ts": _both(r, t, "host_begin_ns"),
+            "host_duration_ns": _both(r, t, "host_ns"), "host_gap_ns": _host_gaps(profile)}  # fmt: skip
+
+
+def _both(r, t, field):
+    return np.concatenate([r[field], t[field]]).astype(np.int64)
+
+
+def _host_gaps(profile):
+    """Of each run and transfer: how long nothing ran or moved on this machine before it."""
+    out = np.zeros(len(profile.runs) + len(profile.transfers), np.int64)
+    for r in profile.info["ranks"]:
+        runs, moved = hosting.run_rows(profile, r["rank"]), np.flatnonzero(profile.transfers["rank"] == r["rank"])
+        at = np.concatenate([runs, moved + len(profile.runs)]).astype(np.int64)
+        begin = np.concatenate([profile.runs["host_begin_ns"][runs], profile.transfers["host_begin_ns"][moved]])
+        end = begin + np.concatenate([profile.runs["host_ns"][runs], profile.transfers["host_ns"][moved]])
+        order = np.argsort(begin, kind="stable")
+        if len(order) > 1:
+            until = np.maximum.accumulate(end[order])[:-1]
+            out[at[order][1:]] = np.maximum(0, begin[order][1:] - until)
+    return out
 
 
 def _summary(profile):

@@ -31,7 +31,7 @@ run::ProfileView* open_profile(const std::string& path) {
 }
 
 nb::list tracks(const run::ProfileView& v) {
-  static constexpr const char* kKinds[] = {"engine", "dma", "collective", "host"};
+  static constexpr const char* kKinds[] = {"engine", "dma", "collective", "host", "semaphore"};
   nb::list out;
   for (size_t i = 0; i < v.tracks().size(); ++i) {
     const run::TimelineTrack& t = v.tracks()[i];
@@ -73,7 +73,8 @@ nb::object program_table(nb::handle self, uint32_t number, const std::string& ki
   if (kind == "events") return table(self, p.events);
   if (kind == "insns") return table(self, p.insns);
   if (kind == "memory") return table(self, p.memory);
-  throw nb::value_error("expected tracks, events, insns or memory");
+  if (kind == "semaphores") return table(self, p.semaphores);
+  throw nb::value_error("expected tracks, events, insns, memory or semaphores");
 }
 
 arch::Program program_of(const run::ProfileView& v, uint32_t number) {
@@ -134,11 +135,17 @@ nb::list trn_programs(const std::string& path) {
   return out;
 }
 
-void finish(run::ProfileWriter& w, const std::string& info, nb::bytes runs) {
-  if (runs.size() % sizeof(run::ProfileRun)) throw nb::value_error("runs are not whole rows");
-  std::vector<run::ProfileRun> rows(runs.size() / sizeof(run::ProfileRun));
-  std::memcpy(rows.data(), runs.c_str(), runs.size());
-  or_raise(w.finish(info, rows));
+template <class T>
+std::vector<T> rows_of(const nb::bytes& bytes, const char* what) {
+  if (bytes.size() % sizeof(T)) throw nb::value_error(what);
+  std::vector<T> rows(bytes.size() / sizeof(T));
+  std::memcpy(rows.data(), bytes.c_str(), bytes.size());
+  return rows;
+}
+
+void finish(run::ProfileWriter& w, const std::string& info, const nb::bytes& runs, const nb::bytes& transfers) {
+  or_raise(w.finish(info, rows_of<run::ProfileRun>(runs, "runs are not whole rows"),
+                    rows_of<run::ProfileTransfer>(transfers, "transfers are not whole rows")));
 }
 
 }  // namespace
@@ -155,7 +162,8 @@ void bind_profile(nb::module_& m) {
       .def("intern", &run::ProfileWriter::intern, "name"_a, "Its number among the file's names.")
       .def("add", add_program, "program"_a, "instance"_a, "events"_a, "cores_on_stack"_a = 0,
            "Times a program and writes every instruction's times, up to so many.")
-      .def("finish", finish, "info"_a, "runs"_a, "JSON text and rows of runs; the file is there afterwards.");
+      .def("finish", finish, "info"_a, "runs"_a, "transfers"_a = nb::bytes("", 0),
+           "JSON text, rows of runs and of transfers; the file is there afterwards.");
   nb::class_<run::ProfileView>(m, "ProfileView", "A profile that is open.")
       .def(nb::new_(&open_profile), "path"_a)
       .def_prop_ro("info", [](const run::ProfileView& v) { return std::string(v.file().info()); })
@@ -186,6 +194,8 @@ void bind_profile(nb::module_& m) {
              return found ? nb::cast(*found) : nb::none();
            })
       .def("runs", [](nb::handle self) { return table(self, nb::cast<const run::ProfileView&>(self).file().runs()); })
+      .def("transfers",
+           [](nb::handle self) { return table(self, nb::cast<const run::ProfileView&>(self).file().transfers()); })
       .def("table", program_table, "program"_a, "kind"_a, "Rows of one program, as they lie in the file.")
       .def("program", program_of, "number"_a);
 }

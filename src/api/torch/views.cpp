@@ -3,7 +3,10 @@
 #include "api/torch/aten.h"
 
 #include "api/torch/backend.h"
+#include "api/torch/devices.h"
 #include "api/torch/lazy.h"
+#include "run/devices/device.h"
+#include "run/profile/ran.h"
 
 namespace trine::api::neuron {
 
@@ -47,11 +50,31 @@ at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, std::opti
   return at::detail::empty_strided_generic(size, stride, allocator, kKeys<kType>, c10::dtype_or_default(dtype));
 }
 
+// Bytes between host and a device: counted, and logged where runs are logged, until it goes out of scope.
+class CountedTransfer {
+ public:
+  CountedTransfer(run::Transfer direction, const at::Tensor& ours, int64_t bytes)
+      : clock_(direction, bytes, std::max<int>(ours.device().index(), 0)) {
+    const auto on = device(std::max<int>(ours.device().index(), 0));
+    if (!on) return;
+    run::CoreCounters& counters = (*on)->counters();
+    (direction == run::Transfer::to_device ? counters.host_to_device_bytes : counters.device_to_host_bytes) += bytes;
+  }
+
+ private:
+  run::TransferClock clock_;
+};
+
 at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool) {
+  const int64_t bytes = to.numel() * int64_t(to.element_size());
+  const at::Tensor source = to.is_cpu() ? as_cpu(from) : from;  // what is to be computed first is no part of the copy
+  std::optional<CountedTransfer> transfer;                      // within a device nothing crosses
+  if (bytes && from.is_cpu() && is_ours(to)) transfer.emplace(run::Transfer::to_device, to, bytes);
+  if (bytes && is_ours(from) && to.is_cpu()) transfer.emplace(run::Transfer::from_device, from, bytes);
   if (to.device().type() == c10::DeviceType::XLA)
-    copy_to_lazy(from, to);
+    copy_to_lazy(source, to);
   else
-    as_cpu(to, Use::write).copy_(as_cpu(from));
+    as_cpu(to, Use::write).copy_(as_cpu(source));
   return to;
 }
 
@@ -60,7 +83,11 @@ at::Tensor copy_from_and_resize(const at::Tensor& from, const at::Tensor& to) {
   return copy_from(from, to, false);
 }
 
-at::Scalar local_scalar(const at::Tensor& tensor) { return at::native::_local_scalar_dense_cpu(as_cpu(tensor)); }
+at::Scalar local_scalar(const at::Tensor& tensor) {
+  const at::Tensor held = as_cpu(tensor);
+  const CountedTransfer transfer(run::Transfer::from_device, tensor, int64_t(tensor.element_size()));
+  return at::native::_local_scalar_dense_cpu(held);
+}
 
 // Grown before torch resizes: a storage that is to be written has no bytes torch could carry over.
 const at::Tensor& resize_lazy(const at::Tensor& self, at::IntArrayRef size, std::optional<at::MemoryFormat> format) {

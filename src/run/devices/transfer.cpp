@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "run/devices/device.h"
+#include "run/profile/ran.h"
 
 namespace trine::run {
 
@@ -80,6 +81,7 @@ Result<std::unique_ptr<Buffer>> from_host(Device& device, const HostArray& host,
   auto storage = TRY(device.memory(kind).allocate({.dtype = host.dtype, .dims = host.dims}));
   const size_t element = size_t(trine::bytes(host.dtype));
   if (storage->bytes() > 0) {
+    const TransferClock clock(Transfer::to_device, int64_t(storage->bytes()), int(device.id()));
     if (host.byte_strides.empty() || is_dense(host.dims, host.byte_strides, element)) {
       std::memcpy(storage->data(), host.data, storage->bytes());
     } else {
@@ -96,8 +98,10 @@ Future to_host_part(const Buffer& buffer, void* to, int64_t offset, int64_t byte
     return Future::failed(fail(Code::out_of_range, cat("bytes ", offset, " to ", offset + bytes, " of an array of ",
                                                        buffer.bytes(), " bytes")));
   buffer.device().counters().device_to_host_bytes += bytes;
-  return when_ready(buffer, [to, offset, bytes](const std::byte* from) {
-    if (bytes > 0) std::memcpy(to, from + offset, size_t(bytes));
+  return when_ready(buffer, [to, offset, bytes, device = int(buffer.device().id())](const std::byte* from) {
+    if (bytes == 0) return;
+    const TransferClock clock(Transfer::from_device, bytes, device);
+    std::memcpy(to, from + offset, size_t(bytes));
   });
 }
 
@@ -107,7 +111,9 @@ Future to_host(const Buffer& buffer, void* to, std::span<const int64_t> byte_str
     return to_host_part(buffer, to, 0, int64_t(buffer.bytes()));
   buffer.device().counters().device_to_host_bytes += int64_t(buffer.bytes());
   Dims strides(byte_strides.begin(), byte_strides.end());
-  return when_ready(buffer, [to, element, strides, dims = buffer.dims()](const std::byte* from) {
+  return when_ready(buffer, [to, element, strides, dims = buffer.dims(), bytes = int64_t(buffer.bytes()),
+                             device = int(buffer.device().id())](const std::byte* from) {
+    const TransferClock clock(Transfer::from_device, bytes, device);
     copy_strided(static_cast<std::byte*>(to), strides, from, dense_strides(dims, element), dims, element);
   });
 }

@@ -153,6 +153,12 @@ Result<void> ProfileFile::place(const ProfileEntry& p, std::span<const std::byte
     case ProfileSection::runs:
       runs_ = TRY(rows<ProfileRun>(p, bytes, where));
       break;
+    case ProfileSection::semaphores:
+      program.semaphores = TRY(rows<ProfileSemaphore>(p, bytes, where));
+      break;
+    case ProfileSection::transfers:
+      transfers_ = TRY(rows<ProfileTransfer>(p, bytes, where));
+      break;
   }  // a later version's sections are passed over
   return {};
 }

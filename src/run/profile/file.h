@@ -21,7 +21,19 @@ inline constexpr uint32_t kNone = 0xffffffff;
 inline constexpr int64_t kProfileTimeMax = int64_t{1} << 60;  // ps: thirteen days
 inline constexpr size_t kFan = 32;                            // events or nodes under one node of a track's tree
 
-enum class ProfileSection : uint32_t { info = 1, names, tracks, events, nodes, insns, memory, image, runs };
+enum class ProfileSection : uint32_t {
+  info = 1,
+  names,
+  tracks,
+  events,
+  nodes,
+  insns,
+  memory,
+  image,
+  runs,
+  semaphores,
+  transfers,
+};
 
 // Little-endian, as they lie in the file; all times in ps, of events from the start of their program.
 struct ProfileHeader {
@@ -72,6 +84,13 @@ struct ProfileMemory {
   uint32_t kind;  // arch::Space
   uint32_t label;
 };
+struct ProfileSemaphore {  // from here on it holds this value; by core, semaphore and time
+  int64_t at;
+  int32_t value;
+  uint32_t event;  // that changed it, in the program's events
+  uint16_t core, semaphore;
+  uint32_t reserved;
+};
 // What a rank did one after the other on one of its lanes: programs, collectives, the host.
 struct ProfileRun {
   int64_t begin, end;              // from the start of the profile
@@ -81,9 +100,20 @@ struct ProfileRun {
   uint32_t device, devices;        // first, and how many run it at once
   uint32_t step, reserved;
 };
+// Bytes between a rank's host and a device of it; on the chip's clock an instant, since programs do not wait for it
+// there.
+struct ProfileTransfer {
+  int64_t at;                      // from the start of the profile
+  int64_t host_begin_ns, host_ns;  // as ProfileRun's
+  int64_t bytes;
+  uint32_t rank, device;
+  uint32_t direction;  // 0: to the device, 1: from it
+  uint32_t step;
+};
 static_assert(sizeof(ProfileTrack) == 48 && sizeof(ProfileEvent) == 32 && sizeof(ProfileNode) == 32 &&
               sizeof(ProfileInsn) == 112 && sizeof(ProfileMemory) == 24 && sizeof(ProfileRun) == 64 &&
-              sizeof(ProfileEntry) == 24 && sizeof(ProfileHeader) == 32);
+              sizeof(ProfileEntry) == 24 && sizeof(ProfileHeader) == 32 && sizeof(ProfileSemaphore) == 24 &&
+              sizeof(ProfileTransfer) == 48);
 
 // One program as the file holds it.
 struct ProgramProfile {
@@ -92,6 +122,7 @@ struct ProgramProfile {
   std::span<const ProfileNode> nodes = {};
   std::span<const ProfileInsn> insns = {};
   std::span<const ProfileMemory> memory = {};
+  std::span<const ProfileSemaphore> semaphores = {};
   std::string_view image = {};  // the program itself (arch/program/container.h), or empty
 };
 
@@ -106,6 +137,7 @@ class ProfileFile {
   size_t name_count() const { return name_ends_.empty() ? 0 : name_ends_.size() - 1; }
   std::string_view name(uint32_t n) const;  // empty past the last
   std::span<const ProfileRun> runs() const { return runs_; }
+  std::span<const ProfileTransfer> transfers() const { return transfers_; }
   const std::vector<ProgramProfile>& programs() const { return programs_; }
 
  private:
@@ -117,6 +149,7 @@ class ProfileFile {
   std::string_view info_, name_bytes_;
   std::span<const uint64_t> name_ends_;
   std::span<const ProfileRun> runs_;
+  std::span<const ProfileTransfer> transfers_;
   std::vector<ProgramProfile> programs_;
 };
 

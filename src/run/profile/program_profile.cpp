@@ -132,6 +132,7 @@ ProgramRows program_rows(const arch::Program& program, const arch::Chip& chip, c
     rows.tracks.push_back(track);
   }
   rows.memory = memory_rows(program, chip, timing, intern);
+  rows.semaphores = semaphore_rows(program, chip, timing, place);
   return rows;
 }
 

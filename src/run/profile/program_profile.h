@@ -20,6 +20,7 @@ struct ProgramRows {
   std::vector<ProfileNode> nodes = {};
   std::vector<ProfileInsn> insns = {};
   std::vector<ProfileMemory> memory = {};
+  std::vector<ProfileSemaphore> semaphores = {};
 };
 
 using Intern = std::function<uint32_t(std::string_view)>;  // a name's number in the file
@@ -32,5 +33,9 @@ ProgramRows program_rows(const arch::Program& program, const arch::Chip& chip, c
 // rows a memory: neighbours are joined, the larger of them stays.
 std::vector<ProfileMemory> memory_rows(const arch::Program& program, const arch::Chip& chip, const sim::Timing& timing,
                                        const Intern& intern);
+
+// The values that semaphores take, by core, semaphore and time; `place`: of each recorded event in the rows.
+std::vector<ProfileSemaphore> semaphore_rows(const arch::Program& program, const arch::Chip& chip,
+                                             const sim::Timing& timing, const std::vector<uint32_t>& place);
 
 }  // namespace trine::run

@@ -73,4 +73,20 @@ RunRow* RunRecord::add(const arch::HostPlan& plan, int64_t devices, std::vector<
                    .bytes = 0});
 }
 
+void RunRecord::transferred(Transfer direction, int64_t bytes, int64_t begin_ns, int device) {
+  RunLog* const log = this->log();
+  if (!log) return;
+  const bool is_to = direction == Transfer::to_device;
+  const uint32_t what = log->what(is_to ? "to device" : "from device", [&] {
+    return Json::object().set("transfer", is_to ? "to_device" : "from_device").text();
+  });
+  log->add({.begin_ns = begin_ns,
+            .took_ns = wall_ns() - begin_ns,
+            .kind = is_to ? 3u : 4u,
+            .what = what,
+            .device = uint32_t(device),
+            .devices = 1,
+            .bytes = bytes});
+}
+
 }  // namespace trine::run

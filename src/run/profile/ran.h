@@ -23,6 +23,8 @@ struct Ran {
   std::vector<int64_t> weights = {};  // inputs that their owner says stay the same
 };
 
+enum class Transfer : uint32_t { to_device, from_device };
+
 class RunRecord {
  public:
   static RunRecord& process();
@@ -34,6 +36,9 @@ class RunRecord {
   std::vector<Ran> all() const;
   // Gives the row of the log, where its end is to be written; null without a log.
   RunRow* add(const arch::HostPlan& plan, int64_t devices, std::vector<int64_t> weights, int device = 0);
+
+  // Bytes between host and device, where there is a log: since `begin_ns` of the wall clock until now.
+  void transferred(Transfer direction, int64_t bytes, int64_t begin_ns, int device = 0);
 
   // Null: no longer. A log that was once given stays, since who runs writes its end there.
   void log_to(std::unique_ptr<RunLog> log);
@@ -47,6 +52,24 @@ class RunRecord {
   std::unordered_map<size_t, uint32_t> logged_;  // by row: its line in the log
   std::atomic<RunLog*> log_ = nullptr;
   std::vector<std::unique_ptr<RunLog>> logs_;
+};
+
+// Logs a transfer when it goes out of scope; costs a load where there is no log.
+class TransferClock {
+ public:
+  TransferClock(Transfer direction, int64_t bytes, int device)
+      : direction_(direction), bytes_(bytes), device_(device), begin_ns_(RunRecord::process().log() ? wall_ns() : 0) {}
+  TransferClock(const TransferClock&) = delete;
+  TransferClock& operator=(const TransferClock&) = delete;
+  ~TransferClock() {
+    if (begin_ns_) RunRecord::process().transferred(direction_, bytes_, begin_ns_, device_);
+  }
+
+ private:
+  Transfer direction_;
+  int64_t bytes_;
+  int device_;
+  int64_t begin_ns_;
 };
 
 // Writes how long it took when it goes out of scope.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 #include "base/text.h"
 #include "sim/core/timing.h"
@@ -17,7 +18,19 @@ constexpr size_t kBlock = 256;  // runs
 int64_t whole_ns(int64_t ps) { return (ps + 500) / 1000; }
 int64_t sane(int64_t ps) { return std::clamp<int64_t>(ps, 0, kProfileTimeMax); }  // of a damaged file: no overflow
 
+constexpr size_t kSemaphoresMax = 4096;  // of one program
+
+// The values of one semaphore, from `at` on. Rows of a damaged file may be in any order: it ends all the same.
+std::span<const ProfileSemaphore> semaphore_at(std::span<const ProfileSemaphore> rows, size_t at) {
+  const auto key = std::tie(rows[at].core, rows[at].semaphore);
+  const auto end = std::partition_point(rows.begin() + ptrdiff_t(at) + 1, rows.end(), [&](const ProfileSemaphore& r) {
+    return std::tie(r.core, r.semaphore) <= key;
+  });
+  return rows.subspan(at, size_t(end - rows.begin()) - at);
+}
+
 std::string track_name(const TimelineTrack& t) {
+  if (t.kind == TrackKind::semaphore) return cat("s", t.queue);
   if (t.kind == TrackKind::engine) return std::string(sim::name(sim::Part(t.part)));
   return t.lane ? cat("queue ", t.queue, " (", t.lane + 1, ")") : cat("queue ", t.queue);
 }
@@ -50,24 +63,44 @@ ProfileView::ProfileView(std::shared_ptr<const ProfileFile> file) : file_(std::m
                            .name = std::string(kLanes[lane])});
     for (auto of = programs.lower_bound({rank, 0}); of != programs.end() && of->first.first == rank; ++of) {
       std::set<std::array<uint16_t, 4>> keys;
-      for (const uint32_t p : of->second)
-        for (const ProfileTrack& t : file_->programs()[p].tracks) keys.insert({t.core, t.part, t.queue, t.lane});
+      for (const uint32_t p : of->second) {
+        const ProgramProfile& program = file_->programs()[p];
+        for (const ProfileTrack& t : program.tracks)
+          if (t.part <= uint16_t(sim::Part::dma)) keys.insert({t.core, t.part, t.queue, t.lane});
+        for (size_t at = 0, n = 0; at < program.semaphores.size() && n < kSemaphoresMax; ++n) {
+          const auto rows = semaphore_at(program.semaphores, at);
+          keys.insert({rows[0].core, uint16_t(sim::Part::semaphore), rows[0].semaphore, 0});
+          at += rows.size();
+        }
+      }
       for (const auto& [core, part, queue, lane] : keys) {
-        const bool is_dma = part == uint16_t(sim::Part::dma);
-        if (part > uint16_t(sim::Part::dma)) continue;
-        tracks_.push_back(
-            {rank, of->first.second, core, part, queue, lane, is_dma ? TrackKind::dma : TrackKind::engine, 0, ""});
+        const TrackKind kind = part == uint16_t(sim::Part::semaphore) ? TrackKind::semaphore
+                               : part == uint16_t(sim::Part::dma)     ? TrackKind::dma
+                                                                      : TrackKind::engine;
+        tracks_.push_back({rank, of->first.second, core, part, queue, lane, kind, 0, ""});
         tracks_.back().name = track_name(tracks_.back());
       }
     }
   }
 }
 
-const ProfileTrack* ProfileView::find(uint32_t program, const TimelineTrack& t) const {
-  if (program == kNone) return nullptr;
-  for (const ProfileTrack& p : file_->programs()[program].tracks)
-    if (p.core == t.core && p.part == t.part && p.queue == t.queue && p.lane == t.lane) return &p;
-  return nullptr;
+ProfileView::Own ProfileView::find(uint32_t program, const TimelineTrack& t) const {
+  if (program == kNone) return {};
+  const ProgramProfile& of = file_->programs()[program];
+  if (t.kind == TrackKind::semaphore) {
+    const auto first = std::partition_point(of.semaphores.begin(), of.semaphores.end(), [&](const ProfileSemaphore& s) {
+      return std::tie(s.core, s.semaphore) < std::tie(t.core, t.queue);
+    });
+    if (first == of.semaphores.end() || first->core != t.core || first->semaphore != t.queue) return {};
+    return {nullptr, semaphore_at(of.semaphores, size_t(first - of.semaphores.begin()))};
+  }
+  for (const ProfileTrack& p : of.tracks)
+    if (p.core == t.core && p.part == t.part && p.queue == t.queue && p.lane == t.lane) return {&p, {}};
+  return {};
+}
+
+int64_t ProfileView::Own::busy(const ProfileRun& r) const {
+  return track ? sane(track->busy) : values.empty() ? 0 : r.end - r.begin;
 }
 
 const std::vector<ProfileView::Sum>& ProfileView::blocks(size_t track, const Lane& lane) const {
@@ -75,16 +108,17 @@ const std::vector<ProfileView::Sum>& ProfileView::blocks(size_t track, const Lan
   auto [found, is_new] = blocks_.try_emplace(track);
   if (!is_new) return found->second;
   const TimelineTrack& t = tracks_[track];
-  std::map<uint32_t, const ProfileTrack*> of;  // by program
+  std::map<uint32_t, Own> of;  // by program
   found->second.resize((lane.count + kBlock - 1) / kBlock);
   for (size_t i = 0; i < lane.count; ++i) {
     const ProfileRun& r = file_->runs()[lane.first + i];
     const auto [p, fresh] = of.try_emplace(r.program);
     if (fresh) p->second = find(r.program, t);
-    if (!p->second || t.device < r.device || t.device - r.device >= r.devices) continue;
+    const Own& own = p->second;
+    if (!own.count() || t.device < r.device || t.device - r.device >= r.devices) continue;
     Sum& sum = found->second[i / kBlock];
-    sum.count += int64_t(p->second->count), sum.busy = sane(sum.busy + sane(p->second->busy));
-    if (p->second->busy > sum.most) sum.most = p->second->busy, sum.name = p->second->name;
+    sum.count += own.count(), sum.busy = sane(sum.busy + own.busy(r));
+    if (own.busy(r) > sum.most) sum.most = own.busy(r), sum.name = own.name();
   }
   return found->second;
 }
@@ -121,6 +155,28 @@ class ProfileView::Walk {
     for (uint64_t n = t.count, l = 0; l < t.levels; ++l, first += n)
       levels.emplace_back(first, n = (n + kFan - 1) / kFan);
     for (uint64_t i = 0; i < levels.back().second; ++i) node(p, t, r, run, levels, levels.size() - 1, i);
+  }
+
+  // A run of a program on a semaphore's track: the stretches between changes, those of one column at once.
+  void hold(std::span<const ProfileSemaphore> values, const ProfileRun& r, uint32_t run) {
+    const auto from = [&](int64_t at) {  // the first that changes at or after
+      return size_t(std::partition_point(values.begin(), values.end(),
+                                         [&](const ProfileSemaphore& s) { return r.begin + sane(s.at) < at; }) -
+                    values.begin());
+    };
+    size_t i = from(begin_);
+    if (i > 0) --i;  // what holds when the window begins
+    while (i < values.size()) {
+      const int64_t begin = r.begin + sane(values[i].at);
+      if (begin >= end_) break;
+      const size_t next = from(begin + column_);
+      const size_t after = std::max(i + 1, next > 0 ? next - 1 : 0);  // the one before `next` holds longer, perhaps
+      const int64_t end = std::max(begin, after < values.size() ? r.begin + sane(values[after].at) : r.end);
+      const ProfileSemaphore& shown = values[after - 1];
+      add(begin, end, end - begin, int64_t(after - i), uint32_t(std::max(0, shown.value)),
+          after == i + 1 ? EventNumber{run, shown.event}.id() : -1);
+      i = after;
+    }
   }
 
   std::vector<WindowRow> rows() const {
@@ -179,7 +235,7 @@ std::vector<WindowRow> ProfileView::window(size_t track, int64_t begin_ns, int64
   Walk walk(*file_, begin, end, (end - begin) / std::max<int64_t>(1, columns));
   const bool is_own = t.kind == TrackKind::host || t.kind == TrackKind::collective;  // the runs are what it shows
   const std::vector<Sum>* sums = is_own || lane.count <= kBlock ? nullptr : &blocks(track, lane);
-  std::map<uint32_t, const ProfileTrack*> found;  // by program
+  std::map<uint32_t, Own> found;  // by program
   // Runs of a lane do not overlap, so that the first that ends in the window is found by halving.
   size_t i = size_t(std::partition_point(runs.begin(), runs.end(), [&](const ProfileRun& r) { return r.end < begin; }) -
                     runs.begin());
@@ -203,11 +259,14 @@ std::vector<WindowRow> ProfileView::window(size_t track, int64_t begin_ns, int64
     if (t.device < r.device || t.device - r.device >= r.devices) continue;
     const auto [p, fresh] = found.try_emplace(r.program);
     if (fresh) p->second = find(r.program, t);
-    if (!p->second || !p->second->count) continue;
+    const Own& own = p->second;
+    if (!own.count()) continue;
     if (walk.is_narrow(r.begin, r.end))
-      walk.add(r.begin, r.end, sane(p->second->busy), int64_t(p->second->count), p->second->name, -1);
+      walk.add(r.begin, r.end, own.busy(r), own.count(), own.name(), -1);
+    else if (own.track)
+      walk.descend(file_->programs()[r.program], *own.track, r, number);
     else
-      walk.descend(file_->programs()[r.program], *p->second, r, number);
+      walk.hold(own.values, r, number);
   }
   return walk.rows();
 }
@@ -226,7 +285,7 @@ std::optional<uint32_t> ProfileView::track_of(EventNumber e, uint32_t device) co
     if (t.rank != r.rank || t.run_lane != r.lane) continue;
     if (e.event == kNone) return i;
     if (t.device != device || t.kind == TrackKind::host) continue;
-    const ProfileTrack* p = find(r.program, t);
+    const ProfileTrack* p = find(r.program, t).track;
     if (p && e.event >= p->event && e.event - p->event < p->count) return i;
   }
   return std::nullopt;

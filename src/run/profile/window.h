@@ -14,17 +14,18 @@
 
 namespace trine::run {
 
-enum class TrackKind : uint8_t { engine, dma, collective, host };
+enum class TrackKind : uint8_t { engine, dma, collective, host, semaphore };
 
 struct TimelineTrack {
   uint32_t rank = 0, device = 0;
-  uint16_t core = 0, part = 0, queue = 0, lane = 0;
+  uint16_t core = 0, part = 0, queue = 0, lane = 0;  // queue: of a semaphore its number
   TrackKind kind = TrackKind::engine;
   uint32_t run_lane = 0;  // of ProfileRun
   std::string name = {};
 };
 
-// event: -1 where several are one row. busy: the share of its time that is worked in.
+// event: -1 where several are one row. busy: the share of its time that is worked in. On a semaphore's track a row is
+// the stretch over which it holds a value: `name` is that value, `event` the instruction that made it so.
 struct WindowRow {
   int64_t begin_ns, end_ns, event, count;
   int32_t name;
@@ -59,8 +60,16 @@ class ProfileView {
     size_t first = 0, count = 0;  // runs
   };
   class Walk;
+  // What one program has on a track of the timeline: events, or the values of a semaphore.
+  struct Own {
+    const ProfileTrack* track = nullptr;
+    std::span<const ProfileSemaphore> values = {};
+    int64_t count() const { return track ? int64_t(track->count) : int64_t(values.size()); }
+    uint32_t name() const { return track ? track->name : values.empty() ? 0 : uint32_t(values.back().value); }
+    int64_t busy(const ProfileRun& r) const;  // of one run
+  };
 
-  const ProfileTrack* find(uint32_t program, const TimelineTrack& t) const;
+  Own find(uint32_t program, const TimelineTrack& t) const;
   const std::vector<Sum>& blocks(size_t track, const Lane& lane) const;
 
   std::shared_ptr<const ProfileFile> file_;

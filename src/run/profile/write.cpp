@@ -72,6 +72,7 @@ Result<AddedProgram> ProfileWriter::add(const arch::Program& program, const arch
   TRY(section(ProfileSection::nodes, number, rows.nodes));
   TRY(section(ProfileSection::insns, number, rows.insns));
   TRY(section(ProfileSection::memory, number, rows.memory));
+  TRY(section(ProfileSection::semaphores, number, rows.semaphores));
   if (program.data.size() < kImageMax) TRY(section(ProfileSection::image, number, arch::program_bytes(program)));
   AddedProgram out{.number = number,
                    .events = int64_t(rows.events.size()),
@@ -81,9 +82,11 @@ Result<AddedProgram> ProfileWriter::add(const arch::Program& program, const arch
   return out;
 }
 
-Result<void> ProfileWriter::finish(std::string_view info, std::span<const ProfileRun> runs) {
+Result<void> ProfileWriter::finish(std::string_view info, std::span<const ProfileRun> runs,
+                                   std::span<const ProfileTransfer> transfers) {
   TRY(section(ProfileSection::info, kNone, std::as_bytes(std::span(info))));
   TRY(section(ProfileSection::runs, kNone, std::as_bytes(runs)));
+  TRY(section(ProfileSection::transfers, kNone, std::as_bytes(transfers)));
   std::vector<uint64_t> ends = {names_.size(), 0};
   std::string text;
   for (const std::string& n : names_) ends.push_back((text += n).size());

@@ -34,7 +34,8 @@ class ProfileWriter {
   Result<AddedProgram> add(const arch::Program& program, const arch::Instance& instance, sim::TimeOptions options,
                            int64_t events_max);
   uint32_t intern(std::string_view name);
-  Result<void> finish(std::string_view info, std::span<const ProfileRun> runs);
+  Result<void> finish(std::string_view info, std::span<const ProfileRun> runs,
+                      std::span<const ProfileTransfer> transfers = {});
 
  private:
   explicit ProfileWriter(std::string path) : path_(std::move(path)) {}

@@ -3,7 +3,7 @@
 export const TRACK = 19, HEAD = 22;
 const FOLDED = new Set(["semaphore", "dma"]);
 const WORDS = { dma: "DMA queues", semaphore: "semaphores", collective: "collectives", engine: "engines", host: "host" };
-const ORDER = ["host", "engine", "dma", "collective", "semaphore", "memory"];
+const ORDER = ["host", "transfer", "gap", "engine", "dma", "collective", "semaphore", "memory"];
 
 function headOf(t, many) {
   const parts = [];

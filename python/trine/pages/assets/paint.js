@@ -32,6 +32,7 @@ export function kindOf(track) {
     const name = track.name.toLowerCase();
     return KINDS.find((k) => name.includes(k)) || (name === "pe" ? "tensor" : name === "pool" ? "gpsimd" : name === "act" ? "scalar" : name === "sp" ? "sync" : "other");
   }
+  if (track.kind === "transfer") return "dma";
   return KINDS.includes(track.kind) ? track.kind : "other";
 }
 

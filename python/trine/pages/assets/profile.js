@@ -20,6 +20,7 @@ const views = [
   { name: "roofline", title: "Roofline", draw: roofline },
   { name: "memory", title: "Memory", draw: (e) => memory(e, info) },
 ];
+if (info.host) views.push({ name: "host", title: "Host", wide: true, draw: (e, p) => timelineView(e, info, p, true) });
 if (many) views.push({ name: "ranks", title: "Ranks", draw: ranks });
 if (info.compare) views.push({ name: "compare", title: "Compare", draw: compare });
 

@@ -23,7 +23,8 @@ export function decode(buffer) {
 }
 
 export class Tiles {
-  constructor({ begin_ns, end_ns, levels, stored_levels }, changed) {
+  constructor({ begin_ns, end_ns, levels, stored_levels }, changed, path = "/api/tile") {
+    this.path = path;
     this.begin = begin_ns;
     this.span = Math.max(1, end_ns - begin_ns);
     this.levels = inFile ? stored_levels : levels;
@@ -85,7 +86,7 @@ export class Tiles {
     for (const t of tracks) this.asked.add(`${key}/${t}`);
     this.active++;
     try {
-      const path = `/api/tile?level=${level}&index=${index}` + (inFile ? "" : `&tracks=${tracks.join(",")}`);
+      const path = `${this.path}?level=${level}&index=${index}` + (inFile ? "" : `&tracks=${tracks.join(",")}`);
       this.keep(key, tracks, decode(await binary(path)));
     } catch (error) {
       this.missing.add(key);

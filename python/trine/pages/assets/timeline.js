@@ -10,17 +10,22 @@ import { copyDown, drawRows, kindOf, palette, rowAt } from "./paint.js";
 import { foldedAtFirst, groupsOf, rowsOf } from "./layout.js";
 import * as overlay from "./overlay.js";
 
+// Where a timeline asks: the chip's clock, or this machine's, which has no critical path.
+export const CHIP = { tile: "/api/tile", event: "/api/event", path: "/api/path" };
+export const HOST = { tile: "/api/host/tile", event: "/api/host/event", path: null };
 const GUTTER = 178, RULER = 24, OVERVIEW = 40;
 
 export class Timeline {
-  constructor({ info, tracks, parameters = {}, moved, chose }) {
+  constructor({ info, calls = CHIP, parameters = {}, moved, chose }) {
+    const tracks = info.tracks;
     this.info = info;
+    this.calls = calls;
     this.origin = info.begin_ns;
     this.groups = groupsOf(tracks);
     this.tracks = new Map(tracks.map((t) => [t.id, { ...t, colour: kindOf(t) }]));
     this.folded = foldedAtFirst(this.groups);
     this.layout = rowsOf(this.groups, this.folded);
-    this.tiles = new Tiles(info, () => this.draw());
+    this.tiles = new Tiles(info, () => this.draw(), calls.tile);
     this.begin = this.clampNs(Number(parameters.begin ?? info.begin_ns));
     this.end = this.clampNs(Number(parameters.end ?? info.end_ns));
     if (!(this.end > this.begin)) [this.begin, this.end] = [info.begin_ns, info.end_ns];
@@ -186,12 +191,15 @@ export class Timeline {
         const x0 = Math.max(GUTTER, this.xOf(held.begin[k])), x1 = Math.min(this.width, this.xOf(held.end[k]));
         this.g.save();
         this.g.translate(0, row.y + row.height / 2 + 4.5);
-        overlay.label(this.g, this.labels[held.name[k]] ?? "", x0, x1 - x0);
+        overlay.label(this.g, this.labelOf(row.track, held, k), x0, x1 - x0);
         this.g.restore();
         done = held.event[k];
       }
     }
   }
+
+  // A semaphore's row says what it holds, any other is named.
+  labelOf(track, held, i) { return track.kind === "semaphore" ? `= ${held.name[i]}` : this.labels[held.name[i]] ?? ""; }
 
   frameOver(rows) {
     const g = this.g, at = new Map(rows.filter((r) => r.track && !r.head).map((r) => [r.track.id, r])), placeOf = (id) => at.get(id) || this.beyond(id);
@@ -286,7 +294,7 @@ export class Timeline {
   }
 
   async choose(id, { move = false } = {}) {
-    const found = await json(`/api/event?id=${id}`);
+    const found = await json(`${this.calls.event}?id=${id}`);
     this.chosen = found;
     const e = found.event;
     this.unfoldTrack(e.track);
@@ -299,8 +307,8 @@ export class Timeline {
   clearChosen() { this.chosen = this.measured = null; this.chose?.(null); this.draw(); }
 
   async togglePath() {
-    if (this.path) { this.path = null; this.draw(); return; }
-    this.path = await json(`/api/path?begin=${Math.floor(this.begin)}&end=${Math.ceil(this.end)}`, { fresh: true });
+    if (this.path || !this.calls.path) { this.path = null; this.draw(); return; }
+    this.path = await json(`${this.calls.path}?begin=${Math.floor(this.begin)}&end=${Math.ceil(this.end)}`, { fresh: true });
     this.draw();
   }
 
@@ -309,7 +317,7 @@ export class Timeline {
     this.canvas.style.cursor = found?.row.head || (found && found.i !== null && found.i !== undefined) ? "pointer" : "default";
     if (!found || found.i === null || found.i === undefined) { this.tip.hidden = true; return; }
     const { held, i } = found, merged = held.event[i] < 0;
-    replace(this.tip, h("div", {}, merged ? `${count(held.count[i])} events, ${percent(held.busy[i])} busy` : this.labels[held.name[i]] ?? ""),
+    replace(this.tip, h("div", {}, merged ? `${count(held.count[i])} events, ${percent(held.busy[i])} busy` : this.labelOf(found.row.track, held, i)),
       h("div", { class: "faint" }, `${time(held.end[i] - held.begin[i])} at ${time(held.begin[i] - this.origin, 6)}${merged ? " · zoom in to see each" : ""}`));
     this.tip.hidden = false;
     this.tip.style.left = `${Math.min(x + 14, this.width - this.tip.offsetWidth - 6)}px`;
