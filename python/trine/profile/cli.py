@@ -66,8 +66,25 @@ def _open(path):
         raise Stop(command.UNSUPPORTED, str(e)) from None
 
 
+def _core(asked, path):
+    """A core dump has its own page."""
+    from trine.pages import core
+
+    try:
+        if html := asked.options.get("html"):
+            core.write_html(path, html)
+            print(f"page → {html}")
+            return command.OK
+        return core.serve(path, port=int(asked.port or 0)) or command.OK
+    except ValueError as e:
+        raise Stop(command.UNSUPPORTED, str(e)) from None
+
+
 def _view(asked, words):
-    profile = _open(_found(asked, words))
+    path = _found(asked, words)
+    if path.endswith(".json") and not asked.output_format:
+        return _core(asked, path)
+    profile = _open(path)
     form = asked.output_format or ("summary-json" if asked.json else None)
     if form is None:
         from trine.pages import profile as page

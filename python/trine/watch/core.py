@@ -4,9 +4,8 @@ import json
 import pathlib
 
 from trine import _core
-from trine.command import OK, UNSUPPORTED, USAGE, Stop
-
-LARGEST = 64 << 20  # bytes
+from trine.command import OK, UNSUPPORTED, USAGE, Stop, note
+from trine.pages.core import LARGEST
 
 
 def run(asked):
@@ -21,5 +20,7 @@ def run(asked):
         shown = _core.core_dump_text(text)
     except (ValueError, RuntimeError, NotImplementedError) as e:
         raise Stop(UNSUPPORTED, f"{path}: {e}") from e
+    if not asked.json:
+        note(f"as a page: trine profile view {path}")
     print(json.dumps(json.loads(text) | {"report": "core"}, indent=2) if asked.json else shown, end="" if not asked.json else "\n")
     return OK
