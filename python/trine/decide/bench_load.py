@@ -26,7 +26,7 @@ def summary(seconds):
     ms = numpy.sort(numpy.asarray(seconds)[numpy.isfinite(seconds)]) * 1e3
     if not len(ms):
         return {"count": 0}
-    out = {"count": len(ms), "mean_ms": float(ms.mean()), "max_ms": float(ms[-1])}
+    out = {"count": len(ms), "mean_ms": float(ms.mean()), "min_ms": float(ms[0]), "max_ms": float(ms[-1])}
     for level in LEVELS:
         enough = len(ms) * (1 - level / 100) >= 1
         out[f"p{level:g}_ms"] = float(ms[max(0, math.ceil(level / 100 * len(ms)) - 1)]) if enough or level == 50 else None

@@ -1,6 +1,7 @@
 """A benchmark's report in words, and as one page with its pictures: latency CDF, load curve, cost against latency."""
 
 import html
+import math
 
 from trine.chart import Chart
 from trine.decide import paper
@@ -104,7 +105,8 @@ def text(report):
 
 def load_curve(part):
     chart = Chart(f"Latency under load, {part['time']} time", 640, 320, 70, 50)
-    rows = [r for r in part["load"] if r["latency"].get("p99_ms")]
+    # Beyond its capacity a queue only grows: in the table, not here, where it would flatten all else.
+    rows = [r for r in part["load"] if r["latency"].get("p99_ms") and r["offered_per_s"] <= part.get("capacity_per_s", math.inf)]
     if not rows:
         return ""
     x, y = chart.across(max(r["offered_per_s"] for r in rows), "requests offered a second"), chart.up(max(r["latency"]["p99_ms"] for r in rows), "ms")
@@ -122,7 +124,7 @@ def distribution(part):
         return ""
     chart = Chart(f"Latency CDF, {part['time']} time", 640, 320, 70, 50)
     x, y = chart.across(points[-1][0], "ms"), chart.up(100, "%")
-    chart.curve("first", [(x(v), y(level)) for v, level in [(points[0][0] / 2, 0.0), *points]])
+    chart.curve("first", [(x(v), y(level)) for v, level in [(row["min_ms"], 0.0), *points]])
     return chart.svg()
 
 
@@ -133,8 +135,8 @@ def cost_curve(part):
     if not rents or not rows:
         return ""
     dollars = [(r["latency"]["p99_ms"], rents[0]["usd_per_million"] * part["capacity_per_s"] / r["offered_per_s"]) for r in rows]
-    chart = Chart(f"Cost against p99, {rents[0]['way']}", 640, 320, 70, 50)
-    x, y = chart.across(max(d[0] for d in dollars), "p99, ms"), chart.up(max(d[1] for d in dollars), "USD a million")
+    chart = Chart(f"USD a million results against p99, {rents[0]['way']}", 640, 320, 70, 50)
+    x, y = chart.across(max(d[0] for d in dollars), "p99, ms"), chart.up(max(d[1] for d in dollars), "USD")
     chart.curve("first", [(x(a), y(b)) for a, b in dollars])
     return chart.svg()
 
