@@ -62,6 +62,12 @@ def slow(row, project):
     return f"p99 {row['p99_ms']:.3g} ms, over the {limit:g} ms asked for" if limit and row["p99_ms"] > limit else ""
 
 
+def rent_of(instance, prices, months):
+    """On demand, or where that is not sold the cheapest that is taken for so many months; as tco.chosen has it."""
+    rents = {rent: p for rent, p in prices.hourly.get(instance, {}).items() if rent not in tco.too_long(months)}
+    return rents.get("on-demand") or min(rents.values(), key=lambda p: p["usd_per_hour"], default=None)
+
+
 def judged(rows, project, prices):
     """Rows with p99, machines, dollars for a million items, and why one is out."""
     out = []
@@ -70,7 +76,7 @@ def judged(rows, project, prices):
             out.append(row)
             continue
         count = int(machines_for(row, project))
-        hourly = prices.hourly.get(row["instance"], {}).get("on-demand") or next(iter(prices.hourly.get(row["instance"], {}).values()), None)
+        hourly = rent_of(row["instance"], prices, project.traffic["months"])
         row = row | {"machines": count, "p99_ms": p99_of(row, project, count)}
         if hourly:
             row |= {"usd_per_million": hourly["usd_per_hour"] / 3600 / row["items_per_s"][1] * 1e6, "way": hourly["way"]}

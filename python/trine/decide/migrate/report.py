@@ -58,7 +58,7 @@ def taken_words(row, unit):
     """A setting with its times and dollars."""
     band = f"{milliseconds(row['call_ms'])} ({row['band_ms'][0]:.3g}–{row['band_ms'][1]:.3g})"
     times = f"{band} a token, p99 {milliseconds(row['p99_ms'])}, first token {milliseconds(row['first_token_ms'])}" if "tp" in row else f"{band}, p99 {milliseconds(row['p99_ms'])}"
-    return f"{setting(row)}: {times}, bound by {row['bound']}, ${row['usd_per_million']:.3g} a million {unit} on full machines"
+    return f"{setting(row)}: {times}, bound by {row['bound']}, ${row['usd_per_million']:.3g} a million {unit} on full machines{'' if row['way'] == 'on-demand' else ', ' + row['way']}"
 
 
 def window_words(evaluated):
