@@ -2,12 +2,11 @@
 // numbers; RFFT keeps the n/2+1 first of a real input's, IRFFT gives the real result of such a half. Inverses divide
 // by the number of points. C1: fft_length has 1 to 3 entries, the sizes of those dims (of IRFFT: of the result).
 #include <algorithm>
-#include <cmath>
-#include <cstdlib>
-#include <memory>
+#include <type_traits>
 
 #include "base/pool.h"
 #include "ops/fourier/fourier.h"
+#include "ops/fourier/memory.h"
 #include "ops/shape.h"
 
 namespace trine::ops {
@@ -53,17 +52,7 @@ struct Axis {
   }
   int64_t lines() const { return outer * inner; }
   int64_t start(int64_t line) const { return line / inner * length * inner + line % inner; }
-};
-
-template <class W>
-class Scratch {
- public:
-  explicit Scratch(size_t count)
-      : data_(static_cast<W*>(std::aligned_alloc(64, (count * sizeof(W) + 63) / 64 * 64)), &std::free) {}
-  W* data() const { return data_.get(); }
-
- private:
-  std::unique_ptr<W, decltype(&std::free)> data_;
+  bool are_beside(int64_t first, int64_t count) const { return first % inner + count <= inner; }
 };
 
 // Some neighbouring lines, element i of the l-th at i * kLanes + l; walked as they lie in memory.
@@ -88,98 +77,126 @@ class Lines {
   int64_t starts_[kLanes];
 };
 
-// Every line along one dim, kLanes of them at a time; W is what the sums are of.
+// A bundle of lines to and from planes, by vectors where they lie side by side.
 template <class W, class T>
-void transform_lines(const std::complex<T>* from, std::complex<T>* to, const Axis& axis, int sign, T scale) {
-  const Fourier<W> plan(size_t(axis.length), sign);
+void read_lines(const std::complex<T>* from, const Axis& axis, int64_t first, int64_t count, Planes<W> to) {
   constexpr auto kLanes = int64_t(Fourier<W>::kLanes);
-  constexpr int64_t kPoints = 1 << 15;  // of a part of the work
-  const int64_t n = axis.length, bundles = (axis.lines() + kLanes - 1) / kLanes;
-  const auto size = size_t(n * kLanes);
-  parallel_for(bundles, std::max<int64_t>(1, kPoints / (n * kLanes)), [&](int64_t begin, int64_t end) {
-    const Scratch<W> memory(2 * size + plan.scratch_size());
-    W *re = memory.data(), *im = re + size;
-    for (int64_t b = begin; b < end; ++b) {
-      const Lines<kLanes> lines(axis, b * kLanes, std::min(kLanes, axis.lines() - b * kLanes));
-      if (lines.count() < kLanes) std::fill(re, re + 2 * size, W(0));
-      lines.visit(from, [&](const std::complex<T>& v, int64_t at) {
-        re[at] = W(v.real());
-        im[at] = W(v.imag());
-      });
-      const Planes<W> y = plan.run(re, im, im + size);
-      lines.visit(to, [&](std::complex<T>& v, int64_t at) { v = {T(y.re[at]) * scale, T(y.im[at]) * scale}; });
-    }
+  if constexpr (std::is_same_v<W, T>) {
+    const FourierKernels<T>& kernels = fourier_kernels<T>();
+    const std::complex<T>* at = from + axis.start(first);
+    if (count == kLanes && axis.inner == 1) return kernels.read_rows(at, size_t(axis.length), size_t(axis.length), to);
+    if (count == kLanes && axis.are_beside(first, kLanes))
+      return kernels.read_columns(at, size_t(axis.inner), size_t(axis.length), to);
+  }
+  if (count < kLanes) {
+    std::fill_n(to.re, axis.length * kLanes, W(0));
+    std::fill_n(to.im, axis.length * kLanes, W(0));
+  }
+  Lines<kLanes>(axis, first, count).visit(from, [&](const std::complex<T>& v, int64_t at) {
+    to.re[at] = W(v.real());
+    to.im[at] = W(v.imag());
+  });
+}
+template <class W, class T>
+void write_lines(Planes<W> from, std::complex<T>* to, const Axis& axis, int64_t first, int64_t count, T scale) {
+  constexpr auto kLanes = int64_t(Fourier<W>::kLanes);
+  if constexpr (std::is_same_v<W, T>) {
+    const FourierKernels<T>& kernels = fourier_kernels<T>();
+    std::complex<T>* at = to + axis.start(first);
+    if (count == kLanes && axis.inner == 1)
+      return kernels.write_rows(from, at, size_t(axis.length), size_t(axis.length), scale);
+    if (count == kLanes && axis.are_beside(first, kLanes))
+      return kernels.write_columns(from, at, size_t(axis.inner), size_t(axis.length), scale);
+  }
+  Lines<kLanes>(axis, first, count).visit(to, [&](std::complex<T>& v, int64_t at) {
+    v = {T(from.re[at]) * scale, T(from.im[at]) * scale};
   });
 }
 
-// The largest divisor up to the square root.
-int64_t split_of(int64_t n) {
-  for (auto d = int64_t(std::sqrt(double(n))); d > 1; --d)
-    if (n % d == 0) return d;
-  return 1;
+// Bundles of kLanes lines: f(first, count) for each, on threads, with memory of so many numbers.
+template <class W, class F>
+void for_bundles(int64_t lines, int64_t length, size_t memory_size, F f) {
+  constexpr auto kLanes = int64_t(Fourier<W>::kLanes);
+  constexpr int64_t kPoints = 1 << 15;  // of a part of the work
+  const int64_t bundles = (lines + kLanes - 1) / kLanes;
+  parallel_for(bundles, std::max<int64_t>(1, kPoints / (length * kLanes)), [&](int64_t begin, int64_t end) {
+    const FourierMemory<W> memory(memory_size);
+    for (int64_t b = begin; b < end; ++b) f(b * kLanes, std::min(kLanes, lines - b * kLanes), memory.data());
+  });
 }
 
-// One long line as a table of a x b points: down its columns, times twiddles, along its rows, and read by columns.
+// Every line along one dim, kLanes of them at a time; W is what the sums are of.
 template <class W, class T>
-void transform_long(const std::complex<T>* from, std::complex<T>* x, int64_t a, int64_t b, int sign, T scale) {
-  const int64_t n = a * b;
-  transform_lines<W>(from, x, Axis({a, b}, 0), sign, T(1));
-  const auto block = std::max<int64_t>(1, int64_t(std::sqrt(double(n))));
-  std::vector<std::complex<double>> fine, coarse;  // roots 0, 1, 2 ... and 0, block, 2 block ...
-  for (int64_t k = 0; k < block; ++k) fine.push_back(root_of_one(size_t(k), size_t(n)));
-  for (int64_t k = 0; k < n; k += block) coarse.push_back(root_of_one(size_t(k), size_t(n)));
-  for (int64_t r = 0; r < a; ++r)
-    for (int64_t c = 0; c < b; ++c) {
-      const int64_t at = r * c;
-      std::complex<double> w = fine[size_t(at % block)] * coarse[size_t(at / block)];
-      if (sign < 0) w = std::conj(w);
-      std::complex<T>& v = x[r * b + c];
-      v = {T(double(v.real()) * w.real() - double(v.imag()) * w.imag()),
-           T(double(v.real()) * w.imag() + double(v.imag()) * w.real())};
-    }
-  std::vector<std::complex<T>> rows(static_cast<size_t>(n));
-  transform_lines<W>(x, rows.data(), Axis({a, b}, 1), sign, scale);
-  for (int64_t c = 0; c < b; ++c)
-    for (int64_t r = 0; r < a; ++r) x[c * a + r] = rows[size_t(r * b + c)];
+void transform_lines(const std::complex<T>* from, std::complex<T>* to, const Axis& axis, int sign, T scale) {
+  const auto plan = find_fourier<W>(size_t(axis.length), sign);
+  const size_t size = size_t(axis.length) * Fourier<W>::kLanes;
+  for_bundles<W>(axis.lines(), axis.length, 2 * size + plan->scratch_size(), [&](int64_t first, int64_t count, W* re) {
+    W* im = re + size;
+    read_lines<W>(from, axis, first, count, {re, im});
+    write_lines<W>(plan->run(re, im, im + size), to, axis, first, count, scale);
+  });
+}
+
+// A line alone, or so long that a bundle of such lines would leave the first cache.
+template <class T>
+bool is_by_table(int64_t lines, int64_t length) {
+  constexpr int64_t kLong = 512;
+  return (lines < int64_t(Fourier<T>::kLanes) || length >= kLong) && FourierTable<T>::rows_for(size_t(length)) > 0;
 }
 
 // A chirp adds many terms for each point; f32 lines of such lengths are summed in f64.
 template <class T>
 void transform(const std::complex<T>* from, std::complex<T>* to, const Dims& dims, size_t dim, int sign, T scale) {
-  constexpr int64_t kLong = 1 << 12;  // from here on lanes without a line cost more than the table
   const Axis axis(dims, dim);
-  const bool is_wide = sizeof(T) == 8 || Fourier<double>::needs_chirp(size_t(axis.length));
-  const int64_t a = split_of(axis.length);
-  if (axis.length >= kLong && axis.inner == 1 && axis.outer < int64_t(Fourier<T>::kLanes) && a > 8 && !is_wide) {
-    for (int64_t l = 0; l < axis.outer * axis.length; l += axis.length)
-      transform_long<T>(from + l, to + l, a, axis.length / a, sign, scale);
-  } else if (is_wide) {
+  if (axis.inner == 1 && is_by_table<T>(axis.outer, axis.length)) {
+    const auto table = find_fourier_table<T>(size_t(axis.length), sign);
+    parallel_for(axis.outer, std::max<int64_t>(1, (1 << 15) / axis.length), [&](int64_t begin, int64_t end) {
+      for (int64_t l = begin; l < end; ++l) table->run(from + l * axis.length, to + l * axis.length, scale);
+    });
+  } else if (sizeof(T) == 8) {
     transform_lines<double>(from, to, axis, sign, scale);
   } else {
     transform_lines<T>(from, to, axis, sign, scale);
   }
 }
 
-// The first half of the spectrum of real lines along the last dim. An even length is half as many complex points,
-// which lie as the real ones do.
+// Lines of an even length are half as many complex points, which lie as the real ones do.
+template <class T>
+bool is_by_bundles(int64_t lines, int64_t n) {
+  return n % 2 == 0 && !is_by_table<T>(lines, n / 2) && !Fourier<T>::needs_chirp(size_t(n / 2));
+}
+
+// The first half of the spectrum of real lines along the last dim.
 template <class T>
 void from_real(const T* x, std::complex<T>* out, int64_t lines, int64_t n) {
   using C = std::complex<T>;
   const bool is_even = n % 2 == 0;
   const int64_t points = is_even ? n / 2 : n, bins = n / 2 + 1;
-  const Scratch<C> memory(size_t(lines * points));
+  const auto roots = find_roots<T>(size_t(n), size_t(bins), -1);
+  if (is_by_bundles<T>(lines, n)) {
+    const auto plan = find_fourier<T>(size_t(points), -1);
+    const Axis from({lines, points}, 1), to({lines, bins}, 1);
+    const size_t size = size_t(bins) * Fourier<T>::kLanes;
+    const auto one = [&](int64_t first, int64_t count, T* re) {
+      T *im = re + size, *half = im + size;
+      read_lines<T>(reinterpret_cast<const C*>(x), from, first, count, {re, im});
+      const Planes<T> y = plan->run(re, im, half + 2 * size);
+      fourier_kernels<T>().half_of_real({y.re, y.im}, roots->data(), size_t(points), {half, half + size});
+      write_lines<T>({half, half + size}, out, to, first, count, T(1));
+    };
+    return for_bundles<T>(lines, n, 4 * size + plan->scratch_size(), one);
+  }
+  const FourierMemory<C> memory(size_t(lines * points));
   C* z = memory.data();
   if (!is_even) std::copy_n(x, lines * points, z);
   transform(is_even ? reinterpret_cast<const C*>(x) : z, z, {lines, points}, 1, -1, T(1));
-  std::vector<C> twiddle;
-  for (int64_t k = 0; k < bins; ++k) twiddle.push_back(C(std::conj(root_of_one(size_t(k), size_t(n)))));
   for (int64_t l = 0; l < lines; ++l, z += points, out += bins) {
     if (!is_even) {
       std::copy_n(z, bins, out);
       continue;
     }
     for (int64_t k = 0; k < bins; ++k) {
-      const C &a = z[k < points ? k : 0], &b = z[k ? points - k : 0], &w = twiddle[size_t(k)];
+      const C &a = z[k < points ? k : 0], &b = z[k ? points - k : 0], &w = (*roots)[size_t(k)];
       const T a_re = a.real(), a_im = a.imag(), b_re = b.real(), b_im = b.imag(), w_re = w.real(), w_im = w.imag();
       const T even_re = (a_re + b_re) / 2, even_im = (a_im - b_im) / 2;
       const T odd_re = (a_im + b_im) / 2, odd_im = (b_re - a_re) / 2;
@@ -194,15 +211,26 @@ void to_real(const std::complex<T>* x, T* out, int64_t lines, int64_t n, T scale
   using C = std::complex<T>;
   const bool is_even = n % 2 == 0;
   const int64_t points = is_even ? n / 2 : n, bins = n / 2 + 1;
-  const Scratch<C> memory(size_t(lines * points));
-  std::vector<C> twiddle;
-  for (int64_t k = 0; k < points; ++k) twiddle.push_back(C(root_of_one(size_t(k), size_t(n))));
+  const auto roots = find_roots<T>(size_t(n), size_t(points), 1);
+  if (is_by_bundles<T>(lines, n)) {
+    const auto plan = find_fourier<T>(size_t(points), 1);
+    const Axis from({lines, bins}, 1), to({lines, points}, 1);
+    const size_t size = size_t(bins) * Fourier<T>::kLanes;
+    const auto one = [&](int64_t first, int64_t count, T* re) {
+      T *im = re + size, *half = im + size;
+      read_lines<T>(x, from, first, count, {half, half + size});
+      fourier_kernels<T>().real_of_half({half, half + size}, roots->data(), size_t(points), {re, im});
+      write_lines<T>(plan->run(re, im, half + 2 * size), reinterpret_cast<C*>(out), to, first, count, scale);
+    };
+    return for_bundles<T>(lines, n, 4 * size + plan->scratch_size(), one);
+  }
+  const FourierMemory<C> memory(size_t(lines * points));
   C* z = memory.data();
   for (int64_t l = 0; l < lines; ++l, x += bins, z += points) {
     const auto value = [&](int64_t k) { return C(x[k].real(), k == 0 || 2 * k == n ? T(0) : x[k].imag()); };
     for (int64_t k = 0; !is_even && k < points; ++k) z[k] = k < bins ? value(k) : std::conj(value(n - k));
     for (int64_t k = 0; is_even && k < points; ++k) {
-      const C a = value(k), b = std::conj(value(points - k)), d = a - b, w = twiddle[size_t(k)];
+      const C a = value(k), b = std::conj(value(points - k)), d = a - b, w = (*roots)[size_t(k)];
       z[k] = {a.real() + b.real() - (d.real() * w.imag() + d.imag() * w.real()),
               a.imag() + b.imag() + (d.real() * w.real() - d.imag() * w.imag())};
     }
@@ -224,6 +252,7 @@ void run(const Eval& e) {
   for (int64_t length : lengths) points *= double(length);
   const T scale = sign > 0 ? T(1 / points) : T(1);
   if (type == "IRFFT") {
+    if (lengths.size() == 1) return to_real(e.in[0].as<const C>(), e.out[0].as<T>(), lines, n, scale);
     std::vector<C> x(e.in[0].as<C>(), e.in[0].as<C>() + e.in[0].elements());
     for (size_t d = first; d + 1 < rank; ++d) transform(x.data(), x.data(), e.in[0].dims, d, sign, T(1));
     return to_real(x.data(), e.out[0].as<T>(), lines, n, scale);

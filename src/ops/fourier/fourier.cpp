@@ -1,13 +1,17 @@
-// Plans of transforms: a length's factors and their tables, or its chirp.
+// Plans of transforms: a length's factors and their tables, or its chirp; and those of the last lengths.
 #include "ops/fourier/fourier.h"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <mutex>
 #include <numbers>
+#include <utility>
 
+#include "base/pool.h"
 #include "base/simd.h"
+#include "ops/fourier/memory.h"
 
 namespace trine::ops {
 
@@ -110,10 +114,10 @@ Planes<T> Fourier<T>::run(T* re, T* im, T* scratch) const {
 template <class T>
 Planes<T> Fourier<T>::forward(T* re, T* im, T* scratch) const {
   if (padded_) return by_chirp(re, im, scratch);
-  const bool is_avx2 = simd_best() == Simd::avx2;
+  const FourierKernels<T>& kernels = fourier_kernels<T>();
   Planes<T> from{re, im}, to{scratch, scratch + length_ * kLanes};
   for (const FourierStep<T>& step : steps_) {
-    is_avx2 ? fourier_step_avx2(step, from, to) : fourier_step_portable(step, from, to);
+    kernels.step(step, from, to);
     std::swap(from, to);
   }
   return from;
@@ -122,24 +126,186 @@ Planes<T> Fourier<T>::forward(T* re, T* im, T* scratch) const {
 template <class T>
 Planes<T> Fourier<T>::by_chirp(T* re, T* im, T* scratch) const {
   T *wide_re = scratch, *wide_im = scratch + padded_length_ * kLanes, *rest = wide_im + padded_length_ * kLanes;
-  const auto times = [](Planes<T> to, Planes<T> from, size_t k, const std::complex<T>& w) {
-    const T r = from.re[k], i = from.im[k];
-    to.re[k] = r * w.real() - i * w.imag();
-    to.im[k] = r * w.imag() + i * w.real();
-  };
-  for (size_t k = 0; k < length_ * kLanes; ++k) times({wide_re, wide_im}, {re, im}, k, chirp_[k / kLanes]);
+  const FourierKernels<T>& kernels = fourier_kernels<T>();
+  kernels.times({re, im}, chirp_.data(), length_, {wide_re, wide_im});
   std::fill(wide_re + length_ * kLanes, wide_im, T(0));
   std::fill(wide_im + length_ * kLanes, rest, T(0));
   const Planes<T> spectrum = padded_->run(wide_re, wide_im, rest);
-  for (size_t k = 0; k < padded_length_ * kLanes; ++k) times(spectrum, spectrum, k, filter_[k / kLanes]);
+  kernels.times({spectrum.re, spectrum.im}, filter_.data(), padded_length_, spectrum);
   // The inverse, into whichever of both buffers is free.
   T* free = spectrum.re == wide_re ? rest : wide_re;
   const Planes<T> back = padded_->run(spectrum.im, spectrum.re, free);
-  for (size_t k = 0; k < length_ * kLanes; ++k) times({re, im}, {back.im, back.re}, k, chirp_[k / kLanes]);
+  kernels.times({back.im, back.re}, chirp_.data(), length_, {re, im});
   return {re, im};
+}
+
+template <class T>
+size_t Fourier<T>::bytes() const {
+  size_t sum = (chirp_.size() + filter_.size()) * sizeof(chirp_[0]) + (padded_ ? padded_->bytes() : 0);
+  for (const FourierStep<T>& step : steps_) sum += 2 * (step.re.size() + step.root_re.size()) * sizeof(T);
+  return sum;
+}
+
+// Rows are lanes of the second half: as many as fill vectors, and as near as may be to the square root.
+template <class T>
+size_t FourierTable<T>::rows_for(size_t length) {
+  if (length < kLanes * kLanes || Fourier<T>::needs_chirp(length)) return 0;
+  size_t best = 0;
+  const auto longer = [&](size_t rows) { return std::max(rows, length / rows); };
+  for (size_t rows = kLanes; rows <= length / kLanes; rows += kLanes)
+    if (length % rows == 0 && (best == 0 || longer(rows) < longer(best))) best = rows;
+  return best;
+}
+
+template <class T>
+FourierTable<T>::FourierTable(size_t length, int sign)
+    : rows_(rows_for(length)), columns_(length / rows_), down_(rows_, sign), along_(columns_, sign) {
+  const auto block = std::max<size_t>(1, size_t(std::sqrt(double(length))));
+  std::vector<std::complex<double>> fine, coarse;  // roots 0, 1, 2 ... and 0, block, 2 block ...
+  for (size_t k = 0; k < block; ++k) fine.push_back(root_of_one(k, length));
+  for (size_t k = 0; k < length; k += block) coarse.push_back(root_of_one(k, length));
+  const size_t bundles = (columns_ + kLanes - 1) / kLanes;
+  re_.resize(bundles * rows_ * kLanes);
+  im_.resize(re_.size());
+  for (size_t c = 0; c < columns_; ++c)
+    for (size_t r = 0; r < rows_; ++r) {
+      const std::complex<double>&f = fine[r * c % block], &g = coarse[r * c / block];
+      const size_t to = (c / kLanes * rows_ + r) * kLanes + c % kLanes;
+      re_[to] = T(f.real() * g.real() - f.imag() * g.imag());
+      im_[to] = T((f.real() * g.imag() + f.imag() * g.real()) * sign);
+    }
+}
+
+template <class T>
+void FourierTable<T>::run(const std::complex<T>* from, std::complex<T>* to, T scale) const {
+  constexpr size_t kPoints = 1 << 15;  // of a part of the work
+  const FourierKernels<T>& kernels = fourier_kernels<T>();
+  const size_t length = rows_ * columns_, bundles = (columns_ + kLanes - 1) / kLanes;
+  const FourierMemory<T> by_rows(2 * length);
+  const Planes<T> all{by_rows.data(), by_rows.data() + length};
+  const auto part = [&](size_t points) { return int64_t(std::max<size_t>(1, kPoints / (points * kLanes))); };
+  parallel_for(int64_t(bundles), part(rows_), [&](int64_t begin, int64_t end) {
+    const FourierMemory<T> memory(2 * rows_ * kLanes + down_.scratch_size());
+    T *re = memory.data(), *im = re + rows_ * kLanes;
+    for (auto b = size_t(begin); b < size_t(end); ++b) {
+      const size_t first = b * kLanes, count = std::min(kLanes, columns_ - first);
+      if (count == kLanes) {
+        kernels.read_columns(from + first, columns_, rows_, {re, im});
+      } else {
+        std::fill(re, im + rows_ * kLanes, T(0));
+        for (size_t r = 0; r < rows_; ++r)
+          for (size_t l = 0; l < count; ++l) {
+            re[r * kLanes + l] = from[r * columns_ + first + l].real();
+            im[r * kLanes + l] = from[r * columns_ + first + l].imag();
+          }
+      }
+      const Planes<T> y = down_.run(re, im, im + rows_ * kLanes);
+      const size_t roots = b * rows_ * kLanes;
+      kernels.twiddle({y.re, y.im}, {re_.data() + roots, im_.data() + roots}, rows_,
+                      {all.re + first * kLanes, all.im + first * kLanes}, columns_, count);
+    }
+  });
+  parallel_for(int64_t(rows_ / kLanes), part(columns_), [&](int64_t begin, int64_t end) {
+    const FourierMemory<T> memory(along_.scratch_size());
+    for (auto b = size_t(begin); b < size_t(end); ++b) {
+      const size_t at = b * columns_ * kLanes;
+      const Planes<T> y = along_.run(all.re + at, all.im + at, memory.data());
+      kernels.write_columns(y, to + b * kLanes, rows_, columns_, scale);
+    }
+  });
+}
+
+template <class T>
+size_t FourierTable<T>::bytes() const {
+  return down_.bytes() + along_.bytes() + 2 * re_.size() * sizeof(T);
+}
+
+template <>
+const FourierKernels<float>& fourier_kernels<float>() {
+  static const auto& found =
+      simd_best() == Simd::avx2 ? fourier_kernels_avx2(float()) : fourier_kernels_portable(float());
+  return found;
+}
+template <>
+const FourierKernels<double>& fourier_kernels<double>() {
+  static const auto& found =
+      simd_best() == Simd::avx2 ? fourier_kernels_avx2(double()) : fourier_kernels_portable(double());
+  return found;
+}
+
+namespace {
+
+// What was made for a key, for the next that asks: the last ones, as far as they are not large.
+template <class Value>
+class Recent {
+ public:
+  struct Key {
+    size_t length = 0, count = 0;
+    int sign = 0;
+    bool operator==(const Key&) const = default;
+  };
+  template <class Make, class Bytes>
+  std::shared_ptr<const Value> find(const Key& key, Make make, Bytes bytes) {
+    {
+      const std::scoped_lock lock(mutex_);
+      for (size_t i = entries_.size(); i-- > 0;)
+        if (entries_[i].first == key) return entries_[i].second;
+    }
+    std::shared_ptr<const Value> made = make();
+    if (bytes(*made) > kBytesMax) return made;
+    const std::scoped_lock lock(mutex_);
+    if (entries_.size() == kCountMax) entries_.erase(entries_.begin());
+    entries_.emplace_back(key, made);
+    return made;
+  }
+
+ private:
+  static constexpr size_t kCountMax = 16, kBytesMax = size_t{1} << 21;
+
+  std::mutex mutex_;
+  std::vector<std::pair<Key, std::shared_ptr<const Value>>> entries_;  // the newest last
+};
+
+}  // namespace
+
+template <class T>
+std::shared_ptr<const Fourier<T>> find_fourier(size_t length, int sign) {
+  static Recent<Fourier<T>> recent;
+  return recent.find(
+      {length, 0, sign}, [&] { return std::make_shared<const Fourier<T>>(length, sign); },
+      [](const Fourier<T>& f) { return f.bytes(); });
+}
+template <class T>
+std::shared_ptr<const FourierTable<T>> find_fourier_table(size_t length, int sign) {
+  static Recent<FourierTable<T>> recent;
+  return recent.find(
+      {length, 0, sign}, [&] { return std::make_shared<const FourierTable<T>>(length, sign); },
+      [](const FourierTable<T>& f) { return f.bytes(); });
+}
+template <class T>
+std::shared_ptr<const std::vector<std::complex<T>>> find_roots(size_t length, size_t count, int sign) {
+  using Roots = std::vector<std::complex<T>>;
+  static Recent<Roots> recent;
+  const auto make = [&] {
+    auto out = std::make_shared<Roots>();
+    for (size_t k = 0; k < count; ++k) {
+      const std::complex<double> w = root_of_one(k, length);
+      out->emplace_back(T(w.real()), T(w.imag() * sign));
+    }
+    return out;
+  };
+  return recent.find({length, count, sign}, make, [](const Roots& r) { return r.size() * sizeof(r[0]); });
 }
 
 template class Fourier<float>;
 template class Fourier<double>;
+template class FourierTable<float>;
+template class FourierTable<double>;
+template std::shared_ptr<const Fourier<float>> find_fourier(size_t, int);
+template std::shared_ptr<const Fourier<double>> find_fourier(size_t, int);
+template std::shared_ptr<const FourierTable<float>> find_fourier_table(size_t, int);
+template std::shared_ptr<const FourierTable<double>> find_fourier_table(size_t, int);
+template std::shared_ptr<const std::vector<std::complex<float>>> find_roots(size_t, size_t, int);
+template std::shared_ptr<const std::vector<std::complex<double>>> find_roots(size_t, size_t, int);
 
 }  // namespace trine::ops

@@ -1,4 +1,4 @@
-// The steps of a transform in AVX2. Called only where simd_best() says avx2.
+// The kernels of a transform in AVX2. Called only where simd_best() says avx2.
 // Everything lives in an unnamed namespace, so no function compiled for AVX2 can stand in for a portable one at link.
 #include "ops/fourier/fourier.h"
 
@@ -14,12 +14,8 @@
 
 namespace trine::ops {
 
-void fourier_step_avx2(const FourierStep<float>& step, Planes<float> from, Planes<float> to) {
-  run_any(step, from, to);
-}
-void fourier_step_avx2(const FourierStep<double>& step, Planes<double> from, Planes<double> to) {
-  run_any(step, from, to);
-}
+const FourierKernels<float>& fourier_kernels_avx2(float) { return kKernels<float>; }
+const FourierKernels<double>& fourier_kernels_avx2(double) { return kKernels<double>; }
 
 }  // namespace trine::ops
 

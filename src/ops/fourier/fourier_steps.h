@@ -1,6 +1,6 @@
-// One step of a transform for every radix, written over vectors of lanes. Included by the files that compile it for one
-// instruction set each; everything is in an unnamed namespace. Element (k, j, b) of the input, k < after, j < radix,
-// b < before, lies at k + after * (j + radix * b), of the output at k + after * (b + before * j).
+// The kernels of a transform, written over vectors of lanes. Included by the files that compile it for one
+// instruction set each; everything is in an unnamed namespace. Of a step, element (k, j, b) of the input, k < after, j
+// < radix, b < before, lies at k + after * (j + radix * b), of the output at k + after * (b + before * j).
 #include "ops/fourier/fourier.h"
 
 #pragma GCC diagnostic ignored "-Wpsabi"  // vectors are passed between inlined functions alone
@@ -128,6 +128,190 @@ void run_any(const FourierStep<T>& step, Planes<T> from, Planes<T> to) {
       return run_step<0>(step, from, to);
   }
 }
+
+// --- planes to and from complex numbers in memory
+
+template <class T>
+using Vector = typename Lane<T>::Vector;
+template <class T>
+Vector<T> read(const T* from) {
+  return *reinterpret_cast<const typename Lane<T>::Memory*>(from);
+}
+template <class T>
+void write(T* to, const Vector<T>& x) {
+  *reinterpret_cast<typename Lane<T>::Memory*>(to) = x;
+}
+
+// Rows of vectors become columns.
+void transpose(Vector<float>* x) {
+  Vector<float> y[8];
+  for (int i = 0; i < 8; i += 2) {
+    y[i] = __builtin_shufflevector(x[i], x[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+    y[i + 1] = __builtin_shufflevector(x[i], x[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
+  }
+  Vector<float> z[8];
+  for (int h = 0; h < 8; h += 4)
+    for (int i = 0; i < 2; ++i) {
+      z[h + 2 * i] = __builtin_shufflevector(y[h + i], y[h + 2 + i], 0, 1, 8, 9, 4, 5, 12, 13);
+      z[h + 2 * i + 1] = __builtin_shufflevector(y[h + i], y[h + 2 + i], 2, 3, 10, 11, 6, 7, 14, 15);
+    }
+  for (int i = 0; i < 4; ++i) {
+    x[i] = __builtin_shufflevector(z[i], z[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+    x[i + 4] = __builtin_shufflevector(z[i], z[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+  }
+}
+void transpose(Vector<double>* x) {
+  Vector<double> y[4];
+  for (int i = 0; i < 4; i += 2) {
+    y[i] = __builtin_shufflevector(x[i], x[i + 1], 0, 4, 2, 6);
+    y[i + 1] = __builtin_shufflevector(x[i], x[i + 1], 1, 5, 3, 7);
+  }
+  for (int i = 0; i < 2; ++i) {
+    x[i] = __builtin_shufflevector(y[i], y[i + 2], 0, 1, 4, 5);
+    x[i + 2] = __builtin_shufflevector(y[i], y[i + 2], 2, 3, 6, 7);
+  }
+}
+
+// Real and imaginary parts of neighbours apart, and together again.
+Pair<float> apart(const Vector<float>& a, const Vector<float>& b) {
+  return {__builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14),
+          __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15)};
+}
+Pair<double> apart(const Vector<double>& a, const Vector<double>& b) {
+  return {__builtin_shufflevector(a, b, 0, 2, 4, 6), __builtin_shufflevector(a, b, 1, 3, 5, 7)};
+}
+void together(const Pair<float>& x, Vector<float>& a, Vector<float>& b) {
+  a = __builtin_shufflevector(x.re, x.im, 0, 8, 1, 9, 2, 10, 3, 11);
+  b = __builtin_shufflevector(x.re, x.im, 4, 12, 5, 13, 6, 14, 7, 15);
+}
+void together(const Pair<double>& x, Vector<double>& a, Vector<double>& b) {
+  a = __builtin_shufflevector(x.re, x.im, 0, 4, 1, 5);
+  b = __builtin_shufflevector(x.re, x.im, 2, 6, 3, 7);
+}
+
+template <class T>
+const T* parts(const std::complex<T>* x) {
+  return reinterpret_cast<const T*>(x);
+}
+template <class T>
+T* parts(std::complex<T>* x) {
+  return reinterpret_cast<T*>(x);
+}
+
+template <class T>
+void read_rows(const std::complex<T>* from, size_t step, size_t n, Planes<T> to) {
+  constexpr size_t kLanes = kFourierLanes<T>, kEach = kLanes / 2;  // numbers of a vector
+  size_t k = 0;
+  for (; k + kEach <= n; k += kEach) {
+    Vector<T> x[kLanes];
+    for (size_t l = 0; l < kLanes; ++l) x[l] = read(parts(from + l * step + k));
+    transpose(x);
+    for (size_t i = 0; i < kEach; ++i) {
+      write(to.re + (k + i) * kLanes, x[2 * i]);
+      write(to.im + (k + i) * kLanes, x[2 * i + 1]);
+    }
+  }
+  for (; k < n; ++k)
+    for (size_t l = 0; l < kLanes; ++l) {
+      to.re[k * kLanes + l] = from[l * step + k].real();
+      to.im[k * kLanes + l] = from[l * step + k].imag();
+    }
+}
+
+template <class T>
+void write_rows(Planes<T> from, std::complex<T>* to, size_t step, size_t n, T scale) {
+  constexpr size_t kLanes = kFourierLanes<T>, kEach = kLanes / 2;
+  size_t k = 0;
+  for (; k + kEach <= n; k += kEach) {
+    Vector<T> x[kLanes];
+    for (size_t i = 0; i < kEach; ++i) {
+      const Pair<T> y = load(from, (k + i) * kLanes) * scale;
+      x[2 * i] = y.re;
+      x[2 * i + 1] = y.im;
+    }
+    transpose(x);
+    for (size_t l = 0; l < kLanes; ++l) write(parts(to + l * step + k), x[l]);
+  }
+  for (; k < n; ++k)
+    for (size_t l = 0; l < kLanes; ++l)
+      to[l * step + k] = {from.re[k * kLanes + l] * scale, from.im[k * kLanes + l] * scale};
+}
+
+template <class T>
+void read_columns(const std::complex<T>* from, size_t step, size_t n, Planes<T> to) {
+  constexpr size_t kLanes = kFourierLanes<T>;
+  for (size_t k = 0; k < n; ++k) {
+    const T* x = parts(from + k * step);
+    store(to, k * kLanes, apart(read(x), read(x + kLanes)));
+  }
+}
+
+template <class T>
+void write_columns(Planes<T> from, std::complex<T>* to, size_t step, size_t n, T scale) {
+  constexpr size_t kLanes = kFourierLanes<T>;
+  for (size_t k = 0; k < n; ++k) {
+    Vector<T> a, b;
+    together(load(from, k * kLanes) * scale, a, b);
+    write(parts(to + k * step), a);
+    write(parts(to + k * step) + kLanes, b);
+  }
+}
+
+template <class T>
+Pair<T> load(const Planes<const T>& from, size_t at) {
+  return {read(from.re + at), read(from.im + at)};
+}
+
+template <class T>
+void twiddle(Planes<const T> from, Planes<const T> by, size_t n, Planes<T> to, size_t step, size_t count) {
+  constexpr size_t kLanes = kFourierLanes<T>;
+  for (size_t k = 0; k < n; k += kLanes) {
+    Vector<T> re[kLanes], im[kLanes];
+    for (size_t i = 0; i < kLanes; ++i) {
+      const Pair<T> x = load(from, (k + i) * kLanes), w = load(by, (k + i) * kLanes);
+      re[i] = x.re * w.re - x.im * w.im;
+      im[i] = x.re * w.im + x.im * w.re;
+    }
+    transpose(re);
+    transpose(im);
+    for (size_t l = 0; l < count; ++l) store(to, (k / kLanes * step + l) * kLanes, {re[l], im[l]});
+  }
+}
+
+template <class T>
+void times(Planes<const T> from, const std::complex<T>* by, size_t n, Planes<T> to) {
+  constexpr size_t kLanes = kFourierLanes<T>;
+  for (size_t k = 0; k < n; ++k) store(to, k * kLanes, load(from, k * kLanes).times(by[k].real(), by[k].imag()));
+}
+
+template <class T>
+void half_of_real(Planes<const T> from, const std::complex<T>* by, size_t n, Planes<T> to) {
+  constexpr size_t kLanes = kFourierLanes<T>;
+  for (size_t k = 0; k <= n; ++k) {
+    const Pair<T> a = load(from, (k < n ? k : 0) * kLanes), b = load(from, (k ? n - k : 0) * kLanes);
+    const T r = by[k].real(), i = by[k].imag();
+    const Pair<T> even{(a.re + b.re) * T(0.5), (a.im - b.im) * T(0.5)};
+    const Pair<T> odd{(a.im + b.im) * T(0.5), (b.re - a.re) * T(0.5)};
+    store(to, k * kLanes, {even.re + odd.re * r - odd.im * i, even.im + odd.re * i + odd.im * r});
+  }
+}
+
+// What is imaginary of the ends is not looked at.
+template <class T>
+void real_of_half(Planes<const T> from, const std::complex<T>* by, size_t n, Planes<T> to) {
+  constexpr size_t kLanes = kFourierLanes<T>;
+  for (size_t k = 0; k < n; ++k) {
+    Pair<T> a = load(from, k * kLanes), b = load(from, (n - k) * kLanes);
+    if (k == 0) a.im = b.im = Vector<T>{};
+    const T r = by[k].real(), i = by[k].imag();
+    const Pair<T> d{a.re - b.re, a.im + b.im};
+    store(to, k * kLanes, {a.re + b.re - (d.re * i + d.im * r), a.im - b.im + (d.re * r - d.im * i)});
+  }
+}
+
+template <class T>
+constexpr FourierKernels<T> kKernels{run_any<T>, read_rows<T>, write_rows<T>,   read_columns<T>, write_columns<T>,
+                                     twiddle<T>, times<T>,     half_of_real<T>, real_of_half<T>};
 
 }  // namespace
 }  // namespace trine::ops
