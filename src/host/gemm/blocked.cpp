@@ -52,10 +52,10 @@ struct Run {
   int64_t depth() const { return part.end - part.begin; }
   int64_t cols_of(int64_t panel) const { return std::min(width, w.n - panel * width); }
   // Only wide kernels can: every panel must be one of a whole four.
-  bool can_be_plain() const { return w.a.plain && kernels.wide[1] && w.n % (kPanelsWide * width) == 0; }
+  bool can_be_plain() const { return w.a.plain && kernels.wide[kRowsMax] && w.n % (kPanelsWide * width) == 0; }
   // About as many panels a task, at least one; fours are not cut.
   int64_t chunk_of(int64_t panels_wanted) const {
-    const int64_t step = kernels.wide[1] && panels_wanted >= kPanelsWide ? kPanelsWide : 1;
+    const int64_t step = kernels.wide[kRowsMax] && panels_wanted >= kPanelsWide ? kPanelsWide : 1;
     return std::clamp<int64_t>(panels_wanted / step * step, 1, tuned::kChunkPanels);
   }
   int64_t height_of(int64_t group) const { return groups.row(group + 1) - groups.row(group); }
@@ -149,7 +149,7 @@ struct Task {
   // How many panels one kernel takes from here: several only where all their columns are wanted.
   int64_t panels_at(int64_t p) const {
     const bool whole = p + kPanelsWide <= p1 && (p + kPanelsWide) * run.width <= run.w.n;
-    return run.kernels.wide[1] && whole ? kPanelsWide : 1;
+    return run.kernels.wide[kRowsMax] && whole ? kPanelsWide : 1;
   }
   // All groups of the block; together they fetch what comes next.
   void multiply_panels(int64_t p, int64_t panels, int64_t count, int64_t d, int64_t steps) const {

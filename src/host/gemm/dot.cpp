@@ -8,6 +8,7 @@
 
 #include "base/pool.h"
 #include "host/gemm/gemm.h"
+#include "host/gemm/small.h"
 #include "host/thresholds.h"
 
 namespace trine::host {
@@ -111,11 +112,7 @@ bool is_small(const GemmStep& g, std::span<const TensorView> in, const TensorVie
   return is_by_rows(g) ? g.m * g.k <= tuned::kSmallLeft : g.m * g.n * g.k <= tuned::kSmallProducts;
 }
 
-// Where the sums of an item go.
-struct Sums {
-  float* data = nullptr;
-  int64_t row_stride = 0, col_stride = 1;
-};
+using Sums = SmallSums;
 
 // `kAtOnce` columns side by side: each sum waits for itself alone.
 template <int kAtOnce>
@@ -195,8 +192,17 @@ void tiny_dots(const GemmStep& g, const float* a, const float* b, const Sums& c)
   }
 }
 
-using SmallProduct = void (*)(const GemmStep& g, const float* a, const float* b, const Sums& c);
+SmallProduct vector_product([[maybe_unused]] const GemmStep& g) {
+#if defined(__x86_64__)
+  if (simd_best() == Simd::avx2) {
+    if (g.b.col_stride == 1 && (g.n > 1 || g.b.row_stride != 1)) return small_rows_avx2(g);
+    if (g.a.col_stride == 1 && g.b.row_stride == 1) return small_lines_avx2(g);
+  }
+#endif
+  return nullptr;
+}
 SmallProduct small_product(const GemmStep& g) {
+  if (SmallProduct found = vector_product(g)) return found;
   constexpr SmallProduct kTiny[3][3] = {{tiny_dots<2, 2>, tiny_dots<2, 3>, tiny_dots<2, 4>},
                                         {tiny_dots<3, 2>, tiny_dots<3, 3>, tiny_dots<3, 4>},
                                         {tiny_dots<4, 2>, tiny_dots<4, 3>, tiny_dots<4, 4>}};
@@ -232,8 +238,11 @@ void small_items(const GemmStep& g, std::span<const TensorView> in, const Tensor
   const GemmStep row_form = is_column ? transposed(g) : GemmStep{};
   const SmallProduct one = small_product(is_column ? row_form : g);
   const int64_t each = g.m * g.n, products = each * std::max<int64_t>(g.k, 1);
+  const GemmStep::Batch apart = g.batch.size() == 1 ? g.batch[0] : GemmStep::Batch{};
   const auto store = [&](int64_t number, float* tile) {
-    const Item item = item_of(g, number);
+    const Item item = g.batch.size() == 1 ? Item{g.a.offset + number * apart.a, g.b.offset + number * apart.b,
+                                                 g.c.offset + number * apart.c}
+                                          : item_of(g, number);
     const Sums result = tile ? Sums{tile, g.n} : Sums{out.as<float>() + item.c, g.c.row_stride, g.c.col_stride};
     const float *a = in[0].as<float>() + item.a, *b = in[1].as<float>() + item.b;
     if (is_column) return one(row_form, b, a, {result.data, 0, result.row_stride});

@@ -99,9 +99,11 @@ bool can_store(Family family, Dtype dtype) {
 
 int64_t RowMap::offset(int64_t row) const {
   int64_t out = 0;
-  for (size_t i = extents.size(); i-- > 0;) {
-    out += row % extents[i] * strides[i];
-    row /= extents[i];
+  for (size_t i = extents.size(); i-- > 0 && row > 0;) {
+    if (extents[i] == 1) continue;
+    const int64_t rest = row / extents[i];
+    out += (row - rest * extents[i]) * strides[i];
+    row = rest;
   }
   return out;
 }

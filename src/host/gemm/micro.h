@@ -69,7 +69,7 @@ using WideKernel = void (*)(Rows a, const void* b, int64_t b_stride, int64_t dep
                             Ahead ahead);
 struct MicroKernels {
   MicroKernel rows[kRowsMax + 1] = {};  // by number of rows; [0] is null
-  WideKernel wide[kRowsMax + 1] = {};   // all null where registers do not suffice
+  WideKernel wide[kRowsMax + 1] = {};   // null where registers do not suffice: all, or those of many rows
 };
 
 const MicroKernels& micro_kernels(PanelFormat format, Simd simd);
