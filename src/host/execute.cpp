@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <exception>
 #include <memory>
 #include <new>
 #include <optional>
+#include <utility>
 
 #include "base/stop.h"
 #include "base/text.h"
@@ -178,6 +180,11 @@ class Wired {
 
   Result<void> all();
 
+  // For machine code: what its steps are, and the words of an iteration that says at `go` whether it goes on.
+  std::vector<IterationCode::Step> code_steps() const;
+  IterationCode::Words code_words(const uint8_t* go);
+  Result<void> failure();  // why code that called this ended; throws what was thrown
+
  private:
   struct WiredMove {
     const Move* what;
@@ -226,6 +233,14 @@ class Wired {
   using Step = std::variant<LoopCall, ShortMove, WiredMove, WiredWindows, std::unique_ptr<WiredCase>,
                             std::unique_ptr<LoopRun>, const PreparedStep*>;
 
+  // A step as a function of machine code, through which nothing is thrown.
+  struct Hook {
+    Wired* wired;
+    const Step* step;
+  };
+  static int run_hook(void* hook) noexcept;
+  Result<void> one(const Step& step);
+
   static constexpr size_t kLoopBytesMax = 1 << 18;  // of a loop inside: what larger ones take is given back in between
 
   static size_t scratch_bytes(const Prepared& prepared) {
@@ -238,6 +253,9 @@ class Wired {
   Run run_;
   Scratch scratch_;
   std::vector<Step> steps_;
+  std::vector<Hook> hooks_ = {};
+  std::optional<Error> error_ = {};
+  std::exception_ptr thrown_ = {};
 };
 
 // A loop on memory that stays where it is, for one run or many.
@@ -293,12 +311,22 @@ class LoopRun {
     TRY(once(*loop_.body, frame(inputs_, 0), body_arena_, first_));
     const bool alternates = second_.as<>() != nullptr;
     int last = 0;  // the set written last
-    while (go_) {
+    for (int64_t done = 0; go_; ++done) {
       stop_point();
+      const int other = last;
       last = alternates ? 1 - last : 0;
       if (!iterations_[last])
         iterations_[last] = std::make_unique<Wired>(*loop_.body, frame(sources_[last], last), body_arena_.as<>());
-      TRY(iterations_[last]->all());
+      if (done == kUncoded) find_code(alternates);
+      if (!code_) {
+        TRY(iterations_[last]->all());
+        continue;
+      }
+      const auto [end, is_odd] = code_->run(words_[last], words_[alternates ? other : last]);
+      if (end == IterationCode::End::failed)
+        for (const auto& iteration : iterations_)
+          if (iteration) TRY(iteration->failure());
+      if (!is_odd && alternates) last = other;
     }
     for (size_t i = 0; last == 1 && i < step_.out.size(); ++i)
       if (!loop_.in_place[i]) copy(i, sets_[1][i], sets_[0][i]);
@@ -315,6 +343,14 @@ class LoopRun {
   }
   void copy(size_t i, const void* from, void* to) const {
     if (from != to) std::memcpy(to, from, step_.out[i].slot->bytes());
+  }
+  // Both kinds of iteration are wired by now.
+  void find_code(bool alternates) {
+    if (std::exchange(has_looked_, true)) return;
+    std::vector<IterationCode::Step> steps = iterations_[0]->code_steps();
+    if (alternates && iterations_[1]->code_steps() != steps) return;
+    code_ = loop_.iterations->of(std::move(steps));
+    for (int to = 0; code_ && to < (alternates ? 2 : 1); ++to) words_[to] = iterations_[to]->code_words(&go_);
   }
   Frame frame(const std::vector<const void*>& from, int to) const {
     return {.inputs = from, .outputs = sets_[to], .packed_forms = packed_forms_, .collectives = collectives_};
@@ -339,6 +375,10 @@ class LoopRun {
   void* go_at_[1] = {&go_};
   int64_t runs_ = 0;
   std::unique_ptr<Wired> cond_ = {}, first_ = {}, iterations_[2] = {};
+  static constexpr int64_t kUncoded = 8;  // iterations: a loop of fewer is over before its code is made
+  bool has_looked_ = false;               // for code
+  std::shared_ptr<const IterationCode> code_ = {};
+  IterationCode::Words words_[2] = {};
 };
 
 Wired::Wired(const Prepared& prepared, const Frame& frame, std::byte* arena)
@@ -359,6 +399,10 @@ Wired::Wired(const Prepared& prepared, const Frame& frame, std::byte* arena)
       steps_.push_back({WiredMove{move, std::move(in), out[0]}});
     } else if (const auto* windows = std::get_if<Windows>(&step.what)) {
       steps_.push_back({WiredWindows{windows, std::move(in), out[0]}});
+    } else if (const auto few = std::holds_alternative<arch::CopyStep>(step.what)
+                                    ? short_copy(in[0], out[0], int64_t(step.in[0].slot->bytes()))
+                                    : std::nullopt) {
+      steps_.push_back({*few});
     } else if (const auto* choice = std::get_if<PreparedCase>(&step.what)) {
       steps_.push_back({std::make_unique<WiredCase>(*choice, in, out, frame.collectives)});
     } else if (const auto* loop = std::get_if<PreparedLoop>(&step.what);
@@ -374,23 +418,80 @@ Wired::Wired(const Prepared& prepared, const Frame& frame, std::byte* arena)
 Wired::~Wired() = default;
 
 Result<void> Wired::all() {
+  for (const Step& step : steps_) TRY(one(step));
+  return {};
+}
+
+Result<void> Wired::one(const Step& step) {
+  if (const auto* call = std::get_if<LoopCall>(&step)) {
+    call->run();
+  } else if (const auto* few = std::get_if<ShortMove>(&step)) {
+    few->run();
+  } else if (const auto* move = std::get_if<WiredMove>(&step)) {
+    move->what->run(move->in, move->out);
+  } else if (const auto* windows = std::get_if<WiredWindows>(&step)) {
+    windows->what->run(windows->in, windows->out);
+  } else if (const auto* choice = std::get_if<std::unique_ptr<WiredCase>>(&step)) {
+    return (*choice)->run();
+  } else if (const auto* loop = std::get_if<std::unique_ptr<LoopRun>>(&step)) {
+    return (*loop)->run();
+  } else {
+    return run_.one(*std::get<const PreparedStep*>(step));
+  }
+  return {};
+}
+
+std::vector<IterationCode::Step> Wired::code_steps() const {
+  std::vector<IterationCode::Step> out;
   for (const Step& step : steps_) {
-    if (const auto* call = std::get_if<LoopCall>(&step)) {
-      call->run();
-    } else if (const auto* few = std::get_if<ShortMove>(&step)) {
-      few->run();
-    } else if (const auto* move = std::get_if<WiredMove>(&step)) {
-      move->what->run(move->in, move->out);
-    } else if (const auto* windows = std::get_if<WiredWindows>(&step)) {
-      windows->what->run(windows->in, windows->out);
-    } else if (const auto* choice = std::get_if<std::unique_ptr<WiredCase>>(&step)) {
-      TRY((*choice)->run());
-    } else if (const auto* loop = std::get_if<std::unique_ptr<LoopRun>>(&step)) {
-      TRY((*loop)->run());
+    const auto* call = std::get_if<LoopCall>(&step);
+    const auto* few = std::get_if<ShortMove>(&step);
+    if (call && call->inner()) {
+      out.push_back({.kind = IterationCode::Kind::code, .entry = call->inner()});
+    } else if (few) {
+      out.push_back(IterationCode::step_of(*few));
     } else {
-      TRY(run_.one(*std::get<const PreparedStep*>(step)));
+      out.push_back({});
     }
   }
+  return out;
+}
+
+IterationCode::Words Wired::code_words(const uint8_t* go) {
+  const auto word = [](const void* at) { return int64_t(reinterpret_cast<intptr_t>(at)); };
+  IterationCode::Words out = {word(go)};
+  hooks_.clear();
+  hooks_.reserve(steps_.size());  // they stay where they are
+  for (const Step& step : steps_) {
+    const auto* call = std::get_if<LoopCall>(&step);
+    const auto* few = std::get_if<ShortMove>(&step);
+    if (call && call->inner()) {
+      out.insert(out.end(), {word(call->scratch()), 0, 0});
+    } else if (few) {
+      out.insert(out.end(), {word(few->index), word(few->to), word(few->from)});
+    } else {
+      hooks_.push_back({this, &step});
+      out.insert(out.end(), {word(reinterpret_cast<const void*>(&run_hook)), word(&hooks_.back()), 0});
+    }
+  }
+  return out;
+}
+
+int Wired::run_hook(void* hook) noexcept {
+  const auto [wired, step] = *static_cast<Hook*>(hook);
+  try {
+    auto done = wired->one(*step);
+    if (done) return 0;
+    wired->error_ = done.error();
+  } catch (...) {
+    wired->thrown_ = std::current_exception();
+  }
+  return 1;
+}
+
+Result<void> Wired::failure() {
+  if (thrown_) std::rethrow_exception(std::exchange(thrown_, nullptr));
+  if (error_) return *std::exchange(error_, std::nullopt);
   return {};
 }
 

@@ -224,6 +224,16 @@ void Move::run(std::span<void* const> in, void* out) const {
   }
 }
 
+std::optional<ShortMove> short_copy(const void* from, void* to, int64_t bytes) {
+  static constexpr int32_t kFirst = 0;
+  if (from == to || bytes > tuned::kShortBytes) return std::nullopt;
+  return ShortMove{.index = &kFirst,
+                   .to = static_cast<std::byte*>(to),
+                   .from = static_cast<const std::byte*>(from),
+                   .is_slice = true,
+                   .bytes = bytes};
+}
+
 std::optional<ShortMove> Move::shortened(std::span<void* const> in, void* out) const {
   const bool is_slice = kind_ == arch::MoveKind::slice;
   if (is_empty_ || (!is_slice && (kind_ != arch::MoveKind::update || in[0] != out))) return std::nullopt;

@@ -46,6 +46,9 @@ struct ShortMove {
   }
 };
 
+// A copy of few bytes; nothing where they are many, or where there is nothing to move.
+std::optional<ShortMove> short_copy(const void* from, void* to, int64_t bytes);
+
 // A step with its loops worked out, for runs that only have pointers. Small boxes cost a few dozen nanoseconds.
 class Move {
  public:

@@ -98,6 +98,16 @@ void IdleRuns::put_back(std::unique_ptr<IdleRun> run) {
   if (runs_.size() < kMost) runs_.push_back(std::move(run));
 }
 
+std::shared_ptr<const IterationCode> SharedIterations::of(std::vector<IterationCode::Step> steps) {
+  const std::scoped_lock lock(mutex_);
+  if (!was_made_)
+    code_ = IterationCode::make(std::move(steps));
+  else if (code_ && code_->steps() != steps)
+    return nullptr;
+  was_made_ = true;
+  return code_;
+}
+
 const std::vector<bool>& by_forms_alone(const Prepared& prepared) { return prepared.by_forms_alone; }
 
 Result<std::shared_ptr<const Prepared>> prepare(std::shared_ptr<const arch::HostPlan> plan) {

@@ -11,6 +11,7 @@
 #include "host/gemm/packed.h"
 #include "host/loops/loop.h"
 #include "host/move.h"
+#include "host/vector/jit_iteration.h"
 #include "host/windows.h"
 
 namespace trine::host {
@@ -43,10 +44,23 @@ class IdleRuns {
   std::vector<std::unique_ptr<IdleRun>> runs_;
 };
 
+// The code of a loop's iterations, made when the first run finds it worth it.
+class SharedIterations {
+ public:
+  // Of just these steps; null where there is none, or another run's steps are otherwise.
+  std::shared_ptr<const IterationCode> of(std::vector<IterationCode::Step> steps);
+
+ private:
+  std::mutex mutex_;
+  bool was_made_ = false;
+  std::shared_ptr<const IterationCode> code_;
+};
+
 struct PreparedLoop {
   std::vector<bool> in_place = {};
   std::shared_ptr<const Prepared> cond = {}, body = {};
   std::shared_ptr<IdleRuns> idle = std::make_shared<IdleRuns>();
+  std::shared_ptr<SharedIterations> iterations = std::make_shared<SharedIterations>();
 };
 
 struct PreparedCase {

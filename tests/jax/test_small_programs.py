@@ -52,6 +52,109 @@ def test_loop_by_several_threads():
     assert not wrong
 
 
+@pytest.mark.parametrize("length", [1, 2, 9, 10, 11, 40])
+@pytest.mark.parametrize("width", [1, 3, 8, 13, 64, 65])
+def test_loops_of_moves_and_numbers(length, width):
+    """Rows in and out, a count and a carried row: machine code from the ninth iteration on, on memory that changes."""
+
+    def f(x, c):
+        def step(s, v):
+            a, b, n = s
+            return (a * 0.5 + v, a, n + 1), jnp.where(n % 2 == 0, a + b, v - b)
+
+        return lax.scan(step, (c, c * 2, 0), x)
+
+    g = jax.jit(f)
+    for _ in range(3):
+        x, c = array(length, width), array(width)
+        (a, b, n), rows = g(x, c)
+        wa, wb = c, c * 2
+        for i, v in enumerate(x):
+            np.testing.assert_allclose(rows[i], wa + wb if i % 2 == 0 else v - wb, rtol=1e-5, atol=1e-6)
+            wa, wb = wa * np.float32(0.5) + v, wa
+        np.testing.assert_allclose(a, wa, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(b, wb, rtol=1e-5, atol=1e-6)
+        assert n == length
+
+
+def test_loops_within_loops_and_other_steps():
+    """A loop inside, a product, a gather and a branch are called from a loop's machine code."""
+
+    def f(x, w, table):
+        def line(c, v):
+            c = lax.fori_loop(0, 12, lambda i, y: y * 0.9 + v[i % 4], c)
+            c = jnp.tanh(c @ w) + table[jnp.int32(jnp.abs(c.sum())) % 3]
+            return lax.cond(c[0] > 0, lambda c: c * 0.5, lambda c: c + 1, c), c.sum()
+
+        return lax.scan(line, jnp.ones(4), x)
+
+    x, w, table = array(30, 4), array(4, 4), array(3, 4)
+    got = jax.jit(f)(x, w, table)
+    with jax.default_device(jax.devices("cpu")[0]):
+        want = jax.jit(f)(x, w, table)
+    for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4)
+
+
+def test_starts_beyond_the_ends_in_loops():
+    def f(x, at):
+        def step(i, s):
+            y, sums = s
+            v = lax.dynamic_slice(x, (at[i], 0), (1, 3))
+            return lax.dynamic_update_slice(y, v + i, (at[i] * 2 - 5, 0)), sums + v
+
+        return lax.fori_loop(0, len(at), step, (jnp.zeros((8, 3)), jnp.zeros((1, 3))))
+
+    x, at = array(8, 3), np.int32([0, 7, 8, -1, -100, 100, 3, 4, 5, 6, 2**29, -(2**29), 1, 2])
+    y, sums = np.zeros((8, 3), np.float32), np.zeros((1, 3), np.float32)
+    place = lambda k: np.clip(k + 8 if k < 0 else k, 0, 7)  # JAX counts those below zero from the end
+    for i, k in enumerate(at):
+        v = x[place(k)][None]
+        y[place(k * 2 - 5)] = v + i
+        sums = sums + v
+    got = jax.jit(f)(x, at)
+    np.testing.assert_allclose(got[0], y, rtol=1e-6)
+    np.testing.assert_allclose(got[1], sums, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(4, 6, 5, 3), (2, 33, 7, 3), (3, 5, 9, 16), (1, 300, 2, 2), (2, 3, 4, 1)])
+def test_sums_over_two_dims_of_what_is_flipped(shape):
+    x, flip = array(*shape), np.arange(shape[0]) % 2 == 0
+
+    def f(x, flip):
+        x = jnp.where(flip[:, None, None, None], x[:, :, ::-1], x)
+        place = jnp.arange(shape[1])[:, None, None] * 10 + jnp.arange(shape[2])[:, None]
+        return x.mean((1, 2)), x.max((1, 2)), (x * place).sum((1, 2)), (x - x.mean((1, 2), keepdims=True)) / 2
+
+    y = np.where(flip[:, None, None, None], x[:, :, ::-1], x)
+    place = np.arange(shape[1])[:, None, None] * 10 + np.arange(shape[2])[:, None]
+    want = y.mean((1, 2)), y.max((1, 2)), (y * place).sum((1, 2)), (y - y.mean((1, 2), keepdims=True)) / 2
+    for a, b in zip(jax.jit(f)(x, flip), want, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4 * max(1, np.abs(b).max()))
+
+
+@pytest.mark.parametrize("batch", [2, 65])
+@pytest.mark.parametrize("m, k, n", [(1, 16, 8), (16, 8, 1), (1, 8, 16), (3, 3, 3), (4, 4, 4), (4, 3, 4), (3, 4, 3), (2, 5, 7),
+                                     (5, 9, 23), (1, 1, 64), (16, 1, 33), (7, 17, 2)])  # fmt: skip
+@pytest.mark.parametrize("turned", ["", "a", "b", "ab", "c"])
+def test_batches_of_small_products(batch, m, k, n, turned):
+    a, b = array(batch, m, k), array(batch, k, n)
+    want = a.astype(np.float64) @ b
+    a = np.swapaxes(a, 1, 2).copy() if "a" in turned else a
+    b = np.swapaxes(b, 1, 2).copy() if "b" in turned else b
+    spec = f"z{'ki' if 'a' in turned else 'ik'},z{'jk' if 'b' in turned else 'kj'}->z{'ji' if turned == 'c' else 'ij'}"
+    want = np.swapaxes(want, 1, 2) if turned == "c" else want
+    np.testing.assert_allclose(jax.jit(lambda a, b: jnp.einsum(spec, a, b))(a, b), want, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("n", [1, 15, 16, 63, 64, 65, 100, 128, 200, 257])
+@pytest.mark.parametrize("k", [1, 3, 200])
+def test_vectors_by_weights_in_a_loop(n, k):
+    w, x = array(k, n), array(k)
+    got = jax.jit(lambda x, w: lax.fori_loop(0, 12, lambda i, y: y + x @ w * i, jnp.zeros(n)))(x, w)
+    np.testing.assert_allclose(got, x.astype(np.float64) @ w * 66, rtol=1e-3, atol=1e-3)
+
+
 @pytest.mark.parametrize("width", range(1, 34))
 def test_short_rows(width):
     x, y = array(9, 5, width), array(9, 5, width)

@@ -43,11 +43,16 @@ class LoopCall {
   LoopCall(const LoopKernel& kernel, std::span<void* const> operands, std::byte* scratch);
   static size_t scratch_bytes(const LoopKernel& kernel);
   void run() const;
+  // Its machine code (inner_entry() of host/vector/jit.h), where a run is no more than that; and what it is called
+  // with.
+  const void* inner() const;
+  std::byte* scratch() const { return scratch_; }
 
  private:
   const LoopKernel* kernel_;
   std::vector<void*> operands_;
-  const NestCode* code_ = nullptr;  // of one row in one range
+  const NestCode* code_ = nullptr;     // of one range
+  std::vector<std::byte> words_ = {};  // of a call that is set anew each time, since it counts its rows
   std::byte* scratch_ = nullptr;
 };
 

@@ -185,12 +185,12 @@ int64_t unit_cost(const LoopPlan& plan) {
   return sum;
 }
 
-// One row, in one range, too little to share out: its words never change.
+// One range, too little to share out: its words are known before it runs.
 bool is_one_range(const LoopPlan& plan) {
   if (!plan.pieces.empty()) return false;
-  const bool whole = plan.blocks == 1 || (plan.code && is_unblocked(*plan.code));
-  return plan.code && !plan.empty && plan.nest.staged.empty() && plan.nest.repeated.empty() && plan.nest.rows.empty() &&
-         whole && plan.units * plan.unit_cost < 2 * tuned::kTaskCost;
+  const bool whole = plan.blocks == 1 || (plan.code && is_unblocked(*plan.code) && plan.nest.rows.empty());
+  return plan.code && !plan.empty && plan.nest.staged.empty() && plan.nest.repeated.empty() &&
+         plan.nest.rows.size() <= 1 && whole && plan.units * plan.unit_cost < 2 * tuned::kTaskCost;
 }
 
 }  // namespace
@@ -207,13 +207,20 @@ LoopCall::LoopCall(const LoopKernel& kernel, std::span<void* const> operands, st
   std::vector<std::byte*> at;
   for (size_t o = 0; o < operands.size(); ++o)
     at.push_back(static_cast<std::byte*>(operands[o]) + plan.nest.offsets[o]);
-  set_call(*code_, at, {}, {}, {.begin = 0, .end = plan.nest.vector.size}, scratch);
+  const std::vector<NestLoop>& rows = plan.nest.rows;
+  LoopRange range{.begin = 0, .end = plan.nest.vector.size};
+  if (!rows.empty()) range.rows = rows[0].size;
+  set_call(*code_, at, rows.empty() ? std::span<const int64_t>() : rows[0].steps, {}, range, scratch);
+  if (!rows.empty()) words_.assign(scratch, scratch + call_bytes(*code_));
 }
 
 void LoopCall::run() const {
-  if (code_) return enter(*code_, scratch_);
-  host::run(*kernel_, operands_);
+  if (!code_) return host::run(*kernel_, operands_);
+  if (!words_.empty()) std::memcpy(scratch_, words_.data(), words_.size());
+  enter(*code_, scratch_);
 }
+
+const void* LoopCall::inner() const { return code_ && words_.empty() ? inner_entry(*code_) : nullptr; }
 
 std::shared_ptr<const LoopPlan> make_plan(const arch::LoopProgram& program, const LoopOptions& options, bool fixed) {
   auto plan = std::make_shared<LoopPlan>();

@@ -35,9 +35,14 @@ class Emitter : public Lines {
 
   int64_t frame_bytes() const { return frame_bytes_; }
   using Entry = void (*)(int64_t* words);
+  const void* inner_entry() const { return getCode() + inner_at_; }
 
+  // Two functions: one as C calls it, around one that saves nothing and wants an aligned stack.
   Entry finish() {
-    Label row, end;
+    Label row, inner;
+    save_and_call(inner);
+    inner_at_ = getSize();
+    L(inner);
     begin();
     before_rows();
     L(row);
@@ -55,14 +60,25 @@ class Emitter : public Lines {
   }
 
  private:
-  // Words on the stack: 0 begin of the part, 1 its end, 2 the inner index.
-  static constexpr int kPartBegin = 0, kPartEnd = 1, kInnerAt = 2;
+  // Words on the stack: begin of the part, its end, the inner index; of two inner loops the deep one's index, and where
+  // the outer one's part ends meanwhile.
+  static constexpr int kPartBegin = 0, kPartEnd = 1, kInnerAt = 2, kDeepAt = 3, kOuterEnd = 4;
 
-  void begin() {
+  void save_and_call(const Label& inner) {
     for (const Reg64& r : {rbx, rbp, r12, r13, r14, r15}) push(r);
     mov(r15, rsp);
-    sub(rsp, stack_.size);
     and_(rsp, -64);
+    CodeGenerator::call(inner);
+    vzeroupper();
+    mov(rsp, r15);
+    for (const Reg64& r : {r15, r14, r13, r12, rbp, rbx}) pop(r);
+    ret();
+  }
+
+  // With the way back, a multiple of 64 bytes.
+  int stack_bytes() const { return int(round_up(stack_.size, 64)) + 56; }
+  void begin() {
+    sub(rsp, stack_bytes());
     // Arrays are addressed by the vector's index: those of a block begin at its first lane.
     mov(rsi, word(JitWords::kFrame));
     if (nest_.vertical) {
@@ -72,9 +88,7 @@ class Emitter : public Lines {
     }
   }
   void leave() {
-    vzeroupper();
-    mov(rsp, r15);
-    for (const Reg64& r : {r15, r14, r13, r12, rbp, rbx}) pop(r);
+    add(rsp, stack_bytes());
     ret();
   }
 
@@ -181,9 +195,10 @@ class Emitter : public Lines {
     jb(part, T_NEAR);
   }
 
+  // Parts are cut along the outermost inner loop; where there are two, the other one runs inside.
   void with_inner(const VStage& s) {
-    const NestLoop& loop = nest_.inner[0];
-    if (loop.size == 0 || nest_.vector.size == 0) return;
+    const NestLoop& outer = nest_.inner[0];
+    if (nest_.inner_count == 0 || nest_.vector.size == 0) return;
     Label part, again, end;
     for (uint32_t o : s.operands) {
       mov(rax, word(words_.current(o)));
@@ -197,52 +212,93 @@ class Emitter : public Lines {
     parts_begin(s);
     mov(rax, stack_word(kInnerAt));
     add(rax, int(std::min<int64_t>(nest_.inner_cut, INT32_MAX)));
-    mov(rcx, uint64_t(loop.size));
+    mov(rcx, uint64_t(outer.size));
     cmp(rax, rcx);
     cmova(rax, rcx);
     mov(stack_word(kPartEnd), rax);
+    if (nest_.inner.size() == 1) {
+      inner_loop(s, kInnerAt, JitWords::kInner);
+    } else {
+      L(again);
+      mov(rax, stack_word(kInnerAt));
+      cmp(rax, stack_word(kPartEnd));
+      jae(end, T_NEAR);
+      deep_loop(s);
+      jmp(again, T_NEAR);
+      L(end);
+    }
+    parts_end(s);
+    mov(rax, uint64_t(outer.size));
+    cmp(stack_word(kInnerAt), rax);
+    jb(part, T_NEAR);
+  }
+
+  // The inner one of two loops from its first to its last index, then the outer index moves on.
+  void deep_loop(const VStage& s) {
+    const NestLoop &outer = nest_.inner[0], &deep = nest_.inner[1];
+    mov(rax, stack_word(kPartEnd));
+    mov(stack_word(kOuterEnd), rax);
+    mov(rax, uint64_t(deep.size));
+    mov(stack_word(kPartEnd), rax);
+    xor_(eax, eax);
+    mov(stack_word(kDeepAt), rax);
+    mov(word(JitWords::kInner + 1), rax);
+    inner_loop(s, kDeepAt, JitWords::kInner + 1);
+    for (uint32_t o : s.operands) {
+      const int64_t further = outer.steps[o] - deep.size * deep.steps[o];
+      if (further == 0) continue;
+      mov(rax, uint64_t(further));
+      add(word(words_.now(o)), rax);
+    }
+    mov(rax, stack_word(kOuterEnd));
+    mov(stack_word(kPartEnd), rax);
+    mov(rax, stack_word(kInnerAt));
+    inc(rax);
+    mov(stack_word(kInnerAt), rax);
+    mov(word(JitWords::kInner), rax);
+  }
+
+  // The innermost loop from the index at `at` to the part's end; `index`: the word that iotas read.
+  void inner_loop(const VStage& s, int at, int index) {
+    Label again, end;
     if (auto several = unroll(nest_, s)) {
       VStage wide = s;
       wide.each = std::move(*several);
       Label more;
       L(more);
-      mov(rax, stack_word(kInnerAt));
+      mov(rax, stack_word(at));
       add(rax, int(kRowsAtOnce));
       cmp(rax, stack_word(kPartEnd));
       ja(again, T_NEAR);
-      inner_rows(wide, int(kRowsAtOnce));
+      inner_rows(wide, int(kRowsAtOnce), at, index);
       jmp(more, T_NEAR);
     }
     L(again);
-    mov(rax, stack_word(kInnerAt));
+    mov(rax, stack_word(at));
     cmp(rax, stack_word(kPartEnd));
     jae(end, T_NEAR);
-    inner_rows(s, 1);
+    inner_rows(s, 1, at, index);
     jmp(again, T_NEAR);
     L(end);
-    parts_end(s);
-    mov(rax, uint64_t(loop.size));
-    cmp(stack_word(kInnerAt), rax);
-    jb(part, T_NEAR);
   }
 
   // The vector's loop at the inner index, in a list for so many indices; then the index moves on.
-  void inner_rows(const VStage& s, int rows) {
+  void inner_rows(const VStage& s, int rows, int at, int index) {
     load_pointers(s, true);
     mov(rbp, word(JitWords::kBegin));
     mov(rbx, word(JitWords::kEnd));
     mov(stack_word(kPartBegin), rbp);
     vector_loop(s);
     for (uint32_t o : s.operands) {
-      if (nest_.inner[0].steps[o] == 0) continue;
-      mov(rax, uint64_t(rows * nest_.inner[0].steps[o]));
+      if (nest_.inner.back().steps[o] == 0) continue;
+      mov(rax, uint64_t(rows * nest_.inner.back().steps[o]));
       add(word(words_.now(o)), rax);
     }
     add(rdx, uint32_t(4 * width_ * rows));
-    mov(rax, stack_word(kInnerAt));
+    mov(rax, stack_word(at));
     add(rax, rows);
-    mov(stack_word(kInnerAt), rax);
-    mov(word(JitWords::kInner), rax);
+    mov(stack_word(at), rax);
+    mov(word(index), rax);
   }
 
   // --- reductions: totals, and the accumulators of a part
@@ -388,6 +444,7 @@ class Emitter : public Lines {
   }
 
   int64_t frame_bytes_ = 0;
+  size_t inner_at_ = 0;
   const bool whole_rows_;
 };
 
@@ -451,6 +508,11 @@ void set_call(const NestCode& code, std::span<std::byte* const> pointers, std::s
 
 void enter(const NestCode& code, std::byte* scratch) { code.entry(reinterpret_cast<int64_t*>(scratch)); }
 
+const void* inner_entry(const NestCode& code) {
+  return code.emitter ? code.emitter->inner_entry() : reinterpret_cast<const void*>(code.entry);
+}
+size_t call_bytes(const NestCode& code) { return code.words.count() * 8; }
+
 }  // namespace trine::host
 
 #else
@@ -464,6 +526,8 @@ size_t code_scratch_bytes(const NestCode&) { return 0; }
 void set_call(const NestCode&, std::span<std::byte* const>, std::span<const int64_t>, std::span<const int64_t>,
               const LoopRange&, std::byte*) {}
 void enter(const NestCode&, std::byte*) {}
+const void* inner_entry(const NestCode&) { return nullptr; }
+size_t call_bytes(const NestCode&) { return 0; }
 
 }  // namespace trine::host
 

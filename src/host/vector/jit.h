@@ -31,6 +31,10 @@ void set_call(const NestCode& code, std::span<std::byte* const> pointers, std::s
               std::span<const int64_t> index, const LoopRange& range, std::byte* scratch);
 // A call that was set; where the nest has no row loops, it may be entered again and again.
 void enter(const NestCode& code, std::byte* scratch);
+// The same for machine code: called with the scratch in rdi on a stack aligned to 64 bytes, it may change any register
+// but rsp and r15.
+const void* inner_entry(const NestCode& code);
+size_t call_bytes(const NestCode& code);  // of the scratch: what set_call() writes
 void run_code(const NestCode& code, std::span<std::byte* const> pointers, std::span<const int64_t> steps,
               std::span<const int64_t> index, const LoopRange& range, std::byte* scratch);
 

@@ -272,10 +272,8 @@ void Lines::one(State& s) {
       vpbroadcastd(d, Xmm(d.getIdx()));
       return vpaddd(d, d, ptr[rip + lanes_]);
     }
-    case VOp::index: {
-      int at = LoopKind(n.at >> 8) == LoopKind::inner ? JitWords::kInner : JitWords::kIndex + int(n.at & 255);
-      return vpbroadcastd(result(s), dword[rdi + 8 * at]);
-    }
+    case VOp::index:
+      return vpbroadcastd(result(s), dword[rdi + 8 * JitWords::index(LoopKind(n.at >> 8), int(n.at & 255))]);
     case VOp::fsqrt: {
       Ymm x = reg_of(s, n.in[0]);
       return vsqrtps(result(s), x);

@@ -1,6 +1,6 @@
 // The emitter's lower half: straight lists of vector code as AVX2 instructions, with registers and spills.
 // General registers: rdi words of the call, rsi arrays of lanes, rdx kept arrays, rbp index and rbx end along the
-// vector, r9 to r14 operands, r15 the caller's stack, rax rcx r8 free for anyone. On the stack: see Stack.
+// vector, r9 to r14 operands, r15 the caller's, rax rcx r8 free for anyone. On the stack: see Stack.
 #pragma once
 
 #if defined(__x86_64__) && __has_include(<xbyak/xbyak.h>)
@@ -18,6 +18,7 @@ namespace trine::host {
 // Words of 8 bytes that a call passes, by position.
 struct JitWords {
   static constexpr int kRows = 0, kBegin = 1, kEnd = 2, kFrame = 3, kInner = 4, kIndex = 8, kOperands = 24;
+  static int index(LoopKind kind, int number) { return (kind == LoopKind::inner ? kInner : kIndex) + number; }
   size_t operands = 0;
   int current(uint32_t o) const { return kOperands + int(o); }
   int row_step(uint32_t o) const { return kOperands + int(operands + o); }

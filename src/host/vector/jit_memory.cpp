@@ -14,7 +14,7 @@ Xmm low(const Ymm& y) { return Xmm(y.getIdx()); }
 
 }  // namespace
 
-int Lines::row_offset(const VInsn& n) const { return n.row == 0 ? 0 : int(n.row * nest_.inner[0].steps[n.at]); }
+int Lines::row_offset(const VInsn& n) const { return n.row == 0 ? 0 : int(n.row * nest_.inner.back().steps[n.at]); }
 
 bool Lines::is_doubled(const VInsn& n) const {
   return nest_.vector.steps[n.at] == 2 * trine::bytes(nest_.operands[n.at].dtype);

@@ -18,9 +18,9 @@ bool by_call(const LoopNest& nest, const VInsn& n) {
 // Its operands are where the list's own are, and a fixed way further on.
 bool is_movable(const LoopNest& nest, const VInsn& n) {
   if (n.op == VOp::accumulate || by_call(nest, n)) return false;
-  if (n.op == VOp::index) return LoopKind(n.at >> 8) != LoopKind::inner;
+  if (n.op == VOp::index) return LoopKind(n.at >> 8) != LoopKind::inner || (n.at & 255) + 1 < nest.inner.size();
   if (n.op != VOp::load && n.op != VOp::store && n.op != VOp::pick) return true;
-  return std::abs(nest.inner[0].steps[n.at]) <= INT32_MAX / (2 * kRowsAtOnce);
+  return std::abs(nest.inner.back().steps[n.at]) <= INT32_MAX / (2 * kRowsAtOnce);
 }
 
 bool is_part(const VStage& stage, uint32_t array) {
@@ -32,7 +32,7 @@ bool is_part(const VStage& stage, uint32_t array) {
 
 std::optional<VList> unroll(const LoopNest& nest, const VStage& stage) {
   const VList& one = stage.each;
-  if (!nest.vertical || nest.inner.size() != 1 || stage.reductions.empty() || !stage.before.insns.empty()) return {};
+  if (!nest.vertical || nest.inner.empty() || stage.reductions.empty() || !stage.before.insns.empty()) return {};
   if (!std::all_of(one.insns.begin(), one.insns.end(), [&](const VInsn& n) { return is_movable(nest, n); })) return {};
   VList out{.regs = one.regs * kRowsAtOnce};
   std::vector<Ref> as(out.regs);  // what a register is called

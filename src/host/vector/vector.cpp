@@ -379,7 +379,8 @@ struct Translator {
 
   bool supported() const {
     constexpr size_t kRowsMax = 15;  // words for indices of loops in machine code
-    if (nest.inner.size() > 1 || nest.rows.size() > kRowsMax) return false;
+    constexpr size_t kInnerMax = 2;
+    if (nest.inner.size() > kInnerMax || nest.rows.size() > kRowsMax) return false;
     if (nest.operands.size() > 64 || nest.insns.size() > 4000) return false;
     if (nest.vector.size == 1 && !nest.inner.empty()) return false;
     for (size_t i = 0; i < nest.insns.size(); ++i) {
