@@ -77,16 +77,16 @@ void rows(const GemmStep& g, const float* a, const float* b, const SmallSums& c)
   for (; i < g.m; ++i) rows_at_once<1, kVectors>(g, a + i * g.a.row_stride, b, from(), rest, mask);
 }
 
-// So little depth and so few columns that all of b is in registers. Its rows, or where `kTurned` its columns, follow
-// each other: what is read beyond one is the next.
-template <int kN, int kK, bool kTurned>
+// So little depth and so few columns that all of b is in registers. Its rows, or where `kTransposed` its columns,
+// follow each other: what is read beyond one is the next.
+template <int kN, int kK, bool kTransposed>
 void tiny_rows(const GemmStep& g, const float* a, const float* b, const SmallSums& c) {
-  constexpr int kLines = kTurned ? kN : kK, kLong = kTurned ? kK : kN;
+  constexpr int kLines = kTransposed ? kN : kK, kLong = kTransposed ? kK : kN;
   const __m128i mask = _mm_cmpgt_epi32(_mm_set1_epi32(kLong), _mm_setr_epi32(0, 1, 2, 3));
   __m128 right[4] = {};
   for (int l = 0; l < kLines; ++l)
     right[l] = kLong == 4 || l + 1 < kLines ? _mm_loadu_ps(b + l * kLong) : _mm_maskload_ps(b + l * kLong, mask);
-  if constexpr (kTurned) _MM_TRANSPOSE4_PS(right[0], right[1], right[2], right[3]);
+  if constexpr (kTransposed) _MM_TRANSPOSE4_PS(right[0], right[1], right[2], right[3]);
   for (int64_t i = 0; i < g.m; ++i) {
     const float* x = a + i * g.a.row_stride;
     __m128 sum = _mm_mul_ps(_mm_broadcast_ss(x), right[0]);
@@ -94,12 +94,12 @@ void tiny_rows(const GemmStep& g, const float* a, const float* b, const SmallSum
     store_few(c.data + i * c.row_stride, c.col_stride, _mm256_castps128_ps256(sum), kN);
   }
 }
-template <bool kTurned>
+template <bool kTransposed>
 SmallProduct tiny_of(const GemmStep& g) {
-  constexpr SmallProduct kTiny[2][2] = {{tiny_rows<3, 3, kTurned>, tiny_rows<3, 4, kTurned>},
-                                        {tiny_rows<4, 3, kTurned>, tiny_rows<4, 4, kTurned>}};
+  constexpr SmallProduct kTiny[2][2] = {{tiny_rows<3, 3, kTransposed>, tiny_rows<3, 4, kTransposed>},
+                                        {tiny_rows<4, 3, kTransposed>, tiny_rows<4, 4, kTransposed>}};
   const bool is_tiny = g.n >= 3 && g.n <= 4 && g.k >= 3 && g.k <= 4;
-  const bool follow = kTurned ? g.b.col_stride == g.k : g.b.row_stride == g.n;
+  const bool follow = kTransposed ? g.b.col_stride == g.k : g.b.row_stride == g.n;
   return is_tiny && follow ? kTiny[g.n - 3][g.k - 3] : nullptr;
 }
 
