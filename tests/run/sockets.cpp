@@ -79,6 +79,15 @@ TEST_CASE("strangers are sent away and do not hold up the others") {
   }
 }
 
+TEST_CASE("an address that is given is tried before the others") {
+  for (const char* address : {"127.0.0.1", "::1"}) {
+    Listener listener = *Listener::open(0, address);
+    CHECK(std::string(split(listener.text(), '/')[4]).starts_with(address));
+    check_talk(listener, seen_from_elsewhere(listener));
+  }
+  CHECK(fails(Listener::open(0, "somewhere"), "expected an IP address"));
+}
+
 TEST_CASE("what cannot be reached or read is an error") {
   CHECK(fails(call("x", 0, 1), "cannot be read"));
   CHECK(fails(call("elsewhere/name/12/notaport/127.0.0.1", 0, 1), "cannot be read"));

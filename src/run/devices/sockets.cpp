@@ -76,6 +76,39 @@ void prepare_network(int socket) {
   setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &kSilenceMs, sizeof(int));
 }
 
+// IPv4 or IPv6, by the text; 0 where it is neither.
+socklen_t read_address(const std::string& text, uint16_t port, sockaddr_storage& out) {
+  auto* four = reinterpret_cast<sockaddr_in*>(&out);
+  auto* six = reinterpret_cast<sockaddr_in6*>(&out);
+  if (inet_pton(AF_INET, text.c_str(), &four->sin_addr) == 1) {
+    four->sin_family = AF_INET;
+    four->sin_port = htons(port);
+    return sizeof(sockaddr_in);
+  }
+  if (inet_pton(AF_INET6, text.c_str(), &six->sin6_addr) != 1) return 0;
+  six->sin6_family = AF_INET6;
+  six->sin6_port = htons(port);
+  return sizeof(sockaddr_in6);
+}
+
+// A socket that takes calls over both kinds of network, or over IPv4 where there is no IPv6; -1 where it cannot be.
+int listen_to_network(uint16_t& port) {
+  for (const char* any : {"::", "0.0.0.0"}) {
+    sockaddr_storage at{};
+    socklen_t size = read_address(any, 0, at);
+    const int out = ::socket(at.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int off = 0;
+    if (out >= 0 && at.ss_family == AF_INET6) setsockopt(out, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+    if (out >= 0 && bind(out, reinterpret_cast<const sockaddr*>(&at), size) == 0 && listen(out, SOMAXCONN) == 0 &&
+        getsockname(out, reinterpret_cast<sockaddr*>(&at), &size) == 0) {
+      port = ntohs(reinterpret_cast<const sockaddr_in*>(&at)->sin_port);  // at the same place in both kinds
+      return out;
+    }
+    if (out >= 0) close(out);
+  }
+  return -1;
+}
+
 // Addresses of this machine, loopback last; of one interface alone where CCOM_SOCKET_IFNAME names it.
 std::vector<std::string> own_addresses() {
   const char* only = std::getenv("CCOM_SOCKET_IFNAME");
@@ -118,8 +151,8 @@ bool connect_within(int socket, const sockaddr* address, socklen_t size, int ms)
 }
 
 // What the caller's end of the handshake is: it shows the secret, and is shown that it was understood.
-bool introduce(int socket, uint64_t secret, int process, int self) {
-  set_timeout(socket, kHelloMs);
+bool introduce(int socket, uint64_t secret, int process, int self, int answer_ms) {
+  set_timeout(socket, std::max(answer_ms, 1));
   const Hello mine{secret, self};
   Hello theirs;
   const bool is_known = send_all(socket, &mine, sizeof(mine)) && receive_all(socket, &theirs, sizeof(theirs)) &&
@@ -186,7 +219,9 @@ std::string machine_identity() {
   return out;
 }
 
-Result<Listener> Listener::open(int process) {
+Result<Listener> Listener::open(int process, const std::string& address) {
+  if (sockaddr_storage read{}; !address.empty() && read_address(address, 0, read) == 0)
+    return fail(Code::invalid, cat("\"", address, "\" is not the address of a host; expected an IP address"));
   Listener out;
   out.process_ = process;
   out.secret_ = random_number();
@@ -195,21 +230,16 @@ Result<Listener> Listener::open(int process) {
     return fail(Code::io, cat("cannot listen for other processes ", what, ": ", system_text()));
   };
   out.local_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const auto [address, size] = local_address(name);
-  if (out.local_ < 0 || bind(out.local_, reinterpret_cast<const sockaddr*>(&address), size) != 0 ||
+  const auto [local, size] = local_address(name);
+  if (out.local_ < 0 || bind(out.local_, reinterpret_cast<const sockaddr*>(&local), size) != 0 ||
       listen(out.local_, SOMAXCONN) != 0)
     return refused("of this machine");
-  out.network_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in any{};
-  any.sin_family = AF_INET;
-  socklen_t length = sizeof(any);
-  if (out.network_ < 0 || bind(out.network_, reinterpret_cast<const sockaddr*>(&any), sizeof(any)) != 0 ||
-      listen(out.network_, SOMAXCONN) != 0 ||
-      getsockname(out.network_, reinterpret_cast<sockaddr*>(&any), &length) != 0)
-    return refused("of other machines");
-  std::string addresses;
-  for (const std::string& a : own_addresses()) addresses += cat(addresses.empty() ? "" : ",", a);
-  out.text_ = cat(machine_identity(), "/", name, "/", out.secret_, "/", ntohs(any.sin_port), "/", addresses);
+  uint16_t port = 0;
+  if ((out.network_ = listen_to_network(port)) < 0) return refused("of other machines");
+  std::string addresses = address;
+  for (const std::string& a : own_addresses())
+    if (a != address) addresses += cat(addresses.empty() ? "" : ",", a);
+  out.text_ = cat(machine_identity(), "/", name, "/", out.secret_, "/", port, "/", addresses);
   return out;
 }
 
@@ -251,13 +281,13 @@ Result<Listener::Caller> Listener::accept(int after, int count, int timeout_ms) 
   }
 }
 
-Result<int> call(const std::string& listener, int process, int self) {
+Result<int> call(const std::string& listener, int process, int self, int answer_ms) {
   const Named to = TRY(read_named(listener));
   if (to.identity == machine_identity()) {
     const int out = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     const auto [address, size] = local_address(std::string(to.name));
     if (out >= 0 && ::connect(out, reinterpret_cast<const sockaddr*>(&address), size) == 0 &&
-        introduce(out, to.secret, process, self))
+        introduce(out, to.secret, process, self, answer_ms))
       return out;
     const Error error = fail(Code::io, cat("cannot reach process ", process, " of this machine: ", system_text()));
     if (out >= 0) close(out);
@@ -265,13 +295,12 @@ Result<int> call(const std::string& listener, int process, int self) {
   }
   std::string tried;
   for (const std::string_view text : split(to.addresses, ',')) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(to.port);
-    if (inet_pton(AF_INET, std::string(text).c_str(), &address.sin_addr) != 1) continue;
-    const int out = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (out >= 0 && connect_within(out, reinterpret_cast<const sockaddr*>(&address), sizeof(address), kCallMs) &&
-        introduce(out, to.secret, process, self)) {
+    sockaddr_storage address{};
+    const socklen_t size = read_address(std::string(text), to.port, address);
+    if (size == 0) continue;
+    const int out = ::socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (out >= 0 && connect_within(out, reinterpret_cast<const sockaddr*>(&address), size, kCallMs) &&
+        introduce(out, to.secret, process, self, answer_ms)) {
       prepare_network(out);
       return out;
     }

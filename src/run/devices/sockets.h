@@ -1,5 +1,6 @@
 // Stream sockets between the processes of one job: Unix sockets inside a machine, TCP between machines, and a handshake
-// by which each end proves that it belongs to the job. Nothing here waits for ever.
+// by which each end proves that it belongs to the job. Nothing here waits for ever. What is sent over them is others'
+// business: devices of JAX's processes (peers.h), ranks of torch's (transport/socket_channels.h).
 #pragma once
 
 #include <cstddef>
@@ -25,7 +26,8 @@ class Listener {
     int process = 0;
   };
 
-  static Result<Listener> open(int process);
+  // `address`: of this machine, IPv4 or IPv6, that others try before its other ones; may be empty.
+  static Result<Listener> open(int process, const std::string& address = {});
   Listener(Listener&& from) noexcept;
   Listener& operator=(Listener&&) = delete;
   ~Listener();
@@ -43,7 +45,8 @@ class Listener {
 };
 
 // Calls the process whose Listener has this text, in the name of `self`: by its name on this machine, else by each of
-// its addresses.
-Result<int> call(const std::string& listener, int process, int self);
+// its addresses. `answer_ms`: for the other to take the call.
+constexpr int kAnswerMs = 5'000;
+Result<int> call(const std::string& listener, int process, int self, int answer_ms = kAnswerMs);
 
 }  // namespace trine::run

@@ -1,19 +1,16 @@
 // Connections, and poll; see socket_channels.h.
 #include "run/transport/socket_channels.h"
 
-#include <arpa/inet.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <charconv>
-#include <cstring>
-#include <random>
 
 #include "base/text.h"
+#include "run/devices/sockets.h"
 
 namespace trine::run {
 
@@ -21,78 +18,13 @@ namespace {
 
 constexpr char kLeft = 'l', kBroken = 'b';
 
-struct Hello {
-  uint64_t token = 0;
-  int32_t rank = 0, is_control = 0;
-};
-
-std::string system_text() { return std::strerror(errno); }
-
 int ms_until(Clock::time_point deadline) {
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
   return int(std::clamp<int64_t>(left, 0, 1 << 30));
 }
 
-bool wait_for(int socket, short events, Clock::time_point deadline) {
-  pollfd p{.fd = socket, .events = events, .revents = 0};
-  return poll(&p, 1, ms_until(deadline)) > 0;
-}
-
-// IPv4 or IPv6, by the text.
-socklen_t read_address(const std::string& text, int port, sockaddr_storage& out) {
-  auto* four = reinterpret_cast<sockaddr_in*>(&out);
-  auto* six = reinterpret_cast<sockaddr_in6*>(&out);
-  if (inet_pton(AF_INET, text.c_str(), &four->sin_addr) == 1) {
-    four->sin_family = AF_INET;
-    four->sin_port = htons(uint16_t(port));
-    return sizeof(sockaddr_in);
-  }
-  if (inet_pton(AF_INET6, text.c_str(), &six->sin6_addr) != 1) return 0;
-  six->sin6_family = AF_INET6;
-  six->sin6_port = htons(uint16_t(port));
-  return sizeof(sockaddr_in6);
-}
-
-struct Listener {
-  int socket = -1, port = 0;
-};
-
-Result<Listener> listen_at(const std::string& address, int count) {
-  sockaddr_storage at{};
-  socklen_t size = read_address(address, 0, at);
-  if (size == 0)
-    return fail(Code::invalid, cat("\"", address, "\" is not the address of a host; expected an IP address"));
-  const int out = socket(at.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const bool is_open = out >= 0 && bind(out, reinterpret_cast<sockaddr*>(&at), size) == 0 && listen(out, count) == 0 &&
-                       getsockname(out, reinterpret_cast<sockaddr*>(&at), &size) == 0;
-  if (is_open) return Listener{out, ntohs(reinterpret_cast<sockaddr_in*>(&at)->sin_port)};
-  const Failure failure = fail(Code::io, cat("cannot listen at ", address, ": ", system_text()));
-  if (out >= 0) close(out);
-  return failure;
-}
-
-void set_fast(int socket) {
-  const int on = 1;
-  setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-}
-
-Result<int> connect_to(const std::string& address, int port, const Hello& hello, Clock::time_point deadline) {
-  sockaddr_storage at{};
-  const socklen_t size = read_address(address, port, at);
-  const int out = socket(at.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  int error = 0;
-  socklen_t error_size = sizeof(error);
-  bool is_open = out >= 0 && (::connect(out, reinterpret_cast<sockaddr*>(&at), size) == 0 || errno == EINPROGRESS);
-  is_open = is_open && wait_for(out, POLLOUT, deadline) &&
-            getsockopt(out, SOL_SOCKET, SO_ERROR, &error, &error_size) == 0 && error == 0;
-  if (is_open && send(out, &hello, sizeof(hello), MSG_NOSIGNAL) == ssize_t(sizeof(hello))) {
-    set_fast(out);
-    return out;
-  }
-  const std::string why = error ? std::strerror(error) : errno == EINPROGRESS ? "no answer in time" : system_text();
-  if (out >= 0) close(out);
-  return fail(Code::io, cat("cannot connect to ", address, " port ", port, ": ", why));
-}
+// The two connections of a rank, as callers name themselves.
+int caller_number(int rank, bool is_control) { return 2 * rank + int(is_control); }
 
 }  // namespace
 
@@ -119,44 +51,23 @@ Result<std::unique_ptr<SocketChannels>> SocketChannels::connect(Board& board, in
 
 // Each rank calls those before it and is called by those after it.
 Result<void> SocketChannels::connect_all(Board& board, const std::string& address, Clock::time_point deadline) {
-  const Listener listener = TRY(listen_at(address, 2 * ranks()));
-  const auto run = [&]() -> Result<void> {
-    if (rank_ == 0) TRY(board.put("token", cat(uint64_t{std::random_device()()})));
-    TRY(board.put(cat("address/", rank_), cat(address, " ", listener.port)));
-    uint64_t token = 0;
-    const std::string text = TRY(board.get("token", ms_until(deadline)));
-    std::from_chars(text.data(), text.data() + text.size(), token);
-    for (int r = 0; r < rank_; ++r) {
-      const std::string other = TRY(board.get(cat("address/", r), ms_until(deadline)));
-      const size_t space = other.find(' ');
-      int port = 0;
-      if (space != std::string::npos) std::from_chars(other.data() + space + 1, other.data() + other.size(), port);
-      for (const int is_control : {0, 1})
-        (is_control ? peers_[size_t(r)]->control : peers_[size_t(r)]->data) =
-            TRY(connect_to(other.substr(0, space), port, {token, rank_, is_control}, deadline));
-    }
-    return accept_all(listener.socket, token, deadline);
-  };
-  const Result<void> connected = run();
-  close(listener.socket);
-  return connected;
-}
-
-Result<void> SocketChannels::accept_all(int listener, uint64_t token, Clock::time_point deadline) {
+  Listener listener = TRY(Listener::open(rank_, address));
+  TRY(board.put(cat("address/", rank_), listener.text()));
+  for (int r = 0; r < rank_; ++r) {
+    const std::string other = TRY(board.get(cat("address/", r), ms_until(deadline)));
+    for (const bool is_control : {false, true})
+      connection(r, is_control) = TRY(call(other, r, caller_number(rank_, is_control), ms_until(deadline)));
+  }
   for (int left = 2 * (ranks() - 1 - rank_); left > 0;) {
-    if (!wait_for(listener, POLLIN, deadline))
+    const auto caller = listener.accept(caller_number(rank_, true), 2 * ranks(), ms_until(deadline));
+    if (!caller)
       return fail(Code::io, cat("rank ", number(rank_), " waits for ", left, " connections; none came in time"));
-    const int caller = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    Hello hello;
-    const bool is_ours = caller >= 0 && wait_for(caller, POLLIN, deadline) &&
-                         recv(caller, &hello, sizeof(hello), 0) == ssize_t(sizeof(hello)) && hello.token == token &&
-                         hello.rank > rank_ && hello.rank < ranks();
-    if (!is_ours) {  // somebody else's: this port is open to all
-      if (caller >= 0) close(caller);
+    int& socket = connection(caller->process / 2, caller->process % 2 != 0);
+    if (socket >= 0) {
+      close(caller->socket);
       continue;
     }
-    set_fast(caller);
-    (hello.is_control ? peers_[size_t(hello.rank)]->control : peers_[size_t(hello.rank)]->data) = caller;
+    socket = caller->socket;
     --left;
   }
   return {};

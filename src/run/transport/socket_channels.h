@@ -1,5 +1,6 @@
-// Channels over TCP, for ranks on several hosts. Between two ranks there are two connections: one for bytes, and one
-// that says that the other is there, leaves or found the group broken. Ports are open only until all are connected.
+// Channels over sockets (devices/sockets.h), for ranks on several hosts. Between two ranks there are two connections:
+// one for bytes, and one that says that the other is there, leaves or found the group broken. Ports are open only until
+// all are connected.
 #pragma once
 
 #include <atomic>
@@ -14,7 +15,7 @@ namespace trine::run {
 
 class SocketChannels : public Channels {
  public:
-  // `address` is this rank's, as others reach it.
+  // `address` is this rank's host's, as others reach it.
   static Result<std::unique_ptr<SocketChannels>> connect(Board& board, int rank, std::vector<int> numbers,
                                                          const std::string& address, Clock::time_point deadline);
   ~SocketChannels() override;
@@ -44,7 +45,9 @@ class SocketChannels : public Channels {
   };
   SocketChannels(int rank, std::vector<int> numbers);
   Result<void> connect_all(Board& board, const std::string& address, Clock::time_point deadline);
-  Result<void> accept_all(int listener, uint64_t token, Clock::time_point deadline);
+  int& connection(int rank, bool is_control) {
+    return is_control ? peers_[size_t(rank)]->control : peers_[size_t(rank)]->data;
+  }
   void hear(Peer& peer);  // what its control connection has
   void notify(char kind, const std::string& text);
 
