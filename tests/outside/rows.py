@@ -15,6 +15,7 @@ class Row:
     tests: tuple[str, ...] = ()  # what pytest gets, below site-packages
     deselect: str = ""  # pytest's -k
     program: str = ""
+    devices: int = 0  # of a program over several: the machine has so many, and XLA's CPU too
     tolerance: float = 1e-4  # of the largest value of an array; more where Adam follows the signs of small gradients
 
 
@@ -26,6 +27,8 @@ ROWS = [
     Row("distrax", "jax", "distributions and bijectors: its own tests", ("distrax/_src",)),
     Row("flax-nnx", "jax", "a convolutional network trained for ten steps, dropout and batch norm", program="flax_nnx", tolerance=1e-2),
     Row("flax-linen", "jax", "a transformer encoder trained for five steps", program="flax_linen"),
+    Row("flax-meshes", "jax", "nnx and linen over meshes of 8 and 32 devices, data by model", program="flax_meshes", devices=32, tolerance=1e-3),
+    Row("tunix", "jax", "LoRA on its Llama-3 over meshes of 8 and 32 devices; steps compiled as often as on the CPU", program="tunix_lora", devices=32),
     Row("equinox", "jax", "an MLP and an LSTM over a scan, trained", program="equinox_train"),
     Row("diffrax", "jax", "ODEs by Tsit5 and Kvaerno5, and their gradients", program="diffrax_solve"),
     Row("numpyro", "jax", "NUTS on a logistic regression, and SVI", program="numpyro_infer", tolerance=1e-2),

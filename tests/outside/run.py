@@ -48,6 +48,8 @@ def run_on(python, row, device) -> dict:
     out = HOME / f"{row.name}-{device}"
     env = {k: v for k, v in os.environ.items() if not k.startswith("JAX_")}
     env |= {"JAX_PLATFORMS": device, "PYTHONPATH": str(ROOT / "tests/outside"), "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+    if row.devices:
+        env |= {"TRINE_INSTANCE": "trn1.32xlarge", "XLA_FLAGS": f"--xla_force_host_platform_device_count={row.devices}"}
     if row.tests:
         where = next((HOME / "venv/lib").glob("python*")) / "site-packages"
         report = out.with_suffix(".xml")
