@@ -28,7 +28,8 @@ GROUPS = {
 
 def ran(folder, cases, device, ranks=RANKS):
     """What each rank got, there and on the CPU: {case: tensors by name, or the text of an error}."""
-    env = {**os.environ, "TRINE_INSTANCE": "trn1.32xlarge", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE)}
+    compat = [str(HERE.parents[2] / "python/compat")] if device == "xla" else []  # torch hands DTensor on `xla` to torch_xla
+    env = {**os.environ, "TRINE_INSTANCE": "trn1.32xlarge", "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join([str(HERE), *compat])}
     command = [sys.executable, HERE / "run.py", folder, str(ranks), "cpu", device, "--", *cases]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
@@ -56,5 +57,9 @@ def test_ranks_agree_with_gloo(group, tmp_path):
 
 
 def test_ranks_of_recorded_ops_agree_with_gloo(tmp_path):
-    """On `xla` torch itself hands DTensor and meshes to torch_xla."""
     compare(tmp_path, ["data.ddp", "stages.gpipe", "stages.interleaved", "spread.experts", "stored.recomputed"], "xla")
+
+
+def test_meshes_of_recorded_ops_agree_with_gloo(tmp_path):
+    cases = "data.mesh data.fsdp2 data.hsdp tensors.dtensor tensors.tensor_parallel tensors.two_dimensions tensors.prepared_input"
+    compare(tmp_path, cases.split(), "xla")

@@ -31,12 +31,13 @@ def autoload():
         from trine.torch import group
 
         group.register()
-    from trine.torch import launcher, passing, saved, threads
+    from trine.torch import launcher, passing, saved, threads, xla
 
     threads.take()
     launcher.register()
     passing.register()
     saved.register()
+    xla.register()
     _allow_fused()
     _say_what_is_here_instead(torch)
     from trine.debug import names
@@ -84,11 +85,11 @@ def _describe(*call):
     return lazy.describe(*call)
 
 
-def _step(words, slots):
-    """A program for a recorded step."""
+def _step(words, slots, mesh):
+    """A program for a recorded step; `mesh`: of the devices that run it, where they are several."""
     from trine.torch import lazy
 
-    answer = lazy.step(words, slots)
+    answer = lazy.step(words, slots, mesh)
     return {**answer, "params": [tuple(p) for p in answer["params"]], "outputs": [tuple(o) for o in answer["outputs"]]}
 
 

@@ -96,10 +96,13 @@ class Text:
 
     def __init__(self):
         self.params, self.lines, self._count, self._constants = [], [], 0, {}
+        self.mesh, self.shardings, self.result_shardings = None, {}, []  # (Shardy's text, devices); by parameter; by result
         self.origin, self.origins = None, {}  # what is being written, and by a line's name what it is of; see lines.py
 
-    def parameter(self, dims, dtype):
+    def parameter(self, dims, dtype, sharding=""):
         value = Value(f"%arg{len(self.params)}", dims, dtype)
+        if sharding:
+            self.shardings[len(self.params)] = sharding
         self.params.append(value)
         return value
 
@@ -112,14 +115,22 @@ class Text:
         alias = dict(donated)
         params = []
         for i, p in enumerate(self.params):
-            attr = f" {{tf.aliasing_output = {alias[i]} : i32}}" if i in alias else ""
-            params.append(f"{p.name}: {p.type}{attr}")
+            attrs = [f"tf.aliasing_output = {alias[i]} : i32"] if i in alias else []
+            attrs += [f"sdy.sharding = #sdy.sharding<@mesh, {self.shardings[i]}>"] if i in self.shardings else []
+            params.append(f"{p.name}: {p.type}" + (f" {{{', '.join(attrs)}}}" if attrs else ""))
         types = ", ".join(r.type for r in results)
-        head = f"func.func public @main({', '.join(params)}) -> ({types}) {{"
+        head = f"func.func public @main({', '.join(params)}) -> ({self._result_types(results)}) {{"
         names = ", ".join(r.name for r in results)
         tail = f'"func.return"({names}) : ({types}) -> ()'
         body = "\n  ".join([head] + self.lines + [tail])
-        return f"module @{name} {{\n  {body}\n  }}\n}}\n"
+        if not self.mesh:
+            return f"module @{name} {{\n  {body}\n  }}\n}}\n"
+        mesh, devices = self.mesh
+        return f"module @{name} attributes {{mhlo.num_partitions = {devices} : i32}} {{\n  sdy.mesh @mesh = <{mesh}>\n  {body}\n  }}\n}}\n"
+
+    def _result_types(self, results):
+        shardings = self.result_shardings or [""] * len(results)
+        return ", ".join(r.type + (f" {{sdy.sharding = #sdy.sharding<@mesh, {s}>}}" if s else "") for r, s in zip(results, shardings))
 
     def op(self, name, inputs, dims, dtype, attrs="", region=""):
         return self.op_many(name, inputs, [(dims, dtype)], attrs, region)[0]

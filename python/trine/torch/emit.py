@@ -47,7 +47,7 @@ def overload_name(target):
         return None
     space, name = target._schema.name.split("::")
     overload = target._schema.overload_name or "default"
-    return f"{name}.{overload}" if space == "aten" else f"_{space}.{name}" if space in ("prims", "nki") else None
+    return f"{name}.{overload}" if space == "aten" else f"_{space}.{name}" if space in ("prims", "nki", "trine_spmd") else None
 
 
 def supports(node):

@@ -9,6 +9,7 @@ import os
 
 import torch
 import torch.distributed as dist
+from torch.distributed.device_mesh import DeviceMesh
 
 from trine import _core, _torch
 from trine.torch import neuron
@@ -35,8 +36,22 @@ def _record():
         _torch.exchanged_start()
 
 
+def _give_groups():
+    """torch makes meshes of `xla` without groups, for SPMD in one process. Where ranks are processes they have groups."""
+    known = DeviceMesh.__init__
+
+    @functools.wraps(known)
+    def __init__(self, device_type, *args, **options):
+        has_groups = device_type == "xla" and dist.is_initialized() and dist.get_world_size() > 1
+        known(self, "neuron" if has_groups else device_type, *args, **options)
+        self._device_type = device_type
+
+    DeviceMesh.__init__ = __init__
+
+
 def register():
     """Makes both names known to torch.distributed."""
+    _give_groups()
     folders = (torch.__file__, __file__)
     _torch.set_library_folders([os.path.dirname(folders[0]), os.path.dirname(os.path.dirname(folders[1]))])
     for name in ("neuron", "xla"):

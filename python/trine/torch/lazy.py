@@ -72,17 +72,17 @@ def describe(name, overload, args, numbers):
     return {**answer, "number": len(RECORDED) - 1}
 
 
-def step(words, slots):
+def step(words, slots, mesh=None):
     """A program for a trace: from an earlier process, else written now."""
     calls, nodes = _listed(words)
-    text = json.dumps([[RECORDED[n].key for n in calls], nodes, [[str(d), *rest] for d, *rest in slots]])
+    text = json.dumps([[RECORDED[n].key for n in calls], nodes, [[str(d), *rest] for d, *rest in slots], *([mesh] if mesh else [])])
     if parallel_compile.is_collecting():
         return parallel_compile.collect("step", text, len(nodes), [RECORDED[n] for n in calls], nodes, slots)
 
     def make():
         from trine.torch import lazy_emit
 
-        return lazy_emit.step([RECORDED[n] for n in calls], nodes, slots)
+        return lazy_emit.step([RECORDED[n] for n in calls], nodes, slots, mesh)
 
     return cache.get_or_make("step", text, len(nodes), make)
 

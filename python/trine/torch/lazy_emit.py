@@ -112,15 +112,17 @@ class Storages:
 
     def _first(self, slot, dims, strides):
         """The value a storage has before the step, in the form it is first read in where that covers all of it."""
-        dtype, elements, has_memory, _ = self.slots[slot]
+        dtype, elements, has_memory, _, layout = self.slots[slot]
         if not has_memory:
             return State(self.b.constant(0, dtype, (elements,)))
         order = memory_order(dims, strides) if math.prod(dims) == elements else None
         stored = (elements,) if order is None else tuple(dims[i] for i in order)
+        if layout and tuple(layout[0]) != stored:
+            order, stored = None, tuple(layout[0])
         self.params[slot] = len(self.e.signature.inputs)
         self.e.signature.inputs.append(("slot", slot))
         self.e.signature.orders.append(None)
-        value = self.b.parameter(stored, dtype)
+        value = self.b.parameter(stored, dtype, layout[1] if layout else "")
         if order is None:
             return State(value)
         return State(self.b.transpose(value, inverse(order)), strides)
@@ -232,18 +234,29 @@ def positions(b, dims, strides, offset):
     return b.reshape(at, (*dims, 1))
 
 
-def step(calls, nodes, slots):
+def step(calls, nodes, slots, mesh=None):
     """Text, parameters and outputs of a trace: `nodes` begin with the place of their call in `calls`."""
     e = StepEmitter()
+    e.build.mesh = mesh
     storages = Storages(e, slots)
     for node in nodes:
         _node(e, storages, calls[node[0]], iter(node[1:]))
-    given = [s for s, (_, _, _, is_given) in enumerate(slots) if is_given]
+    given = [s for s, (_, _, _, is_given, _) in enumerate(slots) if is_given]
     results = [storages.in_memory(storages.states[s]) if s in storages.states else _empty(e, slots[s]) for s in given]
     donated = [(storages.params[s], o) for o, s in enumerate(given) if s in storages.params]
+    if mesh:  # what is written over lies as it did
+        e.build.result_shardings = [_lies_as(slots[s], r) if s in storages.params else "" for s, r in zip(given, results)]
     text, signature = finish(e, "step", results, donated, merge=False)
     over = {o: p for p, o in donated}
     return {"text": text, "params": signature.inputs, "outputs": [(s, over.get(o, -1)) for o, s in enumerate(given)]}
+
+
+def _lies_as(slot, value):
+    """How a storage's result is dealt: as it came, where it has the same dims; whole where it came whole."""
+    layout = slot[4]
+    if layout is None:
+        return "[" + ", ".join(["{}"] * value.rank) + "]"
+    return layout[1] if tuple(layout[0]) == value.dims else ""
 
 
 def _empty(e, slot):

@@ -47,7 +47,9 @@ These give native values, from host plans. Time and cost come from the same grap
 | older scripts | `torch_xla` (`core.xla_model`, `runtime`, `amp`, `distributed` with ZeRO-1 and FSDP, `debug`, `utils`) and `torch_neuronx` (`trace` with `compiler_args`, `analyze`, `DataParallel` over cores, `dynamic_batch_size`, `replace_weights`), from `python/compat`. A trace is a ScriptModule that `torch.jit` saves and loads. `neuron_parallel_compile python train.py` runs the script without computing, compiles the graphs of its steps in parallel and fills the cache |
 | NxD | `neuronx_distributed`, from `python/compat`: parallel layers, `nxd.initialize_parallel_model`, ZeRO-1, 1F1B and interleaved pipelines, LoRA, experts, checkpoints. `NXD_CPU_MODE=1` runs the same script on CPU tensors over gloo, to compare with |
 | which of them | accelerate, transformers and libraries above them take `torch_xla` where it can be imported, and the device `neuron` only where it cannot. With `python/compat` installed, `USE_TORCH_XLA=0` in the environment chooses `neuron`; without it there is nothing to choose |
-| not there yet | streams that overlap. `torch_xla.distributed.spmd` keeps and checks shardings but runs on one core. Of NxD: `lightning`, `trace`, `quantization` and checkpoint converters |
+| SPMD | one process has all cores: `xr.use_spmd()`, `xs.Mesh`, `xs.mark_sharding`, `MpDeviceLoader(input_sharding=…)`, `SpmdFullyShardedDataParallel`. A marked tensor lies in parts on the cores, and a step that meets one is a program for each, with collectives, cut by the same partitioner as JAX's. A dim that its axes do not divide stays whole |
+| DTensor | `init_device_mesh`, `distribute_tensor`, `parallelize_module`, `fully_shard` on `neuron`, and on `xla` where ranks are processes; in one process a mesh of `xla` is SPMD's |
+| not there yet | streams that overlap. `loss_parallel` on `xla`. Of NxD: `lightning`, `trace`, `quantization` and checkpoint converters |
 
 ## Compiled models
 

@@ -7,6 +7,7 @@ so that a fork is whole: where an import starts one, it refuses, and ranks are s
 
 import ast
 import contextlib
+import ctypes
 import gc
 import json
 import os
@@ -17,6 +18,7 @@ import struct
 import sys
 
 HEAD = struct.Struct("<I")
+END_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 # What a script imports of these is imported before it is forked: none of them looks at its rank while it is imported.
 SHARED = {"accelerate", "numpy", "peft", "safetensors", "torch", "transformers", "trine"}
 LOADED = ("torch", "torch.distributed", "torch._dynamo", "torch.optim", "trine.torch.disk")
@@ -89,6 +91,7 @@ def threads():
 def become(request, files):
     """In the forked process: what the rank's own interpreter would have found."""
     os.setsid()
+    ctypes.CDLL(None).prctl(END_WITH_PARENT, signal.SIGKILL)  # where this process's parent is killed, nobody is left to end it
     for target, file in zip((1, 2), files):
         os.dup2(file, target)
         os.close(file)

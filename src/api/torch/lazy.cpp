@@ -3,6 +3,7 @@
 
 #include "api/torch/lazy.h"
 
+#include <algorithm>
 #include <bit>
 #include <chrono>
 #include <cstring>
@@ -10,6 +11,7 @@
 
 #include "api/torch/backend.h"
 #include "api/torch/devices.h"
+#include "api/torch/types.h"
 
 namespace trine::api::neuron {
 
@@ -26,6 +28,7 @@ struct Queue {
   std::vector<int64_t> words;
   std::vector<BufferPtr> slots;
   std::vector<uint64_t> numbers;
+  const World* world = nullptr;  // whose devices are to run it; null: those of the storages it meets
 };
 
 Queue& queue(int device) {
@@ -76,8 +79,8 @@ struct Timer {
 void show(c10::StorageImpl& storage, const Buffer& buffer) {
   c10::DataPtr old = storage.set_data_ptr(c10::DataPtr());
   void* context = old.release_context();
-  storage.set_data_ptr_noswap(
-      {buffer.memory->data(), context, &release, c10::Device(kXla, c10::DeviceIndex(buffer.device))});
+  storage.set_data_ptr_noswap({buffer.memory ? buffer.memory->data() : nullptr, context, &release,
+                               c10::Device(kXla, c10::DeviceIndex(buffer.device))});
 }
 
 BufferPtr& buffer_of(const c10::Storage& storage) {
@@ -95,11 +98,35 @@ std::shared_ptr<run::Storage> new_memory(int device, size_t bytes, run::Allocati
   return memory_for(device, std::max<size_t>(bytes, 1), std::move(what));
 }
 
+// Its parts in one memory; without a storage where only what is recorded holds it.
+void join(c10::StorageImpl* storage, size_t bytes, Buffer& buffer, run::Allocation what) {
+  if (buffer.parts.empty()) return;
+  buffer.memory = new_memory(buffer.device, bytes, std::move(what));
+  const auto joined = gather(*buffer.world, buffer.layout, buffer.parts, buffer.memory->data());
+  TORCH_CHECK(joined, "xla: ", joined ? "" : joined.error().text());
+  buffer.parts.clear();
+  if (storage) show(*storage, buffer);
+}
+
 void need_memory(const at::Tensor& t, Buffer& buffer) {
   if (buffer.memory) return;
   TORCH_CHECK(!buffer.is_lost, "xla", kLost);
-  buffer.memory = new_memory(buffer.device, t.storage().nbytes(), described(t.scalar_type(), t.sizes()));
-  show(*t.storage().unsafeGetStorageImpl(), buffer);
+  c10::StorageImpl& storage = *t.storage().unsafeGetStorageImpl();
+  if (!buffer.parts.empty()) return join(&storage, storage.nbytes(), buffer, described(t.scalar_type(), t.sizes()));
+  buffer.memory = new_memory(buffer.device, storage.nbytes(), described(t.scalar_type(), t.sizes()));
+  show(storage, buffer);
+}
+
+// In parts on a world's devices, from memory.
+void part(c10::StorageImpl* storage, Buffer& b, const World& world, Dtype dtype, const Dims& dims) {
+  if (b.world != &world) b.layout = nullptr;
+  auto made = scatter(world, b.layout, dtype, dims, b.memory->data());
+  TORCH_CHECK(made, "xla: ", made ? "" : made.error().text());
+  b.parts = std::move(*made);
+  b.world = &world;
+  b.memory = nullptr;
+  b.packed_forms = nullptr, b.reads = 0;
+  if (storage) show(*storage, b);
 }
 
 // An alias that asks for nothing: the memory must be there.
@@ -211,14 +238,32 @@ std::shared_ptr<const Entry> entry_of(const Call& call) {
 
 // --- running
 
+// The world of the first storage that is dealt; storages of another are whole before.
+const World* world_of(const Queue& q, const std::vector<c10::intrusive_ptr<c10::StorageImpl>>& holders) {
+  if (state().is_extracting) return nullptr;
+  const World* world = q.world;
+  for (const BufferPtr& b : q.slots)
+    if (!world && (b->layout || !b->parts.empty())) world = b->world;
+  for (size_t i = 0; i < q.slots.size(); ++i) {
+    Buffer& b = *q.slots[i];
+    if (!b.world || b.world == world) continue;
+    join(holders[i].get(), b.bytes, b, described(b.dtype, b.dims));
+    b.layout = nullptr, b.world = nullptr;
+  }
+  return world;
+}
+
 Trace trace_of(const Queue& q, std::vector<c10::intrusive_ptr<c10::StorageImpl>>& holders) {
   Trace trace{.words = q.words};
-  for (const BufferPtr& b : q.slots) {
-    holders.push_back(b->storage->lock());
+  for (const BufferPtr& b : q.slots) holders.push_back(b->storage->lock());
+  trace.world = world_of(q, holders);
+  for (size_t i = 0; i < q.slots.size(); ++i) {
+    const BufferPtr& b = q.slots[i];
     trace.slots.push_back({.dtype = b->dtype,
                            .elements = int64_t(b->bytes / c10::elementSize(b->dtype)),
-                           .has_memory = b->memory != nullptr,
-                           .is_given = b->is_written && holders.back()});
+                           .has_memory = b->memory != nullptr || !b->parts.empty(),
+                           .is_given = b->is_written && holders[i],
+                           .layout = b->layout});
   }
   return trace;
 }
@@ -228,7 +273,9 @@ std::shared_ptr<const Step> step_of(const Trace& trace) {
   for (const Trace::Slot& s : trace.slots) {
     key.push_back((int64_t(s.dtype) << 2) | (int64_t(s.has_memory) << 1) | int64_t(s.is_given));
     key.push_back(s.elements);
+    if (trace.world) key.push_back(s.layout ? s.layout->number : 0);
   }
+  if (trace.world) key.push_back(-trace.world->number);
   {
     const std::lock_guard lock(state().mutex);
     const auto found = state().steps.find(key);
@@ -250,7 +297,35 @@ run::ArrayForms* forms_of(Buffer& b) {
   return b.packed_forms.get();
 }
 
+// On the devices of a world: what comes whole is dealt first, what is written stays in parts.
+void run_spread(const Step& step, const Queue& q, const std::vector<c10::intrusive_ptr<c10::StorageImpl>>& holders) {
+  const Spread& spread = *step.spread;
+  const arch::HostPlan& plan = spread.program->plan();
+  std::vector<Spread::Input> inputs;
+  for (const Step::Param& p : step.params) {
+    if (p.is_number) {
+      inputs.push_back({.bytes = &q.numbers[size_t(p.index)]});
+      continue;
+    }
+    Buffer& b = *q.slots[size_t(p.index)];
+    const arch::Slot& slot = plan.slots[plan.inputs[inputs.size()]];
+    if (b.parts.empty()) part(holders[size_t(p.index)].get(), b, *spread.world, slot.dtype, slot.dims);
+    inputs.push_back({.parts = &b.parts});
+  }
+  const Timer timer{"ExecuteTime"};
+  auto results = spread.run(inputs);
+  TORCH_CHECK(results, "xla: ", results ? "" : results.error().text());
+  for (size_t i = 0; i < step.outputs.size(); ++i) {
+    Buffer& b = *q.slots[size_t(step.outputs[i].slot)];
+    b.parts = std::move((*results)[i]);
+    b.world = spread.world, b.layout = spread.outputs[i];
+    b.memory = nullptr, b.is_lost = false;
+    show(*holders[size_t(step.outputs[i].slot)], b);
+  }
+}
+
 void run_step(const Step& step, const Queue& q, const std::vector<c10::intrusive_ptr<c10::StorageImpl>>& holders) {
+  if (step.spread) return run_spread(step, q, holders);
   std::vector<const void*> inputs;
   std::vector<run::ArrayForms*> forms;
   for (const Step::Param& p : step.params) {
@@ -289,10 +364,11 @@ void run_step(const Step& step, const Queue& q, const std::vector<c10::intrusive
 void forget(Queue& q, bool failed) {
   for (const BufferPtr& b : q.slots) {
     if (b->is_written) b->packed_forms = nullptr, b->reads = 0, b->is_lost = failed;
-    if (b->is_lost) b->memory = nullptr;
+    if (b->is_lost) b->memory = nullptr, b->parts.clear();
     b->slot = -1, b->is_written = false;
   }
   q.words.clear(), q.slots.clear(), q.numbers.clear();
+  q.world = nullptr;
 }
 
 void flush(Queue& q) {
@@ -321,6 +397,7 @@ void resize_lazily(const c10::Storage& storage, size_t bytes) {
   Buffer& b = *buffer_of(storage);
   const std::lock_guard lock(queue(b.device).mutex);
   if (b.slot >= 0) flush(queue(b.device));
+  join(storage.unsafeGetStorageImpl(), storage.nbytes(), b, {});
   if (b.memory) {
     auto larger = new_memory(b.device, bytes, {});
     std::memcpy(larger->data(), b.memory->data(), std::min(bytes, storage.nbytes()));
@@ -384,6 +461,70 @@ void end_step() {
     const std::lock_guard lock(q.mutex);
     flush(q);
   }
+}
+
+bool deal(const at::Tensor& tensor, const World& world, Dims dims, compile::Sharding sharding) {
+  Buffer& b = *buffer_of(tensor.storage());
+  Queue& q = queue(b.device);
+  const std::lock_guard lock(q.mutex);
+  if (state().is_extracting || world.devices.size() == 1) return true;
+  if (b.slot >= 0 && b.is_written) {
+    q.world = &world;
+    return false;
+  }
+  need_memory(tensor, b);
+  b.world = &world, b.layout = Layout::find(world, dims, std::move(sharding));
+  if (const auto dtype = our_type(tensor.scalar_type()))
+    part(tensor.storage().unsafeGetStorageImpl(), b, world, *dtype, dims);
+  return true;
+}
+
+void undeal(const at::Tensor& tensor) {
+  settle(tensor, Use::write);
+  Buffer& b = *buffer_of(tensor.storage());
+  b.layout = nullptr, b.world = nullptr;
+}
+
+// A step that is to write the tensor decides how it lies.
+std::string sharding_spec(const at::Tensor& tensor) {
+  if (tensor.device().type() != kXla) return {};
+  Buffer& b = *buffer_of(tensor.storage());
+  Queue& q = queue(b.device);
+  const std::lock_guard lock(q.mutex);
+  if (b.slot >= 0 && b.is_written) flush(q);
+  if (!b.world) return {};
+  compile::Sharding sharding = b.layout ? b.layout->sharding : compile::Sharding();
+  if (b.layout && tensor.dim() == int64_t(sharding.size())) {
+    std::vector<size_t> order(sharding.size());  // of memory, back to the tensor's dims
+    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t x, size_t y) { return tensor.stride(int64_t(x)) > tensor.stride(int64_t(y)); });
+    for (size_t i = 0; i < order.size(); ++i) sharding[order[i]] = b.layout->sharding[i];
+  }
+  return b.world->meshes.hlo_text(sharding, {}, b.world->ids);
+}
+
+std::vector<Shard> shards(const at::Tensor& tensor) {
+  std::vector<Shard> out;
+  Buffer& b = *buffer_of(tensor.storage());
+  Queue& q = queue(b.device);
+  const std::lock_guard lock(q.mutex);
+  if (b.slot >= 0 && b.is_written) flush(q);
+  if (b.parts.empty() && b.world && b.memory)
+    if (const auto dtype = our_type(tensor.scalar_type()))
+      part(tensor.storage().unsafeGetStorageImpl(), b, *b.world, *dtype, tensor.sizes().vec());
+  for (size_t d = 0; d < b.parts.size(); ++d) {
+    const run::Buffer& held = *b.parts[d];
+    auto bytes = held.use();
+    TORCH_CHECK(bytes, "xla: ", bytes ? "" : bytes.error().text());
+    Shard shard{.device = held.device().id()};
+    shard.values = at::from_blob((*bytes)->data(), b.layout ? held.dims() : tensor.sizes().vec(),
+                                 tensor.options().device(at::kCPU))
+                       .clone();
+    shard.start = b.layout ? part_start(*b.world, *b.layout, d) : std::vector<int64_t>(size_t(tensor.dim()));
+    out.push_back(std::move(shard));
+  }
+  return out;
 }
 
 int64_t recorded_words(int device) {

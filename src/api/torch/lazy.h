@@ -12,6 +12,7 @@
 
 #include "api/torch/backend.h"
 #include "api/torch/call.h"
+#include "api/torch/spread.h"
 #include "run/devices/memory.h"
 
 namespace trine::api::neuron {
@@ -19,7 +20,10 @@ namespace trine::api::neuron {
 struct Buffer {
   int device = 0;
   size_t bytes = 0;                           // of the storage, when the queue met it
-  std::shared_ptr<run::Storage> memory = {};  // null: nothing was written yet
+  std::shared_ptr<run::Storage> memory = {};  // null: nothing was written yet, or it lies in parts
+  const World* world = nullptr;               // whose devices have the parts, or are to have them
+  const Layout* layout = nullptr;             // as they have them; null: all of it on each
+  Parts parts = {};
   std::optional<c10::weak_intrusive_ptr<c10::StorageImpl>> storage = {};
   int64_t slot = -1;  // its number in the queue
   at::ScalarType dtype = at::kByte;
@@ -36,10 +40,12 @@ struct Trace {
   struct Slot {
     at::ScalarType dtype;
     int64_t elements;
-    bool has_memory, is_given;  // given: somebody still holds it and it was written
+    bool has_memory, is_given;       // given: somebody still holds it and it was written
+    const Layout* layout = nullptr;  // in a World
   };
   std::vector<int64_t> words = {};  // per op: its number, slot and offset of each tensor (-1: a number), slots it makes
   std::vector<Slot> slots = {};
+  const World* world = nullptr;  // whose devices run it; null: the one device
 };
 
 struct Step {
@@ -51,7 +57,8 @@ struct Step {
     int slot = 0;
     int over = -1;  // the parameter whose memory it is written to
   };
-  std::shared_ptr<const run::DirectProgram> program = {};
+  std::shared_ptr<const run::DirectProgram> program = {};  // or
+  std::shared_ptr<const Spread> spread = {};
   std::vector<Param> params = {};
   std::vector<Output> outputs = {};
 };
@@ -63,6 +70,18 @@ void lazy_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 void settle(const at::Tensor& tensor, Use use);  // its bytes in memory, for the host to use
 void copy_to_lazy(const at::Tensor& from, const at::Tensor& to);
 void end_step();  // runs what is recorded, on every device
+
+// Deals a tensor that covers its storage over a world's devices; `dims` are in the order of memory. False where its
+// value is still to be computed: what is recorded will run on those devices.
+bool deal(const at::Tensor& tensor, const World& world, Dims dims, compile::Sharding sharding);
+void undeal(const at::Tensor& tensor);
+std::string sharding_spec(const at::Tensor& tensor);  // as XLA writes it; empty: not dealt
+struct Shard {
+  int device = 0;
+  at::Tensor values = {};
+  std::vector<int64_t> start = {};
+};
+std::vector<Shard> shards(const at::Tensor& tensor);
 int64_t recorded_words(int device);
 
 std::shared_ptr<const Entry> make_recorded(const Call& call);  // these two ask Python; in module.cpp

@@ -153,13 +153,21 @@ std::shared_ptr<const Step> make_step(const Trace& trace) {
   const py::gil_scoped_acquire locked;
   py::list slots;
   for (const Trace::Slot& s : trace.slots)
-    slots.append(
-        py::make_tuple(py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(torch::getTHPDtype(s.dtype))),
-                       s.elements, s.has_memory, s.is_given));
-  const py::dict fields = handlers().step(py::cast(trace.words), slots);
+    slots.append(py::make_tuple(
+        py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(torch::getTHPDtype(s.dtype))), s.elements,
+        s.has_memory, s.is_given, s.layout ? py::object(py::make_tuple(s.layout->dims, s.layout->text)) : py::none()));
+  const py::object mesh =
+      trace.world ? py::object(py::make_tuple(trace.world->text, trace.world->devices.size())) : py::none();
+  const py::dict fields = handlers().step(py::cast(trace.words), slots, mesh);
   auto step = std::make_shared<Step>();
   const auto text = fields["text"].cast<std::string>();
-  if (!text.empty()) step->program = compiled_text(text);  // empty: graphs are only collected
+  if (trace.world) {
+    auto spread = Spread::make(*trace.world, text);
+    TORCH_CHECK(spread, spread ? "" : spread.error().text());
+    step->spread = std::move(*spread);
+  } else if (!text.empty()) {  // empty: graphs are only collected
+    step->program = compiled_text(text);
+  }
   for (const auto& p : fields["params"].cast<py::list>()) {
     const auto t = p.cast<py::tuple>();
     step->params.push_back({t[0].cast<std::string>() == "number", t[1].cast<int>()});
@@ -173,6 +181,55 @@ std::shared_ptr<const Step> make_step(const Trace& trace) {
   }
   return step;
 }
+
+namespace {
+
+using Numbers = std::vector<int64_t>;
+
+const World& world_for(const Numbers& ids, const Numbers& axes) {
+  const auto found = World::find(ids, axes);
+  TORCH_CHECK(found, found ? "" : found.error().text());
+  return **found;
+}
+
+// `entries`: of each dim the axes that cut it.
+compile::Sharding sharding_for(const World& world, const Numbers& axes, const std::vector<Numbers>& entries) {
+  compile::Sharding out(entries.size());
+  for (size_t d = 0; d < entries.size(); ++d)
+    for (const int64_t axis : entries[d])
+      for (const int digit : world.digits(axes, axis)) out[d].push_back(digit);
+  return out;
+}
+
+void bind_spread(py::module_& m) {
+  const py::call_guard<py::gil_scoped_release> released;  // a step that holds the queue may wait for Python
+  m.def(
+      "deal",
+      [](const at::Tensor& t, const Numbers& ids, const Numbers& axes, const Numbers& dims,
+         const std::vector<Numbers>& entries) {
+        const World& world = world_for(ids, axes);
+        return deal(t, world, Dims(dims.begin(), dims.end()), sharding_for(world, axes, entries));
+      },
+      released);
+  m.def("sharding_texts", [](const Numbers& ids, const Numbers& axes, const Numbers& dims,
+                             const std::vector<Numbers>& entries) {
+    const World& world = world_for(ids, axes);
+    const Layout* layout = Layout::find(world, Dims(dims.begin(), dims.end()), sharding_for(world, axes, entries));
+    return std::make_pair(world.text, layout ? layout->text : layout_text(compile::Sharding(dims.size())));
+  });
+  m.def("undeal", &undeal, released);
+  m.def("sharding_spec", &sharding_spec, released);
+  m.def(
+      "shards",
+      [](const at::Tensor& t) {
+        std::vector<std::tuple<int, at::Tensor, Numbers>> out;
+        for (const Shard& s : shards(t)) out.emplace_back(s.device, s.values, s.start);
+        return out;
+      },
+      released);
+}
+
+}  // namespace
 
 }  // namespace trine::api::neuron
 
@@ -191,6 +248,9 @@ PYBIND11_MODULE(_torch, m) {
   m.def(
       "settle", [](const at::Tensor& t) { settle(t, Use::write); },
       "The tensor's bytes in memory: after it data_ptr() is theirs.", py::call_guard<py::gil_scoped_release>());
+  m.def(
+      "resize_storage", [](const at::Tensor& t, size_t bytes) { resize_lazily(t.storage(), bytes); },
+      "The storage of a tensor of xla, made larger or smaller.", py::call_guard<py::gil_scoped_release>());
   m.def("cpu_alias", &cpu_alias, "The tensor's memory as a tensor of the CPU, which keeps it.",
         py::call_guard<py::gil_scoped_release>());
   m.def("empty_stored", [](const std::vector<int64_t>& dims, const py::object& dtype) {
@@ -244,5 +304,6 @@ PYBIND11_MODULE(_torch, m) {
     generator(index).set_offset(offset);
   });
   bind_group(m);
+  bind_spread(m);
   m.def("next_seed", [](int index) { return next_seed(c10::DeviceIndex(index)); });
 }

@@ -1,6 +1,6 @@
 """Functions of torch_xla's C++ module that scripts call: sync, reports, and which storage a tensor is."""
 
-from trine.torch.old import metrics, xla_model
+from trine.torch.old import metrics, spmd, xla_model
 
 
 def _xla_step_marker(device="", devices=(), wait=True, reset_scope=True):
@@ -71,4 +71,16 @@ def _xla_wait_device_ops(devices=()):
     xla_model.wait_device_ops(devices)
 
 
-__all__ = [name for name in dir() if name.startswith("_xla_")]
+def _get_xla_sharding_spec(tensor):
+    return spmd.get_xla_sharding_spec(tensor)
+
+
+def _get_xla_sharding_type(tensor):
+    return spmd.get_sharding_type(tensor)
+
+
+def _get_xla_sharding_specs(tensors):
+    return [spmd.get_xla_sharding_spec(t) for t in tensors]
+
+
+__all__ = [name for name in dir() if name.startswith(("_xla_", "_get_xla_"))]

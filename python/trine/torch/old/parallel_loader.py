@@ -4,7 +4,7 @@ import queue
 import threading
 
 import torch
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
 from trine.torch.old import xla_model
 
@@ -15,8 +15,9 @@ class MpDeviceLoader:
     """A DataLoader whose batches are on the device; a thread moves the next ones meanwhile. What was recorded runs when the
     next batch is asked for, or every batches_per_execution-th."""
 
-    def __init__(self, loader, device, loader_prefetch_size=16, device_prefetch_size=8, batches_per_execution=1, **_):
+    def __init__(self, loader, device, loader_prefetch_size=16, device_prefetch_size=8, batches_per_execution=1, input_sharding=None, **_):
         self._loader, self._device, self._ahead, self._every = loader, torch.device(device), device_prefetch_size, batches_per_execution
+        self._sharding = input_sharding  # a ShardingSpec, or one for each name of a batch
 
     def __len__(self):
         return len(self._loader)
@@ -38,6 +39,7 @@ class MpDeviceLoader:
             try:
                 for batch in self._loader:
                     moved = tree_map(lambda v: v.to(self._device) if isinstance(v, torch.Tensor) else v, batch)
+                    self._deal(moved)
                     if not offer(moved):
                         return
                 offer(_END)
@@ -60,6 +62,22 @@ class MpDeviceLoader:
         finally:
             stop.set()
             thread.join()
+
+
+    def _deal(self, batch):
+        """Marks a batch as input_sharding says."""
+        if self._sharding is None:
+            return
+        pairs = [(self._sharding, batch)]
+        if isinstance(self._sharding, dict):
+            missing = sorted(set(self._sharding) - set(batch))
+            if missing:
+                raise ValueError(f"input_sharding: found {missing}, expected names of the batch: {sorted(batch)}")
+            pairs = [(spec, batch[name]) for name, spec in self._sharding.items()]
+        for spec, part in pairs:
+            for t in tree_leaves(part):
+                if spec is not None and isinstance(t, torch.Tensor) and spec.can_apply(t):
+                    spec.apply(t)
 
 
 class ParallelLoader:

@@ -84,8 +84,10 @@ _spmd = False
 
 
 def use_spmd(auto=False):
-    """Shardings are then annotations; see torch_xla.distributed.spmd."""
+    """One process has all devices, and marked tensors are dealt over them; see torch_xla.distributed.spmd."""
     global _spmd
+    if world_size() > 1:
+        raise RuntimeError(f"use_spmd: found {world_size()} processes, expected one that has all devices")
     _spmd = True
 
 

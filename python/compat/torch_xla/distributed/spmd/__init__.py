@@ -1,5 +1,49 @@
 """torch_xla.distributed.spmd."""
 
-from trine.torch.old.spmd import Mesh, ShardingSpec, clear_sharding, get_1d_mesh, get_global_mesh, mark_sharding, set_global_mesh
+from trine.torch.old.dtensors import convert_to_xla_mesh, xla_distribute_module, xla_distribute_tensor
+from trine.torch.old.spmd import (
+    HybridMesh,
+    Mesh,
+    ShardingSpec,
+    ShardingType,
+    XLAShard,
+    XLAShardedTensor,
+    apply_backward_optimization_barrier,
+    clear_sharding,
+    get_1d_mesh,
+    get_global_mesh,
+    get_sharding_type,
+    get_xla_sharding_spec,
+    local_shards,
+    mark_sharding,
+    mark_sharding_with_gradients,
+    set_global_mesh,
+    unwrap_sharded_tensor,
+    wrap_as_sharded_tensor,
+    wrap_if_sharded,
+)
 
-__all__ = ["Mesh", "ShardingSpec", "clear_sharding", "get_1d_mesh", "get_global_mesh", "mark_sharding", "set_global_mesh"]
+__all__ = [
+    "HybridMesh",
+    "Mesh",
+    "ShardingSpec",
+    "ShardingType",
+    "XLAShard",
+    "XLAShardedTensor",
+    "apply_backward_optimization_barrier",
+    "clear_sharding",
+    "convert_to_xla_mesh",
+    "get_1d_mesh",
+    "get_global_mesh",
+    "get_sharding_type",
+    "get_xla_sharding_spec",
+    "local_shards",
+    "mark_sharding",
+    "mark_sharding_with_gradients",
+    "set_global_mesh",
+    "unwrap_sharded_tensor",
+    "wrap_as_sharded_tensor",
+    "wrap_if_sharded",
+    "xla_distribute_module",
+    "xla_distribute_tensor",
+]
