@@ -2,7 +2,7 @@
 # everything it makes lies in .venv and build*/. CMakeLists.txt knows how to compile.
 SHELL := /bin/bash
 .DEFAULT_GOAL := build
-.PHONY: build demo test test-fast test-accuracy test-howto test-torch test-jax outside test-cluster test-build replay replay-inputs bench accuracy docs fuzz sanitize tsan format check clean docs-html test-wheel test-watch test-audit test-clients test-hostile test-kills fuzz-python test-pages test-profile
+.PHONY: build demo test test-fast test-accuracy test-howto test-torch test-jax outside test-cluster test-ranks test-build replay replay-inputs bench accuracy docs fuzz sanitize tsan format check clean docs-html test-wheel test-watch test-audit test-clients test-hostile test-kills fuzz-python test-pages test-profile
 
 export CXX ?= g++
 JOBS ?= $(shell nproc)
@@ -71,6 +71,10 @@ test-wheel: .venv/.ready
 # Packages of others, by their own tests and in programs, here and on the CPU; ONLY=<regex of rows>, UPDATE=1 writes docs/outside.md.
 outside: build
 	@$(PYTHON) tests/outside/run.py $(if $(ONLY),--only "$(ONLY)") $(if $(UPDATE),--update)
+
+# Ranks, launchers and what ranks are forked from, killed at random: nothing of a job may be left; COUNT=<jobs>, SEED=<number>.
+test-ranks: build
+	@$(PYTHON) tests/torch/kill_ranks.py $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED))
 
 # Jobs under the distribution's Slurm on virtual nodes, a node lost in the middle.
 test-cluster: build
