@@ -25,11 +25,13 @@ def cpu_seconds(process):
     return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def measure(ranks, model, steps, apart):
+ACCUMULATION = 8  # micro-steps of a rank
+
+
+def measure(ranks, model, steps, apart, accumulation=ACCUMULATION):
     """Times since the start, and what ranks hold after the second step."""
     env = {**os.environ, "TRINE_INSTANCE": "trn1.32xlarge", "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
     env |= {"TRINE_RANKS": "apart"} if apart else {}
-    accumulation = 8 if ranks > 1 else 256
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}", str(SCRIPT), "--model", model,
                "--gradient-accumulation-steps", str(accumulation), "--steps", str(steps)]  # fmt: skip
     began, found = time.perf_counter(), {"steps": []}
@@ -87,7 +89,7 @@ def main():
     if asked.apart:
         row(f"{asked.ranks}, apart", measure(asked.ranks, asked.model, asked.steps, True))
     if asked.alone:
-        row("one process, the same work", measure(1, asked.model, asked.steps, False))
+        row("one process, the same work", measure(1, asked.model, asked.steps, False, ACCUMULATION * asked.ranks))
 
 
 main()
