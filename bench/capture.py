@@ -1,4 +1,4 @@
-"""What `trine profile capture` costs: a command alone and captured, in turns; minima of wall and processor time of the whole.
+"""What `trine profile capture` costs: a command alone and captured, one after the other; minima of wall and processor time of the whole.
 
 Of the command itself, as its processes see it (recording alone), and of capture with what comes after it: compiling for the
 chip, timing, writing. The compile cache is warm for both, as it is the second time on.
@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-TURNS = 5
+REPEATS = 5
 JAX = """
 import time, jax, jax.numpy as jnp
 step = jax.jit(lambda w, x: w - 1e-3 * jax.grad(lambda w: jnp.tanh(x @ w).sum())(w))
@@ -45,7 +45,7 @@ def measure(name, command, folder):
     for words, its in variants.values():
         once(words, its)  # caches
     rows = {variant: [] for variant in variants}
-    for _ in range(TURNS):
+    for _ in range(REPEATS):
         for variant, (words, its) in variants.items():
             subprocess.run(["rm", "-rf", f"{folder}/record"], check=True)
             rows[variant].append(once(words, its))
