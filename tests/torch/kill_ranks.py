@@ -130,7 +130,13 @@ def one_job(number, chance):
         if not early:
             wait_until(lambda: os.pread(log.fileno(), 1 << 20, 0).count(b"running") >= RANKS or not below(own), SECONDS)
         time.sleep(chance.uniform(0, 4 if early and starts is launched else 0.3))
-        there = [p for p in below(own) if starts is launched or p != launcher]  # whoever forks ranks by hand looks after them
+        there = []
+
+        def is_there():
+            there[:] = [p for p in below(own) if starts is launched or p != launcher]  # whoever forks ranks by hand looks after them
+            return there
+
+        wait_until(is_there, SECONDS)
         victims = chance.sample(there, min(len(there), chance.choice((1, 1, 1, 2, 3))))
         how = chance.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGTERM))
         for victim in victims:
