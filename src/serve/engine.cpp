@@ -55,6 +55,9 @@ Result<std::unique_ptr<Engine>> Engine::make(run::Decoder decoder, EngineOptions
                                    s.chunk, " tokens"));
   s.context = std::min(s.context, decoder.shape().context);
   if (options.cost) TRY(options.cost.check());
+  if ((options.drafts > 0 || draft) && (decoder.shape().keeps_state() || (draft && draft->shape().keeps_state())))
+    return fail(Code::unsupported,
+                "guessed tokens with a model that keeps states: one that was guessed wrong stays in them");
   run::KvMemory kv = TRY(run::KvMemory::make(s.pages, decoder.shape().page_bytes()));
   run::KvMemory draft_kv;
   if (draft) {

@@ -167,7 +167,10 @@ void Engine::run_step(const StepPlan& plan) {
   }
   decoder_.step(runs, kv_);
   const double host_s = host_seconds() - start;
-  const StepCost cost = cost_of(options_.cost, plan);
+  StepCost cost = cost_of(options_.cost, plan);
+  // Small chunks beside decoding are the host's: the chip would have filled its program, of which this is a share.
+  if (!options_.chip_clock && plan.decode_rows && plan.prompt_tokens && options_.cost)
+    cost.prompt *= std::min(1.0, double(plan.prompt_tokens) / options_.cost.prompt.bucket(plan.prompt_tokens));
   chip_ += cost.seconds();
   deal_costs(plan, cost, host_s);
   ++stats_.steps, stats_.host_s += host_s, stats_.prompt_tokens += plan.prompt_tokens;

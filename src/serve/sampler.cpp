@@ -37,9 +37,12 @@ void change(std::span<float> logits, const Sampling& how, const Seen& seen, std:
       if (float* l = at(token)) *l -= how.presence + how.frequency * float(count);
   for (const auto& [token, by] : how.bias)
     if (float* l = at(token)) *l += by;
-  if (!mask.empty())
-    for (size_t t = 0; t < logits.size(); ++t)
-      if (t / 8 >= mask.size() || !(mask[t / 8] >> t % 8 & 1)) logits[t] = kNever;
+  for (size_t t = 0; !mask.empty() && t < logits.size(); t += 8) {  // eight at a time: most bytes are all or nothing
+    const uint8_t bits = t / 8 < mask.size() ? mask[t / 8] : uint8_t{0};
+    if (bits == 0xff) continue;
+    for (size_t i = t; i < std::min(t + 8, logits.size()); ++i)
+      if (!(bits >> (i - t) & 1)) logits[i] = kNever;
+  }
 }
 
 int32_t best_of(std::span<const float> logits) {

@@ -20,7 +20,7 @@ struct SchedulerOptions {
   int32_t pages = 1024;
   int32_t running_most = 64;  // sequences
   int32_t chunk = 512;        // tokens of prompts in a step without decoding
-  int32_t mixed_chunk = 64;   // beside decoding: what others wait for it is bounded
+  int32_t mixed_chunk = 12;   // beside decoding: so few that a token waits less than three times as long for them
   int32_t context = 2048;     // tokens of a sequence
   bool prefix_cache = true;
   bool mixed = true;  // prompts beside decoding in one step; false: a step is one or the other

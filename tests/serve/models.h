@@ -22,8 +22,8 @@ inline host::PackedMatrix random_matrix(std::mt19937& random, int64_t outputs, i
 inline run::Decoder random_decoder(unsigned seed, int32_t context = 256) {
   std::mt19937 random(seed);
   run::DecoderShape s;
-  s.width = 64, s.heads = 4, s.kv_heads = 2, s.head_dim = 16, s.ffn = 96, s.vocab = 97, s.context = context;
-  s.layers.assign(2, {0, 0});
+  s.width = 64, s.heads = 4, s.kv_heads = 2, s.head_dim = 16, s.vocab = 97, s.context = context;
+  s.layers.assign(2, {0, 0, 96, 0});
   run::RopeTable rope{8, {}, {}};
   for (int32_t p = 0; p < context; ++p)
     for (int i = 0; i < 8; ++i) {

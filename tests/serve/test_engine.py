@@ -106,10 +106,9 @@ def test_packed_weights_mean_what_the_gguf_package_says(name):
 
 
 def test_what_is_not_served_is_said():
-    config = LLAMA | {"model_type": "mixtral", "num_local_experts": 4, "num_experts_per_tok": 2}
-    made, _ = built(config)
-    with pytest.raises(models.ConfigError, match="experts"):
-        model.shape_of(made.settings)
+    made, _ = built({"model_type": "falcon", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 99, "alibi": True})
+    with pytest.raises(models.ConfigError, match="falcon has ALiBi positions"):
+        model.shape_of(made.settings, family=made.family.name)
     with pytest.raises(models.ConfigError, match="no file or folder"):
         model.find("nothing-of-that-name")
 

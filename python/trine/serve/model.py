@@ -7,7 +7,7 @@ or fp8 with a scale per output where that is asked for.
 import hashlib
 import importlib.util
 import types
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -16,11 +16,14 @@ from trine.models import parameters as p
 from trine.models import weights
 from trine.models.families import ConfigError
 from trine.models.files import is_gguf
-from trine.models.gguf import Gguf
+from trine.models.gguf import PAIRED, Gguf
 from trine.models.model import Model
 
 DENSE = ("q", "k", "v", "o", "gate", "up", "down")
-BLOCKS = ("pre", "parallel", "post", "normed", "sandwich")
+BLOCKS = ("pre", "parallel", "post", "normed", "sandwich", "bare")
+MIXERS = ("attention", "latent", "convolution", "state", "recurrence", "both")
+ATTENDING = ("attention", "latent", "both")
+GATE_SLOPE = 1.702  # of a clipped gate: with it the gate is what quick_gelu is
 SIMPLE_PARTS = ("q", "k", "v", "gate", "up")
 STORES = ("", "int8", "fp8")
 FORMATS = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}
@@ -80,46 +83,62 @@ def identity(path):
     return int.from_bytes(digest.digest(), "little")
 
 
-def check(c):
-    """What the engine computes; else an error that says what is not."""
+def unserved(c):
+    """What of a decoder the engine does not compute, one text each; none: it is served."""
     each = [c.layer(i) for i in range(c.layers)]
-    found = [
-        (any(own.mixer != "attention" for own in each), f"layers that mix tokens by {', '.join(sorted({own.mixer for own in each} - {'attention'}))}"),
-        (any(own.experts for own in each), "experts"),
-        (c.embed != c.width, "an embedding of another width than the stack"),
+    mixers = {own.mixer for own in each}
+    rows = [
+        (mixers - set(MIXERS), f"layers that mix tokens by {', '.join(sorted(mixers - set(MIXERS)))}"),
+        ("latent" in mixers and len(mixers) > 1, "latent attention in some layers"),
         (c.layer_scale, "a factor per channel of what a block adds"),
-        (bool(c.clip), "clipped projections"),
-        (c.qk_norm not in ("", "head", "whole"), f"norms of queries and keys of kind {c.qk_norm}"),
+        (c.qk_norm not in ("", "head", "whole", "own", "after"), f"norms of queries and keys of kind {c.qk_norm}"),
         (c.block not in BLOCKS, f"blocks of kind {c.block}"),
-        (c.attention_scales != (1.0, 1.0, 1.0) or c.mlp_scales != (1.0, 1.0) or bool(c.gate_limit), "scaled attention or MLP"),
-        (c.positions not in ("rope", "learned", "alibi", "none"), f"positions of kind {c.positions}"),
-        (c.positions == "alibi" and c.alibi_scaled is True and False, ""),
-        (len({(own.heads, own.kv_heads, own.head_dim, own.ffn, own.width) for own in each}) > 1, "layers of several sizes"),
+        (c.gate_limit and c.gate_slope != GATE_SLOPE, f"gates of slope {c.gate_slope}; of {GATE_SLOPE} they are served"),
+        (c.positions not in ("rope", "learned", "alibi", "waves", "none"), f"positions of kind {c.positions}"),
+        (c.positions == "alibi" and c.alibi_scaled, "ALiBi positions that are rounded to bfloat16"),
+        (len({(own.heads, own.kv_heads, own.head_dim, own.width) for own in each}) > 1, "layers of several sizes"),
         (not c.head, "no head"),
-    ]
-    if unserved := [what for is_so, what in found if is_so]:
-        raise ConfigError(f"a decoder with {unserved[0]} is timed and run, but not yet served")
+    ]  # fmt: skip
+    return [what for is_so, what in rows if is_so]
 
 
-def shape_of(c, context=0):
+def check(c, family=""):
+    """What the engine computes; else an error that says what it does not."""
+    if found := unserved(c):
+        raise ConfigError(f"{family or 'a decoder'} has {found[0]}: it is timed and run, but not yet served")
+
+
+def router_of(c):
+    r = c.router
+    return {"kind": r.kind, "chosen": c.chosen, "normed": r.normed, "scale": r.scale, "groups": r.groups, "best": r.best,
+            "of_group": r.of_group, "jitter": r.jitter}  # fmt: skip
+
+
+def shape_of(c, context=0, family=""):
     """The engine's shape of settings."""
-    check(c)
+    check(c, family)
     context = min(context or c.context or 2048, c.context or 1 << 30)
     each = [c.layer(i) for i in range(c.layers)]
-    ropes = sorted({own.rope for own in each if own.positions == "rope"}, key=repr)
-    layers = [[own.window if i >= c.window_from else 0, ropes.index(own.rope) if own.positions == "rope" else -1] for i, own in enumerate(each)]
+    turned = [own.positions == "rope" and own.mixer in ATTENDING for own in each]
+    ropes = sorted({own.rope for own, turns in zip(each, turned, strict=True) if turns}, key=repr)
+    layers = [[own.window if i >= c.window_from else 0, ropes.index(own.rope) if turned[i] else -1, own.ffn, own.experts] for i, own in enumerate(each)]
     slopes = None
     if c.positions == "alibi":
         from trine.models.layers import alibi_slopes
 
         slopes = np.asarray(alibi_slopes(c.heads), np.float32)
+    turning = c.latent.rotated if c.latent else c.head_dim
     return {
-        "width": c.width, "heads": c.heads, "kv_heads": c.kv_heads, "head_dim": c.head_dim, "ffn": c.ffn, "vocab": c.vocab,
-        "context": context, "layers": layers, "ropes": [angles(rope, c.head_dim, context) for rope in ropes], "slopes": slopes,
-        "block": c.block, "norms": c.norms, "centred": c.norm in ("layer", "centred"), "plus_one": c.norm == "rms1", "eps": c.eps,
-        "qk_norm": c.qk_norm, "activation": c.activation, "gated": c.gated, "embed_scale": c.embed_scale, "head_scale": c.head_scale,
-        "residual": c.residual, "logit_cap": c.logit_cap, "score_cap": c.score_cap, "score_scale": c.score_scale,
-        "position_offset": c.position_offset,
+        "width": c.width, "heads": c.heads, "kv_heads": c.heads if c.latent else c.kv_heads,
+        "head_dim": c.latent.still + c.latent.rotated if c.latent else c.head_dim, "vocab": c.vocab, "embed": c.embed if c.embed != c.width else 0,
+        "context": context, "layers": layers, "ropes": [angles(rope, turning, context) for rope in ropes], "slopes": slopes,
+        "block": "pre" if c.block == "bare" else c.block, "norms": c.norms, "centred": c.norm in ("layer", "centred"), "plus_one": c.norm == "rms1", "eps": c.eps,
+        "qk_norm": "" if c.latent else c.qk_norm, "activation": "quick_gelu" if c.gate_limit else c.activation, "gated": c.gated,
+        "embed_scale": c.embed_scale, "head_scale": c.head_scale, "residual": c.residual, "logit_cap": c.logit_cap, "score_cap": c.score_cap,
+        "score_scale": c.score_scale, "position_offset": c.position_offset, "clip": c.clip, "gate_limit": c.gate_limit,
+        "router": router_of(c) if any(own.experts for own in each) else None, "latent": asdict(c.latent) if c.latent else None,
+        "mixers": [own.mixer for own in each], "space": asdict(c.space) | {"heads": c.space.heads or 1} if c.space else None, "kernel": c.kernel, "recurrent": c.recurrent,
+        "attention_scales": list(c.attention_scales), "mlp_scales": list(c.mlp_scales),
     }  # fmt: skip
 
 
@@ -160,31 +179,57 @@ def of_tree(model, params, name="model", store="", eos=(), context=0, number=0):
     """A model whose parameters are arrays, as the zoo has them."""
     if store not in STORES:
         raise ConfigError(f'weights kept as "{store}"; int8 and fp8 are')
-    matrices, vectors = {}, {}
+    matrices, vectors, shape = {}, {}, shape_of(model.settings, context, model.family.name)
     for path, _ in p.leaves(model.tree):
         value = params
         for key in path:
             value = value[key]
         value = np.asarray(value)
-        add(matrices, vectors, path, value, store)
-    return Prepared(name, shape_of(model.settings, context), matrices, vectors, list(eos), number, model.settings.vocab, model=model, config=model.config)
+        add(matrices, vectors, path, value, store, model.settings.heads)
+    place(matrices, model.settings, shape["context"])
+    return Prepared(name, shape, matrices, vectors, list(eos), number, model.settings.vocab, model=model, config=model.config)
 
 
-def add(matrices, vectors, path, value, store=""):
-    """A parameter among the engine's matrices or vectors."""
-    words = [part for part in path if isinstance(part, str)]
-    if words[-1] == "w":
-        matrices[dotted(path[:-1])] = whole(value.T, store if "layers" in words else "")
+def add(matrices, vectors, path, value, store="", heads=0):
+    """A parameter among the engine's matrices or vectors: those of experts one by one, those of latent heads head by head."""
+    words, name = [part for part in path if isinstance(part, str)], dotted(path[:-1])
+    if words[-1] == "w" and words[-2] == "k_up":
+        for h, part in enumerate(np.split(value, heads, 1)):
+            matrices[f"{name}.{h}"] = whole(part)
+    elif words[-1] == "w" and words[-2] == "v_up":
+        for h, part in enumerate(np.split(value, heads, 1)):
+            matrices[f"{name}.{h}"] = whole(part.T)
+    elif words[-1] == "w" and value.ndim == 3:
+        for e, part in enumerate(value):
+            matrices[f"{name}.{e}"] = whole(part.T, store)
+    elif words[-1] == "w":
+        matrices[name] = whole(value.T, store if "layers" in words and "router" not in words else "")
     elif words in (["tokens", "table"], ["positions", "table"]):
         matrices[words[0]] = whole(value)
+    elif words[-1] == "b" and value.ndim == 2:
+        for e, part in enumerate(value):
+            vectors[f"{name}.{e}.b"] = np.ascontiguousarray(part, np.float32)
     elif words[-1] == "table":
-        vectors[dotted(path[:-1])] = np.ascontiguousarray(value, np.float32)
+        vectors[name] = np.ascontiguousarray(value, np.float32)
     else:
         vectors[dotted(path)] = np.ascontiguousarray(value, np.float32)
 
 
-def packed_matrix(gguf, model, path):
-    """A dense weight or a table in the file's own blocks, or None where the tensor must be taken apart otherwise."""
+def place(matrices, c, context):
+    """Learned positions as far as the context goes, and those that are computed as a table of them."""
+    rows = context + c.position_offset
+    if c.positions == "waves":
+        from trine.models.layers import waves
+
+        matrices["positions"] = whole(np.asarray(waves(np.arange(rows), c.width)))
+    if "positions" in matrices:
+        label, outputs, inputs, data, scales, order = matrices["positions"]
+        rows = min(rows, outputs)
+        matrices["positions"] = (label, rows, inputs, data.reshape(outputs, -1)[:rows].reshape(-1), scales, order)
+
+
+def packed_matrices(gguf, model, path):
+    """{name: a dense weight or a table in the file's own blocks}, or None where the tensor must be taken apart otherwise."""
     c = model.settings
     for name, part in weights.names_of(gguf.names(), model.family.prefix, path):
         if name not in gguf:
@@ -192,6 +237,9 @@ def packed_matrix(gguf, model, path):
         if part and part not in SIMPLE_PARTS:
             return None
         label, shape, data = gguf.packed(name)
+        if len(shape) == 3 and not part:  # of experts, one after the other
+            rows = data.reshape(shape[0], -1)
+            return {f"{dotted(path[:-1])}.{e}": (label, shape[1], shape[2], rows[e], None, None) for e in range(shape[0])}
         if len(shape) != 2:
             return None
         outputs, inputs = shape
@@ -202,11 +250,11 @@ def packed_matrix(gguf, model, path):
             first, last = spans[part]
             data, outputs = data.reshape(outputs, -1)[first:last].reshape(-1), last - first
         order = None
-        if gguf.metadata["general.architecture"] == "llama" and path[-2] in ("q", "k"):
+        if gguf.metadata["general.architecture"] in PAIRED and path[-2] in ("q", "k"):
             half = c.head_dim // 2
             new = np.arange(outputs).reshape(-1, half, 2).swapaxes(-1, -2).reshape(-1)
             order = new.astype(np.int32)
-        return label, outputs, inputs, data, None, order
+        return {dotted(path[:-1]): (label, outputs, inputs, data, None, order)}
     return None
 
 
@@ -217,21 +265,23 @@ def of_gguf(path, context=0):
 
     for leaf_path, _ in p.leaves(model.tree):
         words = [part for part in leaf_path if isinstance(part, str)]
-        packed = packed_matrix(gguf, model, leaf_path) if words[-1] == "w" or words in (["tokens", "table"], ["positions", "table"]) else None
+        packed = packed_matrices(gguf, model, leaf_path) if words[-1] == "w" or words in (["tokens", "table"], ["positions", "table"]) else None
         if packed is not None:
-            matrices[dotted(leaf_path[:-1])] = packed
+            matrices |= packed
         else:
             rest[leaf_path] = True
     vectors = {}
     for leaf_path, value in load_leaves(model, gguf, rest, gguf.names(), fixed=gguf.fixed):
-        add(matrices, vectors, leaf_path, value)
+        add(matrices, vectors, leaf_path, value, heads=model.settings.heads)
+    shape = shape_of(model.settings, context, model.family.name)
+    place(matrices, model.settings, shape["context"])
     end = gguf.metadata.get("tokenizer.ggml.eos_token_id")
     ends = [end] if isinstance(end, int) else []
     for more in ("tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"):
         if isinstance(gguf.metadata.get(more), int):
             ends.append(gguf.metadata[more])
     name = str(gguf.metadata.get("general.name") or Path(path).stem)
-    return Prepared(name, shape_of(model.settings, context), matrices, vectors, ends, identity(Path(path)), model.settings.vocab,
+    return Prepared(name, shape, matrices, vectors, ends, identity(Path(path)), model.settings.vocab,
                     model=model, source=Path(path), gguf=gguf, config=model.config)  # fmt: skip
 
 
@@ -286,9 +336,10 @@ def of_stored(model, path, ends, context):
         else:
             rest[leaf_path] = True
     for leaf_path, value in load_leaves(model, source, rest, model.family.names, model.family.transposed):
-        add(matrices, vectors, leaf_path, value)
-    return Prepared(path.name, shape_of(model.settings, context), matrices, vectors, ends, identity(path), model.settings.vocab,
-                    model=model, config=model.config)  # fmt: skip
+        add(matrices, vectors, leaf_path, value, heads=model.settings.heads)
+    shape = shape_of(model.settings, context, model.family.name)
+    place(matrices, model.settings, shape["context"])
+    return Prepared(path.name, shape, matrices, vectors, ends, identity(path), model.settings.vocab, model=model, config=model.config)
 
 
 def prepare(name, context=0, store="", instance=None, tp=1, **times):

@@ -6,6 +6,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <cstring>
 #include <set>
 
@@ -54,17 +55,46 @@ host::PackedMatrix matrix(const std::string& name, const nb::tuple& t) {
   return *std::move(made);
 }
 
+template <size_t N>
+void some(const nb::dict& d, const char* name, std::array<float, N>& to) {
+  if (!d.contains(name)) return;
+  const auto given = nb::cast<std::vector<float>>(d[name]);
+  if (given.size() != N) throw nb::value_error(cat(name, " has ", given.size(), " numbers; expected ", N).c_str());
+  std::copy(given.begin(), given.end(), to.begin());
+}
+
+run::SpaceShape space(const nb::dict& d) {
+  run::SpaceShape s;
+  take(d, "kind", s.kind), take(d, "inner", s.inner), take(d, "state", s.state), take(d, "kernel", s.kernel);
+  take(d, "heads", s.heads), take(d, "groups", s.groups), take(d, "rank", s.rank);
+  take(d, "norm_groups", s.norm_groups), take(d, "normed", s.normed), take(d, "gate_last", s.gate_last);
+  take(d, "inner_norms", s.inner_norms), take(d, "least", s.least), take(d, "most", s.most);
+  some(d, "scales", s.scales);
+  return s;
+}
+
+run::RouterShape router(const nb::dict& d) {
+  run::RouterShape r;
+  using K = run::RouterShape::Kind;
+  r.kind = named<K>(nb::cast<std::string>(d["kind"]),
+                    {{"softmax", K::softmax}, {"sigmoid", K::sigmoid}, {"mixer", K::mixer}}, "a router");
+  take(d, "chosen", r.chosen), take(d, "normed", r.normed), take(d, "scale", r.scale), take(d, "groups", r.groups);
+  take(d, "best", r.best), take(d, "of_group", r.of_group), take(d, "jitter", r.jitter);
+  return r;
+}
+
 }  // namespace
 
 run::DecoderShape decoder_shape(const nb::dict& d) {
   run::DecoderShape s;
   take(d, "width", s.width), take(d, "heads", s.heads), take(d, "kv_heads", s.kv_heads),
       take(d, "head_dim", s.head_dim);
-  take(d, "ffn", s.ffn), take(d, "vocab", s.vocab), take(d, "context", s.context), take(d, "norms", s.norms);
+  take(d, "embed", s.embed), take(d, "vocab", s.vocab), take(d, "context", s.context), take(d, "norms", s.norms);
   take(d, "centred", s.centred), take(d, "plus_one", s.plus_one), take(d, "eps", s.eps), take(d, "qk_norm", s.qk_norm);
   take(d, "gated", s.gated), take(d, "embed_scale", s.embed_scale), take(d, "head_scale", s.head_scale);
   take(d, "residual", s.residual), take(d, "logit_cap", s.logit_cap), take(d, "score_cap", s.score_cap);
   take(d, "score_scale", s.score_scale), take(d, "position_offset", s.position_offset);
+  take(d, "clip", s.clip), take(d, "gate_limit", s.gate_limit), take(d, "whole_activations", s.whole_activations);
   using enum run::Block;
   s.block = named<run::Block>(
       nb::cast<std::string>(d["block"]),
@@ -81,13 +111,32 @@ run::DecoderShape decoder_shape(const nb::dict& d) {
                           "an activation");
   for (const nb::handle h : nb::cast<nb::list>(d["layers"])) {
     const auto l = nb::cast<std::vector<int32_t>>(h);
-    s.layers.push_back({l.at(0), l.at(1)});
+    s.layers.push_back({l.at(0), l.at(1), l.at(2), l.at(3)});
   }
+  using M = run::Mixer;
+  for (size_t i = 0; i < s.layers.size() && d.contains("mixers"); ++i)
+    s.layers[i].mixer = named<M>(nb::cast<std::string>(nb::cast<nb::list>(d["mixers"])[i]),
+                                 {{"attention", M::attention},
+                                  {"latent", M::latent},
+                                  {"convolution", M::convolution},
+                                  {"state", M::state},
+                                  {"recurrence", M::recurrence},
+                                  {"both", M::both}},
+                                 "a mixer");
   for (const nb::handle h : nb::cast<nb::list>(d["ropes"])) {
     const auto t = nb::cast<nb::tuple>(h);
     s.ropes.push_back({nb::cast<int32_t>(t[0]), floats(t[1]), floats(t[2])});
   }
   if (d.contains("slopes") && !nb::object(d["slopes"]).is_none()) s.slopes = floats(d["slopes"]);
+  if (d.contains("router") && !nb::object(d["router"]).is_none()) s.router = router(nb::cast<nb::dict>(d["router"]));
+  if (d.contains("latent") && !nb::object(d["latent"]).is_none()) {
+    const auto l = nb::cast<nb::dict>(d["latent"]);
+    take(l, "rank", s.latent.rank), take(l, "rotated", s.latent.rotated), take(l, "still", s.latent.still);
+    take(l, "values", s.latent.values), take(l, "q_rank", s.latent.q_rank);
+  }
+  if (d.contains("space") && !nb::object(d["space"]).is_none()) s.space = space(nb::cast<nb::dict>(d["space"]));
+  take(d, "kernel", s.kernel), take(d, "recurrent", s.recurrent);
+  some(d, "attention_scales", s.attention_scales), some(d, "mlp_scales", s.mlp_scales);
   return s;
 }
 

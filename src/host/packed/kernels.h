@@ -27,7 +27,8 @@ struct PagedAttention {
   const float* slopes;       // alibi of each query's head; null: none
   const float* sinks;        // of each query's head; null: none
   int count;
-  int dim;                        // a multiple of 16
+  int dim;                        // of queries and keys, a multiple of 16
+  int value_dim;                  // of values and outputs, likewise
   const std::byte* const* pages;  // the first byte of this layer's and head's keys
   int64_t values_at;              // from there to its values, bytes
   float scale;
@@ -47,6 +48,9 @@ struct PackedKernels {
                          int64_t rows, float* out, int64_t stride);
   void (*multiply_floats)(const PackedMatrix& m, int64_t first, int64_t last, const float* x, int64_t x_stride,
                           int64_t row, int64_t rows, float* out, int64_t stride);
+  // As multiply_codes, but that activations stay f32: a tile is written out, then multiplied. tile: inputs × kTile.
+  void (*multiply_whole)(const PackedMatrix& m, int64_t first, int64_t last, const float* x, int64_t x_stride,
+                         int64_t row, int64_t rows, float* out, int64_t stride, float* tile);
   void (*attend)(const PagedAttention& a);
   // y = x normed times scale (plus one, plus bias); centred: a layer norm.
   void (*norm)(const float* x, int64_t width, float eps, bool centred, bool plus_one, const float* scale,

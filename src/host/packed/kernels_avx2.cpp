@@ -25,8 +25,8 @@ namespace {
 
 }  // namespace
 
-const PackedKernels kPackedAvx2{quantise_rows, multiply_codes, multiply_floats, attend, norm,
-                                activate,      add_times,      to_half,         exp_sum};
+const PackedKernels kPackedAvx2{quantise_rows, multiply_codes, multiply_floats, multiply_whole, attend,
+                                norm,          activate,       add_times,       to_half,        exp_sum};
 
 }  // namespace trine::host
 #if defined(__clang__)

@@ -26,8 +26,8 @@ namespace {
 
 }  // namespace
 
-const PackedKernels kPackedAvx512{quantise_rows, multiply_codes, multiply_floats, attend, norm,
-                                  activate,      add_times,      to_half,         exp_sum};
+const PackedKernels kPackedAvx512{quantise_rows, multiply_codes, multiply_floats, multiply_whole, attend,
+                                  norm,          activate,       add_times,       to_half,        exp_sum};
 
 }  // namespace trine::host
 #if defined(__clang__)

@@ -16,7 +16,7 @@ namespace {
 
 }  // namespace
 
-const PackedKernels kPackedPortable{quantise_rows, multiply_codes, multiply_floats, attend, norm,
-                                    activate,      add_times,      to_half,         exp_sum};
+const PackedKernels kPackedPortable{quantise_rows, multiply_codes, multiply_floats, multiply_whole, attend,
+                                    norm,          activate,       add_times,       to_half,        exp_sum};
 
 }  // namespace trine::host

@@ -23,6 +23,13 @@ bool has_vnni() {
 #endif
 }
 
+// Of this thread, for one tile written out.
+float* tile_buffer(int64_t inputs) {
+  thread_local std::vector<float> buffer;
+  if (int64_t(buffer.size()) < inputs * kTile) buffer.resize(size_t(inputs * kTile));
+  return buffer.data();
+}
+
 }  // namespace
 
 const PackedKernels& packed_kernels() {
@@ -39,6 +46,8 @@ void multiply(std::span<const Times> of, const float* x, int64_t rows, int64_t i
   bool codes = false;
   int64_t tiles = 0;
   for (const Times& t : of) codes |= row(t.weight->format()).bits != 0, tiles += t.weight->tiles();
+  const bool whole = codes && scratch.whole;
+  codes &= !whole;
   QuantisedRows q{};
   if (codes) {
     const int64_t groups = inputs / kGroup;
@@ -50,7 +59,8 @@ void multiply(std::span<const Times> of, const float* x, int64_t rows, int64_t i
                  scratch.scales.data() + begin * groups, scratch.sums.data() + begin * groups * 2);
     });
   }
-  const int64_t panel = std::clamp<int64_t>(kPanelBytes / inputs / (codes ? 1 : 4) / 4 * 4, 4, rows);
+  const int64_t panel_bytes = whole ? 8 * kPanelBytes : kPanelBytes;  // a tile is written out once for each panel
+  const int64_t panel = std::min(std::max<int64_t>(panel_bytes / inputs / (codes ? 1 : 4) / 4 * 4, 4), rows);
   const int64_t panels = (rows + panel - 1) / panel;
   const int64_t run = std::max<int64_t>(4, kItemWork / (inputs * kTile * std::min(panel, rows)) / 2 * 2);
   const int64_t runs = (tiles + run - 1) / run;
@@ -64,10 +74,12 @@ void multiply(std::span<const Times> of, const float* x, int64_t rows, int64_t i
         const int64_t own = t.weight->tiles();
         const int64_t from = std::max(first - base, int64_t{0}), to = std::min(last - base, own);
         if (from < to) {
-          if (row(t.weight->format()).bits)
-            k.multiply_codes(*t.weight, from, to, q, row0, count, t.out, t.stride);
-          else
+          if (!row(t.weight->format()).bits)
             k.multiply_floats(*t.weight, from, to, x, stride, row0, count, t.out, t.stride);
+          else if (whole)
+            k.multiply_whole(*t.weight, from, to, x, stride, row0, count, t.out, t.stride, tile_buffer(inputs));
+          else
+            k.multiply_codes(*t.weight, from, to, q, row0, count, t.out, t.stride);
         }
         base += own;
       }

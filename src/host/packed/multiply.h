@@ -19,6 +19,7 @@ struct Times {
 struct MultiplyScratch {
   std::vector<int8_t> codes;
   std::vector<float> scales, sums;
+  bool whole = false;  // activations stay f32 beside packed weights, too
 };
 
 void multiply(std::span<const Times> of, const float* x, int64_t rows, int64_t inputs, int64_t stride,

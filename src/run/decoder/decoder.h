@@ -47,10 +47,39 @@ class Decoder {
   struct Norm {
     const std::vector<float>*scale = nullptr, *bias = nullptr;
   };
+  struct Mlp {
+    Dense gate, up, down;
+  };
+  struct Taps {
+    const std::vector<float>*w = nullptr, *b = nullptr;  // kernel × channels
+    int64_t kernel = 0, channels = 0;
+  };
+  // What stands in attention's place, or beside it. `into` and `out` are what goes in and out of a state; of kind 1
+  // both and the steps come from `into`.
+  struct Mix {
+    Dense x, z, into, out, steps, o;
+    Taps conv, conv_in, conv_out;
+    std::vector<float> rates;  // as decays are made of them
+    const std::vector<float>*d = nullptr, *step_bias = nullptr;
+    Norm norm;
+    std::vector<Dense> gates_in, gates_decay;  // of a recurrence, of each head
+  };
+  // Where a run's state is read from, and after which of its tokens it is written.
+  struct Carry {
+    int64_t row, count, start;
+    const float* before;
+    std::vector<std::pair<int64_t, float*>> saves;
+  };
   struct Layer {
-    Dense q, k, v, o, gate, up, down;
-    Norm norm1, norm2, after1, after2, q_norm, k_norm;
-    const std::vector<float>* sinks = nullptr;
+    Dense q, k, v, o;
+    Mix mix;
+    Mlp mlp, shared;
+    Dense router, shared_gate;
+    std::vector<Mlp> experts;
+    Dense q_down, kv_down;
+    std::vector<Dense> k_up, v_up;  // latent: of each head
+    Norm norm1, norm2, after1, after2, q_norm, k_norm, kv_norm;
+    const std::vector<float>*sinks = nullptr, *correction = nullptr;
   };
   struct Row {
     int32_t run, position;
@@ -58,16 +87,49 @@ class Decoder {
 
   Result<Dense> dense(const std::string& name, int64_t outputs, int64_t inputs, bool needed) const;
   Result<Norm> norm(const std::string& name, int64_t width, bool needed) const;
+  Result<const std::vector<float>*> vector(const std::string& name, int64_t size) const;  // null: not there
+  Result<Mlp> mlp(const std::string& at, const std::string& end, int64_t ffn) const;
+  Result<void> attention_mix(Layer& layer, const std::string& at) const;
+  Result<Taps> taps(const std::string& name, int64_t kernel, int64_t channels) const;
+  Result<void> state_mix(Mix& mix, const std::string& at) const;
+  Result<void> convolution_mix(Mix& mix, const std::string& at) const;
+  Result<void> recurrence_mix(Mix& mix, const std::string& at) const;
+  Result<void> mix(Layer& layer, Mixer mixer, const std::string& at) const;
+  Result<void> latent_mix(Layer& layer, const std::string& at) const;
+  Result<void> feed(Layer& layer, const LayerShape& shape, const std::string& at) const;
   Result<Layer> layer(int i) const;
   void embed(std::span<const TokenRun> runs);
   void normed(const Norm& n, const float* x, float* y, int64_t width);
+  void times(std::initializer_list<std::pair<const Dense*, float*>> of, const float* x, int64_t rows, int64_t inputs);
   void project(std::span<const TokenRun> runs, std::initializer_list<std::pair<const Dense*, float*>> of,
                const float* x, int64_t inputs);
-  void rotate(float* heads, int64_t count, const RopeTable& rope, int32_t position) const;
+  void rotate(float* heads, int64_t count, int64_t stride, const RopeTable& rope, int32_t position) const;
+  void norm_heads(const Norm& n, float* x, int64_t size) const;
+  void put(std::span<const TokenRun> runs, const Row& row, int layer, const float* k, const float* v,
+           KvMemory& kv) const;
   void keep(std::span<const TokenRun> runs, int layer, KvMemory& kv);
   void attend(std::span<const TokenRun> runs, int layer, const KvMemory& kv);
   void attention(std::span<const TokenRun> runs, int layer, const float* x, float* y, KvMemory& kv);
-  void mlp(std::span<const TokenRun> runs, int layer, const float* x, float* y);
+  void latent(std::span<const TokenRun> runs, int layer, const float* x, float* y, KvMemory& kv);
+  void latent_queries(std::span<const TokenRun> runs, int layer, const float* x);
+  void mixed(std::span<const TokenRun> runs, int layer, const float* x, float* y, KvMemory& kv);
+  std::vector<Carry> carries(std::span<const TokenRun> runs, int layer, KvMemory& kv) const;
+  void convolve(const std::vector<Carry>& all, const Taps& taps, int64_t at, float* x) const;
+  template <class Fn>
+  void scan(const std::vector<Carry>& all, int64_t channels, int64_t each, int64_t at, Fn&& token) const;
+  void activate_rows(float* x, int64_t size) const;
+  void convolution(std::span<const TokenRun> runs, int layer, const float* x, float* y, KvMemory& kv);
+  void space(std::span<const TokenRun> runs, int layer, const float* x, float* y, KvMemory& kv);
+  void by_channel(std::span<const TokenRun> runs, const Mix& m, const std::vector<Carry>& all);
+  void by_head(const Mix& m, const std::vector<Carry>& all);
+  void gate_norm(const Mix& m);
+  void recurrence(std::span<const TokenRun> runs, int layer, const float* x, float* y, KvMemory& kv);
+  void beside(std::span<const TokenRun> runs, int layer, const float* x, float* y, KvMemory& kv);
+  float* activated(int64_t rows, int64_t ffn);  // what goes into `down`, of gate_ and up_
+  void feed_forward(std::span<const TokenRun> runs, int layer, const float* x, float* y);
+  void mixture(std::span<const TokenRun> runs, int layer, const float* x, float* y);
+  void expert(const Mlp& m, int64_t ffn, const float* x, int64_t rows, float* y);
+  void share(std::span<const TokenRun> runs, int layer, const float* x, float* y);
   void layer_step(std::span<const TokenRun> runs, int layer, KvMemory& kv);
   void heads(std::span<const TokenRun> runs);
 
@@ -75,13 +137,19 @@ class Decoder {
   DecoderWeights weights_;
   std::vector<Layer> layers_;
   Norm norm_, embed_norm_;
-  Dense head_;
+  Dense head_, embed_in_, embed_out_;
+  int64_t widest_ = 0;             // of all MLPs
+  std::vector<int64_t> layer_at_;  // where a layer begins in a page
   const host::PackedMatrix* tokens_ = nullptr;
   const host::PackedMatrix* positions_ = nullptr;
 
   // Of a step.
   std::vector<Row> rows_;
   std::vector<float> x_, h_, y_, q_, k_, v_, a_, up_, gate_, last_, logits_, states_, low_, added_;
+  std::vector<float> scores_, shares_, gathered_, part_;  // of experts
+  std::vector<int32_t> chosen_;
+  std::vector<float> wide_q_, narrow_q_, mixed_;                            // of latent attention
+  std::vector<float> in_, gate_z_, mixed_in_, mixed_out_, steps_, scaled_;  // of states
   host::MultiplyScratch scratch_;
 };
 
