@@ -58,7 +58,14 @@ Result<std::unique_ptr<Engine>> Engine::make(run::Decoder decoder, EngineOptions
   if ((options.drafts > 0 || draft) && (decoder.shape().keeps_state() || (draft && draft->shape().keeps_state())))
     return fail(Code::unsupported,
                 "guessed tokens with a model that keeps states: one that was guessed wrong stays in them");
-  run::KvMemory kv = TRY(run::KvMemory::make(s.pages, decoder.shape().page_bytes()));
+  const bool paced = options.pace > 0;
+  if (paced && (!options.cost || options.drafts > 0 || draft || !(options.answer_tokens >= 1)))
+    return fail(Code::invalid, "an engine without weights takes a table of times, and no guesses");
+  if (paced)
+    for (const int32_t t : options.stand_in)
+      if (t < 0 || t >= decoder.shape().vocab)
+        return fail(Code::invalid, cat("token ", t, " among those that stand in"));
+  run::KvMemory kv = TRY(run::KvMemory::make(s.pages, paced ? 1 : decoder.shape().page_bytes()));
   run::KvMemory draft_kv;
   if (draft) {
     if (draft->shape().vocab != decoder.shape().vocab || draft->shape().context < s.context)
@@ -175,6 +182,7 @@ void Engine::on_thread(const std::function<void()>& work) {
 }
 
 Result<void> Engine::load_adapter(std::string name, run::Adapter adapter) {
+  if (options_.pace > 0) return fail(Code::unsupported, "an adapter, where there are no weights");
   TRY(decoder_.check(adapter));
   if (name.empty() || name.size() > 256)
     return fail(Code::invalid, "an adapter without a name, or with one past 256 letters");
@@ -255,7 +263,7 @@ void Engine::drop_session(const std::string& name) {
 
 Stats Engine::stats() {
   Stats s;
-  on_thread([&] {
+  const auto count = [&] {
     stats_.running = scheduler_.running(), stats_.waiting = scheduler_.waiting();
     stats_.pages_total = scheduler_.pool().total(), stats_.pages_used = scheduler_.pages_used();
     stats_.pages_cached = scheduler_.cache().evictable();
@@ -266,10 +274,23 @@ Stats Engine::stats() {
     for (const auto& [name, session] : sessions_)
       for (const uint64_t hash : session.hashes) pages += scheduler_.cache().has(hash);
     stats_.session_bytes = pages * kv_.page_bytes();
-    stats_.chip_s = chip_;
+    stats_.chip_s = options_.pace > 0 ? busy_ : chip_;
     s = stats_;
-  });
+  };
+  std::promise<void> done;
+  {
+    std::lock_guard lock(mutex_);
+    if (stop_) return s;
+    looks_.push_back([&] { count(), done.set_value(); });
+  }
+  asked_.notify_one();
+  done.get_future().wait();
   return s;
+}
+
+void Engine::look() {
+  for (auto& one : looks_) one();
+  looks_.clear();
 }
 
 void Engine::flush() {
@@ -294,14 +315,16 @@ bool Engine::take_asks() {
       return std::all_of(a.second->choices.begin(), a.second->choices.end(),
                          [](const auto& c) { return c->sequence.held; });
     });
-    if (idle) asked_.wait(lock, [&] { return stop_ || !asks_.empty(); });
-    if (held) asked_.wait_for(lock, std::chrono::milliseconds(20), [&] { return stop_ || !asks_.empty(); });
+    const auto asked = [&] { return stop_ || !asks_.empty() || !looks_.empty(); };
+    if (idle) asked_.wait(lock, asked);
+    if (held) asked_.wait_for(lock, std::chrono::milliseconds(20), asked);
     asks.swap(asks_);
     if (stop_ && asks.empty()) return false;
   }
   for (auto& ask : asks) ask();
   flush();
   std::lock_guard lock(mutex_);
+  look();
   return !stop_;
 }
 
@@ -313,6 +336,7 @@ void Engine::loop() {
   std::deque<std::function<void()>> left;
   {
     std::lock_guard lock(mutex_);
+    look();
     left.swap(asks_);
   }
   for (auto& ask : left) ask();  // who waits for an answer gets it

@@ -66,6 +66,10 @@ struct EngineOptions {
   std::string page_store;  // folder of saved pages; empty: sessions are not saved
   bool hash = false;       // of every decision
   uint64_t model_id = 0;   // what keys and values depend on besides tokens
+  // Without weights: chip seconds that pass in one of the host's, while steps last what the table says. 0: computed.
+  double pace = 0;
+  double answer_tokens = 128;     // of an answer that stands in, on average
+  std::vector<int32_t> stand_in;  // its tokens, over and over
 };
 
 struct Stats {
@@ -130,6 +134,11 @@ class Engine {
   void keep_session(Choice& c);
   double now() const;
   void on_thread(const std::function<void()>& work);  // between two steps; returns when done
+  void look();                                        // answers who only looks; the mutex is held
+
+  double chip_at(double host) const;  // with a pace: what the chip's clock shows then
+  void pace(double seconds);
+  Sampled stand_in(const Choice& c, int32_t position) const;
 
   run::Decoder decoder_;
   run::KvMemory kv_;
@@ -143,14 +152,14 @@ class Engine {
   std::map<std::string, Session> sessions_;
   std::vector<float> scratch_;
   std::deque<std::unique_ptr<Active>> coming_;  // of a replay
-  double chip_ = 0, started_ = 0;
+  double chip_ = 0, started_ = 0, busy_ = 0;
   Stats stats_;
 
   std::mutex mutex_;
   std::condition_variable asked_, answered_;
   std::vector<Event> telling_;  // of this step
   std::vector<int64_t> done_;   // requests that ended in this step
-  std::deque<std::function<void()>> asks_;
+  std::deque<std::function<void()>> asks_, looks_;
   std::deque<Event> events_;
   int64_t next_id_ = 1;
   bool stop_ = false;

@@ -49,7 +49,9 @@ void Engine::begin_choice(Active& a, int32_t index) {
   s.whole = r.prompt_logprobs >= 0 && index == 0;
   if (r.sampling.repetition != 1.0f)
     for (const int32_t t : r.prompt) ++c.seen.prompt[t];
-  c.host_arrived = a.host_arrived, c.chip_arrived = index ? a.choices[0]->chip_arrived : r.at_s >= 0 ? r.at_s : chip_;
+  c.host_arrived = a.host_arrived, c.chip_arrived = index         ? a.choices[0]->chip_arrived
+                                                    : r.at_s >= 0 ? r.at_s
+                                                                  : chip_at(a.host_arrived);
   c.usage.prompt = s.prompt;
   a.choices.push_back(std::move(made));
   scheduler_.add(&s);
@@ -144,6 +146,7 @@ void Engine::step() {
 void Engine::run_step(const StepPlan& plan) {
   const double start = host_seconds();
   if (draft_) guess(plan);
+  chip_ = std::max(chip_, chip_at(start));
   std::vector<run::TokenRun> runs;
   std::vector<Choice*> choices;
   for (const StepRow& row : plan.rows) {
@@ -165,13 +168,16 @@ void Engine::run_step(const StepPlan& plan) {
     if (a.request.embed) wanted = row.samples ? run::Wanted::state : run::Wanted::nothing;
     runs.push_back({tokens, row.start, s.pages, a.adapter.get(), wanted});
   }
-  decoder_.step(runs, kv_);
-  const double host_s = host_seconds() - start;
   StepCost cost = cost_of(options_.cost, plan);
   // Small chunks beside decoding are the host's: the chip would have filled its program, of which this is a share.
-  if (!options_.chip_clock && plan.decode_rows && plan.prompt_tokens && options_.cost)
+  if (!options_.chip_clock && !(options_.pace > 0) && plan.decode_rows && plan.prompt_tokens && options_.cost)
     cost.prompt *= std::min(1.0, double(plan.prompt_tokens) / options_.cost.prompt.bucket(plan.prompt_tokens));
-  chip_ += cost.seconds();
+  if (options_.pace > 0)
+    decoder_.blank(runs), pace(cost.seconds());
+  else
+    decoder_.step(runs, kv_), chip_ += cost.seconds();
+  const double host_s = host_seconds() - start;
+  busy_ += cost.seconds();
   deal_costs(plan, cost, host_s);
   ++stats_.steps, stats_.host_s += host_s, stats_.prompt_tokens += plan.prompt_tokens;
   const size_t vocab = size_t(decoder_.shape().vocab), width = size_t(decoder_.shape().width);
@@ -223,6 +229,7 @@ void Engine::take_prompt_logprobs(Choice& c, const StepRow& row, std::span<const
 }
 
 Sampled Engine::sample_at(Choice& c, std::span<const float> logits, int32_t position) {
+  if (options_.pace > 0) return stand_in(c, position);
   const Request& r = c.active->request;
   Sampling how = r.sampling;
   if (c.active->keeps()) how.logprobs = std::max(how.logprobs, 0);
@@ -351,6 +358,7 @@ void Engine::finish(Choice& c, Reason reason) {
   e.usage = c.usage;
   const auto times = [&](double arrived, double run, double first, double end) {
     Times t;
+    end = std::max(end, arrived);  // with a pace, it may be cancelled before the next step
     t.queue = (run < 0 ? end : run) - arrived, t.ttft = (first < 0 ? end : first) - arrived, t.total = end - arrived;
     t.per_token = c.usage.completion > 1 ? (end - first) / (c.usage.completion - 1) : 0;
     return t;

@@ -41,12 +41,23 @@ def shown_home(path):
 
 def heading(opened, url, host, where, seconds):
     """The first lines, as a person reads them."""
+    if opened.facts.get("stand_in"):
+        return virtual_heading(opened, url, host, where)
     size = byte_count(opened.path.stat().st_size) if opened.path.is_file() else byte_count(sum(f.stat().st_size for f in opened.path.glob("*.safetensors")))
     kind = opened.path.stem.rsplit(".", 1)[-1] if opened.path.suffix == ".gguf" and "." in opened.path.stem else opened.path.suffix.lstrip(".") or "safetensors"
     seen = "loopback only" if host in LOOPBACK else f"open to whoever reaches {host}"
     stats = opened.engine.stats()
     return (f"{opened.name} ({kind}, {size}) as on {opened.instance}, on {url} — {seen}, key in {shown_home(where)}\n"
             f"  ready in {seconds:.1f} s · context {opened.context:,} · {stats['kv_pages_total']:,} KV pages")  # fmt: skip
+
+
+def virtual_heading(opened, url, host, where):
+    facts, stats = opened.facts, opened.engine.stats()
+    seen = "loopback only" if host in LOOPBACK else f"open to whoever reaches {host}"
+    many = f"{facts['copies']} copies" if facts["copies"] > 1 else "one copy"
+    fast = "" if facts["speed"] == 1 else f", {facts['speed']:g} of its seconds in one"
+    return (f"{opened.name} without weights, timed as {many} on {opened.instance}, tp {facts['tp']}{fast}, on {url} — {seen}, key in {shown_home(where)}\n"
+            f"  answers are stand-ins, counted by {facts['tokenizer']} tokenizer · context {opened.context:,} · {stats['kv_pages_total']:,} KV pages")  # fmt: skip
 
 
 class Ticker:
@@ -96,7 +107,8 @@ async def serve(asked, opened, began):
             took = time.monotonic() - began
             if asked.json:
                 print(json.dumps({"version": 1, "report": "serve", "model": opened.name, "url": url, "key_file": where, "instance": opened.instance,
-                                  "ready_s": took, "context": opened.context, "kv_pages": opened.engine.stats()["kv_pages_total"]}), flush=True)  # fmt: skip
+                                  "ready_s": took, "context": opened.context, "kv_pages": opened.engine.stats()["kv_pages_total"],
+                                  "clock": "chip" if opened.facts.get("stand_in") else "host"}), flush=True)  # fmt: skip
             else:
                 note(heading(opened, url, asked.host, where, took))
             ticker = Ticker(server)
@@ -110,6 +122,18 @@ async def serve(asked, opened, began):
     return OK if asked.for_s else INTERRUPTED
 
 
+def open_asked(asked):
+    """With weights, or on the chip's clock without."""
+    typed, context, pages = asked.words[0] if asked.words else None, int(asked.context) if asked.context else None, int(asked.pages) if asked.pages else None
+    if asked.clock == "chip":
+        from trine.serve.virtual import open_virtual
+
+        return open_virtual(typed, asked.instance, int(asked.tp), asked.name, context, int(asked.batch) if asked.batch else None, pages, float(asked.speed),
+                            int(asked.copies) if asked.copies else None, asked.tokenizer, float(asked.answer_tokens))  # fmt: skip
+    return opening.open_model(typed, asked.instance, int(asked.tp), asked.name, {"running_most": int(asked.batch or 32), "pages": pages},
+                              context, opening.state_path(asked.state))  # fmt: skip
+
+
 def run(asked):
     if asked.plan_buckets:
         from trine.serve.buckets import show
@@ -118,8 +142,6 @@ def run(asked):
     began = time.monotonic()
     if bool(asked.tls_cert) != bool(asked.tls_key):
         raise Stop(USAGE, "--tls-cert and --tls-key go together")
-    options = {"running_most": int(asked.batch), "pages": int(asked.pages) if asked.pages else None}
-    opened = opening.open_model(asked.words[0] if asked.words else None, asked.instance, int(asked.tp), asked.name, options,
-                                int(asked.context) if asked.context else None, opening.state_path(asked.state))  # fmt: skip
+    opened = open_asked(asked)
     sys.stdout.flush()
     return asyncio.run(serve(asked, opened, began))

@@ -128,7 +128,7 @@ class Run:
     def trine(self):
         """Both clocks, energy and money of this request."""
         ends = [c.end for c in self.choices if c.end]
-        out = {"instance": self.desk.instance, "joules": sum(float(e.get("joules") or 0) for e in ends), "usd": self.usd()}
+        out = self.desk.about | {"instance": self.desk.instance, "joules": sum(float(e.get("joules") or 0) for e in ends), "usd": self.usd()}
         for e in ends[:1]:
             out |= {clock: times for clock, times in (e.get("times") or {}).items()}
         return out
@@ -141,6 +141,7 @@ class Desk:
         self.on_done = on_done or (lambda run: None)
         self.runs = {}
         self.time_limit = 600.0  # seconds of a request
+        self.about = {}  # of every answer, beside its times
         self._masks = concurrent.futures.ThreadPoolExecutor(2, "mask")
         self.work = concurrent.futures.ThreadPoolExecutor(2, "text")  # tokenizing, compiling grammars
         self._closing = False

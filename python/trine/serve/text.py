@@ -82,6 +82,18 @@ def of_folder(folder):
                        "size": model.get("vocab_size") or made.get_vocab_size()})  # fmt: skip
 
 
+def of_bytes():
+    """One byte a token, and ChatML's marks: for a model whose tokenizer is not at hand."""
+    from tokenizers import AddedToken, Tokenizer, decoders, models
+
+    letters = letters_of_bytes()
+    made = Tokenizer(models.BPE(vocab={letters[byte]: byte for byte in range(256)}, merges=[]))
+    made.pre_tokenizer, made.decoder = splitter(None), decoders.ByteLevel()
+    marks = ["<|im_start|>", "<|im_end|>"]
+    made.add_special_tokens([AddedToken(mark, special=True, normalized=False) for mark in marks])
+    return Text(made, {"bos": None, "eos": made.token_to_id(marks[1]), "add_bos": False, "template": None, "size": made.get_vocab_size()})
+
+
 def load(path):
     """Of a GGUF file, or of a folder with a tokenizer.json."""
     return of_folder(path) if Path(path).is_dir() else of_gguf(path)

@@ -104,6 +104,14 @@ std::unique_ptr<serve::Engine> engine(nb::object model, const nb::dict& options)
   api::take(options, "hash", o.hash);
   if (o.chip_clock && !o.cost)
     throw nb::value_error("the chip's clock needs a model prepared with an instance's times");
+  api::take(options, "pace", o.pace), api::take(options, "answer_tokens", o.answer_tokens);
+  api::take(options, "stand_in", o.stand_in);
+  if (o.pace > 0) {  // no weights: a shape is three numbers
+    const auto d = nb::cast<nb::dict>(model.attr("shape"));
+    run::DecoderShape shape;
+    api::take(d, "vocab", shape.vocab), api::take(d, "context", shape.context), api::take(d, "width", shape.width);
+    return or_raise(serve::Engine::make(run::Decoder::of_shape(std::move(shape)), std::move(o)));
+  }
   run::DecoderShape shape = api::decoder_shape(nb::cast<nb::dict>(model.attr("shape")));
   if (!options.contains("context")) o.scheduler.context = shape.context;
   run::Decoder decoder =
@@ -149,7 +157,8 @@ void bind_serve(nb::module_& top) {
       .def(nb::new_(&engine), nb::arg("model"), nb::arg("options") = nb::dict(),
            "model: what trine.serve.model prepared. options: pages, running_most, chunk, mixed_chunk, context, "
            "prefix_cache, mixed, clock, "
-           "drafts, ngram, draft (a smaller prepared model), page_store.")
+           "drafts, ngram, draft (a smaller prepared model), page_store. Without weights: pace (chip seconds in one of "
+           "the host's), answer_tokens, stand_in; the shape is vocab, context and width.")
       .def(
           "add", [](serve::Engine& e, const nb::dict& d) { return or_raise(e.add(api::request(d))); },
           nb::arg("request"), "The request's number.")

@@ -224,6 +224,22 @@ Result<Decoder> Decoder::make(DecoderShape shape, DecoderWeights weights) {
   return d;
 }
 
+Decoder Decoder::of_shape(DecoderShape shape) {
+  Decoder d;
+  d.shape_ = std::move(shape);
+  return d;
+}
+
+void Decoder::blank(std::span<const TokenRun> runs) {
+  size_t rows = 0, states = 0;
+  for (const TokenRun& run : runs) {
+    rows += run.wanted == Wanted::all ? run.tokens.size() : run.wanted == Wanted::last;
+    states += run.wanted == Wanted::state;
+  }
+  // Nothing writes into them, so what is there already is zero.
+  logits_.resize(rows * size_t(shape_.vocab)), states_.resize(states * size_t(shape_.width));
+}
+
 Result<void> Decoder::check(const Adapter& adapter) const {
   for (const auto& [name, low] : adapter.layers) {
     const auto found = weights_.matrices.find(name);

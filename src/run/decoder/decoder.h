@@ -27,6 +27,7 @@ struct TokenRun {
 class Decoder {
  public:
   static Result<Decoder> make(DecoderShape shape, DecoderWeights weights);
+  static Decoder of_shape(DecoderShape shape);  // without weights: `blank` in place of `step`
 
   const DecoderShape& shape() const { return shape_; }
   int64_t weight_bytes() const { return weights_.bytes(); }
@@ -34,6 +35,7 @@ class Decoder {
 
   // Logits of the runs that want some, row after row (`logits`), and states of those that want one (`states`).
   void step(std::span<const TokenRun> runs, KvMemory& kv);
+  void blank(std::span<const TokenRun> runs);  // logits and states of a model that knows nothing: zeros
   std::span<const float> logits() const { return logits_; }
   std::span<const float> states() const { return states_; }
 

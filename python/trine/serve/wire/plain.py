@@ -21,7 +21,7 @@ def model_row(model):
 
 
 async def models(server, call):
-    rows = [model_row(m) for m in server.models.values()]
+    rows = [model_row(m) | server.desk.about for m in server.models.values()]
     if "anthropic-version" in call.headers:
         data = [{"type": "model", "id": r["id"], "display_name": r["id"], "created_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(r["created"]))} for r in rows]
         return http.Json({"data": data, "has_more": False, "first_id": rows[0]["id"], "last_id": rows[-1]["id"]})
@@ -29,7 +29,7 @@ async def models(server, call):
 
 
 async def model(server, call):
-    return http.Json(model_row(server.model_named(call.path["name"])))
+    return http.Json(model_row(server.model_named(call.path["name"])) | server.desk.about)
 
 
 async def health(server, call):
