@@ -2,7 +2,7 @@
 # everything it makes lies in .venv and build*/. CMakeLists.txt knows how to compile.
 SHELL := /bin/bash
 .DEFAULT_GOAL := build
-.PHONY: build demo test test-fast test-accuracy test-howto test-torch test-jax outside test-cluster test-ranks test-build replay replay-inputs bench accuracy docs fuzz sanitize tsan format check clean docs-html test-wheel test-watch test-audit test-clients test-hostile test-kills fuzz-python test-pages test-profile
+.PHONY: build demo test test-fast test-accuracy test-howto test-torch test-jax outside test-cluster test-ranks test-build replay replay-inputs bench accuracy docs fuzz sanitize tsan format check clean docs-html test-wheel test-watch test-audit test-clients test-hostile test-kills test-ray fuzz-python test-pages test-profile
 
 export CXX ?= g++
 JOBS ?= $(shell nproc)
@@ -92,6 +92,11 @@ test-hostile: build
 # kill -9 at random moments over sessions and batches, KILLS times (200, about a quarter of an hour) by SEED.
 test-kills: build
 	@TRINE_TEST_KILLS=$(or $(KILLS),200) TRINE_TEST_SEED=$(or $(SEED),1) $(PYTEST) tests/serve/test_kills.py -s
+
+# `trine batch --ray` on a Ray of its own, whose neuron_cores are the virtual ones (setup/ray.txt, in build/ray).
+test-ray: build
+	@[ build/ray/.ready -nt setup/ray.txt ] || { $(PYTHON) -m pip install --quiet --disable-pip-version-check --upgrade --target build/ray -r setup/ray.txt && touch build/ray/.ready; }
+	@TRINE_TEST_RAY=$(CURDIR)/build/ray $(PYTEST) tests/serve/test_ray.py
 
 # Every Python parser of the server with EXAMPLES made inputs each (2,000), other ones every time.
 fuzz-python: build

@@ -113,6 +113,13 @@ class Progress:
         """The engine's chip time is of one copy; the instance runs `copies` of them side by side."""
         return (self.stats().get("chip_s", 0.0) - self.first.get("chip_s", 0.0)) / self.copies
 
+    def took(self, row, took):
+        """Counts a line."""
+        self.done += 1
+        self.failed += row["response"]["status_code"] != 200
+        self.usd, self.joules = self.usd + took.get("usd", 0.0), self.joules + took.get("joules", 0.0)
+        self.show()
+
     def line(self):
         new, left = self.done - self.skipped, self.total - self.done
         host = time.monotonic() - self.began
@@ -136,30 +143,31 @@ def clock(seconds):
     return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
 
 
-async def answer_all(server, requests, output, at_once, progress):
-    """Answers what has no line yet. A request's own fault is its answer; a fault of ours ends the run."""
+async def answered(server, number, path, body):
+    """(the line of one request, what it took). A request's own fault is its answer; a fault of ours is raised."""
     from trine.serve.tools import new_id
     from trine.serve.wire import chat, completions
 
-    handlers = {PATHS[0]: chat.answer, PATHS[1]: completions.answer}
-    key = server.keys.keys[0]
+    try:
+        status, answer = 200, await {PATHS[0]: chat.answer, PATHS[1]: completions.answer}[path](server, body, server.keys.keys[0], True)
+    except Wrong as wrong:
+        if wrong.status >= 500 and wrong.status != 504:
+            raise
+        status, answer = wrong.status, openai(wrong)
+    took = (answer.get("usage") or {}).get("trine") if status == 200 else None
+    row = {"id": new_id("batch_req"), "custom_id": number, "response": {"status_code": status, "request_id": new_id("req"), "body": answer}, "error": None}
+    return row, took if isinstance(took, dict) else {}
+
+
+async def answer_all(server, requests, output, at_once, progress):
+    """Answers what has no line yet."""
     waiting = iter([r for r in requests if r[0] not in output.done])
 
     async def worker():
-        for number, path, body in waiting:
-            try:
-                status, answer = 200, await handlers[path](server, body, key, True)
-            except Wrong as wrong:
-                if wrong.status >= 500 and wrong.status != 504:
-                    raise
-                status, answer = wrong.status, openai(wrong)
-            output.write({"id": new_id("batch_req"), "custom_id": number, "response": {"status_code": status, "request_id": new_id("req"), "body": answer}, "error": None})
-            progress.done += 1
-            progress.failed += status != 200
-            took = (answer.get("usage") or {}).get("trine") or {} if status == 200 else {}
-            progress.usd += took.get("usd", 0.0) if isinstance(took, dict) else 0.0
-            progress.joules += took.get("joules", 0.0) if isinstance(took, dict) else 0.0
-            progress.show()
+        for request in waiting:
+            row, took = await answered(server, *request)
+            output.write(row)
+            progress.took(row, took)
 
     tasks = [asyncio.ensure_future(worker()) for _ in range(at_once)]
     try:
@@ -198,17 +206,27 @@ async def work(asked, server, requests, output, copies):
     return report
 
 
+def here(asked, requests, output):
+    from trine.serve.command import server_of
+
+    opened = opening.open_model(asked.model, asked.instance, int(asked.tp), options={"running_most": int(asked.at_once)})
+    server = server_of(opened, None, [{"key": "in this process", "name": "batch"}])
+    return asyncio.run(work(asked, server, requests, output, copies_on(asked.instance, int(asked.tp))))
+
+
+def on_ray(asked, requests, output):
+    from trine.serve import ray_batch
+
+    return ray_batch.work(asked, requests, output)
+
+
 def run(asked):
     if not asked.output:
         raise Stop(USAGE, "-o FILE says where the answers go")
     requests = read_requests(asked.words[0], int(asked.max_tokens))
     output = Output(asked.output)
     try:
-        opened = opening.open_model(asked.model, asked.instance, int(asked.tp), options={"running_most": int(asked.at_once)})
-        from trine.serve.command import server_of
-
-        server = server_of(opened, None, [{"key": "in this process", "name": "batch"}])
-        report = asyncio.run(work(asked, server, requests, output, copies_on(asked.instance, int(asked.tp))))
+        report = on_ray(asked, requests, output) if asked.ray else here(asked, requests, output)
     except Wrong as e:
         raise Stop(OUTSIDE, f"{e.message}; what is done stands in {asked.output}, run it again to go on") from None
     finally:

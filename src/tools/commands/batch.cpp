@@ -14,6 +14,8 @@ constexpr Option kOptions[] = {
     {"--tp", "", "N", "logical cores that share one copy; all cores of the instance work", whole(1).otherwise("1")},
     {"--max-tokens", "", "N", "of an answer, where a line says none", whole(1).otherwise("256")},
     {"--at-once", "", "N", "requests in the batch at most", whole(1, 4096).otherwise("32")},
+    {"--ray", "", "ADDRESS",
+     "run on Ray, a worker for each copy: auto (the cluster that runs), local (one made here) or host:port"},
     kJson,
 };
 
@@ -32,7 +34,8 @@ extern const Command command_batch{
         "one. Run it again after a kill: no line is lost and none is done twice.",
     .examples =
         "trine batch in.jsonl -o out.jsonl --model smollm2 --instance inf2.48xlarge\n"
-        "trine batch products.jsonl -o answers.jsonl --max-tokens 64 --json",
+        "trine batch products.jsonl -o answers.jsonl --max-tokens 64 --json\n"
+        "trine batch products.jsonl -o answers.jsonl --ray auto --tp 2",
     .options = kOptions,
     .python = "trine.serve.batch_command",
 };
