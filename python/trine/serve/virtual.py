@@ -105,7 +105,6 @@ class Copies:
 def text_of(typed, given):
     """(the tokenizer, what it is called): the one that is given, the model's own, SmolLM2's, or one byte a token."""
     from trine.serve import text as texts
-    from trine.serve.errors import Wrong
 
     try:
         if given:
@@ -114,8 +113,6 @@ def text_of(typed, given):
         path = Path(typed).expanduser()
         if path.is_file() and path.suffix == ".gguf" or (path / "tokenizer.json").exists():
             return texts.load(path), "the model's"
-    except (Wrong, OSError, ValueError) as e:
-        raise Stop(UNSUPPORTED, f"{given or typed}: no tokenizer that can be read: {e}") from None
     except Exception as e:  # the tokenizers library has one type of its own for all
         raise Stop(UNSUPPORTED, f"{given or typed}: no tokenizer that can be read: {e}") from None
     if importlib.util.find_spec(opening.KNOWN["smollm2"][0]):
@@ -144,10 +141,10 @@ def open_virtual(typed, instance, tp=1, name=None, context=None, batch=None, pag
 
     try:
         config = config_of(typed)
+        text, whose = text_of(typed, tokenizer)  # before the table, which takes a minute when nothing is cached
         cost = table(config, instance, tp)
     except (ConfigError, ValueError) as e:
         raise Stop(UNSUPPORTED, str(e)) from None
-    text, whose = text_of(typed, tokenizer)
     limit = positions(config) or PLAIN_CONTEXT
     limit = min(context or limit, limit)
     options = scheduler_of(cost) | {"context": limit, "pace": float(speed), "answer_tokens": float(answer_tokens),
