@@ -143,7 +143,7 @@ void write(T* to, const Vector<T>& x) {
 }
 
 // Rows of vectors become columns.
-void transpose(Vector<float>* x) {
+inline void transpose(Vector<float>* x) {
   Vector<float> y[8];
   for (int i = 0; i < 8; i += 2) {
     y[i] = __builtin_shufflevector(x[i], x[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
@@ -160,7 +160,7 @@ void transpose(Vector<float>* x) {
     x[i + 4] = __builtin_shufflevector(z[i], z[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
   }
 }
-void transpose(Vector<double>* x) {
+inline void transpose(Vector<double>* x) {
   Vector<double> y[4];
   for (int i = 0; i < 4; i += 2) {
     y[i] = __builtin_shufflevector(x[i], x[i + 1], 0, 4, 2, 6);
@@ -173,18 +173,18 @@ void transpose(Vector<double>* x) {
 }
 
 // Real and imaginary parts of neighbours apart, and together again.
-Pair<float> apart(const Vector<float>& a, const Vector<float>& b) {
+inline Pair<float> apart(const Vector<float>& a, const Vector<float>& b) {
   return {__builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14),
           __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15)};
 }
-Pair<double> apart(const Vector<double>& a, const Vector<double>& b) {
+inline Pair<double> apart(const Vector<double>& a, const Vector<double>& b) {
   return {__builtin_shufflevector(a, b, 0, 2, 4, 6), __builtin_shufflevector(a, b, 1, 3, 5, 7)};
 }
-void together(const Pair<float>& x, Vector<float>& a, Vector<float>& b) {
+inline void together(const Pair<float>& x, Vector<float>& a, Vector<float>& b) {
   a = __builtin_shufflevector(x.re, x.im, 0, 8, 1, 9, 2, 10, 3, 11);
   b = __builtin_shufflevector(x.re, x.im, 4, 12, 5, 13, 6, 14, 7, 15);
 }
-void together(const Pair<double>& x, Vector<double>& a, Vector<double>& b) {
+inline void together(const Pair<double>& x, Vector<double>& a, Vector<double>& b) {
   a = __builtin_shufflevector(x.re, x.im, 0, 4, 1, 5);
   b = __builtin_shufflevector(x.re, x.im, 2, 6, 3, 7);
 }
