@@ -2,6 +2,7 @@
 // Not their memory (run::KvMemory). Invariant: a page is free exactly while nobody holds it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
