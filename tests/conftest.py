@@ -2,6 +2,7 @@
 
 import difflib
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -25,6 +26,8 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # in the background; what tests start would not see Ctrl-C
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     config.trine = Path(config.getoption("trine")).resolve()
     os.environ["PATH"] = f"{config.trine.parent}:{os.environ['PATH']}"
     os.environ["NEURON_COMPILE_CACHE_URL"] = str(config.trine.parent / "test-cache")  # never the user's own
