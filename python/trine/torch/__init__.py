@@ -31,9 +31,10 @@ def autoload():
         from trine.torch import group
 
         group.register()
-    from trine.torch import launcher, passing, saved, threads, xla
+    from trine.torch import backward_threads, launcher, passing, saved, threads, xla
 
     threads.take()
+    backward_threads.wait_at_exit()
     launcher.register()
     passing.register()
     saved.register()
