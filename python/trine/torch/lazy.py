@@ -5,6 +5,7 @@ becomes one program: each storage has a current value, read through `view` and w
 """
 
 import json
+from typing import NamedTuple
 
 import torch
 from torch.utils._pytree import tree_map
@@ -72,9 +73,20 @@ def describe(name, overload, args, numbers):
     return {**answer, "number": len(RECORDED) - 1}
 
 
+class Slot(NamedTuple):
+    """A storage of a trace, as make_step (src/api/torch/module.cpp) lists it."""
+
+    dtype: object
+    elements: int
+    has_memory: bool  # before the step
+    is_given: bool  # written, and somebody still holds it
+    layout: tuple | None  # (dims, sharding) where devices share it
+
+
 def step(words, slots, mesh=None):
     """A program for a trace: from an earlier process, else written now."""
     calls, nodes = _listed(words)
+    slots = [Slot(*s) for s in slots]
     text = json.dumps([[RECORDED[n].key for n in calls], nodes, [[str(d), *rest] for d, *rest in slots], *([mesh] if mesh else [])])
     if parallel_compile.is_collecting():
         return parallel_compile.collect("step", text, len(nodes), [RECORDED[n] for n in calls], nodes, slots)

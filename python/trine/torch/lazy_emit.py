@@ -112,8 +112,8 @@ class Storages:
 
     def _first(self, slot, dims, strides):
         """The value a storage has before the step, in the form it is first read in where that covers all of it."""
-        dtype, elements, has_memory, _, layout = self.slots[slot]
-        if not has_memory:
+        dtype, elements, layout = self.slots[slot].dtype, self.slots[slot].elements, self.slots[slot].layout
+        if not self.slots[slot].has_memory:
             return State(self.b.constant(0, dtype, (elements,)))
         order = memory_order(dims, strides) if math.prod(dims) == elements else None
         stored = (elements,) if order is None else tuple(dims[i] for i in order)
@@ -129,7 +129,7 @@ class Storages:
 
     def read(self, slot, offset, dims, strides):
         if 0 in dims:
-            return self.b.constant(0, self.slots[slot][0], dims)
+            return self.b.constant(0, self.slots[slot].dtype, dims)
         if slot not in self.states:
             self.states[slot] = self._first(slot, dims, strides)
         state = self.states[slot]
@@ -144,7 +144,7 @@ class Storages:
     def write(self, slot, offset, dims, strides, value):
         if 0 in dims:
             return
-        elements = self.slots[slot][1]
+        elements = self.slots[slot].elements
         if offset == 0 and math.prod(dims) == elements and memory_order(dims, strides) is not None:
             self.states[slot] = State(value, strides)
             return
@@ -241,7 +241,7 @@ def step(calls, nodes, slots, mesh=None):
     storages = Storages(e, slots)
     for node in nodes:
         _node(e, storages, calls[node[0]], iter(node[1:]))
-    given = [s for s, (_, _, _, is_given, _) in enumerate(slots) if is_given]
+    given = [s for s, slot in enumerate(slots) if slot.is_given]
     results = [storages.in_memory(storages.states[s]) if s in storages.states else _empty(e, slots[s]) for s in given]
     donated = [(storages.params[s], o) for o, s in enumerate(given) if s in storages.params]
     if mesh:  # what is written over lies as it did
@@ -253,14 +253,14 @@ def step(calls, nodes, slots, mesh=None):
 
 def _lies_as(slot, value):
     """How a storage's result is dealt: as it came, where it has the same dims; whole where it came whole."""
-    layout = slot[4]
+    layout = slot.layout
     if layout is None:
         return "[" + ", ".join(["{}"] * value.rank) + "]"
     return layout[1] if tuple(layout[0]) == value.dims else ""
 
 
 def _empty(e, slot):
-    return e.build.constant(0, slot[0], (slot[1],))
+    return e.build.constant(0, slot.dtype, (slot.elements,))
 
 
 def _node(e, storages, call, words):

@@ -38,7 +38,7 @@ def collect(name, key, ops, calls, nodes, slots):
             made = {"failed": f"{type(e).__name__}: {str(e)[:300]}"}
         part.write_text(json.dumps({"name": name, "key": key, "ops": ops, **made}))
         part.rename(path)
-    return {"text": "", "params": [], "outputs": [(s, -1) for s, (_, _, _, is_given, _) in enumerate(slots) if is_given]}
+    return {"text": "", "params": [], "outputs": [(s, -1) for s, slot in enumerate(slots) if slot.is_given]}
 
 
 def compile_one(path):
