@@ -1,5 +1,6 @@
 """Run by torchrun, on the device named: every call of torch.distributed against what it must give. Prints "rank N agrees"."""
 
+import datetime
 import functools
 import operator
 import sys
@@ -195,6 +196,14 @@ def subgroups():
         assert x.item() == 2 * (rank // 2 * 2) + 1
 
 
+def barriers():
+    dist.monitored_barrier()
+    dist.monitored_barrier(timeout=datetime.timedelta(seconds=60), wait_all_ranks=True)
+    pair = dist.new_group([0, 1])
+    if rank < 2:
+        dist.monitored_barrier(pair)
+
+
 def functional():
     world = dist.group.WORLD
     x = on(torch.full((2,), float(rank)))
@@ -217,7 +226,7 @@ def compiled():
 
 
 def main():
-    for check in (reductions, gathers, scatters, messages, asynchronous, subgroups, functional, compiled):
+    for check in (reductions, gathers, scatters, messages, asynchronous, subgroups, barriers, functional, compiled):
         check()
     print(f"rank {rank} agrees", flush=True)
     dist.destroy_process_group()

@@ -75,3 +75,20 @@ def test_a_rank_in_trouble_ends_every_rank_with_its_line(how, tmp_path):
     waiting = f"ranks 0, 2: {'' if how == 'diverge' else 'waiting in '}all_reduce 2, add of f32[4] ({script}:18)"
     for text in [*EXPECTED[how], waiting]:
         assert done.stderr.count(text.format(script=script)) >= 2, done.stderr[-4000:]  # on ranks 0 and 2
+
+
+MONITORED = """
+import datetime, time
+import torch.distributed as dist
+dist.init_process_group("neuron")
+if dist.get_rank() == 1:
+    time.sleep(4)
+else:
+    dist.monitored_barrier(timeout=datetime.timedelta(seconds=1))
+"""
+
+
+def test_a_monitored_barrier_names_who_did_not_come(tmp_path):
+    (tmp_path / "wait.py").write_text(MONITORED)
+    done = run(3, tmp_path / "wait.py")
+    assert done.returncode == 1 and "rank 1 did not come in time" in done.stderr, done.stderr[-3000:]

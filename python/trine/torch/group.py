@@ -4,11 +4,13 @@ The group itself is C++ (src/api/torch/group.h): ranks of a host share memory, s
 """
 
 import atexit
+import datetime
 import functools
 import os
 
 import torch
 import torch.distributed as dist
+from torch.distributed import distributed_c10d as c10d
 from torch.distributed.device_mesh import DeviceMesh
 
 from trine import _core, _torch
@@ -49,9 +51,25 @@ def _give_groups():
     DeviceMesh.__init__ = __init__
 
 
+def _monitor_barriers():
+    """torch refuses monitored_barrier for every group but gloo's. Ours names the ranks that did not come, all of them."""
+    known = c10d.monitored_barrier
+
+    @functools.wraps(known)
+    def monitored_barrier(group=dist.GroupMember.WORLD, timeout=None, wait_all_ranks=False):
+        if c10d._rank_not_in_group(group) or dist.get_backend(group) not in ("neuron", "xla"):
+            return known(group, timeout, wait_all_ranks)
+        timeout = timeout or c10d._get_default_timeout(dist.get_backend(group))
+        timeout = timeout if isinstance(timeout, datetime.timedelta) else datetime.timedelta(seconds=timeout)
+        (group or c10d._get_default_group()).monitored_barrier(timeout, wait_all_ranks=wait_all_ranks)
+
+    dist.monitored_barrier = c10d.monitored_barrier = monitored_barrier
+
+
 def register():
     """Makes both names known to torch.distributed."""
     _give_groups()
+    _monitor_barriers()
     folders = (torch.__file__, __file__)
     _torch.set_library_folders([os.path.dirname(folders[0]), os.path.dirname(os.path.dirname(folders[1]))])
     for name in ("neuron", "xla"):
