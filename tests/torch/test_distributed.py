@@ -57,7 +57,7 @@ def test_ranks_agree_with_gloo(group, tmp_path):
 
 
 def test_ranks_of_recorded_ops_agree_with_gloo(tmp_path):
-    compare(tmp_path, ["data.ddp", "stages.gpipe", "stages.interleaved", "spread.experts", "stored.recomputed"], "xla")
+    compare(tmp_path, ["data.ddp", "stages.gpipe", "stages.interleaved", "spread.experts", "stored.recomputed", "stored.resharded", "stored.saved_async", "stored.whole_state"], "xla")
 
 
 def test_meshes_of_recorded_ops_agree_with_gloo(tmp_path):
