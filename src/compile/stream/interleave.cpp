@@ -1,5 +1,6 @@
 // A sum is a run of multiplies into one tile; sums of a group have instructions between them that only read those
-// before, and go behind the group. See interleave.h.
+// before, and go behind the group: copies of what was summed, but also multiplies by other tiles, such as a low-rank
+// product that is added. See interleave.h.
 #include "compile/stream/interleave.h"
 
 #include <algorithm>
@@ -72,16 +73,22 @@ class Interleaver {
     const int64_t room = kernel_.chip->psum.banks * kernel_.chip->psum.bank_bytes / 2;
     const int64_t bytes = arch::bytes_per_partition(program_.tensors[operand(begin, "dst").tensor]);
     while (int64_t(group.size() + 1) * bytes <= room) {
-      uint32_t next = group.back().end;
-      while (next < kernel_.insns.size() && next - group.back().end < kBetweenMax &&
-             kernel_.insns[next].info->row->name != "nc_matmul" && free_to_move(next))
-        ++next;
-      if (next >= kernel_.insns.size()) break;
-      const Sum s = sum_at(next);
-      if (s.size() != group[0].size() || !may_join(group, s)) break;
+      const Sum s = next_of(group);
+      if (s.size() == 0) break;
       group.push_back(s);
     }
     return group;
+  }
+
+  // The first sum not far behind the group that may join it; empty if there is none.
+  Sum next_of(const std::vector<Sum>& group) const {
+    const uint32_t from = group.back().end;
+    for (uint32_t w = from; w < kernel_.insns.size() && w - from <= kBetweenMax && free_to_move(w); ++w) {
+      if (kernel_.insns[w].info->row->name != "nc_matmul") continue;
+      const Sum s = sum_at(w);
+      if (s.size() == group[0].size() && may_join(group, s)) return s;
+    }
+    return {};
   }
 
   bool may_join(const std::vector<Sum>& group, const Sum& next) const {

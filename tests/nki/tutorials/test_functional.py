@@ -112,6 +112,40 @@ def test_attention_placed_by_hand():
         np.testing.assert_allclose(kernel(q, k, v).astype(np.float32), want, rtol=0.03, atol=0.02)
 
 
+# --- a multiply with a low-rank product that is added ---
+
+
+@nki.jit
+def low_rank(x, w, a, b):
+    """xᵀ w + (xᵀ a) b for x[k / 128, 128, 128], w[k / 128, 128, 1024]; both halves of the columns by the same stationary tiles."""
+    depth, _, rows = x.shape
+    rank = a.shape[2]
+    out = nl.ndarray((rows, w.shape[2]), dtype=x.dtype, buffer=nl.shared_hbm)
+    i_p, i_half, i_rank = nl.arange(128)[:, None], nl.arange(512)[None, :], nl.arange(rank)[:, None]
+    left, right = nl.ndarray((depth, par_dim(128), rows), dtype=x.dtype), nl.ndarray((depth, par_dim(128), w.shape[2]), dtype=x.dtype)
+    low = nl.zeros((par_dim(rank), rows), dtype=nl.float32, buffer=nl.psum)
+    for d in nl.affine_range(depth):
+        left[d], right[d] = nl.load(x[d]), nl.load(w[d])
+        low += nisa.nc_matmul(nl.load(a[d]), left[d])
+    narrow, wide = nl.copy(low), nl.load(b)
+    result = nl.ndarray((par_dim(rows), w.shape[2]), dtype=x.dtype, buffer=nl.sbuf)
+    for half in nl.affine_range(w.shape[2] // 512):
+        sums = nl.zeros((par_dim(rows), 512), dtype=nl.float32, buffer=nl.psum)
+        for d in nl.affine_range(depth):
+            sums += nisa.nc_matmul(left[d], right[d, i_p, half * 512 + i_half])
+        more = nisa.nc_matmul(narrow, wide[i_rank, half * 512 + i_half])
+        result[i_p, half * 512 + i_half] = nl.add(nl.copy(sums), more)
+    nl.store(out, result)
+    return out
+
+
+def test_a_low_rank_product_is_added():
+    x, w, a, b = numbers(3, 128, 128), numbers(3, 128, 1024, seed=2), numbers(3, 128, 16, seed=3), numbers(16, 1024, seed=4)
+    wide = x.reshape(384, 128).T
+    want = wide @ w.reshape(384, 1024) + (wide @ a.reshape(384, 16)) @ b
+    np.testing.assert_allclose(low_rank(x, w, a, b), want, rtol=1e-4, atol=1e-2)
+
+
 # --- flash attention's backward, with dropout and one sink a head ---
 
 
