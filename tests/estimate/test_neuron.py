@@ -3,7 +3,7 @@
 import pytest
 
 from trine import _core, models
-from trine.estimate import calibration, cores, estimate, neuron, stages
+from trine.estimate import calibration, cores, estimate, experts, neuron, stages
 
 SIZES = dict(hidden_size=512, num_hidden_layers=4, num_attention_heads=4, intermediate_size=512, vocab_size=512)
 LLAMA = dict(model_type="llama", **SIZES)
@@ -117,3 +117,38 @@ def test_prompts_wait_for_bytes_beside_compute_only_where_engines_take_turns():
     old, new = (estimate(LLAMA, phase="prefill", seq=256, instance=i) for i in ("trn1.2xlarge", "trn2.3xlarge"))
     assert old.waits_ms == old.dma_ms > 0 == new.waits_ms
     assert new.neuron_ms == pytest.approx(max(new.device_ms, new.serial_ms))
+
+
+# ---- experts
+
+
+def test_blocks_are_as_many_as_the_worst_routing_needs():
+    assert experts.blocks(8, 2, 128, 512) == 0  # fewer pairs than a block: every expert has every token
+    assert experts.blocks(128, 4, 512, 512) == 4 + 127  # one token each for 127 experts, and the rest for one
+    assert experts.blocks(8, 2, 8192, 512) == 32 + 7
+    assert experts.blocks(2048, 1, 1024, 512) == 0  # tokens fetch their experts' weights
+
+
+def test_a_prompt_of_experts_is_computed_in_blocks():
+    mixture = dict(model_type="mixtral", num_local_experts=8, num_experts_per_tok=2, **SIZES)
+    model = models.build(mixture, "bfloat16")
+    at, _ = cores.layout(_core.instance("trn2.3xlarge"), model, 1, 1, 1)
+    found = experts.in_blocks(model, "prefill", 1, 2048, at, 2)
+    count, chip = 8 + 7, _core.chip("trn2")
+    assert found.factors == {i: (count * 512 / (8 * 2048), count / 8) for i in range(4)}
+    moved = 3 * 4 * count * 512 * 512 * 2  # gathered, read and written, by four layers
+    assert found.rows_ms == pytest.approx(moved / chip["dma.rate_bytes_per_ns"] / chip["dma.engines_per_core"] / 1e6)
+    assert not experts.in_blocks(model, "decode", 1, 2048, at, 2).factors
+    assert not experts.in_blocks(model, "prefill", 1, 2048, at, 2, sdk="2.18").factors
+    assert not experts.in_blocks(models.build(LLAMA), "prefill", 1, 2048, at, 2).factors
+
+
+def test_blocks_scale_what_experts_compute_and_read():
+    mixture = dict(model_type="mixtral", num_local_experts=8, num_experts_per_tok=2, **SIZES)
+    prompt = estimate(mixture, phase="prefill", batch=1, seq=512, instance="trn2.3xlarge", lnc=1, dtype="bfloat16")
+    (ours, _), (theirs, _) = prompt.runs[0], prompt.neuron_runs[0]
+    for old, new in zip(ours.layers, theirs.layers, strict=True):
+        is_expert = old["part"] == "mlp"
+        assert new["busy_ms"].get("tensor", 0.0) == pytest.approx(old["busy_ms"].get("tensor", 0.0) * (9 / 8 if is_expert else 1.0))
+    assert theirs.device_ms > ours.device_ms
+    assert prompt.on_device_ms == pytest.approx(prompt.neuron_ms * prompt.factor + prompt.blocks.rows_ms + prompt.collectives_ms)

@@ -189,7 +189,8 @@ def term(answer, case):
     moved = sum(run.host_bytes * count for run, count in answer.runs)
     if answer.phase == "train":  # a simulation of programs as Neuron's are likely to be: nothing is left to be fitted
         return Term(answer.kind, 1, answer.neuron_ms, answer.rest_ms + calibration.bus_ms(moved), busy=answer.busy_ms)
-    rest = answer.collectives_ms + answer.unfused_ms + answer.norms_ms + (0.0 if profile else answer.launch_ms + calibration.bus_ms(moved))
+    beside = answer.unfused_ms + answer.norms_ms + answer.blocks.rows_ms
+    rest = answer.collectives_ms + beside + (0.0 if profile else answer.launch_ms + calibration.bus_ms(moved))
     served = "" if profile else calibration.HOST_PARTS.get(answer.phase, "")
     return Term(answer.kind, 1, answer.least_ms, rest, served, answer.serial_ms, answer.waits_ms, answer.busy_ms)
 

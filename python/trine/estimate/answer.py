@@ -4,7 +4,7 @@ import dataclasses
 import functools
 
 from trine import _core
-from trine.estimate import calibration, cores, fit, memory, neuron, where
+from trine.estimate import calibration, cores, experts, fit, memory, neuron, where
 from trine.estimate.program import Run, timed
 
 DTYPES = {"float32": "float32", "bfloat16": "bfloat16", "float16": "float16"}
@@ -40,6 +40,7 @@ class Answer:
     unfused_ms: float = 0.0  # for scores that Neuron's program writes out; see neuron.py
     short_rows_ms: float = 0.0  # for weights that it reads in short rows
     norms_ms: float = 0.0  # for sums over cores that its layer norms read element by element
+    blocks: experts.Blocks = experts.Blocks()  # in which experts have their tokens there
     tail: float = 1.0  # how much more it computes of sequences that end within a tile
     sdk: str | None = None  # whose choices the likely time follows
 
@@ -83,8 +84,9 @@ class Answer:
 
     @property
     def neuron_runs(self):
-        """The programs that Neuron's are likely to be like: those with whole weights, where ours are stored in few bits."""
-        return [(run.whole or run, count) for run, count in self.runs]
+        """The programs that Neuron's are likely to be like: those with whole weights, where ours are stored in few bits, and with
+        experts that have their tokens in blocks."""
+        return [(experts.scaled(run.whole or run, self.blocks), count) for run, count in self.runs]
 
     @property
     def busy_ms(self):
@@ -144,7 +146,7 @@ class Answer:
     @property
     def on_device_ms(self):
         """As a device profile shows it: nothing of the host's."""
-        return self.neuron_ms * self.factor + self.unfused_ms + self.norms_ms + self.collectives_ms
+        return self.neuron_ms * self.factor + self.unfused_ms + self.norms_ms + self.blocks.rows_ms + self.collectives_ms
 
     @property
     def neuron_ms(self):
@@ -163,6 +165,7 @@ class Answer:
             words.insert(0, f"less overlap: {self.neuron_ms / self.device_ms:.2f} of ours")
         if self.neuron_ms < self.device_ms:
             why = "as with whole weights" if self.main.whole else "without waiting for our short rows"
+            why = f"experts in blocks of {self.blocks.size} tokens" if self.blocks.factors else why
             words.insert(0, f"{why}: {self.neuron_ms / self.device_ms:.2f} of ours")
         if self.unfused_ms:
             words.append(f"scores written out {self.unfused_ms:.0f} ms")
@@ -170,6 +173,8 @@ class Answer:
             words.append(f"weights in short rows {self.short_rows_ms:.1f} ms")
         if self.norms_ms:
             words.append(f"sums read element by element {self.norms_ms:.1f} ms")
+        if self.blocks.rows_ms:
+            words.append(f"rows of experts' blocks {self.blocks.rows_ms:.1f} ms")
         return words
 
     @property
@@ -282,7 +287,8 @@ class Answer:
             "latency_ms": self.times(),
             "calibration": calibration.factor(self.kind) | {"class": self.kind, "band_from": self.band_from, "neuron_ms": self.neuron_ms,
                                                             "unfused_ms": self.unfused_ms, "short_rows_ms": self.short_rows_ms,
-                                                            "norms_ms": self.norms_ms, "out_of_range": self.out_of_range},
+                                                            "norms_ms": self.norms_ms, "blocks_ms": self.blocks.rows_ms,
+                                                            "out_of_range": self.out_of_range},
             "throughput_per_s": self.throughput,
             "result": PRODUCT[self.phase],
             "copies": self.copies,
@@ -453,6 +459,7 @@ def estimate_asked(asked):
         unfused_ms=neuron.unfused_ms(model, phase, asked.each, seq, at, asked.sdk),
         short_rows_ms=neuron.short_rows_ms(model, at, size, asked.sdk),
         norms_ms=neuron.norms_ms(model, phase, asked.each, seq, at, size, asked.sdk),
+        blocks=experts.in_blocks(model, phase, asked.each, seq, at, size, asked.sdk),
     )
     if asked.new_tokens:
         from trine.estimate.generation import generated

@@ -7,7 +7,7 @@ length), and a step reads all of its bucket.
 
 import dataclasses
 
-from trine.estimate import calibration, cores, neuron
+from trine.estimate import calibration, cores, experts, neuron
 
 BUCKET_LEAST = 128  # tokens: the partitions that a tile of keys lies on, so that a shorter cache would take as long
 
@@ -52,7 +52,7 @@ def generated(answer, run, batch, seq, new_tokens):
 
 
 def _answer(like, run, phase, batch, length):
-    found = run(phase, batch, length)
+    found, size = run(phase, batch, length), 4 if like.dtype == "float32" else 2
     return dataclasses.replace(
         like,
         phase=phase,
@@ -62,5 +62,6 @@ def _answer(like, run, phase, batch, length):
         collectives=cores.collectives(found.uses, like.layout),
         results=like.batch * (length if phase == "prefill" else 1),
         unfused_ms=neuron.unfused_ms(run.args[0], phase, batch, length, like.layout, like.sdk),
-        norms_ms=neuron.norms_ms(run.args[0], phase, batch, length, like.layout, 4 if like.dtype == "float32" else 2, like.sdk),
+        norms_ms=neuron.norms_ms(run.args[0], phase, batch, length, like.layout, size, like.sdk),
+        blocks=experts.in_blocks(run.args[0], phase, batch, length, like.layout, size, like.sdk),
     )
