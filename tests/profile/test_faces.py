@@ -1,9 +1,12 @@
 """The other ways to a profile: jax, NKI kernels, a compiled program, NEURON_RT_INSPECT_ENABLE, a block, torch.profiler."""
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 JAX = """
@@ -55,6 +58,39 @@ print(len(rows), sum(e["args"]["chip_ns"] for e in rows), t.time_ns, sum(r.runs 
 """
 
 
+EAGER = """
+import torch
+x = torch.ones(64, 64, device="neuron")
+for _ in range(3):
+    y = torch.tanh(
+        x @ x)
+y.cpu()
+"""
+LAZY = """
+import torch
+import torch_xla.core.xla_model as xm
+x = torch.ones(64, 64, device=xm.xla_device())
+for _ in range(3):
+    y = torch.tanh(x @ x)
+    xm.mark_step()
+y.cpu()
+"""
+COMPILED = """
+import torch
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = torch.nn.Linear(64, 64)
+    def forward(self, x):
+        return torch.tanh(self.inner(x))
+plain = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Linear(64, 64))
+net, plain = (torch.compile(m.to("neuron"), backend="neuron") for m in (Net(), plain))
+x = torch.ones(64, 64, device="neuron")
+net(x).sum().backward()
+plain(x).cpu()
+"""
+
+
 def python(text, folder, *words, **env):
     (folder / "script.py").write_text(text)
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("TRINE_", "NEURON_"))}
@@ -69,6 +105,16 @@ def test_jax(capture):
     row = next(r for r in p.info["programs"] if "lambda" in r["name"])
     assert row["runs"] == 5 and row["each_ns"] > 0 and p.info["steps"] >= 4
     assert any(line["file"].endswith("train.py") and "gelu" in line["text"] for line in p.source())
+
+
+@pytest.mark.parametrize(("text", "wanted"), [(EAGER, {5, 6}), (LAZY, {6}), (COMPILED, {8, 13})], ids=["eager", "lazy", "compiled"])
+def test_explain_names_lines_of_torch(capture, trine, text, wanted):
+    """A layer's line where the model has one; for layers that torch calls itself (a Sequential) the line that calls the model."""
+    captured = capture(text)
+    done = subprocess.run([trine, "explain", captured.path, "--json"], capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    lines = json.loads(done.stdout)["explain"]["lines"]
+    assert wanted <= {line["line"] for line in lines if line["file"].endswith("train.py") and line["text"]}, lines
 
 
 def test_kernel(capture):

@@ -9,7 +9,7 @@ import time
 import torch
 
 from trine.debug import names
-from trine.torch import decompose, kernels  # noqa: F401 - kernels: Dynamo finds them by it
+from trine.torch import decompose, kernels, lines  # noqa: F401 - kernels: Dynamo finds them by it
 from trine.torch.pieces import Runner
 
 log = logging.getLogger("trine.torch")
@@ -26,31 +26,33 @@ def neuron(gm, example_inputs, **options):
     if unknown:
         raise ValueError(f"backend neuron has no option {sorted(unknown)}; it has min_cut and buckets")
     say_breaks()
+    place = lines.caller()  # now: a backward graph may be compiled where no frame is the user's
     return aot_autograd(
-        fw_compiler=compiler("forward"),
-        bw_compiler=compiler("backward"),
-        inference_compiler=compiler("inference", Buckets(given["buckets"]) if "buckets" in given else None),
+        fw_compiler=compiler("forward", place),
+        bw_compiler=compiler("backward", place),
+        inference_compiler=compiler("inference", place, Buckets(given["buckets"]) if "buckets" in given else None),
         decompositions=decompose.table(),
         keep_inference_input_mutations=True,
     )(gm, example_inputs)
 
 
-def compiler(kind, buckets=None):
+def compiler(kind, place, buckets=None):
     from functorch.compile import make_boxed_func
 
     def compile_graph(gm, example_inputs):
         static = static_inputs() if kind != "backward" else ()
         if is_symbolic(gm.graph):
-            made = Specialised(gm, kind, static)
+            made = Specialised(gm, kind, static, place)
             return make_boxed_func(Bucketed(made, buckets) if buckets else made)
-        return make_boxed_func(runner(gm, kind, static))
+        return make_boxed_func(runner(gm, kind, static, place))
 
     return compile_graph
 
 
-def runner(gm, kind, static):
+def runner(gm, kind, static, place):
     began = time.perf_counter()
-    made = shown(gm, kind, static) if names.wanted else Runner(constants_noted(gm), kind, static)
+    with lines.called_from(place):
+        made = shown(gm, kind, static) if names.wanted else Runner(constants_noted(gm), kind, static)
     took = time.perf_counter() - began
     COMPILED.append((kind, len(gm.graph.nodes), took))
     log.info("compiled %s graph of %d nodes in %.2f s, %d programs", kind, len(gm.graph.nodes), took, len(getattr(made, "programs", ())))
@@ -86,8 +88,8 @@ def is_symbolic(graph):
 class Specialised:
     """A graph with symbolic sizes: traced anew, and kept, for each set of sizes."""
 
-    def __init__(self, gm, kind, static):
-        self.gm, self.kind, self.static, self.made = gm, kind, static, {}
+    def __init__(self, gm, kind, static, place):
+        self.gm, self.kind, self.static, self.place, self.made = gm, kind, static, place, {}
 
     def __call__(self, *args):
         key = tuple((tuple(a.shape), a.stride()) if isinstance(a, torch.Tensor) else a for a in args)
@@ -99,7 +101,7 @@ class Specialised:
             inputs = [fake.from_tensor(a) if isinstance(a, torch.Tensor) else a for a in args]
             with fake:
                 traced = make_fx(self.gm, tracing_mode="real")(*inputs)
-            self.made[key] = runner(traced, self.kind, self.static)
+            self.made[key] = runner(traced, self.kind, self.static, self.place)
         return self.made[key](*args)
 
 

@@ -4,16 +4,19 @@ Kept beside the record of runs (trine.profile), by the hash of the text, and onl
 with it every cache, stays the same.
 """
 
+import contextlib
 import functools
 import hashlib
 import json
 import os
 import re
 import sys
+import threading
 
 from trine import _core
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
+_compiling = threading.local()  # place: the user's line that calls the graph
 
 
 @functools.lru_cache(maxsize=None)
@@ -34,9 +37,24 @@ def _is_users(file):
 
 
 def of_node(node, op):
-    """The origin of an FX node: {op, file, line}."""
+    """The origin of an FX node: {op, file, line}. Where all its frames are torch's (layers in a Sequential), the line that calls the graph."""
     frames = [(f, int(n)) for f, n in _FRAME.findall(node.meta.get("stack_trace") or "") if _is_users(f)]
-    return {"op": op} | ({"file": frames[-1][0], "line": frames[-1][1]} if frames else {})
+    return {"op": op} | ({"file": frames[-1][0], "line": frames[-1][1]} if frames else getattr(_compiling, "place", {}))
+
+
+def caller():
+    """{file, line} of the user's that is running right now; nothing where no runs are recorded."""
+    return {k: v for k, v in of_call("").items() if k != "op"} if is_wanted() else {}
+
+
+@contextlib.contextmanager
+def called_from(place):
+    """Graphs that are compiled inside are called from there."""
+    before, _compiling.place = getattr(_compiling, "place", {}), place
+    try:
+        yield
+    finally:
+        _compiling.place = before
 
 
 def of_call(op):
