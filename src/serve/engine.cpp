@@ -41,7 +41,8 @@ Engine::Engine(run::Decoder decoder, run::KvMemory kv, EngineOptions options, st
       options_(std::move(options)),
       draft_(std::move(draft)),
       draft_kv_(std::move(draft_kv)),
-      scheduler_(options_.scheduler) {
+      scheduler_(options_.scheduler),
+      log_(options_.about, options_.device) {
   started_ = host_seconds();
   stats_.weight_bytes = decoder_.weight_bytes();
   thread_ = std::thread([this] { loop(); });

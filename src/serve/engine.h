@@ -20,6 +20,7 @@
 #include "serve/sampler.h"
 #include "serve/scheduler.h"
 #include "serve/session.h"
+#include "serve/step_log.h"
 
 namespace trine::serve {
 
@@ -70,6 +71,8 @@ struct EngineOptions {
   double pace = 0;
   double answer_tokens = 128;     // of an answer that stands in, on average
   std::vector<int32_t> stand_in;  // its tokens, over and over
+  std::string about;              // JSON of the model and where it is served, for profiles; empty: steps are not logged
+  int32_t device = 0;             // the first core of this copy, for profiles
 };
 
 struct Stats {
@@ -146,6 +149,7 @@ class Engine {
   std::unique_ptr<run::Decoder> draft_;  // with pages of its own, numbered as the model's
   run::KvMemory draft_kv_;
   Scheduler scheduler_;
+  StepLog log_;
   std::map<int64_t, std::unique_ptr<Active>> active_;
   std::map<std::string, std::shared_ptr<const run::Adapter>> adapters_;
   std::map<std::string, int32_t> keys_;

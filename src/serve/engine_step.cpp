@@ -145,6 +145,7 @@ void Engine::step() {
 
 void Engine::run_step(const StepPlan& plan) {
   const double start = host_seconds();
+  const int64_t logged_from = StepLog::begin_ns();
   if (draft_) guess(plan);
   chip_ = std::max(chip_, chip_at(start));
   std::vector<run::TokenRun> runs;
@@ -177,6 +178,7 @@ void Engine::run_step(const StepPlan& plan) {
   else
     decoder_.step(runs, kv_), chip_ += cost.seconds();
   const double host_s = host_seconds() - start;
+  log_.add(logged_from, options_.cost, plan, cost);
   busy_ += cost.seconds();
   deal_costs(plan, cost, host_s);
   ++stats_.steps, stats_.host_s += host_s, stats_.prompt_tokens += plan.prompt_tokens;

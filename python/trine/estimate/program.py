@@ -201,7 +201,7 @@ def extended(few, more, times, uses, layers):
     )
 
 
-HEARD = []  # told of each program that is timed: `trine estimate --profile`
+HEARD = []  # told of each program that is timed: `trine estimate --profile`, profiles of servers
 
 
 def timed_whole(model, phase, batch, seq, at, tokens=None, **how):
@@ -231,9 +231,9 @@ def timed_program(artifact, at, what, shapes, resident, donated=(), cast="none",
     with stage(f"timing {what}, {name}"):
         found = [_core.time(program, name, cores_on_stack=max(1, sharing), lines=True) for program in programs]
     end = time.perf_counter()
-    for hear in HEARD:
-        hear(what, name, programs, max(1, sharing), compiled)
     counted = _core.add_reports([f.counted for f in found])
+    for hear in HEARD:
+        hear(what, name, programs, max(1, sharing), compiled, counted.numbers()["time_ns"])
     envelope = (chip["kernel.preamble_ns"] + chip["kernel.teardown_ns"]) / 1e6 * len(found)
     room = chip["hbm.bytes"] // chip["cores"] * at.lnc
     given = [leaf for i in donated for leaf in leaf_range(shapes, i)]

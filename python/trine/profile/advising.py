@@ -3,7 +3,7 @@
 import os
 
 from trine import command
-from trine.profile import reading
+from trine.profile import explaining, reading, summing
 from trine.text import duration
 
 
@@ -18,7 +18,7 @@ def of(profile) -> dict:
 def text(profile, found, every) -> str:
     steps = max(1, profile.info["steps"])
     unit = " a step" if profile.info["steps"] else ""
-    per = duration(found["time_ns"] / steps)
+    per = duration(summing.step_ns(profile) or found["time_ns"])
     out = [f"{os.path.basename(profile.path)} on {found['instance']} — {per}{unit}, bound by {found['programs'][0]['bound'] if found['programs'] else '–'}", ""]
     for n, a in enumerate(found["advice"] if every else found["advice"][:3]):
         out += [f"{n + 1}. {a['what']:76} {a['where']}", f"   {a['why']}",
@@ -27,7 +27,7 @@ def text(profile, found, every) -> str:
         out.append("Nothing to advise: no rule of docs/explain.md finds a gain.")
     if found["lines"]:
         out += ["", "lines that take longest"]
-        out += [f"  {os.path.basename(r['file'])}:{r['line']:<6} {duration(r['ns'] / steps):>9}  {max(r['engines'], key=r['engines'].get):7}  {r['text'][:70]}" for r in found["lines"]]
+        out += [f"  {explaining.shown_line(r['file'], r['line']):<16} {duration(r['ns'] / steps):>9}  {max(r['engines'], key=r['engines'].get):7}  {r['text'][:70]}" for r in found["lines"]]
     return "\n".join(out)
 
 

@@ -13,12 +13,13 @@ import numpy as np
 
 from trine import _core, progress
 from trine.nki import machine
-from trine.profile import record, rows, steps
+from trine.profile import record, rows, served, steps
 from trine.text import byte_count
 from trine.timing import EXCHANGES, _stride
 
 VERSION = 1
 EVENTS_MAX = 4 << 20  # of one program; more are written where --events asks for them
+LAYERS, ADDED = "further layers, like those shown", "launch, host and what the likely time adds"  # of a server's program
 SOURCE_BYTES_MAX = 1 << 20  # of one text that goes along
 
 
@@ -73,6 +74,26 @@ class Assembly:
         """A program that is compiled already; collectives: [({kind, bytes, ranks, count}, ns of each)]."""
         return self._add(_row(name, 1), [program], list(collectives), cores_on_stack)
 
+    def known(self, key):
+        """The row of a key that was added before, or None."""
+        return self._by_key.get(key)
+
+    def refused(self, key, name, why) -> int:
+        """A program that is counted but has no time."""
+        self._by_key[key] = self._add(_row(name, 1) | {"why_not": why}, [], [])
+        return self._by_key[key]
+
+    def served(self, key, name, devices, parts, collectives, cores_on_stack, whole, whole_ns) -> int:
+        """A server's program: `parts` is what is shown of it, `whole` the report of all of it, which takes `whole_ns`; its runs bring
+        their own times."""
+        number = self._by_key[key] = self._add(_row(name, devices), parts, collectives, cores_on_stack)
+        row = self.programs[number]
+        more = whole["transfers"] / max(1, row["transfers"])
+        shown = row["device_ns"] + row["launch_ns"] + row["collectives_ns"]
+        row |= {"rest_ns": 0.0, "layers_ns": max(0.0, whole_ns - shown), "bound": whole["bound"]["by"], "flops": whole["flops"], "report": whole, "dma_active_ns": row["dma_active_ns"] * more,
+                "dma_packet_ns": row["dma_packet_ns"] * more, "busy_ns": whole["time_ns"] * min(1.0, max(whole["mfu_pct"], whole["mbu_pct"]) / 100)}  # fmt: skip
+        return number
+
     def _add(self, row, parts, collectives, cores_on_stack=0):
         for p in parts:
             self._files.update(f.rpartition(": ")[2] for f in p.files)
@@ -112,8 +133,8 @@ class Assembly:
         return self._exchange_by_key[key]
 
     def lay(self, rank, sequence, transfers=(), **about):
-        """A rank's runs in order: [("program", row, host begin, host ns, device), or ("exchange", row, …, members)]; its transfers:
-        [(how many runs came before it, host begin, host ns, bytes, device, direction)]."""
+        """A rank's runs in order: [("program", row, host begin, host ns, device), a server's with the ps that it took, or
+        ("exchange", row, …, members)]; its transfers: [(how many runs came before it, host begin, host ns, bytes, device, direction)]."""
         first, period, count = steps.find([(kind == "exchange") * (1 << 30) + row for kind, row, *_ in sequence])
         self.ranks.append({"rank": rank, "runs": 0, "steps": count, "step_runs": period, "step_first": first, **about})
         self._runs.append(sequence)
@@ -137,9 +158,13 @@ class Assembly:
             r["launch_ns"] = sum(counts[i] * p["launch_ns"] for i, p in each)
             r["collectives_ns"] = sum(counts[i] * p["collectives_ns"] for i, p in each) + sum(e["each_ns"] for e in met)
             r["time_ns"] = sum(counts[i] * (p["device_ns"] + p["launch_ns"] + p["collectives_ns"]) for i, p in each) + sum(e["each_ns"] for e in met)
+            for p, ns in self._rests(r["rank"]):
+                p["rest_ns"] += ns
+                r["device_ns"] += ns
+                r["time_ns"] += ns
             r["waits_ns"] = float(sum(waits[r["rank"]]))
         for p in self.programs:
-            p["each_ns"] = p["device_ns"] + p["launch_ns"] + p["collectives_ns"]
+            p["each_ns"] = p["device_ns"] + p["launch_ns"] + p["collectives_ns"] + p.get("rest_ns", 0.0) / max(1, p["runs"])
             p["total_ns"] = p["runs"] * p["each_ns"]
         now = datetime.datetime.now(datetime.timezone.utc)
         return {"version": VERSION, "tool": f"trine {_core.version}", "created": now.isoformat(timespec="seconds"), "instance": self.instance,
@@ -148,6 +173,20 @@ class Assembly:
                 "steps": max([r["steps"] for r in self.ranks], default=0), "waits": waits, "programs": self.programs, "exchanges": self.exchanges,
                 "sources": self._sources()}  # fmt: skip
 
+    def _rests(self, rank):
+        """(row, ns) of a server's runs: what each took beyond what is shown of it."""
+        for kind, row, *_, last in self._runs[rank]:
+            if kind == "program" and self.is_served(row):
+                yield self.programs[row], self.rest(row, last) / 1000
+
+    def is_served(self, row):
+        """Its runs bring their own times."""
+        return "rest_ns" in self.programs[row]
+
+    def rest(self, row, took):
+        """ps of a run that took so many beyond those of its pieces."""
+        return max(0.0, took - sum(ps for *_, ps in self._pieces[row]))
+
     def _sources(self):
         """Texts of the files that instructions come from, so that the profile can be read elsewhere."""
         files = {known["file"] for p in self.programs for known in (p.get("graph_lines") or {}).values() if "file" in known}
@@ -155,7 +194,7 @@ class Assembly:
         for name in sorted(files | set(self._files)):
             path = pathlib.Path(name)
             try:
-                if path.is_file() and path.stat().st_size <= SOURCE_BYTES_MAX:
+                if path.suffix != ".onnx" and path.is_file() and path.stat().st_size <= SOURCE_BYTES_MAX:
                     out[name] = path.read_text(errors="replace")
             except OSError:
                 continue  # it was moved meanwhile
@@ -202,7 +241,7 @@ class _Timeline:
     def _until_exchange(self, r, now, at, out):
         sequence = self.a._runs[r]
         while at[r] < len(sequence) and sequence[at[r]][0] == "program":
-            _, row, host_begin, host_ns, device = sequence[at[r]]
+            _, row, host_begin, host_ns, device, *took = sequence[at[r]]
             step = self._step(r, at[r])
             program = self.a.programs[row]
             self.begins[r].append(now[r])
@@ -210,6 +249,12 @@ class _Timeline:
             for number, name, lane, ps in self.a._pieces[row]:
                 out[r].append((round(now[r]), round(now[r] + ps), host_begin, host_ns, number, self.name(name), r, lane, device, program["devices"], step, 0))
                 now[r] += ps
+            left = self.a.rest(row, took[0]) if took else 0.0
+            layers = min(left, program["layers_ns"] * 1000) if took else 0.0
+            for what, ps in ((LAYERS, layers), (ADDED, left - layers)):
+                if ps > 0:
+                    out[r].append((round(now[r]), round(now[r] + ps), host_begin, host_ns, rows.NONE, self.name(what), r, 0, device, program["devices"], step, 0))
+                    now[r] += ps
             at[r] += 1
 
     def _meet(self, now, at, out, waits):
@@ -260,6 +305,8 @@ def from_record(folder, path, instance=None, auto_cast="none", events=EVENTS_MAX
     processes = record.read(folder)
     if not processes:
         raise ValueError("no program ran on a virtual NeuronCore")
+    instance = served.instance_of(processes, pathlib.Path(folder)) or instance
+    processes = served.copies(processes)
     assembly = Assembly(path, instance, auto_cast, events)
     kinds = sum(len(p.things) - 1 for p in processes)
     with progress.stage(f"compiling and timing up to {kinds} programs for {assembly.chip}"):
@@ -278,14 +325,14 @@ def _sequence(assembly, process, folder):
         return made[number]
 
     out, transfers = [], []
-    for row in process.rows:
-        if row["kind"] in (record.TO_DEVICE, record.FROM_DEVICE):
-            direction = int(row["kind"] == record.FROM_DEVICE)
-            transfers.append((len(out), int(row["begin_ns"]), int(row["took_ns"]), int(row["bytes"]), int(row["device"]), direction))
+    for begin_ns, took_ns, row_kind, what, device, _, size in process.rows.tolist():
+        if row_kind in (record.TO_DEVICE, record.FROM_DEVICE):
+            transfers.append((len(out), begin_ns, took_ns, size, device, int(row_kind == record.FROM_DEVICE)))
             continue
-        kind, number, members = thing(int(row["what"]))
+        kind, number, members = thing(what)
         if number is not None:
-            out.append((kind, number, int(row["begin_ns"]), int(row["took_ns"]), int(row["device"]), *([members] if kind == "exchange" else [])))
+            more = [members] if kind == "exchange" else [size] if assembly.is_served(number) else []
+            out.append((kind, number, begin_ns, took_ns, device, *more))
     return out, transfers
 
 
@@ -296,6 +343,8 @@ def _thing(assembly, line, folder):
     path = folder / line["source"]
     if not path.exists():
         return "program", None, None
+    if "serve" in line:
+        return "program", served.add(assembly, line, folder), None
     if "kernel" in line:
         return "program", assembly.kernel(line["kernel"], _core.Program.load(str(path)), str(path)), None
     lines = path.with_suffix(".lines")

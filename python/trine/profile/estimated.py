@@ -38,7 +38,7 @@ def written(path, ask, command):
 def _largest(heard):
     """Of each kind of program (prefill, decode) the one with most instructions."""
     best = {}
-    for what, _, programs, sharing, compiled in heard:
+    for what, _, programs, sharing, compiled, _ in heard:
         size = sum(len(p.tensors) for p in programs)
         if what not in best or size > best[what][0]:
             best[what] = (size, (what, programs, sharing, compiled))

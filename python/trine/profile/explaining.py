@@ -44,13 +44,19 @@ def source(profile) -> list:
     for op in operators(profile):
         if not op["source"]:
             continue
-        found = made.setdefault((op["source"], op["line"]), {"engines": collections.Counter(), "instructions": 0})
+        key = (op["source"], op["line"], "" if op["line"] else op["framework_op"])  # a file without lines (ONNX) has nodes
+        found = made.setdefault(key, {"engines": collections.Counter(), "instructions": 0})
         found["engines"].update(op["busy_ns"])
         found["instructions"] += op["instructions"]
     whole = sum(r["time_ns"] for r in profile.info["ranks"]) or 1.0
-    out = [{"file": file, "line": line, "text": text_of(profile, file, line), "ns": max(f["engines"].values(), default=0.0), "engines": dict(f["engines"]),
-            "instructions": f["instructions"], "share": max(f["engines"].values(), default=0.0) / whole} for (file, line), f in made.items()]  # fmt: skip
+    out = [{"file": file, "line": line, "text": node or text_of(profile, file, line), "ns": max(f["engines"].values(), default=0.0), "engines": dict(f["engines"]),
+            "instructions": f["instructions"], "share": max(f["engines"].values(), default=0.0) / whole} for (file, line, node), f in made.items()]  # fmt: skip
     return sorted(out, key=lambda f: -f["ns"])
+
+
+def shown_line(file, line) -> str:
+    """train.py:12; of a file without lines its name."""
+    return f"{os.path.basename(file)}:{line}" if line else os.path.basename(file)
 
 
 def text_of(profile, file, line) -> str:
@@ -134,8 +140,9 @@ def advice(profile, most=10) -> list:
 def _advised(profile, row, number, a, now):
     site = a.get("at") or (a.get("site") or {}).get("at", "")
     place = origin.of(profile, number, site)
-    where = f"{os.path.basename(place['source'])}:{place['line']} {place['framework_op']}" if place["source"] else (f"{place['framework_op']} ({place['graph_op']})" if place["graph_op"] else site)
-    each = max(0.0, now - a.get("would_ns", now))
+    in_graph = f"{place['framework_op']} ({place['graph_op']})" if place["graph_op"] else site or f"program {row['name']}"
+    where = f"{shown_line(place['source'], place['line'])} {place['framework_op']}" if place["source"] else in_graph
+    each = max(0.0, now - a.get("would_ns", now)) * (row["report"]["time_ns"] / now if "rest_ns" in row else 1.0)  # layers that are not shown gain as well
     return {"program": row["name"], "runs": row["runs"], "where": where, "source": place["source"], "line": place["line"],
             "framework_op": place["framework_op"], "graph_op": place["graph_op"], "gain_ns": each * row["runs"], "gain_each_ns": each, **a}  # fmt: skip
 

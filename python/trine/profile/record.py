@@ -11,7 +11,7 @@ import numpy as np
 
 from trine.profile import rows
 
-PROGRAM, COLLECTIVE, KERNEL, TO_DEVICE, FROM_DEVICE = 0, 1, 2, 3, 4
+PROGRAM, COLLECTIVE, KERNEL, TO_DEVICE, FROM_DEVICE, STEP = 0, 1, 2, 3, 4, 5
 
 
 @dataclasses.dataclass
@@ -56,7 +56,7 @@ def read(folder) -> list:
             things += own
             tables.append(table)
         table = np.concatenate(tables)
-        if (table["kind"] < TO_DEVICE).any():  # something ran
+        if (~np.isin(table["kind"], (TO_DEVICE, FROM_DEVICE))).any():  # something ran
             heads = [head for head, _, _ in logs]
             numbered = next((h["rank"] for h in heads if str(h.get("rank", "")).isdigit()), None)
             begin = min(h["begin_ns"] for h in heads)

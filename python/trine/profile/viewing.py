@@ -153,9 +153,18 @@ def _memory(profile, first):
             f"SBUF {first['sbuf_peak_bytes'] / 2**20:.1f} of {r['sbuf_bytes'] / 2**20:.1f} MiB · spill {byte_count(spill)}"]  # fmt: skip
 
 
+def _served(p):
+    """How a run of a server's program is made up."""
+    layers = min(p["layers_ns"], p["rest_ns"] / p["runs"])
+    shown, added = p["each_ns"] - p["rest_ns"] / p["runs"], p["rest_ns"] / p["runs"] - layers
+    further = f", {duration(layers)} further layers like them" if layers else ""
+    return f"{duration(p['each_ns'])} the instructions shown are {duration(shown)}{further}, {duration(added)} are launch, host and what the likely time adds"
+
+
 def _notes(info):
     out = [f"  note      {p['name']}: {p['why_not'].splitlines()[0][:150]}" for p in info["programs"] if p["why_not"]][:3]
     out += [f"  note      {p['name']}: the host computes {p['host_ops'][0][:120]}" for p in info["programs"] if p["host_ops"] and not p["why_not"]][:3]
+    out += [f"  note      {p['name']}: of {_served(p)}" for p in info["programs"] if p.get("rest_ns")][:3]
     return out + [f"  note      {p['name']}: its first {p['events']:,} events are kept" for p in info["programs"] if not p["whole"]]
 
 

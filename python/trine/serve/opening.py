@@ -60,6 +60,7 @@ def find(typed):
 def open_model(typed, instance, tp=1, name=None, options=None, context=None, state=None, times=None):
     """An Opened. Weights stay packed; what steps take on the instance is timed once (`times`: which programs) and then read."""
     from trine._core import serve
+    from trine.profile import served
     from trine.serve import text as texts
     from trine.serve.errors import Wrong
     from trine.serve.model import prepare
@@ -73,6 +74,7 @@ def open_model(typed, instance, tp=1, name=None, options=None, context=None, sta
             options["page_store"] = str(Path(state) / "kv")
         if context:
             options["context"] = context
+        options["about"] = served.about(name or own, model.config, instance, tp)
         engine = serve.Engine(model, options)
     except (Wrong, ValueError) as e:
         raise Stop(UNSUPPORTED, f"{path}: {e}") from None

@@ -9,6 +9,8 @@ import dataclasses
 import hashlib
 import json
 import re
+import shutil
+import tempfile
 import time
 from pathlib import Path
 
@@ -64,7 +66,7 @@ class Server:
         self.sessions = Sessions(self)
         self.ready = False
         self.live, self.tasks = {}, set()  # responses that run in the background
-        self.profile = None
+        self.profile, self.recording = None, None  # requests of the profile being recorded, and the folder of its runs
 
     def model_named(self, name):
         if name is None or name == "":
@@ -93,6 +95,8 @@ class Server:
             await asyncio.gather(*self.tasks, return_exceptions=True)
             await self.desk.stop()
             self.store.close()
+            if self.recording:  # nobody asked for it
+                shutil.rmtree(self.recording, ignore_errors=True)
 
     async def _sweep(self):
         while True:
@@ -150,12 +154,18 @@ class Server:
 
     # Profiles.
     def profile_start(self):
+        """From now on: a trace of requests, and a profile of what their steps run on the chip."""
+        from trine import _core
+
         if self.profile is not None:
             raise Wrong("a profile is being recorded", 409)
-        self.profile = []
+        self.profile, self.recording = [], None
+        if not _core.is_logging():  # else `trine profile capture` records all of it
+            self.recording = tempfile.mkdtemp(prefix="trine-profile-")
+            _core.log_start(self.recording)
         return {"profiling": True}
 
-    def profile_stop(self):
+    async def profile_stop(self):
         if self.profile is None:
             raise Wrong("no profile is being recorded", 409)
         events, self.profile = self.profile, None
@@ -163,7 +173,25 @@ class Server:
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"serve-{int(time.time() * 1000)}.json"
         path.write_text(json.dumps({"traceEvents": events, "displayTimeUnit": "ms"}))
-        return {"profiling": False, "requests": len(events), "trace": str(path)}
+        out = {"profiling": False, "requests": len(events), "trace": str(path)}
+        record, self.recording = self.recording, None
+        return out if record is None else out | await asyncio.to_thread(profile_of, record, path.with_suffix(".ntff"))
+
+
+def profile_of(record, path):
+    """{profile: the file} of what was recorded, {} where no step ran."""
+    from trine import _core
+    from trine.profile import assemble
+
+    _core.log_stop()
+    try:
+        assemble.from_record(record, path, command=["trine", "serve"])
+        return {"profile": str(path)}
+    except ValueError as e:
+        path.unlink(missing_ok=True)
+        return {} if "no program ran" in str(e) else {"profile": None, "why_not": str(e)}
+    finally:
+        shutil.rmtree(record, ignore_errors=True)
 
 
 def adapter_name(name):

@@ -136,6 +136,7 @@ def open_virtual(typed, instance, tp=1, name=None, context=None, batch=None, pag
     typed = typed or "smollm2"
     from trine._core import serve
     from trine.models import ConfigError
+    from trine.profile import served
     from trine.serve.cost import positions, table
     from trine.serve.twin import scheduler_of
 
@@ -148,12 +149,12 @@ def open_virtual(typed, instance, tp=1, name=None, context=None, batch=None, pag
     limit = positions(config) or PLAIN_CONTEXT
     limit = min(context or limit, limit)
     options = scheduler_of(cost) | {"context": limit, "pace": float(speed), "answer_tokens": float(answer_tokens),
-                                    "stand_in": text.encode(WORDS, add_special=False)}  # fmt: skip
+                                    "stand_in": text.encode(WORDS, add_special=False), "about": served.about(name or name_of(typed), config, instance, tp)}  # fmt: skip
     options |= {name: value for name, value in (("running_most", batch), ("pages", pages)) if value}
     model = types.SimpleNamespace(shape={"vocab": text.size, "context": limit, "width": 64}, cost=cost, eos=text.ends, id=0)
     count = copies or cost["copies"]
     try:
-        engines = [serve.Engine(model, options) for _ in range(count)]
+        engines = [serve.Engine(model, options | {"device": at * tp}) for at in range(count)]
     except ValueError as e:
         raise Stop(UNSUPPORTED, f"{typed}: {e}") from None
     facts = {"stand_in": True, "tokenizer": whose, "copies": count, "speed": float(speed), "instance": instance, "tp": tp}

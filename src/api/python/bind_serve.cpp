@@ -106,6 +106,7 @@ std::unique_ptr<serve::Engine> engine(nb::object model, const nb::dict& options)
     throw nb::value_error("the chip's clock needs a model prepared with an instance's times");
   api::take(options, "pace", o.pace), api::take(options, "answer_tokens", o.answer_tokens);
   api::take(options, "stand_in", o.stand_in);
+  api::take(options, "about", o.about), api::take(options, "device", o.device);
   if (o.pace > 0) {  // no weights: a shape is three numbers
     const auto d = nb::cast<nb::dict>(model.attr("shape"));
     run::DecoderShape shape;

@@ -18,10 +18,11 @@ namespace trine::run {
 // As it lies in NAME.runs, after a header of the same size whose first 8 bytes are the number of rows.
 struct RunRow {
   int64_t begin_ns, took_ns;  // of the wall clock
-  uint32_t kind;              // 0: a program, 1: a collective, 2: a kernel, 3: bytes to a device, 4: from one
-  uint32_t what;              // its line in NAME.jsonl
+  uint32_t
+      kind;  // 0: a program, 1: a collective, 2: a kernel, 3: bytes to a device, 4: from one, 5: a server's program
+  uint32_t what;  // its line in NAME.jsonl
   uint32_t device, devices;
-  int64_t bytes;
+  int64_t bytes;  // of a server's program: its picoseconds on the chip
 };
 static_assert(sizeof(RunRow) == 40);
 

@@ -39,7 +39,7 @@ async function show(op) {
   if (found.event !== null) go("timeline", { event: found.event });
 }
 
-const where = (op) => (op.source ? h("a", { href: address("source", { file: op.source, line: op.line }), onclick: (e) => e.stopPropagation() }, `${op.source.split("/").pop()}:${op.line}`) : "");
+const where = (op) => (op.source ? h("a", { href: address("source", { file: op.source, line: op.line }), onclick: (e) => e.stopPropagation() }, op.source.split("/").pop() + (op.line ? `:${op.line}` : "")) : "");
 
 export async function operators(element, parameters) {
   const list = await json("/api/operators"), rows = tree(list), most = Math.max(1, ...rows.map((r) => Object.values(r.busy_ns).reduce((a, b) => a + b, 0)));
@@ -52,15 +52,15 @@ export async function operators(element, parameters) {
   ], rows, { sort: "ns", open: (r) => rows.length === 1 || (parameters.framework_op === r.framework_op) })]);
 }
 
-// A file's lines, each with its time; where the profile keeps no text, only the lines that took any.
+// A file's lines, each with its time; where the profile keeps no text, only the lines that took any, or the nodes of a file without lines.
 function listing(file, lines, text, wanted) {
   const timed = new Map(lines.map((l) => [l.line, l])), most = Math.max(...lines.map((l) => l.ns), 1);
-  const all = text ? text.split("\n").map((t, i) => [i + 1, t]) : lines.slice().sort((a, b) => a.line - b.line).map((l) => [l.line, l.text]);
-  return h("table", { class: "source", "data-file": file }, all.map(([number, code]) => {
-    const at = timed.get(number);
+  const all = text ? text.split("\n").map((t, i) => [i + 1, t]) : lines.slice().sort((a, b) => a.line - b.line || b.ns - a.ns).map((l) => [l.line, l.text, l]);
+  return h("table", { class: "source", "data-file": file }, all.map(([number, code, own]) => {
+    const at = own ?? timed.get(number);
     return h("tr", { class: wanted === number ? "hot" : "", id: `line-${number}` },
       h("td", {}, at ? time(at.ns) : ""), h("td", {}, at ? percent(at.share) : ""), h("td", {}, at ? bar(at.ns / most, "var(--first)", Object.entries(at.engines).map(([k, v]) => `${k} ${time(v)}`).join(", ")) : ""),
-      h("td", { class: "number" }, number), h("td", { class: "code" }, code || " "));
+      h("td", { class: "number" }, number || ""), h("td", { class: "code" }, code || " "));
   }));
 }
 

@@ -120,7 +120,7 @@ async def profile_start(server, call):
 
 
 async def profile_stop(server, call):
-    return http.Json(server.profile_stop())
+    return http.Json(await server.profile_stop())
 
 
 async def ping(server, call):
