@@ -1,9 +1,10 @@
 """`trine profile capture`: runs a command unchanged, with a folder for what its processes run, and makes the profile at its end.
 
 While it runs only the order and the host's times of runs are written down (some hundred nanoseconds each); compiling for the
-chip and timing come once per program when it is over.
+chip and timing come once per program when it is over. What that needs is imported while the command runs.
 """
 
+import importlib
 import os
 import pathlib
 import shutil
@@ -14,11 +15,10 @@ import tempfile
 import time
 
 from trine import command
-from trine.profile import assemble
 from trine.text import duration
 
 
-def of_command(words, path, instance=None, auto_cast="none", events=assemble.EVENTS_MAX):
+def of_command(words, path, instance=None, auto_cast="none", events=None):
     """(exit code of the command, info or None where nothing ran)."""
     folder = tempfile.mkdtemp(prefix="trine-profile-", dir=_parent(path))
     env = os.environ | {"TRINE_PROFILE_RECORD": folder}
@@ -29,8 +29,10 @@ def of_command(words, path, instance=None, auto_cast="none", events=assemble.EVE
         began = time.time()
         code = _run(words, env)
         wall_s = time.time() - began
+        from trine.profile import assemble
+
         try:
-            return code, assemble.from_record(folder, path, instance, auto_cast, events, command=list(words), wall_s=wall_s, exit_code=code)
+            return code, assemble.from_record(folder, path, instance, auto_cast, events or assemble.EVENTS_MAX, command=list(words), wall_s=wall_s, exit_code=code)
         except ValueError as e:
             if "no program ran" not in str(e):
                 raise
@@ -48,23 +50,26 @@ def _parent(path):
 
 
 def _run(words, env):
-    """The command's exit code. Ctrl-C goes to it; what ran until then is still profiled."""
+    """The command's exit code. Ctrl-C goes to it, and SIGTERM is handed on; what ran until then is still profiled."""
     try:
         process = subprocess.Popen(words, env=env)
     except OSError as e:
         raise command.Stop(command.OUTSIDE, f"could not start {words[0]}: {e.strerror}") from None
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN), signal.signal(signal.SIGTERM, lambda *_: process.terminate())
     try:
+        importlib.import_module("trine.profile.assemble")
         return process.wait()
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in zip((signal.SIGINT, signal.SIGTERM), before):
+            signal.signal(number, handler)
 
 
-def of_program(file, path, instance=None, events=assemble.EVENTS_MAX, executions=1):
+def of_program(file, path, instance=None, events=None, executions=1):
     """A compiled program alone (.trn, .tprog, .tasm): info."""
     from trine import _core
+    from trine.profile import assemble
 
-    assembly = assemble.Assembly(path, instance, events=events)
+    assembly = assemble.Assembly(path, instance, events=events or assemble.EVENTS_MAX)
     try:
         programs = [(pathlib.Path(file).stem, p) for p in _programs(file)]
     except (ValueError, OSError) as e:

@@ -21,7 +21,7 @@ def _capture(asked, words):
     from trine.profile import capture
 
     path = asked.output or asked.session_file or "profile.ntff"
-    events = int(asked.events) if asked.events else capture.assemble.EVENTS_MAX
+    events = int(asked.events) if asked.events else None
     if asked.neff:
         info = capture.of_program(asked.neff, path, asked.instance, events, int(asked.num_exec or 1))
         capture.tell(info, path)
