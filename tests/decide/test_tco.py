@@ -4,6 +4,7 @@ import csv
 import datetime
 import json
 import math
+import os
 import shutil
 import subprocess
 
@@ -125,6 +126,17 @@ def test_a_modelled_run_is_the_estimates(trine, tmp_path):
     wanted = json.loads(subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, check=True).stdout)
     assert row["lines"]["tokens_per_s"] == pytest.approx(128 * wanted["throughput_per_s"]) and row["basis_kind"] == "modelled"
     assert f"tp {wanted['tp']}, pp {wanted['training']['pp']}, dp {wanted['training']['copies']}" in row["basis"]
+
+
+@pytest.mark.slow
+def test_a_layout_is_searched_once(trine, tmp_path):
+    """A second run reads what the first one stored: no layout is timed, and all numbers are the same."""
+    (tmp_path / "tiny.json").write_text(json.dumps({"model_type": "gpt2", "n_embd": 64, "n_layer": 2, "n_head": 4, "vocab_size": 256, "n_positions": 128}))
+    words = [trine, "tco", "--train", "--config", "tiny.json", "--seq", "64", "--global-batch", "16", "--tokens", "1e9", "--machines", "trn1.2xlarge", "--json"]
+    cached = os.environ | {"NEURON_CC_FLAGS": "", "NEURON_COMPILE_CACHE_URL": str(tmp_path / "cache")}
+    first, second = (subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, env=cached) for _ in range(2))
+    assert first.returncode == second.returncode == 0, first.stderr + second.stderr
+    assert "timing tp" in first.stderr and "timing tp" not in second.stderr and first.stdout == second.stdout
 
 
 @pytest.mark.slow

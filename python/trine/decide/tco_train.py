@@ -5,7 +5,10 @@ beyond one machine are taken to lose nothing to the network, which is in their f
 """
 
 import dataclasses
+import hashlib
+import json
 import math
+from pathlib import Path
 
 from trine.command import UNSUPPORTED, USAGE, Stop, note
 from trine.decide.tco_model import LINES, SHARED, Input
@@ -87,43 +90,62 @@ def load(asked):
     return Training(work.config, work.name, seq, batch, float(tokens), asked.months, asked.nodes, asked.tp, asked.pp)
 
 
+def decided_by():
+    """Of what an estimate's numbers follow from: the compiler as it was built, and Python's sources with their tables."""
+    from trine import _core
+
+    digest, root = hashlib.sha256(), Path(__file__).parents[1]
+    sources = sorted(p for folder in ("estimate", "models") for p in (root / folder).rglob("*") if p.suffix in (".py", ".json"))
+    for path in [Path(_core.__file__), *sources]:
+        digest.update(path.read_bytes())
+    return f"training layouts {digest.hexdigest()[:16]}"
+
+
 def searched(work, instance, nodes, **fixed):
-    """The fastest layout of so many instances, by `trine estimate --search`, or the one given."""
+    """What `trine estimate --json` prints of the fastest layout of so many instances, as --search finds it, or of the one
+    given. It is kept in the compile cache: a second time nothing is compiled or timed."""
+    from trine import _core
     from trine.estimate.answer import estimate
     from trine.estimate.search import search
 
     how = {"instance": instance, "phase": "train", "seq": work.seq, "nodes": nodes, "global_batch": work.global_batch}
-    return estimate(work.config, **how, **fixed) if fixed else search(work.config, batch=1, tp=work.tp or 1, pp=work.pp, **how)
+    how |= fixed or {"batch": 1, "tp": work.tp or 1, "pp": work.pp}
+    text, state = json.dumps([work.config, how], sort_keys=True, default=str), decided_by()
+    if (stored := _core.cache_get(text, state)) is not None:
+        return json.loads(stored)
+    found = estimate(work.config, **how) if fixed else search(work.config, quick=True, say=lambda words: note(f"{instance}: {words}"), **how)
+    made = json.dumps(found.as_dict())
+    _core.cache_put(text, state, f"a layout to train {work.name} on {nodes} {instance}", made.encode())
+    return json.loads(made)
 
 
 def modelled(work, machine):
     """(Speed of one machine of the job, nodes), or (None, why not). The layout is searched on the fewest machines that hold it."""
     from trine import models
 
-    why, least = "", work.nodes or 1
+    name, why, least = machine["name"], "", work.nodes or 1
     while least <= (work.nodes or MOST_NODES):
-        note(f"{machine['name']}: searching a layout on {least}")
+        note(f"{name}: searching a layout on {least}")
         try:
-            found = searched(work, machine["name"], least)
+            found = searched(work, name, least)
             break
         except models.ConfigError as e:
             why, least = str(e), 2 * least
     else:
         return None, why
-    rate = found.throughput * work.seq / least
-    nodes, p = max(least, work.nodes_for(rate)), found.plan
+    rate = found["throughput_per_s"] * work.seq / least
+    nodes, p = max(least, work.nodes_for(rate)), found["training"]
     if nodes > least:
-        note(f"{machine['name']}: timing that layout on {nodes}")
-        fixed = {"tp": found.tp, "pp": p.pp, "chunks": p.chunks, "batch": found.batch, "zero": p.zero, "recompute": p.recompute}
+        note(f"{name}: timing that layout on {nodes}")
         try:
-            found = searched(work, machine["name"], nodes, **fixed)
-            rate, p = found.throughput * work.seq / nodes, found.plan
+            found = searched(work, name, nodes, tp=found["tp"], batch=found["batch"], **{k: p[k] for k in ("pp", "chunks", "zero", "recompute")})
+            rate, p = found["throughput_per_s"] * work.seq / nodes, found["training"]
         except models.ConfigError as e:
             return None, str(e)
-    times = found.times()
-    basis = f"modelled, {found.as_dict()['calibration']['cases']} published times of its class, tp {found.tp}, pp {p.pp}, dp {p.copies}, zero {p.zero}, {found.mfu:.0f} % MFU"
+    times = found["latency_ms"]
+    basis = f"modelled, {found['calibration']['cases']} published times of its class, tp {found['tp']}, pp {p['pp']}, dp {p['copies']}, zero {p['zero']}, {found['mfu_pct']:.0f} % MFU"
     speed = Speed(rate * times["p50"] / times["high"], rate, rate * times["p50"] / times["low"], "modelled", basis)
-    return dataclasses.replace(speed, estimates=(found.as_dict(),)), nodes
+    return dataclasses.replace(speed, estimates=(found,)), nodes
 
 
 def measured(work, machine, files):
@@ -175,6 +197,7 @@ def least_nodes(work, machine):
 def speeds(work, machines, files, rows, only):
     """{machine: (Speed or None, why there is none, other kinds, nodes)}."""
     from trine.decide.tco_speed import kinds_of
+    from trine.estimate.program import shared
 
     peers = {}
     for m in machines:
@@ -192,7 +215,8 @@ def speeds(work, machines, files, rows, only):
             others = [s.numbers() for s in peers[name].values() if s is not speed]
             nodes = max(least_nodes(work, m), work.nodes_for(speed.likely)) if speed else f"no {only or 'measured, published or roofline'} speed of training {work.name}"
         else:
-            speed, nodes = modelled(work, m)
+            with shared():  # the layout on few machines and on many is made of the same programs
+                speed, nodes = modelled(work, m)
         out[name] = (speed, "", others, nodes) if speed else (None, nodes, [], 0)
     return out
 

@@ -397,15 +397,15 @@ class Asked:
 
 
 def ask(config, *, phase="forward", batch=1, seq=None, instance="trn1.2xlarge", tp=1, lnc=None, auto_cast="none",
-        auto_cast_type="bf16", dtype=None, new_tokens=0, image=None, tokens=None, sdk=None, **training):  # fmt: skip
-    """What estimate() is asked for, checked; its arguments are estimate()'s."""
+        auto_cast_type="bf16", dtype=None, new_tokens=0, image=None, tokens=None, sdk=None, model=None, **training):  # fmt: skip
+    """What estimate() is asked for, checked; its arguments are estimate()'s. model: what models.build made of it, where many are asked."""
     from trine import models
 
     settings = models.load_config(config) if not isinstance(config, dict) else config
     dtype = dtype or usual_dtype(settings)
     if auto_cast == "all" and dtype == "float32" and auto_cast_type in NARROW:
         dtype, auto_cast = NARROW[auto_cast_type], "none"
-    model = models.build(settings, dtype)
+    model = model or models.build(settings, dtype)
     if phase == "prefill" and not model.writes:
         phase = "forward"  # all that reading its input is
     if new_tokens and not model.writes:

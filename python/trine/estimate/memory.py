@@ -4,7 +4,6 @@
 """
 
 import dataclasses
-import math
 
 SIZES = {"f32": 4, "s32": 4, "u32": 4, "bf16": 2, "f16": 2, "s16": 2, "u16": 2}
 
@@ -77,18 +76,16 @@ def resident(model, phase, batch, seq, at, plan=None, narrow=False):
         from trine.estimate.training import part_of
 
         model = part_of(model, plan)
-    shapes = model.parameters_shapes(at.shards)
-    weights = bytes_of(shapes)
+    weights, count = model.parameters_size(at.shards)
     out["weights"] = at.parts * weights // (2 if narrow else 1)
     if phase in ("prefill", "decode"):
         out["cache"] = at.parts * bytes_of(model.cache_shapes(batch, seq, at.shards))
     if plan and (plan.zero or model.family.kind == "decoder"):  # the gradients' sum, and a share of the optimiser's state
-        count = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(shapes))
         shares = plan.replicas if plan.zero else 1
         out["optimiser"] = at.parts * (weights // (shares if plan.zero >= 2 else 1) + sum(OPTIMISERS[plan.optimiser]) * count // shares)
         if plan.zero == 3:
             out["weights"] = out["weights"] // shares + 2 * out["weights"] // model.settings.layers
     elif plan:
-        out["optimiser"] = at.parts * bytes_of(jax.eval_shape(adamw_init, shapes))
+        out["optimiser"] = at.parts * bytes_of(jax.eval_shape(adamw_init, model.parameters_shapes(at.shards)))
     out["used"] = sum(out.values())
     return out

@@ -1,7 +1,10 @@
 """One phase of a model as a program for one core: traced without weights, compiled, timed."""
 
+import contextlib
+import contextvars
 import dataclasses
 import functools
+import json
 import time
 
 from trine import _core
@@ -202,10 +205,36 @@ def extended(few, more, times, uses, layers):
 
 
 HEARD = []  # told of each program that is timed: `trine estimate --profile`, profiles of servers
+_runs = contextvars.ContextVar("runs", default=None)  # by what decides a program, while shared() is on
+
+
+@contextlib.contextmanager
+def shared():
+    """Within it a program that was timed is not made again: layouts of one model are made of the same few."""
+    token = _runs.set({} if _runs.get() is None else _runs.get())
+    try:
+        yield
+    finally:
+        _runs.reset(token)
+
+
+def once(key, at, make):
+    """make(), or what it gave for the same key on the same cores; who hears of programs hears of each."""
+    runs, where = _runs.get(), (at.instance["name"], at.tp, at.lnc, at.parts, at.idle)
+    if runs is None or HEARD:
+        return make()
+    if (key, where) not in runs:
+        runs[key, where] = make()
+    return runs[key, where]
 
 
 def timed_whole(model, phase, batch, seq, at, tokens=None, **how):
     """The program as it is."""
+    key = json.dumps([model.config, repr(model.settings), str(model.dtype), phase, batch, seq, tokens, how], sort_keys=True, default=str)
+    return once(key, at, lambda: timed_anew(model, phase, batch, seq, at, tokens, **how))
+
+
+def timed_anew(model, phase, batch, seq, at, tokens, **how):
     from trine import models
 
     what, begin = f"{model.family.name}, {phase}", time.perf_counter()

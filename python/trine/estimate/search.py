@@ -1,19 +1,23 @@
 """`--search`: the fastest layout of a training step that fits memory, and why the others lost.
 
-Every layout has its memory counted from shapes first. Those that may fit are ranked by a time made of one layout's timed
-programs, divided by what each core has less of the work; the best are then compiled and timed as any other answer.
+Every layout has its memory counted from shapes first. Those that may fit are ranked by a rough time of operations,
+collectives and bubbles; the best are then compiled and timed as any other answer. Layouts that differ in stages and copies
+alone are made of the same programs, which are timed once.
 """
 
 import dataclasses
 import itertools
 
 from trine import _core
+from trine.estimate import program
 from trine.estimate.answer import ask, estimate_asked
 from trine.models.families import ConfigError
 
 TIMED = 4  # layouts that are compiled
+AMPLE = 0.6  # of a core's memory: where layouts hold no more for certain, what a program needs besides most likely has room
 TENSOR = (1, 2, 4, 8, 16, 32, 64)
 STAGES = (1, 2, 4, 8, 16, 32)
+SPREAD = ("nodes", "dp", "pp", "tp", "batch", "accumulate", "global_batch", "zero", "cp", "ep", "chunks", "recompute", "optimiser", "overlap")
 LOST = ("compute", "slowed", "collectives", "bubbles", "launch")
 
 
@@ -23,6 +27,7 @@ class Layout:
 
     how: dict
     rank: float = 0.0
+    fills: float = 0.0  # of a core's memory, what it holds for certain
     why: str = ""
     answer: object = None
 
@@ -87,45 +92,82 @@ def rough(asked):
     return batches * (work + sums) + over
 
 
-def search(config, **how):
-    """The best Answer, with `.search`: the others and why each lost."""
-    instance = _core.instance(how["instance"])
-    how.setdefault("nodes", None)
-    how["nodes"] = how["nodes"] or 1
-    found, seen = [], {}
-    for layout in candidates(config, how):
-        try:
-            asked = ask(config, **layout.how)
-        except ConfigError as e:
-            layout.why = str(e)
-            found.append(layout)
-            continue
-        if asked.at.instance["cores"] * asked.plan.nodes != asked.plan.copies * asked.plan.pp * asked.plan.cp * asked.at.cores:
-            layout.why = "leaves cores idle"
-        room = _core.chip(instance["chip"])["hbm.bytes"] // _core.chip(instance["chip"])["cores"] * asked.at.lnc
-        need = least(layout, asked)
-        if need > room:
-            layout.why = f"does not fit: at least {need / 1e9:.1f} of {room / 1e9:.1f} GB per core"
-        layout.rank = rough(asked) if not layout.why else 0.0
-        found.append(layout)
-        seen[layout.name] = asked
+def search(config, quick=False, say=lambda text: None, **how):
+    """The best Answer, with `.search`: the others and why each lost. quick: where programs are large, layouts with ample room
+    come first, and only those are timed that are made of the first one's programs; of small ones the same as without it.
+    say: told of each that is timed."""
+    how["nodes"] = how.get("nodes") or 1
+    found, seen = weighed(config, how)
     ranked = sorted((f for f in found if not f.why), key=lambda f: f.rank / of_sequences(seen[f.name]))
-    timed = []
-    for layout in ranked:
-        if len(timed) >= TIMED:
-            break
-        layout.answer = estimate_asked(seen[layout.name])
-        if layout.answer.memory["fits"]:
-            timed.append(layout)
-        else:
-            m = layout.answer.memory
-            layout.why = f"does not fit: {m['used'] / 1e9:.1f} of {m['room'] / 1e9:.1f} GB per core"
+    with program.shared():
+        timed = fastest(ranked, seen, quick, say)
     if not timed:
         raise ConfigError(f"no layout of {how['nodes']} {how['instance']} fits: " + next((f.why for f in found if f.why.startswith("does not")), "none was possible"))
     timed.sort(key=lambda f: -f.answer.throughput)
     best = timed[0].answer
     best.search = rows(timed, ranked, found)
     return best
+
+
+def weighed(config, how):
+    """(every layout, with its rank or why it is none; what was asked of each by its name): nothing is compiled."""
+    model = ask(config, **{k: v for k, v in how.items() if k not in SPREAD}).model
+    chip = _core.chip(_core.instance(how["instance"])["chip"])
+    found, seen = [], {}
+    for layout in candidates(config, how):
+        found.append(layout)
+        try:
+            asked = seen[layout.name] = ask(config, model=model, **layout.how)
+        except ConfigError as e:
+            layout.why = str(e)
+            continue
+        if asked.at.instance["cores"] * asked.plan.nodes != asked.plan.copies * asked.plan.pp * asked.plan.cp * asked.at.cores:
+            layout.why = "leaves cores idle"
+        room = chip["hbm.bytes"] // chip["cores"] * asked.at.lnc
+        need = least(layout, asked)
+        if need > room:
+            layout.why = f"does not fit: at least {need / 1e9:.1f} of {room / 1e9:.1f} GB per core"
+        layout.rank, layout.fills = rough(asked) if not layout.why else 0.0, need / room
+    return found, seen
+
+
+def fastest(ranked, seen, quick, say):
+    """The first TIMED that fit, timed."""
+    quick = quick and bool(ranked) and multiplies(seen[ranked[0].name]) > program.LARGE
+    timed, first = [], None
+    for layout in sorted(ranked, key=lambda f: f.fills > AMPLE) if quick else ranked:
+        asked = seen[layout.name]
+        if len(timed) >= TIMED:
+            break
+        if first and (made_of(layout) != made_of(first) or asked.model.settings.layers // asked.plan.pp <= program.MORE):
+            continue
+        say(f"timing {layout.name}")
+        try:
+            layout.answer = estimate_asked(asked)
+        except (MemoryError, IndexError) as e:
+            if isinstance(e, IndexError) and "NCC_EXTP004" not in str(e):
+                raise
+            layout.why = f"does not fit: {e}"  # one value a core's memory, or the program what a program may have of instructions
+            continue
+        m = layout.answer.memory
+        if not m["fits"]:
+            layout.why = f"does not fit: {m['used'] / 1e9:.1f} of {m['room'] / 1e9:.1f} GB per core"
+            continue
+        timed.append(layout)
+        first = layout if quick else None
+    return timed
+
+
+def multiplies(asked):
+    """Instructions of the tensor engine in the program of one layer and what is around it, both ways; nothing is compiled."""
+    chip = _core.chip(asked.at.instance["chip"])
+    each = chip["tensor.rows"] * chip["tensor.columns"] * 512  # of rows that move at once
+    return 3 * asked.each * asked.seq // asked.plan.cp * asked.model.with_layers(1).parameters_count() / asked.at.shards / each
+
+
+def made_of(layout):
+    """What decides a layer's programs; the rest is how many there are, and where."""
+    return layout.how["tp"], layout.how["batch"], layout.how["recompute"]
 
 
 def of_sequences(asked):

@@ -11,7 +11,7 @@ import math
 from trine.estimate import cores, stages
 from trine.estimate.lowering import bytes_of, stablehlo
 from trine.estimate.plan import OPTIMISERS
-from trine.estimate.program import extended, timed_program
+from trine.estimate.program import extended, once, timed_program
 from trine.estimate.where import line
 
 WIDE = 1024  # parameters of one partition's row in the optimiser's program
@@ -143,7 +143,10 @@ def stepped(model, at, shares, optimiser, how):
             artifact = stablehlo(lambda kept, grads, params: step(kept["state"], params, grads), *shapes, donated=(0, 2), lines=True)
         return timed_program(artifact, at, "the optimiser", shapes, {"optimiser": 0}, (0,), how["cast"], how["cast_type"])
 
+    def of(size):
+        return once(f"optimiser {optimiser}, {model.dtype}, {size}, {how['cast']} {how['cast_type']}", at, lambda: timed(size))
+
     if count <= 2 * MOST:
-        return timed(count)
-    one, two = timed(MOST), timed(2 * MOST)
+        return of(count)
+    one, two = of(MOST), of(2 * MOST)
     return extended(one, two, count / MOST - 1, [], line(one.layers, two.layers, count / MOST - 1))

@@ -34,15 +34,30 @@ class Model:
         except MISFITS as e:
             raise ConfigError(f"the configuration of {self.family.name} does not fit together: {e}") from e
         self.storage = storage_of(config)
+        self._found = {}  # what follows from all this and was asked for
         if self.storage and self.family.kind not in STORED:
             raise ConfigError(f"weights of {self.family.name} are kept whole in the zoo; its quantization_config is not read")
 
     def __repr__(self):
         return f"<{self.family.name}, {self.parameters_count():,} parameters>"
 
+    def _once(self, name, make):
+        if name not in self._found:
+            self._found[name] = make()
+        return self._found[name]
+
     def parameters_count(self):
         """As makers count them: running statistics and the like are not among them."""
-        return sum(int(np.prod(leaf.shape, dtype=np.int64)) for _, leaf in p.leaves(self.tree) if leaf.counted)
+        return self._once("count", lambda: sum(int(np.prod(leaf.shape, dtype=np.int64)) for _, leaf in p.leaves(self.tree) if leaf.counted))
+
+    def parameters_size(self, tp=1):
+        """(bytes, numbers) of one core of `tp`."""
+        def sizes():
+            found = jax.tree.leaves(self.parameters_shapes(tp))
+            counts = [int(np.prod(leaf.shape, dtype=np.int64)) for leaf in found]
+            return sum(n * leaf.dtype.itemsize for n, leaf in zip(counts, found, strict=True)), sum(counts)
+
+        return self._once(("size", tp), sizes)
 
     def with_head(self, head):
         """The same with another head: of an encoder "masked" or "classes", of a decoder "lm", "" for none."""
@@ -54,7 +69,7 @@ class Model:
 
     def with_layers(self, count):
         """The same with another number of layers; for times, as all of them take the same."""
-        return Model(self.config, self.dtype, replace(self.settings, layers=count))
+        return self._once(("layers", count), lambda: Model(self.config, self.dtype, replace(self.settings, layers=count)))
 
     def with_experts(self, count):
         """The same as a core has it whose experts are so many of all: tokens choose among these, in no groups."""
