@@ -1,89 +1,31 @@
-"""`trine bench`: the checklist of a benchmark for a model, a server or a function, as one report.
+"""`trine bench`: the checklist of a benchmark for a model, a server or a function (bench_target.py), as one report.
 
 What runs here is measured in host time (`host`); what a chip would take is predicted (`chip`). No number mixes the two.
 """
 
-import importlib.util
 import json
 import math
-import sys
+import tempfile
 import time
-import traceback
 import urllib.error
-import urllib.parse
-import urllib.request
 import zipfile
-from pathlib import Path
 
 import numpy
 
-from trine.command import CHECK_FAILED, OK, OUTSIDE, UNSUPPORTED, USAGE, Stop, note
+from trine.command import CHECK_FAILED, OK, OUTSIDE, UNSUPPORTED, USAGE, Stop
 from trine.decide import bench_load as load
+from trine.decide.bench_target import target_of, users_line
+from trine.decide.paper import saved, write
 from trine.decide.prices import Prices
 
 SHARES = (0.2, 0.4, 0.6, 0.8, 0.9, 1.1)  # of capacity, for the load curve
 FAULT_S = 60.0  # from a fault to its repair: detection, restart, loading; an estimate
 
 
-def _users_line(e):
-    """Where in the user's file it was raised."""
-    frames = [f for f in traceback.extract_tb(e.__traceback__) if not f.filename.startswith("<") and f.filename != __file__]
-    return f" (line {frames[-1].lineno}: {frames[-1].line})" if frames else ""
-
-
 def last_ms(took):
     """When the last that was answered was; None where all were lost."""
     fine = [t for t in took if not math.isnan(t)]
     return 1e3 * max(fine) if fine else None
-
-
-def function_of(target):
-    """(the call, seconds to import it) of FILE.py:NAME."""
-    path, _, name = target.rpartition(":")
-    if not path or not Path(path).is_file():
-        raise Stop(USAGE, f"found {target}, expected FILE.py:FUNCTION of a file that is there, or http://…")
-    begin = time.perf_counter()
-    spec = importlib.util.spec_from_file_location("benched", path)
-    module = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, str(Path(path).resolve().parent))
-    try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as e:  # the user's own, whatever it is
-        raise Stop(UNSUPPORTED, f"{path} raised {type(e).__name__}: {e}{_users_line(e)}; expected a file that can be imported") from None
-    if not callable(getattr(module, name, None)):
-        raise Stop(USAGE, f"{path}: found no function {name}, expected one that takes no arguments and does one inference")
-    return getattr(module, name), time.perf_counter() - begin
-
-
-def request_of(url, body):
-    """A call that sends one request and reads all of the answer. A server of this machine that wants a key gets that of `trine serve`."""
-    data = Path(body).read_bytes() if body else None
-    headers = {"Content-Type": "application/json"} if data else {}
-
-    def call():
-        with urllib.request.urlopen(urllib.request.Request(url, data, headers), timeout=120) as answer:  # noqa: S310
-            return answer.read()
-
-    def first():
-        try:
-            return call()
-        except urllib.error.HTTPError as e:
-            key = own_key(url) if e.code == 401 and "Authorization" not in headers else ""
-            if not key:
-                raise
-            headers["Authorization"] = f"Bearer {key}"
-            return call()
-
-    return first
-
-
-def own_key(url):
-    """The key that `trine serve` made for this user; only for loopback, where it was asked for."""
-    from trine.serve.opening import key_path
-
-    if urllib.parse.urlsplit(url).hostname not in ("127.0.0.1", "::1", "localhost") or not key_path().is_file():
-        return ""
-    return key_path().read_text().strip()
 
 
 def fidelity(out, path):
@@ -106,39 +48,68 @@ def fidelity(out, path):
     return rows
 
 
-def host_report(asked, call, loaded_s):
-    """What runs here: cold start, single calls, load, bursts; all in host time."""
-    begin = time.perf_counter()
+def first_calls(asked, target):
+    """(what it gave, cold start, seconds of calls one by one, of their first tokens where there are any)."""
+    word, begin = asked.words[0], time.perf_counter()
     try:
-        out = call()
+        out = target()
     except (urllib.error.URLError, OSError) as e:
-        raise Stop(OUTSIDE, f"{asked.words[0]}: {e}") from None
+        raise Stop(OUTSIDE, f"{word}: {e}") from None
     except Exception as e:  # the user's own
-        raise Stop(UNSUPPORTED, f"{asked.words[0]} raised {type(e).__name__}: {e}{_users_line(e)}; expected a function that takes no arguments and does one inference") from None
-    cold = {"load_s": loaded_s, "first_call_s": time.perf_counter() - begin}
+        raise Stop(UNSUPPORTED, f"{word} raised {type(e).__name__}: {e}{users_line(e)}; expected a function that takes no arguments and does one inference") from None
+    cold = {"load_s": target.load_s, "first_call_s": time.perf_counter() - begin}
+    cold |= {key: seconds[0] for key, seconds in target.first_tokens().items()}
     singles, end = [], time.perf_counter() + asked.seconds
     while time.perf_counter() < end or len(singles) < 5:
         at = time.perf_counter()
         try:
-            call()
+            target()
         except Exception as e:  # under load a failed call is a lost request; one by one there is nothing to measure
-            raise Stop(OUTSIDE, f"{asked.words[0]} failed at call {len(singles) + 2}: {type(e).__name__}: {e}") from None
+            raise Stop(OUTSIDE, f"{word} failed at call {len(singles) + 2}: {type(e).__name__}: {e}") from None
         singles.append(time.perf_counter() - at)
-    able, harness = asked.workers / float(numpy.median(singles)), load.most_rate(asked.workers) / 2
-    capacity, curve = min(able, harness), []
+    return out, cold, singles
+
+
+def firsts(target):
+    """{"first_token": percentiles} of the calls since this was last asked; nothing of what does not stream."""
+    return {"first_token": load.summary(seconds) for seconds in target.first_tokens().values()}
+
+
+def offered(asked, target, capacity):
+    """The load curve, of the rate that was asked for or of shares of what it can."""
+    curve = []
     for share in (0.3, 0.6, 0.9):
         rate = asked.rate or share * capacity
         times = load.arrivals(max(10, int(rate * asked.seconds)), rate, asked.seed)
-        took, late, errors = load.run_open(call, times, asked.workers)
+        took, late, errors = load.run_open(target, times, asked.workers)
         curve.append({"offered_per_s": rate, "served_per_s": (len(times) - len(errors)) / (float(times[-1]) + 1e-3 * (last_ms(took) or 0.0)), "latency": load.summary(took),
-                      "begun_late_p99_ms": 1e3 * float(numpy.percentile(late, 99)), "lost": len(errors), "errors": errors[:3]})  # fmt: skip
+                      "begun_late_p99_ms": 1e3 * float(numpy.percentile(late, 99)), "lost": len(errors), "errors": errors[:3], **firsts(target)})  # fmt: skip
         if asked.rate:
             break
-    took, _, errors = load.run_open(call, [0.0] * asked.burst, asked.workers)
-    report = {"time": "host", "cold_start": cold, "single": load.summary(singles), "load": curve, "limited_by": "this machine's clock" if harness < able and not asked.rate else "the calls",
+    return curve
+
+
+def host_report(asked, target):
+    """What runs here: cold start, single calls, load, bursts, LoadGen's scenario and faults; all in host time."""
+    out, cold, singles = first_calls(asked, target)
+    alone = firsts(target)
+    able, harness = asked.workers / float(numpy.median(singles)), load.most_rate(asked.workers) / 2
+    capacity = min(able, harness)
+    curve = offered(asked, target, capacity)
+    took, _, errors = load.run_open(target, [0.0] * asked.burst, asked.workers)
+    report = {"time": "host", "cold_start": cold, "single": load.summary(singles) | alone, "load": curve, "limited_by": "this machine's clock" if harness < able and not asked.rate else "the calls",
               "burst": {"requests": asked.burst, "last_ms": last_ms(took), "lost": len(errors), "latency": load.summary(took)}}  # fmt: skip
     if asked.reference:
         report["fidelity"] = fidelity(out, asked.reference)
+    if asked.loadgen:
+        from trine.decide.bench_loadgen import scenario
+
+        rate = asked.rate or (0.6 * capacity if asked.loadgen == "server" else None)
+        report["loadgen"] = scenario(target, asked.loadgen, rate, asked.seconds, asked.workers, asked.slo_ms)
+    if asked.faults:
+        from trine.decide.bench_faults import failures
+
+        report["failures"] = failures(target, asked, capacity)
     return report
 
 
@@ -154,7 +125,7 @@ def answer_of(asked):
         config = models.load_config(asked.config)
         config.setdefault("_name_or_path", str(asked.config).rsplit("/", 1)[-1].removesuffix(".json"))
         wanted = ask(config, instance=asked.instance, phase=asked.phase, batch=asked.batch, seq=asked.seq, tp=asked.tp)
-    except (models.ConfigError, ValueError, OSError) as e:
+    except (models.ConfigError, ValueError) as e:
         raise Stop(UNSUPPORTED, str(e)) from None
     large = wanted.too_large()
     if large:
@@ -216,29 +187,33 @@ def chip_report(asked, prices):
     }  # fmt: skip
 
 
+def measured(asked):
+    """The report of what runs here; what was started for it ends with it."""
+    with tempfile.TemporaryDirectory(prefix="trine-bench-") as folder:
+        target = target_of(asked, folder)
+        try:
+            return host_report(asked, target)
+        finally:
+            target.close()
+
+
 def run(asked):
-    if asked.words == ["serve"]:
+    if asked.words == ["serve"] and not asked.model:
         from trine.serve.twin import run as served
 
         return served(asked)
     if not asked.words and not asked.config:
-        raise Stop(USAGE, "nothing to bench: give FILE.py:FUNCTION, http://…, or --config for chip time")
+        raise Stop(USAGE, "nothing to bench: give FILE.py:FUNCTION, http://…, serve --model MODEL, or --config for chip time")
+    if asked.model and asked.words != ["serve"]:
+        raise Stop(USAGE, "found --model without serve, expected: trine bench serve --model MODEL")
     report = {"version": 1, "kind": "bench"}
     if asked.words:
-        target = asked.words[0]
-        call, loaded = (request_of(target, asked.body), 0.0) if target.startswith(("http://", "https://")) else function_of(target)
-        report["host"] = host_report(asked, call, loaded)
-        if asked.loadgen:
-            from trine.decide.bench_loadgen import scenario
-
-            report["host"]["loadgen"] = scenario(call, asked.loadgen, asked.rate, asked.seconds, asked.workers)
+        report["host"] = measured(asked)
     if asked.config:
         report["chip"] = chip_report(asked, Prices(asked.trine))
     from trine.decide import bench_report
 
-    if asked.html:
-        Path(asked.html).write_text(bench_report.page(report))
-        note(f"page → {asked.html}")
     print(json.dumps(report, indent=2) if asked.json else bench_report.text(report))
+    there = not asked.html or saved(asked.html, lambda path: write(path, bench_report.page(report)))
     lost = report.get("host", {}).get("fidelity") and not all(r["relative"] is None or r["relative"] < asked.tolerance for r in report["host"]["fidelity"])
-    return CHECK_FAILED if lost else OK
+    return CHECK_FAILED if lost else OK if there else OUTSIDE

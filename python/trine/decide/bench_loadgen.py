@@ -9,8 +9,9 @@ from trine.command import OUTSIDE, Stop
 SCENARIOS = {"offline": "Offline", "server": "Server", "single-stream": "SingleStream", "multi-stream": "MultiStream"}
 
 
-def scenario(call, name, rate, seconds, workers=1):
-    """LoadGen's own summary of a performance run of about `seconds`; its rules for a valid submission ask for 600."""
+def scenario(call, name, rate, seconds, workers=1, limit_ms=None):
+    """LoadGen's own summary of a performance run of about `seconds`; its rules for a valid submission ask for 600.
+    limit_ms: within which its server scenario wants 99 % of all answers."""
     try:
         import mlperf_loadgen as lg
     except ModuleNotFoundError:
@@ -20,6 +21,8 @@ def scenario(call, name, rate, seconds, workers=1):
     settings.min_duration_ms, settings.min_query_count = int(1000 * seconds), 1
     if rate:
         settings.server_target_qps = settings.offline_expected_qps = rate
+    if limit_ms:
+        settings.server_target_latency_ns = int(1e6 * limit_ms)
 
     lost = []
 

@@ -19,6 +19,7 @@ def load_lines(part):
     for row in part["load"]:
         cells = " ".join(f"{ms(row['latency'].get(level)):>8}" for level in LEVELS)
         late = f"  begun late p99 {ms(row['begun_late_p99_ms'])} ms" if "begun_late_p99_ms" in row else ""
+        late += f"  first token p50 {ms(row['first_token'].get('p50_ms'))} ms" if "first_token" in row else ""
         lost = f"  lost {row['lost']}" if row.get("lost") else ""
         out.append(f"  {row['offered_per_s']:10.4g} {row['served_per_s']:10.4g} {cells}{late}{lost}")
     return out
@@ -48,6 +49,23 @@ def recovered(fault):
     return f"recovered after {fault['recovered_after_s']:.3g} s" if fault["recovered_after_s"] else "never slower than before"
 
 
+def fault_words(fault):
+    """What a fault did; of one that was not tried, why."""
+    if "not_tried" in fault:
+        return f"not tried: {fault['not_tried']}"
+    return f"lost {fault['lost']}, p99 meanwhile {ms(fault['p99_ms_while'])} ms, {recovered(fault)}"
+
+
+def first_token(part):
+    """Of a server that streams; nothing of others."""
+    found = part.get("first_token")
+    return f", first token p50 {ms(found.get('p50_ms'))} ms" if found else ""
+
+
+def cold_words(cold):
+    return f"load {cold['load_s']:.3g} s, first call {cold['first_call_s']:.3g} s" + (f", its first token after {cold['first_token_s']:.3g} s" if "first_token_s" in cold else "")
+
+
 def limited(part):
     """Said where calls are shorter than what it takes to begin one."""
     return "; no more could be begun here" if part.get("limited_by") == "this machine's clock" else ""
@@ -55,12 +73,13 @@ def limited(part):
 
 def host_lines(part):
     cold, single, burst = part["cold_start"], part["single"], part["burst"]
-    out = ["host time, measured here", f"  cold start   load {cold['load_s']:.3g} s, first call {cold['first_call_s']:.3g} s"]
-    out.append(f"  one by one   p50 {ms(single['p50_ms'])}  p95 {ms(single['p95_ms'])}  p99 {ms(single['p99_ms'])} ms of {single['count']} calls")
+    out = ["host time, measured here", f"  cold start   {cold_words(cold)}"]
+    out.append(f"  one by one   p50 {ms(single['p50_ms'])}  p95 {ms(single['p95_ms'])}  p99 {ms(single['p99_ms'])} ms of {single['count']} calls{first_token(single)}")
     out += [f"  open loop, from the scheduled time{limited(part)}", *load_lines(part)]
     out.append(f"  burst        {burst['requests']} at once: the last after {ms(burst['last_ms'])} ms" + (f", {burst['lost']} lost" if burst["lost"] else ""))
     out += [f"  fidelity {i}   {fidelity_words(row)}" for i, row in enumerate(part.get("fidelity", []))]
-    return out + [f"  LoadGen      {words}" for words in loadgen_words(part)]
+    out += [f"  LoadGen      {words}" for words in loadgen_words(part)]
+    return out + [f"  {name:22}  {fault_words(fault)}" for name, fault in part.get("failures", {}).items()]
 
 
 def chip_rows(part):
@@ -79,7 +98,7 @@ def chip_lines(part):
     out += [f"  {word:11}  {words}" for word, words in chip_rows(part)]
     out += ["  open loop, simulated", *load_lines(part)]
     for name, f in part["failures"].items():
-        out.append(f"  {name:22}  lost {f['lost']}, p99 meanwhile {ms(f['p99_ms_while'])} ms, {recovered(f)}")
+        out.append(f"  {name:22}  {fault_words(f)}")
     for rent in part["cost"]["rents"]:
         out.append(f"  {rent['way']:18}  ${rent['usd_per_million']:.3g} a million results, ${rent['with_egress_per_million']:.3g} with what is sent")
     return out
@@ -149,11 +168,13 @@ def load_table(part):
 
 def host_parts(part):
     cold, single, burst = part["cold_start"], part["single"], part["burst"]
-    rows = [("cold start", f"load {cold['load_s']:.3g} s, first call {cold['first_call_s']:.3g} s"),
-            ("one by one", f"p50 {ms(single['p50_ms'])}, p95 {ms(single['p95_ms'])}, p99 {ms(single['p99_ms'])} ms of {single['count']} calls"),
+    rows = [("cold start", cold_words(cold)),
+            ("one by one", f"p50 {ms(single['p50_ms'])}, p95 {ms(single['p95_ms'])}, p99 {ms(single['p99_ms'])} ms of {single['count']} calls{first_token(single)}"),
             ("burst", f"{burst['requests']} at once: the last after {ms(burst['last_ms'])} ms, {burst['lost']} lost")]  # fmt: skip
     rows += [("fidelity", fidelity_words(row)) for row in part.get("fidelity", [])] + [("LoadGen", words) for words in loadgen_words(part)]
-    return ["<h2>Host time, measured here</h2>", plain(("", ""), rows), f"<h2>Under load, from the scheduled time{html.escape(limited(part))}</h2>", load_table(part)]
+    faults = [(name, fault_words(fault)) for name, fault in part.get("failures", {}).items()]
+    return ["<h2>Host time, measured here</h2>", plain(("", ""), rows), f"<h2>Under load, from the scheduled time{html.escape(limited(part))}</h2>", load_table(part),
+            *(["<h2>Faults, at half of capacity</h2>", plain(("fault", ""), faults)] if faults else [])]  # fmt: skip
 
 
 def chip_parts(part):

@@ -9,12 +9,16 @@ namespace {
 constexpr Option kOptions[] = {
     {"--seconds", "", "S", "host: of each measurement", real().otherwise("2")},
     {"--workers", "", "N", "host: calls at once", whole(1, 256).otherwise("1")},
+    {"--model", "", "MODEL", "host: with serve, what `trine serve` is started with: a GGUF file, a folder, smollm2"},
     {"--rate", "", "N", "host: requests offered a second (30, 60 and 90 % of what it can)", real()},
     {"--body", "", "FILE", "host: what is sent to a server, as a POST", file("")},
     {"--reference", "", "FILE.npz", "host: arrays that a function's results are compared with", file(".npz")},
     {"--tolerance", "", "X", "host: the relative difference that still passes", real().otherwise("0.01")},
     {"--loadgen", "", "SCENARIO", "host: MLPerf LoadGen's, where mlcommons-loadgen is installed",
      one_of("offline server single-stream multi-stream")},
+    {"--faults", "", "",
+     "host: kill it, slow its link and throttle its core under load: requests lost, time to recover"},
+    {"--pid", "", "N", "host: the process of a server that runs, so that it can be throttled", whole(1)},
     {"--config", "", "FILE", "chip: a config.json, a GGUF file, or a name that comes with Trine: bert-base",
      file(".json .gguf", model_names)},
     {"--instance", "-i", "NAME", "chip: the machine", text_like(instance_names).otherwise("trn1.2xlarge")},
@@ -24,7 +28,7 @@ constexpr Option kOptions[] = {
     {"--seq", "", "N", "chip: tokens of each (128)", whole(1)},
     {"--tp", "", "N", "chip: logical cores that share one copy", whole(1).otherwise("1")},
     {"--requests", "", "N", "chip: simulated at each load", whole(1000, 1000000).otherwise("20000")},
-    {"--slo-ms", "", "MS", "chip: the latency that counts as in time", real()},
+    {"--slo-ms", "", "MS", "the latency that counts as in time: chip; host: of LoadGen's server scenario", real()},
     {"--bytes-per-request", "", "N", "chip: sent to the user, for the price of transfer", real().otherwise("2000")},
     {"--burst", "", "N", "requests that come at once", whole(1, 100000).otherwise("64")},
     {"--virtual", "", "", "serve: on the chip's clock, without weights"},
@@ -60,7 +64,8 @@ extern const Command command_bench{
     .examples =
         "trine bench --config bert-base --instance inf2.xlarge --batch 8 --slo-ms 50\n"
         "trine bench infer.py:once --reference outputs.npz\n"
-        "trine bench http://127.0.0.1:8000/v1/completions --body prompt.json --workers 8\n"
+        "trine bench http://127.0.0.1:8000/v1 --workers 8 --loadgen server --slo-ms 500\n"
+        "trine bench serve --model smollm2 --faults\n"
         "trine bench serve --virtual --config llama-3-8b --instance inf2.48xlarge --tp 24 --rate 2 --slo-ttft-ms 500",
     .options = kOptions,
     .python = "trine.decide.bench",
