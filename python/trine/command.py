@@ -68,7 +68,7 @@ def main(text) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads on; Python flushes at exit
         return OUTSIDE
     except OSError as e:
-        note(f"trine {asked.command}: {e}")
+        note(f"trine {asked.command}: {f'{e.filename}: {e.strerror}' if e.filename and e.strerror else e}")
         return OUTSIDE
     except MemoryError as e:
         note(f"trine {asked.command}: {e or 'this machine has too little memory left'}")

@@ -4,7 +4,11 @@ On paper everything is black on white whatever the screen was, rows stay whole, 
 """
 
 import html
+import os
 import re
+import tempfile
+
+from trine.command import note
 
 STYLE = """
 body { font: 15px/1.45 system-ui, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif; color: #1b1f24; background: #fff; max-width: 70rem; margin: 2rem auto; padding: 0 1rem }
@@ -48,3 +52,41 @@ def page(title, parts):
     """The whole file; `parts` are HTML."""
     head = f"<meta charset=utf-8><meta name=viewport content='width=device-width'><title>{html.escape(title)}</title><style>{STYLE}</style>"
     return f"<!doctype html><html lang=en>{head}<body>{''.join(parts)}</body></html>\n"
+
+
+def saved(path, write):
+    """write(path), told; a place that cannot be written is told too, and costs nothing but the file. Whether it is there."""
+    try:
+        write(path)
+    except OSError as e:
+        note(f"{path}: cannot be written: {e.strerror or e}")
+        return False
+    note(f"→ {path}")
+    return True
+
+
+def write(path, text, like=None):
+    """Whole or not at all: beside it first, then in its stead. Line ends stay as they are. A pipe or a device is written to."""
+    path = os.path.realpath(path)
+    if os.path.exists(path) and not os.path.isfile(path):
+        with open(path, "w", encoding="utf-8", newline="") as f:
+            f.write(text)
+        return
+    handle, beside = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".trine-")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as f:
+            f.write(text)
+        mode = os.stat(like).st_mode & 0o7777 if like else 0o666 & ~_umask()
+        os.chmod(beside, mode)
+        if like and not os.access(like, os.W_OK):
+            raise PermissionError(13, "read-only")
+        os.replace(beside, path)
+    except BaseException:
+        os.unlink(beside)
+        raise
+
+
+def _umask():
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

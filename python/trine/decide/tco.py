@@ -2,10 +2,10 @@
 
 import datetime
 import json
-from pathlib import Path
 
-from trine.command import CHECK_FAILED, OK, UNSUPPORTED, USAGE, Stop
+from trine.command import CHECK_FAILED, OK, OUTSIDE, UNSUPPORTED, USAGE, Stop
 from trine.decide import tco_speed, tco_study, tco_train
+from trine.decide.paper import saved, write
 from trine.decide.prices import HERE, Prices, read
 from trine.decide.tco_model import Input, Machine, shared_inputs
 
@@ -241,11 +241,10 @@ def run(asked):
     report, machines, shared = study(asked, prices)
     from trine.decide import tco_report
 
+    print(json.dumps(report, indent=2) if asked.json else tco_report.text(report))
+    files = [(asked.html, lambda path: write(path, tco_report.page(report, shared)))]
     if asked.xlsx:
         from trine.decide.tco_sheet import write_tco
 
-        write_tco(asked.xlsx, shared, machines, prices)
-    if asked.html:
-        Path(asked.html).write_text(tco_report.page(report, shared))
-    print(json.dumps(report, indent=2) if asked.json else tco_report.text(report))
-    return OK
+        files.append((asked.xlsx, lambda path: write_tco(path, shared, machines, prices)))
+    return OK if all([saved(path, make) for path, make in files if path]) else OUTSIDE

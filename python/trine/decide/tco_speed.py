@@ -7,7 +7,7 @@ import dataclasses
 import json
 from pathlib import Path
 
-from trine.command import UNSUPPORTED, USAGE, Stop, note
+from trine.command import OUTSIDE, UNSUPPORTED, USAGE, Stop, note
 
 BASELINES = Path(__file__).parent / "baselines"
 SAME_SHAPES = {"llama-3.1-8b": "llama-3-8b", "llama-3.1-8b-instruct": "llama-3-8b", "resnet-50": "resnet50", "stable-diffusion-v1-5": "sd-unet"}
@@ -68,7 +68,7 @@ def load_workload(asked):
     try:
         config = models.load_config(asked.config)
         model = models.build(config, "bfloat16")
-    except (models.ConfigError, ValueError, OSError) as e:
+    except (models.ConfigError, ValueError) as e:
         raise Stop(UNSUPPORTED, str(e)) from None
     name = str(asked.config).rsplit("/", 1)[-1].removesuffix(".json")
     config.setdefault("_name_or_path", name)
@@ -117,7 +117,9 @@ def baseline_files(extra=None):
             rows = report.get("rows") if isinstance(report, dict) and report.get("kind") == "baseline" and not report.get("small") else None
             if not isinstance(rows, list) or not all(isinstance(r, dict) and "ok" in r for r in rows):
                 raise ValueError("not a whole baseline")
-        except (OSError, ValueError) as e:
+        except OSError as e:
+            raise Stop(OUTSIDE, f"{path}: {e.strerror}") from None
+        except ValueError as e:
             raise Stop(USAGE, f"{path}: found {e}, expected the JSON that the file of `trine baseline` writes") from None
         out.append((path, report))
     return out

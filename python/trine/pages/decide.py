@@ -11,8 +11,9 @@ import threading
 from pathlib import Path
 from types import SimpleNamespace
 
-from trine.command import OK, USAGE, Stop, note
+from trine.command import OK, OUTSIDE, USAGE, Stop
 from trine.decide import bench, tco, tco_report
+from trine.decide.paper import saved, write
 from trine.decide.prices import Prices, read
 from trine.pages import shell
 from trine.pages.server import Bad, Server, serve_until_interrupted
@@ -215,9 +216,8 @@ def run(asked):
         print(json.dumps({**decision.start(), **decision.answer({s["name"]: s["at"] for s in decision.sliders})}, indent=2))
         return OK
     if asked.html:
-        Path(asked.html).write_text(shell.one_file(decision.start()["title"], "decide", decision.stored()))
-        note(f"page → {asked.html}")
-        return OK
+        made = shell.one_file(decision.start()["title"], "decide", decision.stored())
+        return OK if saved(asked.html, lambda path: write(path, made)) else OUTSIDE
     decision.ahead.thread.start()
     code = serve_until_interrupted(server(decision, asked.host, asked.port), bool(asked.open))
     sys.stdout.flush()

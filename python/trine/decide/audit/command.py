@@ -4,11 +4,11 @@ import difflib
 import json
 import os
 import sys
-import tempfile
 
 from trine.command import OK, OUTSIDE, UNSUPPORTED, USAGE, Stop, note
 from trine.decide import audit
 from trine.decide.audit import page, report, sarif
+from trine.decide.paper import saved, write
 from trine.progress import stage
 
 
@@ -18,8 +18,10 @@ def run(asked) -> int:
         raise Stop(USAGE, "--diff shows what --fix would write; give one")
     if (asked.inputs or asked.train) and not asked.model:
         raise Stop(USAGE, f"--{'inputs' if asked.inputs else 'train'} is of the dry run; --model MODULE:FACTORY is missing")
-    if not os.path.exists(root):
-        raise Stop(UNSUPPORTED, f"found no {root}; expected a project's folder, or a file such as requirements.txt")
+    try:
+        os.stat(root)
+    except (FileNotFoundError, NotADirectoryError):
+        raise Stop(UNSUPPORTED, f"found no {root}; expected a project's folder, or a file such as requirements.txt") from None
     with stage(f"reading {root}"):
         found = audit.audit(root)
     if not found.files:
@@ -32,12 +34,9 @@ def run(asked) -> int:
         from trine.decide.audit.dry_run import dry_run
 
         dry = dry_run(asked.model, asked.inputs, root, asked.instance, asked.train)
-    for path, content in ((asked.sarif, lambda: json.dumps(sarif.sarif(found), indent=2) + "\n"), (asked.html, lambda: page.page(found, dry))):
-        if path:
-            write(path, content())
-            note(f"→ {path}")
     print(json.dumps(report.as_dict(found, dry), indent=2) if asked.json else report.text(found, dry, asked.all))
-    return OK
+    pages = ((asked.sarif, lambda: json.dumps(sarif.sarif(found), indent=2) + "\n"), (asked.html, lambda: page.page(found, dry)))
+    return OK if all([saved(path, lambda path, made=made: write(path, made())) for path, made in pages if path]) else OUTSIDE
 
 
 def change(found, asked):
@@ -66,26 +65,3 @@ def change(found, asked):
     for name, why in refused:
         note(f"trine audit: {name}: cannot be written: {why}")
     return OUTSIDE if refused else OK
-
-
-def write(path, text, like=None):
-    """Whole or not at all: beside it first, then in its stead. Line ends stay as they are."""
-    folder = os.path.dirname(os.path.abspath(path))
-    handle, beside = tempfile.mkstemp(dir=folder, prefix=".audit-")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as f:
-            f.write(text)
-        mode = os.stat(like).st_mode & 0o7777 if like else 0o666 & ~_umask()
-        os.chmod(beside, mode)
-        if like and not os.access(like, os.W_OK):
-            raise PermissionError(13, "read-only")
-        os.replace(beside, path)
-    except BaseException:
-        os.unlink(beside)
-        raise
-
-
-def _umask():
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

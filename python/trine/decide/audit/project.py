@@ -69,6 +69,11 @@ def files_of(root):
             continue
         for entry in entries:
             name = os.path.relpath(entry.path, root)
+            try:
+                size = entry.stat(follow_symlinks=False).st_size
+            except OSError as e:  # of a folder that lists its names and lets nobody in
+                skipped.append((name, f"cannot be read: {e.strerror}"))
+                continue
             if entry.is_symlink():
                 if kind_of(name) or entry.is_dir():
                     skipped.append((name, "a link: not followed"))
@@ -78,7 +83,7 @@ def files_of(root):
             elif entry.is_file(follow_symlinks=False):
                 kind = kind_of(name) or ("python" if "." not in entry.name and starts_python(entry.path) else None)
                 if kind:
-                    files.append(File(entry.path, name, kind, entry.stat(follow_symlinks=False).st_size))
+                    files.append(File(entry.path, name, kind, size))
     return sorted(files, key=lambda f: f.name), skipped
 
 

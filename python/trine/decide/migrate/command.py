@@ -5,9 +5,9 @@ import os
 from pathlib import Path
 
 from trine.command import CHECK_FAILED, OK, USAGE, Stop, note
-from trine.decide.audit.command import write
 from trine.decide.migrate import project, report, steps
 from trine.decide.migrate.state import State
+from trine.decide.paper import write
 from trine.decide.prices import Prices
 
 

@@ -25,7 +25,7 @@ def loaded(project):
     try:
         config = models.load_config(project.config)
         model = models.build(config, "bfloat16")
-    except (models.ConfigError, ValueError, OSError) as e:
+    except (models.ConfigError, ValueError) as e:
         raise Stop(UNSUPPORTED, f"[project] config: {e}") from None
     if not model.writes:
         raise Stop(UNSUPPORTED, f"[project] config: found {model.family.name}, which writes no text; expected a decoder, or model and inputs in its stead")

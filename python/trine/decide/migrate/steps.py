@@ -12,10 +12,10 @@ from trine.command import UNSUPPORTED, Stop, note
 from trine.decide import audit, bench
 from trine.decide.audit import dry_run
 from trine.decide.audit import report as audit_report
-from trine.decide.audit.command import write
 from trine.decide.migrate import baseline as gpu
 from trine.decide.migrate import decoder
 from trine.decide.migrate.evaluate import cells, evaluate, time_cell
+from trine.decide.paper import write
 from trine.progress import stage
 
 STEPS = ("pick", "baseline", "port", "validate", "benchmark", "evaluate")

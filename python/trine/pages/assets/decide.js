@@ -32,24 +32,24 @@ function costs(report) {
 function tornado(report) {
   const list = report.tornado.slice(0, 8).reverse(), names = list.map((t) => t[0].replaceAll("_", " "));
   return chart(() => ({
-    xAxis: { type: "value", axisLabel: { formatter: usd } },
+    xAxis: { type: "value", boundaryGap: ["8%", "8%"], axisLabel: { formatter: usd } },
     yAxis: { type: "category", data: names, axisLabel: { color: token("--ink"), fontSize: 12, width: 210, overflow: "truncate" }, axisLine: { show: false } },
     tooltip: { trigger: "item", formatter: (p) => { const t = list[p.dataIndex]; return `<b>${safe(names[p.dataIndex])}</b><br>at its low ${usd(t[1])}, at its high ${usd(t[2])}`; } },
     series: [{
       type: "custom", encode: { x: [1, 2], y: 0 }, data: list.map((t, i) => [i, t[1], t[2]]),
       renderItem: (_, api) => {
         const low = api.coord([api.value(1), api.value(0)]), high = api.coord([api.value(2), api.value(0)]), left = Math.min(low[0], high[0]);
-        const mark = (at, text, side) => ({ type: "text", style: { text, x: at[0] + (side ? 4 : -4), y: at[1], align: side ? "left" : "right", verticalAlign: "middle", fill: token("--faint"), fontSize: 11 } });
+        const mark = (at, text, side) => ({ type: "text", style: { text, x: at[0] + (side ? 4 : -4), y: at[1], align: side ? "left" : "right", verticalAlign: "middle", fill: token("--faint"), stroke: token("--paper"), lineWidth: 3, fontSize: 11 } });
         return { type: "group", children: [{ type: "rect", shape: { x: left, y: low[1] - 6, width: Math.max(1.5, Math.abs(high[0] - low[0])), height: 12 }, style: { fill: token("--second") } }, mark(low, "low", low[0] > high[0]), mark(high, "high", high[0] >= low[0])] };
       },
-      markLine: { silent: true, symbol: "none", label: { formatter: "same cost", color: token("--faint") }, lineStyle: { color: token("--ink"), type: "solid" }, data: [{ xAxis: 0 }] },
+      markLine: { silent: true, z: 1, symbol: "none", label: { formatter: "same cost", color: token("--faint") }, lineStyle: { color: token("--ink"), type: "solid" }, data: [{ xAxis: 0 }] },
     }],
   }), { height: 60 + 30 * list.length, title: `${report.compared[0]} less ${report.compared[1]}: what decides it` });
 }
 
 function rowsTable(report) {
   return table([
-    { key: "machine", name: "machine", left: true }, { key: "way", name: "way", left: true },
+    { key: "machine", name: "machine", left: true, whole: true }, { key: "way", name: "way", left: true, whole: true },
     { key: "low", name: "low", value: (r) => r.total_usd.low, show: (r) => usd(r.total_usd.low) }, { key: "likely", name: "likely", value: (r) => r.total_usd.likely, show: (r) => h("strong", {}, usd(r.total_usd.likely)) },
     { key: "high", name: "high", value: (r) => r.total_usd.high, show: (r) => usd(r.total_usd.high) }, { key: "usd_per_million_tokens", name: "1M", unit: "$", show: (r) => digits(r.usd_per_million_tokens) },
     { key: "speed", name: "speed", unit: "/s", value: (r) => r.lines.tokens_per_s, show: (r) => count(r.lines.tokens_per_s) }, { key: "held", name: "machines", value: (r) => r.lines.machines_mean, show: (r) => digits(r.lines.machines_mean, 2) },
@@ -81,7 +81,7 @@ function audit(report) {
   if (!report) return [h("h2", {}, "Audit"), h("p", { class: "note" }, "No project was given: porting hours are an estimate. trine decide --audit PATH reads one.")];
   const list = report.findings || [];
   return [h("h2", {}, "Audit"), h("p", {}, `${list.length} places depend on CUDA.`), list.length ? table([
-    { key: "file", name: "where", left: true, show: (f) => h("code", {}, `${f.file}:${f.line}`) }, { key: "kind", name: "kind", left: true }, { key: "what", name: "what", left: true, show: (f) => h("span", { class: "clip" }, f.what) },
+    { key: "file", name: "where", left: true, show: (f) => h("code", {}, `${f.file}:${f.line}`) }, { key: "kind", name: "kind", left: true, whole: true }, { key: "what", name: "what", left: true, show: (f) => h("span", { class: "clip" }, f.what) },
     { key: "instead", name: "instead", left: true, show: (f) => h("span", { class: "clip" }, f.instead || "") }, { key: "effort_h", name: "hours", value: (f) => (typeof f.effort_h === "object" && f.effort_h ? Object.values(f.effort_h)[1] ?? 0 : f.effort_h), show: (f) => hours(f.effort_h) },
   ], list, { sort: "effort_h" }) : null];
 }
@@ -93,11 +93,11 @@ function benchPart(part, kind) {
     grid: { left: 8, right: 24, top: 36, bottom: 26, outerBoundsMode: "same", containLabel: true }, tooltip: { trigger: "axis", valueFormatter: (v) => `${digits(v)} ms` },
     series: [["p50", "p50_ms"], ["p99", "p99_ms"]].map(([name, level]) => ({ type: "line", name, symbolSize: 6, data: rows.map((r) => [r.offered_per_s, r.latency[level]]) })),
   }), { height: 280, title: `Latency under load, ${kind} time` });
-  const faults = Object.entries(part.failures || {}).map(([name, f]) => ({ name, ...f }));
-  const failures = faults.length ? table([
+  const faults = Object.entries(part.failures || {}).map(([name, f]) => ({ name, ...f })), tried = faults.filter((f) => !f.not_tried);
+  const failures = faults.length ? [tried.length ? table([
     { key: "name", name: "failure", left: true }, { key: "lost", name: "requests lost", show: (f) => count(f.lost) }, { key: "recovered_after_s", name: "recovered after", show: (f) => (f.recovered_after_s === null ? "not seen" : `${digits(f.recovered_after_s)} s`) },
-    { key: "p99_ms_while", name: "p99 while it lasted", show: (f) => (f.p99_ms_while === null ? "–" : `${digits(f.p99_ms_while)} ms`) },
-  ], faults, { filter: false }) : null;
+    { key: "p99_ms_while", name: "p99 while it lasted", show: (f) => (typeof f.p99_ms_while === "number" ? `${digits(f.p99_ms_while)} ms` : "–") },
+  ], tried, { filter: false }) : null, faults.filter((f) => f.not_tried).map((f) => h("p", { class: "note" }, `${f.name}: not tried, ${f.not_tried}`))] : null;
   const facts = part.call_ms ? h("div", { class: "facts" }, fact(`${digits(part.call_ms.p50)} ms`, "one call", `${digits(part.call_ms.low)} – ${digits(part.call_ms.high)}`), fact(count(part.capacity_per_s), "requests a second", `${part.nodes} × ${part.instance}`), fact(time(part.burst.last_ms * 1e6), `burst of ${part.burst.requests}`, "until the last")) : null;
   return [h("p", { class: "faint" }, kind === "chip" ? `Chip time, predicted: ${part.model}` : "Host time, measured"), facts, h("div", { class: "columns" }, curve, h("div", {}, failures))];
 }
@@ -106,7 +106,7 @@ function claims(report) {
   const list = report.claims.filter((c) => c.ratio_here);
   const priced = report.rows.map((r) => ({ machine: r.machine, way: r.way, usd: r.price.usd_per_hour ?? r.price.usd, region: r.price.region, date: r.price.date, from: r.price.from }));
   return [list.length ? [h("h2", {}, "The vendor's claims, as a ratio of dollars a token"), table([{ key: "claim", name: "claim", left: true, show: (c) => h("span", { class: "clip" }, c.claim) }, { key: "claimed", name: "claimed", value: (c) => c.claimed_ratio[0], show: (c) => [...new Set(c.claimed_ratio)].map((x) => digits(x)).join(" to ") }, { key: "ratio_here", name: "here", show: (c) => digits(c.ratio_here) }, { key: "from", name: "source", left: true, show: (c) => h("span", { class: "clip" }, c.from) }], list, { filter: false })] : [],
-    h("h2", {}, "Prices"), table([{ key: "machine", name: "machine", left: true }, { key: "way", name: "way", left: true }, { key: "usd", name: "an hour, or to buy", unit: "$", show: (p) => digits(p.usd, 4) }, { key: "region", name: "region", left: true }, { key: "date", name: "date", left: true }, { key: "from", name: "source", left: true, show: (p) => h("span", { class: "clip" }, p.from || "") }], priced, { filter: false }),
+    h("h2", {}, "Prices"), table([{ key: "machine", name: "machine", left: true, whole: true }, { key: "way", name: "way", left: true, whole: true }, { key: "usd", name: "an hour, or to buy", unit: "$", show: (p) => digits(p.usd, 4) }, { key: "region", name: "region", left: true, whole: true }, { key: "date", name: "date", left: true, whole: true }, { key: "from", name: "source", left: true, show: (p) => h("span", { class: "clip" }, p.from || "") }], priced, { filter: false }),
     report.stale_prices ? h("p", { class: "note" }, `${report.stale_prices} prices are older than 90 days; trine tco --check-prices lists them.`) : null,
     report.without.length ? [h("h2", {}, "Not compared"), h("ul", {}, report.without.map((w) => h("li", {}, `${w.machine}: ${w.why}${w.price_to_match ? `; it would match the best at ${usd(w.price_to_match)} an hour` : ""}`)))] : []];
 }

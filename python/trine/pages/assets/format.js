@@ -42,10 +42,10 @@ export function percent(share, count = 3) {
 
 export function usd(value) {
   if (value === null || value === undefined) return "–";
-  const size = Math.abs(value);
-  if (size < 1000) return "$" + (size < 10 ? value.toFixed(2) : Math.round(value).toString());
-  const [v, unit] = scaled(value, ["", "k", "M", "G"], 1000);
-  return "$" + digits(v) + unit;
+  const size = Math.abs(value), sign = value < 0 ? "−$" : "$";
+  if (size < 1000) return sign + (size < 10 ? size.toFixed(2) : Math.round(size).toString());
+  const [v, unit] = scaled(size, ["", "k", "M", "G"], 1000);
+  return sign + digits(v) + unit;
 }
 
 export const clip = (text, most) => (text.length > most ? text.slice(0, most - 1) + "…" : text);

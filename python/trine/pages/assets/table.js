@@ -1,5 +1,5 @@
 // A table that sorts by any column, filters, unfolds children, and shows its rows as they are scrolled to.
-// Columns: { key, name, unit, left, show(row) -> text or node, value(row) -> what is sorted by }.
+// Columns: { key, name, unit, left, whole (on paper too in one line), show(row) -> text or node, value(row) -> what is sorted by }.
 
 import { h, replace } from "./dom.js";
 
@@ -7,7 +7,7 @@ const PAGE = 200;
 
 function cell(column, row, depth) {
   const shown = column.show ? column.show(row) : row[column.key];
-  const td = h("td", { class: column.left ? "left" : "", title: column.hint ? column.hint(row) : null });
+  const td = h("td", { class: (column.left ? "left" : "") + (column.whole ? " whole" : ""), title: column.hint ? column.hint(row) : null });
   if (column.tree) td.style.paddingLeft = `${0.7 + 1.2 * depth}em`;
   if (column.tree && row.children) td.append(h("span", { class: "fold" }, row.open ? "▾ " : "▸ "));
   else if (column.tree) td.append(h("span", { class: "fold" }, "\u2003"));
