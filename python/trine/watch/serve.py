@@ -40,7 +40,7 @@ class Counters:
             return self._last[0]
 
     def metrics(self):
-        """The same in Prometheus's text format."""
+        """The same in Prometheus's text format, as bytes."""
         with self._lock:
             now = time.monotonic()
             if self._last is None or self._last[1] is None or now - self._at >= FEWEST_S:
@@ -71,7 +71,7 @@ class Piped:
 
     def metrics(self):
         """Of the last line."""
-        return self._text
+        return self._text.encode()
 
 
 class Server(listener.Listener):
@@ -94,7 +94,7 @@ class Handler(listener.Handler):
         if self.server.token and not hmac.compare_digest(given.encode(), f"Bearer {self.server.token}".encode()):
             self.send(401, b"expected the token of --token-file\n", more={"WWW-Authenticate": "Bearer"})
         elif path == "/metrics":
-            self.send(200, self.server.counters.metrics().encode(), "text/plain; version=0.0.4; charset=utf-8")
+            self.send(200, self.server.counters.metrics(), "text/plain; version=0.0.4; charset=utf-8")
         elif path == "/document":
             self.send(200, self.server.counters.document().encode(), "application/json")
         else:

@@ -31,12 +31,15 @@ class PythonWatcher {
     monitor_.read_system(sample);
     return monitor_.text(sample);
   }
-  // One pass, without the document between.
-  std::string exposition(double period_s) {
-    const api::Unlocked unlocked;
-    run::Sample sample = watcher_.sample(period_s);
-    monitor_.read_system(sample);
-    return exposition_.text(sample, monitor_);
+  // One pass, without the document between; as bytes, which is what is sent.
+  nb::bytes exposition(double period_s) {
+    const std::string& page = [&]() -> const std::string& {
+      const api::Unlocked unlocked;
+      run::Sample sample = watcher_.sample(period_s);
+      monitor_.read_system(sample);
+      return exposition_.text(sample, monitor_);
+    }();
+    return nb::bytes(page.data(), page.size());
   }
   int64_t pending() const { return watcher_.pending(); }
   double period() const { return config_.period_s; }
@@ -66,7 +69,8 @@ void bind_watch(nb::module_& m) {
       .def(nb::init<const std::string&, const std::string&, const std::string&>(), "folder"_a = "", "instance"_a = "",
            "config"_a = "")
       .def("document", &PythonWatcher::document, "period_s"_a = 5.0, "What neuron-monitor prints, since the last call.")
-      .def("exposition", &PythonWatcher::exposition, "period_s"_a = 5.0, "The same in Prometheus's text format.")
+      .def("exposition", &PythonWatcher::exposition, "period_s"_a = 5.0,
+           "The same in Prometheus's text format, as bytes.")
       .def_prop_ro("pending", &PythonWatcher::pending, "Programs that are being timed for the chip.")
       .def_prop_ro("period", &PythonWatcher::period);
   nb::class_<run::Exposition>(m, "Exposition", "Documents of neuron-monitor as Prometheus's text format.")

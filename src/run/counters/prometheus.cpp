@@ -218,20 +218,20 @@ constexpr Family kFamilies[] = {
 
 }  // namespace
 
-std::string Exposition::text(const Scrape& scrape) {
-  std::string out;
-  out.reserve(bytes_ + bytes_ / 8);
+const std::string& Exposition::text(const Scrape& scrape) {
+  page_.clear();
   Sums sums;
   for (const Family& family : kFamilies) {
-    Rows rows(out, family, scrape.instance, sums_, sums);
+    Rows rows(page_, family, scrape.instance, sums_, sums);
     family.rows(rows, scrape);
   }
   sums_ = std::move(sums);
-  bytes_ = out.size();
-  return out;
+  return page_;
 }
 
-std::string Exposition::text(const Sample& sample, const Monitor& monitor) { return text(Scrape::of(sample, monitor)); }
-std::string Exposition::text(const Json& document) { return text(Scrape::of(document)); }
+const std::string& Exposition::text(const Sample& sample, const Monitor& monitor) {
+  return text(Scrape::of(sample, monitor));
+}
+const std::string& Exposition::text(const Json& document) { return text(Scrape::of(document)); }
 
 }  // namespace trine::run

@@ -12,17 +12,18 @@ namespace trine::run {
 
 struct Scrape;
 
-// Keeps the sums of what is counted per period.
+// Keeps the sums of what is counted per period. A page is good until the next: its memory is kept, since that of many
+// megabytes made anew costs as much as its text.
 class Exposition {
  public:
-  std::string text(const Sample& sample, const Monitor& monitor);
+  const std::string& text(const Sample& sample, const Monitor& monitor);
   // Of a document of neuron-monitor, which may come from anywhere: what is not there is left out.
-  std::string text(const Json& document);
+  const std::string& text(const Json& document);
 
  private:
-  std::string text(const Scrape& scrape);
+  const std::string& text(const Scrape& scrape);
   std::map<std::string, double> sums_;  // by metric and labels; of processes that are gone nothing is kept
-  size_t bytes_ = 0;                    // of the last page
+  std::string page_;
 };
 
 }  // namespace trine::run
