@@ -117,6 +117,26 @@ def test_explain_names_lines_of_torch(capture, trine, text, wanted):
     assert wanted <= {line["line"] for line in lines if line["file"].endswith("train.py") and line["text"]}, lines
 
 
+def test_explain_names_nodes_of_onnx(trine, tmp_path):
+    """What is fused into a product (the Tanh) has its node's name."""
+    onnx = pytest.importorskip("onnx")
+    h, f32 = onnx.helper, onnx.TensorProto.FLOAT
+    w = h.make_tensor("w", f32, [64, 64], [0.01] * 64 * 64)
+    nodes = [h.make_node("MatMul", ["x", "w"], ["a"], name="/model/up"), h.make_node("Tanh", ["a"], ["b"], name="/model/act"),
+             h.make_node("MatMul", ["b", "w"], ["y"], name="/model/down")]  # fmt: skip
+    graph = h.make_graph(nodes, "g", [h.make_tensor_value_info("x", f32, [32, 64])], [h.make_tensor_value_info("y", f32, [32, 64])], [w])
+    onnx.save(h.make_model(graph, opset_imports=[h.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    for words in (["compile", "m.onnx", "--instance", "trn1.2xlarge", "-o", "m.trn"], ["profile", "capture", "-n", "m.trn", "-s", "m.ntff", "--instance", "trn1.2xlarge"],
+                  ["explain", "m.ntff"]):  # fmt: skip
+        done = subprocess.run([trine, *words], cwd=tmp_path, capture_output=True, text=True, timeout=600)
+        assert done.returncode == 0, done.stderr
+    from trine import profile
+
+    p = profile.open(tmp_path / "m.ntff")
+    assert {"/model/up", "/model/down"} <= {op["framework_op"] for op in p.operators()}, done.stdout
+    assert {line["text"] for line in p.source()} >= {"/model/up", "/model/down"} and "m.onnx /model/" in done.stdout
+
+
 def test_kernel(capture):
     p = capture(KERNEL, "--instance", "trn2.3xlarge").open()
     (row,) = p.info["programs"]

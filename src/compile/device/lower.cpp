@@ -326,7 +326,8 @@ void Lowering::body(const std::vector<const ir::Node*>& nodes, std::span<const i
   unit_ = unit_around;
 }
 
-// The user's line, after the names of the scopes it stands in: "layer 0/mlp: model.py", 12.
+// The user's line, after the names of the scopes it stands in: "layer 0/mlp: model.py", 12. Of "model.onnx: node",
+// which has no lines: "node: model.onnx", 0.
 uint32_t Lowering::line_of(uint32_t where) {
   const auto [found, fresh] = lines_.try_emplace(where, 0);
   const std::string& location = graph_.location(where);
@@ -334,6 +335,11 @@ uint32_t Lowering::line_of(uint32_t where) {
   const size_t open = location.find(" (");
   std::string_view file(location.data(), std::min(open, location.size())), scopes;
   uint32_t number = 0;
+  if (const size_t colon = location.find(": "); colon < file.size()) {
+    found->second =
+        rec_.kernel().builder.line(cat(std::string_view(location).substr(colon + 2), ": ", file.substr(0, colon)), 0);
+    return found->second;
+  }
   if (const size_t colon = file.rfind(':'); colon != file.npos) {
     std::from_chars(file.data() + colon + 1, file.data() + file.size(), number);
     file = file.substr(0, colon);
