@@ -41,10 +41,20 @@ double CostGrid::at(int32_t size, double context) const {
   return runs * std::max(row[j - 1] + (row[j] - row[j - 1]) * share, row[0]);
 }
 
-StepCost cost_of(const CostTable& t, const StepPlan& plan) {
+double spread_cost(const CostTable& t, const StepRow& row) {
+  const Sequence& s = *row.sequence;
+  const int32_t reads = std::max(s.reads, row.count);
+  return t.prompt.at(reads, s.length) * row.count / reads;
+}
+
+StepCost cost_of(const CostTable& t, const StepPlan& plan, bool spread) {
   StepCost c;
   if (!t || plan.rows.empty()) return c;
-  if (plan.prompt_tokens) c.prompt = t.prompt.at(plan.prompt_tokens, double(plan.prompt_context) / plan.prompt_rows);
+  if (spread)
+    for (size_t i = plan.rows.size() - size_t(plan.prompt_rows); i < plan.rows.size(); ++i)
+      c.prompt += spread_cost(t, plan.rows[i]);
+  else if (plan.prompt_tokens)
+    c.prompt = t.prompt.at(plan.prompt_tokens, double(plan.prompt_context) / plan.prompt_rows);
   if (plan.decode_rows) c.decode = t.decode.at(plan.decode_rows, double(plan.decode_context) / plan.decode_rows);
   c.launch = t.launch * ((plan.prompt_tokens != 0) + (plan.decode_rows != 0));
   return c;

@@ -38,6 +38,9 @@ struct StepCost {
   double seconds() const { return prompt + decode + launch; }
 };
 
-StepCost cost_of(const CostTable& table, const StepPlan& plan);
+// spread: prompts come in chunks smaller than the table's programs, and each takes its share of the program that reads
+// its whole prompt; else the step's prompts are one program.
+StepCost cost_of(const CostTable& table, const StepPlan& plan, bool spread = false);
+double spread_cost(const CostTable& table, const StepRow& row);
 
 }  // namespace trine::serve

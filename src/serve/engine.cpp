@@ -2,8 +2,10 @@
 #include "serve/engine.h"
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <future>
 
 #include "base/text.h"
@@ -32,6 +34,20 @@ Result<void> check(const Request& r, int32_t vocab) {
   return {};
 }
 
+// One of the same name may come with other weights.
+std::string label_of(const std::string& name, const run::Adapter& adapter) {
+  uint64_t h = std::bit_cast<uint32_t>(adapter.scale);
+  const auto add = [&](const host::PackedMatrix& m) {
+    for (int64_t at = 0; at + 8 <= m.bytes(); at += 8) {
+      uint64_t word;
+      std::memcpy(&word, m.tile(0) + at, 8);
+      h = (h ^ word) * 0xbf58476d1ce4e5b9ull, h ^= h >> 31;
+    }
+  };
+  for (const auto& [layer, low] : adapter.layers) h ^= root_hash(layer), add(low.a), add(low.b);
+  return cat(name, "#", h);
+}
+
 }  // namespace
 
 Engine::Engine(run::Decoder decoder, run::KvMemory kv, EngineOptions options, std::unique_ptr<run::Decoder> draft,
@@ -55,6 +71,8 @@ Result<std::unique_ptr<Engine>> Engine::make(run::Decoder decoder, EngineOptions
     return fail(Code::invalid, cat("an engine with ", s.pages, " pages, ", s.running_most, " sequences and chunks of ",
                                    s.chunk, " tokens"));
   s.context = std::min(s.context, decoder.shape().context);
+  // Of a state there is only the one after a page's last token; and a chip's server takes whole pages.
+  s.part_pages = s.part_pages && !decoder.shape().keeps_state() && !options.chip_clock && !(options.pace > 0);
   if (options.cost) TRY(options.cost.check());
   if ((options.drafts > 0 || draft) && (decoder.shape().keeps_state() || (draft && draft->shape().keeps_state())))
     return fail(Code::unsupported,
@@ -187,6 +205,7 @@ Result<void> Engine::load_adapter(std::string name, run::Adapter adapter) {
   TRY(decoder_.check(adapter));
   if (name.empty() || name.size() > 256)
     return fail(Code::invalid, "an adapter without a name, or with one past 256 letters");
+  adapter.label = label_of(name, adapter);
   auto made = std::make_shared<const run::Adapter>(std::move(adapter));
   std::lock_guard lock(mutex_);
   if (adapters_.contains(name))

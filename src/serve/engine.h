@@ -123,7 +123,9 @@ class Engine {
   void propose(Choice& c);
   void guess(const StepPlan& plan);
   void run_step(const StepPlan& plan);
-  void deal_costs(const StepPlan& plan, const StepCost& cost, double host_s);
+  bool spreads(const StepPlan& plan) const;
+  void copy_page(int32_t from, int32_t to);
+  void deal_costs(const StepPlan& plan, const StepCost& cost);
   void take_row(const StepRow& row, std::span<const float> logits);
   Sampled sample_at(Choice& c, std::span<const float> logits, int32_t position);
   void take_prompt_logprobs(Choice& c, const StepRow& row, std::span<const float> logits);

@@ -1,6 +1,7 @@
 // One step of the engine: plan, run, sample, tell; and what it costs on both clocks.
 #include <algorithm>
 #include <chrono>
+#include <ranges>
 
 #include "serve/active.h"
 
@@ -45,7 +46,7 @@ void Engine::begin_choice(Active& a, int32_t index) {
   s.arrived = a.arrived;
   s.tokens = r.prompt;
   s.tokens.reserve(r.prompt.size() + size_t(r.max_tokens));
-  s.root = root_hash(r.adapter);
+  s.root = root_hash(a.adapter ? a.adapter->label : "");
   s.whole = r.prompt_logprobs >= 0 && index == 0;
   if (r.sampling.repetition != 1.0f)
     for (const int32_t t : r.prompt) ++c.seen.prompt[t];
@@ -146,6 +147,7 @@ void Engine::step() {
 void Engine::run_step(const StepPlan& plan) {
   const double start = host_seconds();
   const int64_t logged_from = StepLog::begin_ns();
+  for (const auto& [from, to] : plan.copies) copy_page(from, to);
   if (draft_) guess(plan);
   chip_ = std::max(chip_, chip_at(start));
   std::vector<run::TokenRun> runs;
@@ -169,10 +171,7 @@ void Engine::run_step(const StepPlan& plan) {
     if (a.request.embed) wanted = row.samples ? run::Wanted::state : run::Wanted::nothing;
     runs.push_back({tokens, row.start, s.pages, a.adapter.get(), wanted});
   }
-  StepCost cost = cost_of(options_.cost, plan);
-  // Small chunks beside decoding are the host's: the chip would have filled its program, of which this is a share.
-  if (!options_.chip_clock && !(options_.pace > 0) && plan.decode_rows && plan.prompt_tokens && options_.cost)
-    cost.prompt *= std::min(1.0, double(plan.prompt_tokens) / options_.cost.prompt.bucket(plan.prompt_tokens));
+  const StepCost cost = cost_of(options_.cost, plan, spreads(plan));
   if (options_.pace > 0)
     decoder_.blank(runs), pace(cost.seconds());
   else
@@ -180,7 +179,7 @@ void Engine::run_step(const StepPlan& plan) {
   const double host_s = host_seconds() - start;
   log_.add(logged_from, options_.cost, plan, cost);
   busy_ += cost.seconds();
-  deal_costs(plan, cost, host_s);
+  deal_costs(plan, cost);
   ++stats_.steps, stats_.host_s += host_s, stats_.prompt_tokens += plan.prompt_tokens;
   const size_t vocab = size_t(decoder_.shape().vocab), width = size_t(decoder_.shape().width);
   size_t at = 0, state = 0;
@@ -202,22 +201,36 @@ void Engine::run_step(const StepPlan& plan) {
   }
 }
 
-void Engine::deal_costs(const StepPlan& plan, const StepCost& cost, double) {
+// Whether the step's prompts are in the host's small chunks, which the chip's programs do not have.
+bool Engine::spreads(const StepPlan& plan) const {
+  return !options_.chip_clock && !(options_.pace > 0) && plan.decode_rows && plan.prompt_tokens;
+}
+
+void Engine::copy_page(int32_t from, int32_t to) {
+  for (run::KvMemory* memory : {&kv_, draft_ ? &draft_kv_ : nullptr})
+    if (memory) std::ranges::copy(memory->page(from), memory->page(to).begin());
+}
+
+void Engine::deal_costs(const StepPlan& plan, const StepCost& cost) {
   if (!options_.cost) return;
   const CostTable& t = options_.cost;
+  const bool spread = spreads(plan);
   for (const StepRow& row : plan.rows) {
     const Sequence& s = *row.sequence;
     Choice& c = *active_.at(s.id)->choices[size_t(s.choice)];
     const bool prompt = row.start + row.count <= s.prompt || row.count > 1 + s.drafts;
-    const double share = prompt             ? plan.prompt_tokens ? cost.prompt * row.count / plan.prompt_tokens : 0
+    const double share = prompt && spread   ? spread_cost(t, row)
+                         : prompt           ? plan.prompt_tokens ? cost.prompt * row.count / plan.prompt_tokens : 0
                          : plan.decode_rows ? cost.decode * row.count / plan.decode_rows
                                             : 0;
+    if (prompt && spread && row.samples) stats_.padded += std::max(0, t.prompt.bucket(s.reads) - s.reads);
     const double seconds = share + cost.launch / double(plan.rows.size());
     c.joules += seconds * t.watts, c.usd += seconds * t.dollars_per_hour / 3600;
   }
   stats_.joules += cost.seconds() * t.watts, stats_.usd += cost.seconds() * t.dollars_per_hour / 3600;
   if (plan.decode_rows) stats_.padded += t.decode.bucket(plan.decode_rows) - plan.decode_rows;
-  if (plan.prompt_tokens) stats_.padded += std::max(0, t.prompt.bucket(plan.prompt_tokens) - plan.prompt_tokens);
+  if (plan.prompt_tokens && !spread)
+    stats_.padded += std::max(0, t.prompt.bucket(plan.prompt_tokens) - plan.prompt_tokens);
 }
 
 void Engine::take_prompt_logprobs(Choice& c, const StepRow& row, std::span<const float> logits) {
@@ -345,7 +358,7 @@ void Engine::tell_token(Choice& c, const Sampled& s) {
 void Engine::keep_session(Choice& c) {
   const Request& r = c.active->request;
   if (r.session.empty() || c.sequence.choice != 0) return;
-  Session s{r.adapter, c.sequence.tokens, c.sequence.hashes};
+  Session s{c.active->adapter ? c.active->adapter->label : "", c.sequence.tokens, c.sequence.hashes};
   s.hashes.resize(std::min(s.hashes.size(), size_t(c.sequence.computed / kPageTokens)));
   sessions_[r.session] = std::move(s);
 }

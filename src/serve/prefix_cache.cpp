@@ -45,12 +45,35 @@ int32_t PrefixCache::find(uint64_t hash, std::span<const int32_t> tokens) {
   const auto found = nodes_.find(hash);
   if (found == nodes_.end()) return -1;
   Node& node = found->second;
-  if (!tokens.empty() && !std::equal(tokens.begin(), tokens.end(), node.tokens.begin(), node.tokens.end())) return -1;
+  if (!tokens.empty() &&
+      !std::equal(tokens.begin(), tokens.end(), node.tokens.begin(), node.tokens.begin() + node.count))
+    return -1;
+  return held(hash, node);
+}
+
+int32_t PrefixCache::held(uint64_t hash, Node& node) {
   leaves_.erase({node.used, hash});
   node.used = ++clock_;
   if (pool_.holders(node.page) == 1) ++held_;
   pool_.hold(node.page);
   return node.page;
+}
+
+PrefixCache::Part PrefixCache::find_part(uint64_t before, std::span<const int32_t> tokens) {
+  Part best;
+  if (tokens.empty()) return best;
+  uint64_t found = 0, used = 0;
+  for (auto [at, end] = after_.equal_range(page_hash(before, tokens.first(1))); at != end; ++at) {
+    const Node& node = nodes_.at(at->second);
+    if (node.before != before) continue;
+    const auto last =
+        std::mismatch(tokens.begin(), tokens.end(), node.tokens.begin(), node.tokens.begin() + node.count);
+    const int32_t alike = int32_t(last.first - tokens.begin());
+    if (alike > best.tokens || (alike == best.tokens && alike && node.used > used))
+      best.tokens = alike, found = at->second, used = node.used;
+  }
+  if (found) best.page = held(found, nodes_.at(found));
+  return best;
 }
 
 void PrefixCache::put(uint64_t before, uint64_t hash, int32_t page, std::span<const int32_t> tokens) {
@@ -59,6 +82,8 @@ void PrefixCache::put(uint64_t before, uint64_t hash, int32_t page, std::span<co
   Node& node = at->second;
   node.before = before, node.page = page, node.used = ++clock_;
   std::copy(tokens.begin(), tokens.end(), node.tokens.begin());
+  node.count = int32_t(tokens.size());
+  if (node.count) after_.emplace(page_hash(before, tokens.first(1)), hash);
   pool_.hold(page);
   ++held_;
   node_of_page_[size_t(page)] = hash;
@@ -82,6 +107,10 @@ bool PrefixCache::evict() {
   leaves_.erase(leaves_.begin());
   const auto node = nodes_.find(hash);
   const uint64_t before = node->second.before;
+  if (node->second.count) {
+    auto [at, end] = after_.equal_range(page_hash(before, std::span(node->second.tokens).first(1)));
+    after_.erase(std::find_if(at, end, [&](const auto& one) { return one.second == hash; }));
+  }
   node_of_page_[size_t(node->second.page)] = 0;
   pool_.release(node->second.page);
   nodes_.erase(node);

@@ -62,6 +62,17 @@ void Scheduler::leave_queue(Sequence* s) {
 void Scheduler::release(Sequence* s) {
   for (size_t i = s->pages.size(); i-- > 0;) cache_.release(s->pages[i]);
   s->pages.clear();
+  if (s->part >= 0) cache_.release(s->part), s->part = -1;
+}
+
+// What it computed of its last page, for who begins as it ended.
+void Scheduler::keep_tail(Sequence* s) {
+  const int32_t count = s->computed % kPageTokens, full = s->computed / kPageTokens;
+  if (!options_.prefix_cache || !options_.part_pages || s->tokens.empty() || !count || int32_t(s->hashes.size()) < full)
+    return;
+  const auto own = std::span(s->tokens).subspan(size_t(full) * kPageTokens, size_t(count));
+  const uint64_t before = full ? s->hashes[size_t(full) - 1] : s->root;
+  cache_.put(before, page_hash(before, own), s->pages[size_t(full)], own);
 }
 
 int32_t Scheduler::worst_pages(const Sequence& s) const { return pages_for(int64_t(s.prompt) + s.most); }
@@ -72,6 +83,7 @@ void Scheduler::finish(Sequence* s, Reason) {
   if (s->state == State::running) {
     running_.erase(std::find(running_.begin(), running_.end(), s));
     worst_ -= worst_pages(*s);
+    keep_tail(s);
   }
   release(s);
   s->state = State::finished;
@@ -136,7 +148,7 @@ bool Scheduler::make_room(Sequence* s, int32_t tokens) {
 // step: at the moment one ends, it and all that last longer have that many more tokens.
 bool Scheduler::admits(const Sequence& c) const {
   const int64_t free = int64_t(pool_.free()) + cache_.evictable();
-  if (pages_for(c.length) > free) return false;
+  if (pages_for(c.length) - int64_t(c.pages.size()) > free) return false;
   if (running_.empty()) return true;
   if (worst_ + worst_pages(c) <= pool_.total()) return true;
   struct Left {
@@ -186,8 +198,19 @@ void Scheduler::match_prefix(Sequence* s) {
     s->pages.push_back(page);
   }
   s->computed = int32_t(s->pages.size()) * kPageTokens;
+  if (options_.part_pages && !s->tokens.empty())
+    match_part(s, s->pages.empty() ? s->root : s->hashes[s->pages.size() - 1]);
   prefix_hits_ += s->computed;
   if (s->first_run < 0) s->cached = s->computed;
+}
+
+// A page that begins as the next tokens do, and its copy, where there is room for both.
+void Scheduler::match_part(Sequence* s, uint64_t before) {
+  const int64_t free = int64_t(pool_.free()) + cache_.evictable();
+  if (pages_for(s->length) - int64_t(s->pages.size()) >= free) return;
+  const int32_t most = std::min(kPageTokens - 1, s->length - 1 - s->computed);
+  const auto part = cache_.find_part(before, std::span(s->tokens).subspan(size_t(s->computed), size_t(most)));
+  s->part = part.page, s->computed += part.tokens;
 }
 
 void Scheduler::expire(double now, std::vector<Sequence*>* expired) {
@@ -223,6 +246,10 @@ bool Scheduler::plan_prompt(StepPlan& plan, Sequence* s, int32_t& budget) {
   const int32_t count = std::min(budget, s->length - s->computed);
   if (count <= 0) return true;
   if (!grow(s, s->computed + count)) return false;
+  if (s->part >= 0) {
+    plan.copies.emplace_back(s->part, s->pages[size_t(s->computed / kPageTokens)]);
+    cache_.release(s->part), s->part = -1;  // copied before anybody writes, so it may go
+  }
   budget -= count;
   plan.rows.push_back({s, s->computed, count, s->computed + count == s->length});
   plan.prompt_tokens += count, ++plan.prompt_rows;
@@ -265,6 +292,7 @@ void Scheduler::plan_prompts(StepPlan& plan, double now) {
     running_.push_back(s);
     worst_ += worst_pages(*s);
     if (s->first_run < 0) s->first_run = now;
+    s->reads = s->length - s->computed;
     if (s->imported && grow(s, s->length)) {
       s->computed = s->imported;
       plan.rows.push_back({s, s->computed, 1, true});

@@ -23,7 +23,8 @@ struct SchedulerOptions {
   int32_t mixed_chunk = 12;   // beside decoding: so few that a token waits less than three times as long for them
   int32_t context = 2048;     // tokens of a sequence
   bool prefix_cache = true;
-  bool mixed = true;  // prompts beside decoding in one step; false: a step is one or the other
+  bool part_pages = true;  // a page that begins alike is copied; false: only whole pages are taken from the cache
+  bool mixed = true;       // prompts beside decoding in one step; false: a step is one or the other
 };
 
 // Tokens [start, start + count) of a sequence.
@@ -39,6 +40,7 @@ struct StepPlan {
   int64_t prompt_context = 0;  // tokens seen by the last of each prompt chunk, added up
   int64_t decode_context = 0;  // tokens of decoding sequences, added up
   int32_t prompt_rows = 0;
+  std::vector<std::pair<int32_t, int32_t>> copies;  // pages (from, to) to copy before the step, in this order
 };
 
 class Scheduler {
@@ -82,6 +84,8 @@ class Scheduler {
   void leave_queue(Sequence* sequence);
   bool admits(const Sequence& candidate) const;
   void match_prefix(Sequence* sequence);
+  void match_part(Sequence* sequence, uint64_t before);
+  void keep_tail(Sequence* sequence);
   void release(Sequence* sequence);
   void expire(double now, std::vector<Sequence*>* expired);
   void plan_decode(StepPlan& plan);

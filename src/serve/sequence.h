@@ -25,6 +25,8 @@ struct Sequence {
   int32_t length = 0;    // tokens known
   int32_t computed = 0;  // of these, whose keys and values are in pages
   int32_t cached = 0;    // of the prompt, found in the prefix cache
+  int32_t reads = 0;     // tokens to compute when it was let in
+  int32_t part = -1;     // a page that begins with the next tokens, held until it is copied
   int32_t imported = 0;  // tokens whose keys and values come from elsewhere
   int32_t drafts = 0;    // tokens after the last that are guessed, to be checked by the next step
   int32_t priority = 0;  // larger goes first

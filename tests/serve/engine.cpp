@@ -186,6 +186,52 @@ TEST_CASE("a session goes on in another engine, without its history being comput
   std::filesystem::remove_all(store);
 }
 
+TEST_CASE("a known prefix is taken to its last token, within a page, and gives the same tokens") {
+  for (const int draft : {0, 2}) {
+    auto e = engine(options(), draft);
+    const Request first = request(20, 43, 9, 0.7f);
+    const int64_t one = *e->add(first);
+    CHECK(collect(*e, 1).tokens[{one, 0}] == alone(first));
+    for (const int32_t alike : {43, 40, 35, 33, 20, 1, 0}) {
+      Request next = request(unsigned(100 + alike), 43, 12, 0.7f);
+      std::copy_n(first.prompt.begin(), alike, next.prompt.begin());
+      if (alike < 43) next.prompt[size_t(alike)] = (first.prompt[size_t(alike)] + 1) % 97;
+      const int64_t id = *e->add(next);
+      Collected c = collect(*e, 1);
+      CHECK(c.tokens[{id, 0}] == alone(next));
+      CHECK(c.ends[{id, 0}].usage.cached >= std::min(alike, 42));  // the last token's logits are wanted
+    }
+  }
+}
+
+TEST_CASE("a prompt costs the chip the same, whether it is read alone or in small chunks beside decoding") {
+  CostTable t;
+  t.prompt = {{16, 64}, {0, 256}, {0.004, 0.005, 0.012, 0.016}};
+  t.decode = {{1, 4, 16}, {0, 256}, {0.005, 0.006, 0.0055, 0.008, 0.007, 0.014}};
+  t.dollars_per_hour = 3600, t.watts = 10;
+  for (const int32_t prompt : {5, 16, 40, 64}) {
+    EngineOptions o = options();
+    o.cost = t, o.scheduler.mixed_chunk = 3;
+    auto e = engine(std::move(o));
+    const int64_t writes = *e->add(request(30, 2, 240, 1.0f));
+    int64_t id = 0;
+    std::map<int64_t, Event> ends;
+    while (ends.size() < 2) {
+      const std::vector<Event> events = e->wait(60);
+      if (events.empty()) FAIL("no event in a minute");
+      if (!id) id = *e->add(request(31, prompt, 1, 0.0f));  // the first one writes, or has ended: both cost the same
+      for (const Event& event : events)
+        if (event.kind == Event::Kind::finished) ends[event.id] = event;
+    }
+    CHECK(ends[id].usd == doctest::Approx(t.prompt.at(prompt, prompt)));
+    CHECK(ends[id].joules == doctest::Approx(10 * t.prompt.at(prompt, prompt)));
+    CHECK(ends[writes].usage.completion == 240);
+    const Stats s = e->stats();
+    CHECK(s.usd == doctest::Approx(ends[id].usd + ends[writes].usd));
+    CHECK(s.chip_s == doctest::Approx(s.usd));
+  }
+}
+
 TEST_CASE("an adapter changes its own requests alone") {
   auto e = engine(options());
   std::mt19937 random(11);
@@ -202,6 +248,19 @@ TEST_CASE("an adapter changes its own requests alone") {
   CHECK(c.tokens[{y, 0}] == alone(without));
   CHECK(e->drop_adapter("mine"));
   CHECK_FALSE(e->add(with));
+  // Another of the same name: nothing is left of the first.
+  auto fresh = engine(options());
+  for (auto* into : {&e, &fresh}) {
+    std::mt19937 same(13);
+    run::Adapter b;
+    b.layers.emplace("layers.0.q", run::LowRank{random_matrix(same, 4, 64), random_matrix(same, 64, 4)});
+    b.scale = 5;
+    REQUIRE((*into)->load_adapter("mine", std::move(b)));
+  }
+  const int64_t again = *e->add(with), there = *fresh->add(with);
+  c = collect(*e, 1);
+  CHECK(c.ends[{again, 0}].usage.cached == 0);
+  CHECK(c.tokens[{again, 0}] == collect(*fresh, 1).tokens[{there, 0}]);
 }
 
 TEST_CASE("who is past its deadline ends, an embedding is the last state, and a stop token ends") {

@@ -2,6 +2,7 @@
 // cache gives only what was put; equal decode steps made at once are the same as one by one.
 #include "serve/scheduler.h"
 
+#include <numeric>
 #include <random>
 #include <set>
 
@@ -163,6 +164,62 @@ TEST_CASE("the cache gives what was put, the longest unused goes first, and leav
   CHECK(cache.evict());
   CHECK(pool.free() == 4);
   CHECK(b != a);
+}
+
+TEST_CASE("the page that begins alike is found, and one that a sequence ended in") {
+  PagePool pool(6);
+  PrefixCache cache(pool);
+  std::vector<int32_t> tokens(kPageTokens), others, tail{0, 1, 2, 3, 9};
+  std::iota(tokens.begin(), tokens.end(), 0);
+  others = tokens, others[7] = 70;
+  const uint64_t root = root_hash("");
+  const auto put = [&](uint64_t before, std::span<const int32_t> of) {
+    const int32_t page = pool.take();
+    cache.put(before, page_hash(before, of), page, of);
+    cache.release(page);
+    return page;
+  };
+  const int32_t a = put(root, tokens), b = put(root, others), c = put(root, tail);
+  const auto found = [&](std::vector<int32_t> of) {
+    const auto part = cache.find_part(root, of);
+    if (part.page >= 0) cache.release(part.page);
+    return std::pair{part.page, part.tokens};
+  };
+  CHECK(found({0, 1, 2, 3, 4, 5, 6, 7, 80}) == std::pair{a, 8});
+  CHECK(found({0, 1, 2, 3, 4, 5, 6, 70}) == std::pair{b, 8});
+  CHECK(found({0, 1, 2, 3, 9, 5}) == std::pair{c, 5});
+  CHECK(found({0, 1, 2, 3, 4, 5, 6}).second == 7);
+  CHECK(found({1, 1}) == std::pair{-1, 0});
+  CHECK(found({}) == std::pair{-1, 0});
+  CHECK(cache.find_part(root + 1, tokens).page == -1);
+  CHECK(cache.find(page_hash(root, tail), {}) == c);  // held
+  cache.release(c);
+  for (int i = 0; i < 3; ++i) CHECK(cache.evict());
+  CHECK(found({0, 1, 2}) == std::pair{-1, 0});
+  CHECK(pool.free() == 6);
+}
+
+TEST_CASE("a prompt that needs every page is let in although some of it is cached") {
+  SchedulerOptions o;
+  o.pages = 4, o.context = 64, o.chunk = 64;
+  Scheduler s(o);
+  for (const int32_t prompt : {60, 63, 63, 50}) {
+    Sequence q;
+    q.prompt = q.length = prompt, q.most = 1;
+    for (int32_t i = 0; i < prompt; ++i) q.tokens.push_back(i == 55 ? prompt : i);
+    s.add(&q);
+    for (int step = 0; q.state != State::finished; ++step) {
+      REQUIRE(step < 100);
+      for (const StepRow& r : s.plan(0).rows) {
+        if (r.samples) s.append(&q, 7);
+        s.computed(r, r.count);
+        if (r.samples) s.finish(&q, Reason::length);
+      }
+    }
+    check_pages(s);
+  }
+  CHECK(s.prefix_hits() >= 3 * 48);
+  CHECK(s.pages_used() == 0);
 }
 
 TEST_CASE("the twin: steps made at once take the times of steps one by one") {

@@ -157,7 +157,7 @@ void bind_serve(nb::module_& top) {
   nb::class_<serve::Engine>(m, "Engine")
       .def(nb::new_(&engine), nb::arg("model"), nb::arg("options") = nb::dict(),
            "model: what trine.serve.model prepared. options: pages, running_most, chunk, mixed_chunk, context, "
-           "prefix_cache, mixed, clock, "
+           "prefix_cache, part_pages, mixed, clock, "
            "drafts, ngram, draft (a smaller prepared model), page_store. Without weights: pace (chip seconds in one of "
            "the host's), answer_tokens, stand_in; the shape is vocab, context and width.")
       .def(

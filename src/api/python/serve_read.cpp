@@ -196,6 +196,7 @@ serve::SchedulerOptions scheduler_options(const nb::dict& d) {
   take(d, "pages", s.pages), take(d, "running_most", s.running_most), take(d, "chunk", s.chunk),
       take(d, "mixed_chunk", s.mixed_chunk);
   take(d, "context", s.context), take(d, "prefix_cache", s.prefix_cache), take(d, "mixed", s.mixed);
+  take(d, "part_pages", s.part_pages);
   return s;
 }
 

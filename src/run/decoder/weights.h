@@ -29,6 +29,7 @@ struct LowRank {
 struct Adapter {
   std::map<std::string, LowRank, std::less<>> layers;
   float scale = 1;
+  std::string label;  // of its name and weights: tells keys and values made with it from others
 };
 
 }  // namespace trine::run
