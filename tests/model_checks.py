@@ -1,6 +1,7 @@
 """What the checks of families against their makers share: small random models, by the weights of a file they wrote."""
 
 import numpy as np
+import safetensors.torch
 import torch
 import transformers
 
@@ -45,3 +46,41 @@ def near(got, want, limit=2e-5):
     want = want.detach().numpy() if hasattr(want, "detach") else want
     error = np.abs(np.asarray(got) - want).max() / np.abs(want).max()
     assert np.asarray(got).shape == want.shape and error <= limit, f"error {error:.1e} of the largest value; limit {limit:.0e}"
+
+
+def megatron_file(theirs, folder, groups, gated):
+    """A file as Megatron's core names and lays out its tensors: queries, key and value of each group together."""
+    named = {name.removeprefix("transformer.").removeprefix("model."): value.detach() for name, value in theirs.named_parameters()}
+    made = {}
+
+    def grouped(q, k, v):
+        parts = [part.reshape(groups, -1, *part.shape[1:]) for part in (q, k, v)]
+        joined = torch.cat([part.reshape(groups, part.shape[1], -1) for part in parts], 1)
+        return joined.reshape(-1, *q.shape[1:]) if q.ndim > 1 else joined.reshape(-1)
+
+    for i in range(2):
+        to = f"decoder.layers.{i}."
+        if gated:
+            at = f"layers.{i}."
+            made[to + "self_attention.linear_qkv.weight"] = grouped(*(named[f"{at}self_attn.{n}_proj.weight"] for n in "qkv"))
+            made[to + "self_attention.linear_proj.weight"] = named[at + "self_attn.o_proj.weight"]
+            made[to + "mlp.linear_fc1.weight"] = torch.cat([named[at + "mlp.gate_proj.weight"], named[at + "mlp.up_proj.weight"]])
+            made[to + "mlp.linear_fc2.weight"] = named[at + "mlp.down_proj.weight"]
+            made[to + "self_attention.linear_qkv.layer_norm_weight"] = named[at + "input_layernorm.weight"]
+            made[to + "mlp.linear_fc1.layer_norm_weight"] = named[at + "post_attention_layernorm.weight"]
+            continue
+        at = f"h.{i}."
+        for end in ("weight", "bias"):
+            whole = named[f"{at}attn.c_attn.{end}"]
+            made[to + f"self_attention.linear_qkv.{end}"] = grouped(*(whole.T if end == "weight" else whole).chunk(3))
+            for ours, theirs_ in (("self_attention.linear_proj", "attn.c_proj"), ("mlp.linear_fc1", "mlp.c_fc"), ("mlp.linear_fc2", "mlp.c_proj")):
+                value = named[f"{at}{theirs_}.{end}"]
+                made[f"{to}{ours}.{end}"] = value.T if end == "weight" else value
+            made[to + f"input_layernorm.{end}"], made[to + f"pre_mlp_layernorm.{end}"] = named[f"{at}ln_1.{end}"], named[f"{at}ln_2.{end}"]
+    if gated:
+        made |= {"embedding.word_embeddings.weight": named["embed_tokens.weight"], "decoder.final_layernorm.weight": named["norm.weight"],
+                 "output_layer.weight": named["lm_head.weight"]}  # fmt: skip
+    else:
+        made |= {"embedding.word_embeddings.weight": named["wte.weight"], "embedding.position_embeddings.weight": named["wpe.weight"],
+                 "decoder.final_layernorm.weight": named["ln_f.weight"], "decoder.final_layernorm.bias": named["ln_f.bias"]}  # fmt: skip
+    safetensors.torch.save_file({name: value.contiguous() for name, value in made.items()}, folder / "megatron.safetensors")
