@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 
@@ -47,11 +48,17 @@ def found(trine):
 
 
 @pytest.fixture
-def batch(trine, tmp_path):
+def short():
+    """A folder whose name leaves room for Ray's: a socket's path has 107 bytes at most."""
+    with tempfile.TemporaryDirectory(prefix="ray", dir="/tmp", ignore_cleanup_errors=True) as folder:
+        yield folder
+
+
+@pytest.fixture
+def batch(trine, tmp_path, short):
     (tmp_path / "in.jsonl").write_text("\n".join(map(json.dumps, LINES)))
-    env = os.environ | {"TRINE_CACHE_DIR": str(trine.parent / "test-cache"), "TRINE_INSTANCE": "inf2.48xlarge", "HOME": str(tmp_path), "RAY_TMPDIR": str(tmp_path / "r"),
+    env = os.environ | {"TRINE_CACHE_DIR": str(trine.parent / "test-cache"), "TRINE_INSTANCE": "inf2.48xlarge", "HOME": str(tmp_path), "RAY_TMPDIR": short,
                         "RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS": "0", "PYTHONPATH": f"{Path(trine).parent.parent / 'python'}:{RAY}"}  # fmt: skip
-    (tmp_path / "r").mkdir()
 
     def start(out, *more):
         command = [trine, "batch", tmp_path / "in.jsonl", "-o", out, "--model", "smollm2", "--json", "--at-once", "2", *more]

@@ -117,7 +117,7 @@ def router_of(c):
 def shape_of(c, context=0, family=""):
     """The engine's shape of settings."""
     check(c, family)
-    context = min(context or c.context or 2048, c.context or 1 << 30)
+    context = context_of(c, context)
     each = [c.layer(i) for i in range(c.layers)]
     turned = [own.positions == "rope" and own.mixer in ATTENDING for own in each]
     ropes = sorted({own.rope for own, turns in zip(each, turned, strict=True) if turns}, key=repr)
@@ -140,6 +140,10 @@ def shape_of(c, context=0, family=""):
         "mixers": [own.mixer for own in each], "space": asdict(c.space) | {"heads": c.space.heads or 1} if c.space else None, "kernel": c.kernel, "recurrent": c.recurrent,
         "attention_scales": list(c.attention_scales), "mlp_scales": list(c.mlp_scales),
     }  # fmt: skip
+
+
+def context_of(c, asked):
+    return min(asked or c.context or 2048, c.context or 1 << 30)
 
 
 def angles(rope, head_dim, context):
@@ -311,8 +315,7 @@ def of_folder(path, store="", context=0):
     import json
 
     config = json.loads((path / "config.json").read_text())
-    dtype = str(config.get("torch_dtype") or config.get("dtype") or "float32")
-    model = Model(config, dtype if dtype in FORMATS else "float32")
+    model = model_of(config)
     end = config.get("eos_token_id")
     ends = [end] if isinstance(end, int) else [e for e in end or [] if isinstance(e, int)]
     if model.storage:
@@ -321,6 +324,11 @@ def of_folder(path, store="", context=0):
         made = of_tree(model, model.load(path), path.name, store, ends, context, identity(path))
     made.source = path
     return made
+
+
+def model_of(config):
+    dtype = str(config.get("torch_dtype") or config.get("dtype") or "float32")
+    return Model(config, dtype if dtype in FORMATS else "float32")
 
 
 def of_stored(model, path, ends, context):
@@ -342,12 +350,24 @@ def of_stored(model, path, ends, context):
     return Prepared(path.name, shape, matrices, vectors, ends, identity(path), model.settings.vocab, model=model, config=model.config)
 
 
-def prepare(name, context=0, store="", instance=None, tp=1, **times):
-    """A model by path or name; with an instance, what its steps take there (`cost`)."""
+def prepare(name, context=0, store="", instance=None, tp=1, cost=None, **times):
+    """A model by path or name; with an instance, what its steps take there, unless that is given (`cost`)."""
     path = find(name)
     made = of_gguf(path, context) if is_gguf(path) else of_folder(path, store, context)
-    if instance:
+    made.cost = cost
+    if instance and cost is None:
         from trine.serve.cost import table
 
         made.cost = table(made.model.config, instance, tp, context=made.context, **times)
     return made
+
+
+def cost_of(name, instance, tp=1, **times):
+    """The `cost` of a model that is prepared elsewhere: its weights are not read."""
+    import json
+
+    from trine.serve.cost import table
+
+    path = find(name)
+    model = Model(Gguf(path).config()) if is_gguf(path) else model_of(json.loads((path / "config.json").read_text()))
+    return table(model.config, instance, tp, context=context_of(model.settings, 0), **times)

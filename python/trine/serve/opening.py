@@ -57,8 +57,8 @@ def find(typed):
     raise Stop(USAGE, f"{typed}: expected a GGUF file, a folder with config.json and safetensors, or a name: {', '.join(KNOWN)}")
 
 
-def open_model(typed, instance, tp=1, name=None, options=None, context=None, state=None, times=None):
-    """An Opened. Weights stay packed; what steps take on the instance is timed once (`times`: which programs) and then read."""
+def open_model(typed, instance, tp=1, name=None, options=None, context=None, state=None, times=None, cost=None):
+    """An Opened. Weights stay packed; what steps take on the instance is timed once (`times`: which programs) and then read, or is given (`cost`)."""
     from trine._core import serve
     from trine.profile import served
     from trine.serve import text as texts
@@ -68,7 +68,7 @@ def open_model(typed, instance, tp=1, name=None, options=None, context=None, sta
     path, own, aliases = find(typed)
     try:
         text = texts.load(path)
-        model = prepare(path, instance=instance, tp=tp, **(times or TIMES))
+        model = prepare(path, instance=instance, tp=tp, cost=cost, **(times or TIMES))
         options = {k: v for k, v in (options or {}).items() if v is not None}
         if state:
             options["page_store"] = str(Path(state) / "kv")

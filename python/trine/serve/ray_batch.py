@@ -1,12 +1,15 @@
 """`trine batch --ray`: the same job over Ray. The driver has the files, workers answer lines.
 
-A worker holds `tp` of Ray's own neuron_cores and one copy of the model. A line is done when the driver has written it, so a
-worker that dies costs what it had in hand, and a driver that dies is started again like any other batch.
+A worker holds `tp` of Ray's own neuron_cores and one copy of the model. What steps take is timed by the driver, once for all.
+A line is done when the driver has written it, so a worker that dies costs what it had in hand, and a driver that dies is started
+again like any other batch.
 """
 
 import asyncio
 import collections
+import contextlib
 import os
+import sys
 
 from trine.command import OUTSIDE, UNSUPPORTED, Stop, note
 
@@ -17,12 +20,12 @@ FINDS = "/opt/aws/neuron/bin/neuron-ls"  # the path that Ray runs on each node t
 class Worker:
     """One copy of the model in a process of Ray's; `answer` is called for many lines at once."""
 
-    def __init__(self, model, instance, tp, at_once):
+    def __init__(self, model, instance, tp, at_once, cost):
         from trine.serve import opening
         from trine.serve.command import server_of
 
         try:
-            opened = opening.open_model(model, instance, tp, options={"running_most": at_once})
+            opened = opening.open_model(model, instance, tp, options={"running_most": at_once}, cost=cost)
         except Stop as e:  # carries no code through Ray
             raise RuntimeError(str(e)) from None
         self.server = server_of(opened, None, [{"key": "in this process", "name": "batch"}])
@@ -65,11 +68,11 @@ def connected(address, tp):
 class Crew:
     """Workers and the lines each has in hand."""
 
-    def __init__(self, ray, asked, count):
+    def __init__(self, ray, asked, count, cost):
         self.ray, self.asked = ray, asked
         self.at_once, self.tp = int(asked.at_once), int(asked.tp)
         kind = ray.remote(Worker).options(resources={"neuron_cores": self.tp}, num_cpus=1, max_concurrency=self.at_once + 1)
-        self.make = lambda: kind.remote(asked.model, asked.instance, self.tp, self.at_once)
+        self.make = lambda: kind.remote(asked.model, asked.instance, self.tp, self.at_once, cost)
         self.workers = [self.make() for _ in range(count)]
         self.hands = {}  # a call: (worker, its request)
         self.chip = collections.Counter()  # seconds of each worker that ever was
@@ -116,18 +119,35 @@ class Crew:
             self.workers[self.workers.index(worker)] = self.make()
 
 
+def timed(asked):
+    """What steps take on the instance, before there is a worker."""
+    from trine.serve import model, opening
+
+    path, _, _ = opening.find(asked.model)
+    try:
+        return model.cost_of(path, asked.instance, int(asked.tp), **opening.TIMES)
+    except ValueError as e:
+        raise Stop(UNSUPPORTED, f"{path}: {e}") from None
+
+
 def work(asked, requests, output):
     """Answers what has no line yet; a report as `batch_command.report_of` makes it, with what Ray gave."""
+    with contextlib.redirect_stdout(sys.stderr):  # where Ray tells of workers that died; ours is the report's alone
+        return worked(asked, requests, output)
+
+
+def worked(asked, requests, output):
     import time
 
     from trine.serve.batch_command import Progress, report_of
 
+    cost = timed(asked)
     ray, cores = connected(asked.ray, int(asked.tp))
     try:
         waiting = collections.deque(r for r in requests if r[0] not in output.done)
         copies = cores // int(asked.tp)
         count = max(1, min(copies, int(ray.cluster_resources().get("CPU", 1)), -(-len(waiting) // int(asked.at_once))))
-        crew = Crew(ray, asked, count)
+        crew = Crew(ray, asked, count, cost)
         progress = Progress(len(requests), len(requests) - len(waiting), copies, lambda: {"chip_s": sum(crew.chip.values())})
         if progress.skipped and not asked.json:
             note(f"{progress.skipped:,} of {progress.total:,} lines are there already")
