@@ -64,7 +64,7 @@ def page(cases, predictions, lines):
     yield from not_scored(lines)
     yield from calibrated()
     yield "## Every measurement\n"
-    yield "`left out`: the error as above. `input`: a number of a chip file was read off it, so it is in no error and no band. `gate`: only an upper bound was published.\n"
+    yield "`left out`: the error as above. `input`: a number of a chip file, or the choice of a mechanism, was read off it, so it is in no error and no band. `gate`: only an upper bound was published.\n"
     yield from each(cases, predictions)
     yield from bytes_of(cases, predictions)
     yield "\n## Sources\n"

@@ -40,7 +40,7 @@ class Case:
     source: str = ""
     note: str = ""
     skip: str = ""  # why there is nothing to predict
-    role: str = "check"  # input: a number of a chip file was read off it; gate: an upper bound
+    role: str = "check"  # input: a number of a chip file, or the choice of a mechanism, was read off it; gate: an upper bound
 
     @property
     def chip(self):
@@ -80,8 +80,10 @@ def models(rows):
 
 def model_case(case, phase, rows, phases):
     """`phases`: a row of each phase of the case."""
+    from trine.accuracy.machine import role
+
     row, measured = rows[0], {r["metric"]: r["value"] for r in rows}
-    common = {"rows": len(rows), "source": row.get("source", ""), "note": row.get("note", ""), "measured": measured}
+    common = {"rows": len(rows), "source": row.get("source", ""), "note": row.get("note", ""), "measured": measured, "role": role(f"{case} {phase}")}
     config, instance = row.get("config") or {}, row.get("instance", "")
     group = f"{config.get('model_type', row.get('model', case))} {config.get('hidden_size', config.get('dim', ''))}".strip()
     try:
