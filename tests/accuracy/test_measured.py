@@ -67,6 +67,7 @@ def test_some_models_are_met():
     assert len(cases) == 3
     found = predict.predict_all(cases, workers=1)
     for case in cases:
+        assert not found[case.id].skip, (case.id, found[case.id].skip)
         ratio = fit.predicted(found[case.id].terms, calibration.fitted()) / case.time_ms
         low, high = calibration.band(case.kind, case.chip)[0]
         assert low <= 1 / ratio <= high, (case.id, ratio)

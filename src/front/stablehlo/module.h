@@ -22,7 +22,7 @@ enum class AttrId : uint32_t { none = UINT32_MAX };
 enum class ValueId : uint32_t { none = UINT32_MAX };
 
 inline constexpr int64_t kDynamic = INT64_MIN;  // a dimension of unknown size, as MLIR stores it
-inline constexpr int kDepthMax = 200;           // of nested types, attributes and regions
+inline constexpr int kDepthMax = 250;           // of nested types, attributes and regions
 
 enum class TypeKind : uint8_t {
   scalar,

@@ -15,7 +15,7 @@ Error TextParser::at_cursor(const Error& error, size_t at) const {
 }
 
 Result<AttrId> TextParser::attr() {
-  if (depth_ >= kDepthMax) return cursor_.error(cat("attributes nested more than ", kDepthMax, " deep"));
+  if (depth_ >= kRecursionMax) return cursor_.error(cat("attributes nested more than ", kRecursionMax, " deep"));
   const Nesting nesting(depth_);
   const size_t begin = cursor_.at();
   return with_position(attr_inside(), begin);
@@ -231,7 +231,7 @@ Result<AttrId> TextParser::location() {
 
 // unknown, #loc1, "file":1:2, "file":1:2 to 3:4 or to :4, "name"(at), callsite(a at b), fused<metadata>[a, b].
 Result<AttrId> TextParser::location_inside() {
-  if (depth_ >= kDepthMax) return cursor_.error(cat("locations nested more than ", kDepthMax, " deep"));
+  if (depth_ >= kRecursionMax) return cursor_.error(cat("locations nested more than ", kRecursionMax, " deep"));
   const Nesting nesting(depth_);
   const size_t begin = cursor_.at();
   auto unknown = [&] { return module_.intern(Attr{.kind = AttrKind::record, .name = "loc.unknown"}); };

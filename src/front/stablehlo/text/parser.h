@@ -15,6 +15,10 @@
 
 namespace trine::front::stablehlo {
 
+// Of the parser on types and attributes. JAX keeps up to 100 frames for an op, and each is three levels of locations
+// and aliases here.
+inline constexpr int kRecursionMax = 500;
+
 class TextParser {
  public:
   TextParser(Module& module, std::string_view text, std::string_view name)

@@ -22,7 +22,7 @@ Result<AttrId> TextParser::enumeration(const EnumRow& row) {
 }
 
 Result<AttrId> TextParser::record(const RecordRow& row) {
-  if (depth_ >= kDepthMax) return cursor_.error(cat("attributes nested more than ", kDepthMax, " deep"));
+  if (depth_ >= kRecursionMax) return cursor_.error(cat("attributes nested more than ", kRecursionMax, " deep"));
   const Nesting nesting(depth_);
   if (row.syntax == Syntax::pattern) return record_pattern(row);
   return row.syntax == Syntax::custom ? record_custom(row) : record_fields(row);

@@ -14,7 +14,7 @@ Result<TypeId> TextParser::checked(Type type) {
 }
 
 Result<TypeId> TextParser::type() {
-  if (depth_ >= kDepthMax) return cursor_.error(cat("types nested more than ", kDepthMax, " deep"));
+  if (depth_ >= kRecursionMax) return cursor_.error(cat("types nested more than ", kRecursionMax, " deep"));
   const Nesting nesting(depth_);
   return type_inside();
 }
