@@ -10,7 +10,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         self.calls = {}
 
     def find_spec(self, name, path, target=None):
-        call = self.calls.pop(name, None)
+        call = self.calls.get(name)
         spec = importlib.machinery.PathFinder.find_spec(name, path) if call else None
         if spec is None or spec.loader is None:
             return None

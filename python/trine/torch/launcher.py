@@ -7,8 +7,6 @@ is being taken: each process has a record of its own, opened as it loads.
 """
 
 import atexit
-import importlib.abc
-import importlib.util
 import os
 import signal
 import socket
@@ -16,6 +14,8 @@ import subprocess
 import sys
 import threading
 import time
+
+from trine.torch.imports import when_imported
 
 _PATCHED = "torch.distributed.elastic.multiprocessing.subprocess_handler.subprocess_handler"
 _OF_A_RANK = ("RANK", "LOCAL_RANK", "GROUP_RANK", "ROLE_RANK", "TORCHELASTIC_ERROR_FILE")
@@ -153,27 +153,6 @@ def _patch(module):
     module.SubprocessHandler._popen = _popen
 
 
-class _Finder(importlib.abc.MetaPathFinder):
-    """Sees the module of torch's that starts ranks when something imports it: only launchers do."""
-
-    def find_spec(self, name, path, target=None):
-        if name != _PATCHED:
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        known = spec.loader.exec_module
-
-        def exec_module(module):
-            known(module)
-            _patch(module)
-
-        spec.loader.exec_module = exec_module
-        return spec
-
-
 def register():
-    """Called as torch is imported; costs nothing until a launcher is."""
-    if _PATCHED in sys.modules:
-        _patch(sys.modules[_PATCHED])
-    elif not any(isinstance(f, _Finder) for f in sys.meta_path):
-        sys.meta_path.insert(0, _Finder())
+    """Called as torch is imported; costs nothing until a launcher imports the module of torch's that starts ranks."""
+    when_imported(_PATCHED, _patch)
