@@ -217,6 +217,7 @@ def test_a_table_and_a_picture(config, tmp_path):
 
 ERRORS = [
     (["--config", "no-such-model"], 3, "no such file"),
+    (["--config", "albert-base-v2"], 3, "nearest: albert-base"),
     (["--config", "bert-base", "--instance", "p5.48xlarge"], 2, "no instance"),
     (["--config", "bert-base", "--phase", "dream"], 2, "found --phase dream, expected prefill"),
     (["--config", "bert-base", "--batch", "0"], 2, "--batch 0"),

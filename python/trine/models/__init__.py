@@ -4,6 +4,7 @@
 needs no JAX; building a model does.
 """
 
+import difflib
 import json
 from pathlib import Path
 
@@ -30,7 +31,9 @@ def load_config(path):
     elif not path.exists() and (CONFIGS / f"{path}.json").exists():
         path = CONFIGS / f"{path}.json"
     if not path.exists():
-        raise ConfigError(f"{path}: no such file, and none of {', '.join(configurations())}")
+        near = difflib.get_close_matches(path.name.lower(), configurations(), 3)
+        known = f"nearest: {', '.join(near)}; docs/models.md has all" if near else f"these are {', '.join(configurations())}"
+        raise ConfigError(f"{path}: no such file, and no configuration that comes with Trine; {known}")
     if is_gguf(path):
         return Gguf(path).config()
     if not path.is_file() or path.stat().st_size > LARGEST:
