@@ -89,12 +89,16 @@ class Dot : public Product {
 
   // The right operand passes by once for many rows, where it would for each panel.
   bool spares_passes() const { return deep_rows() > 0 && share_of(right_) > 2 * store_.keep_bytes(); }
-  // Multiplies of the tensor engine.
+  // Multiplies of the tensor engine; panels narrower than its own tile need more of them.
   int64_t steps() const {
     int64_t n = chunks();
     for (const Shared& b : batch_) n *= b.count;
-    const int64_t lanes = rec_.chip().tensor.stationary_max, most = rec_.columns_max();
-    return n * ((across().count + lanes - 1) / lanes) * ((along().count + most - 1) / most);
+    const auto tiles = [&](const Shared& side, int64_t most) {
+      const int64_t panel = &side == &m_ ? strip_rows() : panel_columns();
+      const int64_t tile = deep_rows() ? most : std::min(most, panel);
+      return (side.count + tile - 1) / tile;
+    };
+    return n * tiles(across(), rec_.chip().tensor.stationary_max) * tiles(along(), rec_.columns_max());
   }
   // What all rows of the left operand take of SBUF.
   double left_share() const { return double(m_.count * chunks() * bytes(dtype_)) / double(sbuf()); }
@@ -764,14 +768,19 @@ std::vector<Choice> dot_variants(Recorder& rec, Store& store, const ir::Node& do
   if (size_t(deep.steps()) >= thresholds::choose::kTimedMax && deep.spares_passes())  // the first is taken
     std::rotate(variants.begin(), variants.end() - 1, variants.end());
   std::vector<std::array<int64_t, 4>> cuts;
+  std::vector<int64_t> steps;
   for (const Choice& variant : variants) {
     store.choice = variant;
     Dot made(rec, store, dot, dot, transposed, policy);
     made.prefer(transposed);
     if (std::find(cuts.begin(), cuts.end(), made.cut()) != cuts.end()) continue;
     cuts.push_back(made.cut());
+    steps.push_back(made.steps());
     out.push_back(variant);
   }
+  // The first is taken where it is too long to be timed: so it is not one that panels narrower than a tile make long.
+  const auto best = std::min_element(steps.begin(), steps.end()) - steps.begin();
+  std::rotate(out.begin(), out.begin() + best, out.begin() + best + 1);
   store.choice = before;
   return out;
 }
