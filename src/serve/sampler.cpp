@@ -2,7 +2,9 @@
 #include "serve/sampler.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstring>
 
 #include "run/decoder/logits.h"
 
@@ -10,7 +12,6 @@ namespace trine::serve {
 
 namespace {
 
-constexpr float kNever = -3.0e38f;
 // Below this share of the best token's probability a token is not drawn: it is past what f32 logits resolve.
 constexpr float kFarBelow = 40.0f;
 
@@ -23,7 +24,54 @@ bool stands_before(const Candidate& a, const Candidate& b) {
   return a.logit != b.logit ? a.logit > b.logit : a.token < b.token;
 }
 
-void change(std::span<float> logits, const Sampling& how, const Seen& seen, std::span<const uint8_t> mask) {
+// Logits of the tokens that may be taken. Of words of the mask that are all or nothing no bit is looked at.
+struct Allowed {
+  std::span<const float> logits;
+  std::span<const uint8_t> mask;  // empty: all
+
+  uint64_t word(size_t at) const {
+    const size_t count = std::min<size_t>(64, logits.size() - at);
+    uint64_t bits = mask.empty() ? ~uint64_t{0} : 0;
+    if (at / 8 < mask.size()) std::memcpy(&bits, mask.data() + at / 8, std::min<size_t>(8, mask.size() - at / 8));
+    return count < 64 ? bits & ((uint64_t{1} << count) - 1) : bits;
+  }
+
+  std::vector<Candidate> at_least(float least) const {
+    std::vector<Candidate> found;
+    for (size_t at = 0; at < logits.size(); at += 64) {
+      uint64_t bits = word(at);
+      if (bits == ~uint64_t{0} && !(most(&logits[at]) >= least)) continue;
+      for (; bits; bits &= bits - 1)
+        if (const size_t t = at + size_t(std::countr_zero(bits)); logits[t] >= least)
+          found.push_back({logits[t], int32_t(t)});
+    }
+    return found;
+  }
+
+  // The first of the largest; 0 where none may be taken.
+  int32_t best() const {
+    int32_t found = -1;
+    for (size_t at = 0; at < logits.size(); at += 64) {
+      uint64_t bits = word(at);
+      if (bits == ~uint64_t{0} && found >= 0 && !(most(&logits[at]) > logits[size_t(found)])) continue;
+      for (; bits; bits &= bits - 1)
+        if (const size_t t = at + size_t(std::countr_zero(bits)); found < 0 || logits[t] > logits[size_t(found)])
+          found = int32_t(t);
+    }
+    return std::max(found, 0);
+  }
+
+  // Of 64 in a row, in lanes that a compiler keeps in registers.
+  static float most(const float* x) {
+    float lanes[16];
+    std::copy(x, x + 16, lanes);
+    for (int i = 16; i < 64; i += 16)
+      for (int j = 0; j < 16; ++j) lanes[j] = x[i + j] > lanes[j] ? x[i + j] : lanes[j];
+    return *std::max_element(lanes, lanes + 16);
+  }
+};
+
+void change(std::span<float> logits, const Sampling& how, const Seen& seen) {
   const auto at = [&](int32_t token) -> float* {
     return token >= 0 && size_t(token) < logits.size() ? &logits[size_t(token)] : nullptr;
   };
@@ -37,26 +85,15 @@ void change(std::span<float> logits, const Sampling& how, const Seen& seen, std:
       if (float* l = at(token)) *l -= how.presence + how.frequency * float(count);
   for (const auto& [token, by] : how.bias)
     if (float* l = at(token)) *l += by;
-  for (size_t t = 0; !mask.empty() && t < logits.size(); t += 8) {  // eight at a time: most bytes are all or nothing
-    const uint8_t bits = t / 8 < mask.size() ? mask[t / 8] : uint8_t{0};
-    if (bits == 0xff) continue;
-    for (size_t i = t; i < std::min(t + 8, logits.size()); ++i)
-      if (!(bits >> (i - t) & 1)) logits[i] = kNever;
-  }
 }
 
-int32_t best_of(std::span<const float> logits) {
-  return int32_t(std::max_element(logits.begin(), logits.end()) - logits.begin());
-}
-
-int32_t drawn(std::span<const float> logits, const Sampling& how, double at) {
-  const float best = *std::max_element(logits.begin(), logits.end());
+int32_t drawn(const Allowed& from, const Sampling& how, double at) {
+  const int32_t first = from.best();
+  const float best = from.logits[size_t(first)];
   const float far = best - kFarBelow * how.temperature;
   const float least = how.min_p > 0 ? std::max(far, best + how.temperature * std::log(how.min_p)) : far;
-  std::vector<Candidate> all;
-  for (size_t t = 0; t < logits.size(); ++t)
-    if (logits[t] >= least && logits[t] > kNever) all.push_back({logits[t], int32_t(t)});
-  if (all.empty()) return best_of(logits);
+  std::vector<Candidate> all = from.at_least(least);
+  if (all.empty()) return first;
   if (how.top_k > 0 && size_t(how.top_k) < all.size()) {
     std::nth_element(all.begin(), all.begin() + how.top_k - 1, all.end(), stands_before);
     all.resize(size_t(how.top_k));
@@ -113,14 +150,14 @@ Sampled logprob_of(std::span<const float> logits, int32_t token, int32_t top) {
 
 Sampled sample(std::span<const float> logits, const Sampling& how, const Seen& seen, std::span<const uint8_t> mask,
                double at, std::vector<float>& scratch) {
-  std::span<const float> from = logits;
+  Allowed from{logits, mask};
   const bool penalised = how.repetition != 1.0f || how.presence != 0.0f || how.frequency != 0.0f;
-  if (penalised || !how.bias.empty() || !mask.empty()) {
+  if (penalised || !how.bias.empty()) {
     scratch.assign(logits.begin(), logits.end());
-    change(scratch, how, seen, mask);
-    from = scratch;
+    change(scratch, how, seen);
+    from.logits = scratch;
   }
-  const int32_t token = how.temperature <= 0.0f ? best_of(from) : drawn(from, how, at);
+  const int32_t token = how.temperature <= 0.0f ? from.best() : drawn(from, how, at);
   if (how.logprobs >= 0) return logprob_of(logits, token, how.logprobs);
   return {token, 0, {}};
 }

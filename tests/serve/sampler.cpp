@@ -76,6 +76,32 @@ TEST_CASE("top-k, top-p, min-p, masks and bias leave what they say") {
   }
 }
 
+TEST_CASE("a mask of any length leaves what a look at every bit leaves") {
+  std::mt19937 random(5);
+  std::vector<float> scratch;
+  for (int round = 0; round < 300; ++round) {
+    const int count = 1 + int(random() % 700);
+    auto logits = logits_of(unsigned(round), count);
+    for (float& l : logits) l = std::round(l);  // many are equal: the first of them is taken
+    std::vector<uint8_t> mask(size_t(count + 7) / 8 -
+                              size_t(round % 7 == 0));  // a short one allows nothing past its end
+    for (size_t i = 0; i < mask.size(); ++i)
+      mask[i] = random() % 3 == 0 ? uint8_t(random()) : (i / 11 + size_t(round)) % 2 ? uint8_t{0xff} : uint8_t{0};
+    const auto may = [&](int t) { return t / 8 < int(mask.size()) && (mask[size_t(t / 8)] >> (t % 8) & 1); };
+    int best = -1;
+    for (int t = 0; t < count; ++t)
+      if (may(t) && (best < 0 || logits[size_t(t)] > logits[size_t(best)])) best = t;
+    if (mask.empty() || best < 0) continue;
+    Sampling how;
+    how.temperature = 0;
+    CHECK(sample(logits, how, {}, mask, 0, scratch).token == best);
+    how.temperature = 1;
+    for (uint32_t i = 0; i < 50; ++i) CHECK(may(sample(logits, how, {}, mask, draw(1, 0, i), scratch).token));
+    how.top_k = 1;
+    CHECK(sample(logits, how, {}, mask, 0.999, scratch).token == best);
+  }
+}
+
 TEST_CASE("penalties change what is best, and logprobs are of the model's own logits") {
   std::vector<float> logits{2.0f, 1.9f, -1.0f}, scratch;
   Sampling how;

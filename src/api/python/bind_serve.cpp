@@ -187,7 +187,11 @@ void bind_serve(nb::module_& top) {
       .def(
           "load_adapter",
           [](serve::Engine& e, const std::string& name, const nb::dict& tensors, float scale) {
-            or_raise(e.load_adapter(name, api::adapter(tensors, scale)));
+            run::Adapter made = api::adapter(tensors, scale);
+            or_raise([&] {
+              const nb::gil_scoped_release unlocked;  // it is read once more, for its label
+              return e.load_adapter(name, std::move(made));
+            }());
           },
           nb::arg("name"), nb::arg("tensors"), nb::arg("scale") = 1.0f,
           "tensors: f32 arrays, layers.0.q.a [rank, inputs] and layers.0.q.b [outputs, rank].")

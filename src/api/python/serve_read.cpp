@@ -161,18 +161,23 @@ run::Adapter adapter(const nb::dict& tensors, float scale) {
           cat("an adapter's tensor ", key, "; expected names as layers.0.q.a and layers.0.q.b").c_str());
     names.insert(key.substr(0, key.size() - 2));
   }
-  for (const std::string& name : names) {
-    run::LowRank low;
-    for (const auto& [suffix, to] : {std::pair{".a", &low.a}, {".b", &low.b}}) {
+  std::vector<std::pair<Floats, host::PackedMatrix*>> each;
+  for (const std::string& name : names)
+    for (const auto& [suffix, to] : {std::pair{".a", &run::LowRank::a}, {".b", &run::LowRank::b}}) {
       const std::string key = name + suffix;
       if (!tensors.contains(key.c_str())) throw nb::value_error(cat("an adapter without ", key).c_str());
-      const auto t = nb::cast<Floats>(tensors[key.c_str()]);
+      auto t = nb::cast<Floats>(tensors[key.c_str()]);
       if (t.ndim() != 2) throw nb::value_error(cat("an adapter's ", key, " has ", t.ndim(), " dims").c_str());
-      *to = or_raise(host::PackedMatrix::make(host::Packed::f32, int64_t(t.shape(0)), int64_t(t.shape(1)),
-                                              {reinterpret_cast<const std::byte*>(t.data()), t.size() * 4}));
+      each.emplace_back(std::move(t), &(out.layers[name].*to));
     }
-    out.layers.emplace(name, std::move(low));
-  }
+  const auto packed = [&]() -> Result<void> {
+    const nb::gil_scoped_release unlocked;  // a large one takes a while, and the server has others to answer
+    for (const auto& [t, to] : each)
+      *to = TRY(host::PackedMatrix::make(host::Packed::f32, int64_t(t.shape(0)), int64_t(t.shape(1)),
+                                         {reinterpret_cast<const std::byte*>(t.data()), t.size() * 4}));
+    return {};
+  };
+  or_raise(packed());
   return out;
 }
 
