@@ -76,6 +76,13 @@ def q6_k(b):
     return (q.reshape(-1, 16, 16) * scales[..., None]).reshape(len(b), 256)
 
 
+E2M1 = np.array([0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12], np.int8)  # twice the number of each code
+
+
+def mxfp4(b):
+    return np.ldexp(E2M1[nibbles(b[:, 1:])].astype(np.float32), b[:, :1].astype(np.int32) - 128)
+
+
 # GGUF's number of the format: name, elements and bytes of a block, how it is read.
 FORMATS = {
     0: ("F32", 1, 4, lambda b: b.view(np.float32)),
@@ -89,4 +96,5 @@ FORMATS = {
     13: ("Q5_K", 256, 176, q5_k),
     14: ("Q6_K", 256, 210, q6_k),
     30: ("BF16", 1, 2, lambda b: b.view(ml_dtypes.bfloat16).astype(np.float32)),
+    39: ("MXFP4", 32, 17, mxfp4),
 }

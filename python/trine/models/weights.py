@@ -51,6 +51,8 @@ def part_of(value, part, c):
         return value[..., : c.width, :] if name == "first" else value[..., c.width :, :]
     if layout == "third":
         return np.split(value, 3, -1)[int(name)]
+    if layout == "heads":  # of latent keys or values, head by head
+        return np.ascontiguousarray(value.transpose(1, 0, 2)).reshape(value.shape[1], -1)
     if layout == "latent":
         each = value.reshape(*value.shape[:-1], c.heads, c.latent.still + c.latent.values)
         cut = each[..., : c.latent.still] if name == "k" else each[..., c.latent.still :]

@@ -1,10 +1,13 @@
 """Weights that a safetensors folder keeps in few bits, as the engine multiplies them: int8 and fp8 with a scale per output as they
-lie in the file, four bits of GPTQ and AWQ as GGUF's Q4_1 blocks. What is stored otherwise is refused by name.
+lie in the file, four bits of GPTQ and AWQ as GGUF's Q4_1 blocks. What is stored otherwise is refused by name. Of a GGUF file MXFP4
+becomes Q5_0, which holds the same numbers.
 """
 
+import ml_dtypes
 import numpy as np
 
 from trine.models.families import ConfigError
+from trine.models.quantised import E2M1, mxfp4, nibbles
 from trine.models.safetensors import FileError
 from trine.models.weights import names_of
 
@@ -99,3 +102,21 @@ def matrix(model, source, path):
     if model.storage.kind == "int4":
         return four_bits(model, source, path)
     return by_output(model, source, path, "I8" if model.storage.kind == "int8" else "FP8")
+
+
+def served(label, shape, data):
+    """(format, shape, bytes) that the engine multiplies, of a GGUF tensor's."""
+    if label != "MXFP4":
+        return label, shape, data
+    blocks = data.reshape(-1, 17)
+    scales = np.ldexp(np.float32(1), blocks[:, :1].astype(np.int32) - 128)  # codes are twice the numbers
+    with np.errstate(over="ignore"):
+        half = scales.astype(np.float16)
+    if not np.array_equal(half, scales):  # past what f16 holds
+        return "BF16", shape, mxfp4(blocks).astype(ml_dtypes.bfloat16).view(np.uint8).reshape(-1)
+    codes = (E2M1[nibbles(blocks[:, 1:])] + 16).astype(np.uint8)
+    made = np.empty((len(blocks), 22), np.uint8)
+    made[:, :2] = half.view(np.uint8)
+    made[:, 2:6] = np.packbits(codes >> 4, 1, "little")
+    made[:, 6:] = codes[:, :16] & 15 | codes[:, 16:] << 4
+    return "Q5_0", shape, made.reshape(-1)

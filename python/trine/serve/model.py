@@ -16,15 +16,15 @@ from trine.models import parameters as p
 from trine.models import weights
 from trine.models.families import ConfigError
 from trine.models.files import is_gguf
-from trine.models.gguf import PAIRED, Gguf
+from trine.models.gguf import Gguf
 from trine.models.model import Model
+from trine.serve import few_bits
 
 DENSE = ("q", "k", "v", "o", "gate", "up", "down")
 BLOCKS = ("pre", "parallel", "post", "normed", "sandwich", "bare")
 MIXERS = ("attention", "latent", "convolution", "state", "recurrence", "both")
 ATTENDING = ("attention", "latent", "both")
 GATE_SLOPE = 1.702  # of a clipped gate: with it the gate is what quick_gelu is
-SIMPLE_PARTS = ("q", "k", "v", "gate", "up")
 STORES = ("", "int8", "fp8")
 FORMATS = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}
 SAMPLES = 64  # places of a large file that its identity is read from
@@ -234,13 +234,13 @@ def place(matrices, c, context):
 
 def packed_matrices(gguf, model, path):
     """{name: a dense weight or a table in the file's own blocks}, or None where the tensor must be taken apart otherwise."""
-    c = model.settings
+    if path[-2] in ("k_up", "v_up"):  # of latent heads, which the engine takes one by one
+        return None
+    c = weights.settings_of(model.settings, path)
     for name, part in weights.names_of(gguf.names(), model.family.prefix, path):
         if name not in gguf:
             continue
-        if part and part not in SIMPLE_PARTS:
-            return None
-        label, shape, data = gguf.packed(name)
+        label, shape, data = few_bits.served(*gguf.packed(name))
         if len(shape) == 3 and not part:  # of experts, one after the other
             rows = data.reshape(shape[0], -1)
             return {f"{dotted(path[:-1])}.{e}": (label, shape[1], shape[2], rows[e], None, None) for e in range(shape[0])}
@@ -248,16 +248,12 @@ def packed_matrices(gguf, model, path):
             return None
         outputs, inputs = shape
         if part:
-            queries, keys = c.heads * c.head_dim, c.kv_heads * c.head_dim
-            spans = {"q": (0, queries), "k": (queries, queries + keys), "v": (queries + keys, queries + 2 * keys),
-                     "gate": (0, outputs // 2), "up": (outputs // 2, outputs)}  # fmt: skip
-            first, last = spans[part]
-            data, outputs = data.reshape(outputs, -1)[first:last].reshape(-1), last - first
+            own = weights.part_of(np.arange(outputs), part, c)
+            data, outputs = data.reshape(outputs, -1)[own].reshape(-1), len(own)
         order = None
-        if gguf.metadata["general.architecture"] in PAIRED and path[-2] in ("q", "k"):
-            half = c.head_dim // 2
-            new = np.arange(outputs).reshape(-1, half, 2).swapaxes(-1, -2).reshape(-1)
-            order = new.astype(np.int32)
+        if path[-1] == "w" and "layers" in path:
+            order = gguf.fixed(path, weights.sorted_pairs(np.arange(outputs), path, c), c)
+            order = None if np.array_equal(order, np.arange(outputs)) else order.astype(np.int32)
         return {dotted(path[:-1]): (label, outputs, inputs, data, None, order)}
     return None
 
@@ -334,7 +330,6 @@ def model_of(config):
 def of_stored(model, path, ends, context):
     """A folder whose dense weights are in few bits already."""
     from trine.models.safetensors import SafeTensors
-    from trine.serve import few_bits
 
     few_bits.check(model)
     source, matrices, vectors, rest = SafeTensors(path), {}, {}, {}
