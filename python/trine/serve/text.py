@@ -8,49 +8,15 @@ import json
 import re
 from pathlib import Path
 
-from trine.models.gguf import Gguf
-from trine.models.tokenizer import CONTROL, CUSTOM, letters_of_bytes
-from trine.serve.errors import Wrong
+from trine.models.tokenizer import letters_of_bytes
+from trine.serve import gguf_text
 
 MARK = "\ufdd0"  # a noncharacter: breaks up special tokens that a user wrote, so that they stay text
-LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,%d}| ?[^\s\p{L}\p{N}]+[\r\n]*"
-          r"|\s*[\r\n]+|\s+(?!\S)|\s+")  # fmt: skip
 BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 
-def splitter(kind):
-    """How a GGUF's `tokenizer.ggml.pre` cuts text into words."""
-    from tokenizers import Regex, pre_tokenizers
-
-    level = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    if kind in ("smollm", "starcoder", "refact"):
-        return pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), level])
-    if kind in ("llama-bpe", "qwen2"):
-        cut = pre_tokenizers.Split(Regex(LLAMA3 % (3 if kind == "llama-bpe" else 1)), "isolated")
-        return pre_tokenizers.Sequence([cut, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
-    if kind in ("gpt-2", "default", None):
-        return level
-    raise Wrong(f'a tokenizer that cuts words as "{kind}" does is not known', 400)
-
-
 def of_gguf(path):
-    from tokenizers import AddedToken, Tokenizer, decoders, models
-
-    file = Gguf(path)
-    meta = file.metadata
-    if meta.get("tokenizer.ggml.model") != "gpt2":
-        raise Wrong(f'{path}: a tokenizer of kind "{meta.get("tokenizer.ggml.model")}"; byte-pair encoding ("gpt2") is what can be read')
-    tokens, merges = meta["tokenizer.ggml.tokens"], meta["tokenizer.ggml.merges"]
-    kinds = meta.get("tokenizer.ggml.token_type", [])
-    made = Tokenizer(models.BPE(vocab={t: i for i, t in enumerate(tokens)}, merges=[tuple(m.split(" ", 1)) for m in merges]))
-    made.pre_tokenizer = splitter(meta.get("tokenizer.ggml.pre"))
-    made.decoder = decoders.ByteLevel()
-    special = [t for t, kind in zip(tokens, kinds, strict=False) if kind in (CONTROL, CUSTOM)]
-    made.add_special_tokens([AddedToken(t, special=True, normalized=False) for t in special])
-    return Text(made, {
-        "bos": meta.get("tokenizer.ggml.bos_token_id"), "eos": meta.get("tokenizer.ggml.eos_token_id"),
-        "add_bos": bool(meta.get("tokenizer.ggml.add_bos_token", False)), "template": meta.get("tokenizer.chat_template"),
-        "size": len(tokens)})  # fmt: skip
+    return Text(*gguf_text.read(path))
 
 
 def of_folder(folder):
@@ -88,7 +54,7 @@ def of_bytes():
 
     letters = letters_of_bytes()
     made = Tokenizer(models.BPE(vocab={letters[byte]: byte for byte in range(256)}, merges=[]))
-    made.pre_tokenizer, made.decoder = splitter(None), decoders.ByteLevel()
+    made.pre_tokenizer, made.decoder = gguf_text.splitter(None), decoders.ByteLevel()
     marks = ["<|im_start|>", "<|im_end|>"]
     made.add_special_tokens([AddedToken(mark, special=True, normalized=False) for mark in marks])
     return Text(made, {"bos": None, "eos": made.token_to_id(marks[1]), "add_bos": False, "template": None, "size": made.get_vocab_size()})
