@@ -1,10 +1,13 @@
 """Reports on paper: of audit, tco, bench and migrate, printed from a dark screen: black on white, nothing wider than the sheet."""
 
 import json
+import shutil
 import subprocess
 
 import pytest
 from browser import tab
+
+from trine.decide import paper
 
 A4 = 794 - 2 * 46  # px between the margins of the sheet
 LONG = "a/" + "very_long_folder_name/" * 6 + "model.py"
@@ -59,3 +62,16 @@ def test_it_prints(chromium_started, trine, folder, name):
         assert not wide and t.tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
         t.tab.pdf(path=folder / f"{name}.pdf", prefer_css_page_size=True)
     assert 1 <= sheets(folder / f"{name}.pdf") <= most
+
+
+def test_a_table_over_sheets_has_its_head_on_each(chromium_started, tmp_path):
+    if not shutil.which("pdftotext"):
+        pytest.skip("no pdftotext: setup/apt.sh setup/apt-browser.txt installs it")
+    made = paper.page("a long table", [paper.plain(["place", "stands in for it"], [[f"model.py:{n}", "one line"] for n in range(150)])])
+    (tmp_path / "long.html").write_text(made)
+    with tab(chromium_started, width=A4) as t:
+        t.tab.goto((tmp_path / "long.html").as_uri())
+        t.tab.pdf(path=tmp_path / "long.pdf", prefer_css_page_size=True)
+    text = subprocess.run(["pdftotext", "-layout", tmp_path / "long.pdf", "-"], capture_output=True, text=True, check=True).stdout
+    pages = [page for page in text.split("\f") if page.strip()]
+    assert len(pages) >= 3 and all(page.count("stands in for it") == 1 for page in pages)
