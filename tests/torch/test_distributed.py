@@ -61,5 +61,5 @@ def test_ranks_of_recorded_ops_agree_with_gloo(tmp_path):
 
 
 def test_meshes_of_recorded_ops_agree_with_gloo(tmp_path):
-    cases = "data.mesh data.fsdp2 data.hsdp tensors.dtensor tensors.tensor_parallel tensors.two_dimensions tensors.prepared_input"
+    cases = "data.mesh data.fsdp2 data.hsdp tensors.dtensor tensors.tensor_parallel tensors.parallel_loss tensors.two_dimensions tensors.prepared_input"
     compare(tmp_path, cases.split(), "xla")

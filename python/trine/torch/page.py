@@ -49,7 +49,7 @@ These give native values, from host plans. Time and cost come from the same grap
 | which of them | accelerate, transformers and libraries above them take `torch_xla` where it can be imported, and the device `neuron` only where it cannot. With `python/compat` installed, `USE_TORCH_XLA=0` in the environment chooses `neuron`; without it there is nothing to choose |
 | SPMD | one process has all cores: `xr.use_spmd()`, `xs.Mesh`, `xs.mark_sharding`, `MpDeviceLoader(input_sharding=…)`, `SpmdFullyShardedDataParallel`. A marked tensor lies in parts on the cores, and a step that meets one is a program for each, with collectives, cut by the same partitioner as JAX's. A dim that its axes do not divide stays whole |
 | DTensor | `init_device_mesh`, `distribute_tensor`, `parallelize_module`, `fully_shard` on `neuron`, and on `xla` where ranks are processes; in one process a mesh of `xla` is SPMD's |
-| not there yet | streams that overlap. `loss_parallel` on `xla`. Of NxD: `lightning`, `trace`, `quantization` and checkpoint converters |
+| not there yet | streams that overlap. Of NxD: `lightning`, `trace`, `quantization` and checkpoint converters |
 
 ## Compiled models
 

@@ -6,7 +6,7 @@ torch looks for it where it keeps and puts back random numbers (torch.utils.chec
 import torch
 
 from trine import _torch
-from trine.torch import neuron
+from trine.torch import imports, neuron
 
 
 def synchronize(device=None):
@@ -34,6 +34,14 @@ def register():
         return self
 
     torch.UntypedStorage.data_ptr, torch.UntypedStorage.resize_ = data_ptr, resize_
+    imports.when_imported("torch._subclasses.fake_tensor", _number_fake_devices)
+
+
+def _number_fake_devices(module):
+    """torch numbers the device of a fake tensor for types of its own list alone. DTensor's rules make fake tensors of a mesh's
+    device, "xla", and of a tensor's, "xla:0", and an op of both would be refused."""
+    numbered = module._is_indexed_device_type
+    module._is_indexed_device_type = lambda device_type: device_type == "xla" or numbered(device_type)
 
 
 def __getattr__(name):
