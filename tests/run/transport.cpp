@@ -276,7 +276,7 @@ TEST_CASE("a rank that does not come in time ends the group by its name") {
     const auto result = group.run(op);
     REQUIRE(!result);
     const std::string& text = result.error().message;
-    CHECK(text.find("rank 1 did not come in time") == 0);
+    CHECK(text.find("rank 1 did not come in time, a timeout of 100 ms") == 0);
     CHECK(text.find("rank 1: finished all_reduce 1") != std::string::npos);
     CHECK(text.find("rank 0: waiting in all_reduce 2") != std::string::npos);
   });

@@ -445,10 +445,23 @@ GroupBackend::WorkPtr GroupBackend::barrier(const c10d::BarrierOptions& opts) {
   return submit(std::move(b), c10d::OpType::BARRIER, {}, opts.asyncOp);
 }
 
-void GroupBackend::monitoredBarrier(const c10d::BarrierOptions& opts, bool) {
-  c10d::BarrierOptions waited = opts;
-  waited.asyncOp = false;
-  barrier(waited)->wait();
+void GroupBackend::monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_all_ranks) {
+  const milliseconds timeout = opts.timeout == c10d::kUnsetTimeout ? timeout_ : opts.timeout;
+  Builder b(getRank(), getSize(), timeout);
+  Operation& operation = b.add(CollectiveOp::barrier, at::empty({0}, at::kByte));
+  operation.monitored = wait_all_ranks ? run::Monitored::all : run::Monitored::first;
+  const auto deadline = run::Clock::now() + timeout;
+  try {
+    submit(std::move(b), c10d::OpType::BARRIER, {}, false)->wait();
+  } catch (const c10::DistBackendError& error) {  // torch's own words, before and after ours
+    const std::string rank = cat("Rank ", getRank());
+    const std::string what = error.what_without_backtrace();
+    const std::string waited = cat(rank, " successfully reached monitoredBarrier, but received errors while waiting");
+    if (getRank()) C10_THROW_ERROR(DistBackendError, cat(waited, " for send/recv from rank 0. ", what));
+    if (run::Clock::now() < deadline) throw;
+    C10_THROW_ERROR(DistBackendError,
+                    cat(what, "\n", rank, " timed out in monitoredBarrier after ", timeout.count(), " ms"));
+  }
 }
 
 GroupBackend::WorkPtr GroupBackend::send(Tensors& tensors, int to, int tag) {

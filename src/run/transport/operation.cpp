@@ -50,6 +50,8 @@ Entry Entry::of(const Operation& operation, uint64_t number) {
   out.elements = operation.elements();
   out.divisor = operation.combine.divisor;
   out.scale = operation.combine.scale;
+  out.timeout_ms = operation.timeout.count();
+  out.monitored = operation.monitored;
   out.dim_count = int32_t(std::min(operation.dims.size(), out.dims.size()));
   std::copy_n(operation.dims.begin(), out.dim_count, out.dims.begin());
   const size_t size = std::min(operation.line.size(), out.line.size() - 1);
@@ -74,6 +76,13 @@ std::string Entry::text() const {
   if (has_root) out += cat(", root ", root);
   if (line[0]) out += cat(" (", std::string_view(line.data(), strnlen(line.data(), line.size())), ")");
   return out;
+}
+
+std::string Entry::missing(const std::vector<int>& ranks) const {
+  if (monitored == Monitored::no) return {};
+  std::string out = monitored == Monitored::all ? "Ranks " : "Rank ";
+  for (size_t i = 0; i < (monitored == Monitored::all ? ranks.size() : 1); ++i) out += cat(i ? ", " : "", ranks[i]);
+  return out + " failed to pass monitoredBarrier: ";
 }
 
 std::string difference(const std::vector<std::pair<int, Entry>>& entries) {

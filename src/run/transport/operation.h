@@ -34,6 +34,10 @@ inline bool reduces(CollectiveOp op) {
   return op == CollectiveOp::all_reduce || op == CollectiveOp::reduce || op == CollectiveOp::reduce_scatter;
 }
 
+// Whether a barrier's error begins with the ranks that did not come in torch's words, which tools look for: the first
+// of them, or all.
+enum class Monitored : uint8_t { no, first, all };
+
 struct Operation {
   CollectiveOp op = CollectiveOp::barrier;
   Dtype dtype = Dtype::u8;
@@ -46,6 +50,7 @@ struct Operation {
   Dims dims = {};         // of the tensor, for messages
   std::string line = {};  // of the user's program, likewise
   std::chrono::milliseconds timeout{0};
+  Monitored monitored = Monitored::no;
 
   int64_t elements() const;  // of `in`; of `out` where nothing is brought
   bool is_common() const { return op != CollectiveOp::all_to_all && op != CollectiveOp::scatter; }
@@ -64,10 +69,13 @@ struct Entry {
   std::array<int64_t, 6> dims = {};
   int32_t dim_count = 0;
   std::array<char, 200> line = {};
+  int64_t timeout_ms = 0;
+  Monitored monitored = Monitored::no;
 
   static Entry of(const Operation& operation, uint64_t number);
   bool agrees(const Entry& other) const;
-  std::string text() const;  // "all_reduce 12, add of f32[2,3] (train.py:31)"
+  std::string text() const;                                  // "all_reduce 12, add of f32[2,3] (train.py:31)"
+  std::string missing(const std::vector<int>& ranks) const;  // "Rank 1 failed to pass monitoredBarrier: ", or nothing
 };
 
 // Why these (number of a rank, entry) are not one collective: who does what; nothing where they agree.

@@ -110,14 +110,18 @@ Result<void> Shared::look_round(Clock::time_point deadline) {
   }
   const bool is_late = Clock::now() >= deadline;
   if ((lost < 0 && !is_late) || header_->phase.load(std::memory_order_acquire) == phase_) return {};
+  const uint32_t inside = at(rank_).is_inside.load(std::memory_order_relaxed);
+  const Entry mine = inside ? at(rank_).entries[(inside - 1) & 1] : Entry{};
   if (lost >= 0) {
     std::erase(waiting, lost);
-    return break_with(cat("rank ", number(lost), " ", gone(lost), " while others wait for it", who_does_what({lost}),
-                          who_does_what(waiting)));
+    return break_with(cat(mine.missing({number(lost)}), "rank ", number(lost), " ", gone(lost),
+                          " while others wait for it", who_does_what({lost}), who_does_what(waiting)));
   }
   std::vector<int> numbers;
   for (const int r : late) numbers.push_back(number(r));
-  return break_with(cat(ranks_text(numbers), " did not come in time", who_does_what(late), who_does_what(waiting)));
+  const std::string limit = inside ? cat(", a timeout of ", mine.timeout_ms, " ms") : std::string();
+  return break_with(cat(mine.missing(numbers), ranks_text(numbers), " did not come in time", limit, who_does_what(late),
+                        who_does_what(waiting)));
 }
 
 // A line for all ranks that do the same.
