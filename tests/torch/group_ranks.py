@@ -158,6 +158,19 @@ def messages():
         assert got == [(1, "two")]
 
 
+def sparse():
+    """Rank r has r + 1 rows; rows that several have are added up."""
+    if at.type != "cpu":
+        return
+    rows = torch.arange(rank + 1)[None]
+    x = torch.sparse_coo_tensor(rows, torch.full((rank + 1, 2), float(rank)), (size + 1, 2))
+    dist.all_reduce(x)
+    assert x.to_dense().tolist() == [[float(sum(range(row, size)))] * 2 for row in range(size + 1)]
+    work = dist.all_reduce(y := torch.sparse_coo_tensor(rows[:, :1], torch.ones(1), (3,)), async_op=True)
+    work.wait()
+    assert y.to_dense().tolist() == [size, 0, 0]
+
+
 def asynchronous():
     x, y = on(torch.full((3,), float(rank))), on(torch.ones(2))
     works = [dist.all_reduce(x, async_op=True), dist.all_reduce(y, async_op=True)]
@@ -226,7 +239,7 @@ def compiled():
 
 
 def main():
-    for check in (reductions, gathers, scatters, messages, asynchronous, subgroups, barriers, functional, compiled):
+    for check in (reductions, gathers, scatters, messages, sparse, asynchronous, subgroups, barriers, functional, compiled):
         check()
     print(f"rank {rank} agrees", flush=True)
     dist.destroy_process_group()

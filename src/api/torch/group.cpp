@@ -291,7 +291,44 @@ GroupBackend::WorkPtr GroupBackend::broadcast(Tensors& tensors, const c10d::Broa
   return submit(std::move(b), c10d::OpType::BROADCAST, tensors, opts.asyncOp);
 }
 
+// Every rank gets the indices and values of all, and adds them up: dense collectives, waited for.
+GroupBackend::WorkPtr GroupBackend::allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& opts) {
+  TORCH_CHECK(opts.reduceOp == c10d::ReduceOp::SUM, "an all_reduce of a sparse tensor; expected the reduction SUM");
+  const at::Tensor target = only(tensors), mine = target.coalesce();
+  const auto gathered = [&](at::Tensor part, const auto& like) {
+    std::vector<Tensors> parts(1);
+    Tensors inputs{part.contiguous()};
+    for (int r = 0; r < getSize(); ++r) parts[0].push_back(like(r));
+    c10d::AllgatherOptions options;
+    options.timeout = opts.timeout;
+    options.asyncOp = false;
+    allgather(parts, inputs, options)->wait();
+    return parts[0];
+  };
+  std::vector<int64_t> head{mine._nnz(), mine.sparse_dim()};
+  head.insert(head.end(), mine.sizes().begin(), mine.sizes().end());
+  const at::Tensor my_head = at::tensor(head, at::kLong);
+  const Tensors heads = gathered(my_head, [&](int) { return at::empty_like(my_head); });
+  for (int r = 0; r < getSize(); ++r)
+    TORCH_CHECK(heads[size_t(r)].slice(0, 1).equal(my_head.slice(0, 1)), "rank ", r,
+                " brings a sparse tensor of another shape");
+  const auto count = [&](int r) { return heads[size_t(r)][0].item<int64_t>(); };
+  const at::Tensor indices = mine.indices(), values = mine.values();
+  std::vector<int64_t> dims = values.sizes().vec();
+  const Tensors all_indices =
+      gathered(indices, [&](int r) { return at::empty({indices.size(0), count(r)}, indices.options()); });
+  const Tensors all_values = gathered(values, [&](int r) {
+    dims[0] = count(r);
+    return at::empty(dims, values.options());
+  });
+  target.copy_(at::sparse_coo_tensor(at::cat(all_indices, 1), at::cat(all_values), mine.sizes()).coalesce());
+  auto work = c10::make_intrusive<GroupWork>(getRank(), c10d::OpType::ALLREDUCE, tensors);
+  work->end({});
+  return work;
+}
+
 GroupBackend::WorkPtr GroupBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& opts) {
+  if (tensors.size() == 1 && tensors[0].layout() == at::kSparse) return allreduce_sparse(tensors, opts);
   Builder b(getRank(), getSize(), timeout_or(opts.timeout));
   for (const at::Tensor& t : tensors) {
     Operation& operation = b.add_reduction(CollectiveOp::all_reduce, t, opts.reduceOp);
