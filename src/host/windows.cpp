@@ -58,6 +58,12 @@ void combine_row(std::byte* to, const std::byte* from, const MoveLoop& loop) {
     auto* d = reinterpret_cast<S*>(to);
     auto* s = reinterpret_cast<const S*>(from);
     if constexpr (E::kDtype == Dtype::bf16 || E::kDtype == Dtype::f16) return combine_narrow<E, F>(d, s, loop.count);
+#if defined(__x86_64__)
+    if constexpr (E::kDtype == Dtype::f32) {
+      static const CombineF32 fast = simd_best() == Simd::avx2 ? combine_f32_avx2(F::kKind) : nullptr;
+      if (fast) return fast(d, s, loop.count);
+    }
+#endif
     for (int64_t i = 0; i < loop.count; ++i) d[i] = one(d[i], s[i]);
     return;
   }

@@ -1,4 +1,4 @@
-// Rows of windows that a scatter combines, for processors with more than AVX2.
+// Rows of windows that a scatter combines, for processors with AVX2 and more.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,10 @@
 
 namespace trine::host {
 
+using CombineF32 = void (*)(float* to, const float* from, int64_t count);
+CombineF32 combine_f32_avx2(arch::WindowKind kind);  // null where nothing is combined
+
 using CombineBf16 = void (*)(uint16_t* to, const uint16_t* from, int64_t count);
-CombineBf16 combine_bf16_avx512(arch::WindowKind kind);  // null where nothing is combined
+CombineBf16 combine_bf16_avx512(arch::WindowKind kind);  // likewise
 
 }  // namespace trine::host

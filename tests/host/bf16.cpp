@@ -122,33 +122,45 @@ TEST_CASE("machine code gives the interpreter's bits of rows and columns of any 
 }
 
 #if defined(__x86_64__)
-// NaN and NaN is left out: which of the two a sum keeps is the processor's choice.
-TEST_CASE("rows of a scatter are combined as numbers are") {
-  if (!has_avx512_bf16()) return;
-  using Bf16 = Element<Dtype::bf16>;
-  const std::vector<uint16_t> some = some_halves();
+namespace {
+
+// `combine_of(kind)` on all pairs of these numbers. NaN and NaN is left out: which of the two a sum keeps is the
+// processor's choice.
+template <class E, class CombineOf>
+void check_rows(const std::vector<typename E::Storage>& some, CombineOf combine_of) {
+  using Row = std::vector<typename E::Storage>;
   for (auto kind : {WindowKind::add, WindowKind::multiply, WindowKind::maximum, WindowKind::minimum}) {
-    std::vector<uint16_t> to, from, expected;
-    for (uint16_t a : some) {
-      for (uint16_t b : some) {
-        const float x = Bf16::load(a), y = Bf16::load(b);
+    Row to, from, expected;
+    for (const auto a : some) {
+      for (const auto b : some) {
+        const float x = E::load(a), y = E::load(b);
         if (x != x && y != y) continue;
         const bool is_below = x < y || (x == y && std::signbit(x)), is_above = y < x || (x == y && std::signbit(y));
         const float most = is_below || y != y ? y : x, least = is_above || y != y ? y : x;
         to.push_back(a);
         from.push_back(b);
-        expected.push_back(Bf16::store(kind == WindowKind::add        ? x + y
-                                       : kind == WindowKind::multiply ? x * y
-                                       : kind == WindowKind::maximum  ? most
-                                                                      : least));
+        expected.push_back(E::store(kind == WindowKind::add        ? x + y
+                                    : kind == WindowKind::multiply ? x * y
+                                    : kind == WindowKind::maximum  ? most
+                                                                   : least));
       }
     }
     for (int64_t count : {int64_t{3}, int64_t{16}, int64_t(to.size())}) {
-      std::vector<uint16_t> got = to, want = to;
+      Row got = to, want = to;
       std::copy(expected.begin(), expected.begin() + count, want.begin());
-      host::combine_bf16_avx512(kind)(got.data(), from.data(), count);
-      CHECK(got == want);
+      combine_of(kind)(got.data(), from.data(), count);
+      CHECK(std::memcmp(got.data(), want.data(), got.size() * sizeof(got[0])) == 0);
     }
   }
+}
+
+}  // namespace
+
+TEST_CASE("rows of a scatter are combined as numbers are") {
+  if (has_avx512_bf16()) check_rows<Element<Dtype::bf16>>(some_halves(), host::combine_bf16_avx512);
+  if (simd_best() != Simd::avx2) return;
+  std::vector<float> some;
+  for (const uint16_t half : some_halves()) some.push_back(Element<Dtype::bf16>::load(half));
+  check_rows<Element<Dtype::f32>>(some, host::combine_f32_avx2);
 }
 #endif
