@@ -1,5 +1,6 @@
-"""Takes the pictures of docs/profile_page.md and docs/decide.md: `python tests/pages/screenshots.py`, after `make build`."""
+"""Takes the pictures of docs/profile_page.md, docs/watch.md and docs/decide.md: `python tests/pages/screenshots.py`, after `make build`."""
 
+import os
 import re
 import subprocess
 import sys
@@ -31,14 +32,29 @@ for _ in range(4):
 """
 
 
+WORK = """
+import torch
+x = torch.randn(1024, 1024, device="neuron", dtype=torch.bfloat16)
+while True:
+    (x @ x).softmax(-1).sum().item()
+"""
+
+
 def shot(t, name):
     t.tab.screenshot(path=OUT / f"{name}.png", scale="css")
 
 
+def captured(folder, name, text):
+    """By one file name, so that lines of two profiles are the same lines."""
+    (folder / "train.py").write_text(text)
+    env = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    subprocess.run([ROOT / "build/trine", "profile", "capture", "-o", f"{name}.ntff", "--", "python", "train.py"], cwd=folder, env=env, check=True)
+    return folder / f"{name}.ntff"
+
+
 def profiles(started, folder):
-    (folder / "train.py").write_text(TRAIN)
-    subprocess.run([ROOT / "build/trine", "profile", "capture", "-o", "p.ntff", "--", sys.executable, "train.py"], cwd=folder, check=True)
-    with profile.server(profile.opened(folder / "p.ntff")).running() as s, tab(started, width=1180, height=700) as t:
+    train = captured(folder, "before", TRAIN)
+    with profile.server(profile.opened(train)).running() as s, tab(started, width=1180, height=700) as t:
         t.open(s.url, "summary")
         t.tab.wait_for_selector(".advice li")
         shot(t, "summary")
@@ -48,6 +64,29 @@ def profiles(started, folder):
         t.view("operators")
         t.tab.locator("tbody tr").first.click()
         shot(t, "operators")
+    wider = captured(folder, "after", TRAIN.replace("4 * d", "8 * d"))
+    with profile.server(profile.opened(wider, train)).running() as s, tab(started, width=1180, height=700) as t:
+        t.open(s.url + "#/compare", "compare")
+        shot(t, "compare")
+
+
+def monitor(started, folder):
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("TRINE_", "NEURON_"))}
+    env |= {"TRINE_COUNTERS": str(folder / "counters"), "PYTHONPATH": str(ROOT / "python"), "VIRTUAL_ENV": sys.prefix}
+    env["PATH"] = f"{Path(sys.executable).parent}:{env['PATH']}"
+    (folder / "multiply.py").write_text(WORK)
+    work = [subprocess.Popen(["python", "multiply.py"], cwd=folder, env=env | {"NEURON_PROCESS_TAG": f"job-{n}", "NEURON_RT_VISIBLE_CORES": str(n)}) for n in range(2)]
+    page = subprocess.Popen([ROOT / "build/trine", "monitor", "--page", "0"], env=env, stdout=subprocess.PIPE, text=True)
+    try:
+        url = re.search(r"http://\S+", page.stdout.readline())[0]
+        with tab(started, width=1180, height=760) as t:
+            t.open(url, "now")
+            t.tab.wait_for_function("() => Number(document.querySelector('[data-drawn]')?.dataset.drawn) >= 30", timeout=120000)
+            shot(t, "monitor")
+    finally:
+        for process in (*work, page):
+            process.terminate()
+            process.wait()
 
 
 def decision(started, folder):
@@ -69,4 +108,5 @@ if __name__ == "__main__":
     OUT.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, browser() as started:
         profiles(started, Path(folder))
+        monitor(started, Path(folder))
         decision(started, Path(folder))
