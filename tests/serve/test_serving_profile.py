@@ -28,9 +28,9 @@ def home(tmp_path_factory):
 class Captured:
     """`trine serve` inside of `trine profile capture`."""
 
-    def __init__(self, trine, home, *more):
+    def __init__(self, trine, home, *more, model=("config.json", "--clock", "chip", "--speed", "1000")):
         env = os.environ | {"TRINE_CACHE_DIR": str(trine.parent / "test-cache"), "HOME": str(home), "XDG_CONFIG_HOME": str(home / "config"), "XDG_STATE_HOME": str(home / "state")}
-        words = [trine, "profile", "capture", "-o", "p.ntff", "--", trine, "serve", "config.json", "--clock", "chip", "--speed", "1000", "--port", "0", "--json", *more]
+        words = [trine, "profile", "capture", "-o", "p.ntff", "--", trine, "serve", *model, "--port", "0", "--json", *more]
         self.process = subprocess.Popen(words, cwd=home, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         line = self.process.stdout.readline()
         assert line, self.process.stderr.read()
@@ -88,3 +88,17 @@ def test_the_servers_own_start_and_stop(home, tmp_path):
     assert got["requests"] == 1 and p.info["ranks"][0]["runs"] == 9, "a prompt's step and eight more"
     assert sum(r["runs"] for r in p.info["programs"] if r["name"].startswith("prefill")) == 1
     assert p.info["time_ns"] == pytest.approx(spent * 1e9, rel=1e-6), "what the engine's clock gave its steps"
+
+
+@pytest.mark.slow
+def test_real_weights_on_three_cores_have_their_collectives(trine, tmp_path):
+    """What answers is the model itself, on this host; what is shown is each of three cores that share it, with its sums."""
+    one = Captured(trine, tmp_path, "--instance", "inf2.48xlarge", "--tp", "3", model=("smollm2",))
+    got = one.ask("/v1/completions", {"prompt": "The capital of France is", "max_tokens": 4, "temperature": 0, "trine": True})
+    assert "Paris" in got["choices"][0]["text"]
+    err = one.end()
+    p = profile.open(tmp_path / "p.ntff")
+    assert "captured" in err and p.info["instance"] == "inf2.48xlarge", err
+    decode = next(r for r in p.info["programs"] if r["name"].startswith("decode"))
+    assert decode["runs"] == 3 and any(op["instructions"] for op in p.operators())
+    assert decode["collectives_ns"] > 0 and {use["ranks"] for use in decode["collectives"]} == {3}
