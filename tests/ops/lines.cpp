@@ -34,6 +34,12 @@ TEST_CASE("lines have the same bits with and without vector instructions") {
     CHECK(same(y, y2));
     for (int64_t i = 0; i < n; ++i) CHECK(y[size_t(i)] == before[size_t(i)] - 0.3 * x[size_t(i)]);
     CHECK(y.back() == before.back());
+    y2 = before = y;
+    one.divide(y.data(), 0.7, n);
+    other.divide(y2.data(), 0.7, n);
+    CHECK(same(y, y2));
+    for (int64_t i = 0; i < n; ++i) CHECK(y[size_t(i)] == before[size_t(i)] / 0.7);
+    CHECK(y.back() == before.back());
     one.rotate(x.data(), y.data(), n, 0.8, 0.6);
     other.rotate(x2.data(), y2.data(), n, 0.8, 0.6);
     CHECK(same(x, x2));
@@ -50,7 +56,7 @@ TEST_CASE("products are taken off one after the other, with and without vector i
     return out;
   };
   for (int64_t m : {1, 4, 7})
-    for (int64_t n : {1, 8, 13, 24})
+    for (int64_t n : {1, 6, 8, 13, 24, 35})
       for (int64_t k : {0, 3, 130}) {
         const int64_t step = n + 3;
         const auto a = numbers(size_t(m * k)), b = numbers(size_t(k * step));

@@ -13,35 +13,54 @@ namespace {
 
 constexpr int64_t kPanel = 8;  // columns of a tile of subtract_product: within a panel sums are too short for it
 
-// a(r, c) less the products of rows r and c over columns [first, last), both factored there.
+// A pivot that has no root.
+bool is_bad(double pivot) { return !(pivot > 0) || std::isinf(pivot); }
+
+// Columns [first, last) from row `first` on, of few rows.
 template <class W>
-void subtract_dot(Matrix<W> a, int64_t r, int64_t c, int64_t first, int64_t last) {
-  W sum = a(r, c);
-  for (int64_t k = first; k < last; ++k) sum -= wide_multiply(a(r, k), conj_of(a(c, k)));
-  a(r, c) = sum;
+bool factor_corner(Matrix<W> a, int64_t first, int64_t last) {
+  for (int64_t c = first; c < last; ++c)
+    for (int64_t r = c; r < a.rows; ++r) {
+      W sum = a(r, c);
+      for (int64_t k = first; k < c; ++k) sum -= wide_multiply(a(r, k), conj_of(a(c, k)));
+      if (r == c && is_bad(real_of(sum))) return false;
+      a(r, c) = r == c ? W(std::sqrt(real_of(sum))) : sum / real_of(a(c, c));
+    }
+  return true;
 }
 
-// In place on the lower triangle; false where the matrix is not positive definite.
+// The same as lines: each column is one, so that its numbers are neighbours.
 template <class W>
-bool factor(Matrix<W> a) {
-  WideArray<W> transposed(a.rows * kPanel);  // the panel's rows so far, as columns
+bool factor_panel(Matrix<W> a, int64_t first, int64_t last, W* lines) {
+  const int64_t rows = a.rows - first, count = last - first;
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < count; ++c) lines[c * rows + r] = a(first + r, first + c);
+  for (int64_t c = 0; c < count; ++c) {
+    W* line = lines + c * rows;
+    for (int64_t k = 0; k < c; ++k)
+      subtract_line(line + c, conj_of(lines[k * rows + c]), lines + k * rows + c, rows - c);
+    const double pivot = real_of(line[c]);
+    if (is_bad(pivot)) return false;
+    divide_line(line + c, std::sqrt(pivot), rows - c);
+    line[c] = std::sqrt(pivot);
+  }
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < count; ++c) a(first + r, first + c) = lines[c * rows + r];
+  return true;
+}
+
+// In place on the lower triangle; false where the matrix is not positive definite. `spare` holds kPanel lines.
+template <class W>
+bool factor(Matrix<W> a, WideArray<W>& spare) {
   for (int64_t first = 0; first < a.rows; first += kPanel) {
     const int64_t last = std::min(first + kPanel, a.rows);
-    for (int64_t c = first; c < last; ++c)
-      for (int64_t k = 0; k < first; ++k) transposed[k * kPanel + c - first] = conj_of(a(c, k));
-    subtract_product<W>({&a(first, first), a.columns}, {&a(first, 0), a.columns}, {transposed.at(0), kPanel},
-                        a.rows - first, last - first, first);
-    for (int64_t c = first; c < last; ++c) {
-      subtract_dot(a, c, c, first, c);
-      const double pivot = real_of(a(c, c));
-      if (!(pivot > 0) || std::isinf(pivot)) return false;
-      const double root = std::sqrt(pivot);
-      a(c, c) = root;
-      for (int64_t r = c + 1; r < a.rows; ++r) {
-        subtract_dot(a, r, c, first, c);
-        a(r, c) /= root;
-      }
-    }
+    for (int64_t c = first; c < last; ++c)  // the panel's rows so far, as columns
+      for (int64_t k = 0; k < first; ++k) spare[k * kPanel + c - first] = conj_of(a(c, k));
+    if (first > 0)
+      subtract_product<W>({&a(first, first), a.columns}, {&a(first, 0), a.columns}, {spare.at(0), kPanel},
+                          a.rows - first, last - first, first);
+    const bool is_corner = a.rows - first <= 2 * kPanel;
+    if (!(is_corner ? factor_corner(a, first, last) : factor_panel(a, first, last, spare.at(0)))) return false;
   }
   return true;
 }
@@ -50,11 +69,12 @@ template <class W>
 void run(const Eval& e) {
   const bool is_lower = e.node.attrs.flag("lower");
   MatrixBatch<W> in(e.in[0]), out(e.out[0].dims);
+  WideArray<W> spare(in.rows * kPanel);
   for (int64_t i = 0; i < in.count; ++i) {
     Matrix<W> x = in.matrix(i), to = out.matrix(i);
     for (int64_t r = 0; r < x.rows && !is_lower; ++r)
       for (int64_t c = 0; c < r; ++c) x(r, c) = conj_of(x(c, r));
-    const bool is_good = factor(x);
+    const bool is_good = factor(x, spare);
     for (int64_t r = 0; r < x.rows; ++r)
       for (int64_t c = 0; c <= r; ++c) {
         const W v = is_good ? x(r, c) : W(std::numeric_limits<double>::quiet_NaN());

@@ -11,8 +11,9 @@ namespace trine::ops {
 
 namespace {
 
-constexpr int kSweeps = 60;         // convergence is quadratic; a handful is usual
-constexpr int64_t kJacobiMax = 16;  // rows; of more, a tridiagonal matrix takes less work
+constexpr int kSweeps = 60;  // convergence is quadratic; a handful is usual
+// Rows; of more, a tridiagonal matrix takes less work. Narrower numbers than doubles have no bits that it could lose.
+constexpr int64_t kJacobiMax = 16, kJacobiNarrowMax = 4;
 
 Dtype real_dtype(Dtype dtype) { return is_complex(dtype) ? row(dtype).element : dtype; }
 
@@ -30,8 +31,8 @@ void rotate(Matrix<W> a, Matrix<W> v, int64_t p, int64_t q) {
   const double size = std::abs(a(p, q));
   const W phase = a(p, q) / size;
   const double theta = (real_of(a(q, q)) - real_of(a(p, p))) / (2 * size);
-  const double t = std::copysign(1.0, theta) / (std::abs(theta) + std::hypot(theta, 1.0));
-  const double c = 1 / std::hypot(t, 1.0), s = t * c;
+  const double t = std::copysign(1.0, theta) / (std::abs(theta) + length_of(theta, 1.0));
+  const double c = 1 / length_of(t, 1.0), s = t * c;
   const W s_in = s * phase, s_out = s * conj_of(phase);
   const auto rotate_rows = [&](Matrix<W> m, const W& from_q, const W& from_p) {
     W *x = &m(p, 0), *y = &m(q, 0);
@@ -69,7 +70,7 @@ bool by_tridiagonal(Matrix<W> a, Matrix<W> v) {
 }
 
 template <class W>
-void diagonalise(Matrix<W> a, Matrix<W> v) {
+void diagonalise(Matrix<W> a, Matrix<W> v, int64_t jacobi_max) {
   for (int64_t i = 0; i < a.rows; ++i) v(i, i) = 1;
   double norm = 0;
   for (int64_t i = 0; i < a.rows * a.rows; ++i) norm += square_of(a.data[i]);
@@ -78,7 +79,7 @@ void diagonalise(Matrix<W> a, Matrix<W> v) {
     std::fill_n(v.data, a.rows * a.rows, W(std::numeric_limits<double>::quiet_NaN()));
     return;
   }
-  if (a.rows > kJacobiMax && by_tridiagonal(a, v)) return;
+  if (a.rows > jacobi_max && by_tridiagonal(a, v)) return;
   for (int sweep = 0; sweep < kSweeps; ++sweep) {
     double rest = 0;
     for (int64_t p = 0; p < a.rows; ++p)
@@ -95,7 +96,7 @@ void run(const Eval& e) {
   const bool is_lower = e.node.attrs.flag("lower", true), is_sorted = e.node.attrs.flag("sort", true);
   MatrixBatch<W> in(e.in[0]), vectors(e.out[0].dims), out(e.out[0].dims);
   WideArray<double> values(e.out[1].elements());
-  const int64_t n = in.rows;
+  const int64_t n = in.rows, jacobi_max = bits(real_dtype(e.in[0].dtype)) < 64 ? kJacobiNarrowMax : kJacobiMax;
   std::vector<int64_t> order(static_cast<size_t>(n));
   for (int64_t i = 0; i < in.count; ++i) {
     const Matrix<W> a = in.matrix(i), v = vectors.matrix(i), to = out.matrix(i);
@@ -103,7 +104,7 @@ void run(const Eval& e) {
       a(r, r) = real_of(a(r, r));
       for (int64_t c = 0; c < r; ++c) is_lower ? a(c, r) = conj_of(a(r, c)) : a(r, c) = conj_of(a(c, r));
     }
-    diagonalise(a, v);
+    diagonalise(a, v, jacobi_max);
     std::iota(order.begin(), order.end(), 0);
     if (is_sorted)
       std::stable_sort(order.begin(), order.end(), [&](int64_t x, int64_t y) {

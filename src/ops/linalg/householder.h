@@ -8,6 +8,14 @@
 
 namespace trine::ops {
 
+constexpr int64_t kReflectors = 16;  // applied as one: more of them take longer to make one by one
+
+// sqrt(x^2 + y^2), where squares leave the range too.
+inline double length_of(double x, double y) {
+  const double sum = x * x + y * y;
+  return sum > 0x1p-900 && sum < 0x1p1000 ? std::sqrt(sum) : std::hypot(x, y);
+}
+
 // The length of column `c` from row `r` on. Squares that leave the range are taken one by one.
 template <class W>
 double norm_below(Matrix<W> a, int64_t r, int64_t c) {
@@ -26,9 +34,9 @@ W make_reflector(Matrix<W> a, int64_t r, int64_t c) {
   const double rest = norm_below(a, r + 1, c);
   const W alpha = a(r, c);
   if (rest == 0 && imag_of(alpha) == 0) return W(0);
-  const double beta = -std::copysign(std::hypot(std::abs(alpha), rest), real_of(alpha));
-  const W scale = alpha - beta;
-  for (int64_t i = r + 1; i < a.rows; ++i) a(i, c) /= scale;
+  const double beta = -std::copysign(length_of(std::abs(alpha), rest), real_of(alpha));
+  const W scale = W(1) / (alpha - beta);
+  for (int64_t i = r + 1; i < a.rows; ++i) a(i, c) = wide_multiply(a(i, c), scale);
   a(r, c) = beta;
   return (W(beta) - alpha) / beta;
 }
@@ -38,13 +46,15 @@ W make_reflector(Matrix<W> a, int64_t r, int64_t c) {
 template <class W>
 void reflect(Matrix<W> a, int64_t r, int64_t c, W tau, Matrix<W> x, int64_t first, int64_t last) {
   if (tau == W(0) || first >= last) return;
-  // Row by row, as x lies in memory; dots[k] is v^H x of column first + k.
-  const int64_t count = last - first;
-  std::vector<W> dots(&x(r, first), &x(r, first) + count);
-  for (int64_t i = r + 1; i < a.rows; ++i) subtract_line(dots.data(), -conj_of(a(i, c)), &x(i, first), count);
+  // dots[k] is v^H x of column first + k.
+  const int64_t count = last - first, below = a.rows - r - 1;
+  std::vector<W> dots(&x(r, first), &x(r, first) + count), v(static_cast<size_t>(below));
+  for (int64_t i = 0; i < below; ++i) v[size_t(i)] = -conj_of(a(r + 1 + i, c));
+  subtract_product<W>({dots.data(), count}, {v.data(), below}, {&x(r, first) + x.columns, x.columns}, 1, count, below);
   for (W& dot : dots) dot = wide_multiply(tau, dot);
   for (int64_t k = 0; k < count; ++k) x(r, first + k) -= dots[size_t(k)];
-  for (int64_t i = r + 1; i < a.rows; ++i) subtract_line(&x(i, first), a(i, c), dots.data(), count);
+  subtract_product<W>({&x(r, first) + x.columns, x.columns}, {&a(r, c) + a.columns, a.columns}, {dots.data(), count},
+                      below, count, 1);
 }
 
 template <class W>

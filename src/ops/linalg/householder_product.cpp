@@ -27,9 +27,9 @@ void run(const Eval& e) {
   for (int64_t i = 0; i < in.count; ++i) {
     const Matrix<W> q = out.matrix(i);
     for (int64_t d = 0; d < q.columns; ++d) q(d, d) = 1;
-    for (int64_t first = (steps - 1) / kBlock * kBlock; first >= 0; first -= kBlock) {
-      const int64_t last = std::min(first + kBlock, steps);
-      if (last - first < kBlock)
+    for (int64_t first = (steps - 1) / kReflectors * kReflectors; first >= 0; first -= kReflectors) {
+      const int64_t last = std::min(first + kReflectors, steps);
+      if (last - first < kReflectors)
         for (int64_t k = last; k-- > first;) reflect(in.matrix(i), k, k, taus[i * steps + k], q, k);
       else
         Reflectors<W>(in.matrix(i), first, last, taus.at(i * steps + first))

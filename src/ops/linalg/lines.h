@@ -11,6 +11,7 @@ namespace trine::ops {
 struct LineKernels {
   double (*dot)(const double* x, const double* y, int64_t n) = nullptr;
   void (*subtract)(double* y, double a, const double* x, int64_t n) = nullptr;    // y -= a x
+  void (*divide)(double* y, double a, int64_t n) = nullptr;                       // y /= a
   void (*rotate)(double* x, double* y, int64_t n, double c, double s) = nullptr;  // x := c x - s y, y := s x + c y
   // c[m, n] -= a[m, k] b[k, n], one product after the other; rows lie c_step, a_step and b_step apart.
   void (*subtract_product)(double* c, int64_t c_step, const double* a, int64_t a_step, const double* b, int64_t b_step,
@@ -28,6 +29,12 @@ Complex128 dot_lines(const Complex128* x, const Complex128* y, int64_t n);
 inline void subtract_line(double* y, double a, const double* x, int64_t n) { line_kernels().subtract(y, a, x, n); }
 inline void subtract_line(Complex128* y, const Complex128& a, const Complex128* x, int64_t n) {
   for (int64_t i = 0; i < n; ++i) y[i] -= wide_multiply(a, x[i]);
+}
+
+inline void divide_line(double* y, double a, int64_t n) { line_kernels().divide(y, a, n); }
+template <class A>  // a real number, or a complex one
+void divide_line(Complex128* y, const A& a, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) y[i] /= a;
 }
 
 inline void rotate_lines(double* x, double* y, int64_t n, double c, double s) { line_kernels().rotate(x, y, n, c, s); }

@@ -47,46 +47,80 @@ void rotate_steps(double* x, double* y, int64_t n, double c, double s) {
   }
 }
 
-// kRows rows of eight columns stay in registers.
-template <int kRows>
-void subtract_tile(double* c, int64_t c_step, const double* a, int64_t a_step, const double* b, int64_t b_step,
-                   int64_t k) {
-  Four sums[kRows][2];
+void divide_steps(double* y, double a, int64_t n) {
+  const Four divisor = {a, a, a, a};
+  int64_t i = 0;
+  for (; i + kFour <= n; i += kFour) *four(y + i) /= divisor;
+  for (; i < n; ++i) y[i] /= a;
+}
+
+// c[m, n] -= a[m, k] b[k, n]: where each lies, and the steps from row to row.
+struct Product {
+  double* c;
+  int64_t c_step;
+  const double* a;
+  int64_t a_step;
+  const double* b;
+  int64_t b_step;
+  int64_t k;
+};
+
+// kRows rows of kWide vectors stay in registers.
+template <int kRows, int kWide>
+void subtract_tile(const Product& p, int64_t i, int64_t j) {
+  double* c = p.c + i * p.c_step + j;
+  const double *a = p.a + i * p.a_step, *b = p.b + j;
+  Four sums[kRows][kWide];
   for (int r = 0; r < kRows; ++r)
-    for (int h = 0; h < 2; ++h) sums[r][h] = *four(c + r * c_step + h * kFour);
-  for (int64_t i = 0; i < k; ++i) {
-    const Four low = *four(b + i * b_step), high = *four(b + i * b_step + kFour);
+    for (int h = 0; h < kWide; ++h) sums[r][h] = *four(c + r * p.c_step + h * kFour);
+  for (int64_t d = 0; d < p.k; ++d) {
+    Four line[kWide];
+    for (int h = 0; h < kWide; ++h) line[h] = *four(b + d * p.b_step + h * kFour);
     for (int r = 0; r < kRows; ++r) {
-      const double x = a[r * a_step + i];
+      const double x = a[r * p.a_step + d];
       const Four factor = {x, x, x, x};
-      sums[r][0] -= factor * low;
-      sums[r][1] -= factor * high;
+      for (int h = 0; h < kWide; ++h) sums[r][h] -= factor * line[h];
     }
   }
   for (int r = 0; r < kRows; ++r)
-    for (int h = 0; h < 2; ++h) *four(c + r * c_step + h * kFour) = sums[r][h];
+    for (int h = 0; h < kWide; ++h) *four(c + r * p.c_step + h * kFour) = sums[r][h];
 }
 
+// The same of a single column.
+template <int kRows>
+void subtract_column(const Product& p, int64_t i, int64_t j) {
+  double sums[kRows];
+  for (int r = 0; r < kRows; ++r) sums[r] = p.c[(i + r) * p.c_step + j];
+  for (int64_t d = 0; d < p.k; ++d)
+    for (int r = 0; r < kRows; ++r) sums[r] -= p.a[(i + r) * p.a_step + d] * p.b[d * p.b_step + j];
+  for (int r = 0; r < kRows; ++r) p.c[(i + r) * p.c_step + j] = sums[r];
+}
+
+// kRows rows over all columns, the widest tiles first.
+template <int kRows, int kWide>
+void subtract_rows(const Product& p, int64_t i, int64_t n) {
+  int64_t j = 0;
+  for (; j + kWide * kFour <= n; j += kWide * kFour) subtract_tile<kRows, kWide>(p, i, j);
+  for (; j + kFour <= n; j += kFour) subtract_tile<kRows, 1>(p, i, j);
+  for (; j < n; ++j) subtract_column<kRows>(p, i, j);
+}
+
+// Thin: so few columns of b stay in the first cache while rows go by.
 void subtract_product_steps(double* c, int64_t c_step, const double* a, int64_t a_step, const double* b, int64_t b_step,
                             int64_t m, int64_t n, int64_t k) {
-  constexpr int64_t kDepth = 128, kRows = 4, kColumns = 2 * kFour;  // so much of b stays in the first cache
-  for (int64_t first = 0; first < k; first += kDepth) {
-    const int64_t depth = k - first < kDepth ? k - first : kDepth;
-    const double *from = a + first, *by = b + first * b_step;
-    int64_t j = 0;
-    for (; j + kColumns <= n; j += kColumns) {
+  constexpr int64_t kDepth = 128, kColumns = 16;
+  for (int64_t first = 0; first < k; first += kDepth)
+    for (int64_t j = 0; j < n; j += kColumns) {
+      const Product p{
+          c + j, c_step, a + first, a_step, b + first * b_step + j, b_step, k - first < kDepth ? k - first : kDepth};
+      const int64_t columns = n - j < kColumns ? n - j : kColumns;
       int64_t i = 0;
-      for (; i + kRows <= m; i += kRows)
-        subtract_tile<kRows>(c + i * c_step + j, c_step, from + i * a_step, a_step, by + j, b_step, depth);
-      for (; i < m; ++i) subtract_tile<1>(c + i * c_step + j, c_step, from + i * a_step, a_step, by + j, b_step, depth);
+      for (; i + 4 <= m; i += 4) subtract_rows<4, 2>(p, i, columns);
+      for (; i < m; ++i) subtract_rows<1, 4>(p, i, columns);
     }
-    for (int64_t i = 0; i < m && j < n; ++i)
-      for (int64_t d = 0; d < depth; ++d)
-        for (int64_t q = j; q < n; ++q) c[i * c_step + q] -= from[i * a_step + d] * by[d * b_step + q];
-  }
 }
 
-constexpr LineKernels kKernels{dot_steps, subtract_steps, rotate_steps, subtract_product_steps};
+constexpr LineKernels kKernels{dot_steps, subtract_steps, divide_steps, rotate_steps, subtract_product_steps};
 
 }  // namespace
 }  // namespace trine::ops

@@ -38,10 +38,11 @@ void factor_columns(Matrix<W> a, int64_t first, int64_t last, int32_t* pivots, i
       std::swap(permutation[k], permutation[best]);
     }
     if (a(k, k) == W(0)) continue;
-    for (int64_t r = k + 1; r < a.rows; ++r) {
-      const W ratio = a(r, k) /= a(k, k);
-      for (int64_t c = k + 1; c < last; ++c) a(r, c) -= wide_multiply(ratio, a(k, c));
-    }
+    for (int64_t r = k + 1; r < a.rows; ++r) a(r, k) /= a(k, k);
+    const int64_t below = a.rows - k - 1, beyond = last - k - 1;
+    if (below > 0 && beyond > 0)
+      subtract_product<W>({&a(k + 1, k + 1), a.columns}, {&a(k + 1, k), a.columns}, {&a(k, k + 1), a.columns}, below,
+                          beyond, 1);
   }
 }
 

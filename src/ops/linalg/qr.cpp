@@ -21,8 +21,8 @@ void run(const Eval& e) {
   WideArray<W> taus(e.out[1].elements());
   for (int64_t i = 0; i < batch.count; ++i) {
     const Matrix<W> a = batch.matrix(i);
-    for (int64_t first = 0; first < steps; first += kBlock) {
-      const int64_t last = std::min(first + kBlock, steps);
+    for (int64_t first = 0; first < steps; first += kReflectors) {
+      const int64_t last = std::min(first + kReflectors, steps);
       for (int64_t k = first; k < last; ++k) {
         const W tau = taus[i * steps + k] = make_reflector(a, k, k);
         reflect(a, k, k, conj_of(tau), a, k + 1, last);

@@ -50,8 +50,8 @@ bool rotate(Matrix<W> a, Matrix<W> v, int64_t p, int64_t q, std::vector<double>&
   if (size == 0 || size <= std::numeric_limits<double>::epsilon() * std::sqrt(alpha) * std::sqrt(beta)) return false;
   const W phase = gamma / size;
   const double zeta = (beta - alpha) / (2 * size);
-  const double t = std::copysign(1, zeta) / (std::abs(zeta) + std::hypot(1, zeta));
-  const double c = 1 / std::hypot(1, t), s = c * t;
+  const double t = std::copysign(1, zeta) / (std::abs(zeta) + length_of(1, zeta));
+  const double c = 1 / length_of(1, t), s = c * t;
   for (Matrix<W> m : {a, v}) {
     if (phase != W(1))
       for (int64_t i = 0; i < m.columns; ++i) m(q, i) = wide_multiply(conj_of(phase), m(q, i));

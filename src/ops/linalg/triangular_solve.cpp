@@ -9,6 +9,8 @@ namespace trine::ops {
 
 namespace {
 
+constexpr int64_t kStep = 8;  // unknowns found line by line before those beyond hear of them
+
 Result<std::vector<ir::Type>> infer(const Call& call) {
   const ir::Type &a = call.inputs[0], &b = call.inputs[1];
   TRY(check_square(a));
@@ -42,8 +44,8 @@ void prepare(const ir::Attrs& attrs, Matrix<W> a, Matrix<W> to) {
 template <class W>
 void solve_left(Matrix<W> a, Matrix<W> b, bool is_lower) {
   const int64_t n = a.rows, wide = b.columns;
-  for (int64_t done = 0; done < n; done += kBlock) {
-    const int64_t size = std::min(kBlock, n - done), first = is_lower ? done : n - done - size, last = first + size;
+  for (int64_t done = 0; done < n; done += kStep) {
+    const int64_t size = std::min(kStep, n - done), first = is_lower ? done : n - done - size, last = first + size;
     const int64_t known = is_lower ? 0 : last;
     if (done > 0)
       subtract_product<W>({&b(first, 0), wide}, {&a(first, known), n}, {&b(known, 0), wide}, size, wide, done);
@@ -51,7 +53,7 @@ void solve_left(Matrix<W> a, Matrix<W> b, bool is_lower) {
       const int64_t r = is_lower ? first + step : last - 1 - step;
       const int64_t from = is_lower ? first : r + 1, to = is_lower ? r : last;
       for (int64_t k = from; k < to; ++k) subtract_line(&b(r, 0), a(r, k), &b(k, 0), wide);
-      for (int64_t c = 0; c < wide; ++c) b(r, c) /= a(r, r);
+      divide_line(&b(r, 0), a(r, r), wide);
     }
   }
 }
@@ -59,8 +61,8 @@ void solve_left(Matrix<W> a, Matrix<W> b, bool is_lower) {
 template <class W>
 void solve_right(Matrix<W> a, Matrix<W> b, bool is_lower) {
   const int64_t n = a.rows;
-  for (int64_t done = 0; done < n; done += kBlock) {
-    const int64_t size = std::min(kBlock, n - done), first = is_lower ? n - done - size : done, last = first + size;
+  for (int64_t done = 0; done < n; done += kStep) {
+    const int64_t size = std::min(kStep, n - done), first = is_lower ? n - done - size : done, last = first + size;
     const int64_t known = is_lower ? last : 0;
     if (done > 0) subtract_product<W>({&b(0, first), n}, {&b(0, known), n}, {&a(known, first), n}, b.rows, size, done);
     for (int64_t r = 0; r < b.rows; ++r)

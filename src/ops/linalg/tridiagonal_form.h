@@ -104,12 +104,12 @@ struct TridiagonalForm {
   // One step from m up to l, shifted by the eigenvalue of the first two that is nearer to the first.
   void sweep(std::vector<double>& d, std::vector<double>& e, int64_t l, int64_t m) {
     double g = (d[size_t(l) + 1] - d[size_t(l)]) / (2 * e[size_t(l)]);
-    const double r0 = std::hypot(g, 1.0);
+    const double r0 = length_of(g, 1.0);
     g = d[size_t(m)] - d[size_t(l)] + e[size_t(l)] / (g + std::copysign(r0, g));
     double s = 1, c = 1, p = 0;
     for (int64_t i = m - 1; i >= l; --i) {
       const double f = s * e[size_t(i)], b = c * e[size_t(i)];
-      const double r = std::hypot(f, g);
+      const double r = length_of(f, g);
       e[size_t(i) + 1] = r;
       if (r == 0) {  // it has come apart here
         d[size_t(i) + 1] -= p;
