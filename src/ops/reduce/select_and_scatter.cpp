@@ -153,24 +153,75 @@ void add_rows(const Eval& e, const Rows& rows, int64_t first, int64_t last, Keep
   }
 }
 
+// Windows along the last dim: positions of one line of the source after the other, `first` and `last` counted in them.
+template <class Keep>
+void add_lines(const Eval& e, const Rows& rows, int64_t first, int64_t last, Keep keep) {
+  const float *x = e.in[0].as<float>(), *source = e.in[1].as<float>();
+  const Dims strides = row_major_strides(rows.dims);
+  const size_t outer = rows.dims.size() - 1;
+  const int64_t count = rows.positions[outer], taps = rows.sizes[outer];
+  const Dims positions(rows.positions.begin(), rows.positions.end() - 1),
+      sizes(rows.sizes.begin(), rows.sizes.end() - 1);
+  std::vector<int64_t> columns;  // per position along the line and tap: the element, or -1
+  for (int64_t p = 0; p < count; ++p)
+    for (int64_t t = 0; t < taps; ++t) columns.push_back(rows.windows[outer].element(p, t, rows.dims[outer]));
+  Dims at(outer, 0);
+  for (int64_t line = first / count, rest = line; line < last / count; ++line, next_index(at, positions)) {
+    if (line == first / count)
+      for (size_t d = outer; d-- > 0; rest /= positions[d]) at[d] = rest % positions[d];
+    std::vector<int64_t> under;  // lines of the operand that the windows meet
+    Dims tap(outer, 0);
+    do {
+      int64_t here = 0;
+      bool is_inside = true;
+      for (size_t d = 0; d < outer && is_inside; ++d) {
+        const int64_t k = rows.windows[d].element(at[d], tap[d], rows.dims[d]);
+        is_inside = k >= 0;
+        here += k * strides[d];
+      }
+      if (is_inside) under.push_back(here);
+    } while (next_index(tap, sizes));
+    for (int64_t p = 0; p < count; ++p) {
+      int64_t best = -1;
+      float value = 0;
+      for (const int64_t begin : under)
+        for (const int64_t* column = &columns[size_t(p * taps)]; column != &columns[size_t(p * taps)] + taps;
+             ++column) {
+          const float next = *column < 0 ? 0 : x[begin + *column];
+          if (*column < 0 || (best >= 0 && keep(value, next))) continue;
+          best = begin + *column;
+          value = next;
+        }
+      if (best >= 0) e.out[0].as<float>()[best] += source[line * count + p];
+    }
+  }
+}
+
+// Positions [first, last), where those before the last dims begin at its multiples.
+template <class Keep>
+void add_some(const Eval& e, const Rows& rows, int64_t first, int64_t last, Keep keep) {
+  rows.inner == 1 ? add_lines(e, rows, first, last, keep) : add_rows(e, rows, first, last, keep);
+}
+
 Result<bool> by_rows(const Eval& e) {
   constexpr int64_t kInnerMin = 4;
   if (e.in[0].dtype != Dtype::f32 || e.node.attrs.text("scatter_kind") != "add") return false;
   const Rows rows = TRY(Rows::make(e));
   const int64_t count = element_count(rows.positions);
-  if (rows.inner < kInnerMin || rows.dims.empty() || count == 0 || element_count(rows.sizes) == 0) return false;
+  if ((rows.inner > 1 && rows.inner < kInnerMin) || rows.dims.empty() || count == 0 || element_count(rows.sizes) == 0)
+    return false;
   std::fill_n(e.out[0].as<float>(), e.out[0].elements(), *e.in[2].as<float>());
   // Items of the first dim are apart where no window spans two.
   const WindowDim& w = rows.windows[0];
   const bool is_apart = w.size == 1 && w.low == 0 && w.high == 0 && w.base_dilation == 1;
-  const int64_t parts = is_apart ? rows.positions[0] : 1;
+  const int64_t parts = is_apart && rows.dims.size() > 1 ? rows.positions[0] : 1;
   const std::string_view direction = e.node.attrs.text("select_kind");
   parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
     const int64_t first = count / parts * begin, last = count / parts * end;
-    if (direction == "GE") return add_rows(e, rows, first, last, [](float a, float b) { return a >= b; });
-    if (direction == "GT") return add_rows(e, rows, first, last, [](float a, float b) { return a > b; });
-    if (direction == "LE") return add_rows(e, rows, first, last, [](float a, float b) { return a <= b; });
-    add_rows(e, rows, first, last, [](float a, float b) { return a < b; });
+    if (direction == "GE") return add_some(e, rows, first, last, [](float a, float b) { return a >= b; });
+    if (direction == "GT") return add_some(e, rows, first, last, [](float a, float b) { return a > b; });
+    if (direction == "LE") return add_some(e, rows, first, last, [](float a, float b) { return a <= b; });
+    add_some(e, rows, first, last, [](float a, float b) { return a < b; });
   });
   return true;
 }
