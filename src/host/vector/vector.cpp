@@ -38,8 +38,12 @@ VMemory memory_of(Dtype dtype) {
     case Dtype::f16:
       return VMemory::f16;
     case Dtype::s8:
+    case Dtype::s4:
+    case Dtype::s2:
       return VMemory::s8;
     case Dtype::u8:
+    case Dtype::u4:
+    case Dtype::u2:
       return VMemory::u8;
     case Dtype::s16:
       return VMemory::s16;
@@ -546,7 +550,7 @@ struct Translator {
       return define(v, loops, w.put(VOp::array_load, {}, {}, {}, widened_array(n.at)));
     if (n.op == LoopOp::load) {
       touch(n.at);
-      return define(v, loops, w.put(VOp::load, {}, {}, {}, n.at, memory_call(n)));
+      return define(v, loops, part_of_byte(w, n, w.put(VOp::load, {}, {}, {}, n.at, memory_call(n))));
     }
     if (n.op == LoopOp::store) {
       touch(n.at);
@@ -559,12 +563,18 @@ struct Translator {
     if (n.op == LoopOp::iota) return define(v, loops, m.wrap(iota(w, n), n.type));
     if (n.op == LoopOp::pick) {
       touch(n.at);
-      return define(v, loops, w.put(VOp::pick, index_of(m, n, use(n.in[0], loops)), {}, {}, n.at));
+      return define(v, loops, part_of_byte(w, n, w.put(VOp::pick, index_of(m, n, use(n.in[0], loops)), {}, {}, n.at)));
     }
     std::array<Ref, 3> in = {};
     for (int k = 0; k < row(n.op).inputs; ++k) in[size_t(k)] = use(n.in[size_t(k)], loops);
     Lane from = lane_of(nest.insns[n.in[n.op == LoopOp::select ? 1 : 0]].type);
     define(v, loops, m.value(n, from, in, aux_of(n)));
+  }
+
+  // What was read as a byte, of a type with fewer bits.
+  Ref part_of_byte(VWriter& w, const LoopInsn& n, Ref byte) {
+    const Dtype type = nest.operands[n.at].dtype;
+    return is_integer(type) && trine::bits(type) < 8 ? Meaning{out, w}.wrap(byte, type) : byte;
   }
 
   // The index of a pick, held inside, counted from where the vector begins.
