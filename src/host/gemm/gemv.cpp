@@ -61,18 +61,24 @@ struct Gemv {
     }
   }
 
-  // Whether panels p to p + kPanelsWide are one call of a wide kernel.
-  bool is_wide(int64_t p, int64_t end) const {
-    return !reader.widens && groups.count == 1 && kernels.wide[w.m] && p + kPanelsWide <= end &&
-           (p + kPanelsWide) * width <= w.n && int64_t(w.packed_b->bytes()) <= tuned::kCachedBytes;
+  // The kernel of panels from p on, and how many; they end before `end`. `direct`: past the last column is not ours.
+  struct Wide {
+    WideKernel kernel = nullptr;
+    int64_t panels = 0;
+  };
+  Wide wide_at(int64_t p, int64_t end, bool direct) const {
+    if (reader.widens || groups.count != 1 || int64_t(w.packed_b->bytes()) > tuned::kCachedBytes) return {};
+    const int64_t count = std::min(kPanelsWide, (direct ? std::min(end, w.n / width) : end) - p);
+    if (count == kPanelsWide) return {kernels.wide[w.m], count};
+    return w.m == 1 && count > 1 ? Wide{kernels.row[count], count} : Wide{};
   }
-  void wide_panels(int64_t p, std::byte* tile, int64_t ld) const {
+  void wide_panels(const Wide& wide, int64_t p, std::byte* tile, int64_t ld) const {
     const PackedMatrix& b = *w.packed_b;
     const std::byte* from = b.panel(w.packed_item, p) + w.begin * b.step_bytes();
     const int64_t apart = b.panel(w.packed_item, p + 1) - b.panel(w.packed_item, p);
     for (int64_t d = 0; d < w.depth; d += kDepthBlock, from += kDepthBlock * b.step_bytes()) {
       const Rows rows{a.as() + d * w.m * unit, 1, w.m};
-      kernels.wide[w.m](rows, from, apart, std::min(kDepthBlock, w.depth - d), tile, ld, d > 0, {from, 0});
+      wide.kernel(rows, from, apart, std::min(kDepthBlock, w.depth - d), tile, ld, d > 0, {from, 0});
     }
   }
 
@@ -101,9 +107,9 @@ void run_gemv(const Blocked& w) {
       const int64_t ld = direct ? w.out.row_stride : tuned::kTaskPanels * gemv.width;
       for (int64_t p = p0; p < p1;) {
         std::byte* to = tile + (p - p0) * kStepBytes;
-        if (gemv.is_wide(p, p1)) {
-          gemv.wide_panels(p, to, ld);
-          p += kPanelsWide;
+        if (const Gemv::Wide several = gemv.wide_at(p, p1, direct); several.kernel) {
+          gemv.wide_panels(several, p, to, ld);
+          p += several.panels;
         } else {
           gemv.panel(p++, to, ld, wide);
         }

@@ -70,6 +70,7 @@ using WideKernel = void (*)(Rows a, const void* b, int64_t b_stride, int64_t dep
 struct MicroKernels {
   MicroKernel rows[kRowsMax + 1] = {};  // by number of rows; [0] is null
   WideKernel wide[kRowsMax + 1] = {};   // null where registers do not suffice: all, or those of many rows
+  WideKernel row[kPanelsWide] = {};     // one row by fewer panels than that, from two on
 };
 
 const MicroKernels& micro_kernels(PanelFormat format, Simd simd);

@@ -163,20 +163,20 @@ void kernel(const void* a_, const void* b_, int64_t depth, void* c_, int64_t ld,
   }
 }
 
-// One row by panels side by side: eight sums, none of which waits for another.
-template <class T>
+// One row by panels side by side: two sums of each, none of which waits for another.
+template <class T, int kPanels = int(kPanelsWide)>
 void wide_row(Rows rows, const void* b_, int64_t b_stride, int64_t depth, void* c_, int64_t, bool add, Ahead) {
   auto* a = static_cast<const typename T::Unit*>(rows.data);
   auto* b = static_cast<const char*>(b_);
   auto* c = static_cast<typename T::Unit*>(c_);
   constexpr int64_t kUnits = int64_t(sizeof(typename T::Vector) / sizeof(typename T::Unit));
-  typename T::Vector acc[kPanelsWide][2];
+  typename T::Vector acc[kPanels][2];
 #pragma GCC unroll 4
-  for (int p = 0; p < kPanelsWide; ++p) acc[p][0] = acc[p][1] = T::zero();
+  for (int p = 0; p < kPanels; ++p) acc[p][0] = acc[p][1] = T::zero();
   for (int64_t d = 0; d < depth; ++d) {
     const auto x = T::splat(a);
 #pragma GCC unroll 4
-    for (int p = 0; p < kPanelsWide; ++p) {
+    for (int p = 0; p < kPanels; ++p) {
       acc[p][0] = T::fma(x, T::load(b + p * b_stride, 0), acc[p][0]);
       acc[p][1] = T::fma(x, T::load(b + p * b_stride, 1), acc[p][1]);
     }
@@ -184,7 +184,7 @@ void wide_row(Rows rows, const void* b_, int64_t b_stride, int64_t depth, void* 
     b += T::kBytes;
   }
 #pragma GCC unroll 4
-  for (int p = 0; p < kPanelsWide; ++p) {
+  for (int p = 0; p < kPanels; ++p) {
 #pragma GCC unroll 2
     for (int h = 0; h < 2; ++h) {
       auto* to = c + (2 * p + h) * kUnits;
@@ -196,7 +196,8 @@ void wide_row(Rows rows, const void* b_, int64_t b_stride, int64_t depth, void* 
 template <class T>
 constexpr MicroKernels kernels() {
   return {{nullptr, kernel<T, 1>, kernel<T, 2>, kernel<T, 3>, kernel<T, 4>, kernel<T, 5>, kernel<T, 6>},
-          {nullptr, wide_row<T>}};
+          {nullptr, wide_row<T>},
+          {nullptr, nullptr, wide_row<T, 2>, wide_row<T, 3>}};
 }
 
 template <class T>

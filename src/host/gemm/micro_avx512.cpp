@@ -82,15 +82,16 @@ void kernel(const void* a, const void* b, int64_t depth, void* c, int64_t ld, bo
   multiply_add<T, R, 1>({a, 1, R}, b, 0, depth, c, ld, add, ahead);
 }
 
-template <class T, int R>
+template <class T, int R, int P = int(kPanelsWide)>
 void wide(Rows a, const void* b, int64_t b_stride, int64_t depth, void* c, int64_t ld, bool add, Ahead ahead) {
-  multiply_add<T, R, kPanelsWide>(a, b, b_stride, depth, c, ld, add, ahead);
+  multiply_add<T, R, P>(a, b, b_stride, depth, c, ld, add, ahead);
 }
 
 template <class T>
 constexpr MicroKernels kernels() {
   return {{nullptr, kernel<T, 1>, kernel<T, 2>, kernel<T, 3>, kernel<T, 4>, kernel<T, 5>, kernel<T, 6>},
-          {nullptr, wide<T, 1>, wide<T, 2>, wide<T, 3>, wide<T, 4>, wide<T, 5>, wide<T, 6>}};
+          {nullptr, wide<T, 1>, wide<T, 2>, wide<T, 3>, wide<T, 4>, wide<T, 5>, wide<T, 6>},
+          {nullptr, nullptr, wide<T, 1, 2>, wide<T, 1, 3>}};
 }
 
 constexpr MicroKernels kFloats = kernels<F32>(), kBf16 = kernels<Bf16>();
