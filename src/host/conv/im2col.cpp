@@ -130,84 +130,93 @@ Walk make_walk(const Conv& c, int64_t group, int64_t phase) {
 
 namespace {
 
-// A lane's position: where depth 0 would be read, and its x.
-struct Lane {
-  int64_t offset = 0;
-  Space x = {};
+// Indices [lo, hi).
+struct Range {
+  int64_t lo, hi;
 };
+
+// A lane's position: where depth 0 would be read, and per dimension of depth the taps that meet the input. Not set
+// before it is used: there are many.
+struct Lane {
+  int64_t offset;
+  std::array<Range, kSpaceMax + 1> taps;
+};
+
+// Of a dimension of depth from x on. Few windows reach over an edge, so divisions are rare. Ranges are written part by
+// part: a pair that is returned goes through memory, and is read back as one before it is there.
+void set_taps(Range& to, const Walk::Dim& d, int64_t x, int64_t size) {
+  const int64_t step = d.x_step;
+  to.lo = 0;
+  to.hi = d.extent;
+  if (step == 0) {
+    if (x < 0 || x >= size) to.hi = 0;
+    return;
+  }
+  if (x < 0) to.lo = std::min(ceil_div(-x, step), d.extent);
+  if (x + (d.extent - 1) * step >= size) to.hi = std::min(ceil_div(std::max<int64_t>(size - x, 0), step), d.extent);
+}
 
 struct Lanes {
   Lanes(const Walk& walk, int64_t first, int64_t count_) : count(count_) {
     Index index = decode(walk.positions, walk.dims, first);
     for (int64_t l = 0; l < count; ++l, advance(walk.positions, walk.dims, index, 1)) {
       Lane& lane = all[l];
-      lane.x = walk.origin;
+      Space x = walk.origin;
+      lane.offset = 0;
       for (int i = 0; i < walk.dims; ++i) {
         const Walk::Dim& d = walk.positions[size_t(i)];
         lane.offset += index[size_t(i)] * d.in_step;
-        if (d.space >= 0) lane.x[size_t(d.space)] += index[size_t(i)] * d.x_step;
+        if (d.space >= 0) x[size_t(d.space)] += index[size_t(i)] * d.x_step;
+      }
+      for (size_t i = 0; i < size_t(walk.dims); ++i) {
+        const Walk::Dim& d = walk.depth[i];
+        if (d.space >= 0) {
+          set_taps(lane.taps[i], d, x[size_t(d.space)], walk.in_size[size_t(d.space)]);
+        } else {
+          lane.taps[i].lo = 0;
+          lane.taps[i].hi = d.extent;
+        }
+        interior &= lane.taps[i].lo == 0 && lane.taps[i].hi == d.extent;  // the whole window lies inside the input
       }
       step = l == 1 ? lane.offset - all[0].offset : step;
       affine &= lane.offset == all[0].offset + l * step;
-      interior &= is_interior(walk, lane);
     }
-  }
-  // Whether the whole window lies inside the input.
-  static bool is_interior(const Walk& walk, const Lane& lane) {
-    bool out = true;
-    for (int i = 0; i < walk.dims; ++i) {
-      const Walk::Dim& d = walk.depth[size_t(i)];
-      if (d.space < 0) continue;
-      const int64_t x = lane.x[size_t(d.space)];
-      out &= x >= 0 && x + (d.extent - 1) * d.x_step < walk.in_size[size_t(d.space)];
-    }
-    return out;
   }
 
   int64_t count;
   int64_t step = 0;  // from lane to lane
   bool affine = true, interior = true;
-  Lane all[kLanesMax] = {};
+  Lane all[kLanesMax];
 };
 
-// A run of depth: `count` reads `step` apart from `offset` (of a lane), moving x along `space`.
+// A run of depth from `index` on: `count` reads `step` apart from `offset` (of a lane).
 struct Segment {
   int64_t count = 0, offset = 0, step = 0;
-  Space x = {};  // added to a lane's
-  int space = -1;
-  int64_t x_step = 0;
+  Index index = {};
 };
 
 // The reads [lo, hi) of a segment that meet the input.
-struct Range {
-  int64_t lo = 0, hi = 0;
-};
-Range inside(const Walk& walk, const Lane& lane, const Segment& s) {
-  Range out{0, s.count};
-  for (int i = 0; i + 1 < walk.dims; ++i) {
-    const int64_t x = lane.x[size_t(i)] + s.x[size_t(i)], size = walk.in_size[size_t(i)];
-    if (i == s.space && s.x_step > 0) {
-      out.lo = std::max(out.lo, ceil_div(-x, s.x_step));
-      out.hi = std::min(out.hi, ceil_div(size - x, s.x_step));
-    } else if (x < 0 || x >= size) {
-      return {};
-    }
-  }
-  return out.lo < out.hi ? out : Range{};
+void set_reads(LaneRun& to, const Walk& walk, const Lane& lane, const Segment& s) {
+  const size_t last = size_t(walk.dims) - 1;
+  bool meets = true;
+  for (size_t i = 0; i < last; ++i) meets &= s.index[i] >= lane.taps[i].lo && s.index[i] < lane.taps[i].hi;
+  const int64_t lo = std::max<int64_t>(lane.taps[last].lo - s.index[last], 0);
+  const int64_t hi = std::min(lane.taps[last].hi - s.index[last], s.count);
+  meets &= lo < hi;
+  to.lo = meets ? lo : 0;
+  to.hi = meets ? hi : 0;
+}
+bool meets_input(const Walk& walk, const Lane& lane, const Segment& s) {
+  LaneRun run;
+  set_reads(run, walk, lane, s);
+  return run.hi > 0;
 }
 
 Segment segment_at(const Walk& walk, const Index& index, int64_t most) {
   const size_t last = size_t(walk.dims) - 1;
   const Walk::Dim& inner = walk.depth[last];
-  Segment s{.count = std::min(inner.extent - index[last], most),
-            .step = inner.in_step,
-            .space = inner.space,
-            .x_step = inner.x_step};
-  for (int i = 0; i < walk.dims; ++i) {
-    const Walk::Dim& d = walk.depth[size_t(i)];
-    s.offset += index[size_t(i)] * d.in_step;
-    if (d.space >= 0) s.x[size_t(d.space)] += index[size_t(i)] * d.x_step;
-  }
+  Segment s{.count = std::min(inner.extent - index[last], most), .step = inner.in_step, .index = index};
+  for (size_t i = 0; i < size_t(walk.dims); ++i) s.offset += index[i] * walk.depth[i].in_step;
   return s;
 }
 
@@ -222,10 +231,10 @@ void merge_taps(const Walk& walk, const Lanes& lanes, const Index& index, int64_
   if (inner.space >= 0 || outer.space < 0 || index[last] != 0 || taps < 2) return;
   if (outer.in_step != inner.extent * inner.in_step) return;
   Segment whole = s, end = s;
-  end.x[size_t(outer.space)] += (taps - 1) * outer.x_step;
+  end.index[last - 1] += taps - 1;
   whole.count = taps * inner.extent;
   for (int64_t l = 0; l < lanes.count && !lanes.interior; ++l) {
-    if (inside(walk, lanes.all[l], s).hi == 0 || inside(walk, lanes.all[l], end).hi == 0) return;
+    if (!meets_input(walk, lanes.all[l], s) || !meets_input(walk, lanes.all[l], end)) return;
   }
   s = whole;
 }
@@ -240,16 +249,18 @@ void Im2col::gather(int64_t lane, int64_t count_lanes, int64_t width, int64_t be
   const LanePack pack_lanes = lane_pack(int(size), simd);
   auto* to = static_cast<std::byte*>(to_);
   Index index = decode(walk.depth, walk.dims, begin);
+  LaneRun runs[kLanesMax] = {};  // lanes that are not there read nothing
   while (count > 0) {
     Segment s = segment_at(walk, index, count);
     merge_taps(walk, lanes, index, count, s);
     const bool merged = s.count > walk.depth[size_t(walk.dims) - 1].extent;
-    LaneRun runs[kLanesMax] = {};
     bool same = lanes.affine;  // one range of steps for all lanes
     for (int64_t l = 0; l < lanes.count; ++l) {
-      const Range r = merged || lanes.interior ? Range{0, s.count} : inside(walk, lanes.all[l], s);
-      runs[l] = {data + (lanes.all[l].offset + s.offset) * size, r.lo, r.hi};
-      same &= r.lo == runs[0].lo && r.hi == runs[0].hi;
+      runs[l].from = data + (lanes.all[l].offset + s.offset) * size;
+      runs[l].lo = 0;
+      runs[l].hi = s.count;
+      if (!merged && !lanes.interior) set_reads(runs[l], walk, lanes.all[l], s);
+      same &= runs[l].lo == runs[0].lo && runs[l].hi == runs[0].hi;
     }
     if (same) {
       const auto [from, lo, hi] = runs[0];
