@@ -95,7 +95,6 @@ def unserved(c):
         (c.block not in BLOCKS, f"blocks of kind {c.block}"),
         (c.gate_limit and c.gate_slope != GATE_SLOPE, f"gates of slope {c.gate_slope}; of {GATE_SLOPE} they are served"),
         (c.positions not in ("rope", "learned", "alibi", "waves", "none"), f"positions of kind {c.positions}"),
-        (c.positions == "alibi" and c.alibi_scaled, "ALiBi positions that are rounded to bfloat16"),
         (len({(own.heads, own.kv_heads, own.head_dim, own.width) for own in each}) > 1, "layers of several sizes"),
         (not c.head, "no head"),
     ]  # fmt: skip
@@ -122,16 +121,11 @@ def shape_of(c, context=0, family=""):
     turned = [own.positions == "rope" and own.mixer in ATTENDING for own in each]
     ropes = sorted({own.rope for own, turns in zip(each, turned, strict=True) if turns}, key=repr)
     layers = [[own.window if i >= c.window_from else 0, ropes.index(own.rope) if turned[i] else -1, own.ffn, own.experts] for i, own in enumerate(each)]
-    slopes = None
-    if c.positions == "alibi":
-        from trine.models.layers import alibi_slopes
-
-        slopes = np.asarray(alibi_slopes(c.heads), np.float32)
     turning = c.latent.rotated if c.latent else c.head_dim
     return {
         "width": c.width, "heads": c.heads, "kv_heads": c.heads if c.latent else c.kv_heads,
         "head_dim": c.latent.still + c.latent.rotated if c.latent else c.head_dim, "vocab": c.vocab, "embed": c.embed if c.embed != c.width else 0,
-        "context": context, "layers": layers, "ropes": [angles(rope, turning, context) for rope in ropes], "slopes": slopes,
+        "context": context, "layers": layers, "ropes": [angles(rope, turning, context) for rope in ropes], "biases": biases(c, context) if c.positions == "alibi" else None,
         "block": "pre" if c.block == "bare" else c.block, "norms": c.norms, "centred": c.norm in ("layer", "centred"), "plus_one": c.norm == "rms1", "eps": c.eps,
         "qk_norm": "" if c.latent else c.qk_norm, "activation": "quick_gelu" if c.gate_limit else c.activation, "gated": c.gated,
         "embed_scale": c.embed_scale, "head_scale": c.head_scale, "residual": c.residual, "logit_cap": c.logit_cap, "score_cap": c.score_cap,
@@ -153,6 +147,19 @@ def angles(rope, head_dim, context):
     frequency, factor = rope_frequencies(rope, head_dim, context)
     angle = np.arange(context, dtype=np.float32)[:, None] * np.asarray(frequency, np.float32)
     return angle.shape[1], np.ascontiguousarray(np.cos(angle) * np.float32(factor)), np.ascontiguousarray(np.sin(angle) * np.float32(factor))
+
+
+def biases(c, context):
+    """ALiBi: what a key's position adds to the scores of each head, [heads, context]; Falcon's as models.decoder.alibi has it."""
+    from trine.models.layers import alibi_slopes
+
+    slopes, keys = np.asarray(alibi_slopes(c.heads), np.float32)[:, None], np.arange(context)
+    if not c.alibi_scaled:
+        return slopes * keys.astype(np.float32)
+    import ml_dtypes
+
+    rounded = slopes.astype(ml_dtypes.bfloat16) * keys.astype(ml_dtypes.bfloat16)
+    return np.ascontiguousarray(rounded.astype(np.float32) * np.float32(c.head_dim**-0.5))
 
 
 def dotted(path):

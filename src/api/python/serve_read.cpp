@@ -127,7 +127,7 @@ run::DecoderShape decoder_shape(const nb::dict& d) {
     const auto t = nb::cast<nb::tuple>(h);
     s.ropes.push_back({nb::cast<int32_t>(t[0]), floats(t[1]), floats(t[2])});
   }
-  if (d.contains("slopes") && !nb::object(d["slopes"]).is_none()) s.slopes = floats(d["slopes"]);
+  if (d.contains("biases") && !nb::object(d["biases"]).is_none()) s.biases = floats(d["biases"]);
   if (d.contains("router") && !nb::object(d["router"]).is_none()) s.router = router(nb::cast<nb::dict>(d["router"]));
   if (d.contains("latent") && !nb::object(d["latent"]).is_none()) {
     const auto l = nb::cast<nb::dict>(d["latent"]);

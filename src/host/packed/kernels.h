@@ -23,9 +23,9 @@ inline constexpr int kPageTokens = 16;
 struct PagedAttention {
   const float* const* queries;  // count, each `dim`
   float* const* outputs;
-  const int32_t* positions;  // of each query; keys up to it are seen
-  const float* slopes;       // alibi of each query's head; null: none
-  const float* sinks;        // of each query's head; null: none
+  const int32_t* positions;    // of each query; keys up to it are seen
+  const float* const* biases;  // of each query's head, by key; null: none
+  const float* sinks;          // of each query's head; null: none
   int count;
   int dim;                        // of queries and keys, a multiple of 16
   int value_dim;                  // of values and outputs, likewise

@@ -30,7 +30,7 @@ Result<void> check_latent(const DecoderShape& s) {
   if (l.rank % 16 || l.rotated % 16)
     return fail(Code::unsupported, cat("latent attention of rank ", l.rank, " and ", l.rotated,
                                        " turned dims; multiples of 16 are served"));
-  if (l.q_rank < 0 || s.head_dim != l.still + l.rotated || !s.slopes.empty())
+  if (l.q_rank < 0 || s.head_dim != l.still + l.rotated || !s.biases.empty())
     return fail(Code::invalid, cat("latent attention with heads of ", s.head_dim, " dims"));
   return {};
 }
@@ -114,8 +114,8 @@ Result<void> DecoderShape::check() const {
     if (r.pairs <= 0 || 2 * r.pairs > rotary || r.cos.size() != size_t(context) * size_t(r.pairs) ||
         r.sin.size() != r.cos.size())
       return fail(Code::invalid, cat("a table of positions with ", r.pairs, " pairs and ", r.cos.size(), " angles"));
-  if (!slopes.empty() && slopes.size() != size_t(heads))
-    return fail(Code::invalid, cat(slopes.size(), " slopes of ", heads, " heads"));
+  if (!biases.empty() && biases.size() != size_t(heads) * size_t(context))
+    return fail(Code::invalid, cat(biases.size(), " biases of ", heads, " heads and ", context, " positions"));
   for (const char* known : {"", "head", "whole", "own", "after"})
     if (qk_norm == known) return {};
   return fail(Code::unsupported, cat("norms of queries and keys of kind \"", qk_norm, "\""));

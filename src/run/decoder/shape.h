@@ -62,7 +62,7 @@ struct DecoderShape {
   int32_t embed = 0;  // width of the embedding, where it is not the stack's; 0: it is
   std::vector<LayerShape> layers;
   std::vector<RopeTable> ropes;
-  std::vector<float> slopes;  // alibi, of each head
+  std::vector<float> biases;  // alibi: heads × context, what a key's position adds to a score
   Block block = Block::pre;
   int32_t norms = 2;      // of a parallel block: 1 is shared
   bool centred = false;   // layer norms

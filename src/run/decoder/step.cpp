@@ -199,18 +199,19 @@ void Decoder::attend(std::span<const TokenRun> runs, int index, const KvMemory& 
       std::vector<const float*> from(static_cast<size_t>(count));
       std::vector<float*> to(static_cast<size_t>(count));
       std::vector<int32_t> positions(static_cast<size_t>(count));
-      std::vector<float> slopes, sinks;
+      std::vector<const float*> biases;
+      std::vector<float> sinks;
       for (int64_t c = 0; c < count; ++c) {
         const int64_t of = item.row + c / item.heads;
         const int64_t head = int64_t(item.head) * group + item.first + c % item.heads;
         from[size_t(c)] = from_q.data() + (of * shape_.heads + head) * dim;
         to[size_t(c)] = a_.data() + (of * shape_.heads + head) * wide;
         positions[size_t(c)] = rows_[size_t(of)].position;
-        if (!shape_.slopes.empty()) slopes.push_back(shape_.slopes[size_t(head)]);
+        if (!shape_.biases.empty()) biases.push_back(shape_.biases.data() + head * shape_.context);
         if (l.sinks) sinks.push_back((*l.sinks)[size_t(head)]);
       }
       const float scale = shape_.score_scale != 0.0f ? shape_.score_scale : 1.0f / std::sqrt(float(shape_.head_dim));
-      packed_kernels().attend({from.data(), to.data(), positions.data(), slopes.empty() ? nullptr : slopes.data(),
+      packed_kernels().attend({from.data(), to.data(), positions.data(), biases.empty() ? nullptr : biases.data(),
                                sinks.empty() ? nullptr : sinks.data(), int(count), int(dim), int(wide), pages.data(),
                                shape_.values_at(), scale, shape_.score_cap, shape_.layers[size_t(index)].window,
                                scratch.data(), used * kPageTokens});
