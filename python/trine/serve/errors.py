@@ -5,7 +5,7 @@ One exception, two spellings: OpenAI's {error: {message, type, param, code}} and
 
 TYPES = {400: "invalid_request_error", 401: "authentication_error", 403: "permission_error", 404: "not_found_error",
          405: "invalid_request_error", 408: "timeout_error", 409: "conflict_error", 413: "request_too_large",
-         422: "invalid_request_error", 429: "rate_limit_error", 499: "cancelled", 500: "api_error", 503: "overloaded_error",
+         422: "invalid_request_error", 429: "rate_limit_error", 431: "invalid_request_error", 499: "cancelled", 500: "api_error", 503: "overloaded_error",
          504: "timeout_error"}  # fmt: skip
 
 

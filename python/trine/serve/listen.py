@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import resource
 import socket
 
@@ -9,9 +10,11 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from trine.serve.app import app_of
+from trine.serve.errors import Wrong, openai
 
 HEAD_SECONDS = 30.0
 HEAD_BYTES = 64 << 10
+LINGER_SECONDS, LINGER_BYTES = 2.0, 4 << 20  # of a connection whose head was refused
 CONNECTIONS = 4096
 
 
@@ -21,13 +24,25 @@ class Bounded(HttpToolsProtocol):
     def connection_made(self, transport):
         super().connection_made(transport)
         self._first = self.loop.call_later(HEAD_SECONDS, self._nothing_came)
-        self._head, self._in_head = 0, True
+        self._head, self._in_head, self._refused = 0, True, False
 
     def data_received(self, data):
-        super().data_received(data)
+        if not self._refused:
+            super().data_received(data)
         self._head = self._head + len(data) if self._in_head else 0
-        if self._head > HEAD_BYTES and not self.transport.is_closing():
+        if self._head > HEAD_BYTES and not self._refused and not self.transport.is_closing():
+            self._refuse()
+        elif self._head > LINGER_BYTES:
             self.transport.close()
+
+    def _refuse(self):
+        """Says why, and reads on for a moment: who is cut off while writing does not see an answer."""
+        self._refused = True
+        body = json.dumps(openai(Wrong(f"the request's head is longer than {HEAD_BYTES} bytes", 431))).encode()
+        head = f"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
+        self.transport.write(head.encode() + body)
+        self._first.cancel()
+        self._first = self.loop.call_later(LINGER_SECONDS, self.transport.close)
 
     def on_message_begin(self):
         self._in_head = True
