@@ -7,6 +7,10 @@ import pytest
 gguf = pytest.importorskip("gguf")
 pytest.importorskip("tokenizers")
 
+from hypothesis import HealthCheck, given, settings  # noqa: E402
+from hypothesis import strategies as st  # noqa: E402
+
+from trine.models.safetensors import FileError  # noqa: E402
 from trine.models.tokenizer import letters_of_bytes  # noqa: E402
 from trine.serve import gguf_text, text  # noqa: E402
 from trine.serve.errors import Wrong  # noqa: E402
@@ -76,7 +80,7 @@ def test_sentencepiece_without_a_space_before(tmp_path):
 @pytest.mark.parametrize("kind", [k for kinds in gguf_text.CUTS for k in kinds if k])
 def test_every_way_to_cut_words(kind, tmp_path):
     letters = letters_of_bytes()
-    made = text.load(written(tmp_path / "m.gguf", "gpt2", [letters[b] for b in range(256)], tokenizer_pre=kind))
+    made = text.load(written(tmp_path / "m.gguf", "gpt2", [*(letters[b] for b in range(256)), "th"], token_merges=["t h"], tokenizer_pre=kind))
     for raw in TEXTS:
         assert made.decode(made.encode(raw, add_special=False)) == raw
 
@@ -92,10 +96,35 @@ def test_words(kind, words):
     assert [bytes(letters[c] for c in word).decode() for word, _ in found] == words
 
 
+anything = st.one_of(st.text(max_size=4), st.integers(-5, 300), st.floats(), st.lists(st.text(max_size=3), max_size=6), st.lists(st.integers(0, 7), max_size=6),
+                     st.lists(st.floats(), max_size=4), st.booleans())  # fmt: skip
+KEYS = ["tokens", "merges", "scores", "token_type", "pre", "bos_token_id", "eos_token_id", "unknown_token_id", "add_bos_token", "add_space_prefix"]
+
+
+@settings(max_examples=300, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+@given(kind=st.sampled_from(["gpt2", "llama", "", 7]), more=st.dictionaries(st.sampled_from(KEYS), anything), template=anything)
+def test_anything_is_a_tokenizer_or_refused(monkeypatch, kind, more, template):
+    class File(gguf_text.Gguf):
+        def __init__(self, path):
+            tokens = {"tokenizer.ggml.tokens": ["<unk>", "a", "b", "ab", "▁"], "tokenizer.ggml.merges": ["a b"], "tokenizer.ggml.scores": [0.0, 0.0, 0.0, -1.0, 0.0]}
+            self.path, self.metadata = path, tokens | {"tokenizer.ggml.model": kind, "tokenizer.chat_template": template}
+            self.metadata |= {f"tokenizer.ggml.{name}": value for name, value in more.items()}
+
+    monkeypatch.setattr(gguf_text, "Gguf", File)
+    try:
+        made = text.of_gguf("file")
+    except (Wrong, FileError) as e:
+        assert str(e)
+    else:
+        assert made.decode(made.encode("ab a")) is not None
+
+
 def test_what_is_not_known_is_named(tmp_path):
     with pytest.raises(Wrong, match='cuts words as "klingon" does is not known; known are gpt-2'):
         gguf_text.splitter("klingon")
     with pytest.raises(Wrong, match='a tokenizer of kind "t5"'):
         text.load(written(tmp_path / "m.gguf", "t5", ["a"]))
+    with pytest.raises(FileError, match="merges is missing"):
+        text.load(written(tmp_path / "o.gguf", "gpt2", ["a"]))
     with pytest.raises(Wrong, match="without a score for each"):
         text.load(written(tmp_path / "n.gguf", "llama", ["a", "b"]))

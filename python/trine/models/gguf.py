@@ -79,11 +79,11 @@ class Gguf:
                 raise FileError(f"{path}: {name} has {rank} dims")
             dims = [c.number("Q") for _ in range(rank)]
             self._at[name] = (tuple(reversed(dims)), c.number("I"), c.number("Q"))
-        align = self._given("general.alignment", int, 32) or 32
+        align = self.given("general.alignment", int, 32) or 32
         if align & (align - 1) or not 0 < align <= ALIGN_LIMIT:
             raise FileError(f"{path}: an alignment of {align}; expected a power of two up to {ALIGN_LIMIT}")
         self._base = -(-c.at // align) * align
-        self.family = FAMILIES.get(self._given("general.architecture", str))
+        self.family = FAMILIES.get(self.given("general.architecture", str))
         if self.family:
             self.family = family_of(self, self.family)
 
@@ -116,22 +116,22 @@ class Gguf:
             raise FileError(f"{self.path}: {name} ends at byte {first + length}, the file at {len(self._data)}")
         return label, shape, np.frombuffer(self._data, np.uint8, length, first).reshape(-1, size), read
 
-    def _given(self, key, kind, otherwise=None):
+    def given(self, key, kind, otherwise=None):
         """An entry of the metadata, which must be of that kind where it is there."""
         value = self.metadata.get(key, otherwise)
         if value is not otherwise and (not isinstance(value, kind) or isinstance(value, bool)):
             raise FileError(f"{self.path}: {key} is {short(value)}; expected {' or '.join(k.__name__ for k in (kind if isinstance(kind, tuple) else (kind,)))}")
         return value
 
-    def _texts(self, key):
+    def texts(self, key):
         """A list of texts."""
-        value = self._given(key, list)
+        value = self.given(key, list)
         if value is None or not all(isinstance(one, str) for one in value):
             raise FileError(f"{self.path}: {key} is missing, or no list of texts")
         return value
 
     def number(self, key):
-        return self._given(f"{self.metadata.get('general.architecture')}.{key}", (int, float))
+        return self.given(f"{self.metadata.get('general.architecture')}.{key}", (int, float))
 
     def of(self, key):
         return self.metadata.get(f"{self.metadata.get('general.architecture')}.{key}")
@@ -167,9 +167,9 @@ class Gguf:
         kind = self.metadata.get("tokenizer.ggml.model")
         if kind != "gpt2":
             raise FileError(f'{self.path}: a tokenizer of kind "{kind}"; byte-pair encoding ("gpt2") is what can be read')
-        tokens, merges = self._texts("tokenizer.ggml.tokens"), self._texts("tokenizer.ggml.merges")
-        kinds, pattern = self._given("tokenizer.ggml.token_type", list, ()), self._given("tokenizer.ggml.pre", str, "gpt-2")
+        tokens, merges = self.texts("tokenizer.ggml.tokens"), self.texts("tokenizer.ggml.merges")
+        kinds, pattern = self.given("tokenizer.ggml.token_type", list, ()), self.given("tokenizer.ggml.pre", str, "gpt-2")
         try:
-            return Tokenizer(tokens, merges, kinds, pattern, self._given("tokenizer.ggml.eos_token_id", int))
+            return Tokenizer(tokens, merges, kinds, pattern, self.given("tokenizer.ggml.eos_token_id", int))
         except ValueError as e:
             raise FileError(f"{self.path}: {e}") from None

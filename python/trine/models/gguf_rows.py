@@ -155,8 +155,11 @@ def rope(file, config):
 def gemma(file, config):
     """What the scores are divided by the root of: a head's size, but of the largest model, which files do not say."""
     largest = {"gemma2": 46, "gemma3_text": 62}[file.family]
-    whole = config["hidden_size"] // config["num_attention_heads"]
-    return config | {"query_pre_attn_scalar": whole if config.get("num_hidden_layers") == largest else config.get("head_dim") or whole}
+    heads, width = file.number("attention.head_count"), file.number("embedding_length")
+    if not heads or not width:
+        raise FileError(f"{file.path}: attention.head_count and embedding_length are needed")
+    of_head = file.number("attention.key_length") or width // heads
+    return config | {"query_pre_attn_scalar": width // heads if file.number("block_count") == largest else of_head}
 
 
 def gpt_oss(file, config):
@@ -168,11 +171,11 @@ def deepseek(file, config):
     """Sizes of a head as they are before keys are brought into the narrow space; files of both generations."""
     whole = file.number("attention.key_length_mla") or file.number("attention.key_length") or 0
     values = file.number("attention.value_length_mla") or file.number("attention.value_length")
-    config |= {"qk_nope_head_dim": whole - (config.get("qk_rope_head_dim") or 0), "v_head_dim": values}
+    config |= {"qk_nope_head_dim": whole - (file.number("rope.dimension_count") or 0), "v_head_dim": values}
     if "blk.0.attn_kv_b.weight" not in file and not file.number("attention.key_length_mla"):
         raise FileError(f"{file.path}: attention.key_length_mla is missing")
     if file.family == "deepseek_v2":  # the first generation's experts are weighed by softmax, by groups in the large model
-        config |= {"topk_method": "group_limited_greedy" if (config.get("n_group") or 0) > 1 else "greedy"}
+        config |= {"topk_method": "group_limited_greedy" if (file.number("expert_group_count") or 0) > 1 else "greedy"}
     if sharper := file.number("rope.scaling.yarn_log_multiplier"):  # a tenth of what config.json says of scores; that of angles is the same
         if "rope_scaling" in config:
             config["rope_scaling"] |= {"mscale": 10 * sharper, "mscale_all_dim": 10 * sharper}
@@ -189,9 +192,9 @@ def lfm2(file, config):
 
 
 def mpt(file, config):
-    width, inner = config.get("d_model") or 0, file.number("feed_forward_length") or 0
-    if (keys := file.number("attention.head_count_kv")) and keys != config.get("n_heads"):
-        raise FileError(f"{file.path}: {keys} heads of keys of {config.get('n_heads')}; the zoo's mpt has as many")
+    width, inner, heads = file.number("embedding_length") or 0, file.number("feed_forward_length") or 0, file.number("attention.head_count")
+    if (keys := file.number("attention.head_count_kv")) and keys != heads:
+        raise FileError(f"{file.path}: {keys} heads of keys and {heads} of queries; the zoo's mpt has as many of both")
     return config | {"expansion_ratio": inner / width if width else 4, "layer_norm_epsilon": file.number("attention.layer_norm_epsilon") or 1e-5,
                      "attn_config": {"alibi": bool(file.number("attention.max_alibi_bias")), "clip_qkv": file.number("attention.clamp_kqv")}}  # fmt: skip
 

@@ -3,7 +3,10 @@
 How text is cut into words is not in the file, only the name of a way: CUTS has a row for each, as the models' own tokenizer.json have it.
 """
 
+import math
+
 from trine.models.gguf import Gguf
+from trine.models.safetensors import FileError
 from trine.models.tokenizer import CONTROL, CUSTOM
 from trine.serve.errors import Wrong
 
@@ -48,12 +51,14 @@ def splitter(kind):
     return pre_tokenizers.Sequence([*cuts, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
 
 
-def byte_pairs(meta, tokens):
+def byte_pairs(file, tokens):
     from tokenizers import Tokenizer, decoders, models
 
-    merges = [tuple(m.split(" ", 1)) for m in meta.get("tokenizer.ggml.merges", [])]
-    made = Tokenizer(models.BPE(vocab={t: i for i, t in enumerate(tokens)}, merges=merges))
-    made.pre_tokenizer, made.decoder = splitter(meta.get("tokenizer.ggml.pre")), decoders.ByteLevel()
+    merges = file.texts("tokenizer.ggml.merges")
+    if any(" " not in m for m in merges):
+        raise Wrong("a merge that is not two tokens with a space between them")
+    made = Tokenizer(models.BPE(vocab={t: i for i, t in enumerate(tokens)}, merges=[tuple(m.split(" ", 1)) for m in merges]))
+    made.pre_tokenizer, made.decoder = splitter(file.given("tokenizer.ggml.pre", str)), decoders.ByteLevel()
     return made
 
 
@@ -67,16 +72,16 @@ def merges_of(tokens, scores):
     return [(tokens[left], tokens[right]) for _, _, left, right in sorted(found)]
 
 
-def pieces(meta, tokens):
+def pieces(file, tokens):
     from tokenizers import Tokenizer, decoders, models, normalizers
 
-    scores = meta.get("tokenizer.ggml.scores")
-    if not isinstance(scores, list) or len(scores) != len(tokens):
+    scores = file.given("tokenizer.ggml.scores", list, ())
+    if len(scores) != len(tokens) or not all(isinstance(s, (int, float)) and math.isfinite(s) for s in scores):
         raise Wrong(f"a SentencePiece tokenizer of {len(tokens)} tokens without a score for each")
-    unknown = meta.get("tokenizer.ggml.unknown_token_id", 0)
+    unknown = file.given("tokenizer.ggml.unknown_token_id", int, 0)
     made = Tokenizer(models.BPE(vocab={t: i for i, t in enumerate(tokens)}, merges=merges_of(tokens, scores), byte_fallback=True, fuse_unk=True,
-                                unk_token=tokens[unknown] if isinstance(unknown, int) and unknown < len(tokens) else None))  # fmt: skip
-    first = [normalizers.Prepend("▁")] if meta.get("tokenizer.ggml.add_space_prefix", True) else []
+                                unk_token=tokens[unknown] if 0 <= unknown < len(tokens) else None))  # fmt: skip
+    first = [normalizers.Prepend("▁")] if file.metadata.get("tokenizer.ggml.add_space_prefix", True) else []
     made.normalizer = normalizers.Sequence([*first, normalizers.Replace(" ", "▁")])
     made.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
     return made
@@ -89,17 +94,28 @@ def read(path):
     """(tokenizer, facts of serve.text.Text)"""
     from tokenizers import AddedToken
 
-    meta = Gguf(path).metadata
-    kind, tokens = meta.get("tokenizer.ggml.model"), meta.get("tokenizer.ggml.tokens")
-    if kind not in KINDS or not isinstance(tokens, list):
+    file = Gguf(path)
+    kind = file.given("tokenizer.ggml.model", str)
+    if kind not in KINDS:
         raise Wrong(f'{path}: a tokenizer of kind "{kind}"; byte-pair encoding ("gpt2") and SentencePiece\'s ("llama") are what can be read')
-    made = KINDS[kind](meta, tokens)
-    kinds = list(zip(tokens, meta.get("tokenizer.ggml.token_type", []), strict=False))
+    tokens = file.texts("tokenizer.ggml.tokens")
+    try:
+        made = KINDS[kind](file, tokens)
+    except (Wrong, FileError):
+        raise
+    except Exception as e:  # the library raises nothing narrower
+        raise Wrong(f"{path}: the tokenizer cannot be made: {e}") from None
+    kinds = list(zip(tokens, file.given("tokenizer.ggml.token_type", list, ()), strict=False))
     hidden = (CONTROL, CUSTOM) if kind == "gpt2" else (CONTROL,)
     made.add_special_tokens([AddedToken(t, special=True, normalized=False) for t, of in kinds if of in hidden])
     if kind == "llama":  # its makers' own words are text like any other; runs of spaces are joined by their scores
         made.add_tokens([AddedToken(t, normalized=False) for t, of in kinds if of == CUSTOM and "▁" not in t])
+
+    def number(name):
+        found = file.given(f"tokenizer.ggml.{name}", int)
+        return found if found is not None and 0 <= found < len(tokens) else None
+
     return made, {
-        "bos": meta.get("tokenizer.ggml.bos_token_id"), "eos": meta.get("tokenizer.ggml.eos_token_id"),
-        "add_bos": bool(meta.get("tokenizer.ggml.add_bos_token", kind == "llama")), "template": meta.get("tokenizer.chat_template"),
+        "bos": number("bos_token_id"), "eos": number("eos_token_id"), "template": file.given("tokenizer.chat_template", str),
+        "add_bos": bool(file.metadata.get("tokenizer.ggml.add_bos_token", kind == "llama")),
         "size": len(tokens)}  # fmt: skip
