@@ -136,13 +136,22 @@ class Merger {
   }
 
   // Which call of the source it is, as far as lines tell: a line may have several, which differ in where their operands
-  // were made.
+  // were made, or what those were made of: a row that reaches all partitions is a load, a multiply and a copy.
   std::vector<uint32_t> call_of(const KernelInsn& w) const {
-    std::vector<uint32_t> out{w.line, w.opcode()};
-    over_tiles(w, [&](const Operand& o, const arch::OperandSlot& slot) {
-      if (!slot.writes()) out.push_back(kernel_.origins[o.tensor].line);
-    });
+    std::vector<uint32_t> out;
+    add_call(w, 0, out);
     return out;
+  }
+  void add_call(const KernelInsn& w, int depth, std::vector<uint32_t>& out) const {
+    constexpr int kDeep = 2;
+    out.insert(out.end(), {w.line, w.opcode()});
+    over_tiles(w, [&](const Operand& o, const arch::OperandSlot& slot) {
+      if (slot.writes()) return;
+      const bool is_hbm = program_.tensors[o.tensor].space == Space::hbm;
+      out.push_back(is_hbm ? storage(o.tensor) : kernel_.origins[o.tensor].line);
+      if (const auto& makers = tiles_[o.tensor].insns; !is_hbm && depth < kDeep && !makers.empty())
+        add_call(kernel_.insns[makers[0]], depth + 1, out);
+    });
   }
 
   bool moves(const KernelInsn& w) const {

@@ -141,6 +141,23 @@ def test_what_is_computed_by_turns_is_computed_again():
     assert found.engines["vector"].instructions == 6
 
 
+def test_two_rows_spread_on_one_line_are_spread_once_each():
+    """Scale and shift of a norm, both broadcast on one line: no round changes either, so neither is made in a round."""
+
+    @nki.jit
+    def kernel(x, scale, shift):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        a, b = nl.load(scale), nl.load(shift)
+        for i in nl.affine_range(x.shape[0]):
+            tile = nl.load(x[i])
+            nl.store(out[i], nl.add(nl.multiply(tile, a.broadcast_to((P, 512))), b.broadcast_to((P, 512))))
+        return out
+
+    x, scale, shift = numbers(4, P, 512), numbers(1, 512, seed=2), numbers(1, 512, seed=3)
+    assert np.abs(kernel(x, scale, shift) - (x * scale + shift)).max() < 1e-3
+    assert report(kernel, x, scale, shift).engines["tensor"].instructions == 2  # eight where each round makes them
+
+
 def test_of_what_waits_the_cheapest_leaves_and_sums_stay():
     """A selective scan over tiles of 32 KiB a partition: its inputs come again for every state, its sums are never saved."""
     path = Path(__file__).resolve().parents[3] / "examples/nki/functional/scan.py"
