@@ -22,7 +22,7 @@ template <class W>
 void subtract_product(Block<W> c, Block<W> a, Block<W> b, int64_t m, int64_t n, int64_t k) {
   constexpr int64_t kProducts = 1 << 18;  // products worth a task
   const int64_t rows = std::max<int64_t>(4, kProducts / std::max<int64_t>(n * k, 1) / 4 * 4);
-  parallel_for((m + rows - 1) / rows, 1, [&](int64_t begin, int64_t end) {
+  auto some = [&](int64_t begin, int64_t end) {
     const int64_t first = begin * rows, last = std::min(end * rows, m);
     if constexpr (std::is_same_v<W, double>) {
       line_kernels().subtract_product(c.data + first * c.step, c.step, a.data + first * a.step, a.step, b.data, b.step,
@@ -32,7 +32,8 @@ void subtract_product(Block<W> c, Block<W> a, Block<W> b, int64_t m, int64_t n, 
         for (int64_t i = 0; i < k; ++i)
           subtract_line(c.data + r * c.step, a.data[r * a.step + i], b.data + i * b.step, n);
     }
-  });
+  };
+  m <= rows ? some(0, 1) : parallel_for((m + rows - 1) / rows, 1, some);
 }
 
 }  // namespace trine::ops

@@ -26,12 +26,20 @@ const LineKernels& line_kernels_avx2();  // only where simd_best() says avx2
 inline double dot_lines(const double* x, const double* y, int64_t n) { return line_kernels().dot(x, y, n); }
 Complex128 dot_lines(const Complex128* x, const Complex128* y, int64_t n);
 
-inline void subtract_line(double* y, double a, const double* x, int64_t n) { line_kernels().subtract(y, a, x, n); }
+constexpr int64_t kLineMin = 4;  // of fewer numbers a call is most of the work
+
+inline void subtract_line(double* y, double a, const double* x, int64_t n) {
+  if (n >= kLineMin) return line_kernels().subtract(y, a, x, n);
+  for (int64_t i = 0; i < n; ++i) y[i] -= a * x[i];
+}
 inline void subtract_line(Complex128* y, const Complex128& a, const Complex128* x, int64_t n) {
   for (int64_t i = 0; i < n; ++i) y[i] -= wide_multiply(a, x[i]);
 }
 
-inline void divide_line(double* y, double a, int64_t n) { line_kernels().divide(y, a, n); }
+inline void divide_line(double* y, double a, int64_t n) {
+  if (n >= kLineMin) return line_kernels().divide(y, a, n);
+  for (int64_t i = 0; i < n; ++i) y[i] /= a;
+}
 template <class A>  // a real number, or a complex one
 void divide_line(Complex128* y, const A& a, int64_t n) {
   for (int64_t i = 0; i < n; ++i) y[i] /= a;

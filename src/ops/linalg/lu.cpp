@@ -25,6 +25,8 @@ Result<std::vector<ir::Type>> infer(const Call& call) {
 double weight(double v) { return std::abs(v); }
 double weight(const Complex128& v) { return std::abs(v.real()) + std::abs(v.imag()); }
 
+constexpr int64_t kFew = 64;  // products: for fewer a call is most of the work
+
 // Columns [first, last) of the rows from `first` on; whole rows are swapped.
 template <class W>
 void factor_columns(Matrix<W> a, int64_t first, int64_t last, int32_t* pivots, int32_t* permutation) {
@@ -40,9 +42,13 @@ void factor_columns(Matrix<W> a, int64_t first, int64_t last, int32_t* pivots, i
     if (a(k, k) == W(0)) continue;
     for (int64_t r = k + 1; r < a.rows; ++r) a(r, k) /= a(k, k);
     const int64_t below = a.rows - k - 1, beyond = last - k - 1;
-    if (below > 0 && beyond > 0)
+    if (below * beyond < kFew) {
+      for (int64_t r = k + 1; r < a.rows; ++r)
+        for (int64_t c = k + 1; c < last; ++c) a(r, c) -= wide_multiply(a(r, k), a(k, c));
+    } else {
       subtract_product<W>({&a(k + 1, k + 1), a.columns}, {&a(k + 1, k), a.columns}, {&a(k, k + 1), a.columns}, below,
                           beyond, 1);
+    }
   }
 }
 
