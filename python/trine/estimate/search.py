@@ -9,12 +9,11 @@ import dataclasses
 import itertools
 
 from trine import _core
-from trine.estimate import program
+from trine.estimate import program, room
 from trine.estimate.answer import ask, estimate_asked
 from trine.models.families import ConfigError
 
 TIMED = 4  # layouts that are compiled
-AMPLE = 0.6  # of a core's memory, tried first; chosen: of Llama-3-8B on trn1 layouts of 0.79 to 0.96 had no room for what programs need besides
 TENSOR = (1, 2, 4, 8, 16, 32, 64)
 STAGES = (1, 2, 4, 8, 16, 32)
 SPREAD = ("nodes", "dp", "pp", "tp", "batch", "accumulate", "global_batch", "zero", "cp", "ep", "chunks", "recompute", "optimiser", "overlap")
@@ -27,7 +26,7 @@ class Layout:
 
     how: dict
     rank: float = 0.0
-    fills: float = 0.0  # of a core's memory, what it holds for certain
+    room: float = 0.0  # bytes of a logical core
     why: str = ""
     answer: object = None
 
@@ -93,9 +92,9 @@ def rough(asked):
 
 
 def search(config, quick=False, say=lambda text: None, **how):
-    """The best Answer, with `.search`: the others and why each lost. quick: where programs are large, layouts with ample room
-    come first, and only those are timed that are made of the first one's programs; of small ones the same as without it.
-    say: told of each that is timed."""
+    """The best Answer, with `.search`: the others and why each lost. quick: where programs are large, layouts that are likely
+    to fit (room.py) come first, and only those are timed that are made of the first one's programs or of those that told so; of
+    small ones the same as without it. say: told of each that is timed."""
     how["nodes"] = how.get("nodes") or 1
     found, seen = weighed(config, how)
     ranked = sorted((f for f in found if not f.why), key=lambda f: f.rank / of_sequences(seen[f.name]))
@@ -123,23 +122,24 @@ def weighed(config, how):
             continue
         if asked.at.instance["cores"] * asked.plan.nodes != asked.plan.copies * asked.plan.pp * asked.plan.cp * asked.at.cores:
             layout.why = "leaves cores idle"
-        room = chip["hbm.bytes"] // chip["cores"] * asked.at.lnc
+        layout.room = chip["hbm.bytes"] // chip["cores"] * asked.at.lnc
         need = least(layout, asked)
-        if need > room:
-            layout.why = f"does not fit: at least {need / 1e9:.1f} of {room / 1e9:.1f} GB per core"
-        layout.rank, layout.fills = rough(asked) if not layout.why else 0.0, need / room
+        if need > layout.room:
+            layout.why = f"does not fit: at least {need / 1e9:.1f} of {layout.room / 1e9:.1f} GB per core"
+        layout.rank = rough(asked) if not layout.why else 0.0
     return found, seen
 
 
 def fastest(ranked, seen, quick, say):
-    """The first TIMED that fit, timed."""
+    """Of layouts that are made of the same programs the first TIMED that fit, timed; all are of one kind unless quick."""
     quick = quick and bool(ranked) and multiplies(seen[ranked[0].name]) > program.LARGE
-    timed, first = [], None
-    for layout in sorted(ranked, key=lambda f: f.fills > AMPLE) if quick else ranked:
-        asked = seen[layout.name]
-        if len(timed) >= TIMED:
-            break
-        if first and (made_of(layout) != made_of(first) or asked.model.settings.layers // asked.plan.pp <= program.MORE):
+    needs = room.measured([seen[f.name] for f in ranked]) if quick else None
+    kinds, timed = None, []
+    for layout in sorted(ranked, key=lambda f: needs.needed(seen[f.name]) > f.room) if needs else ranked:
+        asked, kind = seen[layout.name], made_of(layout) if quick else None
+        if sum(kind == (made_of(f) if quick else None) for f in timed) >= TIMED:
+            continue
+        if kinds and (kind not in kinds or asked.model.settings.layers // asked.plan.pp <= program.MORE):
             continue
         say(f"timing {layout.name}")
         try:
@@ -154,7 +154,8 @@ def fastest(ranked, seen, quick, say):
             layout.why = f"does not fit: {m['used'] / 1e9:.1f} of {m['room'] / 1e9:.1f} GB per core"
             continue
         timed.append(layout)
-        first = layout if quick else None
+        if quick and not kinds:
+            kinds = {kind} | {(tp, 1, layout.how["recompute"]) for tp in (needs.found if needs else ())}
     return timed
 
 

@@ -85,14 +85,9 @@ def held(model, at, plan, found, batch, seq):
     own = (found.whole or found.batch).memory
     if found.whole:
         return own
-    s, layers, shares = model.settings, found.layers, plan.replicas
-    in_flight = stages.in_flight(plan) / plan.chunks
-    scratch = own["scratch"] * in_flight
-    if plan.recompute in ("full", "selective"):
-        tokens = at.parts * batch * seq // at.shards
-        inputs = layers * tokens * s.width * model.dtype.itemsize
-        scores = score_bytes(model, at, found, batch, seq) if plan.recompute == "selective" else 0
-        scratch = own["scratch"] // layers + in_flight * inputs if plan.recompute == "full" else in_flight * (own["scratch"] - scores)
+    layers, shares = found.layers, plan.replicas
+    scores = score_bytes(model, at, found, batch, seq) if plan.recompute == "selective" else 0
+    scratch = in_flight_bytes(model, at, plan, own["scratch"], layers, batch, seq, scores)
     state = found.step.memory["optimiser"]
     gradients = own["optimiser"] / (shares if plan.zero >= 2 else 1)
     weights = own["weights"]
@@ -101,6 +96,15 @@ def held(model, at, plan, found, batch, seq):
     out = own | {"weights": int(weights), "optimiser": int(gradients + state), "scratch": int(scratch)}
     out["used"] = sum(out[name] for name in ("weights", "cache", "optimiser", "activations", "scratch"))
     return out | {"fits": out["used"] <= out["room"]}
+
+
+def in_flight_bytes(model, at, plan, own, layers, batch, seq, scores=0):
+    """Bytes of all batches in flight, where the program of one keeps `own`: what goes into each layer, or all but `scores`."""
+    in_flight = stages.in_flight(plan) / plan.chunks
+    if plan.recompute != "full":
+        return in_flight * (own - scores)
+    tokens = at.parts * batch * seq // at.shards
+    return own // layers + in_flight * layers * tokens * model.settings.width * model.dtype.itemsize
 
 
 def score_bytes(model, at, found, batch, seq):
