@@ -134,7 +134,9 @@ inline constexpr int64_t kPanelBytes = 40 << 10;  // of weights, likewise
 
 // Multiplies: panels, and how many contracted dims are put in order. (device/multiplies/dot.cpp)
 namespace dot {
-inline constexpr int64_t kNarrow = 64;   // columns of a panel, at least; chosen
+inline constexpr int64_t kNarrow = 64;  // columns of a panel, at least; chosen
+// bytes of a weight's row below which panels are laid out one after the other: a descriptor takes as long for less
+inline constexpr int64_t kRowBytes = 512;
 inline constexpr size_t kOrdered = 6;    // contracted dims whose orders are tried: 720 at most
 inline constexpr size_t kTogether = 64;  // chunks of k whose rows are on chip at once while they are transposed
 }  // namespace dot

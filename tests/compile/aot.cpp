@@ -81,6 +81,8 @@ TEST_CASE("a layout never reads past its weight") {
   for (std::string_view panels : {R"({"batch":[],"depth":[[16,9]],"column":[1,16],"lanes":8,"chunks":1})",
                                   R"({"batch":[[128,2]],"depth":[[16,8]],"column":[1,16],"lanes":8,"chunks":1})",
                                   R"({"batch":[],"depth":[[16,8]],"column":[1,16],"lanes":8,"chunks":99})",
+                                  R"({"batch":[],"depth":[[16,8]],"column":[1,16],"lanes":8,"chunks":1,"strip":17})",
+                                  R"({"batch":[],"depth":[[16,8]],"column":[1,16],"lanes":8,"chunks":1,"strip":-1})",
                                   R"({"batch":[],"depth":[[1099511627776,8]],"column":[1,16],"lanes":8,"chunks":1})"}) {
     CAPTURE(panels);
     const auto inputs = parse("[{\"dtype\":\"f32\",\"panels\":" + std::string(panels) + "}]");

@@ -51,6 +51,8 @@ Result<PanelLayout> parse_panels(const Json& json) {
   out.column = TRY(parse_axis(part("column")));
   out.lanes = part("lanes").integer();
   out.chunks = part("chunks").integer();
+  out.strip = json.find("strip") ? part("strip").integer() : 0;
+  if (out.strip < 0 || out.strip > out.column.count) return wrong("panels in strips wider than they are");
   if (out.depth.empty() || out.lanes < 1 || out.lanes > 65536 || out.chunks < 1)
     return wrong("panels without an order");
   return out;
@@ -70,13 +72,16 @@ Json inputs_json(const std::vector<DeviceInput>& inputs) {
   Json out = Json::array();
   for (const DeviceInput& input : inputs) {
     Json one = Json::object().set("dtype", row(input.dtype).name);
-    if (const auto& p = input.panels)
-      one.set("panels", Json::object()
-                            .set("batch", axes_json(p->batch))
-                            .set("depth", axes_json(p->depth))
-                            .set("column", axis_json(p->column))
-                            .set("lanes", p->lanes)
-                            .set("chunks", p->chunks));
+    if (const auto& p = input.panels) {
+      Json panels = Json::object()
+                        .set("batch", axes_json(p->batch))
+                        .set("depth", axes_json(p->depth))
+                        .set("column", axis_json(p->column))
+                        .set("lanes", p->lanes)
+                        .set("chunks", p->chunks);
+      if (p->strip) panels.set("strip", p->strip);
+      one.set("panels", std::move(panels));
+    }
     out.push(std::move(one));
   }
   return out;

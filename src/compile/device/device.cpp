@@ -144,15 +144,19 @@ static Tensor laid_out(const PanelLayout& p, Dtype dtype, const std::byte* given
     for (size_t d = axes.size(); d-- > 0; i /= axes[d].count) at += i % axes[d].count * axes[d].stride;
     return at;
   };
-  const int64_t per_outer = (p.depth.back().count + p.lanes - 1) / p.lanes;
+  const int64_t per_outer = (p.depth.back().count + p.lanes - 1) / p.lanes, all = p.column.count;
   for (int64_t b = 0; b < p.batches(); ++b)
     for (int64_t lane = 0; lane < p.lanes; ++lane)
       for (int64_t c = 0; c < p.chunks; ++c) {
         const int64_t k = c % per_outer * p.lanes + lane;
         if (k >= p.depth.back().count) continue;
         const int64_t from = offset_of(p.batch, b) + offset_of(p.depth, c / per_outer * p.depth.back().count + k);
-        const int64_t to = ((b * p.lanes + lane) * p.chunks + c) * p.column.count;
-        gather(given + size_t(from) * size, p.column.stride, out.data.get() + size_t(to) * size, p.column.count, size);
+        for (int64_t begin = 0, wide = p.strip ? p.strip : all; begin < all; begin += wide) {
+          const int64_t each = std::min(wide, all - begin);
+          const int64_t to = p.lanes * p.chunks * (b * all + begin) + (lane * p.chunks + c) * each;
+          gather(given + size_t(from + begin * p.column.stride) * size, p.column.stride,
+                 out.data.get() + size_t(to) * size, each, size);
+        }
       }
   return out;
 }

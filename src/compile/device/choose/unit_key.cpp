@@ -77,7 +77,7 @@ void UnitKey::add(const Memory& m) {
   }
   if (m.panels) {
     add(m.panels->batch), add(m.panels->depth), add(Axes{m.panels->column});
-    add(uint64_t(m.panels->lanes)), add(uint64_t(m.panels->chunks));
+    add(uint64_t(m.panels->lanes)), add(uint64_t(m.panels->chunks)), add(uint64_t(m.panels->strip));
   }
   for (const Form& f : m.forms) {
     add(uint64_t(f.dtype) << 1 | uint64_t(f.transposed));

@@ -20,6 +20,7 @@ struct PanelLayout {
   Axes batch = {}, depth = {};  // over the weight's own dense elements; depth's last is cut into chunks of `lanes`
   Axis column = {};
   int64_t lanes = 1, chunks = 1;
+  int64_t strip = 0;  // columns of which each part lies by itself, the last with what is left; 0: all are one part
 
   int64_t batches() const { return count_of(batch); }
   int64_t elements() const { return batches() * lanes * chunks * column.count; }

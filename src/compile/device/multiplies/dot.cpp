@@ -395,6 +395,10 @@ class Dot : public Product {
     p.depth.push_back({stride(depth_.back()), depth_[cut_].count * items()});
     p.lanes = std::min(std::as_const(*this).run(), depth_[cut_].count) * items();
     if (count_of(p.batch) * count_of(p.depth) * p.column.count != m.elements) return false;
+    // So deep that even its widest panel would be read in rows for which a descriptor takes as long as for more: panels
+    // lie one after the other.
+    const int64_t widest = sbuf() / 4 / p.chunks;  // bytes
+    if (!is_left && columns.count < n_.count && widest < tuned::kRowBytes) p.strip = columns.count;
     m.dtype = dtype_;
     m.hbm = rec_.hbm(cat("arg", m.input), dtype_, {p.batches() * p.lanes, p.chunks * p.column.count},
                      arch::TensorKind::input);
@@ -404,11 +408,11 @@ class Dot : public Product {
   }
   void load_panel(const Side& side, int64_t begin, const Axis& columns, Panel& out) {
     const PanelLayout& p = *side.memory->panels;
-    const int64_t row = p.chunks * p.column.count;
+    const int64_t all = p.column.count, wide = p.strip ? columns.count : all;
+    const int64_t first = side.batch * p.lanes * p.chunks * all + begin * (p.strip ? p.lanes * p.chunks : 1);
     const View whole = rec_.sbuf(dtype_, p.lanes, chunks() * columns.count, "panel");
-    store_.load(whole, uint32_t(side.memory->hbm), dtype_,
-                side.batch * p.lanes * row + chunks_.begin * p.column.count + begin, {{row, p.lanes}},
-                {{p.column.count, chunks()}, {1, columns.count}});
+    store_.load(whole, uint32_t(side.memory->hbm), dtype_, first + chunks_.begin * wide, {{p.chunks * wide, p.lanes}},
+                {{wide, chunks()}, {1, columns.count}});
     over_chunks(true, [&](int64_t i, int64_t, const Axes& k) {
       View v = whole;
       v.partitions = int(count_of(k));
