@@ -783,8 +783,8 @@ std::vector<Choice> dot_variants(Recorder& rec, Store& store, const ir::Node& do
     out.push_back(variant);
   }
   // The first is taken where it is too long to be timed: so it is not one that panels narrower than a tile make long.
-  const auto best = std::min_element(steps.begin(), steps.end()) - steps.begin();
-  std::rotate(out.begin(), out.begin() + best, out.begin() + best + 1);
+  if (size_t(steps.front()) >= thresholds::choose::kTimedMax)
+    std::swap(out.front(), out[size_t(std::ranges::min_element(steps) - steps.begin())]);
   store.choice = before;
   return out;
 }
