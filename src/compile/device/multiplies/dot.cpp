@@ -783,7 +783,7 @@ std::vector<Choice> dot_variants(Recorder& rec, Store& store, const ir::Node& do
     out.push_back(variant);
   }
   // The first is taken where it is too long to be timed: so it is not one that panels narrower than a tile make long.
-  if (2 * size_t(steps.front()) >= thresholds::choose::kTimedMax)  // at least one load for each multiply of such panels
+  if (2 * size_t(steps.front()) >= thresholds::choose::kTimedMax)  // loads and drains come on top; twice is chosen
     std::swap(out.front(), out[size_t(std::ranges::min_element(steps) - steps.begin())]);
   store.choice = before;
   return out;
