@@ -34,9 +34,8 @@ function(trine_precompile target group)
   endif()
 endfunction()
 
-# The same warnings in two files of folders that keep them; torch's headers and ours both define CHECK, and module.cpp and group*.cpp need torch's first.
+# The same warnings in two files of folders that keep them; torch's headers and ours both define CHECK, and module.cpp and group_python.cpp need torch's first.
 set_source_files_properties(src/compile/stream/memory/allocate.cpp src/compile/pass/run_pass.cpp src/api/torch/module.cpp
-  src/api/torch/group.cpp src/api/torch/group_work.cpp src/api/torch/group_python.cpp
-  PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+  src/api/torch/group_python.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
 # Members with initializers of their own are no uninitialized ones (GCC bug 105562).
 set_source_files_properties(src/compile/pass/run_pass.cpp src/compile/pass/graphs.cpp PROPERTIES COMPILE_OPTIONS -Wno-maybe-uninitialized)

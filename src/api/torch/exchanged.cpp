@@ -1,13 +1,12 @@
 // A callback of RecordFunction, which runs before each op while it is set; see exchanged.h.
+#include "api/torch/aten.h"
+
 #include "api/torch/exchanged.h"
 
 #include <ATen/record_function.h>
 
-#include <torch/extension.h>
-
 #include <map>
 #include <mutex>
-#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <tuple>
 
 #include "base/format/json.h"
