@@ -27,6 +27,11 @@ def config(tmp_path):
     return write
 
 
+def test_the_model_may_stand_alone(config):
+    named, alone = (run(*words, "--seq", "32", "--json") for words in (["--config", config(BERT)], [config(BERT)]))
+    assert alone[0] == 0 and json.loads(alone[1])["latency_ms"] == json.loads(named[1])["latency_ms"]
+
+
 PHASES = [
     # configuration, phase, further options, results of one call
     (BERT, "forward", ["--batch", "2", "--seq", "32", "--auto-cast", "matmult"], 2),
@@ -238,6 +243,7 @@ ERRORS = [
     (["--config", "gpt2", "--phase", "train", "--pp", "2", "--pipeline-model-parallel-size", "4"], 2, "--pp 2 and --pipeline-model-parallel-size 4"),
     (["--config", "gpt2", "--phase", "train", "--pp", "2", "--num-layers-per-virtual-pipeline-stage", "5"], 2, "a divisor of 6 is expected"),
     ([], 2, "--config is missing"),
+    (["gpt2", "--config", "bert-base"], 2, "two models: gpt2 and --config bert-base"),
 ]
 
 

@@ -126,6 +126,9 @@ def default_phase(config):
 
 
 def run(a):
+    if a.words and a.config:
+        raise Stop(USAGE, f"two models: {a.words[0]} and --config {a.config}; one is estimated at a time")
+    a.config = a.config or next(iter(a.words), None)
     if not a.config:
         raise Stop(USAGE, "--config is missing: a config.json, a GGUF file or a name such as bert-base")
     from trine.estimate import compare

@@ -70,11 +70,14 @@ constexpr Option kOptions[] = {
 extern const Command command_estimate{
     .name = "estimate",
     .summary = "a whole model's time, memory and cost on an instance, without weights",
+    .words = "[MODEL]",
+    .words_max = 1,
+    .word = file(".json .gguf", model_names),
     .details =
-        "p50 is what Neuron's own compiler and runtime would likely take; our program's own time stands beside it.",
+        "MODEL is what --config takes. p50 is what Neuron's own compiler and runtime would likely take; our program's "
+        "own time stands beside it.",
     .examples =
-        "trine estimate --config bert-base --batch 8 --seq 128 --auto-cast matmult --compare "
-        "inf2.xlarge,trn1.2xlarge\n"
+        "trine estimate bert-base --batch 8 --seq 128 --auto-cast matmult --compare inf2.xlarge,trn1.2xlarge\n"
         "trine estimate --config llama-3-8b --phase decode --seq 4096 --tp 32 --instance trn1.32xlarge --json\n"
         "trine estimate --config llama-2-7b --phase train --seq 4096 --tp 8 --dp 64 --global-batch 1024 --instance "
         "trn1.32xlarge\n"
