@@ -35,15 +35,15 @@ def save(checkpoint, output_dir, save_serially=True, save_xser=False, down_cast_
     ordinals.rendezvous("neuronx_distributed.saved")
 
 
-def load(output_dir, model_or_optimizer=None, model=None, load_xser=False, sharded=True, weights_only=False, strict=True):
-    """This rank's part, put into a model if there is one; sharded=False: a file of whole weights, cut here."""
+def load(output_dir, model_or_optimizer=None, model=None, load_xser=False, sharded=True, weights_only=False, strict=True, master_dp_only=True):
+    """This rank's part, put into a model if there is one; sharded=False: a file of whole weights, cut here. master_dp_only as in save."""
     model = model if model is not None else model_or_optimizer
     if not sharded:
         whole = serialization.load(output_dir) if load_xser else torch.load(output_dir, map_location="cpu", weights_only=weights_only)
         found = get_sharded_model_dict(model, whole.get("model", whole))
         model.load_state_dict(found, strict=strict)
         return found
-    path = _path(output_dir)
+    path = _path(output_dir, dp_rank=None if master_dp_only else state.get_data_parallel_rank())
     found = serialization.load(path) if load_xser else torch.load(os.path.join(path, "checkpoint.pt"), map_location="cpu", weights_only=weights_only)
     if model is not None:
         model.load_state_dict(found.get("model", found), strict=strict)

@@ -1,0 +1,1 @@
+"""torch_xla._internal: what libraries look into."""
