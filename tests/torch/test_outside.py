@@ -172,7 +172,8 @@ def test_the_compiler_is_silenced(capfd, monkeypatch):
         assert said in err if said else not err
 
 
-def test_more_processes_than_cores_is_said(capsys, monkeypatch):
+def test_more_processes_than_cores_is_said(capsys, monkeypatch, request):
+    request.addfinalizer(lambda: torch.neuron.set_device(0))  # xla_device() makes that of its rank the current one
     monkeypatch.setattr(progress, "_shown", set())
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "32")
     for _ in range(2):
