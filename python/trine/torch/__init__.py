@@ -27,6 +27,7 @@ def autoload():
     torch._register_device_module("xla", xla)
     torch.utils.generate_methods_for_privateuse1_backend()
     _torch.set_handlers(_prepare, _describe, _step)
+    neuron.streams.end_at_exit()  # before groups are registered, whose threads may wait for streams and end first
     if torch.distributed.is_available():
         from trine.torch import group
 

@@ -1,6 +1,6 @@
 """`torch.neuron`, in the shape of `torch.cuda`: devices, memory, random numbers, counters.
 
-Ops run when they are called; collectives run beside them and are waited for by their handles.
+Ops of the default stream have run when they return; those of other streams, and collectives, run beside them.
 """
 
 import contextlib
@@ -126,8 +126,8 @@ class device_of:  # noqa: N801 - torch.cuda's name
 
 
 def synchronize(device=None):
-    """Returns at once: ops have run when they return."""
-    pass
+    """Waits until all streams of a device have run what was issued on them."""
+    torch.accelerator.synchronize(_index(device))
 
 
 # random numbers

@@ -39,6 +39,7 @@ These give native values, from host plans. Time and cost come from the same grap
 | eager ops | an op is compiled once for its shapes, dtypes and strides. An op without a row runs on torch's CPU, on the same memory: `torch.neuron.fallbacks()` counts them, `torch.neuron.fallback_reasons()` says why. Programs are kept for the next process in `~/.cache/trine` |
 | lazy steps | `xm.mark_step()`, `xm.optimizer_step(…, barrier=True)` or reading a value (`item`, `print`, `cpu`) runs what was recorded: forward, backward and optimizer in one program. The trace is its key: the second step finds it in memory, a second process in the compile cache. Parameters and optimizer state are updated in place; learning rates and seeds are inputs. `torch_xla.debug.metrics` counts |
 | memory | each device has its share of HBM. Past it, `torch.OutOfMemoryError` lists the largest tensors. `torch.neuron.memory_allocated()`, `memory_summary()` and the like count |
+| streams | an op of the default stream has run when it returns. Each other `torch.neuron.Stream` has a thread: its ops and collectives run in their order beside the default stream and beside other streams; events, `wait_stream` and `synchronize` mean what they mean on `torch.cuda`, and FSDP2 prefetches by them. Who reads or writes memory that a stream still uses waits for it, with or without an event. An error in such an op is raised at the next wait or read, with the op's name and stream. Compiled models, and ops on torch's CPU, wait for the current stream and run at once |
 | random numbers | `torch.manual_seed` seeds the generator; `torch.Generator("neuron")`, `torch.neuron.get_rng_state()` |
 | autocast | `torch.autocast("neuron", dtype=torch.bfloat16)`, by torch's own lists of ops; f16 and both f8 too |
 | NKI kernels | called in a compiled model, or as an operator with a gradient (`torch_neuronx.nki_op`, `register_autograd`): part of the program, in values and in time ([nki.md](nki.md#inside-pytorch-and-jax)) |
@@ -49,7 +50,7 @@ These give native values, from host plans. Time and cost come from the same grap
 | which of them | accelerate, transformers and libraries above them take `torch_xla` where it can be imported, and the device `neuron` only where it cannot. With `python/compat` installed, `USE_TORCH_XLA=0` in the environment chooses `neuron`; without it there is nothing to choose |
 | SPMD | one process has all cores: `xr.use_spmd()`, `xs.Mesh`, `xs.mark_sharding`, `MpDeviceLoader(input_sharding=…)`, `SpmdFullyShardedDataParallel`. A marked tensor lies in parts on the cores, and a step that meets one is a program for each, with collectives, cut by the same partitioner as JAX's. A dim that its axes do not divide stays whole |
 | DTensor | `init_device_mesh`, `distribute_tensor`, `parallelize_module`, `fully_shard` on `neuron`, and on `xla` where ranks are processes; in one process a mesh of `xla` is SPMD's |
-| not there yet | streams that overlap. Of NxD: `trace`, `quantization` and checkpoint converters |
+| not there yet | of NxD: `trace`, `quantization` and checkpoint converters |
 
 ## Compiled models
 

@@ -21,6 +21,7 @@ class Program:
     def __init__(self, text, signature, static=(), device="cpu"):
         self.executable = _core.Executable.compile(text.encode())
         self.signature, self.device = signature, device
+        self._is_neuron = device is not None and torch.device(device).type == "neuron"
         self._core = -1 if device is None or torch.device(device).index is None else torch.device(device).index
         self._inputs = [(i, order, i in static) for i, order in zip(signature.inputs, signature.orders)]
         allowed = self.executable.in_place
@@ -41,6 +42,9 @@ class Program:
         for o, (dims, dtype) in enumerate(self.signature.outputs):
             over = self._over.get(o)
             results.append(new_memory(dims, dtype, self.device) if over is None else held[over])
+        if self._is_neuron and _torch.are_streams_busy():
+            for tensor in (*held, *results):
+                _torch.settle(tensor)
         self.executable.launch(inputs, [r.data_ptr() for r in results], forms, self._core)
         return results
 

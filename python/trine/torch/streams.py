@@ -1,4 +1,10 @@
-"""Streams and events of `torch.neuron`: torch's own, on this device. Ops have run when they return; collectives run beside them."""
+"""Streams and events of `torch.neuron`: torch's own, on this device.
+
+Ops of the default stream have run when they return. Those of another run on its thread, in their order, beside everything else
+(src/api/torch/streams.h); what one of them throws is thrown again where somebody next waits for a stream or reads a value.
+"""
+
+import atexit
 
 import torch
 
@@ -10,7 +16,7 @@ __all__ = (
 
 
 class Stream(torch.Stream):
-    """Ops of one stream run in their order; here those of all streams do."""
+    """Ops of one stream run in their order, beside those of other streams."""
 
     def __new__(cls, device=None, priority=0, **kwargs):
         if "stream_id" in kwargs:
@@ -37,6 +43,11 @@ class Event(torch.Event):
         if not isinstance(end_event, torch.Event):
             raise TypeError(f"Event.elapsed_time: found {type(end_event).__name__}, expected an event")
         return _torch.elapsed_ms(self, end_event)
+
+
+def end_at_exit():
+    """Threads of streams end before the interpreter does; what they have not begun is dropped."""
+    atexit.register(_torch.end_streams)
 
 
 def _of(found):

@@ -1,10 +1,9 @@
-// The device `neuron` as torch sees it: allocator, guard, hooks and generator. Programs run when they are called, or
-// recorded (lazy.h), never beside: an event has happened when it is recorded.
+// The device `neuron` as torch sees it: allocator, guard, hooks and generator. What streams and events mean is in
+// streams.h.
 
 #include "api/torch/aten.h"
 
 #include <atomic>
-#include <chrono>
 #include <map>
 #include <mutex>
 
@@ -30,9 +29,9 @@ thread_local std::optional<Next> next;
 run::Allocation next_described() { return next ? described(next->dtype, next->dims) : run::Allocation(); }
 
 void release(void* held) {
-  auto* storage = static_cast<std::shared_ptr<run::Storage>*>(held);
-  if (storage) note_released((*storage)->data());
-  delete storage;
+  if (!held) return;
+  const auto memory = DeviceMemoryPtr::reclaim(static_cast<DeviceMemory*>(held));
+  note_released(memory->bytes->data());
 }
 
 // `xla` is lazy: its storages have memory when something was written.
@@ -48,7 +47,7 @@ std::atomic<int64_t> ooms = 0;
 struct NeuronAllocator final : c10::DeviceAllocator {
   bool initialized() override { return true; }
   void emptyCache(c10::MempoolId_t) override { clear_stored(); }
-  void recordStream(const c10::DataPtr&, c10::Stream) override {}
+  void recordStream(const c10::DataPtr&, c10::Stream) override {}  // tasks hold their memory
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex index) override {
     const run::MemoryStats found = stats(index);
     c10::CachingDeviceAllocator::DeviceStats out;
@@ -77,12 +76,16 @@ struct NeuronAllocator final : c10::DeviceAllocator {
   c10::DataPtr allocate(size_t bytes) override {
     const int index = current_device();
     if (bytes == 0) return {nullptr, nullptr, &release, c10::Device(kNeuron, c10::DeviceIndex(index))};
-    auto* held = new std::shared_ptr<run::Storage>(memory_for(index, bytes, next_described()));
-    note_allocated(index, (*held)->data(), bytes);
-    return {(*held)->data(), held, &release, c10::Device(kNeuron, c10::DeviceIndex(index))};
+    auto memory = c10::make_intrusive<DeviceMemory>(memory_for(index, bytes, next_described()));
+    void* const data = memory->bytes->data();
+    note_allocated(index, data, bytes);
+    return {data, memory.release(), &release, c10::Device(kNeuron, c10::DeviceIndex(index))};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &release; }
-  void copy_data(void* to, const void* from, size_t bytes) const override { std::memcpy(to, from, bytes); }
+  void copy_data(void* to, const void* from, size_t bytes) const override {
+    synchronize_device(-1);  // whose bytes they are is not said
+    std::memcpy(to, from, bytes);
+  }
 };
 
 // Memory of the host that copies to a device may start from: the CPU's, remembered so that is_pinned() knows it.
@@ -123,8 +126,6 @@ LazyAllocator xla_allocator;
 const c10::AllocatorRegisterer<c10::DeviceType::PrivateUse1> neuron_registered(&neuron_allocator);
 const c10::AllocatorRegisterer<c10::DeviceType::XLA> xla_registered(&xla_allocator);
 
-int64_t now_ns() { return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1); }
-
 template <c10::DeviceType kType>
 struct Guard final : c10::impl::DeviceGuardImplInterface {
   c10::DeviceType type() const override { return kType; }
@@ -150,25 +151,34 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   c10::Stream exchangeStream(c10::Stream s) const override { return exchange_stream(s); }
   c10::DeviceIndex deviceCount() const noexcept override { return c10::DeviceIndex(device_count()); }
 
-  // An event is the time at which it was recorded.
-  void record(void** event, const c10::Stream&, const c10::DeviceIndex, const c10::EventFlag) const override {
-    if (!*event) *event = new int64_t(0);
-    *static_cast<int64_t*>(*event) = now_ns();
+  // An event is the moment that it was last recorded at.
+  static const MomentPtr& moment(void* event) { return *static_cast<MomentPtr*>(event); }
+  void record(void** event, const c10::Stream& s, const c10::DeviceIndex, const c10::EventFlag) const override {
+    if (!*event) *event = new MomentPtr;
+    *static_cast<MomentPtr*>(*event) = neuron::record(s);
   }
   void destroyEvent(void* event, const c10::DeviceIndex) const noexcept override {
-    delete static_cast<int64_t*>(event);
+    delete static_cast<MomentPtr*>(event);
   }
-  void block(void*, const c10::Stream&) const override {}
-  bool queryEvent(void*) const override { return true; }
-  bool queryStream(const c10::Stream&) const override { return true; }
-  void synchronizeStream(const c10::Stream&) const override { run_recorded(); }
-  void synchronizeEvent(void*) const override { run_recorded(); }
-  void synchronizeDevice(const c10::DeviceIndex) const override { run_recorded(); }
-  static void run_recorded() {
-    if (kType == c10::DeviceType::XLA) end_step();
+  void block(void* event, const c10::Stream& s) const override {
+    if (event) neuron::block(s, moment(event));
+  }
+  bool queryEvent(void* event) const override { return !event || moment(event)->is_past(); }
+  bool queryStream(const c10::Stream& s) const override { return is_idle(s); }
+  void synchronizeStream(const c10::Stream& s) const override {
+    if (kType == c10::DeviceType::XLA) return end_step();
+    synchronize(s);
+  }
+  void synchronizeEvent(void* event) const override {
+    if (kType == c10::DeviceType::XLA) return end_step();
+    if (event) synchronize(moment(event));
+  }
+  void synchronizeDevice(const c10::DeviceIndex index) const override {
+    if (kType == c10::DeviceType::XLA) return end_step();
+    synchronize_device(index);
   }
   double elapsedTime(void* from, void* to, const c10::DeviceIndex) const override {
-    return double(*static_cast<int64_t*>(to) - *static_cast<int64_t*>(from)) * 1e-6;
+    return double(moment(to)->ns() - moment(from)->ns()) * 1e-6;
   }
 };
 using NeuronGuard = Guard<c10::DeviceType::PrivateUse1>;
@@ -210,7 +220,10 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   void resizePrivateUse1Bytes(const c10::Storage& storage, size_t bytes) const override {
     const c10::DeviceGuard guard(storage.device());
     c10::DataPtr larger = neuron_allocator.allocate(bytes);
-    if (storage.data()) std::memcpy(larger.get(), storage.data(), std::min(bytes, storage.nbytes()));
+    if (const size_t carried = storage.data() ? std::min(bytes, storage.nbytes()) : 0) {
+      await_writes(storage);
+      std::memcpy(larger.get(), storage.data(), carried);
+    }
     storage.unsafeGetStorageImpl()->set_data_ptr_noswap(std::move(larger));
     storage.unsafeGetStorageImpl()->set_nbytes(bytes);
   }
@@ -225,7 +238,11 @@ Described::Described(at::ScalarType dtype, at::IntArrayRef dims) { next = Next{d
 Described::~Described() { next.reset(); }
 
 std::shared_ptr<run::Storage> memory_for(int device, size_t bytes, run::Allocation what) {
-  auto made = allocate(device, bytes, std::move(what));
+  auto made = allocate(device, bytes, what);
+  if (!made && made.error().code == Code::out_of_memory && is_busy()) {  // tasks hold what was given back
+    synchronize_device(-1);
+    made = allocate(device, bytes, std::move(what));
+  }
   if (!made) {
     if (made.error().code == Code::out_of_memory) ++ooms;
     TORCH_CHECK_WITH(OutOfMemoryError, made.error().code != Code::out_of_memory, made.error().text(),
@@ -234,6 +251,12 @@ std::shared_ptr<run::Storage> memory_for(int device, size_t bytes, run::Allocati
     TORCH_CHECK(false, made.error().text());
   }
   return *std::move(made);
+}
+
+DeviceMemoryPtr memory_of(const c10::Storage& storage) {
+  const c10::DataPtr& data = storage.unsafeGetStorageImpl()->data_ptr();
+  if (data.get_deleter() != &release || !data.get_context()) return {};
+  return DeviceMemoryPtr::reclaim_copy(static_cast<DeviceMemory*>(data.get_context()));
 }
 
 at::Generator make_generator(c10::DeviceIndex index) { return at::make_generator<NeuronGenerator>(index); }

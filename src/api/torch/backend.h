@@ -3,6 +3,9 @@
 
 #include "api/torch/aten.h"
 
+#include <functional>
+
+#include "api/torch/tasks.h"
 #include "run/devices/memory.h"
 
 namespace trine::api::neuron {
@@ -66,6 +69,18 @@ class Described {
 };
 std::shared_ptr<run::Storage> memory_for(int device, size_t bytes, run::Allocation what);  // or throws
 
+// What a storage of `neuron` has, and tasks hold: torch may give a storage other bytes at any time.
+struct DeviceMemory final : c10::intrusive_ptr_target {
+  explicit DeviceMemory(std::shared_ptr<run::Storage> all) : bytes(std::move(all)) {}
+  const std::shared_ptr<run::Storage> bytes;
+  Uses uses = {};
+};
+using DeviceMemoryPtr = c10::intrusive_ptr<DeviceMemory>;
+DeviceMemoryPtr memory_of(const c10::Storage& storage);  // null: it has no bytes, or not the allocator's
+
+// Python's lock is let go of meanwhile, where this thread has it. In group_python.cpp.
+void without_python(const std::function<void()>& body);
+
 // A tensor on the CPU whose memory, once given back, is kept for the next of its size (stored.cpp).
 at::Tensor empty_stored(at::IntArrayRef dims, at::ScalarType dtype);
 void clear_stored();
@@ -76,7 +91,8 @@ inline bool is_ours(c10::DeviceType type) {
 }
 inline bool is_ours(const at::Tensor& tensor) { return tensor.defined() && is_ours(tensor.device().type()); }
 
-// A neuron tensor's memory under a CPU tensor's name, and back: device memory is this machine's memory.
+// A neuron tensor's memory under a CPU tensor's name, and back: device memory is this machine's memory. For the host:
+// tasks on it have ended.
 enum class Use { read, write };
 at::Tensor as_cpu(const at::Tensor& tensor, Use use = Use::read);
 

@@ -75,8 +75,6 @@ class GroupBackend : public c10d::Backend {
   std::vector<WorkPtr> coalesced_;
 };
 
-void without_python(
-    const std::function<void()>& body);  // Python's lock is let go of meanwhile, where this thread has it
-std::string python_line();               // of the user's program that is running: "train.py:31"; in group_python.cpp
+std::string python_line();  // of the user's program that is running: "train.py:31"; in group_python.cpp
 
 }  // namespace trine::api::neuron

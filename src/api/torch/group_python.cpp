@@ -2,6 +2,7 @@
 #include <torch/csrc/jit/python/pybind_utils.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include "api/torch/backend.h"
 #include "api/torch/group.h"
 #include "api/torch/group_python.h"
 

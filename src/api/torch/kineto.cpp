@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "api/chip_time.h"
+#include "api/torch/backend.h"
 #include "run/profile/activity.h"
 
 namespace trine::api::neuron {
@@ -28,6 +29,7 @@ class Session : public libkineto::IActivityProfilerSession {
     status_ = libkineto::TraceStatus::RECORDING;
   }
   void stop() override {
+    without_python([] { wait_for(last_tasks(0, INT64_MAX)); });  // what was issued is part of it
     activities_ = run::ActivityRecord::process().stop();
     status_ = libkineto::TraceStatus::PROCESSING;
   }

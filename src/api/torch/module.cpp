@@ -16,6 +16,7 @@
 #include "api/torch/group_python.h"
 #include "api/torch/history.h"
 #include "api/torch/lazy.h"
+#include "api/torch/streams.h"
 #include "base/stop.h"
 #include "run/profile/ran.h"
 
@@ -96,8 +97,9 @@ at::Tensor cpu_alias(const at::Tensor& tensor) {
   return at::from_blob(alias.data_ptr(), alias.sizes(), alias.strides(), [tensor](void*) {}, alias.options());
 }
 
-// As trine._core.ran: this module has a record of its own.
+// As trine._core.ran: this module has a record of its own. What was issued has run.
 py::list ran() {
+  synchronize_device(-1);
   py::list out;
   for (const run::Ran& r : run::RunRecord::process().all())
     out.append(py::make_tuple(r.source->name, py::bytes(r.source->artifact), r.runs, r.devices, r.weights));
@@ -201,6 +203,18 @@ compile::Sharding sharding_for(const World& world, const Numbers& axes, const st
   return out;
 }
 
+void bind_streams(py::module_& m) {
+  m.def("are_streams_busy", &is_busy);
+  m.def("end_streams", &end_tasks, py::call_guard<py::gil_scoped_release>());
+  py::class_<Moment, MomentPtr>(m, "Moment", "What a stream can wait for and Python decides: for tests.")
+      .def(py::init<>())
+      .def("come", &Moment::come, py::call_guard<py::gil_scoped_release>());
+  m.def("hold_stream", [](int device, int64_t stream, const MomentPtr& until) {
+    const c10::Device on(c10::DeviceType::PrivateUse1, c10::DeviceIndex(device));
+    block(c10::Stream(c10::Stream::UNSAFE, on, stream), until);
+  });
+}
+
 void bind_spread(py::module_& m) {
   const py::call_guard<py::gil_scoped_release> released;  // a step that holds the queue may wait for Python
   m.def(
@@ -246,7 +260,11 @@ PYBIND11_MODULE(_torch, m) {
   m.def("end_step", &end_step, "Runs what is recorded.", py::call_guard<py::gil_scoped_release>());
   m.def("recorded_words", &recorded_words, py::call_guard<py::gil_scoped_release>());
   m.def(
-      "settle", [](const at::Tensor& t) { settle(t, Use::write); },
+      "settle",
+      [](const at::Tensor& t) {
+        settle(t, Use::write);
+        await_uses(t, Use::write);
+      },
       "The tensor's bytes in memory: after it data_ptr() is theirs.", py::call_guard<py::gil_scoped_release>());
   m.def(
       "resize_storage", [](const at::Tensor& t, size_t bytes) { resize_lazily(t.storage(), bytes); },
@@ -305,5 +323,6 @@ PYBIND11_MODULE(_torch, m) {
   });
   bind_group(m);
   bind_spread(m);
+  bind_streams(m);
   m.def("next_seed", [](int index) { return next_seed(c10::DeviceIndex(index)); });
 }

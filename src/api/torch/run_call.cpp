@@ -5,6 +5,7 @@
 #include "api/torch/backend.h"
 #include "api/torch/call.h"
 #include "api/torch/devices.h"
+#include "api/torch/streams.h"
 
 namespace trine::api::neuron {
 
@@ -36,48 +37,136 @@ at::Tensor allocate_output(const Entry::Output& output, const Call& call, c10::D
   return new_tensor(output.dims, output.dtype, device);
 }
 
-}  // namespace
-
-void run_entry(const Entry& entry, const Call& call, torch::jit::Stack& stack) {
-  if (entry.check) entry.check(call.op.schema().name(), call.arguments);
-  const c10::Device device = call.device();
-  std::vector<at::Tensor> held;
-  c10::SmallVector<const void*, 8> inputs(entry.params.size());
+// One run of a program: what it reads and writes, so that another thread can do it. It stays where it is filled:
+// inputs may point into it.
+struct Run {
+  const run::DirectProgram& program;
+  int device = 0;
   uint64_t seed = 0;
-  for (size_t i = 0; i < inputs.size(); ++i) {
+  c10::SmallVector<double, 4> numbers = {};
+  c10::SmallVector<const void*, 8> inputs = {};
+  c10::SmallVector<std::pair<size_t, at::Tensor>, 1> scattered = {};  // inputs that are made dense first
+  c10::SmallVector<void*, 4> outputs = {};
+  c10::SmallVector<std::pair<at::Tensor, at::Tensor>, 1> copies = {};  // and then from, to
+
+  Result<void> operator()() {
+    std::vector<at::Tensor> held;
+    for (const auto& [i, tensor] : scattered) {
+      held.push_back(tensor.contiguous());
+      inputs[i] = held.back().const_data_ptr();
+    }
+    return run_on(device, program, std::span(inputs.data(), inputs.size()), std::span(outputs.data(), outputs.size()),
+                  {});
+  }
+};
+
+void read_inputs(const Entry& entry, const Call& call, bool is_beside, Run& run) {
+  run.inputs.resize(entry.params.size());
+  run.numbers.assign(call.numbers.begin(), call.numbers.end());
+  for (size_t i = 0; i < entry.params.size(); ++i) {
     const Entry::Param& param = entry.params[i];
     if (param.kind == Entry::Param::seed) {
-      seed = call.next_seed();
-      inputs[i] = &seed;
+      run.seed = call.next_seed();
+      run.inputs[i] = &run.seed;
     } else if (param.kind == Entry::Param::number) {
-      inputs[i] = &call.numbers[size_t(param.index)];
+      run.inputs[i] = &run.numbers[size_t(param.index)];
     } else {
       const at::Tensor& t = call.tensors[size_t(param.index)];
-      if (t.is_contiguous() || t.is_non_overlapping_and_dense()) {  // other orders are part of the program
-        inputs[i] = t.const_data_ptr();
-      } else {
-        held.push_back(as_cpu(t).contiguous());
-        inputs[i] = held.back().const_data_ptr();
-      }
+      if (is_beside && t.is_cpu())  // its owner may write it before the task runs
+        run.scattered.emplace_back(i, t.clone());
+      else if (t.is_contiguous() || t.is_non_overlapping_and_dense())  // other orders are part of the program
+        run.inputs[i] = t.const_data_ptr();
+      else
+        run.scattered.emplace_back(i, is_ours(t) ? alias_of(t) : t);
     }
   }
-  c10::SmallVector<at::Tensor, 4> results;
-  c10::SmallVector<void*, 4> outputs;
-  for (const Entry::Output& output : entry.outputs) {
-    results.push_back(allocate_output(output, call, device));
-    outputs.push_back(results.back().data_ptr());
-  }
-  const auto outcome = run_on(device.index(), *entry.program, std::span(inputs.data(), inputs.size()),
-                              std::span(outputs.data(), outputs.size()), {});
-  TORCH_CHECK(outcome, call.op.schema().name(), ": ", outcome ? "" : outcome.error().text());
+}
+
+// Results that are not yet where they belong.
+void find_copies(const Entry& entry, const Call& call, c10::ArrayRef<at::Tensor> results, Run& run) {
   for (size_t o = 0; o < results.size(); ++o) {
     const Entry::Output& output = entry.outputs[o];
     if (output.write < 0) continue;
     const at::Tensor& target = call.tensors[size_t(output.write)];
     if (target.const_data_ptr() == results[o].const_data_ptr() && target.sizes() == results[o].sizes()) continue;
     if (target.sizes() != results[o].sizes()) target.resize_(results[o].sizes());
-    as_cpu(target).copy_(as_cpu(results[o]));
+    run.copies.emplace_back(alias_of(results[o]), is_ours(target) ? alias_of(target) : target);
   }
+}
+
+// Waits for tasks on what the call uses, so that it can run here.
+void await_operands(const Entry& entry, const Call& call) {
+  for (const at::Tensor& t : call.tensors)
+    if (is_ours(t)) await_uses(t, Use::read);
+  for (const Entry::Output& output : entry.outputs)
+    if (output.write >= 0 && is_ours(call.tensors[size_t(output.write)]))
+      await_uses(call.tensors[size_t(output.write)], Use::write);
+}
+
+// An argument whose indices a task looks at: what the host has is copied, its owner may write it before then.
+c10::IValue for_task(const c10::IValue& value) {
+  const auto one = [](const at::Tensor& t) { return !t.defined() ? t : is_ours(t) ? alias_of(t) : t.clone(); };
+  if (value.isTensor()) return one(value.toTensor());
+  if (!value.isOptionalTensorList()) return value;
+  c10::List<std::optional<at::Tensor>> out;
+  for (const auto& t : value.toOptionalTensorVector())
+    out.push_back(t ? std::optional<at::Tensor>(one(*t)) : std::nullopt);
+  return out;
+}
+
+// As a task of a stream. Everything that asks Python or changes a tensor's shape happens here, before it.
+void issue_entry(const c10::Stream& stream, const Entry& entry, const Call& call, torch::jit::Stack& stack) {
+  const std::shared_ptr<Run> run(new Run{.program = *entry.program, .device = stream.device_index()});
+  read_inputs(entry, call, true, *run);
+  std::vector<Operand> operands;
+  for (const at::Tensor& t : call.tensors)
+    if (is_ours(t)) operands.push_back({t});
+  auto held = memories_of(operands);  // before a target is resized
+  c10::SmallVector<at::Tensor, 4> results;
+  for (const Entry::Output& output : entry.outputs) {
+    results.push_back(allocate_output(output, call, stream.device()));
+    run->outputs.push_back(results.back().data_ptr());
+    operands.push_back({results.back(), Use::write});
+    if (output.write >= 0) operands.push_back({call.tensors[size_t(output.write)], Use::write});
+  }
+  find_copies(entry, call, results, *run);
+  std::vector<c10::IValue> checked;
+  if (entry.check)
+    for (const c10::IValue& v : call.arguments) checked.push_back(for_task(v));
+  const std::string& name = call.op.schema().name();
+  issue(
+      stream, name, operands,
+      [run, name, program = entry.program, held = std::move(held), check = entry.check, checked = std::move(checked)] {
+        if (check) check(name, checked);
+        const auto outcome = (*run)();
+        TORCH_CHECK(outcome, outcome ? "" : outcome.error().text());
+        for (const auto& [from, to] : run->copies) to.copy_(from);
+      });
+  give_results(entry, call, results, stack);
+}
+
+}  // namespace
+
+void run_entry(const Entry& entry, const Call& call, torch::jit::Stack& stack) {
+  const c10::Device device = call.device();
+  if (const c10::Stream stream = current_stream(device); is_beside(stream)) {
+    bool is_all_ours = true;  // what is recorded on xla runs here
+    for (const at::Tensor& t : call.tensors) is_all_ours &= t.device() == device || t.is_cpu();
+    if (is_all_ours) return issue_entry(stream, entry, call, stack);
+  }
+  if (entry.check) entry.check(call.op.schema().name(), call.arguments);
+  if (is_busy()) await_operands(entry, call);
+  Run run{.program = *entry.program, .device = device.index()};
+  read_inputs(entry, call, false, run);
+  c10::SmallVector<at::Tensor, 4> results;
+  for (const Entry::Output& output : entry.outputs) {
+    results.push_back(allocate_output(output, call, device));
+    run.outputs.push_back(results.back().data_ptr());
+  }
+  const auto outcome = run();
+  TORCH_CHECK(outcome, call.op.schema().name(), ": ", outcome ? "" : outcome.error().text());
+  find_copies(entry, call, results, run);
+  for (const auto& [from, to] : run.copies) to.copy_(from);
   give_results(entry, call, results, stack);
 }
 

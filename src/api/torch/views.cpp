@@ -5,6 +5,7 @@
 #include "api/torch/backend.h"
 #include "api/torch/devices.h"
 #include "api/torch/lazy.h"
+#include "api/torch/streams.h"
 #include "run/devices/device.h"
 #include "run/profile/ran.h"
 
@@ -13,11 +14,8 @@ namespace trine::api::neuron {
 at::Tensor as_cpu(const at::Tensor& tensor, Use use) {
   if (!is_ours(tensor)) return tensor;
   settle(tensor, use);
-  const auto options = tensor.options().device(at::kCPU).pinned_memory(false);
-  at::Tensor out = at::from_blob(tensor.data_ptr(), tensor.sizes(), tensor.strides(), options);
-  if (tensor.is_conj()) out._set_conj(true);
-  if (tensor.is_neg()) out._set_neg(true);
-  return out;
+  await_uses(tensor, use);
+  return alias_of(tensor);
 }
 
 namespace {
@@ -50,27 +48,57 @@ at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, std::opti
   return at::detail::empty_strided_generic(size, stride, allocator, kKeys<kType>, c10::dtype_or_default(dtype));
 }
 
-// Bytes between host and a device: counted, and logged where runs are logged, until it goes out of scope.
+// Bytes between host and a device: counted, and logged where runs are logged, until it goes out of scope. Within a
+// device nothing crosses.
 class CountedTransfer {
  public:
-  CountedTransfer(run::Transfer direction, const at::Tensor& ours, int64_t bytes)
-      : clock_(direction, bytes, std::max<int>(ours.device().index(), 0)) {
-    const auto on = device(std::max<int>(ours.device().index(), 0));
+  CountedTransfer(c10::Device from, c10::Device to, int64_t bytes) {
+    const bool enters = from.is_cpu() && is_ours(to.type()), leaves = is_ours(from.type()) && to.is_cpu();
+    if (!bytes || enters == leaves) return;
+    const int ours = std::max<int>((enters ? to : from).index(), 0);
+    clock_.emplace(enters ? run::Transfer::to_device : run::Transfer::from_device, bytes, ours);
+    const auto on = device(ours);
     if (!on) return;
     run::CoreCounters& counters = (*on)->counters();
-    (direction == run::Transfer::to_device ? counters.host_to_device_bytes : counters.device_to_host_bytes) += bytes;
+    (enters ? counters.host_to_device_bytes : counters.device_to_host_bytes) += bytes;
   }
 
  private:
-  run::TransferClock clock_;
+  std::optional<run::TransferClock> clock_;
 };
 
-at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool) {
-  const int64_t bytes = to.numel() * int64_t(to.element_size());
+bool is_neuron(const at::Tensor& t) { return t.device().type() == c10::DeviceType::PrivateUse1; }
+
+// The stream that a copy is a task of: the source's, as torch.cuda has it, or the target's. None where it is done at
+// once: on default streams, and from and to memory of the host unless it is pinned and nobody waits.
+std::optional<c10::Stream> stream_of_copy(const at::Tensor& from, const at::Tensor& to, bool non_blocking) {
+  const auto can_wait = [&](const at::Tensor& t) { return is_neuron(t) || (non_blocking && t.is_pinned()); };
+  for (const at::Tensor& t : {from, to})
+    if (is_neuron(t) && is_beside(t.device()) && can_wait(from) && can_wait(to)) return current_stream(t.device());
+  return std::nullopt;
+}
+
+void issue_copy(const c10::Stream& stream, const at::Tensor& from, const at::Tensor& to) {
+  const at::Tensor& other = is_neuron(from) && from.device() != stream.device() ? from : to;
+  const bool crosses = is_neuron(other) && other.device() != stream.device();
+  if (crosses) block(stream, record(current_stream(other.device())));
+  const at::Tensor source = is_neuron(from) ? alias_of(from) : from.detach();
+  const at::Tensor target = is_neuron(to) ? alias_of(to) : to.detach();
+  issue(stream, "aten::copy_", {{from, Use::read}, {to, Use::write}},
+        [source, target, a = from.device(), b = to.device(), bytes = int64_t(to.nbytes())] {
+          const CountedTransfer transfer(a, b, bytes);
+          target.copy_(source);
+        });
+  if (crosses) block(current_stream(other.device()), record(stream));
+}
+
+at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool non_blocking) {
+  if (const auto stream = stream_of_copy(from, to, non_blocking)) {
+    issue_copy(*stream, from, to);
+    return to;
+  }
   const at::Tensor source = to.is_cpu() ? as_cpu(from) : from;  // what is to be computed first is no part of the copy
-  std::optional<CountedTransfer> transfer;                      // within a device nothing crosses
-  if (bytes && from.is_cpu() && is_ours(to)) transfer.emplace(run::Transfer::to_device, to, bytes);
-  if (bytes && is_ours(from) && to.is_cpu()) transfer.emplace(run::Transfer::from_device, from, bytes);
+  const CountedTransfer transfer(from.device(), to.device(), to.numel() * int64_t(to.element_size()));
   if (to.device().type() == c10::DeviceType::XLA)
     copy_to_lazy(source, to);
   else
@@ -85,7 +113,7 @@ at::Tensor copy_from_and_resize(const at::Tensor& from, const at::Tensor& to) {
 
 at::Scalar local_scalar(const at::Tensor& tensor) {
   const at::Tensor held = as_cpu(tensor);
-  const CountedTransfer transfer(run::Transfer::from_device, tensor, int64_t(tensor.element_size()));
+  const CountedTransfer transfer(tensor.device(), at::kCPU, int64_t(tensor.element_size()));
   return at::native::_local_scalar_dense_cpu(held);
 }
 
@@ -118,7 +146,7 @@ bool can_take_data(const at::Tensor& self, const at::Tensor& from) {
 // Nested tensors are not held: torch's transformer then takes the way of masks.
 bool is_left_aligned(const at::Tensor&, const at::Tensor&) { return false; }
 
-void record_stream(at::Tensor&, c10::Stream) {}  // a stream never has work in it that could still read the tensor
+void record_stream(at::Tensor&, c10::Stream) {}  // tasks hold their memory
 
 bool is_set_to(const at::Tensor& self, const at::Tensor& source) { return at::native::is_set_to(self, source); }
 
