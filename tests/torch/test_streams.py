@@ -337,3 +337,9 @@ print("ended")
 def test_a_process_forks_and_ends_with_work_pending(script, said):
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=ENV, timeout=120)
     assert done.returncode == 0 and done.stdout == said, done.stdout + done.stderr[-2000:]
+
+
+def test_collectives_of_ranks_on_streams():
+    launch = [sys.executable, str(ROOT / "tests/torch/fork_ranks.py"), "2", str(ROOT / "tests/torch/stream_ranks.py")]
+    done = subprocess.run(launch, capture_output=True, text=True, timeout=240, env=ENV)
+    assert done.returncode == 0 and all(f"rank {i} agrees" in done.stdout for i in range(2)), done.stdout + done.stderr[-3000:]

@@ -116,8 +116,15 @@ class GroupBackend::Builder {
     return out;
   }
 
-  void read(Operation& operation, const at::Tensor& tensor) {
-    operation.in.push_back(bytes_of(hold(dense(tensor, Use::read).contiguous())));
+  void read(Operation& operation, const at::Tensor& tensor) { operation.in.push_back(bytes_of(contiguous(tensor))); }
+
+  // What is read, dense: tasks may still write it, then it is copied after them.
+  at::Tensor contiguous(const at::Tensor& tensor) {
+    const at::Tensor source = hold(dense(tensor, Use::read));
+    if (job_.operands.empty() || source.is_contiguous()) return hold(source.contiguous());
+    const at::Tensor flat = hold(at::empty(source.sizes(), source.options()));
+    job_.before.push_back([source, flat] { flat.copy_(source); });
+    return flat;
   }
 
   void write(Operation& operation, const at::Tensor& tensor) {
@@ -185,7 +192,11 @@ class GroupBackend::Builder {
   }
   static std::string op_name(CollectiveOp op) { return std::string(run::name(op)); }
 
-  GroupJob take() { return std::move(job_); }
+  GroupJob take() {
+    job_.ready = moments_before(job_.operands);
+    job_.memories = memories_of(job_.operands);
+    return std::move(job_);
+  }
   const std::string& line() const { return line_; }
   int size() const { return size_; }
 
@@ -195,7 +206,10 @@ class GroupBackend::Builder {
     TORCH_CHECK(tensor.layout() == at::kStrided, "a collective of a ", tensor.layout(),
                 " tensor; expected a dense one");
     hold(tensor);
-    return is_ours(tensor) ? as_cpu(tensor, use) : tensor.detach();
+    if (!is_ours(tensor)) return tensor.detach();
+    if (!is_beside(tensor.device())) return as_cpu(tensor, use);
+    job_.operands.push_back({tensor, use});
+    return alias_of(tensor);
   }
 
  private:
@@ -238,6 +252,7 @@ GroupBackend::GroupBackend(std::string name, std::unique_ptr<run::RankGroup> gro
 
 GroupBackend::~GroupBackend() {
   without_python([&] {  // which their threads may wait for
+    wait_for({posted_});
     queue_.reset();
     group_.reset();
   });
@@ -252,7 +267,10 @@ milliseconds GroupBackend::timeout_or(milliseconds given) const { return given.c
 GroupBackend::WorkPtr GroupBackend::submit(Builder builder, c10d::OpType type, Tensors results, bool is_async) {
   ++number_;
   auto work = c10::make_intrusive<GroupWork>(getRank(), type, std::move(results));
-  queue_->add(builder.take(), work, is_async || is_coalescing_);
+  GroupJob job = builder.take();
+  const std::vector<Operand> operands = job.operands;
+  queue_->add(std::move(job), work, is_async || is_coalescing_);
+  note_end(operands, work->done());
   if (is_coalescing_) coalesced_.push_back(work);
   return work;
 }
@@ -270,6 +288,7 @@ GroupBackend::WorkPtr GroupBackend::endCoalescing() {
 void GroupBackend::abort() { group_->abort("abort() was called"); }
 
 void GroupBackend::shutdown() {
+  wait_for({posted_});
   queue_->end();
   group_->leave();
 }
@@ -501,17 +520,36 @@ void GroupBackend::monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_
   }
 }
 
+// A message as a task of its stream, or at once.
+void GroupBackend::post(const std::shared_ptr<GroupJob>& job, const c10::intrusive_ptr<GroupWork>& work,
+                        std::function<void()> body) {
+  if (job->operands.empty()) {
+    if (posted_) synchronize(posted_);
+    return body();
+  }
+  const c10::Stream stream = current_stream(job->operands[0].tensor.device());
+  if (posted_) block(stream, posted_);
+  issue(stream, "c10d::" + c10d::opTypeToString(work->retrieveOpType()), job->operands, [job, body = std::move(body)] {
+    for (const auto& f : job->before) f();
+    body();
+  });
+  posted_ = record(stream);
+  note_end(job->operands, work->done());
+}
+
 GroupBackend::WorkPtr GroupBackend::send(Tensors& tensors, int to, int tag) {
   Builder b(getRank(), getSize(), timeout_);
-  const at::Tensor flat = b.hold(b.dense(only(tensors), Use::read).contiguous());
+  const at::Tensor flat = b.contiguous(only(tensors));
   auto work = c10::make_intrusive<GroupWork>(getRank(), c10d::OpType::SEND, tensors);
   auto job = std::make_shared<GroupJob>(b.take());
-  group_->mailbox().send({to,
-                          uint64_t(tag),
-                          {bytes_of(flat)},
-                          b.line(),
-                          run::Clock::now() + timeout_,
-                          [work, job](const Result<void>& outcome, int) { work->end(outcome); }});
+  post(job, work, [=, this, line = b.line(), timeout = timeout_] {
+    group_->mailbox().send({to,
+                            uint64_t(tag),
+                            {bytes_of(flat)},
+                            line,
+                            run::Clock::now() + timeout,
+                            [work, job](const Result<void>& outcome, int) { work->end(outcome); }});
+  });
   if (is_coalescing_) coalesced_.push_back(work);
   return work;
 }
@@ -530,12 +568,14 @@ GroupBackend::WorkPtr GroupBackend::receive(Tensors& tensors, int from, int tag,
   b.write(target, only(tensors));
   auto work = c10::make_intrusive<GroupWork>(getRank(), type, tensors);
   auto job = std::make_shared<GroupJob>(b.take());
-  group_->mailbox().receive({from, uint64_t(tag), std::move(target.out), b.line(), run::Clock::now() + timeout_,
-                             [work, job](const Result<void>& outcome, int source) {
-                               if (outcome)
-                                 for (const auto& f : job->after) f();
-                               work->end(outcome, source);
-                             }});
+  post(job, work, [=, this, out = target.out, line = b.line(), timeout = timeout_] {
+    group_->mailbox().receive({from, uint64_t(tag), out, line, run::Clock::now() + timeout,
+                               [work, job](const Result<void>& outcome, int source) {
+                                 if (outcome)
+                                   for (const auto& f : job->after) f();
+                                 work->end(outcome, source);
+                               }});
+  });
   if (is_coalescing_) coalesced_.push_back(work);
   return work;
 }

@@ -64,6 +64,8 @@ class GroupBackend : public c10d::Backend {
   class Builder;
   WorkPtr submit(Builder builder, c10d::OpType type, Tensors results, bool is_async);
   WorkPtr receive(Tensors& tensors, int from, int tag, c10d::OpType type);
+  void post(const std::shared_ptr<GroupJob>& job, const c10::intrusive_ptr<GroupWork>& work,
+            std::function<void()> body);
   std::chrono::milliseconds timeout_or(std::chrono::milliseconds given) const;
 
   const std::string name_;
@@ -73,6 +75,7 @@ class GroupBackend : public c10d::Backend {
   std::atomic<uint64_t> number_{0};
   bool is_coalescing_ = false;
   std::vector<WorkPtr> coalesced_;
+  MomentPtr posted_;  // the last message of a stream with tasks: messages go in the order of their calls
 };
 
 std::string python_line();  // of the user's program that is running: "train.py:31"; in group_python.cpp

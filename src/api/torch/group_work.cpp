@@ -67,7 +67,19 @@ void GroupWork::end(const Result<void>& outcome, int source) {
   } else {
     future_->markCompleted(c10::IValue(results_));
   }
+  *failure_ = error;
   finish(error);
+  done_->come();
+}
+
+bool GroupWork::wait(std::chrono::milliseconds timeout) {
+  if (results_.empty() || !is_beside(results_[0].device()) || isCompleted()) return Work::wait(timeout);
+  const c10::Stream stream = current_stream(results_[0].device());
+  block(stream, done_);
+  issue(stream, "c10d::" + c10d::opTypeToString(retrieveOpType()), {}, [failure = failure_] {
+    if (*failure) std::rethrow_exception(*failure);
+  });
+  return true;
 }
 
 JoinedWork::JoinedWork(int rank, std::vector<c10::intrusive_ptr<c10d::Work>> all)
@@ -105,7 +117,7 @@ void GroupQueue::add(GroupJob job, c10::intrusive_ptr<GroupWork> work, bool is_a
   {
     std::lock_guard lock(mutex_);
     if (is_over_) throw_group_error(fail(Code::invalid, "a collective of a group that was destroyed").error());
-    if (is_async || is_busy_ || !items_.empty()) {
+    if (is_async || is_busy_ || !items_.empty() || !item.job.operands.empty()) {
       items_.push_back(std::move(item));
       if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
       changed_.notify_all();
@@ -121,6 +133,8 @@ void GroupQueue::add(GroupJob job, c10::intrusive_ptr<GroupWork> work, bool is_a
 
 void GroupQueue::run_item(Item& item) {
   Result<void> outcome;
+  wait_for(item.job.ready);
+  for (const auto& f : item.job.before) f();
   for (const run::Operation& operation : item.job.operations)
     if (outcome) outcome = counted(operation, [&] { return group_.run(operation); });
   if (outcome)

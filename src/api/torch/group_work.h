@@ -11,15 +11,19 @@
 #include <mutex>
 #include <thread>
 
+#include "api/torch/streams.h"
 #include "run/transport/rank_group.h"
 
 namespace trine::api::neuron {
 
-// Operations one after the other, what they hold, and what is to be done after them.
+// Operations one after the other, what they hold, and what is to be done before and after them.
 struct GroupJob {
   std::vector<run::Operation> operations = {};
   std::vector<at::Tensor> held = {};
-  std::vector<std::function<void()>> after = {};
+  std::vector<Operand> operands = {};                // of a stream with tasks: those that it waits for, and
+  Moments ready = {};                                // when they have ended
+  std::vector<std::shared_ptr<void>> memories = {};  // theirs
+  std::vector<std::function<void()>> before = {}, after = {};
 };
 
 class GroupWork : public c10d::Work {
@@ -27,6 +31,8 @@ class GroupWork : public c10d::Work {
   GroupWork(int rank, c10d::OpType type, std::vector<at::Tensor> results);
 
   void end(const Result<void>& outcome, int source = -1);  // once
+  const MomentPtr& done() const { return done_; }
+  bool wait(std::chrono::milliseconds timeout) override;  // the current stream does, where it has tasks
   int sourceRank() const override { return source_; }
   std::vector<at::Tensor> result() override { return results_; }
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
@@ -34,6 +40,8 @@ class GroupWork : public c10d::Work {
  private:
   std::vector<at::Tensor> results_;
   c10::intrusive_ptr<c10::ivalue::Future> future_;
+  const MomentPtr done_ = std::make_shared<Moment>();
+  const std::shared_ptr<std::exception_ptr> failure_ = std::make_shared<std::exception_ptr>();  // before done_
   int source_ = -1;
 };
 
