@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <span>
+#include <utility>
 
 #include "base/number/convert.h"
 #include "base/number/element.h"
@@ -382,9 +383,32 @@ void Windows::combine(std::byte* to, const std::byte* from, std::span<const Move
     combine(to + i * loops[0].to, from + i * loops[0].from, loops.subspan(1));
 }
 
+// Windows that are one row of f32 each, side by side: many of them in one call of a kernel. False where they are not.
+bool Windows::scatter_rows(std::span<void* const> in, std::byte* out) const {
+  const bool is_row = loops_.size() == 1 && loops_[0].to == 4 && loops_[0].from == 4;
+  if (!is_row || updates_ || dtype_ != Dtype::f32 || simd_best() != Simd::avx2) return false;
+  if (pool_threads() > 1 && count_ * window_bytes_ >= tuned::kSharedBytes) return false;
+#if defined(__x86_64__)
+  const CombineRowsF32 kernel = combine_rows_f32_avx2(step_.kind);
+  if (!kernel) return false;
+  const auto* updates = static_cast<const std::byte*>(in[2]);
+  std::array<RowPair, 256> rows;
+  size_t waiting = 0;
+  auto flush = [&] { kernel(rows.data(), std::exchange(waiting, 0), loops_[0].count); };
+  visit(in[1], 0, count_, [&](int64_t, int64_t many, int64_t at) {
+    rows[waiting++] = {reinterpret_cast<float*>(out + at), reinterpret_cast<const float*>(updates + many)};
+    if (waiting == rows.size()) flush();
+  });
+  flush();
+  return true;
+#else
+  return false;
+#endif
+}
+
 void Windows::scatter(std::span<void* const> in, std::byte* out) const {
   if (out != in[0]) copy_flat(out, static_cast<const std::byte*>(in[0]), int64_t(bytes_));
-  if (scatter_each(in, out)) return;
+  if (scatter_each(in, out) || scatter_rows(in, out)) return;
   const auto* updates = static_cast<const std::byte*>(in[2]);
   std::vector<int64_t> offsets;  // of the updates, where a gather says
   if (updates_) updates_->visit(in[3], 0, count_, [&](int64_t, int64_t, int64_t at) { offsets.push_back(at); });

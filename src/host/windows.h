@@ -36,6 +36,7 @@ class Windows {
   template <class S, class F>
   void scatter_elements(std::span<void* const> in, std::byte* out, F f) const;
   bool scatter_each(std::span<void* const> in, std::byte* out) const;
+  bool scatter_rows(std::span<void* const> in, std::byte* out) const;
   void combine(std::byte* to, const std::byte* from, std::span<const MoveLoop> loops) const;
 
   arch::WindowStep step_;  // strides of `many` and of the operand in bytes

@@ -42,21 +42,49 @@ void combine(float* to, const float* from, int64_t count) {
   _mm256_maskstore_ps(to + i, rest, F::of(a, b));
 }
 
-}  // namespace
+// kVectors whole vectors to a row, so that nothing is left to ask of a row.
+template <class F, int kVectors>
+void combine_whole(const RowPair* rows, size_t many) {
+  for (size_t r = 0; r < many; ++r) {
+    const auto [to, from] = rows[r];
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v)
+      _mm256_storeu_ps(to + 8 * v, F::of(_mm256_loadu_ps(to + 8 * v), _mm256_loadu_ps(from + 8 * v)));
+  }
+}
 
-CombineF32 combine_f32_avx2(arch::WindowKind kind) {
+template <class F>
+void combine_rows(const RowPair* rows, size_t many, int64_t count) {
+  if (count == 8) return combine_whole<F, 1>(rows, many);
+  if (count == 16) return combine_whole<F, 2>(rows, many);
+  if (count == 32) return combine_whole<F, 4>(rows, many);
+  for (size_t r = 0; r < many; ++r) combine<F>(rows[r].to, rows[r].from, count);
+}
+
+// f(Add()) and so on by kind; null where nothing is combined.
+template <class Function, class F>
+Function by_kind(arch::WindowKind kind, F&& f) {
   switch (kind) {
     case arch::WindowKind::add:
-      return combine<Add>;
+      return f(Add());
     case arch::WindowKind::multiply:
-      return combine<Multiply>;
+      return f(Multiply());
     case arch::WindowKind::maximum:
-      return combine<Choose<_CMP_GT_OQ>>;
+      return f(Choose<_CMP_GT_OQ>());
     case arch::WindowKind::minimum:
-      return combine<Choose<_CMP_LT_OQ>>;
+      return f(Choose<_CMP_LT_OQ>());
     default:
       return nullptr;
   }
+}
+
+}  // namespace
+
+CombineF32 combine_f32_avx2(arch::WindowKind kind) {
+  return by_kind<CombineF32>(kind, []<class F>(F) { return &combine<F>; });
+}
+CombineRowsF32 combine_rows_f32_avx2(arch::WindowKind kind) {
+  return by_kind<CombineRowsF32>(kind, []<class F>(F) { return &combine_rows<F>; });
 }
 
 }  // namespace trine::host

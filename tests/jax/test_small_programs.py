@@ -196,3 +196,16 @@ def test_windows_of_truths(kind, start, size):
     got = jax.jit(lambda x: lax.reduce_window(x, start, kind, (size, size), (1, 1), "VALID"))(x)
     windows = np.lib.stride_tricks.sliding_window_view(x, (size, size))
     np.testing.assert_array_equal(got, windows.any((2, 3)) if kind is lax.bitwise_or else windows.all((2, 3)))
+
+
+@pytest.mark.parametrize("width", [1, 5, 8, 16, 19, 32, 40])
+@pytest.mark.parametrize("kind", ["add", "multiply", "max", "min"])
+def test_scatter_of_rows(width, kind):
+    """Many short rows, some of them met again and again, some outside."""
+    to, rows = array(50, width), array(3000, width)
+    at = RANDOM.integers(-3, 55, 3000)
+    got = jax.jit(lambda t, i, r: getattr(t.at[i], kind)(r, mode="drop", wrap_negative_indices=False))(to, at, rows)
+    want = to.copy()
+    inside = (at >= 0) & (at < 50)
+    {"add": np.add, "multiply": np.multiply, "max": np.maximum, "min": np.minimum}[kind].at(want, at[inside], rows[inside])
+    np.testing.assert_array_equal(got, want)
