@@ -115,7 +115,11 @@ inline constexpr size_t kLargestCached = size_t{1} << 30;  // this
 namespace convolution {
 inline constexpr int64_t kDepthwiseTapsMax = 1024;  // of a window; chosen
 inline constexpr int64_t kStencilTapsMax = 4096;    // of a window; chosen
-inline constexpr int64_t kRowMin = 16;              // positions of a stencil's row: below, rows are mostly ends
+// of the output, at most, where the input is read as it lies: against gathered panels 28 x 28 of 16, 32 and 64
+// features take 0.54, 0.70 and 0.87 of the time, of 128 and 256 1.06 and 1.41
+inline constexpr int64_t kDirectFeatures = 64;
+inline constexpr int64_t kTaskProducts = 1 << 17;  // multiply-adds worth a task
+inline constexpr int64_t kRowMin = 16;             // positions of a stencil's row: below, rows are mostly ends
 }  // namespace convolution
 
 }  // namespace trine::host::thresholds

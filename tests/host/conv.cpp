@@ -222,7 +222,8 @@ TEST_CASE("conv: layers and their gradients") {
     int64_t batch, features, outs, size, window, stride;
   };
   for (Layer s : {Layer{1, 3, 64, 56, 7, 2}, Layer{2, 64, 64, 14, 3, 1}, Layer{1, 64, 256, 14, 1, 1},
-                  Layer{2, 128, 128, 14, 3, 2}, Layer{1, 256, 512, 14, 1, 2}}) {
+                  Layer{2, 128, 128, 14, 3, 2}, Layer{1, 256, 512, 14, 1, 2}, Layer{1, 100, 24, 60, 3, 1},
+                  Layer{3, 5, 7, 50, 3, 2}}) {
     for (const auto& order : {kNhwc, kNchw}) {
       CAPTURE(s.outs);
       CAPTURE(order[1]);

@@ -6,6 +6,7 @@
 #include "base/pool.h"
 #include "base/text.h"
 #include "host/conv/depthwise.h"
+#include "host/conv/direct.h"
 #include "host/conv/im2col.h"
 #include "host/conv/stencil.h"
 
@@ -129,8 +130,10 @@ Result<void> conv(const Conv& c) {
     return {};
   }
   const int64_t phases = phase_count(c);
+  const bool is_direct = runs_direct(c, family);
   auto run = [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin * phases; i < end * phases; ++i) run_phase(c, family, i / phases, i % phases);
+    for (int64_t i = begin * phases; i < end * phases; ++i)
+      is_direct ? run_direct(c, i / phases, i % phases) : run_phase(c, family, i / phases, i % phases);
   };
   if (c.groups >= pool_threads()) {
     parallel_for(c.groups, 1, run);

@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "host/conv/conv.h"
+#include "host/conv/direct.h"
 #include "host/conv/stencil.h"
 
 namespace trine::host {
@@ -25,7 +26,7 @@ Result<void> run_conv(const arch::ConvStep& step, std::span<const TensorView> in
   c.output = {out.as<std::byte>(), out.dtype, step.y_batch, step.y_channel, step.y_group};
   c.epilogue = epilogue;
   std::shared_ptr<const PackedMatrix> form;
-  const bool asks = packed_forms && !runs_as_stencil(c, Family::floats);
+  const bool asks = packed_forms && !runs_as_stencil(c, Family::floats) && !runs_direct(c, Family::floats);
   if (const auto matrix = asks ? weights_as_matrix(c) : std::nullopt) {
     int64_t k = c.in_features;
     for (int s = 0; s < c.rank; ++s) k *= c.space[size_t(s)].window;
