@@ -14,6 +14,7 @@ inline constexpr int64_t kRows = 8;        // more rows are bound by arithmetic 
 inline constexpr int64_t kTaskPanels = 4;  // of one task: 64 columns of f32
 // of B: below, panels go side by side, since sums of one wait for each other
 inline constexpr int64_t kCachedBytes = 1 << 20;
+inline constexpr int64_t kShortBytes = 8192;  // of the sums of one row by one thread; chosen
 // how far a lone group fetches ahead; several fetch the next block together
 inline constexpr int64_t kNearBytes = 1024;
 }  // namespace gemv

@@ -90,11 +90,45 @@ struct Gemv {
   Scratch a;  // each group whole
 };
 
+// One row and so little that one thread does it: nothing is shared out, and there is one tile. Panels go side by side
+// as evenly as they can, since sums of one panel wait for each other.
+bool is_short_row(const Blocked& w) {
+  const PackedMatrix& b = *w.packed_b;
+  if (w.m != 1 || reader_of(b).widens) return false;
+  if (b.panels() < 2 || b.panels() * kStepBytes > tuned::kShortBytes) return false;
+  if (!micro_kernels(reader_of(b).format, w.simd).wide[1]) return false;
+  return w.n * w.depth <= thresholds::blocked::kInlineProducts && int64_t(b.bytes()) <= tuned::kCachedBytes;
+}
+
+void run_short_row(const Blocked& w) {
+  const PackedMatrix& b = *w.packed_b;
+  const MicroKernels& kernels = micro_kernels(reader_of(b).format, w.simd);
+  const int64_t unit = row(w.family).unit, width = panel_width(w.family), panels = b.panels();
+  const bool direct = is_direct(w.out, w.family) && w.n % width == 0;
+  alignas(64) std::byte own[tuned::kShortBytes];
+  std::byte* tile = direct ? static_cast<std::byte*>(w.out.data) : own;
+  const Scratch copied(w.a.plain ? 0 : size_t(w.depth * unit));
+  if (!w.a.plain) w.a.fill(w.a.ctx, 0, 1, 1, w.begin, w.depth, copied.as());
+  const std::byte* a = w.a.plain ? w.a.plain + w.begin * unit : copied.as();
+  const int64_t groups = (panels + kPanelsWide - 1) / kPanelsWide;
+  for (int64_t g = 0; g < groups; ++g) {
+    const int64_t p = g * panels / groups, count = (g + 1) * panels / groups - p;
+    const std::byte* from = b.panel(w.packed_item, p) + w.begin * b.step_bytes();
+    const int64_t apart = b.panel(w.packed_item, p + 1) - b.panel(w.packed_item, p);
+    const WideKernel kernel = count == kPanelsWide ? kernels.wide[1] : kernels.row[count];
+    for (int64_t d = 0; d < w.depth; d += kDepthBlock, from += kDepthBlock * b.step_bytes())
+      kernel({a + d * unit, 1, 1}, from, apart, std::min(kDepthBlock, w.depth - d), tile + p * kStepBytes, w.n, d > 0,
+             {from, 0});
+  }
+  finish_tile(w.out, w.family, tile, w.n, 0, 1, 0, w.n);
+}
+
 }  // namespace
 
 bool runs_as_gemv(const Blocked& w) { return w.packed_b && w.m <= tuned::kRows; }
 
 void run_gemv(const Blocked& w) {
+  if (is_short_row(w)) return run_short_row(w);
   const Gemv gemv(w);
   const int64_t panels = w.packed_b->panels(), tasks = (panels + tuned::kTaskPanels - 1) / tuned::kTaskPanels;
   const bool direct = is_direct(w.out, w.family);
