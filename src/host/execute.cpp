@@ -25,6 +25,46 @@ using arch::SlotKind;
 
 namespace {
 
+// A multiply on memory that is known: views, and the epilogue's operands.
+class ProductCall {
+ public:
+  // `data(operand)`: where it lies.
+  template <class What, class Data>
+  ProductCall(const PreparedProduct<What>& product, const PreparedStep& step, PackedForms* packed_forms, Data&& data)
+      : packed_forms_(packed_forms) {
+    const auto view = [&](const Operand& p) { return TensorView{p.slot->dtype, p.slot->dims, data(p)}; };
+    const bool keeps = !product.epilogue || product.what->epilogue.keeps_product;
+    in_ = {view(step.in[0]), view(step.in[1])};
+    if (keeps) out_ = view(step.out[0]);
+    if (!product.epilogue) return;
+    // The program's operands are the product, then the step's inputs and outputs that the multiply itself has no use
+    // for.
+    operands_.reserve(step.in.size() + step.out.size());
+    operands_.push_back(nullptr);
+    for (size_t i = 2; i < step.in.size(); ++i) operands_.push_back(data(step.in[i]));
+    for (size_t i = keeps; i < step.out.size(); ++i) operands_.push_back(data(step.out[i]));
+    call_ = {&*product.epilogue, operands_};
+  }
+  ProductCall(const ProductCall&) = delete;  // the call points into it
+  ProductCall& operator=(const ProductCall&) = delete;
+
+  Result<void> run(const PreparedProduct<arch::GemmStep>& gemm) {
+    return run_dot(*gemm.what, in_, out_, packed_forms_, epilogue());
+  }
+  Result<void> run(const PreparedProduct<arch::ConvStep>& conv) {
+    return run_conv(*conv.what, in_, out_, packed_forms_, epilogue());
+  }
+
+ private:
+  Epilogue epilogue() { return call_.epilogue ? Epilogue{run_epilogue, &call_} : Epilogue{}; }
+
+  std::array<TensorView, 2> in_;
+  TensorView out_ = {};
+  PackedForms* packed_forms_;
+  std::vector<void*> operands_ = {};
+  LoopEpilogueCall call_ = {};
+};
+
 class Run {
  public:
   Run(const Prepared& prepared, Frame frame, std::byte* arena) : prepared_(prepared), frame_(frame), arena_(arena) {}
@@ -51,6 +91,10 @@ class Run {
     }
     return nullptr;
   }
+  Error located(Error error, const PreparedStep& step) const {
+    if (error.where.empty()) error.where = prepared_.plan->locations[step.where];
+    return error;
+  }
   std::vector<void*> pointers(std::span<const Operand> operands) const {
     std::vector<void*> out;
     out.reserve(operands.size());
@@ -62,6 +106,10 @@ class Run {
     for (const Operand& p : operands) out.push_back(packed_forms(p));
     return out;
   }
+  PackedForms* packed_forms(const Operand& operand) const {
+    const bool has = operand.kind == SlotKind::input && operand.index < frame_.packed_forms.size();
+    return has ? frame_.packed_forms[operand.index] : operand.packed_forms.get();
+  }
 
  private:
   TensorView view(const Operand& p) const { return {p.slot->dtype, p.slot->dims, data(p)}; }
@@ -70,14 +118,6 @@ class Run {
     out.reserve(operands.size());
     for (const Operand& p : operands) out.push_back(view(p));
     return out;
-  }
-  PackedForms* packed_forms(const Operand& operand) const {
-    const bool has = operand.kind == SlotKind::input && operand.index < frame_.packed_forms.size();
-    return has ? frame_.packed_forms[operand.index] : operand.packed_forms.get();
-  }
-  Error located(Error error, const PreparedStep& step) const {
-    if (error.where.empty()) error.where = prepared_.plan->locations[step.where];
-    return error;
   }
 
   Result<void> run(const arch::CallStep* call, const PreparedStep& step) {
@@ -93,24 +133,9 @@ class Run {
     host::run(kernel, operands);
     return {};
   }
-  Result<void> run(const PreparedProduct<arch::GemmStep>& gemm, const PreparedStep& step) {
-    return run_product(gemm, step, run_dot);
-  }
-  Result<void> run(const PreparedProduct<arch::ConvStep>& conv, const PreparedStep& step) {
-    return run_product(conv, step, run_conv);
-  }
-  // The program's operands are the product, then the step's inputs and outputs that the multiply itself has no use for.
-  template <class Step, class Kernel>
-  Result<void> run_product(const PreparedProduct<Step>& product, const PreparedStep& step, Kernel kernel) {
-    const bool keeps = !product.epilogue || product.what->epilogue.keeps_product;
-    std::vector<void*> operands = {nullptr};
-    for (size_t i = 2; i < step.in.size(); ++i) operands.push_back(data(step.in[i]));
-    for (size_t i = keeps; i < step.out.size(); ++i) operands.push_back(data(step.out[i]));
-    LoopEpilogueCall call{product.epilogue ? &*product.epilogue : nullptr, operands};
-    const Epilogue epilogue = product.epilogue ? Epilogue{run_epilogue, &call} : Epilogue{};
-    const TensorView in[] = {view(step.in[0]), view(step.in[1])};
-    return kernel(*product.what, std::span<const TensorView>(in), keeps ? view(step.out[0]) : TensorView{},
-                  packed_forms(step.in[1]), epilogue);
+  template <class What>
+  Result<void> run(const PreparedProduct<What>& product, const PreparedStep& step) {
+    return ProductCall(product, step, packed_forms(step.in[1]), [&](const Operand& p) { return data(p); }).run(product);
   }
   Result<void> run(const arch::AttentionStep* attention, const PreparedStep& step) {
     return run_attention(*attention, views(step.in), view(step.out[0]));
@@ -196,6 +221,11 @@ class Wired {
     std::vector<void*> in;
     void* out;
   };
+  struct WiredGemm {
+    const PreparedProduct<arch::GemmStep>* what;
+    const PreparedStep* step;
+    std::unique_ptr<ProductCall> call;
+  };
   // Branches are wired when they are first taken.
   class WiredCase {
    public:
@@ -230,7 +260,7 @@ class Wired {
     Collectives* collectives_;
     std::vector<Branch> branches_;
   };
-  using Step = std::variant<LoopCall, ShortMove, WiredMove, WiredWindows, std::unique_ptr<WiredCase>,
+  using Step = std::variant<LoopCall, ShortMove, WiredMove, WiredWindows, WiredGemm, std::unique_ptr<WiredCase>,
                             std::unique_ptr<LoopRun>, const PreparedStep*>;
 
   // A step as a function of machine code, through which nothing is thrown.
@@ -269,7 +299,7 @@ class LoopRun {
       : loop_(loop),
         step_(step),
         in_(in.begin(), in.end()),
-        own_(step.in.size() - step.out.size()),
+        own_(loop.body->multiplies ? step.in.size() - step.out.size() : 0),
         packed_forms_(std::move(packed_forms)),
         collectives_(collectives),
         second_(second_bytes(loop, step)),
@@ -290,7 +320,7 @@ class LoopRun {
     }
     for (auto& set : sets_) set.push_back(&go_);
     // What does not change from iteration to iteration keeps its packed forms for the length of a run, or longer.
-    for (size_t i = step.out.size(); i < step.in.size(); ++i)
+    for (size_t i = step.out.size(); i < step.in.size() && !own_.empty(); ++i)
       if (!packed_forms_[i]) packed_forms_[i] = &own_[i - step.out.size()].emplace();
     std::fill_n(packed_forms_.begin(), step.out.size(), nullptr);
   }
@@ -311,13 +341,13 @@ class LoopRun {
     TRY(once(*loop_.body, frame(inputs_, 0), body_arena_, first_));
     const bool alternates = second_.as<>() != nullptr;
     int last = 0;  // the set written last
-    for (int64_t done = 0; go_; ++done) {
+    while (go_) {
       stop_point();
       const int other = last;
       last = alternates ? 1 - last : 0;
       if (!iterations_[last])
         iterations_[last] = std::make_unique<Wired>(*loop_.body, frame(sources_[last], last), body_arena_.as<>());
-      if (done == kUncoded) find_code(alternates);
+      if (++iterations_so_far_ > kUncoded) find_code(alternates);
       if (!code_) {
         TRY(iterations_[last]->all());
         continue;
@@ -344,9 +374,9 @@ class LoopRun {
   void copy(size_t i, const void* from, void* to) const {
     if (from != to) std::memcpy(to, from, step_.out[i].slot->bytes());
   }
-  // Both kinds of iteration are wired by now.
   void find_code(bool alternates) {
-    if (std::exchange(has_looked_, true)) return;
+    if (has_looked_ || (alternates && !(iterations_[0] && iterations_[1]))) return;
+    has_looked_ = true;
     std::vector<IterationCode::Step> steps = iterations_[0]->code_steps();
     if (alternates && iterations_[1]->code_steps() != steps) return;
     code_ = loop_.iterations->of(std::move(steps));
@@ -375,8 +405,9 @@ class LoopRun {
   void* go_at_[1] = {&go_};
   int64_t runs_ = 0;
   std::unique_ptr<Wired> cond_ = {}, first_ = {}, iterations_[2] = {};
-  static constexpr int64_t kUncoded = 8;  // iterations: a loop of fewer is over before its code is made
-  bool has_looked_ = false;               // for code
+  static constexpr int64_t kUncoded = 8;  // iterations of all runs: with fewer a loop is over before its code is made
+  int64_t iterations_so_far_ = 0;
+  bool has_looked_ = false;  // for code
   std::shared_ptr<const IterationCode> code_ = {};
   IterationCode::Words words_[2] = {};
 };
@@ -398,11 +429,19 @@ Wired::Wired(const Prepared& prepared, const Frame& frame, std::byte* arena)
       }
       steps_.push_back({WiredMove{move, std::move(in), out[0]}});
     } else if (const auto* windows = std::get_if<Windows>(&step.what)) {
+      if (const auto few = windows->shortened(in, out[0])) {
+        steps_.push_back({*few});
+        continue;
+      }
       steps_.push_back({WiredWindows{windows, std::move(in), out[0]}});
     } else if (const auto few = std::holds_alternative<arch::CopyStep>(step.what)
                                     ? short_copy(in[0], out[0], int64_t(step.in[0].slot->bytes()))
                                     : std::nullopt) {
       steps_.push_back({*few});
+    } else if (const auto* gemm = std::get_if<PreparedProduct<arch::GemmStep>>(&step.what)) {
+      auto call = std::make_unique<ProductCall>(*gemm, step, run_.packed_forms(step.in[1]),
+                                                [&](const Operand& p) { return run_.data(p); });
+      steps_.push_back({WiredGemm{gemm, &step, std::move(call)}});
     } else if (const auto* choice = std::get_if<PreparedCase>(&step.what)) {
       steps_.push_back({std::make_unique<WiredCase>(*choice, in, out, frame.collectives)});
     } else if (const auto* loop = std::get_if<PreparedLoop>(&step.what);
@@ -431,6 +470,9 @@ Result<void> Wired::one(const Step& step) {
     move->what->run(move->in, move->out);
   } else if (const auto* windows = std::get_if<WiredWindows>(&step)) {
     windows->what->run(windows->in, windows->out);
+  } else if (const auto* gemm = std::get_if<WiredGemm>(&step)) {
+    auto done = gemm->call->run(*gemm->what);
+    if (!done) return run_.located(done.error(), *gemm->step);
   } else if (const auto* choice = std::get_if<std::unique_ptr<WiredCase>>(&step)) {
     return (*choice)->run();
   } else if (const auto* loop = std::get_if<std::unique_ptr<LoopRun>>(&step)) {

@@ -237,11 +237,11 @@ std::optional<ShortMove> short_copy(const void* from, void* to, int64_t bytes) {
 std::optional<ShortMove> Move::shortened(std::span<void* const> in, void* out) const {
   const bool is_slice = kind_ == arch::MoveKind::slice;
   if (is_empty_ || (!is_slice && (kind_ != arch::MoveKind::update || in[0] != out))) return std::nullopt;
-  if (flat_ < 0 || flat_ > tuned::kShortBytes || starts_.size() != 1 || starts_[0].dtype != Dtype::s32)
-    return std::nullopt;
+  if (flat_ < 0 || flat_ > tuned::kShortBytes || starts_.size() != 1) return std::nullopt;
   const Start& start = starts_[0];
-  if (start.most > INT32_MAX) return std::nullopt;
-  return ShortMove{.index = static_cast<const int32_t*>(in[start.input]),
+  if (start.most > INT32_MAX || (start.dtype != Dtype::s32 && start.dtype != Dtype::s64)) return std::nullopt;
+  return ShortMove{.index = in[start.input],
+                   .is_wide = start.dtype == Dtype::s64,
                    .most = int32_t(start.most),
                    .stride = start.stride,
                    .to = static_cast<std::byte*>(out),

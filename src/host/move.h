@@ -24,7 +24,9 @@ void copy_flat(std::byte* to, const std::byte* from, int64_t bytes);  // by seve
 
 // A slice or update of few bytes side by side at one index, on memory that stays where it is.
 struct ShortMove {
-  const int32_t* index = nullptr;
+  const void* index = nullptr;  // an s32, or an s64
+  bool is_wide = false;         // the latter
+  bool drops = false;           // nothing moves where the index is outside; else it is held inside
   int32_t most = 0;
   int64_t stride = 0;  // bytes an index
   std::byte* to = nullptr;
@@ -33,7 +35,9 @@ struct ShortMove {
   int64_t bytes = 0;
 
   void run() const {
-    const int64_t at = int64_t(std::clamp(*index, 0, most)) * stride;
+    const int64_t given = is_wide ? *static_cast<const int64_t*>(index) : *static_cast<const int32_t*>(index);
+    const int64_t held = std::clamp<int64_t>(given, 0, most), at = held * stride;
+    if (drops && held != given) return;
     std::byte* t = is_slice ? to : to + at;
     const std::byte* f = is_slice ? from + at : from;
     int64_t left = bytes;

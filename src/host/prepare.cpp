@@ -82,6 +82,14 @@ std::vector<bool> find_by_forms_alone(const Prepared& prepared) {
   return out;
 }
 
+bool multiplies(const PreparedStep& step) {
+  if (const auto* loop = std::get_if<PreparedLoop>(&step.what)) return loop->cond->multiplies || loop->body->multiplies;
+  if (const auto* choice = std::get_if<PreparedCase>(&step.what))
+    return std::ranges::any_of(choice->branches, [](const auto& branch) { return branch->multiplies; });
+  return std::holds_alternative<PreparedProduct<arch::GemmStep>>(step.what) ||
+         std::holds_alternative<PreparedProduct<arch::ConvStep>>(step.what);
+}
+
 }  // namespace
 
 std::unique_ptr<IdleRun> IdleRuns::take() {
@@ -119,6 +127,7 @@ Result<std::shared_ptr<const Prepared>> prepare(std::shared_ptr<const arch::Host
   }
   out->plan = std::move(plan);
   out->by_forms_alone = find_by_forms_alone(*out);
+  out->multiplies = std::ranges::any_of(out->steps, multiplies);
   return std::shared_ptr<const Prepared>(std::move(out));
 }
 

@@ -88,6 +88,7 @@ class Prepared {
   std::shared_ptr<const arch::HostPlan> plan;
   std::vector<PreparedStep> steps;
   std::vector<bool> by_forms_alone;  // per input
+  bool multiplies = false;           // it, or a loop or branch in it, may ask for packed forms
 };
 
 }  // namespace trine::host

@@ -438,6 +438,25 @@ void Windows::scatter(std::span<void* const> in, std::byte* out) const {
   });
 }
 
+std::optional<ShortMove> Windows::shortened(std::span<void* const> in, void* out) const {
+  const bool is_set = step_.kind == WindowKind::set && !updates_ && in[0] == out;
+  const bool is_one = count_ == 1 && step_.windows.empty() && step_.starts.size() == 1;
+  if (!is_set || !is_one || (index_ != Dtype::s32 && index_ != Dtype::s64)) return std::nullopt;
+  const int64_t size = int64_t(size_);
+  if (loops_.size() > 1 || (loops_.size() == 1 && (loops_[0].to != size || loops_[0].from != size)))
+    return std::nullopt;
+  const arch::WindowStep::Start& start = step_.starts[0];
+  if (window_bytes_ > thresholds::move::kShortBytes || start.most < 0 || start.most > INT32_MAX) return std::nullopt;
+  return ShortMove{.index = static_cast<const std::byte*>(in[1]) + start.indices * bytes(index_),
+                   .is_wide = index_ == Dtype::s64,
+                   .drops = true,
+                   .most = int32_t(start.most),
+                   .stride = start.operand,
+                   .to = static_cast<std::byte*>(out),
+                   .from = static_cast<const std::byte*>(in[2]),
+                   .bytes = window_bytes_};
+}
+
 void Windows::run(std::span<void* const> in, void* out) const {
   auto* to = static_cast<std::byte*>(out);
   if (step_.kind == WindowKind::gather) return gather(in, to);

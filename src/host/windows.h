@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -19,6 +20,8 @@ class Windows {
   // in: operand, indices, and of a scatter updates, or their gather's operand and indices; out may be the operand's
   // memory in a scatter.
   void run(std::span<void* const> in, void* out) const;
+  // A scatter that sets one window of few bytes side by side in place; nothing where it is no such scatter.
+  std::optional<ShortMove> shortened(std::span<void* const> in, void* out) const;
 
  private:
   using Combine = void (*)(std::byte* to, const std::byte* from, const MoveLoop& loop);

@@ -209,3 +209,45 @@ def test_scatter_of_rows(width, kind):
     inside = (at >= 0) & (at < 50)
     {"add": np.add, "multiply": np.multiply, "max": np.maximum, "min": np.minimum}[kind].at(want, at[inside], rows[inside])
     np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("rounds", [1, 3, 6])
+@pytest.mark.parametrize("wide", [False, True])
+def test_short_loop_in_a_long_one(rounds, wide):
+    """A loop of few iterations that runs many times: its code is made after some of them, and rows outside are dropped."""
+
+    def f(x):
+        def outer(c, v):
+            def inner(i, s):
+                rows, n = s
+                return rows.at[n - 1].set(rows[i] * 0.5 + v, mode="drop"), n + 1
+
+            rows, n = lax.fori_loop(0, rounds, inner, (c, 0))
+            return rows, rows.sum() + n
+
+        return lax.scan(outer, jnp.zeros((5, 2), x.dtype), x)
+
+    with jax.enable_x64(wide):
+        x = array(40, 2).astype(np.float64 if wide else np.float32)
+        rows, sums = jax.jit(f)(x)
+        want = np.zeros((5, 2), x.dtype)
+        for v, total in zip(x, sums, strict=True):
+            for i in range(rounds):
+                row = want[min(i, 4)] * 0.5 + v
+                at = i - 1 if i > 0 else 4  # a negative index counts from the end
+                if at < 5:
+                    want[at] = row
+            np.testing.assert_allclose(total, want.sum() + rounds, rtol=1e-5)
+        np.testing.assert_allclose(rows, want, rtol=1e-5)
+
+
+@pytest.mark.parametrize("n", [17, 24, 64, 100, 200, 333])
+@pytest.mark.parametrize("k", [1, 33, 800])
+def test_vector_by_matrix_in_a_loop(n, k):
+    a, b, scale = array(k, n), array(n, k), np.float32(0.2 / (k + n))
+    f = jax.jit(lambda x, a, b: lax.fori_loop(0, 12, lambda _, x: jnp.tanh((x @ a) * scale @ b + x), x))
+    x = array(k)
+    want = x.astype(np.float64)
+    for _ in range(12):
+        want = np.tanh((want @ a) * scale @ b + want)
+    np.testing.assert_allclose(f(x, a, b), want, rtol=1e-4, atol=1e-5)

@@ -89,17 +89,23 @@ class Emitted : public IterationCode, private CodeGenerator {
 
   // rdx from, rcx to: as ShortMove::run().
   void move(size_t i, const Step& s) {
+    Label end;
     mov(rcx, word(i, 1));
     mov(rdx, word(i, 2));
-    if (s.stride != 0) {
+    if (s.stride != 0 || s.drops) {
       mov(rax, word(i, 0));
-      mov(eax, dword[rax]);
-      xor_(esi, esi);
-      test(eax, eax);
-      cmovs(eax, esi);
+      s.is_wide ? mov(rax, qword[rax]) : movsxd(rax, dword[rax]);
       mov(esi, uint32_t(s.most));
-      cmp(eax, esi);
-      cmovg(eax, esi);
+      if (s.drops) {
+        cmp(rax, rsi);
+        ja(end, T_NEAR);
+      } else {
+        xor_(r8d, r8d);
+        test(rax, rax);
+        cmovs(rax, r8);
+        cmp(rax, rsi);
+        cmovg(rax, rsi);
+      }
       if (s.stride != int32_t(s.stride)) {
         mov(rsi, uint64_t(s.stride));
         imul(rax, rsi);
@@ -124,6 +130,7 @@ class Emitted : public IterationCode, private CodeGenerator {
         mov(units[u], ptr[rdx + at]);
         mov(ptr[rcx + at], units[u]);
       }
+    L(end);
   }
 };
 
@@ -158,7 +165,13 @@ std::shared_ptr<const IterationCode> IterationCode::make(std::vector<Step>) { re
 namespace trine::host {
 
 IterationCode::Step IterationCode::step_of(const ShortMove& move) {
-  return {.kind = Kind::move, .is_slice = move.is_slice, .most = move.most, .stride = move.stride, .bytes = move.bytes};
+  return {.kind = Kind::move,
+          .is_slice = move.is_slice,
+          .is_wide = move.is_wide,
+          .drops = move.drops,
+          .most = move.most,
+          .stride = move.stride,
+          .bytes = move.bytes};
 }
 
 IterationCode::Outcome IterationCode::run(const Words& first, const Words& second) const {

@@ -18,8 +18,8 @@ class IterationCode {
   // What is the same in every run.
   struct Step {
     Kind kind = Kind::function;
-    const void* entry = nullptr;  // of code: LoopCall::inner()
-    bool is_slice = false;        // of a move, and its other fields
+    const void* entry = nullptr;                            // of code: LoopCall::inner()
+    bool is_slice = false, is_wide = false, drops = false;  // of a move, and its other fields
     int32_t most = 0;
     int64_t stride = 0, bytes = 0;
 
