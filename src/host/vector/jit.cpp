@@ -60,6 +60,9 @@ class Emitter : public Lines {
   }
 
  private:
+  static constexpr size_t kChain = 8;
+  static constexpr int64_t kChainRow = 512;  // elements: of fewer, what eight vectors leave over is too much
+
   // Words on the stack: begin of the part, its end, the inner index; of two inner loops the deep one's index, and where
   // the outer one's part ends meanwhile.
   static constexpr int kPartBegin = 0, kPartEnd = 1, kInnerAt = 2, kDeepAt = 3, kOuterEnd = 4;
@@ -390,7 +393,9 @@ class Emitter : public Lines {
     const bool accumulates = !s.reductions.empty() && !nest_.vertical;
     const int pinned = accumulates && s.reductions.size() <= 2 ? 4 * int(s.reductions.size()) : 0;
     const int alive = std::max(pressure(s.each), 1), room = 16 - pinned;
-    const int copies = 4 * alive <= room ? 4 : 2 * alive <= room + 2 ? 2 : 1;
+    // A long list whose values are few is a chain, each waiting for the one before: many of them side by side.
+    const bool is_chain = !accumulates && s.each.insns.size() >= kChain && nest_.vector.size >= kChainRow;
+    const int copies = is_chain && 8 * alive <= room ? 8 : 4 * alive <= room ? 4 : 2 * alive <= room + 2 ? 2 : 1;
     const int vectors = accumulates ? 4 : copies;
     Label single, tail, done;
     const bool has_room = copies * alive + pinned < 16 && widens(s.each);
