@@ -3,10 +3,12 @@
 // Products and sums are rounded one by one: every build gives the same bits.
 #pragma once
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <utility>
 
 namespace trine::host {
 
@@ -31,6 +33,20 @@ struct DoubleMath {
     return r;
   }
 
+  // The same lowest power first, neighbours in pairs and those again: each step waits for one of a few, not for all
+  // before it, which is what one number's time goes by.
+  template <size_t N>
+  static double paired(double x, const std::array<double, N>& c) {
+    if constexpr (N == 1) {
+      return c[0];
+    } else {
+      return [&]<size_t... K>(std::index_sequence<K...>) {
+        return paired(
+            x * x, std::array<double, (N + 1) / 2>{(2 * K + 1 < N ? c[2 * K] + c[(2 * K + 1) % N] * x : c[2 * K])...});
+      }(std::make_index_sequence<(N + 1) / 2>());
+    }
+  }
+
   // x = n ln 2 + r: adding 1.5 * 2^52 rounds, and leaves n in the low bits. Limits are ordered so that NaN stays.
   static double exp(double x) {
     constexpr double kMagic = 0x1.8p52;
@@ -39,8 +55,8 @@ struct DoubleMath {
     double t = in * 1.44269504088896340736 + kMagic;
     double n = t - kMagic;
     double r = (in - n * 0x1.62e42fefp-1) - n * 0x1.473de6af278edp-34;
-    double p = poly(r, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320, 1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6,
-                    0.5, 1.0, 1.0);
+    double p = paired(r, std::array{1.0, 1.0, 0.5, 1.0 / 6, 1.0 / 24, 1.0 / 120, 1.0 / 720, 1.0 / 5040, 1.0 / 40320,
+                                    1.0 / 362880, 1.0 / 3628800});
     return value(bits(p) + (bits(t) << 52));
   }
 
@@ -51,7 +67,8 @@ struct DoubleMath {
     double e = value((u >> 52) | 0x4330000000000000) - (0x1p52 + 1023);
     double f = value((u & 0xfffffffffffff) + kRootHalf) - 1;
     double s = f / (2 + f), z = s * s;
-    double p = poly(z, 2.0 / 19, 2.0 / 17, 2.0 / 15, 2.0 / 13, 2.0 / 11, 2.0 / 9, 2.0 / 7, 2.0 / 5, 2.0 / 3, 2.0);
+    double p = paired(
+        z, std::array{2.0, 2.0 / 3, 2.0 / 5, 2.0 / 7, 2.0 / 9, 2.0 / 11, 2.0 / 13, 2.0 / 15, 2.0 / 17, 2.0 / 19});
     double y = e * 0.69314718055994530942 + s * p;
     y = x == kInf ? x : y;
     y = x == 0 ? -kInf : y;
