@@ -18,7 +18,13 @@ struct WideArray {
   int64_t size = 0;
 
   WideArray() = default;
-  explicit WideArray(int64_t n) : data(new W[size_t(n)]()), size(n) {}
+  explicit WideArray(int64_t n) : data(new W[size_t(n)]()), size(n) {}  // zeros
+  static WideArray unset(int64_t n) {  // for who writes every element before one is read
+    WideArray out;
+    out.data = std::make_unique_for_overwrite<W[]>(size_t(n));
+    out.size = n;
+    return out;
+  }
   W& operator[](int64_t i) { return data[size_t(i)]; }
   const W& operator[](int64_t i) const { return data[size_t(i)]; }
   W* at(int64_t i) { return data.get() + i; }
@@ -33,7 +39,7 @@ void store_wide(const W* from, int64_t count, const TensorView& to, int64_t star
 
 template <class W>
 WideArray<W> load_wide(const TensorView& from) {
-  WideArray<W> out(from.elements());
+  auto out = WideArray<W>::unset(from.elements());
   load_wide<W>(from, 0, out.size, out.data.get());
   return out;
 }

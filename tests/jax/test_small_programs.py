@@ -251,3 +251,30 @@ def test_vector_by_matrix_in_a_loop(n, k):
     for _ in range(12):
         want = np.tanh((want @ a) * scale @ b + want)
     np.testing.assert_allclose(f(x, a, b), want, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("n", [1, 2, 8, 15, 16, 17])
+@pytest.mark.parametrize("lower", [True, False])
+def test_choleskys_side_by_side(n, lower):
+    """Each as if it were alone, among them one that has no factor and one of an infinity."""
+    x = array(11, n, n)
+    x = x @ np.swapaxes(x, 1, 2) + np.eye(n, dtype=np.float32)
+    x[5, n - 1, n - 1] = -1
+    x[6, 0, 0] = np.inf
+    f = jax.jit(lambda a: lax.linalg.cholesky(a, symmetrize_input=False) if lower else jnp.linalg.cholesky(a, upper=True))
+    got, alone = f(x), [np.asarray(f(a)) for a in x]
+    np.testing.assert_array_equal(got, np.stack(alone))
+    for i in (0, 4, 7, 10):
+        factor = np.asarray(got[i], np.float64)
+        back = factor @ factor.T if lower else factor.T @ factor
+        np.testing.assert_allclose(back, x[i], rtol=1e-5, atol=1e-5)
+    assert np.isnan(np.asarray(got)[5]).any()
+
+
+@pytest.mark.parametrize("n", [511, 512, 513, 575, 600, 5000])
+def test_long_chains(n):
+    p, x = array(9), array(n)
+    want = np.zeros(n)
+    for c in p.astype(np.float64):
+        want = want * x + c
+    np.testing.assert_allclose(jax.jit(jnp.polyval)(p, x), want, rtol=1e-3, atol=1e-4 * np.abs(want).max())

@@ -3,6 +3,7 @@
 // gives NaN in its triangle. C1: the matrices are square.
 #include <algorithm>
 #include <limits>
+#include <vector>
 
 #include "ops/linalg/blocks.h"
 #include "ops/linalg/matrix.h"
@@ -65,16 +66,43 @@ bool factor(Matrix<W> a, WideArray<W>& spare) {
   return true;
 }
 
+constexpr int64_t kFewRows = 2 * kPanel;  // of a matrix that is all corner
+
+// Small matrices, kMatrices at a time, in place; `good` says of each whether it was positive definite. Returns how many
+// were factored.
+int64_t factor_together(MatrixBatch<double>& in, std::vector<bool>& good) {
+  const int64_t n = in.rows;
+  if (n > kFewRows || in.count < kMatrices) return 0;
+  alignas(32) double all[kFewRows * kFewRows * kMatrices];
+  int64_t first = 0;
+  for (; first + kMatrices <= in.count; first += kMatrices) {
+    for (int64_t l = 0; l < kMatrices; ++l)
+      for (int64_t r = 0; r < n; ++r)
+        for (int64_t c = 0; c <= r; ++c) all[(r * n + c) * kMatrices + l] = in.matrix(first + l)(r, c);
+    const unsigned bad = line_kernels().cholesky(all, n);
+    for (int64_t l = 0; l < kMatrices; ++l) {
+      good[size_t(first + l)] = (bad >> l & 1) == 0;
+      for (int64_t r = 0; r < n; ++r)
+        for (int64_t c = 0; c <= r; ++c) in.matrix(first + l)(r, c) = all[(r * n + c) * kMatrices + l];
+    }
+  }
+  return first;
+}
+int64_t factor_together(MatrixBatch<Complex128>&, std::vector<bool>&) { return 0; }
+
 template <class W>
 void run(const Eval& e) {
   const bool is_lower = e.node.attrs.flag("lower");
   MatrixBatch<W> in(e.in[0]), out(e.out[0].dims);
   WideArray<W> spare(in.rows * kPanel);
+  for (int64_t i = 0; i < in.count && !is_lower; ++i)
+    for (int64_t r = 0; r < in.rows; ++r)
+      for (int64_t c = 0; c < r; ++c) in.matrix(i)(r, c) = conj_of(in.matrix(i)(c, r));
+  std::vector<bool> good(static_cast<size_t>(in.count));
+  const int64_t together = factor_together(in, good);
   for (int64_t i = 0; i < in.count; ++i) {
     Matrix<W> x = in.matrix(i), to = out.matrix(i);
-    for (int64_t r = 0; r < x.rows && !is_lower; ++r)
-      for (int64_t c = 0; c < r; ++c) x(r, c) = conj_of(x(c, r));
-    const bool is_good = factor(x, spare);
+    const bool is_good = i < together ? good[size_t(i)] : factor(x, spare);
     for (int64_t r = 0; r < x.rows; ++r)
       for (int64_t c = 0; c <= r; ++c) {
         const W v = is_good ? x(r, c) : W(std::numeric_limits<double>::quiet_NaN());

@@ -16,7 +16,11 @@ struct LineKernels {
   // c[m, n] -= a[m, k] b[k, n], one product after the other; rows lie c_step, a_step and b_step apart.
   void (*subtract_product)(double* c, int64_t c_step, const double* a, int64_t a_step, const double* b, int64_t b_step,
                            int64_t m, int64_t n, int64_t k) = nullptr;
+  // The lower triangles' Cholesky factors of kMatrices matrices of n rows, element by element side by side, in place.
+  // A bit of the result for each that is not positive definite: its numbers mean nothing.
+  unsigned (*cholesky)(double* all, int64_t n) = nullptr;
 };
+constexpr int64_t kMatrices = 4;
 
 const LineKernels& line_kernels();  // of this processor
 const LineKernels& line_kernels_portable();

@@ -18,7 +18,15 @@ double dot_steps(const double* x, const double* y, int64_t n) {
   int64_t i = 0;
   for (; i + kSums * kFour <= n; i += kSums * kFour)
     for (int64_t k = 0; k < kSums; ++k) sums[k] += *four(x + i + k * kFour) * *four(y + i + k * kFour);
-  for (int64_t k = 0; i + kFour <= n; i += kFour, ++k) sums[k] += *four(x + i) * *four(y + i);
+  // Written out: sums at an index that is not a constant would lie in memory.
+  const auto one_more = [&](Four& sum) {
+    if (i + kFour > n) return;
+    sum += *four(x + i) * *four(y + i);
+    i += kFour;
+  };
+  one_more(sums[0]);
+  one_more(sums[1]);
+  one_more(sums[2]);
   const Four all = (sums[0] + sums[2]) + (sums[1] + sums[3]);
   double sum = (all[0] + all[2]) + (all[1] + all[3]);
   for (; i < n; ++i) sum += x[i] * y[i];
@@ -120,7 +128,28 @@ void subtract_product_steps(double* c, int64_t c_step, const double* a, int64_t 
     }
 }
 
-constexpr LineKernels kKernels{dot_steps, subtract_steps, divide_steps, rotate_steps, subtract_product_steps};
+// Element by element as one matrix is factored, so that a batch's bits do not depend on who is whose neighbour.
+unsigned cholesky_steps(double* all, int64_t n) {
+  static_assert(kMatrices == kFour);
+  const auto at = [&](int64_t r, int64_t c) -> Four* { return four(all + (r * n + c) * kFour); };
+  unsigned bad = 0;
+  for (int64_t c = 0; c < n; ++c) {
+    Four root = {};
+    for (int64_t r = c; r < n; ++r) {
+      Four sum = *at(r, c);
+      for (int64_t k = 0; k < c; ++k) sum -= *at(r, k) * *at(c, k);
+      for (int l = 0; r == c && l < kFour; ++l) {
+        bad |= unsigned(!(sum[l] > 0 && sum[l] < __builtin_inf())) << l;
+        root[l] = __builtin_sqrt(sum[l]);
+      }
+      *at(r, c) = r == c ? root : sum / root;
+    }
+  }
+  return bad;
+}
+
+constexpr LineKernels kKernels{dot_steps,    subtract_steps,         divide_steps,
+                               rotate_steps, subtract_product_steps, cholesky_steps};
 
 }  // namespace
 }  // namespace trine::ops

@@ -36,10 +36,11 @@ struct MatrixBatch {
   int64_t rows = 0, columns = 0, count = 0;
   WideArray<W> values = {};
 
-  explicit MatrixBatch(const TensorView& x) : MatrixBatch(x.dims) { values = load_wide<W>(x); }
-  explicit MatrixBatch(const Dims& dims) : rows(dims[dims.size() - 2]), columns(dims.back()) {
+  explicit MatrixBatch(const TensorView& x) : MatrixBatch(x.dims, load_wide<W>(x)) {}
+  explicit MatrixBatch(const Dims& dims) : MatrixBatch(dims, WideArray<W>(element_count(dims))) {}
+  MatrixBatch(const Dims& dims, WideArray<W> all)
+      : rows(dims[dims.size() - 2]), columns(dims.back()), values(std::move(all)) {
     count = element_count(Dims(dims.begin(), dims.end() - 2));
-    values = WideArray<W>(element_count(dims));
   }
   Matrix<W> matrix(int64_t i) { return {values.at(i * rows * columns), rows, columns}; }
 };
