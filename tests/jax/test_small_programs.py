@@ -278,3 +278,11 @@ def test_long_chains(n):
     for c in p.astype(np.float64):
         want = want * x + c
     np.testing.assert_allclose(jax.jit(jnp.polyval)(p, x), want, rtol=1e-3, atol=1e-4 * np.abs(want).max())
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 4, 5, 7, 8, 9, 11, 12, 15, 20])
+@pytest.mark.parametrize("n", [1, 7, 8, 9, 16, 23, 1000])
+def test_matrix_of_short_rows_by_vector(n, k):
+    b, a = array(n, k), array(k)
+    want = b.astype(np.float64) @ a
+    np.testing.assert_allclose(jax.jit(lambda b, a: b @ a)(b, a), want, rtol=1e-4, atol=1e-5)

@@ -94,6 +94,36 @@ void dense_columns(const typename T::Unit* a, const typename T::Unit* b, int64_t
   for (int v = 0; v < V; ++v) T::store(to + T::kLanes * v, sum[v]);
 }
 
+// Up to four steps of depth of eight columns `apart`, added to what they have: masked, so that nothing beyond is read.
+void few_steps(const float* a, const float* b, int64_t apart, int64_t steps, float* to) {
+  const __m128i mask = _mm_cmpgt_epi32(_mm_set1_epi32(int(steps)), _mm_setr_epi32(0, 1, 2, 3));
+  __m256 row[4], half[4];
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i)
+    row[i] = _mm256_set_m128(_mm_maskload_ps(b + (i + 4) * apart, mask), _mm_maskload_ps(b + i * apart, mask));
+#pragma GCC unroll 2
+  for (int i = 0; i < 4; i += 2) {
+    half[i] = _mm256_unpacklo_ps(row[i], row[i + 1]);
+    half[i + 1] = _mm256_unpackhi_ps(row[i], row[i + 1]);
+  }
+  const __m256 step[4] = {_mm256_shuffle_ps(half[0], half[2], 0x44), _mm256_shuffle_ps(half[0], half[2], 0xee),
+                          _mm256_shuffle_ps(half[1], half[3], 0x44), _mm256_shuffle_ps(half[1], half[3], 0xee)};
+  __m256 sum = _mm256_loadu_ps(to);
+#pragma GCC unroll 4
+  for (int d = 0; d < 4; ++d)
+    if (d < steps) sum = _mm256_fmadd_ps(_mm256_broadcast_ss(a + d), step[d], sum);
+  _mm256_storeu_ps(to, sum);
+}
+
+// What is left of depth, of eight columns or four.
+void rest_of(const float* a, const float* b, int64_t apart, int64_t depth, float* to) {
+  for (int64_t d = 0; d < depth; d += 4) few_steps(a + d, b + d, apart, depth - d < 4 ? depth - d : 4, to);
+}
+void rest_of(const double* a, const double* b, int64_t apart, int64_t depth, double* to) {
+  for (int64_t d = 0; d < depth; ++d)
+    for (int64_t j = 0; j < F64::kLanes; ++j) to[j] = F64::fma(a[d], b[j * apart + d], to[j]);
+}
+
 // V vectors of columns `apart`, each dense in depth.
 template <class T, int V>
 void deep_columns(const typename T::Unit* a, const typename T::Unit* b, int64_t apart, int64_t depth,
@@ -116,8 +146,8 @@ void deep_columns(const typename T::Unit* a, const typename T::Unit* b, int64_t 
   }
 #pragma GCC unroll 4
   for (int v = 0; v < V; ++v) T::store(to + L * v, sum[v]);
-  for (; d < depth; ++d)
-    for (int64_t j = 0; j < V * L; ++j) to[j] = T::fma(a[d], b[j * apart + d], to[j]);
+#pragma GCC unroll 4
+  for (int v = 0; d < depth && v < V; ++v) rest_of(a + d, b + v * L * apart + d, apart, depth - d, to + L * v);
 }
 
 // Columns that fill no vector.
