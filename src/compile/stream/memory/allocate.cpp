@@ -15,7 +15,9 @@ using arch::Tensor;
 
 namespace {
 
-constexpr size_t kPackMax = 2048;  // tensors: packing compares each with each, and leaves nothing to load ahead into
+constexpr int64_t kShortBytes = 256;  // a partition
+constexpr int64_t kShortArea = 32;    // the part of a memory where these lie, if apart
+constexpr size_t kPackMax = 2048;     // tensors: packing compares each with each, and leaves nothing to load ahead into
 
 std::string line_text(const arch::Program& p, uint32_t line) {
   return line ? cat(" (", p.strings[p.lines[line - 1].file], ":", p.lines[line - 1].line, ")") : std::string();
@@ -84,66 +86,23 @@ bool tightly(arch::Program& p, const FreeSpace& empty, const Demand& d) {
   return true;
 }
 
-// Of each tensor: no byte of it is read twice.
-std::vector<char> streamed_tensors(const Kernel& kernel) {
-  const arch::Program& p = kernel.program();
-  std::vector<int64_t> left;  // bytes that no one has read
-  for (const Tensor& t : p.tensors) left.push_back(t.space == Space::sbuf ? arch::tensor_bytes(t) : 0);
-  for (const KernelInsn& w : kernel.insns)
-    for (size_t s = 0; s < w.info->slots.size(); ++s) {
-      const arch::Operand& o = p.operands[w.operand + s];
-      if (o.kind != arch::OperandKind::tile || w.info->slots[s].writes()) continue;
-      const arch::Pattern& pattern = p.patterns[o.pattern];
-      left[o.tensor] -= pattern.elements() * bits(pattern.dtype) / 8;
-    }
-  std::vector<char> out;
-  for (const int64_t bytes : left) out.push_back(bytes >= 0);
-  return out;
-}
-
-// What Neuron's tensorizer leaves of SBUF for one copy of everything: tiles that stream through lie there twice, so
-// that the next comes while one is used. All of it where there is room for that anyway, and where no more stays than
-// streams through: those that leave would be the streaming ones.
-int64_t limit_of(const Kernel& kernel, const Demand& d, int64_t limit) {
-  const std::vector<char> streamed = streamed_tensors(kernel);
-  struct Change {
-    uint32_t at = 0;
-    int64_t bytes = 0, again = 0;
-    bool operator<(const Change& o) const { return at != o.at ? at < o.at : bytes < o.bytes; }
-  };
-  std::vector<Change> changes;
-  for (const LiveRange& r : d.open) {
-    const int64_t again = streamed[r.tensor] ? r.bytes : 0;
-    changes.push_back({r.first, r.bytes, again});
-    changes.push_back({r.last + 1, -r.bytes, -again});
-  }
-  std::sort(changes.begin(), changes.end());
-  int64_t held = 0, streams = 0, most = 0, room = limit;
-  for (const Change& c : changes) {
-    held += c.bytes, streams += c.again;
-    if (held + streams <= most) continue;
-    most = held + streams;
-    room = held > 2 * streams ? limit - streams : limit;
-  }
-  return most <= limit ? limit : room;
-}
-
-// By the rules of Neuron's tensorizer, or nothing where they leave too little room.
-bool spill_as_neuron(Kernel& kernel, const Demand& d, int core) {
-  FreeSpace free_space = FreeSpace::of(*kernel.chip, Space::sbuf);
-  const int64_t room = limit_of(kernel, d, free_space.limit());
-  if (room == free_space.limit()) return false;
-  free_space.shrink(room);
-  Kernel before = kernel;
-  if (!spill(kernel, with_fixed(std::move(free_space), d, kernel.program()), core, Leaver::used_first)) return true;
-  kernel = std::move(before);
-  return false;
+// In order, but the short ones, a column or a few, in a round of their own at the end of the memory: between the long
+// ones they leave gaps in which nothing fits.
+bool short_apart(arch::Program& p, const FreeSpace& empty, const Demand& d) {
+  const int64_t all = empty.limit(), end = all - all / kShortArea;
+  Demand lasting, brief;
+  for (const LiveRange& range : d.open) (range.bytes <= kShortBytes ? brief : lasting).open.push_back(range);
+  FreeSpace first = empty, second = empty;
+  first.shrink(end);
+  second.shrink(all - end);
+  LiveRange stuck;
+  if (!in_order(p, first, lasting, stuck) || !in_order(p, second, brief, stuck)) return false;
+  for (const LiveRange& range : brief.open) p.tensors[range.tensor].address += end;
+  return true;
 }
 
 std::optional<Diagnostic> allocate_space(Kernel& kernel, const Demand& d, Space space, int core) {
   arch::Program& p = kernel.program();
-  if (space == Space::sbuf && kernel.middle_end && d.fixed.empty() && spill_as_neuron(kernel, d, core))
-    return std::nullopt;
   const FreeSpace empty = with_fixed(FreeSpace::of(*kernel.chip, space), d, p);
   FreeSpace free_space = empty;
   LiveRange stuck;
@@ -155,6 +114,7 @@ std::optional<Diagnostic> allocate_space(Kernel& kernel, const Demand& d, Space 
       if (range.first < stuck.first && range.last >= stuck.first) live.push_back(range);
     return does_not_fit(kernel, stuck, std::move(live), free_space.limit());
   }
+  if (kernel.middle_end && d.fixed.empty() && (short_apart(p, empty, d) || tightly(p, empty, d))) return std::nullopt;
   return spill(kernel, empty, core, kernel.middle_end ? Leaver::used_first : Leaver::needed_last);
 }
 

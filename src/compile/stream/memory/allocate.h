@@ -1,7 +1,8 @@
 // Allocate: gives every tensor of SBUF and PSUM an address, from its first use to its last in program order. The next
 // tensor goes after the one before and wraps around at the end, so that an address is used again as late as possible:
 // loads then run ahead of the computation by themselves. What does not fit that way is packed tightly in PSUM, and in
-// SBUF, where packing leaves loads no room to run ahead, kept in HBM between its uses (spill.h).
+// SBUF, where packing leaves loads no room to run ahead, kept in HBM between its uses (spill.h). In kernels that
+// Neuron's tensorizer places, what can be packed is: its allocator spills only what does not fit.
 #pragma once
 
 #include <optional>
