@@ -141,3 +141,68 @@ def nested(x, y, z):
 
 def test_of_two_calls_on_a_line_the_one_that_stays_alike_is_made_once():
     assert engines(nested, TRN1, (128, 512), (128, 512), (16, 128, 512))["vector"]["instructions"] == 17
+
+
+@nki.jit
+def scale_rows(x):
+    """Each row over its root mean square, in x's own dtype."""
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.load(x)
+    factor = nl.rsqrt(nl.mean(nl.square(tile), axis=1, keepdims=True))
+    nl.store(out, nl.multiply(tile, factor))
+    return out
+
+
+def test_rsqrt_of_the_functional_dialect_is_one_activation():
+    found = engines(scale_rows, TRN1, (128, 512))
+    assert found["gpsimd"]["instructions"] == 0
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_column_of_any_float_is_an_operand_and_no_tile(dtype):
+    made = report(scale_rows, instance=TRN1, x=shape((128, 512), dtype)).engines["vector"]
+    assert made.busy_ns == pytest.approx((512 + 60) / 1.12, rel=1e-2)  # the sum; Scalar multiplies, as it does by a number
+
+
+@nki.jit
+def product(w, x):
+    out = nl.ndarray((128, 512), dtype=x.dtype, buffer=nl.shared_hbm)
+    nl.store(out, nisa.nc_matmul(nl.load(w), nl.load(x)))
+    return out
+
+
+def test_what_is_stored_from_psum_is_cast_before_the_dma_engines_move_it():
+    made = report(product, instance=TRN1, w=shape((128, 128), "bfloat16"), x=shape((128, 512), "bfloat16"))
+    assert made.sbuf_write_bytes == 2 * (128 * 128 + 128 * 512 + 128 * 512)
+
+
+@nki.jit
+def wide_layer_norm(x, scale, shift):
+    rows, n = x.shape
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    scales, shifts = (nl.load(v).broadcast_to((128, n)) for v in (scale, shift))
+    for i in nl.affine_range(rows // 128):
+        tile = nl.load(x[i * 128 : (i + 1) * 128])
+        mean = nl.mean(tile, axis=1, keepdims=True)
+        spread = nl.mean(nl.square(tile - mean), axis=1, keepdims=True)
+        nl.store(out[i * 128 : (i + 1) * 128], (tile - mean) * nl.rsqrt(spread + 1e-5) * scales + shifts)
+    return out
+
+
+def test_what_fits_into_sbuf_once_is_not_spilled_for_being_too_large_to_lie_there_twice():
+    made = report(wide_layer_norm, instance=TRN1, x=shape((512, 8192)), scale=shape((1, 8192)), shift=shape((1, 8192)))
+    assert made.spill_save_bytes == made.spill_reload_bytes == 0
+
+
+@pytest.mark.parametrize("instance", [TRN1, TRN2])
+def test_rows_that_lie_one_after_another_are_transposed_by_all_dma_engines(instance):
+    def made(columns):
+        @nki.jit
+        def transpose(x):
+            out = nl.ndarray((128, 128), dtype=x.dtype, buffer=nl.shared_hbm)
+            nl.store(out, nl.load_transpose2d(x[:, 0:128]))
+            return out
+
+        return report(transpose, instance=instance, x=shape((128, columns), "bfloat16")).time_ns
+
+    assert made(128) <= made(256)

@@ -72,9 +72,12 @@ def reciprocal(x, dtype=None):
 
 
 def rsqrt(x, dtype=None):
-    """1 / √x on GpSimd, which reads SBUF only."""
+    """1 / √x on GpSimd, which reads SBUF only; in the functional dialect by an activation."""
     out = like(tile(x, "rsqrt"), dtype)
-    isa_compute.tensor_scalar(out, to_sbuf(x), "rsqrt", None)
+    if current().dialect is not None:
+        isa_compute.activation(out, "rsqrt", x)
+    else:
+        isa_compute.tensor_scalar(out, to_sbuf(x), "rsqrt", None)
     return out
 
 
@@ -207,7 +210,8 @@ def binary(name, x, y, dtype=None):
     out = like(x, out_dtype, shape)
     for t, column, reverse in ((x, y, False), (y, x, True)):
         free = t.size // t.shape[0]
-        if t.shape == shape and column.size == column.shape[0] and free > 1 and column.dtype is F32 and _arithmetic(alu):
+        if t.shape == shape and column.size == column.shape[0] and free > 1 and column.dtype.is_float and _arithmetic(alu):
+            column = column if column.dtype is F32 else copy(column, F32)  # the engine takes one f32 a partition
             isa_compute.tensor_scalar(out, t, alu, column, reverse0=reverse)
             return out
     a, b = _fit(x, shape, name), _fit(y, shape, name)

@@ -251,7 +251,9 @@ def assign(target, value):
     if value.shape != target.shape:
         value = conform(value, target.shape)
     if not target.on_chip or not value.on_chip:
-        return isa_move.dma_copy(target, value if value.storage.space != "psum" else elementwise.to_sbuf(value))
+        if value.storage.space == "psum":  # what leaves PSUM by an engine is cast on the way, not by the DMA engines
+            value = elementwise.copy(value, target.dtype)
+        return isa_move.dma_copy(target, value)
     if reachable(target) and reachable(value):
         return isa_compute.tensor_copy(target, value)
     if value.dtype is not target.dtype or value.storage.space == "psum":
