@@ -75,7 +75,7 @@ class Describer {
     if (!src.on_chip() && !dst_.on_chip())
       deal_evenly(count(from, to, 0, src.elements(), longest_between_hbm(src.elements())), engines());
     else if (transposed)
-      deal_evenly(count(from, from, 0, src.elements(), longest()), groups(dst_));
+      deal_evenly(transposed_rows(src, from), groups(dst_));
     else
       deal_rows(dst_.on_chip() ? dst_ : src, from, to);
   }
@@ -84,6 +84,12 @@ class Describer {
 
  private:
   int64_t engines() const { return chip_.dma.engines_per_core; }
+  // Rows that become columns are dealt to the engines though they lie one after another: no one makes them all.
+  Count transposed_rows(const Tile& src, const Side& from) const {
+    Count c = count(from, from, 0, src.elements(), longest());
+    c.descriptors = std::max(c.descriptors, std::min<int64_t>(src.partitions, engines()));
+    return c;
+  }
   int64_t longest() const { return std::max<int64_t>(1, chip_.dma.descriptor_bytes_max / width_); }
   // A long run between HBM tensors is cut so that every engine has some, in packets at least.
   int64_t longest_between_hbm(int64_t elements) const {
