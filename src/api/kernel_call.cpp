@@ -61,7 +61,7 @@ Result<compile::HostFunction> kernel_function(std::string_view payload) {
   TRY(arch::append(kernel, recording, {}));
   auto made = std::make_shared<Made>();
   Diagnostic why;
-  made->program = TRY(compile::make_streams(kernel, why, {.observer = observer_from_environment()}));
+  made->program = TRY(compile::make_streams(kernel, why, {.is_nki = true, .observer = observer_from_environment()}));
   made->exact = TRY(run::ExactProgram::make(made->program, *kernel.chip));
   made->inputs = names_of(made->program, arch::TensorKind::input);
   made->outputs = names_of(made->program, arch::TensorKind::output);

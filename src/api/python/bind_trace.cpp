@@ -125,7 +125,7 @@ arch::Program scheduled(arch::Kernel* kernel) {
   Diagnostic why;
   auto result = [&] {
     const api::Unlocked unlocked;
-    return compile::make_streams(*kernel, why, {.observer = api::observer_from_environment()});
+    return compile::make_streams(*kernel, why, {.is_nki = true, .observer = api::observer_from_environment()});
   }();
   return value_of(std::move(result), why);
 }

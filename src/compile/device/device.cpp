@@ -39,7 +39,7 @@ Result<DeviceProgram> compile_device(const ir::Graph& graph, const arch::Chip& c
       observer.passes.after({"stream", "schedule", true, 0, {{"instructions", out.program.instruction_count()}}},
                             [&] { return arch::disassemble(out.program); });
   } else {
-    out.program = TRY(make_unverified(lowered.lowering.kernel(), why, {true, observer.passes}));
+    out.program = TRY(make_unverified(lowered.lowering.kernel(), why, {.hoists = true, .observer = observer.passes}));
   }
   TRY(verify_streams(out.program, chip, why));
   return out;

@@ -25,7 +25,7 @@ class NamedPasses {
     if (text.starts_with("kernel ")) {
       kernel_ = TRY(arch::assemble_kernel(text, file, chip_));
       if (auto sound = verify_kernel(*kernel_); !sound) return in_input(sound.error());
-      stream_.emplace(StreamState{.kernel = *kernel_});
+      stream_.emplace(StreamState{.kernel = *kernel_, .is_nki = true});
       return {};
     }
     ir::Graph graph = TRY(ir::parse_graph(text, file));

@@ -17,6 +17,7 @@ namespace trine::compile {
 struct StreamState {
   Kernel& kernel;
   bool hoists = false;         // kernels of compiled graphs; NKI's loops are as their author wrote them
+  bool is_nki = false;         // written by hand: of ways to place its short tiles in PSUM the best is taken
   bool has_addresses = false;  // on chip
 
   Edges edges = {};

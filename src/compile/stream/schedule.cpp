@@ -453,9 +453,10 @@ double Segment::run(Rank rank, std::vector<Step>& out) {
   return end_;
 }
 
-void add_segment(Kernel& kernel, const Edges& edges, const Costs& costs, std::vector<uint32_t>& insns,
-                 std::vector<Step>& out) {
-  if (insns.empty()) return;
+// Returns the segment's time.
+double add_segment(Kernel& kernel, const Edges& edges, const Costs& costs, std::vector<uint32_t>& insns,
+                   std::vector<Step>& out) {
+  if (insns.empty()) return 0;
   Segment segment(kernel, edges, costs, std::move(insns));
   insns.clear();
   std::vector<Step> best, other;
@@ -466,13 +467,14 @@ void add_segment(Kernel& kernel, const Edges& edges, const Costs& costs, std::ve
       std::swap(best, other);
     }
   out.insert(out.end(), best.begin(), best.end());
+  return end;
 }
 
-}  // namespace
-
-std::vector<std::vector<Step>> schedule(Kernel& kernel, const Edges& edges) {
+// The lists of all cores, and how long each takes.
+std::vector<double> fill(Kernel& kernel, const Edges& edges, std::vector<std::vector<Step>>& out) {
   const Costs costs(kernel);
-  std::vector<std::vector<Step>> out(kernel.program().cores);
+  std::vector<double> ns(kernel.program().cores);
+  out.resize(kernel.program().cores);
   std::vector<std::vector<uint32_t>> open(kernel.program().cores);
   for (uint32_t w = 0; w < kernel.insns.size(); ++w) {
     const KernelInsn& insn = kernel.insns[w];
@@ -480,11 +482,25 @@ std::vector<std::vector<Step>> schedule(Kernel& kernel, const Edges& edges) {
       open[insn.core].push_back(w);
       continue;
     }
-    add_segment(kernel, edges, costs, open[insn.core], out[insn.core]);
+    ns[insn.core] += add_segment(kernel, edges, costs, open[insn.core], out[insn.core]);
     out[insn.core].push_back({w, only_engine(insn.engines & arch::kSync ? arch::kSync : insn.engines), 0});
   }
-  for (size_t c = 0; c < open.size(); ++c) add_segment(kernel, edges, costs, open[c], out[c]);
+  for (size_t c = 0; c < open.size(); ++c) ns[c] += add_segment(kernel, edges, costs, open[c], out[c]);
+  return ns;
+}
+
+}  // namespace
+
+std::vector<std::vector<Step>> schedule(Kernel& kernel, const Edges& edges) {
+  std::vector<std::vector<Step>> out;
+  fill(kernel, edges, out);
   return out;
+}
+
+double scheduled_ns(Kernel& kernel, const Edges& edges) {
+  std::vector<std::vector<Step>> out;
+  const std::vector<double> ns = fill(kernel, edges, out);
+  return *std::max_element(ns.begin(), ns.end());
 }
 
 }  // namespace trine::compile

@@ -17,6 +17,9 @@ struct Step {
   uint8_t queue = 0;  // transfers
 };
 
+// When the last of a kernel's results is there, by that schedule.
+double scheduled_ns(Kernel& kernel, const Edges& edges);
+
 // One list per core.
 std::vector<std::vector<Step>> schedule(Kernel& kernel, const Edges& edges);
 

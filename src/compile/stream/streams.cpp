@@ -6,7 +6,7 @@
 namespace trine::compile {
 
 Result<arch::Program> make_unverified(Kernel& kernel, Diagnostic& why, const StreamOptions& options) {
-  StreamState state{.kernel = kernel, .hoists = options.hoists};
+  StreamState state{.kernel = kernel, .hoists = options.hoists, .is_nki = options.is_nki};
   if (auto done = run_passes(stream_pipeline(), state, options.observer); !done) {
     why = state.why.found.empty() ? diagnostic_of(done.error(), "passes") : std::move(state.why);
     return done.error();

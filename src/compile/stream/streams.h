@@ -7,7 +7,7 @@
 namespace trine::compile {
 
 struct StreamOptions {
-  bool hoists = false;  // as StreamState has it
+  bool hoists = false, is_nki = false;  // as StreamState has it
   PassObserver observer = {};
 };
 

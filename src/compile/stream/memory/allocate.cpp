@@ -15,8 +15,8 @@ using arch::Tensor;
 
 namespace {
 
-constexpr int64_t kShortBytes = 256;  // a partition
-constexpr int64_t kShortArea = 32;    // the part of a memory where these lie, if apart
+constexpr int64_t kShortBytes = 256;  // of SBUF's tensors, a partition: a column or a few
+constexpr int kShortShare = 32;       // of SBUF, where these lie if apart
 constexpr size_t kPackMax = 2048;     // tensors: packing compares each with each, and leaves nothing to load ahead into
 
 std::string line_text(const arch::Program& p, uint32_t line) {
@@ -86,26 +86,28 @@ bool tightly(arch::Program& p, const FreeSpace& empty, const Demand& d) {
   return true;
 }
 
-// In order, but the short ones, a column or a few, in a round of their own at the end of the memory: between the long
-// ones they leave gaps in which nothing fits.
-bool short_apart(arch::Program& p, const FreeSpace& empty, const Demand& d) {
-  const int64_t all = empty.limit(), end = all - all / kShortArea;
-  Demand lasting, brief;
-  for (const LiveRange& range : d.open) (range.bytes <= kShortBytes ? brief : lasting).open.push_back(range);
+// In order, but the short ones in a round of their own at the end of the memory, a share of it: between the long ones
+// they leave gaps in which nothing fits, and where the round comes by again they wait for each other.
+bool short_apart(arch::Program& p, const FreeSpace& empty, const Demand& d, int64_t bytes, int share) {
+  const int64_t all = empty.limit(), end = all - all / share;
+  Demand longer, shorter;
+  for (const LiveRange& range : d.open) (range.bytes <= bytes ? shorter : longer).open.push_back(range);
   FreeSpace first = empty, second = empty;
   first.shrink(end);
   second.shrink(all - end);
   LiveRange stuck;
-  if (!in_order(p, first, lasting, stuck) || !in_order(p, second, brief, stuck)) return false;
-  for (const LiveRange& range : brief.open) p.tensors[range.tensor].address += end;
+  if (!in_order(p, first, longer, stuck) || !in_order(p, second, shorter, stuck)) return false;
+  for (const LiveRange& range : shorter.open) p.tensors[range.tensor].address += end;
   return true;
 }
 
-std::optional<Diagnostic> allocate_space(Kernel& kernel, const Demand& d, Space space, int core) {
+std::optional<Diagnostic> allocate_space(Kernel& kernel, const Demand& d, Space space, int core, int psum_share) {
   arch::Program& p = kernel.program();
   const FreeSpace empty = with_fixed(FreeSpace::of(*kernel.chip, space), d, p);
   FreeSpace free_space = empty;
   LiveRange stuck;
+  if (space == Space::psum && psum_share && short_apart(p, empty, d, kernel.chip->psum.bank_bytes / 2, psum_share))
+    return std::nullopt;
   if (in_order(p, free_space, d, stuck)) return std::nullopt;
   if (space == Space::psum) {
     if (tightly(p, empty, d)) return std::nullopt;
@@ -114,7 +116,9 @@ std::optional<Diagnostic> allocate_space(Kernel& kernel, const Demand& d, Space 
       if (range.first < stuck.first && range.last >= stuck.first) live.push_back(range);
     return does_not_fit(kernel, stuck, std::move(live), free_space.limit());
   }
-  if (kernel.middle_end && d.fixed.empty() && (short_apart(p, empty, d) || tightly(p, empty, d))) return std::nullopt;
+  if (kernel.middle_end && d.fixed.empty() &&
+      (short_apart(p, empty, d, kShortBytes, kShortShare) || tightly(p, empty, d)))
+    return std::nullopt;
   return spill(kernel, empty, core, kernel.middle_end ? Leaver::used_first : Leaver::needed_last);
 }
 
@@ -145,7 +149,18 @@ Diagnostic does_not_fit(Kernel& kernel, const LiveRange& range, std::vector<Live
   return c;
 }
 
-std::optional<Diagnostic> allocate(Kernel& kernel) {
+bool psum_has_both(const Kernel& kernel) {
+  bool any_short = false, any_long = false;
+  const arch::Program& p = kernel.program();
+  for (size_t t = 0; t < p.tensors.size(); ++t) {
+    if (p.tensors[t].space != Space::psum) continue;
+    if (kernel.origins[t].fixed_address) return false;
+    (2 * arch::bytes_per_partition(p.tensors[t]) <= kernel.chip->psum.bank_bytes ? any_short : any_long) = true;
+  }
+  return any_short && any_long;
+}
+
+std::optional<Diagnostic> allocate(Kernel& kernel, int psum_share) {
   const auto demand = [&](Space space, int core) {
     Demand d;
     const arch::Program& p = kernel.program();
@@ -159,15 +174,15 @@ std::optional<Diagnostic> allocate(Kernel& kernel) {
     return d;
   };
   for (int core = 0; core < kernel.program().cores; ++core) {
-    auto problem = allocate_space(kernel, demand(Space::psum, core), Space::psum, core);
+    auto problem = allocate_space(kernel, demand(Space::psum, core), Space::psum, core, psum_share);
     if (problem && reorder_for_psum(kernel, core, FreeSpace::of(*kernel.chip, Space::psum).limit())) {
-      problem = allocate_space(kernel, demand(Space::psum, core), Space::psum, core);
+      problem = allocate_space(kernel, demand(Space::psum, core), Space::psum, core, psum_share);
       kernel.messages.push_back(
           "psum: more tensors are written than there is room for before they are read; readers "
           "were moved forward");
     }
     if (problem) return problem;
-    if ((problem = allocate_space(kernel, demand(Space::sbuf, core), Space::sbuf, core))) return problem;
+    if ((problem = allocate_space(kernel, demand(Space::sbuf, core), Space::sbuf, core, 0))) return problem;
   }
   return std::nullopt;
 }

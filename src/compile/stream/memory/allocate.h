@@ -13,8 +13,11 @@
 
 namespace trine::compile {
 
-// What does not fit, or nothing.
-std::optional<Diagnostic> allocate(Kernel& kernel);
+// What does not fit, or nothing. `psum_share`: PSUM's tensors of half a bank at most have one part in so many of it to
+// themselves; 0: all go round together.
+std::optional<Diagnostic> allocate(Kernel& kernel, int psum_share = 0);
+// Whether there are such tensors and longer ones, all of them ours to place.
+bool psum_has_both(const Kernel& kernel);
 
 // The diagnostic that `range` finds no room beside `live`.
 Diagnostic does_not_fit(Kernel& kernel, const LiveRange& range, std::vector<LiveRange> live, int64_t limit);
