@@ -29,9 +29,9 @@ thread_local std::optional<Next> next;
 run::Allocation next_described() { return next ? described(next->dtype, next->dims) : run::Allocation(); }
 
 void release(void* held) {
-  if (!held) return;
-  const auto memory = DeviceMemoryPtr::reclaim(static_cast<DeviceMemory*>(held));
-  note_released(memory->bytes->data());
+  auto* memory = static_cast<DeviceMemory*>(held);
+  if (memory) note_released(memory->bytes->data());
+  delete memory;
 }
 
 // `xla` is lazy: its storages have memory when something was written.
@@ -76,10 +76,10 @@ struct NeuronAllocator final : c10::DeviceAllocator {
   c10::DataPtr allocate(size_t bytes) override {
     const int index = current_device();
     if (bytes == 0) return {nullptr, nullptr, &release, c10::Device(kNeuron, c10::DeviceIndex(index))};
-    auto memory = c10::make_intrusive<DeviceMemory>(memory_for(index, bytes, next_described()));
+    auto* memory = new DeviceMemory{memory_for(index, bytes, next_described())};
     void* const data = memory->bytes->data();
     note_allocated(index, data, bytes);
-    return {data, memory.release(), &release, c10::Device(kNeuron, c10::DeviceIndex(index))};
+    return {data, memory, &release, c10::Device(kNeuron, c10::DeviceIndex(index))};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &release; }
   void copy_data(void* to, const void* from, size_t bytes) const override {
@@ -253,10 +253,9 @@ std::shared_ptr<run::Storage> memory_for(int device, size_t bytes, run::Allocati
   return *std::move(made);
 }
 
-DeviceMemoryPtr memory_of(const c10::Storage& storage) {
+DeviceMemory* memory_of(const c10::Storage& storage) {
   const c10::DataPtr& data = storage.unsafeGetStorageImpl()->data_ptr();
-  if (data.get_deleter() != &release || !data.get_context()) return {};
-  return DeviceMemoryPtr::reclaim_copy(static_cast<DeviceMemory*>(data.get_context()));
+  return data.get_deleter() == &release ? static_cast<DeviceMemory*>(data.get_context()) : nullptr;
 }
 
 at::Generator make_generator(c10::DeviceIndex index) { return at::make_generator<NeuronGenerator>(index); }

@@ -69,14 +69,12 @@ class Described {
 };
 std::shared_ptr<run::Storage> memory_for(int device, size_t bytes, run::Allocation what);  // or throws
 
-// What a storage of `neuron` has, and tasks hold: torch may give a storage other bytes at any time.
-struct DeviceMemory final : c10::intrusive_ptr_target {
-  explicit DeviceMemory(std::shared_ptr<run::Storage> all) : bytes(std::move(all)) {}
-  const std::shared_ptr<run::Storage> bytes;
+// What a storage of `neuron` has. Tasks hold its bytes: torch may give a storage others at any time.
+struct DeviceMemory {
+  std::shared_ptr<run::Storage> bytes;
   Uses uses = {};
 };
-using DeviceMemoryPtr = c10::intrusive_ptr<DeviceMemory>;
-DeviceMemoryPtr memory_of(const c10::Storage& storage);  // null: it has no bytes, or not the allocator's
+DeviceMemory* memory_of(const c10::Storage& storage);  // null: it has no bytes, or not the allocator's
 
 // Python's lock is let go of meanwhile, where this thread has it. In group_python.cpp.
 void without_python(const std::function<void()>& body);

@@ -26,7 +26,7 @@ void wait_and_throw(const Moments& moments) {
 
 // The bytes from a tensor's first element to its last.
 std::optional<UseOf> use_of(const at::Tensor& tensor, Use use) {
-  const auto memory = memory_of(tensor.storage());
+  DeviceMemory* const memory = memory_of(tensor.storage());
   if (!memory || tensor.numel() == 0) return std::nullopt;
   int64_t elements = 1;
   for (int64_t d = 0; d < tensor.dim(); ++d) elements += (tensor.size(d) - 1) * tensor.stride(d);
@@ -120,7 +120,7 @@ void await_uses_slowly(const at::Tensor& tensor, Use use) {
 }
 
 void await_writes(const c10::Storage& storage) {
-  const auto memory = is_busy() ? memory_of(storage) : nullptr;
+  DeviceMemory* const memory = is_busy() ? memory_of(storage) : nullptr;
   if (!memory) return;
   Moments moments = conflicts({{&memory->uses, false}});
   moments.push_back(last_of(current_stream(storage.device())));
@@ -148,8 +148,8 @@ void note_end(c10::ArrayRef<Operand> operands, const MomentPtr& end) { note_uses
 std::vector<std::shared_ptr<void>> memories_of(c10::ArrayRef<Operand> operands) {
   std::vector<std::shared_ptr<void>> out;
   for (const Operand& o : operands) {
-    if (auto memory = memory_of(o.tensor.storage()))
-      out.push_back(std::make_shared<DeviceMemoryPtr>(std::move(memory)));
+    if (const DeviceMemory* memory = memory_of(o.tensor.storage()))
+      out.push_back(memory->bytes);
     else if (o.tensor.storage())
       out.push_back(std::make_shared<c10::Storage>(o.tensor.storage()));
   }
