@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <vector>
 
 #include "base/pool.h"
@@ -98,7 +99,7 @@ class Direct {
       return;
     }
     packed_ = Memory(size_t(panels * depth * kWidth) * sizeof(float));
-    if (depth > 0) CHECK(packed_.data(), "host memory is exhausted");
+    if (depth > 0 && !packed_.data()) throw std::bad_alloc();
     const WeightPanels source{
         walk_,  reinterpret_cast<const std::byte*>(own), c_.weights.batch_stride, Dtype::f32, Family::floats, depth,
         c_.simd};
