@@ -160,22 +160,29 @@ class Collective {
   }
 
   Result<void> move() {
-    Exchange all = exchange(1);
+    std::vector<BytesList> brought, taken;
     int64_t bring = 0, take = 0;
     for (int r = 0; r < ranks(); ++r) {
       const int64_t to = operation_.to[size_t(r)], from = operation_.from[size_t(r)];
-      const BytesList brought = slice(operation_.in, bring, to), taken = slice(operation_.out, take, from);
-      all.send(r, brought);
-      all.receive(r, taken);
-      if (r == me() && to) {
-        std::vector<std::byte> flat(static_cast<size_t>(to));
-        copy_from(brought, 0, flat.data(), to);
-        copy_to(taken, 0, flat.data(), to);
-      }
+      brought.push_back(slice(operation_.in, bring, to));
+      taken.push_back(slice(operation_.out, take, from));
       if (!operation_.is_common()) bring += to;
       take += from;
     }
+    move_own(brought[size_t(me())], taken[size_t(me())]);
+    Exchange all = exchange(1);
+    for (int r = 0; r < ranks(); ++r) {
+      all.send(r, brought[size_t(r)]);
+      all.receive(r, taken[size_t(r)]);
+    }
     return all.wait();
+  }
+
+  // Before anything is sent: input and result may be one memory, which the mailbox's thread then reads.
+  static void move_own(const BytesList& brought, const BytesList& taken) {
+    std::vector<std::byte> flat(size_t(total_bytes(brought)));
+    copy_from(brought, 0, flat.data(), int64_t(flat.size()));
+    copy_to(taken, 0, flat.data(), int64_t(flat.size()));
   }
 
   Mailbox& mailbox_;
