@@ -154,7 +154,11 @@ def test_other_bytes_of_the_same_memory_are_free(stream):
 def test_memory_that_tasks_hold_is_waited_for_before_it_is_out(stream):
     torch.ones(4, dtype=torch.uint8, device="neuron").zero_() + 1  # who makes the programs holds their first tensors a while
     free = torch.neuron.mem_get_info()[0]
-    most = torch.empty(free - 2**20, dtype=torch.uint8, device="neuron")
+    try:
+        most = torch.empty(free - 2**20, dtype=torch.uint8, device="neuron")
+    except torch.OutOfMemoryError as e:
+        assert "this machine has no" in str(e), e  # not the device's
+        pytest.skip("others have the memory of this machine")
     held = Held(stream)
     with stream:
         y = most[:4].zero_() + 1
