@@ -6,7 +6,7 @@ import torch
 from lightning.pytorch.callbacks import Callback
 
 from neuronx_distributed.parallel_layers import parallel_state
-from neuronx_distributed.utils import master_print
+from neuronx_distributed.utils import cpu_mode, master_print
 
 WISHES = ("master_print_model_layers", "dump_only_master_rank", "dump_only_norms", "enable_activation_dumps", "enable_grad_dumps",
           "enable_tb_logging_master_rank_activation_norms", "enable_tb_logging_master_rank_grad_norms")  # fmt: skip
@@ -63,8 +63,6 @@ class NeuronHooksCallback(Callback):
 
 def _after_step(work):
     """When the step that is being recorded has run; at once where nothing is recorded."""
-    from neuronx_distributed.utils import cpu_mode
-
     if cpu_mode():
         work()
     else:

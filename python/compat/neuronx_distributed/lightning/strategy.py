@@ -1,5 +1,7 @@
 """neuronx_distributed.lightning.strategy: the process group, the parts of a model and its checkpoints for Lightning's Trainer."""
 
+import os
+
 import torch
 import torch.distributed as dist
 from lightning.fabric.plugins.environments import LightningEnvironment, TorchElasticEnvironment
@@ -51,16 +53,11 @@ class NeuronXLAStrategy(ParallelStrategy):
         """This process becomes a rank of the job, and of the groups that share the model."""
         environment = self.cluster_environment
         if not dist.is_initialized():
-            import os
-
             os.environ.setdefault("MASTER_ADDR", environment.main_address)
             os.environ.setdefault("MASTER_PORT", str(environment.main_port))
-            if cpu_mode():
-                dist.init_process_group("gloo", rank=environment.global_rank(), world_size=environment.world_size())
-            else:
+            if not cpu_mode():
                 import torch_xla.distributed.xla_backend  # noqa: F401
-
-                dist.init_process_group("xla", rank=environment.global_rank(), world_size=environment.world_size())
+            dist.init_process_group("gloo" if cpu_mode() else "xla", rank=environment.global_rank(), world_size=environment.world_size())
         rank_zero_only.rank = dist.get_rank()
         if not parallel_state.model_parallel_is_initialized():
             lnc = (self.nxd_config or {}).get("lnc_size", 1)
@@ -85,10 +82,9 @@ class NeuronXLAStrategy(ParallelStrategy):
 
     def reduce(self, tensor, group=None, reduce_op="mean"):
         """Sums or means over all ranks; on the host, as it is for people to read."""
-        names = {dist.ReduceOp.SUM: "sum", dist.ReduceOp.AVG: "mean", "avg": "mean", None: "mean"}
-        op = names.get(reduce_op.lower() if isinstance(reduce_op, str) else reduce_op, reduce_op)
-        op = op.lower() if isinstance(op, str) else op
-        if op not in ("sum", "mean"):
+        names = {"sum": "sum", "mean": "mean", "avg": "mean", dist.ReduceOp.SUM: "sum", dist.ReduceOp.AVG: "mean", None: "mean"}
+        op = names.get(reduce_op.lower() if isinstance(reduce_op, str) else reduce_op)
+        if op is None:
             raise ValueError(f"reduce: found reduce_op {reduce_op!r}, expected sum, mean or avg")
         summed = torch.as_tensor(tensor).to(self.root_device, copy=True)
         mark_step()
