@@ -62,14 +62,14 @@ struct Run {
 
 void read_inputs(const Entry& entry, const Call& call, bool is_beside, Run& run) {
   run.inputs.resize(entry.params.size());
-  run.numbers.assign(call.numbers.begin(), call.numbers.end());
+  if (is_beside) run.numbers.assign(call.numbers.begin(), call.numbers.end());  // the call does not last
   for (size_t i = 0; i < entry.params.size(); ++i) {
     const Entry::Param& param = entry.params[i];
     if (param.kind == Entry::Param::seed) {
       run.seed = call.next_seed();
       run.inputs[i] = &run.seed;
     } else if (param.kind == Entry::Param::number) {
-      run.inputs[i] = &run.numbers[size_t(param.index)];
+      run.inputs[i] = &(is_beside ? run.numbers.data() : call.numbers.data())[param.index];
     } else {
       const at::Tensor& t = call.tensors[size_t(param.index)];
       if (is_beside && t.is_cpu())  // its owner may write it before the task runs
